@@ -1,0 +1,97 @@
+package cloud
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Kind says what an error of a cloud means to its caller. The zero value is KindUnknown,
+// which is never treated as anything better than "try again later".
+type Kind int
+
+// The kinds of errors. Each cloud's errors.go maps its SDK's errors to them.
+const (
+	// KindUnknown is everything not known to be one of the others: network errors, 5xx,
+	// bodies that do not parse, a 404 that is not the service's own.
+	KindUnknown Kind = iota
+	// KindNotFound is the cloud's own word that the object does not exist.
+	KindNotFound
+	// KindThrottled is a refusal for too many requests or too little quota of requests.
+	KindThrottled
+	// KindDenied is a refusal for lack of a valid identity or of permission.
+	KindDenied
+	// KindUnsupported is a wish that this cloud cannot fulfil; retrying is of no use until the wish changes.
+	KindUnsupported
+	// KindInvalid is a wish or a configuration that contradicts itself or the cloud's rules;
+	// retrying is of no use until it changes.
+	KindInvalid
+	// KindConflict is a refusal because the object is being changed, or belongs to someone else.
+	KindConflict
+	// KindRetryAfter is work accepted by the cloud but not done yet: look again after RetryAfter.
+	KindRetryAfter
+)
+
+var kindNames = [...]string{"Unknown", "NotFound", "Throttled", "Denied", "Unsupported", "Invalid", "Conflict", "RetryAfter"}
+
+// String returns the kind's name as metrics and logs use it.
+func (k Kind) String() string {
+	if k < 0 || int(k) >= len(kindNames) {
+		return "Unknown"
+	}
+	return kindNames[k]
+}
+
+// Error is an error of a cloud with its kind. Err must hold no secret and no unbounded
+// remote body.
+type Error struct {
+	// Kind is what the error means.
+	Kind Kind
+	// Op is what was tried, e.g. "get server 1234".
+	Op string
+	// RetryAfter is the wait the cloud asked for; zero when it asked for none.
+	RetryAfter time.Duration
+	// Err is the cause; required.
+	Err error
+}
+
+// Error implements error: "<op>: <cause>".
+func (e *Error) Error() string {
+	if e.Op == "" {
+		return e.Err.Error()
+	}
+	return e.Op + ": " + e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Errorf returns an *Error of the kind with a formatted cause; %w wraps.
+func Errorf(kind Kind, format string, args ...any) error {
+	return &Error{Kind: kind, Err: fmt.Errorf(format, args...)}
+}
+
+// KindOf returns the kind of the outermost *Error in err's chain, KindUnknown when there
+// is none. Joined errors (errors.Join) have no kind of their own: KindUnknown, so that one
+// NotFound among other failures is never taken for NotFound.
+func KindOf(err error) Kind {
+	for err != nil {
+		if e, ok := err.(*Error); ok { //nolint:errorlint // errors.As would look into joined errors
+			return e.Kind
+		}
+		err = errors.Unwrap(err)
+	}
+	return KindUnknown
+}
+
+// IsNotFound is KindOf(err) == KindNotFound.
+func IsNotFound(err error) bool { return KindOf(err) == KindNotFound }
+
+// RetryAfter returns the wait that the cloud asked for, zero when none.
+func RetryAfter(err error) time.Duration {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.RetryAfter
+	}
+	return 0
+}

@@ -1,0 +1,45 @@
+package cloud
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Instances finds the virtual machines behind Nodes.
+type Instances interface {
+	// Find answers every ref, in their order, in as few API calls as the cloud allows.
+	// KindNotFound in an answer means "not in what the batch read returned"; it becomes
+	// evidence only after Get confirms it, which decorate.Instances does.
+	Find(ctx context.Context, refs []InstanceRef) []Result[*Instance]
+	// Get reads one instance directly, never from a list of many or a cache. Its
+	// KindNotFound is the cloud's own word about this instance.
+	Get(ctx context.Context, ref InstanceRef) (*Instance, error)
+}
+
+// InstanceRef names a Node's instance. It is comparable.
+type InstanceRef struct {
+	// NodeName is the Node's name; the instance is looked up by it when ProviderID is empty.
+	NodeName string
+	// ProviderID is the Node's spec.providerID; empty before initialisation.
+	ProviderID string
+}
+
+// Instance is what the cloud says about one virtual machine. Callers must not change it:
+// answers are shared.
+type Instance struct {
+	// ProviderID is the Node's spec.providerID, e.g. "openstack:///<uuid>".
+	ProviderID string
+	// Name is the cloud's name of the instance.
+	Name string
+	// Type is the instance type (flavor) as the label node.kubernetes.io/instance-type holds it.
+	Type string
+	// Zone and Region are the topology labels' values; empty where unknown.
+	Zone, Region string
+	// Addresses are the Node's status.addresses in their final order, without duplicates.
+	Addresses []corev1.NodeAddress
+	// Labels are additional Node labels; nil for none.
+	Labels map[string]string
+	// Shutdown is true only when the cloud says that the instance is powered off and stays so.
+	Shutdown bool
+}

@@ -1,0 +1,138 @@
+package cloud
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// LoadBalancers realises Services of type LoadBalancer.
+type LoadBalancers interface {
+	// Get reads the load balancer's status. KindNotFound when the cloud has none for ref.
+	Get(ctx context.Context, ref LoadBalancerRef) (*LoadBalancerStatus, error)
+	// Ensure makes the cloud match spec, creating, changing and deleting only what is ours,
+	// and returns the status to publish. It may wait briefly; while the cloud still works
+	// on it, it returns KindRetryAfter and is called again.
+	Ensure(ctx context.Context, spec *LoadBalancerSpec) (*LoadBalancerStatus, error)
+	// UpdateMembers makes the members match spec.Members, for a load balancer that Ensure
+	// has completed before with a spec that otherwise was the same.
+	UpdateMembers(ctx context.Context, spec *LoadBalancerSpec) error
+	// Delete removes all that Ensure made for ref, also what is left when the load balancer
+	// itself is gone already. Nil when nothing is left. Settings are the Service's, as in
+	// LoadBalancerSpec (what to keep).
+	Delete(ctx context.Context, ref LoadBalancerRef) error
+}
+
+// LoadBalancerRef names a Service's load balancer.
+type LoadBalancerRef struct {
+	// Cluster owns it.
+	Cluster Cluster
+	// Namespace and Name are the Service's.
+	Namespace, Name string
+	// UID is the Service's.
+	UID string
+	// Settings are the Service's annotations of the provider's vocabulary, checked.
+	Settings Settings
+}
+
+// LoadBalancerSpec is all that a load balancer shall be: the plan that pkg/lb makes of a
+// Service and the Nodes. Implementations must not change it.
+type LoadBalancerSpec struct {
+	LoadBalancerRef
+	// Ports are the Service's, in its order; never empty.
+	Ports []LoadBalancerPort
+	// Members are the Nodes that receive traffic, sorted by name; may be empty.
+	Members []LoadBalancerMember
+	// IPFamilies are the Service's, primary first; never empty.
+	IPFamilies []corev1.IPFamily
+	// RequireDualStack is set by ipFamilyPolicy RequireDualStack.
+	RequireDualStack bool
+	// LoadBalancerIP is spec.loadBalancerIP; invalid (zero) when unset.
+	LoadBalancerIP netip.Addr
+	// SourceRanges are the clients let in, sorted; empty means everyone.
+	SourceRanges []netip.Prefix
+	// SessionAffinityTimeout is positive for session affinity ClientIP, zero for none.
+	SessionAffinityTimeout time.Duration
+	// HealthCheck is the HTTP check that externalTrafficPolicy Local requires on every
+	// member; nil for policy Cluster, where the provider's defaults decide.
+	HealthCheck *HealthCheck
+	// CurrentIngress is the Service's status as it stands; addresses there are kept where possible.
+	CurrentIngress []corev1.LoadBalancerIngress
+}
+
+// LoadBalancerPort is one port of a Service.
+type LoadBalancerPort struct {
+	// Name is the Service port's name; may be empty when there is only one.
+	Name string
+	// Protocol is TCP, UDP or SCTP.
+	Protocol corev1.Protocol
+	// Port is where clients connect, NodePort where members listen.
+	Port, NodePort int32
+	// AppProtocol is the Service port's hint; may be empty.
+	AppProtocol string
+}
+
+// LoadBalancerMember is one Node behind a load balancer.
+type LoadBalancerMember struct {
+	// Node names the instance.
+	Node InstanceRef
+	// Addresses are the Node's InternalIPs, in the Node's order; never empty.
+	Addresses []netip.Addr
+}
+
+// HealthCheck is an HTTP GET that a member answers with 200 while it has local endpoints.
+type HealthCheck struct {
+	Port int32
+	Path string
+}
+
+// LoadBalancerStatus is what is published of a load balancer.
+type LoadBalancerStatus struct {
+	// Ingress becomes the Service's status.loadBalancer.ingress.
+	Ingress []corev1.LoadBalancerIngress
+	// Annotations are to be set on the Service where they differ; an empty value removes one.
+	Annotations map[string]string
+	// Warnings are published as events on the Service: wishes that were only partly fulfilled.
+	Warnings []string
+}
+
+// AnnotationType is the type of an annotation's value.
+type AnnotationType string
+
+// The types of annotation values.
+const (
+	TypeString   AnnotationType = "string"
+	TypeBool     AnnotationType = "bool"
+	TypeInt      AnnotationType = "int"
+	TypeEnum     AnnotationType = "enum"
+	TypeSelector AnnotationType = "label selector"
+	TypeCIDRs    AnnotationType = "CIDR list"
+	TypeIP       AnnotationType = "IP address"
+	TypeUUID     AnnotationType = "UUID"
+)
+
+// Annotation is one Service annotation that a provider understands: one row of the table
+// from which Services are planned and checked and the reference is generated.
+type Annotation struct {
+	// Name is the whole key.
+	Name string
+	// Type is its value's type.
+	Type AnnotationType
+	// Enum are the values allowed for TypeEnum.
+	Enum []string
+	// Min and Max bound TypeInt; both zero means unbounded.
+	Min, Max int64
+	// Default says what holds without it, for the reference; may be empty.
+	Default string
+	// Doc is one sentence for the reference.
+	Doc string
+	// Written marks annotations that the provider writes itself; NotRead ones among them
+	// are never an input.
+	Written, NotRead bool
+}
+
+// Settings are a Service's annotations of the provider's vocabulary, by name. pkg/lb has
+// checked them against the table, so the typed getters cannot fail. A nil map is valid.
+type Settings map[string]string

@@ -1,0 +1,34 @@
+package cloud
+
+import "context"
+
+// Provider is one cloud, or one account or region of it. An ability that the cloud
+// lacks, or that its configuration turns off, is a nil field; there are no stubs that
+// answer "not implemented".
+type Provider struct {
+	// Name is the value of --cloud-provider and the scheme of provider IDs, e.g. "openstack".
+	Name string
+	// Instances is required.
+	Instances Instances
+	// LoadBalancers is nil where Services of type LoadBalancer are not served.
+	LoadBalancers LoadBalancers
+	// Annotations is the vocabulary of Service annotations that LoadBalancers understands;
+	// the planner, the Service webhook and the generated reference all read this table.
+	Annotations []Annotation
+	// Routes is nil where pod routes are not managed.
+	Routes Routes
+	// Volumes is nil where PersistentVolumes are not labelled.
+	Volumes Volumes
+	// Ready answers nil once the cloud can be asked (credentials accepted, endpoints known)
+	// and otherwise why not. Required; it must not call the cloud at every probe.
+	Ready func(ctx context.Context) error
+	// Run does the provider's background work (reloading credentials that changed on
+	// disk, …) until ctx ends. Nil when there is none.
+	Run func(ctx context.Context) error
+}
+
+// Result is one answer of a batch: exactly one of Value (when Err is nil) and Err.
+type Result[T any] struct {
+	Value T
+	Err   error
+}
