@@ -25,3 +25,7 @@ bin/kube-apiserver bin/kubectl: bin/%: $(K8S_MODULE)
 bin/etcd: hack/tools/etcd/go.mod hack/tools/etcd/go.sum
 	@echo "==> building etcd (the first time this takes about a minute)"
 	@hack/progress.sh etcd env -C hack/tools/etcd CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(CURDIR)/$@ go.etcd.io/etcd/server/v3
+
+bin/golangci-lint: hack/tools/golangci-lint/go.mod hack/tools/golangci-lint/go.sum
+	@echo "==> building golangci-lint (the first time this takes some minutes)"
+	@hack/progress.sh golangci-lint env -C hack/tools/golangci-lint CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(CURDIR)/$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint

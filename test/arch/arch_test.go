@@ -1,0 +1,229 @@
+// Package arch holds no code: its tests enforce the architecture, that is which package
+// may import which, and how large a file may grow.
+package arch
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/isthmus-cloud/isthmus"
+
+// pkg is what `go list` says of a package of this module.
+type pkg struct {
+	ImportPath   string
+	Dir          string
+	Imports      []string
+	Deps         []string
+	TestImports  []string
+	XTestImports []string
+}
+
+// rel returns the path inside the module, "" for other modules' packages.
+func rel(importPath string) string {
+	if importPath == module {
+		return "."
+	}
+	return strings.TrimPrefix(strings.TrimPrefix(importPath, module), "/")
+}
+
+func isOurs(importPath string) bool {
+	return importPath == module || strings.HasPrefix(importPath, module+"/")
+}
+
+func load(t *testing.T) []pkg {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Dir,Imports,Deps,TestImports,XTestImports", "./...")
+	cmd.Dir = "../.."
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, stderr.String())
+	}
+	var pkgs []pkg
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p pkg
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		pkgs = append(pkgs, p)
+	}
+	if len(pkgs) < 5 {
+		t.Fatalf("go list found only %d packages: this test would check nothing", len(pkgs))
+	}
+	return pkgs
+}
+
+// under reports whether the module-relative path p is dir or below it.
+func under(p, dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }
+
+func underAny(p string, dirs []string) bool {
+	return slices.ContainsFunc(dirs, func(d string) bool { return under(p, d) })
+}
+
+// arrows: what a folder may import of this module, beside itself. The first row that
+// matches a package counts. A folder that stands in no row may not exist.
+var arrows = []struct {
+	from string
+	to   []string
+}{
+	{"cmd/credential-provider", []string{"credentialprovider", "pkg/cloudauth", "pkg/version"}},
+	{"cmd/cloud-controller-manager", []string{"pkg/ccm", "pkg/cloud", "pkg/providers", "pkg/version", "webhooks"}},
+	{"pkg/version", nil},
+	{"pkg/cloud/decorate", []string{"pkg/cloud"}},
+	{"pkg/cloud/cloudtest", []string{"pkg/cloud"}},
+	{"pkg/cloud", nil},
+	{"pkg/cloudauth", []string{"pkg/version"}},
+	{"pkg/lb", []string{"pkg/cloud"}},
+	{"pkg/ccm", []string{"pkg/cloud", "pkg/controllers", "pkg/lb", "pkg/version"}},
+	{"pkg/controllers", []string{"pkg/cloud"}},
+	{"pkg/providers", []string{"pkg/cloud", "pkg/cloudauth", "pkg/version"}},
+	{"webhooks", []string{"pkg/cloud", "pkg/version"}},
+	{"credentialprovider", []string{"pkg/cloudauth", "pkg/version"}},
+	{"manifests", nil},
+	{"test/cloudsim", nil},
+	{"test/controlplane", nil},
+	{"test", []string{"cmd", "credentialprovider", "manifests", "pkg", "webhooks"}},
+	{"hack", []string{"cmd", "credentialprovider", "manifests", "pkg", "webhooks", "test"}},
+}
+
+func TestArrows(t *testing.T) {
+	for _, p := range load(t) {
+		from := rel(p.ImportPath)
+		i := slices.IndexFunc(arrows, func(a struct {
+			from string
+			to   []string
+		}) bool {
+			return under(from, a.from)
+		})
+		if i < 0 {
+			t.Errorf("%s stands in no row of the architecture: name what it may import in test/arch", from)
+			continue
+		}
+		for _, imp := range p.Imports {
+			to := rel(imp)
+			if !isOurs(imp) || under(to, arrows[i].from) || underAny(to, arrows[i].to) {
+				continue
+			}
+			t.Errorf("%s imports %s: %s may import only %v of this module", from, to, arrows[i].from, arrows[i].to)
+		}
+	}
+}
+
+// TestCloudsKeepApart: clouds never import each other, and only providers.go names them.
+func TestCloudsKeepApart(t *testing.T) {
+	roots := []string{"pkg/providers", "pkg/cloudauth", "credentialprovider", "test/cloudsim"}
+	for _, p := range load(t) {
+		from := rel(p.ImportPath)
+		for _, root := range roots {
+			if !under(from, root) || from == root {
+				continue
+			}
+			own := cloudOf(from, root)
+			for _, imp := range p.Imports {
+				to := rel(imp)
+				for _, r := range roots {
+					if isOurs(imp) && under(to, r) && to != r && cloudOf(to, r) != own && own != "cmd" {
+						t.Errorf("%s imports %s: clouds never import each other", from, to)
+					}
+				}
+			}
+		}
+	}
+}
+
+// cloudOf returns the path element below root.
+func cloudOf(p, root string) string {
+	first, _, _ := strings.Cut(strings.TrimPrefix(p, root+"/"), "/")
+	return first
+}
+
+// homes: where a foreign module may be imported, by import path prefix.
+var homes = map[string][]string{
+	"github.com/gophercloud/gophercloud": {"pkg/cloudauth/openstack", "pkg/providers/openstack", "credentialprovider/openstack", "test", "hack"},
+	"k8s.io/cloud-provider":              {"pkg/ccm", "cmd/cloud-controller-manager", "test", "hack"},
+}
+
+func TestSDKsStayHome(t *testing.T) {
+	for _, p := range load(t) {
+		for prefix, dirs := range homes {
+			for _, imp := range p.Imports {
+				if (imp == prefix || strings.HasPrefix(imp, prefix+"/")) && !underAny(rel(p.ImportPath), dirs) {
+					t.Errorf("%s imports %s, which may be imported only in %v", rel(p.ImportPath), imp, dirs)
+				}
+			}
+		}
+	}
+}
+
+// TestLinks checks what whole binaries and packages must not link, even indirectly.
+func TestLinks(t *testing.T) {
+	forbidden := map[string][]string{
+		"cmd/credential-provider":      {"k8s.io/client-go", module + "/pkg/providers", module + "/pkg/cloud", module + "/test", "testing"},
+		"credentialprovider":           {"k8s.io/client-go", module + "/pkg/providers", module + "/pkg/cloud"},
+		"cmd/cloud-controller-manager": {"k8s.io/cloud-provider/app", "k8s.io/cloud-provider/options", module + "/test", module + "/credentialprovider", "testing"},
+		"pkg/cloud":                    {"k8s.io/client-go"},
+		"pkg/cloudauth":                {"k8s.io/client-go", module + "/pkg/cloud"},
+	}
+	seen := map[string]bool{}
+	for _, p := range load(t) {
+		for dir, bad := range forbidden {
+			from := rel(p.ImportPath)
+			if from != dir && (dir == "pkg/cloud" || !under(from, dir)) {
+				continue
+			}
+			seen[dir] = true
+			for _, dep := range p.Deps {
+				for _, b := range bad {
+					if dep == b || strings.HasPrefix(dep, b+"/") && b != "testing" {
+						t.Errorf("%s links %s", from, dep)
+					}
+				}
+			}
+		}
+	}
+	for dir := range forbidden {
+		if !seen[dir] {
+			t.Errorf("no package below %s: the rule checks nothing", dir)
+		}
+	}
+}
+
+// TestFileLength: no Go file is longer than 500 lines, no test longer than 800.
+func TestFileLength(t *testing.T) {
+	files := 0
+	for _, p := range load(t) {
+		names, err := filepath.Glob(filepath.Join(p.Dir, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			data, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files++
+			limit := 500
+			if strings.HasSuffix(name, "_test.go") {
+				limit = 800
+			}
+			if lines := bytes.Count(data, []byte("\n")); lines > limit && !strings.HasPrefix(filepath.Base(name), "zz_generated") {
+				t.Errorf("%s has %d lines, more than %d: split it by job", name, lines, limit)
+			}
+		}
+	}
+	if files < 20 {
+		t.Errorf("only %d files counted: this test would check nothing", files)
+	}
+}
