@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# verify.sh: fails when something generated is stale, a module is not tidy, or a binary
+# has grown past its budget. Needs a built bin/ (make verify builds it).
+set -uo pipefail
+cd "$(dirname "$0")/.."
+failed=0
+fail() { echo "verify: $*" >&2; failed=1; }
+
+echo "==> go mod tidy, gofmt"
+go mod tidy -diff >/dev/null || fail "go.mod or go.sum is not tidy: run 'go mod tidy'"
+for m in hack/tools/*/; do
+  (cd "$m" && go mod tidy -diff >/dev/null) || fail "$m is not tidy: run 'go mod tidy' in it"
+done
+unformatted=$(gofmt -l $(git ls-files '*.go'))
+[ -z "$unformatted" ] || fail "not formatted: $unformatted: run gofmt -w"
+
+echo "==> generated files"
+before=$(git status --porcelain)
+go generate ./... || fail "go generate failed"
+after=$(git status --porcelain)
+[ "$before" = "$after" ] || fail "generated files are stale: run 'make generate' and commit: $(diff <(echo "$before") <(echo "$after"))"
+
+echo "==> sizes of the stripped binaries"
+budget() { # binary, decimal megabytes
+  local size; size=$(stat -c %s "bin/$1" 2>/dev/null || stat -f %z "bin/$1") || { fail "bin/$1 is missing: run 'make build'"; return; }
+  printf '    %-30s %5.1f MB of %d MB\n' "$1" "$(awk "BEGIN{print $size/1000000}")" "$2"
+  [ "$size" -le $(($2 * 1000000)) ] || fail "bin/$1 is larger than $2 MB: find what it links anew (go list -deps) and cut it"
+}
+budget cloud-controller-manager 58
+budget isthmus-credential-provider 10
+exit "$failed"

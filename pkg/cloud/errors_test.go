@@ -1,0 +1,55 @@
+package cloud_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+func TestKindOf(t *testing.T) {
+	notFound := cloud.Errorf(cloud.KindNotFound, "server 1 is gone")
+	tests := []struct {
+		name string
+		err  error
+		want cloud.Kind
+	}{
+		{"nil", nil, cloud.KindUnknown},
+		{"plain", errors.New("x"), cloud.KindUnknown},
+		{"context", context.DeadlineExceeded, cloud.KindUnknown},
+		{"direct", notFound, cloud.KindNotFound},
+		{"wrapped", fmt.Errorf("instance of node n: %w", notFound), cloud.KindNotFound},
+		{"outermost wins", cloud.Errorf(cloud.KindDenied, "whole project: %w", notFound), cloud.KindDenied},
+		{"joined with another failure", errors.Join(notFound, errors.New("timeout")), cloud.KindUnknown},
+		{"joined alone", errors.Join(notFound), cloud.KindUnknown},
+		{"two wrapped", fmt.Errorf("%w and %w", notFound, errors.New("timeout")), cloud.KindUnknown},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := cloud.KindOf(tt.err); got != tt.want {
+				t.Errorf("KindOf(%v) = %v, want %v", tt.err, got, tt.want)
+			}
+			if got, want := cloud.IsNotFound(tt.err), tt.want == cloud.KindNotFound; got != want {
+				t.Errorf("IsNotFound(%v) = %v, want %v", tt.err, got, want)
+			}
+		})
+	}
+}
+
+func TestErrorText(t *testing.T) {
+	err := error(&cloud.Error{Kind: cloud.KindThrottled, Op: "list servers", RetryAfter: 2 * time.Second, Err: errors.New("429 Too Many Requests")})
+	if got, want := fmt.Errorf("node n: %w", err).Error(), "node n: list servers: 429 Too Many Requests"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := cloud.RetryAfter(fmt.Errorf("node n: %w", err)); got != 2*time.Second {
+		t.Errorf("RetryAfter = %v, want 2s", got)
+	}
+	for kind, want := range map[cloud.Kind]string{cloud.KindUnknown: "Unknown", cloud.KindRetryAfter: "RetryAfter", -1: "Unknown", 99: "Unknown"} {
+		if got := kind.String(); got != want {
+			t.Errorf("Kind(%d).String() = %q, want %q", kind, got, want)
+		}
+	}
+}
