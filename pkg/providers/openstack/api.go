@@ -1,0 +1,211 @@
+package openstack
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"github.com/gophercloud/gophercloud/v2"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+const (
+	// novaMicroversion is the first in which a server holds its flavor's name (Pike).
+	novaMicroversion = "2.47"
+	// pageSize is asked for in lists; services may give less.
+	pageSize = 1000
+	// maxPages stops a list that never ends.
+	maxPages = 1000
+)
+
+// client is the access to the services of one region. All interfaces of the provider share
+// one. It holds no gophercloud client: each operation asks the session for one, so that
+// credentials that were reloaded are used at once.
+//
+// For files of this package: get a service client with c.compute(ctx) and so on, call
+// gophercloud's packages or listAll with it, and pass every error through
+// wrapError("<verb> <object> <id>", err). The client must be used for one operation only.
+type client struct {
+	session session
+	cfg     *Config
+	// regional says that provider IDs name the region (OS_CCM_REGIONAL=true).
+	regional bool
+}
+
+// session is what the provider needs of an auth.Session.
+type session interface {
+	Service(ctx context.Context, service string) (*gophercloud.ServiceClient, error)
+	Region() string
+}
+
+// compute returns a client of Nova at the microversion that embeds the flavor's name.
+func (c *client) compute(ctx context.Context) (*gophercloud.ServiceClient, error) {
+	sc, err := c.service(ctx, "compute")
+	if err == nil {
+		sc.Microversion = novaMicroversion
+	}
+	return sc, err
+}
+
+// network returns a client of Neutron.
+func (c *client) network(ctx context.Context) (*gophercloud.ServiceClient, error) {
+	return c.service(ctx, "network")
+}
+
+// loadBalancer returns a client of Octavia.
+func (c *client) loadBalancer(ctx context.Context) (*gophercloud.ServiceClient, error) {
+	return c.service(ctx, "load-balancer")
+}
+
+// blockStorage returns a client of Cinder.
+func (c *client) blockStorage(ctx context.Context) (*gophercloud.ServiceClient, error) {
+	return c.service(ctx, "block-storage")
+}
+
+// keyManager returns a client of Barbican.
+func (c *client) keyManager(ctx context.Context) (*gophercloud.ServiceClient, error) {
+	return c.service(ctx, "key-manager")
+}
+
+func (c *client) service(ctx context.Context, name string) (*gophercloud.ServiceClient, error) {
+	sc, err := c.session.Service(ctx, name)
+	if err != nil {
+		return nil, authError("reach "+name, err)
+	}
+	return sc, nil
+}
+
+// region is the configured region: the label of Nodes and volumes.
+func (c *client) region() string { return c.session.Region() }
+
+// listAll reads every page of a collection. path is relative to the service (for example
+// "servers/detail"), key is the member of the answer that holds the elements ("servers").
+//
+// It is stricter than gophercloud's pagers, because what a list lacks is taken for missing:
+// an answer without the key is an error and not an empty list, a full page without a link
+// to the next one is followed by asking for what comes after its last element, and a link
+// that repeats itself is an error. Of a link only the query is used: the token goes nowhere
+// but to the endpoint of the catalog. On any error the elements read so far are dropped.
+func listAll[T any](ctx context.Context, sc *gophercloud.ServiceClient, path string, query url.Values, key string) ([]T, error) {
+	q := maps.Clone(query)
+	if q == nil {
+		q = url.Values{}
+	}
+	q.Set("limit", strconv.Itoa(pageSize))
+	seen := map[string]bool{}
+	var all []T
+	for range maxPages {
+		encoded := q.Encode()
+		if seen[encoded] {
+			return nil, fmt.Errorf("list %s: the pages repeat themselves", key)
+		}
+		seen[encoded] = true
+		page, err := getPage[T](ctx, sc, sc.ServiceURL(path)+"?"+encoded, key)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page.items...)
+		switch {
+		case page.next != nil:
+			q = page.next
+		case len(page.items) >= pageSize && page.lastID != "":
+			q = maps.Clone(q)
+			q.Set("marker", page.lastID)
+		default:
+			return all, nil
+		}
+	}
+	return nil, fmt.Errorf("list %s: more than %d pages", key, maxPages)
+}
+
+// listPage is one page of a collection.
+type listPage[T any] struct {
+	items  []T
+	next   url.Values // the query of the next page; nil when no link names one
+	lastID string
+}
+
+func getPage[T any](ctx context.Context, sc *gophercloud.ServiceClient, pageURL, key string) (*listPage[T], error) {
+	var doc map[string]json.RawMessage
+	resp, err := sc.Get(ctx, pageURL, &doc, &gophercloud.RequestOpts{OkCodes: []int{http.StatusOK}})
+	if resp != nil {
+		defer func() { _ = resp.Body.Close() }()
+	}
+	if err != nil {
+		return nil, err
+	}
+	raw, ok := doc[key]
+	if !ok || string(raw) == "null" {
+		return nil, fmt.Errorf("the answer of %s has no %q", withoutQuery(pageURL), key)
+	}
+	page := &listPage[T]{}
+	if err := json.Unmarshal(raw, &page.items); err != nil {
+		return nil, fmt.Errorf("the answer of %s is malformed: %w", withoutQuery(pageURL), err)
+	}
+	var links []struct{ Rel, Href string }
+	if raw, ok := doc[key+"_links"]; ok {
+		if err := json.Unmarshal(raw, &links); err != nil {
+			return nil, fmt.Errorf("the links of %s are malformed: %w", withoutQuery(pageURL), err)
+		}
+	}
+	for _, l := range links {
+		if l.Rel != "next" {
+			continue
+		}
+		u, err := url.Parse(l.Href)
+		if err != nil || u.RawQuery == "" {
+			return nil, fmt.Errorf("the link to the next page of %s is malformed", withoutQuery(pageURL))
+		}
+		page.next = u.Query()
+	}
+	if page.next == nil && len(page.items) >= pageSize {
+		page.lastID = lastID(raw)
+	}
+	return page, nil
+}
+
+// lastID is the id of the last element of a JSON array.
+func lastID(raw json.RawMessage) string {
+	var ids []struct {
+		ID string `json:"id"`
+	}
+	if json.Unmarshal(raw, &ids) != nil || len(ids) == 0 {
+		return ""
+	}
+	return ids[len(ids)-1].ID
+}
+
+// listIn reads the elements of a collection whose field has one of the values, in as few
+// calls as keep the URL short. The values may be in any number; none makes no call.
+func listIn[T any](ctx context.Context, sc *gophercloud.ServiceClient, path, key, field string, values []string, query url.Values) ([]T, error) {
+	const perCall = 50 // 50 UUIDs make a query of 2.4 kB; proxies commonly allow 4 or 8
+	var all []T
+	for chunk := range slices.Chunk(values, perCall) {
+		q := maps.Clone(query)
+		if q == nil {
+			q = url.Values{}
+		}
+		q[field] = chunk
+		items, err := listAll[T](ctx, sc, path, q, key)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, items...)
+	}
+	return all, nil
+}
+
+// failAll answers every ref of a batch with the same error.
+func failAll[T any](n int, err error) []cloud.Result[T] {
+	out := make([]cloud.Result[T], n)
+	for i := range out {
+		out[i].Err = err
+	}
+	return out
+}

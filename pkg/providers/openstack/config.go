@@ -1,0 +1,159 @@
+package openstack
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/openstack"
+)
+
+// Config is cloud.conf, decoded and checked. The struct tags are the reference: gcfg names
+// the key, default and doc describe it (docs/reference/cloud-conf-openstack.md is generated
+// from them). ParseConfig sets the defaults, so a Config made by it can be used as it is.
+type Config struct {
+	Global            auth.Config                         `gcfg:"Global" doc:"How to reach and authenticate to the cloud."`
+	LoadBalancer      LoadBalancerConfig                  `gcfg:"LoadBalancer" doc:"Services of type LoadBalancer (Octavia)."`
+	LoadBalancerClass map[string]*LoadBalancerClassConfig `gcfg:"LoadBalancerClass" doc:"Named sets of networks that a Service picks with the annotation loadbalancer.openstack.org/class."`
+	Route             RouteConfig                         `gcfg:"Route" doc:"Pod routes on a Neutron router."`
+	Metadata          MetadataConfig                      `gcfg:"Metadata" doc:"Where a node's own metadata is read from; accepted for compatibility."`
+	Networking        NetworkingConfig                    `gcfg:"Networking" doc:"Which of a server's addresses its Node gets."`
+	BlockStorage      BlockStorageConfig                  `gcfg:"BlockStorage" doc:"Labels of PersistentVolumes."`
+	Registry          map[string]*auth.Registry           `gcfg:"Registry" doc:"Image registries; read by the kubelet credential provider, accepted here."`
+}
+
+// LoadBalancerConfig is the section [LoadBalancer].
+type LoadBalancerConfig struct {
+	Enabled                bool     `gcfg:"enabled" default:"true" doc:"Serve Services of type LoadBalancer."`
+	Provider               string   `gcfg:"lb-provider" default:"amphora" doc:"Octavia provider that load balancers are made with, such as amphora, octavia or ovn."`
+	Method                 string   `gcfg:"lb-method" default:"ROUND_ROBIN; SOURCE_IP_PORT for provider ovn" doc:"Algorithm of pools: ROUND_ROBIN, LEAST_CONNECTIONS, SOURCE_IP or SOURCE_IP_PORT."`
+	Internal               bool     `gcfg:"internal-lb" default:"false" doc:"Load balancers get no floating IP unless the Service's annotation says otherwise."`
+	NodeSelector           string   `gcfg:"node-selector" doc:"Label selector of the Nodes that become members; empty for all."`
+	CascadeDelete          bool     `gcfg:"cascade-delete" default:"true" doc:"Delete a load balancer with its children in one call."`
+	FlavorID               string   `gcfg:"flavor-id" doc:"Octavia flavor of new load balancers."`
+	AvailabilityZone       string   `gcfg:"availability-zone" doc:"Octavia availability zone of new load balancers."`
+	SubnetID               string   `gcfg:"subnet-id" doc:"Subnet of VIPs."`
+	MemberSubnetID         string   `gcfg:"member-subnet-id" doc:"Subnet of members; subnet-id when empty."`
+	NetworkID              string   `gcfg:"network-id" doc:"Network of VIPs."`
+	FloatingNetworkID      string   `gcfg:"floating-network-id" doc:"External network of floating IPs; found by itself when there is only one."`
+	FloatingSubnet         string   `gcfg:"floating-subnet" doc:"Name pattern of the external subnet: a glob, a regular expression after ~, either negated by a leading !."`
+	FloatingSubnetID       string   `gcfg:"floating-subnet-id" doc:"External subnet of floating IPs."`
+	FloatingSubnetTags     string   `gcfg:"floating-subnet-tags" doc:"Comma-separated tags of the external subnet; ! before the list negates it."`
+	CreateMonitor          bool     `gcfg:"create-monitor" default:"false" doc:"Give pools a health monitor. Policy Local always has one."`
+	MonitorDelay           Duration `gcfg:"monitor-delay" default:"5s" doc:"Time between two checks of a member."`
+	MonitorTimeout         Duration `gcfg:"monitor-timeout" default:"3s" doc:"How long a check may take."`
+	MonitorMaxRetries      int      `gcfg:"monitor-max-retries" default:"1" doc:"Successful checks that bring a member back, 1 to 10."`
+	MonitorMaxRetriesDown  int      `gcfg:"monitor-max-retries-down" default:"3" doc:"Failed checks that take a member out, 1 to 10."`
+	ManageSecurityGroups   bool     `gcfg:"manage-security-groups" default:"false" doc:"Open the node ports to load balancers by security groups of our own."`
+	EnableIngressHostname  bool     `gcfg:"enable-ingress-hostname" default:"false" doc:"Publish a host name instead of the address of PROXY protocol load balancers."`
+	IngressHostnameSuffix  string   `gcfg:"ingress-hostname-suffix" default:"nip.io" doc:"Domain of that host name."`
+	MaxSharedLB            int      `gcfg:"max-shared-lb" default:"2" doc:"Services that may share one load balancer."`
+	ContainerStore         string   `gcfg:"container-store" default:"barbican" doc:"Store of TLS certificates: barbican (references are checked) or external (they are not)."`
+	SerialAPICalls         bool     `gcfg:"provider-requires-serial-api-calls" default:"false" doc:"Make children one by one instead of with the load balancer in one call."`
+	DefaultTLSContainerRef string   `gcfg:"default-tls-container-ref" doc:"Barbican reference of the certificate of TLS listeners whose Service names none."`
+}
+
+// LoadBalancerClassConfig is one section [LoadBalancerClass "name"].
+type LoadBalancerClassConfig struct {
+	FloatingNetworkID  string `gcfg:"floating-network-id" doc:"As in [LoadBalancer]."`
+	FloatingSubnetID   string `gcfg:"floating-subnet-id" doc:"As in [LoadBalancer]."`
+	FloatingSubnet     string `gcfg:"floating-subnet" doc:"As in [LoadBalancer]."`
+	FloatingSubnetTags string `gcfg:"floating-subnet-tags" doc:"As in [LoadBalancer]."`
+	NetworkID          string `gcfg:"network-id" doc:"As in [LoadBalancer]."`
+	SubnetID           string `gcfg:"subnet-id" doc:"As in [LoadBalancer]."`
+	MemberSubnetID     string `gcfg:"member-subnet-id" doc:"As in [LoadBalancer]."`
+}
+
+// RouteConfig is the section [Route].
+type RouteConfig struct {
+	RouterID string `gcfg:"router-id" doc:"Router that pod routes are set on; without it routes are not managed."`
+}
+
+// MetadataConfig is the section [Metadata].
+type MetadataConfig struct {
+	SearchOrder    string   `gcfg:"search-order" default:"configDrive,metadataService" doc:"Order of the sources configDrive and metadataService."`
+	RequestTimeout Duration `gcfg:"request-timeout" default:"0s" doc:"Timeout of a request to the metadata service; 0 for the default."`
+}
+
+// NetworkingConfig is the section [Networking].
+type NetworkingConfig struct {
+	IPv6SupportDisabled bool     `gcfg:"ipv6-support-disabled" default:"false" doc:"Leave IPv6 addresses out."`
+	PublicNetworkName   []string `gcfg:"public-network-name" doc:"Network whose addresses are ExternalIP; may be repeated."`
+	InternalNetworkName []string `gcfg:"internal-network-name" doc:"Network whose addresses are InternalIP, others being left out; may be repeated."`
+	AddressSortOrder    string   `gcfg:"address-sort-order" doc:"Comma-separated CIDRs; addresses in the first come first, and so on."`
+
+	// SortOrder is AddressSortOrder, parsed; set by ParseConfig.
+	SortOrder []netip.Prefix `gcfg:"-"`
+}
+
+// BlockStorageConfig is the section [BlockStorage].
+type BlockStorageConfig struct {
+	IgnoreVolumeAZ bool `gcfg:"ignore-volume-az" default:"false" doc:"Do not label PersistentVolumes with the zone of their volume."`
+}
+
+// Duration is a time span written as in cloud.conf: "5s", "1m30s".
+type Duration time.Duration
+
+// UnmarshalText implements encoding.TextUnmarshaler, which gcfg uses.
+func (d *Duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(strings.TrimSpace(string(text)))
+	if err != nil {
+		return fmt.Errorf("%q is not a duration such as 5s or 1m30s", text)
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// String writes the duration as UnmarshalText reads it.
+func (d Duration) String() string { return time.Duration(d).String() }
+
+// Monitor methods and other constants of the file.
+const (
+	methodRoundRobin   = "ROUND_ROBIN"
+	methodSourceIPPort = "SOURCE_IP_PORT"
+	providerOVN        = "ovn"
+	storeBarbican      = "barbican"
+	storeExternal      = "external"
+)
+
+func defaultConfig() Config {
+	return Config{
+		LoadBalancer: LoadBalancerConfig{
+			Enabled:               true,
+			Provider:              "amphora",
+			CascadeDelete:         true,
+			MonitorDelay:          Duration(5 * time.Second),
+			MonitorTimeout:        Duration(3 * time.Second),
+			MonitorMaxRetries:     1,
+			MonitorMaxRetriesDown: 3,
+			IngressHostnameSuffix: "nip.io",
+			MaxSharedLB:           2,
+			ContainerStore:        storeBarbican,
+		},
+		Metadata: MetadataConfig{SearchOrder: "configDrive,metadataService"},
+	}
+}
+
+// ParseConfig decodes and checks cloud.conf. file is its name for messages. Unknown keys
+// and doubtful values are warnings; err joins every error there is, each naming file,
+// section and key. [Global] is checked by the session that is made of it.
+func ParseConfig(file string, data []byte) (cfg *Config, warnings []string, err error) {
+	c := defaultConfig()
+	warnings, err = auth.Decode(file, data, &c)
+	if err != nil {
+		return nil, warnings, err
+	}
+	if c.LoadBalancer.Method == "" {
+		c.LoadBalancer.Method = methodRoundRobin
+		if c.LoadBalancer.Provider == providerOVN {
+			c.LoadBalancer.Method = methodSourceIPPort
+		}
+	}
+	more, err := c.check(file)
+	warnings = append(warnings, more...)
+	if err != nil {
+		return nil, warnings, err
+	}
+	return &c, warnings, nil
+}

@@ -1,0 +1,173 @@
+package openstack
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// checker collects what is wrong with a file.
+type checker struct {
+	file     string
+	warnings []string
+	errs     []error
+}
+
+func (k *checker) errorf(section, key, format string, args ...any) {
+	k.errs = append(k.errs, fmt.Errorf("%s: [%s] %s: %s", k.file, section, key, fmt.Sprintf(format, args...)))
+}
+
+func (k *checker) warnf(section, key, format string, args ...any) {
+	k.warnings = append(k.warnings, fmt.Sprintf("%s: [%s] %s: %s", k.file, section, key, fmt.Sprintf(format, args...)))
+}
+
+func (k *checker) uuid(section, key, value string) {
+	if value != "" && !isUUID(value) {
+		k.errorf(section, key, "%q is not a UUID; give the ID, not the name", value)
+	}
+}
+
+func (k *checker) enum(section, key, value string, allowed ...string) {
+	if !slices.Contains(allowed, value) {
+		k.errorf(section, key, "%q is none of %s", value, strings.Join(allowed, ", "))
+	}
+}
+
+func (k *checker) between(section, key string, value, low, high int) {
+	if value < low || value > high {
+		k.errorf(section, key, "%d is not between %d and %d", value, low, high)
+	}
+}
+
+func (k *checker) seconds(section, key string, value Duration) {
+	d := time.Duration(value)
+	if d < time.Second || d%time.Second != 0 {
+		k.errorf(section, key, "%s is not a whole number of seconds, at least 1s", value)
+	}
+}
+
+// check checks every section but [Global] and fills in what is derived from keys.
+func (c *Config) check(file string) (warnings []string, err error) {
+	k := &checker{file: file}
+	k.loadBalancer(&c.LoadBalancer)
+	for _, name := range slices.Sorted(maps.Keys(c.LoadBalancerClass)) {
+		k.class(name, c.LoadBalancerClass[name])
+	}
+	k.uuid("Route", "router-id", c.Route.RouterID)
+	k.metadata(&c.Metadata)
+	c.Networking.SortOrder = k.prefixes("Networking", "address-sort-order", c.Networking.AddressSortOrder)
+	return k.warnings, errors.Join(k.errs...)
+}
+
+func (k *checker) loadBalancer(lb *LoadBalancerConfig) {
+	const section = "LoadBalancer"
+	if lb.Provider == "" {
+		k.errorf(section, "lb-provider", "must not be empty; leave the key out for amphora")
+	}
+	k.enum(section, "lb-method", lb.Method, methodRoundRobin, "LEAST_CONNECTIONS", "SOURCE_IP", methodSourceIPPort)
+	if lb.Provider == providerOVN && lb.Method != methodSourceIPPort {
+		k.warnf(section, "lb-method", "provider ovn refuses %s; set %s or leave the key out", lb.Method, methodSourceIPPort)
+	}
+	if _, err := labels.Parse(lb.NodeSelector); err != nil {
+		k.errorf(section, "node-selector", "not a label selector: %v", err)
+	}
+	for _, id := range []struct{ key, value string }{
+		{"flavor-id", lb.FlavorID}, {"subnet-id", lb.SubnetID}, {"member-subnet-id", lb.MemberSubnetID},
+		{"network-id", lb.NetworkID}, {"floating-network-id", lb.FloatingNetworkID}, {"floating-subnet-id", lb.FloatingSubnetID},
+	} {
+		k.uuid(section, id.key, id.value)
+	}
+	k.pattern(section, "floating-subnet", lb.FloatingSubnet)
+	k.seconds(section, "monitor-delay", lb.MonitorDelay)
+	k.seconds(section, "monitor-timeout", lb.MonitorTimeout)
+	if lb.MonitorTimeout > lb.MonitorDelay {
+		k.warnf(section, "monitor-timeout", "%s is longer than monitor-delay %s; Octavia may refuse it", lb.MonitorTimeout, lb.MonitorDelay)
+	}
+	k.between(section, "monitor-max-retries", lb.MonitorMaxRetries, 1, 10)
+	k.between(section, "monitor-max-retries-down", lb.MonitorMaxRetriesDown, 1, 10)
+	k.between(section, "max-shared-lb", lb.MaxSharedLB, 1, 1000)
+	if errs := validation.IsDNS1123Subdomain(lb.IngressHostnameSuffix); len(errs) > 0 {
+		k.errorf(section, "ingress-hostname-suffix", "%q is not a domain name: %s", lb.IngressHostnameSuffix, errs[0])
+	}
+	k.enum(section, "container-store", lb.ContainerStore, storeBarbican, storeExternal)
+}
+
+func (k *checker) class(name string, class *LoadBalancerClassConfig) {
+	section := fmt.Sprintf("LoadBalancerClass %q", name)
+	if name == "" {
+		k.errorf("LoadBalancerClass", "", "a class needs a name: [LoadBalancerClass \"name\"]")
+		return
+	}
+	for _, id := range []struct{ key, value string }{
+		{"floating-network-id", class.FloatingNetworkID}, {"floating-subnet-id", class.FloatingSubnetID},
+		{"network-id", class.NetworkID}, {"subnet-id", class.SubnetID}, {"member-subnet-id", class.MemberSubnetID},
+	} {
+		k.uuid(section, id.key, id.value)
+	}
+	k.pattern(section, "floating-subnet", class.FloatingSubnet)
+}
+
+func (k *checker) metadata(m *MetadataConfig) {
+	const section = "Metadata"
+	var seen []string
+	for _, source := range splitList(m.SearchOrder) {
+		k.enum(section, "search-order", source, "configDrive", "metadataService")
+		if slices.Contains(seen, source) {
+			k.errorf(section, "search-order", "%s stands there twice", source)
+		}
+		seen = append(seen, source)
+	}
+	if len(seen) == 0 {
+		k.errorf(section, "search-order", "must name configDrive, metadataService or both")
+	}
+	if m.RequestTimeout < 0 {
+		k.errorf(section, "request-timeout", "%s is negative", m.RequestTimeout)
+	}
+}
+
+// pattern checks a subnet name pattern: [!] glob, or [!] ~ regular expression.
+func (k *checker) pattern(section, key, value string) {
+	rest := strings.TrimPrefix(value, "!")
+	if re, ok := strings.CutPrefix(rest, "~"); ok {
+		if _, err := regexp.Compile(re); err != nil {
+			k.errorf(section, key, "%q is not a regular expression: %v", re, err)
+		}
+		return
+	}
+	if _, err := path.Match(rest, ""); err != nil {
+		k.errorf(section, key, "%q is not a glob pattern: %v", rest, err)
+	}
+}
+
+func (k *checker) prefixes(section, key, value string) []netip.Prefix {
+	var out []netip.Prefix
+	for _, item := range splitList(value) {
+		p, err := netip.ParsePrefix(item)
+		if err != nil {
+			k.errorf(section, key, "%q is not a CIDR such as 10.0.0.0/8", item)
+			continue
+		}
+		out = append(out, p.Masked())
+	}
+	return out
+}
+
+// splitList splits a comma-separated list, dropping blanks and empty items.
+func splitList(s string) []string {
+	var out []string
+	for item := range strings.SplitSeq(s, ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			out = append(out, item)
+		}
+	}
+	return out
+}

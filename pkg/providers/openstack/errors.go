@@ -1,0 +1,257 @@
+package openstack
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
+)
+
+const (
+	// maxRemote caps what an error quotes of a remote body.
+	maxRemote = 300
+	// maxRetryAfter caps the wait that a cloud may ask for.
+	maxRetryAfter = time.Hour
+)
+
+// wrapError turns an error of gophercloud into a *cloud.Error of the right kind for the
+// operation op ("get server <id>"). An error that has a kind already keeps it; nil stays nil.
+//
+// The one dangerous kind is KindNotFound, see isObjectMissing.
+func wrapError(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var known *cloud.Error
+	if errors.As(err, &known) {
+		return &cloud.Error{Kind: cloud.KindOf(err), Op: op, RetryAfter: known.RetryAfter, Err: err}
+	}
+	var unauthenticated *gophercloud.ErrUnableToReauthenticate
+	if errors.As(err, &unauthenticated) {
+		// The service refused the token and Keystone gave no other. Why is Keystone's answer.
+		return &cloud.Error{Kind: deniedOrUnknown(unauthenticated.ErrReauth), Op: op,
+			Err: fmt.Errorf("the token was refused and could not be renewed: %s", excerpt(unauthenticated.ErrReauth.Error()))}
+	}
+	var code gophercloud.ErrUnexpectedResponseCode
+	if errors.As(err, &code) {
+		return answerError(op, &code)
+	}
+	var netErr *url.Error
+	if errors.As(err, &netErr) {
+		// Without the URL's query, which may hold names; %w keeps context errors and timeouts.
+		return &cloud.Error{Op: op, Err: fmt.Errorf("%s %s: %w", strings.ToUpper(netErr.Op), withoutQuery(netErr.URL), netErr.Err)}
+	}
+	return &cloud.Error{Op: op, Err: err}
+}
+
+// authError is the error of an operation for which there is no service client.
+func authError(op string, err error) error {
+	return &cloud.Error{Kind: deniedOrUnknown(err), Op: op, Err: err}
+}
+
+// deniedOrUnknown tells a refused identity from an authentication service that fails.
+func deniedOrUnknown(err error) cloud.Kind {
+	if gophercloud.ResponseCodeIs(err, http.StatusUnauthorized) || gophercloud.ResponseCodeIs(err, http.StatusForbidden) {
+		return cloud.KindDenied
+	}
+	return cloud.KindOf(err)
+}
+
+// answerError is the error for an answer with an unexpected status code.
+func answerError(op string, code *gophercloud.ErrUnexpectedResponseCode) error {
+	answer := parseAnswer(code.Body)
+	return &cloud.Error{
+		Kind:       kindOf(code, answer),
+		Op:         op,
+		RetryAfter: retryAfter(code.ResponseHeader, time.Now()),
+		Err: fmt.Errorf("%d %s: %s (%s %s)", code.Actual, http.StatusText(code.Actual), answer.text,
+			code.Method, withoutQuery(code.URL)),
+	}
+}
+
+func kindOf(code *gophercloud.ErrUnexpectedResponseCode, answer remoteAnswer) cloud.Kind {
+	switch code.Actual {
+	case http.StatusNotFound, http.StatusGone:
+		switch {
+		case isObjectMissing(code.Method, code.URL, answer):
+			return cloud.KindNotFound
+		case answer.shape == shapeNeutron && code.Method != http.MethodGet && answer.neutronType != "HTTPNotFound":
+			return cloud.KindInvalid // something that the request refers to is missing
+		}
+		return cloud.KindUnknown
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return cloud.KindDenied
+	case http.StatusTooManyRequests, http.StatusRequestEntityTooLarge, 498:
+		return cloud.KindThrottled
+	case http.StatusConflict, http.StatusPreconditionFailed, http.StatusLocked:
+		return cloud.KindConflict
+	case http.StatusBadRequest, http.StatusUnprocessableEntity:
+		return cloud.KindInvalid
+	case http.StatusNotImplemented, http.StatusMethodNotAllowed, http.StatusNotAcceptable:
+		return cloud.KindUnsupported
+	}
+	return cloud.KindUnknown
+}
+
+// isObjectMissing reports whether a 404 is the service's own word that the object of the
+// request does not exist. Nodes are deleted on it, so a proxy's page, a wrong endpoint
+// (services answer unknown paths with a JSON 404 of their own) or the absence of another
+// object than the one asked for do not count. What counts is the error document of Nova and
+// Cinder (itemNotFound), Neutron (NeutronError), Octavia (faultstring, or title and
+// description) whose message names an ID that stands in the request's path, and Barbican's,
+// which names none but says what was not found.
+func isObjectMissing(method, rawURL string, answer remoteAnswer) bool {
+	u, err := url.Parse(rawURL)
+	if err != nil || method == http.MethodPost {
+		return false
+	}
+	segments := strings.Split(strings.Trim(u.Path, "/"), "/")
+	switch answer.shape {
+	case shapeNone:
+		return false
+	case shapeTitled:
+		if strings.Contains(strings.ToLower(answer.message), "not found") && len(segments) >= 2 {
+			if parent := segments[len(segments)-2]; parent == "secrets" || parent == "containers" {
+				return true
+			}
+		}
+	case shapeItem, shapeNeutron, shapeFault:
+	}
+	for _, s := range segments {
+		if isUUID(s) && strings.Contains(strings.ToLower(answer.message), strings.ToLower(s)) {
+			return true
+		}
+	}
+	return false
+}
+
+// answerShape is the kind of error document that a body is.
+type answerShape int
+
+const (
+	shapeNone    answerShape = iota // not an error document of a service
+	shapeItem                       // {"itemNotFound": {"code": 404, "message": …}} (Nova, Cinder)
+	shapeNeutron                    // {"NeutronError": {"type": …, "message": …}}
+	shapeFault                      // {"faultcode": …, "faultstring": …} (Octavia)
+	shapeTitled                     // {"code": 404, "title": …, "description": …} (Barbican, Octavia)
+)
+
+// remoteAnswer is an error document, read.
+type remoteAnswer struct {
+	shape       answerShape
+	message     string // as sent
+	neutronType string
+	text        string // fit for an error message
+}
+
+func parseAnswer(body []byte) remoteAnswer {
+	var doc struct {
+		ItemNotFound *struct {
+			Message string `json:"message"`
+		} `json:"itemNotFound"`
+		NeutronError json.RawMessage `json:"NeutronError"`
+		FaultString  string          `json:"faultstring"`
+		Title        string          `json:"title"`
+		Description  string          `json:"description"`
+	}
+	a := remoteAnswer{}
+	if json.Unmarshal(body, &doc) == nil {
+		switch {
+		case doc.ItemNotFound != nil:
+			a.shape, a.message = shapeItem, doc.ItemNotFound.Message
+		case len(doc.NeutronError) > 0:
+			var n struct{ Type, Message string }
+			if json.Unmarshal(doc.NeutronError, &n) == nil {
+				a.shape, a.neutronType, a.message = shapeNeutron, n.Type, n.Message
+			}
+		case doc.FaultString != "":
+			a.shape, a.message = shapeFault, doc.FaultString
+		case doc.Title != "" && doc.Description != "":
+			a.shape, a.message = shapeTitled, doc.Description
+		}
+	}
+	switch {
+	case a.message != "":
+		a.text = excerpt(a.message)
+	case len(body) == 0:
+		a.text = "empty answer"
+	default:
+		a.text = excerpt(anyMessage(body))
+	}
+	return a
+}
+
+// anyMessage finds the text of an error document of the form {"<name>": {"message": …}},
+// and takes the tags out of whatever else it is.
+func anyMessage(body []byte) string {
+	var doc map[string]json.RawMessage
+	if json.Unmarshal(body, &doc) == nil {
+		for _, raw := range doc {
+			var inner struct {
+				Message string `json:"message"`
+			}
+			if json.Unmarshal(raw, &inner) == nil && inner.Message != "" {
+				return inner.Message
+			}
+		}
+	}
+	if len(body) > 16*maxRemote {
+		body = body[:16*maxRemote]
+	}
+	return htmlTag.ReplaceAllString(string(body), " ")
+}
+
+var (
+	htmlTag = regexp.MustCompile(`<[^>]*>`)
+	// secretLike finds tokens (Fernet, JWS) and the values of fields that hold secrets.
+	secretLike = regexp.MustCompile(`gAAAA[\w=-]+|eyJ[\w-]+\.[\w-]+\.[\w-]+|(?i:"?(?:password|secret|token|x-auth-token)"?\s*[:=]\s*"?)[^\s",}]+`)
+)
+
+// excerpt makes remote text fit for an error: redacted, on one line, capped.
+func excerpt(s string) string {
+	if len(s) > 16*maxRemote {
+		s = s[:16*maxRemote]
+	}
+	return cloudauth.Excerpt(secretLike.ReplaceAllString(s, cloudauth.Redacted), maxRemote)
+}
+
+// withoutQuery is a URL's scheme, host and path.
+func withoutQuery(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return "unparsable URL"
+	}
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+}
+
+// retryAfter reads the header Retry-After: seconds or an HTTP date. Zero when there is none
+// or it makes no sense.
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	v := strings.TrimSpace(h.Get("Retry-After"))
+	if v == "" {
+		return 0
+	}
+	var d time.Duration
+	if seconds, err := strconv.ParseFloat(v, 64); err == nil {
+		if !(seconds > 0) { // also NaN
+			return 0
+		}
+		d = maxRetryAfter
+		if seconds < maxRetryAfter.Seconds() {
+			d = time.Duration(seconds * float64(time.Second))
+		}
+	} else if at, err := http.ParseTime(v); err == nil {
+		d = at.Sub(now)
+	}
+	return min(max(d, 0), maxRetryAfter)
+}

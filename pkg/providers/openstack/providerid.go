@@ -1,0 +1,59 @@
+package openstack
+
+import (
+	"strings"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+// Name is the value of --cloud-provider and the scheme of provider IDs.
+const Name = "openstack"
+
+// ParseProviderID splits a Node's provider ID into the server's UUID, in lower case, and
+// the region it names, if any. The forms are
+//
+//	openstack:///<uuid>
+//	openstack://<region>/<uuid>
+//
+// with or without "openstack://". Anything else is KindInvalid: a Node that belongs to
+// another cloud is never NotFound here.
+func ParseProviderID(id string) (uuid, region string, err error) {
+	rest := id
+	if scheme, after, ok := strings.Cut(id, "://"); ok {
+		if scheme != Name {
+			return "", "", cloud.Errorf(cloud.KindInvalid, "provider ID %.200q belongs to cloud %.50q, not to %s", id, scheme, Name)
+		}
+		rest = after
+	}
+	region, uuid, ok := strings.Cut(rest, "/")
+	if !ok || !isUUID(uuid) {
+		return "", "", cloud.Errorf(cloud.KindInvalid, "provider ID %.200q is not openstack:///<uuid> or openstack://<region>/<uuid>", id)
+	}
+	return strings.ToLower(uuid), region, nil
+}
+
+// formatProviderID writes a server's provider ID; region is empty unless provider IDs are regional.
+func formatProviderID(uuid, region string) string {
+	return Name + "://" + region + "/" + uuid
+}
+
+// isUUID reports whether s is a UUID in its canonical form of 36 characters.
+func isUUID(s string) bool {
+	if len(s) != 36 {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		switch i {
+		case 8, 13, 18, 23:
+			if c != '-' {
+				return false
+			}
+		default:
+			if (c < '0' || c > '9') && (c < 'a' || c > 'f') && (c < 'A' || c > 'F') {
+				return false
+			}
+		}
+	}
+	return true
+}
