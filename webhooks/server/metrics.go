@@ -1,0 +1,77 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+// Outcomes of a request, as the metrics name them.
+const (
+	outcomeAllowed = "allowed"
+	outcomePatched = "patched"
+	outcomeDenied  = "denied"
+	outcomeInvalid = "invalid" // not a request that can be decoded
+	outcomeTimeout = "timeout"
+	outcomeError   = "error"
+	outcomePanic   = "panic"
+)
+
+// metrics are the server's own.
+type metrics struct {
+	duration *prometheus.HistogramVec
+	inFlight *prometheus.GaugeVec
+}
+
+func newMetrics(reg prometheus.Registerer, notAfter func() time.Time) (*metrics, error) {
+	if reg == nil {
+		reg = ctrlmetrics.Registry
+	}
+	m := &metrics{
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "isthmus_webhook_request_duration_seconds",
+			Help:    "Time taken to answer admission requests, by webhook path and outcome.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+		}, []string{"webhook", "outcome"}),
+		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "isthmus_webhook_requests_in_flight",
+			Help: "Admission requests being answered, by webhook path.",
+		}, []string{"webhook"}),
+	}
+	expiry := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "isthmus_webhook_certificate_expiration_timestamp_seconds",
+		Help: "When the webhook server's certificate expires, in seconds since 1970.",
+	}, func() float64 { return float64(notAfter().Unix()) })
+
+	var err error
+	if m.duration, err = register(reg, m.duration); err != nil {
+		return nil, err
+	}
+	if m.inFlight, err = register(reg, m.inFlight); err != nil {
+		return nil, err
+	}
+	// The newest server's certificate is the one to watch.
+	reg.Unregister(expiry)
+	if _, err = register[prometheus.Collector](reg, expiry); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// register registers c, or returns the equal collector that another server registered before.
+func register[T prometheus.Collector](reg prometheus.Registerer, c T) (T, error) {
+	err := reg.Register(c)
+	var already prometheus.AlreadyRegisteredError
+	if errors.As(err, &already) {
+		if existing, ok := already.ExistingCollector.(T); ok {
+			return existing, nil
+		}
+	}
+	if err != nil {
+		return c, fmt.Errorf("register metrics: %w", err)
+	}
+	return c, nil
+}

@@ -1,0 +1,112 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"mime"
+	"net/http"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+)
+
+const (
+	reviewKind    = "AdmissionReview"
+	reviewVersion = "admission.k8s.io/v1"
+	betaVersion   = "admission.k8s.io/v1beta1"
+)
+
+// review is what is known of a request: even of one that cannot be served, the version and
+// the UID to answer with.
+type review struct {
+	apiVersion string
+	request    admission.Request
+}
+
+// decodeReview decodes body, an AdmissionReview of v1 with a request. On an error the review
+// holds what could be read.
+func decodeReview(contentType string, body []byte) (*review, error) {
+	rv := &review{}
+	if mediaType, _, err := mime.ParseMediaType(contentType); err != nil || mediaType != "application/json" {
+		return rv, fmt.Errorf("content type %q is not served; send an AdmissionReview as application/json", clip(contentType))
+	}
+	if len(body) == 0 {
+		return rv, fmt.Errorf("the body is empty; send an AdmissionReview of %s", reviewVersion)
+	}
+	var ar admissionv1.AdmissionReview
+	if err := utiljson.Unmarshal(body, &ar); err != nil {
+		return rv, fmt.Errorf("the body is not an AdmissionReview: %s", clip(err.Error()))
+	}
+	if ar.Request != nil {
+		rv.request.UID = types.UID(clip(string(ar.Request.UID)))
+	}
+	if ar.APIVersion == betaVersion {
+		rv.apiVersion = betaVersion // v1 and v1beta1 have the same answers
+	}
+	switch {
+	case ar.Kind != reviewKind || (ar.APIVersion != reviewVersion && ar.APIVersion != betaVersion):
+		return rv, fmt.Errorf("got apiVersion %q, kind %q instead of %s, %s", clip(ar.APIVersion), clip(ar.Kind), reviewVersion, reviewKind)
+	case ar.APIVersion == betaVersion:
+		return rv, fmt.Errorf("version %s is not served; set admissionReviewVersions: [v1] in the webhook configuration", betaVersion)
+	case ar.Request == nil:
+		return rv, fmt.Errorf("the AdmissionReview has no request")
+	case ar.Request.UID == "":
+		return rv, fmt.Errorf("the AdmissionReview's request has no uid")
+	}
+	rv.request.AdmissionRequest = *ar.Request
+	return rv, nil
+}
+
+// writeReview answers rv. An HTTP status, if any, has been written before.
+func writeReview(ctx context.Context, w http.ResponseWriter, rv *review, resp admission.Response) {
+	version := rv.apiVersion
+	if version == "" {
+		version = reviewVersion
+	}
+	resp.UID = rv.request.UID
+	out := admissionv1.AdmissionReview{TypeMeta: metav1.TypeMeta{APIVersion: version, Kind: reviewKind}, Response: &resp.AdmissionResponse}
+	w.Header().Set("Content-Type", "application/json")
+	if err := json.NewEncoder(w).Encode(out); err != nil {
+		klog.FromContext(ctx).V(2).Info("Webhook answer could not be written", "uid", resp.UID, "reason", err.Error())
+	}
+}
+
+// errorf returns a refusal with a code and a message.
+func errorf(code int32, format string, args ...any) admission.Response {
+	resp := admission.Errored(code, fmt.Errorf(format, args...))
+	resp.Result.Status = metav1.StatusFailure
+	resp.Result.Reason = reasonOf(code)
+	return resp
+}
+
+func reasonOf(code int32) metav1.StatusReason {
+	switch code {
+	case http.StatusBadRequest:
+		return metav1.StatusReasonBadRequest
+	case http.StatusNotFound:
+		return metav1.StatusReasonNotFound
+	case http.StatusMethodNotAllowed:
+		return metav1.StatusReasonMethodNotAllowed
+	case http.StatusRequestEntityTooLarge:
+		return metav1.StatusReasonRequestEntityTooLarge
+	case http.StatusUnsupportedMediaType:
+		return metav1.StatusReasonUnsupportedMediaType
+	case http.StatusGatewayTimeout:
+		return metav1.StatusReasonTimeout
+	}
+	return metav1.StatusReasonInternalError
+}
+
+// clip bounds what is repeated of a client's words.
+func clip(s string) string {
+	const most = 200
+	if len(s) > most {
+		return s[:most] + "…"
+	}
+	return s
+}
