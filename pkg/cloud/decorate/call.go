@@ -1,0 +1,202 @@
+package decorate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+// operation is one method of the contract; its fields are metric labels.
+type operation struct {
+	ability, name string
+	mutation      bool
+}
+
+// caller makes the calls of one provider: each with a deadline, retries, the provider's
+// throttle gate and metrics.
+type caller struct {
+	provider         string
+	clock            clock.Clock
+	metrics          *Metrics
+	gate             *gate
+	reads, mutations Policy
+}
+
+func newCaller(provider string, o Options) *caller {
+	return &caller{
+		provider:  provider,
+		clock:     o.Clock,
+		metrics:   o.Metrics,
+		gate:      &gate{clock: o.Clock},
+		reads:     o.Reads.withDefaults(time.Minute, 4),
+		mutations: o.Mutations.withDefaults(3*time.Minute, 3),
+	}
+}
+
+// do makes attempts until one succeeds, fails for good, or the operation's policy or ctx
+// ends it. The last attempt's error keeps its kind.
+func (c *caller) do(ctx context.Context, op operation, attempt func(context.Context) error) error {
+	policy := c.reads
+	if op.mutation {
+		policy = c.mutations
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, policy.Deadline,
+		fmt.Errorf("no answer within %v: %w", policy.Deadline, context.DeadlineExceeded))
+	defer cancel()
+	began := c.clock.Now()
+	var last error
+	for n := 1; ; n++ {
+		waited, err := c.gate.pass(ctx)
+		c.metrics.throttleWait.WithLabelValues(c.provider).Add(waited.Seconds())
+		if err != nil {
+			return c.gaveUp(last, err, n-1, began)
+		}
+		if last = c.once(ctx, op, attempt); last == nil {
+			return nil
+		}
+		kind := cloud.KindOf(last)
+		if kind == cloud.KindThrottled {
+			c.gate.shut(cloud.RetryAfter(last))
+		}
+		if !retryable(kind) {
+			return last
+		}
+		if ctx.Err() != nil || n == policy.Attempts {
+			return c.gaveUp(last, context.Cause(ctx), n, began)
+		}
+		c.metrics.retries.WithLabelValues(c.provider, op.ability, op.name, kind.String()).Inc()
+		wait := policy.backoff(n)
+		klog.FromContext(ctx).V(4).Info("Cloud call failed, trying again", "provider", c.provider,
+			"ability", op.ability, "operation", op.name, "attempt", n, "wait", wait, "err", last)
+		if err := sleep(ctx, c.clock, wait); err != nil {
+			return c.gaveUp(last, err, n, began)
+		}
+	}
+}
+
+// once makes one attempt and measures it.
+func (c *caller) once(ctx context.Context, op operation, attempt func(context.Context) error) error {
+	inFlight := c.metrics.inFlight.WithLabelValues(c.provider, op.ability, op.name)
+	inFlight.Inc()
+	defer inFlight.Dec()
+	began := c.clock.Now()
+	err := attempt(ctx)
+	c.metrics.calls.WithLabelValues(c.provider, op.ability, op.name, outcome(err)).
+		Observe(c.clock.Since(began).Seconds())
+	return err
+}
+
+// gaveUp says what the last attempt's error was, or without an attempt why there was none.
+func (c *caller) gaveUp(last, why error, attempts int, began time.Time) error {
+	took := c.clock.Since(began).Round(time.Millisecond)
+	switch {
+	case last == nil:
+		return why
+	case why == nil || errors.Is(last, why):
+		return fmt.Errorf("%w (gave up after %d attempts, %v)", last, attempts, took)
+	default:
+		return fmt.Errorf("%w (gave up after %d attempts, %v: %v)", last, attempts, took, why)
+	}
+}
+
+// retryable: another attempt may help, and only time is needed for it.
+func retryable(k cloud.Kind) bool { return k == cloud.KindThrottled || k == cloud.KindUnknown }
+
+// outcome is err as the label kind has it.
+func outcome(err error) string {
+	if err == nil {
+		return "OK"
+	}
+	return cloud.KindOf(err).String()
+}
+
+// backoff is the wait after the nth attempt: full jitter.
+func (p Policy) backoff(n int) time.Duration {
+	ceiling := p.BackoffMax
+	if shift := n - 1; shift < 20 && p.BackoffBase<<shift < ceiling {
+		ceiling = p.BackoffBase << shift
+	}
+	return rand.N(ceiling + 1)
+}
+
+// batch asks for keys, and on retry only for those that failed in a way that may pass.
+// The answers match keys. attempt is the provider's call.
+func batch[K comparable, V any](ctx context.Context, c *caller, op operation, keys []K,
+	attempt func(context.Context, []K) []cloud.Result[V]) []cloud.Result[V] {
+	results := make([]cloud.Result[V], len(keys))
+	open := make([]int, len(keys))
+	for i := range open {
+		open[i] = i
+	}
+	ask := keys
+	err := c.do(ctx, op, func(ctx context.Context) error {
+		c.metrics.batchSize.WithLabelValues(c.provider, op.ability, op.name).Observe(float64(len(ask)))
+		answers := attempt(ctx, ask)
+		if len(answers) != len(ask) {
+			err := fmt.Errorf("%s %s: provider %s gave %d answers to %d questions, which is a bug in it",
+				op.ability, op.name, c.provider, len(answers), len(ask))
+			answers = make([]cloud.Result[V], len(ask))
+			for i := range answers {
+				answers[i].Err = err
+			}
+		}
+		var again []int
+		var worst error
+		for i, answer := range answers {
+			results[open[i]] = answer
+			worst = worse(worst, answer.Err)
+			if answer.Err != nil && retryable(cloud.KindOf(answer.Err)) {
+				again = append(again, open[i])
+			}
+		}
+		open, ask = again, make([]K, len(again))
+		for i, k := range again {
+			ask[i] = keys[k]
+		}
+		return worst
+	})
+	for _, k := range open { // what failed, with all that do knows; what was never tried
+		results[k] = cloud.Result[V]{Err: keepOwn(results[k].Err, err)}
+	}
+	return results
+}
+
+// keepOwn prefers an item's own error to that of its batch.
+func keepOwn(own, batch error) error {
+	if own != nil {
+		return own
+	}
+	return batch
+}
+
+// worse picks the error by which a batch is judged: throttling first, then what may pass
+// with time, then what will not. Not found is an answer.
+func worse(a, b error) error {
+	if rank(b) > rank(a) {
+		return b
+	}
+	return a
+}
+
+func rank(err error) int {
+	if err == nil {
+		return 0
+	}
+	switch cloud.KindOf(err) {
+	case cloud.KindNotFound:
+		return 0
+	case cloud.KindThrottled:
+		return 3
+	case cloud.KindUnknown:
+		return 2
+	default:
+		return 1
+	}
+}

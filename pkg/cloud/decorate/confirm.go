@@ -1,0 +1,61 @@
+package decorate
+
+import (
+	"context"
+
+	"k8s.io/klog/v2"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+// confirmation is a direct read shared by all who ask while it runs.
+type confirmation struct {
+	done     chan struct{} // closed when the others can be read
+	instance *cloud.Instance
+	err      error
+}
+
+// confirm reads directly what a batch did not have. Its answer is the only one that
+// anybody hears: KindNotFound is the direct read's own, and is not remembered.
+func (i *Instances) confirm(ctx context.Context, ref cloud.InstanceRef) (*cloud.Instance, error) {
+	i.mu.Lock()
+	c := i.confirming[ref]
+	if c == nil {
+		c = &confirmation{done: make(chan struct{})}
+		if !i.work.start(ctx, func(ctx context.Context) { i.reread(ctx, ref, c) }) {
+			i.mu.Unlock()
+			return nil, errClosed
+		}
+		i.confirming[ref] = c
+	}
+	i.mu.Unlock()
+	select {
+	case <-c.done:
+		return c.instance, c.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// reread makes the direct read of a confirmation.
+func (i *Instances) reread(ctx context.Context, ref cloud.InstanceRef, c *confirmation) {
+	defer func() {
+		i.mu.Lock()
+		delete(i.confirming, ref)
+		i.mu.Unlock()
+		close(c.done)
+	}()
+	select {
+	case i.slots <- struct{}{}:
+		defer func() { <-i.slots }()
+	case <-ctx.Done():
+		c.err = errClosed
+		return
+	}
+	c.instance, c.err = i.get(ctx, ref)
+	if c.err == nil {
+		i.call.metrics.contradiction.WithLabelValues(i.call.provider).Inc()
+		klog.FromContext(ctx).Info("A batch read did not have an instance that a direct read found; the direct read counts",
+			"provider", i.call.provider, "node", ref.NodeName, "providerID", c.instance.ProviderID)
+	}
+}

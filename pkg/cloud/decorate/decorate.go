@@ -1,0 +1,106 @@
+package decorate
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+// Options configures New. The zero value is usable.
+type Options struct {
+	// Population lists the refs of all Nodes of the cluster, from an informer's cache: what
+	// Lookup asks for together, and what may stay in the snapshot. It must be cheap and
+	// must not call the cloud. Nil: each ref is asked for by itself (concurrent ones still
+	// together) and answers are forgotten after some minutes.
+	Population func() []cloud.InstanceRef
+	// Metrics may be shared by several providers; nil counts into nowhere.
+	Metrics *Metrics
+	// Reads and Mutations bound the calls; zero fields have defaults.
+	Reads, Mutations Policy
+	// Clock is for tests; nil is the real one. Deadlines of contexts are always real time.
+	Clock clock.Clock
+}
+
+// Provider is a cloud.Provider whose abilities are decorated. An ability that the cloud
+// lacks is nil here too.
+type Provider struct {
+	cloud.Provider
+	// Nodes is Provider.Instances, with the questions that need not be answered afresh.
+	Nodes *Instances
+
+	work *work
+}
+
+// New decorates p, which is left as it is. Close ends what New's abilities have running.
+func New(p *cloud.Provider, o Options) (*Provider, error) {
+	switch {
+	case p == nil:
+		return nil, errors.New("decorate: no provider")
+	case p.Name == "":
+		return nil, errors.New("decorate: the provider has no name")
+	case p.Instances == nil:
+		return nil, fmt.Errorf("decorate provider %q: it has no Instances, which every provider needs", p.Name)
+	case p.Ready == nil:
+		return nil, fmt.Errorf("decorate provider %q: it has no Ready, which every provider needs", p.Name)
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.Metrics == nil {
+		m, err := NewMetrics(nil)
+		if err != nil {
+			return nil, err
+		}
+		o.Metrics = m
+	}
+	w := newWork()
+	c := newCaller(p.Name, o)
+	d := &Provider{Provider: *p, work: w}
+	d.Nodes = newInstances(p.Instances, c, w, o.Population)
+	d.Instances = d.Nodes
+	if p.LoadBalancers != nil {
+		d.LoadBalancers = newLoadBalancers(p.LoadBalancers, c)
+	}
+	if p.Routes != nil {
+		d.Routes = newRoutes(p.Routes, c, w)
+	}
+	if p.Volumes != nil {
+		d.Volumes = newVolumes(p.Volumes, c, w)
+	}
+	return d, nil
+}
+
+// Close cancels the calls that run on behalf of several askers and waits for their end.
+// Whoever still waits for one gets an error. It may be called more than once.
+func (p *Provider) Close() { p.work.close() }
+
+// Policy bounds one call of the contract with all its attempts. Zero fields take defaults.
+type Policy struct {
+	// Deadline bounds the call with all attempts and waits: 1 min for reads, 3 min for mutations.
+	Deadline time.Duration
+	// Attempts bounds how often it is tried: 4 for reads, 3 for mutations.
+	Attempts int
+	// BackoffBase and BackoffMax bound the wait between attempts, which is random between
+	// zero and base·2ⁿ, at most max: 500 ms and 10 s.
+	BackoffBase, BackoffMax time.Duration
+}
+
+func (p Policy) withDefaults(deadline time.Duration, attempts int) Policy {
+	if p.Deadline <= 0 {
+		p.Deadline = deadline
+	}
+	if p.Attempts <= 0 {
+		p.Attempts = attempts
+	}
+	if p.BackoffBase <= 0 {
+		p.BackoffBase = 500 * time.Millisecond
+	}
+	if p.BackoffMax <= 0 {
+		p.BackoffMax = 10 * time.Second
+	}
+	return p
+}

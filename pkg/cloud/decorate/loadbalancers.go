@@ -1,0 +1,67 @@
+package decorate
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+// loadBalancers decorates cloud.LoadBalancers: calls for one Service's load balancer
+// follow each other, in no particular order; those for different ones run at once.
+type loadBalancers struct {
+	next cloud.LoadBalancers
+	call *caller
+	keys turns[lbKey]
+}
+
+// lbKey tells load balancers apart. The UID does not count: a Service made anew may well
+// be answered with the object that its predecessor had.
+type lbKey struct{ cluster, namespace, name string }
+
+var _ cloud.LoadBalancers = (*loadBalancers)(nil)
+
+func newLoadBalancers(next cloud.LoadBalancers, c *caller) *loadBalancers {
+	return &loadBalancers{next: next, call: c}
+}
+
+// Get implements cloud.LoadBalancers.
+func (l *loadBalancers) Get(ctx context.Context, ref cloud.LoadBalancerRef) (status *cloud.LoadBalancerStatus, err error) {
+	err = l.do(ctx, ref, operation{ability: "loadbalancers", name: "get"}, func(ctx context.Context) (err error) {
+		status, err = l.next.Get(ctx, ref)
+		return err
+	})
+	return status, err
+}
+
+// Ensure implements cloud.LoadBalancers.
+func (l *loadBalancers) Ensure(ctx context.Context, spec *cloud.LoadBalancerSpec) (status *cloud.LoadBalancerStatus, err error) {
+	err = l.do(ctx, spec.LoadBalancerRef, operation{"loadbalancers", "ensure", true}, func(ctx context.Context) (err error) {
+		status, err = l.next.Ensure(ctx, spec)
+		return err
+	})
+	return status, err
+}
+
+// UpdateMembers implements cloud.LoadBalancers.
+func (l *loadBalancers) UpdateMembers(ctx context.Context, spec *cloud.LoadBalancerSpec) error {
+	return l.do(ctx, spec.LoadBalancerRef, operation{"loadbalancers", "update_members", true}, func(ctx context.Context) error {
+		return l.next.UpdateMembers(ctx, spec)
+	})
+}
+
+// Delete implements cloud.LoadBalancers.
+func (l *loadBalancers) Delete(ctx context.Context, ref cloud.LoadBalancerRef) error {
+	return l.do(ctx, ref, operation{"loadbalancers", "delete", true}, func(ctx context.Context) error {
+		return l.next.Delete(ctx, ref)
+	})
+}
+
+func (l *loadBalancers) do(ctx context.Context, ref cloud.LoadBalancerRef, op operation, f func(context.Context) error) error {
+	done, err := l.keys.take(ctx, lbKey{ref.Cluster.UID + "/" + ref.Cluster.Name, ref.Namespace, ref.Name})
+	if err != nil {
+		return fmt.Errorf("load balancer of service %s/%s: wait for the call before to end: %w", ref.Namespace, ref.Name, err)
+	}
+	defer done()
+	return l.call.do(ctx, op, f)
+}

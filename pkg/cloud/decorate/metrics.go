@@ -1,0 +1,91 @@
+package decorate
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics are the cloud's numbers. No label holds an object's name.
+type Metrics struct {
+	calls         *prometheus.HistogramVec
+	inFlight      *prometheus.GaugeVec
+	batchSize     *prometheus.HistogramVec
+	retries       *prometheus.CounterVec
+	throttleWait  *prometheus.CounterVec
+	lookups       *prometheus.CounterVec
+	refreshes     *prometheus.CounterVec
+	snapshotSize  *prometheus.GaugeVec
+	contradiction *prometheus.CounterVec
+	requests      *prometheus.CounterVec
+	requestTime   *prometheus.HistogramVec
+}
+
+// NewMetrics makes the metrics and registers them with r, e.g. controller-runtime's
+// metrics.Registry; nil registers them nowhere. Make one per process: the name of the
+// provider is a label. The error is that of a registry which has some of them already.
+func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
+	durations := []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 180}
+	m := &Metrics{
+		calls: histogram("call_duration_seconds", "Calls of a cloud's abilities, each attempt by itself, by the kind of their error or OK.",
+			durations, "provider", "ability", "operation", "kind"),
+		inFlight: gauge("calls_in_flight", "Calls of a cloud's abilities that have not returned.",
+			"provider", "ability", "operation"),
+		batchSize: histogram("batch_size", "Objects in one call.",
+			[]float64{1, 2, 5, 10, 50, 100, 500, 1000, 5000}, "provider", "ability", "operation"),
+		retries: counter("retries_total", "Calls tried again, by the kind of the error.",
+			"provider", "ability", "operation", "kind"),
+		throttleWait: counter("throttle_wait_seconds_total", "Time that calls were held back because the cloud asked for it.",
+			"provider"),
+		lookups: counter("instance_lookups_total",
+			"Instance lookups: hit (snapshot), shared (a batch under way), miss (new batch), absent (the snapshot's batch did not have it), failed (a batch has just failed).",
+			"provider", "result"),
+		refreshes:    counter("instance_refreshes_total", "Batches read into the snapshot of instances.", "provider"),
+		snapshotSize: gauge("instance_snapshot_size", "Instances in the snapshot.", "provider"),
+		contradiction: counter("instance_contradictions_total",
+			"Instances that a batch read did not have and a direct read found.", "provider"),
+		requests: counter("api_requests_total", "Requests to the cloud's API by status code; 0 is no answer.",
+			"provider", "service", "method", "code"),
+		requestTime: histogram("api_request_duration_seconds", "Duration of requests to the cloud's API.",
+			durations, "provider", "service", "method"),
+	}
+	if r == nil {
+		return m, nil
+	}
+	var errs []error
+	for _, c := range []prometheus.Collector{m.calls, m.inFlight, m.batchSize, m.retries, m.throttleWait, m.lookups,
+		m.refreshes, m.snapshotSize, m.contradiction, m.requests, m.requestTime} {
+		if err := r.Register(c); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("register the cloud's metrics: %w", err)
+	}
+	return m, nil
+}
+
+// Observer is the hook by which the provider of that name counts its API requests. status
+// is the HTTP status, 0 when there was no answer. service and method must be few.
+func (m *Metrics) Observer(provider string) func(service, method string, status int, d time.Duration) {
+	return func(service, method string, status int, d time.Duration) {
+		m.requests.WithLabelValues(provider, service, method, strconv.Itoa(status)).Inc()
+		m.requestTime.WithLabelValues(provider, service, method).Observe(d.Seconds())
+	}
+}
+
+func counter(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "isthmus", Subsystem: "cloud", Name: name, Help: help}, labels)
+}
+
+func gauge(name, help string, labels ...string) *prometheus.GaugeVec {
+	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "isthmus", Subsystem: "cloud", Name: name, Help: help}, labels)
+}
+
+func histogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: "isthmus", Subsystem: "cloud", Name: name, Help: help, Buckets: buckets}, labels)
+}
