@@ -1,0 +1,59 @@
+package openstack
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+)
+
+// addressPlan divides 127.N.0.0/16.
+type addressPlan struct {
+	net int
+	// tenant is the private subnet, 127.N.0.0/20: gateway .0.1, ports from .0.10 on.
+	tenant netip.Prefix
+	// floating is the external subnet, 127.N.128.0/20: floating IPs and router gateways.
+	floating netip.Prefix
+}
+
+// claimPort is the TCP port on 127.N.255.254 whose listener marks the net as taken; it is outside
+// the range of ports that the kernel picks by itself.
+const claimPort = 17127
+
+func planFor(n int) addressPlan {
+	b := byte(n)
+	return addressPlan{
+		net:      n,
+		tenant:   netip.PrefixFrom(netip.AddrFrom4([4]byte{127, b, 0, 0}), 20),
+		floating: netip.PrefixFrom(netip.AddrFrom4([4]byte{127, b, 128, 0}), 20),
+	}
+}
+
+// claimNet takes 127.n.0.0/16, or a free one when n is 0, so that simulators of several
+// processes never share addresses.
+func claimNet(n int) (net.Listener, addressPlan, error) {
+	if n != 0 {
+		if n < 1 || n > 254 {
+			return nil, addressPlan{}, fmt.Errorf("net %d is outside 1-254", n)
+		}
+		ln, err := listenClaim(n)
+		if err != nil {
+			return nil, addressPlan{}, fmt.Errorf("net 127.%d.0.0/16 is taken by another simulator: %w", n, err)
+		}
+		return ln, planFor(n), nil
+	}
+	var last error
+	for n := 64; n <= 254; n++ {
+		ln, err := listenClaim(n)
+		if err == nil {
+			return ln, planFor(n), nil
+		}
+		last = err
+	}
+	return nil, addressPlan{}, errors.Join(errors.New("no free net among 127.64.0.0/16 to 127.254.0.0/16; end other simulators"), last)
+}
+
+func listenClaim(n int) (net.Listener, error) {
+	return net.Listen("tcp", net.JoinHostPort(fmt.Sprintf("127.%d.255.254", n), strconv.Itoa(claimPort)))
+}

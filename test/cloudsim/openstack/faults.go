@@ -1,0 +1,165 @@
+package openstack
+
+import (
+	"encoding/json"
+	"math"
+	"net/http"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Fault makes matching requests go wrong. Empty fields of Service, Method and Path match
+// anything. What goes wrong can be combined with Latency; otherwise the first of Reset, Hang and
+// Status wins. The last fault added that matches applies, alone.
+type Fault struct {
+	Service, Method string
+	// Path is a path of the request log or the start of one at a slash ("/servers" matches
+	// "/servers/detail"), or a pattern of path.Match for the whole path.
+	Path string
+	// Times is how many requests it hits; 0 is all.
+	Times int
+
+	// Latency is waited before anything else happens.
+	Latency time.Duration
+	// Reset cuts the connection without an answer; nothing is carried out.
+	Reset bool
+	// Hang never answers; nothing is carried out.
+	Hang bool
+	// Status is answered instead of carrying the call out, with the service's usual error body
+	// or Body.
+	Status int
+	// Body goes with Status, or without it replaces the body of the true answer.
+	Body string
+	// RetryAfter is sent as Retry-After, in whole seconds rounded up.
+	RetryAfter time.Duration
+	// Truncate sends half of the true answer's body and cuts the connection.
+	Truncate bool
+	// EmptyList removes all items of the true answer's list, and its links to further pages.
+	EmptyList bool
+	// ShortList removes the second half of the true answer's list, and its links to further pages.
+	ShortList bool
+}
+
+type activeFault struct {
+	Fault
+	left int // for Times > 0
+}
+
+// AddFault adds a fault; the function returned removes it.
+func (s *Sim) AddFault(f Fault) (remove func()) {
+	a := &activeFault{Fault: f, left: f.Times}
+	s.obs.mu.Lock()
+	defer s.obs.mu.Unlock()
+	s.obs.faults = append(s.obs.faults, a)
+	return func() {
+		s.obs.mu.Lock()
+		defer s.obs.mu.Unlock()
+		s.obs.faults = slices.DeleteFunc(s.obs.faults, func(x *activeFault) bool { return x == a })
+	}
+}
+
+// fault returns a copy of the fault that hits the call, nil when none does.
+func (o *observer) fault(c *call) *Fault {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, f := range slices.Backward(o.faults) {
+		if !f.matches(c) || f.Times > 0 && f.left == 0 {
+			continue
+		}
+		f.left--
+		hit := f.Fault
+		return &hit
+	}
+	return nil
+}
+
+func (f *Fault) matches(c *call) bool {
+	if f.Service != "" && f.Service != c.svc.name || f.Method != "" && f.Method != c.r.Method {
+		return false
+	}
+	if f.Path == "" || c.path == f.Path || strings.HasPrefix(c.path, strings.TrimSuffix(f.Path, "/")+"/") {
+		return true
+	}
+	hit, err := path.Match(f.Path, c.path)
+	return err == nil && hit
+}
+
+// applyBefore does what a fault does instead of the call; true when the call goes on.
+func (s *Sim) applyBefore(c *call, f *Fault, entry *Request, w http.ResponseWriter) bool {
+	if f.Latency > 0 && !s.wait(c.r.Context(), f.Latency) {
+		return false
+	}
+	switch {
+	case f.Reset:
+		s.obs.end(entry, 0)
+		reset(w)
+		return false
+	case f.Hang:
+		s.wait(c.r.Context(), math.MaxInt64)
+		reset(w)
+		return false
+	case f.Status != 0:
+		out := s.errorWire(c, errorf(f.Status, "", "%s", http.StatusText(f.Status)))
+		if f.Body != "" {
+			out.body = []byte(f.Body)
+		}
+		f.retryAfter(out)
+		s.obs.end(entry, out.status)
+		out.write(w)
+		return false
+	}
+	return true
+}
+
+func (f *Fault) retryAfter(out *wire) {
+	if f.RetryAfter > 0 {
+		out.header.Set("Retry-After", strconv.Itoa(int(math.Ceil(f.RetryAfter.Seconds()))))
+	}
+}
+
+// applyAfter spoils the true answer.
+func (f *Fault) applyAfter(out *wire) {
+	f.retryAfter(out)
+	if f.Body != "" {
+		out.body = []byte(f.Body)
+	}
+	if f.EmptyList {
+		out.body = shortenList(out.body, func(int) int { return 0 })
+	}
+	if f.ShortList {
+		out.body = shortenList(out.body, func(n int) int { return n / 2 })
+	}
+	out.truncate = f.Truncate
+}
+
+// shortenList keeps the first keep(n) items of each list at the top of a JSON object and
+// removes the links to other pages; what is no JSON object stays.
+func shortenList(body []byte, keep func(n int) int) []byte {
+	var doc map[string]json.RawMessage
+	if json.Unmarshal(body, &doc) != nil {
+		return body
+	}
+	for key, raw := range doc {
+		var items []json.RawMessage
+		if json.Unmarshal(raw, &items) != nil || items == nil {
+			continue
+		}
+		if strings.HasSuffix(key, "_links") {
+			delete(doc, key)
+			continue
+		}
+		short, err := json.Marshal(items[:keep(len(items))])
+		if err != nil {
+			return body
+		}
+		doc[key] = short
+	}
+	out, err := json.Marshal(doc)
+	if err != nil {
+		return body
+	}
+	return out
+}

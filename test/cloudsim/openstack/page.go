@@ -1,0 +1,26 @@
+package openstack
+
+import (
+	"slices"
+
+	"github.com/google/uuid"
+)
+
+// newID returns a random UUID with dashes, as all services but Keystone use.
+func newID() string { return uuid.NewString() }
+
+// page cuts one page out of items: those after the one whose id is marker, at most limit
+// (negative for all). more says that items follow; found is false when there is no such marker.
+func page[T any](items []T, id func(T) string, marker string, limit int) (out []T, more, found bool) {
+	if marker != "" {
+		i := slices.IndexFunc(items, func(x T) bool { return id(x) == marker })
+		if i < 0 {
+			return nil, false, false
+		}
+		items = items[i+1:]
+	}
+	if limit >= 0 && len(items) > limit {
+		return items[:limit], true, true
+	}
+	return items, false, true
+}

@@ -1,0 +1,185 @@
+package openstack
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// service is one OpenStack service below its prefix.
+type service struct {
+	// name is the service's type in the catalog and in the request log.
+	name string
+	// prefix starts its paths, e.g. "/compute".
+	prefix string
+	// errorBody shapes an error; the content type "" means application/json, a nil body none.
+	errorBody func(*call, *apiError) (contentType string, body any)
+	// micro is the range of microversions, nil for services without.
+	micro *microRange
+	// routes registers its handlers.
+	routes func(*router)
+}
+
+// services lists what the simulator serves.
+func (s *Sim) services() []*service {
+	return []*service{
+		{name: "identity", prefix: "/identity", errorBody: identityError, routes: s.identityRoutes},
+		{name: "compute", prefix: "/compute", errorBody: computeError, micro: computeMicro(), routes: s.computeRoutes},
+		{name: "image", prefix: "/image", errorBody: imageError, routes: s.imageRoutes},
+		{name: "volume", prefix: "/volume", errorBody: volumeError, micro: volumeMicro(), routes: s.volumeRoutes},
+		{name: "key-manager", prefix: "/key-manager", errorBody: keysError, routes: s.keysRoutes},
+		{name: "network", prefix: "/network", errorBody: networkError, routes: s.networkRoutes},
+		{name: "load-balancer", prefix: "/load-balancer", errorBody: octaviaError, routes: s.octaviaRoutes},
+	}
+}
+
+// handlerFunc answers one call; see the package comment for its contract.
+type handlerFunc func(*call) (*reply, error)
+
+// router registers a service's handlers.
+type router struct {
+	sim *Sim
+	svc *service
+	mux *http.ServeMux
+}
+
+// handle registers a handler for callers with a valid token. The pattern is a method and a path
+// below the service's prefix, e.g. "GET /v2.0/ports/{id}".
+func (r *router) handle(pattern string, h handlerFunc) { r.add(pattern, h, true) }
+
+// open registers a handler that needs no token.
+func (r *router) open(pattern string, h handlerFunc) { r.add(pattern, h, false) }
+
+func (r *router) add(pattern string, h handlerFunc, auth bool) {
+	method, path, _ := strings.Cut(pattern, " ")
+	r.mux.HandleFunc(method+" "+r.svc.prefix+path, func(w http.ResponseWriter, req *http.Request) {
+		r.sim.serve(r.svc, h, auth, w, req)
+	})
+}
+
+// handler is the whole API.
+func (s *Sim) handler() http.Handler {
+	mux := http.NewServeMux()
+	for _, svc := range s.services() {
+		r := &router{sim: s, svc: svc, mux: mux}
+		svc.routes(r)
+		mux.HandleFunc(svc.prefix+"/", func(w http.ResponseWriter, req *http.Request) {
+			s.serve(svc, noSuchRoute, false, w, req)
+		})
+	}
+	return mux
+}
+
+func noSuchRoute(*call) (*reply, error) {
+	return nil, errorf(http.StatusNotFound, "", "The resource could not be found.")
+}
+
+// call is one request on its way through a handler.
+type call struct {
+	sim   *Sim
+	svc   *service
+	r     *http.Request
+	body  []byte
+	query url.Values
+	// path is the path in the request log: without prefix, version and project.
+	path string
+	// tok is the caller's token, nil in handlers registered with open.
+	tok *token
+	// micro is the negotiated microversion's minor number (2.<micro>), for services that have them.
+	micro int
+}
+
+// param returns a {name} of the route's pattern.
+func (c *call) param(name string) string { return c.r.PathValue(name) }
+
+// project is the id of the project that the caller's token is scoped to, "" when it is to none.
+func (c *call) project() string {
+	if c.tok == nil {
+		return ""
+	}
+	return c.tok.projectID
+}
+
+// sees reports whether the caller may see an object of the project.
+func (c *call) sees(projectID string) bool { return c.tok.admin || c.tok.projectID == projectID }
+
+// url is the absolute address of a path below the service's prefix, as the caller reached it.
+func (c *call) url(path string) string { return c.sim.url + c.svc.prefix + path }
+
+// decode reads the JSON body into v. Unknown keys are ignored; what is no JSON is a 400.
+func (c *call) decode(v any) error {
+	if err := json.Unmarshal(c.body, v); err != nil {
+		return errorf(http.StatusBadRequest, "", "Malformed request body: %s", err)
+	}
+	return nil
+}
+
+// reply is a handler's answer.
+type reply struct {
+	status int
+	header http.Header
+	// body is encoded as JSON; nil is no body; []byte is sent as it is, with contentType.
+	body        any
+	contentType string
+}
+
+func answer(status int, body any) (*reply, error) { return &reply{status: status, body: body}, nil }
+
+func ok(body any) (*reply, error) { return answer(http.StatusOK, body) }
+
+func noContent() (*reply, error) { return answer(http.StatusNoContent, nil) }
+
+// set adds a header to a reply.
+func (r *reply) set(key, value string) *reply {
+	if r.header == nil {
+		r.header = http.Header{}
+	}
+	r.header.Set(key, value)
+	return r
+}
+
+// encode returns the body's bytes and content type.
+func (r *reply) encode() ([]byte, string, error) {
+	switch b := r.body.(type) {
+	case nil:
+		return nil, r.contentType, nil
+	case []byte:
+		return b, r.contentType, nil
+	}
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(r.body); err != nil {
+		return nil, "", fmt.Errorf("encode %T: %w", r.body, err)
+	}
+	ct := r.contentType
+	if ct == "" {
+		ct = "application/json"
+	}
+	return bytes.TrimRight(buf.Bytes(), "\n"), ct, nil
+}
+
+// apiError is an error that the API answers with.
+type apiError struct {
+	status int
+	// kind is the service's word for it where it has one (Neutron: "PortNotFound").
+	kind    string
+	message string
+	header  http.Header
+	// body replaces what the service's errorBody would make of it; contentType goes with it.
+	body        any
+	contentType string
+}
+
+// Error implements error.
+func (e *apiError) Error() string { return fmt.Sprintf("%d %s: %s", e.status, e.kind, e.message) }
+
+func errorf(status int, kind, format string, args ...any) *apiError {
+	return &apiError{status: status, kind: kind, message: fmt.Sprintf(format, args...)}
+}
+
+// object is a JSON object.
+type object = map[string]any

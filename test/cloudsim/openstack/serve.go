@@ -1,0 +1,212 @@
+package openstack
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const maxBody = 16 << 20
+
+// serve runs one request: log, faults, token, hooks, handler, answer.
+func (s *Sim) serve(svc *service, h handlerFunc, auth bool, w http.ResponseWriter, r *http.Request) {
+	path := shortPath(svc, r.URL.Path)
+	entry, live := s.obs.begin(Request{Service: svc.name, Method: r.Method, Path: path, Query: r.URL.Query(), Time: time.Now()})
+	if !live {
+		reset(w)
+		return
+	}
+	defer s.obs.inFlight.Done()
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		return // the client went away or sent too much; its connection ends here
+	}
+	c := &call{sim: s, svc: svc, r: r, body: body, query: r.URL.Query(), path: path}
+	fault := s.obs.fault(c)
+	if fault != nil && !s.applyBefore(c, fault, entry, w) {
+		return
+	}
+	out := s.run(c, h, auth)
+	if out == nil {
+		s.obs.end(entry, 0)
+		reset(w)
+		return
+	}
+	if fault != nil {
+		fault.applyAfter(out)
+	}
+	s.obs.end(entry, out.status)
+	out.write(w)
+}
+
+// run answers a call with its hooks around it; nil means that the connection shall be cut.
+func (s *Sim) run(c *call, h handlerFunc, auth bool) *wire {
+	if err := s.prepare(c, auth); err != nil {
+		return s.errorWire(c, err)
+	}
+	if !c.mutates() {
+		return s.execute(c, h)
+	}
+	if v := s.obs.runHooks(c, false, 0); v.drop {
+		return nil
+	} else if v.err != nil {
+		return s.errorWire(c, v.err)
+	}
+	out := s.execute(c, h)
+	if v := s.obs.runHooks(c, true, out.status); v.drop {
+		return nil
+	} else if v.err != nil {
+		return s.errorWire(c, v.err)
+	}
+	return out
+}
+
+// prepare checks the token and negotiates the microversion.
+func (s *Sim) prepare(c *call, auth bool) error {
+	if auth {
+		s.mu.Lock()
+		tok := s.validToken(c.r.Header.Get("X-Auth-Token"))
+		s.mu.Unlock()
+		if tok == nil {
+			return s.unauthorized(c)
+		}
+		c.tok = tok
+	}
+	return c.negotiate()
+}
+
+// mutates reports whether the call changes the cloud; asking for a token does not.
+func (c *call) mutates() bool {
+	return c.r.Method != http.MethodGet && c.r.Method != http.MethodHead && c.path != "/auth/tokens"
+}
+
+// execute runs the handler and encodes its reply, with mu held.
+func (s *Sim) execute(c *call, h handlerFunc) *wire {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rep, err := h(c)
+	if err != nil {
+		return s.errorWire(c, err)
+	}
+	return s.wire(c, rep)
+}
+
+// wire is an answer ready to be sent.
+type wire struct {
+	status   int
+	header   http.Header
+	body     []byte
+	truncate bool
+}
+
+func (s *Sim) wire(c *call, rep *reply) *wire {
+	body, ct, err := rep.encode()
+	if err != nil {
+		return &wire{status: http.StatusInternalServerError, body: []byte(err.Error()), header: http.Header{"Content-Type": {"text/plain"}}}
+	}
+	out := &wire{status: rep.status, body: body, header: rep.header.Clone()}
+	if out.header == nil {
+		out.header = http.Header{}
+	}
+	if ct != "" {
+		out.header.Set("Content-Type", ct)
+	}
+	id := "req-" + newID()
+	out.header.Set("X-Openstack-Request-Id", id)
+	c.describeVersion(out.header, id)
+	return out
+}
+
+func (s *Sim) errorWire(c *call, err error) *wire {
+	var e *apiError
+	if !errors.As(err, &e) {
+		e = errorf(http.StatusInternalServerError, "", "simulator: %s", err)
+	}
+	rep := &reply{status: e.status, header: e.header}
+	if rep.body = e.body; rep.body == nil {
+		rep.contentType, rep.body = c.svc.errorBody(c, e)
+	} else {
+		rep.contentType = e.contentType
+	}
+	return s.wire(c, rep)
+}
+
+func (o *wire) write(w http.ResponseWriter) {
+	for k, v := range o.header {
+		w.Header()[k] = v
+	}
+	if o.status != http.StatusNoContent {
+		w.Header().Set("Content-Length", strconv.Itoa(len(o.body)))
+	}
+	if !o.truncate {
+		w.WriteHeader(o.status)
+		_, _ = w.Write(o.body) // the client may have gone
+		return
+	}
+	w.WriteHeader(o.status)
+	_, _ = w.Write(o.body[:len(o.body)/2])
+	if f, is := w.(http.Flusher); is {
+		f.Flush()
+	}
+	panic(http.ErrAbortHandler) // net/http's way to cut an answer short
+}
+
+// reset ends the client's connection with a TCP reset.
+func reset(w http.ResponseWriter) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	if t, is := conn.(*tls.Conn); is {
+		conn = t.NetConn()
+	}
+	if t, is := conn.(*net.TCPConn); is {
+		_ = t.SetLinger(0)
+	}
+	_ = conn.Close()
+}
+
+var (
+	versionSegment = regexp.MustCompile(`^v\d+(\.\d+)?$`)
+	projectSegment = regexp.MustCompile(`^[0-9a-f]{32}$`)
+)
+
+// shortPath is the path as the request log and the faults name it: "/servers/detail" for
+// /compute/v2.1/servers/detail, "/volumes" for /volume/v3/<project>/volumes.
+func shortPath(svc *service, path string) string {
+	path = strings.TrimPrefix(path, svc.prefix)
+	first, rest, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	if versionSegment.MatchString(first) {
+		path = "/" + rest
+		if first, rest, _ = strings.Cut(rest, "/"); svc.name == "volume" && projectSegment.MatchString(first) {
+			path = "/" + rest
+		}
+	}
+	if path == "" {
+		return "/"
+	}
+	return path
+}
+
+// wait lets d pass; false when the client or the simulator went away first.
+func (s *Sim) wait(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+	case <-s.ctx.Done():
+	}
+	return false
+}
+
+func discardLog() *log.Logger { return log.New(io.Discard, "", 0) }

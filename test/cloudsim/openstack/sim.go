@@ -1,0 +1,211 @@
+package openstack
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Options configures a simulator. The zero value is a good one.
+type Options struct {
+	// Listen is the API's address, "127.0.0.1:0" by default. It must be a loopback address.
+	Listen string
+	// Net is the second octet of the 127.N.0.0/16 whose addresses the simulator hands out; 0 picks a free one.
+	Net int
+	// TLS serves HTTPS with a certificate of an own CA; see Sim.CAFile.
+	TLS bool
+	// TokenLifetime is how long a token is valid, 1 hour by default.
+	TokenLifetime time.Duration
+	// StateDelay is how long transient states (BUILD, PENDING_CREATE, …) last: 20 ms by default,
+	// negative for as short as possible.
+	StateDelay time.Duration
+	// MaxLimit is the largest page that Nova and Cinder answer with, 1000 by default as
+	// osapi_max_limit has it.
+	MaxLimit int
+}
+
+// Sim is a running simulator. All methods may be called concurrently.
+type Sim struct {
+	opts    Options
+	url     string // scheme://host:port
+	dir     string // temporary files; "" when none
+	caFile  string
+	http    *http.Server
+	claim   net.Listener // holds the claim on 127.N.0.0/16
+	addrs   addressPlan
+	start   time.Time
+	ctx     context.Context // ends at Close; owned by Sim, not by a call
+	stop    context.CancelFunc
+	wg      sync.WaitGroup
+	serving sync.WaitGroup
+	closed  sync.Once
+
+	obs observer // request log, faults, hooks; has its own lock
+
+	mu       sync.Mutex // guards all below
+	identity identityState
+	compute  computeState
+	volume   volumeState
+	keys     keyState
+	network  networkState
+	lb       lbState
+}
+
+// Start starts a simulator with one project, a public and a private network joined by a
+// router, flavors and volume types, and no servers.
+func Start(opts Options) (*Sim, error) {
+	if err := opts.complete(); err != nil {
+		return nil, err
+	}
+	claim, plan, err := claimNet(opts.Net)
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	s := &Sim{opts: opts, claim: claim, addrs: plan, start: time.Now().UTC(), ctx: ctx, stop: stop}
+	s.obs.done = ctx.Done()
+	ln, err := s.listen()
+	if err != nil {
+		stop()
+		return nil, errors.Join(err, claim.Close(), s.removeFiles())
+	}
+	s.seedIdentity()
+	s.seedCompute()
+	s.seedVolume()
+	s.seedKeys()
+	s.seedNetwork()
+	s.seedOctavia()
+	s.http = &http.Server{
+		Handler:           s.handler(),
+		ReadHeaderTimeout: 30 * time.Second,
+		// Real OpenStack speaks HTTP/1.1 only.
+		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){},
+		ErrorLog:     discardLog(),
+	}
+	s.serving.Add(1)
+	go func() {
+		defer s.serving.Done()
+		_ = s.http.Serve(ln) // ends at Close with ErrServerClosed
+	}()
+	return s, nil
+}
+
+func (o *Options) complete() error {
+	if o.Listen == "" {
+		o.Listen = "127.0.0.1:0"
+	}
+	host, _, err := net.SplitHostPort(o.Listen)
+	if err != nil {
+		return fmt.Errorf("listen address %q: %w; use for example 127.0.0.1:0", o.Listen, err)
+	}
+	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
+		return fmt.Errorf("listen address %q is not a loopback address; use for example 127.0.0.1:0", o.Listen)
+	}
+	if o.TokenLifetime == 0 {
+		o.TokenLifetime = time.Hour
+	}
+	if o.StateDelay == 0 {
+		o.StateDelay = 20 * time.Millisecond
+	}
+	if o.MaxLimit == 0 {
+		o.MaxLimit = 1000
+	}
+	return nil
+}
+
+func (s *Sim) listen() (net.Listener, error) {
+	ln, err := net.Listen("tcp", s.opts.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("listen for the simulated OpenStack: %w", err)
+	}
+	if !s.opts.TLS {
+		s.url = "http://" + ln.Addr().String()
+		return ln, nil
+	}
+	s.url = "https://" + ln.Addr().String()
+	conf, err := s.makeCertificates()
+	if err != nil {
+		return nil, errors.Join(err, ln.Close())
+	}
+	return tls.NewListener(ln, conf), nil
+}
+
+// Close ends the simulator: open requests are cut, all goroutines and listeners end.
+// Close may be called more than once.
+func (s *Sim) Close() {
+	s.closed.Do(func() {
+		s.stop()
+		_ = s.http.Close()
+		s.serving.Wait()
+		s.obs.inFlight.Wait()
+		s.wg.Wait()
+		_ = s.claim.Close()
+		_ = s.removeFiles()
+	})
+}
+
+func (s *Sim) removeFiles() error {
+	if s.dir == "" {
+		return nil
+	}
+	return os.RemoveAll(s.dir)
+}
+
+// after runs fn with s.mu held once d has passed, unless the simulator closes first.
+// It may be called with or without s.mu held.
+func (s *Sim) after(d time.Duration, fn func()) {
+	s.spawn(func(ctx context.Context) {
+		t := time.NewTimer(max(d, 0))
+		defer t.Stop()
+		select {
+		case <-ctx.Done():
+		case <-t.C:
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			fn()
+		}
+	})
+}
+
+// spawn runs fn in a goroutine that Close waits for; ctx ends at Close. s.mu is not held.
+func (s *Sim) spawn(fn func(ctx context.Context)) {
+	s.wg.Add(1)
+	go func() {
+		defer s.wg.Done()
+		fn(s.ctx)
+	}()
+}
+
+// URL is the scheme, host and port of all services, without a trailing slash.
+func (s *Sim) URL() string { return s.url }
+
+// AuthURL is Keystone's address.
+func (s *Sim) AuthURL() string { return s.url + "/identity/v3" }
+
+// CAFile is the file with the CA's certificate, "" without Options.TLS. It is removed by Close.
+func (s *Sim) CAFile() string { return s.caFile }
+
+// Net is the second octet of the simulator's addresses.
+func (s *Sim) Net() int { return s.addrs.net }
+
+// CloudConf is the text of a cloud.conf for this simulator: password authentication as the
+// user k8s, subnet, floating network and router.
+func (s *Sim) CloudConf() string {
+	d := s.Defaults()
+	var b strings.Builder
+	fmt.Fprintf(&b, "[Global]\nauth-url = %s\nusername = %s\npassword = %s\ntenant-name = %s\ntenant-domain-name = Default\nuser-domain-name = Default\nregion = %s\n",
+		s.AuthURL(), UserName, UserPassword, ProjectName, Region)
+	if s.caFile != "" {
+		fmt.Fprintf(&b, "ca-file = %s\n", s.caFile)
+	}
+	fmt.Fprintf(&b, "\n[LoadBalancer]\nsubnet-id = %s\nfloating-network-id = %s\n\n[Route]\nrouter-id = %s\n",
+		d.SubnetID, d.ExternalNetworkID, d.RouterID)
+	return b.String()
+}
