@@ -23,7 +23,7 @@ const (
 	Path = "/webhooks/persistentvolume-label"
 	// OptOutLabel on a PersistentVolume, with the value "true", keeps the shipped webhook
 	// configuration from sending it here.
-	OptOutLabel = "isthmus.dev/skip-persistentvolume-label"
+	OptOutLabel = "isthmus-cloud.github.io/skip-persistentvolume-label"
 )
 
 // Volumes is what the webhook asks of a cloud; cloud.Volumes has it.

@@ -56,7 +56,7 @@ func NewOptions() *Options {
 		BindAddress:      "0.0.0.0",
 		Port:             DefaultPort,
 		MinTLSVersion:    "VersionTLS12",
-		ServiceName:      "cloud-controller-manager-webhook",
+		ServiceName:      "isthmus-webhook",
 		ServiceNamespace: "kube-system",
 		DrainTimeout:     20 * time.Second,
 		RequestTimeout:   10 * time.Second,
