@@ -11,5 +11,5 @@
 //   - Every mutation is idempotent and restartable: after a crash between any two API
 //     calls the next call converges and nothing is left behind.
 //
-// All methods of all interfaces may be called concurrently and honour their context.
+// All methods of all interfaces may be called concurrently and honor their context.
 package cloud

@@ -21,7 +21,7 @@ const (
 	KindThrottled
 	// KindDenied is a refusal for lack of a valid identity or of permission.
 	KindDenied
-	// KindUnsupported is a wish that this cloud cannot fulfil; retrying is of no use until the wish changes.
+	// KindUnsupported is a wish that this cloud cannot fulfill; retrying is of no use until the wish changes.
 	KindUnsupported
 	// KindInvalid is a wish or a configuration that contradicts itself or the cloud's rules;
 	// retrying is of no use until it changes.

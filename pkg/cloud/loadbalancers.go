@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// LoadBalancers realises Services of type LoadBalancer.
+// LoadBalancers realizes Services of type LoadBalancer.
 type LoadBalancers interface {
 	// Get reads the load balancer's status. KindNotFound when the cloud has none for ref.
 	Get(ctx context.Context, ref LoadBalancerRef) (*LoadBalancerStatus, error)

@@ -17,7 +17,7 @@ type Provider struct {
 	Annotations []Annotation
 	// Routes is nil where pod routes are not managed.
 	Routes Routes
-	// Volumes is nil where PersistentVolumes are not labelled.
+	// Volumes is nil where PersistentVolumes are not labeled.
 	Volumes Volumes
 	// Ready answers nil once the cloud can be asked (credentials accepted, endpoints known)
 	// and otherwise why not. Required; it must not call the cloud at every probe.

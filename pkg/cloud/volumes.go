@@ -34,6 +34,6 @@ type Volume struct {
 	ID string
 	// Zones are the zones it can be attached in, sorted; empty when it is not bound to any.
 	Zones []string
-	// Region is the cloud's region; empty when unknown or when regions are not labelled.
+	// Region is the cloud's region; empty when unknown or when regions are not labeled.
 	Region string
 }

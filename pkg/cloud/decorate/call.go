@@ -56,7 +56,7 @@ func (c *caller) do(ctx context.Context, op operation, attempt func(context.Cont
 		waited, err := c.gate.pass(ctx)
 		c.metrics.throttleWait.WithLabelValues(c.provider).Add(waited.Seconds())
 		if err != nil {
-			return c.gaveUp(last, err, n-1, began)
+			return c.gaveUp(op, last, err, n-1, began)
 		}
 		if last = c.once(ctx, op, attempt); last == nil {
 			return nil
@@ -69,14 +69,14 @@ func (c *caller) do(ctx context.Context, op operation, attempt func(context.Cont
 			return last
 		}
 		if ctx.Err() != nil || n == policy.Attempts {
-			return c.gaveUp(last, context.Cause(ctx), n, began)
+			return c.gaveUp(op, last, context.Cause(ctx), n, began)
 		}
 		c.metrics.retries.WithLabelValues(c.provider, op.ability, op.name, kind.String()).Inc()
 		wait := policy.backoff(n)
 		klog.FromContext(ctx).V(4).Info("Cloud call failed, trying again", "provider", c.provider,
 			"ability", op.ability, "operation", op.name, "attempt", n, "wait", wait, "err", last)
 		if err := sleep(ctx, c.clock, wait); err != nil {
-			return c.gaveUp(last, err, n, began)
+			return c.gaveUp(op, last, err, n, began)
 		}
 	}
 }
@@ -94,11 +94,11 @@ func (c *caller) once(ctx context.Context, op operation, attempt func(context.Co
 }
 
 // gaveUp says what the last attempt's error was, or without an attempt why there was none.
-func (c *caller) gaveUp(last, why error, attempts int, began time.Time) error {
+func (c *caller) gaveUp(op operation, last, why error, attempts int, began time.Time) error {
 	took := c.clock.Since(began).Round(time.Millisecond)
 	switch {
 	case last == nil:
-		return why
+		return fmt.Errorf("%s %s: %w", op.ability, op.name, why)
 	case why == nil || errors.Is(last, why):
 		return fmt.Errorf("%w (gave up after %d attempts, %v)", last, attempts, took)
 	default:

@@ -55,7 +55,7 @@ func (i *Instances) reread(ctx context.Context, ref cloud.InstanceRef, c *confir
 	c.instance, c.err = i.get(ctx, ref)
 	if c.err == nil {
 		i.call.metrics.contradiction.WithLabelValues(i.call.provider).Inc()
-		klog.FromContext(ctx).Info("A batch read did not have an instance that a direct read found; the direct read counts",
+		klog.FromContext(ctx).V(2).Info("A batch read did not have an instance that a direct read found; the direct read counts",
 			"provider", i.call.provider, "node", ref.NodeName, "providerID", c.instance.ProviderID)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/utils/clock"
 
@@ -58,6 +59,7 @@ type Instances struct {
 	clock      clock.Clock
 	population *Peers
 	slots      chan struct{}
+	hits       prometheus.Counter
 
 	mu         sync.Mutex
 	known      snapshot
@@ -75,6 +77,7 @@ func newInstances(next cloud.Instances, c *caller, w *work, population func() []
 	i := &Instances{
 		next: next, call: c, work: w, clock: c.clock,
 		slots:      make(chan struct{}, confirmations),
+		hits:       c.metrics.lookups.WithLabelValues(c.provider, "hit"),
 		known:      snapshot{},
 		swept:      c.clock.Now(),
 		spacing:    spacingMin,
@@ -126,7 +129,7 @@ func (i *Instances) join(ctx context.Context, ref cloud.InstanceRef, maxAge time
 	defer i.mu.Unlock()
 	switch state, e := i.known.get(ref, i.clock.Now(), maxAge); state {
 	case present:
-		count("hit")
+		i.hits.Inc()
 		return nil, e.instance, nil
 	case absent:
 		count("absent")

@@ -2,6 +2,7 @@ package decorate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
@@ -26,21 +27,15 @@ func newLoadBalancers(next cloud.LoadBalancers, c *caller) *loadBalancers {
 }
 
 // Get implements cloud.LoadBalancers.
-func (l *loadBalancers) Get(ctx context.Context, ref cloud.LoadBalancerRef) (status *cloud.LoadBalancerStatus, err error) {
-	err = l.do(ctx, ref, operation{ability: "loadbalancers", name: "get"}, func(ctx context.Context) (err error) {
-		status, err = l.next.Get(ctx, ref)
-		return err
-	})
-	return status, err
+func (l *loadBalancers) Get(ctx context.Context, ref cloud.LoadBalancerRef) (*cloud.LoadBalancerStatus, error) {
+	return l.status(ctx, ref, operation{ability: "loadbalancers", name: "get"},
+		func(ctx context.Context) (*cloud.LoadBalancerStatus, error) { return l.next.Get(ctx, ref) })
 }
 
 // Ensure implements cloud.LoadBalancers.
-func (l *loadBalancers) Ensure(ctx context.Context, spec *cloud.LoadBalancerSpec) (status *cloud.LoadBalancerStatus, err error) {
-	err = l.do(ctx, spec.LoadBalancerRef, operation{"loadbalancers", "ensure", true}, func(ctx context.Context) (err error) {
-		status, err = l.next.Ensure(ctx, spec)
-		return err
-	})
-	return status, err
+func (l *loadBalancers) Ensure(ctx context.Context, spec *cloud.LoadBalancerSpec) (*cloud.LoadBalancerStatus, error) {
+	return l.status(ctx, spec.LoadBalancerRef, operation{"loadbalancers", "ensure", true},
+		func(ctx context.Context) (*cloud.LoadBalancerStatus, error) { return l.next.Ensure(ctx, spec) })
 }
 
 // UpdateMembers implements cloud.LoadBalancers.
@@ -55,6 +50,23 @@ func (l *loadBalancers) Delete(ctx context.Context, ref cloud.LoadBalancerRef) e
 	return l.do(ctx, ref, operation{"loadbalancers", "delete", true}, func(ctx context.Context) error {
 		return l.next.Delete(ctx, ref)
 	})
+}
+
+// status is do for calls with an answer.
+func (l *loadBalancers) status(ctx context.Context, ref cloud.LoadBalancerRef, op operation,
+	f func(context.Context) (*cloud.LoadBalancerStatus, error)) (*cloud.LoadBalancerStatus, error) {
+	var status *cloud.LoadBalancerStatus
+	err := l.do(ctx, ref, op, func(ctx context.Context) (err error) {
+		status, err = f(ctx)
+		if err == nil && status == nil {
+			err = errors.New("the provider answered with neither a status nor an error, which is a bug in it")
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return status, nil
 }
 
 func (l *loadBalancers) do(ctx context.Context, ref cloud.LoadBalancerRef, op operation, f func(context.Context) error) error {

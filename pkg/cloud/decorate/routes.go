@@ -50,7 +50,7 @@ func (r *routes) List(ctx context.Context, cluster cloud.Cluster) ([]cloud.Route
 		l = &listing{done: make(chan struct{})}
 		if !r.work.start(ctx, func(ctx context.Context) { r.list(ctx, cluster, key, l) }) {
 			r.mu.Unlock()
-			return nil, errClosed
+			return nil, fmt.Errorf("list routes: %w", errClosed)
 		}
 		r.listings[key] = l
 	}
@@ -59,7 +59,7 @@ func (r *routes) List(ctx context.Context, cluster cloud.Cluster) ([]cloud.Route
 	case <-l.done:
 		return slices.Clone(l.routes), l.err
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return nil, fmt.Errorf("list routes: %w", context.Cause(ctx))
 	}
 }
 
@@ -103,7 +103,7 @@ func (r *routes) Apply(ctx context.Context, cluster cloud.Cluster, add, remove [
 				err = context.Cause(ctx)
 			}
 		}
-		errs[k] = err
+		errs[k] = fmt.Errorf("change route %s via %s: %w", change.route.Destination, change.route.NextHop, err)
 	}
 	return errs
 }

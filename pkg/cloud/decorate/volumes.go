@@ -3,6 +3,7 @@ package decorate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -61,7 +62,7 @@ func (v *volumes) Find(ctx context.Context, refs []cloud.VolumeRef) []cloud.Resu
 	}
 	for k, ref := range refs {
 		if err != nil {
-			results[k].Err = err
+			results[k].Err = fmt.Errorf("read volume %s: %w", ref.ID, err)
 		} else {
 			results[k] = read.results[read.at[ref]]
 		}
