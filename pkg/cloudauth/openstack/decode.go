@@ -1,0 +1,132 @@
+package openstack
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Decode decodes cloud.conf (gcfg syntax) into the struct that into points to: its fields
+// are sections, structs or, for [Section "name"], map[string]*struct; their fields are
+// keys, named by the tag gcfg:"name" or else by the field's name. Names are not
+// case-sensitive. A slice collects repeated keys; of other repeated keys the last counts.
+//
+// What cannot be read or stored is an error; all errors of the file come at once, joined,
+// each with file, line, section, key and reason, and none with the value of a secret.
+// Unknown sections and keys are warnings with the nearest known name, because existing
+// cloud controllers tolerate them. The warnings come with an error as well.
+func Decode(file string, data []byte, into any) (warnings []string, err error) {
+	return decode(file, data, into, false)
+}
+
+// DecodePart is Decode for a program that reads only some of the file's sections: other
+// sections are not warned about, unless their name looks like a typing error of one that
+// is read.
+func DecodePart(file string, data []byte, into any) (warnings []string, err error) {
+	return decode(file, data, into, true)
+}
+
+func decode(file string, data []byte, into any, part bool) ([]string, error) {
+	entries, errs := scanGCFG(bytes.TrimPrefix(data, []byte("\ufeff")))
+	for i, err := range errs {
+		errs[i] = fmt.Errorf("%s: %w", file, err)
+	}
+	d := decoder{file: file, part: part, sections: sectionsOf(into), lines: map[string]int{}, reported: map[string]bool{}}
+	for _, e := range entries {
+		if err := d.store(e); err != nil {
+			errs = append(errs, fmt.Errorf("%s: line %d: %s: %w", file, e.line, where(e), err))
+		}
+	}
+	return d.warnings, errors.Join(errs...)
+}
+
+type decoder struct {
+	file     string
+	part     bool
+	sections sections
+	lines    map[string]int  // where each single-valued key was seen before
+	reported map[string]bool // unknown sections that were warned about
+	warnings []string
+}
+
+// store puts one entry where it belongs.
+func (d *decoder) store(e entry) error {
+	sec, ok := d.sections.find(e.section)
+	if !ok || sec.named() != (e.sub != "") {
+		d.unknownSection(e, sec, ok)
+		return nil
+	}
+	target := sec.target(e.sub)
+	if e.key == "" {
+		return nil
+	}
+	f, ok := sec.find(e.key)
+	if !ok {
+		d.warn(e.line, "unknown key %s%s; it is ignored", where(e), d.suggestKey(sec, e.key))
+		return nil
+	}
+	id := strings.ToLower(e.section) + "\x00" + e.sub + "\x00" + f.name
+	if before := d.lines[id]; before != 0 && !f.repeatable() {
+		d.warn(e.line, "%s is given again (first in line %d); the last one counts", where(e), before)
+	}
+	d.lines[id] = e.line
+	if e.cut {
+		d.warn(e.line, "the value of %s ends where a comment starts; if # or ; is part of it, put it in double quotes", where(e))
+	}
+	return f.set(target, e.value, e.blank)
+}
+
+func (d *decoder) unknownSection(e entry, sec *section, exists bool) {
+	id := strings.ToLower(e.section) + "\x00" + e.sub
+	if d.reported[id] {
+		return
+	}
+	d.reported[id] = true
+	head := header(e.section, e.sub)
+	switch {
+	case exists && sec.named():
+		d.warn(e.line, "section %s has no name; write [%s \"name\"]; it is ignored", head, sec.name)
+	case exists:
+		d.warn(e.line, "section %s takes no name; write [%s]; it is ignored", head, sec.name)
+	default:
+		near := nearest(e.section, d.sections.names())
+		if near != "" {
+			d.warn(e.line, "unknown section %s; did you mean [%s]? it is ignored", head, near)
+		} else if !d.part {
+			d.warn(e.line, "unknown section %s; it is ignored (known: %s)", head, strings.Join(d.sections.names(), ", "))
+		}
+	}
+}
+
+// suggestKey says which key was probably meant: one of another section by exactly this name,
+// else the nearest name of this section.
+func (d *decoder) suggestKey(sec *section, key string) string {
+	for _, other := range d.sections {
+		if _, ok := other.find(key); ok {
+			return fmt.Sprintf("; it belongs in [%s]", other.name)
+		}
+	}
+	if near := nearest(key, sec.keys()); near != "" {
+		return fmt.Sprintf("; did you mean %s?", near)
+	}
+	return ""
+}
+
+func (d *decoder) warn(line int, format string, args ...any) {
+	d.warnings = append(d.warnings, fmt.Sprintf("%s: line %d: ", d.file, line)+fmt.Sprintf(format, args...))
+}
+
+func header(section, sub string) string {
+	if sub != "" {
+		return fmt.Sprintf("[%s %q]", section, sub)
+	}
+	return "[" + section + "]"
+}
+
+func where(e entry) string {
+	if e.key == "" {
+		return header(e.section, e.sub)
+	}
+	return header(e.section, e.sub) + " " + e.key
+}

@@ -1,0 +1,198 @@
+package openstack
+
+import (
+	"encoding"
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"gopkg.in/gcfg.v1/types"
+)
+
+// section is one field of the struct given to Decode.
+type section struct {
+	name   string
+	value  reflect.Value // a struct, or a map[string]*struct
+	fields []field
+}
+
+type sections []*section
+
+// field is one key of a section.
+type field struct {
+	name  string
+	index []int
+	typ   reflect.Type
+}
+
+// sectionsOf lists the sections of the struct that into points to. It panics when into is
+// of another shape, because that is a mistake in the program and not in a file.
+func sectionsOf(into any) sections {
+	root := reflect.ValueOf(into).Elem()
+	var all sections
+	for _, sf := range reflect.VisibleFields(root.Type()) {
+		if !sf.IsExported() || sf.Anonymous {
+			continue
+		}
+		s := &section{name: nameOf(sf), value: root.FieldByIndex(sf.Index)}
+		typ := sf.Type
+		if typ.Kind() == reflect.Map {
+			typ = typ.Elem().Elem()
+		}
+		for _, kf := range reflect.VisibleFields(typ) {
+			if kf.IsExported() && !kf.Anonymous {
+				s.fields = append(s.fields, field{name: nameOf(kf), index: kf.Index, typ: kf.Type})
+			}
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+func nameOf(sf reflect.StructField) string {
+	if name, _, _ := strings.Cut(sf.Tag.Get("gcfg"), ","); name != "" {
+		return name
+	}
+	return strings.ReplaceAll(sf.Name, "_", "-")
+}
+
+func (s sections) find(name string) (*section, bool) {
+	for _, sec := range s {
+		if strings.EqualFold(sec.name, name) {
+			return sec, true
+		}
+	}
+	return nil, false
+}
+
+func (s sections) names() []string {
+	names := make([]string, 0, len(s))
+	for _, sec := range s {
+		names = append(names, sec.name)
+	}
+	return names
+}
+
+// named reports whether the section's header has a name in quotes.
+func (s *section) named() bool { return s.value.Kind() == reflect.Map }
+
+// target returns the struct for the header's name, making it where there is none yet.
+func (s *section) target(sub string) reflect.Value {
+	if !s.named() {
+		return s.value
+	}
+	if s.value.IsNil() {
+		s.value.Set(reflect.MakeMap(s.value.Type()))
+	}
+	key := reflect.ValueOf(sub).Convert(s.value.Type().Key())
+	p := s.value.MapIndex(key)
+	if !p.IsValid() {
+		p = reflect.New(s.value.Type().Elem().Elem())
+		s.value.SetMapIndex(key, p)
+	}
+	return p.Elem()
+}
+
+func (s *section) find(key string) (field, bool) {
+	for _, f := range s.fields {
+		if strings.EqualFold(f.name, key) {
+			return f, true
+		}
+	}
+	return field{}, false
+}
+
+func (s *section) keys() []string {
+	keys := make([]string, 0, len(s.fields))
+	for _, f := range s.fields {
+		keys = append(keys, f.name)
+	}
+	return keys
+}
+
+// repeatable reports whether repeated keys are collected.
+func (f field) repeatable() bool { return f.typ.Kind() == reflect.Slice && f.typ.Name() == "" }
+
+// set stores a value of the key; blank is a key without "=".
+func (f field) set(target reflect.Value, value string, blank bool) error {
+	v := target.FieldByIndex(f.index)
+	if f.repeatable() {
+		if blank { // a key alone empties the list, as it does in gcfg
+			v.SetZero()
+			return nil
+		}
+		elem := reflect.New(f.typ.Elem()).Elem()
+		if err := setValue(elem, value, blank); err != nil {
+			return err
+		}
+		v.Set(reflect.Append(v, elem))
+		return nil
+	}
+	return setValue(v, value, blank)
+}
+
+var errBlank = errors.New("the key needs a value (key = value)")
+
+func setValue(v reflect.Value, value string, blank bool) error {
+	if v.Kind() == reflect.Pointer {
+		elem := reflect.New(v.Type().Elem())
+		if err := setValue(elem.Elem(), value, blank); err != nil {
+			return err
+		}
+		v.Set(elem)
+		return nil
+	}
+	if v.Kind() == reflect.Bool && blank {
+		v.SetBool(true)
+		return nil
+	}
+	if blank {
+		return errBlank
+	}
+	if u, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
+		return u.UnmarshalText([]byte(value))
+	}
+	if d, ok := v.Addr().Interface().(*time.Duration); ok {
+		return setDuration(d, value)
+	}
+	return setKind(v, value)
+}
+
+func setDuration(d *time.Duration, value string) error {
+	parsed, err := time.ParseDuration(value)
+	if err != nil {
+		return fmt.Errorf("%q is no duration; write for example 30s, 10m or 1h", value)
+	}
+	*d = parsed
+	return nil
+}
+
+func setKind(v reflect.Value, value string) error {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(value)
+	case reflect.Bool:
+		b, err := types.ParseBool(value)
+		if err != nil {
+			return fmt.Errorf("%q is neither true nor false", value)
+		}
+		v.SetBool(b)
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		if err := types.ParseInt(v.Addr().Interface(), value, types.Dec|types.Hex); err != nil {
+			return fmt.Errorf("%q is no integer that fits here", value)
+		}
+	case reflect.Float32, reflect.Float64:
+		f, err := strconv.ParseFloat(value, v.Type().Bits())
+		if err != nil {
+			return fmt.Errorf("%q is no number", value)
+		}
+		v.SetFloat(f)
+	default:
+		return fmt.Errorf("values of type %s are not supported", v.Type())
+	}
+	return nil
+}

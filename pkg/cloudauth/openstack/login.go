@@ -1,0 +1,212 @@
+package openstack
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
+	"golang.org/x/time/rate"
+)
+
+const (
+	// After a failure the next attempt waits firstRetry, then twice as long each time up to
+	// lastRetry; until then the failure is the answer. Keystone is not asked by every
+	// request, and no account gets locked by hundreds of wrong passwords.
+	firstRetry = time.Second
+	lastRetry  = 10 * time.Second
+	// Tokens that are refused soon after they were issued are replaced at this rate.
+	renewEvery = 5 * time.Second
+	renewBurst = 3
+)
+
+// login is one set of credentials with the token they got.
+type login struct {
+	settings  *settings
+	http      *http.Client
+	transport *transport
+	userAgent string
+	timeout   time.Duration // of one request
+	renewals  *rate.Limiter
+
+	turn chan struct{} // holds one element while someone speaks to Keystone
+
+	mu       sync.Mutex // guards what follows; never held during a request
+	client   *gophercloud.ProviderClient
+	catalog  *catalog
+	expires  time.Time
+	failure  error
+	failures int
+	retryAt  time.Time
+}
+
+func newLogin(s *settings, o Options) *login {
+	l := &login{settings: s, userAgent: o.UserAgent, timeout: o.RequestTimeout, turn: make(chan struct{}, 1)}
+	l.http, l.transport = newHTTPClient(s, o)
+	l.renewals = rate.NewLimiter(rate.Every(renewEvery), renewBurst)
+	return l
+}
+
+// ready returns the authenticated client and the catalog; the first call authenticates.
+func (l *login) ready(ctx context.Context) (*gophercloud.ProviderClient, *catalog, error) {
+	have := func() bool { return l.client != nil }
+	if err := l.obtain(ctx, have); err != nil {
+		return nil, nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.client, l.catalog, nil
+}
+
+// check answers from memory while the token is valid and was not refused; else it gets a new one.
+func (l *login) check(ctx context.Context) error {
+	return l.obtain(ctx, func() bool { return l.client != nil && l.failure == nil && time.Now().Before(l.expires) })
+}
+
+// renew is gophercloud's ReauthFunc: the cloud refused the token. gophercloud sees to it that
+// it runs once for all requests that were refused at the same time; all of them get its
+// result, so it does not end with the request that happened to be the first.
+func (l *login) renew(ctx context.Context) error {
+	if !l.renewals.Allow() {
+		return &Error{Reason: Rejected, text: fmt.Sprintf("the cloud refuses the tokens that Keystone has just issued to %s; check that the services and Keystone agree (clocks, memcached, fernet keys)", l.settings.cfg.who())}
+	}
+	if l.settings.cfg.method() == byToken {
+		return l.record(l.tokenExpired())
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.timeout)
+	defer cancel()
+	return l.obtain(ctx, func() bool { return false })
+}
+
+// obtain gets a token unless there is a good one already. One caller at a time does it; the
+// others wait for it, each only as long as its own context allows.
+func (l *login) obtain(ctx context.Context, good func() bool) error {
+	if done, err := l.settled(good); done {
+		return err
+	}
+	select {
+	case l.turn <- struct{}{}:
+	case <-ctx.Done():
+		return l.explain(ctx.Err())
+	}
+	defer func() { <-l.turn }()
+	if done, err := l.settled(good); done {
+		return err
+	}
+	got, err := l.authenticate(ctx)
+	if err != nil {
+		err = l.explain(err)
+		if ctx.Err() != nil {
+			return err // it says nothing about the credentials
+		}
+		return l.record(err)
+	}
+	return l.accept(got)
+}
+
+// settled reports whether no token needs to be asked for: there is a good one, or it is too
+// early after a failure.
+func (l *login) settled(good func() bool) (bool, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if good() {
+		return true, nil
+	}
+	if l.failure != nil && time.Now().Before(l.retryAt) {
+		return true, l.failure
+	}
+	return false, nil
+}
+
+// record remembers a failure and returns it.
+func (l *login) record(err error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	wait := min(firstRetry<<min(l.failures, 10), lastRetry)
+	if e := AsError(err); e != nil && e.RetryAfter > wait {
+		wait = min(e.RetryAfter, time.Minute)
+	}
+	l.failure, l.retryAt = err, time.Now().Add(wait)
+	l.failures++
+	return err
+}
+
+// result is what tokens.Create and tokens.Get have in common.
+type result interface {
+	gophercloud.AuthResult
+	ExtractToken() (*tokens.Token, error)
+	ExtractServiceCatalog() (*tokens.ServiceCatalog, error)
+}
+
+// authenticate asks Keystone for a token, or about the given one.
+func (l *login) authenticate(ctx context.Context) (result, error) {
+	endpoint := l.settings.auth.IdentityEndpoint
+	pc := &gophercloud.ProviderClient{IdentityBase: endpoint, IdentityEndpoint: endpoint, HTTPClient: *l.http}
+	pc.UserAgent.Prepend(l.userAgent)
+	sc := &gophercloud.ServiceClient{ProviderClient: pc, Endpoint: endpoint, Type: "identity"}
+	ao := l.settings.auth
+	if ao.TokenID != "" && (ao.Scope == nil || *ao.Scope == gophercloud.AuthScope{}) {
+		pc.SetToken(ao.TokenID)
+		r := tokens.Get(ctx, sc, ao.TokenID)
+		return r, r.Err
+	}
+	if ao.Scope != nil {
+		scope := *ao.Scope
+		ao.Scope = &scope
+	}
+	r := tokens.Create(ctx, sc, &ao)
+	return r, r.Err
+}
+
+// accept takes a token over. The client stays the same one, so that whoever holds it has the
+// new token as well.
+func (l *login) accept(got result) error {
+	token, err := got.ExtractToken()
+	if err != nil {
+		return l.record(l.explain(err))
+	}
+	list, err := got.ExtractServiceCatalog()
+	if err != nil {
+		return l.record(l.explain(err))
+	}
+	if token.ID == "" {
+		return l.record(&Error{Reason: Unreachable, text: fmt.Sprintf("%s answers, but without a token: it is no Keystone; check auth-url", l.settings.auth.IdentityEndpoint)})
+	}
+	found := &catalog{entries: list.Entries, region: l.settings.cfg.Region, availability: l.settings.availability}
+	prefixes := found.prefixes(l.settings.auth.IdentityEndpoint)
+	l.transport.prefixes.Store(&prefixes)
+
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.client == nil {
+		l.client = l.newClient()
+	}
+	l.catalog, l.expires = found, token.ExpiresAt
+	l.failure, l.failures = nil, 0
+	return l.client.SetTokenAndAuthResult(got)
+}
+
+func (l *login) newClient() *gophercloud.ProviderClient {
+	endpoint := l.settings.auth.IdentityEndpoint
+	base, _ := splitVersion(endpoint)
+	pc := &gophercloud.ProviderClient{IdentityBase: base, IdentityEndpoint: endpoint, HTTPClient: *l.http, ReauthFunc: l.renew}
+	pc.UserAgent.Prepend(l.userAgent)
+	pc.UseTokenLock()
+	pc.EndpointLocator = func(eo gophercloud.EndpointOpts) (string, error) {
+		l.mu.Lock()
+		c := *l.catalog
+		l.mu.Unlock()
+		if eo.Region != "" {
+			c.region = eo.Region
+		}
+		if endpoint, ok := c.find(slices.Clone(eo.Types()), ""); ok {
+			return endpoint, nil
+		}
+		return "", c.missing(eo.Type, service{types: eo.Types()})
+	}
+	return pc
+}

@@ -1,0 +1,84 @@
+package openstack
+
+import (
+	"context"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+)
+
+// defaultRequestTimeout bounds a request where Options say nothing.
+const defaultRequestTimeout = 30 * time.Second
+
+// Options are the parts of a Session that cloud.conf does not set.
+type Options struct {
+	// ConfigFile is the cloud.conf that the Config came from. Run reads it again when it
+	// changes; "" when there is none. It also names the file in errors.
+	ConfigFile string
+	// UserAgent is put before gophercloud's own.
+	UserAgent string
+	// RequestTimeout bounds each HTTP request, body included; 0 means 30 s.
+	RequestTimeout time.Duration
+	// Observe is called after every HTTP request, retries and authentication ("identity")
+	// included, with the status of the answer, 0 when there was none. Nil for no one.
+	Observe func(service, method string, status int, d time.Duration)
+}
+
+// Session is a login to one OpenStack cloud. All of its methods may be called concurrently.
+type Session struct {
+	options Options
+	getenv  func(string) string
+
+	mu      sync.Mutex
+	current *login
+
+	watched watched // belongs to Run
+}
+
+// New checks the configuration, completed by clouds.yaml and the environment, and returns a
+// Session for it. It reads files but does not use the network.
+func New(cfg Config, o Options) (*Session, error) {
+	return newSession(cfg, o, os.Getenv)
+}
+
+func newSession(cfg Config, o Options, getenv func(string) string) (*Session, error) {
+	if o.RequestTimeout <= 0 {
+		o.RequestTimeout = defaultRequestTimeout
+	}
+	s := &Session{options: o, getenv: getenv}
+	set, w, err := s.load(watched{cfg: cfg}, nil)
+	if err != nil {
+		return nil, err
+	}
+	s.current, s.watched = newLogin(set, o), w
+	return s, nil
+}
+
+func (s *Session) login() *login {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.current
+}
+
+// Service returns a client for "compute", "network", "load-balancer", "block-storage" or
+// "key-manager". The first call authenticates; callers that come meanwhile wait for the
+// same answer. The client is a fresh value of the caller's own, so it may set Microversion;
+// it renews the token by itself, but keeps the credentials it was made with: ask for a new
+// client for each operation, which costs nothing.
+func (s *Session) Service(ctx context.Context, service string) (*gophercloud.ServiceClient, error) {
+	pc, catalog, err := s.login().ready(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return catalog.client(service, pc)
+}
+
+// Check returns nil when there is a token that is not known to be refused, getting one if
+// need be, and otherwise why not. It is cheap: answers, bad ones too, come from memory
+// where they can.
+func (s *Session) Check(ctx context.Context) error { return s.login().check(ctx) }
+
+// Region returns the region that the configuration names, "" when it names none.
+func (s *Session) Region() string { return s.login().settings.cfg.Region }

@@ -1,0 +1,122 @@
+package openstack
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
+)
+
+const (
+	// maxErrorBody is what is kept of the body of a refusal; gophercloud puts all of it
+	// into its errors.
+	maxErrorBody = 4 << 10
+	// maxBody is the size over which an answer is taken for a mistake. 5,000 servers are
+	// about 15 MB.
+	maxBody = 128 << 20
+)
+
+// transport is what every request to OpenStack goes through: it measures, it bounds what
+// comes back, and it keeps secrets out of refusals, which clouds like to repeat in them.
+type transport struct {
+	base     *http.Transport
+	secrets  []cloudauth.Secret
+	observe  func(service, method string, status int, d time.Duration)
+	prefixes atomic.Pointer[map[string]string]
+}
+
+func newHTTPClient(s *settings, o Options) (*http.Client, *transport) {
+	base := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // it is one, unless a program replaced it
+	base.TLSClientConfig = s.tls.Clone()
+	base.MaxIdleConnsPerHost = 32
+	t := &transport{base: base, secrets: s.cfg.secrets(), observe: o.Observe}
+	return &http.Client{Transport: t, Timeout: o.RequestTimeout, CheckRedirect: sameHost}, t
+}
+
+// sameHost refuses to be sent elsewhere: the token, which goes along in a header of
+// OpenStack's own, would go there too.
+func sameHost(req *http.Request, via []*http.Request) error {
+	first := via[0].URL
+	if req.URL.Host != first.Host || req.URL.Scheme != first.Scheme {
+		return fmt.Errorf("%s://%s redirects to %s://%s, which is not followed because the token would go there; correct the endpoint", first.Scheme, first.Host, req.URL.Scheme, req.URL.Host)
+	}
+	if len(via) >= 5 {
+		return errors.New("stopped after 5 redirects")
+	}
+	return nil
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	start := time.Now()
+	resp, err := t.base.RoundTrip(req)
+	if t.observe != nil {
+		status := 0
+		if err == nil {
+			status = resp.StatusCode
+		}
+		t.observe(t.service(req), req.Method, status, time.Since(start))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode < http.StatusBadRequest {
+		resp.Body = &boundedBody{ReadCloser: resp.Body, left: maxBody}
+		return resp, nil
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+	_ = resp.Body.Close()
+	if err != nil && len(body) == 0 {
+		return nil, fmt.Errorf("reading the answer %s: %w", resp.Status, err)
+	}
+	secrets := append([]cloudauth.Secret{
+		cloudauth.NewSecret(req.Header.Get("X-Auth-Token")),
+		cloudauth.NewSecret(req.Header.Get("X-Subject-Token")),
+	}, t.secrets...)
+	body = []byte(cloudauth.Redact(string(body), secrets...))
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	resp.ContentLength = int64(len(body))
+	return resp, nil
+}
+
+// CloseIdleConnections lets http.Client.CloseIdleConnections work.
+func (t *transport) CloseIdleConnections() { t.base.CloseIdleConnections() }
+
+// service names the service that the request goes to, by the longest beginning of its URL
+// that is known.
+func (t *transport) service(req *http.Request) string {
+	best, name := "", "identity" // before there is a catalog, only Keystone can be asked
+	if known := t.prefixes.Load(); known != nil {
+		name = "other"
+		target := req.URL.Scheme + "://" + req.URL.Host + req.URL.Path
+		for prefix, n := range *known {
+			if len(prefix) > len(best) && strings.HasPrefix(target, prefix) {
+				best, name = prefix, n
+			}
+		}
+	}
+	return name
+}
+
+type boundedBody struct {
+	io.ReadCloser
+	left int64
+}
+
+func (b *boundedBody) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, fmt.Errorf("the answer is longer than %d MiB, which is taken for a mistake", maxBody>>20)
+	}
+	if int64(len(p)) > b.left {
+		p = p[:b.left]
+	}
+	n, err := b.ReadCloser.Read(p)
+	b.left -= int64(n)
+	return n, err
+}
