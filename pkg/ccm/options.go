@@ -1,0 +1,114 @@
+package ccm
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ccmconfig "k8s.io/cloud-provider/config"
+	"k8s.io/cloud-provider/config/install"
+	ccmconfigv1alpha1 "k8s.io/cloud-provider/config/v1alpha1"
+	logsapi "k8s.io/component-base/logs/api/v1"
+)
+
+// Options are all settings of the cloud controller manager. Create them with NewOptions,
+// bind them to flags with Flags, check them with Validate.
+type Options struct {
+	// Component holds the settings that the framework's component configuration has too;
+	// /configz shows it in the framework's form.
+	Component ccmconfig.CloudControllerManagerConfiguration
+	// Master overrides the API server's address of the kubeconfig.
+	Master string
+	// FeatureGates are set on the framework's gates, e.g. {"Name": "true"}.
+	FeatureGates map[string]string
+	// LeaderMigrationFile is --leader-migration-config; empty for the framework's default.
+	LeaderMigrationFile string
+	// Serving is the secure port.
+	Serving ServingOptions
+	// Auth says who may read the secure port.
+	Auth AuthOptions
+	// Logging are the options of component-base.
+	Logging *logsapi.LoggingConfiguration
+	// StartTimeout bounds the checks at start: that the cloud accepts our credentials and
+	// that the API server answers.
+	StartTimeout time.Duration
+	// ShutdownTimeout bounds the wait for what is in flight when the process ends.
+	ShutdownTimeout time.Duration
+}
+
+// ServingOptions are the settings of the secure port.
+type ServingOptions struct {
+	BindAddress net.IP
+	// Port is the TCP port; 0 turns the secure port off.
+	Port int
+	// CertDir holds cloud-controller-manager.crt and .key; a self-signed pair is written there when there is none.
+	CertDir string
+	// CertFile and KeyFile take precedence over CertDir.
+	CertFile, KeyFile string
+	// MinTLSVersion, CipherSuites and CurvePreferences are Go's names and numbers; empty means Go's defaults.
+	MinTLSVersion    string
+	CipherSuites     []string
+	CurvePreferences []int32
+	DisableHTTP2     bool
+	// MaxStreams is the number of HTTP/2 streams a connection; 0 means Go's default.
+	MaxStreams int
+	// Listener replaces BindAddress and Port when set (tests).
+	Listener net.Listener
+}
+
+// AuthOptions say how clients of the secure port are authenticated and authorized: by
+// TokenReview and SubjectAccessReview at the API server.
+type AuthOptions struct {
+	// AuthenticationKubeconfig and AuthorizationKubeconfig name the API server that is asked; empty means --kubeconfig.
+	AuthenticationKubeconfig, AuthorizationKubeconfig string
+	// ClientCAFile verifies client certificates; empty means that certificates are not looked at.
+	ClientCAFile string
+	// TokenTTL, AllowTTL and DenyTTL are how long answers are remembered.
+	TokenTTL, AllowTTL, DenyTTL time.Duration
+	// RequestTimeout bounds one question.
+	RequestTimeout time.Duration
+	// AlwaysAllowPaths are served to everyone.
+	AlwaysAllowPaths []string
+}
+
+// NewOptions returns the defaults, which are the framework's.
+func NewOptions() (*Options, error) {
+	versioned := &ccmconfigv1alpha1.CloudControllerManagerConfiguration{}
+	install.Scheme.Default(versioned)
+	o := &Options{
+		Logging:         logsapi.NewLoggingConfiguration(),
+		StartTimeout:    30 * time.Second,
+		ShutdownTimeout: 30 * time.Second,
+		Serving:         ServingOptions{BindAddress: net.IPv4zero, Port: 10258},
+		Auth: AuthOptions{
+			TokenTTL:         10 * time.Second,
+			AllowTTL:         10 * time.Second,
+			DenyTTL:          10 * time.Second,
+			RequestTimeout:   10 * time.Second,
+			AlwaysAllowPaths: []string{"/healthz", "/readyz", "/livez"},
+		},
+	}
+	if err := install.Scheme.Convert(versioned, &o.Component, nil); err != nil {
+		return nil, fmt.Errorf("defaults of the component configuration: %w", err)
+	}
+	o.Component.Generic.LeaderElection.ResourceName = "cloud-controller-manager"
+	o.Component.Generic.LeaderElection.ResourceNamespace = metav1.NamespaceSystem
+	o.Component.Generic.Debugging.EnableProfiling = true
+	o.Component.KubeCloudShared.CIDRAllocatorType = "RangeAllocator"
+	return o, nil
+}
+
+// configz is what /configz shows: the framework's versioned form of Component.
+func (o *Options) configz() (*ccmconfigv1alpha1.CloudControllerManagerConfiguration, error) {
+	out := &ccmconfigv1alpha1.CloudControllerManagerConfiguration{}
+	if err := install.Scheme.Convert(&o.Component, out, nil); err != nil {
+		return nil, fmt.Errorf("convert the component configuration for /configz: %w", err)
+	}
+	out.SetGroupVersionKind(ccmconfigv1alpha1.SchemeGroupVersion.WithKind("CloudControllerManagerConfiguration"))
+	return out, nil
+}
+
+// minTLSVersion is the default minimum of the secure port.
+const minTLSVersion = tls.VersionTLS12

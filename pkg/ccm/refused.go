@@ -1,0 +1,118 @@
+package ccm
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// refusedFlag is a flag of the framework's that makes no sense here. Giving it is an error
+// that says what to do instead, unless its value asks for what happens anyway.
+type refusedFlag struct {
+	name string
+	// harmless are values that change nothing; they are accepted.
+	harmless []string
+	// instead tells the user what to do.
+	instead string
+	// isBool marks flags that may be given without a value.
+	isBool bool
+}
+
+// refusedFlags returns all flags of k8s.io/cloud-provider v0.37's options that Options does not have.
+func refusedFlags() []refusedFlag {
+	const frontProxy = "clients behind a front proxy are not supported; let them use tokens or, with --client-ca-file, certificates"
+	const oneListener = "ports are not shared; give each process a --secure-port of its own"
+	yes, no := []string{"true"}, []string{"false"}
+	return []refusedFlag{
+		{name: "allow-untagged-cloud", harmless: no, isBool: true, instead: "how things are marked is set in the cloud's configuration file; remove the flag"},
+		{name: "authentication-skip-lookup", harmless: yes, isBool: true, instead: "the cluster's authentication ConfigMap is never read; name the CA with --client-ca-file"},
+		{name: "authentication-tolerate-lookup-failure", harmless: yes, isBool: true, instead: "the cluster's authentication ConfigMap is never read; name the CA with --client-ca-file"},
+		{name: "cidr-allocator-type", harmless: []string{"RangeAllocator"}, instead: "pod CIDRs are allocated from --cluster-cidr only (RangeAllocator); remove the flag"},
+		{name: "controller-start-interval", harmless: []string{"0", "0s"}, instead: "controllers start together; limit the load with --kube-api-qps and --kube-api-burst"},
+		{name: "external-cloud-volume-plugin", harmless: []string{""}, instead: "volumes belong to the cloud's CSI driver; remove the flag"},
+		{name: "node-sync-period", harmless: []string{"0", "0s"}, instead: "use --node-monitor-period and --route-reconciliation-period"},
+		{name: "permit-address-sharing", harmless: no, isBool: true, instead: oneListener},
+		{name: "permit-port-sharing", harmless: no, isBool: true, instead: oneListener},
+		{name: "requestheader-allowed-names", harmless: []string{""}, instead: frontProxy},
+		{name: "requestheader-client-ca-file", harmless: []string{""}, instead: frontProxy},
+		{name: "requestheader-extra-headers-prefix", instead: frontProxy},
+		{name: "requestheader-group-headers", instead: frontProxy},
+		{name: "requestheader-uid-headers", instead: frontProxy},
+		{name: "requestheader-username-headers", instead: frontProxy},
+		{name: "tls-sni-cert-key", instead: "put all names into the one certificate of --tls-cert-file"},
+		{name: "use-service-account-credentials", harmless: no, isBool: true, instead: "all controllers share one least-privileged ServiceAccount; remove the flag"},
+	}
+}
+
+// addRefusedFlags defines hidden flags that fail when they are given.
+func addRefusedFlags(fs *pflag.FlagSet) {
+	for _, r := range refusedFlags() {
+		f := fs.VarPF(&refusedValue{flag: r}, r.name, "", "Refused: "+r.instead+".")
+		f.Hidden = true
+		if r.isBool {
+			f.NoOptDefVal = "true"
+		}
+	}
+}
+
+// refusedValue is the pflag.Value of a refused flag.
+type refusedValue struct {
+	flag  refusedFlag
+	value string
+}
+
+// Set implements pflag.Value.
+func (v *refusedValue) Set(s string) error {
+	if slices.Contains(v.flag.harmless, s) {
+		v.value = s
+		return nil
+	}
+	return fmt.Errorf("not supported: %s", v.flag.instead)
+}
+
+// String implements pflag.Value.
+func (v *refusedValue) String() string { return v.value }
+
+// Type implements pflag.Value.
+func (v *refusedValue) Type() string {
+	if v.flag.isBool {
+		return "bool"
+	}
+	return "string"
+}
+
+// nearest returns the candidate that needs the fewest single-letter edits to become name,
+// or "" when none is similar enough to be a likely misspelling.
+func nearest(name string, candidates []string) string {
+	best, bestDistance := "", max(2, len(name)/3)+1
+	for _, c := range slices.Sorted(slices.Values(candidates)) {
+		d := editDistance(strings.ToLower(name), strings.ToLower(c))
+		if d < bestDistance {
+			best, bestDistance = c, d
+		}
+	}
+	return best
+}
+
+// editDistance is the Levenshtein distance of a and b in bytes.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		diagonal := row[0]
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := diagonal
+			if a[i-1] != b[j-1] {
+				cost++
+			}
+			diagonal = row[j]
+			row[j] = min(cost, row[j]+1, row[j-1]+1)
+		}
+	}
+	return row[len(b)]
+}

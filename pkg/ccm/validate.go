@@ -1,0 +1,243 @@
+package ccm
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/component-base/featuregate"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	"k8s.io/controller-manager/pkg/features"
+	_ "k8s.io/controller-manager/pkg/features/register" // the framework's controllers look their gates up there
+)
+
+// Validate checks everything that can be checked without the network and returns all
+// problems at once, each on a line of its own that names the flag. clouds are the names
+// that --cloud-provider may have.
+func (o *Options) Validate(clouds []string) error {
+	var errs []error
+	errs = append(errs, o.checkCloud(clouds)...)
+	errs = append(errs, checkControllers(o.Component.Generic.Controllers)...)
+	errs = append(errs, o.checkNumbers()...)
+	errs = append(errs, o.checkLeaderElection()...)
+	errs = append(errs, o.checkServing()...)
+	errs = append(errs, checkFeatureGates(o.FeatureGates)...)
+	for _, err := range logsapi.Validate(o.Logging, nil, nil) {
+		errs = append(errs, fmt.Errorf("--logging-format and its options: %w", err))
+	}
+	return errors.Join(errs...)
+}
+
+func (o *Options) checkCloud(clouds []string) []error {
+	var errs []error
+	shared := &o.Component.KubeCloudShared
+	known := strings.Join(clouds, ", ")
+	switch name := shared.CloudProvider.Name; {
+	case name == "":
+		errs = append(errs, fmt.Errorf("--cloud-provider is required: one of %s", known))
+	case !slices.Contains(clouds, name):
+		errs = append(errs, fmt.Errorf("--cloud-provider: %q is not a cloud of this binary: use one of %s", name, known))
+	}
+	if file := shared.CloudProvider.CloudConfigFile; file != "" {
+		errs = append(errs, checkFile("cloud-config", file)...)
+	}
+	if shared.ClusterName == "" {
+		errs = append(errs, errors.New("--cluster-name must not be empty: what is made in the cloud is named after it"))
+	}
+	if _, err := o.podCIDRs(); err != nil {
+		errs = append(errs, err)
+	}
+	if shared.AllocateNodeCIDRs && shared.ClusterCIDR == "" {
+		errs = append(errs, errors.New("--allocate-node-cidrs requires --cluster-cidr"))
+	}
+	return errs
+}
+
+// podCIDRs parses --cluster-cidr: none, one, or one of each IP family.
+func (o *Options) podCIDRs() ([]netip.Prefix, error) {
+	text := strings.TrimSpace(o.Component.KubeCloudShared.ClusterCIDR)
+	if text == "" {
+		return nil, nil
+	}
+	var out []netip.Prefix
+	for item := range strings.SplitSeq(text, ",") {
+		p, err := netip.ParsePrefix(strings.TrimSpace(item))
+		if err != nil {
+			return nil, fmt.Errorf("--cluster-cidr: %q is not a CIDR such as 10.244.0.0/16", item)
+		}
+		out = append(out, p.Masked())
+	}
+	if len(out) > 2 || len(out) == 2 && out[0].Addr().Is4() == out[1].Addr().Is4() {
+		return nil, fmt.Errorf("--cluster-cidr: %q: at most one CIDR of each IP family is possible", text)
+	}
+	return out, nil
+}
+
+func (o *Options) checkNumbers() []error {
+	var errs []error
+	c := &o.Component
+	for flag, n := range map[string]int32{
+		"concurrent-node-syncs":           c.NodeController.ConcurrentNodeSyncs,
+		"concurrent-node-lifecycle-syncs": c.NodeLifecycleController.ConcurrentNodeLifecycleSyncs,
+		"concurrent-service-syncs":        c.ServiceController.ConcurrentServiceSyncs,
+	} {
+		if n < 1 {
+			errs = append(errs, fmt.Errorf("--%s must be at least 1, not %d: turn a controller off with --controllers=*,-<name>", flag, n))
+		}
+	}
+	if n := c.NodeController.ConcurrentNodeStatusUpdates; n < 0 {
+		errs = append(errs, fmt.Errorf("--concurrent-node-status-updates must not be negative, but is %d", n))
+	}
+	for flag, d := range map[string]time.Duration{
+		"node-monitor-period":          c.NodeLifecycleController.NodeMonitorPeriod.Duration,
+		"node-status-update-frequency": c.NodeStatusUpdateFrequency.Duration,
+		"route-reconciliation-period":  c.KubeCloudShared.RouteReconciliationPeriod.Duration,
+		"min-resync-period":            c.Generic.MinResyncPeriod.Duration,
+		"shutdown-timeout":             o.ShutdownTimeout,
+	} {
+		if d <= 0 {
+			errs = append(errs, fmt.Errorf("--%s must be positive, not %s", flag, d))
+		}
+	}
+	if q := c.Generic.ClientConnection.QPS; q <= 0 {
+		errs = append(errs, fmt.Errorf("--kube-api-qps must be positive, not %v", q))
+	}
+	if b := c.Generic.ClientConnection.Burst; b < 1 {
+		errs = append(errs, fmt.Errorf("--kube-api-burst must be at least 1, not %d", b))
+	}
+	sortErrors(errs)
+	return errs
+}
+
+func (o *Options) checkLeaderElection() []error {
+	var errs []error
+	g := &o.Component.Generic
+	if file := g.ClientConnection.Kubeconfig; file != "" {
+		errs = append(errs, checkFile("kubeconfig", file)...)
+	}
+	if g.LeaderMigrationEnabled && !g.LeaderElection.LeaderElect {
+		errs = append(errs, errors.New("--enable-leader-migration requires --leader-elect"))
+	}
+	if o.LeaderMigrationFile != "" && !g.LeaderMigrationEnabled {
+		errs = append(errs, errors.New("--leader-migration-config requires --enable-leader-migration"))
+	}
+	if !g.LeaderElection.LeaderElect {
+		return errs
+	}
+	l := &g.LeaderElection
+	if l.ResourceLock != "leases" {
+		errs = append(errs, fmt.Errorf("--leader-elect-resource-lock must be leases, not %q", l.ResourceLock))
+	}
+	if l.ResourceName == "" || l.ResourceNamespace == "" {
+		errs = append(errs, errors.New("--leader-elect-resource-name and --leader-elect-resource-namespace must not be empty"))
+	}
+	if l.RetryPeriod.Duration <= 0 || l.RenewDeadline.Duration <= l.RetryPeriod.Duration*6/5 || l.LeaseDuration.Duration <= l.RenewDeadline.Duration {
+		errs = append(errs, fmt.Errorf(
+			"--leader-elect-lease-duration (%s) must be longer than --leader-elect-renew-deadline (%s), and that longer than 1.2 times --leader-elect-retry-period (%s)",
+			l.LeaseDuration.Duration, l.RenewDeadline.Duration, l.RetryPeriod.Duration))
+	}
+	return errs
+}
+
+func (o *Options) checkServing() []error {
+	var errs []error
+	s := &o.Serving
+	if s.Port < 0 || s.Port > 65535 {
+		errs = append(errs, fmt.Errorf("--secure-port must be between 0 and 65535, not %d", s.Port))
+	}
+	if (s.CertFile == "") != (s.KeyFile == "") {
+		errs = append(errs, errors.New("--tls-cert-file and --tls-private-key-file must be given together"))
+	}
+	for flag, file := range map[string]string{
+		"tls-cert-file": s.CertFile, "tls-private-key-file": s.KeyFile, "client-ca-file": o.Auth.ClientCAFile,
+		"authentication-kubeconfig": o.Auth.AuthenticationKubeconfig, "authorization-kubeconfig": o.Auth.AuthorizationKubeconfig,
+	} {
+		if file != "" {
+			errs = append(errs, checkFile(flag, file)...)
+		}
+	}
+	sortErrors(errs)
+	if _, err := cliflag.TLSVersion(s.MinTLSVersion); err != nil {
+		errs = append(errs, fmt.Errorf("--tls-min-version: %w: use one of %s", err, strings.Join(cliflag.TLSPossibleVersions(), ", ")))
+	}
+	if _, err := cliflag.TLSCipherSuites(s.CipherSuites); err != nil {
+		errs = append(errs, fmt.Errorf("--tls-cipher-suites: %w: see --help for the names", err))
+	}
+	if _, err := cliflag.TLSCurvePreferences(s.CurvePreferences); err != nil {
+		errs = append(errs, fmt.Errorf("--tls-curve-preferences: %w", err))
+	}
+	if s.MaxStreams < 0 {
+		errs = append(errs, fmt.Errorf("--http2-max-streams-per-connection must not be negative, but is %d", s.MaxStreams))
+	}
+	return errs
+}
+
+// ownGates are the framework's gates that have an effect here.
+func ownGates() []featuregate.Feature {
+	return []featuregate.Feature{features.CloudControllerManagerWatchBasedRoutesReconciliation}
+}
+
+func featureGateHelp() []string {
+	var out []string
+	for _, known := range utilfeature.DefaultFeatureGate.DeepCopy().KnownFeatures() {
+		for _, own := range ownGates() {
+			if strings.HasPrefix(known, string(own)+"=") {
+				out = append(out, known)
+			}
+		}
+	}
+	return out
+}
+
+func checkFeatureGates(gates map[string]string) []error {
+	var errs []error
+	all := utilfeature.DefaultMutableFeatureGate.GetAll()
+	var known []string
+	for name := range all {
+		known = append(known, string(name))
+	}
+	for name, value := range gates {
+		if _, ok := all[featuregate.Feature(name)]; !ok {
+			hint := "see --help for those that have an effect"
+			if n := nearest(name, known); n != "" {
+				hint = "did you mean " + n + "?"
+			}
+			errs = append(errs, fmt.Errorf("--feature-gates: unknown gate %q: %s", name, hint))
+		} else if _, err := strconv.ParseBool(value); err != nil {
+			errs = append(errs, fmt.Errorf("--feature-gates: %s must be true or false, not %q", name, value))
+		}
+	}
+	sortErrors(errs)
+	return errs
+}
+
+// checkFile returns an error when the flag's file cannot be read.
+func checkFile(flag, file string) []error {
+	f, err := os.Open(file)
+	if err != nil {
+		return []error{fmt.Errorf("--%s: %w: check the path and its permissions", flag, err)}
+	}
+	info, err := f.Stat()
+	if err == nil && info.IsDir() {
+		err = fmt.Errorf("%s is a directory, not a file", file)
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return []error{fmt.Errorf("--%s: %w", flag, err)}
+	}
+	return nil
+}
+
+// sortErrors orders errors that were collected from a map.
+func sortErrors(errs []error) {
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+}
