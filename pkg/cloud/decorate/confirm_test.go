@@ -1,0 +1,219 @@
+package decorate
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+// Not found is what the direct read says, whatever the batch said.
+func TestNotFoundIsConfirmed(t *testing.T) {
+	fails := func(err error) func(cloud.InstanceRef) error {
+		return func(cloud.InstanceRef) error { return err }
+	}
+	notFound := cloud.Errorf(cloud.KindNotFound, "the list does not have it")
+	for _, test := range []struct {
+		name          string
+		findErr       error
+		getErr        error
+		exists        bool
+		want          cloud.Kind
+		ok            bool
+		finds, gets   int
+		contradiction float64
+	}{
+		{name: "gone", findErr: notFound, want: cloud.KindNotFound, finds: 1, gets: 1},
+		{name: "list empty, read finds it", findErr: notFound, exists: true, ok: true, finds: 1, gets: 1, contradiction: 1},
+		{name: "read denied", findErr: notFound, getErr: cloud.Errorf(cloud.KindDenied, "401"), want: cloud.KindDenied, finds: 1, gets: 1},
+		{name: "read broken", findErr: notFound, getErr: errors.New("500"), want: cloud.KindUnknown, finds: 1, gets: 4},
+		{name: "read throttled", findErr: notFound, getErr: cloud.Errorf(cloud.KindThrottled, "429"), want: cloud.KindThrottled, finds: 1, gets: 4},
+		{name: "read not clear", findErr: notFound, getErr: errors.Join(notFound, errors.New("500")), want: cloud.KindUnknown, finds: 1, gets: 4},
+		{name: "list denied", findErr: cloud.Errorf(cloud.KindDenied, "403"), want: cloud.KindDenied, finds: 1},
+		{name: "list broken", findErr: errors.New("500"), want: cloud.KindUnknown, finds: 4},
+		{name: "list throttled", findErr: cloud.Errorf(cloud.KindThrottled, "429"), want: cloud.KindThrottled, finds: 4},
+		{name: "list ambiguous", findErr: cloud.Errorf(cloud.KindInvalid, "two servers"), want: cloud.KindInvalid, finds: 1},
+	} {
+		for _, by := range []string{"Lookup", "Find"} {
+			t.Run(test.name+" by "+by, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					f := newFakeInstances(0)
+					f.findErr, f.getErr = fails(test.findErr), fails(test.getErr)
+					if test.exists {
+						f.add("node-0")
+					}
+					m := newMetrics(t)
+					d := decorated(t, cloud.Provider{Instances: f}, Options{Metrics: m})
+					ref := cloud.InstanceRef{NodeName: "node-0", ProviderID: "fake:///id-of-node-0"}
+					var instance *cloud.Instance
+					var err error
+					if by == "Lookup" {
+						instance, err = d.Nodes.Lookup(t.Context(), ref, MetadataMaxAge)
+					} else {
+						r := d.Nodes.Find(t.Context(), []cloud.InstanceRef{ref})
+						instance, err = r[0].Value, r[0].Err
+					}
+					if test.ok != (err == nil) || test.ok != (instance != nil) {
+						t.Fatalf("got %v, %v", instance, err)
+					}
+					if got := cloud.KindOf(err); got != test.want {
+						t.Errorf("got kind %v (%v), want %v", got, err, test.want)
+					}
+					f.wantCalls(t, test.finds, test.gets)
+					wantMetric(t, m.contradiction.WithLabelValues("fake"), test.contradiction)
+				})
+			})
+		}
+	}
+}
+
+// What a batch did not have is asked for directly again, each time, and no new batch.
+func TestNotFoundIsNotRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, pop := newFakeInstances(3), newNodes(4)
+		d := decorated(t, cloud.Provider{Instances: f}, Options{Population: pop.list})
+		missing := cloud.InstanceRef{NodeName: "node-3"}
+		mustFind(t, d.Nodes, cloud.InstanceRef{NodeName: "node-0"}, MetadataMaxAge)
+		for n := range 3 {
+			if _, err := d.Nodes.Lookup(t.Context(), missing, MetadataMaxAge); !cloud.IsNotFound(err) {
+				t.Fatalf("got %v, want not found", err)
+			}
+			f.wantCalls(t, 1, n+1)
+		}
+		f.add("node-3")
+		mustFind(t, d.Nodes, missing, MetadataMaxAge)
+		f.wantCalls(t, 1, 4)
+		mustFind(t, d.Nodes, missing, MetadataMaxAge) // the direct read's answer is kept
+		f.wantCalls(t, 1, 4)
+		f.remove("node-3")
+		time.Sleep(MetadataMaxAge)
+		if _, err := d.Nodes.Lookup(t.Context(), missing, MetadataMaxAge); !cloud.IsNotFound(err) {
+			t.Fatalf("got %v, want not found", err)
+		}
+		f.wantCalls(t, 2, 5)
+	})
+}
+
+func TestConfirmationsAreSharedAndBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, pop := newFakeInstances(100), newNodes(100)
+		f.hidden, f.latency = true, time.Second
+		d := decorated(t, cloud.Provider{Instances: f}, Options{Population: pop.list})
+		var wg sync.WaitGroup
+		for _, ref := range pop.list() {
+			for range 3 {
+				wg.Go(func() { mustFind(t, d.Nodes, ref, MetadataMaxAge) })
+			}
+		}
+		wg.Wait()
+		f.wantCalls(t, 1, 100)
+		if f.peak != confirmations {
+			t.Errorf("%d direct reads at a time, want %d", f.peak, confirmations)
+		}
+	})
+}
+
+// A slow batch that began before a direct read does not undo what the direct read found.
+func TestLaterReadWins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeInstances(1)
+		f.hidden, f.latency = true, 10*time.Second
+		d := decorated(t, cloud.Provider{Instances: f}, Options{})
+		ref := cloud.InstanceRef{NodeName: "node-0"}
+		var wg sync.WaitGroup
+		wg.Go(func() { d.Nodes.read(t.Context(), []cloud.InstanceRef{ref}) })
+		time.Sleep(time.Second)
+		f.set(func() { f.latency = 0 })
+		if _, err := d.Nodes.Get(t.Context(), ref); err != nil {
+			t.Fatal(err)
+		}
+		wg.Wait()
+		mustFind(t, d.Nodes, ref, time.Minute)
+		f.wantCalls(t, 1, 1)
+	})
+}
+
+// While the cloud fails the last answer is served as long as its asker allows, no longer;
+// a controller that goes through its nodes does not storm the cloud; and it goes on as
+// soon as the cloud is back.
+func TestOutage(t *testing.T) {
+	for _, kind := range []cloud.Kind{cloud.KindDenied, cloud.KindUnknown} {
+		t.Run(kind.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, pop := newFakeInstances(500), newNodes(500)
+				d := decorated(t, cloud.Provider{Instances: f}, Options{Population: pop.list})
+				mustFind(t, d.Nodes, pop.list()[0], MetadataMaxAge)
+				f.set(func() { f.findErr = func(cloud.InstanceRef) error { return cloud.Errorf(kind, "down") } })
+				time.Sleep(MetadataMaxAge - time.Second)
+				mustFind(t, d.Nodes, pop.list()[1], MetadataMaxAge)
+				f.wantCalls(t, 1, 0)
+				time.Sleep(time.Second)
+				for _, ref := range pop.list() {
+					_, err := d.Nodes.Lookup(t.Context(), ref, MetadataMaxAge)
+					if err == nil || cloud.KindOf(err) != kind {
+						t.Fatalf("got %v, want an error of kind %v", err, kind)
+					}
+				}
+				if finds, gets := f.calls(); finds > 6 || gets != 0 {
+					t.Errorf("the outage cost %d Find and %d Get", finds-1, gets)
+				}
+				f.set(func() { f.findErr = nil })
+				time.Sleep(failureHold)
+				for _, ref := range pop.list() {
+					mustFind(t, d.Nodes, ref, MetadataMaxAge)
+				}
+			})
+		})
+	}
+}
+
+// A caller who leaves during its own Find says nothing about the cloud.
+func TestLeavingIsNoFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeInstances(1)
+		f.latency = time.Second
+		d := decorated(t, cloud.Provider{Instances: f}, Options{})
+		ref := cloud.InstanceRef{NodeName: "node-0"}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if r := d.Nodes.Find(ctx, []cloud.InstanceRef{ref}); r[0].Err == nil || cloud.IsNotFound(r[0].Err) {
+			t.Errorf("got %v", r[0].Err)
+		}
+		mustFind(t, d.Nodes, ref, time.Minute)
+	})
+}
+
+// brokenInstances breaks the contract.
+type brokenInstances struct {
+	fakeInstances
+	answers []cloud.Result[*cloud.Instance]
+}
+
+func (b *brokenInstances) Find(context.Context, []cloud.InstanceRef) []cloud.Result[*cloud.Instance] {
+	return b.answers
+}
+
+func (b *brokenInstances) Get(context.Context, cloud.InstanceRef) (*cloud.Instance, error) {
+	return nil, nil
+}
+
+func TestBrokenProviderIsAnError(t *testing.T) {
+	notFound := cloud.Result[*cloud.Instance]{Err: cloud.Errorf(cloud.KindNotFound, "no")}
+	for name, answers := range map[string][]cloud.Result[*cloud.Instance]{
+		"no answers": nil, "too many answers": {notFound, notFound}, "empty answer": {{}}, "empty direct read": {notFound},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := decorated(t, cloud.Provider{Instances: &brokenInstances{answers: answers}}, Options{})
+				instance, err := d.Nodes.Lookup(t.Context(), cloud.InstanceRef{NodeName: "n"}, time.Minute)
+				if err == nil || instance != nil || cloud.KindOf(err) != cloud.KindUnknown {
+					t.Errorf("got %v, %v", instance, err)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,307 @@
+package decorate
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+const period = 5 * time.Second // --node-monitor-period
+
+func mustFind(t *testing.T, i *Instances, ref cloud.InstanceRef, maxAge time.Duration) *cloud.Instance {
+	t.Helper()
+	instance, err := i.Lookup(t.Context(), ref, maxAge)
+	if err != nil {
+		t.Fatalf("Lookup(%v): %v", ref, err)
+	}
+	return instance
+}
+
+// The framework initialises nodes one by one, sets their provider IDs, then refreshes
+// their status one by one: all that is one batch while the answers are fresh.
+func TestInitialisationIsOneBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, pop := newFakeInstances(500), newNodes(500)
+		f.latency = 300 * time.Millisecond
+		d := decorated(t, cloud.Provider{Instances: f}, Options{Population: pop.list})
+		for k, ref := range pop.list() {
+			instance := mustFind(t, d.Nodes, ref, MetadataMaxAge)
+			if instance.Name != ref.NodeName {
+				t.Fatalf("%s got the instance %s", ref.NodeName, instance.Name)
+			}
+			pop.initialise(k, instance.ProviderID)
+			time.Sleep(10 * time.Millisecond) // the API server
+		}
+		for _, ref := range pop.list() {
+			mustFind(t, d.Nodes, ref, MetadataMaxAge)
+		}
+		f.wantCalls(t, 1, 0)
+
+		time.Sleep(5 * time.Minute) // --node-status-update-frequency
+		for _, ref := range pop.list() {
+			mustFind(t, d.Nodes, ref, MetadataMaxAge)
+		}
+		f.wantCalls(t, 2, 0)
+	})
+}
+
+// Exists and Shutdown of every NotReady node, each period after the last cycle's end.
+func TestLifecycleCycleIsOneBatch(t *testing.T) {
+	for _, test := range []struct {
+		name           string
+		latency, patch time.Duration
+		nodes          int
+	}{
+		{"fast cloud", 50 * time.Millisecond, 0, 500},
+		{"read slower than the period", 12 * time.Second, 0, 500},
+		{"one node", 50 * time.Millisecond, 0, 1},
+		{"taints patched", 50 * time.Millisecond, 5 * time.Millisecond, 500},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, pop := newFakeInstances(500), newNodes(500)
+				f.latency = test.latency
+				d := decorated(t, cloud.Provider{Instances: f}, Options{Population: pop.list})
+				notReady := &Peers{List: func() []cloud.InstanceRef { return pop.list()[:test.nodes] }}
+				for cycle := range 4 {
+					for _, ref := range notReady.List() {
+						for range 2 {
+							if _, err := d.Nodes.LookupAmong(t.Context(), ref, LifecycleMaxAge(period), notReady); err != nil {
+								t.Fatal(err)
+							}
+						}
+						time.Sleep(test.patch)
+					}
+					f.wantCalls(t, cycle+1, 0)
+					if got := len(f.finds[cycle]); got != test.nodes {
+						t.Errorf("cycle %d read %d instances, want %d", cycle, got, test.nodes)
+					}
+					time.Sleep(period)
+				}
+			})
+		})
+	}
+}
+
+func TestConcurrentLookupsShareOneFind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, population := range []bool{true, false} {
+			f, pop := newFakeInstances(500), newNodes(500)
+			f.latency = time.Second
+			o := Options{Metrics: newMetrics(t)}
+			if population {
+				o.Population = pop.list
+			}
+			d := decorated(t, cloud.Provider{Instances: f}, o)
+			var wg sync.WaitGroup
+			for _, ref := range pop.list() {
+				wg.Go(func() { mustFind(t, d.Nodes, ref, MetadataMaxAge) })
+			}
+			wg.Wait()
+			f.wantCalls(t, 1, 0)
+			wantMetric(t, o.Metrics.lookups.WithLabelValues("fake", "miss"), 1)
+			wantMetric(t, o.Metrics.lookups.WithLabelValues("fake", "shared"), 499)
+			wantMetric(t, o.Metrics.refreshes.WithLabelValues("fake"), 1)
+		}
+	})
+}
+
+// Nodes that register one after the other are not in any earlier batch.
+func TestRegistrationOneByOne(t *testing.T) {
+	for _, test := range []struct {
+		every time.Duration
+		most  int
+	}{
+		{0, 8}, {time.Millisecond, 8}, {10 * time.Millisecond, 10}, {150 * time.Millisecond, 45}, {time.Second, 260},
+	} {
+		t.Run(fmt.Sprint(test.every), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, pop := newFakeInstances(500), newNodes(0)
+				f.latency = 100 * time.Millisecond
+				d := decorated(t, cloud.Provider{Instances: f}, Options{Population: pop.list})
+				queue := make(chan string, 500)
+				go func() {
+					defer close(queue)
+					for k := range 500 {
+						name := fmt.Sprintf("node-%d", k)
+						pop.register(name)
+						queue <- name
+						time.Sleep(test.every)
+					}
+				}()
+				for name := range queue { // the framework's only worker
+					began := time.Now()
+					mustFind(t, d.Nodes, cloud.InstanceRef{NodeName: name}, MetadataMaxAge)
+					if took := time.Since(began); took > spacingMax+time.Second {
+						t.Errorf("%s waited %v", name, took)
+					}
+				}
+				if finds, _ := f.calls(); finds > test.most {
+					t.Errorf("%d batches, want at most %d", finds, test.most)
+				}
+			})
+		})
+	}
+}
+
+// A node's name may come to mean another instance: what was asked by provider ID must not
+// answer a question by name, nor what one ID gave a question for another.
+func TestAnswersBelongToTheirRef(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeInstances(2)
+		d := decorated(t, cloud.Provider{Instances: f}, Options{})
+		mustFind(t, d.Nodes, cloud.InstanceRef{NodeName: "node-0", ProviderID: "fake:///id-of-node-0"}, time.Hour)
+		mustFind(t, d.Nodes, cloud.InstanceRef{NodeName: "node-0"}, time.Hour)
+		f.wantCalls(t, 2, 0)
+		got := mustFind(t, d.Nodes, cloud.InstanceRef{NodeName: "node-0", ProviderID: "fake:///id-of-node-1"}, time.Hour)
+		if got.Name != "node-1" {
+			t.Errorf("got %s for the provider ID of node-1", got.Name)
+		}
+		f.wantCalls(t, 3, 0)
+		mustFind(t, d.Nodes, cloud.InstanceRef{ProviderID: "fake:///id-of-node-1"}, time.Hour)
+		mustFind(t, d.Nodes, cloud.InstanceRef{ProviderID: "fake:///id-of-node-1"}, time.Hour)
+		f.wantCalls(t, 4, 0)
+	})
+}
+
+func TestMaxAgeZeroAsksAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeInstances(1)
+		f.latency = 10 * time.Second
+		d := decorated(t, cloud.Provider{Instances: f}, Options{})
+		ref := cloud.InstanceRef{NodeName: "node-0"}
+		var wg sync.WaitGroup
+		wg.Go(func() { mustFind(t, d.Nodes, ref, time.Minute) })
+		time.Sleep(5 * time.Second)
+		wg.Go(func() { mustFind(t, d.Nodes, ref, time.Minute) }) // shares
+		wg.Go(func() { mustFind(t, d.Nodes, ref, 0) })           // the read under way began too early
+		wg.Wait()
+		f.wantCalls(t, 2, 0)
+	})
+}
+
+func TestCallersLeave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeInstances(1)
+		f.latency = 10 * time.Second
+		d := decorated(t, cloud.Provider{Instances: f}, Options{})
+		ref := cloud.InstanceRef{NodeName: "node-0"}
+		first, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			began := time.Now()
+			if _, err := d.Nodes.Lookup(first, ref, time.Minute); err == nil || cloud.IsNotFound(err) {
+				t.Errorf("the first caller's deadline: got %v", err)
+			}
+			if took := time.Since(began); took > time.Second {
+				t.Errorf("the first caller waited %v beyond its deadline", took)
+			}
+		})
+		wg.Go(func() { mustFind(t, d.Nodes, ref, time.Minute) })
+		wg.Wait()
+		f.wantCalls(t, 1, 0)
+		if _, err := d.Nodes.Lookup(first, ref, time.Minute); err == nil {
+			t.Error("a context that is done got an answer")
+		}
+	})
+}
+
+func TestSnapshotForgetsFormerNodes(t *testing.T) {
+	for _, known := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			f, pop := newFakeInstances(500), newNodes(500)
+			o := Options{Metrics: newMetrics(t)}
+			if known {
+				o.Population = pop.list
+			}
+			d := decorated(t, cloud.Provider{Instances: f}, o)
+			all := &Peers{List: pop.list}
+			look := func() {
+				if _, err := d.Nodes.LookupAmong(t.Context(), cloud.InstanceRef{NodeName: "node-0"}, time.Second, all); err != nil {
+					t.Fatal(err)
+				}
+			}
+			look()
+			if got := len(d.Nodes.known); got != 500 {
+				t.Fatalf("snapshot has %d entries, want 500", got)
+			}
+			pop.keep(10)
+			time.Sleep(2 * retention)
+			look()
+			if got := len(d.Nodes.known); got != 10 {
+				t.Errorf("population known %v: snapshot has %d entries, want 10", known, got)
+			}
+			wantMetric(t, o.Metrics.snapshotSize.WithLabelValues("fake"), 10)
+			if got := len(d.Nodes.underWay) + len(d.Nodes.confirming); got != 0 {
+				t.Errorf("%d calls are still noted as under way", got)
+			}
+		})
+	}
+}
+
+func TestCloseEndsWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeInstances(1)
+		f.latency = 24 * time.Hour
+		d := decorated(t, cloud.Provider{Instances: f}, Options{Reads: Policy{Deadline: 48 * time.Hour}})
+		refs := []cloud.InstanceRef{{NodeName: "node-0"}, {NodeName: "node-1"}}
+		var wg sync.WaitGroup
+		for k, ref := range refs {
+			wg.Go(func() {
+				time.Sleep(time.Duration(k) * (time.Second - window/2)) // under way, waiting to begin
+				if _, err := d.Nodes.Lookup(t.Context(), ref, time.Minute); err == nil || cloud.IsNotFound(err) {
+					t.Errorf("got %v", err)
+				}
+			})
+		}
+		time.Sleep(time.Second)
+		d.Close()
+		d.Close()
+		wg.Wait()
+		if _, err := d.Nodes.Lookup(t.Context(), refs[0], time.Minute); err == nil || cloud.IsNotFound(err) {
+			t.Errorf("after Close: got %v", err)
+		}
+	})
+}
+
+func BenchmarkLookupHit(b *testing.B) {
+	f, pop := newFakeInstances(5000), newNodes(5000)
+	d := decorated(b, cloud.Provider{Instances: f}, Options{Population: pop.list})
+	refs := pop.list()
+	ctx := context.Background()
+	if _, err := d.Nodes.Lookup(ctx, refs[0], time.Hour); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	k := 0
+	for b.Loop() {
+		if _, err := d.Nodes.Lookup(ctx, refs[k%len(refs)], time.Hour); err != nil {
+			b.Fatal(err)
+		}
+		k++
+	}
+	if finds, _ := f.calls(); finds != 1 {
+		b.Errorf("%d batches, want 1", finds)
+	}
+}
+
+func BenchmarkRefresh(b *testing.B) {
+	f, pop := newFakeInstances(5000), newNodes(5000)
+	d := decorated(b, cloud.Provider{Instances: f}, Options{Population: pop.list})
+	refs := pop.list()
+	ctx := context.Background()
+	b.ReportAllocs()
+	for b.Loop() {
+		for k, r := range d.Nodes.read(ctx, refs) {
+			if r.Err != nil {
+				b.Fatal(refs[k], r.Err)
+			}
+		}
+	}
+}
