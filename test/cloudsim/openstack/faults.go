@@ -102,7 +102,11 @@ func (s *Sim) applyBefore(c *call, f *Fault, entry *Request, w http.ResponseWrit
 		reset(w)
 		return false
 	case f.Status != 0:
-		out := s.errorWire(c, errorf(f.Status, "", "%s", http.StatusText(f.Status)))
+		e := errorf(f.Status, "", "%s", http.StatusText(f.Status))
+		if f.Status == http.StatusUnauthorized {
+			e = unauthorized(c)
+		}
+		out := s.errorWire(c, e)
 		if f.Body != "" {
 			out.body = []byte(f.Body)
 		}

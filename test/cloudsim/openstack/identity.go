@@ -1,27 +1,225 @@
 package openstack
 
-import "net/http"
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"net/http"
+	"slices"
+	"time"
+)
 
-// Names of what every simulator starts with; they are the ones of the project's OpenStack lab.
+// Names of what every simulator starts with.
 const (
 	Region       = "RegionOne"
 	UserName     = "k8s"
 	UserPassword = "secret"
 	ProjectName  = "k8s"
+	// AdminName and AdminPassword are a user with the role admin, in a project of the same name.
+	AdminName     = "admin"
+	AdminPassword = "admin-secret"
 )
 
-type identityState struct{}
+// domainID is the only domain's; its name is Default.
+const domainID = "default"
 
+type role struct{ id, name string }
+
+type project struct{ id, name, description string }
+
+type user struct {
+	id, name, password string
+	defaultProject     string
+	// roles are the user's in each project.
+	roles map[string][]role
+}
+
+// token is immutable once made; it is valid while it is in identityState.tokens.
 type token struct {
-	projectID string
+	id        string
+	methods   []string
+	audit     []string
+	user      *user
+	projectID string // "" when unscoped
+	roles     []role
 	admin     bool
+	issued    time.Time
+	expires   time.Time
+	appCred   string // id of the application credential it was made with
 }
 
-func (s *Sim) seedIdentity()              {}
-func (s *Sim) identityRoutes(*router)     {}
-func (s *Sim) snapshotIdentity(*Snapshot) {}
-func (s *Sim) validToken(string) *token   { return nil }
-func (s *Sim) unauthorized(*call) error {
-	return errorf(http.StatusUnauthorized, "", "The request you have made requires authentication.")
+type appCredential struct {
+	id, name, secret, projectID string
+	description                 *string
+	user                        *user
+	roles                       []role
+	unrestricted                any
+	expires                     *time.Time
 }
-func identityError(*call, *apiError) (string, any) { return "", nil }
+
+type identityState struct {
+	projects []*project
+	users    []*user
+	roles    []role
+	tokens   map[string]*token
+	appCreds []*appCredential
+	catalog  []catalogService
+}
+
+type catalogService struct {
+	id, typ, name string
+	url           func(projectID string) string
+	endpoints     [3]string // ids of public, internal, admin
+}
+
+var interfaces = [3]string{"public", "internal", "admin"}
+
+func (s *Sim) seedIdentity() {
+	st := &s.identity
+	st.tokens = map[string]*token{}
+	for _, name := range []string{"admin", "member", "reader", "creator", "load-balancer_member"} {
+		st.roles = append(st.roles, role{id: newHex(), name: name})
+	}
+	k8s := &project{id: newHex(), name: ProjectName}
+	adm := &project{id: newHex(), name: AdminName, description: "Bootstrap project for initializing the cloud."}
+	st.projects = []*project{k8s, adm}
+	st.users = []*user{
+		{id: newHex(), name: UserName, password: UserPassword, defaultProject: k8s.id,
+			roles: map[string][]role{k8s.id: st.roles[1:]}},
+		{id: newHex(), name: AdminName, password: AdminPassword,
+			roles: map[string][]role{adm.id: st.roles[:3], k8s.id: st.roles[:3]}},
+	}
+	at := func(path string) func(string) string { return func(string) string { return s.url + path } }
+	volume := func(project string) string { return s.url + "/volume/v3/" + project }
+	for _, c := range []catalogService{
+		{typ: "compute", name: "nova", url: at("/compute/v2.1")},
+		{typ: "image", name: "glance", url: at("/image")},
+		{typ: "block-storage", name: "cinder", url: volume},
+		{typ: "network", name: "neutron", url: at("/network")},
+		{typ: "volumev3", name: "cinderv3", url: volume},
+		{typ: "load-balancer", name: "octavia", url: at("/load-balancer")},
+		{typ: "identity", name: "keystone", url: at("/identity/v3")},
+		{typ: "key-manager", name: "barbican", url: at("/key-manager")},
+	} {
+		c.id, c.endpoints = newHex(), [3]string{newHex(), newHex(), newHex()}
+		st.catalog = append(st.catalog, c)
+	}
+}
+
+func (s *Sim) identityRoutes(r *router) {
+	r.open("GET /{$}", s.identityVersions)
+	r.open("GET /v3", s.identityVersion)
+	r.open("GET /v3/{$}", s.identityVersion)
+	r.open("POST /v3/auth/tokens", s.issueToken)
+	r.handle("GET /v3/auth/tokens", s.validateToken)
+	r.handle("DELETE /v3/auth/tokens", s.revokeToken)
+	r.handle("GET /v3/auth/catalog", s.showCatalog)
+	r.handle("GET /v3/auth/projects", s.listOwnProjects)
+	r.handle("GET /v3/auth/domains", s.listOwnDomains)
+	r.handle("GET /v3/auth/system", s.listOwnSystem)
+	r.handle("GET /v3/projects", s.adminOnly("identity:list_projects", s.listProjects))
+	r.handle("GET /v3/projects/{id}", s.showProject)
+	r.handle("GET /v3/users", s.adminOnly("identity:list_users", s.listUsers))
+	r.handle("GET /v3/users/{user}", s.showUser)
+	r.handle("GET /v3/users/{user}/projects", s.listUserProjects)
+	r.handle("GET /v3/domains", s.adminOnly("identity:list_domains", s.listDomains))
+	r.handle("GET /v3/domains/{id}", s.showDomain)
+	r.handle("GET /v3/roles", s.adminOnly("identity:list_roles", s.listRoles))
+	r.handle("GET /v3/regions", s.listRegions)
+	r.handle("GET /v3/services", s.adminOnly("identity:list_services", s.listServices))
+	r.handle("GET /v3/services/{id}", s.adminOnly("identity:get_service", s.showService))
+	r.handle("GET /v3/endpoints", s.adminOnly("identity:list_endpoints", s.listEndpoints))
+	r.handle("GET /v3/users/{user}/application_credentials", s.listAppCredentials)
+	r.handle("POST /v3/users/{user}/application_credentials", s.createAppCredential)
+	r.handle("GET /v3/users/{user}/application_credentials/{id}", s.showAppCredential)
+	r.handle("DELETE /v3/users/{user}/application_credentials/{id}", s.deleteAppCredential)
+}
+
+// authenticationRequired is the message of all refusals for lack of a valid identity.
+const authenticationRequired = "The request you have made requires authentication."
+
+// identityError is Keystone's error body.
+func identityError(c *call, e *apiError) (string, any) {
+	if e.status == http.StatusUnauthorized {
+		e.header = http.Header{"Www-Authenticate": {`Keystone uri="` + c.sim.AuthURL() + `"`}}
+		if e.message == http.StatusText(e.status) {
+			e.message = authenticationRequired
+		}
+	}
+	return "", object{"error": object{"code": e.status, "message": e.message, "title": http.StatusText(e.status)}}
+}
+
+// unauthorized is the refusal of a missing or invalid token: Keystone's own, and for the other
+// services that of the middleware which they all share.
+func unauthorized(c *call) *apiError {
+	e := errorf(http.StatusUnauthorized, "", authenticationRequired)
+	if c.svc.name == "identity" {
+		return e
+	}
+	e.header = http.Header{"Www-Authenticate": {`Keystone uri="` + c.sim.url + `/identity"`}}
+	e.body = object{"error": object{"code": e.status, "title": "Unauthorized", "message": e.message}}
+	return e
+}
+
+// malformedRequest is Keystone's 400.
+func malformedRequest(what string) *apiError {
+	return errorf(http.StatusBadRequest, "", "%s The server could not comply with the request since it is either malformed or otherwise incorrect. The client is assumed to be in error.", what)
+}
+
+func identityNoRoute() *apiError {
+	return &apiError{
+		status:      http.StatusNotFound,
+		contentType: "text/html; charset=utf-8",
+		body: []byte("<!doctype html>\n<html lang=en>\n<title>404 Not Found</title>\n<h1>Not Found</h1>\n" +
+			"<p>The requested URL was not found on the server. If you entered the URL manually please check your spelling and try again.</p>\n"),
+	}
+}
+
+func forbiddenAction(action string) *apiError {
+	return errorf(http.StatusForbidden, "", "You are not authorized to perform the requested action: %s.", action)
+}
+
+func (s *Sim) adminOnly(action string, h handlerFunc) handlerFunc {
+	return func(c *call) (*reply, error) {
+		if !c.tok.admin {
+			return nil, forbiddenAction(action)
+		}
+		return h(c)
+	}
+}
+
+// validToken returns the token with the id while it is valid, nil otherwise; mu held.
+func (s *Sim) validToken(id string) *token {
+	t := s.identity.tokens[id]
+	if t == nil || !time.Now().Before(t.expires) {
+		return nil
+	}
+	if t.appCred != "" && s.liveAppCredential(t.appCred) == nil {
+		return nil
+	}
+	return t
+}
+
+// liveAppCredential returns the application credential if it exists and has not expired; mu held.
+func (s *Sim) liveAppCredential(id string) *appCredential {
+	i := slices.IndexFunc(s.identity.appCreds, func(a *appCredential) bool { return a.id == id })
+	if i < 0 {
+		return nil
+	}
+	a := s.identity.appCreds[i]
+	if a.expires != nil && !time.Now().Before(*a.expires) {
+		return nil
+	}
+	return a
+}
+
+// newHex returns a random id as Keystone makes them.
+func newHex() string { return hex.EncodeToString(randomBytes(16)) }
+
+func randomBytes(n int) []byte {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails, by its contract
+	return b
+}
+
+func randomText(n int) string { return base64.RawURLEncoding.EncodeToString(randomBytes(n)) }

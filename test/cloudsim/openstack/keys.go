@@ -6,3 +6,5 @@ func (s *Sim) seedKeys()                       {}
 func (s *Sim) keysRoutes(*router)              {}
 func (s *Sim) snapshotKeys(*Snapshot)          {}
 func keysError(*call, *apiError) (string, any) { return "", nil }
+
+func keysMicro() *microRange { return nil }

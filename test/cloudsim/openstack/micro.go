@@ -16,7 +16,7 @@ type microRange struct {
 	// major is the number before the dot; min and max are the numbers after it.
 	major, min, max int
 	// malformed and outOfRange make the refusals.
-	malformed  func(header, value string) *apiError
+	malformed  func(value string) *apiError
 	outOfRange func(value string) *apiError
 }
 
@@ -28,19 +28,21 @@ func (c *call) negotiate() error {
 	if m == nil {
 		return nil
 	}
-	c.micro = m.min
-	header, value := m.requested(c.r.Header)
+	c.setMicro(m.min)
+	value := m.requested(c.r.Header)
 	switch value {
 	case "":
 		return nil
 	case "latest":
-		c.micro = m.max
+		c.setMicro(m.max)
 		return nil
 	}
 	match := versionString.FindStringSubmatch(value)
 	if match == nil {
-		return m.malformed(header, value)
+		c.version = ""
+		return m.malformed(value)
 	}
+	c.version = value
 	major, errMajor := strconv.Atoi(match[1])
 	minor, errMinor := strconv.Atoi(match[2])
 	if errMajor != nil || errMinor != nil || major != m.major || minor < m.min || minor > m.max {
@@ -50,39 +52,43 @@ func (c *call) negotiate() error {
 	return nil
 }
 
+func (c *call) setMicro(minor int) {
+	c.micro = minor
+	c.version = strconv.Itoa(c.svc.micro.major) + "." + strconv.Itoa(minor)
+}
+
 // requested returns the version asked for as it stands, "" for none.
-func (m *microRange) requested(h http.Header) (header, value string) {
+func (m *microRange) requested(h http.Header) string {
 	for _, line := range h.Values("OpenStack-API-Version") {
 		for part := range strings.SplitSeq(line, ",") {
 			name, v, _ := strings.Cut(strings.TrimSpace(part), " ")
 			if strings.EqualFold(name, m.name) {
-				return "OpenStack-API-Version", strings.TrimSpace(v)
+				return strings.TrimSpace(v)
 			}
 		}
 	}
 	if m.legacy != "" {
-		return m.legacy, h.Get(m.legacy)
+		return h.Get(m.legacy)
 	}
-	return "", ""
+	return ""
 }
 
 // describeVersion adds the headers that tell the microversion and the request's id.
 func (c *call) describeVersion(h http.Header, requestID string) {
-	m := c.svc.micro
-	if m == nil {
-		return
+	if c.svc.name == "identity" {
+		h.Add("Vary", "X-Auth-Token")
 	}
 	if c.svc.name == "compute" {
 		h.Set("X-Compute-Request-Id", requestID)
 	}
-	if c.micro == 0 {
+	m := c.svc.micro
+	if m == nil || c.version == "" {
 		return
 	}
-	v := strconv.Itoa(m.major) + "." + strconv.Itoa(c.micro)
-	h.Set("OpenStack-API-Version", m.name+" "+v)
+	h.Set("OpenStack-API-Version", m.name+" "+c.version)
 	h.Add("Vary", "OpenStack-API-Version")
 	if m.legacy != "" {
-		h.Set(m.legacy, v)
+		h.Set(m.legacy, c.version)
 		h.Add("Vary", m.legacy)
 	}
 }

@@ -21,16 +21,18 @@ type service struct {
 	micro *microRange
 	// routes registers its handlers.
 	routes func(*router)
+	// noRoute is the answer to an unknown path; nil is a 404 of errorBody.
+	noRoute *apiError
 }
 
 // services lists what the simulator serves.
 func (s *Sim) services() []*service {
 	return []*service{
-		{name: "identity", prefix: "/identity", errorBody: identityError, routes: s.identityRoutes},
-		{name: "compute", prefix: "/compute", errorBody: computeError, micro: computeMicro(), routes: s.computeRoutes},
+		{name: "identity", prefix: "/identity", errorBody: identityError, routes: s.identityRoutes, noRoute: identityNoRoute()},
+		{name: "compute", prefix: "/compute", errorBody: computeError, micro: computeMicro(), routes: s.computeRoutes, noRoute: htmlNotFound()},
 		{name: "image", prefix: "/image", errorBody: imageError, routes: s.imageRoutes},
-		{name: "volume", prefix: "/volume", errorBody: volumeError, micro: volumeMicro(), routes: s.volumeRoutes},
-		{name: "key-manager", prefix: "/key-manager", errorBody: keysError, routes: s.keysRoutes},
+		{name: "volume", prefix: "/volume", errorBody: computeError, micro: volumeMicro(), routes: s.volumeRoutes, noRoute: htmlNotFound()},
+		{name: "key-manager", prefix: "/key-manager", errorBody: keysError, micro: keysMicro(), routes: s.keysRoutes, noRoute: errorf(http.StatusNotFound, "", "")},
 		{name: "network", prefix: "/network", errorBody: networkError, routes: s.networkRoutes},
 		{name: "load-balancer", prefix: "/load-balancer", errorBody: octaviaError, routes: s.octaviaRoutes},
 	}
@@ -55,9 +57,11 @@ func (r *router) open(pattern string, h handlerFunc) { r.add(pattern, h, false) 
 
 func (r *router) add(pattern string, h handlerFunc, auth bool) {
 	method, path, _ := strings.Cut(pattern, " ")
-	r.mux.HandleFunc(method+" "+r.svc.prefix+path, func(w http.ResponseWriter, req *http.Request) {
-		r.sim.serve(r.svc, h, auth, w, req)
-	})
+	serve := func(w http.ResponseWriter, req *http.Request) { r.sim.serve(r.svc, h, auth, w, req) }
+	r.mux.HandleFunc(method+" "+r.svc.prefix+path, serve)
+	if path == "/{$}" {
+		r.mux.HandleFunc(method+" "+r.svc.prefix, serve)
+	}
 }
 
 // handler is the whole API.
@@ -73,7 +77,11 @@ func (s *Sim) handler() http.Handler {
 	return mux
 }
 
-func noSuchRoute(*call) (*reply, error) {
+func noSuchRoute(c *call) (*reply, error) {
+	c.version = ""
+	if c.svc.noRoute != nil {
+		return nil, c.svc.noRoute
+	}
 	return nil, errorf(http.StatusNotFound, "", "The resource could not be found.")
 }
 
@@ -90,6 +98,8 @@ type call struct {
 	tok *token
 	// micro is the negotiated microversion's minor number (2.<micro>), for services that have them.
 	micro int
+	// version is the microversion that the answer names; "" for none.
+	version string
 }
 
 // param returns a {name} of the route's pattern.
@@ -179,6 +189,16 @@ func (e *apiError) Error() string { return fmt.Sprintf("%d %s: %s", e.status, e.
 
 func errorf(status int, kind, format string, args ...any) *apiError {
 	return &apiError{status: status, kind: kind, message: fmt.Sprintf(format, args...)}
+}
+
+// htmlNotFound is WebOb's answer to a path that has no route, which Nova and Cinder send.
+func htmlNotFound() *apiError {
+	return &apiError{
+		status:      http.StatusNotFound,
+		contentType: "text/html; charset=UTF-8",
+		body: []byte("<html>\n <head>\n  <title>404 Not Found</title>\n </head>\n <body>\n  <h1>404 Not Found</h1>\n" +
+			"  The resource could not be found.<br /><br />\n\n\n\n </body>\n</html>"),
+	}
 }
 
 // object is a JSON object.

@@ -76,7 +76,7 @@ func (s *Sim) prepare(c *call, auth bool) error {
 		tok := s.validToken(c.r.Header.Get("X-Auth-Token"))
 		s.mu.Unlock()
 		if tok == nil {
-			return s.unauthorized(c)
+			return unauthorized(c)
 		}
 		c.tok = tok
 	}

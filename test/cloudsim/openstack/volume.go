@@ -2,8 +2,7 @@ package openstack
 
 type volumeState struct{}
 
-func (s *Sim) seedVolume()                       {}
-func (s *Sim) volumeRoutes(*router)              {}
-func (s *Sim) snapshotVolume(*Snapshot)          {}
-func volumeMicro() *microRange                   { return nil }
-func volumeError(*call, *apiError) (string, any) { return "", nil }
+func (s *Sim) seedVolume()              {}
+func (s *Sim) volumeRoutes(*router)     {}
+func (s *Sim) snapshotVolume(*Snapshot) {}
+func volumeMicro() *microRange          { return nil }

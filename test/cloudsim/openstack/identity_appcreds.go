@@ -1,0 +1,198 @@
+package openstack
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"time"
+)
+
+// AppCredential is an application credential, made for the user k8s in its project.
+type AppCredential struct{ ID, Name, Secret string }
+
+// AddApplicationCredential makes an application credential with a random secret.
+func (s *Sim) AddApplicationCredential(name string) AppCredential {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u := s.identity.users[0]
+	a := &appCredential{id: newHex(), name: name, secret: randomText(64), user: u, projectID: u.defaultProject, roles: u.roles[u.defaultProject]}
+	s.identity.appCreds = append(s.identity.appCreds, a)
+	return AppCredential{ID: a.id, Name: name, Secret: a.secret}
+}
+
+// DeleteApplicationCredential removes one, and with it all tokens made with it; it reports
+// whether it was there.
+func (s *Sim) DeleteApplicationCredential(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.removeAppCredential(id)
+}
+
+func (s *Sim) removeAppCredential(id string) bool {
+	n := len(s.identity.appCreds)
+	s.identity.appCreds = slices.DeleteFunc(s.identity.appCreds, func(a *appCredential) bool { return a.id == id })
+	return len(s.identity.appCreds) < n
+}
+
+func (s *Sim) snapshotIdentity(out *Snapshot) {
+	for _, a := range s.identity.appCreds {
+		out.AppCredentials = append(out.AppCredentials, Item{ID: a.id, Name: a.name})
+	}
+}
+
+func (s *Sim) appCredentialBody(a *appCredential) object {
+	var expires any
+	if a.expires != nil {
+		expires = a.expires.UTC().Format("2006-01-02T15:04:05.000000")
+	}
+	var roles []object
+	for _, r := range a.roles {
+		roles = append(roles, s.roleBody(r))
+	}
+	return object{
+		"id": a.id, "name": a.name, "description": a.description, "user_id": a.user.id, "project_id": a.projectID, "system": nil,
+		"expires_at": expires, "unrestricted": a.unrestricted, "roles": roles, "links": s.identityLink("/application_credentials/" + a.id),
+	}
+}
+
+func (s *Sim) listAppCredentials(c *call) (*reply, error) {
+	u, err := s.pathUser(c, "identity:list_application_credentials")
+	if err != nil {
+		return nil, err
+	}
+	var out []object
+	for _, a := range s.identity.appCreds {
+		if name := c.query.Get("name"); a.user == u && (name == "" || name == a.name) {
+			out = append(out, s.appCredentialBody(a))
+		}
+	}
+	return identityList(c, "application_credentials", out)
+}
+
+func (s *Sim) pathAppCredential(c *call, action string) (*appCredential, error) {
+	u, err := s.pathUser(c, action)
+	if err != nil {
+		return nil, err
+	}
+	id := c.param("id")
+	i := slices.IndexFunc(s.identity.appCreds, func(a *appCredential) bool { return a.id == id && a.user == u })
+	if i < 0 {
+		return nil, errorf(http.StatusNotFound, "", "Could not find Application Credential: %s.", id)
+	}
+	return s.identity.appCreds[i], nil
+}
+
+func (s *Sim) showAppCredential(c *call) (*reply, error) {
+	a, err := s.pathAppCredential(c, "identity:get_application_credential")
+	if err != nil {
+		return nil, err
+	}
+	return ok(object{"application_credential": s.appCredentialBody(a)})
+}
+
+// managesAppCredentials refuses callers that themselves use a restricted application credential.
+func (s *Sim) managesAppCredentials(c *call) error {
+	if a := s.liveAppCredential(c.tok.appCred); a != nil && a.unrestricted != true {
+		return forbiddenAction("Using method 'application_credential' is not allowed for managing additional application credentials.")
+	}
+	return nil
+}
+
+func (s *Sim) deleteAppCredential(c *call) (*reply, error) {
+	a, err := s.pathAppCredential(c, "identity:delete_application_credential")
+	if err != nil {
+		return nil, err
+	}
+	if err := s.managesAppCredentials(c); err != nil {
+		return nil, err
+	}
+	s.removeAppCredential(a.id)
+	return noContent()
+}
+
+func (s *Sim) createAppCredential(c *call) (*reply, error) {
+	u, err := s.pathUser(c, "identity:create_application_credential")
+	if err != nil {
+		return nil, err
+	}
+	if u != c.tok.user {
+		return nil, forbiddenAction("identity:create_application_credential")
+	}
+	if err := s.managesAppCredentials(c); err != nil {
+		return nil, err
+	}
+	var req struct {
+		AppCredential struct {
+			Name         string    `json:"name"`
+			Secret       string    `json:"secret"`
+			Description  *string   `json:"description"`
+			ExpiresAt    string    `json:"expires_at"`
+			Unrestricted any       `json:"unrestricted"`
+			Roles        []roleRef `json:"roles"`
+		} `json:"application_credential"`
+	}
+	if json.Unmarshal(c.body, &req) != nil {
+		return nil, malformedRequest("Expecting to find valid JSON in request body.")
+	}
+	in := req.AppCredential
+	if in.Name == "" {
+		return nil, errorf(http.StatusBadRequest, "", "'name' is a required property")
+	}
+	if slices.ContainsFunc(s.identity.appCreds, func(a *appCredential) bool { return a.user == u && a.name == in.Name }) {
+		return nil, errorf(http.StatusConflict, "", "Conflict occurred attempting to store application_credential - Duplicate entry found with name %s.", in.Name)
+	}
+	a := &appCredential{id: newHex(), name: in.Name, secret: in.Secret, description: in.Description, user: u, projectID: c.project(), unrestricted: in.Unrestricted}
+	if a.roles, err = pickRoles(c.tok.roles, in.Roles); err != nil {
+		return nil, err
+	}
+	if in.ExpiresAt != "" {
+		at, err := parseExpiry(in.ExpiresAt)
+		if err != nil {
+			return nil, err
+		}
+		a.expires = &at
+	}
+	if a.secret == "" {
+		a.secret = randomText(64)
+	}
+	s.identity.appCreds = append(s.identity.appCreds, a)
+	body := s.appCredentialBody(a)
+	body["secret"] = a.secret
+	return answer(http.StatusCreated, object{"application_credential": body})
+}
+
+// roleRef names a role by id or name.
+type roleRef struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+// pickRoles returns the roles asked for among those that the caller has, all when none is asked for.
+func pickRoles(have []role, want []roleRef) ([]role, error) {
+	if len(want) == 0 {
+		return have, nil
+	}
+	var out []role
+	for _, w := range want {
+		i := slices.IndexFunc(have, func(r role) bool { return r.id == w.ID || w.ID == "" && r.name == w.Name })
+		if i < 0 {
+			return nil, malformedRequest("Invalid application credential: Could not find role assignment with role: " + w.ID + w.Name + ".")
+		}
+		out = append(out, have[i])
+	}
+	return out, nil
+}
+
+func parseExpiry(text string) (time.Time, error) {
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04:05.999999"} {
+		at, err := time.Parse(layout, text)
+		if err != nil {
+			continue
+		}
+		if at.Before(time.Now()) {
+			return time.Time{}, malformedRequest("The 'expires_at' must not be before now.")
+		}
+		return at, nil
+	}
+	return time.Time{}, malformedRequest("Invalid input for field 'expires_at'.")
+}

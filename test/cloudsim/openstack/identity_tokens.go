@@ -1,0 +1,326 @@
+package openstack
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"time"
+)
+
+// nameOrID names a project, with the domain its name belongs to.
+type nameOrID struct {
+	ID     string `json:"id"`
+	Name   string `json:"name"`
+	Domain *struct {
+		ID   string `json:"id"`
+		Name string `json:"name"`
+	} `json:"domain"`
+}
+
+type userRef struct {
+	nameOrID
+	Password string `json:"password"`
+}
+
+type authRequest struct {
+	Auth struct {
+		Identity *struct {
+			Methods  []string `json:"methods"`
+			Password *struct {
+				User *userRef `json:"user"`
+			} `json:"password"`
+			Token *struct {
+				ID string `json:"id"`
+			} `json:"token"`
+			ApplicationCredential *struct {
+				ID     string   `json:"id"`
+				Name   string   `json:"name"`
+				Secret string   `json:"secret"`
+				User   *userRef `json:"user"`
+			} `json:"application_credential"`
+		} `json:"identity"`
+		Scope json.RawMessage `json:"scope"`
+	} `json:"auth"`
+}
+
+// inDomain reports whether the name's domain is the one there is.
+func (n *nameOrID) inDomain() bool {
+	return n.Domain != nil && (n.Domain.ID == domainID || n.Domain.ID == "" && n.Domain.Name == "Default")
+}
+
+// issueToken is POST /v3/auth/tokens.
+func (s *Sim) issueToken(c *call) (*reply, error) {
+	var req authRequest
+	if json.Unmarshal(c.body, &req) != nil {
+		return nil, malformedRequest("Expecting to find valid JSON in request body.")
+	}
+	id := req.Auth.Identity
+	if id == nil {
+		return nil, errorf(http.StatusBadRequest, "", "'identity' is a required property")
+	}
+	t := &token{issued: time.Now().UTC(), audit: []string{randomText(16)}}
+	t.expires = t.issued.Add(s.opts.TokenLifetime)
+	for _, method := range id.Methods {
+		var err error
+		switch {
+		case method == "password" && id.Password != nil:
+			err = s.byPassword(t, id.Password.User)
+		case method == "token" && id.Token != nil:
+			err = s.byToken(t, id.Token.ID)
+		case method == "application_credential" && id.ApplicationCredential != nil:
+			a := id.ApplicationCredential
+			err = s.byAppCredential(t, a.ID, a.Name, a.Secret, a.User)
+		default:
+			err = malformedRequest("Expecting to find " + method + " in identity.")
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if t.user == nil {
+		return nil, unauthorized(c)
+	}
+	if err := s.scope(c, t, req.Auth.Scope); err != nil {
+		return nil, err
+	}
+	t.id = "gAAAAAB" + randomText(120)
+	s.identity.tokens[t.id] = t
+	rep := &reply{status: http.StatusCreated, body: object{"token": s.tokenBody(t, true)}}
+	return rep.set("X-Subject-Token", t.id), nil
+}
+
+func (s *Sim) byPassword(t *token, ref *userRef) error {
+	if ref == nil {
+		return malformedRequest("Expecting to find user in password.")
+	}
+	if ref.ID == "" && ref.Domain == nil {
+		return malformedRequest("Expecting to find domain in user.")
+	}
+	u := s.findUser(ref)
+	if u == nil || u.password != ref.Password {
+		return errorf(http.StatusUnauthorized, "", authenticationRequired)
+	}
+	t.user, t.methods = u, append(t.methods, "password")
+	return nil
+}
+
+func (s *Sim) findUser(ref *userRef) *user {
+	i := slices.IndexFunc(s.identity.users, func(u *user) bool {
+		if ref.ID != "" {
+			return u.id == ref.ID
+		}
+		return ref.inDomain() && u.name == ref.Name
+	})
+	if i < 0 {
+		return nil
+	}
+	return s.identity.users[i]
+}
+
+// byToken makes a token of a token: it keeps the first one's end of life.
+func (s *Sim) byToken(t *token, id string) error {
+	old := s.validToken(id)
+	if old == nil {
+		return errorf(http.StatusNotFound, "", "Could not recognize Fernet token")
+	}
+	if old.appCred != "" {
+		return forbiddenAction("Using a delegated token to create another token is not allowed.")
+	}
+	t.user, t.expires = old.user, old.expires
+	t.methods = append(slices.DeleteFunc(slices.Clone(old.methods), func(m string) bool { return m == "token" }), "token")
+	t.audit = append(t.audit, old.audit[len(old.audit)-1])
+	t.projectID = old.projectID
+	return nil
+}
+
+func (s *Sim) byAppCredential(t *token, id, name, secret string, ref *userRef) error {
+	refused := errorf(http.StatusUnauthorized, "", authenticationRequired)
+	i := slices.IndexFunc(s.identity.appCreds, func(a *appCredential) bool {
+		if id != "" {
+			return a.id == id
+		}
+		return ref != nil && a.name == name && a.user == s.findUser(ref)
+	})
+	if i < 0 {
+		if id != "" { // Keystone answers an id that does not exist with 404, not 401
+			return errorf(http.StatusNotFound, "", "Could not find Application Credential: %s.", id)
+		}
+		return refused
+	}
+	a := s.identity.appCreds[i]
+	if a.secret != secret || s.liveAppCredential(a.id) == nil {
+		return refused
+	}
+	t.user, t.projectID, t.roles, t.appCred = a.user, a.projectID, a.roles, a.id
+	t.methods = append(t.methods, "application_credential")
+	return nil
+}
+
+// scope sets the token's project and roles from the request's scope, or the user's default.
+func (s *Sim) scope(c *call, t *token, raw json.RawMessage) error {
+	if t.appCred != "" {
+		if len(raw) > 0 && !bytes.Equal(raw, []byte("null")) {
+			e := errorf(http.StatusUnauthorized, "", "Error authenticating with application credential: Application credentials cannot request a scope.")
+			return e
+		}
+		t.admin = hasRole(t.roles, "admin")
+		return nil
+	}
+	var unscoped string
+	if json.Unmarshal(raw, &unscoped) == nil && unscoped == "unscoped" {
+		t.projectID = ""
+		return nil
+	}
+	var want struct {
+		Project *nameOrID       `json:"project"`
+		Domain  json.RawMessage `json:"domain"`
+		System  json.RawMessage `json:"system"`
+	}
+	if len(raw) > 0 && json.Unmarshal(raw, &want) != nil {
+		return malformedRequest("Expecting to find a valid scope.")
+	}
+	if want.Domain != nil || want.System != nil {
+		return unauthorized(c) // nobody here has a role on the domain or the system
+	}
+	if want.Project == nil {
+		if t.projectID == "" {
+			t.projectID = t.user.defaultProject
+		}
+	} else if p := s.findProject(want.Project); p != nil {
+		t.projectID = p.id
+	} else {
+		return unauthorized(c)
+	}
+	if t.projectID == "" {
+		return nil
+	}
+	if t.roles = t.user.roles[t.projectID]; len(t.roles) == 0 {
+		return unauthorized(c)
+	}
+	t.admin = hasRole(t.roles, "admin")
+	return nil
+}
+
+func hasRole(roles []role, name string) bool {
+	return slices.ContainsFunc(roles, func(r role) bool { return r.name == name })
+}
+
+func (s *Sim) findProject(ref *nameOrID) *project {
+	i := slices.IndexFunc(s.identity.projects, func(p *project) bool {
+		if ref.ID != "" {
+			return p.id == ref.ID
+		}
+		return ref.inDomain() && p.name == ref.Name
+	})
+	if i < 0 {
+		return nil
+	}
+	return s.identity.projects[i]
+}
+
+// keystoneTime is how tokens write times.
+const keystoneTime = "2006-01-02T15:04:05.000000Z"
+
+func (s *Sim) tokenBody(t *token, catalog bool) object {
+	domain := object{"id": domainID, "name": "Default"}
+	out := object{
+		"methods":    t.methods,
+		"user":       object{"domain": domain, "id": t.user.id, "name": t.user.name, "password_expires_at": nil},
+		"audit_ids":  t.audit,
+		"expires_at": t.expires.Format(keystoneTime),
+		"issued_at":  t.issued.Format(keystoneTime),
+	}
+	if t.projectID == "" {
+		return out
+	}
+	p := s.findProject(&nameOrID{ID: t.projectID})
+	out["project"] = object{"domain": domain, "id": p.id, "name": p.name}
+	out["is_domain"] = false
+	roles := []object{}
+	for _, r := range t.roles {
+		roles = append(roles, object{"id": r.id, "name": r.name})
+	}
+	out["roles"] = roles
+	if a := s.liveAppCredential(t.appCred); a != nil {
+		out["application_credential"] = object{"id": a.id, "name": a.name, "restricted": a.unrestricted != true}
+	}
+	if catalog {
+		out["catalog"] = s.catalogBody(t.projectID)
+	}
+	return out
+}
+
+func (s *Sim) catalogBody(projectID string) []object {
+	out := []object{}
+	for _, svc := range s.identity.catalog {
+		var endpoints []object
+		for i, iface := range interfaces {
+			endpoints = append(endpoints, object{"id": svc.endpoints[i], "interface": iface, "region_id": Region, "url": svc.url(projectID), "region": Region})
+		}
+		out = append(out, object{"endpoints": endpoints, "id": svc.id, "type": svc.typ, "name": svc.name})
+	}
+	return out
+}
+
+// subject is the token that X-Subject-Token names, which the caller may look at when it is
+// the caller's user's or the caller is an admin.
+func (s *Sim) subject(c *call, action string) (*token, error) {
+	id := c.r.Header.Get("X-Subject-Token")
+	if id == "" {
+		return nil, forbiddenAction(action)
+	}
+	t := s.validToken(id)
+	if t == nil {
+		return nil, errorf(http.StatusNotFound, "", "Could not recognize Fernet token")
+	}
+	if t.user != c.tok.user && !c.tok.admin {
+		return nil, forbiddenAction(action)
+	}
+	return t, nil
+}
+
+func (s *Sim) validateToken(c *call) (*reply, error) {
+	t, err := s.subject(c, "identity:validate_token")
+	if err != nil {
+		return nil, err
+	}
+	rep := &reply{status: http.StatusOK, body: object{"token": s.tokenBody(t, !c.query.Has("nocatalog"))}}
+	return rep.set("X-Subject-Token", t.id), nil
+}
+
+func (s *Sim) revokeToken(c *call) (*reply, error) {
+	t, err := s.subject(c, "identity:revoke_token")
+	if err != nil {
+		return nil, err
+	}
+	delete(s.identity.tokens, t.id)
+	return noContent()
+}
+
+// ExpireTokens makes every token that was issued so far invalid.
+func (s *Sim) ExpireTokens() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.identity.tokens)
+}
+
+// SetPassword changes the password of a user; its tokens end, as Keystone has it. It reports
+// whether there is such a user.
+func (s *Sim) SetPassword(userName, password string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, u := range s.identity.users {
+		if u.name != userName {
+			continue
+		}
+		u.password = password
+		for id, t := range s.identity.tokens {
+			if t.user == u && t.appCred == "" {
+				delete(s.identity.tokens, id)
+			}
+		}
+		return true
+	}
+	return false
+}
