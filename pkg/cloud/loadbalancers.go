@@ -101,7 +101,8 @@ type LoadBalancerStatus struct {
 // AnnotationType is the type of an annotation's value.
 type AnnotationType string
 
-// The types of annotation values.
+// The types of annotation values. An annotation of TypeSelector selects the Nodes that become
+// members; its Default, when not empty, is the selector that holds without it.
 const (
 	TypeString   AnnotationType = "string"
 	TypeBool     AnnotationType = "bool"

@@ -1,0 +1,220 @@
+package lb
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+const (
+	// healthCheckPath is what kube-proxy answers on a Service's healthCheckNodePort.
+	healthCheckPath = "/healthz"
+	// defaultAffinityTimeout is the API's default of sessionAffinityConfig.
+	defaultAffinityTimeout = 3 * time.Hour
+)
+
+// Plan returns all that the load balancer of service shall be. nodes are the candidates for
+// members; those that an annotation of type TypeSelector does not select are left out, and
+// those without an InternalIP with a warning. vocabulary is the provider's.
+//
+// warnings are for the user and stop nothing. The error joins every problem there is, each
+// naming the field or annotation, its value and what is allowed; it is of KindInvalid.
+// Neither service nor nodes are changed or kept.
+func Plan(service *corev1.Service, nodes []*corev1.Node, cluster cloud.Cluster, vocabulary []cloud.Annotation) (*cloud.LoadBalancerSpec, []string, error) {
+	p := &planner{service: service}
+	settings, problems, warnings := Check(service.Annotations, vocabulary)
+	p.errs, p.warnings = problems, warnings
+
+	spec := &cloud.LoadBalancerSpec{LoadBalancerRef: ref(service, cluster, settings)}
+	spec.Ports = p.ports()
+	spec.Members = p.members(nodes, p.selector(settings, vocabulary))
+	spec.IPFamilies = ipFamilies(service)
+	policy := service.Spec.IPFamilyPolicy
+	spec.RequireDualStack = policy != nil && *policy == corev1.IPFamilyPolicyRequireDualStack
+	spec.LoadBalancerIP = p.loadBalancerIP()
+	spec.SourceRanges = p.sourceRanges(spec.IPFamilies, vocabulary)
+	spec.SessionAffinityTimeout = p.sessionAffinity()
+	spec.HealthCheck = p.healthCheck()
+	spec.CurrentIngress = slices.Clone(service.Status.LoadBalancer.Ingress)
+
+	if len(p.errs) > 0 {
+		return nil, p.warnings, &cloud.Error{Kind: cloud.KindInvalid,
+			Op: "plan load balancer of Service " + service.Namespace + "/" + service.Name, Err: errors.Join(p.errs...)}
+	}
+	return spec, p.warnings, nil
+}
+
+// Ref names the load balancer of service for reading and deletion. Annotations that are not
+// valid are left out rather than refused: a Service that could never be served must still
+// be deletable.
+func Ref(service *corev1.Service, cluster cloud.Cluster, vocabulary []cloud.Annotation) cloud.LoadBalancerRef {
+	settings, _, _ := Check(service.Annotations, vocabulary)
+	return ref(service, cluster, settings)
+}
+
+func ref(service *corev1.Service, cluster cloud.Cluster, settings cloud.Settings) cloud.LoadBalancerRef {
+	return cloud.LoadBalancerRef{
+		Cluster:   cluster,
+		Namespace: service.Namespace,
+		Name:      service.Name,
+		UID:       string(service.UID),
+		Settings:  settings,
+	}
+}
+
+// planner reads one Service and collects what is wrong with it.
+type planner struct {
+	service  *corev1.Service
+	errs     []error
+	warnings []string
+}
+
+func (p *planner) errorf(format string, args ...any) {
+	p.errs = append(p.errs, fmt.Errorf(format, args...))
+}
+
+func (p *planner) warnf(format string, args ...any) {
+	p.warnings = append(p.warnings, fmt.Sprintf(format, args...))
+}
+
+func (p *planner) ports() []cloud.LoadBalancerPort {
+	if len(p.service.Spec.Ports) == 0 {
+		p.errorf("spec.ports is empty: a load balancer needs at least one port")
+	}
+	var out []cloud.LoadBalancerPort
+	for i, sp := range p.service.Spec.Ports {
+		port := cloud.LoadBalancerPort{Name: sp.Name, Protocol: sp.Protocol, Port: sp.Port, NodePort: sp.NodePort}
+		if port.Protocol == "" {
+			port.Protocol = corev1.ProtocolTCP
+		}
+		if sp.AppProtocol != nil {
+			port.AppProtocol = *sp.AppProtocol
+		}
+		switch port.Protocol {
+		case corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP:
+		default:
+			p.errorf("spec.ports[%d].protocol %q is none of TCP, UDP, SCTP", i, port.Protocol)
+		}
+		if port.Port < 1 || port.Port > 65535 {
+			p.errorf("spec.ports[%d].port %d is not between 1 and 65535", i, port.Port)
+		}
+		if port.NodePort < 1 || port.NodePort > 65535 {
+			p.errorf("spec.ports[%d].nodePort is %d: load balancers send traffic to node ports; remove spec.allocateLoadBalancerNodePorts: false", i, port.NodePort)
+		}
+		out = append(out, port)
+	}
+	return out
+}
+
+func (p *planner) loadBalancerIP() netip.Addr {
+	s := strings.TrimSpace(p.service.Spec.LoadBalancerIP)
+	if s == "" {
+		return netip.Addr{}
+	}
+	addr, err := netip.ParseAddr(s)
+	if err != nil || addr.Zone() != "" {
+		p.errorf("spec.loadBalancerIP %q is not an IP address", s)
+		return netip.Addr{}
+	}
+	return addr.Unmap()
+}
+
+// sourceRanges reads the field or, when it is empty, the annotation. Ranges that let in
+// everyone of all of the Service's families are the same as none.
+func (p *planner) sourceRanges(families []corev1.IPFamily, vocabulary []cloud.Annotation) []netip.Prefix {
+	field, items := "spec.loadBalancerSourceRanges", p.service.Spec.LoadBalancerSourceRanges
+	reported := false
+	if len(items) == 0 {
+		const key = corev1.AnnotationLoadBalancerSourceRangesKey
+		field, items = "annotation "+key, splitList(p.service.Annotations[key])
+		reported = slices.ContainsFunc(vocabulary, func(a cloud.Annotation) bool { return a.Name == key })
+	}
+	var out []netip.Prefix
+	for _, item := range items {
+		prefix, err := netip.ParsePrefix(strings.TrimSpace(item))
+		if err != nil {
+			if !reported { // Check has done it for a vocabulary that holds the annotation
+				p.errorf("%s: %q is not a CIDR such as 192.0.2.0/24", field, item)
+			}
+			continue
+		}
+		out = append(out, prefix.Masked())
+	}
+	slices.SortFunc(out, comparePrefixes)
+	out = slices.Compact(out)
+	everyone := func(f corev1.IPFamily) bool {
+		return slices.ContainsFunc(out, func(x netip.Prefix) bool {
+			return x.Bits() == 0 && x.Addr().Is4() == (f == corev1.IPv4Protocol)
+		})
+	}
+	for _, f := range families {
+		if !everyone(f) {
+			return out
+		}
+	}
+	return nil
+}
+
+func comparePrefixes(a, b netip.Prefix) int {
+	if c := a.Addr().Compare(b.Addr()); c != 0 {
+		return c
+	}
+	return a.Bits() - b.Bits()
+}
+
+func (p *planner) sessionAffinity() time.Duration {
+	switch p.service.Spec.SessionAffinity {
+	case corev1.ServiceAffinityClientIP:
+	case corev1.ServiceAffinityNone, "":
+		return 0
+	default:
+		p.errorf("spec.sessionAffinity %q is none of None, ClientIP", p.service.Spec.SessionAffinity)
+		return 0
+	}
+	c := p.service.Spec.SessionAffinityConfig
+	if c == nil || c.ClientIP == nil || c.ClientIP.TimeoutSeconds == nil || *c.ClientIP.TimeoutSeconds <= 0 {
+		return defaultAffinityTimeout
+	}
+	return time.Duration(*c.ClientIP.TimeoutSeconds) * time.Second
+}
+
+func (p *planner) healthCheck() *cloud.HealthCheck {
+	if p.service.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
+		return nil
+	}
+	port := p.service.Spec.HealthCheckNodePort
+	if port < 1 || port > 65535 {
+		p.errorf("spec.healthCheckNodePort is %d: externalTrafficPolicy Local needs it to find the nodes with local endpoints", port)
+		return nil
+	}
+	return &cloud.HealthCheck{Port: port, Path: healthCheckPath}
+}
+
+// ipFamilies are the Service's; of one from before dual-stack, those of its cluster IPs.
+func ipFamilies(service *corev1.Service) []corev1.IPFamily {
+	if len(service.Spec.IPFamilies) > 0 {
+		return slices.Clone(service.Spec.IPFamilies)
+	}
+	ips := service.Spec.ClusterIPs
+	if len(ips) == 0 {
+		ips = []string{service.Spec.ClusterIP}
+	}
+	var out []corev1.IPFamily
+	for _, ip := range ips {
+		family := corev1.IPv4Protocol
+		if addr, err := netip.ParseAddr(ip); err == nil && addr.Unmap().Is6() {
+			family = corev1.IPv6Protocol
+		}
+		if !slices.Contains(out, family) {
+			out = append(out, family)
+		}
+	}
+	return out
+}

@@ -1,0 +1,307 @@
+package lb
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+var testCluster = cloud.Cluster{Name: "c", UID: "uid-1"}
+
+func testVocabulary() []cloud.Annotation {
+	return []cloud.Annotation{
+		{Name: "lb.example.org/flavor-id", Type: cloud.TypeUUID},
+		{Name: "lb.example.org/connection-limit", Type: cloud.TypeInt, Min: -1, Max: 100},
+		{Name: "lb.example.org/keep", Type: cloud.TypeBool},
+		{Name: "lb.example.org/method", Type: cloud.TypeEnum, Enum: []string{"A", "B"}},
+		{Name: "lb.example.org/node-selector", Type: cloud.TypeSelector, Default: "pool=web"},
+		{Name: "lb.example.org/address", Type: cloud.TypeIP, Written: true, NotRead: true},
+		{Name: "lb.example.org/subnet", Type: cloud.TypeString},
+		{Name: corev1.AnnotationLoadBalancerSourceRangesKey, Type: cloud.TypeCIDRs},
+	}
+}
+
+func testService(change func(*corev1.Service)) *corev1.Service {
+	s := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "svc-uid", Annotations: map[string]string{}},
+		Spec: corev1.ServiceSpec{
+			Type:       corev1.ServiceTypeLoadBalancer,
+			IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
+			Ports: []corev1.ServicePort{
+				{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80, NodePort: 30080},
+				{Name: "dns", Protocol: corev1.ProtocolUDP, Port: 53, NodePort: 30053},
+			},
+		},
+	}
+	if change != nil {
+		change(s)
+	}
+	return s
+}
+
+func testNode(name string, labels map[string]string, addresses ...string) *corev1.Node {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, Spec: corev1.NodeSpec{ProviderID: "x:///" + name}}
+	for _, a := range addresses {
+		n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: a})
+	}
+	n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: "203.0.113.9"})
+	return n
+}
+
+func testNodes() []*corev1.Node {
+	web := map[string]string{"pool": "web"}
+	return []*corev1.Node{
+		testNode("n2", web, "10.0.0.2", "fd00::2", "10.0.0.2"),
+		testNode("n1", web, "10.0.0.1"),
+		testNode("db", map[string]string{"pool": "db"}, "10.0.0.3"),
+		testNode("bare", web),
+	}
+}
+
+func basicSpec(change func(*cloud.LoadBalancerSpec)) *cloud.LoadBalancerSpec {
+	spec := &cloud.LoadBalancerSpec{
+		LoadBalancerRef: cloud.LoadBalancerRef{Cluster: testCluster, Namespace: "ns", Name: "web", UID: "svc-uid", Settings: cloud.Settings{}},
+		Ports: []cloud.LoadBalancerPort{
+			{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80, NodePort: 30080},
+			{Name: "dns", Protocol: corev1.ProtocolUDP, Port: 53, NodePort: 30053},
+		},
+		Members: []cloud.LoadBalancerMember{
+			{Node: cloud.InstanceRef{NodeName: "n1", ProviderID: "x:///n1"}, Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}},
+			{Node: cloud.InstanceRef{NodeName: "n2", ProviderID: "x:///n2"}, Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("fd00::2")}},
+		},
+		IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
+	}
+	if change != nil {
+		change(spec)
+	}
+	return spec
+}
+
+func TestPlan(t *testing.T) {
+	dual := corev1.IPFamilyPolicyRequireDualStack
+	seconds := int32(60)
+	const addressless = "nodes without an InternalIP get no traffic: bare"
+	tests := []struct {
+		name     string
+		service  func(*corev1.Service)
+		want     func(*cloud.LoadBalancerSpec)
+		warnings []string
+	}{
+		{name: "basic", warnings: []string{addressless}},
+		{
+			name: "settings",
+			service: func(s *corev1.Service) {
+				s.Annotations["lb.example.org/connection-limit"] = " 7 "
+				s.Annotations["lb.example.org/address"] = "written by us"
+				s.Annotations["lb.example.org/conection-limit"] = "8"
+				s.Annotations["other.example.org/x"] = "1"
+			},
+			want: func(spec *cloud.LoadBalancerSpec) {
+				spec.Settings = cloud.Settings{"lb.example.org/connection-limit": "7"}
+			},
+			warnings: []string{
+				"annotation lb.example.org/conection-limit is not known and has no effect; did you mean lb.example.org/connection-limit?",
+				addressless,
+			},
+		},
+		{
+			name: "everything",
+			service: func(s *corev1.Service) {
+				s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
+				s.Spec.IPFamilyPolicy = &dual
+				s.Spec.LoadBalancerIP = "203.0.113.1"
+				s.Spec.LoadBalancerSourceRanges = []string{"192.0.2.1/24", " 10.0.0.0/8", "192.0.2.0/24"}
+				s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
+				s.Spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: &seconds}}
+				s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+				s.Spec.HealthCheckNodePort = 31000
+				s.Spec.Ports[0].Protocol = ""
+				s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.1"}}
+			},
+			want: func(spec *cloud.LoadBalancerSpec) {
+				spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
+				spec.RequireDualStack = true
+				spec.LoadBalancerIP = netip.MustParseAddr("203.0.113.1")
+				spec.SourceRanges = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("192.0.2.0/24")}
+				spec.SessionAffinityTimeout = time.Minute
+				spec.HealthCheck = &cloud.HealthCheck{Port: 31000, Path: "/healthz"}
+				spec.CurrentIngress = []corev1.LoadBalancerIngress{{IP: "203.0.113.1"}}
+			},
+			warnings: []string{addressless},
+		},
+		{
+			name: "source ranges of the annotation, default affinity timeout",
+			service: func(s *corev1.Service) {
+				s.Annotations[corev1.AnnotationLoadBalancerSourceRangesKey] = "10.0.0.0/8, 192.0.2.0/24"
+				s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
+			},
+			want: func(spec *cloud.LoadBalancerSpec) {
+				spec.Settings = cloud.Settings{corev1.AnnotationLoadBalancerSourceRangesKey: "10.0.0.0/8, 192.0.2.0/24"}
+				spec.SourceRanges = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("192.0.2.0/24")}
+				spec.SessionAffinityTimeout = 3 * time.Hour
+			},
+			warnings: []string{addressless},
+		},
+		{
+			name:     "source ranges of everyone are none",
+			service:  func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{"10.0.0.0/8", "0.0.0.0/0"} },
+			warnings: []string{addressless},
+		},
+		{
+			name: "everyone of one family only",
+			service: func(s *corev1.Service) {
+				s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
+				s.Spec.LoadBalancerSourceRanges = []string{"0.0.0.0/0"}
+			},
+			want: func(spec *cloud.LoadBalancerSpec) {
+				spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
+				spec.SourceRanges = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}
+			},
+			warnings: []string{addressless},
+		},
+		{
+			name:    "a selector that selects nothing",
+			service: func(s *corev1.Service) { s.Annotations["lb.example.org/node-selector"] = "pool=none" },
+			want: func(spec *cloud.LoadBalancerSpec) {
+				spec.Settings = cloud.Settings{"lb.example.org/node-selector": "pool=none"}
+				spec.Members = nil
+			},
+			warnings: []string{`the node selector "pool=none" matches none of 4 nodes: the load balancer has no members`},
+		},
+		{
+			name: "a full label selector, families of the cluster IPs",
+			service: func(s *corev1.Service) {
+				s.Annotations["lb.example.org/node-selector"] = "pool in (web,db),!gpu"
+				s.Spec.IPFamilies = nil
+				s.Spec.ClusterIPs = []string{"fd00::1"}
+			},
+			want: func(spec *cloud.LoadBalancerSpec) {
+				spec.Settings = cloud.Settings{"lb.example.org/node-selector": "pool in (web,db),!gpu"}
+				spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol}
+				spec.Members = append([]cloud.LoadBalancerMember{{Node: cloud.InstanceRef{NodeName: "db", ProviderID: "x:///db"},
+					Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.3")}}}, spec.Members...)
+			},
+			warnings: []string{addressless},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			service := testService(tt.service)
+			before := service.DeepCopy()
+			got, warnings, err := Plan(service, testNodes(), testCluster, testVocabulary())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(basicSpec(tt.want), got, cmpAddrs()...); diff != "" {
+				t.Errorf("spec (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tt.warnings, warnings); diff != "" {
+				t.Errorf("warnings (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(before, service); diff != "" {
+				t.Errorf("Plan changed the Service:\n%s", diff)
+			}
+		})
+	}
+}
+
+func cmpAddrs() []cmp.Option {
+	return []cmp.Option{
+		cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
+		cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }),
+	}
+}
+
+func TestPlanNamesEveryProblem(t *testing.T) {
+	service := testService(func(s *corev1.Service) {
+		s.Annotations["lb.example.org/flavor-id"] = "m1"
+		s.Annotations["lb.example.org/connection-limit"] = "many"
+		s.Annotations["lb.example.org/keep"] = "maybe"
+		s.Annotations["lb.example.org/method"] = "C"
+		s.Annotations["lb.example.org/node-selector"] = "a in"
+		s.Annotations[corev1.AnnotationLoadBalancerSourceRangesKey] = "10.0.0.0"
+		s.Spec.Ports[0].NodePort = 0
+		s.Spec.Ports[1].Protocol = "ICMP"
+		s.Spec.LoadBalancerIP = "here"
+		s.Spec.SessionAffinity = "Cookie"
+		s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+	})
+	spec, _, err := Plan(service, testNodes(), testCluster, testVocabulary())
+	if spec != nil || cloud.KindOf(err) != cloud.KindInvalid {
+		t.Fatalf("Plan = %v, %v; want an error of KindInvalid", spec, err)
+	}
+	want := []string{
+		"ns/web",
+		`annotation lb.example.org/flavor-id: "m1" is not valid: use an ID of the form`,
+		`annotation lb.example.org/connection-limit: "many" is not valid: use an integer between -1 and 100`,
+		`annotation lb.example.org/keep: "maybe" is not valid: use true or false`,
+		`annotation lb.example.org/method: "C" is not valid: use one of A, B`,
+		`annotation lb.example.org/node-selector: "a in" is not valid: use a label selector`,
+		`annotation service.beta.kubernetes.io/load-balancer-source-ranges: "10.0.0.0" is not valid: use a comma-separated list of CIDRs`,
+		"spec.ports[0].nodePort is 0",
+		`spec.ports[1].protocol "ICMP" is none of TCP, UDP, SCTP`,
+		`spec.loadBalancerIP "here" is not an IP address`,
+		`spec.sessionAffinity "Cookie" is none of None, ClientIP`,
+		"spec.healthCheckNodePort is 0",
+	}
+	for _, w := range want {
+		if strings.Count(err.Error(), w) != 1 {
+			t.Errorf("the error names %q %d times:\n%v", w, strings.Count(err.Error(), w), err)
+		}
+	}
+	if n := strings.Count(err.Error(), "\n") + 1; n != len(want)-1 {
+		t.Errorf("%d problems, want %d:\n%v", n, len(want)-1, err)
+	}
+
+	ref := Ref(service, testCluster, testVocabulary())
+	if diff := cmp.Diff(cloud.LoadBalancerRef{Cluster: testCluster, Namespace: "ns", Name: "web", UID: "svc-uid", Settings: cloud.Settings{}}, ref, cmpAddrs()...); diff != "" {
+		t.Errorf("Ref of the broken Service (-want +got):\n%s", diff)
+	}
+}
+
+func TestPlanWithoutPorts(t *testing.T) {
+	_, _, err := Plan(testService(func(s *corev1.Service) { s.Spec.Ports = nil }), nil, testCluster, nil)
+	if err == nil || !strings.Contains(err.Error(), "spec.ports is empty") {
+		t.Errorf("err = %v", err)
+	}
+}
+
+func TestDistance(t *testing.T) {
+	tests := []struct {
+		a, b        string
+		limit, want int
+	}{
+		{"", "", 5, 0}, {"abc", "abc", 5, 0}, {"abc", "abd", 5, 1}, {"abc", "ab", 5, 1},
+		{"flaw", "lawn", 5, 2}, {"kitten", "sitting", 9, 3}, {"a", "abcdef", 3, 3},
+	}
+	for _, tt := range tests {
+		if got := distance(tt.a, tt.b, tt.limit); got != tt.want {
+			t.Errorf("distance(%q, %q) = %d, want %d", tt.a, tt.b, got, tt.want)
+		}
+	}
+}
+
+func FuzzCheck(f *testing.F) {
+	for _, a := range testVocabulary() {
+		f.Add(a.Name, "1")
+	}
+	f.Add("lb.example.org/unknown", "10.0.0.0/8,::/0")
+	f.Fuzz(func(t *testing.T, name, value string) {
+		vocabulary := testVocabulary()
+		settings, problems, _ := Check(map[string]string{name: value}, vocabulary)
+		if len(settings) > 0 && len(problems) > 0 {
+			t.Errorf("%q=%q is both valid and not", name, value)
+		}
+		service := testService(func(s *corev1.Service) { s.Annotations[name] = value })
+		if spec, _, err := Plan(service, nil, testCluster, vocabulary); (err == nil) != (spec != nil) {
+			t.Errorf("Plan = %v, %v", spec, err)
+		}
+	})
+}
