@@ -194,15 +194,19 @@ func newMetrics(t *testing.T) *Metrics {
 	return m
 }
 
-// wantMetric checks a counter's or gauge's value, or how often a histogram was fed.
-func wantMetric(t *testing.T, metric any, want float64) {
+// value is a counter's or gauge's value, or how often a histogram was fed.
+func value(t *testing.T, metric any) float64 {
 	t.Helper()
 	var got dto.Metric
 	if err := metric.(prometheus.Metric).Write(&got); err != nil {
 		t.Fatal(err)
 	}
-	value := got.GetCounter().GetValue() + got.GetGauge().GetValue() + float64(got.GetHistogram().GetSampleCount())
-	if value != want {
-		t.Errorf("metric is %v, want %v: %v", value, want, metric.(prometheus.Metric).Desc())
+	return got.GetCounter().GetValue() + got.GetGauge().GetValue() + float64(got.GetHistogram().GetSampleCount())
+}
+
+func wantMetric(t *testing.T, metric any, want float64) {
+	t.Helper()
+	if got := value(t, metric); got != want {
+		t.Errorf("metric is %v, want %v: %v", got, want, metric.(prometheus.Metric).Desc())
 	}
 }

@@ -1,0 +1,454 @@
+package decorate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+func TestNewKeepsWhatIsMissing(t *testing.T) {
+	d := decorated(t, cloud.Provider{Annotations: []cloud.Annotation{{Name: "a"}}}, Options{})
+	if d.LoadBalancers != nil || d.Routes != nil || d.Volumes != nil || d.Run != nil {
+		t.Error("an ability that the cloud lacks is there")
+	}
+	if d.Instances != cloud.Instances(d.Nodes) || len(d.Annotations) != 1 || d.Name != "fake" {
+		t.Errorf("got %+v", d.Provider)
+	}
+	for name, p := range map[string]*cloud.Provider{
+		"nil": nil, "no name": {Instances: newFakeInstances(0), Ready: ready},
+		"no instances": {Name: "x", Ready: ready}, "no ready": {Name: "x", Instances: newFakeInstances(0)},
+	} {
+		if _, err := New(p, Options{}); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// fakeVolumes knows the volumes whose ID is in have.
+type fakeVolumes struct {
+	latency time.Duration
+	mu      sync.Mutex
+	have    map[string]bool
+	finds   [][]cloud.VolumeRef
+}
+
+func (f *fakeVolumes) Ref(pv *corev1.PersistentVolume) (cloud.VolumeRef, bool, error) {
+	return cloud.VolumeRef{ID: pv.Name}, true, nil
+}
+
+func (f *fakeVolumes) Find(ctx context.Context, refs []cloud.VolumeRef) []cloud.Result[*cloud.Volume] {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.finds = append(f.finds, refs)
+	results := make([]cloud.Result[*cloud.Volume], len(refs))
+	for k, ref := range refs { // what holds when the read begins
+		switch {
+		case ref.ID == "broken":
+		case f.have[ref.ID]:
+			results[k].Value = &cloud.Volume{ID: ref.ID}
+		default:
+			results[k].Err = cloud.Errorf(cloud.KindNotFound, "no volume %s", ref.ID)
+		}
+	}
+	f.mu.Unlock()
+	err := sleep(ctx, clock.RealClock{}, f.latency)
+	f.mu.Lock()
+	if err != nil {
+		return slices.Repeat([]cloud.Result[*cloud.Volume]{{Err: err}}, len(refs))
+	}
+	return results
+}
+
+func TestVolumesAreReadTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeVolumes{have: map[string]bool{}, latency: time.Second}
+		d := decorated(t, cloud.Provider{Volumes: f}, Options{})
+		var wg sync.WaitGroup
+		for k := range 50 {
+			for range 2 {
+				id := fmt.Sprintf("v%d", k)
+				f.have[id] = k != 7
+				wg.Go(func() {
+					r := d.Volumes.Find(t.Context(), []cloud.VolumeRef{{ID: id}, {ID: "v1"}})
+					if len(r) != 2 || r[1].Err != nil || r[1].Value.ID != "v1" {
+						t.Errorf("got %v", r)
+					} else if k == 7 && !cloud.IsNotFound(r[0].Err) || k != 7 && (r[0].Err != nil || r[0].Value.ID != id) {
+						t.Errorf("%s: got %v", id, r[0])
+					}
+				})
+			}
+		}
+		wg.Wait()
+		if len(f.finds) != 1 || len(f.finds[0]) != 50 {
+			t.Errorf("asked %v", f.finds)
+		}
+		if ref, ok, err := d.Volumes.Ref(&corev1.PersistentVolume{}); ref.ID != "" || !ok || err != nil {
+			t.Error("Ref is not the provider's")
+		}
+		if got := d.Volumes.Find(t.Context(), nil); len(got) != 0 || len(f.finds) != 1 {
+			t.Errorf("nothing asked: got %v", got)
+		}
+	})
+}
+
+// A "not found" that was true when a read began does not answer who asks later.
+func TestVolumesNotFoundIsFresh(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeVolumes{have: map[string]bool{}, latency: 10 * time.Second}
+		d := decorated(t, cloud.Provider{Volumes: f}, Options{})
+		refs := []cloud.VolumeRef{{ID: "v"}}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if r := d.Volumes.Find(t.Context(), refs); !cloud.IsNotFound(r[0].Err) {
+				t.Errorf("got %v", r)
+			}
+		})
+		time.Sleep(time.Second)
+		f.mu.Lock()
+		f.have["v"] = true
+		f.mu.Unlock()
+		if r := d.Volumes.Find(t.Context(), refs); r[0].Err != nil {
+			t.Errorf("got %v", r)
+		}
+		wg.Wait()
+	})
+}
+
+func TestVolumesErrors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeVolumes{latency: time.Second}
+		d := decorated(t, cloud.Provider{Volumes: f}, Options{Reads: Policy{Attempts: 1}})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if r := d.Volumes.Find(ctx, []cloud.VolumeRef{{ID: "v"}}); r[0].Err == nil || cloud.IsNotFound(r[0].Err) {
+			t.Errorf("deadline: got %v", r)
+		}
+		if r := d.Volumes.Find(t.Context(), []cloud.VolumeRef{{ID: "broken"}}); r[0].Err == nil || cloud.IsNotFound(r[0].Err) {
+			t.Errorf("neither volume nor error: got %v", r)
+		}
+		d.Close()
+		if r := d.Volumes.Find(t.Context(), []cloud.VolumeRef{{ID: "v"}}); r[0].Err == nil || cloud.IsNotFound(r[0].Err) {
+			t.Errorf("closed: got %v", r)
+		}
+	})
+}
+
+// fakeBalancers notes calls that overlap.
+type fakeBalancers struct {
+	mu      sync.Mutex
+	active  map[string]int
+	peak    int // over all
+	overlap bool
+	err     error
+	empty   bool
+	calls   int
+}
+
+func (f *fakeBalancers) call(ref cloud.LoadBalancerRef) (*cloud.LoadBalancerStatus, error) {
+	key := ref.Namespace + "/" + ref.Name
+	f.mu.Lock()
+	f.calls++
+	f.active[key]++
+	f.overlap = f.overlap || f.active[key] > 1
+	f.peak = max(f.peak, len(f.active))
+	f.mu.Unlock()
+	time.Sleep(time.Second)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.active[key]--; f.active[key] == 0 {
+		delete(f.active, key)
+	}
+	if f.empty {
+		return nil, nil
+	}
+	return &cloud.LoadBalancerStatus{}, f.err
+}
+
+func (f *fakeBalancers) Get(_ context.Context, ref cloud.LoadBalancerRef) (*cloud.LoadBalancerStatus, error) {
+	return f.call(ref)
+}
+
+func (f *fakeBalancers) Ensure(_ context.Context, spec *cloud.LoadBalancerSpec) (*cloud.LoadBalancerStatus, error) {
+	return f.call(spec.LoadBalancerRef)
+}
+
+func (f *fakeBalancers) UpdateMembers(_ context.Context, spec *cloud.LoadBalancerSpec) error {
+	_, err := f.call(spec.LoadBalancerRef)
+	return err
+}
+
+func (f *fakeBalancers) Delete(_ context.Context, ref cloud.LoadBalancerRef) error {
+	_, err := f.call(ref)
+	return err
+}
+
+func TestLoadBalancerCallsFollowEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeBalancers{active: map[string]int{}}
+		d := decorated(t, cloud.Provider{LoadBalancers: f}, Options{})
+		var wg sync.WaitGroup
+		began := time.Now()
+		for k := range 10 {
+			spec := &cloud.LoadBalancerSpec{LoadBalancerRef: cloud.LoadBalancerRef{Namespace: "default", Name: fmt.Sprint(k)}}
+			for n, call := range []func() error{
+				func() error { _, err := d.LoadBalancers.Get(t.Context(), spec.LoadBalancerRef); return err },
+				func() error { _, err := d.LoadBalancers.Ensure(t.Context(), spec); return err },
+				func() error { return d.LoadBalancers.UpdateMembers(t.Context(), spec) },
+				func() error { return d.LoadBalancers.Delete(t.Context(), spec.LoadBalancerRef) },
+			} {
+				wg.Go(func() {
+					if err := call(); err != nil {
+						t.Errorf("call %d: %v", n, err)
+					}
+				})
+			}
+		}
+		wg.Wait()
+		if f.overlap || f.peak != 10 {
+			t.Errorf("overlap %v, %d load balancers at a time, want false and 10", f.overlap, f.peak)
+		}
+		if took := time.Since(began); took != 4*time.Second {
+			t.Errorf("took %v", took)
+		}
+		if n := len(d.LoadBalancers.(*loadBalancers).keys.keys); n != 0 {
+			t.Errorf("%d keys left", n)
+		}
+	})
+}
+
+func TestLoadBalancerErrors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeBalancers{active: map[string]int{}}
+		d := decorated(t, cloud.Provider{LoadBalancers: f}, Options{})
+		spec := &cloud.LoadBalancerSpec{LoadBalancerRef: cloud.LoadBalancerRef{Namespace: "default", Name: "web"}}
+		for _, test := range []struct {
+			kind  cloud.Kind
+			calls int
+		}{{cloud.KindConflict, 1}, {cloud.KindRetryAfter, 1}, {cloud.KindUnknown, 3}} {
+			f.calls, f.err = 0, &cloud.Error{Kind: test.kind, RetryAfter: time.Second, Err: errors.New("no")}
+			status, err := d.LoadBalancers.Ensure(t.Context(), spec)
+			if status != nil || cloud.KindOf(err) != test.kind || cloud.RetryAfter(err) != time.Second || f.calls != test.calls {
+				t.Errorf("%v: got %v, %v after %d calls", test.kind, status, err, f.calls)
+			}
+		}
+		f.err, f.empty = nil, true
+		if _, err := d.LoadBalancers.Get(t.Context(), spec.LoadBalancerRef); err == nil || cloud.IsNotFound(err) {
+			t.Errorf("neither status nor error: got %v", err)
+		}
+		f.empty = false
+		go func() { _ = d.LoadBalancers.Delete(t.Context(), spec.LoadBalancerRef) }()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if err := d.LoadBalancers.UpdateMembers(ctx, spec); err == nil || cloud.IsNotFound(err) {
+			t.Errorf("waiting for its turn: got %v", err)
+		}
+		time.Sleep(time.Second)
+	})
+}
+
+// fakeRoutes is a table of routes.
+type fakeRoutes struct {
+	latency time.Duration
+	mu      sync.Mutex
+	table   map[netip.Prefix]cloud.Route
+	applies [][2]int // numbers of added and removed
+	active  int
+	lists   int
+	fail    func(n int, r cloud.Route) error // n counts Applies from 1
+	short   bool                             // answer less than asked
+}
+
+func (f *fakeRoutes) List(ctx context.Context, _ cloud.Cluster) ([]cloud.Route, error) {
+	f.mu.Lock()
+	f.lists++
+	var routes []cloud.Route
+	for _, r := range f.table {
+		routes = append(routes, r)
+	}
+	f.mu.Unlock()
+	return routes, sleep(ctx, clock.RealClock{}, f.latency)
+}
+
+func (f *fakeRoutes) Apply(ctx context.Context, _ cloud.Cluster, add, remove []cloud.Route) []error {
+	f.mu.Lock()
+	if f.active++; f.active > 1 {
+		panic("two sets at a time")
+	}
+	f.applies = append(f.applies, [2]int{len(add), len(remove)})
+	n := len(f.applies)
+	f.mu.Unlock()
+	err := sleep(ctx, clock.RealClock{}, f.latency)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.active--
+	if f.short {
+		return nil
+	}
+	errs := make([]error, len(add)+len(remove))
+	for k, r := range append(slices.Clone(add), remove...) {
+		if errs[k] = err; err == nil && f.fail != nil {
+			errs[k] = f.fail(n, r)
+		}
+		switch {
+		case errs[k] != nil:
+		case k < len(add):
+			f.table[r.Destination] = r
+		case f.table[r.Destination].NextHop == r.NextHop:
+			delete(f.table, r.Destination)
+		}
+	}
+	return errs
+}
+
+func route(k int) cloud.Route {
+	return cloud.Route{Destination: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(k), 0}), 24),
+		NextHop: netip.AddrFrom4([4]byte{192, 168, 0, byte(k)}), Node: cloud.InstanceRef{NodeName: fmt.Sprint(k)}}
+}
+
+var cluster = cloud.Cluster{Name: "kubernetes", UID: "u", PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
+
+// The framework creates and deletes routes one call each, 200 at a time.
+func TestRoutesAreAppliedAsSets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeRoutes{table: map[netip.Prefix]cloud.Route{}, latency: time.Second}
+		d := decorated(t, cloud.Provider{Routes: f}, Options{})
+		for k := range 50 {
+			f.table[route(k).Destination] = route(k)
+		}
+		f.fail = func(_ int, r cloud.Route) error {
+			if r == route(7) || r == route(60) {
+				return cloud.Errorf(cloud.KindConflict, "not %s", r.Destination)
+			}
+			return nil
+		}
+		var wg sync.WaitGroup
+		for k := range 200 {
+			wg.Go(func() {
+				add, remove := []cloud.Route{route(k)}, []cloud.Route(nil)
+				if k < 50 {
+					add, remove = remove, add
+				}
+				errs := d.Routes.Apply(t.Context(), cluster, add, remove)
+				if failed := len(errs) != 1 || errs[0] != nil; failed != (k == 7 || k == 60) {
+					t.Errorf("route %d: %v", k, errs)
+				}
+			})
+		}
+		wg.Wait()
+		if diff := cmp.Diff([][2]int{{150, 50}}, f.applies); diff != "" {
+			t.Errorf("sets (-want +got):\n%s", diff)
+		}
+		if len(f.table) != 150 {
+			t.Errorf("%d routes, want 150", len(f.table))
+		}
+	})
+}
+
+// The same route added and removed at once: the order of the calls counts. What arrives
+// while a set is applied waits for the next.
+func TestRoutesKeepOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeRoutes{table: map[netip.Prefix]cloud.Route{}, latency: time.Second}
+		d := decorated(t, cloud.Provider{Routes: f}, Options{})
+		var wg sync.WaitGroup
+		apply := func(add, remove []cloud.Route) {
+			wg.Go(func() {
+				for _, err := range d.Routes.Apply(t.Context(), cluster, add, remove) {
+					if err != nil {
+						t.Error(err)
+					}
+				}
+			})
+			synctest.Wait()
+		}
+		r := []cloud.Route{route(1)}
+		apply(r, nil)
+		apply(r, nil) // the same wish twice is one change
+		apply(nil, r)
+		apply(r, []cloud.Route{route(1)}) // both in one call
+		time.Sleep(500 * time.Millisecond)
+		apply([]cloud.Route{route(2)}, nil)
+		apply([]cloud.Route{route(3)}, nil)
+		wg.Wait()
+		if diff := cmp.Diff([][2]int{{1, 0}, {0, 1}, {1, 0}, {2, 1}}, f.applies); diff != "" {
+			t.Errorf("sets (-want +got):\n%s", diff)
+		}
+		if got := d.Routes.Apply(t.Context(), cluster, nil, nil); len(got) != 0 || len(f.applies) != 4 {
+			t.Errorf("nothing to apply: %v", got)
+		}
+	})
+}
+
+func TestRoutesRetryOnlyWhatFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeRoutes{table: map[netip.Prefix]cloud.Route{}}
+		f.fail = func(n int, r cloud.Route) error {
+			if n == 1 && (r == route(1) || r == route(9)) {
+				return errors.New("connection reset")
+			}
+			return nil
+		}
+		d := decorated(t, cloud.Provider{Routes: f}, Options{})
+		errs := d.Routes.Apply(t.Context(), cluster, []cloud.Route{route(0), route(1), route(2)}, []cloud.Route{route(8), route(9)})
+		if diff := cmp.Diff([][2]int{{3, 2}, {1, 1}}, f.applies); diff != "" || errors.Join(errs...) != nil || len(errs) != 5 {
+			t.Errorf("%v, sets (-want +got):\n%s", errs, diff)
+		}
+		f.short = true
+		if errs := d.Routes.Apply(t.Context(), cluster, []cloud.Route{route(1)}, nil); len(errs) != 1 || errs[0] == nil {
+			t.Errorf("no answers: got %v", errs)
+		}
+		d.Close()
+		if errs := d.Routes.Apply(t.Context(), cluster, []cloud.Route{route(1)}, nil); len(errs) != 1 || errs[0] == nil {
+			t.Errorf("closed: got %v", errs)
+		}
+		if _, err := d.Routes.List(t.Context(), cluster); err == nil {
+			t.Error("closed: listed")
+		}
+	})
+}
+
+func TestRoutesAreListedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeRoutes{table: map[netip.Prefix]cloud.Route{}, latency: time.Second}
+		d := decorated(t, cloud.Provider{Routes: f}, Options{})
+		var wg sync.WaitGroup
+		list := func(want int) {
+			wg.Go(func() {
+				routes, err := d.Routes.List(t.Context(), cluster)
+				if err != nil || len(routes) != want {
+					t.Errorf("got %v, %v; want %d", routes, err, want)
+				}
+			})
+		}
+		for range 10 {
+			list(0)
+		}
+		wg.Wait()
+		if f.lists != 1 {
+			t.Errorf("%d reads, want 1", f.lists)
+		}
+		// A list that began before a change ended must not answer who asks after it.
+		wg.Go(func() { d.Routes.Apply(t.Context(), cluster, []cloud.Route{route(1)}, nil) })
+		time.Sleep(500 * time.Millisecond)
+		list(0)
+		time.Sleep(600 * time.Millisecond)
+		list(1)
+		wg.Wait()
+		if f.lists != 3 {
+			t.Errorf("%d reads, want 3", f.lists)
+		}
+	})
+}

@@ -1,0 +1,282 @@
+package decorate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/utils/clock"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+func testCaller(t *testing.T, o Options) *caller {
+	t.Helper()
+	if o.Metrics == nil {
+		o.Metrics = newMetrics(t)
+	}
+	o.Clock = clock.RealClock{}
+	return newCaller("fake", o)
+}
+
+var readOp, changeOp = operation{"instances", "get", false}, operation{"routes", "apply", true}
+
+func TestRetryByKind(t *testing.T) {
+	for _, test := range []struct {
+		kind           cloud.Kind
+		reads, changes int
+	}{
+		{kind: cloud.KindUnknown, reads: 4, changes: 3},
+		{kind: cloud.KindThrottled, reads: 4, changes: 3},
+		{kind: cloud.KindNotFound, reads: 1, changes: 1},
+		{kind: cloud.KindDenied, reads: 1, changes: 1},
+		{kind: cloud.KindUnsupported, reads: 1, changes: 1},
+		{kind: cloud.KindInvalid, reads: 1, changes: 1},
+		{kind: cloud.KindConflict, reads: 1, changes: 1},
+		{kind: cloud.KindRetryAfter, reads: 1, changes: 1},
+	} {
+		for op, want := range map[operation]int{readOp: test.reads, changeOp: test.changes} {
+			t.Run(fmt.Sprint(test.kind, " ", op.name), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					c := testCaller(t, Options{})
+					attempts := 0
+					err := c.do(t.Context(), op, func(context.Context) error {
+						attempts++
+						return &cloud.Error{Kind: test.kind, Op: "get server 1", RetryAfter: 2 * time.Second, Err: errors.New("no")}
+					})
+					if attempts != want {
+						t.Errorf("%d attempts, want %d", attempts, want)
+					}
+					if cloud.KindOf(err) != test.kind || cloud.RetryAfter(err) != 2*time.Second {
+						t.Errorf("the error lost its kind or wait: %v", err)
+					}
+					if want > 1 && !strings.Contains(err.Error(), fmt.Sprintf("gave up after %d attempts", want)) {
+						t.Errorf("the error does not say that it was tried again: %v", err)
+					}
+					wantMetric(t, c.metrics.calls.WithLabelValues("fake", op.ability, op.name, test.kind.String()), float64(want))
+					wantMetric(t, c.metrics.retries.WithLabelValues("fake", op.ability, op.name, test.kind.String()), float64(want-1))
+					wantMetric(t, c.metrics.inFlight.WithLabelValues("fake", op.ability, op.name), 0)
+				})
+			})
+		}
+	}
+}
+
+func TestRetrySucceeds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := testCaller(t, Options{})
+		attempts := 0
+		err := c.do(t.Context(), readOp, func(context.Context) error {
+			if attempts++; attempts < 3 {
+				return errors.New("connection reset")
+			}
+			return nil
+		})
+		if err != nil || attempts != 3 {
+			t.Errorf("%d attempts, %v", attempts, err)
+		}
+		wantMetric(t, c.metrics.calls.WithLabelValues("fake", "instances", "get", "OK"), 1)
+	})
+}
+
+func TestDeadline(t *testing.T) {
+	hang := func(ctx context.Context) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	for _, test := range []struct {
+		name     string
+		op       operation
+		attempt  func(context.Context) error
+		reads    Policy
+		caller   time.Duration
+		min, max time.Duration
+	}{
+		{name: "read hangs", op: readOp, attempt: hang, min: time.Minute, max: time.Minute},
+		{name: "mutation hangs", op: changeOp, attempt: hang, min: 3 * time.Minute, max: 3 * time.Minute},
+		{name: "caller leaves", op: readOp, attempt: hang, caller: time.Second, min: time.Second, max: time.Second},
+		{name: "caller leaves between attempts", op: readOp, caller: time.Second, min: time.Second, max: time.Second,
+			reads:   Policy{Attempts: 1000, BackoffBase: time.Hour, BackoffMax: time.Hour},
+			attempt: func(context.Context) error { return errors.New("500") }},
+		{name: "many quick attempts", op: readOp, max: time.Minute, reads: Policy{Attempts: 1000000, BackoffBase: 20 * time.Second},
+			min: time.Minute, attempt: func(context.Context) error { return errors.New("500") }},
+		{name: "all attempts used", op: readOp, max: 3500 * time.Millisecond,
+			attempt: func(context.Context) error { return errors.New("500") }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := testCaller(t, Options{Reads: test.reads})
+				ctx := t.Context()
+				if test.caller > 0 {
+					var cancel func()
+					ctx, cancel = context.WithTimeout(ctx, test.caller)
+					defer cancel()
+				}
+				began := time.Now()
+				err := c.do(ctx, test.op, test.attempt)
+				if err == nil || cloud.KindOf(err) != cloud.KindUnknown {
+					t.Errorf("got %v", err)
+				}
+				if took := time.Since(began); took < test.min || took > test.max {
+					t.Errorf("took %v, want %v to %v (%v)", took, test.min, test.max, err)
+				}
+			})
+		})
+	}
+}
+
+func TestBackoffIsFullJitter(t *testing.T) {
+	p := Policy{}.withDefaults(time.Minute, 4)
+	for n, ceiling := range []time.Duration{1: 500 * time.Millisecond, 2: time.Second, 3: 2 * time.Second, 6: 10 * time.Second, 100: 10 * time.Second} {
+		if ceiling == 0 {
+			continue
+		}
+		var low, high bool
+		for range 1000 {
+			d := p.backoff(n)
+			if d < 0 || d > ceiling {
+				t.Fatalf("backoff(%d) = %v, want at most %v", n, d, ceiling)
+			}
+			low, high = low || d < ceiling/4, high || d > ceiling*3/4
+		}
+		if !low || !high {
+			t.Errorf("backoff(%d) is not spread up to %v", n, ceiling)
+		}
+	}
+}
+
+// After a Retry-After no call of the provider begins before it ends, whoever was refused.
+func TestRetryAfterHoldsTheProvider(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := testCaller(t, Options{})
+		began := time.Now()
+		const wait = 20 * time.Second
+		var mu sync.Mutex
+		refused := false
+		var wg sync.WaitGroup
+		call := func(op operation) {
+			err := c.do(t.Context(), op, func(context.Context) error {
+				mu.Lock()
+				defer mu.Unlock()
+				if !refused {
+					refused = true
+					return &cloud.Error{Kind: cloud.KindThrottled, RetryAfter: wait, Err: errors.New("429")}
+				}
+				if since := time.Since(began); since < wait {
+					t.Errorf("a call began %v after a Retry-After of %v", since, wait)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		wg.Go(func() { call(readOp) })
+		synctest.Wait()
+		time.Sleep(time.Millisecond)
+		for range 20 {
+			wg.Go(func() { call(readOp) })
+			wg.Go(func() { call(changeOp) })
+		}
+		wg.Wait()
+		if took := time.Since(began); took > wait+2*throttleSpread {
+			t.Errorf("took %v", took)
+		}
+		call(readOp)
+		if waited := value(t, c.metrics.throttleWait.WithLabelValues("fake")); waited < 41*19 {
+			t.Errorf("a throttle wait of %v s was counted", waited)
+		}
+	})
+}
+
+func TestGateBounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{clock: clock.RealClock{}}
+		g.shut(0)
+		if got := g.remaining(); got != throttleDefault {
+			t.Errorf("shut for %v without a Retry-After", got)
+		}
+		g.shut(1000 * time.Hour)
+		if got := g.remaining(); got != throttleMax {
+			t.Errorf("shut for %v by an absurd Retry-After", got)
+		}
+		g.shut(time.Second)
+		if got := g.remaining(); got != throttleMax {
+			t.Errorf("a shorter wait opened the gate: %v", got)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		waited, err := g.pass(ctx) // would be in vain
+		if cloud.KindOf(err) != cloud.KindThrottled || cloud.RetryAfter(err) != throttleMax || waited != 0 {
+			t.Errorf("waited %v, got %v", waited, err)
+		}
+		ctx, cancel = context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		if waited, err = g.pass(ctx); err == nil || waited != time.Second {
+			t.Errorf("canceled: waited %v, got %v", waited, err)
+		}
+		if waited, err = g.pass(t.Context()); err != nil || waited < throttleMax-time.Second {
+			t.Errorf("waited %v, got %v", waited, err)
+		}
+	})
+}
+
+// Only what failed in a way that may pass is asked again, and answers stay in order.
+func TestBatchRetriesOnlyWhatFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := testCaller(t, Options{})
+		var asked [][]int
+		results := batch(t.Context(), c, readOp, []int{1, 2, 3, 4, 5, 6}, func(_ context.Context, keys []int) []cloud.Result[int] {
+			asked = append(asked, keys)
+			out := make([]cloud.Result[int], len(keys))
+			for k, key := range keys {
+				switch {
+				case key == 2:
+					out[k].Err = cloud.Errorf(cloud.KindNotFound, "2")
+				case key == 3:
+					out[k].Err = cloud.Errorf(cloud.KindDenied, "3")
+				case key == 4 && len(asked) < 3, key == 6:
+					out[k].Err = fmt.Errorf("key %d", key)
+				default:
+					out[k].Value = key * 10
+				}
+			}
+			return out
+		})
+		if diff := cmp.Diff([][]int{{1, 2, 3, 4, 5, 6}, {4, 6}, {4, 6}, {6}}, asked); diff != "" {
+			t.Errorf("asked (-want +got):\n%s", diff)
+		}
+		var got []string
+		for _, r := range results {
+			got = append(got, fmt.Sprint(r.Value, " ", outcome(r.Err), " ", r.Err))
+		}
+		want := []string{"10 OK <nil>", "0 NotFound 2", "0 Denied 3", "40 OK <nil>", "50 OK <nil>", "0 Unknown key 6"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("results (-want +got):\n%s", diff)
+		}
+		wantMetric(t, c.metrics.batchSize.WithLabelValues("fake", "instances", "get"), 4)
+	})
+}
+
+// A batch that is never tried fails as a whole, and not with "not found".
+func TestBatchNotTried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := testCaller(t, Options{})
+		c.gate.shut(throttleMax)
+		results := batch(t.Context(), c, readOp, []int{1, 2}, func(context.Context, []int) []cloud.Result[int] {
+			t.Error("the cloud was asked")
+			return nil
+		})
+		for _, r := range results {
+			if cloud.KindOf(r.Err) != cloud.KindThrottled {
+				t.Errorf("got %v", r.Err)
+			}
+		}
+	})
+}

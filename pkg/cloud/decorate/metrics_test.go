@@ -1,0 +1,39 @@
+package decorate
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+func TestObserver(t *testing.T) {
+	r := prometheus.NewPedanticRegistry()
+	m, err := NewMetrics(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	observe := m.Observer("openstack")
+	observe("compute", "GET", 200, time.Second)
+	observe("compute", "GET", 200, time.Second)
+	observe("compute", "GET", 0, time.Second)
+	wantMetric(t, m.requests.WithLabelValues("openstack", "compute", "GET", "200"), 2)
+	wantMetric(t, m.requests.WithLabelValues("openstack", "compute", "GET", "0"), 1)
+	wantMetric(t, m.requestTime.WithLabelValues("openstack", "compute", "GET"), 3)
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if !strings.HasPrefix(f.GetName(), "isthmus_cloud_") || f.GetHelp() == "" {
+			t.Errorf("metric %s: %q", f.GetName(), f.GetHelp())
+		}
+	}
+	if len(families) != 2 {
+		t.Errorf("%d metrics have values, want 2", len(families))
+	}
+	if _, err := NewMetrics(r); err == nil {
+		t.Error("the same metrics were registered twice")
+	}
+}
