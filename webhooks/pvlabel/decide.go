@@ -31,9 +31,10 @@ type Mutation struct {
 // Empty reports whether there is nothing to change.
 func (m Mutation) Empty() bool { return len(m.Labels) == 0 && len(m.Requirements) == 0 }
 
-// Trusted decides on a dynamically provisioned pv that has a zone and a region already: its
-// provisioner knows them, so no cloud is asked. ok is false for every other pv. The pair of
-// topology.kubernetes.io wins over the deprecated one.
+// Trusted decides on a dynamically provisioned pv whose provisioner has said where it is, so
+// that no cloud is asked: one with a zone and a region label (the pair of topology.kubernetes.io
+// wins over the deprecated one), which get into the node affinity, and every other one of a
+// CSI driver, which wrote the node affinity itself. ok is false for every other pv.
 func Trusted(pv *corev1.PersistentVolume) (m Mutation, ok bool, err error) {
 	if _, dynamic := pv.Annotations[annotationProvisionedBy]; !dynamic {
 		return Mutation{}, false, nil
@@ -53,7 +54,7 @@ func Trusted(pv *corev1.PersistentVolume) (m Mutation, ok bool, err error) {
 		}
 		return Mutation{Requirements: missing(pv, map[string][]string{keys[0]: zones, keys[1]: {region}})}, true, nil
 	}
-	return Mutation{}, false, nil
+	return Mutation{}, pv.Spec.CSI != nil, nil
 }
 
 // Decide says what pv, whose volume is v, lacks. topologyKey is the CSI driver's own key

@@ -9,6 +9,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -52,7 +53,7 @@ func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.R
 		return admission.Allowed("")
 	}
 	if req.Kind.Group != "" || req.Kind.Kind != "PersistentVolume" {
-		return refuse(http.StatusBadRequest, fmt.Errorf("this webhook serves PersistentVolumes, not %q; correct the rules of the webhook configuration", req.Kind.Kind))
+		return refuse(http.StatusBadRequest, fmt.Errorf("this webhook serves PersistentVolumes of v1, not %s; correct the rules of the webhook configuration", kindOf(req)))
 	}
 	pv := &corev1.PersistentVolume{}
 	if err := utiljson.Unmarshal(req.Object.Raw, pv); err != nil {
@@ -118,6 +119,10 @@ func explain(ctx context.Context, pv *corev1.PersistentVolume, ref cloud.VolumeR
 		return fmt.Errorf("%s: %w", prefix, err)
 	}
 	return fmt.Errorf("%s: its zone could not be read from the cloud; try again later: %w", prefix, err)
+}
+
+func kindOf(req admission.Request) string {
+	return schema.GroupVersionKind{Group: req.Kind.Group, Version: req.Kind.Version, Kind: req.Kind.Kind}.String()
 }
 
 func nameOf(pv *corev1.PersistentVolume) string {

@@ -1,0 +1,71 @@
+package pvlabel_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+// volumes is a cloud whose volumes are named after what it answers about them.
+type volumes struct {
+	asked []cloud.VolumeRef
+}
+
+var known = map[string]cloud.Volume{
+	"zonal":     {Zones: []string{"az1"}, Region: "RegionOne"},
+	"regional":  {Zones: []string{"az3", "az1", "az2", "az1"}, Region: "RegionOne"},
+	"zone-only": {Zones: []string{"az1"}},
+	"no-zone":   {Region: "RegionOne"},
+	"nowhere":   {},
+	"odd-zone":  {Zones: []string{"hall 3, rack 2"}},
+	"broken-az": {Zones: []string{""}, Region: "RegionOne"},
+}
+
+var failing = map[string]error{
+	"gone":      cloud.Errorf(cloud.KindNotFound, "get volume gone: itemNotFound"),
+	"denied":    cloud.Errorf(cloud.KindDenied, "get volume denied: 403 Forbidden"),
+	"throttled": cloud.Errorf(cloud.KindThrottled, "get volume throttled: 429 Too Many Requests"),
+	"down":      errors.New("get volume down: dial tcp 127.0.0.1:8776: connection refused"),
+	"slow":      fmt.Errorf("get volume slow: %w", context.DeadlineExceeded),
+	"invalid":   cloud.Errorf(cloud.KindInvalid, "two volumes have this name"),
+}
+
+func (v *volumes) Ref(pv *corev1.PersistentVolume) (cloud.VolumeRef, bool, error) {
+	var ref cloud.VolumeRef
+	switch s := pv.Spec; {
+	case s.Cinder != nil:
+		ref.ID = s.Cinder.VolumeID
+	case s.CSI != nil && s.CSI.Driver == "cinder.csi.openstack.org":
+		ref = cloud.VolumeRef{ID: s.CSI.VolumeHandle, TopologyKey: "topology.cinder.csi.openstack.org/zone"}
+	}
+	switch ref.ID {
+	case "", "placeholder-for-provisioning":
+		return cloud.VolumeRef{}, false, nil
+	case "a/b":
+		return cloud.VolumeRef{}, false, cloud.Errorf(cloud.KindInvalid, "spec.cinder.volumeID %q is not a volume ID", ref.ID)
+	}
+	return ref, true, nil
+}
+
+func (v *volumes) Find(_ context.Context, refs []cloud.VolumeRef) []cloud.Result[*cloud.Volume] {
+	v.asked = append(v.asked, refs...)
+	var results []cloud.Result[*cloud.Volume]
+	for _, ref := range refs {
+		vol, ok := known[ref.ID]
+		vol.ID = ref.ID
+		switch {
+		case failing[ref.ID] != nil:
+			results = append(results, cloud.Result[*cloud.Volume]{Err: failing[ref.ID]})
+		case ref.ID == "answerless":
+		case ok:
+			results = append(results, cloud.Result[*cloud.Volume]{Value: &vol})
+		default:
+			results = append(results, cloud.Result[*cloud.Volume]{})
+		}
+	}
+	return results
+}
