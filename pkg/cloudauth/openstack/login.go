@@ -38,6 +38,7 @@ type login struct {
 	mu       sync.Mutex // guards what follows; never held during a request
 	client   *gophercloud.ProviderClient
 	catalog  *catalog
+	identity Identity // without the secret
 	expires  time.Time
 	failure  error
 	failures int
@@ -140,6 +141,7 @@ type result interface {
 	gophercloud.AuthResult
 	ExtractToken() (*tokens.Token, error)
 	ExtractServiceCatalog() (*tokens.ServiceCatalog, error)
+	ExtractInto(v any) error
 }
 
 // authenticate asks Keystone for a token, or about the given one.
@@ -173,6 +175,10 @@ func (l *login) accept(got result) error {
 	if err != nil {
 		return l.record(l.explain(err))
 	}
+	identity, err := identityOf(got)
+	if err != nil {
+		return l.record(l.explain(err))
+	}
 	if token.ID == "" {
 		return l.record(&Error{Reason: Unreachable, text: fmt.Sprintf("%s answers, but without a token: it is no Keystone; check auth-url", l.settings.auth.IdentityEndpoint)})
 	}
@@ -185,7 +191,7 @@ func (l *login) accept(got result) error {
 	if l.client == nil {
 		l.client = l.newClient()
 	}
-	l.catalog, l.expires = found, token.ExpiresAt
+	l.catalog, l.identity, l.expires = found, identity, token.ExpiresAt
 	l.failure, l.failures = nil, 0
 	return l.client.SetTokenAndAuthResult(got)
 }

@@ -1,0 +1,18 @@
+// Command credential-provider (binary isthmus-credential-provider) is a kubelet image
+// credential provider: it reads a CredentialProviderRequest from stdin and writes a
+// CredentialProviderResponse to stdout.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}

@@ -1,0 +1,133 @@
+package openstack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/keymanager/v1/secrets"
+
+	"github.com/isthmus-cloud/isthmus/credentialprovider"
+	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
+	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/openstack"
+)
+
+// maxPayload bounds what is read of a secret. Barbican's own limit is 20,000 bytes.
+const maxPayload = 256 << 10
+
+// barbican reads the secret and returns its entry for the image.
+func (p *Provider) barbican(ctx context.Context, secret string, image credentialprovider.Image) (credentialprovider.Credentials, error) {
+	client, err := p.session.Service(ctx, "key-manager")
+	if err != nil {
+		return credentialprovider.Credentials{}, err
+	}
+	id, err := secretID(ctx, client, secret)
+	if err != nil {
+		return credentialprovider.Credentials{}, err
+	}
+	payload, err := readPayload(ctx, client, id)
+	if err != nil {
+		return credentialprovider.Credentials{}, explain(err, secret)
+	}
+	c, err := entryFor(payload, image)
+	if err != nil {
+		return credentialprovider.Credentials{}, fmt.Errorf("Barbican secret %s: %w", secret, err) //nolint:staticcheck // a name
+	}
+	return c, nil
+}
+
+// secretID finds the id by a reference, an id or a name. Only the id of a reference counts:
+// the token goes to the endpoint of the catalog and nowhere else. Of several secrets of one
+// name the newest is taken, because a Barbican secret cannot be changed: it is rotated by
+// storing a new one.
+func secretID(ctx context.Context, client *gophercloud.ServiceClient, secret string) (string, error) {
+	last := strings.TrimRight(secret, "/")
+	last = last[strings.LastIndexByte(last, '/')+1:]
+	if isUUID(last) {
+		return last, nil
+	}
+	if strings.Contains(secret, "://") {
+		return "", fmt.Errorf("secret %q does not end with the id of a secret; write its reference (openstack secret list), its id or its name", secret)
+	}
+	page, err := secrets.List(client, secrets.ListOpts{Name: secret, Sort: "created:desc", Limit: 50}).AllPages(ctx)
+	if err != nil {
+		return "", explain(err, secret)
+	}
+	found, err := secrets.ExtractSecrets(page)
+	if err != nil {
+		return "", fmt.Errorf("Barbican's list of secrets named %q cannot be read: %w", secret, err) //nolint:staticcheck // a name
+	}
+	var newest *secrets.Secret
+	for i, s := range found {
+		if s.Name == secret && s.Status == "ACTIVE" && (newest == nil || s.Created.After(newest.Created)) {
+			newest = &found[i]
+		}
+	}
+	if newest == nil {
+		return "", fmt.Errorf("Barbican has no secret named %q in this project; store it (openstack secret store --name %s --payload-content-type text/plain --payload …) or write its id", secret, secret) //nolint:staticcheck // a name
+	}
+	return newest.SecretRef[strings.LastIndexByte(newest.SecretRef, '/')+1:], nil
+}
+
+func isUUID(s string) bool {
+	if len(s) != 36 {
+		return false
+	}
+	for i, r := range s {
+		if dash := i == 8 || i == 13 || i == 18 || i == 23; dash != (r == '-') {
+			return false
+		} else if !dash && !strings.ContainsRune("0123456789abcdefABCDEF", r) {
+			return false
+		}
+	}
+	return true
+}
+
+// readPayload reads the secret's content, stored as text or as bytes.
+func readPayload(ctx context.Context, client *gophercloud.ServiceClient, id string) (cloudauth.Secret, error) {
+	r := secrets.GetPayload(ctx, client, id, nil)
+	if gophercloud.ResponseCodeIs(r.Err, http.StatusNotAcceptable) {
+		r = secrets.GetPayload(ctx, client, id, secrets.GetPayloadOpts{PayloadContentType: "application/octet-stream"})
+	}
+	if r.Err != nil {
+		return cloudauth.Secret{}, r.Err
+	}
+	data, err := io.ReadAll(io.LimitReader(r.Body, maxPayload+1))
+	if closeErr := r.Body.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return cloudauth.Secret{}, fmt.Errorf("reading the payload: %w", err)
+	}
+	if len(data) > maxPayload {
+		return cloudauth.Secret{}, fmt.Errorf("the payload is longer than %d KiB", maxPayload>>10)
+	}
+	return cloudauth.NewSecret(string(data)), nil
+}
+
+// explain says what to do about Barbican's refusals.
+func explain(err error, secret string) error {
+	if own := auth.AsError(err); own != nil {
+		return own
+	}
+	var answer gophercloud.ErrUnexpectedResponseCode
+	if !errors.As(err, &answer) {
+		return fmt.Errorf("Barbican secret %s cannot be read: %s; check the key-manager endpoint and the network", secret, cloudauth.Excerpt(err.Error(), 300)) //nolint:staticcheck // a name
+	}
+	what := ""
+	switch answer.Actual {
+	case http.StatusNotFound:
+		what = "there is none in this project; check secret in cloud.conf (openstack secret list)"
+	case http.StatusUnauthorized, http.StatusForbidden:
+		what = "access is denied; give the user the role creator or observer in the project, or put it on the secret's ACL (openstack acl user add)"
+	case http.StatusTooManyRequests:
+		what = "Barbican asks to slow down; the kubelet tries again"
+	default:
+		what = "Barbican answers: " + cloudauth.Excerpt(string(answer.Body), 200)
+	}
+	return fmt.Errorf("Barbican secret %s (%d): %s", secret, answer.Actual, what) //nolint:staticcheck // a name
+}

@@ -1,0 +1,95 @@
+package openstack
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+
+	"github.com/isthmus-cloud/isthmus/credentialprovider"
+	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/openstack"
+)
+
+// maxConfig bounds what is read of cloud.conf.
+const maxConfig = 1 << 20
+
+// The types of registries.
+const (
+	typeKeppel   = "keppel"
+	typeBarbican = "barbican"
+)
+
+// config is what this program reads of cloud.conf.
+type config struct {
+	Global   auth.Config
+	Registry map[string]*auth.Registry
+}
+
+// load reads cloud.conf. The warnings are about keys that have no effect.
+func load(file string) (*config, []string, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cloud.conf cannot be read: %w; name it with --cloud-config", err)
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	data, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
+	if err != nil {
+		return nil, nil, fmt.Errorf("cloud.conf cannot be read: %w", err)
+	}
+	if len(data) > maxConfig {
+		return nil, nil, fmt.Errorf("%s is longer than %d KiB; is it the cloud.conf?", file, maxConfig>>10)
+	}
+	var c config
+	warnings, err := auth.DecodePart(file, data, &c)
+	if err != nil {
+		return nil, warnings, err
+	}
+	return &c, warnings, c.check(file)
+}
+
+// check returns all mistakes in the registries' sections.
+func (c *config) check(file string) error {
+	var errs []error
+	seen := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(c.Registry)) {
+		for _, err := range checkRegistry(name, c.Registry[name]) {
+			errs = append(errs, fmt.Errorf("%s: [Registry %q] %w", file, name, err))
+		}
+		normal, err := credentialprovider.NormalRegistry(name)
+		if err != nil {
+			continue
+		}
+		if other, twice := seen[normal]; twice {
+			errs = append(errs, fmt.Errorf("%s: [Registry %q] and [Registry %q] are the same registry; remove one", file, other, name))
+		}
+		seen[normal] = name
+	}
+	return errors.Join(errs...)
+}
+
+func checkRegistry(name string, r *auth.Registry) []error {
+	var errs []error
+	if _, err := credentialprovider.NormalRegistry(name); err != nil {
+		errs = append(errs, err)
+	}
+	switch r.Type {
+	case typeKeppel:
+		if r.Secret != "" {
+			errs = append(errs, errors.New("secret: a keppel registry takes the login of [Global]; remove secret or set type = barbican"))
+		}
+	case typeBarbican:
+		if r.Secret == "" {
+			errs = append(errs, errors.New("secret: not set; name the Barbican secret by its reference, id or name"))
+		}
+	case "":
+		errs = append(errs, errors.New("type: not set; it has to be keppel or barbican"))
+	default:
+		errs = append(errs, fmt.Errorf("type: %q is not known; it has to be keppel or barbican", r.Type))
+	}
+	if r.CacheDuration != nil && *r.CacheDuration < 0 {
+		errs = append(errs, errors.New("cache-duration: has to be 0 or longer"))
+	}
+	return errs
+}

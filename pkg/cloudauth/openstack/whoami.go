@@ -1,0 +1,81 @@
+package openstack
+
+import (
+	"context"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
+)
+
+// Identity is who a Session is, with the secret that proves it, for services outside of the
+// catalog that ask Keystone themselves, such as the registry Keppel. Either
+// ApplicationCredentialID is set, or the four names are.
+type Identity struct {
+	ApplicationCredentialID string
+
+	User, UserDomain       string
+	Project, ProjectDomain string
+
+	// Secret is the application credential's secret or the user's password.
+	Secret cloudauth.Secret
+}
+
+// Identity returns who the Session is. Keystone is asked only for what the configuration
+// does not say. A token or a trust proves nothing elsewhere, so they are an error.
+func (s *Session) Identity(ctx context.Context) (Identity, error) {
+	l := s.login()
+	c := l.settings.cfg
+	switch {
+	case c.method() == byApplicationCredential && c.ApplicationCredentialID != "":
+		return Identity{ApplicationCredentialID: c.ApplicationCredentialID, Secret: c.ApplicationCredentialSecret}, nil
+	case c.method() == byToken, c.TrustID != "":
+		return Identity{}, &Error{Reason: Misconfigured, text: "a token or a trust is no login that another service takes; use an application credential in [Global] of cloud.conf"}
+	case c.method() == byPassword && c.namesItself():
+		return Identity{
+			User: c.Username, UserDomain: c.UserDomainName,
+			Project: c.TenantName, ProjectDomain: c.TenantDomainName, Secret: c.Password,
+		}, nil
+	}
+	if _, _, err := l.ready(ctx); err != nil {
+		return Identity{}, err
+	}
+	l.mu.Lock()
+	id := l.identity
+	l.mu.Unlock()
+	if c.method() == byApplicationCredential {
+		if id.ApplicationCredentialID == "" {
+			return Identity{}, &Error{Reason: Misconfigured, text: "Keystone does not tell the id of the application credential; set application-credential-id in [Global] of cloud.conf in place of its name"}
+		}
+		return Identity{ApplicationCredentialID: id.ApplicationCredentialID, Secret: c.ApplicationCredentialSecret}, nil
+	}
+	id.Secret = c.Password
+	return id, nil
+}
+
+// namesItself reports whether the configuration has every name and no id instead of one.
+func (c *Config) namesItself() bool {
+	return c.UserID == "" && c.UserDomainID == "" && c.TenantID == "" && c.TenantDomainID == "" &&
+		c.Username != "" && c.UserDomainName != "" && c.TenantName != "" && c.TenantDomainName != ""
+}
+
+// identityOf reads who a token is for.
+func identityOf(got result) (Identity, error) {
+	type named struct {
+		Name   string                `json:"name"`
+		Domain struct{ Name string } `json:"domain"`
+	}
+	var t struct {
+		User                  named `json:"user"`
+		Project               named `json:"project"`
+		ApplicationCredential struct {
+			ID string `json:"id"`
+		} `json:"application_credential"`
+	}
+	if err := got.ExtractInto(&t); err != nil {
+		return Identity{}, err
+	}
+	return Identity{
+		ApplicationCredentialID: t.ApplicationCredential.ID,
+		User:                    t.User.Name, UserDomain: t.User.Domain.Name,
+		Project: t.Project.Name, ProjectDomain: t.Project.Domain.Name,
+	}, nil
+}
