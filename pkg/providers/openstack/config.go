@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -83,8 +84,8 @@ type NetworkingConfig struct {
 	InternalNetworkName []string `gcfg:"internal-network-name" doc:"Network whose addresses are InternalIP, others being left out; may be repeated."`
 	AddressSortOrder    string   `gcfg:"address-sort-order" doc:"Comma-separated CIDRs; addresses in the first come first, and so on."`
 
-	// SortOrder is AddressSortOrder, parsed; set by ParseConfig.
-	SortOrder []netip.Prefix `gcfg:"-"`
+	// sortOrder is AddressSortOrder, parsed by check.
+	sortOrder []netip.Prefix
 }
 
 // BlockStorageConfig is the section [BlockStorage].
@@ -140,19 +141,17 @@ func defaultConfig() Config {
 // section and key. [Global] is checked by the session that is made of it.
 func ParseConfig(file string, data []byte) (cfg *Config, warnings []string, err error) {
 	c := defaultConfig()
-	warnings, err = auth.Decode(file, data, &c)
-	if err != nil {
-		return nil, warnings, err
-	}
+	warnings, decodeErr := auth.Decode(file, data, &c)
 	if c.LoadBalancer.Method == "" {
 		c.LoadBalancer.Method = methodRoundRobin
 		if c.LoadBalancer.Provider == providerOVN {
 			c.LoadBalancer.Method = methodSourceIPPort
 		}
 	}
-	more, err := c.check(file)
+	// What did not decode kept its default, so it is not complained about twice.
+	more, checkErr := c.check(file)
 	warnings = append(warnings, more...)
-	if err != nil {
+	if err := errors.Join(decodeErr, checkErr); err != nil {
 		return nil, warnings, err
 	}
 	return &c, warnings, nil

@@ -64,7 +64,7 @@ func (c *Config) check(file string) (warnings []string, err error) {
 	}
 	k.uuid("Route", "router-id", c.Route.RouterID)
 	k.metadata(&c.Metadata)
-	c.Networking.SortOrder = k.prefixes("Networking", "address-sort-order", c.Networking.AddressSortOrder)
+	c.Networking.sortOrder = k.prefixes("Networking", "address-sort-order", c.Networking.AddressSortOrder)
 	return k.warnings, errors.Join(k.errs...)
 }
 

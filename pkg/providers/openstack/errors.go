@@ -15,6 +15,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
+	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/openstack"
 )
 
 const (
@@ -36,11 +37,8 @@ func wrapError(op string, err error) error {
 	if errors.As(err, &known) {
 		return &cloud.Error{Kind: cloud.KindOf(err), Op: op, RetryAfter: known.RetryAfter, Err: err}
 	}
-	var unauthenticated *gophercloud.ErrUnableToReauthenticate
-	if errors.As(err, &unauthenticated) {
-		// The service refused the token and Keystone gave no other. Why is Keystone's answer.
-		return &cloud.Error{Kind: deniedOrUnknown(unauthenticated.ErrReauth), Op: op,
-			Err: fmt.Errorf("the token was refused and could not be renewed: %s", excerpt(unauthenticated.ErrReauth.Error()))}
+	if auth.AsError(err) != nil {
+		return authError(op, err) // the token was refused and could not be renewed
 	}
 	var code gophercloud.ErrUnexpectedResponseCode
 	if errors.As(err, &code) {
@@ -54,17 +52,24 @@ func wrapError(op string, err error) error {
 	return &cloud.Error{Op: op, Err: err}
 }
 
-// authError is the error of an operation for which there is no service client.
+// authError is the error of an operation for which there is no token or no service client.
 func authError(op string, err error) error {
-	return &cloud.Error{Kind: deniedOrUnknown(err), Op: op, Err: err}
-}
-
-// deniedOrUnknown tells a refused identity from an authentication service that fails.
-func deniedOrUnknown(err error) cloud.Kind {
-	if gophercloud.ResponseCodeIs(err, http.StatusUnauthorized) || gophercloud.ResponseCodeIs(err, http.StatusForbidden) {
-		return cloud.KindDenied
+	e := &cloud.Error{Op: op, Err: err}
+	if a := auth.AsError(err); a != nil {
+		e.RetryAfter, e.Err = a.RetryAfter, a // without what gophercloud put around it
+		switch a.Reason {
+		case auth.Rejected:
+			e.Kind = cloud.KindDenied
+		case auth.Throttled:
+			e.Kind = cloud.KindThrottled
+		case auth.NoEndpoint:
+			e.Kind = cloud.KindUnsupported
+		case auth.Misconfigured:
+			e.Kind = cloud.KindInvalid
+		case auth.Failed, auth.Unreachable:
+		}
 	}
-	return cloud.KindOf(err)
+	return e
 }
 
 // answerError is the error for an answer with an unexpected status code.
@@ -108,7 +113,7 @@ func kindOf(code *gophercloud.ErrUnexpectedResponseCode, answer remoteAnswer) cl
 // (services answer unknown paths with a JSON 404 of their own) or the absence of another
 // object than the one asked for do not count. What counts is the error document of Nova and
 // Cinder (itemNotFound), Neutron (NeutronError), Octavia (faultstring, or title and
-// description) whose message names an ID that stands in the request's path, and Barbican's,
+// description) whose message names an ID or tag that stands in the request's path, and Barbican's,
 // which names none but says what was not found.
 func isObjectMissing(method, rawURL string, answer remoteAnswer) bool {
 	u, err := url.Parse(rawURL)
@@ -127,8 +132,9 @@ func isObjectMissing(method, rawURL string, answer remoteAnswer) bool {
 		}
 	case shapeItem, shapeNeutron, shapeFault:
 	}
-	for _, s := range segments {
-		if isUUID(s) && strings.Contains(strings.ToLower(answer.message), strings.ToLower(s)) {
+	for i, s := range segments {
+		isTag := i > 0 && segments[i-1] == "tags"
+		if (isUUID(s) || isTag) && strings.Contains(strings.ToLower(answer.message), strings.ToLower(s)) {
 			return true
 		}
 	}

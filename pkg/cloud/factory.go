@@ -1,0 +1,23 @@
+package cloud
+
+import (
+	"context"
+	"time"
+)
+
+// Factory makes a cloud's Provider from its configuration file; an empty configFile means
+// that there is none. It checks the whole configuration but does not call the cloud, so it
+// does not fail because the cloud is down. warnings are for the log, one line each; they may
+// come with an error, which joins everything that is wrong, each naming file, section and key.
+type Factory func(ctx context.Context, configFile string, o Options) (p *Provider, warnings []string, err error)
+
+// Options is what the process tells every cloud.
+type Options struct {
+	// UserAgent names the program and its version to the cloud.
+	UserAgent string
+	// RequestTimeout bounds each request to the cloud; 0 means the cloud's default.
+	RequestTimeout time.Duration
+	// Observe is told every request to the cloud: the service, the HTTP method, the status
+	// of the answer (0 when there was none) and the time it took. May be nil; must not block.
+	Observe func(service, method string, status int, d time.Duration)
+}

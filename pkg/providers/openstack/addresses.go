@@ -1,0 +1,186 @@
+package openstack
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// server is what is read of a Nova server.
+type server struct {
+	ID               string                     `json:"id"`
+	Name             string                     `json:"name"`
+	Status           string                     `json:"status"`
+	HostID           string                     `json:"hostId"`
+	AvailabilityZone string                     `json:"OS-EXT-AZ:availability_zone"`
+	AccessIPv4       string                     `json:"accessIPv4"`
+	AccessIPv6       string                     `json:"accessIPv6"`
+	Metadata         map[string]string          `json:"metadata"`
+	Addresses        map[string][]serverAddress `json:"addresses"`
+	Flavor           struct {
+		ID           string `json:"id"`
+		OriginalName string `json:"original_name"`
+	} `json:"flavor"`
+}
+
+// serverAddress is one address of a server as Nova knows it.
+type serverAddress struct {
+	Addr string `json:"addr"`
+	Type string `json:"OS-EXT-IPS:type"`
+}
+
+// port is what is read of a Neutron port.
+type port struct {
+	ID           string    `json:"id"`
+	DeviceID     string    `json:"device_id"`
+	NetworkID    string    `json:"network_id"`
+	Status       string    `json:"status"`
+	FixedIPs     []fixedIP `json:"fixed_ips"`
+	TrunkDetails *struct {
+		SubPorts []struct {
+			PortID string `json:"port_id"`
+		} `json:"sub_ports"`
+	} `json:"trunk_details"`
+}
+
+type fixedIP struct {
+	SubnetID  string `json:"subnet_id"`
+	IPAddress string `json:"ip_address"`
+}
+
+// subport is a VLAN port that reaches the server through a trunk.
+type subport struct {
+	network   string // its network's name
+	addresses []string
+}
+
+const (
+	statusActive    = "ACTIVE"
+	addressFloating = "floating"
+	// metadataHostname is the key of a server's metadata that names the Node's HostName.
+	metadataHostname = "hostname"
+)
+
+// nodeAddresses builds a Node's addresses in their final order: the fixed IPs of ACTIVE
+// ports (ports must be sorted by ID, the order in which Neutron lists them), accessIPv4 and
+// accessIPv6, the host name of the server's metadata, then what Nova lists, network by
+// network in the order of their names, with trunk subports behind; at last the configured
+// sort order. The rules are those of openstack-cloud-controller-manager, because Nodes keep
+// their first address for life. Pure.
+func nodeAddresses(s *server, ports []port, subports []subport, cfg *NetworkingConfig) []corev1.NodeAddress {
+	b := &addressBuilder{ipv4Only: cfg.IPv6SupportDisabled}
+	for _, p := range ports {
+		if p.Status != statusActive {
+			continue
+		}
+		for _, ip := range p.FixedIPs {
+			b.add(corev1.NodeInternalIP, ip.IPAddress)
+		}
+	}
+	b.add(corev1.NodeExternalIP, s.AccessIPv4)
+	b.add(corev1.NodeExternalIP, s.AccessIPv6)
+	if name := s.Metadata[metadataHostname]; name != "" {
+		b.list = append(b.list, corev1.NodeAddress{Type: corev1.NodeHostName, Address: name})
+	}
+	networks := map[string][]serverAddress{}
+	for name, addresses := range s.Addresses {
+		networks[name] = slices.Clone(addresses)
+	}
+	for _, sp := range subports {
+		for _, ip := range sp.addresses {
+			networks[sp.network] = append(networks[sp.network], serverAddress{Addr: ip, Type: "fixed"})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(networks)) {
+		for _, a := range networks[name] {
+			b.addFromNetwork(name, a, cfg)
+		}
+	}
+	sortAddresses(b.list, cfg.sortOrder)
+	return b.list
+}
+
+type addressBuilder struct {
+	ipv4Only bool
+	list     []corev1.NodeAddress
+}
+
+// add appends an IP address unless it is there with that type, is no IP address, or is IPv6
+// where that is disabled.
+func (b *addressBuilder) add(typ corev1.NodeAddressType, address string) {
+	ip, err := netip.ParseAddr(address)
+	if err != nil || (b.ipv4Only && !ip.Unmap().Is4()) {
+		return
+	}
+	a := corev1.NodeAddress{Type: typ, Address: address}
+	if !slices.Contains(b.list, a) {
+		b.list = append(b.list, a)
+	}
+}
+
+func (b *addressBuilder) remove(address string) {
+	b.list = slices.DeleteFunc(b.list, func(a corev1.NodeAddress) bool { return a.Address == address })
+}
+
+func (b *addressBuilder) addFromNetwork(network string, a serverAddress, cfg *NetworkingConfig) {
+	switch {
+	case a.Type == addressFloating:
+		b.add(corev1.NodeExternalIP, a.Addr)
+	case slices.Contains(cfg.PublicNetworkName, network):
+		b.remove(a.Addr) // its port made it an InternalIP
+		b.add(corev1.NodeExternalIP, a.Addr)
+	case len(cfg.InternalNetworkName) == 0 || slices.Contains(cfg.InternalNetworkName, network):
+		b.add(corev1.NodeInternalIP, a.Addr)
+	default:
+		b.remove(a.Addr)
+	}
+}
+
+// sortAddresses moves the addresses of the first prefix to the front in ascending order,
+// then those of the second, and so on; the rest keep their order behind.
+func sortAddresses(list []corev1.NodeAddress, order []netip.Prefix) {
+	rank := func(a corev1.NodeAddress) (int, netip.Addr) {
+		ip, err := netip.ParseAddr(a.Address)
+		if err != nil {
+			return len(order), netip.Addr{}
+		}
+		for i, p := range order {
+			if p.Contains(ip.Unmap()) {
+				return i, ip.Unmap()
+			}
+		}
+		return len(order), netip.Addr{}
+	}
+	slices.SortStableFunc(list, func(a, b corev1.NodeAddress) int {
+		ra, ipa := rank(a)
+		rb, ipb := rank(b)
+		if ra != rb {
+			return ra - rb
+		}
+		return ipa.Compare(ipb)
+	})
+}
+
+// labelValue makes s a valid label value: each run of other characters becomes a dash, the
+// ends are trimmed, and it is cut at 63.
+func labelValue(s string) string {
+	var b strings.Builder
+	dash := false
+	for _, r := range s {
+		ok := r == '-' || r == '_' || r == '.' || ('0' <= r && r <= '9') || ('a' <= r && r <= 'z') || ('A' <= r && r <= 'Z')
+		if ok {
+			b.WriteRune(r)
+		} else if !dash {
+			b.WriteByte('-')
+		}
+		dash = !ok
+	}
+	v := strings.Trim(b.String(), "-_.")
+	if len(v) > 63 {
+		v = strings.TrimRight(v[:63], "-_.")
+	}
+	return v
+}

@@ -1,0 +1,57 @@
+package openstack
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/openstack"
+)
+
+// regionalEnv, set to "true", makes provider IDs name their region.
+const regionalEnv = "OS_CCM_REGIONAL"
+
+var (
+	_ cloud.Factory = New
+	_ session       = (*auth.Session)(nil)
+)
+
+// New implements cloud.Factory for OpenStack. Without a configuration file the credentials
+// come from clouds.yaml or the environment, and everything else has its default.
+func New(_ context.Context, configFile string, o cloud.Options) (*cloud.Provider, []string, error) {
+	var data []byte
+	if configFile != "" {
+		var err error
+		if data, err = os.ReadFile(configFile); err != nil {
+			return nil, nil, fmt.Errorf("read cloud config: %w", err)
+		}
+	}
+	cfg, warnings, err := ParseConfig(configFile, data)
+	if err != nil {
+		return nil, warnings, err
+	}
+	s, err := auth.New(cfg.Global, auth.Options{
+		ConfigFile: configFile, UserAgent: o.UserAgent, RequestTimeout: o.RequestTimeout, Observe: o.Observe,
+	})
+	if err != nil {
+		return nil, warnings, err
+	}
+	c := &client{session: s, cfg: cfg, regional: os.Getenv(regionalEnv) == "true"}
+	p := compose(c)
+	p.Ready, p.Run = s.Check, s.Run
+	return p, warnings, nil
+}
+
+// compose makes the provider of what the configuration turns on.
+func compose(c *client) *cloud.Provider {
+	p := &cloud.Provider{
+		Name:      Name,
+		Instances: &Instances{c: c},
+		Volumes:   &Volumes{c: c},
+	}
+	if c.cfg.Route.RouterID != "" {
+		p.Routes = newRoutes(c)
+	}
+	return p
+}

@@ -1,0 +1,159 @@
+package openstack
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+const (
+	// fewServers is how many servers are read one by one instead of from a list.
+	fewServers = 2
+	// fewPorts is how many servers' ports are asked for by device instead of listing them all.
+	fewPorts = 50
+	// statusShutoff is Nova's status of a server that is powered off and stays so.
+	statusShutoff = "SHUTOFF"
+	// labelHostID is the additional Node label that tells which Nodes share a host.
+	labelHostID = "topology.openstack.org/host-id"
+)
+
+// Instances answers for Nova servers and their Neutron ports.
+//
+// Find makes at most one request per server for one or two, and otherwise one list of
+// servers and one of ports (more only where they have several pages). Trunk subports cost
+// two more requests, in all and not per server.
+//
+// A Node without a provider ID is looked up by the server's exact name. Two servers of that
+// name are KindConflict: none is picked. See confirmAbsent for what makes a name NotFound.
+type Instances struct{ c *client }
+
+var _ cloud.Instances = (*Instances)(nil)
+
+// Find implements cloud.Instances.
+func (i *Instances) Find(ctx context.Context, refs []cloud.InstanceRef) []cloud.Result[*cloud.Instance] {
+	out := make([]cloud.Result[*cloud.Instance], len(refs))
+	targets := make([]target, len(refs))
+	distinct := map[target]bool{}
+	for n, ref := range refs {
+		if targets[n], out[n].Err = i.target(ref); out[n].Err == nil {
+			distinct[targets[n]] = true
+		}
+	}
+	if len(distinct) == 0 {
+		return out
+	}
+	found := i.readServers(ctx, slices.Collect(maps.Keys(distinct)))
+	instances, err := i.instances(ctx, found)
+	for n := range refs {
+		if out[n].Err != nil {
+			continue
+		}
+		switch r := found[targets[n]]; {
+		case r.Err != nil:
+			out[n].Err = r.Err
+		case err != nil:
+			out[n].Err = err
+		default:
+			out[n].Value = instances[r.Value.ID]
+		}
+	}
+	return out
+}
+
+// Get implements cloud.Instances.
+func (i *Instances) Get(ctx context.Context, ref cloud.InstanceRef) (*cloud.Instance, error) {
+	t, err := i.target(ref)
+	if err != nil {
+		return nil, err
+	}
+	s, err := i.getServer(ctx, t)
+	if cloud.IsNotFound(err) && t.id == "" {
+		s, err = i.confirmAbsent(ctx, t.name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	instances, err := i.instances(ctx, map[target]cloud.Result[*server]{t: {Value: s}})
+	if err != nil {
+		return nil, err
+	}
+	return instances[s.ID], nil
+}
+
+// target is what a ref is looked up by: the server's UUID, or its name when id is empty.
+type target struct{ id, name string }
+
+func (t target) String() string {
+	if t.id != "" {
+		return t.id
+	}
+	return "named " + t.name
+}
+
+func (i *Instances) target(ref cloud.InstanceRef) (target, error) {
+	if ref.ProviderID == "" {
+		if ref.NodeName == "" {
+			return target{}, cloud.Errorf(cloud.KindInvalid, "node without a name and a provider ID")
+		}
+		return target{name: ref.NodeName}, nil
+	}
+	id, region, err := ParseProviderID(ref.ProviderID)
+	if err != nil {
+		return target{}, err
+	}
+	if region != "" && region != i.c.region() {
+		return target{}, cloud.Errorf(cloud.KindInvalid, "provider ID %.200q is in region %.50q; this is region %q",
+			ref.ProviderID, region, i.c.region())
+	}
+	return target{id: id}, nil
+}
+
+// instances builds what Nodes get of the servers that were found, by ID. Ports are read for
+// all of them at once; without them the addresses would be wrong, so a failure fails all.
+func (i *Instances) instances(ctx context.Context, found map[target]cloud.Result[*server]) (map[string]*cloud.Instance, error) {
+	servers := map[string]*server{}
+	for _, r := range found {
+		if r.Err == nil {
+			servers[r.Value.ID] = r.Value
+		}
+	}
+	if len(servers) == 0 {
+		return nil, nil
+	}
+	net, err := i.readPorts(ctx, slices.Sorted(maps.Keys(servers)))
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]*cloud.Instance, len(servers))
+	for id, s := range servers {
+		out[id] = i.instance(s, net)
+	}
+	return out, nil
+}
+
+func (i *Instances) instance(s *server, net *attachments) *cloud.Instance {
+	inst := &cloud.Instance{
+		ProviderID: i.c.providerID(s.ID),
+		Name:       s.Name,
+		Type:       labelValue(cmp.Or(s.Flavor.OriginalName, s.Flavor.ID)),
+		Zone:       labelValue(s.AvailabilityZone),
+		Region:     i.c.region(),
+		Addresses:  nodeAddresses(s, net.ports[s.ID], net.subports[s.ID], &i.c.cfg.Networking),
+		Shutdown:   s.Status == statusShutoff,
+	}
+	if host := labelValue(s.HostID); host != "" {
+		inst.Labels = map[string]string{labelHostID: host}
+	}
+	return inst
+}
+
+// providerID is a server's provider ID in the configured form.
+func (c *client) providerID(serverID string) string {
+	if c.regional {
+		return formatProviderID(serverID, c.region())
+	}
+	return formatProviderID(serverID, "")
+}

@@ -1,0 +1,268 @@
+package openstack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"slices"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/klog/v2"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+// routePort is what is read of a port that has a next hop.
+type routePort struct {
+	ID           string        `json:"id"`
+	DeviceID     string        `json:"device_id"`
+	FixedIPs     []fixedIP     `json:"fixed_ips"`
+	Pairs        []addressPair `json:"allowed_address_pairs"`
+	PortSecurity *bool         `json:"port_security_enabled"`
+	Revision     int           `json:"revision_number"`
+	MAC          string        `json:"mac_address"`
+}
+
+type addressPair struct {
+	IPAddress  string `json:"ip_address"`
+	MACAddress string `json:"mac_address,omitempty"`
+}
+
+// is reports whether the pair lets the port send from the route's destination by its own MAC.
+func (a addressPair) is(p *routePort, route cloud.Route) bool {
+	if a.MACAddress != "" && p.MAC != "" && a.MACAddress != p.MAC {
+		return false
+	}
+	if prefix, err := netip.ParsePrefix(a.IPAddress); err == nil {
+		return prefix.Masked() == route.Destination.Masked()
+	}
+	addr, err := netip.ParseAddr(a.IPAddress)
+	return err == nil && route.Destination.IsSingleIP() && addr == route.Destination.Addr()
+}
+
+// needsPair reports whether the port lacks the pair for the route. A port without port
+// security may send from any address, and Neutron refuses pairs there.
+func (p *routePort) needsPair(route cloud.Route) bool {
+	if p == nil || (p.PortSecurity != nil && !*p.PortSecurity) {
+		return false
+	}
+	return !slices.ContainsFunc(p.Pairs, func(a addressPair) bool { return a.is(p, route) })
+}
+
+// findPorts finds the port behind each item's next hop, for all items in one request. The
+// same address may exist on networks that the router does not reach; the Node's server or,
+// where that is not known, the router's own subnets tell which port it is.
+func (b *routeBatch) findPorts(ctx context.Context) error {
+	var filters []string
+	for _, item := range b.items {
+		if filter := "ip_address=" + item.route.NextHop.String(); item.err == nil && !slices.Contains(filters, filter) {
+			filters = append(filters, filter)
+		}
+	}
+	sc, err := b.r.c.network(ctx)
+	if err != nil {
+		return err
+	}
+	ports, err := listIn[*routePort](ctx, sc, "ports", "ports", "fixed_ips", filters, url.Values{"fields": {
+		"id", "device_id", "fixed_ips", "allowed_address_pairs", "port_security_enabled", "revision_number", "mac_address"}})
+	if err != nil {
+		return wrapError("list ports of next hops", err)
+	}
+	var subnets []string // of the router, read when needed
+	for _, item := range b.items {
+		if item.err != nil {
+			continue
+		}
+		candidates := portsWith(ports, item.route.NextHop)
+		if id, _, err := ParseProviderID(item.route.Node.ProviderID); err == nil {
+			candidates = slices.DeleteFunc(candidates, func(p *routePort) bool { return p.DeviceID != id })
+		} else if len(candidates) > 1 {
+			if subnets == nil {
+				if subnets, err = b.routerSubnets(ctx); err != nil {
+					return err
+				}
+			}
+			candidates = slices.DeleteFunc(candidates, func(p *routePort) bool { return !p.onSubnet(item.route.NextHop, subnets) })
+		}
+		switch {
+		case len(candidates) == 1:
+			item.port = candidates[0]
+		case len(candidates) > 1:
+			item.err = cloud.Errorf(cloud.KindConflict, "route to %s: %d ports have the next hop %s", item.route.Destination, len(candidates), item.route.NextHop)
+		case item.add:
+			item.err = cloud.Errorf(cloud.KindUnknown, "route to %s: no port of the node has the next hop %s", item.route.Destination, item.route.NextHop)
+		}
+	}
+	return nil
+}
+
+func portsWith(ports []*routePort, ip netip.Addr) []*routePort {
+	var out []*routePort
+	for _, p := range ports {
+		has := slices.ContainsFunc(p.FixedIPs, func(f fixedIP) bool { return f.is(ip) })
+		if has && !slices.ContainsFunc(out, func(o *routePort) bool { return o.ID == p.ID }) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func (f fixedIP) is(ip netip.Addr) bool {
+	addr, err := netip.ParseAddr(f.IPAddress)
+	return err == nil && addr == ip
+}
+
+// onSubnet reports whether the port has the address on one of the subnets.
+func (p *routePort) onSubnet(ip netip.Addr, subnets []string) bool {
+	return slices.ContainsFunc(p.FixedIPs, func(f fixedIP) bool { return f.is(ip) && slices.Contains(subnets, f.SubnetID) })
+}
+
+// routerSubnets lists the subnets that the router has an interface on.
+func (b *routeBatch) routerSubnets(ctx context.Context) ([]string, error) {
+	sc, err := b.r.c.network(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ports, err := listAll[port](ctx, sc, "ports", url.Values{"device_id": {b.r.routerID()}, "fields": {"id", "fixed_ips"}}, "ports")
+	if err != nil {
+		return nil, wrapError("list interfaces of router "+b.r.routerID(), err)
+	}
+	subnets := []string{}
+	for _, p := range ports {
+		for _, ip := range p.FixedIPs {
+			subnets = append(subnets, ip.SubnetID)
+		}
+	}
+	return subnets, nil
+}
+
+// addPairs gives each port that lacks it the pair of its route.
+func (b *routeBatch) addPairs(ctx context.Context) {
+	items := slices.DeleteFunc(b.open(true), b.foreign)
+	b.changePairs(ctx, items, func(p *routePort, items []*routeItem) []addressPair {
+		pairs := slices.Clone(p.Pairs)
+		for _, item := range items {
+			if p.needsPair(item.route) {
+				pairs = append(pairs, addressPair{IPAddress: item.route.Destination.Masked().String()})
+			}
+		}
+		return pairs
+	})
+}
+
+// foreign reports whether somebody else made the route that shall be there: then it counts
+// as done, and nothing of it is touched.
+func (b *routeBatch) foreign(item *routeItem) bool {
+	return b.table.has(item.route) && recordIn(b.table.Tags, b.cluster, item.route) == recordNone
+}
+
+// removePairs takes the pairs of removed routes out again, those that are recorded as ours.
+func (b *routeBatch) removePairs(ctx context.Context) {
+	b.changePairs(ctx, b.open(false), func(p *routePort, items []*routeItem) []addressPair {
+		return slices.DeleteFunc(slices.Clone(p.Pairs), func(a addressPair) bool {
+			return slices.ContainsFunc(items, func(item *routeItem) bool {
+				return a.is(p, item.route) && recordIn(b.table.Tags, b.cluster, item.route) == recordWithPair
+			})
+		})
+	})
+}
+
+// pairsAtOnce is how many ports are changed at the same time.
+const pairsAtOnce = 4
+
+// changePairs changes each port of the items at most once. A port that fails fails its items.
+func (b *routeBatch) changePairs(ctx context.Context, items []*routeItem, change func(*routePort, []*routeItem) []addressPair) {
+	byPort := map[string][]*routeItem{}
+	for _, item := range items {
+		if item.port != nil {
+			byPort[item.port.ID] = append(byPort[item.port.ID], item)
+		}
+	}
+	var g errgroup.Group
+	g.SetLimit(pairsAtOnce)
+	for _, items := range byPort {
+		g.Go(func() error {
+			err := b.changePort(ctx, items[0].port, func(p *routePort) []addressPair { return change(p, items) })
+			for _, item := range items {
+				item.err = portError(item, err)
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // its functions answer by their items
+}
+
+// portError is what a port's failure means to a route: a port that is gone needs no cleaning
+// up, but cannot be a next hop either. It never means that the route is not found.
+func portError(item *routeItem, err error) error {
+	switch {
+	case !cloud.IsNotFound(err):
+		return err
+	case item.add:
+		return cloud.Errorf(cloud.KindConflict, "route to %s: the port of its next hop vanished: %w", item.route.Destination, err)
+	}
+	return nil
+}
+
+const pairTries = 3
+
+// changePort writes a port's pairs where change changes them. The revision guards what
+// others wrote since it was read: then it is read again and changed anew.
+func (b *routeBatch) changePort(ctx context.Context, p *routePort, change func(*routePort) []addressPair) error {
+	op := "set allowed address pairs of port " + p.ID
+	for try := 1; ; try++ {
+		pairs := change(p)
+		if slices.Equal(pairs, p.Pairs) {
+			return nil
+		}
+		if pairs == nil {
+			pairs = []addressPair{}
+		}
+		sc, err := b.r.c.network(ctx)
+		if err != nil {
+			return err
+		}
+		answer, err := b.putPairs(ctx, sc, p, pairs)
+		if err == nil {
+			*p = *answer
+			return nil
+		}
+		err = wrapError(op, err)
+		if cloud.KindOf(err) != cloud.KindConflict || try == pairTries {
+			return err
+		}
+		var doc portDoc
+		if getErr := getJSON(ctx, sc, sc.ServiceURL("ports", p.ID), &doc); getErr != nil || doc.Port == nil {
+			return err
+		}
+		*p = *doc.Port
+	}
+}
+
+// portDoc is one port as Neutron sends it.
+type portDoc struct {
+	Port *routePort `json:"port"`
+}
+
+func (b *routeBatch) putPairs(ctx context.Context, sc *gophercloud.ServiceClient, p *routePort, pairs []addressPair) (*routePort, error) {
+	var doc portDoc
+	body := map[string]any{"port": map[string]any{"allowed_address_pairs": pairs}}
+	err := putJSON(ctx, sc, sc.ServiceURL("ports", p.ID), body, &doc, guard(b.can, p.Revision))
+	if err == nil && doc.Port == nil {
+		err = errors.New("the answer is not about this port")
+	}
+	return doc.Port, err
+}
+
+// guard makes Neutron refuse a change when the object has another revision by now.
+func guard(can map[string]bool, revision int) map[string]string {
+	if !can["revision-if-match"] {
+		return nil
+	}
+	return map[string]string{"If-Match": fmt.Sprintf("revision_number=%d", revision)}
+}
+
+func logger(ctx context.Context) klog.Logger { return klog.FromContext(ctx) }

@@ -1,0 +1,196 @@
+package openstack
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+// Routes manages pod routes as extra routes of a Neutron router, and lets each node's port
+// send from its pod CIDR (allowed address pairs).
+//
+// What Isthmus made is recorded as tags on the router, one a route, see record.go. The
+// record of a route is written before anything is made for it and removed after all of it
+// is gone:
+//
+//	add:    record → allowed address pair → route
+//	remove: allowed address pair → route → record
+//
+// So after a crash between two calls either the route is in the table, and the caller will
+// ask for its removal, or it is not, and the caller will ask for it again; records that
+// belong to no route go with the next change.
+//
+// Routes that others made stay unless the caller asks for exactly them; address pairs that
+// others made always stay.
+type Routes struct {
+	c *client
+	// turn holds one token: changes of the table and its records must not interleave.
+	turn       chan struct{}
+	extensions *extensions
+}
+
+var _ cloud.Routes = (*Routes)(nil)
+
+func newRoutes(c *client) *Routes {
+	return &Routes{c: c, turn: make(chan struct{}, 1), extensions: &extensions{}}
+}
+
+// List implements cloud.Routes with one request.
+func (r *Routes) List(ctx context.Context, cluster cloud.Cluster) ([]cloud.Route, error) {
+	t, err := r.readTable(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []cloud.Route
+	for _, e := range t.Routes {
+		route, ok := e.parse()
+		if !ok || !insideAny(route.Destination, cluster.PodCIDRs) {
+			continue
+		}
+		route.Ours = recordIn(t.Tags, cluster, route) != recordNone
+		out = append(out, route)
+	}
+	return out, nil
+}
+
+// Apply implements cloud.Routes. Removals come first, so that a table at its quota can be
+// turned over.
+func (r *Routes) Apply(ctx context.Context, cluster cloud.Cluster, add, remove []cloud.Route) []error {
+	if len(add)+len(remove) == 0 {
+		return nil
+	}
+	fail := func(err error) []error { return slices.Repeat([]error{err}, len(add)+len(remove)) }
+	select {
+	case r.turn <- struct{}{}:
+		defer func() { <-r.turn }()
+	case <-ctx.Done():
+		return fail(&cloud.Error{Op: "change routes", Err: ctx.Err()})
+	}
+	b := &routeBatch{r: r, cluster: cluster}
+	for _, route := range add {
+		b.items = append(b.items, &routeItem{route: route, add: true})
+	}
+	for _, route := range remove {
+		b.items = append(b.items, &routeItem{route: route})
+	}
+	if err := b.apply(ctx); err != nil {
+		return fail(err)
+	}
+	out := make([]error, len(b.items))
+	for n, item := range b.items {
+		out[n] = item.err
+	}
+	return out
+}
+
+// routeBatch is one Apply on its way.
+type routeBatch struct {
+	r       *Routes
+	cluster cloud.Cluster
+	items   []*routeItem
+	table   *routeTable
+	can     map[string]bool // extensions of Neutron
+}
+
+// routeItem is one wanted change. Once err is set nothing more is done for it.
+type routeItem struct {
+	route cloud.Route
+	add   bool
+	port  *routePort // the port that has the next hop; nil when there is none
+	err   error
+}
+
+// open lists the items of one direction that have not failed.
+func (b *routeBatch) open(add bool) []*routeItem {
+	var out []*routeItem
+	for _, item := range b.items {
+		if item.add == add && item.err == nil {
+			out = append(out, item)
+		}
+	}
+	return out
+}
+
+// apply does everything; its error is one that stopped it before anything was changed.
+func (b *routeBatch) apply(ctx context.Context) error {
+	for _, item := range b.items {
+		item.err = checkRoute(item.route)
+	}
+	var err error
+	if b.table, err = b.r.readTable(ctx); err != nil {
+		return err
+	}
+	if b.can, err = b.r.extensions.get(ctx, b.r.c); err != nil {
+		return err
+	}
+	if err := b.findPorts(ctx); err != nil {
+		return err
+	}
+	b.removePairs(ctx)
+	b.changeTable(ctx, false)
+	if err := b.writeRecords(ctx); err != nil {
+		for _, item := range b.open(true) {
+			item.err = err
+		}
+		return nil
+	}
+	b.addPairs(ctx)
+	b.changeTable(ctx, true)
+	return nil
+}
+
+func checkRoute(route cloud.Route) error {
+	if !route.Destination.IsValid() || !route.NextHop.IsValid() {
+		return cloud.Errorf(cloud.KindInvalid, "route to %s via %s: destination and next hop are both needed", route.Destination, route.NextHop)
+	}
+	if route.Destination.Addr().Is4() != route.NextHop.Is4() {
+		return cloud.Errorf(cloud.KindInvalid, "route to %s via %s: the address families differ", route.Destination, route.NextHop)
+	}
+	return nil
+}
+
+// changeTable adds or removes the open items' routes as one set. Neutron refuses a set as a
+// whole for one bad route, so a refused set is halved until the bad ones are alone.
+func (b *routeBatch) changeTable(ctx context.Context, add bool) {
+	var pending []*routeItem
+	for _, item := range b.open(add) {
+		if b.table.has(item.route) != add {
+			pending = append(pending, item)
+		}
+	}
+	b.changeSet(ctx, pending, add)
+}
+
+func (b *routeBatch) changeSet(ctx context.Context, items []*routeItem, add bool) {
+	if len(items) == 0 {
+		return
+	}
+	entries := make([]routeEntry, len(items))
+	for n, item := range items {
+		entries[n] = entryOf(item.route)
+	}
+	table, err := b.r.change(ctx, b.can, entries, add)
+	switch {
+	case err == nil:
+		b.table.Routes = table
+	case len(items) > 1 && cloud.KindOf(err) == cloud.KindInvalid:
+		b.changeSet(ctx, items[:len(items)/2], add)
+		b.changeSet(ctx, items[len(items)/2:], add)
+	default:
+		for _, item := range items {
+			item.err = err
+		}
+	}
+}
+
+func insideAny(p netip.Prefix, outer []netip.Prefix) bool {
+	return slices.ContainsFunc(outer, func(o netip.Prefix) bool {
+		return o.Addr().Is4() == p.Addr().Is4() && o.Bits() <= p.Bits() && o.Contains(p.Addr())
+	})
+}
+
+// errTableMoved says that the whole-table update lost a race every time.
+var errTableMoved = errors.New("the route table kept changing meanwhile")

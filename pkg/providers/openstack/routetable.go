@@ -1,0 +1,243 @@
+package openstack
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+// routeTable is what is read of the router.
+type routeTable struct {
+	ID       string       `json:"id"`
+	Routes   []routeEntry `json:"routes"`
+	Tags     []string     `json:"tags"`
+	Revision int          `json:"revision_number"`
+}
+
+// routeEntry is one route as Neutron writes it.
+type routeEntry struct {
+	Destination string `json:"destination"`
+	NextHop     string `json:"nexthop"`
+}
+
+func entryOf(route cloud.Route) routeEntry {
+	return routeEntry{Destination: route.Destination.Masked().String(), NextHop: route.NextHop.String()}
+}
+
+// parse reads an entry; ok is false for what is no route.
+func (e routeEntry) parse() (route cloud.Route, ok bool) {
+	dst, err := netip.ParsePrefix(e.Destination)
+	if err != nil {
+		return cloud.Route{}, false
+	}
+	hop, err := netip.ParseAddr(e.NextHop)
+	if err != nil {
+		return cloud.Route{}, false
+	}
+	return cloud.Route{Destination: dst.Masked(), NextHop: hop.Unmap()}, true
+}
+
+// same compares routes by what they mean and not by how they are written.
+func (e routeEntry) same(route cloud.Route) bool {
+	r, ok := e.parse()
+	return ok && r.Destination == route.Destination.Masked() && r.NextHop == route.NextHop
+}
+
+func (t *routeTable) has(route cloud.Route) bool {
+	return slices.ContainsFunc(t.Routes, func(e routeEntry) bool { return e.same(route) })
+}
+
+func (r *Routes) routerID() string { return r.c.cfg.Route.RouterID }
+
+// readTable reads the router.
+func (r *Routes) readTable(ctx context.Context) (*routeTable, error) {
+	op := "get router " + r.routerID()
+	sc, err := r.c.network(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var doc struct {
+		Router *routeTable `json:"router"`
+	}
+	if err := wrapError(op, getJSON(ctx, sc, sc.ServiceURL("routers", r.routerID()), &doc)); err != nil {
+		return nil, routerError(err)
+	}
+	if doc.Router == nil || doc.Router.ID == "" {
+		return nil, &cloud.Error{Op: op, Err: fmt.Errorf("the answer is not about this router")}
+	}
+	return doc.Router, nil
+}
+
+// routerError keeps a missing router from being taken for a missing route.
+func routerError(err error) error {
+	if cloud.IsNotFound(err) {
+		return cloud.Errorf(cloud.KindInvalid, "[Route] router-id names a router that does not exist: %w", err)
+	}
+	return err
+}
+
+// change adds or removes entries in the table and returns the table as it then is.
+func (r *Routes) change(ctx context.Context, can map[string]bool, entries []routeEntry, add bool) ([]routeEntry, error) {
+	if can["extraroute-atomic"] {
+		return r.changeAtomically(ctx, entries, add)
+	}
+	return r.replaceTable(ctx, can, entries, add)
+}
+
+func (r *Routes) changeAtomically(ctx context.Context, entries []routeEntry, add bool) ([]routeEntry, error) {
+	action, op := "remove_extraroutes", "remove routes from router "+r.routerID()
+	if add {
+		action, op = "add_extraroutes", "add routes to router "+r.routerID()
+	}
+	return r.put(ctx, op, action, entries, nil)
+}
+
+const (
+	replaceTries = 5
+	replacePause = 200 * time.Millisecond
+)
+
+// replaceTable is for a Neutron without extraroute-atomic: it reads the table and writes it
+// back changed, with the revision as a guard against changes by others in between.
+func (r *Routes) replaceTable(ctx context.Context, can map[string]bool, entries []routeEntry, add bool) ([]routeEntry, error) {
+	op := "replace routes of router " + r.routerID()
+	pause := replacePause
+	for range replaceTries {
+		t, err := r.readTable(ctx)
+		if err != nil {
+			return nil, err
+		}
+		table, err := r.put(ctx, op, "", merge(t.Routes, entries, add), guard(can, t.Revision))
+		if err == nil {
+			return table, nil
+		}
+		// A lost race is 412, but from Neutron with OVN 500 as well: look whether it was one.
+		if kind := cloud.KindOf(err); kind != cloud.KindConflict && kind != cloud.KindUnknown {
+			return nil, err
+		}
+		now, readErr := r.readTable(ctx)
+		if readErr != nil || now.Revision == t.Revision {
+			return nil, err
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return nil, &cloud.Error{Op: op, Err: err}
+		}
+		pause *= 2
+	}
+	return nil, &cloud.Error{Kind: cloud.KindConflict, Op: op, Err: errTableMoved}
+}
+
+// merge is the table with entries added or removed; all others stay as they are written.
+func merge(table, entries []routeEntry, add bool) []routeEntry {
+	out := slices.DeleteFunc(slices.Clone(table), func(e routeEntry) bool {
+		return slices.ContainsFunc(entries, func(o routeEntry) bool {
+			route, ok := o.parse()
+			return ok && e.same(route)
+		})
+	})
+	if add {
+		out = append(out, entries...)
+	}
+	if out == nil {
+		out = []routeEntry{} // JSON null would not empty the table
+	}
+	return out
+}
+
+// put changes the router, at action or, where that is empty, itself.
+func (r *Routes) put(ctx context.Context, op, action string, entries []routeEntry, headers map[string]string) ([]routeEntry, error) {
+	sc, err := r.c.network(ctx)
+	if err != nil {
+		return nil, err
+	}
+	parts := []string{"routers", r.routerID()}
+	if action != "" {
+		parts = append(parts, action)
+	}
+	body := map[string]any{"router": map[string]any{"routes": entries}}
+	var doc struct {
+		Router *routeTable `json:"router"`
+	}
+	if err := wrapError(op, putJSON(ctx, sc, sc.ServiceURL(parts...), body, &doc, headers)); err != nil {
+		return nil, routerError(err)
+	}
+	if doc.Router == nil {
+		return nil, &cloud.Error{Op: op, Err: fmt.Errorf("the answer is not about this router")}
+	}
+	return doc.Router.Routes, nil
+}
+
+// putJSON changes something; into may be nil.
+func putJSON(ctx context.Context, sc *gophercloud.ServiceClient, url string, body, into any, headers map[string]string) error {
+	resp, err := sc.Put(ctx, url, body, into, &gophercloud.RequestOpts{
+		OkCodes: []int{http.StatusOK, http.StatusCreated, http.StatusNoContent}, MoreHeaders: headers,
+	})
+	if resp != nil {
+		_ = resp.Body.Close()
+	}
+	return err
+}
+
+// sleep waits for d or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// extensions remembers which extensions Neutron has.
+type extensions struct {
+	mu      sync.Mutex
+	aliases map[string]bool
+	read    time.Time
+}
+
+// extensionsTTL is how long the answer is used: Neutron may be upgraded under us.
+const extensionsTTL = 10 * time.Minute
+
+// get returns the aliases of Neutron's extensions.
+func (e *extensions) get(ctx context.Context, c *client) (map[string]bool, error) {
+	e.mu.Lock()
+	aliases, fresh := e.aliases, time.Since(e.read) < extensionsTTL
+	e.mu.Unlock()
+	if aliases != nil && fresh {
+		return aliases, nil
+	}
+	sc, err := c.network(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var doc struct {
+		Extensions []struct {
+			Alias string `json:"alias"`
+		} `json:"extensions"`
+	}
+	const op = "list network extensions"
+	if err := getJSON(ctx, sc, sc.ServiceURL("extensions"), &doc); err != nil {
+		return nil, wrapError(op, err)
+	}
+	if len(doc.Extensions) == 0 {
+		return nil, &cloud.Error{Op: op, Err: fmt.Errorf("the answer names none")}
+	}
+	aliases = make(map[string]bool, len(doc.Extensions))
+	for _, x := range doc.Extensions {
+		aliases[x.Alias] = true
+	}
+	e.mu.Lock()
+	e.aliases, e.read = aliases, time.Now()
+	e.mu.Unlock()
+	return aliases, nil
+}

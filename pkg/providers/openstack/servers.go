@@ -1,0 +1,165 @@
+package openstack
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/gophercloud/gophercloud/v2"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+// novaCellsMicroversion is the first in which servers of a cell that is down are listed (as
+// stubs without a name) instead of being left out without a word (Stein).
+const novaCellsMicroversion = "2.69"
+
+// readServers answers every target: few one by one, many from one list. From a list,
+// KindNotFound only means "not in it".
+func (i *Instances) readServers(ctx context.Context, targets []target) map[target]cloud.Result[*server] {
+	out := make(map[target]cloud.Result[*server], len(targets))
+	if len(targets) <= fewServers {
+		for _, t := range targets {
+			s, err := i.getServer(ctx, t)
+			out[t] = cloud.Result[*server]{Value: s, Err: err}
+		}
+		return out
+	}
+	servers, err := i.listServers(ctx, nil)
+	if err != nil {
+		for _, t := range targets {
+			out[t] = cloud.Result[*server]{Err: err}
+		}
+		return out
+	}
+	byID, byName := make(map[string]*server, len(servers)), make(map[string][]*server, len(servers))
+	for n := range servers {
+		s := &servers[n]
+		if byID[s.ID] == nil { // pages may overlap while servers come and go
+			byID[s.ID] = s
+			byName[s.Name] = append(byName[s.Name], s)
+		}
+	}
+	for _, t := range targets {
+		candidates := byName[t.name]
+		if t.id != "" {
+			candidates = nil
+			if s := byID[t.id]; s != nil {
+				candidates = []*server{s}
+			}
+		}
+		s, err := theOne(t, candidates)
+		out[t] = cloud.Result[*server]{Value: s, Err: err}
+	}
+	return out
+}
+
+// theOne picks a target's server from the candidates.
+func theOne(t target, candidates []*server) (*server, error) {
+	switch len(candidates) {
+	case 0:
+		return nil, cloud.Errorf(cloud.KindNotFound, "server %s is not in the list of servers", t)
+	case 1:
+		return candidates[0], nil
+	}
+	return nil, cloud.Errorf(cloud.KindConflict, "%d servers are named %s (%s and %s); rename all but one, or set the Node's provider ID",
+		len(candidates), t.name, candidates[0].ID, candidates[1].ID)
+}
+
+func (i *Instances) listServers(ctx context.Context, query url.Values) ([]server, error) {
+	const op = "list servers"
+	sc, err := i.c.compute(ctx)
+	if err != nil {
+		return nil, err
+	}
+	servers, err := listAll[server](ctx, sc, "servers/detail", query, "servers")
+	return servers, wrapError(op, err)
+}
+
+// getServer reads one server: by ID directly, by name from a list filtered by it.
+func (i *Instances) getServer(ctx context.Context, t target) (*server, error) {
+	if t.id != "" {
+		return i.getServerByID(ctx, t.id)
+	}
+	// Nova takes the name as a regular expression.
+	servers, err := i.listServers(ctx, url.Values{"name": {"^" + regexp.QuoteMeta(t.name) + "$"}})
+	if err != nil {
+		return nil, err
+	}
+	var exact []*server
+	for n := range servers {
+		s := &servers[n]
+		if s.Name == t.name && !slices.ContainsFunc(exact, func(o *server) bool { return o.ID == s.ID }) {
+			exact = append(exact, s)
+		}
+	}
+	return theOne(t, exact)
+}
+
+func (i *Instances) getServerByID(ctx context.Context, id string) (*server, error) {
+	op := "get server " + id
+	sc, err := i.c.compute(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var doc struct {
+		Server *server `json:"server"`
+	}
+	if err := getJSON(ctx, sc, sc.ServiceURL("servers", id), &doc); err != nil {
+		return nil, wrapError(op, err)
+	}
+	if doc.Server == nil || !strings.EqualFold(doc.Server.ID, id) {
+		return nil, cloud.Errorf(cloud.KindUnknown, "%s: the answer is not about this server", op)
+	}
+	return doc.Server, nil
+}
+
+// confirmAbsent decides whether there is no server of that name, after a list filtered by
+// name was empty. A Node is deleted on KindNotFound, and an empty list is weak evidence: an
+// unknown filter, another project's credentials or a cell that is down look just like it.
+// So all servers are listed once more without any filter, and the name counts as absent
+// only if
+//
+//   - that list is not empty: a cluster without a single server in its project is not asked
+//     by name, and an empty list is what wrong credentials yield;
+//   - Nova lists servers of cells that are down (microversion 2.69), and there is none: such
+//     a server has no name in the list and could be the one;
+//   - no server has the name there, else the two lists contradict each other.
+//
+// Everything else is KindUnknown. A server that the full list does hold is returned.
+func (i *Instances) confirmAbsent(ctx context.Context, name string) (*server, error) {
+	sc, err := i.c.compute(ctx)
+	if err != nil {
+		return nil, err
+	}
+	sc.Microversion = novaCellsMicroversion
+	op := "confirm that no server is named " + name
+	all, err := listAll[server](ctx, sc, "servers/detail", nil, "servers")
+	if err != nil {
+		return nil, wrapError(op, err)
+	}
+	if len(all) == 0 {
+		return nil, cloud.Errorf(cloud.KindUnknown, "%s: the project has no servers at all; are the credentials of the cluster's project?", op)
+	}
+	for n := range all {
+		switch s := &all[n]; s.Name {
+		case "":
+			return nil, cloud.Errorf(cloud.KindUnknown, "%s: server %s has no name in the list (status %s), its cell may be down", op, s.ID, s.Status)
+		case name:
+			return i.getServerByID(ctx, s.ID)
+		}
+	}
+	return nil, cloud.Errorf(cloud.KindNotFound, "no server is named %s", name)
+}
+
+// getJSON reads one document.
+func getJSON(ctx context.Context, sc *gophercloud.ServiceClient, url string, into any) error {
+	resp, err := sc.Get(ctx, url, into, &gophercloud.RequestOpts{OkCodes: []int{http.StatusOK}})
+	if resp != nil {
+		_ = resp.Body.Close()
+	}
+	return err
+}
