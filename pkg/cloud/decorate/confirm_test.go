@@ -187,6 +187,32 @@ func TestLeavingIsNoFailure(t *testing.T) {
 	})
 }
 
+func TestEntryAnswers(t *testing.T) {
+	byName, byID := cloud.InstanceRef{NodeName: "n"}, cloud.InstanceRef{NodeName: "n", ProviderID: "fake:///1"}
+	other := cloud.InstanceRef{NodeName: "n", ProviderID: "fake:///2"}
+	instance := &cloud.Instance{ProviderID: "fake:///1"}
+	for name, test := range map[string]struct {
+		asked    cloud.InstanceRef
+		instance *cloud.Instance
+		ref      cloud.InstanceRef
+		want     bool
+	}{
+		"same ref":                        {byName, instance, byName, true},
+		"same ref, absent":                {byID, nil, byID, true},
+		"by name, then by its ID":         {byName, instance, byID, true},
+		"by name, then by another ID":     {byName, instance, other, false},
+		"by name and absent, then by ID":  {byName, nil, byID, false},
+		"by ID, then by name":             {byID, instance, byName, false},
+		"by ID without one, then by name": {byID, &cloud.Instance{}, byName, false},
+		"spelled otherwise":               {other, instance, byID, true},
+	} {
+		e := entry{ref: test.asked, instance: test.instance, arrived: time.Unix(1, 0)}
+		if got := e.answers(test.ref); got != test.want {
+			t.Errorf("%s: got %v", name, got)
+		}
+	}
+}
+
 // brokenInstances breaks the contract.
 type brokenInstances struct {
 	fakeInstances

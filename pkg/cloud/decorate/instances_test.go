@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
 
@@ -17,7 +19,8 @@ func mustFind(t *testing.T, i *Instances, ref cloud.InstanceRef, maxAge time.Dur
 	t.Helper()
 	instance, err := i.Lookup(t.Context(), ref, maxAge)
 	if err != nil {
-		t.Fatalf("Lookup(%v): %v", ref, err)
+		t.Errorf("Lookup(%v): %v", ref, err)
+		return &cloud.Instance{}
 	}
 	return instance
 }
@@ -88,6 +91,40 @@ func TestLifecycleCycleIsOneBatch(t *testing.T) {
 	}
 }
 
+// A round in which the API server is slow costs one batch too, and one of minutes one a minute.
+func TestRounds(t *testing.T) {
+	for _, test := range []struct {
+		patch   time.Duration
+		batches int // a round
+	}{{0, 1}, {50 * time.Millisecond, 1}, {500 * time.Millisecond, 5}} {
+		t.Run(fmt.Sprint(test.patch), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, pop := newFakeInstances(501), newNodes(500)
+				f.latency = 200 * time.Millisecond
+				d := decorated(t, cloud.Provider{Instances: f}, Options{})
+				rounds, notReady := NewRounds(period, nil), &Peers{List: pop.list}
+				if rounds.Further() != LifecycleMaxAge(period) {
+					t.Error("a question before the first round")
+				}
+				for round := 1; round <= 3; round++ {
+					for _, ref := range pop.list() {
+						for _, age := range []func() time.Duration{func() time.Duration { return rounds.First(ref) }, rounds.Further} {
+							if _, err := d.Nodes.LookupAmong(t.Context(), ref, age(), notReady); err != nil {
+								t.Fatal(err)
+							}
+						}
+						time.Sleep(test.patch)
+					}
+					if finds, _ := f.calls(); finds != round*test.batches {
+						t.Errorf("after round %d: %d batches, want %d", round, finds, round*test.batches)
+					}
+					time.Sleep(period)
+				}
+			})
+		})
+	}
+}
+
 func TestConcurrentLookupsShareOneFind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, population := range []bool{true, false} {
@@ -149,6 +186,36 @@ func TestRegistrationOneByOne(t *testing.T) {
 	}
 }
 
+// A batch asks for whom there is no answer yet, and not for whom another batch asks already.
+func TestBatchAsksOnlyForWhatIsMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, pop := newFakeInstances(12), newNodes(10)
+		d := decorated(t, cloud.Provider{Instances: f}, Options{Population: pop.list})
+		var sizes []int
+		look := func(node string) {
+			mustFind(t, d.Nodes, cloud.InstanceRef{NodeName: node}, MetadataMaxAge)
+			f.set(func() { sizes = append(sizes, len(f.finds[len(f.finds)-1])) })
+		}
+		look("node-0")
+		pop.register("node-10")
+		look("node-10")
+		time.Sleep(MetadataMaxAge)
+		f.set(func() { f.latency = 10 * time.Second })
+		var wg sync.WaitGroup
+		wg.Go(func() { look("node-0") })
+		time.Sleep(time.Second)
+		pop.register("node-11")
+		wg.Go(func() { look("node-11") })
+		time.Sleep(time.Second)
+		f.set(func() { f.latency = 0 })
+		wg.Wait()
+		f.wantCalls(t, 4, 0)
+		if diff := cmp.Diff([]int{10, 1, 1, 1}, sizes); diff != "" || len(f.finds[2]) != 11 {
+			t.Errorf("batches (-want +got):\n%s", diff)
+		}
+	})
+}
+
 // A node's name may come to mean another instance: what was asked by provider ID must not
 // answer a question by name, nor what one ID gave a question for another.
 func TestAnswersBelongToTheirRef(t *testing.T) {
@@ -203,6 +270,7 @@ func TestCallersLeave(t *testing.T) {
 				t.Errorf("the first caller waited %v beyond its deadline", took)
 			}
 		})
+		synctest.Wait()
 		wg.Go(func() { mustFind(t, d.Nodes, ref, time.Minute) })
 		wg.Wait()
 		f.wantCalls(t, 1, 0)

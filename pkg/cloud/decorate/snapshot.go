@@ -33,9 +33,9 @@ func slot(ref cloud.InstanceRef) cloud.InstanceRef {
 	return cloud.InstanceRef{ProviderID: ref.ProviderID}
 }
 
-// answers reports whether e answers ref: it was asked by ref, or it was asked by name and
-// the instance found is the one that ref names by provider ID. What was asked by provider
-// ID never answers a question by name: the node may have been made anew since.
+// answers reports whether e answers ref: it was asked by ref, or the instance found for the
+// node is the one that ref names by provider ID. What was asked by provider ID never
+// answers a question by name: the node may have been made anew since.
 func (e *entry) answers(ref cloud.InstanceRef) bool {
 	if e.arrived.IsZero() {
 		return false
@@ -43,8 +43,8 @@ func (e *entry) answers(ref cloud.InstanceRef) bool {
 	if e.ref == ref {
 		return true
 	}
-	return e.instance != nil && e.ref.NodeName == ref.NodeName && e.ref.ProviderID == "" &&
-		e.instance.ProviderID == ref.ProviderID
+	return e.instance != nil && e.ref.NodeName == ref.NodeName &&
+		ref.ProviderID != "" && e.instance.ProviderID == ref.ProviderID
 }
 
 // state is what the snapshot can say.

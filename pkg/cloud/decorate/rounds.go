@@ -1,0 +1,64 @@
+package decorate
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+// roundMax is the greatest age that Rounds accepts, however long a round takes.
+const roundMax = time.Minute
+
+// Rounds gives the maxAge for a controller that goes through its nodes round after round,
+// with a pause of at least one period between rounds, as the framework's node lifecycle
+// controller does: what was read since the round began is fresh enough for all of it.
+//
+// A constant age (LifecycleMaxAge) does for rounds shorter than the period. But with 500
+// nodes shut down each round asks the API server about each of them and takes 25 s at the
+// default 20 requests a second, which would cost a batch each period all the same.
+type Rounds struct {
+	clock clock.PassiveClock
+	least time.Duration
+
+	mu    sync.Mutex
+	seen  map[cloud.InstanceRef]struct{}
+	began time.Time
+}
+
+// NewRounds makes Rounds for a controller with that period; c may be nil for the real clock.
+func NewRounds(period time.Duration, c clock.PassiveClock) *Rounds {
+	if c == nil {
+		c = clock.RealClock{}
+	}
+	return &Rounds{clock: c, least: LifecycleMaxAge(period), seen: map[cloud.InstanceRef]struct{}{}}
+}
+
+// First returns the maxAge for the question with which the controller turns to a node. The
+// same node a second time begins a new round.
+func (r *Rounds) First(ref cloud.InstanceRef) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, again := r.seen[ref]; again || r.began.IsZero() {
+		clear(r.seen)
+		r.began = r.clock.Now()
+	}
+	r.seen[ref] = struct{}{}
+	return r.age()
+}
+
+// Further returns the maxAge for further questions about a node in the same round.
+func (r *Rounds) Further() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.age()
+}
+
+func (r *Rounds) age() time.Duration {
+	if r.began.IsZero() {
+		return r.least
+	}
+	return max(r.least, min(r.clock.Since(r.began)+r.least, roundMax))
+}
