@@ -74,8 +74,9 @@ func (f *fakeInstances) find(ref cloud.InstanceRef) (*cloud.Instance, error) {
 func (f *fakeInstances) Find(ctx context.Context, refs []cloud.InstanceRef) []cloud.Result[*cloud.Instance] {
 	f.mu.Lock()
 	f.finds = append(f.finds, refs)
+	latency := f.latency
 	f.mu.Unlock()
-	err := sleep(ctx, clock.RealClock{}, f.latency)
+	err := sleep(ctx, clock.RealClock{}, latency)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	results := make([]cloud.Result[*cloud.Instance], len(refs))
@@ -99,8 +100,9 @@ func (f *fakeInstances) Get(ctx context.Context, ref cloud.InstanceRef) (*cloud.
 	f.gets = append(f.gets, ref)
 	f.active++
 	f.peak = max(f.peak, f.active)
+	latency := f.latency
 	f.mu.Unlock()
-	err := sleep(ctx, clock.RealClock{}, f.latency)
+	err := sleep(ctx, clock.RealClock{}, latency)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.active--
