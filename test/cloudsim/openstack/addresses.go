@@ -11,9 +11,9 @@ import (
 // addressPlan divides 127.N.0.0/16.
 type addressPlan struct {
 	net int
-	// tenant is the private subnet, 127.N.0.0/20: gateway .0.1, ports from .0.10 on.
+	// tenant is the private subnet, 127.N.0.0/18: gateway .0.1, ports from .0.10 on.
 	tenant netip.Prefix
-	// floating is the external subnet, 127.N.128.0/20: floating IPs and router gateways.
+	// floating is the external subnet, 127.N.128.0/18: floating IPs and router gateways.
 	floating netip.Prefix
 }
 
@@ -25,8 +25,8 @@ func planFor(n int) addressPlan {
 	b := byte(n)
 	return addressPlan{
 		net:      n,
-		tenant:   netip.PrefixFrom(netip.AddrFrom4([4]byte{127, b, 0, 0}), 20),
-		floating: netip.PrefixFrom(netip.AddrFrom4([4]byte{127, b, 128, 0}), 20),
+		tenant:   netip.PrefixFrom(netip.AddrFrom4([4]byte{127, b, 0, 0}), 18),
+		floating: netip.PrefixFrom(netip.AddrFrom4([4]byte{127, b, 128, 0}), 18),
 	}
 }
 

@@ -1,11 +1,278 @@
 package openstack
 
-type computeState struct{}
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+)
 
-func (s *Sim) seedCompute()                       {}
-func (s *Sim) computeRoutes(*router)              {}
-func (s *Sim) snapshotCompute(*Snapshot)          {}
-func computeMicro() *microRange                   { return nil }
-func computeError(*call, *apiError) (string, any) { return "", nil }
-func (s *Sim) imageRoutes(*router)                {}
-func imageError(*call, *apiError) (string, any)   { return "", nil }
+// computeState is Nova's state.
+type computeState struct {
+	servers []*server          // in order of creation; deleted ones are removed
+	byID    map[string]*server // the same
+	gone    []*server          // deleted, for lists with changes-since
+	flavors []*flavor
+	zones   []string
+	images  []image
+	// built counts servers ever made, for instance names.
+	built int
+}
+
+// server is one instance. Its ports are Neutron's.
+type server struct {
+	id, name, hostname    string
+	projectID, userID     string
+	zone, imageID         string
+	flavor                *flavor
+	metadata              map[string]string
+	description           *string
+	accessIPv4            string
+	accessIPv6            string
+	tags                  []string
+	number                int
+	created, updated      time.Time
+	launched, terminated  time.Time
+	vmState, taskState    string
+	securityGroups        []string
+	transition            int // grows with every change of state, so that outdated delayed ones are dropped
+	adminPass, reservedAs string
+}
+
+type flavor struct {
+	id, name         string
+	vcpus, ram, disk int
+	extraSpecs       map[string]string
+}
+
+type image struct{ id, name string }
+
+func computeMicro() *microRange {
+	return &microRange{
+		name: "compute", legacy: "X-OpenStack-Nova-API-Version", major: 2, min: 1, max: 93,
+		malformed:  malformedVersion,
+		outOfRange: func(v string) *apiError { return versionOutOfRange(v, "2.1", "2.93") },
+	}
+}
+
+func malformedVersion(v string) *apiError {
+	return errorf(http.StatusBadRequest, "", "API Version String %s is of invalid format. Must be of format MajorNum.MinorNum.", v)
+}
+
+func versionOutOfRange(v, low, high string) *apiError {
+	return errorf(http.StatusNotAcceptable, "", "Version %s is not supported by the API. Minimum is %s and maximum is %s.", v, low, high)
+}
+
+func (s *Sim) seedCompute() {
+	s.compute = computeState{
+		byID:   map[string]*server{},
+		zones:  []string{"az1", "az2", "az3"},
+		images: []image{{id: newID(), name: "cirros"}},
+		flavors: []*flavor{
+			{id: newID(), name: "m1.tiny", vcpus: 1, ram: 512, disk: 1},
+			{id: newID(), name: "m1.small", vcpus: 2, ram: 4096, disk: 20},
+			{id: newID(), name: "m1.large", vcpus: 4, ram: 8192, disk: 80},
+		},
+	}
+}
+
+func (s *Sim) computeRoutes(r *router) {
+	r.open("GET /{$}", s.computeVersions)
+	r.open("GET /v2.1", s.computeVersion)
+	r.open("GET /v2.1/{$}", s.computeVersion)
+	r.handle("GET /v2.1/servers", s.listServers)
+	r.handle("GET /v2.1/servers/detail", s.listServers)
+	r.handle("POST /v2.1/servers", s.createServer)
+	r.handle("GET /v2.1/servers/{id}", s.showServer)
+	r.handle("PUT /v2.1/servers/{id}", s.updateServer)
+	r.handle("DELETE /v2.1/servers/{id}", s.deleteServer)
+	r.handle("POST /v2.1/servers/{id}/action", s.serverAction)
+	r.handle("GET /v2.1/servers/{id}/os-interface", s.listInterfaces)
+	r.handle("GET /v2.1/servers/{id}/os-volume_attachments", s.listAttachments)
+	r.handle("GET /v2.1/servers/{id}/ips", s.listIPs)
+	r.handle("GET /v2.1/servers/{id}/metadata", s.showMetadata)
+	r.handle("POST /v2.1/servers/{id}/metadata", s.addMetadata)
+	r.handle("PUT /v2.1/servers/{id}/metadata", s.replaceMetadata)
+	r.handle("GET /v2.1/servers/{id}/metadata/{key}", s.showMetadataItem)
+	r.handle("DELETE /v2.1/servers/{id}/metadata/{key}", s.deleteMetadataItem)
+	r.handle("GET /v2.1/flavors", s.listFlavors)
+	r.handle("GET /v2.1/flavors/detail", s.listFlavors)
+	r.handle("GET /v2.1/flavors/{id}", s.showFlavor)
+	r.handle("GET /v2.1/flavors/{id}/os-extra_specs", s.showExtraSpecs)
+	r.handle("GET /v2.1/os-availability-zone", s.listZones)
+	r.handle("GET /v2.1/os-availability-zone/detail", s.listZonesDetail)
+	r.handle("GET /v2.1/os-keypairs", s.listKeypairs)
+	r.handle("GET /v2.1/limits", s.showComputeLimits)
+}
+
+// faultNames are the names of Nova's and Cinder's error bodies by status.
+var faultNames = map[int]string{
+	400: "badRequest", 401: "unauthorized", 403: "forbidden", 404: "itemNotFound", 405: "badMethod", 409: "conflictingRequest",
+	413: "overLimit", 415: "badMediaType", 429: "overLimit", 501: "notImplemented", 503: "serviceUnavailable",
+}
+
+// computeError is Nova's and Cinder's error body.
+func computeError(c *call, e *apiError) (string, any) {
+	name := faultNames[e.status]
+	if name == "" {
+		name = "computeFault"
+	}
+	contentType := "application/json"
+	if c.svc.name == "compute" {
+		contentType = "application/json; charset=UTF-8"
+	}
+	return contentType, object{name: object{"code": e.status, "message": e.message}}
+}
+
+// badInput is a 400 of Nova or Cinder.
+func badInput(format string, args ...any) *apiError {
+	return errorf(http.StatusBadRequest, "", format, args...)
+}
+
+func (s *Sim) computeVersions(c *call) (*reply, error) {
+	c.version = ""
+	doc := func(id, status, version, low, updated, path string) object {
+		return object{"id": id, "status": status, "version": version, "min_version": low, "updated": updated,
+			"links": []object{{"rel": "self", "href": c.url(path)}}}
+	}
+	return ok(object{"versions": []object{
+		doc("v2.0", "SUPPORTED", "", "", "2011-01-21T11:33:21Z", "/v2/"),
+		doc("v2.1", "CURRENT", "2.93", "2.1", "2013-07-23T11:33:21Z", "/v2.1/"),
+	}})
+}
+
+func (s *Sim) computeVersion(c *call) (*reply, error) {
+	return ok(object{"version": object{
+		"id": "v2.1", "status": "CURRENT", "version": "2.93", "min_version": "2.1", "updated": "2013-07-23T11:33:21Z",
+		"links": []object{{"rel": "self", "href": c.url("/v2.1/")},
+			{"rel": "describedby", "type": "text/html", "href": "http://docs.openstack.org/"}},
+		"media-types": []object{{"base": "application/json", "type": "application/vnd.openstack.compute+json;version=2.1"}},
+	}})
+}
+
+func (s *Sim) flavorBody(c *call, f *flavor, detail bool) object {
+	out := object{"id": f.id, "name": f.name, "links": computeLinks(c, "flavors", f.id)}
+	if c.micro >= 55 {
+		out["description"] = nil
+	}
+	if !detail {
+		return out
+	}
+	maps.Copy(out, object{
+		"ram": f.ram, "disk": f.disk, "swap": "", "OS-FLV-EXT-DATA:ephemeral": 0, "OS-FLV-DISABLED:disabled": false,
+		"vcpus": f.vcpus, "os-flavor-access:is_public": true, "rxtx_factor": 1.0,
+	})
+	if c.micro >= 61 {
+		out["extra_specs"] = nonNil(f.extraSpecs)
+	}
+	if c.micro >= 75 {
+		out["swap"] = 0
+	}
+	return out
+}
+
+// computeLinks are Nova's two links of an object.
+func computeLinks(c *call, kind, id string) []object {
+	return []object{{"rel": "self", "href": c.url("/v2.1/" + kind + "/" + id)}, {"rel": "bookmark", "href": c.url("/" + kind + "/" + id)}}
+}
+
+func nonNil(m map[string]string) map[string]string {
+	if m == nil {
+		return map[string]string{}
+	}
+	return m
+}
+
+func (s *Sim) listFlavors(c *call) (*reply, error) {
+	limit, err := s.limit(c)
+	if err != nil {
+		return nil, err
+	}
+	items, _, found := page(s.compute.flavors, func(f *flavor) string { return f.id }, c.query.Get("marker"), limit)
+	if !found {
+		return nil, badInput("marker [%s] not found", c.query.Get("marker"))
+	}
+	out := []object{}
+	for _, f := range items {
+		out = append(out, s.flavorBody(c, f, c.path == "/flavors/detail"))
+	}
+	body := object{"flavors": out}
+	if len(items) > 0 && len(items) == limit {
+		body["flavors_links"] = nextLink(c, items[len(items)-1].id)
+	}
+	return ok(body)
+}
+
+func (s *Sim) pathFlavor(c *call) (*flavor, error) {
+	id := c.param("id")
+	i := slices.IndexFunc(s.compute.flavors, func(f *flavor) bool { return f.id == id })
+	if i < 0 {
+		return nil, errorf(http.StatusNotFound, "", "Flavor %s could not be found.", id)
+	}
+	return s.compute.flavors[i], nil
+}
+
+func (s *Sim) showFlavor(c *call) (*reply, error) {
+	f, err := s.pathFlavor(c)
+	if err != nil {
+		return nil, err
+	}
+	return ok(object{"flavor": s.flavorBody(c, f, true)})
+}
+
+func (s *Sim) showExtraSpecs(c *call) (*reply, error) {
+	f, err := s.pathFlavor(c)
+	if err != nil {
+		return nil, err
+	}
+	return ok(object{"extra_specs": nonNil(f.extraSpecs)})
+}
+
+func (s *Sim) listZones(*call) (*reply, error) {
+	out := []object{}
+	for _, z := range s.compute.zones {
+		out = append(out, object{"zoneName": z, "zoneState": object{"available": true}, "hosts": nil})
+	}
+	return ok(object{"availabilityZoneInfo": out})
+}
+
+func (s *Sim) listZonesDetail(c *call) (*reply, error) {
+	if !c.tok.admin {
+		return nil, errorf(http.StatusForbidden, "", "Policy doesn't allow os_compute_api:os-availability-zone:detail to be performed.")
+	}
+	out := []object{}
+	for _, z := range s.compute.zones {
+		service := object{"available": true, "active": true, "updated_at": time.Now().UTC().Format(novaTime)}
+		out = append(out, object{"zoneName": z, "zoneState": object{"available": true}, "hosts": object{"compute-" + z: object{"nova-compute": service}}})
+	}
+	return ok(object{"availabilityZoneInfo": out})
+}
+
+func (s *Sim) listKeypairs(*call) (*reply, error) { return ok(object{"keypairs": []object{}}) }
+
+func (s *Sim) showComputeLimits(c *call) (*reply, error) {
+	n, cores, ram := 0, 0, 0
+	for _, v := range s.compute.servers {
+		if v.projectID == c.project() {
+			n, cores, ram = n+1, cores+v.flavor.vcpus, ram+v.flavor.ram
+		}
+	}
+	return ok(object{"limits": object{"rate": []object{}, "absolute": object{
+		"maxTotalInstances": -1, "maxTotalCores": -1, "maxTotalRAMSize": -1, "maxServerMeta": -1,
+		"totalInstancesUsed": n, "totalCoresUsed": cores, "totalRAMUsed": ram,
+	}}})
+}
+
+// limit is the page size that the query asks for, at most Options.MaxLimit.
+func (s *Sim) limit(c *call) (int, error) {
+	text := c.query.Get("limit")
+	if !c.query.Has("limit") || text == "" {
+		return s.opts.MaxLimit, nil
+	}
+	n, err := strconv.ParseUint(text, 10, 31)
+	if err != nil {
+		return 0, badInput("Invalid input for query parameters limit. Value: %s. '%s' does not match '^[0-9]*$'", text, text)
+	}
+	return min(int(n), s.opts.MaxLimit), nil
+}

@@ -156,14 +156,14 @@ func (o *wire) write(w http.ResponseWriter) {
 	if f, is := w.(http.Flusher); is {
 		f.Flush()
 	}
-	panic(http.ErrAbortHandler) // net/http's way to cut an answer short
+	panic(http.ErrAbortHandler) //nolint:forbidigo // net/http's way to cut an answer short
 }
 
 // reset ends the client's connection with a TCP reset.
 func reset(w http.ResponseWriter) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
-		panic(http.ErrAbortHandler)
+		return // the connection is gone already
 	}
 	if t, is := conn.(*tls.Conn); is {
 		conn = t.NetConn()

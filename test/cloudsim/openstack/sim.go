@@ -68,7 +68,7 @@ func Start(opts Options) (*Sim, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, stop := context.WithCancel(context.Background())
+	ctx, stop := context.WithCancel(context.Background()) //nolint:forbidigo // ends at Close, not with a caller
 	s := &Sim{opts: opts, claim: claim, addrs: plan, start: time.Now().UTC(), ctx: ctx, stop: stop}
 	s.obs.done = ctx.Done()
 	ln, err := s.listen()

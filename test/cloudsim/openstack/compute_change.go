@@ -1,0 +1,348 @@
+package openstack
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+)
+
+type serverRequest struct {
+	Server *struct {
+		Name             *string           `json:"name"`
+		FlavorRef        json.RawMessage   `json:"flavorRef"`
+		ImageRef         string            `json:"imageRef"`
+		AvailabilityZone string            `json:"availability_zone"`
+		Metadata         map[string]string `json:"metadata"`
+		Networks         json.RawMessage   `json:"networks"`
+		AccessIPv4       *string           `json:"accessIPv4"`
+		AccessIPv6       *string           `json:"accessIPv6"`
+		Description      *string           `json:"description"`
+		Tags             []string          `json:"tags"`
+		Hostname         string            `json:"hostname"`
+		AdminPass        string            `json:"adminPass"`
+		SecurityGroups   []struct {
+			Name string `json:"name"`
+		} `json:"security_groups"`
+		BlockDevices []json.RawMessage `json:"block_device_mapping_v2"`
+	} `json:"server"`
+}
+
+// nic is one entry of a new server's networks.
+type nic struct {
+	UUID    string `json:"uuid"`
+	Port    string `json:"port"`
+	FixedIP string `json:"fixed_ip"`
+}
+
+// createServer is POST /servers.
+func (s *Sim) createServer(c *call) (*reply, error) {
+	var req serverRequest
+	if json.Unmarshal(c.body, &req) != nil || req.Server == nil {
+		return nil, badInput("Malformed request body")
+	}
+	in := req.Server
+	var flavorRef string
+	switch {
+	case in.Name == nil:
+		return nil, badInput("Invalid input for field/attribute server. 'name' is a required property")
+	case in.FlavorRef == nil:
+		return nil, badInput("Invalid input for field/attribute server. 'flavorRef' is a required property")
+	case json.Unmarshal(in.FlavorRef, &flavorRef) != nil:
+		flavorRef = string(in.FlavorRef) // a number is taken too
+	}
+	if c.micro >= 37 && in.Networks == nil {
+		return nil, badInput("Invalid input for field/attribute server. 'networks' is a required property")
+	}
+	i := slices.IndexFunc(s.compute.flavors, func(f *flavor) bool { return f.id == flavorRef })
+	if i < 0 {
+		return nil, badInput("Flavor %s could not be found.", flavorRef)
+	}
+	if in.ImageRef == "" && len(in.BlockDevices) == 0 {
+		return nil, badInput("Missing imageRef attribute")
+	}
+	if in.ImageRef != "" && !slices.ContainsFunc(s.compute.images, func(m image) bool { return m.id == in.ImageRef }) {
+		return nil, badInput("Can not find requested image")
+	}
+	if in.AvailabilityZone == "" {
+		in.AvailabilityZone = s.compute.zones[0]
+	} else if !slices.Contains(s.compute.zones, in.AvailabilityZone) {
+		return nil, badInput("The requested availability zone is not available")
+	}
+	v := &server{
+		id: newID(), name: *in.Name, hostname: in.Hostname, projectID: c.project(), userID: c.tok.user.id, zone: in.AvailabilityZone,
+		imageID: in.ImageRef, flavor: s.compute.flavors[i], metadata: in.Metadata, description: in.Description, tags: in.Tags,
+		adminPass: in.AdminPass,
+	}
+	for _, g := range in.SecurityGroups {
+		v.securityGroups = append(v.securityGroups, g.Name)
+	}
+	setText(&v.accessIPv4, in.AccessIPv4)
+	setText(&v.accessIPv6, in.AccessIPv6)
+	if err := s.attachPorts(v, in.Networks); err != nil {
+		return nil, err
+	}
+	s.register(v)
+	v.vmState, v.taskState = "building", "scheduling"
+	s.change(v, func() { v.vmState, v.taskState, v.launched = "active", "", time.Now().UTC() })
+	groups := []object{}
+	for _, g := range v.securityGroups {
+		groups = append(groups, object{"name": g})
+	}
+	rep := &reply{status: http.StatusAccepted, body: object{"server": object{
+		"id": v.id, "links": computeLinks(c, "servers", v.id), "OS-DCF:diskConfig": "MANUAL", "security_groups": groups, "adminPass": v.adminPass,
+	}}}
+	return rep.set("Location", c.url("/v2.1/servers/"+v.id)), nil
+}
+
+// setText changes to where the request has a value.
+func setText(to, value *string) {
+	if value != nil {
+		*to = *value
+	}
+}
+
+// register completes a new server and adds it; mu held.
+func (s *Sim) register(v *server) {
+	s.compute.built++
+	v.number = s.compute.built
+	v.created = time.Now().UTC().Truncate(time.Second)
+	v.updated = v.created
+	v.reservedAs = "r-" + newHex()[:8]
+	if v.hostname == "" {
+		v.hostname = v.name
+	}
+	if v.adminPass == "" {
+		v.adminPass = randomText(9)
+	}
+	if v.securityGroups == nil {
+		v.securityGroups = []string{"default"}
+	}
+	v.metadata = maps.Clone(v.metadata)
+	s.compute.servers = append(s.compute.servers, v)
+	s.compute.byID[v.id] = v
+}
+
+// attachPorts makes or takes the ports that a new server's networks ask for.
+func (s *Sim) attachPorts(v *server, raw json.RawMessage) error {
+	var word string
+	if json.Unmarshal(raw, &word) == nil && word == "none" {
+		return nil
+	}
+	nics := []nic{{}}
+	if raw != nil && word == "" {
+		nics = nil
+		if json.Unmarshal(raw, &nics) != nil {
+			return badInput("Invalid input for field/attribute networks.")
+		}
+	}
+	for _, n := range nics {
+		if err := s.attachPort(v, n); err != nil {
+			s.deletePortsOf(v.id)
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Sim) attachPort(v *server, n nic) error {
+	if n.Port != "" {
+		if _, err := s.bindPort(n.Port, v.id, v.zone); err != nil {
+			return refusal(err, "Port id "+n.Port+" could not be found.")
+		}
+		return nil
+	}
+	if n.UUID != "" {
+		if _, known := s.networkName(n.UUID); !known {
+			return badInput("Network %s could not be found.", n.UUID)
+		}
+	}
+	wish := portWish{DeviceID: v.id, NetworkID: n.UUID, Zone: v.zone, ProjectID: v.projectID}
+	if n.FixedIP != "" {
+		if err := wish.FixedIP.UnmarshalText([]byte(n.FixedIP)); err != nil {
+			return badInput("Invalid input for field/attribute fixed_ip. Value: %s.", n.FixedIP)
+		}
+	}
+	if _, err := s.createServerPort(wish); err != nil {
+		return refusal(err, err.Error())
+	}
+	return nil
+}
+
+// refusal is Nova's word for what Neutron refused: a 400 with the message that goes with
+// not found, with conflict its own.
+func refusal(err error, message string) error {
+	var e *apiError
+	if errors.As(err, &e) && e.status != http.StatusNotFound {
+		message = e.message
+	}
+	return badInput("%s", message)
+}
+
+// change lets fn happen to the server after the delay of transient states, unless its state
+// was changed otherwise meanwhile; mu held.
+func (s *Sim) change(v *server, fn func()) {
+	v.transition++
+	n := v.transition
+	s.after(s.opts.StateDelay, func() {
+		if v.transition == n {
+			fn()
+			v.updated = time.Now().UTC().Truncate(time.Second)
+		}
+	})
+}
+
+// setState gives the server a state at once; mu held.
+func (s *Sim) setState(v *server, vmState string) {
+	v.transition++
+	v.vmState, v.taskState = vmState, ""
+	v.updated = time.Now().UTC().Truncate(time.Second)
+}
+
+func (s *Sim) updateServer(c *call) (*reply, error) {
+	v, err := s.pathServer(c)
+	if err != nil {
+		return nil, err
+	}
+	var req serverRequest
+	if json.Unmarshal(c.body, &req) != nil || req.Server == nil {
+		return nil, badInput("Malformed request body")
+	}
+	in := req.Server
+	setText(&v.name, in.Name)
+	setText(&v.accessIPv4, in.AccessIPv4)
+	setText(&v.accessIPv6, in.AccessIPv6)
+	if in.Description != nil {
+		v.description = in.Description
+	}
+	v.updated = time.Now().UTC().Truncate(time.Second)
+	return ok(object{"server": s.serverBody(c, v, false)})
+}
+
+func (s *Sim) deleteServer(c *call) (*reply, error) {
+	v, err := s.pathServer(c)
+	if err != nil {
+		return nil, err
+	}
+	if v.taskState != "deleting" {
+		v.taskState = "deleting"
+		s.change(v, func() { s.remove(v) })
+	}
+	return noContent()
+}
+
+// remove ends a server and its ports; mu held.
+func (s *Sim) remove(v *server) {
+	s.setState(v, "deleted")
+	v.terminated = time.Now().UTC()
+	delete(s.compute.byID, v.id)
+	s.compute.servers = slices.DeleteFunc(s.compute.servers, func(x *server) bool { return x == v })
+	s.compute.gone = append(s.compute.gone, v)
+	s.deletePortsOf(v.id)
+}
+
+// serverTransition is what an action does: from one of the states, over a task, to a state.
+type serverTransition struct {
+	verb string
+	from []string
+	task string
+	to   string
+}
+
+var serverActions = map[string]serverTransition{
+	"os-start": {"start", []string{"stopped"}, "powering-on", "active"},
+	"os-stop":  {"stop", []string{"active", "error"}, "powering-off", "stopped"},
+	"reboot":   {"reboot", []string{"active", "stopped", "paused", "suspended", "error"}, "rebooting", "active"},
+	"pause":    {"pause", []string{"active"}, "pausing", "paused"},
+	"unpause":  {"unpause", []string{"paused"}, "unpausing", "active"},
+	"suspend":  {"suspend", []string{"active"}, "suspending", "suspended"},
+	"resume":   {"resume", []string{"suspended"}, "resuming", "active"},
+}
+
+// serverAction is POST /servers/{id}/action.
+func (s *Sim) serverAction(c *call) (*reply, error) {
+	var req map[string]json.RawMessage
+	if json.Unmarshal(c.body, &req) != nil || len(req) != 1 {
+		return nil, badInput("Malformed request body")
+	}
+	var name string
+	for name = range req {
+	}
+	action, known := serverActions[name]
+	if !known {
+		return nil, badInput("There is no such action: %s", name)
+	}
+	v, err := s.pathServer(c)
+	if err != nil {
+		return nil, err
+	}
+	if v.taskState != "" {
+		return nil, errorf(http.StatusConflict, "", "Cannot '%s' instance %s while it is in task_state %s", action.verb, v.id, v.taskState)
+	}
+	if !slices.Contains(action.from, v.vmState) {
+		return nil, errorf(http.StatusConflict, "", "Cannot '%s' instance %s while it is in vm_state %s", action.verb, v.id, v.vmState)
+	}
+	v.taskState = action.task
+	s.change(v, func() { v.vmState, v.taskState = action.to, "" })
+	return answer(http.StatusAccepted, nil)
+}
+
+func (s *Sim) showMetadata(c *call) (*reply, error) {
+	v, err := s.pathServer(c)
+	if err != nil {
+		return nil, err
+	}
+	return ok(object{"metadata": nonNil(v.metadata)})
+}
+
+func (s *Sim) addMetadata(c *call) (*reply, error)     { return s.writeMetadata(c, true) }
+func (s *Sim) replaceMetadata(c *call) (*reply, error) { return s.writeMetadata(c, false) }
+
+func (s *Sim) writeMetadata(c *call, keep bool) (*reply, error) {
+	v, err := s.pathServer(c)
+	if err != nil {
+		return nil, err
+	}
+	var req struct {
+		Metadata map[string]string `json:"metadata"`
+	}
+	if json.Unmarshal(c.body, &req) != nil || req.Metadata == nil {
+		return nil, badInput("Malformed request body")
+	}
+	if !keep || v.metadata == nil {
+		v.metadata = map[string]string{}
+	}
+	maps.Copy(v.metadata, req.Metadata)
+	return ok(object{"metadata": v.metadata})
+}
+
+// metadataItem returns the server whose metadata has the path's key.
+func (s *Sim) metadataItem(c *call) (*server, error) {
+	v, err := s.pathServer(c)
+	if err != nil {
+		return nil, err
+	}
+	if _, has := v.metadata[c.param("key")]; !has {
+		return nil, errorf(http.StatusNotFound, "", "Metadata item was not found")
+	}
+	return v, nil
+}
+
+func (s *Sim) showMetadataItem(c *call) (*reply, error) {
+	v, err := s.metadataItem(c)
+	if err != nil {
+		return nil, err
+	}
+	return ok(object{"meta": object{c.param("key"): v.metadata[c.param("key")]}})
+}
+
+func (s *Sim) deleteMetadataItem(c *call) (*reply, error) {
+	v, err := s.metadataItem(c)
+	if err != nil {
+		return nil, err
+	}
+	delete(v.metadata, c.param("key"))
+	return noContent()
+}

@@ -1,0 +1,240 @@
+package openstack
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/netip"
+	"time"
+)
+
+const (
+	novaTime   = "2006-01-02T15:04:05.000000"
+	secondTime = "2006-01-02T15:04:05Z"
+)
+
+var powerStates = map[string]int{"building": 0, "active": 1, "paused": 3, "stopped": 4, "suspended": 4, "shelved_offloaded": 4, "error": 0}
+
+// status is what Nova makes of the instance's state and task.
+func (v *server) status() string {
+	switch v.vmState {
+	case "building":
+		return "BUILD"
+	case "active":
+		switch v.taskState {
+		case "rebooting":
+			return "REBOOT"
+		case "rebooting_hard":
+			return "HARD_REBOOT"
+		}
+		return "ACTIVE"
+	case "stopped":
+		return "SHUTOFF"
+	case "paused":
+		return "PAUSED"
+	case "suspended":
+		return "SUSPENDED"
+	case "shelved_offloaded":
+		return "SHELVED_OFFLOADED"
+	case "deleted":
+		return "DELETED"
+	}
+	return "ERROR"
+}
+
+// pathServer is the server of the path, if the caller may see it.
+func (s *Sim) pathServer(c *call) (*server, error) {
+	id := c.param("id")
+	v := s.compute.byID[id]
+	if v == nil || !c.sees(v.projectID) {
+		return nil, errorf(http.StatusNotFound, "", "Instance %s could not be found.", id)
+	}
+	return v, nil
+}
+
+func (s *Sim) showServer(c *call) (*reply, error) {
+	v, err := s.pathServer(c)
+	if err != nil {
+		return nil, err
+	}
+	return ok(object{"server": s.serverBody(c, v, false)})
+}
+
+// serverBody is a server as lists with details (list) and single reads show it.
+func (s *Sim) serverBody(c *call, v *server, list bool) object {
+	out := object{
+		"id": v.id, "name": v.name, "status": v.status(), "tenant_id": v.projectID, "user_id": v.userID,
+		"metadata": nonNil(v.metadata), "hostId": v.hostID(), "image": "", "flavor": s.serverFlavor(c, v.flavor),
+		"created": v.created.Format(secondTime), "updated": v.updated.Format(secondTime), "addresses": s.addresses(v, true),
+		"accessIPv4": v.accessIPv4, "accessIPv6": v.accessIPv6, "links": computeLinks(c, "servers", v.id),
+		"OS-DCF:diskConfig": "MANUAL", "OS-EXT-AZ:availability_zone": v.zone, "config_drive": "", "key_name": nil,
+		"OS-SRV-USG:launched_at": timeOrNil(v.launched), "OS-SRV-USG:terminated_at": timeOrNil(v.terminated),
+		"OS-EXT-STS:task_state": textOrNil(v.taskState), "OS-EXT-STS:vm_state": v.vmState, "OS-EXT-STS:power_state": powerStates[v.vmState],
+		"os-extended-volumes:volumes_attached": []object{},
+	}
+	if v.imageID != "" {
+		out["image"] = object{"id": v.imageID, "links": []object{{"rel": "bookmark", "href": c.url("/images/" + v.imageID)}}}
+	}
+	if v.vmState != "building" {
+		var groups []object
+		for _, g := range v.securityGroups {
+			groups = append(groups, object{"name": g})
+		}
+		out["security_groups"] = groups
+	}
+	switch v.status() {
+	case "BUILD", "ACTIVE", "REBOOT", "HARD_REBOOT":
+		out["progress"] = 0
+	case "ERROR":
+		out["fault"] = object{"code": http.StatusInternalServerError, "created": v.updated.Format(secondTime), "message": "Build of instance " + v.id + " aborted"}
+	}
+	s.addVersioned(c, v, list, out)
+	return out
+}
+
+// addVersioned adds what newer microversions and administrators get.
+func (s *Sim) addVersioned(c *call, v *server, list bool, out object) {
+	if c.micro >= 9 {
+		out["locked"] = false
+	}
+	if c.micro >= 19 {
+		out["description"] = v.description
+	}
+	if c.micro >= 26 {
+		tags := v.tags
+		if tags == nil {
+			tags = []string{}
+		}
+		out["tags"] = tags
+	}
+	if c.micro >= 63 {
+		out["trusted_image_certificates"] = nil
+	}
+	if c.micro >= 71 && !list {
+		out["server_groups"] = []string{}
+	}
+	if c.micro >= 73 {
+		out["locked_reason"] = nil
+	}
+	if c.micro >= 90 {
+		out["OS-EXT-SRV-ATTR:hostname"] = v.hostname
+	}
+	if !c.tok.admin {
+		return
+	}
+	host := any("compute-" + v.zone)
+	if v.vmState == "building" {
+		host = nil
+	}
+	out["OS-EXT-SRV-ATTR:host"], out["OS-EXT-SRV-ATTR:hypervisor_hostname"] = host, host
+	out["OS-EXT-SRV-ATTR:instance_name"] = fmt.Sprintf("instance-%08x", v.number)
+	if c.micro >= 3 {
+		maps.Copy(out, object{
+			"OS-EXT-SRV-ATTR:reservation_id": v.reservedAs, "OS-EXT-SRV-ATTR:launch_index": 0, "OS-EXT-SRV-ATTR:hostname": v.hostname,
+			"OS-EXT-SRV-ATTR:kernel_id": "", "OS-EXT-SRV-ATTR:ramdisk_id": "", "OS-EXT-SRV-ATTR:root_device_name": "/dev/sda",
+			"OS-EXT-SRV-ATTR:user_data": nil,
+		})
+	}
+	if c.micro >= 16 {
+		out["host_status"] = "UP"
+	}
+}
+
+// hostID is the hash of project and host that Nova shows.
+func (v *server) hostID() string {
+	if v.vmState == "building" || v.vmState == "shelved_offloaded" {
+		return ""
+	}
+	sum := sha256.Sum224([]byte(v.projectID + "compute-" + v.zone))
+	return hex.EncodeToString(sum[:])
+}
+
+func timeOrNil(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t.Format(novaTime)
+}
+
+func textOrNil(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+// serverFlavor is the flavor inside a server: from 2.47 on its values without its id.
+func (s *Sim) serverFlavor(c *call, f *flavor) object {
+	if c.micro < 47 {
+		return object{"id": f.id, "links": []object{{"rel": "bookmark", "href": c.url("/flavors/" + f.id)}}}
+	}
+	return object{"vcpus": f.vcpus, "ram": f.ram, "disk": f.disk, "ephemeral": 0, "swap": 0, "original_name": f.name, "extra_specs": nonNil(f.extraSpecs)}
+}
+
+// addresses are the server's by network, from its ports; none while it is being built.
+func (s *Sim) addresses(v *server, extended bool) map[string][]object {
+	out := map[string][]object{}
+	if v.vmState == "building" || v.vmState == "deleted" {
+		return out
+	}
+	add := func(p portView, ip netip.Addr, kind string) {
+		version := 4
+		if ip.Is6() {
+			version = 6
+		}
+		a := object{"version": version, "addr": ip.String()}
+		if extended {
+			a["OS-EXT-IPS:type"], a["OS-EXT-IPS-MAC:mac_addr"] = kind, p.MAC
+		}
+		out[p.NetworkName] = append(out[p.NetworkName], a)
+	}
+	for _, p := range s.portsOf(v.id) {
+		for _, f := range p.FixedIPs {
+			add(p, f.IP, "fixed")
+		}
+		for _, ip := range p.FloatingIPs {
+			add(p, ip, "floating")
+		}
+	}
+	return out
+}
+
+func (s *Sim) listIPs(c *call) (*reply, error) {
+	v, err := s.pathServer(c)
+	if err != nil {
+		return nil, err
+	}
+	return ok(object{"addresses": s.addresses(v, false)})
+}
+
+func (s *Sim) listInterfaces(c *call) (*reply, error) {
+	v, err := s.pathServer(c)
+	if err != nil {
+		return nil, err
+	}
+	out := []object{}
+	if v.vmState == "building" {
+		return ok(object{"interfaceAttachments": out})
+	}
+	for _, p := range s.portsOf(v.id) {
+		ips := []object{}
+		for _, f := range p.FixedIPs {
+			ips = append(ips, object{"subnet_id": f.SubnetID, "ip_address": f.IP.String()})
+		}
+		a := object{"net_id": p.NetworkID, "port_id": p.ID, "mac_addr": p.MAC, "port_state": p.Status, "fixed_ips": ips}
+		if c.micro >= 70 {
+			a["tag"] = nil
+		}
+		out = append(out, a)
+	}
+	return ok(object{"interfaceAttachments": out})
+}
+
+func (s *Sim) listAttachments(c *call) (*reply, error) {
+	if _, err := s.pathServer(c); err != nil {
+		return nil, err
+	}
+	return ok(object{"volumeAttachments": []object{}})
+}

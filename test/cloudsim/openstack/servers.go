@@ -1,0 +1,182 @@
+package openstack
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Server is a server as tests see it.
+type Server struct {
+	ID, Name, Zone, Flavor string
+	// Status is Nova's: ACTIVE, SHUTOFF, …
+	Status string
+	// Addresses are the fixed addresses of its ports, FloatingIPs those associated with them.
+	Addresses, FloatingIPs []netip.Addr
+	// PortIDs are the ports in order of creation.
+	PortIDs []string
+	// Metadata is a copy.
+	Metadata map[string]string
+}
+
+// Seed says which servers SeedServers makes.
+type Seed struct {
+	// Count is how many; their names are NamePrefix and a number from 0 on.
+	Count      int
+	NamePrefix string
+	// Zones are used in turn, az1 when empty; unknown ones come into being.
+	Zones []string
+	// Flavor is a flavor's name, m1.small when empty; an unknown one comes into being.
+	Flavor string
+	// Metadata is every server's.
+	Metadata map[string]string
+}
+
+// SeedServers makes ACTIVE servers of the project k8s, each with a port and an address on the
+// private network. It returns fewer than asked for only when the network has no more addresses.
+func (s *Sim) SeedServers(seed Seed) []Server {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(seed.Zones) == 0 {
+		seed.Zones = s.compute.zones[:1]
+	}
+	for _, z := range seed.Zones {
+		if !slices.Contains(s.compute.zones, z) {
+			s.compute.zones = append(s.compute.zones, z)
+		}
+	}
+	f := s.flavorNamed(seed.Flavor)
+	u := s.identity.users[0]
+	out := make([]Server, 0, seed.Count)
+	for i := range seed.Count {
+		v := &server{
+			id: newID(), name: seed.NamePrefix + strconv.Itoa(i), projectID: u.defaultProject, userID: u.id, zone: seed.Zones[i%len(seed.Zones)],
+			imageID: s.compute.images[0].id, flavor: f, metadata: seed.Metadata,
+		}
+		if _, err := s.createServerPort(portWish{DeviceID: v.id, Zone: v.zone, ProjectID: v.projectID}); err != nil {
+			return out
+		}
+		s.register(v)
+		v.vmState, v.launched = "active", v.created
+		out = append(out, s.serverView(v))
+	}
+	return out
+}
+
+// flavorNamed returns the flavor, making it when there is none; mu held.
+func (s *Sim) flavorNamed(name string) *flavor {
+	if name == "" {
+		name = "m1.small"
+	}
+	i := slices.IndexFunc(s.compute.flavors, func(f *flavor) bool { return f.name == name })
+	if i >= 0 {
+		return s.compute.flavors[i]
+	}
+	f := &flavor{id: newID(), name: name, vcpus: 2, ram: 4096, disk: 20}
+	s.compute.flavors = append(s.compute.flavors, f)
+	return f
+}
+
+func (s *Sim) serverView(v *server) Server {
+	out := Server{ID: v.id, Name: v.name, Zone: v.zone, Flavor: v.flavor.name, Status: v.status(), Metadata: maps.Clone(v.metadata)}
+	for _, p := range s.portsOf(v.id) {
+		out.PortIDs = append(out.PortIDs, p.ID)
+		out.FloatingIPs = append(out.FloatingIPs, p.FloatingIPs...)
+		for _, f := range p.FixedIPs {
+			out.Addresses = append(out.Addresses, f.IP)
+		}
+	}
+	return out
+}
+
+// Server returns the server with the id; false when there is none.
+func (s *Sim) Server(id string) (Server, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := s.compute.byID[id]
+	if v == nil {
+		return Server{}, false
+	}
+	return s.serverView(v), true
+}
+
+// Servers returns all servers in order of creation.
+func (s *Sim) Servers() []Server {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]Server, len(s.compute.servers))
+	for i, v := range s.compute.servers {
+		out[i] = s.serverView(v)
+	}
+	return out
+}
+
+// StopServer shuts a server down (SHUTOFF) at once; false when there is none.
+func (s *Sim) StopServer(id string) bool { return s.SetServerStatus(id, "SHUTOFF") }
+
+// StartServer makes a server ACTIVE at once; false when there is none.
+func (s *Sim) StartServer(id string) bool { return s.SetServerStatus(id, "ACTIVE") }
+
+// SetServerStatus gives a server a status at once: ACTIVE, SHUTOFF, PAUSED, SUSPENDED,
+// SHELVED_OFFLOADED, BUILD or ERROR. False when there is no such server or status.
+func (s *Sim) SetServerStatus(id, status string) bool {
+	vmState, known := map[string]string{
+		"ACTIVE": "active", "SHUTOFF": "stopped", "PAUSED": "paused", "SUSPENDED": "suspended",
+		"SHELVED_OFFLOADED": "shelved_offloaded", "BUILD": "building", "ERROR": "error",
+	}[strings.ToUpper(status)]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := s.compute.byID[id]
+	if v == nil || !known {
+		return false
+	}
+	s.setState(v, vmState)
+	return true
+}
+
+// SetServerMetadata sets one metadata key of a server; false when there is no such server.
+func (s *Sim) SetServerMetadata(id, key, value string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := s.compute.byID[id]
+	if v == nil {
+		return false
+	}
+	if v.metadata == nil {
+		v.metadata = map[string]string{}
+	}
+	v.metadata[key] = value
+	return true
+}
+
+// SetServerAccessIPs sets accessIPv4 and accessIPv6; false when there is no such server.
+func (s *Sim) SetServerAccessIPs(id, v4, v6 string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := s.compute.byID[id]
+	if v == nil {
+		return false
+	}
+	v.accessIPv4, v.accessIPv6 = v4, v6
+	return true
+}
+
+// DeleteServer removes a server and its ports at once; false when there is none.
+func (s *Sim) DeleteServer(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := s.compute.byID[id]
+	if v == nil {
+		return false
+	}
+	s.remove(v)
+	return true
+}
+
+func (s *Sim) snapshotCompute(out *Snapshot) {
+	for _, v := range s.compute.servers {
+		out.Servers = append(out.Servers, Item{ID: v.id, Name: v.name, Info: v.status()})
+	}
+}
