@@ -1,0 +1,170 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+	admissionv1 "k8s.io/api/admission/v1"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/isthmus-cloud/isthmus/webhooks/server"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const path = "/webhooks/test"
+
+// running is a server with one webhook at path.
+type running struct {
+	*server.Server
+	url     string
+	certDir string
+	metrics *prometheus.Registry
+	// stop asks the server to end; done gives what Start returned.
+	stop context.CancelFunc
+	done chan error
+}
+
+// start starts a server for h on a free port of loopback.
+func start(t *testing.T, h admission.HandlerFunc, change ...func(*server.Options)) *running {
+	t.Helper()
+	r := &running{certDir: t.TempDir(), metrics: prometheus.NewRegistry(), done: make(chan error, 1)}
+	o := server.NewOptions()
+	o.CertDir, o.Metrics, o.Listener = r.certDir, r.metrics, listen(t)
+	r.url = "https://" + o.Listener.Addr().String()
+	for _, c := range change {
+		c(o)
+	}
+	var err error
+	if r.Server, err = server.New(*o); err != nil {
+		t.Fatal(err)
+	}
+	r.Register(path, h)
+	ctx, cancel := context.WithCancel(context.Background())
+	r.stop = cancel
+	go func() {
+		r.done <- r.Start(ctx)
+		close(r.done)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-r.done; err != nil {
+			t.Errorf("server ended with %v", err)
+		}
+	})
+	eventually(t, func() error {
+		if r.Addr() == nil {
+			return fmt.Errorf("not listening")
+		}
+		return nil
+	})
+	return r
+}
+
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// eventually waits until check is content.
+func eventually(t *testing.T, check func() error) {
+	t.Helper()
+	deadline := time.After(20 * time.Second)
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		select {
+		case <-deadline:
+			t.Fatal(err)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// client returns a client that trusts the server's CA only. It is closed with the test.
+func (r *running) client(t *testing.T, change ...func(*http.Transport)) *http.Client {
+	t.Helper()
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(r.CABundle()) {
+		t.Fatal("the CA bundle has no certificate")
+	}
+	tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: "isthmus-webhook.kube-system.svc"}, ForceAttemptHTTP2: true}
+	for _, c := range change {
+		c(tr)
+	}
+	t.Cleanup(tr.CloseIdleConnections)
+	return &http.Client{Transport: tr, Timeout: 30 * time.Second}
+}
+
+// post sends a body as the API server does and returns the review that comes back.
+func (r *running) post(t *testing.T, c *http.Client, query string, body []byte) (*admissionv1.AdmissionReview, int) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+path+query, bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	return do(t, c, req)
+}
+
+func do(t *testing.T, c *http.Client, req *http.Request) (*admissionv1.AdmissionReview, int) {
+	t.Helper()
+	resp, err := c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := resp.Body.Close(); err != nil {
+		t.Fatal(err)
+	}
+	review := &admissionv1.AdmissionReview{}
+	if err := json.Unmarshal(data, review); err != nil || review.Response == nil {
+		t.Fatalf("answer %q is no AdmissionReview with a response: %v", data, err)
+	}
+	return review, resp.StatusCode
+}
+
+// get returns a plain answer.
+func get(t *testing.T, c *http.Client, url string) (string, int) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := resp.Body.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return string(data), resp.StatusCode
+}
+
+const goodReview = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u1","operation":"CREATE","name":"pv"}}`
+
+func allow(context.Context, admission.Request) admission.Response { return admission.Allowed("") }

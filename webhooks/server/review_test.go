@@ -1,0 +1,137 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/isthmus-cloud/isthmus/webhooks/server"
+)
+
+// TestBadRequests: whatever comes, an AdmissionReview with a message and a code goes back.
+func TestBadRequests(t *testing.T) {
+	r := start(t, func(_ context.Context, req admission.Request) admission.Response {
+		t.Errorf("the webhook was asked about request %q", req.UID)
+		return admission.Allowed("")
+	}, func(o *server.Options) { o.MaxBodyBytes = 4096 })
+	const head = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"`
+	tests := map[string]struct {
+		method, contentType, body string
+		uid, version              string
+		code                      int32
+		message                   string
+	}{
+		"GET":             {method: http.MethodGet, code: 405, message: "POST an AdmissionReview"},
+		"no body":         {code: 400, message: "the body is empty"},
+		"malformed JSON":  {body: head + `,`, code: 400, message: "not an AdmissionReview"},
+		"not an object":   {body: `[1,2]`, code: 400, message: "not an AdmissionReview"},
+		"wrong types":     {body: head + `,"request":{"uid":7}}`, code: 400, message: "not an AdmissionReview"},
+		"content type":    {contentType: "application/yaml", body: goodReview, code: 400, message: `content type "application/yaml" is not served`},
+		"no content type": {contentType: "-", body: goodReview, code: 400, message: `content type "" is not served`},
+		"oversized":       {body: head + `,"x":"` + strings.Repeat("x", 5000) + `"}`, code: 413, message: "larger than the limit of 4096 bytes"},
+		"no request":      {body: head + `}`, code: 400, message: "has no request"},
+		"null request":    {body: head + `,"request":null}`, code: 400, message: "has no request"},
+		"no uid":          {body: head + `,"request":{}}`, code: 400, message: "has no uid"},
+		"wrong kind":      {body: `{"apiVersion":"admission.k8s.io/v1","kind":"Pod","request":{"uid":"u2"}}`, uid: "u2", code: 400, message: `kind "Pod" instead of admission.k8s.io/v1, AdmissionReview`},
+		"no kind":         {body: `{}`, code: 400, message: `kind ""`},
+		"wrong version":   {body: `{"apiVersion":"admission.k8s.io/v2","kind":"AdmissionReview","request":{"uid":"u3"}}`, uid: "u3", code: 400, message: `apiVersion "admission.k8s.io/v2"`},
+		"v1beta1": {
+			body: `{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview","request":{"uid":"u4"}}`, uid: "u4",
+			version: "admission.k8s.io/v1beta1", code: 400, message: "set admissionReviewVersions: [v1]",
+		},
+	}
+	c := r.client(t)
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			method := tt.method
+			if method == "" {
+				method = http.MethodPost
+			}
+			req, err := http.NewRequestWithContext(t.Context(), method, r.url+path, bytes.NewReader([]byte(tt.body)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch tt.contentType {
+			case "":
+				req.Header.Set("Content-Type", "application/json")
+			case "-":
+			default:
+				req.Header.Set("Content-Type", tt.contentType)
+			}
+			review, status := do(t, c, req)
+			resp := review.Response
+			version := tt.version
+			if version == "" {
+				version = "admission.k8s.io/v1"
+			}
+			if status != http.StatusOK || review.APIVersion != version || review.Kind != "AdmissionReview" {
+				t.Errorf("HTTP %d, %s %s; want 200, %s AdmissionReview", status, review.APIVersion, review.Kind, version)
+			}
+			if resp.Allowed || string(resp.UID) != tt.uid || resp.Result.Code != tt.code || resp.Result.Reason == "" {
+				t.Errorf("allowed %v, uid %q, code %d, reason %q; want a refusal with uid %q, code %d", resp.Allowed, resp.UID, resp.Result.Code, resp.Result.Reason, tt.uid, tt.code)
+			}
+			if !strings.Contains(resp.Result.Message, tt.message) || strings.Contains(resp.Result.Message, "\n") {
+				t.Errorf("message %q does not say %q in one line", resp.Result.Message, tt.message)
+			}
+		})
+	}
+}
+
+// TestOversizedWithoutLength: a body that does not tell its length is not read on and on.
+func TestOversizedWithoutLength(t *testing.T) {
+	r := start(t, allow, func(o *server.Options) { o.MaxBodyBytes = 4096 })
+	body := struct{ *bytes.Reader }{bytes.NewReader(bytes.Repeat([]byte("x"), 100_000))}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+path, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if req.ContentLength > 0 {
+		t.Fatal("the request tells its length: this test would check nothing")
+	}
+	review, _ := do(t, r.client(t), req)
+	if review.Response.Result.Code != http.StatusRequestEntityTooLarge {
+		t.Errorf("code %d, want %d", review.Response.Result.Code, http.StatusRequestEntityTooLarge)
+	}
+}
+
+func TestUnknownPath(t *testing.T) {
+	r := start(t, allow)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+"/mutate", strings.NewReader(goodReview))
+	if err != nil {
+		t.Fatal(err)
+	}
+	review, status := do(t, r.client(t), req)
+	if status != http.StatusNotFound || !strings.Contains(review.Response.Result.Message, "served are "+path) {
+		t.Errorf("HTTP %d with %q; want 404 and what is served", status, review.Response.Result.Message)
+	}
+}
+
+// FuzzAdmissionReview: no body brings the server down or gets an answer without a message.
+func FuzzAdmissionReview(f *testing.F) {
+	f.Add([]byte(goodReview))
+	f.Add([]byte(`{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview","request":{"uid":"u"}}`))
+	f.Add([]byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","object":{"kind":"PersistentVolume"},"oldObject":null}}`))
+	f.Add([]byte(`{"request":`))
+	f.Add([]byte{0xff, 0xfe})
+	f.Fuzz(func(t *testing.T, body []byte) {
+		asked := false
+		review := server.Answer(t, "application/json", body, admission.HandlerFunc(func(context.Context, admission.Request) admission.Response {
+			asked = true
+			return admission.Allowed("")
+		}))
+		resp := review.Response
+		if resp.Allowed != asked {
+			t.Errorf("allowed %v, but the webhook was asked: %v", resp.Allowed, asked)
+		}
+		if !resp.Allowed && (resp.Result.Message == "" || resp.Result.Code < 400) {
+			t.Errorf("refused with code %d and message %q", resp.Result.Code, resp.Result.Message)
+		}
+		if asked && resp.UID == "" {
+			t.Error("answered a request without its uid")
+		}
+	})
+}
