@@ -26,7 +26,7 @@ func ParseProviderID(id string) (uuid, region string, err error) {
 		rest = after
 	}
 	region, uuid, ok := strings.Cut(rest, "/")
-	if !ok || !isUUID(uuid) {
+	if !ok || !isUUID(uuid) || strings.Contains(region, ":") {
 		return "", "", cloud.Errorf(cloud.KindInvalid, "provider ID %.200q is not openstack:///<uuid> or openstack://<region>/<uuid>", id)
 	}
 	return strings.ToLower(uuid), region, nil

@@ -1,0 +1,165 @@
+package openstack
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+func internal(a string) corev1.NodeAddress {
+	return corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: a}
+}
+func external(a string) corev1.NodeAddress {
+	return corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: a}
+}
+func hostName(a string) corev1.NodeAddress {
+	return corev1.NodeAddress{Type: corev1.NodeHostName, Address: a}
+}
+
+func fixed(a string) serverAddress    { return serverAddress{Addr: a, Type: "fixed"} }
+func floating(a string) serverAddress { return serverAddress{Addr: a, Type: "floating"} }
+
+func portOf(status string, ips ...string) port {
+	p := port{Status: status}
+	for _, ip := range ips {
+		p.FixedIPs = append(p.FixedIPs, fixedIP{IPAddress: ip})
+	}
+	return p
+}
+
+func TestNodeAddresses(t *testing.T) {
+	type networks = map[string][]serverAddress
+	tests := []struct {
+		name     string
+		server   server
+		ports    []port
+		subports []subport
+		cfg      NetworkingConfig
+		want     []corev1.NodeAddress
+	}{
+		{name: "none"},
+		{
+			name:   "one port, listed by Nova as well",
+			server: server{Addresses: networks{"net": {fixed("10.0.0.5")}}},
+			ports:  []port{portOf("ACTIVE", "10.0.0.5")},
+			want:   []corev1.NodeAddress{internal("10.0.0.5")},
+		},
+		{
+			name:   "ports come first, in their order; what Nova adds follows by network name",
+			server: server{Addresses: networks{"b": {fixed("10.2.0.9"), fixed("10.2.0.5")}, "a": {fixed("10.1.0.9"), fixed("10.1.0.5")}}},
+			ports:  []port{portOf("ACTIVE", "10.2.0.5"), portOf("ACTIVE", "10.1.0.5")},
+			want:   []corev1.NodeAddress{internal("10.2.0.5"), internal("10.1.0.5"), internal("10.1.0.9"), internal("10.2.0.9")},
+		},
+		{
+			name:   "a port that is down does not count, but Nova's address does",
+			server: server{Addresses: networks{"a": {fixed("10.1.0.5")}, "b": {fixed("10.2.0.5")}}},
+			ports:  []port{portOf("DOWN", "10.1.0.5"), portOf("ACTIVE", "10.2.0.5")},
+			want:   []corev1.NodeAddress{internal("10.2.0.5"), internal("10.1.0.5")},
+		},
+		{
+			name: "access addresses, host name and floating IP",
+			server: server{AccessIPv4: "192.0.2.1", AccessIPv6: "2001:db8::1", Metadata: map[string]string{"hostname": "n1.example.org"},
+				Addresses: networks{"net": {fixed("10.0.0.5"), floating("203.0.113.7")}}},
+			ports: []port{portOf("ACTIVE", "10.0.0.5")},
+			want:  []corev1.NodeAddress{internal("10.0.0.5"), external("192.0.2.1"), external("2001:db8::1"), hostName("n1.example.org"), external("203.0.113.7")},
+		},
+		{
+			name:   "the floating IP that is the access address comes once",
+			server: server{AccessIPv4: "203.0.113.7", Addresses: networks{"net": {floating("203.0.113.7")}}},
+			want:   []corev1.NodeAddress{external("203.0.113.7")},
+		},
+		{
+			name:   "dual stack",
+			server: server{Addresses: networks{"net": {fixed("10.0.0.5"), fixed("fd00::5")}}},
+			ports:  []port{portOf("ACTIVE", "fd00::5", "10.0.0.5")},
+			want:   []corev1.NodeAddress{internal("fd00::5"), internal("10.0.0.5")},
+		},
+		{
+			name:     "IPv6 disabled",
+			server:   server{AccessIPv6: "2001:db8::1", Addresses: networks{"net": {fixed("10.0.0.5"), fixed("fd00::5"), floating("2001:db8::2")}}},
+			ports:    []port{portOf("ACTIVE", "fd00::5", "10.0.0.5")},
+			subports: []subport{{network: "vlan", addresses: []string{"fd01::5"}}},
+			cfg:      NetworkingConfig{IPv6SupportDisabled: true},
+			want:     []corev1.NodeAddress{internal("10.0.0.5")},
+		},
+		{
+			name:   "public network: its port's address is external only",
+			server: server{Addresses: networks{"ext": {fixed("192.0.2.5")}, "net": {fixed("10.0.0.5")}}},
+			ports:  []port{portOf("ACTIVE", "192.0.2.5"), portOf("ACTIVE", "10.0.0.5")},
+			cfg:    NetworkingConfig{PublicNetworkName: []string{"ext", "ext2"}},
+			want:   []corev1.NodeAddress{internal("10.0.0.5"), external("192.0.2.5")},
+		},
+		{
+			name:   "internal networks: others are left out, floating IPs and public networks stay",
+			server: server{Addresses: networks{"net": {fixed("10.0.0.5"), floating("203.0.113.7")}, "storage": {fixed("10.9.0.5")}, "ext": {fixed("192.0.2.5")}}},
+			ports:  []port{portOf("ACTIVE", "10.9.0.5"), portOf("ACTIVE", "10.0.0.5"), portOf("ACTIVE", "192.0.2.5")},
+			cfg:    NetworkingConfig{InternalNetworkName: []string{"net"}, PublicNetworkName: []string{"ext"}},
+			want:   []corev1.NodeAddress{internal("10.0.0.5"), external("192.0.2.5"), external("203.0.113.7")},
+		},
+		{
+			name:     "trunk subports join their networks",
+			server:   server{Addresses: networks{"net": {fixed("10.0.0.5")}, "zz": {fixed("10.8.0.5")}}},
+			ports:    []port{portOf("ACTIVE", "10.0.0.5")},
+			subports: []subport{{network: "vlan", addresses: []string{"10.7.0.5"}}, {network: "net", addresses: []string{"10.0.0.6"}}},
+			want:     []corev1.NodeAddress{internal("10.0.0.5"), internal("10.0.0.6"), internal("10.7.0.5"), internal("10.8.0.5")},
+		},
+		{
+			name:   "sort order: by prefix, ascending inside, the rest behind as it was",
+			server: server{AccessIPv4: "192.0.2.1", Metadata: map[string]string{"hostname": "n"}, Addresses: networks{"net": {floating("203.0.113.7")}}},
+			ports:  []port{portOf("ACTIVE", "10.0.0.9", "10.0.0.10", "10.0.0.2", "172.16.0.1", "fd00::9", "fd00::1")},
+			cfg:    NetworkingConfig{sortOrder: []netip.Prefix{netip.MustParsePrefix("fd00::/8"), netip.MustParsePrefix("10.0.0.0/8")}},
+			want: []corev1.NodeAddress{internal("fd00::1"), internal("fd00::9"), internal("10.0.0.2"), internal("10.0.0.9"), internal("10.0.0.10"),
+				internal("172.16.0.1"), external("192.0.2.1"), hostName("n"), external("203.0.113.7")},
+		},
+		{
+			name:   "what is no address is left out",
+			server: server{AccessIPv4: "x", Addresses: networks{"net": {fixed(""), fixed("10.0.0.256")}}},
+			ports:  []port{portOf("ACTIVE", "nonsense")},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, nodeAddresses(&tt.server, tt.ports, tt.subports, &tt.cfg)); diff != "" {
+				t.Errorf("addresses (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestNodeAddressesDoesNotChangeItsInput(t *testing.T) {
+	list := make([]serverAddress, 1, 4)
+	list[0] = fixed("10.0.0.5")
+	s := server{Addresses: map[string][]serverAddress{"net": list}}
+	nodeAddresses(&s, nil, []subport{{network: "net", addresses: []string{"10.0.0.6"}}}, &NetworkingConfig{})
+	if len(s.Addresses["net"]) != 1 || list[:2][1].Addr != "" {
+		t.Errorf("the server was changed: %v", list[:2])
+	}
+}
+
+func TestLabelValue(t *testing.T) {
+	tests := map[string]string{
+		"": "", "az1": "az1", "nova": "nova", "zone 1": "zone-1", "rack/№ 7": "rack-7", "-x_": "x", "a.b_c-D": "a.b_c-D", "///": "",
+		"x123456789012345678901234567890123456789012345678901234567890.._/z": "x123456789012345678901234567890123456789012345678901234567890",
+	}
+	for in, want := range tests {
+		got := labelValue(in)
+		if got != want {
+			t.Errorf("labelValue(%q) = %q, want %q", in, got, want)
+		}
+		if errs := validation.IsValidLabelValue(got); len(errs) > 0 {
+			t.Errorf("labelValue(%q) = %q: %v", in, got, errs)
+		}
+	}
+}
+
+func FuzzLabelValue(f *testing.F) {
+	f.Add("zone 1")
+	f.Fuzz(func(t *testing.T, s string) {
+		if errs := validation.IsValidLabelValue(labelValue(s)); len(errs) > 0 {
+			t.Errorf("%q: %v", s, errs)
+		}
+	})
+}

@@ -1,0 +1,182 @@
+package openstack
+
+import (
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
+	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/openstack"
+)
+
+const (
+	idA = "aaaaaaaa-0000-4000-8000-000000000001"
+	idB = "bbbbbbbb-0000-4000-8000-000000000002"
+)
+
+func diffConfig(want, got any) string {
+	return cmp.Diff(want, got, cmp.AllowUnexported(NetworkingConfig{}), cmpopts.EquateComparable(netip.Prefix{}),
+		cmp.Comparer(func(a, b cloudauth.Secret) bool { return a.Equal(b) }))
+}
+
+func TestParseConfigDefaults(t *testing.T) {
+	for _, text := range []string{"", "[LoadBalancer]\n[Networking]\n"} {
+		got, warnings, err := ParseConfig("cloud.conf", []byte(text))
+		if err != nil || len(warnings) > 0 {
+			t.Fatalf("%v, %v", warnings, err)
+		}
+		want := &Config{
+			LoadBalancer: LoadBalancerConfig{
+				Enabled: true, Provider: "amphora", Method: "ROUND_ROBIN", CascadeDelete: true,
+				MonitorDelay: Duration(5 * time.Second), MonitorTimeout: Duration(3 * time.Second),
+				MonitorMaxRetries: 1, MonitorMaxRetriesDown: 3,
+				IngressHostnameSuffix: "nip.io", MaxSharedLB: 2, ContainerStore: "barbican",
+			},
+			Metadata: MetadataConfig{SearchOrder: "configDrive,metadataService"},
+		}
+		if diff := diffConfig(want, got); diff != "" {
+			t.Errorf("defaults (-want +got):\n%s", diff)
+		}
+	}
+}
+
+func TestParseConfigEveryKey(t *testing.T) {
+	data, err := os.ReadFile("testdata/every-key.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, warnings, err := ParseConfig("cloud.conf", data)
+	if err != nil || len(warnings) > 0 {
+		t.Fatalf("%q, %v", warnings, err)
+	}
+	want := &Config{
+		LoadBalancer: LoadBalancerConfig{
+			Provider: "octavia", Method: "LEAST_CONNECTIONS", Internal: true, NodeSelector: "role=edge,zone in (a,b)",
+			FlavorID: idA, AvailabilityZone: "lb-az", SubnetID: idA, MemberSubnetID: idB, NetworkID: idA, FloatingNetworkID: idB,
+			FloatingSubnet: "!~^public-.*$", FloatingSubnetID: idA, FloatingSubnetTags: "a,b", CreateMonitor: true,
+			MonitorDelay: Duration(time.Minute), MonitorTimeout: Duration(30 * time.Second), MonitorMaxRetries: 2, MonitorMaxRetriesDown: 10,
+			ManageSecurityGroups: true, EnableIngressHostname: true, IngressHostnameSuffix: "lb.example.org", MaxSharedLB: 5,
+			ContainerStore: "external", SerialAPICalls: true, DefaultTLSContainerRef: "https://barbican/v1/containers/" + idA,
+		},
+		LoadBalancerClass: map[string]*LoadBalancerClassConfig{
+			"Internet": {FloatingNetworkID: idA, FloatingSubnetID: idB, FloatingSubnet: "public*", FloatingSubnetTags: "x", NetworkID: idA, SubnetID: idB, MemberSubnetID: idA},
+			"dmz":      {SubnetID: idB},
+		},
+		Route:    RouteConfig{RouterID: idA},
+		Metadata: MetadataConfig{SearchOrder: "metadataService", RequestTimeout: Duration(2 * time.Second)},
+		Networking: NetworkingConfig{
+			IPv6SupportDisabled: true, PublicNetworkName: []string{"ext-1", "ext-2"}, InternalNetworkName: []string{"net-1", "net-2"},
+			AddressSortOrder: "10.1.0.0/16, 2001:db8::/32",
+			sortOrder:        []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("2001:db8::/32")},
+		},
+		BlockStorage: BlockStorageConfig{IgnoreVolumeAZ: true},
+		Registry:     got.Registry, // belongs to the credential provider
+	}
+	if diff := diffConfig(want.LoadBalancer, got.LoadBalancer); diff != "" {
+		t.Errorf("[LoadBalancer] (-want +got):\n%s", diff)
+	}
+	got.Global = auth.Config{} // tested where it is defined
+	if diff := diffConfig(want, got); diff != "" {
+		t.Errorf("config (-want +got):\n%s", diff)
+	}
+}
+
+func TestParseConfigOVNMethod(t *testing.T) {
+	got, warnings, err := ParseConfig("c", []byte("[LoadBalancer]\nlb-provider = ovn\n"))
+	if err != nil || len(warnings) > 0 || got.LoadBalancer.Method != "SOURCE_IP_PORT" {
+		t.Errorf("provider ovn alone: %+v, %v, %v", got, warnings, err)
+	}
+	_, warnings, err = ParseConfig("c", []byte("[LoadBalancer]\nlb-provider = ovn\nlb-method = ROUND_ROBIN\n"))
+	if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "[LoadBalancer] lb-method: provider ovn refuses ROUND_ROBIN") {
+		t.Errorf("provider ovn with ROUND_ROBIN: %v, %v", warnings, err)
+	}
+}
+
+// Every mistake is reported at once, with file, section and key.
+func TestParseConfigErrors(t *testing.T) {
+	data := `[LoadBalancer]
+lb-provider = ""
+lb-method = FASTEST
+node-selector = a in b
+subnet-id = my-subnet
+floating-subnet = ~(
+monitor-delay = 5
+monitor-timeout = 1500ms
+monitor-max-retries = 0
+monitor-max-retries-down = many
+max-shared-lb = 0
+ingress-hostname-suffix = nip_io
+container-store = vault
+create-monitor = maybe
+[LoadBalancerClass "x"]
+network-id = net
+floating-subnet = [
+[Route]
+router-id = r
+[Metadata]
+search-order = configDrive, disk
+request-timeout = -1s
+[Networking]
+address-sort-order = 10.0.0.0/8, 10.0.0.0/40
+`
+	cfg, _, err := ParseConfig("cloud.conf", []byte(data))
+	if cfg != nil || err == nil {
+		t.Fatalf("got %+v, %v; want an error", cfg, err)
+	}
+	for _, want := range []string{
+		"[LoadBalancer] lb-provider", "[LoadBalancer] lb-method", "[LoadBalancer] node-selector", "[LoadBalancer] subnet-id",
+		"[LoadBalancer] floating-subnet", "[LoadBalancer] monitor-delay", "[LoadBalancer] monitor-timeout", "[LoadBalancer] monitor-max-retries:",
+		"[LoadBalancer] monitor-max-retries-down", "[LoadBalancer] max-shared-lb", "[LoadBalancer] ingress-hostname-suffix",
+		"[LoadBalancer] container-store", "[LoadBalancer] create-monitor", `[LoadBalancerClass "x"] network-id`,
+		`[LoadBalancerClass "x"] floating-subnet`, "[Route] router-id", "[Metadata] search-order", "[Metadata] request-timeout",
+		"[Networking] address-sort-order",
+	} {
+		n := 0
+		for line := range strings.Lines(err.Error()) {
+			if strings.Contains(line, want) {
+				n++
+				if !strings.HasPrefix(line, "cloud.conf: ") {
+					t.Errorf("does not start with the file: %s", line)
+				}
+			}
+		}
+		if n != 1 {
+			t.Errorf("%d errors about %s, want 1", n, want)
+		}
+	}
+	if t.Failed() {
+		t.Log(err)
+	}
+}
+
+func TestParseConfigWarnings(t *testing.T) {
+	_, warnings, err := ParseConfig("cloud.conf", []byte("[LoadBalancer]\nsubnet-ids = x\nmonitor-timeout = 9s\n[Loadbalancers]\na = b\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"subnet-id", "monitor-timeout", "LoadBalancer"} {
+		if !strings.Contains(strings.Join(warnings, "\n"), want) {
+			t.Errorf("no warning mentions %s: %q", want, warnings)
+		}
+	}
+}
+
+func FuzzParseConfig(f *testing.F) {
+	data, err := os.ReadFile("testdata/every-key.conf")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	f.Add([]byte("[LoadBalancerClass \"\"]\nsubnet-id=x"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		cfg, _, err := ParseConfig("cloud.conf", data)
+		if (cfg == nil) == (err == nil) {
+			t.Errorf("config %v with error %v", cfg, err)
+		}
+	})
+}

@@ -1,0 +1,172 @@
+package openstack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+const missingID = "00000000-0000-4000-8000-00000000dead"
+
+// The bodies are what OpenStack Zed answers to gophercloud (Accept: application/json).
+func TestWrapErrorKind(t *testing.T) {
+	const (
+		nova   = "http://c:8774/v2.1"
+		neut   = "http://c:9696/v2.0"
+		oct    = "http://c:9876/v2.0/lbaas"
+		cinder = "http://c:8776/v3/f14e6f9701d94ae59167bba213ad5b75"
+		barb   = "http://c:9311/v1"
+	)
+	html404 := "<html>\n <head>\n  <title>404 Not Found</title>\n </head>\n <body>\n  <h1>404 Not Found</h1>\n  The resource could not be found.<br /><br />\n </body>\n</html>"
+	unknownPath := `{"message": "The resource could not be found.<br /><br />\n\n\n", "code": "404 Not Found", "title": "Not Found"}`
+	tests := []struct {
+		name   string
+		method string // GET when empty
+		url    string
+		status int
+		body   string
+		want   cloud.Kind
+	}{
+		{"nova server", "", nova + "/servers/" + missingID, 404, `{"itemNotFound": {"code": 404, "message": "Instance ` + missingID + ` could not be found."}}`, cloud.KindNotFound},
+		{"nova server deleted twice", "DELETE", nova + "/servers/" + missingID, 404, `{"itemNotFound": {"code": 404, "message": "Instance ` + missingID + ` could not be found."}}`, cloud.KindNotFound},
+		{"nova other object", "", nova + "/servers/" + missingID, 404, `{"itemNotFound": {"code": 404, "message": "Flavor 17 could not be found."}}`, cloud.KindUnknown},
+		{"nova unknown path", "", nova + "/servers/" + missingID + "/nosuch", 404, unknownPath, cloud.KindUnknown},
+		{"proxy page", "", nova + "/servers/" + missingID, 404, html404, cloud.KindUnknown},
+		{"proxy page that echoes the URL", "", nova + "/servers/" + missingID, 404, "<html>/v2.1/servers/" + missingID + " not found</html>", cloud.KindUnknown},
+		{"empty 404", "", nova + "/servers/" + missingID, 404, "", cloud.KindUnknown},
+		{"wrong version path", "", "http://c:8774/v9/servers/" + missingID, 300, `{"choices": [{"id": "v2.0"}]}`, cloud.KindUnknown},
+		{"neutron port", "", neut + "/ports/" + missingID, 404, `{"NeutronError": {"type": "PortNotFound", "message": "Port ` + missingID + ` could not be found.", "detail": ""}}`, cloud.KindNotFound},
+		{"neutron group", "", neut + "/security-groups/" + missingID, 404, `{"NeutronError": {"type": "SecurityGroupNotFound", "message": "Security group ` + missingID + ` does not exist", "detail": ""}}`, cloud.KindNotFound},
+		{"neutron unknown path", "", neut + "/nosuch/" + missingID, 404, `{"NeutronError": {"type": "HTTPNotFound", "message": "The resource could not be found.", "detail": ""}}`, cloud.KindUnknown},
+		{"neutron wrong version", "", "http://c:9696/v9/ports/" + missingID, 404, `{"code": 404, "title": "Not Found", "description": null}`, cloud.KindUnknown},
+		{"neutron tag", "DELETE", neut + "/routers/" + missingID + "/tags/nosuch", 404, `{"NeutronError": {"type": "TagNotFound", "message": "Tag nosuch could not be found.", "detail": ""}}`, cloud.KindNotFound},
+		{"neutron create refers to nothing", "POST", neut + "/ports", 404, `{"NeutronError": {"type": "NetworkNotFound", "message": "Network ` + missingID + ` could not be found.", "detail": ""}}`, cloud.KindInvalid},
+		{"neutron stale revision", "PUT", neut + "/ports/" + missingID, 412, `{"NeutronError": {"type": "RevisionNumberConstraintFailed", "message": "Constrained to 1, but current revision is 3", "detail": ""}}`, cloud.KindConflict},
+		{"neutron bad routes", "PUT", neut + "/routers/" + missingID + "/add_extraroutes", 400, `{"NeutronError": {"type": "InvalidRoutes", "message": "Invalid format for routes: [], the nexthop is not connected with router", "detail": ""}}`, cloud.KindInvalid},
+		{"octavia", "", oct + "/loadbalancers/" + missingID, 404, `{"faultcode": "Client", "faultstring": "Load Balancer ` + missingID + ` not found.", "debuginfo": null}`, cloud.KindNotFound},
+		{"octavia member of a missing pool", "", oct + "/pools/" + missingID + "/members/" + missingID, 404, `{"code": 404, "title": "Bad Request", "description": "Pool ` + missingID + ` not found."}`, cloud.KindNotFound},
+		{"octavia unknown path", "", oct + "/nosuch/" + missingID, 404, `{"code": 404, "title": "Not Found", "description": ""}`, cloud.KindUnknown},
+		{"octavia immutable", "PUT", oct + "/loadbalancers/" + missingID, 409, `{"faultcode": "Client", "faultstring": "Load Balancer ` + missingID + ` is immutable and cannot be updated.", "debuginfo": null}`, cloud.KindConflict},
+		{"octavia bad subnet", "POST", oct + "/loadbalancers", 400, `{"faultcode": "Client", "faultstring": "Subnet ` + missingID + ` not found.", "debuginfo": null}`, cloud.KindInvalid},
+		{"octavia provider refuses", "POST", oct + "/pools", 501, `{"faultcode": "Server", "faultstring": "Provider 'ovn' does not support a requested option", "debuginfo": null}`, cloud.KindUnsupported},
+		{"cinder", "", cinder + "/volumes/" + missingID, 404, `{"itemNotFound": {"code": 404, "message": "Volume ` + missingID + ` could not be found."}}`, cloud.KindNotFound},
+		{"cinder unknown path", "", cinder + "/nosuch/" + missingID, 404, unknownPath, cloud.KindUnknown},
+		{"cinder of another project", "", "http://c:8776/v3/0/volumes/" + missingID, 400, `{"badRequest": {"code": 400, "message": "Malformed request url"}}`, cloud.KindInvalid},
+		{"barbican secret", "", barb + "/secrets/" + missingID, 404, `{"code": 404, "title": "Not Found", "description": "Secret not found."}`, cloud.KindNotFound},
+		{"barbican container", "", barb + "/containers/" + missingID, 404, `{"code": 404, "title": "Not Found", "description": "Secrets container not found."}`, cloud.KindNotFound},
+		{"barbican unknown path", "", barb + "/nosuch", 404, `{"code": 404, "title": "Not Found", "description": ""}`, cloud.KindUnknown},
+		{"no token", "", nova + "/servers/" + missingID, 401, `{"error": {"code": 401, "title": "Unauthorized", "message": "The request you have made requires authentication."}}`, cloud.KindDenied},
+		{"policy", "", nova + "/os-hypervisors", 403, `{"forbidden": {"code": 403, "message": "Policy doesn't allow os_compute_api:os-hypervisors:list to be performed."}}`, cloud.KindDenied},
+		{"microversion", "", nova + "/servers/" + missingID, 406, `{"computeFault": {"code": 406, "message": "Version 2.999 is not supported by the API. Minimum is 2.1 and maximum is 2.93."}}`, cloud.KindUnsupported},
+		{"rate limit", "", nova + "/servers/detail", 429, `{"overLimit": {"code": 429}}`, cloud.KindThrottled},
+		{"old nova's rate limit", "", nova + "/servers/detail", 413, `{"overLimit": {"code": 413}}`, cloud.KindThrottled},
+		{"server error", "", nova + "/servers/detail", 500, "", cloud.KindUnknown},
+		{"gateway", "", nova + "/servers/" + missingID, 502, html404, cloud.KindUnknown},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			method := tt.method
+			if method == "" {
+				method = http.MethodGet
+			}
+			sdk := gophercloud.ErrUnexpectedResponseCode{Method: method, URL: tt.url, Actual: tt.status, Body: []byte(tt.body)}
+			for form, err := range map[string]error{
+				"value": sdk, "wrapped": fmt.Errorf("x: %w", sdk),
+				"after re-authentication": &gophercloud.ErrErrorAfterReauthentication{ErrOriginal: sdk},
+			} {
+				if got := cloud.KindOf(wrapError("op", err)); got != tt.want {
+					t.Errorf("%s: kind %v, want %v", form, got, tt.want)
+				}
+			}
+		})
+	}
+}
+
+func TestWrapErrorText(t *testing.T) {
+	err := wrapError("get server x", gophercloud.ErrUnexpectedResponseCode{
+		Method: "GET", URL: "https://c:8774/v2.1/servers/x?name=hidden", Actual: 400,
+		Body: []byte(`{"badRequest": {"message": "no` + "\\n" + `token gAAAAABf0123_-x= and password=hunter2 ` + strings.Repeat("long ", 5000) + `"}}`),
+	})
+	got := err.Error()
+	if len(got) > 500 {
+		t.Errorf("error has %d bytes, more than a few hundred: %s", len(got), got)
+	}
+	for _, bad := range []string{"gAAAA", "hunter2", "hidden", "\n"} {
+		if strings.Contains(got, bad) {
+			t.Errorf("error contains %q: %s", bad, got)
+		}
+	}
+	for _, good := range []string{"get server x: 400 Bad Request: no token [redacted]", "(GET https://c:8774/v2.1/servers/x)"} {
+		if !strings.Contains(got, good) {
+			t.Errorf("error lacks %q: %s", good, got)
+		}
+	}
+}
+
+func TestWrapErrorKeepsCauses(t *testing.T) {
+	if wrapError("op", nil) != nil {
+		t.Error("nil became an error")
+	}
+	for _, cause := range []error{context.Canceled, context.DeadlineExceeded} {
+		err := wrapError("list servers", &url.Error{Op: "Get", URL: "http://c/v2.1/servers/detail?name=x", Err: cause})
+		if !errors.Is(err, cause) || cloud.KindOf(err) != cloud.KindUnknown {
+			t.Errorf("%v: %v of kind %v", cause, err, cloud.KindOf(err))
+		}
+		if want := "list servers: GET http://c/v2.1/servers/detail: " + cause.Error(); err.Error() != want {
+			t.Errorf("got %q, want %q", err, want)
+		}
+	}
+	inner := &cloud.Error{Kind: cloud.KindThrottled, RetryAfter: time.Second, Err: errors.New("x")}
+	if err := wrapError("op", inner); cloud.KindOf(err) != cloud.KindThrottled || cloud.RetryAfter(err) != time.Second {
+		t.Errorf("kind or wait was lost: %#v", err)
+	}
+	joined := errors.Join(cloud.Errorf(cloud.KindNotFound, "a"), errors.New("b"))
+	if err := wrapError("op", joined); cloud.IsNotFound(err) {
+		t.Error("one NotFound among other errors became NotFound")
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	now := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+	tests := []struct {
+		header string
+		want   time.Duration
+	}{
+		{"", 0}, {"2", 2 * time.Second}, {" 3 ", 3 * time.Second}, {"0.5", 500 * time.Millisecond}, {"0", 0}, {"-1", 0},
+		{"NaN", 0}, {"soon", 0}, {"1e300", time.Hour}, {"99999999999", time.Hour},
+		{"Sat, 21 Nov 2026 09:00:30 GMT", 30 * time.Second}, {"Sat, 21 Nov 2026 08:00:00 GMT", 0}, {"Sun, 21 Nov 2027 08:00:00 GMT", time.Hour},
+	}
+	for _, tt := range tests {
+		if got := retryAfter(http.Header{"Retry-After": {tt.header}}, now); got != tt.want {
+			t.Errorf("Retry-After %q: %v, want %v", tt.header, got, tt.want)
+		}
+	}
+	if got := retryAfter(nil, now); got != 0 {
+		t.Errorf("no headers: %v", got)
+	}
+}
+
+// No body whatsoever may panic, and none may be NotFound without naming the object.
+func FuzzAnswerError(f *testing.F) {
+	for _, s := range []string{"", "{}", "null", "[]", `"x"`, `{"itemNotFound":{}}`, `{"itemNotFound":"x"}`, `{"NeutronError":"text"}`, `{"NeutronError":{"message":1}}`, "<html>", `{"title":"x","description":"y"}`} {
+		f.Add(404, []byte(s))
+	}
+	f.Fuzz(func(t *testing.T, status int, body []byte) {
+		err := wrapError("op", gophercloud.ErrUnexpectedResponseCode{Method: "GET", URL: "http://c/servers/" + missingID, Actual: status, Body: body})
+		if cloud.IsNotFound(err) && !strings.Contains(strings.ToLower(string(body)), "dead") && !strings.Contains(string(body), `\u`) {
+			t.Errorf("NotFound from %q", body)
+		}
+		if len(err.Error()) > 700 {
+			t.Errorf("error of %d bytes", len(err.Error()))
+		}
+	})
+}
