@@ -1,0 +1,126 @@
+package ccm
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/record"
+	cloudprovider "k8s.io/cloud-provider"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
+)
+
+// adapter lets the framework's controllers work with a decorated cloud. One lives as long
+// as the controllers of one term of leadership; after calls.end no call reaches the cloud.
+type adapter struct {
+	provider *decorate.Provider
+	cluster  cloud.Cluster
+	nodes    corelisters.NodeLister
+	calls    *calls
+
+	instances     *instances
+	loadBalancers *loadBalancers
+	routes        *routes
+}
+
+// adapterConfig is what an adapter needs.
+type adapterConfig struct {
+	provider      *decorate.Provider
+	cluster       cloud.Cluster
+	nodes         corelisters.NodeLister
+	services      kubernetes.Interface
+	recorder      record.EventRecorder
+	monitorPeriod time.Duration
+}
+
+// newAdapter returns an adapter whose calls to the cloud end with ctx.
+func newAdapter(ctx context.Context, c adapterConfig) *adapter {
+	a := &adapter{provider: c.provider, cluster: c.cluster, nodes: c.nodes, calls: newCalls(ctx)}
+	a.instances = newInstances(a, c.monitorPeriod)
+	if c.provider.LoadBalancers != nil {
+		a.loadBalancers = newLoadBalancers(a, c.services, c.recorder)
+	}
+	if c.provider.Routes != nil {
+		a.routes = &routes{adapter: a}
+	}
+	return a
+}
+
+var _ cloudprovider.Interface = (*adapter)(nil)
+
+// Initialize implements cloudprovider.Interface. There is nothing to do: the provider's
+// background work runs on every replica, leader or not.
+func (*adapter) Initialize(cloudprovider.ControllerClientBuilder, <-chan struct{}) {}
+
+// LoadBalancer implements cloudprovider.Interface.
+func (a *adapter) LoadBalancer() (cloudprovider.LoadBalancer, bool) {
+	return a.loadBalancers, a.loadBalancers != nil
+}
+
+// InstancesV2 implements cloudprovider.Interface.
+func (a *adapter) InstancesV2() (cloudprovider.InstancesV2, bool) { return a.instances, true }
+
+// Routes implements cloudprovider.Interface.
+func (a *adapter) Routes() (cloudprovider.Routes, bool) { return a.routes, a.routes != nil }
+
+// Instances implements cloudprovider.Interface: InstancesV2 takes its place.
+func (*adapter) Instances() (cloudprovider.Instances, bool) { return nil, false }
+
+// Zones implements cloudprovider.Interface: InstancesV2 takes its place.
+func (*adapter) Zones() (cloudprovider.Zones, bool) { return nil, false }
+
+// Clusters implements cloudprovider.Interface.
+func (*adapter) Clusters() (cloudprovider.Clusters, bool) { return nil, false }
+
+// ProviderName implements cloudprovider.Interface.
+func (a *adapter) ProviderName() string { return a.provider.Name }
+
+// HasClusterID implements cloudprovider.Interface: the UID of kube-system.
+func (*adapter) HasClusterID() bool { return true }
+
+// errTermEnded is what calls get after the controllers' end.
+var errTermEnded = errors.New("this replica no longer leads")
+
+// calls are the calls of the framework's controllers that have not returned. The framework
+// ends its controllers without waiting for their workers, and makes some calls with a
+// context of its own; calls sees to it that none outlives the lease.
+type calls struct {
+	ctx context.Context // ends the calls; held because the framework passes its own
+
+	mu    sync.Mutex
+	ended bool
+	open  sync.WaitGroup
+}
+
+func newCalls(ctx context.Context) *calls { return &calls{ctx: ctx} }
+
+// begin returns ctx, ending also with the term, and what to call at the end.
+func (c *calls) begin(ctx context.Context) (context.Context, func(), error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended || c.ctx.Err() != nil {
+		return nil, nil, errTermEnded
+	}
+	c.open.Add(1)
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(c.ctx, func() { cancel(errTermEnded) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+		c.open.Done()
+	}, nil
+}
+
+// end refuses further calls and returns when those under way have returned. The context of
+// newCalls must have ended.
+func (c *calls) end() {
+	c.mu.Lock()
+	c.ended = true
+	c.mu.Unlock()
+	c.open.Wait()
+}

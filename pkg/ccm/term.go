@@ -1,0 +1,235 @@
+package ccm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	v1core "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/record"
+	cloudnode "k8s.io/cloud-provider/controllers/node"
+	"k8s.io/cloud-provider/controllers/nodelifecycle"
+	"k8s.io/cloud-provider/controllers/route"
+	"k8s.io/cloud-provider/controllers/service"
+	"k8s.io/cloud-provider/names"
+	controllersmetrics "k8s.io/component-base/metrics/prometheus/controllers"
+	"k8s.io/klog/v2"
+
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
+)
+
+// term is one term of leadership: the controllers, and under leader migration the campaign
+// for the second lease. It ends only when no call to the cloud is under way any more, so
+// that the next leader never acts at the same time.
+type term struct {
+	opts        *Options
+	config      *rest.Config
+	client      kubernetes.Interface
+	informers   informers.SharedInformerFactory
+	provider    *decorate.Provider
+	cluster     cloud.Cluster
+	controllers []string
+	migration   migration
+	// secondLock is the leader migration's; nil without one.
+	secondLock *watchedLock
+	metrics    *controllersmetrics.ControllerManagerMetrics
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (*term) NeedLeaderElection() bool { return true }
+
+// Start implements manager.Runnable.
+func (t *term) Start(ctx context.Context) error {
+	logger := klog.FromContext(ctx)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+	broadcaster.StartRecordingToSink(&v1core.EventSinkImpl{Interface: t.client.CoreV1().Events("")})
+	defer broadcaster.Shutdown()
+
+	core := t.informers.Core().V1()
+	if !cache.WaitForCacheSync(ctx.Done(), core.Nodes().Informer().HasSynced, core.Services().Informer().HasSynced) {
+		return nil
+	}
+	a := newAdapter(ctx, adapterConfig{
+		provider: t.provider, cluster: t.cluster, nodes: core.Nodes().Lister(), services: t.client,
+		recorder:      broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "service-controller"}),
+		monitorPeriod: t.opts.Component.NodeLifecycleController.NodeMonitorPeriod.Duration,
+	})
+	defer a.calls.end()
+	defer cancel() // before end waits for the calls
+	if t.secondLock == nil {
+		return t.run(ctx, a, t.controllers)
+	}
+	logger.Info("Leader migration is on", "lease", t.migration.lease,
+		"migrated", t.migration.under(true, t.controllers), "notMigrated", t.migration.under(false, t.controllers))
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	failed := make(chan error, 2)
+	wg.Go(func() { failed <- t.campaign(ctx, a) })
+	wg.Go(func() { failed <- t.run(ctx, a, t.migration.under(false, t.controllers)) })
+	return <-failed
+}
+
+// campaign runs the migrated controllers while it holds the second lease, and returns an
+// error when it loses that.
+func (t *term) campaign(ctx context.Context, a *adapter) error {
+	config := t.opts.electorConfig(t.secondLock, t.migration.lease)
+	// The lease is given up after the controllers' end, not at the same time.
+	leaseCtx, release := context.WithCancel(context.WithoutCancel(ctx))
+	defer release()
+	runCtx, stop := context.WithCancel(ctx)
+	defer stop()
+	started, ended := make(chan struct{}), make(chan error, 1)
+	lost := make(chan struct{})
+	config.Callbacks = leaderelection.LeaderCallbacks{
+		OnStartedLeading: func(context.Context) {
+			close(started)
+			err := t.run(runCtx, a, t.migration.under(true, t.controllers))
+			stop()
+			a.calls.open.Wait()
+			ended <- err
+		},
+		OnStoppedLeading: func() {},
+	}
+	elector, err := leaderelection.NewLeaderElector(config)
+	if err != nil {
+		return fmt.Errorf("lease of the leader migration: %w", err)
+	}
+	go func() {
+		defer close(lost)
+		elector.Run(leaseCtx)
+	}()
+	select {
+	case <-runCtx.Done():
+	case <-lost:
+		return errors.New("the lease of the leader migration was lost")
+	}
+	select {
+	case <-started:
+		err = <-ended
+	default:
+	}
+	release()
+	<-lost
+	return err
+}
+
+// run runs controllers until ctx ends.
+func (t *term) run(ctx context.Context, a *adapter, controllers []string) error {
+	logger := klog.FromContext(ctx)
+	var starts []func()
+	for _, name := range controllers {
+		start, err := t.controller(ctx, name, a)
+		if err != nil {
+			return fmt.Errorf("controller %s: %w", name, err)
+		}
+		if start == nil {
+			continue
+		}
+		starts = append(starts, func() {
+			logger.Info("Starting controller", "controller", name)
+			start()
+			logger.Info("Controller has ended", "controller", name)
+		})
+	}
+	var wg sync.WaitGroup
+	for _, start := range starts {
+		wg.Go(start)
+	}
+	<-ctx.Done()
+	wg.Wait()
+	return nil
+}
+
+// controller makes one of the framework's controllers and returns what runs it, nil when
+// the cloud or the configuration leaves it nothing to do.
+func (t *term) controller(ctx context.Context, name string, a *adapter) (func(), error) {
+	c := &t.opts.Component
+	core := t.informers.Core().V1()
+	client, err := kubernetes.NewForConfig(named(t.config, name))
+	if err != nil {
+		return nil, err
+	}
+	switch name {
+	case names.CloudNodeController:
+		updates := c.NodeController.ConcurrentNodeStatusUpdates
+		if updates == 0 {
+			updates = c.NodeController.ConcurrentNodeSyncs
+		}
+		n, err := cloudnode.NewCloudNodeController(core.Nodes(), client, a, c.NodeStatusUpdateFrequency.Duration,
+			c.NodeController.ConcurrentNodeSyncs, updates)
+		if err != nil {
+			return nil, err
+		}
+		return func() { n.RunWithContext(ctx, t.metrics) }, nil
+	case names.CloudNodeLifecycleController:
+		n, err := nodelifecycle.NewCloudNodeLifecycleController(core.Nodes(), client, a,
+			c.NodeLifecycleController.NodeMonitorPeriod.Duration, int(c.NodeLifecycleController.ConcurrentNodeLifecycleSyncs))
+		if err != nil {
+			return nil, err
+		}
+		return func() { n.Run(ctx, t.metrics) }, nil
+	case names.ServiceLBController:
+		if t.provider.LoadBalancers == nil {
+			klog.FromContext(ctx).Info("The cloud's configuration has no load balancers: Services of type LoadBalancer are left alone", "controller", name)
+			return nil, nil
+		}
+		s, err := service.New(a, client, core.Services(), core.Nodes(), t.cluster.Name, utilfeature.DefaultFeatureGate)
+		if err != nil {
+			return nil, err
+		}
+		return func() { s.Run(ctx, int(c.ServiceController.ConcurrentServiceSyncs), t.metrics) }, nil
+	case names.NodeRouteController:
+		return t.routeController(ctx, name, a, client)
+	}
+	return nil, errors.New("there is no such controller")
+}
+
+func (t *term) routeController(ctx context.Context, name string, a *adapter, client kubernetes.Interface) (func(), error) {
+	if !t.opts.routesWanted(t.provider.Routes != nil) {
+		klog.FromContext(ctx).Info("Routes are turned off, by --configure-cloud-routes or by the cloud's configuration", "controller", name)
+		return nil, nil
+	}
+	var cidrs []*net.IPNet
+	for _, p := range t.cluster.PodCIDRs {
+		bits := 8 * len(p.Addr().AsSlice())
+		cidrs = append(cidrs, &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), bits)})
+	}
+	r, err := route.New(a.routes, client, t.informers.Core().V1().Nodes(), t.cluster.Name, cidrs)
+	if err != nil {
+		return nil, err
+	}
+	return func() { r.Run(ctx, t.opts.Component.KubeCloudShared.RouteReconciliationPeriod.Duration, t.metrics) }, nil
+}
+
+// routesWanted reports whether the route controller has something to do.
+func (o *Options) routesWanted(able bool) bool {
+	return able && o.Component.KubeCloudShared.ConfigureCloudRoutes &&
+		slices.Contains(o.enabledControllers(), names.NodeRouteController)
+}
+
+// enabledControllers returns the controllers that --controllers turns on.
+func (o *Options) enabledControllers() []string {
+	var out []string
+	for _, name := range ControllerNames() {
+		if enabled(name, o.Component.Generic.Controllers) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
