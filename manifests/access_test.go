@@ -1,0 +1,97 @@
+package manifests_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/spf13/pflag"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/isthmus-cloud/isthmus/webhooks/server"
+)
+
+func flagSet(o *server.Options) *pflag.FlagSet {
+	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	o.AddFlags(fs)
+	return fs
+}
+
+// access is one thing to try.
+type access struct {
+	verb, group, resource, sub, namespace, name string
+}
+
+func (a access) String() string {
+	return fmt.Sprintf("%s %s %s/%s %s/%s", a.verb, a.group, a.resource, a.sub, a.namespace, a.name)
+}
+
+const coordination = "coordination.k8s.io"
+
+// must is what the framework's controllers, leader election and the secure port call.
+var must = []access{
+	{verb: "get", resource: "nodes", name: "n"}, {verb: "list", resource: "nodes"}, {verb: "watch", resource: "nodes"},
+	{verb: "update", resource: "nodes", name: "n"}, {verb: "patch", resource: "nodes", name: "n"}, {verb: "delete", resource: "nodes", name: "n"},
+	{verb: "patch", resource: "nodes", sub: "status", name: "n"},
+	{verb: "list", resource: "services"}, {verb: "watch", resource: "services"},
+	{verb: "patch", resource: "services", sub: "status", namespace: "default", name: "s"},
+	{verb: "create", resource: "events", namespace: "default"}, {verb: "patch", resource: "events", namespace: "default", name: "e"},
+	{verb: "create", group: coordination, resource: "leases", namespace: "kube-system"},
+	{verb: "get", group: coordination, resource: "leases", namespace: "kube-system", name: "cloud-controller-manager"},
+	{verb: "update", group: coordination, resource: "leases", namespace: "kube-system", name: "cloud-controller-manager"},
+	{verb: "update", group: coordination, resource: "leases", namespace: "kube-system", name: "cloud-provider-extraction-migration"},
+	{verb: "get", resource: "namespaces", namespace: "kube-system", name: "kube-system"},
+	{verb: "get", resource: "configmaps", namespace: "kube-system", name: "extension-apiserver-authentication"},
+	{verb: "create", group: "authentication.k8s.io", resource: "tokenreviews"},
+	{verb: "create", group: "authorization.k8s.io", resource: "subjectaccessreviews"},
+}
+
+// mustNot is what an attacker would like, and what other cloud controller managers may.
+var mustNot = []access{
+	{verb: "*", group: "*", resource: "*"},
+	{verb: "get", resource: "secrets", namespace: "kube-system", name: "isthmus-cloud-config"},
+	{verb: "list", resource: "secrets"}, {verb: "list", resource: "secrets", namespace: "kube-system"},
+	{verb: "list", resource: "configmaps", namespace: "kube-system"}, {verb: "get", resource: "configmaps", namespace: "kube-system", name: "kubeadm-config"},
+	{verb: "create", resource: "pods", namespace: "kube-system"}, {verb: "list", resource: "pods"},
+	{verb: "create", resource: "pods", sub: "exec", namespace: "kube-system", name: "p"},
+	{verb: "get", resource: "nodes", sub: "proxy", name: "n"}, {verb: "create", resource: "nodes"}, {verb: "deletecollection", resource: "nodes"},
+	{verb: "create", resource: "services", namespace: "default"}, {verb: "delete", resource: "services", namespace: "default", name: "s"},
+	{verb: "patch", resource: "services", namespace: "default", name: "s"}, {verb: "update", resource: "services", namespace: "default", name: "s"},
+	{verb: "create", resource: "serviceaccounts", sub: "token", namespace: "kube-system", name: "default"},
+	{verb: "create", resource: "serviceaccounts", namespace: "kube-system"},
+	{verb: "impersonate", resource: "serviceaccounts", namespace: "kube-system", name: "default"}, {verb: "impersonate", resource: "users", name: "admin"},
+	{verb: "create", resource: "persistentvolumes"}, {verb: "update", resource: "persistentvolumes", name: "pv"},
+	{verb: "list", resource: "namespaces"}, {verb: "get", resource: "namespaces", namespace: "default", name: "default"},
+	{verb: "get", group: coordination, resource: "leases", namespace: "kube-system", name: "kube-controller-manager"},
+	{verb: "update", group: coordination, resource: "leases", namespace: "kube-node-lease", name: "n"},
+	{verb: "create", group: coordination, resource: "leases", namespace: "default"},
+	{verb: "delete", group: coordination, resource: "leases", namespace: "kube-system", name: "cloud-controller-manager"},
+	{verb: "create", group: "rbac.authorization.k8s.io", resource: "clusterrolebindings"},
+	{verb: "update", group: "rbac.authorization.k8s.io", resource: "clusterroles", name: "isthmus-cloud-controller-manager"},
+	{verb: "create", group: "admissionregistration.k8s.io", resource: "mutatingwebhookconfigurations"},
+	{verb: "update", group: "apps", resource: "daemonsets", namespace: "kube-system", name: "isthmus-cloud-controller-manager"},
+}
+
+// testAccess asks the API server's authorizer about both lists.
+func testAccess(t *testing.T, sa client.Client) {
+	t.Helper()
+	ask := func(a access, want bool) {
+		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+			ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Verb: a.verb, Group: a.group, Resource: a.resource, Subresource: a.sub, Namespace: a.namespace, Name: a.name,
+			},
+		}}
+		if err := sa.Create(t.Context(), review); err != nil {
+			t.Fatalf("%s: %v", a, err)
+		}
+		if review.Status.Allowed != want {
+			t.Errorf("%s: allowed %v, want %v (%s)", a, review.Status.Allowed, want, review.Status.Reason)
+		}
+	}
+	for _, a := range must {
+		ask(a, true)
+	}
+	for _, a := range mustNot {
+		ask(a, false)
+	}
+}

@@ -1,0 +1,304 @@
+package manifests_test
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/isthmus-cloud/isthmus/manifests"
+	"github.com/isthmus-cloud/isthmus/test/controlplane"
+	"github.com/isthmus-cloud/isthmus/webhooks"
+	"github.com/isthmus-cloud/isthmus/webhooks/pvlabel"
+	"github.com/isthmus-cloud/isthmus/webhooks/server"
+)
+
+// decode decodes YAML documents into their types, refusing every unknown or repeated field.
+func decode(t *testing.T, data []byte) []client.Object {
+	t.Helper()
+	decoder := serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+	var objects []client.Object
+	for {
+		doc, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return objects
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		object, _, err := decoder.Decode(doc, nil, nil)
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, doc)
+		}
+		objects = append(objects, object.(client.Object))
+	}
+}
+
+// kustomization is the part of one that is used here.
+type kustomization struct {
+	APIVersion string   `json:"apiVersion"`
+	Kind       string   `json:"kind"`
+	Resources  []string `json:"resources"`
+	Components []string `json:"components"`
+	Patches    []struct {
+		Path   string            `json:"path"`
+		Target map[string]string `json:"target"`
+	} `json:"patches"`
+}
+
+// build does what `kubectl kustomize dir` does, for what our kustomizations use.
+func build(t *testing.T, dir string, objects []client.Object) []client.Object {
+	t.Helper()
+	var k kustomization
+	if err := yaml.UnmarshalStrict(read(t, path.Join(dir, "kustomization.yaml")), &k); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range k.Resources {
+		if path.Ext(r) == ".yaml" {
+			objects = append(objects, decode(t, read(t, path.Join(dir, r)))...)
+		} else {
+			objects = build(t, path.Join(dir, r), objects)
+		}
+	}
+	for _, c := range k.Components {
+		objects = build(t, path.Join(dir, c), objects)
+	}
+	for _, p := range k.Patches {
+		i := slices.IndexFunc(objects, func(o client.Object) bool {
+			return o.GetObjectKind().GroupVersionKind().Kind == p.Target["kind"] && o.GetName() == p.Target["name"]
+		})
+		if i < 0 {
+			t.Fatalf("%s/%s: no object %v to patch", dir, p.Path, p.Target)
+		}
+		objects[i] = patched(t, objects[i], read(t, path.Join(dir, p.Path)))
+	}
+	return objects
+}
+
+func patched(t *testing.T, object client.Object, patch []byte) client.Object {
+	t.Helper()
+	ops, err := yaml.YAMLToJSONStrict(patch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := jsonpatch.DecodePatch(ops)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := runtime.Encode(serializer.NewCodecFactory(scheme.Scheme).LegacyCodec(object.GetObjectKind().GroupVersionKind().GroupVersion()), object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if data, err = p.Apply(data); err != nil {
+		t.Fatal(err)
+	}
+	return decode(t, data)[0]
+}
+
+func read(t *testing.T, name string) []byte {
+	t.Helper()
+	data, err := fs.ReadFile(manifests.FS(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func find[T client.Object](t *testing.T, objects []client.Object) T {
+	t.Helper()
+	for _, o := range objects {
+		if found, ok := o.(T); ok {
+			return found
+		}
+	}
+	var none T
+	t.Fatalf("no %T in the manifests", none)
+	return none
+}
+
+// TestStrict: every file is a kustomization, a patch, or objects without unknown fields.
+func TestStrict(t *testing.T) {
+	count := 0
+	err := fs.WalkDir(manifests.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		switch path.Base(name) {
+		case "kustomization.yaml", "daemonset-patch.yaml": // built by the other tests
+		default:
+			count += len(decode(t, read(t, name)))
+		}
+		return nil
+	})
+	if err != nil || count < 10 {
+		t.Errorf("%d objects decoded (error %v): this test would check nothing", count, err)
+	}
+}
+
+// TestPiecesFit: what is named in one manifest is what the others and the code name.
+func TestPiecesFit(t *testing.T) {
+	objects := build(t, "overlays/openstack", nil)
+	ds, svc := find[*appsv1.DaemonSet](t, objects), find[*corev1.Service](t, objects)
+	pod := ds.Spec.Template.Spec
+	if sa := find[*corev1.ServiceAccount](t, objects); sa.Name != manifests.ServiceAccount || sa.Namespace != manifests.Namespace || pod.ServiceAccountName != sa.Name {
+		t.Errorf("ServiceAccount %s/%s, the pod's is %s", sa.Namespace, sa.Name, pod.ServiceAccountName)
+	}
+	for key, value := range svc.Spec.Selector {
+		if ds.Spec.Template.Labels[key] != value {
+			t.Errorf("the Service selects %s=%s, pods have %q", key, value, ds.Spec.Template.Labels[key])
+		}
+	}
+	if o := server.NewOptions(); svc.Name != o.ServiceName || svc.Namespace != o.ServiceNamespace {
+		t.Errorf("Service %s/%s, but generated certificates are for %s/%s", svc.Namespace, svc.Name, o.ServiceNamespace, o.ServiceName)
+	}
+	if !slices.ContainsFunc(pod.Containers[0].Ports, func(p corev1.ContainerPort) bool {
+		return p.Name == svc.Spec.Ports[0].TargetPort.StrVal && p.ContainerPort == server.DefaultPort
+	}) {
+		t.Errorf("no container port %s with %d", svc.Spec.Ports[0].TargetPort.StrVal, server.DefaultPort)
+	}
+	cfg, err := manifests.MutatingWebhookConfiguration("https://127.0.0.1:1", []byte("ca"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := webhooks.All()
+	if len(cfg.Webhooks) != len(known) {
+		t.Errorf("%d webhooks are configured, %d exist", len(cfg.Webhooks), len(known))
+	}
+	if url := *cfg.Webhooks[0].ClientConfig.URL; url != "https://127.0.0.1:1"+known[0].Path {
+		t.Errorf("URL %s, want path %s", url, known[0].Path)
+	}
+	if key := cfg.Webhooks[0].ObjectSelector.MatchExpressions[0].Key; key != pvlabel.OptOutLabel {
+		t.Errorf("opt-out label %s, want %s", key, pvlabel.OptOutLabel)
+	}
+	if !slices.ContainsFunc(pod.Tolerations, func(tol corev1.Toleration) bool {
+		return tol.Key == "node.cloudprovider.kubernetes.io/uninitialized" && tol.Operator == corev1.TolerationOpExists
+	}) {
+		t.Error("the pods do not tolerate the taint that they are to remove")
+	}
+}
+
+// TestArgs: the flags of the DaemonSet's container are flags that the webhook server knows.
+func TestArgs(t *testing.T) {
+	o := server.NewOptions()
+	fs := flagSet(o)
+	n := 0
+	for _, arg := range find[*appsv1.DaemonSet](t, build(t, "overlays/openstack", nil)).Spec.Template.Spec.Containers[0].Args {
+		if strings.HasPrefix(arg, "--webhook-") {
+			n++
+			if err := fs.Parse([]string{arg}); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if n == 0 {
+		t.Error("no --webhook- flag in the overlay")
+	}
+	if err := o.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRBACIsNarrow reads the rules themselves.
+func TestRBACIsNarrow(t *testing.T) {
+	data, err := manifests.RBAC()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := 0
+	check := func(name string, rs []rbacv1.PolicyRule) {
+		for _, r := range rs {
+			rules++
+			for _, word := range slices.Concat(r.APIGroups, r.Resources, r.Verbs) {
+				if strings.Contains(word, "*") {
+					t.Errorf("%s has a wildcard: %v", name, r)
+				}
+			}
+			if len(r.NonResourceURLs) > 0 {
+				t.Errorf("%s allows URLs: %v", name, r)
+			}
+			for _, verb := range []string{"escalate", "bind", "impersonate", "deletecollection"} {
+				if slices.Contains(r.Verbs, verb) {
+					t.Errorf("%s has verb %s: %v", name, verb, r)
+				}
+			}
+		}
+	}
+	for _, object := range decode(t, data) {
+		switch o := object.(type) {
+		case *rbacv1.ClusterRole:
+			check(o.Name, o.Rules)
+		case *rbacv1.Role:
+			check(o.Name, o.Rules)
+		case *rbacv1.ClusterRoleBinding:
+			if !strings.HasPrefix(o.RoleRef.Name, manifests.ServiceAccount) {
+				t.Errorf("ClusterRoleBinding %s binds %s, which is not ours", o.Name, o.RoleRef.Name)
+			}
+		}
+	}
+	if rules < 8 {
+		t.Errorf("only %d rules found: this test would check nothing", rules)
+	}
+}
+
+// TestRealCluster applies everything to a real kube-apiserver and tries, as the shipped
+// ServiceAccount, what it must and what it must not be able to do.
+func TestRealCluster(t *testing.T) {
+	cp := controlplane.Start(t)
+	admin, err := client.New(cp.Config, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects := slices.Concat(build(t, "overlays/openstack", nil), decode(t, read(t, "examples/cloud-config-secret.yaml")))
+	for _, object := range objects {
+		// Twice: applying again must change nothing and fail nothing.
+		if err := admin.Create(t.Context(), object, client.FieldValidation("Strict")); err != nil {
+			t.Errorf("create %T %s: %v", object, object.GetName(), err)
+		}
+		object.SetManagedFields(nil)
+		if err := admin.Update(t.Context(), object, client.FieldValidation("Strict")); err != nil {
+			t.Errorf("update %T %s: %v", object, object.GetName(), err)
+		}
+	}
+	cfg, err := cp.ServiceAccountConfig(t.Context(), manifests.Namespace, manifests.ServiceAccount, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sa, err := client.New(cfg, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	testAccess(t, sa)
+
+	if err := sa.List(t.Context(), &corev1.SecretList{}); !apierrors.IsForbidden(err) {
+		t.Errorf("list Secrets: %v, want forbidden", err)
+	}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "default"},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+	}
+	if err := sa.Create(t.Context(), pod); !apierrors.IsForbidden(err) {
+		t.Errorf("create a Pod: %v, want forbidden", err)
+	}
+	if err := sa.List(t.Context(), &corev1.NodeList{}); err != nil {
+		t.Errorf("list Nodes: %v", err)
+	}
+}
