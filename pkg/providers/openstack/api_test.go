@@ -1,0 +1,143 @@
+package openstack
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/gophercloud/gophercloud/v2"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+type item struct {
+	ID string `json:"id"`
+}
+
+// serve answers each request with the page for its marker; what is asked is recorded.
+func serve(t *testing.T, pages map[string]string) (sc *gophercloud.ServiceClient, asked *[]url.Values) {
+	t.Helper()
+	asked = &[]url.Values{}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		*asked = append(*asked, r.URL.Query())
+		body, ok := pages[r.URL.Query().Get("marker")]
+		if !ok {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+		if _, err := fmt.Fprint(w, strings.ReplaceAll(body, "SELF", "http://"+r.Host+r.URL.Path)); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(srv.Close)
+	return &gophercloud.ServiceClient{ProviderClient: &gophercloud.ProviderClient{TokenID: "t"}, Endpoint: srv.URL + "/v2/"}, asked
+}
+
+func fullPage(from int) string {
+	var b strings.Builder
+	for n := range pageSize {
+		if n > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, `{"id":"%d"}`, from+n)
+	}
+	return `{"items":[` + b.String() + `]}`
+}
+
+func TestListAll(t *testing.T) {
+	tests := []struct {
+		name  string
+		pages map[string]string
+		want  int    // elements
+		calls int    // requests
+		err   string // in the error; "" for none
+	}{
+		{name: "empty", pages: map[string]string{"": `{"items":[]}`}, calls: 1},
+		{name: "one page", pages: map[string]string{"": `{"items":[{"id":"a"},{"id":"b"}]}`}, want: 2, calls: 1},
+		{
+			name: "three pages", want: 3, calls: 3,
+			pages: map[string]string{
+				"":  `{"items":[{"id":"a"}],"items_links":[{"rel":"previous","href":"SELF?x=y"},{"rel":"next","href":"SELF?limit=1&marker=a"}]}`,
+				"a": `{"items":[{"id":"b"}],"items_links":[{"rel":"next","href":"SELF?limit=1&marker=b"}]}`,
+				"b": `{"items":[{"id":"c"}]}`,
+			},
+		},
+		{
+			name: "the link's host is not followed", want: 1, calls: 2,
+			pages: map[string]string{
+				"":  `{"items":[{"id":"a"}],"items_links":[{"rel":"next","href":"https://elsewhere.example/v2/items?marker=a"}]}`,
+				"a": `{"items":[]}`,
+			},
+		},
+		{
+			name: "a full page without a link is not the end", want: pageSize + 1, calls: 2,
+			pages: map[string]string{"": fullPage(1), fmt.Sprint(pageSize): `{"items":[{"id":"z"}]}`},
+		},
+		{name: "no key", pages: map[string]string{"": `{}`}, calls: 1, err: `has no "items"`},
+		{name: "null", pages: map[string]string{"": `{"items":null}`}, calls: 1, err: `has no "items"`},
+		{name: "other shape", pages: map[string]string{"": `{"items":{"id":"a"}}`}, calls: 1, err: "malformed"},
+		{name: "not JSON", pages: map[string]string{"": `<html>`}, calls: 1, err: "invalid character"},
+		{name: "empty body", pages: map[string]string{"": ""}, calls: 1, err: "EOF"},
+		{name: "cut off", pages: map[string]string{"": `{"items":[{"id":"a"},`}, calls: 1, err: "EOF"},
+		{
+			name: "second page fails: nothing of the first counts", calls: 2, err: "500",
+			pages: map[string]string{"": `{"items":[{"id":"a"}],"items_links":[{"rel":"next","href":"SELF?marker=a"}]}`},
+		},
+		{
+			name: "pages in a circle", calls: 2, err: "repeat",
+			pages: map[string]string{
+				"":  `{"items":[{"id":"a"}],"items_links":[{"rel":"next","href":"SELF?marker=a"}]}`,
+				"a": `{"items":[{"id":"b"}],"items_links":[{"rel":"next","href":"SELF?marker=a"}]}`,
+			},
+		},
+		{name: "link without a query", pages: map[string]string{"": `{"items":[{"id":"a"}],"items_links":[{"rel":"next","href":"SELF"}]}`}, calls: 1, err: "link"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			sc, asked := serve(t, tt.pages)
+			got, err := listAll[item](context.Background(), sc, "items", url.Values{"name": {"n"}}, "items")
+			if len(got) != tt.want || len(*asked) != tt.calls {
+				t.Errorf("%d elements in %d requests, want %d in %d", len(got), len(*asked), tt.want, tt.calls)
+			}
+			if (err == nil) != (tt.err == "") || (err != nil && !strings.Contains(err.Error(), tt.err)) {
+				t.Errorf("error %v, want %q", err, tt.err)
+			}
+			if err != nil && got != nil {
+				t.Errorf("elements with an error: %v", got)
+			}
+			if cloud.IsNotFound(wrapError("list", err)) {
+				t.Errorf("a failed list is NotFound: %v", err)
+			}
+			if first := (*asked)[0]; first.Get("name") != "n" || first.Get("limit") != fmt.Sprint(pageSize) {
+				t.Errorf("first request asked for %v", first)
+			}
+		})
+	}
+}
+
+func TestListIn(t *testing.T) {
+	sc, asked := serve(t, map[string]string{"": `{"items":[{"id":"a"}]}`})
+	var values []string
+	for n := range 120 {
+		values = append(values, fmt.Sprint(n))
+	}
+	got, err := listIn[item](context.Background(), sc, "items", "items", "device_id", values, url.Values{"fields": {"id"}})
+	if err != nil || len(got) != 3 {
+		t.Fatalf("%v, %v; want one element of each of three requests", got, err)
+	}
+	var sent []string
+	for _, q := range *asked {
+		sent = append(sent, q["device_id"]...)
+	}
+	if diff := cmp.Diff(values, sent); diff != "" {
+		t.Errorf("values sent (-want +got):\n%s", diff)
+	}
+	*asked = nil
+	if got, err := listIn[item](context.Background(), sc, "items", "items", "id", nil, nil); got != nil || err != nil || len(*asked) > 0 {
+		t.Errorf("no values: %v, %v, requests %v", got, err, *asked)
+	}
+}
