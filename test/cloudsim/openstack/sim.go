@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"strings"
 	"sync"
 	"time"
 )
@@ -79,7 +78,6 @@ func Start(opts Options) (*Sim, error) {
 	s.seedIdentity()
 	s.seedCompute()
 	s.seedVolume()
-	s.seedKeys()
 	s.seedNetwork()
 	s.seedOctavia()
 	s.http = &http.Server{
@@ -194,18 +192,3 @@ func (s *Sim) CAFile() string { return s.caFile }
 
 // Net is the second octet of the simulator's addresses.
 func (s *Sim) Net() int { return s.addrs.net }
-
-// CloudConf is the text of a cloud.conf for this simulator: password authentication as the
-// user k8s, subnet, floating network and router.
-func (s *Sim) CloudConf() string {
-	d := s.Defaults()
-	var b strings.Builder
-	fmt.Fprintf(&b, "[Global]\nauth-url = %s\nusername = %s\npassword = %s\ntenant-name = %s\ntenant-domain-name = Default\nuser-domain-name = Default\nregion = %s\n",
-		s.AuthURL(), UserName, UserPassword, ProjectName, Region)
-	if s.caFile != "" {
-		fmt.Fprintf(&b, "ca-file = %s\n", s.caFile)
-	}
-	fmt.Fprintf(&b, "\n[LoadBalancer]\nsubnet-id = %s\nfloating-network-id = %s\n\n[Route]\nrouter-id = %s\n",
-		d.SubnetID, d.ExternalNetworkID, d.RouterID)
-	return b.String()
-}

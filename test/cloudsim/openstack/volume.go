@@ -1,8 +1,308 @@
 package openstack
 
-type volumeState struct{}
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
 
-func (s *Sim) seedVolume()              {}
-func (s *Sim) volumeRoutes(*router)     {}
-func (s *Sim) snapshotVolume(*Snapshot) {}
-func volumeMicro() *microRange          { return nil }
+// volumeState is Cinder's state. Its zones are Nova's.
+type volumeState struct {
+	volumes     []*volume // in order of creation
+	typeID      string
+	serviceUUID string
+}
+
+type volume struct {
+	id, name, status, zone string
+	projectID, userID      string
+	description            *string
+	size                   int
+	metadata               map[string]string
+	created, updated       time.Time // updated is zero before the first change
+}
+
+// volumeType is the only volume type's name.
+const volumeType = "__DEFAULT__"
+
+func volumeMicro() *microRange {
+	return &microRange{
+		name: "volume", major: 3, min: 0, max: 70, malformed: malformedVersion,
+		outOfRange: func(v string) *apiError { return versionOutOfRange(v, "3.0", "3.70") },
+	}
+}
+
+func (s *Sim) seedVolume() {
+	s.volume = volumeState{typeID: newID(), serviceUUID: newID()}
+}
+
+func (s *Sim) volumeRoutes(r *router) {
+	r.open("GET /{$}", s.volumeVersions)
+	r.open("GET /v3/{$}", s.volumeVersion)
+	r.open("GET /v3", s.volumeVersion)
+	for pattern, h := range map[string]handlerFunc{
+		"GET /volumes":                   s.listVolumes,
+		"GET /volumes/detail":            s.listVolumes,
+		"POST /volumes":                  s.createVolume,
+		"GET /volumes/{id}":              s.showVolume,
+		"PUT /volumes/{id}":              s.updateVolume,
+		"DELETE /volumes/{id}":           s.deleteVolume,
+		"GET /types":                     s.listVolumeTypes,
+		"GET /types/{id}":                s.showVolumeType,
+		"GET /os-availability-zone":      s.listVolumeZones,
+		"GET /limits":                    s.showVolumeLimits,
+		"GET /snapshots":                 emptyList("snapshots"),
+		"GET /snapshots/detail":          emptyList("snapshots"),
+		"GET /attachments":               emptyList("attachments"),
+		"GET /volumes/{id}/metadata":     s.showVolumeMetadata,
+		"POST /volumes/{id}/action":      s.volumeAction,
+		"GET /types/{id}/extra_specs":    s.showVolumeTypeSpecs,
+		"GET /qos-specs":                 emptyList("qos_specs"),
+		"GET /backups/detail":            emptyList("backups"),
+		"GET /scheduler-stats/get_pools": emptyList("pools"),
+	} {
+		method, path, _ := strings.Cut(pattern, " ")
+		r.handle(method+" /v3/{project}"+path, inProject(h))
+	}
+}
+
+func emptyList(key string) handlerFunc {
+	return func(*call) (*reply, error) { return ok(object{key: []object{}}) }
+}
+
+// inProject checks the path's project as Cinder does.
+func inProject(h handlerFunc) handlerFunc {
+	return func(c *call) (*reply, error) {
+		p := c.param("project")
+		if !projectSegment.MatchString(p) {
+			c.version = ""
+			return nil, htmlNotFound()
+		}
+		if p != c.project() {
+			return nil, badInput("Malformed request url")
+		}
+		return h(c)
+	}
+}
+
+func (s *Sim) volumeVersionsBody(c *call) object {
+	return object{"versions": []object{{
+		"id": "v3.0", "status": "CURRENT", "version": "3.70", "min_version": "3.0", "updated": "2022-08-31T00:00:00Z",
+		"links": []object{{"rel": "describedby", "type": "text/html", "href": "https://docs.openstack.org/"},
+			{"rel": "self", "href": c.url("/v3/")}},
+		"media-types": []object{{"base": "application/json", "type": "application/vnd.openstack.volume+json;version=3"}},
+	}}}
+}
+
+func (s *Sim) volumeVersions(c *call) (*reply, error) {
+	return answer(http.StatusMultipleChoices, s.volumeVersionsBody(c))
+}
+
+func (s *Sim) volumeVersion(c *call) (*reply, error) { return ok(s.volumeVersionsBody(c)) }
+
+func volumeLinks(c *call, id string) []object {
+	path := c.project() + "/volumes/" + id
+	return []object{{"rel": "self", "href": c.url("/v3/" + path)}, {"rel": "bookmark", "href": c.url("/" + path)}}
+}
+
+// volumeBody is a volume; read is set where it is read, as opposed to just made or changed.
+func (s *Sim) volumeBody(c *call, v *volume, read bool) object {
+	out := object{
+		"id": v.id, "status": v.status, "size": v.size, "availability_zone": v.zone, "created_at": v.created.Format(novaTime),
+		"updated_at": timeOrNil(v.updated), "name": v.name, "description": v.description, "volume_type": volumeType, "snapshot_id": nil,
+		"source_volid": nil, "metadata": nonNil(v.metadata), "links": volumeLinks(c, v.id), "user_id": v.userID, "bootable": "false",
+		"encrypted": false, "replication_status": nil, "consistencygroup_id": nil, "multiattach": false, "attachments": []object{},
+	}
+	if read {
+		out["os-vol-tenant-attr:tenant_id"] = v.projectID
+	}
+	if read && c.tok.admin {
+		out["os-vol-host-attr:host"], out["os-vol-mig-status-attr:migstat"], out["os-vol-mig-status-attr:name_id"] = "cinder@fake#"+v.zone, nil, nil
+	}
+	if c.micro >= 13 {
+		out["group_id"] = nil
+	}
+	if c.micro >= 48 {
+		out["shared_targets"], out["service_uuid"] = false, s.volume.serviceUUID
+	}
+	if c.micro >= 63 {
+		out["volume_type_id"] = s.volume.typeID
+	}
+	if c.micro >= 65 {
+		out["consumes_quota"] = true
+	}
+	return out
+}
+
+func (s *Sim) pathVolume(c *call) (*volume, error) {
+	id := c.param("id")
+	i := slices.IndexFunc(s.volume.volumes, func(v *volume) bool { return v.id == id && c.sees(v.projectID) })
+	if i < 0 {
+		return nil, errorf(http.StatusNotFound, "", "Volume %s could not be found.", id)
+	}
+	return s.volume.volumes[i], nil
+}
+
+func (s *Sim) showVolume(c *call) (*reply, error) {
+	v, err := s.pathVolume(c)
+	if err != nil {
+		return nil, err
+	}
+	return ok(object{"volume": s.volumeBody(c, v, true)})
+}
+
+func (s *Sim) showVolumeMetadata(c *call) (*reply, error) {
+	v, err := s.pathVolume(c)
+	if err != nil {
+		return nil, err
+	}
+	return ok(object{"metadata": nonNil(v.metadata)})
+}
+
+type volumeRequest struct {
+	Volume *struct {
+		Name             *string           `json:"name"`
+		Description      *string           `json:"description"`
+		Size             json.RawMessage   `json:"size"`
+		AvailabilityZone string            `json:"availability_zone"`
+		VolumeType       string            `json:"volume_type"`
+		Metadata         map[string]string `json:"metadata"`
+	} `json:"volume"`
+}
+
+func decodeVolume(c *call) (*volumeRequest, error) {
+	var req volumeRequest
+	if json.Unmarshal(c.body, &req) != nil {
+		return nil, badInput("Malformed request body")
+	}
+	if req.Volume == nil {
+		return nil, badInput("'volume' is a required property")
+	}
+	return &req, nil
+}
+
+var digits = regexp.MustCompile(`^[0-9]+$`)
+
+func volumeSize(raw json.RawMessage) (int, error) {
+	text := strings.Trim(string(raw), `"`)
+	if text == "" || text == "null" {
+		return 0, badInput("The server could not comply with the request since it is either malformed or otherwise incorrect.")
+	}
+	if !digits.MatchString(text) {
+		return 0, badInput("Invalid input for field/attribute size. Value: %s. '%s' does not match '^[0-9]+$'", text, text)
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return 0, badInput("Invalid input for field/attribute size. Value: %s. %s is less than the minimum of 1", text, text)
+	}
+	return n, nil
+}
+
+// createVolume is POST /volumes. An unknown zone becomes the default one, as Cinder does where
+// allow_availability_zone_fallback is set.
+func (s *Sim) createVolume(c *call) (*reply, error) {
+	req, err := decodeVolume(c)
+	if err != nil {
+		return nil, err
+	}
+	in := req.Volume
+	size, err := volumeSize(in.Size)
+	if err != nil {
+		return nil, err
+	}
+	if in.VolumeType != "" && in.VolumeType != volumeType && in.VolumeType != s.volume.typeID {
+		return nil, errorf(http.StatusNotFound, "", "Volume type with name %s could not be found.", in.VolumeType)
+	}
+	if !slices.Contains(s.compute.zones, in.AvailabilityZone) {
+		in.AvailabilityZone = s.compute.zones[0]
+	}
+	v := &volume{
+		id: newID(), status: "creating", zone: in.AvailabilityZone, projectID: c.project(), userID: c.tok.user.id, size: size,
+		description: in.Description, metadata: in.Metadata, created: time.Now().UTC(),
+	}
+	setText(&v.name, in.Name)
+	s.volume.volumes = append(s.volume.volumes, v)
+	s.after(s.opts.StateDelay, func() {
+		if v.status == "creating" {
+			v.status, v.updated = "available", time.Now().UTC().Truncate(time.Second)
+			v.created = v.created.Truncate(time.Second)
+		}
+	})
+	return answer(http.StatusAccepted, object{"volume": s.volumeBody(c, v, false)})
+}
+
+func (s *Sim) updateVolume(c *call) (*reply, error) {
+	v, err := s.pathVolume(c)
+	if err != nil {
+		return nil, err
+	}
+	req, err := decodeVolume(c)
+	if err != nil {
+		return nil, err
+	}
+	setText(&v.name, req.Volume.Name)
+	if req.Volume.Description != nil {
+		v.description = req.Volume.Description
+	}
+	if req.Volume.Metadata != nil {
+		v.metadata = maps.Clone(req.Volume.Metadata)
+	}
+	v.updated = time.Now().UTC().Truncate(time.Second)
+	return ok(object{"volume": s.volumeBody(c, v, false)})
+}
+
+func (s *Sim) deleteVolume(c *call) (*reply, error) {
+	v, err := s.pathVolume(c)
+	if err != nil {
+		return nil, err
+	}
+	if v.status != "deleting" {
+		v.status = "deleting"
+		s.after(s.opts.StateDelay, func() { s.removeVolume(v.id) })
+	}
+	return &reply{status: http.StatusAccepted, contentType: "text/html; charset=UTF-8"}, nil
+}
+
+// removeVolume ends a volume; mu held.
+func (s *Sim) removeVolume(id string) bool {
+	n := len(s.volume.volumes)
+	s.volume.volumes = slices.DeleteFunc(s.volume.volumes, func(v *volume) bool { return v.id == id })
+	return len(s.volume.volumes) < n
+}
+
+// volumeAction knows the one action that needs no more than the volume: os-extend.
+func (s *Sim) volumeAction(c *call) (*reply, error) {
+	v, err := s.pathVolume(c)
+	if err != nil {
+		return nil, err
+	}
+	var req struct {
+		Extend *struct {
+			NewSize int `json:"new_size"`
+		} `json:"os-extend"`
+	}
+	if json.Unmarshal(c.body, &req) != nil || req.Extend == nil {
+		return nil, badInput("There is no such action: %s", actionName(c.body))
+	}
+	if req.Extend.NewSize <= v.size {
+		return nil, badInput("Invalid input received: New size for extend must be greater than current size. (current: %d, extended: %d).", v.size, req.Extend.NewSize)
+	}
+	v.size, v.updated = req.Extend.NewSize, time.Now().UTC().Truncate(time.Second)
+	return &reply{status: http.StatusAccepted, contentType: "text/html; charset=UTF-8"}, nil
+}
+
+// actionName is the first key of an action's body.
+func actionName(body []byte) string {
+	var req map[string]json.RawMessage
+	if json.Unmarshal(body, &req) == nil {
+		for name := range req {
+			return name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,39 @@
+package openstack
+
+import (
+	"fmt"
+	"strings"
+)
+
+// CloudConf is the text of a cloud.conf for this simulator: password authentication as the
+// user k8s, subnet, floating network and router.
+func (s *Sim) CloudConf() string {
+	d := s.Defaults()
+	var b strings.Builder
+	fmt.Fprintf(&b, "[Global]\nauth-url = %s\nusername = %s\npassword = %s\ntenant-name = %s\ntenant-domain-name = Default\nuser-domain-name = Default\nregion = %s\n",
+		s.AuthURL(), UserName, UserPassword, ProjectName, Region)
+	if s.caFile != "" {
+		fmt.Fprintf(&b, "ca-file = %s\n", s.caFile)
+	}
+	fmt.Fprintf(&b, "\n[LoadBalancer]\nsubnet-id = %s\nfloating-network-id = %s\n\n[Route]\nrouter-id = %s\n",
+		d.SubnetID, d.ExternalNetworkID, d.RouterID)
+	return b.String()
+}
+
+// CloudsYAML is the text of a clouds.yaml with the clouds sim (the user k8s) and sim-admin.
+func (s *Sim) CloudsYAML() string {
+	var b strings.Builder
+	b.WriteString("clouds:\n")
+	for _, c := range []struct{ name, user, password, project string }{
+		{"sim", UserName, UserPassword, ProjectName},
+		{"sim-admin", AdminName, AdminPassword, AdminName},
+	} {
+		fmt.Fprintf(&b, "  %s:\n    auth_type: password\n    auth:\n      auth_url: %s\n      username: %s\n      password: %s\n      project_name: %s\n"+
+			"      user_domain_name: Default\n      project_domain_name: Default\n    region_name: %s\n    identity_api_version: \"3\"\n",
+			c.name, s.AuthURL(), c.user, c.password, c.project, Region)
+		if s.caFile != "" {
+			fmt.Fprintf(&b, "    cacert: %s\n", s.caFile)
+		}
+	}
+	return b.String()
+}
