@@ -1,36 +1,216 @@
 package openstack
 
-import "errors"
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+)
 
-// networkState is Neutron's state; helper B replaces this file.
-type networkState struct{ defaults Defaults }
+// networkState is Neutron's state.
+type networkState struct {
+	defaults Defaults
+	seq      int // numbers objects in order of creation
+	macs     int
+	hidden   map[string]bool // extensions that are taken away, by alias
 
-// lbState is Octavia's state.
-type lbState struct{}
+	networks map[string]*network
+	subnets  map[string]*subnet
+	ports    map[string]*port
+	routers  map[string]*netRouter
+	fips     map[string]*floatingIP
+	groups   map[string]*securityGroup
+	rules    map[string]*securityRule
 
-func (s *Sim) seedNetwork()                      {}
-func (s *Sim) seedOctavia()                      {}
-func (s *Sim) networkRoutes(*router)             {}
-func (s *Sim) octaviaRoutes(*router)             {}
-func (s *Sim) snapshotNetwork(*Snapshot)         {}
-func (s *Sim) snapshotOctavia(*Snapshot)         {}
-func (s *Sim) portsOf(string) []portView         { return nil }
-func (s *Sim) deletePortsOf(string)              {}
-func (s *Sim) networkName(string) (string, bool) { return "", false }
-func (s *Sim) createServerPort(portWish) (portView, error) {
-	return portView{}, errors.New("no network yet")
+	portsByDevice map[string][]*port
+	fipsByPort    map[string][]*floatingIP
+	// defaultGroups are the groups named default, by project.
+	defaultGroups map[string]*securityGroup
 }
-func (s *Sim) bindPort(_, _, _ string) (portView, error) {
-	return portView{}, errors.New("no network yet")
+
+// entity is what all of Neutron's objects have.
+type entity struct {
+	id, project, name, description string
+
+	seq              int
+	tags             []string
+	created, updated time.Time
+	revision         int
 }
 
-// networkError and octaviaError are the services' error bodies.
-func networkError(*call, *apiError) (string, any) { return "", nil }
-func octaviaError(*call, *apiError) (string, any) { return "", nil }
+// netItem is one of Neutron's objects.
+type netItem interface{ base() *entity }
+
+func (e *entity) base() *entity { return e }
+
+// changed counts a revision.
+func (e *entity) changed() {
+	e.revision++
+	e.updated = time.Now().UTC()
+}
+
+// view holds the attributes that all objects have.
+func (e *entity) view(o object) object {
+	tags := e.tags
+	if tags == nil {
+		tags = []string{}
+	}
+	o["id"], o["name"], o["description"] = e.id, e.name, e.description
+	o["tenant_id"], o["project_id"], o["tags"] = e.project, e.project, tags
+	o["created_at"], o["updated_at"] = netTime(e.created), netTime(e.updated)
+	o["revision_number"] = e.revision
+	return o
+}
+
+func netTime(t time.Time) string { return t.Format("2006-01-02T15:04:05Z") }
+
+type network struct {
+	entity
+	external, shared, adminUp, portSecurity bool
+	mtu                                     int
+}
+
+type subnet struct {
+	entity
+	networkID string
+	cidr      netip.Prefix
+	gateway   netip.Addr // zero for none
+	pools     []addressRange
+	dhcp      bool
+	dns       []string
+	hosts     []hostRoute
+	used      map[netip.Addr]string // address → port id
+	next      netip.Addr            // where the search for a free address goes on
+}
+
+type addressRange struct{ first, last netip.Addr }
+
+type hostRoute struct {
+	Destination string `json:"destination"`
+	NextHop     string `json:"nexthop"`
+}
+
+type port struct {
+	entity
+	networkID             string
+	mac                   string
+	adminUp, portSecurity bool
+	status                string
+	deviceID, owner       string
+	host                  string
+	fixed                 []fixedIP
+	pairs                 []addressPair
+	groups                []string
+}
+
+type addressPair struct {
+	MAC string `json:"mac_address"`
+	IP  string `json:"ip_address"`
+}
+
+type netRouter struct {
+	entity
+	adminUp bool
+	snat    bool
+	gateway *port // nil without an external gateway
+	ifaces  []*port
+	routes  []hostRoute
+}
+
+type floatingIP struct {
+	entity
+	networkID string
+	port      *port // its own port on the external network
+	ip        netip.Addr
+	target    *port // nil while it is not associated
+	fixed     netip.Addr
+	router    string
+	failed    bool // its forwarding could not listen
+}
+
+type securityGroup struct {
+	entity
+	rules []*securityRule
+}
+
+type securityRule struct {
+	entity
+	group                *securityGroup
+	direction, ethertype string
+	protocol             *string
+	min, max             *int
+	prefix, remoteGroup  *string
+}
+
+// newEntity makes the base of a new object.
+func (s *Sim) newEntity(project, name string) entity {
+	s.network.seq++
+	now := time.Now().UTC()
+	return entity{id: newID(), project: project, name: name, seq: s.network.seq, created: now, updated: now}
+}
+
+// byID returns the items in order of id, as Neutron lists them.
+func byID[T netItem](m map[string]T) []netItem {
+	out := make([]netItem, 0, len(m))
+	for _, x := range m {
+		out = append(out, x)
+	}
+	slices.SortFunc(out, func(a, b netItem) int { return strings.Compare(a.base().id, b.base().id) })
+	return out
+}
+
+// bySeq returns the items in order of creation.
+func bySeq[T netItem](m map[string]T) []T {
+	out := make([]T, 0, len(m))
+	for _, x := range m {
+		out = append(out, x)
+	}
+	slices.SortFunc(out, func(a, b T) int { return a.base().seq - b.base().seq })
+	return out
+}
 
 // Defaults returns the ids of what Start has made.
 func (s *Sim) Defaults() Defaults {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.network.defaults
+}
+
+func (s *Sim) snapshotNetwork(out *Snapshot) {
+	st := &s.network
+	for _, n := range bySeq(st.networks) {
+		out.Networks = append(out.Networks, Item{ID: n.id, Name: n.name})
+	}
+	for _, n := range bySeq(st.subnets) {
+		out.Subnets = append(out.Subnets, Item{ID: n.id, Name: n.name, Info: n.cidr.String()})
+	}
+	for _, p := range bySeq(st.ports) {
+		out.Ports = append(out.Ports, Item{ID: p.id, Name: p.name, Info: p.owner + " " + joinAddrs(p.fixed)})
+	}
+	for _, r := range bySeq(st.routers) {
+		out.Routers = append(out.Routers, Item{ID: r.id, Name: r.name})
+		for _, x := range r.routes {
+			out.Routes = append(out.Routes, Item{ID: r.id, Name: x.Destination + " via " + x.NextHop})
+		}
+	}
+	for _, f := range bySeq(st.fips) {
+		out.FloatingIPs = append(out.FloatingIPs, Item{ID: f.id, Name: f.ip.String(), Info: f.description})
+	}
+	for _, g := range bySeq(st.groups) {
+		if st.defaultGroups[g.project] == g {
+			continue
+		}
+		out.SecurityGroups = append(out.SecurityGroups, Item{ID: g.id, Name: g.name, Info: g.description})
+		for _, r := range g.rules {
+			out.SecurityGroupRules = append(out.SecurityGroupRules, Item{ID: r.id, Name: g.name, Info: r.text()})
+		}
+	}
+}
+
+func joinAddrs(ips []fixedIP) string {
+	out := make([]string, len(ips))
+	for i, ip := range ips {
+		out[i] = ip.IP.String()
+	}
+	return strings.Join(out, ",")
 }

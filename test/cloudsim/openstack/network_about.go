@@ -1,0 +1,106 @@
+package openstack
+
+import (
+	"encoding/json"
+	"net/http"
+)
+
+func networkVersions(c *call) (*reply, error) {
+	return ok(object{"versions": []object{{"id": "v2.0", "status": "CURRENT", "links": []object{{"rel": "self", "href": c.url("/v2.0/")}}}}})
+}
+
+func networkResources(c *call) (*reply, error) {
+	out := []object{}
+	for _, name := range []string{"network", "subnet", "subnetpool", "port"} {
+		out = append(out, object{"name": name, "collection": name + "s", "links": []object{{"rel": "self", "href": c.url("/v2.0/" + name + "s")}}})
+	}
+	return ok(object{"resources": out})
+}
+
+func extensionView(e [4]string) object {
+	return object{"alias": e[0], "name": e[1], "description": e[2], "updated": e[3], "links": []object{}}
+}
+
+func listExtensions(c *call) (*reply, error) {
+	out := []object{}
+	for _, e := range extensions() {
+		if !c.sim.network.hidden[e[0]] {
+			out = append(out, extensionView(e))
+		}
+	}
+	return ok(object{"extensions": out})
+}
+
+func showExtension(c *call) (*reply, error) {
+	alias := c.param("alias")
+	for _, e := range extensions() {
+		if e[0] == alias && !c.sim.network.hidden[alias] {
+			return ok(object{"extension": extensionView(e)})
+		}
+	}
+	return nil, &apiError{
+		status: http.StatusNotFound, kind: "HTTPNotFound", message: "Extension with alias " + alias + " does not exist", contentType: "text/plain; charset=UTF-8",
+		body: []byte("404 Not Found\n\nThe resource could not be found.\n\n Extension with alias " + alias + " does not exist  "),
+	}
+}
+
+// HideExtension takes one of Neutron's extensions away, for tests of clouds without it: it is no
+// longer listed, and the calls of extraroute-atomic are no longer served.
+func (s *Sim) HideExtension(alias string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.network.hidden == nil {
+		s.network.hidden = map[string]bool{}
+	}
+	s.network.hidden[alias] = true
+}
+
+// needs wraps a handler that belongs to an extension.
+func needs(alias string, h handlerFunc) handlerFunc {
+	return func(c *call) (*reply, error) {
+		if c.sim.network.hidden[alias] {
+			return noSuchRoute(c)
+		}
+		return h(c)
+	}
+}
+
+// quotaNames are what Neutron has quotas for.
+func quotaNames() []string {
+	return []string{"network", "subnet", "subnetpool", "port", "router", "floatingip", "rbac_policy", "security_group", "security_group_rule"}
+}
+
+func (s *Sim) quotaRoutes(r *router) {
+	quota := func(c *call) (*reply, error) {
+		if !c.sees(c.param("project")) {
+			return nil, errorf(http.StatusForbidden, "PolicyNotAuthorized", "rule:get_quota is disallowed by policy")
+		}
+		out := object{}
+		for _, n := range quotaNames() {
+			out[n] = -1
+		}
+		return ok(object{"quota": out})
+	}
+	r.handle("GET /v2.0/quotas/{project}", quota)
+	r.handle("GET /v2.0/quotas/{project}/default", quota)
+	r.handle("GET /v2.0/quotas/{project}/details.json", s.quotaUsage)
+}
+
+func (s *Sim) quotaUsage(c *call) (*reply, error) {
+	used := map[string]int{}
+	for _, k := range s.netKinds() {
+		for _, x := range k.all() {
+			if x.base().project == c.param("project") {
+				used[k.one]++
+			}
+		}
+	}
+	out := object{}
+	for _, n := range quotaNames() {
+		out[n] = object{"limit": -1, "used": used[n], "reserved": 0}
+	}
+	return ok(object{"quota": out})
+}
+
+// rawNull is the body "null".
+func rawNull() json.RawMessage { return json.RawMessage("null") }

@@ -1,0 +1,181 @@
+package openstack
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+)
+
+// firstFree is how far into a seeded subnet its ports' addresses begin.
+const firstFree = 10
+
+// newSubnet makes a subnet whose gateway is its first address; mu held.
+func (s *Sim) newSubnet(n *network, cidr netip.Prefix, name, project string) *subnet {
+	gw := cidr.Addr().Next()
+	sub := &subnet{
+		entity: s.newEntity(project, name), networkID: n.id, cidr: cidr, gateway: gw, dhcp: true,
+		pools: []addressRange{{gw.Next(), lastHost(cidr)}},
+		used:  map[netip.Addr]string{},
+	}
+	sub.next = sub.pools[0].first
+	s.network.subnets[sub.id] = sub
+	return sub
+}
+
+// lastHost is the last address of a net that a host may have; not the broadcast address of IPv4.
+func lastHost(p netip.Prefix) netip.Addr {
+	b := p.Addr().AsSlice()
+	for i := range b {
+		for bit := range 8 {
+			if i*8+bit >= p.Bits() {
+				b[i] |= 1 << (7 - bit)
+			}
+		}
+	}
+	last, _ := netip.AddrFromSlice(b)
+	if last.Is4() {
+		return last.Prev()
+	}
+	return last
+}
+
+// take gives the next free address of the pools to a port. Addresses come one after the other and are
+// used again only when all others had their turn.
+func (sub *subnet) take(portID string) (netip.Addr, error) {
+	at := sub.poolOf(sub.next)
+	if at < 0 {
+		at, sub.next = 0, sub.pools[0].first
+	}
+	ip := sub.next
+	for wraps := 0; wraps <= len(sub.pools); {
+		if _, used := sub.used[ip]; !used && ip != sub.gateway {
+			sub.used[ip] = portID
+			sub.next = ip.Next()
+			return ip, nil
+		}
+		if ip == sub.pools[at].last {
+			at = (at + 1) % len(sub.pools)
+			ip = sub.pools[at].first
+			wraps++
+			continue
+		}
+		ip = ip.Next()
+	}
+	return netip.Addr{}, errorf(http.StatusConflict, "IpAddressGenerationFailure", "No more IP addresses available on network %s.", sub.networkID)
+}
+
+func (sub *subnet) poolOf(ip netip.Addr) int {
+	for i, p := range sub.pools {
+		if !ip.Less(p.first) && !p.last.Less(ip) {
+			return i
+		}
+	}
+	return -1
+}
+
+// takeThis gives one address to a port.
+func (sub *subnet) takeThis(ip netip.Addr, portID string) error {
+	if !sub.cidr.Contains(ip) {
+		return errorf(http.StatusBadRequest, "InvalidIpForSubnet", "IP address %s is not a valid IP for the specified subnet.", ip)
+	}
+	if _, used := sub.used[ip]; used {
+		return errorf(http.StatusConflict, "IpAddressAlreadyAllocated", "IP address %s already allocated in subnet %s", ip, sub.id)
+	}
+	sub.used[ip] = portID
+	return nil
+}
+
+// subnetsOf lists a network's subnets in order of creation.
+func (s *Sim) subnetsOf(networkID string) []*subnet {
+	var out []*subnet
+	for _, sub := range bySeq(s.network.subnets) {
+		if sub.networkID == networkID {
+			out = append(out, sub)
+		}
+	}
+	return out
+}
+
+// fixedIPWish is one entry of a port's fixed_ips as asked for.
+type fixedIPWish struct {
+	SubnetID string `json:"subnet_id"`
+	IP       string `json:"ip_address"`
+}
+
+// allocate gives a port its addresses: those wished, or without wishes one of the first
+// subnet. On an error nothing stays allocated.
+func (s *Sim) allocate(p *port, wishes []fixedIPWish, asked bool) error {
+	if !asked {
+		if subs := s.subnetsOf(p.networkID); len(subs) > 0 {
+			wishes = []fixedIPWish{{SubnetID: subs[0].id}}
+		}
+	}
+	var got []fixedIP
+	for _, w := range wishes {
+		ip, err := s.allocateOne(p, w)
+		if err != nil {
+			s.release(got)
+			return err
+		}
+		got = append(got, ip)
+	}
+	p.fixed = got
+	return nil
+}
+
+func (s *Sim) allocateOne(p *port, w fixedIPWish) (fixedIP, error) {
+	sub, err := s.wishedSubnet(p, w)
+	if err != nil {
+		return fixedIP{}, err
+	}
+	if w.IP == "" {
+		ip, err := sub.take(p.id)
+		return fixedIP{sub.id, ip}, err
+	}
+	ip, err := netip.ParseAddr(w.IP)
+	if err != nil {
+		return fixedIP{}, badRequest("Invalid input for fixed_ips. Reason: '%s' is not a valid IP address.", w.IP)
+	}
+	return fixedIP{sub.id, ip}, sub.takeThis(ip, p.id)
+}
+
+func (s *Sim) wishedSubnet(p *port, w fixedIPWish) (*subnet, error) {
+	if w.SubnetID != "" {
+		if !isUUID(w.SubnetID) {
+			return nil, badRequest("Invalid input for fixed_ips. Reason: '%s' is not a valid UUID.", w.SubnetID)
+		}
+		sub, is := s.network.subnets[w.SubnetID]
+		if !is {
+			return nil, errorf(http.StatusNotFound, "SubnetNotFound", "Subnet %s could not be found.", w.SubnetID)
+		}
+		if sub.networkID != p.networkID {
+			return nil, errorf(http.StatusBadRequest, "InvalidInput", "Invalid input for operation: Failed to create port on network %s, because fixed_ips included invalid subnet %s.", p.networkID, sub.id)
+		}
+		return sub, nil
+	}
+	ip, err := netip.ParseAddr(w.IP)
+	if err != nil {
+		return nil, badRequest("Invalid input for fixed_ips. Reason: '%s' is not a valid IP address.", w.IP)
+	}
+	for _, sub := range s.subnetsOf(p.networkID) {
+		if sub.cidr.Contains(ip) {
+			return sub, nil
+		}
+	}
+	return nil, errorf(http.StatusBadRequest, "InvalidIpForNetwork", "IP address %s is not a valid IP for any of the subnets on the specified network.", ip)
+}
+
+func (s *Sim) release(ips []fixedIP) {
+	for _, ip := range ips {
+		if sub := s.network.subnets[ip.SubnetID]; sub != nil {
+			delete(sub.used, ip.IP)
+		}
+	}
+}
+
+// newMAC returns the next address of Neutron's range.
+func (s *Sim) newMAC() string {
+	s.network.macs++
+	n := s.network.macs
+	return fmt.Sprintf("fa:16:3e:%02x:%02x:%02x", n>>16&0xff, n>>8&0xff, n&0xff)
+}

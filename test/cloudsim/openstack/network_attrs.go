@@ -1,0 +1,200 @@
+package openstack
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+)
+
+// attr is one attribute of a kind of object and what Neutron takes for it.
+type attr struct {
+	name  string
+	typ   attrType
+	modes string // "c" may be created, "u" updated, "!" required at creation, "a" admin only at creation
+}
+
+type attrType int
+
+const (
+	anyValue attrType = iota
+	text
+	boolean
+	uuidValue
+	uuidOrNull
+)
+
+// fields is the validated body of a create or update.
+type fields map[string]json.RawMessage
+
+func badRequest(format string, args ...any) *apiError {
+	return errorf(http.StatusBadRequest, "HTTPBadRequest", format, args...)
+}
+
+// body returns the object (or with many the objects) in the request's body.
+func (k *netKind) body(c *call) (one fields, many []fields, err error) {
+	var doc map[string]json.RawMessage
+	if json.Unmarshal(c.body, &doc) != nil {
+		return nil, nil, badRequest("Body contains invalid data")
+	}
+	if raw, is := doc[k.one]; is && json.Unmarshal(raw, &one) == nil && one != nil {
+		return one, nil, nil
+	}
+	if raw, is := doc[k.many]; is && c.r.Method == http.MethodPost && json.Unmarshal(raw, &many) == nil && len(many) > 0 {
+		return nil, many, nil
+	}
+	return nil, nil, badRequest("Unable to find '%s' in request body", k.one)
+}
+
+// check validates fields against the kind's attributes as Neutron does.
+func (k *netKind) check(c *call, in fields, create bool) error {
+	known := map[string]attr{}
+	for _, a := range k.attrs {
+		known[a.name] = a
+	}
+	var unknown []string
+	for name := range in {
+		if _, is := known[name]; !is {
+			unknown = append(unknown, name)
+		}
+	}
+	if len(unknown) > 0 {
+		slices.Sort(unknown)
+		return badRequest("Unrecognized attribute(s) '%s'", strings.Join(unknown, ", "))
+	}
+	for _, a := range k.attrs {
+		raw, given := in[a.name]
+		switch {
+		case create && !given && strings.Contains(a.modes, "!"):
+			return badRequest("Failed to parse request. Required attribute '%s' not specified", a.name)
+		case !given:
+			continue
+		case create && !strings.Contains(a.modes, "c"):
+			return badRequest("Attribute '%s' not allowed in POST", a.name)
+		case !create && !strings.Contains(a.modes, "u"):
+			return badRequest("Cannot update read-only attribute %s", a.name)
+		case strings.Contains(a.modes, "a") && create && !c.tok.admin:
+			return errorf(http.StatusForbidden, "PolicyNotAuthorized", "(rule:create_%s and rule:create_%s:%s) is disallowed by policy", k.one, k.one, a.name)
+		}
+		if err := a.check(raw); err != nil {
+			return err
+		}
+	}
+	return k.checkProject(c, in)
+}
+
+func (k *netKind) checkProject(c *call, in fields) error {
+	for _, name := range []string{"project_id", "tenant_id"} {
+		if in.has(name) && in.text(name) != c.project() && !c.tok.admin {
+			return badRequest("Specifying 'project_id' or 'tenant_id' other than the authenticated project in request requires admin or advsvc privileges")
+		}
+	}
+	return nil
+}
+
+func (a attr) check(raw json.RawMessage) error {
+	switch a.typ {
+	case text:
+		var v string
+		if json.Unmarshal(raw, &v) != nil || string(raw) == "null" {
+			return badRequest("Invalid input for %s. Reason: '%s' is not a valid string.", a.name, plain(raw))
+		}
+		if len(v) > 255 {
+			return badRequest("Invalid input for %s. Reason: '%s' exceeds maximum length of 255.", a.name, v)
+		}
+	case boolean:
+		if _, is := parseBool(plain(raw)); !is {
+			return errorf(http.StatusBadRequest, "InvalidInput", "Invalid input for operation: '%s' cannot be converted to boolean.", plain(raw))
+		}
+	case uuidValue, uuidOrNull:
+		if a.typ == uuidOrNull && string(raw) == "null" {
+			return nil
+		}
+		if v := plain(raw); !isUUID(v) {
+			return badRequest("Invalid input for %s. Reason: '%s' is not a valid UUID.", a.name, v)
+		}
+	}
+	return nil
+}
+
+func isUUID(v string) bool { return len(v) == 36 && uuid.Validate(v) == nil }
+
+// plain is a JSON value as Python would format it: strings without quotes.
+func plain(raw json.RawMessage) string {
+	var v string
+	if json.Unmarshal(raw, &v) == nil {
+		if string(raw) == "null" {
+			return "None"
+		}
+		return v
+	}
+	return string(raw)
+}
+
+func parseBool(v string) (value, is bool) {
+	switch strings.ToLower(v) {
+	case "true", "1":
+		return true, true
+	case "false", "0":
+		return false, true
+	}
+	return false, false
+}
+
+func (f fields) has(name string) bool { _, is := f[name]; return is }
+
+func (f fields) null(name string) bool { return string(f[name]) == "null" }
+
+// text is a string attribute, "" when it is absent or null.
+func (f fields) text(name string) string {
+	var v string
+	if json.Unmarshal(f[name], &v) != nil {
+		return ""
+	}
+	return v
+}
+
+// boolean is a boolean attribute, def when it is absent.
+func (f fields) boolean(name string, def bool) bool {
+	if v, is := parseBool(plain(f[name])); is && f.has(name) {
+		return v
+	}
+	return def
+}
+
+// into decodes an attribute; absent and null leave v as it is.
+func (f fields) into(name string, v any) error {
+	raw, is := f[name]
+	if !is || string(raw) == "null" {
+		return nil
+	}
+	if err := json.Unmarshal(raw, v); err != nil {
+		return badRequest("Invalid input for %s. Reason: '%s' has the wrong type.", name, plain(raw))
+	}
+	return nil
+}
+
+// describe sets name and description from a body.
+func (e *entity) describe(in fields) {
+	if in.has("name") {
+		e.name = in.text("name")
+	}
+	if in.has("description") {
+		e.description = in.text("description")
+	}
+}
+
+// parseCIDR checks what Neutron takes as a CIDR for an attribute.
+func parseCIDR(attribute, v string) (netip.Prefix, error) {
+	p, err := netip.ParsePrefix(v)
+	if err != nil {
+		return p, badRequest("Invalid input for %s. Reason: '%s' is not a valid CIDR.", attribute, v)
+	}
+	if p.Masked() != p {
+		return p, badRequest("Invalid input for %s. Reason: '%s' is not a recognized CIDR, '%s' is recommended.", attribute, v, p.Masked())
+	}
+	return p, nil
+}

@@ -1,0 +1,173 @@
+package openstack
+
+import (
+	"net/http"
+	"net/netip"
+	"slices"
+)
+
+func (s *Sim) floatingIPKind() *netKind {
+	st := &s.network
+	return &netKind{
+		one: "floatingip", many: "floatingips", path: "floatingips",
+		attrs: []attr{
+			{"floating_network_id", uuidValue, "c!"}, {"floating_ip_address", anyValue, "ca"}, {"subnet_id", uuidOrNull, "c"},
+			{"port_id", uuidOrNull, "cu"}, {"fixed_ip_address", anyValue, "cu"}, {"description", text, "cu"}, {"router_id", anyValue, ""},
+			{"dns_name", text, "c"}, {"dns_domain", text, "c"}, {"tenant_id", text, "c"}, {"project_id", text, "c"}, {"id", anyValue, ""}, {"status", anyValue, ""},
+		},
+		missing: notFoundAs("FloatingIPNotFound", "Floating IP %s could not be found"),
+		all:     func() []netItem { return byID(st.fips) },
+		get:     func(id string) (netItem, bool) { x, is := st.fips[id]; return x, is },
+		view:    s.floatingIPView,
+		create:  s.createFloatingIP,
+		update:  func(c *call, x netItem, in fields) error { return s.updateFloatingIP(c, x.(*floatingIP), in) },
+		remove: func(_ *call, x netItem) error {
+			s.deleteFloatingIP(x.(*floatingIP))
+			return nil
+		},
+	}
+}
+
+func (s *Sim) floatingIPView(_ *call, x netItem) object {
+	f := x.(*floatingIP)
+	o := f.entity.view(object{
+		"floating_ip_address": f.ip.String(), "floating_network_id": f.networkID, "router_id": nil, "port_id": nil,
+		"fixed_ip_address": nil, "status": "DOWN", "port_details": nil, "dns_domain": "", "dns_name": "",
+	})
+	delete(o, "name") // floating IPs have none
+	if p := f.target; p != nil {
+		o["router_id"], o["port_id"], o["fixed_ip_address"], o["status"] = f.router, p.id, f.fixed.String(), "ACTIVE"
+		o["port_details"] = object{
+			"name": p.name, "network_id": p.networkID, "mac_address": p.mac, "admin_state_up": p.adminUp,
+			"status": p.status, "device_id": p.deviceID, "device_owner": p.owner,
+		}
+	}
+	if f.failed {
+		o["status"] = "ERROR"
+	}
+	return o
+}
+
+func (s *Sim) createFloatingIP(c *call, in fields) (netItem, error) {
+	x, err := s.networkKind().find(c, in.text("floating_network_id"))
+	if err != nil {
+		return nil, err
+	}
+	n := x.(*network)
+	if !n.external {
+		return nil, errorf(http.StatusBadRequest, "BadRequest", "Bad floatingip request: Network %s is not a valid external network.", n.id)
+	}
+	var wishes []fixedIPWish
+	if w := (fixedIPWish{SubnetID: in.text("subnet_id"), IP: in.text("floating_ip_address")}); w != (fixedIPWish{}) {
+		wishes = []fixedIPWish{w}
+	}
+	p, err := s.newPort(n, "", "", wishes, wishes != nil)
+	if err != nil {
+		return nil, err
+	}
+	if len(p.fixed) == 0 {
+		s.removePort(p)
+		return nil, errorf(http.StatusBadRequest, "ExternalIpAddressExhausted", "Unable to find any IP address on external network %s.", n.id)
+	}
+	f := &floatingIP{entity: s.newEntity(owner(c, in), ""), networkID: n.id, port: p, ip: p.fixed[0].IP}
+	p.owner, p.status, p.portSecurity = "network:floatingip", "N/A", false
+	s.setDevice(p, f.id)
+	if err := s.updateFloatingIP(c, f, in); err != nil {
+		s.removePort(p)
+		return nil, err
+	}
+	s.network.fips[f.id] = f
+	return f, nil
+}
+
+func (s *Sim) updateFloatingIP(c *call, f *floatingIP, in fields) error {
+	if in.has("port_id") {
+		if err := s.associateAs(c, f, in); err != nil {
+			return err
+		}
+	} else if !in.null("fixed_ip_address") && in.has("fixed_ip_address") {
+		return errorf(http.StatusBadRequest, "BadRequest", "Bad floatingip request: fixed_ip_address cannot be specified without a port_id.")
+	}
+	f.describe(in)
+	return nil
+}
+
+// associateAs associates a floating IP with the port that a body names, or with none.
+func (s *Sim) associateAs(c *call, f *floatingIP, in fields) error {
+	if in.null("port_id") {
+		s.associate(f, nil, netip.Addr{})
+		return nil
+	}
+	x, err := s.portKind().find(c, in.text("port_id"))
+	if err != nil {
+		return err
+	}
+	p := x.(*port)
+	fixed, err := fixedForFloating(p, in)
+	if err != nil {
+		return err
+	}
+	router := s.routerBetween(fixed.SubnetID, f.networkID)
+	if router == nil {
+		return errorf(http.StatusNotFound, "ExternalGatewayForFloatingIPNotFound", "External network %s is not reachable from subnet %s.  Therefore, cannot associate Port %s with a Floating IP.", f.networkID, fixed.SubnetID, p.id)
+	}
+	for _, other := range s.network.fipsByPort[p.id] {
+		if other != f && other.fixed == fixed.IP && other.networkID == f.networkID {
+			return errorf(http.StatusConflict, "FloatingIPPortAlreadyAssociated", "Cannot associate floating IP %s (%s) with port %s using fixed IP %s, as that fixed IP already has a floating IP on external network %s.",
+				f.ip, f.id, p.id, fixed.IP, f.networkID)
+		}
+	}
+	s.associate(f, p, fixed.IP)
+	f.router = router.id
+	return nil
+}
+
+// fixedForFloating picks the fixed IP that a floating IP shall lead to.
+func fixedForFloating(p *port, in fields) (fixedIP, error) {
+	want := in.text("fixed_ip_address")
+	for _, ip := range p.fixed {
+		if want == "" && ip.IP.Is4() || ip.IP.String() == want {
+			return ip, nil
+		}
+	}
+	if want != "" {
+		return fixedIP{}, errorf(http.StatusBadRequest, "BadRequest", "Bad floatingip request: Port %s does not have fixed ip %s.", p.id, want)
+	}
+	return fixedIP{}, errorf(http.StatusBadRequest, "BadRequest", "Bad floatingip request: Cannot add floating IP to port %s that has no fixed IPv4 addresses.", p.id)
+}
+
+func (s *Sim) routerBetween(subnetID, externalID string) *netRouter {
+	for _, r := range bySeq(s.network.routers) {
+		if r.gateway != nil && r.gateway.networkID == externalID && r.ifaceOn(subnetID) != nil {
+			return r
+		}
+	}
+	return nil
+}
+
+// associate leads a floating IP to a port's address, or with a nil port to nowhere.
+func (s *Sim) associate(f *floatingIP, p *port, fixed netip.Addr) {
+	st := &s.network
+	var old *port
+	if old = f.target; old != nil {
+		left := slices.DeleteFunc(st.fipsByPort[old.id], func(x *floatingIP) bool { return x == f })
+		if st.fipsByPort[old.id] = left; len(left) == 0 {
+			delete(st.fipsByPort, old.id)
+		}
+	}
+	f.target, f.fixed, f.router, f.failed = p, fixed, "", false
+	if p != nil {
+		st.fipsByPort[p.id] = append(st.fipsByPort[p.id], f)
+	}
+	for _, x := range []*port{old, p} {
+		if x != nil {
+			s.forwardPort(x.id)
+		}
+	}
+}
+
+func (s *Sim) deleteFloatingIP(f *floatingIP) {
+	s.associate(f, nil, netip.Addr{})
+	s.removePort(f.port)
+	delete(s.network.fips, f.id)
+}

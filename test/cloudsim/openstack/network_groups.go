@@ -1,0 +1,305 @@
+package openstack
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+func (s *Sim) securityGroupKind() *netKind {
+	st := &s.network
+	return &netKind{
+		one: "security_group", many: "security_groups", path: "security-groups",
+		attrs: []attr{
+			{"name", text, "cu"}, {"description", text, "cu"}, {"stateful", boolean, "cu"}, {"tenant_id", text, "c"}, {"project_id", text, "c"}, {"id", anyValue, ""},
+		},
+		missing: notFoundAs("SecurityGroupNotFound", "Security group %s does not exist"),
+		all:     func() []netItem { return byID(st.groups) },
+		get:     func(id string) (netItem, bool) { x, is := st.groups[id]; return x, is },
+		view:    securityGroupView,
+		create: func(c *call, in fields) (netItem, error) {
+			if in.text("name") == "default" && st.defaultGroups[owner(c, in)] != nil {
+				return nil, errorf(http.StatusConflict, "SecurityGroupDefaultAlreadyExists", "Default security group already exists.")
+			}
+			g := s.newGroup(owner(c, in), "")
+			g.describe(in)
+			return g, nil
+		},
+		update: func(_ *call, x netItem, in fields) error {
+			g := x.(*securityGroup)
+			if st.defaultGroups[g.project] == g && in.has("name") {
+				return errorf(http.StatusConflict, "SecurityGroupCannotUpdateDefault", "Updating default security group not allowed.")
+			}
+			g.describe(in)
+			return nil
+		},
+		remove: func(c *call, x netItem) error { return s.deleteGroup(c, x.(*securityGroup)) },
+	}
+}
+
+// newGroup makes a group with the egress rules that every group starts with; mu held.
+func (s *Sim) newGroup(project, name string) *securityGroup {
+	g := &securityGroup{entity: s.newEntity(project, name)}
+	g.revision = 1
+	s.network.groups[g.id] = g
+	for _, ethertype := range []string{"IPv4", "IPv6"} {
+		s.addRule(&securityRule{entity: s.newEntity(project, ""), group: g, direction: "egress", ethertype: ethertype})
+	}
+	return g
+}
+
+func (s *Sim) addRule(r *securityRule) {
+	s.network.rules[r.id] = r
+	r.group.rules = append(r.group.rules, r)
+}
+
+func (s *Sim) deleteGroup(c *call, g *securityGroup) error {
+	for _, p := range s.network.ports {
+		if slices.Contains(p.groups, g.id) {
+			return errorf(http.StatusConflict, "SecurityGroupInUse", "Security Group %s in use.", g.id)
+		}
+	}
+	if s.network.defaultGroups[g.project] == g {
+		if !c.tok.admin {
+			return errorf(http.StatusConflict, "SecurityGroupCannotRemoveDefault", "Insufficient rights for removing default security group.")
+		}
+		delete(s.network.defaultGroups, g.project)
+	}
+	s.dropGroup(g)
+	return nil
+}
+
+func (s *Sim) dropGroup(g *securityGroup) {
+	for _, r := range g.rules {
+		delete(s.network.rules, r.id)
+	}
+	delete(s.network.groups, g.id)
+}
+
+func securityGroupView(_ *call, x netItem) object {
+	g := x.(*securityGroup)
+	rules := []object{}
+	for _, r := range g.rules {
+		rules = append(rules, r.view())
+	}
+	return g.entity.view(object{"stateful": true, "shared": false, "security_group_rules": rules})
+}
+
+func (s *Sim) securityRuleKind() *netKind {
+	st := &s.network
+	return &netKind{
+		one: "security_group_rule", many: "security_group_rules", path: "security-group-rules",
+		attrs: []attr{
+			{"security_group_id", anyValue, "c!"}, {"direction", anyValue, "c!"}, {"ethertype", anyValue, "c"}, {"protocol", anyValue, "c"},
+			{"port_range_min", anyValue, "c"}, {"port_range_max", anyValue, "c"}, {"remote_ip_prefix", anyValue, "c"},
+			{"remote_group_id", anyValue, "c"}, {"remote_address_group_id", anyValue, "c"}, {"description", text, "cu"},
+			{"tenant_id", text, "c"}, {"project_id", text, "c"}, {"id", anyValue, ""},
+		},
+		missing: notFoundAs("SecurityGroupRuleNotFound", "Security group rule %s does not exist"),
+		all:     func() []netItem { return byID(st.rules) },
+		get:     func(id string) (netItem, bool) { x, is := st.rules[id]; return x, is },
+		view:    func(_ *call, x netItem) object { return x.(*securityRule).view() },
+		create:  s.createRule,
+		update: func(_ *call, x netItem, in fields) error {
+			x.base().describe(in)
+			return nil
+		},
+		remove: func(_ *call, x netItem) error {
+			r := x.(*securityRule)
+			r.group.rules = slices.DeleteFunc(r.group.rules, func(y *securityRule) bool { return y == r })
+			r.group.changed()
+			delete(st.rules, r.id)
+			return nil
+		},
+		bulk: func(in []fields) error {
+			seen := map[string]bool{}
+			for _, f := range in {
+				raw, err := json.Marshal(f)
+				if err != nil {
+					return err
+				}
+				if seen[string(raw)] {
+					return errorf(http.StatusConflict, "DuplicateSecurityGroupRuleInPost", "Duplicate Security Group Rule in POST.")
+				}
+				seen[string(raw)] = true
+			}
+			return nil
+		},
+	}
+}
+
+func (r *securityRule) view() object {
+	o := r.entity.view(object{
+		"security_group_id": r.group.id, "ethertype": r.ethertype, "direction": r.direction, "protocol": r.protocol,
+		"port_range_min": r.min, "port_range_max": r.max, "remote_ip_prefix": r.prefix, "remote_address_group_id": nil,
+		"remote_group_id": r.remoteGroup, "normalized_cidr": nil,
+	})
+	delete(o, "name")
+	delete(o, "tags")
+	if r.prefix != nil {
+		if p, err := netip.ParsePrefix(*r.prefix); err == nil {
+			o["normalized_cidr"] = p.Masked().String()
+		}
+	}
+	return o
+}
+
+// text is the rule in one line, for snapshots.
+func (r *securityRule) text() string {
+	return strings.TrimSpace(fmt.Sprintf("%s %s %s %s-%s %s%s", r.direction, r.ethertype, scalar(r.protocol), scalar(r.min), scalar(r.max), scalar(r.prefix), scalar(r.remoteGroup)))
+}
+
+func (s *Sim) createRule(c *call, in fields) (netItem, error) {
+	x, err := s.securityGroupKind().own(c, in.text("security_group_id"))
+	if err != nil {
+		return nil, err
+	}
+	r := &securityRule{entity: s.newEntity(owner(c, in), ""), group: x.(*securityGroup), direction: in.text("direction"), ethertype: "IPv4"}
+	if err := r.set(in); err != nil {
+		return nil, err
+	}
+	if r.remoteGroup != nil {
+		if _, err := s.securityGroupKind().find(c, *r.remoteGroup); err != nil {
+			return nil, err
+		}
+	}
+	for _, other := range r.group.rules {
+		if r.same(other) {
+			return nil, errorf(http.StatusConflict, "SecurityGroupRuleExists", "Security group rule already exists. Rule id is %s.", other.id)
+		}
+	}
+	r.describe(in)
+	r.group.changed()
+	s.addRule(r)
+	return r, nil
+}
+
+func (r *securityRule) set(in fields) error {
+	if r.direction != "ingress" && r.direction != "egress" {
+		return badRequest("Invalid input for direction. Reason: %s is not in valid_values.", plain(in["direction"]))
+	}
+	if v := in.text("ethertype"); v != "" {
+		if r.ethertype = v; v != "IPv4" && v != "IPv6" {
+			return errorf(http.StatusBadRequest, "SecurityGroupRuleInvalidEtherType", "Security group rule for ethertype '%s' not supported. Allowed values are ['IPv4', 'IPv6'].", v)
+		}
+	}
+	if in.has("protocol") && !in.null("protocol") {
+		v := strings.ToLower(plain(in["protocol"]))
+		r.protocol = &v
+	}
+	if err := in.into("port_range_min", &r.min); err != nil {
+		return err
+	}
+	if err := in.into("port_range_max", &r.max); err != nil {
+		return err
+	}
+	if err := r.checkPorts(); err != nil {
+		return err
+	}
+	for name, to := range map[string]**string{"remote_ip_prefix": &r.prefix, "remote_group_id": &r.remoteGroup} {
+		if v := in.text(name); v != "" {
+			*to = &v
+		}
+	}
+	return r.checkRemote()
+}
+
+// protocols are the names that Neutron knows for IP protocols, with their numbers.
+func protocols() map[string]int {
+	return map[string]int{
+		"ah": 51, "dccp": 33, "egp": 8, "esp": 50, "gre": 47, "hopopt": 0, "icmp": 1, "igmp": 2, "ip": 0, "ipip": 4,
+		"ipv6-encap": 41, "ipv6-frag": 44, "ipv6-icmp": 58, "icmpv6": 58, "ipv6-nonxt": 59, "ipv6-opts": 60, "ipv6-route": 43,
+		"ospf": 89, "pgm": 113, "rsvp": 46, "sctp": 132, "tcp": 6, "udp": 17, "udplite": 136, "vrrp": 112,
+	}
+}
+
+const protocolNames = "'ah', 'dccp', 'egp', 'esp', 'gre', 'hopopt', 'icmp', 'igmp', 'ip', 'ipip', 'ipv6-encap', 'ipv6-frag', 'ipv6-icmp', 'icmpv6', 'ipv6-nonxt', 'ipv6-opts', 'ipv6-route', 'ospf', 'pgm', 'rsvp', 'sctp', 'tcp', 'udp', 'udplite', 'vrrp'"
+
+// number is the rule's protocol as a number, -1 for any.
+func (r *securityRule) number() (int, bool) {
+	if r.protocol == nil {
+		return -1, true
+	}
+	if n, is := protocols()[*r.protocol]; is {
+		return n, true
+	}
+	n, err := strconv.Atoi(*r.protocol)
+	return n, err == nil && n >= 0 && n <= 255
+}
+
+func (r *securityRule) checkPorts() error {
+	bad := func(kind, format string, args ...any) error {
+		return errorf(http.StatusBadRequest, kind, format, args...)
+	}
+	number, known := r.number()
+	if !known {
+		return bad("SecurityGroupRuleInvalidProtocol", "Security group rule protocol %s not supported. Only protocol values [None, %s] and integer representations [0 to 255] are supported.", *r.protocol, protocolNames)
+	}
+	if r.min == nil && r.max == nil {
+		return nil
+	}
+	if number <= 0 {
+		return bad("SecurityGroupProtocolRequiredWithPorts", "Must also specify protocol if port range is given.")
+	}
+	if number == 1 || number == 58 {
+		for _, v := range []struct {
+			field, name string
+			value       *int
+		}{{"port_range_min", "type", r.min}, {"port_range_max", "code", r.max}} {
+			if v.value != nil && (*v.value < 0 || *v.value > 255) {
+				return bad("SecurityGroupInvalidIcmpValue", "Invalid value for ICMP %s (%s) %d. It must be 0 to 255.", v.name, v.field, *v.value)
+			}
+		}
+		return nil
+	}
+	for _, v := range []*int{r.min, r.max} {
+		if v != nil && (*v < 0 || *v > 65535) {
+			return bad("SecurityGroupInvalidPortValue", "Invalid value for port %d", *v)
+		}
+	}
+	if r.min == nil || r.max == nil || *r.min > *r.max {
+		return bad("SecurityGroupInvalidPortRange", "For TCP/UDP protocols, port_range_min must be <= port_range_max")
+	}
+	return nil
+}
+
+func (r *securityRule) checkRemote() error {
+	if r.prefix != nil && r.remoteGroup != nil {
+		return errorf(http.StatusBadRequest, "SecurityGroupMultipleRemoteEntites", "Only one of remote_ip_prefix or remote_group_id or remote_address_group_id may be provided.")
+	}
+	if r.prefix == nil {
+		return nil
+	}
+	text := *r.prefix
+	if ip, err := netip.ParseAddr(text); err == nil {
+		text = netip.PrefixFrom(ip, ip.BitLen()).String()
+		r.prefix = &text
+	}
+	p, err := netip.ParsePrefix(text)
+	if err != nil {
+		return errorf(http.StatusBadRequest, "InvalidCIDR", "Invalid CIDR %s given as IP prefix.", text)
+	}
+	if p.Addr().Is4() != (r.ethertype == "IPv4") {
+		return errorf(http.StatusBadRequest, "SecurityGroupRuleParameterConflict", "Conflicting value ethertype %s for CIDR %s", r.ethertype, text)
+	}
+	return nil
+}
+
+// same reports whether Neutron takes two rules for one; any address and no prefix are the same to it.
+func (r *securityRule) same(o *securityRule) bool {
+	rn, _ := r.number()
+	on, _ := o.number()
+	return rn == on && r.direction == o.direction && r.ethertype == o.ethertype && scalar(r.min) == scalar(o.min) && scalar(r.max) == scalar(o.max) &&
+		scalar(r.remoteGroup) == scalar(o.remoteGroup) && anyPrefix(r.prefix) == anyPrefix(o.prefix)
+}
+
+func anyPrefix(p *string) string {
+	if v := scalar(p); v != "0.0.0.0/0" && v != "::/0" {
+		return v
+	}
+	return ""
+}

@@ -1,0 +1,201 @@
+package openstack
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// netKind is one kind of Neutron's objects: how it is named, validated, kept and shown.
+type netKind struct {
+	one, many string // keys in bodies
+	path      string // in addresses
+	attrs     []attr
+	missing   func(id string) *apiError
+
+	all  func() []netItem // in order of id
+	get  func(id string) (netItem, bool)
+	view func(c *call, x netItem) object
+	// visible says who may see an object besides its project and the admin; nil: nobody.
+	visible func(x netItem) bool
+	// narrow may answer a list's filters from an index; nil or false: all items are looked at.
+	narrow func(c *call) ([]netItem, bool)
+
+	create func(c *call, in fields) (netItem, error) // nil: cannot be created
+	update func(c *call, x netItem, in fields) error
+	remove func(c *call, x netItem) error
+	// bulk checks the bodies of a bulk create together; may be nil.
+	bulk func(in []fields) error
+}
+
+// notFoundAs makes a kind's refusal of unknown ids.
+func notFoundAs(kind, format string) func(string) *apiError {
+	return func(id string) *apiError {
+		return errorf(http.StatusNotFound, kind, format, id)
+	}
+}
+
+func (s *Sim) netKinds() []*netKind {
+	return []*netKind{
+		s.networkKind(), s.subnetKind(), s.portKind(), s.routerKind(), s.floatingIPKind(), s.securityGroupKind(), s.securityRuleKind(),
+	}
+}
+
+func (s *Sim) networkRoutes(r *router) {
+	r.open("GET /{$}", networkVersions)
+	r.handle("GET /v2.0/{$}", networkResources)
+	r.handle("GET /v2.0/extensions", listExtensions)
+	r.handle("GET /v2.0/extensions/{alias}", showExtension)
+	s.quotaRoutes(r)
+	for _, path := range []string{"subnetpools", "agents", "availability_zones", "address-groups", "address-scopes", "trunks"} {
+		key := strings.ReplaceAll(path, "-", "_")
+		r.handle("GET /v2.0/"+path, func(*call) (*reply, error) { return ok(object{key: []any{}}) })
+	}
+	for _, k := range s.netKinds() {
+		base := "/v2.0/" + k.path
+		r.handle("GET "+base, k.list)
+		r.handle("POST "+base, k.post)
+		r.handle("GET "+base+"/{id}", k.show)
+		r.handle("PUT "+base+"/{id}", k.put)
+		r.handle("DELETE "+base+"/{id}", k.delete)
+		k.tagRoutes(r, base)
+	}
+	s.routerActions(r)
+}
+
+// find returns the object that a path names, if the caller may see it.
+func (k *netKind) find(c *call, id string) (netItem, error) {
+	x, is := k.get(id)
+	if !is || !k.sees(c, x) {
+		return nil, k.missing(id)
+	}
+	return x, nil
+}
+
+func (k *netKind) sees(c *call, x netItem) bool {
+	return c.sees(x.base().project) || k.visible != nil && k.visible(x)
+}
+
+// own is find for changes: what the caller sees of others cannot be changed.
+func (k *netKind) own(c *call, id string) (netItem, error) {
+	x, err := k.find(c, id)
+	if err != nil {
+		return nil, err
+	}
+	if !c.sees(x.base().project) {
+		verb := map[string]string{http.MethodDelete: "delete", http.MethodPut: "update"}[c.r.Method]
+		return nil, errorf(http.StatusForbidden, "PolicyNotAuthorized", "rule:%s_%s is disallowed by policy", verb, k.one)
+	}
+	return x, k.precondition(c, x)
+}
+
+// precondition checks If-Match: revision_number=N.
+func (k *netKind) precondition(c *call, x netItem) error {
+	h, is := strings.CutPrefix(c.r.Header.Get("If-Match"), "revision_number=")
+	if !is {
+		return nil
+	}
+	n, err := strconv.Atoi(h)
+	if err != nil {
+		return badRequest("Bad format for If-Match header: revision_number=%s", h)
+	}
+	if have := x.base().revision; n != have {
+		return errorf(http.StatusPreconditionFailed, "RevisionNumberConstraintFailed", "Constrained to %d, but current revision is %d", n, have)
+	}
+	return nil
+}
+
+func (k *netKind) show(c *call) (*reply, error) {
+	x, err := k.find(c, c.param("id"))
+	if err != nil {
+		return nil, err
+	}
+	return ok(object{k.one: selectFields(k.view(c, x), c.query["fields"])})
+}
+
+func (k *netKind) post(c *call) (*reply, error) {
+	one, many, err := k.body(c)
+	if err != nil {
+		return nil, err
+	}
+	if many != nil {
+		return k.postMany(c, many)
+	}
+	if err := k.check(c, one, true); err != nil {
+		return nil, err
+	}
+	x, err := k.create(c, one)
+	if err != nil {
+		return nil, err
+	}
+	return answer(http.StatusCreated, object{k.one: k.view(c, x)})
+}
+
+// postMany creates several objects or none.
+func (k *netKind) postMany(c *call, many []fields) (*reply, error) {
+	for _, in := range many {
+		if err := k.check(c, in, true); err != nil {
+			return nil, err
+		}
+	}
+	if k.bulk != nil {
+		if err := k.bulk(many); err != nil {
+			return nil, err
+		}
+	}
+	var done []netItem
+	views := []object{}
+	for _, in := range many {
+		x, err := k.create(c, in)
+		if err != nil {
+			for _, x := range done {
+				if undo := k.remove(c, x); undo != nil {
+					return nil, undo
+				}
+			}
+			return nil, err
+		}
+		done = append(done, x)
+		views = append(views, k.view(c, x))
+	}
+	return answer(http.StatusCreated, object{k.many: views})
+}
+
+func (k *netKind) put(c *call) (*reply, error) {
+	in, _, err := k.body(c)
+	if err != nil {
+		return nil, err
+	}
+	x, err := k.own(c, c.param("id"))
+	if err != nil {
+		return nil, err
+	}
+	if err := k.check(c, in, false); err != nil {
+		return nil, err
+	}
+	if err := k.update(c, x, in); err != nil {
+		return nil, err
+	}
+	x.base().changed()
+	return ok(object{k.one: k.view(c, x)})
+}
+
+func (k *netKind) delete(c *call) (*reply, error) {
+	x, err := k.own(c, c.param("id"))
+	if err != nil {
+		return nil, err
+	}
+	if err := k.remove(c, x); err != nil {
+		return nil, err
+	}
+	return noContent()
+}
+
+// networkError is Neutron's error body.
+func networkError(_ *call, e *apiError) (string, any) {
+	kind := e.kind
+	if kind == "" {
+		kind = "HTTP" + strings.ReplaceAll(http.StatusText(e.status), " ", "")
+	}
+	return "", object{"NeutronError": object{"type": kind, "message": e.message, "detail": ""}}
+}

@@ -1,0 +1,282 @@
+package openstack
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// notFilters are the query keys that steer a list and select nothing.
+var notFilters = [...]string{"fields", "limit", "marker", "page_reverse", "sort_key", "sort_dir"}
+
+// list answers a collection: filters, order, page, fields.
+func (k *netKind) list(c *call) (*reply, error) {
+	limit, err := listLimit(c.query)
+	if err != nil {
+		return nil, err
+	}
+	views, err := k.matching(c)
+	if err != nil {
+		return nil, err
+	}
+	if err := sortViews(views, c.query); err != nil {
+		return nil, err
+	}
+	marker := c.query.Get("marker")
+	if marker != "" {
+		if _, err := k.find(c, marker); err != nil {
+			return nil, err
+		}
+	}
+	out, links := cutPage(c, k.path, views, marker, limit)
+	body := object{}
+	for i := range out {
+		out[i] = selectFields(out[i], c.query["fields"])
+	}
+	body[k.many] = out
+	if len(links) > 0 {
+		body[k.many+"_links"] = links
+	}
+	return ok(body)
+}
+
+// listLimit is the page's size, 0 for no paging.
+func listLimit(q url.Values) (int, error) {
+	v := q.Get("limit")
+	if v == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(v)
+	if err != nil || n < 0 {
+		return 0, errorf(http.StatusBadRequest, "BadRequest", "Bad limit request: Limit must be an integer 0 or greater and not '%s'.", v)
+	}
+	return n, nil
+}
+
+// matching returns the views of the objects that the filters select, in order of id.
+func (k *netKind) matching(c *call) ([]object, error) {
+	items, narrowed := []netItem(nil), false
+	if ids := c.query["id"]; len(ids) > 0 {
+		narrowed = true
+		for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
+			if x, is := k.get(id); is {
+				items = append(items, x)
+			}
+		}
+	} else if k.narrow != nil {
+		items, narrowed = k.narrow(c)
+	}
+	if !narrowed {
+		items = k.all()
+	}
+	out := []object{}
+	for _, x := range items {
+		if !k.sees(c, x) {
+			continue
+		}
+		v := k.view(c, x)
+		hit, err := matches(v, c.query)
+		if err != nil {
+			return nil, err
+		}
+		if hit {
+			out = append(out, v)
+		}
+	}
+	return out, nil
+}
+
+// matches applies the filters of a query to an object; keys it does not have select nothing,
+// as in Neutron.
+func matches(v object, q url.Values) (bool, error) {
+	for key, want := range q {
+		if slices.Contains(notFilters[:], key) {
+			continue
+		}
+		var hit, known bool
+		switch key {
+		case "tags", "tags-any", "not-tags", "not-tags-any":
+			hit, known = matchTags(v, key, want), true
+		case "fixed_ips":
+			hit, known = matchFixedIPs(v, want), v["fixed_ips"] != nil
+		default:
+			have, is := v[key]
+			if known = is; !is {
+				break
+			}
+			var err error
+			if hit, err = matchValue(have, want); err != nil {
+				return false, err
+			}
+		}
+		if known && !hit {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// matchValue reports whether a value is one of those wanted.
+func matchValue(have any, want []string) (bool, error) {
+	switch have := have.(type) {
+	case bool:
+		for _, w := range want {
+			b, is := parseBool(w)
+			if !is {
+				return false, errorf(http.StatusBadRequest, "InvalidInput", "Invalid input for operation: '%s' cannot be converted to boolean.", w)
+			}
+			if b == have {
+				return true, nil
+			}
+		}
+		return false, nil
+	case []string:
+		return slices.ContainsFunc(want, func(w string) bool { return slices.Contains(have, w) }), nil
+	}
+	return slices.Contains(want, scalar(have)), nil
+}
+
+// scalar is a value as a query writes it.
+func scalar(v any) string {
+	r := reflect.ValueOf(v)
+	if r.Kind() == reflect.Pointer {
+		if r.IsNil() {
+			return ""
+		}
+		v = r.Elem().Interface()
+	}
+	if v == nil {
+		return ""
+	}
+	return fmt.Sprint(v)
+}
+
+func matchTags(v object, key string, want []string) bool {
+	have, is := v["tags"].([]string)
+	if !is {
+		return true
+	}
+	var tags []string
+	for _, w := range want {
+		tags = append(tags, strings.Split(w, ",")...)
+	}
+	count := 0
+	for _, t := range tags {
+		if slices.Contains(have, t) {
+			count++
+		}
+	}
+	switch key {
+	case "tags":
+		return count == len(tags)
+	case "tags-any":
+		return count > 0
+	case "not-tags":
+		return count < len(tags)
+	default:
+		return count == 0
+	}
+}
+
+// matchFixedIPs applies filters like ip_address=127.64.0.9 or subnet_id=…; values of one name
+// are alternatives, different names must match on one address.
+func matchFixedIPs(v object, want []string) bool {
+	ips, _ := v["fixed_ips"].([]object)
+	by := map[string][]string{}
+	for _, w := range want {
+		name, value, _ := strings.Cut(w, "=")
+		by[name] = append(by[name], value)
+	}
+	return slices.ContainsFunc(ips, func(ip object) bool {
+		for name, values := range by {
+			var hit bool
+			if name == "ip_address_substr" {
+				hit = slices.ContainsFunc(values, func(x string) bool { return strings.Contains(scalar(ip["ip_address"]), x) })
+			} else {
+				hit = slices.Contains(values, scalar(ip[name]))
+			}
+			if !hit {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func sortViews(views []object, q url.Values) error {
+	keys, dirs := q["sort_key"], q["sort_dir"]
+	if len(keys) != len(dirs) {
+		return badRequest("The number of sort_keys and sort_dirs must be same")
+	}
+	for i, key := range slices.Backward(keys) {
+		desc := dirs[i] == "desc"
+		slices.SortStableFunc(views, func(a, b object) int {
+			n := strings.Compare(scalar(a[key]), scalar(b[key]))
+			if desc {
+				return -n
+			}
+			return n
+		})
+	}
+	return nil
+}
+
+// cutPage cuts the page that limit, marker and page_reverse ask for, with the links around it.
+func cutPage(c *call, path string, views []object, marker string, limit int) ([]object, []object) {
+	id := func(v object) string { return scalar(v["id"]) }
+	if limit == 0 && marker == "" {
+		return views, nil
+	}
+	reverse, _ := parseBool(c.query.Get("page_reverse"))
+	if limit == 0 {
+		limit = -1
+	}
+	if reverse {
+		views = slices.Clone(views)
+		slices.Reverse(views)
+	}
+	out, more, _ := page(views, id, marker, limit)
+	if reverse {
+		out = slices.Clone(out)
+		slices.Reverse(out)
+	}
+	if len(out) == 0 {
+		return []object{}, nil
+	}
+	link := func(rel, marker string, back bool) object {
+		q := url.Values{}
+		for k, v := range c.query {
+			if k != "marker" && k != "page_reverse" {
+				q[k] = v
+			}
+		}
+		q.Set("marker", marker)
+		if back {
+			q.Set("page_reverse", "True")
+		}
+		return object{"rel": rel, "href": c.url("/v2.0/" + path + "?" + q.Encode())}
+	}
+	var links []object
+	if more || reverse {
+		links = append(links, link("next", id(out[len(out)-1]), false))
+	}
+	return out, append(links, link("previous", id(out[0]), true))
+}
+
+// selectFields keeps the attributes that the query's fields name; none means all.
+func selectFields(v object, names []string) object {
+	if len(names) == 0 {
+		return v
+	}
+	out := object{}
+	for _, n := range names {
+		if x, is := v[n]; is {
+			out[n] = x
+		}
+	}
+	return out
+}

@@ -1,0 +1,231 @@
+package openstack
+
+import (
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+func (s *Sim) networkKind() *netKind {
+	st := &s.network
+	return &netKind{
+		one: "network", many: "networks", path: "networks",
+		attrs: []attr{
+			{"name", text, "cu"}, {"description", text, "cu"}, {"admin_state_up", boolean, "cu"}, {"shared", boolean, "cua"},
+			{"router:external", boolean, "cua"}, {"port_security_enabled", boolean, "cu"}, {"mtu", anyValue, "cu"},
+			{"availability_zone_hints", anyValue, "c"}, {"dns_domain", text, "cu"}, {"is_default", boolean, "cua"},
+			{"provider:network_type", anyValue, "cua"}, {"provider:physical_network", anyValue, "cua"}, {"provider:segmentation_id", anyValue, "cua"},
+			{"tenant_id", text, "c"}, {"project_id", text, "c"}, {"id", anyValue, ""}, {"status", anyValue, ""}, {"subnets", anyValue, ""},
+		},
+		missing: notFoundAs("NetworkNotFound", "Network %s could not be found."),
+		all:     func() []netItem { return byID(st.networks) },
+		get:     func(id string) (netItem, bool) { x, is := st.networks[id]; return x, is },
+		view:    s.networkView,
+		visible: func(x netItem) bool { n := x.(*network); return n.external || n.shared },
+		create: func(c *call, in fields) (netItem, error) {
+			n := &network{entity: s.newEntity(owner(c, in), ""), adminUp: true, portSecurity: true, mtu: 1442}
+			if err := setNetwork(n, in); err != nil {
+				return nil, err
+			}
+			n.changed()
+			st.networks[n.id] = n
+			return n, nil
+		},
+		update: func(_ *call, x netItem, in fields) error { return setNetwork(x.(*network), in) },
+		remove: func(_ *call, x netItem) error { return s.deleteNetwork(x.(*network)) },
+	}
+}
+
+// owner is the project of an object that a body creates.
+func owner(c *call, in fields) string {
+	for _, name := range []string{"project_id", "tenant_id"} {
+		if v := in.text(name); v != "" {
+			return v
+		}
+	}
+	return c.project()
+}
+
+func setNetwork(n *network, in fields) error {
+	if err := in.into("mtu", &n.mtu); err != nil {
+		return err
+	}
+	n.describe(in)
+	n.adminUp = in.boolean("admin_state_up", n.adminUp)
+	n.shared = in.boolean("shared", n.shared)
+	n.external = in.boolean("router:external", n.external)
+	n.portSecurity = in.boolean("port_security_enabled", n.portSecurity)
+	return nil
+}
+
+func (s *Sim) networkView(c *call, x netItem) object {
+	n := x.(*network)
+	subnets := []string{}
+	for _, sub := range bySeq(s.network.subnets) {
+		if sub.networkID == n.id {
+			subnets = append(subnets, sub.id)
+		}
+	}
+	o := n.entity.view(object{
+		"admin_state_up": n.adminUp, "mtu": n.mtu, "status": "ACTIVE", "subnets": subnets, "shared": n.shared,
+		"availability_zone_hints": []string{}, "availability_zones": []string{}, "ipv4_address_scope": nil, "ipv6_address_scope": nil,
+		"router:external": n.external, "port_security_enabled": n.portSecurity,
+	})
+	if n.external {
+		o["is_default"] = false
+	}
+	if c.tok.admin {
+		o["provider:network_type"], o["provider:physical_network"], o["provider:segmentation_id"] = "geneve", nil, 1000+n.seq
+	}
+	return o
+}
+
+// deleteNetwork deletes a network with its subnets unless ports are in the way.
+func (s *Sim) deleteNetwork(n *network) error {
+	var inUse []string
+	for _, p := range bySeq(s.network.ports) {
+		if p.networkID == n.id {
+			inUse = append(inUse, p.id)
+		}
+	}
+	if len(inUse) > 0 {
+		return errorf(http.StatusConflict, "NetworkInUse", "Unable to complete operation on network %s. There are one or more ports still in use on the network, id for these ports is: %s.",
+			n.id, strings.Join(inUse, ","))
+	}
+	for id, sub := range s.network.subnets {
+		if sub.networkID == n.id {
+			delete(s.network.subnets, id)
+		}
+	}
+	delete(s.network.networks, n.id)
+	return nil
+}
+
+func (s *Sim) subnetKind() *netKind {
+	st := &s.network
+	return &netKind{
+		one: "subnet", many: "subnets", path: "subnets",
+		attrs: []attr{
+			{"network_id", uuidValue, "c!"}, {"name", text, "cu"}, {"description", text, "cu"}, {"cidr", anyValue, "c"}, {"ip_version", anyValue, "c!"},
+			{"gateway_ip", anyValue, "cu"}, {"allocation_pools", anyValue, "cu"}, {"dns_nameservers", anyValue, "cu"},
+			{"host_routes", anyValue, "cu"}, {"enable_dhcp", boolean, "cu"}, {"subnetpool_id", anyValue, "c"}, {"prefixlen", anyValue, "c"},
+			{"use_default_subnetpool", boolean, "c"}, {"ipv6_ra_mode", anyValue, "c"}, {"ipv6_address_mode", anyValue, "c"},
+			{"service_types", anyValue, "cu"}, {"dns_publish_fixed_ip", boolean, "cu"}, {"segment_id", anyValue, "cu"},
+			{"tenant_id", text, "c"}, {"project_id", text, "c"}, {"id", anyValue, ""},
+		},
+		missing: notFoundAs("SubnetNotFound", "Subnet %s could not be found."),
+		all:     func() []netItem { return byID(st.subnets) },
+		get:     func(id string) (netItem, bool) { x, is := st.subnets[id]; return x, is },
+		view:    subnetView,
+		visible: func(x netItem) bool {
+			n := st.networks[x.(*subnet).networkID]
+			return n.external || n.shared
+		},
+		create: s.createSubnet,
+		update: func(_ *call, x netItem, in fields) error { return setSubnet(x.(*subnet), in) },
+		remove: func(_ *call, x netItem) error { return s.deleteSubnet(x.(*subnet)) },
+	}
+}
+
+func (s *Sim) createSubnet(c *call, in fields) (netItem, error) {
+	k := s.networkKind()
+	x, err := k.own(c, in.text("network_id"))
+	if err != nil {
+		return nil, err
+	}
+	n := x.(*network)
+	if !in.has("cidr") || in.null("cidr") {
+		return nil, errorf(http.StatusBadRequest, "BadRequest", "Bad subnets request: a subnetpool must be specified in the absence of a cidr.")
+	}
+	cidr, err := netip.ParsePrefix(in.text("cidr"))
+	if err != nil {
+		return nil, errorf(http.StatusBadRequest, "InvalidInput", "Invalid input for operation: %s is not in a CIDR format.", in.text("cidr"))
+	}
+	cidr = cidr.Masked()
+	for _, other := range s.network.subnets {
+		if other.networkID == n.id && other.cidr.Overlaps(cidr) {
+			return nil, errorf(http.StatusBadRequest, "InvalidInput", "Invalid input for operation: Requested subnet with cidr: %s for network: %s overlaps with another subnet.", cidr, n.id)
+		}
+	}
+	sub := s.newSubnet(n, cidr, "", owner(c, in))
+	if in.null("gateway_ip") {
+		sub.gateway, sub.pools = netip.Addr{}, []addressRange{{cidr.Addr().Next(), sub.pools[0].last}}
+	}
+	if err := setSubnet(sub, in); err != nil {
+		delete(s.network.subnets, sub.id)
+		return nil, err
+	}
+	n.changed()
+	return sub, nil
+}
+
+func setSubnet(sub *subnet, in fields) error {
+	var pools []struct{ Start, End netip.Addr }
+	if err := in.into("allocation_pools", &pools); err != nil {
+		return err
+	}
+	for _, p := range pools {
+		if !sub.cidr.Contains(p.Start) || !sub.cidr.Contains(p.End) || p.End.Less(p.Start) {
+			return errorf(http.StatusBadRequest, "OutOfBoundsAllocationPool", "The allocation pool %s-%s spans beyond the subnet cidr %s.", p.Start, p.End, sub.cidr)
+		}
+	}
+	var dns []string
+	var hosts []hostRoute
+	if err := in.into("dns_nameservers", &dns); err != nil {
+		return err
+	}
+	if err := in.into("host_routes", &hosts); err != nil {
+		return err
+	}
+	if err := in.into("gateway_ip", &sub.gateway); err != nil {
+		return err
+	}
+	if in.has("allocation_pools") && len(pools) > 0 {
+		sub.pools = nil
+		for _, p := range pools {
+			sub.pools = append(sub.pools, addressRange{p.Start, p.End})
+		}
+		sub.next = sub.pools[0].first
+	}
+	if in.has("dns_nameservers") {
+		sub.dns = dns
+	}
+	if in.has("host_routes") {
+		sub.hosts = hosts
+	}
+	sub.describe(in)
+	sub.dhcp = in.boolean("enable_dhcp", sub.dhcp)
+	return nil
+}
+
+func subnetView(_ *call, x netItem) object {
+	sub := x.(*subnet)
+	pools := []object{}
+	for _, p := range sub.pools {
+		pools = append(pools, object{"start": p.first.String(), "end": p.last.String()})
+	}
+	version := 4
+	if sub.cidr.Addr().Is6() {
+		version = 6
+	}
+	o := sub.entity.view(object{
+		"network_id": sub.networkID, "ip_version": version, "subnetpool_id": nil, "enable_dhcp": sub.dhcp,
+		"ipv6_ra_mode": nil, "ipv6_address_mode": nil, "gateway_ip": nil, "cidr": sub.cidr.String(), "allocation_pools": pools,
+		"host_routes": append([]hostRoute{}, sub.hosts...), "dns_nameservers": append([]string{}, sub.dns...), "service_types": []string{},
+	})
+	if sub.gateway.IsValid() {
+		o["gateway_ip"] = sub.gateway.String()
+	}
+	return o
+}
+
+func (s *Sim) deleteSubnet(sub *subnet) error {
+	if len(sub.used) > 0 {
+		return errorf(http.StatusConflict, "SubnetInUse", "Unable to complete operation on subnet %s: One or more ports have an IP allocation from this subnet.", sub.id)
+	}
+	delete(s.network.subnets, sub.id)
+	if n := s.network.networks[sub.networkID]; n != nil {
+		n.changed()
+	}
+	return nil
+}

@@ -1,0 +1,296 @@
+package openstack
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/netip"
+	"slices"
+)
+
+func (s *Sim) routerKind() *netKind {
+	st := &s.network
+	return &netKind{
+		one: "router", many: "routers", path: "routers",
+		attrs: []attr{
+			{"name", text, "cu"}, {"description", text, "cu"}, {"admin_state_up", boolean, "cu"}, {"external_gateway_info", anyValue, "cu"},
+			{"routes", anyValue, "cu"}, {"availability_zone_hints", anyValue, "c"}, {"distributed", boolean, "cua"}, {"ha", boolean, "cua"},
+			{"flavor_id", anyValue, "c"}, {"tenant_id", text, "c"}, {"project_id", text, "c"}, {"id", anyValue, ""}, {"status", anyValue, ""},
+		},
+		missing: notFoundAs("RouterNotFound", "Router %s could not be found"),
+		all:     func() []netItem { return byID(st.routers) },
+		get:     func(id string) (netItem, bool) { x, is := st.routers[id]; return x, is },
+		view:    routerView,
+		create: func(c *call, in fields) (netItem, error) {
+			r := &netRouter{entity: s.newEntity(owner(c, in), ""), adminUp: true, snat: true}
+			if err := s.setRouter(c, r, in); err != nil {
+				return nil, err
+			}
+			st.routers[r.id] = r
+			return r, nil
+		},
+		update: func(c *call, x netItem, in fields) error { return s.setRouter(c, x.(*netRouter), in) },
+		remove: func(_ *call, x netItem) error { return s.deleteRouter(x.(*netRouter)) },
+	}
+}
+
+func routerView(_ *call, x netItem) object {
+	r := x.(*netRouter)
+	o := r.entity.view(object{
+		"admin_state_up": r.adminUp, "status": "ACTIVE", "external_gateway_info": nil,
+		"availability_zones": []string{}, "availability_zone_hints": []string{}, "routes": append([]hostRoute{}, r.routes...),
+	})
+	if r.gateway != nil {
+		ips := []object{}
+		for _, ip := range r.gateway.fixed {
+			ips = append(ips, object{"subnet_id": ip.SubnetID, "ip_address": ip.IP.String()})
+		}
+		o["external_gateway_info"] = object{"network_id": r.gateway.networkID, "external_fixed_ips": ips, "enable_snat": r.snat}
+	}
+	return o
+}
+
+func (s *Sim) setRouter(c *call, r *netRouter, in fields) error {
+	if in.has("external_gateway_info") {
+		if err := s.setGateway(c, r, in["external_gateway_info"]); err != nil {
+			return err
+		}
+	}
+	if in.has("routes") {
+		routes, err := parseRoutes(in["routes"])
+		if err != nil {
+			return err
+		}
+		if err := s.checkRoutes(r, routes); err != nil {
+			return err
+		}
+		r.routes = routes
+	}
+	r.describe(in)
+	r.adminUp = in.boolean("admin_state_up", r.adminUp)
+	return nil
+}
+
+// setGateway joins a router to an external network, or parts it from it.
+func (s *Sim) setGateway(c *call, r *netRouter, raw json.RawMessage) error {
+	var info struct {
+		NetworkID string        `json:"network_id"`
+		SNAT      *bool         `json:"enable_snat"`
+		IPs       []fixedIPWish `json:"external_fixed_ips"`
+	}
+	if json.Unmarshal(raw, &info) != nil {
+		return badRequest("Invalid input for external_gateway_info. Reason: '%s' is not a dictionary.", plain(raw))
+	}
+	if info.NetworkID == "" {
+		return s.clearGateway(r)
+	}
+	x, err := s.networkKind().find(c, info.NetworkID)
+	if err != nil {
+		return err
+	}
+	n := x.(*network)
+	if !n.external {
+		return errorf(http.StatusBadRequest, "BadRequest", "Bad router request: Network %s is not an external network.", n.id)
+	}
+	if info.SNAT != nil {
+		r.snat = *info.SNAT
+	}
+	if r.gateway != nil && r.gateway.networkID == n.id && info.IPs == nil {
+		return nil
+	}
+	if r.gateway != nil {
+		if err := s.clearGateway(r); err != nil {
+			return err
+		}
+	}
+	p, err := s.newPort(n, "", "", info.IPs, info.IPs != nil)
+	if err != nil {
+		return err
+	}
+	p.owner, p.status = "network:router_gateway", "ACTIVE"
+	s.setDevice(p, r.id)
+	r.gateway = p
+	return nil
+}
+
+func (s *Sim) clearGateway(r *netRouter) error {
+	if r.gateway == nil {
+		return nil
+	}
+	for _, f := range s.network.fips {
+		if f.router == r.id {
+			return errorf(http.StatusConflict, "RouterExternalGatewayInUseByFloatingIp", "Gateway cannot be updated for router %s, since a gateway to external network %s is required by one or more floating IPs.", r.id, r.gateway.networkID)
+		}
+	}
+	gateway := r.gateway
+	r.gateway = nil
+	if err := s.checkRoutes(r, r.routes); err != nil {
+		r.gateway = gateway
+		return err
+	}
+	s.removePort(gateway)
+	return nil
+}
+
+func (s *Sim) deleteRouter(r *netRouter) error {
+	if len(r.ifaces) > 0 {
+		return errorf(http.StatusConflict, "RouterInUse", "Router %s has ports still attached: %s", r.id, r.ifaces[0].id)
+	}
+	r.routes = nil
+	if err := s.clearGateway(r); err != nil {
+		return err
+	}
+	delete(s.network.routers, r.id)
+	return nil
+}
+
+// routerActions registers what is done to routers besides create, update and delete.
+func (s *Sim) routerActions(r *router) {
+	base := "PUT /v2.0/routers/{id}/"
+	r.handle(base+"add_router_interface", s.addInterface)
+	r.handle(base+"remove_router_interface", s.removeInterface)
+	r.handle(base+"add_extraroutes", needs("extraroute-atomic", func(c *call) (*reply, error) { return s.changeRoutes(c, addRoutes) }))
+	r.handle(base+"remove_extraroutes", needs("extraroute-atomic", func(c *call) (*reply, error) { return s.changeRoutes(c, removeRoutes) }))
+}
+
+func (s *Sim) actedRouter(c *call) (*netRouter, error) {
+	x, err := s.routerKind().own(c, c.param("id"))
+	if err != nil {
+		return nil, err
+	}
+	return x.(*netRouter), nil
+}
+
+// interfaceWish is the body of add_router_interface and remove_router_interface.
+type interfaceWish struct {
+	SubnetID string `json:"subnet_id"`
+	PortID   string `json:"port_id"`
+}
+
+func (s *Sim) interfaceBody(c *call) (*netRouter, interfaceWish, error) {
+	var in interfaceWish
+	r, err := s.actedRouter(c)
+	if err != nil {
+		return nil, in, err
+	}
+	bad := func(format string, args ...any) (*netRouter, interfaceWish, error) {
+		return nil, in, errorf(http.StatusBadRequest, "BadRequest", "Bad router request: "+format+".", args...)
+	}
+	if json.Unmarshal(c.body, &in) != nil || in == (interfaceWish{}) {
+		return bad("Either subnet_id or port_id must be specified")
+	}
+	for _, id := range []string{in.SubnetID, in.PortID} {
+		if id != "" && !isUUID(id) {
+			return bad("'%s' is not a valid UUID", id)
+		}
+	}
+	return r, in, nil
+}
+
+func (s *Sim) addInterface(c *call) (*reply, error) {
+	r, in, err := s.interfaceBody(c)
+	if err != nil {
+		return nil, err
+	}
+	if in.SubnetID != "" && in.PortID != "" {
+		return nil, errorf(http.StatusBadRequest, "BadRequest", "Bad router request: Cannot specify both subnet-id and port-id.")
+	}
+	p, err := s.interfacePort(c, r, in)
+	if err != nil {
+		return nil, err
+	}
+	p.owner, p.status, p.groups, p.portSecurity = "network:router_interface", "ACTIVE", nil, false
+	s.setDevice(p, r.id)
+	p.changed()
+	r.ifaces = append(r.ifaces, p)
+	return ok(interfaceView(r, p))
+}
+
+// interfacePort finds or makes the port of a new interface.
+func (s *Sim) interfacePort(c *call, r *netRouter, in interfaceWish) (*port, error) {
+	if in.PortID != "" {
+		x, err := s.portKind().own(c, in.PortID)
+		if err != nil {
+			return nil, err
+		}
+		p := x.(*port)
+		if p.deviceID != "" {
+			return nil, errorf(http.StatusConflict, "PortInUse", "Unable to complete operation on port %s for network %s. Port already has an attached device %s.", p.id, p.networkID, p.deviceID)
+		}
+		for _, ip := range p.fixed {
+			if r.ifaceOn(ip.SubnetID) != nil {
+				return nil, errorf(http.StatusBadRequest, "BadRequest", "Bad router request: Router already has a port on subnet %s.", ip.SubnetID)
+			}
+		}
+		return p, nil
+	}
+	x, err := s.subnetKind().own(c, in.SubnetID)
+	if err != nil {
+		return nil, err
+	}
+	sub := x.(*subnet)
+	if r.ifaceOn(sub.id) != nil {
+		return nil, errorf(http.StatusBadRequest, "BadRequest", "Bad router request: Router already has a port on subnet %s.", sub.id)
+	}
+	if !sub.gateway.IsValid() {
+		return nil, errorf(http.StatusBadRequest, "BadRequest", "Bad router request: Subnet for router interface must have a gateway IP.")
+	}
+	return s.newPort(s.network.networks[sub.networkID], r.project, "", []fixedIPWish{{SubnetID: sub.id, IP: sub.gateway.String()}}, true)
+}
+
+func (r *netRouter) ifaceOn(subnetID string) *port {
+	for _, p := range r.ifaces {
+		if slices.ContainsFunc(p.fixed, func(ip fixedIP) bool { return ip.SubnetID == subnetID }) {
+			return p
+		}
+	}
+	return nil
+}
+
+func interfaceView(r *netRouter, p *port) object {
+	subnets := []string{}
+	for _, ip := range p.fixed {
+		subnets = append(subnets, ip.SubnetID)
+	}
+	return object{"id": r.id, "tenant_id": r.project, "port_id": p.id, "network_id": p.networkID, "subnet_id": subnets[0], "subnet_ids": subnets}
+}
+
+func (s *Sim) removeInterface(c *call) (*reply, error) {
+	r, in, err := s.interfaceBody(c)
+	if err != nil {
+		return nil, err
+	}
+	p := r.ifaceOn(in.SubnetID)
+	if in.PortID != "" {
+		if p = s.network.ports[in.PortID]; p == nil || !slices.Contains(r.ifaces, p) {
+			return nil, errorf(http.StatusNotFound, "RouterInterfaceNotFound", "Router %s does not have an interface with id %s", r.id, in.PortID)
+		}
+	}
+	if p == nil {
+		return nil, errorf(http.StatusNotFound, "RouterInterfaceNotFoundForSubnet", "Router %s has no interface on subnet %s", r.id, in.SubnetID)
+	}
+	if err := s.interfaceInUse(r, p); err != nil {
+		return nil, err
+	}
+	view := interfaceView(r, p)
+	r.ifaces = slices.DeleteFunc(r.ifaces, func(x *port) bool { return x == p })
+	s.removePort(p)
+	return ok(view)
+}
+
+// interfaceInUse refuses to remove an interface that floating IPs or routes need.
+func (s *Sim) interfaceInUse(r *netRouter, p *port) error {
+	for _, ip := range p.fixed {
+		sub := s.network.subnets[ip.SubnetID]
+		for _, f := range s.network.fips {
+			if f.router == r.id && f.target != nil && sub.cidr.Contains(f.fixed) {
+				return errorf(http.StatusConflict, "RouterInterfaceInUseByFloatingIP", "Router interface for subnet %s on router %s cannot be deleted, as it is required by one or more floating IPs.", sub.id, r.id)
+			}
+		}
+		for _, route := range r.routes {
+			if hop, err := netip.ParseAddr(route.NextHop); err == nil && sub.cidr.Contains(hop) {
+				return errorf(http.StatusConflict, "RouterInterfaceInUseByRoute", "Router interface for subnet %s on router %s cannot be deleted, as it is required by one or more routes.", sub.id, r.id)
+			}
+		}
+	}
+	return nil
+}
