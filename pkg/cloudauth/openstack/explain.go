@@ -39,23 +39,24 @@ func (l *login) explain(err error) error {
 }
 
 func (l *login) explainAnswer(keystone string, answer gophercloud.ErrUnexpectedResponseCode) error {
-	said := said(answer.Body)
-	if said != "" {
-		said = ": " + l.settings.excerpt(said)
+	message, ofKeystone := said(answer.Body)
+	status := fmt.Sprintf(" (%d)", answer.Actual)
+	if message != "" {
+		status = fmt.Sprintf(" (%d: %s)", answer.Actual, l.settings.excerpt(message))
 	}
 	e := &Error{RetryAfter: retryAfter(answer.ResponseHeader)}
-	status := fmt.Sprintf(" (%d%s)", answer.Actual, said)
-	switch answer.Actual {
-	case http.StatusUnauthorized:
+	switch code := answer.Actual; {
+	case code == http.StatusUnauthorized, code == http.StatusNotFound && ofKeystone:
+		// 404 in Keystone's own words is its answer to an unknown application credential.
 		e.Reason = Rejected
 		e.text = fmt.Sprintf("%s refuses %s%s; %s", keystone, l.settings.cfg.who(), status, l.hint())
-	case http.StatusForbidden:
+	case code == http.StatusForbidden:
 		e.Reason = Rejected
 		e.text = fmt.Sprintf("%s forbids %s to log in%s; ask the cloud's operator whether the account is locked or its password expired", keystone, l.settings.cfg.who(), status)
-	case http.StatusNotFound, http.StatusGone, http.StatusMethodNotAllowed, http.StatusMultipleChoices:
+	case code == http.StatusNotFound, code == http.StatusGone, code == http.StatusMethodNotAllowed, code == http.StatusMultipleChoices:
 		e.Reason = Unreachable
 		e.text = keystone + " has no Identity v3 API" + status + "; check auth-url"
-	case http.StatusTooManyRequests:
+	case code == http.StatusTooManyRequests:
 		e.Reason = Throttled
 		e.text = keystone + " asks to slow down" + status + "; it is asked again later"
 	default:
@@ -86,17 +87,17 @@ func (l *login) tokenExpired() error {
 	return &Error{Reason: Rejected, text: "the cloud refuses the configured token; " + l.hint()}
 }
 
-// said takes the message out of an OpenStack error body.
-func said(body []byte) string {
+// said takes the message out of an error body, and reports whether it is one of Keystone's.
+func said(body []byte) (message string, ofKeystone bool) {
 	var b struct {
 		Error struct {
 			Message string `json:"message"`
 		} `json:"error"`
 	}
-	if json.Unmarshal(body, &b) == nil {
-		return b.Error.Message
+	if json.Unmarshal(body, &b) == nil && b.Error.Message != "" {
+		return b.Error.Message, true
 	}
-	return string(body)
+	return string(body), false
 }
 
 func retryAfter(h http.Header) time.Duration {
@@ -137,7 +138,7 @@ func (l *login) explainNetwork(keystone string, err error) error {
 		e.text = fmt.Sprintf("%s has a certificate for another name (%s); correct the host in auth-url", keystone, text)
 	case errors.As(err, &invalid):
 		e.text = fmt.Sprintf("%s has a certificate that is not valid (%s); check the clocks and renew it", keystone, text)
-	case errors.As(err, &record):
+	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
 		e.text = keystone + " does not speak TLS; should auth-url begin with http:// ?"
 	case errors.As(err, &alert):
 		e.text = fmt.Sprintf("%s refuses the TLS handshake (%s); if it wants a client certificate, check cert-file and key-file", keystone, text)

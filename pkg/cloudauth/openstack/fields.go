@@ -44,7 +44,7 @@ func sectionsOf(into any) sections {
 		}
 		for _, kf := range reflect.VisibleFields(typ) {
 			if kf.IsExported() && !kf.Anonymous {
-				s.fields = append(s.fields, field{name: nameOf(kf), index: kf.Index, typ: kf.Type})
+				s.fields = append(s.fields, field{name: strings.ToLower(nameOf(kf)), index: kf.Index, typ: kf.Type})
 			}
 		}
 		all = append(all, s)

@@ -24,7 +24,11 @@ func scanGCFG(data []byte) ([]entry, []error) {
 	p := parser{}
 	fset := token.NewFileSet()
 	file := fset.AddFile("", fset.Base(), len(data))
-	p.scanner.Init(file, data, func(pos token.Position, msg string) { p.scanErr = reason(pos.Line, msg) }, scanner.ScanComments)
+	p.scanner.Init(file, data, func(pos token.Position, msg string) {
+		if p.scanErr == nil {
+			p.scanErr = reason(pos.Line, msg)
+		}
+	}, scanner.ScanComments)
 	p.position = func() token.Position { return fset.Position(p.pos) }
 	for p.next(); p.tok != token.EOF; {
 		p.readLine()
@@ -63,6 +67,9 @@ func (p *parser) readLine() {
 		err = reason(line, "expected a [section] or key = value")
 	}
 	for p.tok != token.EOL && p.tok != token.EOF {
+		if p.scanErr != nil && p.position().Line > line {
+			break // an unterminated string has swallowed the end of its line
+		}
 		p.next()
 	}
 	if p.scanErr != nil {

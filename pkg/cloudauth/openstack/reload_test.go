@@ -1,0 +1,228 @@
+package openstack
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/applicationcredentials"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
+	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+)
+
+func appCredentialConf(sim *ossim.Sim, ac *applicationcredentials.ApplicationCredential) string {
+	return fmt.Sprintf("[Global]\nauth-url = %s\nregion = RegionOne\napplication-credential-id = %s\napplication-credential-secret = %q\n[LoadBalancer]\nx = y\n", sim.AuthURL(), ac.ID, ac.Secret)
+}
+
+// openFile returns a Session for a cloud.conf on disk.
+func openFile(t *testing.T, file string) *Session {
+	t.Helper()
+	cfg, err := readGlobal(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return open(t, cfg, Options{ConfigFile: file}, nil)
+}
+
+// An application credential is rotated as its documentation says: the new one is put into
+// cloud.conf, the old one is deleted. Nothing is restarted.
+func TestRotationWithinTenSeconds(t *testing.T) {
+	t.Parallel()
+	sim := startSim(t, ossim.Options{})
+	before, after := newAppCredential(t, sim, "before"), newAppCredential(t, sim, "after")
+	file := filepath.Join(t.TempDir(), "cloud.conf")
+	writeFile(t, file, appCredentialConf(sim, before))
+	s := openFile(t, file)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	}()
+	if err := listServers(ctx, s); err != nil {
+		t.Fatal(err)
+	}
+
+	writeFile(t, file, appCredentialConf(sim, after))
+	client, user := identityClient(t, sim)
+	if err := applicationcredentials.Delete(ctx, client, user, before.ID).ExtractErr(); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	if err := listServers(ctx, s); err == nil {
+		t.Fatal("a deleted application credential still works before the reload; the test shows nothing")
+	}
+	for listServers(ctx, s) != nil {
+		if time.Since(start) > 10*time.Second {
+			t.Fatal("the new credentials are not in use after 10 s")
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatal(ctx.Err())
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	if err := s.Check(ctx); err != nil {
+		t.Errorf("Check: %v", err)
+	}
+}
+
+func TestBrokenFilesKeepTheOldCredentials(t *testing.T) {
+	sim := startSim(t, ossim.Options{})
+	good, better := newAppCredential(t, sim, "good"), newAppCredential(t, sim, "better")
+	file := filepath.Join(t.TempDir(), "cloud.conf")
+	conf := appCredentialConf(sim, good)
+	writeFile(t, file, conf)
+	s := openFile(t, file)
+	r := reloader{session: s}
+	now := time.Now()
+	var logged strings.Builder
+	ctx := klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&logged))))
+	poll := func(d time.Duration) string {
+		logged.Reset()
+		now = now.Add(d)
+		r.poll(ctx, now)
+		if err := listServers(ctx, s); err != nil {
+			t.Errorf("the Session does not work any more: %v", err)
+		}
+		return logged.String()
+	}
+	if out := poll(pollEvery); out != "" {
+		t.Errorf("nothing changed, but it logs %q", out)
+	}
+	for name, tt := range map[string]struct {
+		write func() error
+		want  string
+	}{
+		"gone":       {func() error { return os.Remove(file) }, "reading cloud.conf again"},
+		"empty":      {func() error { return os.WriteFile(file, nil, 0o600) }, file + " is empty"},
+		"syntax":     {func() error { return os.WriteFile(file, []byte("[Global\n"), 0o600) }, "line 1: expected ']'"},
+		"incomplete": {func() error { return os.WriteFile(file, []byte("[Global]\nauth-url = http://k\n"), 0o600) }, "no credentials"},
+		"wrong secret": {func() error {
+			return os.WriteFile(file, []byte(strings.Replace(conf, good.Secret, "wr0ng-secret", 1)), 0o600)
+		}, "refuses application credential"},
+		"unreachable": {func() error {
+			return os.WriteFile(file, []byte(strings.Replace(conf, sim.AuthURL(), "http://127.0.0.1:1", 1)), 0o600)
+		}, "connection refused"},
+		"CA is missing": {func() error {
+			return os.WriteFile(file, []byte(strings.Replace(conf, "region", "ca-file = /nowhere\nregion", 1)), 0o600)
+		}, "ca-file cannot be read"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := tt.write(); err != nil {
+				t.Fatal(err)
+			}
+			out := poll(pollEvery)
+			if !strings.Contains(out, tt.want) || !strings.Contains(out, "the old ones stay in use") {
+				t.Errorf("it logs %q, want %q", out, tt.want)
+			}
+			if strings.Contains(out, good.Secret) || strings.Contains(out, "wr0ng-secret") {
+				t.Errorf("the log shows a secret: %s", out)
+			}
+			if out := poll(time.Second); out != "" {
+				t.Errorf("it tries again after a second: %q", out)
+			}
+			if out := poll(2 * pollEvery); !strings.Contains(out, tt.want) {
+				t.Errorf("it does not try again later: %q", out)
+			}
+		})
+	}
+	writeFile(t, file, appCredentialConf(sim, better))
+	if out := poll(pollEvery); !strings.Contains(out, "are in use now") || !strings.Contains(out, better.ID) {
+		t.Errorf("the repaired file is not taken: %q", out)
+	}
+	if out := poll(pollEvery); out != "" {
+		t.Errorf("nothing changed, but it logs %q", out)
+	}
+}
+
+// Every file that the credentials came from is watched, not only cloud.conf.
+func TestOtherFilesAreWatched(t *testing.T) {
+	sim := startSim(t, ossim.Options{TLS: true})
+	ca, err := os.ReadFile(sim.CAFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	caFile, cloudsFile, confFile := filepath.Join(dir, "ca.pem"), filepath.Join(dir, "clouds.yaml"), filepath.Join(dir, "cloud.conf")
+	cloudsYAML := fmt.Sprintf("clouds:\n  mine:\n    cacert: %q\n    auth: {auth_url: %q, username: k8s, password: %%s, project_name: k8s, user_domain_id: default, project_domain_id: default}\n", caFile, sim.AuthURL())
+	writeFile(t, caFile, string(ca))
+	writeFile(t, cloudsFile, fmt.Sprintf(cloudsYAML, ossim.UserPassword))
+	writeFile(t, confFile, fmt.Sprintf("[Global]\nuse-clouds = true\ncloud = mine\nclouds-file = %s\n", cloudsFile))
+	s := openFile(t, confFile)
+	if err := listServers(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	r := reloader{session: s}
+	for _, step := range []struct {
+		name, file, content string
+		taken               bool
+	}{
+		{"CA replaced by nonsense", caFile, "nonsense", false},
+		{"CA back with a comment", caFile, string(ca) + "\n# new\n", true},
+		{"wrong password in clouds.yaml", cloudsFile, fmt.Sprintf(cloudsYAML, "wrong"), false},
+		{"clouds.yaml repaired", cloudsFile, fmt.Sprintf(cloudsYAML, ossim.UserPassword) + "# new\n", true},
+		{"secure.yaml appears", filepath.Join(dir, "secure.yaml"), "clouds:\n  mine:\n    auth: {password: secret}\n", true},
+	} {
+		before := s.login()
+		writeFile(t, step.file, step.content)
+		r.poll(t.Context(), time.Now())
+		if taken := s.login() != before; taken != step.taken {
+			t.Errorf("%s: new login taken = %t, want %t", step.name, taken, step.taken)
+		}
+		if err := listServers(t.Context(), s); err != nil {
+			t.Errorf("%s: %v", step.name, err)
+		}
+	}
+}
+
+func TestIdentity(t *testing.T) {
+	sim := startSim(t, ossim.Options{})
+	ac := newAppCredential(t, sim, "keppel")
+	names := Identity{User: "k8s", UserDomain: "Default", Project: "k8s", ProjectDomain: "Default", Secret: cloudauth.NewSecret(ossim.UserPassword)}
+	byID := passwordConfig(sim)
+	byID.UserDomainName, byID.UserDomainID = "", "default"
+	for name, tt := range map[string]struct {
+		cfg      Config
+		want     Identity
+		requests int
+	}{
+		"names":                       {cfg: passwordConfig(sim), want: names},
+		"names from Keystone":         {cfg: byID, want: names, requests: 1},
+		"application credential":      {cfg: Config{AuthURL: sim.AuthURL(), ApplicationCredentialID: ac.ID, ApplicationCredentialSecret: cloudauth.NewSecret(ac.Secret)}, want: Identity{ApplicationCredentialID: ac.ID, Secret: cloudauth.NewSecret(ac.Secret)}},
+		"application credential name": {cfg: Config{AuthURL: sim.AuthURL(), Username: "k8s", UserDomainID: "default", ApplicationCredentialName: "keppel", ApplicationCredentialSecret: cloudauth.NewSecret(ac.Secret)}, want: Identity{ApplicationCredentialID: ac.ID, Secret: cloudauth.NewSecret(ac.Secret)}, requests: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, tt.cfg, Options{}, nil)
+			sim.ResetRequests()
+			got, err := s.Identity(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !got.Secret.Equal(tt.want.Secret) {
+				t.Error("wrong secret")
+			}
+			got.Secret, tt.want.Secret = cloudauth.Secret{}, cloudauth.Secret{}
+			if got != tt.want && tt.want.ApplicationCredentialID == "" || got.ApplicationCredentialID != tt.want.ApplicationCredentialID {
+				t.Errorf("got %+v, want %+v", got, tt.want)
+			}
+			if n := len(sim.Requests()); n != tt.requests {
+				t.Errorf("%d requests, want %d", n, tt.requests)
+			}
+		})
+	}
+	s := open(t, Config{AuthURL: sim.AuthURL(), Token: cloudauth.NewSecret("tok")}, Options{}, nil)
+	if _, err := s.Identity(t.Context()); AsError(err) == nil {
+		t.Errorf("Identity of a token: %v, want an error", err)
+	}
+}
