@@ -52,7 +52,7 @@ func (o *Options) addControllerFlags(fss *cliflag.NamedFlagSets) {
 
 	fs = fss.FlagSet(names.CloudNodeController)
 	fs.Int32Var(&c.NodeController.ConcurrentNodeSyncs, "concurrent-node-syncs", c.NodeController.ConcurrentNodeSyncs,
-		"How many nodes are initialised at a time.")
+		"How many nodes are initialized at a time.")
 	fs.Int32Var(&c.NodeController.ConcurrentNodeStatusUpdates, "concurrent-node-status-updates", 0,
 		"How many nodes' addresses are refreshed at a time; 0 means the value of --concurrent-node-syncs.")
 	fs.DurationVar(&c.NodeStatusUpdateFrequency.Duration, "node-status-update-frequency", c.NodeStatusUpdateFrequency.Duration,

@@ -99,9 +99,9 @@ func (c *checks) run(r *http.Request, name string) error {
 	before := c.last[name]
 	c.last[name] = now
 	c.mu.Unlock()
-	switch {
-	case now == before:
-	case now == "":
+	switch now {
+	case before:
+	case "":
 		c.logger.Info("Health check passes again", "endpoint", c.endpoint, "check", name)
 	default:
 		c.logger.Info("Health check fails", "endpoint", c.endpoint, "check", name, "reason", now)

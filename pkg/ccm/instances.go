@@ -21,8 +21,8 @@ import (
 // likely to be asked about next is asked about at the same time.
 type instances struct {
 	*adapter
-	// lifecycleMaxAge makes one cycle of the node lifecycle controller share one read.
-	lifecycleMaxAge time.Duration
+	// rounds makes one cycle of the node lifecycle controller share one read.
+	rounds *decorate.Rounds
 	// notReady, uninitialized and initialized are the nodes that each kind of question is about.
 	notReady, uninitialized, initialized *decorate.Peers
 }
@@ -34,11 +34,11 @@ func newInstances(a *adapter, monitorPeriod time.Duration) *instances {
 		return &decorate.Peers{List: func() []cloud.InstanceRef { return refsOf(a.nodes, a.provider.Name, is) }}
 	}
 	return &instances{
-		adapter:         a,
-		lifecycleMaxAge: decorate.LifecycleMaxAge(monitorPeriod),
-		notReady:        peers(func(n *corev1.Node) bool { return !isReady(n) }),
-		uninitialized:   peers(isUninitialized),
-		initialized:     peers(func(n *corev1.Node) bool { return !isUninitialized(n) }),
+		adapter:       a,
+		rounds:        decorate.NewRounds(monitorPeriod, nil),
+		notReady:      peers(func(n *corev1.Node) bool { return !isReady(n) }),
+		uninitialized: peers(isUninitialized),
+		initialized:   peers(func(n *corev1.Node) bool { return !isUninitialized(n) }),
 	}
 }
 
@@ -49,7 +49,7 @@ func (i *instances) InstanceExists(ctx context.Context, node *corev1.Node) (bool
 	if i.foreign(node) {
 		return true, nil
 	}
-	_, err := i.lookup(ctx, node, i.lifecycleMaxAge, i.notReady)
+	_, err := i.lookup(ctx, node, i.rounds.First(refOf(node)), i.notReady)
 	if cloud.IsNotFound(err) {
 		klog.FromContext(ctx).V(2).Info("Cloud says that the node's instance does not exist", "node", klog.KObj(node), "providerID", node.Spec.ProviderID, "reason", err.Error())
 		return false, nil
@@ -62,7 +62,7 @@ func (i *instances) InstanceShutdown(ctx context.Context, node *corev1.Node) (bo
 	if i.foreign(node) {
 		return false, nil
 	}
-	instance, err := i.lookup(ctx, node, i.lifecycleMaxAge, i.notReady)
+	instance, err := i.lookup(ctx, node, i.rounds.Further(), i.notReady)
 	if err != nil {
 		return false, err
 	}
@@ -71,7 +71,7 @@ func (i *instances) InstanceShutdown(ctx context.Context, node *corev1.Node) (bo
 
 // InstanceMetadata implements cloudprovider.InstancesV2. For a node of another cloud it
 // answers so that the framework leaves the node alone: nil while the node waits to be
-// initialised, nothing new after that.
+// initialized, nothing new after that.
 func (i *instances) InstanceMetadata(ctx context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
 	others := i.initialized
 	if isUninitialized(node) {

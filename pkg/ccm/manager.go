@@ -107,14 +107,14 @@ func (m *Manager) Run(ctx context.Context, p *decorate.Provider) error {
 	if err != nil {
 		return err
 	}
-	mgr, err := m.newManager(logger, l.main)
+	mgr, err := m.newManager(ctx, l.main)
 	if err != nil {
 		return err
 	}
 	if err := m.addChecks(p, l); err != nil {
 		return err
 	}
-	runnables, err := m.runnables(p, cluster, l, logger)
+	runnables, err := m.runnables(ctx, p, cluster, l)
 	if err != nil {
 		return err
 	}
@@ -169,17 +169,17 @@ func (m *Manager) applyFeatureGates() error {
 }
 
 // runnables are what Run runs beside what was added from outside.
-func (m *Manager) runnables(p *decorate.Provider, cluster cloud.Cluster, l locks, logger klog.Logger) ([]manager.Runnable, error) {
+func (m *Manager) runnables(ctx context.Context, p *decorate.Provider, cluster cloud.Cluster, l locks) ([]manager.Runnable, error) {
 	var out []manager.Runnable
 	if m.opts.Serving.Port != 0 || m.opts.Serving.Listener != nil {
-		serving, err := m.serving(logger)
+		serving, err := m.serving(ctx)
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, serving...)
 	}
-	if p.Provider.Run != nil {
-		out = append(out, everyReplica{p.Provider.Run})
+	if p.Run != nil {
+		out = append(out, everyReplica{p.Run})
 	}
 	if !m.watches() {
 		return out, nil
@@ -217,7 +217,7 @@ func (m *Manager) addChecks(p *decorate.Provider, l locks) error {
 
 // newManager makes controller-runtime's manager, which only runs things for us: health,
 // metrics and webhooks are our own, and nothing uses its client and cache yet.
-func (m *Manager) newManager(logger klog.Logger, lock *watchedLock) (manager.Manager, error) {
+func (m *Manager) newManager(ctx context.Context, lock *watchedLock) (manager.Manager, error) {
 	l := m.opts.Component.Generic.LeaderElection
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
@@ -225,8 +225,8 @@ func (m *Manager) newManager(logger klog.Logger, lock *watchedLock) (manager.Man
 	}
 	o := manager.Options{
 		Scheme:                        scheme,
-		Logger:                        logger,
-		BaseContext:                   func() context.Context { return klog.NewContext(context.Background(), logger) },
+		Logger:                        klog.FromContext(ctx),
+		BaseContext:                   func() context.Context { return context.WithoutCancel(ctx) },
 		Metrics:                       metricsserver.Options{BindAddress: "0"},
 		HealthProbeBindAddress:        "0",
 		GracefulShutdownTimeout:       &m.opts.ShutdownTimeout,

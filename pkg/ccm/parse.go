@@ -47,7 +47,7 @@ func flagError(fs *pflag.FlagSet, err error) error {
 	}
 	name := unknown.GetSpecifiedName()
 	if short := unknown.GetSpecifiedShortnames(); short != "" {
-		return fmt.Errorf("unknown flag -%s in -%s: flags begin with two dashes; see --help", name, short)
+		return fmt.Errorf("unknown flag -%s: flags begin with two dashes; see --help", short)
 	}
 	var known []string
 	fs.VisitAll(func(f *pflag.Flag) {

@@ -1,14 +1,14 @@
 package ccm
 
 import (
+	"context"
 	"fmt"
 
-	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
 // serving returns what runs the secure port.
-func (m *Manager) serving(logger klog.Logger) ([]manager.Runnable, error) {
+func (m *Manager) serving(ctx context.Context) ([]manager.Runnable, error) {
 	mux, err := secureMux(m.opts, m.health, m.live, m.ready)
 	if err != nil {
 		return nil, err
@@ -28,7 +28,7 @@ func (m *Manager) serving(logger klog.Logger) ([]manager.Runnable, error) {
 	if err != nil {
 		return nil, err
 	}
-	server, more, err := secureServer(m.opts.Serving, g.wrap(mux), logger)
+	server, more, err := secureServer(ctx, m.opts.Serving, g.wrap(mux))
 	if err != nil {
 		return nil, err
 	}

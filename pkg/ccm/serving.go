@@ -69,7 +69,7 @@ func secureMux(o *Options, health, live, ready http.Handler) (*http.ServeMux, er
 
 // secureServer returns what serves handler on the secure port, with what else must run for
 // that, and binds the port.
-func secureServer(s ServingOptions, handler http.Handler, logger klog.Logger) (*manager.Server, []manager.Runnable, error) {
+func secureServer(ctx context.Context, s ServingOptions, handler http.Handler) (*manager.Server, []manager.Runnable, error) {
 	config, runnables, err := tlsConfig(s)
 	if err != nil {
 		return nil, nil, err
@@ -77,19 +77,19 @@ func secureServer(s ServingOptions, handler http.Handler, logger klog.Logger) (*
 	listener := s.Listener
 	if listener == nil {
 		address := net.JoinHostPort(s.BindAddress.String(), strconv.Itoa(s.Port))
-		if listener, err = net.Listen("tcp", address); err != nil {
+		if listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", address); err != nil {
 			return nil, nil, fmt.Errorf("secure port: %w: choose another --secure-port or --bind-address", err)
 		}
 	}
 	timeout := 5 * time.Second
 	srv := &http.Server{
 		Handler:           handler,
-		BaseContext:       func(net.Listener) context.Context { return klog.NewContext(context.Background(), logger) },
+		BaseContext:       func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
 		TLSConfig:         config,
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       90 * time.Second,
 		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          stdlog.New(serverLog{logger}, "", 0),
+		ErrorLog:          stdlog.New(serverLog{klog.FromContext(ctx)}, "", 0),
 	}
 	if s.MaxStreams > 0 {
 		srv.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: s.MaxStreams}

@@ -1,0 +1,209 @@
+package ccm
+
+import (
+	"bufio"
+	"bytes"
+	_ "embed"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+)
+
+//go:embed testdata/framework-flags.tsv
+var frameworkFlags []byte
+
+func allFlags(t *testing.T) (*Options, *pflag.FlagSet) {
+	t.Helper()
+	o, err := NewOptions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+	for _, section := range o.Flags().FlagSets {
+		fs.AddFlagSet(section)
+	}
+	return o, fs
+}
+
+// Every flag of the framework's is ours with the same type and default, or refused, or the
+// webhook server's.
+func TestFlagsAreTheFrameworks(t *testing.T) {
+	_, fs := allFlags(t)
+	retyped := map[string]string{"feature-gates": "mapStringString", "version": "bool"}
+	n := 0
+	for lines := bufio.NewScanner(bytes.NewReader(frameworkFlags)); lines.Scan(); {
+		if strings.HasPrefix(lines.Text(), "#") {
+			continue
+		}
+		n++
+		name, rest, _ := strings.Cut(lines.Text(), "\t")
+		kind, def, _ := strings.Cut(rest, "\t")
+		if name == "webhooks" || strings.HasPrefix(name, "webhook-") {
+			continue
+		}
+		f := fs.Lookup(name)
+		if f == nil {
+			t.Errorf("--%s is neither known nor refused", name)
+			continue
+		}
+		if f.Hidden {
+			continue // refused
+		}
+		if want, ok := retyped[name]; ok {
+			kind, def = want, f.DefValue
+		}
+		if f.Value.Type() != kind || f.DefValue != def {
+			t.Errorf("--%s is a %s with default %q, the framework's is a %s with default %q", name, f.Value.Type(), f.DefValue, kind, def)
+		}
+		if f.Usage == "" {
+			t.Errorf("--%s has no help", name)
+		}
+	}
+	if n < 60 {
+		t.Fatalf("read only %d flags", n)
+	}
+}
+
+func TestParse(t *testing.T) {
+	for _, test := range []struct {
+		args          string
+		help, version bool
+		err           string
+	}{
+		{args: "--cloud-provider=openstack --v=4 --controllers=*,-route"},
+		{args: "--cloud-provder=x", err: "unknown flag --cloud-provder: did you mean --cloud-provider?"},
+		{args: "--xyzzy", err: "unknown flag --xyzzy: see --help for all flags"},
+		{args: "-q", err: "unknown flag -q: flags begin with two dashes; see --help"},
+		{args: "run", err: `unexpected argument "run": all settings are flags (--name=value); see --help`},
+		{args: "--kube-api-qps=x", err: `invalid argument "x" for "--kube-api-qps" flag: strconv.ParseFloat: parsing "x": invalid syntax`},
+		{args: "--use-service-account-credentials=false --cidr-allocator-type=RangeAllocator --authentication-skip-lookup"},
+		{args: "--use-service-account-credentials", err: `invalid argument "true" for "--use-service-account-credentials" flag: not supported: all controllers share one least-privileged ServiceAccount; remove the flag`},
+		{args: "--cidr-allocator-type=CloudAllocator", err: `invalid argument "CloudAllocator" for "--cidr-allocator-type" flag: not supported: pod CIDRs are allocated from --cluster-cidr only (RangeAllocator); remove the flag`},
+		{args: "--requestheader-username-headers=x", err: `invalid argument "x" for "--requestheader-username-headers" flag: not supported: clients behind a front proxy are not supported; let them use tokens or, with --client-ca-file, certificates`},
+		{args: "--help --nonsense", help: true},
+		{args: "-h", help: true},
+		{args: "--version", version: true},
+	} {
+		t.Run(test.args, func(t *testing.T) {
+			o, err := NewOptions()
+			if err != nil {
+				t.Fatal(err)
+			}
+			help, version, err := Parse(o.Flags(), strings.Fields(test.args))
+			got := ""
+			if err != nil {
+				got = err.Error()
+			}
+			if got != test.err || help != test.help || version != test.version {
+				t.Errorf("got help %t, version %t, error %q; want %t, %t, %q", help, version, got, test.help, test.version, test.err)
+			}
+		})
+	}
+}
+
+func TestHelpShowsSectionsAndNothingRefused(t *testing.T) {
+	o, err := NewOptions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	PrintHelp(&out, o.Flags(), 0)
+	for _, want := range []string{"Cloud flags:", "Leader election flags:", "Cloud-node-controller flags:", "--secure-port int", "--feature-gates", "CloudControllerManagerWatchBasedRoutesReconciliation"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("help lacks %q:\n%s", want, out.String())
+		}
+	}
+	for _, r := range refusedFlags() {
+		if strings.Contains(out.String(), "--"+r.name) {
+			t.Errorf("help shows --%s, which is refused", r.name)
+		}
+	}
+}
+
+func TestValidate(t *testing.T) {
+	valid := []string{"--cloud-provider=openstack"}
+	for _, test := range []struct {
+		name string
+		args []string
+		want []string
+	}{
+		{name: "least"},
+		{name: "all at once", args: []string{"--cloud-provider=", "--cluster-cidr=10.0.0.0/8,10.1.0.0/16", "--controllers=foo,servce", "--concurrent-node-syncs=0", "--concurrent-service-syncs=-1",
+			"--node-monitor-period=0s", "--kube-api-burst=0", "--leader-elect-lease-duration=5s", "--secure-port=70000", "--tls-cert-file=/does/not/exist", "--tls-min-version=TLS9",
+			"--feature-gates=CloudControllerManagerWebhok=true"},
+			want: []string{
+				"--cloud-provider is required: one of gce, openstack",
+				`--cluster-cidr: "10.0.0.0/8,10.1.0.0/16": at most one CIDR of each IP family is possible`,
+				`--controllers: "foo" is not a controller: known are cloud-node-controller, cloud-node-lifecycle-controller, node-route-controller, service-lb-controller`,
+				`--controllers: "servce" is not a controller: did you mean service?`,
+				"--concurrent-node-syncs must be at least 1, not 0: turn a controller off with --controllers=*,-<name>",
+				"--concurrent-service-syncs must be at least 1, not -1: turn a controller off with --controllers=*,-<name>",
+				"--kube-api-burst must be at least 1, not 0",
+				"--node-monitor-period must be positive, not 0s",
+				"--leader-elect-lease-duration (5s) must be longer than --leader-elect-renew-deadline (10s), and that longer than 1.2 times --leader-elect-retry-period (2s)",
+				"--secure-port must be between 0 and 65535, not 70000",
+				"--tls-cert-file and --tls-private-key-file must be given together",
+				"--tls-cert-file: open /does/not/exist: no such file or directory: check the path and its permissions",
+				`--tls-min-version: unknown tls version "TLS9": use one of VersionTLS10, VersionTLS11, VersionTLS12, VersionTLS13`,
+				`--feature-gates: unknown gate "CloudControllerManagerWebhok": did you mean CloudControllerManagerWebhook?`,
+			}},
+		{name: "unknown cloud", args: []string{"--cloud-provider=aws"}, want: []string{`--cloud-provider: "aws" is not a cloud of this binary: use one of gce, openstack`}},
+		{name: "files that are none", args: []string{"--kubeconfig=/", "--cloud-config=/does/not/exist"},
+			want: []string{"--cloud-config: open /does/not/exist: no such file or directory: check the path and its permissions", "--kubeconfig: / is a directory, not a file"}},
+		{name: "migration without election", args: []string{"--leader-elect=false", "--enable-leader-migration"}, want: []string{"--enable-leader-migration requires --leader-elect"}},
+		{name: "dual stack, none, gate", args: []string{"--cluster-cidr=10.244.0.0/16,fd00::/48", "--controllers=-*", "--feature-gates=CloudControllerManagerWatchBasedRoutesReconciliation=true"}},
+		{name: "gate of no truth", args: []string{"--feature-gates=CloudControllerManagerWebhook=maybe"}, want: []string{`--feature-gates: CloudControllerManagerWebhook must be true or false, not "maybe"`}},
+		{name: "log format", args: []string{"--logging-format=xml"}, want: []string{`--logging-format and its options: format: Invalid value: "xml": Unsupported log format`}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			o, err := NewOptions()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := Parse(o.Flags(), append(valid[:1:1], test.args...)); err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			if err := o.Validate([]string{"gce", "openstack"}); err != nil {
+				got = strings.Split(err.Error(), "\n")
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("problems (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestEnabled(t *testing.T) {
+	for _, test := range []struct {
+		list string
+		want []string
+	}{
+		{"*", ControllerNames()},
+		{"", nil},
+		{"-*", nil},
+		{"*,-*", nil},
+		{"-*,service", []string{"service-lb-controller"}},
+		{"*,-route", []string{"cloud-node-controller", "cloud-node-lifecycle-controller", "service-lb-controller"}},
+		{"-route,route,*", []string{"cloud-node-controller", "cloud-node-lifecycle-controller", "service-lb-controller"}},
+		{"cloud-node,node-route-controller", []string{"cloud-node-controller", "node-route-controller"}},
+		{"*,-cloud-node,-cloud-node-lifecycle-controller,-service", []string{"node-route-controller"}},
+	} {
+		o := &Options{}
+		o.Component.Generic.Controllers = strings.Split(test.list, ",")
+		if diff := cmp.Diff(test.want, o.enabledControllers()); diff != "" {
+			t.Errorf("--controllers=%s (-want +got):\n%s", test.list, diff)
+		}
+	}
+}
+
+func TestNearest(t *testing.T) {
+	known := []string{"cloud-config", "cloud-provider", "v"}
+	for in, want := range map[string]string{"cloud-provder": "cloud-provider", "CLOUD-CONFIG": "cloud-config", "something-else": "", "cloudconfig": "cloud-config", "": "v"} {
+		if got := nearest(in, known); got != want {
+			t.Errorf("nearest(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
