@@ -1,0 +1,323 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	cloudproviderapi "k8s.io/cloud-provider/api"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/isthmus-cloud/isthmus/manifests"
+	"github.com/isthmus-cloud/isthmus/pkg/ccm"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack"
+	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+	"github.com/isthmus-cloud/isthmus/test/controlplane"
+)
+
+// shared is the control plane of all tests that only need the API; it starts with the first
+// of them and ends with the package.
+type shared struct {
+	once       sync.Once
+	plane      *controlplane.ControlPlane
+	kubeconfig string
+	err        error
+}
+
+var theShared shared
+
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(klog.Background())
+	code := m.Run()
+	if p := theShared.plane; p != nil {
+		if err := errors.Join(p.Stop(), os.RemoveAll(filepath.Dir(theShared.kubeconfig))); err != nil {
+			fmt.Fprintln(os.Stderr, "stop the control plane:", err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// cluster is the shared control plane as one test sees it: without Nodes and Services when
+// the test begins and ends. Tests that use it do not run in parallel.
+type cluster struct {
+	t      *testing.T
+	client *kubernetes.Clientset
+	plane  *controlplane.ControlPlane
+	// kubeconfig acts as the ServiceAccount of the manifests, with its rights and no others.
+	kubeconfig string
+}
+
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	s := &theShared
+	s.once.Do(func() { s.err = s.start() })
+	if s.err != nil {
+		t.Fatal(s.err)
+	}
+	c := &cluster{t: t, client: s.plane.Client, plane: s.plane, kubeconfig: s.kubeconfig}
+	t.Cleanup(c.clean)
+	return c
+}
+
+func (s *shared) start() error {
+	dir, err := os.MkdirTemp("", "isthmus-integration-")
+	if err != nil {
+		return err
+	}
+	s.kubeconfig = filepath.Join(dir, "kubeconfig")
+	if s.plane, err = controlplane.Run(controlplane.Options{}); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	rbac, err := manifests.RBAC()
+	if err != nil {
+		return err
+	}
+	if err := applyRBAC(ctx, s.plane.Client, rbac); err != nil {
+		return err
+	}
+	config, err := s.plane.ServiceAccountConfig(ctx, manifests.Namespace, manifests.ServiceAccount, time.Hour)
+	if err != nil {
+		return err
+	}
+	return controlplane.WriteKubeconfig(s.kubeconfig, config)
+}
+
+// clean removes what tests leave in the cluster.
+func (c *cluster) clean() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := c.client.CoreV1().Nodes().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		c.t.Errorf("remove Nodes: %v", err)
+	}
+	if err := c.client.CoreV1().Events("").DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsMethodNotSupported(err) {
+		c.t.Errorf("remove Events: %v", err)
+	}
+	services, err := c.client.CoreV1().Services("default").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		c.t.Errorf("list Services: %v", err)
+		return
+	}
+	for _, s := range services.Items {
+		if s.Name == "kubernetes" {
+			continue
+		}
+		_, err := c.client.CoreV1().Services(s.Namespace).Patch(ctx, s.Name, "application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		err = errors.Join(ignoreNotFound(err), ignoreNotFound(c.client.CoreV1().Services(s.Namespace).Delete(ctx, s.Name, metav1.DeleteOptions{})))
+		if err != nil {
+			c.t.Errorf("remove Service %s: %v", s.Name, err)
+		}
+	}
+}
+
+func ignoreNotFound(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// nodeState is how a kubelet has registered a Node.
+type nodeState struct {
+	ready bool
+	// initialized Nodes have their provider ID and no taint, as a run before has left them.
+	initialized bool
+	podCIDRs    []string
+}
+
+// register creates a Node for each server, as kubelets with --cloud-provider=external do.
+func (c *cluster) register(servers []ossim.Server, state func(i int) nodeState) {
+	c.t.Helper()
+	work := make(chan int)
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			for i := range work {
+				if _, err := c.client.CoreV1().Nodes().Create(c.t.Context(), nodeOf(servers[i], state(i)), metav1.CreateOptions{}); err != nil {
+					c.t.Errorf("create Node: %v", err)
+				}
+			}
+		})
+	}
+	for i := range servers {
+		work <- i
+	}
+	close(work)
+	wg.Wait()
+}
+
+func nodeOf(server ossim.Server, state nodeState) *corev1.Node {
+	status := corev1.ConditionFalse
+	if state.ready {
+		status = corev1.ConditionTrue
+	}
+	n := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: server.Name},
+		Status: corev1.NodeStatus{
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now()}},
+			Addresses:  []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: server.Name}},
+		},
+	}
+	if len(state.podCIDRs) > 0 {
+		n.Spec.PodCIDR, n.Spec.PodCIDRs = state.podCIDRs[0], state.podCIDRs
+	}
+	if state.initialized {
+		n.Spec.ProviderID = "openstack:///" + server.ID
+		for _, a := range server.Addresses {
+			n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: a.String()})
+		}
+	} else {
+		n.Spec.Taints = []corev1.Taint{{Key: cloudproviderapi.TaintExternalCloudProvider, Value: "true", Effect: corev1.TaintEffectNoSchedule}}
+	}
+	return n
+}
+
+func always(s nodeState) func(int) nodeState { return func(int) nodeState { return s } }
+
+// nodes returns all Nodes by name.
+func (c *cluster) nodes() map[string]corev1.Node {
+	c.t.Helper()
+	list, err := c.client.CoreV1().Nodes().List(c.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		c.t.Fatalf("list Nodes: %v", err)
+	}
+	out := map[string]corev1.Node{}
+	for _, n := range list.Items {
+		out[n.Name] = n
+	}
+	return out
+}
+
+func hasTaint(n corev1.Node, key string) bool {
+	for _, t := range n.Spec.Taints {
+		if t.Key == key {
+			return true
+		}
+	}
+	return false
+}
+
+// running is a cloud controller manager that runs in this process.
+type running struct {
+	t       *testing.T
+	cancel  context.CancelFunc
+	ended   chan struct{}
+	err     error
+	address string
+}
+
+// startCCM runs the cloud controller manager with the real OpenStack provider against sim,
+// with short periods and args, until the test ends or stop is called.
+func (c *cluster) startCCM(sim *ossim.Sim, args ...string) *running {
+	c.t.Helper()
+	conf := filepath.Join(c.t.TempDir(), "cloud.conf")
+	if err := os.WriteFile(conf, []byte(sim.CloudConf()), 0o600); err != nil {
+		c.t.Fatal(err)
+	}
+	args = append([]string{
+		"--cloud-provider=openstack", "--cloud-config=" + conf, "--kubeconfig=" + c.kubeconfig, "--cluster-cidr=10.244.0.0/16",
+		"--kube-api-qps=1000", "--kube-api-burst=1000", "--bind-address=127.0.0.1",
+		"--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=200ms",
+		"--node-monitor-period=100ms", "--route-reconciliation-period=200ms",
+	}, args...)
+	logger := ktesting.NewLogger(c.t, ktesting.NewConfig(ktesting.Verbosity(2), ktesting.BufferLogs(true)))
+	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logger))
+	r := &running{t: c.t, cancel: cancel, ended: make(chan struct{})}
+	run, err := r.compose(ctx, conf, args)
+	if err != nil {
+		cancel()
+		c.t.Fatal(err)
+	}
+	go func() {
+		defer close(r.ended)
+		r.err = run()
+	}()
+	c.t.Cleanup(func() {
+		if err := r.stop(); err != nil {
+			c.t.Errorf("the cloud controller manager ended with: %v", err)
+		}
+	})
+	return r
+}
+
+// compose is what cmd/cloud-controller-manager does.
+func (r *running) compose(ctx context.Context, conf string, args []string) (func() error, error) {
+	o, err := ccm.NewOptions()
+	if err != nil {
+		return nil, err
+	}
+	if _, _, err := ccm.Parse(o.Flags(), args); err != nil {
+		return nil, err
+	}
+	if err := o.Validate([]string{"openstack"}); err != nil {
+		return nil, err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	o.Serving.Listener, r.address = listener, listener.Addr().String()
+	m, err := ccm.New(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	p, _, err := openstack.New(ctx, conf, cloud.Options{RequestTimeout: time.Second})
+	if err != nil {
+		return nil, err
+	}
+	d, err := decorate.New(p, decorate.Options{
+		Population: func() []cloud.InstanceRef { return m.NodeRefs(p.Name) },
+		Reads:      decorate.Policy{BackoffBase: time.Millisecond, Deadline: 5 * time.Second},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return func() error { return m.Run(ctx, d) }, nil
+}
+
+// stop ends it and returns what Run returned.
+func (r *running) stop() error {
+	r.cancel()
+	select {
+	case <-r.ended:
+		return r.err
+	case <-time.After(time.Minute):
+		return errors.New("it did not end within a minute")
+	}
+}
+
+// eventually waits until done returns "" and fails with its last answer otherwise.
+func eventually(t *testing.T, within time.Duration, done func() string) {
+	t.Helper()
+	deadline := time.Now().Add(within)
+	for {
+		missing := done()
+		if missing == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("after %s: %s", within, missing)
+		}
+		select {
+		case <-t.Context().Done():
+			t.Fatal(t.Context().Err())
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
