@@ -43,7 +43,10 @@ func parseImage(reference string) (Image, error) {
 	if strings.Contains(reference, "://") {
 		return Image{}, errors.New("an image reference has no scheme such as https://")
 	}
-	name, _, _ := strings.Cut(reference, "@") // digest
+	name, digest, found := strings.Cut(reference, "@")
+	if algorithm, sum, ok := strings.Cut(digest, ":"); found && (!ok || algorithm == "" || sum == "" || strings.ContainsAny(digest, "/@")) {
+		return Image{}, errors.New("what follows the @ is no digest such as sha256:…")
+	}
 	if colon := strings.LastIndexByte(name, ':'); colon > strings.LastIndexByte(name, '/') && strings.Contains(name, "/") {
 		name = name[:colon] // tag
 	}
