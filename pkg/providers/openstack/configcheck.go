@@ -73,7 +73,7 @@ func (k *checker) loadBalancer(lb *LoadBalancerConfig) {
 	if lb.Provider == "" {
 		k.errorf(section, "lb-provider", "must not be empty; leave the key out for amphora")
 	}
-	k.enum(section, "lb-method", lb.Method, methodRoundRobin, "LEAST_CONNECTIONS", "SOURCE_IP", methodSourceIPPort)
+	k.enum(section, "lb-method", lb.Method, methodRoundRobin, methodLeastConnections, methodSourceIP, methodSourceIPPort)
 	if lb.Provider == providerOVN && lb.Method != methodSourceIPPort {
 		k.warnf(section, "lb-method", "provider ovn refuses %s; set %s or leave the key out", lb.Method, methodSourceIPPort)
 	}

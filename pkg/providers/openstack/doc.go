@@ -9,3 +9,5 @@
 // services, errors.go maps their errors; instances.go, loadbalancers.go, routes.go and
 // volumes.go each fulfil one interface of pkg/cloud.
 package openstack
+
+//go:generate go run ../../../hack/gen-cloudconf ../../../docs/reference/cloud-conf-openstack.md

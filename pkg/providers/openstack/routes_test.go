@@ -1,0 +1,429 @@
+package openstack
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+)
+
+// routeLab is a simulated cloud with servers and what the tests look at.
+type routeLab struct {
+	t       *testing.T
+	sim     *ossim.Sim
+	routes  *Routes
+	cluster cloud.Cluster
+	servers []ossim.Server
+}
+
+func newRouteLab(t *testing.T, servers int) *routeLab {
+	sim := startSim(t)
+	lab := &routeLab{t: t, sim: sim, servers: sim.SeedServers(ossim.Seed{Count: servers, NamePrefix: "node-"})}
+	lab.routes = newProvider(t, sim, "").Routes.(*Routes)
+	lab.cluster = cloud.Cluster{Name: "kubernetes", UID: "uid-1", PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16"), netip.MustParsePrefix("fd00:10::/32")}}
+	return lab
+}
+
+// route is the pod route of the n-th server.
+func (l *routeLab) route(n int) cloud.Route {
+	s := l.servers[n]
+	return cloud.Route{
+		Destination: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 244, byte(n / 256), byte(n % 256)}), 32),
+		NextHop:     s.Addresses[0], Node: cloud.InstanceRef{NodeName: s.Name, ProviderID: "openstack:///" + s.ID},
+	}
+}
+
+func (l *routeLab) someRoutes(from, to int) []cloud.Route {
+	var out []cloud.Route
+	for n := from; n < to; n++ {
+		out = append(out, l.route(n))
+	}
+	return out
+}
+
+func (l *routeLab) apply(add, remove []cloud.Route) []error {
+	return l.routes.Apply(testContext(l.t), l.cluster, add, remove)
+}
+
+func (l *routeLab) mustApply(add, remove []cloud.Route) {
+	l.t.Helper()
+	for n, err := range l.apply(add, remove) {
+		if err != nil {
+			l.t.Fatalf("route %d: %v", n, err)
+		}
+	}
+}
+
+// put changes something as an operator would.
+func (l *routeLab) put(path string, body any) {
+	l.t.Helper()
+	ctx := testContext(l.t)
+	sc, err := l.routes.c.network(ctx)
+	if err == nil {
+		err = putJSON(ctx, sc, sc.ServiceURL(path), body, nil, nil)
+	}
+	if err != nil {
+		l.t.Fatalf("put %s: %v", path, err)
+	}
+}
+
+// state is all that Apply may change: routes and tags of the router, address pairs of the ports.
+type routeState struct {
+	Routes, Tags []string
+	Pairs        map[string][]string // by server name
+}
+
+func (l *routeLab) state() routeState {
+	l.t.Helper()
+	ctx := testContext(l.t)
+	table, err := l.routes.readTable(ctx)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	s := routeState{Tags: slices.Sorted(slices.Values(table.Tags)), Pairs: map[string][]string{}}
+	for _, e := range table.Routes {
+		s.Routes = append(s.Routes, e.Destination+" via "+e.NextHop)
+	}
+	slices.Sort(s.Routes)
+	sc, err := l.routes.c.network(ctx)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	ports, err := listAll[routePort](ctx, sc, "ports", nil, "ports")
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	for _, p := range ports {
+		for _, srv := range l.servers {
+			for _, pair := range p.Pairs {
+				if srv.ID == p.DeviceID {
+					s.Pairs[srv.Name] = append(s.Pairs[srv.Name], pair.IPAddress)
+				}
+			}
+		}
+	}
+	return s
+}
+
+func (l *routeLab) list() []cloud.Route {
+	l.t.Helper()
+	got, err := l.routes.List(testContext(l.t), l.cluster)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return got
+}
+
+func diffState(want, got routeState) string {
+	return cmp.Diff(want, got, cmpopts.EquateEmpty())
+}
+
+// 100 routes in one set: one change of the table, one of the records, and what cannot be
+// batched, one change per port.
+func TestRoutesAsASet(t *testing.T) {
+	const n = 100
+	lab := newRouteLab(t, n)
+	before := lab.state()
+	lab.sim.ResetRequests()
+	lab.mustApply(lab.someRoutes(0, n), nil)
+	// Reads: router, extensions, two lists of ports (50 next hops each). Changes: records, table, ports.
+	if got := calls(lab.sim); got != 4+2+n {
+		t.Errorf("%d calls to add %d routes, want %d", got, n, 4+2+n)
+		logCalls(t, lab.sim)
+	}
+	got := lab.list()
+	if len(got) != n {
+		t.Fatalf("%d routes, want %d", len(got), n)
+	}
+	for _, r := range got {
+		if !r.Ours {
+			t.Errorf("%v is not ours", r)
+		}
+	}
+	state := lab.state()
+	for i, s := range lab.servers {
+		if diff := cmp.Diff([]string{lab.route(i).Destination.String()}, state.Pairs[s.Name]); diff != "" {
+			t.Errorf("address pairs of %s (-want +got):\n%s", s.Name, diff)
+		}
+	}
+	other := lab.cluster
+	other.UID = "uid-2"
+	theirs, err := lab.routes.List(testContext(t), other)
+	if err != nil || len(theirs) != n || theirs[0].Ours {
+		t.Errorf("another cluster sees %d routes, ours %v, %v", len(theirs), theirs[0].Ours, err)
+	}
+
+	lab.sim.ResetRequests()
+	lab.mustApply(lab.someRoutes(0, n), lab.someRoutes(n, n))
+	if m := lab.sim.Mutations(); m != 0 {
+		t.Errorf("%d changes when all is there already", m)
+	}
+	lab.mustApply(nil, lab.someRoutes(0, n))
+	if diff := diffState(before, lab.state()); diff != "" {
+		t.Errorf("something is left (-before +after):\n%s", diff)
+	}
+	lab.sim.ResetRequests()
+	lab.mustApply(nil, lab.someRoutes(0, n))
+	if m := lab.sim.Mutations(); m != 0 {
+		t.Errorf("%d changes when all is gone already", m)
+	}
+}
+
+func TestRoutesIdleCost(t *testing.T) {
+	lab := newRouteLab(t, 3)
+	lab.mustApply(lab.someRoutes(0, 3), nil)
+	lab.sim.ResetRequests()
+	lab.list()
+	if got := calls(lab.sim); got != 1 {
+		t.Errorf("%d calls to list, want 1", got)
+	}
+	lab.sim.ResetRequests()
+	if lab.apply(nil, nil) != nil || calls(lab.sim) != 0 {
+		t.Errorf("an empty change made %d calls", calls(lab.sim))
+	}
+}
+
+// What operators made stays: routes inside and outside the pod CIDRs, tags, address pairs,
+// even a pair that one of our routes needs.
+func TestRoutesOfOthersStay(t *testing.T) {
+	lab := newRouteLab(t, 3)
+	hop := lab.servers[0].Addresses[0].String()
+	router := lab.routes.routerID()
+	lab.put("routers/"+router, map[string]any{"router": map[string]any{"routes": []routeEntry{
+		{"192.168.77.0/24", hop}, {"10.244.200.0/24", hop}, {lab.route(2).Destination.String(), lab.servers[2].Addresses[0].String()},
+	}}})
+	lab.put("routers/"+router+"/tags", map[string]any{"tags": []string{"operators", "isthmus-route-of-mine"}})
+	lab.put("ports/"+lab.servers[0].PortIDs[0], map[string]any{"port": map[string]any{"allowed_address_pairs": []addressPair{
+		{IPAddress: "10.99.0.0/16"}, {IPAddress: lab.route(0).Destination.Addr().String()}}}})
+	before := lab.state()
+
+	lab.mustApply(lab.someRoutes(0, 3), nil)
+	ours := map[string]bool{}
+	for _, r := range lab.list() {
+		ours[r.Destination.String()] = r.Ours
+	}
+	want := map[string]bool{"10.244.200.0/24": false, lab.route(0).Destination.String(): true, lab.route(1).Destination.String(): true, lab.route(2).Destination.String(): false}
+	if diff := cmp.Diff(want, ours); diff != "" {
+		t.Errorf("routes in the pod CIDRs and whether they are ours (-want +got):\n%s", diff)
+	}
+	if pairs := lab.state().Pairs["node-2"]; pairs != nil {
+		t.Errorf("the port of a route that an operator made got address pairs %v", pairs)
+	}
+	lab.mustApply(nil, lab.someRoutes(0, 2))
+	if diff := diffState(before, lab.state()); diff != "" {
+		t.Errorf("what others made changed (-before +after):\n%s", diff)
+	}
+}
+
+// noAtomic is the answer of a Neutron without extraroute-atomic.
+const noAtomic = `{"extensions": [{"alias": "extraroute"}, {"alias": "standard-attr-tag"}, {"alias": "revision-if-match"}]}`
+
+func TestRoutesWholeTable(t *testing.T) {
+	lab := newRouteLab(t, 3)
+	lab.sim.AddFault(ossim.Fault{Service: "network", Path: "/extensions", Body: noAtomic})
+	hop := lab.servers[0].Addresses[0].String()
+	operators := routeEntry{"192.168.77.0/24", hop}
+	// An operator adds a route between our read and our write, once.
+	raced := false
+	lab.sim.OnMutation(func(m ossim.Mutation) {
+		if raced || m.After || m.Method != "PUT" || m.Path != "/routers/"+lab.routes.routerID() {
+			return
+		}
+		raced = true
+		lab.put("routers/"+lab.routes.routerID(), map[string]any{"router": map[string]any{"routes": []routeEntry{operators}}})
+	})
+	before := lab.state()
+	lab.mustApply(lab.someRoutes(0, 3), nil)
+	if !raced {
+		t.Fatal("the whole table was not written")
+	}
+	for _, r := range lab.sim.Requests() {
+		if strings.HasSuffix(r.Path, "_extraroutes") {
+			t.Errorf("used %s without the extension", r.Path)
+		}
+	}
+	if got := lab.list(); len(got) != 3 {
+		t.Errorf("routes %v, want 3", got)
+	}
+	before.Routes = []string{operators.Destination + " via " + operators.NextHop}
+	lab.mustApply(nil, lab.someRoutes(0, 3))
+	if diff := diffState(before, lab.state()); diff != "" {
+		t.Errorf("state (-want +got):\n%s", diff)
+	}
+}
+
+// A process that dies between any two calls, or does not hear the answer of one, leaves
+// nothing that the next attempt does not put right.
+func TestRoutesCrash(t *testing.T) {
+	for _, drop := range []string{"answer lost", "call lost"} {
+		for crash := 1; ; crash++ {
+			lab := newRouteLab(t, 3)
+			before := lab.state()
+			want := func() routeState {
+				lab.mustApply(lab.someRoutes(0, 2), nil)
+				s := lab.state()
+				lab.mustApply(nil, lab.someRoutes(0, 2))
+				return s
+			}()
+			name := fmt.Sprintf("%s at change %d", drop, crash)
+			added := lab.crashAt(crash, drop == "answer lost", lab.someRoutes(0, 2), nil)
+			lab.mustApply(lab.someRoutes(0, 2), nil)
+			if diff := diffState(want, lab.state()); diff != "" {
+				t.Errorf("add, %s (-want +got):\n%s", name, diff)
+			}
+			removed := lab.crashAt(crash, drop == "answer lost", nil, lab.someRoutes(0, 2))
+			var left []cloud.Route // what the controller would still see
+			for _, r := range lab.list() {
+				left = append(left, cloud.Route{Destination: r.Destination, NextHop: r.NextHop})
+			}
+			lab.mustApply(nil, left)
+			lab.mustApply(lab.someRoutes(2, 3), nil) // any later change
+			lab.mustApply(nil, lab.someRoutes(2, 3))
+			if diff := diffState(before, lab.state()); diff != "" {
+				t.Errorf("remove, %s (-want +got):\n%s", name, diff)
+			}
+			lab.sim.Close()
+			if !added && !removed {
+				if crash < 6 {
+					t.Errorf("only %d changes were tried", crash)
+				}
+				break
+			}
+			if crash > 30 {
+				t.Fatal("never ends")
+			}
+		}
+	}
+}
+
+// crashAt applies, with the connection cut at the n-th change and all later ones refused.
+// It reports whether it came to that.
+func (l *routeLab) crashAt(n int, carriedOut bool, add, remove []cloud.Route) bool {
+	ctx, cancel := context.WithCancel(testContext(l.t))
+	defer cancel()
+	var mu sync.Mutex
+	seen, crashed := 0, false
+	stop := l.sim.OnMutation(func(m ossim.Mutation) {
+		mu.Lock()
+		defer mu.Unlock()
+		if !m.After {
+			seen++
+		}
+		switch {
+		case seen < n || (seen == n && m.After != carriedOut):
+		default:
+			m.Drop()
+			crashed = true
+		}
+	})
+	defer stop()
+	fresh := newRoutes(l.routes.c)
+	fresh.Apply(ctx, l.cluster, add, remove)
+	return crashed
+}
+
+// island makes a network that the router does not reach, with a port that has the address.
+func (l *routeLab) island(cidr, address string) {
+	l.t.Helper()
+	ctx := testContext(l.t)
+	sc, err := l.routes.c.network(ctx)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	n, err := networks.Create(ctx, sc, networks.CreateOpts{Name: "island"}).Extract()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if _, err := subnets.Create(ctx, sc, subnets.CreateOpts{NetworkID: n.ID, CIDR: cidr, IPVersion: 4}).Extract(); err != nil {
+		l.t.Fatal(err)
+	}
+	if _, err := ports.Create(ctx, sc, ports.CreateOpts{NetworkID: n.ID, FixedIPs: []ports.IP{{IPAddress: address}}}).Extract(); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// One route that cannot be fails alone, and with its own error.
+func TestRoutesOneBadAmongMany(t *testing.T) {
+	lab := newRouteLab(t, 5)
+	routes := lab.someRoutes(0, 5)
+	lab.island("198.51.100.0/24", "198.51.100.7")
+	routes[2].NextHop, routes[2].Node = netip.MustParseAddr("198.51.100.7"), cloud.InstanceRef{}
+	routes = append(routes,
+		cloud.Route{Destination: netip.MustParsePrefix("10.244.9.0/24"), NextHop: netip.MustParseAddr("198.51.100.9")},
+		cloud.Route{Destination: netip.MustParsePrefix("10.244.8.0/24")},
+		cloud.Route{Destination: netip.MustParsePrefix("fd00:10::/64"), NextHop: lab.servers[0].Addresses[0]})
+	want := []cloud.Kind{-1, -1, cloud.KindInvalid, -1, -1, cloud.KindUnknown, cloud.KindInvalid, cloud.KindInvalid}
+	for n, err := range lab.apply(routes, nil) {
+		if (want[n] == -1) != (err == nil) || (err != nil && cloud.KindOf(err) != want[n]) {
+			t.Errorf("route %d: %v of kind %v, want %v", n, err, cloud.KindOf(err), want[n])
+		}
+	}
+	if got := lab.list(); len(got) != 4 {
+		t.Errorf("routes %v, want 4", got)
+	}
+	logCalls(t, lab.sim)
+}
+
+// The same address on a network that the router does not reach is another port.
+func TestRoutesAmbiguousNextHop(t *testing.T) {
+	for _, known := range []bool{true, false} {
+		lab := newRouteLab(t, 1)
+		route := lab.route(0)
+		lab.island(netip.PrefixFrom(route.NextHop, 24).Masked().String(), route.NextHop.String())
+		if !known {
+			route.Node = cloud.InstanceRef{}
+		}
+		lab.mustApply([]cloud.Route{route}, nil)
+		if pairs := lab.state().Pairs["node-0"]; len(pairs) != 1 {
+			t.Errorf("node known %v: address pairs of the node's port: %v, want one", known, pairs)
+		}
+	}
+}
+
+// Trouble with the router is never a route that is not found, and changes nothing.
+func TestRoutesInTrouble(t *testing.T) {
+	lab := newRouteLab(t, 2)
+	router := "/routers/" + lab.routes.routerID()
+	missing := `{"NeutronError": {"type": "RouterNotFound", "message": "Router ` + lab.routes.routerID() + ` could not be found", "detail": ""}}`
+	tests := map[string]struct {
+		fault ossim.Fault
+		want  cloud.Kind
+	}{
+		"router gone": {ossim.Fault{Path: router, Status: 404, Body: missing}, cloud.KindInvalid},
+		"404 page":    {ossim.Fault{Path: router, Status: 404, Body: "<html>"}, cloud.KindUnknown},
+		"throttled":   {ossim.Fault{Path: router, Status: 429}, cloud.KindThrottled},
+		"denied":      {ossim.Fault{Path: router, Status: 403}, cloud.KindDenied},
+		"truncated":   {ossim.Fault{Path: router, Truncate: true}, cloud.KindUnknown},
+		"no router":   {ossim.Fault{Path: router, Body: "{}"}, cloud.KindUnknown},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			tt.fault.Service = "network"
+			defer lab.sim.AddFault(tt.fault)()
+			lab.sim.ResetRequests()
+			if _, err := lab.routes.List(testContext(t), lab.cluster); err == nil || cloud.KindOf(err) != tt.want {
+				t.Errorf("list: %v of kind %v, want %v", err, cloud.KindOf(err), tt.want)
+			}
+			for _, err := range lab.apply(lab.someRoutes(0, 1), lab.someRoutes(1, 2)) {
+				if err == nil || cloud.KindOf(err) != tt.want {
+					t.Errorf("apply: %v of kind %v, want %v", err, cloud.KindOf(err), tt.want)
+				}
+			}
+			if m := lab.sim.Mutations(); m != 0 {
+				t.Errorf("%d changes", m)
+			}
+		})
+	}
+}

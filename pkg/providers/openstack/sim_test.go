@@ -1,0 +1,65 @@
+package openstack
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+)
+
+// startSim starts a simulated cloud for the test.
+func startSim(t *testing.T) *ossim.Sim {
+	t.Helper()
+	sim, err := ossim.Start(ossim.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(sim.Close)
+	return sim
+}
+
+// newProvider makes the provider as the program does, from the simulator's cloud.conf with
+// more appended, and logs in, so that request counts are those of the operation alone.
+func newProvider(t *testing.T, sim *ossim.Sim, more string) *cloud.Provider {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "cloud.conf")
+	if err := os.WriteFile(file, []byte(sim.CloudConf()+"\n"+more), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, warnings, err := New(context.Background(), file, cloud.Options{UserAgent: "test", RequestTimeout: 5 * time.Second})
+	if err != nil || len(warnings) > 0 {
+		t.Fatalf("new provider: %v, %v", warnings, err)
+	}
+	ctx := testContext(t)
+	if err := p.Ready(ctx); err != nil {
+		t.Fatal(err)
+	}
+	sim.ResetRequests()
+	return p
+}
+
+func testContext(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// calls is the number of requests since the last reset, authentication aside.
+func calls(sim *ossim.Sim) int {
+	return sim.Count("", "") - sim.Count("identity", "")
+}
+
+// logCalls prints the request log of a failed test.
+func logCalls(t *testing.T, sim *ossim.Sim) {
+	t.Helper()
+	if t.Failed() {
+		for _, r := range sim.Requests() {
+			t.Logf("%s %s %s?%s: %d", r.Service, r.Method, r.Path, r.Query.Encode(), r.Status)
+		}
+	}
+}
