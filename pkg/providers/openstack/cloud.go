@@ -50,6 +50,9 @@ func compose(c *client) *cloud.Provider {
 		Instances: &Instances{c: c},
 		Volumes:   &Volumes{c: c},
 	}
+	if lb := &c.cfg.LoadBalancer; lb.Enabled {
+		p.LoadBalancers, p.Annotations = newLoadBalancers(c), annotationsFor(lb)
+	}
 	if c.cfg.Route.RouterID != "" {
 		p.Routes = newRoutes(c)
 	}

@@ -1,0 +1,119 @@
+package openstack
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+// Names of the Service annotations. They are the ones that existing clusters use.
+const (
+	annotationPrefix = "loadbalancer.openstack.org/"
+
+	annInternal     = "service.beta.kubernetes.io/openstack-internal-load-balancer"
+	annSourceRanges = corev1.AnnotationLoadBalancerSourceRangesKey
+
+	annClass              = annotationPrefix + "class"
+	annFloatingNetworkID  = annotationPrefix + "floating-network-id"
+	annFloatingSubnet     = annotationPrefix + "floating-subnet"
+	annFloatingSubnetID   = annotationPrefix + "floating-subnet-id"
+	annFloatingSubnetTags = annotationPrefix + "floating-subnet-tags"
+	annKeepFloatingIP     = annotationPrefix + "keep-floatingip"
+	annSubnetID           = annotationPrefix + "subnet-id"
+	annMemberSubnetID     = annotationPrefix + "member-subnet-id"
+	annNetworkID          = annotationPrefix + "network-id"
+	annPortID             = annotationPrefix + "port-id"
+	annConnectionLimit    = annotationPrefix + "connection-limit"
+	annTimeoutClient      = annotationPrefix + "timeout-client-data"
+	annTimeoutConnect     = annotationPrefix + "timeout-member-connect"
+	annTimeoutMember      = annotationPrefix + "timeout-member-data"
+	annTimeoutInspect     = annotationPrefix + "timeout-tcp-inspect"
+	annForwardedFor       = annotationPrefix + "x-forwarded-for"
+	annTLSContainerRef    = annotationPrefix + "default-tls-container-ref"
+	annMethod             = annotationPrefix + "lb-method"
+	annProxyProtocol      = annotationPrefix + "proxy-protocol"
+	annNodeSelector       = annotationPrefix + "node-selector"
+	annMonitor            = annotationPrefix + "enable-health-monitor"
+	annMonitorDelay       = annotationPrefix + "health-monitor-delay"
+	annMonitorTimeout     = annotationPrefix + "health-monitor-timeout"
+	annMonitorRetries     = annotationPrefix + "health-monitor-max-retries"
+	annMonitorRetriesDown = annotationPrefix + "health-monitor-max-retries-down"
+	annFlavorID           = annotationPrefix + "flavor-id"
+	annAvailabilityZone   = annotationPrefix + "availability-zone"
+	annLoadBalancerID     = annotationPrefix + "load-balancer-id"
+	annAddress            = annotationPrefix + "load-balancer-address"
+	annHostname           = annotationPrefix + "hostname"
+)
+
+// Limits of Octavia (octavia.common.constants).
+const (
+	maxTimeout     = 365 * 24 * 60 * 60 * 1000 // ms
+	maxConnections = 1 << 30
+	maxSeconds     = 24 * 60 * 60
+	maxRetries     = 10
+)
+
+// Annotations is the vocabulary of Service annotations, as the reference documents it.
+func Annotations() []cloud.Annotation {
+	return annotationsFor(&LoadBalancerConfig{})
+}
+
+// annotationsFor is the vocabulary under a configuration: the node selector of cloud.conf
+// is the default of the annotation.
+func annotationsFor(cfg *LoadBalancerConfig) []cloud.Annotation {
+	out := addressAnnotations()
+	out = append(out, listenerAnnotations()...)
+	return append(out, memberAnnotations(cfg)...)
+}
+
+// addressAnnotations say where the load balancer is reached and which one it is.
+func addressAnnotations() []cloud.Annotation {
+	return []cloud.Annotation{
+		{Name: annInternal, Type: cloud.TypeBool, Default: "`[LoadBalancer] internal-lb`", Doc: "Give the load balancer no floating IP."},
+		{Name: annClass, Type: cloud.TypeString, Doc: "Take networks and subnets from the section `[LoadBalancerClass \"…\"]` of cloud.conf; what it sets goes before the annotations."},
+		{Name: annFloatingNetworkID, Type: cloud.TypeUUID, Default: "`[LoadBalancer] floating-network-id`, or the only external network", Doc: "External network of the floating IP."},
+		{Name: annFloatingSubnet, Type: cloud.TypeString, Default: "`[LoadBalancer] floating-subnet`", Doc: "Name pattern of the floating IP's subnet: a glob, a regular expression after `~`, either negated by a leading `!`."},
+		{Name: annFloatingSubnetID, Type: cloud.TypeUUID, Default: "`[LoadBalancer] floating-subnet-id`", Doc: "Subnet of the floating IP; goes before the name pattern and the tags."},
+		{Name: annFloatingSubnetTags, Type: cloud.TypeString, Default: "`[LoadBalancer] floating-subnet-tags`", Doc: "Comma-separated tags of the floating IP's subnet, of which one must match; a leading `!` negates the list."},
+		{Name: annKeepFloatingIP, Type: cloud.TypeBool, Default: "false", Doc: "Leave the floating IP in the project when the Service is deleted or becomes internal."},
+		{Name: annSubnetID, Type: cloud.TypeUUID, Default: "`[LoadBalancer] subnet-id`", Doc: "Subnet of the VIP; fixed at creation."},
+		{Name: annNetworkID, Type: cloud.TypeUUID, Default: "`[LoadBalancer] network-id`", Doc: "Network of the VIP; fixed at creation."},
+		{Name: annPortID, Type: cloud.TypeUUID, Doc: "Existing Neutron port to be the VIP; fixed at creation."},
+		{Name: annLoadBalancerID, Type: cloud.TypeUUID, Written: true, Doc: "The load balancer's ID, written once it exists. Set it beforehand to share a load balancer of another Service or to use one of your own."},
+		{Name: annAddress, Type: cloud.TypeIP, Written: true, Doc: "The load balancer's address."},
+		{Name: annHostname, Type: cloud.TypeString, Doc: "Host name to publish in the Service's status in place of the address."},
+		{Name: annFlavorID, Type: cloud.TypeUUID, Default: "`[LoadBalancer] flavor-id`", Doc: "Octavia flavor; fixed at creation."},
+		{Name: annAvailabilityZone, Type: cloud.TypeString, Default: "`[LoadBalancer] availability-zone`", Doc: "Octavia availability zone; fixed at creation."},
+	}
+}
+
+// listenerAnnotations say how traffic is accepted.
+func listenerAnnotations() []cloud.Annotation {
+	return []cloud.Annotation{
+		{Name: annSourceRanges, Type: cloud.TypeCIDRs, Doc: "Clients let in, used when `spec.loadBalancerSourceRanges` is empty."},
+		{Name: annConnectionLimit, Type: cloud.TypeInt, Min: -1, Max: maxConnections, Default: "-1", Doc: "Connections per listener; -1 for no limit."},
+		{Name: annTimeoutClient, Type: cloud.TypeInt, Min: 0, Max: maxTimeout, Default: "50000", Doc: "Inactivity of the client, in ms, after which a connection is closed."},
+		{Name: annTimeoutConnect, Type: cloud.TypeInt, Min: 0, Max: maxTimeout, Default: "5000", Doc: "Time to connect to a member, in ms."},
+		{Name: annTimeoutMember, Type: cloud.TypeInt, Min: 0, Max: maxTimeout, Default: "50000", Doc: "Inactivity of the member, in ms, after which a connection is closed."},
+		{Name: annTimeoutInspect, Type: cloud.TypeInt, Min: 0, Max: maxTimeout, Default: "0", Doc: "Time to wait for more TCP packets to inspect, in ms."},
+		{Name: annForwardedFor, Type: cloud.TypeBool, Default: "false", Doc: "Make TCP listeners HTTP listeners that add the header X-Forwarded-For."},
+		{Name: annTLSContainerRef, Type: cloud.TypeString, Default: "`[LoadBalancer] default-tls-container-ref`", Doc: "Barbican container or secret of the certificate: TCP listeners end TLS."},
+	}
+}
+
+// memberAnnotations say how traffic reaches the Nodes.
+func memberAnnotations(cfg *LoadBalancerConfig) []cloud.Annotation {
+	return []cloud.Annotation{
+		{Name: annMemberSubnetID, Type: cloud.TypeUUID, Default: "`[LoadBalancer] member-subnet-id`, or the subnet that the members are in", Doc: "Subnet of the members."},
+		{Name: annMethod, Type: cloud.TypeEnum, Enum: []string{methodRoundRobin, methodLeastConnections, methodSourceIP, methodSourceIPPort},
+			Default: "`[LoadBalancer] lb-method`", Doc: "Algorithm; provider ovn knows SOURCE_IP_PORT only."},
+		{Name: annProxyProtocol, Type: cloud.TypeEnum, Enum: []string{"true", "false", "v1", "v2"}, Default: "false",
+			Doc: "Send the PROXY protocol to TCP members; true is v1. The Service's status then says `ipMode: Proxy`."},
+		{Name: annNodeSelector, Type: cloud.TypeSelector, Default: cfg.NodeSelector, Doc: "Label selector of the Nodes that become members; `[LoadBalancer] node-selector` when it is not set."},
+		{Name: annMonitor, Type: cloud.TypeBool, Default: "`[LoadBalancer] create-monitor`", Doc: "Check the members' health. `externalTrafficPolicy: Local` always does."},
+		{Name: annMonitorDelay, Type: cloud.TypeInt, Min: 1, Max: maxSeconds, Default: "`[LoadBalancer] monitor-delay`", Doc: "Seconds between two checks."},
+		{Name: annMonitorTimeout, Type: cloud.TypeInt, Min: 1, Max: maxSeconds, Default: "`[LoadBalancer] monitor-timeout`", Doc: "Seconds that a check may take."},
+		{Name: annMonitorRetries, Type: cloud.TypeInt, Min: 1, Max: maxRetries, Default: "`[LoadBalancer] monitor-max-retries`", Doc: "Successful checks that bring a member back."},
+		{Name: annMonitorRetriesDown, Type: cloud.TypeInt, Min: 1, Max: maxRetries, Default: "`[LoadBalancer] monitor-max-retries-down`", Doc: "Failed checks that take a member out."},
+	}
+}

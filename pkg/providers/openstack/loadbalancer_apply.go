@@ -1,0 +1,195 @@
+package openstack
+
+import (
+	"context"
+	"maps"
+	"net/http"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/listeners"
+	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/monitors"
+	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/pools"
+	"k8s.io/klog/v2"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+// apply makes the changes, one API call each, and waits after each until Octavia takes the
+// next. It returns the load balancer as it is after the last.
+func (o *lbOperation) apply(ctx context.Context, w *lbWishes, lb *octaviaLB, changes []lbChange) (*octaviaLB, error) {
+	for _, c := range changes {
+		klog.FromContext(ctx).V(2).Info("Changing load balancer", "loadBalancer", lb.ID, "service", klog.KRef(w.spec.Namespace, w.spec.Name), "change", c.String())
+		if c.action == setMembers {
+			if err := o.setMemberSubnets(ctx, w, lb.VIPSubnetID, c.pool.Members); err != nil {
+				return nil, err
+			}
+		}
+		after, err := o.mutate(ctx, lb.ID, c.String()+" of load balancer "+lb.ID, func() error { return o.call(ctx, lb.ID, c) })
+		if err != nil {
+			return nil, err
+		}
+		lb = after
+	}
+	return lb, nil
+}
+
+// call makes the API call of one change.
+func (o *lbOperation) call(ctx context.Context, lbID string, c lbChange) error {
+	switch c.action {
+	case createListener:
+		created, err := listeners.Create(ctx, o.octavia, listenerCreateOpts(c.listener, lbID)).Extract()
+		if err == nil {
+			c.listener.ID = created.ID
+		}
+		return err
+	case updateListener:
+		return listeners.Update(ctx, o.octavia, c.listener.ID, listenerUpdateOpts(c.listener)).Err
+	case deleteListener:
+		return gone(listeners.Delete(ctx, o.octavia, c.listener.ID).Err)
+	case createPool:
+		opts := poolCreateOpts(c.pool)
+		opts.ListenerID = c.listener.ID
+		created, err := pools.Create(ctx, o.octavia, opts).Extract()
+		if err == nil {
+			c.pool.ID = created.ID
+		}
+		return err
+	case updatePool:
+		return pools.Update(ctx, o.octavia, c.pool.ID, pools.UpdateOpts{LBMethod: pools.LBMethod(c.pool.Method), Persistence: persistence(c.pool)}).Err
+	case touchPool:
+		return pools.Update(ctx, o.octavia, c.pool.ID, pools.UpdateOpts{Name: &c.pool.Name}).Err
+	case deletePool:
+		return gone(pools.Delete(ctx, o.octavia, c.pool.ID).Err)
+	case setMembers:
+		return pools.BatchUpdateMembers(ctx, o.octavia, c.pool.ID, batchMembers(c.pool.Members)).Err
+	case createMonitor:
+		opts := monitorCreateOpts(c.pool.Monitor)
+		opts.PoolID = c.pool.ID
+		created, err := monitors.Create(ctx, o.octavia, opts).Extract()
+		if err == nil {
+			c.pool.Monitor.ID = created.ID
+		}
+		return err
+	case updateMonitor:
+		m := c.pool.Monitor
+		return monitors.Update(ctx, o.octavia, m.ID, monitors.UpdateOpts{Delay: m.Delay, Timeout: m.Timeout,
+			MaxRetries: m.MaxRetries, MaxRetriesDown: m.MaxRetriesDown, URLPath: m.Path}).Err
+	case deleteMonitor:
+		return gone(monitors.Delete(ctx, o.octavia, c.pool.Monitor.ID).Err)
+	}
+	return nil
+}
+
+// gone takes the cloud's word that what was to be deleted does not exist for success.
+func gone(err error) error {
+	if err != nil && cloud.IsNotFound(wrapError("delete", err)) {
+		return nil
+	}
+	return err
+}
+
+func listenerCreateOpts(l *lbListener, lbID string) listeners.CreateOpts {
+	opts := listeners.CreateOpts{
+		LoadbalancerID: lbID, Name: l.Name, Protocol: listeners.Protocol(l.Protocol), ProtocolPort: l.Port,
+		ConnLimit: &l.Connections, DefaultTlsContainerRef: l.TLSRef, AllowedCIDRs: l.AllowedCIDRs, Tags: l.Tags,
+	}
+	if l.ForwardedFor {
+		opts.InsertHeaders = map[string]string{forwardedForHeader: "true"}
+	}
+	if t := l.Timeouts; t != nil {
+		opts.TimeoutClientData, opts.TimeoutMemberConnect, opts.TimeoutMemberData, opts.TimeoutTCPInspect = &t.Client, &t.Connect, &t.Member, &t.Inspect
+	}
+	if l.Pool != nil {
+		opts.DefaultPoolID = l.Pool.ID
+	}
+	return opts
+}
+
+func listenerUpdateOpts(l *lbListener) listeners.UpdateOpts {
+	cidrs := l.AllowedCIDRs
+	if cidrs == nil {
+		cidrs = []string{}
+	}
+	headers := maps.Clone(l.Headers)
+	if headers == nil {
+		headers = map[string]string{}
+	}
+	delete(headers, forwardedForHeader)
+	if l.ForwardedFor {
+		headers[forwardedForHeader] = "true"
+	}
+	opts := listeners.UpdateOpts{ConnLimit: &l.Connections, AllowedCIDRs: &cidrs, Tags: &l.Tags}
+	if len(headers) > 0 || len(l.Headers) > 0 {
+		opts.InsertHeaders = &headers
+	}
+	if l.TLSRef != "" {
+		opts.DefaultTlsContainerRef = &l.TLSRef
+	}
+	if t := l.Timeouts; t != nil {
+		opts.TimeoutClientData, opts.TimeoutMemberConnect, opts.TimeoutMemberData, opts.TimeoutTCPInspect = &t.Client, &t.Connect, &t.Member, &t.Inspect
+	}
+	if l.Pool != nil && l.Pool.ID != "" {
+		opts.DefaultPoolID = &l.Pool.ID
+	}
+	return opts
+}
+
+func poolCreateOpts(p *lbPool) pools.CreateOpts {
+	opts := pools.CreateOpts{Name: p.Name, Protocol: pools.Protocol(p.Protocol), LBMethod: pools.LBMethod(p.Method)}
+	if p.ByClientIP {
+		opts.Persistence = persistence(p)
+	}
+	return opts
+}
+
+// persistence is the session persistence of a pool; the empty one takes it away.
+func persistence(p *lbPool) *pools.SessionPersistence {
+	if !p.ByClientIP {
+		return &pools.SessionPersistence{}
+	}
+	return &pools.SessionPersistence{Type: persistenceSourceIP}
+}
+
+func monitorCreateOpts(m *lbMonitor) monitors.CreateOpts {
+	opts := monitors.CreateOpts{Name: m.Name, Type: m.Type, Delay: m.Delay, Timeout: m.Timeout,
+		MaxRetries: m.MaxRetries, MaxRetriesDown: m.MaxRetriesDown}
+	if m.Type == monitorHTTP {
+		opts.URLPath, opts.HTTPMethod, opts.ExpectedCodes = m.Path, http.MethodGet, "200"
+	}
+	return opts
+}
+
+// batchMembers is the whole list of a pool's members. Octavia resets what the list does not
+// say, so everything that is kept is said.
+func batchMembers(members []lbMember) []pools.BatchUpdateMemberOpts {
+	out := make([]pools.BatchUpdateMemberOpts, 0, len(members))
+	for i := range members {
+		m := &members[i]
+		up := !m.Disabled
+		opts := pools.BatchUpdateMemberOpts{Name: &m.Name, Address: m.Address, ProtocolPort: m.Port, Weight: m.Weight, AdminStateUp: &up, Tags: m.Tags}
+		if m.Backup {
+			opts.Backup = &m.Backup
+		}
+		if m.SubnetID != "" {
+			opts.SubnetID = &m.SubnetID
+		}
+		if m.MonitorPort != 0 {
+			opts.MonitorPort = &m.MonitorPort
+		}
+		out = append(out, opts)
+	}
+	return out
+}
+
+// createMembers are the members of a fully populated create.
+func createMembers(members []lbMember) []pools.CreateMemberOpts {
+	var out []pools.CreateMemberOpts
+	for i := range members {
+		m := &members[i]
+		opts := pools.CreateMemberOpts{Name: m.Name, Address: m.Address, ProtocolPort: m.Port, SubnetID: m.SubnetID}
+		if m.MonitorPort != 0 {
+			opts.MonitorPort = &m.MonitorPort
+		}
+		out = append(out, opts)
+	}
+	return out
+}

@@ -1,0 +1,54 @@
+package openstack
+
+import (
+	"sync"
+	"time"
+)
+
+// treeTTL bounds how long a tree is believed: two changes within the second that Octavia's
+// timestamps can tell apart would otherwise hide one of them for ever.
+const treeTTL = 30 * time.Minute
+
+// treeCache remembers what load balancers consist of. An entry holds as long as Octavia says
+// that the load balancer has not been updated since, whoever did it; so the cloud stays the
+// source of truth, and an unchanged load balancer costs no reading of its children.
+type treeCache struct {
+	mu      sync.Mutex
+	entries map[string]treeEntry // by load balancer ID
+}
+
+type treeEntry struct {
+	updatedAt string
+	readAt    time.Time
+	tree      *lbTree
+	// internal says that the VIP was seen without a floating IP of ours.
+	internal bool
+}
+
+// get returns what is known of lb, if it is known as it is now.
+func (c *treeCache) get(lb *octaviaLB, now time.Time) (treeEntry, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, ok := c.entries[lb.ID]
+	if !ok || lb.Status != stateActive || lb.UpdatedAt == "" || e.updatedAt != lb.UpdatedAt || now.Sub(e.readAt) > treeTTL {
+		return treeEntry{}, false
+	}
+	return e, true
+}
+
+// put remembers e, whose tree must not be changed any more, as the state of lb.
+func (c *treeCache) put(lb *octaviaLB, e treeEntry) {
+	e.updatedAt = lb.UpdatedAt
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.entries == nil {
+		c.entries = map[string]treeEntry{}
+	}
+	c.entries[lb.ID] = e
+}
+
+func (c *treeCache) forget(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.entries, id)
+}

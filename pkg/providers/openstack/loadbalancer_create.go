@@ -1,0 +1,147 @@
+package openstack
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/listeners"
+	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/loadbalancers"
+	"k8s.io/klog/v2"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+// create makes the load balancer, with all its children in the same call unless the
+// provider takes them one by one only. It returns the tree as far as it is there. After a
+// crash at any point find comes upon the load balancer by its name.
+func (o *lbOperation) create(ctx context.Context, w *lbWishes, want *lbTree) (*octaviaLB, *lbTree, error) {
+	opts, err := o.createOpts(ctx, w, want)
+	if err != nil {
+		return nil, nil, err
+	}
+	populated := !w.cfg.SerialAPICalls
+	if populated {
+		if opts.Listeners, err = o.populate(ctx, w, opts.VipSubnetID, want); err != nil {
+			return nil, nil, err
+		}
+	}
+	var answer struct {
+		LoadBalancer struct {
+			ID        string            `json:"id"`
+			Listeners []octaviaListener `json:"listeners"`
+		} `json:"loadbalancer"`
+	}
+	r := loadbalancers.Create(ctx, o.octavia, opts)
+	if r.Err != nil {
+		return nil, nil, wrapError("create load balancer "+w.names.lb, r.Err)
+	}
+	if err := r.ExtractInto(&answer); err != nil || answer.LoadBalancer.ID == "" {
+		return nil, nil, fmt.Errorf("create load balancer %s: the answer is malformed: %v", w.names.lb, err)
+	}
+	id := answer.LoadBalancer.ID
+	klog.FromContext(ctx).V(2).Info("Created load balancer", "loadBalancer", id, "name", w.names.lb, "populated", populated)
+	lb, err := o.waitActive(ctx, id)
+	if err != nil {
+		return nil, nil, &cloud.Error{Kind: cloud.KindOf(err), Op: "create load balancer " + w.names.lb, RetryAfter: cloud.RetryAfter(err), Err: err}
+	}
+	if !populated {
+		return lb, &lbTree{}, nil
+	}
+	tree, err := o.createdTree(ctx, want, id, answer.LoadBalancer.Listeners)
+	return lb, tree, err
+}
+
+// createdTree is what a fully populated create has made of want. The pools are read once
+// more: not every provider makes the monitors, and Octavia may leave pools behind in a
+// state in which it refuses changes.
+func (o *lbOperation) createdTree(ctx context.Context, want *lbTree, id string, made []octaviaListener) (*lbTree, error) {
+	read, err := readPools(ctx, o.octavia, id)
+	if err != nil {
+		return nil, err
+	}
+	byName := map[string]octaviaPool{}
+	for _, p := range read {
+		byName[p.Name] = p
+	}
+	ids := map[listenerKey]string{}
+	for _, l := range made {
+		ids[(&lbListener{Protocol: l.Protocol, Port: l.Port}).key()] = l.ID
+	}
+	tree := want.clone()
+	for _, l := range tree.Listeners {
+		p, ok := byName[l.Pool.Name]
+		if l.ID = ids[l.key()]; l.ID == "" || !ok {
+			return readTree(ctx, o.octavia, id) // a provider that answers otherwise than Octavia
+		}
+		l.Pool.ID, l.Pool.Status = p.ID, p.Status
+		if len(p.Members) != len(l.Pool.Members) {
+			return readTree(ctx, o.octavia, id)
+		}
+		if p.MonitorID == "" {
+			l.Pool.Monitor = nil
+		} else if l.Pool.Monitor != nil {
+			l.Pool.Monitor.ID = p.MonitorID
+		}
+	}
+	return tree, nil
+}
+
+func (o *lbOperation) createOpts(ctx context.Context, w *lbWishes, want *lbTree) (loadbalancers.CreateOpts, error) {
+	opts := loadbalancers.CreateOpts{
+		Name: w.names.lb, Description: w.names.lbDescription, Tags: []string{w.names.lb, w.names.owner}, Provider: w.cfg.Provider,
+	}
+	if w.cfg.Provider != providerOVN {
+		opts.FlavorID, opts.AvailabilityZone = w.vip.flavorID, w.vip.zone
+	}
+	if w.vip.address.IsValid() {
+		opts.VipAddress = w.vip.address.String()
+	}
+	switch {
+	case w.vip.portID != "":
+		opts.VipPortID = w.vip.portID
+	case w.vip.subnetID != "" || w.vip.networkID != "":
+		opts.VipSubnetID, opts.VipNetworkID = w.vip.subnetID, w.vip.networkID
+	default:
+		subnet, err := o.subnetOfMembers(ctx, want)
+		if err != nil {
+			return opts, err
+		}
+		opts.VipSubnetID = subnet
+	}
+	return opts, nil
+}
+
+// subnetOfMembers is where the VIP goes when nothing says otherwise: the first member's subnet.
+func (o *lbOperation) subnetOfMembers(ctx context.Context, want *lbTree) (string, error) {
+	const nextStep = "set [LoadBalancer] subnet-id in cloud.conf or the annotation " + annSubnetID
+	for _, p := range want.Pools {
+		for _, m := range p.Members {
+			id, err := o.subnetOfPort(ctx, m.endpoint().Addr())
+			if err == nil && id == "" {
+				err = cloud.Errorf(cloud.KindInvalid, "no subnet for the VIP: no server's port has the address %s of node %s; %s", m.Address, m.Name, nextStep)
+			}
+			return id, err
+		}
+	}
+	return "", cloud.Errorf(cloud.KindInvalid, "no subnet for the VIP: there is no node to take it from; %s", nextStep)
+}
+
+// populate is want as the listeners of a fully populated create. Provider ovn forgets
+// monitors that are made this way, and can never delete them again, so it gets them later.
+func (o *lbOperation) populate(ctx context.Context, w *lbWishes, vipSubnetID string, want *lbTree) ([]listeners.CreateOpts, error) {
+	var out []listeners.CreateOpts
+	for _, l := range want.Listeners {
+		if err := o.setMemberSubnets(ctx, w, vipSubnetID, l.Pool.Members); err != nil {
+			return nil, err
+		}
+		opts := listenerCreateOpts(l, "")
+		pool := poolCreateOpts(l.Pool)
+		pool.Members = createMembers(l.Pool.Members)
+		if l.Pool.Monitor != nil && w.cfg.Provider != providerOVN {
+			pool.Monitor = monitorCreateOpts(l.Pool.Monitor)
+		}
+		opts.DefaultPool = &pool
+		out = append(out, opts)
+	}
+	return out, nil
+}

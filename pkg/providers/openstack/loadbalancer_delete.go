@@ -1,0 +1,185 @@
+package openstack
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/loadbalancers"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
+	"k8s.io/klog/v2"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+// Delete implements cloud.LoadBalancers. The floating IPs go first: as long as the load
+// balancer is there, what is left of an interrupted deletion is found through it.
+func (l *LoadBalancers) Delete(ctx context.Context, ref cloud.LoadBalancerRef) error {
+	names := namesFor(ref)
+	o, err := l.operation(ctx)
+	if err != nil {
+		return err
+	}
+	lb, owner, err := o.find(ctx, names, ref.Settings.String(annLoadBalancerID, ""))
+	if err != nil {
+		return o.unlessForeign(ctx, err)
+	}
+	var shared *octaviaLB
+	if lb != nil && !owner {
+		// The Service may have had one of its own before it came to share this one.
+		shared = lb
+		if lb, err = o.findByName(ctx, names); err != nil {
+			return o.unlessForeign(ctx, err)
+		}
+	}
+	if err := o.deleteFIPs(ctx, ref, names, lb); err != nil {
+		return err
+	}
+	if shared != nil {
+		if err := o.leave(ctx, ref, names, shared, false); err != nil {
+			return err
+		}
+	}
+	if lb == nil {
+		return nil
+	}
+	return o.deleteOwn(ctx, ref, names, lb)
+}
+
+// unlessForeign turns the refusal of another cluster's load balancer into success: nothing
+// of it is ours, so nothing is left to delete.
+func (o *lbOperation) unlessForeign(ctx context.Context, err error) error {
+	if cloud.KindOf(err) != cloud.KindConflict {
+		return err
+	}
+	klog.FromContext(ctx).Info("Leaving a load balancer alone that is not ours", "reason", err.Error())
+	return nil
+}
+
+// deleteFIPs deletes the floating IPs that are provably ours: those that a Service of this
+// cluster was given, by the description, and that are attached to lb, which is about to be
+// deleted; and those of exactly this Service that have the address it has published and are
+// attached to nothing. So those of a Service of the same name in a cluster of the same name
+// stay. lb is nil when there is none.
+func (o *lbOperation) deleteFIPs(ctx context.Context, ref cloud.LoadBalancerRef, names lbNames, lb *octaviaLB) error {
+	if ref.Settings.Bool(annKeepFloatingIP, false) {
+		return nil
+	}
+	address := ref.Settings.String(annAddress, "")
+	if lb != nil && len(names.otherServices(lb.Tags)) == 0 {
+		attached, err := o.listFIPs(ctx, "port_id", lb.VIPPortID)
+		if err != nil {
+			return err
+		}
+		for _, f := range attached {
+			if !names.isFIPDescription(ref, f.Description) || f.PortID != lb.VIPPortID {
+				continue
+			}
+			if err := o.deleteFIP(ctx, &f); err != nil {
+				return err
+			}
+			if f.Address == address {
+				address = ""
+			}
+		}
+		if address == lb.VIPAddress {
+			address = ""
+		}
+	}
+	if address == "" {
+		return nil
+	}
+	fips, err := o.listFIPs(ctx, "description", names.fipDescription)
+	if err != nil {
+		return err
+	}
+	for _, f := range fips {
+		if f.Description == names.fipDescription && f.PortID == "" && f.Address == address {
+			if err := o.deleteFIP(ctx, &f); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (o *lbOperation) deleteFIP(ctx context.Context, f *floatingIP) error {
+	klog.FromContext(ctx).V(2).Info("Deleting floating IP", "floatingIP", f.Address)
+	return wrapError("delete floating IP "+f.Address, gone(floatingips.Delete(ctx, o.neutron, f.ID).Err))
+}
+
+// deleteOwn deletes the load balancer that was made for the Service, unless others use it.
+func (o *lbOperation) deleteOwn(ctx context.Context, ref cloud.LoadBalancerRef, names lbNames, lb *octaviaLB) error {
+	switch {
+	case lb.Status == "PENDING_DELETE":
+		return o.waitGone(ctx, lb.ID)
+	case lb.isPending():
+		// In state ERROR it can be deleted, too.
+		if _, err := o.waitActive(ctx, lb.ID); err != nil && cloud.KindOf(err) == cloud.KindRetryAfter {
+			return err
+		}
+	}
+	if len(names.otherServices(lb.Tags)) > 0 {
+		return o.leave(ctx, ref, names, lb, true)
+	}
+	if o.lb.c.cfg.LoadBalancer.CascadeDelete {
+		return o.deleteLB(ctx, lb)
+	}
+	if _, err := o.removeChildren(ctx, ref, names, lb, true); err != nil {
+		return err
+	}
+	o.lb.trees.forget(lb.ID)
+	if err := gone(loadbalancers.Delete(ctx, o.octavia, lb.ID, loadbalancers.DeleteOpts{}).Err); err != nil {
+		return o.pendingOr(ctx, lb.ID, wrapError("delete load balancer "+lb.ID, err))
+	}
+	return o.waitGone(ctx, lb.ID)
+}
+
+// leave takes the Service's listeners and tag off a load balancer that stays. The tag goes
+// last: it is what says that there may still be something to remove.
+func (o *lbOperation) leave(ctx context.Context, ref cloud.LoadBalancerRef, names lbNames, lb *octaviaLB, owner bool) error {
+	if lb.isPending() {
+		var err error
+		if lb, err = o.waitActive(ctx, lb.ID); err != nil {
+			return err
+		}
+	}
+	if !owner && len(names.otherServices(lb.Tags)) == 0 && strings.HasPrefix(lb.Name, lbNamePrefix) && slices.Contains(lb.Tags, names.owner) {
+		// Made for another Service of this cluster, which left it to us when it was deleted.
+		return o.deleteOwn(ctx, ref, names, lb)
+	}
+	lb, err := o.removeChildren(ctx, ref, names, lb, owner)
+	if err != nil || !slices.Contains(lb.Tags, names.lb) {
+		return err
+	}
+	tags := slices.DeleteFunc(slices.Clone(lb.Tags), func(t string) bool { return t == names.lb })
+	_, err = o.setTags(ctx, lb, tags)
+	return err
+}
+
+// removeChildren deletes the Service's listeners and pools.
+func (o *lbOperation) removeChildren(ctx context.Context, ref cloud.LoadBalancerRef, names lbNames, lb *octaviaLB, owner bool) (*octaviaLB, error) {
+	o.lb.trees.forget(lb.ID)
+	tree, err := readTree(ctx, o.octavia, lb.ID)
+	if err != nil {
+		return nil, err
+	}
+	changes, _, err := diffTree(tree, &lbTree{}, lbOwnership{names: names, owner: owner})
+	if err != nil {
+		return nil, err
+	}
+	w := &lbWishes{spec: &cloud.LoadBalancerSpec{LoadBalancerRef: ref}, names: names}
+	return o.apply(ctx, w, lb, changes)
+}
+
+// pendingOr returns KindRetryAfter when Octavia is working on the load balancer, so that it
+// refused a change, and err otherwise.
+func (o *lbOperation) pendingOr(ctx context.Context, id string, err error) error {
+	if cloud.KindOf(err) != cloud.KindConflict {
+		return err
+	}
+	if lb, getErr := o.get(ctx, id); getErr == nil && lb.isPending() {
+		return &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: o.lb.waits.retry, Err: err}
+	}
+	return err
+}

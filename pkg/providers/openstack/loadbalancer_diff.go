@@ -1,0 +1,268 @@
+package openstack
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+// lbAction is one kind of change to a load balancer's children: one API call.
+type lbAction string
+
+const (
+	createListener lbAction = "create listener"
+	updateListener lbAction = "update listener"
+	deleteListener lbAction = "delete listener"
+	createPool     lbAction = "create pool"
+	updatePool     lbAction = "update pool"
+	// touchPool updates a pool without changing it: Octavia may leave the children of a
+	// fully populated create in PENDING_CREATE for ever while the load balancer is ACTIVE,
+	// and then refuses changes of their members. An update brings them to ACTIVE.
+	touchPool     lbAction = "touch pool"
+	deletePool    lbAction = "delete pool"
+	setMembers    lbAction = "set members"
+	createMonitor lbAction = "create monitor"
+	updateMonitor lbAction = "update monitor"
+	deleteMonitor lbAction = "delete monitor"
+)
+
+// lbChange is one change. Its nodes are those of the tree that results; IDs that an earlier
+// change makes are filled in when it is done.
+type lbChange struct {
+	action   lbAction
+	listener *lbListener
+	pool     *lbPool
+}
+
+// String describes the change for logs and golden tests.
+func (c lbChange) String() string {
+	switch c.action {
+	case createListener, updateListener, deleteListener:
+		return fmt.Sprintf("%s %s %s/%d", c.action, c.listener.Name, c.listener.Protocol, c.listener.Port)
+	case setMembers:
+		return fmt.Sprintf("%s of %s: %d", c.action, c.pool.Name, len(c.pool.Members))
+	default:
+		return fmt.Sprintf("%s %s", c.action, c.pool.Name)
+	}
+}
+
+// lbOwnership says which nodes of a tree are the Service's.
+type lbOwnership struct {
+	names lbNames
+	// owner is true for the Service that the load balancer was made for.
+	owner bool
+}
+
+// isOurs reports whether a listener belongs to the Service: it carries its tag, or has no
+// tag of any Service or cluster on a load balancer that was made for it.
+func (o lbOwnership) isOurs(l *lbListener) bool {
+	if o.names.isForeign(l.Tags) {
+		return false
+	}
+	return slices.Contains(l.Tags, o.names.lb) || o.owner && len(l.Tags) == 0
+}
+
+// diffTree compares what is with what the Service wants and returns the changes, in order,
+// and the tree that they result in. actual is not changed. The error is KindConflict when
+// somebody else's listener is in the way.
+func diffTree(actual, want *lbTree, o lbOwnership) ([]lbChange, *lbTree, error) {
+	d := &treeDiff{next: actual.clone(), ownership: o}
+	wanted := map[listenerKey]*lbListener{}
+	for _, w := range want.Listeners {
+		wanted[w.key()] = w
+	}
+	for _, l := range slices.Clone(d.next.Listeners) {
+		w, ok := wanted[l.key()]
+		switch {
+		case !o.isOurs(l):
+			if ok {
+				return nil, nil, cloud.Errorf(cloud.KindConflict, "port %d/%s is taken by listener %s (%q), which is not this Service's",
+					l.Port, l.key().transport, l.ID, l.Name)
+			}
+		case !ok || w.Protocol != l.Protocol: // a listener's protocol cannot change
+			d.removeListener(l)
+		}
+	}
+	d.removeOrphans(want)
+	for _, w := range want.Listeners {
+		if err := d.listener(w); err != nil {
+			return nil, nil, err
+		}
+	}
+	return d.changes, d.next, nil
+}
+
+type treeDiff struct {
+	next      *lbTree
+	ownership lbOwnership
+	changes   []lbChange
+}
+
+func (d *treeDiff) add(action lbAction, l *lbListener, p *lbPool) {
+	d.changes = append(d.changes, lbChange{action: action, listener: l, pool: p})
+}
+
+func (d *treeDiff) removeListener(l *lbListener) {
+	d.add(deleteListener, l, nil)
+	d.next.Listeners = slices.DeleteFunc(d.next.Listeners, func(x *lbListener) bool { return x == l })
+	if p := l.Pool; p != nil && d.ownership.names.isPool(p.Name) && !slices.ContainsFunc(d.next.Listeners, func(x *lbListener) bool { return x.Pool == p }) {
+		d.removePool(p)
+	}
+}
+
+// removePool deletes a pool; Octavia deletes its members and monitor with it.
+func (d *treeDiff) removePool(p *lbPool) {
+	d.add(deletePool, nil, p)
+	d.next.Pools = slices.DeleteFunc(d.next.Pools, func(x *lbPool) bool { return x == p })
+}
+
+// removeOrphans deletes pools of ours that nothing uses: what a crash between two calls
+// left. One that a wanted listener can take is kept for it.
+func (d *treeDiff) removeOrphans(want *lbTree) {
+	for _, p := range slices.Clone(d.next.Pools) {
+		// A name that was cut may have lost the end that tells Services apart.
+		if p.Used || !d.ownership.names.isPool(p.Name) || len(p.Name) >= maxName {
+			continue
+		}
+		if !slices.ContainsFunc(want.Listeners, func(w *lbListener) bool { return w.Pool.Name == p.Name && w.Pool.Protocol == p.Protocol }) {
+			d.removePool(p)
+		}
+	}
+}
+
+func (d *treeDiff) listener(w *lbListener) error {
+	i := slices.IndexFunc(d.next.Listeners, func(l *lbListener) bool { return l.key() == w.key() })
+	if i < 0 {
+		l := *w
+		l.Pool = nil
+		d.next.Listeners = append(d.next.Listeners, &l)
+		d.add(createListener, &l, nil)
+		d.attachPool(&l, w.Pool)
+		return nil
+	}
+	l := d.next.Listeners[i]
+	if !listenerMatches(l, w) {
+		merged := *w
+		merged.ID, merged.Name, merged.Pool, merged.Headers = l.ID, l.Name, l.Pool, l.Headers
+		// The tag of the Service makes an untagged listener ours on a shared load balancer
+		// too; the owner's is not added, so that taking over changes nothing.
+		merged.Tags = withTags(l.Tags, d.ownership.names.lb)
+		*l = merged
+		d.add(updateListener, l, nil)
+	}
+	if l.Pool != nil && l.Pool.Protocol == w.Pool.Protocol {
+		d.pool(l.Pool, w.Pool)
+		return nil
+	}
+	if old := l.Pool; old != nil { // a pool's protocol cannot change, and a listener has one default pool
+		if !d.ownership.names.isPool(old.Name) {
+			return cloud.Errorf(cloud.KindConflict, "listener %s sends to pool %s (%q) of protocol %s, which is not this Service's: remove it from the listener",
+				l.ID, old.ID, old.Name, old.Protocol)
+		}
+		l.Pool = nil
+		d.removePool(old)
+	}
+	d.attachPool(l, w.Pool)
+	return nil
+}
+
+// attachPool gives a listener without a pool one: an orphan of ours or a new one.
+func (d *treeDiff) attachPool(l *lbListener, w *lbPool) {
+	i := slices.IndexFunc(d.next.Pools, func(p *lbPool) bool {
+		return !p.Used && p.Name == w.Name && p.Protocol == w.Protocol && d.ownership.names.isPool(p.Name)
+	})
+	if i >= 0 {
+		p := d.next.Pools[i]
+		p.Used = true
+		l.Pool = p
+		if last := len(d.changes) - 1; last < 0 || d.changes[last].listener != l { // a new listener is made with it
+			d.add(updateListener, l, nil)
+		}
+		d.pool(p, w)
+		return
+	}
+	p := &lbPool{Name: w.Name, Protocol: w.Protocol, Method: w.Method, ByClientIP: w.ByClientIP, Used: true, Status: stateActive}
+	d.next.Pools = append(d.next.Pools, p)
+	l.Pool = p
+	d.add(createPool, l, p)
+	d.pool(p, w)
+}
+
+func (d *treeDiff) pool(p, w *lbPool) {
+	persistent := p.ByClientIP == w.ByClientIP
+	switch {
+	case p.Method != w.Method || !persistent:
+		p.Method, p.ByClientIP = w.Method, w.ByClientIP
+		p.Status = stateActive
+		d.add(updatePool, nil, p)
+	case p.Status != stateActive:
+		p.Status = stateActive
+		d.add(touchPool, nil, p)
+	}
+	if members, same := mergeMembers(p.Members, w.Members); !same {
+		p.Members = members
+		d.add(setMembers, nil, p)
+	}
+	d.monitor(p, w.Monitor)
+}
+
+func (d *treeDiff) monitor(p *lbPool, w *lbMonitor) {
+	have := p.Monitor
+	switch {
+	case have == nil && w == nil:
+	case have == nil:
+		m := *w
+		p.Monitor = &m
+		d.add(createMonitor, nil, p)
+	case w == nil:
+		d.add(deleteMonitor, nil, &lbPool{Name: p.Name, ID: p.ID, Monitor: have})
+		p.Monitor = nil
+	case have.Type != w.Type: // a monitor's type cannot change
+		d.add(deleteMonitor, nil, &lbPool{Name: p.Name, ID: p.ID, Monitor: have})
+		m := *w
+		p.Monitor = &m
+		d.add(createMonitor, nil, p)
+	default:
+		m := *w
+		m.ID, m.Name = have.ID, have.Name
+		if m != *have {
+			p.Monitor = &m
+			d.add(updateMonitor, nil, p)
+		}
+	}
+}
+
+// listenerMatches compares what can change of a listener; names are not wishes.
+func listenerMatches(have, want *lbListener) bool {
+	if want.Timeouts != nil && (have.Timeouts == nil || *have.Timeouts != *want.Timeouts) {
+		return false
+	}
+	return have.Connections == want.Connections &&
+		have.TLSRef == want.TLSRef &&
+		have.ForwardedFor == want.ForwardedFor &&
+		slices.Equal(have.AllowedCIDRs, want.AllowedCIDRs)
+}
+
+// mergeMembers returns the members wanted, with what is kept of those that exist, and
+// whether that is what there is already.
+func mergeMembers(have, want []lbMember) (merged []lbMember, same bool) {
+	byEndpoint := make(map[any]lbMember, len(have))
+	for _, m := range have {
+		byEndpoint[m.endpoint()] = m
+	}
+	same = len(have) == len(want)
+	for _, w := range want {
+		h, ok := byEndpoint[w.endpoint()]
+		if ok {
+			same = same && h.Name == w.Name && h.MonitorPort == w.MonitorPort
+			h.Name, h.MonitorPort = w.Name, w.MonitorPort
+			w = h
+		} else {
+			same = false
+		}
+		merged = append(merged, w)
+	}
+	sortMembers(merged)
+	return merged, same
+}

@@ -1,0 +1,273 @@
+package openstack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
+	"k8s.io/klog/v2"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+// floatingIP is a floating IP as Neutron answers it.
+type floatingIP struct {
+	ID          string `json:"id"`
+	Address     string `json:"floating_ip_address"`
+	PortID      string `json:"port_id"`
+	Description string `json:"description"`
+}
+
+func (o *lbOperation) listFIPs(ctx context.Context, field, value string) ([]floatingIP, error) {
+	fips, err := listAll[floatingIP](ctx, o.neutron, "floatingips", url.Values{field: {value}}, "floatingips")
+	return fips, wrapError("list floating IPs with "+field+" "+value, err)
+}
+
+// ensureFIP gives the VIP its floating IP and returns the address. fresh says that the VIP's
+// port was made by this operation, so that it has none yet.
+func (o *lbOperation) ensureFIP(ctx context.Context, w *lbWishes, lb *octaviaLB, fresh bool) (string, error) {
+	var attached []floatingIP
+	if !fresh {
+		var err error
+		if attached, err = o.listFIPs(ctx, "port_id", lb.VIPPortID); err != nil {
+			return "", err
+		}
+	}
+	for _, f := range attached {
+		if !w.fip.address.IsValid() || f.Address == w.fip.address.String() {
+			return f.Address, nil
+		}
+	}
+	if w.fip.address.IsValid() {
+		return o.attachWanted(ctx, w, lb, attached)
+	}
+	// The VIP may be new although the Service was served before: it keeps its address.
+	if old, err := o.publishedFIP(ctx, w); err != nil {
+		return "", err
+	} else if old != nil {
+		return old.Address, o.attachFIP(ctx, old, lb.VIPPortID)
+	}
+	return o.createFIP(ctx, w, lb.VIPPortID)
+}
+
+// attachWanted attaches the floating IP of spec.loadBalancerIP, in place of another one.
+func (o *lbOperation) attachWanted(ctx context.Context, w *lbWishes, lb *octaviaLB, attached []floatingIP) (string, error) {
+	address := w.fip.address.String()
+	found, err := o.listFIPs(ctx, "floating_ip_address", address)
+	if err != nil {
+		return "", err
+	}
+	for _, f := range found {
+		if f.PortID != "" && f.PortID != lb.VIPPortID {
+			return "", cloud.Errorf(cloud.KindConflict, "spec.loadBalancerIP: floating IP %s is in use by port %s", address, f.PortID)
+		}
+	}
+	for _, f := range attached {
+		if err := o.releaseFIP(ctx, w.names, w.keepFIP, &f); err != nil {
+			return "", err
+		}
+	}
+	if len(found) > 0 {
+		return address, o.attachFIP(ctx, &found[0], lb.VIPPortID)
+	}
+	return o.createFIP(ctx, w, lb.VIPPortID)
+}
+
+// publishedFIP finds an unused floating IP of ours whose address the Service has published.
+func (o *lbOperation) publishedFIP(ctx context.Context, w *lbWishes) (*floatingIP, error) {
+	published := publishedAddresses(w)
+	if len(published) == 0 {
+		return nil, nil
+	}
+	fips, err := o.listFIPs(ctx, "description", w.names.fipDescription)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range fips {
+		if f.PortID == "" && f.Description == w.names.fipDescription && slices.Contains(published, f.Address) {
+			return &f, nil
+		}
+	}
+	return nil, nil
+}
+
+func publishedAddresses(w *lbWishes) []string {
+	var out []string
+	for _, in := range w.spec.CurrentIngress {
+		if in.IP != "" {
+			out = append(out, in.IP)
+		}
+	}
+	if a := w.spec.Settings.String(annAddress, ""); a != "" {
+		out = append(out, a)
+	}
+	return out
+}
+
+func (o *lbOperation) attachFIP(ctx context.Context, f *floatingIP, portID string) error {
+	klog.FromContext(ctx).V(2).Info("Attaching floating IP", "floatingIP", f.Address, "port", portID)
+	return wrapError("attach floating IP "+f.Address+" to port "+portID,
+		floatingips.Update(ctx, o.neutron, f.ID, floatingips.UpdateOpts{PortID: &portID}).Err)
+}
+
+// releaseFIP takes a floating IP off the VIP: one that we made is deleted unless it is to be
+// kept, every other one is only detached.
+func (o *lbOperation) releaseFIP(ctx context.Context, names lbNames, keep bool, f *floatingIP) error {
+	if f.Description == names.fipDescription && !keep {
+		return o.deleteFIP(ctx, f)
+	}
+	klog.FromContext(ctx).V(2).Info("Detaching floating IP", "floatingIP", f.Address)
+	return wrapError("detach floating IP "+f.Address,
+		gone(floatingips.Update(ctx, o.neutron, f.ID, floatingips.UpdateOpts{PortID: new(string)}).Err))
+}
+
+// removeFIPs takes our floating IPs off an internal load balancer. One that somebody else
+// put there stays.
+func (o *lbOperation) removeFIPs(ctx context.Context, w *lbWishes, lb *octaviaLB) error {
+	attached, err := o.listFIPs(ctx, "port_id", lb.VIPPortID)
+	if err != nil {
+		return err
+	}
+	for _, f := range attached {
+		if f.Description != w.names.fipDescription {
+			continue
+		}
+		if err := o.releaseFIP(ctx, w.names, w.keepFIP, &f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// createFIP makes a floating IP that is attached from its first moment on, so that a crash
+// cannot leave one that nothing points to.
+func (o *lbOperation) createFIP(ctx context.Context, w *lbWishes, portID string) (string, error) {
+	network := w.fip.networkID
+	if network == "" {
+		var err error
+		if network, err = o.externalNetwork(ctx); err != nil {
+			return "", err
+		}
+	}
+	subnets, err := o.fipSubnets(ctx, w, network)
+	if err != nil {
+		return "", err
+	}
+	var errs []error
+	for _, subnet := range subnets {
+		opts := floatingips.CreateOpts{FloatingNetworkID: network, SubnetID: subnet, PortID: portID, Description: w.names.fipDescription}
+		if w.fip.address.IsValid() {
+			opts.FloatingIP = w.fip.address.String()
+		}
+		made, err := floatingips.Create(ctx, o.neutron, opts).Extract()
+		if err == nil {
+			klog.FromContext(ctx).V(2).Info("Created floating IP", "floatingIP", made.FloatingIP, "port", portID)
+			return made.FloatingIP, nil
+		}
+		op := "create floating IP in network " + network
+		if subnet != "" {
+			op += ", subnet " + subnet
+		}
+		errs = append(errs, wrapError(op, err))
+		// Another subnet helps only when this one is full or does not hold the address.
+		if !gophercloud.ResponseCodeIs(err, http.StatusConflict) && !gophercloud.ResponseCodeIs(err, http.StatusBadRequest) {
+			break
+		}
+	}
+	if len(errs) == 1 {
+		return "", errs[0]
+	}
+	return "", errors.Join(errs...)
+}
+
+// externalNetwork is the only external network there is.
+func (o *lbOperation) externalNetwork(ctx context.Context) (string, error) {
+	if id, ok := o.lb.external.Load().(string); ok {
+		return id, nil
+	}
+	type network struct {
+		ID   string `json:"id"`
+		Name string `json:"name"`
+	}
+	networks, err := listAll[network](ctx, o.neutron, "networks", url.Values{"router:external": {"true"}}, "networks")
+	if err != nil {
+		return "", wrapError("find the external network", err)
+	}
+	if len(networks) != 1 {
+		var names []string
+		for _, n := range networks {
+			names = append(names, n.Name+" ("+n.ID+")")
+		}
+		return "", cloud.Errorf(cloud.KindInvalid, "no external network for floating IPs: there are %d: %s; set [LoadBalancer] floating-network-id in cloud.conf or the annotation %s",
+			len(networks), orNone(strings.Join(names, ", ")), annFloatingNetworkID)
+	}
+	o.lb.external.Store(networks[0].ID)
+	return networks[0].ID, nil
+}
+
+// fipSubnets are the subnets to try for a floating IP, "" for whichever Neutron takes.
+func (o *lbOperation) fipSubnets(ctx context.Context, w *lbWishes, network string) ([]string, error) {
+	if w.fip.subnetID != "" || w.fip.subnetName == "" && w.fip.subnetTags == "" {
+		return []string{w.fip.subnetID}, nil
+	}
+	match, err := subnetNameMatcher(w.fip.subnetName)
+	if err != nil {
+		return nil, err
+	}
+	query := url.Values{"network_id": {network}}
+	if tags, negated := strings.CutPrefix(w.fip.subnetTags, "!"); negated {
+		query.Set("not-tags-any", tags)
+	} else if tags != "" {
+		query.Set("tags-any", tags)
+	}
+	type subnet struct {
+		ID   string `json:"id"`
+		Name string `json:"name"`
+	}
+	subnets, err := listAll[subnet](ctx, o.neutron, "subnets", query, "subnets")
+	if err != nil {
+		return nil, wrapError("list subnets of network "+network, err)
+	}
+	var ids []string
+	for _, s := range subnets {
+		if match(s.Name) {
+			ids = append(ids, s.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, cloud.Errorf(cloud.KindInvalid, "no subnet of network %s for floating IPs: none of its %d candidates matches name %q and tags %q",
+			network, len(subnets), w.fip.subnetName, w.fip.subnetTags)
+	}
+	return ids, nil
+}
+
+// subnetNameMatcher reads a name pattern: a glob, a regular expression after "~", either
+// negated by a leading "!". The empty pattern matches everything.
+func subnetNameMatcher(pattern string) (func(name string) bool, error) {
+	if pattern == "" {
+		return func(string) bool { return true }, nil
+	}
+	rest, negated := strings.CutPrefix(pattern, "!")
+	if expr, ok := strings.CutPrefix(rest, "~"); ok {
+		re, err := regexp.Compile(expr)
+		if err != nil {
+			return nil, &cloud.Error{Kind: cloud.KindInvalid, Err: fmt.Errorf("floating subnet pattern %q: %w", pattern, err)}
+		}
+		return func(name string) bool { return re.MatchString(name) != negated }, nil
+	}
+	if _, err := path.Match(rest, ""); err != nil {
+		return nil, &cloud.Error{Kind: cloud.KindInvalid, Err: fmt.Errorf("floating subnet pattern %q: %w", pattern, err)}
+	}
+	return func(name string) bool {
+		ok, err := path.Match(rest, name)
+		return err == nil && ok != negated
+	}, nil
+}

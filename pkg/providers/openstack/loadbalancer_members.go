@@ -1,0 +1,141 @@
+package openstack
+
+import (
+	"context"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"github.com/gophercloud/gophercloud/v2"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+// members are those that have an address of the family that is served, each address once.
+func (b *treeBuilder) members() []cloud.LoadBalancerMember {
+	var out []cloud.LoadBalancerMember
+	var without []string
+	byAddress := map[netip.Addr]string{}
+	for _, m := range b.w.spec.Members {
+		addr, ok := memberAddress(m, b.w.isIPv6())
+		if !ok {
+			without = append(without, m.Node.NodeName)
+			continue
+		}
+		if other, ok := byAddress[addr]; ok {
+			b.warnf("nodes %s and %s have the same address %s: only the first gets traffic", other, m.Node.NodeName, addr)
+			continue
+		}
+		byAddress[addr] = m.Node.NodeName
+		out = append(out, m)
+	}
+	if len(without) > 0 {
+		b.warnf("%d nodes have no %s address and get no traffic: %s", len(without), b.w.spec.IPFamilies[0],
+			strings.Join(without[:min(len(without), 10)], ", "))
+	}
+	return out
+}
+
+// memberAddress is a Node's first InternalIP of the family.
+func memberAddress(m cloud.LoadBalancerMember, ipv6 bool) (netip.Addr, bool) {
+	for _, a := range m.Addresses {
+		if a.Is6() == ipv6 {
+			return a, true
+		}
+	}
+	return netip.Addr{}, false
+}
+
+// setMemberSubnets fills in the subnets of the members that have none. A wrong subnet cuts a
+// member off, so unless the configuration names it, it is found out: the VIP's if it holds
+// the address, otherwise that of the Neutron port which has the address. Members for which
+// there is none are left without: Octavia then uses the VIP's network.
+func (o *lbOperation) setMemberSubnets(ctx context.Context, w *lbWishes, vipSubnetID string, members []lbMember) error {
+	for i := range members {
+		m := &members[i]
+		if m.SubnetID != "" {
+			continue
+		}
+		if w.memberSubnet != "" {
+			m.SubnetID = w.memberSubnet
+			continue
+		}
+		id, err := o.subnetOf(ctx, m.endpoint().Addr(), vipSubnetID)
+		if err != nil {
+			return err
+		}
+		m.SubnetID = id
+	}
+	return nil
+}
+
+// subnetOf finds the subnet that holds addr, asking Neutron only for what no earlier answer tells.
+func (o *lbOperation) subnetOf(ctx context.Context, addr netip.Addr, likely string) (string, error) {
+	if likely != "" {
+		cidr, err := o.subnetCIDR(ctx, likely)
+		if err != nil && !cloud.IsNotFound(err) { // not found: it may be another project's
+			return "", err
+		}
+		if cidr.Contains(addr) {
+			return likely, nil
+		}
+	}
+	for id, cidr := range o.subnets {
+		if cidr.Contains(addr) {
+			return id, nil
+		}
+	}
+	id, err := o.subnetOfPort(ctx, addr)
+	if err != nil || id == "" {
+		return "", err
+	}
+	cidr, err := o.subnetCIDR(ctx, id)
+	if err == nil {
+		o.subnets[id] = cidr
+	}
+	return id, err
+}
+
+// subnetOfPort finds the subnet by the port of a server that has the address.
+func (o *lbOperation) subnetOfPort(ctx context.Context, addr netip.Addr) (string, error) {
+	type port struct {
+		DeviceOwner string `json:"device_owner"`
+		FixedIPs    []struct {
+			SubnetID string `json:"subnet_id"`
+			Address  string `json:"ip_address"`
+		} `json:"fixed_ips"`
+	}
+	ports, err := listAll[port](ctx, o.neutron, "ports", url.Values{"fixed_ips": {"ip_address=" + addr.String()}}, "ports")
+	if err != nil {
+		return "", wrapError("find the port with address "+addr.String(), err)
+	}
+	for _, p := range ports {
+		if !strings.HasPrefix(p.DeviceOwner, "compute:") {
+			continue
+		}
+		for _, f := range p.FixedIPs {
+			if f.Address == addr.String() {
+				return f.SubnetID, nil
+			}
+		}
+	}
+	return "", nil
+}
+
+// subnetCIDR reads a subnet's CIDR, once per process: it never changes.
+func (o *lbOperation) subnetCIDR(ctx context.Context, id string) (netip.Prefix, error) {
+	if cidr, ok := o.lb.cidrs.Load(id); ok {
+		return cidr.(netip.Prefix), nil
+	}
+	var answer struct {
+		Subnet struct {
+			CIDR netip.Prefix `json:"cidr"`
+		} `json:"subnet"`
+	}
+	resp, err := o.neutron.Get(ctx, o.neutron.ServiceURL("subnets", id), &answer, nil)
+	if _, _, err = gophercloud.ParseResponse(resp, err); err != nil {
+		return netip.Prefix{}, wrapError("get subnet "+id, err)
+	}
+	o.lb.cidrs.Store(id, answer.Subnet.CIDR)
+	return answer.Subnet.CIDR, nil
+}

@@ -1,0 +1,220 @@
+package openstack
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/loadbalancers"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+// lbWaits says how long one operation waits for Octavia, which works asynchronously.
+type lbWaits struct {
+	// first and most are the first and the longest pause between two looks.
+	first, most time.Duration
+	// total is the longest that an operation waits; then it returns KindRetryAfter with retry.
+	total, retry time.Duration
+}
+
+func defaultLBWaits() lbWaits {
+	return lbWaits{first: 250 * time.Millisecond, most: 2 * time.Second, total: 20 * time.Second, retry: 5 * time.Second}
+}
+
+// lbOperation is one call of an interface method: its service clients and what it has
+// learned so far.
+type lbOperation struct {
+	lb       *LoadBalancers
+	octavia  *gophercloud.ServiceClient
+	neutron  *gophercloud.ServiceClient
+	deadline time.Time
+	subnets  map[string]netip.Prefix // of members, by ID
+}
+
+func (l *LoadBalancers) operation(ctx context.Context) (*lbOperation, error) {
+	octavia, err := l.c.loadBalancer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	neutron, err := l.c.network(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &lbOperation{lb: l, octavia: octavia, neutron: neutron, deadline: l.now().Add(l.waits.total), subnets: map[string]netip.Prefix{}}, nil
+}
+
+// find returns the Service's load balancer and whether it was made for the Service; nil
+// when there is none. It takes the one that the annotation names or, when that is gone or
+// not set, the one of the Service's name. KindConflict when it is another cluster's.
+func (o *lbOperation) find(ctx context.Context, names lbNames, id string) (lb *octaviaLB, owner bool, err error) {
+	if id != "" {
+		lb, err = o.get(ctx, id)
+		switch {
+		case err == nil && lb.Name != names.lb:
+			return lb, false, nil
+		case err == nil:
+			return lb, true, names.checkOwner(lb)
+		case !cloud.IsNotFound(err):
+			return nil, false, err
+		}
+	}
+	lb, err = o.findByName(ctx, names)
+	return lb, true, err
+}
+
+func (o *lbOperation) findByName(ctx context.Context, names lbNames) (*octaviaLB, error) {
+	all, err := listAll[octaviaLB](ctx, o.octavia, "lbaas/loadbalancers", url.Values{"name": {names.lb}}, "loadbalancers")
+	if err != nil {
+		return nil, wrapError("find load balancer "+names.lb, err)
+	}
+	all = slices.DeleteFunc(all, func(lb octaviaLB) bool { return lb.Name != names.lb })
+	ours := slices.DeleteFunc(slices.Clone(all), func(lb octaviaLB) bool { return !slices.Contains(lb.Tags, names.owner) })
+	switch {
+	case len(all) == 0:
+		return nil, nil
+	case len(ours) == 1:
+		return &ours[0], nil
+	case len(all) == 1:
+		return &all[0], names.checkOwner(&all[0])
+	}
+	var ids []string
+	for _, lb := range all {
+		ids = append(ids, lb.ID)
+	}
+	return nil, cloud.Errorf(cloud.KindConflict, "%d load balancers are named %s: %s: delete or rename those that are not in use",
+		len(all), names.lb, strings.Join(ids, ", "))
+}
+
+// checkOwner refuses a load balancer of another cluster that has the same name.
+func (n lbNames) checkOwner(lb *octaviaLB) error {
+	if !n.isForeign(lb.Tags) {
+		return nil
+	}
+	return cloud.Errorf(cloud.KindConflict,
+		"load balancer %s named %s belongs to the cluster with UID %s, and this cluster's is %s: give the clusters different names (--cluster-name), or remove its tag %q if that cluster is no more",
+		lb.ID, lb.Name, ownerOf(lb.Tags), strings.TrimPrefix(n.owner, ownerTagPrefix), ownerTagPrefix+ownerOf(lb.Tags))
+}
+
+func (o *lbOperation) get(ctx context.Context, id string) (*octaviaLB, error) {
+	var answer struct {
+		LoadBalancer *octaviaLB `json:"loadbalancer"`
+	}
+	r := loadbalancers.Get(ctx, o.octavia, id)
+	if r.Err != nil {
+		return nil, wrapError("get load balancer "+id, r.Err)
+	}
+	if err := r.ExtractInto(&answer); err != nil || answer.LoadBalancer == nil {
+		return nil, fmt.Errorf("get load balancer %s: the answer is malformed: %v", id, err)
+	}
+	if answer.LoadBalancer.Status == "DELETED" {
+		return nil, cloud.Errorf(cloud.KindNotFound, "load balancer %s is deleted", id)
+	}
+	return answer.LoadBalancer, nil
+}
+
+// isPending reports whether Octavia works on the load balancer, so that it takes no changes.
+func (lb *octaviaLB) isPending() bool { return strings.HasPrefix(lb.Status, "PENDING_") }
+
+// waitActive waits until Octavia has done its work on the load balancer.
+func (o *lbOperation) waitActive(ctx context.Context, id string) (*octaviaLB, error) {
+	var last *octaviaLB
+	err := o.poll(ctx, func() (bool, error) {
+		lb, err := o.get(ctx, id)
+		if err != nil {
+			return false, err
+		}
+		last = lb
+		return !lb.isPending(), nil
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case last.isPending():
+		return nil, o.retryLater("load balancer %s is %s", id, last.Status)
+	case last.Status == stateError:
+		return nil, errorState(last)
+	}
+	return last, nil
+}
+
+// waitGone waits until a load balancer that is being deleted is gone.
+func (o *lbOperation) waitGone(ctx context.Context, id string) error {
+	var last *octaviaLB
+	err := o.poll(ctx, func() (done bool, err error) {
+		last, err = o.get(ctx, id)
+		if cloud.IsNotFound(err) {
+			last = nil
+			return true, nil
+		}
+		return err == nil && !last.isPending(), err
+	})
+	switch {
+	case err != nil || last == nil:
+		return err
+	case last.isPending():
+		return o.retryLater("load balancer %s is %s", id, last.Status)
+	case last.Status == stateError:
+		return errorState(last)
+	}
+	return o.retryLater("load balancer %s is %s after its deletion", id, last.Status)
+}
+
+func errorState(lb *octaviaLB) error {
+	return cloud.Errorf(cloud.KindUnknown, "load balancer %s (%s) is in state ERROR: ask the cloud's operator for the reason; it works again after a failover, or delete it and it is made anew",
+		lb.ID, lb.Name)
+}
+
+func (o *lbOperation) retryLater(format string, args ...any) error {
+	return &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: o.lb.waits.retry, Err: fmt.Errorf(format, args...)}
+}
+
+// poll calls look, pausing ever longer, until it says done or fails, the operation's time
+// to wait is over (nil) or ctx ends.
+func (o *lbOperation) poll(ctx context.Context, look func() (done bool, err error)) error {
+	pause := o.lb.waits.first
+	for {
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return fmt.Errorf("wait for Octavia: %w", context.Cause(ctx))
+		case <-timer.C:
+		}
+		if done, err := look(); done || err != nil {
+			return err
+		}
+		if !o.lb.now().Before(o.deadline) {
+			return nil
+		}
+		pause = min(pause*3/2, o.lb.waits.most)
+	}
+}
+
+// mutate makes one change to a load balancer or its children and waits until it is done. A
+// refusal because Octavia is working on the load balancer is KindRetryAfter.
+func (o *lbOperation) mutate(ctx context.Context, id, what string, call func() error) (*octaviaLB, error) {
+	if err := call(); err != nil {
+		wrapped := wrapError(what, err)
+		if gophercloud.ResponseCodeIs(err, http.StatusConflict) {
+			if lb, getErr := o.get(ctx, id); getErr == nil && lb.isPending() {
+				return nil, &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: o.lb.waits.retry, Err: wrapped}
+			}
+		}
+		return nil, wrapped
+	}
+	return o.waitActive(ctx, id)
+}
+
+// setTags replaces the load balancer's tags.
+func (o *lbOperation) setTags(ctx context.Context, lb *octaviaLB, tags []string) (*octaviaLB, error) {
+	return o.mutate(ctx, lb.ID, "tag load balancer "+lb.ID, func() error {
+		return loadbalancers.Update(ctx, o.octavia, lb.ID, loadbalancers.UpdateOpts{Tags: &tags}).Err
+	})
+}

@@ -1,0 +1,174 @@
+package openstack
+
+import (
+	"context"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/monitors"
+)
+
+// octaviaLB is a load balancer as Octavia answers it.
+type octaviaLB struct {
+	ID           string   `json:"id"`
+	Name         string   `json:"name"`
+	Description  string   `json:"description"`
+	Status       string   `json:"provisioning_status"`
+	Provider     string   `json:"provider"`
+	VIPAddress   string   `json:"vip_address"`
+	VIPPortID    string   `json:"vip_port_id"`
+	VIPSubnetID  string   `json:"vip_subnet_id"`
+	VIPNetworkID string   `json:"vip_network_id"`
+	FlavorID     string   `json:"flavor_id"`
+	Zone         string   `json:"availability_zone"`
+	Tags         []string `json:"tags"`
+	// UpdatedAt changes whenever the load balancer or a child of it does, because each
+	// change takes the load balancer through a PENDING state.
+	UpdatedAt string `json:"updated_at"`
+}
+
+// octaviaListener is a listener as Octavia answers it.
+type octaviaListener struct {
+	ID             string            `json:"id"`
+	Name           string            `json:"name"`
+	Protocol       string            `json:"protocol"`
+	Port           int               `json:"protocol_port"`
+	Connections    int               `json:"connection_limit"`
+	TimeoutClient  int               `json:"timeout_client_data"`
+	TimeoutConnect int               `json:"timeout_member_connect"`
+	TimeoutMember  int               `json:"timeout_member_data"`
+	TimeoutInspect int               `json:"timeout_tcp_inspect"`
+	TLSRef         string            `json:"default_tls_container_ref"`
+	Headers        map[string]string `json:"insert_headers"`
+	AllowedCIDRs   []string          `json:"allowed_cidrs"`
+	Tags           []string          `json:"tags"`
+	PoolID         string            `json:"default_pool_id"`
+}
+
+// octaviaPool is a pool as Octavia answers it.
+type octaviaPool struct {
+	ID          string `json:"id"`
+	Name        string `json:"name"`
+	Protocol    string `json:"protocol"`
+	Method      string `json:"lb_algorithm"`
+	Status      string `json:"provisioning_status"`
+	Persistence *struct {
+		Type string `json:"type"`
+	} `json:"session_persistence"`
+	MonitorID string `json:"healthmonitor_id"`
+	Members   []struct {
+		ID string `json:"id"`
+	} `json:"members"`
+	Listeners []struct {
+		ID string `json:"id"`
+	} `json:"listeners"`
+}
+
+// octaviaMember is a member as Octavia answers it.
+type octaviaMember struct {
+	Name        string   `json:"name"`
+	Address     string   `json:"address"`
+	Port        int      `json:"protocol_port"`
+	MonitorPort *int     `json:"monitor_port"`
+	Weight      *int     `json:"weight"`
+	AdminUp     *bool    `json:"admin_state_up"`
+	Backup      bool     `json:"backup"`
+	SubnetID    string   `json:"subnet_id"`
+	Tags        []string `json:"tags"`
+}
+
+const forwardedForHeader = "X-Forwarded-For"
+
+// readTree reads all children of a load balancer: 2 calls, one for each pool that has
+// members and one for each monitor.
+func readTree(ctx context.Context, sc *gophercloud.ServiceClient, lbID string) (*lbTree, error) {
+	ofLB := url.Values{"loadbalancer_id": {lbID}}
+	listeners, err := listAll[octaviaListener](ctx, sc, "lbaas/listeners", ofLB, "listeners")
+	if err != nil {
+		return nil, wrapError("list listeners of load balancer "+lbID, err)
+	}
+	pools, err := readPools(ctx, sc, lbID)
+	if err != nil {
+		return nil, err
+	}
+	t := &lbTree{}
+	byID := map[string]*lbPool{}
+	for _, p := range pools {
+		node, err := readPool(ctx, sc, p)
+		if err != nil {
+			return nil, err
+		}
+		t.Pools = append(t.Pools, node)
+		byID[p.ID] = node
+	}
+	for _, l := range listeners {
+		t.Listeners = append(t.Listeners, l.node(byID))
+	}
+	return t, nil
+}
+
+func readPools(ctx context.Context, sc *gophercloud.ServiceClient, lbID string) ([]octaviaPool, error) {
+	pools, err := listAll[octaviaPool](ctx, sc, "lbaas/pools", url.Values{"loadbalancer_id": {lbID}}, "pools")
+	return pools, wrapError("list pools of load balancer "+lbID, err)
+}
+
+func (l *octaviaListener) node(pools map[string]*lbPool) *lbListener {
+	n := &lbListener{
+		ID: l.ID, Name: l.Name, Protocol: l.Protocol, Port: l.Port, Connections: l.Connections,
+		Timeouts:     &lbTimeouts{Client: l.TimeoutClient, Connect: l.TimeoutConnect, Member: l.TimeoutMember, Inspect: l.TimeoutInspect},
+		TLSRef:       l.TLSRef,
+		ForwardedFor: strings.EqualFold(l.Headers[forwardedForHeader], "true"),
+		Headers:      l.Headers,
+		AllowedCIDRs: normalCIDRs(l.AllowedCIDRs),
+		Tags:         l.Tags,
+		Pool:         pools[l.PoolID],
+	}
+	return n
+}
+
+// normalCIDRs sorts the clients that are let in; those that include everyone are the same
+// as none, which is how other controllers write it.
+func normalCIDRs(cidrs []string) []string {
+	if len(cidrs) == 0 || slices.Contains(cidrs, "0.0.0.0/0") || slices.Contains(cidrs, "::/0") {
+		return nil
+	}
+	return slices.Sorted(slices.Values(cidrs))
+}
+
+func readPool(ctx context.Context, sc *gophercloud.ServiceClient, p octaviaPool) (*lbPool, error) {
+	n := &lbPool{ID: p.ID, Name: p.Name, Protocol: p.Protocol, Method: p.Method, Status: p.Status, Used: len(p.Listeners) > 0}
+	n.ByClientIP = p.Persistence != nil && p.Persistence.Type == persistenceSourceIP
+	if len(p.Members) > 0 {
+		members, err := listAll[octaviaMember](ctx, sc, "lbaas/pools/"+p.ID+"/members", nil, "members")
+		if err != nil {
+			return nil, wrapError("list members of pool "+p.ID, err)
+		}
+		for _, m := range members {
+			n.Members = append(n.Members, m.node())
+		}
+		sortMembers(n.Members)
+	}
+	if p.MonitorID != "" {
+		m, err := monitors.Get(ctx, sc, p.MonitorID).Extract()
+		if err != nil {
+			return nil, wrapError("get health monitor "+p.MonitorID, err)
+		}
+		n.Monitor = &lbMonitor{ID: m.ID, Name: m.Name, Type: m.Type, Delay: m.Delay, Timeout: m.Timeout,
+			MaxRetries: m.MaxRetries, MaxRetriesDown: m.MaxRetriesDown}
+		if m.Type == monitorHTTP {
+			n.Monitor.Path = m.URLPath
+		}
+	}
+	return n, nil
+}
+
+func (m *octaviaMember) node() lbMember {
+	n := lbMember{Name: m.Name, Address: m.Address, Port: m.Port, Weight: m.Weight, Backup: m.Backup, SubnetID: m.SubnetID, Tags: m.Tags}
+	if m.MonitorPort != nil {
+		n.MonitorPort = *m.MonitorPort
+	}
+	n.Disabled = m.AdminUp != nil && !*m.AdminUp
+	return n
+}

@@ -1,0 +1,220 @@
+package openstack
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+// lbWishes is what a Service wants of OpenStack: its spec with annotations, class and
+// cloud.conf put together. Making it calls no cloud.
+type lbWishes struct {
+	spec  *cloud.LoadBalancerSpec
+	cfg   *LoadBalancerConfig
+	names lbNames
+
+	loadBalancerID string // of the annotation
+	internal       bool
+	keepFIP        bool
+	vip            vipWishes
+	fip            fipWishes
+	memberSubnet   string // "" when it is to be found out
+	proxy          string // "", protoProxy or protoProxyV2
+	tlsRef         string
+	forwardedFor   bool
+	hostname       string
+	warnings       []string
+	errs           []error
+}
+
+// vipWishes matter at creation only.
+type vipWishes struct {
+	portID, subnetID, networkID string
+	address                     netip.Addr
+	flavorID, zone              string
+}
+
+// fipWishes say where a floating IP comes from.
+type fipWishes struct {
+	address    netip.Addr
+	networkID  string
+	subnetID   string
+	subnetName string
+	subnetTags string
+}
+
+func (w *lbWishes) warnf(format string, args ...any) {
+	w.warnings = append(w.warnings, fmt.Sprintf(format, args...))
+}
+
+func (w *lbWishes) errorf(format string, args ...any) {
+	w.errs = append(w.errs, fmt.Errorf(format, args...))
+}
+
+// wishesOf puts spec and configuration together; errors are of KindInvalid and name
+// everything that contradicts itself.
+func wishesOf(spec *cloud.LoadBalancerSpec, cfg *Config) (*lbWishes, error) {
+	s, lb := spec.Settings, &cfg.LoadBalancer
+	w := &lbWishes{
+		spec: spec, cfg: lb, names: namesFor(spec.LoadBalancerRef),
+		loadBalancerID: s.String(annLoadBalancerID, ""),
+		keepFIP:        s.Bool(annKeepFloatingIP, false),
+		forwardedFor:   s.Bool(annForwardedFor, false),
+		tlsRef:         s.String(annTLSContainerRef, lb.DefaultTLSContainerRef),
+		hostname:       s.String(annHostname, ""),
+		memberSubnet:   s.String(annMemberSubnetID, lb.MemberSubnetID),
+		vip: vipWishes{
+			portID:    s.String(annPortID, ""),
+			subnetID:  s.String(annSubnetID, lb.SubnetID),
+			networkID: s.String(annNetworkID, lb.NetworkID),
+			flavorID:  s.String(annFlavorID, lb.FlavorID),
+			zone:      s.String(annAvailabilityZone, lb.AvailabilityZone),
+		},
+		fip: fipWishes{
+			networkID:  s.String(annFloatingNetworkID, lb.FloatingNetworkID),
+			subnetID:   s.String(annFloatingSubnetID, lb.FloatingSubnetID),
+			subnetName: s.String(annFloatingSubnet, lb.FloatingSubnet),
+			subnetTags: s.String(annFloatingSubnetTags, lb.FloatingSubnetTags),
+		},
+	}
+	if spec.Cluster.UID == "" {
+		w.errorf("the cluster's UID is not known, so that load balancers could not be told from those of other clusters")
+	}
+	w.applyClass(s.String(annClass, ""), cfg.LoadBalancerClass)
+	w.family(s)
+	w.protocols(s)
+	if len(w.errs) > 0 {
+		return nil, &cloud.Error{Kind: cloud.KindInvalid, Op: "plan load balancer " + w.names.lb, Err: errors.Join(w.errs...)}
+	}
+	return w, nil
+}
+
+// applyClass lets what a class sets go before annotations and [LoadBalancer].
+func (w *lbWishes) applyClass(name string, classes map[string]*LoadBalancerClassConfig) {
+	if name == "" {
+		return
+	}
+	c := classes[name]
+	if c == nil {
+		w.errorf("annotation %s: cloud.conf has no [LoadBalancerClass %q]; it has %s", annClass, name,
+			orNone(strings.Join(slices.Sorted(maps.Keys(classes)), ", ")))
+		return
+	}
+	set := func(target *string, value string) {
+		if value != "" {
+			*target = value
+		}
+	}
+	set(&w.fip.networkID, c.FloatingNetworkID)
+	if c.FloatingSubnetID != "" || c.FloatingSubnet != "" || c.FloatingSubnetTags != "" {
+		w.fip.subnetID, w.fip.subnetName, w.fip.subnetTags = c.FloatingSubnetID, c.FloatingSubnet, c.FloatingSubnetTags
+	}
+	set(&w.vip.networkID, c.NetworkID)
+	set(&w.vip.subnetID, c.SubnetID)
+	set(&w.memberSubnet, c.MemberSubnetID)
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+// family decides on floating IP and VIP. IPv6 has no floating IPs.
+func (w *lbWishes) family(s cloud.Settings) {
+	w.internal = s.Bool(annInternal, w.cfg.Internal)
+	wanted := w.spec.LoadBalancerIP
+	if wanted.IsValid() && wanted.Is6() != w.isIPv6() {
+		w.errorf("spec.loadBalancerIP %s is not of the Service's first family %s", wanted, w.spec.IPFamilies[0])
+	}
+	if w.hasFIP() {
+		w.fip.address = wanted
+	} else {
+		w.vip.address = wanted
+	}
+	if len(w.spec.IPFamilies) > 1 {
+		text := fmt.Sprintf("only %s is served: a second address on one load balancer is not supported", w.spec.IPFamilies[0])
+		if w.spec.RequireDualStack {
+			w.errorf("spec.ipFamilyPolicy RequireDualStack: %s; use PreferDualStack or SingleStack", text)
+			return
+		}
+		w.warnf("%s", text)
+	}
+}
+
+func (w *lbWishes) isIPv6() bool { return w.spec.IPFamilies[0] == corev1.IPv6Protocol }
+
+// hasFIP reports whether the load balancer is reached through a floating IP.
+func (w *lbWishes) hasFIP() bool { return !w.internal && !w.isIPv6() }
+
+func (w *lbWishes) protocols(s cloud.Settings) {
+	switch s.String(annProxyProtocol, "false") {
+	case "true", "v1":
+		w.proxy = protoProxy
+	case "v2":
+		w.proxy = protoProxyV2
+	}
+	if w.proxy != "" && w.tlsRef == "" && w.forwardedFor {
+		w.errorf("annotations %s and %s contradict each other: set one of them", annProxyProtocol, annForwardedFor)
+	}
+	seen := map[listenerKey]int{}
+	for i, p := range w.spec.Ports {
+		k := (&lbListener{Protocol: string(p.Protocol), Port: int(p.Port)}).key()
+		if j, ok := seen[k]; ok {
+			w.errorf("spec.ports[%d] and spec.ports[%d] are both %d/%s", j, i, p.Port, p.Protocol)
+		}
+		seen[k] = i
+	}
+}
+
+// fixedAtCreation warns of wishes that only a new load balancer could fulfill.
+func (w *lbWishes) fixedAtCreation(lb *octaviaLB) []string {
+	var out []string
+	check := func(what, wanted, is string) {
+		if wanted != "" && !strings.EqualFold(wanted, is) {
+			out = append(out, fmt.Sprintf("%s %s has no effect on load balancer %s, which has %s: it is fixed at creation", what, wanted, lb.ID, is))
+		}
+	}
+	s := w.spec.Settings
+	if w.vip.address.IsValid() {
+		check("spec.loadBalancerIP", w.vip.address.String(), lb.VIPAddress)
+	}
+	check("annotation "+annSubnetID, s.String(annSubnetID, ""), lb.VIPSubnetID)
+	check("annotation "+annNetworkID, s.String(annNetworkID, ""), lb.VIPNetworkID)
+	check("annotation "+annPortID, s.String(annPortID, ""), lb.VIPPortID)
+	check("annotation "+annFlavorID, s.String(annFlavorID, ""), lb.FlavorID)
+	check("annotation "+annAvailabilityZone, s.String(annAvailabilityZone, ""), lb.Zone)
+	return out
+}
+
+// monitor is the health monitor that the pools get, without name and type; ok is false for none.
+func (w *lbWishes) monitor() (m lbMonitor, ok bool) {
+	s := w.spec.Settings
+	ok = w.spec.HealthCheck != nil || s.Bool(annMonitor, w.cfg.CreateMonitor)
+	return lbMonitor{
+		Delay:          s.Int(annMonitorDelay, seconds(w.cfg.MonitorDelay)),
+		Timeout:        s.Int(annMonitorTimeout, seconds(w.cfg.MonitorTimeout)),
+		MaxRetries:     s.Int(annMonitorRetries, w.cfg.MonitorMaxRetries),
+		MaxRetriesDown: s.Int(annMonitorRetriesDown, w.cfg.MonitorMaxRetriesDown),
+	}, ok
+}
+
+func seconds(d Duration) int { return int(time.Duration(d) / time.Second) }
+
+// method is the pools' algorithm for a provider that can choose.
+func (w *lbWishes) method() string {
+	method := w.cfg.Method
+	if method == "" {
+		method = methodRoundRobin
+	}
+	return w.spec.Settings.String(annMethod, method)
+}

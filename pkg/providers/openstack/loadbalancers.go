@@ -1,0 +1,292 @@
+package openstack
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/loadbalancers"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+var _ cloud.LoadBalancers = (*LoadBalancers)(nil)
+
+// LoadBalancers implements cloud.LoadBalancers with Octavia and Neutron's floating IPs.
+//
+// Each operation finds the load balancer, compares its tree of listeners, pools, members
+// and monitors with what the Service wants (diffTree, pure) and makes the calls that are
+// left. Nothing of importance is kept in the process: an operation that is cut off at any
+// point is taken up by the next one.
+type LoadBalancers struct {
+	c     *client
+	waits lbWaits
+	now   func() time.Time
+	trees treeCache
+
+	cidrs    sync.Map     // subnet ID → netip.Prefix
+	external atomic.Value // ID of the only external network, string
+}
+
+func newLoadBalancers(c *client) *LoadBalancers {
+	return &LoadBalancers{c: c, waits: defaultLBWaits(), now: time.Now}
+}
+
+// Get implements cloud.LoadBalancers.
+func (l *LoadBalancers) Get(ctx context.Context, ref cloud.LoadBalancerRef) (*cloud.LoadBalancerStatus, error) {
+	names := namesFor(ref)
+	o, err := l.operation(ctx)
+	if err != nil {
+		return nil, err
+	}
+	lb, _, err := o.find(ctx, names, ref.Settings.String(annLoadBalancerID, ""))
+	if err != nil {
+		return nil, err
+	}
+	if lb == nil {
+		return nil, cloud.Errorf(cloud.KindNotFound, "load balancer %s does not exist", names.lb)
+	}
+	address := lb.VIPAddress
+	fips, err := o.listFIPs(ctx, "port_id", lb.VIPPortID)
+	if err != nil {
+		return nil, err
+	}
+	if len(fips) > 0 && !ref.Settings.Bool(annInternal, l.c.cfg.LoadBalancer.Internal) {
+		address = fips[0].Address
+	}
+	return l.status(ref.Settings, lb, address, nil), nil
+}
+
+// Ensure implements cloud.LoadBalancers.
+func (l *LoadBalancers) Ensure(ctx context.Context, spec *cloud.LoadBalancerSpec) (*cloud.LoadBalancerStatus, error) {
+	w, err := wishesOf(spec, l.c.cfg)
+	if err != nil {
+		return nil, err
+	}
+	o, err := l.operation(ctx)
+	if err != nil {
+		return nil, err
+	}
+	lb, owner, err := o.find(ctx, w.names, w.loadBalancerID)
+	if err == nil && lb != nil {
+		lb, err = o.settle(ctx, w, lb, owner)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if lb == nil {
+		return o.ensureNew(ctx, w)
+	}
+	want, warnings, err := w.want(lb.Provider)
+	if err != nil {
+		return nil, err
+	}
+	if lb, err = o.claim(ctx, w, lb, owner); err != nil {
+		return nil, err
+	}
+	known, err := o.known(ctx, lb)
+	if err != nil {
+		return nil, err
+	}
+	return o.converge(ctx, w, lb, owner, known, want, append(warnings, w.fixedAtCreation(lb)...), false)
+}
+
+// ensureNew makes the load balancer and all that belongs to it.
+func (o *lbOperation) ensureNew(ctx context.Context, w *lbWishes) (*cloud.LoadBalancerStatus, error) {
+	if w.loadBalancerID != "" && len(publishedAddresses(w)) == 0 {
+		// Never served before: the user has set the annotation, and has set it wrong.
+		return nil, cloud.Errorf(cloud.KindInvalid, "annotation %s: there is no load balancer %s in this project and region; correct or remove the annotation",
+			annLoadBalancerID, w.loadBalancerID)
+	}
+	want, warnings, err := w.want(w.cfg.Provider)
+	if err != nil {
+		return nil, err
+	}
+	lb, tree, err := o.create(ctx, w, want)
+	if err != nil {
+		return nil, err
+	}
+	known := treeEntry{tree: tree, readAt: o.lb.now()}
+	return o.converge(ctx, w, lb, true, known, want, warnings, true)
+}
+
+// converge makes the changes that are left, gives the VIP its address and returns the status.
+func (o *lbOperation) converge(ctx context.Context, w *lbWishes, lb *octaviaLB, owner bool, known treeEntry, want *lbTree, warnings []string, fresh bool) (*cloud.LoadBalancerStatus, error) {
+	lb, err := o.change(ctx, w, lb, owner, &known, want)
+	if err != nil {
+		return nil, err
+	}
+	address := lb.VIPAddress
+	if w.hasFIP() {
+		known.internal = false
+		if address, err = o.ensureFIP(ctx, w, lb, fresh); err != nil {
+			return nil, err
+		}
+	} else {
+		if !known.internal && !fresh {
+			err = o.removeFIPs(ctx, w, lb)
+		}
+		if err != nil {
+			return nil, err
+		}
+		known.internal = true
+	}
+	o.lb.trees.put(lb, known)
+	return o.lb.status(w.spec.Settings, lb, address, warnings), nil
+}
+
+// UpdateMembers implements cloud.LoadBalancers.
+func (l *LoadBalancers) UpdateMembers(ctx context.Context, spec *cloud.LoadBalancerSpec) error {
+	w, err := wishesOf(spec, l.c.cfg)
+	if err != nil {
+		return err
+	}
+	o, err := l.operation(ctx)
+	if err != nil {
+		return err
+	}
+	lb, owner, err := o.find(ctx, w.names, w.loadBalancerID)
+	if err != nil {
+		return err
+	}
+	if lb == nil {
+		return cloud.Errorf(cloud.KindNotFound, "update members: load balancer %s does not exist", w.names.lb)
+	}
+	if lb.isPending() {
+		if lb, err = o.waitActive(ctx, lb.ID); err != nil {
+			return err
+		}
+	}
+	want, _, err := w.want(lb.Provider)
+	if err != nil {
+		return err
+	}
+	known, err := o.known(ctx, lb)
+	if err != nil {
+		return err
+	}
+	if lb, err = o.change(ctx, w, lb, owner, &known, want); err != nil {
+		return err
+	}
+	l.trees.put(lb, known)
+	return nil
+}
+
+// known is what the load balancer consists of: as remembered or, where that does not hold
+// any more, as read.
+func (o *lbOperation) known(ctx context.Context, lb *octaviaLB) (treeEntry, error) {
+	if known, ok := o.lb.trees.get(lb, o.lb.now()); ok {
+		return known, nil
+	}
+	tree, err := readTree(ctx, o.octavia, lb.ID)
+	return treeEntry{tree: tree, readAt: o.lb.now()}, err
+}
+
+// change makes the changes that lead from what is known to what is wanted, which is what is
+// known afterwards.
+func (o *lbOperation) change(ctx context.Context, w *lbWishes, lb *octaviaLB, owner bool, known *treeEntry, want *lbTree) (*octaviaLB, error) {
+	changes, next, err := diffTree(known.tree, want, lbOwnership{names: w.names, owner: owner})
+	if err != nil {
+		return nil, &cloud.Error{Kind: cloud.KindOf(err), Op: "load balancer " + lb.ID, Err: err}
+	}
+	known.tree = next
+	if len(changes) == 0 {
+		return lb, nil
+	}
+	o.lb.trees.forget(lb.ID)
+	return o.apply(ctx, w, lb, changes)
+}
+
+// settle brings a load balancer into a state in which it takes changes: it waits for work
+// that is under way, and gives up one that failed before it ever served anybody (nil: there
+// is none any more).
+func (o *lbOperation) settle(ctx context.Context, w *lbWishes, lb *octaviaLB, owner bool) (*octaviaLB, error) {
+	switch {
+	case lb.Status == "PENDING_DELETE":
+		if err := o.waitGone(ctx, lb.ID); err != nil {
+			return nil, err
+		}
+		if !owner {
+			return nil, cloud.Errorf(cloud.KindInvalid, "annotation %s: load balancer %s was deleted; remove the annotation", annLoadBalancerID, lb.ID)
+		}
+		return nil, nil
+	case lb.isPending():
+		after, err := o.waitActive(ctx, lb.ID)
+		if err == nil || after == nil && cloud.KindOf(err) == cloud.KindRetryAfter {
+			return after, err
+		}
+		if lb, err = o.get(ctx, lb.ID); err != nil {
+			return nil, err
+		}
+		return o.settle(ctx, w, lb, owner)
+	case lb.Status != stateError:
+		return lb, nil
+	}
+	neverServed := owner && slices.Contains(lb.Tags, w.names.owner) && len(w.spec.CurrentIngress) == 0 && !w.spec.Settings.Has(annAddress)
+	if !neverServed {
+		return nil, errorState(lb)
+	}
+	klog.FromContext(ctx).V(2).Info("Deleting a load balancer whose creation failed", "loadBalancer", lb.ID)
+	return nil, o.deleteLB(ctx, lb)
+}
+
+// deleteLB deletes a load balancer with its children and waits until it is gone.
+func (o *lbOperation) deleteLB(ctx context.Context, lb *octaviaLB) error {
+	o.lb.trees.forget(lb.ID)
+	err := loadbalancers.Delete(ctx, o.octavia, lb.ID, loadbalancers.DeleteOpts{Cascade: true}).Err
+	if err := gone(err); err != nil {
+		return o.pendingOr(ctx, lb.ID, wrapError("delete load balancer "+lb.ID, err))
+	}
+	return o.waitGone(ctx, lb.ID)
+}
+
+// claim marks the load balancer as the Service's: as the cluster's with the owner's tag
+// (once, for one that was made before there were such tags), or as used by the Service.
+func (o *lbOperation) claim(ctx context.Context, w *lbWishes, lb *octaviaLB, owner bool) (*octaviaLB, error) {
+	tags := withTags(lb.Tags, w.names.lb)
+	if owner {
+		tags = withTags(tags, w.names.owner)
+	}
+	if len(tags) == len(lb.Tags) {
+		return lb, nil
+	}
+	if !owner {
+		if others := w.names.otherServices(lb.Tags); len(others) >= w.cfg.MaxSharedLB {
+			return nil, cloud.Errorf(cloud.KindConflict, "load balancer %s is shared by %d Services already, and [LoadBalancer] max-shared-lb is %d: use another one or raise the limit",
+				lb.ID, len(others), w.cfg.MaxSharedLB)
+		}
+	}
+	klog.FromContext(ctx).V(2).Info("Tagging load balancer", "loadBalancer", lb.ID, "tags", tags)
+	known, cached := o.lb.trees.get(lb, o.lb.now())
+	after, err := o.setTags(ctx, lb, tags)
+	if err == nil && cached {
+		o.lb.trees.put(after, known) // tags are not in the tree
+	}
+	return after, err
+}
+
+// status is what is published.
+func (l *LoadBalancers) status(s cloud.Settings, lb *octaviaLB, address string, warnings []string) *cloud.LoadBalancerStatus {
+	cfg := &l.c.cfg.LoadBalancer
+	proxied := s.String(annProxyProtocol, "false") != "false"
+	mode := corev1.LoadBalancerIPModeVIP
+	if proxied {
+		mode = corev1.LoadBalancerIPModeProxy
+	}
+	ingress := corev1.LoadBalancerIngress{IP: address, IPMode: &mode}
+	if hostname := s.String(annHostname, ""); hostname != "" {
+		ingress = corev1.LoadBalancerIngress{Hostname: hostname}
+	} else if proxied && cfg.EnableIngressHostname {
+		ingress = corev1.LoadBalancerIngress{Hostname: fmt.Sprintf("%s.%s", address, cfg.IngressHostnameSuffix)}
+	}
+	return &cloud.LoadBalancerStatus{
+		Ingress:     []corev1.LoadBalancerIngress{ingress},
+		Annotations: map[string]string{annLoadBalancerID: lb.ID, annAddress: address},
+		Warnings:    warnings,
+	}
+}
