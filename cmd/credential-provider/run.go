@@ -122,21 +122,41 @@ func serve(ctx context.Context, o options, stdin io.Reader, stdout, stderr io.Wr
 		warnings, err = answer(ctx, o, stdin, &response)
 		done <- err
 	}()
-	select {
-	case err := <-done:
-		for _, w := range warnings {
-			complain(stderr, errors.New("warning: "+w))
-		}
-		if err != nil {
-			return err
-		}
-		_, err = io.Copy(stdout, &response)
-		return err
-	case <-ctx.Done():
+	ended, err := wait(ctx, done)
+	if !ended {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return fmt.Errorf("no answer after %s (--timeout); check that stdin is closed after the request, auth-url and the network", o.timeout)
+			return fmt.Errorf("no request on stdin after %s (--timeout); stdin has to be closed after the request", o.timeout)
 		}
 		return errors.New("stopped by a signal before there was an answer")
+	}
+	for _, w := range warnings {
+		complain(stderr, errors.New("warning: "+w))
+	}
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(stdout, &response)
+	return err
+}
+
+// grace is how long after the deadline or a signal the answer may still take: a request to
+// the cloud that was cut short says by itself what it was waiting for.
+const grace = 500 * time.Millisecond
+
+// wait returns true and what done delivers, or false when it delivers nothing in time.
+func wait(ctx context.Context, done <-chan error) (bool, error) {
+	select {
+	case err := <-done:
+		return true, err
+	case <-ctx.Done():
+	}
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case err := <-done:
+		return true, err
+	case <-timer.C:
+		return false, nil
 	}
 }
 

@@ -124,6 +124,9 @@ func (e entry) betterThan(other entry) bool {
 	if wild != otherWild {
 		return otherWild
 	}
+	if len(e.key) != len(other.key) {
+		return len(e.key) < len(other.key) // "host" before "https://host/v2/"
+	}
 	return e.key < other.key // any order, but always the same
 }
 

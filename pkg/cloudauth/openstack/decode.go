@@ -2,8 +2,10 @@ package openstack
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -28,15 +30,17 @@ func DecodePart(file string, data []byte, into any) (warnings []string, err erro
 }
 
 func decode(file string, data []byte, into any, part bool) ([]string, error) {
-	entries, errs := scanGCFG(bytes.TrimPrefix(data, []byte("\ufeff")))
-	for i, err := range errs {
-		errs[i] = fmt.Errorf("%s: %w", file, err)
-	}
+	entries, complaints := scanGCFG(bytes.TrimPrefix(data, []byte("\ufeff")))
 	d := decoder{file: file, part: part, sections: sectionsOf(into), lines: map[string]int{}, reported: map[string]bool{}}
 	for _, e := range entries {
 		if err := d.store(e); err != nil {
-			errs = append(errs, fmt.Errorf("%s: line %d: %s: %w", file, e.line, where(e), err))
+			complaints = append(complaints, complaint{e.line, where(e) + ": " + err.Error()})
 		}
+	}
+	slices.SortStableFunc(complaints, func(a, b complaint) int { return cmp.Compare(a.line, b.line) })
+	var errs []error
+	for _, c := range complaints {
+		errs = append(errs, fmt.Errorf("%s: %w", file, c))
 	}
 	return d.warnings, errors.Join(errs...)
 }

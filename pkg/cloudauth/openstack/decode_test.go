@@ -94,8 +94,8 @@ func TestDecodeComplaints(t *testing.T) {
 		"all errors at once": {
 			conf: "[Global]\ntls-insecure = maybe\npassword = \"s3cret\nusername\n[LoadBalancer]\nmonitor-max-retries = -1\ndelay = 5\nlimit = x\nfactor=y\n",
 			errs: []string{
-				`c: line 3: string not terminated; close the quotes on the same line; write \" for a quote inside`,
 				`c: line 2: [Global] tls-insecure: "maybe" is neither true nor false`,
+				`c: line 3: string not terminated; close the quotes on the same line; write \" for a quote inside`,
 				`c: line 4: [Global] username: the key needs a value (key = value)`,
 				`c: line 6: [LoadBalancer] monitor-max-retries: "-1" is no integer that fits here`,
 				`c: line 7: [LoadBalancer] delay: "5" is no duration; write for example 30s, 10m or 1h`,

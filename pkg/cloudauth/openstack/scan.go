@@ -17,10 +17,19 @@ type entry struct {
 	cut          bool // a comment starts right after the value, without a space between
 }
 
+// complaint is a mistake in one line of the file.
+type complaint struct {
+	line int
+	what string
+}
+
+// Error implements error.
+func (c complaint) Error() string { return fmt.Sprintf("line %d: %s", c.line, c.what) }
+
 // scanGCFG reads the file's entries. A line that cannot be read becomes an error and is
 // passed over; the lines after a section header that cannot be read are passed over as well,
 // because it is not known where they belong.
-func scanGCFG(data []byte) ([]entry, []error) {
+func scanGCFG(data []byte) ([]entry, []complaint) {
 	p := parser{}
 	fset := token.NewFileSet()
 	file := fset.AddFile("", fset.Base(), len(data))
@@ -42,12 +51,12 @@ type parser struct {
 	pos      token.Pos
 	tok      token.Token
 	lit      string
-	scanErr  error // the scanner's first complaint on this line
+	scanErr  *complaint // the scanner's first complaint on this line
 
 	known        bool // a readable section header came before
 	section, sub string
 	entries      []entry
-	errs         []error
+	errs         []complaint
 }
 
 func (p *parser) next() { p.pos, p.tok, p.lit = p.scanner.Scan() }
@@ -55,7 +64,7 @@ func (p *parser) next() { p.pos, p.tok, p.lit = p.scanner.Scan() }
 // readLine reads one line and leaves the parser at the start of the next one.
 func (p *parser) readLine() {
 	line := p.position().Line
-	var err error
+	var err *complaint
 	switch p.tok {
 	case token.EOL, token.COMMENT:
 	case token.LBRACK:
@@ -77,14 +86,14 @@ func (p *parser) readLine() {
 		p.scanErr = nil
 	}
 	if err != nil {
-		p.errs = append(p.errs, err)
+		p.errs = append(p.errs, *err)
 	}
 	if p.tok == token.EOL {
 		p.next()
 	}
 }
 
-func (p *parser) readHeader(line int) error {
+func (p *parser) readHeader(line int) *complaint {
 	p.next()
 	if p.tok != token.IDENT {
 		return reason(line, "expected the name of a section after '['")
@@ -112,7 +121,7 @@ func (p *parser) readHeader(line int) error {
 	return nil
 }
 
-func (p *parser) readKey(line int) error {
+func (p *parser) readKey(line int) *complaint {
 	e := entry{line: line, section: p.section, sub: p.sub, key: p.lit}
 	p.next()
 	if p.atEnd() {
@@ -140,7 +149,7 @@ func (p *parser) readKey(line int) error {
 }
 
 // add takes the entry over, unless a comment after it was unreadable.
-func (p *parser) add(e entry) error {
+func (p *parser) add(e entry) *complaint {
 	switch {
 	case p.scanErr != nil:
 		return p.scanErr
@@ -163,14 +172,14 @@ var hints = []struct{ in, hint string }{
 	{"string not terminated", `close the quotes on the same line; write \" for a quote inside`},
 }
 
-func reason(line int, msg string) error {
+func reason(line int, msg string) *complaint {
 	for _, h := range hints {
 		if strings.Contains(msg, h.in) {
 			msg += "; " + h.hint
 			break
 		}
 	}
-	return fmt.Errorf("line %d: %s", line, msg)
+	return &complaint{line, msg}
 }
 
 // unquote resolves quotes and escapes of a literal that the scanner accepted.
