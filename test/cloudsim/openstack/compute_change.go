@@ -86,7 +86,7 @@ func (s *Sim) createServer(c *call) (*reply, error) {
 	}
 	s.register(v)
 	v.vmState, v.taskState = "building", "scheduling"
-	s.change(v, func() { v.vmState, v.taskState, v.launched = "active", "", time.Now().UTC() })
+	s.change(v, func() { v.vmState, v.taskState, v.launched = "active", "", time.Now().UTC().Truncate(time.Second) })
 	groups := []object{}
 	for _, g := range v.securityGroups {
 		groups = append(groups, object{"name": g})
