@@ -130,12 +130,13 @@ func (s *Sim) errorWire(c *call, err error) *wire {
 	if !errors.As(err, &e) {
 		e = errorf(http.StatusInternalServerError, "", "simulator: %s", err)
 	}
-	rep := &reply{status: e.status, header: e.header}
+	rep := &reply{status: e.status}
 	if rep.body = e.body; rep.body == nil {
 		rep.contentType, rep.body = c.svc.errorBody(c, e)
 	} else {
 		rep.contentType = e.contentType
 	}
+	rep.header = e.header // errorBody may have set it
 	return s.wire(c, rep)
 }
 
