@@ -3,8 +3,9 @@ package openstack
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
+	"encoding/base64"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -15,14 +16,16 @@ import (
 
 // A record says that Isthmus made a route for a cluster: a tag on the router,
 //
-//	isthmus-route-<8 hex digits of the cluster's UID>-<16 of destination and next hop>[-p]
+//	isthmus-<6 characters of the hash of the cluster's UID>-<destination and next hop>[p]
 //
-// where -p says that the allowed address pair on the node's port is ours as well. Hashes
-// keep it short (tags have 60 characters) and fit for a URL's path; the next hop is in it so
-// that an operator who points the destination elsewhere owns that route from then on.
+// where the end is base64url of the destination's address, its length and the next hop's
+// address, and p says that the allowed address pair on the node's port is ours as well. So
+// written it never exceeds the 60 characters that a tag may have, fits in a URL's path, and
+// can be read back: what a crash left of a route that nobody asks for any more is known. The
+// next hop is in it so that an operator who points the destination elsewhere owns that route.
 const (
-	recordPrefix = "isthmus-route-"
-	recordPair   = "-p"
+	recordPrefix = "isthmus-"
+	recordPair   = "p"
 )
 
 // recordState is what the records say of a route.
@@ -34,18 +37,42 @@ const (
 	recordWithPair                    // both are ours
 )
 
-func hashOf(n int, parts ...string) string {
-	sum := sha256.Sum256([]byte(strings.Join(parts, "|")))
-	return hex.EncodeToString(sum[:])[:n]
-}
-
 func clusterRecordPrefix(cluster cloud.Cluster) string {
-	return recordPrefix + hashOf(8, cluster.UID) + "-"
+	sum := sha256.Sum256([]byte(cluster.UID))
+	return recordPrefix + base64.RawURLEncoding.EncodeToString(sum[:])[:6] + "-"
 }
 
 // recordTag is the record of a route whose address pair is not ours.
 func recordTag(cluster cloud.Cluster, route cloud.Route) string {
-	return clusterRecordPrefix(cluster) + hashOf(16, cluster.UID, route.Destination.Masked().String(), route.NextHop.String())
+	dst := route.Destination.Masked()
+	raw := append(dst.Addr().AsSlice(), byte(dst.Bits()))
+	raw = append(raw, route.NextHop.AsSlice()...)
+	return clusterRecordPrefix(cluster) + base64.RawURLEncoding.EncodeToString(raw)
+}
+
+// parseRecord reads a record of the cluster; ok is false for any other tag.
+func parseRecord(cluster cloud.Cluster, tag string) (route cloud.Route, pair, ok bool) {
+	text, ok := strings.CutPrefix(tag, clusterRecordPrefix(cluster))
+	if !ok {
+		return cloud.Route{}, false, false
+	}
+	if len(text)%4 == 1 { // both families make a multiple of 4
+		text, pair = strings.CutSuffix(text, recordPair)
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || (len(raw) != 4+1+4 && len(raw) != 16+1+16) {
+		return cloud.Route{}, false, false
+	}
+	half := len(raw) / 2
+	dst, _ := netip.AddrFromSlice(raw[:half])
+	route.NextHop, _ = netip.AddrFromSlice(raw[half+1:])
+	route.Destination = netip.PrefixFrom(dst, int(raw[half]))
+	base := tag
+	if pair {
+		base = strings.TrimSuffix(tag, recordPair)
+	}
+	// Only what is written exactly so is ours.
+	return route, pair, route.Destination.IsValid() && recordTag(cluster, route) == base
 }
 
 func recordIn(tags []string, cluster cloud.Cluster, route cloud.Route) recordState {
@@ -59,21 +86,37 @@ func recordIn(tags []string, cluster cloud.Cluster, route cloud.Route) recordSta
 	return recordNone
 }
 
-// planRecords says which of the cluster's records the router needs now, and which of those
-// it has belong to nothing: present are the routes in the table, and of the items the ones
-// to be added (they need one before anything is made).
+// addAbandoned adds the removal of what a crash left: address pairs that are recorded, of
+// routes that neither are in the table nor were asked for.
+func (b *routeBatch) addAbandoned() {
+	for _, tag := range b.table.Tags {
+		route, pair, ok := parseRecord(b.cluster, tag)
+		if !ok || !pair || b.table.has(route) {
+			continue
+		}
+		asked := slices.ContainsFunc(b.items, func(item *routeItem) bool { return entryOf(item.route).same(route) })
+		if !asked {
+			b.items = append(b.items, &routeItem{route: route})
+		}
+	}
+}
+
+// planRecords says which records the routes to be added still need, before anything is made
+// for them, and which of the cluster's records belong to nothing any more.
 func (b *routeBatch) planRecords() (want, stale []string) {
-	prefix := clusterRecordPrefix(b.cluster)
-	needed := map[string]bool{} // base tags that stand for something
+	needed := map[string]bool{} // records, without the pair's mark, that stand for something
 	for _, e := range b.table.Routes {
 		if route, ok := e.parse(); ok {
 			needed[recordTag(b.cluster, route)] = true
 		}
 	}
 	for _, item := range b.items {
+		if !item.route.Destination.IsValid() || !item.route.NextHop.IsValid() {
+			continue
+		}
 		tag := recordTag(b.cluster, item.route)
 		if item.err != nil {
-			needed[tag] = true // it may be half done: leave its record alone
+			needed[tag] = true // it may be half done
 			continue
 		}
 		if !item.add || b.foreign(item) {
@@ -90,9 +133,13 @@ func (b *routeBatch) planRecords() (want, stale []string) {
 		}
 	}
 	for _, tag := range b.table.Tags {
-		base := strings.TrimSuffix(tag, recordPair)
-		superseded := base == tag && slices.Contains(want, tag+recordPair)
-		if strings.HasPrefix(tag, prefix) && (!needed[base] || superseded) {
+		route, pair, ok := parseRecord(b.cluster, tag)
+		if !ok {
+			continue
+		}
+		base := recordTag(b.cluster, route)
+		superseded := !pair && slices.Contains(want, base+recordPair)
+		if !needed[base] || superseded {
 			stale = append(stale, tag)
 		}
 	}

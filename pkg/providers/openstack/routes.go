@@ -20,8 +20,8 @@ import (
 //	remove: allowed address pair → route → record
 //
 // So after a crash between two calls either the route is in the table, and the caller will
-// ask for its removal, or it is not, and the caller will ask for it again; records that
-// belong to no route go with the next change.
+// ask for its removal, or it is not, and the caller may ask for it again; if it does not, the
+// next change cleans up what the records tell of it.
 //
 // Routes that others made stay unless the caller asks for exactly them; address pairs that
 // others made always stay.
@@ -79,9 +79,9 @@ func (r *Routes) Apply(ctx context.Context, cluster cloud.Cluster, add, remove [
 	if err := b.apply(ctx); err != nil {
 		return fail(err)
 	}
-	out := make([]error, len(b.items))
-	for n, item := range b.items {
-		out[n] = item.err
+	out := make([]error, len(add)+len(remove))
+	for n := range out {
+		out[n] = b.items[n].err
 	}
 	return out
 }
@@ -90,7 +90,7 @@ func (r *Routes) Apply(ctx context.Context, cluster cloud.Cluster, add, remove [
 type routeBatch struct {
 	r       *Routes
 	cluster cloud.Cluster
-	items   []*routeItem
+	items   []*routeItem // what was asked for, in its order, then abandoned ones
 	table   *routeTable
 	can     map[string]bool // extensions of Neutron
 }
@@ -126,6 +126,7 @@ func (b *routeBatch) apply(ctx context.Context) error {
 	if b.can, err = b.r.extensions.get(ctx, b.r.c); err != nil {
 		return err
 	}
+	b.addAbandoned()
 	if err := b.findPorts(ctx); err != nil {
 		return err
 	}

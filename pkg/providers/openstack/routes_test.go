@@ -2,11 +2,14 @@ package openstack
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -204,7 +207,7 @@ func TestRoutesOfOthersStay(t *testing.T) {
 	lab.put("routers/"+router, map[string]any{"router": map[string]any{"routes": []routeEntry{
 		{"192.168.77.0/24", hop}, {"10.244.200.0/24", hop}, {lab.route(2).Destination.String(), lab.servers[2].Addresses[0].String()},
 	}}})
-	lab.put("routers/"+router+"/tags", map[string]any{"tags": []string{"operators", "isthmus-route-of-mine"}})
+	lab.put("routers/"+router+"/tags", map[string]any{"tags": []string{"operators", "isthmus-", "isthmus-of-mine", clusterRecordPrefix(lab.cluster) + "mine", clusterRecordPrefix(lab.cluster) + "AAAAAAAAAAAA_"}})
 	lab.put("ports/"+lab.servers[0].PortIDs[0], map[string]any{"port": map[string]any{"allowed_address_pairs": []addressPair{
 		{IPAddress: "10.99.0.0/16"}, {IPAddress: lab.route(0).Destination.Addr().String()}}}})
 	before := lab.state()
@@ -236,17 +239,16 @@ func TestRoutesWholeTable(t *testing.T) {
 	hop := lab.servers[0].Addresses[0].String()
 	operators := routeEntry{"192.168.77.0/24", hop}
 	// An operator adds a route between our read and our write, once.
-	raced := false
+	var raced atomic.Bool
 	lab.sim.OnMutation(func(m ossim.Mutation) {
-		if raced || m.After || m.Method != "PUT" || m.Path != "/routers/"+lab.routes.routerID() {
+		if m.After || m.Method != "PUT" || m.Path != "/routers/"+lab.routes.routerID() || raced.Swap(true) {
 			return
 		}
-		raced = true
 		lab.put("routers/"+lab.routes.routerID(), map[string]any{"router": map[string]any{"routes": []routeEntry{operators}}})
 	})
 	before := lab.state()
 	lab.mustApply(lab.someRoutes(0, 3), nil)
-	if !raced {
+	if !raced.Load() {
 		t.Fatal("the whole table was not written")
 	}
 	for _, r := range lab.sim.Requests() {
@@ -279,18 +281,19 @@ func TestRoutesCrash(t *testing.T) {
 			}()
 			name := fmt.Sprintf("%s at change %d", drop, crash)
 			added := lab.crashAt(crash, drop == "answer lost", lab.someRoutes(0, 2), nil)
-			lab.mustApply(lab.someRoutes(0, 2), nil)
+			lab.mustApply(lab.missing(0, 2), nil)
 			if diff := diffState(want, lab.state()); diff != "" {
 				t.Errorf("add, %s (-want +got):\n%s", name, diff)
 			}
-			removed := lab.crashAt(crash, drop == "answer lost", nil, lab.someRoutes(0, 2))
-			var left []cloud.Route // what the controller would still see
-			for _, r := range lab.list() {
-				left = append(left, cloud.Route{Destination: r.Destination, NextHop: r.NextHop})
+			lab.mustApply(nil, lab.someRoutes(0, 2))
+			lab.crashAt(crash, drop == "answer lost", lab.someRoutes(0, 2), nil)
+			lab.clean()
+			if diff := diffState(before, lab.state()); diff != "" {
+				t.Errorf("add and never asked again, %s (-want +got):\n%s", name, diff)
 			}
-			lab.mustApply(nil, left)
-			lab.mustApply(lab.someRoutes(2, 3), nil) // any later change
-			lab.mustApply(nil, lab.someRoutes(2, 3))
+			lab.mustApply(lab.someRoutes(0, 2), nil)
+			removed := lab.crashAt(crash, drop == "answer lost", nil, lab.someRoutes(0, 2))
+			lab.clean()
 			if diff := diffState(before, lab.state()); diff != "" {
 				t.Errorf("remove, %s (-want +got):\n%s", name, diff)
 			}
@@ -306,6 +309,22 @@ func TestRoutesCrash(t *testing.T) {
 			}
 		}
 	}
+}
+
+// missing are the routes that the controller finds missing.
+func (l *routeLab) missing(from, to int) []cloud.Route {
+	there := l.list()
+	return slices.DeleteFunc(l.someRoutes(from, to), func(r cloud.Route) bool {
+		return slices.ContainsFunc(there, func(o cloud.Route) bool { return o.Destination == r.Destination && o.NextHop == r.NextHop })
+	})
+}
+
+// clean does what a controller does that wants no routes, and then some other change.
+func (l *routeLab) clean() {
+	l.t.Helper()
+	l.mustApply(nil, l.list())
+	l.mustApply(l.someRoutes(2, 3), nil)
+	l.mustApply(nil, l.someRoutes(2, 3))
 }
 
 // crashAt applies, with the connection cut at the n-th change and all later ones refused.
@@ -331,6 +350,8 @@ func (l *routeLab) crashAt(n int, carriedOut bool, add, remove []cloud.Route) bo
 	defer stop()
 	fresh := newRoutes(l.routes.c)
 	fresh.Apply(ctx, l.cluster, add, remove)
+	mu.Lock()
+	defer mu.Unlock()
 	return crashed
 }
 
@@ -426,4 +447,78 @@ func TestRoutesInTrouble(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestRecords(t *testing.T) {
+	cluster, other := cloud.Cluster{UID: "0d6a2a5e-9c1a-4b7e-8b1d-1f2e3d4c5b6a"}, cloud.Cluster{UID: "x"}
+	for _, r := range [][2]string{
+		{"10.244.1.0/24", "10.0.0.5"}, {"10.244.1.0/24", "10.0.0.6"}, {"0.0.0.0/0", "255.255.255.255"}, {"10.244.1.1/32", "10.0.0.5"},
+		{"fd00:10:244:1::/64", "fd00::f816:3eff:fe95:555a"}, {"ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff/128", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"},
+	} {
+		route := cloud.Route{Destination: netip.MustParsePrefix(r[0]), NextHop: netip.MustParseAddr(r[1])}
+		for _, suffix := range []string{"", recordPair} {
+			tag := recordTag(cluster, route) + suffix
+			if len(tag) > 60 || url.PathEscape(tag) != tag {
+				t.Errorf("%s: %d characters, at most 60, or unfit for a path", tag, len(tag))
+			}
+			got, pair, ok := parseRecord(cluster, tag)
+			if !ok || got != route || pair != (suffix != "") {
+				t.Errorf("%s: read back as %v, %v, %v", tag, got, pair, ok)
+			}
+			if _, _, ok := parseRecord(other, tag); ok {
+				t.Errorf("%s is taken for another cluster's", tag)
+			}
+		}
+	}
+}
+
+// A tag that is not written exactly as a record is none.
+func TestParseRecordIsExact(t *testing.T) {
+	cluster := cloud.Cluster{UID: "x"}
+	for _, raw := range [][]byte{
+		{10, 244, 1, 5, 24, 10, 0, 0, 5}, {10, 244, 1, 0, 33, 10, 0, 0, 5}, {10, 244, 1, 0, 24, 10, 0, 0}, {10, 244, 1, 0, 24, 10, 0, 0, 5, 0}, {},
+	} {
+		tag := clusterRecordPrefix(cluster) + base64.RawURLEncoding.EncodeToString(raw)
+		if route, _, ok := parseRecord(cluster, tag); ok {
+			t.Errorf("%v is read as %v", raw, route)
+		}
+	}
+}
+
+// What a crash left stays on record until its cleaning up has worked.
+func TestRoutesAbandonedAndInTrouble(t *testing.T) {
+	lab := newRouteLab(t, 3)
+	before := lab.state()
+	lab.crashAt(2, true, lab.someRoutes(0, 1), nil) // record and address pair are made
+	if left := lab.state(); len(left.Tags) != 1 || len(left.Pairs["node-0"]) != 1 || len(left.Routes) != 0 {
+		t.Fatalf("the crash left %+v", left)
+	}
+	remove := lab.sim.AddFault(ossim.Fault{Service: "network", Method: "PUT", Path: "/ports/" + lab.servers[0].PortIDs[0], Status: 500})
+	lab.mustApply(lab.someRoutes(2, 3), nil) // its own change works, the cleaning up does not
+	remove()
+	lab.mustApply(nil, lab.someRoutes(2, 3))
+	if diff := diffState(before, lab.state()); diff != "" {
+		t.Errorf("something is left (-before +after):\n%s", diff)
+	}
+}
+
+func FuzzParseRecord(f *testing.F) {
+	cluster := cloud.Cluster{UID: "x"}
+	f.Add("")
+	f.Add(recordTag(cluster, cloud.Route{Destination: netip.MustParsePrefix("10.244.1.0/24"), NextHop: netip.MustParseAddr("10.0.0.5")}))
+	f.Fuzz(func(t *testing.T, tag string) {
+		for _, tag := range []string{tag, clusterRecordPrefix(cluster) + tag} {
+			route, pair, ok := parseRecord(cluster, tag)
+			if !ok {
+				continue
+			}
+			again := recordTag(cluster, route)
+			if pair {
+				again += recordPair
+			}
+			if again != tag {
+				t.Errorf("%q is read as %v, which is written %q", tag, route, again)
+			}
+		}
+	})
 }
