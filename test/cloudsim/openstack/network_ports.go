@@ -260,6 +260,7 @@ func (s *Sim) removePort(p *port) {
 	s.release(p.fixed)
 	s.unindexDevice(p)
 	delete(s.network.ports, p.id)
+	s.forwardPort(p.id)
 }
 
 // createServerPort makes the port of a new server; mu held.

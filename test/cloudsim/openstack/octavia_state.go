@@ -1,11 +1,195 @@
 package openstack
 
+import (
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// Provisioning and operating statuses.
+const (
+	active        = "ACTIVE"
+	pendingCreate = "PENDING_CREATE"
+	pendingUpdate = "PENDING_UPDATE"
+	pendingDelete = "PENDING_DELETE"
+	online        = "ONLINE"
+	offline       = "OFFLINE"
+	noMonitor     = "NO_MONITOR"
+	inError       = "ERROR"
+)
+
 // lbState is Octavia's state.
-type lbState struct{}
+type lbState struct {
+	seq       int
+	lbs       map[string]*loadBalancer
+	listeners map[string]*listener
+	pools     map[string]*pool
+	members   map[string]*member
+	monitors  map[string]*monitor
+}
 
-func (s *Sim) seedOctavia()                           {}
-func (s *Sim) octaviaRoutes(*router)                  {}
-func (s *Sim) snapshotOctavia(*Snapshot)              {}
-func octaviaError(_ *call, _ *apiError) (string, any) { return "", nil }
+// lbEntity is what all of Octavia's objects have.
+type lbEntity struct {
+	id, project, name, description string
 
-func (s *Sim) forwardPort(string) {}
+	seq              int
+	tags             []string
+	created, updated time.Time // updated is zero before the first change
+	prov, oper       string
+	adminUp          bool
+}
+
+// lbItem is one of Octavia's objects.
+type lbItem interface {
+	root() *lbEntity
+	// owner is the load balancer that the object belongs to.
+	owner() *loadBalancer
+}
+
+func (e *lbEntity) root() *lbEntity { return e }
+
+type loadBalancer struct {
+	lbEntity
+	provider           string
+	vip                netip.Addr
+	vipPort, vipSubnet string
+	vipNetwork         string
+	ownsPort           bool // the VIP's port was made with the load balancer
+	group              *securityGroup
+	listeners          []*listener
+	pools              []*pool
+	forwards           map[forwardKey]*forward
+	checks             map[*pool]*healthCheck
+}
+
+type listener struct {
+	lbEntity
+	lb       *loadBalancer
+	protocol string
+	port     int
+	pool     *pool
+
+	limit         int
+	tls           any // default_tls_container_ref
+	sni           []string
+	insertHeaders map[string]string
+	timeouts      listenerTimeouts
+	cidrs         []string
+}
+
+type listenerTimeouts struct{ client, connect, member, inspect int }
+
+type pool struct {
+	lbEntity
+	lb                  *loadBalancer
+	protocol, algorithm string
+	persistence         *persistence
+	members             []*member
+	monitor             *monitor
+}
+
+type persistence struct {
+	Type        string  `json:"type"`
+	Cookie      *string `json:"cookie_name"`
+	Timeout     *int    `json:"persistence_timeout"`
+	Granularity *string `json:"persistence_granularity"`
+}
+
+type member struct {
+	lbEntity
+	pool           *pool
+	address        netip.Addr
+	port           int
+	weight         int
+	backup         bool
+	subnet         *string
+	monitorAddress *string
+	monitorPort    *int
+}
+
+type monitor struct {
+	lbEntity
+	pool                                  *pool
+	typ                                   string
+	delay, timeout, retries, retriesDown  int
+	method, path, codes, httpVersion, dom any
+}
+
+func (x *loadBalancer) owner() *loadBalancer { return x }
+func (x *listener) owner() *loadBalancer     { return x.lb }
+func (x *pool) owner() *loadBalancer         { return x.lb }
+func (x *member) owner() *loadBalancer       { return x.pool.lb }
+func (x *monitor) owner() *loadBalancer      { return x.pool.lb }
+
+func (s *Sim) seedOctavia() {
+	s.lb = lbState{
+		lbs: map[string]*loadBalancer{}, listeners: map[string]*listener{}, pools: map[string]*pool{},
+		members: map[string]*member{}, monitors: map[string]*monitor{},
+	}
+}
+
+// newLBEntity makes the base of a new object.
+func (s *Sim) newLBEntity(project string) lbEntity {
+	s.lb.seq++
+	return lbEntity{id: newID(), project: project, seq: s.lb.seq, created: time.Now().UTC(), prov: pendingCreate, oper: offline, adminUp: true}
+}
+
+// byAge returns the objects in order of creation, as Octavia lists them.
+func byAge[T lbItem](m map[string]T) []T {
+	out := make([]T, 0, len(m))
+	for _, x := range m {
+		out = append(out, x)
+	}
+	slices.SortFunc(out, func(a, b T) int { return a.root().seq - b.root().seq })
+	return out
+}
+
+// tree lists a load balancer and all below it.
+func (x *loadBalancer) tree() []lbItem {
+	out := []lbItem{x}
+	for _, l := range x.listeners {
+		out = append(out, l)
+	}
+	for _, p := range x.pools {
+		out = append(out, p)
+		for _, m := range p.members {
+			out = append(out, m)
+		}
+		if p.monitor != nil {
+			out = append(out, p.monitor)
+		}
+	}
+	return out
+}
+
+// users are the listeners whose default pool it is.
+func (x *pool) users() []*listener {
+	var out []*listener
+	for _, l := range x.lb.listeners {
+		if l.pool == x {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+func (s *Sim) snapshotOctavia(out *Snapshot) {
+	item := func(x lbItem, info string) Item {
+		return Item{ID: x.root().id, Name: x.root().name, Info: info}
+	}
+	for _, x := range byAge(s.lb.lbs) {
+		out.LoadBalancers = append(out.LoadBalancers, item(x, x.prov+" "+x.vip.String()))
+	}
+	for _, x := range byAge(s.lb.listeners) {
+		out.Listeners = append(out.Listeners, item(x, x.protocol))
+	}
+	for _, x := range byAge(s.lb.pools) {
+		out.Pools = append(out.Pools, item(x, x.protocol))
+	}
+	for _, x := range byAge(s.lb.members) {
+		out.Members = append(out.Members, item(x, netip.AddrPortFrom(x.address, uint16(x.port)).String()))
+	}
+	for _, x := range byAge(s.lb.monitors) {
+		out.HealthMonitors = append(out.HealthMonitors, item(x, x.typ))
+	}
+}

@@ -25,6 +25,8 @@ type Options struct {
 	// StateDelay is how long transient states (BUILD, PENDING_CREATE, …) last: 20 ms by default,
 	// negative for as short as possible.
 	StateDelay time.Duration
+	// OctaviaDelay is how long PENDING_* states of load balancers last, StateDelay by default.
+	OctaviaDelay time.Duration
 	// MaxLimit is the largest page that Nova and Cinder answer with, 1000 by default as
 	// osapi_max_limit has it.
 	MaxLimit int

@@ -1,0 +1,249 @@
+package openstack
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// healthCheck asks the members of one pool again and again whether they live.
+type healthCheck struct {
+	pool    *pool
+	monitor *monitor
+	cancel  context.CancelFunc
+	// streak counts answers in a row by member: above zero good ones, below zero bad ones. Only the
+	// checking goroutine uses it.
+	streak map[*member]int
+}
+
+// checkHealth starts and ends health checks so that each pool with a monitor in use has one; mu held.
+func (s *Sim) checkHealth(lb *loadBalancer) {
+	for p, h := range lb.checks {
+		if p.monitor != h.monitor || s.lb.pools[p.id] != p || !h.monitor.adminUp || !lb.adminUp {
+			h.cancel()
+			delete(lb.checks, p)
+		}
+	}
+	for _, p := range lb.pools {
+		if h := p.monitor; h != nil && lb.checks[p] == nil && h.adminUp && lb.adminUp && h.prov != pendingCreate {
+			ctx, cancel := context.WithCancel(s.ctx)
+			check := &healthCheck{pool: p, monitor: h, cancel: cancel, streak: map[*member]int{}}
+			lb.checks[p] = check
+			s.spawn(func(context.Context) { s.runCheck(ctx, check) })
+		}
+	}
+}
+
+// probe is one question to one member.
+type probe struct {
+	member  *member
+	at      netip.AddrPort
+	typ     string
+	method  string
+	path    string
+	codes   string
+	timeout time.Duration
+	up      bool
+}
+
+func (s *Sim) runCheck(ctx context.Context, h *healthCheck) {
+	defer h.cancel()
+	for {
+		s.mu.Lock()
+		probes := h.probes()
+		delay := time.Duration(max(1, h.monitor.delay)) * time.Second
+		s.mu.Unlock()
+		var wg sync.WaitGroup
+		for _, p := range probes {
+			wg.Go(func() { p.up = p.ask(ctx) })
+		}
+		wg.Wait()
+		if ctx.Err() != nil {
+			return
+		}
+		s.mu.Lock()
+		if h.pool.monitor == h.monitor && h.judge(probes) {
+			s.forwardLB(h.pool.lb)
+		}
+		s.mu.Unlock()
+		if !s.wait(ctx, delay) {
+			return
+		}
+	}
+}
+
+// probes lists what to ask; mu held.
+func (h *healthCheck) probes() []*probe {
+	var out []*probe
+	m := h.monitor
+	for _, x := range h.pool.members {
+		if !x.adminUp || x.prov == pendingCreate {
+			continue
+		}
+		addr, port := x.address, x.port
+		if x.monitorAddress != nil {
+			if a, err := netip.ParseAddr(*x.monitorAddress); err == nil {
+				addr = a
+			}
+		}
+		if x.monitorPort != nil {
+			port = *x.monitorPort
+		}
+		out = append(out, &probe{
+			member: x, at: netip.AddrPortFrom(addr, uint16(port)), typ: m.typ, timeout: time.Duration(max(1, m.timeout)) * time.Second,
+			method: scalar(m.method), path: scalar(m.path), codes: scalar(m.codes),
+		})
+	}
+	return out
+}
+
+// ask reports whether the member lives. What cannot be asked without privileges or TLS is asked by
+// connecting, UDP by whether the port refuses. Members outside of loopback are never asked and count as alive.
+func (p *probe) ask(ctx context.Context) bool {
+	if !p.at.Addr().IsLoopback() {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	switch p.typ {
+	case "HTTP":
+		return p.askHTTP(ctx)
+	case "UDP-CONNECT":
+		return p.askUDP(ctx)
+	case "PING":
+		return true // all of loopback answers
+	}
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", p.at.String())
+	if err != nil {
+		return false
+	}
+	return conn.Close() == nil
+}
+
+func (p *probe) askHTTP(ctx context.Context) bool {
+	req, err := http.NewRequestWithContext(ctx, p.method, "http://"+p.at.String()+p.path, nil)
+	if err != nil {
+		return false
+	}
+	transport := &http.Transport{DisableKeepAlives: true}
+	defer transport.CloseIdleConnections()
+	res, err := transport.RoundTrip(req)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = res.Body.Close() }()
+	return expected(p.codes, res.StatusCode)
+}
+
+// expected reports whether a status is among "200", "200,202" or "200-204".
+func expected(codes string, status int) bool {
+	if low, high, is := strings.Cut(codes, "-"); is {
+		a, errA := strconv.Atoi(low)
+		b, errB := strconv.Atoi(high)
+		return errA == nil && errB == nil && a <= status && status <= b
+	}
+	for part := range strings.SplitSeq(codes, ",") {
+		if strings.TrimSpace(part) == strconv.Itoa(status) {
+			return true
+		}
+	}
+	return false
+}
+
+// udpPatience is how long a UDP port has to refuse.
+const udpPatience = 100 * time.Millisecond
+
+func (p *probe) askUDP(ctx context.Context) bool {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "udp", p.at.String())
+	if err != nil {
+		return false
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := conn.Write(nil); err != nil {
+		return false
+	}
+	if conn.SetReadDeadline(time.Now().Add(udpPatience)) != nil {
+		return false
+	}
+	_, err = conn.Read(make([]byte, 1))
+	timeout, is := err.(net.Error) //nolint:errorlint // net returns it unwrapped
+	return err == nil || is && timeout.Timeout()
+}
+
+// judge turns answers into operating statuses; true when a member's changed. The first answer counts at once,
+// later ones when max_retries or max_retries_down of them agree. mu held.
+func (h *healthCheck) judge(probes []*probe) bool {
+	changed := false
+	for _, p := range probes {
+		m, n := p.member, h.streak[p.member]
+		switch {
+		case p.up:
+			n = max(n, 0) + 1
+		default:
+			n = min(n, 0) - 1
+		}
+		first := m.oper != online && m.oper != inError
+		h.streak[m] = n
+		status := m.oper
+		switch {
+		case p.up && (first || n >= h.monitor.retries):
+			status = online
+		case !p.up && (first || -n >= h.monitor.retriesDown):
+			status = inError
+		}
+		changed = changed || status != m.oper
+		m.oper = status
+	}
+	h.pool.summarize()
+	return changed
+}
+
+// summarize sets the operating status of a pool, its listeners and its load balancer by the members'.
+func (x *pool) summarize() {
+	up, down := 0, 0
+	for _, m := range x.members {
+		switch m.oper {
+		case inError:
+			down++
+		default:
+			up++
+		}
+	}
+	switch {
+	case down == 0:
+		x.oper = online
+	case up == 0:
+		x.oper = inError
+	default:
+		x.oper = degraded
+	}
+	for _, l := range x.users() {
+		l.oper = worst(online, x.oper)
+	}
+	lb := x.lb
+	if lb.prov != inError {
+		lb.oper = online
+		for _, p := range lb.pools {
+			lb.oper = worst(lb.oper, p.oper)
+		}
+	}
+}
+
+const degraded = "DEGRADED"
+
+// worst is the worse of two operating statuses.
+func worst(a, b string) string {
+	for _, s := range []string{inError, degraded} {
+		if a == s || b == s {
+			return s
+		}
+	}
+	return a
+}

@@ -1,0 +1,200 @@
+package openstack
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// acceptPause is waited after a failed accept, as when the process has no file descriptors left.
+const acceptPause = 50 * time.Millisecond
+
+func (f *forward) listenTCP() error {
+	ln, err := net.Listen("tcp", f.key.at.String())
+	if err != nil {
+		return fmt.Errorf("listen for a load balancer: %w", err)
+	}
+	f.close = ln.Close
+	context.AfterFunc(f.ctx, func() { _ = ln.Close() })
+	if f.target.Load().http {
+		f.serveHTTP(ln)
+		return nil
+	}
+	f.sim.spawn(func(context.Context) { f.acceptAll(ln) })
+	return nil
+}
+
+func (f *forward) acceptAll(ln net.Listener) {
+	for {
+		conn, err := ln.Accept()
+		if err == nil {
+			f.sim.spawn(func(context.Context) { f.relay(conn) })
+			continue
+		}
+		if f.ctx.Err() != nil || errors.Is(err, net.ErrClosed) || !f.sim.wait(f.ctx, acceptPause) {
+			return
+		}
+	}
+}
+
+// relay forwards one connection to the first member that takes it.
+func (f *forward) relay(client net.Conn) {
+	defer func() { _ = client.Close() }()
+	defer context.AfterFunc(f.ctx, func() { _ = client.Close() })()
+	t := f.target.Load()
+	from := clientAddr(client.RemoteAddr())
+	if !t.allows(from.Addr()) {
+		abort(client)
+		return
+	}
+	member, err := f.dial(f.ctx, t, from.Addr())
+	if err != nil {
+		abort(client)
+		return
+	}
+	defer func() { _ = member.Close() }()
+	defer context.AfterFunc(f.ctx, func() { _ = member.Close() })()
+	if _, err := member.Write(proxyHeader(t.proxy, from, f.key.at)); err != nil {
+		return
+	}
+	done := make(chan struct{})
+	f.sim.spawn(func(context.Context) {
+		defer close(done)
+		pipe(member, client)
+	})
+	pipe(client, member)
+	<-done
+}
+
+// abort resets a connection, which is how a closed port looks like.
+func abort(conn net.Conn) {
+	if t, is := conn.(*net.TCPConn); is {
+		_ = t.SetLinger(0)
+	}
+}
+
+// pipe copies until the end, then tells the other side.
+func pipe(to, from net.Conn) {
+	_, err := io.Copy(to, from)
+	if t, is := to.(*net.TCPConn); is && err == nil {
+		_ = t.CloseWrite()
+		return
+	}
+	_ = to.Close()
+	_ = from.Close()
+}
+
+// dial connects to the first member that takes the connection; dead ones are skipped.
+func (f *forward) dial(ctx context.Context, t *target, client netip.Addr) (net.Conn, error) {
+	err := errors.New("no member")
+	for _, b := range f.order(t, client) {
+		d := net.Dialer{Timeout: t.connect}
+		if t.from.Is4() == b.Addr().Is4() && b.Addr().IsLoopback() {
+			d.LocalAddr = &net.TCPAddr{IP: t.from.AsSlice()}
+		}
+		var conn net.Conn
+		if conn, err = d.DialContext(ctx, "tcp", b.String()); err == nil {
+			return conn, nil
+		}
+	}
+	return nil, err
+}
+
+// proxyHeader is the PROXY protocol's header of a version; none for 0.
+func proxyHeader(version int, from, to netip.AddrPort) []byte {
+	switch version {
+	case 1:
+		family := "TCP4"
+		if from.Addr().Is6() {
+			family = "TCP6"
+		}
+		return fmt.Appendf(nil, "PROXY %s %s %s %d %d\r\n", family, from.Addr(), to.Addr(), from.Port(), to.Port())
+	case 2:
+		out := []byte("\r\n\r\n\x00\r\nQUIT\n\x21")
+		family := byte(0x11)
+		if from.Addr().Is6() {
+			family = 0x21
+		}
+		a, b := from.Addr().AsSlice(), to.Addr().AsSlice()
+		out = append(out, family)
+		out = binary.BigEndian.AppendUint16(out, uint16(len(a)+len(b)+4))
+		out = append(append(out, a...), b...)
+		out = binary.BigEndian.AppendUint16(out, from.Port())
+		return binary.BigEndian.AppendUint16(out, to.Port())
+	}
+	return nil
+}
+
+// serveHTTP forwards requests with the headers that the listener inserts.
+func (f *forward) serveHTTP(ln net.Listener) {
+	transport := &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			from, _ := ctx.Value(clientKey{}).(netip.AddrPort)
+			t := f.target.Load()
+			conn, err := f.dial(ctx, t, from.Addr())
+			if err != nil {
+				return nil, err
+			}
+			if _, err := conn.Write(proxyHeader(t.proxy, from, f.key.at)); err != nil {
+				return nil, errors.Join(err, conn.Close())
+			}
+			return conn, nil
+		},
+	}
+	proxy := &httputil.ReverseProxy{Transport: transport, ErrorLog: discardLog(), Rewrite: f.rewrite,
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusServiceUnavailable) }}
+	srv := &http.Server{ReadHeaderTimeout: 30 * time.Second, ErrorLog: discardLog(), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ap, err := netip.ParseAddrPort(r.RemoteAddr)
+		if err != nil || !f.target.Load().allows(ap.Addr().Unmap()) {
+			panic(http.ErrAbortHandler) // net/http's way to cut a connection
+		}
+		proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), clientKey{}, ap)))
+	})}
+	var conns sync.WaitGroup // of the connections' goroutines; ConnContext runs before they start
+	srv.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
+		conns.Add(1)
+		return ctx
+	}
+	srv.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateClosed || state == http.StateHijacked {
+			conns.Done()
+		}
+	}
+	f.sim.spawn(func(context.Context) {
+		_ = srv.Serve(ln) // ends when the listener is closed
+		_ = srv.Close()
+		conns.Wait()
+	})
+}
+
+// clientKey is the context key of a request's client address.
+type clientKey struct{}
+
+func (f *forward) rewrite(r *httputil.ProxyRequest) {
+	t := f.target.Load()
+	r.SetURL(&url.URL{Scheme: "http", Host: r.In.Host})
+	r.Out.Host = r.In.Host
+	from, _ := r.In.Context().Value(clientKey{}).(netip.AddrPort)
+	on := func(h string) bool { v, _ := parseBool(t.headers[h]); return v }
+	r.Out.Header["X-Forwarded-For"] = r.In.Header["X-Forwarded-For"]
+	if on("X-Forwarded-For") {
+		r.Out.Header.Add("X-Forwarded-For", from.Addr().Unmap().String())
+	}
+	if on("X-Forwarded-Port") {
+		r.Out.Header.Set("X-Forwarded-Port", strconv.Itoa(int(f.key.at.Port())))
+	}
+	if on("X-Forwarded-Proto") {
+		r.Out.Header.Set("X-Forwarded-Proto", "http")
+	}
+}

@@ -1,0 +1,100 @@
+package openstack
+
+// graph builds the listeners, pools, members and monitors that come with a new load balancer.
+// Nothing of it is known to the simulator before adopt.
+func (s *Sim) graph(lb *loadBalancer, in fields) error {
+	const place = "load_balancer.loadbalancer"
+	named := map[string]*pool{}
+	for _, p := range in.objects("pools") {
+		if err := s.graphPool(lb, p, place+".pools", named); err != nil {
+			return err
+		}
+	}
+	listeners := in.objects("listeners")
+	for _, l := range listeners {
+		if err := checkLB(nestedAttrs(listenerAttrs(), "loadbalancer_id", "project_id"), place+".listeners", l, true); err != nil {
+			return err
+		}
+		if p := l.object("default_pool"); len(p) > 0 {
+			if p.text("name") == "" {
+				return validationFault("Pools must be named when using full graph create.")
+			}
+			if err := s.graphPool(lb, p, place+".listeners.default_pool", named); err != nil {
+				return err
+			}
+		}
+	}
+	for _, in := range listeners {
+		l, err := s.buildListener(lb, in)
+		if err != nil {
+			return err
+		}
+		if p := in.object("default_pool"); len(p) > 0 {
+			if named[p.text("name")] == nil {
+				return validationFault("Pool '%s' is referenced but was not defined.", p.text("name"))
+			}
+			if err := l.use(named[p.text("name")]); err != nil {
+				return err
+			}
+		}
+		lb.listeners = append(lb.listeners, l)
+	}
+	return nil
+}
+
+// nestedAttrs is a kind's attributes without those that its place in a body already tells.
+func nestedAttrs(attrs []lbAttr, without ...string) []lbAttr {
+	var out []lbAttr
+	for _, a := range attrs {
+		skip := false
+		for _, w := range without {
+			skip = skip || a.name == w
+		}
+		if !skip {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// graphPool builds one pool, unless the object only refers to one by its name.
+func (s *Sim) graphPool(lb *loadBalancer, in fields, place string, named map[string]*pool) error {
+	name := in.text("name")
+	if !in.given("protocol") && !in.given("lb_algorithm") && name != "" {
+		return nil
+	}
+	if err := checkLB(nestedAttrs(poolAttrs(), "loadbalancer_id", "listener_id", "project_id"), place, in, true); err != nil {
+		return err
+	}
+	if named[name] != nil {
+		return validationFault("Pool name '%s' is used more than once.", name)
+	}
+	p, err := s.buildPool(lb, in)
+	if err != nil {
+		return err
+	}
+	if h := in.object("healthmonitor"); len(h) > 0 {
+		if err := checkLB(nestedAttrs(monitorAttrs(), "pool_id", "project_id"), place+".healthmonitor", h, true); err != nil {
+			return err
+		}
+		if p.monitor, err = s.buildMonitor(p, h); err != nil {
+			return err
+		}
+	}
+	for _, in := range in.objects("members") {
+		if err := checkLB(nestedAttrs(memberAttrs(), "project_id"), place+".members", in, true); err != nil {
+			return err
+		}
+		m, err := s.buildMember(p, in)
+		if err != nil {
+			return err
+		}
+		if o := p.memberAt(m.address, m.port); o != nil {
+			return duplicateMember(o)
+		}
+		p.members = append(p.members, m)
+	}
+	lb.pools = append(lb.pools, p)
+	named[name] = p
+	return nil
+}

@@ -1,0 +1,311 @@
+package openstack
+
+import (
+	"net/http"
+	"net/netip"
+)
+
+const (
+	amphora = "amphora"
+	ovn     = "ovn"
+)
+
+func loadBalancerAttrs() []lbAttr {
+	return []lbAttr{
+		{name: "name", typ: lbText, modes: "cu"}, {name: "description", typ: lbText, modes: "cu"}, {name: "admin_state_up", typ: lbBool, modes: "cu"},
+		{name: "tags", typ: lbTags, modes: "cu"}, {name: "vip_address", typ: lbIP, modes: "c"}, {name: "vip_port_id", typ: lbUUID, modes: "c"},
+		{name: "vip_subnet_id", typ: lbUUID, modes: "c"}, {name: "vip_network_id", typ: lbUUID, modes: "c"}, {name: "vip_qos_policy_id", typ: lbUUID, modes: "cu"},
+		{name: "additional_vips", typ: lbAny, modes: "c"}, {name: "project_id", typ: lbText, modes: "c"}, {name: "listeners", typ: lbAny, modes: "c"},
+		{name: "pools", typ: lbAny, modes: "c"}, {name: "provider", typ: lbText, modes: "c"}, {name: "flavor_id", typ: lbUUID, modes: "c"},
+		{name: "availability_zone", typ: lbText, modes: "c"},
+	}
+}
+
+func (s *Sim) loadBalancerKind() *lbKind {
+	st := &s.lb
+	return &lbKind{
+		one: "loadbalancer", many: "loadbalancers", label: "Load Balancer", argument: "load_balancer.loadbalancer",
+		attrs: loadBalancerAttrs(),
+		all:   func(*call) ([]lbItem, error) { return items(byAge(st.lbs)), nil },
+		get:   func(_ *call, id string) (lbItem, bool) { x, is := st.lbs[id]; return x, is },
+		view:  func(x lbItem) object { return lbView(x.(*loadBalancer)) },
+		made:  func(x lbItem) object { return fullView(x.(*loadBalancer)) },
+		create: func(c *call, in fields) (lbItem, error) {
+			return s.createLB(c, in)
+		},
+		update: func(_ *call, x lbItem, in fields) error { return s.updateLB(x.(*loadBalancer), in) },
+		remove: func(c *call, x lbItem) error { return s.deleteLB(c, x.(*loadBalancer)) },
+	}
+}
+
+// items makes a slice of objects out of one of a kind.
+func items[T lbItem](in []T) []lbItem {
+	out := make([]lbItem, len(in))
+	for i, x := range in {
+		out[i] = x
+	}
+	return out
+}
+
+// ids lists objects as references.
+func ids[T lbItem](in []T) []object {
+	out := make([]object, len(in))
+	for i, x := range in {
+		out[i] = object{"id": x.root().id}
+	}
+	return out
+}
+
+func lbView(x *loadBalancer) object {
+	return x.lbEntity.view(object{
+		"vip_address": x.vip.String(), "vip_port_id": x.vipPort, "vip_subnet_id": x.vipSubnet, "vip_network_id": x.vipNetwork,
+		"additional_vips": []any{}, "listeners": ids(x.listeners), "pools": ids(x.pools), "provider": x.provider, "flavor_id": nil,
+		"vip_qos_policy_id": nil, "availability_zone": nil,
+	})
+}
+
+// fullView shows a new load balancer with its whole tree, as the answer to its creation does.
+func fullView(x *loadBalancer) object {
+	o := lbView(x)
+	listeners, pools := []object{}, []object{}
+	for _, l := range x.listeners {
+		v := listenerView(l)
+		delete(v, "loadbalancers")
+		listeners = append(listeners, v)
+	}
+	for _, p := range x.pools {
+		v := poolView(p)
+		delete(v, "loadbalancers")
+		members := []object{}
+		for _, m := range p.members {
+			members = append(members, memberView(m))
+		}
+		v["members"], v["healthmonitor"] = members, nil
+		delete(v, "healthmonitor_id")
+		if p.monitor != nil {
+			h := monitorView(p.monitor)
+			delete(h, "pools")
+			v["healthmonitor"] = h
+		}
+		pools = append(pools, v)
+	}
+	o["listeners"], o["pools"] = listeners, pools
+	return o
+}
+
+func (s *Sim) createLB(c *call, in fields) (lbItem, error) {
+	provider := in.text("provider")
+	switch provider {
+	case "", "octavia":
+		provider = amphora
+	case amphora, ovn:
+	default:
+		return nil, clientFault(http.StatusBadRequest, "Provider '%s' is not enabled.", provider)
+	}
+	if !in.given("vip_port_id") && !in.given("vip_network_id") && !in.given("vip_subnet_id") {
+		return nil, validationFault("VIP must contain one of: vip_port_id, vip_network_id, vip_subnet_id.")
+	}
+	switch {
+	case in.given("flavor_id"):
+		return nil, validationFault("Invalid flavor_id.") // there are none
+	case in.has("availability_zone"):
+		return nil, validationFault("Invalid availability zone.")
+	case in.given("vip_qos_policy_id"):
+		return nil, validationFault("VIP QoS policy is not allowed in this deployment.")
+	}
+	project := in.text("project_id")
+	if project == "" {
+		project = c.project()
+	}
+	x := &loadBalancer{lbEntity: s.newLBEntity(project), provider: provider, forwards: map[forwardKey]*forward{}, checks: map[*pool]*healthCheck{}}
+	x.describe(in)
+	if err := s.placeVIP(c, x, in); err != nil {
+		return nil, err
+	}
+	if err := s.graph(x, in); err != nil {
+		s.undoVIP(x)
+		return nil, err
+	}
+	s.adopt(x)
+	s.pend(x, pendingCreate, x)
+	return x, nil
+}
+
+// adopt makes a new load balancer and its tree known.
+func (s *Sim) adopt(lb *loadBalancer) {
+	for _, x := range lb.tree() {
+		switch x := x.(type) {
+		case *loadBalancer:
+			s.lb.lbs[x.id] = x
+		case *listener:
+			s.lb.listeners[x.id] = x
+		case *pool:
+			s.lb.pools[x.id] = x
+		case *member:
+			s.lb.members[x.id] = x
+		case *monitor:
+			s.lb.monitors[x.id] = x
+		}
+	}
+}
+
+// placeVIP finds or makes the VIP's port.
+func (s *Sim) placeVIP(c *call, x *loadBalancer, in fields) error {
+	notFound := func(what, id string) error {
+		return clientFault(http.StatusBadRequest, "%s %s not found.", what, id)
+	}
+	if id := in.text("vip_port_id"); id != "" {
+		p := s.network.ports[id]
+		if p == nil || !c.sees(p.project) {
+			return notFound("Port", id)
+		}
+		return x.usePort(p)
+	}
+	var sub *subnet
+	if id := in.text("vip_subnet_id"); id != "" {
+		if sub = s.network.subnets[id]; sub == nil {
+			return notFound("Subnet", id)
+		}
+	} else {
+		id := in.text("vip_network_id")
+		if s.network.networks[id] == nil {
+			return notFound("Network", id)
+		}
+		subs := s.subnetsOf(id)
+		if len(subs) == 0 {
+			return validationFault("Supplied network does not contain a subnet.")
+		}
+		sub = subs[0]
+	}
+	wish := fixedIPWish{SubnetID: sub.id, IP: in.text("vip_address")}
+	p, err := s.newPort(s.network.networks[sub.networkID], x.project, "octavia-lb-"+x.id, []fixedIPWish{wish}, true)
+	if err != nil {
+		return providerFault(x.provider, err)
+	}
+	p.adminUp = x.provider == ovn
+	if g := s.network.defaultGroups[x.project]; g != nil {
+		p.groups = []string{g.id}
+	}
+	p.owner = "Octavia"
+	s.setDevice(p, "lb-"+x.id)
+	x.ownsPort = true
+	return x.usePort(p)
+}
+
+// usePort makes a port the VIP's. A port that the caller brought keeps its device and owner.
+func (x *loadBalancer) usePort(p *port) error {
+	if len(p.fixed) == 0 {
+		return validationFault("VIP port %s has no fixed IPs.", p.id)
+	}
+	x.vip, x.vipPort, x.vipSubnet, x.vipNetwork = p.fixed[0].IP, p.id, p.fixed[0].SubnetID, p.networkID
+	return nil
+}
+
+// undoVIP takes back placeVIP.
+func (s *Sim) undoVIP(x *loadBalancer) {
+	if x.ownsPort {
+		s.removePort(s.network.ports[x.vipPort])
+	}
+}
+
+// providerFault is what Octavia makes of Neutron's refusal.
+func providerFault(provider string, err error) error {
+	text := err.Error()
+	if e, is := err.(*apiError); is { //nolint:errorlint // the callers do not wrap
+		text = e.message
+	}
+	return errorf(http.StatusInternalServerError, "Server", "Provider '%s' reports error: %s\nNeutron server returns request_ids: ['req-%s']", provider, text, newID())
+}
+
+// invalidState is the refusal to change a load balancer itself while it is pending.
+func (x *loadBalancer) invalidState() error {
+	return clientFault(http.StatusConflict, "Invalid state %s of loadbalancer resource %s", x.prov, x.id)
+}
+
+func (s *Sim) updateLB(x *loadBalancer, in fields) error {
+	if in.given("vip_qos_policy_id") {
+		return validationFault("VIP QoS policy is not allowed in this deployment.")
+	}
+	if x.prov != active {
+		return x.invalidState()
+	}
+	s.pend(x, pendingUpdate, x)
+	return nil
+}
+
+func (s *Sim) deleteLB(c *call, x *loadBalancer) error {
+	if x.prov != active && x.prov != inError {
+		return x.invalidState()
+	}
+	cascade, _ := parseBool(c.query.Get("cascade"))
+	if !cascade && len(x.listeners)+len(x.pools) > 0 {
+		return validationFault("Cannot delete Load Balancer %s - it has children", x.id)
+	}
+	s.pend(x, pendingDelete, x)
+	return nil
+}
+
+func (s *Sim) lbStatus(c *call) (*reply, error) {
+	y, err := s.loadBalancerKind().find(c, c.param("id"))
+	if err != nil {
+		return nil, err
+	}
+	x := y.(*loadBalancer)
+	listeners := []object{}
+	for _, l := range x.listeners {
+		pools := []object{}
+		if l.pool != nil {
+			pools = append(pools, poolStatus(l.pool))
+		}
+		v := statusOf(l)
+		v["pools"] = pools
+		listeners = append(listeners, v)
+	}
+	out := statusOf(x)
+	out["listeners"] = listeners
+	return ok(object{"statuses": object{"loadbalancer": out}})
+}
+
+func statusOf(x lbItem) object {
+	e := x.root()
+	return object{"id": e.id, "name": e.name, "operating_status": e.oper, "provisioning_status": e.prov}
+}
+
+func poolStatus(p *pool) object {
+	members := []object{}
+	for _, m := range p.members {
+		v := statusOf(m)
+		v["address"], v["protocol_port"] = m.address.String(), m.port
+		members = append(members, v)
+	}
+	out := statusOf(p)
+	out["members"] = members
+	if p.monitor != nil {
+		v := statusOf(p.monitor)
+		v["type"] = p.monitor.typ
+		out["health_monitor"] = v
+	}
+	return out
+}
+
+func (s *Sim) lbStats(c *call) (*reply, error) {
+	if _, err := s.loadBalancerKind().find(c, c.param("id")); err != nil {
+		return nil, err
+	}
+	return noStats()
+}
+
+func (s *Sim) listenerStats(c *call) (*reply, error) {
+	if _, err := s.listenerKind().find(c, c.param("id")); err != nil {
+		return nil, err
+	}
+	return noStats()
+}
+
+// noStats answers zeros, as Octavia does before an amphora has reported.
+func noStats() (*reply, error) {
+	return ok(object{"stats": object{"bytes_in": 0, "bytes_out": 0, "active_connections": 0, "total_connections": 0, "request_errors": 0}})
+}
+
+// sameFamily reports whether two addresses are of one IP version.
+func sameFamily(a, b netip.Addr) bool { return a.Is4() == b.Is4() }

@@ -1,0 +1,316 @@
+package openstack
+
+import (
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+func listenerAttrs() []lbAttr {
+	timeout := func(name string) lbAttr {
+		return lbAttr{name: name, typ: lbInt, modes: "cu", max: maxTimeout}
+	}
+	return []lbAttr{
+		{name: "loadbalancer_id", typ: lbUUID, modes: "c!"},
+		{name: "protocol", typ: lbEnum, modes: "c!", values: []string{"SCTP", "TERMINATED_HTTPS", "HTTP", "PROMETHEUS", "HTTPS", "TCP", "UDP"}},
+		{name: "protocol_port", typ: lbInt, modes: "c!", min: 1, max: 65535}, {name: "name", typ: lbText, modes: "cu"},
+		{name: "description", typ: lbText, modes: "cu"}, {name: "admin_state_up", typ: lbBool, modes: "cu"}, {name: "tags", typ: lbTags, modes: "cu"},
+		{name: "connection_limit", typ: lbInt, modes: "cu", min: -1, max: maxNumber}, {name: "default_pool_id", typ: lbUUID, modes: "cu"},
+		{name: "default_pool", typ: lbAny, modes: "c"}, {name: "l7policies", typ: lbAny, modes: "c"}, {name: "insert_headers", typ: lbAny, modes: "cu"},
+		timeout("timeout_client_data"), timeout("timeout_member_connect"), timeout("timeout_member_data"), timeout("timeout_tcp_inspect"),
+		{name: "default_tls_container_ref", typ: lbText, modes: "cu"}, {name: "sni_container_refs", typ: lbTags, modes: "cu"},
+		{name: "client_ca_tls_container_ref", typ: lbText, modes: "cu"}, {name: "client_crl_container_ref", typ: lbText, modes: "cu"},
+		{name: "client_authentication", typ: lbEnum, modes: "cu", values: []string{"NONE", "OPTIONAL", "MANDATORY"}},
+		{name: "allowed_cidrs", typ: lbCIDRs, modes: "cu"}, {name: "tls_ciphers", typ: lbAny, modes: "cu"}, {name: "tls_versions", typ: lbAny, modes: "cu"},
+		{name: "alpn_protocols", typ: lbAny, modes: "cu"}, {name: "project_id", typ: lbText, modes: "c"},
+	}
+}
+
+func (s *Sim) listenerKind() *lbKind {
+	st := &s.lb
+	ownerID := func(x lbItem) string { return x.owner().id }
+	return &lbKind{
+		one: "listener", many: "listeners", label: "Listener", argument: "listener_.listener",
+		attrs:   listenerAttrs(),
+		filters: map[string]func(lbItem) string{"loadbalancer_id": ownerID, "load_balancer_id": ownerID},
+		all:     func(*call) ([]lbItem, error) { return items(byAge(st.listeners)), nil },
+		get:     func(_ *call, id string) (lbItem, bool) { x, is := st.listeners[id]; return x, is },
+		view:    func(x lbItem) object { return listenerView(x.(*listener)) },
+		create:  s.createListener,
+		update:  func(_ *call, x lbItem, in fields) error { return s.updateListener(x.(*listener), in) },
+		remove: func(_ *call, x lbItem) error {
+			l := x.(*listener)
+			if err := l.lb.mutable(); err != nil {
+				return err
+			}
+			s.pend(l.lb, pendingDelete, l)
+			return nil
+		},
+	}
+}
+
+func listenerView(x *listener) object {
+	o := x.lbEntity.view(object{
+		"protocol": x.protocol, "protocol_port": x.port, "connection_limit": x.limit, "default_tls_container_ref": x.tls,
+		"sni_container_refs": append([]string{}, x.sni...), "default_pool_id": nil, "l7policies": []any{}, "insert_headers": x.insertHeaders,
+		"loadbalancers": []object{{"id": x.lb.id}}, "timeout_client_data": x.timeouts.client, "timeout_member_connect": x.timeouts.connect,
+		"timeout_member_data": x.timeouts.member, "timeout_tcp_inspect": x.timeouts.inspect, "client_ca_tls_container_ref": nil,
+		"client_authentication": "NONE", "client_crl_container_ref": nil, "allowed_cidrs": nil, "tls_ciphers": nil, "tls_versions": nil, "alpn_protocols": nil,
+	})
+	if x.pool != nil {
+		o["default_pool_id"] = x.pool.id
+	}
+	if len(x.cidrs) > 0 {
+		o["allowed_cidrs"] = x.cidrs
+	}
+	if x.insertHeaders == nil {
+		o["insert_headers"] = object{}
+	}
+	return o
+}
+
+func (s *Sim) createListener(c *call, in fields) (lbItem, error) {
+	lb := s.lb.lbs[in.text("loadbalancer_id")]
+	if lb == nil || !c.sees(lb.project) {
+		return nil, clientFault(http.StatusNotFound, "Load Balancer %s not found.", in.text("loadbalancer_id"))
+	}
+	if in.given("default_pool") || len(in.objects("l7policies")) > 0 {
+		return nil, nestedFault()
+	}
+	p, err := s.defaultPool(lb, in)
+	if err != nil {
+		return nil, err
+	}
+	if err := lb.mutable(); err != nil {
+		return nil, err
+	}
+	l, err := s.buildListener(lb, in)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.use(p); err != nil {
+		return nil, err
+	}
+	lb.listeners = append(lb.listeners, l)
+	s.lb.listeners[l.id] = l
+	s.pend(lb, pendingCreate, l)
+	if p != nil {
+		touch(p)
+	}
+	return l, nil
+}
+
+// nestedFault is how Zed breaks on nested objects outside of the creation of a load balancer.
+func nestedFault() *apiError {
+	return errorf(http.StatusInternalServerError, "Server", "'dict' object has no attribute '_sa_instance_state'")
+}
+
+// defaultPool finds the pool that a body names.
+func (s *Sim) defaultPool(lb *loadBalancer, in fields) (*pool, error) {
+	id := in.text("default_pool_id")
+	if id == "" {
+		return nil, nil
+	}
+	p := s.lb.pools[id]
+	if p == nil {
+		return nil, clientFault(http.StatusNotFound, "Pool %s not found.", id)
+	}
+	if p.lb != lb {
+		return nil, clientFault(http.StatusBadRequest, "Pool %s is on another load balancer.", id)
+	}
+	return p, nil
+}
+
+// poolProtocols are the protocols of pools that a listener's protocol goes with.
+func poolProtocols() map[string][]string {
+	return map[string][]string{
+		"TCP": {"HTTP", "HTTPS", "PROXY", "PROXYV2", "TCP"}, "HTTP": {"HTTP", "PROXY", "PROXYV2"}, "HTTPS": {"HTTPS", "PROXY", "PROXYV2", "TCP"},
+		"TERMINATED_HTTPS": {"HTTP", "PROXY", "PROXYV2"}, "UDP": {"UDP"}, "SCTP": {"SCTP"},
+	}
+}
+
+// use sets a listener's default pool, nil for none.
+func (x *listener) use(p *pool) error {
+	if p != nil && !slices.Contains(poolProtocols()[x.protocol], p.protocol) {
+		return validationFault("The pool protocol '%s' is invalid while the listener protocol is '%s'.", p.protocol, x.protocol)
+	}
+	x.pool = p
+	return nil
+}
+
+// buildListener makes a listener that fits among the load balancer's others.
+func (s *Sim) buildListener(lb *loadBalancer, in fields) (*listener, error) {
+	l := &listener{lbEntity: s.newLBEntity(lb.project), lb: lb, protocol: in.text("protocol"), port: in.number("protocol_port", 0)}
+	l.describe(in)
+	l.limit, l.timeouts = -1, defaultTimeouts()
+	for _, o := range lb.listeners {
+		if o.port == l.port && transport(o.protocol) == transport(l.protocol) {
+			return nil, clientFault(http.StatusConflict, "Another Listener on this Load Balancer is already using protocol %s and protocol_port %d", o.protocol, o.port)
+		}
+	}
+	return l, s.setListener(l, in)
+}
+
+func defaultTimeouts() listenerTimeouts { return listenerTimeouts{50000, 5000, 50000, 0} }
+
+// transport is the protocol below a listener's.
+func transport(protocol string) string {
+	if protocol == "UDP" || protocol == "SCTP" {
+		return protocol
+	}
+	return "TCP"
+}
+
+// setListener applies a validated body; null takes an attribute back to its default.
+func (s *Sim) setListener(l *listener, in fields) error {
+	if err := s.checkListener(l, in); err != nil {
+		return err
+	}
+	def := defaultTimeouts()
+	for _, n := range []struct {
+		name string
+		to   *int
+		def  int
+	}{
+		{"connection_limit", &l.limit, -1}, {"timeout_client_data", &l.timeouts.client, def.client}, {"timeout_member_connect", &l.timeouts.connect, def.connect},
+		{"timeout_member_data", &l.timeouts.member, def.member}, {"timeout_tcp_inspect", &l.timeouts.inspect, def.inspect},
+	} {
+		if in.has(n.name) {
+			*n.to = in.number(n.name, n.def)
+		}
+	}
+	if in.has("allowed_cidrs") {
+		l.cidrs = nil
+		if err := in.into("allowed_cidrs", &l.cidrs); err != nil {
+			return err
+		}
+	}
+	if in.has("default_tls_container_ref") {
+		if l.tls = nil; in.given("default_tls_container_ref") {
+			l.tls = in.text("default_tls_container_ref")
+		}
+	}
+	if in.has("sni_container_refs") {
+		l.sni = nil
+		if err := in.into("sni_container_refs", &l.sni); err != nil {
+			return err
+		}
+	}
+	if in.has("insert_headers") {
+		l.insertHeaders = nil
+		return in.into("insert_headers", &l.insertHeaders)
+	}
+	return nil
+}
+
+// checkListener refuses what does not fit the listener's protocol, VIP or provider.
+func (s *Sim) checkListener(l *listener, in fields) error {
+	var headers map[string]any
+	if err := in.into("insert_headers", &headers); err != nil {
+		return err
+	}
+	http7 := l.protocol == "HTTP" || l.protocol == "TERMINATED_HTTPS"
+	if len(headers) > 0 && !http7 {
+		return clientFault(http.StatusBadRequest, "insert-headers is not a valid option for a %s protocol listener.", l.protocol)
+	}
+	if bad := unknownHeaders(headers, l.protocol); len(bad) > 0 {
+		return clientFault(http.StatusBadRequest, "dict_keys(['%s']) is not a valid option for insert_headers", strings.Join(bad, "', '"))
+	}
+	if err := s.checkCertificates(l, in); err != nil {
+		return err
+	}
+	var cidrs []string
+	if err := in.into("allowed_cidrs", &cidrs); err != nil {
+		return err
+	}
+	for _, v := range cidrs {
+		if p, err := netip.ParsePrefix(v); err == nil && !sameFamily(p.Addr(), l.lb.vip) {
+			return validationFault("CIDR %s IP version incompatible with VIP %s IP version.", v, l.lb.vip)
+		}
+	}
+	if l.lb.provider != ovn {
+		return nil
+	}
+	if t := transport(l.protocol); t != l.protocol {
+		return unsupported(ovn, "OVN provider does not support %s protocol", l.protocol)
+	}
+	if len(cidrs) > 0 {
+		return unsupported(ovn, "OVN provider does not support allowed_cidrs option")
+	}
+	return nil
+}
+
+func unknownHeaders(headers map[string]any, protocol string) []string {
+	known := []string{"X-Forwarded-For", "X-Forwarded-Port", "X-Forwarded-Proto"}
+	if protocol == "TERMINATED_HTTPS" {
+		known = append(known, "X-SSL-Client-Verify", "X-SSL-Client-Has-Cert", "X-SSL-Client-DN", "X-SSL-Client-CN",
+			"X-SSL-Issuer", "X-SSL-Client-SHA1", "X-SSL-Client-Not-Before", "X-SSL-Client-Not-After")
+	}
+	var bad []string
+	for h := range headers {
+		if !slices.Contains(known, h) {
+			bad = append(bad, h)
+		}
+	}
+	slices.Sort(bad)
+	return bad
+}
+
+// checkCertificates refuses TERMINATED_HTTPS without certificates, and what Barbican does not have.
+func (s *Sim) checkCertificates(l *listener, in fields) error {
+	if l.protocol != "TERMINATED_HTTPS" {
+		return nil
+	}
+	var refs []string
+	if err := in.into("sni_container_refs", &refs); err != nil {
+		return err
+	}
+	if ref := in.text("default_tls_container_ref"); ref != "" {
+		refs = append([]string{ref}, refs...)
+	}
+	if len(refs) == 0 && l.tls == nil && len(l.sni) == 0 {
+		return validationFault("An SNI or default certificate container reference must be provided for TERMINATED_HTTPS protocol listeners.")
+	}
+	var bad []string
+	for _, ref := range refs {
+		if !s.hasCertificate(ref) {
+			bad = append(bad, "'"+ref+"'")
+		}
+	}
+	if len(bad) > 0 {
+		return clientFault(http.StatusBadRequest, "Could not retrieve certificate: [%s]", strings.Join(bad, ", "))
+	}
+	return nil
+}
+
+// hasCertificate reports whether Barbican has the secret or container of a reference.
+func (s *Sim) hasCertificate(ref string) bool {
+	at := strings.LastIndex(ref, "/")
+	id := ref[at+1:]
+	return slices.ContainsFunc(s.keys.secrets, func(x *secret) bool { return x.id == id }) ||
+		slices.ContainsFunc(s.keys.containers, func(x *container) bool { return x.id == id })
+}
+
+func (s *Sim) updateListener(l *listener, in fields) error {
+	if in.has("default_pool_id") {
+		p, err := s.defaultPool(l.lb, in)
+		if err != nil {
+			return err
+		}
+		if err := l.lb.mutable(); err != nil {
+			return err
+		}
+		if err := l.use(p); err != nil {
+			return err
+		}
+	}
+	if err := l.lb.mutable(); err != nil {
+		return err
+	}
+	if err := s.setListener(l, in); err != nil {
+		return err
+	}
+	s.pend(l.lb, pendingUpdate, l)
+	return nil
+}

@@ -1,0 +1,233 @@
+package openstack
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/netip"
+	"time"
+)
+
+func memberAttrs() []lbAttr {
+	return []lbAttr{
+		{name: "address", typ: lbIP, modes: "c!"}, {name: "protocol_port", typ: lbInt, modes: "c!", min: 1, max: 65535}, {name: "name", typ: lbText, modes: "cu"},
+		{name: "admin_state_up", typ: lbBool, modes: "cu"}, {name: "tags", typ: lbTags, modes: "cu"}, {name: "weight", typ: lbInt, modes: "cu", max: 256},
+		{name: "backup", typ: lbBool, modes: "cu"}, {name: "subnet_id", typ: lbUUID, modes: "c"}, {name: "monitor_port", typ: lbInt, modes: "cu", min: 1, max: 65535},
+		{name: "monitor_address", typ: lbIP, modes: "cu"}, {name: "project_id", typ: lbText, modes: "c"},
+	}
+}
+
+func (s *Sim) memberKind() *lbKind {
+	st := &s.lb
+	return &lbKind{
+		one: "member", many: "members", label: "Member", argument: "member_.member", attrs: memberAttrs(),
+		all: func(c *call) ([]lbItem, error) {
+			p := st.pools[c.param("pool")]
+			if p == nil || !c.sees(p.project) {
+				return nil, s.noPool(c)
+			}
+			return items(p.members), nil
+		},
+		get: func(c *call, id string) (lbItem, bool) {
+			x, is := st.members[id]
+			return x, is && x.pool.id == c.param("pool")
+		},
+		view:   func(x lbItem) object { return memberView(x.(*member)) },
+		create: s.createMember,
+		update: func(_ *call, x lbItem, in fields) error {
+			m := x.(*member)
+			if err := m.set(in); err != nil {
+				return err
+			}
+			return s.pendMember(m, pendingUpdate)
+		},
+		remove: func(_ *call, x lbItem) error { return s.pendMember(x.(*member), pendingDelete) },
+	}
+}
+
+// noPool is Octavia's odd refusal to list the members of an unknown pool.
+func (s *Sim) noPool(c *call) *apiError {
+	return &apiError{
+		status: http.StatusNotFound, message: "pool", contentType: "text/plain; charset=UTF-8",
+		body: []byte("404 Bad Request\n\nThe server could not comply with the request since it is either malformed or otherwise incorrect.\n\n Pool " + c.param("pool") + " not found.  "),
+	}
+}
+
+func (s *Sim) pendMember(m *member, status string) error {
+	if err := m.pool.lb.mutable(); err != nil {
+		return err
+	}
+	s.pend(m.pool.lb, status, m)
+	touch(m.pool)
+	return nil
+}
+
+func memberView(x *member) object {
+	o := x.lbEntity.view(object{
+		"address": x.address.String(), "protocol_port": x.port, "weight": x.weight, "backup": x.backup, "subnet_id": x.subnet,
+		"monitor_address": x.monitorAddress, "monitor_port": x.monitorPort,
+	})
+	delete(o, "description")
+	return o
+}
+
+func (s *Sim) createMember(c *call, in fields) (lbItem, error) {
+	p := s.lb.pools[c.param("pool")]
+	if p == nil || !c.sees(p.project) {
+		return nil, clientFault(http.StatusNotFound, "Pool %s not found.", c.param("pool"))
+	}
+	m, err := s.buildMember(p, in)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.lb.mutable(); err != nil {
+		return nil, err
+	}
+	if o := p.memberAt(m.address, m.port); o != nil {
+		return nil, duplicateMember(o)
+	}
+	s.addMember(m)
+	s.pend(p.lb, pendingCreate, m)
+	touch(p)
+	return m, nil
+}
+
+func (s *Sim) addMember(m *member) {
+	m.pool.members = append(m.pool.members, m)
+	s.lb.members[m.id] = m
+}
+
+func duplicateMember(m *member) *apiError {
+	return clientFault(http.StatusConflict, "Another member on this pool is already using ip %s on protocol_port %d", m.address, m.port)
+}
+
+func (x *pool) memberAt(ip netip.Addr, port int) *member {
+	for _, m := range x.members {
+		if m.address == ip && m.port == port && m.prov != pendingDelete {
+			return m
+		}
+	}
+	return nil
+}
+
+// buildMember makes a member that is not yet in its pool.
+func (s *Sim) buildMember(p *pool, in fields) (*member, error) {
+	m := &member{lbEntity: s.newLBEntity(p.project), pool: p, port: in.number("protocol_port", 0), weight: 1, subnet: in.optional("subnet_id")}
+	m.oper = noMonitor
+	if p.monitor != nil {
+		m.oper = offline
+	}
+	ip, err := netip.ParseAddr(in.text("address"))
+	if err != nil {
+		return nil, err
+	}
+	m.address = ip
+	if ip == netip.AddrFrom4([4]byte{169, 254, 169, 254}) {
+		return nil, clientFault(http.StatusBadRequest, "%s is not a valid option for member address", ip)
+	}
+	if m.subnet != nil && s.network.subnets[*m.subnet] == nil {
+		return nil, clientFault(http.StatusBadRequest, "Subnet %s not found.", *m.subnet)
+	}
+	m.describe(in)
+	if err := m.set(in); err != nil {
+		return nil, err
+	}
+	if p.lb.provider == ovn && !sameFamily(ip, p.lb.vip) {
+		return nil, unsupported(ovn, "OVN provider does not support mixing IPv4/IPv6 configuration within the same Load Balancer.")
+	}
+	return m, nil
+}
+
+// set applies a validated body.
+func (x *member) set(in fields) error {
+	if x.pool.lb.provider == ovn && (in.given("monitor_address") || in.given("monitor_port")) {
+		return unsupported(ovn, "OVN Load Balancer does not support different member monitor address or port.")
+	}
+	x.weight = in.number("weight", x.weight)
+	x.backup = in.boolean("backup", x.backup)
+	if in.has("monitor_address") {
+		x.monitorAddress = in.optional("monitor_address")
+	}
+	if in.has("monitor_port") {
+		if x.monitorPort = nil; in.given("monitor_port") {
+			n := in.number("monitor_port", 0)
+			x.monitorPort = &n
+		}
+	}
+	return nil
+}
+
+// batchMembers makes a pool's members those of the body: others go, unless additive_only is asked for.
+func (s *Sim) batchMembers(c *call) (*reply, error) {
+	var doc struct{ Members []fields }
+	if json.Unmarshal(c.body, &doc) != nil {
+		return nil, clientFault(http.StatusBadRequest, "Request is not in valid JSON format")
+	}
+	if doc.Members == nil {
+		return nil, errorf(http.StatusInternalServerError, "Server", "'UnsetType' object is not iterable")
+	}
+	for _, in := range doc.Members {
+		if err := checkLB(memberAttrs(), "members_.members", in, true); err != nil {
+			return nil, err
+		}
+	}
+	y, err := s.poolKind().find(c, c.param("pool"))
+	if err != nil {
+		return nil, err
+	}
+	p := y.(*pool)
+	if err := p.lb.mutable(); err != nil {
+		return nil, err
+	}
+	additive, _ := parseBool(c.query.Get("additive_only"))
+	if err := s.replaceMembers(p, doc.Members, additive); err != nil {
+		return nil, err
+	}
+	return answer(http.StatusAccepted, nil)
+}
+
+// replaceMembers plans the whole change before it makes any of it.
+func (s *Sim) replaceMembers(p *pool, want []fields, additive bool) error {
+	type change struct {
+		m  *member
+		in fields // nil for a new member
+	}
+	var plan []change
+	kept := map[*member]bool{}
+	for _, in := range want {
+		m, err := s.buildMember(p, in)
+		if err != nil {
+			return err
+		}
+		for _, o := range plan {
+			if o.m.address == m.address && o.m.port == m.port {
+				return duplicateMember(m)
+			}
+		}
+		if old := p.memberAt(m.address, m.port); old != nil {
+			kept[old] = true
+			plan = append(plan, change{old, in})
+		} else {
+			plan = append(plan, change{m, nil})
+		}
+	}
+	var gone []lbItem
+	for _, m := range p.members {
+		if !additive && !kept[m] {
+			gone = append(gone, m)
+		}
+	}
+	for _, ch := range plan {
+		if ch.in == nil {
+			s.addMember(ch.m)
+			continue
+		}
+		if err := ch.m.set(ch.in); err != nil {
+			return err
+		}
+		ch.m.describe(ch.in)
+		ch.m.prov, ch.m.updated = pendingUpdate, time.Now().UTC()
+	}
+	s.pend(p.lb, pendingDelete, gone...)
+	touch(p)
+	return nil
+}

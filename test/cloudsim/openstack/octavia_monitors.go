@@ -1,0 +1,132 @@
+package openstack
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+func monitorAttrs() []lbAttr {
+	return []lbAttr{
+		{name: "pool_id", typ: lbUUID, modes: "c!"},
+		{name: "type", typ: lbEnum, modes: "c!", values: []string{"SCTP", "HTTP", "HTTPS", "PING", "TCP", "TLS-HELLO", "UDP-CONNECT"}},
+		{name: "delay", typ: lbInt, modes: "cu!", max: maxNumber}, {name: "timeout", typ: lbInt, modes: "cu!", max: maxNumber},
+		{name: "max_retries", typ: lbInt, modes: "cu!", min: 1, max: 10}, {name: "max_retries_down", typ: lbInt, modes: "cu", min: 1, max: 10},
+		{name: "name", typ: lbText, modes: "cu"}, {name: "admin_state_up", typ: lbBool, modes: "cu"}, {name: "tags", typ: lbTags, modes: "cu"},
+		{name: "http_method", typ: lbEnum, modes: "cu", values: []string{"GET", "HEAD", "POST", "PUT", "DELETE", "TRACE", "OPTIONS", "PATCH", "CONNECT"}},
+		{name: "url_path", typ: lbPath, modes: "cu"}, {name: "expected_codes", typ: lbCodes, modes: "cu"}, {name: "http_version", typ: lbAny, modes: "cu"},
+		{name: "domain_name", typ: lbAny, modes: "cu"}, {name: "project_id", typ: lbText, modes: "c"},
+	}
+}
+
+func (s *Sim) monitorKind() *lbKind {
+	st := &s.lb
+	return &lbKind{
+		one: "healthmonitor", many: "healthmonitors", label: "Health Monitor", argument: "health_monitor_.healthmonitor",
+		attrs:   monitorAttrs(),
+		filters: map[string]func(lbItem) string{"pool_id": func(x lbItem) string { return x.(*monitor).pool.id }},
+		all:     func(*call) ([]lbItem, error) { return items(byAge(st.monitors)), nil },
+		get:     func(_ *call, id string) (lbItem, bool) { x, is := st.monitors[id]; return x, is },
+		view:    func(x lbItem) object { return monitorView(x.(*monitor)) },
+		create:  s.createMonitor,
+		update: func(_ *call, x lbItem, in fields) error {
+			h := x.(*monitor)
+			if err := h.pool.lb.mutable(); err != nil {
+				return err
+			}
+			if err := h.set(in); err != nil {
+				return err
+			}
+			s.pend(h.pool.lb, pendingUpdate, h)
+			touch(h.pool)
+			return nil
+		},
+		remove: func(_ *call, x lbItem) error {
+			h := x.(*monitor)
+			if err := h.pool.lb.mutable(); err != nil {
+				return err
+			}
+			s.pend(h.pool.lb, pendingDelete, h)
+			touch(h.pool)
+			return nil
+		},
+	}
+}
+
+func monitorView(x *monitor) object {
+	o := x.lbEntity.view(object{
+		"type": x.typ, "delay": x.delay, "timeout": x.timeout, "max_retries": x.retries, "max_retries_down": x.retriesDown,
+		"http_method": x.method, "url_path": x.path, "expected_codes": x.codes, "pools": []object{{"id": x.pool.id}},
+		"http_version": x.httpVersion, "domain_name": x.dom,
+	})
+	delete(o, "description")
+	return o
+}
+
+func (s *Sim) createMonitor(c *call, in fields) (lbItem, error) {
+	p := s.lb.pools[in.text("pool_id")]
+	if p == nil || !c.sees(p.project) {
+		return nil, clientFault(http.StatusNotFound, "Pool %s not found.", in.text("pool_id"))
+	}
+	h, err := s.buildMonitor(p, in)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.lb.mutable(); err != nil {
+		return nil, err
+	}
+	if p.monitor != nil {
+		return nil, clientFault(http.StatusConflict, "This pool already has a health monitor")
+	}
+	p.monitor = h
+	s.lb.monitors[h.id] = h
+	s.pend(p.lb, pendingCreate, h)
+	touch(p)
+	return h, nil
+}
+
+// buildMonitor makes a monitor that its pool does not yet know.
+func (s *Sim) buildMonitor(p *pool, in fields) (*monitor, error) {
+	h := &monitor{lbEntity: s.newLBEntity(p.project), pool: p, typ: in.text("type"), retriesDown: 3}
+	udp := p.protocol == "UDP" || p.protocol == "SCTP"
+	if h.typ == "UDP-CONNECT" && !udp {
+		return nil, validationFault("The UDP-CONNECT type is only supported for pools of type UDP/SCTP.")
+	}
+	if udp && !slices.Contains([]string{"UDP-CONNECT", "SCTP", "HTTP", "TCP"}, h.typ) {
+		return nil, validationFault("The associated pool protocol is %s, so only a HTTP,SCTP,TCP,UDP-CONNECT health monitor is supported.", p.protocol)
+	}
+	if h.http() {
+		h.method, h.path, h.codes = "GET", "/", "200"
+	}
+	h.describe(in)
+	return h, h.set(in)
+}
+
+func (x *monitor) http() bool { return strings.HasPrefix(x.typ, "HTTP") }
+
+// set applies a validated body.
+func (x *monitor) set(in fields) error {
+	for _, f := range []struct {
+		name string
+		to   *any
+	}{{"http_method", &x.method}, {"url_path", &x.path}, {"expected_codes", &x.codes}, {"domain_name", &x.dom}} {
+		if !in.given(f.name) {
+			continue
+		}
+		if !x.http() {
+			return clientFault(http.StatusBadRequest, "%s is not a valid option for health monitors of type %s", f.name, x.typ)
+		}
+		*f.to = in.text(f.name)
+	}
+	if x.pool.lb.provider == ovn && x.typ != "TCP" && x.typ != "UDP-CONNECT" {
+		return unsupported(ovn, "OVN provider does not support %s health monitor type. Supported types: UDP-CONNECT, TCP", x.typ)
+	}
+	if in.given("http_version") {
+		x.httpVersion = in["http_version"]
+	}
+	x.delay = in.number("delay", x.delay)
+	x.timeout = in.number("timeout", x.timeout)
+	x.retries = in.number("max_retries", x.retries)
+	x.retriesDown = in.number("max_retries_down", x.retriesDown)
+	return nil
+}

@@ -1,0 +1,190 @@
+package openstack
+
+import (
+	"net/http"
+)
+
+func poolAttrs() []lbAttr {
+	return []lbAttr{
+		{name: "loadbalancer_id", typ: lbUUID, modes: "c"}, {name: "listener_id", typ: lbUUID, modes: "c"},
+		{name: "protocol", typ: lbEnum, modes: "c!", values: []string{"PROXYV2", "SCTP", "PROXY", "HTTP", "HTTPS", "TCP", "UDP"}},
+		{name: "lb_algorithm", typ: lbEnum, modes: "cu!", values: []string{"ROUND_ROBIN", "SOURCE_IP", "LEAST_CONNECTIONS", "SOURCE_IP_PORT"}},
+		{name: "name", typ: lbText, modes: "cu"}, {name: "description", typ: lbText, modes: "cu"}, {name: "admin_state_up", typ: lbBool, modes: "cu"},
+		{name: "tags", typ: lbTags, modes: "cu"}, {name: "session_persistence", typ: lbAny, modes: "cu"}, {name: "members", typ: lbAny, modes: "c"},
+		{name: "healthmonitor", typ: lbAny, modes: "c"}, {name: "tls_enabled", typ: lbBool, modes: "cu"}, {name: "tls_container_ref", typ: lbAny, modes: "cu"},
+		{name: "ca_tls_container_ref", typ: lbAny, modes: "cu"}, {name: "crl_container_ref", typ: lbAny, modes: "cu"}, {name: "tls_ciphers", typ: lbAny, modes: "cu"},
+		{name: "tls_versions", typ: lbAny, modes: "cu"}, {name: "alpn_protocols", typ: lbAny, modes: "cu"}, {name: "project_id", typ: lbText, modes: "c"},
+	}
+}
+
+func (s *Sim) poolKind() *lbKind {
+	st := &s.lb
+	ownerID := func(x lbItem) string { return x.owner().id }
+	k := &lbKind{
+		one: "pool", many: "pools", label: "Pool", argument: "pool_.pool",
+		filters: map[string]func(lbItem) string{"loadbalancer_id": ownerID, "load_balancer_id": ownerID},
+		attrs:   poolAttrs(),
+		all:     func(*call) ([]lbItem, error) { return items(byAge(st.pools)), nil },
+		get:     func(_ *call, id string) (lbItem, bool) { x, is := st.pools[id]; return x, is },
+		view:    func(x lbItem) object { return poolView(x.(*pool)) },
+		create:  s.createPool,
+		update:  func(_ *call, x lbItem, in fields) error { return s.updatePool(x.(*pool), in) },
+		remove: func(_ *call, x lbItem) error {
+			p := x.(*pool)
+			if err := p.lb.mutable(); err != nil {
+				return err
+			}
+			touch(p)
+			s.pend(p.lb, pendingDelete, p)
+			return nil
+		},
+	}
+	return k
+}
+
+func poolView(x *pool) object {
+	o := x.lbEntity.view(object{
+		"protocol": x.protocol, "lb_algorithm": x.algorithm, "session_persistence": x.persistence,
+		"loadbalancers": []object{{"id": x.lb.id}}, "listeners": ids(x.users()), "members": ids(x.members),
+		"tls_container_ref": nil, "ca_tls_container_ref": nil, "crl_container_ref": nil, "tls_enabled": false, "tls_ciphers": nil, "tls_versions": nil, "alpn_protocols": nil,
+	})
+	if x.monitor != nil {
+		o["healthmonitor_id"] = x.monitor.id
+	}
+	return o
+}
+
+func (s *Sim) createPool(c *call, in fields) (lbItem, error) {
+	lb, l, err := s.poolPlace(c, in)
+	if err != nil {
+		return nil, err
+	}
+	if len(in.objects("members")) > 0 || in.given("healthmonitor") {
+		return nil, nestedFault()
+	}
+	if err := lb.mutable(); err != nil {
+		return nil, err
+	}
+	if l != nil && l.pool != nil {
+		return nil, clientFault(http.StatusConflict, "This listener already has a default pool")
+	}
+	p, err := s.buildPool(lb, in)
+	if err != nil {
+		return nil, err
+	}
+	if l != nil {
+		if err := l.use(p); err != nil {
+			return nil, err
+		}
+	}
+	lb.pools = append(lb.pools, p)
+	s.lb.pools[p.id] = p
+	s.pend(lb, pendingCreate, p)
+	touch(p)
+	return p, nil
+}
+
+// poolPlace finds the load balancer and the listener that a new pool is for.
+func (s *Sim) poolPlace(c *call, in fields) (*loadBalancer, *listener, error) {
+	if id := in.text("listener_id"); id != "" {
+		l := s.lb.listeners[id]
+		if l == nil || !c.sees(l.project) {
+			return nil, nil, errorf(http.StatusInternalServerError, "Server", "'NoneType' object has no attribute 'load_balancer_id'")
+		}
+		return l.lb, l, nil
+	}
+	id := in.text("loadbalancer_id")
+	if id == "" {
+		return nil, nil, validationFault("Must provide at least one of: loadbalancer_id, listener_id")
+	}
+	lb := s.lb.lbs[id]
+	if lb == nil || !c.sees(lb.project) {
+		return nil, nil, clientFault(http.StatusNotFound, "Load Balancer %s not found.", id)
+	}
+	return lb, nil, nil
+}
+
+func (s *Sim) buildPool(lb *loadBalancer, in fields) (*pool, error) {
+	p := &pool{lbEntity: s.newLBEntity(lb.project), lb: lb, protocol: in.text("protocol")}
+	p.describe(in)
+	return p, p.set(in)
+}
+
+// set applies a validated body.
+func (x *pool) set(in fields) error {
+	algorithm := x.algorithm
+	if in.given("lb_algorithm") {
+		algorithm = in.text("lb_algorithm")
+	}
+	persistence, err := x.wishedPersistence(in)
+	if err != nil {
+		return err
+	}
+	if x.lb.provider == ovn {
+		if transport(x.protocol) != x.protocol {
+			return unsupported(ovn, "OVN provider does not support %s protocol", x.protocol)
+		}
+		if algorithm != "SOURCE_IP_PORT" {
+			return unsupported(ovn, "OVN provider does not support %s algorithm", algorithm)
+		}
+	}
+	x.algorithm, x.persistence = algorithm, persistence
+	return nil
+}
+
+func (x *pool) wishedPersistence(in fields) (*persistence, error) {
+	if !in.has("session_persistence") {
+		return x.persistence, nil
+	}
+	sp := in.object("session_persistence")
+	if len(sp) == 0 {
+		return nil, nil
+	}
+	attrs := []lbAttr{
+		{name: "type", typ: lbEnum, modes: "cu!", values: []string{"APP_COOKIE", "SOURCE_IP", "HTTP_COOKIE"}}, {name: "cookie_name", typ: lbText, modes: "cu"},
+		{name: "persistence_timeout", typ: lbInt, modes: "cu", max: maxNumber}, {name: "persistence_granularity", typ: lbIP, modes: "cu"},
+	}
+	if err := checkLB(attrs, "pool_.pool.session_persistence", sp, x.persistence == nil); err != nil {
+		return nil, err
+	}
+	out := persistence{}
+	if x.persistence != nil {
+		out = *x.persistence
+	}
+	if sp.given("type") {
+		out.Type = sp.text("type")
+	}
+	if sp.has("cookie_name") {
+		out.Cookie = sp.optional("cookie_name")
+	}
+	if sp.has("persistence_granularity") {
+		out.Granularity = sp.optional("persistence_granularity")
+	}
+	if sp.given("persistence_timeout") {
+		n := sp.number("persistence_timeout", 0)
+		out.Timeout = &n
+	}
+	switch udp := x.protocol == "UDP" || x.protocol == "SCTP"; {
+	case out.Type == "APP_COOKIE" && out.Cookie == nil:
+		return nil, validationFault(`Field "cookie_name" must be specified when using the "APP_COOKIE" session persistence type.`)
+	case out.Type != "APP_COOKIE" && out.Cookie != nil:
+		return nil, validationFault(`Field "cookie_name" can only be specified with session persistence of type "APP_COOKIE".`)
+	case !udp && (out.Timeout != nil || out.Granularity != nil):
+		return nil, validationFault("persistence_timeout and persistence_granularity is only for UDP and SCTP protocol pools.")
+	case udp && out.Type != "SOURCE_IP":
+		return nil, validationFault("Session persistence of type SOURCE_IP is only supported for UDP or SCTP protocol pools.")
+	}
+	return &out, nil
+}
+
+func (s *Sim) updatePool(p *pool, in fields) error {
+	if err := p.lb.mutable(); err != nil {
+		return err
+	}
+	if err := p.set(in); err != nil {
+		return err
+	}
+	s.pend(p.lb, pendingUpdate, p)
+	touch(p)
+	return nil
+}

@@ -1,0 +1,175 @@
+package openstack
+
+import (
+	"net/http"
+	"slices"
+	"time"
+)
+
+// mutable refuses changes of what belongs to a load balancer that is not ACTIVE.
+func (x *loadBalancer) mutable() error {
+	if x.prov != active {
+		return clientFault(http.StatusConflict, "Load Balancer %s is immutable and cannot be updated.", x.id)
+	}
+	return nil
+}
+
+// pend marks objects as changing, and their load balancer with them; it becomes ACTIVE again after
+// the configured delay.
+func (s *Sim) pend(lb *loadBalancer, status string, items ...lbItem) {
+	if lb.prov != pendingCreate {
+		lb.prov = pendingUpdate
+	}
+	for _, x := range items {
+		x.root().prov = status
+	}
+	s.after(s.octaviaDelay(), func() { s.settle(lb) })
+}
+
+// touch marks what else a change reaches: pools and the listeners that use them.
+func touch(pools ...*pool) {
+	for _, p := range pools {
+		if p.prov == active {
+			p.prov = pendingUpdate
+		}
+		for _, l := range p.users() {
+			if l.prov == active {
+				l.prov = pendingUpdate
+			}
+		}
+	}
+}
+
+func (s *Sim) octaviaDelay() time.Duration {
+	if s.opts.OctaviaDelay != 0 {
+		return s.opts.OctaviaDelay
+	}
+	return s.opts.StateDelay
+}
+
+// settle ends what is pending in a load balancer's tree; mu held. Only one change is ever pending in a
+// tree, since others are refused meanwhile.
+func (s *Sim) settle(lb *loadBalancer) {
+	if s.lb.lbs[lb.id] != lb {
+		return
+	}
+	if lb.prov == pendingDelete {
+		s.dropLB(lb)
+		return
+	}
+	first := lb.prov == pendingCreate
+	for _, x := range lb.tree() {
+		e := x.root()
+		switch e.prov {
+		case pendingDelete:
+			s.drop(x)
+			continue
+		case pendingCreate, pendingUpdate:
+			e.prov, e.updated = active, time.Now().UTC()
+		}
+		e.oper = restingStatus(x)
+	}
+	if first && lb.provider == amphora {
+		s.guardVIP(lb)
+	}
+	for _, p := range lb.pools {
+		if p.monitor != nil {
+			p.summarize()
+		}
+	}
+	if !s.forwardLB(lb) {
+		lb.prov, lb.oper = inError, inError
+	}
+}
+
+// restingStatus is the operating status of an object as far as health checks do not tell.
+func restingStatus(x lbItem) string {
+	if m, is := x.(*member); is {
+		if m.pool.monitor == nil {
+			return noMonitor
+		}
+		if m.oper == noMonitor {
+			return offline // until it is checked
+		}
+		return m.oper
+	}
+	if !x.root().adminUp {
+		return offline
+	}
+	return online
+}
+
+// drop removes an object below a load balancer.
+func (s *Sim) drop(x lbItem) {
+	switch x := x.(type) {
+	case *listener:
+		x.lb.listeners = without(x.lb.listeners, x)
+		delete(s.lb.listeners, x.id)
+	case *pool:
+		for _, l := range x.users() {
+			l.pool = nil
+		}
+		for _, m := range x.members {
+			delete(s.lb.members, m.id)
+		}
+		if x.monitor != nil {
+			delete(s.lb.monitors, x.monitor.id)
+		}
+		x.lb.pools = without(x.lb.pools, x)
+		delete(s.lb.pools, x.id)
+	case *member:
+		x.pool.members = without(x.pool.members, x)
+		delete(s.lb.members, x.id)
+	case *monitor:
+		x.pool.monitor = nil
+		delete(s.lb.monitors, x.id)
+	}
+}
+
+// without returns a new slice without an element.
+func without[T comparable](in []T, x T) []T {
+	return slices.DeleteFunc(slices.Clone(in), func(y T) bool { return y == x })
+}
+
+// dropLB removes a load balancer with all below it, its VIP's port and its security group.
+func (s *Sim) dropLB(lb *loadBalancer) {
+	for _, x := range lb.tree() {
+		if x != lbItem(lb) {
+			s.drop(x)
+		}
+	}
+	delete(s.lb.lbs, lb.id)
+	s.stopForwards(lb)
+	if p := s.network.ports[lb.vipPort]; p != nil {
+		if lb.ownsPort {
+			s.removePort(p)
+		} else {
+			p.groups = without(p.groups, lb.groupID())
+		}
+	}
+	if lb.group != nil {
+		s.dropGroup(lb.group)
+	}
+}
+
+func (x *loadBalancer) groupID() string {
+	if x.group == nil {
+		return ""
+	}
+	return x.group.id
+}
+
+// guardVIP gives a VIP's port the security group that the amphora driver makes; it belongs to
+// the services' project, and the tenant does not see it.
+func (s *Sim) guardVIP(lb *loadBalancer) {
+	p := s.network.ports[lb.vipPort]
+	if p == nil {
+		return
+	}
+	lb.group = s.newGroup(servicesProject, "lb-"+lb.id)
+	p.groups = []string{lb.group.id}
+	p.changed()
+}
+
+// servicesProject owns what services make for themselves; nobody has a role in it.
+const servicesProject = "services"
