@@ -20,20 +20,25 @@ func Redact(text string, secrets ...Secret) string {
 	return text
 }
 
-// Excerpt makes a text that came from outside fit for an error or a log: without the
-// secrets, on one line, without control characters, at most limit bytes.
-func Excerpt(text string, limit int, secrets ...Secret) string {
-	// A huge text is cut first, so that it costs little; what the cut may have left of a
-	// secret is at the end, shorter than the longest secret, and goes too.
+// RedactLong is Redact for a text of which about limit bytes are wanted and that was perhaps
+// cut before: of a longer text no half of a secret is left at the end.
+func RedactLong(text string, limit int, secrets ...Secret) string {
 	longest := 0
 	for _, s := range secrets {
 		longest = max(longest, len(s.Reveal()))
 	}
-	if rough := 4*limit + longest; len(text) > rough {
-		text = Redact(text[:rough], secrets...)
-		text = text[:max(len(text)-longest, 0)]
+	if len(text) <= limit+longest {
+		return Redact(text, secrets...)
 	}
-	text = Redact(text, secrets...)
+	// What the cut leaves of a secret is at the end and shorter than the longest one.
+	text = Redact(text[:limit+longest], secrets...)
+	return text[:max(len(text)-longest, 0)]
+}
+
+// Excerpt makes a text that came from outside fit for an error or a log: without the
+// secrets, on one line, without control characters, at most limit bytes.
+func Excerpt(text string, limit int, secrets ...Secret) string {
+	text = RedactLong(text, 4*limit, secrets...)
 	text = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, "?"), func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r)
 	}), " ")

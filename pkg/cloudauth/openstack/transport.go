@@ -17,6 +17,8 @@ const (
 	// maxErrorBody is what is kept of the body of a refusal; gophercloud puts all of it
 	// into its errors.
 	maxErrorBody = 4 << 10
+	// maxSecret is longer than any token or password.
+	maxSecret = 64 << 10
 	// maxBody is the size over which an answer is taken for a mistake. 5,000 servers are
 	// about 15 MB.
 	maxBody = 128 << 20
@@ -70,7 +72,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		resp.Body = &boundedBody{ReadCloser: resp.Body, left: maxBody}
 		return resp, nil
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody+maxSecret))
 	_ = resp.Body.Close()
 	if err != nil && len(body) == 0 {
 		return nil, fmt.Errorf("reading the answer %s: %w", resp.Status, err)
@@ -79,7 +81,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		cloudauth.NewSecret(req.Header.Get("X-Auth-Token")),
 		cloudauth.NewSecret(req.Header.Get("X-Subject-Token")),
 	}, t.secrets...)
-	body = []byte(cloudauth.Redact(string(body), secrets...))
+	body = []byte(cloudauth.RedactLong(string(body), maxErrorBody, secrets...))
 	resp.Body = io.NopCloser(bytes.NewReader(body))
 	resp.ContentLength = int64(len(body))
 	return resp, nil

@@ -1,0 +1,100 @@
+package openstack
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/gophercloud/gophercloud/v2"
+
+	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+)
+
+func TestObserve(t *testing.T) {
+	sim := startSim(t, ossim.Options{})
+	var mu sync.Mutex
+	var seen []string
+	s := open(t, passwordConfig(sim), Options{Observe: func(service, method string, status int, d time.Duration) {
+		mu.Lock()
+		defer mu.Unlock()
+		seen = append(seen, fmt.Sprintf("%s %s %d %t", service, method, status, d > 0))
+	}}, nil)
+	for name := range services {
+		client, err := s.Service(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := client.Get(t.Context(), client.ServiceURL("no-such-thing"), nil, nil)
+		if err == nil {
+			t.Errorf("%s answers %s to nonsense", name, resp.Status)
+		}
+	}
+	defer sim.AddFault(ossim.Fault{Service: "network", Reset: true})()
+	client, err := s.Service(t.Context(), "network")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Post(t.Context(), client.ServiceURL("ports"), map[string]any{}, nil, nil); err == nil {
+		t.Error("a reset connection is no error")
+	}
+	want := []string{
+		"block-storage GET 404 true", "compute GET 404 true", "identity POST 201 true", "key-manager GET 404 true",
+		"load-balancer GET 404 true", "network GET 404 true", "network POST 0 true",
+	}
+	slices.Sort(seen)
+	if diff := cmp.Diff(want, seen); diff != "" {
+		t.Errorf("observed (-want +got):\n%s", diff)
+	}
+}
+
+// What a cloud sends back is bounded, and what it repeats of the credentials is removed.
+func TestAnswersAreBoundedAndRedacted(t *testing.T) {
+	var size int
+	cloud := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/ok" {
+			chunk := strings.Repeat("x", 1<<20)
+			for range size {
+				if _, err := io.WriteString(w, chunk); err != nil {
+					return
+				}
+			}
+			return
+		}
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = fmt.Fprintf(w, "token %s, password %s%s", r.Header.Get("X-Auth-Token"), ossim.UserPassword, strings.Repeat("y", 1<<20))
+	}))
+	defer cloud.Close()
+	sim := startSim(t, ossim.Options{})
+	s := open(t, passwordConfig(sim), Options{}, nil)
+	pc, _, err := s.login().ready(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = pc.Request(t.Context(), http.MethodGet, cloud.URL+"/bad", &gophercloud.RequestOpts{})
+	var answer gophercloud.ErrUnexpectedResponseCode
+	if !errors.As(err, &answer) {
+		t.Fatalf("got %v, want the answer 400", err)
+	}
+	if len(answer.Body) > maxErrorBody+100 || !strings.HasPrefix(string(answer.Body), "token [redacted], password [redacted]yyy") {
+		t.Errorf("%d bytes, beginning with %.60q", len(answer.Body), answer.Body)
+	}
+	for _, size = range []int{3, maxBody>>20 + 1} {
+		resp, err := pc.Request(t.Context(), http.MethodGet, cloud.URL+"/ok", &gophercloud.RequestOpts{KeepResponseBody: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+		if tooLong := size > maxBody>>20; n > maxBody || (err != nil) != tooLong {
+			t.Errorf("of %d MiB %d bytes were read: %v", size, n, err)
+		}
+	}
+}
