@@ -1,7 +1,6 @@
 package certs
 
 import (
-	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -239,5 +238,5 @@ func sign(template, parent *x509.Certificate, pub crypto.PublicKey, signer crypt
 	if err != nil {
 		return nil, nil, fmt.Errorf("webhook certificate: sign: %w", err)
 	}
-	return bytes.TrimSpace(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), cert, nil
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), cert, nil
 }
