@@ -3,7 +3,9 @@ package integration
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -14,10 +16,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	cloudproviderapi "k8s.io/cloud-provider/api"
 	"k8s.io/klog/v2"
-	"k8s.io/klog/v2/ktesting"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/isthmus-cloud/isthmus/manifests"
@@ -40,7 +43,13 @@ type shared struct {
 
 var theShared shared
 
+var showLogs = flag.Bool("controller-logs", false, "show what the controllers log")
+
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if !*showLogs {
+		silence()
+	}
 	ctrl.SetLogger(klog.Background())
 	code := m.Run()
 	if p := theShared.plane; p != nil {
@@ -50,6 +59,16 @@ func TestMain(m *testing.M) {
 		}
 	}
 	os.Exit(code)
+}
+
+// silence discards what the framework logs, which is a line for each Node and question.
+func silence() {
+	fs := flag.NewFlagSet("klog", flag.ContinueOnError)
+	klog.InitFlags(fs)
+	if err := fs.Parse([]string{"-logtostderr=false", "-stderrthreshold=FATAL"}); err != nil {
+		panic(err)
+	}
+	klog.SetOutput(io.Discard)
 }
 
 // cluster is the shared control plane as one test sees it: without Nodes and Services when
@@ -118,7 +137,7 @@ func (c *cluster) clean() {
 		if s.Name == "kubernetes" {
 			continue
 		}
-		_, err := c.client.CoreV1().Services(s.Namespace).Patch(ctx, s.Name, "application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		_, err := c.client.CoreV1().Services(s.Namespace).Patch(ctx, s.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 		err = errors.Join(ignoreNotFound(err), ignoreNotFound(c.client.CoreV1().Services(s.Namespace).Delete(ctx, s.Name, metav1.DeleteOptions{})))
 		if err != nil {
 			c.t.Errorf("remove Service %s: %v", s.Name, err)
@@ -160,6 +179,23 @@ func (c *cluster) register(servers []ossim.Server, state func(i int) nodeState) 
 	}
 	close(work)
 	wg.Wait()
+}
+
+// create creates a Node.
+func (c *cluster) create(n *corev1.Node) {
+	c.t.Helper()
+	if _, err := c.client.CoreV1().Nodes().Create(c.t.Context(), n, metav1.CreateOptions{}); err != nil {
+		c.t.Fatalf("create Node: %v", err)
+	}
+}
+
+// setReady sets a Node's condition Ready, as its kubelet does.
+func (c *cluster) setReady(name string, status corev1.ConditionStatus) {
+	c.t.Helper()
+	patch := fmt.Sprintf(`{"status":{"conditions":[{"type":"Ready","status":%q}]}}`, status)
+	if _, err := c.client.CoreV1().Nodes().Patch(c.t.Context(), name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
+		c.t.Fatalf("set Node %s ready: %v", name, err)
+	}
 }
 
 func nodeOf(server ossim.Server, state nodeState) *corev1.Node {
@@ -222,9 +258,34 @@ type running struct {
 	address string
 }
 
+// fastClock is a clock that runs ten times as fast, so that what decorate waits for and
+// remembers takes a tenth of the time.
+type fastClock struct {
+	clock.RealClock
+	start time.Time
+}
+
+const fast = 10
+
+func (c fastClock) Now() time.Time                         { return c.start.Add(fast * time.Since(c.start)) }
+func (c fastClock) Since(t time.Time) time.Duration        { return c.Now().Sub(t) }
+func (c fastClock) After(d time.Duration) <-chan time.Time { return c.RealClock.After(d / fast) }
+func (c fastClock) NewTimer(d time.Duration) clock.Timer   { return c.RealClock.NewTimer(d / fast) }
+
 // startCCM runs the cloud controller manager with the real OpenStack provider against sim,
 // with short periods and args, until the test ends or stop is called.
 func (c *cluster) startCCM(sim *ossim.Sim, args ...string) *running {
+	c.t.Helper()
+	return c.start(sim, clock.RealClock{}, args)
+}
+
+// startFastCCM is startCCM with a decorated cloud that lives ten times as fast.
+func (c *cluster) startFastCCM(sim *ossim.Sim, args ...string) *running {
+	c.t.Helper()
+	return c.start(sim, fastClock{start: time.Now()}, args)
+}
+
+func (c *cluster) start(sim *ossim.Sim, clk clock.Clock, args []string) *running {
 	c.t.Helper()
 	conf := filepath.Join(c.t.TempDir(), "cloud.conf")
 	if err := os.WriteFile(conf, []byte(sim.CloudConf()), 0o600); err != nil {
@@ -236,10 +297,9 @@ func (c *cluster) startCCM(sim *ossim.Sim, args ...string) *running {
 		"--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=200ms",
 		"--node-monitor-period=100ms", "--route-reconciliation-period=200ms",
 	}, args...)
-	logger := ktesting.NewLogger(c.t, ktesting.NewConfig(ktesting.Verbosity(2), ktesting.BufferLogs(true)))
-	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logger))
+	ctx, cancel := context.WithCancel(context.Background())
 	r := &running{t: c.t, cancel: cancel, ended: make(chan struct{})}
-	run, err := r.compose(ctx, conf, args)
+	run, err := r.compose(ctx, conf, clk, args)
 	if err != nil {
 		cancel()
 		c.t.Fatal(err)
@@ -257,7 +317,7 @@ func (c *cluster) startCCM(sim *ossim.Sim, args ...string) *running {
 }
 
 // compose is what cmd/cloud-controller-manager does.
-func (r *running) compose(ctx context.Context, conf string, args []string) (func() error, error) {
+func (r *running) compose(ctx context.Context, conf string, clk clock.Clock, args []string) (func() error, error) {
 	o, err := ccm.NewOptions()
 	if err != nil {
 		return nil, err
@@ -282,6 +342,7 @@ func (r *running) compose(ctx context.Context, conf string, args []string) (func
 		return nil, err
 	}
 	d, err := decorate.New(p, decorate.Options{
+		Clock:      clk,
 		Population: func() []cloud.InstanceRef { return m.NodeRefs(p.Name) },
 		Reads:      decorate.Policy{BackoffBase: time.Millisecond, Deadline: 5 * time.Second},
 	})

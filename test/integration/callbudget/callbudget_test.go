@@ -78,9 +78,9 @@ func newFleet(t *testing.T, n int) *fleet {
 	return f
 }
 
-// initialise asks for each node's metadata, one after the other, as the framework's node
+// initialize asks for each node's metadata, one after the other, as the framework's node
 // controller does, and sets its provider ID.
-func (f *fleet) initialise() {
+func (f *fleet) initialize() {
 	f.t.Helper()
 	for k, ref := range f.refs {
 		instance, err := f.provider.Nodes.Lookup(f.t.Context(), ref, decorate.MetadataMaxAge)
@@ -137,11 +137,11 @@ func (f *fleet) wantCalls(what string, most int) {
 	}
 }
 
-// OCCM makes 1,500 calls to initialise 500 nodes, and 2 for each NotReady node every 5 s.
+// OCCM makes 1,500 calls to initialize 500 nodes, and 2 for each NotReady node every 5 s.
 func TestInstanceCallBudgets(t *testing.T) {
 	f := newFleet(t, 500)
-	f.initialise()
-	f.wantCalls("initialising 500 nodes", 4)
+	f.initialize()
+	f.wantCalls("initializing 500 nodes", 4)
 
 	f.clock.advance(5 * time.Minute)
 	f.sim.ResetRequests()
@@ -191,7 +191,7 @@ func TestNoNodeIsLostToACloudThatFails(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f := newFleet(t, 10)
-			f.initialise()
+			f.initialize()
 			test.fault.Service, test.fault.Method = "compute", "GET"
 			remove := f.sim.AddFault(test.fault)
 			gone, shutdown, errs := f.cycle(10)

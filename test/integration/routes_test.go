@@ -1,0 +1,154 @@
+package integration
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	openstacksdk "github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/extraroutes"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/routers"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+)
+
+func routesOf(sim *ossim.Sim) []string {
+	var out []string
+	for _, r := range sim.Snapshot().Routes {
+		out = append(out, r.Name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func wantRoutes(sim *ossim.Sim, want ...string) func() string {
+	slices.Sort(want)
+	return func() string {
+		if got := routesOf(sim); !slices.Equal(got, want) {
+			return fmt.Sprintf("routes are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+		return ""
+	}
+}
+
+func podCIDR(i int) string { return fmt.Sprintf("10.244.%d.0/24", i) }
+
+func routeTo(i int, s ossim.Server) string { return podCIDR(i) + " via " + s.Addresses[0].String() }
+
+func TestRoutes(t *testing.T) {
+	c, sim := newCluster(t), startSim(t)
+	servers := sim.SeedServers(ossim.Seed{Count: 30, NamePrefix: "node-"})
+	c.register(servers, func(i int) nodeState {
+		return nodeState{ready: true, initialized: true, podCIDRs: []string{podCIDR(i)}}
+	})
+	all := map[string]string{}
+	for i, s := range servers {
+		all[s.Name] = routeTo(i, s)
+	}
+	c.startCCM(sim, "--leader-elect=false", "--controllers=route")
+	eventually(t, 30*time.Second, wantRoutes(sim, slices.Collect(maps.Values(all))...))
+	eventually(t, 10*time.Second, func() string {
+		for name, n := range c.nodes() {
+			if k := slices.IndexFunc(n.Status.Conditions, func(x corev1.NodeCondition) bool { return x.Type == corev1.NodeNetworkUnavailable }); k < 0 || n.Status.Conditions[k].Status != corev1.ConditionFalse {
+				return name + " does not say that its network is available"
+			}
+		}
+		return ""
+	})
+	t.Logf("30 routes took %d mutating calls", sim.Mutations())
+	if n := sim.Mutations(); n > 40 {
+		t.Errorf("30 routes took %d mutating calls: concurrent changes are not one set", n)
+	}
+
+	t.Run("idle", func(t *testing.T) {
+		sim.ResetRequests()
+		<-time.After(time.Second)
+		if n := sim.Mutations(); n > 0 {
+			t.Errorf("%d mutating calls without a change: %v", n, sim.Requests())
+		}
+		if sim.Count("network", "GET") == 0 {
+			t.Error("the route controller does not look at the cloud")
+		}
+	})
+
+	t.Run("an operator's routes", func(t *testing.T) {
+		octets := servers[0].Addresses[0].As4()
+		octets[3] = 250
+		appliance := " via " + netip.AddrFrom4(octets).String()
+		operators := []string{"10.244.200.0/24 via " + servers[1].Addresses[0].String(), "10.244.201.0/24" + appliance, "198.51.100.0/24" + appliance}
+		addRoutes(t, sim, operators...)
+		<-time.After(time.Second) // several passes
+		want := append(slices.Collect(maps.Values(all)), operators...)
+		if missing := wantRoutes(sim, want...)(); missing != "" {
+			t.Error(missing)
+		}
+		removeRoutes(t, sim, operators...)
+	})
+
+	t.Run("a route is lost", func(t *testing.T) {
+		removeRoutes(t, sim, all[servers[2].Name])
+		eventually(t, 20*time.Second, wantRoutes(sim, slices.Collect(maps.Values(all))...))
+	})
+
+	t.Run("a Node goes", func(t *testing.T) {
+		if err := c.client.CoreV1().Nodes().Delete(t.Context(), servers[0].Name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		delete(all, servers[0].Name)
+		eventually(t, 20*time.Second, wantRoutes(sim, slices.Collect(maps.Values(all))...))
+	})
+
+	t.Run("a Node comes back with another CIDR", func(t *testing.T) {
+		c.create(nodeOf(servers[0], nodeState{ready: true, initialized: true, podCIDRs: []string{podCIDR(100)}}))
+		all[servers[0].Name] = routeTo(100, servers[0])
+		eventually(t, 20*time.Second, wantRoutes(sim, slices.Collect(maps.Values(all))...))
+	})
+}
+
+// addRoutes adds "<destination> via <next hop>" to the router, as an operator does.
+func addRoutes(t *testing.T, sim *ossim.Sim, names ...string) {
+	t.Helper()
+	all := extraRoutes(names)
+	if _, err := extraroutes.Add(t.Context(), network(t, sim), sim.Defaults().RouterID, extraroutes.Opts{Routes: &all}).Extract(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func removeRoutes(t *testing.T, sim *ossim.Sim, names ...string) {
+	t.Helper()
+	all := extraRoutes(names)
+	if _, err := extraroutes.Remove(t.Context(), network(t, sim), sim.Defaults().RouterID, extraroutes.Opts{Routes: &all}).Extract(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func extraRoutes(names []string) []routers.Route {
+	var out []routers.Route
+	for _, n := range names {
+		destination, hop, _ := strings.Cut(n, " via ")
+		out = append(out, routers.Route{DestinationCIDR: destination, NextHop: hop})
+	}
+	return out
+}
+
+// network returns a client of Neutron for what an operator does.
+func network(t *testing.T, sim *ossim.Sim) *gophercloud.ServiceClient {
+	t.Helper()
+	p, err := openstacksdk.AuthenticatedClient(t.Context(), gophercloud.AuthOptions{
+		IdentityEndpoint: sim.AuthURL(), Username: ossim.UserName, Password: ossim.UserPassword, TenantName: ossim.ProjectName, DomainName: "Default"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := openstacksdk.NewNetworkV2(p, gophercloud.EndpointOpts{Region: ossim.Region})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}

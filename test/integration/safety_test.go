@@ -1,0 +1,184 @@
+package integration
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	cloudproviderapi "k8s.io/cloud-provider/api"
+
+	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+)
+
+// safetyCase is a cloud that does not tell the truth.
+type safetyCase struct {
+	name   string
+	faults []ossim.Fault
+	// expire makes the cloud forget all tokens too.
+	expire bool
+	// service is where the faults show in the request log, at least that often.
+	service string
+	least   int
+}
+
+func safetyCases() []safetyCase {
+	compute := func(f ossim.Fault) []ossim.Fault { f.Service = "compute"; return []ossim.Fault{f} }
+	list := func(f ossim.Fault) []ossim.Fault {
+		f.Service, f.Path = "compute", "/servers/detail"
+		return []ossim.Fault{f}
+	}
+	const proxy = "<html><head><title>404 Not Found</title></head><body>nginx</body></html>"
+	return []safetyCase{
+		{name: "401", faults: compute(ossim.Fault{Status: 401}), service: "compute", least: 4},
+		{name: "403", faults: compute(ossim.Fault{Status: 403}), service: "compute", least: 4},
+		{name: "404 for the endpoint", faults: compute(ossim.Fault{Status: 404, Body: proxy}), service: "compute", least: 4},
+		{name: "404 without a body", faults: compute(ossim.Fault{Status: 404, Body: " "}), service: "compute", least: 4},
+		{name: "404 of the API's router", faults: compute(ossim.Fault{Status: 404, Body: `{"message": "The resource could not be found.<br /><br />\n\n\n", "code": "404 Not Found", "title": "Not Found"}`}), service: "compute", least: 4},
+		{name: "429", faults: compute(ossim.Fault{Status: 429, RetryAfter: time.Second}), service: "compute", least: 4},
+		{name: "500", faults: compute(ossim.Fault{Status: 500}), service: "compute", least: 4},
+		{name: "503", faults: compute(ossim.Fault{Status: 503}), service: "compute", least: 4},
+		{name: "200 with another body", faults: compute(ossim.Fault{Body: `{"hello": "world"}`}), service: "compute", least: 4},
+		{name: "200 with no JSON", faults: compute(ossim.Fault{Body: "<html>login</html>"}), service: "compute", least: 4},
+		{name: "empty list, direct reads true", faults: list(ossim.Fault{EmptyList: true}), service: "compute", least: 4},
+		{name: "short list, direct reads true", faults: list(ossim.Fault{ShortList: true}), service: "compute", least: 4},
+		{name: "truncated page", faults: compute(ossim.Fault{Truncate: true}), service: "compute", least: 4},
+		{name: "connection cut", faults: compute(ossim.Fault{Reset: true}), service: "compute", least: 4},
+		{name: "no answer", faults: compute(ossim.Fault{Hang: true}), service: "compute", least: 4},
+		{name: "Keystone down", expire: true, faults: []ossim.Fault{{Service: "identity", Status: 503}}, service: "identity", least: 1},
+		{name: "Keystone refuses", expire: true, faults: []ossim.Fault{{Service: "identity", Status: 401}}, service: "identity", least: 1},
+	}
+}
+
+// Whatever the cloud answers instead of the truth, the real framework deletes no Node and
+// taints none as shut down. After each case, a server that is really gone and one that is
+// really off show that the table can fail.
+func TestNodeDeletionSafety(t *testing.T) {
+	cases := safetyCases()
+	c, sim := newCluster(t), startSim(t)
+	const bystanders = 60 // more than one page of the batches' direct reads
+	servers := sim.SeedServers(ossim.Seed{Count: bystanders + 2*len(cases), NamePrefix: "node-"})
+	c.register(servers, always(nodeState{initialized: true}))
+	ccm := c.startFastCCM(sim, "--leader-elect=false", "--controllers=cloud-node-lifecycle", "--concurrent-node-lifecycle-syncs=20")
+	control := servers[bystanders:]
+
+	lost := map[string]bool{} // Nodes that may be away
+	for k, test := range cases {
+		t.Run(test.name, func(t *testing.T) {
+			sim.ResetRequests()
+			var removes []func()
+			for _, f := range test.faults {
+				removes = append(removes, sim.AddFault(f))
+			}
+			if test.expire {
+				sim.ExpireTokens()
+			}
+			eventually(t, 20*time.Second, func() string {
+				if n := sim.Count(test.service, ""); n < test.least {
+					return fmt.Sprintf("the controller has asked %s only %d times", test.service, n)
+				}
+				return ""
+			})
+			<-time.After(300 * time.Millisecond) // time for wrong conclusions
+			c.wantUntouched(t, servers, lost)
+			for _, remove := range removes {
+				remove()
+			}
+
+			gone, off := control[2*k], control[2*k+1]
+			lost[gone.Name] = true
+			sim.DeleteServer(gone.ID)
+			sim.StopServer(off.ID)
+			eventually(t, 20*time.Second, func() string {
+				nodes := c.nodes()
+				switch n, ok := nodes[off.Name]; {
+				case nodes[gone.Name].Name != "":
+					return "the Node of a deleted server is still there"
+				case !ok:
+					return "the Node of a server that is off is gone"
+				case !hasTaint(n, cloudproviderapi.TaintNodeShutdown):
+					return "the Node of a server that is off has no taint"
+				}
+				return ""
+			})
+			lost[off.Name] = true
+			c.wantUntouched(t, servers, lost)
+		})
+	}
+	if err := ccm.stop(); err != nil {
+		t.Errorf("the cloud controller manager ended with: %v", err)
+	}
+}
+
+// wantUntouched fails when a Node, save those in except, is gone or tainted.
+func (c *cluster) wantUntouched(t *testing.T, servers []ossim.Server, except map[string]bool) {
+	t.Helper()
+	nodes := c.nodes()
+	var deleted, tainted []string
+	for _, s := range servers {
+		if except[s.Name] {
+			continue
+		}
+		if n, ok := nodes[s.Name]; !ok {
+			deleted = append(deleted, s.Name)
+		} else if hasTaint(n, cloudproviderapi.TaintNodeShutdown) {
+			tainted = append(tainted, s.Name)
+		}
+	}
+	if len(deleted)+len(tainted) > 0 {
+		t.Fatalf("deleted: %s; tainted as shut down: %s", strings.Join(deleted, ", "), strings.Join(tainted, ", "))
+	}
+}
+
+// Nodes of another cloud, or of none, in the same cluster are left alone.
+func TestForeignNodesAreLeftAlone(t *testing.T) {
+	c, sim := newCluster(t), startSim(t)
+	servers := sim.SeedServers(ossim.Seed{Count: 2, NamePrefix: "node-"})
+	c.register(servers[:1], always(nodeState{initialized: true}))
+	foreign := []ossim.Server{{ID: "i-1", Name: "foreign-initialized"}, {ID: "i-2", Name: "foreign-tainted"}}
+	for k, s := range foreign {
+		n := nodeOf(s, nodeState{initialized: k == 0})
+		n.Spec.ProviderID = "kind://docker/kind/" + s.ID
+		c.create(n)
+	}
+	before := c.nodes()
+	c.startCCM(sim, "--leader-elect=false", "--controllers=cloud-node,cloud-node-lifecycle", "--node-status-update-frequency=200ms")
+	sim.DeleteServer(servers[0].ID)
+	eventually(t, 20*time.Second, func() string {
+		if _, ok := c.nodes()[servers[0].Name]; ok {
+			return "the Node of a deleted server is still there"
+		}
+		return ""
+	})
+	for _, s := range foreign {
+		n, ok := c.nodes()[s.Name]
+		if !ok {
+			t.Fatalf("Node %s of another cloud is gone", s.Name)
+		}
+		if n.ResourceVersion != before[s.Name].ResourceVersion {
+			t.Errorf("Node %s of another cloud was changed: %+v", s.Name, n)
+		}
+	}
+}
+
+// A node that kubelet says is ready again loses the shutdown taint.
+func TestShutdownTaintGoesWhenTheNodeIsReady(t *testing.T) {
+	c, sim := newCluster(t), startSim(t)
+	servers := sim.SeedServers(ossim.Seed{Count: 1, NamePrefix: "node-"})
+	c.register(servers, always(nodeState{initialized: true}))
+	c.startCCM(sim, "--leader-elect=false", "--controllers=cloud-node-lifecycle")
+	sim.StopServer(servers[0].ID)
+	tainted := func(want bool) func() string {
+		return func() string {
+			if hasTaint(c.nodes()[servers[0].Name], cloudproviderapi.TaintNodeShutdown) != want {
+				return fmt.Sprintf("the shutdown taint is not as wanted: %t", want)
+			}
+			return ""
+		}
+	}
+	eventually(t, 20*time.Second, tainted(true))
+	sim.StartServer(servers[0].ID)
+	c.setReady(servers[0].Name, corev1.ConditionTrue)
+	eventually(t, 20*time.Second, tainted(false))
+}
