@@ -7,7 +7,7 @@
 //   - Volumes: questions that arrive together are asked together.
 //   - Routes: concurrent single-route changes become one set, lists are shared.
 //   - LoadBalancers: calls for one load balancer never overlap.
-//   - All of them: a deadline, retries with jittered backoff, a gate that honours
+//   - All of them: a deadline, retries with jittered backoff, a gate that honors
 //     Retry-After for the whole provider, and metrics.
 //
 // An answer is only ever the cloud's: errors are not remembered as answers, and the last

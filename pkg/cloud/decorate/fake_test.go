@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fakeInstances is a cloud of instances at the level of the contract, with counters.
 type fakeInstances struct {
-	latency time.Duration // of every call; honours ctx
+	latency time.Duration // of every call; honors ctx
 
 	mu      sync.Mutex
 	servers map[string]*cloud.Instance // by name
@@ -131,7 +131,7 @@ func (f *fakeInstances) wantCalls(t *testing.T, finds, gets int) {
 	}
 }
 
-// nodes is a population of node-0 … node-(n-1) that changes as nodes are initialised.
+// nodes is a population of node-0 … node-(n-1) that changes as nodes are initialized.
 type nodes struct {
 	mu   sync.Mutex
 	refs []cloud.InstanceRef
@@ -151,7 +151,7 @@ func (p *nodes) list() []cloud.InstanceRef {
 	return append([]cloud.InstanceRef(nil), p.refs...)
 }
 
-func (p *nodes) initialise(k int, providerID string) {
+func (p *nodes) initialize(k int, providerID string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.refs[k].ProviderID = providerID

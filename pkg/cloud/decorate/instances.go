@@ -99,7 +99,7 @@ func (i *Instances) Lookup(ctx context.Context, ref cloud.InstanceRef, maxAge ti
 }
 
 // LookupAmong is Lookup with others in the place of Options.Population: a controller that
-// asks only about some nodes (those not ready, those not initialised) names these, so that
+// asks only about some nodes (those not ready, those not initialized) names these, so that
 // one node that is not ready costs a read of one instance and not of the whole cluster.
 // Nil others means none.
 func (i *Instances) LookupAmong(ctx context.Context, ref cloud.InstanceRef, maxAge time.Duration, others *Peers) (*cloud.Instance, error) {

@@ -25,9 +25,9 @@ func mustFind(t *testing.T, i *Instances, ref cloud.InstanceRef, maxAge time.Dur
 	return instance
 }
 
-// The framework initialises nodes one by one, sets their provider IDs, then refreshes
+// The framework initializes nodes one by one, sets their provider IDs, then refreshes
 // their status one by one: all that is one batch while the answers are fresh.
-func TestInitialisationIsOneBatch(t *testing.T) {
+func TestInitializationIsOneBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, pop := newFakeInstances(500), newNodes(500)
 		f.latency = 300 * time.Millisecond
@@ -37,7 +37,7 @@ func TestInitialisationIsOneBatch(t *testing.T) {
 			if instance.Name != ref.NodeName {
 				t.Fatalf("%s got the instance %s", ref.NodeName, instance.Name)
 			}
-			pop.initialise(k, instance.ProviderID)
+			pop.initialize(k, instance.ProviderID)
 			time.Sleep(10 * time.Millisecond) // the API server
 		}
 		for _, ref := range pop.list() {

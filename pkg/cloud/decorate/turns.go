@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// turns lets one holder at a time have each key. Waiting honours the waiter's context. The
+// turns lets one holder at a time have each key. Waiting honors the waiter's context. The
 // zero value is ready; keys that nobody holds or waits for take no memory.
 type turns[K comparable] struct {
 	mu   sync.Mutex
