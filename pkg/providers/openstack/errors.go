@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -114,7 +115,8 @@ func kindOf(code *gophercloud.ErrUnexpectedResponseCode, answer remoteAnswer) cl
 // object than the one asked for do not count. What counts is the error document of Nova and
 // Cinder (itemNotFound), Neutron (NeutronError), Octavia (faultstring, or title and
 // description) whose message names an ID or tag that stands in the request's path, and Barbican's,
-// which names none but says what was not found.
+// which names none but says what was not found. A message that names another object as well is
+about that one.
 func isObjectMissing(method, rawURL string, answer remoteAnswer) bool {
 	u, err := url.Parse(rawURL)
 	if err != nil || method == http.MethodPost {
@@ -132,9 +134,15 @@ func isObjectMissing(method, rawURL string, answer remoteAnswer) bool {
 		}
 	case shapeItem, shapeNeutron, shapeFault:
 	}
+	message := strings.ToLower(answer.message)
+	for _, id := range uuidLike.FindAllString(message, -1) {
+		if !slices.ContainsFunc(segments, func(s string) bool { return strings.EqualFold(s, id) }) {
+			return false // "router <id> has no interface on subnet <other id>"
+		}
+	}
 	for i, s := range segments {
 		isTag := i > 0 && segments[i-1] == "tags"
-		if (isUUID(s) || isTag) && strings.Contains(strings.ToLower(answer.message), strings.ToLower(s)) {
+		if (isUUID(s) || isTag) && strings.Contains(message, strings.ToLower(s)) {
 			return true
 		}
 	}
@@ -218,7 +226,8 @@ func anyMessage(body []byte) string {
 }
 
 var (
-	htmlTag = regexp.MustCompile(`<[^>]*>`)
+	uuidLike = regexp.MustCompile(`[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+	htmlTag  = regexp.MustCompile(`<[^>]*>`)
 	// secretLike finds tokens (Fernet, JWS) and the values of fields that hold secrets.
 	secretLike = regexp.MustCompile(`gAAAA[\w=-]+|eyJ[\w-]+\.[\w-]+\.[\w-]+|(?i:"?(?:password|secret|token|x-auth-token)"?\s*[:=]\s*"?)[^\s",}]+`)
 )

@@ -49,6 +49,7 @@ func TestWrapErrorKind(t *testing.T) {
 		{"neutron unknown path", "", neut + "/nosuch/" + missingID, 404, `{"NeutronError": {"type": "HTTPNotFound", "message": "The resource could not be found.", "detail": ""}}`, cloud.KindUnknown},
 		{"neutron wrong version", "", "http://c:9696/v9/ports/" + missingID, 404, `{"code": 404, "title": "Not Found", "description": null}`, cloud.KindUnknown},
 		{"neutron tag", "DELETE", neut + "/routers/" + missingID + "/tags/nosuch", 404, `{"NeutronError": {"type": "TagNotFound", "message": "Tag nosuch could not be found.", "detail": ""}}`, cloud.KindNotFound},
+		{"neutron relation", "PUT", neut + "/routers/" + missingID + "/remove_router_interface", 404, `{"NeutronError": {"type": "RouterInterfaceNotFoundForSubnet", "message": "Router ` + missingID + ` has no interface on subnet ` + idA + `", "detail": ""}}`, cloud.KindInvalid},
 		{"neutron create refers to nothing", "POST", neut + "/ports", 404, `{"NeutronError": {"type": "NetworkNotFound", "message": "Network ` + missingID + ` could not be found.", "detail": ""}}`, cloud.KindInvalid},
 		{"neutron stale revision", "PUT", neut + "/ports/" + missingID, 412, `{"NeutronError": {"type": "RevisionNumberConstraintFailed", "message": "Constrained to 1, but current revision is 3", "detail": ""}}`, cloud.KindConflict},
 		{"neutron bad routes", "PUT", neut + "/routers/" + missingID + "/add_extraroutes", 400, `{"NeutronError": {"type": "InvalidRoutes", "message": "Invalid format for routes: [], the nexthop is not connected with router", "detail": ""}}`, cloud.KindInvalid},
