@@ -102,6 +102,8 @@ func (o *Options) addKubernetesFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.ContentType, "kube-api-content-type", c.ContentType, "Content type of requests to the API server.")
 	fs.Float32Var(&c.QPS, "kube-api-qps", c.QPS, "Requests a second to the API server.")
 	fs.Int32Var(&c.Burst, "kube-api-burst", c.Burst, "Requests to the API server beyond --kube-api-qps for short times.")
+	fs.DurationVar(&o.StartTimeout, "start-timeout", o.StartTimeout,
+		"How long to wait at the start for the API server and the cloud to accept us before giving up.")
 	fs.Var(cliflag.NewMapStringString(&o.FeatureGates), "feature-gates",
 		"Feature gates of the framework's controllers, as Name=true|false, comma-separated:\n"+strings.Join(featureGateHelp(), "\n"))
 }

@@ -101,6 +101,7 @@ func (o *Options) checkNumbers() []error {
 		"route-reconciliation-period":  c.KubeCloudShared.RouteReconciliationPeriod.Duration,
 		"min-resync-period":            c.Generic.MinResyncPeriod.Duration,
 		"shutdown-timeout":             o.ShutdownTimeout,
+		"start-timeout":                o.StartTimeout,
 	} {
 		if d <= 0 {
 			errs = append(errs, fmt.Errorf("--%s must be positive, not %s", flag, d))

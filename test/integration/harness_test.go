@@ -58,6 +58,9 @@ func TestMain(m *testing.M) {
 			code = 1
 		}
 	}
+	if err := removeBinary(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
 	os.Exit(code)
 }
 
