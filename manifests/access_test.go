@@ -41,7 +41,6 @@ var must = []access{
 	{verb: "update", group: coordination, resource: "leases", namespace: "kube-system", name: "cloud-controller-manager"},
 	{verb: "update", group: coordination, resource: "leases", namespace: "kube-system", name: "cloud-provider-extraction-migration"},
 	{verb: "get", resource: "namespaces", namespace: "kube-system", name: "kube-system"},
-	{verb: "get", resource: "configmaps", namespace: "kube-system", name: "extension-apiserver-authentication"},
 	{verb: "create", group: "authentication.k8s.io", resource: "tokenreviews"},
 	{verb: "create", group: "authorization.k8s.io", resource: "subjectaccessreviews"},
 }
@@ -51,6 +50,7 @@ var mustNot = []access{
 	{verb: "*", group: "*", resource: "*"},
 	{verb: "get", resource: "secrets", namespace: "kube-system", name: "isthmus-cloud-config"},
 	{verb: "list", resource: "secrets"}, {verb: "list", resource: "secrets", namespace: "kube-system"},
+	{verb: "get", resource: "configmaps", namespace: "kube-system", name: "extension-apiserver-authentication"},
 	{verb: "list", resource: "configmaps", namespace: "kube-system"}, {verb: "get", resource: "configmaps", namespace: "kube-system", name: "kubeadm-config"},
 	{verb: "create", resource: "pods", namespace: "kube-system"}, {verb: "list", resource: "pods"},
 	{verb: "create", resource: "pods", sub: "exec", namespace: "kube-system", name: "p"},
