@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"encoding/json"
 	"maps"
 	"net/http"
 	"slices"
@@ -89,6 +90,9 @@ func (s *Sim) computeRoutes(r *router) {
 	r.handle("DELETE /v2.1/servers/{id}", s.deleteServer)
 	r.handle("POST /v2.1/servers/{id}/action", s.serverAction)
 	r.handle("GET /v2.1/servers/{id}/os-interface", s.listInterfaces)
+	r.handle("POST /v2.1/servers/{id}/os-interface", s.attachInterface)
+	r.handle("GET /v2.1/servers/{id}/os-interface/{port}", s.showInterface)
+	r.handle("DELETE /v2.1/servers/{id}/os-interface/{port}", s.detachInterface)
 	r.handle("GET /v2.1/servers/{id}/os-volume_attachments", s.listAttachments)
 	r.handle("GET /v2.1/servers/{id}/ips", s.listIPs)
 	r.handle("GET /v2.1/servers/{id}/metadata", s.showMetadata)
@@ -161,7 +165,7 @@ func (s *Sim) flavorBody(c *call, f *flavor, detail bool) object {
 	}
 	maps.Copy(out, object{
 		"ram": f.ram, "disk": f.disk, "swap": "", "OS-FLV-EXT-DATA:ephemeral": 0, "OS-FLV-DISABLED:disabled": false,
-		"vcpus": f.vcpus, "os-flavor-access:is_public": true, "rxtx_factor": 1.0,
+		"vcpus": f.vcpus, "os-flavor-access:is_public": true, "rxtx_factor": json.Number("1.0"),
 	})
 	if c.micro >= 61 {
 		out["extra_specs"] = nonNil(f.extraSpecs)
@@ -259,7 +263,9 @@ func (s *Sim) showComputeLimits(c *call) (*reply, error) {
 		}
 	}
 	return ok(object{"limits": object{"rate": []object{}, "absolute": object{
-		"maxTotalInstances": -1, "maxTotalCores": -1, "maxTotalRAMSize": -1, "maxServerMeta": -1,
+		"maxTotalInstances": -1, "maxTotalCores": -1, "maxTotalRAMSize": -1, "maxServerMeta": -1, "maxImageMeta": -1, "maxPersonality": 5,
+		"maxPersonalitySize": 10240, "maxTotalKeypairs": 100, "maxServerGroups": -1, "maxServerGroupMembers": -1, "maxTotalFloatingIps": -1,
+		"maxSecurityGroups": -1, "maxSecurityGroupRules": -1, "totalFloatingIpsUsed": 0, "totalSecurityGroupsUsed": 0, "totalServerGroupsUsed": 0,
 		"totalInstancesUsed": n, "totalCoresUsed": cores, "totalRAMUsed": ram,
 	}}})
 }

@@ -209,29 +209,6 @@ func (s *Sim) listIPs(c *call) (*reply, error) {
 	return ok(object{"addresses": s.addresses(v, false)})
 }
 
-func (s *Sim) listInterfaces(c *call) (*reply, error) {
-	v, err := s.pathServer(c)
-	if err != nil {
-		return nil, err
-	}
-	out := []object{}
-	if v.vmState == "building" {
-		return ok(object{"interfaceAttachments": out})
-	}
-	for _, p := range s.portsOf(v.id) {
-		ips := []object{}
-		for _, f := range p.FixedIPs {
-			ips = append(ips, object{"subnet_id": f.SubnetID, "ip_address": f.IP.String()})
-		}
-		a := object{"net_id": p.NetworkID, "port_id": p.ID, "mac_addr": p.MAC, "port_state": p.Status, "fixed_ips": ips}
-		if c.micro >= 70 {
-			a["tag"] = nil
-		}
-		out = append(out, a)
-	}
-	return ok(object{"interfaceAttachments": out})
-}
-
 func (s *Sim) listAttachments(c *call) (*reply, error) {
 	if _, err := s.pathServer(c); err != nil {
 		return nil, err

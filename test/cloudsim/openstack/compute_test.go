@@ -141,9 +141,9 @@ func waitServer(t *testing.T, c *gophercloud.ServiceClient, id, status string) *
 	return got
 }
 
-func TestServerLife(t *testing.T) {
-	sim := startSim(t, ossim.Options{StateDelay: 30 * time.Millisecond})
-	c := compute(t, sim, "2.93")
+// firstFlavorAndImage are what servers can be made of.
+func firstFlavorAndImage(t *testing.T, c *gophercloud.ServiceClient) (flavorID, imageID string) {
+	t.Helper()
 	glance, err := openstack.NewImageV2(c.ProviderClient, gophercloud.EndpointOpts{})
 	if err != nil {
 		t.Fatal(err)
@@ -164,8 +164,15 @@ func TestServerLife(t *testing.T) {
 	if err != nil || len(kinds) == 0 {
 		t.Fatalf("flavors: %v, %v", kinds, err)
 	}
+	return kinds[0].ID, all[0].ID
+}
+
+func TestServerLife(t *testing.T) {
+	sim := startSim(t, ossim.Options{StateDelay: 30 * time.Millisecond})
+	c := compute(t, sim, "2.93")
+	flavorID, imageID := firstFlavorAndImage(t, c)
 	made, err := servers.Create(t.Context(), c, servers.CreateOpts{
-		Name: "hand-made", FlavorRef: kinds[0].ID, ImageRef: all[0].ID, AvailabilityZone: "az2",
+		Name: "hand-made", FlavorRef: flavorID, ImageRef: imageID, AvailabilityZone: "az2",
 		Networks: []servers.Network{{UUID: sim.Defaults().NetworkID}}, Metadata: map[string]string{"hostname": "hand.made"},
 	}, nil).Extract()
 	if err != nil {
@@ -244,5 +251,29 @@ func TestSeedThousandAndReadConcurrently(t *testing.T) {
 	infos, err := availabilityzones.ExtractAvailabilityZones(zones)
 	if err != nil || len(infos) != 4 || infos[3].ZoneName != "az9" {
 		t.Errorf("zones: %+v, %v", infos, err)
+	}
+}
+
+func TestInterfaces(t *testing.T) {
+	sim := startSim(t, ossim.Options{})
+	server := sim.SeedServers(ossim.Seed{Count: 1})[0]
+	c := compute(t, sim, "2.93")
+	added, err := attachinterfaces.Create(t.Context(), c, server.ID, attachinterfaces.CreateOpts{NetworkID: sim.Defaults().NetworkID}).Extract()
+	if err != nil {
+		t.Fatal(err)
+	}
+	view, _ := sim.Server(server.ID)
+	if len(view.PortIDs) != 2 || view.PortIDs[1] != added.PortID || len(view.Addresses) != 2 || view.Addresses[1].String() != added.FixedIPs[0].IPAddress {
+		t.Errorf("added %+v, server %+v", added, view)
+	}
+	_, err = attachinterfaces.Create(t.Context(), c, server.ID, attachinterfaces.CreateOpts{PortID: "nope"}).Extract()
+	if !gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
+		t.Errorf("unknown port: got %v, want 404", err)
+	}
+	if err := attachinterfaces.Delete(t.Context(), c, server.ID, added.PortID).ExtractErr(); err != nil {
+		t.Fatal(err)
+	}
+	if view, _ = sim.Server(server.ID); len(view.PortIDs) != 1 || view.PortIDs[0] != server.PortIDs[0] {
+		t.Errorf("after detaching: %+v", view)
 	}
 }

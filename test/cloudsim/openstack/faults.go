@@ -28,8 +28,8 @@ type Fault struct {
 	Reset bool
 	// Hang never answers; nothing is carried out.
 	Hang bool
-	// Status is answered instead of carrying the call out, with the service's usual error body
-	// or Body.
+	// Status is answered instead of carrying the call out, with Body or else the service's usual
+	// error body; 404 is then the answer to an unknown path, not that of a missing object.
 	Status int
 	// Body goes with Status, or without it replaces the body of the true answer.
 	Body string
@@ -102,14 +102,16 @@ func (s *Sim) applyBefore(c *call, f *Fault, entry *Request, w http.ResponseWrit
 		reset(w)
 		return false
 	case f.Status != 0:
-		e := errorf(f.Status, "", "%s", http.StatusText(f.Status))
-		if f.Status == http.StatusUnauthorized {
-			e = unauthorized(c)
+		_, err := noSuchRoute(c)
+		switch f.Status {
+		case http.StatusNotFound:
+		case http.StatusUnauthorized:
+			err = unauthorized(c)
+		default:
+			err = errorf(f.Status, "", "%s", http.StatusText(f.Status))
 		}
-		out := s.errorWire(c, e)
-		if f.Body != "" {
-			out.body = []byte(f.Body)
-		}
+		out := s.errorWire(c, err)
+		f.replaceBody(out)
 		f.retryAfter(out)
 		s.obs.end(entry, out.status)
 		out.write(w)
@@ -124,12 +126,26 @@ func (f *Fault) retryAfter(out *wire) {
 	}
 }
 
+// replaceBody sends Body, if any, with the content type that it looks like.
+func (f *Fault) replaceBody(out *wire) {
+	if f.Body == "" {
+		return
+	}
+	out.body = []byte(f.Body)
+	switch (strings.TrimSpace(f.Body) + " ")[:1] {
+	case "{", "[":
+		out.header.Set("Content-Type", "application/json")
+	case "<":
+		out.header.Set("Content-Type", "text/html; charset=UTF-8")
+	default:
+		out.header.Set("Content-Type", "text/plain; charset=UTF-8")
+	}
+}
+
 // applyAfter spoils the true answer.
 func (f *Fault) applyAfter(out *wire) {
 	f.retryAfter(out)
-	if f.Body != "" {
-		out.body = []byte(f.Body)
-	}
+	f.replaceBody(out)
 	if f.EmptyList {
 		out.body = shortenList(out.body, func(int) int { return 0 })
 	}

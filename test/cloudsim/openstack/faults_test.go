@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -32,6 +33,11 @@ func TestFaults(t *testing.T) {
 		ok    func(err error, servers int) bool
 	}{
 		{"403", ossim.Fault{Status: http.StatusForbidden}, status(http.StatusForbidden)},
+		{"404 of the endpoint", ossim.Fault{Status: http.StatusNotFound}, func(err error, _ int) bool {
+			var e gophercloud.ErrUnexpectedResponseCode
+			return errors.As(err, &e) && e.Actual == http.StatusNotFound && strings.HasPrefix(string(e.Body), "<html>")
+		}},
+		{"401", ossim.Fault{Service: "compute", Status: http.StatusUnauthorized, Times: 1}, servedN(4)}, // gophercloud asks for a new token
 		{"500 of one path", ossim.Fault{Service: "compute", Method: "GET", Path: "/servers/detail", Status: http.StatusInternalServerError}, status(http.StatusInternalServerError)},
 		{"of the paths below", ossim.Fault{Path: "/servers", Status: http.StatusBadGateway}, status(http.StatusBadGateway)},
 		{"by pattern", ossim.Fault{Path: "/servers/*", Status: http.StatusBadGateway}, status(http.StatusBadGateway)},
@@ -125,36 +131,38 @@ func TestRequestLog(t *testing.T) {
 	}
 }
 
+// hookTests are what a hook may do to the creation of a volume.
+var hookTests = []struct {
+	name  string
+	hook  func(ossim.Mutation)
+	fails bool
+	made  int // volumes afterwards
+}{
+	{"nothing", func(ossim.Mutation) {}, false, 1},
+	{"fail before", func(m ossim.Mutation) {
+		if !m.After {
+			m.Fail(http.StatusConflict, "no")
+		}
+	}, true, 0},
+	{"fail after", func(m ossim.Mutation) {
+		if m.After {
+			m.Fail(http.StatusInternalServerError, "no")
+		}
+	}, true, 1},
+	{"drop before", func(m ossim.Mutation) {
+		if !m.After {
+			m.Drop()
+		}
+	}, true, 0},
+	{"drop after", func(m ossim.Mutation) {
+		if m.After && m.Status == http.StatusAccepted {
+			m.Drop()
+		}
+	}, true, 1},
+}
+
 func TestHooks(t *testing.T) {
-	tests := []struct {
-		name  string
-		hook  func(ossim.Mutation)
-		fails bool
-		made  int // volumes afterwards
-	}{
-		{"nothing", func(ossim.Mutation) {}, false, 1},
-		{"fail before", func(m ossim.Mutation) {
-			if !m.After {
-				m.Fail(http.StatusConflict, "no")
-			}
-		}, true, 0},
-		{"fail after", func(m ossim.Mutation) {
-			if m.After {
-				m.Fail(http.StatusInternalServerError, "no")
-			}
-		}, true, 1},
-		{"drop before", func(m ossim.Mutation) {
-			if !m.After {
-				m.Drop()
-			}
-		}, true, 0},
-		{"drop after", func(m ossim.Mutation) {
-			if m.After && m.Status == http.StatusAccepted {
-				m.Drop()
-			}
-		}, true, 1},
-	}
-	for _, tt := range tests {
+	for _, tt := range hookTests {
 		t.Run(tt.name, func(t *testing.T) {
 			sim := startSim(t, ossim.Options{})
 			c := serviceClient(t, sim, openstack.NewBlockStorageV3)

@@ -46,6 +46,7 @@ type token struct {
 	issued    time.Time
 	expires   time.Time
 	appCred   string // id of the application credential it was made with
+	trust     string // id of the trust it is scoped to
 }
 
 type appCredential struct {
@@ -63,6 +64,7 @@ type identityState struct {
 	roles    []role
 	tokens   map[string]*token
 	appCreds []*appCredential
+	trusts   []*trust
 	catalog  []catalogService
 }
 
@@ -129,6 +131,10 @@ func (s *Sim) identityRoutes(r *router) {
 	r.handle("GET /v3/services", s.adminOnly("identity:list_services", s.listServices))
 	r.handle("GET /v3/services/{id}", s.adminOnly("identity:get_service", s.showService))
 	r.handle("GET /v3/endpoints", s.adminOnly("identity:list_endpoints", s.listEndpoints))
+	r.handle("GET /v3/OS-TRUST/trusts", s.listTrusts)
+	r.handle("POST /v3/OS-TRUST/trusts", s.createTrust)
+	r.handle("GET /v3/OS-TRUST/trusts/{id}", s.showTrust)
+	r.handle("DELETE /v3/OS-TRUST/trusts/{id}", s.deleteTrust)
 	r.handle("GET /v3/users/{user}/application_credentials", s.listAppCredentials)
 	r.handle("POST /v3/users/{user}/application_credentials", s.createAppCredential)
 	r.handle("GET /v3/users/{user}/application_credentials/{id}", s.showAppCredential)
@@ -194,7 +200,7 @@ func (s *Sim) validToken(id string) *token {
 	if t == nil || !time.Now().Before(t.expires) {
 		return nil
 	}
-	if t.appCred != "" && s.liveAppCredential(t.appCred) == nil {
+	if t.appCred != "" && s.liveAppCredential(t.appCred) == nil || t.trust != "" && s.findTrust(t.trust) == nil {
 		return nil
 	}
 	return t

@@ -62,7 +62,7 @@ func (s *Sim) domainBody() object {
 }
 
 func (s *Sim) showCatalog(c *call) (*reply, error) {
-	return ok(object{"catalog": s.catalogBody(c.project()), "links": object{"next": nil, "self": s.AuthURL() + "/auth/catalog", "previous": nil}})
+	return ok(object{"catalog": s.catalogBody(c.project()), "links": s.identityLink("/auth/catalog")})
 }
 
 func (s *Sim) projectsOf(u *user) []object {

@@ -195,3 +195,38 @@ func TestApplicationCredentials(t *testing.T) {
 		t.Errorf("get after delete: got %v, want 404", err)
 	}
 }
+
+func TestTrust(t *testing.T) {
+	sim := startSim(t, ossim.Options{})
+	trust := sim.AddTrust()
+	opts := gophercloud.AuthOptions{
+		IdentityEndpoint: sim.AuthURL(), UserID: trust.TrusteeID, Password: trust.TrusteePassword, Scope: &gophercloud.AuthScope{TrustID: trust.ID},
+	}
+	client := login(t, sim, opts)
+	user, err := client.GetAuthResult().(tokens.CreateResult).ExtractUser()
+	if err != nil || user.Name != ossim.UserName {
+		t.Errorf("the trustee acts as %+v, %v; want %s", user, err, ossim.UserName)
+	}
+	c, err := openstack.NewComputeV2(client, gophercloud.EndpointOpts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sim.SeedServers(ossim.Seed{Count: 2})
+	if got, err := listServers(t, c, servers.ListOpts{}); err != nil || len(got) != 2 {
+		t.Errorf("%d servers, %v", len(got), err)
+	}
+	stranger := password(sim)
+	stranger.TenantName, stranger.Scope = "", &gophercloud.AuthScope{TrustID: trust.ID}
+	if err := openstack.Authenticate(t.Context(), newClient(t, sim), stranger); !gophercloud.ResponseCodeIs(err, http.StatusForbidden) {
+		t.Errorf("another user: got %v, want 403", err)
+	}
+	if !sim.DeleteTrust(trust.ID) {
+		t.Error("the trust is not there")
+	}
+	if _, err := listServers(t, c, servers.ListOpts{}); !gophercloud.ResponseCodeIs(err, http.StatusUnauthorized) {
+		t.Errorf("after the trust's end: got %v, want 401", err)
+	}
+	if err := openstack.Authenticate(t.Context(), newClient(t, sim), opts); !gophercloud.ResponseCodeIs(err, http.StatusUnauthorized) {
+		t.Errorf("new token after the trust's end: got %v, want 401", err)
+	}
+}

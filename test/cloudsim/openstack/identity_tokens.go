@@ -124,7 +124,7 @@ func (s *Sim) byToken(t *token, id string) error {
 	if old == nil {
 		return errorf(http.StatusNotFound, "", "Could not recognize Fernet token")
 	}
-	if old.appCred != "" {
+	if old.appCred != "" || old.trust != "" {
 		return forbiddenAction("Using a delegated token to create another token is not allowed.")
 	}
 	t.user, t.expires = old.user, old.expires
@@ -161,8 +161,7 @@ func (s *Sim) byAppCredential(t *token, id, name, secret string, ref *userRef) e
 func (s *Sim) scope(c *call, t *token, raw json.RawMessage) error {
 	if t.appCred != "" {
 		if len(raw) > 0 && !bytes.Equal(raw, []byte("null")) {
-			e := errorf(http.StatusUnauthorized, "", "Error authenticating with application credential: Application credentials cannot request a scope.")
-			return e
+			return errorf(http.StatusUnauthorized, "", "Error authenticating with application credential: Application credentials cannot request a scope.")
 		}
 		t.admin = hasRole(t.roles, "admin")
 		return nil
@@ -176,12 +175,16 @@ func (s *Sim) scope(c *call, t *token, raw json.RawMessage) error {
 		Project *nameOrID       `json:"project"`
 		Domain  json.RawMessage `json:"domain"`
 		System  json.RawMessage `json:"system"`
+		Trust   *nameOrID       `json:"OS-TRUST:trust"`
 	}
 	if len(raw) > 0 && json.Unmarshal(raw, &want) != nil {
 		return malformedRequest("Expecting to find a valid scope.")
 	}
 	if want.Domain != nil || want.System != nil {
 		return unauthorized(c) // nobody here has a role on the domain or the system
+	}
+	if want.Trust != nil {
+		return s.scopeToTrust(c, t, want.Trust.ID)
 	}
 	if want.Project == nil {
 		if t.projectID == "" {
@@ -244,6 +247,10 @@ func (s *Sim) tokenBody(t *token, catalog bool) object {
 	out["roles"] = roles
 	if a := s.liveAppCredential(t.appCred); a != nil {
 		out["application_credential"] = object{"id": a.id, "name": a.name, "restricted": a.unrestricted != true}
+	}
+	if x := s.findTrust(t.trust); x != nil {
+		out["OS-TRUST:trust"] = object{"id": x.id, "trustor_user": object{"id": x.trustor.id}, "trustee_user": object{"id": x.trustee.id}, "impersonation": true}
+		delete(out, "is_domain")
 	}
 	if catalog {
 		out["catalog"] = s.catalogBody(t.projectID)

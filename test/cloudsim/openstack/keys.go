@@ -135,9 +135,14 @@ func (s *Sim) secretBody(c *call, x *secret) object {
 	return out
 }
 
+// notYours is the refusal of what belongs to another project.
+func notYours(what string) *apiError {
+	return errorf(http.StatusForbidden, "", "%s attempt not allowed - please review your user/project privileges", what)
+}
+
 // secretByID returns the caller's secret; an expired one is as good as gone.
 func (s *Sim) secretByID(c *call, id string) *secret {
-	i := slices.IndexFunc(s.keys.secrets, func(x *secret) bool { return x.id == id && c.sees(x.projectID) })
+	i := slices.IndexFunc(s.keys.secrets, func(x *secret) bool { return x.id == id && x.projectID == c.project() })
 	if i < 0 || s.keys.secrets[i].expired() {
 		return nil
 	}
@@ -146,9 +151,14 @@ func (s *Sim) secretByID(c *call, id string) *secret {
 
 func (x *secret) expired() bool { return x.expiration != nil && !time.Now().Before(*x.expiration) }
 
-func (s *Sim) pathSecret(c *call) (*secret, error) {
-	if x := s.secretByID(c, c.param("id")); x != nil {
+// pathSecret is the path's secret; what names the caller's wish in a refusal.
+func (s *Sim) pathSecret(c *call, what string) (*secret, error) {
+	id := c.param("id")
+	if x := s.secretByID(c, id); x != nil {
 		return x, nil
+	}
+	if slices.ContainsFunc(s.keys.secrets, func(x *secret) bool { return x.id == id && x.projectID != c.project() && !x.expired() }) {
+		return nil, notYours(what)
 	}
 	return nil, errorf(http.StatusNotFound, "", "Not Found. Provided secret id is invalid.")
 }
@@ -165,7 +175,7 @@ func accepted(c *call) string {
 
 // showSecret answers the metadata, or the payload when its type is asked for.
 func (s *Sim) showSecret(c *call) (*reply, error) {
-	x, err := s.pathSecret(c)
+	x, err := s.pathSecret(c, "Secret retrieval")
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +186,7 @@ func (s *Sim) showSecret(c *call) (*reply, error) {
 }
 
 func (s *Sim) showPayload(c *call) (*reply, error) {
-	x, err := s.pathSecret(c)
+	x, err := s.pathSecret(c, "Secret payload retrieval")
 	if err != nil {
 		return nil, err
 	}
@@ -199,7 +209,7 @@ func payloadReply(x *secret, accept string) (*reply, error) {
 }
 
 func (s *Sim) deleteSecret(c *call) (*reply, error) {
-	x, err := s.pathSecret(c)
+	x, err := s.pathSecret(c, "Secret deletion")
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +219,7 @@ func (s *Sim) deleteSecret(c *call) (*reply, error) {
 
 // putPayload gives a secret its payload, once.
 func (s *Sim) putPayload(c *call) (*reply, error) {
-	x, err := s.pathSecret(c)
+	x, err := s.pathSecret(c, "Secret update")
 	if err != nil {
 		return nil, err
 	}

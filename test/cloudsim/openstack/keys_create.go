@@ -214,17 +214,21 @@ func (s *Sim) listContainers(c *call) (*reply, error) {
 	return keysPage(c, "containers", "/v1/containers", items)
 }
 
-func (s *Sim) pathContainer(c *call) (*container, error) {
+// pathContainer is the path's container; what names the caller's wish in a refusal.
+func (s *Sim) pathContainer(c *call, what string) (*container, error) {
 	id := c.param("id")
-	i := slices.IndexFunc(s.keys.containers, func(x *container) bool { return x.id == id && c.sees(x.projectID) })
+	i := slices.IndexFunc(s.keys.containers, func(x *container) bool { return x.id == id })
 	if i < 0 {
 		return nil, errorf(http.StatusNotFound, "", "Not Found. Provided container id is invalid.")
+	}
+	if s.keys.containers[i].projectID != c.project() {
+		return nil, notYours(what)
 	}
 	return s.keys.containers[i], nil
 }
 
 func (s *Sim) showContainer(c *call) (*reply, error) {
-	x, err := s.pathContainer(c)
+	x, err := s.pathContainer(c, "Container retrieval")
 	if err != nil {
 		return nil, err
 	}
@@ -232,7 +236,7 @@ func (s *Sim) showContainer(c *call) (*reply, error) {
 }
 
 func (s *Sim) deleteContainer(c *call) (*reply, error) {
-	x, err := s.pathContainer(c)
+	x, err := s.pathContainer(c, "Container deletion")
 	if err != nil {
 		return nil, err
 	}

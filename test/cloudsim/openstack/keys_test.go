@@ -172,3 +172,23 @@ func TestContainers(t *testing.T) {
 		t.Errorf("%d containers left", n)
 	}
 }
+
+func TestSecretsOfAnotherProject(t *testing.T) {
+	sim := startSim(t, ossim.Options{})
+	id := sim.AddSecret("s", "text/plain", []byte("x"))
+	opts := password(sim)
+	opts.Username, opts.Password, opts.TenantName = ossim.AdminName, ossim.AdminPassword, ossim.AdminName
+	c, err := openstack.NewKeyManagerV1(login(t, sim, opts), gophercloud.EndpointOpts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := payload(t, c, id, "text/plain"); !gophercloud.ResponseCodeIs(err, http.StatusForbidden) {
+		t.Errorf("payload: got %v, want 403", err)
+	}
+	if err := secrets.Delete(t.Context(), c, id).ExtractErr(); !gophercloud.ResponseCodeIs(err, http.StatusForbidden) {
+		t.Errorf("delete: got %v, want 403", err)
+	}
+	if n := len(sim.Snapshot().Secrets); n != 1 {
+		t.Errorf("%d secrets left", n)
+	}
+}

@@ -33,8 +33,8 @@ func (s *Sim) services() []*service {
 		{name: "image", prefix: "/image", errorBody: imageError, routes: s.imageRoutes},
 		{name: "volume", prefix: "/volume", errorBody: computeError, micro: volumeMicro(), routes: s.volumeRoutes, noRoute: htmlNotFound()},
 		{name: "key-manager", prefix: "/key-manager", errorBody: keysError, micro: keysMicro(), routes: s.keysRoutes, noRoute: errorf(http.StatusNotFound, "", "")},
-		{name: "network", prefix: "/network", errorBody: networkError, routes: s.networkRoutes},
-		{name: "load-balancer", prefix: "/load-balancer", errorBody: octaviaError, routes: s.octaviaRoutes},
+		{name: "network", prefix: "/network", errorBody: networkError, routes: s.networkRoutes, noRoute: errorf(http.StatusNotFound, "HTTPNotFound", "The resource could not be found.")},
+		{name: "load-balancer", prefix: "/load-balancer", errorBody: octaviaError, routes: s.octaviaRoutes, noRoute: htmlNotFound()},
 	}
 }
 

@@ -183,6 +183,9 @@ func (s *Sim) spawn(fn func(ctx context.Context)) {
 	}()
 }
 
+// Done is closed when Close begins, for hooks that block.
+func (s *Sim) Done() <-chan struct{} { return s.ctx.Done() }
+
 // URL is the scheme, host and port of all services, without a trailing slash.
 func (s *Sim) URL() string { return s.url }
 

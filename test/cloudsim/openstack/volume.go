@@ -58,7 +58,7 @@ func (s *Sim) volumeRoutes(r *router) {
 		"GET /limits":                    s.showVolumeLimits,
 		"GET /snapshots":                 emptyList("snapshots"),
 		"GET /snapshots/detail":          emptyList("snapshots"),
-		"GET /attachments":               emptyList("attachments"),
+		"GET /attachments":               listVolumeAttachments,
 		"GET /volumes/{id}/metadata":     s.showVolumeMetadata,
 		"POST /volumes/{id}/action":      s.volumeAction,
 		"GET /types/{id}/extra_specs":    s.showVolumeTypeSpecs,
@@ -73,6 +73,14 @@ func (s *Sim) volumeRoutes(r *router) {
 
 func emptyList(key string) handlerFunc {
 	return func(*call) (*reply, error) { return ok(object{key: []object{}}) }
+}
+
+// listVolumeAttachments is there from 3.27 on.
+func listVolumeAttachments(c *call) (*reply, error) {
+	if c.micro < 27 {
+		return nil, errorf(http.StatusNotFound, "", "The resource could not be found.")
+	}
+	return ok(object{"attachments": []object{}})
 }
 
 // inProject checks the path's project as Cinder does.
@@ -123,6 +131,13 @@ func (s *Sim) volumeBody(c *call, v *volume, read bool) object {
 	}
 	if read && c.tok.admin {
 		out["os-vol-host-attr:host"], out["os-vol-mig-status-attr:migstat"], out["os-vol-mig-status-attr:name_id"] = "cinder@fake#"+v.zone, nil, nil
+		out["migration_status"] = nil
+		if c.micro >= 21 {
+			out["provider_id"] = nil
+		}
+		if c.micro >= 61 {
+			out["cluster_name"] = nil
+		}
 	}
 	if c.micro >= 13 {
 		out["group_id"] = nil

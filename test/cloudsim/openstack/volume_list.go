@@ -128,16 +128,19 @@ func metadataFilter(text string) map[string]string {
 	return out
 }
 
-func (s *Sim) volumeTypeBody(list bool) object {
+func (s *Sim) volumeTypeBody(c *call, list bool) object {
 	out := object{"id": s.volume.typeID, "name": volumeType, "is_public": true, "description": "Default Volume Type", "extra_specs": object{}}
 	if list {
 		out["os-volume-type-access:is_public"] = true
 	}
+	if c.tok.admin {
+		out["qos_specs_id"] = nil
+	}
 	return out
 }
 
-func (s *Sim) listVolumeTypes(*call) (*reply, error) {
-	return ok(object{"volume_types": []object{s.volumeTypeBody(true)}})
+func (s *Sim) listVolumeTypes(c *call) (*reply, error) {
+	return ok(object{"volume_types": []object{s.volumeTypeBody(c, true)}})
 }
 
 func (s *Sim) isVolumeType(id string) bool { return id == s.volume.typeID || id == "default" }
@@ -146,7 +149,7 @@ func (s *Sim) showVolumeType(c *call) (*reply, error) {
 	if id := c.param("id"); !s.isVolumeType(id) {
 		return nil, errorf(http.StatusNotFound, "", "Volume type %s could not be found.", id)
 	}
-	return ok(object{"volume_type": s.volumeTypeBody(false)})
+	return ok(object{"volume_type": s.volumeTypeBody(c, false)})
 }
 
 func (s *Sim) showVolumeTypeSpecs(c *call) (*reply, error) {

@@ -1,0 +1,108 @@
+package openstack
+
+import (
+	"encoding/json"
+	"net/http"
+)
+
+func interfaceBody(c *call, p portView) object {
+	ips := []object{}
+	for _, f := range p.FixedIPs {
+		ips = append(ips, object{"subnet_id": f.SubnetID, "ip_address": f.IP.String()})
+	}
+	out := object{"net_id": p.NetworkID, "port_id": p.ID, "mac_addr": p.MAC, "port_state": p.Status, "fixed_ips": ips}
+	if c.micro >= 70 {
+		out["tag"] = nil
+	}
+	return out
+}
+
+func (s *Sim) listInterfaces(c *call) (*reply, error) {
+	v, err := s.pathServer(c)
+	if err != nil {
+		return nil, err
+	}
+	out := []object{}
+	if v.vmState != "building" {
+		for _, p := range s.portsOf(v.id) {
+			out = append(out, interfaceBody(c, p))
+		}
+	}
+	return ok(object{"interfaceAttachments": out})
+}
+
+// pathInterface is the path's port among the server's.
+func (s *Sim) pathInterface(c *call) (*server, *portView, error) {
+	v, err := s.pathServer(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, p := range s.portsOf(v.id) {
+		if p.ID == c.param("port") {
+			return v, &p, nil
+		}
+	}
+	return v, nil, nil
+}
+
+func (s *Sim) showInterface(c *call) (*reply, error) {
+	_, p, err := s.pathInterface(c)
+	if err != nil {
+		return nil, err
+	}
+	if p == nil {
+		return nil, errorf(http.StatusNotFound, "", "Port id %s could not be found.", c.param("port"))
+	}
+	return ok(object{"interfaceAttachment": interfaceBody(c, *p)})
+}
+
+// attachInterface is POST /servers/{id}/os-interface: a given port, or a new one on a network.
+func (s *Sim) attachInterface(c *call) (*reply, error) {
+	v, err := s.pathServer(c)
+	if err != nil {
+		return nil, err
+	}
+	var req struct {
+		Attachment struct {
+			PortID   string `json:"port_id"`
+			NetID    string `json:"net_id"`
+			FixedIPs []struct {
+				IP string `json:"ip_address"`
+			} `json:"fixed_ips"`
+		} `json:"interfaceAttachment"`
+	}
+	if json.Unmarshal(c.body, &req) != nil {
+		return nil, badInput("Malformed request body")
+	}
+	in := req.Attachment
+	n := nic{UUID: in.NetID, Port: in.PortID}
+	if len(in.FixedIPs) > 0 {
+		n.FixedIP = in.FixedIPs[0].IP
+	}
+	if n.Port == "" && n.UUID == "" {
+		return nil, badInput("Multiple possible networks found, use a Network ID to be more specific.")
+	}
+	if err := s.attachPort(v, n); err != nil {
+		if n.Port != "" && !s.portExists(n.Port) {
+			return nil, errorf(http.StatusNotFound, "", "Port id %s could not be found.", n.Port)
+		}
+		return nil, err
+	}
+	ports := s.portsOf(v.id)
+	return ok(object{"interfaceAttachment": interfaceBody(c, ports[len(ports)-1])})
+}
+
+// detachInterface is DELETE /servers/{id}/os-interface/{port}. A port that is not the server's is
+// accepted too, as Nova does, which finds out later.
+func (s *Sim) detachInterface(c *call) (*reply, error) {
+	_, p, err := s.pathInterface(c)
+	if err != nil {
+		return nil, err
+	}
+	if p != nil {
+		s.removePort(s.network.ports[p.ID])
+	}
+	return answer(http.StatusAccepted, nil)
+}
+
+func (s *Sim) portExists(id string) bool { return s.network.ports[id] != nil }
