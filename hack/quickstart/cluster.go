@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/isthmus-cloud/isthmus/manifests"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+	"github.com/isthmus-cloud/isthmus/test/controlplane"
+)
+
+const podCIDR = "10.244.0.0/16"
+
+func (w *world) steps() []step {
+	return []step{
+		{"a simulated OpenStack with 3 servers in 3 zones", w.startCloud},
+		{"etcd and kube-apiserver", w.startCluster},
+		{"the controller manager, as its own ServiceAccount", w.startManager},
+		{"nodes join and are initialized", w.nodesJoin},
+		{"pod routes appear on the router", w.routesAppear},
+		{"a Service gets an address that reaches a backend", w.serviceWorks},
+		{"a server's shutdown is noticed", w.shutdownNoticed},
+		{"a server's deletion is noticed", w.deletionNoticed},
+		{"a PersistentVolume comes back labeled", w.volumeLabeled},
+		{"a private image is pulled with a plugin's credential", w.imagePulled},
+		{"the Service's deletion leaves nothing in the cloud", w.serviceDeleted},
+	}
+}
+
+func (w *world) startCloud(context.Context) (string, error) {
+	sim, err := openstack.Start(openstack.Options{})
+	if err != nil {
+		return "", err
+	}
+	w.onClose(func() error { sim.Close(); return nil })
+	w.cloud = sim
+	w.servers = sim.SeedServers(openstack.Seed{Count: 3, NamePrefix: "node-", Zones: []string{"az1", "az2", "az3"}})
+	return "Keystone at " + sim.AuthURL(), nil
+}
+
+func (w *world) startCluster(ctx context.Context) (string, error) {
+	cp, err := controlplane.Run(controlplane.Options{})
+	if err != nil {
+		return "", err
+	}
+	w.onClose(cp.Stop)
+	w.cluster = cp
+	w.admin = w.file("kubeconfig")
+	if err := controlplane.WriteKubeconfig(w.admin, cp.Config); err != nil {
+		return "", err
+	}
+	version, err := cp.Client.Discovery().ServerVersion()
+	if err != nil {
+		return "", err
+	}
+	return version.GitVersion, nil
+}
+
+// startManager applies the RBAC that ships and runs the binary with a token of its
+// ServiceAccount, as a DaemonSet would.
+func (w *world) startManager(ctx context.Context) (string, error) {
+	rbac, err := manifests.RBAC()
+	if err != nil {
+		return "", err
+	}
+	if err := w.apply(ctx, rbac); err != nil {
+		return "", err
+	}
+	cfg, err := w.cluster.ServiceAccountConfig(ctx, manifests.Namespace, manifests.ServiceAccount, 12*time.Hour)
+	if err != nil {
+		return "", err
+	}
+	if err := controlplane.WriteKubeconfig(w.file("ccm.kubeconfig"), cfg); err != nil {
+		return "", err
+	}
+	if err := os.WriteFile(w.file("cloud.conf"), []byte(w.cloud.CloudConf()), 0o600); err != nil {
+		return "", err
+	}
+	ports, err := freePorts(2)
+	if err != nil {
+		return "", err
+	}
+	w.webhookPort = ports[1]
+	exited, err := w.start("cloud-controller-manager",
+		"--cloud-provider=openstack",
+		"--cloud-config="+w.file("cloud.conf"),
+		"--kubeconfig="+w.file("ccm.kubeconfig"),
+		"--authentication-kubeconfig="+w.file("ccm.kubeconfig"),
+		"--authorization-kubeconfig="+w.file("ccm.kubeconfig"),
+		"--bind-address=127.0.0.1",
+		"--secure-port="+strconv.Itoa(ports[0]),
+		"--cert-dir="+w.file("serving"),
+		"--webhooks=*",
+		"--webhook-bind-address=127.0.0.1",
+		"--webhook-secure-port="+strconv.Itoa(w.webhookPort),
+		"--webhook-cert-dir="+w.file("webhook"),
+		"--cluster-cidr="+podCIDR,
+		"--allocate-node-cidrs=true",
+		"--configure-cloud-routes=true",
+		"--node-monitor-period=1s",
+		"--route-reconciliation-period=2s",
+		"--v=2",
+	)
+	if err != nil {
+		return "", err
+	}
+	url := fmt.Sprintf("https://127.0.0.1:%d/readyz", ports[0])
+	if err := w.awaitReady(ctx, url, exited); err != nil {
+		return "", err
+	}
+	return "ready: " + url, nil
+}
+
+// awaitReady waits until url answers 200 or the process ends.
+func (w *world) awaitReady(ctx context.Context, url string, exited <-chan error) error {
+	client := insecureClient()
+	defer client.CloseIdleConnections()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	err := eventually(ctx, func(ctx context.Context) error {
+		select {
+		case err := <-exited:
+			err = fmt.Errorf("the controller manager ended: %w", errors.Join(err, errors.New("see its log")))
+			cancel(err)
+			return err
+		default:
+		}
+		return get(ctx, client, url)
+	})
+	if cause := context.Cause(ctx); cause != nil && ctx.Err() != nil {
+		return cause
+	}
+	return err
+}
+
+// get is nil when url answers 200.
+func get(ctx context.Context, client *http.Client, url string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("GET %s: %s", url, resp.Status)
+	}
+	return nil
+}
+
+// insecureClient talks to the manager's self-signed health port.
+func insecureClient() *http.Client {
+	t, err := rest.HTTPClientFor(&rest.Config{TLSClientConfig: rest.TLSClientConfig{Insecure: true}, Timeout: 5 * time.Second})
+	if err != nil {
+		return http.DefaultClient
+	}
+	return t
+}
+
+// freePorts returns n TCP ports that are free on 127.0.0.1 right now.
+func freePorts(n int) ([]int, error) {
+	var ports []int
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // closed at once
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = l.Close() }()
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	return ports, nil
+}
+
+// lookAround prints what a curious user may type.
+func (w *world) lookAround() {
+	kubectl := w.bin + "/kubectl --kubeconfig " + w.admin
+	fmt.Println("\nLook around (in another terminal):")
+	for _, line := range []string{
+		"export KUBECTL='" + kubectl + "'",
+		"$KUBECTL get nodes -o wide --show-labels",
+		"$KUBECTL describe node " + w.servers[0].Name,
+		"$KUBECTL get pv -o yaml",
+		"$KUBECTL get events -A",
+		"tail -f " + w.file("cloud-controller-manager.log"),
+		"cat " + w.file("cloud.conf"),
+	} {
+		fmt.Println("  " + line)
+	}
+	fmt.Println("\nAnother Service of type LoadBalancer gets an address too:")
+	fmt.Println("  $KUBECTL create service loadbalancer mine --tcp=8081:8081 && $KUBECTL get service mine -w")
+	fmt.Println(strings.Repeat("─", 60) + "\nCtrl-C ends everything and cleans up.")
+}

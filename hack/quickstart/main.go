@@ -1,0 +1,86 @@
+// Command quickstart shows Isthmus at work on one machine: a simulated OpenStack, a real
+// etcd and kube-apiserver, and the real binaries, run as a cluster runs them. It needs no
+// root, and several can run side by side.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+)
+
+const usage = `quickstart: see Isthmus at work on this machine
+
+  make quickstart               run the steps, then stay for you to look around (Ctrl-C ends and cleans up)
+  make quickstart ARGS=--exit   run the steps and end; the exit code is not 0 when one failed
+
+Flags:
+`
+
+func main() {
+	os.Exit(run())
+}
+
+func run() int {
+	flags := flag.NewFlagSet("quickstart", flag.ContinueOnError)
+	exit := flags.Bool("exit", false, "end after the steps instead of waiting for Ctrl-C")
+	bin := flags.String("bin", "bin", "folder of the binaries that `make build bin/kubectl` made")
+	flags.Usage = func() {
+		fmt.Fprint(flags.Output(), usage)
+		flags.PrintDefaults()
+	}
+	if err := flags.Parse(os.Args[1:]); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return 0
+		}
+		return 2
+	}
+	if flags.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "quickstart: unexpected argument %q: see --help\n", flags.Arg(0))
+		return 2
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	binDir, err := filepath.Abs(*bin)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "quickstart:", err)
+		return 1
+	}
+	return play(ctx, stop, binDir, *exit)
+}
+
+// play runs the steps and, unless exit is set, stays until ctx ends.
+func play(ctx context.Context, stop func(), bin string, exit bool) int {
+	dir, err := os.MkdirTemp("", "isthmus-quickstart-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "quickstart:", err)
+		return 1
+	}
+	w := &world{bin: bin, dir: dir}
+	failed := w.runSteps(ctx)
+	interrupted := ctx.Err() != nil
+	if !exit && !interrupted && !failed {
+		w.lookAround()
+		<-ctx.Done()
+	}
+	stop() // a second Ctrl-C ends at once
+	fmt.Println("\ncleaning up …")
+	if failed && !interrupted {
+		fmt.Printf("the logs are kept in %s\n", dir)
+	} else {
+		w.onClose(func() error { return os.RemoveAll(dir) })
+	}
+	if err := w.close(); err != nil {
+		fmt.Fprintln(os.Stderr, "quickstart: clean up:", err)
+		return 1
+	}
+	if failed || (interrupted && exit) {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/isthmus-cloud/isthmus/manifests"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+)
+
+// volumeLabeled registers the webhook that ships and creates a PersistentVolume for a
+// Cinder volume in az2.
+func (w *world) volumeLabeled(ctx context.Context) (string, error) {
+	if err := w.registerWebhook(ctx); err != nil {
+		return "", err
+	}
+	volume := w.cloud.AddVolume("data", "az2")
+	var pv *corev1.PersistentVolume
+	err := eventually(ctx, func(ctx context.Context) error {
+		var err error
+		pv, err = w.cluster.Client.CoreV1().PersistentVolumes().Create(ctx, staticVolume(volume.ID), metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+		if pv.Labels[corev1.LabelTopologyZone] == "" {
+			// The API server takes a moment to notice the registration; with failurePolicy
+			// Ignore the volume was let through.
+			_ = w.cluster.Client.CoreV1().PersistentVolumes().Delete(ctx, pv.Name, metav1.DeleteOptions{})
+			return errors.New("the PersistentVolume was created without labels")
+		}
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	zone, region := pv.Labels[corev1.LabelTopologyZone], pv.Labels[corev1.LabelTopologyRegion]
+	if zone != "az2" || region != "RegionOne" {
+		return "", fmt.Errorf("labels zone %q, region %q: want az2, RegionOne", zone, region)
+	}
+	if pv.Spec.NodeAffinity == nil || pv.Spec.NodeAffinity.Required == nil || len(pv.Spec.NodeAffinity.Required.NodeSelectorTerms) != 1 {
+		return "", fmt.Errorf("node affinity is %v: want one term", pv.Spec.NodeAffinity)
+	}
+	return fmt.Sprintf("zone %s, region %s, node affinity with %d requirements", zone, region,
+		len(pv.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions)), nil
+}
+
+func staticVolume(id string) *corev1.PersistentVolume {
+	return &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "data"},
+		Spec: corev1.PersistentVolumeSpec{
+			Capacity:    corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{
+				CSI: &corev1.CSIPersistentVolumeSource{Driver: "cinder.csi.openstack.org", VolumeHandle: id},
+			},
+		},
+	}
+}
+
+// registerWebhook applies the MutatingWebhookConfiguration that ships, pointed at the
+// process on this machine instead of at its Service.
+func (w *world) registerWebhook(ctx context.Context) error {
+	ca, err := os.ReadFile(w.file("webhook/ca.crt"))
+	if err != nil {
+		return err
+	}
+	conf, err := manifests.MutatingWebhookConfiguration(fmt.Sprintf("https://127.0.0.1:%d", w.webhookPort), ca)
+	if err != nil {
+		return err
+	}
+	_, err = w.cluster.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(ctx, conf, metav1.CreateOptions{})
+	return err
+}
+
+// apply creates each object of a YAML stream.
+func (w *world) apply(ctx context.Context, stream []byte) error {
+	c, err := client.New(w.cluster.Config, client.Options{})
+	if err != nil {
+		return err
+	}
+	for _, doc := range bytes.Split(stream, []byte("\n---\n")) {
+		if strings.TrimSpace(string(doc)) == "" {
+			continue
+		}
+		obj := &unstructured.Unstructured{}
+		if err := utilyaml.Unmarshal(doc, &obj.Object); err != nil {
+			return err
+		}
+		if len(obj.Object) == 0 { // only comments
+			continue
+		}
+		if err := c.Create(ctx, obj); err != nil {
+			return fmt.Errorf("create %s %s: %w", obj.GetKind(), obj.GetName(), err)
+		}
+	}
+	return nil
+}
+
+func itemNames(items []openstack.Item) []string {
+	var names []string
+	for _, item := range items {
+		names = append(names, item.Name)
+	}
+	return names
+}

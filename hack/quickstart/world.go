@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+	"github.com/isthmus-cloud/isthmus/test/controlplane"
+)
+
+// world is all that the steps work on.
+type world struct {
+	bin, dir string
+	cloud    *openstack.Sim
+	servers  []openstack.Server
+	cluster  *controlplane.ControlPlane
+	admin    string // kubeconfig with all rights, for the user
+
+	webhookPort int
+
+	mu      sync.Mutex
+	closers []func() error
+}
+
+// step is one line of what is shown.
+type step struct {
+	title string
+	// run returns what was seen.
+	run func(context.Context) (string, error)
+}
+
+// onClose makes close call f, last registered first called.
+func (w *world) onClose(f func() error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closers = append([]func() error{f}, w.closers...)
+}
+
+// close undoes everything that was started.
+func (w *world) close() error {
+	w.mu.Lock()
+	closers := w.closers
+	w.closers = nil
+	w.mu.Unlock()
+	// The working folder goes last: it was registered last but others still write to it.
+	if len(closers) > 1 {
+		closers = append(slices.Clone(closers[1:]), closers[0])
+	}
+	var errs []error
+	for _, f := range closers {
+		errs = append(errs, f())
+	}
+	return errors.Join(errs...)
+}
+
+// runSteps runs the steps in order and reports whether one failed; the first failure ends it.
+func (w *world) runSteps(ctx context.Context) (failed bool) {
+	start := time.Now()
+	for _, s := range w.steps() {
+		before, begin := w.calls(), time.Now()
+		done := progress(s.title)
+		seen, err := s.run(ctx)
+		done()
+		took := time.Since(begin).Seconds()
+		calls := w.calls() - before
+		if err != nil {
+			if ctx.Err() != nil {
+				return true
+			}
+			fmt.Printf("✗ %-52s %5.1f s %4d calls  %v\n", s.title, took, calls, err)
+			w.explain()
+			return true
+		}
+		fmt.Printf("✓ %-52s %5.1f s %4d calls  %s\n", s.title, took, calls, seen)
+	}
+	fmt.Printf("\nall steps done in %.0f s with %d cloud API calls\n", time.Since(start).Seconds(), w.calls())
+	return false
+}
+
+// progress says every 5 s that title is still being worked on, until the returned func is called.
+func progress(title string) func() {
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(5 * time.Second)
+		defer tick.Stop()
+		for begin := time.Now(); ; {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+				fmt.Printf("… %s (%.0f s)\n", title, time.Since(begin).Seconds())
+			}
+		}
+	}()
+	return func() { close(stop); <-ended }
+}
+
+// calls is the number of requests that the simulated cloud has answered.
+func (w *world) calls() int {
+	if w.cloud == nil {
+		return 0
+	}
+	return w.cloud.Count("", "")
+}
+
+// file is a file in the working folder.
+func (w *world) file(name string) string { return filepath.Join(w.dir, name) }
+
+// start runs a binary with its output in <name>.log until the world closes: SIGTERM first,
+// SIGKILL after 10 s.
+func (w *world) start(name string, args ...string) (exited <-chan error, err error) {
+	log, err := os.Create(w.file(name + ".log"))
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(filepath.Join(w.bin, name), args...) //nolint:noctx // ends by SIGTERM, not by the context's SIGKILL
+	cmd.Stdout, cmd.Stderr = log, log
+	// Ctrl-C goes to the whole foreground process group: the child has one of its own.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return nil, errors.Join(fmt.Errorf("start %s: %w: run `make build`", name, err), log.Close())
+	}
+	ended := make(chan error, 1)
+	gone := make(chan struct{})
+	go func() {
+		ended <- cmd.Wait()
+		close(gone)
+	}()
+	w.onClose(func() error {
+		defer func() { _ = log.Close() }()
+		_ = cmd.Process.Signal(syscall.SIGTERM) // gone already is fine
+		select {
+		case <-gone:
+			return nil
+		case <-time.After(10 * time.Second):
+			_ = cmd.Process.Kill()
+			<-gone
+			return fmt.Errorf("%s did not end within 10 s of SIGTERM", name)
+		}
+	})
+	return ended, nil
+}
+
+// serve runs server on listener until the world closes.
+func (w *world) serve(server *http.Server, listener net.Listener) {
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	w.onClose(func() error {
+		err := server.Close()
+		if served := <-ended; !errors.Is(served, http.ErrServerClosed) {
+			err = errors.Join(err, served)
+		}
+		return err
+	})
+}
+
+// eventually calls check every 100 ms until it returns nil, at most for 60 s; the last
+// answer is the error.
+func eventually(ctx context.Context, check func(context.Context) error) error {
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		last = check(ctx)
+		return last == nil, nil
+	})
+	if err != nil && last != nil {
+		return last
+	}
+	return err
+}
+
+// explain shows the end of the controller manager's log.
+func (w *world) explain() {
+	data, err := os.ReadFile(w.file("cloud-controller-manager.log"))
+	if err != nil {
+		return
+	}
+	const tail = 2000
+	if len(data) > tail {
+		data = data[len(data)-tail:]
+	}
+	fmt.Printf("\nthe end of cloud-controller-manager.log:\n%s\n", data)
+}
