@@ -164,7 +164,7 @@ func (o *lbOperation) removeChildren(ctx context.Context, ref cloud.LoadBalancer
 	if err != nil {
 		return nil, err
 	}
-	changes, _, err := diffTree(tree, &lbTree{}, lbOwnership{names: names, owner: owner})
+	changes, _, err := diffTree(tree, &lbTree{}, lbOwnership{names: names, owner: owner, ovn: lb.Provider == providerOVN})
 	if err != nil {
 		return nil, err
 	}

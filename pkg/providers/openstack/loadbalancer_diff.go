@@ -52,6 +52,8 @@ type lbOwnership struct {
 	names lbNames
 	// owner is true for the Service that the load balancer was made for.
 	owner bool
+	// ovn is true for load balancers of provider ovn, see ovnOrder.
+	ovn bool
 }
 
 // isOurs reports whether a listener belongs to the Service: it carries its tag, or has no
@@ -89,6 +91,9 @@ func diffTree(actual, want *lbTree, o lbOwnership) ([]lbChange, *lbTree, error) 
 		if err := d.listener(w); err != nil {
 			return nil, nil, err
 		}
+	}
+	if o.ovn {
+		return ovnOrder(actual, d.next, d.changes, o), d.next, nil
 	}
 	return d.changes, d.next, nil
 }
@@ -211,6 +216,7 @@ func (d *treeDiff) monitor(p *lbPool, w *lbMonitor) {
 	have := p.Monitor
 	switch {
 	case have == nil && w == nil:
+	case d.ownership.ovn && isGhost(have):
 	case have == nil:
 		m := *w
 		p.Monitor = &m
@@ -225,7 +231,7 @@ func (d *treeDiff) monitor(p *lbPool, w *lbMonitor) {
 		d.add(createMonitor, nil, p)
 	default:
 		m := *w
-		m.ID, m.Name = have.ID, have.Name
+		m.ID, m.Name, m.Status = have.ID, have.Name, have.Status
 		if m != *have {
 			p.Monitor = &m
 			d.add(updateMonitor, nil, p)

@@ -156,7 +156,7 @@ func readPool(ctx context.Context, sc *gophercloud.ServiceClient, p octaviaPool)
 			return nil, wrapError("get health monitor "+p.MonitorID, err)
 		}
 		n.Monitor = &lbMonitor{ID: m.ID, Name: m.Name, Type: m.Type, Delay: m.Delay, Timeout: m.Timeout,
-			MaxRetries: m.MaxRetries, MaxRetriesDown: m.MaxRetriesDown}
+			MaxRetries: m.MaxRetries, MaxRetriesDown: m.MaxRetriesDown, Status: m.ProvisioningStatus}
 		if m.Type == monitorHTTP {
 			n.Monitor.Path = m.URLPath
 		}

@@ -86,6 +86,9 @@ type lbMonitor struct {
 	Delay, Timeout             int
 	MaxRetries, MaxRetriesDown int
 	Path                       string // of HTTP monitors
+
+	// Status is the provisioning status as read.
+	Status string
 }
 
 // listenerKey is what only one listener of a load balancer can have.

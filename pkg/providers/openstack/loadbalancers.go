@@ -190,7 +190,7 @@ func (o *lbOperation) known(ctx context.Context, lb *octaviaLB) (treeEntry, erro
 // change makes the changes that lead from what is known to what is wanted, which is what is
 // known afterwards.
 func (o *lbOperation) change(ctx context.Context, w *lbWishes, lb *octaviaLB, owner bool, known *treeEntry, want *lbTree) (*octaviaLB, error) {
-	changes, next, err := diffTree(known.tree, want, lbOwnership{names: w.names, owner: owner})
+	changes, next, err := diffTree(known.tree, want, lbOwnership{names: w.names, owner: owner, ovn: lb.Provider == providerOVN})
 	if err != nil {
 		return nil, &cloud.Error{Kind: cloud.KindOf(err), Op: "load balancer " + lb.ID, Err: err}
 	}
@@ -232,6 +232,9 @@ func (o *lbOperation) settle(ctx context.Context, w *lbWishes, lb *octaviaLB, ow
 		return nil, errorState(lb)
 	}
 	klog.FromContext(ctx).V(2).Info("Deleting a load balancer whose creation failed", "loadBalancer", lb.ID)
+	if err := o.removeFIPs(ctx, w, lb); err != nil { // of a creation that was cut off after it
+		return nil, err
+	}
 	return nil, o.deleteLB(ctx, lb)
 }
 
