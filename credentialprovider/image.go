@@ -73,13 +73,15 @@ func checkPath(path string) error {
 		if part == "" || part == "." || part == ".." {
 			return errors.New("the repository is empty or has an empty part")
 		}
-		for _, r := range part {
-			if !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("._-", r)) {
-				return fmt.Errorf("the repository has the character %q", r)
-			}
+		if i := strings.IndexFunc(part, notInRepository); i >= 0 {
+			return fmt.Errorf("the repository has the character %q", []rune(part[i:])[0])
 		}
 	}
 	return nil
+}
+
+func notInRepository(r rune) bool {
+	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("._-", r)
 }
 
 // NormalRegistry checks a registry, host or host:port, and returns its normal form.

@@ -17,14 +17,14 @@ const maxFingerprint = 4 << 20
 func Fingerprint(paths ...string) string {
 	h := sha256.New()
 	for _, p := range paths {
-		fmt.Fprintf(h, "%q", p)
+		_, _ = fmt.Fprintf(h, "%q", p) // a hash takes everything
 		f, err := os.Open(p)
 		if err != nil {
-			fmt.Fprint(h, "!")
+			_, _ = fmt.Fprint(h, "!")
 			continue
 		}
 		n, err := io.Copy(h, io.LimitReader(f, maxFingerprint))
-		fmt.Fprintf(h, "#%d %t", n, err != nil)
+		_, _ = fmt.Fprintf(h, "#%d %t", n, err != nil)
 		_ = f.Close()
 	}
 	return string(h.Sum(nil))

@@ -24,7 +24,7 @@ type testConf struct {
 		Limit       *int     `gcfg:"limit"`
 		Factor      float64
 		SubnetID    string `gcfg:"subnet-id"`
-		Spread_Over string //nolint:revive // gcfg's way of a name with a dash
+		Spread_Over string //nolint:staticcheck // gcfg's way of a name with a dash
 	}
 	Registry map[string]*Registry
 }

@@ -4,13 +4,14 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 	"golang.org/x/time/rate"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
 )
 
 const (
@@ -31,6 +32,7 @@ type login struct {
 	transport *transport
 	userAgent string
 	timeout   time.Duration // of one request
+	material  string        // fingerprint of the settings' files
 	renewals  *rate.Limiter
 
 	turn chan struct{} // holds one element while someone speaks to Keystone
@@ -47,6 +49,7 @@ type login struct {
 
 func newLogin(s *settings, o Options) *login {
 	l := &login{settings: s, userAgent: o.UserAgent, timeout: o.RequestTimeout, turn: make(chan struct{}, 1)}
+	l.material = cloudauth.Fingerprint(s.files...)
 	l.http, l.transport = newHTTPClient(s, o)
 	l.renewals = rate.NewLimiter(rate.Every(renewEvery), renewBurst)
 	return l
@@ -65,13 +68,27 @@ func (l *login) ready(ctx context.Context) (*gophercloud.ProviderClient, *catalo
 
 // check answers from memory while the token is valid and was not refused; else it gets a new one.
 func (l *login) check(ctx context.Context) error {
-	return l.obtain(ctx, func() bool { return l.client != nil && l.failure == nil && time.Now().Before(l.expires) })
+	pc, _, err := l.ready(ctx)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	good := l.failure == nil && time.Now().Before(l.expires)
+	l.mu.Unlock()
+	if good {
+		return nil
+	}
+	return pc.Reauthenticate(ctx, pc.Token())
 }
 
 // renew is gophercloud's ReauthFunc: the cloud refused the token. gophercloud sees to it that
 // it runs once for all requests that were refused at the same time; all of them get its
 // result, so it does not end with the request that happened to be the first.
 func (l *login) renew(ctx context.Context) error {
+	never := func() bool { return false }
+	if failed, err := l.settled(never); failed {
+		return err
+	}
 	if !l.renewals.Allow() {
 		return &Error{Reason: Rejected, text: fmt.Sprintf("the cloud refuses the tokens that Keystone has just issued to %s; check that the services and Keystone agree (clocks, memcached, fernet keys)", l.settings.cfg.who())}
 	}
@@ -80,7 +97,7 @@ func (l *login) renew(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.timeout)
 	defer cancel()
-	return l.obtain(ctx, func() bool { return false })
+	return l.obtain(ctx, never)
 }
 
 // obtain gets a token unless there is a good one already. One caller at a time does it; the
@@ -209,7 +226,7 @@ func (l *login) newClient() *gophercloud.ProviderClient {
 		if eo.Region != "" {
 			c.region = eo.Region
 		}
-		if endpoint, ok := c.find(slices.Clone(eo.Types()), ""); ok {
+		if endpoint, ok := c.find(eo.Types(), ""); ok {
 			return endpoint, nil
 		}
 		return "", c.missing(eo.Type, service{types: eo.Types()})

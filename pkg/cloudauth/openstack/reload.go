@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"slices"
 	"time"
 
@@ -91,19 +92,26 @@ func (r *reloader) poll(ctx context.Context, now time.Time) {
 	if changed {
 		r.failures = 0
 	}
-	if err := r.session.reload(ctx); err != nil {
+	taken, err := r.session.reload(ctx)
+	if err != nil {
 		wait := min(pollEvery<<min(r.failures, 10), lastReload)
 		r.pending, r.retryAt = true, now.Add(wait)
 		r.failures++
 		log.Error(err, "OpenStack credentials changed on disk, but are not usable; the old ones stay in use", "retryAfter", wait)
 		return
 	}
+	switch {
+	case taken:
+		log.Info("OpenStack credentials changed on disk and are in use now", "identity", r.session.login().settings.cfg.who())
+	case r.pending:
+		log.Info("OpenStack credentials on disk are again the ones in use")
+	}
 	r.pending, r.failures = false, 0
-	log.Info("OpenStack credentials changed on disk and are in use now", "identity", r.session.login().settings.cfg.who())
 }
 
-// reload reads everything again, authenticates, and only then replaces the login.
-func (s *Session) reload(ctx context.Context) error {
+// reload reads everything again, authenticates, and only then replaces the login. It reports
+// whether it did: it does not when the credentials are still the same.
+func (s *Session) reload(ctx context.Context) (bool, error) {
 	var read func() (Config, error)
 	if file := s.options.ConfigFile; file != "" {
 		read = func() (Config, error) { return readGlobal(file) }
@@ -111,18 +119,20 @@ func (s *Session) reload(ctx context.Context) error {
 	set, w, err := s.load(s.watched, read)
 	s.watched = w
 	if err != nil {
-		return err
+		return false, err
 	}
-	next := newLogin(set, s.options)
+	old, next := s.login(), newLogin(set, s.options)
+	if reflect.DeepEqual(old.settings.cfg, set.cfg) && old.material == next.material {
+		return false, nil
+	}
 	if _, _, err := next.ready(ctx); err != nil {
-		return err
+		return false, err
 	}
 	s.mu.Lock()
-	old := s.current
 	s.current = next
 	s.mu.Unlock()
 	old.http.CloseIdleConnections()
-	return nil
+	return true, nil
 }
 
 // readGlobal reads the section [Global] of cloud.conf. Mistakes in other sections are not

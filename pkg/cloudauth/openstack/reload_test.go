@@ -137,12 +137,45 @@ func TestBrokenFilesKeepTheOldCredentials(t *testing.T) {
 			}
 		})
 	}
+	writeFile(t, file, conf+"[Route]\nrouter-id = x\n")
+	login := s.login()
+	if out := poll(pollEvery); !strings.Contains(out, "again the ones in use") || s.login() != login {
+		t.Errorf("the old credentials are back, but it logs %q", out)
+	}
+	writeFile(t, file, conf+"[Route]\nrouter-id = y\n")
+	if out := poll(pollEvery); out != "" || s.login() != login {
+		t.Errorf("another section changed, but it logs %q", out)
+	}
 	writeFile(t, file, appCredentialConf(sim, better))
 	if out := poll(pollEvery); !strings.Contains(out, "are in use now") || !strings.Contains(out, better.ID) {
 		t.Errorf("the repaired file is not taken: %q", out)
 	}
 	if out := poll(pollEvery); out != "" {
 		t.Errorf("nothing changed, but it logs %q", out)
+	}
+}
+
+// A token that is known to be refused or over makes Check get a new one.
+func TestCheckRenews(t *testing.T) {
+	sim := startSim(t, ossim.Options{TokenLifetime: time.Second})
+	s := open(t, passwordConfig(sim), Options{}, nil)
+	for range 3 {
+		if err := s.Check(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := sim.Count("identity", "POST"); n != 1 {
+		t.Errorf("%d tokens for 3 checks within the token's life, want 1", n)
+	}
+	select {
+	case <-time.After(1100 * time.Millisecond):
+	case <-t.Context().Done():
+	}
+	if err := s.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := sim.Count("identity", "POST"); n != 2 {
+		t.Errorf("%d tokens after the first one ended, want 2", n)
 	}
 }
 

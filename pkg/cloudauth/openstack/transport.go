@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -34,9 +35,16 @@ type transport struct {
 }
 
 func newHTTPClient(s *settings, o Options) (*http.Client, *transport) {
-	base := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // it is one, unless a program replaced it
-	base.TLSClientConfig = s.tls.Clone()
-	base.MaxIdleConnsPerHost = 32
+	base := &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		TLSClientConfig:       s.tls.Clone(),
+		TLSHandshakeTimeout:   10 * time.Second,
+		ForceAttemptHTTP2:     true,
+		MaxIdleConnsPerHost:   32, // requests go out in parallel
+		IdleConnTimeout:       90 * time.Second,
+		ExpectContinueTimeout: time.Second,
+	}
 	t := &transport{base: base, secrets: s.cfg.secrets(), observe: o.Observe}
 	return &http.Client{Transport: t, Timeout: o.RequestTimeout, CheckRedirect: sameHost}, t
 }
