@@ -320,6 +320,16 @@ func (c *cluster) testServerGone(t *testing.T) {
 	if err != nil || len(pv.Labels) > 0 {
 		t.Errorf("policy Ignore without a server: labels %v, error %v; want an object as it was sent", pv.Labels, err)
 	}
+	// What the guide says about PersistentVolumes that slipped past, and a backfill relies on:
+	// node affinity can be added where there is none, and not be changed then.
+	pv.Spec.NodeAffinity = required(in(corev1.LabelTopologyZone, "az1"))
+	if pv, err = c.client.CoreV1().PersistentVolumes().Update(t.Context(), pv, metav1.UpdateOptions{}); err != nil {
+		t.Fatalf("add node affinity later: %v", err)
+	}
+	pv.Spec.NodeAffinity = required(in(corev1.LabelTopologyZone, "az2"))
+	if _, err := c.client.CoreV1().PersistentVolumes().Update(t.Context(), pv, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) {
+		t.Errorf("change node affinity later: %v, want that it is invalid", err)
+	}
 	fail := admissionregistrationv1.Fail
 	c.edit(t, func(w *admissionregistrationv1.MutatingWebhook) { w.FailurePolicy = &fail })
 	c.eventually(t, func(name string) bool {
