@@ -68,11 +68,6 @@ func (c *client) blockStorage(ctx context.Context) (*gophercloud.ServiceClient, 
 	return c.service(ctx, "block-storage")
 }
 
-// keyManager returns a client of Barbican.
-func (c *client) keyManager(ctx context.Context) (*gophercloud.ServiceClient, error) {
-	return c.service(ctx, "key-manager")
-}
-
 func (c *client) service(ctx context.Context, name string) (*gophercloud.ServiceClient, error) {
 	sc, err := c.session.Service(ctx, name)
 	if err != nil {

@@ -7,7 +7,7 @@
 //
 // Files: cloud.go composes the provider, config.go is cloud.conf, api.go reaches the
 // services, errors.go maps their errors; instances.go, loadbalancers.go, routes.go and
-// volumes.go each fulfil one interface of pkg/cloud.
+// volumes.go each fulfill one interface of pkg/cloud.
 package openstack
 
 //go:generate go run ../../../hack/gen-cloudconf ../../../docs/reference/cloud-conf-openstack.md

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -241,7 +242,7 @@ func TestRoutesWholeTable(t *testing.T) {
 	// An operator adds a route between our read and our write, once.
 	var raced atomic.Bool
 	lab.sim.OnMutation(func(m ossim.Mutation) {
-		if m.After || m.Method != "PUT" || m.Path != "/routers/"+lab.routes.routerID() || raced.Swap(true) {
+		if m.After || m.Method != http.MethodPut || m.Path != "/routers/"+lab.routes.routerID() || raced.Swap(true) {
 			return
 		}
 		lab.put("routers/"+lab.routes.routerID(), map[string]any{"router": map[string]any{"routes": []routeEntry{operators}}})
