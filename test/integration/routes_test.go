@@ -9,10 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gophercloud/gophercloud/v2"
-	openstacksdk "github.com/gophercloud/gophercloud/v2/openstack"
-	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/extraroutes"
-	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/routers"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -110,45 +106,4 @@ func TestRoutes(t *testing.T) {
 		all[servers[0].Name] = routeTo(100, servers[0])
 		eventually(t, 20*time.Second, wantRoutes(sim, slices.Collect(maps.Values(all))...))
 	})
-}
-
-// addRoutes adds "<destination> via <next hop>" to the router, as an operator does.
-func addRoutes(t *testing.T, sim *ossim.Sim, names ...string) {
-	t.Helper()
-	all := extraRoutes(names)
-	if _, err := extraroutes.Add(t.Context(), network(t, sim), sim.Defaults().RouterID, extraroutes.Opts{Routes: &all}).Extract(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func removeRoutes(t *testing.T, sim *ossim.Sim, names ...string) {
-	t.Helper()
-	all := extraRoutes(names)
-	if _, err := extraroutes.Remove(t.Context(), network(t, sim), sim.Defaults().RouterID, extraroutes.Opts{Routes: &all}).Extract(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func extraRoutes(names []string) []routers.Route {
-	var out []routers.Route
-	for _, n := range names {
-		destination, hop, _ := strings.Cut(n, " via ")
-		out = append(out, routers.Route{DestinationCIDR: destination, NextHop: hop})
-	}
-	return out
-}
-
-// network returns a client of Neutron for what an operator does.
-func network(t *testing.T, sim *ossim.Sim) *gophercloud.ServiceClient {
-	t.Helper()
-	p, err := openstacksdk.AuthenticatedClient(t.Context(), gophercloud.AuthOptions{
-		IdentityEndpoint: sim.AuthURL(), Username: ossim.UserName, Password: ossim.UserPassword, TenantName: ossim.ProjectName, DomainName: "Default"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := openstacksdk.NewNetworkV2(p, gophercloud.EndpointOpts{Region: ossim.Region})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client
 }
