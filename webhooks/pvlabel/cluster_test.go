@@ -2,6 +2,7 @@ package pvlabel_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"strings"
@@ -335,10 +336,6 @@ func (c *cluster) testServerGone(t *testing.T) {
 	c.eventually(t, func(name string) bool {
 		_, err := c.create(t, static(name, "zonal"))
 		var status apierrors.APIStatus
-		if err == nil {
-			return false
-		}
-		status, _ = err.(apierrors.APIStatus) //nolint:errorlint // what the client returns
-		return status.Status().Code == http.StatusInternalServerError && strings.Contains(err.Error(), "failed calling webhook")
+		return errors.As(err, &status) && status.Status().Code == http.StatusInternalServerError && strings.Contains(err.Error(), "failed calling webhook")
 	}, "policy Fail refuses")
 }

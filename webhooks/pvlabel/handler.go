@@ -66,7 +66,7 @@ func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.R
 	if m.Empty() {
 		return admission.Allowed("").WithWarnings(m.Warnings...)
 	}
-	klog.FromContext(ctx).V(2).Info("Labelling PersistentVolume", "persistentVolume", klog.KObj(pv), "labels", m.Labels, "requirements", len(m.Requirements))
+	klog.FromContext(ctx).V(2).Info("PersistentVolume gets its place", "persistentVolume", klog.KObj(pv), "labels", m.Labels, "requirements", len(m.Requirements))
 	return admission.Patched("", m.Patch(pv)...).WithWarnings(m.Warnings...)
 }
 

@@ -46,6 +46,8 @@ type Server struct {
 	mu    sync.Mutex
 	hooks map[string]*hook
 	addr  net.Addr
+	// badPaths are the registrations that Start refuses.
+	badPaths []error
 }
 
 // New checks o and loads, or generates, the certificate, so that what is wrong with either
@@ -69,14 +71,14 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// Register serves h at path, under name in metrics and logs (the path when name is empty).
-// h must honour its context, whose deadline is the API server's less what it takes to
-// answer. It panics when the path is taken or not absolute, which is a mistake in the code.
+// Register serves h at path. h must heed its context, whose deadline is the API server's
+// less what it takes to answer. A path that is taken or not absolute makes Start fail.
 func (s *Server) Register(path string, h admission.Handler) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !strings.HasPrefix(path, "/") || s.hooks[path] != nil || slices.Contains([]string{"/", livezPath, readyzPath}, path) {
-		panic(fmt.Sprintf("webhook server: path %q cannot be registered", path))
+		s.badPaths = append(s.badPaths, fmt.Errorf("webhook server: path %q is taken or not absolute", path))
+		return
 	}
 	s.hooks[path] = &hook{path: path, handler: h, opts: s.opts, metrics: s.metrics}
 }
@@ -105,6 +107,9 @@ func (s *Server) Addr() net.Addr {
 // once, without binding the port, when the server is off or nothing is registered.
 func (s *Server) Start(ctx context.Context) error {
 	logger := klog.FromContext(ctx).WithName("webhook-server")
+	if err := s.registrationError(); err != nil {
+		return err
+	}
 	if !s.serves() {
 		logger.Info("Webhooks are not served", "securePort", s.opts.Port, "registered", len(s.paths()))
 		return nil
@@ -125,7 +130,7 @@ func (s *Server) Start(ctx context.Context) error {
 	})
 	g.Go(func() error {
 		<-gctx.Done()
-		s.drain(logger, srv)
+		s.drain(context.WithoutCancel(ctx), srv)
 		return nil
 	})
 	s.state.CompareAndSwap(stateNew, stateServing)
@@ -149,11 +154,7 @@ func (s *Server) Ready(r *http.Request) error {
 		return fmt.Errorf("webhook server: %w", err)
 	}
 	if s.opts.Ready != nil {
-		ctx := context.Background()
-		if r != nil {
-			ctx = r.Context()
-		}
-		if err := s.opts.Ready(ctx); err != nil {
+		if err := s.opts.Ready(r.Context()); err != nil {
 			return fmt.Errorf("webhook server: cloud is not ready: %w", err)
 		}
 	}
@@ -161,6 +162,12 @@ func (s *Server) Ready(r *http.Request) error {
 }
 
 func (s *Server) serves() bool { return s.opts.Enabled() && len(s.paths()) > 0 }
+
+func (s *Server) registrationError() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return errors.Join(s.badPaths...)
+}
 
 func (s *Server) paths() []string {
 	s.mu.Lock()
@@ -205,13 +212,14 @@ func (s *Server) httpServer(ctx context.Context) *http.Server {
 }
 
 // drain ends srv as Start promises.
-func (s *Server) drain(logger klog.Logger, srv *http.Server) {
+func (s *Server) drain(ctx context.Context, srv *http.Server) {
+	logger := klog.FromContext(ctx)
 	s.state.Store(stateEnding)
 	logger.Info("Draining webhooks", "delay", s.opts.ShutdownDelay, "timeout", s.opts.DrainTimeout)
 	if s.opts.ShutdownDelay > 0 {
 		<-time.After(s.opts.ShutdownDelay)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), s.opts.DrainTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.opts.DrainTimeout)
 	defer cancel()
 	if err := srv.Shutdown(ctx); err != nil {
 		logger.Error(err, "Webhook requests were cut off: they did not finish in time", "timeout", s.opts.DrainTimeout)
