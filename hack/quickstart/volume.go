@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -27,21 +26,20 @@ func (w *world) volumeLabeled(ctx context.Context) (string, error) {
 		return "", err
 	}
 	volume := w.cloud.AddVolume("data", "az2")
-	var pv *corev1.PersistentVolume
+	volumes := w.cluster.Client.CoreV1().PersistentVolumes()
+	// The API server takes a moment to notice the registration, and failurePolicy Ignore lets
+	// volumes through until then: try without creating anything first.
 	err := eventually(ctx, func(ctx context.Context) error {
-		var err error
-		pv, err = w.cluster.Client.CoreV1().PersistentVolumes().Create(ctx, staticVolume(volume.ID), metav1.CreateOptions{})
-		if err != nil && !apierrors.IsAlreadyExists(err) {
-			return err
+		tried, err := volumes.Create(ctx, staticVolume(volume.ID), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err == nil && tried.Labels[corev1.LabelTopologyZone] == "" {
+			err = errors.New("a PersistentVolume passes admission without labels")
 		}
-		if pv.Labels[corev1.LabelTopologyZone] == "" {
-			// The API server takes a moment to notice the registration; with failurePolicy
-			// Ignore the volume was let through.
-			_ = w.cluster.Client.CoreV1().PersistentVolumes().Delete(ctx, pv.Name, metav1.DeleteOptions{})
-			return errors.New("the PersistentVolume was created without labels")
-		}
-		return nil
+		return err
 	})
+	if err != nil {
+		return "", err
+	}
+	pv, err := volumes.Create(ctx, staticVolume(volume.ID), metav1.CreateOptions{})
 	if err != nil {
 		return "", err
 	}
