@@ -160,8 +160,8 @@ func monitorCreateOpts(m *lbMonitor) monitors.CreateOpts {
 
 // batchMembers is the whole list of a pool's members. Octavia resets what the list does not
 // say, so everything that is kept is said.
-func batchMembers(members []lbMember) []pools.BatchUpdateMemberOpts {
-	out := make([]pools.BatchUpdateMemberOpts, 0, len(members))
+func batchMembers(members []lbMember) []batchMember {
+	out := make([]batchMember, 0, len(members))
 	for i := range members {
 		m := &members[i]
 		up := !m.Disabled
@@ -175,9 +175,24 @@ func batchMembers(members []lbMember) []pools.BatchUpdateMemberOpts {
 		if m.MonitorPort != 0 {
 			opts.MonitorPort = &m.MonitorPort
 		}
-		out = append(out, opts)
+		out = append(out, batchMember{BatchUpdateMemberOpts: opts, clearMonitorPort: m.ClearMonitorPort})
 	}
 	return out
+}
+
+// batchMember can take a monitor port away, which gophercloud's options cannot.
+type batchMember struct {
+	pools.BatchUpdateMemberOpts
+	clearMonitorPort bool
+}
+
+// ToBatchMemberUpdateMap implements pools.BatchUpdateMemberOptsBuilder.
+func (m batchMember) ToBatchMemberUpdateMap() (map[string]any, error) {
+	body, err := m.BatchUpdateMemberOpts.ToBatchMemberUpdateMap()
+	if err == nil && m.clearMonitorPort {
+		body["monitor_port"] = nil
+	}
+	return body, err
 }
 
 // createMembers are the members of a fully populated create.

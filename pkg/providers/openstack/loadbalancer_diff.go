@@ -262,6 +262,7 @@ func mergeMembers(have, want []lbMember) (merged []lbMember, same bool) {
 		h, ok := byEndpoint[w.endpoint()]
 		if ok {
 			same = same && h.Name == w.Name && h.MonitorPort == w.MonitorPort
+			h.ClearMonitorPort = h.MonitorPort != 0 && w.MonitorPort == 0
 			h.Name, h.MonitorPort = w.Name, w.MonitorPort
 			w = h
 		} else {

@@ -64,12 +64,15 @@ type lbPool struct {
 	Used bool
 }
 
-// lbMember is a member. Weight to Tags are never wishes: they are kept as they are.
+// lbMember is a member. From Weight on, fields are never wishes: they are kept as they are.
 type lbMember struct {
 	Name        string
 	Address     string
 	Port        int
 	MonitorPort int // 0 for Port
+
+	// ClearMonitorPort says that the member has a monitor port which it shall lose.
+	ClearMonitorPort bool
 
 	Weight   *int
 	Disabled bool
