@@ -139,7 +139,7 @@ func (s *Sim) attachPorts(v *server, raw json.RawMessage) error {
 		}
 	}
 	for _, n := range nics {
-		if err := s.attachPort(v, n); err != nil {
+		if _, err := s.attachPort(v, n); err != nil {
 			s.deletePortsOf(v.id)
 			return err
 		}
@@ -147,28 +147,30 @@ func (s *Sim) attachPorts(v *server, raw json.RawMessage) error {
 	return nil
 }
 
-func (s *Sim) attachPort(v *server, n nic) error {
+func (s *Sim) attachPort(v *server, n nic) (portView, error) {
 	if n.Port != "" {
-		if _, err := s.bindPort(n.Port, v.id, v.zone); err != nil {
-			return refusal(err, "Port id "+n.Port+" could not be found.")
+		p, err := s.bindPort(n.Port, v.id, v.zone)
+		if err != nil {
+			return p, refusal(err, "Port id "+n.Port+" could not be found.")
 		}
-		return nil
+		return p, nil
 	}
 	if n.UUID != "" {
 		if _, known := s.networkName(n.UUID); !known {
-			return badInput("Network %s could not be found.", n.UUID)
+			return portView{}, badInput("Network %s could not be found.", n.UUID)
 		}
 	}
 	wish := portWish{DeviceID: v.id, NetworkID: n.UUID, Zone: v.zone, ProjectID: v.projectID}
 	if n.FixedIP != "" {
 		if err := wish.FixedIP.UnmarshalText([]byte(n.FixedIP)); err != nil {
-			return badInput("Invalid input for field/attribute fixed_ip. Value: %s.", n.FixedIP)
+			return portView{}, badInput("Invalid input for field/attribute fixed_ip. Value: %s.", n.FixedIP)
 		}
 	}
-	if _, err := s.createServerPort(wish); err != nil {
-		return refusal(err, err.Error())
+	p, err := s.createServerPort(wish)
+	if err != nil {
+		return p, refusal(err, err.Error())
 	}
-	return nil
+	return p, nil
 }
 
 // refusal is Nova's word for what Neutron refused: a 400 with the message that goes with

@@ -31,22 +31,22 @@ func (s *Sim) listInterfaces(c *call) (*reply, error) {
 	return ok(object{"interfaceAttachments": out})
 }
 
-// pathInterface is the path's port among the server's.
-func (s *Sim) pathInterface(c *call) (*server, *portView, error) {
+// pathInterface is the path's port among the server's, nil when it is not among them.
+func (s *Sim) pathInterface(c *call) (*portView, error) {
 	v, err := s.pathServer(c)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	for _, p := range s.portsOf(v.id) {
 		if p.ID == c.param("port") {
-			return v, &p, nil
+			return &p, nil
 		}
 	}
-	return v, nil, nil
+	return nil, nil
 }
 
 func (s *Sim) showInterface(c *call) (*reply, error) {
-	_, p, err := s.pathInterface(c)
+	p, err := s.pathInterface(c)
 	if err != nil {
 		return nil, err
 	}
@@ -82,20 +82,20 @@ func (s *Sim) attachInterface(c *call) (*reply, error) {
 	if n.Port == "" && n.UUID == "" {
 		return nil, badInput("Multiple possible networks found, use a Network ID to be more specific.")
 	}
-	if err := s.attachPort(v, n); err != nil {
+	p, err := s.attachPort(v, n)
+	if err != nil {
 		if n.Port != "" && !s.portExists(n.Port) {
 			return nil, errorf(http.StatusNotFound, "", "Port id %s could not be found.", n.Port)
 		}
 		return nil, err
 	}
-	ports := s.portsOf(v.id)
-	return ok(object{"interfaceAttachment": interfaceBody(c, ports[len(ports)-1])})
+	return ok(object{"interfaceAttachment": interfaceBody(c, p)})
 }
 
 // detachInterface is DELETE /servers/{id}/os-interface/{port}. A port that is not the server's is
 // accepted too, as Nova does, which finds out later.
 func (s *Sim) detachInterface(c *call) (*reply, error) {
-	_, p, err := s.pathInterface(c)
+	p, err := s.pathInterface(c)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"context"
 	"encoding/json"
 	"math"
 	"net/http"
@@ -88,8 +89,8 @@ func (f *Fault) matches(c *call) bool {
 }
 
 // applyBefore does what a fault does instead of the call; true when the call goes on.
-func (s *Sim) applyBefore(c *call, f *Fault, entry *Request, w http.ResponseWriter) bool {
-	if f.Latency > 0 && !s.wait(c.r.Context(), f.Latency) {
+func (s *Sim) applyBefore(ctx context.Context, c *call, f *Fault, entry *Request, w http.ResponseWriter) bool {
+	if f.Latency > 0 && !s.wait(ctx, f.Latency) {
 		return false
 	}
 	switch {
@@ -98,7 +99,7 @@ func (s *Sim) applyBefore(c *call, f *Fault, entry *Request, w http.ResponseWrit
 		reset(w)
 		return false
 	case f.Hang:
-		s.wait(c.r.Context(), math.MaxInt64)
+		s.wait(ctx, math.MaxInt64)
 		reset(w)
 		return false
 	case f.Status != 0:

@@ -169,7 +169,7 @@ func TestHooks(t *testing.T) {
 			var calls atomic.Int32
 			remove := sim.OnMutation(func(m ossim.Mutation) {
 				calls.Add(1)
-				if m.Service != "volume" || m.Method != "POST" || m.Path != "/volumes" || len(m.Body) == 0 {
+				if m.Service != "volume" || m.Method != http.MethodPost || m.Path != "/volumes" || len(m.Body) == 0 {
 					t.Errorf("mutation %+v", m)
 				}
 				_ = sim.Snapshot() // hooks may use the simulator

@@ -119,14 +119,6 @@ func (c *call) sees(projectID string) bool { return c.tok.admin || c.tok.project
 // url is the absolute address of a path below the service's prefix, as the caller reached it.
 func (c *call) url(path string) string { return c.sim.url + c.svc.prefix + path }
 
-// decode reads the JSON body into v. Unknown keys are ignored; what is no JSON is a 400.
-func (c *call) decode(v any) error {
-	if err := json.Unmarshal(c.body, v); err != nil {
-		return errorf(http.StatusBadRequest, "", "Malformed request body: %s", err)
-	}
-	return nil
-}
-
 // reply is a handler's answer.
 type reply struct {
 	status int

@@ -31,7 +31,7 @@ func (s *Sim) serve(svc *service, h handlerFunc, auth bool, w http.ResponseWrite
 	}
 	c := &call{sim: s, svc: svc, r: r, body: body, query: r.URL.Query(), path: path}
 	fault := s.obs.fault(c)
-	if fault != nil && !s.applyBefore(c, fault, entry, w) {
+	if fault != nil && !s.applyBefore(r.Context(), c, fault, entry, w) {
 		return
 	}
 	out := s.run(c, h, auth)
@@ -157,7 +157,7 @@ func (o *wire) write(w http.ResponseWriter) {
 	if f, is := w.(http.Flusher); is {
 		f.Flush()
 	}
-	panic(http.ErrAbortHandler) //nolint:forbidigo // net/http's way to cut an answer short
+	panic(http.ErrAbortHandler) // net/http's way to cut an answer short
 }
 
 // reset ends the client's connection with a TCP reset.

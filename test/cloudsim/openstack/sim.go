@@ -65,11 +65,12 @@ func Start(opts Options) (*Sim, error) {
 	if err := opts.complete(); err != nil {
 		return nil, err
 	}
-	claim, plan, err := claimNet(opts.Net)
+	ctx, stop := context.WithCancel(context.Background())
+	claim, plan, err := claimNet(ctx, opts.Net)
 	if err != nil {
+		stop()
 		return nil, err
 	}
-	ctx, stop := context.WithCancel(context.Background()) //nolint:forbidigo // ends at Close, not with a caller
 	s := &Sim{opts: opts, claim: claim, addrs: plan, start: time.Now().UTC(), ctx: ctx, stop: stop}
 	s.obs.done = ctx.Done()
 	ln, err := s.listen()
@@ -121,7 +122,7 @@ func (o *Options) complete() error {
 }
 
 func (s *Sim) listen() (net.Listener, error) {
-	ln, err := net.Listen("tcp", s.opts.Listen)
+	ln, err := (&net.ListenConfig{}).Listen(s.ctx, "tcp", s.opts.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("listen for the simulated OpenStack: %w", err)
 	}
