@@ -171,6 +171,16 @@ func TestServiceLifecycle(t *testing.T) {
 			return ""
 		})
 		<-time.After(500 * time.Millisecond)
+		complete := false
+		for _, r := range sim.Requests() {
+			if complete {
+				t.Errorf("after everything was made: %s %s %s", r.Service, r.Method, r.Path)
+			}
+			complete = complete || r.Method == http.MethodPost && r.Path == "/floatingips"
+		}
+		if !complete {
+			t.Error("the request log does not show how the load balancer got its floating IP")
+		}
 		sim.ResetRequests()
 		<-time.After(time.Second)
 		if n := sim.Count("", ""); n > 0 {
