@@ -1,7 +1,6 @@
 package openstack
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -33,12 +32,12 @@ func planFor(n int) addressPlan {
 
 // claimNet takes 127.n.0.0/16, or a free one when n is 0, so that simulators of several
 // processes never share addresses.
-func claimNet(ctx context.Context, n int) (net.Listener, addressPlan, error) {
+func claimNet(n int) (net.Listener, addressPlan, error) {
 	if n != 0 {
 		if n < 1 || n > 254 {
 			return nil, addressPlan{}, fmt.Errorf("net %d is outside 1-254", n)
 		}
-		ln, err := listenClaim(ctx, n)
+		ln, err := listenClaim(n)
 		if err != nil {
 			return nil, addressPlan{}, fmt.Errorf("net 127.%d.0.0/16 is taken by another simulator: %w", n, err)
 		}
@@ -46,7 +45,7 @@ func claimNet(ctx context.Context, n int) (net.Listener, addressPlan, error) {
 	}
 	var last error
 	for n := 64; n <= 254; n++ {
-		ln, err := listenClaim(ctx, n)
+		ln, err := listenClaim(n)
 		if err == nil {
 			return ln, planFor(n), nil
 		}
@@ -55,6 +54,7 @@ func claimNet(ctx context.Context, n int) (net.Listener, addressPlan, error) {
 	return nil, addressPlan{}, errors.Join(errors.New("no free net among 127.64.0.0/16 to 127.254.0.0/16; end other simulators"), last)
 }
 
-func listenClaim(ctx context.Context, n int) (net.Listener, error) {
-	return (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(fmt.Sprintf("127.%d.255.254", n), strconv.Itoa(claimPort)))
+func listenClaim(n int) (net.Listener, error) {
+	at := net.JoinHostPort(fmt.Sprintf("127.%d.255.254", n), strconv.Itoa(claimPort))
+	return net.Listen("tcp", at) //nolint:noctx // listening on a loopback address does not wait
 }

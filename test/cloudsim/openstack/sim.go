@@ -65,12 +65,11 @@ func Start(opts Options) (*Sim, error) {
 	if err := opts.complete(); err != nil {
 		return nil, err
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	claim, plan, err := claimNet(ctx, opts.Net)
+	claim, plan, err := claimNet(opts.Net)
 	if err != nil {
-		stop()
 		return nil, err
 	}
+	ctx, stop := context.WithCancel(context.Background())
 	s := &Sim{opts: opts, claim: claim, addrs: plan, start: time.Now().UTC(), ctx: ctx, stop: stop}
 	s.obs.done = ctx.Done()
 	ln, err := s.listen()
@@ -122,7 +121,7 @@ func (o *Options) complete() error {
 }
 
 func (s *Sim) listen() (net.Listener, error) {
-	ln, err := (&net.ListenConfig{}).Listen(s.ctx, "tcp", s.opts.Listen)
+	ln, err := net.Listen("tcp", s.opts.Listen) //nolint:noctx // listening on a loopback address does not wait
 	if err != nil {
 		return nil, fmt.Errorf("listen for the simulated OpenStack: %w", err)
 	}
