@@ -98,7 +98,7 @@ func (o *observer) runHooks(c *call, after bool, status int) verdict {
 }
 
 // OnMutation adds a hook that is called before and after every call that changes the cloud. It
-// may block, and decide the call's fate through the Mutation's methods. Hooks run concurrently
+// may block (until Done, so that Close does not wait for ever), and decide the call's fate through the Mutation's methods. Hooks run concurrently
 // for concurrent calls. The function returned removes it.
 func (s *Sim) OnMutation(fn func(Mutation)) (remove func()) {
 	h := &hook{fn: fn}
