@@ -70,6 +70,14 @@ func quotaNames() []string {
 	return []string{"network", "subnet", "subnetpool", "port", "router", "floatingip", "rbac_policy", "security_group", "security_group_rule"}
 }
 
+// quotaLimit is a quota; only that of RBAC policies is not lifted.
+func quotaLimit(name string) int {
+	if name == "rbac_policy" {
+		return 10
+	}
+	return -1
+}
+
 func (s *Sim) quotaRoutes(r *router) {
 	quota := func(c *call) (*reply, error) {
 		if !c.sees(c.param("project")) {
@@ -77,10 +85,13 @@ func (s *Sim) quotaRoutes(r *router) {
 		}
 		out := object{}
 		for _, n := range quotaNames() {
-			out[n] = -1
+			out[n] = quotaLimit(n)
 		}
 		return ok(object{"quota": out})
 	}
+	r.handle("GET /v2.0/quotas", func(*call) (*reply, error) {
+		return nil, errorf(http.StatusForbidden, "PolicyNotAuthorized", "rule:get_quota is disallowed by policy")
+	})
 	r.handle("GET /v2.0/quotas/{project}", quota)
 	r.handle("GET /v2.0/quotas/{project}/default", quota)
 	r.handle("GET /v2.0/quotas/{project}/details.json", s.quotaUsage)
@@ -97,7 +108,7 @@ func (s *Sim) quotaUsage(c *call) (*reply, error) {
 	}
 	out := object{}
 	for _, n := range quotaNames() {
-		out[n] = object{"limit": -1, "used": used[n], "reserved": 0}
+		out[n] = object{"limit": quotaLimit(n), "used": used[n], "reserved": 0}
 	}
 	return ok(object{"quota": out})
 }

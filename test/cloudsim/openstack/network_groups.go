@@ -47,7 +47,7 @@ func (s *Sim) newGroup(project, name string) *securityGroup {
 	g.revision = 1
 	s.network.groups[g.id] = g
 	for _, ethertype := range []string{"IPv4", "IPv6"} {
-		s.addRule(&securityRule{entity: s.newEntity(project, ""), group: g, direction: "egress", ethertype: ethertype})
+		s.addRule(&securityRule{entity: s.newEntity(project, ""), group: g, automatic: true, direction: "egress", ethertype: ethertype})
 	}
 	return g
 }
@@ -104,10 +104,8 @@ func (s *Sim) securityRuleKind() *netKind {
 		get:     func(id string) (netItem, bool) { x, is := st.rules[id]; return x, is },
 		view:    func(_ *call, x netItem) object { return x.(*securityRule).view() },
 		create:  s.createRule,
-		update: func(_ *call, x netItem, in fields) error {
-			x.base().describe(in)
-			return nil
-		},
+		// Zed breaks when a rule is updated.
+		update: func(*call, netItem, fields) error { return internalError() },
 		remove: func(_ *call, x netItem) error {
 			r := x.(*securityRule)
 			r.group.rules = slices.DeleteFunc(r.group.rules, func(y *securityRule) bool { return y == r })
@@ -140,6 +138,9 @@ func (r *securityRule) view() object {
 	})
 	delete(o, "name")
 	delete(o, "tags")
+	if r.automatic {
+		o["description"] = nil
+	}
 	if r.prefix != nil {
 		if p, err := netip.ParsePrefix(*r.prefix); err == nil {
 			o["normalized_cidr"] = p.Masked().String()

@@ -58,9 +58,18 @@ func (s *Sim) networkRoutes(r *router) {
 		r.handle("GET "+base+"/{id}", k.show)
 		r.handle("PUT "+base+"/{id}", k.put)
 		r.handle("DELETE "+base+"/{id}", k.delete)
+		r.handle("POST "+base+"/{id}", methodNotAllowed)
+		r.handle("PATCH "+base+"/{id}", methodNotAllowed)
+		// Neutron takes changes of a collection for changes of an object "None".
+		r.handle("PUT "+base, func(*call) (*reply, error) { return nil, k.missing("None") })
+		r.handle("DELETE "+base, func(*call) (*reply, error) { return nil, k.missing("None") })
 		k.tagRoutes(r, base)
 	}
 	s.routerActions(r)
+}
+
+func methodNotAllowed(*call) (*reply, error) {
+	return nil, errorf(http.StatusMethodNotAllowed, "", "The server could not comply with the request since it is either malformed or otherwise incorrect.")
 }
 
 // find returns the object that a path names, if the caller may see it.

@@ -116,16 +116,17 @@ func (s *Sim) clearGateway(r *netRouter) error {
 	if r.gateway == nil {
 		return nil
 	}
-	for _, f := range s.network.fips {
-		if f.router == r.id {
-			return errorf(http.StatusConflict, "RouterExternalGatewayInUseByFloatingIp", "Gateway cannot be updated for router %s, since a gateway to external network %s is required by one or more floating IPs.", r.id, r.gateway.networkID)
-		}
-	}
 	gateway := r.gateway
 	r.gateway = nil
 	if err := s.checkRoutes(r, r.routes); err != nil {
 		r.gateway = gateway
 		return err
+	}
+	for _, f := range s.network.fips {
+		if f.router == r.id {
+			r.gateway = gateway
+			return errorf(http.StatusConflict, "RouterExternalGatewayInUseByFloatingIp", "Gateway cannot be updated for router %s, since a gateway to external network %s is required by one or more floating IPs.", r.id, gateway.networkID)
+		}
 	}
 	s.removePort(gateway)
 	return nil

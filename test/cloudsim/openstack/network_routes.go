@@ -102,14 +102,13 @@ func (s *Sim) changeRoutes(c *call, change func(have, in []hostRoute) []hostRout
 			Routes *[]struct{ Destination, NextHop *string }
 		}
 	}
-	internal := errorf(http.StatusInternalServerError, "HTTPInternalServerError", "Request Failed: internal server error while processing your request.")
 	if json.Unmarshal(c.body, &in) != nil || in.Router == nil || in.Router.Routes == nil {
-		return nil, internal
+		return nil, internalError()
 	}
 	var routes []hostRoute
 	for _, x := range *in.Router.Routes {
 		if x.Destination == nil || x.NextHop == nil {
-			return nil, internal
+			return nil, internalError()
 		}
 		routes = append(routes, hostRoute{*x.Destination, *x.NextHop})
 	}
@@ -127,6 +126,11 @@ func (s *Sim) changeRoutes(c *call, change func(have, in []hostRoute) []hostRout
 		view["gw_port_id"] = r.gateway.id
 	}
 	return ok(object{"router": view})
+}
+
+// internalError is Neutron's answer when it breaks.
+func internalError() *apiError {
+	return errorf(http.StatusInternalServerError, "HTTPInternalServerError", "Request Failed: internal server error while processing your request.")
 }
 
 func addRoutes(have, in []hostRoute) []hostRoute {

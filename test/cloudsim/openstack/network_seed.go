@@ -36,7 +36,7 @@ func (s *Sim) seedDefaultGroup(project string) {
 	g.description = "Default security group"
 	s.network.defaultGroups[project] = g
 	for _, ethertype := range []string{"IPv4", "IPv6"} {
-		s.addRule(&securityRule{entity: s.newEntity(project, ""), group: g, direction: "ingress", ethertype: ethertype, remoteGroup: &g.id})
+		s.addRule(&securityRule{entity: s.newEntity(project, ""), group: g, automatic: true, direction: "ingress", ethertype: ethertype, remoteGroup: &g.id})
 	}
 }
 

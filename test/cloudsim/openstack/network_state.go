@@ -136,6 +136,7 @@ type securityGroup struct {
 type securityRule struct {
 	entity
 	group                *securityGroup
+	automatic            bool // came with its group
 	direction, ethertype string
 	protocol             *string
 	min, max             *int

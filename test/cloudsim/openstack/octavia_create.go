@@ -16,9 +16,6 @@ func (s *Sim) graph(lb *loadBalancer, in fields) error {
 			return err
 		}
 		if p := l.object("default_pool"); len(p) > 0 {
-			if p.text("name") == "" {
-				return validationFault("Pools must be named when using full graph create.")
-			}
 			if err := s.graphPool(lb, p, place+".listeners.default_pool", named); err != nil {
 				return err
 			}
@@ -31,7 +28,7 @@ func (s *Sim) graph(lb *loadBalancer, in fields) error {
 		}
 		if p := in.object("default_pool"); len(p) > 0 {
 			if named[p.text("name")] == nil {
-				return validationFault("Pool '%s' is referenced but was not defined.", p.text("name"))
+				return validationFault("Pool '%s' was referenced but no full definition was found.", p.text("name"))
 			}
 			if err := l.use(named[p.text("name")]); err != nil {
 				return err
@@ -66,8 +63,11 @@ func (s *Sim) graphPool(lb *loadBalancer, in fields, place string, named map[str
 	if err := checkLB(nestedAttrs(poolAttrs(), "loadbalancer_id", "listener_id", "project_id"), place, in, true); err != nil {
 		return err
 	}
+	if name == "" {
+		return validationFault("Pools must be named when creating a fully populated loadbalancer.")
+	}
 	if named[name] != nil {
-		return validationFault("Pool name '%s' is used more than once.", name)
+		return validationFault("Pool names must be unique when creating a fully populated loadbalancer.")
 	}
 	p, err := s.buildPool(lb, in)
 	if err != nil {

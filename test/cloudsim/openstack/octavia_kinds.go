@@ -222,7 +222,7 @@ var lbTagFilters = [...]string{"tags", "tags-any", "not-tags", "not-tags-any"}
 func (k *lbKind) checkFilters(q url.Values) error {
 	known := []string{"id", "name", "description", "project_id", "tenant_id", "provisioning_status", "operating_status", "admin_state_up", "created_at", "updated_at"}
 	for _, a := range k.attrs {
-		if a.typ != lbAny && a.typ != lbTags && a.typ != lbCIDRs {
+		if a.typ != lbAny && a.typ != lbTags && a.typ != lbCIDRs && a.name != "listener_id" {
 			known = append(known, a.name)
 		}
 	}
@@ -230,6 +230,9 @@ func (k *lbKind) checkFilters(q url.Values) error {
 		_, own := k.filters[key]
 		if !own && !slices.Contains(known, key) && !slices.Contains(lbSteering[:], key) && !slices.Contains(lbTagFilters[:], key) {
 			return clientFault(http.StatusBadRequest, "One or more arguments are either duplicate or invalid")
+		}
+		if len(q[key]) > 1 && slices.Contains(known, key) { // Octavia hands both to the database, which cannot
+			return errorf(http.StatusInternalServerError, "Server", `(pymysql.err.OperationalError) (4078, "Illegal parameter data types varchar and row for operation '='")`)
 		}
 	}
 	return nil

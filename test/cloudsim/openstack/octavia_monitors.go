@@ -75,6 +75,9 @@ func (s *Sim) createMonitor(c *call, in fields) (lbItem, error) {
 	if err := p.lb.mutable(); err != nil {
 		return nil, err
 	}
+	if err := h.offered(); err != nil {
+		return nil, err
+	}
 	if p.monitor != nil {
 		return nil, clientFault(http.StatusConflict, "This pool already has a health monitor")
 	}
@@ -102,6 +105,15 @@ func (s *Sim) buildMonitor(p *pool, in fields) (*monitor, error) {
 	return h, h.set(in)
 }
 
+// offered refuses what the provider's driver does not do. Octavia does not ask it about the monitors of a fully
+// populated create.
+func (x *monitor) offered() error {
+	if x.pool.lb.provider == ovn && x.typ != "TCP" && x.typ != "UDP-CONNECT" {
+		return unsupported(ovn, "OVN provider does not support %s health monitor type. Supported types: UDP-CONNECT, TCP", x.typ)
+	}
+	return nil
+}
+
 func (x *monitor) http() bool { return strings.HasPrefix(x.typ, "HTTP") }
 
 // set applies a validated body.
@@ -117,9 +129,6 @@ func (x *monitor) set(in fields) error {
 			return clientFault(http.StatusBadRequest, "%s is not a valid option for health monitors of type %s", f.name, x.typ)
 		}
 		*f.to = in.text(f.name)
-	}
-	if x.pool.lb.provider == ovn && x.typ != "TCP" && x.typ != "UDP-CONNECT" {
-		return unsupported(ovn, "OVN provider does not support %s health monitor type. Supported types: UDP-CONNECT, TCP", x.typ)
 	}
 	if in.given("http_version") {
 		x.httpVersion = in["http_version"]
