@@ -64,15 +64,20 @@ func pairError(dir string, p *pair, err error) error {
 
 func readFile(dir, name string) ([]byte, error) {
 	data, err := os.ReadFile(filepath.Join(dir, name))
+	return data, fileError(err)
+}
+
+// fileError says what to do about a file that cannot be read or written.
+func fileError(err error) error {
 	switch {
+	case err == nil:
+		return nil
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("webhook certificate: %w; put tls.crt and tls.key there, or leave the directory empty to have them generated", err)
+		return fmt.Errorf("webhook certificate: %w; put tls.crt and tls.key there, or leave the directory empty to have them generated", err)
 	case errors.Is(err, fs.ErrPermission):
-		return nil, fmt.Errorf("webhook certificate: %w; make it readable for the user that runs this process (uid %d)", err, os.Getuid())
-	case err != nil:
-		return nil, fmt.Errorf("webhook certificate: %w", err)
+		return fmt.Errorf("webhook certificate: %w; give the user that runs this process (uid %d) access to it", err, os.Getuid())
 	}
-	return data, nil
+	return fmt.Errorf("webhook certificate: %w", err)
 }
 
 func (p *pair) equal(o *pair) bool {
@@ -97,21 +102,18 @@ func exists(dir, name string) (bool, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	if err != nil {
-		return false, fmt.Errorf("webhook certificate: %w", err)
-	}
-	return true, nil
+	return err == nil, fileError(err)
 }
 
 // writeFile puts a file in place at once and for good: a reader sees the old or the new one.
 func writeFile(dir, name string, data []byte, mode fs.FileMode) (err error) {
 	tmp, err := os.CreateTemp(dir, "."+name+"-*")
 	if err != nil {
-		return fmt.Errorf("webhook certificate: %w", err)
+		return fileError(err)
 	}
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("webhook certificate: write %s: %w", filepath.Join(dir, name), err)
+			err = fileError(err)
 			_ = os.Remove(tmp.Name()) // best effort: the first error is the one to report
 		}
 	}()

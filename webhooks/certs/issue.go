@@ -46,7 +46,7 @@ func (s *Store) issueIfDue() (string, error) {
 		return "", err
 	}
 	if err := os.MkdirAll(s.opts.Dir, 0o700); err != nil {
-		return "", fmt.Errorf("webhook certificate: %w", err)
+		return "", fileError(err)
 	}
 	now := s.opts.Now()
 	if ca == nil || remaining(ca.cert, now) < 2*certLifetime {
