@@ -69,7 +69,7 @@ func (t *term) Start(ctx context.Context) error {
 		recorder:      broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "service-controller"}),
 		monitorPeriod: t.opts.Component.NodeLifecycleController.NodeMonitorPeriod.Duration,
 	})
-	defer a.calls.end()
+	defer a.end()
 	defer cancel() // before end waits for the calls
 	if t.secondLock == nil {
 		return t.run(ctx, a, t.controllers)
@@ -101,7 +101,9 @@ func (t *term) campaign(ctx context.Context, a *adapter) error {
 			close(started)
 			err := t.run(runCtx, a, t.migration.under(true, t.controllers))
 			stop()
-			a.calls.open.Wait()
+			if ctx.Err() != nil {
+				a.end()
+			}
 			ended <- err
 		},
 		OnStoppedLeading: func() {},
