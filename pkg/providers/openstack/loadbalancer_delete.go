@@ -32,18 +32,31 @@ func (l *LoadBalancers) Delete(ctx context.Context, ref cloud.LoadBalancerRef) e
 			return o.unlessForeign(ctx, err)
 		}
 	}
-	if err := o.deleteFIPs(ctx, ref, names, lb); err != nil {
-		return err
-	}
 	if shared != nil {
-		if err := o.leave(ctx, ref, names, shared, false); err != nil {
+		if err := o.leaveShared(ctx, ref, names, shared); err != nil {
 			return err
 		}
 	}
-	if lb == nil {
-		return nil
+	return o.deleteMade(ctx, ref, names, lb)
+}
+
+// deleteMade deletes a load balancer that was made for a Service, with its floating IPs; nil
+// for one that is gone already.
+func (o *lbOperation) deleteMade(ctx context.Context, ref cloud.LoadBalancerRef, names lbNames, lb *octaviaLB) error {
+	if err := o.deleteFIPs(ctx, ref, names, lb); err != nil || lb == nil {
+		return err
 	}
 	return o.deleteOwn(ctx, ref, names, lb)
+}
+
+// leaveShared takes the Service off a load balancer that was not made for it. If it was made
+// for another Service of this cluster that is deleted, and no Service is left, it goes.
+func (o *lbOperation) leaveShared(ctx context.Context, ref cloud.LoadBalancerRef, names lbNames, lb *octaviaLB) error {
+	inherited := strings.HasPrefix(lb.Name, lbNamePrefix) && slices.Contains(lb.Tags, names.owner) && slices.Contains(lb.Tags, names.lb)
+	if inherited && len(names.otherServices(lb.Tags)) == 0 {
+		return o.deleteMade(ctx, ref, names, lb)
+	}
+	return o.leave(ctx, ref, names, lb, false)
 }
 
 // unlessForeign turns the refusal of another cluster's load balancer into success: nothing
@@ -143,10 +156,6 @@ func (o *lbOperation) leave(ctx context.Context, ref cloud.LoadBalancerRef, name
 		if lb, err = o.waitActive(ctx, lb.ID); err != nil {
 			return err
 		}
-	}
-	if !owner && len(names.otherServices(lb.Tags)) == 0 && strings.HasPrefix(lb.Name, lbNamePrefix) && slices.Contains(lb.Tags, names.owner) {
-		// Made for another Service of this cluster, which left it to us when it was deleted.
-		return o.deleteOwn(ctx, ref, names, lb)
 	}
 	lb, err := o.removeChildren(ctx, ref, names, lb, owner)
 	if err != nil || !slices.Contains(lb.Tags, names.lb) {

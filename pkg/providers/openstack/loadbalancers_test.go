@@ -31,7 +31,12 @@ var testCluster = cloud.Cluster{Name: "kubernetes", UID: "0a1b2c3d-0000-4000-800
 // last section is made [LoadBalancer].
 func newLBTest(t *testing.T, n int, conf string) *lbTest {
 	t.Helper()
-	x := &lbTest{t: t, sim: startSim(t), conf: conf}
+	sim, err := ossim.Start(ossim.Options{StateDelay: 3 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(sim.Close)
+	x := &lbTest{t: t, sim: sim, conf: conf}
 	for _, s := range x.sim.SeedServers(ossim.Seed{Count: n, NamePrefix: "node-"}) {
 		m := cloud.LoadBalancerMember{Node: cloud.InstanceRef{NodeName: s.Name, ProviderID: "openstack:///" + s.ID}}
 		for _, a := range s.Addresses {
@@ -65,7 +70,7 @@ func (x *lbTest) restart() {
 	x.t.Helper()
 	p := newProvider(x.t, x.sim, "[LoadBalancer]\n"+x.conf)
 	x.lbs = p.LoadBalancers.(*LoadBalancers)
-	x.lbs.waits = lbWaits{first: 5 * time.Millisecond, most: 20 * time.Millisecond, total: 10 * time.Second, retry: time.Millisecond}
+	x.lbs.waits = lbWaits{first: 4 * time.Millisecond, most: 20 * time.Millisecond, total: 10 * time.Second, retry: time.Millisecond}
 }
 
 // publish does to the spec what the service controller does to the Service.

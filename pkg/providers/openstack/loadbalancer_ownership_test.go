@@ -1,0 +1,253 @@
+package openstack
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/listeners"
+	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/loadbalancers"
+	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/monitors"
+	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/pools"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+// op is an operation to reach the cloud with, as the code under test does.
+func (x *lbTest) op() *lbOperation {
+	x.t.Helper()
+	o, err := x.lbs.operation(testContext(x.t))
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	return o
+}
+
+// makeLB makes a load balancer by hand and waits for it.
+func (x *lbTest) makeLB(opts loadbalancers.CreateOpts) *octaviaLB {
+	x.t.Helper()
+	ctx, o := testContext(x.t), x.op()
+	if opts.VipSubnetID == "" {
+		opts.VipSubnetID = x.lbs.c.cfg.LoadBalancer.SubnetID
+	}
+	made, err := loadbalancers.Create(ctx, o.octavia, opts).Extract()
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	lb, err := o.waitActive(ctx, made.ID)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	return lb
+}
+
+func (x *lbTest) lb(id string) *octaviaLB {
+	x.t.Helper()
+	lb, err := x.op().get(testContext(x.t), id)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	return lb
+}
+
+// madeByOCCM is what openstack-cloud-controller-manager makes of x.spec: its names,
+// descriptions, tags and values, and a floating IP.
+func (x *lbTest) madeByOCCM() *octaviaLB {
+	x.t.Helper()
+	const name = "kube_service_kubernetes_default_web"
+	limit, client, connect, member, inspect := -1, 50000, 5000, 50000, 0
+	var made []listeners.CreateOpts
+	for i, p := range x.spec.Ports {
+		n := string(rune('0' + i))
+		monitorType := monitorTCP
+		if p.Protocol == "UDP" {
+			monitorType = monitorUDP
+		}
+		var members []pools.CreateMemberOpts
+		for _, m := range x.spec.Members {
+			members = append(members, pools.CreateMemberOpts{Name: m.Node.NodeName, Address: m.Addresses[0].String(), ProtocolPort: int(p.NodePort), SubnetID: x.lbs.c.cfg.LoadBalancer.SubnetID})
+		}
+		made = append(made, listeners.CreateOpts{
+			Name: "listener_" + n + "_" + name, Protocol: listeners.Protocol(p.Protocol), ProtocolPort: int(p.Port), ConnLimit: &limit,
+			TimeoutClientData: &client, TimeoutMemberConnect: &connect, TimeoutMemberData: &member, TimeoutTCPInspect: &inspect,
+			AllowedCIDRs: []string{"0.0.0.0/0"}, Tags: []string{name},
+			DefaultPool: &pools.CreateOpts{Name: "pool_" + n + "_" + name, Protocol: pools.Protocol(p.Protocol), LBMethod: "ROUND_ROBIN", Members: members,
+				Monitor: monitors.CreateOpts{Name: "monitor_" + n + "_" + name, Type: monitorType, Delay: 5, Timeout: 3, MaxRetries: 1, MaxRetriesDown: 3}},
+		})
+	}
+	lb := x.makeLB(loadbalancers.CreateOpts{Name: name, Description: "Kubernetes external service default/web from cluster kubernetes",
+		Tags: []string{name}, Provider: "amphora", Listeners: made})
+	if _, err := floatingips.Create(testContext(x.t), x.op().neutron, floatingips.CreateOpts{
+		FloatingNetworkID: x.lbs.c.cfg.LoadBalancer.FloatingNetworkID, PortID: lb.VIPPortID,
+		Description: "Floating IP for Kubernetes external service default/web from cluster kubernetes"}).Extract(); err != nil {
+		x.t.Fatal(err)
+	}
+	return lb
+}
+
+// TestTakeoverFromOCCM: taking over makes no changing call but the one that adds the owner's
+// tag; a second cluster of the same name is refused from then on (#3102).
+func TestTakeoverFromOCCM(t *testing.T) {
+	x := newLBTest(t, 3, "create-monitor=true\n")
+	t.Cleanup(func() { logCalls(t, x.sim) })
+	lb := x.madeByOCCM()
+	before := x.objects()
+	x.sim.ResetRequests()
+	status := x.ensure(x.spec)
+	if n := x.sim.Mutations(); n != 1 {
+		t.Errorf("taking over makes %d changing calls, want 1 for the tag", n)
+	}
+	if status.Annotations[annLoadBalancerID] != lb.ID {
+		t.Errorf("status %+v is not of load balancer %s", status, lb.ID)
+	}
+	want := []string{lb.Name, "isthmus-cluster=" + testCluster.UID}
+	if got := x.lb(lb.ID).Tags; !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {
+		t.Errorf("tags %q, want %q", got, want)
+	}
+	if after := x.objects(); !slices.Equal(before, after) {
+		t.Errorf("objects %q became %q", before, after)
+	}
+
+	other := x.service("web", nil)
+	other.Cluster.UID = "ffffffff-0000-4000-8000-000000000002"
+	x.sim.ResetRequests()
+	_, err := x.lbs.Ensure(testContext(t), other)
+	if cloud.KindOf(err) != cloud.KindConflict || !strings.Contains(err.Error(), testCluster.UID) || !strings.Contains(err.Error(), other.Cluster.UID) {
+		t.Errorf("the other cluster's Ensure: %v, want KindConflict naming both clusters", err)
+	}
+	if err := x.lbs.UpdateMembers(testContext(t), other); cloud.KindOf(err) != cloud.KindConflict {
+		t.Errorf("the other cluster's UpdateMembers: %v, want KindConflict", err)
+	}
+	if err := x.lbs.Delete(testContext(t), other.LoadBalancerRef); err != nil {
+		t.Errorf("the other cluster's Delete: %v", err)
+	}
+	if n := x.sim.Mutations(); n != 0 {
+		t.Errorf("the other cluster makes %d changing calls", n)
+	}
+	x.delete(x.spec)
+	x.wantNothing("after the deletion")
+}
+
+// TestForeignFloatingIPStays: OCCM deletes floating IPs by the beginning of their
+// description; ours are told by all of it and by what they are attached to.
+func TestForeignFloatingIPStays(t *testing.T) {
+	x := newLBTest(t, 1, "")
+	x.ensure(x.spec)
+	o, ctx := x.op(), testContext(t)
+	const own = "Floating IP for Kubernetes external service default/web from cluster kubernetes"
+	foreign := x.makeLB(loadbalancers.CreateOpts{Name: "foreign"})
+	for _, opts := range []floatingips.CreateOpts{
+		{Description: own + "-2"}, {Description: own}, {Description: own, PortID: foreign.VIPPortID},
+	} {
+		opts.FloatingNetworkID = x.lbs.c.cfg.LoadBalancer.FloatingNetworkID
+		if _, err := floatingips.Create(ctx, o.neutron, opts).Extract(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x.delete(x.spec)
+	if n := len(x.sim.Snapshot().FloatingIPs); n != 3 {
+		t.Errorf("%d floating IPs are left, want the 3 foreign ones", n)
+	}
+	// Even where the load balancer is gone, so that only the description is left.
+	x.delete(x.spec)
+	if n := len(x.sim.Snapshot().FloatingIPs); n != 3 {
+		t.Errorf("%d floating IPs are left, want the 3 foreign ones", n)
+	}
+}
+
+func TestSharedLoadBalancer(t *testing.T) {
+	x := newLBTest(t, 2, "")
+	t.Cleanup(func() { logCalls(t, x.sim) })
+	x.ensure(x.spec)
+	id := x.spec.Settings[annLoadBalancerID]
+
+	second := x.service("second", cloud.Settings{annLoadBalancerID: id})
+	if _, err := x.lbs.Ensure(testContext(t), second); cloud.KindOf(err) != cloud.KindConflict || !strings.Contains(err.Error(), "port 80/TCP is taken") {
+		t.Errorf("two Services with one port: %v, want KindConflict", err)
+	}
+	second.Ports[0].Port, second.Ports[1].Port = 8080, 5353
+	if got := x.ensure(second).Annotations[annLoadBalancerID]; got != id {
+		t.Errorf("the second Service has load balancer %s, want %s", got, id)
+	}
+	x.ensure(x.spec)
+	if n := len(x.sim.Snapshot().Listeners); n != 4 {
+		t.Errorf("%d listeners, want 4", n)
+	}
+	third := x.service("third", cloud.Settings{annLoadBalancerID: id})
+	third.Ports[0].Port, third.Ports[1].Port = 9080, 5454
+	if _, err := x.lbs.Ensure(testContext(t), third); cloud.KindOf(err) != cloud.KindConflict || !strings.Contains(err.Error(), "max-shared-lb is 2") {
+		t.Errorf("a third Service: %v, want KindConflict", err)
+	}
+
+	// The owner goes first: the load balancer and its address stay for the other one.
+	x.delete(x.spec)
+	s := x.sim.Snapshot()
+	if len(s.LoadBalancers) != 1 || len(s.Listeners) != 2 || len(s.Pools) != 2 || len(s.FloatingIPs) != 1 {
+		t.Errorf("after the owner's deletion: %q", x.objects())
+	}
+	if tags := x.lb(id).Tags; slices.Contains(tags, "kube_service_kubernetes_default_web") {
+		t.Errorf("tags %q still name the deleted Service", tags)
+	}
+	x.ensure(second)
+	x.delete(second)
+	x.wantNothing("after both are deleted")
+}
+
+func TestUsersOwnLoadBalancer(t *testing.T) {
+	x := newLBTest(t, 2, "")
+	lb := x.makeLB(loadbalancers.CreateOpts{Name: "mine", Tags: []string{"keep"}, Listeners: []listeners.CreateOpts{{Name: "l", Protocol: "TCP", ProtocolPort: 22,
+		DefaultPool: &pools.CreateOpts{Name: "p", Protocol: "TCP", LBMethod: "ROUND_ROBIN"}}}})
+	x.spec.Settings[annLoadBalancerID] = lb.ID
+	x.spec.Settings[annInternal] = "true"
+	before := x.objects()
+	if status := x.ensure(x.spec); status.Ingress[0].IP != lb.VIPAddress {
+		t.Errorf("status %+v, want the VIP %s", status, lb.VIPAddress)
+	}
+	x.budget("unchanged", 2, func() { x.ensure(x.spec) })
+	x.delete(x.spec)
+	if after := x.objects(); !slices.Equal(before, after) {
+		t.Errorf("objects %q became %q", before, after)
+	}
+	if tags := x.lb(lb.ID).Tags; !slices.Equal(tags, []string{"keep"}) {
+		t.Errorf("tags %q, want the user's", tags)
+	}
+}
+
+func TestTwoLoadBalancersOfOneName(t *testing.T) {
+	x := newLBTest(t, 1, "")
+	for range 2 {
+		x.makeLB(loadbalancers.CreateOpts{Name: "kube_service_kubernetes_default_web"})
+	}
+	_, err := x.lbs.Ensure(testContext(t), x.spec)
+	if cloud.KindOf(err) != cloud.KindConflict || !strings.Contains(err.Error(), "2 load balancers are named") {
+		t.Errorf("Ensure: %v, want KindConflict", err)
+	}
+}
+
+// TestStaleLoadBalancerAnnotation (#2751): a load balancer deleted behind our back is made
+// anew and keeps its address; an annotation that never was right is refused.
+func TestStaleLoadBalancerAnnotation(t *testing.T) {
+	x := newLBTest(t, 1, "")
+	first := x.ensure(x.spec)
+	ctx, o := testContext(t), x.op()
+	if err := o.deleteLB(ctx, x.lb(first.Annotations[annLoadBalancerID])); err != nil {
+		t.Fatal(err)
+	}
+	second := x.ensure(x.spec)
+	if second.Annotations[annLoadBalancerID] == first.Annotations[annLoadBalancerID] || second.Ingress[0].IP != first.Ingress[0].IP {
+		t.Errorf("status %+v after %+v: want another load balancer with the same address", second, first)
+	}
+
+	// Deleted behind our back again, and then the Service: its floating IP goes all the same.
+	if err := o.deleteLB(ctx, x.lb(second.Annotations[annLoadBalancerID])); err != nil {
+		t.Fatal(err)
+	}
+	x.delete(x.spec)
+	x.wantNothing("after the deletion")
+
+	wrong := x.service("wrong", cloud.Settings{annLoadBalancerID: "01234567-89ab-cdef-0123-456789abcdef"})
+	if _, err := x.lbs.Ensure(ctx, wrong); cloud.KindOf(err) != cloud.KindInvalid || !strings.Contains(err.Error(), annLoadBalancerID) {
+		t.Errorf("Ensure with a wrong ID: %v, want KindInvalid", err)
+	}
+}

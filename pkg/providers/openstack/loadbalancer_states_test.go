@@ -1,0 +1,227 @@
+package openstack
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+)
+
+// showAs makes Octavia say that a load balancer is in a state: to those who read it by its
+// ID or, when list is set, by its name.
+func (x *lbTest) showAs(lb octaviaLB, status string, list bool, times int) (remove func()) {
+	x.t.Helper()
+	lb.Status = status
+	var doc any = map[string]any{"loadbalancer": lb}
+	path := "/lbaas/loadbalancers/" + lb.ID
+	if list {
+		doc, path = map[string]any{"loadbalancers": []octaviaLB{lb}}, "/lbaas/loadbalancers"
+	}
+	body, err := json.Marshal(doc)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	return x.sim.AddFault(ossim.Fault{Service: "load-balancer", Method: http.MethodGet, Path: path, Body: string(body), Times: times})
+}
+
+func TestBusyLoadBalancer(t *testing.T) {
+	x := newLBTest(t, 2, "")
+	x.lbs.waits.total = 30 * time.Millisecond
+	x.lbs.waits.retry = 7 * time.Second
+	x.ensure(x.spec)
+	remove := x.showAs(*x.lb(x.spec.Settings[annLoadBalancerID]), "PENDING_UPDATE", false, 0)
+	x.spec.Members = x.spec.Members[:1]
+	ops := map[string]func(context.Context) error{
+		"Ensure":        func(ctx context.Context) error { _, err := x.lbs.Ensure(ctx, x.spec); return err },
+		"UpdateMembers": func(ctx context.Context) error { return x.lbs.UpdateMembers(ctx, x.spec) },
+		"Delete": func(ctx context.Context) error {
+			ref := x.spec.LoadBalancerRef
+			ref.Settings = cloud.Settings{annLoadBalancerID: ref.Settings[annLoadBalancerID], annKeepFloatingIP: "true"}
+			return x.lbs.Delete(ctx, ref)
+		},
+	}
+	for name, op := range ops {
+		x.sim.ResetRequests()
+		if err := op(testContext(t)); cloud.KindOf(err) != cloud.KindRetryAfter || cloud.RetryAfter(err) != 7*time.Second {
+			t.Errorf("%s: %v, want KindRetryAfter with 7s", name, err)
+		}
+		if n := x.sim.Mutations(); n != 0 {
+			t.Errorf("%s makes %d changing calls on a busy load balancer", name, n)
+		}
+	}
+	x.lbs.waits.total = time.Hour
+	for name, op := range ops {
+		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+		start := time.Now()
+		err := op(ctx)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) > 5*time.Second {
+			t.Errorf("%s after its context ended: %v after %s", name, err, time.Since(start))
+		}
+	}
+	remove()
+	x.ensure(x.spec)
+	x.wantConverged(x.spec, "amphora")
+}
+
+// TestBusyAtTheChange: the load balancer becomes busy between our look and our change.
+func TestBusyAtTheChange(t *testing.T) {
+	x := newLBTest(t, 2, "")
+	x.ensure(x.spec)
+	lb := x.lb(x.spec.Settings[annLoadBalancerID])
+	x.spec.Members = x.spec.Members[:1]
+	var undo []func()
+	remove := x.sim.OnMutation(func(m ossim.Mutation) {
+		if !m.After && strings.HasSuffix(m.Path, "/members") {
+			undo = append(undo, x.showAs(*lb, "PENDING_UPDATE", false, 0))
+			m.Fail(http.StatusConflict, "Pool is immutable and cannot be updated.")
+		}
+	})
+	_, err := x.lbs.Ensure(testContext(t), x.spec)
+	if cloud.KindOf(err) != cloud.KindRetryAfter {
+		t.Errorf("Ensure: %v, want KindRetryAfter", err)
+	}
+	remove()
+	for _, u := range undo {
+		u()
+	}
+	x.ensure(x.spec)
+	x.wantConverged(x.spec, "amphora")
+}
+
+func TestFailedCreationIsMadeAnew(t *testing.T) {
+	x := newLBTest(t, 1, "")
+	x.ensure(x.service("other", nil))
+	first, err := x.lbs.Ensure(testContext(t), x.spec) // its answer is lost: nothing is published
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := first.Annotations[annLoadBalancerID]
+	x.showAs(*x.lb(id), stateError, true, 1)
+	second := x.ensure(x.spec)
+	if second.Annotations[annLoadBalancerID] == id {
+		t.Error("the failed load balancer is still in use")
+	}
+	if s := x.sim.Snapshot(); len(s.LoadBalancers) != 2 || len(s.FloatingIPs) != 2 {
+		t.Errorf("objects %q, want 2 load balancers and floating IPs", x.objects())
+	}
+
+	// One that has served is never deleted, nor one that does not carry our cluster's tag.
+	lb := x.lb(second.Annotations[annLoadBalancerID])
+	remove := x.showAs(*lb, stateError, false, 0)
+	x.sim.ResetRequests()
+	if _, err := x.lbs.Ensure(testContext(t), x.spec); err == nil || !strings.Contains(err.Error(), "is in state ERROR") {
+		t.Errorf("Ensure: %v, want an error that names the state", err)
+	}
+	remove()
+	lb.Tags = []string{lb.Name}
+	defer x.showAs(*lb, stateError, true, 0)()
+	if _, err := x.lbs.Ensure(testContext(t), x.service("web", nil)); err == nil || !strings.Contains(err.Error(), "is in state ERROR") {
+		t.Errorf("Ensure: %v, want an error that names the state", err)
+	}
+	if n := x.sim.Mutations(); n != 0 {
+		t.Errorf("%d changing calls, want none", n)
+	}
+}
+
+// TestErrorsKeepTheirKind: what the cloud answers reaches the caller with its kind, and
+// nothing is taken for gone that only could not be read.
+func TestErrorsKeepTheirKind(t *testing.T) {
+	tests := []struct {
+		name  string
+		fault ossim.Fault
+		kind  cloud.Kind
+	}{
+		{"throttled", ossim.Fault{Status: 429, RetryAfter: 3 * time.Second}, cloud.KindThrottled},
+		{"forbidden", ossim.Fault{Status: 403}, cloud.KindDenied},
+		{"down", ossim.Fault{Status: 503}, cloud.KindUnknown},
+		{"endpoint gone", ossim.Fault{Status: 404}, cloud.KindUnknown},
+		{"cut", ossim.Fault{Reset: true}, cloud.KindUnknown},
+		{"truncated", ossim.Fault{Truncate: true}, cloud.KindUnknown},
+	}
+	x := newLBTest(t, 1, "")
+	x.ensure(x.spec)
+	before := x.objects()
+	for _, service := range []string{"load-balancer", "network"} {
+		for _, tt := range tests {
+			t.Run(service+"/"+tt.name, func(t *testing.T) {
+				fault := tt.fault
+				fault.Service = service
+				defer x.sim.AddFault(fault)()
+				x.restart()
+				ctx := testContext(t)
+				_, ensureErr := x.lbs.Ensure(ctx, x.spec)
+				_, getErr := x.lbs.Get(ctx, x.spec.LoadBalancerRef)
+				for name, err := range map[string]error{"Ensure": ensureErr, "Get": getErr, "Delete": x.lbs.Delete(ctx, x.spec.LoadBalancerRef)} {
+					if err == nil || cloud.KindOf(err) != tt.kind || cloud.RetryAfter(err) != fault.RetryAfter {
+						t.Errorf("%s: %v of %v after %s, want %v", name, err, cloud.KindOf(err), cloud.RetryAfter(err), tt.kind)
+					}
+				}
+				if after := x.objects(); !slices.Equal(before, after) {
+					t.Errorf("objects %q became %q", before, after)
+				}
+			})
+		}
+	}
+}
+
+// TestMemberSubnet (#2638): members are in their own subnet, not in that of a VIP elsewhere.
+func TestMemberSubnet(t *testing.T) {
+	x := newLBTest(t, 2, "")
+	ctx, o := testContext(t), x.op()
+	nodes := x.lbs.c.cfg.LoadBalancer.SubnetID
+	network, err := networks.Create(ctx, o.neutron, networks.CreateOpts{Name: "vips"}).Extract()
+	if err != nil {
+		t.Fatal(err)
+	}
+	vips, err := subnets.Create(ctx, o.neutron, subnets.CreateOpts{NetworkID: network.ID, CIDR: fmt.Sprintf("127.%d.77.0/24", x.sim.Net()), IPVersion: 4}).Extract()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name     string
+		settings cloud.Settings
+		want     string
+	}{
+		{"VIP among the nodes", cloud.Settings{}, nodes},
+		{"VIP elsewhere", cloud.Settings{annSubnetID: vips.ID}, nodes},
+		{"named", cloud.Settings{annSubnetID: vips.ID, annMemberSubnetID: vips.ID}, vips.ID},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.settings[annInternal] = "true"
+			spec := x.service("web", tt.settings)
+			x.ensure(spec)
+			for _, p := range x.tree(spec).Pools {
+				for _, m := range p.Members {
+					if m.SubnetID != tt.want {
+						t.Errorf("member %s is in subnet %s, want %s", m.Name, m.SubnetID, tt.want)
+					}
+				}
+			}
+			x.delete(spec)
+		})
+	}
+	// Without any subnet in the configuration the VIP goes where the nodes are.
+	x.lbs.c.cfg.LoadBalancer.SubnetID = ""
+	status := x.ensure(x.spec)
+	if got := x.lb(status.Annotations[annLoadBalancerID]).VIPSubnetID; got != nodes {
+		t.Errorf("the VIP is in subnet %s, want %s", got, nodes)
+	}
+	none := x.service("none", nil)
+	none.Members = nil
+	if _, err := x.lbs.Ensure(ctx, none); cloud.KindOf(err) != cloud.KindInvalid || !strings.Contains(err.Error(), "subnet-id") {
+		t.Errorf("Ensure without nodes and subnet: %v, want KindInvalid with the next step", err)
+	}
+}
