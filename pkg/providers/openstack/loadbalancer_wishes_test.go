@@ -1,0 +1,266 @@
+package openstack
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+func wishesConfig(t *testing.T, text string) *Config {
+	t.Helper()
+	cfg, _, err := ParseConfig("cloud.conf", []byte("[Global]\nauth-url=http://127.0.0.1/v3\nusername=u\npassword=p\ntenant-name=t\n"+text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+func wishesSpec(settings cloud.Settings, change func(*cloud.LoadBalancerSpec)) *cloud.LoadBalancerSpec {
+	s := &cloud.LoadBalancerSpec{
+		LoadBalancerRef: cloud.LoadBalancerRef{Cluster: cloud.Cluster{Name: "c", UID: "u1"}, Namespace: "ns", Name: "s", Settings: settings},
+		Ports: []cloud.LoadBalancerPort{
+			{Protocol: corev1.ProtocolTCP, Port: 80, NodePort: 30080}, {Protocol: corev1.ProtocolUDP, Port: 80, NodePort: 30081}},
+		Members: []cloud.LoadBalancerMember{
+			{Node: cloud.InstanceRef{NodeName: "b"}, Addresses: []netip.Addr{netip.MustParseAddr("fd00::2"), netip.MustParseAddr("10.0.0.2")}},
+			{Node: cloud.InstanceRef{NodeName: "a"}, Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}},
+		},
+		IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
+	}
+	if change != nil {
+		change(s)
+	}
+	return s
+}
+
+func TestWantedTree(t *testing.T) {
+	tests := []struct {
+		name     string
+		conf     string
+		provider string
+		settings cloud.Settings
+		spec     func(*cloud.LoadBalancerSpec)
+		// change is applied to the plain tree of two ports.
+		change   func(tcp, udp *lbListener)
+		warnings int
+	}{
+		{name: "plain"},
+		{name: "X-Forwarded-For", settings: cloud.Settings{annForwardedFor: "true"}, change: func(tcp, udp *lbListener) {
+			tcp.Protocol, tcp.ForwardedFor, tcp.Pool.Protocol = protoHTTP, true, protoHTTP
+		}},
+		{name: "TLS from cloud.conf", conf: "default-tls-container-ref=https://b/v1/containers/x\n", change: func(tcp, udp *lbListener) {
+			tcp.Protocol, tcp.TLSRef, tcp.Pool.Protocol = protoTLS, "https://b/v1/containers/x", protoHTTP
+		}},
+		{name: "PROXY v1", settings: cloud.Settings{annProxyProtocol: "true"}, change: func(tcp, udp *lbListener) { tcp.Pool.Protocol = protoProxy }},
+		{name: "PROXY v2", settings: cloud.Settings{annProxyProtocol: "v2"}, change: func(tcp, udp *lbListener) { tcp.Pool.Protocol = protoProxyV2 }},
+		{name: "numbers", settings: cloud.Settings{annConnectionLimit: "7", annTimeoutClient: "1", annTimeoutConnect: "2", annTimeoutMember: "3", annTimeoutInspect: "4"},
+			change: func(tcp, udp *lbListener) {
+				for _, l := range []*lbListener{tcp, udp} {
+					l.Connections, l.Timeouts = 7, &lbTimeouts{Client: 1, Connect: 2, Member: 3, Inspect: 4}
+				}
+			}},
+		{name: "monitors of cloud.conf, one value of the Service", conf: "create-monitor=true\nmonitor-delay=10s\nmonitor-max-retries=2\n", settings: cloud.Settings{annMonitorTimeout: "8"},
+			change: func(tcp, udp *lbListener) {
+				tcp.Pool.Monitor = &lbMonitor{Name: "monitor_0_kube_service_c_ns_s", Type: monitorTCP, Delay: 10, Timeout: 8, MaxRetries: 2, MaxRetriesDown: 3}
+				udp.Pool.Monitor = &lbMonitor{Name: "monitor_1_kube_service_c_ns_s", Type: monitorUDP, Delay: 10, Timeout: 8, MaxRetries: 2, MaxRetriesDown: 3}
+			}},
+		{name: "no monitors although cloud.conf has them", conf: "create-monitor=true\n", settings: cloud.Settings{annMonitor: "false"}},
+		{name: "policy Local always has monitors (#2866)", settings: cloud.Settings{annMonitor: "false"}, warnings: 1,
+			spec: func(s *cloud.LoadBalancerSpec) { s.HealthCheck = &cloud.HealthCheck{Port: 31000, Path: "/healthz"} },
+			change: func(tcp, udp *lbListener) {
+				for i, l := range []*lbListener{tcp, udp} {
+					l.Pool.Monitor = &lbMonitor{Name: diffNames().monitor(i), Type: monitorHTTP, Delay: 5, Timeout: 3, MaxRetries: 1, MaxRetriesDown: 3, Path: "/healthz"}
+					for j := range l.Pool.Members {
+						l.Pool.Members[j].MonitorPort = 31000
+					}
+				}
+			}},
+		{name: "policy Local on ovn", provider: "ovn", warnings: 1,
+			spec: func(s *cloud.LoadBalancerSpec) { s.HealthCheck = &cloud.HealthCheck{Port: 31000, Path: "/healthz"} },
+			change: func(tcp, udp *lbListener) {
+				for i, l := range []*lbListener{tcp, udp} {
+					l.Timeouts, l.Pool.Method = nil, methodSourceIPPort
+					l.Pool.Monitor = &lbMonitor{Name: diffNames().monitor(i), Type: monitorTCP, Delay: 5, Timeout: 3, MaxRetries: 1, MaxRetriesDown: 3}
+				}
+				udp.Pool.Monitor.Type = monitorUDP
+			}},
+		{name: "what has no effect on ovn", provider: "ovn", settings: cloud.Settings{annTimeoutClient: "1", annConnectionLimit: "3", annFlavorID: ""}, warnings: 3,
+			change: func(tcp, udp *lbListener) {
+				for _, l := range []*lbListener{tcp, udp} {
+					l.Timeouts, l.Pool.Method = nil, methodSourceIPPort
+				}
+			}},
+		{name: "affinity and method", settings: cloud.Settings{annMethod: methodLeastConnections}, spec: func(s *cloud.LoadBalancerSpec) { s.SessionAffinityTimeout = 1 },
+			change: func(tcp, udp *lbListener) {
+				for _, l := range []*lbListener{tcp, udp} {
+					l.Pool.Method, l.Pool.ByClientIP = methodLeastConnections, true
+				}
+			}},
+		{name: "IPv6: the node without an address of that family is left out", warnings: 1,
+			spec: func(s *cloud.LoadBalancerSpec) { s.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol} },
+			change: func(tcp, udp *lbListener) {
+				tcp.Pool.Members = []lbMember{{Name: "b", Address: "fd00::2", Port: 30080}}
+				udp.Pool.Members = []lbMember{{Name: "b", Address: "fd00::2", Port: 30081}}
+			}},
+		{name: "two families, one served", warnings: 1, spec: func(s *cloud.LoadBalancerSpec) {
+			s.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
+		}},
+		{name: "two nodes of one address", warnings: 1, spec: func(s *cloud.LoadBalancerSpec) {
+			s.Members = append(s.Members, cloud.LoadBalancerMember{Node: cloud.InstanceRef{NodeName: "z"}, Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}})
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.settings == nil {
+				tt.settings = cloud.Settings{}
+			}
+			w, err := wishesOf(wishesSpec(tt.settings, tt.spec), wishesConfig(t, "[LoadBalancer]\n"+tt.conf))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, warnings, err := w.want(tt.provider)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := plainTree()
+			if tt.change != nil {
+				tt.change(want.Listeners[0], want.Listeners[1])
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("tree (-want +got):\n%s", diff)
+			}
+			if len(warnings) != tt.warnings {
+				t.Errorf("warnings %q, want %d", warnings, tt.warnings)
+			}
+		})
+	}
+}
+
+func plainTree() *lbTree {
+	n, t := diffNames(), &lbTree{}
+	for i, proto := range []string{protoTCP, protoUDP} {
+		p := &lbPool{Name: n.pool(i), Protocol: proto, Method: methodRoundRobin, Status: stateActive, Used: true, Members: []lbMember{
+			{Name: "a", Address: "10.0.0.1", Port: 30080 + i}, {Name: "b", Address: "10.0.0.2", Port: 30080 + i}}}
+		t.Pools = append(t.Pools, p)
+		t.Listeners = append(t.Listeners, &lbListener{Name: n.listener(i), Protocol: proto, Port: 80, Connections: -1,
+			Timeouts: &lbTimeouts{Client: 50000, Connect: 5000, Member: 50000}, Tags: []string{n.lb, n.owner}, Pool: p})
+	}
+	return t
+}
+
+func TestRefusedWishes(t *testing.T) {
+	dual := func(s *cloud.LoadBalancerSpec) {
+		s.IPFamilies, s.RequireDualStack = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}, true
+	}
+	tests := []struct {
+		name     string
+		provider string
+		settings cloud.Settings
+		spec     func(*cloud.LoadBalancerSpec)
+		kind     cloud.Kind
+		want     []string
+	}{
+		{name: "everything that ovn lacks", provider: "ovn", kind: cloud.KindUnsupported,
+			settings: cloud.Settings{annTLSContainerRef: "x", annForwardedFor: "true", annMethod: methodRoundRobin},
+			spec: func(s *cloud.LoadBalancerSpec) {
+				s.SourceRanges = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+			},
+			want: []string{"spec.loadBalancerSourceRanges: load balancer provider ovn cannot restrict clients", annTLSContainerRef, annForwardedFor, "SOURCE_IP_PORT only, not ROUND_ROBIN"}},
+		{name: "PROXY protocol on ovn", provider: "ovn", kind: cloud.KindUnsupported, settings: cloud.Settings{annProxyProtocol: "v1"}, want: []string{annProxyProtocol}},
+		{name: "contradictions", kind: cloud.KindInvalid, settings: cloud.Settings{annProxyProtocol: "v1", annForwardedFor: "true", annClass: "gold"},
+			spec: func(s *cloud.LoadBalancerSpec) {
+				s.LoadBalancerIP = netip.MustParseAddr("fd00::1")
+				s.Ports = append(s.Ports, s.Ports[0])
+				s.Cluster.UID = ""
+			},
+			want: []string{"contradict each other", `has no [LoadBalancerClass "gold"]; it has bronze, silver`, "spec.loadBalancerIP fd00::1 is not of", "spec.ports[0] and spec.ports[2]", "cluster's UID"}},
+		{name: "dual stack required", kind: cloud.KindInvalid, spec: dual, want: []string{"RequireDualStack", "PreferDualStack"}},
+	}
+	cfg := wishesConfig(t, "[LoadBalancerClass \"silver\"]\nsubnet-id=01234567-89ab-cdef-0123-456789abcdef\n[LoadBalancerClass \"bronze\"]\n")
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.settings == nil {
+				tt.settings = cloud.Settings{}
+			}
+			w, err := wishesOf(wishesSpec(tt.settings, tt.spec), cfg)
+			if err == nil {
+				_, _, err = w.want(tt.provider)
+			}
+			if cloud.KindOf(err) != tt.kind {
+				t.Fatalf("err = %v of %v, want %v", err, cloud.KindOf(err), tt.kind)
+			}
+			for _, part := range tt.want {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("the error does not name %q:\n%v", part, err)
+				}
+			}
+		})
+	}
+}
+
+func TestClassGoesFirst(t *testing.T) {
+	id := func(c string) string { return strings.Repeat(c, 8) + "-89ab-cdef-0123-456789abcdef" }
+	cfg := wishesConfig(t, "[LoadBalancer]\nfloating-network-id="+id("1")+"\nsubnet-id="+id("2")+"\nfloating-subnet-id="+id("3")+"\nmember-subnet-id="+id("4")+
+		"\n[LoadBalancerClass \"c\"]\nfloating-network-id="+id("5")+"\nfloating-subnet-tags=a,b\nmember-subnet-id="+id("6")+"\n")
+	w, err := wishesOf(wishesSpec(cloud.Settings{annClass: "c", annSubnetID: id("7"), annMemberSubnetID: id("8")}, nil), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []string{w.fip.networkID, w.fip.subnetID, w.fip.subnetTags, w.vip.subnetID, w.memberSubnet}
+	if diff := cmp.Diff([]string{id("5"), "", "a,b", id("7"), id("6")}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestNames(t *testing.T) {
+	n := namesFor(cloud.LoadBalancerRef{Cluster: cloud.Cluster{Name: "kubernetes", UID: "u"}, Namespace: "default", Name: "web"})
+	got := []string{n.lb, n.owner, n.lbDescription, n.fipDescription, n.listener(0), n.pool(1), n.monitor(2)}
+	if diff := cmp.Diff([]string{
+		"kube_service_kubernetes_default_web", "isthmus-cluster=u",
+		"Kubernetes external service default/web from cluster kubernetes", "Floating IP for Kubernetes external service default/web from cluster kubernetes",
+		"listener_0_kube_service_kubernetes_default_web", "pool_1_kube_service_kubernetes_default_web", "monitor_2_kube_service_kubernetes_default_web",
+	}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	long := namesFor(cloud.LoadBalancerRef{Cluster: cloud.Cluster{Name: strings.Repeat("c", 300)}})
+	if len(long.lb) != 255 || len(long.pool(0)) != 255 || !long.isPool(long.pool(0)) {
+		t.Errorf("names of %d and %d characters, want 255", len(long.lb), len(long.pool(0)))
+	}
+	for name, want := range map[string]bool{n.pool(0): true, n.pool(12): true, "pool_00_" + n.lb: false, "pool_x_" + n.lb: false, "pool_0_" + n.lb + "2": false, "": false, "pool_": false} {
+		if n.isPool(name) != want {
+			t.Errorf("isPool(%q) = %v, want %v", name, !want, want)
+		}
+	}
+}
+
+func TestAnnotationTable(t *testing.T) {
+	seen := map[string]bool{}
+	for _, a := range Annotations() {
+		if seen[a.Name] {
+			t.Errorf("%s stands there twice", a.Name)
+		}
+		seen[a.Name] = true
+		if a.Doc == "" || a.Type == "" || !strings.HasSuffix(a.Doc, ".") {
+			t.Errorf("%s: incomplete: %+v", a.Name, a)
+		}
+	}
+	// What existing clusters use (facts), by name.
+	for _, name := range strings.Fields(`floating-network-id floating-subnet floating-subnet-id floating-subnet-tags class subnet-id member-subnet-id
+		network-id port-id keep-floatingip connection-limit timeout-client-data timeout-member-connect timeout-member-data timeout-tcp-inspect
+		x-forwarded-for default-tls-container-ref lb-method proxy-protocol node-selector enable-health-monitor health-monitor-delay
+		health-monitor-timeout health-monitor-max-retries health-monitor-max-retries-down flavor-id availability-zone load-balancer-id
+		load-balancer-address hostname`) {
+		if !seen["loadbalancer.openstack.org/"+name] {
+			t.Errorf("annotation %s is missing", name)
+		}
+	}
+	for _, name := range []string{"service.beta.kubernetes.io/openstack-internal-load-balancer", "service.beta.kubernetes.io/load-balancer-source-ranges"} {
+		if !seen[name] {
+			t.Errorf("annotation %s is missing", name)
+		}
+	}
+}
