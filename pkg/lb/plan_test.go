@@ -100,14 +100,14 @@ func TestPlan(t *testing.T) {
 			service: func(s *corev1.Service) {
 				s.Annotations["lb.example.org/connection-limit"] = " 7 "
 				s.Annotations["lb.example.org/address"] = "written by us"
-				s.Annotations["lb.example.org/conection-limit"] = "8"
+				s.Annotations["lb.example.org/connection-limits"] = "8"
 				s.Annotations["other.example.org/x"] = "1"
 			},
 			want: func(spec *cloud.LoadBalancerSpec) {
 				spec.Settings = cloud.Settings{"lb.example.org/connection-limit": "7"}
 			},
 			warnings: []string{
-				"annotation lb.example.org/conection-limit is not known and has no effect; did you mean lb.example.org/connection-limit?",
+				"annotation lb.example.org/connection-limits is not known and has no effect; did you mean lb.example.org/connection-limit?",
 				addressless,
 			},
 		},

@@ -1,5 +1,7 @@
 package openstack
 
+//go:generate go run ../../../hack/gen-annotations ../../../docs/reference/service-annotations-openstack.md
+
 import (
 	corev1 "k8s.io/api/core/v1"
 
@@ -45,9 +47,9 @@ const (
 	annHostname           = annotationPrefix + "hostname"
 )
 
-// Limits of Octavia (octavia.common.constants).
+// Limits of what Octavia takes.
 const (
-	maxTimeout     = 365 * 24 * 60 * 60 * 1000 // ms
+	maxTimeout     = 1<<31 - 1 // ms; Octavia says a year, but keeps 32 bits
 	maxConnections = 1 << 30
 	maxSeconds     = 24 * 60 * 60
 	maxRetries     = 10

@@ -35,8 +35,11 @@ func (o *lbOperation) create(ctx context.Context, w *lbWishes, want *lbTree) (*o
 	if r.Err != nil {
 		return nil, nil, wrapError("create load balancer "+w.names.lb, r.Err)
 	}
-	if err := r.ExtractInto(&answer); err != nil || answer.LoadBalancer.ID == "" {
-		return nil, nil, fmt.Errorf("create load balancer %s: the answer is malformed: %v", w.names.lb, err)
+	if err := r.ExtractInto(&answer); err != nil {
+		return nil, nil, fmt.Errorf("create load balancer %s: the answer is malformed: %w", w.names.lb, err)
+	}
+	if answer.LoadBalancer.ID == "" {
+		return nil, nil, fmt.Errorf("create load balancer %s: the answer has no ID", w.names.lb)
 	}
 	id := answer.LoadBalancer.ID
 	klog.FromContext(ctx).V(2).Info("Created load balancer", "loadBalancer", id, "name", w.names.lb, "populated", populated)
@@ -114,16 +117,15 @@ func (o *lbOperation) createOpts(ctx context.Context, w *lbWishes, want *lbTree)
 // subnetOfMembers is where the VIP goes when nothing says otherwise: the first member's subnet.
 func (o *lbOperation) subnetOfMembers(ctx context.Context, want *lbTree) (string, error) {
 	const nextStep = "set [LoadBalancer] subnet-id in cloud.conf or the annotation " + annSubnetID
-	for _, p := range want.Pools {
-		for _, m := range p.Members {
-			id, err := o.subnetOfPort(ctx, m.endpoint().Addr())
-			if err == nil && id == "" {
-				err = cloud.Errorf(cloud.KindInvalid, "no subnet for the VIP: no server's port has the address %s of node %s; %s", m.Address, m.Name, nextStep)
-			}
-			return id, err
-		}
+	members := want.Pools[0].Members // the same Nodes as every pool's
+	if len(members) == 0 {
+		return "", cloud.Errorf(cloud.KindInvalid, "no subnet for the VIP: there is no node to take it from; %s", nextStep)
 	}
-	return "", cloud.Errorf(cloud.KindInvalid, "no subnet for the VIP: there is no node to take it from; %s", nextStep)
+	id, err := o.subnetOfPort(ctx, members[0].endpoint().Addr())
+	if err == nil && id == "" {
+		err = cloud.Errorf(cloud.KindInvalid, "no subnet for the VIP: no server's port has the address %s of node %s; %s", members[0].Address, members[0].Name, nextStep)
+	}
+	return id, err
 }
 
 // populate is want as the listeners of a fully populated create. Provider ovn forgets

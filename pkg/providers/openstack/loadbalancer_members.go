@@ -6,7 +6,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
@@ -132,8 +132,7 @@ func (o *lbOperation) subnetCIDR(ctx context.Context, id string) (netip.Prefix, 
 			CIDR netip.Prefix `json:"cidr"`
 		} `json:"subnet"`
 	}
-	resp, err := o.neutron.Get(ctx, o.neutron.ServiceURL("subnets", id), &answer, nil)
-	if _, _, err = gophercloud.ParseResponse(resp, err); err != nil {
+	if err := subnets.Get(ctx, o.neutron, id).ExtractInto(&answer); err != nil {
 		return netip.Prefix{}, wrapError("get subnet "+id, err)
 	}
 	o.lb.cidrs.Store(id, answer.Subnet.CIDR)

@@ -110,8 +110,11 @@ func (o *lbOperation) get(ctx context.Context, id string) (*octaviaLB, error) {
 	if r.Err != nil {
 		return nil, wrapError("get load balancer "+id, r.Err)
 	}
-	if err := r.ExtractInto(&answer); err != nil || answer.LoadBalancer == nil {
-		return nil, fmt.Errorf("get load balancer %s: the answer is malformed: %v", id, err)
+	if err := r.ExtractInto(&answer); err != nil {
+		return nil, fmt.Errorf("get load balancer %s: the answer is malformed: %w", id, err)
+	}
+	if answer.LoadBalancer == nil {
+		return nil, fmt.Errorf("get load balancer %s: the answer holds none", id)
 	}
 	if answer.LoadBalancer.Status == "DELETED" {
 		return nil, cloud.Errorf(cloud.KindNotFound, "load balancer %s is deleted", id)

@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"fmt"
+	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -105,7 +106,7 @@ func (x *lbTest) calls() (n int, list []string) {
 			continue
 		}
 		// A poll follows a change: it reads one load balancer by its ID and is not the first call.
-		if r.Method == "GET" && strings.HasPrefix(r.Path, "/lbaas/loadbalancers/") && len(list) > 0 {
+		if r.Method == http.MethodGet && strings.HasPrefix(r.Path, "/lbaas/loadbalancers/") && len(list) > 0 {
 			continue
 		}
 		list = append(list, r.Method+" "+r.Path)
