@@ -121,7 +121,7 @@ func explain(err error, secret string) error {
 	what := ""
 	switch answer.Actual {
 	case http.StatusNotFound:
-		what = "there is none in this project; check secret in cloud.conf (openstack secret list)"
+		what = "there is none, or it has no payload; check secret in cloud.conf (openstack secret list)"
 	case http.StatusUnauthorized, http.StatusForbidden:
 		what = "access is denied; give the user the role creator or observer in the project, or put it on the secret's ACL (openstack acl user add)"
 	case http.StatusTooManyRequests:

@@ -36,7 +36,7 @@ func load(file string) (*config, []string, error) {
 	defer func() { _ = f.Close() }() // it was only read
 	data, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
 	if err != nil {
-		return nil, nil, fmt.Errorf("cloud.conf cannot be read: %w", err)
+		return nil, nil, fmt.Errorf("cloud.conf cannot be read: %w; name it with --cloud-config", err)
 	}
 	if len(data) > maxConfig {
 		return nil, nil, fmt.Errorf("%s is longer than %d KiB; is it the cloud.conf?", file, maxConfig>>10)

@@ -136,7 +136,7 @@ func TestBarbicanErrors(t *testing.T) {
 		want          string
 	}{
 		"no such name":   {secret: "registri", want: `no secret named "registri" in this project; store it`},
-		"no such id":     {secret: "00000000-0000-0000-0000-000000000000", want: "there is none in this project"},
+		"no such id":     {secret: "00000000-0000-0000-0000-000000000000", want: "there is none, or it has no payload"},
 		"no reference":   {secret: "https://barbican/v1/secrets/", want: "does not end with the id"},
 		"no docker file": {secret: "nonsense", want: "no dockerconfigjson"},
 		"no entry":       {secret: "registry", image: "r.example/app", want: "no entry for r.example/app"},

@@ -67,7 +67,7 @@ func (d *decoder) store(e entry) error {
 	}
 	f, ok := sec.find(e.key)
 	if !ok {
-		d.warn(e.line, "unknown key %s%s; it is ignored", where(e), d.suggestKey(sec, e.key))
+		d.unknownKey(e, sec)
 		return nil
 	}
 	id := strings.ToLower(e.section) + "\x00" + e.sub + "\x00" + f.name
@@ -101,6 +101,17 @@ func (d *decoder) unknownSection(e entry, sec *section, exists bool) {
 			d.warn(e.line, "unknown section %s; it is ignored (known: %s)", head, strings.Join(d.sections.names(), ", "))
 		}
 	}
+}
+
+// unknownKey warns about a key. A word alone that is like no key is not repeated, because it
+// may be the rest of a password.
+func (d *decoder) unknownKey(e entry, sec *section) {
+	suggestion := d.suggestKey(sec, e.key)
+	if e.blank && suggestion == "" {
+		d.warn(e.line, "no known key of %s, and without a value; it is ignored", header(e.section, e.sub))
+		return
+	}
+	d.warn(e.line, "unknown key %s%s; it is ignored", where(e), suggestion)
 }
 
 // suggestKey says which key was probably meant: one of another section by exactly this name,

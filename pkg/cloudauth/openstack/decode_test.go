@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"fmt"
 	"os"
 	"reflect"
 	"strings"
@@ -111,10 +112,20 @@ func TestDecodeComplaints(t *testing.T) {
 			conf: "[Global]\npassword = \"s3cret\\x\"\n",
 			errs: []string{`c: line 2: unknown escape sequence; inside quotes write \\ for a backslash and \" for a quote`},
 		},
-		"no section":     {conf: "region = x\nusername = y\n", errs: []string{"c: line 1: key region comes before the first [section]"}},
-		"bad header":     {conf: "[Global\nregion = x\n", errs: []string{`c: line 1: expected ']' at the end of the section's name; a section is [Name] or [Name "sub"]`}},
-		"not an INI":     {conf: "= x\n", errs: []string{"c: line 1: expected a [section] or key = value"}},
-		"missing equals": {conf: "[Global]\nregion x\n", errs: []string{"c: line 2: expected '=' after region"}},
+		"no section":          {conf: "region = x\nusername = y\n", errs: []string{"c: line 1: a key comes before the first [section]; is this a cloud.conf?"}},
+		"bad header":          {conf: "[Global\nregion = x\n", errs: []string{`c: line 1: expected ']' at the end of the section's name; a section is [Name] or [Name "sub"]`}},
+		"not an INI":          {conf: "= x\n", errs: []string{"c: line 1: expected a [section] or key = value"}},
+		"underscore in a key": {conf: "[Global]\nauth_url = x\n", errs: []string{"c: line 2: illegal character U+005F '_'; a line is [section] or key = value, and a key has letters, digits and dashes"}},
+		"password on a line of its own": {
+			conf: "[Global]\npassword =\ns3cret-password\ntls-insecur\n",
+			warnings: []string{
+				"c: line 3: no known key of [Global], and without a value; it is ignored",
+				"c: line 4: unknown key [Global] tls-insecur; did you mean tls-insecure?; it is ignored",
+			},
+		},
+		"rest of a password on a line of its own": {conf: "[Global]\npassword =\ns3cret x\n", errs: []string{"c: line 3: expected '=' after the key"}},
+		"a file that holds a secret":              {conf: "s3cret\n", errs: []string{"c: line 1: a key comes before the first [section]; is this a cloud.conf?"}},
+		"missing equals":                          {conf: "[Global]\nregion x\n", errs: []string{"c: line 2: expected '=' after the key"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var conf testConf
@@ -133,8 +144,8 @@ func TestDecodeComplaints(t *testing.T) {
 			if diff := cmp.Diff(tt.errs, errs); diff != "" {
 				t.Errorf("errors (-want +got):\n%s", diff)
 			}
-			if err != nil && strings.Contains(err.Error(), "s3cret") {
-				t.Errorf("an error shows a secret: %v", err)
+			if shown := fmt.Sprint(err, warnings); strings.Contains(shown, "s3cret") {
+				t.Errorf("a message shows a secret: %s", shown)
 			}
 		})
 	}

@@ -129,11 +129,11 @@ func (l *login) explainNetwork(keystone string, err error) error {
 	case errors.Is(err, context.Canceled):
 		e.text = keystone + ": " + context.Canceled.Error()
 	case errors.As(err, &unknown):
-		trust := "the system's CAs"
+		trust := "the system's CAs do"
 		if l.settings.cfg.CAFile != "" {
-			trust = "ca-file " + l.settings.cfg.CAFile
+			trust = "ca-file " + l.settings.cfg.CAFile + " does"
 		}
-		e.text = fmt.Sprintf("%s has a certificate that %s does not vouch for; set ca-file in cloud.conf [Global] to the PEM file of the CA that issued it", keystone, trust)
+		e.text = fmt.Sprintf("%s has a certificate that %s not vouch for; set ca-file in cloud.conf [Global] to the PEM file of the CA that issued it", keystone, trust)
 	case errors.As(err, &name):
 		e.text = fmt.Sprintf("%s has a certificate for another name (%s); correct the host in auth-url", keystone, text)
 	case errors.As(err, &invalid):

@@ -129,7 +129,7 @@ func (p *parser) readKey(line int) *complaint {
 		return p.add(e)
 	}
 	if p.tok != token.ASSIGN {
-		return reason(line, "expected '=' after "+e.key)
+		return reason(line, "expected '=' after the key") // not by name: it may be the rest of a value
 	}
 	p.next()
 	if p.scanErr != nil {
@@ -156,7 +156,7 @@ func (p *parser) add(e entry) *complaint {
 	case p.known:
 		p.entries = append(p.entries, e)
 	case p.section == "" && len(p.errs) == 0:
-		return reason(e.line, "key "+e.key+" comes before the first [section]")
+		return reason(e.line, "a key comes before the first [section]; is this a cloud.conf?")
 	}
 	return nil
 }
@@ -167,6 +167,7 @@ func (p *parser) atEnd() bool {
 
 // hints adds what to do to the scanner's messages.
 var hints = []struct{ in, hint string }{
+	{"illegal character", "a line is [section] or key = value, and a key has letters, digits and dashes"},
 	{"escape sequence", `inside quotes write \\ for a backslash and \" for a quote`},
 	{"unquoted '\\'", `put the value in double quotes and write \\ for a backslash`},
 	{"string not terminated", `close the quotes on the same line; write \" for a quote inside`},

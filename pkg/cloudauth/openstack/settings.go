@@ -73,7 +73,7 @@ func tlsConfig(cfg Config) (*tls.Config, error) {
 	if cfg.CAFile != "" {
 		pem, err := os.ReadFile(cfg.CAFile)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("ca-file cannot be read: %w", err))
+			errs = append(errs, fmt.Errorf("ca-file cannot be read: %w; set it to the PEM file of the CA of Keystone, or remove it to trust the system's CAs", err))
 		}
 		c.RootCAs = x509.NewCertPool()
 		if err == nil && !c.RootCAs.AppendCertsFromPEM(pem) {
