@@ -86,16 +86,8 @@ func (s *Sim) AddLoadBalancer(want LoadBalancer) (LoadBalancer, error) {
 		x.provider = amphora
 	}
 	x.name, x.description, x.tags = want.Name, want.Description, slices.Clone(want.Tags)
-	wish := []fixedIPWish{{SubnetID: s.network.defaults.SubnetID}}
-	p, err := s.newPort(n, x.project, "octavia-lb-"+x.id, wish, true)
-	if err != nil {
+	if err := s.makeVIP(x, fixedIPWish{SubnetID: s.network.defaults.SubnetID}); err != nil {
 		return LoadBalancer{}, fmt.Errorf("port of load balancer %q: %w", want.Name, err)
-	}
-	p.owner = "Octavia"
-	s.setDevice(p, "lb-"+x.id)
-	x.ownsPort = true
-	if err := x.usePort(p); err != nil {
-		return LoadBalancer{}, err
 	}
 	for _, w := range want.Listeners {
 		l := &listener{lbEntity: s.newLBEntity(x.project), lb: x, protocol: w.Protocol, port: w.Port, limit: -1, timeouts: defaultTimeouts()}

@@ -177,17 +177,30 @@ func (s *Sim) placeVIP(c *call, x *loadBalancer, in fields) error {
 		}
 		sub = subs[0]
 	}
-	wish := fixedIPWish{SubnetID: sub.id, IP: in.text("vip_address")}
-	p, err := s.newPort(s.network.networks[sub.networkID], x.project, "octavia-lb-"+x.id, []fixedIPWish{wish}, true)
-	if err != nil {
+	if err := s.makeVIP(x, fixedIPWish{SubnetID: sub.id, IP: in.text("vip_address")}); err != nil {
 		return providerFault(x.provider, err)
 	}
-	p.adminUp = x.provider == ovn
+	return nil
+}
+
+// makeVIP makes the VIP's port as the provider's driver does.
+func (s *Sim) makeVIP(x *loadBalancer, wish fixedIPWish) error {
+	name := "octavia-lb-" + x.id
+	if x.provider == ovn {
+		name = "ovn-lb-vip-" + x.id
+	}
+	n := s.network.networks[s.network.subnets[wish.SubnetID].networkID]
+	p, err := s.newPort(n, x.project, name, []fixedIPWish{wish}, true)
+	if err != nil {
+		return err
+	}
 	if g := s.network.defaultGroups[x.project]; g != nil {
 		p.groups = []string{g.id}
 	}
-	p.owner = "Octavia"
-	s.setDevice(p, "lb-"+x.id)
+	if x.provider == amphora {
+		p.adminUp, p.owner = false, "Octavia"
+		s.setDevice(p, "lb-"+x.id)
+	}
 	x.ownsPort = true
 	return x.usePort(p)
 }
@@ -201,9 +214,9 @@ func (x *loadBalancer) usePort(p *port) error {
 	return nil
 }
 
-// undoVIP takes back placeVIP.
+// undoVIP takes back placeVIP, which Zed forgets.
 func (s *Sim) undoVIP(x *loadBalancer) {
-	if x.ownsPort {
+	if x.ownsPort && !s.opts.LeakVIPPorts {
 		s.removePort(s.network.ports[x.vipPort])
 	}
 }

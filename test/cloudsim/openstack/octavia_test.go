@@ -266,6 +266,28 @@ func TestOVNRefusals(t *testing.T) {
 	if diff := cmp.Diff(before, sim.Snapshot()); diff != "" {
 		t.Errorf("refused creations left:\n%s", diff)
 	}
+	lb := createLB(t, c, loadbalancers.CreateOpts{Name: "lb", VipSubnetID: sim.Defaults().SubnetID, Provider: "ovn"})
+	p := must[*ports.Port](t)(ports.Get(t.Context(), neutron(t, sim), lb.VipPortID).Extract())
+	if p.Name != "ovn-lb-vip-"+lb.ID || p.DeviceOwner != "" || p.DeviceID != "" {
+		t.Errorf("VIP port %+v", p)
+	}
+}
+
+func TestRefusedCreateLeaksAsZedDoes(t *testing.T) {
+	sim := startSim(t, ossim.Options{OctaviaDelay: -1, LeakVIPPorts: true})
+	opts := full(sim, 8080)
+	opts.Provider = "ovn"
+	_, err := loadbalancers.Create(t.Context(), octavia(t, sim), opts).Extract()
+	refused(t, err, http.StatusNotImplemented)
+	var leaked []string
+	for _, p := range sim.Snapshot().Ports {
+		if strings.HasPrefix(p.Name, "ovn-lb-vip-") {
+			leaked = append(leaked, p.Name)
+		}
+	}
+	if len(leaked) != 1 {
+		t.Errorf("leaked ports %v", leaked)
+	}
 }
 
 func TestFloatingIPOfAVIP(t *testing.T) {

@@ -27,6 +27,9 @@ type Options struct {
 	StateDelay time.Duration
 	// OctaviaDelay is how long PENDING_* states of load balancers last, StateDelay by default.
 	OctaviaDelay time.Duration
+	// LeakVIPPorts keeps the VIP's port when a fully populated create of a load balancer is refused
+	// after the port was made. Zed does that; the port must then be deleted by hand.
+	LeakVIPPorts bool
 	// MaxLimit is the largest page that Nova and Cinder answer with, 1000 by default as
 	// osapi_max_limit has it.
 	MaxLimit int
