@@ -19,13 +19,12 @@ type testConf struct {
 	Global       Config
 	LoadBalancer struct {
 		Enabled     bool `gcfg:"enabled"`
-		MonitorMax  uint `gcfg:"monitor-max-retries"`
+		MonitorMax  int  `gcfg:"monitor-max-retries"`
 		Delay       time.Duration
 		Networks    []string `gcfg:"network"`
 		Limit       *int     `gcfg:"limit"`
-		Factor      float64
-		SubnetID    string `gcfg:"subnet-id"`
-		Spread_Over string //nolint:staticcheck // gcfg's way of a name with a dash
+		SubnetID    string   `gcfg:"subnet-id"`
+		Spread_Over string   //nolint:staticcheck // gcfg's way of a name with a dash
 	}
 	Registry map[string]*Registry
 }
@@ -33,7 +32,7 @@ type testConf struct {
 func TestDecodeValues(t *testing.T) {
 	const file = "\ufeff; comment\n[global]\nAUTH-URL = https://keystone/v3 # comment\nusername=\"a;b\\\"c\\\\d\\te\"\r\n" +
 		"password = \"p#w;\" ; why\ntls-insecure\nuse-clouds = on\n[LoadBalancer]\nenabled=no\nmonitor-max-retries=0x10\ndelay=1m\n" +
-		"network=one\nnetwork=two\nlimit=-3\nfactor=0.5\nspread-over=a \\\n b\n[Registry \"r.example:5000\"]\ntype = barbican\ncache-duration=0s\n[Registry \"q\"]\n"
+		"network=one\nnetwork=two\nlimit=-3\nspread-over=a \\\n b\n[Registry \"r.example:5000\"]\ntype = barbican\ncache-duration=0s\n[Registry \"q\"]\n"
 	var got, want testConf
 	warnings, err := Decode("cloud.conf", []byte(file), &got)
 	if err != nil || len(warnings) > 0 {
@@ -41,7 +40,7 @@ func TestDecodeValues(t *testing.T) {
 	}
 	want.Global = Config{AuthURL: "https://keystone/v3", Username: "a;b\"c\\d\te", Password: cloudauth.NewSecret("p#w;"), TLSInsecure: true, UseClouds: true}
 	lb := &want.LoadBalancer
-	lb.MonitorMax, lb.Delay, lb.Networks, lb.Factor, lb.Spread_Over = 16, time.Minute, []string{"one", "two"}, 0.5, "a  b"
+	lb.MonitorMax, lb.Delay, lb.Networks, lb.Spread_Over = 16, time.Minute, []string{"one", "two"}, "a  b"
 	limit, zero := -3, time.Duration(0)
 	lb.Limit = &limit
 	want.Registry = map[string]*Registry{"r.example:5000": {Type: "barbican", CacheDuration: &zero}, "q": {}}
@@ -93,15 +92,14 @@ func TestDecodeComplaints(t *testing.T) {
 			warnings: []string{"c: line 2: the value of [Global] password ends where a comment starts; if # or ; is part of it, put it in double quotes"},
 		},
 		"all errors at once": {
-			conf: "[Global]\ntls-insecure = maybe\npassword = \"s3cret\nusername\n[LoadBalancer]\nmonitor-max-retries = -1\ndelay = 5\nlimit = x\nfactor=y\n",
+			conf: "[Global]\ntls-insecure = maybe\npassword = \"s3cret\nusername\n[LoadBalancer]\nmonitor-max-retries = 99999999999999999999\ndelay = 5\nlimit = x\n",
 			errs: []string{
 				`c: line 2: [Global] tls-insecure: "maybe" is neither true nor false`,
 				`c: line 3: string not terminated; close the quotes on the same line; write \" for a quote inside`,
 				`c: line 4: [Global] username: the key needs a value (key = value)`,
-				`c: line 6: [LoadBalancer] monitor-max-retries: "-1" is no integer that fits here`,
+				`c: line 6: [LoadBalancer] monitor-max-retries: "99999999999999999999" is no integer that fits here`,
 				`c: line 7: [LoadBalancer] delay: "5" is no duration; write for example 30s, 10m or 1h`,
 				`c: line 8: [LoadBalancer] limit: "x" is no integer that fits here`,
-				`c: line 9: [LoadBalancer] factor: "y" is no number`,
 			},
 		},
 		"backslash in a password": {

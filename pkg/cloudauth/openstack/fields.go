@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"strconv"
 	"strings"
 	"time"
 
@@ -56,7 +55,7 @@ func nameOf(sf reflect.StructField) string {
 	if name, _, _ := strings.Cut(sf.Tag.Get("gcfg"), ","); name != "" {
 		return name
 	}
-	return strings.ReplaceAll(sf.Name, "_", "-")
+	return sf.Name
 }
 
 func (s sections) find(name string) (*section, bool) {
@@ -180,17 +179,10 @@ func setKind(v reflect.Value, value string) error {
 			return fmt.Errorf("%q is neither true nor false", value)
 		}
 		v.SetBool(b)
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
-		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+	case reflect.Int:
 		if err := types.ParseInt(v.Addr().Interface(), value, types.Dec|types.Hex); err != nil {
 			return fmt.Errorf("%q is no integer that fits here", value)
 		}
-	case reflect.Float32, reflect.Float64:
-		f, err := strconv.ParseFloat(value, v.Type().Bits())
-		if err != nil {
-			return fmt.Errorf("%q is no number", value)
-		}
-		v.SetFloat(f)
 	default:
 		return fmt.Errorf("values of type %s are not supported", v.Type())
 	}

@@ -164,7 +164,7 @@ type result interface {
 // authenticate asks Keystone for a token, or about the given one.
 func (l *login) authenticate(ctx context.Context) (result, error) {
 	endpoint := l.settings.auth.IdentityEndpoint
-	pc := &gophercloud.ProviderClient{IdentityBase: endpoint, IdentityEndpoint: endpoint, HTTPClient: *l.http}
+	pc := &gophercloud.ProviderClient{HTTPClient: *l.http}
 	pc.UserAgent.Prepend(l.userAgent)
 	sc := &gophercloud.ServiceClient{ProviderClient: pc, Endpoint: endpoint, Type: "identity"}
 	ao := l.settings.auth
@@ -214,22 +214,8 @@ func (l *login) accept(got result) error {
 }
 
 func (l *login) newClient() *gophercloud.ProviderClient {
-	endpoint := l.settings.auth.IdentityEndpoint
-	base, _ := splitVersion(endpoint)
-	pc := &gophercloud.ProviderClient{IdentityBase: base, IdentityEndpoint: endpoint, HTTPClient: *l.http, ReauthFunc: l.renew}
+	pc := &gophercloud.ProviderClient{HTTPClient: *l.http, ReauthFunc: l.renew}
 	pc.UserAgent.Prepend(l.userAgent)
 	pc.UseTokenLock()
-	pc.EndpointLocator = func(eo gophercloud.EndpointOpts) (string, error) {
-		l.mu.Lock()
-		c := *l.catalog
-		l.mu.Unlock()
-		if eo.Region != "" {
-			c.region = eo.Region
-		}
-		if endpoint, ok := c.find(eo.Types(), ""); ok {
-			return endpoint, nil
-		}
-		return "", c.missing(eo.Type, service{types: eo.Types()})
-	}
 	return pc
 }
