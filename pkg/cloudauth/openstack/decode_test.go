@@ -18,13 +18,13 @@ import (
 type testConf struct {
 	Global       Config
 	LoadBalancer struct {
-		Enabled     bool `gcfg:"enabled"`
-		MonitorMax  int  `gcfg:"monitor-max-retries"`
-		Delay       time.Duration
-		Networks    []string `gcfg:"network"`
-		Limit       *int     `gcfg:"limit"`
-		SubnetID    string   `gcfg:"subnet-id"`
-		Spread_Over string   //nolint:staticcheck // gcfg's way of a name with a dash
+		Enabled    bool `gcfg:"enabled"`
+		MonitorMax int  `gcfg:"monitor-max-retries"`
+		Delay      time.Duration
+		Networks   []string `gcfg:"network"`
+		Limit      *int     `gcfg:"limit"`
+		SubnetID   string   `gcfg:"subnet-id"`
+		SpreadOver string   `gcfg:"spread-over"`
 	}
 	Registry map[string]*Registry
 }
@@ -40,7 +40,7 @@ func TestDecodeValues(t *testing.T) {
 	}
 	want.Global = Config{AuthURL: "https://keystone/v3", Username: "a;b\"c\\d\te", Password: cloudauth.NewSecret("p#w;"), TLSInsecure: true, UseClouds: true}
 	lb := &want.LoadBalancer
-	lb.MonitorMax, lb.Delay, lb.Networks, lb.Spread_Over = 16, time.Minute, []string{"one", "two"}, "a  b"
+	lb.MonitorMax, lb.Delay, lb.Networks, lb.SpreadOver = 16, time.Minute, []string{"one", "two"}, "a  b"
 	limit, zero := -3, time.Duration(0)
 	lb.Limit = &limit
 	want.Registry = map[string]*Registry{"r.example:5000": {Type: "barbican", CacheDuration: &zero}, "q": {}}
