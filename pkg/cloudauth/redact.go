@@ -1,6 +1,7 @@
 package cloudauth
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -12,7 +13,9 @@ const minRedact = 4
 
 // Redact returns text with every one of the secrets in it replaced by Redacted.
 func Redact(text string, secrets ...Secret) string {
-	for _, s := range secrets {
+	// The longest first: of a secret that begins with another one nothing may be left.
+	byLength := func(a, b Secret) int { return len(b.Reveal()) - len(a.Reveal()) }
+	for _, s := range slices.SortedStableFunc(slices.Values(secrets), byLength) {
 		if v := s.Reveal(); len(v) >= minRedact {
 			text = strings.ReplaceAll(text, v, Redacted)
 		}
@@ -38,7 +41,7 @@ func RedactLong(text string, limit int, secrets ...Secret) string {
 // Excerpt makes a text that came from outside fit for an error or a log: without the
 // secrets, on one line, without control characters, at most limit bytes.
 func Excerpt(text string, limit int, secrets ...Secret) string {
-	text = RedactLong(text, 4*limit, secrets...)
+	text = Redact(text, secrets...)
 	text = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, "?"), func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r)
 	}), " ")

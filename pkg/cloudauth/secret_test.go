@@ -90,6 +90,27 @@ func TestExcerpt(t *testing.T) {
 	}
 }
 
+func TestRedact(t *testing.T) {
+	long := cloudauth.NewSecret(hidden + "-and-more")
+	short, tiny := cloudauth.NewSecret(hidden), cloudauth.NewSecret("abc")
+	text := "a " + long.Reveal() + " b " + hidden + " abc"
+	if got, want := cloudauth.Redact(text, cloudauth.Secret{}, tiny, short, long), "a [redacted] b [redacted] abc"; got != want {
+		t.Errorf("Redact: %q, want %q", got, want)
+	}
+	// A text that was cut within a secret, and one that is long enough to be cut within it here.
+	for n := range len(hidden) {
+		for _, text := range []string{hidden + strings.Repeat("x", 99) + hidden[:n], hidden + strings.Repeat("x", 100-len(hidden)) + hidden[n:] + hidden} {
+			got := cloudauth.RedactLong(text, 50, short)
+			if !strings.HasPrefix(got, "[redacted]xxx") || strings.Contains(got, hidden[:3]) || len(got) < 30 || len(got) > 60 {
+				t.Errorf("RedactLong(%q): %q", text, got)
+			}
+		}
+	}
+	if got := cloudauth.RedactLong("a "+hidden, 50, short); got != "a [redacted]" {
+		t.Errorf("RedactLong of a short text: %q", got)
+	}
+}
+
 // FuzzExcerpt checks that no part of a secret of which a third or more is left survives, and the limit.
 func FuzzExcerpt(f *testing.F) {
 	f.Add("before ", " after", 30)
