@@ -31,6 +31,7 @@ func TestParseImage(t *testing.T) {
 	for _, in := range []string{
 		"", "/", "https://r.example/a", "r.example/", "r.example//a", "r.example/../a", "r.example/a b", "r.example:port/a", "r.example:0/a",
 		"r.example:70000/a", "r..example/a", "r.ex ample/a", "[::1/a", "[nonsense]:1/a", "user@r.example/a", "r.example/a\n", "r.example:/a", "*.example/a", "r.example/a?b",
+		"r.example/a@sha256", "r.example/a@:ab", "r.example/a@sha256:", "r.example/a@sha256:a/b", "user@r.example:5000/a",
 	} {
 		if got, err := ParseImage(in); err == nil {
 			t.Errorf("ParseImage(%q) = %+v, want an error", in, got)

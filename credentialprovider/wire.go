@@ -191,9 +191,7 @@ func newResponse(r *Request, image Image, c Credentials) *Response {
 
 // Write writes the response as one line of JSON. This is where the secret goes out.
 func (r *Response) Write(out io.Writer) error {
-	enc := json.NewEncoder(out)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(r.wire); err != nil {
+	if err := json.NewEncoder(out).Encode(r.wire); err != nil {
 		return fmt.Errorf("writing the response: %w", err)
 	}
 	return nil
