@@ -47,9 +47,9 @@ const (
 	annHostname           = annotationPrefix + "hostname"
 )
 
-// Limits of what Octavia takes.
+// Limits of Octavia (octavia.common.constants).
 const (
-	maxTimeout     = 1<<31 - 1 // ms; Octavia says a year, but keeps 32 bits
+	maxTimeout     = 24 * 24 * 60 * 60 * 1000 // ms
 	maxConnections = 1 << 30
 	maxSeconds     = 24 * 60 * 60
 	maxRetries     = 10
