@@ -16,10 +16,12 @@ import (
 
 const (
 	// After a failure the next attempt waits firstRetry, then twice as long each time up to
-	// lastRetry; until then the failure is the answer. Keystone is not asked by every
-	// request, and no account gets locked by hundreds of wrong passwords.
-	firstRetry = time.Second
-	lastRetry  = 10 * time.Second
+	// lastRetry, or lastRejected when Keystone refused the credentials; until then the failure
+	// is the answer. Keystone is not asked by every request, and no account gets locked, or
+	// stays locked, by hundreds of wrong passwords. Changed files are tried at once (Run).
+	firstRetry   = time.Second
+	lastRetry    = 10 * time.Second
+	lastRejected = 2 * time.Minute
 	// Tokens that are refused soon after they were issued are replaced at this rate.
 	renewEvery = 5 * time.Second
 	renewBurst = 3
@@ -144,8 +146,12 @@ func (l *login) settled(good func() bool) (bool, error) {
 func (l *login) record(err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	wait := min(firstRetry<<min(l.failures, 10), lastRetry)
-	if e := AsError(err); e != nil && e.RetryAfter > wait {
+	e, longest := AsError(err), lastRetry
+	if e != nil && e.Reason == Rejected {
+		longest = lastRejected
+	}
+	wait := min(firstRetry<<min(l.failures, 10), longest)
+	if e != nil && e.RetryAfter > wait {
 		wait = min(e.RetryAfter, time.Minute)
 	}
 	l.failure, l.retryAt = err, time.Now().Add(wait)

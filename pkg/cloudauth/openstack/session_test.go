@@ -302,6 +302,31 @@ func TestNoStormOfWrongPasswords(t *testing.T) {
 	}
 }
 
+// The wait after a failure doubles, longer after a refusal than in an outage.
+func TestWaitAfterFailures(t *testing.T) {
+	for name, tt := range map[string]struct {
+		err  error
+		want []time.Duration
+	}{
+		"outage":    {&Error{Reason: Failed}, []time.Duration{1, 2, 4, 8, 10, 10}},
+		"refusal":   {&Error{Reason: Rejected}, []time.Duration{1, 2, 4, 8, 16, 32, 64, 120, 120}},
+		"slow down": {&Error{Reason: Throttled, RetryAfter: 7 * time.Second}, []time.Duration{7, 7, 7, 8, 10}},
+		"for hours": {&Error{Reason: Throttled, RetryAfter: time.Hour}, []time.Duration{60}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var l login
+			for i, want := range tt.want {
+				if got := l.record(tt.err); got != tt.err {
+					t.Fatalf("record returns %v", got)
+				}
+				if wait := time.Until(l.retryAt).Round(time.Second); wait != want*time.Second {
+					t.Errorf("after failure %d it waits %s, want %s", i+1, wait, want*time.Second)
+				}
+			}
+		})
+	}
+}
+
 func TestErrorsSayWhatToDo(t *testing.T) {
 	sim, secure := startSim(t, ossim.Options{}), startSim(t, ossim.Options{TLS: true})
 	otherCA := startSim(t, ossim.Options{TLS: true}).CAFile()
