@@ -21,7 +21,7 @@ func TestEntryFor(t *testing.T) {
 		"r.example:5000/team": {"username":"team","password":"p"},
 		"r.example:5000/team/app": {"username":"app","password":"p"},
 		"r.example": {"username":"noport","password":"p"},
-		"*.wild.example": {"username":"wild","password":"p"},
+		"*.Wild.example": {"username":"wild","password":"p"},
 		"a.wild.example": {"username":"exact","password":"p"},
 		"only.example/team": {"username":"only","password":"p"}
 	}, "credsStore": "x", "HttpHeaders": {}}`
