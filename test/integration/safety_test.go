@@ -135,7 +135,7 @@ func (c *cluster) wantUntouched(t *testing.T, servers []ossim.Server, except map
 func TestForeignNodesAreLeftAlone(t *testing.T) {
 	c, sim := newCluster(t), startSim(t)
 	servers := sim.SeedServers(ossim.Seed{Count: 2, NamePrefix: "node-"})
-	c.register(servers[:1], always(nodeState{initialized: true}))
+	c.register(servers, always(nodeState{initialized: true})) // the second shows that it is the right project
 	foreign := []ossim.Server{{ID: "i-1", Name: "foreign-initialized"}, {ID: "i-2", Name: "foreign-tainted"}}
 	for k, s := range foreign {
 		n := nodeOf(s, nodeState{initialized: k == 0})
