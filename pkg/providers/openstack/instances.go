@@ -27,8 +27,12 @@ const (
 // two more requests, in all and not per server.
 //
 // A Node without a provider ID is looked up by the server's exact name. Two servers of that
-// name are KindConflict: none is picked. See confirmAbsent for what makes a name NotFound.
-type Instances struct{ c *client }
+// name are KindConflict: none is picked. See confirmAbsent for what makes a name NotFound, and
+// witness for why the cloud's own word about an ID is not enough.
+type Instances struct {
+	c       *client
+	witness witness
+}
 
 var _ cloud.Instances = (*Instances)(nil)
 
@@ -71,7 +75,7 @@ func (i *Instances) Get(ctx context.Context, ref cloud.InstanceRef) (*cloud.Inst
 	}
 	s, err := i.getServer(ctx, t)
 	if cloud.IsNotFound(err) && t.id == "" {
-		s, err = i.confirmAbsent(ctx, t.name)
+		s, err = i.confirmAbsent(ctx, t)
 	}
 	if err != nil {
 		return nil, err

@@ -223,6 +223,12 @@ func TestGetByNameNeedsTwoLists(t *testing.T) {
 		t.Errorf("a project without servers: %v of kind %v, want Unknown", err, cloud.KindOf(err))
 	}
 	servers := sim.SeedServers(ossim.Seed{Count: 2, NamePrefix: "node-"})
+	if _, err := p.Instances.Get(testContext(t), gone); err == nil || cloud.IsNotFound(err) {
+		t.Errorf("a project in which none of the cluster's servers was seen: %v of kind %v, want another than NotFound", err, cloud.KindOf(err))
+	}
+	if _, err := p.Instances.Get(testContext(t), cloud.InstanceRef{NodeName: "node-1"}); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := p.Instances.Get(testContext(t), gone); !cloud.IsNotFound(err) {
 		t.Errorf("absent name: %v of kind %v, want NotFound", err, cloud.KindOf(err))
 	}

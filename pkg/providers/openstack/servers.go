@@ -28,13 +28,14 @@ func (i *Instances) readServers(ctx context.Context, targets []target) map[targe
 		}
 		return out
 	}
-	servers, err := i.listServers(ctx, nil)
+	sc, servers, err := i.listServers(ctx, nil)
 	if err != nil {
 		for _, t := range targets {
 			out[t] = cloud.Result[*server]{Err: err}
 		}
 		return out
 	}
+	here := place(sc)
 	byID, byName := make(map[string]*server, len(servers)), make(map[string][]*server, len(servers))
 	for n := range servers {
 		s := &servers[n]
@@ -52,6 +53,9 @@ func (i *Instances) readServers(ctx context.Context, targets []target) map[targe
 			}
 		}
 		s, err := theOne(t, candidates)
+		if err == nil {
+			i.witness.saw(here, t, s.ID)
+		}
 		out[t] = cloud.Result[*server]{Value: s, Err: err}
 	}
 	return out
@@ -69,23 +73,40 @@ func theOne(t target, candidates []*server) (*server, error) {
 		len(candidates), t.name, candidates[0].ID, candidates[1].ID)
 }
 
-func (i *Instances) listServers(ctx context.Context, query url.Values) ([]server, error) {
+// listServers also returns the client that it used, to tell where the servers are.
+func (i *Instances) listServers(ctx context.Context, query url.Values) (*gophercloud.ServiceClient, []server, error) {
 	const op = "list servers"
+	sc, err := i.c.compute(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	servers, err := listAll[server](ctx, sc, "servers/detail", query, "servers")
+	return sc, servers, wrapError(op, err)
+}
+
+// getServer reads one server: by ID directly, by name from a list filtered by it. KindNotFound
+// is final for an ID; for a name it means "not in the filtered list", see confirmAbsent.
+func (i *Instances) getServer(ctx context.Context, t target) (*server, error) {
+	if t.id == "" {
+		return i.getServerByName(ctx, t)
+	}
 	sc, err := i.c.compute(ctx)
 	if err != nil {
 		return nil, err
 	}
-	servers, err := listAll[server](ctx, sc, "servers/detail", query, "servers")
-	return servers, wrapError(op, err)
+	s, err := getServerByID(ctx, sc, t.id)
+	switch {
+	case err == nil:
+		i.witness.saw(place(sc), t, s.ID)
+	case cloud.IsNotFound(err):
+		err = i.witness.check(place(sc), t, err)
+	}
+	return s, err
 }
 
-// getServer reads one server: by ID directly, by name from a list filtered by it.
-func (i *Instances) getServer(ctx context.Context, t target) (*server, error) {
-	if t.id != "" {
-		return i.getServerByID(ctx, t.id)
-	}
+func (i *Instances) getServerByName(ctx context.Context, t target) (*server, error) {
 	// Nova takes the name as a regular expression.
-	servers, err := i.listServers(ctx, url.Values{"name": {"^" + regexp.QuoteMeta(t.name) + "$"}})
+	sc, servers, err := i.listServers(ctx, url.Values{"name": {"^" + regexp.QuoteMeta(t.name) + "$"}})
 	if err != nil {
 		return nil, err
 	}
@@ -96,15 +117,15 @@ func (i *Instances) getServer(ctx context.Context, t target) (*server, error) {
 			exact = append(exact, s)
 		}
 	}
-	return theOne(t, exact)
+	s, err := theOne(t, exact)
+	if err == nil {
+		i.witness.saw(place(sc), t, s.ID)
+	}
+	return s, err
 }
 
-func (i *Instances) getServerByID(ctx context.Context, id string) (*server, error) {
+func getServerByID(ctx context.Context, sc *gophercloud.ServiceClient, id string) (*server, error) {
 	op := "get server " + id
-	sc, err := i.c.compute(ctx)
-	if err != nil {
-		return nil, err
-	}
 	var doc struct {
 		Server *server `json:"server"`
 	}
@@ -123,20 +144,20 @@ func (i *Instances) getServerByID(ctx context.Context, id string) (*server, erro
 // So all servers are listed once more without any filter, and the name counts as absent
 // only if
 //
-//   - that list is not empty: a cluster without a single server in its project is not asked
-//     by name, and an empty list is what wrong credentials yield;
+//   - that list is not empty, and servers of the cluster were seen there before (witness):
+//     other credentials yield an empty list, or another project's servers;
 //   - Nova lists servers of cells that are down (microversion 2.69), and there is none: such
 //     a server has no name in the list and could be the one;
 //   - no server has the name there, else the two lists contradict each other.
 //
 // Everything else is KindUnknown. A server that the full list does hold is returned.
-func (i *Instances) confirmAbsent(ctx context.Context, name string) (*server, error) {
+func (i *Instances) confirmAbsent(ctx context.Context, t target) (*server, error) {
 	sc, err := i.c.compute(ctx)
 	if err != nil {
 		return nil, err
 	}
 	sc.Microversion = novaCellsMicroversion
-	op := "confirm that no server is named " + name
+	op := "confirm that no server is named " + t.name
 	all, err := listAll[server](ctx, sc, "servers/detail", nil, "servers")
 	if err != nil {
 		return nil, wrapError(op, err)
@@ -148,11 +169,12 @@ func (i *Instances) confirmAbsent(ctx context.Context, name string) (*server, er
 		switch s := &all[n]; s.Name {
 		case "":
 			return nil, cloud.Errorf(cloud.KindUnknown, "%s: server %s has no name in the list (status %s), its cell may be down", op, s.ID, s.Status)
-		case name:
-			return i.getServerByID(ctx, s.ID)
+		case t.name:
+			sc.Microversion = novaMicroversion
+			return getServerByID(ctx, sc, s.ID)
 		}
 	}
-	return nil, cloud.Errorf(cloud.KindNotFound, "no server is named %s", name)
+	return nil, i.witness.check(place(sc), t, cloud.Errorf(cloud.KindNotFound, "no server is named %s", t.name))
 }
 
 // getJSON reads one document.
