@@ -68,7 +68,7 @@ func (s *Sim) runCheck(ctx context.Context, h *healthCheck) {
 		}
 		s.mu.Lock()
 		if h.pool.monitor == h.monitor && h.judge(probes) {
-			s.forwardLB(h.pool.lb)
+			s.forwardLB(h.pool.lb) //nolint:contextcheck // what it starts lives as long as the simulator
 		}
 		s.mu.Unlock()
 		if !s.wait(ctx, delay) {

@@ -20,7 +20,8 @@ import (
 const acceptPause = 50 * time.Millisecond
 
 func (f *forward) listenTCP() error {
-	ln, err := net.Listen("tcp", f.key.at.String())
+	var lc net.ListenConfig
+	ln, err := lc.Listen(f.ctx, "tcp", f.key.at.String())
 	if err != nil {
 		return fmt.Errorf("listen for a load balancer: %w", err)
 	}

@@ -30,7 +30,7 @@ func (s *Sim) floatingIPKind() *netKind {
 
 func (s *Sim) floatingIPView(_ *call, x netItem) object {
 	f := x.(*floatingIP)
-	o := f.entity.view(object{
+	o := f.view(object{
 		"floating_ip_address": f.ip.String(), "floating_network_id": f.networkID, "router_id": nil, "port_id": nil,
 		"fixed_ip_address": nil, "status": "DOWN", "port_details": nil, "dns_domain": "", "dns_name": "",
 	})

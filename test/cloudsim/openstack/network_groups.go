@@ -86,7 +86,7 @@ func securityGroupView(_ *call, x netItem) object {
 	for _, r := range g.rules {
 		rules = append(rules, r.view())
 	}
-	return g.entity.view(object{"stateful": true, "shared": false, "security_group_rules": rules})
+	return g.view(object{"stateful": true, "shared": false, "security_group_rules": rules})
 }
 
 func (s *Sim) securityRuleKind() *netKind {

@@ -66,7 +66,7 @@ func (s *Sim) networkView(c *call, x netItem) object {
 			subnets = append(subnets, sub.id)
 		}
 	}
-	o := n.entity.view(object{
+	o := n.view(object{
 		"admin_state_up": n.adminUp, "mtu": n.mtu, "status": "ACTIVE", "subnets": subnets, "shared": n.shared,
 		"availability_zone_hints": []string{}, "availability_zones": []string{}, "ipv4_address_scope": nil, "ipv6_address_scope": nil,
 		"router:external": n.external, "port_security_enabled": n.portSecurity,
@@ -208,7 +208,7 @@ func subnetView(_ *call, x netItem) object {
 	if sub.cidr.Addr().Is6() {
 		version = 6
 	}
-	o := sub.entity.view(object{
+	o := sub.view(object{
 		"network_id": sub.networkID, "ip_version": version, "subnetpool_id": nil, "enable_dhcp": sub.dhcp,
 		"ipv6_ra_mode": nil, "ipv6_address_mode": nil, "gateway_ip": nil, "cidr": sub.cidr.String(), "allocation_pools": pools,
 		"host_routes": append([]hostRoute{}, sub.hosts...), "dns_nameservers": append([]string{}, sub.dns...), "service_types": []string{},

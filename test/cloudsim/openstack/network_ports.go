@@ -61,7 +61,7 @@ func portObject(c *call, x netItem) object {
 	for _, ip := range p.fixed {
 		ips = append(ips, object{"subnet_id": ip.SubnetID, "ip_address": ip.IP.String()})
 	}
-	o := p.entity.view(object{
+	o := p.view(object{
 		"network_id": p.networkID, "mac_address": p.mac, "admin_state_up": p.adminUp, "status": p.status,
 		"device_id": p.deviceID, "device_owner": p.owner, "fixed_ips": ips, "allowed_address_pairs": append([]addressPair{}, p.pairs...),
 		"extra_dhcp_opts": []any{}, "security_groups": append([]string{}, p.groups...), "binding:vnic_type": "normal",

@@ -35,7 +35,7 @@ func (s *Sim) routerKind() *netKind {
 
 func routerView(_ *call, x netItem) object {
 	r := x.(*netRouter)
-	o := r.entity.view(object{
+	o := r.view(object{
 		"admin_state_up": r.adminUp, "status": "ACTIVE", "external_gateway_info": nil,
 		"availability_zones": []string{}, "availability_zone_hints": []string{}, "routes": append([]hostRoute{}, r.routes...),
 	})

@@ -53,9 +53,9 @@ func validationFault(format string, args ...any) *apiError {
 	return clientFault(http.StatusBadRequest, "Validation failure: "+format, args...)
 }
 
-// unsupported is the refusal of a provider's driver.
-func unsupported(provider, format string, args ...any) *apiError {
-	return errorf(http.StatusNotImplemented, "Server", "Provider '"+provider+"' does not support a requested option: "+format, args...)
+// unsupported is the refusal of the ovn driver.
+func unsupported(format string, args ...any) *apiError {
+	return errorf(http.StatusNotImplemented, "Server", "Provider 'ovn' does not support a requested option: "+format, args...)
 }
 
 // checkLB validates an object of a body; argument is its place in the body as messages name it.

@@ -276,11 +276,10 @@ func sortLB(views []object, q url.Values) error {
 		}
 		desc := i < len(dirs) && dirs[i] == "desc"
 		slices.SortStableFunc(views, func(a, b object) int {
-			if n := strings.Compare(scalar(a[key]), scalar(b[key])); !desc {
-				return n
-			} else {
-				return -n
+			if desc {
+				a, b = b, a
 			}
+			return strings.Compare(scalar(a[key]), scalar(b[key]))
 		})
 	}
 	return nil

@@ -57,7 +57,7 @@ func ids[T lbItem](in []T) []object {
 }
 
 func lbView(x *loadBalancer) object {
-	return x.lbEntity.view(object{
+	return x.view(object{
 		"vip_address": x.vip.String(), "vip_port_id": x.vipPort, "vip_subnet_id": x.vipSubnet, "vip_network_id": x.vipNetwork,
 		"additional_vips": []any{}, "listeners": ids(x.listeners), "pools": ids(x.pools), "provider": x.provider, "flavor_id": nil,
 		"vip_qos_policy_id": nil, "availability_zone": nil,

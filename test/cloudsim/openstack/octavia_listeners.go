@@ -51,7 +51,7 @@ func (s *Sim) listenerKind() *lbKind {
 }
 
 func listenerView(x *listener) object {
-	o := x.lbEntity.view(object{
+	o := x.view(object{
 		"protocol": x.protocol, "protocol_port": x.port, "connection_limit": x.limit, "default_tls_container_ref": x.tls,
 		"sni_container_refs": append([]string{}, x.sni...), "default_pool_id": nil, "l7policies": []any{}, "insert_headers": x.insertHeaders,
 		"loadbalancers": []object{{"id": x.lb.id}}, "timeout_client_data": x.timeouts.client, "timeout_member_connect": x.timeouts.connect,
@@ -233,10 +233,10 @@ func (s *Sim) checkListener(l *listener, in fields) error {
 		return nil
 	}
 	if t := transport(l.protocol); t != l.protocol {
-		return unsupported(ovn, "OVN provider does not support %s protocol", l.protocol)
+		return unsupported("OVN provider does not support %s protocol", l.protocol)
 	}
 	if len(cidrs) > 0 {
-		return unsupported(ovn, "OVN provider does not support allowed_cidrs option")
+		return unsupported("OVN provider does not support allowed_cidrs option")
 	}
 	return nil
 }

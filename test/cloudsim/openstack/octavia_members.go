@@ -62,7 +62,7 @@ func (s *Sim) pendMember(m *member, status string) error {
 }
 
 func memberView(x *member) object {
-	o := x.lbEntity.view(object{
+	o := x.view(object{
 		"address": x.address.String(), "protocol_port": x.port, "weight": x.weight, "backup": x.backup, "subnet_id": x.subnet,
 		"monitor_address": x.monitorAddress, "monitor_port": x.monitorPort,
 	})
@@ -132,7 +132,7 @@ func (s *Sim) buildMember(p *pool, in fields) (*member, error) {
 		return nil, err
 	}
 	if p.lb.provider == ovn && !sameFamily(ip, p.lb.vip) {
-		return nil, unsupported(ovn, "OVN provider does not support mixing IPv4/IPv6 configuration within the same Load Balancer.")
+		return nil, unsupported("OVN provider does not support mixing IPv4/IPv6 configuration within the same Load Balancer.")
 	}
 	return m, nil
 }
@@ -140,7 +140,7 @@ func (s *Sim) buildMember(p *pool, in fields) (*member, error) {
 // set applies a validated body.
 func (x *member) set(in fields) error {
 	if x.pool.lb.provider == ovn && (in.given("monitor_address") || in.given("monitor_port")) {
-		return unsupported(ovn, "OVN Load Balancer does not support different member monitor address or port.")
+		return unsupported("OVN Load Balancer does not support different member monitor address or port.")
 	}
 	x.weight = in.number("weight", x.weight)
 	x.backup = in.boolean("backup", x.backup)

@@ -54,7 +54,7 @@ func (s *Sim) monitorKind() *lbKind {
 }
 
 func monitorView(x *monitor) object {
-	o := x.lbEntity.view(object{
+	o := x.view(object{
 		"type": x.typ, "delay": x.delay, "timeout": x.timeout, "max_retries": x.retries, "max_retries_down": x.retriesDown,
 		"http_method": x.method, "url_path": x.path, "expected_codes": x.codes, "pools": []object{{"id": x.pool.id}},
 		"http_version": x.httpVersion, "domain_name": x.dom,
@@ -109,7 +109,7 @@ func (s *Sim) buildMonitor(p *pool, in fields) (*monitor, error) {
 // populated create.
 func (x *monitor) offered() error {
 	if x.pool.lb.provider == ovn && x.typ != "TCP" && x.typ != "UDP-CONNECT" {
-		return unsupported(ovn, "OVN provider does not support %s health monitor type. Supported types: UDP-CONNECT, TCP", x.typ)
+		return unsupported("OVN provider does not support %s health monitor type. Supported types: UDP-CONNECT, TCP", x.typ)
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func (s *Sim) poolKind() *lbKind {
 }
 
 func poolView(x *pool) object {
-	o := x.lbEntity.view(object{
+	o := x.view(object{
 		"protocol": x.protocol, "lb_algorithm": x.algorithm, "session_persistence": x.persistence,
 		"loadbalancers": []object{{"id": x.lb.id}}, "listeners": ids(x.users()), "members": ids(x.members),
 		"tls_container_ref": nil, "ca_tls_container_ref": nil, "crl_container_ref": nil, "tls_enabled": false, "tls_ciphers": nil, "tls_versions": nil, "alpn_protocols": nil,
@@ -122,10 +122,10 @@ func (x *pool) set(in fields) error {
 	}
 	if x.lb.provider == ovn {
 		if transport(x.protocol) != x.protocol {
-			return unsupported(ovn, "OVN provider does not support %s protocol", x.protocol)
+			return unsupported("OVN provider does not support %s protocol", x.protocol)
 		}
 		if algorithm != "SOURCE_IP_PORT" {
-			return unsupported(ovn, "OVN provider does not support %s algorithm", algorithm)
+			return unsupported("OVN provider does not support %s algorithm", algorithm)
 		}
 	}
 	x.algorithm, x.persistence = algorithm, persistence
