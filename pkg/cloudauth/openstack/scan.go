@@ -167,7 +167,7 @@ func (p *parser) atEnd() bool {
 
 // hints adds what to do to the scanner's messages.
 var hints = []struct{ in, hint string }{
-	{"illegal character", "a line is [section] or key = value, and a key has letters, digits and dashes"},
+	{"illegal character", `a line is [section], [section "name"] or key = value, and a key has letters, digits and dashes`},
 	{"escape sequence", `inside quotes write \\ for a backslash and \" for a quote`},
 	{"unquoted '\\'", `put the value in double quotes and write \\ for a backslash`},
 	{"string not terminated", `close the quotes on the same line; write \" for a quote inside`},
