@@ -20,6 +20,15 @@ func (l *LoadBalancers) Delete(ctx context.Context, ref cloud.LoadBalancerRef) e
 	if err != nil {
 		return err
 	}
+	err = o.delete(ctx, ref, names)
+	if cloud.IsNotFound(err) {
+		// Something went while we were at it. That is no proof that all of it has gone.
+		return &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: l.waits.retry, Err: err}
+	}
+	return err
+}
+
+func (o *lbOperation) delete(ctx context.Context, ref cloud.LoadBalancerRef, names lbNames) error {
 	lb, owner, err := o.find(ctx, names, ref.Settings.String(annLoadBalancerID, ""))
 	if err != nil {
 		return o.unlessForeign(ctx, err)
@@ -128,7 +137,7 @@ func (o *lbOperation) deleteOwn(ctx context.Context, ref cloud.LoadBalancerRef, 
 		return o.waitGone(ctx, lb.ID)
 	case lb.isPending():
 		// In state ERROR it can be deleted, too.
-		if _, err := o.waitActive(ctx, lb.ID); err != nil && cloud.KindOf(err) == cloud.KindRetryAfter {
+		if _, err := o.waitIdle(ctx, lb.ID); err != nil && cloud.KindOf(err) == cloud.KindRetryAfter {
 			return err
 		}
 	}
@@ -153,7 +162,7 @@ func (o *lbOperation) deleteOwn(ctx context.Context, ref cloud.LoadBalancerRef, 
 func (o *lbOperation) leave(ctx context.Context, ref cloud.LoadBalancerRef, names lbNames, lb *octaviaLB, owner bool) error {
 	if lb.isPending() {
 		var err error
-		if lb, err = o.waitActive(ctx, lb.ID); err != nil {
+		if lb, err = o.waitIdle(ctx, lb.ID); err != nil {
 			return err
 		}
 	}

@@ -20,12 +20,14 @@ import (
 type lbWaits struct {
 	// first and most are the first and the longest pause between two looks.
 	first, most time.Duration
-	// total is the longest that an operation waits; then it returns KindRetryAfter with retry.
-	total, retry time.Duration
+	// total is the longest that an operation waits for its own changes, brief for work that
+	// it finds under way: one that hangs in Octavia must not keep the others waiting. Then
+	// it returns KindRetryAfter with retry.
+	total, brief, retry time.Duration
 }
 
 func defaultLBWaits() lbWaits {
-	return lbWaits{first: 250 * time.Millisecond, most: 2 * time.Second, total: 20 * time.Second, retry: 5 * time.Second}
+	return lbWaits{first: 250 * time.Millisecond, most: 2 * time.Second, total: 20 * time.Second, brief: 3 * time.Second, retry: 5 * time.Second}
 }
 
 // lbOperation is one call of an interface method: its service clients and what it has
@@ -145,6 +147,14 @@ func (o *lbOperation) waitActive(ctx context.Context, id string) (*octaviaLB, er
 		return nil, errorState(last)
 	}
 	return last, nil
+}
+
+// waitIdle waits briefly for work on the load balancer that was under way before us.
+func (o *lbOperation) waitIdle(ctx context.Context, id string) (*octaviaLB, error) {
+	o.deadline = o.lb.now().Add(min(o.lb.waits.brief, o.lb.waits.total))
+	lb, err := o.waitActive(ctx, id)
+	o.deadline = o.lb.now().Add(o.lb.waits.total)
+	return lb, err
 }
 
 // waitGone waits until a load balancer that is being deleted is gone.

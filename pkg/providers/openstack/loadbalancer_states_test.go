@@ -37,7 +37,7 @@ func (x *lbTest) showAs(lb octaviaLB, status string, list bool, times int) (remo
 
 func TestBusyLoadBalancer(t *testing.T) {
 	x := newLBTest(t, 2, "")
-	x.lbs.waits.total = 30 * time.Millisecond
+	x.lbs.waits.brief = 30 * time.Millisecond
 	x.lbs.waits.retry = 7 * time.Second
 	x.ensure(x.spec)
 	remove := x.showAs(*x.lb(x.spec.Settings[annLoadBalancerID]), "PENDING_UPDATE", false, 0)
@@ -60,7 +60,7 @@ func TestBusyLoadBalancer(t *testing.T) {
 			t.Errorf("%s makes %d changing calls on a busy load balancer", name, n)
 		}
 	}
-	x.lbs.waits.total = time.Hour
+	x.lbs.waits.total, x.lbs.waits.brief = time.Hour, time.Hour
 	for name, op := range ops {
 		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 		start := time.Now()

@@ -158,7 +158,7 @@ func (l *LoadBalancers) UpdateMembers(ctx context.Context, spec *cloud.LoadBalan
 		return cloud.Errorf(cloud.KindNotFound, "update members: load balancer %s does not exist", w.names.lb)
 	}
 	if lb.isPending() {
-		if lb, err = o.waitActive(ctx, lb.ID); err != nil {
+		if lb, err = o.waitIdle(ctx, lb.ID); err != nil {
 			return err
 		}
 	}
@@ -216,7 +216,7 @@ func (o *lbOperation) settle(ctx context.Context, w *lbWishes, lb *octaviaLB, ow
 		}
 		return nil, nil
 	case lb.isPending():
-		after, err := o.waitActive(ctx, lb.ID)
+		after, err := o.waitIdle(ctx, lb.ID)
 		if err == nil || after == nil && cloud.KindOf(err) == cloud.KindRetryAfter {
 			return after, err
 		}

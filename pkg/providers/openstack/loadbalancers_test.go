@@ -71,7 +71,7 @@ func (x *lbTest) restart() {
 	x.t.Helper()
 	p := newProvider(x.t, x.sim, "[LoadBalancer]\n"+x.conf)
 	x.lbs = p.LoadBalancers.(*LoadBalancers)
-	x.lbs.waits = lbWaits{first: 4 * time.Millisecond, most: 20 * time.Millisecond, total: 10 * time.Second, retry: time.Millisecond}
+	x.lbs.waits = lbWaits{first: 4 * time.Millisecond, most: 20 * time.Millisecond, total: 10 * time.Second, brief: 10 * time.Second, retry: time.Millisecond}
 }
 
 // publish does to the spec what the service controller does to the Service.
