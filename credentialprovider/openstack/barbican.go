@@ -87,12 +87,9 @@ func isUUID(s string) bool {
 	return true
 }
 
-// readPayload reads the secret's content, stored as text or as bytes.
+// readPayload reads the secret's content as text, which Barbican makes of stored bytes too.
 func readPayload(ctx context.Context, client *gophercloud.ServiceClient, id string) (cloudauth.Secret, error) {
 	r := secrets.GetPayload(ctx, client, id, nil)
-	if gophercloud.ResponseCodeIs(r.Err, http.StatusNotAcceptable) {
-		r = secrets.GetPayload(ctx, client, id, secrets.GetPayloadOpts{PayloadContentType: "application/octet-stream"})
-	}
 	if r.Err != nil {
 		return cloudauth.Secret{}, r.Err
 	}

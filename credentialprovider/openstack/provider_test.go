@@ -136,6 +136,8 @@ func TestBarbicanErrors(t *testing.T) {
 		want          string
 	}{
 		"no such name":   {secret: "registri", want: `no secret named "registri" in this project; store it`},
+		"no id":          {secret: "registry-00000000-0000-0000-00000000", want: "in this project; store it"},
+		"no id either":   {secret: "00000000-0000-0000-0000-00000000000x", want: "in this project; store it"},
 		"no such id":     {secret: "00000000-0000-0000-0000-000000000000", want: "there is none, or it has no payload"},
 		"no reference":   {secret: "https://barbican/v1/secrets/", want: "does not end with the id"},
 		"no docker file": {secret: "nonsense", want: "no dockerconfigjson"},
