@@ -9,8 +9,14 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
 
-// roundMax is the greatest age that Rounds accepts, however long a round takes.
-const roundMax = time.Minute
+const (
+	// roundMax is the greatest age that Rounds accepts, however long a round takes.
+	roundMax = time.Minute
+	// manyNodes in a round are a cluster that starts or a zone that is down: then answers as
+	// old as MetadataMaxAge do. At 20 requests a second to the API server 500 nodes take 77 s
+	// to initialize, not ready meanwhile, and would cost a read of all every period.
+	manyNodes = 50
+)
 
 // Rounds gives the maxAge for a controller that goes through its nodes round after round,
 // with a pause of at least one period between rounds, as the framework's node lifecycle
@@ -25,6 +31,7 @@ type Rounds struct {
 
 	mu    sync.Mutex
 	seen  map[cloud.InstanceRef]struct{}
+	last  int // nodes in the round before
 	began time.Time
 }
 
@@ -42,6 +49,7 @@ func (r *Rounds) First(ref cloud.InstanceRef) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, again := r.seen[ref]; again || r.began.IsZero() {
+		r.last = len(r.seen)
 		clear(r.seen)
 		r.began = r.clock.Now()
 	}
@@ -60,5 +68,9 @@ func (r *Rounds) age() time.Duration {
 	if r.began.IsZero() {
 		return r.least
 	}
-	return max(r.least, min(r.clock.Since(r.began)+r.least, roundMax))
+	least := r.least
+	if max(r.last, len(r.seen)) > manyNodes {
+		least = max(least, MetadataMaxAge)
+	}
+	return max(least, min(r.clock.Since(r.began)+least, roundMax))
 }
