@@ -146,12 +146,11 @@ func (b *routeBatch) planRecords() (want, stale []string) {
 	return want, stale
 }
 
-// fewTags is how many tags are changed one by one. That cannot lose a tag that somebody
-// else sets meanwhile, as replacing all of them can; but it takes a request for each.
-const fewTags = 10
-
 // writeRecords adds the records of what is about to be made and removes those of what is
-// gone. A failure to remove is not an error: the next change tries again.
+// gone. A failure to remove is not an error: the next change tries again. Each tag is a
+// request of its own, one after the other: replacing all of them would lose a tag that
+// somebody else sets meanwhile (Neutron fails every If-Match there with 500), and it fails
+// some of the requests for one router that arrive together.
 func (b *routeBatch) writeRecords(ctx context.Context) error {
 	if !b.can["standard-attr-tag"] && !b.can["tag"] && !b.can["tag-ext"] {
 		return nil // an old Neutron: nothing is recorded, so nothing is Ours
@@ -166,15 +165,6 @@ func (b *routeBatch) writeRecords(ctx context.Context) error {
 		return err
 	}
 	tagsURL := sc.ServiceURL("routers", b.r.routerID(), "tags")
-	if len(want)+len(stale) > fewTags {
-		tags := slices.DeleteFunc(slices.Clone(b.table.Tags), func(t string) bool { return slices.Contains(stale, t) })
-		tags = append(tags, want...)
-		err := putJSON(ctx, sc, tagsURL, map[string]any{"tags": tags}, nil, nil)
-		if err == nil {
-			b.table.Tags = tags
-		}
-		return wrapError(op, err)
-	}
 	for _, tag := range want {
 		if err := putJSON(ctx, sc, tagsURL+"/"+tag, nil, nil, nil); err != nil {
 			return wrapError(op, err)

@@ -134,17 +134,17 @@ func diffState(want, got routeState) string {
 	return cmp.Diff(want, got, cmpopts.EquateEmpty())
 }
 
-// 100 routes in one set: one change of the table, one of the records, and what cannot be
-// batched, one change per port.
+// 100 routes in one set: one change of the table and, what cannot be batched, one change of
+// each port and one record for each route.
 func TestRoutesAsASet(t *testing.T) {
 	const n = 100
 	lab := newRouteLab(t, n)
 	before := lab.state()
 	lab.sim.ResetRequests()
 	lab.mustApply(lab.someRoutes(0, n), nil)
-	// Reads: router, extensions, two lists of ports (50 next hops each). Changes: records, table, ports.
-	if got := calls(lab.sim); got != 4+2+n {
-		t.Errorf("%d calls to add %d routes, want %d", got, n, 4+2+n)
+	// Reads: router, extensions, two lists of ports (50 next hops each). Changes: table, records, ports.
+	if got := calls(lab.sim); got != 4+1+2*n {
+		t.Errorf("%d calls to add %d routes, want %d", got, n, 4+1+2*n)
 		logCalls(t, lab.sim)
 	}
 	got := lab.list()
@@ -182,6 +182,62 @@ func TestRoutesAsASet(t *testing.T) {
 	lab.mustApply(nil, lab.someRoutes(0, n))
 	if m := lab.sim.Mutations(); m != 0 {
 		t.Errorf("%d changes when all is gone already", m)
+	}
+}
+
+// However many records there are to write and to remove, tags that somebody else sets
+// meanwhile stay.
+func TestRecordsLeaveLateTagsAlone(t *testing.T) {
+	const n = 20
+	lab := newRouteLab(t, n)
+	var late []string
+	change := func(tag string, add, remove []cloud.Route) {
+		t.Helper()
+		late = append(late, tag)
+		var once sync.Once
+		stop := lab.sim.OnMutation(func(m ossim.Mutation) {
+			if !m.After && strings.Contains(m.Path, "/tags") && !strings.HasSuffix(m.Path, tag) {
+				once.Do(func() { lab.put("routers/"+lab.routes.routerID()+"/tags/"+tag, nil) })
+			}
+		})
+		defer stop()
+		lab.mustApply(add, remove)
+	}
+	change("late-1", lab.someRoutes(0, n), nil)
+	if got := len(lab.state().Tags); got != n+1 {
+		t.Errorf("%d tags, want a record of each route and the late tag", got)
+	}
+	change("late-2", nil, lab.someRoutes(0, n))
+	if diff := cmp.Diff(late, lab.state().Tags); diff != "" {
+		t.Errorf("tags (-want +got):\n%s", diff)
+	}
+}
+
+// An answer without a table of routes is not an empty table: nothing is written back and no
+// record is dropped.
+func TestMissingTableIsNotEmpty(t *testing.T) {
+	lab := newRouteLab(t, 2)
+	lab.mustApply(lab.someRoutes(0, 1), nil)
+	before := lab.state()
+	for method, path := range map[string]string{http.MethodGet: "", http.MethodPut: "/remove_extraroutes"} {
+		remove := lab.sim.AddFault(ossim.Fault{Service: "network", Method: method, Path: "/routers/" + lab.routes.routerID() + path,
+			Body: fmt.Sprintf(`{"router": {"id": %q, "tags": [], "revision_number": 1}}`, lab.routes.routerID())})
+		if _, err := lab.routes.List(testContext(t), lab.cluster); (err == nil) == (method == http.MethodGet) {
+			t.Errorf("list while %s lacks the routes: %v", method, err)
+		}
+		for _, err := range lab.apply(nil, lab.someRoutes(0, 1)) {
+			if err == nil || !strings.Contains(err.Error(), "extraroute") {
+				t.Errorf("%s lacks the routes: %v", method, err)
+			}
+		}
+		remove()
+		if diff := cmp.Diff(before.Tags, lab.state().Tags); diff != "" {
+			t.Errorf("records after a %s without routes (-before +after):\n%s", method, diff)
+		}
+	}
+	lab.mustApply(nil, lab.someRoutes(0, 1))
+	if left := lab.state(); len(left.Routes)+len(left.Tags)+len(left.Pairs) > 0 {
+		t.Errorf("left behind: %+v", left)
 	}
 }
 

@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -64,16 +65,28 @@ func (r *Routes) readTable(ctx context.Context) (*routeTable, error) {
 	if err != nil {
 		return nil, err
 	}
-	var doc struct {
-		Router *routeTable `json:"router"`
-	}
+	var doc routerDoc
 	if err := wrapError(op, getJSON(ctx, sc, sc.ServiceURL("routers", r.routerID()), &doc)); err != nil {
 		return nil, routerError(err)
 	}
-	if doc.Router == nil || doc.Router.ID == "" {
-		return nil, &cloud.Error{Op: op, Err: fmt.Errorf("the answer is not about this router")}
+	return doc.table(op)
+}
+
+// routerDoc is the router as Neutron sends it.
+type routerDoc struct {
+	Router *routeTable `json:"router"`
+}
+
+// table is the router's table. A missing one is never taken for an empty one: the records of
+// all routes would go, and a table that is written back would lose those of others.
+func (d routerDoc) table(op string) (*routeTable, error) {
+	switch {
+	case d.Router == nil || d.Router.ID == "":
+		return nil, &cloud.Error{Op: op, Err: errors.New("the answer is not about this router")}
+	case d.Router.Routes == nil:
+		return nil, &cloud.Error{Op: op, Err: errors.New("the answer has no table of routes; does Neutron have the extension extraroute?")}
 	}
-	return doc.Router, nil
+	return d.Router, nil
 }
 
 // routerError keeps a missing router from being taken for a missing route.
@@ -163,16 +176,15 @@ func (r *Routes) put(ctx context.Context, op, action string, entries []routeEntr
 		parts = append(parts, action)
 	}
 	body := map[string]any{"router": map[string]any{"routes": entries}}
-	var doc struct {
-		Router *routeTable `json:"router"`
-	}
+	var doc routerDoc
 	if err := wrapError(op, putJSON(ctx, sc, sc.ServiceURL(parts...), body, &doc, headers)); err != nil {
 		return nil, routerError(err)
 	}
-	if doc.Router == nil {
-		return nil, &cloud.Error{Op: op, Err: fmt.Errorf("the answer is not about this router")}
+	t, err := doc.table(op)
+	if err != nil {
+		return nil, err
 	}
-	return doc.Router.Routes, nil
+	return t.Routes, nil
 }
 
 // putJSON changes something; into may be nil.
