@@ -32,7 +32,7 @@ type testConf struct {
 func TestDecodeValues(t *testing.T) {
 	const file = "\ufeff; comment\n[global]\nAUTH-URL = https://keystone/v3 # comment\nusername=\"a;b\\\"c\\\\d\\te\"\r\n" +
 		"password = \"p#w;\" ; why\ntls-insecure\nuse-clouds = on\n[LoadBalancer]\nenabled=no\nmonitor-max-retries=0x10\ndelay=1m\n" +
-		"network=one\nnetwork=two\nlimit=-3\nspread-over=a \\\n b\n[Registry \"r.example:5000\"]\ntype = barbican\ncache-duration=0s\n[Registry \"q\"]\n"
+		"network=zero\nnetwork\nnetwork=one\nnetwork=two\nlimit=-3\nspread-over=a \\\n b\n[Registry \"r.example:5000\"]\ntype = barbican\ncache-duration=0s\n[Registry \"q\"]\n"
 	var got, want testConf
 	warnings, err := Decode("cloud.conf", []byte(file), &got)
 	if err != nil || len(warnings) > 0 {

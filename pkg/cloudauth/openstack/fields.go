@@ -33,7 +33,7 @@ func sectionsOf(into any) sections {
 	root := reflect.ValueOf(into).Elem()
 	var all sections
 	for _, sf := range reflect.VisibleFields(root.Type()) {
-		if !sf.IsExported() || sf.Anonymous {
+		if !sf.IsExported() {
 			continue
 		}
 		s := &section{name: nameOf(sf), value: root.FieldByIndex(sf.Index)}
@@ -42,7 +42,7 @@ func sectionsOf(into any) sections {
 			typ = typ.Elem().Elem()
 		}
 		for _, kf := range reflect.VisibleFields(typ) {
-			if kf.IsExported() && !kf.Anonymous {
+			if kf.IsExported() {
 				s.fields = append(s.fields, field{name: strings.ToLower(nameOf(kf)), index: kf.Index, typ: kf.Type})
 			}
 		}

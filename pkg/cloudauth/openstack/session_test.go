@@ -316,7 +316,7 @@ func TestWaitAfterFailures(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var l login
 			for i, want := range tt.want {
-				if got := l.record(tt.err); got != tt.err {
+				if got := l.record(tt.err); !errors.Is(got, tt.err) {
 					t.Fatalf("record returns %v", got)
 				}
 				if wait := time.Until(l.retryAt).Round(time.Second); wait != want*time.Second {
