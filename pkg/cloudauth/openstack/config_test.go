@@ -68,6 +68,18 @@ func TestAuthRequest(t *testing.T) {
 	}
 }
 
+func TestIdentityURL(t *testing.T) {
+	for in, want := range map[string]string{
+		"https://k:5000": "https://k:5000/v3/", "https://k:5000/v3": "https://k:5000/v3/", "https://k/identity/v3/": "https://k/identity/v3/",
+		"http://k/identity/v2.0/": "http://k/identity/v3/", "http://k/v3?x=y#z": "http://k/v3/", "http://k/a%2fb": "http://k/a/b/v3/",
+	} {
+		c := Config{AuthURL: in}
+		if got, err := c.identityURL(); err != nil || got != want {
+			t.Errorf("identityURL of %s = %s, %v, want %s", in, got, err, want)
+		}
+	}
+}
+
 func TestIncompleteConfigs(t *testing.T) {
 	dir := t.TempDir()
 	notPEM, broken, noAuth := filepath.Join(dir, "ca"), filepath.Join(dir, "broken.yaml"), filepath.Join(dir, "clouds.yaml")
@@ -81,6 +93,9 @@ func TestIncompleteConfigs(t *testing.T) {
 	}{
 		"empty":                             {"", []string{"auth-url is not set", "no credentials"}},
 		"no URL":                            {"auth-url=keystone:5000\nuser-id=u\npassword=p\n", []string{"auth-url is no URL"}},
+		"URL without host":                  {"auth-url=https:///v3\nuser-id=u\npassword=p\n", []string{"auth-url is no URL"}},
+		"other scheme":                      {"auth-url=ftp://k/v3\nuser-id=u\npassword=p\n", []string{"auth-url is no URL"}},
+		"URL with a bad escape":             {"auth-url=https://a:s3cret-password@k/%zz\nuser-id=u\npassword=p\n", []string{"auth-url is no URL"}},
 		"password in the URL":               {"auth-url=http://a:s3cret-password@k\nuser-id=u\npassword=p\n", []string{"auth-url holds a user"}},
 		"no password":                       {"auth-url=http://k\nusername=k8s\nuser-domain-id=d\n", []string{`password is not set for user "k8s"`}},
 		"no domain":                         {"auth-url=http://k\nusername=k8s\npassword=p\ntenant-name=x\n", []string{"user-domain-name or user-domain-id is not set", "tenant-domain-name or tenant-domain-id is not set"}},

@@ -110,11 +110,12 @@ func TestDecodeComplaints(t *testing.T) {
 			conf: "[Global]\npassword = \"s3cret\\x\"\n",
 			errs: []string{`c: line 2: unknown escape sequence; inside quotes write \\ for a backslash and \" for a quote`},
 		},
-		"no section":          {conf: "region = x\nusername = y\n", errs: []string{"c: line 1: a key comes before the first [section]; is this a cloud.conf?"}},
-		"bad header":          {conf: "[Global\nregion = x\n", errs: []string{`c: line 1: expected ']' at the end of the section's name; a section is [Name] or [Name "sub"]`}},
-		"not an INI":          {conf: "= x\n", errs: []string{"c: line 1: expected a [section] or key = value"}},
-		"underscore in a key": {conf: "[Global]\nauth_url = x\n", errs: []string{`c: line 2: illegal character U+005F '_'; a line is [section], [section "name"] or key = value, and a key has letters, digits and dashes`}},
-		"name without quotes": {conf: "[Registry r.example:5000]\n", errs: []string{`c: line 1: illegal character U+002E '.'; a line is [section], [section "name"] or key = value, and a key has letters, digits and dashes`}},
+		"no section":              {conf: "region = x\nusername = y\n", errs: []string{"c: line 1: a key comes before the first [section]; is this a cloud.conf?"}},
+		"keys below a bad header": {conf: "[Global]\nregion = a\n[Load Balancer]\nregion = b\nsubnet-id = x\n", errs: []string{`c: line 3: expected ']' at the end of the section's name; a section is [Name] or [Name "sub"]`}},
+		"bad header":              {conf: "[Global\nregion = x\n", errs: []string{`c: line 1: expected ']' at the end of the section's name; a section is [Name] or [Name "sub"]`}},
+		"not an INI":              {conf: "= x\n", errs: []string{"c: line 1: expected a [section] or key = value"}},
+		"underscore in a key":     {conf: "[Global]\nauth_url = x\n", errs: []string{`c: line 2: illegal character U+005F '_'; a line is [section], [section "name"] or key = value, and a key has letters, digits and dashes`}},
+		"name without quotes":     {conf: "[Registry r.example:5000]\n", errs: []string{`c: line 1: illegal character U+002E '.'; a line is [section], [section "name"] or key = value, and a key has letters, digits and dashes`}},
 		"password on a line of its own": {
 			conf: "[Global]\npassword =\ns3cret-password\ntls-insecur\n",
 			warnings: []string{
