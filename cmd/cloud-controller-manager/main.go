@@ -127,7 +127,7 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p, err := o.cloud(ctx, m)
+	p, err := o.cloud(ctx)
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func (o *options) run(ctx context.Context) error {
 }
 
 // cloud makes the cloud that the flags name, and decorates it.
-func (o *options) cloud(ctx context.Context, m *ccm.Manager) (*decorate.Provider, error) {
+func (o *options) cloud(ctx context.Context) (*decorate.Provider, error) {
 	flags := o.ccm.Component.KubeCloudShared.CloudProvider
 	factory, err := providers.Named(flags.Name)
 	if err != nil {
@@ -158,10 +158,7 @@ func (o *options) cloud(ctx context.Context, m *ccm.Manager) (*decorate.Provider
 	if err != nil {
 		return nil, err
 	}
-	return decorate.New(p, decorate.Options{
-		Metrics:    counted,
-		Population: func() []cloud.InstanceRef { return m.NodeRefs(p.Name) },
-	})
+	return decorate.New(p, decorate.Options{Metrics: counted})
 }
 
 // addWebhooks adds the webhook server, if --webhooks turns one on.

@@ -103,7 +103,7 @@ func (i *instances) lookup(ctx context.Context, node *corev1.Node, maxAge time.D
 		return nil, err
 	}
 	defer done()
-	return i.provider.Nodes.LookupAmong(ctx, refOf(node), maxAge, others)
+	return i.provider.Nodes.Lookup(ctx, refOf(node), maxAge, others)
 }
 
 // foreign reports whether the node's provider ID is another cloud's.
@@ -118,7 +118,7 @@ func refOf(node *corev1.Node) cloud.InstanceRef {
 	return cloud.InstanceRef{NodeName: node.Name, ProviderID: node.Spec.ProviderID}
 }
 
-// refsOf lists the provider's nodes of which is holds; nil means all.
+// refsOf lists the provider's nodes of which is holds.
 func refsOf(nodes corelisters.NodeLister, provider string, is func(*corev1.Node) bool) []cloud.InstanceRef {
 	list, err := nodes.List(labels.Everything())
 	if err != nil { // a lister reads memory: it has no errors
@@ -126,7 +126,7 @@ func refsOf(nodes corelisters.NodeLister, provider string, is func(*corev1.Node)
 	}
 	refs := make([]cloud.InstanceRef, 0, len(list))
 	for _, n := range list {
-		if !isForeign(provider, n) && (is == nil || is(n)) {
+		if !isForeign(provider, n) && is(n) {
 			refs = append(refs, refOf(n))
 		}
 	}

@@ -75,12 +75,6 @@ func (m *Manager) watches() bool { return len(m.opts.enabledControllers()) > 0 }
 // Config returns a copy of the API server's client configuration.
 func (m *Manager) Config() *rest.Config { return rest.CopyConfig(m.config) }
 
-// NodeRefs lists the instances of all Nodes of the cloud named provider, from memory: the
-// population that decorate.Options asks for.
-func (m *Manager) NodeRefs(provider string) []cloud.InstanceRef {
-	return refsOf(m.informers.Core().V1().Nodes().Lister(), provider, nil)
-}
-
 // Add makes Run run r: on every replica if r says that it needs no leader election,
 // otherwise on the leader.
 func (m *Manager) Add(r manager.Runnable) { m.extra = append(m.extra, r) }

@@ -345,9 +345,8 @@ func (r *running) compose(ctx context.Context, conf string, clk clock.Clock, arg
 		return nil, err
 	}
 	d, err := decorate.New(p, decorate.Options{
-		Clock:      clk,
-		Population: func() []cloud.InstanceRef { return m.NodeRefs(p.Name) },
-		Reads:      decorate.Policy{BackoffBase: time.Millisecond, Deadline: 5 * time.Second},
+		Clock: clk,
+		Reads: decorate.Policy{BackoffBase: time.Millisecond, Deadline: 5 * time.Second},
 	})
 	if err != nil {
 		return nil, err

@@ -52,7 +52,7 @@ func TestNotFoundIsConfirmed(t *testing.T) {
 					var instance *cloud.Instance
 					var err error
 					if by == "Lookup" {
-						instance, err = d.Nodes.Lookup(t.Context(), ref, MetadataMaxAge)
+						instance, err = d.Nodes.Lookup(t.Context(), ref, MetadataMaxAge, nil)
 					} else {
 						r := d.Nodes.Find(t.Context(), []cloud.InstanceRef{ref})
 						instance, err = r[0].Value, r[0].Err
@@ -75,23 +75,24 @@ func TestNotFoundIsConfirmed(t *testing.T) {
 func TestNotFoundIsNotRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, pop := newFakeInstances(3), newNodes(4)
-		d := decorated(t, cloud.Provider{Instances: f}, Options{Population: pop.list})
+		d := decorated(t, cloud.Provider{Instances: f}, Options{})
+		all := &Peers{List: pop.list}
 		missing := cloud.InstanceRef{NodeName: "node-3"}
-		mustFind(t, d.Nodes, cloud.InstanceRef{NodeName: "node-0"}, MetadataMaxAge)
+		mustFind(t, d.Nodes, cloud.InstanceRef{NodeName: "node-0"}, MetadataMaxAge, all)
 		for n := range 3 {
-			if _, err := d.Nodes.Lookup(t.Context(), missing, MetadataMaxAge); !cloud.IsNotFound(err) {
+			if _, err := d.Nodes.Lookup(t.Context(), missing, MetadataMaxAge, all); !cloud.IsNotFound(err) {
 				t.Fatalf("got %v, want not found", err)
 			}
 			f.wantCalls(t, 1, n+1)
 		}
 		f.add("node-3")
-		mustFind(t, d.Nodes, missing, MetadataMaxAge)
+		mustFind(t, d.Nodes, missing, MetadataMaxAge, all)
 		f.wantCalls(t, 1, 4)
-		mustFind(t, d.Nodes, missing, MetadataMaxAge) // the direct read's answer is kept
+		mustFind(t, d.Nodes, missing, MetadataMaxAge, all) // the direct read's answer is kept
 		f.wantCalls(t, 1, 4)
 		f.remove("node-3")
 		time.Sleep(MetadataMaxAge)
-		if _, err := d.Nodes.Lookup(t.Context(), missing, MetadataMaxAge); !cloud.IsNotFound(err) {
+		if _, err := d.Nodes.Lookup(t.Context(), missing, MetadataMaxAge, all); !cloud.IsNotFound(err) {
 			t.Fatalf("got %v, want not found", err)
 		}
 		f.wantCalls(t, 2, 5)
@@ -102,11 +103,12 @@ func TestConfirmationsAreSharedAndBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, pop := newFakeInstances(100), newNodes(100)
 		f.hidden, f.latency = true, time.Second
-		d := decorated(t, cloud.Provider{Instances: f}, Options{Population: pop.list})
+		d := decorated(t, cloud.Provider{Instances: f}, Options{})
+		all := &Peers{List: pop.list}
 		var wg sync.WaitGroup
 		for _, ref := range pop.list() {
 			for range 3 {
-				wg.Go(func() { mustFind(t, d.Nodes, ref, MetadataMaxAge) })
+				wg.Go(func() { mustFind(t, d.Nodes, ref, MetadataMaxAge, all) })
 			}
 		}
 		wg.Wait()
@@ -132,7 +134,7 @@ func TestLaterReadWins(t *testing.T) {
 			t.Fatal(err)
 		}
 		wg.Wait()
-		mustFind(t, d.Nodes, ref, time.Minute)
+		mustFind(t, d.Nodes, ref, time.Minute, nil)
 		f.wantCalls(t, 1, 1)
 	})
 }
@@ -145,15 +147,16 @@ func TestOutage(t *testing.T) {
 		t.Run(kind.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f, pop := newFakeInstances(500), newNodes(500)
-				d := decorated(t, cloud.Provider{Instances: f}, Options{Population: pop.list})
-				mustFind(t, d.Nodes, pop.list()[0], MetadataMaxAge)
+				d := decorated(t, cloud.Provider{Instances: f}, Options{})
+				all := &Peers{List: pop.list}
+				mustFind(t, d.Nodes, pop.list()[0], MetadataMaxAge, all)
 				f.set(func() { f.findErr = func(cloud.InstanceRef) error { return cloud.Errorf(kind, "down") } })
 				time.Sleep(MetadataMaxAge - time.Second)
-				mustFind(t, d.Nodes, pop.list()[1], MetadataMaxAge)
+				mustFind(t, d.Nodes, pop.list()[1], MetadataMaxAge, all)
 				f.wantCalls(t, 1, 0)
 				time.Sleep(time.Second)
 				for _, ref := range pop.list() {
-					_, err := d.Nodes.Lookup(t.Context(), ref, MetadataMaxAge)
+					_, err := d.Nodes.Lookup(t.Context(), ref, MetadataMaxAge, all)
 					if err == nil || cloud.KindOf(err) != kind {
 						t.Fatalf("got %v, want an error of kind %v", err, kind)
 					}
@@ -164,7 +167,7 @@ func TestOutage(t *testing.T) {
 				f.set(func() { f.findErr = nil })
 				time.Sleep(failureHold)
 				for _, ref := range pop.list() {
-					mustFind(t, d.Nodes, ref, MetadataMaxAge)
+					mustFind(t, d.Nodes, ref, MetadataMaxAge, all)
 				}
 			})
 		})
@@ -183,7 +186,7 @@ func TestLeavingIsNoFailure(t *testing.T) {
 		if r := d.Nodes.Find(ctx, []cloud.InstanceRef{ref}); r[0].Err == nil || cloud.IsNotFound(r[0].Err) {
 			t.Errorf("got %v", r[0].Err)
 		}
-		mustFind(t, d.Nodes, ref, time.Minute)
+		mustFind(t, d.Nodes, ref, time.Minute, nil)
 	})
 }
 
@@ -235,7 +238,7 @@ func TestBrokenProviderIsAnError(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := decorated(t, cloud.Provider{Instances: &brokenInstances{answers: answers}}, Options{})
-				instance, err := d.Nodes.Lookup(t.Context(), cloud.InstanceRef{NodeName: "n"}, time.Minute)
+				instance, err := d.Nodes.Lookup(t.Context(), cloud.InstanceRef{NodeName: "n"}, time.Minute, nil)
 				if err == nil || instance != nil || cloud.KindOf(err) != cloud.KindUnknown {
 					t.Errorf("got %v, %v", instance, err)
 				}

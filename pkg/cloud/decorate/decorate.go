@@ -12,11 +12,6 @@ import (
 
 // Options configures New. The zero value is usable.
 type Options struct {
-	// Population lists the refs of all Nodes of the cluster, from an informer's cache: what
-	// Lookup asks for together, and what may stay in the snapshot. It must be cheap and
-	// must not call the cloud. Nil: each ref is asked for by itself (concurrent ones still
-	// together) and answers are forgotten after some minutes.
-	Population func() []cloud.InstanceRef
 	// Metrics may be shared by several providers; nil counts into nowhere.
 	Metrics *Metrics
 	// Reads and Mutations bound the calls; zero fields have defaults.
@@ -60,7 +55,7 @@ func New(p *cloud.Provider, o Options) (*Provider, error) {
 	w := newWork()
 	c := newCaller(p.Name, o)
 	d := &Provider{Provider: *p, work: w}
-	d.Nodes = newInstances(p.Instances, c, w, o.Population)
+	d.Nodes = newInstances(p.Instances, c, w)
 	d.Instances = d.Nodes
 	if p.LoadBalancers != nil {
 		d.LoadBalancers = newLoadBalancers(p.LoadBalancers, c)

@@ -27,9 +27,9 @@ const (
 	// failureHold is how long the error of a failed read answers those who ask again, so
 	// that a controller going through its nodes one by one does not storm a cloud that is down.
 	failureHold = 2 * time.Second
-	// retention is how long answers stay when the population is unknown.
+	// retention is how long answers stay that nobody refreshes: longer than any maxAge.
 	retention = 10 * time.Minute
-	// sweepEvery is how often answers about former nodes are dropped.
+	// sweepEvery is how often those are dropped.
 	sweepEvery = time.Minute
 	// confirmations bounds the direct reads at a time that check "not found".
 	confirmations = 8
@@ -49,17 +49,16 @@ type Peers struct {
 	List func() []cloud.InstanceRef
 }
 
-// Instances decorates cloud.Instances. Find and Get always ask the cloud; Lookup and
-// LookupAmong take an answer that is fresh enough. All of them return KindNotFound only
-// when a direct read has said so after they were called.
+// Instances decorates cloud.Instances. Find and Get always ask the cloud; Lookup
+// takes an answer that is fresh enough. All of them return KindNotFound only on the word of
+// a direct read that ended after they were called.
 type Instances struct {
-	next       cloud.Instances
-	call       *caller
-	work       *work
-	clock      clock.Clock
-	population *Peers
-	slots      chan struct{}
-	hits       prometheus.Counter
+	next  cloud.Instances
+	call  *caller
+	work  *work
+	clock clock.Clock
+	slots chan struct{}
+	hits  prometheus.Counter
 
 	mu         sync.Mutex
 	known      snapshot
@@ -73,8 +72,8 @@ type Instances struct {
 
 var _ cloud.Instances = (*Instances)(nil)
 
-func newInstances(next cloud.Instances, c *caller, w *work, population func() []cloud.InstanceRef) *Instances {
-	i := &Instances{
+func newInstances(next cloud.Instances, c *caller, w *work) *Instances {
+	return &Instances{
 		next: next, call: c, work: w, clock: c.clock,
 		slots:      make(chan struct{}, confirmations),
 		hits:       c.metrics.lookups.WithLabelValues(c.provider, "hit"),
@@ -84,25 +83,16 @@ func newInstances(next cloud.Instances, c *caller, w *work, population func() []
 		underWay:   map[cloud.InstanceRef]*lookup{},
 		confirming: map[cloud.InstanceRef]*confirmation{},
 	}
-	if population != nil {
-		i.population = &Peers{List: population}
-	}
-	return i
 }
 
 // Lookup answers for one node with what the cloud said at most maxAge ago, counted from
 // when its answer arrived; zero asks it now. A ref with no such answer is asked for
-// together with all others of Options.Population that have none, in one Find which
-// concurrent askers share. ctx ends only the waiting. The error names the node.
-func (i *Instances) Lookup(ctx context.Context, ref cloud.InstanceRef, maxAge time.Duration) (*cloud.Instance, error) {
-	return i.LookupAmong(ctx, ref, maxAge, i.population)
-}
-
-// LookupAmong is Lookup with others in the place of Options.Population: a controller that
-// asks only about some nodes (those not ready, those not initialized) names these, so that
-// one node that is not ready costs a read of one instance and not of the whole cluster.
-// Nil others means none.
-func (i *Instances) LookupAmong(ctx context.Context, ref cloud.InstanceRef, maxAge time.Duration, others *Peers) (*cloud.Instance, error) {
+// together with those of others that have none, in one Find which concurrent askers share:
+// a controller that asks only about some nodes (those not ready, those not initialized)
+// names these, so that one node that is not ready costs a read of one instance and not of
+// the whole cluster. Nil others means none. ctx ends only the waiting. The error names the
+// node.
+func (i *Instances) Lookup(ctx context.Context, ref cloud.InstanceRef, maxAge time.Duration, others *Peers) (*cloud.Instance, error) {
 	if ctx.Err() != nil {
 		return nil, named(ref, context.Cause(ctx))
 	}

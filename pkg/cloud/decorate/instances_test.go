@@ -15,9 +15,9 @@ import (
 
 const period = 5 * time.Second // --node-monitor-period
 
-func mustFind(t *testing.T, i *Instances, ref cloud.InstanceRef, maxAge time.Duration) *cloud.Instance {
+func mustFind(t *testing.T, i *Instances, ref cloud.InstanceRef, maxAge time.Duration, others *Peers) *cloud.Instance {
 	t.Helper()
-	instance, err := i.Lookup(t.Context(), ref, maxAge)
+	instance, err := i.Lookup(t.Context(), ref, maxAge, others)
 	if err != nil {
 		t.Errorf("Lookup(%v): %v", ref, err)
 		return &cloud.Instance{}
@@ -31,9 +31,10 @@ func TestInitializationIsOneBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, pop := newFakeInstances(500), newNodes(500)
 		f.latency = 300 * time.Millisecond
-		d := decorated(t, cloud.Provider{Instances: f}, Options{Population: pop.list})
+		d := decorated(t, cloud.Provider{Instances: f}, Options{})
+		all := &Peers{List: pop.list}
 		for k, ref := range pop.list() {
-			instance := mustFind(t, d.Nodes, ref, MetadataMaxAge)
+			instance := mustFind(t, d.Nodes, ref, MetadataMaxAge, all)
 			if instance.Name != ref.NodeName {
 				t.Fatalf("%s got the instance %s", ref.NodeName, instance.Name)
 			}
@@ -41,13 +42,13 @@ func TestInitializationIsOneBatch(t *testing.T) {
 			time.Sleep(10 * time.Millisecond) // the API server
 		}
 		for _, ref := range pop.list() {
-			mustFind(t, d.Nodes, ref, MetadataMaxAge)
+			mustFind(t, d.Nodes, ref, MetadataMaxAge, all)
 		}
 		f.wantCalls(t, 1, 0)
 
 		time.Sleep(5 * time.Minute) // --node-status-update-frequency
 		for _, ref := range pop.list() {
-			mustFind(t, d.Nodes, ref, MetadataMaxAge)
+			mustFind(t, d.Nodes, ref, MetadataMaxAge, all)
 		}
 		f.wantCalls(t, 2, 0)
 	})
@@ -69,12 +70,12 @@ func TestLifecycleCycleIsOneBatch(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f, pop := newFakeInstances(500), newNodes(500)
 				f.latency = test.latency
-				d := decorated(t, cloud.Provider{Instances: f}, Options{Population: pop.list})
+				d := decorated(t, cloud.Provider{Instances: f}, Options{})
 				notReady := &Peers{List: func() []cloud.InstanceRef { return pop.list()[:test.nodes] }}
 				for cycle := range 4 {
 					for _, ref := range notReady.List() {
 						for range 2 {
-							if _, err := d.Nodes.LookupAmong(t.Context(), ref, LifecycleMaxAge(period), notReady); err != nil {
+							if _, err := d.Nodes.Lookup(t.Context(), ref, LifecycleMaxAge(period), notReady); err != nil {
 								t.Fatal(err)
 							}
 						}
@@ -118,7 +119,7 @@ func TestRounds(t *testing.T) {
 				for range test.rounds {
 					for _, ref := range pop.list() {
 						for _, age := range []func() time.Duration{func() time.Duration { return rounds.First(ref) }, rounds.Further} {
-							if _, err := d.Nodes.LookupAmong(t.Context(), ref, age(), notReady); err != nil {
+							if _, err := d.Nodes.Lookup(t.Context(), ref, age(), notReady); err != nil {
 								t.Fatal(err)
 							}
 						}
@@ -136,17 +137,18 @@ func TestRounds(t *testing.T) {
 
 func TestConcurrentLookupsShareOneFind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, population := range []bool{true, false} {
+		for _, among := range []bool{true, false} {
 			f, pop := newFakeInstances(500), newNodes(500)
 			f.latency = time.Second
 			o := Options{Metrics: newMetrics(t)}
-			if population {
-				o.Population = pop.list
+			var all *Peers
+			if among {
+				all = &Peers{List: pop.list}
 			}
 			d := decorated(t, cloud.Provider{Instances: f}, o)
 			var wg sync.WaitGroup
 			for _, ref := range pop.list() {
-				wg.Go(func() { mustFind(t, d.Nodes, ref, MetadataMaxAge) })
+				wg.Go(func() { mustFind(t, d.Nodes, ref, MetadataMaxAge, all) })
 			}
 			wg.Wait()
 			f.wantCalls(t, 1, 0)
@@ -169,7 +171,8 @@ func TestRegistrationOneByOne(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f, pop := newFakeInstances(500), newNodes(0)
 				f.latency = 100 * time.Millisecond
-				d := decorated(t, cloud.Provider{Instances: f}, Options{Population: pop.list})
+				d := decorated(t, cloud.Provider{Instances: f}, Options{})
+				all := &Peers{List: pop.list}
 				queue := make(chan string, 500)
 				go func() {
 					defer close(queue)
@@ -182,7 +185,7 @@ func TestRegistrationOneByOne(t *testing.T) {
 				}()
 				for name := range queue { // the framework's only worker
 					began := time.Now()
-					mustFind(t, d.Nodes, cloud.InstanceRef{NodeName: name}, MetadataMaxAge)
+					mustFind(t, d.Nodes, cloud.InstanceRef{NodeName: name}, MetadataMaxAge, all)
 					if took := time.Since(began); took > spacingMax+time.Second {
 						t.Errorf("%s waited %v", name, took)
 					}
@@ -199,10 +202,11 @@ func TestRegistrationOneByOne(t *testing.T) {
 func TestBatchAsksOnlyForWhatIsMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, pop := newFakeInstances(12), newNodes(10)
-		d := decorated(t, cloud.Provider{Instances: f}, Options{Population: pop.list})
+		d := decorated(t, cloud.Provider{Instances: f}, Options{})
+		all := &Peers{List: pop.list}
 		var sizes []int
 		look := func(node string) {
-			mustFind(t, d.Nodes, cloud.InstanceRef{NodeName: node}, MetadataMaxAge)
+			mustFind(t, d.Nodes, cloud.InstanceRef{NodeName: node}, MetadataMaxAge, all)
 			f.set(func() { sizes = append(sizes, len(f.finds[len(f.finds)-1])) })
 		}
 		look("node-0")
@@ -231,16 +235,16 @@ func TestAnswersBelongToTheirRef(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeInstances(2)
 		d := decorated(t, cloud.Provider{Instances: f}, Options{})
-		mustFind(t, d.Nodes, cloud.InstanceRef{NodeName: "node-0", ProviderID: "fake:///id-of-node-0"}, time.Hour)
-		mustFind(t, d.Nodes, cloud.InstanceRef{NodeName: "node-0"}, time.Hour)
+		mustFind(t, d.Nodes, cloud.InstanceRef{NodeName: "node-0", ProviderID: "fake:///id-of-node-0"}, time.Hour, nil)
+		mustFind(t, d.Nodes, cloud.InstanceRef{NodeName: "node-0"}, time.Hour, nil)
 		f.wantCalls(t, 2, 0)
-		got := mustFind(t, d.Nodes, cloud.InstanceRef{NodeName: "node-0", ProviderID: "fake:///id-of-node-1"}, time.Hour)
+		got := mustFind(t, d.Nodes, cloud.InstanceRef{NodeName: "node-0", ProviderID: "fake:///id-of-node-1"}, time.Hour, nil)
 		if got.Name != "node-1" {
 			t.Errorf("got %s for the provider ID of node-1", got.Name)
 		}
 		f.wantCalls(t, 3, 0)
-		mustFind(t, d.Nodes, cloud.InstanceRef{ProviderID: "fake:///id-of-node-1"}, time.Hour)
-		mustFind(t, d.Nodes, cloud.InstanceRef{ProviderID: "fake:///id-of-node-1"}, time.Hour)
+		mustFind(t, d.Nodes, cloud.InstanceRef{ProviderID: "fake:///id-of-node-1"}, time.Hour, nil)
+		mustFind(t, d.Nodes, cloud.InstanceRef{ProviderID: "fake:///id-of-node-1"}, time.Hour, nil)
 		f.wantCalls(t, 4, 0)
 	})
 }
@@ -252,10 +256,10 @@ func TestMaxAgeZeroAsksAnew(t *testing.T) {
 		d := decorated(t, cloud.Provider{Instances: f}, Options{})
 		ref := cloud.InstanceRef{NodeName: "node-0"}
 		var wg sync.WaitGroup
-		wg.Go(func() { mustFind(t, d.Nodes, ref, time.Minute) })
+		wg.Go(func() { mustFind(t, d.Nodes, ref, time.Minute, nil) })
 		time.Sleep(5 * time.Second)
-		wg.Go(func() { mustFind(t, d.Nodes, ref, time.Minute) }) // shares
-		wg.Go(func() { mustFind(t, d.Nodes, ref, 0) })           // the read under way began too early
+		wg.Go(func() { mustFind(t, d.Nodes, ref, time.Minute, nil) }) // shares
+		wg.Go(func() { mustFind(t, d.Nodes, ref, 0, nil) })           // the read under way began too early
 		wg.Wait()
 		f.wantCalls(t, 2, 0)
 	})
@@ -272,7 +276,7 @@ func TestCallersLeave(t *testing.T) {
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			began := time.Now()
-			if _, err := d.Nodes.Lookup(first, ref, time.Minute); err == nil || cloud.IsNotFound(err) {
+			if _, err := d.Nodes.Lookup(first, ref, time.Minute, nil); err == nil || cloud.IsNotFound(err) {
 				t.Errorf("the first caller's deadline: got %v", err)
 			}
 			if took := time.Since(began); took > time.Second {
@@ -280,46 +284,39 @@ func TestCallersLeave(t *testing.T) {
 			}
 		})
 		synctest.Wait()
-		wg.Go(func() { mustFind(t, d.Nodes, ref, time.Minute) })
+		wg.Go(func() { mustFind(t, d.Nodes, ref, time.Minute, nil) })
 		wg.Wait()
 		f.wantCalls(t, 1, 0)
-		if _, err := d.Nodes.Lookup(first, ref, time.Minute); err == nil {
+		if _, err := d.Nodes.Lookup(first, ref, time.Minute, nil); err == nil {
 			t.Error("a context that is done got an answer")
 		}
 	})
 }
 
 func TestSnapshotForgetsFormerNodes(t *testing.T) {
-	for _, known := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			f, pop := newFakeInstances(500), newNodes(500)
-			o := Options{Metrics: newMetrics(t)}
-			if known {
-				o.Population = pop.list
+	synctest.Test(t, func(t *testing.T) {
+		f, pop := newFakeInstances(500), newNodes(500)
+		o := Options{Metrics: newMetrics(t)}
+		d := decorated(t, cloud.Provider{Instances: f}, o)
+		all := &Peers{List: pop.list}
+		look := func(entries int) {
+			t.Helper()
+			mustFind(t, d.Nodes, cloud.InstanceRef{NodeName: "node-0"}, time.Second, all)
+			if got := len(d.Nodes.known); got != entries {
+				t.Fatalf("snapshot has %d entries, want %d", got, entries)
 			}
-			d := decorated(t, cloud.Provider{Instances: f}, o)
-			all := &Peers{List: pop.list}
-			look := func() {
-				if _, err := d.Nodes.LookupAmong(t.Context(), cloud.InstanceRef{NodeName: "node-0"}, time.Second, all); err != nil {
-					t.Fatal(err)
-				}
-			}
-			look()
-			if got := len(d.Nodes.known); got != 500 {
-				t.Fatalf("snapshot has %d entries, want 500", got)
-			}
-			pop.keep(10)
-			time.Sleep(2 * retention)
-			look()
-			if got := len(d.Nodes.known); got != 10 {
-				t.Errorf("population known %v: snapshot has %d entries, want 10", known, got)
-			}
-			wantMetric(t, o.Metrics.snapshotSize.WithLabelValues("fake"), 10)
-			if got := len(d.Nodes.underWay) + len(d.Nodes.confirming); got != 0 {
-				t.Errorf("%d calls are still noted as under way", got)
-			}
-		})
-	}
+		}
+		look(500)
+		pop.keep(10)
+		time.Sleep(retention / 2)
+		look(500)
+		time.Sleep(retention / 2)
+		look(10)
+		wantMetric(t, o.Metrics.snapshotSize.WithLabelValues("fake"), 10)
+		if got := len(d.Nodes.underWay) + len(d.Nodes.confirming); got != 0 {
+			t.Errorf("%d calls are still noted as under way", got)
+		}
+	})
 }
 
 func TestCloseEndsWaiting(t *testing.T) {
@@ -332,7 +329,7 @@ func TestCloseEndsWaiting(t *testing.T) {
 		for k, ref := range refs {
 			wg.Go(func() {
 				time.Sleep(time.Duration(k) * (time.Second - window/2)) // under way, waiting to begin
-				if _, err := d.Nodes.Lookup(t.Context(), ref, time.Minute); err == nil || cloud.IsNotFound(err) {
+				if _, err := d.Nodes.Lookup(t.Context(), ref, time.Minute, nil); err == nil || cloud.IsNotFound(err) {
 					t.Errorf("got %v", err)
 				}
 			})
@@ -341,7 +338,7 @@ func TestCloseEndsWaiting(t *testing.T) {
 		d.Close()
 		d.Close()
 		wg.Wait()
-		if _, err := d.Nodes.Lookup(t.Context(), refs[0], time.Minute); err == nil || cloud.IsNotFound(err) {
+		if _, err := d.Nodes.Lookup(t.Context(), refs[0], time.Minute, nil); err == nil || cloud.IsNotFound(err) {
 			t.Errorf("after Close: got %v", err)
 		}
 	})
@@ -349,16 +346,17 @@ func TestCloseEndsWaiting(t *testing.T) {
 
 func BenchmarkLookupHit(b *testing.B) {
 	f, pop := newFakeInstances(5000), newNodes(5000)
-	d := decorated(b, cloud.Provider{Instances: f}, Options{Population: pop.list})
+	d := decorated(b, cloud.Provider{Instances: f}, Options{})
+	all := &Peers{List: pop.list}
 	refs := pop.list()
 	ctx := context.Background()
-	if _, err := d.Nodes.Lookup(ctx, refs[0], time.Hour); err != nil {
+	if _, err := d.Nodes.Lookup(ctx, refs[0], time.Hour, all); err != nil {
 		b.Fatal(err)
 	}
 	b.ReportAllocs()
 	k := 0
 	for b.Loop() {
-		if _, err := d.Nodes.Lookup(ctx, refs[k%len(refs)], time.Hour); err != nil {
+		if _, err := d.Nodes.Lookup(ctx, refs[k%len(refs)], time.Hour, all); err != nil {
 			b.Fatal(err)
 		}
 		k++
@@ -370,7 +368,7 @@ func BenchmarkLookupHit(b *testing.B) {
 
 func BenchmarkRefresh(b *testing.B) {
 	f, pop := newFakeInstances(5000), newNodes(5000)
-	d := decorated(b, cloud.Provider{Instances: f}, Options{Population: pop.list})
+	d := decorated(b, cloud.Provider{Instances: f}, Options{})
 	refs := pop.list()
 	ctx := context.Background()
 	b.ReportAllocs()

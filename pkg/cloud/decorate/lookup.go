@@ -141,25 +141,16 @@ func (i *Instances) missing(l *lookup, lists map[*Peers][]cloud.InstanceRef) []*
 func (i *Instances) finish(l *lookup) {
 	now := i.clock.Now()
 	i.mu.Lock()
+	defer i.mu.Unlock()
 	for ref := range l.wanted {
 		if i.underWay[ref] == l {
 			delete(i.underWay, ref)
 		}
 	}
-	due := now.Sub(i.swept) >= sweepEvery
-	if due {
-		i.swept = now
-	}
-	i.mu.Unlock()
-	if !due {
+	if now.Sub(i.swept) < sweepEvery {
 		return
 	}
-	var population []cloud.InstanceRef
-	if i.population != nil {
-		population = i.population.List()
-	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.known.sweep(population, i.population != nil, now)
+	i.swept = now
+	i.known.sweep(now)
 	i.call.metrics.snapshotSize.WithLabelValues(i.call.provider).Set(float64(len(i.known)))
 }

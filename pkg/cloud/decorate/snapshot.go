@@ -1,6 +1,7 @@
 package decorate
 
 import (
+	"maps"
 	"time"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
@@ -93,20 +94,9 @@ func (s snapshot) fail(ref cloud.InstanceRef, err error, now time.Time) {
 	s[at] = e
 }
 
-// sweep drops what belongs to no node of the population and, when the population is not
-// known, what is older than retention.
-func (s snapshot) sweep(population []cloud.InstanceRef, known bool, now time.Time) {
-	keep := make(map[cloud.InstanceRef]struct{}, len(population))
-	for _, ref := range population {
-		keep[slot(ref)] = struct{}{}
-	}
-	for at, e := range s {
-		_, stays := keep[at]
-		if !known {
-			stays = now.Sub(e.arrived) < retention || now.Sub(e.failed) < retention
-		}
-		if !stays {
-			delete(s, at)
-		}
-	}
+// sweep drops what is older than retention.
+func (s snapshot) sweep(now time.Time) {
+	maps.DeleteFunc(s, func(_ cloud.InstanceRef, e entry) bool {
+		return now.Sub(e.arrived) >= retention && now.Sub(e.failed) >= retention
+	})
 }

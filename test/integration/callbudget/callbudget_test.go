@@ -40,6 +40,7 @@ type fleet struct {
 	clock    *shiftedClock
 	servers  []ossim.Server
 	refs     []cloud.InstanceRef
+	all      *decorate.Peers // refs
 }
 
 func newFleet(t *testing.T, n int) *fleet {
@@ -50,6 +51,7 @@ func newFleet(t *testing.T, n int) *fleet {
 	}
 	t.Cleanup(sim.Close)
 	f := &fleet{t: t, sim: sim, clock: &shiftedClock{}}
+	f.all = &decorate.Peers{List: func() []cloud.InstanceRef { return f.refs }}
 	f.servers = sim.SeedServers(ossim.Seed{Count: n, NamePrefix: "node-", Zones: []string{"az1", "az2", "az3"}})
 	for _, s := range f.servers {
 		f.refs = append(f.refs, cloud.InstanceRef{NodeName: s.Name})
@@ -63,9 +65,8 @@ func newFleet(t *testing.T, n int) *fleet {
 		t.Fatal(err)
 	}
 	f.provider, err = decorate.New(p, decorate.Options{
-		Clock:      f.clock,
-		Population: func() []cloud.InstanceRef { return f.refs },
-		Reads:      decorate.Policy{BackoffBase: time.Millisecond, Deadline: 5 * time.Second},
+		Clock: f.clock,
+		Reads: decorate.Policy{BackoffBase: time.Millisecond, Deadline: 5 * time.Second},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +84,7 @@ func newFleet(t *testing.T, n int) *fleet {
 func (f *fleet) initialize() {
 	f.t.Helper()
 	for k, ref := range f.refs {
-		instance, err := f.provider.Nodes.Lookup(f.t.Context(), ref, decorate.MetadataMaxAge)
+		instance, err := f.provider.Nodes.Lookup(f.t.Context(), ref, decorate.MetadataMaxAge, f.all)
 		if err != nil {
 			f.t.Fatal(err)
 		}
@@ -104,7 +105,7 @@ func (f *fleet) cycle(n int) (gone, shutdown map[string]bool, errs int) {
 	notReady := &decorate.Peers{List: func() []cloud.InstanceRef { return f.refs[:n] }}
 	for _, ref := range f.refs[:n] {
 		ask := func() (*cloud.Instance, error) {
-			return f.provider.Nodes.LookupAmong(f.t.Context(), ref, decorate.LifecycleMaxAge(period), notReady)
+			return f.provider.Nodes.Lookup(f.t.Context(), ref, decorate.LifecycleMaxAge(period), notReady)
 		}
 		_, err := ask() // exists?
 		if cloud.IsNotFound(err) {
@@ -146,7 +147,7 @@ func TestInstanceCallBudgets(t *testing.T) {
 	f.clock.advance(5 * time.Minute)
 	f.sim.ResetRequests()
 	for _, ref := range f.refs {
-		if _, err := f.provider.Nodes.Lookup(t.Context(), ref, decorate.MetadataMaxAge); err != nil {
+		if _, err := f.provider.Nodes.Lookup(t.Context(), ref, decorate.MetadataMaxAge, f.all); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -169,6 +170,39 @@ func TestInstanceCallBudgets(t *testing.T) {
 		t.Errorf("gone %v, shut down %v, %d errors", gone, shutdown, errs)
 	}
 	f.wantCalls("a cycle with two servers gone", 3+2)
+}
+
+// Nodes are not ready while they are initialized, and at the default 20 requests a second to
+// the API server 500 take 75 s: the node lifecycle controller asks about all of them 16 times.
+func TestSlowStartBudget(t *testing.T) {
+	f := newFleet(t, 500)
+	rounds := decorate.NewRounds(period, f.clock)
+	left := &decorate.Peers{List: func() (refs []cloud.InstanceRef) {
+		for _, ref := range f.refs {
+			if ref.ProviderID == "" {
+				refs = append(refs, ref)
+			}
+		}
+		return refs
+	}}
+	ask := func(ref cloud.InstanceRef, maxAge time.Duration, others *decorate.Peers) *cloud.Instance {
+		instance, err := f.provider.Nodes.Lookup(t.Context(), ref, maxAge, others)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return instance
+	}
+	for round := range 16 {
+		for k := 33 * round; k < min(33*(round+1), len(f.refs)); k++ {
+			f.refs[k].ProviderID = ask(f.refs[k], decorate.MetadataMaxAge, left).ProviderID
+		}
+		for _, ref := range f.refs {
+			ask(ref, rounds.First(ref), f.all)
+			ask(ref, rounds.Further(), f.all)
+		}
+		f.clock.advance(period)
+	}
+	f.wantCalls("75 s of starting 500 nodes", 12)
 }
 
 // Whatever the cloud answers instead of the truth, no node is called gone or shut down.
