@@ -117,6 +117,9 @@ func (m *Manager) Run(ctx context.Context, p *decorate.Provider) error {
 			return fmt.Errorf("add to the manager: %w", err)
 		}
 	}
+	if m.opts.Component.KubeCloudShared.AllocateNodeCIDRs {
+		logger.Info("Pod CIDRs are not allocated here: let kube-controller-manager do it with --allocate-node-cidrs")
+	}
 	logger.Info("Starting", "version", version.String(), "cloud", p.Name, "controllers", m.opts.enabledControllers(), "clusterUID", cluster.UID)
 	if err := mgr.Start(klog.NewContext(ctx, logger)); err != nil {
 		return fmt.Errorf("cloud controller manager: %w", err)
