@@ -102,7 +102,7 @@ func (c *caller) gaveUp(op operation, last, why error, attempts int, began time.
 	case why == nil || errors.Is(last, why):
 		return fmt.Errorf("%w (gave up after %d attempts, %v)", last, attempts, took)
 	default:
-		return fmt.Errorf("%w (gave up after %d attempts, %v: %v)", last, attempts, took, why)
+		return fmt.Errorf("%w (gave up after %d attempts, %v: %v)", last, attempts, took, why) //nolint:errorlint // two causes would leave the error without a kind
 	}
 }
 

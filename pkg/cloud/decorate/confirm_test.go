@@ -218,7 +218,6 @@ func TestEntryAnswers(t *testing.T) {
 
 // brokenInstances breaks the contract.
 type brokenInstances struct {
-	fakeInstances
 	answers []cloud.Result[*cloud.Instance]
 }
 
