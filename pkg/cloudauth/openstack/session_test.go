@@ -302,6 +302,25 @@ func TestNoStormOfWrongPasswords(t *testing.T) {
 	}
 }
 
+// A caller that gives up says nothing about the credentials, and takes no one's renewal along.
+func TestCallerGivesUp(t *testing.T) {
+	sim := startSim(t, ossim.Options{})
+	s := open(t, passwordConfig(sim), Options{}, nil)
+	repair := sim.AddFault(ossim.Fault{Service: "identity", Hang: true})
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := s.Check(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("Check of a hanging Keystone: %v", err)
+	}
+	repair()
+	if err := s.Check(t.Context()); err != nil {
+		t.Errorf("Check after another caller gave up: %v", err)
+	}
+	if err := s.login().renew(ctx); err != nil {
+		t.Errorf("renewal for a caller that is gone: %v", err)
+	}
+}
+
 // The wait after a failure doubles, longer after a refusal than in an outage.
 func TestWaitAfterFailures(t *testing.T) {
 	for name, tt := range map[string]struct {
