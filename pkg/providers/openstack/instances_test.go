@@ -265,6 +265,25 @@ func TestFindFailsWithoutPorts(t *testing.T) {
 	}
 }
 
+// Only SHUTOFF is a shutdown: every other status may pass, or is not Nova's at all.
+func TestOnlyShutoffIsShutdown(t *testing.T) {
+	i := &Instances{c: &client{session: noSession{}, cfg: &Config{}}}
+	for status, want := range map[string]bool{
+		"SHUTOFF": true, "ACTIVE": false, "BUILD": false, "REBOOT": false, "HARD_REBOOT": false, "PAUSED": false, "SUSPENDED": false,
+		"RESCUE": false, "RESIZE": false, "VERIFY_RESIZE": false, "MIGRATING": false, "SHELVED": false, "SHELVED_OFFLOADED": false,
+		"ERROR": false, "DELETED": false, "SOFT_DELETED": false, "UNKNOWN": false, "": false, "shutoff": false,
+	} {
+		if got := i.instance(&server{ID: missingID, Status: status}, &attachments{}).Shutdown; got != want {
+			t.Errorf("status %q: shut down %t, want %t", status, got, want)
+		}
+	}
+}
+
+// noSession has no cloud.
+type noSession struct{ session }
+
+func (noSession) Region() string { return "" }
+
 func TestThrottledWithWait(t *testing.T) {
 	sim := startSim(t)
 	p := newProvider(t, sim, "")
