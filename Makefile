@@ -13,8 +13,8 @@ K8S_VERSION := v1.37.1
 K8S_LDFLAGS := -s -w -X k8s.io/component-base/version.gitVersion=$(K8S_VERSION) \
 	-X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=37
 
-# The race detector needs a C compiler; without one the tests run without it.
-RACE := $(shell command -v $$($(GO) env CC 2>/dev/null) >/dev/null 2>&1 && echo -race)
+# The race detector needs cgo and a C compiler; without them the tests run without it.
+RACE := $(shell [ "$$($(GO) env CGO_ENABLED 2>/dev/null)" = 1 ] && command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 # Tests take etcd and kube-apiserver from here; a folder of your own is honored.
 export KUBEBUILDER_ASSETS ?= $(CURDIR)/bin
 ifeq ($(KUBEBUILDER_ASSETS),$(CURDIR)/bin)
@@ -29,7 +29,8 @@ help: ## Show this list
 
 .PHONY: quickstart
 quickstart: $(CONTROL_PLANE) bin/kubectl build ## See everything work on this machine (ARGS=--exit ends after the steps)
-	@$(GO) run ./hack/quickstart $(ARGS)
+	@hack/progress.sh quickstart $(GO) build -o bin/quickstart ./hack/quickstart
+	@exec bin/quickstart $(ARGS)
 
 ##@ Development
 
@@ -48,7 +49,7 @@ lint: bin/golangci-lint ## golangci-lint
 	@hack/progress.sh golangci-lint bin/golangci-lint run ./...
 
 .PHONY: generate
-generate: ## Regenerate the references in docs/reference and the golden files
+generate: ## Regenerate the references in docs/reference
 	@$(GO) generate ./...
 
 .PHONY: verify
@@ -67,7 +68,7 @@ fuzz: ## Run each fuzz target for FUZZTIME (default 20s)
 clean: ## Remove bin/
 	@rm -rf bin
 
-##@ Tools (built from Go modules into bin/, rebuilt only when their module changes)
+# Tools: built from Go modules into bin/, rebuilt only when their module changes.
 
 bin/kube-apiserver bin/kubectl: bin/%: hack/tools/kubernetes/go.mod hack/tools/kubernetes/go.sum
 	@echo "==> building $* $(K8S_VERSION) (the first time this takes some minutes)"
