@@ -15,10 +15,11 @@ unformatted=$(gofmt -l $(git ls-files '*.go'))
 [ -z "$unformatted" ] || fail "not formatted: $unformatted: run gofmt -w"
 
 echo "==> generated files"
-before=$(git status --porcelain)
+# Contents, not names: a file that was changed before may be changed again.
+state() { git status --porcelain; git diff HEAD; }
+before=$(state)
 go generate ./... || fail "go generate failed"
-after=$(git status --porcelain)
-[ "$before" = "$after" ] || fail "generated files are stale: run 'make generate' and commit: $(diff <(echo "$before") <(echo "$after"))"
+[ "$before" = "$(state)" ] || fail "generated files are stale: run 'make generate', then see 'git status'"
 
 echo "==> sizes of the stripped binaries"
 budget() { # binary, decimal megabytes
