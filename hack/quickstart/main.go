@@ -29,7 +29,7 @@ func main() {
 func run() int {
 	flags := flag.NewFlagSet("quickstart", flag.ContinueOnError)
 	exit := flags.Bool("exit", false, "end after the steps instead of waiting for Ctrl-C")
-	bin := flags.String("bin", "bin", "folder of the binaries that `make build bin/kubectl` made")
+	bin := flags.String("bin", "bin", "`folder` of the binaries that make build and make bin/kubectl made")
 	flags.Usage = func() {
 		fmt.Fprint(flags.Output(), usage)
 		flags.PrintDefaults()
@@ -44,7 +44,7 @@ func run() int {
 		fmt.Fprintf(os.Stderr, "quickstart: unexpected argument %q: see --help\n", flags.Arg(0))
 		return 2
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), endings()...)
 	defer stop()
 	binDir, err := filepath.Abs(*bin)
 	if err != nil {
@@ -52,6 +52,17 @@ func run() int {
 		return 1
 	}
 	return play(ctx, stop, binDir, *exit)
+}
+
+// endings are the signals after which everything must be cleaned up: also when the terminal
+// is closed, unless nohup was asked for that not to matter, and when nobody reads the output
+// any more.
+func endings() []os.Signal {
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGPIPE}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	return signals
 }
 
 // play runs the steps and, unless exit is set, stays until ctx ends.
@@ -68,7 +79,8 @@ func play(ctx context.Context, stop func(), bin string, exit bool) int {
 		w.lookAround()
 		<-ctx.Done()
 	}
-	stop() // a second Ctrl-C ends at once
+	stop()                         // a second Ctrl-C ends at once
+	signal.Ignore(syscall.SIGPIPE) // cleaning up goes on when nobody reads what it says
 	fmt.Println("\ncleaning up …")
 	if failed && !interrupted {
 		fmt.Printf("the logs are kept in %s\n", dir)
