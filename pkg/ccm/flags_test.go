@@ -198,12 +198,3 @@ func TestEnabled(t *testing.T) {
 		}
 	}
 }
-
-func TestNearest(t *testing.T) {
-	known := []string{"cloud-config", "cloud-provider", "v"}
-	for in, want := range map[string]string{"cloud-provder": "cloud-provider", "CLOUD-CONFIG": "cloud-config", "something-else": "", "cloudconfig": "cloud-config", "": "v"} {
-		if got := nearest(in, known); got != want {
-			t.Errorf("nearest(%q) = %q, want %q", in, got, want)
-		}
-	}
-}

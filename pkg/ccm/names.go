@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"k8s.io/cloud-provider/names"
+
+	"github.com/isthmus-cloud/isthmus/pkg/nearest"
 )
 
 // ControllerNames returns the names of all controllers, sorted.
@@ -33,7 +35,7 @@ func checkControllers(items []string) []error {
 		}
 		known := slices.Concat(ControllerNames(), slices.Collect(maps.Keys(names.CCMControllerAliases())))
 		hint := "known are " + strings.Join(ControllerNames(), ", ")
-		if n := nearest(name, known); n != "" {
+		if n := nearest.Of(name, known); n != "" {
 			hint = "did you mean " + n + "?"
 		}
 		errs = append(errs, fmt.Errorf("--controllers: %q is not a controller: %s", name, hint))

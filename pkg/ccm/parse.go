@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/pflag"
 	cliflag "k8s.io/component-base/cli/flag"
+
+	"github.com/isthmus-cloud/isthmus/pkg/nearest"
 )
 
 // Parse parses args into the flags of all sections. Its errors are one line that names the
@@ -55,7 +57,7 @@ func flagError(fs *pflag.FlagSet, err error) error {
 			known = append(known, f.Name)
 		}
 	})
-	if n := nearest(name, known); n != "" {
+	if n := nearest.Of(name, known); n != "" {
 		return fmt.Errorf("unknown flag --%s: did you mean --%s?", name, n)
 	}
 	return fmt.Errorf("unknown flag --%s: see --help for all flags", name)

@@ -3,7 +3,6 @@ package ccm
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/pflag"
 )
@@ -81,38 +80,4 @@ func (v *refusedValue) Type() string {
 		return "bool"
 	}
 	return "string"
-}
-
-// nearest returns the candidate that needs the fewest single-letter edits to become name,
-// or "" when none is similar enough to be a likely misspelling.
-func nearest(name string, candidates []string) string {
-	best, bestDistance := "", max(2, len(name)/3)+1
-	for _, c := range slices.Sorted(slices.Values(candidates)) {
-		d := editDistance(strings.ToLower(name), strings.ToLower(c))
-		if d < bestDistance {
-			best, bestDistance = c, d
-		}
-	}
-	return best
-}
-
-// editDistance is the Levenshtein distance of a and b in bytes.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		diagonal := row[0]
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := diagonal
-			if a[i-1] != b[j-1] {
-				cost++
-			}
-			diagonal = row[j]
-			row[j] = min(cost, row[j]+1, row[j-1]+1)
-		}
-	}
-	return row[len(b)]
 }

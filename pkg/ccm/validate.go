@@ -16,6 +16,8 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/controller-manager/pkg/features"
 	_ "k8s.io/controller-manager/pkg/features/register" // the framework's controllers look their gates up there
+
+	"github.com/isthmus-cloud/isthmus/pkg/nearest"
 )
 
 // Validate checks everything that can be checked without the network and returns all
@@ -207,7 +209,7 @@ func checkFeatureGates(gates map[string]string) []error {
 	for name, value := range gates {
 		if _, ok := all[featuregate.Feature(name)]; !ok {
 			hint := "see --help for those that have an effect"
-			if n := nearest(name, known); n != "" {
+			if n := nearest.Of(name, known); n != "" {
 				hint = "did you mean " + n + "?"
 			}
 			errs = append(errs, fmt.Errorf("--feature-gates: unknown gate %q: %s", name, hint))

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/nearest"
 )
 
 // Check reads the annotations that the vocabulary knows. settings hold the valid ones, with
@@ -127,38 +128,14 @@ func splitList(s string) []string {
 
 // didYouMean names the annotation of the vocabulary that is nearest to name, if any is near.
 func didYouMean(name string, vocabulary []cloud.Annotation) string {
-	best, bestDistance := "", 1+min(len(name)/4, 6)
+	var inputs []string
 	for _, a := range vocabulary {
-		if d := distance(name, a.Name, bestDistance); d < bestDistance && !a.NotRead {
-			best, bestDistance = a.Name, d
+		if !a.NotRead {
+			inputs = append(inputs, a.Name)
 		}
 	}
-	if best == "" {
-		return ""
+	if near := nearest.Of(name, inputs); near != "" {
+		return "; did you mean " + near + "?"
 	}
-	return "; did you mean " + best + "?"
-}
-
-// distance is the Levenshtein distance of two texts, or at least limit when it is no less.
-func distance(a, b string, limit int) int {
-	if max(len(a), len(b))-min(len(a), len(b)) >= limit {
-		return limit
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return ""
 }

@@ -273,21 +273,6 @@ func TestPlanWithoutPorts(t *testing.T) {
 	}
 }
 
-func TestDistance(t *testing.T) {
-	tests := []struct {
-		a, b        string
-		limit, want int
-	}{
-		{"", "", 5, 0}, {"abc", "abc", 5, 0}, {"abc", "abd", 5, 1}, {"abc", "ab", 5, 1},
-		{"flaw", "lawn", 5, 2}, {"kitten", "sitting", 9, 3}, {"a", "abcdef", 3, 3},
-	}
-	for _, tt := range tests {
-		if got := distance(tt.a, tt.b, tt.limit); got != tt.want {
-			t.Errorf("distance(%q, %q) = %d, want %d", tt.a, tt.b, got, tt.want)
-		}
-	}
-}
-
 func FuzzCheck(f *testing.F) {
 	for _, a := range testVocabulary() {
 		f.Add(a.Name, "1")

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/isthmus-cloud/isthmus/pkg/nearest"
 )
 
 // Decode decodes cloud.conf (gcfg syntax) into the struct that into points to: its fields
@@ -94,7 +96,7 @@ func (d *decoder) unknownSection(e entry, sec *section, exists bool) {
 	case exists:
 		d.warn(e.line, "section %s takes no name; write [%s]; it is ignored", head, sec.name)
 	default:
-		near := nearest(e.section, d.sections.names())
+		near := nearest.Of(e.section, d.sections.names())
 		if near != "" {
 			d.warn(e.line, "unknown section %s; did you mean [%s]? it is ignored", head, near)
 		} else if !d.part {
@@ -122,7 +124,7 @@ func (d *decoder) suggestKey(sec *section, key string) string {
 			return fmt.Sprintf("; it belongs in [%s]", other.name)
 		}
 	}
-	if near := nearest(key, sec.keys()); near != "" {
+	if near := nearest.Of(key, sec.keys()); near != "" {
 		return fmt.Sprintf("; did you mean %s?", near)
 	}
 	return ""

@@ -218,15 +218,3 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
-
-func TestNearest(t *testing.T) {
-	names := []string{"username", "user-id", "region", "application-credential-id", "application-credential-name"}
-	for typed, want := range map[string]string{
-		"user-name": "username", "usrename": "username", "Region": "region", "application_credential_id": "application-credential-id",
-		"userid": "user-id", "xyz": "", "": "", "application-credential-nam": "application-credential-name",
-	} {
-		if got := nearest(typed, names); got != want {
-			t.Errorf("nearest(%q) = %q, want %q", typed, got, want)
-		}
-	}
-}

@@ -11,6 +11,7 @@ import (
 	"gopkg.in/yaml.v2"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
+	"github.com/isthmus-cloud/isthmus/pkg/nearest"
 )
 
 // complete fills what cfg leaves empty: key by key from clouds.yaml where use-clouds is
@@ -185,7 +186,7 @@ func otherClouds(name string, all map[string]clouds.Cloud) string {
 	for n := range all {
 		names = append(names, n)
 	}
-	if near := nearest(name, names); near != "" {
+	if near := nearest.Of(name, names); near != "" {
 		return fmt.Sprintf("; did you mean %q?", near)
 	}
 	return "; set cloud to the name of one that is"

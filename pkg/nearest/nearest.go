@@ -1,13 +1,16 @@
-package openstack
+// Package nearest finds what a mistyped name was meant to be: a flag, a key of a
+// configuration file, an annotation.
+package nearest
 
 import "strings"
 
-// nearest returns the name that was probably meant by a mistyped one, "" when none is near
-// enough: a third of the letters may be wrong.
-func nearest(typed string, names []string) string {
-	best, bestDistance := "", len(typed)/3+1
+// Of returns the name that typed was probably meant to be, the first of several that are
+// as near; "" when none is near enough, that is when more than a third of the letters, and
+// more than two, would have to change. Case and the difference of "_" and "-" do not count.
+func Of(typed string, names []string) string {
+	best, bestDistance := "", max(2, min(len(typed)/3, 6))+1
 	for _, name := range names {
-		if d := distance(normal(typed), normal(name)); d < bestDistance {
+		if d := distance(normal(typed), normal(name)); d < bestDistance && d < len(name) {
 			best, bestDistance = name, d
 		}
 	}

@@ -1,0 +1,28 @@
+package nearest_test
+
+import (
+	"testing"
+
+	"github.com/isthmus-cloud/isthmus/pkg/nearest"
+)
+
+func TestOf(t *testing.T) {
+	names := []string{"auth-url", "username", "user-id", "use-clouds", "password", "x"}
+	for typed, want := range map[string]string{
+		"auth_url":  "auth-url",
+		"AUTHURL":   "auth-url",
+		"passwrod":  "password",
+		"usernam":   "username",
+		"user-ids":  "user-id",
+		"y":         "", // changing the only letter is no likeness
+		"unrelated": "",
+		"":          "",
+	} {
+		if got := nearest.Of(typed, names); got != want {
+			t.Errorf("Of(%q) = %q, want %q", typed, got, want)
+		}
+	}
+	if got := nearest.Of("anything", nil); got != "" {
+		t.Errorf("Of without names = %q, want nothing", got)
+	}
+}
