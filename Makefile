@@ -15,6 +15,7 @@ K8S_LDFLAGS := -s -w -X k8s.io/component-base/version.gitVersion=$(K8S_VERSION) 
 
 # The race detector needs cgo and a C compiler; without them the tests run without it.
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED 2>/dev/null)" = 1 ] && command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
+PKGS ?= ./...
 # Tests take etcd and kube-apiserver from here; a folder of your own is honored.
 export KUBEBUILDER_ASSETS ?= $(CURDIR)/bin
 ifeq ($(KUBEBUILDER_ASSETS),$(CURDIR)/bin)
@@ -40,9 +41,9 @@ build: ## Build the two binaries into bin/
 	@hack/progress.sh isthmus-credential-provider env $(BUILD) -o bin/isthmus-credential-provider ./cmd/credential-provider
 
 .PHONY: test
-test: $(CONTROL_PLANE) ## All tests: unit, simulated cloud, real kube-apiserver (TESTARGS=… go to go test)
-	@echo "==> go test $(RACE) ./... (packages print as they end)"
-	@hack/progress.sh tests $(GO) test $(RACE) -timeout 20m $(TESTARGS) ./...
+test: $(CONTROL_PLANE) ## All tests: unit, simulated cloud, real kube-apiserver (PKGS=./pkg/lb/... TESTARGS='-run TestX' narrow it down)
+	@echo "==> go test $(RACE) $(PKGS) (packages print as they end)"
+	@hack/progress.sh tests $(GO) test $(RACE) -timeout 20m $(TESTARGS) $(PKGS)
 
 .PHONY: lint
 lint: bin/golangci-lint ## golangci-lint
