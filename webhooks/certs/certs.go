@@ -47,7 +47,7 @@ func Load(o Options) (*Store, error) {
 		o.Now = time.Now
 	}
 	s := &Store{opts: o}
-	if _, err := s.issueIfDue(); err != nil {
+	if _, err := s.issueIfDue(true); err != nil {
 		return nil, err
 	}
 	p, err := readPair(o.Dir)
@@ -94,7 +94,8 @@ func (s *Store) Err() error {
 }
 
 // Run follows the files, and renews a certificate of ours, until ctx ends. What is wrong
-// with new files is logged; the certificate in use stays until they are right.
+// with new files, or that they are gone, is logged; the certificate in use stays until they
+// are right.
 func (s *Store) Run(ctx context.Context) error {
 	logger := klog.FromContext(ctx).WithValues("certDir", s.opts.Dir)
 	if err := s.Err(); err != nil {
@@ -114,7 +115,7 @@ func (s *Store) Run(ctx context.Context) error {
 
 // refresh renews and reads again once.
 func (s *Store) refresh(logger klog.Logger) {
-	renewed, issueErr := s.issueIfDue()
+	renewed, issueErr := s.issueIfDue(false)
 	if renewed != "" {
 		logger.Info("Webhook certificate was issued", "reason", renewed)
 	}

@@ -281,6 +281,15 @@ func TestRun(t *testing.T) {
 	if !s.NotAfter().Equal(before) || s.Err() != nil {
 		t.Errorf("a broken file was taken: %v", s.Err())
 	}
+	for _, name := range []string{"tls.crt", "tls.key"} { // as `rm tls.*; cp …` does
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-time.After(50 * time.Millisecond)
+	if files := snapshot(t, dir); len(files) > 0 || !s.NotAfter().Equal(before) || s.Err() != nil {
+		t.Errorf("files that were taken away were replaced by ours: %v, %v", files, s.Err())
+	}
 	crt2, key2 := userPair(t, now.Add(-day), now.Add(2*day))
 	write(t, dir, "tls.crt", crt2, 0o644)
 	write(t, dir, "tls.key", key2, 0o600)

@@ -30,10 +30,12 @@ type authority struct {
 	key     crypto.Signer
 }
 
-// issueIfDue issues a certificate where the directory has none or one of ours that is about
-// to expire, is incomplete, or is for other names. It returns why it did; empty when it did
-// not, as always where the files are the user's.
-func (s *Store) issueIfDue() (string, error) {
+// issueIfDue issues a certificate where the directory has one of ours that is about to
+// expire, is incomplete, or is for other names, and, if first is set, where it has none. It
+// returns why it did; empty when it did not, as always where the files are the user's. Later
+// than at the start, an empty directory is one whose files are being replaced: a new CA, which
+// no client trusts yet, must not get between.
+func (s *Store) issueIfDue(first bool) (string, error) {
 	if len(s.opts.DNSNames) == 0 {
 		return "", nil
 	}
@@ -42,7 +44,7 @@ func (s *Store) issueIfDue() (string, error) {
 		return "", err
 	}
 	reason, err := s.due(ca)
-	if err != nil || reason == "" {
+	if err != nil || reason == "" || (ca == nil && !first) {
 		return "", err
 	}
 	if err := os.MkdirAll(s.opts.Dir, 0o700); err != nil {
