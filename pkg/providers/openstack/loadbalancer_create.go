@@ -14,6 +14,10 @@ import (
 // create makes the load balancer, with all its children in the same call unless the
 // provider takes them one by one only. It returns the tree as far as it is there. After a
 // crash at any point find comes upon the load balancer by its name.
+//
+// Octavia (Zed at least) makes the VIP's port before it looks at the children, and forgets it
+// when it refuses one: each further attempt would take another address of the subnet. So
+// after a refusal the load balancer is made alone, and its children are refused by themselves.
 func (o *lbOperation) create(ctx context.Context, w *lbWishes, want *lbTree) (*octaviaLB, *lbTree, error) {
 	opts, err := o.createOpts(ctx, w, want)
 	if err != nil {
@@ -25,23 +29,15 @@ func (o *lbOperation) create(ctx context.Context, w *lbWishes, want *lbTree) (*o
 			return nil, nil, err
 		}
 	}
-	var answer struct {
-		LoadBalancer struct {
-			ID        string            `json:"id"`
-			Listeners []octaviaListener `json:"listeners"`
-		} `json:"loadbalancer"`
+	id, made, err := o.createCall(ctx, opts)
+	if populated && isRefusal(err) {
+		klog.FromContext(ctx).V(2).Info("Octavia refused a load balancer with its children, making it without them", "name", w.names.lb, "reason", err.Error())
+		populated, opts.Listeners = false, nil
+		id, _, err = o.createCall(ctx, opts)
 	}
-	r := loadbalancers.Create(ctx, o.octavia, opts)
-	if r.Err != nil {
-		return nil, nil, wrapError("create load balancer "+w.names.lb, r.Err)
+	if err != nil {
+		return nil, nil, err
 	}
-	if err := r.ExtractInto(&answer); err != nil {
-		return nil, nil, fmt.Errorf("create load balancer %s: the answer is malformed: %w", w.names.lb, err)
-	}
-	if answer.LoadBalancer.ID == "" {
-		return nil, nil, fmt.Errorf("create load balancer %s: the answer has no ID", w.names.lb)
-	}
-	id := answer.LoadBalancer.ID
 	klog.FromContext(ctx).V(2).Info("Created load balancer", "loadBalancer", id, "name", w.names.lb, "populated", populated)
 	lb, err := o.waitActive(ctx, id)
 	if err != nil {
@@ -50,8 +46,40 @@ func (o *lbOperation) create(ctx context.Context, w *lbWishes, want *lbTree) (*o
 	if !populated {
 		return lb, &lbTree{}, nil
 	}
-	tree, err := o.createdTree(ctx, want, id, answer.LoadBalancer.Listeners)
+	tree, err := o.createdTree(ctx, want, id, made)
 	return lb, tree, err
+}
+
+// createCall makes the call that creates a load balancer.
+func (o *lbOperation) createCall(ctx context.Context, opts loadbalancers.CreateOpts) (id string, made []octaviaListener, err error) {
+	var answer struct {
+		LoadBalancer struct {
+			ID        string            `json:"id"`
+			Listeners []octaviaListener `json:"listeners"`
+		} `json:"loadbalancer"`
+	}
+	r := loadbalancers.Create(ctx, o.octavia, opts)
+	if r.Err != nil {
+		return "", nil, wrapError("create load balancer "+opts.Name, r.Err)
+	}
+	if err := r.ExtractInto(&answer); err != nil {
+		return "", nil, fmt.Errorf("create load balancer %s: the answer is malformed: %w", opts.Name, err)
+	}
+	if answer.LoadBalancer.ID == "" {
+		return "", nil, fmt.Errorf("create load balancer %s: the answer has no ID", opts.Name)
+	}
+	return answer.LoadBalancer.ID, answer.LoadBalancer.Listeners, nil
+}
+
+// isRefusal reports whether Octavia has certainly made nothing, because of what the request
+// says or because a quota is met (403).
+func isRefusal(err error) bool {
+	switch cloud.KindOf(err) {
+	case cloud.KindInvalid, cloud.KindUnsupported, cloud.KindConflict, cloud.KindDenied:
+		return true
+	case cloud.KindUnknown, cloud.KindNotFound, cloud.KindThrottled, cloud.KindRetryAfter:
+	}
+	return false
 }
 
 // createdTree is what a fully populated create has made of want. The pools are read once
@@ -105,7 +133,7 @@ func (o *lbOperation) createOpts(ctx context.Context, w *lbWishes, want *lbTree)
 	case w.vip.subnetID != "" || w.vip.networkID != "":
 		opts.VipSubnetID, opts.VipNetworkID = w.vip.subnetID, w.vip.networkID
 	default:
-		subnet, err := o.subnetOfMembers(ctx, want)
+		subnet, err := o.subnetOfMembers(ctx, w, want)
 		if err != nil {
 			return opts, err
 		}
@@ -115,13 +143,13 @@ func (o *lbOperation) createOpts(ctx context.Context, w *lbWishes, want *lbTree)
 }
 
 // subnetOfMembers is where the VIP goes when nothing says otherwise: the first member's subnet.
-func (o *lbOperation) subnetOfMembers(ctx context.Context, want *lbTree) (string, error) {
+func (o *lbOperation) subnetOfMembers(ctx context.Context, w *lbWishes, want *lbTree) (string, error) {
 	const nextStep = "set [LoadBalancer] subnet-id in cloud.conf or the annotation " + annSubnetID
 	members := want.Pools[0].Members // the same Nodes as every pool's
 	if len(members) == 0 {
 		return "", cloud.Errorf(cloud.KindInvalid, "no subnet for the VIP: there is no node to take it from; %s", nextStep)
 	}
-	id, err := o.subnetOfPort(ctx, members[0].endpoint().Addr())
+	id, err := o.subnetOfPort(ctx, w, members[0].endpoint().Addr())
 	if err == nil && id == "" {
 		err = cloud.Errorf(cloud.KindInvalid, "no subnet for the VIP: no server's port has the address %s of node %s; %s", members[0].Address, members[0].Name, nextStep)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
@@ -60,7 +61,7 @@ func (o *lbOperation) setMemberSubnets(ctx context.Context, w *lbWishes, vipSubn
 			m.SubnetID = w.memberSubnet
 			continue
 		}
-		id, err := o.subnetOf(ctx, m.endpoint().Addr(), vipSubnetID)
+		id, err := o.subnetOf(ctx, w, m.endpoint().Addr(), vipSubnetID)
 		if err != nil {
 			return err
 		}
@@ -70,7 +71,7 @@ func (o *lbOperation) setMemberSubnets(ctx context.Context, w *lbWishes, vipSubn
 }
 
 // subnetOf finds the subnet that holds addr, asking Neutron only for what no earlier answer tells.
-func (o *lbOperation) subnetOf(ctx context.Context, addr netip.Addr, likely string) (string, error) {
+func (o *lbOperation) subnetOf(ctx context.Context, w *lbWishes, addr netip.Addr, likely string) (string, error) {
 	if likely != "" {
 		cidr, err := o.subnetCIDR(ctx, likely)
 		if err != nil && !cloud.IsNotFound(err) { // not found: it may be another project's
@@ -85,7 +86,7 @@ func (o *lbOperation) subnetOf(ctx context.Context, addr netip.Addr, likely stri
 			return id, nil
 		}
 	}
-	id, err := o.subnetOfPort(ctx, addr)
+	id, err := o.subnetOfPort(ctx, w, addr)
 	if err != nil || id == "" {
 		return "", err
 	}
@@ -96,8 +97,9 @@ func (o *lbOperation) subnetOf(ctx context.Context, addr netip.Addr, likely stri
 	return id, err
 }
 
-// subnetOfPort finds the subnet by the port of a server that has the address.
-func (o *lbOperation) subnetOfPort(ctx context.Context, addr netip.Addr) (string, error) {
+// subnetOfPort finds the subnet by the port of the member's server: a project may well have
+// several networks with the same CIDR, each with a server of that address.
+func (o *lbOperation) subnetOfPort(ctx context.Context, w *lbWishes, addr netip.Addr) (string, error) {
 	type port struct {
 		DeviceOwner string `json:"device_owner"`
 		FixedIPs    []struct {
@@ -105,21 +107,43 @@ func (o *lbOperation) subnetOfPort(ctx context.Context, addr netip.Addr) (string
 			Address  string `json:"ip_address"`
 		} `json:"fixed_ips"`
 	}
-	ports, err := listAll[port](ctx, o.neutron, "ports", url.Values{"fixed_ips": {"ip_address=" + addr.String()}}, "ports")
+	query := url.Values{"fixed_ips": {"ip_address=" + addr.String()}}
+	server := w.serverAt(addr)
+	if server != "" {
+		query.Set("device_id", server)
+	}
+	ports, err := listAll[port](ctx, o.neutron, "ports", query, "ports")
 	if err != nil {
 		return "", wrapError("find the port with address "+addr.String(), err)
 	}
+	var found []string
 	for _, p := range ports {
-		if !strings.HasPrefix(p.DeviceOwner, "compute:") {
+		if server == "" && !strings.HasPrefix(p.DeviceOwner, "compute:") {
 			continue
 		}
 		for _, f := range p.FixedIPs {
-			if f.Address == addr.String() {
-				return f.SubnetID, nil
+			if f.Address == addr.String() && !slices.Contains(found, f.SubnetID) {
+				found = append(found, f.SubnetID)
 			}
 		}
 	}
-	return "", nil
+	if len(found) > 1 {
+		return "", cloud.Errorf(cloud.KindInvalid, "servers in subnets %s have the address %s: set [LoadBalancer] member-subnet-id and subnet-id in cloud.conf or the annotations %s and %s",
+			strings.Join(found, ", "), addr, annMemberSubnetID, annSubnetID)
+	}
+	return strings.Join(found, ""), nil
+}
+
+// serverAt is the ID of the server of the member with the address, "" when it is not known.
+func (w *lbWishes) serverAt(addr netip.Addr) string {
+	for _, m := range w.spec.Members {
+		if a, ok := memberAddress(m, addr.Is6()); ok && a == addr {
+			if id, _, err := ParseProviderID(m.Node.ProviderID); err == nil {
+				return id
+			}
+		}
+	}
+	return ""
 }
 
 // subnetCIDR reads a subnet's CIDR, once per process: it never changes.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
@@ -223,5 +224,93 @@ func TestMemberSubnet(t *testing.T) {
 	none.Members = nil
 	if _, err := x.lbs.Ensure(ctx, none); cloud.KindOf(err) != cloud.KindInvalid || !strings.Contains(err.Error(), "subnet-id") {
 		t.Errorf("Ensure without nodes and subnet: %v, want KindInvalid with the next step", err)
+	}
+}
+
+// TestRefusedChildren: Octavia keeps the VIP's port of a fully populated create that it
+// refuses. However often a Service asks in vain, that happens once at most, the user reads
+// what is refused, and a corrected Service is served by what is there.
+func TestRefusedChildren(t *testing.T) {
+	x := newLBTestOn(t, ossim.Options{StateDelay: 3 * time.Millisecond, LeakVIPPorts: true}, 2, "")
+	t.Cleanup(func() { logCalls(t, x.sim) })
+	const noSubnet = "01234567-89ab-cdef-0123-456789abcdef"
+	x.spec.Settings[annMemberSubnetID] = noSubnet
+	for range 3 {
+		_, err := x.lbs.Ensure(testContext(t), x.spec)
+		if cloud.KindOf(err) != cloud.KindInvalid || !strings.Contains(err.Error(), "set members") || !strings.Contains(err.Error(), noSubnet) {
+			t.Fatalf("Ensure: %v, want KindInvalid naming the members and the subnet", err)
+		}
+		x.restart()
+	}
+	if s := x.sim.Snapshot(); len(s.LoadBalancers) != 1 {
+		t.Errorf("%d load balancers, want 1", len(s.LoadBalancers))
+	}
+	vips := 0
+	for _, p := range x.sim.Snapshot().Ports {
+		if strings.HasPrefix(p.Name, "octavia-lb-") {
+			vips++
+		}
+	}
+	if vips > 2 {
+		t.Errorf("%d VIP ports after three attempts, want the load balancer's and one that Octavia forgot", vips)
+	}
+	delete(x.spec.Settings, annMemberSubnetID)
+	x.ensure(x.spec)
+	x.wantConverged(x.spec, "amphora")
+	x.delete(x.spec)
+	x.wantNothing("after the deletion")
+}
+
+// TestCreateWithoutAnAnswer: what Octavia did is not known, so nothing is made a second time.
+func TestCreateWithoutAnAnswer(t *testing.T) {
+	for _, status := range []int{http.StatusInternalServerError, http.StatusBadGateway, http.StatusTooManyRequests} {
+		x := newLBTest(t, 1, "")
+		posts := 0
+		x.sim.OnMutation(func(m ossim.Mutation) {
+			if !m.After && m.Method == http.MethodPost && m.Path == "/lbaas/loadbalancers" {
+				posts++
+				m.Fail(status, "try later")
+			}
+		})
+		if _, err := x.lbs.Ensure(testContext(t), x.spec); err == nil || posts != 1 {
+			t.Errorf("status %d: %v after %d creates, want an error after 1", status, err, posts)
+		}
+	}
+}
+
+// TestMemberSubnetOfTheNodesOwnServer: another server of the project, in another network of
+// the same CIDR, has a node's address.
+func TestMemberSubnetOfTheNodesOwnServer(t *testing.T) {
+	x := newLBTest(t, 1, "")
+	ctx, o := testContext(t), x.op()
+	nodes := x.lbs.c.cfg.LoadBalancer.SubnetID
+	cidr, err := o.subnetCIDR(ctx, nodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 { // lists come in the order of IDs: one of them comes first
+		network, err := networks.Create(ctx, o.neutron, networks.CreateOpts{Name: fmt.Sprintf("other-%d", i)}).Extract()
+		if err != nil {
+			t.Fatal(err)
+		}
+		subnet, err := subnets.Create(ctx, o.neutron, subnets.CreateOpts{NetworkID: network.ID, CIDR: cidr.String(), IPVersion: 4}).Extract()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := ports.Create(ctx, o.neutron, ports.CreateOpts{NetworkID: network.ID, DeviceID: fmt.Sprintf("01234567-89ab-cdef-0123-456789abcde%d", i), DeviceOwner: "compute:nova",
+			FixedIPs: []ports.IP{{SubnetID: subnet.ID, IPAddress: x.all[0].Addresses[0].String()}}}).Err; err != nil {
+			t.Fatal(err)
+		}
+	}
+	x.lbs.c.cfg.LoadBalancer.SubnetID = ""
+	status := x.ensure(x.spec)
+	if got := x.lb(status.Annotations[annLoadBalancerID]).VIPSubnetID; got != nodes {
+		t.Errorf("the VIP is in subnet %s, want %s", got, nodes)
+	}
+	x.delete(x.spec)
+	x.spec = x.service("web", nil)
+	x.spec.Members[0].Node.ProviderID = ""
+	if _, err := x.lbs.Ensure(ctx, x.spec); cloud.KindOf(err) != cloud.KindInvalid || !strings.Contains(err.Error(), "have the address") {
+		t.Errorf("Ensure of a node whose server is not known: %v, want KindInvalid naming the subnets", err)
 	}
 }

@@ -32,7 +32,12 @@ var testCluster = cloud.Cluster{Name: "kubernetes", UID: "0a1b2c3d-0000-4000-800
 // last section is made [LoadBalancer].
 func newLBTest(t *testing.T, n int, conf string) *lbTest {
 	t.Helper()
-	sim, err := ossim.Start(ossim.Options{StateDelay: 3 * time.Millisecond})
+	return newLBTestOn(t, ossim.Options{StateDelay: 3 * time.Millisecond}, n, conf)
+}
+
+func newLBTestOn(t *testing.T, options ossim.Options, n int, conf string) *lbTest {
+	t.Helper()
+	sim, err := ossim.Start(options)
 	if err != nil {
 		t.Fatal(err)
 	}
