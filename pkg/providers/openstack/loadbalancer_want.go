@@ -60,7 +60,7 @@ func (b *treeBuilder) refuse() {
 		return
 	}
 	s := w.spec.Settings
-	if len(w.spec.SourceRanges) > 0 {
+	if len(w.sourceRanges) > 0 {
 		b.unsupported("spec.loadBalancerSourceRanges: load balancer provider ovn cannot restrict clients, so that everyone would be let in; remove the ranges or use provider amphora")
 	}
 	if w.tlsRef != "" {
@@ -113,11 +113,7 @@ func (b *treeBuilder) listener(i int, port cloud.LoadBalancerPort) *lbListener {
 		Member:  s.Int(annTimeoutMember, defaultTimeoutMember),
 		Inspect: s.Int(annTimeoutInspect, defaultTimeoutInspect),
 	}
-	var cidrs []string
-	for _, p := range w.spec.SourceRanges {
-		cidrs = append(cidrs, p.String())
-	}
-	l.AllowedCIDRs = normalCIDRs(cidrs)
+	l.AllowedCIDRs = w.sourceRanges
 	return l
 }
 

@@ -30,7 +30,7 @@ type lbWishes struct {
 	proxy          string // "", protoProxy or protoProxyV2
 	tlsRef         string
 	forwardedFor   bool
-	hostname       string
+	sourceRanges   []string // as normalCIDRs writes them
 	warnings       []string
 	errs           []error
 }
@@ -69,7 +69,6 @@ func wishesOf(spec *cloud.LoadBalancerSpec, cfg *Config) (*lbWishes, error) {
 		keepFIP:        s.Bool(annKeepFloatingIP, false),
 		forwardedFor:   s.Bool(annForwardedFor, false),
 		tlsRef:         s.String(annTLSContainerRef, lb.DefaultTLSContainerRef),
-		hostname:       s.String(annHostname, ""),
 		memberSubnet:   s.String(annMemberSubnetID, lb.MemberSubnetID),
 		vip: vipWishes{
 			portID:    s.String(annPortID, ""),
@@ -93,6 +92,7 @@ func wishesOf(spec *cloud.LoadBalancerSpec, cfg *Config) (*lbWishes, error) {
 	}
 	w.applyClass(s.String(annClass, ""), cfg.LoadBalancerClass)
 	w.family(s)
+	w.clients()
 	w.protocols(s)
 	if len(w.errs) > 0 {
 		return nil, &cloud.Error{Kind: cloud.KindInvalid, Op: "plan load balancer " + w.names.lb, Err: errors.Join(w.errs...)}
@@ -152,6 +152,21 @@ func (w *lbWishes) family(s cloud.Settings) {
 		}
 		w.warnf("%s", text)
 	}
+}
+
+// clients keeps the source ranges of the VIP's family: Octavia refuses others. An empty list
+// lets everyone in, so there must be one left.
+func (w *lbWishes) clients() {
+	var cidrs []string
+	for _, p := range w.spec.SourceRanges {
+		if p.Addr().Is6() == w.isIPv6() {
+			cidrs = append(cidrs, p.String())
+		}
+	}
+	if len(cidrs) == 0 && len(w.spec.SourceRanges) > 0 {
+		w.errorf("spec.loadBalancerSourceRanges has no range of the load balancer's family %s, so that nobody would be let in; add one", w.spec.IPFamilies[0])
+	}
+	w.sourceRanges = normalCIDRs(cidrs)
 }
 
 func (w *lbWishes) isIPv6() bool { return w.spec.IPFamilies[0] == corev1.IPv6Protocol }

@@ -109,6 +109,17 @@ func TestWantedTree(t *testing.T) {
 		{name: "two families, one served", warnings: 1, spec: func(s *cloud.LoadBalancerSpec) {
 			s.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
 		}},
+		{name: "source ranges of both families", spec: func(s *cloud.LoadBalancerSpec) {
+			s.SourceRanges = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::/32")}
+		}, change: func(tcp, udp *lbListener) { tcp.AllowedCIDRs, udp.AllowedCIDRs = []string{"10.0.0.0/8"}, []string{"10.0.0.0/8"} }},
+		{name: "everyone of IPv4 does not open an IPv6 VIP", warnings: 1, spec: func(s *cloud.LoadBalancerSpec) {
+			s.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol}
+			s.SourceRanges = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("2001:db8::/32")}
+		}, change: func(tcp, udp *lbListener) {
+			tcp.AllowedCIDRs, udp.AllowedCIDRs = []string{"2001:db8::/32"}, []string{"2001:db8::/32"}
+			tcp.Pool.Members = []lbMember{{Name: "b", Address: "fd00::2", Port: 30080}}
+			udp.Pool.Members = []lbMember{{Name: "b", Address: "fd00::2", Port: 30081}}
+		}},
 		{name: "two nodes of one address", warnings: 1, spec: func(s *cloud.LoadBalancerSpec) {
 			s.Members = append(s.Members, cloud.LoadBalancerMember{Node: cloud.InstanceRef{NodeName: "z"}, Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}})
 		}},
@@ -178,6 +189,10 @@ func TestRefusedWishes(t *testing.T) {
 				s.Cluster.UID = ""
 			},
 			want: []string{"contradict each other", `has no [LoadBalancerClass "gold"]; it has bronze, silver`, "spec.loadBalancerIP fd00::1 is not of", "spec.ports[0] and spec.ports[2]", "cluster's UID"}},
+		{name: "source ranges of the other family only", kind: cloud.KindInvalid, spec: func(s *cloud.LoadBalancerSpec) {
+			s.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol}
+			s.SourceRanges = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}
+		}, want: []string{"spec.loadBalancerSourceRanges", "family IPv6"}},
 		{name: "dual stack required", kind: cloud.KindInvalid, spec: dual, want: []string{"RequireDualStack", "PreferDualStack"}},
 	}
 	cfg := wishesConfig(t, "[LoadBalancerClass \"silver\"]\nsubnet-id=01234567-89ab-cdef-0123-456789abcdef\n[LoadBalancerClass \"bronze\"]\n")
