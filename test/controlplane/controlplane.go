@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -71,7 +73,8 @@ func Run(o Options) (*ControlPlane, error) {
 	return &ControlPlane{Config: cfg, Client: client, env: env}, nil
 }
 
-// Start is Run for a test or benchmark: it fails t on errors and stops with it.
+// Start is Run for a test or benchmark: it fails t on errors and stops with it, also when
+// the process is told to end.
 func Start(t testing.TB, options ...Options) *ControlPlane {
 	t.Helper()
 	var o Options
@@ -82,12 +85,36 @@ func Start(t testing.TB, options ...Options) *ControlPlane {
 	if err != nil {
 		t.Fatalf("control plane: %v", err)
 	}
+	unwatch := cp.stopOnSignal()
 	t.Cleanup(func() {
+		unwatch()
 		if err := cp.Stop(); err != nil {
 			t.Errorf("stop the control plane: %v", err)
 		}
 	})
 	return cp
+}
+
+// stopOnSignal stops c before a signal ends this process: etcd and kube-apiserver are process
+// groups of their own and would stay behind. The returned function ends the watch.
+func (c *ControlPlane) stopOnSignal() (unwatch func()) {
+	signals, done, ended := make(chan os.Signal, 1), make(chan struct{}), make(chan struct{})
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		defer close(ended)
+		defer signal.Stop(signals)
+		select {
+		case <-done:
+		case s := <-signals:
+			_ = c.Stop() // nobody is left to tell
+			signal.Stop(signals)
+			// Once nobody else waits for it, the signal does what it does to any process.
+			if self, err := os.FindProcess(os.Getpid()); err == nil {
+				_ = self.Signal(s)
+			}
+		}
+	}()
+	return func() { close(done); <-ended }
 }
 
 // Stop ends kube-apiserver and etcd and removes their data.
