@@ -118,6 +118,9 @@ func (o *options) validate() error {
 		if p := o.server.Port; p != 0 && p == o.ccm.Serving.Port {
 			errs = append(errs, fmt.Errorf("--webhook-secure-port and --secure-port must differ, both are %d", p))
 		}
+		if delay, end := o.server.ShutdownDelay, o.ccm.ShutdownTimeout; delay > 0 && delay >= end {
+			errs = append(errs, fmt.Errorf("--webhook-shutdown-delay: %s leaves no time to finish within --shutdown-timeout=%s; lower it or raise that", delay, end))
+		}
 	}
 	return errors.Join(errs...)
 }

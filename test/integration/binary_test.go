@@ -107,6 +107,7 @@ func TestBadInputEndsTheBinary(t *testing.T) {
 		{name: "unreachable API server", kubeconfig: kube(func(c *rest.Config) { c.Host = "https://" + refusedAddress(t) }), args: []string{"--start-timeout=2s"}, code: 1, want: []string{"API server cannot be reached", "--kubeconfig"}},
 		{name: "routes without a range", args: []string{"--cluster-cidr="}, code: 1, want: []string{"--cluster-cidr is required", "--configure-cloud-routes=false"}},
 		{name: "webhook that there is not", args: []string{"--webhooks=nonsense"}, code: 2, want: []string{"--webhooks", `"nonsense"`}},
+		{name: "delay beyond the end", args: []string{"--webhooks=*", "--webhook-cert-dir=/does/not/matter", "--webhook-shutdown-delay=40s"}, code: 2, want: []string{"--webhook-shutdown-delay: 40s", "--shutdown-timeout=30s"}},
 		{name: "port in use", args: []string{"--secure-port=" + portOf(t, sim.URL())}, code: 1, want: []string{"address already in use", "--secure-port"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
