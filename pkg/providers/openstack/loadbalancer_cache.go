@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"maps"
 	"sync"
 	"time"
 )
@@ -21,8 +22,8 @@ type treeEntry struct {
 	updatedAt string
 	readAt    time.Time
 	tree      *lbTree
-	// internal says that the VIP was seen without a floating IP of ours.
-	internal bool
+	// internal is the name of the Service for which the VIP was seen without a floating IP.
+	internal string
 }
 
 // get returns what is known of lb, if it is known as it is now.
@@ -36,14 +37,16 @@ func (c *treeCache) get(lb *octaviaLB, now time.Time) (treeEntry, bool) {
 	return e, true
 }
 
-// put remembers e, whose tree must not be changed any more, as the state of lb.
-func (c *treeCache) put(lb *octaviaLB, e treeEntry) {
+// put remembers e, whose tree must not be changed any more, as the state of lb. What is too
+// old to be believed goes, so that load balancers deleted by others leave nothing.
+func (c *treeCache) put(lb *octaviaLB, e treeEntry, now time.Time) {
 	e.updatedAt = lb.UpdatedAt
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.entries == nil {
 		c.entries = map[string]treeEntry{}
 	}
+	maps.DeleteFunc(c.entries, func(_ string, old treeEntry) bool { return now.Sub(old.readAt) > treeTTL })
 	c.entries[lb.ID] = e
 }
 

@@ -29,33 +29,96 @@ func (l *LoadBalancers) Delete(ctx context.Context, ref cloud.LoadBalancerRef) e
 }
 
 func (o *lbOperation) delete(ctx context.Context, ref cloud.LoadBalancerRef, names lbNames) error {
-	lb, owner, err := o.find(ctx, names, ref.Settings.String(annLoadBalancerID, ""))
+	all, err := o.named(ctx, names)
 	if err != nil {
-		return o.unlessForeign(ctx, err)
+		return err
 	}
-	var shared *octaviaLB
-	if lb != nil && !owner {
-		// The Service may have had one of its own before it came to share this one.
-		shared = lb
-		if lb, err = o.findByName(ctx, names); err != nil {
-			return o.unlessForeign(ctx, err)
+	id := ref.Settings.String(annLoadBalancerID, "")
+	made := o.made(ctx, names, all, id)
+	if id != "" && !slices.ContainsFunc(all, func(lb octaviaLB) bool { return lb.ID == id }) {
+		// Not made for the Service, which may have had one of its own before it came to share this one.
+		switch lb, err := o.get(ctx, id); {
+		case cloud.IsNotFound(err):
+		case err != nil:
+			return err
+		case lb.Name != names.lb:
+			if err := o.leaveShared(ctx, ref, names, lb); err != nil {
+				return err
+			}
 		}
 	}
-	if shared != nil {
-		if err := o.leaveShared(ctx, ref, names, shared); err != nil {
+	if len(made) == 0 {
+		return o.deleteFIPs(ctx, ref, names, nil)
+	}
+	for i := range made {
+		if err := o.deleteMade(ctx, ref, names, &made[i]); err != nil {
 			return err
 		}
 	}
-	return o.deleteMade(ctx, ref, names, lb)
+	return nil
 }
 
-// deleteMade deletes a load balancer that was made for a Service, with its floating IPs; nil
-// for one that is gone already.
+// made are the load balancers of the Service's name that were made for it: those that carry
+// our cluster's tag. Where there is none, the one that the annotation names, or the only
+// one, was made before there were such tags, unless it carries another cluster's.
+func (o *lbOperation) made(ctx context.Context, names lbNames, all []octaviaLB, id string) []octaviaLB {
+	if ours := names.ours(all); len(ours) > 0 {
+		return ours
+	}
+	for _, lb := range all {
+		switch {
+		case names.isForeign(lb.Tags) || lb.ID != id && len(all) > 1:
+			klog.FromContext(ctx).Info("Leaving a load balancer alone that is not known to be ours", "loadBalancer", lb.ID, "name", lb.Name, "tags", lb.Tags)
+		default:
+			return []octaviaLB{lb}
+		}
+	}
+	return nil
+}
+
+// deleteMade deletes a load balancer that was made for a Service, with its floating IPs,
+// unless somebody else uses it.
 func (o *lbOperation) deleteMade(ctx context.Context, ref cloud.LoadBalancerRef, names lbNames, lb *octaviaLB) error {
-	if err := o.deleteFIPs(ctx, ref, names, lb); err != nil || lb == nil {
+	shared, err := o.isShared(ctx, names, lb)
+	if err != nil {
+		return err
+	}
+	if shared {
+		if err := o.deleteFIPs(ctx, ref, names, nil); err != nil {
+			return err
+		}
+		return o.leave(ctx, ref, names, lb, true)
+	}
+	if err := o.deleteFIPs(ctx, ref, names, lb); err != nil {
 		return err
 	}
 	return o.deleteOwn(ctx, ref, names, lb)
+}
+
+// isShared reports whether something on a load balancer that was made for the Service is not
+// the Service's: the tag of another Service says so, or, as other controllers lose such
+// tags, a listener.
+func (o *lbOperation) isShared(ctx context.Context, names lbNames, lb *octaviaLB) (bool, error) {
+	switch {
+	case lb.Status == "PENDING_DELETE":
+		return false, nil
+	case len(names.otherServices(lb.Tags)) > 0:
+		return true, nil
+	}
+	var tree lbTree
+	if known, ok := o.lb.trees.get(lb, o.lb.now()); ok {
+		tree = *known.tree
+	} else {
+		listeners, err := readListeners(ctx, o.octavia, lb.ID)
+		if err != nil {
+			return false, err
+		}
+		for _, l := range listeners {
+			tree.Listeners = append(tree.Listeners, l.node(nil))
+		}
+	}
+	ownership := lbOwnership{names: names, owner: true}
+	return slices.ContainsFunc(tree.Listeners, func(l *lbListener) bool { return !ownership.isOurs(l) }), nil
 }
 
 // leaveShared takes the Service off a load balancer that was not made for it. If it was made
@@ -65,36 +128,31 @@ func (o *lbOperation) leaveShared(ctx context.Context, ref cloud.LoadBalancerRef
 	if inherited && len(names.otherServices(lb.Tags)) == 0 {
 		return o.deleteMade(ctx, ref, names, lb)
 	}
-	return o.leave(ctx, ref, names, lb, false)
-}
-
-// unlessForeign turns the refusal of another cluster's load balancer into success: nothing
-// of it is ours, so nothing is left to delete.
-func (o *lbOperation) unlessForeign(ctx context.Context, err error) error {
-	if cloud.KindOf(err) != cloud.KindConflict {
-		return err
+	if !ref.Settings.Bool(annKeepFloatingIP, false) {
+		if err := o.removeFIPs(ctx, names, false, lb); err != nil {
+			return err
+		}
 	}
-	klog.FromContext(ctx).Info("Leaving a load balancer alone that is not ours", "reason", err.Error())
-	return nil
+	return o.leave(ctx, ref, names, lb, false)
 }
 
 // deleteFIPs deletes the floating IPs that are provably ours: those that a Service of this
 // cluster was given, by the description, and that are attached to lb, which is about to be
 // deleted; and those of exactly this Service that have the address it has published and are
 // attached to nothing. So those of a Service of the same name in a cluster of the same name
-// stay. lb is nil when there is none.
+// stay. lb is nil when none goes.
 func (o *lbOperation) deleteFIPs(ctx context.Context, ref cloud.LoadBalancerRef, names lbNames, lb *octaviaLB) error {
 	if ref.Settings.Bool(annKeepFloatingIP, false) {
 		return nil
 	}
 	address := ref.Settings.String(annAddress, "")
-	if lb != nil && len(names.otherServices(lb.Tags)) == 0 {
-		attached, err := o.listFIPs(ctx, "port_id", lb.VIPPortID)
+	if lb != nil {
+		attached, err := o.attachedFIPs(ctx, lb)
 		if err != nil {
 			return err
 		}
 		for _, f := range attached {
-			if !names.isFIPDescription(ref, f.Description) || f.PortID != lb.VIPPortID {
+			if !names.isFIPDescription(ref, f.Description) {
 				continue
 			}
 			if err := o.deleteFIP(ctx, &f); err != nil {
@@ -111,7 +169,7 @@ func (o *lbOperation) deleteFIPs(ctx context.Context, ref cloud.LoadBalancerRef,
 	if address == "" {
 		return nil
 	}
-	fips, err := o.listFIPs(ctx, "description", names.fipDescription)
+	fips, err := o.ownFIPs(ctx, "description", names.fipDescription)
 	if err != nil {
 		return err
 	}
@@ -130,19 +188,16 @@ func (o *lbOperation) deleteFIP(ctx context.Context, f *floatingIP) error {
 	return wrapError("delete floating IP "+f.Address, gone(floatingips.Delete(ctx, o.neutron, f.ID).Err))
 }
 
-// deleteOwn deletes the load balancer that was made for the Service, unless others use it.
+// deleteOwn deletes the load balancer that was made for the Service.
 func (o *lbOperation) deleteOwn(ctx context.Context, ref cloud.LoadBalancerRef, names lbNames, lb *octaviaLB) error {
 	switch {
 	case lb.Status == "PENDING_DELETE":
-		return o.waitGone(ctx, lb.ID)
+		return o.waitGoing(ctx, lb.ID)
 	case lb.isPending():
 		// In state ERROR it can be deleted, too.
 		if _, err := o.waitIdle(ctx, lb.ID); err != nil && cloud.KindOf(err) == cloud.KindRetryAfter {
 			return err
 		}
-	}
-	if len(names.otherServices(lb.Tags)) > 0 {
-		return o.leave(ctx, ref, names, lb, true)
 	}
 	if o.lb.c.cfg.LoadBalancer.CascadeDelete {
 		return o.deleteLB(ctx, lb)

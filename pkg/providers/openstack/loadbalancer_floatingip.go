@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
 	"k8s.io/klog/v2"
 
@@ -24,6 +22,7 @@ type floatingIP struct {
 	Address     string `json:"floating_ip_address"`
 	PortID      string `json:"port_id"`
 	Description string `json:"description"`
+	ProjectID   string `json:"project_id"`
 }
 
 func (o *lbOperation) listFIPs(ctx context.Context, field, value string) ([]floatingIP, error) {
@@ -31,13 +30,32 @@ func (o *lbOperation) listFIPs(ctx context.Context, field, value string) ([]floa
 	return fips, wrapError("list floating IPs with "+field+" "+value, err)
 }
 
+// attachedFIPs are the floating IPs of a load balancer's VIP.
+func (o *lbOperation) attachedFIPs(ctx context.Context, lb *octaviaLB) ([]floatingIP, error) {
+	if lb.VIPPortID == "" {
+		return nil, nil // Neutron takes an empty filter for none
+	}
+	fips, err := o.listFIPs(ctx, "port_id", lb.VIPPortID)
+	return slices.DeleteFunc(fips, func(f floatingIP) bool { return f.PortID != lb.VIPPortID }), err
+}
+
+// ownFIPs are the project's floating IPs: an administrator sees those of others as well.
+func (o *lbOperation) ownFIPs(ctx context.Context, field, value string) ([]floatingIP, error) {
+	fips, err := o.listFIPs(ctx, field, value)
+	project := projectOf(o.neutron)
+	return slices.DeleteFunc(fips, func(f floatingIP) bool { return project != "" && f.ProjectID != "" && f.ProjectID != project }), err
+}
+
 // ensureFIP gives the VIP its floating IP and returns the address. fresh says that the VIP's
 // port was made by this operation, so that it has none yet.
 func (o *lbOperation) ensureFIP(ctx context.Context, w *lbWishes, lb *octaviaLB, fresh bool) (string, error) {
+	if lb.VIPPortID == "" {
+		return "", fmt.Errorf("load balancer %s has no VIP port that a floating IP could lead to", lb.ID)
+	}
 	var attached []floatingIP
 	if !fresh {
 		var err error
-		if attached, err = o.listFIPs(ctx, "port_id", lb.VIPPortID); err != nil {
+		if attached, err = o.attachedFIPs(ctx, lb); err != nil {
 			return "", err
 		}
 	}
@@ -55,13 +73,19 @@ func (o *lbOperation) ensureFIP(ctx context.Context, w *lbWishes, lb *octaviaLB,
 	} else if old != nil {
 		return old.Address, o.attachFIP(ctx, old, lb.VIPPortID)
 	}
-	return o.createFIP(ctx, w, lb.VIPPortID)
+	made, err := o.createFIP(ctx, w, lb.VIPPortID)
+	if err != nil {
+		return "", err
+	}
+	return made.Address, nil
 }
 
-// attachWanted attaches the floating IP of spec.loadBalancerIP, in place of another one.
+// attachWanted attaches the floating IP of spec.loadBalancerIP, in place of another one. The
+// other one goes last, when nothing is left that the cloud is likely to refuse: the address
+// of a Service that it takes away may never come back.
 func (o *lbOperation) attachWanted(ctx context.Context, w *lbWishes, lb *octaviaLB, attached []floatingIP) (string, error) {
 	address := w.fip.address.String()
-	found, err := o.listFIPs(ctx, "floating_ip_address", address)
+	found, err := o.ownFIPs(ctx, "floating_ip_address", address)
 	if err != nil {
 		return "", err
 	}
@@ -71,14 +95,37 @@ func (o *lbOperation) attachWanted(ctx context.Context, w *lbWishes, lb *octavia
 		}
 	}
 	for _, f := range attached {
+		if !w.mayReplace(lb, &f) {
+			return "", cloud.Errorf(cloud.KindConflict, "spec.loadBalancerIP %s: load balancer %s has the floating IP %s already, which is not this Service's alone; set spec.loadBalancerIP to that or remove it",
+				address, lb.ID, f.Address)
+		}
+	}
+	if len(found) == 0 {
+		port := lb.VIPPortID
+		if len(attached) > 0 {
+			port = "" // taken; after a crash the next operation finds the new one by its address
+		}
+		made, err := o.createFIP(ctx, w, port)
+		if err != nil || port != "" {
+			return address, err
+		}
+		found = []floatingIP{*made}
+	}
+	for _, f := range attached {
 		if err := o.releaseFIP(ctx, w.names, w.keepFIP, &f); err != nil {
 			return "", err
 		}
 	}
-	if len(found) > 0 {
-		return address, o.attachFIP(ctx, &found[0], lb.VIPPortID)
+	return address, o.attachFIP(ctx, &found[0], lb.VIPPortID)
+}
+
+// mayReplace reports whether a floating IP on a VIP is the Service's, which may have another
+// one: it was made or published for it, on a load balancer that is its alone.
+func (w *lbWishes) mayReplace(lb *octaviaLB, f *floatingIP) bool {
+	if len(w.names.otherServices(lb.Tags)) > 0 {
+		return false
 	}
-	return o.createFIP(ctx, w, lb.VIPPortID)
+	return f.Description == w.names.fipDescription || lb.Name == w.names.lb && slices.Contains(publishedAddresses(w), f.Address)
 }
 
 // publishedFIP finds an unused floating IP of ours whose address the Service has published.
@@ -87,7 +134,7 @@ func (o *lbOperation) publishedFIP(ctx context.Context, w *lbWishes) (*floatingI
 	if len(published) == 0 {
 		return nil, nil
 	}
-	fips, err := o.listFIPs(ctx, "description", w.names.fipDescription)
+	fips, err := o.ownFIPs(ctx, "description", w.names.fipDescription)
 	if err != nil {
 		return nil, err
 	}
@@ -129,37 +176,40 @@ func (o *lbOperation) releaseFIP(ctx context.Context, names lbNames, keep bool, 
 		gone(floatingips.Update(ctx, o.neutron, f.ID, floatingips.UpdateOpts{PortID: new(string)}).Err))
 }
 
-// removeFIPs takes our floating IPs off an internal load balancer. One that somebody else
-// put there stays.
-func (o *lbOperation) removeFIPs(ctx context.Context, w *lbWishes, lb *octaviaLB) error {
-	attached, err := o.listFIPs(ctx, "port_id", lb.VIPPortID)
+// removeFIPs takes our floating IPs off a load balancer that needs none. One that somebody
+// else put there stays, and so does one that other Services of the load balancer publish.
+func (o *lbOperation) removeFIPs(ctx context.Context, names lbNames, keep bool, lb *octaviaLB) error {
+	if len(names.otherServices(lb.Tags)) > 0 {
+		return nil
+	}
+	attached, err := o.attachedFIPs(ctx, lb)
 	if err != nil {
 		return err
 	}
 	for _, f := range attached {
-		if f.Description != w.names.fipDescription {
+		if f.Description != names.fipDescription {
 			continue
 		}
-		if err := o.releaseFIP(ctx, w.names, w.keepFIP, &f); err != nil {
+		if err := o.releaseFIP(ctx, names, keep, &f); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// createFIP makes a floating IP that is attached from its first moment on, so that a crash
-// cannot leave one that nothing points to.
-func (o *lbOperation) createFIP(ctx context.Context, w *lbWishes, portID string) (string, error) {
+// createFIP makes a floating IP. With portID it is attached from its first moment on, so
+// that a crash cannot leave one that nothing points to.
+func (o *lbOperation) createFIP(ctx context.Context, w *lbWishes, portID string) (*floatingIP, error) {
 	network := w.fip.networkID
 	if network == "" {
 		var err error
 		if network, err = o.externalNetwork(ctx); err != nil {
-			return "", err
+			return nil, err
 		}
 	}
 	subnets, err := o.fipSubnets(ctx, w, network)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	var errs []error
 	for _, subnet := range subnets {
@@ -170,27 +220,34 @@ func (o *lbOperation) createFIP(ctx context.Context, w *lbWishes, portID string)
 		made, err := floatingips.Create(ctx, o.neutron, opts).Extract()
 		if err == nil {
 			klog.FromContext(ctx).V(2).Info("Created floating IP", "floatingIP", made.FloatingIP, "port", portID)
-			return made.FloatingIP, nil
+			return &floatingIP{ID: made.ID, Address: made.FloatingIP, PortID: portID, Description: opts.Description}, nil
 		}
 		op := "create floating IP in network " + network
 		if subnet != "" {
 			op += ", subnet " + subnet
 		}
-		errs = append(errs, wrapError(op, err))
+		err = wrapError(op, err)
+		if w.fip.address.IsValid() && cloud.KindOf(err) == cloud.KindDenied {
+			err = &cloud.Error{Kind: cloud.KindDenied, Err: fmt.Errorf("%w: spec.loadBalancerIP %s is no floating IP of this project, and only administrators choose the address of a new one; create it beforehand", err, w.fip.address)}
+		}
+		errs = append(errs, err)
 		// Another subnet helps only when this one is full or does not hold the address.
-		if !gophercloud.ResponseCodeIs(err, http.StatusConflict) && !gophercloud.ResponseCodeIs(err, http.StatusBadRequest) {
+		if k := cloud.KindOf(err); k != cloud.KindConflict && k != cloud.KindInvalid {
 			break
 		}
 	}
-	if len(errs) == 1 {
-		return "", errs[0]
+	if w.fip.networkID == "" {
+		o.lb.external.Store("") // it may have been replaced
 	}
-	return "", errors.Join(errs...)
+	if len(errs) == 1 {
+		return nil, errs[0]
+	}
+	return nil, errors.Join(errs...)
 }
 
 // externalNetwork is the only external network there is.
 func (o *lbOperation) externalNetwork(ctx context.Context) (string, error) {
-	if id, ok := o.lb.external.Load().(string); ok {
+	if id, _ := o.lb.external.Load().(string); id != "" {
 		return id, nil
 	}
 	type network struct {

@@ -71,18 +71,20 @@ func (o *lbOperation) find(ctx context.Context, names lbNames, id string) (lb *o
 	return lb, true, err
 }
 
+// findByName returns the load balancer of the Service's name, nil for none. It is the one
+// that carries our cluster's tag. Several do when a create was made although its answer
+// never came, and then once more: the same one is taken each time, and Delete removes all.
 func (o *lbOperation) findByName(ctx context.Context, names lbNames) (*octaviaLB, error) {
-	all, err := listAll[octaviaLB](ctx, o.octavia, "lbaas/loadbalancers", url.Values{"name": {names.lb}}, "loadbalancers")
+	all, err := o.named(ctx, names)
 	if err != nil {
-		return nil, wrapError("find load balancer "+names.lb, err)
+		return nil, err
 	}
-	all = slices.DeleteFunc(all, func(lb octaviaLB) bool { return lb.Name != names.lb })
-	ours := slices.DeleteFunc(slices.Clone(all), func(lb octaviaLB) bool { return !slices.Contains(lb.Tags, names.owner) })
+	ours := names.ours(all)
 	switch {
+	case len(ours) > 0:
+		return &ours[0], nil
 	case len(all) == 0:
 		return nil, nil
-	case len(ours) == 1:
-		return &ours[0], nil
 	case len(all) == 1:
 		return &all[0], names.checkOwner(&all[0])
 	}
@@ -92,6 +94,25 @@ func (o *lbOperation) findByName(ctx context.Context, names lbNames) (*octaviaLB
 	}
 	return nil, cloud.Errorf(cloud.KindConflict, "%d load balancers are named %s: %s: delete or rename those that are not in use",
 		len(all), names.lb, strings.Join(ids, ", "))
+}
+
+// named returns the project's load balancers of the Service's name, in the order of their IDs.
+func (o *lbOperation) named(ctx context.Context, names lbNames) ([]octaviaLB, error) {
+	all, err := listAll[octaviaLB](ctx, o.octavia, "lbaas/loadbalancers", url.Values{"name": {names.lb}}, "loadbalancers")
+	if err != nil {
+		return nil, wrapError("find load balancer "+names.lb, err)
+	}
+	project := projectOf(o.octavia) // an administrator sees those of others as well
+	all = slices.DeleteFunc(all, func(lb octaviaLB) bool {
+		return lb.Name != names.lb || project != "" && lb.ProjectID != "" && lb.ProjectID != project
+	})
+	slices.SortFunc(all, func(a, b octaviaLB) int { return strings.Compare(a.ID, b.ID) })
+	return all, nil
+}
+
+// ours are those that carry our cluster's tag.
+func (n lbNames) ours(all []octaviaLB) []octaviaLB {
+	return slices.DeleteFunc(slices.Clone(all), func(lb octaviaLB) bool { return !slices.Contains(lb.Tags, n.owner) })
 }
 
 // checkOwner refuses a load balancer of another cluster that has the same name.
@@ -151,10 +172,20 @@ func (o *lbOperation) waitActive(ctx context.Context, id string) (*octaviaLB, er
 
 // waitIdle waits briefly for work on the load balancer that was under way before us.
 func (o *lbOperation) waitIdle(ctx context.Context, id string) (*octaviaLB, error) {
+	defer o.hurry()()
+	return o.waitActive(ctx, id)
+}
+
+// waitGoing waits briefly for a deletion that was under way before us.
+func (o *lbOperation) waitGoing(ctx context.Context, id string) error {
+	defer o.hurry()()
+	return o.waitGone(ctx, id)
+}
+
+// hurry makes waits brief, until the function that it returns gives the operation its time back.
+func (o *lbOperation) hurry() (restore func()) {
 	o.deadline = o.lb.now().Add(min(o.lb.waits.brief, o.lb.waits.total))
-	lb, err := o.waitActive(ctx, id)
-	o.deadline = o.lb.now().Add(o.lb.waits.total)
-	return lb, err
+	return func() { o.deadline = o.lb.now().Add(o.lb.waits.total) }
 }
 
 // waitGone waits until a load balancer that is being deleted is gone.
@@ -179,8 +210,9 @@ func (o *lbOperation) waitGone(ctx context.Context, id string) error {
 	return o.retryLater("load balancer %s is %s after its deletion", id, last.Status)
 }
 
+// errorState is of KindConflict: trying again at once is of no use.
 func errorState(lb *octaviaLB) error {
-	return cloud.Errorf(cloud.KindUnknown, "load balancer %s (%s) is in state ERROR: ask the cloud's operator for the reason; it works again after a failover, or delete it and it is made anew",
+	return cloud.Errorf(cloud.KindConflict, "load balancer %s (%s) is in state ERROR: ask the cloud's operator for the reason; it works again after a failover, or delete it and it is made anew",
 		lb.ID, lb.Name)
 }
 

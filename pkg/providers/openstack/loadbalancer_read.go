@@ -14,6 +14,7 @@ import (
 type octaviaLB struct {
 	ID           string   `json:"id"`
 	Name         string   `json:"name"`
+	ProjectID    string   `json:"project_id"`
 	Description  string   `json:"description"`
 	Status       string   `json:"provisioning_status"`
 	Provider     string   `json:"provider"`
@@ -84,10 +85,9 @@ const forwardedForHeader = "X-Forwarded-For"
 // readTree reads all children of a load balancer: 2 calls, one for each pool that has
 // members and one for each monitor.
 func readTree(ctx context.Context, sc *gophercloud.ServiceClient, lbID string) (*lbTree, error) {
-	ofLB := url.Values{"loadbalancer_id": {lbID}}
-	listeners, err := listAll[octaviaListener](ctx, sc, "lbaas/listeners", ofLB, "listeners")
+	listeners, err := readListeners(ctx, sc, lbID)
 	if err != nil {
-		return nil, wrapError("list listeners of load balancer "+lbID, err)
+		return nil, err
 	}
 	pools, err := readPools(ctx, sc, lbID)
 	if err != nil {
@@ -107,6 +107,11 @@ func readTree(ctx context.Context, sc *gophercloud.ServiceClient, lbID string) (
 		t.Listeners = append(t.Listeners, l.node(byID))
 	}
 	return t, nil
+}
+
+func readListeners(ctx context.Context, sc *gophercloud.ServiceClient, lbID string) ([]octaviaListener, error) {
+	listeners, err := listAll[octaviaListener](ctx, sc, "lbaas/listeners", url.Values{"loadbalancer_id": {lbID}}, "listeners")
+	return listeners, wrapError("list listeners of load balancer "+lbID, err)
 }
 
 func readPools(ctx context.Context, sc *gophercloud.ServiceClient, lbID string) ([]octaviaPool, error) {

@@ -41,7 +41,9 @@ func TestBusyLoadBalancer(t *testing.T) {
 	x.lbs.waits.brief = 30 * time.Millisecond
 	x.lbs.waits.retry = 7 * time.Second
 	x.ensure(x.spec)
-	remove := x.showAs(*x.lb(x.spec.Settings[annLoadBalancerID]), "PENDING_UPDATE", false, 0)
+	busy := *x.lb(x.spec.Settings[annLoadBalancerID])
+	removeList := x.showAs(busy, "PENDING_UPDATE", true, 0)
+	remove := x.showAs(busy, "PENDING_UPDATE", false, 0)
 	x.spec.Members = x.spec.Members[:1]
 	ops := map[string]func(context.Context) error{
 		"Ensure":        func(ctx context.Context) error { _, err := x.lbs.Ensure(ctx, x.spec); return err },
@@ -72,6 +74,7 @@ func TestBusyLoadBalancer(t *testing.T) {
 		}
 	}
 	remove()
+	removeList()
 	x.ensure(x.spec)
 	x.wantConverged(x.spec, "amphora")
 }

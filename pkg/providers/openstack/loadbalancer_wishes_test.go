@@ -111,7 +111,9 @@ func TestWantedTree(t *testing.T) {
 		}},
 		{name: "source ranges of both families", spec: func(s *cloud.LoadBalancerSpec) {
 			s.SourceRanges = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::/32")}
-		}, change: func(tcp, udp *lbListener) { tcp.AllowedCIDRs, udp.AllowedCIDRs = []string{"10.0.0.0/8"}, []string{"10.0.0.0/8"} }},
+		}, change: func(tcp, udp *lbListener) {
+			tcp.AllowedCIDRs, udp.AllowedCIDRs = []string{"10.0.0.0/8"}, []string{"10.0.0.0/8"}
+		}},
 		{name: "everyone of IPv4 does not open an IPv6 VIP", warnings: 1, spec: func(s *cloud.LoadBalancerSpec) {
 			s.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol}
 			s.SourceRanges = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("2001:db8::/32")}

@@ -52,7 +52,7 @@ func (l *LoadBalancers) Get(ctx context.Context, ref cloud.LoadBalancerRef) (*cl
 		return nil, cloud.Errorf(cloud.KindNotFound, "load balancer %s does not exist", names.lb)
 	}
 	address := lb.VIPAddress
-	fips, err := o.listFIPs(ctx, "port_id", lb.VIPPortID)
+	fips, err := o.attachedFIPs(ctx, lb)
 	if err != nil {
 		return nil, err
 	}
@@ -86,11 +86,11 @@ func (l *LoadBalancers) Ensure(ctx context.Context, spec *cloud.LoadBalancerSpec
 	if err != nil {
 		return nil, err
 	}
-	if lb, err = o.claim(ctx, w, lb, owner); err != nil {
-		return nil, err
-	}
 	known, err := o.known(ctx, lb)
 	if err != nil {
+		return nil, err
+	}
+	if lb, err = o.claim(ctx, w, lb, owner, known.tree, want); err != nil {
 		return nil, err
 	}
 	return o.converge(ctx, w, lb, owner, known, want, append(warnings, w.fixedAtCreation(lb)...), false)
@@ -123,20 +123,20 @@ func (o *lbOperation) converge(ctx context.Context, w *lbWishes, lb *octaviaLB, 
 	}
 	address := lb.VIPAddress
 	if w.hasFIP() {
-		known.internal = false
+		known.internal = ""
 		if address, err = o.ensureFIP(ctx, w, lb, fresh); err != nil {
 			return nil, err
 		}
 	} else {
-		if !known.internal && !fresh {
-			err = o.removeFIPs(ctx, w, lb)
+		if known.internal != w.names.lb && !fresh {
+			err = o.removeFIPs(ctx, w.names, w.keepFIP, lb)
 		}
 		if err != nil {
 			return nil, err
 		}
-		known.internal = true
+		known.internal = w.names.lb
 	}
-	o.lb.trees.put(lb, known)
+	o.lb.trees.put(lb, known, o.lb.now())
 	return o.lb.status(w.spec.Settings, lb, address, warnings), nil
 }
 
@@ -157,6 +157,9 @@ func (l *LoadBalancers) UpdateMembers(ctx context.Context, spec *cloud.LoadBalan
 	if lb == nil {
 		return cloud.Errorf(cloud.KindNotFound, "update members: load balancer %s does not exist", w.names.lb)
 	}
+	if !slices.Contains(lb.Tags, w.names.lb) {
+		return cloud.Errorf(cloud.KindConflict, "update members: load balancer %s is not the Service's yet", lb.ID)
+	}
 	if lb.isPending() {
 		if lb, err = o.waitIdle(ctx, lb.ID); err != nil {
 			return err
@@ -173,7 +176,7 @@ func (l *LoadBalancers) UpdateMembers(ctx context.Context, spec *cloud.LoadBalan
 	if lb, err = o.change(ctx, w, lb, owner, &known, want); err != nil {
 		return err
 	}
-	l.trees.put(lb, known)
+	l.trees.put(lb, known, l.now())
 	return nil
 }
 
@@ -190,9 +193,9 @@ func (o *lbOperation) known(ctx context.Context, lb *octaviaLB) (treeEntry, erro
 // change makes the changes that lead from what is known to what is wanted, which is what is
 // known afterwards.
 func (o *lbOperation) change(ctx context.Context, w *lbWishes, lb *octaviaLB, owner bool, known *treeEntry, want *lbTree) (*octaviaLB, error) {
-	changes, next, err := diffTree(known.tree, want, lbOwnership{names: w.names, owner: owner, ovn: lb.Provider == providerOVN})
+	changes, next, err := w.diff(lb, owner, known.tree, want)
 	if err != nil {
-		return nil, &cloud.Error{Kind: cloud.KindOf(err), Op: "load balancer " + lb.ID, Err: err}
+		return nil, err
 	}
 	known.tree = next
 	if len(changes) == 0 {
@@ -202,13 +205,22 @@ func (o *lbOperation) change(ctx context.Context, w *lbWishes, lb *octaviaLB, ow
 	return o.apply(ctx, w, lb, changes)
 }
 
+// diff is diffTree for the Service.
+func (w *lbWishes) diff(lb *octaviaLB, owner bool, actual, want *lbTree) ([]lbChange, *lbTree, error) {
+	changes, next, err := diffTree(actual, want, lbOwnership{names: w.names, owner: owner, ovn: lb.Provider == providerOVN})
+	if err != nil {
+		return nil, nil, &cloud.Error{Kind: cloud.KindOf(err), Op: "load balancer " + lb.ID, Err: err}
+	}
+	return changes, next, nil
+}
+
 // settle brings a load balancer into a state in which it takes changes: it waits for work
 // that is under way, and gives up one that failed before it ever served anybody (nil: there
 // is none any more).
 func (o *lbOperation) settle(ctx context.Context, w *lbWishes, lb *octaviaLB, owner bool) (*octaviaLB, error) {
 	switch {
 	case lb.Status == "PENDING_DELETE":
-		if err := o.waitGone(ctx, lb.ID); err != nil {
+		if err := o.waitGoing(ctx, lb.ID); err != nil {
 			return nil, err
 		}
 		if !owner {
@@ -228,11 +240,11 @@ func (o *lbOperation) settle(ctx context.Context, w *lbWishes, lb *octaviaLB, ow
 		return lb, nil
 	}
 	neverServed := owner && slices.Contains(lb.Tags, w.names.owner) && len(w.spec.CurrentIngress) == 0 && !w.spec.Settings.Has(annAddress)
-	if !neverServed {
+	if !neverServed || len(w.names.otherServices(lb.Tags)) > 0 {
 		return nil, errorState(lb)
 	}
 	klog.FromContext(ctx).V(2).Info("Deleting a load balancer whose creation failed", "loadBalancer", lb.ID)
-	if err := o.removeFIPs(ctx, w, lb); err != nil { // of a creation that was cut off after it
+	if err := o.removeFIPs(ctx, w.names, w.keepFIP, lb); err != nil { // of a creation that was cut off after it
 		return nil, err
 	}
 	return nil, o.deleteLB(ctx, lb)
@@ -249,14 +261,19 @@ func (o *lbOperation) deleteLB(ctx context.Context, lb *octaviaLB) error {
 }
 
 // claim marks the load balancer as the Service's: as the cluster's with the owner's tag
-// (once, for one that was made before there were such tags), or as used by the Service.
-func (o *lbOperation) claim(ctx context.Context, w *lbWishes, lb *octaviaLB, owner bool) (*octaviaLB, error) {
+// (once, for one that was made before there were such tags), or as used by the Service. A
+// load balancer on which there is no room for the Service stays as it is: the tag would keep
+// its owner from deleting it.
+func (o *lbOperation) claim(ctx context.Context, w *lbWishes, lb *octaviaLB, owner bool, actual, want *lbTree) (*octaviaLB, error) {
 	tags := withTags(lb.Tags, w.names.lb)
 	if owner {
 		tags = withTags(tags, w.names.owner)
 	}
 	if len(tags) == len(lb.Tags) {
 		return lb, nil
+	}
+	if _, _, err := w.diff(lb, owner, actual, want); err != nil {
+		return nil, err
 	}
 	if !owner {
 		if others := w.names.otherServices(lb.Tags); len(others) >= w.cfg.MaxSharedLB {
@@ -265,12 +282,7 @@ func (o *lbOperation) claim(ctx context.Context, w *lbWishes, lb *octaviaLB, own
 		}
 	}
 	klog.FromContext(ctx).V(2).Info("Tagging load balancer", "loadBalancer", lb.ID, "tags", tags)
-	known, cached := o.lb.trees.get(lb, o.lb.now())
-	after, err := o.setTags(ctx, lb, tags)
-	if err == nil && cached {
-		o.lb.trees.put(after, known) // tags are not in the tree
-	}
-	return after, err
+	return o.setTags(ctx, lb, tags)
 }
 
 // status is what is published.

@@ -22,8 +22,10 @@ type lbTest struct {
 	sim  *ossim.Sim
 	lbs  *LoadBalancers
 	conf string
-	all  []cloud.LoadBalancerMember
-	spec *cloud.LoadBalancerSpec
+	// admin has restart log in as an administrator.
+	admin bool
+	all   []cloud.LoadBalancerMember
+	spec  *cloud.LoadBalancerSpec
 }
 
 var testCluster = cloud.Cluster{Name: "kubernetes", UID: "0a1b2c3d-0000-4000-8000-000000000001"}
@@ -74,7 +76,11 @@ func (x *lbTest) service(name string, settings cloud.Settings) *cloud.LoadBalanc
 // restart makes a new provider that knows nothing of what the old one did.
 func (x *lbTest) restart() {
 	x.t.Helper()
-	p := newProvider(x.t, x.sim, "[LoadBalancer]\n"+x.conf)
+	conf := x.sim.CloudConf()
+	if x.admin {
+		conf = strings.NewReplacer(ossim.UserName, ossim.AdminName, ossim.UserPassword, ossim.AdminPassword, ossim.ProjectName, ossim.AdminName).Replace(conf)
+	}
+	p := newProviderOf(x.t, x.sim, conf+"\n[LoadBalancer]\n"+x.conf)
 	x.lbs = p.LoadBalancers.(*LoadBalancers)
 	x.lbs.waits = lbWaits{first: 4 * time.Millisecond, most: 20 * time.Millisecond, total: 10 * time.Second, brief: 10 * time.Second, retry: time.Millisecond}
 }

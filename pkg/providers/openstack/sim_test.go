@@ -26,8 +26,13 @@ func startSim(t *testing.T) *ossim.Sim {
 // more appended, and logs in, so that request counts are those of the operation alone.
 func newProvider(t *testing.T, sim *ossim.Sim, more string) *cloud.Provider {
 	t.Helper()
+	return newProviderOf(t, sim, sim.CloudConf()+"\n"+more)
+}
+
+func newProviderOf(t *testing.T, sim *ossim.Sim, conf string) *cloud.Provider {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "cloud.conf")
-	if err := os.WriteFile(file, []byte(sim.CloudConf()+"\n"+more), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p, warnings, err := New(context.Background(), file, cloud.Options{UserAgent: "test", RequestTimeout: 5 * time.Second})

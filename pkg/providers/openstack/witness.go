@@ -29,15 +29,23 @@ type witness struct {
 
 // place is where sc's answers about servers come from: one project at one endpoint.
 func place(sc *gophercloud.ServiceClient) string {
-	project := "unknown"
+	project := projectOf(sc)
+	if project == "" {
+		project = "unknown"
+	}
+	return "project " + project + " at " + withoutQuery(sc.Endpoint)
+}
+
+// projectOf is the ID of the project that sc's token is for, "" when that is not known.
+func projectOf(sc *gophercloud.ServiceClient) string {
 	if r, ok := sc.GetAuthResult().(interface {
 		ExtractProject() (*tokens.Project, error)
 	}); ok {
-		if p, err := r.ExtractProject(); err == nil && p != nil && p.ID != "" {
-			project = p.ID
+		if p, err := r.ExtractProject(); err == nil && p != nil {
+			return p.ID
 		}
 	}
-	return "project " + project + " at " + withoutQuery(sc.Endpoint)
+	return ""
 }
 
 // saw records that t led to the server of that ID.

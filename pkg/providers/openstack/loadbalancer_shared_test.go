@@ -1,0 +1,281 @@
+package openstack
+
+import (
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/listeners"
+	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/loadbalancers"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+)
+
+// sharing is x.spec and a second Service on its load balancer.
+func (x *lbTest) sharing() (second *cloud.LoadBalancerSpec, id string) {
+	x.t.Helper()
+	x.ensure(x.spec)
+	id = x.spec.Settings[annLoadBalancerID]
+	second = x.service("second", cloud.Settings{annLoadBalancerID: id})
+	second.Ports[0].Port, second.Ports[1].Port = 8080, 5353
+	x.ensure(second)
+	return second, id
+}
+
+// TestNoRoomOnASharedLoadBalancer: a Service that is refused leaves no mark, which would keep
+// the owner from deleting its load balancer.
+func TestNoRoomOnASharedLoadBalancer(t *testing.T) {
+	x := newLBTest(t, 1, "")
+	x.ensure(x.spec)
+	id := x.spec.Settings[annLoadBalancerID]
+	before := x.lb(id).Tags
+	second := x.service("second", cloud.Settings{annLoadBalancerID: id}) // the same ports
+	if _, err := x.lbs.Ensure(testContext(t), second); cloud.KindOf(err) != cloud.KindConflict {
+		t.Fatalf("Ensure: %v, want KindConflict", err)
+	}
+	second.Ports[0].Port, second.Ports[1].Port = 8080, 5353
+	if err := x.lbs.UpdateMembers(testContext(t), second); cloud.KindOf(err) != cloud.KindConflict {
+		t.Errorf("UpdateMembers before Ensure: %v, want KindConflict", err)
+	}
+	if after := x.lb(id).Tags; !slices.Equal(before, after) {
+		t.Errorf("tags %q became %q", before, after)
+	}
+	if n := len(x.sim.Snapshot().Listeners); n != 2 {
+		t.Errorf("%d listeners, want 2", n)
+	}
+	x.delete(x.spec)
+	x.wantNothing("after the owner's deletion")
+}
+
+// TestSharedFloatingIPStays: one Service's wishes do not take the address of another away.
+func TestSharedFloatingIPStays(t *testing.T) {
+	x := newLBTest(t, 1, "")
+	second, _ := x.sharing()
+	wanted := x.makeFIP("", "another")
+	for _, spec := range []*cloud.LoadBalancerSpec{x.spec, second} {
+		spec.LoadBalancerIP = netip.MustParseAddr(wanted.FloatingIP)
+		if _, err := x.lbs.Ensure(testContext(t), spec); cloud.KindOf(err) != cloud.KindConflict || !strings.Contains(err.Error(), "not this Service's alone") {
+			t.Errorf("Ensure with another address: %v, want KindConflict", err)
+		}
+		spec.LoadBalancerIP = netip.Addr{}
+	}
+	address := second.CurrentIngress[0].IP
+	x.spec.Settings[annInternal] = "true"
+	x.ensure(x.spec)
+	if got := x.ensure(second).Ingress[0].IP; got != address {
+		t.Errorf("the second Service's address was %s and is %s", address, got)
+	}
+	x.delete(second)
+	x.delete(x.spec)
+	if left := x.sim.Snapshot().FloatingIPs; len(left) != 1 || left[0].ID != wanted.ID {
+		t.Errorf("objects %q are left, want the user's floating IP", x.objects())
+	}
+}
+
+// TestUsersFloatingIPStays: on a user's load balancer with a user's floating IP.
+func TestUsersFloatingIPStays(t *testing.T) {
+	x := newLBTest(t, 1, "")
+	lb := x.makeLB(loadbalancers.CreateOpts{Name: "mine"})
+	users := x.makeFIP(lb.VIPPortID, "the user's")
+	x.spec.Settings[annLoadBalancerID] = lb.ID
+	if got := x.ensure(x.spec).Ingress[0].IP; got != users.FloatingIP {
+		t.Errorf("address %s, want the user's %s", got, users.FloatingIP)
+	}
+	x.spec.LoadBalancerIP = netip.MustParseAddr(x.makeFIP("", "another").FloatingIP)
+	x.sim.ResetRequests()
+	if _, err := x.lbs.Ensure(testContext(t), x.spec); cloud.KindOf(err) != cloud.KindConflict {
+		t.Errorf("Ensure with another address: %v, want KindConflict", err)
+	}
+	if n := x.sim.Mutations(); n != 0 {
+		t.Errorf("%d changing calls, want none", n)
+	}
+}
+
+// TestFloatingIPOnUsersLoadBalancer: the one that Isthmus gave it goes with the Service.
+func TestFloatingIPOnUsersLoadBalancer(t *testing.T) {
+	x := newLBTest(t, 1, "")
+	x.spec.Settings[annLoadBalancerID] = x.makeLB(loadbalancers.CreateOpts{Name: "mine"}).ID
+	before := x.objects()
+	x.ensure(x.spec)
+	if n := len(x.sim.Snapshot().FloatingIPs); n != 1 {
+		t.Errorf("%d floating IPs, want 1", n)
+	}
+	x.delete(x.spec)
+	if after := x.objects(); !slices.Equal(before, after) {
+		t.Errorf("objects %q became %q", before, after)
+	}
+}
+
+// TestFailedSharedLoadBalancerStays: another Service is served by it.
+func TestFailedSharedLoadBalancerStays(t *testing.T) {
+	x := newLBTest(t, 1, "")
+	_, id := x.sharing()
+	defer x.showAs(*x.lb(id), stateError, true, 0)()
+	x.sim.ResetRequests()
+	if _, err := x.lbs.Ensure(testContext(t), x.service("web", nil)); cloud.KindOf(err) != cloud.KindConflict || !strings.Contains(err.Error(), "is in state ERROR") {
+		t.Errorf("Ensure: %v, want KindConflict that names the state", err)
+	}
+	if n := x.sim.Mutations(); n != 0 {
+		t.Errorf("%d changing calls, want none", n)
+	}
+}
+
+// TestDeletionSparesListenersOfOthers: the tag of a second Service was lost, as other
+// controllers do, and a user has put a listener of his own beside ours.
+func TestDeletionSparesListenersOfOthers(t *testing.T) {
+	for name, tags := range map[string][]string{
+		"Service": {"kube_service_kubernetes_default_second"}, "user": {"mine"}, "cluster": {"isthmus-cluster=u2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newLBTest(t, 1, "")
+			x.ensure(x.spec)
+			o, ctx := x.op(), testContext(t)
+			id := x.spec.Settings[annLoadBalancerID]
+			if _, err := o.mutate(ctx, id, "create listener", func() error {
+				return listeners.Create(ctx, o.octavia, listeners.CreateOpts{LoadbalancerID: id, Name: "theirs", Protocol: "TCP", ProtocolPort: 8443, Tags: tags}).Err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(1100 * time.Millisecond) // Octavia's timestamps have seconds
+			x.restart()
+			x.delete(x.spec)
+			if s := x.sim.Snapshot(); len(s.LoadBalancers) != 1 || len(s.Listeners) != 1 || len(s.Pools) != 0 || len(s.FloatingIPs) != 1 {
+				t.Errorf("objects %q are left, want the load balancer with the listener and its address", x.objects())
+			}
+		})
+	}
+}
+
+// TestCreatedTwice: a create whose answer never came was carried out after all. The Service
+// is served by one of the two, always the same, and its deletion leaves none.
+func TestCreatedTwice(t *testing.T) {
+	x := newLBTest(t, 1, "")
+	names := namesFor(x.spec.LoadBalancerRef)
+	for range 2 {
+		x.makeLB(loadbalancers.CreateOpts{Name: names.lb, Tags: []string{names.lb, names.owner}})
+	}
+	id := x.ensure(x.spec).Annotations[annLoadBalancerID]
+	fresh := x.service("web", nil) // whose annotations were lost
+	if got := x.ensure(fresh).Annotations[annLoadBalancerID]; got != id {
+		t.Errorf("load balancer %s after %s", got, id)
+	}
+	foreign := x.makeLB(loadbalancers.CreateOpts{Name: names.lb, Tags: []string{names.lb, "isthmus-cluster=u2"}})
+	x.delete(x.spec)
+	if s := x.sim.Snapshot(); len(s.LoadBalancers) != 1 || len(s.FloatingIPs) != 0 || s.LoadBalancers[0].ID != foreign.ID {
+		t.Errorf("objects %q are left, want the other cluster's load balancer", x.objects())
+	}
+}
+
+// TestOtherProjects: an administrator sees what belongs to other projects.
+func TestOtherProjects(t *testing.T) {
+	x := newLBTest(t, 1, "")
+	lb := *x.makeLB(loadbalancers.CreateOpts{Name: namesFor(x.spec.LoadBalancerRef).lb})
+	if lb.ProjectID == "" {
+		t.Fatal("the load balancer has no project")
+	}
+	lb.ProjectID = strings.Repeat("f", 32)
+	defer x.showAs(lb, stateActive, true, 1)()
+	if got := x.ensure(x.spec).Annotations[annLoadBalancerID]; got == lb.ID {
+		t.Error("another project's load balancer is taken over")
+	}
+}
+
+// TestUnobtainableFloatingIP: the address of a Service that works is not given up for one
+// that cannot be had.
+func TestUnobtainableFloatingIP(t *testing.T) {
+	x := newLBTest(t, 1, "")
+	address := x.ensure(x.spec).Ingress[0].IP
+	before := x.sim.Snapshot().FloatingIPs
+	x.spec.LoadBalancerIP = netip.MustParseAddr("203.0.113.1")
+	for range 2 {
+		if _, err := x.lbs.Ensure(testContext(t), x.spec); cloud.KindOf(err) != cloud.KindDenied || !strings.Contains(err.Error(), "create it beforehand") {
+			t.Errorf("Ensure: %v, want the refusal of the floating IP with the next step", err)
+		}
+	}
+	if after := x.sim.Snapshot().FloatingIPs; len(after) != 1 || after[0].ID != before[0].ID {
+		t.Errorf("floating IPs %v became %v", before, after)
+	}
+	x.spec.LoadBalancerIP = netip.Addr{}
+	if got := x.ensure(x.spec).Ingress[0].IP; got != address {
+		t.Errorf("address %s, want %s", got, address)
+	}
+	x.delete(x.spec)
+	x.wantNothing("after the deletion")
+}
+
+// TestNewFloatingIPIsWanted: one that does not exist yet, which only administrators can have,
+// takes the place of ours, whatever is cut off.
+func TestNewFloatingIPIsWanted(t *testing.T) {
+	crashEverywhere(t, "", func(x *lbTest) {
+		x.admin = true
+		x.restart()
+		x.ensure(x.spec)
+		unused := x.makeFIP("", "")
+		if err := gone(x.op().deleteFIP(testContext(t), &floatingIP{ID: unused.ID})); err != nil {
+			t.Fatal(err)
+		}
+		x.spec.LoadBalancerIP = netip.MustParseAddr(unused.FloatingIP)
+	}, tryEnsure, func(x *lbTest) {
+		retry(x.t, func() error { return tryEnsure(x) })
+		if got := x.spec.CurrentIngress[0].IP; got != x.spec.LoadBalancerIP.String() {
+			x.t.Errorf("address %s, want %s", got, x.spec.LoadBalancerIP)
+		}
+		x.delete(x.spec)
+		x.wantNothing("after the deletion")
+	})
+}
+
+// TestHangingDeletion: a load balancer that Octavia never finishes deleting does not hold up
+// the others.
+func TestHangingDeletion(t *testing.T) {
+	x := newLBTest(t, 1, "")
+	x.lbs.waits.total, x.lbs.waits.brief = time.Hour, 20*time.Millisecond
+	x.ensure(x.spec)
+	lb := *x.lb(x.spec.Settings[annLoadBalancerID])
+	defer x.showAs(lb, "PENDING_DELETE", true, 0)()
+	defer x.showAs(lb, "PENDING_DELETE", false, 0)()
+	_, err := x.lbs.Ensure(testContext(t), x.spec)
+	if cloud.KindOf(err) != cloud.KindRetryAfter {
+		t.Errorf("Ensure: %v, want KindRetryAfter", err)
+	}
+	if err := x.lbs.Delete(testContext(t), x.spec.LoadBalancerRef); cloud.KindOf(err) != cloud.KindRetryAfter {
+		t.Errorf("Delete: %v, want KindRetryAfter", err)
+	}
+}
+
+func TestTreeCacheForgets(t *testing.T) {
+	var c treeCache
+	now := time.Now()
+	c.put(&octaviaLB{ID: "a"}, treeEntry{readAt: now}, now)
+	now = now.Add(treeTTL + time.Second)
+	c.put(&octaviaLB{ID: "b"}, treeEntry{readAt: now}, now)
+	if _, ok := c.entries["a"]; ok || len(c.entries) != 1 {
+		t.Errorf("entries %v, want b only", c.entries)
+	}
+}
+
+// TestNoVIPPort: an empty filter is none to Neutron.
+func TestNoVIPPort(t *testing.T) {
+	x := newLBTest(t, 1, "")
+	own := x.makeFIP("", namesFor(x.spec.LoadBalancerRef).fipDescription)
+	o, w := x.op(), &lbWishes{spec: x.spec, names: namesFor(x.spec.LoadBalancerRef)}
+	x.sim.AddFault(ossim.Fault{Service: "network", Method: http.MethodGet, Path: "/floatingips",
+		Body: `{"floatingips":[{"id":"` + own.ID + `","port_id":null,"description":"` + own.Description + `"}]}`})
+	lb := &octaviaLB{ID: "lb"}
+	if err := o.removeFIPs(testContext(t), w.names, false, lb); err != nil {
+		t.Error(err)
+	}
+	if err := o.deleteFIPs(testContext(t), x.spec.LoadBalancerRef, w.names, lb); err != nil {
+		t.Error(err)
+	}
+	if _, err := o.ensureFIP(testContext(t), w, lb, false); err == nil {
+		t.Error("a floating IP without a port to lead to")
+	}
+	if n := len(x.sim.Snapshot().FloatingIPs); n != 1 {
+		t.Error("a floating IP that leads nowhere is gone")
+	}
+}
