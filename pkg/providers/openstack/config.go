@@ -34,8 +34,8 @@ type LoadBalancerConfig struct {
 	CascadeDelete          bool     `gcfg:"cascade-delete" default:"true" doc:"Delete a load balancer with its children in one call."`
 	FlavorID               string   `gcfg:"flavor-id" doc:"Octavia flavor of new load balancers."`
 	AvailabilityZone       string   `gcfg:"availability-zone" doc:"Octavia availability zone of new load balancers."`
-	SubnetID               string   `gcfg:"subnet-id" doc:"Subnet of VIPs."`
-	MemberSubnetID         string   `gcfg:"member-subnet-id" doc:"Subnet of members; subnet-id when empty."`
+	SubnetID               string   `gcfg:"subnet-id" doc:"Subnet of VIPs; when empty and network-id too, the one that the first member is in."`
+	MemberSubnetID         string   `gcfg:"member-subnet-id" doc:"Subnet of members; when empty, the one that each of them is in."`
 	NetworkID              string   `gcfg:"network-id" doc:"Network of VIPs."`
 	FloatingNetworkID      string   `gcfg:"floating-network-id" doc:"External network of floating IPs; found by itself when there is only one."`
 	FloatingSubnet         string   `gcfg:"floating-subnet" doc:"Name pattern of the external subnet: a glob, a regular expression after ~, either negated by a leading !."`
@@ -46,11 +46,11 @@ type LoadBalancerConfig struct {
 	MonitorTimeout         Duration `gcfg:"monitor-timeout" default:"3s" doc:"How long a check may take."`
 	MonitorMaxRetries      int      `gcfg:"monitor-max-retries" default:"1" doc:"Successful checks that bring a member back, 1 to 10."`
 	MonitorMaxRetriesDown  int      `gcfg:"monitor-max-retries-down" default:"3" doc:"Failed checks that take a member out, 1 to 10."`
-	ManageSecurityGroups   bool     `gcfg:"manage-security-groups" default:"false" doc:"Open the node ports to load balancers by security groups of our own."`
+	ManageSecurityGroups   bool     `gcfg:"manage-security-groups" default:"false" doc:"Open the node ports to load balancers by security groups of our own. Has no effect yet, which a warning says at start and an event on each Service: let the subnet of the VIPs (for provider ovn, the clients) reach the node ports by a group of yours."`
 	EnableIngressHostname  bool     `gcfg:"enable-ingress-hostname" default:"false" doc:"Publish a host name instead of the address of PROXY protocol load balancers."`
 	IngressHostnameSuffix  string   `gcfg:"ingress-hostname-suffix" default:"nip.io" doc:"Domain of that host name."`
 	MaxSharedLB            int      `gcfg:"max-shared-lb" default:"2" doc:"Services that may share one load balancer."`
-	ContainerStore         string   `gcfg:"container-store" default:"barbican" doc:"Store of TLS certificates: barbican (references are checked) or external (they are not)."`
+	ContainerStore         string   `gcfg:"container-store" default:"barbican" doc:"Store of TLS certificates: barbican or external. Octavia checks the references."`
 	SerialAPICalls         bool     `gcfg:"provider-requires-serial-api-calls" default:"false" doc:"Make children one by one instead of with the load balancer in one call."`
 	DefaultTLSContainerRef string   `gcfg:"default-tls-container-ref" doc:"Barbican reference of the certificate of TLS listeners whose Service names none."`
 }
@@ -108,6 +108,9 @@ func (d *Duration) UnmarshalText(text []byte) error {
 
 // String writes the duration as UnmarshalText reads it.
 func (d Duration) String() string { return time.Duration(d).String() }
+
+// manageSecurityGroupsNotYet is what users of the key read, at start and on each Service.
+const manageSecurityGroupsNotYet = "has no effect yet: let the load balancers' subnet reach the node ports by a security group of your own"
 
 // Monitor methods and other constants of the file.
 const (

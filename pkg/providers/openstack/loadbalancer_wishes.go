@@ -88,7 +88,7 @@ func wishesOf(spec *cloud.LoadBalancerSpec, cfg *Config) (*lbWishes, error) {
 		w.errorf("the cluster's UID is not known, so that load balancers could not be told from those of other clusters")
 	}
 	if lb.ManageSecurityGroups {
-		w.warnf("cloud.conf [LoadBalancer] manage-security-groups has no effect yet: let the load balancers' subnet reach the node ports by a security group of your own")
+		w.warnf("cloud.conf [LoadBalancer] manage-security-groups %s", manageSecurityGroupsNotYet)
 	}
 	w.applyClass(s.String(annClass, ""), cfg.LoadBalancerClass)
 	w.family(s)
