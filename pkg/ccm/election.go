@@ -47,11 +47,12 @@ func (m *Manager) lock(name string) (*watchedLock, error) {
 	return newWatchedLock(lock, l.LeaseDuration.Duration), nil
 }
 
-// electorConfig is an election's configuration without its callbacks.
+// electorConfig is an election's configuration without its callbacks. The elector does not
+// give the lease up, see watchedLock.release.
 func (o *Options) electorConfig(lock *watchedLock, name string) leaderelection.LeaderElectionConfig {
 	l := o.Component.Generic.LeaderElection
 	return leaderelection.LeaderElectionConfig{
-		Lock: lock, Name: name, ReleaseOnCancel: true,
+		Lock: lock, Name: name,
 		LeaseDuration: l.LeaseDuration.Duration, RenewDeadline: l.RenewDeadline.Duration, RetryPeriod: l.RetryPeriod.Duration,
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 )
@@ -107,55 +106,6 @@ func (c *checks) run(r *http.Request, name string) error {
 		c.logger.Info("Health check fails", "endpoint", c.endpoint, "check", name, "reason", now)
 	}
 	return err
-}
-
-// watchedLock is a leader election lock that knows when it was renewed last. A leader that
-// neither renews nor notices that it does not (its renewing goroutine hangs) is unhealthy.
-type watchedLock struct {
-	resourcelock.Interface
-	// tolerance is how long after the last renewal a leader counts as healthy.
-	tolerance time.Duration
-	now       func() time.Time
-
-	mu      sync.Mutex
-	leading bool
-	renewed time.Time
-}
-
-// watchGrace is how much longer than the lease a leader may take before it is unhealthy.
-const watchGrace = 20 * time.Second
-
-func newWatchedLock(lock resourcelock.Interface, lease time.Duration) *watchedLock {
-	return &watchedLock{Interface: lock, tolerance: lease + watchGrace, now: time.Now}
-}
-
-// Create implements resourcelock.Interface.
-func (l *watchedLock) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
-	return l.note(r, l.Interface.Create(ctx, r))
-}
-
-// Update implements resourcelock.Interface.
-func (l *watchedLock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
-	return l.note(r, l.Interface.Update(ctx, r))
-}
-
-func (l *watchedLock) note(r resourcelock.LeaderElectionRecord, err error) error {
-	if err == nil {
-		l.mu.Lock()
-		l.leading, l.renewed = r.HolderIdentity == l.Identity(), l.now()
-		l.mu.Unlock()
-	}
-	return err
-}
-
-// Check is a healthz.Checker.
-func (l *watchedLock) Check(*http.Request) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if age := l.now().Sub(l.renewed); l.leading && age > l.tolerance {
-		return fmt.Errorf("this replica leads, but has not renewed its lease for %s", age.Round(time.Second))
-	}
-	return nil
 }
 
 // synced is a healthz.Checker of informers.

@@ -1,15 +1,12 @@
 package ccm
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
 )
 
@@ -52,50 +49,5 @@ func TestChecks(t *testing.T) {
 		if code != test.code || !strings.Contains(body, test.want) || strings.Contains(body, "secret.example") {
 			t.Errorf("%s: got %d %q, want %d %q", test.path, code, body, test.code, test.want)
 		}
-	}
-}
-
-// recordLock is a lock that accepts everything.
-type recordLock struct{ resourcelock.Interface }
-
-func (recordLock) Identity() string { return "me" }
-func (recordLock) Create(context.Context, resourcelock.LeaderElectionRecord) error {
-	return nil
-}
-func (recordLock) Update(_ context.Context, r resourcelock.LeaderElectionRecord) error {
-	if r.HolderIdentity == "fail" {
-		return errors.New("conflict")
-	}
-	return nil
-}
-
-func TestWatchedLock(t *testing.T) {
-	now := time.Now()
-	l := newWatchedLock(recordLock{}, 15*time.Second)
-	l.now = func() time.Time { return now }
-	renew := func(holder string) {
-		_ = l.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: holder}) // failing is part of the test
-	}
-	if err := l.Check(nil); err != nil {
-		t.Errorf("a replica that never led: %v", err)
-	}
-	renew("me")
-	now = now.Add(34 * time.Second)
-	if err := l.Check(nil); err != nil {
-		t.Errorf("within the lease and the grace: %v", err)
-	}
-	renew("fail")
-	now = now.Add(2 * time.Second)
-	if l.Check(nil) == nil {
-		t.Error("a leader whose renewals fail is healthy")
-	}
-	renew("me")
-	if err := l.Check(nil); err != nil {
-		t.Errorf("renewed again: %v", err)
-	}
-	renew("") // released
-	now = now.Add(time.Hour)
-	if err := l.Check(nil); err != nil {
-		t.Errorf("a replica that has given the lease up: %v", err)
 	}
 }

@@ -113,7 +113,7 @@ func (m *Manager) Run(ctx context.Context, p *decorate.Provider) error {
 		return err
 	}
 	for _, r := range append(runnables, m.extra...) {
-		if err := mgr.Add(r); err != nil {
+		if err := mgr.Add(l.main.guarding(r)); err != nil {
 			return fmt.Errorf("add to the manager: %w", err)
 		}
 	}
@@ -121,7 +121,9 @@ func (m *Manager) Run(ctx context.Context, p *decorate.Provider) error {
 		logger.Info("Pod CIDRs are not allocated here: let kube-controller-manager do it with --allocate-node-cidrs")
 	}
 	logger.Info("Starting", "version", version.String(), "cloud", p.Name, "controllers", m.opts.enabledControllers(), "clusterUID", cluster.UID)
-	if err := mgr.Start(klog.NewContext(ctx, logger)); err != nil {
+	err = mgr.Start(klog.NewContext(ctx, logger))
+	l.main.release(ctx)
+	if err != nil {
 		return fmt.Errorf("cloud controller manager: %w", err)
 	}
 	return nil
@@ -222,12 +224,12 @@ func (m *Manager) newManager(ctx context.Context, lock *watchedLock) (manager.Ma
 	}
 	o := manager.Options{
 		Scheme:                        scheme,
-		Logger:                        klog.FromContext(ctx),
+		Logger:                        quietStop(ctx, klog.FromContext(ctx)),
 		BaseContext:                   func() context.Context { return context.WithoutCancel(ctx) },
 		Metrics:                       metricsserver.Options{BindAddress: "0"},
 		HealthProbeBindAddress:        "0",
 		GracefulShutdownTimeout:       &m.opts.ShutdownTimeout,
-		LeaderElectionReleaseOnCancel: true,
+		LeaderElectionReleaseOnCancel: false, // see watchedLock.release
 		LeaseDuration:                 &l.LeaseDuration.Duration,
 		RenewDeadline:                 &l.RenewDeadline.Duration,
 		RetryPeriod:                   &l.RetryPeriod.Duration,

@@ -128,6 +128,9 @@ func (t *term) campaign(ctx context.Context, a *adapter) error {
 	}
 	release()
 	<-lost
+	if ctx.Err() != nil { // the adapter has ended: nothing acts any more
+		t.secondLock.release(ctx)
+	}
 	return err
 }
 

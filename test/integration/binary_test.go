@@ -223,6 +223,9 @@ func TestBinaryRunsAndEnds(t *testing.T) {
 	if strings.Contains(stderr.String(), `"`+ossim.UserPassword+`"`) {
 		t.Error("the log shows the password")
 	}
+	if strings.Contains(stderr.String(), "leader election lost") {
+		t.Error("the log calls a requested end a lost election")
+	}
 	for line := range strings.SplitSeq(strings.TrimSpace(stderr.String()), "\n") {
 		if !strings.HasPrefix(line, "{") {
 			t.Errorf("not JSON: %s", line)

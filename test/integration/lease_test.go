@@ -1,0 +1,200 @@
+package integration
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/ptr"
+
+	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+	"github.com/isthmus-cloud/isthmus/test/controlplane"
+)
+
+// link is a network between the cloud controller manager and the API server that can be
+// cut: then connections stay, and nothing comes through any more.
+type link struct {
+	listener net.Listener
+	to       string
+	severed  chan struct{}
+	closed   context.Context
+}
+
+func newLink(t *testing.T, to string) *link {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(context.Background())
+	l := &link{listener: listener, to: to, severed: make(chan struct{}), closed: ctx}
+	t.Cleanup(func() {
+		end()
+		_ = listener.Close()
+	})
+	go l.serve()
+	return l
+}
+
+func (l *link) cut() { close(l.severed) }
+
+func (l *link) serve() {
+	for {
+		near, err := l.listener.Accept()
+		if err != nil {
+			return
+		}
+		context.AfterFunc(l.closed, func() { _ = near.Close() })
+		far, err := (&net.Dialer{}).DialContext(l.closed, "tcp", l.to)
+		if err != nil {
+			_ = near.Close()
+			continue
+		}
+		context.AfterFunc(l.closed, func() { _ = far.Close() })
+		go l.carry(near, far)
+		go l.carry(far, near)
+	}
+}
+
+func (l *link) carry(to, from net.Conn) {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buf)
+		select {
+		case <-l.severed:
+			_, _ = io.Copy(io.Discard, from)
+			return
+		default:
+		}
+		if _, werr := to.Write(buf[:n]); err != nil || werr != nil {
+			_ = to.Close()
+			return
+		}
+	}
+}
+
+// through writes a kubeconfig like c's, whose way to the API server is a link.
+func (c *cluster) through(t *testing.T) (*link, string) {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", c.kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := url.Parse(config.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := newLink(t, server.Host)
+	server.Host = l.listener.Addr().String()
+	config.Host = server.String()
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := controlplane.WriteKubeconfig(file, config); err != nil {
+		t.Fatal(err)
+	}
+	return l, file
+}
+
+// lastCall is when the cloud was asked last.
+func lastCall(sim *ossim.Sim) time.Time {
+	var last time.Time
+	for _, r := range sim.Requests() {
+		if r.Time.After(last) {
+			last = r.Time
+		}
+	}
+	return last
+}
+
+// busy is a cluster of which one Node makes the cloud be asked all the time.
+func busy(t *testing.T, args ...string) (*cluster, *ossim.Sim, *running) {
+	t.Helper()
+	c, sim := newCluster(t), startSim(t)
+	c.register(sim.SeedServers(ossim.Seed{Count: 1, NamePrefix: "node-"}), always(nodeState{initialized: true}))
+	r := c.startCCM(sim, append([]string{"--controllers=cloud-node-lifecycle"}, args...)...)
+	eventually(t, 20*time.Second, func() string {
+		if sim.Count("compute", "") < 5 {
+			return "the cloud is not asked"
+		}
+		return ""
+	})
+	return c, sim, r
+}
+
+// wantLost waits for r's end, which must be an error.
+func (r *running) wantLost(t *testing.T) {
+	t.Helper()
+	select {
+	case <-r.ended:
+	case <-time.After(30 * time.Second):
+		t.Fatal("it goes on without the lease")
+	}
+	if r.err == nil {
+		t.Error("it ended without an error")
+	}
+	r.err = nil // seen
+}
+
+// When the API server cannot be reached any more, nothing acts beyond the time at which
+// another replica may take the lease.
+func TestNothingActsBeyondTheLease(t *testing.T) {
+	c := newCluster(t)
+	l, kubeconfig := c.through(t)
+	// The proportions of the defaults: 15 s, 10 s, 2 s.
+	const lease = 6 * time.Second
+	_, sim, r := busy(t, "--kubeconfig="+kubeconfig, "--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=4s", "--leader-elect-retry-period=800ms")
+	l.cut()
+	at := time.Now()
+	r.wantLost(t)
+	after, active := time.Since(at), lastCall(sim).Sub(at)
+	t.Logf("the cloud was asked last %s after the cut, the end came after %s", active.Round(time.Millisecond), after.Round(time.Millisecond))
+	if active <= 0 {
+		t.Error("the cloud was not asked after the cut: this test would show nothing")
+	}
+	if after > lease-500*time.Millisecond {
+		t.Errorf("the end came %s after the last possible renewal, the lease lasts %s", after, lease)
+	}
+}
+
+// When somebody else holds the lease, everything ends and the lease stays theirs.
+func TestLeaseTakenAway(t *testing.T) {
+	c, sim, r := busy(t)
+	ctx := t.Context()
+	leases := c.client.CoordinationV1().Leases("kube-system")
+	eventually(t, 10*time.Second, func() string {
+		l, err := leases.Get(ctx, mainLease, metav1.GetOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		l.Spec = coordinationv1.LeaseSpec{HolderIdentity: ptr.To("somebody else"), LeaseDurationSeconds: ptr.To(int32(60)),
+			AcquireTime: ptr.To(metav1.NowMicro()), RenewTime: ptr.To(metav1.NowMicro()), LeaseTransitions: l.Spec.LeaseTransitions}
+		if _, err = leases.Update(ctx, l, metav1.UpdateOptions{}); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	t.Cleanup(func() {
+		if err := leases.Delete(context.WithoutCancel(ctx), mainLease, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	r.wantLost(t)
+	if h := c.holder(mainLease); h != "somebody else" {
+		t.Errorf("the lease is held by %q", h)
+	}
+	n := sim.Count("", "")
+	<-time.After(500 * time.Millisecond)
+	if after := sim.Count("", ""); after != n {
+		t.Errorf("%d calls to the cloud after the end", after-n)
+	}
+	if status, _ := r.get("/healthz", ""); status == http.StatusOK {
+		t.Error("the secure port is still served")
+	}
+}
