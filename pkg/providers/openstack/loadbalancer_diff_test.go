@@ -124,6 +124,14 @@ func TestDiffTree(t *testing.T) {
 			changes: []string{"delete monitor " + p0, "create monitor " + p0},
 		},
 		{
+			name: "the port of the health check", want: func(w *lbTree) {
+				for i := range w.Pools[0].Members {
+					w.Pools[0].Members[i].MonitorPort = 31000
+				}
+			},
+			changes: []string{"set members of " + p0 + ": 2"},
+		},
+		{
 			name: "pool stuck in PENDING_CREATE", have: func(h *lbTree) { h.Pools[0].Status = "PENDING_CREATE" },
 			changes: []string{"touch pool " + p0},
 		},
@@ -240,6 +248,42 @@ func TestMergeMembersKeeps(t *testing.T) {
 		{Name: "new", Address: "10.0.0.1", Port: 1, ClearMonitorPort: true, Weight: &zero, Disabled: true, Backup: true, SubnetID: "sub", Tags: []string{"t"}},
 	}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestUpdatesKeep: what others set on a listener or a member is said again in updates that
+// replace it as a whole.
+func TestUpdatesKeep(t *testing.T) {
+	n := diffNames()
+	have := haveTree(func(h *lbTree) {
+		h.Listeners[0].Tags = []string{"theirs", n.lb}
+		h.Listeners[0].Headers = map[string]string{"X-Forwarded-Port": "true"}
+	})
+	changes, _, err := diffTree(have, wantTree(func(w *lbTree) { w.Listeners[0].AllowedCIDRs = []string{"10.0.0.0/8"} }), lbOwnership{names: n, owner: true})
+	if err != nil || len(changes) != 1 {
+		t.Fatalf("%v, %v", changes, err)
+	}
+	body, err := listenerUpdateOpts(changes[0].listener).ToListenerUpdateMap()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := body["listener"].(map[string]any)
+	want := map[string]any{"tags": []any{"theirs", n.lb}, "insert_headers": map[string]any{"X-Forwarded-Port": "true"},
+		"allowed_cidrs": []any{"10.0.0.0/8"}, "default_pool_id": "pool-TCP"}
+	for key := range want {
+		if diff := cmp.Diff(want[key], got[key]); diff != "" {
+			t.Errorf("listener's %s (-want +got):\n%s", key, diff)
+		}
+	}
+
+	zero := 0
+	member, err := batchMembers([]lbMember{{Name: "n", Address: "10.0.0.1", Port: 1, Weight: &zero, Disabled: true, Backup: true, SubnetID: "sub", Tags: []string{"t"}}})[0].ToBatchMemberUpdateMap()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]any{"name": "n", "address": "10.0.0.1", "protocol_port": 1., "weight": 0., "admin_state_up": false,
+		"backup": true, "subnet_id": "sub", "tags": []any{"t"}}, member); diff != "" {
+		t.Errorf("member (-want +got):\n%s", diff)
 	}
 }
 

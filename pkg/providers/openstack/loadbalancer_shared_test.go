@@ -247,6 +247,45 @@ func TestHangingDeletion(t *testing.T) {
 	}
 }
 
+// TestMovedFloatingIPStays: a user has put the Service's floating IP to another use.
+func TestMovedFloatingIPStays(t *testing.T) {
+	x := newLBTest(t, 1, "")
+	x.ensure(x.spec)
+	other := x.makeLB(loadbalancers.CreateOpts{Name: "other"})
+	o, f := x.op(), x.sim.Snapshot().FloatingIPs[0]
+	if err := o.attachFIP(testContext(t), &floatingIP{ID: f.ID}, other.VIPPortID); err != nil {
+		t.Fatal(err)
+	}
+	old := x.spec.CurrentIngress[0].IP
+	if got := x.ensure(x.spec).Ingress[0].IP; got == old {
+		t.Errorf("address %s, want a new one", got)
+	}
+	x.delete(x.spec)
+	if attached, err := o.attachedFIPs(testContext(t), other); err != nil || len(attached) != 1 || attached[0].ID != f.ID {
+		t.Errorf("the other port has floating IPs %v, %v", attached, err)
+	}
+}
+
+// TestVanishedWhileDeleting: what goes under our hands is no proof that all has gone.
+func TestVanishedWhileDeleting(t *testing.T) {
+	x := newLBTest(t, 1, "")
+	second, id := x.sharing()
+	lb := *x.lb(id)
+	remove := x.sim.OnMutation(func(m ossim.Mutation) {
+		if m.After && m.Method == http.MethodDelete {
+			x.sim.AddFault(ossim.Fault{Service: "load-balancer", Method: http.MethodGet, Path: "/lbaas/loadbalancers/" + id, Times: 1,
+				Body: `{"loadbalancer":{"id":"` + lb.ID + `","provisioning_status":"DELETED"}}`})
+		}
+	})
+	if err := x.lbs.Delete(testContext(t), second.LoadBalancerRef); cloud.KindOf(err) != cloud.KindRetryAfter {
+		t.Errorf("Delete: %v, want KindRetryAfter", err)
+	}
+	remove()
+	x.delete(second)
+	x.delete(x.spec)
+	x.wantNothing("after both are deleted")
+}
+
 func TestTreeCacheForgets(t *testing.T) {
 	var c treeCache
 	now := time.Now()
