@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -34,7 +35,7 @@ type guard struct {
 	ca     *caFile // nil: client certificates are not looked at
 
 	users     *utilcache.LRUExpireCache // sha256 of the token → *authenticationv1.UserInfo, nil for "not known"
-	decisions *utilcache.LRUExpireCache // decision → bool
+	decisions *utilcache.LRUExpireCache // sha256 of the question → bool
 }
 
 // cacheSize is the number of tokens and of decisions that are remembered.
@@ -74,6 +75,18 @@ func (g *guard) open(path string) bool {
 		prefix, wild := strings.CutSuffix(p, "*")
 		return path == p || wild && strings.HasPrefix(path, prefix)
 	})
+}
+
+// checkPaths returns an error for each of --authorization-always-allow-paths that open
+// would never match, or not as it is meant.
+func checkPaths(paths []string) []error {
+	var errs []error
+	for _, p := range paths {
+		if i := strings.Index(p, "*"); !strings.HasPrefix(p, "/") || i >= 0 && i < len(p)-1 {
+			errs = append(errs, fmt.Errorf("--authorization-always-allow-paths: %q is no path such as /healthz or, for all that begin so, /healthz/*", p))
+		}
+	}
+	return errs
 }
 
 // refuse returns the status with which the request is refused, 0 when it may pass.
@@ -138,8 +151,7 @@ func (g *guard) certificateUser(r *http.Request, now time.Time) *authenticationv
 	}
 	roots, err := g.ca.pool(now)
 	if err != nil {
-		klog.FromContext(r.Context()).Error(err, "Client certificates cannot be checked")
-		return nil
+		klog.FromContext(r.Context()).Error(err, "The authorities of client certificates could not be read again, those read last count")
 	}
 	intermediates := x509.NewCertPool()
 	for _, c := range r.TLS.PeerCertificates[1:] {
@@ -156,18 +168,23 @@ func (g *guard) certificateUser(r *http.Request, now time.Time) *authenticationv
 }
 
 func (g *guard) authorize(ctx context.Context, user *authenticationv1.UserInfo, verb, path string) (bool, error) {
-	key := fmt.Sprintf("%q %q %q %v %q %q", user.Username, user.UID, user.Groups, user.Extra, verb, path)
-	if known, ok := g.decisions.Get(key); ok {
-		return known.(bool), nil
-	}
 	extra := map[string]authorizationv1.ExtraValue{}
 	for k, v := range user.Extra {
 		extra[k] = authorizationv1.ExtraValue(v)
 	}
-	review, err := g.access.Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+	spec := authorizationv1.SubjectAccessReviewSpec{
 		User: user.Username, UID: user.UID, Groups: user.Groups, Extra: extra,
 		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Verb: verb, Path: path},
-	}}, metav1.CreateOptions{})
+	}
+	question, err := json.Marshal(spec) // of everything that may matter for the answer
+	if err != nil {
+		return false, fmt.Errorf("ask the API server about a permission: %w", err)
+	}
+	key := sha256.Sum256(question) // paths may be long
+	if known, ok := g.decisions.Get(key); ok {
+		return known.(bool), nil
+	}
+	review, err := g.access.Create(ctx, &authorizationv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
 	if err != nil {
 		return false, fmt.Errorf("ask the API server about a permission: %w", err)
 	}
@@ -184,7 +201,7 @@ type caFile struct {
 	path string
 
 	mu      sync.Mutex
-	read    time.Time
+	looked  time.Time
 	content []byte
 	roots   *x509.CertPool
 }
@@ -192,23 +209,25 @@ type caFile struct {
 // caEvery is how often the file is looked at.
 const caEvery = 10 * time.Second
 
+// pool returns the certificates. When they cannot be read again, it says so once for each
+// look at the file and returns those read last; nil only if there never were any.
 func (f *caFile) pool(now time.Time) (*x509.CertPool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.roots != nil && now.Sub(f.read) < caEvery {
+	if f.roots != nil && now.Sub(f.looked) < caEvery {
 		return f.roots, nil
 	}
+	f.looked = now
 	content, err := os.ReadFile(f.path)
 	if err != nil {
-		return nil, fmt.Errorf("read certificates: %w", err)
+		return f.roots, fmt.Errorf("read certificates: %w", err)
 	}
-	f.read = now
 	if f.roots != nil && bytes.Equal(content, f.content) {
 		return f.roots, nil
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(content) {
-		return nil, errors.New(f.path + " holds no certificate in PEM form")
+		return f.roots, errors.New(f.path + " holds no certificate in PEM form")
 	}
 	f.content, f.roots = content, roots
 	return roots, nil

@@ -177,3 +177,88 @@ func TestGuardTakesClientCertificates(t *testing.T) {
 		t.Errorf("without --client-ca-file: got %d, want 401", got)
 	}
 }
+
+// A decision is one user's with all that the API server knows of them, for one path and verb.
+func TestGuardSharesNoDecision(t *testing.T) {
+	client := fake.NewClientset()
+	asked := 0
+	client.PrependReactor("create", "subjectaccessreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		asked++
+		r := a.(clienttesting.CreateAction).GetObject().(*authorizationv1.SubjectAccessReview).DeepCopy()
+		r.Status.Allowed = true
+		return true, r, nil
+	})
+	g, err := newGuard(AuthOptions{AllowTTL: time.Minute, DenyTTL: time.Minute}, client.AuthenticationV1().TokenReviews(), client.AuthorizationV1().SubjectAccessReviews())
+	if err != nil {
+		t.Fatal(err)
+	}
+	extra := func(key string, values ...string) authenticationv1.UserInfo {
+		return authenticationv1.UserInfo{Username: "u", Extra: map[string]authenticationv1.ExtraValue{key: values}}
+	}
+	questions := []struct {
+		user       authenticationv1.UserInfo
+		verb, path string
+	}{
+		{authenticationv1.UserInfo{Username: "u"}, "get", "/metrics"},
+		{authenticationv1.UserInfo{Username: "u"}, "get", "/metrics/"},
+		{authenticationv1.UserInfo{Username: "u"}, "post", "/metrics"},
+		{authenticationv1.UserInfo{Username: "u", UID: "1"}, "get", "/metrics"},
+		{authenticationv1.UserInfo{Username: "u", Groups: []string{"a", "b"}}, "get", "/metrics"},
+		{authenticationv1.UserInfo{Username: "u", Groups: []string{"a b"}}, "get", "/metrics"},
+		{authenticationv1.UserInfo{Username: "u", Groups: []string{`a" "b`}}, "get", "/metrics"},
+		{extra("k", "a", "b"), "get", "/metrics"},
+		{extra("k", "a b"), "get", "/metrics"},
+		{extra("k", "a] l:[b"), "get", "/metrics"},
+		{authenticationv1.UserInfo{Username: "u", Extra: map[string]authenticationv1.ExtraValue{"k": {"a"}, "l": {"b"}}}, "get", "/metrics"},
+	}
+	for range 2 {
+		for _, q := range questions {
+			if allowed, err := g.authorize(t.Context(), &q.user, q.verb, q.path); err != nil || !allowed {
+				t.Fatalf("%+v: got %t, %v", q, allowed, err)
+			}
+		}
+	}
+	if asked != len(questions) {
+		t.Errorf("the API server was asked %d times about %d different questions", asked, len(questions))
+	}
+}
+
+// A file of authorities that breaks while it is replaced shuts nobody out, and one that is
+// replaced counts.
+func TestCAFile(t *testing.T) {
+	first, _ := testCA(t, "first")
+	second, _ := testCA(t, "second")
+	file, now := filepath.Join(t.TempDir(), "ca.crt"), time.Now()
+	write := func(content []byte) {
+		t.Helper()
+		if err := os.WriteFile(file, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(caEvery)
+	}
+	pemOf := func(c *x509.Certificate) []byte {
+		return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
+	}
+	f := &caFile{path: file}
+	trusts := func(c *x509.Certificate, wantError bool) {
+		t.Helper()
+		pool, err := f.pool(now)
+		want := x509.NewCertPool()
+		want.AddCert(c)
+		if (err != nil) != wantError || !pool.Equal(want) {
+			t.Errorf("want only %s and an error %t, got error %v", c.Subject.CommonName, wantError, err)
+		}
+	}
+	write(pemOf(first))
+	trusts(first, false)
+	write([]byte("half a fi"))
+	trusts(first, true)
+	trusts(first, false) // said once
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(caEvery)
+	trusts(first, true)
+	write(pemOf(second))
+	trusts(second, false)
+}

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -15,8 +18,8 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/version"
 )
 
-// clientConfig returns the configuration of the API server's client.
-func clientConfig(kubeconfig, master string) (*rest.Config, error) {
+// clientConfig returns the configuration of the API server's client. flag is what names kubeconfig.
+func clientConfig(flag, kubeconfig, master string) (*rest.Config, error) {
 	if kubeconfig == "" && master == "" {
 		config, err := rest.InClusterConfig()
 		if errors.Is(err, rest.ErrNotInCluster) {
@@ -28,8 +31,11 @@ func clientConfig(kubeconfig, master string) (*rest.Config, error) {
 		return userAgent(config), nil
 	}
 	config, err := clientcmd.BuildConfigFromFlags(master, kubeconfig)
-	if err != nil {
-		return nil, fmt.Errorf("--kubeconfig %s: %w", kubeconfig, err)
+	switch {
+	case clientcmd.IsEmptyConfig(err):
+		return nil, fmt.Errorf("--%s %s: it names no API server: set clusters, users, contexts and current-context in it", flag, kubeconfig)
+	case err != nil:
+		return nil, fmt.Errorf("--%s %s: %w", flag, kubeconfig, err)
 	}
 	return userAgent(config), nil
 }
@@ -37,6 +43,15 @@ func clientConfig(kubeconfig, master string) (*rest.Config, error) {
 func userAgent(config *rest.Config) *rest.Config {
 	config.UserAgent = "isthmus-cloud-controller-manager/" + version.String()
 	return config
+}
+
+// checkContentType refuses what the client of the API server cannot write.
+func checkContentType(t string) []error {
+	known := []string{runtime.ContentTypeProtobuf, runtime.ContentTypeJSON}
+	if t == "" || slices.Contains(known, t) {
+		return nil
+	}
+	return []error{fmt.Errorf("--kube-api-content-type: %q is not one of %s", t, strings.Join(known, ", "))}
 }
 
 // named returns a copy of config whose requests carry name in their user agent, and whose
@@ -53,14 +68,6 @@ func trim(obj any) (any, error) {
 		o.SetManagedFields(nil)
 	}
 	return obj, nil
-}
-
-func clientOf(kubeconfig string) (kubernetes.Interface, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		return nil, err
-	}
-	return kubernetes.NewForConfig(userAgent(config))
 }
 
 // retryEvery is the time between attempts to reach the API server at start.
@@ -83,6 +90,9 @@ func clusterUID(ctx context.Context, client kubernetes.Interface) (string, error
 		select {
 		case <-ctx.Done():
 			timer.Stop()
+			if apierrors.IsNotFound(err) {
+				return "", fmt.Errorf("read namespace %s, whose UID names this cluster in the cloud: %w: check that --kubeconfig or --master name an API server", metav1.NamespaceSystem, err)
+			}
 			return "", fmt.Errorf("the API server cannot be reached: %w: check --kubeconfig, --master and the network", err)
 		case <-timer.C:
 		}

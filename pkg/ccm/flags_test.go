@@ -155,6 +155,12 @@ func TestValidate(t *testing.T) {
 		{name: "migration without election", args: []string{"--leader-elect=false", "--enable-leader-migration"}, want: []string{"--enable-leader-migration requires --leader-elect"}},
 		{name: "dual stack, none, gate", args: []string{"--cluster-cidr=10.244.0.0/16,fd00::/48", "--controllers=-*", "--feature-gates=CloudControllerManagerWatchBasedRoutesReconciliation=true"}},
 		{name: "gate of no truth", args: []string{"--feature-gates=CloudControllerManagerWebhook=maybe"}, want: []string{`--feature-gates: CloudControllerManagerWebhook must be true or false, not "maybe"`}},
+		{name: "paths and content type", args: []string{"--authorization-always-allow-paths=/healthz,/open/*,healthz,/a*b,*", "--kube-api-content-type=foo"}, want: []string{
+			`--kube-api-content-type: "foo" is not one of application/vnd.kubernetes.protobuf, application/json`,
+			`--authorization-always-allow-paths: "healthz" is no path such as /healthz or, for all that begin so, /healthz/*`,
+			`--authorization-always-allow-paths: "/a*b" is no path such as /healthz or, for all that begin so, /healthz/*`,
+			`--authorization-always-allow-paths: "*" is no path such as /healthz or, for all that begin so, /healthz/*`,
+		}},
 		{name: "log format", args: []string{"--logging-format=xml"}, want: []string{`--logging-format and its options: format: Invalid value: "xml": Unsupported log format`}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"strconv"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -42,7 +40,7 @@ type Manager struct {
 // options name, but uses no network.
 func New(ctx context.Context, o *Options) (*Manager, error) {
 	logger := klog.FromContext(ctx)
-	config, err := clientConfig(o.Component.Generic.ClientConnection.Kubeconfig, o.Master)
+	config, err := clientConfig("kubeconfig", o.Component.Generic.ClientConnection.Kubeconfig, o.Master)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +92,7 @@ func (m *Manager) Run(ctx context.Context, p *decorate.Provider) error {
 	if err != nil {
 		return err
 	}
-	if err := m.applyFeatureGates(); err != nil {
+	if err := m.opts.applyFeatureGates(logger); err != nil {
 		return err
 	}
 	l, err := m.locks()
@@ -150,21 +148,6 @@ func (m *Manager) preflight(ctx context.Context, p *decorate.Provider) (cloud.Cl
 		return cloud.Cluster{}, err
 	}
 	return cloud.Cluster{Name: m.opts.Component.KubeCloudShared.ClusterName, UID: uid, PodCIDRs: cidrs}, nil
-}
-
-// applyFeatureGates sets the framework's gates, which are the process's.
-func (m *Manager) applyFeatureGates() error {
-	gates := map[string]bool{}
-	for name, value := range m.opts.FeatureGates {
-		gates[name], _ = strconv.ParseBool(value) // Validate has seen it
-	}
-	if len(gates) == 0 {
-		return nil
-	}
-	if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(gates); err != nil {
-		return fmt.Errorf("--feature-gates: %w", err)
-	}
-	return nil
 }
 
 // runnables are what Run runs beside what was added from outside.

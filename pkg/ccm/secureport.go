@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
@@ -13,16 +14,13 @@ func (m *Manager) serving(ctx context.Context) ([]manager.Runnable, error) {
 	if err != nil {
 		return nil, err
 	}
-	authn, authz := m.client, m.client
-	if f := m.opts.Auth.AuthenticationKubeconfig; f != "" {
-		if authn, err = clientOf(f); err != nil {
-			return nil, fmt.Errorf("--authentication-kubeconfig: %w", err)
-		}
+	authn, err := m.reviewer("authentication-kubeconfig", m.opts.Auth.AuthenticationKubeconfig)
+	if err != nil {
+		return nil, err
 	}
-	if f := m.opts.Auth.AuthorizationKubeconfig; f != "" {
-		if authz, err = clientOf(f); err != nil {
-			return nil, fmt.Errorf("--authorization-kubeconfig: %w", err)
-		}
+	authz, err := m.reviewer("authorization-kubeconfig", m.opts.Auth.AuthorizationKubeconfig)
+	if err != nil {
+		return nil, err
 	}
 	g, err := newGuard(m.opts.Auth, authn.AuthenticationV1().TokenReviews(), authz.AuthorizationV1().SubjectAccessReviews())
 	if err != nil {
@@ -33,4 +31,24 @@ func (m *Manager) serving(ctx context.Context) ([]manager.Runnable, error) {
 		return nil, err
 	}
 	return append(more, server), nil
+}
+
+// reviewer returns the client with which senders are checked, of the flag's kubeconfig or of
+// our own. Its rate limit is its own: whoever sends tokens that nobody knows must not hold
+// up the controllers.
+func (m *Manager) reviewer(flag, kubeconfig string) (kubernetes.Interface, error) {
+	config := m.config
+	if kubeconfig != "" {
+		other, err := clientConfig(flag, kubeconfig, "")
+		if err != nil {
+			return nil, err
+		}
+		other.QPS, other.Burst = config.QPS, config.Burst
+		config = other
+	}
+	client, err := kubernetes.NewForConfig(named(config, "secure-port"))
+	if err != nil {
+		return nil, fmt.Errorf("client for the senders to the secure port: %w", err)
+	}
+	return client, nil
 }

@@ -6,18 +6,11 @@ import (
 	"net/netip"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	cliflag "k8s.io/component-base/cli/flag"
-	"k8s.io/component-base/featuregate"
 	logsapi "k8s.io/component-base/logs/api/v1"
-	"k8s.io/controller-manager/pkg/features"
-	_ "k8s.io/controller-manager/pkg/features/register" // the framework's controllers look their gates up there
-
-	"github.com/isthmus-cloud/isthmus/pkg/nearest"
 )
 
 // Validate checks everything that can be checked without the network and returns all
@@ -115,6 +108,7 @@ func (o *Options) checkNumbers() []error {
 	if b := c.Generic.ClientConnection.Burst; b < 1 {
 		errs = append(errs, fmt.Errorf("--kube-api-burst must be at least 1, not %d", b))
 	}
+	errs = append(errs, checkContentType(c.Generic.ClientConnection.ContentType)...)
 	sortErrors(errs)
 	return errs
 }
@@ -176,48 +170,10 @@ func (o *Options) checkServing() []error {
 	if _, err := cliflag.TLSCurvePreferences(s.CurvePreferences); err != nil {
 		errs = append(errs, fmt.Errorf("--tls-curve-preferences: %w", err))
 	}
+	errs = append(errs, checkPaths(o.Auth.AlwaysAllowPaths)...)
 	if s.MaxStreams < 0 {
 		errs = append(errs, fmt.Errorf("--http2-max-streams-per-connection must not be negative, but is %d", s.MaxStreams))
 	}
-	return errs
-}
-
-// ownGates are the framework's gates that have an effect here.
-func ownGates() []featuregate.Feature {
-	return []featuregate.Feature{features.CloudControllerManagerWatchBasedRoutesReconciliation}
-}
-
-func featureGateHelp() []string {
-	var out []string
-	for _, known := range utilfeature.DefaultFeatureGate.DeepCopy().KnownFeatures() {
-		for _, own := range ownGates() {
-			if strings.HasPrefix(known, string(own)+"=") {
-				out = append(out, known)
-			}
-		}
-	}
-	return out
-}
-
-func checkFeatureGates(gates map[string]string) []error {
-	var errs []error
-	all := utilfeature.DefaultMutableFeatureGate.GetAll()
-	var known []string
-	for name := range all {
-		known = append(known, string(name))
-	}
-	for name, value := range gates {
-		if _, ok := all[featuregate.Feature(name)]; !ok {
-			hint := "see --help for those that have an effect"
-			if n := nearest.Of(name, known); n != "" {
-				hint = "did you mean " + n + "?"
-			}
-			errs = append(errs, fmt.Errorf("--feature-gates: unknown gate %q: %s", name, hint))
-		} else if _, err := strconv.ParseBool(value); err != nil {
-			errs = append(errs, fmt.Errorf("--feature-gates: %s must be true or false, not %q", name, value))
-		}
-	}
-	sortErrors(errs)
 	return errs
 }
 
