@@ -106,7 +106,10 @@ func (r *routes) CreateRoute(ctx context.Context, _, _ string, route *cloudprovi
 	}
 	hops := internalIPs(node)
 	k := slices.IndexFunc(hops, func(a netip.Addr) bool { return a.Is4() == destination.Addr().Is4() })
-	if k < 0 {
+	switch {
+	case k < 0 && isUninitialized(node):
+		return fmt.Errorf("node %s %s", node.Name, waitsForAddresses)
+	case k < 0:
 		return cloud.Errorf(cloud.KindInvalid, "node %s has no InternalIP of the IP family of its pod CIDR %s", node.Name, route.DestinationCIDR)
 	}
 	add := cloud.Route{Destination: destination, NextHop: hops[k], Node: refOf(node)}

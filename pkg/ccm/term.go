@@ -215,7 +215,7 @@ func (t *term) routeController(ctx context.Context, name string, a *adapter, cli
 		bits := 8 * len(p.Addr().AsSlice())
 		cidrs = append(cidrs, &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), bits)})
 	}
-	r, err := route.New(a.routes, client, t.informers.Core().V1().Nodes(), t.cluster.Name, cidrs)
+	r, err := route.New(a.routes, routeClient{client}, t.informers.Core().V1().Nodes(), t.cluster.Name, cidrs)
 	if err != nil {
 		return nil, err
 	}

@@ -112,3 +112,30 @@ func TestRoutes(t *testing.T) {
 		eventually(t, 20*time.Second, wantRoutes(sim, slices.Collect(maps.Values(all))...))
 	})
 }
+
+// A Node that waits to be initialized has no network, but that is nothing to warn about; a
+// Node that is initialized without an address is.
+func TestRoutesOfNewNodes(t *testing.T) {
+	c, sim := newCluster(t), startSim(t)
+	servers := sim.SeedServers(ossim.Seed{Count: 2, NamePrefix: "fresh-"})
+	c.register(servers[:1], always(nodeState{podCIDRs: []string{podCIDR(1)}}))
+	lost := nodeOf(servers[1], nodeState{initialized: true, podCIDRs: []string{podCIDR(2)}})
+	lost.Status.Addresses = nil
+	c.create(lost)
+	c.startCCM(sim, "--leader-elect=false", "--controllers=route")
+	eventually(t, 20*time.Second, func() string {
+		if events := c.eventsOf(servers[1].Name); !strings.Contains(events, "has no InternalIP") {
+			return "no warning about the Node without addresses: " + events
+		}
+		for name, n := range c.nodes() {
+			if k := slices.IndexFunc(n.Status.Conditions, func(x corev1.NodeCondition) bool { return x.Type == corev1.NodeNetworkUnavailable }); k < 0 || n.Status.Conditions[k].Status != corev1.ConditionTrue {
+				return name + " does not say that its network is unavailable"
+			}
+		}
+		return ""
+	})
+	<-time.After(time.Second) // several passes
+	if events := c.eventsOf(servers[0].Name); events != "" {
+		t.Errorf("a Node that is only new has events: %s", events)
+	}
+}
