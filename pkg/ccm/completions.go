@@ -1,6 +1,7 @@
 package ccm
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"maps"
 	"sync"
@@ -17,11 +18,12 @@ import (
 const echoWindow = 30 * time.Second
 
 // fingerprint identifies a plan. What the provider itself writes to the Service is no part
-// of it.
+// of it. Members are kept as a hash: thousands of Nodes behind hundreds of Services would
+// fill the memory.
 type fingerprint struct{ rest, members string }
 
 func fingerprintOf(spec *cloud.LoadBalancerSpec, vocabulary []cloud.Annotation) fingerprint {
-	members := fmt.Sprintf("%+v", spec.Members)
+	members := fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%+v", spec.Members)))
 	s := *spec
 	s.Members, s.CurrentIngress = nil, nil
 	s.Settings = maps.Clone(s.Settings)
