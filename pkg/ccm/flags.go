@@ -11,7 +11,7 @@ import (
 
 // Flags returns flags bound to o, by section, in the order in which --help shows them.
 // Their names, defaults and meanings are the framework's; those of the framework that make
-// no sense here are hidden and refused by Validate (see refusedFlags).
+// no sense here are hidden and refused when they are parsed (see refusedFlags).
 func (o *Options) Flags() *cliflag.NamedFlagSets {
 	fss := &cliflag.NamedFlagSets{}
 	o.addCloudFlags(fss.FlagSet("cloud"))
