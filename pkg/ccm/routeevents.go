@@ -1,7 +1,6 @@
 package ccm
 
 import (
-	"context"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,7 +35,7 @@ func (e routeEvents) CreateWithEventNamespace(event *corev1.Event) (*corev1.Even
 	if strings.Contains(event.Message, waitsForAddresses) {
 		return event, nil
 	}
-	return e.CreateWithEventNamespaceWithContext(context.Background(), event) // the sink has no context
+	return e.EventInterface.CreateWithEventNamespace(event) //nolint:staticcheck // the sink has no context
 }
 
 // PatchWithEventNamespace implements corev1client.EventExpansion, for client-go's event sink.
@@ -44,5 +43,5 @@ func (e routeEvents) PatchWithEventNamespace(event *corev1.Event, data []byte) (
 	if strings.Contains(event.Message, waitsForAddresses) {
 		return event, nil
 	}
-	return e.PatchWithEventNamespaceWithContext(context.Background(), event, data)
+	return e.EventInterface.PatchWithEventNamespace(event, data) //nolint:staticcheck // the sink has no context
 }
