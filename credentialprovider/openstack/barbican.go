@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/google/uuid"
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/keymanager/v1/secrets"
 
@@ -73,19 +74,7 @@ func secretID(ctx context.Context, client *gophercloud.ServiceClient, secret str
 	return newest.SecretRef[strings.LastIndexByte(newest.SecretRef, '/')+1:], nil
 }
 
-func isUUID(s string) bool {
-	if len(s) != 36 {
-		return false
-	}
-	for i, r := range s {
-		if dash := i == 8 || i == 13 || i == 18 || i == 23; dash != (r == '-') {
-			return false
-		} else if !dash && !strings.ContainsRune("0123456789abcdefABCDEF", r) {
-			return false
-		}
-	}
-	return true
-}
+func isUUID(s string) bool { return len(s) == 36 && uuid.Validate(s) == nil }
 
 // readPayload reads the secret's content as text, which Barbican makes of stored bytes too.
 func readPayload(ctx context.Context, client *gophercloud.ServiceClient, id string) (cloudauth.Secret, error) {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/google/uuid"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
@@ -101,19 +102,7 @@ func refuseInt(a cloud.Annotation, value string) string {
 	return ""
 }
 
-func isUUID(s string) bool {
-	if len(s) != 36 {
-		return false
-	}
-	for i := range len(s) {
-		dash := i == 8 || i == 13 || i == 18 || i == 23
-		hex := strings.IndexByte("0123456789abcdefABCDEF", s[i]) >= 0
-		if dash != (s[i] == '-') || !dash && !hex {
-			return false
-		}
-	}
-	return true
-}
+func isUUID(s string) bool { return len(s) == 36 && uuid.Validate(s) == nil }
 
 // splitList splits a comma-separated list, dropping blanks and empty items.
 func splitList(s string) []string {

@@ -3,6 +3,8 @@ package openstack
 import (
 	"strings"
 
+	"github.com/google/uuid"
+
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
 
@@ -38,22 +40,4 @@ func formatProviderID(uuid, region string) string {
 }
 
 // isUUID reports whether s is a UUID in its canonical form of 36 characters.
-func isUUID(s string) bool {
-	if len(s) != 36 {
-		return false
-	}
-	for i := range len(s) {
-		c := s[i]
-		switch i {
-		case 8, 13, 18, 23:
-			if c != '-' {
-				return false
-			}
-		default:
-			if (c < '0' || c > '9') && (c < 'a' || c > 'f') && (c < 'A' || c > 'F') {
-				return false
-			}
-		}
-	}
-	return true
-}
+func isUUID(s string) bool { return len(s) == 36 && uuid.Validate(s) == nil }
