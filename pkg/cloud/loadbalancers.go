@@ -41,6 +41,13 @@ type LoadBalancerRef struct {
 // Service and the Nodes. Implementations must not change it.
 type LoadBalancerSpec struct {
 	LoadBalancerRef
+	// Class is one of Provider.LoadBalancerClasses, picked by spec.loadBalancerClass; empty
+	// for the provider's own class and for Services without one.
+	Class string
+	// Verify asks Ensure to read everything afresh from the cloud instead of trusting what
+	// is remembered, so that what others have changed is put right; LoadBalancerStatus.Repaired
+	// tells of it.
+	Verify bool
 	// Ports are the Service's, in its order; never empty.
 	Ports []LoadBalancerPort
 	// Members are the Nodes that receive traffic, sorted by name; may be empty.
@@ -96,6 +103,9 @@ type LoadBalancerStatus struct {
 	Annotations map[string]string
 	// Warnings are published as events on the Service: wishes that were only partly fulfilled.
 	Warnings []string
+	// Repaired says what others had changed and Ensure, asked to Verify, has put right: one
+	// short text each, published in an event on the Service.
+	Repaired []string
 }
 
 // AnnotationType is the type of an annotation's value.

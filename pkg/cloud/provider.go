@@ -15,6 +15,10 @@ type Provider struct {
 	// Annotations is the vocabulary of Service annotations that LoadBalancers understands;
 	// the planner, the Service webhook and the generated reference all read this table.
 	Annotations []Annotation
+	// LoadBalancerClasses are the names of sets of settings that the configuration defines
+	// for load balancers. A Service picks one with spec.loadBalancerClass
+	// "isthmus-cloud.github.io/<provider>-<name>"; LoadBalancerSpec.Class then holds the name.
+	LoadBalancerClasses []string
 	// Routes is nil where pod routes are not managed.
 	Routes Routes
 	// Volumes is nil where PersistentVolumes are not labeled.
