@@ -113,6 +113,9 @@ func (o *options) validate() error {
 	errs := []error{o.ccm.Validate(slices.Sorted(maps.Keys(providers.All())))}
 	selected, err := webhooks.Select(o.webhooks)
 	errs = append(errs, err)
+	if len(selected) > 0 && o.ccm.DryRun {
+		errs = append(errs, errors.New("--dry-run: webhooks change the objects that they are asked about: leave --webhooks out"))
+	}
 	if len(selected) > 0 {
 		errs = append(errs, o.server.Validate())
 		if p := o.server.Port; p != 0 && p == o.ccm.Serving.Port {
@@ -154,6 +157,7 @@ func (o *options) cloud(ctx context.Context) (*decorate.Provider, error) {
 	p, warnings, err := factory(ctx, flags.CloudConfigFile, cloud.Options{
 		UserAgent: "isthmus-" + program + "/" + version.String(),
 		Observe:   counted.Observer(flags.Name),
+		DryRun:    o.ccm.DryRun,
 	})
 	for _, w := range warnings {
 		klog.FromContext(ctx).Info("Cloud configuration", "warning", w)

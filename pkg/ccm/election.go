@@ -26,7 +26,7 @@ func (m *Manager) locks() (locks, error) {
 // lock makes the lock on the lease name; nil where no leader election is needed.
 func (m *Manager) lock(name string) (*watchedLock, error) {
 	l := m.opts.Component.Generic.LeaderElection
-	if !l.LeaderElect || !m.watches() {
+	if !l.LeaderElect || !m.watches() || m.opts.DryRun {
 		return nil, nil
 	}
 	host, err := os.Hostname()

@@ -39,6 +39,9 @@ func (o *Options) addCloudFlags(fs *pflag.FlagSet) {
 		"Whether pod CIDRs are given to nodes, by kube-controller-manager or a node IPAM controller. Requires --cluster-cidr.")
 	fs.BoolVar(&shared.ConfigureCloudRoutes, "configure-cloud-routes", shared.ConfigureCloudRoutes,
 		"Whether the cloud gets a route for each node's pod CIDRs, where the cloud's configuration has routes turned on.")
+	fs.BoolVar(&o.DryRun, "dry-run", o.DryRun,
+		"Change nothing: log each call that would change the cloud, and each write to the API server, which only checks it. "+
+			"No lease is taken, so it can run beside the controller manager that leads.")
 }
 
 func (o *Options) addControllerFlags(fss *cliflag.NamedFlagSets) {

@@ -48,6 +48,9 @@ func New(ctx context.Context, o *Options) (*Manager, error) {
 	config.ContentType, config.AcceptContentTypes = c.ContentType, c.AcceptContentTypes
 	config.QPS, config.Burst = c.QPS, int(c.Burst)
 	config.DisableCompression = true
+	if o.DryRun {
+		dryRunConfig(config, logger)
+	}
 	m := &Manager{
 		opts: o, config: config,
 		health: newChecks("healthz", logger), live: newChecks("livez", logger), ready: newChecks("readyz", logger),
@@ -117,6 +120,9 @@ func (m *Manager) Run(ctx context.Context, p *decorate.Provider) error {
 	}
 	if m.opts.Component.KubeCloudShared.AllocateNodeCIDRs {
 		logger.Info("Pod CIDRs are not allocated here: let kube-controller-manager do it with --allocate-node-cidrs")
+	}
+	if m.opts.DryRun {
+		logger.Info("Dry run: nothing is changed, neither in the cloud nor in the cluster")
 	}
 	logger.Info("Starting", "version", version.String(), "cloud", p.Name, "controllers", m.opts.enabledControllers(), "clusterUID", cluster.UID)
 	err = mgr.Start(klog.NewContext(ctx, logger))

@@ -23,6 +23,9 @@ type Options struct {
 	Master string
 	// FeatureGates are set on the framework's gates, e.g. {"Name": "true"}.
 	FeatureGates map[string]string
+	// DryRun makes a manager that changes nothing, neither in the cloud (cloud.Options.DryRun)
+	// nor in the cluster, and needs no lease.
+	DryRun bool
 	// LeaderMigrationFile is --leader-migration-config; empty for the framework's default.
 	LeaderMigrationFile string
 	// Serving is the secure port.

@@ -59,6 +59,9 @@ func (t *term) Start(ctx context.Context) error {
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	broadcaster.StartRecordingToSink(&v1core.EventSinkImpl{Interface: t.client.CoreV1().Events("")})
 	defer broadcaster.Shutdown()
+	if t.opts.DryRun {
+		broadcaster.StartStructuredLogging(0)
+	}
 
 	core := t.informers.Core().V1()
 	if !cache.WaitForCacheSync(ctx.Done(), core.Nodes().Informer().HasSynced, core.Services().Informer().HasSynced) {

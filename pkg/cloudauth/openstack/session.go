@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"context"
+	"net/http"
 	"os"
 	"sync"
 	"time"
@@ -24,6 +25,9 @@ type Options struct {
 	// Observe is called after every HTTP request, retries and authentication ("identity")
 	// included, with the status of the answer, 0 when there was none. Nil for no one.
 	Observe func(service, method string, status int, d time.Duration)
+	// Intercept, when set, is called in place of sending a request that is not a read; send
+	// sends one. Requests to Keystone are sent, as without them there is no token.
+	Intercept func(service string, req *http.Request, send http.RoundTripper) (*http.Response, error)
 }
 
 // Session is a login to one OpenStack cloud. All of its methods may be called concurrently.

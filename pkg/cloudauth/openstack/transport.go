@@ -28,10 +28,12 @@ const (
 // transport is what every request to OpenStack goes through: it measures, it bounds what
 // comes back, and it keeps secrets out of refusals, which clouds like to repeat in them.
 type transport struct {
-	base     *http.Transport
-	secrets  []cloudauth.Secret
-	observe  func(service, method string, status int, d time.Duration)
-	prefixes atomic.Pointer[map[string]string]
+	base    *http.Transport
+	secrets []cloudauth.Secret
+	observe func(service, method string, status int, d time.Duration)
+	// intercept is Options.Intercept.
+	intercept func(service string, req *http.Request, send http.RoundTripper) (*http.Response, error)
+	prefixes  atomic.Pointer[map[string]string]
 }
 
 func newHTTPClient(s *settings, o Options) (*http.Client, *transport) {
@@ -45,7 +47,7 @@ func newHTTPClient(s *settings, o Options) (*http.Client, *transport) {
 		IdleConnTimeout:       90 * time.Second,
 		ExpectContinueTimeout: time.Second,
 	}
-	t := &transport{base: base, secrets: s.cfg.secrets(), observe: o.Observe}
+	t := &transport{base: base, secrets: s.cfg.secrets(), observe: o.Observe, intercept: o.Intercept}
 	return &http.Client{Transport: t, Timeout: o.RequestTimeout, CheckRedirect: sameHost}, t
 }
 
@@ -64,6 +66,21 @@ func sameHost(req *http.Request, via []*http.Request) error {
 
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if t.intercept != nil && req.Method != http.MethodGet && req.Method != http.MethodHead {
+		if service := t.service(req); service != "identity" {
+			return t.intercept(service, req, sender{t})
+		}
+	}
+	return t.send(req)
+}
+
+// sender sends requests.
+type sender struct{ t *transport }
+
+// RoundTrip implements http.RoundTripper.
+func (s sender) RoundTrip(req *http.Request) (*http.Response, error) { return s.t.send(req) }
+
+func (t *transport) send(req *http.Request) (*http.Response, error) {
 	start := time.Now()
 	resp, err := t.base.RoundTrip(req)
 	if t.observe != nil {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 
+	"k8s.io/klog/v2"
+
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/openstack"
 )
@@ -19,7 +21,7 @@ var (
 
 // New implements cloud.Factory for OpenStack. Without a configuration file the credentials
 // come from clouds.yaml or the environment, and everything else has its default.
-func New(_ context.Context, configFile string, o cloud.Options) (*cloud.Provider, []string, error) {
+func New(ctx context.Context, configFile string, o cloud.Options) (*cloud.Provider, []string, error) {
 	var data []byte
 	if configFile != "" {
 		var err error
@@ -31,9 +33,11 @@ func New(_ context.Context, configFile string, o cloud.Options) (*cloud.Provider
 	if err != nil {
 		return nil, warnings, err
 	}
-	s, err := auth.New(cfg.Global, auth.Options{
-		ConfigFile: configFile, UserAgent: o.UserAgent, RequestTimeout: o.RequestTimeout, Observe: o.Observe,
-	})
+	ao := auth.Options{ConfigFile: configFile, UserAgent: o.UserAgent, RequestTimeout: o.RequestTimeout, Observe: o.Observe}
+	if o.DryRun {
+		ao.Intercept = newDryRun(klog.FromContext(ctx)).intercept
+	}
+	s, err := auth.New(cfg.Global, ao)
 	if err != nil {
 		return nil, warnings, err
 	}

@@ -1,0 +1,188 @@
+package openstack
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"k8s.io/klog/v2"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+const (
+	// dryRunAddress stands for the address that a floating IP would get (RFC 5737).
+	dryRunAddress = "192.0.2.1"
+	// dryRunRetry is when an operation that could not be followed to its end is looked at again.
+	dryRunRetry = 10 * time.Minute
+	// dryRunBody is what is logged of a request's body; a load balancer with some hundred
+	// members is longer.
+	dryRunBody = 16 << 10
+)
+
+// errNotMade ends an operation all of whose further steps need what was not made.
+var errNotMade = errors.New("dry run: it was not made, so what would follow is not known")
+
+// dryRun stands between the provider and the cloud when nothing may be changed. It logs each
+// request that would change something, once, and answers it as the cloud would have: what is
+// changed as it stands with the change applied, what is made with an ID of its own.
+type dryRun struct {
+	logger klog.Logger
+
+	mu   sync.Mutex
+	seen map[[sha256.Size]byte]bool
+}
+
+func newDryRun(logger klog.Logger) *dryRun {
+	return &dryRun{logger: logger, seen: map[[sha256.Size]byte]bool{}}
+}
+
+// intercept is auth.Options.Intercept.
+func (d *dryRun) intercept(service string, req *http.Request, send http.RoundTripper) (*http.Response, error) {
+	var body []byte
+	if req.Body != nil {
+		var err error
+		body, err = io.ReadAll(req.Body)
+		_ = req.Body.Close()
+		if err != nil {
+			return nil, fmt.Errorf("dry run: read the request's body: %w", err)
+		}
+	}
+	d.log(service, req, body)
+	switch req.Method {
+	case http.MethodDelete:
+		return dryAnswer(req, http.StatusNoContent, nil), nil
+	case http.MethodPost:
+		return dryCreated(req, body)
+	default:
+		return dryChanged(req, body, send)
+	}
+}
+
+// log says what would be sent; what controllers try again and again is said once.
+func (d *dryRun) log(service string, req *http.Request, body []byte) {
+	key := sha256.Sum256(slices.Concat([]byte(req.Method+" "+req.URL.RequestURI()+" "), body))
+	d.mu.Lock()
+	repeated := d.seen[key]
+	d.seen[key] = true
+	d.mu.Unlock()
+	logger := d.logger
+	if repeated {
+		logger = logger.V(4)
+	}
+	text := string(body[:min(len(body), dryRunBody)])
+	if len(body) > dryRunBody {
+		text += "…"
+	}
+	logger.Info("Dry run: the cloud would be changed", "service", service, "method", req.Method, "path", req.URL.RequestURI(), "body", text)
+}
+
+// dryCreated answers a request that makes something, or an action.
+func dryCreated(req *http.Request, body []byte) (*http.Response, error) {
+	if strings.HasSuffix(req.URL.Path, "/lbaas/loadbalancers") {
+		return nil, &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: dryRunRetry, Err: errNotMade}
+	}
+	var doc map[string]map[string]any
+	if err := json.Unmarshal(body, &doc); err != nil {
+		return nil, fmt.Errorf("dry run: %s %s: the request is no JSON object: %w", req.Method, req.URL.Path, err)
+	}
+	for key, object := range doc {
+		object["id"] = uuid.NewString()
+		if key == "floatingip" && object["floating_ip_address"] == nil {
+			object["floating_ip_address"] = dryRunAddress
+		}
+	}
+	return dryJSON(req, http.StatusCreated, doc)
+}
+
+// dryChanged answers a request that changes something: with what it is now, and the change.
+func dryChanged(req *http.Request, body []byte, send http.RoundTripper) (*http.Response, error) {
+	last := path.Base(req.URL.Path)
+	switch {
+	case last == "members": // of a pool, as a batch
+		return dryAnswer(req, http.StatusAccepted, nil), nil
+	case path.Base(path.Dir(req.URL.Path)) == "tags":
+		return dryAnswer(req, http.StatusCreated, nil), nil
+	case last == "tags":
+		return dryAnswer(req, http.StatusOK, body), nil
+	}
+	read := req.Clone(req.Context())
+	read.Method, read.Body, read.ContentLength, read.GetBody = http.MethodGet, nil, 0, nil
+	read.Header.Del("If-Match")
+	extraroutes := strings.HasSuffix(last, "_extraroutes")
+	if extraroutes {
+		read.URL.Path, read.URL.RawPath = path.Dir(read.URL.Path), ""
+	}
+	resp, err := send.RoundTrip(read)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		return resp, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	var doc, change map[string]map[string]any
+	if err := json.NewDecoder(resp.Body).Decode(&doc); err != nil {
+		return nil, fmt.Errorf("dry run: read %s: %w", read.URL.Path, err)
+	}
+	if err := json.Unmarshal(body, &change); err != nil {
+		return nil, fmt.Errorf("dry run: %s %s: the request is no JSON object: %w", req.Method, req.URL.Path, err)
+	}
+	for key, fields := range change {
+		if extraroutes {
+			fields = map[string]any{"routes": mergedRoutes(doc[key]["routes"], fields["routes"], last == "add_extraroutes")}
+		}
+		if doc[key] == nil {
+			doc[key] = map[string]any{}
+		}
+		maps.Copy(doc[key], fields)
+	}
+	return dryJSON(req, http.StatusOK, doc)
+}
+
+// mergedRoutes is a router's table after routes were added to it or removed from it.
+func mergedRoutes(table, routes any, add bool) []any {
+	have, _ := table.([]any)
+	some, _ := routes.([]any)
+	same := func(a, b any) bool {
+		x, _ := a.(map[string]any)
+		y, _ := b.(map[string]any)
+		return x["destination"] == y["destination"] && x["nexthop"] == y["nexthop"]
+	}
+	out := slices.DeleteFunc(slices.Clone(have), func(a any) bool {
+		return slices.ContainsFunc(some, func(b any) bool { return same(a, b) })
+	})
+	if add {
+		out = append(out, some...)
+	}
+	if out == nil {
+		out = []any{}
+	}
+	return out
+}
+
+func dryJSON(req *http.Request, status int, doc any) (*http.Response, error) {
+	body, err := json.Marshal(doc)
+	if err != nil {
+		return nil, fmt.Errorf("dry run: %s %s: %w", req.Method, req.URL.Path, err)
+	}
+	return dryAnswer(req, status, body), nil
+}
+
+func dryAnswer(req *http.Request, status int, body []byte) *http.Response {
+	return &http.Response{
+		StatusCode: status, Status: fmt.Sprintf("%d %s", status, http.StatusText(status)),
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header:        http.Header{"Content-Type": {"application/json"}},
+		Body:          io.NopCloser(bytes.NewReader(body)),
+		ContentLength: int64(len(body)), Request: req,
+	}
+}
