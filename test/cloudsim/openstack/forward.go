@@ -107,11 +107,16 @@ func (s *Sim) targets(lb *loadBalancer) map[forwardKey]*target {
 		return out
 	}
 	addrs := []netip.Addr{lb.vip}
+	for _, v := range lb.additional {
+		addrs = append(addrs, v.ip)
+	}
 	for _, f := range s.network.fipsByPort[lb.vipPort] {
 		if f.fixed == lb.vip {
 			addrs = append(addrs, f.ip)
 		}
 	}
+	// Nothing listens outside of loopback.
+	addrs = slices.DeleteFunc(addrs, func(a netip.Addr) bool { return !a.IsLoopback() })
 	for _, l := range lb.listeners {
 		if !l.adminUp || l.prov == pendingCreate || l.protocol == "SCTP" || l.protocol == "TERMINATED_HTTPS" || l.protocol == "PROMETHEUS" {
 			continue

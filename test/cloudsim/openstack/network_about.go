@@ -3,6 +3,7 @@ package openstack
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 )
 
 func networkVersions(c *call) (*reply, error) {
@@ -21,20 +22,27 @@ func extensionView(e [4]string) object {
 	return object{"alias": e[0], "name": e[1], "description": e[2], "updated": e[3], "links": []object{}}
 }
 
+// extensions are those that are there, as loaded and not hidden; mu held.
+func (s *Sim) extensions() [][4]string {
+	all := extensions()
+	if s.opts.Trunks {
+		all = append(all, trunkExtensions()...)
+	}
+	return slices.DeleteFunc(all, func(e [4]string) bool { return s.network.hidden[e[0]] })
+}
+
 func listExtensions(c *call) (*reply, error) {
 	out := []object{}
-	for _, e := range extensions() {
-		if !c.sim.network.hidden[e[0]] {
-			out = append(out, extensionView(e))
-		}
+	for _, e := range c.sim.extensions() {
+		out = append(out, extensionView(e))
 	}
 	return ok(object{"extensions": out})
 }
 
 func showExtension(c *call) (*reply, error) {
 	alias := c.param("alias")
-	for _, e := range extensions() {
-		if e[0] == alias && !c.sim.network.hidden[alias] {
+	for _, e := range c.sim.extensions() {
+		if e[0] == alias {
 			return ok(object{"extension": extensionView(e)})
 		}
 	}

@@ -2,8 +2,10 @@ package openstack
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 )
 
 // firstFree is how far into a seeded subnet its ports' addresses begin.
@@ -12,6 +14,9 @@ const firstFree = 10
 // newSubnet makes a subnet whose gateway is its first address; mu held.
 func (s *Sim) newSubnet(n *network, cidr netip.Prefix, name, project string) *subnet {
 	gw := cidr.Addr().Next()
+	if gw.Is6() {
+		gw = cidr.Addr() // of IPv6 Neutron takes the first address
+	}
 	sub := &subnet{
 		entity: s.newEntity(project, name), networkID: n.id, cidr: cidr, gateway: gw, dhcp: true,
 		pools: []addressRange{{gw.Next(), lastHost(cidr)}},
@@ -103,12 +108,10 @@ type fixedIPWish struct {
 }
 
 // allocate gives a port its addresses: those wished, or without wishes one of the first
-// subnet. On an error nothing stays allocated.
+// subnet of each IP version. On an error nothing stays allocated.
 func (s *Sim) allocate(p *port, wishes []fixedIPWish, asked bool) error {
 	if !asked {
-		if subs := s.subnetsOf(p.networkID); len(subs) > 0 {
-			wishes = []fixedIPWish{{SubnetID: subs[0].id}}
-		}
+		wishes = s.usualWishes(p.networkID)
 	}
 	var got []fixedIP
 	for _, w := range wishes {
@@ -123,10 +126,54 @@ func (s *Sim) allocate(p *port, wishes []fixedIPWish, asked bool) error {
 	return nil
 }
 
+func (s *Sim) usualWishes(networkID string) []fixedIPWish {
+	var v4, v6 []fixedIPWish
+	for _, sub := range s.subnetsOf(networkID) {
+		switch wish := (fixedIPWish{SubnetID: sub.id}); {
+		case sub.cidr.Addr().Is4() && v4 == nil:
+			v4 = append(v4, wish)
+		case sub.cidr.Addr().Is6() && v6 == nil && !sub.auto():
+			v6 = append(v6, wish)
+		}
+	}
+	return append(v4, v6...)
+}
+
+// auto reports whether ports make their own addresses of the subnet (SLAAC).
+func (sub *subnet) auto() bool { return sub.mode == "slaac" || sub.mode == "dhcpv6-stateless" }
+
+// autoAddress gives a port, which must not be a router's, its addresses of the subnets with SLAAC.
+func (s *Sim) autoAddress(p *port) {
+	for _, sub := range s.subnetsOf(p.networkID) {
+		has := slices.ContainsFunc(p.fixed, func(ip fixedIP) bool { return ip.SubnetID == sub.id })
+		if !sub.auto() || has {
+			continue
+		}
+		ip := eui64(sub.cidr, p.mac)
+		sub.used[ip] = p.id
+		p.fixed = append(slices.Clone(p.fixed), fixedIP{sub.id, ip})
+	}
+}
+
+// eui64 is the address that a host with a MAC address makes itself in a subnet.
+func eui64(cidr netip.Prefix, mac string) netip.Addr {
+	b := cidr.Addr().As16()
+	hw, err := net.ParseMAC(mac)
+	if err != nil || len(hw) != 6 {
+		return cidr.Addr()
+	}
+	copy(b[8:], []byte{hw[0] ^ 2, hw[1], hw[2], 0xff, 0xfe, hw[3], hw[4], hw[5]})
+	return netip.AddrFrom16(b)
+}
+
 func (s *Sim) allocateOne(p *port, w fixedIPWish) (fixedIP, error) {
 	sub, err := s.wishedSubnet(p, w)
 	if err != nil {
 		return fixedIP{}, err
+	}
+	if w.IP == "" && sub.auto() {
+		ip := eui64(sub.cidr, p.mac)
+		return fixedIP{sub.id, ip}, sub.takeThis(ip, p.id)
 	}
 	if w.IP == "" {
 		ip, err := sub.take(p.id)

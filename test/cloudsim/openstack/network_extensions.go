@@ -1,5 +1,13 @@
 package openstack
 
+// trunkExtensions come with the service plugin trunk.
+func trunkExtensions() [][4]string {
+	return [][4]string{
+		{"trunk", "Trunk Extension", "Provides support for trunk ports", "2016-01-01T10:00:00-00:00"},
+		{"trunk-details", "Trunk port details", "Expose trunk port details", "2016-01-01T10:00:00-00:00"},
+	}
+}
+
 // extensions are what Zed's Neutron offers: alias, name, description, time of the last change.
 func extensions() [][4]string {
 	return [][4]string{

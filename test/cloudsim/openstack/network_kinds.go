@@ -36,9 +36,13 @@ func notFoundAs(kind, format string) func(string) *apiError {
 }
 
 func (s *Sim) netKinds() []*netKind {
-	return []*netKind{
+	kinds := []*netKind{
 		s.networkKind(), s.subnetKind(), s.portKind(), s.routerKind(), s.floatingIPKind(), s.securityGroupKind(), s.securityRuleKind(),
 	}
+	if s.opts.Trunks {
+		kinds = append(kinds, s.trunkKind())
+	}
+	return kinds
 }
 
 func (s *Sim) networkRoutes(r *router) {
@@ -47,7 +51,7 @@ func (s *Sim) networkRoutes(r *router) {
 	r.handle("GET /v2.0/extensions", listExtensions)
 	r.handle("GET /v2.0/extensions/{alias}", showExtension)
 	s.quotaRoutes(r)
-	for _, path := range []string{"subnetpools", "agents", "availability_zones", "address-groups", "address-scopes", "trunks"} {
+	for _, path := range []string{"subnetpools", "agents", "availability_zones", "address-groups", "address-scopes"} {
 		key := strings.ReplaceAll(path, "-", "_")
 		r.handle("GET /v2.0/"+path, func(*call) (*reply, error) { return ok(object{key: []any{}}) })
 	}
@@ -66,6 +70,9 @@ func (s *Sim) networkRoutes(r *router) {
 		k.tagRoutes(r, base)
 	}
 	s.routerActions(r)
+	if s.opts.Trunks {
+		s.trunkRoutes(r)
+	}
 }
 
 func methodNotAllowed(*call) (*reply, error) {

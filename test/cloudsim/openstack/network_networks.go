@@ -3,6 +3,7 @@ package openstack
 import (
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -142,6 +143,9 @@ func (s *Sim) createSubnet(c *call, in fields) (netItem, error) {
 		return nil, errorf(http.StatusBadRequest, "InvalidInput", "Invalid input for operation: %s is not in a CIDR format.", in.text("cidr"))
 	}
 	cidr = cidr.Masked()
+	if version := in.number("ip_version", 4); (version == 6) != cidr.Addr().Is6() {
+		return nil, invalidInput("cidr '%s' does not match the ip_version '%d'.", cidr, version)
+	}
 	for _, other := range s.network.subnets {
 		if other.networkID == n.id && other.cidr.Overlaps(cidr) {
 			return nil, errorf(http.StatusBadRequest, "InvalidInput", "Invalid input for operation: Requested subnet with cidr: %s for network: %s overlaps with another subnet.", cidr, n.id)
@@ -155,8 +159,47 @@ func (s *Sim) createSubnet(c *call, in fields) (netItem, error) {
 		delete(s.network.subnets, sub.id)
 		return nil, err
 	}
+	if err := sub.setModes(in); err != nil {
+		delete(s.network.subnets, sub.id)
+		return nil, err
+	}
+	if sub.auto() {
+		for _, p := range bySeq(s.network.ports) {
+			if p.networkID == n.id && !strings.HasPrefix(p.owner, "network:router") {
+				s.autoAddress(p)
+			}
+		}
+	}
 	n.changed()
 	return sub, nil
+}
+
+// setModes sets how hosts of an IPv6 subnet get their addresses.
+func (sub *subnet) setModes(in fields) error {
+	for name, to := range map[string]*string{"ipv6_ra_mode": &sub.raMode, "ipv6_address_mode": &sub.mode} {
+		if !in.given(name) {
+			continue
+		}
+		*to = in.text(name)
+		if !slices.Contains([]string{"dhcpv6-stateful", "dhcpv6-stateless", "slaac"}, *to) {
+			return badRequest("Invalid input for %s. Reason: %s is not in valid_values.", name, plain(in[name]))
+		}
+		if sub.cidr.Addr().Is4() {
+			return invalidInput("ipv6_ra_mode or ipv6_address_mode are not valid when ip_version is 4.")
+		}
+	}
+	if sub.raMode != "" && sub.mode != "" && sub.raMode != sub.mode {
+		return invalidInput("ipv6_ra_mode set to '%s' with ipv6_address_mode set to '%s' is not valid. If both attributes are set, they must be the same value.", sub.raMode, sub.mode)
+	}
+	return nil
+}
+
+// orNull is nil for an empty text.
+func orNull(v string) any {
+	if v == "" {
+		return nil
+	}
+	return v
 }
 
 func setSubnet(sub *subnet, in fields) error {
@@ -210,7 +253,7 @@ func subnetView(_ *call, x netItem) object {
 	}
 	o := sub.view(object{
 		"network_id": sub.networkID, "ip_version": version, "subnetpool_id": nil, "enable_dhcp": sub.dhcp,
-		"ipv6_ra_mode": nil, "ipv6_address_mode": nil, "gateway_ip": nil, "cidr": sub.cidr.String(), "allocation_pools": pools,
+		"ipv6_ra_mode": orNull(sub.raMode), "ipv6_address_mode": orNull(sub.mode), "gateway_ip": nil, "cidr": sub.cidr.String(), "allocation_pools": pools,
 		"host_routes": append([]hostRoute{}, sub.hosts...), "dns_nameservers": append([]string{}, sub.dns...), "service_types": []string{},
 	})
 	if sub.gateway.IsValid() {

@@ -30,6 +30,9 @@ func (s *Sim) portKind() *netKind {
 		update:  func(_ *call, x netItem, in fields) error { return s.updatePort(x.(*port), in) },
 		remove: func(_ *call, x netItem) error {
 			p := x.(*port)
+			if err := p.trunkGuard(); err != nil {
+				return err
+			}
 			switch p.owner {
 			case "network:router_interface", "network:router_gateway", "network:floatingip":
 				return errorf(http.StatusConflict, "ServicePortInUse", "Port %s cannot be deleted directly via the port API: has device owner %s.", p.id, p.owner)
@@ -67,6 +70,10 @@ func portObject(c *call, x netItem) object {
 		"extra_dhcp_opts": []any{}, "security_groups": append([]string{}, p.groups...), "binding:vnic_type": "normal",
 		"port_security_enabled": p.portSecurity,
 	})
+	if t := p.trunk; t != nil {
+		// Lists lack the subports' MAC addresses.
+		o["trunk_details"] = object{"trunk_id": t.id, "sub_ports": t.subportViews(c.r.PathValue("id") != "")}
+	}
 	if c.tok.admin {
 		vif, details := "unbound", object{}
 		if p.host != "" {
@@ -109,6 +116,7 @@ func (s *Sim) createPort(c *call, in fields) (netItem, error) {
 	if mac := in.text("mac_address"); mac != "" {
 		p.mac = mac
 	}
+	s.autoAddress(p)
 	if g := s.network.defaultGroups[project]; g != nil && !in.has("security_groups") && in.boolean("port_security_enabled", n.portSecurity) {
 		p.groups = []string{g.id}
 	}
@@ -257,6 +265,7 @@ func (s *Sim) removePort(p *port) {
 		s.associate(f, nil, netip.Addr{})
 		f.changed()
 	}
+	s.dropTrunks(p)
 	s.release(p.fixed)
 	s.unindexDevice(p)
 	delete(s.network.ports, p.id)
@@ -281,6 +290,7 @@ func (s *Sim) createServerPort(w portWish) (portView, error) {
 	if err != nil {
 		return portView{}, fmt.Errorf("port on network %s: %w", id, err)
 	}
+	s.autoAddress(p)
 	if g := s.network.defaultGroups[w.ProjectID]; g != nil && p.portSecurity {
 		p.groups = []string{g.id}
 	}
@@ -298,6 +308,11 @@ func (s *Sim) bindPort(portID, deviceID, zone string) (portView, error) {
 	}
 	s.setDevice(p, deviceID)
 	p.owner, p.host, p.status = "compute:"+zone, "compute-"+zone, "ACTIVE"
+	if p.trunk != nil {
+		for _, sub := range p.trunk.subs {
+			sub.port.status = p.status
+		}
+	}
 	p.changed()
 	return s.viewPort(p), nil
 }

@@ -8,6 +8,7 @@ func (s *Sim) seedNetwork() {
 	st := &s.network
 	st.networks, st.subnets, st.ports, st.routers = map[string]*network{}, map[string]*subnet{}, map[string]*port{}, map[string]*netRouter{}
 	st.fips, st.groups, st.rules = map[string]*floatingIP{}, map[string]*securityGroup{}, map[string]*securityRule{}
+	st.trunks = map[string]*trunk{}
 	st.portsByDevice, st.fipsByPort, st.defaultGroups = map[string][]*port{}, map[string][]*floatingIP{}, map[string]*securityGroup{}
 	projects := map[string]string{}
 	for _, p := range s.identity.projects {

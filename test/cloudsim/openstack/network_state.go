@@ -21,6 +21,7 @@ type networkState struct {
 	fips     map[string]*floatingIP
 	groups   map[string]*securityGroup
 	rules    map[string]*securityRule
+	trunks   map[string]*trunk
 
 	portsByDevice map[string][]*port
 	fipsByPort    map[string][]*floatingIP
@@ -79,6 +80,8 @@ type subnet struct {
 	dhcp      bool
 	dns       []string
 	hosts     []hostRoute
+	raMode    string                // ipv6_ra_mode, "" for none
+	mode      string                // ipv6_address_mode, "" for none
 	used      map[netip.Addr]string // address → port id
 	next      netip.Addr            // where the search for a free address goes on
 }
@@ -101,6 +104,8 @@ type port struct {
 	fixed                 []fixedIP
 	pairs                 []addressPair
 	groups                []string
+	trunk                 *trunk // of which it is the parent
+	sub                   *trunk // of which it is a subport
 }
 
 type addressPair struct {

@@ -13,9 +13,11 @@ type LoadBalancer struct {
 	Provisioning, Operating string
 	Tags                    []string
 	VIP                     netip.Addr
-	VIPPortID               string
-	FloatingIPs             []netip.Addr
-	Listeners               []Listener
+	// AdditionalVIPs are those that have an address.
+	AdditionalVIPs []netip.Addr
+	VIPPortID      string
+	FloatingIPs    []netip.Addr
+	Listeners      []Listener
 }
 
 // Listener is a listener with its default pool.
@@ -54,6 +56,11 @@ func (s *Sim) describeLB(x *loadBalancer) LoadBalancer {
 	out := LoadBalancer{
 		ID: x.id, Name: x.name, Description: x.description, Provider: x.provider, Provisioning: x.prov, Operating: x.oper,
 		Tags: slices.Clone(x.tags), VIP: x.vip, VIPPortID: x.vipPort,
+	}
+	for _, v := range x.additional {
+		if v.ip.IsValid() {
+			out.AdditionalVIPs = append(out.AdditionalVIPs, v.ip)
+		}
 	}
 	for _, f := range s.network.fipsByPort[x.vipPort] {
 		out.FloatingIPs = append(out.FloatingIPs, f.ip)

@@ -1,8 +1,10 @@
 package openstack
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/netip"
+	"slices"
 )
 
 const (
@@ -59,7 +61,7 @@ func ids[T lbItem](in []T) []object {
 func lbView(x *loadBalancer) object {
 	return x.view(object{
 		"vip_address": x.vip.String(), "vip_port_id": x.vipPort, "vip_subnet_id": x.vipSubnet, "vip_network_id": x.vipNetwork,
-		"additional_vips": []any{}, "listeners": ids(x.listeners), "pools": ids(x.pools), "provider": x.provider, "flavor_id": nil,
+		"additional_vips": x.additionalViews(), "listeners": ids(x.listeners), "pools": ids(x.pools), "provider": x.provider, "flavor_id": nil,
 		"vip_qos_policy_id": nil, "availability_zone": nil,
 	})
 }
@@ -119,6 +121,10 @@ func (s *Sim) createLB(c *call, in fields) (lbItem, error) {
 	}
 	x := &loadBalancer{lbEntity: s.newLBEntity(project), provider: provider, forwards: map[forwardKey]*forward{}, checks: map[*pool]*healthCheck{}}
 	x.describe(in)
+	var err error
+	if x.additional, err = wishedVIPs(in); err != nil {
+		return nil, err
+	}
 	if err := s.placeVIP(c, x, in); err != nil {
 		return nil, err
 	}
@@ -151,36 +157,64 @@ func (s *Sim) adopt(lb *loadBalancer) {
 
 // placeVIP finds or makes the VIP's port.
 func (s *Sim) placeVIP(c *call, x *loadBalancer, in fields) error {
-	notFound := func(what, id string) error {
-		return clientFault(http.StatusBadRequest, "%s %s not found.", what, id)
-	}
 	if id := in.text("vip_port_id"); id != "" {
 		p := s.network.ports[id]
 		if p == nil || !c.sees(p.project) {
-			return notFound("Port", id)
+			return vipNotFound("Port", id)
 		}
-		return x.usePort(p)
+		if p.deviceID != "" {
+			return validationFault("Port %s is already used by device %s ", p.id, p.deviceID)
+		}
+		if err := x.usePort(p, in); err != nil {
+			return err
+		}
+		x.nameVIPs(p)
+		return s.checkVIPs(x)
 	}
-	var sub *subnet
-	if id := in.text("vip_subnet_id"); id != "" {
-		if sub = s.network.subnets[id]; sub == nil {
-			return notFound("Subnet", id)
-		}
-	} else {
-		id := in.text("vip_network_id")
-		if s.network.networks[id] == nil {
-			return notFound("Network", id)
-		}
-		subs := s.subnetsOf(id)
-		if len(subs) == 0 {
-			return validationFault("Supplied network does not contain a subnet.")
-		}
-		sub = subs[0]
+	sub, err := s.vipSubnet(in)
+	if err != nil {
+		return err
+	}
+	x.vipSubnet = sub.id
+	if err := s.checkVIPs(x); err != nil {
+		return err
 	}
 	if err := s.makeVIP(x, fixedIPWish{SubnetID: sub.id, IP: in.text("vip_address")}); err != nil {
 		return providerFault(x.provider, err)
 	}
 	return nil
+}
+
+func vipNotFound(what, id string) error {
+	return clientFault(http.StatusBadRequest, "%s %s not found.", what, id)
+}
+
+// vipSubnet is the subnet that a body names for the VIP, itself or through its network: that of the
+// address asked for, else the first, of IPv4 where there is one.
+func (s *Sim) vipSubnet(in fields) (*subnet, error) {
+	id, networkID := in.text("vip_subnet_id"), in.text("vip_network_id")
+	if networkID != "" && s.network.networks[networkID] == nil {
+		return nil, vipNotFound("Network", networkID)
+	}
+	if id != "" {
+		sub := s.network.subnets[id]
+		if sub == nil || networkID != "" && sub.networkID != networkID {
+			return nil, vipNotFound("Subnet", id)
+		}
+		return sub, nil
+	}
+	subs := s.subnetsOf(networkID)
+	if len(subs) == 0 {
+		return nil, validationFault("Supplied network does not contain a subnet.")
+	}
+	fits := func(sub *subnet) bool { return sub.cidr.Addr().Is4() }
+	if ip, err := netip.ParseAddr(in.text("vip_address")); err == nil {
+		fits = func(sub *subnet) bool { return sub.cidr.Contains(ip) }
+		if !slices.ContainsFunc(subs, fits) {
+			return nil, validationFault("Supplied network does not contain a subnet for VIP address specified.")
+		}
+	}
+	return subs[max(0, slices.IndexFunc(subs, fits))], nil
 }
 
 // makeVIP makes the VIP's port as the provider's driver does.
@@ -190,10 +224,18 @@ func (s *Sim) makeVIP(x *loadBalancer, wish fixedIPWish) error {
 		name = "ovn-lb-vip-" + x.id
 	}
 	n := s.network.networks[s.network.subnets[wish.SubnetID].networkID]
-	p, err := s.newPort(n, x.project, name, []fixedIPWish{wish}, true)
+	wishes := []fixedIPWish{wish}
+	if x.provider != ovn { // whose driver forgets the others
+		for _, v := range x.additional {
+			wishes = append(wishes, v.wish())
+		}
+	}
+	p, err := s.newPort(n, x.project, name, wishes, true)
 	if err != nil {
 		return err
 	}
+	s.autoAddress(p)
+	x.nameVIPs(p)
 	if g := s.network.defaultGroups[x.project]; g != nil {
 		p.groups = []string{g.id}
 	}
@@ -202,15 +244,28 @@ func (s *Sim) makeVIP(x *loadBalancer, wish fixedIPWish) error {
 		s.setDevice(p, "lb-"+x.id)
 	}
 	x.ownsPort = true
-	return x.usePort(p)
+	return x.usePort(p, fields{"vip_subnet_id": json.RawMessage(`"` + wish.SubnetID + `"`)})
 }
 
-// usePort makes a port the VIP's. A port that the caller brought keeps its device and owner.
-func (x *loadBalancer) usePort(p *port) error {
-	if len(p.fixed) == 0 {
-		return validationFault("VIP port %s has no fixed IPs.", p.id)
+// usePort makes a port the VIP's, with that of its addresses that the body names. A port that the caller
+// brought keeps its device and owner.
+func (x *loadBalancer) usePort(p *port, in fields) error {
+	subnetID, address := in.text("vip_subnet_id"), in.text("vip_address")
+	i := slices.IndexFunc(p.fixed, func(ip fixedIP) bool {
+		return subnetID != "" && ip.SubnetID == subnetID || subnetID == "" && address != "" && ip.IP.String() == address
+	})
+	switch {
+	case i >= 0:
+	case subnetID != "":
+		return validationFault("No VIP address found on the specified VIP port within the specified subnet.")
+	case address != "":
+		return validationFault("Specified VIP address not found on the specified VIP port.")
+	case len(p.fixed) != 1:
+		return validationFault("VIP port's subnet could not be determined. Please specify either a VIP subnet or address.")
+	default:
+		i = 0
 	}
-	x.vip, x.vipPort, x.vipSubnet, x.vipNetwork = p.fixed[0].IP, p.id, p.fixed[0].SubnetID, p.networkID
+	x.vip, x.vipPort, x.vipSubnet, x.vipNetwork = p.fixed[i].IP, p.id, p.fixed[i].SubnetID, p.networkID
 	return nil
 }
 

@@ -134,6 +134,9 @@ func (s *Sim) buildMember(p *pool, in fields) (*member, error) {
 	if p.lb.provider == ovn && !sameFamily(ip, p.lb.vip) {
 		return nil, unsupported("OVN provider does not support mixing IPv4/IPv6 configuration within the same Load Balancer.")
 	}
+	if p.lb.provider == amphora && transport(p.protocol) != "TCP" && len(p.users()) > 0 && !p.lb.hasFamily(ip) {
+		return nil, errorf(http.StatusNotImplemented, "Server", "Provider 'amphora' does not support a requested option: This provider doesn't support mixing IPv4 and IPv6 addresses for its VIP and members in %s load balancers.", p.protocol)
+	}
 	return m, nil
 }
 

@@ -54,6 +54,7 @@ type loadBalancer struct {
 	vip                netip.Addr
 	vipPort, vipSubnet string
 	vipNetwork         string
+	additional         []additionalVIP
 	ownsPort           bool // the VIP's port was made with the load balancer
 	group              *securityGroup
 	listeners          []*listener

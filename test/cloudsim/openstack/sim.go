@@ -30,6 +30,8 @@ type Options struct {
 	// LeakVIPPorts keeps the VIP's port when a fully populated create of a load balancer is refused
 	// after the port was made. Zed does that; the port must then be deleted by hand.
 	LeakVIPPorts bool
+	// Trunks loads Neutron's service plugin trunk, which not every cloud has.
+	Trunks bool
 	// MaxLimit is the largest page that Nova and Cinder answer with, 1000 by default as
 	// osapi_max_limit has it.
 	MaxLimit int

@@ -1,0 +1,275 @@
+package openstack
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+)
+
+// Trunks carry the networks of their subports to the parent's server as VLANs. Zed has them only
+// where the service plugin trunk is loaded (Options.Trunks); what is here follows Neutron's source.
+
+type trunk struct {
+	entity
+	parent  *port
+	adminUp bool
+	subs    []*subport
+}
+
+type subport struct {
+	port *port
+	typ  string
+	vlan int
+}
+
+// subportOwner is the device_owner of subports.
+const subportOwner = "trunk:subport"
+
+// subportWish is one subport in a body.
+type subportWish struct {
+	PortID *string `json:"port_id"`
+	Type   string  `json:"segmentation_type"`
+	VLAN   *int    `json:"segmentation_id"`
+}
+
+func (s *Sim) trunkKind() *netKind {
+	st := &s.network
+	return &netKind{
+		one: "trunk", many: "trunks", path: "trunks",
+		attrs: []attr{
+			{"port_id", uuidValue, "c!"}, {"name", text, "cu"}, {"description", text, "cu"}, {"admin_state_up", boolean, "cu"},
+			{"sub_ports", anyValue, "c"}, {"tenant_id", text, "c"}, {"project_id", text, "c"}, {"id", anyValue, ""}, {"status", anyValue, ""},
+		},
+		missing: notFoundAs("TrunkNotFound", "Trunk %s could not be found."),
+		all:     func() []netItem { return byID(st.trunks) },
+		get:     func(id string) (netItem, bool) { x, is := st.trunks[id]; return x, is },
+		view:    trunkView,
+		create:  s.createTrunk,
+		update: func(_ *call, x netItem, in fields) error {
+			t := x.(*trunk)
+			t.describe(in)
+			t.adminUp = in.boolean("admin_state_up", t.adminUp)
+			return nil
+		},
+		remove: func(_ *call, x netItem) error {
+			t := x.(*trunk)
+			if err := t.manageable(); err != nil {
+				return err
+			}
+			for _, sub := range t.subs {
+				s.detachSubport(sub)
+			}
+			t.parent.trunk = nil
+			delete(st.trunks, t.id)
+			return nil
+		},
+	}
+}
+
+func trunkView(_ *call, x netItem) object {
+	t := x.(*trunk)
+	return t.view(object{"port_id": t.parent.id, "admin_state_up": t.adminUp, "status": "ACTIVE", "sub_ports": t.subportViews(false)})
+}
+
+func (t *trunk) subportViews(macs bool) []object {
+	out := []object{}
+	for _, sub := range t.subs {
+		o := object{"port_id": sub.port.id, "segmentation_type": sub.typ, "segmentation_id": sub.vlan}
+		if macs {
+			o["mac_address"] = sub.port.mac
+		}
+		out = append(out, o)
+	}
+	return out
+}
+
+// trunkRoutes registers the trunks, where there are any.
+func (s *Sim) trunkRoutes(r *router) {
+	base := "/v2.0/trunks/{id}/"
+	r.handle("GET "+base+"get_subports", func(c *call) (*reply, error) {
+		x, err := s.trunkKind().find(c, c.param("id"))
+		if err != nil {
+			return nil, err
+		}
+		return ok(object{"sub_ports": x.(*trunk).subportViews(false)})
+	})
+	r.handle("PUT "+base+"add_subports", func(c *call) (*reply, error) { return s.changeSubports(c, s.addSubports) })
+	r.handle("PUT "+base+"remove_subports", func(c *call) (*reply, error) { return s.changeSubports(c, s.removeSubports) })
+}
+
+func (s *Sim) changeSubports(c *call, change func(*call, *trunk, []subportWish) error) (*reply, error) {
+	x, err := s.trunkKind().own(c, c.param("id"))
+	if err != nil {
+		return nil, err
+	}
+	var doc map[string]json.RawMessage
+	if json.Unmarshal(c.body, &doc) != nil {
+		return nil, badRequest("Body contains invalid data")
+	}
+	wishes, err := subportWishes(doc["sub_ports"])
+	if err != nil {
+		return nil, err
+	}
+	t := x.(*trunk)
+	if err := t.manageable(); err != nil {
+		return nil, err
+	}
+	if err := change(c, t, wishes); err != nil {
+		return nil, err
+	}
+	t.changed()
+	return ok(trunkView(c, t))
+}
+
+func invalidInput(format string, args ...any) *apiError {
+	return errorf(http.StatusBadRequest, "InvalidInput", "Invalid input for operation: "+format, args...)
+}
+
+// subportWishes checks a list of subports by itself.
+func subportWishes(raw json.RawMessage) ([]subportWish, error) {
+	var out []subportWish
+	if json.Unmarshal(raw, &out) != nil {
+		return nil, invalidInput("Invalid data format for subports: '%s' is not a list.", plain(raw))
+	}
+	seen := map[string]bool{}
+	for _, w := range out {
+		switch {
+		case w.PortID == nil:
+			return nil, invalidInput("A valid port UUID must be specified.")
+		case !isUUID(*w.PortID):
+			return nil, invalidInput("Invalid UUID for subport: '%s'.", *w.PortID)
+		case seen[*w.PortID]:
+			return nil, invalidInput("Non unique UUID for subport: '%s'.", *w.PortID)
+		}
+		seen[*w.PortID] = true
+		if w.VLAN != nil {
+			key := w.Type + " " + strconv.Itoa(*w.VLAN)
+			if seen[key] {
+				return nil, invalidInput("Segmentation ID '%d' for '%s' is not unique.", *w.VLAN, *w.PortID)
+			}
+			seen[key] = true
+		}
+	}
+	return out, nil
+}
+
+func (t *trunk) manageable() error {
+	if !t.adminUp {
+		return errorf(http.StatusConflict, "TrunkDisabled", "Trunk %s is currently disabled.", t.id)
+	}
+	return nil
+}
+
+func (s *Sim) createTrunk(c *call, in fields) (netItem, error) {
+	x, err := s.portKind().find(c, in.text("port_id"))
+	if err != nil {
+		return nil, err
+	}
+	p := x.(*port)
+	switch {
+	case p.sub != nil:
+		return nil, errorf(http.StatusConflict, "TrunkPortInUse", "Port %s is in use by another trunk.", p.id)
+	case p.trunk != nil:
+		return nil, errorf(http.StatusConflict, "ParentPortInUse", "Port %s is currently in use and is not eligible for use as a parent port.", p.id)
+	}
+	var wishes []subportWish
+	if in.given("sub_ports") {
+		if wishes, err = subportWishes(in["sub_ports"]); err != nil {
+			return nil, err
+		}
+	}
+	t := &trunk{entity: s.newEntity(owner(c, in), ""), parent: p, adminUp: in.boolean("admin_state_up", true)}
+	t.describe(in)
+	p.trunk = t
+	if err := s.addSubports(c, t, wishes); err != nil {
+		p.trunk = nil
+		return nil, err
+	}
+	s.network.trunks[t.id] = t
+	return t, nil
+}
+
+// addSubports adds all or none.
+func (s *Sim) addSubports(c *call, t *trunk, wishes []subportWish) error {
+	var made []*subport
+	for _, w := range wishes {
+		x, err := s.portKind().find(c, *w.PortID)
+		if err != nil {
+			return err
+		}
+		p := x.(*port)
+		switch {
+		case p == t.parent || p.trunk != nil:
+			return errorf(http.StatusConflict, "ParentPortInUse", "Port %s is currently in use and is not eligible for use as a parent port.", p.id)
+		case w.Type == "" || w.VLAN == nil:
+			return invalidInput("Invalid subport details '%s': missing segmentation information. Must specify both segmentation_id and segmentation_type.", p.id)
+		case w.Type != "vlan":
+			return invalidInput("Unknown segmentation_type '%s'.", w.Type)
+		case *w.VLAN < 1 || *w.VLAN > 4094:
+			return invalidInput("Segmentation ID '%d' is not in range.", *w.VLAN)
+		case p.sub != nil:
+			return errorf(http.StatusConflict, "TrunkPortInUse", "Port %s is in use by another trunk.", p.id)
+		case p.deviceID != "":
+			return errorf(http.StatusConflict, "PortInUse", "Unable to complete operation on port %s for network %s. Port already has an attached device %s.", p.id, p.networkID, p.deviceID)
+		case slices.ContainsFunc(t.subs, func(o *subport) bool { return o.typ == w.Type && o.vlan == *w.VLAN }):
+			return errorf(http.StatusConflict, "DuplicateSubPort", "segmentation_type %s and segmentation_id %d already in use on trunk %s.", w.Type, *w.VLAN, t.id)
+		}
+		made = append(made, &subport{port: p, typ: w.Type, vlan: *w.VLAN})
+	}
+	for _, sub := range made {
+		sub.port.sub, sub.port.owner, sub.port.status = t, subportOwner, t.parent.status
+		sub.port.changed()
+		t.subs = append(t.subs, sub)
+	}
+	return nil
+}
+
+func (s *Sim) removeSubports(_ *call, t *trunk, wishes []subportWish) error {
+	left := slices.Clone(t.subs)
+	var gone []*subport
+	for _, w := range wishes {
+		i := slices.IndexFunc(left, func(sub *subport) bool { return sub.port.id == *w.PortID })
+		if i < 0 {
+			return errorf(http.StatusNotFound, "SubPortNotFound", "SubPort %s on trunk %s could not be found.", *w.PortID, t.id)
+		}
+		gone = append(gone, left[i])
+		left = slices.Delete(left, i, i+1)
+	}
+	for _, sub := range gone {
+		s.detachSubport(sub)
+	}
+	t.subs = left
+	return nil
+}
+
+func (s *Sim) detachSubport(sub *subport) {
+	sub.port.sub, sub.port.owner, sub.port.status = nil, "", "DOWN"
+	sub.port.changed()
+}
+
+// trunkGuard refuses to delete a port that a trunk uses.
+func (p *port) trunkGuard() error {
+	switch {
+	case p.sub != nil:
+		return errorf(http.StatusConflict, "PortInUseAsSubPort", "Port %s is currently a subport for trunk %s.", p.id, p.sub.id)
+	case p.trunk != nil:
+		return errorf(http.StatusConflict, "PortInUseAsTrunkParent", "Port %s is currently a parent port for trunk %s.", p.id, p.trunk.id)
+	}
+	return nil
+}
+
+// dropTrunks takes a port that goes with its server out of its trunk.
+func (s *Sim) dropTrunks(p *port) {
+	if t := p.sub; t != nil {
+		t.subs = slices.DeleteFunc(t.subs, func(sub *subport) bool { return sub.port == p })
+		p.sub = nil
+	}
+	if t := p.trunk; t != nil {
+		for _, sub := range t.subs {
+			s.detachSubport(sub)
+		}
+		delete(s.network.trunks, t.id)
+		p.trunk = nil
+	}
+}

@@ -1,0 +1,97 @@
+package openstack
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/netip"
+	"slices"
+)
+
+// additionalVIP is one of a load balancer's VIPs besides the first. The ovn driver (up to 3.0) takes
+// them and gives them no address.
+type additionalVIP struct {
+	subnet string
+	asked  string // the address asked for, "" for any
+	ip     netip.Addr
+}
+
+func (v additionalVIP) wish() fixedIPWish { return fixedIPWish{SubnetID: v.subnet, IP: v.asked} }
+
+func (x *loadBalancer) additionalViews() []object {
+	out := []object{}
+	for _, v := range x.additional {
+		o := object{"subnet_id": v.subnet, "ip_address": nil}
+		if v.ip.IsValid() {
+			o["ip_address"] = v.ip.String()
+		} else if v.asked != "" {
+			o["ip_address"] = v.asked
+		}
+		out = append(out, o)
+	}
+	return out
+}
+
+// wishedVIPs reads additional_vips of a new load balancer.
+func wishedVIPs(in fields) ([]additionalVIP, error) {
+	if !in.has("additional_vips") {
+		return nil, nil
+	}
+	if in.null("additional_vips") {
+		return nil, errorf(http.StatusInternalServerError, "Server", "'NoneType' object is not iterable")
+	}
+	var list []fields
+	if json.Unmarshal(in["additional_vips"], &list) != nil {
+		return nil, clientFault(http.StatusBadRequest, "Invalid input for field/attribute load_balancer. Value: '%s'. Value not a valid list: %s",
+			pythonText(in["additional_vips"]), plain(in["additional_vips"]))
+	}
+	attrs := []lbAttr{{name: "subnet_id", typ: lbUUID, modes: "c!"}, {name: "ip_address", typ: lbIP, modes: "c"}}
+	var out []additionalVIP
+	for _, v := range list {
+		if err := checkLB(attrs, "load_balancer.loadbalancer.additional_vips", v, true); err != nil {
+			return nil, err
+		}
+		out = append(out, additionalVIP{subnet: v.text("subnet_id"), asked: v.text("ip_address")})
+	}
+	return out, nil
+}
+
+// checkVIPs checks that all VIPs are of different subnets of one network.
+func (s *Sim) checkVIPs(x *loadBalancer) error {
+	ids := []string{x.vipSubnet}
+	for _, v := range x.additional {
+		if slices.Contains(ids, v.subnet) {
+			return validationFault("Duplicate VIP subnet(s) specified. Only one IP can be bound per subnet.")
+		}
+		ids = append(ids, v.subnet)
+	}
+	network := s.network.subnets[x.vipSubnet].networkID
+	for _, id := range ids {
+		sub := s.network.subnets[id]
+		if sub == nil {
+			return errorf(http.StatusInternalServerError, "Server", "subnet not found (subnet id: %s).", id)
+		}
+		if sub.networkID != network {
+			return validationFault("All VIP subnets must belong to the same network.")
+		}
+	}
+	return nil
+}
+
+// nameVIPs takes the additional VIPs' addresses from the port, as the amphora driver does.
+func (x *loadBalancer) nameVIPs(p *port) {
+	if x.provider == ovn {
+		return
+	}
+	for i := range x.additional {
+		for _, ip := range p.fixed {
+			if ip.SubnetID == x.additional[i].subnet {
+				x.additional[i].ip = ip.IP
+			}
+		}
+	}
+}
+
+// hasFamily reports whether one of the VIPs is of the address's IP version.
+func (x *loadBalancer) hasFamily(ip netip.Addr) bool {
+	return sameFamily(ip, x.vip) || slices.ContainsFunc(x.additional, func(v additionalVIP) bool { return v.ip.IsValid() && sameFamily(ip, v.ip) })
+}
