@@ -123,7 +123,6 @@ func (l *login) explainNetwork(keystone string, err error) error {
 	var name x509.HostnameError
 	var invalid x509.CertificateInvalidError
 	var record tls.RecordHeaderError
-	var alert tls.AlertError
 	var timeout net.Error
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -140,7 +139,7 @@ func (l *login) explainNetwork(keystone string, err error) error {
 		e.text = fmt.Sprintf("%s has a certificate that is not valid (%s); check the clocks and renew it", keystone, text)
 	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
 		e.text = keystone + " does not speak TLS; should auth-url begin with http:// ?"
-	case errors.As(err, &alert):
+	case tlsAlert(err) != "":
 		e.text = fmt.Sprintf("%s refuses the TLS handshake (%s); if it wants a client certificate, check cert-file and key-file", keystone, text)
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		e.text = keystone + " does not answer in time; check auth-url and the network"

@@ -5,13 +5,12 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 	"golang.org/x/time/rate"
-
-	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
 )
 
 const (
@@ -34,8 +33,10 @@ type login struct {
 	transport *transport
 	userAgent string
 	timeout   time.Duration // of one request
-	material  string        // fingerprint of the settings' files
 	renewals  *rate.Limiter
+	renewal   func(context.Context, *login) error // what a refused token leads to (Session.renew)
+
+	inUse atomic.Bool // false while it is only tried
 
 	turn chan struct{} // holds one element while someone speaks to Keystone
 
@@ -43,17 +44,20 @@ type login struct {
 	client   *gophercloud.ProviderClient
 	catalog  *catalog
 	identity Identity // without the secret
+	project  string   // ID of the project that the token is for, "" for none
 	expires  time.Time
 	failure  error
 	failures int
 	retryAt  time.Time
+	waited   bool // newer credentials have been waited for, in vain
 }
 
-func newLogin(s *settings, o Options) *login {
-	l := &login{settings: s, userAgent: o.UserAgent, timeout: o.RequestTimeout, turn: make(chan struct{}, 1)}
-	l.material = cloudauth.Fingerprint(s.files...)
-	l.http, l.transport = newHTTPClient(s, o)
+func (s *Session) newLogin(set *settings) *login {
+	l := &login{settings: set, userAgent: s.options.UserAgent, timeout: s.options.RequestTimeout, turn: make(chan struct{}, 1)}
+	l.http, l.transport = newHTTPClient(set, s.options)
 	l.renewals = rate.NewLimiter(rate.Every(renewEvery), renewBurst)
+	l.renewal = s.renew
+	l.transport.newer = func(ctx context.Context, used *http.Transport) *http.Transport { return s.newerTransport(ctx, l, used) }
 	return l
 }
 
@@ -83,9 +87,15 @@ func (l *login) check(ctx context.Context) error {
 	return pc.Reauthenticate(ctx, pc.Token())
 }
 
-// renew is gophercloud's ReauthFunc: the cloud refused the token. gophercloud sees to it that
-// it runs once for all requests that were refused at the same time; all of them get its
-// result, so it does not end with the request that happened to be the first.
+// refused reports whether the latest attempt to get a token was refused.
+func (l *login) refused() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := AsError(l.failure)
+	return e != nil && e.Reason == Rejected
+}
+
+// renew gets a new token with the same credentials.
 func (l *login) renew(ctx context.Context) error {
 	never := func() bool { return false }
 	if failed, err := l.settled(never); failed {
@@ -97,8 +107,6 @@ func (l *login) renew(ctx context.Context) error {
 	if l.settings.cfg.method() == byToken {
 		return l.record(l.tokenExpired())
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.timeout)
-	defer cancel()
 	return l.obtain(ctx, never)
 }
 
@@ -198,7 +206,7 @@ func (l *login) accept(got result) error {
 	if err != nil {
 		return l.record(l.explain(err))
 	}
-	identity, err := identityOf(got)
+	identity, project, err := identityOf(got)
 	if err != nil {
 		return l.record(l.explain(err))
 	}
@@ -214,13 +222,14 @@ func (l *login) accept(got result) error {
 	if l.client == nil {
 		l.client = l.newClient()
 	}
-	l.catalog, l.identity, l.expires = found, identity, token.ExpiresAt
-	l.failure, l.failures = nil, 0
+	l.catalog, l.identity, l.project, l.expires = found, identity, project, token.ExpiresAt
+	l.failure, l.failures, l.waited = nil, 0, false
 	return l.client.SetTokenAndAuthResult(got)
 }
 
 func (l *login) newClient() *gophercloud.ProviderClient {
-	pc := &gophercloud.ProviderClient{HTTPClient: *l.http, ReauthFunc: l.renew}
+	pc := &gophercloud.ProviderClient{HTTPClient: *l.http}
+	pc.ReauthFunc = func(ctx context.Context) error { return l.renewal(ctx, l) }
 	pc.UserAgent.Prepend(l.userAgent)
 	pc.UseTokenLock()
 	return pc

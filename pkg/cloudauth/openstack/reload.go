@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"reflect"
 	"slices"
 	"time"
 
@@ -30,10 +29,11 @@ type watched struct {
 }
 
 // load completes cfg, which came from the files in w, and returns what to watch from now on.
-// Each fingerprint is taken before its files are read, so that a change in between is seen at
-// the next poll. read is nil where cfg is given and not read from a file.
+// read is nil where cfg is given and not read from a file. What changes while it is read, is
+// read again, so that the settings are never a mixture; what changes later, is seen at the
+// next look.
 func (s *Session) load(w watched, read func() (Config, error)) (*settings, watched, error) {
-	for range 3 { // twice when the files name other files than before
+	for range 4 { // twice when the files name other files than before
 		w.fingerprint = cloudauth.Fingerprint(w.files...)
 		if read != nil {
 			cfg, err := read()
@@ -47,92 +47,181 @@ func (s *Session) load(w watched, read func() (Config, error)) (*settings, watch
 		if s.options.ConfigFile != "" {
 			files = append([]string{s.options.ConfigFile}, files...)
 		}
-		if slices.Equal(files, w.files) {
+		set.material = cloudauth.Fingerprint(set.files...)
+		if slices.Equal(files, w.files) && cloudauth.Fingerprint(w.files...) == w.fingerprint {
 			return set, w, err
 		}
 		w.files = files
 	}
-	return nil, w, errors.New("the files that cloud.conf names change all the time")
+	return nil, w, errors.New("the files with the credentials change all the time")
 }
 
 // Run takes over the credentials when cloud.conf, clouds.yaml, the CA or the client
 // certificate change on disk, until ctx ends; then it returns nil. New credentials are used
 // only after they got a token. A file that is broken, or credentials that are refused, leave
-// the old ones in use and are logged; they are tried again, less and less often, until they
-// work or change.
+// the old ones in use and are logged once; they are tried again, less and less often, until
+// they work or change.
+//
+// The region and the project stay those of the start: everything else that was configured
+// was for them.
 func (s *Session) Run(ctx context.Context) error {
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
-	r := reloader{session: s}
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case now := <-ticker.C:
-			r.poll(ctx, now)
+		case <-ticker.C:
+			s.files.lookNow(ctx)
 		}
 	}
 }
 
-// reloader is the state of Run.
+// reloader looks after the files that the credentials came from.
 type reloader struct {
-	session  *Session
-	pending  bool // what was read last is not in use yet
-	failures int
-	retryAt  time.Time
+	session *Session
+
+	turn chan struct{} // holds one element while someone looks; guards what follows
+
+	watched     watched
+	failure     error  // why what is on disk is not in use; nil when it is
+	said        string // the failure that was logged last
+	otherRegion string // the region that was read last
+	failures    int
+	retryAt     time.Time
 }
 
-// poll looks at the files and reloads them where they changed or failed before.
-func (r *reloader) poll(ctx context.Context, now time.Time) {
-	log := klog.FromContext(ctx)
-	changed := cloudauth.Fingerprint(r.session.watched.files...) != r.session.watched.fingerprint
-	if !changed && (!r.pending || now.Before(r.retryAt)) {
-		return
+// enter waits for the caller's turn to look; false when ctx ended first.
+func (r *reloader) enter(ctx context.Context) bool {
+	select {
+	case r.turn <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (r *reloader) leave() { <-r.turn }
+
+func (r *reloader) lookNow(ctx context.Context) {
+	if r.enter(ctx) {
+		defer r.leave()
+		_ = r.look(ctx, time.Now()) // it is logged
+	}
+}
+
+// look takes the files over where they changed, or where they failed before and it is time to
+// try again. It returns why what is on disk is not in use, nil when it is.
+func (r *reloader) look(ctx context.Context, now time.Time) error {
+	changed := cloudauth.Fingerprint(r.watched.files...) != r.watched.fingerprint
+	if !changed && (r.failure == nil || now.Before(r.retryAt)) {
+		return r.failure
 	}
 	if changed {
 		r.failures = 0
 	}
-	taken, err := r.session.reload(ctx)
-	if err != nil {
-		wait := min(pollEvery<<min(r.failures, 10), lastReload)
-		r.pending, r.retryAt = true, now.Add(wait)
-		r.failures++
-		log.Error(err, "OpenStack credentials changed on disk, but are not usable; the old ones stay in use", "retryAfter", wait)
-		return
+	before := r.failure
+	var taken bool
+	taken, r.failure = r.session.reload(ctx)
+	if r.failure != nil && ctx.Err() != nil {
+		r.retryAt = now // it says nothing about the files
+		return r.failure
 	}
+	if observe := r.session.options.Reloaded; observe != nil && (taken || before != nil || r.failure != nil) {
+		observe(r.failure)
+	}
+	log := klog.FromContext(ctx)
 	switch {
+	case r.failure != nil:
+		r.postpone(now)
+		if text := r.failure.Error(); text != r.said {
+			r.said = text
+			log.Error(r.failure, "OpenStack credentials changed on disk, but are not usable; the old ones stay in use until that is repaired")
+		}
+		return r.failure
 	case taken:
 		log.Info("OpenStack credentials changed on disk and are in use now", "identity", r.session.login().settings.cfg.who())
-	case r.pending:
+	case before != nil:
 		log.Info("OpenStack credentials on disk are again the ones in use")
 	}
-	r.pending, r.failures = false, 0
+	r.said = ""
+	return nil
+}
+
+// postpone decides when to try again what failed. What was refused is not tried often: that
+// locks accounts.
+func (r *reloader) postpone(now time.Time) {
+	first := firstRetry
+	if e := AsError(r.failure); e != nil && e.Reason == Rejected {
+		first = pollEvery
+	}
+	r.retryAt = now.Add(min(first<<min(r.failures, 10), lastReload))
+	r.failures++
 }
 
 // reload reads everything again, authenticates, and only then replaces the login. It reports
-// whether it did: it does not when the credentials are still the same.
+// whether it did: it does not when the credentials are still the same. The caller has the
+// reloader's turn.
 func (s *Session) reload(ctx context.Context) (bool, error) {
 	var read func() (Config, error)
 	if file := s.options.ConfigFile; file != "" {
 		read = func() (Config, error) { return readGlobal(file) }
 	}
-	set, w, err := s.load(s.watched, read)
-	s.watched = w
+	set, w, err := s.load(s.files.watched, read)
+	s.files.watched = w
 	if err != nil {
 		return false, err
 	}
-	old, next := s.login(), newLogin(set, s.options)
-	if reflect.DeepEqual(old.settings.cfg, set.cfg) && old.material == next.material {
+	old := s.login()
+	s.keepRegion(ctx, set, old.settings.cfg.Region)
+	if old.settings.same(set) {
 		return false, nil
 	}
+	next := s.newLogin(set)
 	if _, _, err := next.ready(ctx); err != nil {
+		next.http.CloseIdleConnections()
 		return false, err
 	}
-	s.mu.Lock()
-	s.current = next
-	s.mu.Unlock()
+	if err := sameProject(old, next); err != nil {
+		next.http.CloseIdleConnections()
+		return false, err
+	}
+	s.use(next)
 	old.http.CloseIdleConnections()
 	return true, nil
+}
+
+// keepRegion keeps the region of the start, and says so once where another one is on disk.
+func (s *Session) keepRegion(ctx context.Context, set *settings, region string) {
+	onDisk := set.cfg.Region
+	set.cfg.Region = region
+	if onDisk != region && onDisk != s.files.otherRegion {
+		klog.FromContext(ctx).Info("The region changed on disk, which takes effect only at the next start; restart to use it", "inUse", region, "onDisk", onDisk)
+	}
+	s.files.otherRegion = onDisk
+}
+
+// use makes l the login in use.
+func (s *Session) use(l *login) {
+	l.inUse.Store(true)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.current = l
+}
+
+// sameProject refuses credentials of another project than the ones in use: what runs has
+// everything of that project in hand, and would take it for gone.
+func sameProject(old, next *login) error {
+	old.mu.Lock()
+	worked, was := old.client != nil, old.project
+	old.mu.Unlock()
+	next.mu.Lock()
+	defer next.mu.Unlock()
+	if !worked || next.project == was {
+		return nil
+	}
+	return &Error{Reason: Misconfigured, text: fmt.Sprintf("the new credentials (%s) are for project %q, those in use for project %q: correct them, or restart to change the project",
+		next.settings.cfg.who(), next.project, was)}
 }
 
 // readGlobal reads the section [Global] of cloud.conf. Mistakes in other sections are not

@@ -1,7 +1,6 @@
 package openstack
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -31,67 +30,26 @@ func openFile(t *testing.T, file string) *Session {
 	return open(t, cfg, Options{ConfigFile: file}, nil)
 }
 
-// An application credential is rotated as its documentation says: the new one is put into
-// cloud.conf, the old one is deleted. Nothing is restarted.
-func TestRotationWithinTenSeconds(t *testing.T) {
-	t.Parallel()
-	sim := startSim(t, ossim.Options{})
-	before, after := newAppCredential(t, sim, "before"), newAppCredential(t, sim, "after")
-	file := filepath.Join(t.TempDir(), "cloud.conf")
-	writeFile(t, file, appCredentialConf(sim, before))
-	s := openFile(t, file)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
-	defer func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-	}()
-	if err := listServers(ctx, s); err != nil {
-		t.Fatal(err)
-	}
-
-	writeFile(t, file, appCredentialConf(sim, after))
-	client, user := identityClient(t, sim)
-	if err := applicationcredentials.Delete(ctx, client, user, before.ID).ExtractErr(); err != nil {
-		t.Fatal(err)
-	}
-	start := time.Now()
-	if err := listServers(ctx, s); err == nil {
-		t.Fatal("a deleted application credential still works before the reload; the test shows nothing")
-	}
-	for listServers(ctx, s) != nil {
-		if time.Since(start) > 10*time.Second {
-			t.Fatal("the new credentials are not in use after 10 s")
-		}
-		select {
-		case <-ctx.Done():
-			t.Fatal(ctx.Err())
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-	if err := s.Check(ctx); err != nil {
-		t.Errorf("Check: %v", err)
-	}
-}
-
 func TestBrokenFilesKeepTheOldCredentials(t *testing.T) {
 	sim := startSim(t, ossim.Options{})
 	good, better := newAppCredential(t, sim, "good"), newAppCredential(t, sim, "better")
 	file := filepath.Join(t.TempDir(), "cloud.conf")
 	conf := appCredentialConf(sim, good)
 	writeFile(t, file, conf)
-	s := openFile(t, file)
-	r := reloader{session: s}
+	cfg, err := readGlobal(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var results []error
+	s := open(t, cfg, Options{ConfigFile: file, Reloaded: func(err error) { results = append(results, err) }}, nil)
 	now := time.Now()
 	var logged strings.Builder
 	ctx := klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&logged))))
 	poll := func(d time.Duration) string {
 		logged.Reset()
 		now = now.Add(d)
-		r.poll(ctx, now)
+		results = nil
+		_ = s.files.look(ctx, now)
 		if err := listServers(ctx, s); err != nil {
 			t.Errorf("the Session does not work any more: %v", err)
 		}
@@ -129,17 +87,20 @@ func TestBrokenFilesKeepTheOldCredentials(t *testing.T) {
 			if strings.Contains(out, good.Secret) || strings.Contains(out, "wr0ng-secret") {
 				t.Errorf("the log shows a secret: %s", out)
 			}
-			if out := poll(time.Second); out != "" {
-				t.Errorf("it tries again after a second: %q", out)
+			if len(results) != 1 || results[0] == nil {
+				t.Errorf("the hook is told %v, want one failure", results)
 			}
-			if out := poll(2 * pollEvery); !strings.Contains(out, tt.want) {
-				t.Errorf("it does not try again later: %q", out)
+			if out := poll(firstRetry / 2); out != "" || results != nil {
+				t.Errorf("it tries again at once: %q %v", out, results)
+			}
+			if out := poll(2 * pollEvery); out != "" || len(results) != 1 || results[0] == nil {
+				t.Errorf("later it logs %q and tells the hook %v, want a silent attempt", out, results)
 			}
 		})
 	}
 	writeFile(t, file, conf+"[Route]\nrouter-id = x\n")
 	login := s.login()
-	if out := poll(pollEvery); !strings.Contains(out, "again the ones in use") || s.login() != login {
+	if out := poll(pollEvery); !strings.Contains(out, "again the ones in use") || s.login() != login || len(results) != 1 || results[0] != nil {
 		t.Errorf("the old credentials are back, but it logs %q", out)
 	}
 	writeFile(t, file, conf+"[Route]\nrouter-id = y\n")
@@ -147,7 +108,7 @@ func TestBrokenFilesKeepTheOldCredentials(t *testing.T) {
 		t.Errorf("another section changed, but it logs %q", out)
 	}
 	writeFile(t, file, appCredentialConf(sim, better))
-	if out := poll(pollEvery); !strings.Contains(out, "are in use now") || !strings.Contains(out, better.ID) {
+	if out := poll(pollEvery); !strings.Contains(out, "are in use now") || !strings.Contains(out, better.ID) || len(results) != 1 || results[0] != nil {
 		t.Errorf("the repaired file is not taken: %q", out)
 	}
 	if out := poll(pollEvery); out != "" {
@@ -196,7 +157,6 @@ func TestOtherFilesAreWatched(t *testing.T) {
 	if err := listServers(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
-	r := reloader{session: s}
 	for _, step := range []struct {
 		name, file, content string
 		taken               bool
@@ -209,7 +169,7 @@ func TestOtherFilesAreWatched(t *testing.T) {
 	} {
 		before := s.login()
 		writeFile(t, step.file, step.content)
-		r.poll(t.Context(), time.Now())
+		s.files.lookNow(t.Context())
 		if taken := s.login() != before; taken != step.taken {
 			t.Errorf("%s: new login taken = %t, want %t", step.name, taken, step.taken)
 		}

@@ -28,17 +28,22 @@ type Options struct {
 	// Intercept, when set, is called in place of sending a request that is not a read; send
 	// sends one. Requests to Keystone are sent, as without them there is no token.
 	Intercept func(service string, req *http.Request, send http.RoundTripper) (*http.Response, error)
+	// Reloaded is called after every attempt to take changed credentials over, with nil when
+	// they are in use and else with the reason why not. Nil for no one; it must not block.
+	Reloaded func(err error)
 }
 
 // Session is a login to one OpenStack cloud. All of its methods may be called concurrently.
+//
+// Credentials that change on disk replace the ones in use, whether Run finds them at its next
+// look or a refusal of the old ones makes the Session look at once, see rotate.go.
 type Session struct {
 	options Options
 	getenv  func(string) string
+	files   reloader
 
 	mu      sync.Mutex
 	current *login
-
-	watched watched // belongs to Run
 }
 
 // New checks the configuration, completed by clouds.yaml and the environment, and returns a
@@ -52,11 +57,13 @@ func newSession(cfg Config, o Options, getenv func(string) string) (*Session, er
 		o.RequestTimeout = defaultRequestTimeout
 	}
 	s := &Session{options: o, getenv: getenv}
+	s.files = reloader{session: s, turn: make(chan struct{}, 1)}
 	set, w, err := s.load(watched{cfg: cfg}, nil)
 	if err != nil {
 		return nil, err
 	}
-	s.current, s.watched = newLogin(set, o), w
+	s.files.watched = w
+	s.use(s.newLogin(set))
 	return s, nil
 }
 
@@ -69,10 +76,11 @@ func (s *Session) login() *login {
 // Service returns a client for "compute", "network", "load-balancer", "block-storage" or
 // "key-manager". The first call authenticates; callers that come meanwhile wait for the
 // same answer. The client is a fresh value of the caller's own, so it may set Microversion;
-// it renews the token by itself, but keeps the credentials it was made with: ask for a new
-// client for each operation, which costs nothing.
+// it renews the token by itself, with newer credentials when those it was made with are
+// refused. Ask for a new client for each operation all the same, which costs nothing:
+// endpoints may change.
 func (s *Session) Service(ctx context.Context, service string) (*gophercloud.ServiceClient, error) {
-	pc, catalog, err := s.login().ready(ctx)
+	_, pc, catalog, err := s.ready(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +90,14 @@ func (s *Session) Service(ctx context.Context, service string) (*gophercloud.Ser
 // Check returns nil when there is a token that is not known to be refused, getting one if
 // need be, and otherwise why not. It is cheap: answers, bad ones too, come from memory
 // where they can.
-func (s *Session) Check(ctx context.Context) error { return s.login().check(ctx) }
+func (s *Session) Check(ctx context.Context) error {
+	l, _, _, err := s.ready(ctx)
+	if err != nil {
+		return err
+	}
+	return l.check(ctx)
+}
 
-// Region returns the region that the configuration names, "" when it names none.
+// Region returns the region that the configuration names, "" when it names none. It stays
+// what it was at the start.
 func (s *Session) Region() string { return s.login().settings.cfg.Region }

@@ -316,7 +316,7 @@ func TestCallerGivesUp(t *testing.T) {
 	if err := s.Check(t.Context()); err != nil {
 		t.Errorf("Check after another caller gave up: %v", err)
 	}
-	if err := s.login().renew(ctx); err != nil {
+	if err := s.renew(ctx, s.login()); err != nil {
 		t.Errorf("renewal for a caller that is gone: %v", err)
 	}
 }

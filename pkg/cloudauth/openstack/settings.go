@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
 
 	"github.com/gophercloud/gophercloud/v2"
 
@@ -19,6 +20,12 @@ type settings struct {
 	availability gophercloud.Availability
 	tls          *tls.Config
 	files        []string // everything it was made of besides cloud.conf
+	material     string   // fingerprint of files
+}
+
+// same reports whether the other settings would log in just like these.
+func (s *settings) same(o *settings) bool {
+	return reflect.DeepEqual(s.cfg, o.cfg) && s.material == o.material
 }
 
 // newSettings completes and checks cfg. file names cloud.conf in errors. The settings

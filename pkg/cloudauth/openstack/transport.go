@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -28,7 +29,8 @@ const (
 // transport is what every request to OpenStack goes through: it measures, it bounds what
 // comes back, and it keeps secrets out of refusals, which clouds like to repeat in them.
 type transport struct {
-	base    *http.Transport
+	base    atomic.Pointer[http.Transport]
+	newer   func(ctx context.Context, used *http.Transport) *http.Transport // to try after a certificate was not trusted; may return nil
 	secrets []cloudauth.Secret
 	observe func(service, method string, status int, d time.Duration)
 	// intercept is Options.Intercept.
@@ -47,7 +49,8 @@ func newHTTPClient(s *settings, o Options) (*http.Client, *transport) {
 		IdleConnTimeout:       90 * time.Second,
 		ExpectContinueTimeout: time.Second,
 	}
-	t := &transport{base: base, secrets: s.cfg.secrets(), observe: o.Observe, intercept: o.Intercept}
+	t := &transport{secrets: s.cfg.secrets(), observe: o.Observe, intercept: o.Intercept}
+	t.base.Store(base)
 	return &http.Client{Transport: t, Timeout: o.RequestTimeout, CheckRedirect: sameHost}, t
 }
 
@@ -80,9 +83,33 @@ type sender struct{ t *transport }
 // RoundTrip implements http.RoundTripper.
 func (s sender) RoundTrip(req *http.Request) (*http.Response, error) { return s.t.send(req) }
 
+// send sends a request. One that failed because one side did not trust the other's
+// certificate is sent again once there are newer certificates.
 func (t *transport) send(req *http.Request) (*http.Response, error) {
+	base := t.base.Load()
+	resp, err := t.exchange(base, req)
+	if err == nil || !isDistrust(err) || req.Body != nil && req.GetBody == nil {
+		return resp, err
+	}
+	next := t.newer(req.Context(), base)
+	if next == nil {
+		return nil, err
+	}
+	t.base.CompareAndSwap(base, next)
+	again := req.Clone(req.Context())
+	if req.GetBody != nil {
+		body, bodyErr := req.GetBody()
+		if bodyErr != nil {
+			return nil, err
+		}
+		again.Body = body
+	}
+	return t.exchange(next, again)
+}
+
+func (t *transport) exchange(base *http.Transport, req *http.Request) (*http.Response, error) {
 	start := time.Now()
-	resp, err := t.base.RoundTrip(req)
+	resp, err := base.RoundTrip(req)
 	if t.observe != nil {
 		status := 0
 		if err == nil {
@@ -113,7 +140,7 @@ func (t *transport) send(req *http.Request) (*http.Response, error) {
 }
 
 // CloseIdleConnections lets http.Client.CloseIdleConnections work.
-func (t *transport) CloseIdleConnections() { t.base.CloseIdleConnections() }
+func (t *transport) CloseIdleConnections() { t.base.Load().CloseIdleConnections() }
 
 // service names the service that the request goes to, by the longest beginning of its URL
 // that is known.

@@ -35,9 +35,11 @@ func (s *Session) Identity(ctx context.Context) (Identity, error) {
 			Project: c.TenantName, ProjectDomain: c.TenantDomainName, Secret: c.Password,
 		}, nil
 	}
-	if _, _, err := l.ready(ctx); err != nil {
+	l, _, _, err := s.ready(ctx)
+	if err != nil {
 		return Identity{}, err
 	}
+	c = l.settings.cfg
 	l.mu.Lock()
 	id := l.identity
 	l.mu.Unlock()
@@ -57,9 +59,10 @@ func (c *Config) namesItself() bool {
 		c.Username != "" && c.UserDomainName != "" && c.TenantName != "" && c.TenantDomainName != ""
 }
 
-// identityOf reads who a token is for.
-func identityOf(got result) (Identity, error) {
+// identityOf reads who a token is for, and the ID of its project.
+func identityOf(got result) (id Identity, project string, err error) {
 	type named struct {
+		ID     string                `json:"id"`
 		Name   string                `json:"name"`
 		Domain struct{ Name string } `json:"domain"`
 	}
@@ -71,11 +74,11 @@ func identityOf(got result) (Identity, error) {
 		} `json:"application_credential"`
 	}
 	if err := got.ExtractInto(&t); err != nil {
-		return Identity{}, err
+		return Identity{}, "", err
 	}
 	return Identity{
 		ApplicationCredentialID: t.ApplicationCredential.ID,
 		User:                    t.User.Name, UserDomain: t.User.Domain.Name,
 		Project: t.Project.Name, ProjectDomain: t.Project.Domain.Name,
-	}, nil
+	}, t.Project.ID, nil
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -44,7 +45,8 @@ type Sim struct {
 	dir     string // temporary files; "" when none
 	caFile  string
 	http    *http.Server
-	claim   net.Listener // holds the claim on 127.N.0.0/16
+	tls     atomic.Pointer[tls.Config] // of new connections
+	claim   net.Listener               // holds the claim on 127.N.0.0/16
 	addrs   addressPlan
 	start   time.Time
 	ctx     context.Context // ends at Close; owned by Sim, not by a call
