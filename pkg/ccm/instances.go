@@ -115,7 +115,11 @@ func isForeign(provider string, node *corev1.Node) bool {
 }
 
 func refOf(node *corev1.Node) cloud.InstanceRef {
-	return cloud.InstanceRef{NodeName: node.Name, ProviderID: node.Spec.ProviderID}
+	ref := cloud.InstanceRef{NodeName: node.Name, ProviderID: node.Spec.ProviderID}
+	if ref.ProviderID == "" {
+		ref.SystemUUID = node.Status.NodeInfo.SystemUUID
+	}
+	return ref
 }
 
 // refsOf lists the provider's nodes of which is holds.

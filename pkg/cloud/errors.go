@@ -51,6 +51,8 @@ type Error struct {
 	Op string
 	// RetryAfter is the wait the cloud asked for; zero when it asked for none.
 	RetryAfter time.Duration
+	// Realm is, with KindNotFound, where the object was not found; see Instance.Realm.
+	Realm string
 	// Err is the cause; required.
 	Err error
 }
@@ -94,4 +96,15 @@ func RetryAfter(err error) time.Duration {
 		return e.RetryAfter
 	}
 	return 0
+}
+
+// RealmOf returns where an object was not found, "" when that is not known.
+func RealmOf(err error) string {
+	for err != nil {
+		if e, ok := err.(*Error); ok && e.Realm != "" { //nolint:errorlint // as KindOf
+			return e.Realm
+		}
+		err = errors.Unwrap(err)
+	}
+	return ""
 }

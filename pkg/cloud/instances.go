@@ -23,6 +23,9 @@ type InstanceRef struct {
 	NodeName string
 	// ProviderID is the Node's spec.providerID; empty before initialisation.
 	ProviderID string
+	// SystemUUID is what the machine's kubelet reports as its UUID, only where ProviderID is
+	// empty. It is no proof by itself: it may be the hardware's own, and the kubelet may lie.
+	SystemUUID string
 }
 
 // Instance is what the cloud says about one virtual machine. Callers must not change it:
@@ -40,6 +43,10 @@ type Instance struct {
 	Addresses []corev1.NodeAddress
 	// Labels are additional Node labels; nil for none.
 	Labels map[string]string
+	// Realm names where the instance was found: the account or project and the endpoint or
+	// region that answered. The same credentials of the same place give the same name; empty
+	// where a cloud cannot tell. What another realm does not have proves nothing.
+	Realm string
 	// Shutdown is true only when the cloud says that the instance is powered off and stays so.
 	Shutdown bool
 }

@@ -15,9 +15,26 @@ type confirmation struct {
 	err      error
 }
 
-// confirm reads directly what a batch did not have. Its answer is the only one that
-// anybody hears: KindNotFound is the direct read's own, and is not remembered.
-func (i *Instances) confirm(ctx context.Context, ref cloud.InstanceRef) (*cloud.Instance, error) {
+// confirm decides about what a batch did not have; realm is where that was. Its answer is
+// the only one that anybody hears: KindNotFound is a direct read's own, passed the brake,
+// and is not remembered. What the brake holds back anyway is not read directly, save a probe
+// from time to time: credentials that are not the cluster's cost no read a Node.
+func (i *Instances) confirm(ctx context.Context, ref cloud.InstanceRef, realm string) (*cloud.Instance, error) {
+	c := i.census(ctx)
+	if err := i.brake.check(ctx, ref, realm, c); err != nil && !i.brake.probe() {
+		return nil, err
+	}
+	instance, err := i.direct(ctx, ref)
+	if cloud.IsNotFound(err) {
+		if held := i.brake.check(ctx, ref, cloud.RealmOf(err), c); held != nil {
+			return nil, held
+		}
+	}
+	return instance, err
+}
+
+// direct reads directly, together with all who ask about ref meanwhile.
+func (i *Instances) direct(ctx context.Context, ref cloud.InstanceRef) (*cloud.Instance, error) {
 	i.mu.Lock()
 	c := i.confirming[ref]
 	if c == nil {

@@ -59,6 +59,7 @@ type Instances struct {
 	clock clock.Clock
 	slots chan struct{}
 	hits  prometheus.Counter
+	brake *brake
 
 	mu         sync.Mutex
 	known      snapshot
@@ -78,6 +79,7 @@ func newInstances(next cloud.Instances, c *caller, w *work) *Instances {
 		slots:      make(chan struct{}, confirmations),
 		hits:       c.metrics.lookups.WithLabelValues(c.provider, "hit"),
 		known:      snapshot{},
+		brake:      newBrake(c),
 		swept:      c.clock.Now(),
 		spacing:    spacingMin,
 		underWay:   map[cloud.InstanceRef]*lookup{},
@@ -96,7 +98,7 @@ func (i *Instances) Lookup(ctx context.Context, ref cloud.InstanceRef, maxAge ti
 	if ctx.Err() != nil {
 		return nil, named(ref, context.Cause(ctx))
 	}
-	l, instance, err := i.join(ctx, ref, maxAge, others)
+	l, instance, err := i.join(ctx, ref, maxAge, i.everyone(others))
 	if l != nil {
 		select {
 		case <-l.done:
@@ -106,7 +108,7 @@ func (i *Instances) Lookup(ctx context.Context, ref cloud.InstanceRef, maxAge ti
 		}
 	}
 	if cloud.IsNotFound(err) {
-		instance, err = i.confirm(ctx, ref)
+		instance, err = i.confirm(ctx, ref, cloud.RealmOf(err))
 	}
 	return instance, named(ref, err)
 }
@@ -123,7 +125,7 @@ func (i *Instances) join(ctx context.Context, ref cloud.InstanceRef, maxAge time
 		return nil, e.instance, nil
 	case absent:
 		count("absent")
-		return nil, nil, errAbsent
+		return nil, nil, &cloud.Error{Kind: cloud.KindNotFound, Realm: e.realm, Err: errAbsent}
 	case failed:
 		count("failed")
 		return nil, nil, e.err
@@ -156,7 +158,7 @@ func (i *Instances) Find(ctx context.Context, refs []cloud.InstanceRef) []cloud.
 	for k := range results {
 		if cloud.IsNotFound(results[k].Err) {
 			g.Go(func() error {
-				results[k].Value, results[k].Err = i.confirm(ctx, refs[k])
+				results[k].Value, results[k].Err = i.confirm(ctx, refs[k], cloud.RealmOf(results[k].Err))
 				return nil
 			})
 		}
@@ -171,6 +173,11 @@ func (i *Instances) Find(ctx context.Context, refs []cloud.InstanceRef) []cloud.
 // Get reads one instance directly.
 func (i *Instances) Get(ctx context.Context, ref cloud.InstanceRef) (*cloud.Instance, error) {
 	instance, err := i.get(ctx, ref)
+	if cloud.IsNotFound(err) {
+		if held := i.brake.check(ctx, ref, cloud.RealmOf(err), i.census(ctx)); held != nil {
+			err = held
+		}
+	}
 	return instance, named(ref, err)
 }
 
@@ -186,9 +193,10 @@ func (i *Instances) get(ctx context.Context, ref cloud.InstanceRef) (*cloud.Inst
 	if err != nil {
 		return nil, err
 	}
+	i.brake.saw(ref, instance)
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.known.put(ref, instance, began, i.clock.Now())
+	i.known.put(ref, instance, "", began, i.clock.Now())
 	return instance, nil
 }
 
@@ -209,9 +217,10 @@ func (i *Instances) read(ctx context.Context, refs []cloud.InstanceRef) []cloud.
 	for k, ref := range refs {
 		switch err := results[k].Err; {
 		case err == nil:
-			i.known.put(ref, results[k].Value, began, now)
+			i.brake.saw(ref, results[k].Value)
+			i.known.put(ref, results[k].Value, "", began, now)
 		case cloud.IsNotFound(err):
-			i.known.put(ref, nil, began, now)
+			i.known.put(ref, nil, cloud.RealmOf(err), began, now)
 		case ctx.Err() == nil: // a caller who left says nothing about the cloud
 			i.known.fail(ref, err, now)
 		}
@@ -221,7 +230,7 @@ func (i *Instances) read(ctx context.Context, refs []cloud.InstanceRef) []cloud.
 }
 
 // errAbsent stands for an answer that a batch did not have.
-var errAbsent = cloud.Errorf(cloud.KindNotFound, "not in the last batch read")
+var errAbsent = errors.New("not in the last batch read")
 
 // whole turns "no error and no instance" into an error.
 func whole(instance *cloud.Instance, err error) error {

@@ -22,6 +22,8 @@ type Metrics struct {
 	contradiction *prometheus.CounterVec
 	requests      *prometheus.CounterVec
 	requestTime   *prometheus.HistogramVec
+	brake         *prometheus.GaugeVec
+	held          *prometheus.GaugeVec
 }
 
 // NewMetrics makes the metrics and registers them with r, e.g. controller-runtime's
@@ -51,13 +53,16 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 			"provider", "service", "method", "code"),
 		requestTime: histogram("api_request_duration_seconds", "Duration of requests to the cloud's API.",
 			durations, "provider", "service", "method"),
+		brake: gauge("node_deletion_brake",
+			"1 while the brake on mass deletion keeps Nodes whose instances were not found.", "provider"),
+		held: gauge("nodes_held", "Nodes that the brake on mass deletion keeps.", "provider"),
 	}
 	if r == nil {
 		return m, nil
 	}
 	var errs []error
 	for _, c := range []prometheus.Collector{m.calls, m.inFlight, m.batchSize, m.retries, m.throttleWait, m.lookups,
-		m.refreshes, m.snapshotSize, m.contradiction, m.requests, m.requestTime} {
+		m.refreshes, m.snapshotSize, m.contradiction, m.requests, m.requestTime, m.brake, m.held} {
 		if err := r.Register(c); err != nil {
 			errs = append(errs, err)
 		}

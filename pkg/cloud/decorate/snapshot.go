@@ -16,6 +16,8 @@ type entry struct {
 	ref cloud.InstanceRef
 	// instance is the answer; nil when a batch did not have it, which proves nothing yet.
 	instance *cloud.Instance
+	// realm is where a batch did not have it.
+	realm string
 	// began and arrived are the times of the read.
 	began, arrived time.Time
 	// err is why the last read failed, for failedRef, at failed. It is no answer and leaves
@@ -78,12 +80,12 @@ func (s snapshot) get(ref cloud.InstanceRef, now time.Time, maxAge time.Duration
 }
 
 // put records an answer, unless that of a later read is there. instance may be nil.
-func (s snapshot) put(ref cloud.InstanceRef, instance *cloud.Instance, began, arrived time.Time) {
+func (s snapshot) put(ref cloud.InstanceRef, instance *cloud.Instance, realm string, began, arrived time.Time) {
 	at := slot(ref)
 	if old, ok := s[at]; ok && old.began.After(began) {
 		return
 	}
-	s[at] = entry{ref: ref, instance: instance, began: began, arrived: arrived}
+	s[at] = entry{ref: ref, instance: instance, realm: realm, began: began, arrived: arrived}
 }
 
 // fail records a failed read.

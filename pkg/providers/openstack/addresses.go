@@ -24,6 +24,8 @@ type server struct {
 		ID           string `json:"id"`
 		OriginalName string `json:"original_name"`
 	} `json:"flavor"`
+
+	realm string // where it was read
 }
 
 // serverAddress is one address of a server as Nova knows it.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
@@ -27,12 +28,9 @@ const (
 // two more requests, in all and not per server.
 //
 // A Node without a provider ID is looked up by the server's exact name. Two servers of that
-// name are KindConflict: none is picked. See confirmAbsent for what makes a name NotFound, and
-// witness for why the cloud's own word about an ID is not enough.
-type Instances struct {
-	c       *client
-	witness witness
-}
+// name are KindConflict: none is picked, unless the machine's own UUID says which it is. See
+// confirmAbsent for what makes a name NotFound.
+type Instances struct{ c *client }
 
 var _ cloud.Instances = (*Instances)(nil)
 
@@ -87,8 +85,10 @@ func (i *Instances) Get(ctx context.Context, ref cloud.InstanceRef) (*cloud.Inst
 	return instances[s.ID], nil
 }
 
-// target is what a ref is looked up by: the server's UUID, or its name when id is empty.
-type target struct{ id, name string }
+// target is what a ref is looked up by: the server's UUID, or its name when id is empty, with
+// the UUID that the machine itself reports, if any. Under KVM that is the server's; bare metal
+// has its own.
+type target struct{ id, name, machine string }
 
 func (t target) String() string {
 	if t.id != "" {
@@ -102,7 +102,11 @@ func (i *Instances) target(ref cloud.InstanceRef) (target, error) {
 		if ref.NodeName == "" {
 			return target{}, cloud.Errorf(cloud.KindInvalid, "node without a name and a provider ID")
 		}
-		return target{name: ref.NodeName}, nil
+		t := target{name: ref.NodeName}
+		if isUUID(ref.SystemUUID) {
+			t.machine = strings.ToLower(ref.SystemUUID)
+		}
+		return t, nil
 	}
 	id, region, err := ParseProviderID(ref.ProviderID)
 	if err != nil {
@@ -147,6 +151,7 @@ func (i *Instances) instance(s *server, net *attachments) *cloud.Instance {
 		Region:     i.c.region(),
 		Addresses:  nodeAddresses(s, net.ports[s.ID], net.subports[s.ID], &i.c.cfg.Networking),
 		Shutdown:   s.Status == statusShutoff,
+		Realm:      s.realm,
 	}
 	if host := labelValue(s.HostID); host != "" {
 		inst.Labels = map[string]string{labelHostID: host}

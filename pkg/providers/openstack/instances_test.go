@@ -44,8 +44,11 @@ func checkInstance(t *testing.T, want, got *cloud.Instance) {
 	if host := got.Labels[labelHostID]; host == "" || len(got.Labels) != 1 {
 		t.Errorf("labels of %s: %v", got.Name, got.Labels)
 	}
+	if !strings.HasPrefix(got.Realm, "project ") || !strings.Contains(got.Realm, " at http://127.0.0.1:") {
+		t.Errorf("realm of %s: %q", got.Name, got.Realm)
+	}
 	plain := *got
-	plain.Labels = nil
+	plain.Labels, plain.Realm = nil, ""
 	if diff := cmp.Diff(want, &plain); diff != "" {
 		t.Errorf("instance (-want +got):\n%s", diff)
 	}
@@ -223,14 +226,12 @@ func TestGetByNameNeedsTwoLists(t *testing.T) {
 		t.Errorf("a project without servers: %v of kind %v, want Unknown", err, cloud.KindOf(err))
 	}
 	servers := sim.SeedServers(ossim.Seed{Count: 2, NamePrefix: "node-"})
-	if _, err := p.Instances.Get(testContext(t), gone); err == nil || cloud.IsNotFound(err) {
-		t.Errorf("a project in which none of the cluster's servers was seen: %v of kind %v, want another than NotFound", err, cloud.KindOf(err))
-	}
-	if _, err := p.Instances.Get(testContext(t), cloud.InstanceRef{NodeName: "node-1"}); err != nil {
+	found, err := p.Instances.Get(testContext(t), cloud.InstanceRef{NodeName: "node-1"})
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Instances.Get(testContext(t), gone); !cloud.IsNotFound(err) {
-		t.Errorf("absent name: %v of kind %v, want NotFound", err, cloud.KindOf(err))
+	if _, err := p.Instances.Get(testContext(t), gone); !cloud.IsNotFound(err) || cloud.RealmOf(err) != found.Realm {
+		t.Errorf("absent name: %v of kind %v in realm %q, want NotFound in %q", err, cloud.KindOf(err), cloud.RealmOf(err), found.Realm)
 	}
 	// The filter finds nothing, once; the full list does.
 	defer sim.AddFault(ossim.Fault{Service: "compute", Path: "/servers/detail", EmptyList: true, Times: 1})()

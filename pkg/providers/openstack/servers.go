@@ -35,30 +35,45 @@ func (i *Instances) readServers(ctx context.Context, targets []target) map[targe
 		}
 		return out
 	}
-	here := place(sc)
+	realm := realmOf(sc)
 	byID, byName := make(map[string]*server, len(servers)), make(map[string][]*server, len(servers))
 	for n := range servers {
 		s := &servers[n]
+		s.realm = realm
 		if byID[s.ID] == nil { // pages may overlap while servers come and go
 			byID[s.ID] = s
 			byName[s.Name] = append(byName[s.Name], s)
 		}
 	}
 	for _, t := range targets {
-		candidates := byName[t.name]
-		if t.id != "" {
-			candidates = nil
-			if s := byID[t.id]; s != nil {
-				candidates = []*server{s}
-			}
-		}
-		s, err := theOne(t, candidates)
-		if err == nil {
-			i.witness.saw(here, t, s.ID)
-		}
-		out[t] = cloud.Result[*server]{Value: s, Err: err}
+		s, err := pick(t, byID, byName)
+		out[t] = cloud.Result[*server]{Value: s, Err: inRealm(err, realm)}
 	}
 	return out
+}
+
+// pick finds a target's server in a list.
+func pick(t target, byID map[string]*server, byName map[string][]*server) (*server, error) {
+	if t.id == "" {
+		if s := byID[t.machine]; s != nil {
+			return ofThatName(t, s)
+		}
+		return theOne(t, byName[t.name])
+	}
+	if s := byID[t.id]; s != nil {
+		return s, nil
+	}
+	return theOne(t, nil)
+}
+
+// ofThatName checks that the server with a machine's UUID bears the Node's name, which is
+// what the API server vouches for: the UUID is only what the kubelet says.
+func ofThatName(t target, s *server) (*server, error) {
+	if s.Name == t.name {
+		return s, nil
+	}
+	return nil, cloud.Errorf(cloud.KindConflict, "the machine of node %s is server %s, whose name is %q; rename the server, or set the Node's provider ID",
+		t.name, s.ID, s.Name)
 }
 
 // theOne picks a target's server from the candidates.
@@ -87,21 +102,32 @@ func (i *Instances) listServers(ctx context.Context, query url.Values) (*gopherc
 // getServer reads one server: by ID directly, by name from a list filtered by it. KindNotFound
 // is final for an ID; for a name it means "not in the filtered list", see confirmAbsent.
 func (i *Instances) getServer(ctx context.Context, t target) (*server, error) {
-	if t.id == "" {
-		return i.getServerByName(ctx, t)
+	if t.id != "" {
+		return i.getServerByID(ctx, t.id)
 	}
+	if t.machine != "" {
+		s, err := i.getServerByID(ctx, t.machine)
+		if err == nil {
+			return ofThatName(t, s)
+		} else if !cloud.IsNotFound(err) {
+			return nil, err
+		}
+	}
+	return i.getServerByName(ctx, t)
+}
+
+func (i *Instances) getServerByID(ctx context.Context, id string) (*server, error) {
 	sc, err := i.c.compute(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s, err := getServerByID(ctx, sc, t.id)
-	switch {
-	case err == nil:
-		i.witness.saw(place(sc), t, s.ID)
-	case cloud.IsNotFound(err):
-		err = i.witness.check(place(sc), t, err)
+	realm := realmOf(sc)
+	s, err := getServerByID(ctx, sc, id)
+	if err != nil {
+		return nil, inRealm(err, realm)
 	}
-	return s, err
+	s.realm = realm
+	return s, nil
 }
 
 func (i *Instances) getServerByName(ctx context.Context, t target) (*server, error) {
@@ -118,10 +144,11 @@ func (i *Instances) getServerByName(ctx context.Context, t target) (*server, err
 		}
 	}
 	s, err := theOne(t, exact)
-	if err == nil {
-		i.witness.saw(place(sc), t, s.ID)
+	if err != nil {
+		return nil, inRealm(err, realmOf(sc))
 	}
-	return s, err
+	s.realm = realmOf(sc)
+	return s, nil
 }
 
 func getServerByID(ctx context.Context, sc *gophercloud.ServiceClient, id string) (*server, error) {
@@ -144,11 +171,11 @@ func getServerByID(ctx context.Context, sc *gophercloud.ServiceClient, id string
 // So all servers are listed once more without any filter, and the name counts as absent
 // only if
 //
-//   - that list is not empty, and servers of the cluster were seen there before (witness):
-//     other credentials yield an empty list, or another project's servers;
+//   - that list is not empty: other credentials may yield an empty one (and where they yield
+//     another project's servers, the realm tells);
 //   - Nova lists servers of cells that are down (microversion 2.69), and there is none: such
 //     a server has no name in the list and could be the one;
-//   - no server has the name there, else the two lists contradict each other.
+//   - no server has the name or the machine's UUID there, else the two lists contradict each other.
 //
 // Everything else is KindUnknown. A server that the full list does hold is returned.
 func (i *Instances) confirmAbsent(ctx context.Context, t target) (*server, error) {
@@ -166,15 +193,16 @@ func (i *Instances) confirmAbsent(ctx context.Context, t target) (*server, error
 		return nil, cloud.Errorf(cloud.KindUnknown, "%s: the project has no servers at all; are the credentials of the cluster's project?", op)
 	}
 	for n := range all {
-		switch s := &all[n]; s.Name {
-		case "":
+		switch s := &all[n]; {
+		case s.Name == "":
 			return nil, cloud.Errorf(cloud.KindUnknown, "%s: server %s has no name in the list (status %s), its cell may be down", op, s.ID, s.Status)
-		case t.name:
-			sc.Microversion = novaMicroversion
-			return getServerByID(ctx, sc, s.ID)
+		case s.Name == t.name:
+			return i.getServerByID(ctx, s.ID)
+		case s.ID == t.machine:
+			return ofThatName(t, s)
 		}
 	}
-	return nil, i.witness.check(place(sc), t, cloud.Errorf(cloud.KindNotFound, "no server is named %s", t.name))
+	return nil, inRealm(cloud.Errorf(cloud.KindNotFound, "no server is named %s", t.name), realmOf(sc))
 }
 
 // getJSON reads one document.

@@ -1,0 +1,288 @@
+package decorate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+// inRealms gives the fake's answers a realm that tests change, as credentials do.
+type inRealms struct {
+	*fakeInstances
+	realm string // guarded by fakeInstances.mu
+	blind bool   // no server of the cluster is in this realm
+}
+
+func (f *inRealms) answer(r cloud.Result[*cloud.Instance]) cloud.Result[*cloud.Instance] {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if r.Err == nil && f.blind {
+		r = cloud.Result[*cloud.Instance]{Err: cloud.Errorf(cloud.KindNotFound, "none of ours")}
+	}
+	if r.Err == nil {
+		found := *r.Value
+		found.Realm = f.realm
+		r.Value = &found
+	} else if cloud.IsNotFound(r.Err) {
+		r.Err = &cloud.Error{Kind: cloud.KindNotFound, Realm: f.realm, Err: r.Err}
+	}
+	return r
+}
+
+func (f *inRealms) Find(ctx context.Context, refs []cloud.InstanceRef) []cloud.Result[*cloud.Instance] {
+	out := f.fakeInstances.Find(ctx, refs)
+	for k := range out {
+		out[k] = f.answer(out[k])
+	}
+	return out
+}
+
+func (f *inRealms) Get(ctx context.Context, ref cloud.InstanceRef) (*cloud.Instance, error) {
+	found, err := f.fakeInstances.Get(ctx, ref)
+	r := f.answer(cloud.Result[*cloud.Instance]{Value: found, Err: err})
+	return r.Value, r.Err
+}
+
+// braked is a cluster of n nodes with its cloud and the brake on.
+type braked struct {
+	t     *testing.T
+	cloud *inRealms
+	nodes *nodes
+	d     *Provider
+	m     *Metrics
+	// released is the operator's word.
+	released func() (bool, error)
+}
+
+func newBraked(t *testing.T, n int) *braked {
+	b := &braked{t: t, cloud: &inRealms{fakeInstances: newFakeInstances(n), realm: "ours"}, nodes: newNodes(n), m: newMetrics(t)}
+	for k := range n {
+		b.nodes.initialize(k, fmt.Sprintf("fake:///id-of-node-%d", k))
+	}
+	b.restart()
+	return b
+}
+
+// restart is a new process.
+func (b *braked) restart() {
+	b.d = decorated(b.t, cloud.Provider{Instances: b.cloud}, Options{Metrics: b.m})
+	b.d.Nodes.Brake(BrakeOptions{
+		Nodes: &Peers{List: b.nodes.list}, Count: 3, Percent: 45, Settle: 10 * time.Minute,
+		Released: func(context.Context) (bool, error) {
+			if b.released == nil {
+				return false, nil
+			}
+			return b.released()
+		},
+	})
+}
+
+// cycle asks about all nodes as the lifecycle controller does when none is ready, deletes
+// the Nodes that are not found and returns how many those were.
+func (b *braked) cycle() (deleted int) {
+	b.t.Helper()
+	rest := []cloud.InstanceRef{}
+	peers := &Peers{List: b.nodes.list}
+	for _, ref := range b.nodes.list() {
+		_, err := b.d.Nodes.Lookup(b.t.Context(), ref, 4500*time.Millisecond, peers)
+		if cloud.IsNotFound(err) {
+			deleted++
+		} else {
+			rest = append(rest, ref)
+		}
+	}
+	b.nodes.mu.Lock()
+	b.nodes.refs = rest
+	b.nodes.mu.Unlock()
+	time.Sleep(5 * time.Second)
+	return deleted
+}
+
+func (b *braked) want(deleted int, reason string) {
+	b.t.Helper()
+	if got := b.cycle(); got != deleted {
+		b.t.Errorf("%d Nodes were deleted, want %d", got, deleted)
+	}
+	hold := b.d.Nodes.Held()
+	if (hold != nil) != (reason != "") || hold != nil && !strings.Contains(hold.Reason, reason) {
+		b.t.Errorf("held: %+v, want because of %q", hold, reason)
+	}
+	on, held := 0.0, 0.0
+	if hold != nil {
+		on, held = 1, float64(len(hold.Nodes))
+	}
+	wantMetric(b.t, b.m.brake.WithLabelValues("fake"), on)
+	wantMetric(b.t, b.m.held.WithLabelValues("fake"), held)
+}
+
+func (b *braked) lose(from, to int) {
+	for k := from; k < to; k++ {
+		b.cloud.remove(fmt.Sprintf("node-%d", k))
+	}
+}
+
+// Credentials of another project: every read is "not found".
+func TestBrakeOtherCredentials(t *testing.T) {
+	for _, n := range []int{1, 3, 60} {
+		for _, when := range []string{"at start", "rotated", "rotated to a realm that has all", "rotated and back"} {
+			t.Run(fmt.Sprintf("%d nodes, %s", n, when), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					b := newBraked(t, n)
+					if when != "at start" {
+						b.want(0, "")
+					}
+					b.cloud.set(func() { b.cloud.realm, b.cloud.blind = "theirs", when != "rotated to a realm that has all" })
+					reason := "no instance of this cluster was seen in theirs"
+					if !b.cloud.blind {
+						reason = ""
+					}
+					finds, gets := b.cloud.calls()
+					for range 130 { // longer than Settle
+						b.want(0, reason)
+					}
+					f, g := b.cloud.calls()
+					if f-finds > 130+1 || g-gets > 130 {
+						t.Errorf("%d Find and %d Get in 130 cycles, want at most one of each a cycle", f-finds, g-gets)
+					}
+					if when == "rotated and back" {
+						b.cloud.set(func() { b.cloud.realm, b.cloud.blind = "ours", false })
+						b.want(0, "")
+						b.lose(0, 1)
+						b.want(1, "")
+					}
+				})
+			})
+		}
+	}
+}
+
+// What is really gone goes: in small clusters, one by one, and the last one too.
+func TestBrakeLetsSmallLossesPass(t *testing.T) {
+	for _, test := range []struct{ nodes, lost int }{{1, 1}, {2, 2}, {3, 2}, {3, 3}, {7, 3}, {10, 4}, {100, 45}} {
+		t.Run(fmt.Sprintf("%d of %d", test.lost, test.nodes), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBraked(t, test.nodes)
+				b.want(0, "")
+				b.lose(0, test.lost)
+				b.want(test.lost, "")
+			})
+		})
+	}
+}
+
+// A large loss is held until it has lasted while others of the cluster are seen.
+func TestBrakeSettles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBraked(t, 120)
+		b.want(0, "")
+		b.lose(0, 100)
+		began := time.Now()
+		for time.Since(began) < 10*time.Minute-time.Second {
+			b.want(0, "100 of 120 nodes have no instance, more than the limit of 54")
+		}
+		time.Sleep(5 * time.Second)
+		b.want(100, "")
+	})
+}
+
+// With no instance of the cluster left to be seen, only an operator ends the hold.
+func TestBrakeNeverSettlesWithoutWitnesses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBraked(t, 5)
+		b.want(0, "")
+		b.lose(0, 5)
+		for range 500 {
+			b.want(0, "5 of 5 nodes have no instance, more than the limit of 3")
+		}
+		b.released = func() (bool, error) { return false, errors.New("the annotation is no time") }
+		b.cycle()
+		b.want(0, "the annotation is no time")
+		b.released = func() (bool, error) { return true, nil }
+		b.cycle()
+		if b.cycle(); len(b.nodes.list()) != 0 {
+			t.Errorf("%d Nodes are left after the release", len(b.nodes.list()))
+		}
+		if hold := b.d.Nodes.Held(); hold != nil {
+			t.Errorf("still held: %+v", hold)
+		}
+	})
+}
+
+// After a restart nothing is known, so the last Nodes stay until an operator says otherwise.
+func TestBrakeAfterRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBraked(t, 2)
+		b.want(0, "")
+		b.lose(0, 2)
+		b.restart()
+		b.want(0, "no instance of this cluster was seen in ours")
+		b.cloud.add("node-2")
+		b.nodes.register("node-2")
+		b.nodes.initialize(2, "fake:///id-of-node-2")
+		b.want(2, "")
+	})
+}
+
+// Lists that lack everything are found out by direct reads, a few at a time.
+func TestBrakeProbesLists(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBraked(t, 20)
+		b.want(0, "")
+		b.cloud.set(func() { b.cloud.hidden = true })
+		for range 50 {
+			if b.cycle() != 0 {
+				t.Fatal("a Node was deleted")
+			}
+		}
+		if value(t, b.m.contradiction.WithLabelValues("fake")) == 0 {
+			t.Error("no direct read contradicted the lists")
+		}
+		b.cloud.set(func() { b.cloud.hidden = false })
+		b.want(0, "")
+	})
+}
+
+// A loss that cannot be weighed because the rest cannot be read is held.
+func TestBrakeNeedsTheOthersAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBraked(t, 50)
+		b.want(0, "")
+		b.lose(0, 1)
+		b.cloud.set(func() {
+			b.cloud.findErr = func(ref cloud.InstanceRef) error {
+				if ref.NodeName == "node-0" {
+					return nil
+				}
+				return errors.New("503")
+			}
+		})
+		time.Sleep(MetadataMaxAge)
+		b.want(0, "the instances of 49 of 50 nodes could not be read")
+		b.cloud.set(func() { b.cloud.findErr = nil })
+		b.want(1, "")
+	})
+}
+
+// Nodes that are no question for this cloud do not count as lost.
+func TestBrakeLeavesForeignNodesOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBraked(t, 10)
+		b.cloud.set(func() {
+			b.cloud.findErr = func(ref cloud.InstanceRef) error {
+				if ref.NodeName >= "node-5" {
+					return cloud.Errorf(cloud.KindInvalid, "in another region")
+				}
+				return nil
+			}
+		})
+		b.want(0, "")
+		b.lose(0, 2)
+		b.want(2, "")
+	})
+}

@@ -1,0 +1,76 @@
+package decorate
+
+import (
+	"context"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+// Brake sets when "not found" is held back; without it only realms are checked. It must be
+// called before the first question.
+func (i *Instances) Brake(o BrakeOptions) {
+	i.brake.mu.Lock()
+	defer i.brake.mu.Unlock()
+	i.brake.opts = &o
+}
+
+// Held returns what the brake holds back now, nil when it holds nothing.
+func (i *Instances) Held() *Hold { return i.brake.state() }
+
+// everyone are the peers of an asker: while something is held, all Nodes, so that each batch
+// is a census too.
+func (i *Instances) everyone(others *Peers) *Peers {
+	if i.brake.opts != nil && i.brake.engaged() {
+		return i.brake.opts.Nodes
+	}
+	return others
+}
+
+// census counts the cluster's instances by answers as fresh as MetadataMaxAge. Nodes without
+// one are asked for in one batch, which concurrent askers share.
+func (i *Instances) census(ctx context.Context) census {
+	if i.brake.opts == nil {
+		return census{}
+	}
+	nodes := i.brake.opts.Nodes
+	refs := nodes.List()
+	c, stale := i.count(refs)
+	if stale == nil {
+		return c
+	}
+	l, _, _ := i.join(ctx, *stale, MetadataMaxAge, nodes)
+	if l != nil {
+		select {
+		case <-l.done:
+		case <-ctx.Done():
+		}
+	}
+	c, _ = i.count(refs)
+	return c
+}
+
+// count counts by the snapshot; stale is one of those that it has no answer about.
+func (i *Instances) count(refs []cloud.InstanceRef) (c census, stale *cloud.InstanceRef) {
+	c.present = map[string]int{}
+	now := i.clock.Now()
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, ref := range refs {
+		switch state, e := i.known.get(ref, now, MetadataMaxAge); state {
+		case present:
+			c.present[e.instance.Realm]++
+		case absent:
+			c.missing++
+		case failed:
+			switch cloud.KindOf(e.err) {
+			case cloud.KindInvalid, cloud.KindConflict: // no question for this cloud, or none that it can answer
+			default:
+				c.unknown++
+			}
+		case unknown:
+			c.unknown++
+			stale = &ref
+		}
+	}
+	return c, stale
+}
