@@ -46,7 +46,7 @@ type LoadBalancerConfig struct {
 	MonitorTimeout         Duration `gcfg:"monitor-timeout" default:"3s" doc:"How long a check may take."`
 	MonitorMaxRetries      int      `gcfg:"monitor-max-retries" default:"1" doc:"Successful checks that bring a member back, 1 to 10."`
 	MonitorMaxRetriesDown  int      `gcfg:"monitor-max-retries-down" default:"3" doc:"Failed checks that take a member out, 1 to 10."`
-	ManageSecurityGroups   bool     `gcfg:"manage-security-groups" default:"false" doc:"Open the node ports to load balancers by security groups of our own. Has no effect yet, which a warning says at start and an event on each Service: let the subnet of the VIPs (for provider ovn, the clients) reach the node ports by a group of yours."`
+	ManageSecurityGroups   bool     `gcfg:"manage-security-groups" default:"false" doc:"Open the node ports by a security group for each Service, which is given to the ports of its Nodes beside the groups that these have: to the subnets that the load balancer sends from or, for provider ovn, which keeps the addresses of clients, to those."`
 	EnableIngressHostname  bool     `gcfg:"enable-ingress-hostname" default:"false" doc:"Publish a host name instead of the address of PROXY protocol load balancers."`
 	IngressHostnameSuffix  string   `gcfg:"ingress-hostname-suffix" default:"nip.io" doc:"Domain of that host name."`
 	MaxSharedLB            int      `gcfg:"max-shared-lb" default:"2" doc:"Services that may share one load balancer."`
@@ -108,9 +108,6 @@ func (d *Duration) UnmarshalText(text []byte) error {
 
 // String writes the duration as UnmarshalText reads it.
 func (d Duration) String() string { return time.Duration(d).String() }
-
-// manageSecurityGroupsNotYet is what users of the key read, at start and on each Service.
-const manageSecurityGroupsNotYet = "has no effect yet: let the load balancers' subnet reach the node ports by a security group of your own"
 
 // Monitor methods and other constants of the file.
 const (

@@ -98,9 +98,6 @@ func (k *checker) loadBalancer(lb *LoadBalancerConfig) {
 	if errs := validation.IsDNS1123Subdomain(lb.IngressHostnameSuffix); len(errs) > 0 {
 		k.errorf(section, "ingress-hostname-suffix", "%q is not a domain name: %s", lb.IngressHostnameSuffix, errs[0])
 	}
-	if lb.ManageSecurityGroups {
-		k.warnf(section, "manage-security-groups", "%s", manageSecurityGroupsNotYet)
-	}
 	k.enum(section, "container-store", lb.ContainerStore, storeBarbican, storeExternal)
 }
 

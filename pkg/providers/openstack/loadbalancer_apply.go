@@ -18,11 +18,6 @@ import (
 func (o *lbOperation) apply(ctx context.Context, w *lbWishes, lb *octaviaLB, changes []lbChange) (*octaviaLB, error) {
 	for _, c := range changes {
 		klog.FromContext(ctx).V(2).Info("Changing load balancer", "loadBalancer", lb.ID, "service", klog.KRef(w.spec.Namespace, w.spec.Name), "change", c.String())
-		if c.action == setMembers {
-			if err := o.setMemberSubnets(ctx, w, lb.VIPSubnetID, c.pool.Members); err != nil {
-				return nil, err
-			}
-		}
 		after, err := o.mutate(ctx, lb.ID, c.String()+" of load balancer "+lb.ID, func() error { return o.call(ctx, lb.ID, c) })
 		if err != nil {
 			return nil, err

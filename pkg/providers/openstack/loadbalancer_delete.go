@@ -21,6 +21,13 @@ func (l *LoadBalancers) Delete(ctx context.Context, ref cloud.LoadBalancerRef) e
 		return err
 	}
 	err = o.delete(ctx, ref, names)
+	switch {
+	case err != nil:
+	case l.c.cfg.LoadBalancer.ManageSecurityGroups:
+		err = o.deleteGroups(ctx, ref)
+	default:
+		err = o.deleteOldGroup(ctx, ref)
+	}
 	if cloud.IsNotFound(err) {
 		// Something went while we were at it. That is no proof that all of it has gone.
 		return &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: l.waits.retry, Err: err}

@@ -38,6 +38,8 @@ type lbOperation struct {
 	neutron  *gophercloud.ServiceClient
 	deadline time.Time
 	subnets  map[string]netip.Prefix // of members, by ID
+	warnings []string                // found on the way, for the Service's events
+	readTree bool                    // the load balancer's children were read, not remembered
 }
 
 func (l *LoadBalancers) operation(ctx context.Context) (*lbOperation, error) {

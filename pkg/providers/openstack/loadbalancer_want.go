@@ -60,8 +60,12 @@ func (b *treeBuilder) refuse() {
 		return
 	}
 	s := w.spec.Settings
-	if len(w.sourceRanges) > 0 {
-		b.unsupported("spec.loadBalancerSourceRanges: load balancer provider ovn cannot restrict clients, so that everyone would be let in; remove the ranges or use provider amphora")
+	switch {
+	case len(w.sourceRanges) == 0:
+	case w.cfg.ManageSecurityGroups:
+		b.warnf("spec.loadBalancerSourceRanges: load balancer provider ovn cannot restrict clients; the security group of the nodes does, unless another group of theirs opens the node ports")
+	default:
+		b.unsupported("spec.loadBalancerSourceRanges: load balancer provider ovn cannot restrict clients, so that everyone would be let in; remove the ranges, use provider amphora or set [LoadBalancer] manage-security-groups")
 	}
 	if w.tlsRef != "" {
 		b.unsupported("annotation %s: load balancer provider ovn cannot end TLS", annTLSContainerRef)

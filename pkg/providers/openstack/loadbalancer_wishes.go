@@ -87,9 +87,6 @@ func wishesOf(spec *cloud.LoadBalancerSpec, cfg *Config) (*lbWishes, error) {
 	if spec.Cluster.UID == "" {
 		w.errorf("the cluster's UID is not known, so that load balancers could not be told from those of other clusters")
 	}
-	if lb.ManageSecurityGroups {
-		w.warnf("cloud.conf [LoadBalancer] manage-security-groups %s", manageSecurityGroupsNotYet)
-	}
 	w.applyClass(s.String(annClass, ""), cfg.LoadBalancerClass)
 	w.family(s)
 	w.clients()
@@ -168,6 +165,26 @@ func (w *lbWishes) clients() {
 	}
 	w.sourceRanges = normalCIDRs(cidrs)
 }
+
+// clientRanges are the clients that are let in, everyone of each family when the Service
+// does not say.
+func (w *lbWishes) clientRanges() []netip.Prefix {
+	if len(w.spec.SourceRanges) > 0 {
+		return w.spec.SourceRanges
+	}
+	var all []netip.Prefix
+	for _, ipv6 := range w.families() {
+		everyone := netip.IPv4Unspecified()
+		if ipv6 {
+			everyone = netip.IPv6Unspecified()
+		}
+		all = append(all, netip.PrefixFrom(everyone, 0))
+	}
+	return all
+}
+
+// families are those that are served, true for IPv6.
+func (w *lbWishes) families() []bool { return []bool{w.isIPv6()} }
 
 func (w *lbWishes) isIPv6() bool { return w.spec.IPFamilies[0] == corev1.IPv6Protocol }
 

@@ -28,6 +28,10 @@ type LoadBalancers struct {
 	waits lbWaits
 	now   func() time.Time
 	trees treeCache
+	// groups and extensions are those of managed security groups.
+	groups     groupCache
+	oldGroups  oldGroups
+	extensions extensions
 
 	cidrs    sync.Map     // subnet ID → netip.Prefix
 	external atomic.Value // ID of the only external network, string
@@ -111,6 +115,9 @@ func (o *lbOperation) ensureNew(ctx context.Context, w *lbWishes) (*cloud.LoadBa
 	if err != nil {
 		return nil, err
 	}
+	if len(publishedAddresses(w)) == 0 {
+		o.lb.oldGroups.isNew(w.spec.LoadBalancerRef)
+	}
 	known := treeEntry{tree: tree, readAt: o.lb.now()}
 	return o.converge(ctx, w, lb, true, known, want, warnings, true)
 }
@@ -137,7 +144,7 @@ func (o *lbOperation) converge(ctx context.Context, w *lbWishes, lb *octaviaLB, 
 		known.internal = w.names.lb
 	}
 	o.lb.trees.put(lb, known, o.lb.now())
-	return o.lb.status(w.spec.Settings, lb, address, warnings), nil
+	return o.lb.status(w.spec.Settings, lb, address, append(warnings, o.warnings...)), nil
 }
 
 // UpdateMembers implements cloud.LoadBalancers.
@@ -186,6 +193,7 @@ func (o *lbOperation) known(ctx context.Context, lb *octaviaLB) (treeEntry, erro
 	if known, ok := o.lb.trees.get(lb, o.lb.now()); ok {
 		return known, nil
 	}
+	o.readTree = true
 	tree, err := readTree(ctx, o.octavia, lb.ID)
 	return treeEntry{tree: tree, readAt: o.lb.now()}, err
 }
@@ -198,11 +206,25 @@ func (o *lbOperation) change(ctx context.Context, w *lbWishes, lb *octaviaLB, ow
 		return nil, err
 	}
 	known.tree = next
-	if len(changes) == 0 {
-		return lb, nil
+	for _, c := range changes {
+		if c.action != setMembers {
+			continue
+		}
+		if err := o.setMemberSubnets(ctx, w, lb.VIPSubnetID, c.pool.Members); err != nil {
+			return nil, err
+		}
 	}
-	o.lb.trees.forget(lb.ID)
-	return o.apply(ctx, w, lb, changes)
+	group, err := o.openGroup(ctx, w, lb, owner, next)
+	if err != nil {
+		return nil, err
+	}
+	if len(changes) > 0 {
+		o.lb.trees.forget(lb.ID)
+		if lb, err = o.apply(ctx, w, lb, changes); err != nil {
+			return nil, err
+		}
+	}
+	return lb, o.closeGroup(ctx, group)
 }
 
 // diff is diffTree for the Service.
