@@ -118,7 +118,7 @@ func (s *Sim) targets(lb *loadBalancer) map[forwardKey]*target {
 	// Nothing listens outside of loopback.
 	addrs = slices.DeleteFunc(addrs, func(a netip.Addr) bool { return !a.IsLoopback() })
 	for _, l := range lb.listeners {
-		if !l.adminUp || l.prov == pendingCreate || l.protocol == "SCTP" || l.protocol == "TERMINATED_HTTPS" || l.protocol == "PROMETHEUS" {
+		if !l.adminUp || inCreation(l) || l.protocol == "SCTP" || l.protocol == "TERMINATED_HTTPS" || l.protocol == "PROMETHEUS" {
 			continue
 		}
 		t := l.target()
@@ -160,7 +160,7 @@ func (x *listener) target() *target {
 func (x *pool) serving() []*member {
 	var main, backup []*member
 	for _, m := range x.members {
-		if !m.adminUp || m.weight == 0 || m.prov == pendingCreate || m.oper == inError || !m.address.IsLoopback() {
+		if !m.adminUp || m.weight == 0 || inCreation(m) || m.oper == inError || !m.address.IsLoopback() {
 			continue
 		}
 		if m.backup {

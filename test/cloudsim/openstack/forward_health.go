@@ -30,7 +30,7 @@ func (s *Sim) checkHealth(lb *loadBalancer) {
 		}
 	}
 	for _, p := range lb.pools {
-		if h := p.monitor; h != nil && lb.checks[p] == nil && h.adminUp && lb.adminUp && h.prov != pendingCreate {
+		if h := p.monitor; h != nil && lb.checks[p] == nil && h.adminUp && lb.adminUp && !inCreation(h) {
 			ctx, cancel := context.WithCancel(s.ctx)
 			check := &healthCheck{pool: p, monitor: h, cancel: cancel, streak: map[*member]int{}}
 			lb.checks[p] = check
@@ -82,7 +82,7 @@ func (h *healthCheck) probes() []*probe {
 	var out []*probe
 	m := h.monitor
 	for _, x := range h.pool.members {
-		if !x.adminUp || x.prov == pendingCreate {
+		if !x.adminUp || inCreation(x) {
 			continue
 		}
 		addr, port := x.address, x.port

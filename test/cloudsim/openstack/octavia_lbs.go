@@ -133,6 +133,7 @@ func (s *Sim) createLB(c *call, in fields) (lbItem, error) {
 		return nil, err
 	}
 	s.adopt(x)
+	s.strand(x)
 	s.pend(x, pendingCreate, x)
 	return x, nil
 }

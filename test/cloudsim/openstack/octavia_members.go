@@ -53,7 +53,7 @@ func (s *Sim) noPool(c *call) *apiError {
 }
 
 func (s *Sim) pendMember(m *member, status string) error {
-	if err := m.pool.lb.mutable(); err != nil {
+	if err := m.pool.mutable(); err != nil {
 		return err
 	}
 	s.pend(m.pool.lb, status, m)
@@ -79,7 +79,7 @@ func (s *Sim) createMember(c *call, in fields) (lbItem, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := p.lb.mutable(); err != nil {
+	if err := p.mutable(); err != nil {
 		return nil, err
 	}
 	if o := p.memberAt(m.address, m.port); o != nil {
@@ -178,7 +178,7 @@ func (s *Sim) batchMembers(c *call) (*reply, error) {
 		return nil, err
 	}
 	p := y.(*pool)
-	if err := p.lb.mutable(); err != nil {
+	if err := p.mutable(); err != nil {
 		return nil, err
 	}
 	additive, _ := parseBool(c.query.Get("additive_only"))
@@ -228,7 +228,7 @@ func (s *Sim) replaceMembers(p *pool, want []fields, additive bool) error {
 			return err
 		}
 		ch.m.describe(ch.in)
-		ch.m.prov, ch.m.updated = pendingUpdate, time.Now().UTC()
+		ch.m.prov, ch.m.stuck, ch.m.updated = pendingUpdate, false, time.Now().UTC()
 	}
 	s.pend(p.lb, pendingDelete, gone...)
 	touch(p)

@@ -31,7 +31,7 @@ func (s *Sim) monitorKind() *lbKind {
 		create:  s.createMonitor,
 		update: func(_ *call, x lbItem, in fields) error {
 			h := x.(*monitor)
-			if err := h.pool.lb.mutable(); err != nil {
+			if err := h.pool.mutable(); err != nil {
 				return err
 			}
 			if err := h.set(in); err != nil {
@@ -43,7 +43,7 @@ func (s *Sim) monitorKind() *lbKind {
 		},
 		remove: func(_ *call, x lbItem) error {
 			h := x.(*monitor)
-			if err := h.pool.lb.mutable(); err != nil {
+			if err := h.pool.mutable(); err != nil {
 				return err
 			}
 			s.pend(h.pool.lb, pendingDelete, h)
@@ -72,7 +72,7 @@ func (s *Sim) createMonitor(c *call, in fields) (lbItem, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := p.lb.mutable(); err != nil {
+	if err := p.mutable(); err != nil {
 		return nil, err
 	}
 	if err := h.offered(); err != nil {

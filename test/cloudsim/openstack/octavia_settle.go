@@ -14,6 +14,35 @@ func (x *loadBalancer) mutable() error {
 	return nil
 }
 
+// mutable refuses changes of a pool's members and monitor while the pool is not ACTIVE.
+func (x *pool) mutable() error {
+	if x.stuck {
+		return clientFault(http.StatusConflict, "Pool %s is immutable and cannot be updated.", x.id)
+	}
+	return x.lb.mutable()
+}
+
+// strand leaves the children of a fully populated create as Zed's amphora driver does without a jobboard
+// (its default): the worker loses the list of listeners on its way to the flow, so that the load balancer
+// becomes ACTIVE, but its children stay PENDING_CREATE and the amphora is not told of them. Any later
+// change of the load balancer or a child tells the amphora of all; only what it changes becomes ACTIVE.
+func (s *Sim) strand(lb *loadBalancer) {
+	if lb.provider != amphora || s.opts.Jobboard {
+		return
+	}
+	for _, x := range lb.tree() {
+		if x != lbItem(lb) {
+			x.root().stuck, lb.stranded = true, true
+		}
+	}
+}
+
+// inCreation reports whether the data plane does not know an object yet.
+func inCreation(x lbItem) bool {
+	e := x.root()
+	return e.prov == pendingCreate && (!e.stuck || x.owner().stranded)
+}
+
 // pend marks objects as changing, and their load balancer with them; it becomes ACTIVE again after
 // the configured delay.
 func (s *Sim) pend(lb *loadBalancer, status string, items ...lbItem) {
@@ -21,7 +50,7 @@ func (s *Sim) pend(lb *loadBalancer, status string, items ...lbItem) {
 		lb.prov = pendingUpdate
 	}
 	for _, x := range items {
-		x.root().prov = status
+		x.root().prov, x.root().stuck = status, false
 	}
 	s.after(s.octaviaDelay(), func() { s.settle(lb) })
 }
@@ -33,8 +62,8 @@ func touch(pools ...*pool) {
 			p.prov = pendingUpdate
 		}
 		for _, l := range p.users() {
-			if l.prov == active {
-				l.prov = pendingUpdate
+			if l.prov == active || l.stuck && !p.stuck {
+				l.prov, l.stuck = pendingUpdate, false
 			}
 		}
 	}
@@ -58,8 +87,14 @@ func (s *Sim) settle(lb *loadBalancer) {
 		return
 	}
 	first := lb.prov == pendingCreate
+	if !first {
+		lb.stranded = false
+	}
 	for _, x := range lb.tree() {
 		e := x.root()
+		if e.stuck {
+			continue
+		}
 		switch e.prov {
 		case pendingDelete:
 			s.drop(x)

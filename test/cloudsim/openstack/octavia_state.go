@@ -37,6 +37,8 @@ type lbEntity struct {
 	created, updated time.Time // updated is zero before the first change
 	prov, oper       string
 	adminUp          bool
+	// stuck says that a fully populated create left the object in PENDING_CREATE, see strand.
+	stuck bool
 }
 
 // lbItem is one of Octavia's objects.
@@ -56,6 +58,7 @@ type loadBalancer struct {
 	vipNetwork         string
 	additional         []additionalVIP
 	ownsPort           bool // the VIP's port was made with the load balancer
+	stranded           bool // the data plane has heard of none of the children, see strand
 	group              *securityGroup
 	listeners          []*listener
 	pools              []*pool

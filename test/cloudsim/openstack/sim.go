@@ -28,6 +28,9 @@ type Options struct {
 	StateDelay time.Duration
 	// OctaviaDelay is how long PENDING_* states of load balancers last, StateDelay by default.
 	OctaviaDelay time.Duration
+	// Jobboard has fully populated creates of the amphora driver done whole, as where Octavia's jobboard is
+	// turned on; without, which is the default, Zed leaves their children in PENDING_CREATE.
+	Jobboard bool
 	// LeakVIPPorts keeps the VIP's port when a fully populated create of a load balancer is refused
 	// after the port was made. Zed does that; the port must then be deleted by hand.
 	LeakVIPPorts bool
