@@ -34,9 +34,9 @@ func (o *Options) addCloudFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&shared.ClusterName, "cluster-name", shared.ClusterName,
 		"Name of this cluster, by which what is made in the cloud is named.")
 	fs.StringVar(&shared.ClusterCIDR, "cluster-cidr", shared.ClusterCIDR,
-		"Pod CIDRs of the cluster, comma-separated, at most one of each IP family. Routes outside of them are never touched.")
+		"Pod CIDRs of the cluster, comma-separated. Routes outside of them are never touched.")
 	fs.BoolVar(&shared.AllocateNodeCIDRs, "allocate-node-cidrs", shared.AllocateNodeCIDRs,
-		"Whether pod CIDRs are given to nodes, by kube-controller-manager or a node IPAM controller. Requires --cluster-cidr.")
+		"Whether pod CIDRs are given to nodes, by kube-controller-manager or, where --controllers names it, by "+NodeIPAMController+" here. Requires --cluster-cidr.")
 	fs.BoolVar(&shared.ConfigureCloudRoutes, "configure-cloud-routes", shared.ConfigureCloudRoutes,
 		"Whether the cloud gets a route for each node's pod CIDRs, where the cloud's configuration has routes turned on.")
 	fs.BoolVar(&o.DryRun, "dry-run", o.DryRun,
@@ -49,7 +49,7 @@ func (o *Options) addControllerFlags(fss *cliflag.NamedFlagSets) {
 	fs := fss.FlagSet("controllers")
 	fs.StringSliceVar(&c.Generic.Controllers, "controllers", c.Generic.Controllers,
 		"Controllers to run: '*' means all that are on by default, 'foo' runs foo, '-foo' does not run foo, '-*' runs none; "+
-			"the first item that matches wins.\nControllers: "+strings.Join(ControllerNames(), ", "))
+			"the first item that matches wins.\nControllers: "+strings.Join(ControllerNames(), ", ")+"\nOff by default: "+NodeIPAMController)
 	fs.DurationVar(&c.Generic.MinResyncPeriod.Duration, "min-resync-period", c.Generic.MinResyncPeriod.Duration,
 		"Informers replay all objects after a random time between this and twice this.")
 
@@ -67,6 +67,8 @@ func (o *Options) addControllerFlags(fss *cliflag.NamedFlagSets) {
 	fs.DurationVar(&c.NodeLifecycleController.NodeMonitorPeriod.Duration, "node-monitor-period",
 		c.NodeLifecycleController.NodeMonitorPeriod.Duration,
 		"How often nodes that are not ready are looked up in the cloud.")
+
+	o.NodeIPAM.addFlags(fss.FlagSet(NodeIPAMController))
 
 	fs = fss.FlagSet(names.ServiceLBController)
 	fs.Int32Var(&c.ServiceController.ConcurrentServiceSyncs, "concurrent-service-syncs", c.ServiceController.ConcurrentServiceSyncs,

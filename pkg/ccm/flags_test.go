@@ -135,8 +135,8 @@ func TestValidate(t *testing.T) {
 			"--feature-gates=CloudControllerManagerWebhok=true"},
 			want: []string{
 				"--cloud-provider is required: one of gce, openstack",
-				`--cluster-cidr: "10.0.0.0/8,10.1.0.0/16": at most one CIDR of each IP family is possible`,
-				`--controllers: "foo" is not a controller: known are cloud-node-controller, cloud-node-lifecycle-controller, node-route-controller, service-lb-controller`,
+				"--cluster-cidr: 10.0.0.0/8 and 10.1.0.0/16 overlap",
+				`--controllers: "foo" is not a controller: known are cloud-node-controller, cloud-node-lifecycle-controller, node-ipam-controller, node-route-controller, service-lb-controller`,
 				`--controllers: "servce" is not a controller: did you mean service?`,
 				"--concurrent-node-syncs must be at least 1, not 0: turn a controller off with --controllers=*,-<name>",
 				"--concurrent-service-syncs must be at least 1, not -1: turn a controller off with --controllers=*,-<name>",
@@ -154,6 +154,12 @@ func TestValidate(t *testing.T) {
 			want: []string{"--cloud-config: open /does/not/exist: no such file or directory: check the path and its permissions", "--kubeconfig: / is a directory, not a file"}},
 		{name: "migration without election", args: []string{"--leader-elect=false", "--enable-leader-migration"}, want: []string{"--enable-leader-migration requires --leader-elect"}},
 		{name: "dual stack, none, gate", args: []string{"--cluster-cidr=10.244.0.0/16,fd00::/48", "--controllers=-*", "--feature-gates=CloudControllerManagerWatchBasedRoutesReconciliation=true"}},
+		{name: "node IPAM", args: []string{"--controllers=*,node-ipam-controller", "--allocate-node-cidrs", "--cluster-cidr=10.244.0.0/16,10.99.0.0/16,fd00::/48", "--service-cluster-ip-range=10.96.0.0/12", "--node-cidr-mask-size-ipv4=25"}},
+		{name: "node IPAM alone", args: []string{"--controllers=nodeipam"}, want: []string{"--controllers names node-ipam-controller, which requires --allocate-node-cidrs"}},
+		{name: "node IPAM without CIDRs", args: []string{"--controllers=nodeipam", "--allocate-node-cidrs"}, want: []string{"--allocate-node-cidrs requires --cluster-cidr"}},
+		{name: "node IPAM with nonsense", args: []string{"--controllers=nodeipam", "--allocate-node-cidrs", "--cluster-cidr=10.0.0.0/33", "--service-cluster-ip-range=x"}, want: []string{`--cluster-cidr: "10.0.0.0/33" is not a CIDR such as 10.244.0.0/16`}},
+		{name: "node IPAM with other nonsense", args: []string{"--controllers=nodeipam", "--allocate-node-cidrs", "--cluster-cidr=10.0.0.0/16", "--service-cluster-ip-range=x"}, want: []string{`--service-cluster-ip-range: "x" is not a CIDR such as 10.244.0.0/16`}},
+		{name: "node IPAM with a wrong size", args: []string{"--controllers=nodeipam", "--allocate-node-cidrs", "--cluster-cidr=10.0.0.0/16", "--node-cidr-mask-size=15"}, want: []string{"--node-cidr-mask-size: a Node's CIDR of /15 is larger than the cluster CIDR 10.0.0.0/16"}},
 		{name: "gate of no truth", args: []string{"--feature-gates=CloudControllerManagerWebhook=maybe"}, want: []string{`--feature-gates: CloudControllerManagerWebhook must be true or false, not "maybe"`}},
 		{name: "paths and content type", args: []string{"--authorization-always-allow-paths=/healthz,/open/*,healthz,/a*b,*", "--kube-api-content-type=foo"}, want: []string{
 			`--kube-api-content-type: "foo" is not one of application/vnd.kubernetes.protobuf, application/json`,
@@ -187,7 +193,9 @@ func TestEnabled(t *testing.T) {
 		list string
 		want []string
 	}{
-		{"*", ControllerNames()},
+		{"*", []string{"cloud-node-controller", "cloud-node-lifecycle-controller", "node-route-controller", "service-lb-controller"}},
+		{"*,nodeipam", ControllerNames()},
+		{"*,-nodeipam,nodeipam", []string{"cloud-node-controller", "cloud-node-lifecycle-controller", "node-route-controller", "service-lb-controller"}},
 		{"", nil},
 		{"-*", nil},
 		{"*,-*", nil},

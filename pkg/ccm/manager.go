@@ -118,9 +118,7 @@ func (m *Manager) Run(ctx context.Context, p *decorate.Provider) error {
 			return fmt.Errorf("add to the manager: %w", err)
 		}
 	}
-	if m.opts.Component.KubeCloudShared.AllocateNodeCIDRs {
-		logger.Info("Pod CIDRs are not allocated here: let kube-controller-manager do it with --allocate-node-cidrs")
-	}
+	m.opts.explainNodeIPAM(logger)
 	if m.opts.DryRun {
 		logger.Info("Dry run: nothing is changed, neither in the cloud nor in the cluster")
 	}

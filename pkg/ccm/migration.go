@@ -45,6 +45,9 @@ func (o *Options) loadMigration() (migration, error) {
 	if l := g.LeaderElection; config.LeaderName == l.ResourceName {
 		return migration{}, errors.New("--leader-migration-config: leaderName must differ from --leader-elect-resource-name: " + l.ResourceName)
 	}
+	if err := o.checkMigratedNodeIPAM(config.ControllerLeaders); err != nil {
+		return migration{}, err
+	}
 	g.LeaderMigration = *config
 	canonical := *config
 	canonical.ControllerLeaders = slices.Clone(config.ControllerLeaders)

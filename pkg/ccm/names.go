@@ -11,15 +11,30 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/nearest"
 )
 
+// NodeIPAMController is the name that kube-controller-manager has for the controller that
+// gives Nodes their pod CIDRs.
+const NodeIPAMController = "node-ipam-controller"
+
 // ControllerNames returns the names of all controllers, sorted.
 func ControllerNames() []string {
-	return []string{names.CloudNodeController, names.CloudNodeLifecycleController, names.NodeRouteController, names.ServiceLBController}
+	return []string{names.CloudNodeController, names.CloudNodeLifecycleController, NodeIPAMController, names.NodeRouteController, names.ServiceLBController}
 }
 
-// canonicalName returns the controller that name, which may be one of the framework's old
-// names, stands for.
+// offByDefault reports whether '*' leaves the controller off. Node IPAM would be a second
+// allocator beside kube-controller-manager's: --allocate-node-cidrs does not say that it is
+// wanted here, since other cloud controller managers need that flag for their routes.
+func offByDefault(controller string) bool { return controller == NodeIPAMController }
+
+// aliases are other names of controllers: the framework's and kube-controller-manager's old ones.
+func aliases() map[string]string {
+	all := names.CCMControllerAliases()
+	all["nodeipam"] = NodeIPAMController
+	return all
+}
+
+// canonicalName returns the controller that name, which may be an alias, stands for.
 func canonicalName(name string) string {
-	if n, ok := names.CCMControllerAliases()[name]; ok {
+	if n, ok := aliases()[name]; ok {
 		return n
 	}
 	return name
@@ -33,7 +48,7 @@ func checkControllers(items []string) []error {
 		if name == "*" || slices.Contains(ControllerNames(), canonicalName(name)) {
 			continue
 		}
-		known := slices.Concat(ControllerNames(), slices.Collect(maps.Keys(names.CCMControllerAliases())))
+		known := slices.Concat(ControllerNames(), slices.Collect(maps.Keys(aliases())))
 		hint := "known are " + strings.Join(ControllerNames(), ", ")
 		if n := nearest.Of(name, known); n != "" {
 			hint = "did you mean " + n + "?"
@@ -45,7 +60,7 @@ func checkControllers(items []string) []error {
 
 // enabled reports whether items (--controllers) turn the controller on. As in the
 // framework, an item that names it wins over '*'; of two that name it, the first wins.
-// '-*' turns off everything that is not named.
+// '-*' turns off everything that is not named, and '*' leaves off what is off by default.
 func enabled(controller string, items []string) bool {
 	star := false
 	for _, item := range items {
@@ -58,5 +73,5 @@ func enabled(controller string, items []string) bool {
 			star = true
 		}
 	}
-	return star && !slices.Contains(items, "-*")
+	return star && !offByDefault(controller) && !slices.Contains(items, "-*")
 }

@@ -28,6 +28,8 @@ type Options struct {
 	DryRun bool
 	// LeaderMigrationFile is --leader-migration-config; empty for the framework's default.
 	LeaderMigrationFile string
+	// NodeIPAM are the settings of the node IPAM controller beside --cluster-cidr.
+	NodeIPAM NodeIPAMOptions
 	// Serving is the secure port.
 	Serving ServingOptions
 	// Auth says who may read the secure port.

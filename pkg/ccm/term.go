@@ -164,7 +164,7 @@ func (t *term) run(ctx context.Context, a *adapter, controllers []string) error 
 	return nil
 }
 
-// controller makes one of the framework's controllers and returns what runs it, nil when
+// controller makes a controller and returns what runs it, nil when
 // the cloud or the configuration leaves it nothing to do.
 func (t *term) controller(ctx context.Context, name string, a *adapter) (func(), error) {
 	c := &t.opts.Component
@@ -202,6 +202,8 @@ func (t *term) controller(ctx context.Context, name string, a *adapter) (func(),
 			return nil, err
 		}
 		return func() { s.Run(ctx, int(c.ServiceController.ConcurrentServiceSyncs), t.metrics) }, nil
+	case NodeIPAMController:
+		return t.nodeIPAMController(ctx, client)
 	case names.NodeRouteController:
 		return t.routeController(ctx, name, a, client)
 	}

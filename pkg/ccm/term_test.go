@@ -53,15 +53,20 @@ func TestMigration(t *testing.T) {
 		name, file     string
 		first, second  []string
 		lease, problem string
+		ipam           bool
 	}{
 		{name: "the framework's default", lease: "cloud-provider-extraction-migration",
-			first:  []string{names.CloudNodeController},
+			first:  []string{names.CloudNodeController, NodeIPAMController},
 			second: []string{names.CloudNodeLifecycleController, names.NodeRouteController, names.ServiceLBController}},
 		{name: "only routes, by an old name", lease: "mine", file: head + "leaderName: mine\ncontrollerLeaders:\n- {name: route, component: cloud-controller-manager}\n",
-			first:  []string{names.CloudNodeController, names.CloudNodeLifecycleController, names.ServiceLBController},
+			first:  []string{names.CloudNodeController, names.CloudNodeLifecycleController, NodeIPAMController, names.ServiceLBController},
 			second: []string{names.NodeRouteController}},
 		{name: "still kube-controller-manager's", lease: "mine", file: head + "leaderName: mine\ncontrollerLeaders:\n- {name: service-controller, component: kube-controller-manager}\n",
-			first: []string{names.CloudNodeController, names.CloudNodeLifecycleController, names.NodeRouteController}},
+			first: []string{names.CloudNodeController, names.CloudNodeLifecycleController, NodeIPAMController, names.NodeRouteController}},
+		{name: "node IPAM by kube-controller-manager's old name", ipam: true, lease: "mine", file: head + "leaderName: mine\ncontrollerLeaders:\n- {name: nodeipam, component: '*'}\n",
+			first:  []string{names.CloudNodeController, names.CloudNodeLifecycleController, names.NodeRouteController, names.ServiceLBController},
+			second: []string{NodeIPAMController}},
+		{name: "node IPAM forgotten", ipam: true, problem: "--leader-migration-config: name node-ipam-controller in controllerLeaders: it is on here, and nothing keeps kube-controller-manager's from allocating at the same time"},
 		{name: "no name", file: head + "controllerLeaders: []\n", problem: "--leader-migration-config: leaderName: Required value: leaderName must be set for LeaderMigrationConfiguration"},
 		{name: "the main lease", file: head + "leaderName: cloud-controller-manager\n", problem: "--leader-migration-config: leaderName must differ from --leader-elect-resource-name: cloud-controller-manager"},
 	} {
@@ -71,6 +76,9 @@ func TestMigration(t *testing.T) {
 				t.Fatal(err)
 			}
 			o.Component.Generic.LeaderMigrationEnabled = true
+			if test.ipam {
+				o.Component.Generic.Controllers = []string{"*", "nodeipam"}
+			}
 			if test.file != "" {
 				o.LeaderMigrationFile = filepath.Join(t.TempDir(), "migration.yaml")
 				if err := os.WriteFile(o.LeaderMigrationFile, []byte(test.file), 0o600); err != nil {

@@ -3,7 +3,6 @@ package ccm
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -20,6 +19,7 @@ func (o *Options) Validate(clouds []string) error {
 	var errs []error
 	errs = append(errs, o.checkCloud(clouds)...)
 	errs = append(errs, checkControllers(o.Component.Generic.Controllers)...)
+	errs = append(errs, o.checkNodeIPAM()...)
 	errs = append(errs, o.checkNumbers()...)
 	errs = append(errs, o.checkLeaderElection()...)
 	errs = append(errs, o.checkServing()...)
@@ -53,26 +53,6 @@ func (o *Options) checkCloud(clouds []string) []error {
 		errs = append(errs, errors.New("--allocate-node-cidrs requires --cluster-cidr"))
 	}
 	return errs
-}
-
-// podCIDRs parses --cluster-cidr: none, one, or one of each IP family.
-func (o *Options) podCIDRs() ([]netip.Prefix, error) {
-	text := strings.TrimSpace(o.Component.KubeCloudShared.ClusterCIDR)
-	if text == "" {
-		return nil, nil
-	}
-	var out []netip.Prefix
-	for item := range strings.SplitSeq(text, ",") {
-		p, err := netip.ParsePrefix(strings.TrimSpace(item))
-		if err != nil {
-			return nil, fmt.Errorf("--cluster-cidr: %q is not a CIDR such as 10.244.0.0/16", item)
-		}
-		out = append(out, p.Masked())
-	}
-	if len(out) > 2 || len(out) == 2 && out[0].Addr().Is4() == out[1].Addr().Is4() {
-		return nil, fmt.Errorf("--cluster-cidr: %q: at most one CIDR of each IP family is possible", text)
-	}
-	return out, nil
 }
 
 func (o *Options) checkNumbers() []error {

@@ -1,0 +1,161 @@
+package nodeipam
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+)
+
+// Reasons of events. The first two are kube-controller-manager's.
+const (
+	eventNotAvailable = "CIDRNotAvailable"
+	eventFailed       = "CIDRAssignmentFailed"
+	eventOutOfRange   = "CIDROutOfRange"
+)
+
+const (
+	// patchTimeout bounds a write, at the API server too. A leader that cannot renew its lease
+	// ends its controllers at least this long (lease duration less renew deadline, 5 s by
+	// default) before another may begin, so that no write arrives after the other's first list.
+	patchTimeout = 4 * time.Second
+	// quietTries is how many failures of a Node in a row are no event: most heal at once.
+	quietTries = 2
+	// repeatAfter is how long an event that no CIDR is left is not repeated for a Node.
+	repeatAfter = 10 * time.Minute
+)
+
+// work takes one Node from the queue. It is false when there will be none any more.
+func (c *Controller) work(ctx context.Context) bool {
+	name, ended := c.queue.Get()
+	if ended {
+		return false
+	}
+	defer c.queue.Done(name)
+	if ctx.Err() != nil {
+		return true // the queue is shut down next
+	}
+	if err := c.assign(ctx, name); err != nil {
+		c.queue.AddRateLimited(name)
+		klog.FromContext(ctx).V(2).Info("Node gets no pod CIDR for now, will try again", "node", name, "reason", err.Error())
+		return true
+	}
+	c.queue.Forget(name)
+	return true
+}
+
+// assign gives the Node its CIDRs if it has none.
+func (c *Controller) assign(ctx context.Context, name string) error {
+	node, h, err := c.reserve(name)
+	var full *fullError
+	switch {
+	case errors.As(err, &full):
+		c.noneLeft(node, full)
+		return err
+	case err != nil || node == nil || h.assigned:
+		return err
+	}
+	err = c.patch(ctx, node, h.cidrs)
+	switch {
+	case err == nil:
+		c.mu.Lock()
+		c.confirm(node.UID)
+		c.mu.Unlock()
+		klog.FromContext(ctx).V(2).Info("Node has got its pod CIDRs", "node", klog.KObj(node), "podCIDRs", h.cidrs)
+		return nil
+	case apierrors.IsNotFound(err):
+		c.deleted(node)
+		return nil
+	}
+	// The CIDRs stay reserved: the write may have been carried out all the same.
+	if c.queue.NumRequeues(name) >= quietTries && c.unassigned(node.UID) {
+		c.recorder.Eventf(node, corev1.EventTypeWarning, eventFailed, "Pod CIDRs %v cannot be set, will try again: %v", h.cidrs, err)
+	}
+	return err
+}
+
+// reserve reads the Node from the cache and reserves CIDRs for it; node is nil when there is
+// nothing to do. The Node is read under the ledger's lock, so that either it is still there
+// and its deletion is going to free what is reserved now, or it is not seen.
+func (c *Controller) reserve(name string) (*corev1.Node, holding, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	node, err := c.nodes.Lister().Get(name)
+	switch {
+	case apierrors.IsNotFound(err):
+		delete(c.waiting, name)
+		return nil, holding{}, nil
+	case err != nil:
+		return nil, holding{}, fmt.Errorf("node %s: %w", name, err)
+	case node.DeletionTimestamp != nil || len(node.Spec.PodCIDRs) > 0:
+		return nil, holding{}, nil
+	}
+	h, err := c.ledger.reserve(node.UID)
+	if err != nil {
+		return node, holding{}, fmt.Errorf("node %s: %w", name, err)
+	}
+	delete(c.waiting, name)
+	return node, h, nil
+}
+
+// confirm notes that the Node has what was reserved for it.
+func (c *Controller) confirm(uid types.UID) {
+	if h, ok := c.ledger.held[uid]; ok {
+		h.assigned = true
+		c.ledger.held[uid] = h
+	}
+}
+
+func (c *Controller) unassigned(uid types.UID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.ledger.held[uid].assigned
+}
+
+// noneLeft makes the Node wait until a CIDR is free, and says so.
+func (c *Controller) noneLeft(node *corev1.Node, full *fullError) {
+	c.mu.Lock()
+	last, waits := c.waiting[node.Name]
+	again := !waits || time.Since(last) > repeatAfter
+	if again {
+		last = time.Now()
+	}
+	c.waiting[node.Name] = last
+	c.mu.Unlock()
+	if again {
+		c.recorder.Eventf(node, corev1.EventTypeWarning, eventNotAvailable,
+			"Node waits for a pod CIDR: %v; remove unused Nodes or extend --cluster-cidr", full)
+	}
+}
+
+// patch sets the CIDRs of exactly this Node. The API server refuses it when the Node has
+// others, and when the name belongs to another Node by now.
+func (c *Controller) patch(ctx context.Context, node *corev1.Node, cidrs []netip.Prefix) error {
+	texts := make([]string, len(cidrs))
+	for i, cidr := range cidrs {
+		texts[i] = cidr.String()
+	}
+	body, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": node.UID},
+		"spec":     map[string]any{"podCIDR": texts[0], "podCIDRs": texts},
+	})
+	if err != nil {
+		return fmt.Errorf("node %s: %w", node.Name, err)
+	}
+	// Not ended by ctx: what is under way when the controller ends is waited for.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patchTimeout)
+	defer cancel()
+	err = c.client.CoreV1().RESTClient().Patch(types.MergePatchType).Resource("nodes").Name(node.Name).
+		Timeout(patchTimeout).Body(body).Do(ctx).Error()
+	if err != nil {
+		return fmt.Errorf("set pod CIDRs of node %s: %w", node.Name, err)
+	}
+	return nil
+}

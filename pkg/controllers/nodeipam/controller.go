@@ -1,0 +1,219 @@
+package nodeipam
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/pager"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	netutils "k8s.io/utils/net"
+)
+
+const (
+	// workers is how many Nodes are written at a time. They share the client's rate limit,
+	// and the wait for their turn counts into patchTimeout.
+	workers = 10
+	// retryMin and retryMax bound the pause before a Node is tried again.
+	retryMin, retryMax = 50 * time.Millisecond, time.Minute
+	// pageSize is how many Nodes one page of the list at the start has.
+	pageSize = 500
+)
+
+// Controller gives Nodes their pod CIDRs. New makes one, Run runs it once.
+type Controller struct {
+	client   kubernetes.Interface
+	nodes    coreinformers.NodeInformer
+	recorder record.EventRecorder
+	queue    workqueue.TypedRateLimitingInterface[string]
+
+	mu     sync.Mutex
+	ledger *ledger
+	// gone are the Nodes that were deleted while the first list was read; nil once it is.
+	gone map[types.UID]bool
+	// waiting are the Nodes for which no CIDR was left, with the time of their last event.
+	waiting map[string]time.Time
+}
+
+// New makes a Controller of a configuration that Validate has accepted. Events are recorded
+// with recorder.
+func New(client kubernetes.Interface, nodes coreinformers.NodeInformer, recorder record.EventRecorder, config Config, m *Metrics) *Controller {
+	return &Controller{
+		client: client, nodes: nodes, recorder: recorder,
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryMin, retryMax),
+			workqueue.TypedRateLimitingQueueConfig[string]{Name: "node_ipam_controller"}),
+		ledger: newLedger(config, m), gone: map[types.UID]bool{}, waiting: map[string]time.Time{},
+	}
+}
+
+// Run allocates until ctx ends. It returns when no write is under way any more.
+func (c *Controller) Run(ctx context.Context) error {
+	defer c.queue.ShutDown()
+	informer := c.nodes.Informer()
+	registration, err := informer.AddEventHandler(c.handlers(ctx))
+	if err != nil {
+		return fmt.Errorf("watch nodes: %w", err)
+	}
+	defer func() { _ = informer.RemoveEventHandler(registration) }() // it is there
+	if !cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) || !c.seed(ctx) {
+		return nil
+	}
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for c.work(ctx) {
+			}
+		})
+	}
+	<-ctx.Done()
+	c.queue.ShutDown()
+	wg.Wait()
+	return nil
+}
+
+// seed notes what all Nodes hold, by the word of the API server. Nothing may be given away
+// before. It tries until ctx ends; then it is false.
+func (c *Controller) seed(ctx context.Context) bool {
+	backoff := workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryMin, 10*time.Second)
+	for {
+		err := c.readAll(ctx)
+		if err == nil {
+			c.mu.Lock()
+			c.gone = nil
+			c.mu.Unlock()
+			return true
+		}
+		klog.FromContext(ctx).Info("Pod CIDRs are not allocated yet: the Nodes cannot be listed", "reason", err.Error())
+		timer := time.NewTimer(backoff.When("list"))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return false
+		case <-timer.C:
+		}
+	}
+}
+
+func (c *Controller) readAll(ctx context.Context) error {
+	p := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		return c.client.CoreV1().Nodes().List(ctx, o)
+	})
+	p.PageSize = pageSize
+	return p.EachListItem(ctx, metav1.ListOptions{}, func(o runtime.Object) error {
+		if node, ok := o.(*corev1.Node); ok {
+			c.observe(ctx, node)
+		}
+		return nil
+	})
+}
+
+// handlers feed the queue and the ledger.
+func (c *Controller) handlers(ctx context.Context) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { c.seen(ctx, obj) },
+		UpdateFunc: func(old, obj any) {
+			before, wasNode := old.(*corev1.Node)
+			now, isNode := obj.(*corev1.Node)
+			if wasNode && isNode && before.UID != now.UID { // another Node of the same name
+				c.deleted(before)
+			}
+			c.seen(ctx, obj)
+		},
+		DeleteFunc: func(obj any) {
+			if t, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = t.Obj
+			}
+			if node, ok := obj.(*corev1.Node); ok {
+				c.deleted(node)
+			}
+		},
+	}
+}
+
+func (c *Controller) seen(ctx context.Context, obj any) {
+	node, ok := obj.(*corev1.Node)
+	switch {
+	case !ok:
+	case len(node.Spec.PodCIDRs) > 0:
+		c.observe(ctx, node)
+	default:
+		c.queue.Add(node.Name)
+	}
+}
+
+// observe notes what the Node holds.
+func (c *Controller) observe(ctx context.Context, node *corev1.Node) {
+	if len(node.Spec.PodCIDRs) == 0 {
+		return
+	}
+	cidrs := make([]netip.Prefix, 0, len(node.Spec.PodCIDRs))
+	for _, text := range node.Spec.PodCIDRs {
+		if cidr, ok := parseLegacy(text); ok {
+			cidrs = append(cidrs, cidr)
+		}
+	}
+	c.mu.Lock()
+	var first, freed bool
+	var outside []netip.Prefix
+	if !c.gone[node.UID] {
+		first, outside, freed = c.ledger.observe(node.UID, cidrs)
+		delete(c.waiting, node.Name)
+	}
+	c.mu.Unlock()
+	if len(outside) > 0 {
+		c.recorder.Eventf(node, corev1.EventTypeWarning, eventOutOfRange,
+			"Pod CIDR %v lies outside of --cluster-cidr: it is left as it is", outside)
+	}
+	if first {
+		klog.FromContext(ctx).V(4).Info("Node has pod CIDRs", "node", klog.KObj(node), "podCIDRs", cidrs)
+	}
+	if freed {
+		c.wake()
+	}
+}
+
+// deleted frees what the Node held.
+func (c *Controller) deleted(node *corev1.Node) {
+	c.mu.Lock()
+	freed := c.ledger.release(node.UID)
+	delete(c.waiting, node.Name)
+	if c.gone != nil {
+		c.gone[node.UID] = true
+	}
+	c.mu.Unlock()
+	if freed {
+		c.wake()
+	}
+}
+
+// wake tries the Nodes again that wait for a CIDR.
+func (c *Controller) wake() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name := range c.waiting {
+		c.queue.Add(name)
+	}
+}
+
+// parseLegacy parses a CIDR of a Node, which may be written as only old versions allowed.
+func parseLegacy(text string) (netip.Prefix, bool) {
+	_, n, err := netutils.ParseCIDRSloppy(text)
+	if err != nil {
+		return netip.Prefix{}, false
+	}
+	addr, ok := netip.AddrFromSlice(n.IP)
+	ones, _ := n.Mask.Size()
+	return netip.PrefixFrom(addr, ones), ok
+}

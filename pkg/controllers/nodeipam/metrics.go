@@ -1,0 +1,71 @@
+package nodeipam
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics have the names, the mistyped one included, that kube-controller-manager's have.
+type Metrics struct {
+	allocations, releases *prometheus.CounterVec
+	size, usage           *prometheus.GaugeVec
+	tries                 *prometheus.HistogramVec
+}
+
+// NewMetrics makes the metrics and registers them with r; nil registers them nowhere. What r
+// has already is used again.
+func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
+	const subsystem = "node_ipam_controller"
+	labels := []string{"clusterCIDR"}
+	m := &Metrics{
+		allocations: prometheus.NewCounterVec(prometheus.CounterOpts{Subsystem: subsystem, Name: "cidrset_cidrs_allocations_total",
+			Help: "Node CIDRs that were taken."}, labels),
+		releases: prometheus.NewCounterVec(prometheus.CounterOpts{Subsystem: subsystem, Name: "cidrset_cidrs_releases_total",
+			Help: "Node CIDRs that became free."}, labels),
+		size: prometheus.NewGaugeVec(prometheus.GaugeOpts{Subsystem: subsystem, Name: "cirdset_max_cidrs",
+			Help: "Node CIDRs in the cluster CIDR."}, labels),
+		usage: prometheus.NewGaugeVec(prometheus.GaugeOpts{Subsystem: subsystem, Name: "cidrset_usage_cidrs",
+			Help: "Share of the cluster CIDR that is taken, between 0 and 1."}, labels),
+		tries: prometheus.NewHistogramVec(prometheus.HistogramOpts{Subsystem: subsystem, Name: "cidrset_allocation_tries_per_request",
+			Help: "Node CIDRs that were found taken before a free one.", Buckets: prometheus.ExponentialBuckets(1, 5, 5)}, labels),
+	}
+	if r == nil {
+		return m, nil
+	}
+	return m, errors.Join(register(r, &m.allocations), register(r, &m.releases), register(r, &m.size), register(r, &m.usage), register(r, &m.tries))
+}
+
+func register[C prometheus.Collector](r prometheus.Registerer, c *C) error {
+	err := r.Register(*c)
+	var there prometheus.AlreadyRegisteredError
+	if errors.As(err, &there) {
+		if same, ok := there.ExistingCollector.(C); ok {
+			*c, err = same, nil
+		}
+	}
+	return err
+}
+
+func (m *Metrics) pool(p *pool) {
+	m.size.WithLabelValues(p.cidr.String()).Set(float64(len(p.count)))
+	m.took(p, p.used)
+}
+
+func (m *Metrics) took(p *pool, n int) {
+	m.allocations.WithLabelValues(p.cidr.String()).Add(float64(n))
+	m.use(p)
+}
+
+func (m *Metrics) freed(p *pool, n int) {
+	m.releases.WithLabelValues(p.cidr.String()).Add(float64(n))
+	m.use(p)
+}
+
+func (m *Metrics) tried(p *pool, n int) {
+	m.tries.WithLabelValues(p.cidr.String()).Observe(float64(n))
+}
+
+func (m *Metrics) use(p *pool) {
+	m.usage.WithLabelValues(p.cidr.String()).Set(float64(p.used) / float64(len(p.count)))
+}
