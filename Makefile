@@ -19,7 +19,7 @@ PKGS ?= ./...
 # Tests take etcd and kube-apiserver from here; a folder of your own is honored.
 export KUBEBUILDER_ASSETS ?= $(CURDIR)/bin
 ifeq ($(KUBEBUILDER_ASSETS),$(CURDIR)/bin)
-CONTROL_PLANE := bin/etcd bin/kube-apiserver
+CONTROL_PLANE := bin/etcd bin/kube-apiserver bin/kube-controller-manager
 endif
 
 ##@ General
@@ -71,7 +71,7 @@ clean: ## Remove bin/
 
 # Tools: built from Go modules into bin/, rebuilt only when their module changes.
 
-bin/kube-apiserver bin/kubectl: bin/%: hack/tools/kubernetes/go.mod hack/tools/kubernetes/go.sum
+bin/kube-apiserver bin/kube-controller-manager bin/kubectl: bin/%: hack/tools/kubernetes/go.mod hack/tools/kubernetes/go.sum
 	@echo "==> building $* $(K8S_VERSION) (the first time this takes some minutes)"
 	@hack/progress.sh $* env -C hack/tools/kubernetes CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(K8S_LDFLAGS)' -o $(CURDIR)/$@ k8s.io/kubernetes/cmd/$*
 

@@ -1,0 +1,85 @@
+package integration
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+)
+
+// withoutCIDR lists the Nodes that have no pod CIDR; two with the same one fail the test.
+func (c *cluster) withoutCIDR() []string {
+	c.t.Helper()
+	var none []string
+	owner := map[string]string{}
+	for name, n := range c.nodes() {
+		if len(n.Spec.PodCIDRs) == 0 {
+			none = append(none, name)
+		}
+		for _, cidr := range n.Spec.PodCIDRs {
+			if other, taken := owner[cidr]; taken {
+				c.t.Fatalf("%s and %s both have %s", other, name, cidr)
+			}
+			owner[cidr] = name
+		}
+	}
+	return none
+}
+
+func (c *cluster) wantCIDRs() {
+	c.t.Helper()
+	eventually(c.t, 30*time.Second, func() string {
+		if none := c.withoutCIDR(); len(none) > 0 {
+			return fmt.Sprintf("without a pod CIDR: %v", none)
+		}
+		return ""
+	})
+}
+
+// With the rights of the manifests, under the lease.
+func TestNodeIPAM(t *testing.T) {
+	c, sim := newCluster(t), startSim(t)
+	args := []string{"--controllers=node-ipam-controller", "--allocate-node-cidrs", "--cluster-cidr=10.244.0.0/21,fd00::/48", "--service-cluster-ip-range=10.244.0.0/22"}
+	r := c.startCCM(sim, args...)
+	servers := sim.SeedServers(ossim.Seed{Count: 5, NamePrefix: "node-"})
+	c.register(servers[:2], always(nodeState{}))
+	c.wantCIDRs()
+	if err := r.stop(); err != nil {
+		t.Fatal(err)
+	}
+	c.startCCM(sim, args...)
+	c.register(servers[2:], always(nodeState{}))
+	eventually(t, 30*time.Second, func() string {
+		for _, name := range c.withoutCIDR() {
+			events := c.eventsOf(name)
+			if events != "" {
+				return ""
+			}
+			return name + " has neither a pod CIDR nor an event"
+		}
+		return "four /24 are enough for five Nodes"
+	})
+	if none := c.withoutCIDR(); len(none) != 1 {
+		t.Errorf("without a pod CIDR: %v", none)
+	}
+}
+
+// Clusters that come from another cloud controller manager have --allocate-node-cidrs for
+// their routes, and kube-controller-manager allocates.
+func TestNodeIPAMIsOffByDefault(t *testing.T) {
+	c, sim := newCluster(t), startSim(t)
+	c.startCCM(sim, "--controllers=*", "--allocate-node-cidrs")
+	c.register(sim.SeedServers(ossim.Seed{Count: 1, NamePrefix: "node-"}), always(nodeState{}))
+	eventually(t, 30*time.Second, func() string {
+		for name, n := range c.nodes() {
+			if n.Spec.ProviderID == "" {
+				return name + " is not initialized"
+			}
+		}
+		return ""
+	})
+	if none := c.withoutCIDR(); len(none) != 1 {
+		t.Error("a pod CIDR was allocated")
+	}
+}
