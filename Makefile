@@ -19,7 +19,8 @@ PKGS ?= ./...
 # Tests take etcd and kube-apiserver from here; a folder of your own is honored.
 export KUBEBUILDER_ASSETS ?= $(CURDIR)/bin
 ifeq ($(KUBEBUILDER_ASSETS),$(CURDIR)/bin)
-CONTROL_PLANE := bin/etcd bin/kube-apiserver bin/kube-controller-manager
+CONTROL_PLANE := bin/etcd bin/kube-apiserver
+TEST_PLANE := $(CONTROL_PLANE) bin/kube-controller-manager
 endif
 
 ##@ General
@@ -41,7 +42,7 @@ build: ## Build the two binaries into bin/
 	@hack/progress.sh isthmus-credential-provider env $(BUILD) -o bin/isthmus-credential-provider ./cmd/credential-provider
 
 .PHONY: test
-test: $(CONTROL_PLANE) ## All tests: unit, simulated cloud, real kube-apiserver (PKGS=./pkg/lb/... TESTARGS='-run TestX' narrow it down)
+test: $(TEST_PLANE) ## All tests: unit, simulated cloud, real kube-apiserver (PKGS=./pkg/lb/... TESTARGS='-run TestX' narrow it down)
 	@echo "==> go test $(RACE) $(PKGS) (packages print as they end)"
 	@hack/progress.sh tests $(GO) test $(RACE) -timeout 20m $(TESTARGS) $(PKGS)
 
