@@ -27,7 +27,7 @@ endif
 
 .PHONY: help
 help: ## Show this list
-	@awk 'BEGIN {FS = ":.*##"} /^[a-zA-Z0-9_-]+:.*##/ {printf "  \033[36m%-14s\033[0m %s\n", $$1, $$2} /^##@/ {printf "\n%s\n", substr($$0, 5)}' $(firstword $(MAKEFILE_LIST))
+	@awk 'BEGIN {FS = ":.*##"} /^[a-zA-Z0-9_-]+:.*##/ {printf "  \033[36m%-16s\033[0m %s\n", $$1, $$2} /^##@/ {printf "\n%s\n", substr($$0, 5)}' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: quickstart
 quickstart: $(CONTROL_PLANE) bin/kubectl build ## See everything work on this machine (ARGS=--exit ends after the steps)
@@ -69,6 +69,16 @@ fuzz: ## Run each fuzz target for FUZZTIME (default 20s)
 .PHONY: clean
 clean: ## Remove bin/
 	@rm -rf bin
+
+##@ A real OpenStack (Debian 12, root)
+
+.PHONY: openstack-up openstack-down openstack-status
+openstack-up: ## Install and start OpenStack Zed on 127.0.0.1 (about 3 minutes the first time)
+	@hack/openstack/openstack.sh up
+openstack-down: ## Stop it (ARGS=--wipe removes its state, too)
+	@hack/openstack/openstack.sh down $(ARGS)
+openstack-status: ## What of it runs
+	@hack/openstack/openstack.sh status
 
 # Tools: built from Go modules into bin/, rebuilt only when their module changes.
 

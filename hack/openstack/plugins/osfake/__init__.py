@@ -1,0 +1,1 @@
+"""What stands in for agents and hypervisors: everything else of the cloud is real."""
