@@ -157,6 +157,7 @@ func (o *options) cloud(ctx context.Context) (*decorate.Provider, error) {
 	p, warnings, err := factory(ctx, flags.CloudConfigFile, cloud.Options{
 		UserAgent: "isthmus-" + program + "/" + version.String(),
 		Observe:   counted.Observer(flags.Name),
+		Reloaded:  counted.Reloaded(flags.Name),
 		DryRun:    o.ccm.DryRun,
 	})
 	for _, w := range warnings {

@@ -20,6 +20,9 @@ type Options struct {
 	// Observe is told every request to the cloud: the service, the HTTP method, the status
 	// of the answer (0 when there was none) and the time it took. May be nil; must not block.
 	Observe func(service, method string, status int, d time.Duration)
+	// Reloaded is told every attempt to take over credentials that changed on disk: nil when
+	// they are in use, else why not. May be nil; must not block.
+	Reloaded func(err error)
 	// DryRun makes a Provider that changes nothing: it logs every mutating request it would
 	// send to the cloud, with its content, and goes on as if the cloud had accepted it, as far
 	// as that can be known. What depends on an object that was not made ends in KindRetryAfter.

@@ -24,6 +24,9 @@ type Metrics struct {
 	requestTime   *prometheus.HistogramVec
 	brake         *prometheus.GaugeVec
 	held          *prometheus.GaugeVec
+	reloads       *prometheus.CounterVec
+	reloadTime    *prometheus.GaugeVec
+	reloadPending *prometheus.GaugeVec
 }
 
 // NewMetrics makes the metrics and registers them with r, e.g. controller-runtime's
@@ -56,13 +59,20 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 		brake: gauge("node_deletion_brake",
 			"1 while the brake on mass deletion keeps Nodes whose instances were not found.", "provider"),
 		held: gauge("nodes_held", "Nodes that the brake on mass deletion keeps.", "provider"),
+		reloads: counter("credential_reloads_total",
+			"Attempts to take over credentials that changed on disk, by result: success or failure.", "provider", "result"),
+		reloadTime: gauge("credential_reload_timestamp_seconds",
+			"When the credentials on disk were taken over last, in seconds since the epoch.", "provider"),
+		reloadPending: gauge("credential_reload_pending",
+			"1 while the credentials on disk are not usable and older ones are in use, else 0.", "provider"),
 	}
 	if r == nil {
 		return m, nil
 	}
 	var errs []error
 	for _, c := range []prometheus.Collector{m.calls, m.inFlight, m.batchSize, m.retries, m.throttleWait, m.lookups,
-		m.refreshes, m.snapshotSize, m.contradiction, m.requests, m.requestTime, m.brake, m.held} {
+		m.refreshes, m.snapshotSize, m.contradiction, m.requests, m.requestTime, m.brake, m.held,
+		m.reloads, m.reloadTime, m.reloadPending} {
 		if err := r.Register(c); err != nil {
 			errs = append(errs, err)
 		}
@@ -79,6 +89,21 @@ func (m *Metrics) Observer(provider string) func(service, method string, status 
 	return func(service, method string, status int, d time.Duration) {
 		m.requests.WithLabelValues(provider, service, method, strconv.Itoa(status)).Inc()
 		m.requestTime.WithLabelValues(provider, service, method).Observe(d.Seconds())
+	}
+}
+
+// Reloaded is the hook by which the provider of that name counts its reloads of credentials.
+func (m *Metrics) Reloaded(provider string) func(err error) {
+	pending := m.reloadPending.WithLabelValues(provider)
+	return func(err error) {
+		if err != nil {
+			m.reloads.WithLabelValues(provider, "failure").Inc()
+			pending.Set(1)
+			return
+		}
+		m.reloads.WithLabelValues(provider, "success").Inc()
+		m.reloadTime.WithLabelValues(provider).SetToCurrentTime()
+		pending.Set(0)
 	}
 }
 

@@ -1,6 +1,7 @@
 package decorate
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +22,13 @@ func TestObserver(t *testing.T) {
 	wantMetric(t, m.requests.WithLabelValues("openstack", "compute", "GET", "200"), 2)
 	wantMetric(t, m.requests.WithLabelValues("openstack", "compute", "GET", "0"), 1)
 	wantMetric(t, m.requestTime.WithLabelValues("openstack", "compute", "GET"), 3)
+	reloaded := m.Reloaded("openstack")
+	reloaded(errors.New("x"))
+	wantMetric(t, m.reloadPending.WithLabelValues("openstack"), 1)
+	reloaded(nil)
+	wantMetric(t, m.reloads.WithLabelValues("openstack", "failure"), 1)
+	wantMetric(t, m.reloads.WithLabelValues("openstack", "success"), 1)
+	wantMetric(t, m.reloadPending.WithLabelValues("openstack"), 0)
 	families, err := r.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -30,8 +38,8 @@ func TestObserver(t *testing.T) {
 			t.Errorf("metric %s: %q", f.GetName(), f.GetHelp())
 		}
 	}
-	if len(families) != 2 {
-		t.Errorf("%d metrics have values, want 2", len(families))
+	if len(families) != 5 {
+		t.Errorf("%d metrics have values, want 5", len(families))
 	}
 	if _, err := NewMetrics(r); err == nil {
 		t.Error("the same metrics were registered twice")

@@ -1,7 +1,9 @@
 package openstack
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -26,11 +28,29 @@ var services = map[string]service{
 	"key-manager":   {types: []string{"key-manager"}, version: "v1"},
 }
 
-// catalog is Keystone's list of the endpoints.
+// catalog is Keystone's list of the endpoints, as one region sees it.
 type catalog struct {
 	entries      []tokens.CatalogEntry
-	region       string
+	region       string // "" for the first that is there
 	availability gophercloud.Availability
+}
+
+// in returns the catalog as another region sees it.
+func (c *catalog) in(region string) *catalog {
+	return &catalog{entries: c.entries, region: region, availability: c.availability}
+}
+
+// regions lists the regions that have endpoints, sorted.
+func (c *catalog) regions() []string {
+	seen := map[string]bool{}
+	for _, entry := range c.entries {
+		for _, e := range entry.Endpoints {
+			if r := cmp.Or(e.Region, e.RegionID); r != "" && e.Interface == string(c.availability) && entry.Type != "identity" {
+				seen[r] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(seen))
 }
 
 // client returns a client for the service, without asking the network. (gophercloud's own
@@ -84,26 +104,22 @@ func (c *catalog) missing(name string, svc service) error {
 	if c.region != "" {
 		want += fmt.Sprintf(" in region %q", c.region)
 	}
-	var has, regions []string
+	var has []string
 	for _, entry := range c.entries {
 		for _, e := range entry.Endpoints {
-			if !slices.Contains(regions, e.Region) {
-				regions = append(regions, e.Region)
+			if v := versionIn(e.URL); !slices.Contains(svc.types, entry.Type) || svc.major != "" && v != "" && v != svc.major {
+				continue
 			}
-			if slices.Contains(svc.types, entry.Type) {
-				if v := versionIn(e.URL); svc.major != "" && v != "" && v != svc.major {
-					continue
-				}
-				if at := e.Region + " (" + e.Interface + ")"; !slices.Contains(has, at) {
-					has = append(has, at)
-				}
+			if at := e.Region + " (" + e.Interface + ")"; !slices.Contains(has, at) {
+				has = append(has, at)
 			}
 		}
 	}
 	slices.Sort(has)
-	slices.Sort(regions)
 	var text string
 	switch {
+	case c.region != "" && !slices.Contains(c.regions(), c.region) && len(c.regions()) > 0:
+		text = fmt.Sprintf("%s: the catalog has no such region, only %s; correct the region in cloud.conf", want, limited(c.regions()))
 	case len(has) > 0:
 		text = fmt.Sprintf("%s: the catalog has it in %s; set region or os-endpoint-type in [Global] of cloud.conf", want, limited(has))
 	case len(c.entries) == 0:
@@ -114,7 +130,7 @@ func (c *catalog) missing(name string, svc service) error {
 			types = append(types, entry.Type)
 		}
 		slices.Sort(types)
-		text = fmt.Sprintf("%s: the cloud does not offer it to this project; the catalog has %s in %s", want, limited(slices.Compact(types)), limited(regions))
+		text = fmt.Sprintf("%s: the cloud does not offer it to this project; the catalog has %s in %s", want, limited(slices.Compact(types)), limited(c.regions()))
 	}
 	return &Error{Reason: NoEndpoint, text: text}
 }
@@ -151,14 +167,16 @@ func splitVersion(raw string) (base, version string) {
 	return gophercloud.NormalizeURL(raw), ""
 }
 
-// prefixes maps the beginnings of URLs to the names of the services behind them.
+// prefixes maps the beginnings of URLs to the names of the services behind them, in every region.
 func (c *catalog) prefixes(identityURL string) map[string]string {
 	base, _ := splitVersion(identityURL)
 	m := map[string]string{base: "identity"}
-	for name, svc := range services {
-		if endpoint, ok := c.find(svc.types, svc.major); ok {
-			base, _ := splitVersion(endpoint)
-			m[base] = name
+	for _, region := range append(c.regions(), c.region) {
+		for name, svc := range services {
+			if endpoint, ok := c.in(region).find(svc.types, svc.major); ok {
+				base, _ := splitVersion(endpoint)
+				m[base] = name
+			}
 		}
 	}
 	return m

@@ -80,7 +80,7 @@ func (l *login) hint() string {
 	case c.TrustID != "":
 		return "check trust-id, the trustee and its password in cloud.conf [Global]"
 	}
-	return "check the password, the user's domain and the project in cloud.conf [Global]"
+	return "in cloud.conf [Global] check the password, the user's domain and the project, and that the user has a role in it"
 }
 
 func (l *login) tokenExpired() error {

@@ -11,6 +11,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 	"golang.org/x/time/rate"
+	"k8s.io/klog/v2"
 )
 
 const (
@@ -24,6 +25,8 @@ const (
 	// Tokens that are refused soon after they were issued are replaced at this rate.
 	renewEvery = 5 * time.Second
 	renewBurst = 3
+	// maxSkew is how much this machine's clock may differ from Keystone's.
+	maxSkew = time.Minute
 )
 
 // login is one set of credentials with the token they got.
@@ -49,6 +52,7 @@ type login struct {
 	failure  error
 	failures int
 	retryAt  time.Time
+	saidSkew bool
 	waited   bool // newer credentials have been waited for, in vain
 }
 
@@ -133,7 +137,31 @@ func (l *login) obtain(ctx context.Context, good func() bool) error {
 		}
 		return l.record(err)
 	}
-	return l.accept(got)
+	if err := l.accept(got); err != nil {
+		return err
+	}
+	l.checkClock(ctx, got)
+	return nil
+}
+
+// checkClock says once when this machine's clock is far from Keystone's, which makes valid
+// certificates look over and hides when tokens end.
+func (l *login) checkClock(ctx context.Context, got result) {
+	var t struct {
+		Issued time.Time `json:"issued_at"`
+	}
+	if l.settings.cfg.method() == byToken || got.ExtractInto(&t) != nil || t.Issued.IsZero() {
+		return
+	}
+	skew := time.Since(t.Issued)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.expires = l.expires.Add(skew) // by this machine's clock
+	if skew.Abs() < maxSkew || l.saidSkew {
+		return
+	}
+	l.saidSkew = true
+	klog.FromContext(ctx).Info("This machine's clock differs from Keystone's; set both by NTP, or certificates are refused", "ahead", skew.Round(time.Second))
 }
 
 // settled reports whether no token needs to be asked for: there is a good one, or it is too

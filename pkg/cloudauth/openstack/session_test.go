@@ -19,6 +19,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/applicationcredentials"
 	"go.uber.org/goleak"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
@@ -348,6 +350,9 @@ func TestWaitAfterFailures(t *testing.T) {
 
 func TestErrorsSayWhatToDo(t *testing.T) {
 	sim, secure := startSim(t, ossim.Options{}), startSim(t, ossim.Options{TLS: true})
+	mutual := startSim(t, ossim.Options{TLS: true})
+	cert, _ := clientCertificate(t)
+	mutual.RequireClientCertificate([]byte(cert))
 	otherCA := startSim(t, ossim.Options{TLS: true}).CAFile()
 	notKeystone := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>hello") }))
 	defer notKeystone.Close()
@@ -378,9 +383,17 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		"cut answer":     {change: func(*Config) {}, fault: &ossim.Fault{Service: "identity", Truncate: true}, reason: Unreachable, want: []string{"does not answer as Keystone does"}},
 		"outage": {change: func(*Config) {}, fault: &ossim.Fault{Service: "identity", Status: 503, Body: "\n\nx" + ossim.UserPassword + "y " + strings.Repeat("z", 10000)}, reason: Failed,
 			want: []string{"503: x[redacted]y zzz", "asked again later"}},
-		"throttled":     {change: func(*Config) {}, fault: &ossim.Fault{Service: "identity", Status: 429, RetryAfter: 7 * time.Second}, reason: Throttled, want: []string{"slow down"}},
-		"other region":  {change: func(c *Config) { c.Region = "Elsewhere" }, reason: NoEndpoint, want: []string{`no public endpoint of service "load-balancer" in region "Elsewhere"`, "RegionOne (public)", "set region"}},
-		"other service": {change: func(*Config) {}, service: "dns", reason: Misconfigured, want: []string{`"dns"`}},
+		"throttled": {change: func(*Config) {}, fault: &ossim.Fault{Service: "identity", Status: 429, RetryAfter: 7 * time.Second}, reason: Throttled, want: []string{"slow down"}},
+		"other interface": {change: func(c *Config) { c.EndpointType = "internal" }, fault: &ossim.Fault{Service: "identity", Body: `{"token": {"expires_at": "2100-01-01T00:00:00.000000Z", "catalog": [{"type": "load-balancer", "endpoints": [{"interface": "public", "region": "RegionOne", "url": "http://127.0.0.1:1/"}]}]}}`}, reason: NoEndpoint,
+			want: []string{`no internal endpoint of service "load-balancer" in region "RegionOne"`, "RegionOne (public)", "os-endpoint-type"}},
+		"no project": {change: func(c *Config) {
+			*c = Config{AuthURL: c.AuthURL, Username: "admin", Password: cloudauth.NewSecret(ossim.AdminPassword), UserDomainName: "Default"}
+		}, reason: NoEndpoint,
+			want: []string{"no catalog because it is for no project", "set tenant-id or tenant-name"}},
+		"project of others":  {change: func(c *Config) { c.TenantName = ossim.AdminName }, reason: Rejected, want: []string{"check the password", "the project, and that the user has a role in it"}},
+		"client certificate": {change: func(c *Config) { c.AuthURL, c.CAFile = mutual.AuthURL(), mutual.CAFile() }, reason: Unreachable, want: []string{"refuses the TLS handshake (remote error: tls: certificate required)", "check cert-file and key-file"}},
+		"other region":       {change: func(c *Config) { c.Region = "Elsewhere" }, reason: NoEndpoint, want: []string{`no public endpoint of service "load-balancer" in region "Elsewhere"`, "no such region, only RegionOne", "correct the region"}},
+		"other service":      {change: func(*Config) {}, service: "dns", reason: Misconfigured, want: []string{`"dns"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := passwordConfig(sim)
@@ -419,5 +432,28 @@ func checkError(t *testing.T, err error, reason Reason, want []string) {
 	var answer gophercloud.ErrUnexpectedResponseCode
 	if errors.As(err, &answer) {
 		t.Errorf("the error wraps an answer of Keystone (%d), which may be taken for the service's", answer.Actual)
+	}
+}
+
+// A clock that is wrong by hours makes no token look over, and is said once.
+func TestWrongClock(t *testing.T) {
+	sim := startSim(t, ossim.Options{})
+	const layout = "2006-01-02T15:04:05.000000Z"
+	now := time.Now().UTC()
+	sim.AddFault(ossim.Fault{Service: "identity", Body: fmt.Sprintf(`{"token": {"issued_at": %q, "expires_at": %q, "catalog": []}}`,
+		now.Add(-2*time.Hour).Format(layout), now.Add(-time.Hour).Format(layout))})
+	s := open(t, passwordConfig(sim), Options{}, nil)
+	var logged strings.Builder
+	ctx := klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&logged))))
+	for range 3 {
+		if err := s.Check(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := sim.Count("identity", "POST"); n != 1 {
+		t.Errorf("%d tokens for 3 checks, want 1", n)
+	}
+	if n := strings.Count(logged.String(), `clock differs from Keystone's; set both by NTP, or certificates are refused" ahead="2h0m0s"`); n != 1 {
+		t.Errorf("the wrong clock is said %d times in %q, want once", n, logged.String())
 	}
 }

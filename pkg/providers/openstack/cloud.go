@@ -33,7 +33,7 @@ func New(ctx context.Context, configFile string, o cloud.Options) (*cloud.Provid
 	if err != nil {
 		return nil, warnings, err
 	}
-	ao := auth.Options{ConfigFile: configFile, UserAgent: o.UserAgent, RequestTimeout: o.RequestTimeout, Observe: o.Observe}
+	ao := auth.Options{ConfigFile: configFile, UserAgent: o.UserAgent, RequestTimeout: o.RequestTimeout, Observe: o.Observe, Reloaded: o.Reloaded}
 	if o.DryRun {
 		ao.Intercept = newDryRun(klog.FromContext(ctx)).intercept
 	}
@@ -43,7 +43,8 @@ func New(ctx context.Context, configFile string, o cloud.Options) (*cloud.Provid
 	}
 	c := &client{session: s, cfg: cfg, regional: os.Getenv(regionalEnv) == "true"}
 	p := compose(c)
-	p.Ready, p.Run = s.Check, s.Run
+	k := &keeper{session: s, file: configFile, cfg: cfg}
+	p.Ready, p.Run = k.ready, k.run
 	return p, warnings, nil
 }
 

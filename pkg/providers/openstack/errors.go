@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
@@ -40,7 +41,7 @@ func wrapError(op string, err error) error {
 	var netErr *url.Error
 	if errors.As(err, &netErr) {
 		// Without the URL's query, which may hold names; %w keeps context errors and timeouts.
-		return &cloud.Error{Op: op, Err: fmt.Errorf("%s %s: %w", strings.ToUpper(netErr.Op), withoutQuery(netErr.URL), netErr.Err)}
+		return &cloud.Error{Op: op, Err: fmt.Errorf("%s %s: %w%s", strings.ToUpper(netErr.Op), withoutQuery(netErr.URL), netErr.Err, networkHint(netErr.Err))}
 	}
 	return &cloud.Error{Op: op, Err: err}
 }
@@ -72,9 +73,35 @@ func answerError(op string, code *gophercloud.ErrUnexpectedResponseCode) error {
 		Kind:       kindOf(code, answer),
 		Op:         op,
 		RetryAfter: retryAfter(code.ResponseHeader, time.Now()),
-		Err: fmt.Errorf("%d %s: %s (%s %s)", code.Actual, http.StatusText(code.Actual), answer.text,
-			code.Method, withoutQuery(code.URL)),
+		Err: fmt.Errorf("%d %s: %s (%s %s)%s", code.Actual, http.StatusText(code.Actual), answer.text,
+			code.Method, withoutQuery(code.URL), answerHint(code.Actual, answer.text)),
 	}
+}
+
+// answerHint says what to do about an answer that is a matter of configuration.
+func answerHint(status int, text string) string {
+	if status == http.StatusForbidden && strings.Contains(strings.ToLower(text), "policy") { // not a quota
+		return "; the user of [Global] in cloud.conf needs a role in its project that may do this"
+	}
+	return ""
+}
+
+// networkHint says what to do about a connection that failed for its certificates.
+func networkHint(err error) string {
+	var unknown x509.UnknownAuthorityError
+	var name x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	switch {
+	case errors.As(err, &unknown):
+		return "; ca-file in [Global] of cloud.conf has to hold the CA of this endpoint too"
+	case errors.As(err, &name):
+		return "; the catalog names this endpoint by a host that its certificate is not for: choose another os-endpoint-type, or have the cloud's operator correct it"
+	case errors.As(err, &invalid):
+		return "; check the clocks, and that the certificate is renewed"
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return "; the catalog says https, but the endpoint does not speak TLS: choose another os-endpoint-type, or have the cloud's operator correct it"
+	}
+	return ""
 }
 
 func kindOf(code *gophercloud.ErrUnexpectedResponseCode, answer remoteAnswer) cloud.Kind {

@@ -2,6 +2,8 @@ package openstack
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
@@ -170,4 +172,31 @@ func FuzzAnswerError(f *testing.F) {
 			t.Errorf("error of %d bytes", len(err.Error()))
 		}
 	})
+}
+
+// Refusals and certificates say what to do, a quota does not ask for a role.
+func TestErrorHints(t *testing.T) {
+	answered := func(status int, text string) error {
+		return gophercloud.ErrUnexpectedResponseCode{URL: "http://c:9876/v2.0/lbaas/loadbalancers", Method: "POST", Actual: status,
+			Body: []byte(`{"faultcode": "Client", "faultstring": "` + text + `", "debuginfo": null}`)}
+	}
+	get := func(err error) error { return &url.Error{Op: "Get", URL: "https://c/x?name=y", Err: err} }
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{
+		{answered(403, "Policy does not allow this request to be performed."), "needs a role in its project that may do this"},
+		{answered(403, "Quota has been met for resources: Load Balancer"), "resources: Load Balancer (POST http://c:9876/v2.0/lbaas/loadbalancers)"},
+		{get(&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}), "ca-file in [Global] of cloud.conf has to hold the CA of this endpoint too"},
+		{get(x509.CertificateInvalidError{Reason: x509.Expired}), "check the clocks"},
+		{get(http.ErrSchemeMismatch), "the endpoint does not speak TLS"},
+	} {
+		got := wrapError("do", tt.err).Error()
+		if !strings.Contains(got, tt.want) || strings.Contains(got, "\n") || strings.Contains(got, "name=y") {
+			t.Errorf("%q is not one line with %q", got, tt.want)
+		}
+	}
+	if got := wrapError("do", answered(403, "Quota has been met")).Error(); strings.Contains(got, "role") {
+		t.Errorf("a quota: %q", got)
+	}
 }
