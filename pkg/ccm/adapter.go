@@ -6,9 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
-	"k8s.io/client-go/tools/record"
 	cloudprovider "k8s.io/cloud-provider"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
@@ -23,9 +21,8 @@ type adapter struct {
 	nodes    corelisters.NodeLister
 	calls    *calls
 
-	instances     *instances
-	loadBalancers *loadBalancers
-	routes        *routes
+	instances *instances
+	routes    *routes
 }
 
 // adapterConfig is what an adapter needs.
@@ -33,8 +30,6 @@ type adapterConfig struct {
 	provider      *decorate.Provider
 	cluster       cloud.Cluster
 	nodes         corelisters.NodeLister
-	services      kubernetes.Interface
-	recorder      record.EventRecorder
 	monitorPeriod time.Duration
 }
 
@@ -42,9 +37,6 @@ type adapterConfig struct {
 func newAdapter(ctx context.Context, c adapterConfig) *adapter {
 	a := &adapter{provider: c.provider, cluster: c.cluster, nodes: c.nodes, calls: newCalls(ctx)}
 	a.instances = newInstances(a, c.monitorPeriod)
-	if c.provider.LoadBalancers != nil {
-		a.loadBalancers = newLoadBalancers(a, c.services, c.recorder)
-	}
 	if c.provider.Routes != nil {
 		a.routes = &routes{adapter: a}
 	}
@@ -64,10 +56,8 @@ var _ cloudprovider.Interface = (*adapter)(nil)
 // background work runs on every replica, leader or not.
 func (*adapter) Initialize(cloudprovider.ControllerClientBuilder, <-chan struct{}) {}
 
-// LoadBalancer implements cloudprovider.Interface.
-func (a *adapter) LoadBalancer() (cloudprovider.LoadBalancer, bool) {
-	return a.loadBalancers, a.loadBalancers != nil
-}
+// LoadBalancer implements cloudprovider.Interface: pkg/controllers/service needs none.
+func (*adapter) LoadBalancer() (cloudprovider.LoadBalancer, bool) { return nil, false }
 
 // InstancesV2 implements cloudprovider.Interface.
 func (a *adapter) InstancesV2() (cloudprovider.InstancesV2, bool) { return a.instances, true }

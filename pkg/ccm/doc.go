@@ -1,6 +1,6 @@
-// Package ccm composes the cloud controller manager: flags, the manager, the four
-// controllers of k8s.io/cloud-provider (node, node lifecycle, service, route), health and
-// the secure port. It is the only adapter between pkg/cloud and k8s.io/cloud-provider, and
+// Package ccm composes the cloud controller manager: flags, the manager, three controllers
+// of k8s.io/cloud-provider (node, node lifecycle, route), those of pkg/controllers, health
+// and the secure port. It is the only adapter between pkg/cloud and k8s.io/cloud-provider, and
 // it uses neither that module's app nor its options package: those link the generic API
 // server.
 //

@@ -73,6 +73,12 @@ func (o *Options) addControllerFlags(fss *cliflag.NamedFlagSets) {
 	fs = fss.FlagSet(names.ServiceLBController)
 	fs.Int32Var(&c.ServiceController.ConcurrentServiceSyncs, "concurrent-service-syncs", c.ServiceController.ConcurrentServiceSyncs,
 		"How many Services are worked on at a time.")
+	fs.DurationVar(&o.LoadBalancers.SyncPeriod, "load-balancer-sync-period", o.LoadBalancers.SyncPeriod,
+		"Each load balancer is read afresh from the cloud, and what others have changed is put right, after a random time between half of this and this; 0 turns that off.")
+	fs.BoolVar(&o.LoadBalancers.DefaultClass, "load-balancer-default-class", o.LoadBalancers.DefaultClass,
+		"Whether Services without spec.loadBalancerClass are served. Turn it off to run beside another cloud controller manager that serves them: "+
+			"then only Services of the classes isthmus-cloud.github.io/<cloud> and isthmus-cloud.github.io/<cloud>-<name> are, "+
+			"and --leader-elect-resource-name must be another one than the other's.")
 
 	fs = fss.FlagSet(names.NodeRouteController)
 	fs.DurationVar(&c.KubeCloudShared.RouteReconciliationPeriod.Duration, "route-reconciliation-period",

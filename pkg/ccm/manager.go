@@ -16,10 +16,12 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
+	"github.com/isthmus-cloud/isthmus/pkg/controllers/service"
 	"github.com/isthmus-cloud/isthmus/pkg/version"
 )
 
@@ -177,11 +179,17 @@ func (m *Manager) runnables(ctx context.Context, p *decorate.Provider, cluster c
 		return nil
 	}})
 	controllersmetrics.Register()
+	serviceMetrics, err := service.NewMetrics(metrics.Registry)
+	if err != nil {
+		return nil, err
+	}
 	return append(out, &term{
 		opts: m.opts, config: m.config, client: m.client, informers: m.informers, provider: p, cluster: cluster,
 		controllers: m.opts.enabledControllers(), migration: m.migration,
 		secondLock: l.second,
 		metrics:    controllersmetrics.NewControllerManagerMetrics(componentName),
+
+		serviceMetrics: serviceMetrics,
 	}), nil
 }
 

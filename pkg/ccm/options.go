@@ -34,6 +34,8 @@ type Options struct {
 	Serving ServingOptions
 	// Auth says who may read the secure port.
 	Auth AuthOptions
+	// LoadBalancers are the settings of the service controller that the framework's has not.
+	LoadBalancers LoadBalancerOptions
 	// Logging are the options of component-base.
 	Logging *logsapi.LoggingConfiguration
 	// StartTimeout bounds the checks at start: that the cloud accepts our credentials and
@@ -41,6 +43,14 @@ type Options struct {
 	StartTimeout time.Duration
 	// ShutdownTimeout bounds the wait for what is in flight when the process ends.
 	ShutdownTimeout time.Duration
+}
+
+// LoadBalancerOptions are settings of the service controller.
+type LoadBalancerOptions struct {
+	// SyncPeriod is the longest time until a load balancer is read afresh and repaired; 0 turns that off.
+	SyncPeriod time.Duration
+	// DefaultClass tells that Services without a load balancer class are served.
+	DefaultClass bool
 }
 
 // ServingOptions are the settings of the secure port.
@@ -86,6 +96,7 @@ func NewOptions() (*Options, error) {
 		Logging:         logsapi.NewLoggingConfiguration(),
 		StartTimeout:    30 * time.Second,
 		ShutdownTimeout: 30 * time.Second,
+		LoadBalancers:   LoadBalancerOptions{SyncPeriod: 30 * time.Minute, DefaultClass: true},
 		Serving:         ServingOptions{BindAddress: net.IPv4zero, Port: 10258},
 		Auth: AuthOptions{
 			TokenTTL:         10 * time.Second,

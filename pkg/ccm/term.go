@@ -20,15 +20,14 @@ import (
 	cloudnode "k8s.io/cloud-provider/controllers/node"
 	"k8s.io/cloud-provider/controllers/nodelifecycle"
 	"k8s.io/cloud-provider/controllers/route"
-	"k8s.io/cloud-provider/controllers/service"
 	"k8s.io/cloud-provider/names"
 	controllersmetrics "k8s.io/component-base/metrics/prometheus/controllers"
 	"k8s.io/klog/v2"
 
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
-
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
+	"github.com/isthmus-cloud/isthmus/pkg/controllers/service"
+	"github.com/isthmus-cloud/isthmus/pkg/lb"
 )
 
 // term is one term of leadership: the controllers, and under leader migration the campaign
@@ -46,6 +45,8 @@ type term struct {
 	// secondLock is the leader migration's; nil without one.
 	secondLock *watchedLock
 	metrics    *controllersmetrics.ControllerManagerMetrics
+	// serviceMetrics are the service controller's.
+	serviceMetrics *service.Metrics
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
@@ -56,20 +57,12 @@ func (t *term) Start(ctx context.Context) error {
 	logger := klog.FromContext(ctx)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
-	broadcaster.StartRecordingToSink(&v1core.EventSinkImpl{Interface: t.client.CoreV1().Events("")})
-	defer broadcaster.Shutdown()
-	if t.opts.DryRun {
-		broadcaster.StartStructuredLogging(0)
-	}
-
 	core := t.informers.Core().V1()
 	if !cache.WaitForCacheSync(ctx.Done(), core.Nodes().Informer().HasSynced, core.Services().Informer().HasSynced) {
 		return nil
 	}
 	a := newAdapter(ctx, adapterConfig{
-		provider: t.provider, cluster: t.cluster, nodes: core.Nodes().Lister(), services: t.client,
-		recorder:      broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "service-controller"}),
+		provider: t.provider, cluster: t.cluster, nodes: core.Nodes().Lister(),
 		monitorPeriod: t.opts.Component.NodeLifecycleController.NodeMonitorPeriod.Duration,
 	})
 	defer a.end()
@@ -164,8 +157,8 @@ func (t *term) run(ctx context.Context, a *adapter, controllers []string) error 
 	return nil
 }
 
-// controller makes a controller and returns what runs it, nil when
-// the cloud or the configuration leaves it nothing to do.
+// controller makes a controller and returns what runs it, nil when the cloud or the
+// configuration leaves it nothing to do.
 func (t *term) controller(ctx context.Context, name string, a *adapter) (func(), error) {
 	c := &t.opts.Component
 	core := t.informers.Core().V1()
@@ -193,21 +186,52 @@ func (t *term) controller(ctx context.Context, name string, a *adapter) (func(),
 		}
 		return func() { n.Run(ctx, t.metrics) }, nil
 	case names.ServiceLBController:
-		if t.provider.LoadBalancers == nil {
-			klog.FromContext(ctx).Info("The cloud's configuration has no load balancers: Services of type LoadBalancer are left alone", "controller", name)
-			return nil, nil
-		}
-		s, err := service.New(a, client, core.Services(), core.Nodes(), t.cluster.Name, utilfeature.DefaultFeatureGate)
-		if err != nil {
-			return nil, err
-		}
-		return func() { s.Run(ctx, int(c.ServiceController.ConcurrentServiceSyncs), t.metrics) }, nil
+		return t.serviceController(ctx, name, client)
 	case NodeIPAMController:
 		return t.nodeIPAMController(ctx, client)
 	case names.NodeRouteController:
 		return t.routeController(ctx, name, a, client)
 	}
 	return nil, errors.New("there is no such controller")
+}
+
+func (t *term) serviceController(ctx context.Context, name string, client kubernetes.Interface) (func(), error) {
+	if t.provider.LoadBalancers == nil {
+		klog.FromContext(ctx).Info("The cloud's configuration has no load balancers: Services of type LoadBalancer are left alone", "controller", name)
+		return nil, nil
+	}
+	core, o := t.informers.Core().V1(), &t.opts.LoadBalancers
+	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+	s, err := service.New(service.Config{
+		LoadBalancers: t.provider.LoadBalancers,
+		Vocabulary:    t.provider.Annotations,
+		Classes:       lb.Classes{Provider: t.provider.Name, Names: t.provider.LoadBalancerClasses, Default: o.DefaultClass},
+		Cluster:       t.cluster,
+		Client:        client.CoreV1(),
+		Services:      core.Services(),
+		Nodes:         core.Nodes(),
+		Recorder:      broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: service.Component}),
+		Workers:       int(t.opts.Component.ServiceController.ConcurrentServiceSyncs),
+		SyncPeriod:    o.SyncPeriod,
+		Metrics:       t.serviceMetrics,
+	})
+	if err != nil {
+		broadcaster.Shutdown()
+		return nil, err
+	}
+	return func() {
+		defer broadcaster.Shutdown()
+		// With a client of their own, so that events do not hold up the controller's writes.
+		if t.opts.DryRun {
+			broadcaster.StartStructuredLogging(0)
+		}
+		broadcaster.StartRecordingToSink(&v1core.EventSinkImpl{Interface: t.client.CoreV1().Events("")})
+		t.metrics.ControllerStarted("service")
+		defer t.metrics.ControllerStopped("service")
+		if err := s.Run(ctx); err != nil {
+			klog.FromContext(ctx).Error(err, "Controller cannot run", "controller", name)
+		}
+	}, nil
 }
 
 func (t *term) routeController(ctx context.Context, name string, a *adapter, client kubernetes.Interface) (func(), error) {

@@ -82,6 +82,9 @@ func (o *Options) checkNumbers() []error {
 			errs = append(errs, fmt.Errorf("--%s must be positive, not %s", flag, d))
 		}
 	}
+	if d := o.LoadBalancers.SyncPeriod; d != 0 && d < time.Second {
+		errs = append(errs, fmt.Errorf("--load-balancer-sync-period must be 0, which turns it off, or at least 1s, not %s", d))
+	}
 	if q := c.Generic.ClientConnection.QPS; q <= 0 {
 		errs = append(errs, fmt.Errorf("--kube-api-qps must be positive, not %v", q))
 	}

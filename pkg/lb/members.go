@@ -1,9 +1,13 @@
 package lb
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -11,9 +15,14 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
 
-// selector combines the annotations of type TypeSelector: their values or, where a Service
-// has none, their defaults. A Node must match all of them.
-func (p *planner) selector(settings cloud.Settings, vocabulary []cloud.Annotation) labels.Selector {
+// Selector combines the annotations of type TypeSelector: their values or, where a Service
+// has none or one that is not valid, their defaults. A Node must match all of them.
+func Selector(service *corev1.Service, vocabulary []cloud.Annotation) labels.Selector {
+	settings, _, _ := Check(service.Annotations, vocabulary)
+	return selector(settings, vocabulary)
+}
+
+func selector(settings cloud.Settings, vocabulary []cloud.Annotation) labels.Selector {
 	out := labels.Everything()
 	for _, a := range vocabulary {
 		if a.Type != cloud.TypeSelector || a.NotRead {
@@ -29,35 +38,94 @@ func (p *planner) selector(settings cloud.Settings, vocabulary []cloud.Annotatio
 	return out
 }
 
-func (p *planner) members(nodes []*corev1.Node, selector labels.Selector) []cloud.LoadBalancerMember {
-	var out []cloud.LoadBalancerMember
-	var addressless []string
+// Nodes are the candidates for members, prepared once for many Services: what a selector
+// selects is worked out at its first use. Nil is none. Safe for concurrent use.
+type Nodes struct {
+	candidates []candidate // sorted by name
+
+	mu         sync.Mutex
+	selections map[string]*Selection // by selector
+}
+
+type candidate struct {
+	member cloud.LoadBalancerMember // without addresses: cannot be one
+	labels labels.Set
+	digest []byte
+}
+
+// NewNodes prepares nodes, which are not changed and must not change any more.
+func NewNodes(nodes []*corev1.Node) *Nodes {
+	out := &Nodes{candidates: make([]candidate, 0, len(nodes)), selections: map[string]*Selection{}}
 	for _, n := range nodes {
-		if !selector.Matches(labels.Set(n.Labels)) {
-			continue
-		}
 		m := cloud.LoadBalancerMember{
 			Node:      cloud.InstanceRef{NodeName: n.Name, ProviderID: n.Spec.ProviderID},
-			Addresses: internalIPs(n),
+			Addresses: InternalIPs(n),
 		}
-		if len(m.Addresses) == 0 {
-			addressless = append(addressless, n.Name)
-			continue
-		}
-		out = append(out, m)
+		out.candidates = append(out.candidates, candidate{member: m, labels: n.Labels, digest: fmt.Appendf(nil, "%+q %v\n", m.Node, m.Addresses)})
 	}
-	slices.SortFunc(out, func(a, b cloud.LoadBalancerMember) int { return strings.Compare(a.Node.NodeName, b.Node.NodeName) })
-	if len(addressless) > 0 {
-		slices.Sort(addressless)
-		p.warnf("nodes without an InternalIP get no traffic: %s", shortList(addressless))
-	}
-	if len(nodes) > 0 && len(out) == 0 && len(addressless) == 0 {
-		p.warnf("the node selector %q matches none of %d nodes: the load balancer has no members", selector, len(nodes))
-	}
+	slices.SortFunc(out.candidates, func(a, b candidate) int { return strings.Compare(a.member.Node.NodeName, b.member.Node.NodeName) })
 	return out
 }
 
-func internalIPs(n *corev1.Node) []netip.Addr {
+// Selection is what a selector selects of Nodes. It is shared: do not change it.
+type Selection struct {
+	// Members are sorted by name.
+	Members []cloud.LoadBalancerMember
+	// Digest is the same only for the same Members.
+	Digest string
+
+	addressless []string
+	matched     bool // a node, or there is none at all
+}
+
+// Select returns what the selector selects.
+func (n *Nodes) Select(selector labels.Selector) *Selection {
+	if n == nil {
+		return &Selection{matched: true}
+	}
+	key := selector.String()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	s, ok := n.selections[key]
+	if !ok {
+		s = n.pick(selector)
+		n.selections[key] = s
+	}
+	return s
+}
+
+func (n *Nodes) pick(selector labels.Selector) *Selection {
+	out := &Selection{}
+	hash := sha256.New()
+	for _, c := range n.candidates {
+		if !selector.Matches(c.labels) {
+			continue
+		}
+		if len(c.member.Addresses) == 0 {
+			out.addressless = append(out.addressless, c.member.Node.NodeName)
+			continue
+		}
+		out.Members = append(out.Members, c.member)
+		hash.Write(c.digest) //nolint:errcheck // hashes do not fail
+	}
+	out.Digest = hex.EncodeToString(hash.Sum(nil))
+	out.matched = len(n.candidates) == 0 || len(out.Members)+len(out.addressless) > 0
+	return out
+}
+
+func (p *planner) members(nodes *Nodes, selector labels.Selector) []cloud.LoadBalancerMember {
+	s := nodes.Select(selector)
+	if len(s.addressless) > 0 {
+		p.warnf("nodes without an InternalIP get no traffic: %s", shortList(s.addressless))
+	}
+	if !s.matched {
+		p.warnf("the node selector %q matches none of %d nodes: the load balancer has no members", selector, len(nodes.candidates))
+	}
+	return s.Members
+}
+
+// InternalIPs returns the Node's addresses of type InternalIP in its order, each once.
+func InternalIPs(n *corev1.Node) []netip.Addr {
 	var out []netip.Addr
 	for _, a := range n.Status.Addresses {
 		if a.Type != corev1.NodeInternalIP {
@@ -74,7 +142,7 @@ func internalIPs(n *corev1.Node) []netip.Addr {
 	return out
 }
 
-// shortList joins at most ten items and says how many more there are.
+// shortList joins at most ten items and says whether there are more.
 func shortList(items []string) string {
 	const most = 10
 	if len(items) <= most {

@@ -26,15 +26,15 @@ const (
 //
 // warnings are for the user and stop nothing. The error joins every problem there is, each
 // naming the field or annotation, its value and what is allowed; it is of KindInvalid.
-// Neither service nor nodes are changed or kept.
-func Plan(service *corev1.Service, nodes []*corev1.Node, cluster cloud.Cluster, vocabulary []cloud.Annotation) (*cloud.LoadBalancerSpec, []string, error) {
+// service is neither changed nor kept; the members are shared with other plans of nodes.
+func Plan(service *corev1.Service, nodes *Nodes, cluster cloud.Cluster, vocabulary []cloud.Annotation) (*cloud.LoadBalancerSpec, []string, error) {
 	p := &planner{service: service}
 	settings, problems, warnings := Check(service.Annotations, vocabulary)
 	p.errs, p.warnings = problems, warnings
 
 	spec := &cloud.LoadBalancerSpec{LoadBalancerRef: ref(service, cluster, settings)}
 	spec.Ports = p.ports()
-	spec.Members = p.members(nodes, p.selector(settings, vocabulary))
+	spec.Members = p.members(nodes, selector(settings, vocabulary))
 	spec.IPFamilies = ipFamilies(service)
 	policy := service.Spec.IPFamilyPolicy
 	spec.RequireDualStack = policy != nil && *policy == corev1.IPFamilyPolicyRequireDualStack

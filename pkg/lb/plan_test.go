@@ -195,7 +195,7 @@ func TestPlan(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			service := testService(tt.service)
 			before := service.DeepCopy()
-			got, warnings, err := Plan(service, testNodes(), testCluster, testVocabulary())
+			got, warnings, err := Plan(service, NewNodes(testNodes()), testCluster, testVocabulary())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -233,7 +233,7 @@ func TestPlanNamesEveryProblem(t *testing.T) {
 		s.Spec.SessionAffinity = "Cookie"
 		s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 	})
-	spec, _, err := Plan(service, testNodes(), testCluster, testVocabulary())
+	spec, _, err := Plan(service, NewNodes(testNodes()), testCluster, testVocabulary())
 	if spec != nil || cloud.KindOf(err) != cloud.KindInvalid {
 		t.Fatalf("Plan = %v, %v; want an error of KindInvalid", spec, err)
 	}

@@ -88,6 +88,7 @@ var arrows = []struct {
 	{"pkg/cloudauth", []string{"pkg/nearest", "pkg/version"}},
 	{"pkg/lb", []string{"pkg/cloud", "pkg/nearest"}},
 	{"pkg/ccm", []string{"pkg/cloud", "pkg/controllers", "pkg/lb", "pkg/nearest", "pkg/version"}},
+	{"pkg/controllers/service", []string{"pkg/cloud", "pkg/lb"}},
 	{"pkg/controllers", []string{"pkg/cloud"}},
 	{"pkg/providers", []string{"pkg/cloud", "pkg/cloudauth", "pkg/version"}},
 	{"webhooks", []string{"pkg/cloud", "pkg/version"}},

@@ -128,7 +128,7 @@ func (c *cluster) clean() {
 	if err := c.client.CoreV1().Nodes().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		c.t.Errorf("remove Nodes: %v", err)
 	}
-	if err := c.client.CoreV1().Events("").DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsMethodNotSupported(err) {
+	if err := c.client.CoreV1().Events("default").DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		c.t.Errorf("remove Events: %v", err)
 	}
 	services, err := c.client.CoreV1().Services("default").List(ctx, metav1.ListOptions{})

@@ -1,0 +1,191 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/lb"
+)
+
+// Component is the source of the controller's events, the framework's.
+const Component = "service-controller"
+
+// LoadBalancers is what the controller needs of a cloud; cloud.LoadBalancers has the contract.
+type LoadBalancers interface {
+	Ensure(ctx context.Context, spec *cloud.LoadBalancerSpec) (*cloud.LoadBalancerStatus, error)
+	UpdateMembers(ctx context.Context, spec *cloud.LoadBalancerSpec) error
+	Delete(ctx context.Context, ref cloud.LoadBalancerRef) error
+}
+
+var _ LoadBalancers = cloud.LoadBalancers(nil)
+
+// Config is what a Controller works with. All fields are required but those that say otherwise.
+type Config struct {
+	// LoadBalancers is the cloud, whose calls have deadlines.
+	LoadBalancers LoadBalancers
+	// Vocabulary is the provider's; may be empty.
+	Vocabulary []cloud.Annotation
+	// Classes say which Services are served.
+	Classes lb.Classes
+	// Cluster owns the load balancers.
+	Cluster cloud.Cluster
+	// Client patches the status subresource of Services.
+	Client corev1client.ServicesGetter
+	// Services and Nodes must be running informers.
+	Services coreinformers.ServiceInformer
+	Nodes    coreinformers.NodeInformer
+	// Recorder publishes events.
+	Recorder record.EventRecorder
+	// Workers is how many Services are worked on at a time.
+	Workers int
+	// SyncPeriod is the longest time after which a load balancer is verified, that is read
+	// afresh from the cloud and repaired; the shortest is half of it. Zero turns that off.
+	SyncPeriod time.Duration
+	// NodeQuiet is how long Nodes must not change before a change of theirs takes effect,
+	// NodeWait how long that is put off at most. Zero means 1 s and 5 s.
+	NodeQuiet, NodeWait time.Duration
+	// Metrics may be nil: counted into nowhere.
+	Metrics *Metrics
+	// Clock is for tests; nil is the real one.
+	Clock clock.WithTicker
+}
+
+// Controller gives Services their load balancers. New makes one, Run runs it once.
+type Controller struct {
+	Config
+	services corelisters.ServiceLister
+	nodes    *nodes
+	queue    workqueue.TypedDelayingInterface[string]
+	records  records
+}
+
+// New returns a Controller.
+func New(c Config) (*Controller, error) {
+	if c.Workers < 1 {
+		return nil, fmt.Errorf("service controller: %d workers: at least one is needed", c.Workers)
+	}
+	if c.SyncPeriod < 0 {
+		return nil, fmt.Errorf("service controller: sync period %s is negative", c.SyncPeriod)
+	}
+	if c.Clock == nil {
+		c.Clock = clock.RealClock{}
+	}
+	if c.Metrics == nil {
+		m, err := NewMetrics(nil)
+		if err != nil {
+			return nil, err
+		}
+		c.Metrics = m
+	}
+	if c.NodeQuiet <= 0 {
+		c.NodeQuiet = time.Second
+	}
+	if c.NodeWait <= 0 {
+		c.NodeWait = 5 * time.Second
+	}
+	return &Controller{
+		Config:   c,
+		services: c.Services.Lister(),
+		nodes:    newNodes(c.Nodes.Lister()),
+		records:  records{byKey: map[string]*entry{}},
+		queue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[string]{
+			Name: "service", Clock: c.Clock,
+		}),
+	}, nil
+}
+
+// Run works until ctx ends. When it returns, no call to the cloud is under way.
+func (c *Controller) Run(ctx context.Context) error {
+	defer c.queue.ShutDown()
+	remove, err := c.watch(ctx)
+	defer remove()
+	if err != nil {
+		return fmt.Errorf("service controller: %w", err)
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	if !cache.WaitForCacheSync(ctx.Done(), c.Services.Informer().HasSynced, c.Nodes.Informer().HasSynced) {
+		return nil
+	}
+	for range c.Workers {
+		wg.Go(func() {
+			for c.next(ctx) {
+			}
+		})
+	}
+	wg.Go(func() { c.followNodes(ctx) })
+	<-ctx.Done()
+	c.queue.ShutDown()
+	return nil
+}
+
+// watch makes the informers feed the controller. remove, never nil, ends that.
+func (c *Controller) watch(ctx context.Context) (remove func(), err error) {
+	services, serr := c.Services.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { c.enqueue(obj) },
+		UpdateFunc: func(old, cur any) {
+			// A Service that has just stopped to be of interest must be seen once more.
+			if !c.enqueue(cur) {
+				c.enqueue(old)
+			}
+		},
+		DeleteFunc: func(obj any) { c.enqueue(obj) },
+	})
+	nodes, nerr := c.Nodes.Informer().AddEventHandler(c.nodes.handler())
+	return func() {
+		logger := klog.FromContext(ctx)
+		if serr == nil {
+			if err := c.Services.Informer().RemoveEventHandler(services); err != nil {
+				logger.Error(err, "Cannot stop watching Services")
+			}
+		}
+		if nerr == nil {
+			if err := c.Nodes.Informer().RemoveEventHandler(nodes); err != nil {
+				logger.Error(err, "Cannot stop watching Nodes")
+			}
+		}
+	}, errors.Join(serr, nerr)
+}
+
+// enqueue makes a worker look at a Service if it may be of interest, and reports whether.
+func (c *Controller) enqueue(obj any) bool {
+	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = gone.Obj
+	}
+	s, ok := obj.(*corev1.Service)
+	if !ok || !wants(s) && !hasFinalizer(s) && s.Annotations[classAnnotation] == "" {
+		return false
+	}
+	c.queue.Add(cache.MetaObjectToName(s).String())
+	return true
+}
+
+// next works on one Service and reports whether there will be more.
+func (c *Controller) next(ctx context.Context) bool {
+	key, quit := c.queue.Get()
+	if quit {
+		return false
+	}
+	defer c.queue.Done(key)
+	if ctx.Err() != nil {
+		return false
+	}
+	if again := c.sync(ctx, key); again > 0 {
+		c.queue.AddAfter(key, again)
+	}
+	return true
+}

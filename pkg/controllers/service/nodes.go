@@ -1,0 +1,180 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/isthmus-cloud/isthmus/pkg/lb"
+)
+
+const (
+	// taintToBeDeleted is what the cluster autoscaler sets on a Node that it will remove.
+	taintToBeDeleted = "ToBeDeletedByClusterAutoscaler"
+	// taintUninitialized is on Nodes that the node controller has not worked on yet.
+	taintUninitialized = "node.cloudprovider.kubernetes.io/uninitialized"
+)
+
+// nodes are the candidates for members, made of the informer's Nodes when they are needed
+// after a change.
+type nodes struct {
+	lister corelisters.NodeLister
+	// signal holds an element when a change is to take effect by itself.
+	signal chan struct{}
+
+	mu    sync.Mutex
+	stale bool
+	set   *lb.Nodes
+}
+
+func newNodes(lister corelisters.NodeLister) *nodes {
+	return &nodes{lister: lister, signal: make(chan struct{}, 1), stale: true}
+}
+
+// handler notes changes of Nodes.
+func (n *nodes) handler() cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { n.changed(true) },
+		DeleteFunc: func(any) { n.changed(true) },
+		UpdateFunc: func(old, cur any) {
+			o, ok1 := old.(*corev1.Node)
+			c, ok2 := cur.(*corev1.Node)
+			if !ok1 || !ok2 {
+				return
+			}
+			switch {
+			case !sameMember(o, c):
+				n.changed(true)
+			case eligible(o) != eligible(c):
+				// Like the framework: that a Node is about to go is no reason to cut its
+				// connections at once; the next update of a load balancer leaves it out.
+				n.changed(false)
+			}
+		},
+	}
+}
+
+func (n *nodes) changed(act bool) {
+	n.mu.Lock()
+	n.stale = true
+	n.mu.Unlock()
+	if act {
+		select {
+		case n.signal <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// current returns the candidates.
+func (n *nodes) current() (*lb.Nodes, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.stale {
+		return n.set, nil
+	}
+	all, err := n.lister.List(labels.Everything())
+	if err != nil {
+		return nil, fmt.Errorf("list nodes: %w", err)
+	}
+	n.set = lb.NewNodes(slices.DeleteFunc(all, func(node *corev1.Node) bool { return !eligible(node) }))
+	n.stale = false
+	return n.set, nil
+}
+
+// sameMember reports whether two states of a Node are the same to every load balancer, but
+// for whether it is about to go.
+func sameMember(a, b *corev1.Node) bool {
+	return a.UID == b.UID && a.Spec.ProviderID == b.Spec.ProviderID && maps.Equal(a.Labels, b.Labels) &&
+		hasTaint(a, taintUninitialized) == hasTaint(b, taintUninitialized) &&
+		slices.Equal(lb.InternalIPs(a), lb.InternalIPs(b))
+}
+
+// eligible reports whether a Node may be a member: it is neither excluded by its label nor
+// about to go, and not one that only waits for its initialization. Whether it is ready does
+// not count: the health checks see to that, without a change of the load balancer.
+func eligible(node *corev1.Node) bool {
+	if value, ok := node.Labels[corev1.LabelNodeExcludeBalancers]; ok {
+		if excluded, err := strconv.ParseBool(value); err != nil || excluded {
+			return false
+		}
+	}
+	if node.DeletionTimestamp != nil || hasTaint(node, taintToBeDeleted) {
+		return false
+	}
+	return !hasTaint(node, taintUninitialized) || len(lb.InternalIPs(node)) > 0
+}
+
+func hasTaint(node *corev1.Node, key string) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == key })
+}
+
+// followNodes makes changes of Nodes take effect, many of them at once.
+func (c *Controller) followNodes(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.nodes.signal:
+		}
+		if !c.settle(ctx) {
+			return
+		}
+		if err := c.nodePass(ctx); err != nil {
+			c.Metrics.nodeSyncErrors.Inc()
+			klog.FromContext(ctx).Error(err, "Cannot work out which load balancers a change of Nodes concerns")
+			c.nodes.changed(true)
+		}
+	}
+}
+
+// settle waits until the Nodes have been quiet, but not for ever. It reports whether ctx goes on.
+func (c *Controller) settle(ctx context.Context) bool {
+	most := c.Clock.NewTimer(c.NodeWait)
+	defer most.Stop()
+	quiet := c.Clock.NewTimer(c.NodeQuiet)
+	defer func() { quiet.Stop() }()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-most.C():
+			return true
+		case <-quiet.C():
+			return true
+		case <-c.nodes.signal:
+			quiet.Stop()
+			quiet = c.Clock.NewTimer(c.NodeQuiet)
+		}
+	}
+}
+
+// nodePass enqueues the Services whose members have changed. Nothing is planned for it:
+// what the selectors of all Services select is worked out once for each selector.
+func (c *Controller) nodePass(ctx context.Context) error {
+	began := c.Clock.Now()
+	set, err := c.nodes.current()
+	if err != nil {
+		return err
+	}
+	concerned, all := 0, 0
+	for key, w := range c.records.watched() {
+		all++
+		if set.Select(w.selector).Digest != w.digest {
+			concerned++
+			c.queue.Add(key)
+		}
+	}
+	c.Metrics.nodeSyncLatency.Observe(c.Clock.Since(began).Seconds())
+	klog.FromContext(ctx).V(2).Info("Nodes have changed", "services", all, "concerned", concerned)
+	return nil
+}

@@ -1,0 +1,167 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+const (
+	// finalizer keeps a Service until its load balancer is gone, the framework's.
+	finalizer = "service.kubernetes.io/load-balancer-cleanup"
+	// classAnnotation marks Services with a load balancer class as ours: the API server
+	// wipes spec.loadBalancerClass when the type changes, and others use the same finalizer.
+	classAnnotation = "isthmus-cloud.github.io/load-balancer-class"
+)
+
+func wants(s *corev1.Service) bool { return s.Spec.Type == corev1.ServiceTypeLoadBalancer }
+
+func hasFinalizer(s *corev1.Service) bool { return slices.Contains(s.Finalizers, finalizer) }
+
+// patch writes what change changes of the Service's metadata and status, and nothing when
+// that is nothing. It goes to the status subresource: no right to change Services is needed.
+// A Service of the same name that was made anew meanwhile is not written.
+func (c *Controller) patch(ctx context.Context, e *entry, service *corev1.Service, change func(*corev1.Service)) (*corev1.Service, error) {
+	changed := service.DeepCopy()
+	change(changed)
+	if equality.Semantic.DeepEqual(service, changed) {
+		return service, nil
+	}
+	data, err := patchOf(service, changed)
+	if err != nil {
+		return nil, fmt.Errorf("patch of Service %s/%s: %w", service.Namespace, service.Name, err)
+	}
+	out, err := c.Client.Services(service.Namespace).Patch(ctx, service.Name, types.StrategicMergePatchType, data, metav1.PatchOptions{}, "status")
+	if err != nil {
+		return nil, fmt.Errorf("write to Service %s/%s: %w", service.Namespace, service.Name, err)
+	}
+	e.latest = out
+	return out, nil
+}
+
+func patchOf(before, after *corev1.Service) ([]byte, error) {
+	b, err := json.Marshal(before)
+	if err != nil {
+		return nil, err
+	}
+	a, err := json.Marshal(after)
+	if err != nil {
+		return nil, err
+	}
+	data, err := strategicpatch.CreateTwoWayMergePatch(b, a, corev1.Service{})
+	if err != nil {
+		return nil, err
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(data, &fields); err != nil {
+		return nil, err
+	}
+	metadata, ok := fields["metadata"].(map[string]any)
+	if !ok {
+		metadata = map[string]any{}
+	}
+	metadata["uid"] = before.UID // the API server refuses to write it to another object
+	fields["metadata"] = metadata
+	return json.Marshal(fields)
+}
+
+// newest returns the later one of two states of a Service; written may be nil. The informer
+// may be behind our own writes.
+func newest(read, written *corev1.Service) *corev1.Service {
+	if written == nil || read.UID != written.UID {
+		return read
+	}
+	if c, err := resourceversion.CompareResourceVersion(read.ResourceVersion, written.ResourceVersion); err != nil || c >= 0 {
+		return read
+	}
+	return written
+}
+
+// claim makes a Service ours before anything is made for it.
+func (c *Controller) claim(ctx context.Context, e *entry, service *corev1.Service) (*corev1.Service, error) {
+	return c.patch(ctx, e, service, own)
+}
+
+// own gives the Service the finalizer and, when it has a class, its mark.
+func own(s *corev1.Service) {
+	if !hasFinalizer(s) {
+		s.Finalizers = append(s.Finalizers, finalizer)
+	}
+	mark := value(s.Spec.LoadBalancerClass)
+	if s.Annotations[classAnnotation] != mark {
+		s.Annotations = overlay(s.Annotations, map[string]string{classAnnotation: mark})
+	}
+}
+
+// release makes a Service nobody's. What belongs to the controller of the class that the
+// Service has by now stays.
+func (c *Controller) release(ctx context.Context, e *entry, service *corev1.Service) error {
+	_, err := c.patch(ctx, e, service, func(s *corev1.Service) {
+		s.Status.LoadBalancer = corev1.LoadBalancerStatus{}
+		if mark, ok := s.Annotations[classAnnotation]; ok {
+			if _, ours := c.Classes.Find(&mark); ours {
+				delete(s.Annotations, classAnnotation)
+			}
+		}
+		if _, served := c.Classes.Find(s.Spec.LoadBalancerClass); served || !wants(s) {
+			s.Finalizers = slices.DeleteFunc(s.Finalizers, func(f string) bool { return f == finalizer })
+		}
+	})
+	return err
+}
+
+// publish makes the Service show status, and that it is ours.
+func (c *Controller) publish(ctx context.Context, e *entry, service *corev1.Service, status *cloud.LoadBalancerStatus) (*corev1.Service, error) {
+	return c.patch(ctx, e, service, func(s *corev1.Service) {
+		own(s)
+		if !hasAnnotations(s, status.Annotations) {
+			s.Annotations = overlay(s.Annotations, status.Annotations)
+		}
+		if !sameIngress(s.Status.LoadBalancer.Ingress, status.Ingress) {
+			s.Status.LoadBalancer.Ingress = status.Ingress
+		}
+	})
+}
+
+// isPublished reports whether publish has nothing to write.
+func isPublished(s *corev1.Service, status *cloud.LoadBalancerStatus) bool {
+	return hasFinalizer(s) && s.Annotations[classAnnotation] == value(s.Spec.LoadBalancerClass) &&
+		hasAnnotations(s, status.Annotations) && sameIngress(s.Status.LoadBalancer.Ingress, status.Ingress)
+}
+
+// hasAnnotations reports whether the Service's annotations are as want says, where an empty
+// value means none.
+func hasAnnotations(s *corev1.Service, want map[string]string) bool {
+	for name, text := range want {
+		if got, ok := s.Annotations[name]; got != text || text == "" && ok {
+			return false
+		}
+	}
+	return true
+}
+
+// sameIngress compares addresses in any order.
+func sameIngress(a, b []corev1.LoadBalancerIngress) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	rest := slices.Clone(b)
+	for _, in := range a {
+		i := slices.IndexFunc(rest, func(x corev1.LoadBalancerIngress) bool { return equality.Semantic.DeepEqual(in, x) })
+		if i < 0 {
+			return false
+		}
+		rest = slices.Delete(rest, i, i+1)
+	}
+	return true
+}

@@ -1,0 +1,121 @@
+package service
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+const (
+	// firstRetry and lastRetry bound the wait after a failure that may pass.
+	firstRetry, lastRetry = 5 * time.Second, 5 * time.Minute
+	// hopelessRetry is after how long a wish that cannot be fulfilled is tried again when
+	// load balancers are not verified periodically.
+	hopelessRetry = 30 * time.Minute
+)
+
+// Results of work, as a metric has them.
+const (
+	resultDone    = "done"
+	resultWaiting = "waiting"
+	resultFailed  = "failed"
+)
+
+func (c *Controller) count(operation, result string) {
+	c.Metrics.syncs.WithLabelValues(operation, result).Inc()
+}
+
+// failure is an attempt that did not succeed.
+type failure struct {
+	service   *corev1.Service
+	operation string // as a metric has it
+	plan      plan
+	reason    string // of the event
+	doing     string // begins the event's text
+}
+
+// failed notes an attempt that failed with err, tells whom it concerns, and returns after
+// how long it is made again.
+func (c *Controller) failed(ctx context.Context, e *entry, f failure, err error) time.Duration {
+	if ctx.Err() != nil {
+		return 0 // we are ending; the next leader goes on
+	}
+	logger, text, result := klog.FromContext(ctx), list([]string{err.Error()}), resultFailed
+	e.tried = f.plan
+	var wait time.Duration
+	switch kind := cloud.KindOf(err); {
+	case isWaiting(err):
+		result = resultWaiting
+		if wait = cloud.RetryAfter(err); wait <= 0 {
+			wait = firstRetry
+		}
+		logger.V(2).Info("The cloud is not done yet", "operation", f.operation, "again", wait, "reason", text)
+		reason := reasonEnsuring
+		if f.operation == operationDelete {
+			reason = reasonDeleting
+		}
+		c.once(e, f.service, corev1.EventTypeNormal, reason, "The cloud is not done yet: "+text)
+	case kind == cloud.KindInvalid, kind == cloud.KindUnsupported:
+		e.hopeless = true
+		if wait = spread(c.SyncPeriod); wait <= 0 {
+			wait = spread(hopelessRetry)
+		}
+		logger.V(2).Info("The wish cannot be fulfilled until it changes", "operation", f.operation, "again", wait, "reason", text)
+		c.once(e, f.service, corev1.EventTypeWarning, f.reason, f.doing+": "+text)
+	default:
+		e.failures++
+		wait = backoff(e.failures)
+		logger.Error(err, "Load balancer operation failed", "operation", f.operation, "again", wait)
+		c.once(e, f.service, corev1.EventTypeWarning, f.reason, f.doing+": "+text)
+	}
+	c.count(f.operation, result)
+	e.notBefore = c.Clock.Now().Add(wait)
+	return wait
+}
+
+// isWaiting reports whether err only says that the cloud needs time.
+func isWaiting(err error) bool {
+	kind := cloud.KindOf(err)
+	return kind == cloud.KindRetryAfter || kind == cloud.KindThrottled
+}
+
+// holdBack returns how long the plan must not be tried yet, because it was tried in vain. A
+// plan that differs is tried at once, but members alone make no failing cloud work.
+func (c *Controller) holdBack(e *entry, want plan) time.Duration {
+	if e.about != want.rest {
+		e.about, e.said = want.rest, nil
+	}
+	if e.tried.rest != want.rest || e.hopeless && e.tried != want {
+		e.succeeded()
+		return 0
+	}
+	return max(e.notBefore.Sub(c.Clock.Now()), 0)
+}
+
+// succeeded forgets attempts in vain.
+func (e *entry) succeeded() {
+	e.tried, e.failures, e.notBefore, e.hopeless = plan{}, 0, time.Time{}, false
+}
+
+// backoff is the wait after the nth failure in a row: doubled each time, with jitter.
+func backoff(n int) time.Duration {
+	wait := lastRetry
+	if shift := n - 1; shift < 10 {
+		wait = min(firstRetry<<shift, lastRetry)
+	}
+	return max(wait-rand.N(wait/5), firstRetry)
+}
+
+// spread returns a random time between half of d and d, so that what began together does
+// not go on together.
+func spread(d time.Duration) time.Duration {
+	if d < 2 {
+		return d
+	}
+	return d/2 + rand.N(d/2) + 1
+}
