@@ -3,7 +3,9 @@ package openstack
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 
 	"k8s.io/klog/v2"
 
@@ -57,6 +59,7 @@ func compose(c *client) *cloud.Provider {
 	}
 	if lb := &c.cfg.LoadBalancer; lb.Enabled {
 		p.LoadBalancers, p.Annotations = newLoadBalancers(c), annotationsFor(lb)
+		p.LoadBalancerClasses = slices.Sorted(maps.Keys(c.cfg.LoadBalancerClass))
 	}
 	if c.cfg.Route.RouterID != "" {
 		p.Routes = newRoutes(c)

@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -87,7 +88,7 @@ func wishesOf(spec *cloud.LoadBalancerSpec, cfg *Config) (*lbWishes, error) {
 	if spec.Cluster.UID == "" {
 		w.errorf("the cluster's UID is not known, so that load balancers could not be told from those of other clusters")
 	}
-	w.applyClass(s.String(annClass, ""), cfg.LoadBalancerClass)
+	w.applyClass(w.class(), cfg.LoadBalancerClass)
 	w.family(s)
 	w.clients()
 	w.protocols(s)
@@ -95,6 +96,15 @@ func wishesOf(spec *cloud.LoadBalancerSpec, cfg *Config) (*lbWishes, error) {
 		return nil, &cloud.Error{Kind: cloud.KindInvalid, Op: "plan load balancer " + w.names.lb, Err: errors.Join(w.errs...)}
 	}
 	return w, nil
+}
+
+// class is the name of the class, which spec.loadBalancerClass or the annotation picks.
+func (w *lbWishes) class() string {
+	name := w.spec.Settings.String(annClass, "")
+	if w.spec.Class != "" && name != "" && name != w.spec.Class {
+		w.errorf("annotation %s is %q, but spec.loadBalancerClass picks the class %q: remove the annotation", annClass, name, w.spec.Class)
+	}
+	return cmp.Or(w.spec.Class, name)
 }
 
 // applyClass lets what a class sets go before annotations and [LoadBalancer].

@@ -191,6 +191,8 @@ func TestRefusedWishes(t *testing.T) {
 				s.Cluster.UID = ""
 			},
 			want: []string{"contradict each other", `has no [LoadBalancerClass "gold"]; it has bronze, silver`, "spec.loadBalancerIP fd00::1 is not of", "spec.ports[0] and spec.ports[2]", "cluster's UID"}},
+		{name: "two classes", kind: cloud.KindInvalid, settings: cloud.Settings{annClass: "silver"}, spec: func(s *cloud.LoadBalancerSpec) { s.Class = "bronze" },
+			want: []string{annClass + ` is "silver", but spec.loadBalancerClass picks the class "bronze": remove the annotation`}},
 		{name: "source ranges of the other family only", kind: cloud.KindInvalid, spec: func(s *cloud.LoadBalancerSpec) {
 			s.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol}
 			s.SourceRanges = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}
@@ -223,13 +225,24 @@ func TestClassGoesFirst(t *testing.T) {
 	id := func(c string) string { return strings.Repeat(c, 8) + "-89ab-cdef-0123-456789abcdef" }
 	cfg := wishesConfig(t, "[LoadBalancer]\nfloating-network-id="+id("1")+"\nsubnet-id="+id("2")+"\nfloating-subnet-id="+id("3")+"\nmember-subnet-id="+id("4")+
 		"\n[LoadBalancerClass \"c\"]\nfloating-network-id="+id("5")+"\nfloating-subnet-tags=a,b\nmember-subnet-id="+id("6")+"\n")
-	w, err := wishesOf(wishesSpec(cloud.Settings{annClass: "c", annSubnetID: id("7"), annMemberSubnetID: id("8")}, nil), cfg)
-	if err != nil {
-		t.Fatal(err)
+	for name, class := range map[string]struct{ annotation, field string }{"annotation": {annotation: "c"}, "spec.loadBalancerClass": {field: "c"}, "both": {"c", "c"}} {
+		t.Run(name, func(t *testing.T) {
+			settings := cloud.Settings{annSubnetID: id("7"), annMemberSubnetID: id("8")}
+			if class.annotation != "" {
+				settings[annClass] = class.annotation
+			}
+			w, err := wishesOf(wishesSpec(settings, func(s *cloud.LoadBalancerSpec) { s.Class = class.field }), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := []string{w.fip.networkID, w.fip.subnetID, w.fip.subnetTags, w.vip.subnetID, w.memberSubnet}
+			if diff := cmp.Diff([]string{id("5"), "", "a,b", id("7"), id("6")}, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
-	got := []string{w.fip.networkID, w.fip.subnetID, w.fip.subnetTags, w.vip.subnetID, w.memberSubnet}
-	if diff := cmp.Diff([]string{id("5"), "", "a,b", id("7"), id("6")}, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+	if p := compose(&client{cfg: cfg}); !cmp.Equal([]string{"c"}, p.LoadBalancerClasses) {
+		t.Errorf("the provider's classes are %v", p.LoadBalancerClasses)
 	}
 }
 
