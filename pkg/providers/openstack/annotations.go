@@ -72,13 +72,13 @@ func annotationsFor(cfg *LoadBalancerConfig) []cloud.Annotation {
 func addressAnnotations() []cloud.Annotation {
 	return []cloud.Annotation{
 		{Name: annInternal, Type: cloud.TypeBool, Default: "`[LoadBalancer] internal-lb`", Doc: "Give the load balancer no floating IP."},
-		{Name: annClass, Type: cloud.TypeString, Doc: "Take networks and subnets from the section `[LoadBalancerClass \"…\"]` of cloud.conf; what it sets goes before the annotations."},
+		{Name: annClass, Type: cloud.TypeString, Doc: "Take networks and subnets from the section `[LoadBalancerClass \"…\"]` of cloud.conf, as `spec.loadBalancerClass` does; what it sets goes before the annotations."},
 		{Name: annFloatingNetworkID, Type: cloud.TypeUUID, Default: "`[LoadBalancer] floating-network-id`, or the only external network", Doc: "External network of the floating IP."},
 		{Name: annFloatingSubnet, Type: cloud.TypeString, Default: "`[LoadBalancer] floating-subnet`", Doc: "Name pattern of the floating IP's subnet: a glob, a regular expression after `~`, either negated by a leading `!`."},
 		{Name: annFloatingSubnetID, Type: cloud.TypeUUID, Default: "`[LoadBalancer] floating-subnet-id`", Doc: "Subnet of the floating IP; goes before the name pattern and the tags."},
 		{Name: annFloatingSubnetTags, Type: cloud.TypeString, Default: "`[LoadBalancer] floating-subnet-tags`", Doc: "Comma-separated tags of the floating IP's subnet, of which one must match; a leading `!` negates the list."},
 		{Name: annKeepFloatingIP, Type: cloud.TypeBool, Default: "false", Doc: "Leave the floating IP in the project when the Service is deleted or becomes internal."},
-		{Name: annSubnetID, Type: cloud.TypeUUID, Default: "`[LoadBalancer] subnet-id`", Doc: "Subnet of the VIP; fixed at creation."},
+		{Name: annSubnetID, Type: cloud.TypeUUID, Default: "`[LoadBalancer] subnet-id`", Doc: "Subnet of the VIP; fixed at creation. The VIP of another IP family of the Service is in a subnet of the same network: its only one of that family, or the one that the Nodes are in."},
 		{Name: annNetworkID, Type: cloud.TypeUUID, Default: "`[LoadBalancer] network-id`", Doc: "Network of the VIP; fixed at creation."},
 		{Name: annPortID, Type: cloud.TypeUUID, Doc: "Existing Neutron port to be the VIP; fixed at creation."},
 		{Name: annLoadBalancerID, Type: cloud.TypeUUID, Written: true, Doc: "The load balancer's ID, written once it exists. Set it beforehand to share a load balancer of another Service or to use one of your own."},

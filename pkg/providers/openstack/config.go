@@ -16,7 +16,7 @@ import (
 type Config struct {
 	Global            auth.Config                         `gcfg:"Global" doc:"How to reach and authenticate to the cloud."`
 	LoadBalancer      LoadBalancerConfig                  `gcfg:"LoadBalancer" doc:"Services of type LoadBalancer (Octavia)."`
-	LoadBalancerClass map[string]*LoadBalancerClassConfig `gcfg:"LoadBalancerClass" doc:"Named sets of networks that a Service picks with the annotation loadbalancer.openstack.org/class."`
+	LoadBalancerClass map[string]*LoadBalancerClassConfig `gcfg:"LoadBalancerClass" doc:"Named sets of networks that a Service picks with spec.loadBalancerClass or the annotation loadbalancer.openstack.org/class."`
 	Route             RouteConfig                         `gcfg:"Route" doc:"Pod routes on a Neutron router."`
 	Metadata          MetadataConfig                      `gcfg:"Metadata" doc:"Where a node's own metadata is read from; accepted for compatibility."`
 	Networking        NetworkingConfig                    `gcfg:"Networking" doc:"Which of a server's addresses its Node gets."`
@@ -34,7 +34,7 @@ type LoadBalancerConfig struct {
 	CascadeDelete          bool     `gcfg:"cascade-delete" default:"true" doc:"Delete a load balancer with its children in one call."`
 	FlavorID               string   `gcfg:"flavor-id" doc:"Octavia flavor of new load balancers."`
 	AvailabilityZone       string   `gcfg:"availability-zone" doc:"Octavia availability zone of new load balancers."`
-	SubnetID               string   `gcfg:"subnet-id" doc:"Subnet of VIPs; when empty and network-id too, the one that the first member is in."`
+	SubnetID               string   `gcfg:"subnet-id" doc:"Subnet of VIPs; when empty and network-id too, the one that the first member is in. VIPs of the other IP family are in a subnet of the same network."`
 	MemberSubnetID         string   `gcfg:"member-subnet-id" doc:"Subnet of members; when empty, the one that each of them is in."`
 	NetworkID              string   `gcfg:"network-id" doc:"Network of VIPs."`
 	FloatingNetworkID      string   `gcfg:"floating-network-id" doc:"External network of floating IPs; found by itself when there is only one."`

@@ -23,6 +23,17 @@ func (o *lbOperation) create(ctx context.Context, w *lbWishes, want *lbTree) (*o
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := o.planSecond(ctx, w, &opts); err != nil {
+		return nil, nil, err
+	}
+	if w.refused != nil {
+		return nil, nil, w.refused
+	}
+	if w.second { // with the members of both families
+		if want, _, err = w.want(w.cfg.Provider); err != nil {
+			return nil, nil, err
+		}
+	}
 	populated := !w.cfg.SerialAPICalls
 	if populated {
 		if opts.Listeners, err = o.populate(ctx, w, opts.VipSubnetID, want); err != nil {
@@ -139,7 +150,7 @@ func (o *lbOperation) createOpts(ctx context.Context, w *lbWishes, want *lbTree)
 		}
 		opts.VipSubnetID = subnet
 	}
-	return opts, nil
+	return opts, o.vipFamily(ctx, w, &opts)
 }
 
 // subnetOfMembers is where the VIP goes when nothing says otherwise: the first member's subnet.

@@ -8,17 +8,18 @@ import (
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
 
-// members are those that have an address of the family that is served, each address once.
-func (b *treeBuilder) members() []cloud.LoadBalancerMember {
+// members are those that have an address of the family, each address once.
+func (b *treeBuilder) members(ipv6 bool) []cloud.LoadBalancerMember {
 	var out []cloud.LoadBalancerMember
 	var without []string
 	byAddress := map[netip.Addr]string{}
 	for _, m := range b.w.spec.Members {
-		addr, ok := memberAddress(m, b.w.isIPv6())
+		addr, ok := memberAddress(m, ipv6)
 		if !ok {
 			without = append(without, m.Node.NodeName)
 			continue
@@ -31,7 +32,11 @@ func (b *treeBuilder) members() []cloud.LoadBalancerMember {
 		out = append(out, m)
 	}
 	if len(without) > 0 {
-		b.warnf("%d nodes have no %s address and get no traffic: %s", len(without), b.w.spec.IPFamilies[0],
+		family := corev1.IPv4Protocol
+		if ipv6 {
+			family = corev1.IPv6Protocol
+		}
+		b.warnf("%d nodes have no %s address and get no traffic of it: %s", len(without), family,
 			strings.Join(without[:min(len(without), 10)], ", "))
 	}
 	return out

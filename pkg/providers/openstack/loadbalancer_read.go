@@ -25,6 +25,8 @@ type octaviaLB struct {
 	FlavorID     string   `json:"flavor_id"`
 	Zone         string   `json:"availability_zone"`
 	Tags         []string `json:"tags"`
+	// AdditionalVIPs are VIPs beside the first one.
+	AdditionalVIPs []additionalVIP `json:"additional_vips"`
 	// UpdatedAt changes whenever the load balancer or a child of it does, because each
 	// change takes the load balancer through a PENDING state.
 	UpdatedAt string `json:"updated_at"`

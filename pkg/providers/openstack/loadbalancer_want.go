@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
 
@@ -24,7 +26,10 @@ func (w *lbWishes) want(provider string) (tree *lbTree, warnings []string, err e
 	if len(b.errs) > 0 {
 		return nil, nil, &cloud.Error{Kind: cloud.KindUnsupported, Op: "load balancer " + w.names.lb, Err: errors.Join(b.errs...)}
 	}
-	members := b.members()
+	members := b.members(w.isIPv6())
+	if w.second {
+		b.second = b.members(!w.isIPv6())
+	}
 	tree = &lbTree{}
 	for i, port := range w.spec.Ports {
 		l := b.listener(i, port)
@@ -38,6 +43,7 @@ func (w *lbWishes) want(provider string) (tree *lbTree, warnings []string, err e
 type treeBuilder struct {
 	w        *lbWishes
 	ovn      bool
+	second   []cloud.LoadBalancerMember // those with an address of the second family that is served
 	warnings []string
 	errs     []error
 }
@@ -149,13 +155,21 @@ func (b *treeBuilder) pool(i int, port cloud.LoadBalancerPort, listenerProtocol 
 		}
 		p.Monitor = &monitor
 	}
-	for _, m := range members {
-		addr, _ := memberAddress(m, w.isIPv6())
+	add := func(m cloud.LoadBalancerMember, ipv6 bool) {
+		addr, _ := memberAddress(m, ipv6)
 		member := lbMember{Name: m.Node.NodeName, Address: addr.String(), Port: int(port.NodePort)}
 		if ok && monitor.Type == monitorHTTP {
 			member.MonitorPort = int(w.spec.HealthCheck.Port)
 		}
 		p.Members = append(p.Members, member)
+	}
+	for _, m := range members {
+		add(m, w.isIPv6())
+	}
+	if w.second && (b.ovn || port.Protocol != corev1.ProtocolTCP) { // passed on within the family
+		for _, m := range b.second {
+			add(m, !w.isIPv6())
+		}
 	}
 	sortMembers(p.Members)
 	return p

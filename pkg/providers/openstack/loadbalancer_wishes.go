@@ -32,6 +32,9 @@ type lbWishes struct {
 	tlsRef         string
 	forwardedFor   bool
 	sourceRanges   []string // as normalCIDRs writes them
+	second         bool     // the second family is served, see serveFamilies
+	single         bool     // it is not, for a reason that was noted
+	refused        error    // why the Service's wish for two families is not fulfilled
 	warnings       []string
 	errs           []error
 }
@@ -114,7 +117,7 @@ func (w *lbWishes) applyClass(name string, classes map[string]*LoadBalancerClass
 	}
 	c := classes[name]
 	if c == nil {
-		w.errorf("annotation %s: cloud.conf has no [LoadBalancerClass %q]; it has %s", annClass, name,
+		w.errorf("annotation %s or spec.loadBalancerClass: cloud.conf has no [LoadBalancerClass %q]; it has %s", annClass, name,
 			orNone(strings.Join(slices.Sorted(maps.Keys(classes)), ", ")))
 		return
 	}
@@ -146,18 +149,10 @@ func (w *lbWishes) family(s cloud.Settings) {
 	if wanted.IsValid() && wanted.Is6() != w.isIPv6() {
 		w.errorf("spec.loadBalancerIP %s is not of the Service's first family %s", wanted, w.spec.IPFamilies[0])
 	}
-	if w.hasFIP() {
+	if !w.internal && !w.isIPv6() {
 		w.fip.address = wanted
 	} else {
 		w.vip.address = wanted
-	}
-	if len(w.spec.IPFamilies) > 1 {
-		text := fmt.Sprintf("only %s is served: a second address on one load balancer is not supported", w.spec.IPFamilies[0])
-		if w.spec.RequireDualStack {
-			w.errorf("spec.ipFamilyPolicy RequireDualStack: %s; use PreferDualStack or SingleStack", text)
-			return
-		}
-		w.warnf("%s", text)
 	}
 }
 
@@ -193,13 +188,10 @@ func (w *lbWishes) clientRanges() []netip.Prefix {
 	return all
 }
 
-// families are those that are served, true for IPv6.
-func (w *lbWishes) families() []bool { return []bool{w.isIPv6()} }
-
 func (w *lbWishes) isIPv6() bool { return w.spec.IPFamilies[0] == corev1.IPv6Protocol }
 
 // hasFIP reports whether the load balancer is reached through a floating IP.
-func (w *lbWishes) hasFIP() bool { return !w.internal && !w.isIPv6() }
+func (w *lbWishes) hasFIP() bool { return !w.internal && (!w.isIPv6() || w.second) }
 
 func (w *lbWishes) protocols(s cloud.Settings) {
 	switch s.String(annProxyProtocol, "false") {

@@ -106,7 +106,7 @@ func TestWantedTree(t *testing.T) {
 				tcp.Pool.Members = []lbMember{{Name: "b", Address: "fd00::2", Port: 30080}}
 				udp.Pool.Members = []lbMember{{Name: "b", Address: "fd00::2", Port: 30081}}
 			}},
-		{name: "two families, one served", warnings: 1, spec: func(s *cloud.LoadBalancerSpec) {
+		{name: "two families", spec: func(s *cloud.LoadBalancerSpec) {
 			s.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
 		}},
 		{name: "source ranges of both families", spec: func(s *cloud.LoadBalancerSpec) {
@@ -166,9 +166,6 @@ func plainTree() *lbTree {
 }
 
 func TestRefusedWishes(t *testing.T) {
-	dual := func(s *cloud.LoadBalancerSpec) {
-		s.IPFamilies, s.RequireDualStack = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}, true
-	}
 	tests := []struct {
 		name     string
 		provider string
@@ -197,7 +194,6 @@ func TestRefusedWishes(t *testing.T) {
 			s.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol}
 			s.SourceRanges = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}
 		}, want: []string{"spec.loadBalancerSourceRanges", "family IPv6"}},
-		{name: "dual stack required", kind: cloud.KindInvalid, spec: dual, want: []string{"RequireDualStack", "PreferDualStack"}},
 	}
 	cfg := wishesConfig(t, "[LoadBalancerClass \"silver\"]\nsubnet-id=01234567-89ab-cdef-0123-456789abcdef\n[LoadBalancerClass \"bronze\"]\n")
 	for _, tt := range tests {

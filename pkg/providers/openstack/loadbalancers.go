@@ -2,7 +2,6 @@ package openstack
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -35,6 +34,7 @@ type LoadBalancers struct {
 
 	cidrs    sync.Map     // subnet ID → netip.Prefix
 	external atomic.Value // ID of the only external network, string
+	minor    atomic.Int64 // newest version 2.x of Octavia's API
 }
 
 func newLoadBalancers(c *client) *LoadBalancers {
@@ -55,15 +55,15 @@ func (l *LoadBalancers) Get(ctx context.Context, ref cloud.LoadBalancerRef) (*cl
 	if lb == nil {
 		return nil, cloud.Errorf(cloud.KindNotFound, "load balancer %s does not exist", names.lb)
 	}
-	address := lb.VIPAddress
+	floating := ""
 	fips, err := o.attachedFIPs(ctx, lb)
 	if err != nil {
 		return nil, err
 	}
 	if len(fips) > 0 && !ref.Settings.Bool(annInternal, l.c.cfg.LoadBalancer.Internal) {
-		address = fips[0].Address
+		floating = fips[0].Address
 	}
-	return l.status(ref.Settings, lb, address, nil), nil
+	return l.status(ref.Settings, lb, lb.addresses(floating, true), floating, nil), nil
 }
 
 // Ensure implements cloud.LoadBalancers.
@@ -86,6 +86,9 @@ func (l *LoadBalancers) Ensure(ctx context.Context, spec *cloud.LoadBalancerSpec
 	if lb == nil {
 		return o.ensureNew(ctx, w)
 	}
+	if err := w.serveFamilies(lb); err != nil {
+		return nil, err
+	}
 	want, warnings, err := w.want(lb.Provider)
 	if err != nil {
 		return nil, err
@@ -107,11 +110,18 @@ func (o *lbOperation) ensureNew(ctx context.Context, w *lbWishes) (*cloud.LoadBa
 		return nil, cloud.Errorf(cloud.KindInvalid, "annotation %s: there is no load balancer %s in this project and region; correct or remove the annotation",
 			annLoadBalancerID, w.loadBalancerID)
 	}
-	want, warnings, err := w.want(w.cfg.Provider)
+	want, _, err := w.want(w.cfg.Provider)
 	if err != nil {
 		return nil, err
 	}
 	lb, tree, err := o.create(ctx, w, want)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.serveFamilies(lb); err != nil {
+		return nil, err
+	}
+	want, warnings, err := w.want(lb.Provider)
 	if err != nil {
 		return nil, err
 	}
@@ -128,10 +138,10 @@ func (o *lbOperation) converge(ctx context.Context, w *lbWishes, lb *octaviaLB, 
 	if err != nil {
 		return nil, err
 	}
-	address := lb.VIPAddress
+	floating := ""
 	if w.hasFIP() {
 		known.internal = ""
-		if address, err = o.ensureFIP(ctx, w, lb, fresh); err != nil {
+		if floating, err = o.ensureFIP(ctx, w, lb, fresh); err != nil {
 			return nil, err
 		}
 	} else {
@@ -144,7 +154,10 @@ func (o *lbOperation) converge(ctx context.Context, w *lbWishes, lb *octaviaLB, 
 		known.internal = w.names.lb
 	}
 	o.lb.trees.put(lb, known, o.lb.now())
-	return o.lb.status(w.spec.Settings, lb, address, append(warnings, o.warnings...)), nil
+	if w.refused != nil {
+		return nil, w.refused // all the rest is done: whoever was served before still is
+	}
+	return o.lb.status(w.spec.Settings, lb, lb.addresses(floating, w.second), floating, append(warnings, o.warnings...)), nil
 }
 
 // UpdateMembers implements cloud.LoadBalancers.
@@ -171,6 +184,9 @@ func (l *LoadBalancers) UpdateMembers(ctx context.Context, spec *cloud.LoadBalan
 		if lb, err = o.waitIdle(ctx, lb.ID); err != nil {
 			return err
 		}
+	}
+	if err := w.serveFamilies(lb); err != nil {
+		return err
 	}
 	want, _, err := w.want(lb.Provider)
 	if err != nil {
@@ -308,21 +324,21 @@ func (o *lbOperation) claim(ctx context.Context, w *lbWishes, lb *octaviaLB, own
 }
 
 // status is what is published.
-func (l *LoadBalancers) status(s cloud.Settings, lb *octaviaLB, address string, warnings []string) *cloud.LoadBalancerStatus {
+func (l *LoadBalancers) status(s cloud.Settings, lb *octaviaLB, addresses []string, floating string, warnings []string) *cloud.LoadBalancerStatus {
 	cfg := &l.c.cfg.LoadBalancer
-	proxied := s.String(annProxyProtocol, "false") != "false"
-	mode := corev1.LoadBalancerIPModeVIP
-	if proxied {
+	mode, suffix := corev1.LoadBalancerIPModeVIP, ""
+	if s.String(annProxyProtocol, "false") != "false" {
 		mode = corev1.LoadBalancerIPModeProxy
+		if cfg.EnableIngressHostname {
+			suffix = cfg.IngressHostnameSuffix
+		}
 	}
-	ingress := corev1.LoadBalancerIngress{IP: address, IPMode: &mode}
-	if hostname := s.String(annHostname, ""); hostname != "" {
-		ingress = corev1.LoadBalancerIngress{Hostname: hostname}
-	} else if proxied && cfg.EnableIngressHostname {
-		ingress = corev1.LoadBalancerIngress{Hostname: fmt.Sprintf("%s.%s", address, cfg.IngressHostnameSuffix)}
+	address := addresses[0]
+	if floating != "" { // found by it when the load balancer has gone
+		address = floating
 	}
 	return &cloud.LoadBalancerStatus{
-		Ingress:     []corev1.LoadBalancerIngress{ingress},
+		Ingress:     ingressOf(addresses, s.String(annHostname, ""), suffix, mode),
 		Annotations: map[string]string{annLoadBalancerID: lb.ID, annAddress: address},
 		Warnings:    warnings,
 	}
