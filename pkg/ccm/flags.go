@@ -67,6 +67,14 @@ func (o *Options) addControllerFlags(fss *cliflag.NamedFlagSets) {
 	fs.DurationVar(&c.NodeLifecycleController.NodeMonitorPeriod.Duration, "node-monitor-period",
 		c.NodeLifecycleController.NodeMonitorPeriod.Duration,
 		"How often nodes that are not ready are looked up in the cloud.")
+	d := &o.NodeDeletion
+	fs.IntVar(&d.LimitPercentage, "node-deletion-limit-percentage", d.LimitPercentage,
+		"When more than this share of the nodes have no instance in the cloud, they are kept for the time being. 100 turns this limit off.")
+	fs.IntVar(&d.LimitCount, "node-deletion-limit-count", d.LimitCount,
+		"So many nodes may lack their instances whatever their share.")
+	fs.DurationVar(&d.SettleTime, "node-deletion-settle-time", d.SettleTime,
+		"A loss beyond the limit is believed after this time, if other instances of the cluster are seen all the while. 0 means never: "+
+			"an operator must annotate the namespace kube-system with "+DeleteNodesUntil+"=<time>.")
 
 	o.NodeIPAM.addFlags(fss.FlagSet(NodeIPAMController))
 

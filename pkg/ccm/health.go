@@ -14,6 +14,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 )
 
+// publicError is the error of a check, part of which everyone may read.
+type publicError struct {
+	error
+	public string
+}
+
 // checkTimeout bounds one health check.
 const checkTimeout = 5 * time.Second
 
@@ -63,7 +69,12 @@ func (c *checks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for _, name := range names {
 		if err := c.run(r, name); err != nil {
 			failed = true
-			fmt.Fprintf(&text, "[-]%s failed: the reason is in the log\n", name)
+			reason := "the reason is in the log"
+			var p publicError
+			if errors.As(err, &p) {
+				reason = p.public
+			}
+			fmt.Fprintf(&text, "[-]%s failed: %s\n", name, reason)
 		} else {
 			fmt.Fprintf(&text, "[+]%s ok\n", name)
 		}

@@ -204,6 +204,8 @@ func (m *Manager) addChecks(p *decorate.Provider, l locks) error {
 	}
 	if m.watches() {
 		core := m.informers.Core().V1()
+		p.Nodes.Brake(m.brakeOptions(p.Name))
+		errs = append(errs, m.ready.add("node-deletion", brakeCheck(p.Nodes.Held)))
 		errs = append(errs, m.ready.add("informers", synced(core.Nodes().Informer().HasSynced, core.Services().Informer().HasSynced)))
 	}
 	return errors.Join(append(errs, m.ready.add("cloud", func(r *http.Request) error { return p.Ready(r.Context()) }))...)

@@ -23,6 +23,7 @@ import (
 	"k8s.io/cloud-provider/names"
 	controllersmetrics "k8s.io/component-base/metrics/prometheus/controllers"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
@@ -61,6 +62,10 @@ func (t *term) Start(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), core.Nodes().Informer().HasSynced, core.Services().Informer().HasSynced) {
 		return nil
 	}
+	var reports sync.WaitGroup
+	defer reports.Wait()
+	defer cancel()
+	reports.Go(func() { t.reportBrake(ctx) })
 	a := newAdapter(ctx, adapterConfig{
 		provider: t.provider, cluster: t.cluster, nodes: core.Nodes().Lister(),
 		monitorPeriod: t.opts.Component.NodeLifecycleController.NodeMonitorPeriod.Duration,
@@ -79,6 +84,21 @@ func (t *term) Start(ctx context.Context) error {
 	wg.Go(func() { failed <- t.campaign(ctx, a) })
 	wg.Go(func() { failed <- t.run(ctx, a, t.migration.under(false, t.controllers)) })
 	return <-failed
+}
+
+// reportBrake says in Events what the brake on mass deletion holds, until ctx ends.
+func (t *term) reportBrake(ctx context.Context) {
+	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+	broadcaster.StartRecordingToSink(&v1core.EventSinkImpl{Interface: t.client.CoreV1().Events("")})
+	defer broadcaster.Shutdown()
+	if t.opts.DryRun {
+		broadcaster.StartStructuredLogging(0)
+	}
+	r := &brakeReporter{
+		held: t.provider.Nodes.Held, nodes: t.informers.Core().V1().Nodes().Lister(), clock: clock.RealClock{},
+		recorder: broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: componentName}),
+	}
+	r.run(ctx)
 }
 
 // campaign runs the migrated controllers while it holds the second lease, and returns an

@@ -85,6 +85,16 @@ func (o *Options) checkNumbers() []error {
 	if d := o.LoadBalancers.SyncPeriod; d != 0 && d < time.Second {
 		errs = append(errs, fmt.Errorf("--load-balancer-sync-period must be 0, which turns it off, or at least 1s, not %s", d))
 	}
+	d := &o.NodeDeletion
+	if d.LimitPercentage < 0 || d.LimitPercentage > 100 {
+		errs = append(errs, fmt.Errorf("--node-deletion-limit-percentage must be between 0 and 100, not %d", d.LimitPercentage))
+	}
+	if d.LimitCount < 0 {
+		errs = append(errs, fmt.Errorf("--node-deletion-limit-count must not be negative, but is %d", d.LimitCount))
+	}
+	if d.SettleTime < 0 {
+		errs = append(errs, fmt.Errorf("--node-deletion-settle-time must not be negative, but is %s", d.SettleTime))
+	}
 	if q := c.Generic.ClientConnection.QPS; q <= 0 {
 		errs = append(errs, fmt.Errorf("--kube-api-qps must be positive, not %v", q))
 	}

@@ -1,0 +1,118 @@
+package ccm
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
+)
+
+func TestReleased(t *testing.T) {
+	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+	for _, test := range []struct {
+		value, err string
+		want       bool
+	}{
+		{value: ""},
+		{value: "2026-01-31T12:30:00Z", want: true},
+		{value: "2026-01-31T13:30:00+01:00", want: true},
+		{value: "2026-01-31T11:59:59Z"},
+		{value: "2026-01-31T12:00:00Z"},
+		{value: "2026-02-01T12:00:00Z", want: true},
+		{value: "2026-02-01T12:00:01Z", err: "is more than 24h0m0s ahead"},
+		{value: "true", err: `"true" is not a time such as`},
+		{value: strings.Repeat("x", 9999), err: "is not a time"},
+	} {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system"}}
+		if test.value != "" {
+			ns.Annotations = map[string]string{DeleteNodesUntil: test.value}
+		}
+		got, err := released(t.Context(), fake.NewClientset(ns), clocktesting.NewFakePassiveClock(now))
+		if got != test.want || (err != nil) != (test.err != "") || err != nil && !strings.Contains(err.Error(), test.err) {
+			t.Errorf("%.40q: %t, %v", test.value, got, err)
+		}
+		if err != nil && len(err.Error()) > 250 {
+			t.Errorf("%.40q: an error of %d characters", test.value, len(err.Error()))
+		}
+	}
+	if got, err := released(t.Context(), fake.NewClientset(), clocktesting.NewFakePassiveClock(now)); got || err == nil {
+		t.Errorf("without the namespace: %t, %v", got, err)
+	}
+}
+
+// Thousands of held Nodes make four Events, and again only after a while, when there are
+// many more, or none.
+func TestBrakeReporterSaysLittle(t *testing.T) {
+	now := clocktesting.NewFakeClock(time.Now())
+	var hold *decorate.Hold
+	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
+	for k := range 4 {
+		if err := indexer.Add(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-%04d", k)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	events := record.NewFakeRecorder(100)
+	r := &brakeReporter{held: func() *decorate.Hold { return hold }, nodes: corelisters.NewNodeLister(indexer), recorder: events, clock: now}
+	held := func(n int) *decorate.Hold {
+		h := &decorate.Hold{Reason: "because", Since: now.Now()}
+		for k := range n {
+			h.Nodes = append(h.Nodes, fmt.Sprintf("node-%04d", k))
+		}
+		return h
+	}
+	for k, step := range []struct {
+		hold   *decorate.Hold
+		wait   time.Duration
+		events int
+	}{
+		{nil, 0, 0}, {held(1000), 0, 4}, {held(1500), brakeEvery, 0}, {held(2000), brakeEvery, 4}, {held(2000), brakeRemind, 4},
+		{nil, brakeEvery, 1}, {nil, brakeEvery, 0}, {held(1), brakeEvery, 2},
+	} {
+		now.Step(step.wait)
+		hold = step.hold
+		r.look(t.Context())
+		if n := len(events.Events); n != step.events {
+			t.Errorf("step %d: %d Events, want %d", k, n, step.events)
+		}
+		for range len(events.Events) {
+			<-events.Events
+		}
+	}
+}
+
+// Only what is meant for everyone is served without authentication.
+func TestBrakeCheckSaysWhatIsPublic(t *testing.T) {
+	hold := &decorate.Hold{Nodes: []string{"node-1"}, Reason: "not seen in project 4711"}
+	check := brakeCheck(func() *decorate.Hold { return hold })
+	if err := check(nil); err == nil || !strings.Contains(err.Error(), "4711") {
+		t.Errorf("logged: %v", err)
+	}
+	c := newChecks("readyz", klog.Background())
+	if err := c.add("node-deletion", check); err != nil {
+		t.Fatal(err)
+	}
+	get := func() string {
+		w := httptest.NewRecorder()
+		c.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil))
+		return w.Body.String()
+	}
+	if body := get(); strings.Contains(body, "4711") || !strings.Contains(body, "[-]node-deletion failed: 1 nodes whose") {
+		t.Errorf("served: %s", body)
+	}
+	if hold = nil; get() != "ok" {
+		t.Error("it fails though nothing is held")
+	}
+}
