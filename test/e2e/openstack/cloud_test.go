@@ -4,12 +4,12 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -21,28 +21,21 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
-	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/routers"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
-	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 )
 
 // What hack/openstack makes in the cloud, by name.
 const (
-	netName, subnetName, routerName = "k8s-net", "k8s-subnet", "k8s-router"
-	externalName                    = "public"
-	flavorName, imageName           = "k8s.small", "dummy"
-	ovnNorthbound                   = "tcp:127.0.0.1:6641"
+	externalName          = "public"
+	flavorName, imageName = "k8s.small", "dummy"
+	ovnNorthbound         = "tcp:127.0.0.1:6641"
 )
 
 var zones = []string{"az1", "az2", "az3"}
 
-// appCred is an application credential of the project's member.
-type appCred struct {
-	ID      string `json:"id"`
-	Secret  string `json:"secret"`
-	AuthURL string `json:"auth_url"`
-}
+// appCred is an application credential, and the Keystone to use it at.
+type appCred struct{ ID, Secret, AuthURL string }
 
 // osClients are one user's clients of every service.
 type osClients struct {
@@ -52,14 +45,17 @@ type osClients struct {
 	catalog                                                                     *tokens.ServiceCatalog
 }
 
-// realCloud is the running OpenStack as the tests see it; theCloud returns the only one.
+// realCloud is the running OpenStack as the tests see it, with a project of this run's own;
+// theCloud returns the only one.
 type realCloud struct {
-	run           string // the folder of its credentials and logs
-	region        string
-	cred          appCred
-	member, admin *osClients
-	// What the member's project has.
+	run             string // the folder of its credentials and logs
+	region, authURL string
+	member, admin   *osClients
+	cred            appCred // the member's
+	// The project's network behind its router, and what the operator offers.
 	networkID, subnetID, routerID, externalID, flavorID, imageID string
+
+	undo []func(context.Context) error // removes the project, last first
 }
 
 var cloudOnce struct {
@@ -97,20 +93,17 @@ func findCloud(ctx context.Context) (*realCloud, error) {
 		return nil, err
 	}
 	c := &realCloud{run: run}
-	data, err := os.ReadFile(filepath.Join(run, "appcred.json"))
-	if err != nil {
+	if c.admin, c.region, err = openrc(ctx, filepath.Join(run, "admin-openrc")); err != nil {
 		return nil, err
 	}
-	if err := json.Unmarshal(data, &c.cred); err != nil {
-		return nil, fmt.Errorf("appcred.json: %w", err)
-	}
-	if c.member, c.region, err = openrc(ctx, filepath.Join(run, "k8s-openrc")); err != nil {
+	c.authURL = strings.TrimSuffix(c.admin.identity.Endpoint, "/")
+	if err := c.findOffers(ctx); err != nil {
 		return nil, err
 	}
-	if c.admin, _, err = openrc(ctx, filepath.Join(run, "admin-openrc")); err != nil {
-		return nil, err
+	if err := c.makeProject(ctx); err != nil {
+		return nil, errors.Join(err, c.removeProject(ctx))
 	}
-	return c, c.findFixtures(ctx)
+	return c, nil
 }
 
 // openrc logs in with the variables of an openrc file.
@@ -173,60 +166,31 @@ func login(ctx context.Context, auth gophercloud.AuthOptions, region string) (*o
 	return c, err
 }
 
-func (c *realCloud) findFixtures(ctx context.Context) error {
-	net := c.member.network
-	network := func(name string) func() (string, error) {
-		return func() (string, error) {
-			pages, err := networks.List(net, networks.ListOpts{Name: name}).AllPages(ctx)
-			if err != nil {
-				return "", err
-			}
-			return only(networks.ExtractNetworks(pages))(func(n networks.Network) string { return n.ID })
-		}
+// findOffers finds what hack/openstack made for every project.
+func (c *realCloud) findOffers(ctx context.Context) error {
+	pages, err := networks.List(c.admin.network, networks.ListOpts{Name: externalName}).AllPages(ctx)
+	if err != nil {
+		return err
 	}
-	var errs []error
-	for name, f := range map[*string]func() (string, error){
-		&c.networkID: network(netName), &c.externalID: network(externalName),
-		&c.subnetID: func() (string, error) {
-			pages, err := subnets.List(net, subnets.ListOpts{Name: subnetName}).AllPages(ctx)
-			if err != nil {
-				return "", err
-			}
-			return only(subnets.ExtractSubnets(pages))(func(s subnets.Subnet) string { return s.ID })
-		},
-		&c.routerID: func() (string, error) {
-			pages, err := routers.List(net, routers.ListOpts{Name: routerName}).AllPages(ctx)
-			if err != nil {
-				return "", err
-			}
-			return only(routers.ExtractRouters(pages))(func(r routers.Router) string { return r.ID })
-		},
-		&c.imageID: func() (string, error) {
-			pages, err := images.List(c.member.imaging, images.ListOpts{Name: imageName}).AllPages(ctx)
-			if err != nil {
-				return "", err
-			}
-			return only(images.ExtractImages(pages))(func(i images.Image) string { return i.ID })
-		},
-		&c.flavorID: func() (string, error) {
-			pages, err := flavors.ListDetail(c.member.compute, nil).AllPages(ctx)
-			if err != nil {
-				return "", err
-			}
-			all, err := flavors.ExtractFlavors(pages)
-			for _, f := range all {
-				if f.Name == flavorName {
-					return f.ID, nil
-				}
-			}
-			return "", errors.Join(err, fmt.Errorf("no flavor %s", flavorName))
-		},
-	} {
-		id, err := f()
-		*name = id
-		errs = append(errs, err)
+	if c.externalID, err = only(networks.ExtractNetworks(pages))(func(n networks.Network) string { return n.ID }); err != nil {
+		return err
 	}
-	return errors.Join(errs...)
+	if pages, err = images.List(c.admin.imaging, images.ListOpts{Name: imageName}).AllPages(ctx); err != nil {
+		return err
+	}
+	if c.imageID, err = only(images.ExtractImages(pages))(func(i images.Image) string { return i.ID }); err != nil {
+		return err
+	}
+	if pages, err = flavors.ListDetail(c.admin.compute, nil).AllPages(ctx); err != nil {
+		return err
+	}
+	all, err := flavors.ExtractFlavors(pages)
+	if err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(f flavors.Flavor) bool { return f.Name != flavorName })
+	c.flavorID, err = only(all, nil)(func(f flavors.Flavor) string { return f.ID })
+	return err
 }
 
 // only returns the ID of the single element of a list.
