@@ -77,7 +77,12 @@ func newCluster(t *testing.T) *cluster {
 		t.Fatal(p.err)
 	}
 	c := &cluster{t: t, cloud: cloud, plane: p.plane, client: p.plane.Client, kubeconfig: p.kubeconfig}
-	t.Cleanup(c.clean)
+	t.Cleanup(func() {
+		c.clean()
+		if t.Failed() {
+			c.sweep()
+		}
+	})
 	c.proxy = newProxy(t, cloud)
 	return c
 }
@@ -134,7 +139,7 @@ func (c *cluster) clean() {
 	all := metav1.ListOptions{}
 	errs := []error{
 		core.Nodes().DeleteCollection(ctx, metav1.DeleteOptions{}, all),
-		core.Events("").DeleteCollection(ctx, metav1.DeleteOptions{}, all),
+		core.Events("default").DeleteCollection(ctx, metav1.DeleteOptions{}, all),
 	}
 	services, err := core.Services("").List(ctx, all)
 	errs = append(errs, err)
@@ -168,7 +173,7 @@ func (c *cluster) nodes(n int) []server {
 	for i, server := range s.servers[:n] {
 		c.register(server, fmt.Sprintf("10.244.%d.0/24", i))
 	}
-	return s.servers[:n]
+	return slices.Clone(s.servers[:n])
 }
 
 // keeper is a test whose cleanups run with the package's end.

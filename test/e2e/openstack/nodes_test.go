@@ -38,7 +38,7 @@ func TestNodes(t *testing.T) {
 			"zone":            {n.Labels[corev1.LabelTopologyZone], s.zone},
 			"region":          {n.Labels[corev1.LabelTopologyRegion], c.cloud.region},
 			"instance type":   {n.Labels[corev1.LabelInstanceTypeStable], flavorName},
-			"addresses":       {strings.Join(addresses, " "), "InternalIP=" + s.address.String() + " Hostname=" + s.name},
+			"addresses":       {strings.Join(addresses, " "), "InternalIP=" + s.address.String()},
 			"beta zone label": {n.Labels["failure-domain.beta.kubernetes.io/zone"], s.zone},
 		} {
 			if pair[0] != pair[1] {
