@@ -13,16 +13,27 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
 
-// apply makes the changes, one API call each, and waits after each until Octavia takes the
-// next. It returns the load balancer as it is after the last.
-func (o *lbOperation) apply(ctx context.Context, w *lbWishes, lb *octaviaLB, changes []lbChange) (*octaviaLB, error) {
-	for _, c := range changes {
-		klog.FromContext(ctx).V(2).Info("Changing load balancer", "loadBalancer", lb.ID, "service", klog.KRef(w.spec.Namespace, w.spec.Name), "change", c.String())
-		after, err := o.mutate(ctx, lb.ID, c.String()+" of load balancer "+lb.ID, func() error { return o.call(ctx, lb.ID, c) })
+// apply makes the changes of e.todo, one API call each, and waits after each until Octavia
+// takes the next. It returns the load balancer as it is after the last. When that takes too
+// long it returns KindRetryAfter; what is left then is remembered and gone on with.
+func (o *lbOperation) apply(ctx context.Context, ref cloud.LoadBalancerRef, lb *octaviaLB, e *treeEntry) (*octaviaLB, error) {
+	for len(e.todo) > 0 {
+		c := e.todo[0]
+		klog.FromContext(ctx).V(2).Info("Changing load balancer", "loadBalancer", lb.ID, "service", klog.KRef(ref.Namespace, ref.Name), "change", c.String())
+		o.changes(lb.ID)
+		if err := o.send(ctx, lb.ID, c.String()+" of load balancer "+lb.ID, func() error { return o.call(ctx, lb.ID, c) }); err != nil {
+			return nil, err
+		}
+		e.todo = e.todo[1:]
+		after, err := o.waitActive(ctx, lb.ID)
+		if cloud.KindOf(err) == cloud.KindRetryAfter {
+			e.underway = true
+			o.lb.trees.put(lb, *e, o.lb.now())
+		}
 		if err != nil {
 			return nil, err
 		}
-		lb = after
+		lb, e.underway = after, false
 	}
 	return lb, nil
 }

@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"context"
 	"maps"
 	"sync"
 	"time"
@@ -21,7 +22,17 @@ type treeCache struct {
 type treeEntry struct {
 	updatedAt string
 	readAt    time.Time
-	tree      *lbTree
+	// tree is what the load balancer consists of once todo is done.
+	tree *lbTree
+	// todo are changes that Octavia had no time for yet, in order.
+	todo []lbChange
+	// underway says that Octavia had accepted our last change but not done it, so that it is
+	// not known what updatedAt becomes.
+	underway bool
+	// unproven says that the tree is what a fully populated create answered.
+	unproven bool
+	// fresh says that we have made the load balancer and not yet given its VIP an address.
+	fresh bool
 	// internal is the name of the Service for which the VIP was seen without a floating IP.
 	internal string
 }
@@ -31,10 +42,19 @@ func (c *treeCache) get(lb *octaviaLB, now time.Time) (treeEntry, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, ok := c.entries[lb.ID]
-	if !ok || lb.Status != stateActive || lb.UpdatedAt == "" || e.updatedAt != lb.UpdatedAt || now.Sub(e.readAt) > treeTTL {
+	same := e.underway || lb.UpdatedAt != "" && e.updatedAt == lb.UpdatedAt
+	if !ok || lb.Status != stateActive || !same || now.Sub(e.readAt) > treeTTL {
 		return treeEntry{}, false
 	}
 	return e, true
+}
+
+// has reports whether anything is remembered of a load balancer.
+func (c *treeCache) has(id string, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, ok := c.entries[id]
+	return ok && now.Sub(e.readAt) <= treeTTL
 }
 
 // put remembers e, whose tree must not be changed any more, as the state of lb. What is too
@@ -54,4 +74,28 @@ func (c *treeCache) forget(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.entries, id)
+}
+
+// lbTurns lets one operation at a time work on each load balancer: Octavia has no
+// conditional updates (Zed ignores If-Match), so that two Services that share a load balancer
+// would lose each other's tags.
+type lbTurns struct{ byID sync.Map } // load balancer ID → chan struct{} of capacity 1
+
+// take waits for the load balancer's turn. waited says that another one had it, so that what
+// is known of the load balancer may be old. done ends the turn and may be called twice.
+func (t *lbTurns) take(ctx context.Context, id string) (done func(), waited bool, err error) {
+	v, _ := t.byID.LoadOrStore(id, make(chan struct{}, 1))
+	turn := v.(chan struct{})
+	done = sync.OnceFunc(func() { <-turn })
+	select {
+	case turn <- struct{}{}:
+		return done, false, nil
+	default:
+	}
+	select {
+	case turn <- struct{}{}:
+		return done, true, nil
+	case <-ctx.Done():
+		return nil, false, context.Cause(ctx)
+	}
 }

@@ -18,7 +18,7 @@ import (
 // Octavia (Zed at least) makes the VIP's port before it looks at the children, and forgets it
 // when it refuses one: each further attempt would take another address of the subnet. So
 // after a refusal the load balancer is made alone, and its children are refused by themselves.
-func (o *lbOperation) create(ctx context.Context, w *lbWishes, want *lbTree) (*octaviaLB, *lbTree, error) {
+func (o *lbOperation) create(ctx context.Context, w *lbWishes, want *lbTree) (*octaviaLB, *treeEntry, error) {
 	opts, err := o.createOpts(ctx, w, want)
 	if err != nil {
 		return nil, nil, err
@@ -40,46 +40,81 @@ func (o *lbOperation) create(ctx context.Context, w *lbWishes, want *lbTree) (*o
 			return nil, nil, err
 		}
 	}
-	id, made, err := o.createCall(ctx, opts)
+	made, err := o.createCall(ctx, opts)
 	if populated && isRefusal(err) {
 		klog.FromContext(ctx).V(2).Info("Octavia refused a load balancer with its children, making it without them", "name", w.names.lb, "reason", err.Error())
 		populated, opts.Listeners = false, nil
-		id, _, err = o.createCall(ctx, opts)
+		made, err = o.createCall(ctx, opts)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	klog.FromContext(ctx).V(2).Info("Created load balancer", "loadBalancer", id, "name", w.names.lb, "populated", populated)
-	lb, err := o.waitActive(ctx, id)
-	if err != nil {
+	lb := &made.octaviaLB
+	klog.FromContext(ctx).V(2).Info("Created load balancer", "loadBalancer", lb.ID, "name", w.names.lb, "populated", populated)
+	e := &treeEntry{readAt: o.lb.now(), tree: &lbTree{}, underway: true, unproven: true, fresh: true}
+	if populated {
+		e.tree = made.tree(want)
+	}
+	o.lb.trees.put(lb, *e, o.lb.now()) // an operation that comes after a long creation goes on from here
+	if err := o.waitMade(ctx, lb, e); err != nil {
 		return nil, nil, &cloud.Error{Kind: cloud.KindOf(err), Op: "create load balancer " + w.names.lb, RetryAfter: cloud.RetryAfter(err), Err: err}
 	}
-	if !populated {
-		return lb, &lbTree{}, nil
-	}
-	tree, err := o.createdTree(ctx, want, id, made)
-	return lb, tree, err
+	return lb, e, nil
+}
+
+// createdLB is the answer to the call that creates a load balancer.
+type createdLB struct {
+	octaviaLB
+	Listeners []octaviaListener `json:"listeners"`
+	Pools     []struct {
+		octaviaPool
+		Monitor *octaviaID `json:"healthmonitor"`
+	} `json:"pools"`
 }
 
 // createCall makes the call that creates a load balancer.
-func (o *lbOperation) createCall(ctx context.Context, opts loadbalancers.CreateOpts) (id string, made []octaviaListener, err error) {
+func (o *lbOperation) createCall(ctx context.Context, opts loadbalancers.CreateOpts) (*createdLB, error) {
 	var answer struct {
-		LoadBalancer struct {
-			ID        string            `json:"id"`
-			Listeners []octaviaListener `json:"listeners"`
-		} `json:"loadbalancer"`
+		LoadBalancer createdLB `json:"loadbalancer"`
 	}
 	r := loadbalancers.Create(ctx, o.octavia, opts)
 	if r.Err != nil {
-		return "", nil, wrapError("create load balancer "+opts.Name, r.Err)
+		return nil, wrapError("create load balancer "+opts.Name, r.Err)
 	}
 	if err := r.ExtractInto(&answer); err != nil {
-		return "", nil, fmt.Errorf("create load balancer %s: the answer is malformed: %w", opts.Name, err)
+		return nil, fmt.Errorf("create load balancer %s: the answer is malformed: %w", opts.Name, err)
 	}
 	if answer.LoadBalancer.ID == "" {
-		return "", nil, fmt.Errorf("create load balancer %s: the answer has no ID", opts.Name)
+		return nil, fmt.Errorf("create load balancer %s: the answer has no ID", opts.Name)
 	}
-	return answer.LoadBalancer.ID, answer.LoadBalancer.Listeners, nil
+	answer.LoadBalancer.asCreated = true
+	return &answer.LoadBalancer, nil
+}
+
+// tree is what a fully populated create has made of want, as far as its answer tells. Not
+// every provider makes the monitors.
+func (c *createdLB) tree(want *lbTree) *lbTree {
+	tree := want.clone()
+	ids := map[listenerKey]string{}
+	for _, l := range c.Listeners {
+		ids[(&lbListener{Protocol: l.Protocol, Port: l.Port}).key()] = l.ID
+	}
+	for _, l := range tree.Listeners {
+		l.ID = ids[l.key()]
+		for _, p := range c.Pools {
+			if p.Name != l.Pool.Name {
+				continue
+			}
+			l.Pool.ID, l.Pool.Status = p.ID, p.Status
+			switch {
+			case p.Monitor == nil || p.Monitor.ID == "":
+				l.Pool.Monitor = nil
+			case l.Pool.Monitor != nil:
+				l.Pool.Monitor.ID = p.Monitor.ID
+			}
+		}
+	}
+	return tree
 }
 
 // isRefusal reports whether Octavia has certainly made nothing, because of what the request
@@ -91,41 +126,6 @@ func isRefusal(err error) bool {
 	case cloud.KindUnknown, cloud.KindNotFound, cloud.KindThrottled, cloud.KindRetryAfter:
 	}
 	return false
-}
-
-// createdTree is what a fully populated create has made of want. The pools are read once
-// more: not every provider makes the monitors, and Octavia may leave pools behind in a
-// state in which it refuses changes.
-func (o *lbOperation) createdTree(ctx context.Context, want *lbTree, id string, made []octaviaListener) (*lbTree, error) {
-	read, err := readPools(ctx, o.octavia, id)
-	if err != nil {
-		return nil, err
-	}
-	byName := map[string]octaviaPool{}
-	for _, p := range read {
-		byName[p.Name] = p
-	}
-	ids := map[listenerKey]string{}
-	for _, l := range made {
-		ids[(&lbListener{Protocol: l.Protocol, Port: l.Port}).key()] = l.ID
-	}
-	tree := want.clone()
-	for _, l := range tree.Listeners {
-		p, ok := byName[l.Pool.Name]
-		if l.ID = ids[l.key()]; l.ID == "" || !ok {
-			return readTree(ctx, o.octavia, id) // a provider that answers otherwise than Octavia
-		}
-		l.Pool.ID, l.Pool.Status = p.ID, p.Status
-		if len(p.Members) != len(l.Pool.Members) {
-			return readTree(ctx, o.octavia, id)
-		}
-		if p.MonitorID == "" {
-			l.Pool.Monitor = nil
-		} else if l.Pool.Monitor != nil {
-			l.Pool.Monitor.ID = p.MonitorID
-		}
-	}
-	return tree, nil
 }
 
 func (o *lbOperation) createOpts(ctx context.Context, w *lbWishes, want *lbTree) (loadbalancers.CreateOpts, error) {

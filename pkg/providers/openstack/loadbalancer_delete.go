@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -49,7 +50,7 @@ func (o *lbOperation) delete(ctx context.Context, ref cloud.LoadBalancerRef, nam
 		case err != nil:
 			return err
 		case lb.Name != names.lb:
-			if err := o.leaveShared(ctx, ref, names, lb); err != nil {
+			if err := o.inTurn(ctx, lb, func(lb *octaviaLB) error { return o.leaveShared(ctx, ref, names, lb) }); err != nil {
 				return err
 			}
 		}
@@ -58,11 +59,27 @@ func (o *lbOperation) delete(ctx context.Context, ref cloud.LoadBalancerRef, nam
 		return o.deleteFIPs(ctx, ref, names, nil)
 	}
 	for i := range made {
-		if err := o.deleteMade(ctx, ref, names, &made[i]); err != nil {
+		if err := o.inTurn(ctx, &made[i], func(lb *octaviaLB) error { return o.deleteMade(ctx, ref, names, lb) }); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// inTurn calls f with the load balancer when it is its turn. One that has gone meanwhile is
+// none to f, which is for deletions.
+func (o *lbOperation) inTurn(ctx context.Context, lb *octaviaLB, f func(*octaviaLB) error) error {
+	done, waited, err := o.lb.turns.take(ctx, lb.ID)
+	if err != nil {
+		return fmt.Errorf("load balancer %s: wait for the other Service's change to end: %w", lb.ID, err)
+	}
+	defer done()
+	if waited {
+		if lb, err = o.get(ctx, lb.ID); err != nil {
+			return err
+		}
+	}
+	return f(lb)
 }
 
 // made are the load balancers of the Service's name that were made for it: those that carry
@@ -212,7 +229,7 @@ func (o *lbOperation) deleteOwn(ctx context.Context, ref cloud.LoadBalancerRef, 
 	if _, err := o.removeChildren(ctx, ref, names, lb, true); err != nil {
 		return err
 	}
-	o.lb.trees.forget(lb.ID)
+	o.changes(lb.ID)
 	if err := gone(loadbalancers.Delete(ctx, o.octavia, lb.ID, loadbalancers.DeleteOpts{}).Err); err != nil {
 		return o.pendingOr(ctx, lb.ID, wrapError("delete load balancer "+lb.ID, err))
 	}
@@ -232,24 +249,24 @@ func (o *lbOperation) leave(ctx context.Context, ref cloud.LoadBalancerRef, name
 	if err != nil || !slices.Contains(lb.Tags, names.lb) {
 		return err
 	}
-	tags := slices.DeleteFunc(slices.Clone(lb.Tags), func(t string) bool { return t == names.lb })
-	_, err = o.setTags(ctx, lb, tags)
+	_, err = o.retag(ctx, lb, func(tags []string) []string {
+		return slices.DeleteFunc(slices.Clone(tags), func(t string) bool { return t == names.lb })
+	})
 	return err
 }
 
 // removeChildren deletes the Service's listeners and pools.
 func (o *lbOperation) removeChildren(ctx context.Context, ref cloud.LoadBalancerRef, names lbNames, lb *octaviaLB, owner bool) (*octaviaLB, error) {
-	o.lb.trees.forget(lb.ID)
+	o.changes(lb.ID)
 	tree, err := readTree(ctx, o.octavia, lb.ID)
 	if err != nil {
 		return nil, err
 	}
-	changes, _, err := diffTree(tree, &lbTree{}, lbOwnership{names: names, owner: owner, ovn: lb.Provider == providerOVN})
+	changes, next, err := diffTree(tree, &lbTree{}, lbOwnership{names: names, owner: owner, ovn: lb.Provider == providerOVN})
 	if err != nil {
 		return nil, err
 	}
-	w := &lbWishes{spec: &cloud.LoadBalancerSpec{LoadBalancerRef: ref}, names: names}
-	return o.apply(ctx, w, lb, changes)
+	return o.apply(ctx, ref, lb, &treeEntry{tree: next, todo: changes, readAt: o.lb.now()})
 }
 
 // pendingOr returns KindRetryAfter when Octavia is working on the load balancer, so that it

@@ -18,7 +18,8 @@ const (
 	updatePool     lbAction = "update pool"
 	// touchPool updates a pool without changing it: Octavia may leave the children of a
 	// fully populated create in PENDING_CREATE for ever while the load balancer is ACTIVE,
-	// and then refuses changes of their members. An update brings them to ACTIVE.
+	// and then refuses changes of their members. An update brings the pool to ACTIVE. It is
+	// made when the pool is to be changed, see also firstTouches.
 	touchPool     lbAction = "touch pool"
 	deletePool    lbAction = "delete pool"
 	setMembers    lbAction = "set members"
@@ -195,21 +196,37 @@ func (d *treeDiff) attachPool(l *lbListener, w *lbPool) {
 }
 
 func (d *treeDiff) pool(p, w *lbPool) {
+	members, same := mergeMembers(p.Members, w.Members)
 	persistent := p.ByClientIP == w.ByClientIP
 	switch {
 	case p.Method != w.Method || !persistent:
 		p.Method, p.ByClientIP = w.Method, w.ByClientIP
 		p.Status = stateActive
 		d.add(updatePool, nil, p)
+	case p.Status == statePendingCreate && same && d.monitorMatches(p.Monitor, w.Monitor):
+		// it serves as it is
 	case p.Status != stateActive:
 		p.Status = stateActive
 		d.add(touchPool, nil, p)
 	}
-	if members, same := mergeMembers(p.Members, w.Members); !same {
+	if !same {
 		p.Members = members
 		d.add(setMembers, nil, p)
 	}
 	d.monitor(p, w.Monitor)
+}
+
+// monitorMatches reports whether a monitor needs no change.
+func (d *treeDiff) monitorMatches(have, want *lbMonitor) bool {
+	switch {
+	case d.ownership.ovn && isGhost(have):
+		return true
+	case have == nil || want == nil:
+		return have == want
+	}
+	m := *want
+	m.ID, m.Name, m.Status = have.ID, have.Name, have.Status
+	return m == *have
 }
 
 func (d *treeDiff) monitor(p *lbPool, w *lbMonitor) {
@@ -229,13 +246,11 @@ func (d *treeDiff) monitor(p *lbPool, w *lbMonitor) {
 		m := *w
 		p.Monitor = &m
 		d.add(createMonitor, nil, p)
-	default:
+	case !d.monitorMatches(have, w):
 		m := *w
 		m.ID, m.Name, m.Status = have.ID, have.Name, have.Status
-		if m != *have {
-			p.Monitor = &m
-			d.add(updateMonitor, nil, p)
-		}
+		p.Monitor = &m
+		d.add(updateMonitor, nil, p)
 	}
 }
 

@@ -132,8 +132,14 @@ func TestDiffTree(t *testing.T) {
 			changes: []string{"set members of " + p0 + ": 2"},
 		},
 		{
-			name: "pool stuck in PENDING_CREATE", have: func(h *lbTree) { h.Pools[0].Status = "PENDING_CREATE" },
-			changes: []string{"touch pool " + p0},
+			name: "pool stuck in PENDING_CREATE, nothing to change", have: func(h *lbTree) { h.Pools[0].Status = "PENDING_CREATE" },
+		},
+		{
+			name: "pool stuck in PENDING_CREATE", have: func(h *lbTree) {
+				h.Pools[0].Status = "PENDING_CREATE"
+				h.Pools[0].Members = h.Pools[0].Members[:1]
+			},
+			changes: []string{"touch pool " + p0, "set members of " + p0 + ": 2"},
 		},
 		{
 			name: "crash before the pool was made", have: func(h *lbTree) { h.Listeners[1].Pool, h.Pools = nil, h.Pools[:1] },

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/loadbalancers"
+	"k8s.io/klog/v2"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
@@ -21,13 +22,13 @@ type lbWaits struct {
 	// first and most are the first and the longest pause between two looks.
 	first, most time.Duration
 	// total is the longest that an operation waits for its own changes, brief for work that
-	// it finds under way: one that hangs in Octavia must not keep the others waiting. Then
-	// it returns KindRetryAfter with retry.
+	// it finds under way: slow amphorae, and work that hangs in Octavia, must not keep other
+	// Services waiting. Then it returns KindRetryAfter with retry.
 	total, brief, retry time.Duration
 }
 
 func defaultLBWaits() lbWaits {
-	return lbWaits{first: 250 * time.Millisecond, most: 2 * time.Second, total: 20 * time.Second, brief: 3 * time.Second, retry: 5 * time.Second}
+	return lbWaits{first: 250 * time.Millisecond, most: time.Second, total: 5 * time.Second, brief: 3 * time.Second, retry: 5 * time.Second}
 }
 
 // lbOperation is one call of an interface method: its service clients and what it has
@@ -40,6 +41,10 @@ type lbOperation struct {
 	subnets  map[string]netip.Prefix // of members, by ID
 	warnings []string                // found on the way, for the Service's events
 	readTree bool                    // the load balancer's children were read, not remembered
+	newborn  bool                    // the load balancer may not have served yet
+	claimed  bool                    // the load balancer had not been the Service's before
+	surplus  bool                    // there are several load balancers of the Service's name
+	repaired []string                // what others had changed
 }
 
 func (l *LoadBalancers) operation(ctx context.Context) (*lbOperation, error) {
@@ -75,13 +80,15 @@ func (o *lbOperation) find(ctx context.Context, names lbNames, id string) (lb *o
 
 // findByName returns the load balancer of the Service's name, nil for none. It is the one
 // that carries our cluster's tag. Several do when a create was made although its answer
-// never came, and then once more: the same one is taken each time, and Delete removes all.
+// never came, and then once more: the same one is taken each time, and leaveFormer removes
+// the others.
 func (o *lbOperation) findByName(ctx context.Context, names lbNames) (*octaviaLB, error) {
 	all, err := o.named(ctx, names)
 	if err != nil {
 		return nil, err
 	}
 	ours := names.ours(all)
+	o.surplus = len(ours) > 1
 	switch {
 	case len(ours) > 0:
 		return &ours[0], nil
@@ -148,7 +155,9 @@ func (o *lbOperation) get(ctx context.Context, id string) (*octaviaLB, error) {
 }
 
 // isPending reports whether Octavia works on the load balancer, so that it takes no changes.
-func (lb *octaviaLB) isPending() bool { return strings.HasPrefix(lb.Status, "PENDING_") }
+func (lb *octaviaLB) isPending() bool { return isPending(lb.Status) }
+
+func isPending(status string) bool { return strings.HasPrefix(status, "PENDING_") }
 
 // waitActive waits until Octavia has done its work on the load balancer.
 func (o *lbOperation) waitActive(ctx context.Context, id string) (*octaviaLB, error) {
@@ -244,24 +253,54 @@ func (o *lbOperation) poll(ctx context.Context, look func() (done bool, err erro
 	}
 }
 
-// mutate makes one change to a load balancer or its children and waits until it is done. A
-// refusal because Octavia is working on the load balancer is KindRetryAfter.
-func (o *lbOperation) mutate(ctx context.Context, id, what string, call func() error) (*octaviaLB, error) {
-	if err := call(); err != nil {
-		wrapped := wrapError(what, err)
-		if gophercloud.ResponseCodeIs(err, http.StatusConflict) {
-			if lb, getErr := o.get(ctx, id); getErr == nil && lb.isPending() {
-				return nil, &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: o.lb.waits.retry, Err: wrapped}
-			}
-		}
-		return nil, wrapped
+// send makes the call of one change. A refusal because Octavia is working on the load
+// balancer is KindRetryAfter.
+func (o *lbOperation) send(ctx context.Context, id, what string, call func() error) error {
+	err := call()
+	if err == nil {
+		return nil
 	}
-	return o.waitActive(ctx, id)
+	wrapped := wrapError(what, err)
+	if gophercloud.ResponseCodeIs(err, http.StatusConflict) {
+		if lb, getErr := o.get(ctx, id); getErr == nil && lb.isPending() {
+			return &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: o.lb.waits.retry, Err: wrapped}
+		}
+	}
+	return wrapped
 }
 
-// setTags replaces the load balancer's tags.
-func (o *lbOperation) setTags(ctx context.Context, lb *octaviaLB, tags []string) (*octaviaLB, error) {
-	return o.mutate(ctx, lb.ID, "tag load balancer "+lb.ID, func() error {
+// changes forgets what is remembered of a load balancer that is about to be changed.
+func (o *lbOperation) changes(id string) {
+	o.lb.trees.forget(id)
+	o.lb.snapshots.forget(id)
+}
+
+// retag changes the load balancer's tags. They can only be written as a whole, so they are
+// read just before, with the load balancer's turn taken, and compared afterwards.
+func (o *lbOperation) retag(ctx context.Context, lb *octaviaLB, change func(tags []string) []string) (*octaviaLB, error) {
+	now, err := o.get(ctx, lb.ID)
+	if err != nil {
+		return nil, err
+	}
+	tags := change(now.Tags)
+	if sameTags(tags, now.Tags) {
+		return now, nil
+	}
+	klog.FromContext(ctx).V(2).Info("Tagging load balancer", "loadBalancer", lb.ID, "tags", tags)
+	o.lb.snapshots.forget(lb.ID)
+	err = o.send(ctx, lb.ID, "tag load balancer "+lb.ID, func() error {
 		return loadbalancers.Update(ctx, o.octavia, lb.ID, loadbalancers.UpdateOpts{Tags: &tags}).Err
 	})
+	if err != nil {
+		return nil, err
+	}
+	after, err := o.waitActive(ctx, lb.ID)
+	if err == nil && !sameTags(after.Tags, change(after.Tags)) {
+		err = o.retryLater("load balancer %s was tagged by somebody else at the same time", lb.ID)
+	}
+	return after, err
+}
+
+func sameTags(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }

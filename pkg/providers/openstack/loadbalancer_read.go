@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"context"
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -30,6 +31,8 @@ type octaviaLB struct {
 	// UpdatedAt changes whenever the load balancer or a child of it does, because each
 	// change takes the load balancer through a PENDING state.
 	UpdatedAt string `json:"updated_at"`
+	// asCreated says that it is as the call answered that made it.
+	asCreated bool
 }
 
 // octaviaListener is a listener as Octavia answers it.
@@ -48,6 +51,12 @@ type octaviaListener struct {
 	AllowedCIDRs   []string          `json:"allowed_cidrs"`
 	Tags           []string          `json:"tags"`
 	PoolID         string            `json:"default_pool_id"`
+	LoadBalancers  []octaviaID       `json:"loadbalancers"`
+}
+
+// octaviaID is a reference.
+type octaviaID struct {
+	ID string `json:"id"`
 }
 
 // octaviaPool is a pool as Octavia answers it.
@@ -60,13 +69,23 @@ type octaviaPool struct {
 	Persistence *struct {
 		Type string `json:"type"`
 	} `json:"session_persistence"`
-	MonitorID string `json:"healthmonitor_id"`
-	Members   []struct {
-		ID string `json:"id"`
-	} `json:"members"`
-	Listeners []struct {
-		ID string `json:"id"`
-	} `json:"listeners"`
+	MonitorID     string      `json:"healthmonitor_id"`
+	Members       []octaviaID `json:"members"`
+	Listeners     []octaviaID `json:"listeners"`
+	LoadBalancers []octaviaID `json:"loadbalancers"`
+}
+
+// octaviaMonitor is a health monitor as Octavia answers it.
+type octaviaMonitor struct {
+	ID             string `json:"id"`
+	Name           string `json:"name"`
+	Type           string `json:"type"`
+	Delay          int    `json:"delay"`
+	Timeout        int    `json:"timeout"`
+	MaxRetries     int    `json:"max_retries"`
+	MaxRetriesDown int    `json:"max_retries_down"`
+	Path           string `json:"url_path"`
+	Status         string `json:"provisioning_status"`
 }
 
 // octaviaMember is a member as Octavia answers it.
@@ -145,30 +164,63 @@ func normalCIDRs(cidrs []string) []string {
 }
 
 func readPool(ctx context.Context, sc *gophercloud.ServiceClient, p octaviaPool) (*lbPool, error) {
+	n := p.node()
+	var err error
+	if n.Members, err = readMembers(ctx, sc, p); err != nil {
+		return nil, err
+	}
+	if p.MonitorID == "" {
+		return n, nil
+	}
+	var answer struct {
+		Monitor *octaviaMonitor `json:"healthmonitor"`
+	}
+	r := monitors.Get(ctx, sc, p.MonitorID)
+	if r.Err != nil {
+		return nil, wrapError("get health monitor "+p.MonitorID, r.Err)
+	}
+	if err := r.ExtractInto(&answer); err != nil || answer.Monitor == nil {
+		return nil, fmt.Errorf("get health monitor %s: the answer is malformed: %w", p.MonitorID, err)
+	}
+	n.Monitor = answer.Monitor.node()
+	return n, nil
+}
+
+// node is the pool without members and monitor.
+func (p *octaviaPool) node() *lbPool {
 	n := &lbPool{ID: p.ID, Name: p.Name, Protocol: p.Protocol, Method: p.Method, Status: p.Status, Used: len(p.Listeners) > 0}
 	n.ByClientIP = p.Persistence != nil && p.Persistence.Type == persistenceSourceIP
-	if len(p.Members) > 0 {
-		members, err := listAll[octaviaMember](ctx, sc, "lbaas/pools/"+p.ID+"/members", nil, "members")
-		if err != nil {
-			return nil, wrapError("list members of pool "+p.ID, err)
-		}
-		for _, m := range members {
-			n.Members = append(n.Members, m.node())
-		}
-		sortMembers(n.Members)
+	return n
+}
+
+func (m *octaviaMonitor) node() *lbMonitor {
+	n := &lbMonitor{ID: m.ID, Name: m.Name, Type: m.Type, Delay: m.Delay, Timeout: m.Timeout,
+		MaxRetries: m.MaxRetries, MaxRetriesDown: m.MaxRetriesDown, Status: m.Status}
+	if m.Type == monitorHTTP {
+		n.Path = m.Path
 	}
-	if p.MonitorID != "" {
-		m, err := monitors.Get(ctx, sc, p.MonitorID).Extract()
-		if err != nil {
-			return nil, wrapError("get health monitor "+p.MonitorID, err)
-		}
-		n.Monitor = &lbMonitor{ID: m.ID, Name: m.Name, Type: m.Type, Delay: m.Delay, Timeout: m.Timeout,
-			MaxRetries: m.MaxRetries, MaxRetriesDown: m.MaxRetriesDown, Status: m.ProvisioningStatus}
-		if m.Type == monitorHTTP {
-			n.Monitor.Path = m.URLPath
-		}
+	return n
+}
+
+// readMembers reads a pool's members, if it has any.
+func readMembers(ctx context.Context, sc *gophercloud.ServiceClient, p octaviaPool) ([]lbMember, error) {
+	if len(p.Members) == 0 {
+		return nil, nil
 	}
-	return n, nil
+	return listMembers(ctx, sc, p.ID)
+}
+
+func listMembers(ctx context.Context, sc *gophercloud.ServiceClient, poolID string) ([]lbMember, error) {
+	members, err := listAll[octaviaMember](ctx, sc, "lbaas/pools/"+poolID+"/members", nil, "members")
+	if err != nil {
+		return nil, wrapError("list members of pool "+poolID, err)
+	}
+	var out []lbMember
+	for _, m := range members {
+		out = append(out, m.node())
+	}
+	sortMembers(out)
+	return out, nil
 }
 
 func (m *octaviaMember) node() lbMember {

@@ -135,7 +135,7 @@ func TestDeletionSparesListenersOfOthers(t *testing.T) {
 			x.ensure(x.spec)
 			o, ctx := x.op(), testContext(t)
 			id := x.spec.Settings[annLoadBalancerID]
-			if _, err := o.mutate(ctx, id, "create listener", func() error {
+			if err := o.send(ctx, id, "create listener", func() error {
 				return listeners.Create(ctx, o.octavia, listeners.CreateOpts{LoadbalancerID: id, Name: "theirs", Protocol: "TCP", ProtocolPort: 8443, Tags: tags}).Err
 			}); err != nil {
 				t.Fatal(err)

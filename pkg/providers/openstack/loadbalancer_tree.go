@@ -17,8 +17,9 @@ const (
 	monitorTCP, monitorUDP, monitorSCTP = "TCP", "UDP-CONNECT", "SCTP"
 	monitorHTTP                         = "HTTP"
 
-	stateActive = "ACTIVE"
-	stateError  = "ERROR"
+	stateActive        = "ACTIVE"
+	stateError         = "ERROR"
+	statePendingCreate = "PENDING_CREATE"
 )
 
 // lbTree is what a load balancer consists of: as it is, or as far as ours as it shall be.
@@ -58,6 +59,8 @@ type lbPool struct {
 	Members    []lbMember
 	Monitor    *lbMonitor
 
+	// Thin says that of the members only names, addresses and ports are known.
+	Thin bool
 	// Status is the provisioning status as read.
 	Status string
 	// Used says that a listener or an L7 policy refers to the pool.

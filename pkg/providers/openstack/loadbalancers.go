@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -27,6 +28,9 @@ type LoadBalancers struct {
 	waits lbWaits
 	now   func() time.Time
 	trees treeCache
+	turns lbTurns
+	// snapshots are what start-up reads of all load balancers at once.
+	snapshots lbSnapshots
 	// groups and extensions are those of managed security groups.
 	groups     groupCache
 	oldGroups  oldGroups
@@ -76,12 +80,26 @@ func (l *LoadBalancers) Ensure(ctx context.Context, spec *cloud.LoadBalancerSpec
 	if err != nil {
 		return nil, err
 	}
-	lb, owner, err := o.find(ctx, w.names, w.loadBalancerID)
-	if err == nil && lb != nil {
-		lb, err = o.settle(ctx, w, lb, owner)
+	status, err := o.ensure(ctx, w)
+	if err == nil {
+		err = o.leaveFormer(ctx, w, status)
 	}
 	if err != nil {
 		return nil, err
+	}
+	return status, nil
+}
+
+func (o *lbOperation) ensure(ctx context.Context, w *lbWishes) (*cloud.LoadBalancerStatus, error) {
+	lb, owner, done, err := o.take(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	if lb != nil {
+		if lb, err = o.settle(ctx, w, lb, owner); err != nil {
+			return nil, err
+		}
 	}
 	if lb == nil {
 		return o.ensureNew(ctx, w)
@@ -93,14 +111,43 @@ func (l *LoadBalancers) Ensure(ctx context.Context, spec *cloud.LoadBalancerSpec
 	if err != nil {
 		return nil, err
 	}
-	known, err := o.known(ctx, lb)
+	known, err := o.known(ctx, lb, w.spec.Verify)
 	if err != nil {
 		return nil, err
 	}
+	o.newborn = w.isNewborn(lb)
 	if lb, err = o.claim(ctx, w, lb, owner, known.tree, want); err != nil {
 		return nil, err
 	}
-	return o.converge(ctx, w, lb, owner, known, want, append(warnings, w.fixedAtCreation(lb)...), false)
+	return o.converge(ctx, w, lb, owner, known, want, append(warnings, w.fixedAtCreation(lb)...))
+}
+
+// take finds the Service's load balancer (nil when there is none) and waits for its turn,
+// which done ends.
+func (o *lbOperation) take(ctx context.Context, w *lbWishes) (lb *octaviaLB, owner bool, done func(), err error) {
+	done = func() {}
+	if lb = o.fromSnapshot(ctx, w); lb != nil {
+		owner, err = lb.Name == w.names.lb, nil
+		if owner {
+			err = w.names.checkOwner(lb)
+		}
+	} else {
+		lb, owner, err = o.find(ctx, w.names, w.loadBalancerID)
+	}
+	if err != nil || lb == nil {
+		return nil, owner, done, err
+	}
+	done, waited, err := o.lb.turns.take(ctx, lb.ID)
+	if err != nil {
+		return nil, owner, func() {}, fmt.Errorf("load balancer %s: wait for the other Service's change to end: %w", lb.ID, err)
+	}
+	if waited {
+		if lb, err = o.get(ctx, lb.ID); err != nil {
+			done()
+			return nil, owner, func() {}, err
+		}
+	}
+	return lb, owner, done, nil
 }
 
 // ensureNew makes the load balancer and all that belongs to it.
@@ -114,7 +161,7 @@ func (o *lbOperation) ensureNew(ctx context.Context, w *lbWishes) (*cloud.LoadBa
 	if err != nil {
 		return nil, err
 	}
-	lb, tree, err := o.create(ctx, w, want)
+	lb, known, err := o.create(ctx, w, want)
 	if err != nil {
 		return nil, err
 	}
@@ -127,17 +174,21 @@ func (o *lbOperation) ensureNew(ctx context.Context, w *lbWishes) (*cloud.LoadBa
 	}
 	if len(publishedAddresses(w)) == 0 {
 		o.lb.oldGroups.isNew(w.spec.LoadBalancerRef)
+	} else if w.spec.Verify {
+		o.repaired = append(o.repaired, "the load balancer was gone and was made anew")
 	}
-	known := treeEntry{tree: tree, readAt: o.lb.now()}
-	return o.converge(ctx, w, lb, true, known, want, warnings, true)
+	return o.converge(ctx, w, lb, true, *known, want, warnings)
 }
 
 // converge makes the changes that are left, gives the VIP its address and returns the status.
-func (o *lbOperation) converge(ctx context.Context, w *lbWishes, lb *octaviaLB, owner bool, known treeEntry, want *lbTree, warnings []string, fresh bool) (*cloud.LoadBalancerStatus, error) {
+func (o *lbOperation) converge(ctx context.Context, w *lbWishes, lb *octaviaLB, owner bool, known treeEntry, want *lbTree, warnings []string) (*cloud.LoadBalancerStatus, error) {
 	lb, err := o.change(ctx, w, lb, owner, &known, want)
 	if err != nil {
 		return nil, err
 	}
+	fresh := known.fresh
+	known.fresh = false
+	o.lb.trees.put(lb, known, o.lb.now())
 	floating := ""
 	if w.hasFIP() {
 		known.internal = ""
@@ -157,7 +208,9 @@ func (o *lbOperation) converge(ctx context.Context, w *lbWishes, lb *octaviaLB, 
 	if w.refused != nil {
 		return nil, w.refused // all the rest is done: whoever was served before still is
 	}
-	return o.lb.status(w.spec.Settings, lb, lb.addresses(floating, w.second), floating, append(warnings, o.warnings...)), nil
+	status := o.lb.status(w.spec.Settings, lb, lb.addresses(floating, w.second), floating, append(warnings, o.warnings...))
+	status.Repaired = o.repaired
+	return status, nil
 }
 
 // UpdateMembers implements cloud.LoadBalancers.
@@ -170,10 +223,11 @@ func (l *LoadBalancers) UpdateMembers(ctx context.Context, spec *cloud.LoadBalan
 	if err != nil {
 		return err
 	}
-	lb, owner, err := o.find(ctx, w.names, w.loadBalancerID)
+	lb, owner, done, err := o.take(ctx, w)
 	if err != nil {
 		return err
 	}
+	defer done()
 	if lb == nil {
 		return cloud.Errorf(cloud.KindNotFound, "update members: load balancer %s does not exist", w.names.lb)
 	}
@@ -192,37 +246,42 @@ func (l *LoadBalancers) UpdateMembers(ctx context.Context, spec *cloud.LoadBalan
 	if err != nil {
 		return err
 	}
-	known, err := o.known(ctx, lb)
+	known, err := o.known(ctx, lb, false)
 	if err != nil {
 		return err
 	}
-	if lb, err = o.change(ctx, w, lb, owner, &known, want); err != nil {
-		return err
-	}
-	l.trees.put(lb, known, l.now())
-	return nil
+	_, err = o.change(ctx, w, lb, owner, &known, want)
+	return err
 }
 
 // known is what the load balancer consists of: as remembered or, where that does not hold
-// any more, as read.
-func (o *lbOperation) known(ctx context.Context, lb *octaviaLB) (treeEntry, error) {
-	if known, ok := o.lb.trees.get(lb, o.lb.now()); ok {
-		return known, nil
+// any more or is not to be trusted, as read.
+func (o *lbOperation) known(ctx context.Context, lb *octaviaLB, verify bool) (treeEntry, error) {
+	if known, ok := o.lb.trees.get(lb, o.lb.now()); ok && !verify {
+		if !known.unproven {
+			return known, nil
+		}
+		status, err := o.status(ctx, lb.ID)
+		if err != nil || known.prove(status) {
+			return known, err
+		}
 	}
+	return o.read(ctx, lb.ID)
+}
+
+func (o *lbOperation) read(ctx context.Context, id string) (treeEntry, error) {
 	o.readTree = true
-	tree, err := readTree(ctx, o.octavia, lb.ID)
+	tree, err := readTree(ctx, o.octavia, id)
 	return treeEntry{tree: tree, readAt: o.lb.now()}, err
 }
 
 // change makes the changes that lead from what is known to what is wanted, which is what is
 // known afterwards.
 func (o *lbOperation) change(ctx context.Context, w *lbWishes, lb *octaviaLB, owner bool, known *treeEntry, want *lbTree) (*octaviaLB, error) {
-	changes, next, err := w.diff(lb, owner, known.tree, want)
-	if err != nil {
+	if err := o.plan(ctx, w, lb, owner, known, want); err != nil {
 		return nil, err
 	}
-	known.tree = next
-	for _, c := range changes {
+	for _, c := range known.todo {
 		if c.action != setMembers {
 			continue
 		}
@@ -230,17 +289,58 @@ func (o *lbOperation) change(ctx context.Context, w *lbWishes, lb *octaviaLB, ow
 			return nil, err
 		}
 	}
-	group, err := o.openGroup(ctx, w, lb, owner, next)
+	group, err := o.openGroup(ctx, w, lb, owner, known.tree)
 	if err != nil {
 		return nil, err
 	}
-	if len(changes) > 0 {
-		o.lb.trees.forget(lb.ID)
-		if lb, err = o.apply(ctx, w, lb, changes); err != nil {
-			return nil, err
+	switch {
+	case len(known.todo) > 0:
+		lb, err = o.apply(ctx, w.spec.LoadBalancerRef, lb, known)
+	case lb.asCreated: // its updated_at is that of before it was done
+		lb, err = o.get(ctx, lb.ID)
+	}
+	if err != nil {
+		return nil, err
+	}
+	known.underway = false
+	o.lb.trees.put(lb, *known, o.lb.now())
+	return lb, o.closeGroup(ctx, group)
+}
+
+// plan sets known.todo to the changes that are left. Those that an operation before had no
+// time for are gone on with, unless the Service wants something else by now.
+func (o *lbOperation) plan(ctx context.Context, w *lbWishes, lb *octaviaLB, owner bool, known *treeEntry, want *lbTree) error {
+	changes, next, err := w.diff(lb, owner, known.tree, want)
+	if len(known.todo) > 0 {
+		if len(changes) == 0 && err == nil {
+			return nil
+		}
+		if *known, err = o.read(ctx, lb.ID); err != nil {
+			return err
+		}
+		changes, next, err = w.diff(lb, owner, known.tree, want)
+	}
+	if err != nil {
+		return err
+	}
+	filled, err := o.fill(ctx, known.tree, changes)
+	if err != nil {
+		return err
+	}
+	if filled != nil {
+		if changes, next, err = w.diff(lb, owner, filled, want); err != nil {
+			return err
 		}
 	}
-	return lb, o.closeGroup(ctx, group)
+	if known.fresh || o.newborn {
+		changes = firstTouches(lb, next, changes)
+	} else if w.spec.Verify {
+		for _, c := range changes {
+			o.repaired = append(o.repaired, c.String())
+		}
+	}
+	known.todo, known.tree = changes, next
+	return nil
 }
 
 // diff is diffTree for the Service.
@@ -290,7 +390,7 @@ func (o *lbOperation) settle(ctx context.Context, w *lbWishes, lb *octaviaLB, ow
 
 // deleteLB deletes a load balancer with its children and waits until it is gone.
 func (o *lbOperation) deleteLB(ctx context.Context, lb *octaviaLB) error {
-	o.lb.trees.forget(lb.ID)
+	o.changes(lb.ID)
 	err := loadbalancers.Delete(ctx, o.octavia, lb.ID, loadbalancers.DeleteOpts{Cascade: true}).Err
 	if err := gone(err); err != nil {
 		return o.pendingOr(ctx, lb.ID, wrapError("delete load balancer "+lb.ID, err))
@@ -319,8 +419,13 @@ func (o *lbOperation) claim(ctx context.Context, w *lbWishes, lb *octaviaLB, own
 				lb.ID, len(others), w.cfg.MaxSharedLB)
 		}
 	}
-	klog.FromContext(ctx).V(2).Info("Tagging load balancer", "loadBalancer", lb.ID, "tags", tags)
-	return o.setTags(ctx, lb, tags)
+	o.claimed = !slices.Contains(lb.Tags, w.names.lb)
+	return o.retag(ctx, lb, func(tags []string) []string {
+		if tags = withTags(tags, w.names.lb); owner {
+			tags = withTags(tags, w.names.owner)
+		}
+		return tags
+	})
 }
 
 // status is what is published.
