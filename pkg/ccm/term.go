@@ -192,7 +192,7 @@ func (t *term) controller(ctx context.Context, name string, a *adapter) (func(),
 		if updates == 0 {
 			updates = c.NodeController.ConcurrentNodeSyncs
 		}
-		n, err := cloudnode.NewCloudNodeController(core.Nodes(), client, a, c.NodeStatusUpdateFrequency.Duration,
+		n, err := cloudnode.NewCloudNodeController(core.Nodes(), nodeClient{client}, a, c.NodeStatusUpdateFrequency.Duration,
 			c.NodeController.ConcurrentNodeSyncs, updates)
 		if err != nil {
 			return nil, err
