@@ -13,7 +13,7 @@ import (
 const (
 	// fewServers is how many servers are read one by one instead of from a list.
 	fewServers = 2
-	// fewPorts is how many servers' ports are asked for by device instead of listing them all.
+	// fewPorts is how many ports, or servers with ports, are asked for by their IDs instead of listing all.
 	fewPorts = 50
 	// statusShutoff is Nova's status of a server that is powered off and stays so.
 	statusShutoff = "SHUTOFF"

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
@@ -324,44 +323,4 @@ func TestAccessAddressesAndMetadata(t *testing.T) {
 	if diff := cmp.Diff(want, got.Addresses); diff != "" {
 		t.Errorf("addresses (-want +got):\n%s", diff)
 	}
-}
-
-// Trunk subports cost two requests in all, and their addresses join the Node's.
-func TestTrunkSubports(t *testing.T) {
-	sim := startSim(t)
-	servers := sim.SeedServers(ossim.Seed{Count: 3, NamePrefix: "node-"})
-	p := newProvider(t, sim, "")
-	ctx := testContext(t)
-	sc, err := p.Instances.(*Instances).c.network(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	vlan, err := networks.Create(ctx, sc, networks.CreateOpts{Name: "vlan"}).Extract()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var carriers, subports []string
-	for n, s := range servers {
-		id := fmt.Sprintf("cccccccc-0000-4000-8000-00000000000%d", n)
-		carriers = append(carriers, fmt.Sprintf(`{"id": %q, "device_id": %q, "status": "ACTIVE", "fixed_ips": [{"ip_address": %q}],
-			"trunk_details": {"trunk_id": "x", "sub_ports": [{"port_id": %q, "segmentation_id": 7, "segmentation_type": "vlan"}]}}`,
-			s.PortIDs[0], s.ID, s.Addresses[0], id))
-		subports = append(subports, fmt.Sprintf(`{"id": %q, "device_id": "x", "network_id": %q, "status": "DOWN", "fixed_ips": [{"ip_address": "10.7.0.%d"}]}`, id, vlan.ID, n))
-	}
-	sim.AddFault(ossim.Fault{Service: "network", Path: "/ports", Body: `{"ports": [` + strings.Join(subports, ",") + `]}`})
-	sim.AddFault(ossim.Fault{Service: "network", Path: "/ports", Body: `{"ports": [` + strings.Join(carriers, ",") + `]}`, Times: 1})
-	sim.ResetRequests()
-	for n, r := range p.Instances.Find(testContext(t), refsOf(servers)) {
-		if r.Err != nil {
-			t.Fatal(r.Err)
-		}
-		want := []corev1.NodeAddress{internal(servers[n].Addresses[0].String()), internal(fmt.Sprintf("10.7.0.%d", n))}
-		if diff := cmp.Diff(want, r.Value.Addresses); diff != "" {
-			t.Errorf("addresses (-want +got):\n%s", diff)
-		}
-	}
-	if n := calls(sim); n != 4 {
-		t.Errorf("%d calls, want servers, ports, subports and networks", n)
-	}
-	logCalls(t, sim)
 }

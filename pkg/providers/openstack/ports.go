@@ -5,6 +5,8 @@ import (
 	"context"
 	"net/url"
 	"slices"
+
+	"github.com/gophercloud/gophercloud/v2"
 )
 
 // attachments are the ports of servers and what reaches them through trunks, by server ID.
@@ -18,6 +20,15 @@ func portQuery() url.Values {
 	return url.Values{"fields": {"id", "device_id", "network_id", "status", "fixed_ips", "trunk_details"}}
 }
 
+// listFewOrAll reads the elements of a collection whose field has one of the values in one
+// call: where there are many of them it reads the whole collection, and none makes no call.
+func listFewOrAll[T any](ctx context.Context, sc *gophercloud.ServiceClient, collection, field string, values []string, query url.Values) ([]T, error) {
+	if len(values) > fewPorts {
+		return listAll[T](ctx, sc, collection, query, collection)
+	}
+	return listIn[T](ctx, sc, collection, collection, field, values, query)
+}
+
 // readPorts reads the ports of the servers: of few by their devices, of many by listing
 // every port once. (Ports cannot be listed by a prefix of device_owner, and the owner of a
 // server's port names the zone it was made in, which need not be the server's any more.)
@@ -26,12 +37,7 @@ func (i *Instances) readPorts(ctx context.Context, servers []string) (*attachmen
 	if err != nil {
 		return nil, err
 	}
-	var all []port
-	if len(servers) <= fewPorts {
-		all, err = listIn[port](ctx, sc, "ports", "ports", "device_id", servers, portQuery())
-	} else {
-		all, err = listAll[port](ctx, sc, "ports", portQuery(), "ports")
-	}
+	all, err := listFewOrAll[port](ctx, sc, "ports", "device_id", servers, portQuery())
 	if err != nil {
 		return nil, wrapError("list ports", err)
 	}
@@ -77,7 +83,7 @@ func (i *Instances) readSubports(ctx context.Context, a *attachments, known map[
 	if err != nil {
 		return err
 	}
-	more, err := listIn[port](ctx, sc, "ports", "ports", "id", missing, portQuery())
+	more, err := listFewOrAll[port](ctx, sc, "ports", "id", missing, portQuery())
 	if err != nil {
 		return wrapError("list trunk subports", err)
 	}
@@ -120,7 +126,7 @@ func (i *Instances) networkNames(ctx context.Context, carried map[string][]strin
 	if err != nil {
 		return nil, err
 	}
-	networks, err := listIn[network](ctx, sc, "networks", "networks", "id", ids, url.Values{"fields": {"id", "name"}})
+	networks, err := listFewOrAll[network](ctx, sc, "networks", "id", ids, url.Values{"fields": {"id", "name"}})
 	if err != nil {
 		return nil, wrapError("list networks of trunk subports", err)
 	}
