@@ -22,7 +22,6 @@ type adapter struct {
 	calls    *calls
 
 	instances *instances
-	routes    *routes
 }
 
 // adapterConfig is what an adapter needs.
@@ -37,9 +36,6 @@ type adapterConfig struct {
 func newAdapter(ctx context.Context, c adapterConfig) *adapter {
 	a := &adapter{provider: c.provider, cluster: c.cluster, nodes: c.nodes, calls: newCalls(ctx)}
 	a.instances = newInstances(a, c.monitorPeriod)
-	if c.provider.Routes != nil {
-		a.routes = &routes{adapter: a}
-	}
 	return a
 }
 
@@ -62,8 +58,8 @@ func (*adapter) LoadBalancer() (cloudprovider.LoadBalancer, bool) { return nil, 
 // InstancesV2 implements cloudprovider.Interface.
 func (a *adapter) InstancesV2() (cloudprovider.InstancesV2, bool) { return a.instances, true }
 
-// Routes implements cloudprovider.Interface.
-func (a *adapter) Routes() (cloudprovider.Routes, bool) { return a.routes, a.routes != nil }
+// Routes implements cloudprovider.Interface: the route controller is our own.
+func (*adapter) Routes() (cloudprovider.Routes, bool) { return nil, false }
 
 // Instances implements cloudprovider.Interface: InstancesV2 takes its place.
 func (*adapter) Instances() (cloudprovider.Instances, bool) { return nil, false }

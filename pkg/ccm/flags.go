@@ -124,7 +124,7 @@ func (o *Options) addKubernetesFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.StartTimeout, "start-timeout", o.StartTimeout,
 		"How long to wait at the start for the API server and the cloud to accept us before giving up.")
 	fs.Var(cliflag.NewMapStringString(&o.FeatureGates), "feature-gates",
-		"Feature gates of the framework's controllers, as Name=true|false, comma-separated:\n"+strings.Join(featureGateHelp(), "\n"))
+		"Feature gates of k8s.io/cloud-provider, as Name=true|false, comma-separated. None has an effect here.")
 }
 
 func (o *Options) addServingFlags(fs *pflag.FlagSet) {

@@ -110,7 +110,7 @@ func TestHelpShowsSectionsAndNothingRefused(t *testing.T) {
 	}
 	var out bytes.Buffer
 	PrintHelp(&out, o.Flags(), 0)
-	for _, want := range []string{"Cloud flags:", "Leader election flags:", "Cloud-node-controller flags:", "--secure-port int", "--feature-gates", "CloudControllerManagerWatchBasedRoutesReconciliation"} {
+	for _, want := range []string{"Cloud flags:", "Leader election flags:", "Cloud-node-controller flags:", "--secure-port int", "--feature-gates"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("help lacks %q:\n%s", want, out.String())
 		}

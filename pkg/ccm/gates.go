@@ -2,35 +2,15 @@ package ccm
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/featuregate"
-	"k8s.io/controller-manager/pkg/features"
 	_ "k8s.io/controller-manager/pkg/features/register" // the framework's controllers look their gates up there
 	"k8s.io/klog/v2"
 
 	"github.com/isthmus-cloud/isthmus/pkg/nearest"
 )
-
-// ownGates are the framework's gates that have an effect here.
-func ownGates() []featuregate.Feature {
-	return []featuregate.Feature{features.CloudControllerManagerWatchBasedRoutesReconciliation}
-}
-
-func featureGateHelp() []string {
-	var out []string
-	for _, known := range utilfeature.DefaultFeatureGate.DeepCopy().KnownFeatures() {
-		for _, own := range ownGates() {
-			if strings.HasPrefix(known, string(own)+"=") {
-				out = append(out, known)
-			}
-		}
-	}
-	return out
-}
 
 func checkFeatureGates(gates map[string]string) []error {
 	var errs []error
@@ -41,7 +21,7 @@ func checkFeatureGates(gates map[string]string) []error {
 	}
 	for name, value := range gates {
 		if _, ok := all[featuregate.Feature(name)]; !ok {
-			hint := "see --help for those that have an effect"
+			hint := "only gates of k8s.io/cloud-provider are known"
 			if n := nearest.Of(name, known); n != "" {
 				hint = "did you mean " + n + "?"
 			}
@@ -54,14 +34,14 @@ func checkFeatureGates(gates map[string]string) []error {
 	return errs
 }
 
-// applyFeatureGates sets the framework's gates, which are the process's.
+// applyFeatureGates sets the framework's gates, which are the process's. None has an effect
+// any more: that of the route controller, CloudControllerManagerWatchBasedRoutesReconciliation,
+// is for the framework's, and ours always watches Nodes.
 func (o *Options) applyFeatureGates(logger klog.Logger) error {
 	gates := map[string]bool{}
 	for name, value := range o.FeatureGates {
 		gates[name], _ = strconv.ParseBool(value) // Validate has seen it
-		if !slices.Contains(ownGates(), featuregate.Feature(name)) {
-			logger.Info("Feature gate has no effect here", "gate", name)
-		}
+		logger.Info("Feature gate has no effect here", "gate", name)
 	}
 	if len(gates) == 0 {
 		return nil

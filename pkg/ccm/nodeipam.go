@@ -8,11 +8,7 @@ import (
 	"slices"
 
 	"github.com/spf13/pflag"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/scheme"
-	v1core "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/tools/record"
 	cmconfig "k8s.io/controller-manager/config"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -111,16 +107,7 @@ func (t *term) nodeIPAMController(ctx context.Context, client kubernetes.Interfa
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
-	broadcaster.StartRecordingToSink(&v1core.EventSinkImpl{Interface: client.CoreV1().Events("")})
-	recorder := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "cidrAllocator"})
+	recorder, shutdown := t.recorder(ctx, "cidrAllocator")
 	c := nodeipam.New(client, t.informers.Core().V1().Nodes(), recorder, config, m)
-	return func() {
-		defer broadcaster.Shutdown()
-		t.metrics.ControllerStarted(NodeIPAMController)
-		defer t.metrics.ControllerStopped(NodeIPAMController)
-		if err := c.Run(ctx); err != nil {
-			klog.FromContext(ctx).Error(err, "Pod CIDRs are not allocated", "controller", NodeIPAMController)
-		}
-	}, nil
+	return t.ours(ctx, NodeIPAMController, "nodeipam", c.Run, shutdown), nil
 }

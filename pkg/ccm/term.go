@@ -4,22 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"sync"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/scheme"
-	v1core "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/leaderelection"
-	"k8s.io/client-go/tools/record"
 	cloudnode "k8s.io/cloud-provider/controllers/node"
 	"k8s.io/cloud-provider/controllers/nodelifecycle"
-	"k8s.io/cloud-provider/controllers/route"
 	"k8s.io/cloud-provider/names"
 	controllersmetrics "k8s.io/component-base/metrics/prometheus/controllers"
 	"k8s.io/klog/v2"
@@ -88,15 +82,11 @@ func (t *term) Start(ctx context.Context) error {
 
 // reportBrake says in Events what the brake on mass deletion holds, until ctx ends.
 func (t *term) reportBrake(ctx context.Context) {
-	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
-	broadcaster.StartRecordingToSink(&v1core.EventSinkImpl{Interface: t.client.CoreV1().Events("")})
-	defer broadcaster.Shutdown()
-	if t.opts.DryRun {
-		broadcaster.StartStructuredLogging(0)
-	}
+	recorder, shutdown := t.recorder(ctx, componentName)
+	defer shutdown()
 	r := &brakeReporter{
 		held: t.provider.Nodes.Held, nodes: t.informers.Core().V1().Nodes().Lister(), clock: clock.RealClock{},
-		recorder: broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: componentName}),
+		recorder: recorder,
 	}
 	r.run(ctx)
 }
@@ -210,7 +200,7 @@ func (t *term) controller(ctx context.Context, name string, a *adapter) (func(),
 	case NodeIPAMController:
 		return t.nodeIPAMController(ctx, client)
 	case names.NodeRouteController:
-		return t.routeController(ctx, name, a, client)
+		return t.routeController(ctx, client)
 	}
 	return nil, errors.New("there is no such controller")
 }
@@ -221,7 +211,7 @@ func (t *term) serviceController(ctx context.Context, name string, client kubern
 		return nil, nil
 	}
 	core, o := t.informers.Core().V1(), &t.opts.LoadBalancers
-	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+	recorder, shutdown := t.recorder(ctx, service.Component)
 	s, err := service.New(service.Config{
 		LoadBalancers: t.provider.LoadBalancers,
 		Vocabulary:    t.provider.Annotations,
@@ -230,45 +220,16 @@ func (t *term) serviceController(ctx context.Context, name string, client kubern
 		Client:        client.CoreV1(),
 		Services:      core.Services(),
 		Nodes:         core.Nodes(),
-		Recorder:      broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: service.Component}),
+		Recorder:      recorder,
 		Workers:       int(t.opts.Component.ServiceController.ConcurrentServiceSyncs),
 		SyncPeriod:    o.SyncPeriod,
 		Metrics:       t.serviceMetrics,
 	})
 	if err != nil {
-		broadcaster.Shutdown()
+		shutdown()
 		return nil, err
 	}
-	return func() {
-		defer broadcaster.Shutdown()
-		// With a client of their own, so that events do not hold up the controller's writes.
-		if t.opts.DryRun {
-			broadcaster.StartStructuredLogging(0)
-		}
-		broadcaster.StartRecordingToSink(&v1core.EventSinkImpl{Interface: t.client.CoreV1().Events("")})
-		t.metrics.ControllerStarted("service")
-		defer t.metrics.ControllerStopped("service")
-		if err := s.Run(ctx); err != nil {
-			klog.FromContext(ctx).Error(err, "Controller cannot run", "controller", name)
-		}
-	}, nil
-}
-
-func (t *term) routeController(ctx context.Context, name string, a *adapter, client kubernetes.Interface) (func(), error) {
-	if !t.opts.routesWanted(t.provider.Routes != nil) {
-		klog.FromContext(ctx).Info("Routes are turned off, by --configure-cloud-routes or by the cloud's configuration", "controller", name)
-		return nil, nil
-	}
-	var cidrs []*net.IPNet
-	for _, p := range t.cluster.PodCIDRs {
-		bits := 8 * len(p.Addr().AsSlice())
-		cidrs = append(cidrs, &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), bits)})
-	}
-	r, err := route.New(a.routes, routeClient{client}, t.informers.Core().V1().Nodes(), t.cluster.Name, cidrs)
-	if err != nil {
-		return nil, err
-	}
-	return func() { r.Run(ctx, t.opts.Component.KubeCloudShared.RouteReconciliationPeriod.Duration, t.metrics) }, nil
+	return t.ours(ctx, name, "service", s.Run, shutdown), nil
 }
 
 // routesWanted reports whether the route controller has something to do.

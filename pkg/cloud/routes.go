@@ -8,11 +8,12 @@ import (
 // Routes manages the cloud's routes from pod CIDRs to nodes.
 type Routes interface {
 	// List returns every route of the cloud's table(s) whose destination lies inside one of
-	// the cluster's pod CIDRs, whoever made it.
+	// the cluster's pod CIDRs, whoever made it, and those outside that are recorded as ours.
 	List(ctx context.Context, cluster Cluster) ([]Route, error)
 	// Apply adds and removes routes as one set, in as few API calls as the cloud allows.
-	// What is there already (add) or absent already (remove) counts as done. It touches no
-	// other route. The answers match add, then remove, in their order; nil is success.
+	// What is there already (add) or absent already (remove) counts as done; what is there
+	// and shall be is recorded as ours, if it was not, and not changed otherwise. Apply touches
+	// no other route. The answers match add, then remove, in their order; nil is success.
 	Apply(ctx context.Context, cluster Cluster, add, remove []Route) []error
 }
 
@@ -35,6 +36,10 @@ type Route struct {
 	// Node is the node's instance; filled in by callers of Apply where the node still
 	// exists, never by List, which only knows addresses.
 	Node InstanceRef
-	// Ours is set by List when the cloud holds a record that Isthmus made this route for this cluster.
+	// Ours is set by List when the cloud holds a record that this route is this cluster's:
+	// Isthmus made it, or was asked for it when it was there.
 	Ours bool
+	// Partial is set by List when the route is missing in one of several tables that it
+	// belongs to; adding it again completes it.
+	Partial bool
 }

@@ -1,0 +1,50 @@
+package ccm
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	v1core "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/cloud-provider/names"
+	"k8s.io/klog/v2"
+
+	"github.com/isthmus-cloud/isthmus/pkg/controllers/routes"
+)
+
+// routeController makes our own route controller, nil where there is nothing for it to do.
+func (t *term) routeController(ctx context.Context, client kubernetes.Interface) (func(), error) {
+	if !t.opts.routesWanted(t.provider.Routes != nil) {
+		klog.FromContext(ctx).Info("Routes are turned off, by --configure-cloud-routes or by the cloud's configuration", "controller", names.NodeRouteController)
+		return nil, nil
+	}
+	recorder, shutdown := t.recorder(ctx, "route_controller")
+	c := routes.New(client, t.informers.Core().V1().Nodes(), t.provider.Routes, t.cluster, recorder,
+		t.opts.Component.KubeCloudShared.RouteReconciliationPeriod.Duration)
+	return t.ours(ctx, names.NodeRouteController, "route", c.Run, shutdown), nil
+}
+
+// ours returns what runs a controller of our own; metric is its name in the framework's metrics.
+func (t *term) ours(ctx context.Context, name, metric string, run func(context.Context) error, end func()) func() {
+	return func() {
+		defer end()
+		t.metrics.ControllerStarted(metric)
+		defer t.metrics.ControllerStopped(metric)
+		if err := run(ctx); err != nil {
+			klog.FromContext(ctx).Error(err, "Controller cannot run", "controller", name)
+		}
+	}
+}
+
+// recorder returns a recorder of events in the component's name, and what ends it. It has a
+// client of its own, so that events do not hold up the controller's writes.
+func (t *term) recorder(ctx context.Context, component string) (record.EventRecorder, func()) {
+	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+	if t.opts.DryRun {
+		broadcaster.StartStructuredLogging(0)
+	}
+	broadcaster.StartRecordingToSink(&v1core.EventSinkImpl{Interface: t.client.CoreV1().Events("")})
+	return broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: component}), broadcaster.Shutdown
+}

@@ -1,0 +1,132 @@
+package routes
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+)
+
+// conditionWorkers is how many Nodes are written at a time.
+const conditionWorkers = 10
+
+// conditions keeps the condition NetworkUnavailable of Nodes, beside the passes: thousands of
+// Nodes take the API server minutes at the usual rate limit.
+type conditions struct {
+	client kubernetes.Interface
+	nodes  coreinformers.NodeInformer
+	queue  workqueue.TypedRateLimitingInterface[string]
+
+	mu     sync.Mutex
+	wanted map[string]bool // that all routes are there, by the Node's name
+}
+
+func newConditions(client kubernetes.Interface, nodes coreinformers.NodeInformer) *conditions {
+	return &conditions{client: client, nodes: nodes, wanted: map[string]bool{},
+		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, time.Minute))}
+}
+
+// want sets what the Node's condition shall say.
+func (c *conditions) want(node string, complete bool) {
+	c.mu.Lock()
+	before, known := c.wanted[node]
+	c.wanted[node] = complete
+	c.mu.Unlock()
+	n, err := c.nodes.Lister().Get(node)
+	if !known || before != complete || err == nil && !says(n, complete) {
+		c.queue.Add(node)
+	}
+}
+
+// keep forgets all other Nodes.
+func (c *conditions) keep(nodes map[string]bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.DeleteFunc(c.wanted, func(name string, _ bool) bool { return !nodes[name] })
+}
+
+// run writes until ctx ends.
+func (c *conditions) run(ctx context.Context) {
+	var wg sync.WaitGroup
+	for range conditionWorkers {
+		wg.Go(func() {
+			for c.work(ctx) {
+			}
+		})
+	}
+	<-ctx.Done()
+	c.queue.ShutDown()
+	wg.Wait()
+}
+
+func (c *conditions) work(ctx context.Context) bool {
+	name, ended := c.queue.Get()
+	if ended {
+		return false
+	}
+	defer c.queue.Done(name)
+	if ctx.Err() != nil {
+		return true // the queue is shut down next
+	}
+	if err := c.write(ctx, name); err != nil {
+		klog.FromContext(ctx).V(2).Info("Condition of a Node cannot be set, will try again", "node", name, "reason", err.Error())
+		c.queue.AddRateLimited(name)
+		return true
+	}
+	c.queue.Forget(name)
+	return true
+}
+
+func (c *conditions) write(ctx context.Context, name string) error {
+	n, err := c.nodes.Lister().Get(name)
+	if apierrors.IsNotFound(err) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("node %s: %w", name, err)
+	}
+	c.mu.Lock()
+	complete, wanted := c.wanted[name]
+	c.mu.Unlock()
+	if !wanted || says(n, complete) {
+		return nil
+	}
+	body, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []corev1.NodeCondition{condition(complete)}}})
+	if err != nil {
+		return fmt.Errorf("node %s: %w", name, err)
+	}
+	if _, err := c.client.CoreV1().Nodes().PatchStatus(ctx, name, body); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("set condition of node %s: %w", name, err)
+	}
+	return nil
+}
+
+// condition is as the framework's route controller writes it.
+func condition(complete bool) corev1.NodeCondition {
+	now := metav1.Now()
+	if complete {
+		return corev1.NodeCondition{Type: corev1.NodeNetworkUnavailable, Status: corev1.ConditionFalse, Reason: "RouteCreated",
+			Message: "RouteController created a route", LastTransitionTime: now, LastHeartbeatTime: now}
+	}
+	return corev1.NodeCondition{Type: corev1.NodeNetworkUnavailable, Status: corev1.ConditionTrue, Reason: "NoRouteCreated",
+		Message: "RouteController failed to create a route", LastTransitionTime: now, LastHeartbeatTime: now}
+}
+
+func says(n *corev1.Node, complete bool) bool {
+	want := condition(complete)
+	for _, x := range n.Status.Conditions {
+		if x.Type == want.Type {
+			return x.Status == want.Status && x.Reason == want.Reason
+		}
+	}
+	return false
+}

@@ -1,0 +1,9 @@
+// Package routes keeps a route in the cloud for each pod CIDR of each Node. It takes the
+// place of the framework's route controller, under the same name, with the same events and
+// conditions. What differs:
+//
+//   - All changes of a pass are one set, and Nodes that come, go or change begin a pass at once.
+//   - A change that failed is tried again in the next pass, whatever made that begin.
+//   - A pass that changes nothing logs nothing.
+//   - Routes are deleted only when they are known to be the cluster's, see plan.
+package routes
