@@ -58,9 +58,12 @@ func (p *routePort) needsPair(route cloud.Route) bool {
 func (b *routeBatch) findPorts(ctx context.Context) error {
 	var filters []string
 	for _, item := range b.items {
-		if filter := "ip_address=" + item.route.NextHop.String(); item.err == nil && !slices.Contains(filters, filter) {
+		if filter := "ip_address=" + item.route.NextHop.String(); item.err == nil && !item.adopt && !slices.Contains(filters, filter) {
 			filters = append(filters, filter)
 		}
+	}
+	if len(filters) == 0 {
+		return nil
 	}
 	sc, err := b.r.c.network(ctx)
 	if err != nil {
@@ -73,7 +76,7 @@ func (b *routeBatch) findPorts(ctx context.Context) error {
 	}
 	var subnets []string // of the router, read when needed
 	for _, item := range b.items {
-		if item.err != nil {
+		if item.err != nil || item.adopt {
 			continue
 		}
 		candidates := portsWith(ports, item.route.NextHop)
@@ -141,7 +144,7 @@ func (b *routeBatch) routerSubnets(ctx context.Context) ([]string, error) {
 
 // addPairs gives each port that lacks it the pair of its route.
 func (b *routeBatch) addPairs(ctx context.Context) {
-	items := slices.DeleteFunc(b.open(true), b.foreign)
+	items := slices.DeleteFunc(b.open(true), func(item *routeItem) bool { return item.adopt })
 	b.changePairs(ctx, items, func(p *routePort, items []*routeItem) []addressPair {
 		pairs := slices.Clone(p.Pairs)
 		for _, item := range items {
@@ -151,12 +154,6 @@ func (b *routeBatch) addPairs(ctx context.Context) {
 		}
 		return pairs
 	})
-}
-
-// foreign reports whether somebody else made the route that shall be there: then it counts
-// as done, and nothing of it is touched.
-func (b *routeBatch) foreign(item *routeItem) bool {
-	return b.table.has(item.route) && recordIn(b.table.Tags, b.cluster, item.route) == recordNone
 }
 
 // removePairs takes the pairs of removed routes out again, those that are recorded as ours.

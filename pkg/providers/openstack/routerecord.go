@@ -119,14 +119,14 @@ func (b *routeBatch) planRecords() (want, stale []string) {
 			needed[tag] = true // it may be half done
 			continue
 		}
-		if !item.add || b.foreign(item) {
+		if !item.add {
 			continue
 		}
 		needed[tag] = true
 		state := recordIn(b.table.Tags, b.cluster, item.route)
 		switch {
 		case state == recordWithPair:
-		case item.port.needsPair(item.route):
+		case !item.adopt && item.port.needsPair(item.route):
 			want = append(want, tag+recordPair)
 		case state == recordNone:
 			want = append(want, tag)

@@ -23,8 +23,10 @@ import (
 // ask for its removal, or it is not, and the caller may ask for it again; if it does not, the
 // next change cleans up what the records tell of it.
 //
-// Routes that others made stay unless the caller asks for exactly them; address pairs that
-// others made always stay.
+// A route that is asked for and there already, made by somebody else, is recorded as ours
+// and not changed otherwise: the caller says that it is the cluster's, and it shall go with
+// its Node. Other routes that others made stay unless the caller asks for the removal of
+// exactly them; address pairs that others made always stay.
 type Routes struct {
 	c *client
 	// turn holds one token: changes of the table and its records must not interleave.
@@ -47,11 +49,13 @@ func (r *Routes) List(ctx context.Context, cluster cloud.Cluster) ([]cloud.Route
 	var out []cloud.Route
 	for _, e := range t.Routes {
 		route, ok := e.parse()
-		if !ok || !insideAny(route.Destination, cluster.PodCIDRs) {
+		if !ok {
 			continue
 		}
 		route.Ours = recordIn(t.Tags, cluster, route) != recordNone
-		out = append(out, route)
+		if route.Ours || insideAny(route.Destination, cluster.PodCIDRs) {
+			out = append(out, route)
+		}
 	}
 	return out, nil
 }
@@ -99,6 +103,7 @@ type routeBatch struct {
 type routeItem struct {
 	route cloud.Route
 	add   bool
+	adopt bool       // to be added, but there already and not recorded
 	port  *routePort // the port that has the next hop; nil when there is none
 	err   error
 }
@@ -125,6 +130,9 @@ func (b *routeBatch) apply(ctx context.Context) error {
 	}
 	if b.can, err = b.r.extensions.get(ctx, b.r.c); err != nil {
 		return err
+	}
+	for _, item := range b.items {
+		item.adopt = item.add && b.table.has(item.route) && recordIn(b.table.Tags, b.cluster, item.route) == recordNone
 	}
 	b.addAbandoned()
 	if err := b.findPorts(ctx); err != nil {
