@@ -9,7 +9,6 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	cloudprovider "k8s.io/cloud-provider"
 
-	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
 )
 
@@ -17,7 +16,6 @@ import (
 // as the controllers of one term of leadership; after calls.end no call reaches the cloud.
 type adapter struct {
 	provider *decorate.Provider
-	cluster  cloud.Cluster
 	nodes    corelisters.NodeLister
 	calls    *calls
 
@@ -27,14 +25,13 @@ type adapter struct {
 // adapterConfig is what an adapter needs.
 type adapterConfig struct {
 	provider      *decorate.Provider
-	cluster       cloud.Cluster
 	nodes         corelisters.NodeLister
 	monitorPeriod time.Duration
 }
 
 // newAdapter returns an adapter whose calls to the cloud end with ctx.
 func newAdapter(ctx context.Context, c adapterConfig) *adapter {
-	a := &adapter{provider: c.provider, cluster: c.cluster, nodes: c.nodes, calls: newCalls(ctx)}
+	a := &adapter{provider: c.provider, nodes: c.nodes, calls: newCalls(ctx)}
 	a.instances = newInstances(a, c.monitorPeriod)
 	return a
 }

@@ -61,7 +61,7 @@ func (t *term) Start(ctx context.Context) error {
 	defer cancel()
 	reports.Go(func() { t.reportBrake(ctx) })
 	a := newAdapter(ctx, adapterConfig{
-		provider: t.provider, cluster: t.cluster, nodes: core.Nodes().Lister(),
+		provider: t.provider, nodes: core.Nodes().Lister(),
 		monitorPeriod: t.opts.Component.NodeLifecycleController.NodeMonitorPeriod.Duration,
 	})
 	defer a.end()
