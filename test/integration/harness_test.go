@@ -279,19 +279,25 @@ func (c fastClock) NewTimer(d time.Duration) clock.Timer   { return c.RealClock.
 // with short periods and args, until the test ends or stop is called.
 func (c *cluster) startCCM(sim *ossim.Sim, args ...string) *running {
 	c.t.Helper()
-	return c.start(sim, clock.RealClock{}, args)
+	return c.start(sim.CloudConf(), clock.RealClock{}, args)
+}
+
+// startCCMWith is startCCM with a cloud.conf of the test's.
+func (c *cluster) startCCMWith(conf string, args ...string) *running {
+	c.t.Helper()
+	return c.start(conf, clock.RealClock{}, args)
 }
 
 // startFastCCM is startCCM with a decorated cloud that lives ten times as fast.
 func (c *cluster) startFastCCM(sim *ossim.Sim, args ...string) *running {
 	c.t.Helper()
-	return c.start(sim, fastClock{start: time.Now()}, args)
+	return c.start(sim.CloudConf(), fastClock{start: time.Now()}, args)
 }
 
-func (c *cluster) start(sim *ossim.Sim, clk clock.Clock, args []string) *running {
+func (c *cluster) start(content string, clk clock.Clock, args []string) *running {
 	c.t.Helper()
 	conf := filepath.Join(c.t.TempDir(), "cloud.conf")
-	if err := os.WriteFile(conf, []byte(sim.CloudConf()), 0o600); err != nil {
+	if err := os.WriteFile(conf, []byte(content), 0o600); err != nil {
 		c.t.Fatal(err)
 	}
 	args = append([]string{
