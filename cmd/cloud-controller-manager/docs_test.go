@@ -1,0 +1,73 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/isthmus-cloud/isthmus/pkg/ccm"
+)
+
+// foreignFlags are other programs' that the guides name in the same way.
+var foreignFlags = []string{"--image-credential-provider-config", "--image-credential-provider-bin-dir", "--timeout"}
+
+// Flags that the guides name exist, and the command lines that they show are accepted.
+func TestFlagsInGuides(t *testing.T) {
+	guides, err := filepath.Glob("../../docs/guides/*.md")
+	if err != nil || len(guides) < 4 {
+		t.Fatalf("guides %q, %v", guides, err)
+	}
+	inline := regexp.MustCompile("`(--[a-z0-9-]+)(=[^`]*)?`")
+	lines := 0
+	for _, guide := range guides {
+		data, err := os.ReadFile(guide)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := strings.ReplaceAll(string(data), "\\\n", " ")
+		for line := range strings.SplitSeq(text, "\n") {
+			if args, ok := strings.CutPrefix(strings.TrimSpace(line), "bin/cloud-controller-manager "); ok {
+				lines++
+				args, _, _ = strings.Cut(args, " 2>")
+				parse(t, filepath.Base(guide), strings.Fields(args))
+			}
+			for _, m := range inline.FindAllStringSubmatch(line, -1) {
+				if !slices.Contains(foreignFlags, m[1]) && !hasFlag(t, strings.TrimPrefix(m[1], "--")) {
+					t.Errorf("%s names %s, which is no flag", filepath.Base(guide), m[1])
+				}
+			}
+		}
+	}
+	if lines == 0 {
+		t.Error("no guide shows a command line: this test checks nothing")
+	}
+}
+
+func hasFlag(t *testing.T, name string) bool {
+	t.Helper()
+	o, err := newOptions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, section := range o.flags().FlagSets {
+		if f := section.Lookup(name); f != nil && !f.Hidden {
+			return true
+		}
+	}
+	return false
+}
+
+// parse takes args as the binary does.
+func parse(t *testing.T, guide string, args []string) {
+	t.Helper()
+	o, err := newOptions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := ccm.Parse(o.flags(), args); err != nil {
+		t.Errorf("%s shows a command line that is refused: %v: %s", guide, err, strings.Join(args, " "))
+	}
+}
