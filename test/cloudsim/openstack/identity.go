@@ -66,6 +66,13 @@ type identityState struct {
 	appCreds []*appCredential
 	trusts   []*trust
 	catalog  []catalogService
+	further  []furtherRegion
+}
+
+// furtherRegion is another simulator in the catalog of this one.
+type furtherRegion struct {
+	name    string
+	catalog []catalogService
 }
 
 type catalogService struct {
@@ -79,6 +86,14 @@ var interfaces = [3]string{"public", "internal", "admin"}
 func (s *Sim) seedIdentity() {
 	st := &s.identity
 	st.tokens = map[string]*token{}
+	st.catalog = s.newCatalog()
+	if k := s.opts.Keystone; k != nil {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		st.roles, st.projects, st.users = k.identity.roles, k.identity.projects, k.identity.users
+		k.identity.further = append(k.identity.further, furtherRegion{s.opts.Region, st.catalog})
+		return
+	}
 	for _, name := range []string{"admin", "member", "reader", "creator", "load-balancer_member"} {
 		st.roles = append(st.roles, role{id: newHex(), name: name})
 	}
@@ -91,6 +106,10 @@ func (s *Sim) seedIdentity() {
 		{id: newHex(), name: AdminName, password: AdminPassword,
 			roles: map[string][]role{adm.id: st.roles[:3], k8s.id: st.roles[:3]}},
 	}
+}
+
+func (s *Sim) newCatalog() []catalogService {
+	var catalog []catalogService
 	at := func(path string) func(string) string { return func(string) string { return s.url + path } }
 	volume := func(project string) string { return s.url + "/volume/v3/" + project }
 	for _, c := range []catalogService{
@@ -100,12 +119,13 @@ func (s *Sim) seedIdentity() {
 		{typ: "network", name: "neutron", url: at("/network")},
 		{typ: "volumev3", name: "cinderv3", url: volume},
 		{typ: "load-balancer", name: "octavia", url: at("/load-balancer")},
-		{typ: "identity", name: "keystone", url: at("/identity/v3")},
+		{typ: "identity", name: "keystone", url: func(string) string { return s.AuthURL() }},
 		{typ: "key-manager", name: "barbican", url: at("/key-manager")},
 	} {
 		c.id, c.endpoints = newHex(), [3]string{newHex(), newHex(), newHex()}
-		st.catalog = append(st.catalog, c)
+		catalog = append(catalog, c)
 	}
+	return catalog
 }
 
 func (s *Sim) identityRoutes(r *router) {
@@ -162,7 +182,7 @@ func unauthorized(c *call) *apiError {
 	if c.svc.name == "identity" {
 		return e
 	}
-	e.header = http.Header{"Www-Authenticate": {`Keystone uri="` + c.sim.url + `/identity"`}}
+	e.header = http.Header{"Www-Authenticate": {`Keystone uri="` + c.sim.keystone().url + `/identity"`}}
 	e.body = object{"error": object{"code": e.status, "title": "Unauthorized", "message": e.message}}
 	return e
 }
@@ -192,6 +212,14 @@ func (s *Sim) adminOnly(action string, h handlerFunc) handlerFunc {
 		}
 		return h(c)
 	}
+}
+
+// tokenOf is validToken of the Keystone that is in charge; mu not held.
+func (s *Sim) tokenOf(id string) *token {
+	k := s.keystone()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.validToken(id)
 }
 
 // validToken returns the token with the id while it is valid, nil otherwise; mu held.

@@ -177,7 +177,15 @@ func (s *Sim) listRoles(c *call) (*reply, error) {
 }
 
 func (s *Sim) listRegions(c *call) (*reply, error) {
-	return identityList(c, "regions", []object{{"id": Region, "description": "", "parent_region_id": nil, "links": s.identityLink("/regions/" + Region)}})
+	names := []string{s.opts.Region}
+	for _, r := range s.identity.further {
+		names = append(names, r.name)
+	}
+	var out []object
+	for _, name := range names {
+		out = append(out, object{"id": name, "description": "", "parent_region_id": nil, "links": s.identityLink("/regions/" + name)})
+	}
+	return identityList(c, "regions", out)
 }
 
 func (s *Sim) serviceBody(svc catalogService) object {
@@ -206,11 +214,13 @@ func (s *Sim) showService(c *call) (*reply, error) {
 func (s *Sim) listEndpoints(c *call) (*reply, error) {
 	var out []object
 	for _, svc := range s.identity.catalog {
-		for i, iface := range interfaces {
-			out = append(out, object{
-				"id": svc.endpoints[i], "interface": iface, "region_id": Region, "region": Region, "service_id": svc.id,
-				"url": svc.url("$(project_id)s"), "enabled": true, "links": s.identityLink("/endpoints/" + svc.endpoints[i]),
-			})
+		for _, e := range s.endpointsOf(svc) {
+			for i, iface := range interfaces {
+				out = append(out, object{
+					"id": e.svc.endpoints[i], "interface": iface, "region_id": e.region, "region": e.region, "service_id": svc.id,
+					"url": e.svc.url("$(project_id)s"), "enabled": true, "links": s.identityLink("/endpoints/" + e.svc.endpoints[i]),
+				})
+			}
 		}
 	}
 	return identityList(c, "endpoints", out)

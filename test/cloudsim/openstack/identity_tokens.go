@@ -262,10 +262,31 @@ func (s *Sim) catalogBody(projectID string) []object {
 	out := []object{}
 	for _, svc := range s.identity.catalog {
 		var endpoints []object
-		for i, iface := range interfaces {
-			endpoints = append(endpoints, object{"id": svc.endpoints[i], "interface": iface, "region_id": Region, "url": svc.url(projectID), "region": Region})
+		for _, e := range s.endpointsOf(svc) {
+			for i, iface := range interfaces {
+				endpoints = append(endpoints, object{"id": e.svc.endpoints[i], "interface": iface, "region_id": e.region, "url": e.svc.url(projectID), "region": e.region})
+			}
 		}
 		out = append(out, object{"endpoints": endpoints, "id": svc.id, "type": svc.typ, "name": svc.name})
+	}
+	return out
+}
+
+// regionalService is a service in one region.
+type regionalService struct {
+	region string
+	svc    catalogService
+}
+
+// endpointsOf lists where a service is, in every region.
+func (s *Sim) endpointsOf(svc catalogService) []regionalService {
+	out := []regionalService{{s.opts.Region, svc}}
+	for _, r := range s.identity.further {
+		for _, other := range r.catalog {
+			if other.typ == svc.typ {
+				out = append(out, regionalService{r.name, other})
+			}
+		}
 	}
 	return out
 }

@@ -27,7 +27,7 @@ type service struct {
 
 // services lists what the simulator serves.
 func (s *Sim) services() []*service {
-	return []*service{
+	all := []*service{
 		{name: "identity", prefix: "/identity", errorBody: identityError, routes: s.identityRoutes, noRoute: identityNoRoute()},
 		{name: "compute", prefix: "/compute", errorBody: computeError, micro: computeMicro(), routes: s.computeRoutes, noRoute: htmlNotFound()},
 		{name: "image", prefix: "/image", errorBody: imageError, routes: s.imageRoutes},
@@ -36,6 +36,10 @@ func (s *Sim) services() []*service {
 		{name: "network", prefix: "/network", errorBody: networkError, routes: s.networkRoutes, noRoute: errorf(http.StatusNotFound, "HTTPNotFound", "The resource could not be found.")},
 		{name: "load-balancer", prefix: "/load-balancer", errorBody: octaviaError, routes: s.octaviaRoutes, noRoute: htmlNotFound()},
 	}
+	if s.opts.Keystone != nil {
+		return all[1:]
+	}
+	return all
 }
 
 // handlerFunc answers one call; see the package comment for its contract.

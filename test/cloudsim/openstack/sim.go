@@ -36,6 +36,11 @@ type Options struct {
 	LeakVIPPorts bool
 	// Trunks loads Neutron's service plugin trunk, which not every cloud has.
 	Trunks bool
+	// Keystone makes the simulator a further region of another one, which must be open longer: its
+	// catalog gets this one's endpoints, and its tokens are the valid ones. Region is the name, which
+	// then is required; without Keystone it is the constant Region.
+	Keystone *Sim
+	Region   string
 	// MaxLimit is the largest page that Nova and Cinder answer with, 1000 by default as
 	// osapi_max_limit has it.
 	MaxLimit int
@@ -117,6 +122,12 @@ func (o *Options) complete() error {
 	}
 	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
 		return fmt.Errorf("listen address %q is not a loopback address; use for example 127.0.0.1:0", o.Listen)
+	}
+	if (o.Keystone == nil) != (o.Region == "") {
+		return errors.New("the options Keystone and Region go together")
+	}
+	if o.Region == "" {
+		o.Region = Region
 	}
 	if o.TokenLifetime == 0 {
 		o.TokenLifetime = time.Hour
@@ -200,7 +211,15 @@ func (s *Sim) Done() <-chan struct{} { return s.ctx.Done() }
 func (s *Sim) URL() string { return s.url }
 
 // AuthURL is Keystone's address.
-func (s *Sim) AuthURL() string { return s.url + "/identity/v3" }
+func (s *Sim) AuthURL() string { return s.keystone().url + "/identity/v3" }
+
+// keystone is the simulator that has the users and the tokens.
+func (s *Sim) keystone() *Sim {
+	if s.opts.Keystone != nil {
+		return s.opts.Keystone
+	}
+	return s
+}
 
 // CAFile is the file with the CA's certificate, "" without Options.TLS. It is removed by Close.
 func (s *Sim) CAFile() string { return s.caFile }
