@@ -21,6 +21,7 @@ type Config struct {
 	Metadata          MetadataConfig                      `gcfg:"Metadata" doc:"Where a node's own metadata is read from; accepted for compatibility."`
 	Networking        NetworkingConfig                    `gcfg:"Networking" doc:"Which of a server's addresses its Node gets."`
 	BlockStorage      BlockStorageConfig                  `gcfg:"BlockStorage" doc:"Labels of PersistentVolumes."`
+	Region            map[string]*RegionConfig            `gcfg:"Region" doc:"A further region of the same Keystone, whose servers are Nodes and whose volumes are labeled as well. [Global] region is the primary region, which has the load balancers. What a section does not set is as in the primary region, save the router: pod routes of a region need its own. Provider IDs of servers in further regions always name the region."`
 	Registry          map[string]*auth.Registry           `gcfg:"Registry" doc:"Image registries; read by the kubelet credential provider, accepted here."`
 }
 
@@ -69,6 +70,13 @@ type LoadBalancerClassConfig struct {
 // RouteConfig is the section [Route].
 type RouteConfig struct {
 	RouterID string `gcfg:"router-id" doc:"Router that pod routes are set on; without it routes are not managed."`
+}
+
+// RegionConfig is one section [Region "name"].
+type RegionConfig struct {
+	RouterID            string   `gcfg:"router-id" doc:"As in [Route]; without it there are no pod routes in this region."`
+	PublicNetworkName   []string `gcfg:"public-network-name" doc:"As in [Networking], which it replaces."`
+	InternalNetworkName []string `gcfg:"internal-network-name" doc:"As in [Networking], which it replaces."`
 }
 
 // MetadataConfig is the section [Metadata].

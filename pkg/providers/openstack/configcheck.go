@@ -8,6 +8,7 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -63,6 +64,9 @@ func (c *Config) check(file string) (warnings []string, err error) {
 		k.class(name, c.LoadBalancerClass[name])
 	}
 	k.uuid("Route", "router-id", c.Route.RouterID)
+	for _, name := range slices.Sorted(maps.Keys(c.Region)) {
+		k.region(name, c.Region[name])
+	}
 	k.metadata(&c.Metadata)
 	c.Networking.sortOrder = k.prefixes("Networking", "address-sort-order", c.Networking.AddressSortOrder)
 	return k.warnings, errors.Join(k.errs...)
@@ -114,6 +118,15 @@ func (k *checker) class(name string, class *LoadBalancerClassConfig) {
 		k.uuid(section, id.key, id.value)
 	}
 	k.pattern(section, "floating-subnet", class.FloatingSubnet)
+}
+
+// region checks a further region. Its name becomes part of provider IDs and a label's value.
+func (k *checker) region(name string, r *RegionConfig) {
+	if errs := validation.IsValidLabelValue(name); name == "" || len(errs) > 0 {
+		k.errorf("Region", strconv.Quote(name), "a section needs the name of a region of the catalog: [Region \"name\"]")
+		return
+	}
+	k.uuid(fmt.Sprintf("Region %q", name), "router-id", r.RouterID)
 }
 
 func (k *checker) metadata(m *MetadataConfig) {

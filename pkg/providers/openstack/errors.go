@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"context"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -41,7 +42,7 @@ func wrapError(op string, err error) error {
 	var netErr *url.Error
 	if errors.As(err, &netErr) {
 		// Without the URL's query, which may hold names; %w keeps context errors and timeouts.
-		return &cloud.Error{Op: op, Err: fmt.Errorf("%s %s: %w%s", strings.ToUpper(netErr.Op), withoutQuery(netErr.URL), netErr.Err, networkHint(netErr.Err))}
+		return &cloud.Error{Op: op, Err: noAnswer{fmt.Errorf("%s %s: %w%s", strings.ToUpper(netErr.Op), withoutQuery(netErr.URL), netErr.Err, networkHint(netErr.Err))}}
 	}
 	return &cloud.Error{Op: op, Err: err}
 }
@@ -69,13 +70,29 @@ func authError(op string, err error) error {
 // answerError is the error for an answer with an unexpected status code.
 func answerError(op string, code *gophercloud.ErrUnexpectedResponseCode) error {
 	answer := parseAnswer(code.Body)
-	return &cloud.Error{
+	e := &cloud.Error{
 		Kind:       kindOf(code, answer),
 		Op:         op,
 		RetryAfter: retryAfter(code.ResponseHeader, time.Now()),
 		Err: fmt.Errorf("%d %s: %s (%s %s)%s", code.Actual, http.StatusText(code.Actual), answer.text,
 			code.Method, withoutQuery(code.URL), answerHint(code.Actual, answer.text)),
 	}
+	if code.Actual >= http.StatusInternalServerError && e.Kind == cloud.KindUnknown {
+		e.Err = noAnswer{e.Err}
+	}
+	return e
+}
+
+// noAnswer marks the error of a service that gives no answer: the network, a 5xx.
+type noAnswer struct{ error }
+
+// Unwrap returns the error.
+func (n noAnswer) Unwrap() error { return n.error }
+
+// isNoAnswer reports whether a service gave no answer, in time or at all.
+func isNoAnswer(err error) bool {
+	var n noAnswer
+	return errors.As(err, &n) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // answerHint says what to do about an answer that is a matter of configuration.

@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -190,7 +191,7 @@ func (i *Instances) confirmAbsent(ctx context.Context, t target) (*server, error
 		return nil, wrapError(op, err)
 	}
 	if len(all) == 0 {
-		return nil, cloud.Errorf(cloud.KindUnknown, "%s: the project has no servers at all; are the credentials of the cluster's project?", op)
+		return nil, cloud.Errorf(cloud.KindUnknown, "%s: %w; are the credentials of the cluster's project?", op, errNoServers)
 	}
 	for n := range all {
 		switch s := &all[n]; {
@@ -204,6 +205,9 @@ func (i *Instances) confirmAbsent(ctx context.Context, t target) (*server, error
 	}
 	return nil, inRealm(cloud.Errorf(cloud.KindNotFound, "no server is named %s", t.name), realmOf(sc))
 }
+
+// errNoServers is the reason not to believe that there is no server of some name.
+var errNoServers = errors.New("the project has no servers at all")
 
 // getJSON reads one document.
 func getJSON(ctx context.Context, sc *gophercloud.ServiceClient, url string, into any) error {

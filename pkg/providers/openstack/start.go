@@ -3,8 +3,10 @@ package openstack
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -36,6 +38,11 @@ func (k *keeper) ready(ctx context.Context) error {
 	// Without these nothing works, so that a wrong region is found at the start.
 	if err := k.session.Require(ctx, "compute", "network"); err != nil {
 		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(k.cfg.Region)) {
+		if err := k.session.In(name).Require(ctx, "compute", "network"); err != nil {
+			return fmt.Errorf("[Region %q] of cloud.conf: %w", name, err)
+		}
 	}
 	k.once.Do(func() { k.warn(ctx) })
 	return nil

@@ -19,7 +19,7 @@ func TestFurtherRegion(t *testing.T) {
 	two.SeedServers(ossim.Seed{Count: 3, NamePrefix: "two-"})
 	provider := login(t, one, password(one))
 	for region, want := range map[string]int{ossim.Region: 2, "RegionTwo": 3} {
-		client, err := openstack.NewComputeV2(t.Context(), provider, gophercloud.EndpointOpts{Region: region})
+		client, err := openstack.NewComputeV2(provider, gophercloud.EndpointOpts{Region: region})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,163 @@
+package openstack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+// regionalInstances are the servers of several regions, the primary first.
+type regionalInstances struct{ all []*region }
+
+var _ cloud.Instances = (*regionalInstances)(nil)
+
+// askInstances asks one region about refs.
+type askInstances func(ctx context.Context, i *Instances, refs []cloud.InstanceRef) []cloud.Result[*cloud.Instance]
+
+// regionAnswer is what one region said about one ref.
+type regionAnswer struct {
+	region *region
+	cloud.Result[*cloud.Instance]
+}
+
+// Find implements cloud.Instances: one Find in each region that is concerned, and a second
+// one in the further regions for provider IDs that name no region and are not in the primary.
+func (r *regionalInstances) Find(ctx context.Context, refs []cloud.InstanceRef) []cloud.Result[*cloud.Instance] {
+	return r.lookup(ctx, refs, func(ctx context.Context, i *Instances, refs []cloud.InstanceRef) []cloud.Result[*cloud.Instance] {
+		return i.Find(ctx, refs)
+	})
+}
+
+// Get implements cloud.Instances in the same way, with direct reads.
+func (r *regionalInstances) Get(ctx context.Context, ref cloud.InstanceRef) (*cloud.Instance, error) {
+	out := r.lookup(ctx, []cloud.InstanceRef{ref}, func(ctx context.Context, i *Instances, refs []cloud.InstanceRef) []cloud.Result[*cloud.Instance] {
+		instance, err := i.Get(ctx, refs[0])
+		return []cloud.Result[*cloud.Instance]{{Value: instance, Err: err}}
+	})
+	return out[0].Value, out[0].Err
+}
+
+func (r *regionalInstances) lookup(ctx context.Context, refs []cloud.InstanceRef, ask askInstances) []cloud.Result[*cloud.Instance] {
+	out := make([]cloud.Result[*cloud.Instance], len(refs))
+	first, rest := make([][]*region, len(refs)), make([][]*region, len(refs))
+	for n, ref := range refs {
+		first[n], rest[n], out[n].Err = r.where(ref)
+	}
+	answers := r.ask(ctx, refs, first, ask)
+	for n := range refs { // on, where the first region does not have it
+		if len(rest[n]) == 0 || !cloud.IsNotFound(answers[n][0].Err) {
+			rest[n] = nil
+		}
+	}
+	for n, more := range r.ask(ctx, refs, rest, ask) {
+		answers[n] = append(answers[n], more...)
+	}
+	for n, ref := range refs {
+		if out[n].Err == nil {
+			out[n] = decide(ref, answers[n])
+		}
+	}
+	return out
+}
+
+// where says which regions to ask about ref, and which others then when it is not found.
+func (r *regionalInstances) where(ref cloud.InstanceRef) (first, rest []*region, err error) {
+	if ref.ProviderID == "" {
+		return r.all, nil, nil
+	}
+	_, name, err := ParseProviderID(ref.ProviderID)
+	if err != nil {
+		return nil, nil, err
+	}
+	if name == "" {
+		return r.all[:1], r.all[1:], nil
+	}
+	for n := range r.all {
+		if r.all[n].name == name {
+			return r.all[n : n+1], nil, nil
+		}
+	}
+	return nil, nil, cloud.Errorf(cloud.KindInvalid, "provider ID %.200q is in region %.50q, which is none of %s; add [Region %q] to cloud.conf",
+		ref.ProviderID, name, names(r.all), name)
+}
+
+// ask asks each region once, all of them in parallel, about the refs that where assigns it.
+func (r *regionalInstances) ask(ctx context.Context, refs []cloud.InstanceRef, where [][]*region, ask askInstances) [][]regionAnswer {
+	answers := make([][]regionAnswer, len(refs))
+	var g errgroup.Group
+	for _, reg := range r.all {
+		type place struct{ ref, answer int }
+		var places []place
+		var mine []cloud.InstanceRef
+		for n := range refs {
+			for _, w := range where[n] {
+				if w == reg {
+					places = append(places, place{n, len(answers[n])})
+					answers[n] = append(answers[n], regionAnswer{region: reg})
+					mine = append(mine, refs[n])
+				}
+			}
+		}
+		if len(mine) == 0 {
+			continue
+		}
+		g.Go(func() error {
+			results := askRegion(ctx, reg.gates.instances, len(mine), func(ctx context.Context) []cloud.Result[*cloud.Instance] {
+				return ask(ctx, reg.instances, mine)
+			})
+			for k, p := range places {
+				answers[p.ref][p.answer].Result = results[k]
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // every error is in its answer
+	return answers
+}
+
+// decide makes one answer of those of the regions that were asked.
+func decide(ref cloud.InstanceRef, answers []regionAnswer) cloud.Result[*cloud.Instance] {
+	if len(answers) == 1 {
+		return answers[0].Result
+	}
+	var found []regionAnswer
+	var unsure, absent, empty error
+	for _, a := range answers {
+		switch {
+		case a.Err == nil:
+			found = append(found, a)
+		case cloud.IsNotFound(a.Err):
+			absent = a.Err
+		case errors.Is(a.Err, errNoServers):
+			empty = a.Err
+		default:
+			unsure = a.Err
+		}
+	}
+	failed := func(err error) cloud.Result[*cloud.Instance] { return cloud.Result[*cloud.Instance]{Err: err} }
+	for _, f := range found { // of servers of one name, the machine's own UUID tells which it is
+		if ref.ProviderID == "" && ref.SystemUUID != "" && strings.HasSuffix(f.Value.ProviderID, "/"+strings.ToLower(ref.SystemUUID)) {
+			return f.Result
+		}
+	}
+	switch {
+	case len(found) > 1:
+		return failed(cloud.Errorf(cloud.KindConflict, "regions %s and %s both have a server for this node (%s and %s); rename one, or set the Node's provider ID",
+			found[0].region.name, found[1].region.name, found[0].Value.ProviderID, found[1].Value.ProviderID))
+	case len(found) == 1 && unsure != nil && ref.ProviderID == "":
+		return failed(fmt.Errorf("region %s has a server of this name, but whether another region has one too is not known: %w", found[0].region.name, unsure))
+	case len(found) == 1:
+		return found[0].Result
+	case unsure != nil:
+		return failed(unsure)
+	case absent == nil:
+		return failed(empty)
+	}
+	// No realm: that all regions say so, with one login, is more than any of them could say.
+	return failed(cloud.Errorf(cloud.KindNotFound, "%d regions were asked: %s", len(answers), absent.Error()))
+}

@@ -1,0 +1,133 @@
+package openstack
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/openstack"
+)
+
+// regionalVolumes are the volumes of several regions. A volume's ID does not tell its region,
+// so every region is asked.
+type regionalVolumes struct {
+	*Volumes // Ref is the same everywhere
+	all      []*region
+}
+
+var _ cloud.Volumes = (*regionalVolumes)(nil)
+
+// Find implements cloud.Volumes: one list in each region, or a read for one or two volumes,
+// and reads of what no list has.
+func (v *regionalVolumes) Find(ctx context.Context, refs []cloud.VolumeRef) []cloud.Result[*cloud.Volume] {
+	distinct := map[string]bool{}
+	for _, ref := range refs {
+		distinct[ref.ID] = true
+	}
+	ids := slices.Sorted(maps.Keys(distinct))
+	found := map[string][]cloud.Result[*cloud.Volume]{}
+	if len(ids) > fewVolumes {
+		for _, known := range v.each(ctx, ids, (*Volumes).listed) {
+			for n, id := range ids {
+				if known[n].Err == nil {
+					found[id] = append(found[id], known[n])
+				}
+			}
+		}
+		ids = slices.DeleteFunc(ids, func(id string) bool { return len(found[id]) > 0 })
+	}
+	if len(ids) > 0 {
+		for _, read := range v.each(ctx, ids, (*Volumes).read) {
+			for n, id := range ids {
+				found[id] = append(found[id], read[n])
+			}
+		}
+	}
+	out := make([]cloud.Result[*cloud.Volume], len(refs))
+	for n, ref := range refs {
+		out[n] = decideVolume(ref.ID, found[ref.ID])
+	}
+	return out
+}
+
+// each asks every region in parallel.
+func (v *regionalVolumes) each(ctx context.Context, ids []string, ask func(*Volumes, context.Context, []string) []cloud.Result[*cloud.Volume]) [][]cloud.Result[*cloud.Volume] {
+	out := make([][]cloud.Result[*cloud.Volume], len(v.all))
+	var g errgroup.Group
+	for k, r := range v.all {
+		g.Go(func() error {
+			out[k] = askRegion(ctx, r.gates.volumes, len(ids), func(ctx context.Context) []cloud.Result[*cloud.Volume] { return ask(r.volumes, ctx, ids) })
+			return nil
+		})
+	}
+	_ = g.Wait() // every error is in its answer
+	return out
+}
+
+// decideVolume makes one answer of those of the regions.
+func decideVolume(id string, answers []cloud.Result[*cloud.Volume]) cloud.Result[*cloud.Volume] {
+	var found *cloud.Volume
+	var unsure, absent, none error
+	for _, a := range answers {
+		switch e := auth.AsError(a.Err); {
+		case a.Err == nil && found != nil && found.Region != a.Value.Region:
+			return cloud.Result[*cloud.Volume]{Err: cloud.Errorf(cloud.KindConflict, "volume %s is in both regions %s and %s; do they share one Cinder? Then name only one of them in cloud.conf",
+				id, found.Region, a.Value.Region)}
+		case a.Err == nil:
+			found = a.Value
+		case cloud.IsNotFound(a.Err):
+			absent = a.Err
+		case e != nil && e.Reason == auth.NoEndpoint:
+			none = a.Err // a region without Cinder has no volumes
+		default:
+			unsure = a.Err
+		}
+	}
+	if found != nil {
+		return cloud.Result[*cloud.Volume]{Value: found}
+	}
+	for _, err := range []error{unsure, absent} {
+		if err != nil {
+			return cloud.Result[*cloud.Volume]{Err: err}
+		}
+	}
+	return cloud.Result[*cloud.Volume]{Err: none}
+}
+
+// listed answers from the list of all volumes; KindNotFound means "not in it".
+func (v *Volumes) listed(ctx context.Context, ids []string) []cloud.Result[*cloud.Volume] {
+	volumes, err := v.list(ctx)
+	if err != nil {
+		return failAll[*cloud.Volume](len(ids), err)
+	}
+	byID := make(map[string]*volume, len(volumes))
+	for n := range volumes {
+		byID[volumes[n].ID] = &volumes[n]
+	}
+	out := make([]cloud.Result[*cloud.Volume], len(ids))
+	for n, id := range ids {
+		if vol := byID[id]; vol != nil {
+			out[n].Value = v.answer(vol)
+		} else {
+			out[n].Err = cloud.Errorf(cloud.KindNotFound, "volume %s is not in the list of volumes", id)
+		}
+	}
+	return out
+}
+
+// read reads the volumes one by one.
+func (v *Volumes) read(ctx context.Context, ids []string) []cloud.Result[*cloud.Volume] {
+	out := make([]cloud.Result[*cloud.Volume], len(ids))
+	for n, id := range ids {
+		vol, err := v.get(ctx, id)
+		if err != nil {
+			out[n].Err = err
+			continue
+		}
+		out[n].Value = v.answer(vol)
+	}
+	return out
+}
