@@ -89,29 +89,32 @@ func (r *regionalInstances) where(ref cloud.InstanceRef) (first, rest []*region,
 // ask asks each region once, all of them in parallel, about the refs that where assigns it.
 func (r *regionalInstances) ask(ctx context.Context, refs []cloud.InstanceRef, where [][]*region, ask askInstances) [][]regionAnswer {
 	answers := make([][]regionAnswer, len(refs))
-	var g errgroup.Group
-	for _, reg := range r.all {
-		type place struct{ ref, answer int }
-		var places []place
-		var mine []cloud.InstanceRef
-		for n := range refs {
-			for _, w := range where[n] {
-				if w == reg {
-					places = append(places, place{n, len(answers[n])})
-					answers[n] = append(answers[n], regionAnswer{region: reg})
-					mine = append(mine, refs[n])
-				}
+	type question struct {
+		refs   []cloud.InstanceRef
+		answer []func(cloud.Result[*cloud.Instance])
+	}
+	questions := map[*region]*question{}
+	for n := range refs {
+		answers[n] = make([]regionAnswer, len(where[n]))
+		for k, reg := range where[n] {
+			answers[n][k].region = reg
+			q := questions[reg]
+			if q == nil {
+				q = &question{}
+				questions[reg] = q
 			}
+			q.refs = append(q.refs, refs[n])
+			q.answer = append(q.answer, func(r cloud.Result[*cloud.Instance]) { answers[n][k].Result = r })
 		}
-		if len(mine) == 0 {
-			continue
-		}
+	}
+	var g errgroup.Group
+	for reg, q := range questions {
 		g.Go(func() error {
-			results := askRegion(ctx, reg.gates.instances, len(mine), func(ctx context.Context) []cloud.Result[*cloud.Instance] {
-				return ask(ctx, reg.instances, mine)
+			results := askRegion(ctx, reg.gates.instances, len(q.refs), func(ctx context.Context) []cloud.Result[*cloud.Instance] {
+				return ask(ctx, reg.instances, q.refs)
 			})
-			for k, p := range places {
-				answers[p.ref][p.answer].Result = results[k]
+			for k, answer := range q.answer {
+				answer(results[k])
 			}
 			return nil
 		})
