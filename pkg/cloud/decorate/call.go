@@ -35,7 +35,7 @@ func newCaller(provider string, o Options) *caller {
 		clock:     o.Clock,
 		metrics:   o.Metrics,
 		gate:      &gate{clock: o.Clock},
-		reads:     o.Reads.withDefaults(time.Minute, 4),
+		reads:     o.Reads.withDefaults(3*time.Minute, 4),
 		mutations: o.Mutations.withDefaults(3*time.Minute, 3),
 	}
 }

@@ -98,14 +98,14 @@ func TestDeadline(t *testing.T) {
 		caller   time.Duration
 		min, max time.Duration
 	}{
-		{name: "read hangs", op: readOp, attempt: hang, min: time.Minute, max: time.Minute},
+		{name: "read hangs", op: readOp, attempt: hang, min: 3 * time.Minute, max: 3 * time.Minute},
 		{name: "mutation hangs", op: changeOp, attempt: hang, min: 3 * time.Minute, max: 3 * time.Minute},
 		{name: "caller leaves", op: readOp, attempt: hang, caller: time.Second, min: time.Second, max: time.Second},
 		{name: "caller leaves between attempts", op: readOp, caller: time.Second, min: time.Second, max: time.Second,
 			reads:   Policy{Attempts: 1000, BackoffBase: time.Hour, BackoffMax: time.Hour},
 			attempt: func(context.Context) error { return errors.New("500") }},
-		{name: "many quick attempts", op: readOp, max: time.Minute, reads: Policy{Attempts: 1000000, BackoffBase: 20 * time.Second},
-			min: time.Minute, attempt: func(context.Context) error { return errors.New("500") }},
+		{name: "many quick attempts", op: readOp, max: 3 * time.Minute, reads: Policy{Attempts: 1000000, BackoffBase: 20 * time.Second},
+			min: 3 * time.Minute, attempt: func(context.Context) error { return errors.New("500") }},
 		{name: "all attempts used", op: readOp, max: 3500 * time.Millisecond,
 			attempt: func(context.Context) error { return errors.New("500") }},
 	} {

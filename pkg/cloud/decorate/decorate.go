@@ -75,7 +75,8 @@ func (p *Provider) Close() { p.work.close() }
 
 // Policy bounds one call of the contract with all its attempts. Zero fields take defaults.
 type Policy struct {
-	// Deadline bounds the call with all attempts and waits: 1 min for reads, 3 min for mutations.
+	// Deadline bounds the call with all attempts and waits: 3 min, in which 5,000 servers and
+	// their ports can be listed from a cloud that is busy.
 	Deadline time.Duration
 	// Attempts bounds how often it is tried: 4 for reads, 3 for mutations.
 	Attempts int

@@ -6,12 +6,14 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
 
 const (
-	// fewServers is how many servers are read one by one instead of from a list.
+	// fewServers is how many servers are read one by one instead of from a list, at least: as
+	// many as the list has pages, if that is more.
 	fewServers = 2
 	// fewPorts is how many ports, or servers with ports, are asked for by their IDs instead of listing all.
 	fewPorts = 50
@@ -23,14 +25,18 @@ const (
 
 // Instances answers for Nova servers and their Neutron ports.
 //
-// Find makes at most one request per server for one or two, and otherwise one list of
-// servers and one of ports (more only where they have several pages). Trunk subports cost
+// Find makes one request per server for few of them, and otherwise one list of servers; and
+// one list of ports (more only where they have several pages). Trunk subports cost
 // two more requests, in all and not per server.
 //
 // A Node without a provider ID is looked up by the server's exact name. Two servers of that
 // name are KindConflict: none is picked, unless the machine's own UUID says which it is. See
 // confirmAbsent for what makes a name NotFound.
-type Instances struct{ c *client }
+type Instances struct {
+	c *client
+	// pages is how many the last full list of servers had.
+	pages atomic.Int64
+}
 
 var _ cloud.Instances = (*Instances)(nil)
 

@@ -22,7 +22,7 @@ const novaCellsMicroversion = "2.69"
 // KindNotFound only means "not in it".
 func (i *Instances) readServers(ctx context.Context, targets []target) map[target]cloud.Result[*server] {
 	out := make(map[target]cloud.Result[*server], len(targets))
-	if len(targets) <= fewServers {
+	if len(targets) <= max(fewServers, int(i.pages.Load())) {
 		for _, t := range targets {
 			s, err := i.getServer(ctx, t)
 			out[t] = cloud.Result[*server]{Value: s, Err: err}
@@ -36,6 +36,7 @@ func (i *Instances) readServers(ctx context.Context, targets []target) map[targe
 		}
 		return out
 	}
+	i.pages.Store(int64(len(servers)+pageSize-1) / pageSize)
 	realm := realmOf(sc)
 	byID, byName := make(map[string]*server, len(servers)), make(map[string][]*server, len(servers))
 	for n := range servers {
