@@ -88,7 +88,7 @@ func (c *Controller) isOurs(e *entry, service *corev1.Service) bool {
 	}
 	_, served := c.Classes.Find(service.Spec.LoadBalancerClass)
 	// The class of a Service whose type has changed is wiped: it may have been another.
-	return served && hasFinalizer(service) && !(e.foreign && !wants(service))
+	return served && hasFinalizer(service) && (!e.foreign || wants(service))
 }
 
 // leave notes that a Service is served by others.
