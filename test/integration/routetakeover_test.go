@@ -2,6 +2,7 @@ package integration
 
 import (
 	"maps"
+	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -20,8 +21,8 @@ func tagsOnly(t *testing.T, sim *ossim.Sim) int {
 	n := 0
 	for _, r := range sim.Requests() {
 		switch {
-		case r.Method == "GET" || r.Service == "identity":
-		case r.Method == "PUT" && strings.HasPrefix(r.Path, "/routers/") && strings.Contains(r.Path, "/tags/"):
+		case r.Method == http.MethodGet || r.Service == "identity":
+		case r.Method == http.MethodPut && strings.HasPrefix(r.Path, "/routers/") && strings.Contains(r.Path, "/tags/"):
 			n++
 		default:
 			t.Errorf("%s %s %s while routes are only taken over", r.Service, r.Method, r.Path)
