@@ -106,6 +106,8 @@ start_services() {
   await 90 neutron answers http://127.0.0.1:9696/
   uwsgi_service octavia-api
   spawn octavia-worker octavia-worker --config-file "$etc/octavia/worker.conf"
+  # The ovn provider's library knows no other place for the agent's sockets.
+  mkdir -p /var/run/octavia
   spawn octavia-driver-agent octavia-driver-agent --config-file "$etc/octavia/driver-agent.conf"
   uwsgi_service barbican
   await 90 glance answers http://127.0.0.1:9292/healthcheck

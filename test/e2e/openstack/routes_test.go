@@ -1,0 +1,156 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/extraroutes"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/routers"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Routes and address pairs to the Nodes' pods appear and disappear with the Nodes. What an
+// operator put on the router and on the ports stays, also within the cluster's CIDR.
+func TestRoutes(t *testing.T) {
+	c := newCluster(t)
+	ctx, net := t.Context(), c.cloud.member.network
+	nodes := c.nodes(3)
+	ours := func(servers ...server) []string {
+		var out []string
+		for _, s := range servers {
+			n, err := c.node(ctx, s.name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, n.Spec.PodCIDR+" via "+s.address.String())
+		}
+		return out
+	}
+	all, pairOf := ours(nodes...), map[string]string{}
+	for _, s := range nodes {
+		route := ours(s)[0]
+		pairOf[s.portID], _, _ = strings.Cut(route, " via ")
+	}
+
+	// The operator's: to somewhere else, and to a part of the pods' range over a host that is no Node.
+	operator := []routers.Route{
+		{DestinationCIDR: "192.0.2.0/24", NextHop: nodes[0].address.String()},
+		{DestinationCIDR: "10.244.200.0/24", NextHop: "10.7.255.254"},
+	}
+	if _, err := extraroutes.Add(ctx, net, c.cloud.routerID, extraroutes.Opts{Routes: &operator}).Extract(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		none := []routers.Route{}
+		if err := c.cloud.cleanup(func(ctx context.Context) error {
+			return routers.Update(ctx, net, c.cloud.routerID, routers.UpdateOpts{Routes: &none}).Err
+		}); err != nil {
+			t.Errorf("remove the routes: %v", err)
+		}
+	})
+	const operatorPair = "192.0.2.0/24"
+	setPairs := func(pairs ...ports.AddressPair) error {
+		return c.cloud.cleanup(func(ctx context.Context) error {
+			return ports.Update(ctx, net, nodes[0].portID, ports.UpdateOpts{AllowedAddressPairs: &pairs}).Err
+		})
+	}
+	if err := setPairs(ports.AddressPair{IPAddress: operatorPair}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := setPairs(); err != nil {
+			t.Errorf("remove the address pairs: %v", err)
+		}
+	})
+	var theirs []string
+	for _, r := range operator {
+		theirs = append(theirs, r.DestinationCIDR+" via "+r.NextHop)
+	}
+
+	want := func(what string, routes []string, with ...server) {
+		t.Helper()
+		c.eventually(what, 30*time.Second, func(ctx context.Context) error {
+			router, err := routers.Get(ctx, net, c.cloud.routerID).Extract()
+			if err != nil {
+				return err
+			}
+			var got []string
+			for _, r := range router.Routes {
+				got = append(got, r.DestinationCIDR+" via "+r.NextHop)
+			}
+			slices.Sort(got)
+			wanted := slices.Sorted(slices.Values(append(slices.Clone(theirs), routes...)))
+			if !slices.Equal(got, wanted) {
+				return fmt.Errorf("the router has %v, want %v", got, wanted)
+			}
+			return c.pairs(ctx, nodes, with, pairOf, operatorPair)
+		})
+	}
+	c.startManager("[Route]\nrouter-id = "+c.cloud.routerID, "--cluster-cidr=10.244.0.0/16", "--allocate-node-cidrs=true", "--route-reconciliation-period=1s")
+	c.initialized(nodes)
+	want("routes and address pairs of all Nodes", all, nodes...)
+
+	if err := c.client.CoreV1().Nodes().Delete(ctx, nodes[2].name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	want("those of a Node that is gone are gone", all[:2], nodes[:2]...)
+
+	mark := c.proxy.mark()
+	select { // two reconciliations at the least
+	case <-ctx.Done():
+	case <-time.After(2500 * time.Millisecond):
+	}
+	idle := of("network", c.proxy.since(mark))
+	if n := len(mutations(idle)); n > 0 || len(idle) == 0 || len(idle) > 3 {
+		t.Errorf("2.5 s without a change, at a reconciliation a second, cost %d calls, %d of them changes; want 1 a reconciliation:\n%s", len(idle), n, list(idle))
+	}
+
+	for _, s := range nodes[:2] {
+		if err := c.client.CoreV1().Nodes().Delete(ctx, s.name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want("only the operator's are left", nil)
+	router, err := routers.Get(ctx, net, c.cloud.routerID).Extract()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(router.Tags) > 0 {
+		t.Errorf("the router has the tags %v", router.Tags)
+	}
+}
+
+// pairs says what is wrong with the address pairs of the servers' ports: those in with have
+// their Node's, the first has the operator's besides.
+func (c *cluster) pairs(ctx context.Context, servers, with []server, pairOf map[string]string, operator string) error {
+	for i, s := range servers {
+		var want []string
+		if i == 0 {
+			want = append(want, operator)
+		}
+		if slices.Contains(with, s) {
+			want = append(want, pairOf[s.portID])
+		}
+		port, err := ports.Get(ctx, c.cloud.member.network, s.portID).Extract()
+		if err != nil {
+			return err
+		}
+		var got []string
+		for _, p := range port.AllowedAddressPairs {
+			got = append(got, p.IPAddress)
+		}
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			return fmt.Errorf("the port of %s has the address pairs %v, want %v", s.name, got, want)
+		}
+	}
+	return nil
+}
