@@ -97,6 +97,14 @@ func (c census) seen() int {
 	return n
 }
 
+// witnesses is how many were seen in realm, or anywhere where the realm is not known.
+func (c census) witnesses(realm string) int {
+	if realm == "" {
+		return c.seen()
+	}
+	return c.present[realm]
+}
+
 // limit is how many Nodes may lack their instances.
 func (o *BrakeOptions) limit(c census) int {
 	return max(o.Count, (c.seen()+c.missing+c.unknown)*o.Percent/100)
@@ -114,7 +122,7 @@ func (o *BrakeOptions) doubt(c census, realm string, settled bool) string {
 		return ""
 	case c.missing <= limit:
 		return fmt.Sprintf("the instances of %d of %d nodes could not be read", c.unknown, total)
-	case settled && c.present[realm] > 0:
+	case settled && c.witnesses(realm) > 0:
 		return ""
 	}
 	return fmt.Sprintf("%d of %d nodes have no instance, more than the limit of %d", c.missing, total, limit)

@@ -18,7 +18,7 @@ type Config struct {
 	LoadBalancer      LoadBalancerConfig                  `gcfg:"LoadBalancer" doc:"Services of type LoadBalancer (Octavia)."`
 	LoadBalancerClass map[string]*LoadBalancerClassConfig `gcfg:"LoadBalancerClass" doc:"Named sets of networks that a Service picks with spec.loadBalancerClass or the annotation loadbalancer.openstack.org/class."`
 	Route             RouteConfig                         `gcfg:"Route" doc:"Pod routes on a Neutron router."`
-	Metadata          MetadataConfig                      `gcfg:"Metadata" doc:"Where a node's own metadata is read from; accepted for compatibility."`
+	Metadata          MetadataConfig                      `gcfg:"Metadata" doc:"Where the machine that the controllers run on learns which server it is. With it, a warning at start tells when the credentials are not for that server's project or region; nothing else depends on it."`
 	Networking        NetworkingConfig                    `gcfg:"Networking" doc:"Which of a server's addresses its Node gets."`
 	BlockStorage      BlockStorageConfig                  `gcfg:"BlockStorage" doc:"Labels of PersistentVolumes."`
 	Region            map[string]*RegionConfig            `gcfg:"Region" doc:"A further region of the same Keystone, whose servers are Nodes and whose volumes are labeled as well. [Global] region is the primary region, which has the load balancers. What a section does not set is as in the primary region, save the router: pod routes of a region need its own. Provider IDs of servers in further regions always name the region."`
@@ -81,8 +81,10 @@ type RegionConfig struct {
 
 // MetadataConfig is the section [Metadata].
 type MetadataConfig struct {
-	SearchOrder    string   `gcfg:"search-order" default:"configDrive,metadataService" doc:"Order of the sources configDrive and metadataService."`
-	RequestTimeout Duration `gcfg:"request-timeout" default:"0s" doc:"Timeout of a request to the metadata service; 0 for the default."`
+	SearchOrder    string   `gcfg:"search-order" doc:"Order of the sources configDrive and metadataService, or one of them; empty for neither."`
+	RequestTimeout Duration `gcfg:"request-timeout" default:"0s" doc:"Timeout of a request to the metadata service; 0 for 5s."`
+	ConfigDrive    string   `gcfg:"config-drive" default:"/mnt/config" doc:"Folder in which the config drive is mounted."`
+	ServiceURL     string   `gcfg:"service-url" default:"http://169.254.169.254" doc:"Address of the metadata service."`
 }
 
 // NetworkingConfig is the section [Networking].
@@ -142,7 +144,7 @@ func defaultConfig() Config {
 			MaxSharedLB:           2,
 			ContainerStore:        storeBarbican,
 		},
-		Metadata: MetadataConfig{SearchOrder: "configDrive,metadataService"},
+		Metadata: MetadataConfig{ConfigDrive: "/mnt/config", ServiceURL: "http://169.254.169.254"},
 	}
 }
 

@@ -37,7 +37,7 @@ func TestParseConfigDefaults(t *testing.T) {
 				MonitorMaxRetries: 1, MonitorMaxRetriesDown: 3,
 				IngressHostnameSuffix: "nip.io", MaxSharedLB: 2, ContainerStore: "barbican",
 			},
-			Metadata: MetadataConfig{SearchOrder: "configDrive,metadataService"},
+			Metadata: MetadataConfig{ConfigDrive: "/mnt/config", ServiceURL: "http://169.254.169.254"},
 		}
 		if diff := diffConfig(want, got); diff != "" {
 			t.Errorf("defaults (-want +got):\n%s", diff)
@@ -68,7 +68,7 @@ func TestParseConfigEveryKey(t *testing.T) {
 			"dmz":      {SubnetID: idB},
 		},
 		Route:    RouteConfig{RouterID: idA},
-		Metadata: MetadataConfig{SearchOrder: "metadataService", RequestTimeout: Duration(2 * time.Second)},
+		Metadata: MetadataConfig{SearchOrder: "metadataService", RequestTimeout: Duration(2 * time.Second), ConfigDrive: "/media/config", ServiceURL: "http://metadata.example.org"},
 		Networking: NetworkingConfig{
 			IPv6SupportDisabled: true, PublicNetworkName: []string{"ext-1", "ext-2"}, InternalNetworkName: []string{"net-1", "net-2"},
 			AddressSortOrder: "10.1.0.0/16, 2001:db8::/32",
@@ -121,6 +121,8 @@ router-id = r
 [Metadata]
 search-order = configDrive, disk
 request-timeout = -1s
+config-drive = config
+service-url = 169.254.169.254
 [Networking]
 address-sort-order = 10.0.0.0/8, 10.0.0.0/40
 `
@@ -134,6 +136,7 @@ address-sort-order = 10.0.0.0/8, 10.0.0.0/40
 		"[LoadBalancer] monitor-max-retries-down", "[LoadBalancer] max-shared-lb", "[LoadBalancer] ingress-hostname-suffix",
 		"[LoadBalancer] container-store", "[LoadBalancer] create-monitor", `[LoadBalancerClass "x"] network-id`,
 		`[LoadBalancerClass "x"] floating-subnet`, "[Route] router-id", "[Metadata] search-order", "[Metadata] request-timeout",
+		"[Metadata] config-drive", "[Metadata] service-url",
 		"[Networking] address-sort-order",
 	} {
 		n := 0

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"net/url"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -133,14 +135,17 @@ func (k *checker) metadata(m *MetadataConfig) {
 	const section = "Metadata"
 	var seen []string
 	for _, source := range splitList(m.SearchOrder) {
-		k.enum(section, "search-order", source, "configDrive", "metadataService")
+		k.enum(section, "search-order", source, sourceConfigDrive, sourceMetadataService)
 		if slices.Contains(seen, source) {
 			k.errorf(section, "search-order", "%s stands there twice", source)
 		}
 		seen = append(seen, source)
 	}
-	if len(seen) == 0 {
-		k.errorf(section, "search-order", "must name configDrive, metadataService or both")
+	if !filepath.IsAbs(m.ConfigDrive) {
+		k.errorf(section, "config-drive", "%q is not the absolute path of a folder", m.ConfigDrive)
+	}
+	if u, err := url.Parse(m.ServiceURL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		k.errorf(section, "service-url", "not a URL such as http://169.254.169.254")
 	}
 	if m.RequestTimeout < 0 {
 		k.errorf(section, "request-timeout", "%s is negative", m.RequestTimeout)

@@ -70,6 +70,12 @@ func (k *keeper) run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return k.session.Run(ctx) })
 	g.Go(func() error { return k.watch(ctx) })
+	if k.cfg.Metadata.SearchOrder != "" {
+		g.Go(func() error {
+			checkMachine(ctx, &client{session: k.session, cfg: k.cfg})
+			return nil
+		})
+	}
 	return g.Wait()
 }
 
