@@ -76,7 +76,7 @@ func (c *cluster) address(name string) string {
 
 func (c *cluster) eventsOf(name string) string {
 	c.t.Helper()
-	list, err := c.client.CoreV1().Events("default").List(c.t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + name})
+	list, err := c.client.CoreV1().Events("default").List(c.t.Context(), listOf(name))
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -85,6 +85,11 @@ func (c *cluster) eventsOf(name string) string {
 		out = append(out, fmt.Sprintf("%s %s: %s", e.Type, e.Reason, e.Message))
 	}
 	return strings.Join(out, "\n")
+}
+
+// listOf lists the events of one object.
+func listOf(name string) metav1.ListOptions {
+	return metav1.ListOptions{FieldSelector: "involvedObject.name=" + name}
 }
 
 // leftovers is what load balancers are made of.
