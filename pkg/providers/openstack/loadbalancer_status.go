@@ -182,6 +182,9 @@ func (w *lbWishes) isNewborn(lb *octaviaLB) bool {
 // amphora of any of them. Updating one pool tells it of all; members outside of the VIP's
 // subnet are not even reached before the members of one pool are set.
 func firstTouches(lb *octaviaLB, next *lbTree, changes []lbChange) []lbChange {
+	if slices.ContainsFunc(next.Pools, func(p *lbPool) bool { return p.ID != "" && p.Status != statePendingCreate }) {
+		return changes // the amphora has been told
+	}
 	var first []lbChange
 	for _, p := range next.Pools {
 		if p.Status != statePendingCreate || p.ID == "" {

@@ -1,0 +1,297 @@
+package openstack
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+)
+
+// withPorts is a Service with n ports.
+func (x *lbTest) withPorts(name string, n int) *cloud.LoadBalancerSpec {
+	spec := x.service(name, nil)
+	spec.Ports = nil
+	for i := range n {
+		spec.Ports = append(spec.Ports, cloud.LoadBalancerPort{Name: fmt.Sprint("p", i), Protocol: corev1.ProtocolTCP, Port: int32(8000 + i), NodePort: int32(30000 + i)})
+	}
+	return spec
+}
+
+// TestCallBudgets: what each operation costs, with floating IP, from the first load balancer
+// of a process on, for Octavia as Zed is by default, with the jobboard, and for provider ovn.
+func TestCallBudgets(t *testing.T) {
+	for _, tt := range []struct {
+		name, conf string
+		jobboard   bool
+		healed     int // how many pools Zed has healed with the creation
+	}{
+		{name: "amphora", conf: "create-monitor=true\n", healed: maxFirstTouches},
+		{name: "amphora with jobboard", conf: "create-monitor=true\n", jobboard: true, healed: 99},
+		{name: "ovn", conf: "lb-provider=ovn\n", healed: 99},
+	} {
+		for _, ports := range []int{1, 2, 10} {
+			t.Run(fmt.Sprintf("%s/%d ports", tt.name, ports), func(t *testing.T) {
+				x := newLBTestOn(t, ossim.Options{StateDelay: 3 * time.Millisecond, Jobboard: tt.jobboard}, 3, tt.conf)
+				t.Cleanup(func() { logCalls(t, x.sim) })
+				spec := x.withPorts("web", ports)
+				x.budget("create", 6, func() { x.ensure(spec) })
+				x.budget("unchanged", 2, func() { x.ensure(spec) })
+				update := func() {
+					if err := x.lbs.UpdateMembers(testContext(t), spec); err != nil {
+						t.Error(err)
+					}
+				}
+				spec.Members = slices.Clone(x.all[1:])
+				x.budget("first node-set change", 1+ports+max(0, ports-tt.healed), update)
+				spec.Members = slices.Clone(x.all)
+				x.budget("node-set change", 1+ports, update)
+				x.budget("unchanged after it", 2, func() { x.ensure(spec) })
+				x.wantConverged(spec, strings.Fields(tt.name)[0])
+				x.budget("delete", 4, func() { x.delete(spec) })
+				x.wantNothing("after the deletion")
+			})
+		}
+	}
+}
+
+// TestRestartBudget: a process that has just started reads all load balancers at once.
+func TestRestartBudget(t *testing.T) {
+	for _, n := range []int{1, 50} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			x := newLBTestOn(t, ossim.Options{StateDelay: time.Millisecond}, 3, "create-monitor=true\n")
+			x.lbs.waits.first = time.Millisecond
+			var specs []*cloud.LoadBalancerSpec
+			for i := range n {
+				spec := x.withPorts(fmt.Sprint("web", i), 3)
+				x.ensure(spec)
+				specs = append(specs, spec)
+			}
+			x.restart()
+			x.lbs.now = func() time.Time { return time.Now().Add(time.Hour) } // not in the second of the last change
+			x.sim.ResetRequests()
+			for _, spec := range specs {
+				x.ensure(spec)
+			}
+			if got, most := calls(x.sim), 2*n+4+1; got > most { // one asks whether groups were managed before
+				t.Errorf("%d unchanged load balancers cost %d calls after a restart, allowed are %d", n, got, most)
+			} else {
+				t.Logf("%d unchanged load balancers cost %d calls after a restart", n, got)
+			}
+			if x.sim.Mutations() != 0 {
+				t.Errorf("%d changing calls", x.sim.Mutations())
+			}
+			x.sim.ResetRequests()
+			for _, spec := range specs {
+				x.ensure(spec)
+			}
+			if got := calls(x.sim); got != 2*n {
+				t.Errorf("%d unchanged load balancers cost %d calls", n, got)
+			}
+			// What the snapshot did not tell of the members is read before they are set.
+			specs[0].Members = slices.Clone(x.all[1:])
+			if err := x.lbs.UpdateMembers(testContext(t), specs[0]); err != nil {
+				t.Fatal(err)
+			}
+			if n == 1 {
+				x.wantConverged(specs[0], "amphora")
+			}
+		})
+	}
+}
+
+// TestSnapshotSeesChanges: what was changed while the process was away, and after it has
+// read its snapshot, is put right.
+func TestSnapshotSeesChanges(t *testing.T) {
+	for name, change := range map[string]func(x *lbTest, o *lbOperation, tree *lbTree) lbChange{
+		"member gone": func(_ *lbTest, _ *lbOperation, tree *lbTree) lbChange {
+			tree.Pools[0].Members = tree.Pools[0].Members[1:]
+			return lbChange{action: setMembers, pool: tree.Pools[0]}
+		},
+		"timeout": func(_ *lbTest, _ *lbOperation, tree *lbTree) lbChange {
+			tree.Listeners[0].Timeouts.Client = 1000
+			return lbChange{action: updateListener, listener: tree.Listeners[0]}
+		},
+		"monitor gone": func(_ *lbTest, _ *lbOperation, tree *lbTree) lbChange {
+			return lbChange{action: deleteMonitor, pool: tree.Pools[0]}
+		},
+		"weight": func(_ *lbTest, _ *lbOperation, tree *lbTree) lbChange { // which is the user's
+			w := 7
+			tree.Pools[0].Members[0].Weight = &w
+			return lbChange{action: setMembers, pool: tree.Pools[0]}
+		},
+	} {
+		for _, when := range []string{"before", "after"} {
+			t.Run(name+" "+when+" the snapshot", func(t *testing.T) {
+				x := newLBTestOn(t, ossim.Options{StateDelay: time.Millisecond, Jobboard: true}, 3, "create-monitor=true\n")
+				t.Cleanup(func() { logCalls(t, x.sim) })
+				first := x.service("first", nil)
+				x.ensure(first)
+				x.ensure(x.spec)
+				drift := func() {
+					o := x.op()
+					c := change(x, o, x.tree(x.spec))
+					if err := o.call(testContext(t), x.spec.Settings[annLoadBalancerID], c); err != nil {
+						t.Fatal(err)
+					}
+					if _, err := o.waitActive(testContext(t), x.spec.Settings[annLoadBalancerID]); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if when == "before" {
+					drift()
+				}
+				x.restart()
+				clock := time.Hour
+				x.lbs.now = func() time.Time { return time.Now().Add(clock) }
+				x.ensure(first) // reads the snapshot
+				if when == "after" {
+					time.Sleep(1100 * time.Millisecond) // Octavia's timestamps have seconds
+					drift()
+				}
+				x.ensure(x.spec)
+				x.ensure(x.spec)
+				w, _ := wishesOf(x.spec, x.lbs.c.cfg)
+				want, _, _ := w.want("amphora")
+				if changes, _, err := diffTree(x.tree(x.spec), want, lbOwnership{names: w.names, owner: true}); err != nil || len(changes) > 0 {
+					t.Errorf("not put right: %v, %v", changes, err)
+				}
+				x.spec.Members = slices.Clone(x.all[:2])
+				if err := x.lbs.UpdateMembers(testContext(t), x.spec); err != nil {
+					t.Fatal(err)
+				}
+				if name == "weight" {
+					got := 0
+					for _, m := range x.tree(x.spec).Pools[0].Members {
+						got += *m.Weight
+					}
+					if got != 8 && got != 2 || len(x.tree(x.spec).Pools[0].Members) != 2 {
+						t.Errorf("weights add up to %d: a member's was reset", got)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestVerifyTrustsNothing: a change that no timestamp tells of is found when asked for.
+func TestVerifyTrustsNothing(t *testing.T) {
+	x := newLBTest(t, 2, "create-monitor=true\n")
+	x.ensure(x.spec)
+	id := x.spec.Settings[annLoadBalancerID]
+	drift := x.op()
+	tree := x.tree(x.spec)
+	tree.Pools[0].Members = nil
+	if err := drift.call(testContext(t), id, lbChange{action: setMembers, pool: tree.Pools[0]}); err != nil {
+		t.Fatal(err)
+	}
+	lb, err := drift.waitActive(testContext(t), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known, _ := x.lbs.trees.get(&octaviaLB{ID: id, Status: stateActive, UpdatedAt: x.lbs.trees.entries[id].updatedAt}, time.Now())
+	x.lbs.trees.put(lb, known, time.Now()) // as if it had been in the same second
+	if status := x.ensure(x.spec); len(status.Repaired) != 0 || len(x.tree(x.spec).Pools[0].Members) != 0 {
+		t.Fatalf("the change is not hidden, so that the test shows nothing: %q", status.Repaired)
+	}
+	x.spec.Verify = true
+	status := x.ensure(x.spec)
+	if len(status.Repaired) != 1 || !strings.Contains(status.Repaired[0], "set members of pool_0_") {
+		t.Errorf("repaired: %q, want the members of one pool", status.Repaired)
+	}
+	x.wantConverged(x.spec, "amphora")
+	if status := x.ensure(x.spec); len(status.Repaired) != 0 {
+		t.Errorf("repaired again: %q", status.Repaired)
+	}
+}
+
+// TestComplaint2858SlowOctavia: while an amphora is slow, no operation waits for it for long,
+// each change is made once, and what was read is not read again.
+func TestComplaint2858SlowOctavia(t *testing.T) {
+	x := newLBTestOn(t, ossim.Options{OctaviaDelay: 150 * time.Millisecond}, 3, "")
+	t.Cleanup(func() { logCalls(t, x.sim) })
+	const ports = 5
+	spec := x.withPorts("web", ports)
+	impatient := lbWaits{first: 4 * time.Millisecond, most: 10 * time.Millisecond, total: 30 * time.Millisecond, brief: 20 * time.Millisecond, retry: time.Millisecond}
+	x.lbs.waits = impatient
+	ensureAll := func(op func() error) (tries int) {
+		for tries = 1; tries < 200; tries++ {
+			start := time.Now()
+			err := op()
+			if took := time.Since(start); took > 5*time.Second {
+				t.Errorf("one operation took %v", took)
+			}
+			if err == nil {
+				return tries
+			}
+			if cloud.KindOf(err) != cloud.KindRetryAfter {
+				t.Fatal(err)
+			}
+		}
+		t.Fatal("never done")
+		return 0
+	}
+	counts := func() (mutations, reads int) {
+		for _, r := range x.sim.Requests() {
+			switch {
+			case r.Service == "identity":
+			case r.Method != http.MethodGet:
+				mutations++
+			case !strings.HasPrefix(r.Path, "/lbaas/loadbalancers"):
+				reads++
+			}
+		}
+		return mutations, reads
+	}
+	x.sim.ResetRequests()
+	if tries := ensureAll(func() error {
+		status, err := x.lbs.Ensure(testContext(t), spec)
+		if err == nil {
+			publish(spec, status)
+		}
+		return err
+	}); tries < 3 {
+		t.Errorf("the creation took %d operations: Octavia is not slow enough for this test", tries)
+	}
+	// The create, two pools touched, the floating IP; the subnet is read.
+	if m, r := counts(); m != 4 || r > 2 {
+		t.Errorf("slow creation: %d changing calls and %d reads, want 4 and at most 2", m, r)
+	}
+	spec.Members = slices.Clone(x.all[1:])
+	for i := range 2 {
+		x.sim.ResetRequests()
+		ensureAll(func() error { return x.lbs.UpdateMembers(testContext(t), spec) })
+		want := ports + (1-i)*(ports-maxFirstTouches)
+		if m, r := counts(); m != want || r != 0 {
+			t.Errorf("slow node-set change %d: %d changing calls and %d reads, want %d and none", i, m, r, want)
+		}
+		spec.Members = slices.Clone(x.all)
+	}
+	x.lbs.waits.brief, x.lbs.waits.total = 10*time.Second, 10*time.Second
+	spec.Members = slices.Clone(x.all)
+	x.wantConverged(spec, "amphora")
+}
+
+// TestWishChangesWhileUnderway: a Service that changes while its load balancer is being
+// changed gets what it wants last.
+func TestWishChangesWhileUnderway(t *testing.T) {
+	x := newLBTestOn(t, ossim.Options{OctaviaDelay: 60 * time.Millisecond}, 3, "")
+	patient := x.lbs.waits
+	spec := x.withPorts("web", 3)
+	x.ensure(spec)
+	x.lbs.waits = lbWaits{first: time.Millisecond, most: time.Millisecond, total: time.Millisecond, brief: time.Millisecond, retry: time.Millisecond}
+	spec.Members = slices.Clone(x.all[1:])
+	if err := x.lbs.UpdateMembers(testContext(t), spec); cloud.KindOf(err) != cloud.KindRetryAfter {
+		t.Fatalf("UpdateMembers: %v, want KindRetryAfter", err)
+	}
+	x.lbs.waits = patient
+	spec.Members = slices.Clone(x.all[:2])
+	x.ensure(spec)
+	x.wantConverged(spec, "amphora")
+}
