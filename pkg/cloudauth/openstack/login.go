@@ -9,9 +9,7 @@ import (
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 	"golang.org/x/time/rate"
-	"k8s.io/klog/v2"
 )
 
 const (
@@ -25,8 +23,6 @@ const (
 	// Tokens that are refused soon after they were issued are replaced at this rate.
 	renewEvery = 5 * time.Second
 	renewBurst = 3
-	// maxSkew is how much this machine's clock may differ from Keystone's.
-	maxSkew = time.Minute
 )
 
 // login is one set of credentials with the token they got.
@@ -129,9 +125,8 @@ func (l *login) obtain(ctx context.Context, good func() bool) error {
 	if done, err := l.settled(good); done {
 		return err
 	}
-	got, err := l.authenticate(ctx)
+	got, err := l.persist(ctx)
 	if err != nil {
-		err = l.explain(err)
 		if ctx.Err() != nil {
 			return err // it says nothing about the credentials
 		}
@@ -142,26 +137,6 @@ func (l *login) obtain(ctx context.Context, good func() bool) error {
 	}
 	l.checkClock(ctx, got)
 	return nil
-}
-
-// checkClock says once when this machine's clock is far from Keystone's, which makes valid
-// certificates look over and hides when tokens end.
-func (l *login) checkClock(ctx context.Context, got result) {
-	var t struct {
-		Issued time.Time `json:"issued_at"`
-	}
-	if l.settings.cfg.method() == byToken || got.ExtractInto(&t) != nil || t.Issued.IsZero() {
-		return
-	}
-	skew := time.Since(t.Issued)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.expires = l.expires.Add(skew) // by this machine's clock
-	if skew.Abs() < maxSkew || l.saidSkew {
-		return
-	}
-	l.saidSkew = true
-	klog.FromContext(ctx).Info("This machine's clock differs from Keystone's; set both by NTP, or certificates are refused", "ahead", skew.Round(time.Second))
 }
 
 // settled reports whether no token needs to be asked for: there is a good one, or it is too
@@ -193,34 +168,6 @@ func (l *login) record(err error) error {
 	l.failure, l.retryAt = err, time.Now().Add(wait)
 	l.failures++
 	return err
-}
-
-// result is what tokens.Create and tokens.Get have in common.
-type result interface {
-	gophercloud.AuthResult
-	ExtractToken() (*tokens.Token, error)
-	ExtractServiceCatalog() (*tokens.ServiceCatalog, error)
-	ExtractInto(v any) error
-}
-
-// authenticate asks Keystone for a token, or about the given one.
-func (l *login) authenticate(ctx context.Context) (result, error) {
-	endpoint := l.settings.auth.IdentityEndpoint
-	pc := &gophercloud.ProviderClient{HTTPClient: *l.http}
-	pc.UserAgent.Prepend(l.userAgent)
-	sc := &gophercloud.ServiceClient{ProviderClient: pc, Endpoint: endpoint, Type: "identity"}
-	ao := l.settings.auth
-	if ao.TokenID != "" && (ao.Scope == nil || *ao.Scope == gophercloud.AuthScope{}) {
-		pc.SetToken(ao.TokenID)
-		r := tokens.Get(ctx, sc, ao.TokenID)
-		return r, r.Err
-	}
-	if ao.Scope != nil {
-		scope := *ao.Scope
-		ao.Scope = &scope
-	}
-	r := tokens.Create(ctx, sc, &ao)
-	return r, r.Err
 }
 
 // accept takes a token over. The client stays the same one, so that whoever holds it has the

@@ -34,8 +34,10 @@ type Fault struct {
 	Status int
 	// Body goes with Status, or without it replaces the body of the true answer.
 	Body string
-	// RetryAfter is sent as Retry-After, in whole seconds rounded up.
-	RetryAfter time.Duration
+	// RetryAfter is sent as Retry-After, in whole seconds rounded up, or as a date if
+	// RetryAfterDate is set.
+	RetryAfter     time.Duration
+	RetryAfterDate bool
 	// Truncate sends half of the true answer's body and cuts the connection.
 	Truncate bool
 	// EmptyList removes all items of the true answer's list, and its links to further pages.
@@ -122,7 +124,11 @@ func (s *Sim) applyBefore(ctx context.Context, c *call, f *Fault, entry *Request
 }
 
 func (f *Fault) retryAfter(out *wire) {
-	if f.RetryAfter > 0 {
+	switch {
+	case f.RetryAfter > 0 && f.RetryAfterDate:
+		at := time.Now().Add(f.RetryAfter + time.Second).UTC() // dates have whole seconds
+		out.header.Set("Retry-After", at.Format(http.TimeFormat))
+	case f.RetryAfter > 0:
 		out.header.Set("Retry-After", strconv.Itoa(int(math.Ceil(f.RetryAfter.Seconds()))))
 	}
 }
