@@ -216,3 +216,14 @@ func TestEnabled(t *testing.T) {
 		}
 	}
 }
+
+// Zero workers are refused at start; the framework accepts them and then does nothing.
+func TestComplaintConcurrentNodeSyncsZero(t *testing.T) {
+	o, fs := allFlags(t)
+	if err := fs.Parse([]string{"--cloud-provider=openstack", "--concurrent-node-syncs=0"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.Validate([]string{"openstack"}); err == nil || !strings.Contains(err.Error(), "--concurrent-node-syncs must be at least 1") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -57,7 +57,7 @@ func safetyCases() []safetyCase {
 // Whatever the cloud answers instead of the truth, the real framework deletes no Node and
 // taints none as shut down. After each case, a server that is really gone and one that is
 // really off show that the table can fail.
-func TestNodeDeletionSafety(t *testing.T) {
+func TestComplaintUnknownErrorDeletesNode(t *testing.T) {
 	cases := safetyCases()
 	c, sim := newCluster(t), startSim(t)
 	const bystanders = 60 // more than one page of the batches' direct reads

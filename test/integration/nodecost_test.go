@@ -1,0 +1,80 @@
+package integration
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+)
+
+// A Node without a provider ID whose server is gone is removed, which the existing cloud
+// controller manager never does: with the machine's UUID and without one, and also when
+// another server has taken its name's twin.
+func TestComplaintEmptyProviderIDIsNeverRemoved(t *testing.T) {
+	c, sim := newCluster(t), startSim(t)
+	servers := sim.SeedServers(ossim.Seed{Count: 12, NamePrefix: "node-"})
+	c.register(servers, always(nodeState{})) // not ready, not initialized
+	for _, s := range servers[:6] {
+		patch := fmt.Sprintf(`{"status":{"nodeInfo":{"systemUUID":%q}}}`, s.ID)
+		if _, err := c.client.CoreV1().Nodes().Patch(t.Context(), s.Name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gone := map[string]bool{servers[0].Name: true, servers[6].Name: true}
+	sim.DeleteServer(servers[0].ID)
+	sim.DeleteServer(servers[6].ID)
+	c.startFastCCM(sim, "--leader-elect=false", "--controllers=cloud-node-lifecycle")
+	eventually(t, 20*time.Second, c.left(10))
+	c.wantUntouched(t, servers, gone)
+}
+
+// Nodes that are not ready cost two calls each every five seconds with the existing cloud
+// controller manager; here at most three in all, for any number.
+func TestComplaintNotReadyNodeCost(t *testing.T) {
+	for _, count := range []int{2, 500} {
+		t.Run(fmt.Sprint(count), func(t *testing.T) {
+			c, sim := newCluster(t), startSim(t)
+			servers := sim.SeedServers(ossim.Seed{Count: count, NamePrefix: "node-"})
+			c.register(servers, always(nodeState{initialized: true}))
+			c.startFastCCM(sim, "--leader-elect=false", "--controllers=cloud-node-lifecycle", "--node-monitor-period=2s")
+			eventually(t, 20*time.Second, func() string {
+				if sim.Count("compute", "") == 0 {
+					return "nothing was read yet"
+				}
+				return ""
+			})
+			<-time.After(time.Second) // into the pause
+			sim.ResetRequests()
+			<-time.After(6 * time.Second)
+			calls := sim.Count("compute", "") + sim.Count("network", "")
+			if calls < 1 || calls > 4*3 {
+				t.Errorf("%d calls in three to four cycles, want at most 3 a cycle", calls)
+			}
+			c.wantUntouched(t, servers, nil)
+		})
+	}
+}
+
+// The status of 500 nodes costs 500 times three calls a round with the existing cloud
+// controller manager; here it is a list of servers and one of ports.
+func TestComplaintNodeStatusOneCallPerNode(t *testing.T) {
+	c, sim := newCluster(t), startSim(t)
+	servers := sim.SeedServers(ossim.Seed{Count: 500, NamePrefix: "node-"})
+	c.register(servers, always(nodeState{ready: true, initialized: true}))
+	sim.SetServerAccessIPs(servers[499].ID, "192.0.2.9", "")
+	c.startCCM(sim, "--leader-elect=false", "--controllers=cloud-node")
+	eventually(t, 60*time.Second, func() string {
+		if a := addressOf(c.nodes()[servers[499].Name], corev1.NodeExternalIP); a != "192.0.2.9" {
+			return "the last node has the external IP " + a
+		}
+		return ""
+	})
+	if calls := sim.Count("compute", "") + sim.Count("network", ""); calls > 4 {
+		t.Errorf("%d calls, want at most 4", calls)
+	}
+}
