@@ -163,3 +163,23 @@ func FuzzLabelValue(f *testing.F) {
 		}
 	})
 }
+
+func TestNodeLabels(t *testing.T) {
+	metadata := map[string]string{
+		"hostname": "n", "label:pool": "gpu", "label:team.name": "", "label:": "x", "label:bad value": "x", "label:value": "not valid",
+		"label:node-role.kubernetes.io/control-plane": "", "label:kubernetes.io/os": "x", "pool": "other",
+	}
+	for _, tt := range []struct {
+		name, host, prefix string
+		want               map[string]string
+	}{
+		{name: "nothing"},
+		{name: "host", host: "abc", want: map[string]string{labelHostID: "abc"}},
+		{name: "prefix", host: "abc", prefix: "label:", want: map[string]string{labelHostID: "abc", "pool": "gpu", "team.name": ""}},
+		{name: "nothing with it", prefix: "other:"},
+	} {
+		if diff := cmp.Diff(tt.want, nodeLabels(&server{HostID: tt.host, Metadata: metadata}, tt.prefix)); diff != "" {
+			t.Errorf("%s: labels (-want +got):\n%s", tt.name, diff)
+		}
+	}
+}

@@ -81,10 +81,11 @@ type RegionConfig struct {
 
 // MetadataConfig is the section [Metadata].
 type MetadataConfig struct {
-	SearchOrder    string   `gcfg:"search-order" doc:"Order of the sources configDrive and metadataService, or one of them; empty for neither."`
-	RequestTimeout Duration `gcfg:"request-timeout" default:"0s" doc:"Timeout of a request to the metadata service; 0 for 5s."`
-	ConfigDrive    string   `gcfg:"config-drive" default:"/mnt/config" doc:"Folder in which the config drive is mounted."`
-	ServiceURL     string   `gcfg:"service-url" default:"http://169.254.169.254" doc:"Address of the metadata service."`
+	SearchOrder     string   `gcfg:"search-order" doc:"Order of the sources configDrive and metadataService, or one of them; empty for neither."`
+	RequestTimeout  Duration `gcfg:"request-timeout" default:"0s" doc:"Timeout of a request to the metadata service; 0 for 5s."`
+	ConfigDrive     string   `gcfg:"config-drive" default:"/mnt/config" doc:"Folder in which the config drive is mounted."`
+	ServiceURL      string   `gcfg:"service-url" default:"http://169.254.169.254" doc:"Address of the metadata service."`
+	NodeLabelPrefix string   `gcfg:"node-label-prefix" doc:"Metadata of a server whose key begins with this, such as label:, become labels of its Node when that is initialized, without the prefix. Keys and values that make no valid label are left out. Empty for none."`
 }
 
 // NetworkingConfig is the section [Networking].

@@ -68,7 +68,7 @@ func TestParseConfigEveryKey(t *testing.T) {
 			"dmz":      {SubnetID: idB},
 		},
 		Route:    RouteConfig{RouterID: idA},
-		Metadata: MetadataConfig{SearchOrder: "metadataService", RequestTimeout: Duration(2 * time.Second), ConfigDrive: "/media/config", ServiceURL: "http://metadata.example.org"},
+		Metadata: MetadataConfig{SearchOrder: "metadataService", RequestTimeout: Duration(2 * time.Second), ConfigDrive: "/media/config", ServiceURL: "http://metadata.example.org", NodeLabelPrefix: "label:"},
 		Networking: NetworkingConfig{
 			IPv6SupportDisabled: true, PublicNetworkName: []string{"ext-1", "ext-2"}, InternalNetworkName: []string{"net-1", "net-2"},
 			AddressSortOrder: "10.1.0.0/16, 2001:db8::/32",

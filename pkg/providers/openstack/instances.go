@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
 
@@ -159,10 +161,27 @@ func (i *Instances) instance(s *server, net *attachments) *cloud.Instance {
 		Shutdown:   s.Status == statusShutoff,
 		Realm:      s.realm,
 	}
-	if host := labelValue(s.HostID); host != "" {
-		inst.Labels = map[string]string{labelHostID: host}
-	}
+	inst.Labels = nodeLabels(s, i.c.cfg.Metadata.NodeLabelPrefix)
 	return inst
+}
+
+// nodeLabels are the additional labels of a server's Node. Nova allows no slash in a key of
+// metadata, so that no label of Kubernetes' own can come from there.
+func nodeLabels(s *server, prefix string) map[string]string {
+	labels := map[string]string{}
+	if host := labelValue(s.HostID); host != "" {
+		labels[labelHostID] = host
+	}
+	for key, value := range s.Metadata {
+		name, ok := strings.CutPrefix(key, prefix)
+		if ok && prefix != "" && !strings.Contains(name, "/") && len(validation.IsQualifiedName(name)) == 0 && len(validation.IsValidLabelValue(value)) == 0 {
+			labels[name] = value
+		}
+	}
+	if len(labels) == 0 {
+		return nil
+	}
+	return labels
 }
 
 // providerID is a server's provider ID in the configured form.
