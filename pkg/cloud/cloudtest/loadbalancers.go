@@ -1,0 +1,222 @@
+package cloudtest
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+// serves is the check of a feature that a Service asks for: it is served as asked for, the
+// provider reports it so, and once deleted nothing is left.
+func serves(f Feature, what string, shape func(*service), special func(*Listener)) feature {
+	return feature{name: f, what: what, check: func(t *T, x *suite) {
+		p, s := x.start(t), x.service(t, string(f))
+		if shape != nil {
+			shape(s)
+		}
+		s.ensure(p)
+		s.check(special)
+		s.checkGet(p)
+		s.delete(p)
+		if err := wantGone(t, p, s); err != nil {
+			t.Errorf("after the deletion: %v", err)
+		}
+	}}
+}
+
+// checkGet compares Get with what Ensure has published.
+func (s *service) checkGet(p *process) {
+	got, err := p.balancers(s.t).Get(s.t.Ctx, s.spec.LoadBalancerRef)
+	if err != nil {
+		s.t.Errorf("Get: %v", err)
+		return
+	}
+	same := func(a, b corev1.LoadBalancerIngress) bool { return a.IP == b.IP && a.Hostname == b.Hostname }
+	if !slices.EqualFunc(got.Ingress, s.spec.CurrentIngress, same) {
+		s.t.Errorf("Get says %+v, Ensure said %+v", got.Ingress, s.spec.CurrentIngress)
+	}
+}
+
+// wantGone checks that Get knows the load balancer to be gone.
+func wantGone(t *T, p *process, s *service) error {
+	_, err := p.balancers(t).Get(t.Ctx, s.spec.LoadBalancerRef)
+	if cloud.IsNotFound(err) {
+		return nil
+	}
+	return cloud.Errorf(cloud.KindUnknown, "Get gives %w, want KindNotFound", err)
+}
+
+func protocol(p corev1.Protocol) func(*service) {
+	return func(s *service) { s.spec.Ports[0].Protocol = p }
+}
+
+func asking(f Feature) func(*service) { return func(s *service) { s.ask(f) } }
+
+func loadBalancerFeatures() []feature {
+	return append([]feature{
+		serves(LoadBalancerTCP, "A TCP port is served by all nodes and taken back without a trace", nil, nil),
+		serves(LoadBalancerUDP, "UDP", protocol(corev1.ProtocolUDP), nil),
+		serves(LoadBalancerSCTP, "SCTP", protocol(corev1.ProtocolSCTP), nil),
+		serves(LoadBalancerHTTP, "HTTP with the header X-Forwarded-For", asking(LoadBalancerHTTP), func(l *Listener) { l.HTTP, l.ForwardedFor = true, true }),
+		serves(LoadBalancerTLS, "The load balancer ends TLS with a certificate of the cloud's key store", asking(LoadBalancerTLS), func(l *Listener) { l.HTTP, l.TLS = true, true }),
+		serves(LoadBalancerPROXY, "PROXY protocol, version 2", asking(LoadBalancerPROXY), func(l *Listener) { l.Proxy = 2 }),
+		serves(LoadBalancerSources, "`spec.loadBalancerSourceRanges`", func(s *service) {
+			s.spec.SourceRanges = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("198.51.100.7/32")}
+		}, nil),
+		{name: LoadBalancerAffinity, what: "Session affinity ClientIP, switched on and off again", check: checkAffinity},
+		{name: LoadBalancerLocal, what: "`externalTrafficPolicy: Local`: members are asked over HTTP whether they have endpoints", check: checkLocal},
+		{name: LoadBalancerInternal, what: "Internal: no public address", check: checkInternal},
+		{name: LoadBalancerStatic, what: "`spec.loadBalancerIP`: a public address of the user, who keeps it", check: checkStatic},
+		{name: LoadBalancerHostname, what: "A host name is published in place of the address", check: checkHostname},
+		serves(LoadBalancerIPv6, "An IPv6 Service", func(s *service) {
+			s.ask(LoadBalancerIPv6)
+			s.spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol}
+		}, nil),
+		{name: LoadBalancerDual, what: "A dual-stack Service has an address of each family", check: checkDual},
+	}, changeFeatures()...)
+}
+
+func changeFeatures() []feature {
+	return []feature{
+		{name: LoadBalancerPorts, what: "Ports come, go and change on a load balancer that serves", check: checkPorts},
+		{name: LoadBalancerMembers, what: "Nodes come and go", check: checkMembers},
+		{name: LoadBalancerSame, what: "What is as wanted already costs no changing call, also after a restart", check: checkIdempotent},
+	}
+}
+
+func checkAffinity(t *T, x *suite) {
+	p, s := x.start(t), x.service(t, string(LoadBalancerAffinity))
+	for _, timeout := range []time.Duration{time.Hour, 0, 3 * time.Hour} {
+		s.spec.SessionAffinityTimeout = timeout
+		s.ensure(p)
+		s.check(nil)
+	}
+}
+
+func checkLocal(t *T, x *suite) {
+	p, s := x.start(t), x.service(t, string(LoadBalancerLocal))
+	s.ensure(p)
+	s.spec.HealthCheck = &cloud.HealthCheck{Port: 32123, Path: "/healthz"}
+	s.ensure(p)
+	s.check(nil)
+	s.spec.HealthCheck = nil
+	s.ensure(p)
+	s.check(nil)
+}
+
+func checkInternal(t *T, x *suite) {
+	p, s := x.start(t), x.service(t, string(LoadBalancerInternal))
+	s.ensure(p)
+	if lb := s.read(); len(lb.Public) == 0 {
+		t.Errorf("a load balancer that is not internal has no public address")
+	}
+	s.ask(LoadBalancerInternal)
+	s.ensure(p)
+	s.check(nil)
+	if lb := s.read(); len(lb.Public) > 0 {
+		t.Errorf("the internal load balancer has the public addresses %v", lb.Public)
+	}
+}
+
+func checkStatic(t *T, x *suite) {
+	p, s := x.start(t), x.service(t, string(LoadBalancerStatic))
+	address, release, err := x.World.ReserveAddress(t.Ctx)
+	t.Must(err)
+	released := false
+	t.Cleanup(func() {
+		if !released {
+			t.Must(release(t.Ctx))
+		}
+	})
+	s.spec.LoadBalancerIP = address
+	s.ensure(p)
+	s.check(nil)
+	if got := s.spec.CurrentIngress[0].IP; got != address.String() {
+		t.Errorf("published is %s, want %s", got, address)
+	}
+	s.delete(p)
+	released = true
+	if err := release(t.Ctx); err != nil {
+		t.Errorf("the user's address %s is not as it was: %v", address, err)
+	}
+}
+
+func checkHostname(t *T, x *suite) {
+	p, s := x.start(t), x.service(t, string(LoadBalancerHostname))
+	s.ask(LoadBalancerHostname)
+	s.ensure(p)
+	s.check(nil)
+	if in := s.spec.CurrentIngress[0]; in.Hostname != HostName || in.IP != "" {
+		t.Errorf("published is %+v, want the host name %s alone", in, HostName)
+	}
+}
+
+func checkDual(t *T, x *suite) {
+	p, s := x.start(t), x.service(t, string(LoadBalancerDual))
+	s.ask(LoadBalancerDual)
+	s.spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
+	s.ensure(p)
+	lb := s.read()
+	s.checkAddresses(lb)
+	var v4, v6 bool
+	for _, in := range s.spec.CurrentIngress {
+		if a, err := netip.ParseAddr(in.IP); err == nil {
+			v4, v6 = v4 || a.Is4(), v6 || a.Is6()
+		}
+	}
+	if !v4 || !v6 {
+		t.Errorf("published is %+v, want an address of each family", s.spec.CurrentIngress)
+	}
+	if len(lb.Listeners) != len(s.spec.Ports) || len(lb.Listeners[0].Members) < len(s.spec.Members) {
+		t.Errorf("the load balancer has listeners %+v, want %d with all nodes as members", lb.Listeners, len(s.spec.Ports))
+	}
+}
+
+func checkPorts(t *T, x *suite) {
+	p, s := x.start(t), x.service(t, string(LoadBalancerPorts))
+	s.ensure(p)
+	https := cloud.LoadBalancerPort{Name: "https", Protocol: corev1.ProtocolTCP, Port: 443, NodePort: 30443}
+	for _, ports := range [][]cloud.LoadBalancerPort{
+		{s.spec.Ports[0], https},
+		{https, {Name: "web", Protocol: corev1.ProtocolTCP, Port: 8080, NodePort: nodePort}},
+		{{Name: "https", Protocol: corev1.ProtocolTCP, Port: 443, NodePort: 31443}},
+	} {
+		s.spec.Ports = ports
+		s.ensure(p)
+		s.check(nil)
+	}
+}
+
+func checkMembers(t *T, x *suite) {
+	p, s := x.start(t), x.service(t, string(LoadBalancerMembers))
+	all := s.spec.Members
+	s.spec.Members = all[:1]
+	s.ensure(p)
+	s.check(nil)
+	for i, some := range [][]cloud.LoadBalancerMember{all, all[1:], {}} {
+		if i == 1 {
+			p = x.start(t) // a restart between two changes
+		}
+		s.spec.Members = some
+		s.updateMembers(p)
+		s.check(nil)
+	}
+}
+
+func checkIdempotent(t *T, x *suite) {
+	p, s := x.start(t), x.service(t, string(LoadBalancerSame))
+	s.ensure(p)
+	for _, again := range []*process{p, x.start(t)} {
+		before := again.mutations.Load()
+		s.ensure(again)
+		s.updateMembers(again)
+		if n := again.mutations.Load() - before; n > 0 {
+			t.Errorf("nothing has changed, but there were %d changing calls", n)
+		}
+	}
+	s.check(nil)
+}

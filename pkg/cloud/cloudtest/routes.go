@@ -1,0 +1,140 @@
+package cloudtest
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+func routeFeatures() []feature {
+	return []feature{
+		{name: RoutesChange, what: "Routes to pod CIDRs are added and removed as a set", alone: true, silent: true, check: func(t *T, x *suite) { checkRoutes(t, x, false) }},
+		{name: RoutesSame, what: "Routes that are there already cost no changing call", alone: true, silent: true, check: checkSameRoutes},
+		{name: RoutesForeign, what: "Routes of operators stay", alone: true, silent: true, check: checkForeignRoutes},
+		{name: RoutesIPv6, what: "IPv6 routes", alone: true, silent: true, check: func(t *T, x *suite) { checkRoutes(t, x, true) }},
+	}
+}
+
+// routeTest is a provider with routes to the nodes.
+type routeTest struct {
+	t       *T
+	x       *suite
+	p       *process
+	cluster cloud.Cluster
+	ours    []cloud.Route // to each node
+}
+
+func (x *suite) routes(t *T, v6 bool) *routeTest {
+	r := &routeTest{t: t, x: x, p: x.start(t), cluster: x.cluster}
+	if r.p.Routes == nil {
+		t.Fatalf("the provider has no routes")
+	}
+	base := "10.244.%d.0/24"
+	r.cluster.PodCIDRs = []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")}
+	if v6 {
+		base = "fd00:10:244:%d::/64"
+		r.cluster.PodCIDRs = []netip.Prefix{netip.MustParsePrefix("fd00:10:244::/48")}
+	}
+	for i, n := range x.nodes {
+		at := slices.IndexFunc(n.Addresses, func(a netip.Addr) bool { return a.Is6() == v6 })
+		if at < 0 {
+			t.Fatalf("instance %s has no address of the family", n.Ref.NodeName)
+		}
+		r.ours = append(r.ours, cloud.Route{Destination: netip.MustParsePrefix(fmt.Sprintf(base, i+1)), NextHop: n.Addresses[at], Node: n.Ref})
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(r.p.Routes.Apply(t.Ctx, r.cluster, nil, r.ours)...); err != nil {
+			t.spoil("remove the routes: %v", err)
+		}
+	})
+	return r
+}
+
+func (r *routeTest) apply(add, remove []cloud.Route) {
+	if err := errors.Join(r.p.Routes.Apply(r.t.Ctx, r.cluster, add, remove)...); err != nil {
+		r.t.Fatalf("Apply: %v", err)
+	}
+}
+
+func key(r cloud.Route) string { return r.Destination.String() + " via " + r.NextHop.String() }
+
+// check compares the routes in the cluster's CIDRs with those wanted, as the provider and as
+// the cloud has them. Those of foreign are not ours.
+func (r *routeTest) check(ours, foreign []cloud.Route) {
+	listed, err := r.p.Routes.List(r.t.Ctx, r.cluster)
+	if err != nil {
+		r.t.Fatalf("List: %v", err)
+	}
+	var want, got, there []string
+	for _, route := range ours {
+		want = append(want, key(route)+" (ours)")
+	}
+	for _, route := range foreign {
+		want = append(want, key(route))
+	}
+	for _, route := range listed {
+		k := key(route)
+		if route.Ours {
+			k += " (ours)"
+		}
+		got = append(got, k)
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if !slices.Equal(want, got) {
+		r.t.Errorf("List says %q, want %q", got, want)
+	}
+	for _, route := range must[[]cloud.Route](r.t)(r.x.World.Routes(r.t.Ctx)) {
+		there = append(there, key(route))
+	}
+	for _, route := range slices.Concat(ours, foreign) {
+		if !slices.Contains(there, key(route)) {
+			r.t.Errorf("the cloud has the routes %q; %s is missing", there, key(route))
+		}
+	}
+}
+
+func checkRoutes(t *T, x *suite, v6 bool) {
+	r := x.routes(t, v6)
+	r.apply(r.ours[:2], nil)
+	r.check(r.ours[:2], nil)
+	r.apply(r.ours[2:], r.ours[:1])
+	r.check(r.ours[1:], nil)
+	r.apply(nil, r.ours)
+	r.check(nil, nil)
+}
+
+func checkSameRoutes(t *T, x *suite) {
+	r := x.routes(t, false)
+	r.apply(r.ours, nil)
+	for _, p := range []*process{r.p, x.start(t)} {
+		before := p.mutations.Load()
+		if err := errors.Join(p.Routes.Apply(t.Ctx, r.cluster, r.ours, nil)...); err != nil {
+			t.Errorf("Apply of what is there: %v", err)
+		}
+		if n := p.mutations.Load() - before; n > 0 {
+			t.Errorf("nothing has changed, but there were %d changing calls", n)
+		}
+	}
+	r.check(r.ours, nil)
+}
+
+func checkForeignRoutes(t *T, x *suite) {
+	r := x.routes(t, false)
+	inside := cloud.Route{Destination: netip.MustParsePrefix("10.244.99.0/24"), NextHop: r.ours[0].NextHop}
+	outside := cloud.Route{Destination: netip.MustParsePrefix("192.0.2.0/24"), NextHop: r.ours[0].NextHop}
+	for _, route := range []cloud.Route{inside, outside} {
+		t.Must(x.World.AddRoute(t.Ctx, route))
+		t.Cleanup(func() { t.Must(x.World.RemoveRoute(t.Ctx, route)) })
+	}
+	for _, step := range []struct{ add, remove []cloud.Route }{{add: r.ours}, {remove: r.ours}} {
+		r.apply(step.add, step.remove)
+		r.check(step.add, []cloud.Route{inside})
+		if all := must[[]cloud.Route](t)(x.World.Routes(t.Ctx)); !slices.ContainsFunc(all, func(o cloud.Route) bool { return key(o) == key(outside) }) {
+			t.Errorf("the operator's route %s is gone", key(outside))
+		}
+	}
+}

@@ -1,0 +1,229 @@
+package cloudtest
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/google/uuid"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+const (
+	namespace = "conformance"
+	nodePort  = 30080
+)
+
+// service is a Service as the service controller has it, with what the cloud is to be.
+type service struct {
+	t    *T
+	x    *suite
+	spec *cloud.LoadBalancerSpec
+	// id is the load balancer's, once it is known.
+	id string
+}
+
+// service begins a Service with one TCP port and all nodes. Whatever becomes of it, it is
+// deleted after the check, and nothing of it may be left.
+func (x *suite) service(t *T, name string) *service {
+	s := &service{t: t, x: x, spec: &cloud.LoadBalancerSpec{
+		LoadBalancerRef: cloud.LoadBalancerRef{Cluster: x.cluster, Namespace: namespace, Name: name, UID: uuid.NewString(), Settings: cloud.Settings{}},
+		Ports:           []cloud.LoadBalancerPort{{Name: "web", Protocol: corev1.ProtocolTCP, Port: 80, NodePort: nodePort}},
+		Members:         members(x.nodes),
+		IPFamilies:      []corev1.IPFamily{corev1.IPv4Protocol},
+	}}
+	t.Cleanup(func() {
+		s.delete(x.start(t))
+		s.wantNothing("after the check")
+	})
+	return s
+}
+
+func members(nodes []Instance) []cloud.LoadBalancerMember {
+	var out []cloud.LoadBalancerMember
+	for _, n := range nodes {
+		out = append(out, cloud.LoadBalancerMember{Node: n.Ref, Addresses: n.Addresses})
+	}
+	return out
+}
+
+// ask adds the annotations that ask for a feature.
+func (s *service) ask(f Feature) {
+	maps.Copy(s.spec.Settings, must[cloud.Settings](s.t)(s.x.World.Settings(s.t.Ctx, f)))
+}
+
+// balancers are the provider's; without them the check ends.
+func (p *process) balancers(t *T) cloud.LoadBalancers {
+	if p.LoadBalancers == nil {
+		t.tell("the provider has no load balancers")
+		t.Fatalf("the provider has no load balancers")
+	}
+	return p.LoadBalancers
+}
+
+// patiently calls op as the service controller does: again for as long as it is told to come back.
+func (x *suite) patiently(ctx context.Context, op func(context.Context) error) error {
+	var last error
+	err := x.eventually(ctx, func(ctx context.Context) (bool, error) {
+		last = op(ctx)
+		switch cloud.KindOf(last) {
+		case cloud.KindRetryAfter, cloud.KindThrottled:
+			return false, wait(ctx, min(cloud.RetryAfter(last), time.Second))
+		case cloud.KindConflict:
+			return false, nil
+		}
+		return true, last
+	})
+	if err != nil && last != nil && !errors.Is(err, last) {
+		return errors.Join(err, last)
+	}
+	return err
+}
+
+// tryEnsure is one round of the service controller.
+func (s *service) tryEnsure(ctx context.Context, p *process) error {
+	status, err := p.balancers(s.t).Ensure(ctx, s.spec)
+	if err != nil {
+		return err
+	}
+	s.publish(status)
+	return nil
+}
+
+func (s *service) publish(status *cloud.LoadBalancerStatus) {
+	s.spec.CurrentIngress = status.Ingress
+	for k, v := range status.Annotations {
+		if v == "" {
+			delete(s.spec.Settings, k)
+			continue
+		}
+		s.spec.Settings[k] = v
+	}
+	for _, w := range status.Warnings {
+		s.t.tell("%s", w)
+	}
+	s.id = s.x.World.LoadBalancerID(status)
+}
+
+// ensure makes the Service served, or ends the check.
+func (s *service) ensure(p *process) {
+	err := s.x.patiently(s.t.Ctx, func(ctx context.Context) error { return s.tryEnsure(ctx, p) })
+	if err == nil {
+		return
+	}
+	if k := cloud.KindOf(err); k == cloud.KindUnsupported || k == cloud.KindInvalid {
+		s.t.tell("refused: %v", err)
+	}
+	s.t.Fatalf("Ensure: %v", err)
+}
+
+func (s *service) updateMembers(p *process) {
+	if err := s.x.patiently(s.t.Ctx, func(ctx context.Context) error { return p.balancers(s.t).UpdateMembers(ctx, s.spec) }); err != nil {
+		s.t.Fatalf("UpdateMembers: %v", err)
+	}
+}
+
+// delete deletes the Service's load balancer; failing to is never excused.
+func (s *service) delete(p *process) {
+	if p.LoadBalancers == nil {
+		return
+	}
+	if err := s.x.patiently(s.t.Ctx, func(ctx context.Context) error { return p.LoadBalancers.Delete(ctx, s.spec.LoadBalancerRef) }); err != nil {
+		s.t.spoil("Delete: %v", err)
+	}
+}
+
+func (s *service) wantNothing(when string) {
+	var left []string
+	err := s.x.eventually(s.t.Ctx, func(ctx context.Context) (bool, error) {
+		var err error
+		left, err = s.x.World.Left(ctx, s.spec.LoadBalancerRef)
+		return len(left) == 0, err
+	})
+	if err != nil {
+		s.t.spoil("%s, Service %s has left %q in the cloud (%v)", when, s.spec.Name, left, err)
+	}
+}
+
+// read is the Service's load balancer as the cloud has it.
+func (s *service) read() *LoadBalancer {
+	lb := must[*LoadBalancer](s.t)(s.x.World.LoadBalancer(s.t.Ctx, s.id))
+	if lb == nil {
+		s.t.Fatalf("the cloud has no load balancer %q", s.id)
+	}
+	return lb
+}
+
+// want is what the Service's ports are to be in the cloud.
+func (s *service) want() []Listener {
+	var out []Listener
+	for _, p := range s.spec.Ports {
+		l := Listener{Port: p.Port, Protocol: p.Protocol, Clients: s.spec.SourceRanges, Affinity: s.spec.SessionAffinityTimeout > 0}
+		for _, m := range s.spec.Members {
+			for _, a := range m.Addresses {
+				if a.Is6() == (s.spec.IPFamilies[0] == corev1.IPv6Protocol) {
+					l.Members = append(l.Members, netip.AddrPortFrom(a, uint16(p.NodePort))) //nolint:gosec // a node port
+				}
+			}
+		}
+		if h := s.spec.HealthCheck; h != nil {
+			l.CheckPath, l.CheckPort = h.Path, h.Port
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+// check compares the cloud with want, in which change has put what is special.
+func (s *service) check(change func(*Listener)) {
+	want := s.want()
+	for i := range want {
+		if change != nil {
+			change(&want[i])
+		}
+	}
+	lb := s.read()
+	if diff := cmp.Diff(sorted(want), sorted(lb.Listeners), cmpopts.EquateComparable(netip.AddrPort{}, netip.Prefix{}), cmpopts.EquateEmpty()); diff != "" {
+		s.t.Errorf("the load balancer is not as wanted (-want +got):\n%s", diff)
+	}
+	s.checkAddresses(lb)
+}
+
+// checkAddresses compares what is published with where the cloud serves.
+func (s *service) checkAddresses(lb *LoadBalancer) {
+	all := slices.Concat(lb.Private, lb.Public)
+	if len(s.spec.CurrentIngress) == 0 {
+		s.t.Errorf("no address is published")
+	}
+	for _, in := range s.spec.CurrentIngress {
+		if in.Hostname != "" {
+			continue
+		}
+		if a, err := netip.ParseAddr(in.IP); err != nil || !slices.Contains(all, a) {
+			s.t.Errorf("published is %q, but the load balancer serves on %v", in.IP, all)
+		}
+	}
+}
+
+func sorted(in []Listener) []Listener {
+	out := slices.Clone(in)
+	slices.SortFunc(out, func(a, b Listener) int {
+		if a.Port != b.Port {
+			return int(a.Port - b.Port)
+		}
+		return strings.Compare(string(a.Protocol), string(b.Protocol))
+	})
+	for i := range out {
+		out[i].Members = slices.SortedFunc(slices.Values(out[i].Members), netip.AddrPort.Compare)
+		out[i].Clients = slices.SortedFunc(slices.Values(out[i].Clients), func(a, b netip.Prefix) int { return strings.Compare(a.String(), b.String()) })
+	}
+	return out
+}

@@ -1,0 +1,41 @@
+package openstack_test
+
+import (
+	"context"
+	"flag"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/cloudtest"
+	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+	"github.com/isthmus-cloud/isthmus/test/conformance/openstack"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+func TestSimulator(t *testing.T) {
+	for _, provider := range []string{"amphora", "ovn"} {
+		t.Run(provider, func(t *testing.T) {
+			sim, err := ossim.Start(ossim.Options{StateDelay: time.Millisecond})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(sim.Close)
+			access := openstack.Access{AuthURL: sim.AuthURL(), Region: ossim.Region, User: ossim.UserName, Password: ossim.UserPassword, Project: ossim.ProjectName}
+			world, err := openstack.New(t.Context(), access, openstack.Options{Provider: provider, Dir: t.TempDir(), Throttle: func() (func(), string) {
+				return sim.AddFault(ossim.Fault{Status: 429}), ""
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := world.Close(context.Background()); err != nil {
+					t.Error(err)
+				}
+			})
+			results := cloudtest.Run(t, world.Setup(openstack.Unsupported(provider, openstack.Simulator)))
+			openstack.CheckGolden(t, filepath.Join("testdata", "simulator-"+provider+".golden"), results, *update)
+		})
+	}
+}
