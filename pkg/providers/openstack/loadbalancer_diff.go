@@ -58,12 +58,13 @@ type lbOwnership struct {
 }
 
 // isOurs reports whether a listener belongs to the Service: it carries its tag, or has no
-// tag of any Service or cluster on a load balancer that was made for it.
+// tag at all, as controllers left it that knew none, but the Service's name, on a load
+// balancer that was made for it.
 func (o lbOwnership) isOurs(l *lbListener) bool {
 	if o.names.isForeign(l.Tags) {
 		return false
 	}
-	return slices.Contains(l.Tags, o.names.lb) || o.owner && len(l.Tags) == 0
+	return slices.Contains(l.Tags, o.names.lb) || o.owner && len(l.Tags) == 0 && o.names.isListener(l.Name)
 }
 
 // diffTree compares what is with what the Service wants and returns the changes, in order,

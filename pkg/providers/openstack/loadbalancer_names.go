@@ -44,12 +44,15 @@ func (n lbNames) listener(i int) string { return cut(fmt.Sprintf("listener_%d_%s
 func (n lbNames) pool(i int) string     { return cut(fmt.Sprintf("pool_%d_%s", i, n.lb)) }
 func (n lbNames) monitor(i int) string  { return cut(fmt.Sprintf("monitor_%d_%s", i, n.lb)) }
 
-// isPool reports whether name is one that pool makes.
-func (n lbNames) isPool(name string) bool {
-	rest, _ := strings.CutPrefix(name, "pool_")
+// isPool and isListener report whether name is one that pool or listener makes.
+func (n lbNames) isPool(name string) bool     { return numbered(name, "pool_", n.pool) }
+func (n lbNames) isListener(name string) bool { return numbered(name, "listener_", n.listener) }
+
+func numbered(name, prefix string, named func(int) string) bool {
+	rest, _ := strings.CutPrefix(name, prefix)
 	digits, _, _ := strings.Cut(rest, "_")
 	i, err := strconv.Atoi(digits)
-	return err == nil && name == n.pool(i)
+	return err == nil && name == named(i)
 }
 
 // isFIPDescription reports whether a floating IP was made for a Service of the cluster's name.

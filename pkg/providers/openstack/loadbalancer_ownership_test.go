@@ -251,3 +251,25 @@ func TestStaleLoadBalancerAnnotation(t *testing.T) {
 		t.Errorf("Ensure with a wrong ID: %v, want KindInvalid", err)
 	}
 }
+
+// TestUntaggedListenerOfOthersStays: having no tag makes a listener nobody's; only one that
+// also has the Service's name is what controllers without tags left of the Service.
+func TestUntaggedListenerOfOthersStays(t *testing.T) {
+	x := newLBTest(t, 2, "")
+	x.ensure(x.spec)
+	id := x.spec.Settings[annLoadBalancerID]
+	ctx, o := testContext(t), x.op()
+	if _, err := listeners.Create(ctx, o.octavia, listeners.CreateOpts{LoadbalancerID: id, Name: "mine", Protocol: "TCP", ProtocolPort: 7777}).Extract(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.waitActive(ctx, id); err != nil {
+		t.Fatal(err)
+	}
+	x.restart()
+	x.spec.Ports[0].NodePort++
+	x.ensure(x.spec)
+	x.delete(x.spec)
+	if left := x.sim.Snapshot().Listeners; len(left) != 1 || left[0].Name != "mine" {
+		t.Errorf("left are the listeners %v, want the one of somebody else", left)
+	}
+}

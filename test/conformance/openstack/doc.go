@@ -2,3 +2,5 @@
 // observes a cloud past the provider, with gophercloud. It is the same for the simulator and for
 // a real OpenStack; it needs a project that nobody else uses, for the suite lists all that is there.
 package openstack
+
+//go:generate go run ../../../hack/gen-conformance testdata ../../../docs/reference/conformance.md

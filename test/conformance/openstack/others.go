@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
@@ -60,6 +61,10 @@ func (w *World) MakeForeign(ctx context.Context, ref cloud.LoadBalancerRef, id s
 	next := ref
 	next.Name, next.UID = ref.Name+"-next", uuid.NewString()
 	lbName, _, fipText := names(next)
+	// Octavia's timestamps have seconds, by which Isthmus knows what others change.
+	if err := pause(ctx, 1100*time.Millisecond); err != nil {
+		return nil, nil, err
+	}
 	f, err := floatingips.Create(ctx, w.neutron, floatingips.CreateOpts{FloatingNetworkID: w.external, Description: fipText}).Extract()
 	if err != nil {
 		return nil, nil, err

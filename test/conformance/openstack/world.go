@@ -145,7 +145,7 @@ func gone(err error) error {
 func until(ctx context.Context, what string, done func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
-	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+	for delay := 10 * time.Millisecond; ; delay = min(2*delay, time.Second) {
 		ok, err := done()
 		if err != nil {
 			return fmt.Errorf("%s: %w", what, err)
@@ -153,12 +153,19 @@ func until(ctx context.Context, what string, done func() (bool, error)) error {
 		if ok {
 			return nil
 		}
-		t := time.NewTimer(pause)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-			return fmt.Errorf("%s: %w", what, ctx.Err())
+		if err := pause(ctx, delay); err != nil {
+			return fmt.Errorf("%s: %w", what, err)
 		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
