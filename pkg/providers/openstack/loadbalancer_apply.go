@@ -53,7 +53,11 @@ func (o *lbOperation) call(ctx context.Context, lbID string, c lbChange) error {
 		return gone(listeners.Delete(ctx, o.octavia, c.listener.ID).Err)
 	case createPool:
 		opts := poolCreateOpts(c.pool)
-		opts.ListenerID = c.listener.ID
+		if c.listener != nil {
+			opts.ListenerID = c.listener.ID
+		} else {
+			opts.LoadbalancerID = lbID
+		}
 		created, err := pools.Create(ctx, o.octavia, opts).Extract()
 		if err == nil {
 			c.pool.ID = created.ID

@@ -19,6 +19,9 @@ import (
 // when it refuses one: each further attempt would take another address of the subnet. So
 // after a refusal the load balancer is made alone, and its children are refused by themselves.
 func (o *lbOperation) create(ctx context.Context, w *lbWishes, want *lbTree) (*octaviaLB, *treeEntry, error) {
+	if err := o.checkCertificates(ctx, w, want.Listeners...); err != nil {
+		return nil, nil, err
+	}
 	opts, err := o.createOpts(ctx, w, want)
 	if err != nil {
 		return nil, nil, err

@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -72,19 +73,18 @@ func (o lbOwnership) isOurs(l *lbListener) bool {
 // somebody else's listener is in the way.
 func diffTree(actual, want *lbTree, o lbOwnership) ([]lbChange, *lbTree, error) {
 	d := &treeDiff{next: actual.clone(), ownership: o}
-	wanted := map[listenerKey]*lbListener{}
+	wanted := map[listenerKey]bool{}
 	for _, w := range want.Listeners {
-		wanted[w.key()] = w
+		wanted[w.key()] = true
 	}
 	for _, l := range slices.Clone(d.next.Listeners) {
-		w, ok := wanted[l.key()]
 		switch {
 		case !o.isOurs(l):
-			if ok {
+			if wanted[l.key()] {
 				return nil, nil, cloud.Errorf(cloud.KindConflict, "port %d/%s is taken by listener %s (%q), which is not this Service's",
 					l.Port, l.key().transport, l.ID, l.Name)
 			}
-		case !ok || w.Protocol != l.Protocol: // a listener's protocol cannot change
+		case !wanted[l.key()]:
 			d.removeListener(l)
 		}
 	}
@@ -113,8 +113,8 @@ func (d *treeDiff) add(action lbAction, l *lbListener, p *lbPool) {
 func (d *treeDiff) removeListener(l *lbListener) {
 	d.add(deleteListener, l, nil)
 	d.next.Listeners = slices.DeleteFunc(d.next.Listeners, func(x *lbListener) bool { return x == l })
-	if p := l.Pool; p != nil && d.ownership.names.isPool(p.Name) && !slices.ContainsFunc(d.next.Listeners, func(x *lbListener) bool { return x.Pool == p }) {
-		d.removePool(p)
+	if p := l.Pool; p != nil && d.ownership.names.isPool(p.Name) {
+		d.dropPool(p)
 	}
 }
 
@@ -149,6 +149,10 @@ func (d *treeDiff) listener(w *lbListener) error {
 		return nil
 	}
 	l := d.next.Listeners[i]
+	if l.Protocol != w.Protocol {
+		d.replaceListener(i, w)
+		return nil
+	}
 	if !listenerMatches(l, w) {
 		merged := *w
 		merged.ID, merged.Name, merged.Pool, merged.Headers = l.ID, l.Name, l.Pool, l.Headers
@@ -162,37 +166,86 @@ func (d *treeDiff) listener(w *lbListener) error {
 		d.pool(l.Pool, w.Pool)
 		return nil
 	}
-	if old := l.Pool; old != nil { // a pool's protocol cannot change, and a listener has one default pool
-		if !d.ownership.names.isPool(old.Name) {
-			return cloud.Errorf(cloud.KindConflict, "listener %s sends to pool %s (%q) of protocol %s, which is not this Service's: remove it from the listener",
-				l.ID, old.ID, old.Name, old.Protocol)
-		}
-		l.Pool = nil
-		d.removePool(old)
+	old := l.Pool
+	if old == nil {
+		d.attachPool(l, w.Pool)
+		return nil
 	}
-	d.attachPool(l, w.Pool)
+	// A pool's protocol cannot change, and a listener has one default pool.
+	if !d.ownership.names.isPool(old.Name) {
+		return cloud.Errorf(cloud.KindConflict, "listener %s sends to pool %s (%q) of protocol %s, which is not this Service's: remove it from the listener",
+			l.ID, old.ID, old.Name, old.Protocol)
+	}
+	l.Pool = d.freePool(w.Pool)
+	d.add(updateListener, l, nil)
+	d.dropPool(old)
 	return nil
+}
+
+// replaceListener makes the i-th listener anew: its protocol cannot change. The port is
+// closed between two calls only: the new pool is ready before, the old one goes after.
+func (d *treeDiff) replaceListener(i int, w *lbListener) {
+	old, l := d.next.Listeners[i], *w
+	if p := old.Pool; p != nil && p.Protocol == w.Pool.Protocol && d.ownership.names.isPool(p.Name) {
+		l.Pool = p
+		d.pool(p, w.Pool)
+	} else {
+		l.Pool = d.freePool(w.Pool)
+	}
+	d.next.Listeners[i] = &l
+	d.add(deleteListener, old, nil)
+	d.add(createListener, &l, nil)
+	if old.Pool != nil && d.ownership.names.isPool(old.Pool.Name) {
+		d.dropPool(old.Pool)
+	}
+}
+
+// dropPool removes a pool unless another listener uses it.
+func (d *treeDiff) dropPool(p *lbPool) {
+	if !slices.ContainsFunc(d.next.Listeners, func(x *lbListener) bool { return x.Pool == p }) {
+		d.removePool(p)
+	}
+}
+
+// orphan is a pool of ours that no listener uses and that can be w; nil for none.
+func (d *treeDiff) orphan(w *lbPool) *lbPool {
+	i := slices.IndexFunc(d.next.Pools, func(p *lbPool) bool {
+		return !p.Used && p.Name == w.Name && p.Protocol == w.Protocol && d.ownership.names.isPool(p.Name)
+	})
+	if i < 0 {
+		return nil
+	}
+	d.next.Pools[i].Used = true
+	return d.next.Pools[i]
+}
+
+func (d *treeDiff) newPool(w *lbPool) *lbPool {
+	p := &lbPool{Name: w.Name, Protocol: w.Protocol, Method: w.Method, ByClientIP: w.ByClientIP, Used: true, Status: stateActive}
+	d.next.Pools = append(d.next.Pools, p)
+	return p
+}
+
+// freePool makes a pool with members and monitor that a listener is given afterwards.
+func (d *treeDiff) freePool(w *lbPool) *lbPool {
+	p := d.orphan(w)
+	if p == nil {
+		p = d.newPool(w)
+		d.add(createPool, nil, p)
+	}
+	d.pool(p, w)
+	return p
 }
 
 // attachPool gives a listener without a pool one: an orphan of ours or a new one.
 func (d *treeDiff) attachPool(l *lbListener, w *lbPool) {
-	i := slices.IndexFunc(d.next.Pools, func(p *lbPool) bool {
-		return !p.Used && p.Name == w.Name && p.Protocol == w.Protocol && d.ownership.names.isPool(p.Name)
-	})
-	if i >= 0 {
-		p := d.next.Pools[i]
-		p.Used = true
-		l.Pool = p
-		if last := len(d.changes) - 1; last < 0 || d.changes[last].listener != l { // a new listener is made with it
-			d.add(updateListener, l, nil)
-		}
-		d.pool(p, w)
-		return
+	p := d.orphan(w)
+	if p == nil {
+		p = d.newPool(w)
+		d.add(createPool, l, p)
+	} else if last := len(d.changes) - 1; last < 0 || d.changes[last].listener != l { // a new listener is made with it
+		d.add(updateListener, l, nil)
 	}
-	p := &lbPool{Name: w.Name, Protocol: w.Protocol, Method: w.Method, ByClientIP: w.ByClientIP, Used: true, Status: stateActive}
-	d.next.Pools = append(d.next.Pools, p)
 	l.Pool = p
-	d.add(createPool, l, p)
 	d.pool(p, w)
 }
 
@@ -277,9 +330,10 @@ func mergeMembers(have, want []lbMember) (merged []lbMember, same bool) {
 	for _, w := range want {
 		h, ok := byEndpoint[w.endpoint()]
 		if ok {
-			same = same && h.Name == w.Name && h.MonitorPort == w.MonitorPort
+			same = same && h.Name == w.Name && h.MonitorPort == w.MonitorPort && (w.SubnetID == "" || w.SubnetID == h.SubnetID)
 			h.ClearMonitorPort = h.MonitorPort != 0 && w.MonitorPort == 0
 			h.Name, h.MonitorPort = w.Name, w.MonitorPort
+			h.SubnetID = cmp.Or(w.SubnetID, h.SubnetID)
 			w = h
 		} else {
 			same = false

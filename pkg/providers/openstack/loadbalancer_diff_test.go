@@ -89,12 +89,26 @@ func TestDiffTree(t *testing.T) {
 			name: "listener protocol", want: func(w *lbTree) {
 				w.Listeners[0].Protocol, w.Listeners[0].ForwardedFor, w.Pools[0].Protocol = protoHTTP, true, protoHTTP
 			},
-			changes: []string{"delete listener " + l0 + " TCP/80", "delete pool " + p0, "create listener " + l0 + " HTTP/80",
-				"create pool " + p0, "set members of " + p0 + ": 2", "create monitor " + p0},
+			changes: []string{"create pool " + p0, "set members of " + p0 + ": 2", "create monitor " + p0,
+				"delete listener " + l0 + " TCP/80", "create listener " + l0 + " HTTP/80", "delete pool " + p0},
 		},
 		{
-			name: "pool protocol", want: func(w *lbTree) { w.Pools[0].Protocol = protoProxy },
-			changes: []string{"delete pool " + p0, "create pool " + p0, "set members of " + p0 + ": 2", "create monitor " + p0},
+			name: "listener protocol, crash before the new pool was used", want: func(w *lbTree) {
+				w.Listeners[0].Protocol, w.Listeners[0].ForwardedFor, w.Pools[0].Protocol = protoHTTP, true, protoHTTP
+			}, have: func(h *lbTree) {
+				h.Pools = append(h.Pools, &lbPool{ID: "new", Name: p0, Protocol: protoHTTP, Method: methodRoundRobin, Status: stateActive})
+			},
+			changes: []string{"set members of " + p0 + ": 2", "create monitor " + p0, "delete listener " + l0 + " TCP/80", "create listener " + l0 + " HTTP/80", "delete pool " + p0},
+		},
+		{
+			name: "pool protocol: no outage", want: func(w *lbTree) { w.Pools[0].Protocol = protoProxy },
+			changes: []string{"create pool " + p0, "set members of " + p0 + ": 2", "create monitor " + p0, "update listener " + l0 + " TCP/80", "delete pool " + p0},
+		},
+		{
+			name: "members of another subnet, where one is wanted", want: func(w *lbTree) {
+				w.Pools[0].Members[1].SubnetID, w.Pools[1].Members[0].SubnetID = "other", "sub"
+			},
+			changes: []string{"set members of " + p0 + ": 2"},
 		},
 		{
 			name: "algorithm and affinity", want: func(w *lbTree) { w.Pools[0].Method, w.Pools[1].ByClientIP = methodSourceIP, true },

@@ -75,6 +75,9 @@ func (o *lbOperation) openPorts(ctx context.Context, w *lbWishes, work *groupWor
 		work.state.warnings = []string{fmt.Sprintf("%d nodes have no Neutron port of this project with their address, so that the security group %s could not be given to them: %s; open their node ports by a group of yours",
 			len(without), groupName(w.spec.LoadBalancerRef), strings.Join(without[:min(len(without), 10)], ", "))}
 	}
+	if len(lacking) > 0 && w.spec.Verify {
+		o.repaired = append(o.repaired, fmt.Sprintf("give the security group to the ports of %d nodes", len(lacking)))
+	}
 	return o.changeGroups(ctx, lacking, work.state.id, true)
 }
 

@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -29,6 +30,8 @@ type groupCache struct {
 type groupState struct {
 	id      string
 	checked time.Time
+	// subnets are those of the members.
+	subnets []string
 	rules   []groupRule
 	members map[netip.Addr]groupMember
 	// warnings are those of the members that have no port.
@@ -84,13 +87,18 @@ func (o *lbOperation) openGroup(ctx context.Context, w *lbWishes, lb *octaviaLB,
 		}
 		return nil, o.deleteOldGroup(ctx, w.spec.LoadBalancerRef)
 	}
-	sources, err := o.groupSources(ctx, w, lb, owner, tree)
+	now := o.lb.now()
+	known, ok := o.lb.groups.get(w.spec.UID, now)
+	ok = ok && !w.spec.Verify
+	subnets, err := o.memberSubnets(ctx, w, lb, owner, tree, known.subnets)
 	if err != nil {
 		return nil, err
 	}
-	now := o.lb.now()
-	want := groupState{checked: now, rules: groupRules(w, sources), members: groupMembers(w)}
-	known, ok := o.lb.groups.get(w.spec.UID, now)
+	sources, err := o.groupSources(ctx, w, lb, subnets)
+	if err != nil {
+		return nil, err
+	}
+	want := groupState{checked: now, subnets: subnets, rules: groupRules(w, sources), members: groupMembers(w)}
 	sameRules := ok && slices.Equal(known.rules, want.rules)
 	if sameRules && maps.Equal(known.members, want.members) {
 		o.warnings = append(o.warnings, known.warnings...)
@@ -144,27 +152,40 @@ func groupMembers(w *lbWishes) map[netip.Addr]groupMember {
 	return out
 }
 
-// groupSources finds out where the Service's traffic comes from on its way to the Nodes. An
-// amphora has an address in each subnet of its members, and reaches those without one from
-// the VIP's.
-func (o *lbOperation) groupSources(ctx context.Context, w *lbWishes, lb *octaviaLB, owner bool, tree *lbTree) (s groupSources, err error) {
+// memberSubnets are the subnets of the Service's members, and the VIP's where members have
+// none. Where a tree does not tell them they are those known, or read.
+func (o *lbOperation) memberSubnets(ctx context.Context, w *lbWishes, lb *octaviaLB, owner bool, tree *lbTree, known []string) ([]string, error) {
 	subnets := map[string]bool{}
 	ownership := lbOwnership{names: w.names, owner: owner}
 	for _, l := range tree.Listeners {
 		if !ownership.isOurs(l) || l.Pool == nil {
 			continue
 		}
-		for _, m := range l.Pool.Members {
-			if m.SubnetID == "" {
-				m.SubnetID = lb.VIPSubnetID
+		members := l.Pool.Members
+		if l.Pool.Thin {
+			if known != nil {
+				return known, nil
 			}
-			subnets[m.SubnetID] = true
+			var err error
+			if members, err = listMembers(ctx, o.octavia, l.Pool.ID); err != nil {
+				return nil, err
+			}
+		}
+		for _, m := range members {
+			subnets[cmp.Or(m.SubnetID, lb.VIPSubnetID)] = true
 		}
 	}
 	if len(subnets) == 0 { // no members yet
 		subnets[lb.VIPSubnetID] = true
 	}
-	for _, id := range slices.Sorted(maps.Keys(subnets)) {
+	return slices.Sorted(maps.Keys(subnets)), nil
+}
+
+// groupSources finds out where the Service's traffic comes from on its way to the Nodes. An
+// amphora has an address in each subnet of its members, and reaches those without one from
+// the VIP's.
+func (o *lbOperation) groupSources(ctx context.Context, w *lbWishes, lb *octaviaLB, subnets []string) (s groupSources, err error) {
+	for _, id := range subnets {
 		cidr, err := o.subnetCIDR(ctx, id)
 		if err != nil {
 			return s, fmt.Errorf("find where load balancer %s sends from: %w", lb.ID, err)
@@ -210,6 +231,9 @@ func (o *lbOperation) openRules(ctx context.Context, w *lbWishes, state *groupSt
 	for _, r := range missing {
 		opts = append(opts, rules.CreateOpts{SecGroupID: group.ID, Direction: rules.RuleDirection(r.Direction), EtherType: rules.RuleEtherType(r.EtherType),
 			Protocol: rules.RuleProtocol(r.Protocol), PortRangeMin: r.Min, PortRangeMax: r.Max, RemoteIPPrefix: r.Prefix})
+	}
+	if w.spec.Verify {
+		o.repaired = append(o.repaired, fmt.Sprintf("create %d rules of security group %s", len(opts), name))
 	}
 	klog.FromContext(ctx).V(2).Info("Creating rules of security group", "securityGroup", group.ID, "rules", len(opts))
 	if _, err := rules.CreateBulk(ctx, o.neutron, opts).Extract(); err != nil {

@@ -52,18 +52,36 @@ func memberAddress(m cloud.LoadBalancerMember, ipv6 bool) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
+// memberSubnetFor is the subnet that the configuration names for members of the family, ""
+// when it is to be found out.
+func (w *lbWishes) memberSubnetFor(ipv6 bool) string {
+	if w.memberSubnet == "" || w.memberCIDR.IsValid() && w.memberCIDR.Addr().Is6() != ipv6 {
+		return ""
+	}
+	return w.memberSubnet
+}
+
+// readMemberSubnet finds out the family of the subnet that the configuration names.
+func (o *lbOperation) readMemberSubnet(ctx context.Context, w *lbWishes) error {
+	if w.memberSubnet == "" {
+		return nil
+	}
+	cidr, err := o.subnetCIDR(ctx, w.memberSubnet)
+	if cloud.IsNotFound(err) { // another project's, perhaps: Octavia will tell
+		return nil
+	}
+	w.memberCIDR = cidr
+	return err
+}
+
 // setMemberSubnets fills in the subnets of the members that have none. A wrong subnet cuts a
-// member off, so unless the configuration names it, it is found out: the VIP's if it holds
+// member off, so where the configuration does not name it, it is found out: the VIP's if it holds
 // the address, otherwise that of the Neutron port which has the address. Members for which
 // there is none are left without: Octavia then uses the VIP's network.
 func (o *lbOperation) setMemberSubnets(ctx context.Context, w *lbWishes, vipSubnetID string, members []lbMember) error {
 	for i := range members {
 		m := &members[i]
 		if m.SubnetID != "" {
-			continue
-		}
-		if w.memberSubnet != "" {
-			m.SubnetID = w.memberSubnet
 			continue
 		}
 		id, err := o.subnetOf(ctx, w, m.endpoint().Addr(), vipSubnetID)

@@ -80,6 +80,7 @@ type lbMember struct {
 	Weight   *int
 	Disabled bool
 	Backup   bool
+	// SubnetID is a wish only where the configuration names the members' subnet.
 	SubnetID string
 	Tags     []string
 }

@@ -157,7 +157,7 @@ func (b *treeBuilder) pool(i int, port cloud.LoadBalancerPort, listenerProtocol 
 	}
 	add := func(m cloud.LoadBalancerMember, ipv6 bool) {
 		addr, _ := memberAddress(m, ipv6)
-		member := lbMember{Name: m.Node.NodeName, Address: addr.String(), Port: int(port.NodePort)}
+		member := lbMember{Name: m.Node.NodeName, Address: addr.String(), Port: int(port.NodePort), SubnetID: w.memberSubnetFor(ipv6)}
 		if ok && monitor.Type == monitorHTTP {
 			member.MonitorPort = int(w.spec.HealthCheck.Port)
 		}

@@ -27,8 +27,9 @@ type lbWishes struct {
 	keepFIP        bool
 	vip            vipWishes
 	fip            fipWishes
-	memberSubnet   string // "" when it is to be found out
-	proxy          string // "", protoProxy or protoProxyV2
+	memberSubnet   string       // "" when it is to be found out
+	memberCIDR     netip.Prefix // its, zero when it is not known
+	proxy          string       // "", protoProxy or protoProxyV2
 	tlsRef         string
 	forwardedFor   bool
 	sourceRanges   []string // as normalCIDRs writes them

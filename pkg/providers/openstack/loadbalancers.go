@@ -91,6 +91,9 @@ func (l *LoadBalancers) Ensure(ctx context.Context, spec *cloud.LoadBalancerSpec
 }
 
 func (o *lbOperation) ensure(ctx context.Context, w *lbWishes) (*cloud.LoadBalancerStatus, error) {
+	if err := o.readMemberSubnet(ctx, w); err != nil {
+		return nil, err
+	}
 	lb, owner, done, err := o.take(ctx, w)
 	if err != nil {
 		return nil, err
@@ -223,6 +226,9 @@ func (l *LoadBalancers) UpdateMembers(ctx context.Context, spec *cloud.LoadBalan
 	if err != nil {
 		return err
 	}
+	if err := o.readMemberSubnet(ctx, w); err != nil {
+		return err
+	}
 	lb, owner, done, err := o.take(ctx, w)
 	if err != nil {
 		return err
@@ -282,10 +288,15 @@ func (o *lbOperation) change(ctx context.Context, w *lbWishes, lb *octaviaLB, ow
 		return nil, err
 	}
 	for _, c := range known.todo {
-		if c.action != setMembers {
-			continue
+		var err error
+		switch c.action {
+		case setMembers:
+			err = o.setMemberSubnets(ctx, w, lb.VIPSubnetID, c.pool.Members)
+		case createListener, updateListener:
+			err = o.checkCertificates(ctx, w, c.listener)
+		default:
 		}
-		if err := o.setMemberSubnets(ctx, w, lb.VIPSubnetID, c.pool.Members); err != nil {
+		if err != nil {
 			return nil, err
 		}
 	}

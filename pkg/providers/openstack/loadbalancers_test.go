@@ -22,6 +22,8 @@ type lbTest struct {
 	sim  *ossim.Sim
 	lbs  *LoadBalancers
 	conf string
+	// base, when set, changes the simulator's cloud.conf before conf is appended.
+	base func(conf string) string
 	// admin has restart log in as an administrator.
 	admin bool
 	all   []cloud.LoadBalancerMember
@@ -77,6 +79,9 @@ func (x *lbTest) service(name string, settings cloud.Settings) *cloud.LoadBalanc
 func (x *lbTest) restart() {
 	x.t.Helper()
 	conf := x.sim.CloudConf()
+	if x.base != nil {
+		conf = x.base(conf)
+	}
 	if x.admin {
 		conf = strings.NewReplacer(ossim.UserName, ossim.AdminName, ossim.UserPassword, ossim.AdminPassword, ossim.ProjectName, ossim.AdminName).Replace(conf)
 	}

@@ -227,6 +227,9 @@ func (s *Sim) replaceMembers(p *pool, want []fields, additive bool) error {
 		if err := ch.m.set(ch.in); err != nil {
 			return err
 		}
+		if ch.in.given("subnet_id") { // Octavia writes the whole body, although a single member's PUT has no subnet
+			ch.m.subnet = ch.in.optional("subnet_id")
+		}
 		ch.m.describe(ch.in)
 		ch.m.prov, ch.m.stuck, ch.m.updated = pendingUpdate, false, time.Now().UTC()
 	}

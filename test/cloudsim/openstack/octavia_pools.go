@@ -136,9 +136,12 @@ func (x *pool) wishedPersistence(in fields) (*persistence, error) {
 	if !in.has("session_persistence") {
 		return x.persistence, nil
 	}
-	sp := in.object("session_persistence")
-	if len(sp) == 0 {
+	if in.null("session_persistence") {
 		return nil, nil
+	}
+	sp := in.object("session_persistence")
+	if len(sp) == 0 { // changes nothing: only null takes it away
+		return x.persistence, nil
 	}
 	attrs := []lbAttr{
 		{name: "type", typ: lbEnum, modes: "cu!", values: []string{"APP_COOKIE", "SOURCE_IP", "HTTP_COOKIE"}}, {name: "cookie_name", typ: lbText, modes: "cu"},

@@ -1,0 +1,462 @@
+package openstack
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+)
+
+// effectTest is a cloud with all that keys and annotations can name, and what a Service in it
+// led to.
+type effectTest struct {
+	*lbTest
+	// network has the subnet, external the external ones public-a (tagged a) and public-b (b).
+	network, subnet, external, publicA, publicB string
+	port, secret, class                         string
+	bodies                                      *strings.Builder
+	settings                                    cloud.Settings
+	off                                         bool
+
+	lb     *octaviaLB
+	status *cloud.LoadBalancerStatus
+	err    error
+}
+
+func newEffectTest(t *testing.T) *effectTest {
+	x := &effectTest{lbTest: newLBTest(t, 2, ""), bodies: &strings.Builder{}, settings: cloud.Settings{}}
+	id := func(path, kind string, attributes map[string]any) string {
+		return x.neutron("POST", path, map[string]any{kind: attributes})[kind].(map[string]any)["id"].(string)
+	}
+	d := x.sim.Defaults()
+	x.network = id("networks", "network", map[string]any{"name": "other"})
+	x.subnet = id("subnets", "subnet", map[string]any{"network_id": x.network, "ip_version": 4, "cidr": "10.50.0.0/24"})
+	x.neutron("PUT", "routers/"+d.RouterID+"/add_router_interface", map[string]any{"subnet_id": x.subnet})
+	x.port = id("ports", "port", map[string]any{"network_id": x.network})
+	x.secret = x.sim.AddSecret("certificate", "text/plain", []byte("x"))
+	x.asAdmin(func() {
+		x.external = id("networks", "network", map[string]any{"name": "external", "router:external": true})
+		for i, name := range []string{"a", "b"} {
+			s := id("subnets", "subnet", map[string]any{"network_id": x.external, "ip_version": 4, "cidr": fmt.Sprintf("10.6%d.0.0/24", i), "name": "public-" + name})
+			x.neutron("PUT", "subnets/"+s+"/tags/"+name, nil)
+			if i == 0 {
+				x.publicA = s
+			} else {
+				x.publicB = s
+			}
+		}
+	})
+	router := id("routers", "router", map[string]any{"name": "second", "external_gateway_info": map[string]any{"network_id": x.external}})
+	way := id("ports", "port", map[string]any{"network_id": d.NetworkID})
+	x.neutron("PUT", "routers/"+router+"/add_router_interface", map[string]any{"port_id": way})
+	return x
+}
+
+// asAdmin does something as an administrator.
+func (x *lbTest) asAdmin(do func()) {
+	x.admin = true
+	x.restart()
+	do()
+	x.admin = false
+	x.restart()
+}
+
+// run serves the Service.
+func (x *effectTest) run(lines string) {
+	x.t.Helper()
+	x.conf = lines
+	if x.class != "" {
+		x.conf += "\n[LoadBalancerClass \"c\"]\n" + x.class + "\n"
+		x.settings[annClass] = "c"
+	}
+	var mu sync.Mutex
+	defer x.sim.OnMutation(func(m ossim.Mutation) {
+		mu.Lock()
+		defer mu.Unlock()
+		if !m.After && m.Service == "load-balancer" {
+			x.bodies.Write(m.Body)
+		}
+	})()
+	x.base = func(conf string) string { // without what is given again
+		var out []string
+		for line := range strings.Lines(conf) {
+			if key, _, ok := strings.Cut(line, " = "); !ok || !strings.Contains("\n"+lines, "\n"+key+"=") {
+				out = append(out, line)
+			}
+		}
+		return strings.Join(out, "")
+	}
+	if p := newProviderOf(x.t, x.sim, x.base(x.sim.CloudConf())+"\n[LoadBalancer]\n"+x.conf); p.LoadBalancers == nil {
+		x.off = true
+		return
+	}
+	x.restart()
+	x.spec = x.service("web", x.settings)
+	if x.status, x.err = x.lbs.Ensure(testContext(x.t), x.spec); x.err != nil {
+		return
+	}
+	publish(x.spec, x.status)
+	ctx := testContext(x.t)
+	o, err := x.lbs.operation(ctx)
+	if err == nil {
+		x.lb, err = o.get(ctx, x.spec.Settings[annLoadBalancerID])
+	}
+	if err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+// effect is what one key or annotation does. The test fails when see says the same without it.
+type effect struct {
+	// with is the line of cloud.conf (or of the class), or the annotation's value; of is the
+	// test's cloud before it is served.
+	with func(of *effectTest) string
+	// also is what has to be set beside, with and without it.
+	also func(of *effectTest) (conf string)
+	see  func(x *effectTest) string
+	want func(x *effectTest) string
+}
+
+func text(s string) func(*effectTest) string { return func(*effectTest) string { return s } }
+
+func seeTree(see func(tcp, udp *lbListener) any) func(*effectTest) string {
+	return func(x *effectTest) string {
+		if x.err != nil {
+			return x.err.Error()
+		}
+		tree := x.tree(x.spec)
+		slices.SortFunc(tree.Listeners, func(a, b *lbListener) int { return strings.Compare(a.Protocol, b.Protocol) })
+		return fmt.Sprint(see(tree.Listeners[0], tree.Listeners[1]))
+	}
+}
+
+func seeLB(see func(*octaviaLB) any) func(*effectTest) string {
+	return func(x *effectTest) string {
+		if x.err != nil {
+			return x.err.Error()
+		}
+		return fmt.Sprint(see(x.lb))
+	}
+}
+
+func seeStatus(x *effectTest) string {
+	if x.err != nil {
+		return x.err.Error()
+	}
+	in := x.status.Ingress[0]
+	mode := ""
+	if in.IPMode != nil {
+		mode = string(*in.IPMode)
+	}
+	if in.IP != "" {
+		return "an address " + mode
+	}
+	return in.Hostname + " " + mode
+}
+
+// seeFIP tells the subnet of the floating IP.
+func seeFIP(x *effectTest) string {
+	if x.err != nil {
+		return x.err.Error()
+	}
+	addr, err := netip.ParseAddr(x.status.Ingress[0].IP)
+	switch {
+	case err != nil:
+		return "none"
+	case netip.MustParsePrefix("10.60.0.0/24").Contains(addr):
+		return "a"
+	case netip.MustParsePrefix("10.61.0.0/24").Contains(addr):
+		return "b"
+	case len(x.sim.Snapshot().FloatingIPs) == 0:
+		return "internal"
+	}
+	return "the default"
+}
+
+func seeBody(part string) func(*effectTest) string {
+	return func(x *effectTest) string { return fmt.Sprint(strings.Contains(x.bodies.String(), part)) }
+}
+
+func seeAnnotationDefault(name string) func(*effectTest) string {
+	return func(x *effectTest) string {
+		for _, a := range annotationsFor(&x.lbs.c.cfg.LoadBalancer) {
+			if a.Name == name {
+				return a.Default
+			}
+		}
+		return ""
+	}
+}
+
+var (
+	seeMemberSubnet = seeTree(func(tcp, _ *lbListener) any { return tcp.Pool.Members[0].SubnetID })
+	seeVIPSubnet    = seeLB(func(lb *octaviaLB) any { return lb.VIPSubnetID })
+	seeMonitor      = seeTree(func(tcp, _ *lbListener) any {
+		if m := tcp.Pool.Monitor; m != nil {
+			return fmt.Sprint(m.Delay, m.Timeout, m.MaxRetries, m.MaxRetriesDown)
+		}
+		return "none"
+	})
+	seeProtocols = seeTree(func(tcp, udp *lbListener) any {
+		return fmt.Sprint(tcp.Protocol, ">", tcp.Pool.Protocol, " ", udp.Protocol, ">", udp.Pool.Protocol)
+	})
+	seeMethod = seeTree(func(tcp, _ *lbListener) any { return tcp.Pool.Method })
+)
+
+func monitored(x *effectTest) string { return "create-monitor=true\n" }
+
+func externalNet(x *effectTest) string { return "floating-network-id=" + x.external + "\n" }
+
+func secretRef(x *effectTest) string { return "https://barbican.example.org/v1/secrets/" + x.secret }
+
+const flavorID = "aaaaaaaa-0000-4000-8000-000000000001"
+
+// annotationEffects are those of the annotations, by name.
+func annotationEffects() map[string]effect {
+	timeout := func(field func(*lbTimeouts) int) effect {
+		return effect{with: text("12345"), want: text("12345"), see: seeTree(func(tcp, _ *lbListener) any { return field(tcp.Timeouts) })}
+	}
+	return map[string]effect{
+		annInternal:           {with: text("true"), want: text("internal"), see: seeFIP},
+		annClass:              {with: text("d"), also: func(x *effectTest) string { return "[LoadBalancerClass \"d\"]\nsubnet-id=" + x.subnet + "\n" }, want: func(x *effectTest) string { return x.subnet }, see: seeVIPSubnet},
+		annFloatingNetworkID:  {with: func(x *effectTest) string { return x.external }, also: text("floating-subnet=public-a\n"), want: text("a"), see: seeOutside},
+		annFloatingSubnet:     {with: text("~^public-b$"), also: externalNet, want: text("b"), see: seeOutside},
+		annFloatingSubnetID:   {with: func(x *effectTest) string { return x.publicB }, also: externalNet, want: text("b"), see: seeOutside},
+		annFloatingSubnetTags: {with: text("!a"), also: externalNet, want: text("b"), see: seeOutside},
+		annKeepFloatingIP: {with: text("true"), want: text("1 floating IPs after the deletion"), see: func(x *effectTest) string {
+			x.delete(x.spec)
+			return fmt.Sprintf("%d floating IPs after the deletion", len(x.sim.Snapshot().FloatingIPs))
+		}},
+		annSubnetID:        {with: func(x *effectTest) string { return x.subnet }, want: func(x *effectTest) string { return x.subnet }, see: seeVIPSubnet},
+		annMemberSubnetID:  {with: func(x *effectTest) string { return x.subnet }, want: func(x *effectTest) string { return x.subnet }, see: seeMemberSubnet},
+		annNetworkID:       {with: func(x *effectTest) string { return x.network }, also: text("subnet-id=\n"), want: func(x *effectTest) string { return x.subnet }, see: seeVIPSubnet},
+		annPortID:          {with: func(x *effectTest) string { return x.port }, also: text("subnet-id=\n"), want: func(x *effectTest) string { return x.port }, see: seeLB(func(lb *octaviaLB) any { return lb.VIPPortID })},
+		annConnectionLimit: {with: text("77"), want: text("77"), see: seeTree(func(tcp, _ *lbListener) any { return tcp.Connections })},
+		annTimeoutClient:   timeout(func(l *lbTimeouts) int { return l.Client }),
+		annTimeoutConnect:  timeout(func(l *lbTimeouts) int { return l.Connect }),
+		annTimeoutMember:   timeout(func(l *lbTimeouts) int { return l.Member }),
+		annTimeoutInspect:  timeout(func(l *lbTimeouts) int { return l.Inspect }),
+		annForwardedFor:    {with: text("true"), want: text("HTTP>HTTP UDP>UDP"), see: seeProtocols},
+		annTLSContainerRef: {with: secretRef, want: text("TERMINATED_HTTPS>HTTP UDP>UDP"), see: seeProtocols},
+		annMethod:          {with: text("LEAST_CONNECTIONS"), want: text("LEAST_CONNECTIONS"), see: seeMethod},
+		annProxyProtocol: {with: text("v2"), want: text("TCP>PROXYV2 UDP>UDP an address Proxy"), see: func(x *effectTest) string {
+			return seeProtocols(x) + " " + seeStatus(x)
+		}},
+		annMonitor:            {with: text("true"), want: text("5 3 1 3"), see: seeMonitor},
+		annMonitorDelay:       {with: text("9"), also: monitored, want: text("9 3 1 3"), see: seeMonitor},
+		annMonitorTimeout:     {with: text("4"), also: monitored, want: text("5 4 1 3"), see: seeMonitor},
+		annMonitorRetries:     {with: text("2"), also: monitored, want: text("5 3 2 3"), see: seeMonitor},
+		annMonitorRetriesDown: {with: text("7"), also: monitored, want: text("5 3 1 7"), see: seeMonitor},
+		annFlavorID:           {with: text(flavorID), want: text("true"), see: seeBody(`"flavor_id":"` + flavorID + `"`)},
+		annAvailabilityZone:   {with: text("zone-1"), want: text("true"), see: seeBody(`"availability_zone":"zone-1"`)},
+		annLoadBalancerID:     {with: text("aaaaaaaa-0000-4000-8000-00000000000f"), want: text("refused"), see: seeRefused},
+		annHostname:           {with: text("www.example.org"), want: text("www.example.org "), see: seeStatus},
+	}
+}
+
+// elsewhere are the tests of annotations whose effect is not on a single new load balancer.
+func elsewhere() map[string]string {
+	return map[string]string{
+		annSourceRanges: "pkg/lb plans it into LoadBalancerSpec.SourceRanges, see TestLoadBalancerChanges",
+		annNodeSelector: "pkg/lb plans it into LoadBalancerSpec.Members",
+		annAddress:      "written; TestLoadBalancerLifecycle",
+	}
+}
+
+// seeOutside tells where a floating IP would come from: the cloud's router does not lead there
+// from every network, and then Neutron says so.
+func seeOutside(x *effectTest) string {
+	for _, r := range x.sim.Snapshot().FloatingIPs {
+		addr, err := netip.ParseAddr(r.Name)
+		if err == nil && netip.MustParsePrefix("10.60.0.0/24").Contains(addr) {
+			return "a"
+		}
+		if err == nil && netip.MustParsePrefix("10.61.0.0/24").Contains(addr) {
+			return "b"
+		}
+	}
+	return fmt.Sprint("elsewhere: ", x.err)
+}
+
+func seeRefused(x *effectTest) string {
+	if cloud.KindOf(x.err) == cloud.KindInvalid {
+		return "refused"
+	}
+	return fmt.Sprint(x.err)
+}
+
+// configEffects are those of the keys of [LoadBalancer], by name.
+func configEffects() map[string]effect {
+	key := func(name, value string) func(*effectTest) string { return text(name + "=" + value + "\n") }
+	second := func(x *effectTest) string { // shares the load balancer with two more
+		for _, name := range []string{"second", "third"} {
+			s := x.service(name, cloud.Settings{annLoadBalancerID: x.lb.ID})
+			for i := range s.Ports {
+				s.Ports[i].Port += int32(len(name))
+			}
+			if _, err := x.lbs.Ensure(testContext(x.t), s); err != nil {
+				return fmt.Sprint(cloud.KindOf(err))
+			}
+		}
+		return "all share"
+	}
+	return map[string]effect{
+		"enabled": {with: key("enabled", "false"), want: text("off"), see: func(x *effectTest) string {
+			return map[bool]string{true: "off", false: "on"}[x.off]
+		}},
+		"lb-provider":              {with: key("lb-provider", "ovn"), want: text("ovn"), see: seeLB(func(lb *octaviaLB) any { return lb.Provider })},
+		"lb-method":                {with: key("lb-method", "SOURCE_IP"), want: text("SOURCE_IP"), see: seeMethod},
+		"internal-lb":              {with: key("internal-lb", "true"), want: text("internal"), see: seeFIP},
+		"node-selector":            {with: key("node-selector", "role=edge"), want: text("role=edge"), see: seeAnnotationDefault(annNodeSelector)},
+		"cascade-delete":           {with: key("cascade-delete", "false"), want: text("one by one"), see: seeCascade},
+		"flavor-id":                {with: key("flavor-id", flavorID), want: text("true"), see: seeBody(`"flavor_id":"` + flavorID + `"`)},
+		"availability-zone":        {with: key("availability-zone", "zone-1"), want: text("true"), see: seeBody(`"availability_zone":"zone-1"`)},
+		"subnet-id":                {with: func(x *effectTest) string { return "subnet-id=" + x.subnet }, want: func(x *effectTest) string { return x.subnet }, see: seeVIPSubnet},
+		"member-subnet-id":         {with: func(x *effectTest) string { return "member-subnet-id=" + x.subnet }, want: func(x *effectTest) string { return x.subnet }, see: seeMemberSubnet},
+		"network-id":               {with: func(x *effectTest) string { return "network-id=" + x.network }, also: text("subnet-id=\n"), want: func(x *effectTest) string { return x.subnet }, see: seeVIPSubnet},
+		"floating-network-id":      {with: externalNet, also: func(x *effectTest) string { return "floating-subnet=public-a\n" }, want: text("a"), see: seeOutside},
+		"floating-subnet":          {with: key("floating-subnet", "public-b"), also: externalNet, want: text("b"), see: seeOutside},
+		"floating-subnet-id":       {with: func(x *effectTest) string { return "floating-subnet-id=" + x.publicB }, also: externalNet, want: text("b"), see: seeOutside},
+		"floating-subnet-tags":     {with: key("floating-subnet-tags", "b,c"), also: externalNet, want: text("b"), see: seeOutside},
+		"create-monitor":           {with: key("create-monitor", "true"), want: text("5 3 1 3"), see: seeMonitor},
+		"monitor-delay":            {with: key("monitor-delay", "11s"), also: monitored, want: text("11 3 1 3"), see: seeMonitor},
+		"monitor-timeout":          {with: key("monitor-timeout", "2s"), also: monitored, want: text("5 2 1 3"), see: seeMonitor},
+		"monitor-max-retries":      {with: key("monitor-max-retries", "4"), also: monitored, want: text("5 3 4 3"), see: seeMonitor},
+		"monitor-max-retries-down": {with: key("monitor-max-retries-down", "5"), also: monitored, want: text("5 3 1 5"), see: seeMonitor},
+		"manage-security-groups": {with: key("manage-security-groups", "true"), want: text("1 groups"), see: func(x *effectTest) string {
+			n := 0
+			for _, g := range x.sim.Snapshot().SecurityGroups {
+				if strings.HasPrefix(g.Name, groupPrefix) {
+					n++
+				}
+			}
+			return fmt.Sprintf("%d groups", n)
+		}},
+		"enable-ingress-hostname": {with: key("enable-ingress-hostname", "true"), also: proxied, want: text("a name in nip.io"), see: seeSuffix},
+		"ingress-hostname-suffix": {with: key("ingress-hostname-suffix", "example.org"), also: func(x *effectTest) string { return proxied(x) + "enable-ingress-hostname=true\n" }, want: text("a name in example.org"), see: seeSuffix},
+		"max-shared-lb":           {with: key("max-shared-lb", "9"), want: text("all share"), see: second},
+		"container-store": {with: key("container-store", "external"), also: func(*effectTest) string {
+			return "default-tls-container-ref=vault/certificate\n"
+		}, want: text("asks Octavia"), see: func(x *effectTest) string {
+			if strings.Contains(fmt.Sprint(x.err), "Could not retrieve certificate") {
+				return "asks Octavia"
+			}
+			return fmt.Sprint(x.err)
+		}},
+		"provider-requires-serial-api-calls": {with: key("provider-requires-serial-api-calls", "true"), want: text("false"), see: seeBody(`"default_pool":{`)},
+		"default-tls-container-ref":          {with: func(x *effectTest) string { return "default-tls-container-ref=" + secretRef(x) + "\n" }, want: text("TERMINATED_HTTPS>HTTP UDP>UDP"), see: seeProtocols},
+	}
+}
+
+func seeCascade(x *effectTest) string {
+	x.delete(x.spec)
+	for _, r := range x.sim.Requests() {
+		if r.Method == http.MethodDelete && strings.HasPrefix(r.Path, "/lbaas/loadbalancers/") && r.Query.Get("cascade") == "true" {
+			return "in one call"
+		}
+	}
+	return "one by one"
+}
+
+func proxied(x *effectTest) string {
+	x.settings[annProxyProtocol] = "v1"
+	return ""
+}
+
+func seeSuffix(x *effectTest) string {
+	_, host, _ := strings.Cut(x.status.Ingress[0].Hostname, x.status.Annotations[annAddress]+".")
+	return "a name in " + host
+}
+
+// gcfgKeys are the keys of a section.
+func gcfgKeys(section any) (keys []string) {
+	for f := range reflect.TypeOf(section).Fields() {
+		if key, ok := f.Tag.Lookup("gcfg"); ok {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// TestEveryKeyHasItsEffect shows for each annotation, each key of [LoadBalancer] and each of
+// [LoadBalancerClass] what it does in the cloud. A new one without a row fails.
+func TestEveryKeyHasItsEffect(t *testing.T) {
+	annotations := annotationEffects()
+	for _, a := range Annotations() {
+		e, ok := annotations[a.Name]
+		if where := elsewhere()[a.Name]; !ok && where == "" {
+			t.Errorf("annotation %s has no row", a.Name)
+		} else if ok {
+			t.Run(strings.ReplaceAll(a.Name, "/", "_"), func(t *testing.T) {
+				t.Parallel()
+				e.check(t, func(x *effectTest, value, also string) string {
+					x.settings[a.Name] = value
+					return also
+				})
+			})
+		}
+	}
+	keys := configEffects()
+	inSection := func(_ *effectTest, line, also string) string {
+		if strings.Contains(also, "[") {
+			return line + "\n" + also
+		}
+		return also + "\n" + line
+	}
+	for _, key := range gcfgKeys(LoadBalancerConfig{}) {
+		e, ok := keys[key]
+		if !ok {
+			t.Errorf("[LoadBalancer] %s has no row", key)
+			continue
+		}
+		t.Run("LoadBalancer_"+key, func(t *testing.T) {
+			t.Parallel()
+			e.check(t, inSection)
+		})
+	}
+	for _, key := range gcfgKeys(LoadBalancerClassConfig{}) { // as in [LoadBalancer]
+		e, ok := keys[key]
+		if !ok {
+			t.Errorf("[LoadBalancerClass] %s has no row", key)
+			continue
+		}
+		t.Run("LoadBalancerClass_"+key, func(t *testing.T) {
+			t.Parallel()
+			e.check(t, func(x *effectTest, line, also string) string {
+				x.class = line
+				return also
+			})
+		})
+	}
+}
+
+// check serves a Service with and without the key, in clouds of their own.
+func (e effect) check(t *testing.T, set func(x *effectTest, value, also string) string) {
+	serve := func(with bool) *effectTest {
+		x := newEffectTest(t)
+		conf := ""
+		if e.also != nil {
+			conf = e.also(x)
+		}
+		if with {
+			conf = set(x, e.with(x), conf)
+		}
+		x.run(conf)
+		return x
+	}
+	x := serve(true)
+	if got, want := e.see(x), e.want(x); got != want {
+		t.Errorf("with it: %q, want %q", got, want)
+	}
+	without := serve(false)
+	if got := e.see(without); got == e.want(without) {
+		t.Errorf("without it: %q as well", got)
+	}
+}
