@@ -67,7 +67,7 @@ func compose(c *client) *cloud.Provider {
 		p.LoadBalancers, p.Annotations = newLoadBalancers(c), annotationsFor(lb)
 		p.LoadBalancerClasses = slices.Sorted(maps.Keys(c.cfg.LoadBalancerClass))
 	}
-	if c.cfg.Route.RouterID != "" {
+	if len(c.cfg.Route.RouterID) > 0 {
 		p.Routes = newRoutes(c)
 	}
 	return p

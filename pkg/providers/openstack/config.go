@@ -69,12 +69,12 @@ type LoadBalancerClassConfig struct {
 
 // RouteConfig is the section [Route].
 type RouteConfig struct {
-	RouterID string `gcfg:"router-id" doc:"Router that pod routes are set on; without it routes are not managed."`
+	RouterID []string `gcfg:"router-id" doc:"Router that pod routes are set on; without it routes are not managed. May be repeated: a Node's routes are set on each of these routers that has an interface on the subnet of the Node's address."`
 }
 
 // RegionConfig is one section [Region "name"].
 type RegionConfig struct {
-	RouterID            string   `gcfg:"router-id" doc:"As in [Route]; without it there are no pod routes in this region."`
+	RouterID            []string `gcfg:"router-id" doc:"As in [Route]; without it there are no pod routes in this region."`
 	PublicNetworkName   []string `gcfg:"public-network-name" doc:"As in [Networking], which it replaces."`
 	InternalNetworkName []string `gcfg:"internal-network-name" doc:"As in [Networking], which it replaces."`
 }

@@ -67,7 +67,7 @@ func TestParseConfigEveryKey(t *testing.T) {
 			"Internet": {FloatingNetworkID: idA, FloatingSubnetID: idB, FloatingSubnet: "public*", FloatingSubnetTags: "x", NetworkID: idA, SubnetID: idB, MemberSubnetID: idA},
 			"dmz":      {SubnetID: idB},
 		},
-		Route:    RouteConfig{RouterID: idA},
+		Route:    RouteConfig{RouterID: []string{idA}},
 		Metadata: MetadataConfig{SearchOrder: "metadataService", RequestTimeout: Duration(2 * time.Second), ConfigDrive: "/media/config", ServiceURL: "http://metadata.example.org", NodeLabelPrefix: "label:"},
 		Networking: NetworkingConfig{
 			IPv6SupportDisabled: true, PublicNetworkName: []string{"ext-1", "ext-2"}, InternalNetworkName: []string{"net-1", "net-2"},

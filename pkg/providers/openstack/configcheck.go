@@ -39,6 +39,19 @@ func (k *checker) uuid(section, key, value string) {
 	}
 }
 
+// routers checks a list of routers.
+func (k *checker) routers(section string, ids []string) {
+	for n, id := range ids {
+		switch {
+		case id == "":
+			k.errorf(section, "router-id", "must not be empty; remove the key")
+		case slices.Contains(ids[:n], id):
+			k.errorf(section, "router-id", "%s is there twice", id)
+		}
+		k.uuid(section, "router-id", id)
+	}
+}
+
 func (k *checker) enum(section, key, value string, allowed ...string) {
 	if !slices.Contains(allowed, value) {
 		k.errorf(section, key, "%q is none of %s", value, strings.Join(allowed, ", "))
@@ -65,7 +78,7 @@ func (c *Config) check(file string) (warnings []string, err error) {
 	for _, name := range slices.Sorted(maps.Keys(c.LoadBalancerClass)) {
 		k.class(name, c.LoadBalancerClass[name])
 	}
-	k.uuid("Route", "router-id", c.Route.RouterID)
+	k.routers("Route", c.Route.RouterID)
 	for _, name := range slices.Sorted(maps.Keys(c.Region)) {
 		k.region(name, c.Region[name])
 	}
@@ -128,7 +141,7 @@ func (k *checker) region(name string, r *RegionConfig) {
 		k.errorf("Region", strconv.Quote(name), "a section needs the name of a region of the catalog: [Region \"name\"]")
 		return
 	}
-	k.uuid(fmt.Sprintf("Region %q", name), "router-id", r.RouterID)
+	k.routers(fmt.Sprintf("Region %q", name), r.RouterID)
 }
 
 func (k *checker) metadata(m *MetadataConfig) {

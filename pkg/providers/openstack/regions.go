@@ -83,7 +83,7 @@ func newRegion(c *client) *region {
 	for _, g := range []**regionGate{&r.gates.instances, &r.gates.volumes, &r.gates.routes} {
 		*g = newRegionGate(r.name)
 	}
-	if c.cfg.Route.RouterID != "" {
+	if len(c.cfg.Route.RouterID) > 0 {
 		r.routes = newRoutes(c)
 	}
 	return r

@@ -28,7 +28,8 @@ import (
 // its Node. Other routes that others made stay unless the caller asks for the removal of
 // exactly them; address pairs that others made always stay.
 type Routes struct {
-	c *client
+	c      *client
+	router string // its ID
 	// turn holds one token: changes of the table and its records must not interleave.
 	turn       chan struct{}
 	extensions *extensions
@@ -36,8 +37,17 @@ type Routes struct {
 
 var _ cloud.Routes = (*Routes)(nil)
 
-func newRoutes(c *client) *Routes {
-	return &Routes{c: c, turn: make(chan struct{}, 1), extensions: &extensions{}}
+func newRouter(c *client, id string, x *extensions) *Routes {
+	return &Routes{c: c, router: id, turn: make(chan struct{}, 1), extensions: x}
+}
+
+// newRoutes manages the routes of the configured routers, of which there is at least one.
+func newRoutes(c *client) cloud.Routes {
+	x := &extensions{}
+	if ids := c.cfg.Route.RouterID; len(ids) > 1 {
+		return newRouterSet(c, ids, x)
+	}
+	return newRouter(c, c.cfg.Route.RouterID[0], x)
 }
 
 // List implements cloud.Routes with one request.
@@ -46,6 +56,11 @@ func (r *Routes) List(ctx context.Context, cluster cloud.Cluster) ([]cloud.Route
 	if err != nil {
 		return nil, err
 	}
+	return t.list(cluster), nil
+}
+
+// list is the table's part that concerns the cluster.
+func (t *routeTable) list(cluster cloud.Cluster) []cloud.Route {
 	var out []cloud.Route
 	for _, e := range t.Routes {
 		route, ok := e.parse()
@@ -57,7 +72,7 @@ func (r *Routes) List(ctx context.Context, cluster cloud.Cluster) ([]cloud.Route
 			out = append(out, route)
 		}
 	}
-	return out, nil
+	return out
 }
 
 // Apply implements cloud.Routes. Removals come first, so that a table at its quota can be

@@ -407,7 +407,7 @@ func (l *routeLab) crashAt(n int, carriedOut bool, add, remove []cloud.Route) bo
 		}
 	})
 	defer stop()
-	fresh := newRoutes(l.routes.c)
+	fresh := newRouter(l.routes.c, l.routes.router, &extensions{})
 	fresh.Apply(ctx, l.cluster, add, remove)
 	mu.Lock()
 	defer mu.Unlock()

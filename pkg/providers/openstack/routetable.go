@@ -56,7 +56,7 @@ func (t *routeTable) has(route cloud.Route) bool {
 	return slices.ContainsFunc(t.Routes, func(e routeEntry) bool { return e.same(route) })
 }
 
-func (r *Routes) routerID() string { return r.c.cfg.Route.RouterID }
+func (r *Routes) routerID() string { return r.router }
 
 // readTable reads the router.
 func (r *Routes) readTable(ctx context.Context) (*routeTable, error) {
