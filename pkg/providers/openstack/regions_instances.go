@@ -161,6 +161,11 @@ func decide(ref cloud.InstanceRef, answers []regionAnswer) cloud.Result[*cloud.I
 	case absent == nil:
 		return failed(empty)
 	}
-	// No realm: that all regions say so, with one login, is more than any of them could say.
-	return failed(cloud.Errorf(cloud.KindNotFound, "%d regions were asked: %s", len(answers), absent.Error()))
+	// A provider ID without a region is one of the primary region as a rule, so that is the place
+	// to have shown other servers. A name is of no region in particular.
+	gone := &cloud.Error{Kind: cloud.KindNotFound, Err: fmt.Errorf("%d regions were asked: %v", len(answers), absent)} //nolint:errorlint // its realm is not this one's
+	if ref.ProviderID != "" {
+		gone.Realm = cloud.RealmOf(answers[0].Err)
+	}
+	return failed(gone)
 }

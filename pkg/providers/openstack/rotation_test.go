@@ -1,0 +1,92 @@
+package openstack
+
+import (
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+)
+
+// Whatever is in the middle of its steps when credentials are rotated goes on as if nothing
+// had happened: load balancers that are made and deleted, routes, servers, volumes.
+func TestComplaint2284ReconcilesInFlightSurvive(t *testing.T) {
+	x := newLBTest(t, 4, "")
+	volume := x.sim.AddVolume("v", "az1")
+	file := filepath.Join(t.TempDir(), "cloud.conf")
+	current := x.sim.AddApplicationCredential("0")
+	write := func() {
+		conf := strings.Replace(x.sim.CloudConf(), "username = "+ossim.UserName+"\npassword = "+ossim.UserPassword+"\ntenant-name = "+ossim.ProjectName+"\ntenant-domain-name = Default\nuser-domain-name = Default\n",
+			fmt.Sprintf("application-credential-id = %s\napplication-credential-secret = %q\n", current.ID, current.Secret), 1)
+		writeConf(t, file, conf)
+	}
+	write()
+	p, _, err := New(t.Context(), file, cloud.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.LoadBalancers.(*LoadBalancers).waits = x.lbs.waits
+	ctx := testContext(t)
+	var stop atomic.Bool
+	var rounds atomic.Int64
+	var wg sync.WaitGroup
+	work := func(reconcile func() error) {
+		wg.Go(func() {
+			for !stop.Load() {
+				if err := reconcile(); err != nil {
+					t.Error(err)
+					stop.Store(true)
+				}
+				rounds.Add(1)
+			}
+		})
+	}
+	for n := range 3 {
+		spec := x.service(fmt.Sprint("web-", n), nil)
+		work(func() error {
+			if _, err := p.LoadBalancers.Ensure(ctx, spec); err != nil {
+				return err
+			}
+			return p.LoadBalancers.Delete(ctx, spec.LoadBalancerRef)
+		})
+	}
+	for n, m := range x.all[:2] {
+		route := []cloud.Route{{Destination: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 244, byte(n), 0}), 24), NextHop: m.Addresses[0], Node: m.Node}}
+		work(func() error {
+			if err := p.Routes.Apply(ctx, testCluster, route, nil)[0]; err != nil {
+				return err
+			}
+			return p.Routes.Apply(ctx, testCluster, nil, route)[0]
+		})
+	}
+	work(func() error { _, err := p.Instances.Get(ctx, x.all[0].Node); return err })
+	work(func() error { return p.Volumes.Find(ctx, []cloud.VolumeRef{{ID: volume.ID}})[0].Err })
+	for n := range 6 {
+		for want := rounds.Load() + 20; rounds.Load() < want && !stop.Load(); {
+			<-time.After(time.Millisecond)
+		}
+		old := current
+		current = x.sim.AddApplicationCredential(fmt.Sprint(n + 1))
+		if n%2 == 0 {
+			write()
+			x.sim.DeleteApplicationCredential(old.ID)
+		} else {
+			x.sim.DeleteApplicationCredential(old.ID)
+			write()
+		}
+	}
+	for want := rounds.Load() + 40; rounds.Load() < want && !stop.Load(); {
+		<-time.After(time.Millisecond)
+	}
+	stop.Store(true)
+	wg.Wait()
+	if got := x.sim.Snapshot(); len(got.LoadBalancers) != 0 || len(x.sim.RouterRoutes(x.sim.Defaults().RouterID)) != 0 {
+		t.Errorf("left over: %d load balancers, routes %v", len(got.LoadBalancers), x.sim.RouterRoutes(x.sim.Defaults().RouterID))
+	}
+}
