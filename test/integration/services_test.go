@@ -306,7 +306,7 @@ func TestServiceOfAnotherClass(t *testing.T) {
 	if n := len(sim.Snapshot().LoadBalancers); n != 1 {
 		t.Errorf("%d load balancers, want that of the other Service only", n)
 	}
-	if events := c.eventsOf("web"); events != "" {
+	if events := c.eventsOf("web"); strings.Contains(events, "LoadBalancer") {
 		t.Errorf("events for a Service that is not ours: %s", events)
 	}
 }

@@ -3,6 +3,7 @@ package integration
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -182,7 +183,10 @@ func TestComplaintLoadBalancerClassSideBySide(t *testing.T) {
 		}
 		return ""
 	})
-	// The API server wipes the class with the type; the mark is what tells that it was ours.
+	if s, _ := c.service("ours"); !slices.Equal(s.Finalizers, []string{"isthmus-cloud.github.io/openstack"}) {
+		t.Errorf("finalizers are %v: others take the common one off, whatever the class", s.Finalizers)
+	}
+	// The API server wipes the class with the type; the finalizer tells that it was ours.
 	c.patchService("ours", `{"spec":{"type":"ClusterIP","loadBalancerClass":null}}`)
 	eventually(t, 60*time.Second, func() string {
 		s, _ := c.service("ours")

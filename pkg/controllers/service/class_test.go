@@ -1,6 +1,7 @@
 package service
 
 import (
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -42,17 +43,25 @@ func TestComplaintLoadBalancerClassIgnored(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t, func(c *Config) { c.Classes.Default = !tt.without })
-			change := func(s *corev1.Service) { s.Finalizers = []string{finalizer} }
-			if tt.class != "" {
-				change = func(s *corev1.Service) { withClass(tt.class)(s); s.Finalizers = []string{finalizer} }
+			change := func(s *corev1.Service) {
+				s.Finalizers = []string{finalizer} // others use it, too
+				if tt.class != "" {
+					withClass(tt.class)(s)
+				}
 			}
 			w.create(service("web", change))
 			w.sync("web")
 			if tt.want != "" {
-				w.wantCalls(tt.want)
+				calls := w.cloud.take()
+				if calls[len(calls)-1] != tt.want {
+					t.Errorf("calls %q, want %q", calls, tt.want)
+				}
 				w.delete("web")
 				w.sync("web")
 				w.wantCalls("delete web uid web-1")
+				if s := w.stored("web"); s != nil && (tt.class == "" || !slices.Equal(s.Finalizers, []string{finalizer})) {
+					t.Errorf("the Service is still there with the finalizers %v", s.Finalizers)
+				}
 				return
 			}
 			if got := len(w.events()); got > 0 != (tt.class == ownClass+"-bronze") {
@@ -75,29 +84,31 @@ func TestComplaintLoadBalancerClassIgnored(t *testing.T) {
 	}
 }
 
-// The class is wiped with the type; the mark tells, also after a restart, who cleans up.
+// The class is wiped with the type; the finalizer tells, also after a restart, who cleans up.
 func TestTypeOfAServiceWithAClassChanges(t *testing.T) {
 	restart := func(w *world) *world {
 		next := newWorld(w.t, func(c *Config) { c.Classes.Default = false })
 		next.create(w.stored("web"))
 		return next
 	}
+	wantFinalizers := func(w *world, want ...string) {
+		w.t.Helper()
+		if s := w.stored("web"); !slices.Equal(s.Finalizers, want) {
+			w.t.Errorf("finalizers are %v, want %v", s.Finalizers, want)
+		}
+	}
 	w := newWorld(t, func(c *Config) { c.Classes.Default = false })
 	w.create(service("web", withClass(goldClass)))
 	w.sync("web")
 	w.wantCalls("ensure web uid web-1 [] class gold")
-	if s := w.stored("web"); s.Annotations[classAnnotation] != goldClass {
-		t.Fatalf("annotations are %v", s.Annotations)
-	}
+	wantFinalizers(w, goldClass) // the framework's controllers leave this one alone
 
 	t.Run("to another type", func(t *testing.T) {
 		w := restart(w)
 		w.change("web", toClusterIP)
 		w.sync("web")
 		w.wantCalls("delete web uid web-1")
-		if s := w.stored("web"); hasFinalizer(s) || s.Annotations[classAnnotation] != "" {
-			t.Errorf("the Service is still ours: %+v", s.ObjectMeta)
-		}
+		wantFinalizers(w)
 	})
 	t.Run("and back with another class", func(t *testing.T) {
 		w := restart(w)
@@ -105,19 +116,18 @@ func TestTypeOfAServiceWithAClassChanges(t *testing.T) {
 		w.sync("web")
 		w.sync("web")
 		w.wantCalls("delete web uid web-1", "ensure web uid web-1 []")
-		if s := w.stored("web"); !hasFinalizer(s) || s.Annotations[classAnnotation] != ownClass {
-			t.Errorf("the Service is %+v", s.ObjectMeta)
-		}
+		wantFinalizers(w, ownClass)
 	})
 	t.Run("and back with another controller's class", func(t *testing.T) {
 		w := restart(w)
-		w.change("web", withClass("example.org/other"))
+		w.change("web", func(s *corev1.Service) {
+			withClass("example.org/other")(s)
+			s.Finalizers = append(s.Finalizers, finalizer)
+		})
 		w.sync("web")
 		w.sync("web")
 		w.wantCalls("delete web uid web-1")
-		if s := w.stored("web"); !hasFinalizer(s) || s.Annotations[classAnnotation] != "" {
-			t.Errorf("finalizer and mark are not as the other controller needs them: %+v", s.ObjectMeta)
-		}
+		wantFinalizers(w, finalizer)
 	})
 	t.Run("and back without a class", func(t *testing.T) {
 		w := newWorld(t, nil)
@@ -127,9 +137,26 @@ func TestTypeOfAServiceWithAClassChanges(t *testing.T) {
 		w.sync("web")
 		w.sync("web")
 		w.wantCalls("ensure web uid web-1 [] class gold", "delete web uid web-1", "ensure web uid web-1 []")
-		if s := w.stored("web"); s.Annotations[classAnnotation] != "" {
-			t.Errorf("annotations are %v", s.Annotations)
-		}
+		wantFinalizers(w, finalizer)
+	})
+	t.Run("and back without a class, which others serve", func(t *testing.T) {
+		w := restart(w)
+		w.change("web", func(s *corev1.Service) {
+			s.Spec.LoadBalancerClass = nil
+			s.Finalizers = append(s.Finalizers, finalizer)
+		})
+		w.sync("web")
+		w.sync("web")
+		w.wantCalls("delete web uid web-1")
+		wantFinalizers(w, finalizer)
+	})
+	t.Run("from no class to one of ours, after a restart", func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.create(service("web", func(s *corev1.Service) { withClass(goldClass)(s); s.Finalizers = []string{finalizer} }))
+		w.sync("web")
+		w.sync("web")
+		w.wantCalls("delete web uid web-1", "ensure web uid web-1 [] class gold")
+		wantFinalizers(w, goldClass)
 	})
 	t.Run("from no class to one of another controller, seen by us", func(t *testing.T) {
 		w := settled(t, nil)
@@ -137,6 +164,7 @@ func TestTypeOfAServiceWithAClassChanges(t *testing.T) {
 		w.sync("web")
 		w.sync("web")
 		w.wantCalls("delete web uid web-1")
+		wantFinalizers(w, finalizer)
 	})
 }
 

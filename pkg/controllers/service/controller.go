@@ -167,7 +167,7 @@ func (c *Controller) enqueue(obj any) bool {
 		obj = gone.Obj
 	}
 	s, ok := obj.(*corev1.Service)
-	if !ok || !wants(s) && !hasFinalizer(s) && s.Annotations[classAnnotation] == "" {
+	if !ok || !wants(s) && !c.isClaimed(s, false) {
 		return false
 	}
 	c.queue.Add(cache.MetaObjectToName(s).String())

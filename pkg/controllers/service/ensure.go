@@ -145,7 +145,7 @@ func (c *Controller) untilVerify(e *entry) time.Duration {
 
 // keep sees to it that the Service of a complete load balancer shows it.
 func (c *Controller) keep(ctx context.Context, e *entry, service *corev1.Service) time.Duration {
-	if isPublished(service, e.done.status) {
+	if c.isPublished(service, e.done.status) {
 		return c.untilVerify(e)
 	}
 	now := c.Clock.Now()

@@ -16,17 +16,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
 
-const (
-	// finalizer keeps a Service until its load balancer is gone, the framework's.
-	finalizer = "service.kubernetes.io/load-balancer-cleanup"
-	// classAnnotation marks Services with a load balancer class as ours: the API server
-	// wipes spec.loadBalancerClass when the type changes, and others use the same finalizer.
-	classAnnotation = "isthmus-cloud.github.io/load-balancer-class"
-)
-
 func wants(s *corev1.Service) bool { return s.Spec.Type == corev1.ServiceTypeLoadBalancer }
-
-func hasFinalizer(s *corev1.Service) bool { return slices.Contains(s.Finalizers, finalizer) }
 
 // patch writes what change changes of the Service's metadata and status, and nothing when
 // that is nothing. It goes to the status subresource: no right to change Services is needed.
@@ -89,33 +79,14 @@ func newest(read, written *corev1.Service) *corev1.Service {
 
 // claim makes a Service ours before anything is made for it.
 func (c *Controller) claim(ctx context.Context, e *entry, service *corev1.Service) (*corev1.Service, error) {
-	return c.patch(ctx, e, service, own)
+	return c.patch(ctx, e, service, func(s *corev1.Service) { s.Finalizers = c.finalizersOf(s) })
 }
 
-// own gives the Service the finalizer and, when it has a class, its mark.
-func own(s *corev1.Service) {
-	if !hasFinalizer(s) {
-		s.Finalizers = append(s.Finalizers, finalizer)
-	}
-	mark := value(s.Spec.LoadBalancerClass)
-	if s.Annotations[classAnnotation] != mark {
-		s.Annotations = overlay(s.Annotations, map[string]string{classAnnotation: mark})
-	}
-}
-
-// release makes a Service nobody's. What belongs to the controller of the class that the
-// Service has by now stays.
+// release makes a Service nobody's.
 func (c *Controller) release(ctx context.Context, e *entry, service *corev1.Service) error {
 	_, err := c.patch(ctx, e, service, func(s *corev1.Service) {
 		s.Status.LoadBalancer = corev1.LoadBalancerStatus{}
-		if mark, ok := s.Annotations[classAnnotation]; ok {
-			if _, ours := c.Classes.Find(&mark); ours {
-				delete(s.Annotations, classAnnotation)
-			}
-		}
-		if _, served := c.Classes.Find(s.Spec.LoadBalancerClass); served || !wants(s) {
-			s.Finalizers = slices.DeleteFunc(s.Finalizers, func(f string) bool { return f == finalizer })
-		}
+		s.Finalizers = c.released(s)
 	})
 	return err
 }
@@ -123,7 +94,7 @@ func (c *Controller) release(ctx context.Context, e *entry, service *corev1.Serv
 // publish makes the Service show status, and that it is ours.
 func (c *Controller) publish(ctx context.Context, e *entry, service *corev1.Service, status *cloud.LoadBalancerStatus) (*corev1.Service, error) {
 	return c.patch(ctx, e, service, func(s *corev1.Service) {
-		own(s)
+		s.Finalizers = c.finalizersOf(s)
 		if !hasAnnotations(s, status.Annotations) {
 			s.Annotations = overlay(s.Annotations, status.Annotations)
 		}
@@ -134,8 +105,8 @@ func (c *Controller) publish(ctx context.Context, e *entry, service *corev1.Serv
 }
 
 // isPublished reports whether publish has nothing to write.
-func isPublished(s *corev1.Service, status *cloud.LoadBalancerStatus) bool {
-	return hasFinalizer(s) && s.Annotations[classAnnotation] == value(s.Spec.LoadBalancerClass) &&
+func (c *Controller) isPublished(s *corev1.Service, status *cloud.LoadBalancerStatus) bool {
+	return slices.Equal(s.Finalizers, c.finalizersOf(s)) &&
 		hasAnnotations(s, status.Annotations) && sameIngress(s.Status.LoadBalancer.Ingress, status.Ingress)
 }
 

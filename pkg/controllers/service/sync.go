@@ -51,7 +51,7 @@ func (c *Controller) decide(ctx context.Context, key string, e *entry, service *
 	class, served := c.Classes.Find(service.Spec.LoadBalancerClass)
 	asks := wants(service) && service.DeletionTimestamp == nil
 	if asks && served {
-		if before, ok := c.classBefore(e, service); ok && before != value(service.Spec.LoadBalancerClass) {
+		if c.classChanged(e, service) {
 			// The type was changed away and back: a load balancer cannot change its class.
 			old := service
 			if e.made {
@@ -65,30 +65,15 @@ func (c *Controller) decide(ctx context.Context, key string, e *entry, service *
 		return c.ensure(ctx, e, service, class)
 	}
 	switch {
-	case c.isOurs(e, service):
+	case e.made, c.isClaimed(service, e.foreign):
 		return c.remove(ctx, key, e, service, true)
 	case asks:
 		c.leave(e, service)
 	case service == e.latest: // the informer is behind
-	case !e.foreign || !hasFinalizer(service):
+	case !e.foreign || !c.isClaimed(service, false):
 		c.records.drop(key)
 	}
 	return 0
-}
-
-// isOurs reports whether a Service that asks us for no load balancer any more has, or may
-// have, one that we have made.
-func (c *Controller) isOurs(e *entry, service *corev1.Service) bool {
-	if e.made {
-		return true
-	}
-	if mark, ok := service.Annotations[classAnnotation]; ok {
-		_, served := c.Classes.Find(&mark)
-		return served
-	}
-	_, served := c.Classes.Find(service.Spec.LoadBalancerClass)
-	// The class of a Service whose type has changed is wiped: it may have been another.
-	return served && hasFinalizer(service) && (!e.foreign || wants(service))
 }
 
 // leave notes that a Service is served by others.
@@ -137,23 +122,4 @@ func (c *Controller) remove(ctx context.Context, key string, e *entry, service *
 	c.records.drop(key)
 	c.records.get(key).latest = e.latest
 	return 0
-}
-
-// classBefore returns the class, empty for none, for which we have made the Service's load
-// balancer; ok is false when we know of none.
-func (c *Controller) classBefore(e *entry, service *corev1.Service) (class string, ok bool) {
-	if e.made {
-		return value(e.service.Spec.LoadBalancerClass), true
-	}
-	mark, marked := service.Annotations[classAnnotation]
-	_, ours := c.Classes.Find(&mark)
-	return mark, marked && ours
-}
-
-// value is what s points to, empty for nil.
-func value(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }
