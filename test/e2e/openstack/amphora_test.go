@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -88,7 +87,7 @@ func TestInternalService(t *testing.T) {
 	outside := c.address("inside")
 	lb := c.lb("inside")
 	c.patch("inside", `{"metadata":{"annotations":{"`+annotationInternal+`":"true"}}}`)
-	c.eventually("the Service shows the VIP", time.Minute, func(context.Context) error {
+	c.eventually("the Service shows the VIP", func(context.Context) error {
 		if got := c.address("inside"); got != lb.VipAddress {
 			return fmt.Errorf("it shows %s, the VIP is %s", got, lb.VipAddress)
 		}

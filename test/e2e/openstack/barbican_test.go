@@ -13,6 +13,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"os/exec"
 	"path"
@@ -26,7 +27,9 @@ import (
 	credentialproviderv1 "k8s.io/kubelet/pkg/apis/credentialprovider/v1"
 )
 
-// A Service with a Barbican container gets a listener that ends TLS with it.
+// A Service with a Barbican container gets a listener that ends TLS with it. The login is a
+// user's: to read the certificate, Octavia gets itself a token by the caller's, which
+// Keystone refuses for tokens of application credentials.
 func TestTLSFromBarbican(t *testing.T) {
 	c := newCluster(t)
 	nodes := c.nodes(2)
@@ -49,7 +52,8 @@ func TestTLSFromBarbican(t *testing.T) {
 			t.Errorf("delete container: %v", err)
 		}
 	})
-	c.startManager("")
+	c.startManagerWith(fmt.Sprintf("[Global]\nauth-url = %s\nregion = %s\nuser-id = %s\npassword = %s\ntenant-id = %s\n",
+		c.proxy.authURL, c.cloud.region, c.cloud.member.userID, memberPassword, c.cloud.member.projectID))
 	c.initialized(nodes)
 	s := c.service("tls", annotated(map[string]string{annotationPrefix + "default-tls-container-ref": container.ContainerRef, annotationInternal: "true"}), tcp(443))
 	c.address("tls")

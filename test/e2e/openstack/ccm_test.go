@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"net/http"
@@ -33,12 +34,22 @@ type manager struct {
 // flags. All of its calls to the cloud pass the proxy.
 func (c *cluster) startManager(conf string, args ...string) *manager {
 	c.t.Helper()
-	cred := c.cloud.cred
+	return c.startManagerWith(confFor(c.throughProxy(c.cloud.cred), c.cloud.region, conf), args...)
+}
+
+// throughProxy is a credential that is used at the proxy.
+func (c *cluster) throughProxy(cred appCred) appCred {
 	cred.AuthURL = c.proxy.authURL
+	return cred
+}
+
+// startManagerWith is startManager with a whole cloud.conf.
+func (c *cluster) startManagerWith(conf string, args ...string) *manager {
+	c.t.Helper()
 	dir := c.t.TempDir()
 	port, webhookPort := freePort(c.t), freePort(c.t)
 	m := &manager{
-		t: c.t, conf: writeConf(c.t, confFor(cred, c.cloud.region, conf)), log: filepath.Join(dir, "ccm.log"), ended: make(chan struct{}),
+		t: c.t, conf: writeConf(c.t, conf), log: filepath.Join(dir, "ccm.log"), ended: make(chan struct{}),
 		webhookURL: "https://127.0.0.1:" + webhookPort, webhookCA: filepath.Join(dir, "webhook", "ca.crt"),
 		readinessAt: "https://127.0.0.1:" + port + "/readyz",
 	}
@@ -141,6 +152,16 @@ func (m *manager) logged(text string) []string {
 		}
 	}
 	return out
+}
+
+// says is a check that its log contains text.
+func (m *manager) says(text string) func(context.Context) error {
+	return func(context.Context) error {
+		if len(m.logged(text)) == 0 {
+			return fmt.Errorf("the log does not say %q", text)
+		}
+		return nil
+	}
 }
 
 // explain shows the end of its log.

@@ -68,7 +68,7 @@ var cloudOnce struct {
 func theCloud(t testing.TB) *realCloud {
 	t.Helper()
 	cloudOnce.Do(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		cloudOnce.cloud, cloudOnce.err = findCloud(ctx)
 	})
@@ -285,7 +285,7 @@ func (c *realCloud) bootOne(t testing.TB, name, zone string) (server, error) {
 
 // awaitServer waits for a status of the server.
 func (c *realCloud) awaitServer(ctx context.Context, id, status string) error {
-	return poll(ctx, time.Minute, func(ctx context.Context) error {
+	return poll(ctx, patience, func(ctx context.Context) error {
 		s, err := servers.Get(ctx, c.member.compute, id).Extract()
 		if err == nil && s.Status != status {
 			err = fmt.Errorf("server %s is %s, want %s", s.Name, s.Status, status)
@@ -300,9 +300,9 @@ func (c *realCloud) deleteServer(id string) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	return poll(ctx, time.Minute, func(ctx context.Context) error {
+	return poll(ctx, patience, func(ctx context.Context) error {
 		s, err := servers.Get(ctx, c.member.compute, id).Extract()
 		switch {
 		case gophercloud.ResponseCodeIs(err, 404):
@@ -316,7 +316,7 @@ func (c *realCloud) deleteServer(id string) error {
 
 // cleanup runs f outside of any test's context; that the object is gone already is fine.
 func (c *realCloud) cleanup(f func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := f(ctx); err != nil && !gophercloud.ResponseCodeIs(err, 404) {
 		return err

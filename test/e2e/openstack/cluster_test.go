@@ -28,6 +28,9 @@ import (
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
 )
 
+// patience is how long anything may take: the machine may be busy, and the tests assert no times.
+const patience = 3 * time.Minute
+
 // clusterName is part of the name of every load balancer that these tests make.
 const clusterName = "e2e"
 
@@ -257,7 +260,7 @@ func hasTaint(n *corev1.Node, key string) bool {
 // initialized waits until the Nodes of the servers have lost their taint.
 func (c *cluster) initialized(servers []server) {
 	c.t.Helper()
-	c.eventually("Nodes are initialized", 30*time.Second, func(ctx context.Context) error {
+	c.eventually("Nodes are initialized", func(ctx context.Context) error {
 		for _, s := range servers {
 			n, err := c.node(ctx, s.name)
 			if err != nil {
@@ -273,10 +276,10 @@ func (c *cluster) initialized(servers []server) {
 
 // eventually waits until check returns nil, saying so when it takes long, and fails the test
 // with its last error otherwise.
-func (c *cluster) eventually(what string, within time.Duration, check func(context.Context) error) {
+func (c *cluster) eventually(what string, check func(context.Context) error) {
 	c.t.Helper()
 	done := progress(what)
-	err := poll(c.t.Context(), within, check)
+	err := poll(c.t.Context(), patience, check)
 	done()
 	if err != nil {
 		c.t.Fatalf("%s: %v", what, err)

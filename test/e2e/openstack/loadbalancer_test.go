@@ -90,6 +90,8 @@ func (c *cluster) explain() {
 	}
 	c.t.Logf("in the cloud:\nload balancers %s\nlisteners %s\npools %s\nmembers %s\nmonitors %s\nfloating IPs %s",
 		text(o.lbs), text(o.listeners), text(o.pools), text(o.members), text(o.monitors), text(o.fips))
+	calls := c.proxy.since(0)
+	c.t.Logf("the last calls to the cloud:\n%s", list(calls[max(0, len(calls)-30):]))
 	events, err := c.client.CoreV1().Events("").List(ctx, metav1.ListOptions{})
 	if err != nil {
 		c.t.Log(err)
@@ -102,7 +104,7 @@ func (c *cluster) explain() {
 
 // sweep removes what a failed test has left in Octavia and of floating IPs.
 func (c *cluster) sweep() {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	o, err := c.cloud.octavia(ctx)
 	if err != nil {
@@ -124,7 +126,7 @@ func (c *cluster) sweep() {
 // deleteLB deletes a load balancer with all it has and waits until it is gone.
 func (c *realCloud) deleteLB(ctx context.Context, id string) error {
 	lb := c.member.loadBalancer
-	return poll(ctx, time.Minute, func(ctx context.Context) error {
+	return poll(ctx, patience, func(ctx context.Context) error {
 		err := loadbalancers.Delete(ctx, lb, id, loadbalancers.DeleteOpts{Cascade: true}).ExtractErr()
 		if err == nil || gophercloud.ResponseCodeIs(err, 409) { // being changed, or deleted already
 			got, getErr := loadbalancers.Get(ctx, lb, id).Extract()
@@ -142,7 +144,7 @@ func (c *realCloud) deleteLB(ctx context.Context, id string) error {
 
 // active waits until a load balancer is ACTIVE.
 func (c *realCloud) active(ctx context.Context, id string) error {
-	return poll(ctx, time.Minute, func(ctx context.Context) error {
+	return poll(ctx, patience, func(ctx context.Context) error {
 		lb, err := loadbalancers.Get(ctx, c.member.loadBalancer, id).Extract()
 		if err == nil && lb.ProvisioningStatus != "ACTIVE" {
 			err = fmt.Errorf("load balancer %s is %s", lb.Name, lb.ProvisioningStatus)
@@ -228,7 +230,7 @@ const (
 func (c *cluster) address(name string) string {
 	c.t.Helper()
 	var address string
-	c.eventually("Service "+name+" has an address", time.Minute, func(ctx context.Context) error {
+	c.eventually("Service "+name+" has an address", func(ctx context.Context) error {
 		s, err := c.client.CoreV1().Services("default").Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -275,7 +277,7 @@ func (c *cluster) remove(name string) {
 	if err := c.client.CoreV1().Services("default").Delete(c.t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		c.t.Fatal(err)
 	}
-	c.eventually("Service "+name+" is deleted", time.Minute, func(ctx context.Context) error {
+	c.eventually("Service "+name+" is deleted", func(ctx context.Context) error {
 		_, err := c.client.CoreV1().Services("default").Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
@@ -368,7 +370,7 @@ func membersAt(servers []server, nodePort, checkPort int32) string {
 func (c *cluster) served(what, lbID string, want ...string) {
 	c.t.Helper()
 	slices.Sort(want)
-	c.eventually(what, time.Minute, func(ctx context.Context) error {
+	c.eventually(what, func(ctx context.Context) error {
 		o, err := c.cloud.octavia(ctx)
 		if err != nil {
 			return err

@@ -12,6 +12,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 // built are the binaries that are tested, built as a release is, once for the package.
@@ -42,6 +45,7 @@ func binary(t testing.TB, name string) string {
 }
 
 func TestMain(m *testing.M) {
+	ctrl.SetLogger(klog.Background())
 	code := m.Run()
 	if err := tearDown(); err != nil {
 		fmt.Fprintln(os.Stderr, "clean up:", err)

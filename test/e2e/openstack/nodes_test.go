@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	corev1 "k8s.io/api/core/v1"
@@ -60,18 +59,18 @@ func TestNodes(t *testing.T) {
 			return err
 		}
 	}
-	c.eventually("the Node of a server that was shut down has the taint", 30*time.Second, tainted(true))
+	c.eventually("the Node of a server that was shut down has the taint", tainted(true))
 	if err := servers.Start(t.Context(), c.cloud.member.compute, own.id).ExtractErr(); err != nil {
 		t.Fatal(err)
 	}
 	c.setReady(own.name, corev1.ConditionTrue)
-	c.eventually("the taint is gone when the server runs again", 30*time.Second, tainted(false))
+	c.eventually("the taint is gone when the server runs again", tainted(false))
 
 	if err := c.cloud.deleteServer(own.id); err != nil {
 		t.Fatal(err)
 	}
 	c.setReady(own.name, corev1.ConditionUnknown)
-	c.eventually("the Node of a deleted server is gone", 30*time.Second, func(ctx context.Context) error {
+	c.eventually("the Node of a deleted server is gone", func(ctx context.Context) error {
 		_, err := c.node(ctx, own.name)
 		if apierrors.IsNotFound(err) {
 			return nil

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,7 +43,7 @@ func TestServiceOnOVN(t *testing.T) {
 	}
 	inOVN := func(what string, want map[string]string) {
 		t.Helper()
-		c.eventually(what, 30*time.Second, func(ctx context.Context) error {
+		c.eventually(what, func(ctx context.Context) error {
 			got, err := ovnVIPs(ctx, lb.ID)
 			if err != nil {
 				return err

@@ -76,7 +76,7 @@ func TestRoutes(t *testing.T) {
 
 	want := func(what string, routes []string, with ...server) {
 		t.Helper()
-		c.eventually(what, 30*time.Second, func(ctx context.Context) error {
+		c.eventually(what, func(ctx context.Context) error {
 			router, err := routers.Get(ctx, net, c.cloud.routerID).Extract()
 			if err != nil {
 				return err

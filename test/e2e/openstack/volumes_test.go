@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
@@ -46,7 +45,7 @@ func TestPersistentVolumeLabels(t *testing.T) {
 	var got *corev1.PersistentVolume
 	pvs := c.client.CoreV1().PersistentVolumes()
 	// The API server takes a moment to notice the registration.
-	c.eventually("a PersistentVolume is labeled", 30*time.Second, func(ctx context.Context) error {
+	c.eventually("a PersistentVolume is labeled", func(ctx context.Context) error {
 		got, err = pvs.Create(ctx, persistentVolume("data", volume.ID), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err == nil && got.Labels[corev1.LabelTopologyZone] == "" {
 			err = errors.New("it passes admission without labels")
@@ -102,7 +101,7 @@ func (c *realCloud) volume(t testing.TB, zone string) *volumes.Volume {
 			t.Errorf("delete volume: %v", err)
 		}
 	})
-	err = poll(ctx, time.Minute, func(ctx context.Context) error {
+	err = poll(ctx, patience, func(ctx context.Context) error {
 		v, err = volumes.Get(ctx, api, v.ID).Extract()
 		if err == nil && v.Status != "available" {
 			err = fmt.Errorf("volume %s is %s", v.ID, v.Status)
@@ -122,7 +121,7 @@ func (c *realCloud) deleteVolume(id string) error {
 		return err
 	}
 	return c.cleanup(func(ctx context.Context) error {
-		return poll(ctx, time.Minute, func(ctx context.Context) error {
+		return poll(ctx, patience, func(ctx context.Context) error {
 			v, err := volumes.Get(ctx, api, id).Extract()
 			if gophercloud.ResponseCodeIs(err, 404) {
 				return nil

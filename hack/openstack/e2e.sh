@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# e2e.sh [ARGUMENT…]: the end-to-end tests against the real OpenStack, with arguments for
+# `go test`. The cloud is started if it is not up, and then stopped again in the end.
+set -uo pipefail
+cd "$(dirname "$0")/../.."
+cloud=hack/openstack/openstack.sh
+if "$cloud" status > /dev/null 2>&1; then
+  echo "==> OpenStack is up already, and stays so"
+  started=0
+else
+  echo "==> OpenStack is not up: starting it, it will be stopped in the end"
+  started=1
+  "$cloud" up || { echo "e2e-openstack: there is no OpenStack to test against, see above" >&2; exit 1; }
+fi
+echo "==> go test -tags e2e ./test/e2e/openstack"
+begin=$SECONDS
+# -v: what runs is shown while it runs. -count 1: the cloud is no input that Go could cache by.
+${GO:-go} test -tags e2e -count 1 -timeout 30m -v "$@" ./test/e2e/openstack
+rc=$?
+echo "    tests: $((SECONDS - begin)) s"
+if [ "$started" = 1 ]; then
+  "$cloud" down
+else
+  echo "OpenStack stays up, as it was before"
+fi
+[ "$rc" = 0 ] || echo "e2e-openstack: the tests failed, see above for what the tests, the controllers' logs and the cloud say" >&2
+exit "$rc"
