@@ -47,7 +47,7 @@ test: $(TEST_PLANE) ## All tests: unit, simulated cloud, real kube-apiserver (PK
 	@hack/progress.sh tests $(GO) test $(RACE) -timeout 20m $(TESTARGS) $(PKGS)
 
 .PHONY: lint
-lint: bin/golangci-lint ## golangci-lint
+lint: bin/golangci-lint ## golangci-lint, the end-to-end tests included
 	@hack/progress.sh golangci-lint bin/golangci-lint run ./...
 
 .PHONY: generate
@@ -79,6 +79,10 @@ openstack-down: ## Stop it (ARGS=--wipe removes its state, too)
 	@hack/openstack/openstack.sh down $(ARGS)
 openstack-status: ## What of it runs
 	@hack/openstack/openstack.sh status
+
+.PHONY: e2e-openstack
+e2e-openstack: $(CONTROL_PLANE) ## The real binaries against it; starts it if need be (TESTARGS='-run TestX' narrows it down)
+	@GO=$(GO) hack/openstack/e2e.sh $(TESTARGS)
 
 # Tools: built from Go modules into bin/, rebuilt only when their module changes.
 
