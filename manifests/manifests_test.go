@@ -6,7 +6,9 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -21,6 +23,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/controller-manager/pkg/leadermigration"
+	migrationconfig "k8s.io/controller-manager/pkg/leadermigration/config"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -144,6 +148,7 @@ func TestStrict(t *testing.T) {
 		}
 		switch path.Base(name) {
 		case "kustomization.yaml", "daemonset-patch.yaml": // built by the other tests
+		case "leader-migration-node-ipam.yaml": // see TestLeaderMigration
 		default:
 			count += len(decode(t, read(t, name)))
 		}
@@ -151,6 +156,28 @@ func TestStrict(t *testing.T) {
 	})
 	if err != nil || count < 10 {
 		t.Errorf("%d objects decoded (error %v): this test would check nothing", count, err)
+	}
+}
+
+// TestLeaderMigration: the example is read as both controller managers read it, and is
+// symmetric: whoever holds the lease runs the controller.
+func TestLeaderMigration(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "leader-migration.yaml")
+	if err := os.WriteFile(file, read(t, "examples/leader-migration-node-ipam.yaml"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	config, err := migrationconfig.ReadLeaderMigrationConfiguration(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if errs := migrationconfig.ValidateLeaderMigrationConfiguration(config); len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	for _, component := range []string{"kube-controller-manager", "cloud-controller-manager"} {
+		filter := leadermigration.NewLeaderMigrator(config, component).FilterFunc
+		if got := filter("node-ipam-controller"); got != leadermigration.ControllerMigrated {
+			t.Errorf("%s treats the controller as %d", component, got)
+		}
 	}
 }
 

@@ -47,6 +47,25 @@ func TestCallsEndWithTheTerm(t *testing.T) {
 	}
 }
 
+// The framework's default configuration names the controllers service-controller and
+// route-controller, by which no cloud controller manager has one: with the framework only the
+// node lifecycle controller migrates. Here all three do.
+func TestComplaintLeaderMigrationNames(t *testing.T) {
+	o, err := NewOptions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Component.Generic.LeaderMigrationEnabled = true
+	m, err := o.loadMigration()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{names.CloudNodeLifecycleController, names.NodeRouteController, names.ServiceLBController}
+	if diff := cmp.Diff(want, m.under(true, o.enabledControllers())); diff != "" {
+		t.Errorf("controllers under the second lease (-want +got):\n%s", diff)
+	}
+}
+
 func TestMigration(t *testing.T) {
 	const head = "apiVersion: controllermanager.config.k8s.io/v1\nkind: LeaderMigrationConfiguration\n"
 	for _, test := range []struct {

@@ -325,6 +325,50 @@ func TestRoutesWholeTable(t *testing.T) {
 	}
 }
 
+// Routes that somebody else has made and that are asked for get a record each, with and
+// without extraroute-atomic, and nothing else changes. What a crash in the middle of it has
+// left out is made good by asking again. The address pairs stay the other one's.
+func TestComplaintRoutesOfAnotherControllerAreTakenOver(t *testing.T) {
+	for _, atomic := range []bool{true, false} {
+		const n = 3
+		lab := newRouteLab(t, n)
+		if !atomic {
+			lab.sim.HideExtension("extraroute-atomic")
+		}
+		var entries []routeEntry
+		for _, r := range lab.someRoutes(0, n) {
+			entries = append(entries, entryOf(r))
+		}
+		lab.put("routers/"+lab.routes.router, map[string]any{"router": map[string]any{"routes": entries}})
+		for i, e := range entries {
+			lab.put("ports/"+lab.servers[i].PortIDs[0], map[string]any{"port": map[string]any{"allowed_address_pairs": []addressPair{{IPAddress: e.Destination}}}})
+		}
+		want := lab.state()
+		for _, r := range lab.someRoutes(0, n) {
+			want.Tags = append(want.Tags, recordTag(lab.cluster, r))
+		}
+		slices.Sort(want.Tags)
+		lab.crashAt(2, true, lab.someRoutes(0, n), nil)
+		lab.sim.ResetRequests()
+		lab.mustApply(lab.someRoutes(0, n), nil)
+		if diff := diffState(want, lab.state()); diff != "" {
+			t.Errorf("atomic %t: state (-want +got):\n%s", atomic, diff)
+		}
+		if m := lab.sim.Mutations(); m != 1 {
+			t.Errorf("atomic %t: %d changes, want the one record that the crash has left", atomic, m)
+		}
+		for _, r := range lab.list() {
+			if !r.Ours {
+				t.Errorf("atomic %t: %v is not ours", atomic, r)
+			}
+		}
+		lab.mustApply(nil, lab.list())
+		if left := lab.state(); len(left.Routes)+len(left.Tags) > 0 || len(left.Pairs) != n {
+			t.Errorf("atomic %t: left is %+v, want the address pair that another one has made", atomic, left)
+		}
+	}
+}
+
 // A process that dies between any two calls, or does not hear the answer of one, leaves
 // nothing that the next attempt does not put right.
 func TestRoutesCrash(t *testing.T) {
