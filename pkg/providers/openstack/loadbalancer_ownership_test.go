@@ -129,9 +129,9 @@ func TestTakeoverFromOCCM(t *testing.T) {
 	x.wantNothing("after the deletion")
 }
 
-// TestForeignFloatingIPStays: OCCM deletes floating IPs by the beginning of their
+// TestComplaintUnanchoredFloatingIPPrefix: OCCM deletes floating IPs by the beginning of their
 // description; ours are told by all of it and by what they are attached to.
-func TestForeignFloatingIPStays(t *testing.T) {
+func TestComplaintUnanchoredFloatingIPPrefix(t *testing.T) {
 	x := newLBTest(t, 1, "")
 	x.ensure(x.spec)
 	o, ctx := x.op(), testContext(t)
@@ -225,9 +225,9 @@ func TestTwoLoadBalancersOfOneName(t *testing.T) {
 	}
 }
 
-// TestStaleLoadBalancerAnnotation (#2751): a load balancer deleted behind our back is made
+// TestComplaint2751StaleAnnotation (#2751): a load balancer deleted behind our back is made
 // anew and keeps its address; an annotation that never was right is refused.
-func TestStaleLoadBalancerAnnotation(t *testing.T) {
+func TestComplaint2751StaleAnnotation(t *testing.T) {
 	x := newLBTest(t, 1, "")
 	first := x.ensure(x.spec)
 	ctx, o := testContext(t), x.op()

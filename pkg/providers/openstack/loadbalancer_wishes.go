@@ -251,7 +251,7 @@ func seconds(d Duration) int { return int(time.Duration(d) / time.Second) }
 // method is the pools' algorithm for a provider that can choose.
 func (w *lbWishes) method() string {
 	method := w.cfg.Method
-	if method == "" {
+	if method == "" || w.cfg.Provider == providerOVN { // then it is of that one, which cannot choose
 		method = methodRoundRobin
 	}
 	return w.spec.Settings.String(annMethod, method)

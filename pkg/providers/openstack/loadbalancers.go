@@ -119,6 +119,9 @@ func (o *lbOperation) ensure(ctx context.Context, w *lbWishes) (*cloud.LoadBalan
 		return nil, err
 	}
 	o.newborn = w.isNewborn(lb)
+	if known.fresh && len(publishedAddresses(w)) == 0 {
+		o.lb.oldGroups.isNew(w.spec.LoadBalancerRef)
+	}
 	if lb, err = o.claim(ctx, w, lb, owner, known.tree, want); err != nil {
 		return nil, err
 	}
