@@ -43,8 +43,8 @@ func newInstances(a *adapter, monitorPeriod time.Duration) *instances {
 }
 
 // InstanceExists implements cloudprovider.InstancesV2. False, upon which the framework
-// deletes the Node, is returned only on the cloud's own word; nodes of other clouds count
-// as existing.
+// deletes the Node, is returned only on the cloud's own word; nodes of other clouds, and those
+// that the brake keeps, count as existing.
 func (i *instances) InstanceExists(ctx context.Context, node *corev1.Node) (bool, error) {
 	if i.foreign(node) {
 		return true, nil
@@ -53,6 +53,9 @@ func (i *instances) InstanceExists(ctx context.Context, node *corev1.Node) (bool
 	if cloud.IsNotFound(err) {
 		klog.FromContext(ctx).V(2).Info("Cloud says that the node's instance does not exist", "node", klog.KObj(node), "providerID", node.Spec.ProviderID, "reason", err.Error())
 		return false, nil
+	}
+	if decorate.IsHeld(err) { // the brake says so itself, once and not for each of thousands
+		return true, nil
 	}
 	return err == nil, err
 }
@@ -63,6 +66,9 @@ func (i *instances) InstanceShutdown(ctx context.Context, node *corev1.Node) (bo
 		return false, nil
 	}
 	instance, err := i.lookup(ctx, node, i.rounds.Further(), i.notReady)
+	if decorate.IsHeld(err) {
+		return false, nil
+	}
 	if err != nil {
 		return false, err
 	}

@@ -124,3 +124,23 @@ func TestInstancesAfterTheTerm(t *testing.T) {
 		t.Errorf("got error %v after %d questions", err, answer.asked)
 	}
 }
+
+// What the brake holds back is neither gone nor shut down, and no error for each Node and
+// cycle in the log.
+func TestHeldNodesExist(t *testing.T) {
+	missing := &cloud.Error{Kind: cloud.KindNotFound, Realm: "elsewhere", Err: errors.New("no such server")}
+	i := testInstances(t, &oneAnswer{err: missing})
+	node := instanceNode("test:///1")
+	if exists, err := i.InstanceExists(t.Context(), node); !exists || err != nil {
+		t.Errorf("exists: %t, %v", exists, err)
+	}
+	if shutdown, err := i.InstanceShutdown(t.Context(), node); shutdown || err != nil {
+		t.Errorf("shut down: %t, %v", shutdown, err)
+	}
+	if metadata, err := i.InstanceMetadata(t.Context(), node); metadata != nil || !decorate.IsHeld(err) {
+		t.Errorf("metadata: %+v, %v", metadata, err)
+	}
+	if hold := i.provider.Nodes.Held(); hold == nil || len(hold.Nodes) != 1 {
+		t.Errorf("held: %+v", hold)
+	}
+}

@@ -1,6 +1,7 @@
 package ccm
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	cloudnode "k8s.io/cloud-provider/controllers/node"
+	controllersmetrics "k8s.io/component-base/metrics/prometheus/controllers"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
@@ -58,6 +60,11 @@ func TestComplaintNodeAddressesChangeDetected(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				t.Cleanup(func() { // ends its queue
+					ended, end := context.WithCancel(context.Background())
+					end()
+					c.RunWithContext(ended, controllersmetrics.NewControllerManagerMetrics("test"))
+				})
 				client.ClearActions()
 				for range 3 {
 					if err := c.UpdateNodeStatus(t.Context()); err != nil {

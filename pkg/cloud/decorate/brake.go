@@ -3,6 +3,7 @@ package decorate
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -39,6 +40,12 @@ type BrakeOptions struct {
 	// said. It is asked only while something is held, every few seconds. May be nil.
 	Released func(ctx context.Context) (bool, error)
 }
+
+// errHeld is what a held "not found" becomes.
+var errHeld = errors.New("not found, but the node is kept")
+
+// IsHeld reports whether err is a "not found" that the brake holds back.
+func IsHeld(err error) bool { return errors.Is(err, errHeld) }
 
 // Hold says what the brake holds back.
 type Hold struct {
@@ -151,7 +158,7 @@ func (b *brake) check(ctx context.Context, ref cloud.InstanceRef, realm string, 
 		reason += "; " + wrong.Error()
 	}
 	b.hold(ref, reason)
-	return cloud.Errorf(cloud.KindUnknown, "not found, but the node is kept: %s", reason)
+	return cloud.Errorf(cloud.KindUnknown, "%w: %s", errHeld, reason)
 }
 
 // doubt is called with mu held.

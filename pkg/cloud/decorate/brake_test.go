@@ -93,8 +93,11 @@ func (b *braked) cycle() (deleted int) {
 		_, err := b.d.Nodes.Lookup(b.t.Context(), ref, 4500*time.Millisecond, peers)
 		if cloud.IsNotFound(err) {
 			deleted++
-		} else {
-			rest = append(rest, ref)
+			continue
+		}
+		rest = append(rest, ref)
+		if hold := b.d.Nodes.Held(); IsHeld(err) && hold == nil {
+			b.t.Errorf("%v, but nothing is held", err)
 		}
 	}
 	b.nodes.mu.Lock()

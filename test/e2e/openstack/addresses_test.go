@@ -4,7 +4,10 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +21,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack"
 )
 
@@ -207,5 +211,52 @@ func TestLookupWithoutProviderID(t *testing.T) {
 	check("deleted", cloud.InstanceRef{NodeName: "e2e-other", SystemUUID: twins[1].id}, "", cloud.KindNotFound)
 	if _, err := i.Get(t.Context(), cloud.InstanceRef{NodeName: "e2e-other", SystemUUID: twins[1].id}); cloud.RealmOf(err) == "" {
 		t.Errorf("%v says not where", err)
+	}
+}
+
+// The credentials of another project: Nova says of every server that it does not exist, and
+// none counts as gone. With the cluster's own credentials one that is gone does.
+func TestOtherProjectIsNoEvidence(t *testing.T) {
+	c := theCloud(t)
+	s := c.boot(t, "e2e-kept", "e2e-gone")
+	refs := []cloud.InstanceRef{{NodeName: s[0].name, ProviderID: "openstack:///" + s[0].id}, {NodeName: s[1].name, ProviderID: "openstack:///" + s[1].id}}
+	data, err := os.ReadFile(filepath.Join(c.run, "appcred.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var other appCred
+	if err := json.Unmarshal(data, &other); err != nil {
+		t.Fatal(err)
+	}
+	nodes := func(cred appCred) *decorate.Instances {
+		p, _, err := openstack.New(t.Context(), writeConf(t, confFor(cred, c.region)), cloud.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := decorate.New(p, decorate.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(d.Close)
+		d.Nodes.Brake(decorate.BrakeOptions{Nodes: &decorate.Peers{List: func() []cloud.InstanceRef { return refs }}, Count: 3, Percent: 45})
+		return d.Nodes
+	}
+	wrong, right := nodes(other), nodes(c.cred)
+	for _, ref := range refs {
+		if _, err := wrong.Lookup(t.Context(), ref, time.Second, nil); !decorate.IsHeld(err) {
+			t.Errorf("with the credentials of another project: %v, want that it is held", err)
+		}
+	}
+	if hold := wrong.Held(); hold == nil || len(hold.Nodes) != len(refs) || !strings.Contains(hold.Reason, "no instance of this cluster was seen in project ") {
+		t.Errorf("held: %+v", hold)
+	}
+	if err := c.deleteServer(s[1].id); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := right.Lookup(t.Context(), refs[0], time.Second, nil); err != nil {
+		t.Errorf("with the right ones: %v", err)
+	}
+	if _, err := right.Lookup(t.Context(), refs[1], time.Second, nil); !cloud.IsNotFound(err) {
+		t.Errorf("gone: %v, want NotFound", err)
 	}
 }
