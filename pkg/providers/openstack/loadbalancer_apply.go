@@ -3,7 +3,6 @@ package openstack
 import (
 	"context"
 	"maps"
-	"net/http"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/listeners"
 	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/monitors"
@@ -82,7 +81,7 @@ func (o *lbOperation) call(ctx context.Context, lbID string, c lbChange) error {
 	case updateMonitor:
 		m := c.pool.Monitor
 		return monitors.Update(ctx, o.octavia, m.ID, monitors.UpdateOpts{Delay: m.Delay, Timeout: m.Timeout,
-			MaxRetries: m.MaxRetries, MaxRetriesDown: m.MaxRetriesDown, URLPath: m.Path}).Err
+			MaxRetries: m.MaxRetries, MaxRetriesDown: m.MaxRetriesDown, URLPath: m.Path, HTTPMethod: m.Method, ExpectedCodes: m.Codes}).Err
 	case deleteMonitor:
 		return gone(monitors.Delete(ctx, o.octavia, c.pool.Monitor.ID).Err)
 	}
@@ -163,7 +162,7 @@ func monitorCreateOpts(m *lbMonitor) monitors.CreateOpts {
 	opts := monitors.CreateOpts{Name: m.Name, Type: m.Type, Delay: m.Delay, Timeout: m.Timeout,
 		MaxRetries: m.MaxRetries, MaxRetriesDown: m.MaxRetriesDown}
 	if m.Type == monitorHTTP {
-		opts.URLPath, opts.HTTPMethod, opts.ExpectedCodes = m.Path, http.MethodGet, "200"
+		opts.URLPath, opts.HTTPMethod, opts.ExpectedCodes = m.Path, m.Method, m.Codes
 	}
 	return opts
 }

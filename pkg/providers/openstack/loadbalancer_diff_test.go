@@ -138,6 +138,16 @@ func TestDiffTree(t *testing.T) {
 			changes: []string{"delete monitor " + p0, "create monitor " + p0},
 		},
 		{
+			name: "what an HTTP monitor asks for", have: func(h *lbTree) {
+				m := h.Pools[0].Monitor
+				m.Type, m.Path, m.Method, m.Codes = monitorHTTP, "/healthz", "GET", "200-499"
+			}, want: func(w *lbTree) {
+				m := w.Pools[0].Monitor
+				m.Type, m.Path, m.Method, m.Codes = monitorHTTP, "/healthz", "GET", "200"
+			},
+			changes: []string{"update monitor " + p0},
+		},
+		{
 			name: "the port of the health check", want: func(w *lbTree) {
 				for i := range w.Pools[0].Members {
 					w.Pools[0].Members[i].MonitorPort = 31000

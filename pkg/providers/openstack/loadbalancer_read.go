@@ -85,6 +85,8 @@ type octaviaMonitor struct {
 	MaxRetries     int    `json:"max_retries"`
 	MaxRetriesDown int    `json:"max_retries_down"`
 	Path           string `json:"url_path"`
+	Method         string `json:"http_method"`
+	Codes          string `json:"expected_codes"`
 	Status         string `json:"provisioning_status"`
 }
 
@@ -197,7 +199,7 @@ func (m *octaviaMonitor) node() *lbMonitor {
 	n := &lbMonitor{ID: m.ID, Name: m.Name, Type: m.Type, Delay: m.Delay, Timeout: m.Timeout,
 		MaxRetries: m.MaxRetries, MaxRetriesDown: m.MaxRetriesDown, Status: m.Status}
 	if m.Type == monitorHTTP {
-		n.Path = m.Path
+		n.Path, n.Method, n.Codes = m.Path, m.Method, m.Codes
 	}
 	return n
 }

@@ -22,6 +22,11 @@ const (
 	statePendingCreate = "PENDING_CREATE"
 )
 
+// What is Isthmus's of a load balancer, and is put right when others change it: listeners,
+// pools, members by address and port, monitors, and of these the fields below. What operators
+// use to drain and tune stays as they set it: weights, backup members, every admin_state_up,
+// names and descriptions of children, foreign tags and headers.
+
 // lbTree is what a load balancer consists of: as it is, or as far as ours as it shall be.
 // A listener's pool is one of Pools.
 type lbTree struct {
@@ -92,7 +97,7 @@ type lbMonitor struct {
 	Type                       string
 	Delay, Timeout             int
 	MaxRetries, MaxRetriesDown int
-	Path                       string // of HTTP monitors
+	Path, Method, Codes        string // of HTTP monitors
 
 	// Status is the provisioning status as read.
 	Status string

@@ -3,6 +3,7 @@ package openstack
 import (
 	"errors"
 	"fmt"
+	"net/http"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -151,7 +152,7 @@ func (b *treeBuilder) pool(i int, port cloud.LoadBalancerPort, listenerProtocol 
 		monitor.Name = w.names.monitor(i)
 		monitor.Type = b.monitorType(port)
 		if monitor.Type == monitorHTTP {
-			monitor.Path = w.spec.HealthCheck.Path
+			monitor.Path, monitor.Method, monitor.Codes = w.spec.HealthCheck.Path, http.MethodGet, "200"
 		}
 		p.Monitor = &monitor
 	}

@@ -73,7 +73,7 @@ func TestWantedTree(t *testing.T) {
 			spec: func(s *cloud.LoadBalancerSpec) { s.HealthCheck = &cloud.HealthCheck{Port: 31000, Path: "/healthz"} },
 			change: func(tcp, udp *lbListener) {
 				for i, l := range []*lbListener{tcp, udp} {
-					l.Pool.Monitor = &lbMonitor{Name: diffNames().monitor(i), Type: monitorHTTP, Delay: 5, Timeout: 3, MaxRetries: 1, MaxRetriesDown: 3, Path: "/healthz"}
+					l.Pool.Monitor = &lbMonitor{Name: diffNames().monitor(i), Type: monitorHTTP, Delay: 5, Timeout: 3, MaxRetries: 1, MaxRetriesDown: 3, Path: "/healthz", Method: "GET", Codes: "200"}
 					for j := range l.Pool.Members {
 						l.Pool.Members[j].MonitorPort = 31000
 					}
