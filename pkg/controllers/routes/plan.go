@@ -61,11 +61,12 @@ func makePlan(list []cloud.Route, nodes []*corev1.Node, known map[path]bool) *pl
 	there := map[path]cloud.Route{}
 	for _, r := range list {
 		at := pathOf(r)
-		leads := slices.ContainsFunc(owners[at.destination], func(n *corev1.Node) bool { return slices.Contains(internalIPs(n), at.nextHop) })
+		k := slices.IndexFunc(owners[at.destination], func(n *corev1.Node) bool { return slices.Contains(internalIPs(n), at.nextHop) })
 		switch {
-		case leads:
+		case k >= 0:
 			there[at], p.known[at] = r, true
 			if !r.Ours && !r.Partial {
+				r.Node = refOf(owners[at.destination][k])
 				p.adopt = append(p.adopt, r)
 			}
 		case r.Ours || known[at] || len(owners[at.destination]) > 0 && addresses[at.nextHop]:
@@ -87,7 +88,6 @@ func makePlan(list []cloud.Route, nodes []*corev1.Node, known map[path]bool) *pl
 
 // want plans the Node's own routes.
 func (p *plan) want(n *corev1.Node, there map[path]cloud.Route) {
-	ref := cloud.InstanceRef{NodeName: n.Name, ProviderID: n.Spec.ProviderID}
 	hops := internalIPs(n)
 	for _, cidr := range podCIDRs(n) {
 		at := path{destination: cidr}
@@ -106,10 +106,14 @@ func (p *plan) want(n *corev1.Node, there map[path]cloud.Route) {
 				continue
 			}
 			at.nextHop = hops[k]
-			p.add = append(p.add, cloud.Route{Destination: cidr, NextHop: at.nextHop, Node: ref})
+			p.add = append(p.add, cloud.Route{Destination: cidr, NextHop: at.nextHop, Node: refOf(n)})
 		}
 		p.need[n.Name] = append(p.need[n.Name], at)
 	}
+}
+
+func refOf(n *corev1.Node) cloud.InstanceRef {
+	return cloud.InstanceRef{NodeName: n.Name, ProviderID: n.Spec.ProviderID}
 }
 
 func isUninitialized(n *corev1.Node) bool {

@@ -77,6 +77,11 @@ func TestPlanOfOneRoute(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := makePlan([]cloud.Route{test.route}, nodes, map[path]bool{pathOf(test.route): test.known})
+			for _, r := range p.adopt {
+				if r.Node.NodeName != "a" {
+					t.Errorf("to be recorded for node %q", r.Node.NodeName)
+				}
+			}
 			itself := names([]cloud.Route{test.route})
 			want := map[string][]string{}
 			if test.want == adopt || test.want == remove {

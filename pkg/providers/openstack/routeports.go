@@ -57,8 +57,10 @@ func (p *routePort) needsPair(route cloud.Route) bool {
 // where that is not known, the router's own subnets tell which port it is.
 func (b *routeBatch) findPorts(ctx context.Context) error {
 	var filters []string
+	asked := map[netip.Addr]bool{}
 	for _, item := range b.items {
-		if filter := "ip_address=" + item.route.NextHop.String(); item.err == nil && !item.adopt && !slices.Contains(filters, filter) {
+		if filter := "ip_address=" + item.route.NextHop.String(); item.err == nil && !item.adopt && !asked[item.route.NextHop] {
+			asked[item.route.NextHop] = true
 			filters = append(filters, filter)
 		}
 	}
@@ -74,12 +76,13 @@ func (b *routeBatch) findPorts(ctx context.Context) error {
 	if err != nil {
 		return wrapError("list ports of next hops", err)
 	}
+	byAddress := portsByAddress(ports)
 	var subnets []string // of the router, read when needed
 	for _, item := range b.items {
 		if item.err != nil || item.adopt {
 			continue
 		}
-		candidates := portsWith(ports, item.route.NextHop)
+		candidates := slices.Clone(byAddress[item.route.NextHop])
 		if id, _, err := ParseProviderID(item.route.Node.ProviderID); err == nil {
 			candidates = slices.DeleteFunc(candidates, func(p *routePort) bool { return p.DeviceID != id })
 		} else if len(candidates) > 1 {
@@ -102,12 +105,15 @@ func (b *routeBatch) findPorts(ctx context.Context) error {
 	return nil
 }
 
-func portsWith(ports []*routePort, ip netip.Addr) []*routePort {
-	var out []*routePort
+// portsByAddress lists each port under each of its addresses, once.
+func portsByAddress(ports []*routePort) map[netip.Addr][]*routePort {
+	out := map[netip.Addr][]*routePort{}
 	for _, p := range ports {
-		has := slices.ContainsFunc(p.FixedIPs, func(f fixedIP) bool { return f.is(ip) })
-		if has && !slices.ContainsFunc(out, func(o *routePort) bool { return o.ID == p.ID }) {
-			out = append(out, p)
+		for _, f := range p.FixedIPs {
+			addr, err := netip.ParseAddr(f.IPAddress)
+			if err == nil && !slices.ContainsFunc(out[addr], func(o *routePort) bool { return o.ID == p.ID }) {
+				out[addr] = append(out[addr], p)
+			}
 		}
 	}
 	return out
@@ -161,7 +167,7 @@ func (b *routeBatch) removePairs(ctx context.Context) {
 	b.changePairs(ctx, b.open(false), func(p *routePort, items []*routeItem) []addressPair {
 		return slices.DeleteFunc(slices.Clone(p.Pairs), func(a addressPair) bool {
 			return slices.ContainsFunc(items, func(item *routeItem) bool {
-				return a.is(p, item.route) && recordIn(b.table.Tags, b.cluster, item.route) == recordWithPair
+				return a.is(p, item.route) && b.table.record(b.cluster, item.route) == recordWithPair
 			})
 		})
 	})

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"net/http"
 	"net/netip"
-	"slices"
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -75,12 +74,13 @@ func parseRecord(cluster cloud.Cluster, tag string) (route cloud.Route, pair, ok
 	return route, pair, route.Destination.IsValid() && recordTag(cluster, route) == base
 }
 
-func recordIn(tags []string, cluster cloud.Cluster, route cloud.Route) recordState {
+// record is what the table's records say of the route.
+func (t *routeTable) record(cluster cloud.Cluster, route cloud.Route) recordState {
 	tag := recordTag(cluster, route)
 	switch {
-	case slices.Contains(tags, tag+recordPair):
+	case t.tagSet[tag+recordPair]:
 		return recordWithPair
-	case slices.Contains(tags, tag):
+	case t.tagSet[tag]:
 		return recordRoute
 	}
 	return recordNone
@@ -89,13 +89,16 @@ func recordIn(tags []string, cluster cloud.Cluster, route cloud.Route) recordSta
 // addAbandoned adds the removal of what a crash left: address pairs that are recorded, of
 // routes that neither are in the table nor were asked for.
 func (b *routeBatch) addAbandoned() {
+	asked := map[routeEntry]bool{}
+	for _, item := range b.items {
+		asked[entryOf(item.route)] = true
+	}
 	for _, tag := range b.table.Tags {
 		route, pair, ok := parseRecord(b.cluster, tag)
 		if !ok || !pair || b.table.has(route) {
 			continue
 		}
-		asked := slices.ContainsFunc(b.items, func(item *routeItem) bool { return entryOf(item.route).same(route) })
-		if !asked {
+		if !asked[entryOf(route)] {
 			b.items = append(b.items, &routeItem{route: route})
 		}
 	}
@@ -123,7 +126,7 @@ func (b *routeBatch) planRecords() (want, stale []string) {
 			continue
 		}
 		needed[tag] = true
-		state := recordIn(b.table.Tags, b.cluster, item.route)
+		state := b.table.record(b.cluster, item.route)
 		switch {
 		case state == recordWithPair:
 		case !item.adopt && item.port.needsPair(item.route):
@@ -132,13 +135,17 @@ func (b *routeBatch) planRecords() (want, stale []string) {
 			want = append(want, tag)
 		}
 	}
+	wanted := map[string]bool{}
+	for _, tag := range want {
+		wanted[tag] = true
+	}
 	for _, tag := range b.table.Tags {
 		route, pair, ok := parseRecord(b.cluster, tag)
 		if !ok {
 			continue
 		}
 		base := recordTag(b.cluster, route)
-		superseded := !pair && slices.Contains(want, base+recordPair)
+		superseded := !pair && wanted[base+recordPair]
 		if !needed[base] || superseded {
 			stale = append(stale, tag)
 		}
@@ -170,6 +177,7 @@ func (b *routeBatch) writeRecords(ctx context.Context) error {
 			return wrapError(op, err)
 		}
 		b.table.Tags = append(b.table.Tags, tag)
+		b.table.tagSet[tag] = true
 	}
 	for _, tag := range stale {
 		if err := deleteQuietly(ctx, sc, tagsURL+"/"+tag); err != nil {

@@ -67,7 +67,7 @@ func (t *routeTable) list(cluster cloud.Cluster) []cloud.Route {
 		if !ok {
 			continue
 		}
-		route.Ours = recordIn(t.Tags, cluster, route) != recordNone
+		route.Ours = t.record(cluster, route) != recordNone
 		if route.Ours || insideAny(route.Destination, cluster.PodCIDRs) {
 			out = append(out, route)
 		}
@@ -147,7 +147,7 @@ func (b *routeBatch) apply(ctx context.Context) error {
 		return err
 	}
 	for _, item := range b.items {
-		item.adopt = item.add && b.table.has(item.route) && recordIn(b.table.Tags, b.cluster, item.route) == recordNone
+		item.adopt = item.add && b.table.has(item.route) && b.table.record(b.cluster, item.route) == recordNone
 	}
 	b.addAbandoned()
 	if err := b.findPorts(ctx); err != nil {
@@ -200,6 +200,7 @@ func (b *routeBatch) changeSet(ctx context.Context, items []*routeItem, add bool
 	switch {
 	case err == nil:
 		b.table.Routes = table
+		b.table.index()
 	case len(items) > 1 && cloud.KindOf(err) == cloud.KindInvalid:
 		b.changeSet(ctx, items[:len(items)/2], add)
 		b.changeSet(ctx, items[len(items)/2:], add)

@@ -625,3 +625,33 @@ func FuzzParseRecord(f *testing.F) {
 		}
 	})
 }
+
+// BenchmarkRoutesOfManyNodes is what a pass over a large table costs beside its requests.
+func BenchmarkRoutesOfManyNodes(b *testing.B) {
+	const n = 5000
+	cluster := cloud.Cluster{UID: "x", PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
+	table := &routeTable{ID: "r", Routes: []routeEntry{}}
+	var items []*routeItem
+	for i := range n {
+		route := cloud.Route{Destination: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i / 256), byte(i % 256), 0}), 24), NextHop: netip.AddrFrom4([4]byte{172, 16, byte(i / 256), byte(i % 256)})}
+		table.Routes, table.Tags = append(table.Routes, entryOf(route)), append(table.Tags, recordTag(cluster, route)+recordPair)
+		items = append(items, &routeItem{route: route, add: true, port: &routePort{}})
+	}
+	b.Run("list", func(b *testing.B) {
+		for b.Loop() {
+			table.index()
+			if got := table.list(cluster); len(got) != n {
+				b.Fatal(len(got))
+			}
+		}
+	})
+	b.Run("plan records", func(b *testing.B) {
+		batch := &routeBatch{cluster: cluster, table: table, items: items}
+		for b.Loop() {
+			batch.addAbandoned()
+			if want, stale := batch.planRecords(); len(want)+len(stale) > 0 {
+				b.Fatal(want, stale)
+			}
+		}
+	})
+}

@@ -21,6 +21,21 @@ type routeTable struct {
 	Routes   []routeEntry `json:"routes"`
 	Tags     []string     `json:"tags"`
 	Revision int          `json:"revision_number"`
+
+	// entries and tagSet say what Routes and Tags have: see index.
+	entries map[routeEntry]bool
+	tagSet  map[string]bool
+}
+
+// index makes what is looked up in a table of thousands of routes.
+func (t *routeTable) index() {
+	t.entries, t.tagSet = make(map[routeEntry]bool, len(t.Routes)), make(map[string]bool, len(t.Tags))
+	for _, e := range t.Routes {
+		t.entries[e.plain()] = true
+	}
+	for _, tag := range t.Tags {
+		t.tagSet[tag] = true
+	}
 }
 
 // routeEntry is one route as Neutron writes it.
@@ -46,15 +61,16 @@ func (e routeEntry) parse() (route cloud.Route, ok bool) {
 	return cloud.Route{Destination: dst.Masked(), NextHop: hop.Unmap()}, true
 }
 
-// same compares routes by what they mean and not by how they are written.
-func (e routeEntry) same(route cloud.Route) bool {
-	r, ok := e.parse()
-	return ok && r.Destination == route.Destination.Masked() && r.NextHop == route.NextHop
+// plain is the entry as entryOf writes it, so that routes are compared by what they mean and
+// not by how they are written.
+func (e routeEntry) plain() routeEntry {
+	if r, ok := e.parse(); ok {
+		return entryOf(r)
+	}
+	return e
 }
 
-func (t *routeTable) has(route cloud.Route) bool {
-	return slices.ContainsFunc(t.Routes, func(e routeEntry) bool { return e.same(route) })
-}
+func (t *routeTable) has(route cloud.Route) bool { return t.entries[entryOf(route)] }
 
 func (r *Routes) routerID() string { return r.router }
 
@@ -86,6 +102,7 @@ func (d routerDoc) table(op string) (*routeTable, error) {
 	case d.Router.Routes == nil:
 		return nil, &cloud.Error{Op: op, Err: errors.New("the answer has no table of routes; does Neutron have the extension extraroute?")}
 	}
+	d.Router.index()
 	return d.Router, nil
 }
 
@@ -150,12 +167,11 @@ func (r *Routes) replaceTable(ctx context.Context, can map[string]bool, entries 
 
 // merge is the table with entries added or removed; all others stay as they are written.
 func merge(table, entries []routeEntry, add bool) []routeEntry {
-	out := slices.DeleteFunc(slices.Clone(table), func(e routeEntry) bool {
-		return slices.ContainsFunc(entries, func(o routeEntry) bool {
-			route, ok := o.parse()
-			return ok && e.same(route)
-		})
-	})
+	changed := make(map[routeEntry]bool, len(entries))
+	for _, e := range entries {
+		changed[e.plain()] = true
+	}
+	out := slices.DeleteFunc(slices.Clone(table), func(e routeEntry) bool { return changed[e.plain()] })
 	if add {
 		out = append(out, entries...)
 	}
