@@ -93,14 +93,24 @@ func dryCreated(req *http.Request, body []byte) (*http.Response, error) {
 	if strings.HasSuffix(req.URL.Path, "/lbaas/loadbalancers") {
 		return nil, &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: dryRunRetry, Err: errNotMade}
 	}
-	var doc map[string]map[string]any
+	var doc map[string]any
 	if err := json.Unmarshal(body, &doc); err != nil {
 		return nil, fmt.Errorf("dry run: %s %s: the request is no JSON object: %w", req.Method, req.URL.Path, err)
 	}
-	for key, object := range doc {
-		object["id"] = uuid.NewString()
-		if key == "floatingip" && object["floating_ip_address"] == nil {
-			object["floating_ip_address"] = dryRunAddress
+	for key, value := range doc {
+		objects, many := value.([]any) // several rules of a security group
+		if !many {
+			objects = []any{value}
+		}
+		for _, o := range objects {
+			object, ok := o.(map[string]any)
+			if !ok {
+				return nil, fmt.Errorf("dry run: %s %s: %q is no JSON object", req.Method, req.URL.Path, key)
+			}
+			object["id"] = uuid.NewString()
+			if key == "floatingip" && object["floating_ip_address"] == nil {
+				object["floating_ip_address"] = dryRunAddress
+			}
 		}
 	}
 	return dryJSON(req, http.StatusCreated, doc)

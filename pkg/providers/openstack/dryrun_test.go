@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/go-logr/logr/funcr"
@@ -18,14 +19,17 @@ import (
 )
 
 // dryProvider makes a provider that only says what it would do.
-func dryProvider(t *testing.T, sim *ossim.Sim) (p *cloud.Provider, said func() []string) {
+func dryProvider(t *testing.T, sim *ossim.Sim, more ...string) (p *cloud.Provider, said func() []string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "cloud.conf")
-	if err := os.WriteFile(file, []byte(sim.CloudConf()), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(sim.CloudConf()+strings.Join(more, "\n")), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	var mu sync.Mutex
 	var lines []string
 	logger := funcr.New(func(_, args string) {
+		mu.Lock()
+		defer mu.Unlock()
 		if strings.Contains(args, "Dry run") {
 			lines = append(lines, args)
 		}
@@ -101,5 +105,27 @@ func TestDryRunOfNewObjects(t *testing.T) {
 	}
 	if got := mutations(x.sim); len(got) > 0 {
 		t.Errorf("the cloud was asked to change: %v", got)
+	}
+}
+
+// Security groups that would be made are followed to the Nodes' ports.
+func TestDryRunOfSecurityGroups(t *testing.T) {
+	x := newLBTest(t, 3, "")
+	x.ensure(x.spec)
+	before := x.groupsBefore()
+	p, said := dryProvider(t, x.sim, "\n[LoadBalancer]\n"+managed)
+	x.sim.ResetRequests()
+	if _, err := p.LoadBalancers.Ensure(testContext(t), x.spec); err != nil {
+		t.Fatal(err)
+	}
+	if got := mutations(x.sim); len(got) > 0 {
+		t.Errorf("the cloud was asked to change: %v", got)
+	}
+	if !reflect.DeepEqual(before, x.groupsBefore()) {
+		t.Error("the ports have changed")
+	}
+	log := strings.Join(said(), "\n")
+	if ports := strings.Count(log, `"method"="PUT" "path"="/network/v2.0/ports/`); ports != 3 || !strings.Contains(log, groupPrefix) || !strings.Contains(log, "30080") {
+		t.Errorf("%d ports would be changed, want 3:\n%s", ports, log)
 	}
 }

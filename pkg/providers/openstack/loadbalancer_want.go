@@ -89,6 +89,9 @@ func (b *treeBuilder) refuse() {
 	if w.spec.HealthCheck != nil {
 		b.warnf("load balancer provider ovn has no HTTP health monitors: with externalTrafficPolicy Local it finds the nodes that have endpoints by connecting to the node port")
 	}
+	if w.spec.SessionAffinityTimeout > 0 {
+		b.warnf("spec.sessionAffinity ClientIP: load balancer provider ovn, up to OpenStack Zed at least, accepts it and does nothing: connections of one client go to several nodes")
+	}
 	for _, name := range []string{annTimeoutClient, annTimeoutConnect, annTimeoutMember, annTimeoutInspect, annConnectionLimit, annFlavorID, annAvailabilityZone} {
 		if s.Has(name) {
 			b.warnf("annotation %s has no effect: load balancer provider ovn does not know it", name)
