@@ -58,7 +58,7 @@ func (w *world) addNode(n *corev1.Node) {
 	}
 }
 
-// calls returns how many calls begin with prefix.
+// count returns how many calls begin with prefix.
 func (f *fakeCloud) count(prefix string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -81,11 +81,11 @@ func (w *world) eventually(what string, done func() bool) {
 	}
 }
 
-// idle fails when the cloud is called once more.
+// idle fails when the cloud is called once more, also for a change of Nodes just now.
 func (w *world) idle() {
 	w.t.Helper()
 	before := w.cloud.count("")
-	<-time.After(500 * time.Millisecond)
+	<-time.After(w.c.NodeQuiet + 500*time.Millisecond)
 	if after := w.cloud.count(""); after != before {
 		w.t.Errorf("%d calls to the cloud although nothing has changed: %q", after-before, w.cloud.take()[before:])
 	}
@@ -124,7 +124,7 @@ func TestRestartEnsuresOnce(t *testing.T) {
 // each Node, and no pass over all Services for each Node.
 func TestComplaintNodeQueueFullPassPerNode(t *testing.T) {
 	const services, nodes = 40, 50
-	w := newWorld(t, realTime(func(c *Config) { c.Workers = 4 }))
+	w := newWorld(t, realTime(func(c *Config) { c.Workers, c.NodeQuiet, c.NodeWait = 4, time.Second, 30*time.Second }))
 	w.addNode(node("first", nil))
 	for i := range services {
 		w.create(service(fmt.Sprint("s", i), func(s *corev1.Service) {
@@ -135,6 +135,7 @@ func TestComplaintNodeQueueFullPassPerNode(t *testing.T) {
 	}
 	w.run()
 	w.eventually("every load balancer is ensured", func() bool { return w.cloud.count("ensure") >= services })
+	w.eventually("the first Node has taken effect", func() bool { return value64(t, w.c.Metrics.nodeSyncLatency) > 0 })
 	w.idle()
 	w.cloud.take()
 	passes := value64(t, w.c.Metrics.nodeSyncLatency)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
@@ -411,4 +412,41 @@ func TestEndOfTheTermIsSilent(t *testing.T) {
 	}
 	w.c.sync(ctx, "default/web")
 	w.wantEvents("Normal EnsuringLoadBalancer", "Warning UnAvailableLoadBalancer")
+}
+
+// Controllers of one process share their metrics, which count by operation and result.
+func TestMetrics(t *testing.T) {
+	r := prometheus.NewPedanticRegistry()
+	m, err := NewMetrics(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err = NewMetrics(r); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, func(c *Config) { c.Metrics = m })
+	w.create(service("web", nil))
+	w.cloud.ensure = func(context.Context, *cloud.LoadBalancerSpec) (*cloud.LoadBalancerStatus, error) {
+		return nil, cloud.Errorf(cloud.KindRetryAfter, "busy")
+	}
+	w.sync("web")
+	w.clock.Step(time.Minute)
+	w.cloud.ensure = nil
+	w.sync("web")
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, f := range families {
+		if f.GetName() != "service_controller_loadbalancer_sync_total" {
+			continue
+		}
+		for _, x := range f.GetMetric() {
+			got[x.GetLabel()[0].GetValue()+" "+x.GetLabel()[1].GetValue()] = x.GetCounter().GetValue()
+		}
+	}
+	if got["ensure done"] != 1 || got["ensure waiting"] != 1 || len(got) != 2 {
+		t.Errorf("counted %v", got)
+	}
 }
