@@ -26,15 +26,15 @@ func (i *Instances) everyone(others *Peers) *Peers {
 	return others
 }
 
-// census counts the cluster's instances by answers as fresh as MetadataMaxAge. Nodes without
-// one are asked for in one batch, which concurrent askers share.
-func (i *Instances) census(ctx context.Context) census {
+// census counts the cluster's instances by answers as fresh as MetadataMaxAge, for a decision
+// about realm. Nodes without one are asked for in one batch, which concurrent askers share.
+func (i *Instances) census(ctx context.Context, realm string) census {
 	if i.brake.opts == nil {
 		return census{}
 	}
 	nodes := i.brake.opts.Nodes
 	refs := nodes.List()
-	c, stale := i.count(refs)
+	c, stale := i.count(refs, realm)
 	if stale == nil {
 		return c
 	}
@@ -45,12 +45,14 @@ func (i *Instances) census(ctx context.Context) census {
 		case <-ctx.Done():
 		}
 	}
-	c, _ = i.count(refs)
+	c, _ = i.count(refs, realm)
 	return c
 }
 
-// count counts by the snapshot; stale is one of those that it has no answer about.
-func (i *Instances) count(refs []cloud.InstanceRef) (c census, stale *cloud.InstanceRef) {
+// count counts by the snapshot; stale is one of those that it has no answer about. Instances
+// that were seen in another realm last and cannot be read now do not count as unknown: that
+// a region is down says nothing about the others.
+func (i *Instances) count(refs []cloud.InstanceRef, realm string) (c census, stale *cloud.InstanceRef) {
 	c.present = map[string]int{}
 	now := i.clock.Now()
 	i.mu.Lock()
@@ -65,10 +67,14 @@ func (i *Instances) count(refs []cloud.InstanceRef) (c census, stale *cloud.Inst
 			switch cloud.KindOf(e.err) {
 			case cloud.KindInvalid, cloud.KindConflict: // no question for this cloud, or none that it can answer
 			default:
-				c.unknown++
+				if !i.known.elsewhere(ref, realm) {
+					c.unknown++
+				}
 			}
 		case unknown:
-			c.unknown++
+			if !i.known.elsewhere(ref, realm) {
+				c.unknown++
+			}
 			stale = &ref
 		}
 	}

@@ -20,7 +20,7 @@ type confirmation struct {
 // and is not remembered. What the brake holds back anyway is not read directly, save a probe
 // from time to time: credentials that are not the cluster's cost no read a Node.
 func (i *Instances) confirm(ctx context.Context, ref cloud.InstanceRef, realm string) (*cloud.Instance, error) {
-	c := i.census(ctx)
+	c := i.census(ctx, realm)
 	if err := i.brake.check(ctx, ref, realm, c); err != nil && !i.brake.probe() {
 		return nil, err
 	}

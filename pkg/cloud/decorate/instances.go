@@ -174,7 +174,7 @@ func (i *Instances) Find(ctx context.Context, refs []cloud.InstanceRef) []cloud.
 func (i *Instances) Get(ctx context.Context, ref cloud.InstanceRef) (*cloud.Instance, error) {
 	instance, err := i.get(ctx, ref)
 	if cloud.IsNotFound(err) {
-		if held := i.brake.check(ctx, ref, cloud.RealmOf(err), i.census(ctx)); held != nil {
+		if held := i.brake.check(ctx, ref, cloud.RealmOf(err), i.census(ctx, cloud.RealmOf(err))); held != nil {
 			err = held
 		}
 	}

@@ -79,6 +79,12 @@ func (s snapshot) get(ref cloud.InstanceRef, now time.Time, maxAge time.Duration
 	return unknown, entry{}
 }
 
+// elsewhere reports whether ref's instance was seen in another realm last, however long ago.
+func (s snapshot) elsewhere(ref cloud.InstanceRef, realm string) bool {
+	e := s[slot(ref)]
+	return realm != "" && e.answers(ref) && e.instance != nil && e.instance.Realm != "" && e.instance.Realm != realm
+}
+
 // put records an answer, unless that of a later read is there. instance may be nil.
 func (s snapshot) put(ref cloud.InstanceRef, instance *cloud.Instance, realm string, began, arrived time.Time) {
 	at := slot(ref)

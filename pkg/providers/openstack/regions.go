@@ -18,7 +18,8 @@ import (
 // no other; the types regional… ask several of them and put the answers together:
 //
 //   - a provider ID that names a region is looked up there and nowhere else; one that names
-//     none, in the primary region first; a bare name, in every region;
+//     none, where it was seen before, or else in the primary region and then in the others;
+//     a bare name, in every region;
 //   - what several regions were asked for is NotFound only when every one of them says so,
 //     and KindConflict when two have it;
 //   - regions are asked in parallel, each with its own calls, and one that does not answer

@@ -5,14 +5,25 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
 
+// maxHomes bounds what is remembered of servers.
+const maxHomes = 50_000
+
 // regionalInstances are the servers of several regions, the primary first.
-type regionalInstances struct{ all []*region }
+type regionalInstances struct {
+	all []*region
+
+	mu sync.Mutex
+	// homes are the regions in which servers were seen, by UUID, for provider IDs that name none:
+	// a further region that is down does not keep the Nodes of the primary one.
+	homes map[string]*region
+}
 
 var _ cloud.Instances = (*regionalInstances)(nil)
 
@@ -60,9 +71,32 @@ func (r *regionalInstances) lookup(ctx context.Context, refs []cloud.InstanceRef
 	for n, ref := range refs {
 		if out[n].Err == nil {
 			out[n] = decide(ref, answers[n])
+			r.remember(answers[n], out[n].Value)
 		}
 	}
 	return out
+}
+
+// remember notes where a server is, also of one that was found by its name: its Node gets a
+// provider ID next.
+func (r *regionalInstances) remember(answers []regionAnswer, found *cloud.Instance) {
+	if found == nil {
+		return
+	}
+	id, _, err := ParseProviderID(found.ProviderID)
+	if err != nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.homes) >= maxHomes || r.homes == nil {
+		r.homes = map[string]*region{}
+	}
+	for _, a := range answers {
+		if a.Value == found {
+			r.homes[id] = a.region
+		}
+	}
 }
 
 // where says which regions to ask about ref, and which others then when it is not found.
@@ -70,11 +104,17 @@ func (r *regionalInstances) where(ref cloud.InstanceRef) (first, rest []*region,
 	if ref.ProviderID == "" {
 		return r.all, nil, nil
 	}
-	_, name, err := ParseProviderID(ref.ProviderID)
+	id, name, err := ParseProviderID(ref.ProviderID)
 	if err != nil {
 		return nil, nil, err
 	}
 	if name == "" {
+		r.mu.Lock()
+		home := r.homes[id]
+		r.mu.Unlock()
+		if home != nil {
+			return []*region{home}, nil, nil
+		}
 		return r.all[:1], r.all[1:], nil
 	}
 	for n := range r.all {

@@ -112,7 +112,16 @@ func TestRegionsNotFound(t *testing.T) {
 		}
 	}
 
+	if err := get(inOne(one[0])); err != nil {
+		t.Fatal(err)
+	}
 	defer l.two.AddFault(ossim.Fault{Status: 503})()
+	known := one[0]
+	one[0] = l.one.SeedServers(ossim.Seed{Count: 1, NamePrefix: "new-"})[0]
+	l.one.DeleteServer(known.ID)
+	if err := get(inOne(known)); !cloud.IsNotFound(err) {
+		t.Errorf("no region, but seen in the first one, with the second one down: %v", err)
+	}
 	for name, ref := range map[string]cloud.InstanceRef{
 		"named region": inTwo(two[1]), "no region": inOne(ossim.Server{ID: missingID}), "name": {NodeName: "nobody"},
 	} {
