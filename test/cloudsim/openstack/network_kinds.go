@@ -144,7 +144,11 @@ func (k *netKind) post(c *call) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return answer(http.StatusCreated, object{k.one: k.view(c, x)})
+	view := k.view(c, x)
+	if k.one == "network" {
+		view["is_default"] = false // which later answers say of external networks only
+	}
+	return answer(http.StatusCreated, object{k.one: view})
 }
 
 // postMany creates several objects or none.

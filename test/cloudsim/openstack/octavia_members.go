@@ -219,6 +219,9 @@ func (s *Sim) replaceMembers(p *pool, want []fields, additive bool) error {
 			gone = append(gone, m)
 		}
 	}
+	if len(plan)+len(p.members) == 0 {
+		return nil
+	}
 	for _, ch := range plan {
 		if ch.in == nil {
 			s.addMember(ch.m)
@@ -231,6 +234,9 @@ func (s *Sim) replaceMembers(p *pool, want []fields, additive bool) error {
 			ch.m.subnet = ch.in.optional("subnet_id")
 		}
 		ch.m.describe(ch.in)
+		if ch.in.given("subnet_id") { // only a batch may change it, and nobody checks it
+			ch.m.subnet = ch.in.optional("subnet_id")
+		}
 		ch.m.prov, ch.m.stuck, ch.m.updated = pendingUpdate, false, time.Now().UTC()
 	}
 	s.pend(p.lb, pendingDelete, gone...)

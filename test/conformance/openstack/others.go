@@ -48,9 +48,9 @@ func (w *World) removeAddresses(ctx context.Context) error {
 }
 
 // names are what OpenStack's controllers call what they make for a Service.
-func names(ref cloud.LoadBalancerRef) (lb, service, fip string) {
-	service = fmt.Sprintf("Kubernetes external service %s/%s from cluster %s", ref.Namespace, ref.Name, ref.Cluster.Name)
-	return fmt.Sprintf("kube_service_%s_%s_%s", ref.Cluster.Name, ref.Namespace, ref.Name), service, "Floating IP for " + service
+func names(ref cloud.LoadBalancerRef) (lb, fip string) {
+	return fmt.Sprintf("kube_service_%s_%s_%s", ref.Cluster.Name, ref.Namespace, ref.Name),
+		fmt.Sprintf("Floating IP for Kubernetes external service %s/%s from cluster %s", ref.Namespace, ref.Name, ref.Cluster.Name)
 }
 
 const foreignTag = "somebody-elses"
@@ -60,7 +60,7 @@ const foreignTag = "somebody-elses"
 func (w *World) MakeForeign(ctx context.Context, ref cloud.LoadBalancerRef, id string) (intact, remove func(context.Context) error, err error) {
 	next := ref
 	next.Name, next.UID = ref.Name+"-next", uuid.NewString()
-	lbName, _, fipText := names(next)
+	lbName, fipText := names(next)
 	// Octavia's timestamps have seconds, by which Isthmus knows what others change.
 	if err := pause(ctx, 1100*time.Millisecond); err != nil {
 		return nil, nil, err
@@ -126,7 +126,7 @@ func (w *World) hasForeign(ctx context.Context, id string) error {
 
 // Left implements cloudtest.World.
 func (w *World) Left(ctx context.Context, ref cloud.LoadBalancerRef) ([]string, error) {
-	lb, _, fip := names(ref)
+	lb, fip := names(ref)
 	objects, err := w.objects(ctx)
 	var out []string
 	for _, o := range objects {

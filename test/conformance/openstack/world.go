@@ -32,14 +32,15 @@ type World struct {
 	provider string // of Octavia
 	dir      string // of cloud.conf
 	throttle func() (undo func(), reason string)
+	patience time.Duration
 
 	compute, neutron, octavia, cinder, barbican *gophercloud.ServiceClient
 
-	suffix                              string
-	network, subnet4, subnet6           string
-	router, external                    string
-	flavor, image, zone                 string
-	certificate, certPart, certKey, lbs string
+	suffix                         string
+	network, subnet4, subnet6      string
+	router, external               string
+	flavor, image                  string
+	certificate, certPart, certKey string
 }
 
 var _ cloudtest.World = (*World)(nil)
@@ -52,6 +53,8 @@ type Options struct {
 	Dir string
 	// Throttle has the cloud refuse requests; see cloudtest.World.
 	Throttle func() (undo func(), reason string)
+	// Patience is the suite's; see cloudtest.Setup.
+	Patience time.Duration
 }
 
 // New makes the World; Close takes it down.
@@ -60,7 +63,7 @@ func New(ctx context.Context, a Access, o Options) (*World, error) {
 	if _, err := rand.Read(b); err != nil {
 		return nil, err
 	}
-	w := &World{access: a, provider: o.Provider, dir: o.Dir, throttle: o.Throttle, suffix: hex.EncodeToString(b)}
+	w := &World{access: a, provider: o.Provider, dir: o.Dir, throttle: o.Throttle, patience: o.Patience, suffix: hex.EncodeToString(b)}
 	client, err := sdk.AuthenticatedClient(ctx, gophercloud.AuthOptions{
 		IdentityEndpoint: a.AuthURL, Username: a.User, Password: a.Password, DomainName: "Default", TenantName: a.Project, AllowReauth: true,
 	})
@@ -95,6 +98,7 @@ func (w *World) Setup(unsupported map[cloudtest.Feature]string) cloudtest.Setup 
 		},
 		World:       w,
 		Unsupported: unsupported,
+		Patience:    w.patience,
 	}
 }
 

@@ -29,7 +29,7 @@ func TestConformance(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { takeDown(t, remove) })
-			world, err := openstack.New(t.Context(), access, openstack.Options{Provider: provider, Dir: t.TempDir(), Throttle: func() (func(), string) {
+			world, err := openstack.New(t.Context(), access, openstack.Options{Provider: provider, Dir: t.TempDir(), Patience: 6 * time.Minute, Throttle: func() (func(), string) {
 				return nil, "nothing here limits the rate of requests"
 			}})
 			if err != nil {
