@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -182,12 +183,14 @@ func TestComplaintSecurityGroupsAreNeverWiped(t *testing.T) {
 	x := newLBTest(t, 4, managed)
 	t.Cleanup(func() { logCalls(t, x.sim) })
 	foreign := x.neutron("POST", "security-groups", map[string]any{"security_group": map[string]any{"name": "foreign"}})["security_group"].(map[string]any)["id"].(string)
-	busy := false
+	var busy atomic.Bool
 	remove := x.sim.OnMutation(func(m ossim.Mutation) {
-		if m.After || busy || m.Method != http.MethodPut || !strings.HasPrefix(m.Path, "/v2.0/ports/") && !strings.HasPrefix(m.Path, "/ports/") {
+		if m.After || m.Method != http.MethodPut || !strings.HasPrefix(m.Path, "/v2.0/ports/") && !strings.HasPrefix(m.Path, "/ports/") {
 			return
 		}
-		busy = true // once: our own request below comes here as well
+		if !busy.CompareAndSwap(false, true) { // once: our own request below comes here as well
+			return
+		}
 		id := m.Path[strings.LastIndex(m.Path, "/")+1:]
 		port := x.neutron("GET", "ports/"+id, nil)["port"].(map[string]any)
 		groups := append(port["security_groups"].([]any), foreign)
@@ -196,7 +199,7 @@ func TestComplaintSecurityGroupsAreNeverWiped(t *testing.T) {
 	before := x.groupsBefore()
 	x.ensure(x.spec)
 	remove()
-	if !busy {
+	if !busy.Load() {
 		t.Fatal("nobody got in between: the test checks nothing")
 	}
 	found := 0
