@@ -56,12 +56,12 @@ func (s *Sim) createServer(c *call) (*reply, error) {
 	if c.micro >= 37 && in.Networks == nil {
 		return nil, badInput("Invalid input for field/attribute server. 'networks' is a required property")
 	}
+	if in.ImageRef == "" && len(in.BlockDevices) == 0 {
+		return nil, badInput("Missing imageRef attribute")
+	}
 	i := slices.IndexFunc(s.compute.flavors, func(f *flavor) bool { return f.id == flavorRef })
 	if i < 0 {
 		return nil, badInput("Flavor %s could not be found.", flavorRef)
-	}
-	if in.ImageRef == "" && len(in.BlockDevices) == 0 {
-		return nil, badInput("Missing imageRef attribute")
 	}
 	if in.ImageRef != "" && !slices.ContainsFunc(s.compute.images, func(m image) bool { return m.id == in.ImageRef }) {
 		return nil, badInput("Can not find requested image")

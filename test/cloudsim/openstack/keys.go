@@ -160,6 +160,9 @@ func (s *Sim) pathSecret(c *call, what string) (*secret, error) {
 	if slices.ContainsFunc(s.keys.secrets, func(x *secret) bool { return x.id == id && x.projectID != c.project() && !x.expired() }) {
 		return nil, notYours(what)
 	}
+	if isUUID(id) {
+		return nil, errorf(http.StatusNotFound, "", "Secret not found.")
+	}
 	return nil, errorf(http.StatusNotFound, "", "Not Found. Provided secret id is invalid.")
 }
 

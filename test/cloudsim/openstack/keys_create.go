@@ -218,6 +218,9 @@ func (s *Sim) listContainers(c *call) (*reply, error) {
 func (s *Sim) pathContainer(c *call, what string) (*container, error) {
 	id := c.param("id")
 	i := slices.IndexFunc(s.keys.containers, func(x *container) bool { return x.id == id })
+	if i < 0 && isUUID(id) {
+		return nil, errorf(http.StatusNotFound, "", "Secrets container not found.")
+	}
 	if i < 0 {
 		return nil, errorf(http.StatusNotFound, "", "Not Found. Provided container id is invalid.")
 	}

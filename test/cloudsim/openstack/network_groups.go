@@ -84,7 +84,10 @@ func securityGroupView(_ *call, x netItem) object {
 	g := x.(*securityGroup)
 	rules := []object{}
 	for _, r := range g.rules {
-		rules = append(rules, r.view())
+		// Of the rules in a group Neutron tells more than of rules alone.
+		v := r.view()
+		v["standard_attr_id"], v["tags"] = r.seq, []string{}
+		rules = append(rules, v)
 	}
 	return g.view(object{"stateful": true, "shared": false, "security_group_rules": rules})
 }
@@ -258,7 +261,7 @@ func (r *securityRule) checkPorts() error {
 		return nil
 	}
 	for _, v := range []*int{r.min, r.max} {
-		if v != nil && (*v < 0 || *v > 65535) {
+		if v != nil && (*v < 1 || *v > 65535) {
 			return bad("SecurityGroupInvalidPortValue", "Invalid value for port %d", *v)
 		}
 	}

@@ -208,7 +208,7 @@ func volumeSize(raw json.RawMessage) (int, error) {
 	if text == "" || text == "null" {
 		return 0, badInput("The server could not comply with the request since it is either malformed or otherwise incorrect.")
 	}
-	if !digits.MatchString(text) {
+	if !digits.MatchString(strings.TrimPrefix(text, "-")) || strings.HasPrefix(string(raw), `"`) && !digits.MatchString(text) {
 		return 0, badInput("Invalid input for field/attribute size. Value: %s. '%s' does not match '^[0-9]+$'", text, text)
 	}
 	n, err := strconv.Atoi(text)

@@ -54,7 +54,7 @@ func TestSimulatorAnswersAsTheRealCloud(t *testing.T) {
 func compare(t *testing.T, i int, s openstack.Step, real, fake *openstack.Player) {
 	t.Helper()
 	if s.Ignore == nil {
-		s.Ignore = []string{"revision_number"}
+		s.Ignore = []string{"revision_number", "standard_attr_id"}
 	}
 	want, err := real.Play(t.Context(), s)
 	if err != nil {
@@ -210,7 +210,7 @@ func differentialSteps() map[string][]openstack.Step {
 			{Service: "identity", Method: "GET", Path: "/users/nobody"},
 			{Service: "identity", Method: "GET", Path: "/nothing"},
 			{Service: "identity", Method: "POST", Path: "/auth/tokens", Body: `{"auth":{"identity":{"methods":["password"],"password":{"user":{"name":"nobody","domain":{"name":"Default"},"password":"x"}}}}}`},
-			{Service: "identity", Method: "POST", Path: "/auth/tokens", Body: `{"auth":{}}`},
+			{Service: "identity", Method: "POST", Path: "/auth/tokens", Body: `{"auth":{}}`, Loose: true}, // it tells its whole schema
 			{Service: "identity", Method: "POST", Path: "/auth/tokens", Body: `{`},
 		},
 		"teardown": {
@@ -310,7 +310,7 @@ func novaSteps() []openstack.Step {
 		computeCall("GET", "/servers?name=%5Bfoo", "", nil),
 		computeCall("GET", "/servers/detail?bogus=1", "", nil),
 		computeCall("POST", "/servers", `{"server":{"name":"diff","flavorRef":"nope","networks":[{"uuid":"{net}"}]}}`, nil),
-		computeCall("POST", "/servers", `{"server":{"flavorRef":"{flavor}"}}`, nil),
+		{Service: "compute", Method: "POST", Path: "/servers", Body: `{"server":{"flavorRef":"{flavor}"}}`, Loose: true}, // it quotes the body
 		computeCall("GET", "/os-availability-zone", "", nil),
 	}
 	return slices.DeleteFunc(steps, func(s openstack.Step) bool { return s.Path == "/os-availability-zone" }) // zones differ by choice
