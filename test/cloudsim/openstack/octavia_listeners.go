@@ -132,10 +132,20 @@ func poolProtocols() map[string][]string {
 
 // use sets a listener's default pool, nil for none.
 func (x *listener) use(p *pool) error {
-	if p != nil && !slices.Contains(poolProtocols()[x.protocol], p.protocol) {
-		return validationFault("The pool protocol '%s' is invalid while the listener protocol is '%s'.", p.protocol, x.protocol)
+	if p != nil {
+		if err := x.fits(p.protocol); err != nil {
+			return err
+		}
 	}
 	x.pool = p
+	return nil
+}
+
+// fits refuses a pool's protocol that does not go with the listener's.
+func (x *listener) fits(protocol string) error {
+	if !slices.Contains(poolProtocols()[x.protocol], protocol) {
+		return validationFault("The pool protocol '%s' is invalid while the listener protocol is '%s'.", protocol, x.protocol)
+	}
 	return nil
 }
 

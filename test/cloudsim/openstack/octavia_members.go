@@ -202,7 +202,8 @@ func (s *Sim) replaceMembers(p *pool, want []fields, additive bool) error {
 			return err
 		}
 		for _, o := range plan {
-			if o.m.address == m.address && o.m.port == m.port {
+			// Of a member that is there already the last one holds.
+			if o.in == nil && o.m.address == m.address && o.m.port == m.port {
 				return duplicateMember(m)
 			}
 		}

@@ -65,6 +65,11 @@ func (s *Sim) createPool(c *call, in fields) (lbItem, error) {
 	if err := lb.mutable(); err != nil {
 		return nil, err
 	}
+	if l != nil {
+		if err := l.fits(in.text("protocol")); err != nil {
+			return nil, err
+		}
+	}
 	if l != nil && l.pool != nil {
 		return nil, clientFault(http.StatusConflict, "This listener already has a default pool")
 	}

@@ -174,6 +174,12 @@ func (p *Player) normalText(s string) string {
 	for _, k := range kinds {
 		s = k.what.ReplaceAllString(s, k.with)
 	}
+	// Octavia lists the values of an enumeration in no order.
+	if before, list, ok := strings.Cut(s, "Value should be one of: "); ok {
+		values := strings.Split(list, ", ")
+		sort.Strings(values)
+		s = before + "Value should be one of: " + strings.Join(values, ", ")
+	}
 	return strings.TrimSpace(s)
 }
 
