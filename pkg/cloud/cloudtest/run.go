@@ -90,28 +90,36 @@ func (x *suite) try(t *testing.T, f feature) Result {
 	t.Helper()
 	ct := &T{Ctx: t.Context()}
 	ct.run(func(ct *T) { f.check(ct, x) })
-	for _, s := range ct.spoiled {
-		t.Error(s)
-	}
 	reason, declared := x.Unsupported[f.name]
+	problems, note := judge(ct, f, reason, declared)
+	for _, p := range problems {
+		t.Error(p)
+	}
+	if note != "" {
+		t.Log(note)
+	}
+	return Result{Supported: !declared, Reason: reason}
+}
+
+// judge says what is wrong with the outcome of a check, and otherwise what is worth a note.
+func judge(ct *T, f feature, reason string, declared bool) (problems []string, note string) {
+	problems = slices.Clone(ct.spoiled)
 	all := strings.Join(ct.failures, "\n")
 	switch {
 	case ct.impossible != "" && !declared:
-		t.Errorf("there is no way to try it here (%s): declare it unsupported", ct.impossible)
+		problems = append(problems, fmt.Sprintf("there is no way to try it here (%s): declare it unsupported", ct.impossible))
 	case ct.impossible != "":
-		t.Logf("not tried: %s", ct.impossible)
+		note = "not tried: " + ct.impossible
 	case !declared:
-		for _, s := range ct.failures {
-			t.Error(s)
-		}
+		problems = append(problems, ct.failures...)
 	case len(ct.failures) == 0 && len(ct.spoiled) == 0:
-		t.Errorf("it is declared unsupported (%s), but it works", reason)
+		problems = append(problems, fmt.Sprintf("it is declared unsupported (%s), but it works", reason))
 	case !f.silent && len(ct.told) == 0:
-		t.Errorf("it is unsupported, but the provider neither refuses it nor warns:\n%s", all)
+		problems = append(problems, "it is unsupported, but the provider neither refuses it nor warns:\n"+all)
 	default:
-		t.Logf("unsupported as declared (%s): %s\n%s", reason, strings.Join(ct.told, "\n"), all)
+		note = fmt.Sprintf("unsupported as declared (%s): %s\n%s", reason, strings.Join(ct.told, "\n"), all)
 	}
-	return Result{Supported: !declared, Reason: reason}
+	return problems, note
 }
 
 // checkNothingNew fails for what the suite has left in the cloud.
