@@ -225,6 +225,7 @@ func TestCacheBehindTheLeaderBefore(t *testing.T) {
 	c := newCluster(t)
 	stale := make(chan struct{})
 	ctx, end := context.WithCancel(context.Background())
+	defer end() // before the cleanup waits for the informer
 	cfg := rest.CopyConfig(c.config)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return staleWatches{next: next, stale: stale, ended: ctx.Done()}
