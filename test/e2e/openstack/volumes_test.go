@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -61,7 +62,13 @@ func TestPersistentVolumeLabels(t *testing.T) {
 	if zone, region := got.Labels[corev1.LabelTopologyZone], got.Labels[corev1.LabelTopologyRegion]; zone != volume.AvailabilityZone || region != c.cloud.region {
 		t.Errorf("labels %v, want zone %s, region %s", got.Labels, volume.AvailabilityZone, c.cloud.region)
 	}
-	if a := got.Spec.NodeAffinity; a == nil || a.Required == nil || len(a.Required.NodeSelectorTerms) != 1 || len(a.Required.NodeSelectorTerms[0].MatchExpressions) != 2 {
+	affinity := map[string]string{}
+	if a := got.Spec.NodeAffinity; a != nil && a.Required != nil && len(a.Required.NodeSelectorTerms) == 1 {
+		for _, e := range a.Required.NodeSelectorTerms[0].MatchExpressions {
+			affinity[e.Key] = strings.Join(e.Values, ",")
+		}
+	}
+	if affinity[corev1.LabelTopologyZone] != volume.AvailabilityZone || affinity[corev1.LabelTopologyRegion] != c.cloud.region {
 		t.Errorf("node affinity %v", got.Spec.NodeAffinity)
 	}
 
