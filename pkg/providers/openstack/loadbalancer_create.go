@@ -2,13 +2,21 @@ package openstack
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"sync"
+	"time"
 
+	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/listeners"
 	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/loadbalancers"
 	"k8s.io/klog/v2"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/openstack"
 )
 
 // create makes the load balancer, with all its children in the same call unless the
@@ -36,6 +44,9 @@ func (o *lbOperation) create(ctx context.Context, w *lbWishes, want *lbTree) (*o
 		if want, _, err = w.want(w.cfg.Provider); err != nil {
 			return nil, nil, err
 		}
+	}
+	if err := o.lb.creations.pass(w.names.lb, o.lb.now()); err != nil {
+		return nil, nil, err
 	}
 	populated := !w.cfg.SerialAPICalls
 	if populated {
@@ -82,6 +93,9 @@ func (o *lbOperation) createCall(ctx context.Context, opts loadbalancers.CreateO
 	}
 	r := loadbalancers.Create(ctx, o.octavia, opts)
 	if r.Err != nil {
+		if isAnswerLost(r.Err) {
+			o.lb.creations.lost(opts.Name, o.lb.now())
+		}
 		return nil, wrapError("create load balancer "+opts.Name, r.Err)
 	}
 	if err := r.ExtractInto(&answer); err != nil {
@@ -118,6 +132,54 @@ func (c *createdLB) tree(want *lbTree) *lbTree {
 		}
 	}
 	return tree
+}
+
+// lostCreation is how long a creation whose answer was lost may still be under way: Octavia
+// shows the load balancer only at the end of the request, which under load took it 30 s.
+const lostCreation = time.Minute
+
+// lostCreations are the creations whose answer was lost, by name: until it is sure that the
+// load balancer would be found by its name, no second one is made.
+type lostCreations struct {
+	mu    sync.Mutex
+	until map[string]time.Time
+}
+
+func (l *lostCreations) lost(name string, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.until == nil {
+		l.until = map[string]time.Time{}
+	}
+	l.until[name] = now.Add(lostCreation)
+}
+
+// pass returns KindRetryAfter while the creation of name may still be under way.
+func (l *lostCreations) pass(name string, now time.Time) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	maps.DeleteFunc(l.until, func(_ string, t time.Time) bool { return !now.Before(t) })
+	t, ok := l.until[name]
+	if !ok {
+		return nil
+	}
+	return &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: min(t.Sub(now), 5*time.Second),
+		Err: fmt.Errorf("the answer to the creation of load balancer %s was lost: it is looked for until %s before another one is made", name, t.Format(time.TimeOnly))}
+}
+
+// isAnswerLost reports whether a request may have been carried out, or still be, although it
+// failed: it was sent, and Octavia itself has not answered.
+func isAnswerLost(err error) bool {
+	var code gophercloud.ErrUnexpectedResponseCode
+	var known *cloud.Error
+	var dial *net.OpError
+	switch {
+	case errors.As(err, &code):
+		return code.Actual == http.StatusBadGateway || code.Actual == http.StatusGatewayTimeout
+	case errors.As(err, &known), auth.AsError(err) != nil, errors.As(err, &dial) && dial.Op == "dial":
+		return false
+	}
+	return true
 }
 
 // isRefusal reports whether Octavia has certainly made nothing, because of what the request

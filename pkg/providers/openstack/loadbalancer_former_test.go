@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/loadbalancers"
 
@@ -278,5 +279,31 @@ func TestOtherProjectsCredentials(t *testing.T) {
 	}
 	if n := x.sim.Mutations() - before; n != 0 {
 		t.Errorf("%d changing calls", n)
+	}
+}
+
+// TestSlowCreationMakesNoSecond: the answer does not come, and the load balancer is not there
+// yet, because Octavia shows it only at the end of the request.
+func TestSlowCreationMakesNoSecond(t *testing.T) {
+	x := newLBTest(t, 1, "")
+	t.Cleanup(func() { logCalls(t, x.sim) })
+	x.sim.AddFault(ossim.Fault{Service: "load-balancer", Method: http.MethodPost, Path: "/lbaas/loadbalancers", Reset: true, Times: 1})
+	if _, err := x.lbs.Ensure(testContext(t), x.spec); cloud.KindOf(err) != cloud.KindUnknown {
+		t.Fatalf("error %v, want an answer that is lost", err)
+	}
+	x.sim.ResetRequests()
+	for range 3 {
+		_, err := x.lbs.Ensure(testContext(t), x.spec)
+		if cloud.KindOf(err) != cloud.KindRetryAfter || cloud.RetryAfter(err) <= 0 || !strings.Contains(err.Error(), "answer") {
+			t.Errorf("error %v, want KindRetryAfter while it may be under way", err)
+		}
+	}
+	if n := x.sim.Mutations(); n > 0 {
+		t.Errorf("%d changing calls, want none", n)
+	}
+	x.lbs.now = func() time.Time { return time.Now().Add(lostCreation) }
+	x.ensure(x.spec)
+	if n := len(x.ids()); n != 1 {
+		t.Errorf("%d load balancers, want 1", n)
 	}
 }

@@ -27,6 +27,8 @@ type LoadBalancers struct {
 	now   func() time.Time
 	trees treeCache
 	turns lbTurns
+	// creations are those whose answer was lost.
+	creations lostCreations
 	// snapshots are what start-up reads of all load balancers at once.
 	snapshots lbSnapshots
 	// groups and extensions are those of managed security groups.
