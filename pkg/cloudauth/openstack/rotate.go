@@ -22,7 +22,8 @@ import (
 
 const (
 	// rotationGrace is how long newer credentials are waited for after a refusal, once a login.
-	rotationGrace = 3 * time.Second
+	// Whatever waits would fail otherwise.
+	rotationGrace = 10 * time.Second
 	// lookEvery is how often the files are looked at meanwhile.
 	lookEvery = 100 * time.Millisecond
 )

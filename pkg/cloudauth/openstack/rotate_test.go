@@ -118,6 +118,11 @@ func rotations() []rotation {
 			<-time.After(300 * time.Millisecond)
 			write(t, dir, "cloud.conf", fill(conf))
 		}},
+		{"the old one ends long before the file changes", plain, func(t *testing.T, dir string, fill func(string) string, revoke func()) {
+			revoke()
+			<-time.After(6 * time.Second)
+			write(t, dir, "cloud.conf", fill(conf))
+		}},
 		{"the file is half written for a while", plain, func(t *testing.T, dir string, fill func(string) string, revoke func()) {
 			text := fill(conf)
 			write(t, dir, "cloud.conf", text[:len(text)-20])
