@@ -97,6 +97,11 @@ func isNoAnswer(err error) bool {
 
 // answerHint says what to do about an answer that is a matter of configuration.
 func answerHint(status int, text string) string {
+	if strings.Contains(text, "Could not retrieve certificate") {
+		// Octavia asks Keystone for a token with ours, which Keystone refuses for tokens of
+		// application credentials (octavia/certificates/common/auth/barbican_acl.py).
+		return "; if cloud.conf logs in with an application credential, use a user and password: Octavia cannot read Barbican on behalf of the former"
+	}
 	if status == http.StatusForbidden && strings.Contains(strings.ToLower(text), "policy") { // not a quota
 		return "; the user of [Global] in cloud.conf needs a role in its project that may do this"
 	}

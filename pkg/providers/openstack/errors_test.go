@@ -187,6 +187,7 @@ func TestErrorHints(t *testing.T) {
 	}{
 		{answered(403, "Policy does not allow this request to be performed."), "needs a role in its project that may do this"},
 		{answered(403, "Quota has been met for resources: Load Balancer"), "resources: Load Balancer (POST http://c:9876/v2.0/lbaas/loadbalancers)"},
+		{answered(400, "Could not retrieve certificate: ['http://c:9311/v1/containers/1']"), "use a user and password"},
 		{get(&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}), "ca-file in [Global] of cloud.conf has to hold the CA of this endpoint too"},
 		{get(x509.CertificateInvalidError{Reason: x509.Expired}), "check the clocks"},
 		{get(http.ErrSchemeMismatch), "the endpoint does not speak TLS"},
