@@ -34,8 +34,13 @@ const (
 
 var zones = []string{"az1", "az2", "az3"}
 
-// appCred is an application credential, and the Keystone to use it at.
-type appCred struct{ ID, Secret, AuthURL string }
+// appCred is an application credential, and the Keystone to use it at, as hack/openstack
+// writes its own into appcred.json.
+type appCred struct {
+	ID      string `json:"id"`
+	Secret  string `json:"secret"`
+	AuthURL string `json:"auth_url"`
+}
 
 // osClients are one user's clients of every service.
 type osClients struct {

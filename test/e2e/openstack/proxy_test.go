@@ -141,8 +141,8 @@ func mutations(calls []call) []call {
 	})
 }
 
-// lbPoll is the read of one load balancer by which its status is awaited.
-var lbPoll = regexp.MustCompile(`^/v2(\.0)?/lbaas/loadbalancers/[0-9a-f-]{36}(\?.*)?$`)
+// lbPoll is the read of one load balancer, or of its status tree, by which its status is awaited.
+var lbPoll = regexp.MustCompile(`^/v2(\.0)?/lbaas/loadbalancers/[0-9a-f-]{36}(/status)?(\?.*)?$`)
 
 // withoutPolls are the calls that the budgets count: no logins, and no reads of one load balancer.
 func withoutPolls(calls []call) []call {
