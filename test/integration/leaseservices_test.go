@@ -1,0 +1,103 @@
+package integration
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+)
+
+// Two replicas, and the one that leads loses the API server while it makes a load balancer:
+// it ends before the other one may begin, whatever its call to the cloud is doing, and the
+// other one goes on with the same load balancer.
+func TestLeaseLostWhileALoadBalancerIsMade(t *testing.T) {
+	const created = "/lbaas/loadbalancers"
+	for _, tt := range []struct {
+		name string
+		// delay is how long Octavia needs.
+		delay time.Duration
+		// hang: the answer to the creation does not come before the leader's end.
+		hang bool
+	}{
+		{name: "it waits for Octavia", delay: 4 * time.Second},
+		{name: "an answer does not come", hang: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := newCluster(t)
+			sim, err := ossim.Start(ossim.Options{OctaviaDelay: tt.delay})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(sim.Close)
+			c.register(sim.SeedServers(ossim.Seed{Count: 2, NamePrefix: "node-"}), always(nodeState{ready: true, initialized: true}))
+			before := leftovers(sim)
+
+			begun, ended := make(chan struct{}, 10), make(chan struct{})
+			sim.OnMutation(func(m ossim.Mutation) {
+				if m.Method != http.MethodPost || !strings.HasSuffix(m.Path, created) || !m.After {
+					return
+				}
+				begun <- struct{}{}
+				if tt.hang {
+					select {
+					case <-ended:
+					case <-sim.Done():
+					}
+				}
+			})
+			l, kubeconfig := c.through(t)
+			lease := []string{"--controllers=service"} // 3 s, to be renewed within 2 s
+			first := c.startCCM(sim, append(lease[:1:1], "--kubeconfig="+kubeconfig)...)
+			c.waitForLeader()
+			c.startCCM(sim, lease...)
+			c.createService(loadBalancerService("web", httpPort(80)))
+			select {
+			case <-begun:
+			case <-time.After(20 * time.Second):
+				t.Fatal("no load balancer is made")
+			}
+
+			holder := c.holder(mainLease)
+			l.cut()
+			first.wantLost(t)
+			end := time.Now()
+			close(ended)
+			eventually(t, 20*time.Second, func() string {
+				if h := c.holder(mainLease); h == "" || h == holder {
+					return "the other replica does not lead"
+				}
+				return ""
+			})
+			held, err := c.client.CoordinationV1().Leases("kube-system").Get(t.Context(), mainLease, metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			begin := held.Spec.AcquireTime.Time
+			if !end.Before(begin) {
+				t.Errorf("the first replica ended %s after the other one had begun", end.Sub(begin))
+			}
+			for _, r := range sim.Requests() {
+				if r.Service != "identity" && r.Time.After(end) && r.Time.Before(begin) {
+					t.Errorf("the cloud got %s %s while nobody led", r.Method, r.Path)
+				}
+			}
+
+			c.address("web")
+			made := 0
+			for _, r := range sim.Requests() {
+				if r.Method == http.MethodPost && r.Path == created {
+					made++
+				}
+			}
+			if lbs := sim.LoadBalancers(); made != 1 || len(lbs) != 1 {
+				t.Errorf("%d creations, load balancers %v; want one", made, lbs)
+			}
+			c.deleteService("web")
+			eventually(t, 60*time.Second, wantGone(c, sim, "web", before))
+		})
+	}
+}
