@@ -31,8 +31,11 @@ const (
 	dryRunBody = 16 << 10
 )
 
-// errNotMade ends an operation all of whose further steps need what was not made.
-var errNotMade = errors.New("dry run: it was not made, so what would follow is not known")
+// errNotMade and errNotDeleted end an operation all of whose further steps need that it was.
+var (
+	errNotMade    = errors.New("dry run: it was not made, so what would follow is not known")
+	errNotDeleted = errors.New("dry run: it was not deleted, so what would follow is not known")
+)
 
 // dryRun stands between the provider and the cloud when nothing may be changed. It logs each
 // request that would change something, once, and answers it as the cloud would have: what is
@@ -62,6 +65,9 @@ func (d *dryRun) intercept(service string, req *http.Request, send http.RoundTri
 	d.log(service, req, body)
 	switch req.Method {
 	case http.MethodDelete:
+		if path.Base(path.Dir(req.URL.Path)) == "loadbalancers" { // whose end is waited for
+			return nil, &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: dryRunRetry, Err: errNotDeleted}
+		}
 		return dryAnswer(req, http.StatusNoContent, nil), nil
 	case http.MethodPost:
 		return dryCreated(req, body)

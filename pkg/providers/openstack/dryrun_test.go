@@ -108,6 +108,27 @@ func TestDryRunOfNewObjects(t *testing.T) {
 	}
 }
 
+// A deletion is said, with the floating IP's, and not looked at again every few seconds.
+func TestDryRunOfDeletion(t *testing.T) {
+	x := newLBTest(t, 3, "")
+	x.ensure(x.spec)
+	p, said := dryProvider(t, x.sim)
+	x.sim.ResetRequests()
+	err := p.LoadBalancers.Delete(testContext(t), x.spec.LoadBalancerRef)
+	if cloud.KindOf(err) != cloud.KindRetryAfter || cloud.RetryAfter(err) != dryRunRetry {
+		t.Errorf("error %v, again after %s", err, cloud.RetryAfter(err))
+	}
+	log := strings.Join(said(), "\n")
+	for _, want := range []string{`"method"="DELETE" "path"="/network/v2.0/floatingips/`, `"method"="DELETE" "path"="/load-balancer/v2.0/lbaas/loadbalancers/`} {
+		if strings.Count(log, want) != 1 {
+			t.Errorf("%d lines of the log have %s, want 1:\n%s", strings.Count(log, want), want, log)
+		}
+	}
+	if got := mutations(x.sim); len(got) > 0 {
+		t.Errorf("the cloud was asked to change: %v", got)
+	}
+}
+
 // Security groups that would be made are followed to the Nodes' ports.
 func TestDryRunOfSecurityGroups(t *testing.T) {
 	x := newLBTest(t, 3, "")
