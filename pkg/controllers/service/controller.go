@@ -73,7 +73,7 @@ type Controller struct {
 	records  records
 }
 
-// New returns a Controller.
+// New returns a Controller. Its queue works from now on; the end of Run ends it.
 func New(c Config) (*Controller, error) {
 	if c.Workers < 1 {
 		return nil, fmt.Errorf("service controller: %d workers: at least one is needed", c.Workers)

@@ -39,7 +39,7 @@ func (c *Controller) ensure(ctx context.Context, e *entry, service *corev1.Servi
 	w := wish{service: service}
 	w.spec, w.warnings, err = lb.Plan(service, set, c.Cluster, c.Vocabulary)
 	if err != nil {
-		w.plan = plan{rest: digest([]byte(err.Error()))}
+		w.plan = plan{rest: digest([]byte(string(service.UID) + " " + err.Error()))}
 	} else {
 		w.spec.Class = class
 		w.plan = planOf(w.spec, selection.Digest)

@@ -17,6 +17,8 @@ const (
 	// hopelessRetry is after how long a wish that cannot be fulfilled is tried again when
 	// load balancers are not verified periodically.
 	hopelessRetry = 30 * time.Minute
+	// longestAsked bounds the wait that the cloud asks for.
+	longestAsked = 10 * time.Minute
 )
 
 // Results of work, as a metric has them.
@@ -46,12 +48,12 @@ func (c *Controller) failed(ctx context.Context, e *entry, f failure, err error)
 		return 0 // we are ending; the next leader goes on
 	}
 	logger, text, result := klog.FromContext(ctx), list([]string{err.Error()}), resultFailed
-	e.tried = f.plan
+	e.tried, e.hopeless = f.plan, false
 	var wait time.Duration
 	switch kind := cloud.KindOf(err); {
 	case isWaiting(err):
 		result = resultWaiting
-		if wait = cloud.RetryAfter(err); wait <= 0 {
+		if wait = min(cloud.RetryAfter(err), longestAsked); wait <= 0 {
 			wait = firstRetry
 		}
 		logger.V(2).Info("The cloud is not done yet", "operation", f.operation, "again", wait, "reason", text)

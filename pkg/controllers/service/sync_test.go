@@ -144,6 +144,16 @@ func TestComplaintRetryAfterIsNoWarning(t *testing.T) {
 			w.wantEvents("Normal EnsuringLoadBalancer Ensuring load balancer", "Normal EnsuringLoadBalancer The cloud is not done yet: PENDING_CREATE", "Normal EnsuredLoadBalancer")
 		})
 	}
+	t.Run("very long", func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.create(service("web", nil))
+		w.cloud.ensure = func(context.Context, *cloud.LoadBalancerSpec) (*cloud.LoadBalancerStatus, error) {
+			return nil, &cloud.Error{Kind: cloud.KindThrottled, RetryAfter: time.Hour, Err: errors.New("slow down")}
+		}
+		if again := w.sync("web"); again != longestAsked {
+			t.Errorf("looked at again after %s, want %s", again, longestAsked)
+		}
+	})
 	t.Run("no time named", func(t *testing.T) {
 		w := newWorld(t, nil)
 		w.create(service("web", nil))
@@ -245,6 +255,35 @@ func TestWishThatCannotBeFulfilled(t *testing.T) {
 		w.wantPatches(0)
 		w.wantEvents("Warning LoadBalancerWarning annotation lb.example.org/timeuot", "Warning SyncLoadBalancerFailed Error syncing load balancer: plan load balancer of Service default/web: annotation lb.example.org/timeout")
 	})
+}
+
+// A Service made anew is told of its annotations, too, although its predecessor was.
+func TestInvalidServiceMadeAnew(t *testing.T) {
+	w := newWorld(t, nil)
+	long := func(s *corev1.Service) { s.Annotations["lb.example.org/timeout"] = "long" }
+	w.create(service("web", long))
+	w.sync("web")
+	w.wantEvents("Warning SyncLoadBalancerFailed")
+	w.change("web", func(s *corev1.Service) { s.UID = "web-2" })
+	w.sync("web")
+	w.wantEvents("Warning SyncLoadBalancerFailed")
+}
+
+// A wish that cannot be fulfilled, and then a cloud that fails: Nodes help that nothing.
+func TestFailureAfterAHopelessWish(t *testing.T) {
+	w := newWorld(t, nil)
+	w.setNodes(node("n1", nil))
+	w.create(service("web", nil))
+	err := cloud.Errorf(cloud.KindInvalid, "no such flavor")
+	w.cloud.ensure = func(context.Context, *cloud.LoadBalancerSpec) (*cloud.LoadBalancerStatus, error) { return nil, err }
+	w.sync("web")
+	w.clock.Step(time.Hour)
+	err = errors.New("connection refused")
+	w.sync("web")
+	w.cloud.take()
+	w.setNodes(node("n1", nil), node("n2", nil))
+	w.sync("web")
+	w.wantCalls()
 }
 
 func TestFailuresBackOff(t *testing.T) {
