@@ -48,8 +48,8 @@ func (o *Options) addControllerFlags(fss *cliflag.NamedFlagSets) {
 	c := &o.Component
 	fs := fss.FlagSet("controllers")
 	fs.StringSliceVar(&c.Generic.Controllers, "controllers", c.Generic.Controllers,
-		"Controllers to run: '*' means all that are on by default, 'foo' runs foo, '-foo' does not run foo, '-*' runs none; "+
-			"the first item that matches wins.\nControllers: "+strings.Join(ControllerNames(), ", ")+"\nOff by default: "+NodeIPAMController)
+		"Controllers to run: '*' means all that are on by default, 'foo' runs foo, '-foo' does not run foo, '-*' runs only what is named; "+
+			"of two items that name the same controller, the first wins.\nControllers: "+strings.Join(ControllerNames(), ", ")+"\nOff by default: "+NodeIPAMController)
 	fs.DurationVar(&c.Generic.MinResyncPeriod.Duration, "min-resync-period", c.Generic.MinResyncPeriod.Duration,
 		"Informers replay all objects after a random time between this and twice this.")
 
@@ -80,7 +80,8 @@ func (o *Options) addControllerFlags(fss *cliflag.NamedFlagSets) {
 
 	fs = fss.FlagSet(names.ServiceLBController)
 	fs.Int32Var(&c.ServiceController.ConcurrentServiceSyncs, "concurrent-service-syncs", c.ServiceController.ConcurrentServiceSyncs,
-		"How many Services are worked on at a time.")
+		"How many Services are worked on at a time, each for a few seconds until the cloud is done or the next one has its turn. "+
+			"More make changes of many Services or nodes take effect sooner, and the cloud's API busier; 1 is other cloud controller managers' default.")
 	fs.DurationVar(&o.LoadBalancers.SyncPeriod, "load-balancer-sync-period", o.LoadBalancers.SyncPeriod,
 		"Each load balancer is read afresh from the cloud, and what others have changed is put right, after a random time between half of this and this; 0 turns that off.")
 	fs.BoolVar(&o.LoadBalancers.DefaultClass, "load-balancer-default-class", o.LoadBalancers.DefaultClass,

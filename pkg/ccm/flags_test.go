@@ -27,8 +27,8 @@ func allFlags(t *testing.T) (*Options, *pflag.FlagSet) {
 	return o, fs
 }
 
-// Every flag of the framework's is ours with the same type and default, or refused, or the
-// webhook server's.
+// Every flag of the framework's is ours with the same type and default (but for one), or
+// refused, or the webhook server's.
 func TestFlagsAreTheFrameworks(t *testing.T) {
 	_, fs := allFlags(t)
 	retyped := map[string]string{"feature-gates": "mapStringString", "version": "bool"}
@@ -50,6 +50,9 @@ func TestFlagsAreTheFrameworks(t *testing.T) {
 		}
 		if f.Hidden {
 			continue // refused
+		}
+		if name == "concurrent-service-syncs" { // see serviceSyncs
+			def = "5"
 		}
 		if want, ok := retyped[name]; ok {
 			kind, def = want, f.DefValue

@@ -100,7 +100,12 @@ type AuthOptions struct {
 	AlwaysAllowPaths []string
 }
 
-// NewOptions returns the defaults, which are the framework's.
+// serviceSyncs is the default of --concurrent-service-syncs. The framework's is 1, with which
+// one Node that goes keeps the only worker busy for minutes: Octavia needs seconds for the
+// members of each load balancer, and is waited for.
+const serviceSyncs = 5
+
+// NewOptions returns the defaults, which are the framework's but for serviceSyncs.
 func NewOptions() (*Options, error) {
 	versioned := &ccmconfigv1alpha1.CloudControllerManagerConfiguration{}
 	install.Scheme.Default(versioned)
@@ -126,6 +131,7 @@ func NewOptions() (*Options, error) {
 	o.Component.Generic.LeaderElection.ResourceNamespace = metav1.NamespaceSystem
 	o.Component.Generic.Debugging.EnableProfiling = true
 	o.Component.KubeCloudShared.CIDRAllocatorType = "RangeAllocator"
+	o.Component.ServiceController.ConcurrentServiceSyncs = serviceSyncs
 	return o, nil
 }
 
