@@ -88,6 +88,7 @@ func (c *Controller) ensureAll(ctx context.Context, e *entry, w wish, verify boo
 		operation = "verify"
 	}
 	news := e.done == nil || e.done.plan.rest != w.plan.rest
+	same := !news && e.done.plan == w.plan // so that what is put right is others' doing
 	if news {
 		e.done = nil
 		c.once(e, w.service, corev1.EventTypeNormal, reasonEnsuring, "Ensuring load balancer")
@@ -108,7 +109,7 @@ func (c *Controller) ensureAll(ctx context.Context, e *entry, w wish, verify boo
 		return c.failed(ctx, e, failure{w.service, operation, w.plan, reasonFailed, doing}, err)
 	}
 	c.warnOnce(e, w.service, status.Warnings)
-	if len(status.Repaired) > 0 {
+	if same && len(status.Repaired) > 0 {
 		c.Metrics.repairs.Inc()
 		c.Recorder.Event(w.service, corev1.EventTypeWarning, reasonRepaired, "Others had changed the load balancer, put right: "+list(status.Repaired))
 	}

@@ -218,6 +218,16 @@ func TestComplaint1597DriftIsRepairedPeriodically(t *testing.T) {
 	w.wantEvents("Warning RepairedLoadBalancer Others had changed the load balancer, put right: listener 80 was gone; member n1 was gone")
 	w.wantCalls("ensure web uid web-1 [n1 n2] verify")
 
+	// What is put right together with a change of ours is not known to be others' doing.
+	w.clock.Step(time.Hour)
+	w.setNodes(node("n1", nil))
+	w.sync("web")
+	w.wantEvents()
+	w.wantCalls("ensure web uid web-1 [n1] verify")
+	w.setNodes(node("n1", nil), node("n2", nil))
+	w.sync("web")
+	w.wantCalls("update web [n1 n2]")
+
 	// Verification is not over before it has succeeded, and covers changes of members.
 	w.cloud.ensure = func(context.Context, *cloud.LoadBalancerSpec) (*cloud.LoadBalancerStatus, error) {
 		return nil, errors.New("no")
