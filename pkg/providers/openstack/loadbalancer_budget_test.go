@@ -211,6 +211,34 @@ func TestVerifyTrustsNothing(t *testing.T) {
 	}
 }
 
+// What was put right is told also when Octavia needs longer for it than an operation waits.
+func TestRepairsOfASlowOctaviaAreTold(t *testing.T) {
+	x := newLBTestOn(t, ossim.Options{OctaviaDelay: 60 * time.Millisecond}, 2, "")
+	x.ensure(x.spec)
+	id := x.spec.Settings[annLoadBalancerID]
+	drift, tree := x.op(), x.tree(x.spec)
+	tree.Pools[0].Members = nil
+	if err := drift.call(testContext(t), id, lbChange{action: setMembers, pool: tree.Pools[0]}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := drift.waitActive(testContext(t), id); err != nil {
+		t.Fatal(err)
+	}
+	patient := x.lbs.waits
+	x.lbs.waits = lbWaits{first: time.Millisecond, most: time.Millisecond, total: time.Millisecond, brief: time.Millisecond, retry: time.Millisecond}
+	x.spec.Verify = true
+	if _, err := x.lbs.Ensure(testContext(t), x.spec); cloud.KindOf(err) != cloud.KindRetryAfter {
+		t.Fatalf("error %v, so that the test shows nothing", err)
+	}
+	x.lbs.waits = patient
+	if status := x.ensure(x.spec); len(status.Repaired) != 1 || !strings.Contains(status.Repaired[0], "set members of pool_0_") {
+		t.Errorf("repaired: %q, want the members of one pool", status.Repaired)
+	}
+	if status := x.ensure(x.spec); len(status.Repaired) != 0 {
+		t.Errorf("repaired again: %q", status.Repaired)
+	}
+}
+
 // TestComplaint2858SlowOctavia: while an amphora is slow, no operation waits for it for long,
 // each change is made once, and what was read is not read again.
 func TestComplaint2858SlowOctavia(t *testing.T) {

@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"context"
+	"sync"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
@@ -107,4 +108,20 @@ func (w *lbWishes) diff(lb *octaviaLB, owner bool, actual, want *lbTree) ([]lbCh
 		return nil, nil, &cloud.Error{Kind: cloud.KindOf(err), Op: "load balancer " + lb.ID, Err: err}
 	}
 	return changes, next, nil
+}
+
+// repairs are what verifications have put right that could not be ended, mostly because
+// Octavia needs longer than an operation waits: the one that ends tells of all. By Service UID.
+type repairs struct{ byUID sync.Map }
+
+func (r *repairs) keep(uid string, texts []string) {
+	if len(texts) > 0 {
+		r.byUID.Store(uid, texts)
+	}
+}
+
+func (r *repairs) take(uid string) []string {
+	texts, _ := r.byUID.LoadAndDelete(uid)
+	out, _ := texts.([]string)
+	return out
 }

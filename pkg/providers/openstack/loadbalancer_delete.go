@@ -17,6 +17,7 @@ import (
 // balancer is there, what is left of an interrupted deletion is found through it.
 func (l *LoadBalancers) Delete(ctx context.Context, ref cloud.LoadBalancerRef) error {
 	names := namesFor(ref)
+	l.repairs.take(ref.UID)
 	o, err := l.operation(ctx)
 	if err != nil {
 		return err

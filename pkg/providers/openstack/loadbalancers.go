@@ -29,6 +29,7 @@ type LoadBalancers struct {
 	turns lbTurns
 	// creations are those whose answer was lost.
 	creations lostCreations
+	repairs   repairs
 	// snapshots are what start-up reads of all load balancers at once.
 	snapshots lbSnapshots
 	// groups and extensions are those of managed security groups.
@@ -80,11 +81,15 @@ func (l *LoadBalancers) Ensure(ctx context.Context, spec *cloud.LoadBalancerSpec
 	if err != nil {
 		return nil, err
 	}
+	if spec.Verify {
+		o.repaired = l.repairs.take(spec.UID)
+	}
 	status, err := o.ensure(ctx, w)
 	if err == nil {
 		err = o.leaveFormer(ctx, w, status)
 	}
 	if err != nil {
+		l.repairs.keep(spec.UID, o.repaired)
 		return nil, err
 	}
 	return status, nil
@@ -215,7 +220,8 @@ func (o *lbOperation) converge(ctx context.Context, w *lbWishes, lb *octaviaLB, 
 		return nil, w.refused // all the rest is done: whoever was served before still is
 	}
 	status := o.lb.status(w.spec.Settings, lb, lb.addresses(floating, w.second), floating, append(warnings, o.warnings...))
-	status.Repaired = o.repaired
+	slices.Sort(o.repaired)
+	status.Repaired = slices.Compact(o.repaired)
 	return status, nil
 }
 
