@@ -3,8 +3,10 @@ package service
 import (
 	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/lb"
 )
@@ -166,6 +168,29 @@ func TestTypeOfAServiceWithAClassChanges(t *testing.T) {
 		w.wantCalls("delete web uid web-1")
 		wantFinalizers(w, finalizer)
 	})
+}
+
+// A class that was taken out of the configuration keeps its Services' finalizers; that is said.
+func TestClassIsConfiguredNoLonger(t *testing.T) {
+	for name, change := range map[string]func(*corev1.Service){
+		"deleted":      func(s *corev1.Service) { s.DeletionTimestamp = &metav1.Time{Time: time.Now()} },
+		"another type": toClusterIP,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			const bronze = ownClass + "-bronze"
+			w.create(service("web", func(s *corev1.Service) {
+				withClass(bronze)(s)
+				s.Finalizers = []string{bronze}
+				change(s)
+			}))
+			w.sync("web")
+			w.sync("web")
+			w.wantEvents("Warning LoadBalancerWarning The load balancer is not deleted: the finalizer \"" + bronze + "\"")
+			w.wantCalls()
+			w.wantPatches(0)
+		})
+	}
 }
 
 func TestServicesWithoutAClassAreOthersWhenTurnedOff(t *testing.T) {

@@ -66,6 +66,17 @@ func (c *Controller) isClaimed(s *corev1.Service, foreign bool) bool {
 	})
 }
 
+// stranded returns the finalizer of a class that the configuration had when the Service got
+// it and has no longer, "" for none. Whose load balancer that is cannot be told any more:
+// another Isthmus with another configuration may serve the class.
+func (c *Controller) stranded(s *corev1.Service) string {
+	i := slices.IndexFunc(s.Finalizers, func(f string) bool { return c.Classes.Misspelled(&f) })
+	if i < 0 {
+		return ""
+	}
+	return s.Finalizers[i]
+}
+
 // classChanged reports whether we have made the Service's load balancer for another class
 // than its class now.
 func (c *Controller) classChanged(e *entry, s *corev1.Service) bool {

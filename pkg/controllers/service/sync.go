@@ -69,6 +69,10 @@ func (c *Controller) decide(ctx context.Context, key string, e *entry, service *
 		return c.remove(ctx, key, e, service, true)
 	case asks:
 		c.leave(e, service)
+	case c.stranded(service) != "":
+		c.once(e, service, corev1.EventTypeWarning, reasonWarning, fmt.Sprintf(
+			"The load balancer is not deleted: the finalizer %q is that of a class which this cloud's configuration has no longer: "+
+				"add the class again, or delete the load balancer and the finalizer yourself", c.stranded(service)))
 	case service == e.latest: // the informer is behind
 	case !e.foreign || !c.isClaimed(service, false):
 		c.records.drop(key)
