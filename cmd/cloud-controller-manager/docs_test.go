@@ -12,7 +12,8 @@ import (
 )
 
 // foreignFlags are other programs' that the guides name in the same way.
-var foreignFlags = []string{"--image-credential-provider-config", "--image-credential-provider-bin-dir", "--timeout"}
+var foreignFlags = []string{"--image-credential-provider-config", "--image-credential-provider-bin-dir", "--timeout",
+	"--ok-total-unready-count", "--max-total-unready-percentage"}
 
 // Flags that the guides name exist, and the command lines that they show are accepted.
 func TestFlagsInGuides(t *testing.T) {
