@@ -96,6 +96,36 @@ func TestComplaintBrakeOtherProject(t *testing.T) {
 	}
 }
 
+// The other project has servers of the same names. A new Node is not initialized with one of
+// them, and the Nodes that are there, few as they are, stay; also when the process starts anew.
+func TestBrakeOtherProjectOfTheSameNames(t *testing.T) {
+	c, sim, other := newCluster(t), startSim(t), startSim(t)
+	servers := sim.SeedServers(ossim.Seed{Count: 3, NamePrefix: "node-"})
+	c.register(servers, func(i int) nodeState { return nodeState{initialized: i < 2} })
+	other.SeedServers(ossim.Seed{Count: 4, NamePrefix: "node-"})
+	for range 2 {
+		other.ResetRequests()
+		r := c.startFastCCM(other, "--leader-elect=false", "--controllers=cloud-node-lifecycle,cloud-node", "--node-monitor-period=500ms", "--node-deletion-settle-time=10s")
+		eventually(t, 20*time.Second, func() string {
+			if n := other.Count("compute", ""); n < 10 {
+				return fmt.Sprintf("%d requests", n)
+			}
+			return ""
+		})
+		<-time.After(2 * time.Second)
+		c.wantUntouched(t, servers, nil)
+		if id := c.nodes()[servers[2].Name].Spec.ProviderID; id != "" {
+			t.Errorf("the new Node got another project's server %s", id)
+		}
+		if err := r.stop(); err != nil {
+			t.Error(err)
+		}
+	}
+	c.startFastCCM(sim, "--leader-elect=false", "--controllers=cloud-node-lifecycle,cloud-node", "--node-monitor-period=500ms")
+	eventually(t, 20*time.Second, func() string { return c.initialized(servers[2:]) })
+	c.wantUntouched(t, servers, nil)
+}
+
 // Nova forgets all servers, in the right project: a database restored from nothing.
 func TestComplaintBrakeAllGone(t *testing.T) {
 	c, sim := newCluster(t), startSim(t)

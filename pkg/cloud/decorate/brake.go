@@ -94,6 +94,8 @@ type census struct {
 	present map[string]int // by realm
 	missing int            // not in the last batch
 	unknown int            // the cloud gave no answer
+	// elders are those among missing and unknown whose provider IDs are older than this process.
+	elders int
 }
 
 func (c census) seen() int {
@@ -168,6 +170,9 @@ func (b *brake) doubt(ref cloud.InstanceRef, realm string, c census) string {
 	}
 	if b.opts == nil {
 		return ""
+	}
+	if ref.ProviderID == "" && b.realms.strange(c) {
+		return c.stranger()
 	}
 	now := b.clock.Now()
 	settled := false

@@ -289,3 +289,68 @@ func TestBrakeLeavesForeignNodesOut(t *testing.T) {
 		b.want(2, "")
 	})
 }
+
+// Another project has a server of the name of a Node that is not initialized: it is not that
+// Node's, the absence of the next name means nothing, and the Nodes that are there stay, after
+// a restart too. With the right credentials everything goes its way.
+func TestBrakeNamesakesOfAnotherProject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBraked(t, 2)
+		b.cloud.add("new")
+		b.nodes.register("new")
+		b.nodes.register("newer")
+		b.cloud.set(func() {
+			b.cloud.realm = "theirs"
+			b.cloud.findErr = func(ref cloud.InstanceRef) error {
+				if ref.ProviderID != "" {
+					return cloud.Errorf(cloud.KindNotFound, "none of ours")
+				}
+				return nil
+			}
+			b.cloud.getErr = b.cloud.findErr
+		})
+		byName := cloud.InstanceRef{NodeName: "new"}
+		for range 200 {
+			if b.cycle() != 0 {
+				t.Fatal("a Node was deleted")
+			}
+			if _, err := b.d.Nodes.Lookup(t.Context(), byName, MetadataMaxAge, nil); err == nil || !strings.Contains(err.Error(), "none of 2 nodes that had a provider ID at start was found there") {
+				t.Fatalf("a namesake is taken for the Node's: %v", err)
+			}
+			b.restart()
+		}
+		b.released = func() (bool, error) { return true, nil }
+		if _, err := b.d.Nodes.Lookup(t.Context(), byName, MetadataMaxAge, nil); err != nil {
+			t.Errorf("an operator's word does not count: %v", err)
+		}
+		b.released = nil
+		b.restart()
+		b.cloud.set(func() { b.cloud.realm, b.cloud.findErr, b.cloud.getErr = "ours", nil, nil })
+		b.want(1, "") // newer
+		if _, err := b.d.Nodes.Lookup(t.Context(), byName, MetadataMaxAge, nil); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// In a new cluster without the machines' UUIDs all there is are names.
+func TestBrakeNewClusterByNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBraked(t, 0)
+		for k := range 10 {
+			b.cloud.add(fmt.Sprint("node-", k))
+			b.nodes.register(fmt.Sprint("node-", k))
+		}
+		b.want(0, "")
+		if f, g := b.cloud.calls(); f != 1 || g != 0 {
+			t.Errorf("%d Find and %d Get for ten new Nodes, want one Find", f, g)
+		}
+		for k := range 9 {
+			b.nodes.initialize(k, fmt.Sprintf("fake:///id-of-node-%d", k))
+		}
+		b.want(0, "")
+		b.lose(0, 2)
+		b.lose(9, 10)
+		b.want(3, "")
+	})
+}

@@ -54,6 +54,11 @@ func (i *Instances) census(ctx context.Context, realm string) census {
 // a region is down says nothing about the others.
 func (i *Instances) count(refs []cloud.InstanceRef, realm string) (c census, stale *cloud.InstanceRef) {
 	c.present = map[string]int{}
+	lost := func(ref cloud.InstanceRef) {
+		if i.brake.isElder(ref) {
+			c.elders++
+		}
+	}
 	now := i.clock.Now()
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -63,17 +68,20 @@ func (i *Instances) count(refs []cloud.InstanceRef, realm string) (c census, sta
 			c.present[e.instance.Realm]++
 		case absent:
 			c.missing++
+			lost(ref)
 		case failed:
 			switch cloud.KindOf(e.err) {
 			case cloud.KindInvalid, cloud.KindConflict: // no question for this cloud, or none that it can answer
 			default:
 				if !i.known.elsewhere(ref, realm) {
 					c.unknown++
+					lost(ref)
 				}
 			}
 		case unknown:
 			if !i.known.elsewhere(ref, realm) {
 				c.unknown++
+				lost(ref)
 			}
 			stale = &ref
 		}

@@ -110,6 +110,11 @@ func (i *Instances) Lookup(ctx context.Context, ref cloud.InstanceRef, maxAge ti
 	if cloud.IsNotFound(err) {
 		instance, err = i.confirm(ctx, ref, cloud.RealmOf(err))
 	}
+	if err == nil {
+		if err = i.namesake(ctx, ref, instance); err != nil {
+			instance = nil
+		}
+	}
 	return instance, named(ref, err)
 }
 

@@ -1,0 +1,61 @@
+package decorate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+// How Nodes do not get the instances of another project that bear their names.
+//
+// Where the credentials are another project's, a new Node would keep a stranger's addresses
+// and provider ID for life, and after the next start that ID would prove the wrong realm: the
+// Nodes that are really the cluster's would be gone there. So an instance found by no more
+// than its name is not the Node's, nor is one that has not been found by it gone, while no
+// realm is proven and the elders, Nodes whose provider IDs are older than this process, are
+// not found. In a new cluster there are no elders, and where the machine's UUID is that of
+// the instance this alone proves the realm.
+
+// namesake returns why an instance that ref led to is not taken for the Node's, nil as a rule.
+func (i *Instances) namesake(ctx context.Context, ref cloud.InstanceRef, instance *cloud.Instance) error {
+	if ref.ProviderID != "" || instance.Realm == "" || !i.brake.hasElders() {
+		return nil
+	}
+	return i.brake.checkName(ctx, i.census(ctx, instance.Realm), instance)
+}
+
+// stranger says what is wrong with a project that has none of the elders.
+func (c census) stranger() string {
+	return fmt.Sprintf("none of %d nodes that had a provider ID at start was found there; check that the credentials and the region are the cluster's own", c.elders)
+}
+
+// isElder reports whether ref's provider ID is older than this process.
+func (b *brake) isElder(ref cloud.InstanceRef) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.realms.isElder(ref)
+}
+
+// hasElders reports whether no realm is proven although there are Nodes to prove one.
+func (b *brake) hasElders() bool {
+	b.mu.Lock()
+	unproven := b.opts != nil && len(b.realms.proven) == 0
+	b.mu.Unlock()
+	return unproven && slices.ContainsFunc(b.opts.Nodes.List(), b.isElder)
+}
+
+// checkName returns why an instance found by its name is not believed, nil when it is.
+func (b *brake) checkName(ctx context.Context, c census, instance *cloud.Instance) error {
+	b.mu.Lock()
+	strange := b.realms.strange(c)
+	b.mu.Unlock()
+	if !strange {
+		return nil
+	}
+	if released, _ := b.operator(ctx); released {
+		return nil
+	}
+	return cloud.Errorf(cloud.KindUnknown, "%s has this name, but it is in doubt: %s", instance.ProviderID, c.stranger())
+}
