@@ -239,3 +239,16 @@ func TestEverythingAtOnce(t *testing.T) {
 		return true
 	})
 }
+
+// A Service that loses type and finalizer at once is of no interest by itself, but what it was is.
+func TestServiceThatStopsToBeOfInterest(t *testing.T) {
+	w := newWorld(t, realTime(nil))
+	w.create(service("web", nil))
+	w.run()
+	w.eventually("it is served", func() bool { return len(w.stored("web").Status.LoadBalancer.Ingress) > 0 })
+	w.change("web", func(s *corev1.Service) {
+		toClusterIP(s)
+		s.Finalizers = nil
+	})
+	w.eventually("the load balancer is deleted", func() bool { return w.cloud.count("delete web uid web-1") == 1 })
+}
