@@ -194,6 +194,18 @@ func TestBrakeSettles(t *testing.T) {
 	})
 }
 
+// What nobody asked about for a while has not lasted: it begins anew.
+func TestBrakeSettlesWithoutGaps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBraked(t, 20)
+		b.want(0, "")
+		b.lose(0, 12)
+		b.want(0, "12 of 20 nodes have no instance")
+		time.Sleep(11 * time.Minute)
+		b.want(0, "12 of 20 nodes have no instance")
+	})
+}
+
 // With no instance of the cluster left to be seen, only an operator ends the hold.
 func TestBrakeNeverSettlesWithoutWitnesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -147,6 +147,10 @@ func TestOtherFilesAreWatched(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	otherCA, _, err := sim.NewCertificates()
+	if err != nil {
+		t.Fatal(err)
+	}
 	dir := t.TempDir()
 	caFile, cloudsFile, confFile := filepath.Join(dir, "ca.pem"), filepath.Join(dir, "clouds.yaml"), filepath.Join(dir, "cloud.conf")
 	cloudsYAML := fmt.Sprintf("clouds:\n  mine:\n    cacert: %q\n    auth: {auth_url: %q, username: k8s, password: %%s, project_name: k8s, user_domain_id: default, project_domain_id: default}\n", caFile, sim.AuthURL())
@@ -162,6 +166,7 @@ func TestOtherFilesAreWatched(t *testing.T) {
 		taken               bool
 	}{
 		{"CA replaced by nonsense", caFile, "nonsense", false},
+		{"CA of another cloud", caFile, string(otherCA), false}, // new credentials are not tried with the old CA
 		{"CA back with a comment", caFile, string(ca) + "\n# new\n", true},
 		{"wrong password in clouds.yaml", cloudsFile, fmt.Sprintf(cloudsYAML, "wrong"), false},
 		{"clouds.yaml repaired", cloudsFile, fmt.Sprintf(cloudsYAML, ossim.UserPassword) + "# new\n", true},
