@@ -122,7 +122,8 @@ func (o *lbOperation) deleteMade(ctx context.Context, ref cloud.LoadBalancerRef,
 
 // isShared reports whether something on a load balancer that was made for the Service is not
 // the Service's: the tag of another Service says so, or, as other controllers lose such
-// tags, a listener.
+// tags, a listener. What is remembered is believed when Octavia knows of no other listener:
+// one that came within a second of our own last change does not show in updated_at.
 func (o *lbOperation) isShared(ctx context.Context, names lbNames, lb *octaviaLB) (bool, error) {
 	switch {
 	case lb.Status == "PENDING_DELETE":
@@ -131,7 +132,7 @@ func (o *lbOperation) isShared(ctx context.Context, names lbNames, lb *octaviaLB
 		return true, nil
 	}
 	var tree lbTree
-	if known, ok := o.lb.trees.get(lb, o.lb.now()); ok {
+	if known, ok := o.lb.trees.get(lb, o.lb.now()); ok && known.tree.hasAll(lb.Listeners) {
 		tree = *known.tree
 	} else {
 		listeners, err := readListeners(ctx, o.octavia, lb.ID)

@@ -133,6 +133,8 @@ func TestDeletionSparesListenersOfOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			x := newLBTest(t, 1, "")
 			x.ensure(x.spec)
+			x.spec.Ports[0].Port = 8080 // a creation has no updated_at, a change has
+			x.ensure(x.spec)
 			o, ctx := x.op(), testContext(t)
 			id := x.spec.Settings[annLoadBalancerID]
 			if err := o.send(ctx, id, "create listener", func() error {
@@ -140,8 +142,10 @@ func TestDeletionSparesListenersOfOthers(t *testing.T) {
 			}); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(1100 * time.Millisecond) // Octavia's timestamps have seconds
-			x.restart()
+			if _, err := o.waitActive(ctx, id); err != nil {
+				t.Fatal(err)
+			}
+			// By the process that made the load balancer, within the second that updated_at tells.
 			x.delete(x.spec)
 			if s := x.sim.Snapshot(); len(s.LoadBalancers) != 1 || len(s.Listeners) != 1 || len(s.Pools) != 0 || len(s.FloatingIPs) != 1 {
 				t.Errorf("objects %q are left, want the load balancer with the listener and its address", x.objects())

@@ -34,6 +34,13 @@ type lbTree struct {
 	Pools     []*lbPool
 }
 
+// hasAll reports whether the tree has all of these listeners.
+func (t *lbTree) hasAll(listeners []octaviaID) bool {
+	return !slices.ContainsFunc(listeners, func(id octaviaID) bool {
+		return !slices.ContainsFunc(t.Listeners, func(l *lbListener) bool { return l.ID == id.ID })
+	})
+}
+
 // lbListener is a listener. Only what Isthmus manages is in it.
 type lbListener struct {
 	ID           string
