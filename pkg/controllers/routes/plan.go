@@ -27,7 +27,8 @@ func pathOf(r cloud.Route) path { return path{r.Destination.Masked(), r.NextHop}
 // A route is the cluster's if the cloud has a record of it, or if it leads a Node's pod CIDR
 // to that Node, now or when it was seen before (known); the latter are to be recorded
 // (adopt), so that they can be deleted when their Node is gone. The cluster's routes that
-// lead to no Node are deleted. So are routes that lead the pod CIDR of one Node to another
+// lead to no Node are deleted, but not while the Node of that CIDR has no address to compare
+// with. So are routes that lead the pod CIDR of one Node to another
 // one: they contradict the cluster's own allocation, whoever made them. All others are
 // somebody else's and stay.
 type plan struct {
@@ -69,6 +70,10 @@ func makePlan(list []cloud.Route, nodes []*corev1.Node, known map[path]bool) *pl
 				r.Node = refOf(owners[at.destination][k])
 				p.adopt = append(p.adopt, r)
 			}
+		case (r.Ours || known[at]) && !addresses[at.nextHop] && slices.ContainsFunc(owners[at.destination], func(n *corev1.Node) bool { return hopOf(n, at.destination) < 0 }):
+			if known[at] { // its Node does not say where it is now: pods may be reachable by the route still
+				p.known[at] = true
+			}
 		case r.Ours || known[at] || len(owners[at.destination]) > 0 && addresses[at.nextHop]:
 			p.remove = append(p.remove, r)
 			if known[at] {
@@ -99,7 +104,7 @@ func (p *plan) want(n *corev1.Node, there map[path]cloud.Route) {
 			}
 		}
 		if !found {
-			k := slices.IndexFunc(hops, func(a netip.Addr) bool { return a.Is4() == cidr.Addr().Is4() })
+			k := hopOf(n, cidr)
 			if k < 0 {
 				p.problems[n.Name] = fmt.Sprintf("node %s has no InternalIP of the IP family of its pod CIDR %s", n.Name, cidr)
 				p.silent[n.Name] = isUninitialized(n)
@@ -118,6 +123,11 @@ func refOf(n *corev1.Node) cloud.InstanceRef {
 
 func isUninitialized(n *corev1.Node) bool {
 	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taintUninitialized })
+}
+
+// hopOf is which of the Node's InternalIPs is to be the next hop to the CIDR; -1 is none.
+func hopOf(n *corev1.Node, cidr netip.Prefix) int {
+	return slices.IndexFunc(internalIPs(n), func(a netip.Addr) bool { return a.Is4() == cidr.Addr().Is4() })
 }
 
 // internalIPs returns the Node's InternalIPs in their order.

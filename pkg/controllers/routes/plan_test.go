@@ -48,6 +48,7 @@ func TestPlanOfOneRoute(t *testing.T) {
 		testNode("a", []string{"10.244.1.0/24", "FD00:0:0:1::/64"}, "10.0.0.1", "fd00:1::1"),
 		testNode("b", []string{"10.244.002.0/24"}, "10.0.0.2", "10.9.0.2"),
 		testNode("no-cidr", nil, "10.0.0.3"),
+		testNode("no-address", []string{"10.244.5.0/24"}, "fd00:1::5"),
 	}
 	const keep, adopt, remove, leave, complete = "keep", "adopt", "remove", "leave", "complete"
 	for _, test := range []struct {
@@ -71,6 +72,10 @@ func TestPlanOfOneRoute(t *testing.T) {
 		{"a node's CIDR to another node", testRoute("10.244.1.0/24", "10.0.0.2"), false, remove, ""},
 		{"a node's CIDR to no node", testRoute("10.244.1.0/24", "10.0.0.9"), false, leave, "a"},
 		{"our own for a node's CIDR to no node", ours(testRoute("10.244.1.0/24", "10.0.0.9")), false, remove, ""},
+		{"ours to a node without an address", ours(testRoute("10.244.5.0/24", "10.0.0.5")), false, leave, ""},
+		{"seen to fit before, to a node without an address", testRoute("10.244.5.0/24", "10.0.0.5"), true, leave, ""},
+		{"ours to another node than the one without an address", ours(testRoute("10.244.5.0/24", "10.0.0.1")), false, remove, ""},
+		{"an operator's for the CIDR of a node without an address", testRoute("10.244.5.0/24", "10.0.0.5"), false, leave, "no-address"},
 		{"a wider one to a node", testRoute("10.244.0.0/16", "10.0.0.1"), false, leave, ""},
 		{"an operator's blackhole", testRoute("10.244.8.0/24", ""), false, leave, ""},
 		{"our blackhole", ours(testRoute("10.244.8.0/24", "")), false, remove, ""},
