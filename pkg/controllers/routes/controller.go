@@ -48,6 +48,7 @@ type Controller struct {
 	known    map[path]bool       // see plan
 	adopted  map[path]bool       // that an attempt to record them has succeeded
 	reported map[event]time.Time // when an event was published last
+	more     bool                // to record, as it seems: the next pass does so at once
 }
 
 // event is what is not repeated at once.
@@ -82,7 +83,11 @@ func (c *Controller) Run(ctx context.Context) error {
 		case <-changed:
 		default:
 		}
+		c.more = false
 		c.pass(ctx)
+		if c.more {
+			tell(changed)
+		}
 		c.rest(ctx, changed)
 	}
 	return nil
@@ -107,23 +112,25 @@ func (c *Controller) rest(ctx context.Context, changed <-chan struct{}) {
 
 // handlers report every change of Nodes that routes depend on.
 func handlers(changed chan<- struct{}) cache.ResourceEventHandler {
-	tell := func() {
-		select {
-		case changed <- struct{}{}:
-		default:
-		}
-	}
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { tell() },
-		DeleteFunc: func(any) { tell() },
+		AddFunc:    func(any) { tell(changed) },
+		DeleteFunc: func(any) { tell(changed) },
 		UpdateFunc: func(before, now any) {
 			a, ok := before.(*corev1.Node)
 			b, is := now.(*corev1.Node)
 			if !ok || !is || !slices.Equal(a.Spec.PodCIDRs, b.Spec.PodCIDRs) || !slices.Equal(a.Status.Addresses, b.Status.Addresses) ||
 				isUninitialized(a) != isUninitialized(b) {
-				tell()
+				tell(changed)
 			}
 		},
+	}
+}
+
+// tell begins a pass as soon as that may be.
+func tell(changed chan<- struct{}) {
+	select {
+	case changed <- struct{}{}:
+	default:
 	}
 }
 
@@ -191,6 +198,7 @@ func (c *Controller) apply(ctx context.Context, p *plan) (failed map[path]error)
 			logger.V(2).Info("Route is removed")
 		}
 	}
+	c.more = len(adopt) == adoptAtOnce && !slices.ContainsFunc(adopt, func(r cloud.Route) bool { return !c.adopted[pathOf(r)] })
 	return failed
 }
 
