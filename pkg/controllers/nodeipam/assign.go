@@ -19,6 +19,8 @@ const (
 	eventNotAvailable = "CIDRNotAvailable"
 	eventFailed       = "CIDRAssignmentFailed"
 	eventOutOfRange   = "CIDROutOfRange"
+	eventShared       = "CIDRShared"
+	eventOthers       = "CIDRAssignedByOthers"
 )
 
 const (

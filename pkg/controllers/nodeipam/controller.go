@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -129,6 +130,9 @@ func (c *Controller) handlers(ctx context.Context) cache.ResourceEventHandler {
 			if wasNode && isNode && before.UID != now.UID { // another Node of the same name
 				c.deleted(before)
 			}
+			if wasNode && isNode && before.UID == now.UID && len(before.Spec.PodCIDRs) == 0 && len(now.Spec.PodCIDRs) > 0 {
+				c.given(now)
+			}
 			c.seen(ctx, obj)
 		},
 		DeleteFunc: func(obj any) {
@@ -153,28 +157,44 @@ func (c *Controller) seen(ctx context.Context, obj any) {
 	}
 }
 
+// given warns when somebody else has given a Node its CIDRs that had none.
+func (c *Controller) given(node *corev1.Node) {
+	cidrs := podCIDRs(node)
+	c.mu.Lock()
+	h := c.ledger.held[node.UID]
+	// Before the first list ends, the leader before may have done it; see seed.
+	others := c.gone == nil && !slices.Equal(h.cidrs, cidrs)
+	c.mu.Unlock()
+	if others {
+		c.recorder.Eventf(node, corev1.EventTypeWarning, eventOthers,
+			"Pod CIDR %v was not allocated here: two allocators give one CIDR to two Nodes; turn off kube-controller-manager's (--controllers=*,-node-ipam-controller) or this one", cidrs)
+	}
+}
+
 // observe notes what the Node holds.
 func (c *Controller) observe(ctx context.Context, node *corev1.Node) {
 	if len(node.Spec.PodCIDRs) == 0 {
 		return
 	}
-	cidrs := make([]netip.Prefix, 0, len(node.Spec.PodCIDRs))
-	for _, text := range node.Spec.PodCIDRs {
-		if cidr, ok := parseLegacy(text); ok {
-			cidrs = append(cidrs, cidr)
-		}
-	}
+	cidrs := podCIDRs(node)
 	c.mu.Lock()
 	var first, freed bool
-	var outside []netip.Prefix
+	var outside, shared []netip.Prefix
 	if !c.gone[node.UID] {
 		first, outside, freed = c.ledger.observe(node.UID, cidrs)
+		if first {
+			shared = c.ledger.shared(cidrs)
+		}
 		delete(c.waiting, node.Name)
 	}
 	c.mu.Unlock()
 	if len(outside) > 0 {
 		c.recorder.Eventf(node, corev1.EventTypeWarning, eventOutOfRange,
 			"Pod CIDR %v lies outside of --cluster-cidr: it is left as it is", outside)
+	}
+	if len(shared) > 0 {
+		c.recorder.Eventf(node, corev1.EventTypeWarning, eventShared,
+			"Pod CIDR %v overlaps what another Node or Services have: pods get addresses of each other; delete this Node and let it register again", shared)
 	}
 	if first {
 		klog.FromContext(ctx).V(4).Info("Node has pod CIDRs", "node", klog.KObj(node), "podCIDRs", cidrs)
@@ -205,6 +225,17 @@ func (c *Controller) wake() {
 	for name := range c.waiting {
 		c.queue.Add(name)
 	}
+}
+
+// podCIDRs are the CIDRs that the Node has.
+func podCIDRs(node *corev1.Node) []netip.Prefix {
+	out := make([]netip.Prefix, 0, len(node.Spec.PodCIDRs))
+	for _, text := range node.Spec.PodCIDRs {
+		if cidr, ok := parseLegacy(text); ok {
+			out = append(out, cidr)
+		}
+	}
+	return out
 }
 
 // parseLegacy parses a CIDR of a Node, which may be written as only old versions allowed.

@@ -72,6 +72,12 @@ func TestSharedCIDR(t *testing.T) {
 	c.create("one", "10.244.0.0/24")
 	c.create("two", "10.244.0.0/24")
 	c.run(Config{ClusterCIDRs: mustPrefixes("10.244.0.0/24")}, nil, nil)
+	c.eventually(func() string { // whichever was seen later
+		if c.hasEvent("one", "CIDRShared") != c.hasEvent("two", "CIDRShared") {
+			return ""
+		}
+		return "not exactly one of the Nodes that share a CIDR has an event about it"
+	})
 	c.create("waits")
 	c.wantEvent("waits", "CIDRNotAvailable", "")
 	c.delete("one")
@@ -112,11 +118,17 @@ func TestCIDRsOfOthers(t *testing.T) {
 	c.run(Config{ClusterCIDRs: mustPrefixes("10.244.0.0/22")}, tr, nil)
 	c.create("raced")
 	c.wantAll(1)
+	c.wantEvent("raced", "CIDRAssignedByOthers", "[10.244.1.0/24] was not allocated here")
 	c.create("preset", "10.244.2.0/24")
 	c.wantAll(2)
 	c.create("x")
 	c.create("y")
 	got := c.wantAll(4)
+	for name := range got {
+		if name != "raced" && c.hasEvent(name, "CIDRAssignedByOthers") || c.hasEvent(name, "CIDRShared") {
+			t.Errorf("Node %s has a warning about another allocator", name)
+		}
+	}
 	if got["raced"] != "10.244.1.0/24" || got["preset"] != "10.244.2.0/24" {
 		t.Errorf("CIDRs of others were changed: %v", got)
 	}

@@ -105,6 +105,18 @@ func (l *ledger) release(uid types.UID) (freed bool) {
 	return freed
 }
 
+// shared are those of the CIDRs, all held, that overlap what another Node or Services have.
+func (l *ledger) shared(cidrs []netip.Prefix) (out []netip.Prefix) {
+	for _, cidr := range cidrs {
+		for _, p := range slices.Concat(l.families...) {
+			if p.shared(cidr) {
+				out = append(out, cidr)
+			}
+		}
+	}
+	return out
+}
+
 func (l *ledger) hold(cidr netip.Prefix) (inside bool) {
 	for _, pools := range l.families {
 		for _, p := range pools {

@@ -176,6 +176,20 @@ func (c *cluster) wantEvent(node, reason, text string) {
 	})
 }
 
+// hasEvent reports whether there is such an event about the Node now.
+func (c *cluster) hasEvent(node, reason string) bool {
+	c.t.Helper()
+	n, err := c.client.CoreV1().Nodes().Get(c.t.Context(), node, metav1.GetOptions{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	list, err := c.client.CoreV1().Events("default").List(c.t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.uid=" + string(n.UID) + ",reason=" + reason})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return len(list.Items) > 0
+}
+
 // transport lets a test see and disturb requests.
 type transport struct {
 	next http.RoundTripper

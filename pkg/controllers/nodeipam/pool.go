@@ -3,6 +3,7 @@ package nodeipam
 import (
 	"encoding/binary"
 	"net/netip"
+	"slices"
 )
 
 // pool is one cluster CIDR, cut into blocks of the size that a Node gets. It counts the
@@ -64,6 +65,12 @@ func (p *pool) free(cidr netip.Prefix) (freed int) {
 	}
 	p.used -= freed
 	return freed
+}
+
+// shared reports whether a block that cidr overlaps has several holders.
+func (p *pool) shared(cidr netip.Prefix) bool {
+	first, last, ok := p.overlap(cidr)
+	return ok && slices.ContainsFunc(p.count[first:last+1], func(holders uint32) bool { return holders > 1 })
 }
 
 // overlap returns the blocks that cidr overlaps.
