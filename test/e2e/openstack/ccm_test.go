@@ -27,6 +27,7 @@ type manager struct {
 	ended       chan struct{}
 	err         error
 	readinessAt string
+	slow        int // attempts at operations before begin that were not the last
 }
 
 // startManager runs the binary as the DaemonSet does: as its ServiceAccount, with the
@@ -152,6 +153,27 @@ func (m *manager) logged(text string) []string {
 		}
 	}
 	return out
+}
+
+const notDone = "The cloud is not done yet"
+
+// begin is where the calls of the operation that budget will look at begin.
+func (m *manager) begin(p *proxy) (mark int) {
+	m.t.Helper()
+	m.slow = len(m.logged(notDone))
+	return p.mark()
+}
+
+// budget asserts what an operation on a load balancer since begin may cost, logins and polls
+// aside. When the cloud was so slow that the operation was begun again, the budget holds for
+// each time.
+func (m *manager) budget(what string, calls []call, most int) {
+	m.t.Helper()
+	attempts, counted := 1+len(m.logged(notDone))-m.slow, withoutPolls(calls)
+	m.t.Logf("%s cost %d calls, in %d attempts", what, len(counted), attempts)
+	if len(counted) == 0 || len(counted) > most*attempts {
+		m.t.Errorf("%s cost %d calls in %d attempts, want at the most %d each:\n%s", what, len(counted), attempts, most, list(calls))
+	}
 }
 
 // says is a check that its log contains text.
