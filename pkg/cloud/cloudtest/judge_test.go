@@ -19,11 +19,12 @@ func TestJudge(t *testing.T) {
 		check    func(*T)
 		declared bool
 		silent   bool
+		works    bool   // what is found, whatever is declared
 		want     string // a part of the problem; empty for none
 	}{
-		{name: "supported and works", check: works},
+		{name: "supported and works", check: works, works: true},
 		{name: "supported and fails", check: fails, want: "it does not"},
-		{name: "unsupported and works", check: works, declared: true, want: "but it works"},
+		{name: "unsupported and works", check: works, declared: true, works: true, want: "but it works"},
 		{name: "unsupported and refused", check: refused, declared: true},
 		{name: "unsupported and nothing is said", check: fails, declared: true, want: "neither refuses"},
 		{name: "unsupported, nothing to refuse", check: fails, declared: true, silent: true},
@@ -38,6 +39,9 @@ func TestJudge(t *testing.T) {
 			ct := &T{Ctx: t.Context()}
 			ct.run(tt.check)
 			problems, _ := judge(ct, feature{silent: tt.silent}, "reason", tt.declared)
+			if got := measured(ct, "reason"); got.Supported != tt.works || (got.Reason == "") != tt.works {
+				t.Errorf("found: %+v, want supported %v", got, tt.works)
+			}
 			switch all := strings.Join(problems, "\n"); {
 			case tt.want == "" && all != "":
 				t.Errorf("problems: %s; want none", all)

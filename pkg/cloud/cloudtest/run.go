@@ -98,7 +98,15 @@ func (x *suite) try(t *testing.T, f feature) Result {
 	if note != "" {
 		t.Log(note)
 	}
-	return Result{Supported: !declared, Reason: reason}
+	return measured(ct, reason)
+}
+
+// measured is what a check has found, whatever is declared.
+func measured(ct *T, reason string) Result {
+	if ct.impossible == "" && len(ct.failures)+len(ct.spoiled) == 0 {
+		return Result{Supported: true}
+	}
+	return Result{Reason: reason}
 }
 
 // judge says what is wrong with the outcome of a check, and otherwise what is worth a note.
