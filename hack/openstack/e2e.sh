@@ -6,10 +6,11 @@ cd "$(dirname "$0")/../.."
 cloud=hack/openstack/openstack.sh
 if "$cloud" status > /dev/null 2>&1; then
   echo "==> OpenStack is up already, and stays so"
-  started=0
 else
   echo "==> OpenStack is not up: starting it, it will be stopped in the end"
-  started=1
+  # However this ends, also by Ctrl-C.
+  trap '"$cloud" down' EXIT
+  trap 'exit 130' INT TERM HUP
   "$cloud" up || { echo "e2e-openstack: there is no OpenStack to test against, see above" >&2; exit 1; }
 fi
 echo "==> go test -tags e2e ./test/e2e/openstack"
@@ -18,10 +19,5 @@ begin=$SECONDS
 ${GO:-go} test -tags e2e -count 1 -timeout 30m -v "$@" ./test/e2e/openstack
 rc=$?
 echo "    tests: $((SECONDS - begin)) s"
-if [ "$started" = 1 ]; then
-  "$cloud" down
-else
-  echo "OpenStack stays up, as it was before"
-fi
 [ "$rc" = 0 ] || echo "e2e-openstack: the tests failed, see above for what the tests, the controllers' logs and the cloud say" >&2
 exit "$rc"

@@ -2,19 +2,37 @@
 # bring init scripts, debconf questions, libvirt and qemu: they are only unpacked beside the
 # system, for their small launchers and api-paste files.
 
+# installed: whether all packages are there, configured. One that was removed, or that an
+# interrupted installation has left half done, is known to dpkg, too, and does not count.
+installed() {
+  local states
+  # shellcheck disable=SC2046 # a list
+  states=$(dpkg-query -W -f '${db:Status-Status}\n' $(cat "$here/packages.txt") 2>/dev/null) || return 1
+  ! grep -qvx installed <<< "$states"
+}
+
+# apt_install: installs what is missing. Nothing may start by itself meanwhile: it would take
+# our ports. The file that forbids it goes however this ends; one that a killed installation
+# has left is ours by its second line.
+apt_install() (
+  policy=/usr/sbin/policy-rc.d mark="# of Isthmus' hack/openstack"
+  if [ ! -e $policy ] || grep -qxF "$mark" $policy; then
+    trap 'rm -f $policy' EXIT
+    trap 'exit 130' INT TERM HUP
+    printf '#!/bin/sh\n%s\nexit 101\n' "$mark" > $policy
+    chmod 755 $policy
+  fi
+  umask 022 # packages' scripts make files that others must read
+  export DEBIAN_FRONTEND=noninteractive
+  dpkg --configure -a || true # what was interrupted; where it cannot, apt-get says why
+  apt-get -o DPkg::Lock::Timeout=300 update &&
+    apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends $(cat "$here/packages.txt")
+)
+
 install_packages() {
-  # shellcheck disable=SC2046 # lists
-  if ! dpkg -s $(cat "$here/packages.txt") > /dev/null 2>&1; then
-    # Nothing may start by itself while it is installed: it would take our ports.
-    local policy=/usr/sbin/policy-rc.d log=$state/apt.log ours=0
-    [ -e $policy ] || { printf '#!/bin/sh\nexit 101\n' > $policy; chmod 755 $policy; ours=1; }
-    # 022: packages' scripts make files that others must read.
-    (
-      umask 022
-      export DEBIAN_FRONTEND=noninteractive
-      apt-get update && apt-get install -y --no-install-recommends $(cat "$here/packages.txt")
-    ) < /dev/null > "$log" 2>&1 || { tail -n 15 "$log" >&2; [ $ours = 0 ] || rm -f $policy; die "apt-get failed: see above and $log"; }
-    [ $ours = 0 ] || rm -f $policy
+  if ! installed; then
+    local log=$state/apt.log
+    apt_install < /dev/null > "$log" 2>&1 || { tail -n 15 "$log" >&2; die "apt-get failed: see above and $log"; }
   fi
   if [ ! -e "$state/root/complete" ]; then
     local log=$state/download.log deb
