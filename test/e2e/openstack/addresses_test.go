@@ -89,6 +89,7 @@ func TestNodeAddresses(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitPorts(t, c, s.portID, dual.ID)
+	awaitFloating(t, c, s.id, fip.FloatingIP)
 
 	in := func(a string) string { return "InternalIP=" + a }
 	ex := func(a string) string { return "ExternalIP=" + a }
@@ -176,6 +177,23 @@ func awaitPorts(t *testing.T, c *realCloud, ids ...string) {
 		if err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// awaitFloating waits until Nova lists a floating IP of a server: Neutron tells Nova of it in
+// batches, every 2 s. Nodes have it from Nova, as openstack-cloud-controller-manager's do, and
+// get it at the next look.
+func awaitFloating(t *testing.T, c *realCloud, server, ip string) {
+	t.Helper()
+	err := poll(t.Context(), time.Minute, func(ctx context.Context) error {
+		s, err := servers.Get(ctx, c.member.compute, server).Extract()
+		if err == nil && !strings.Contains(fmt.Sprint(s.Addresses), ip+" ") && !strings.Contains(fmt.Sprint(s.Addresses), ip+"]") {
+			err = fmt.Errorf("server %s has %v, not yet %s", server, s.Addresses, ip)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
