@@ -231,12 +231,18 @@ func (s *Sim) replaceMembers(p *pool, want []fields, additive bool) error {
 		if err := ch.m.set(ch.in); err != nil {
 			return err
 		}
-		if ch.in.given("subnet_id") { // Octavia writes the whole body, although a single member's PUT has no subnet
-			ch.m.subnet = ch.in.optional("subnet_id")
-		}
 		ch.m.describe(ch.in)
+		moved := false
 		if ch.in.given("subnet_id") { // only a batch may change it, and nobody checks it
-			ch.m.subnet = ch.in.optional("subnet_id")
+			subnet := ch.in.optional("subnet_id")
+			moved = ch.m.subnet == nil || subnet == nil || *ch.m.subnet != *subnet
+			ch.m.subnet = subnet
+		}
+		if moved && p.lb.provider == ovn {
+			// To this driver it is another member of the same ID: it makes that and then deletes the former,
+			// upon which Octavia forgets the member.
+			gone = append(gone, ch.m)
+			continue
 		}
 		ch.m.prov, ch.m.stuck, ch.m.updated = pendingUpdate, false, time.Now().UTC()
 	}

@@ -38,7 +38,7 @@ func (s *Sim) monitorKind() *lbKind {
 				return err
 			}
 			s.pend(h.pool.lb, pendingUpdate, h)
-			touch(h.pool)
+			touchMonitored(h.pool)
 			return nil
 		},
 		remove: func(_ *call, x lbItem) error {
@@ -47,7 +47,7 @@ func (s *Sim) monitorKind() *lbKind {
 				return err
 			}
 			s.pend(h.pool.lb, pendingDelete, h)
-			touch(h.pool)
+			touchMonitored(h.pool)
 			return nil
 		},
 	}
@@ -84,8 +84,19 @@ func (s *Sim) createMonitor(c *call, in fields) (lbItem, error) {
 	p.monitor = h
 	s.lb.monitors[h.id] = h
 	s.pend(p.lb, pendingCreate, h)
-	touch(p)
+	touchMonitored(p)
 	return h, nil
+}
+
+// touchMonitored is touch for changes of a monitor: the ovn driver does not say how its pool's listeners fare,
+// and they stay PENDING_UPDATE until the next change of the pool or its members.
+func touchMonitored(p *pool) {
+	touch(p)
+	for _, l := range p.users() {
+		if p.lb.provider == ovn && l.prov == pendingUpdate {
+			l.stuck = true
+		}
+	}
 }
 
 // buildMonitor makes a monitor that its pool does not yet know.

@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"net/http"
+	"net/netip"
 	"slices"
 	"time"
 )
@@ -49,10 +50,20 @@ func (s *Sim) pend(lb *loadBalancer, status string, items ...lbItem) {
 	if lb.prov != pendingCreate {
 		lb.prov = pendingUpdate
 	}
+	fails := false
 	for _, x := range items {
 		x.root().prov, x.root().stuck = status, false
+		l, is := x.(*listener)
+		fails = fails || is && status == pendingCreate && l.unguardable()
 	}
-	s.after(s.octaviaDelay(), func() { s.settle(lb) })
+	s.after(s.octaviaDelay(), func() {
+		s.settle(lb)
+		for _, l := range lb.listeners {
+			if fails {
+				l.prov = inError
+			}
+		}
+	})
 }
 
 // touch marks what else a change reaches: pools and the listeners that use them.
@@ -62,7 +73,7 @@ func touch(pools ...*pool) {
 			p.prov = pendingUpdate
 		}
 		for _, l := range p.users() {
-			if l.prov == active || l.stuck && !p.stuck {
+			if l.prov == active || l.prov == inError || l.stuck && !p.stuck {
 				l.prov, l.stuck = pendingUpdate, false
 			}
 		}
@@ -115,6 +126,13 @@ func (s *Sim) settle(lb *loadBalancer) {
 	if !s.forwardLB(lb) {
 		lb.prov, lb.oper = inError, inError
 	}
+}
+
+// unguardable reports whether Zed's amphora driver fails to open a listener's port: it makes each rule of
+// allowed_cidrs for the families of all VIPs, and Neutron refuses a CIDR of the other family. The revert puts all
+// listeners of the load balancer in ERROR; a change of a pool makes those that use it ACTIVE again.
+func (x *listener) unguardable() bool {
+	return x.lb.provider == amphora && len(x.cidrs) > 0 && x.lb.hasFamily(netip.IPv4Unspecified()) && x.lb.hasFamily(netip.IPv6Unspecified())
 }
 
 // restingStatus is the operating status of an object as far as health checks do not tell.
