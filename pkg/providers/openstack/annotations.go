@@ -106,7 +106,7 @@ func listenerAnnotations() []cloud.Annotation {
 // memberAnnotations say how traffic reaches the Nodes.
 func memberAnnotations(cfg *LoadBalancerConfig) []cloud.Annotation {
 	return []cloud.Annotation{
-		{Name: annMemberSubnetID, Type: cloud.TypeUUID, Default: "`[LoadBalancer] member-subnet-id`, or the subnet that the members are in", Doc: "Subnet of the members."},
+		{Name: annMemberSubnetID, Type: cloud.TypeUUID, Default: "`[LoadBalancer] member-subnet-id`, or the subnet that the members are in", Doc: "Subnet of the members; provider ovn keeps the one that a member was made with."},
 		{Name: annMethod, Type: cloud.TypeEnum, Enum: []string{methodRoundRobin, methodLeastConnections, methodSourceIP, methodSourceIPPort},
 			Default: "`[LoadBalancer] lb-method`", Doc: "Algorithm; provider ovn knows SOURCE_IP_PORT only."},
 		{Name: annProxyProtocol, Type: cloud.TypeEnum, Enum: []string{"true", "false", "v1", "v2"}, Default: "false",

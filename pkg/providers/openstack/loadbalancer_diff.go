@@ -250,7 +250,7 @@ func (d *treeDiff) attachPool(l *lbListener, w *lbPool) {
 }
 
 func (d *treeDiff) pool(p, w *lbPool) {
-	members, same := mergeMembers(p.Members, w.Members)
+	members, same := mergeMembers(p.Members, w.Members, d.ownership.ovn)
 	persistent := p.ByClientIP == w.ByClientIP
 	switch {
 	case p.Method != w.Method || !persistent:
@@ -320,8 +320,10 @@ func listenerMatches(have, want *lbListener) bool {
 }
 
 // mergeMembers returns the members wanted, with what is kept of those that exist, and
-// whether that is what there is already.
-func mergeMembers(have, want []lbMember) (merged []lbMember, same bool) {
+// whether that is what there is already. Octavia (Zed) makes of a member of provider ovn
+// whose subnet changes a new one and an old one of the same ID, and so loses it: it keeps
+// its subnet.
+func mergeMembers(have, want []lbMember, ovn bool) (merged []lbMember, same bool) {
 	byEndpoint := make(map[any]lbMember, len(have))
 	for _, m := range have {
 		byEndpoint[m.endpoint()] = m
@@ -330,6 +332,9 @@ func mergeMembers(have, want []lbMember) (merged []lbMember, same bool) {
 	for _, w := range want {
 		h, ok := byEndpoint[w.endpoint()]
 		if ok {
+			if ovn {
+				w.SubnetID = h.SubnetID
+			}
 			same = same && h.Name == w.Name && h.MonitorPort == w.MonitorPort && (w.SubnetID == "" || w.SubnetID == h.SubnetID)
 			h.ClearMonitorPort = h.MonitorPort != 0 && w.MonitorPort == 0
 			h.Name, h.MonitorPort = w.Name, w.MonitorPort

@@ -269,7 +269,14 @@ func TestMergeMembersKeeps(t *testing.T) {
 	zero := 0
 	have := []lbMember{{Name: "old", Address: "10.0.0.1", Port: 1, MonitorPort: 9, Weight: &zero, Disabled: true, Backup: true, SubnetID: "sub", Tags: []string{"t"}}}
 	want := []lbMember{{Name: "new", Address: "10.0.0.1", Port: 1}, {Name: "b", Address: "10.0.0.0", Port: 1}}
-	got, same := mergeMembers(have, want)
+	moved := []lbMember{{Name: "old", Address: "10.0.0.1", Port: 1, MonitorPort: 9, SubnetID: "other"}}
+	if got, same := mergeMembers(have, moved, true); !same || got[0].SubnetID != "sub" {
+		t.Errorf("on ovn a member moves to subnet %s, where Octavia would lose it", got[0].SubnetID)
+	}
+	if got, same := mergeMembers(have, moved, false); same || got[0].SubnetID != "other" {
+		t.Errorf("a member stays in subnet %s", got[0].SubnetID)
+	}
+	got, same := mergeMembers(have, want, false)
 	if same {
 		t.Error("same = true")
 	}
