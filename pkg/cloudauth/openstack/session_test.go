@@ -391,7 +391,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		}, reason: NoEndpoint,
 			want: []string{"no catalog because it is for no project", "set tenant-id or tenant-name"}},
 		"project of others":  {change: func(c *Config) { c.TenantName = ossim.AdminName }, reason: Rejected, want: []string{"check the password", "the project, and that the user has a role in it"}},
-		"client certificate": {change: func(c *Config) { c.AuthURL, c.CAFile = mutual.AuthURL(), mutual.CAFile() }, reason: Unreachable, want: []string{"refuses the TLS handshake (remote error: tls: certificate required)", "check cert-file and key-file"}},
+		"client certificate": {change: func(c *Config) { c.AuthURL, c.CAFile = mutual.AuthURL(), mutual.CAFile() }, reason: Unreachable, want: []string{"refuses the TLS handshake (", "remote error: tls: certificate required)", "check cert-file and key-file"}},
 		"other region":       {change: func(c *Config) { c.Region = "Elsewhere" }, reason: NoEndpoint, want: []string{`no public endpoint of service "load-balancer" in region "Elsewhere"`, "no such region, only RegionOne", "correct the region"}},
 		"other service":      {change: func(*Config) {}, service: "dns", reason: Misconfigured, want: []string{`"dns"`}},
 	} {
