@@ -34,20 +34,11 @@ func checkFeatureGates(gates map[string]string) []error {
 	return errs
 }
 
-// applyFeatureGates sets the framework's gates, which are the process's. None has an effect
-// any more: that of the route controller, CloudControllerManagerWatchBasedRoutesReconciliation,
-// is for the framework's, and ours always watches Nodes.
-func (o *Options) applyFeatureGates(logger klog.Logger) error {
-	gates := map[string]bool{}
-	for name, value := range o.FeatureGates {
-		gates[name], _ = strconv.ParseBool(value) // Validate has seen it
+// sayFeatureGates logs the gates that are set. None has an effect any more: that of the route
+// controller, CloudControllerManagerWatchBasedRoutesReconciliation, is for the framework's,
+// and ours always watches Nodes.
+func (o *Options) sayFeatureGates(logger klog.Logger) {
+	for name := range o.FeatureGates {
 		logger.Info("Feature gate has no effect here", "gate", name)
 	}
-	if len(gates) == 0 {
-		return nil
-	}
-	if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(gates); err != nil {
-		return fmt.Errorf("--feature-gates: %w", err)
-	}
-	return nil
 }

@@ -97,9 +97,7 @@ func (m *Manager) Run(ctx context.Context, p *decorate.Provider) error {
 	if err != nil {
 		return err
 	}
-	if err := m.opts.applyFeatureGates(logger); err != nil {
-		return err
-	}
+	m.opts.sayFeatureGates(logger)
 	l, err := m.locks()
 	if err != nil {
 		return err
