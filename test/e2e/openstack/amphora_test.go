@@ -28,7 +28,7 @@ func TestServiceOnAmphora(t *testing.T) {
 	}, tcp(80), udp(53))
 	address := c.address("life")
 	// Two more than 6: which subnet the VIP goes to is found by the first member's port.
-	m.budget("creation with two ports", c.proxy.since(mark), 6+2)
+	m.budget("creation with two ports", c.proxy.since(mark), 6+2, 4)
 
 	lb, o := c.lb("life"), c.state()
 	if lb.Provider != "amphora" || lb.Description != "Kubernetes external service default/life from cluster e2e" || !slices.Contains(lb.Tags, lb.Name) {
@@ -66,14 +66,14 @@ func TestServiceOnAmphora(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.served("a Node that is gone is no member", lb.ID, ports(nodes[:2])...)
-	m.budget("a change of the Nodes with three ports", c.proxy.since(mark), 1+3)
+	m.budget("a change of the Nodes with three ports", c.proxy.since(mark), 1+3, 3)
 	if got := c.address("life"); got != address {
 		t.Errorf("the address is %s after all changes, and was %s", got, address)
 	}
 
 	mark = m.begin(c.proxy)
 	c.remove("life")
-	m.budget("deletion", c.proxy.since(mark), 4)
+	m.budget("deletion", c.proxy.since(mark), 4, 2)
 	c.nothingLeft()
 }
 

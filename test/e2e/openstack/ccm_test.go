@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -165,12 +166,17 @@ func (m *manager) begin(p *proxy) (mark int) {
 }
 
 // budget asserts what an operation on a load balancer since begin may cost, logins and polls
-// aside. When the cloud was so slow that the operation was begun again, the budget holds for
-// each time.
-func (m *manager) budget(what string, calls []call, most int) {
+// aside: most calls, of them changes that change the cloud. When the cloud was so slow that
+// the operation was begun again, most holds for each time, for it looks again; what was
+// changed is not changed again, so changes holds for all of them together.
+func (m *manager) budget(what string, calls []call, most, changes int) {
 	m.t.Helper()
 	attempts, counted := 1+len(m.logged(notDone))-m.slow, withoutPolls(calls)
-	m.t.Logf("%s cost %d calls, in %d attempts", what, len(counted), attempts)
+	changed := slices.DeleteFunc(slices.Clone(counted), func(c call) bool { return c.method == http.MethodGet })
+	m.t.Logf("%s cost %d calls, %d of them changes, in %d attempts", what, len(counted), len(changed), attempts)
+	if len(changed) > changes {
+		m.t.Errorf("%s cost %d changing calls, want at the most %d:\n%s", what, len(changed), changes, list(changed))
+	}
 	if len(counted) == 0 || len(counted) > most*attempts {
 		m.t.Errorf("%s cost %d calls in %d attempts, want at the most %d each:\n%s", what, len(counted), attempts, most, list(calls))
 	}
