@@ -30,7 +30,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/manifests"
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
-	"github.com/isthmus-cloud/isthmus/webhooks"
+	"github.com/isthmus-cloud/isthmus/webhooks/hosted"
 	"github.com/isthmus-cloud/isthmus/webhooks/pvlabel"
 	"github.com/isthmus-cloud/isthmus/webhooks/server"
 )
@@ -206,7 +206,7 @@ func TestPiecesFit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := webhooks.All()
+	known := hosted.All()
 	if len(cfg.Webhooks) != len(known) {
 		t.Errorf("%d webhooks are configured, %d exist", len(cfg.Webhooks), len(known))
 	}

@@ -26,9 +26,11 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/ccm"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
+	"github.com/isthmus-cloud/isthmus/pkg/lb"
 	"github.com/isthmus-cloud/isthmus/pkg/providers"
 	"github.com/isthmus-cloud/isthmus/pkg/version"
 	"github.com/isthmus-cloud/isthmus/webhooks"
+	"github.com/isthmus-cloud/isthmus/webhooks/hosted"
 	"github.com/isthmus-cloud/isthmus/webhooks/server"
 )
 
@@ -103,7 +105,7 @@ func (o *options) flags() *cliflag.NamedFlagSets {
 	sections := o.ccm.Flags()
 	fs := sections.FlagSet("webhooks")
 	fs.StringSliceVar(&o.webhooks, "webhooks", o.webhooks,
-		"Admission webhooks to serve: '*' means all, 'foo' serves foo, '-foo' does not; none by default.\nWebhooks: "+strings.Join(webhooks.Names(), ", "))
+		"Admission webhooks to serve: '*' means all, 'foo' serves foo, '-foo' does not; none by default.\nWebhooks: "+strings.Join(webhooks.Names(hosted.All()), ", "))
 	o.server.AddFlags(fs)
 	return sections
 }
@@ -111,7 +113,7 @@ func (o *options) flags() *cliflag.NamedFlagSets {
 // validate returns all that is wrong with the flags.
 func (o *options) validate() error {
 	errs := []error{o.ccm.Validate(slices.Sorted(maps.Keys(providers.All())))}
-	selected, err := webhooks.Select(o.webhooks)
+	selected, err := webhooks.Select(hosted.All(), o.webhooks)
 	errs = append(errs, err)
 	if len(selected) > 0 && o.ccm.DryRun {
 		errs = append(errs, errors.New("--dry-run: webhooks change the objects that they are asked about: leave --webhooks out"))
@@ -171,7 +173,7 @@ func (o *options) cloud(ctx context.Context) (*decorate.Provider, error) {
 
 // addWebhooks adds the webhook server, if --webhooks turns one on.
 func (o *options) addWebhooks(m *ccm.Manager, p *decorate.Provider) error {
-	selected, err := webhooks.Select(o.webhooks)
+	selected, err := webhooks.Select(hosted.All(), o.webhooks)
 	if err != nil || len(selected) == 0 {
 		return err
 	}
@@ -180,8 +182,12 @@ func (o *options) addWebhooks(m *ccm.Manager, p *decorate.Provider) error {
 	if err != nil {
 		return err
 	}
+	env := webhooks.Environment{
+		Provider: &p.Provider,
+		Classes:  lb.Classes{Provider: p.Name, Names: p.LoadBalancerClasses, Default: o.ccm.LoadBalancers.DefaultClass},
+	}
 	for _, w := range selected {
-		handler := w.New(&p.Provider)
+		handler := w.New(env)
 		if handler == nil {
 			return fmt.Errorf("--webhooks: %s needs something that cloud %s does not have", w.Name, p.Name)
 		}

@@ -79,7 +79,7 @@ var arrows = []struct {
 	to   []string
 }{
 	{"cmd/credential-provider", []string{"credentialprovider", "pkg/cloudauth", "pkg/version"}},
-	{"cmd/cloud-controller-manager", []string{"pkg/ccm", "pkg/cloud", "pkg/providers", "pkg/version", "webhooks"}},
+	{"cmd/cloud-controller-manager", []string{"pkg/ccm", "pkg/cloud", "pkg/lb", "pkg/providers", "pkg/version", "webhooks"}},
 	{"pkg/version", nil},
 	{"pkg/nearest", nil},
 	{"pkg/cloud/decorate", []string{"pkg/cloud"}},
@@ -87,11 +87,13 @@ var arrows = []struct {
 	{"pkg/cloud", nil},
 	{"pkg/cloudauth", []string{"pkg/nearest", "pkg/version"}},
 	{"pkg/lb", []string{"pkg/cloud", "pkg/nearest"}},
+	{"pkg/pv", []string{"pkg/cloud"}},
 	{"pkg/ccm", []string{"pkg/cloud", "pkg/controllers", "pkg/lb", "pkg/nearest", "pkg/version"}},
 	{"pkg/controllers/service", []string{"pkg/cloud", "pkg/lb"}},
+	{"pkg/controllers/pvlabel", []string{"pkg/cloud", "pkg/pv"}},
 	{"pkg/controllers", []string{"pkg/cloud"}},
 	{"pkg/providers", []string{"pkg/cloud", "pkg/cloudauth", "pkg/version"}},
-	{"webhooks", []string{"pkg/cloud", "pkg/version"}},
+	{"webhooks", []string{"pkg/cloud", "pkg/lb", "pkg/nearest", "pkg/pv", "pkg/version"}},
 	{"credentialprovider", []string{"pkg/cloudauth", "pkg/version"}},
 	{"manifests", nil},
 	{"test/cloudsim", nil},

@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/webhooks"
 )
 
 const (
@@ -24,7 +26,7 @@ const (
 	Path = "/webhooks/persistentvolume-label"
 	// OptOutLabel on a PersistentVolume, with the value "true", keeps the shipped webhook
 	// configuration from sending it here.
-	OptOutLabel = "isthmus-cloud.github.io/skip-persistentvolume-label"
+	OptOutLabel = webhooks.Domain + "/skip-persistentvolume-label"
 )
 
 // Volumes is what the webhook asks of a cloud; cloud.Volumes has it.
@@ -43,7 +45,25 @@ type Handler struct {
 	volumes Volumes
 }
 
-// New returns the webhook for the cloud whose volumes these are.
+// Webhook describes the webhook.
+func Webhook() webhooks.Webhook {
+	scope := admissionregistrationv1.ClusterScope
+	return webhooks.Webhook{
+		Name: Name, Path: Path, Type: webhooks.Mutating, OptOutLabel: OptOutLabel,
+		Rules: []admissionregistrationv1.RuleWithOperations{{
+			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+			Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"persistentvolumes"}, Scope: &scope},
+		}},
+		New: func(e webhooks.Environment) admission.Handler {
+			if e.Provider.Volumes == nil {
+				return nil
+			}
+			return New(e.Provider.Volumes)
+		},
+	}
+}
+
+// New returns the handler for the cloud whose volumes these are.
 func New(volumes Volumes) *Handler { return &Handler{volumes: volumes} }
 
 // Handle labels a PersistentVolume at its creation. Whatever keeps it from knowing the
