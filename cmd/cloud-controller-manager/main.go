@@ -26,12 +26,8 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/ccm"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
-	"github.com/isthmus-cloud/isthmus/pkg/lb"
 	"github.com/isthmus-cloud/isthmus/pkg/providers"
 	"github.com/isthmus-cloud/isthmus/pkg/version"
-	"github.com/isthmus-cloud/isthmus/webhooks"
-	"github.com/isthmus-cloud/isthmus/webhooks/hosted"
-	"github.com/isthmus-cloud/isthmus/webhooks/server"
 )
 
 const program = "cloud-controller-manager"
@@ -89,8 +85,7 @@ func fail(stderr io.Writer, code int, err error) int {
 // options are the flags of all parts.
 type options struct {
 	ccm      *ccm.Options
-	webhooks []string
-	server   *server.Options
+	webhooks *webhookOptions
 }
 
 func newOptions() (*options, error) {
@@ -98,36 +93,18 @@ func newOptions() (*options, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &options{ccm: o, server: server.NewOptions()}, nil
+	return &options{ccm: o, webhooks: newWebhookOptions()}, nil
 }
 
 func (o *options) flags() *cliflag.NamedFlagSets {
 	sections := o.ccm.Flags()
-	fs := sections.FlagSet("webhooks")
-	fs.StringSliceVar(&o.webhooks, "webhooks", o.webhooks,
-		"Admission webhooks to serve: '*' means all, 'foo' serves foo, '-foo' does not; none by default.\nWebhooks: "+strings.Join(webhooks.Names(hosted.All()), ", "))
-	o.server.AddFlags(fs)
+	o.webhooks.addFlags(sections.FlagSet("webhooks"))
 	return sections
 }
 
 // validate returns all that is wrong with the flags.
 func (o *options) validate() error {
-	errs := []error{o.ccm.Validate(slices.Sorted(maps.Keys(providers.All())))}
-	selected, err := webhooks.Select(hosted.All(), o.webhooks)
-	errs = append(errs, err)
-	if len(selected) > 0 && o.ccm.DryRun {
-		errs = append(errs, errors.New("--dry-run: webhooks change the objects that they are asked about: leave --webhooks out"))
-	}
-	if len(selected) > 0 {
-		errs = append(errs, o.server.Validate())
-		if p := o.server.Port; p != 0 && p == o.ccm.Serving.Port {
-			errs = append(errs, fmt.Errorf("--webhook-secure-port and --secure-port must differ, both are %d", p))
-		}
-		if delay, end := o.server.ShutdownDelay, o.ccm.ShutdownTimeout; delay > 0 && delay >= end {
-			errs = append(errs, fmt.Errorf("--webhook-shutdown-delay: %s leaves no time to finish within --shutdown-timeout=%s; lower it or raise that", delay, end))
-		}
-	}
-	return errors.Join(errs...)
+	return errors.Join(o.ccm.Validate(slices.Sorted(maps.Keys(providers.All()))), o.webhooks.validate(o.ccm))
 }
 
 func (o *options) run(ctx context.Context) error {
@@ -139,7 +116,7 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := o.addWebhooks(m, p); err != nil {
+	if err := o.webhooks.addTo(m, p, o.ccm); err != nil {
 		return err
 	}
 	return m.Run(ctx, p)
@@ -169,30 +146,4 @@ func (o *options) cloud(ctx context.Context) (*decorate.Provider, error) {
 		return nil, err
 	}
 	return decorate.New(p, decorate.Options{Metrics: counted})
-}
-
-// addWebhooks adds the webhook server, if --webhooks turns one on.
-func (o *options) addWebhooks(m *ccm.Manager, p *decorate.Provider) error {
-	selected, err := webhooks.Select(hosted.All(), o.webhooks)
-	if err != nil || len(selected) == 0 {
-		return err
-	}
-	o.server.Ready = p.Ready
-	s, err := server.New(*o.server)
-	if err != nil {
-		return err
-	}
-	env := webhooks.Environment{
-		Provider: &p.Provider,
-		Classes:  lb.Classes{Provider: p.Name, Names: p.LoadBalancerClasses, Default: o.ccm.LoadBalancers.DefaultClass},
-	}
-	for _, w := range selected {
-		handler := w.New(env)
-		if handler == nil {
-			return fmt.Errorf("--webhooks: %s needs something that cloud %s does not have", w.Name, p.Name)
-		}
-		s.Register(w.Path, handler)
-	}
-	m.Add(s)
-	return m.AddReadyCheck("webhooks", s.Ready)
 }

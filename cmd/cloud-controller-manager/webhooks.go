@@ -1,0 +1,76 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/isthmus-cloud/isthmus/pkg/ccm"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
+	"github.com/isthmus-cloud/isthmus/pkg/lb"
+	"github.com/isthmus-cloud/isthmus/webhooks"
+	"github.com/isthmus-cloud/isthmus/webhooks/hosted"
+	"github.com/isthmus-cloud/isthmus/webhooks/server"
+)
+
+// webhookOptions are the flags of everything about webhooks.
+type webhookOptions struct {
+	// list is the value of --webhooks.
+	list   []string
+	server *server.Options
+}
+
+func newWebhookOptions() *webhookOptions { return &webhookOptions{server: server.NewOptions()} }
+
+func (o *webhookOptions) addFlags(fs *pflag.FlagSet) {
+	fs.StringSliceVar(&o.list, "webhooks", o.list,
+		"Admission webhooks to serve: '*' means all, 'foo' serves foo, '-foo' does not; none by default.\nWebhooks: "+strings.Join(webhooks.Names(hosted.All()), ", "))
+	o.server.AddFlags(fs)
+}
+
+// validate returns all that is wrong with the flags, alone or beside those of c.
+func (o *webhookOptions) validate(c *ccm.Options) error {
+	selected, err := webhooks.Select(hosted.All(), o.list)
+	errs := []error{err}
+	if len(selected) > 0 && c.DryRun {
+		errs = append(errs, errors.New("--dry-run: webhooks change the objects that they are asked about: leave --webhooks out"))
+	}
+	if len(selected) > 0 {
+		errs = append(errs, o.server.Validate())
+		if p := o.server.Port; p != 0 && p == c.Serving.Port {
+			errs = append(errs, fmt.Errorf("--webhook-secure-port and --secure-port must differ, both are %d", p))
+		}
+		if delay, end := o.server.ShutdownDelay, c.ShutdownTimeout; delay > 0 && delay >= end {
+			errs = append(errs, fmt.Errorf("--webhook-shutdown-delay: %s leaves no time to finish within --shutdown-timeout=%s; lower it or raise that", delay, end))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// addTo adds the webhook server to m, if --webhooks turns one on.
+func (o *webhookOptions) addTo(m *ccm.Manager, p *decorate.Provider, c *ccm.Options) error {
+	selected, err := webhooks.Select(hosted.All(), o.list)
+	if err != nil || len(selected) == 0 {
+		return err
+	}
+	o.server.Ready = p.Ready
+	s, err := server.New(*o.server)
+	if err != nil {
+		return err
+	}
+	env := webhooks.Environment{
+		Provider: &p.Provider,
+		Classes:  lb.Classes{Provider: p.Name, Names: p.LoadBalancerClasses, Default: c.LoadBalancers.DefaultClass},
+	}
+	for _, w := range selected {
+		handler := w.New(env)
+		if handler == nil {
+			return fmt.Errorf("--webhooks: %s needs something that cloud %s does not have", w.Name, p.Name)
+		}
+		s.Register(w.Path, handler)
+	}
+	m.Add(s)
+	return m.AddReadyCheck("webhooks", s.Ready)
+}
