@@ -339,3 +339,7 @@ func (c *cluster) testServerGone(t *testing.T) {
 		return errors.As(err, &status) && status.Status().Code == http.StatusInternalServerError && strings.Contains(err.Error(), "failed calling webhook")
 	}, "policy Fail refuses")
 }
+
+func in(key string, values ...string) corev1.NodeSelectorRequirement {
+	return corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: values}
+}

@@ -3,5 +3,5 @@
 // where the volume can be attached. It takes the place of the API server's former admission
 // plugin PersistentVolumeLabel.
 //
-// The decision (Decide) is pure; Handler asks the cloud and speaks AdmissionReview.
+// The decision is that of package pv; Handler asks the cloud and speaks AdmissionReview.
 package pvlabel

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/pv"
 	"github.com/isthmus-cloud/isthmus/webhooks"
 )
 
@@ -75,56 +76,56 @@ func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.R
 	if req.Kind.Group != "" || req.Kind.Kind != "PersistentVolume" {
 		return refuse(http.StatusBadRequest, fmt.Errorf("this webhook serves PersistentVolumes of v1, not %s; correct the rules of the webhook configuration", kindOf(req)))
 	}
-	pv := &corev1.PersistentVolume{}
-	if err := utiljson.Unmarshal(req.Object.Raw, pv); err != nil {
+	object := &corev1.PersistentVolume{}
+	if err := utiljson.Unmarshal(req.Object.Raw, object); err != nil {
 		return refuse(http.StatusBadRequest, fmt.Errorf("decode the PersistentVolume: %w", err))
 	}
-	m, err := h.mutation(ctx, pv)
+	m, err := h.mutation(ctx, object)
 	if err != nil {
 		return refuse(http.StatusForbidden, err)
 	}
 	if m.Empty() {
 		return admission.Allowed("").WithWarnings(m.Warnings...)
 	}
-	klog.FromContext(ctx).V(2).Info("PersistentVolume gets its place", "persistentVolume", klog.KObj(pv), "labels", m.Labels, "requirements", len(m.Requirements))
-	return admission.Patched("", m.Patch(pv)...).WithWarnings(m.Warnings...)
+	klog.FromContext(ctx).V(2).Info("PersistentVolume gets its place", "persistentVolume", klog.KObj(object), "labels", m.Labels, "requirements", len(m.Requirements))
+	return admission.Patched("", m.Patch(object)...).WithWarnings(m.Warnings...)
 }
 
-// mutation decides on pv, with the cloud's help where it is needed.
-func (h *Handler) mutation(ctx context.Context, pv *corev1.PersistentVolume) (Mutation, error) {
-	if m, ok, err := Trusted(pv); ok {
+// mutation decides on object, with the cloud's help where it is needed.
+func (h *Handler) mutation(ctx context.Context, object *corev1.PersistentVolume) (pv.Mutation, error) {
+	if m, ok, err := pv.Trusted(object); ok {
 		if err != nil {
-			return Mutation{}, fmt.Errorf("persistentvolume %q: %w", nameOf(pv), err)
+			return pv.Mutation{}, fmt.Errorf("persistentvolume %q: %w", nameOf(object), err)
 		}
 		return m, nil
 	}
-	ref, ok, err := h.volumes.Ref(pv)
+	ref, ok, err := h.volumes.Ref(object)
 	if err != nil {
-		return Mutation{}, fmt.Errorf("persistentvolume %q: %w", nameOf(pv), err)
+		return pv.Mutation{}, fmt.Errorf("persistentvolume %q: %w", nameOf(object), err)
 	}
 	if !ok {
-		return Mutation{}, nil
+		return pv.Mutation{}, nil
 	}
 	results := h.volumes.Find(ctx, []cloud.VolumeRef{ref})
 	if len(results) != 1 {
-		return Mutation{}, fmt.Errorf("persistentvolume %q: the cloud gave %d answers about volume %q; this is a defect, please report it", nameOf(pv), len(results), ref.ID)
+		return pv.Mutation{}, fmt.Errorf("persistentvolume %q: the cloud gave %d answers about volume %q; this is a defect, please report it", nameOf(object), len(results), ref.ID)
 	}
 	if err := results[0].Err; err != nil {
-		return Mutation{}, explain(ctx, pv, ref, err)
+		return pv.Mutation{}, explain(ctx, object, ref, err)
 	}
 	if results[0].Value == nil {
-		return Mutation{}, fmt.Errorf("persistentvolume %q: the cloud gave no answer about volume %q; this is a defect, please report it", nameOf(pv), ref.ID)
+		return pv.Mutation{}, fmt.Errorf("persistentvolume %q: the cloud gave no answer about volume %q; this is a defect, please report it", nameOf(object), ref.ID)
 	}
-	m, err := Decide(pv, results[0].Value, ref.TopologyKey)
+	m, err := pv.Decide(object, results[0].Value, ref.TopologyKey)
 	if err != nil {
-		return Mutation{}, fmt.Errorf("persistentvolume %q: volume %q: %w", nameOf(pv), ref.ID, err)
+		return pv.Mutation{}, fmt.Errorf("persistentvolume %q: volume %q: %w", nameOf(object), ref.ID, err)
 	}
 	return m, nil
 }
 
-// explain says what a cloud's error means for the user who creates pv.
-func explain(ctx context.Context, pv *corev1.PersistentVolume, ref cloud.VolumeRef, err error) error {
-	prefix := fmt.Sprintf("persistentvolume %q: volume %q", nameOf(pv), ref.ID)
+// explain says what a cloud's error means for the user who creates object.
+func explain(ctx context.Context, object *corev1.PersistentVolume, ref cloud.VolumeRef, err error) error {
+	prefix := fmt.Sprintf("persistentvolume %q: volume %q", nameOf(object), ref.ID)
 	if ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("%s: the cloud did not answer in time, so its zone is unknown; try again later: %w", prefix, err)
 	}
@@ -145,11 +146,11 @@ func kindOf(req admission.Request) string {
 	return schema.GroupVersionKind{Group: req.Kind.Group, Version: req.Kind.Version, Kind: req.Kind.Kind}.String()
 }
 
-func nameOf(pv *corev1.PersistentVolume) string {
-	if pv.Name == "" {
-		return pv.GenerateName
+func nameOf(object *corev1.PersistentVolume) string {
+	if object.Name == "" {
+		return object.GenerateName
 	}
-	return pv.Name
+	return object.Name
 }
 
 func refuse(code int32, err error) admission.Response {

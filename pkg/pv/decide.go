@@ -1,4 +1,4 @@
-package pvlabel
+package pv
 
 import (
 	"fmt"

@@ -1,15 +1,16 @@
-package pvlabel_test
+package pv_test
 
 import (
 	"encoding/json"
 	"testing"
 
+	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
-	"github.com/isthmus-cloud/isthmus/webhooks/pvlabel"
+	"github.com/isthmus-cloud/isthmus/pkg/pv"
 )
 
 func in(key string, values ...string) corev1.NodeSelectorRequirement {
@@ -23,26 +24,26 @@ func TestDecide(t *testing.T) {
 		terms  []corev1.NodeSelectorTerm
 		volume cloud.Volume
 		key    string
-		want   pvlabel.Mutation
+		want   pv.Mutation
 	}{
-		"nothing known": {want: pvlabel.Mutation{Labels: map[string]string{}}},
+		"nothing known": {want: pv.Mutation{Labels: map[string]string{}}},
 		"zone and region": {
 			volume: cloud.Volume{Zones: []string{"b", "a"}, Region: "r"},
-			want: pvlabel.Mutation{
+			want: pv.Mutation{
 				Labels:       map[string]string{zone: "a__b", region: "r"},
 				Requirements: []corev1.NodeSelectorRequirement{in(region, "r"), in(zone, "a", "b")},
 			},
 		},
 		"one zone whose name looks like two stays one": {
 			volume: cloud.Volume{Zones: []string{"a__b"}},
-			want: pvlabel.Mutation{
+			want: pv.Mutation{
 				Labels:       map[string]string{zone: "a__b"},
 				Requirements: []corev1.NodeSelectorRequirement{in(zone, "a__b")},
 			},
 		},
 		"driver's key": {
 			volume: cloud.Volume{Zones: []string{"a"}}, key: own,
-			want: pvlabel.Mutation{
+			want: pv.Mutation{
 				Labels:       map[string]string{zone: "a"},
 				Requirements: []corev1.NodeSelectorRequirement{in(own, "a"), in(zone, "a")},
 			},
@@ -50,34 +51,34 @@ func TestDecide(t *testing.T) {
 		"driver's key stands already": {
 			volume: cloud.Volume{Zones: []string{"a"}}, key: own,
 			terms: []corev1.NodeSelectorTerm{{}, {MatchExpressions: []corev1.NodeSelectorRequirement{in(own, "z")}}},
-			want:  pvlabel.Mutation{Labels: map[string]string{zone: "a"}},
+			want:  pv.Mutation{Labels: map[string]string{zone: "a"}},
 		},
 		"all there": {
 			labels: map[string]string{zone: "a"}, volume: cloud.Volume{Zones: []string{"a"}},
 			terms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{in(zone, "a")}}},
-			want:  pvlabel.Mutation{Labels: map[string]string{}},
+			want:  pv.Mutation{Labels: map[string]string{}},
 		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv", Labels: tt.labels}}
+			object := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv", Labels: tt.labels}}
 			if tt.terms != nil {
-				pv.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: tt.terms}}
+				object.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: tt.terms}}
 			}
-			before := pv.DeepCopy()
-			got, err := pvlabel.Decide(pv, &tt.volume, tt.key)
+			before := object.DeepCopy()
+			got, err := pv.Decide(object, &tt.volume, tt.key)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("mutation differs (-want +got):\n%s", diff)
 			}
-			after := got.Apply(pv)
-			if diff := cmp.Diff(before, pv); diff != "" {
+			after := got.Apply(object)
+			if diff := cmp.Diff(before, object); diff != "" {
 				t.Errorf("the PersistentVolume was changed in place:\n%s", diff)
 			}
-			assertPatchMatches(t, pv, got, after)
-			again, err := pvlabel.Decide(after, &tt.volume, tt.key)
+			assertPatchMatches(t, object, got, after)
+			again, err := pv.Decide(after, &tt.volume, tt.key)
 			if err != nil || !again.Empty() {
 				t.Errorf("deciding on the outcome wants %+v (error %v), should want nothing", again, err)
 			}
@@ -86,14 +87,14 @@ func TestDecide(t *testing.T) {
 }
 
 // assertPatchMatches holds the JSON patch to what Apply does.
-func assertPatchMatches(t *testing.T, pv *corev1.PersistentVolume, m pvlabel.Mutation, want *corev1.PersistentVolume) {
+func assertPatchMatches(t *testing.T, object *corev1.PersistentVolume, m pv.Mutation, want *corev1.PersistentVolume) {
 	t.Helper()
-	raw, err := json.Marshal(pv)
+	raw, err := json.Marshal(object)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var patch []byte
-	if ops := m.Patch(pv); len(ops) > 0 {
+	if ops := m.Patch(object); len(ops) > 0 {
 		if patch, err = json.Marshal(ops); err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +109,26 @@ func assertPatchMatches(t *testing.T, pv *corev1.PersistentVolume, m pvlabel.Mut
 
 func TestDecideRefusesLongJoin(t *testing.T) {
 	v := &cloud.Volume{Zones: []string{"a-zone-with-a-rather-long-name-1", "a-zone-with-a-rather-long-name-2"}}
-	if m, err := pvlabel.Decide(&corev1.PersistentVolume{}, v, ""); err == nil {
+	if m, err := pv.Decide(&corev1.PersistentVolume{}, v, ""); err == nil {
 		t.Errorf("got %+v, want an error: the joined zones are longer than a label's value may be", m)
 	}
+}
+
+// applyPatch applies a patch as the API server does.
+func applyPatch(t *testing.T, raw, patch []byte) *corev1.PersistentVolume {
+	t.Helper()
+	if len(patch) > 0 {
+		p, err := jsonpatch.DecodePatch(patch)
+		if err != nil {
+			t.Fatalf("patch %s: %v", patch, err)
+		}
+		if raw, err = p.Apply(raw); err != nil {
+			t.Fatalf("apply %s: %v", patch, err)
+		}
+	}
+	object := &corev1.PersistentVolume{}
+	if err := json.Unmarshal(raw, object); err != nil {
+		t.Fatal(err)
+	}
+	return object
 }
