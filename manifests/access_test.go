@@ -1,6 +1,7 @@
 package manifests_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -8,13 +9,19 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/isthmus-cloud/isthmus/webhooks"
+	"github.com/isthmus-cloud/isthmus/webhooks/certs"
 	"github.com/isthmus-cloud/isthmus/webhooks/server"
 )
 
-func flagSet(o *server.Options) *pflag.FlagSet {
-	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
+// webhookFlags are the flags of everything about webhooks, and a check of their values.
+func webhookFlags() (fs *pflag.FlagSet, validate func() error) {
+	o, c, s := server.NewOptions(), certs.Options{}, webhooks.DefaultService()
+	fs = pflag.NewFlagSet("test", pflag.ContinueOnError)
 	o.AddFlags(fs)
-	return fs
+	c.AddFlags(fs)
+	s.AddFlags(fs)
+	return fs, func() error { return errors.Join(o.Validate(), c.Validate(), s.Validate()) }
 }
 
 // access is one thing to try.

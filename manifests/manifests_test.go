@@ -30,6 +30,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/manifests"
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
+	"github.com/isthmus-cloud/isthmus/webhooks"
 	"github.com/isthmus-cloud/isthmus/webhooks/hosted"
 	"github.com/isthmus-cloud/isthmus/webhooks/pvlabel"
 	"github.com/isthmus-cloud/isthmus/webhooks/server"
@@ -194,8 +195,8 @@ func TestPiecesFit(t *testing.T) {
 			t.Errorf("the Service selects %s=%s, pods have %q", key, value, ds.Spec.Template.Labels[key])
 		}
 	}
-	if o := server.NewOptions(); svc.Name != o.ServiceName || svc.Namespace != o.ServiceNamespace {
-		t.Errorf("Service %s/%s, but generated certificates are for %s/%s", svc.Namespace, svc.Name, o.ServiceNamespace, o.ServiceName)
+	if s := webhooks.DefaultService(); svc.Name != s.Name || svc.Namespace != s.Namespace {
+		t.Errorf("Service %s/%s, but generated certificates are for %s/%s", svc.Namespace, svc.Name, s.Namespace, s.Name)
 	}
 	if !slices.ContainsFunc(pod.Containers[0].Ports, func(p corev1.ContainerPort) bool {
 		return p.Name == svc.Spec.Ports[0].TargetPort.StrVal && p.ContainerPort == server.DefaultPort
@@ -223,10 +224,9 @@ func TestPiecesFit(t *testing.T) {
 	}
 }
 
-// TestArgs: the flags of the DaemonSet's container are flags that the webhook server knows.
+// TestArgs: the flags about webhooks of the DaemonSet's container are known.
 func TestArgs(t *testing.T) {
-	o := server.NewOptions()
-	fs := flagSet(o)
+	fs, validate := webhookFlags()
 	n := 0
 	for _, arg := range find[*appsv1.DaemonSet](t, build(t, "overlays/openstack", nil)).Spec.Template.Spec.Containers[0].Args {
 		if strings.HasPrefix(arg, "--webhook-") {
@@ -239,7 +239,7 @@ func TestArgs(t *testing.T) {
 	if n == 0 {
 		t.Error("no --webhook- flag in the overlay")
 	}
-	if err := o.Validate(); err != nil {
+	if err := validate(); err != nil {
 		t.Error(err)
 	}
 }

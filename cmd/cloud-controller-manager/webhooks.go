@@ -11,6 +11,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
 	"github.com/isthmus-cloud/isthmus/pkg/lb"
 	"github.com/isthmus-cloud/isthmus/webhooks"
+	"github.com/isthmus-cloud/isthmus/webhooks/certs"
 	"github.com/isthmus-cloud/isthmus/webhooks/hosted"
 	"github.com/isthmus-cloud/isthmus/webhooks/server"
 )
@@ -18,16 +19,22 @@ import (
 // webhookOptions are the flags of everything about webhooks.
 type webhookOptions struct {
 	// list is the value of --webhooks.
-	list   []string
-	server *server.Options
+	list    []string
+	server  *server.Options
+	certs   certs.Options
+	service webhooks.Service
 }
 
-func newWebhookOptions() *webhookOptions { return &webhookOptions{server: server.NewOptions()} }
+func newWebhookOptions() *webhookOptions {
+	return &webhookOptions{server: server.NewOptions(), service: webhooks.DefaultService()}
+}
 
 func (o *webhookOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.list, "webhooks", o.list,
 		"Admission webhooks to serve: '*' means all, 'foo' serves foo, '-foo' does not; none by default.\nWebhooks: "+strings.Join(webhooks.Names(hosted.All()), ", "))
 	o.server.AddFlags(fs)
+	o.certs.AddFlags(fs)
+	o.service.AddFlags(fs)
 }
 
 // validate returns all that is wrong with the flags, alone or beside those of c.
@@ -39,6 +46,9 @@ func (o *webhookOptions) validate(c *ccm.Options) error {
 	}
 	if len(selected) > 0 {
 		errs = append(errs, o.server.Validate())
+		if o.server.Enabled() {
+			errs = append(errs, o.certs.Validate(), o.service.Validate())
+		}
 		if p := o.server.Port; p != 0 && p == c.Serving.Port {
 			errs = append(errs, fmt.Errorf("--webhook-secure-port and --secure-port must differ, both are %d", p))
 		}
@@ -56,6 +66,12 @@ func (o *webhookOptions) addTo(m *ccm.Manager, p *decorate.Provider, c *ccm.Opti
 		return err
 	}
 	o.server.Ready = p.Ready
+	if o.server.Enabled() {
+		o.certs.Hosts = append(o.service.DNSNames(), o.server.Hosts()...)
+		if o.server.Certs, err = certs.New(o.certs); err != nil {
+			return err
+		}
+	}
 	s, err := server.New(*o.server)
 	if err != nil {
 		return err

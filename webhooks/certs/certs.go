@@ -1,143 +1,71 @@
 package certs
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"net"
-	"sync"
 	"time"
 
-	"k8s.io/klog/v2"
+	"github.com/spf13/pflag"
 )
 
-// Options says where certificates are and whom they are for.
+// Source has the certificate that webhooks are served with, and keeps it valid. It is safe
+// for concurrent use.
+type Source interface {
+	// GetCertificate is for tls.Config. It fails while there is no certificate yet.
+	GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error)
+	// CABundle returns, as PEM, every CA that clients are to trust from now on: also one whose
+	// certificates are served later, and one whose certificates are still served. It is empty
+	// while none is known.
+	CABundle() []byte
+	// NotAfter returns when the certificate expires; zero while there is none.
+	NotAfter() time.Time
+	// Err returns nil while the certificate is valid, and otherwise what to do about it.
+	Err() error
+	// Run keeps the certificate valid until ctx ends.
+	Run(ctx context.Context) error
+}
+
+// Options say where certificates come from.
 type Options struct {
-	// Dir is the directory; it is made when it does not exist and a certificate is generated.
+	// Dir holds tls.crt, tls.key and, optionally, ca.crt. Where it has none of them, they are
+	// generated for Hosts.
 	Dir string
-	// DNSNames and IPAddresses are what a generated certificate is for. Without DNS names
-	// nothing is generated: the files must be there.
-	DNSNames    []string
-	IPAddresses []net.IP
-	// Interval is how often the files are looked at; 0 means 5 s.
-	Interval time.Duration
-	// Now is the clock; nil for time.Now.
-	Now func() time.Time
+	// Hosts are the DNS names and IP addresses that the certificate is for.
+	Hosts []string
 }
 
-// Store holds the certificate. It is safe for concurrent use.
-type Store struct {
-	opts Options
-
-	mu      sync.RWMutex
-	current *pair
-	problem error // why the files, as they are now, cannot be used; current is older then
+// AddFlags adds the flags that set o, with o's values as defaults.
+func (o *Options) AddFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.Dir, "webhook-cert-dir", o.Dir,
+		"Directory with tls.crt, tls.key and, optionally, ca.crt of the webhook server; they are read again when they change. "+
+			"If it has none of them, a CA (ca.crt) and a certificate for the Service's DNS names are generated into it.")
 }
 
-// Load reads the certificate, or generates it where the directory has none. A certificate
-// that expired is no error of Load but of Err: a webhook is no reason to keep the
-// controllers of the same process from running.
-func Load(o Options) (*Store, error) {
-	if o.Interval == 0 {
-		o.Interval = 5 * time.Second
+// Validate returns all that is wrong with o, by flag.
+func (o *Options) Validate() error {
+	if o.Dir == "" {
+		return errors.New("--webhook-cert-dir: required while webhooks are served; " +
+			"name a directory with tls.crt and tls.key, or an empty one into which they are generated")
 	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	s := &Store{opts: o}
-	if _, err := s.issueIfDue(true); err != nil {
-		return nil, err
-	}
-	p, err := readPair(o.Dir)
-	if err != nil {
-		return nil, err
-	}
-	s.current = p
-	return s, nil
+	return nil
 }
 
-// GetCertificate is for tls.Config.
-func (s *Store) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return &s.current.cert, nil
+// New returns the Source that o, which Validate has accepted, names.
+func New(o Options) (Source, error) {
+	names, ips := splitHosts(o.Hosts)
+	return LoadFiles(FilesOptions{Dir: o.Dir, DNSNames: names, IPAddresses: ips})
 }
 
-// CABundle returns ca.crt; empty when there is none.
-func (s *Store) CABundle() []byte {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return bytes.Clone(s.current.ca)
-}
-
-// NotAfter returns when the certificate expires.
-func (s *Store) NotAfter() time.Time {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.current.cert.Leaf.NotAfter
-}
-
-// Err returns nil while the certificate is valid, and otherwise what to do about it.
-func (s *Store) Err() error {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	err := s.current.checkTime(s.opts.Now())
-	if err == nil {
-		return nil
-	}
-	if s.problem != nil {
-		return fmt.Errorf("%w; the files there now cannot be used: %w", err, s.problem)
-	}
-	return err
-}
-
-// Run follows the files, and renews a certificate of ours, until ctx ends. What is wrong
-// with new files, or that they are gone, is logged; the certificate in use stays until they
-// are right.
-func (s *Store) Run(ctx context.Context) error {
-	logger := klog.FromContext(ctx).WithValues("certDir", s.opts.Dir)
-	if err := s.Err(); err != nil {
-		logger.Error(err, "Webhook certificate is not valid")
-	}
-	ticker := time.NewTicker(s.opts.Interval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-			s.refresh(logger)
+// splitHosts tells DNS names from IP addresses.
+func splitHosts(hosts []string) (names []string, ips []net.IP) {
+	for _, h := range hosts {
+		if ip := net.ParseIP(h); ip != nil {
+			ips = append(ips, ip)
+		} else {
+			names = append(names, h)
 		}
 	}
-}
-
-// refresh renews and reads again once.
-func (s *Store) refresh(logger klog.Logger) {
-	renewed, issueErr := s.issueIfDue(false)
-	if renewed != "" {
-		logger.Info("Webhook certificate was issued", "reason", renewed)
-	}
-	p, readErr := readPair(s.opts.Dir)
-	err := errors.Join(issueErr, readErr)
-
-	s.mu.Lock()
-	changed := readErr == nil && !s.current.equal(p)
-	if readErr == nil {
-		s.current = p
-	}
-	news := err != nil && (s.problem == nil || s.problem.Error() != err.Error())
-	s.problem = err
-	s.mu.Unlock()
-
-	if news {
-		logger.Error(err, "Webhook certificate could not be read again; the one in use stays")
-	}
-	if changed {
-		logger.Info("Webhook certificate was read again", "notAfter", p.cert.Leaf.NotAfter)
-		if err := s.Err(); err != nil {
-			logger.Error(err, "Webhook certificate is not valid")
-		}
-	}
+	return names, ips
 }

@@ -35,17 +35,17 @@ type clock struct{ now time.Time }
 
 func (c *clock) Now() time.Time { return c.now }
 
-func load(t *testing.T, dir string, c *clock) *certs.Store {
+func load(t *testing.T, dir string, c *clock) *certs.Files {
 	t.Helper()
-	s, err := certs.Load(options(dir, c))
+	s, err := certs.LoadFiles(options(dir, c))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-func options(dir string, c *clock) certs.Options {
-	o := certs.Options{Dir: dir, DNSNames: names, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, Interval: 5 * time.Millisecond}
+func options(dir string, c *clock) certs.FilesOptions {
+	o := certs.FilesOptions{Dir: dir, DNSNames: names, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, Interval: 5 * time.Millisecond}
 	if c != nil {
 		o.Now = c.Now
 	}
@@ -53,7 +53,7 @@ func options(dir string, c *clock) certs.Options {
 }
 
 // verify holds the served certificate to the CA bundle, at the clock's time.
-func verify(t *testing.T, s *certs.Store, now time.Time) *x509.Certificate {
+func verify(t *testing.T, s *certs.Files, now time.Time) *x509.Certificate {
 	t.Helper()
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(s.CABundle()) {
@@ -151,7 +151,7 @@ func TestOtherNames(t *testing.T) {
 	ca := string(load(t, dir, nil).CABundle())
 	o := options(dir, nil)
 	o.DNSNames = append([]string{"other.kube-system.svc"}, names...)
-	s, err := certs.Load(o)
+	s, err := certs.LoadFiles(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,8 +199,8 @@ func TestUsersFiles(t *testing.T) {
 	tests := map[string]struct {
 		files   map[string][]byte
 		ours    bool   // over a directory that already has ours
-		want    string // error of Load
-		wantErr string // of Store.Err
+		want    string // error of LoadFiles
+		wantErr string // of Files.Err
 	}{
 		"pair":            {files: map[string][]byte{"tls.crt": crt, "tls.key": key}},
 		"pair with CA":    {files: map[string][]byte{"tls.crt": crt, "tls.key": key, "ca.crt": crt}},
@@ -228,7 +228,7 @@ func TestUsersFiles(t *testing.T) {
 				write(t, dir, file, data, 0o600)
 			}
 			before := snapshot(t, dir)
-			s, err := certs.Load(options(dir, nil))
+			s, err := certs.LoadFiles(options(dir, nil))
 			if diff := cmp.Diff(before, snapshot(t, dir)); diff != "" {
 				t.Errorf("files changed:\n%s", diff)
 			}
@@ -249,7 +249,7 @@ func TestUsersFiles(t *testing.T) {
 }
 
 func TestNothingToGenerateFor(t *testing.T) {
-	_, err := certs.Load(certs.Options{Dir: t.TempDir()})
+	_, err := certs.LoadFiles(certs.FilesOptions{Dir: t.TempDir()})
 	if !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v, want that the files do not exist", err)
 	}
@@ -259,7 +259,7 @@ func TestNothingToGenerateFor(t *testing.T) {
 func TestUnusableDirectory(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	write(t, filepath.Dir(file), "file", nil, 0o600)
-	if _, err := certs.Load(options(file, nil)); err == nil || !strings.Contains(err.Error(), file) {
+	if _, err := certs.LoadFiles(options(file, nil)); err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("got %v, want an error that names %s", err, file)
 	}
 }

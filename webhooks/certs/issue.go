@@ -35,7 +35,7 @@ type authority struct {
 // returns why it did; empty when it did not, as always where the files are the user's. Later
 // than at the start, an empty directory is one whose files are being replaced: a new CA, which
 // no client trusts yet, must not get between.
-func (s *Store) issueIfDue(first bool) (string, error) {
+func (s *Files) issueIfDue(first bool) (string, error) {
 	if len(s.opts.DNSNames) == 0 {
 		return "", nil
 	}
@@ -60,7 +60,7 @@ func (s *Store) issueIfDue(first bool) (string, error) {
 }
 
 // due says why a certificate must be issued. ca is nil where the directory has none of ours.
-func (s *Store) due(ca *authority) (string, error) {
+func (s *Files) due(ca *authority) (string, error) {
 	hasCert, err := exists(s.opts.Dir, certFile)
 	hasKey, err2 := exists(s.opts.Dir, keyFile)
 	hasCA, err3 := exists(s.opts.Dir, caFile)
@@ -91,7 +91,7 @@ func (s *Store) due(ca *authority) (string, error) {
 }
 
 // renewal says why a certificate of ours must be issued anew.
-func (s *Store) renewal(cert *x509.Certificate) string {
+func (s *Files) renewal(cert *x509.Certificate) string {
 	if _, err := readPair(s.opts.Dir); err != nil {
 		return "its files are incomplete"
 	}
@@ -159,7 +159,7 @@ func parseCertificate(data []byte) (*x509.Certificate, error) {
 
 // newAuthority makes and writes a CA, the key first: ca.crt with another key's would be
 // taken for the user's.
-func (s *Store) newAuthority(now time.Time) (*authority, error) {
+func (s *Files) newAuthority(now time.Time) (*authority, error) {
 	key, keyPEM, err := newKey()
 	if err != nil {
 		return nil, err
@@ -186,7 +186,7 @@ func (s *Store) newAuthority(now time.Time) (*authority, error) {
 }
 
 // issue writes a serving certificate, its key last: see due.
-func (s *Store) issue(ca *authority, now time.Time) error {
+func (s *Files) issue(ca *authority, now time.Time) error {
 	key, keyPEM, err := newKey()
 	if err != nil {
 		return err

@@ -27,6 +27,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/manifests"
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
+	"github.com/isthmus-cloud/isthmus/webhooks/certs/certstest"
 	"github.com/isthmus-cloud/isthmus/webhooks/pvlabel"
 	"github.com/isthmus-cloud/isthmus/webhooks/server"
 )
@@ -66,7 +67,7 @@ func startCluster(t *testing.T) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := server.New(server.Options{CertDir: t.TempDir(), Listener: listener, Metrics: prometheus.NewRegistry()})
+	s, err := server.New(server.Options{Certs: certstest.Source(t, t.TempDir()), Listener: listener, Metrics: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
 	}

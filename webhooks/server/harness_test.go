@@ -18,6 +18,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/isthmus-cloud/isthmus/webhooks/certs/certstest"
 	"github.com/isthmus-cloud/isthmus/webhooks/server"
 )
 
@@ -41,7 +42,7 @@ func start(t *testing.T, h admission.HandlerFunc, change ...func(*server.Options
 	t.Helper()
 	r := &running{certDir: t.TempDir(), metrics: prometheus.NewRegistry(), done: make(chan error, 1)}
 	o := server.NewOptions()
-	o.CertDir, o.Metrics, o.Listener = r.certDir, r.metrics, listen(t)
+	o.Certs, o.Metrics, o.Listener = certstest.Source(t, r.certDir), r.metrics, listen(t)
 	r.url = "https://" + o.Listener.Addr().String()
 	for _, c := range change {
 		c(o)

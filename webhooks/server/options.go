@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
-	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/isthmus-cloud/isthmus/webhooks/certs"
 )
 
 // DefaultPort is where the webhooks of a cloud controller manager are served.
@@ -24,13 +24,8 @@ type Options struct {
 	BindAddress string
 	// Port is where to listen; 0 turns the server off: nothing is bound and no certificate is needed.
 	Port int
-	// CertDir holds tls.crt, tls.key and, optionally, ca.crt. Where it has none of them, they
-	// are generated for the Service's DNS names.
-	CertDir string
 	// MinTLSVersion is VersionTLS12 or VersionTLS13.
 	MinTLSVersion string
-	// ServiceName and ServiceNamespace name the Service through which the API server calls.
-	ServiceName, ServiceNamespace string
 	// ShutdownDelay is how long requests are still accepted after the end was asked for, with
 	// readiness gone, so that load balancing turns away first.
 	ShutdownDelay time.Duration
@@ -41,6 +36,8 @@ type Options struct {
 	// MaxBodyBytes is the largest request body accepted.
 	MaxBodyBytes int64
 
+	// Certs has the certificate; required where the server is on. Start runs it.
+	Certs certs.Source
 	// Ready says whether the webhooks can do their work, e.g. the cloud.Provider's Ready; nil
 	// for always. It is asked at every probe.
 	Ready func(ctx context.Context) error
@@ -53,13 +50,11 @@ type Options struct {
 // NewOptions returns the defaults.
 func NewOptions() *Options {
 	return &Options{
-		BindAddress:      "0.0.0.0",
-		Port:             DefaultPort,
-		MinTLSVersion:    "VersionTLS12",
-		ServiceName:      "isthmus-webhook",
-		ServiceNamespace: "kube-system",
-		DrainTimeout:     20 * time.Second,
-		RequestTimeout:   10 * time.Second,
+		BindAddress:    "0.0.0.0",
+		Port:           DefaultPort,
+		MinTLSVersion:  "VersionTLS12",
+		DrainTimeout:   20 * time.Second,
+		RequestTimeout: 10 * time.Second,
 		// An object is at most 3 MiB in a request, a review holds two of them and some more.
 		MaxBodyBytes: 7 << 20,
 	}
@@ -71,15 +66,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"IP address on which the webhooks are served; 0.0.0.0 or :: for all interfaces.")
 	fs.IntVar(&o.Port, "webhook-secure-port", o.Port,
 		"Port on which the webhooks are served with TLS; 0 turns webhook serving off.")
-	fs.StringVar(&o.CertDir, "webhook-cert-dir", o.CertDir,
-		"Directory with tls.crt, tls.key and, optionally, ca.crt of the webhook server; they are read again when they change. "+
-			"If it has none of them, a CA (ca.crt) and a certificate for the Service's DNS names are generated into it.")
 	fs.StringVar(&o.MinTLSVersion, "webhook-tls-min-version", o.MinTLSVersion,
 		"Oldest TLS version that the webhook server accepts: VersionTLS12 or VersionTLS13.")
-	fs.StringVar(&o.ServiceName, "webhook-service-name", o.ServiceName,
-		"Name of the Service through which the API server calls the webhooks, for generated certificates.")
-	fs.StringVar(&o.ServiceNamespace, "webhook-service-namespace", o.ServiceNamespace,
-		"Namespace of the Service through which the API server calls the webhooks, for generated certificates.")
 	fs.DurationVar(&o.ShutdownDelay, "webhook-shutdown-delay", o.ShutdownDelay,
 		"How long webhooks are still served, already not ready, after the process was asked to end.")
 }
@@ -100,17 +88,8 @@ func (o *Options) Validate() error {
 	if net.ParseIP(o.BindAddress) == nil {
 		errs = append(errs, fmt.Errorf("--webhook-bind-address: %q is not an IP address", o.BindAddress))
 	}
-	if o.CertDir == "" {
-		errs = append(errs, errors.New("--webhook-cert-dir: required while webhooks are served; "+
-			"name a directory with tls.crt and tls.key, or an empty one into which they are generated"))
-	}
 	if _, err := tlsVersion(o.MinTLSVersion); err != nil {
 		errs = append(errs, err)
-	}
-	for flag, name := range map[string]string{"--webhook-service-name": o.ServiceName, "--webhook-service-namespace": o.ServiceNamespace} {
-		if msgs := validation.IsDNS1123Label(name); len(msgs) > 0 {
-			errs = append(errs, fmt.Errorf("%s: %q: %s", flag, name, strings.Join(msgs, "; ")))
-		}
 	}
 	if o.ShutdownDelay < 0 {
 		errs = append(errs, fmt.Errorf("--webhook-shutdown-delay: %s is negative", o.ShutdownDelay))
@@ -123,8 +102,6 @@ func (o Options) withDefaults() Options {
 	d := NewOptions()
 	setDefault(&o.BindAddress, d.BindAddress)
 	setDefault(&o.MinTLSVersion, d.MinTLSVersion)
-	setDefault(&o.ServiceName, d.ServiceName)
-	setDefault(&o.ServiceNamespace, d.ServiceNamespace)
 	setDefault(&o.DrainTimeout, d.DrainTimeout)
 	setDefault(&o.RequestTimeout, d.RequestTimeout)
 	setDefault(&o.MaxBodyBytes, d.MaxBodyBytes)
@@ -138,19 +115,14 @@ func setDefault[T comparable](v *T, def T) {
 	}
 }
 
-// dnsNames are the names under which the API server and clients in the cluster may call.
-func (o *Options) dnsNames() []string {
-	svc := o.ServiceName + "." + o.ServiceNamespace
-	return []string{svc + ".svc", svc + ".svc.cluster.local", svc, o.ServiceName, "localhost"}
-}
-
-// ipAddresses are for API servers that call by URL: on the same host, or the address bound.
-func (o *Options) ipAddresses() []net.IP {
-	ips := []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
+// Hosts are what certificates must be for where API servers call by URL: on the same host,
+// or the address bound.
+func (o *Options) Hosts() []string {
+	hosts := []string{"localhost", "127.0.0.1", "::1"}
 	if ip := net.ParseIP(o.BindAddress); ip != nil && !ip.IsUnspecified() && !ip.IsLoopback() {
-		ips = append(ips, ip)
+		hosts = append(hosts, ip.String())
 	}
-	return ips
+	return hosts
 }
 
 func tlsVersion(name string) (uint16, error) {

@@ -20,8 +20,6 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
-
-	"github.com/isthmus-cloud/isthmus/webhooks/certs"
 )
 
 // The states of a Server, in their order.
@@ -39,7 +37,6 @@ var (
 // Server serves admission webhooks. Register everything before Start.
 type Server struct {
 	opts    Options
-	certs   *certs.Store
 	metrics *metrics
 	state   atomic.Int32
 
@@ -50,8 +47,8 @@ type Server struct {
 	badPaths []error
 }
 
-// New checks o and loads, or generates, the certificate, so that what is wrong with either
-// is known before anything starts. With Port 0 it returns a Server that serves nothing.
+// New checks o, so that what is wrong with it is known before anything starts. With Port 0
+// it returns a Server that serves nothing.
 func New(o Options) (*Server, error) {
 	o = o.withDefaults()
 	if err := o.Validate(); err != nil {
@@ -61,11 +58,11 @@ func New(o Options) (*Server, error) {
 	if !o.Enabled() {
 		return s, nil
 	}
-	var err error
-	if s.certs, err = certs.Load(certs.Options{Dir: o.CertDir, DNSNames: o.dnsNames(), IPAddresses: o.ipAddresses()}); err != nil {
-		return nil, fmt.Errorf("webhook server: %w", err)
+	if o.Certs == nil {
+		return nil, errors.New("webhook server: no certificate source")
 	}
-	if s.metrics, err = newMetrics(o.Metrics, s.certs.NotAfter); err != nil {
+	var err error
+	if s.metrics, err = newMetrics(o.Metrics, o.Certs.NotAfter); err != nil {
 		return nil, fmt.Errorf("webhook server: %w", err)
 	}
 	return s, nil
@@ -87,12 +84,12 @@ func (s *Server) Register(path string, h admission.Handler) {
 func (*Server) NeedLeaderElection() bool { return false }
 
 // CABundle returns the certificates that a webhook configuration's caBundle needs; empty
-// when the certificate directory names no CA or the server is off.
+// when the certificate source knows no CA or the server is off.
 func (s *Server) CABundle() []byte {
-	if s.certs == nil {
+	if s.opts.Certs == nil {
 		return nil
 	}
-	return s.certs.CABundle()
+	return s.opts.Certs.CABundle()
 }
 
 // Addr returns the address it listens on; nil before Start.
@@ -121,7 +118,7 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 	g, gctx := errgroup.WithContext(ctx)
 	srv := s.httpServer(ctx)
-	g.Go(func() error { return s.certs.Run(gctx) })
+	g.Go(func() error { return s.opts.Certs.Run(gctx) })
 	g.Go(func() error {
 		if err := srv.ServeTLS(listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("webhook server: serve on %s: %w", listener.Addr(), err)
@@ -150,7 +147,7 @@ func (s *Server) Ready(r *http.Request) error {
 	case stateEnding:
 		return errors.New("webhook server: shutting down")
 	}
-	if err := s.certs.Err(); err != nil {
+	if err := s.opts.Certs.Err(); err != nil {
 		return fmt.Errorf("webhook server: %w", err)
 	}
 	if s.opts.Ready != nil {
@@ -201,7 +198,7 @@ func (s *Server) httpServer(ctx context.Context) *http.Server {
 		Handler: s.mux(),
 		// Requests in flight outlive ctx while the server drains.
 		BaseContext:       func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
-		TLSConfig:         &tls.Config{MinVersion: minVersion, GetCertificate: s.certs.GetCertificate, NextProtos: []string{"h2", "http/1.1"}},
+		TLSConfig:         &tls.Config{MinVersion: minVersion, GetCertificate: s.opts.Certs.GetCertificate, NextProtos: []string{"h2", "http/1.1"}},
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,
 		WriteTimeout:      60 * time.Second,

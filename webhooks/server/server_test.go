@@ -16,9 +16,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/isthmus-cloud/isthmus/webhooks/certs/certstest"
 	"github.com/isthmus-cloud/isthmus/webhooks/server"
 )
 
@@ -75,7 +77,6 @@ func TestTLSVersions(t *testing.T) {
 
 // TestOff: port 0 and a server without webhooks bind nothing, end at once, and are ready.
 func TestOff(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "certs")
 	off, err := server.New(server.Options{Port: 0})
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +88,7 @@ func TestOff(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	idle, err := server.New(server.Options{BindAddress: "127.0.0.1", Port: taken.Addr().(*net.TCPAddr).Port, CertDir: dir})
+	idle, err := server.New(server.Options{BindAddress: "127.0.0.1", Port: taken.Addr().(*net.TCPAddr).Port, Certs: certstest.Source(t, t.TempDir())})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +112,7 @@ func TestPortTaken(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	s, err := server.New(server.Options{BindAddress: "127.0.0.1", Port: taken.Addr().(*net.TCPAddr).Port, CertDir: t.TempDir()})
+	s, err := server.New(server.Options{BindAddress: "127.0.0.1", Port: taken.Addr().(*net.TCPAddr).Port, Certs: certstest.Source(t, t.TempDir())})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,10 +131,8 @@ func TestOptions(t *testing.T) {
 		"negative port": {[]string{"--webhook-secure-port=-1"}, "--webhook-secure-port: -1 is not a port"},
 		"address":       {[]string{"--webhook-bind-address=localhost"}, `--webhook-bind-address: "localhost" is not an IP address`},
 		"TLS version":   {[]string{"--webhook-tls-min-version=VersionTLS11"}, "use VersionTLS12 or VersionTLS13"},
-		"no directory":  {[]string{"--webhook-cert-dir="}, "--webhook-cert-dir: required"},
-		"service":       {[]string{"--webhook-service-name=A.b"}, `--webhook-service-name: "A.b"`},
 		"delay":         {[]string{"--webhook-shutdown-delay=-1s"}, "--webhook-shutdown-delay: -1s is negative"},
-		"off":           {[]string{"--webhook-secure-port=0", "--webhook-cert-dir="}, ""},
+		"off":           {[]string{"--webhook-secure-port=0"}, ""},
 		"defaults":      {nil, ""},
 	}
 	for name, tt := range tests {
@@ -141,9 +140,10 @@ func TestOptions(t *testing.T) {
 			o := server.NewOptions()
 			fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
 			o.AddFlags(fs)
-			if err := fs.Parse(append([]string{"--webhook-cert-dir=" + t.TempDir()}, tt.args...)); err != nil {
+			if err := fs.Parse(tt.args); err != nil {
 				t.Fatal(err)
 			}
+			o.Certs, o.Metrics = certstest.Source(t, t.TempDir()), prometheus.NewRegistry()
 			_, err := server.New(*o)
 			if (err == nil) != (tt.want == "") || (err != nil && !strings.Contains(err.Error(), tt.want)) {
 				t.Errorf("got %v, want %q", err, tt.want)
@@ -175,7 +175,7 @@ func TestHealth(t *testing.T) {
 }
 
 func TestNotStartedIsNotReady(t *testing.T) {
-	s, err := server.New(server.Options{Port: 1, CertDir: t.TempDir()})
+	s, err := server.New(server.Options{Port: 1, Certs: certstest.Source(t, t.TempDir())})
 	if err != nil {
 		t.Fatal(err)
 	}
