@@ -6,14 +6,31 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
+// VolumePlaceholder is the volume's name in PersistentVolumes of provisioners that have not
+// made the volume yet.
+const VolumePlaceholder = "placeholder-for-provisioning"
+
 // Volumes answers where a PersistentVolume's storage is.
 type Volumes interface {
-	// Ref names the volume behind pv. ok is false when pv's source is not this cloud's, or
-	// names no volume yet (the placeholder that provisioners use). Pure: it calls no cloud.
+	// Sources are the sources of PersistentVolumes that Ref knows, so that others need not be
+	// sent over the wire to be asked about; none when no PersistentVolume is this cloud's. Pure.
+	Sources() []VolumeSource
+	// Ref names the volume behind pv. ok is false, without an error, when pv's source is none
+	// of Sources or names VolumePlaceholder. Pure: it calls no cloud.
 	Ref(pv *corev1.PersistentVolume) (ref VolumeRef, ok bool, err error)
 	// Find answers every ref, in their order, in as few API calls as the cloud allows.
 	// KindNotFound is the cloud's own word.
 	Find(ctx context.Context, refs []VolumeRef) []Result[*Volume]
+}
+
+// VolumeSource is a kind of source of PersistentVolumes.
+type VolumeSource struct {
+	// Field is the source's field in the PersistentVolume's spec: "cinder", "csi", …
+	Field string
+	// Driver is the name of the CSI driver; empty for in-tree sources.
+	Driver string
+	// NameField is the field in Field that names the volume: "volumeID", "volumeHandle", …
+	NameField string
 }
 
 // VolumeRef names a volume. It is comparable.

@@ -2,7 +2,6 @@ package cloudtest
 
 import (
 	"net/netip"
-	"slices"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
@@ -13,40 +12,6 @@ func otherFeatures() []feature {
 		{name: VolumesNotFound, what: "A deleted volume is NotFound", silent: true, check: checkVolumeGone},
 		{name: ErrorsDenied, what: "Refused credentials are KindDenied everywhere, never KindNotFound", silent: true, check: checkDenied},
 		{name: ErrorsThrottled, what: "Refusal for too many requests is KindThrottled", alone: true, silent: true, check: checkThrottled},
-	}
-}
-
-// volumeRef makes a volume and asks the provider for its reference.
-func volumeRef(t *T, x *suite, p *process) (ref cloud.VolumeRef, zone string, remove func()) {
-	if p.Volumes == nil {
-		t.Fatalf("the provider has no volumes")
-	}
-	pv, zone, err := x.World.MakeVolume(t.Ctx)
-	t.Must(err)
-	remove = func() { t.Must(x.World.DeleteVolume(t.Ctx, pv)) }
-	t.Cleanup(remove)
-	ref, ok, err := p.Volumes.Ref(pv)
-	if err != nil || !ok {
-		t.Fatalf("Ref: %v, %v; want the volume", ok, err)
-	}
-	return ref, zone, remove
-}
-
-func checkVolume(t *T, x *suite) {
-	p := x.start(t)
-	ref, zone, _ := volumeRef(t, x, p)
-	r := p.Volumes.Find(t.Ctx, []cloud.VolumeRef{ref})[0]
-	if r.Err != nil || r.Value.ID != ref.ID || !slices.Equal(r.Value.Zones, []string{zone}) || r.Value.Region == "" {
-		t.Errorf("Find: %+v, %v; want volume %s in zone %s and a region", r.Value, r.Err, ref.ID, zone)
-	}
-}
-
-func checkVolumeGone(t *T, x *suite) {
-	p := x.start(t)
-	ref, _, remove := volumeRef(t, x, p)
-	remove()
-	if r := p.Volumes.Find(t.Ctx, []cloud.VolumeRef{ref})[0]; !cloud.IsNotFound(r.Err) {
-		t.Errorf("Find of a deleted volume: %+v, %v; want KindNotFound", r.Value, r.Err)
 	}
 }
 

@@ -42,6 +42,12 @@ type fakeVolumes struct {
 	mu      sync.Mutex
 	have    map[string]bool
 	finds   [][]cloud.VolumeRef
+	active  int // finds now
+	peak    int // most finds at a time
+}
+
+func (f *fakeVolumes) Sources() []cloud.VolumeSource {
+	return []cloud.VolumeSource{{Field: "fake", NameField: "name"}}
 }
 
 func (f *fakeVolumes) Ref(pv *corev1.PersistentVolume) (cloud.VolumeRef, bool, error) {
@@ -62,9 +68,12 @@ func (f *fakeVolumes) Find(ctx context.Context, refs []cloud.VolumeRef) []cloud.
 			results[k].Err = cloud.Errorf(cloud.KindNotFound, "no volume %s", ref.ID)
 		}
 	}
+	f.active++
+	f.peak = max(f.peak, f.active)
 	f.mu.Unlock()
 	err := sleep(ctx, clock.RealClock{}, f.latency)
 	f.mu.Lock()
+	f.active--
 	if err != nil {
 		return slices.Repeat([]cloud.Result[*cloud.Volume]{{Err: err}}, len(refs))
 	}
@@ -93,6 +102,9 @@ func TestVolumesAreReadTogether(t *testing.T) {
 		wg.Wait()
 		if len(f.finds) != 1 || len(f.finds[0]) != 50 {
 			t.Errorf("asked %v", f.finds)
+		}
+		if len(d.Volumes.Sources()) != 1 {
+			t.Error("Sources is not the provider's")
 		}
 		if ref, ok, err := d.Volumes.Ref(&corev1.PersistentVolume{}); ref.ID != "" || !ok || err != nil {
 			t.Error("Ref is not the provider's")

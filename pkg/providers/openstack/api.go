@@ -88,24 +88,38 @@ func (c *client) region() string { return c.session.Region() }
 // that repeats itself is an error. Of a link only the query is used: the token goes nowhere
 // but to the endpoint of the catalog. On any error the elements read so far are dropped.
 func listAll[T any](ctx context.Context, sc *gophercloud.ServiceClient, path string, query url.Values, key string) ([]T, error) {
+	var all []T
+	err := eachPage(ctx, sc, path, query, key, func(items []T) bool {
+		all = append(all, items...)
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// eachPage is listAll that hands out the pages, until more is false.
+func eachPage[T any](ctx context.Context, sc *gophercloud.ServiceClient, path string, query url.Values, key string, more func([]T) bool) error {
 	q := maps.Clone(query)
 	if q == nil {
 		q = url.Values{}
 	}
 	q.Set("limit", strconv.Itoa(pageSize))
 	seen := map[string]bool{}
-	var all []T
 	for range maxPages {
 		encoded := q.Encode()
 		if seen[encoded] {
-			return nil, fmt.Errorf("list %s: the pages repeat themselves", key)
+			return fmt.Errorf("list %s: the pages repeat themselves", key)
 		}
 		seen[encoded] = true
 		page, err := getPage[T](ctx, sc, sc.ServiceURL(path)+"?"+encoded, key)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		all = append(all, page.items...)
+		if !more(page.items) {
+			return nil
+		}
 		switch {
 		case page.next != nil:
 			q = page.next
@@ -113,10 +127,10 @@ func listAll[T any](ctx context.Context, sc *gophercloud.ServiceClient, path str
 			q = maps.Clone(q)
 			q.Set("marker", page.lastID)
 		default:
-			return all, nil
+			return nil
 		}
 	}
-	return nil, fmt.Errorf("list %s: more than %d pages", key, maxPages)
+	return fmt.Errorf("list %s: more than %d pages", key, maxPages)
 }
 
 // listPage is one page of a collection.

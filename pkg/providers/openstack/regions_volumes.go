@@ -2,7 +2,6 @@ package openstack
 
 import (
 	"context"
-	"maps"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
@@ -23,13 +22,9 @@ var _ cloud.Volumes = (*regionalVolumes)(nil)
 // Find implements cloud.Volumes: one list in each region, or a read for one or two volumes,
 // and reads of what no list has.
 func (v *regionalVolumes) Find(ctx context.Context, refs []cloud.VolumeRef) []cloud.Result[*cloud.Volume] {
-	distinct := map[string]bool{}
-	for _, ref := range refs {
-		distinct[ref.ID] = true
-	}
-	ids := slices.Sorted(maps.Keys(distinct))
+	ids := distinctIDs(refs)
 	found := map[string][]cloud.Result[*cloud.Volume]{}
-	if len(ids) > fewVolumes {
+	if slices.ContainsFunc(v.all, func(r *region) bool { return r.volumes.listIsCheaper(len(ids)) }) {
 		for _, known := range v.each(ctx, ids, (*Volumes).listed) {
 			for n, id := range ids {
 				if known[n].Err == nil {
@@ -97,19 +92,15 @@ func decideVolume(id string, answers []cloud.Result[*cloud.Volume]) cloud.Result
 	return cloud.Result[*cloud.Volume]{Err: none}
 }
 
-// listed answers from the list of all volumes; KindNotFound means "not in it".
+// listed answers from a list of volumes; KindNotFound means "not seen in it".
 func (v *Volumes) listed(ctx context.Context, ids []string) []cloud.Result[*cloud.Volume] {
-	volumes, err := v.list(ctx)
+	found, err := v.list(ctx, ids)
 	if err != nil {
 		return failAll[*cloud.Volume](len(ids), err)
 	}
-	byID := make(map[string]*volume, len(volumes))
-	for n := range volumes {
-		byID[volumes[n].ID] = &volumes[n]
-	}
 	out := make([]cloud.Result[*cloud.Volume], len(ids))
 	for n, id := range ids {
-		if vol := byID[id]; vol != nil {
+		if vol := found[id]; vol != nil {
 			out[n].Value = v.answer(vol)
 		} else {
 			out[n].Err = cloud.Errorf(cloud.KindNotFound, "volume %s is not in the list of volumes", id)
@@ -118,16 +109,22 @@ func (v *Volumes) listed(ctx context.Context, ids []string) []cloud.Result[*clou
 	return out
 }
 
-// read reads the volumes one by one.
+// read reads the volumes one by one, some at a time.
 func (v *Volumes) read(ctx context.Context, ids []string) []cloud.Result[*cloud.Volume] {
 	out := make([]cloud.Result[*cloud.Volume], len(ids))
+	var g errgroup.Group
+	g.SetLimit(volumeReads)
 	for n, id := range ids {
-		vol, err := v.get(ctx, id)
-		if err != nil {
-			out[n].Err = err
-			continue
-		}
-		out[n].Value = v.answer(vol)
+		g.Go(func() error {
+			vol, err := v.get(ctx, id)
+			if err != nil {
+				out[n].Err = err
+				return nil
+			}
+			out[n].Value = v.answer(vol)
+			return nil
+		})
 	}
+	_ = g.Wait() // every error is in its answer
 	return out
 }

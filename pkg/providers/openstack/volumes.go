@@ -3,7 +3,9 @@ package openstack
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -13,17 +15,33 @@ import (
 const (
 	csiDriver      = "cinder.csi.openstack.org"
 	csiTopologyKey = "topology.cinder.csi.openstack.org/zone"
-	// volumePlaceholder is the volume name that provisioners use before they have made one.
-	volumePlaceholder = "placeholder-for-provisioning"
 	// fewVolumes is how many volumes are read one by one instead of from a list.
 	fewVolumes = 2
+	// volumeReads is how many volumes are read at a time.
+	volumeReads = 8
 )
 
 // Volumes answers for Cinder volumes: of in-tree cinder PersistentVolumes and of those of
 // the Cinder CSI driver.
-type Volumes struct{ c *client }
+type Volumes struct {
+	c *client
+	// pages is how many pages of the list of volumes were read when it was read last: Cinder
+	// lists a whole project's, and cannot be asked for those of some IDs.
+	pages atomic.Int64
+}
 
 var _ cloud.Volumes = (*Volumes)(nil)
+
+// Sources implements cloud.Volumes.
+func (v *Volumes) Sources() []cloud.VolumeSource {
+	if v.c.cfg.BlockStorage.IgnoreVolumeAZ {
+		return nil
+	}
+	return []cloud.VolumeSource{
+		{Field: "cinder", NameField: "volumeID"},
+		{Field: "csi", Driver: csiDriver, NameField: "volumeHandle"},
+	}
+}
 
 // Ref implements cloud.Volumes. With [BlockStorage] ignore-volume-az no PersistentVolume is
 // ours: they get no labels, as the key has always meant.
@@ -42,7 +60,7 @@ func (v *Volumes) Ref(pv *corev1.PersistentVolume) (cloud.VolumeRef, bool, error
 	default:
 		return cloud.VolumeRef{}, false, nil
 	}
-	if ref.ID == volumePlaceholder {
+	if ref.ID == cloud.VolumePlaceholder {
 		return cloud.VolumeRef{}, false, nil
 	}
 	if !isUUID(ref.ID) {
@@ -54,37 +72,42 @@ func (v *Volumes) Ref(pv *corev1.PersistentVolume) (cloud.VolumeRef, bool, error
 
 // Find implements cloud.Volumes. What a list lacks is read directly before it is NotFound.
 func (v *Volumes) Find(ctx context.Context, refs []cloud.VolumeRef) []cloud.Result[*cloud.Volume] {
-	distinct := map[string]bool{}
-	for _, ref := range refs {
-		distinct[ref.ID] = true
+	ids := distinctIDs(refs)
+	answers := make(map[string]cloud.Result[*cloud.Volume], len(ids))
+	if v.listIsCheaper(len(ids)) {
+		for n, r := range v.listed(ctx, ids) {
+			switch {
+			case r.Err == nil:
+				answers[ids[n]] = r
+			case !cloud.IsNotFound(r.Err): // the list could not be read
+				return failAll[*cloud.Volume](len(refs), r.Err)
+			}
+		}
+		ids = slices.DeleteFunc(ids, func(id string) bool { return answers[id].Value != nil })
 	}
-	listed := map[string]*volume{}
-	if len(distinct) > fewVolumes {
-		volumes, err := v.list(ctx)
-		if err != nil {
-			return failAll[*cloud.Volume](len(refs), err)
-		}
-		for n := range volumes {
-			listed[volumes[n].ID] = &volumes[n]
-		}
-	}
-	answers := make(map[string]cloud.Result[*cloud.Volume], len(distinct))
-	for id := range distinct {
-		vol, err := listed[id], error(nil)
-		if vol == nil {
-			vol, err = v.get(ctx, id)
-		}
-		if err != nil {
-			answers[id] = cloud.Result[*cloud.Volume]{Err: err}
-			continue
-		}
-		answers[id] = cloud.Result[*cloud.Volume]{Value: v.answer(vol)}
+	for n, r := range v.read(ctx, ids) {
+		answers[ids[n]] = r
 	}
 	out := make([]cloud.Result[*cloud.Volume], len(refs))
 	for n, ref := range refs {
 		out[n] = answers[ref.ID]
 	}
 	return out
+}
+
+// distinctIDs returns the IDs of refs, sorted.
+func distinctIDs(refs []cloud.VolumeRef) []string {
+	ids := make([]string, len(refs))
+	for n, ref := range refs {
+		ids[n] = ref.ID
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// listIsCheaper reports whether so many volumes take fewer calls by a list, as far as is known.
+func (v *Volumes) listIsCheaper(wanted int) bool {
+	return wanted > max(fewVolumes, int(v.pages.Load()))
 }
 
 // volume is what is read of a Cinder volume.
@@ -102,13 +125,33 @@ func (v *Volumes) answer(vol *volume) *cloud.Volume {
 	return out
 }
 
-func (v *Volumes) list(ctx context.Context) ([]volume, error) {
+// list reads volumes until it has all of ids, or has read a page for each of them.
+func (v *Volumes) list(ctx context.Context, ids []string) (map[string]*volume, error) {
 	sc, err := v.c.blockStorage(ctx)
 	if err != nil {
 		return nil, err
 	}
-	volumes, err := listAll[volume](ctx, sc, "volumes/detail", nil, "volumes")
-	return volumes, wrapError("list volumes", err)
+	found := make(map[string]*volume, len(ids))
+	for _, id := range ids {
+		found[id] = nil
+	}
+	missing, pages := len(found), 0
+	err = eachPage(ctx, sc, "volumes/detail", nil, "volumes", func(page []volume) bool {
+		for n := range page {
+			id := strings.ToLower(page[n].ID)
+			if known, wanted := found[id]; wanted && known == nil {
+				found[id] = &page[n]
+				missing--
+			}
+		}
+		pages++
+		return missing > 0 && pages < len(ids)
+	})
+	if err != nil {
+		return nil, wrapError("list volumes", err)
+	}
+	v.pages.Store(int64(pages))
+	return found, nil
 }
 
 func (v *Volumes) get(ctx context.Context, id string) (*volume, error) {

@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -110,6 +111,41 @@ func TestVolumesFind(t *testing.T) {
 				t.Errorf("%d calls, want %d", n, tt.calls)
 			}
 		})
+	}
+}
+
+// TestVolumesOfLargeProject: a list is read as far as it is worth it, and not again for so few.
+func TestVolumesOfLargeProject(t *testing.T) {
+	sim, err := ossim.Start(ossim.Options{MaxLimit: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(sim.Close)
+	p := newProvider(t, sim, "")
+	zones := slices.Repeat([]string{"az1"}, 20) // ten pages, newest volumes first
+	refs := makeVolumes(t, p, zones...)
+	for _, tt := range []struct {
+		name     string
+		from, to int
+		calls    int
+	}{
+		{"old ones: three pages in vain, then three reads", 0, 3, 6},
+		{"next ones: three reads", 3, 6, 3},
+		{"many: the list", 0, 20, 10},
+		{"fewer than its pages: reads", 0, 9, 9},
+		{"some more: a list whose last page has them", 0, 11, 10},
+		{"the newest: the list only as far as needed", 9, 20, 6},
+		{"which is remembered", 12, 20, 4},
+	} {
+		sim.ResetRequests()
+		for n, r := range p.Volumes.Find(testContext(t), refs[tt.from:tt.to]) {
+			if r.Err != nil || r.Value.ID != refs[tt.from+n].ID {
+				t.Errorf("%s: volume %d: %+v, %v", tt.name, n, r.Value, r.Err)
+			}
+		}
+		if n := calls(sim); n != tt.calls {
+			t.Errorf("%s: %d calls, want %d", tt.name, n, tt.calls)
+		}
 	}
 }
 
