@@ -21,23 +21,28 @@ import (
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
 )
 
-var buildOnce sync.Once
+var binaryFile = filepath.Join(os.TempDir(), fmt.Sprintf("isthmus-ccm-%d", os.Getpid()))
 
-// binary builds the real cloud-controller-manager, once for the package.
+var buildBinary = sync.OnceValue(func() error {
+	cmd := exec.Command("go", "build", "-trimpath", "-o", binaryFile, "github.com/isthmus-cloud/isthmus/cmd/cloud-controller-manager")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as `make build` does, which shares the build cache
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build: %w\n%s", err, out)
+	}
+	return nil
+})
+
+// binary is the real cloud-controller-manager, built once for the package.
 func binary(t *testing.T) string {
 	t.Helper()
-	file := filepath.Join(os.TempDir(), fmt.Sprintf("isthmus-ccm-%d", os.Getpid()))
-	buildOnce.Do(func() {
-		cmd := exec.CommandContext(t.Context(), "go", "build", "-o", file, "github.com/isthmus-cloud/isthmus/cmd/cloud-controller-manager")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("build: %v\n%s", err, out)
-		}
-	})
-	return file
+	if err := buildBinary(); err != nil {
+		t.Fatal(err)
+	}
+	return binaryFile
 }
 
 func removeBinary() error {
-	err := os.Remove(filepath.Join(os.TempDir(), fmt.Sprintf("isthmus-ccm-%d", os.Getpid())))
+	err := os.Remove(binaryFile)
 	if os.IsNotExist(err) {
 		return nil
 	}

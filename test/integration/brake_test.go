@@ -84,6 +84,7 @@ func (c *cluster) wantHeld(r *running, sim *ossim.Sim, servers []ossim.Server, r
 // Credentials of another project or region make every read a 404. Not one Node goes, whatever
 // the size of the cluster, until an operator says so.
 func TestComplaintBrakeOtherProject(t *testing.T) {
+	t.Parallel()
 	for _, count := range []int{1, 30} {
 		t.Run(fmt.Sprintf("%d nodes", count), func(t *testing.T) {
 			c, sim, other := newCluster(t), startSim(t), startSim(t)

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -32,31 +33,41 @@ import (
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
 )
 
-// shared is the control plane of all tests that only need the API; it starts with the first
-// of them and ends with the package.
-type shared struct {
-	once       sync.Once
-	plane      *controlplane.ControlPlane
+// plane is a control plane for tests that only need the API.
+type plane struct {
+	*controlplane.ControlPlane
+	dir string
+	// kubeconfig acts as the ServiceAccount of the manifests, with its rights and no others.
 	kubeconfig string
-	err        error
 }
 
-var theShared shared
+// pool holds the control planes of the package: each belongs to one test at a time, and there
+// are as many as tests that have run side by side.
+type pool struct {
+	mu        sync.Mutex
+	all, free []*plane
+}
+
+var planes pool
+
+// parallel is how many tests run side by side, unless -parallel says otherwise: they mostly wait.
+const parallel = 4
 
 var showLogs = flag.Bool("controller-logs", false, "show what the controllers log")
 
 func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", strconv.Itoa(parallel)); err != nil {
+		panic(err)
+	}
 	flag.Parse()
 	if !*showLogs {
 		silence()
 	}
 	ctrl.SetLogger(klog.Background())
 	code := m.Run()
-	if p := theShared.plane; p != nil {
-		if err := errors.Join(p.Stop(), os.RemoveAll(filepath.Dir(theShared.kubeconfig))); err != nil {
-			fmt.Fprintln(os.Stderr, "stop the control plane:", err)
-			code = 1
-		}
+	if err := planes.stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "stop the control planes:", err)
+		code = 1
 	}
 	if err := removeBinary(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -74,51 +85,88 @@ func silence() {
 	klog.SetOutput(io.Discard)
 }
 
-// cluster is the shared control plane as one test sees it: without Nodes and Services when
-// the test begins and ends. Tests that use it do not run in parallel.
+// cluster is a control plane as one test sees it: without Nodes and Services when the test
+// begins and ends.
 type cluster struct {
+	*plane
 	t      *testing.T
 	client *kubernetes.Clientset
-	plane  *controlplane.ControlPlane
-	// kubeconfig acts as the ServiceAccount of the manifests, with its rights and no others.
-	kubeconfig string
 }
 
+// newCluster makes t run side by side with other tests that have a cluster.
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	s := &theShared
-	s.once.Do(func() { s.err = s.start() })
-	if s.err != nil {
-		t.Fatal(s.err)
+	t.Parallel()
+	p, err := planes.take()
+	if err != nil {
+		t.Fatal(err)
 	}
-	c := &cluster{t: t, client: s.plane.Client, plane: s.plane, kubeconfig: s.kubeconfig}
-	t.Cleanup(c.clean)
+	c := &cluster{t: t, client: p.Client, plane: p}
+	t.Cleanup(func() {
+		c.clean()
+		planes.give(p)
+	})
 	return c
 }
 
-func (s *shared) start() error {
-	dir, err := os.MkdirTemp("", "isthmus-integration-")
+// take returns a control plane that no test has.
+func (s *pool) take() (*plane, error) {
+	s.mu.Lock()
+	if n := len(s.free); n > 0 {
+		p := s.free[n-1]
+		s.free = s.free[:n-1]
+		s.mu.Unlock()
+		return p, nil
+	}
+	s.mu.Unlock()
+	cp, err := controlplane.Run(controlplane.Options{})
 	if err != nil {
+		return nil, err
+	}
+	p := &plane{ControlPlane: cp}
+	s.mu.Lock()
+	s.all = append(s.all, p)
+	s.mu.Unlock()
+	return p, p.authorize()
+}
+
+func (s *pool) give(p *plane) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.free = append(s.free, p)
+}
+
+// stop ends all control planes; no test runs any more.
+func (s *pool) stop() error {
+	errs := make([]error, len(s.all))
+	var wg sync.WaitGroup
+	for i, p := range s.all {
+		wg.Go(func() { errs[i] = errors.Join(p.Stop(), os.RemoveAll(p.dir)) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// authorize applies the manifests' RBAC and writes the kubeconfig.
+func (p *plane) authorize() (err error) {
+	if p.dir, err = os.MkdirTemp("", "isthmus-integration-"); err != nil {
 		return err
 	}
-	s.kubeconfig = filepath.Join(dir, "kubeconfig")
-	if s.plane, err = controlplane.Run(controlplane.Options{}); err != nil {
-		return err
-	}
+	p.kubeconfig = filepath.Join(p.dir, "kubeconfig")
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	rbac, err := manifests.RBAC()
 	if err != nil {
 		return err
 	}
-	if err := applyRBAC(ctx, s.plane.Client, rbac); err != nil {
+	if err := applyRBAC(ctx, p.Client, rbac); err != nil {
 		return err
 	}
-	config, err := s.plane.ServiceAccountConfig(ctx, manifests.Namespace, manifests.ServiceAccount, time.Hour)
+	config, err := p.ServiceAccountConfig(ctx, manifests.Namespace, manifests.ServiceAccount, time.Hour)
 	if err != nil {
 		return err
 	}
-	return controlplane.WriteKubeconfig(s.kubeconfig, config)
+	return controlplane.WriteKubeconfig(p.kubeconfig, config)
 }
 
 // clean removes what tests leave in the cluster.
@@ -303,7 +351,7 @@ func (c *cluster) start(content string, clk clock.Clock, args []string) *running
 	args = append([]string{
 		"--cloud-provider=openstack", "--cloud-config=" + conf, "--kubeconfig=" + c.kubeconfig, "--cluster-cidr=10.244.0.0/16",
 		"--kube-api-qps=1000", "--kube-api-burst=1000", "--bind-address=127.0.0.1",
-		"--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=200ms",
+		"--leader-elect-lease-duration=15s", "--leader-elect-renew-deadline=10s", "--leader-elect-retry-period=200ms",
 		"--node-monitor-period=100ms", "--route-reconciliation-period=200ms",
 	}, args...)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -19,6 +19,9 @@ import (
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
 )
 
+// shortLease is lost soon: within 2 s, and 3 s later it is somebody else's.
+var shortLease = []string{"--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=200ms"}
+
 // link is a network between the cloud controller manager and the API server that can be
 // cut: then connections stay, and nothing comes through any more.
 type link struct {
@@ -113,10 +116,11 @@ func lastCall(sim *ossim.Sim) time.Time {
 	return last
 }
 
-// busy is a cluster of which one Node makes the cloud be asked all the time.
-func busy(t *testing.T, args ...string) (*cluster, *ossim.Sim, *running) {
+// busy makes a Node of c ask the cloud all the time.
+func (c *cluster) busy(args ...string) (*ossim.Sim, *running) {
+	t := c.t
 	t.Helper()
-	c, sim := newCluster(t), startSim(t)
+	sim := startSim(t)
 	c.register(sim.SeedServers(ossim.Seed{Count: 1, NamePrefix: "node-"}), always(nodeState{initialized: true}))
 	r := c.startCCM(sim, append([]string{"--controllers=cloud-node-lifecycle"}, args...)...)
 	eventually(t, 20*time.Second, func() string {
@@ -125,7 +129,7 @@ func busy(t *testing.T, args ...string) (*cluster, *ossim.Sim, *running) {
 		}
 		return ""
 	})
-	return c, sim, r
+	return sim, r
 }
 
 // wantLost waits for r's end, which must be an error.
@@ -149,7 +153,7 @@ func TestNothingActsBeyondTheLease(t *testing.T) {
 	l, kubeconfig := c.through(t)
 	// The proportions of the defaults: 15 s, 10 s, 2 s.
 	const lease = 6 * time.Second
-	_, sim, r := busy(t, "--kubeconfig="+kubeconfig, "--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=4s", "--leader-elect-retry-period=800ms")
+	sim, r := c.busy("--kubeconfig="+kubeconfig, "--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=4s", "--leader-elect-retry-period=800ms")
 	l.cut()
 	at := time.Now()
 	r.wantLost(t)
@@ -165,7 +169,8 @@ func TestNothingActsBeyondTheLease(t *testing.T) {
 
 // When somebody else holds the lease, everything ends and the lease stays theirs.
 func TestLeaseTakenAway(t *testing.T) {
-	c, sim, r := busy(t)
+	c := newCluster(t)
+	sim, r := c.busy(shortLease...)
 	ctx := t.Context()
 	leases := c.client.CoordinationV1().Leases("kube-system")
 	eventually(t, 10*time.Second, func() string {

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 // it ends before the other one may begin, whatever its call to the cloud is doing, and the
 // other one goes on with the same load balancer.
 func TestLeaseLostWhileALoadBalancerIsMade(t *testing.T) {
+	t.Parallel()
 	const created = "/lbaas/loadbalancers"
 	for _, tt := range []struct {
 		name string
@@ -50,10 +52,10 @@ func TestLeaseLostWhileALoadBalancerIsMade(t *testing.T) {
 				}
 			})
 			l, kubeconfig := c.through(t)
-			lease := []string{"--controllers=service"} // 3 s, to be renewed within 2 s
-			first := c.startCCM(sim, append(lease[:1:1], "--kubeconfig="+kubeconfig)...)
+			service := append([]string{"--controllers=service"}, shortLease...)
+			first := c.startCCM(sim, append(slices.Clone(service), "--kubeconfig="+kubeconfig)...)
 			c.waitForLeader()
-			c.startCCM(sim, lease...)
+			c.startCCM(sim, service...)
 			c.createService(loadBalancerService("web", httpPort(80)))
 			select {
 			case <-begun:

@@ -155,8 +155,7 @@ func newHandover(t *testing.T) *handover {
 		t.Fatal(err)
 	}
 	migration := []string{"--enable-leader-migration", "--leader-migration-config=" + file}
-	ipam := []string{"--allocate-node-cidrs=true", "--cluster-cidr=10.128.0.0/13,fd00::/48", "--service-cluster-ip-range=10.96.0.0/12",
-		"--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=200ms"}
+	ipam := append([]string{"--allocate-node-cidrs=true", "--cluster-cidr=10.128.0.0/13,fd00::/48", "--service-cluster-ip-range=10.96.0.0/12"}, shortLease...)
 	return &handover{traffic: c.traffic("moving"), sim: sim, ipam: ipam, migrating: append(slices.Clone(ipam), migration...)}
 }
 

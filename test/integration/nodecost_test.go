@@ -36,6 +36,7 @@ func TestComplaintEmptyProviderIDIsNeverRemoved(t *testing.T) {
 // Nodes that are not ready cost two calls each every five seconds with the existing cloud
 // controller manager; here at most three in all, for any number.
 func TestComplaintNotReadyNodeCost(t *testing.T) {
+	t.Parallel()
 	for _, count := range []int{2, 500} {
 		t.Run(fmt.Sprint(count), func(t *testing.T) {
 			c, sim := newCluster(t), startSim(t)

@@ -56,6 +56,7 @@ func addressOf(n corev1.Node, kind corev1.NodeAddressType) string {
 
 // The existing cloud controller manager makes 1,500 calls here.
 func TestFiveHundredNodesAtStart(t *testing.T) {
+	t.Parallel()
 	for name, ready := range map[string]bool{"ready": true, "not ready": false} {
 		t.Run(name, func(t *testing.T) {
 			c, sim := newCluster(t), startSim(t)

@@ -58,24 +58,24 @@ func safetyCases() []safetyCase {
 // taints none as shut down. After each case, a server that is really gone and one that is
 // really off show that the table can fail.
 func TestComplaintUnknownErrorDeletesNode(t *testing.T) {
-	cases := safetyCases()
-	c, sim := newCluster(t), startSim(t)
-	const bystanders = 60 // more than one page of the batches' direct reads
-	servers := sim.SeedServers(ossim.Seed{Count: bystanders + 2*len(cases), NamePrefix: "node-"})
-	// Some are looked up by name: Nodes are deleted before they are initialized, too.
-	byName := func(i int) bool { return i < bystanders && i%6 == 0 }
-	c.register(servers, func(i int) nodeState { return nodeState{initialized: !byName(i)} })
-	ccm := c.startFastCCM(sim, "--leader-elect=false", "--controllers=cloud-node-lifecycle", "--concurrent-node-lifecycle-syncs=20")
-	control := servers[bystanders:]
-
-	lost := map[string]bool{} // Nodes that may be away
-	for k, test := range cases {
+	t.Parallel()
+	for _, test := range safetyCases() {
 		t.Run(test.name, func(t *testing.T) {
+			c, sim := newCluster(t), startSim(t)
+			const bystanders = 60 // more than one page of the batches' direct reads
+			servers := sim.SeedServers(ossim.Seed{Count: bystanders + 2, NamePrefix: "node-"})
+			// Some are looked up by name: Nodes are deleted before they are initialized, too.
+			byName := func(i int) bool { return i < bystanders && i%6 == 0 }
+			c.register(servers, func(i int) nodeState { return nodeState{initialized: !byName(i)} })
+			lost := map[string]bool{} // Nodes that may be away
 			for i, server := range servers {
 				if test.lists && byName(i) {
 					lost[server.Name] = true
 				}
 			}
+			c.startFastCCM(sim, "--leader-elect=false", "--controllers=cloud-node-lifecycle", "--concurrent-node-lifecycle-syncs=20")
+			eventually(t, 20*time.Second, asked(sim, "compute", 1)) // so that the faults hit a running one
+
 			sim.ResetRequests()
 			var removes []func()
 			for _, f := range test.faults {
@@ -84,12 +84,10 @@ func TestComplaintUnknownErrorDeletesNode(t *testing.T) {
 			if test.expire {
 				sim.ExpireTokens()
 			}
+			often := asked(sim, test.service, test.least)
 			eventually(t, 20*time.Second, func() string {
 				c.wantUntouched(t, servers, lost)
-				if n := sim.Count(test.service, ""); n < test.least {
-					return fmt.Sprintf("the controller has asked %s only %d times", test.service, n)
-				}
-				return ""
+				return often()
 			})
 			<-time.After(300 * time.Millisecond) // time for wrong conclusions
 			c.wantUntouched(t, servers, lost)
@@ -97,7 +95,7 @@ func TestComplaintUnknownErrorDeletesNode(t *testing.T) {
 				remove()
 			}
 
-			gone, off := control[2*k], control[2*k+1]
+			gone, off := servers[bystanders], servers[bystanders+1]
 			lost[gone.Name] = true
 			sim.DeleteServer(gone.ID)
 			sim.StopServer(off.ID)
@@ -117,8 +115,15 @@ func TestComplaintUnknownErrorDeletesNode(t *testing.T) {
 			c.wantUntouched(t, servers, lost)
 		})
 	}
-	if err := ccm.stop(); err != nil {
-		t.Errorf("the cloud controller manager ended with: %v", err)
+}
+
+// asked says how often a service was asked if it was less than least.
+func asked(sim *ossim.Sim, service string, least int) func() string {
+	return func() string {
+		if n := sim.Count(service, ""); n < least {
+			return fmt.Sprintf("%s was asked only %d times", service, n)
+		}
+		return ""
 	}
 }
 
