@@ -1,18 +1,13 @@
 package ccm
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
-	"crypto/x509"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -22,6 +17,8 @@ import (
 	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/klog/v2"
+
+	"github.com/isthmus-cloud/isthmus/pkg/clientca"
 )
 
 // guard lets requests pass whose sender the API server knows (TokenReview, or a client
@@ -32,7 +29,7 @@ type guard struct {
 	opts   AuthOptions
 	tokens authenticationclient.TokenReviewInterface
 	access authorizationclient.SubjectAccessReviewInterface
-	ca     *caFile // nil: client certificates are not looked at
+	ca     *clientca.File // nil: client certificates are not looked at
 
 	users     *utilcache.LRUExpireCache // sha256 of the token → *authenticationv1.UserInfo, nil for "not known"
 	decisions *utilcache.LRUExpireCache // sha256 of the question → bool
@@ -45,10 +42,11 @@ func newGuard(o AuthOptions, tokens authenticationclient.TokenReviewInterface, a
 	g := &guard{opts: o, tokens: tokens, access: access,
 		users: utilcache.NewLRUExpireCache(cacheSize), decisions: utilcache.NewLRUExpireCache(cacheSize)}
 	if o.ClientCAFile != "" {
-		g.ca = &caFile{path: o.ClientCAFile}
-		if _, err := g.ca.pool(time.Now()); err != nil {
+		ca, err := clientca.Open(o.ClientCAFile, time.Now())
+		if err != nil {
 			return nil, fmt.Errorf("--client-ca-file: %w", err)
 		}
+		g.ca = ca
 	}
 	return g, nil
 }
@@ -149,17 +147,12 @@ func (g *guard) certificateUser(r *http.Request, now time.Time) *authenticationv
 	if g.ca == nil || r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return nil
 	}
-	roots, err := g.ca.pool(now)
+	roots, err := g.ca.Roots(now)
 	if err != nil {
 		klog.FromContext(r.Context()).Error(err, "The authorities of client certificates could not be read again, those read last count")
 	}
-	intermediates := x509.NewCertPool()
-	for _, c := range r.TLS.PeerCertificates[1:] {
-		intermediates.AddCert(c)
-	}
 	leaf := r.TLS.PeerCertificates[0]
-	if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: intermediates, CurrentTime: now,
-		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil || leaf.Subject.CommonName == "" {
+	if clientca.Verify(r.TLS.PeerCertificates, roots, now) != nil || leaf.Subject.CommonName == "" {
 		return nil
 	}
 	// The API server adds this group to everyone it authenticates.
@@ -194,41 +187,4 @@ func (g *guard) authorize(ctx context.Context, user *authenticationv1.UserInfo, 
 	}
 	g.decisions.Add(key, allowed, ttl)
 	return allowed, nil
-}
-
-// caFile is a bundle of certificates, read again when it has changed.
-type caFile struct {
-	path string
-
-	mu      sync.Mutex
-	looked  time.Time
-	content []byte
-	roots   *x509.CertPool
-}
-
-// caEvery is how often the file is looked at.
-const caEvery = 10 * time.Second
-
-// pool returns the certificates. When they cannot be read again, it says so once for each
-// look at the file and returns those read last; nil only if there never were any.
-func (f *caFile) pool(now time.Time) (*x509.CertPool, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.roots != nil && now.Sub(f.looked) < caEvery {
-		return f.roots, nil
-	}
-	f.looked = now
-	content, err := os.ReadFile(f.path)
-	if err != nil {
-		return f.roots, fmt.Errorf("read certificates: %w", err)
-	}
-	if f.roots != nil && bytes.Equal(content, f.content) {
-		return f.roots, nil
-	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(content) {
-		return f.roots, errors.New(f.path + " holds no certificate in PEM form")
-	}
-	f.content, f.roots = content, roots
-	return roots, nil
 }
