@@ -85,7 +85,7 @@ func (o *webhookOptions) addTo(m *ccm.Manager, p *decorate.Provider, c *ccm.Opti
 		if handler == nil {
 			return fmt.Errorf("--webhooks: %s needs something that cloud %s does not have", w.Name, p.Name)
 		}
-		s.Register(w.Path, handler)
+		s.Register(w.Name, w.Path, handler)
 	}
 	m.Add(s)
 	return m.AddReadyCheck("webhooks", s.Ready)

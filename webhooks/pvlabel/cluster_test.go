@@ -72,7 +72,7 @@ func startCluster(t *testing.T) *cluster {
 		t.Fatal(err)
 	}
 	labels, hangs := pvlabel.New(&volumes{}), pvlabel.New(&hanging{})
-	s.Register(pvlabel.Path, admission.HandlerFunc(func(ctx context.Context, req admission.Request) admission.Response {
+	s.Register(pvlabel.Name, pvlabel.Path, admission.HandlerFunc(func(ctx context.Context, req admission.Request) admission.Response {
 		c.calls.Add(1)
 		if strings.HasPrefix(req.Name, "hanging") {
 			return hangs.Handle(ctx, req)

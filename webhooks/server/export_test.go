@@ -20,7 +20,8 @@ func Answer(t *testing.T, contentType string, body []byte, h admission.Handler) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	hook := &hook{path: "/fuzz", handler: h, opts: Options{}.withDefaults(), metrics: m}
+	opts := Options{}.withDefaults()
+	hook := newHook("fuzz", h, &opts, m)
 	req := httptest.NewRequest(http.MethodPost, "/fuzz?timeout=5s", bytes.NewReader(body))
 	req.Header.Set("Content-Type", contentType)
 	rec := httptest.NewRecorder()

@@ -51,7 +51,7 @@ func start(t *testing.T, h admission.HandlerFunc, change ...func(*server.Options
 	if r.Server, err = server.New(*o); err != nil {
 		t.Fatal(err)
 	}
-	r.Register(path, h)
+	r.Register("test", path, h)
 	ctx, cancel := context.WithCancel(context.Background())
 	r.stop = cancel
 	go func() {

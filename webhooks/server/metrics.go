@@ -9,12 +9,13 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// Outcomes of a request, as the metrics name them.
+// Outcomes of a request, as the metrics and the audit log name them.
 const (
 	outcomeAllowed = "allowed"
 	outcomePatched = "patched"
 	outcomeDenied  = "denied"
 	outcomeInvalid = "invalid" // not a request that can be decoded
+	outcomeBusy    = "busy"    // more requests at a time than the webhook takes
 	outcomeTimeout = "timeout"
 	outcomeError   = "error"
 	outcomePanic   = "panic"
@@ -24,6 +25,7 @@ const (
 type metrics struct {
 	duration *prometheus.HistogramVec
 	inFlight *prometheus.GaugeVec
+	rejected *prometheus.CounterVec
 }
 
 func newMetrics(reg prometheus.Registerer, notAfter func() time.Time) (*metrics, error) {
@@ -33,18 +35,27 @@ func newMetrics(reg prometheus.Registerer, notAfter func() time.Time) (*metrics,
 	m := &metrics{
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "isthmus_webhook_request_duration_seconds",
-			Help:    "Time taken to answer admission requests, by webhook path and outcome.",
+			Help:    "Time taken to answer admission requests, by webhook and outcome.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}, []string{"webhook", "outcome"}),
 		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "isthmus_webhook_requests_in_flight",
-			Help: "Admission requests being answered, by webhook path.",
+			Help: "Admission requests being answered, by webhook.",
 		}, []string{"webhook"}),
+		rejected: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "isthmus_webhook_clients_rejected_total",
+			Help: "Admission requests refused for their client's certificate, by reason.",
+		}, []string{"reason"}),
 	}
 	expiry := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "isthmus_webhook_certificate_expiration_timestamp_seconds",
-		Help: "When the webhook server's certificate expires, in seconds since 1970.",
-	}, func() float64 { return float64(notAfter().Unix()) })
+		Help: "When the webhook server's certificate expires, in seconds since 1970; 0 while it has none.",
+	}, func() float64 {
+		if at := notAfter(); !at.IsZero() {
+			return float64(at.Unix())
+		}
+		return 0
+	})
 
 	var err error
 	if m.duration, err = register(reg, m.duration); err != nil {
@@ -52,6 +63,12 @@ func newMetrics(reg prometheus.Registerer, notAfter func() time.Time) (*metrics,
 	}
 	if m.inFlight, err = register(reg, m.inFlight); err != nil {
 		return nil, err
+	}
+	if m.rejected, err = register(reg, m.rejected); err != nil {
+		return nil, err
+	}
+	for _, reason := range []string{clientUnknown, clientExpired, clientUntrusted, clientUnnamed} {
+		m.rejected.WithLabelValues(reason) // so that alerts have a zero to start from
 	}
 	// The newest server's certificate is the one to watch.
 	reg.Unregister(expiry)

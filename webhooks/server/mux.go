@@ -1,9 +1,14 @@
 package server
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 )
 
 const (
@@ -11,24 +16,46 @@ const (
 	readyzPath = "/readyz"
 )
 
-// mux routes to the webhooks and the health endpoints.
-func (s *Server) mux() http.Handler {
-	mux := http.NewServeMux()
-	s.mu.Lock()
-	for path, h := range s.hooks {
-		mux.Handle(path, h)
+// ServeHTTP routes to the webhooks and the health endpoints. What is not for a webhook, or
+// not of a client that may ask, is refused by HTTP status: the API server then does as the
+// webhook configuration's failurePolicy says.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor == 1 && s.state.Load() == stateEnding {
+		w.Header().Set("Connection", "close") // HTTP/2 has GOAWAY for that
 	}
-	s.mu.Unlock()
-	mux.HandleFunc(livezPath, func(w http.ResponseWriter, _ *http.Request) { writeHealth(w, nil) })
-	mux.HandleFunc(readyzPath, func(w http.ResponseWriter, r *http.Request) { writeHealth(w, s.Ready(r)) })
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusNotFound)
-		writeReview(r.Context(), w, &review{}, errorf(http.StatusNotFound,
+	h := s.hooks[r.URL.Path]
+	switch {
+	case h != nil:
+		if s.clients != nil {
+			if refused := s.clients.refuse(r); refused != nil {
+				writeStatus(r.Context(), w, refused.status, refused.message)
+				return
+			}
+		}
+		h.ServeHTTP(w, r)
+	case r.URL.Path == livezPath:
+		writeHealth(w, nil)
+	case r.URL.Path == readyzPath:
+		writeHealth(w, s.Ready(r))
+	default:
+		writeStatus(r.Context(), w, http.StatusNotFound, fmt.Sprintf(
 			"no webhook is served at %q; correct clientConfig.service.path (or the URL) of the webhook configuration: served are %s",
-			r.URL.Path, strings.Join(s.paths(), ", ")))
-	})
-	return mux
+			clip(r.URL.Path), strings.Join(s.paths(), ", ")))
+	}
+}
+
+// writeStatus answers with a Status, whose message the API server repeats, as it does not
+// with that of any other body that comes with an HTTP status.
+func writeStatus(ctx context.Context, w http.ResponseWriter, code int, message string) {
+	status := metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+		Status:   metav1.StatusFailure, Message: message, Reason: reasonOf(code), Code: int32(code), //nolint:gosec // an HTTP status
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	if err := json.NewEncoder(w).Encode(status); err != nil {
+		klog.FromContext(ctx).V(2).Info("Webhook answer could not be written", "reason", err.Error())
+	}
 }
 
 func writeHealth(w http.ResponseWriter, err error) {

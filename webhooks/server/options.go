@@ -2,14 +2,17 @@ package server
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/utils/clock"
 
 	"github.com/isthmus-cloud/isthmus/webhooks/certs"
 )
@@ -26,6 +29,16 @@ type Options struct {
 	Port int
 	// MinTLSVersion is VersionTLS12 or VersionTLS13.
 	MinTLSVersion string
+	// CipherSuites are those of TLS 1.2 that are accepted; empty for Go's choice.
+	CipherSuites []string
+	// CurvePreferences are the key exchange mechanisms, as numbers of tls.CurveID; empty for Go's choice.
+	CurvePreferences []int32
+	// DisableHTTP2 leaves HTTP/1.1 only.
+	DisableHTTP2 bool
+	// ClientCAFile holds the authorities of the clients that may ask webhooks; empty lets everyone ask.
+	ClientCAFile string
+	// ClientNames are the common names or DNS names of these clients' certificates; empty for any.
+	ClientNames []string
 	// ShutdownDelay is how long requests are still accepted after the end was asked for, with
 	// readiness gone, so that load balancing turns away first.
 	ShutdownDelay time.Duration
@@ -39,12 +52,15 @@ type Options struct {
 	// Certs has the certificate; required where the server is on. Start runs it.
 	Certs certs.Source
 	// Ready says whether the webhooks can do their work, e.g. the cloud.Provider's Ready; nil
-	// for always. It is asked at every probe.
+	// for always. Once it has agreed it is not asked again: a webhook without its cloud still
+	// says so better than no webhook does.
 	Ready func(ctx context.Context) error
 	// Metrics is where the server's metrics are registered; nil for controller-runtime's registry.
 	Metrics prometheus.Registerer
 	// Listener replaces BindAddress and Port where the caller has a socket already.
 	Listener net.Listener
+	// Clock is for ShutdownDelay; nil for the real one.
+	Clock clock.Clock
 }
 
 // NewOptions returns the defaults.
@@ -57,6 +73,7 @@ func NewOptions() *Options {
 		RequestTimeout: 10 * time.Second,
 		// An object is at most 3 MiB in a request, a review holds two of them and some more.
 		MaxBodyBytes: 7 << 20,
+		Clock:        clock.RealClock{},
 	}
 }
 
@@ -68,6 +85,18 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"Port on which the webhooks are served with TLS; 0 turns webhook serving off.")
 	fs.StringVar(&o.MinTLSVersion, "webhook-tls-min-version", o.MinTLSVersion,
 		"Oldest TLS version that the webhook server accepts: VersionTLS12 or VersionTLS13.")
+	fs.StringSliceVar(&o.CipherSuites, "webhook-tls-cipher-suites", o.CipherSuites,
+		"Cipher suites that the webhook server accepts with TLS 1.2, comma-separated; Go's choice by default. "+
+			"Those of TLS 1.3 are not for choosing, and insecure ones are refused.\nPossible: "+strings.Join(cliflag.PreferredTLSCipherNames(), ", "))
+	fs.Int32SliceVar(&o.CurvePreferences, "webhook-tls-curve-preferences", o.CurvePreferences,
+		"Key exchange mechanisms of the webhook server as numbers of Go's tls.CurveID, comma-separated; Go's choice by default.")
+	fs.BoolVar(&o.DisableHTTP2, "webhook-disable-http2-serving", o.DisableHTTP2, "Serve webhooks over HTTP/1.1 only.")
+	fs.StringVar(&o.ClientCAFile, "webhook-client-ca-file", o.ClientCAFile,
+		"Only clients with a certificate of an authority in this file may ask webhooks: the API server must be given one "+
+			"(--admission-control-config-file). The file is read again when it changes. Health endpoints stay open. "+
+			"Without it, who reaches the port may ask.")
+	fs.StringSliceVar(&o.ClientNames, "webhook-client-allowed-names", o.ClientNames,
+		"With --webhook-client-ca-file, only clients whose certificate has one of these as common name or DNS name; empty for any.")
 	fs.DurationVar(&o.ShutdownDelay, "webhook-shutdown-delay", o.ShutdownDelay,
 		"How long webhooks are still served, already not ready, after the process was asked to end.")
 }
@@ -88,8 +117,14 @@ func (o *Options) Validate() error {
 	if net.ParseIP(o.BindAddress) == nil {
 		errs = append(errs, fmt.Errorf("--webhook-bind-address: %q is not an IP address", o.BindAddress))
 	}
-	if _, err := tlsVersion(o.MinTLSVersion); err != nil {
+	if _, err := o.tlsConfig(); err != nil {
 		errs = append(errs, err)
+	}
+	if len(o.ClientNames) > 0 && o.ClientCAFile == "" {
+		errs = append(errs, errors.New("--webhook-client-allowed-names requires --webhook-client-ca-file: without it no certificate is looked at"))
+	}
+	if slices.Contains(o.ClientNames, "") {
+		errs = append(errs, errors.New("--webhook-client-allowed-names: a name is empty; remove the comma too many"))
 	}
 	if o.ShutdownDelay < 0 {
 		errs = append(errs, fmt.Errorf("--webhook-shutdown-delay: %s is negative", o.ShutdownDelay))
@@ -105,6 +140,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.DrainTimeout, d.DrainTimeout)
 	setDefault(&o.RequestTimeout, d.RequestTimeout)
 	setDefault(&o.MaxBodyBytes, d.MaxBodyBytes)
+	setDefault(&o.Clock, d.Clock)
 	return o
 }
 
@@ -123,14 +159,4 @@ func (o *Options) Hosts() []string {
 		hosts = append(hosts, ip.String())
 	}
 	return hosts
-}
-
-func tlsVersion(name string) (uint16, error) {
-	switch name {
-	case "VersionTLS12":
-		return tls.VersionTLS12, nil
-	case "VersionTLS13":
-		return tls.VersionTLS13, nil
-	}
-	return 0, fmt.Errorf("--webhook-tls-min-version: %q is not supported; use VersionTLS12 or VersionTLS13", name)
 }

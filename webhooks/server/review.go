@@ -28,13 +28,22 @@ type review struct {
 	request    admission.Request
 }
 
-// decodeReview decodes body, an AdmissionReview of v1 with a request. On an error the review
-// holds what could be read.
-func decodeReview(contentType string, body []byte) (*review, error) {
-	rv := &review{}
+// checkHeader refuses bodies that are no plain JSON.
+func checkHeader(h http.Header) error {
+	contentType := h.Get("Content-Type")
 	if mediaType, _, err := mime.ParseMediaType(contentType); err != nil || mediaType != "application/json" {
-		return rv, fmt.Errorf("content type %q is not served; send an AdmissionReview as application/json", clip(contentType))
+		return fmt.Errorf("content type %q is not served; send an AdmissionReview as application/json", clip(contentType))
 	}
+	if encoding := h.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+		return fmt.Errorf("content encoding %q is not served; send the AdmissionReview uncompressed", clip(encoding))
+	}
+	return nil
+}
+
+// decodeReview decodes body, an AdmissionReview of v1 with a request. On an error the review
+// holds what could be read. It keeps nothing of body.
+func decodeReview(body []byte) (*review, error) {
+	rv := &review{}
 	if len(body) == 0 {
 		return rv, fmt.Errorf("the body is empty; send an AdmissionReview of %s", reviewVersion)
 	}
@@ -62,7 +71,7 @@ func decodeReview(contentType string, body []byte) (*review, error) {
 	return rv, nil
 }
 
-// writeReview answers rv. An HTTP status, if any, has been written before.
+// writeReview answers rv.
 func writeReview(ctx context.Context, w http.ResponseWriter, rv *review, resp admission.Response) {
 	version := rv.apiVersion
 	if version == "" {
@@ -80,14 +89,23 @@ func writeReview(ctx context.Context, w http.ResponseWriter, rv *review, resp ad
 func errorf(code int32, format string, args ...any) admission.Response {
 	resp := admission.Errored(code, fmt.Errorf(format, args...))
 	resp.Result.Status = metav1.StatusFailure
-	resp.Result.Reason = reasonOf(code)
+	resp.Result.Reason = reasonOf(int(code))
+	if code == http.StatusTooManyRequests {
+		resp.Result.Details = &metav1.StatusDetails{RetryAfterSeconds: retryAfter} // which clients heed by themselves
+	}
 	return resp
 }
 
-func reasonOf(code int32) metav1.StatusReason {
+func reasonOf(code int) metav1.StatusReason {
 	switch code {
 	case http.StatusBadRequest:
 		return metav1.StatusReasonBadRequest
+	case http.StatusUnauthorized:
+		return metav1.StatusReasonUnauthorized
+	case http.StatusForbidden:
+		return metav1.StatusReasonForbidden
+	case http.StatusTooManyRequests:
+		return metav1.StatusReasonTooManyRequests
 	case http.StatusNotFound:
 		return metav1.StatusReasonNotFound
 	case http.StatusMethodNotAllowed:

@@ -3,10 +3,12 @@ package server_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/isthmus-cloud/isthmus/webhooks/server"
@@ -21,6 +23,7 @@ func TestBadRequests(t *testing.T) {
 	const head = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"`
 	tests := map[string]struct {
 		method, contentType, body string
+		header                    http.Header
 		uid, version              string
 		code                      int32
 		message                   string
@@ -31,6 +34,9 @@ func TestBadRequests(t *testing.T) {
 		"not an object":   {body: `[1,2]`, code: 400, message: "not an AdmissionReview"},
 		"wrong types":     {body: head + `,"request":{"uid":7}}`, code: 400, message: "not an AdmissionReview"},
 		"content type":    {contentType: "application/yaml", body: goodReview, code: 400, message: `content type "application/yaml" is not served`},
+		"compressed":      {header: http.Header{"Content-Encoding": {"gzip"}}, body: goodReview, code: 400, message: `content encoding "gzip" is not served`},
+		"charset":         {contentType: "application/json; charset=utf-8", body: head + `}`, code: 400, message: "has no request"},
+		"odd type":        {contentType: "application/json;;;=", body: goodReview, code: 400, message: "is not served"},
 		"no content type": {contentType: "-", body: goodReview, code: 400, message: `content type "" is not served`},
 		"oversized":       {body: head + `,"x":"` + strings.Repeat("x", 5000) + `"}`, code: 413, message: "larger than the limit of 4096 bytes"},
 		"no request":      {body: head + `}`, code: 400, message: "has no request"},
@@ -54,6 +60,9 @@ func TestBadRequests(t *testing.T) {
 			req, err := http.NewRequestWithContext(t.Context(), method, r.url+path, bytes.NewReader([]byte(tt.body)))
 			if err != nil {
 				t.Fatal(err)
+			}
+			for name, values := range tt.header {
+				req.Header[name] = values
 			}
 			switch tt.contentType {
 			case "":
@@ -89,6 +98,7 @@ func TestOversizedWithoutLength(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	req.Header.Set("Content-Type", "application/json")
 	if req.ContentLength > 0 {
 		t.Fatal("the request tells its length: this test would check nothing")
 	}
@@ -104,9 +114,17 @@ func TestUnknownPath(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	review, status := do(t, r.client(t), req)
-	if status != http.StatusNotFound || !strings.Contains(review.Response.Result.Message, "served are "+path) {
-		t.Errorf("HTTP %d with %q; want 404 and what is served", status, review.Response.Result.Message)
+	resp, err := r.client(t).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	var status metav1.Status
+	if err := json.NewDecoder(resp.Body).Decode(&status); err != nil {
+		t.Fatal(err)
+	}
+	if resp.StatusCode != http.StatusNotFound || status.Kind != "Status" || !strings.Contains(status.Message, "served are "+path) {
+		t.Errorf("HTTP %d with %+v; want 404 and what is served", resp.StatusCode, status)
 	}
 }
 

@@ -2,11 +2,9 @@ package server
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
-	stdlog "log"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -20,6 +18,8 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/isthmus-cloud/isthmus/pkg/clientca"
 )
 
 // The states of a Server, in their order.
@@ -38,13 +38,17 @@ var (
 type Server struct {
 	opts    Options
 	metrics *metrics
-	state   atomic.Int32
-
-	mu    sync.Mutex
+	clients *clients // nil: everyone may ask
+	// hooks are by path; they stay as they are from Start on.
 	hooks map[string]*hook
-	addr  net.Addr
-	// badPaths are the registrations that Start refuses.
-	badPaths []error
+	// bad are the registrations that Start refuses.
+	bad []error
+
+	state atomic.Int32
+	// cloudReady is set once Options.Ready has agreed.
+	cloudReady atomic.Bool
+	mu         sync.Mutex
+	addr       net.Addr
 }
 
 // New checks o, so that what is wrong with it is known before anything starts. With Port 0
@@ -65,19 +69,31 @@ func New(o Options) (*Server, error) {
 	if s.metrics, err = newMetrics(o.Metrics, o.Certs.NotAfter); err != nil {
 		return nil, fmt.Errorf("webhook server: %w", err)
 	}
+	if o.ClientCAFile != "" {
+		authorities, err := clientca.Open(o.ClientCAFile, time.Now())
+		if err != nil {
+			return nil, fmt.Errorf("--webhook-client-ca-file: %w", err)
+		}
+		s.clients = &clients{authorities: authorities, names: o.ClientNames, metrics: s.metrics}
+	}
 	return s, nil
 }
 
-// Register serves h at path. h must heed its context, whose deadline is the API server's
-// less what it takes to answer. A path that is taken or not absolute makes Start fail.
-func (s *Server) Register(path string, h admission.Handler) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// Register serves h at path; metrics and logs call it name. h must heed its context, whose
+// deadline is the API server's less what it takes to answer. A path that is taken or not
+// absolute, and a name that is taken, make Start fail.
+func (s *Server) Register(name, path string, h admission.Handler) {
 	if !strings.HasPrefix(path, "/") || s.hooks[path] != nil || slices.Contains([]string{"/", livezPath, readyzPath}, path) {
-		s.badPaths = append(s.badPaths, fmt.Errorf("webhook server: path %q is taken or not absolute", path))
+		s.bad = append(s.bad, fmt.Errorf("webhook server: path %q of webhook %q is taken or not absolute", path, name))
 		return
 	}
-	s.hooks[path] = &hook{path: path, handler: h, opts: s.opts, metrics: s.metrics}
+	for _, other := range s.hooks {
+		if other.name == name {
+			s.bad = append(s.bad, fmt.Errorf("webhook server: the name of webhook %q is taken", name))
+			return
+		}
+	}
+	s.hooks[path] = newHook(name, h, &s.opts, s.metrics)
 }
 
 // NeedLeaderElection is false: every replica serves.
@@ -100,26 +116,32 @@ func (s *Server) Addr() net.Addr {
 }
 
 // Start serves until ctx ends, then drains: readiness goes, requests are accepted for
-// ShutdownDelay more, and those in flight may finish within DrainTimeout. It returns at
-// once, without binding the port, when the server is off or nothing is registered.
+// ShutdownDelay more, then no connections are, clients with HTTP/2 are told to go elsewhere,
+// and requests in flight may finish within DrainTimeout. It returns at once, without binding
+// the port, when the server is off or nothing is registered.
 func (s *Server) Start(ctx context.Context) error {
 	logger := klog.FromContext(ctx).WithName("webhook-server")
-	if err := s.registrationError(); err != nil {
+	if err := errors.Join(s.bad...); err != nil {
 		return err
 	}
 	if !s.serves() {
-		logger.Info("Webhooks are not served", "securePort", s.opts.Port, "registered", len(s.paths()))
+		logger.Info("Webhooks are not served", "securePort", s.opts.Port, "registered", len(s.hooks))
 		return nil
 	}
 	ctx = klog.NewContext(ctx, logger)
+	srv, err := s.httpServer(ctx)
+	if err != nil {
+		return err
+	}
 	listener, err := s.listen(ctx)
 	if err != nil {
 		return err
 	}
 	g, gctx := errgroup.WithContext(ctx)
-	srv := s.httpServer(ctx)
+	ended := make(chan struct{})
 	g.Go(func() error { return s.opts.Certs.Run(gctx) })
 	g.Go(func() error {
+		defer close(ended)
 		if err := srv.ServeTLS(listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("webhook server: serve on %s: %w", listener.Addr(), err)
 		}
@@ -127,16 +149,16 @@ func (s *Server) Start(ctx context.Context) error {
 	})
 	g.Go(func() error {
 		<-gctx.Done()
-		s.drain(context.WithoutCancel(ctx), srv)
+		s.drain(context.WithoutCancel(ctx), srv, ended)
 		return nil
 	})
 	s.state.CompareAndSwap(stateNew, stateServing)
-	logger.Info("Serving webhooks", "address", listener.Addr().String(), "paths", s.paths())
+	logger.Info("Serving webhooks", "address", listener.Addr().String(), "paths", s.paths(), "clientCertificates", s.clients != nil)
 	return g.Wait()
 }
 
 // Ready is a healthz.Checker: nil when requests are served with a valid certificate and
-// Options.Ready agrees, or when there is nothing to serve.
+// Options.Ready has agreed, or when there is nothing to serve.
 func (s *Server) Ready(r *http.Request) error {
 	if !s.serves() {
 		return nil
@@ -150,32 +172,18 @@ func (s *Server) Ready(r *http.Request) error {
 	if err := s.opts.Certs.Err(); err != nil {
 		return fmt.Errorf("webhook server: %w", err)
 	}
-	if s.opts.Ready != nil {
+	if s.opts.Ready != nil && !s.cloudReady.Load() {
 		if err := s.opts.Ready(r.Context()); err != nil {
 			return fmt.Errorf("webhook server: cloud is not ready: %w", err)
 		}
+		s.cloudReady.Store(true)
 	}
 	return nil
 }
 
-func (s *Server) serves() bool { return s.opts.Enabled() && len(s.paths()) > 0 }
+func (s *Server) serves() bool { return s.opts.Enabled() && len(s.hooks) > 0 }
 
-func (s *Server) registrationError() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return errors.Join(s.badPaths...)
-}
-
-func (s *Server) paths() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	paths := make([]string, 0, len(s.hooks))
-	for p := range s.hooks {
-		paths = append(paths, p)
-	}
-	slices.Sort(paths)
-	return paths
-}
+func (s *Server) paths() []string { return slices.Sorted(maps.Keys(s.hooks)) }
 
 func (s *Server) listen(ctx context.Context) (net.Listener, error) {
 	listener := s.opts.Listener
@@ -190,46 +198,4 @@ func (s *Server) listen(ctx context.Context) (net.Listener, error) {
 	s.addr = listener.Addr()
 	s.mu.Unlock()
 	return listener, nil
-}
-
-func (s *Server) httpServer(ctx context.Context) *http.Server {
-	minVersion, _ := tlsVersion(s.opts.MinTLSVersion) // Validate has seen it
-	return &http.Server{
-		Handler: s.mux(),
-		// Requests in flight outlive ctx while the server drains.
-		BaseContext:       func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
-		TLSConfig:         &tls.Config{MinVersion: minVersion, GetCertificate: s.opts.Certs.GetCertificate, NextProtos: []string{"h2", "http/1.1"}},
-		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       30 * time.Second,
-		WriteTimeout:      60 * time.Second,
-		IdleTimeout:       120 * time.Second,
-		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          stdlog.New(errorLog{klog.FromContext(ctx)}, "", 0),
-	}
-}
-
-// drain ends srv as Start promises.
-func (s *Server) drain(ctx context.Context, srv *http.Server) {
-	logger := klog.FromContext(ctx)
-	s.state.Store(stateEnding)
-	logger.Info("Draining webhooks", "delay", s.opts.ShutdownDelay, "timeout", s.opts.DrainTimeout)
-	if s.opts.ShutdownDelay > 0 {
-		<-time.After(s.opts.ShutdownDelay)
-	}
-	ctx, cancel := context.WithTimeout(ctx, s.opts.DrainTimeout)
-	defer cancel()
-	if err := srv.Shutdown(ctx); err != nil {
-		logger.Error(err, "Webhook requests were cut off: they did not finish in time", "timeout", s.opts.DrainTimeout)
-		_ = srv.Close() // ends the contexts of what is left; its error is the listener's, closed already
-	}
-}
-
-// errorLog takes net/http's own complaints: mostly clients that do not trust the certificate.
-type errorLog struct{ logger klog.Logger }
-
-var _ io.Writer = errorLog{}
-
-func (l errorLog) Write(p []byte) (int, error) {
-	l.logger.V(2).Info("Webhook connection failed", "reason", strings.TrimSpace(string(p)))
-	return len(p), nil
 }

@@ -81,7 +81,7 @@ func TestOff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	off.Register(path, admission.HandlerFunc(allow))
+	off.Register("test", path, admission.HandlerFunc(allow))
 	taken := listen(t) // would make Start fail if it tried to bind
 	defer func() {
 		if err := taken.Close(); err != nil {
@@ -116,7 +116,7 @@ func TestPortTaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Register(path, admission.HandlerFunc(allow))
+	s.Register("test", path, admission.HandlerFunc(allow))
 	if err := s.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "choose another --webhook-bind-address or --webhook-secure-port") {
 		t.Errorf("got %v, want an error with the next step", err)
 	}
@@ -153,7 +153,7 @@ func TestOptions(t *testing.T) {
 }
 
 func TestHealth(t *testing.T) {
-	var cloudErr error
+	cloudErr := errors.New("password refused")
 	r := start(t, allow, func(o *server.Options) { o.Ready = func(context.Context) error { return cloudErr } })
 	c := r.client(t)
 	type answer struct {
@@ -168,10 +168,13 @@ func TestHealth(t *testing.T) {
 		}
 	}
 	check("/livez", answer{"ok\n", 200})
-	check("/readyz", answer{"ok\n", 200})
-	cloudErr = errors.New("password refused")
-	check("/livez", answer{"ok\n", 200})
 	check("/readyz", answer{"webhook server: cloud is not ready: password refused\n", 503})
+	cloudErr = nil
+	check("/readyz", answer{"ok\n", 200})
+	// A cloud that is gone for a while does not take the webhooks along: they can say so.
+	cloudErr = errors.New("away")
+	check("/readyz", answer{"ok\n", 200})
+	check("/livez", answer{"ok\n", 200})
 }
 
 func TestNotStartedIsNotReady(t *testing.T) {
@@ -179,7 +182,7 @@ func TestNotStartedIsNotReady(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Register(path, admission.HandlerFunc(allow))
+	s.Register("test", path, admission.HandlerFunc(allow))
 	if err := s.Ready(probe); err == nil {
 		t.Error("ready before it was started")
 	}
@@ -194,11 +197,20 @@ func TestBadPaths(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.Register("/a", admission.HandlerFunc(allow))
-		s.Register(p, admission.HandlerFunc(allow))
+		s.Register("a", "/a", admission.HandlerFunc(allow))
+		s.Register("b", p, admission.HandlerFunc(allow))
 		if err := s.Start(t.Context()); err == nil || !strings.Contains(err.Error(), strconv.Quote(p)) {
 			t.Errorf("path %q was registered: Start returned %v", p, err)
 		}
+	}
+	s, err := server.New(server.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Register("a", "/a", admission.HandlerFunc(allow))
+	s.Register("a", "/b", admission.HandlerFunc(allow))
+	if err := s.Start(t.Context()); err == nil || !strings.Contains(err.Error(), `the name of webhook "a" is taken`) {
+		t.Errorf("a name was registered twice: Start returned %v", err)
 	}
 }
 
@@ -397,8 +409,8 @@ func TestMetrics(t *testing.T) {
 			}
 		}
 	}
-	if len(found) != 3 {
-		t.Errorf("metrics %v, want three", found)
+	if len(found) != 4 {
+		t.Errorf("metrics %v, want four", found)
 	}
 }
 

@@ -1,0 +1,78 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	stdlog "log"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"k8s.io/klog/v2"
+)
+
+// maxStreams is how many requests a client may have in flight on one HTTP/2 connection.
+const maxStreams = 250
+
+// httpServer makes what serves s. Its limits are for clients that send slowly or never end.
+func (s *Server) httpServer(ctx context.Context) (*http.Server, error) {
+	config, err := s.opts.tlsConfig()
+	if err != nil {
+		return nil, err
+	}
+	config.GetCertificate = s.opts.Certs.GetCertificate
+	srv := &http.Server{
+		Handler: s,
+		// Requests in flight outlive ctx while the server drains.
+		BaseContext:       func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
+		TLSConfig:         config,
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       30 * time.Second,
+		WriteTimeout:      60 * time.Second,
+		IdleTimeout:       120 * time.Second,
+		MaxHeaderBytes:    64 << 10,
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
+		ErrorLog:          stdlog.New(errorLog{klog.FromContext(ctx)}, "", 0),
+	}
+	if s.clients != nil {
+		config.ClientAuth = tls.RequestClientCert // and verified by clients, for each request
+		srv.ConnContext = withConnection
+	}
+	if s.opts.DisableHTTP2 {
+		srv.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){}
+	}
+	return srv, nil
+}
+
+// drain ends srv as Start promises. ended tells that srv serves no more.
+func (s *Server) drain(ctx context.Context, srv *http.Server, ended <-chan struct{}) {
+	logger := klog.FromContext(ctx)
+	s.state.Store(stateEnding)
+	logger.Info("Draining webhooks", "delay", s.opts.ShutdownDelay, "timeout", s.opts.DrainTimeout)
+	delay := s.opts.Clock.NewTimer(s.opts.ShutdownDelay)
+	defer delay.Stop()
+	select {
+	case <-delay.C():
+	case <-ended: // by itself: there is nobody to wait for
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.opts.DrainTimeout)
+	defer cancel()
+	// Shutdown sends GOAWAY on HTTP/2 connections and closes them a second after their last
+	// request; those of HTTP/1.1 it closes when they are idle.
+	if err := srv.Shutdown(ctx); err != nil {
+		logger.Error(err, "Webhook requests were cut off: they did not finish in time", "timeout", s.opts.DrainTimeout)
+		_ = srv.Close() // ends the contexts of what is left; its error is the listener's, closed already
+	}
+}
+
+// errorLog takes net/http's own complaints: mostly clients that do not trust the certificate.
+type errorLog struct{ logger klog.Logger }
+
+var _ io.Writer = errorLog{}
+
+func (l errorLog) Write(p []byte) (int, error) {
+	l.logger.V(2).Info("Webhook connection failed", "reason", strings.TrimSpace(string(p)))
+	return len(p), nil
+}
