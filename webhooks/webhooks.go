@@ -42,6 +42,10 @@ type Webhook struct {
 	// MatchConditions narrow Rules, so that requests about which the cloud has nothing to say
 	// never get on the wire; nil for none.
 	MatchConditions func(e Environment) []admissionregistrationv1.MatchCondition
+	// Reinvocation says whether a mutating webhook is asked again when a later one has changed
+	// the object; empty for never, which is right where the answer does not depend on what
+	// others change.
+	Reinvocation admissionregistrationv1.ReinvocationPolicyType
 	// New makes the handler: nil when the cloud lacks what the webhook needs. The handler may
 	// be called concurrently and must heed its context, which ends before the API server's
 	// timeout does.

@@ -1,0 +1,148 @@
+package registration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	v1core "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/isthmus-cloud/isthmus/webhooks"
+)
+
+// pace is how fast a Keeper acts.
+type pace struct {
+	// look is how often readiness and the CA, which are in this process, are looked at.
+	look time.Duration
+	// spread is the time over which replicas that see the same distribute themselves, so that
+	// one writes and the others see that it has.
+	spread time.Duration
+	// standDown is how long another replica's wish is left alone, see judge.
+	standDown time.Duration
+	// burst writes are made at once, and one more every refill.
+	burst  int
+	refill time.Duration
+}
+
+func defaultPace() pace {
+	return pace{look: time.Second, spread: time.Second, standDown: 10 * time.Minute, burst: 5, refill: 30 * time.Second}
+}
+
+var (
+	_ manager.Runnable               = (*Keeper)(nil)
+	_ manager.LeaderElectionRunnable = (*Keeper)(nil)
+)
+
+// Keeper keeps the configurations as Options want them: there, or away.
+type Keeper struct {
+	opts    Options
+	pace    pace
+	metrics *metrics
+}
+
+// New returns a Keeper for options that Validate has accepted, with Mode Auto or Remove.
+func New(o Options) (*Keeper, error) {
+	if o.Mode != Auto && o.Mode != Remove {
+		return nil, fmt.Errorf("webhook registration: mode %q keeps nothing", o.Mode)
+	}
+	if o.Client == nil {
+		return nil, errors.New("webhook registration: no client of the API server")
+	}
+	m, err := newMetrics(o.Metrics)
+	if err != nil {
+		return nil, fmt.Errorf("webhook registration: %w", err)
+	}
+	return &Keeper{opts: o, pace: defaultPace(), metrics: m}, nil
+}
+
+// NeedLeaderElection is false: any replica registers the webhooks, since all serve them.
+func (*Keeper) NeedLeaderElection() bool { return false }
+
+// Start keeps the configurations until ctx ends. What goes wrong is logged, counted and
+// tried again: it is no reason to stop serving. At the end the configurations stay.
+func (k *Keeper) Start(ctx context.Context) error {
+	logger := klog.FromContext(ctx).WithName("webhook-registration")
+	ctx = klog.NewContext(ctx, logger)
+	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+	broadcaster.StartRecordingToSink(&v1core.EventSinkImpl{Interface: k.opts.Client.CoreV1().Events("")})
+	defer broadcaster.Shutdown()
+	recorder := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "webhook-registration"})
+
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	factory := namedOnly(k.opts.Client)
+	var wg sync.WaitGroup
+	for _, t := range []webhooks.Type{webhooks.Mutating, webhooks.Validating} {
+		one := k.one(t, recorder, logger)
+		if err := one.watch(factory); err != nil {
+			return fmt.Errorf("webhook registration: %w", err)
+		}
+		wg.Go(func() { one.run(ctx) })
+	}
+	factory.StartWithContext(ctx)
+	<-ctx.Done()
+	factory.Shutdown()
+	wg.Wait()
+	return nil
+}
+
+// namedOnly makes informers that ask for nothing but our configurations.
+func namedOnly(client kubernetes.Interface) informers.SharedInformerFactory {
+	return informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+		o.FieldSelector = fields.OneTermEqualSelector("metadata.name", Name).String()
+	}))
+}
+
+// Away removes the configurations that are ours, once.
+func Away(ctx context.Context, client kubernetes.Interface) error {
+	var errs []error
+	for _, t := range []webhooks.Type{webhooks.Mutating, webhooks.Validating} {
+		errs = append(errs, away(ctx, apiOf(client, t), t))
+	}
+	return errors.Join(errs...)
+}
+
+func away(ctx context.Context, a api, t webhooks.Type) error {
+	live, err := a.get(ctx, Name)
+	switch {
+	case apierrors.IsNotFound(err):
+		klog.FromContext(ctx).Info("There is no webhook configuration to remove", "kind", kindName(t), "name", Name)
+		return nil
+	case err != nil:
+		return explain("get", kindName(t), err)
+	case !isOurs(live):
+		return errNotOurs(kindName(t))
+	}
+	if err := remove(ctx, a, render(NewOptions(), t, nil), live); err != nil {
+		return err
+	}
+	klog.FromContext(ctx).Info("Webhook configuration removed", "kind", kindName(t), "name", Name)
+	return nil
+}
+
+func errNotOurs(kind string) error {
+	return fmt.Errorf("%s %s exists and was not made by Isthmus (it has no label %s=%s): it stays as it is; rename or remove it, or give it the label to have it taken over",
+		kind, Name, nameLabel, Name)
+}
+
+// handler calls f with each state of the configuration that the watch brings, nil for its end.
+func handler(a api, f func(*configuration)) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { f(a.from(obj)) },
+		UpdateFunc: func(_, obj any) { f(a.from(obj)) },
+		DeleteFunc: func(any) { f(nil) },
+	}
+}

@@ -1,0 +1,312 @@
+package registration
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+
+	"github.com/isthmus-cloud/isthmus/webhooks"
+)
+
+// one keeps one of the two configurations.
+type one struct {
+	opts     *Options
+	pace     pace
+	metrics  *metrics
+	api      api
+	kind     webhooks.Type
+	recorder record.EventRecorder
+	logger   klog.Logger
+	limiter  *rate.Limiter
+	informer cache.SharedIndexInformer
+	// news has an element when the watch brought something.
+	news chan struct{}
+
+	// What only run touches.
+	wanted   *configuration
+	bundle   []byte
+	failures int
+	said     string // the last thing that was logged as wrong
+	settled  string // resourceVersion of what the API server makes of the last write
+
+	mu    sync.Mutex // the watch observes
+	judge judge
+}
+
+func (k *Keeper) one(t webhooks.Type, recorder record.EventRecorder, logger klog.Logger) *one {
+	o := &one{
+		opts: &k.opts, pace: k.pace, metrics: k.metrics, api: apiOf(k.opts.Client, t), kind: t, recorder: recorder,
+		logger: logger.WithValues("kind", kindName(t), "name", Name), news: make(chan struct{}, 1),
+		limiter: rate.NewLimiter(rate.Every(k.pace.refill), k.pace.burst), judge: judge{standDown: k.pace.standDown},
+	}
+	o.metrics.upToDate.WithLabelValues(kindName(t)).Set(0)
+	return o
+}
+
+// watch makes o learn of every change through factory's informer, which is not started yet.
+func (o *one) watch(factory informers.SharedInformerFactory) error {
+	o.informer = o.api.informer(factory)
+	err := o.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
+		if apierrors.IsForbidden(err) {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			o.wrong(explain("watch", kindName(o.kind), err))
+			return
+		}
+		cache.DefaultWatchErrorHandler(ctx, r, err)
+	})
+	if err != nil {
+		return err
+	}
+	_, err = o.informer.AddEventHandler(handler(o.api, func(c *configuration) {
+		o.mu.Lock()
+		o.judge.observe(c, time.Now())
+		o.mu.Unlock()
+		select {
+		case o.news <- struct{}{}:
+		default:
+		}
+	}))
+	return err
+}
+
+// run looks at the configuration whenever there is news, until ctx ends.
+func (o *one) run(ctx context.Context) {
+	if !cache.WaitForCacheSync(ctx.Done(), o.informer.HasSynced) {
+		return
+	}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-o.news:
+		case <-timer.C:
+		}
+		timer.Reset(o.sync(ctx))
+	}
+}
+
+// sync does what is to be done now and returns when to look again if there is no news. It
+// asks the API server for nothing while all is as wanted.
+func (o *one) sync(ctx context.Context) time.Duration {
+	act := o.keep
+	if o.opts.Mode == Remove {
+		act = o.removeIt
+	}
+	again, err := act(ctx)
+	if err != nil && ctx.Err() == nil {
+		o.mu.Lock()
+		o.wrong(err)
+		o.mu.Unlock()
+		o.failures = min(o.failures+1, 6)
+		return o.pace.look << o.failures
+	}
+	o.failures = 0
+	return again
+}
+
+// live returns the configuration that the watch has brought; nil when there is none.
+func (o *one) live() *configuration {
+	obj, exists, err := o.informer.GetStore().GetByKey(Name)
+	if err != nil || !exists {
+		return nil
+	}
+	return o.api.from(obj)
+}
+
+// keep puts the configuration right.
+func (o *one) keep(ctx context.Context) (time.Duration, error) {
+	if err := o.opts.Ready(ctx); err != nil {
+		o.logger.V(4).Info("Webhooks are registered once this replica serves", "reason", err.Error())
+		return o.pace.look, nil
+	}
+	o.want()
+	live := o.live()
+	if live != nil && live.ResourceVersion == o.settled {
+		return o.pace.look, nil
+	}
+	if verdict, _ := o.decide(live); !verdict.writes() {
+		return o.rest(live, verdict), nil
+	}
+	return o.write(ctx)
+}
+
+// want renders what is wanted, if the CA has changed or was not known.
+func (o *one) want() {
+	var bundle []byte
+	if o.opts.CABundle != nil {
+		bundle = o.opts.CABundle()
+	}
+	if o.wanted != nil && bytes.Equal(bundle, o.bundle) {
+		return
+	}
+	o.bundle, o.wanted, o.settled = bundle, render(o.opts, o.kind, bundle), ""
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.judge.want(fingerprint(o.wanted))
+}
+
+func (o *one) decide(live *configuration) (verdict, stamp) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.judge.judge(live, time.Now())
+}
+
+// rest says why nothing is written, if that is worth saying.
+func (o *one) rest(live *configuration, v verdict) time.Duration {
+	up := 0.0
+	switch v {
+	case asWanted:
+		up = 1
+		o.mu.Lock()
+		o.said = ""
+		o.mu.Unlock()
+	case notOurs:
+		o.warn(live, "NotOurs", errNotOurs(kindName(o.kind)).Error())
+	case leave:
+		o.warn(live, "OtherReplica", "another replica has registered other webhooks later than this one, which leaves it at that for "+o.pace.standDown.String()+
+			": harmless during a rollout; otherwise give all replicas the same flags and the same certificate source")
+	}
+	o.metrics.upToDate.WithLabelValues(kindName(o.kind)).Set(up)
+	return o.pace.look
+}
+
+// write writes what is wanted, unless another replica does so first or it happens too often.
+func (o *one) write(ctx context.Context) (time.Duration, error) {
+	o.metrics.upToDate.WithLabelValues(kindName(o.kind)).Set(0)
+	if !o.wait(ctx) {
+		return 0, nil
+	}
+	live, err := o.get(ctx)
+	if err != nil {
+		return 0, err
+	}
+	verdict, next := o.decide(live)
+	if !verdict.writes() {
+		return o.rest(live, verdict), nil
+	}
+	by := ""
+	if verdict == repair {
+		by = lastWriter(live)
+	}
+	if !o.limiter.Allow() {
+		o.warn(live, "RepairLimited", "something keeps changing or deleting this configuration, lately "+by+": it is put right once in "+o.pace.refill.String()+" only; find out what it is and stop it")
+		return o.pace.look, nil
+	}
+	now, err := apply(ctx, o.api, o.wanted, next)
+	if now != nil {
+		o.mu.Lock()
+		o.judge.observe(now, time.Now())
+		o.mu.Unlock()
+	}
+	if errors.Is(err, errKept) {
+		o.settled = now.ResourceVersion
+	}
+	if err != nil {
+		return 0, err
+	}
+	o.metrics.writes.WithLabelValues(kindName(o.kind), string(verdict)).Inc()
+	o.logger.Info("Webhooks registered", "reason", string(verdict), "changedBy", by, "webhooks", len(now.Webhooks), "stamp", next.String())
+	o.event(now, corev1.EventTypeNormal, "Registered", describe(verdict, by))
+	return o.pace.look, nil
+}
+
+func describe(v verdict, by string) string {
+	if v == repair {
+		return "webhook configuration repaired: " + by + " had changed it"
+	}
+	return "webhook configuration " + string(v)
+}
+
+// removeIt removes the configuration whenever it is there.
+func (o *one) removeIt(ctx context.Context) (time.Duration, error) {
+	live := o.live()
+	if live != nil && !isOurs(live) {
+		return o.rest(live, notOurs), nil
+	}
+	if live == nil {
+		return o.rest(nil, asWanted), nil
+	}
+	if !o.wait(ctx) {
+		return 0, nil
+	}
+	live, err := o.get(ctx)
+	if err != nil || live == nil || !isOurs(live) {
+		return o.pace.look, err
+	}
+	if !o.limiter.Allow() {
+		o.warn(live, "RemovalLimited", "something keeps making this configuration again: it is removed once in "+o.pace.refill.String()+" only; end what was started with --webhook-registration=auto")
+		return o.pace.look, nil
+	}
+	if err := remove(ctx, o.api, render(NewOptions(), o.kind, nil), live); err != nil {
+		return 0, err
+	}
+	o.metrics.writes.WithLabelValues(kindName(o.kind), "removed").Inc()
+	o.logger.Info("Webhook configuration removed")
+	return o.pace.look, nil
+}
+
+// get reads the configuration afresh; nil when there is none.
+func (o *one) get(ctx context.Context) (*configuration, error) {
+	live, err := o.api.get(ctx, Name)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return live, explain("get", kindName(o.kind), err)
+}
+
+// wait waits for this replica's turn; it reports whether ctx has not ended.
+func (o *one) wait(ctx context.Context) bool {
+	timer := time.NewTimer(rand.N(o.pace.spread + 1))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// wrong counts err, and logs it if it is not what was logged last. The caller holds mu.
+func (o *one) wrong(err error) {
+	o.metrics.failures.WithLabelValues(kindName(o.kind)).Inc()
+	if o.said != err.Error() {
+		o.said = err.Error()
+		o.logger.Error(err, "Webhooks could not be registered; it is tried again")
+	}
+}
+
+// warn logs the message, and makes it an event of c, unless it was the last one.
+func (o *one) warn(c *configuration, reason, message string) {
+	o.mu.Lock()
+	again := o.said == message
+	o.said = message
+	o.mu.Unlock()
+	if !again {
+		o.logger.Info("Webhook configuration is not as wanted", "reason", reason, "message", message)
+		o.event(c, corev1.EventTypeWarning, reason, message)
+	}
+}
+
+// event makes an event of c; nil for one that is not there.
+func (o *one) event(c *configuration, kind, reason, message string) {
+	ref := &corev1.ObjectReference{APIVersion: "admissionregistration.k8s.io/v1", Kind: kindName(o.kind), Name: Name}
+	if c != nil {
+		ref.UID, ref.ResourceVersion = types.UID(c.UID), c.ResourceVersion
+	}
+	o.recorder.Event(ref, kind, reason, message)
+}

@@ -1,0 +1,98 @@
+package registration
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// errKept: the API server keeps something else than it was given.
+var errKept = errors.New("the API server keeps it otherwise than it was written: is its version older than 1.30, or does something in it rewrite webhook configurations")
+
+// apply makes the configuration what is wanted, with the stamp, and returns it. Field values
+// of other writers are overridden; what others have added is taken away.
+func apply(ctx context.Context, a api, wanted *configuration, s stamp) (*configuration, error) {
+	wanted = wanted.DeepCopy()
+	metav1.SetMetaDataAnnotation(&wanted.ObjectMeta, stampAnnotation, s.String())
+	data, err := json.Marshal(a.own(wanted))
+	if err != nil {
+		return nil, fmt.Errorf("encode %s %s: %w", wanted.Kind, Name, err)
+	}
+	force := true
+	live, err := a.patch(ctx, Name, types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: FieldManager, Force: &force})
+	if err != nil {
+		return nil, explain("apply", wanted.Kind, err)
+	}
+	if stampOf(live) == s {
+		return live, nil
+	}
+	// Server-side apply leaves what others own beside our fields: whole webhooks, conditions,
+	// cert-manager's annotation.
+	rest := live.DeepCopy()
+	if _, ok := wanted.Annotations[injectAnnotation]; !ok {
+		delete(rest.Annotations, injectAnnotation)
+	}
+	rest.Webhooks = withBundles(wanted, live).Webhooks
+	if live, err = a.update(ctx, rest, metav1.UpdateOptions{FieldManager: FieldManager}); err != nil {
+		return nil, explain("update", wanted.Kind, err)
+	}
+	if stampOf(live) != s {
+		return live, fmt.Errorf("%s %s: %w", wanted.Kind, Name, errKept)
+	}
+	return live, nil
+}
+
+// withBundles returns wanted with the caBundles that cert-manager has injected into live.
+func withBundles(wanted, live *configuration) *configuration {
+	if _, ok := wanted.Annotations[injectAnnotation]; !ok {
+		return wanted
+	}
+	out := wanted.DeepCopy()
+	for i := range out.Webhooks {
+		for _, l := range live.Webhooks {
+			if l.Name == out.Webhooks[i].Name {
+				out.Webhooks[i].ClientConfig.CABundle = l.ClientConfig.CABundle
+			}
+		}
+	}
+	return out
+}
+
+// remove removes the configuration live, which must be ours. It first puts an empty one in
+// its place, from which replicas that still keep it learn that they are no longer to.
+func remove(ctx context.Context, a api, empty, live *configuration) error {
+	if s := parseStamp(live.Annotations[stampAnnotation]); s != (stamp{}) && len(live.Webhooks) > 0 {
+		s.number++
+		s.fingerprint = fingerprint(empty)
+		var err error
+		if live, err = apply(ctx, a, empty, s); err != nil && !errors.Is(err, errKept) {
+			return err
+		}
+	}
+	uid := live.UID
+	err := a.delete(ctx, Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return explain("delete", empty.Kind, err)
+}
+
+// rule is what RBAC must allow.
+const rule = `{apiGroups: [admissionregistration.k8s.io], resources: [mutatingwebhookconfigurations, validatingwebhookconfigurations], ` +
+	`resourceNames: [` + Name + `], verbs: [create, get, list, watch, patch, update, delete]}`
+
+// explain names the operation and, where the API server forbids it, what to do.
+func explain(operation, kind string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("%s %s %s: %w; apply manifests/components/webhook-auto, or give the ServiceAccount a ClusterRole with the rule %s", operation, kind, Name, err, rule)
+	}
+	return fmt.Errorf("%s %s %s: %w", operation, kind, Name, err)
+}
