@@ -112,6 +112,9 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if o.webhooks.onlyRemoves(o.ccm) {
+		return o.removeRegistration(ctx, m)
+	}
 	p, err := o.cloud(ctx)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -13,6 +14,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/webhooks"
 	"github.com/isthmus-cloud/isthmus/webhooks/certs"
 	"github.com/isthmus-cloud/isthmus/webhooks/hosted"
+	"github.com/isthmus-cloud/isthmus/webhooks/registration"
 	"github.com/isthmus-cloud/isthmus/webhooks/server"
 )
 
@@ -23,10 +25,12 @@ type webhookOptions struct {
 	server  *server.Options
 	certs   certs.Options
 	service webhooks.Service
+
+	registration *registration.Options
 }
 
 func newWebhookOptions() *webhookOptions {
-	return &webhookOptions{server: server.NewOptions(), service: webhooks.DefaultService()}
+	return &webhookOptions{server: server.NewOptions(), service: webhooks.DefaultService(), registration: registration.NewOptions()}
 }
 
 func (o *webhookOptions) addFlags(fs *pflag.FlagSet) {
@@ -35,12 +39,13 @@ func (o *webhookOptions) addFlags(fs *pflag.FlagSet) {
 	o.server.AddFlags(fs)
 	o.certs.AddFlags(fs)
 	o.service.AddFlags(fs)
+	o.registration.AddFlags(fs)
 }
 
 // validate returns all that is wrong with the flags, alone or beside those of c.
 func (o *webhookOptions) validate(c *ccm.Options) error {
 	selected, err := webhooks.Select(hosted.All(), o.list)
-	errs := []error{err}
+	errs := []error{err, o.checkRegistration(len(selected) > 0, c)}
 	if len(selected) > 0 && c.DryRun {
 		errs = append(errs, errors.New("--dry-run: webhooks change the objects that they are asked about: leave --webhooks out"))
 	}
@@ -62,12 +67,15 @@ func (o *webhookOptions) validate(c *ccm.Options) error {
 // addTo adds the webhook server to m, if --webhooks turns one on.
 func (o *webhookOptions) addTo(m *ccm.Manager, p *decorate.Provider, c *ccm.Options) error {
 	selected, err := webhooks.Select(hosted.All(), o.list)
-	if err != nil || len(selected) == 0 {
+	if err != nil {
 		return err
+	}
+	if len(selected) == 0 {
+		return o.addRegistration(m, nil, webhooks.Environment{}, nil)
 	}
 	o.server.Ready = p.Ready
 	if o.server.Enabled() {
-		o.certs.Hosts = append(o.service.DNSNames(), o.server.Hosts()...)
+		o.certs.Hosts = slices.Concat(o.service.DNSNames(), o.server.Hosts(), o.registration.Hosts())
 		if o.server.Certs, err = certs.New(o.certs); err != nil {
 			return err
 		}
@@ -88,5 +96,8 @@ func (o *webhookOptions) addTo(m *ccm.Manager, p *decorate.Provider, c *ccm.Opti
 		s.Register(w.Name, w.Path, handler)
 	}
 	m.Add(s)
+	if err := o.addRegistration(m, selected, env, s); err != nil {
+		return err
+	}
 	return m.AddReadyCheck("webhooks", s.Ready)
 }

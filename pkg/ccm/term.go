@@ -238,6 +238,9 @@ func (o *Options) routesWanted(able bool) bool {
 		slices.Contains(o.enabledControllers(), names.NodeRouteController)
 }
 
+// RunsControllers reports whether --controllers turns any on.
+func (o *Options) RunsControllers() bool { return len(o.enabledControllers()) > 0 }
+
 // enabledControllers returns the controllers that --controllers turns on.
 func (o *Options) enabledControllers() []string {
 	var out []string

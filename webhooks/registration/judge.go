@@ -78,6 +78,8 @@ func (j *judge) judge(live *configuration, now time.Time) (verdict, stamp) {
 		}
 	}
 	switch {
+	case live == nil && j.own.number > 0:
+		return repair, next
 	case live == nil:
 		return create, next
 	case stands.fingerprint != "":

@@ -130,10 +130,6 @@ func (o *one) live() *configuration {
 
 // keep puts the configuration right.
 func (o *one) keep(ctx context.Context) (time.Duration, error) {
-	if err := o.opts.Ready(ctx); err != nil {
-		o.logger.V(4).Info("Webhooks are registered once this replica serves", "reason", err.Error())
-		return o.pace.look, nil
-	}
 	o.want()
 	live := o.live()
 	if live != nil && live.ResourceVersion == o.settled {
@@ -188,6 +184,10 @@ func (o *one) rest(live *configuration, v verdict) time.Duration {
 // write writes what is wanted, unless another replica does so first or it happens too often.
 func (o *one) write(ctx context.Context) (time.Duration, error) {
 	o.metrics.upToDate.WithLabelValues(kindName(o.kind)).Set(0)
+	if err := o.opts.Ready(ctx); err != nil {
+		o.logger.V(4).Info("Webhooks are registered once this replica serves", "reason", err.Error())
+		return o.pace.look, nil
+	}
 	if !o.wait(ctx) {
 		return 0, nil
 	}
@@ -199,12 +199,9 @@ func (o *one) write(ctx context.Context) (time.Duration, error) {
 	if !verdict.writes() {
 		return o.rest(live, verdict), nil
 	}
-	by := ""
-	if verdict == repair {
-		by = lastWriter(live)
-	}
+	by := lastWriter(live)
 	if !o.limiter.Allow() {
-		o.warn(live, "RepairLimited", "something keeps changing or deleting this configuration, lately "+by+": it is put right once in "+o.pace.refill.String()+" only; find out what it is and stop it")
+		o.warn(live, "RepairLimited", "something keeps changing or deleting this configuration (other writer: "+by+"): it is put right once in "+o.pace.refill.String()+" only; find out what it is and stop it")
 		return o.pace.look, nil
 	}
 	now, err := apply(ctx, o.api, o.wanted, next)
@@ -220,16 +217,9 @@ func (o *one) write(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	o.metrics.writes.WithLabelValues(kindName(o.kind), string(verdict)).Inc()
-	o.logger.Info("Webhooks registered", "reason", string(verdict), "changedBy", by, "webhooks", len(now.Webhooks), "stamp", next.String())
-	o.event(now, corev1.EventTypeNormal, "Registered", describe(verdict, by))
+	o.logger.Info("Webhooks registered", "reason", string(verdict), "otherWriter", by, "webhooks", len(now.Webhooks), "stamp", next.String())
+	o.event(now, corev1.EventTypeNormal, "Registered", "webhook configuration "+string(verdict)+"; other writer: "+by)
 	return o.pace.look, nil
-}
-
-func describe(v verdict, by string) string {
-	if v == repair {
-		return "webhook configuration repaired: " + by + " had changed it"
-	}
-	return "webhook configuration " + string(v)
 }
 
 // removeIt removes the configuration whenever it is there.

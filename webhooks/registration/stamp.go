@@ -92,9 +92,12 @@ func applied(c *configuration) bool {
 	})
 }
 
-// lastWriter names who else changed c last, as the API server noted it.
+// lastWriter names who else changed c last, as far as the API server noted it.
 func lastWriter(c *configuration) string {
-	last := "unknown"
+	last := "none known"
+	if c == nil {
+		return last
+	}
 	var at metav1.Time
 	for _, f := range c.ManagedFields {
 		if f.Manager != FieldManager && f.Time != nil && !f.Time.Before(&at) {

@@ -1,0 +1,290 @@
+package registration_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/isthmus-cloud/isthmus/test/controlplane"
+	"github.com/isthmus-cloud/isthmus/webhooks"
+	"github.com/isthmus-cloud/isthmus/webhooks/registration"
+)
+
+// plane is the control plane of the package's tests; it starts with the first that needs it.
+var plane struct {
+	once sync.Once
+	cp   *controlplane.ControlPlane
+	err  error
+}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if !testing.Verbose() {
+		fs := flag.NewFlagSet("klog", flag.ContinueOnError)
+		klog.InitFlags(fs)
+		_ = fs.Parse([]string{"-logtostderr=false", "-stderrthreshold=FATAL"})
+		klog.SetOutput(io.Discard)
+	}
+	code := m.Run()
+	if plane.cp != nil {
+		if err := plane.cp.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "stop the control plane:", err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// cluster is a real API server without webhook configurations when a test begins. Its tests
+// do not run in parallel.
+type cluster struct {
+	*kubernetes.Clientset
+	config *rest.Config
+}
+
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	plane.once.Do(func() { plane.cp, plane.err = controlplane.Run(controlplane.Options{}) })
+	if plane.err != nil {
+		t.Fatal(plane.err)
+	}
+	c := &cluster{plane.cp.Client, plane.cp.Config}
+	clean := func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		all := metav1.ListOptions{}
+		if err := errors.Join(
+			c.AdmissionregistrationV1().MutatingWebhookConfigurations().DeleteCollection(ctx, metav1.DeleteOptions{}, all),
+			c.AdmissionregistrationV1().ValidatingWebhookConfigurations().DeleteCollection(ctx, metav1.DeleteOptions{}, all),
+			c.CoreV1().Events("default").DeleteCollection(ctx, metav1.DeleteOptions{}, all)); err != nil {
+			t.Error(err)
+		}
+	}
+	clean()
+	t.Cleanup(clean)
+	return c
+}
+
+// mutating and validating return the configurations; nil for none.
+func (c *cluster) mutating(t *testing.T) *admissionregistrationv1.MutatingWebhookConfiguration {
+	t.Helper()
+	m, err := c.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), registration.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func (c *cluster) validating(t *testing.T) *admissionregistrationv1.ValidatingWebhookConfiguration {
+	t.Helper()
+	v, err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(t.Context(), registration.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// event returns the messages of the events with reason.
+func (c *cluster) event(t *testing.T, reason string) string {
+	t.Helper()
+	list, err := c.CoreV1().Events("default").List(t.Context(), metav1.ListOptions{FieldSelector: "reason=" + reason})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, e := range list.Items {
+		if e.InvolvedObject.Name != registration.Name || !strings.HasSuffix(e.InvolvedObject.Kind, "WebhookConfiguration") {
+			t.Errorf("event about %v", e.InvolvedObject)
+		}
+		out = append(out, e.Message)
+	}
+	return strings.Join(out, "\n")
+}
+
+// replica is a Keeper that runs.
+type replica struct {
+	registry *prometheus.Registry
+	writes   atomic.Int64
+	ready    atomic.Bool
+	stop     func()
+
+	mu sync.Mutex
+	ca []byte
+}
+
+func (r *replica) setCA(ca string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ca = []byte(ca)
+}
+
+func (r *replica) bundle() []byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ca
+}
+
+// RoundTrip counts the writes of configurations.
+type counting struct {
+	writes *atomic.Int64
+	next   http.RoundTripper
+}
+
+func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodGet && strings.Contains(r.URL.Path, "webhookconfigurations") {
+		c.writes.Add(1)
+	}
+	return c.next.RoundTrip(r)
+}
+
+// start runs a replica with the CA "ca" that is ready, and wants what change makes of the
+// default: both test webhooks.
+func (c *cluster) start(t *testing.T, change func(*registration.Options, *replica)) *replica {
+	t.Helper()
+	r := &replica{registry: prometheus.NewRegistry()}
+	r.setCA("ca")
+	r.ready.Store(true)
+	config := rest.CopyConfig(c.config)
+	o := *registration.NewOptions()
+	o.Mode, o.Metrics, o.CABundle, o.Webhooks = registration.Auto, r.registry, r.bundle, testHooks()
+	o.Ready = func(context.Context) error {
+		if r.ready.Load() {
+			return nil
+		}
+		return errors.New("not yet")
+	}
+	if change != nil {
+		change(&o, r)
+	}
+	if o.Client == nil {
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return counting{&r.writes, next} })
+		var err error
+		if o.Client, err = kubernetes.NewForConfig(config); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k, err := registration.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.SetPace(20*time.Millisecond, 50*time.Millisecond, time.Hour, time.Hour, 5)
+	if p, ok := paces[t.Name()]; ok {
+		p(k)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := k.Start(ctx); err != nil {
+			t.Errorf("Start: %v", err)
+		}
+	}()
+	var once sync.Once
+	r.stop = func() { once.Do(func() { cancel(); <-ended }) }
+	t.Cleanup(r.stop)
+	return r
+}
+
+// paces are those of single tests.
+var paces = map[string]func(*registration.Keeper){
+	"TestStoodDownReplicaSpeaksUpAgain": func(k *registration.Keeper) {
+		k.SetPace(20*time.Millisecond, 20*time.Millisecond, time.Second, time.Hour, 5)
+	},
+	"TestReplicasAtOnceWriteOnce": func(k *registration.Keeper) {
+		k.SetPace(20*time.Millisecond, time.Second, time.Hour, time.Hour, 5)
+	},
+}
+
+// upToDate returns the sum of the gauges: 2 when both kinds are.
+func (r *replica) upToDate(t *testing.T) float64 {
+	t.Helper()
+	families, err := r.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := 0.0
+	for _, f := range families {
+		if f.GetName() == "isthmus_webhook_registration_up_to_date" {
+			for _, m := range f.GetMetric() {
+				sum += m.GetGauge().GetValue()
+			}
+		}
+	}
+	return sum
+}
+
+// settle waits until r has what it wants, and returns how much it has written so far.
+func (r *replica) settle(t *testing.T) int64 {
+	t.Helper()
+	eventually(t, "the configurations are as wanted", func() bool { return r.upToDate(t) == 2 })
+	return r.writes.Load()
+}
+
+func testHooks() []webhooks.Webhook {
+	rule := func(resource string, scope admissionregistrationv1.ScopeType, operations ...admissionregistrationv1.OperationType) []admissionregistrationv1.RuleWithOperations {
+		return []admissionregistrationv1.RuleWithOperations{{
+			Operations: operations,
+			Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{resource}, Scope: &scope},
+		}}
+	}
+	handler := func(webhooks.Environment) admission.Handler { return nil }
+	return []webhooks.Webhook{
+		{Name: "volumes", Path: "/webhooks/volumes", Type: webhooks.Mutating, OptOutLabel: webhooks.Domain + "/skip-volumes", New: handler,
+			Rules: rule("persistentvolumes", admissionregistrationv1.ClusterScope, admissionregistrationv1.Create),
+			MatchConditions: func(webhooks.Environment) []admissionregistrationv1.MatchCondition {
+				return []admissionregistrationv1.MatchCondition{{Name: "has-csi", Expression: "has(object.spec.csi)"}}
+			}},
+		{Name: "maps", Path: "/webhooks/maps", Type: webhooks.Validating, OptOutLabel: webhooks.Domain + "/skip-maps", New: handler,
+			Rules: rule("configmaps", admissionregistrationv1.NamespacedScope, admissionregistrationv1.Create, admissionregistrationv1.Update)},
+	}
+}
+
+// eventually waits until done.
+func eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for !done() {
+		if time.Now().After(deadline) {
+			t.Fatalf("after 20 s it is still not so: %s", what)
+		}
+		wait(t, 20*time.Millisecond)
+	}
+}
+
+func wait(t *testing.T, d time.Duration) {
+	t.Helper()
+	select {
+	case <-t.Context().Done():
+		t.Fatal(t.Context().Err())
+	case <-time.After(d):
+	}
+}
+
+func namespace(name string, labels map[string]string) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
+}

@@ -1,0 +1,345 @@
+package registration_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/isthmus-cloud/isthmus/webhooks"
+	"github.com/isthmus-cloud/isthmus/webhooks/registration"
+)
+
+// Nothing is registered before this replica serves; then both kinds are, and after that
+// nobody writes.
+func TestRegistersOnceReady(t *testing.T) {
+	c := newCluster(t)
+	r := c.start(t, func(_ *registration.Options, r *replica) { r.ready.Store(false) })
+	wait(t, 500*time.Millisecond)
+	if c.mutating(t) != nil || c.validating(t) != nil || r.writes.Load() != 0 {
+		t.Fatal("webhooks are registered although nothing serves them")
+	}
+	r.ready.Store(true)
+	if n := r.settle(t); n != 2 {
+		t.Errorf("%d writes, want one for each kind", n)
+	}
+	o := registration.NewOptions()
+	o.Webhooks = testHooks()
+	m, v := registration.Configurations(o, []byte("ca"))
+	if diff := cmp.Diff(m.Webhooks, c.mutating(t).Webhooks); diff != "" {
+		t.Errorf("the API server has completed what must be said (-rendered +stored):\n%s", diff)
+	}
+	if diff := cmp.Diff(v.Webhooks, c.validating(t).Webhooks); diff != "" {
+		t.Errorf("the API server has completed what must be said (-rendered +stored):\n%s", diff)
+	}
+	r.ready.Store(false) // what is registered stays
+	wait(t, time.Second)
+	if n := r.writes.Load(); n != 2 {
+		t.Errorf("%d writes in the steady state", n-2)
+	}
+	if c.mutating(t) == nil {
+		t.Error("the registration went with readiness")
+	}
+	eventually(t, "an event says so", func() bool { return strings.Count(c.event(t, "Registered"), "created") == 2 })
+}
+
+// Whatever somebody does to the configurations is undone.
+func TestRepairs(t *testing.T) {
+	c := newCluster(t)
+	r := c.start(t, nil)
+	r.settle(t)
+	api := c.AdmissionregistrationV1().MutatingWebhookConfigurations()
+	extra := c.mutating(t).Webhooks[0].DeepCopy()
+	extra.Name = "somebody.example.com"
+	extraJSON, err := json.Marshal(extra)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := c.mutating(t)
+	for name, patch := range map[string]string{
+		"policy":            `[{"op":"replace","path":"/webhooks/0/failurePolicy","value":"Fail"}]`,
+		"selector":          `[{"op":"remove","path":"/webhooks/0/objectSelector"}]`,
+		"no webhooks":       `[{"op":"remove","path":"/webhooks"}]`,
+		"more webhooks":     `[{"op":"add","path":"/webhooks/-","value":` + string(extraJSON) + `}]`,
+		"more conditions":   `[{"op":"add","path":"/webhooks/0/matchConditions/-","value":{"name":"never","expression":"false"}}]`,
+		"no labels":         `[{"op":"remove","path":"/metadata/labels"}]`,
+		"no stamp":          `[{"op":"remove","path":"/metadata/annotations"}]`,
+		"other CA":          `[{"op":"replace","path":"/webhooks/0/clientConfig/caBundle","value":null}]`,
+		"cainjector's mark": `[{"op":"add","path":"/metadata/annotations/cert-manager.io~1inject-ca-from","value":"a/b"}]`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			restarted := c.start(t, nil) // each replica repairs so many times only
+			restarted.settle(t)
+			edited, err := api.Patch(t.Context(), registration.Name, types.JSONPatchType, []byte(patch), metav1.PatchOptions{FieldManager: "kubectl-edit"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "it is repaired", func() bool { return cmp.Equal(c.mutating(t).Webhooks, good.Webhooks) && !sameVersion(c, t, edited.ResourceVersion) })
+			now := c.mutating(t)
+			if diff := cmp.Diff(good.Labels, now.Labels); diff != "" {
+				t.Errorf("labels differ (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(good.Annotations, now.Annotations); diff != "" {
+				t.Errorf("annotations differ (-want +got):\n%s", diff)
+			}
+			restarted.settle(t)
+		})
+	}
+	t.Run("deleted", func(t *testing.T) {
+		c.start(t, nil).settle(t)
+		if err := api.Delete(t.Context(), registration.Name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "it is there again", func() bool { m := c.mutating(t); return m != nil && cmp.Equal(m.Webhooks, good.Webhooks) })
+	})
+	eventually(t, "an event names who changed it", func() bool { return strings.Contains(c.event(t, "Registered"), "repaired; other writer: kubectl-edit") })
+}
+
+func sameVersion(c *cluster, t *testing.T, version string) bool {
+	return c.mutating(t).ResourceVersion == version
+}
+
+// A configuration of our name that somebody else has made is left alone, loudly.
+func TestForeignConfigurationStays(t *testing.T) {
+	c := newCluster(t)
+	o := registration.NewOptions()
+	o.Webhooks = testHooks()
+	theirs, _ := registration.Configurations(o, nil)
+	theirs.Labels = map[string]string{"app.kubernetes.io/name": "somebody"}
+	theirs.Webhooks[0].Name = "somebody.example.com"
+	api := c.AdmissionregistrationV1().MutatingWebhookConfigurations()
+	theirs, err := api.Create(t.Context(), theirs, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := c.start(t, nil)
+	eventually(t, "an event says so", func() bool { return strings.Contains(c.event(t, "NotOurs"), "was not made by Isthmus") })
+	eventually(t, "the other kind is registered", func() bool { return r.upToDate(t) == 1 })
+	if got := c.mutating(t); got.ResourceVersion != theirs.ResourceVersion {
+		t.Errorf("the configuration was changed: %v", got)
+	}
+	// Once it is gone, ours takes the name.
+	if err := api.Delete(t.Context(), registration.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.settle(t)
+}
+
+// What kubectl has applied from the manifests is taken over, and later changes reach all of it.
+func TestAdoptsManifests(t *testing.T) {
+	c := newCluster(t)
+	o := registration.NewOptions()
+	o.Webhooks = testHooks()
+	fail := admissionregistrationv1.Fail
+	shipped, _ := registration.Configurations(o, nil)
+	shipped.Webhooks[0].FailurePolicy = &fail
+	old := shipped.Webhooks[0].DeepCopy()
+	old.Name = "from-an-older-version." + webhooks.Domain
+	shipped.Webhooks = append(shipped.Webhooks, *old)
+	_, err := c.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(t.Context(), shipped, metav1.CreateOptions{FieldManager: "kubectl-client-side-apply"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := c.start(t, nil)
+	r.settle(t)
+	if got := c.mutating(t).Webhooks; len(got) != 1 || *got[0].FailurePolicy != admissionregistrationv1.Ignore || string(got[0].ClientConfig.CABundle) != "ca" {
+		t.Errorf("webhooks %v", got)
+	}
+	eventually(t, "an event says so", func() bool { return strings.Contains(c.event(t, "Registered"), "adopted") })
+	r.stop()
+	// Webhooks that are turned off disappear.
+	less := c.start(t, func(o *registration.Options, _ *replica) { o.Webhooks = testHooks()[1:] })
+	less.settle(t)
+	if got := c.mutating(t).Webhooks; len(got) != 0 {
+		t.Errorf("webhooks that are turned off are still registered: %v", got)
+	}
+	if got := c.validating(t).Webhooks; len(got) != 1 {
+		t.Errorf("webhooks %v", got)
+	}
+}
+
+// Replicas that want the same do not disturb each other, and share the work.
+func TestReplicasAtOnceWriteOnce(t *testing.T) {
+	c := newCluster(t)
+	var replicas []*replica
+	for range 5 {
+		replicas = append(replicas, c.start(t, nil))
+	}
+	writes := func() (n int64) {
+		for _, r := range replicas {
+			n += r.settle(t)
+		}
+		return n
+	}
+	started := writes()
+	if started > 5*2 {
+		t.Errorf("%d writes at the start of 5 replicas", started)
+	}
+	if g := c.mutating(t).Generation; g != 1 {
+		t.Errorf("the configuration was changed %d times by replicas that want the same", g-1)
+	}
+	wait(t, time.Second)
+	if n := writes(); n != started {
+		t.Errorf("%d writes in the steady state", n-started)
+	}
+	if err := c.AdmissionregistrationV1().MutatingWebhookConfigurations().Delete(t.Context(), registration.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is there again", func() bool { return c.mutating(t) != nil })
+	wait(t, 1500*time.Millisecond)
+	if n := writes() - started; n < 1 || n > 5 {
+		t.Errorf("%d writes by 5 replicas to repair one configuration", n)
+	}
+	t.Logf("5 replicas: %d writes at the start, %d for a repair", started, writes()-started)
+}
+
+// setPolicy makes a replica want another failure policy than others.
+func setPolicy(policy string) func(*registration.Options, *replica) {
+	return func(o *registration.Options, _ *replica) { o.FailurePolicies = []string{policy} }
+}
+
+func (c *cluster) policy(t *testing.T) string {
+	t.Helper()
+	return string(*c.mutating(t).Webhooks[0].FailurePolicy)
+}
+
+// During a rollout, the replica that started last prevails, and the old ones do not fight.
+func TestLastStartedReplicaPrevails(t *testing.T) {
+	c := newCluster(t)
+	first, second := c.start(t, setPolicy("Ignore")), c.start(t, setPolicy("Ignore"))
+	before := first.settle(t) + second.settle(t)
+	updated := c.start(t, setPolicy("Fail"))
+	updated.settle(t)
+	wait(t, time.Second)
+	if n := first.writes.Load() + second.writes.Load() - before; n != 0 || c.policy(t) != "Fail" {
+		t.Fatalf("old replicas wrote %d times after a new one had started; the policy is %s", n, c.policy(t))
+	}
+	eventually(t, "an event says that replicas differ", func() bool { return strings.Contains(c.event(t, "OtherReplica"), "later than this one") })
+	// Deleted meanwhile, it comes back as the new one wants it.
+	if err := c.AdmissionregistrationV1().MutatingWebhookConfigurations().Delete(t.Context(), registration.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is there again", func() bool { return c.mutating(t) != nil })
+	updated.settle(t)
+	if c.policy(t) != "Fail" {
+		t.Error("an old replica has repaired the configuration")
+	}
+	// The rollout ends; undone, the old flags prevail at once.
+	first.stop()
+	second.stop()
+	rollback := c.start(t, setPolicy("Ignore"))
+	rollback.settle(t)
+	if c.policy(t) != "Ignore" {
+		t.Error("a rollback does not reach the registration")
+	}
+	wait(t, 500*time.Millisecond)
+	if n := updated.writes.Load(); c.policy(t) != "Ignore" {
+		t.Errorf("the replica before the rollback fights (%d writes)", n)
+	}
+}
+
+// When the replica that prevailed is gone, and with it all that want the same, the others
+// put theirs in place after some time; while it lives, it wins that time, too.
+func TestStoodDownReplicaSpeaksUpAgain(t *testing.T) {
+	c := newCluster(t)
+	old := c.start(t, setPolicy("Ignore"))
+	old.settle(t)
+	crashed := c.start(t, setPolicy("Fail"))
+	crashed.settle(t)
+	// Both live: the older one speaks up every second and is overruled.
+	wait(t, 2500*time.Millisecond)
+	eventually(t, "the later one prevails", func() bool { return c.policy(t) == "Fail" })
+	if n := old.writes.Load(); n > 10 {
+		t.Errorf("%d writes of the older replica in three seconds with one attempt a second", n)
+	}
+	crashed.stop()
+	eventually(t, "the living replica prevails", func() bool { return c.policy(t) == "Ignore" })
+}
+
+// A changed CA gets into the configurations at once, also with replicas that know of it later.
+func TestCAChange(t *testing.T) {
+	c := newCluster(t)
+	first, second := c.start(t, nil), c.start(t, nil)
+	before := first.settle(t) + second.settle(t)
+	bundle := func() string { return string(c.validating(t).Webhooks[0].ClientConfig.CABundle) }
+	for i := range 2 {
+		ca := fmt.Sprintf("ca and another %d", i)
+		first.setCA(ca)
+		eventually(t, "the API server knows the new CA", func() bool { return bundle() == ca })
+		wait(t, 500*time.Millisecond)
+		if bundle() != ca {
+			t.Fatal("a replica with an older CA bundle has put that back")
+		}
+		second.setCA(ca)
+		first.settle(t)
+		second.settle(t)
+	}
+	if n := first.writes.Load() + second.writes.Load() - before; n != 4 {
+		t.Errorf("%d writes for two changes of the CA in two configurations", n)
+	}
+}
+
+// Where cert-manager's cainjector fills the caBundle, it stays as that wrote it.
+func TestInjectedCAStays(t *testing.T) {
+	c := newCluster(t)
+	r := c.start(t, func(o *registration.Options, _ *replica) { o.InjectCAFrom = "kube-system/isthmus-webhook" })
+	n := r.settle(t)
+	m := c.mutating(t)
+	if got := m.Annotations["cert-manager.io/inject-ca-from"]; got != "kube-system/isthmus-webhook" || m.Webhooks[0].ClientConfig.CABundle != nil {
+		t.Fatalf("annotation %q, caBundle %q", got, m.Webhooks[0].ClientConfig.CABundle)
+	}
+	api := c.AdmissionregistrationV1().MutatingWebhookConfigurations()
+	m.Webhooks[0].ClientConfig.CABundle = []byte("injected")
+	if _, err := api.Update(t.Context(), m, metav1.UpdateOptions{FieldManager: "cainjector"}); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, 500*time.Millisecond)
+	if got := r.settle(t); got != n {
+		t.Errorf("%d writes after the injection", got-n)
+	}
+	// Other edits are repaired, and the injected CA stays then, too.
+	patch := `[{"op":"add","path":"/webhooks/0/matchConditions/-","value":{"name":"never","expression":"false"}}]`
+	if _, err := api.Patch(t.Context(), registration.Name, types.JSONPatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is repaired", func() bool { return len(c.mutating(t).Webhooks[0].MatchConditions) == 1 })
+	r.settle(t)
+	if got := string(c.mutating(t).Webhooks[0].ClientConfig.CABundle); got != "injected" {
+		t.Errorf("caBundle %q after a repair", got)
+	}
+	// From injection to our own bundle.
+	r.stop()
+	c.start(t, nil).settle(t)
+	m = c.mutating(t)
+	if _, ok := m.Annotations["cert-manager.io/inject-ca-from"]; ok || string(m.Webhooks[0].ClientConfig.CABundle) != "ca" {
+		t.Errorf("annotations %v, caBundle %q", m.Annotations, m.Webhooks[0].ClientConfig.CABundle)
+	}
+}
+
+// Something that never stops changing the configuration is not answered for ever.
+func TestFightIsLimited(t *testing.T) {
+	c := newCluster(t)
+	r := c.start(t, nil)
+	r.settle(t)
+	api := c.AdmissionregistrationV1().MutatingWebhookConfigurations()
+	patch := []byte(`[{"op":"replace","path":"/webhooks/0/timeoutSeconds","value":1}]`)
+	for range 40 {
+		if _, err := api.Patch(t.Context(), registration.Name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: "stubborn"}); err != nil {
+			t.Fatal(err)
+		}
+		wait(t, 100*time.Millisecond)
+	}
+	if n := r.writes.Load(); n > 6 { // 5 of this kind, 1 of the other
+		t.Errorf("%d writes against one that does not give in", n)
+	}
+	eventually(t, "an event says so and names it", func() bool { return strings.Contains(c.event(t, "RepairLimited"), "stubborn") })
+	if r.upToDate(t) != 1 {
+		t.Error("the metric does not show that a configuration is not as wanted")
+	}
+}
