@@ -71,7 +71,8 @@ func released(ctx context.Context, client kubernetes.Interface, now clock.Passiv
 	}
 }
 
-// brakeCheck is the readiness check: it fails while the brake holds.
+// brakeCheck fails while the brake holds. It only warns: who takes the leader for not ready
+// takes its webhooks away.
 func brakeCheck(held func() *decorate.Hold) func(*http.Request) error {
 	return func(*http.Request) error {
 		h := held()

@@ -101,18 +101,26 @@ func TestBrakeCheckSaysWhatIsPublic(t *testing.T) {
 		t.Errorf("logged: %v", err)
 	}
 	c := newChecks("readyz", klog.Background())
-	if err := c.add("node-deletion", check); err != nil {
+	if err := c.addWarning("node-deletion", check); err != nil {
 		t.Fatal(err)
 	}
-	get := func() string {
+	get := func(path string) (int, string) {
 		w := httptest.NewRecorder()
-		c.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil))
-		return w.Body.String()
+		c.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+		return w.Code, w.Body.String()
 	}
-	if body := get(); strings.Contains(body, "4711") || !strings.Contains(body, "[-]node-deletion failed: 1 nodes whose") {
-		t.Errorf("served: %s", body)
+	for path, want := range map[string]string{
+		"/readyz":               "200 ok\n[!]node-deletion warns: 1 nodes whose",
+		"/readyz?verbose":       "200 [!]node-deletion warns: 1 nodes whose",
+		"/readyz/node-deletion": "500 [-]node-deletion failed: 1 nodes whose",
+	} {
+		code, body := get(path)
+		if got := fmt.Sprintf("%d %s", code, body); strings.Contains(body, "4711") || !strings.HasPrefix(got, want) {
+			t.Errorf("%s: served %s, want %s", path, got, want)
+		}
 	}
-	if hold = nil; get() != "ok" {
+	hold = nil
+	if _, body := get("/readyz"); body != "ok" {
 		t.Error("it fails though nothing is held")
 	}
 }

@@ -20,12 +20,17 @@ type publicError struct {
 	public string
 }
 
-// checkTimeout bounds one health check.
-const checkTimeout = 5 * time.Second
+const (
+	// checkTimeout bounds one health check.
+	checkTimeout = 5 * time.Second
+	// warningTimeout bounds one that only warns: probes must not run out of time for it.
+	warningTimeout = time.Second
+)
 
 // checks are the named checks of one health endpoint, in the order in which they were added.
 // The answer says which fail, to everyone who asks; why they fail is only logged, once for
-// each change.
+// each change. Those that only warn fail on their own path, and are told by the endpoint
+// without failing it: they are about work that is held up, not about serving.
 type checks struct {
 	endpoint string
 	logger   klog.Logger
@@ -33,11 +38,12 @@ type checks struct {
 	mu     sync.Mutex
 	names  []string
 	byName map[string]healthz.Checker
+	warns  map[string]bool
 	last   map[string]string
 }
 
 func newChecks(endpoint string, logger klog.Logger) *checks {
-	return &checks{endpoint: endpoint, logger: logger, byName: map[string]healthz.Checker{}, last: map[string]string{}}
+	return &checks{endpoint: endpoint, logger: logger, byName: map[string]healthz.Checker{}, warns: map[string]bool{}, last: map[string]string{}}
 }
 
 // add adds a check; its name must be new and no path.
@@ -52,31 +58,45 @@ func (c *checks) add(name string, check healthz.Checker) error {
 	return nil
 }
 
+// addWarning is add for a check that only warns.
+func (c *checks) addWarning(name string, check healthz.Checker) error {
+	if err := c.add(name, check); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.warns[name] = true
+	return nil
+}
+
 // ServeHTTP answers /endpoint with all checks and /endpoint/name with one.
 func (c *checks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	names := slices.Clone(c.names)
 	c.mu.Unlock()
-	if one := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/"+c.endpoint), "/"); one != "" {
+	one := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/"+c.endpoint), "/")
+	if one != "" {
 		if !slices.Contains(names, one) {
 			http.NotFound(w, r)
 			return
 		}
 		names = []string{one}
 	}
-	var text strings.Builder
+	var text, warnings strings.Builder
 	failed := false
 	for _, name := range names {
-		if err := c.run(r, name); err != nil {
-			failed = true
-			reason := "the reason is in the log"
-			var p publicError
-			if errors.As(err, &p) {
-				reason = p.public
-			}
-			fmt.Fprintf(&text, "[-]%s failed: %s\n", name, reason)
-		} else {
+		c.mu.Lock()
+		warns := c.warns[name] && one == ""
+		c.mu.Unlock()
+		err := c.run(r, name, warns)
+		switch {
+		case err == nil:
 			fmt.Fprintf(&text, "[+]%s ok\n", name)
+		case warns:
+			fmt.Fprintf(&warnings, "[!]%s warns: %s\n", name, publicReason(err))
+		default:
+			failed = true
+			fmt.Fprintf(&text, "[-]%s failed: %s\n", name, publicReason(err))
 		}
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -84,21 +104,37 @@ func (c *checks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case failed:
 		w.WriteHeader(http.StatusInternalServerError)
-		fmt.Fprintf(&text, "%s check failed\n", c.endpoint)
-	case !r.URL.Query().Has("verbose"):
+		fmt.Fprintf(&text, "%s%s check failed\n", warnings.String(), c.endpoint)
+	case r.URL.Query().Has("verbose"):
+		fmt.Fprintf(&text, "%s%s check passed\n", warnings.String(), c.endpoint)
+	default:
 		text.Reset()
 		text.WriteString("ok")
-	default:
-		fmt.Fprintf(&text, "%s check passed\n", c.endpoint)
+		if warnings.Len() > 0 {
+			fmt.Fprintf(&text, "\n%s", warnings.String())
+		}
 	}
 	_, _ = w.Write([]byte(text.String())) // a client that left needs no answer
 }
 
-func (c *checks) run(r *http.Request, name string) error {
+// publicReason is what everyone may read of err.
+func publicReason(err error) string {
+	var p publicError
+	if errors.As(err, &p) {
+		return p.public
+	}
+	return "the reason is in the log"
+}
+
+func (c *checks) run(r *http.Request, name string, warns bool) error {
 	c.mu.Lock()
 	check := c.byName[name]
 	c.mu.Unlock()
-	ctx, cancel := context.WithTimeout(r.Context(), checkTimeout)
+	limit := checkTimeout
+	if warns {
+		limit = warningTimeout
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), limit)
 	defer cancel()
 	err := check(r.WithContext(ctx))
 	now := ""

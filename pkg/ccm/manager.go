@@ -203,10 +203,12 @@ func (m *Manager) addChecks(p *decorate.Provider, l locks) error {
 	if m.watches() {
 		core := m.informers.Core().V1()
 		p.Nodes.Brake(m.brakeOptions(p.Name))
-		errs = append(errs, m.ready.add("node-deletion", brakeCheck(p.Nodes.Held)))
+		errs = append(errs, m.ready.addWarning("node-deletion", brakeCheck(p.Nodes.Held)))
 		errs = append(errs, m.ready.add("informers", synced(core.Nodes().Informer().HasSynced, core.Services().Informer().HasSynced)))
 	}
-	return errors.Join(append(errs, m.ready.add("cloud", func(r *http.Request) error { return p.Ready(r.Context()) }))...)
+	// The cloud has accepted us before anything is served. When it goes later, webhooks must
+	// still be reached, to say so or to answer without it.
+	return errors.Join(append(errs, m.ready.addWarning("cloud", func(r *http.Request) error { return p.Ready(r.Context()) }))...)
 }
 
 // newManager makes controller-runtime's manager, which only runs things for us: health,

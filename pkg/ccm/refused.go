@@ -22,6 +22,7 @@ type refusedFlag struct {
 // refusedFlags returns all flags of k8s.io/cloud-provider v0.37's options that Options does not have.
 func refusedFlags() []refusedFlag {
 	const frontProxy = "clients behind a front proxy are not supported; let them use tokens or, with --client-ca-file, certificates"
+	const oneCertificate = "put tls.crt and tls.key with all names into the directory of --webhook-cert-dir"
 	const oneListener = "ports are not shared; give each process a --secure-port of its own"
 	yes, no := []string{"true"}, []string{"false"}
 	return []refusedFlag{
@@ -42,6 +43,9 @@ func refusedFlags() []refusedFlag {
 		{name: "requestheader-username-headers", instead: frontProxy},
 		{name: "tls-sni-cert-key", instead: "put all names into the one certificate of --tls-cert-file"},
 		{name: "use-service-account-credentials", harmless: no, isBool: true, instead: "all controllers share one least-privileged ServiceAccount; remove the flag"},
+		{name: "webhook-tls-cert-file", harmless: []string{""}, instead: oneCertificate},
+		{name: "webhook-tls-private-key-file", harmless: []string{""}, instead: oneCertificate},
+		{name: "webhook-tls-sni-cert-key", instead: oneCertificate},
 	}
 }
 

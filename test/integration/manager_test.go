@@ -216,8 +216,9 @@ func TestNoCallOutlivesTheLease(t *testing.T) {
 	}
 }
 
-// A cloud that fails takes readiness away, not health.
-func TestReadinessFollowsTheCloud(t *testing.T) {
+// A cloud that fails is told, and takes neither readiness nor health away: webhooks are called
+// through ready replicas only, and those that cannot ask the cloud can still say so.
+func TestReadinessOutlivesTheCloud(t *testing.T) {
 	c, sim := newCluster(t), startSim(t)
 	r := c.startCCM(sim, "--leader-elect=false", "--authorization-always-allow-paths=/readyz*,/healthz")
 	r.wait("/readyz/cloud", http.StatusOK)
@@ -225,14 +226,14 @@ func TestReadinessFollowsTheCloud(t *testing.T) {
 	sim.ExpireTokens()
 	servers := sim.SeedServers(ossim.Seed{Count: 1, NamePrefix: "node-"})
 	c.register(servers, always(nodeState{ready: true})) // makes the cloud be asked
-	r.wait("/readyz", http.StatusInternalServerError)
-	r.wait("/readyz/informers", http.StatusOK)
+	r.wait("/readyz/cloud", http.StatusInternalServerError)
+	r.wait("/readyz", http.StatusOK)
 	r.wait("/healthz", http.StatusOK)
-	if _, body := r.get("/readyz", ""); !strings.Contains(body, "[-]cloud failed") || strings.Contains(body, sim.AuthURL()) {
+	if _, body := r.get("/readyz", ""); !strings.Contains(body, "[!]cloud warns") || strings.Contains(body, sim.AuthURL()) {
 		t.Errorf("/readyz says %q", body)
 	}
 	remove()
-	r.wait("/readyz", http.StatusOK)
+	r.wait("/readyz/cloud", http.StatusOK)
 }
 
 // Under leader migration each controller runs under its own lease.
