@@ -58,6 +58,10 @@ type Environment struct {
 	Provider *cloud.Provider
 	// Classes say which Services of type LoadBalancer are ours.
 	Classes lb.Classes
+	// FailurePolicy is what the webhook configurations tell the API server to do while no
+	// webhook answers. With Ignore, a webhook also lets pass what it cannot judge because the
+	// cloud does not answer, with a warning; otherwise it refuses that.
+	FailurePolicy admissionregistrationv1.FailurePolicyType
 }
 
 // Select returns the webhooks of all that list, the value of --webhooks, turns on: "*"

@@ -12,11 +12,14 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
 
+// OptOutLabel on a PersistentVolume, with the value "true", keeps it as it is.
+const OptOutLabel = "isthmus-cloud.github.io/skip-persistentvolume-label"
+
 // zoneDelimiter joins the zones of a volume that can be attached in several.
 const zoneDelimiter = "__"
 
-// annotationProvisionedBy marks dynamically provisioned PersistentVolumes.
-const annotationProvisionedBy = "pv.kubernetes.io/provisioned-by"
+// AnnotationProvisionedBy marks dynamically provisioned PersistentVolumes.
+const AnnotationProvisionedBy = "pv.kubernetes.io/provisioned-by"
 
 // Mutation is what a PersistentVolume lacks. The zero value means nothing.
 type Mutation struct {
@@ -31,18 +34,26 @@ type Mutation struct {
 // Empty reports whether there is nothing to change.
 func (m Mutation) Empty() bool { return len(m.Labels) == 0 && len(m.Requirements) == 0 }
 
+// trustedPairs are the labels by which a provisioner says where a volume is, zone and region;
+// the first pair wins.
+func trustedPairs() [][2]string {
+	return [][2]string{
+		{corev1.LabelTopologyZone, corev1.LabelTopologyRegion},
+		{corev1.LabelFailureDomainBetaZone, corev1.LabelFailureDomainBetaRegion},
+	}
+}
+
 // Trusted decides on a dynamically provisioned pv whose provisioner has said where it is, so
 // that no cloud is asked: one with a zone and a region label (the pair of topology.kubernetes.io
 // wins over the deprecated one), which get into the node affinity, and every other one of a
-// CSI driver, which wrote the node affinity itself. ok is false for every other pv.
+// CSI driver, which wrote the node affinity itself. ok is false for every other pv. The
+// source may be any: the scheduler heeds these labels on every PersistentVolume, and the
+// node affinity says no more than they do.
 func Trusted(pv *corev1.PersistentVolume) (m Mutation, ok bool, err error) {
-	if _, dynamic := pv.Annotations[annotationProvisionedBy]; !dynamic {
+	if _, dynamic := pv.Annotations[AnnotationProvisionedBy]; !dynamic {
 		return Mutation{}, false, nil
 	}
-	for _, keys := range [][2]string{
-		{corev1.LabelTopologyZone, corev1.LabelTopologyRegion},
-		{corev1.LabelFailureDomainBetaZone, corev1.LabelFailureDomainBetaRegion},
-	} {
+	for _, keys := range trustedPairs() {
 		zone, hasZone := pv.Labels[keys[0]]
 		region, hasRegion := pv.Labels[keys[1]]
 		if !hasZone || !hasRegion {

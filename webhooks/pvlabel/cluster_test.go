@@ -26,7 +26,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/isthmus-cloud/isthmus/manifests"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
+	"github.com/isthmus-cloud/isthmus/webhooks"
 	"github.com/isthmus-cloud/isthmus/webhooks/certs/certstest"
 	"github.com/isthmus-cloud/isthmus/webhooks/pvlabel"
 	"github.com/isthmus-cloud/isthmus/webhooks/server"
@@ -37,6 +39,8 @@ type cluster struct {
 	client *kubernetes.Clientset
 	// calls counts the requests that reached the webhook.
 	calls atomic.Int64
+	// sent has the names of the PersistentVolumes in them.
+	sent sync.Map
 	// stopServer ends the webhook server and waits for it.
 	stopServer func()
 
@@ -71,9 +75,10 @@ func startCluster(t *testing.T) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	labels, hangs := pvlabel.New(&volumes{}), pvlabel.New(&hanging{})
+	labels, hangs := pvlabel.New(&volumes{}, admissionregistrationv1.Fail), pvlabel.New(&hanging{}, admissionregistrationv1.Fail)
 	s.Register(pvlabel.Name, pvlabel.Path, admission.HandlerFunc(func(ctx context.Context, req admission.Request) admission.Response {
 		c.calls.Add(1)
+		c.sent.Store(req.Name, true)
 		if strings.HasPrefix(req.Name, "hanging") {
 			return hangs.Handle(ctx, req)
 		}
@@ -85,6 +90,7 @@ func startCluster(t *testing.T) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
+	hooks.Webhooks[0].MatchConditions = pvlabel.Webhook().MatchConditions(webhooks.Environment{Provider: &cloud.Provider{Volumes: &volumes{}}})
 	if _, err := c.client.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(t.Context(), hooks, metav1.CreateOptions{FieldValidation: "Strict"}); err != nil {
 		t.Fatal(err)
 	}
@@ -200,6 +206,7 @@ func TestRealAPIServer(t *testing.T) {
 	t.Run("refusal", c.testRefusal)
 	t.Run("warning", c.testWarning)
 	t.Run("only creations that did not opt out", c.testScope)
+	t.Run("only what the cloud has a word about", c.testConditions)
 	t.Run("cloud hangs", c.testHanging)
 	t.Run("server gone", c.testServerGone) // last: it ends the server
 }

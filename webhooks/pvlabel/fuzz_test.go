@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"testing"
 
+	admissionv1 "k8s.io/api/admission/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
@@ -18,7 +20,7 @@ import (
 // FuzzPersistentVolume: no object makes the webhook panic; what it changes is the same each
 // time, can be applied, and leaves nothing to change.
 func FuzzPersistentVolume(f *testing.F) {
-	seeds, err := filepath.Glob("testdata/*.yaml")
+	seeds, err := filepath.Glob("testdata/*.request.yaml")
 	if err != nil || len(seeds) == 0 {
 		f.Fatalf("no seeds: %v", err)
 	}
@@ -27,14 +29,19 @@ func FuzzPersistentVolume(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		raw, err := yaml.YAMLToJSON(source)
-		if err != nil {
+		var review admissionv1.AdmissionReview
+		if err := yaml.Unmarshal(source, &review); err != nil {
 			f.Fatal(err)
 		}
-		f.Add(raw)
+		f.Add(review.Request.Object.Raw, true)
+		f.Add(review.Request.Object.Raw, false)
 	}
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		handler := pvlabel.New(&volumes{})
+	f.Fuzz(func(t *testing.T, raw []byte, ignore bool) {
+		policy := admissionregistrationv1.Fail
+		if ignore {
+			policy = admissionregistrationv1.Ignore
+		}
+		handler := pvlabel.New(&volumes{}, policy)
 		req := createRequest("pv", raw)
 		resp := handler.Handle(context.Background(), req)
 		if again := handler.Handle(context.Background(), req); !reflect.DeepEqual(resp, again) {

@@ -27,7 +27,7 @@ const (
 	Path = "/webhooks/persistentvolume-label"
 	// OptOutLabel on a PersistentVolume, with the value "true", keeps the shipped webhook
 	// configuration from sending it here.
-	OptOutLabel = webhooks.Domain + "/skip-persistentvolume-label"
+	OptOutLabel = pv.OptOutLabel
 )
 
 // Volumes is what the webhook asks of a cloud; cloud.Volumes has it.
@@ -44,6 +44,7 @@ var (
 // Handler is the webhook.
 type Handler struct {
 	volumes Volumes
+	policy  admissionregistrationv1.FailurePolicyType
 }
 
 // Webhook describes the webhook.
@@ -55,20 +56,31 @@ func Webhook() webhooks.Webhook {
 			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
 			Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"persistentvolumes"}, Scope: &scope},
 		}},
+		MatchConditions: func(e webhooks.Environment) []admissionregistrationv1.MatchCondition {
+			if e.Provider.Volumes == nil {
+				return nil
+			}
+			return []admissionregistrationv1.MatchCondition{{Name: "volume-of-this-cloud", Expression: pv.Condition(e.Provider.Volumes.Sources())}}
+		},
 		New: func(e webhooks.Environment) admission.Handler {
 			if e.Provider.Volumes == nil {
 				return nil
 			}
-			return New(e.Provider.Volumes)
+			return New(e.Provider.Volumes, e.FailurePolicy)
 		},
 	}
 }
 
-// New returns the handler for the cloud whose volumes these are.
-func New(volumes Volumes) *Handler { return &Handler{volumes: volumes} }
+// New returns the handler for the cloud whose volumes these are. policy is that of the webhook
+// configuration: with Ignore a cloud that does not answer does not keep PersistentVolumes from
+// being created, just as a webhook that does not answer would not.
+func New(volumes Volumes, policy admissionregistrationv1.FailurePolicyType) *Handler {
+	return &Handler{volumes: volumes, policy: policy}
+}
 
-// Handle labels a PersistentVolume at its creation. Whatever keeps it from knowing the
-// volume's place refuses the creation: a Pod could be scheduled where the volume cannot go.
+// Handle labels a PersistentVolume at its creation. What the cloud says against it refuses the
+// creation: a Pod could be scheduled where the volume cannot go. So does a cloud that does not
+// answer, but for policy Ignore.
 func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.Response {
 	if req.Operation != admissionv1.Create || req.SubResource != "" {
 		return admission.Allowed("")
@@ -81,65 +93,44 @@ func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.R
 		return refuse(http.StatusBadRequest, fmt.Errorf("decode the PersistentVolume: %w", err))
 	}
 	m, err := h.mutation(ctx, object)
-	if err != nil {
-		return refuse(http.StatusForbidden, err)
-	}
-	if m.Empty() {
+	var silent *silentError
+	switch {
+	case errors.As(err, &silent) && h.policy == admissionregistrationv1.Ignore:
+		klog.FromContext(ctx).Info("PersistentVolume is created without its zone and region, as the failure policy is Ignore", "persistentVolume", klog.KObj(object), "reason", err.Error())
+		return admission.Allowed("").WithWarnings(silent.warning(nameOf(object)))
+	case err != nil:
+		return refuse(http.StatusForbidden, fmt.Errorf("persistentvolume %q: %w", nameOf(object), err))
+	case m.Empty():
 		return admission.Allowed("").WithWarnings(m.Warnings...)
 	}
 	klog.FromContext(ctx).V(2).Info("PersistentVolume gets its place", "persistentVolume", klog.KObj(object), "labels", m.Labels, "requirements", len(m.Requirements))
 	return admission.Patched("", m.Patch(object)...).WithWarnings(m.Warnings...)
 }
 
-// mutation decides on object, with the cloud's help where it is needed.
+// mutation decides on object, with the cloud's help where it is needed. When the cloud has
+// said nothing about the volume, the error is a silentError.
 func (h *Handler) mutation(ctx context.Context, object *corev1.PersistentVolume) (pv.Mutation, error) {
 	if m, ok, err := pv.Trusted(object); ok {
-		if err != nil {
-			return pv.Mutation{}, fmt.Errorf("persistentvolume %q: %w", nameOf(object), err)
-		}
-		return m, nil
+		return m, err
 	}
 	ref, ok, err := h.volumes.Ref(object)
-	if err != nil {
-		return pv.Mutation{}, fmt.Errorf("persistentvolume %q: %w", nameOf(object), err)
-	}
-	if !ok {
-		return pv.Mutation{}, nil
+	if !ok || err != nil {
+		return pv.Mutation{}, err
 	}
 	results := h.volumes.Find(ctx, []cloud.VolumeRef{ref})
-	if len(results) != 1 {
-		return pv.Mutation{}, fmt.Errorf("persistentvolume %q: the cloud gave %d answers about volume %q; this is a defect, please report it", nameOf(object), len(results), ref.ID)
-	}
-	if err := results[0].Err; err != nil {
-		return pv.Mutation{}, explain(ctx, object, ref, err)
-	}
-	if results[0].Value == nil {
-		return pv.Mutation{}, fmt.Errorf("persistentvolume %q: the cloud gave no answer about volume %q; this is a defect, please report it", nameOf(object), ref.ID)
+	switch {
+	case len(results) != 1:
+		return pv.Mutation{}, &silentError{ref.ID, fmt.Sprintf("the cloud gave %d answers about it; this is a defect, please report it", len(results)), false, nil}
+	case results[0].Err != nil:
+		return pv.Mutation{}, explain(ctx, ref, results[0].Err)
+	case results[0].Value == nil:
+		return pv.Mutation{}, &silentError{ref.ID, "the cloud gave no answer about it; this is a defect, please report it", false, nil}
 	}
 	m, err := pv.Decide(object, results[0].Value, ref.TopologyKey)
 	if err != nil {
-		return pv.Mutation{}, fmt.Errorf("persistentvolume %q: volume %q: %w", nameOf(object), ref.ID, err)
+		return pv.Mutation{}, fmt.Errorf("volume %q: %w", ref.ID, err)
 	}
 	return m, nil
-}
-
-// explain says what a cloud's error means for the user who creates object.
-func explain(ctx context.Context, object *corev1.PersistentVolume, ref cloud.VolumeRef, err error) error {
-	prefix := fmt.Sprintf("persistentvolume %q: volume %q", nameOf(object), ref.ID)
-	if ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("%s: the cloud did not answer in time, so its zone is unknown; try again later: %w", prefix, err)
-	}
-	switch cloud.KindOf(err) {
-	case cloud.KindNotFound:
-		return fmt.Errorf("%s does not exist in the cloud; correct the volume's ID in the PersistentVolume's spec: %w", prefix, err)
-	case cloud.KindDenied:
-		return fmt.Errorf("%s: the cloud refused to show it to the cloud controller manager; check its credentials and their project: %w", prefix, err)
-	case cloud.KindThrottled:
-		return fmt.Errorf("%s: the cloud takes no more requests for now; try again later: %w", prefix, err)
-	case cloud.KindInvalid, cloud.KindUnsupported:
-		return fmt.Errorf("%s: %w", prefix, err)
-	}
-	return fmt.Errorf("%s: its zone could not be read from the cloud; try again later: %w", prefix, err)
 }
 
 func kindOf(req admission.Request) string {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -53,7 +54,7 @@ func TestOtherRequests(t *testing.T) {
 			req := createRequest("pv", cinderPV("zonal"))
 			tt.change(&req)
 			cloud := &volumes{}
-			resp := pvlabel.New(cloud).Handle(context.Background(), req)
+			resp := pvlabel.New(cloud, admissionregistrationv1.Fail).Handle(context.Background(), req)
 			if resp.Allowed != tt.allowed || resp.Result.Code != tt.code || len(resp.Patches) > 0 {
 				t.Errorf("allowed %v, code %d, %d patches; want allowed %v, code %d, none", resp.Allowed, resp.Result.Code, len(resp.Patches), tt.allowed, tt.code)
 			}
@@ -76,10 +77,16 @@ func (h *hanging) Find(ctx context.Context, refs []cloud.VolumeRef) []cloud.Resu
 }
 
 func TestCloudHangs(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
-	defer cancel()
-	resp := pvlabel.New(&hanging{}).Handle(ctx, createRequest("pv", cinderPV("zonal")))
-	if resp.Allowed || !strings.Contains(resp.Result.Message, "did not answer in time") {
-		t.Errorf("allowed %v with message %q; want a refusal that says that the cloud did not answer in time", resp.Allowed, resp.Result.Message)
+	for policy, allowed := range map[admissionregistrationv1.FailurePolicyType]bool{admissionregistrationv1.Ignore: true, admissionregistrationv1.Fail: false, "": false} {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+		defer cancel()
+		resp := pvlabel.New(&hanging{}, policy).Handle(ctx, createRequest("pv", cinderPV("zonal")))
+		text := resp.Result.Message
+		if allowed {
+			text = strings.Join(resp.Warnings, "\n")
+		}
+		if resp.Allowed != allowed || !strings.Contains(text, "did not answer in time") {
+			t.Errorf("policy %q: allowed %v with %q; want %v, and that the cloud did not answer in time", policy, resp.Allowed, text, allowed)
+		}
 	}
 }

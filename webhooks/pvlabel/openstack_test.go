@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -35,7 +36,7 @@ func startOpenStack(t *testing.T, moreConf string) (*ossim.Sim, *pvlabel.Handler
 	if err != nil || len(warnings) > 0 {
 		t.Fatalf("provider: %v, warnings %v", err, warnings)
 	}
-	return sim, pvlabel.New(p.Volumes)
+	return sim, pvlabel.New(p.Volumes, admissionregistrationv1.Fail)
 }
 
 // ask asks the webhook about the creation of pv.
