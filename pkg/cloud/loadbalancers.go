@@ -122,6 +122,7 @@ const (
 	TypeCIDRs    AnnotationType = "CIDR list"
 	TypeIP       AnnotationType = "IP address"
 	TypeUUID     AnnotationType = "UUID"
+	TypeHostname AnnotationType = "host name"
 )
 
 // Annotation is one Service annotation that a provider understands: one row of the table

@@ -1,6 +1,10 @@
 package cloud
 
-import "context"
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
 
 // Provider is one cloud, or one account or region of it. An ability that the cloud
 // lacks, or that its configuration turns off, is a nil field; there are no stubs that
@@ -15,6 +19,13 @@ type Provider struct {
 	// Annotations is the vocabulary of Service annotations that LoadBalancers understands;
 	// the planner, the Service webhook and the generated reference all read this table.
 	Annotations []Annotation
+	// CheckLoadBalancer says what of spec Ensure would refuse or only partly fulfill, as far as
+	// the wish itself and the configuration tell; it never calls the cloud, so that the Service
+	// webhook can ask it about each Service that is written. spec is as pkg/lb plans it, but
+	// without Cluster and Members. What depends on the load balancer that a Service has
+	// already is at most a warning. Ensure's own refusals are the same rules in the same
+	// words. Nil where there are none; must not be slow.
+	CheckLoadBalancer func(spec *LoadBalancerSpec) (problems field.ErrorList, warnings []string)
 	// LoadBalancerClasses are the names of sets of settings that the configuration defines
 	// for load balancers. A Service picks one with spec.loadBalancerClass
 	// "isthmus-cloud.github.io/<provider>-<name>"; LoadBalancerSpec.Class then holds the name.

@@ -10,52 +10,71 @@ import (
 
 	"github.com/google/uuid"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	netutils "k8s.io/utils/net"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
-	"github.com/isthmus-cloud/isthmus/pkg/nearest"
 )
 
 // Check reads the annotations that the vocabulary knows. settings hold the valid ones, with
 // surrounding blanks removed; problems name each invalid one, its value and what is allowed;
-// warnings name each unknown annotation below a prefix that only the vocabulary's provider
-// uses, with the nearest known one.
-func Check(annotations map[string]string, vocabulary []cloud.Annotation) (settings cloud.Settings, problems []error, warnings []string) {
+// warnings name each unknown annotation that was probably meant for the vocabulary's provider,
+// with the nearest known one.
+func Check(annotations map[string]string, vocabulary []cloud.Annotation) (settings cloud.Settings, problems field.ErrorList, warnings []string) {
 	settings = cloud.Settings{}
 	known := make(map[string]cloud.Annotation, len(vocabulary))
-	prefixes := map[string]bool{}
 	for _, a := range vocabulary {
 		known[a.Name] = a
-		if prefix, _, ok := strings.Cut(a.Name, "/"); ok && !isShared(prefix) {
-			prefixes[prefix] = true
-		}
 	}
+	var strange *strangers
 	for _, name := range slices.Sorted(maps.Keys(annotations)) {
 		a, ok := known[name]
-		switch prefix, _, _ := strings.Cut(name, "/"); {
+		switch {
 		case ok && a.NotRead:
 		case ok:
 			value := strings.TrimSpace(annotations[name])
-			if allowed := refuse(a, value); allowed != "" {
-				problems = append(problems, fmt.Errorf("annotation %s: %.200q is not valid: %s", name, value, allowed))
+			if problem := refuse(a, value); problem != nil {
+				problems = append(problems, problem)
 				continue
 			}
 			settings[name] = value
-		case prefixes[prefix]:
-			warnings = append(warnings, fmt.Sprintf("annotation %s is not known and has no effect%s", name, didYouMean(name, vocabulary)))
+		default:
+			if strange == nil {
+				strange = newStrangers(vocabulary)
+			}
+			warnings = append(warnings, strange.warn(name)...)
 		}
 	}
 	return settings, problems, warnings
 }
 
-// isShared reports whether several parties define annotations below prefix, so that one
-// which the vocabulary lacks may well be somebody else's.
-func isShared(prefix string) bool {
-	return prefix == "kubernetes.io" || strings.HasSuffix(prefix, ".kubernetes.io") || strings.HasSuffix(prefix, ".k8s.io")
+// refuse says what is allowed when value is not of a's type; nil when it is. An empty value
+// is valid for texts and references, where it takes a configured default away.
+func refuse(a cloud.Annotation, value string) *field.Error {
+	if a.Type == cloud.TypeEnum {
+		if slices.Contains(a.Enum, value) {
+			return nil
+		}
+		return field.NotSupported(cloud.AnnotationPath(a.Name), shown(value), a.Enum)
+	}
+	if allowed := allowed(a, value); allowed != "" {
+		return field.Invalid(cloud.AnnotationPath(a.Name), shown(value), allowed)
+	}
+	return nil
 }
 
-// refuse says what is allowed when value is not of a's type, and nothing when it is. An
-// empty value is valid for texts and references, where it takes a configured default away.
-func refuse(a cloud.Annotation, value string) string {
+// shown is as much of a value as a message repeats.
+func shown(value string) string {
+	const most = 200
+	if runes := []rune(value); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return value
+}
+
+// allowed says what is, when value is not of a's type.
+func allowed(a cloud.Annotation, value string) string {
 	switch a.Type {
 	case cloud.TypeBool:
 		if _, err := strconv.ParseBool(value); err != nil {
@@ -63,10 +82,6 @@ func refuse(a cloud.Annotation, value string) string {
 		}
 	case cloud.TypeInt:
 		return refuseInt(a, value)
-	case cloud.TypeEnum:
-		if !slices.Contains(a.Enum, value) {
-			return "use one of " + strings.Join(a.Enum, ", ")
-		}
 	case cloud.TypeSelector:
 		if _, err := labels.Parse(value); err != nil {
 			return "use a label selector such as disk=ssd,zone in (a, b)"
@@ -85,7 +100,12 @@ func refuse(a cloud.Annotation, value string) string {
 		if value != "" && !isUUID(value) {
 			return "use an ID of the form 01234567-89ab-cdef-0123-456789abcdef"
 		}
-	case cloud.TypeString:
+	case cloud.TypeHostname:
+		// What the API server takes in a Service's status.
+		if value != "" && (len(validation.IsDNS1123Subdomain(value)) > 0 || netutils.ParseIPSloppy(value) != nil) {
+			return "use a DNS name in lower case such as web.example.org"
+		}
+	case cloud.TypeEnum, cloud.TypeString:
 	}
 	return ""
 }
@@ -113,18 +133,4 @@ func splitList(s string) []string {
 		}
 	}
 	return out
-}
-
-// didYouMean names the annotation of the vocabulary that is nearest to name, if any is near.
-func didYouMean(name string, vocabulary []cloud.Annotation) string {
-	var inputs []string
-	for _, a := range vocabulary {
-		if !a.NotRead {
-			inputs = append(inputs, a.Name)
-		}
-	}
-	if near := nearest.Of(name, inputs); near != "" {
-		return "; did you mean " + near + "?"
-	}
-	return ""
 }

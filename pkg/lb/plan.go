@@ -1,7 +1,6 @@
 package lb
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
@@ -29,26 +29,25 @@ const (
 // service is neither changed nor kept; the members are shared with other plans of nodes.
 func Plan(service *corev1.Service, nodes *Nodes, cluster cloud.Cluster, vocabulary []cloud.Annotation) (*cloud.LoadBalancerSpec, []string, error) {
 	p := &planner{service: service}
-	settings, problems, warnings := Check(service.Annotations, vocabulary)
-	p.errs, p.warnings = problems, warnings
-
-	spec := &cloud.LoadBalancerSpec{LoadBalancerRef: ref(service, cluster, settings)}
-	spec.Ports = p.ports()
-	spec.Members = p.members(nodes, selector(settings, vocabulary))
-	spec.IPFamilies = ipFamilies(service)
-	policy := service.Spec.IPFamilyPolicy
-	spec.RequireDualStack = policy != nil && *policy == corev1.IPFamilyPolicyRequireDualStack
-	spec.LoadBalancerIP = p.loadBalancerIP()
-	spec.SourceRanges = p.sourceRanges(spec.IPFamilies, vocabulary)
-	spec.SessionAffinityTimeout = p.sessionAffinity()
-	spec.HealthCheck = p.healthCheck()
-	spec.CurrentIngress = slices.Clone(service.Status.LoadBalancer.Ingress)
-
-	if len(p.errs) > 0 {
-		return nil, p.warnings, &cloud.Error{Kind: cloud.KindInvalid,
-			Op: "plan load balancer of Service " + service.Namespace + "/" + service.Name, Err: errors.Join(p.errs...)}
+	spec := p.draft(nodes, cluster, vocabulary)
+	if err := cloud.Refuse(cloud.KindInvalid, "plan load balancer of Service "+service.Namespace+"/"+service.Name, p.problems); err != nil {
+		return nil, p.warnings, err
 	}
 	return spec, p.warnings, nil
+}
+
+// Review names all that is wrong with a Service by itself, whatever the Nodes and the cloud's
+// state are: what Plan refuses and, with the class that its spec.loadBalancerClass picks, what
+// the provider does. warnings are for the user, too. service is neither changed nor kept.
+func Review(service *corev1.Service, class string, provider *cloud.Provider) (problems field.ErrorList, warnings []string) {
+	p := &planner{service: service}
+	spec := p.draft(nil, cloud.Cluster{}, provider.Annotations)
+	if provider.CheckLoadBalancer == nil || len(spec.Ports) == 0 {
+		return p.problems, p.warnings
+	}
+	spec.Class = class
+	more, advice := provider.CheckLoadBalancer(spec)
+	return append(p.problems, more...), append(p.warnings, advice...)
 }
 
 // Ref names the load balancer of service for reading and deletion. Annotations that are not
@@ -72,21 +71,43 @@ func ref(service *corev1.Service, cluster cloud.Cluster, settings cloud.Settings
 // planner reads one Service and collects what is wrong with it.
 type planner struct {
 	service  *corev1.Service
-	errs     []error
+	problems field.ErrorList
 	warnings []string
 }
 
-func (p *planner) errorf(format string, args ...any) {
-	p.errs = append(p.errs, fmt.Errorf(format, args...))
-}
+// specPath is where all fields are that a plan is made of.
+var specPath = field.NewPath("spec")
+
+func (p *planner) refuse(problem *field.Error) { p.problems = append(p.problems, problem) }
 
 func (p *planner) warnf(format string, args ...any) {
 	p.warnings = append(p.warnings, fmt.Sprintf(format, args...))
 }
 
+// draft is the plan without what is wrong, which p notes.
+func (p *planner) draft(nodes *Nodes, cluster cloud.Cluster, vocabulary []cloud.Annotation) *cloud.LoadBalancerSpec {
+	service := p.service
+	settings, problems, warnings := Check(service.Annotations, vocabulary)
+	p.problems, p.warnings = problems, warnings
+
+	spec := &cloud.LoadBalancerSpec{LoadBalancerRef: ref(service, cluster, settings)}
+	spec.Ports = p.ports()
+	spec.Members = p.members(nodes, selector(settings, vocabulary))
+	spec.IPFamilies = ipFamilies(service)
+	policy := service.Spec.IPFamilyPolicy
+	spec.RequireDualStack = policy != nil && *policy == corev1.IPFamilyPolicyRequireDualStack
+	spec.LoadBalancerIP = p.loadBalancerIP()
+	spec.SourceRanges = p.sourceRanges(spec.IPFamilies, vocabulary)
+	spec.SessionAffinityTimeout = p.sessionAffinity()
+	spec.HealthCheck = p.healthCheck()
+	spec.CurrentIngress = slices.Clone(service.Status.LoadBalancer.Ingress)
+	return spec
+}
+
 func (p *planner) ports() []cloud.LoadBalancerPort {
+	path := specPath.Child("ports")
 	if len(p.service.Spec.Ports) == 0 {
-		p.errorf("spec.ports is empty: a load balancer needs at least one port")
+		p.refuse(field.Required(path, "a load balancer needs at least one port"))
 	}
 	var out []cloud.LoadBalancerPort
 	for i, sp := range p.service.Spec.Ports {
@@ -97,16 +118,16 @@ func (p *planner) ports() []cloud.LoadBalancerPort {
 		if sp.AppProtocol != nil {
 			port.AppProtocol = *sp.AppProtocol
 		}
-		switch port.Protocol {
-		case corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP:
-		default:
-			p.errorf("spec.ports[%d].protocol %q is none of TCP, UDP, SCTP", i, port.Protocol)
+		protocols := []corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP}
+		if !slices.Contains(protocols, port.Protocol) {
+			p.refuse(field.NotSupported(path.Index(i).Child("protocol"), port.Protocol, protocols))
 		}
 		if port.Port < 1 || port.Port > 65535 {
-			p.errorf("spec.ports[%d].port %d is not between 1 and 65535", i, port.Port)
+			p.refuse(field.Invalid(path.Index(i).Child("port"), port.Port, "use a number between 1 and 65535"))
 		}
 		if port.NodePort < 1 || port.NodePort > 65535 {
-			p.errorf("spec.ports[%d].nodePort is %d: load balancers send traffic to node ports; remove spec.allocateLoadBalancerNodePorts: false", i, port.NodePort)
+			p.refuse(field.Invalid(path.Index(i).Child("nodePort"), port.NodePort,
+				"load balancers send traffic to node ports; remove spec.allocateLoadBalancerNodePorts: false"))
 		}
 		out = append(out, port)
 	}
@@ -120,7 +141,7 @@ func (p *planner) loadBalancerIP() netip.Addr {
 	}
 	addr, err := netip.ParseAddr(s)
 	if err != nil || addr.Zone() != "" {
-		p.errorf("spec.loadBalancerIP %q is not an IP address", s)
+		p.refuse(field.Invalid(specPath.Child("loadBalancerIP"), shown(s), "use an IP address"))
 		return netip.Addr{}
 	}
 	return addr.Unmap()
@@ -129,19 +150,23 @@ func (p *planner) loadBalancerIP() netip.Addr {
 // sourceRanges reads the field or, when it is empty, the annotation. Ranges that let in
 // everyone of all of the Service's families are the same as none.
 func (p *planner) sourceRanges(families []corev1.IPFamily, vocabulary []cloud.Annotation) []netip.Prefix {
-	field, items := "spec.loadBalancerSourceRanges", p.service.Spec.LoadBalancerSourceRanges
+	path, items := specPath.Child("loadBalancerSourceRanges"), p.service.Spec.LoadBalancerSourceRanges
 	reported := false
 	if len(items) == 0 {
 		const key = corev1.AnnotationLoadBalancerSourceRangesKey
-		field, items = "annotation "+key, splitList(p.service.Annotations[key])
+		path, items = cloud.AnnotationPath(key), splitList(p.service.Annotations[key])
 		reported = slices.ContainsFunc(vocabulary, func(a cloud.Annotation) bool { return a.Name == key })
 	}
 	var out []netip.Prefix
-	for _, item := range items {
+	for i, item := range items {
 		prefix, err := netip.ParsePrefix(strings.TrimSpace(item))
 		if err != nil {
 			if !reported { // Check has done it for a vocabulary that holds the annotation
-				p.errorf("%s: %q is not a CIDR such as 192.0.2.0/24", field, item)
+				at := path
+				if len(p.service.Spec.LoadBalancerSourceRanges) > 0 {
+					at = path.Index(i)
+				}
+				p.refuse(field.Invalid(at, shown(item), "use a CIDR such as 192.0.2.0/24"))
 			}
 			continue
 		}
@@ -170,12 +195,12 @@ func comparePrefixes(a, b netip.Prefix) int {
 }
 
 func (p *planner) sessionAffinity() time.Duration {
-	switch p.service.Spec.SessionAffinity {
+	switch a := p.service.Spec.SessionAffinity; a {
 	case corev1.ServiceAffinityClientIP:
 	case corev1.ServiceAffinityNone, "":
 		return 0
 	default:
-		p.errorf("spec.sessionAffinity %q is none of None, ClientIP", p.service.Spec.SessionAffinity)
+		p.refuse(field.NotSupported(specPath.Child("sessionAffinity"), a, []corev1.ServiceAffinity{corev1.ServiceAffinityNone, corev1.ServiceAffinityClientIP}))
 		return 0
 	}
 	c := p.service.Spec.SessionAffinityConfig
@@ -191,7 +216,7 @@ func (p *planner) healthCheck() *cloud.HealthCheck {
 	}
 	port := p.service.Spec.HealthCheckNodePort
 	if port < 1 || port > 65535 {
-		p.errorf("spec.healthCheckNodePort is %d: externalTrafficPolicy Local needs it to find the nodes with local endpoints", port)
+		p.refuse(field.Invalid(specPath.Child("healthCheckNodePort"), port, "externalTrafficPolicy Local needs it to find the nodes with local endpoints"))
 		return nil
 	}
 	return &cloud.HealthCheck{Port: port, Path: healthCheckPath}

@@ -24,6 +24,7 @@ func testVocabulary() []cloud.Annotation {
 		{Name: "lb.example.org/node-selector", Type: cloud.TypeSelector, Default: "pool=web"},
 		{Name: "lb.example.org/address", Type: cloud.TypeIP, Written: true, NotRead: true},
 		{Name: "lb.example.org/subnet", Type: cloud.TypeString},
+		{Name: "lb.example.org/hostname", Type: cloud.TypeHostname},
 		{Name: corev1.AnnotationLoadBalancerSourceRangesKey, Type: cloud.TypeCIDRs},
 	}
 }
@@ -223,6 +224,7 @@ func TestPlanNamesEveryProblem(t *testing.T) {
 	service := testService(func(s *corev1.Service) {
 		s.Annotations["lb.example.org/flavor-id"] = "m1"
 		s.Annotations["lb.example.org/connection-limit"] = "many"
+		s.Annotations["lb.example.org/hostname"] = "10.0.0.1"
 		s.Annotations["lb.example.org/keep"] = "maybe"
 		s.Annotations["lb.example.org/method"] = "C"
 		s.Annotations["lb.example.org/node-selector"] = "a in"
@@ -239,17 +241,18 @@ func TestPlanNamesEveryProblem(t *testing.T) {
 	}
 	want := []string{
 		"ns/web",
-		`annotation lb.example.org/flavor-id: "m1" is not valid: use an ID of the form`,
-		`annotation lb.example.org/connection-limit: "many" is not valid: use an integer between -1 and 100`,
-		`annotation lb.example.org/keep: "maybe" is not valid: use true or false`,
-		`annotation lb.example.org/method: "C" is not valid: use one of A, B`,
-		`annotation lb.example.org/node-selector: "a in" is not valid: use a label selector`,
-		`annotation service.beta.kubernetes.io/load-balancer-source-ranges: "10.0.0.0" is not valid: use a comma-separated list of CIDRs`,
-		"spec.ports[0].nodePort is 0",
-		`spec.ports[1].protocol "ICMP" is none of TCP, UDP, SCTP`,
-		`spec.loadBalancerIP "here" is not an IP address`,
-		`spec.sessionAffinity "Cookie" is none of None, ClientIP`,
-		"spec.healthCheckNodePort is 0",
+		`metadata.annotations[lb.example.org/flavor-id]: Invalid value: "m1": use an ID of the form`,
+		`metadata.annotations[lb.example.org/connection-limit]: Invalid value: "many": use an integer between -1 and 100`,
+		`metadata.annotations[lb.example.org/hostname]: Invalid value: "10.0.0.1": use a DNS name in lower case`,
+		`metadata.annotations[lb.example.org/keep]: Invalid value: "maybe": use true or false`,
+		`metadata.annotations[lb.example.org/method]: Unsupported value: "C": supported values: "A", "B"`,
+		`metadata.annotations[lb.example.org/node-selector]: Invalid value: "a in": use a label selector`,
+		`metadata.annotations[service.beta.kubernetes.io/load-balancer-source-ranges]: Invalid value: "10.0.0.0": use a comma-separated list of CIDRs`,
+		"spec.ports[0].nodePort: Invalid value: 0: load balancers send traffic to node ports; remove spec.allocateLoadBalancerNodePorts: false",
+		`spec.ports[1].protocol: Unsupported value: "ICMP": supported values: "TCP", "UDP", "SCTP"`,
+		`spec.loadBalancerIP: Invalid value: "here": use an IP address`,
+		`spec.sessionAffinity: Unsupported value: "Cookie": supported values: "None", "ClientIP"`,
+		"spec.healthCheckNodePort: Invalid value: 0: externalTrafficPolicy Local needs it",
 	}
 	for _, w := range want {
 		if strings.Count(err.Error(), w) != 1 {
@@ -268,7 +271,7 @@ func TestPlanNamesEveryProblem(t *testing.T) {
 
 func TestPlanWithoutPorts(t *testing.T) {
 	_, _, err := Plan(testService(func(s *corev1.Service) { s.Spec.Ports = nil }), nil, testCluster, nil)
-	if err == nil || !strings.Contains(err.Error(), "spec.ports is empty") {
+	if err == nil || !strings.Contains(err.Error(), "spec.ports: Required value") {
 		t.Errorf("err = %v", err)
 	}
 }

@@ -8,8 +8,16 @@ import "strings"
 // as near; "" when none is near enough, that is when more than a third of the letters, and
 // more than two, would have to change. Case and the difference of "_" and "-" do not count.
 func Of(typed string, names []string) string {
-	best, bestDistance := "", max(2, min(len(typed)/3, 6))+1
+	return Within(typed, names, max(2, min(len(typed)/3, 6)))
+}
+
+// Within is Of for names of which at most so many letters would have to change.
+func Within(typed string, names []string, letters int) string {
+	best, bestDistance := "", letters+1
 	for _, name := range names {
+		if gap := len(typed) - len(name); max(gap, -gap) >= bestDistance {
+			continue
+		}
 		if d := distance(normal(typed), normal(name)); d < bestDistance && d < len(name) {
 			best, bestDistance = name, d
 		}

@@ -26,3 +26,12 @@ func TestOf(t *testing.T) {
 		t.Errorf("Of without names = %q, want nothing", got)
 	}
 }
+
+func TestWithin(t *testing.T) {
+	names := []string{"internal", "external"}
+	for typed, want := range map[string]string{"interna": "internal", "inner": "", "Externall": "external", "internal": "internal"} {
+		if got := nearest.Within(typed, names, 1); got != want {
+			t.Errorf("Within(%q, 1) = %q, want %q", typed, got, want)
+		}
+	}
+}

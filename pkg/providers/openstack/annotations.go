@@ -83,7 +83,7 @@ func addressAnnotations() []cloud.Annotation {
 		{Name: annPortID, Type: cloud.TypeUUID, Doc: "Existing Neutron port to be the VIP; fixed at creation."},
 		{Name: annLoadBalancerID, Type: cloud.TypeUUID, Written: true, Doc: "The load balancer's ID, written once it exists. Set it beforehand to share a load balancer of another Service or to use one of your own."},
 		{Name: annAddress, Type: cloud.TypeIP, Written: true, Doc: "The load balancer's address."},
-		{Name: annHostname, Type: cloud.TypeString, Doc: "Host name to publish in the Service's status in place of the address."},
+		{Name: annHostname, Type: cloud.TypeHostname, Doc: "Host name to publish in the Service's status in place of the address."},
 		{Name: annFlavorID, Type: cloud.TypeUUID, Default: "`[LoadBalancer] flavor-id`", Doc: "Octavia flavor; fixed at creation."},
 		{Name: annAvailabilityZone, Type: cloud.TypeString, Default: "`[LoadBalancer] availability-zone`", Doc: "Octavia availability zone; fixed at creation."},
 	}

@@ -65,6 +65,7 @@ func compose(c *client) *cloud.Provider {
 	}
 	if lb := &c.cfg.LoadBalancer; lb.Enabled {
 		p.LoadBalancers, p.Annotations = newLoadBalancers(c), annotationsFor(lb)
+		p.CheckLoadBalancer = c.cfg.checkLoadBalancer
 		p.LoadBalancerClasses = slices.Sorted(maps.Keys(c.cfg.LoadBalancerClass))
 	}
 	if len(c.cfg.Route.RouterID) > 0 {

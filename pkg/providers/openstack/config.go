@@ -127,6 +127,8 @@ const (
 	methodSourceIP         = "SOURCE_IP"
 	methodSourceIPPort     = "SOURCE_IP_PORT"
 	providerOVN            = "ovn"
+	providerAmphora        = "amphora"
+	providerOctavia        = "octavia" // another name of amphora
 	storeBarbican          = "barbican"
 	storeExternal          = "external"
 )
@@ -135,7 +137,7 @@ func defaultConfig() Config {
 	return Config{
 		LoadBalancer: LoadBalancerConfig{
 			Enabled:               true,
-			Provider:              "amphora",
+			Provider:              providerAmphora,
 			CascadeDelete:         true,
 			MonitorDelay:          Duration(5 * time.Second),
 			MonitorTimeout:        Duration(3 * time.Second),

@@ -13,6 +13,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/loadbalancers"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
@@ -54,8 +55,8 @@ func (w *lbWishes) onlyFirst(format string, args ...any) {
 	w.single = true
 	reason := fmt.Sprintf(format, args...)
 	if w.spec.RequireDualStack {
-		w.refused = cloud.Errorf(cloud.KindUnsupported, "load balancer %s: spec.ipFamilyPolicy RequireDualStack: %s cannot be served: %s; use PreferDualStack or SingleStack",
-			w.names.lb, w.spec.IPFamilies[1], reason)
+		w.refused = cloud.Refuse(cloud.KindUnsupported, "load balancer "+w.names.lb, field.ErrorList{field.Invalid(field.NewPath("spec", "ipFamilyPolicy"),
+			corev1.IPFamilyPolicyRequireDualStack, fmt.Sprintf("%s cannot be served: %s; use PreferDualStack or SingleStack", w.spec.IPFamilies[1], reason))})
 		return
 	}
 	w.warnf("only %s is served, not %s: %s", w.spec.IPFamilies[0], w.spec.IPFamilies[1], reason)
@@ -172,14 +173,11 @@ func (o *lbOperation) vipFamily(ctx context.Context, w *lbWishes, opts *loadbala
 // can be none.
 func (o *lbOperation) planSecond(ctx context.Context, w *lbWishes, opts *loadbalancers.CreateOpts) error {
 	w.second = false
-	switch {
-	case !w.twoFamilies():
+	if !w.twoFamilies() {
 		return nil
-	case w.restricted():
-		w.onlyFirst(restrictedReason)
-		return nil
-	case w.vip.portID != "":
-		w.onlyFirst("annotation %s names a port, which is the only VIP", annPortID)
+	}
+	if reason := w.oneVIP(); reason != "" {
+		w.onlyFirst("%s", reason)
 		return nil
 	}
 	minor, err := o.octaviaMinor(ctx)

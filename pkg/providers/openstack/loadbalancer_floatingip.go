@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/klog/v2"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
@@ -275,6 +276,9 @@ func (o *lbOperation) fipSubnets(ctx context.Context, w *lbWishes, network strin
 	if w.fip.subnetID != "" || w.fip.subnetName == "" && w.fip.subnetTags == "" {
 		return []string{w.fip.subnetID}, nil
 	}
+	if problem := w.patternProblem(); problem != nil {
+		return nil, cloud.Refuse(cloud.KindInvalid, "find the subnet for floating IPs", field.ErrorList{problem})
+	}
 	match, err := subnetNameMatcher(w.fip.subnetName)
 	if err != nil {
 		return nil, err
@@ -316,12 +320,12 @@ func subnetNameMatcher(pattern string) (func(name string) bool, error) {
 	if expr, ok := strings.CutPrefix(rest, "~"); ok {
 		re, err := regexp.Compile(expr)
 		if err != nil {
-			return nil, &cloud.Error{Kind: cloud.KindInvalid, Err: fmt.Errorf("floating subnet pattern %q: %w", pattern, err)}
+			return nil, err
 		}
 		return func(name string) bool { return re.MatchString(name) != negated }, nil
 	}
 	if _, err := path.Match(rest, ""); err != nil {
-		return nil, &cloud.Error{Kind: cloud.KindInvalid, Err: fmt.Errorf("floating subnet pattern %q: %w", pattern, err)}
+		return nil, err
 	}
 	return func(name string) bool {
 		ok, err := path.Match(rest, name)

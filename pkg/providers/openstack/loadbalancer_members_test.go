@@ -157,7 +157,7 @@ func TestCertificatesAreChecked(t *testing.T) {
 			t.Errorf("%q: %d load balancers were made", ref, n)
 		}
 	}
-	refuse("my-certificate", "is no reference of a Barbican container or secret")
+	refuse("my-certificate", "use the reference of a Barbican container or secret")
 	refuse("https://barbican.example.org/v1/secrets/aaaaaaaa-0000-4000-8000-00000000000e", "Barbican has no secret aaaaaaaa-0000-4000-8000-00000000000e: store the certificate")
 	refuse("https://barbican.example.org/v1/containers/aaaaaaaa-0000-4000-8000-00000000000e", "Barbican has no container")
 	x.settings = cloud.Settings{annTLSContainerRef: secretRef(x)}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
 
@@ -29,15 +31,14 @@ func (o *lbOperation) checkCertificates(ctx context.Context, w *lbWishes, listen
 }
 
 func (o *lbOperation) checkCertificate(ctx context.Context, w *lbWishes, ref string) error {
+	if problem := w.certificateProblem(); problem != nil {
+		return cloud.Refuse(cloud.KindInvalid, "", field.ErrorList{problem})
+	}
 	source := "annotation " + annTLSContainerRef
 	if !w.spec.Settings.Has(annTLSContainerRef) {
 		source = "cloud.conf [LoadBalancer] default-tls-container-ref"
 	}
 	kind, id := barbicanRef(ref)
-	if kind == "" {
-		return cloud.Errorf(cloud.KindInvalid, "%s: %q is no reference of a Barbican container or secret, such as https://barbican.example.org/v1/containers/<UUID>; for another store set [LoadBalancer] container-store = external",
-			source, ref)
-	}
 	sc, err := o.lb.c.service(ctx, "key-manager")
 	if err != nil {
 		return fmt.Errorf("%s: check the certificate: %w; if the cloud has no Barbican, set [LoadBalancer] container-store = external", source, err)

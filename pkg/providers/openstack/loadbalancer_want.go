@@ -1,9 +1,9 @@
 package openstack
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -22,11 +22,11 @@ const (
 // cannot do is an error of KindUnsupported where traffic would be let in or handled
 // otherwise than the Service says, and a warning where it would only miss a tuning.
 func (w *lbWishes) want(provider string) (tree *lbTree, warnings []string, err error) {
-	b := &treeBuilder{w: w, ovn: provider == providerOVN, warnings: append([]string(nil), w.warnings...)}
-	b.refuse()
-	if len(b.errs) > 0 {
-		return nil, nil, &cloud.Error{Kind: cloud.KindUnsupported, Op: "load balancer " + w.names.lb, Err: errors.Join(b.errs...)}
+	problems, advice := w.lacks(provider)
+	if err := cloud.Refuse(cloud.KindUnsupported, "load balancer "+w.names.lb, problems); err != nil {
+		return nil, nil, err
 	}
+	b := &treeBuilder{w: w, ovn: provider == providerOVN, warnings: slices.Concat(w.warnings, advice)}
 	members := b.members(w.isIPv6())
 	if w.second {
 		b.second = b.members(!w.isIPv6())
@@ -46,57 +46,10 @@ type treeBuilder struct {
 	ovn      bool
 	second   []cloud.LoadBalancerMember // those with an address of the second family that is served
 	warnings []string
-	errs     []error
-}
-
-func (b *treeBuilder) unsupported(format string, args ...any) {
-	b.errs = append(b.errs, fmt.Errorf(format, args...))
 }
 
 func (b *treeBuilder) warnf(format string, args ...any) {
 	b.warnings = append(b.warnings, fmt.Sprintf(format, args...))
-}
-
-// refuse checks what provider ovn lacks. Other providers answer for themselves.
-func (b *treeBuilder) refuse() {
-	w := b.w
-	if w.spec.HealthCheck != nil && w.spec.Settings.Has(annMonitor) && !w.spec.Settings.Bool(annMonitor, true) {
-		b.warnf("annotation %s: externalTrafficPolicy Local needs health monitors, so the pools have them", annMonitor)
-	}
-	if !b.ovn {
-		return
-	}
-	s := w.spec.Settings
-	switch {
-	case len(w.sourceRanges) == 0:
-	case w.cfg.ManageSecurityGroups:
-		b.warnf("spec.loadBalancerSourceRanges: load balancer provider ovn cannot restrict clients; the security group of the nodes does, unless another group of theirs opens the node ports")
-	default:
-		b.unsupported("spec.loadBalancerSourceRanges: load balancer provider ovn cannot restrict clients, so that everyone would be let in; remove the ranges, use provider amphora or set [LoadBalancer] manage-security-groups")
-	}
-	if w.tlsRef != "" {
-		b.unsupported("annotation %s: load balancer provider ovn cannot end TLS", annTLSContainerRef)
-	}
-	if w.forwardedFor {
-		b.unsupported("annotation %s: load balancer provider ovn does not understand HTTP", annForwardedFor)
-	}
-	if w.proxy != "" {
-		b.unsupported("annotation %s: load balancer provider ovn does not speak the PROXY protocol", annProxyProtocol)
-	}
-	if m := s.String(annMethod, methodSourceIPPort); m != methodSourceIPPort {
-		b.unsupported("annotation %s: load balancer provider ovn knows %s only, not %s", annMethod, methodSourceIPPort, m)
-	}
-	if w.spec.HealthCheck != nil {
-		b.warnf("load balancer provider ovn has no HTTP health monitors: with externalTrafficPolicy Local it finds the nodes that have endpoints by connecting to the node port")
-	}
-	if w.spec.SessionAffinityTimeout > 0 {
-		b.warnf("spec.sessionAffinity ClientIP: load balancer provider ovn, up to OpenStack Zed at least, accepts it and does nothing: connections of one client go to several nodes")
-	}
-	for _, name := range []string{annTimeoutClient, annTimeoutConnect, annTimeoutMember, annTimeoutInspect, annConnectionLimit, annFlavorID, annAvailabilityZone} {
-		if s.Has(name) {
-			b.warnf("annotation %s has no effect: load balancer provider ovn does not know it", name)
-		}
-	}
 }
 
 func (b *treeBuilder) listener(i int, port cloud.LoadBalancerPort) *lbListener {

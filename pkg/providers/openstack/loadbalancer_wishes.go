@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
@@ -37,7 +38,7 @@ type lbWishes struct {
 	single         bool     // it is not, for a reason that was noted
 	refused        error    // why the Service's wish for two families is not fulfilled
 	warnings       []string
-	errs           []error
+	problems       field.ErrorList
 }
 
 // vipWishes matter at creation only.
@@ -60,13 +61,24 @@ func (w *lbWishes) warnf(format string, args ...any) {
 	w.warnings = append(w.warnings, fmt.Sprintf(format, args...))
 }
 
-func (w *lbWishes) errorf(format string, args ...any) {
-	w.errs = append(w.errs, fmt.Errorf(format, args...))
-}
+func (w *lbWishes) refuse(problem *field.Error) { w.problems = append(w.problems, problem) }
 
 // wishesOf puts spec and configuration together; errors are of KindInvalid and name
 // everything that contradicts itself.
 func wishesOf(spec *cloud.LoadBalancerSpec, cfg *Config) (*lbWishes, error) {
+	w := readWishes(spec, cfg)
+	op := "plan load balancer " + w.names.lb
+	if spec.Cluster.UID == "" {
+		return nil, &cloud.Error{Kind: cloud.KindInvalid, Op: op, Err: errors.New("the cluster's UID is not known, so that load balancers could not be told from those of other clusters")}
+	}
+	if err := cloud.Refuse(cloud.KindInvalid, op, w.problems); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// readWishes is wishesOf that notes what contradicts itself.
+func readWishes(spec *cloud.LoadBalancerSpec, cfg *Config) *lbWishes {
 	s, lb := spec.Settings, &cfg.LoadBalancer
 	w := &lbWishes{
 		spec: spec, cfg: lb, names: namesFor(spec.LoadBalancerRef),
@@ -89,24 +101,18 @@ func wishesOf(spec *cloud.LoadBalancerSpec, cfg *Config) (*lbWishes, error) {
 			subnetTags: s.String(annFloatingSubnetTags, lb.FloatingSubnetTags),
 		},
 	}
-	if spec.Cluster.UID == "" {
-		w.errorf("the cluster's UID is not known, so that load balancers could not be told from those of other clusters")
-	}
 	w.applyClass(w.class(), cfg.LoadBalancerClass)
 	w.family(s)
 	w.clients()
 	w.protocols(s)
-	if len(w.errs) > 0 {
-		return nil, &cloud.Error{Kind: cloud.KindInvalid, Op: "plan load balancer " + w.names.lb, Err: errors.Join(w.errs...)}
-	}
-	return w, nil
+	return w
 }
 
 // class is the name of the class, which spec.loadBalancerClass or the annotation picks.
 func (w *lbWishes) class() string {
 	name := w.spec.Settings.String(annClass, "")
 	if w.spec.Class != "" && name != "" && name != w.spec.Class {
-		w.errorf("annotation %s is %q, but spec.loadBalancerClass picks the class %q: remove the annotation", annClass, name, w.spec.Class)
+		w.refuse(field.Invalid(cloud.AnnotationPath(annClass), name, fmt.Sprintf("spec.loadBalancerClass picks the class %q: remove the annotation", w.spec.Class)))
 	}
 	return cmp.Or(w.spec.Class, name)
 }
@@ -118,8 +124,12 @@ func (w *lbWishes) applyClass(name string, classes map[string]*LoadBalancerClass
 	}
 	c := classes[name]
 	if c == nil {
-		w.errorf("annotation %s or spec.loadBalancerClass: cloud.conf has no [LoadBalancerClass %q]; it has %s", annClass, name,
-			orNone(strings.Join(slices.Sorted(maps.Keys(classes)), ", ")))
+		path := cloud.AnnotationPath(annClass)
+		if w.spec.Class != "" {
+			path = field.NewPath("spec", "loadBalancerClass")
+		}
+		w.refuse(field.Invalid(path, name, fmt.Sprintf("cloud.conf has no [LoadBalancerClass %q]; it has %s", name,
+			orNone(strings.Join(slices.Sorted(maps.Keys(classes)), ", ")))))
 		return
 	}
 	set := func(target *string, value string) {
@@ -148,7 +158,7 @@ func (w *lbWishes) family(s cloud.Settings) {
 	w.internal = s.Bool(annInternal, w.cfg.Internal)
 	wanted := w.spec.LoadBalancerIP
 	if wanted.IsValid() && wanted.Is6() != w.isIPv6() {
-		w.errorf("spec.loadBalancerIP %s is not of the Service's first family %s", wanted, w.spec.IPFamilies[0])
+		w.refuse(field.Invalid(field.NewPath("spec", "loadBalancerIP"), wanted.String(), fmt.Sprintf("use an address of the Service's first family %s", w.spec.IPFamilies[0])))
 	}
 	if !w.internal && !w.isIPv6() {
 		w.fip.address = wanted
@@ -167,7 +177,8 @@ func (w *lbWishes) clients() {
 		}
 	}
 	if len(cidrs) == 0 && len(w.spec.SourceRanges) > 0 {
-		w.errorf("spec.loadBalancerSourceRanges has no range of the load balancer's family %s, so that nobody would be let in; add one", w.spec.IPFamilies[0])
+		w.refuse(field.Invalid(w.sourceRangesPath(), fmt.Sprint(w.spec.SourceRanges),
+			fmt.Sprintf("has no range of the load balancer's family %s, so that nobody would be let in; add one", w.spec.IPFamilies[0])))
 	}
 	w.sourceRanges = normalCIDRs(cidrs)
 }
@@ -202,13 +213,16 @@ func (w *lbWishes) protocols(s cloud.Settings) {
 		w.proxy = protoProxyV2
 	}
 	if w.proxy != "" && w.tlsRef == "" && w.forwardedFor {
-		w.errorf("annotations %s and %s contradict each other: set one of them", annProxyProtocol, annForwardedFor)
+		w.refuse(field.Invalid(cloud.AnnotationPath(annProxyProtocol), s.String(annProxyProtocol, ""),
+			fmt.Sprintf("contradicts the annotation %s: set one of them", annForwardedFor)))
 	}
+	w.tcpOnly()
+	w.monitorTimes()
 	seen := map[listenerKey]int{}
 	for i, p := range w.spec.Ports {
 		k := (&lbListener{Protocol: string(p.Protocol), Port: int(p.Port)}).key()
 		if j, ok := seen[k]; ok {
-			w.errorf("spec.ports[%d] and spec.ports[%d] are both %d/%s", j, i, p.Port, p.Protocol)
+			w.refuse(field.Invalid(field.NewPath("spec", "ports").Index(i), fmt.Sprintf("%d/%s", p.Port, p.Protocol), fmt.Sprintf("spec.ports[%d] is the same port", j)))
 		}
 		seen[k] = i
 	}

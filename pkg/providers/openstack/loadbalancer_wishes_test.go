@@ -179,17 +179,17 @@ func TestRefusedWishes(t *testing.T) {
 			spec: func(s *cloud.LoadBalancerSpec) {
 				s.SourceRanges = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
 			},
-			want: []string{"spec.loadBalancerSourceRanges: load balancer provider ovn cannot restrict clients", annTLSContainerRef, annForwardedFor, "SOURCE_IP_PORT only, not ROUND_ROBIN"}},
+			want: []string{"spec.loadBalancerSourceRanges: Forbidden: load balancer provider ovn cannot restrict clients", annTLSContainerRef, annForwardedFor, `"ROUND_ROBIN": load balancer provider ovn knows SOURCE_IP_PORT only`}},
 		{name: "PROXY protocol on ovn", provider: "ovn", kind: cloud.KindUnsupported, settings: cloud.Settings{annProxyProtocol: "v1"}, want: []string{annProxyProtocol}},
 		{name: "contradictions", kind: cloud.KindInvalid, settings: cloud.Settings{annProxyProtocol: "v1", annForwardedFor: "true", annClass: "gold"},
 			spec: func(s *cloud.LoadBalancerSpec) {
 				s.LoadBalancerIP = netip.MustParseAddr("fd00::1")
 				s.Ports = append(s.Ports, s.Ports[0])
-				s.Cluster.UID = ""
 			},
-			want: []string{"contradict each other", `has no [LoadBalancerClass "gold"]; it has bronze, silver`, "spec.loadBalancerIP fd00::1 is not of", "spec.ports[0] and spec.ports[2]", "cluster's UID"}},
+			want: []string{"contradicts the annotation " + annForwardedFor, `has no [LoadBalancerClass "gold"]; it has bronze, silver`, `spec.loadBalancerIP: Invalid value: "fd00::1": use an address of the Service's first family IPv4`, `spec.ports[2]: Invalid value: "80/TCP": spec.ports[0] is the same port`}},
+		{name: "no cluster", kind: cloud.KindInvalid, spec: func(s *cloud.LoadBalancerSpec) { s.Cluster.UID = "" }, want: []string{"cluster's UID"}},
 		{name: "two classes", kind: cloud.KindInvalid, settings: cloud.Settings{annClass: "silver"}, spec: func(s *cloud.LoadBalancerSpec) { s.Class = "bronze" },
-			want: []string{annClass + ` is "silver", but spec.loadBalancerClass picks the class "bronze": remove the annotation`}},
+			want: []string{`[` + annClass + `]: Invalid value: "silver": spec.loadBalancerClass picks the class "bronze": remove the annotation`}},
 		{name: "source ranges of the other family only", kind: cloud.KindInvalid, spec: func(s *cloud.LoadBalancerSpec) {
 			s.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol}
 			s.SourceRanges = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}
