@@ -27,11 +27,10 @@ func (c Classes) Find(class *string) (name string, served bool) {
 	if class == nil {
 		return "", c.Default
 	}
-	own := classDomain + c.Provider
-	if *class == own {
+	if *class == c.Own() {
 		return "", true
 	}
-	name, ok := strings.CutPrefix(*class, own+"-")
+	name, ok := strings.CutPrefix(*class, c.Own()+"-")
 	if !ok || !slices.Contains(c.Names, name) {
 		return "", false
 	}
@@ -42,14 +41,17 @@ func (c Classes) Find(class *string) (name string, served bool) {
 // that nobody serves it.
 func (c Classes) Misspelled(class *string) bool {
 	_, served := c.Find(class)
-	return class != nil && !served && strings.HasPrefix(*class, classDomain+c.Provider+"-")
+	return class != nil && !served && strings.HasPrefix(*class, c.Own()+"-")
 }
+
+// Own is the provider's own class. The others are it with "-" and a name.
+func (c Classes) Own() string { return classDomain + c.Provider }
 
 // All returns the classes that are served, as spec.loadBalancerClass has them.
 func (c Classes) All() []string {
-	out := []string{classDomain + c.Provider}
+	out := []string{c.Own()}
 	for _, name := range c.Names {
-		out = append(out, classDomain+c.Provider+"-"+name)
+		out = append(out, c.Own()+"-"+name)
 	}
 	return out
 }

@@ -253,7 +253,7 @@ func TestWishThatCannotBeFulfilled(t *testing.T) {
 		}
 		w.wantCalls()
 		w.wantPatches(0)
-		w.wantEvents("Warning LoadBalancerWarning annotation lb.example.org/timeuot", "Warning SyncLoadBalancerFailed Error syncing load balancer: plan load balancer of Service default/web: annotation lb.example.org/timeout")
+		w.wantEvents("Warning LoadBalancerWarning annotation lb.example.org/timeuot", "Warning SyncLoadBalancerFailed Error syncing load balancer: plan load balancer of Service default/web: metadata.annotations[lb.example.org/timeout]: Invalid value")
 	})
 }
 
