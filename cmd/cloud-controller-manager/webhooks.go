@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+	"k8s.io/klog/v2"
 
 	"github.com/isthmus-cloud/isthmus/pkg/ccm"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
@@ -90,8 +91,12 @@ func (o *webhookOptions) addTo(m *ccm.Manager, p *decorate.Provider, c *ccm.Opti
 	}
 	for _, w := range selected {
 		handler := w.New(env)
+		if handler == nil && !slices.Contains(o.list, w.Name) { // "*" asks for what there is
+			klog.InfoS("Webhook left out: it needs something that the cloud, as it is configured, does not have", "webhook", w.Name, "cloud", p.Name)
+			continue
+		}
 		if handler == nil {
-			return fmt.Errorf("--webhooks: %s needs something that cloud %s does not have", w.Name, p.Name)
+			return fmt.Errorf("--webhooks: %s needs something that cloud %s, as it is configured, does not have", w.Name, p.Name)
 		}
 		s.Register(w.Name, w.Path, handler)
 	}
