@@ -90,6 +90,7 @@ func (o *webhookOptions) addTo(m *ccm.Manager, p *decorate.Provider, c *ccm.Opti
 		Classes:  lb.Classes{Provider: p.Name, Names: p.LoadBalancerClasses, Default: c.LoadBalancers.DefaultClass},
 	}
 	for _, w := range selected {
+		env.FailurePolicy = o.registration.FailurePolicy(w.Name)
 		handler := w.New(env)
 		if handler == nil && !slices.Contains(o.list, w.Name) { // "*" asks for what there is
 			klog.InfoS("Webhook left out: it needs something that the cloud, as it is configured, does not have", "webhook", w.Name, "cloud", p.Name)

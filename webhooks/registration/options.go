@@ -79,7 +79,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"Port of the Service through which the API server calls the webhooks, in webhook configurations of --webhook-registration=auto.")
 	fs.StringSliceVar(&o.FailurePolicies, "webhook-failure-policy", o.FailurePolicies,
 		"What becomes of a request when no replica answers: Ignore lets it pass, Fail refuses it. name=Ignore and name=Fail say it for one webhook. "+
-			"For webhook configurations of --webhook-registration=auto.")
+			"A webhook that cannot judge because the cloud does not answer does the same. "+
+			"Configurations of --webhook-registration=auto have it; give it as well when yours say Fail.")
 	fs.DurationVar(&o.Timeout, "webhook-timeout", o.Timeout,
 		"How long the API server waits for a webhook's answer, 1s to 30s, in webhook configurations of --webhook-registration=auto.")
 }
@@ -134,9 +135,9 @@ func checkPolicy(item string, names []string) error {
 	return nil
 }
 
-// failurePolicy returns the policy of the webhook name: its own, or the one for all, or
+// FailurePolicy returns the policy of the webhook name: its own, or the one for all, or
 // Ignore. Of several, the last counts.
-func (o *Options) failurePolicy(name string) admissionregistrationv1.FailurePolicyType {
+func (o *Options) FailurePolicy(name string) admissionregistrationv1.FailurePolicyType {
 	all, own := admissionregistrationv1.Ignore, admissionregistrationv1.FailurePolicyType("")
 	for _, item := range o.FailurePolicies {
 		n, policy, single := strings.Cut(item, "=")

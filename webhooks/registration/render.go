@@ -63,7 +63,7 @@ func kindName(t webhooks.Type) string { return string(t) + "WebhookConfiguration
 func byName(a, b admissionregistrationv1.MutatingWebhook) int { return cmp.Compare(a.Name, b.Name) }
 
 func (o *Options) webhook(w webhooks.Webhook, caBundle []byte) admissionregistrationv1.MutatingWebhook {
-	policy, match, effects := o.failurePolicy(w.Name), admissionregistrationv1.Equivalent, admissionregistrationv1.SideEffectClassNone
+	policy, match, effects := o.FailurePolicy(w.Name), admissionregistrationv1.Equivalent, admissionregistrationv1.SideEffectClassNone
 	timeout := int32(o.Timeout.Seconds())
 	out := admissionregistrationv1.MutatingWebhook{
 		Name:                    w.Name + "." + webhooks.Domain,
