@@ -11,13 +11,27 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
 )
 
-// Provider gives credentials for the registries of one kind of source.
+// Provider gives credentials for the registries of one kind, such as ECR.
 type Provider interface {
-	// Registries lists the registries, as host or host:port, that it is configured for.
-	Registries() []string
-	// Credentials returns the credentials for an image of one of these registries. It is
-	// called for no others.
-	Credentials(ctx context.Context, image Image) (Credentials, error)
+	// Serves reports whether the registry of an image is this provider's. It uses no network.
+	Serves(image Image) bool
+	// MatchImages are the patterns for matchImages in the kubelet's CredentialProviderConfig
+	// that cover what is served and as little else as the kubelet's matching allows.
+	MatchImages() []string
+	// Describe says in a few words, for an error, which registries are served and how to add
+	// one, such as "ECR serves …".
+	Describe() string
+	// Credentials returns the credentials for an image that is served. It is called for no
+	// other. They open no more than the image's registry, and are sent to nobody else.
+	Credentials(ctx context.Context, q Query) (Credentials, error)
+}
+
+// Query is what a Provider is asked: the credentials for an image, as the node or as a pod.
+type Query struct {
+	Image Image
+	// ServiceAccount is whose identity is to be used. It is nil exactly if the kind is
+	// configured for the node's identity; then the node's is to be used, else never.
+	ServiceAccount *ServiceAccount
 }
 
 // Credentials let the kubelet pull images.
@@ -25,56 +39,99 @@ type Credentials struct {
 	Username string
 	Password cloudauth.Secret
 	// ImageOnly says that they are for the image that was asked for. Otherwise they are for
-	// every image of its registry.
+	// every image of its registry. There is nothing wider: an answer for all registries of the
+	// kubelet's configuration (cacheKeyType Global) would hand them to registries that nobody
+	// asked about.
 	ImageOnly bool
-	// CacheDuration is how long the kubelet may keep them; nil leaves it to the kubelet's
-	// configuration.
+	// Expires is when they end, the zero time if they do not or nobody knows.
+	Expires time.Time
+	// CacheDuration is how long the kubelet may keep them at most, as the user configured it;
+	// nil for no such limit.
 	CacheDuration *time.Duration
+}
+
+// Options are what the program tells every Provider.
+type Options struct {
+	// UserAgent is sent with every request where the protocol has such a thing.
+	UserAgent string
+	// Timeout bounds each request to the cloud.
+	Timeout time.Duration
+}
+
+// Kind is one kind of registries as it is configured.
+type Kind struct {
+	// Name is the kind's name in --registries and its section in the configuration.
+	Name string
+	// Identity says as whom the credentials are got.
+	Identity Identity
+	// Open makes the provider. It may read configuration, but uses no network. It is called
+	// only where no kind before this one serves the image.
+	Open func() (Provider, error)
+}
+
+// Set is all that is configured.
+type Set struct {
+	// Kinds are asked in this order for the first that serves an image.
+	Kinds []Kind
+	// Anonymous are the registries, as host or host:port, that are to be used without
+	// credentials because the user said so.
+	Anonymous []string
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
 }
 
 // Answer asks the provider that is responsible for the request's image and returns the
 // response.
-func Answer(ctx context.Context, request *Request, providers ...Provider) (*Response, error) {
+func (s Set) Answer(ctx context.Context, request *Request) (*Response, error) {
 	image, err := ParseImage(request.Image)
 	if err != nil {
 		return nil, err
 	}
-	if !request.ServiceAccountToken.IsEmpty() {
-		return nil, fmt.Errorf("image %s: the kubelet sends a service account token, which no registry here uses; "+
-			"remove tokenAttributes from this provider in the kubelet's CredentialProviderConfig, so that it is clear that the node's identity is used", image)
+	if slices.ContainsFunc(s.Anonymous, func(r string) bool { return SameRegistry(r, image.Registry) }) {
+		return anonymous(request), nil
 	}
-	provider := responsible(image, providers)
-	if provider == nil {
-		return nil, fmt.Errorf("image %s: %w", image, notConfigured(image, providers))
+	kind, provider, err := s.Responsible(image)
+	if err != nil {
+		return nil, err
 	}
-	credentials, err := provider.Credentials(ctx, image)
+	now := time.Now()
+	if s.Now != nil {
+		now = s.Now()
+	}
+	account, err := kind.account(request, now)
+	if err != nil {
+		return nil, fmt.Errorf("image %s: %w", image, err)
+	}
+	credentials, err := provider.Credentials(ctx, Query{Image: image, ServiceAccount: account})
 	if err != nil {
 		return nil, fmt.Errorf("image %s: %w", image, err)
 	}
 	if credentials.Username == "" && credentials.Password.IsEmpty() {
 		return nil, fmt.Errorf("image %s: the credentials found for %s are empty", image, image.Registry)
 	}
-	return newResponse(request, image, credentials), nil
+	keep, err := cacheDuration(credentials, account, now)
+	if err != nil {
+		return nil, fmt.Errorf("image %s: %w", image, err)
+	}
+	return newResponse(request, image, credentials, keep), nil
 }
 
-func responsible(image Image, providers []Provider) Provider {
-	for _, p := range providers {
-		if slices.ContainsFunc(p.Registries(), func(r string) bool { return SameRegistry(r, image.Registry) }) {
-			return p
+// Responsible returns the first kind that serves an image, with its provider.
+func (s Set) Responsible(image Image) (Kind, Provider, error) {
+	var served []string
+	for _, kind := range s.Kinds {
+		provider, err := kind.Open()
+		if err != nil {
+			return Kind{}, nil, err
 		}
+		if provider.Serves(image) {
+			return kind, provider, nil
+		}
+		served = append(served, provider.Describe())
 	}
-	return nil
-}
-
-func notConfigured(image Image, providers []Provider) error {
-	var all []string
-	for _, p := range providers {
-		all = append(all, p.Registries()...)
+	if len(served) == 0 {
+		return Kind{}, nil, errors.New("no kind of registry is configured; name them with --registries or --config (see --help)")
 	}
-	if len(all) == 0 {
-		return errors.New("no registry is configured; add a [Registry \"" + image.Registry + "\"] section to cloud.conf")
-	}
-	slices.Sort(all)
-	return fmt.Errorf("registry %s is not configured (configured: %s); add a [Registry %q] section to cloud.conf or take it out of matchImages in the kubelet's CredentialProviderConfig",
-		image.Registry, strings.Join(all, ", "), image.Registry)
+	return Kind{}, nil, fmt.Errorf("image %s: registry %s is none of those configured: %s; add it there or take it out of matchImages in the kubelet's CredentialProviderConfig",
+		image, image.Registry, strings.Join(served, "; "))
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
 )
@@ -174,19 +175,24 @@ func take(fields map[string]json.RawMessage, name string, into any) error {
 
 // newResponse builds the response. Its key is as narrow as the credentials allow: the
 // registry with its port, or the one image.
-func newResponse(r *Request, image Image, c Credentials) *Response {
+func newResponse(r *Request, image Image, c Credentials, keep *time.Duration) *Response {
 	w := wireResponse{Kind: responseKind, APIVersion: r.APIVersion, CacheKeyType: "Registry"}
 	key := image.Host
 	if c.ImageOnly {
 		w.CacheKeyType = "Image"
 		key = image.Name
 	}
-	if c.CacheDuration != nil {
-		d := c.CacheDuration.String()
+	if keep != nil {
+		d := keep.String()
 		w.CacheDuration = &d
 	}
 	w.Auth = map[string]wireAuth{key: {Username: c.Username, Password: c.Password.Reveal()}}
 	return &Response{wire: w}
+}
+
+// anonymous is the response that makes the kubelet pull without credentials.
+func anonymous(r *Request) *Response {
+	return &Response{wire: wireResponse{Kind: responseKind, APIVersion: r.APIVersion, CacheKeyType: "Registry", Auth: map[string]wireAuth{}}}
 }
 
 // Write writes the response as one line of JSON. This is where the secret goes out.

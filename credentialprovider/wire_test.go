@@ -2,8 +2,6 @@ package credentialprovider
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -69,21 +67,6 @@ func TestReadRequest(t *testing.T) {
 	}
 }
 
-// fixed is a Provider with one answer.
-type fixed struct {
-	registries []string
-	answer     Credentials
-	err        error
-	asked      []Image
-}
-
-func (f *fixed) Registries() []string { return f.registries }
-
-func (f *fixed) Credentials(_ context.Context, image Image) (Credentials, error) {
-	f.asked = append(f.asked, image)
-	return f.answer, f.err
-}
-
 // The kubelet's own types and its strict codec read the responses of all versions.
 func TestResponsesAsTheKubeletReadsThem(t *testing.T) {
 	scheme := runtime.NewScheme()
@@ -107,7 +90,7 @@ func TestResponsesAsTheKubeletReadsThem(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				response, err := Answer(t.Context(), req, &fixed{registries: []string{"r.example:5000"}, answer: tt.answer})
+				response, err := of(&fixed{registries: []string{"r.example:5000"}, answer: tt.answer}).Answer(t.Context(), req)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -138,49 +121,6 @@ func TestResponsesAsTheKubeletReadsThem(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-func TestAnswerRefusals(t *testing.T) {
-	good := Credentials{Username: "u", Password: cloudauth.NewSecret("p")}
-	ask := func(image string) *Request { return &Request{APIVersion: v1, Image: image} }
-	withToken := ask("r.example/a")
-	withToken.ServiceAccountToken = cloudauth.NewSecret("s3cret")
-	for name, tt := range map[string]struct {
-		request  *Request
-		provider fixed
-		want     string
-	}{
-		"other registry":    {ask("other.example/a"), fixed{registries: []string{"r.example"}, answer: good}, `image other.example/a: registry other.example is not configured (configured: r.example); add a [Registry "other.example"] section`},
-		"other port":        {ask("r.example:5000/a"), fixed{registries: []string{"r.example"}, answer: good}, "registry r.example:5000 is not configured"},
-		"nothing":           {ask("r.example/a"), fixed{}, "no registry is configured"},
-		"provider's error":  {ask("r.example/a"), fixed{registries: []string{"r.example"}, err: errors.New("no luck")}, "image r.example/a: no luck"},
-		"empty credentials": {ask("r.example/a"), fixed{registries: []string{"r.example"}}, "the credentials found for r.example are empty"},
-		"bad image":         {ask("https://r.example/a"), fixed{registries: []string{"r.example"}, answer: good}, "no scheme"},
-		"service account":   {withToken, fixed{registries: []string{"r.example"}, answer: good}, "remove tokenAttributes"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := Answer(t.Context(), tt.request, &tt.provider)
-			if err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("got %v, want %q", err, tt.want)
-			}
-			if err != nil && strings.Contains(err.Error(), "s3cret") {
-				t.Errorf("the error shows the token: %v", err)
-			}
-		})
-	}
-}
-
-func TestAnswerAsksTheResponsibleProvider(t *testing.T) {
-	first := &fixed{registries: []string{"a.example", "docker.io"}, answer: Credentials{Username: "first"}}
-	second := &fixed{registries: []string{"B.example:5000"}, answer: Credentials{Username: "second"}}
-	for _, image := range []string{"a.example/x", "b.example:5000/y/z", "nginx"} {
-		if _, err := Answer(t.Context(), &Request{APIVersion: v1, Image: image}, first, second); err != nil {
-			t.Errorf("%s: %v", image, err)
-		}
-	}
-	if len(first.asked) != 2 || len(second.asked) != 1 || second.asked[0].Registry != "b.example:5000" {
-		t.Errorf("the first was asked for %v, the second for %v", first.asked, second.asked)
 	}
 }
 

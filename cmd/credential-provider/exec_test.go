@@ -232,6 +232,12 @@ func TestUsage(t *testing.T) {
 		"version":        {[]string{"--version"}, 0, "isthmus-credential-provider " + versionSet + "\n"},
 		"help":           {[]string{"--help"}, 0, help},
 		"unknown flag":   {[]string{"--cloud-conf=x"}, 2, "flag provided but not defined: -cloud-conf; see --help"},
+		"nothing":        {nil, 2, "nothing says which registries to serve; give --registries=openstack or --config FILE (see --help)"},
+		"unknown kind":   {[]string{"--registries=ecrr"}, 2, `--registries: "ecrr" is not known; known are `},
+		"kind twice":     {[]string{"--registries=openstack,openstack"}, 2, "--registries: openstack is there twice"},
+		"who":            {[]string{"--registries=openstack", "--identity=pod"}, 2, `--identity: identity "pod" is not known; it has to be node or serviceAccount`},
+		"two ways":       {[]string{"--config=x", "--identity=node"}, 2, "--config holds everything; remove --registries, --identity and --cloud-config"},
+		"no such config": {[]string{"--config=/nowhere/x"}, 1, "--config cannot be read: open /nowhere/x: no such file or directory"},
 		"argument":       {[]string{"get"}, 2, `unexpected argument "get"; see --help`},
 		"bad duration":   {[]string{"--timeout=soon"}, 2, `invalid value "soon" for flag -timeout`},
 		"long timeout":   {[]string{"--timeout=2m"}, 2, "--timeout is 2m0s; it has to be more than 0 and at most 55s"},
@@ -268,7 +274,7 @@ func TestEndsInTime(t *testing.T) {
 		"Keystone hangs":   func(cmd *exec.Cmd) { cmd.Args = append(cmd.Args, "--cloud-config", conf) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			cmd := exec.CommandContext(t.Context(), builtBinary(t), "--timeout", "50s")
+			cmd := exec.CommandContext(t.Context(), builtBinary(t), "--timeout", "50s", "--registries", "openstack")
 			var stderr bytes.Buffer
 			cmd.Stderr = &stderr
 			stdin, err := cmd.StdinPipe()

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/isthmus-cloud/isthmus/credentialprovider"
-	"github.com/isthmus-cloud/isthmus/credentialprovider/openstack"
 	"github.com/isthmus-cloud/isthmus/pkg/version"
 )
 
@@ -28,41 +27,10 @@ const (
 // without a word.
 const maxTimeout = 55 * time.Second
 
-const help = `isthmus-credential-provider gives the kubelet credentials for image registries in an
-OpenStack cloud. The kubelet runs it: a CredentialProviderRequest comes in on stdin, a
-CredentialProviderResponse goes out on stdout; on failure there is one line on stderr and
-the exit code is 1 (2 for wrong flags).
-
-Flags:
-  --cloud-config FILE   cloud.conf with the login in [Global] and the registries (default
-                        /etc/kubernetes/cloud.conf)
-  --timeout DURATION    give up after this time, at most 55s (default 30s)
-  --version             print the version
-  --help                print this text
-
-Registries in cloud.conf:
-  [Registry "keppel.example.com"]    # the registry asks Keystone: it gets the login of [Global]
-  type = keppel
-
-  [Registry "registry.local:5000"]   # the credentials are kept in Barbican
-  type = barbican
-  secret = registry-credentials      # reference, id or name; its payload is a dockerconfigjson
-  cache-duration = 10m               # optional; default: the kubelet's configuration
-
-In the kubelet's CredentialProviderConfig:
-  providers:
-  - name: isthmus-credential-provider
-    apiVersion: credentialprovider.kubelet.k8s.io/v1
-    matchImages: ["keppel.example.com", "registry.local:5000"]
-    defaultCacheDuration: 10m
-    args: ["--cloud-config=/etc/kubernetes/cloud.conf"]
-
-Try it:
-  echo '{"apiVersion":"credentialprovider.kubelet.k8s.io/v1","kind":"CredentialProviderRequest",
-  "image":"registry.local:5000/app"}' | isthmus-credential-provider --cloud-config FILE
-`
-
 type options struct {
+	config      string
+	registries  string
+	identity    string
 	cloudConfig string
 	timeout     time.Duration
 	version     bool
@@ -91,7 +59,10 @@ func parse(args []string) (options, error) {
 	var o options
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	flags.StringVar(&o.cloudConfig, "cloud-config", "/etc/kubernetes/cloud.conf", "")
+	flags.StringVar(&o.config, "config", "", "")
+	flags.StringVar(&o.registries, "registries", "", "")
+	flags.StringVar(&o.identity, "identity", "", "")
+	flags.StringVar(&o.cloudConfig, "cloud-config", "", "")
 	flags.DurationVar(&o.timeout, "timeout", 30*time.Second, "")
 	flags.BoolVar(&o.version, "version", false, "")
 	if err := flags.Parse(args); err != nil {
@@ -100,13 +71,44 @@ func parse(args []string) (options, error) {
 		}
 		return o, fmt.Errorf("%w; see --help", err)
 	}
-	switch {
-	case flags.NArg() > 0:
+	if flags.NArg() > 0 {
 		return o, fmt.Errorf("unexpected argument %q; see --help", flags.Arg(0))
-	case o.timeout <= 0 || o.timeout > maxTimeout:
-		return o, fmt.Errorf("--timeout is %s; it has to be more than 0 and at most %s, because the kubelet kills its providers after a minute", o.timeout, maxTimeout)
 	}
-	return o, nil
+	return o, o.check()
+}
+
+// check finds flags that do not go together.
+func (o options) check() error {
+	switch {
+	case o.timeout <= 0 || o.timeout > maxTimeout:
+		return fmt.Errorf("--timeout is %s; it has to be more than 0 and at most %s, because the kubelet kills its providers after a minute", o.timeout, maxTimeout)
+	case o.version:
+		return nil
+	case o.config != "" && (o.registries != "" || o.identity != "" || o.cloudConfig != ""):
+		return errors.New("--config holds everything; remove --registries, --identity and --cloud-config")
+	case o.config == "" && o.registries == "" && o.cloudConfig == "":
+		return fmt.Errorf("nothing says which registries to serve; give --registries=%s or --config FILE (see --help)", registryNames()[0])
+	case o.config == "":
+		_, err := o.configuration() // of flags alone; it reads nothing
+		return err
+	}
+	return nil
+}
+
+// configuration is what --config or the flags in its place say.
+func (o options) configuration() (*config, error) {
+	if o.config != "" {
+		return readConfig(o.config)
+	}
+	identity, err := credentialprovider.ParseIdentity(o.identity)
+	if err != nil {
+		return nil, fmt.Errorf("--identity: %w", err)
+	}
+	names := strings.Split(o.registries, ",")
+	if o.registries == "" { // --cloud-config alone
+		names = []string{"openstack"}
+	}
+	return chosen(names, identity, o.cloudConfig)
 }
 
 // serve answers one request. What blocks in it (a stdin that is never closed) does not keep
@@ -160,16 +162,17 @@ func wait(ctx context.Context, done <-chan error) (bool, error) {
 	}
 }
 
-func answer(ctx context.Context, o options, stdin io.Reader, out io.Writer) ([]string, error) {
+func answer(ctx context.Context, o options, stdin io.Reader, out io.Writer) (warnings []string, err error) {
 	request, err := credentialprovider.ReadRequest(stdin)
 	if err != nil {
 		return nil, err
 	}
-	provider, warnings, err := openstack.New(o.cloudConfig, name+"/"+version.String(), o.timeout)
+	c, err := o.configuration()
 	if err != nil {
-		return warnings, err
+		return nil, err
 	}
-	response, err := credentialprovider.Answer(ctx, request, provider)
+	set := c.set(credentialprovider.Options{UserAgent: name + "/" + version.String(), Timeout: o.timeout}, func(w string) { warnings = append(warnings, w) })
+	response, err := set.Answer(ctx, request)
 	if err != nil {
 		return warnings, err
 	}

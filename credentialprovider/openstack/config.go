@@ -21,27 +21,38 @@ const (
 	typeBarbican = "barbican"
 )
 
-// config is what this program reads of cloud.conf.
-type config struct {
+// Config is the section openstack of the configuration.
+type Config struct {
+	// Identity is as whom the credentials are got; only the node's works with OpenStack.
+	Identity credentialprovider.Identity `yaml:"identity"`
+	// CloudConfig is the cloud.conf with the login and the registries.
+	CloudConfig string `yaml:"cloudConfig"`
+}
+
+// DefaultCloudConfig is where cloud.conf is looked for unless Config says otherwise.
+const DefaultCloudConfig = "/etc/kubernetes/cloud.conf"
+
+// cloudConf is what is read of cloud.conf.
+type cloudConf struct {
 	Global   auth.Config
 	Registry map[string]*auth.Registry
 }
 
 // load reads cloud.conf. The warnings are about keys that have no effect.
-func load(file string) (*config, []string, error) {
+func load(file string) (*cloudConf, []string, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return nil, nil, fmt.Errorf("cloud.conf cannot be read: %w; name it with --cloud-config", err)
+		return nil, nil, fmt.Errorf("cloud.conf cannot be read: %w; name it with --cloud-config, or with cloudConfig in the section openstack of --config", err)
 	}
 	defer func() { _ = f.Close() }() // it was only read
 	data, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
 	if err != nil {
-		return nil, nil, fmt.Errorf("cloud.conf cannot be read: %w; name it with --cloud-config", err)
+		return nil, nil, fmt.Errorf("cloud.conf cannot be read: %w; name it with --cloud-config, or with cloudConfig in the section openstack of --config", err)
 	}
 	if len(data) > maxConfig {
 		return nil, nil, fmt.Errorf("%s is longer than %d KiB; is it the cloud.conf?", file, maxConfig>>10)
 	}
-	var c config
+	var c cloudConf
 	warnings, err := auth.DecodePart(file, data, &c)
 	if err != nil {
 		return nil, warnings, err
@@ -50,7 +61,7 @@ func load(file string) (*config, []string, error) {
 }
 
 // check returns all mistakes in the registries' sections.
-func (c *config) check(file string) error {
+func (c *cloudConf) check(file string) error {
 	var errs []error
 	seen := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(c.Registry)) {

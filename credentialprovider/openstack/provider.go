@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/isthmus-cloud/isthmus/credentialprovider"
 	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/openstack"
@@ -20,13 +21,20 @@ type Provider struct {
 var _ credentialprovider.Provider = (*Provider)(nil)
 
 // New reads cloud.conf and returns a Provider for its registries, with warnings about keys
-// that have no effect. It does not use the network. timeout bounds each request to the cloud.
-func New(file, userAgent string, timeout time.Duration) (*Provider, []string, error) {
+// that have no effect. It does not use the network.
+func New(cfg Config, o credentialprovider.Options) (*Provider, []string, error) {
+	file := cfg.CloudConfig
+	if file == "" {
+		file = DefaultCloudConfig
+	}
+	if cfg.Identity == credentialprovider.ServiceAccountIdentity {
+		return nil, nil, errors.New("openstack: service account tokens are not taken yet; set identity: node and remove tokenAttributes from the kubelet's CredentialProviderConfig")
+	}
 	c, warnings, err := load(file)
 	if err != nil {
 		return nil, warnings, err
 	}
-	session, err := auth.New(c.Global, auth.Options{ConfigFile: file, UserAgent: userAgent, RequestTimeout: timeout})
+	session, err := auth.New(c.Global, auth.Options{ConfigFile: file, UserAgent: o.UserAgent, RequestTimeout: o.Timeout})
 	if err != nil {
 		return nil, warnings, err
 	}
@@ -41,27 +49,34 @@ func New(file, userAgent string, timeout time.Duration) (*Provider, []string, er
 	return p, warnings, nil
 }
 
-// Registries implements credentialprovider.Provider.
-func (p *Provider) Registries() []string {
-	names := make([]string, 0, len(p.registries))
-	for name := range p.registries {
-		names = append(names, name)
+// Serves implements credentialprovider.Provider.
+func (p *Provider) Serves(image credentialprovider.Image) bool {
+	return p.registries[image.Registry] != nil
+}
+
+// MatchImages implements credentialprovider.Provider.
+func (p *Provider) MatchImages() []string { return slices.Sorted(maps.Keys(p.registries)) }
+
+// Describe implements credentialprovider.Provider.
+func (p *Provider) Describe() string {
+	if len(p.registries) == 0 {
+		return "cloud.conf has no [Registry \"host:port\"] section"
 	}
-	return names
+	return "cloud.conf has a section [Registry \"…\"] for " + strings.Join(p.MatchImages(), ", ")
 }
 
 // Credentials implements credentialprovider.Provider.
-func (p *Provider) Credentials(ctx context.Context, image credentialprovider.Image) (credentialprovider.Credentials, error) {
-	r, ok := p.registries[image.Registry]
+func (p *Provider) Credentials(ctx context.Context, q credentialprovider.Query) (credentialprovider.Credentials, error) {
+	r, ok := p.registries[q.Image.Registry]
 	if !ok {
-		return credentialprovider.Credentials{}, fmt.Errorf("registry %s is not configured", image.Registry)
+		return credentialprovider.Credentials{}, fmt.Errorf("registry %s is not configured", q.Image.Registry)
 	}
 	var c credentialprovider.Credentials
 	var err error
 	if r.Type == typeKeppel {
 		c, err = p.keppel(ctx)
 	} else {
-		c, err = p.barbican(ctx, r.Secret, image)
+		c, err = p.barbican(ctx, r.Secret, q.Image)
 	}
 	if err != nil {
 		return credentialprovider.Credentials{}, err

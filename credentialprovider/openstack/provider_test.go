@@ -54,7 +54,7 @@ func global(sim *ossim.Sim) string {
 
 func provider(t *testing.T, sim *ossim.Sim, registries string) *Provider {
 	t.Helper()
-	p, warnings, err := New(confFile(t, global(sim)+registries), "test", 5*time.Second)
+	p, warnings, err := New(Config{CloudConfig: confFile(t, global(sim)+registries)}, credentialprovider.Options{UserAgent: "test", Timeout: 5 * time.Second})
 	if err != nil || len(warnings) > 0 {
 		t.Fatalf("New: %v, warnings %q", err, warnings)
 	}
@@ -76,7 +76,7 @@ func ask(t *testing.T, p *Provider, reference string) (credentialprovider.Creden
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p.Credentials(t.Context(), image)
+	return p.Credentials(t.Context(), credentialprovider.Query{Image: image})
 }
 
 const dockerConfigJSON = `{"auths":{"r.example:5000":{"username":"puller","password":"from-barbican"}}}`
@@ -180,7 +180,7 @@ func TestKeppel(t *testing.T) {
 		"names needed, outage":   {conf: login + "user-id=1\npassword=s3cret\ntenant-id=2\n", want: "cannot be reached"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, _, err := New(confFile(t, tt.conf+registry), "test", time.Second)
+			p, _, err := New(Config{CloudConfig: confFile(t, tt.conf+registry)}, credentialprovider.Options{UserAgent: "test", Timeout: time.Second})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -202,8 +202,9 @@ func TestKeppel(t *testing.T) {
 func TestOnlyConfiguredRegistries(t *testing.T) {
 	sim := startSim(t)
 	p := provider(t, sim, "[Registry \"keppel.example.com\"]\ntype = keppel\n")
+	set := credentialprovider.Set{Kinds: []credentialprovider.Kind{{Name: "openstack", Open: func() (credentialprovider.Provider, error) { return p, nil }}}}
 	for _, image := range []string{"evil.example.com/a", "keppel.example.com:5000/a", "keppel.example.com.evil.example/a", "xkeppel.example.com/a", "nginx"} {
-		if got, err := credentialprovider.Answer(t.Context(), &credentialprovider.Request{APIVersion: "v1", Image: image}, p); err == nil {
+		if got, err := set.Answer(t.Context(), &credentialprovider.Request{APIVersion: "v1", Image: image}); err == nil {
 			t.Errorf("%s: got %+v, want an error", image, got)
 		}
 	}
@@ -227,7 +228,7 @@ func TestConfigMistakes(t *testing.T) {
 		"huge file": {strings.Repeat("# x\n", 1<<18) + login, []string{"longer than 1024 KiB"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, _, err := New(confFile(t, tt.conf), "test", time.Second)
+			_, _, err := New(Config{CloudConfig: confFile(t, tt.conf)}, credentialprovider.Options{UserAgent: "test", Timeout: time.Second})
 			if err == nil {
 				t.Fatal("New accepts it")
 			}
@@ -241,10 +242,13 @@ func TestConfigMistakes(t *testing.T) {
 			}
 		})
 	}
-	if _, _, err := New("/nowhere/cloud.conf", "test", time.Second); err == nil || !strings.Contains(err.Error(), "--cloud-config") {
+	if _, _, err := New(Config{Identity: credentialprovider.ServiceAccountIdentity}, credentialprovider.Options{}); err == nil || !strings.Contains(err.Error(), "not taken yet") {
+		t.Errorf("the identity of service accounts: %v", err)
+	}
+	if _, _, err := New(Config{CloudConfig: "/nowhere/cloud.conf"}, credentialprovider.Options{}); err == nil || !strings.Contains(err.Error(), "--cloud-config") {
 		t.Errorf("a missing file: %v", err)
 	}
-	_, warnings, err := New(confFile(t, login+"[Registry \"a\"]\ntype=keppel\ncache-durations=1m\n[LoadBalancer]\nsubnet-id=x\n"), "test", time.Second)
+	_, warnings, err := New(Config{CloudConfig: confFile(t, login+"[Registry \"a\"]\ntype=keppel\ncache-durations=1m\n[LoadBalancer]\nsubnet-id=x\n")}, credentialprovider.Options{UserAgent: "test", Timeout: time.Second})
 	if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "did you mean cache-duration?") {
 		t.Errorf("warnings %q, %v, want one about cache-durations and none about [LoadBalancer]", warnings, err)
 	}

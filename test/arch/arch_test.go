@@ -78,7 +78,7 @@ var arrows = []struct {
 	from string
 	to   []string
 }{
-	{"cmd/credential-provider", []string{"credentialprovider", "pkg/cloudauth", "pkg/version"}},
+	{"cmd/credential-provider", []string{"credentialprovider", "pkg/cloudauth", "pkg/nearest", "pkg/version"}},
 	{"cmd/cloud-controller-manager", []string{"pkg/ccm", "pkg/cloud", "pkg/lb", "pkg/providers", "pkg/version", "webhooks"}},
 	{"pkg/version", nil},
 	{"pkg/nearest", nil},

@@ -1,0 +1,52 @@
+package main
+
+// help is what --help prints.
+const help = `isthmus-credential-provider gives the kubelet credentials for image registries. The kubelet
+runs it: a CredentialProviderRequest comes in on stdin, a CredentialProviderResponse goes out
+on stdout; on failure there is one line on stderr and the exit code is 1 (2 for wrong flags).
+
+Which registries, by flags:
+  --registries LIST     kinds of registries, separated by commas: openstack
+  --identity WHO        as whom the credentials are got: node (default), or serviceAccount for
+                        the pod's service account, whose token the kubelet has to send; there is
+                        no falling back from one to the other
+  --cloud-config FILE   for openstack: cloud.conf with the login in [Global] and the registries
+                        (default /etc/kubernetes/cloud.conf); alone it is --registries=openstack
+
+or by a file:
+  --config FILE         YAML, see below; in place of the three flags above
+
+Flags:
+  --timeout DURATION    give up after this time, at most 55s (default 30s)
+  --version             print the version
+  --help                print this text
+
+The file of --config; a kind of registry is served if its section is there, and the first that
+knows the image's registry answers, in this order:
+  apiVersion: isthmus-cloud.github.io/v1
+  kind: CredentialProviderOptions
+  anonymousRegistries: [mirror.example.com]   # optional: pulled without credentials
+  openstack:                                  # the registries that cloud.conf names
+    cloudConfig: /etc/kubernetes/cloud.conf
+
+Registries in cloud.conf:
+  [Registry "keppel.example.com"]    # the registry asks Keystone: it gets the login of [Global]
+  type = keppel
+
+  [Registry "registry.local:5000"]   # the credentials are kept in Barbican
+  type = barbican
+  secret = registry-credentials      # reference, id or name; its payload is a dockerconfigjson
+  cache-duration = 10m               # optional; default: the kubelet's configuration
+
+In the kubelet's CredentialProviderConfig:
+  providers:
+  - name: isthmus-credential-provider
+    apiVersion: credentialprovider.kubelet.k8s.io/v1
+    matchImages: ["keppel.example.com", "registry.local:5000"]
+    defaultCacheDuration: 10m
+    args: ["--cloud-config=/etc/kubernetes/cloud.conf"]
+
+Try it:
+  echo '{"apiVersion":"credentialprovider.kubelet.k8s.io/v1","kind":"CredentialProviderRequest",
+  "image":"registry.local:5000/app"}' | isthmus-credential-provider --cloud-config FILE
+`
