@@ -20,7 +20,7 @@ PKGS ?= ./...
 export KUBEBUILDER_ASSETS ?= $(CURDIR)/bin
 ifeq ($(KUBEBUILDER_ASSETS),$(CURDIR)/bin)
 CONTROL_PLANE := bin/etcd bin/kube-apiserver
-TEST_PLANE := $(CONTROL_PLANE) bin/kube-controller-manager
+TEST_PLANE := $(CONTROL_PLANE) bin/kube-controller-manager bin/kubectl
 endif
 
 ##@ General
