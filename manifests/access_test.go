@@ -11,17 +11,19 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/webhooks"
 	"github.com/isthmus-cloud/isthmus/webhooks/certs"
+	"github.com/isthmus-cloud/isthmus/webhooks/registration"
 	"github.com/isthmus-cloud/isthmus/webhooks/server"
 )
 
 // webhookFlags are the flags of everything about webhooks, and a check of their values.
 func webhookFlags() (fs *pflag.FlagSet, validate func() error) {
-	o, c, s := server.NewOptions(), certs.Options{}, webhooks.DefaultService()
+	o, c, s, r := server.NewOptions(), certs.Options{}, webhooks.DefaultService(), registration.NewOptions()
 	fs = pflag.NewFlagSet("test", pflag.ContinueOnError)
 	o.AddFlags(fs)
 	c.AddFlags(fs)
 	s.AddFlags(fs)
-	return fs, func() error { return errors.Join(o.Validate(), c.Validate(), s.Validate()) }
+	r.AddFlags(fs)
+	return fs, func() error { return errors.Join(o.Validate(), c.Validate(), s.Validate(), r.Validate(nil)) }
 }
 
 // access is one thing to try.
@@ -33,7 +35,40 @@ func (a access) String() string {
 	return fmt.Sprintf("%s %s %s/%s %s/%s", a.verb, a.group, a.resource, a.sub, a.namespace, a.name)
 }
 
-const coordination = "coordination.k8s.io"
+const (
+	coordination = "coordination.k8s.io"
+	admission    = "admissionregistration.k8s.io"
+)
+
+// mustToRegister is what webhook-auto allows.
+var mustToRegister = registering("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+
+func registering(resources ...string) []access {
+	out := []access{{verb: "create", resource: "events", namespace: "default"}, {verb: "patch", resource: "events", namespace: "default", name: "e"}}
+	for _, r := range resources {
+		for _, verb := range []string{"create", "get", "list", "watch", "patch", "update", "delete"} {
+			out = append(out, access{verb: verb, group: admission, resource: r, name: "isthmus"})
+		}
+	}
+	return out
+}
+
+// mustToServe is what a process needs that only serves webhooks, and mustNotToServe what the
+// controllers may in its stead.
+var (
+	mustToServe = []access{
+		{verb: "get", resource: "namespaces", namespace: "kube-system", name: "kube-system"},
+		{verb: "create", group: "authentication.k8s.io", resource: "tokenreviews"},
+		{verb: "create", group: "authorization.k8s.io", resource: "subjectaccessreviews"},
+	}
+	mustNotToServe = []access{
+		{verb: "list", resource: "nodes"}, {verb: "delete", resource: "nodes", name: "n"}, {verb: "patch", resource: "nodes", sub: "status", name: "n"},
+		{verb: "list", resource: "services"}, {verb: "patch", resource: "services", sub: "status", namespace: "default", name: "s"},
+		{verb: "create", resource: "events", namespace: "kube-system"},
+		{verb: "get", group: coordination, resource: "leases", namespace: "kube-system", name: "cloud-controller-manager"},
+		{verb: "create", group: coordination, resource: "leases", namespace: "kube-system"},
+	}
+)
 
 // must is what the framework's controllers, leader election and the secure port call.
 var must = []access{
@@ -75,12 +110,17 @@ var mustNot = []access{
 	{verb: "delete", group: coordination, resource: "leases", namespace: "kube-system", name: "cloud-controller-manager"},
 	{verb: "create", group: "rbac.authorization.k8s.io", resource: "clusterrolebindings"},
 	{verb: "update", group: "rbac.authorization.k8s.io", resource: "clusterroles", name: "isthmus-cloud-controller-manager"},
-	{verb: "create", group: "admissionregistration.k8s.io", resource: "mutatingwebhookconfigurations"},
+	{verb: "create", group: admission, resource: "mutatingwebhookconfigurations"},
+	{verb: "create", group: admission, resource: "mutatingwebhookconfigurations", name: "other"},
+	{verb: "list", group: admission, resource: "validatingwebhookconfigurations"},
+	{verb: "patch", group: admission, resource: "validatingwebhookconfigurations", name: "other"},
+	{verb: "delete", group: admission, resource: "mutatingwebhookconfigurations", name: "other"},
+	{verb: "create", group: admission, resource: "validatingadmissionpolicies", name: "isthmus"},
 	{verb: "update", group: "apps", resource: "daemonsets", namespace: "kube-system", name: "isthmus-cloud-controller-manager"},
 }
 
 // testAccess asks the API server's authorizer about both lists.
-func testAccess(t *testing.T, sa client.Client) {
+func testAccess(t *testing.T, sa client.Client, must, mustNot []access) {
 	t.Helper()
 	ask := func(a access, want bool) {
 		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{

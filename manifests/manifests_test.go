@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -31,8 +32,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/manifests"
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
 	"github.com/isthmus-cloud/isthmus/webhooks"
-	"github.com/isthmus-cloud/isthmus/webhooks/hosted"
-	"github.com/isthmus-cloud/isthmus/webhooks/pvlabel"
+	"github.com/isthmus-cloud/isthmus/webhooks/registration"
 	"github.com/isthmus-cloud/isthmus/webhooks/server"
 )
 
@@ -88,13 +88,16 @@ func build(t *testing.T, dir string, objects []client.Object) []client.Object {
 		objects = build(t, path.Join(dir, c), objects)
 	}
 	for _, p := range k.Patches {
-		i := slices.IndexFunc(objects, func(o client.Object) bool {
-			return o.GetObjectKind().GroupVersionKind().Kind == p.Target["kind"] && o.GetName() == p.Target["name"]
-		})
-		if i < 0 {
+		kind, name := regexp.MustCompile("^(?:"+p.Target["kind"]+")$"), regexp.MustCompile("^(?:"+p.Target["name"]+")$")
+		hit := false
+		for i, o := range objects {
+			if kind.MatchString(o.GetObjectKind().GroupVersionKind().Kind) && name.MatchString(o.GetName()) {
+				objects[i], hit = patched(t, o, read(t, path.Join(dir, p.Path))), true
+			}
+		}
+		if !hit {
 			t.Fatalf("%s/%s: no object %v to patch", dir, p.Path, p.Target)
 		}
-		objects[i] = patched(t, objects[i], read(t, path.Join(dir, p.Path)))
 	}
 	return objects
 }
@@ -148,7 +151,7 @@ func TestStrict(t *testing.T) {
 			return err
 		}
 		switch path.Base(name) {
-		case "kustomization.yaml", "daemonset-patch.yaml": // built by the other tests
+		case "kustomization.yaml", "workload-patch.yaml", "subject-patch.yaml": // built by the other tests
 		case "leader-migration-node-ipam.yaml": // see TestLeaderMigration
 		default:
 			count += len(decode(t, read(t, name)))
@@ -182,74 +185,106 @@ func TestLeaderMigration(t *testing.T) {
 	}
 }
 
-// TestPiecesFit: what is named in one manifest is what the others and the code name.
-func TestPiecesFit(t *testing.T) {
-	objects := build(t, "overlays/openstack", nil)
-	ds, svc := find[*appsv1.DaemonSet](t, objects), find[*corev1.Service](t, objects)
-	pod := ds.Spec.Template.Spec
-	if sa := find[*corev1.ServiceAccount](t, objects); sa.Name != manifests.ServiceAccount || sa.Namespace != manifests.Namespace || pod.ServiceAccountName != sa.Name {
-		t.Errorf("ServiceAccount %s/%s, the pod's is %s", sa.Namespace, sa.Name, pod.ServiceAccountName)
-	}
-	for key, value := range svc.Spec.Selector {
-		if ds.Spec.Template.Labels[key] != value {
-			t.Errorf("the Service selects %s=%s, pods have %q", key, value, ds.Spec.Template.Labels[key])
+// overlays are what ships to be applied as it is; each has one workload that serves webhooks.
+var overlays = []string{"overlays/openstack", "overlays/openstack-webhooks"}
+
+// workload returns the template of the DaemonSet's or the Deployment's pods.
+func workload(t *testing.T, objects []client.Object) corev1.PodTemplateSpec {
+	t.Helper()
+	for _, o := range objects {
+		switch o := o.(type) {
+		case *appsv1.DaemonSet:
+			return o.Spec.Template
+		case *appsv1.Deployment:
+			return o.Spec.Template
 		}
 	}
-	if s := webhooks.DefaultService(); svc.Name != s.Name || svc.Namespace != s.Namespace {
-		t.Errorf("Service %s/%s, but generated certificates are for %s/%s", svc.Namespace, svc.Name, s.Namespace, s.Name)
+	t.Fatal("no workload in the manifests")
+	return corev1.PodTemplateSpec{}
+}
+
+// TestPiecesFit: what is named in one manifest is what the others and the code name.
+func TestPiecesFit(t *testing.T) {
+	accounts := map[string]string{"overlays/openstack": manifests.ServiceAccount, "overlays/openstack-webhooks": manifests.WebhookServiceAccount}
+	for _, overlay := range overlays {
+		objects := build(t, overlay, nil)
+		pod, svc := workload(t, objects), find[*corev1.Service](t, objects)
+		if sa := find[*corev1.ServiceAccount](t, objects); sa.Name != accounts[overlay] || sa.Namespace != manifests.Namespace || pod.Spec.ServiceAccountName != sa.Name {
+			t.Errorf("%s: ServiceAccount %s/%s, the pod's is %s", overlay, sa.Namespace, sa.Name, pod.Spec.ServiceAccountName)
+		}
+		for key, value := range svc.Spec.Selector {
+			if pod.Labels[key] != value {
+				t.Errorf("%s: the Service selects %s=%s, pods have %q", overlay, key, value, pod.Labels[key])
+			}
+		}
+		if s := webhooks.DefaultService(); svc.Name != s.Name || svc.Namespace != s.Namespace || int(svc.Spec.Ports[0].Port) != registration.NewOptions().ServicePort {
+			t.Errorf("%s: Service %s/%s:%d is not the one that is registered", overlay, svc.Namespace, svc.Name, svc.Spec.Ports[0].Port)
+		}
+		if !slices.ContainsFunc(pod.Spec.Containers[0].Ports, func(p corev1.ContainerPort) bool {
+			return p.Name == svc.Spec.Ports[0].TargetPort.StrVal && p.ContainerPort == server.DefaultPort
+		}) {
+			t.Errorf("%s: no container port %s with %d", overlay, svc.Spec.Ports[0].TargetPort.StrVal, server.DefaultPort)
+		}
+		for _, o := range objects {
+			subjects, role := bound(o)
+			for _, s := range subjects {
+				if s.Name != accounts[overlay] || s.Namespace != manifests.Namespace || len(subjects) != 1 {
+					t.Errorf("%s: %s binds %s to %v", overlay, o.GetName(), role, subjects)
+				}
+			}
+			if role != "" && !strings.HasPrefix(role, "isthmus-") {
+				t.Errorf("%s: %s binds %s, which is not ours", overlay, o.GetName(), role)
+			}
+		}
 	}
-	if !slices.ContainsFunc(pod.Containers[0].Ports, func(p corev1.ContainerPort) bool {
-		return p.Name == svc.Spec.Ports[0].TargetPort.StrVal && p.ContainerPort == server.DefaultPort
-	}) {
-		t.Errorf("no container port %s with %d", svc.Spec.Ports[0].TargetPort.StrVal, server.DefaultPort)
-	}
-	cfg, err := manifests.MutatingWebhookConfiguration("https://127.0.0.1:1", []byte("ca"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	known := slices.DeleteFunc(hosted.All(), func(w webhooks.Webhook) bool { return w.Type != webhooks.Mutating })
-	if len(cfg.Webhooks) != len(known) {
-		t.Errorf("%d webhooks are configured, %d exist", len(cfg.Webhooks), len(known))
-	}
-	if url := *cfg.Webhooks[0].ClientConfig.URL; url != "https://127.0.0.1:1"+known[0].Path {
-		t.Errorf("URL %s, want path %s", url, known[0].Path)
-	}
-	if key := cfg.Webhooks[0].ObjectSelector.MatchExpressions[0].Key; key != pvlabel.OptOutLabel {
-		t.Errorf("opt-out label %s, want %s", key, pvlabel.OptOutLabel)
-	}
-	if !slices.ContainsFunc(pod.Tolerations, func(tol corev1.Toleration) bool {
+	pod := workload(t, build(t, "overlays/openstack", nil))
+	if !slices.ContainsFunc(pod.Spec.Tolerations, func(tol corev1.Toleration) bool {
 		return tol.Key == "node.cloudprovider.kubernetes.io/uninitialized" && tol.Operator == corev1.TolerationOpExists
 	}) {
 		t.Error("the pods do not tolerate the taint that they are to remove")
 	}
 }
 
-// TestArgs: the flags about webhooks of the DaemonSet's container are known.
+// bound returns whom a binding binds to what.
+func bound(o client.Object) ([]rbacv1.Subject, string) {
+	switch o := o.(type) {
+	case *rbacv1.ClusterRoleBinding:
+		return o.Subjects, o.RoleRef.Name
+	case *rbacv1.RoleBinding:
+		return o.Subjects, o.RoleRef.Name
+	}
+	return nil, ""
+}
+
+// TestArgs: the flags about webhooks in the manifests are known, and right together.
 func TestArgs(t *testing.T) {
-	fs, validate := webhookFlags()
-	n := 0
-	for _, arg := range find[*appsv1.DaemonSet](t, build(t, "overlays/openstack", nil)).Spec.Template.Spec.Containers[0].Args {
-		if strings.HasPrefix(arg, "--webhook-") {
-			n++
-			if err := fs.Parse([]string{arg}); err != nil {
-				t.Error(err)
+	for name, objects := range map[string][]client.Object{
+		"openstack":            build(t, overlays[0], nil),
+		"openstack-webhooks":   build(t, overlays[1], nil),
+		"base with webhook":    build(t, "components/webhook", build(t, "base", nil)),
+		"webhooks only, files": build(t, "components/webhook", build(t, "webhook-manager", nil)),
+	} {
+		fs, validate := webhookFlags()
+		n := 0
+		for _, arg := range workload(t, objects).Spec.Containers[0].Args {
+			if strings.HasPrefix(arg, "--webhook-") {
+				n++
+				if err := fs.Parse([]string{arg}); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
 			}
 		}
-	}
-	if n == 0 {
-		t.Error("no --webhook- flag in the overlay")
-	}
-	if err := validate(); err != nil {
-		t.Error(err)
+		if n == 0 {
+			t.Errorf("%s: no --webhook- flag", name)
+		}
+		if err := validate(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
 // TestRBACIsNarrow reads the rules themselves.
 func TestRBACIsNarrow(t *testing.T) {
-	data, err := manifests.RBAC()
-	if err != nil {
-		t.Fatal(err)
-	}
 	rules := 0
 	check := func(name string, rs []rbacv1.PolicyRule) {
 		for _, r := range rs {
@@ -269,19 +304,15 @@ func TestRBACIsNarrow(t *testing.T) {
 			}
 		}
 	}
-	for _, object := range decode(t, data) {
+	for _, object := range slices.Concat(build(t, overlays[0], nil), build(t, overlays[1], nil)) {
 		switch o := object.(type) {
 		case *rbacv1.ClusterRole:
 			check(o.Name, o.Rules)
 		case *rbacv1.Role:
 			check(o.Name, o.Rules)
-		case *rbacv1.ClusterRoleBinding:
-			if !strings.HasPrefix(o.RoleRef.Name, manifests.ServiceAccount) {
-				t.Errorf("ClusterRoleBinding %s binds %s, which is not ours", o.Name, o.RoleRef.Name)
-			}
 		}
 	}
-	if rules < 8 {
+	if rules < 12 {
 		t.Errorf("only %d rules found: this test would check nothing", rules)
 	}
 }
@@ -294,7 +325,19 @@ func TestRealCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects := slices.Concat(build(t, "overlays/openstack", nil), decode(t, read(t, "examples/cloud-config-secret.yaml")))
+	// Both overlays would have the Service and the components' roles; the names say whose they are.
+	var objects []client.Object
+	seen := map[string]bool{}
+	for _, object := range slices.Concat(build(t, overlays[0], nil), build(t, overlays[1], nil), decode(t, read(t, "examples/cloud-config-secret.yaml")), decode(t, read(t, staticFile))) {
+		key := object.GetObjectKind().GroupVersionKind().Kind + object.GetName()
+		if subjects, _ := bound(object); seen[key] && len(subjects) > 0 {
+			object.SetName(object.GetName() + "-of-the-other") // the same role for the other ServiceAccount
+		} else if seen[key] {
+			continue
+		}
+		seen[key] = true
+		objects = append(objects, object)
+	}
 	for _, object := range objects {
 		// Twice: applying again must change nothing and fail nothing.
 		if err := admin.Create(t.Context(), object, client.FieldValidation("Strict")); err != nil {
@@ -305,15 +348,21 @@ func TestRealCluster(t *testing.T) {
 			t.Errorf("update %T %s: %v", object, object.GetName(), err)
 		}
 	}
-	cfg, err := cp.ServiceAccountConfig(t.Context(), manifests.Namespace, manifests.ServiceAccount, 0)
-	if err != nil {
-		t.Fatal(err)
+	as := func(account string) client.Client {
+		t.Helper()
+		cfg, err := cp.ServiceAccountConfig(t.Context(), manifests.Namespace, account, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := client.New(cfg, client.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
 	}
-	sa, err := client.New(cfg, client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	testAccess(t, sa)
+	sa := as(manifests.ServiceAccount)
+	testAccess(t, sa, slices.Concat(must, mustToRegister), mustNot)
+	testAccess(t, as(manifests.WebhookServiceAccount), slices.Concat(mustToServe, mustToRegister), slices.Concat(mustNot, mustNotToServe))
 
 	if err := sa.List(t.Context(), &corev1.SecretList{}); !apierrors.IsForbidden(err) {
 		t.Errorf("list Secrets: %v, want forbidden", err)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
@@ -29,8 +28,8 @@ func (o *webhookOptions) checkRegistration(selected bool, c *ccm.Options) error 
 		errs = append(errs, errors.New("--webhook-registration=auto: nothing is served with --webhook-secure-port=0"))
 	case r.Mode == registration.Remove && c.DryRun:
 		errs = append(errs, errors.New("--dry-run: --webhook-registration=remove does nothing but change the cluster"))
-	case r.Mode == registration.None && (r.ServicePort != d.ServicePort || r.Timeout != d.Timeout || !slices.Equal(r.FailurePolicies, d.FailurePolicies)):
-		errs = append(errs, errors.New("--webhook-failure-policy, --webhook-timeout and --webhook-service-port have an effect with --webhook-registration=auto only: set it, or write them into your webhook configurations"))
+	case r.Mode == registration.None && (r.ServicePort != d.ServicePort || r.Timeout != d.Timeout):
+		errs = append(errs, errors.New("--webhook-timeout and --webhook-service-port have an effect with --webhook-registration=auto only: set it, or write them into your webhook configurations"))
 	}
 	return errors.Join(errs...)
 }
@@ -43,7 +42,7 @@ func (o *webhookOptions) onlyRemoves(c *ccm.Options) bool {
 
 // addRegistration makes m keep the webhook configurations, or remove them; s serves what is
 // registered, nil if nothing is served.
-func (o *webhookOptions) addRegistration(m *ccm.Manager, selected []webhooks.Webhook, env webhooks.Environment, s *server.Server) error {
+func (o *webhookOptions) addRegistration(m *ccm.Manager, served []webhooks.Webhook, env webhooks.Environment, s *server.Server) error {
 	r := *o.registration
 	if r.Mode == registration.None {
 		return nil
@@ -52,7 +51,7 @@ func (o *webhookOptions) addRegistration(m *ccm.Manager, selected []webhooks.Web
 	if r.Client, err = registrationClient(m); err != nil {
 		return err
 	}
-	r.Service, r.Webhooks, r.Environment = o.service, selected, env
+	r.Service, r.Webhooks, r.Environment = o.service, served, env
 	if s != nil {
 		r.CABundle = s.CABundle
 		r.Ready = func(ctx context.Context) error {

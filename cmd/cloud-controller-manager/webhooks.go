@@ -89,6 +89,7 @@ func (o *webhookOptions) addTo(m *ccm.Manager, p *decorate.Provider, c *ccm.Opti
 		Provider: &p.Provider,
 		Classes:  lb.Classes{Provider: p.Name, Names: p.LoadBalancerClasses, Default: c.LoadBalancers.DefaultClass},
 	}
+	var served []webhooks.Webhook
 	for _, w := range selected {
 		env.FailurePolicy = o.registration.FailurePolicy(w.Name)
 		handler := w.New(env)
@@ -100,9 +101,10 @@ func (o *webhookOptions) addTo(m *ccm.Manager, p *decorate.Provider, c *ccm.Opti
 			return fmt.Errorf("--webhooks: %s needs something that cloud %s, as it is configured, does not have", w.Name, p.Name)
 		}
 		s.Register(w.Name, w.Path, handler)
+		served = append(served, w)
 	}
 	m.Add(s)
-	if err := o.addRegistration(m, selected, env, s); err != nil {
+	if err := o.addRegistration(m, served, env, s); err != nil {
 		return err
 	}
 	return m.AddReadyCheck("webhooks", s.Ready)

@@ -68,12 +68,14 @@ func (w *world) startCluster(ctx context.Context) (string, error) {
 // startManager applies the RBAC that ships and runs the binary with a token of its
 // ServiceAccount, as a DaemonSet would.
 func (w *world) startManager(ctx context.Context) (string, error) {
-	rbac, err := manifests.RBAC()
-	if err != nil {
-		return "", err
-	}
-	if err := w.apply(ctx, rbac); err != nil {
-		return "", err
+	for _, read := range []func() ([]byte, error){manifests.RBAC, manifests.RegistrationRBAC} {
+		rbac, err := read()
+		if err != nil {
+			return "", err
+		}
+		if err := w.apply(ctx, rbac); err != nil {
+			return "", err
+		}
 	}
 	cfg, err := w.cluster.ServiceAccountConfig(ctx, manifests.Namespace, manifests.ServiceAccount, 12*time.Hour)
 	if err != nil {
@@ -89,7 +91,7 @@ func (w *world) startManager(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	w.webhookPort = ports[1]
+	webhookPort := strconv.Itoa(ports[1])
 	exited, err := w.start("cloud-controller-manager",
 		"--cloud-provider=openstack",
 		"--cloud-config="+w.file("cloud.conf"),
@@ -101,7 +103,9 @@ func (w *world) startManager(ctx context.Context) (string, error) {
 		"--cert-dir="+w.file("serving"),
 		"--webhooks=*",
 		"--webhook-bind-address=127.0.0.1",
-		"--webhook-secure-port="+strconv.Itoa(w.webhookPort),
+		"--webhook-secure-port="+webhookPort,
+		"--webhook-registration=auto",
+		"--webhook-url=https://127.0.0.1:"+webhookPort,
 		"--webhook-cert-dir="+w.file("webhook"),
 		"--cluster-cidr="+podCIDR,
 		"--allocate-node-cidrs=true",
@@ -191,6 +195,7 @@ func (w *world) lookAround() {
 		"$KUBECTL get nodes -o wide --show-labels",
 		"$KUBECTL describe node " + w.servers[0].Name,
 		"$KUBECTL get pv -o yaml",
+		"$KUBECTL delete mutatingwebhookconfiguration isthmus; sleep 3; $KUBECTL get mutatingwebhookconfiguration",
 		"$KUBECTL get events -A",
 		"tail -f " + w.file("cloud-controller-manager.log"),
 		"cat " + w.file("cloud.conf"),

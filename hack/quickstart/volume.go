@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,19 +14,15 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/isthmus-cloud/isthmus/manifests"
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 )
 
-// volumeLabeled registers the webhook that ships and creates a PersistentVolume for a
-// Cinder volume in az2.
+// volumeLabeled creates a PersistentVolume for a Cinder volume in az2. The controller manager
+// has registered its webhooks itself.
 func (w *world) volumeLabeled(ctx context.Context) (string, error) {
-	if err := w.registerWebhook(ctx); err != nil {
-		return "", err
-	}
 	volume := w.cloud.AddVolume("data", "az2")
 	volumes := w.cluster.Client.CoreV1().PersistentVolumes()
-	// The API server takes a moment to notice the registration, and failurePolicy Ignore lets
+	// The API server may take a moment to notice the registration, and failurePolicy Ignore lets
 	// volumes through until then: try without creating anything first.
 	err := eventually(ctx, func(ctx context.Context) error {
 		tried, err := volumes.Create(ctx, staticVolume(volume.ID), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
@@ -65,21 +60,6 @@ func staticVolume(id string) *corev1.PersistentVolume {
 			},
 		},
 	}
-}
-
-// registerWebhook applies the MutatingWebhookConfiguration that ships, pointed at the
-// process on this machine instead of at its Service.
-func (w *world) registerWebhook(ctx context.Context) error {
-	ca, err := os.ReadFile(w.file("webhook/ca.crt"))
-	if err != nil {
-		return err
-	}
-	conf, err := manifests.MutatingWebhookConfiguration(fmt.Sprintf("https://127.0.0.1:%d", w.webhookPort), ca)
-	if err != nil {
-		return err
-	}
-	_, err = w.cluster.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(ctx, conf, metav1.CreateOptions{})
-	return err
 }
 
 // apply creates each object of a YAML stream.

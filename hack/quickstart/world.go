@@ -28,8 +28,6 @@ type world struct {
 	cluster  *controlplane.ControlPlane
 	admin    string // kubeconfig with all rights, for the user
 
-	webhookPort int
-
 	mu      sync.Mutex
 	closers []func() error
 }

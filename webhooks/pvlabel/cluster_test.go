@@ -25,12 +25,12 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"github.com/isthmus-cloud/isthmus/manifests"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
 	"github.com/isthmus-cloud/isthmus/webhooks"
 	"github.com/isthmus-cloud/isthmus/webhooks/certs/certstest"
 	"github.com/isthmus-cloud/isthmus/webhooks/pvlabel"
+	"github.com/isthmus-cloud/isthmus/webhooks/registration"
 	"github.com/isthmus-cloud/isthmus/webhooks/server"
 )
 
@@ -86,11 +86,10 @@ func startCluster(t *testing.T) *cluster {
 	}))
 	c.stopServer = c.runAsStandby(t, cp, s)
 
-	hooks, err := manifests.MutatingWebhookConfiguration("https://"+listener.Addr().String(), s.CABundle())
-	if err != nil {
-		t.Fatal(err)
-	}
-	hooks.Webhooks[0].MatchConditions = pvlabel.Webhook().MatchConditions(webhooks.Environment{Provider: &cloud.Provider{Volumes: &volumes{}}})
+	o := registration.NewOptions()
+	o.URL, o.Webhooks = "https://"+listener.Addr().String(), []webhooks.Webhook{pvlabel.Webhook()}
+	o.Environment.Provider = &cloud.Provider{Volumes: &volumes{}}
+	hooks, _ := registration.Configurations(o, s.CABundle())
 	if _, err := c.client.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(t.Context(), hooks, metav1.CreateOptions{FieldValidation: "Strict"}); err != nil {
 		t.Fatal(err)
 	}

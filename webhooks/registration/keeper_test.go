@@ -80,7 +80,9 @@ func TestRepairs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "it is repaired", func() bool { return cmp.Equal(c.mutating(t).Webhooks, good.Webhooks) && !sameVersion(c, t, edited.ResourceVersion) })
+			eventually(t, "it is repaired", func() bool {
+				return cmp.Equal(c.mutating(t).Webhooks, good.Webhooks) && !sameVersion(c, t, edited.ResourceVersion)
+			})
 			now := c.mutating(t)
 			if diff := cmp.Diff(good.Labels, now.Labels); diff != "" {
 				t.Errorf("labels differ (-want +got):\n%s", diff)

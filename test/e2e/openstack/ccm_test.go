@@ -21,8 +21,6 @@ import (
 type manager struct {
 	t           *testing.T
 	conf        string // its cloud.conf
-	webhookURL  string
-	webhookCA   string // file
 	log         string // file
 	cmd         *exec.Cmd
 	ended       chan struct{}
@@ -52,7 +50,6 @@ func (c *cluster) startManagerWith(conf string, args ...string) *manager {
 	port, webhookPort := freePort(c.t), freePort(c.t)
 	m := &manager{
 		t: c.t, conf: writeConf(c.t, conf), log: filepath.Join(dir, "ccm.log"), ended: make(chan struct{}),
-		webhookURL: "https://127.0.0.1:" + webhookPort, webhookCA: filepath.Join(dir, "webhook", "ca.crt"),
 		readinessAt: "https://127.0.0.1:" + port + "/readyz",
 	}
 	m.run(binary(c.t, "cloud-controller-manager"), append([]string{

@@ -98,12 +98,14 @@ func startPlane() error {
 	if p.plane, err = controlplane.Run(controlplane.Options{}); err != nil {
 		return err
 	}
-	rbac, err := manifests.RBAC()
-	if err != nil {
-		return err
-	}
-	if err := apply(ctx, p.plane, rbac); err != nil {
-		return err
+	for _, read := range []func() ([]byte, error){manifests.RBAC, manifests.RegistrationRBAC} {
+		rbac, err := read()
+		if err != nil {
+			return err
+		}
+		if err := apply(ctx, p.plane, rbac); err != nil {
+			return err
+		}
 	}
 	config, err := p.plane.ServiceAccountConfig(ctx, manifests.Namespace, manifests.ServiceAccount, 2*time.Hour)
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -16,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/isthmus-cloud/isthmus/manifests"
+	"github.com/isthmus-cloud/isthmus/webhooks/registration"
 )
 
 // The webhook that ships labels a PersistentVolume with what Cinder says of its volume, and
@@ -25,24 +24,18 @@ func TestPersistentVolumeLabels(t *testing.T) {
 	c := newCluster(t)
 	ctx := t.Context()
 	volume := c.cloud.volume(t, "az2")
-	m := c.startManager("")
-	ca, err := os.ReadFile(m.webhookCA)
-	if err != nil {
-		t.Fatal(err)
-	}
-	conf, err := manifests.MutatingWebhookConfiguration(m.webhookURL, ca)
-	if err != nil {
-		t.Fatal(err)
-	}
-	hooks := c.client.AdmissionregistrationV1().MutatingWebhookConfigurations()
-	if _, err := hooks.Create(ctx, conf, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.cloud.cleanup(func(ctx context.Context) error { return hooks.Delete(ctx, conf.Name, metav1.DeleteOptions{}) }); err != nil {
+	hooks := c.client.AdmissionregistrationV1()
+	t.Cleanup(func() { // after the manager's end, or it would put them back
+		if err := c.cloud.cleanup(func(ctx context.Context) error {
+			return errors.Join(hooks.MutatingWebhookConfigurations().Delete(ctx, registration.Name, metav1.DeleteOptions{}),
+				hooks.ValidatingWebhookConfigurations().Delete(ctx, registration.Name, metav1.DeleteOptions{}))
+		}); err != nil {
 			t.Error(err)
 		}
 	})
+	port := freePort(t)
+	c.startManager("", "--webhook-secure-port="+port, "--webhook-url=https://127.0.0.1:"+port, "--webhook-registration=auto")
+	var err error
 	var got *corev1.PersistentVolume
 	pvs := c.client.CoreV1().PersistentVolumes()
 	// The API server takes a moment to notice the registration.

@@ -1,0 +1,98 @@
+package manifests_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/lb"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack"
+	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+	"github.com/isthmus-cloud/isthmus/webhooks"
+	"github.com/isthmus-cloud/isthmus/webhooks/hosted"
+	"github.com/isthmus-cloud/isthmus/webhooks/registration"
+)
+
+var update = flag.Bool("update", false, "rewrite the webhook configurations that ship")
+
+const staticFile = "components/webhook-static/webhookconfigurations.yaml"
+
+// environment is what the webhooks of the OpenStack overlays are made for.
+func environment(t *testing.T) webhooks.Environment {
+	t.Helper()
+	sim, err := ossim.Start(ossim.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(sim.Close)
+	conf := filepath.Join(t.TempDir(), "cloud.conf")
+	if err := os.WriteFile(conf, []byte(sim.CloudConf()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, _, err := openstack.New(t.Context(), conf, cloud.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return webhooks.Environment{Provider: p, Classes: lb.Classes{Provider: p.Name, Names: p.LoadBalancerClasses, Default: true}}
+}
+
+// TestStaticConfigurations: the webhook configurations that ship are those that
+// --webhook-registration=auto registers with the default flags.
+func TestStaticConfigurations(t *testing.T) {
+	o := registration.NewOptions()
+	o.Webhooks, o.Environment = hosted.All(), environment(t)
+	mutating, validating := registration.Configurations(o, nil)
+	if len(mutating.Webhooks) == 0 || len(validating.Webhooks) == 0 {
+		t.Fatalf("%d mutating and %d validating webhooks", len(mutating.Webhooks), len(validating.Webhooks))
+	}
+	want := bytes.NewBufferString("# Written by: go test ./manifests -run TestStaticConfigurations -update\n#\n" +
+		"# caBundle is yours to add: see docs/guides/webhooks.md.\n")
+	for i, c := range []any{mutating, validating} {
+		data, err := yaml.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i > 0 {
+			want.WriteString("---\n")
+		}
+		want.Write(data)
+	}
+	if *update {
+		if err := os.WriteFile(staticFile, want.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(want.String(), string(read(t, staticFile))); diff != "" {
+		t.Errorf("%s is not what would be registered; run this test with -update (-want +got):\n%s", staticFile, diff)
+	}
+}
+
+// TestOneCertificateOneRegistration: each overlay that serves webhooks says exactly once
+// where the certificate comes from and who registers.
+func TestOneCertificateOneRegistration(t *testing.T) {
+	for _, overlay := range overlays {
+		args := workload(t, build(t, overlay, nil)).Spec.Containers[0].Args
+		count := func(flags ...string) (n int) {
+			for _, a := range args {
+				if name, _, _ := strings.Cut(a, "="); slices.Contains(flags, name) {
+					n++
+				}
+			}
+			return n
+		}
+		for _, flags := range [][]string{{"--webhooks"}, {"--webhook-cert-dir", "--webhook-cert-source"}, {"--webhook-registration"}} {
+			if n := count(flags...); n != 1 {
+				t.Errorf("%s: %v given %d times", overlay, flags, n)
+			}
+		}
+	}
+}
