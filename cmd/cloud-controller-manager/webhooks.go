@@ -74,7 +74,7 @@ func (o *webhookOptions) addTo(m *ccm.Manager, p *decorate.Provider, c *ccm.Opti
 	if len(selected) == 0 {
 		return o.addRegistration(m, nil, webhooks.Environment{}, nil)
 	}
-	o.server.Ready = p.Ready
+	o.server.Ready, o.server.FailurePolicy = p.Ready, o.registration.FailurePolicy
 	if o.server.Enabled() {
 		o.certs.Hosts = slices.Concat(o.service.DNSNames(), o.server.Hosts(), o.registration.Hosts())
 		if o.server.Certs, err = certs.New(o.certs); err != nil {

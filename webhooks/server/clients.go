@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"github.com/isthmus-cloud/isthmus/pkg/clientca"
 )
@@ -35,6 +36,7 @@ type clients struct {
 	authorities *clientca.File
 	names       []string
 	metrics     *metrics
+	clock       clock.PassiveClock
 }
 
 // refusal is why a client may not ask: HTTP status, reason and words for the API server.
@@ -64,7 +66,7 @@ func withConnection(ctx context.Context, _ net.Conn) context.Context {
 // refuse returns nil for a client that may ask. It decides once a minute for each connection,
 // and when the file has changed.
 func (c *clients) refuse(r *http.Request) *refusal {
-	now := time.Now()
+	now := c.clock.Now()
 	roots, err := c.authorities.Roots(now)
 	if err != nil {
 		klog.FromContext(r.Context()).Error(err, "The authorities of webhook clients (--webhook-client-ca-file) could not be read again, those read last count")

@@ -10,10 +10,13 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"go.uber.org/goleak"
 	admissionv1 "k8s.io/api/admission/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -40,6 +43,12 @@ type running struct {
 // start starts a server for h on a free port of loopback.
 func start(t *testing.T, h admission.HandlerFunc, change ...func(*server.Options)) *running {
 	t.Helper()
+	return startIn(t, context.Background(), h, change...)
+}
+
+// startIn is start with a context, whose logger counts.
+func startIn(t *testing.T, ctx context.Context, h admission.HandlerFunc, change ...func(*server.Options)) *running { //nolint:revive // t comes first in tests
+	t.Helper()
 	r := &running{certDir: t.TempDir(), metrics: prometheus.NewRegistry(), done: make(chan error, 1)}
 	o := server.NewOptions()
 	o.Certs, o.Metrics, o.Listener = certstest.Source(t, r.certDir), r.metrics, listen(t)
@@ -52,7 +61,7 @@ func start(t *testing.T, h admission.HandlerFunc, change ...func(*server.Options
 		t.Fatal(err)
 	}
 	r.Register("test", path, h)
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(ctx)
 	r.stop = cancel
 	go func() {
 		r.done <- r.Start(ctx)
@@ -169,3 +178,32 @@ func get(t *testing.T, c *http.Client, url string) (string, int) {
 const goodReview = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u1","operation":"CREATE","name":"pv"}}`
 
 func allow(context.Context, admission.Request) admission.Response { return admission.Allowed("") }
+
+// value returns a metric's value, a histogram's number of observations, of the series that
+// has a label of this value; 0 if there is none.
+func (r *running) value(t *testing.T, name, label string) float64 {
+	t.Helper()
+	families, err := r.metrics.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() != name || !slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool { return l.GetValue() == label }) {
+				continue
+			}
+			return m.GetGauge().GetValue() + m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
+		}
+	}
+	return 0
+}
+
+// checkNew checks that no server can be made of o, for that reason; empty for none.
+func checkNew(t *testing.T, o *server.Options, want string) {
+	t.Helper()
+	o.Certs, o.Metrics = certstest.Source(t, t.TempDir()), prometheus.NewRegistry()
+	_, err := server.New(*o)
+	if (err == nil) != (want == "") || (err != nil && !strings.Contains(err.Error(), want)) {
+		t.Errorf("got %v, want %q", err, want)
+	}
+}

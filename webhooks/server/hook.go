@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
@@ -74,7 +75,7 @@ func (h *hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // repeat parts of it.
 func (h *hook) log(ctx context.Context, rv *review, resp admission.Response, outcome string, took time.Duration) {
 	logger, level, what := klog.FromContext(ctx), 4, "Answered admission request"
-	if outcome != outcomeAllowed && outcome != outcomePatched {
+	if !resp.Allowed {
 		level, what = 2, "Refused admission request"
 	}
 	if logger = logger.V(level); !logger.Enabled() {
@@ -113,12 +114,22 @@ func (h *hook) answer(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	case h.slots <- struct{}{}:
 		defer func() { <-h.slots }()
 	default:
-		resp := errorf(http.StatusTooManyRequests, "webhook %s has %d requests in hand, and takes no more until some are answered; try again in a moment", h.name, maxInFlight)
+		resp := h.busy()
+		h.annotate(&resp, &rv.request, outcomeBusy)
 		return rv, resp, outcomeBusy
 	}
 	resp, outcome := h.handle(ctx, rv.request)
 	h.annotate(&resp, &rv.request, outcome)
 	return rv, resp, outcome
+}
+
+// busy is the answer to one request more than are handled at a time.
+func (h *hook) busy() admission.Response {
+	if p := h.opts.FailurePolicy; p != nil && p(h.name) == admissionregistrationv1.Ignore {
+		resp := admission.Allowed("")
+		return resp.WithWarnings(fmt.Sprintf("webhook %s did not look at this object, as it has %d requests in hand: the cloud may be slow", h.name, maxInFlight))
+	}
+	return errorf(http.StatusTooManyRequests, "webhook %s has %d requests in hand, and takes no more until some are answered; try again in a moment", h.name, maxInFlight)
 }
 
 // annotate tells the audit log who asked and what came out, beside what the handler tells.

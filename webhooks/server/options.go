@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/utils/clock"
 
@@ -55,11 +56,15 @@ type Options struct {
 	// for always. Once it has agreed it is not asked again: a webhook without its cloud still
 	// says so better than no webhook does.
 	Ready func(ctx context.Context) error
+	// FailurePolicy is that of the webhook configurations, by webhook: what more requests at a
+	// time than a webhook takes come to. With Ignore they pass, with a warning; otherwise, and
+	// where this is nil, they are refused with the advice to try again.
+	FailurePolicy func(webhook string) admissionregistrationv1.FailurePolicyType
 	// Metrics is where the server's metrics are registered; nil for controller-runtime's registry.
 	Metrics prometheus.Registerer
 	// Listener replaces BindAddress and Port where the caller has a socket already.
 	Listener net.Listener
-	// Clock is for ShutdownDelay; nil for the real one.
+	// Clock is for ShutdownDelay and client certificates; nil for the real one.
 	Clock clock.Clock
 }
 

@@ -51,19 +51,37 @@ func (s *Server) drain(ctx context.Context, srv *http.Server, ended <-chan struc
 	logger := klog.FromContext(ctx)
 	s.state.Store(stateEnding)
 	logger.Info("Draining webhooks", "delay", s.opts.ShutdownDelay, "timeout", s.opts.DrainTimeout)
-	delay := s.opts.Clock.NewTimer(s.opts.ShutdownDelay)
-	defer delay.Stop()
-	select {
-	case <-delay.C():
-	case <-ended: // by itself: there is nobody to wait for
+	if s.opts.ShutdownDelay > 0 {
+		delay := s.opts.Clock.NewTimer(s.opts.ShutdownDelay)
+		defer delay.Stop()
+		select {
+		case <-delay.C():
+		case <-ended: // by itself: there is nobody to wait for
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.opts.DrainTimeout)
 	defer cancel()
-	// Shutdown sends GOAWAY on HTTP/2 connections and closes them a second after their last
-	// request; those of HTTP/1.1 it closes when they are idle.
-	if err := srv.Shutdown(ctx); err != nil {
+	if err := shutdown(ctx, srv); err != nil {
 		logger.Error(err, "Webhook requests were cut off: they did not finish in time", "timeout", s.opts.DrainTimeout)
 		_ = srv.Close() // ends the contexts of what is left; its error is the listener's, closed already
+	}
+}
+
+// again is how often connections are told to end.
+const again = 2 * time.Second
+
+// shutdown waits for srv's requests until ctx ends. Server.Shutdown sends GOAWAY on HTTP/2
+// connections and closes them a second after their last request; those of HTTP/1.1 it closes
+// when they are idle. It is called again and again, as connections whose handshake ends
+// while it sends are told nothing, and would hold it up when nobody uses them.
+func shutdown(ctx context.Context, srv *http.Server) error {
+	for {
+		turn, cancel := context.WithTimeout(ctx, again)
+		err := srv.Shutdown(turn)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/klog/v2"
@@ -70,11 +69,11 @@ func New(o Options) (*Server, error) {
 		return nil, fmt.Errorf("webhook server: %w", err)
 	}
 	if o.ClientCAFile != "" {
-		authorities, err := clientca.Open(o.ClientCAFile, time.Now())
+		authorities, err := clientca.Open(o.ClientCAFile, o.Clock.Now())
 		if err != nil {
 			return nil, fmt.Errorf("--webhook-client-ca-file: %w", err)
 		}
-		s.clients = &clients{authorities: authorities, names: o.ClientNames, metrics: s.metrics}
+		s.clients = &clients{authorities: authorities, names: o.ClientNames, metrics: s.metrics, clock: o.Clock}
 	}
 	return s, nil
 }

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -132,6 +131,15 @@ func TestOptions(t *testing.T) {
 		"address":       {[]string{"--webhook-bind-address=localhost"}, `--webhook-bind-address: "localhost" is not an IP address`},
 		"TLS version":   {[]string{"--webhook-tls-min-version=VersionTLS11"}, "use VersionTLS12 or VersionTLS13"},
 		"delay":         {[]string{"--webhook-shutdown-delay=-1s"}, "--webhook-shutdown-delay: -1s is negative"},
+		"unknown suite": {[]string{"--webhook-tls-cipher-suites=TLS_NONE"}, "--webhook-tls-cipher-suites: Cipher suite TLS_NONE not supported or doesn't exist; use some of TLS_"},
+		"weak suite":    {[]string{"--webhook-tls-cipher-suites=TLS_RSA_WITH_RC4_128_SHA"}, "--webhook-tls-cipher-suites: TLS_RSA_WITH_RC4_128_SHA is insecure; use some of TLS_"},
+		"not HTTP/2's":  {[]string{"--webhook-tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"}, "HTTP/2 needs TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 or TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"},
+		"suite":         {[]string{"--webhook-tls-cipher-suites=TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"}, ""},
+		"HTTP/1 suite":  {[]string{"--webhook-tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", "--webhook-disable-http2-serving"}, ""},
+		"1.3 and suite": {[]string{"--webhook-tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", "--webhook-tls-min-version=VersionTLS13"}, ""},
+		"curve":         {[]string{"--webhook-tls-curve-preferences=7"}, "--webhook-tls-curve-preferences:"},
+		"names alone":   {[]string{"--webhook-client-allowed-names=a"}, "--webhook-client-allowed-names requires --webhook-client-ca-file"},
+		"empty name":    {[]string{"--webhook-client-ca-file=/x", "--webhook-client-allowed-names=a,"}, "--webhook-client-allowed-names: a name is empty"},
 		"off":           {[]string{"--webhook-secure-port=0"}, ""},
 		"defaults":      {nil, ""},
 	}
@@ -143,11 +151,7 @@ func TestOptions(t *testing.T) {
 			if err := fs.Parse(tt.args); err != nil {
 				t.Fatal(err)
 			}
-			o.Certs, o.Metrics = certstest.Source(t, t.TempDir()), prometheus.NewRegistry()
-			_, err := server.New(*o)
-			if (err == nil) != (tt.want == "") || (err != nil && !strings.Contains(err.Error(), tt.want)) {
-				t.Errorf("got %v, want %q", err, tt.want)
-			}
+			checkNew(t, o, tt.want)
 		})
 	}
 }

@@ -1,0 +1,172 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/isthmus-cloud/isthmus/webhooks/server"
+)
+
+// TestBusy: what a request beyond the bound comes to is the failure policy's word, at once.
+func TestBusy(t *testing.T) {
+	const bound = 256
+	for policy, want := range map[admissionregistrationv1.FailurePolicyType]struct {
+		allowed    bool
+		code       int32
+		retry      int32
+		message    string
+		inWarnings bool
+	}{
+		admissionregistrationv1.Fail:   {false, 429, 1, "webhook test has 256 requests in hand, and takes no more until some are answered; try again in a moment", false},
+		admissionregistrationv1.Ignore: {true, 200, 0, "webhook test did not look at this object, as it has 256 requests in hand: the cloud may be slow", true},
+	} {
+		t.Run(string(policy), func(t *testing.T) {
+			entered, finish := make(chan struct{}, bound), make(chan struct{})
+			r := start(t, func(context.Context, admission.Request) admission.Response {
+				entered <- struct{}{}
+				<-finish
+				return admission.Allowed("")
+			}, func(o *server.Options) {
+				o.FailurePolicy = func(string) admissionregistrationv1.FailurePolicyType { return policy }
+			})
+			c := r.client(t)
+			var wg sync.WaitGroup
+			for range bound {
+				wg.Go(func() { r.post(t, c, "?timeout=30s", []byte(goodReview)) })
+			}
+			for range bound {
+				<-entered
+			}
+			review, status := r.post(t, c, "", []byte(goodReview))
+			resp := review.Response
+			if status != http.StatusOK || resp.Allowed != want.allowed || resp.UID != "u1" || resp.Result.Code != want.code {
+				t.Errorf("HTTP %d, %+v, want %+v", status, resp, want)
+			}
+			if want.retry > 0 && (resp.Result.Details == nil || resp.Result.Details.RetryAfterSeconds != want.retry) {
+				t.Errorf("no Retry-After: %+v", resp.Result)
+			}
+			if got := strings.Join(append(resp.Warnings, resp.Result.Message), ""); got != want.message || (len(resp.Warnings) > 0) != want.inWarnings {
+				t.Errorf("said %q, want %q", got, want.message)
+			}
+			close(finish)
+			wg.Wait()
+			if v := r.value(t, "isthmus_webhook_requests_in_flight", "test"); v != 0 {
+				t.Errorf("%v requests in flight at the end", v)
+			}
+			if v := r.value(t, "isthmus_webhook_request_duration_seconds", "busy"); v != 1 {
+				t.Errorf("%v busy answers counted, want 1", v)
+			}
+		})
+	}
+}
+
+// TestHTTP2 : requests share a connection, so many at a time as we allow.
+func TestHTTP2(t *testing.T) {
+	for name, disabled := range map[string]bool{"HTTP/2": false, "HTTP/1.1": true} {
+		t.Run(name, func(t *testing.T) {
+			r := start(t, allow, func(o *server.Options) { o.DisableHTTP2 = disabled })
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.url+"/livez", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := r.client(t).Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			if (resp.ProtoMajor == 2) == disabled {
+				t.Errorf("served with %s", resp.Proto)
+			}
+		})
+	}
+}
+
+// TestMaxStreams: one connection carries 250 requests at a time.
+func TestMaxStreams(t *testing.T) {
+	entered, finish := make(chan struct{}, 300), make(chan struct{})
+	r := start(t, func(context.Context, admission.Request) admission.Response {
+		entered <- struct{}{}
+		<-finish
+		return admission.Allowed("")
+	})
+	c := r.client(t, func(tr *http.Transport) {
+		tr.HTTP2 = &http.HTTP2Config{StrictMaxConcurrentRequests: true}
+	})
+	get(t, c, r.url+"/livez") // the connection, and the server's settings
+	var wg sync.WaitGroup
+	for range 255 {
+		wg.Go(func() { r.post(t, c, "?timeout=30s", []byte(goodReview)) })
+	}
+	eventually(t, func() error {
+		if len(entered) < 250 {
+			return errors.New("fewer than 250 requests at a time")
+		}
+		return nil
+	})
+	if n := len(entered); n != 250 {
+		t.Errorf("%d requests at a time on one connection, want 250", n)
+	}
+	close(finish)
+	wg.Wait()
+}
+
+// TestDefectWholeResponseIsLogged: nothing of an object but its name is logged below V(5), and
+// no message, as messages repeat parts of objects.
+func TestDefectWholeResponseIsLogged(t *testing.T) {
+	const review = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u1","operation":"CREATE","name":"pv-1","userInfo":{"username":"alice"},
+		"object":{"metadata":{"annotations":{"a":"s3cret"}},"spec":{"csi":{"volumeAttributes":{"k":"s3cret"}}}},"oldObject":{"data":"s3cret"}}}`
+	for level, wantMessage := range map[int]bool{4: false, 5: true} {
+		var mu sync.Mutex
+		var log bytes.Buffer
+		logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(level), textlogger.Output(locked{&mu, &log})))
+		answers := []admission.Response{
+			admission.Denied("the object says s3cret"), admission.Allowed("s3cret"), admission.Errored(500, errors.New("s3cret")),
+			admission.PatchResponseFromRaw([]byte(`{"a":"b"}`), []byte(`{"a":"s3cret"}`)),
+		}
+		r := startIn(t, klog.NewContext(context.Background(), logger), func(_ context.Context, req admission.Request) admission.Response {
+			if !bytes.Contains(req.Object.Raw, []byte("s3cret")) || !bytes.Contains(req.OldObject.Raw, []byte("s3cret")) {
+				t.Error("the webhook does not see the object")
+			}
+			answer := answers[0]
+			answers = answers[1:]
+			return answer
+		})
+		c := r.client(t)
+		for range len(answers) {
+			r.post(t, c, "", []byte(review))
+		}
+		r.stop()
+		<-r.done
+		text := log.String()
+		if strings.Contains(text, "s3cret") != wantMessage {
+			t.Errorf("V(%d) shows what it must not, or nothing at all:\n%s", level, text)
+		}
+		for _, want := range []string{`object="pv-1"`, `user="alice"`, `outcome="denied"`, `outcome="patched"`, `code=403`} {
+			if !strings.Contains(text, want) {
+				t.Errorf("V(%d) lacks %s:\n%s", level, want, text)
+			}
+		}
+	}
+}
+
+// locked is a writer for several goroutines.
+type locked struct {
+	mu  *sync.Mutex
+	buf *bytes.Buffer
+}
+
+func (l locked) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
