@@ -200,11 +200,12 @@ func (h *hook) handle(ctx context.Context, req admission.Request) (resp admissio
 }
 
 // timeout is how long the handler may take: what the API server grants in the query's
-// timeout, less what it takes to deliver the answer.
+// timeout, less what it takes to connect to here, which the API server counts as well, and to
+// deliver the answer. An answer that comes too late is as good as none: its words are lost.
 func (h *hook) timeout(r *http.Request) time.Duration {
 	granted := h.opts.RequestTimeout
 	if asked, err := time.ParseDuration(r.URL.Query().Get("timeout")); err == nil && asked > 0 {
 		granted = min(asked, 30*time.Second) // no webhook configuration grants more
 	}
-	return granted - min(granted/10, 500*time.Millisecond)
+	return granted - min(granted/5, 2*time.Second)
 }
