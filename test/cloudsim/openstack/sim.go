@@ -63,7 +63,8 @@ type Sim struct {
 	serving sync.WaitGroup
 	closed  sync.Once
 
-	obs observer // request log, faults, hooks; has its own lock
+	open atomic.Int64 // connections
+	obs  observer     // request log, faults, hooks; has its own lock
 
 	mu       sync.Mutex // guards all below
 	identity identityState
@@ -103,6 +104,7 @@ func Start(opts Options) (*Sim, error) {
 		// Real OpenStack speaks HTTP/1.1 only.
 		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){},
 		ErrorLog:     discardLog(),
+		ConnState:    s.countConnection,
 	}
 	s.serving.Add(1)
 	go func() {
@@ -203,6 +205,19 @@ func (s *Sim) spawn(fn func(ctx context.Context)) {
 		fn(s.ctx)
 	}()
 }
+
+// countConnection is net/http's report on a connection.
+func (s *Sim) countConnection(_ net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		s.open.Add(1)
+	case http.StateClosed, http.StateHijacked: // what is hijacked is reset at once
+		s.open.Add(-1)
+	}
+}
+
+// Connections returns how many connections to the API are open.
+func (s *Sim) Connections() int { return int(s.open.Load()) }
 
 // Done is closed when Close begins, for hooks that block.
 func (s *Sim) Done() <-chan struct{} { return s.ctx.Done() }

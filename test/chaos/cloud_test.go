@@ -1,0 +1,179 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
+	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+)
+
+// cloudConnections is more than three replicas may ever have open to the cloud.
+const cloudConnections = 36
+
+// usage is the most that was seen of what a replica uses.
+type usage struct {
+	goroutines, openFiles, cloudConnections, inFlight int
+}
+
+// watch samples r and the cloud until the returned function is called, which returns the peak.
+func (c *cluster) watch(r *replica) (stop func() usage) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var peak usage
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for ctx.Err() == nil {
+			u, err := r.usage(ctx, c.sim)
+			if err == nil {
+				peak = usage{max(peak.goroutines, u.goroutines), max(peak.openFiles, u.openFiles), max(peak.cloudConnections, u.cloudConnections), max(peak.inFlight, u.inFlight)}
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	})
+	end := sync.OnceFunc(func() { cancel(); wg.Wait() })
+	c.t.Cleanup(end)
+	return func() usage { end(); return peak }
+}
+
+func (r *replica) usage(ctx context.Context, sim *ossim.Sim) (usage, error) {
+	client := probeClient()
+	defer client.CloseIdleConnections()
+	body, err := r.get(ctx, client, "/metrics")
+	if err != nil {
+		return usage{}, err
+	}
+	return usage{
+		goroutines: int(metricIn(body, "go_goroutines")), openFiles: int(metricIn(body, "process_open_fds")),
+		inFlight: int(metricIn(body, "isthmus_webhook_requests_in_flight")), cloudConnections: sim.Connections(),
+	}, nil
+}
+
+// A cloud that is slow or down: the API server gets an answer in time, with words that help,
+// and nothing piles up; when the cloud is back, all is as before.
+func TestCloudSlowOrDown(t *testing.T) {
+	const timeout = 4 * time.Second // the shorter, the fewer creations a busy machine has at a time
+	for _, tt := range []struct {
+		name  string
+		fault ossim.Fault
+		burst time.Duration
+		words []string // one of them
+	}{
+		{"slow", ossim.Fault{Service: "volume", Latency: 10 * time.Second}, 4 * time.Second, []string{"did not answer in time"}},
+		{"down", ossim.Fault{Service: "volume", Status: http.StatusServiceUnavailable}, 2 * time.Second, []string{"its zone could not be read from the cloud", "did not answer in time"}},
+		{"unreachable", ossim.Fault{Service: "volume", Reset: true}, 2 * time.Second, []string{"its zone could not be read from the cloud", "did not answer in time"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c, a := newCluster(t), newAuthority(t)
+			replicas, _, _ := c.startReplicas(3, a, admissionregistrationv1.Ignore, fmt.Sprintf("--webhook-timeout=%s", timeout))
+			r := replicas[0]
+			before, err := r.usage(t.Context(), c.sim)
+			if err != nil {
+				t.Fatal(err)
+			}
+			repair := c.sim.AddFault(tt.fault)
+			peak := c.watch(r)
+			l := c.load(tt.name, pace{perSecond: 200, total: int(200 * tt.burst.Seconds())}, c.volumes(500))
+			all := l.done()
+			most := peak()
+			t.Logf("%d creations: p50 %s, p99 %s, max %s; before %+v, at most %+v, %d cloud requests", len(all), quantile(all, .5), quantile(all, .99), quantile(all, 1),
+				before, most, c.sim.Count("volume", ""))
+			l.mustAllBeTold(tt.words)
+			// As the replica sees it: a busy machine keeps the API server from asking it in time.
+			if late := r.answeredAfter(5 * time.Second); late > 0 {
+				t.Errorf("%d answers took longer than 5s, with a timeout of %s", late, timeout)
+			}
+			// A connection of the API server and what net/http needs for it; no more for a request.
+			if limit := before.goroutines + 3*l.most + 100; most.goroutines > limit {
+				t.Errorf("%d goroutines for %d creations at a time, want at most %d", most.goroutines, l.most, limit)
+			}
+			if limit := before.openFiles + l.most + 100; most.openFiles > limit {
+				t.Errorf("%d open files for %d creations at a time, want at most %d", most.openFiles, l.most, limit)
+			}
+			if most.cloudConnections > cloudConnections {
+				t.Errorf("%d connections to the cloud, want at most %d however many ask", most.cloudConnections, cloudConnections)
+			}
+			repair()
+			c.waitCalled()
+			eventually(t, 20*time.Second, func() string {
+				u, err := r.usage(t.Context(), c.sim)
+				// The API server keeps 25 connections for later, the replica some to the cloud.
+				if err != nil || u.inFlight > 0 || u.goroutines > before.goroutines+80 || u.openFiles > before.openFiles+50 || u.cloudConnections > cloudConnections {
+					return fmt.Sprintf("after the cloud came back it uses %+v, %v; before %+v", u, err, before)
+				}
+				return ""
+			})
+		})
+	}
+}
+
+// busy is what the webhook server answers when it has its hands full.
+const busy = "takes no more until some are answered"
+
+// mustAllBeTold fails the test unless each creation was refused with one of words, or allowed with
+// a warning that has one of them, or went its way because the server has its hands full.
+func (l *load) mustAllBeTold(words []string) {
+	l.t.Helper()
+	count := map[string]int{}
+	told := func(text string) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) })
+	}
+	for _, c := range l.stop() {
+		switch {
+		case c.err == nil:
+			count["allowed"]++
+		case told(c.err.Error()):
+			count["refused"]++
+		case strings.Contains(c.err.Error(), busy):
+			count["refused as busy"]++
+		default:
+			if count["refused without the reason"]++; count["refused without the reason"] < 5 {
+				l.t.Errorf("refused without %q: %v", words, c.err)
+			}
+		}
+	}
+	for text, n := range l.warned.texts {
+		if told(text) {
+			count["allowed with a warning"] += n
+		} else if count["other warnings"]++; count["other warnings"] < 5 {
+			l.t.Errorf("warning without %q: %s", words, text)
+		}
+	}
+	l.t.Logf("%v", count)
+	// A few may time out before the server sees them, when the machine is busy.
+	if silent := count["allowed"] - count["allowed with a warning"]; silent > len(l.created)/5 {
+		l.t.Errorf("%d allowed without a warning", silent)
+	}
+}
+
+// answeredAfter is how many requests r took longer than d to answer; d must be one of the
+// histogram's buckets.
+func (r *replica) answeredAfter(d time.Duration) int {
+	r.t.Helper()
+	client := probeClient()
+	defer client.CloseIdleConnections()
+	body, err := r.get(r.t.Context(), client, "/metrics")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	const name = "isthmus_webhook_request_duration_seconds"
+	total, within := int(metricIn(body, name+"_count")), 0
+	for line := range strings.SplitSeq(body, "\n") {
+		if strings.HasPrefix(line, name+"_bucket") && strings.Contains(line, fmt.Sprintf(`le="%g"`, d.Seconds())) {
+			within += int(metricIn(line, name+"_bucket"))
+		}
+	}
+	if total == 0 || within == 0 {
+		r.t.Fatalf("%s counts %d answers, %d within %s: the metric has changed", r.name, total, within, d)
+	}
+	return total - within
+}

@@ -1,0 +1,218 @@
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/isthmus-cloud/isthmus/manifests"
+	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+	"github.com/isthmus-cloud/isthmus/test/controlplane"
+)
+
+// cluster is the shared control plane as one test sees it, with a cloud of its own. The test
+// finds no PersistentVolumes and no webhook configurations, and leaves none.
+type cluster struct {
+	t          testing.TB
+	plane      *controlplane.ControlPlane
+	client     *kubernetes.Clientset
+	sim        *ossim.Sim
+	cloudConf  string
+	kubeconfig string
+}
+
+func newCluster(t testing.TB) *cluster {
+	t.Helper()
+	theShared.once.Do(func() { theShared.err = theShared.start() })
+	if theShared.err != nil {
+		t.Fatal(theShared.err)
+	}
+	sim, err := ossim.Start(ossim.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(sim.Close)
+	c := &cluster{t: t, plane: theShared.plane, client: theShared.plane.Client, sim: sim,
+		kubeconfig: theShared.kubeconfig, cloudConf: filepath.Join(t.TempDir(), "cloud.conf")}
+	if err := os.WriteFile(c.cloudConf, []byte(sim.CloudConf()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.clean)
+	return c
+}
+
+// clean removes what the test has left in the cluster.
+func (c *cluster) clean() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	var all metav1.ListOptions
+	var now metav1.DeleteOptions
+	if err := errors.Join(
+		c.client.AdmissionregistrationV1().MutatingWebhookConfigurations().DeleteCollection(ctx, now, all),
+		c.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().DeleteCollection(ctx, now, all),
+		c.client.CoreV1().PersistentVolumes().DeleteCollection(ctx, now, all),
+		client.IgnoreNotFound(c.client.CoreV1().Services(metav1.NamespaceSystem).Delete(ctx, "isthmus-webhook", now)),
+		c.client.CoordinationV1().Leases(metav1.NamespaceSystem).DeleteCollection(ctx, now, all),
+	); err != nil {
+		c.t.Errorf("clean the cluster: %v", err)
+	}
+}
+
+// volumes makes volumes in the cloud, in three zones, and returns their IDs.
+func (c *cluster) volumes(count int) []string {
+	ids := make([]string, count)
+	for i := range ids {
+		ids[i] = c.sim.AddVolume("", "az"+strconv.Itoa(1+i%3)).ID
+	}
+	return ids
+}
+
+// service creates the webhooks' Service as it ships and returns its cluster IP and port.
+func (c *cluster) service() string {
+	c.t.Helper()
+	var s corev1.Service
+	shipped(c.t, "components/webhook-server/service.yaml", &s)
+	made, err := c.client.CoreV1().Services(s.Namespace).Create(c.t.Context(), &s, metav1.CreateOptions{FieldValidation: "Strict"})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return net.JoinHostPort(made.Spec.ClusterIP, strconv.Itoa(int(made.Spec.Ports[0].Port)))
+}
+
+// shipped reads a manifest.
+func shipped(t testing.TB, name string, into any) {
+	t.Helper()
+	data, err := fs.ReadFile(manifests.FS(), name)
+	if err == nil {
+		err = yaml.Unmarshal(data, into)
+	}
+	if err != nil {
+		t.Fatalf("manifest %s: %v", name, err)
+	}
+}
+
+// waitCalled waits until the API server calls the webhook when a PersistentVolume is created.
+func (c *cluster) waitCalled() {
+	c.t.Helper()
+	id := c.volumes(1)[0]
+	eventually(c.t, 30*time.Second, func() string {
+		pv, err := c.client.CoreV1().PersistentVolumes().Create(c.t.Context(), static("probe", id), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err != nil {
+			return err.Error()
+		}
+		if problem := labeled(pv); problem != "" {
+			return problem
+		}
+		return ""
+	})
+}
+
+// static is a PersistentVolume made by hand for a volume that exists.
+func static(name, id string) *corev1.PersistentVolume {
+	return &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.PersistentVolumeSpec{
+			Capacity:               corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+			AccessModes:            []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "cinder.csi.openstack.org", VolumeHandle: id}},
+		},
+	}
+}
+
+// labeled returns what pv lacks of its labels and its node affinity.
+func labeled(pv *corev1.PersistentVolume) string {
+	for _, key := range []string{corev1.LabelTopologyZone, corev1.LabelTopologyRegion} {
+		if pv.Labels[key] == "" {
+			return fmt.Sprintf("PersistentVolume %s has no label %s", pv.Name, key)
+		}
+	}
+	if pv.Spec.NodeAffinity == nil {
+		return fmt.Sprintf("PersistentVolume %s has no node affinity", pv.Name)
+	}
+	return ""
+}
+
+// applyRBAC creates the objects of YAML documents.
+func applyRBAC(ctx context.Context, client kubernetes.Interface, documents []byte) error {
+	reader := utilyaml.NewDocumentDecoder(io.NopCloser(bytes.NewReader(documents)))
+	defer func() { _ = reader.Close() }() // it reads memory
+	buf := make([]byte, len(documents)+1)
+	for {
+		n, err := reader.Read(buf)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		obj, _, err := scheme.Codecs.UniversalDeserializer().Decode(buf[:n], nil, nil)
+		if err != nil {
+			return fmt.Errorf("decode RBAC: %w", err)
+		}
+		var o metav1.CreateOptions
+		switch x := obj.(type) {
+		case *corev1.ServiceAccount:
+			_, err = client.CoreV1().ServiceAccounts(x.Namespace).Create(ctx, x, o)
+		case *rbacv1.ClusterRole:
+			_, err = client.RbacV1().ClusterRoles().Create(ctx, x, o)
+		case *rbacv1.ClusterRoleBinding:
+			_, err = client.RbacV1().ClusterRoleBindings().Create(ctx, x, o)
+		case *rbacv1.Role:
+			_, err = client.RbacV1().Roles(x.Namespace).Create(ctx, x, o)
+		case *rbacv1.RoleBinding:
+			_, err = client.RbacV1().RoleBindings(x.Namespace).Create(ctx, x, o)
+		default:
+			err = fmt.Errorf("unexpected %T", obj)
+		}
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("apply RBAC: %w", err)
+		}
+	}
+}
+
+// eventually waits until done returns "" and fails with its last answer otherwise.
+func eventually(t testing.TB, within time.Duration, done func() string) {
+	t.Helper()
+	deadline := time.Now().Add(within)
+	for {
+		missing := done()
+		if missing == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("after %s: %s", within, strings.TrimSpace(missing))
+		}
+		pause(t, 50*time.Millisecond)
+	}
+}
+
+// pause waits, unless the test ends.
+func pause(t testing.TB, d time.Duration) {
+	t.Helper()
+	select {
+	case <-t.Context().Done():
+		t.Fatal(t.Context().Err())
+	case <-time.After(d):
+	}
+}

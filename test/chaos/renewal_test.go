@@ -1,0 +1,82 @@
+package chaos
+
+import (
+	"crypto/tls"
+	"fmt"
+	"math/big"
+	"sync"
+	"testing"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// serial is the serial number of the certificate that r serves its webhooks with.
+func (r *replica) serial() *big.Int {
+	r.t.Helper()
+	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // the certificate is what is asked for
+	conn, err := dialer.DialContext(r.t.Context(), "tcp", r.webhook)
+	if err != nil {
+		r.t.Fatalf("certificate of %s: %v", r.name, err)
+	}
+	defer func() { _ = conn.Close() }()
+	return conn.(*tls.Conn).ConnectionState().PeerCertificates[0].SerialNumber
+}
+
+// burst makes the API server open new connections: more creations at a time than it keeps
+// connections for.
+func (c *cluster) burst(b *balancer, ids []string) {
+	c.t.Helper()
+	before := b.connections()
+	var wg sync.WaitGroup
+	for i := range 40 {
+		wg.Go(func() {
+			_, err := c.client.CoreV1().PersistentVolumes().Create(c.t.Context(), static(fmt.Sprintf("burst-%d", i), ids[i%len(ids)]), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			if err != nil {
+				c.t.Errorf("creation in a burst: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	if b.connections() == before {
+		c.t.Error("the API server opened no connection: this shows nothing about a new certificate")
+	}
+}
+
+// 2,000 creations while the certificates of all replicas are renewed three times, as cert-manager
+// and the kubelet renew the Secret that they are mounted from: none fails although the policy
+// is Fail.
+func TestRenewedFilesFailNoCreation(t *testing.T) {
+	c, a := newCluster(t), newAuthority(t)
+	replicas, mounts, b := c.startReplicas(3, a, admissionregistrationv1.Fail)
+	const total = 2000
+	ids := c.volumes(500)
+	l := c.load("renewed", pace{perSecond: 150, inFlight: 10}, ids)
+	for range 3 {
+		old := map[*replica]*big.Int{}
+		for i, r := range replicas { // each kubelet in its own time, and each replica in its own
+			old[r] = r.serial()
+			mounts[i].update(a.issue())
+			pause(t, 100*time.Millisecond)
+		}
+		eventually(t, 15*time.Second, func() string {
+			for _, r := range replicas {
+				if r.serial().Cmp(old[r]) == 0 {
+					return r.name + " still serves the old certificate"
+				}
+			}
+			return ""
+		})
+		c.burst(b, ids)
+	}
+	eventually(t, time.Minute, func() string {
+		if n := l.answered(); n < total {
+			return fmt.Sprintf("%d creations of %d", n, total)
+		}
+		return ""
+	})
+	all := l.stop()
+	t.Logf("%d creations: p50 %s, p99 %s, max %s", len(all), quantile(all, .5), quantile(all, .99), quantile(all, 1))
+	mustAllBeLabeled(t, all)
+}

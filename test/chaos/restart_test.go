@@ -1,0 +1,68 @@
+package chaos
+
+import (
+	"testing"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
+	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+)
+
+// startReplicas starts count replicas with certificates from files, which register the
+// webhooks with this policy, and the balancer.
+func (c *cluster) startReplicas(count int, a *authority, policy admissionregistrationv1.FailurePolicyType, args ...string) ([]*replica, []*mount, *balancer) {
+	c.t.Helper()
+	replicas, mounts := make([]*replica, count), make([]*mount, count)
+	for i := range replicas {
+		mounts[i] = newMount(c.t, a.issue())
+		replicas[i] = c.newReplica(i, append([]string{"--webhook-cert-dir=" + mounts[i].dir, "--webhook-failure-policy=" + string(policy)}, args...)...)
+		replicas[i].start()
+	}
+	b := c.newBalancer(c.service(), replicas...)
+	for _, r := range replicas {
+		r.waitReady()
+	}
+	c.waitEndpoints(b, count)
+	c.waitCalled()
+	return replicas, mounts, b
+}
+
+func (c *cluster) waitEndpoints(b *balancer, count int) {
+	c.t.Helper()
+	eventually(c.t, 30*time.Second, func() string {
+		if b.endpoints() != count {
+			return "the balancer does not know all replicas yet"
+		}
+		return ""
+	})
+}
+
+// A rolling restart of three replicas, as a DaemonSet does it, costs no creation although
+// the policy is Fail.
+func TestRollingRestartFailsNoCreation(t *testing.T) {
+	c, a := newCluster(t), newAuthority(t)
+	// A cloud that takes its time keeps several connections to each replica in use.
+	c.sim.AddFault(ossim.Fault{Service: "volume", Latency: 150 * time.Millisecond})
+	replicas, _, b := c.startReplicas(3, a, admissionregistrationv1.Fail)
+	l := c.load("rolling", pace{perSecond: 50}, c.volumes(300))
+	pause(t, time.Second)
+	for _, r := range replicas {
+		told := time.Now()
+		r.end()
+		// A request that is sent as its connection closes is lost: nobody can say whether it was
+		// served. So long before that, connections must be out of use: requests in flight end
+		// theirs, and new ones go elsewhere.
+		quiet := told.Add(r.shutdownDelay() - time.Second)
+		if last := b.lastHeard(r); !last.Before(quiet) {
+			t.Errorf("%s was sent requests until %s after it was told to end, which closes connections after %s", r.name, last.Sub(told).Round(time.Millisecond), r.shutdownDelay())
+		}
+		r.start()
+		r.waitReady()
+	}
+	pause(t, time.Second)
+	all := l.stop()
+	t.Logf("%d creations in %s: p50 %s, p99 %s, max %s; %d connections, %d of them refused", len(all), time.Since(l.begun).Round(time.Second),
+		quantile(all, .5), quantile(all, .99), quantile(all, 1), b.opened, b.refused)
+	mustAllBeLabeled(t, all)
+}
