@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
-	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/isthmus-cloud/isthmus/webhooks"
@@ -76,7 +75,7 @@ func New(e webhooks.Environment) *Handler { return &Handler{environment: e} }
 
 // Handle reviews a Service that is created or changed. Requests about anything but the object
 // itself, such as its status, are allowed.
-func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.Response {
+func (h *Handler) Handle(_ context.Context, req admission.Request) admission.Response {
 	if req.Operation != admissionv1.Create && req.Operation != admissionv1.Update || req.SubResource != "" {
 		return admission.Allowed("")
 	}
@@ -102,7 +101,6 @@ func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.R
 	if name == "" {
 		name = service.GenerateName
 	}
-	klog.FromContext(ctx).V(2).Info("Service refused", "service", klog.KRef(req.Namespace, name), "problems", len(v.problems))
 	return invalid(name, v)
 }
 

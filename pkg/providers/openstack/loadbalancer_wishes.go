@@ -177,7 +177,7 @@ func (w *lbWishes) clients() {
 		}
 	}
 	if len(cidrs) == 0 && len(w.spec.SourceRanges) > 0 {
-		w.refuse(field.Invalid(w.sourceRangesPath(), fmt.Sprint(w.spec.SourceRanges),
+		w.refuse(field.Invalid(w.sourceRangesPath(), limitedText(fmt.Sprint(w.spec.SourceRanges)),
 			fmt.Sprintf("has no range of the load balancer's family %s, so that nobody would be let in; add one", w.spec.IPFamilies[0])))
 	}
 	w.sourceRanges = normalCIDRs(cidrs)
