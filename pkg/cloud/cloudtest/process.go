@@ -11,6 +11,7 @@ import (
 // process is one provider, as one run of the program has it.
 type process struct {
 	*cloud.Provider
+	calls     atomic.Int64
 	mutations atomic.Int64
 	// crashAt is the number of the mutating call after whose answer crash is called.
 	crashAt atomic.Int64
@@ -26,6 +27,7 @@ func (x *suite) start(t *T) *process { return x.startAs(t, x.New) }
 func (x *suite) startAs(t *T, make newProvider) *process {
 	p := &process{}
 	observe := func(service, method string, _ int, _ time.Duration) {
+		p.calls.Add(1)
 		if x.Mutates(service, method) && p.mutations.Add(1) == p.crashAt.Load() {
 			p.crashed.Store(true)
 			p.crash()

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
@@ -90,12 +91,41 @@ func (x *suite) patiently(ctx context.Context, op func(context.Context) error) e
 
 // tryEnsure is one round of the service controller.
 func (s *service) tryEnsure(ctx context.Context, p *process) error {
-	status, err := p.balancers(s.t).Ensure(ctx, s.spec)
+	balancers := p.balancers(s.t)
+	refused, calls := s.refused(p), p.calls.Load()
+	status, err := balancers.Ensure(ctx, s.spec)
+	k := cloud.KindOf(err)
+	switch {
+	case err == nil && len(refused) > 0:
+		s.t.spoil("Ensure does what CheckLoadBalancer refuses: %v", refused)
+	case len(refused) == 0 && p.CheckLoadBalancer != nil && p.calls.Load() == calls && (k == cloud.KindInvalid || k == cloud.KindUnsupported):
+		s.t.spoil("Ensure refuses without asking the cloud what CheckLoadBalancer does not: %v", err)
+	}
 	if err != nil {
 		return err
 	}
 	s.publish(status)
 	return nil
+}
+
+// refused is what the provider refuses of the Service by itself, as the Service webhook asks.
+func (s *service) refused(p *process) field.ErrorList {
+	if p.CheckLoadBalancer == nil {
+		return nil
+	}
+	bare, calls := *s.spec, p.calls.Load()
+	bare.Cluster, bare.Members = cloud.Cluster{}, nil
+	problems, warnings := p.CheckLoadBalancer(&bare)
+	if n := p.calls.Load() - calls; n > 0 {
+		s.t.spoil("CheckLoadBalancer made %d calls to the cloud", n)
+	}
+	for _, problem := range problems {
+		s.t.tell("%v", problem)
+	}
+	for _, w := range warnings {
+		s.t.tell("%s", w)
+	}
+	return problems
 }
 
 func (s *service) publish(status *cloud.LoadBalancerStatus) {

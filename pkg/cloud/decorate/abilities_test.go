@@ -23,6 +23,9 @@ func TestNewKeepsWhatIsMissing(t *testing.T) {
 	if d.LoadBalancers != nil || d.Routes != nil || d.Volumes != nil || d.Run != nil {
 		t.Error("an ability that the cloud lacks is there")
 	}
+	if d.CheckLoadBalancer != nil {
+		t.Error("a check that the cloud lacks is there")
+	}
 	if d.Instances != cloud.Instances(d.Nodes) || len(d.Annotations) != 1 || d.Name != "fake" {
 		t.Errorf("got %+v", d.Provider)
 	}

@@ -1,0 +1,153 @@
+package openstack
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+// TestCheckIsWhatEnsureDoes goes through all combinations of what a Service may want: the check
+// without a cloud refuses just what Ensure does before it asks the cloud, in the same words.
+func TestCheckIsWhatEnsureDoes(t *testing.T) {
+	type choice struct {
+		name   string
+		change func(*cloud.LoadBalancerSpec)
+	}
+	set := func(name, value string) choice {
+		return choice{name + "=" + value, func(s *cloud.LoadBalancerSpec) { s.Settings[name] = value }}
+	}
+	ranges := func(items ...string) choice {
+		return choice{strings.Join(items, ","), func(s *cloud.LoadBalancerSpec) {
+			for _, i := range items {
+				s.SourceRanges = append(s.SourceRanges, netip.MustParsePrefix(i))
+			}
+		}}
+	}
+	families := func(require bool, f ...corev1.IPFamily) choice {
+		return choice{fmt.Sprint(f, require), func(s *cloud.LoadBalancerSpec) { s.IPFamilies, s.RequireDualStack = f, require }}
+	}
+	none := choice{"", func(*cloud.LoadBalancerSpec) {}}
+	choices := [][]choice{
+		{none, set(annProxyProtocol, "v1"), set(annProxyProtocol, "false")},
+		{none, set(annForwardedFor, "true")},
+		{none, set(annMethod, methodSourceIPPort), set(annMethod, methodRoundRobin)},
+		{none, set(annClass, "silver"), set(annClass, "gold")},
+		{none, ranges("10.0.0.0/8"), ranges("10.0.0.0/8", "2001:db8::/32"), ranges("2001:db8::/32")},
+		{families(false, corev1.IPv4Protocol), families(false, corev1.IPv6Protocol, corev1.IPv4Protocol), families(true, corev1.IPv4Protocol, corev1.IPv6Protocol)},
+		{none, set(annPortID, diffID)},
+		{none, {"an address", func(s *cloud.LoadBalancerSpec) { s.LoadBalancerIP = netip.MustParseAddr("203.0.113.7") }}},
+	}
+	const class = "[LoadBalancerClass \"silver\"]\n"
+	configs := []*Config{
+		wishesConfig(t, class), wishesConfig(t, "[LoadBalancer]\nlb-provider=ovn\n"+class),
+		wishesConfig(t, "[LoadBalancer]\nlb-provider=ovn\nmanage-security-groups=true\n"+class), wishesConfig(t, "[LoadBalancer]\nlb-provider=another\n"+class),
+	}
+	refused, total := 0, 0
+	var each func(rest [][]choice, chosen []choice)
+	each = func(rest [][]choice, chosen []choice) {
+		if len(rest) > 0 {
+			for _, c := range rest[0] {
+				each(rest[1:], append(slices.Clone(chosen), c))
+			}
+			return
+		}
+		for _, cfg := range configs {
+			spec := wishesSpec(cloud.Settings{}, func(s *cloud.LoadBalancerSpec) {
+				for _, c := range chosen {
+					c.change(s)
+				}
+			})
+			want := ensureRefuses(spec, cfg)
+			bare := *spec // as the webhook has it
+			bare.Cluster, bare.Members, bare.UID = cloud.Cluster{}, nil, ""
+			problems, _ := cfg.checkLoadBalancer(&bare)
+			var got []string
+			for _, p := range problems {
+				got = append(got, p.Error())
+			}
+			if !cmp.Equal(want, got) {
+				t.Fatalf("%v with provider %s: Ensure refuses\n%q, the check\n%q", chosen, cfg.LoadBalancer.Provider, want, got)
+			}
+			if total++; len(got) > 0 {
+				refused++
+			}
+		}
+	}
+	each(choices, nil)
+	if total < 5_000 || refused < total/10 || refused > total*19/20 {
+		t.Errorf("%d of %d refused: this test shows little", refused, total)
+	}
+}
+
+const diffID = "01234567-89ab-cdef-0123-456789abcdef"
+
+// ensureRefuses is what Ensure refuses of a new load balancer before it is made, all at once.
+func ensureRefuses(spec *cloud.LoadBalancerSpec, cfg *Config) []string {
+	var out []string
+	add := func(err error) {
+		if err == nil {
+			return
+		}
+		_, text, _ := strings.Cut(err.Error(), ": ")
+		out = append(out, strings.Split(text, "\n")...)
+	}
+	_, err := wishesOf(spec, cfg)
+	add(err)
+	w := readWishes(spec, cfg)
+	_, _, err = w.want(cfg.LoadBalancer.Provider)
+	add(err)
+	// planSecond, up to the first question to the cloud.
+	if reason := w.oneVIP(); reason != "" {
+		w.onlyFirst("%s", reason)
+		add(w.refused)
+	}
+	return out
+}
+
+// TestCheckOfExisting: what a load balancer that there is may well be able to do is not refused.
+func TestCheckOfExisting(t *testing.T) {
+	cfg := wishesConfig(t, "[LoadBalancer]\nlb-provider=ovn\n")
+	for name, exists := range map[string]func(*cloud.LoadBalancerSpec){
+		"its ID":      func(s *cloud.LoadBalancerSpec) { s.Settings[annLoadBalancerID] = diffID },
+		"its address": func(s *cloud.LoadBalancerSpec) { s.Settings[annAddress] = "203.0.113.7" },
+		"the status":  func(s *cloud.LoadBalancerSpec) { s.CurrentIngress = []corev1.LoadBalancerIngress{{IP: "203.0.113.7"}} },
+	} {
+		spec := wishesSpec(cloud.Settings{annProxyProtocol: "v1"}, exists)
+		problems, warnings := cfg.checkLoadBalancer(spec)
+		if len(problems) > 0 || len(warnings) != 1 || !strings.Contains(warnings[0], "(unless the load balancer that there is can do it)") {
+			t.Errorf("known by %s: problems %v, warnings %q", name, problems, warnings)
+		}
+		spec.Settings[annForwardedFor] = "true" // contradicts itself on any
+		if problems, _ := cfg.checkLoadBalancer(spec); len(problems) != 1 {
+			t.Errorf("known by %s: problems %v of a contradiction", name, problems)
+		}
+	}
+}
+
+// TestCheckNamesTheSource: where cloud.conf is to blame, the user is told so.
+func TestCheckNamesTheSource(t *testing.T) {
+	cfg := wishesConfig(t, "[LoadBalancer]\ndefault-tls-container-ref=my-certificate\n")
+	problems, _ := cfg.checkLoadBalancer(wishesSpec(cloud.Settings{}, nil))
+	if len(problems) != 1 || !strings.Contains(problems[0].Error(), "this is [LoadBalancer] default-tls-container-ref of cloud.conf") {
+		t.Errorf("%v", problems)
+	}
+	if problems, _ := cfg.checkLoadBalancer(wishesSpec(cloud.Settings{annTLSContainerRef: ""}, nil)); len(problems) > 0 {
+		t.Errorf("taken away by the annotation: %v", problems)
+	}
+}
+
+// TestSourceIPPortOnAmphora: Octavia refuses it for pools of provider amphora (octavia
+// api/drivers/amphora_driver, AMPHORA_SUPPORTED_LB_ALGORITHMS).
+func TestSourceIPPortOnAmphora(t *testing.T) {
+	_, warnings, err := ParseConfig("cloud.conf", []byte("[Global]\nauth-url=http://127.0.0.1/v3\nusername=u\nuser-domain-name=d\npassword=p\ntenant-name=t\ntenant-domain-name=d\n[LoadBalancer]\nlb-method=SOURCE_IP_PORT\n"))
+	if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "provider amphora refuses SOURCE_IP_PORT") {
+		t.Errorf("cloud.conf: %v, warnings %q", err, warnings)
+	}
+}
