@@ -4,10 +4,16 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 )
 
 // Source has the certificate that webhooks are served with, and keeps it valid. It is safe
@@ -27,35 +33,95 @@ type Source interface {
 	Run(ctx context.Context) error
 }
 
+// Where certificates come from, as --webhook-cert-source names it.
+const (
+	SourceFiles       = "files"
+	SourceSelfManaged = "self-managed"
+)
+
 // Options say where certificates come from.
 type Options struct {
-	// Dir holds tls.crt, tls.key and, optionally, ca.crt. Where it has none of them, they are
-	// generated for Hosts.
+	// Source is one of the Source constants.
+	Source string
+	// Dir is where SourceFiles finds tls.crt, tls.key and, optionally, ca.crt.
 	Dir string
-	// Hosts are the DNS names and IP addresses that the certificate is for.
+	// Secret is NAMESPACE/NAME of the Secret in which the other sources keep the certificate.
+	Secret string
+
+	// Hosts are the DNS names and IP addresses that an issued certificate is for.
 	Hosts []string
+	// Overlap is how long CABundle has a new CA before a certificate of it is served, where
+	// somebody else issues them: as long as who takes CABundle needs to pass it on, 0 where
+	// nobody takes it. The CA of SourceSelfManaged has an overlap of its own.
+	Overlap time.Duration
+}
+
+// NewOptions returns the defaults.
+func NewOptions() *Options {
+	return &Options{Source: SourceFiles, Secret: "kube-system/isthmus-webhook-tls"}
 }
 
 // AddFlags adds the flags that set o, with o's values as defaults.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.Source, "webhook-cert-source", o.Source,
+		"Where the webhook server's certificate comes from: 'files' reads --webhook-cert-dir, "+
+			"'self-managed' issues and renews it, by a CA of its own, in --webhook-cert-secret.")
 	fs.StringVar(&o.Dir, "webhook-cert-dir", o.Dir,
 		"Directory with tls.crt, tls.key and, optionally, ca.crt of the webhook server; they are read again when they change. "+
-			"If it has none of them, a CA (ca.crt) and a certificate for the Service's DNS names are generated into it.")
+			"For --webhook-cert-source=files, which needs it.")
+	fs.StringVar(&o.Secret, "webhook-cert-secret", o.Secret,
+		"NAMESPACE/NAME of the Secret that keeps the certificate for all replicas, unless --webhook-cert-source=files.")
 }
 
 // Validate returns all that is wrong with o, by flag.
 func (o *Options) Validate() error {
-	if o.Dir == "" {
-		return errors.New("--webhook-cert-dir: required while webhooks are served; " +
-			"name a directory with tls.crt and tls.key, or an empty one into which they are generated")
+	switch o.Source {
+	case SourceFiles:
+		if o.Dir == "" {
+			return errors.New("--webhook-cert-dir: required while webhooks are served with --webhook-cert-source=files; " +
+				"name a directory with tls.crt and tls.key, or choose --webhook-cert-source=self-managed")
+		}
+		return nil
+	case SourceSelfManaged:
+	default:
+		return fmt.Errorf("--webhook-cert-source: %q is not one of %s, %s", o.Source, SourceFiles, SourceSelfManaged)
 	}
-	return nil
+	var errs []error
+	if o.Dir != "" {
+		errs = append(errs, fmt.Errorf("--webhook-cert-dir: not read with --webhook-cert-source=%s; leave it out", o.Source))
+	}
+	if _, err := o.secret(); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
-// New returns the Source that o, which Validate has accepted, names.
-func New(o Options) (Source, error) {
-	names, ips := splitHosts(o.Hosts)
-	return LoadFiles(FilesOptions{Dir: o.Dir, DNSNames: names, IPAddresses: ips})
+// secret parses Secret.
+func (o *Options) secret() (types.NamespacedName, error) {
+	namespace, name, _ := strings.Cut(o.Secret, "/")
+	if len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return types.NamespacedName{}, fmt.Errorf("--webhook-cert-secret: %q is not NAMESPACE/NAME of a Secret", o.Secret)
+	}
+	return types.NamespacedName{Namespace: namespace, Name: name}, nil
+}
+
+// New returns the Source that o, which Validate has accepted, names. It reads files, but uses
+// no network; config is for the API server, with whatever limits its clients have.
+func New(ctx context.Context, o Options, config *rest.Config) (Source, error) {
+	if o.Source == SourceFiles {
+		return LoadFiles(ctx, FilesOptions{Dir: o.Dir, Overlap: o.Overlap})
+	}
+	secret, err := o.secret()
+	if err != nil {
+		return nil, err
+	}
+	config = rest.CopyConfig(config)
+	config.UserAgent += "/webhook-certs"
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("webhook certificate: client of the API server: %w", err)
+	}
+	return NewSelfManaged(client, SelfManagedOptions{Secret: secret, Hosts: o.Hosts}), nil
 }
 
 // splitHosts tells DNS names from IP addresses.

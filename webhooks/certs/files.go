@@ -1,9 +1,8 @@
 package certs
 
 import (
-	"bytes"
+	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -11,55 +10,121 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"k8s.io/klog/v2"
 )
+
+// FilesOptions say where certificates are.
+type FilesOptions struct {
+	Dir string
+	// Overlap is how long a new CA is in CABundle before a certificate of it is served; 0 for
+	// at once.
+	Overlap time.Duration
+	// Interval is how often the files are looked at; 0 means 5 s.
+	Interval time.Duration
+	// Now is the clock; nil for time.Now.
+	Now func() time.Time
+}
+
+// Files is the Source of a directory's tls.crt, tls.key and, optionally, ca.crt, which are
+// somebody else's: it never writes them.
+type Files struct {
+	*adopter
+	opts FilesOptions
+}
+
+var _ Source = (*Files)(nil)
+
+// LoadFiles reads the certificate. A certificate that expired is no error of LoadFiles but of
+// Err: a webhook is no reason to keep the controllers of the same process from running.
+func LoadFiles(ctx context.Context, o FilesOptions) (*Files, error) {
+	if o.Interval == 0 {
+		o.Interval = 5 * time.Second
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	h := newHeld(filepath.Join(o.Dir, certFile), "replace "+certFile+" and "+keyFile, o.Now)
+	f := &Files{adopter: &adopter{held: h, overlap: o.Overlap}, opts: o}
+	if err := f.read(ctx); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// Run follows the files until ctx ends. What is wrong with new files, or that they are gone,
+// is logged; the certificate in use stays until they are right.
+func (f *Files) Run(ctx context.Context) error {
+	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithValues("certDir", f.opts.Dir))
+	if err := f.Err(); err != nil {
+		klog.FromContext(ctx).Error(err, "Webhook certificate is not valid")
+	}
+	ticker := time.NewTicker(f.opts.Interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+			f.problem(ctx, f.read(ctx))
+		}
+	}
+}
+
+// read reads the files and takes what they hold.
+func (f *Files) read(ctx context.Context) error {
+	cert, ca, err := readFiles(f.opts.Dir)
+	if err != nil {
+		return err
+	}
+	return f.offer(ctx, cert, ca)
+}
 
 // The files of a certificate directory.
 const (
-	certFile  = "tls.crt"
-	keyFile   = "tls.key"
-	caFile    = "ca.crt"
-	caKeyFile = "isthmus-ca.key"
+	certFile = "tls.crt"
+	keyFile  = "tls.key"
+	caFile   = "ca.crt"
 )
 
-// pair is a certificate with its key and the CA to trust.
-type pair struct {
-	path             string
-	cert             tls.Certificate
-	certPEM, key, ca []byte
+// readFiles reads a directory's certificate.
+func readFiles(dir string) (*tls.Certificate, []byte, error) {
+	crt, err := readFile(dir, certFile)
+	if err != nil {
+		return nil, nil, err
+	}
+	key, err := readFile(dir, keyFile)
+	if err != nil {
+		return nil, nil, err
+	}
+	ca, err := readFile(dir, caFile)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, err
+	}
+	cert, err := parsePair(crt, key, ca, func(name string) string { return filepath.Join(dir, name) })
+	if err != nil {
+		return nil, nil, fmt.Errorf("webhook certificate: %w", err)
+	}
+	return cert, ca, nil
 }
 
-// readPair reads a directory's certificate.
-func readPair(dir string) (*pair, error) {
-	p := &pair{path: filepath.Join(dir, certFile)}
-	var err error
-	if p.certPEM, err = readFile(dir, certFile); err != nil {
-		return nil, err
+// parsePair reads a certificate, its key and the CAs to trust, which may be missing. Errors
+// name what where returns for tls.crt, tls.key and ca.crt, and repeat nothing of the content.
+func parsePair(crt, key, ca []byte, where func(name string) string) (*tls.Certificate, error) {
+	if _, err := parseCertificates(ca); err != nil {
+		return nil, fmt.Errorf("%s: %w", where(caFile), err)
 	}
-	if p.key, err = readFile(dir, keyFile); err != nil {
-		return nil, err
+	cert, err := tls.X509KeyPair(crt, key)
+	if err == nil {
+		return &cert, nil
 	}
-	if p.ca, err = readFile(dir, caFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+	if block, _ := pem.Decode(crt); block == nil {
+		return nil, fmt.Errorf("%s: no certificate in it; it must be PEM with the server's certificate first", where(certFile))
 	}
-	if p.ca != nil && !x509.NewCertPool().AppendCertsFromPEM(p.ca) {
-		return nil, fmt.Errorf("%s: no certificate in it; it must be PEM", filepath.Join(dir, caFile))
+	if block, _ := pem.Decode(key); block == nil {
+		return nil, fmt.Errorf("%s: no private key in it; it must be PEM and not encrypted", where(keyFile))
 	}
-	if p.cert, err = tls.X509KeyPair(p.certPEM, p.key); err != nil {
-		return nil, pairError(dir, p, err)
-	}
-	return p, nil
-}
-
-// pairError says which of the two files is at fault, without repeating anything of them.
-func pairError(dir string, p *pair, err error) error {
-	certPath, keyPath := filepath.Join(dir, certFile), filepath.Join(dir, keyFile)
-	if block, _ := pem.Decode(p.certPEM); block == nil {
-		return fmt.Errorf("%s: no certificate in it; it must be PEM with the server's certificate first", certPath)
-	}
-	if block, _ := pem.Decode(p.key); block == nil {
-		return fmt.Errorf("%s: no private key in it; it must be PEM and not encrypted", keyPath)
-	}
-	return fmt.Errorf("%s and %s do not make a pair: %w; the key must be that of the first certificate", certPath, keyPath, err)
+	return nil, fmt.Errorf("%s and %s do not make a pair: %w; the key must be that of the first certificate", where(certFile), where(keyFile), err)
 }
 
 func readFile(dir, name string) ([]byte, error) {
@@ -67,60 +132,15 @@ func readFile(dir, name string) ([]byte, error) {
 	return data, fileError(err)
 }
 
-// fileError says what to do about a file that cannot be read or written.
+// fileError says what to do about a file that cannot be read.
 func fileError(err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("webhook certificate: %w; put tls.crt and tls.key there, or leave the directory empty to have them generated", err)
+		return fmt.Errorf("webhook certificate: %w; put tls.crt and tls.key there, or choose --webhook-cert-source=self-managed", err)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("webhook certificate: %w; give the user that runs this process (uid %d) access to it", err, os.Getuid())
 	}
 	return fmt.Errorf("webhook certificate: %w", err)
-}
-
-func (p *pair) equal(o *pair) bool {
-	return bytes.Equal(p.certPEM, o.certPEM) && bytes.Equal(p.key, o.key) && bytes.Equal(p.ca, o.ca)
-}
-
-// checkTime says whether the certificate is valid at now.
-func (p *pair) checkTime(now time.Time) error {
-	leaf := p.cert.Leaf
-	switch {
-	case now.After(leaf.NotAfter):
-		return fmt.Errorf("%s: the certificate expired at %s; replace %s and %s", p.path, leaf.NotAfter.Format(time.RFC3339), certFile, keyFile)
-	case now.Before(leaf.NotBefore):
-		return fmt.Errorf("%s: the certificate is not valid before %s; check the clock or replace it", p.path, leaf.NotBefore.Format(time.RFC3339))
-	}
-	return nil
-}
-
-// exists reports whether dir has the file.
-func exists(dir, name string) (bool, error) {
-	_, err := os.Lstat(filepath.Join(dir, name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, fileError(err)
-}
-
-// writeFile puts a file in place at once and for good: a reader sees the old or the new one.
-func writeFile(dir, name string, data []byte, mode fs.FileMode) (err error) {
-	tmp, err := os.CreateTemp(dir, "."+name+"-*")
-	if err != nil {
-		return fileError(err)
-	}
-	defer func() {
-		if err != nil {
-			err = fileError(err)
-			_ = os.Remove(tmp.Name()) // best effort: the first error is the one to report
-		}
-	}()
-	_, err = tmp.Write(data)
-	err = errors.Join(err, tmp.Chmod(mode), tmp.Sync(), tmp.Close())
-	if err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), filepath.Join(dir, name))
 }

@@ -16,10 +16,16 @@ func TestOptions(t *testing.T) {
 	}{
 		"directory":    {[]string{"--webhook-cert-dir=/certs"}, ""},
 		"no directory": {nil, "--webhook-cert-dir: required"},
+		"self-managed": {[]string{"--webhook-cert-source=self-managed"}, ""},
+		"secret":       {[]string{"--webhook-cert-source=self-managed", "--webhook-cert-secret=a/b.c"}, ""},
+		"no namespace": {[]string{"--webhook-cert-source=self-managed", "--webhook-cert-secret=b"}, `--webhook-cert-secret: "b" is not NAMESPACE/NAME`},
+		"no name":      {[]string{"--webhook-cert-source=self-managed", "--webhook-cert-secret=a/"}, `--webhook-cert-secret: "a/" is not`},
+		"both":         {[]string{"--webhook-cert-source=self-managed", "--webhook-cert-dir=/certs"}, "--webhook-cert-dir: not read with --webhook-cert-source=self-managed"},
+		"misspelled":   {[]string{"--webhook-cert-source=selfmanaged"}, `--webhook-cert-source: "selfmanaged" is not one of files, self-managed`},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			var o certs.Options
+			o := certs.NewOptions()
 			fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
 			o.AddFlags(fs)
 			if err := fs.Parse(tt.args); err != nil {
