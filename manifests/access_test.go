@@ -17,7 +17,7 @@ import (
 
 // webhookFlags are the flags of everything about webhooks, and a check of their values.
 func webhookFlags() (fs *pflag.FlagSet, validate func() error) {
-	o, c, s, r := server.NewOptions(), certs.Options{}, webhooks.DefaultService(), registration.NewOptions()
+	o, c, s, r := server.NewOptions(), certs.NewOptions(), webhooks.DefaultService(), registration.NewOptions()
 	fs = pflag.NewFlagSet("test", pflag.ContinueOnError)
 	o.AddFlags(fs)
 	c.AddFlags(fs)

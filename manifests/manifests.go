@@ -25,6 +25,11 @@ func FS() fs.FS { return files }
 // RBAC returns the ServiceAccount with its roles and bindings as YAML documents.
 func RBAC() ([]byte, error) { return fs.ReadFile(files, "base/rbac.yaml") }
 
+// SelfManagedRBAC returns what else --webhook-cert-source=self-managed takes, as YAML documents.
+func SelfManagedRBAC() ([]byte, error) {
+	return fs.ReadFile(files, "components/webhook-self-managed/rbac.yaml")
+}
+
 // RegistrationRBAC returns what else it takes to register webhooks (--webhook-registration=auto
 // and remove), as YAML documents.
 func RegistrationRBAC() ([]byte, error) {

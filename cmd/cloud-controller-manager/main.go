@@ -119,7 +119,7 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := o.webhooks.addTo(m, p, o.ccm); err != nil {
+	if err := o.webhooks.addTo(ctx, m, p, o.ccm); err != nil {
 		return err
 	}
 	return m.Run(ctx, p)

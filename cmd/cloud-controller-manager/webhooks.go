@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
@@ -19,19 +21,23 @@ import (
 	"github.com/isthmus-cloud/isthmus/webhooks/server"
 )
 
+// announceCA is how long a CA is registered before its certificate is served, where somebody
+// else issues it: registration writes it within seconds.
+const announceCA = time.Minute
+
 // webhookOptions are the flags of everything about webhooks.
 type webhookOptions struct {
 	// list is the value of --webhooks.
 	list    []string
 	server  *server.Options
-	certs   certs.Options
+	certs   *certs.Options
 	service webhooks.Service
 
 	registration *registration.Options
 }
 
 func newWebhookOptions() *webhookOptions {
-	return &webhookOptions{server: server.NewOptions(), service: webhooks.DefaultService(), registration: registration.NewOptions()}
+	return &webhookOptions{server: server.NewOptions(), certs: certs.NewOptions(), service: webhooks.DefaultService(), registration: registration.NewOptions()}
 }
 
 func (o *webhookOptions) addFlags(fs *pflag.FlagSet) {
@@ -66,7 +72,7 @@ func (o *webhookOptions) validate(c *ccm.Options) error {
 }
 
 // addTo adds the webhook server to m, if --webhooks turns one on.
-func (o *webhookOptions) addTo(m *ccm.Manager, p *decorate.Provider, c *ccm.Options) error {
+func (o *webhookOptions) addTo(ctx context.Context, m *ccm.Manager, p *decorate.Provider, c *ccm.Options) error {
 	selected, err := webhooks.Select(hosted.All(), o.list)
 	if err != nil {
 		return err
@@ -77,7 +83,10 @@ func (o *webhookOptions) addTo(m *ccm.Manager, p *decorate.Provider, c *ccm.Opti
 	o.server.Ready, o.server.FailurePolicy = p.Ready, o.registration.FailurePolicy
 	if o.server.Enabled() {
 		o.certs.Hosts = slices.Concat(o.service.DNSNames(), o.server.Hosts(), o.registration.Hosts())
-		if o.server.Certs, err = certs.New(o.certs); err != nil {
+		if o.registration.Mode == registration.Auto {
+			o.certs.Overlap = announceCA
+		}
+		if o.server.Certs, err = certs.New(ctx, *o.certs, m.Config()); err != nil {
 			return err
 		}
 	}

@@ -68,7 +68,7 @@ func (w *world) startCluster(ctx context.Context) (string, error) {
 // startManager applies the RBAC that ships and runs the binary with a token of its
 // ServiceAccount, as a DaemonSet would.
 func (w *world) startManager(ctx context.Context) (string, error) {
-	for _, read := range []func() ([]byte, error){manifests.RBAC, manifests.RegistrationRBAC} {
+	for _, read := range []func() ([]byte, error){manifests.RBAC, manifests.RegistrationRBAC, manifests.SelfManagedRBAC} {
 		rbac, err := read()
 		if err != nil {
 			return "", err
@@ -106,7 +106,7 @@ func (w *world) startManager(ctx context.Context) (string, error) {
 		"--webhook-secure-port="+webhookPort,
 		"--webhook-registration=auto",
 		"--webhook-url=https://127.0.0.1:"+webhookPort,
-		"--webhook-cert-dir="+w.file("webhook"),
+		"--webhook-cert-source=self-managed",
 		"--cluster-cidr="+podCIDR,
 		"--allocate-node-cidrs=true",
 		"--configure-cloud-routes=true",

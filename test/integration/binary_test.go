@@ -178,7 +178,7 @@ func TestBinaryServesOnlyWebhooks(t *testing.T) {
 	port, webhookPort := freePort(t), freePort(t)
 	cmd := exec.CommandContext(t.Context(), binary(t), "--cloud-provider=openstack", "--cloud-config="+write(t, "cloud.conf", sim.CloudConf()),
 		"--kubeconfig="+c.kubeconfig, "--bind-address=127.0.0.1", "--secure-port="+port, "--controllers=-*", "--authorization-always-allow-paths=/readyz*",
-		"--webhooks=*", "--webhook-bind-address=127.0.0.1", "--webhook-secure-port="+webhookPort, "--webhook-cert-dir="+t.TempDir())
+		"--webhooks=*", "--webhook-bind-address=127.0.0.1", "--webhook-secure-port="+webhookPort, "--webhook-cert-source=self-managed")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	if err := cmd.Start(); err != nil {

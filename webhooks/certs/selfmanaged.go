@@ -2,6 +2,7 @@ package certs
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 )
@@ -36,6 +38,8 @@ type SelfManaged struct {
 	policy policy
 	client kubernetes.Interface
 	watch  *secretWatch
+	// manager is what the API server calls this replica's creation.
+	manager string
 
 	// Only Run's goroutine uses what follows.
 	last     state  // as last served; the zero state before
@@ -52,7 +56,7 @@ func NewSelfManaged(client kubernetes.Interface, o SelfManagedOptions) *SelfMana
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &SelfManaged{opts: o, policy: defaultPolicy(o.Hosts), client: client, watch: watchSecret(client, o.Secret)}
+	s := &SelfManaged{opts: o, policy: defaultPolicy(o.Hosts), client: client, watch: watchSecret(client, o.Secret), manager: "isthmus-webhook-certs-" + rand.Text()}
 	s.held = newHeld("Secret "+o.Secret.String(), "it is renewed as soon as the API server lets us", o.Now)
 	return s
 }
@@ -66,7 +70,7 @@ func (s *SelfManaged) Run(ctx context.Context) error {
 // reconcile does what is due.
 func (s *SelfManaged) reconcile(ctx context.Context) {
 	err := s.step(ctx)
-	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+	if apierrors.IsConflict(err) {
 		klog.FromContext(ctx).V(4).Info("Another replica was first with the webhook certificate")
 		return // the watch brings it
 	}
@@ -121,19 +125,23 @@ func (s *SelfManaged) write(ctx context.Context, seen *corev1.Secret, content st
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	secrets := s.client.CoreV1().Secrets(s.opts.Secret.Namespace)
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: s.opts.Secret.Name}, Type: secretTypeOwn}
-	if seen != nil {
-		secret = seen.DeepCopy()
-	}
-	var err error
-	if secret.Data, err = content.encode(secret.Data); err != nil {
-		return err
-	}
 	if seen == nil {
-		if _, err = secrets.Create(ctx, secret, metav1.CreateOptions{}); err != nil {
+		data, err := content.encode(nil)
+		if err != nil {
+			return err
+		}
+		// Unlike a creation, this has a name that RBAC can ask for. As every replica is another
+		// manager of the fields, it conflicts with a Secret that somebody else has just created.
+		secret := applycorev1.Secret(s.opts.Secret.Name, s.opts.Secret.Namespace).WithType(secretTypeOwn).WithData(data)
+		if _, err := secrets.Apply(ctx, secret, metav1.ApplyOptions{FieldManager: s.manager}); err != nil {
 			return fmt.Errorf("create the Secret: %w%s", err, nextStep(err))
 		}
 		return nil
+	}
+	secret := seen.DeepCopy()
+	var err error
+	if secret.Data, err = content.encode(secret.Data); err != nil {
+		return err
 	}
 	updated, err := secrets.Update(ctx, secret, metav1.UpdateOptions{})
 	if err != nil {

@@ -8,11 +8,17 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
+	"github.com/isthmus-cloud/isthmus/manifests"
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
 	"github.com/isthmus-cloud/isthmus/webhooks/certs"
 	"github.com/isthmus-cloud/isthmus/webhooks/certs/certstest"
@@ -95,6 +101,7 @@ func TestSelfManaged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { test(t, cp.Client) })
 	}
+	t.Run("RBAC", func(t *testing.T) { testRBAC(t, cp) })
 }
 
 // testStartAtOnce: replicas that start at the same moment end with one CA.
@@ -240,6 +247,72 @@ func testUnreadable(t *testing.T, client kubernetes.Interface) {
 		t.Fatal(err)
 	}
 	r.agree(t)
+}
+
+// testRBAC: what ships is enough to create, renew and repair the Secret, and no more: it is this
+// one only. Without it, the error says so.
+func testRBAC(t *testing.T, cp *controlplane.ControlPlane) {
+	ctx := t.Context()
+	base, err := manifests.RBAC()
+	if err != nil {
+		t.Fatal(err)
+	}
+	apply(t, cp, base)
+	config, err := cp.ServiceAccountConfig(ctx, manifests.Namespace, manifests.ServiceAccount, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := startReplicas(t, client, "isthmus-webhook-tls", 2)
+	r.fail(t, "apply the RBAC of --webhook-cert-source: see docs/guides/webhook-certificates.md")
+	own, err := manifests.SelfManagedRBAC()
+	if err != nil {
+		t.Fatal(err)
+	}
+	apply(t, cp, own)
+	r.client = cp.Client // reads what the replicas may only list
+	bundle := r.agree(t).Data["ca.crt"]
+	r.clock.add(25 * day)
+	if err := cp.Client.CoreV1().Secrets("kube-system").Delete(ctx, r.secret.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if after := r.agree(t); !bytes.Equal(after.Data["ca.crt"], bundle) {
+		t.Error("the CA changed")
+	}
+	secrets := client.CoreV1().Secrets("kube-system")
+	for what, try := range map[string]func() error{
+		"list":   func() error { _, err := secrets.List(ctx, metav1.ListOptions{}); return err },
+		"delete": func() error { return secrets.Delete(ctx, r.secret.Name, metav1.DeleteOptions{}) },
+		"create": func() error {
+			_, err := secrets.Apply(ctx, applycorev1.Secret("other", "kube-system"), metav1.ApplyOptions{FieldManager: "x"})
+			return err
+		},
+	} {
+		if err := try(); !apierrors.IsForbidden(err) {
+			t.Errorf("%s: %v, want that it is forbidden", what, err)
+		}
+	}
+}
+
+// apply creates the objects of a YAML stream.
+func apply(t *testing.T, cp *controlplane.ControlPlane, stream []byte) {
+	t.Helper()
+	c, err := client.New(cp.Config, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for doc := range bytes.SplitSeq(stream, []byte("\n---\n")) {
+		obj := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(doc, &obj.Object); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Create(t.Context(), obj); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func testNoNamespace(t *testing.T, client kubernetes.Interface) {

@@ -56,7 +56,7 @@ func (c *cluster) startManagerWith(conf string, args ...string) *manager {
 		"--cloud-provider=openstack", "--cloud-config=" + m.conf, "--cluster-name=" + clusterName,
 		"--kubeconfig=" + c.kubeconfig, "--authentication-kubeconfig=" + c.kubeconfig, "--authorization-kubeconfig=" + c.kubeconfig,
 		"--bind-address=127.0.0.1", "--secure-port=" + port, "--cert-dir=" + filepath.Join(dir, "serving"),
-		"--webhooks=*", "--webhook-bind-address=127.0.0.1", "--webhook-secure-port=" + webhookPort, "--webhook-cert-dir=" + filepath.Join(dir, "webhook"),
+		"--webhooks=*", "--webhook-bind-address=127.0.0.1", "--webhook-secure-port=" + webhookPort, "--webhook-cert-source=self-managed",
 		"--node-monitor-period=1s", "--leader-elect-retry-period=500ms", "--leader-elect-renew-deadline=5s", "--leader-elect-lease-duration=10s",
 		"--v=2",
 	}, args...))

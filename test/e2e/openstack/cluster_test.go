@@ -98,7 +98,7 @@ func startPlane() error {
 	if p.plane, err = controlplane.Run(controlplane.Options{}); err != nil {
 		return err
 	}
-	for _, read := range []func() ([]byte, error){manifests.RBAC, manifests.RegistrationRBAC} {
+	for _, read := range []func() ([]byte, error){manifests.RBAC, manifests.RegistrationRBAC, manifests.SelfManagedRBAC} {
 		rbac, err := read()
 		if err != nil {
 			return err
