@@ -117,7 +117,7 @@ func TestRotationNeverFailsARequest(t *testing.T) {
 	for seed := range uint64(2) {
 		c := &cluster{t: t, rand: rand.New(rand.NewPCG(seed, 1)), now: start, seen: make([]state, 3)}
 		reasons := map[string]int{}
-		for c.now.Before(start.Add(250 * time.Hour)) {
+		for c.now.Before(start.Add(130 * time.Hour)) {
 			for _, why := range c.step(testPolicy, c.rand.IntN(len(c.seen))) {
 				reasons[why]++
 			}
