@@ -2,6 +2,7 @@ package integration
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -11,131 +12,62 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/listeners"
-	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/loadbalancers"
-	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/monitors"
-	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/pools"
-	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
-	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	servicehelper "k8s.io/cloud-provider/service/helpers"
 
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+	"github.com/isthmus-cloud/isthmus/test/occm"
 )
 
-// occm makes in the cloud and in the cluster what openstack-cloud-controller-manager leaves:
-// its names, descriptions, tags, values, annotations and finalizers.
-type occm struct {
-	c        *cluster
-	sim      *ossim.Sim
-	octavia  *gophercloud.ServiceClient
-	neutron  *gophercloud.ServiceClient
-	servers  []ossim.Server
-	floating bool // whether load balancers get a floating IP
+// takeover is a cluster, and its cloud, that openstack-cloud-controller-manager has served.
+type takeover struct {
+	c       *cluster
+	sim     *ossim.Sim
+	cloud   occm.Cloud
+	servers []ossim.Server
 }
 
-const occmPrefix = "kube_service_kubernetes_default_"
-
-// listener is what it makes of a Service's port, with its pool, members and monitor.
-func (o *occm) listener(i int, lb, tag string, p corev1.ServicePort) listeners.CreateOpts {
-	limit, client, connect, member, inspect := -1, 50000, 5000, 50000, 0
-	monitor := "TCP"
-	if p.Protocol == corev1.ProtocolUDP {
-		monitor = "UDP-CONNECT"
+func newTakeover(c *cluster, sim *ossim.Sim, servers []ossim.Server) *takeover {
+	c.t.Helper()
+	d := sim.Defaults()
+	o := &takeover{c: c, sim: sim, servers: servers, cloud: occm.Cloud{LoadBalancer: octavia(c.t, sim), Network: network(c.t, sim),
+		SubnetID: d.SubnetID, FloatingNetworkID: d.ExternalNetworkID, Provider: "amphora", Monitors: true}}
+	for i, s := range servers {
+		if err := o.cloud.Route(c.t.Context(), d.RouterID, s.ID, podCIDR(i), s.Addresses[0].String()); err != nil {
+			c.t.Fatal(err)
+		}
 	}
-	var members []pools.CreateMemberOpts
-	for _, s := range o.servers {
-		members = append(members, pools.CreateMemberOpts{Name: s.Name, Address: s.Addresses[0].String(), ProtocolPort: int(p.NodePort), SubnetID: o.sim.Defaults().SubnetID})
-	}
-	return listeners.CreateOpts{
-		Name: fmt.Sprintf("listener_%d_%s", i, tag), Protocol: listeners.Protocol(p.Protocol), ProtocolPort: int(p.Port), ConnLimit: &limit,
-		LoadbalancerID: lb, Tags: []string{tag},
-		TimeoutClientData: &client, TimeoutMemberConnect: &connect, TimeoutMemberData: &member, TimeoutTCPInspect: &inspect,
-		DefaultPool: &pools.CreateOpts{Name: fmt.Sprintf("pool_%d_%s", i, tag), Protocol: pools.Protocol(p.Protocol), LBMethod: "ROUND_ROBIN", Members: members,
-			Monitor: monitors.CreateOpts{Name: fmt.Sprintf("monitor_%d_%s", i, tag), Type: monitor, Delay: 5, Timeout: 3, MaxRetries: 1, MaxRetriesDown: 3}},
-	}
+	return o
 }
 
-// serve makes the load balancers of Services; the first owns it, the others share it.
-func (o *occm) serve(services ...*corev1.Service) *loadbalancers.LoadBalancer {
+// serve makes the load balancer of Services, the first of which owns it, and returns its ID.
+func (o *takeover) serve(services ...*corev1.Service) string {
 	t := o.c.t
 	t.Helper()
-	owner := occmPrefix + services[0].Name
-	opts := loadbalancers.CreateOpts{Name: owner, VipSubnetID: o.sim.Defaults().SubnetID, Provider: "amphora",
-		Description: "Kubernetes external service default/" + services[0].Name + " from cluster kubernetes"}
-	for _, s := range services {
-		tag := occmPrefix + s.Name
-		opts.Tags = append(opts.Tags, tag)
-		for i, p := range s.Spec.Ports {
-			l := o.listener(i, "", tag, p)
-			opts.Listeners = append(opts.Listeners, l)
-		}
+	var members []cloud.LoadBalancerMember
+	for _, s := range o.servers {
+		members = append(members, cloud.LoadBalancerMember{Node: cloud.InstanceRef{NodeName: s.Name}, Addresses: s.Addresses})
 	}
-	lb, err := loadbalancers.Create(t.Context(), o.octavia, opts).Extract()
-	if err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, 20*time.Second, func() string {
-		if lb, err = loadbalancers.Get(t.Context(), o.octavia, lb.ID).Extract(); err != nil || lb.ProvisioningStatus != "ACTIVE" {
-			return fmt.Sprintf("load balancer %s: %s, %v", lb.ID, lb.ProvisioningStatus, err)
+	var id, address string
+	for i, s := range services {
+		spec := occm.Spec("kubernetes", s, members)
+		var err error
+		if i == 0 {
+			id, address, err = o.cloud.Make(t.Context(), spec)
+		} else {
+			err = o.cloud.Share(t.Context(), spec, id)
 		}
-		return ""
-	})
-	address := lb.VipAddress
-	if o.floating {
-		f, err := floatingips.Create(t.Context(), o.neutron, floatingips.CreateOpts{FloatingNetworkID: o.sim.Defaults().ExternalNetworkID, PortID: lb.VipPortID,
-			Description: "Floating IP for Kubernetes external service default/" + services[0].Name + " from cluster kubernetes"}).Extract()
-		if err != nil {
+		if err := errors.Join(err, occm.Publish(t.Context(), o.c.client, s, id, address)); err != nil {
 			t.Fatal(err)
 		}
-		address = f.FloatingIP
 	}
-	for _, s := range services {
-		o.publish(s, lb.ID, address)
-	}
-	return lb
-}
-
-// publish writes to the Service what it writes.
-func (o *occm) publish(s *corev1.Service, id, address string) {
-	o.c.t.Helper()
-	updated := s.DeepCopy()
-	updated.Finalizers = append(updated.Finalizers, servicehelper.LoadBalancerCleanupFinalizer)
-	if updated.Annotations == nil {
-		updated.Annotations = map[string]string{}
-	}
-	updated.Annotations["loadbalancer.openstack.org/load-balancer-id"] = id
-	updated.Annotations["loadbalancer.openstack.org/load-balancer-address"] = address
-	mode := corev1.LoadBalancerIPModeVIP
-	updated.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: address, IPMode: &mode}}
-	if _, err := servicehelper.PatchService(o.c.client.CoreV1(), s, updated); err != nil {
-		o.c.t.Fatal(err)
-	}
-}
-
-// route makes the route of a server's pod CIDR.
-func (o *occm) route(i int, s ossim.Server) {
-	t := o.c.t
-	t.Helper()
-	all, err := ports.List(o.neutron, ports.ListOpts{DeviceID: s.ID}).AllPages(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	list, err := ports.ExtractPorts(all)
-	if err != nil || len(list) != 1 {
-		t.Fatalf("ports of %s: %v, %v", s.Name, list, err)
-	}
-	pairs := []ports.AddressPair{{IPAddress: podCIDR(i)}}
-	if err := ports.Update(t.Context(), o.neutron, list[0].ID, ports.UpdateOpts{AllowedAddressPairs: &pairs}).Err; err != nil {
-		t.Fatal(err)
-	}
-	addRoutes(t, o.sim, routeTo(i, s))
+	return id
 }
 
 // state is everything in the cloud as the API shows it, without what our marks change (tags,
 // the time and the number of the last change) and what health checks find.
-func (o *occm) state() string {
+func (o *takeover) state() string {
 	t := o.c.t
 	t.Helper()
 	var out []string
@@ -143,9 +75,9 @@ func (o *occm) state() string {
 		client *gophercloud.ServiceClient
 		path   []string
 	}{
-		{o.octavia, []string{"lbaas", "loadbalancers"}}, {o.octavia, []string{"lbaas", "listeners"}}, {o.octavia, []string{"lbaas", "pools"}},
-		{o.octavia, []string{"lbaas", "healthmonitors"}}, {o.neutron, []string{"floatingips"}}, {o.neutron, []string{"ports"}},
-		{o.neutron, []string{"routers"}}, {o.neutron, []string{"security-groups"}},
+		{o.cloud.LoadBalancer, []string{"lbaas", "loadbalancers"}}, {o.cloud.LoadBalancer, []string{"lbaas", "listeners"}}, {o.cloud.LoadBalancer, []string{"lbaas", "pools"}},
+		{o.cloud.LoadBalancer, []string{"lbaas", "healthmonitors"}}, {o.cloud.Network, []string{"floatingips"}}, {o.cloud.Network, []string{"ports"}},
+		{o.cloud.Network, []string{"routers"}}, {o.cloud.Network, []string{"security-groups"}},
 	} {
 		var doc map[string][]map[string]any
 		resp, err := list.client.Get(t.Context(), list.client.ServiceURL(list.path...), &doc, nil)
@@ -170,7 +102,7 @@ func (o *occm) state() string {
 	return strings.Join(out, "\n")
 }
 
-func (o *occm) mutations() []string {
+func (o *takeover) mutations() []string {
 	var out []string
 	for _, r := range o.sim.Requests() {
 		if r.Method != http.MethodGet && r.Service != "identity" {
@@ -182,7 +114,7 @@ func (o *occm) mutations() []string {
 
 // ensured waits until the Services have been ensured and the routes compared, by the events
 // and requests since the last reset.
-func (o *occm) ensured(names ...string) {
+func (o *takeover) ensured(names ...string) {
 	o.c.t.Helper()
 	eventually(o.c.t, 60*time.Second, func() string {
 		for _, name := range names {
@@ -211,15 +143,11 @@ func TestTakeoverOfACluster(t *testing.T) {
 	c.register(servers, func(i int) nodeState {
 		return nodeState{ready: true, initialized: true, podCIDRs: []string{podCIDR(i)}}
 	})
-	o := &occm{c: c, sim: sim, octavia: octavia(t, sim), neutron: network(t, sim), servers: servers, floating: true}
-	for i, s := range servers {
-		o.route(i, s)
-	}
+	o := newTakeover(c, sim, servers)
 	addRoutes(t, sim, "10.244.200.0/24 via "+servers[0].Addresses[0].String()) // an operator's
 	web := c.createService(loadBalancerService("web", corev1.ServicePort{Name: "http", Port: 80}, corev1.ServicePort{Name: "dns", Port: 53, Protocol: corev1.ProtocolUDP}))
 	shared := c.createService(loadBalancerService("shared", corev1.ServicePort{Port: 8080}))
 	lb := o.serve(web, shared)
-	o.floating = false
 	hidden := loadBalancerService("hidden", corev1.ServicePort{Port: 443})
 	hidden.Annotations = map[string]string{"service.beta.kubernetes.io/openstack-internal-load-balancer": "true"}
 	internal := o.serve(c.createService(hidden))
@@ -232,7 +160,7 @@ func TestTakeoverOfACluster(t *testing.T) {
 	if err := r.stop(); err != nil {
 		t.Fatal(err)
 	}
-	marks := map[string]int{"load-balancer PUT /lbaas/loadbalancers/" + lb.ID: 1, "load-balancer PUT /lbaas/loadbalancers/" + internal.ID: 1}
+	marks := map[string]int{"load-balancer PUT /lbaas/loadbalancers/" + lb: 1, "load-balancer PUT /lbaas/loadbalancers/" + internal: 1}
 	routeMarks := len(servers)
 	for _, m := range o.mutations() {
 		if strings.HasPrefix(m, "network PUT /routers/"+sim.Defaults().RouterID+"/tags/isthmus-") {
@@ -264,7 +192,7 @@ func TestTakeoverOfACluster(t *testing.T) {
 
 // wantMaintained deletes a Node and the Services: all that OCCM made for them goes, and
 // nothing else.
-func (o *occm) wantMaintained(services ...string) {
+func (o *takeover) wantMaintained(services ...string) {
 	t := o.c.t
 	t.Helper()
 	gone := o.servers[2]

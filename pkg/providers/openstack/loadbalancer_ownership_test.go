@@ -7,7 +7,6 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/listeners"
 	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/loadbalancers"
-	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/monitors"
 	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/pools"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
 
@@ -51,47 +50,12 @@ func (x *lbTest) lb(id string) *octaviaLB {
 	return lb
 }
 
-// madeByOCCM is what openstack-cloud-controller-manager makes of x.spec: its names,
-// descriptions, tags and values, and a floating IP.
-func (x *lbTest) madeByOCCM() *octaviaLB {
-	x.t.Helper()
-	const name = "kube_service_kubernetes_default_web"
-	limit, client, connect, member, inspect := -1, 50000, 5000, 50000, 0
-	var made []listeners.CreateOpts
-	for i, p := range x.spec.Ports {
-		n := string(rune('0' + i))
-		monitorType := monitorTCP
-		if p.Protocol == "UDP" {
-			monitorType = monitorUDP
-		}
-		var members []pools.CreateMemberOpts
-		for _, m := range x.spec.Members {
-			members = append(members, pools.CreateMemberOpts{Name: m.Node.NodeName, Address: m.Addresses[0].String(), ProtocolPort: int(p.NodePort), SubnetID: x.lbs.c.cfg.LoadBalancer.SubnetID})
-		}
-		made = append(made, listeners.CreateOpts{
-			Name: "listener_" + n + "_" + name, Protocol: listeners.Protocol(p.Protocol), ProtocolPort: int(p.Port), ConnLimit: &limit,
-			TimeoutClientData: &client, TimeoutMemberConnect: &connect, TimeoutMemberData: &member, TimeoutTCPInspect: &inspect,
-			AllowedCIDRs: []string{"0.0.0.0/0"}, Tags: []string{name},
-			DefaultPool: &pools.CreateOpts{Name: "pool_" + n + "_" + name, Protocol: pools.Protocol(p.Protocol), LBMethod: "ROUND_ROBIN", Members: members,
-				Monitor: monitors.CreateOpts{Name: "monitor_" + n + "_" + name, Type: monitorType, Delay: 5, Timeout: 3, MaxRetries: 1, MaxRetriesDown: 3}},
-		})
-	}
-	lb := x.makeLB(loadbalancers.CreateOpts{Name: name, Description: "Kubernetes external service default/web from cluster kubernetes",
-		Tags: []string{name}, Provider: "amphora", Listeners: made})
-	if _, err := floatingips.Create(testContext(x.t), x.op().neutron, floatingips.CreateOpts{
-		FloatingNetworkID: x.lbs.c.cfg.LoadBalancer.FloatingNetworkID, PortID: lb.VIPPortID,
-		Description: "Floating IP for Kubernetes external service default/web from cluster kubernetes"}).Extract(); err != nil {
-		x.t.Fatal(err)
-	}
-	return lb
-}
-
 // TestTakeoverFromOCCM: taking over makes no changing call but the one that adds the owner's
 // tag; a second cluster of the same name is refused from then on (#3102).
 func TestTakeoverFromOCCM(t *testing.T) {
 	x := newLBTest(t, 3, "create-monitor=true\n")
 	t.Cleanup(func() { logCalls(t, x.sim) })
-	lb := x.madeByOCCM()
+	lb := x.madeBy(x.occm("amphora", true), x.spec)
 	before := x.objects()
 	x.sim.ResetRequests()
 	status := x.ensure(x.spec)

@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -8,142 +9,45 @@ import (
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/keymanager/v1/secrets"
-	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/listeners"
 	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/loadbalancers"
-	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/monitors"
-	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/pools"
-	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+	"github.com/isthmus-cloud/isthmus/test/occm"
 )
 
-// occm makes what openstack-cloud-controller-manager makes, by the raw API and from the facts
-// about it alone: its names, descriptions, tags and values, with nothing of ours.
-type occm struct {
-	x        *lbTest
-	provider string
-	monitors bool
-}
-
+// occmName is what OCCM calls the load balancer of a Service, and tags what is the Service's.
 func occmName(service string) string { return "kube_service_kubernetes_default_" + service }
 
-func occmText(service string) string {
-	return "Kubernetes external service default/" + service + " from cluster kubernetes"
+// occm is OCCM in the test's cloud.
+func (x *lbTest) occm(provider string, monitors bool) *occm.Cloud {
+	o, cfg := x.op(), x.lbs.c.cfg.LoadBalancer
+	return &occm.Cloud{LoadBalancer: o.octavia, Network: o.neutron, SubnetID: cfg.SubnetID, FloatingNetworkID: cfg.FloatingNetworkID, Provider: provider, Monitors: monitors}
 }
 
-func (m occm) listeners(spec *cloud.LoadBalancerSpec) []listeners.CreateOpts {
-	name := occmName(spec.Name)
-	limit, client, connect, member, inspect := -1, 50000, 5000, 50000, 0
-	var out []listeners.CreateOpts
-	for i, p := range spec.Ports {
-		l := listeners.CreateOpts{
-			Name: fmt.Sprintf("listener_%d_%s", i, name), Protocol: listeners.Protocol(p.Protocol), ProtocolPort: int(p.Port), ConnLimit: &limit, Tags: []string{name},
-		}
-		poolProtocol, method := string(p.Protocol), "ROUND_ROBIN"
-		if m.provider == "ovn" {
-			method = "SOURCE_IP_PORT"
-		} else {
-			l.TimeoutClientData, l.TimeoutMemberConnect, l.TimeoutMemberData, l.TimeoutTCPInspect = &client, &connect, &member, &inspect
-			l.AllowedCIDRs = []string{"0.0.0.0/0"}
-		}
-		if p.Protocol == corev1.ProtocolTCP {
-			if spec.Settings[annForwardedFor] == "true" {
-				l.Protocol, poolProtocol, l.InsertHeaders = "HTTP", "HTTP", map[string]string{"X-Forwarded-For": "true"}
-			}
-			if ref := spec.Settings[annTLSContainerRef]; ref != "" {
-				l.Protocol, poolProtocol, l.DefaultTlsContainerRef = "TERMINATED_HTTPS", "HTTP", ref
-			}
-			switch spec.Settings[annProxyProtocol] {
-			case "true", "v1":
-				poolProtocol = "PROXY"
-			case "v2":
-				poolProtocol = "PROXYV2"
-			}
-		}
-		pool := &pools.CreateOpts{Name: fmt.Sprintf("pool_%d_%s", i, name), Protocol: pools.Protocol(poolProtocol), LBMethod: pools.LBMethod(method)}
-		if spec.SessionAffinityTimeout > 0 {
-			pool.Persistence = &pools.SessionPersistence{Type: "SOURCE_IP"}
-		}
-		for _, n := range spec.Members {
-			opts := pools.CreateMemberOpts{Name: n.Node.NodeName, Address: n.Addresses[0].String(), ProtocolPort: int(p.NodePort), SubnetID: m.x.lbs.c.cfg.LoadBalancer.SubnetID}
-			if spec.HealthCheck != nil {
-				port := int(spec.HealthCheck.Port)
-				opts.MonitorPort = &port
-			}
-			pool.Members = append(pool.Members, opts)
-		}
-		if m.monitors && m.provider != "ovn" {
-			pool.Monitor = m.monitor(spec, i, p)
-		}
-		l.DefaultPool = pool
-		out = append(out, l)
+// madeBy makes a load balancer for the Service as OCCM does.
+func (x *lbTest) madeBy(m *occm.Cloud, spec *cloud.LoadBalancerSpec) *octaviaLB {
+	x.t.Helper()
+	id, address, err := m.Make(testContext(x.t), spec)
+	if err != nil {
+		x.t.Fatal(err)
 	}
-	return out
+	published(spec, id, address)
+	return x.lb(id)
 }
 
-func (m occm) monitor(spec *cloud.LoadBalancerSpec, i int, p cloud.LoadBalancerPort) monitors.CreateOpts {
-	opts := monitors.CreateOpts{Name: fmt.Sprintf("monitor_%d_%s", i, occmName(spec.Name)), Type: "TCP", Delay: 5, Timeout: 3, MaxRetries: 1, MaxRetriesDown: 3}
-	switch {
-	case spec.HealthCheck != nil:
-		opts.Type, opts.URLPath, opts.HTTPMethod, opts.ExpectedCodes = "HTTP", "/healthz", "GET", "200"
-	case p.Protocol == corev1.ProtocolUDP:
-		opts.Type = "UDP-CONNECT"
+// shareBy puts the Service's listeners on a load balancer that is there already, as OCCM does.
+func (x *lbTest) shareBy(m *occm.Cloud, spec *cloud.LoadBalancerSpec, id, address string) {
+	x.t.Helper()
+	if err := m.Share(testContext(x.t), spec, id); err != nil {
+		x.t.Fatal(err)
 	}
-	return opts
-}
-
-// make makes a load balancer for the Service, with a floating IP unless it is internal.
-func (m occm) make(spec *cloud.LoadBalancerSpec) *octaviaLB {
-	name := occmName(spec.Name)
-	lb := m.x.makeLB(loadbalancers.CreateOpts{Name: name, Description: occmText(spec.Name), Tags: []string{name}, Provider: m.provider, Listeners: m.listeners(spec)})
-	address := lb.VIPAddress
-	if spec.Settings[annInternal] != "true" {
-		f, err := floatingips.Create(testContext(m.x.t), m.x.op().neutron, floatingips.CreateOpts{
-			FloatingNetworkID: m.x.lbs.c.cfg.LoadBalancer.FloatingNetworkID, PortID: lb.VIPPortID, Description: "Floating IP for " + occmText(spec.Name)}).Extract()
-		if err != nil {
-			m.x.t.Fatal(err)
-		}
-		address = f.FloatingIP
-	}
-	m.published(spec, lb.ID, address)
-	return lb
-}
-
-// share puts the Service's listeners on a load balancer that is there already.
-func (m occm) share(spec *cloud.LoadBalancerSpec, lb *octaviaLB, address string) {
-	o, ctx := m.x.op(), testContext(m.x.t)
-	must := func(err error) {
-		m.x.t.Helper()
-		if err == nil {
-			_, err = o.waitActive(ctx, lb.ID)
-		}
-		if err != nil {
-			m.x.t.Fatal(err)
-		}
-	}
-	tags := append(slices.Clone(m.x.lb(lb.ID).Tags), occmName(spec.Name))
-	must(loadbalancers.Update(ctx, o.octavia, lb.ID, loadbalancers.UpdateOpts{Tags: &tags}).Err)
-	for _, opts := range m.listeners(spec) {
-		pool := opts.DefaultPool
-		opts.DefaultPool, opts.LoadbalancerID = nil, lb.ID
-		l, err := listeners.Create(ctx, o.octavia, opts).Extract()
-		must(err)
-		members := pool.Members
-		pool.Members, pool.ListenerID = nil, l.ID
-		p, err := pools.Create(ctx, o.octavia, *pool).Extract()
-		must(err)
-		for _, n := range members {
-			_, err := pools.CreateMember(ctx, o.octavia, p.ID, n).Extract()
-			must(err)
-		}
-	}
-	m.published(spec, lb.ID, address)
+	published(spec, id, address)
 }
 
 // published is what the Service has of its load balancer.
-func (m occm) published(spec *cloud.LoadBalancerSpec, id, address string) {
+func published(spec *cloud.LoadBalancerSpec, id, address string) {
 	spec.Settings[annLoadBalancerID], spec.Settings[annAddress] = id, address
 	spec.CurrentIngress = []corev1.LoadBalancerIngress{{IP: address}}
 }
@@ -176,12 +80,8 @@ func TestTakeover(t *testing.T) {
 	} {
 		for _, jobboard := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s jobboard=%v", tt.name, jobboard), func(t *testing.T) {
-				m := occm{provider: "amphora", monitors: tt.monitors}
-				if tt.provider != "" {
-					m.provider = tt.provider
-				}
-				m.x = newLBTestOn(t, ossim.Options{StateDelay: time.Millisecond, Jobboard: jobboard}, 3, fmt.Sprintf("lb-provider=%s\ncreate-monitor=%v\n", m.provider, tt.monitors))
-				x := m.x
+				provider := cmp.Or(tt.provider, "amphora")
+				x := newLBTestOn(t, ossim.Options{StateDelay: time.Millisecond, Jobboard: jobboard}, 3, fmt.Sprintf("lb-provider=%s\ncreate-monitor=%v\n", provider, tt.monitors))
 				t.Cleanup(func() { logCalls(t, x.sim) })
 				if tt.spec != nil {
 					tt.spec(x.spec)
@@ -189,8 +89,8 @@ func TestTakeover(t *testing.T) {
 				if x.spec.Settings[annTLSContainerRef] != "" {
 					x.spec.Settings[annTLSContainerRef] = x.certificate()
 				}
-				lb := m.make(x.spec)
-				m.takeOver(x.spec, lb, []string{occmName("web")}, 1)
+				lb := x.madeBy(x.occm(provider, tt.monitors), x.spec)
+				x.takeOver(x.spec, lb, []string{occmName("web")}, 1)
 				x.delete(x.spec)
 				x.wantNothing("after the deletion")
 			})
@@ -199,8 +99,7 @@ func TestTakeover(t *testing.T) {
 }
 
 // takeOver ensures the Service, twice with each of two processes, and checks what changes.
-func (m occm) takeOver(spec *cloud.LoadBalancerSpec, lb *octaviaLB, tags []string, changes int) {
-	x := m.x
+func (x *lbTest) takeOver(spec *cloud.LoadBalancerSpec, lb *octaviaLB, tags []string, changes int) {
 	x.t.Helper()
 	before, tree := x.objects(), x.treeOf(lb.ID)
 	address := spec.Settings[annAddress]
@@ -255,8 +154,8 @@ func (x *lbTest) treeOf(id string) *lbTree {
 func TestTakeoverShared(t *testing.T) {
 	for _, users := range []bool{false, true} {
 		t.Run(fmt.Sprintf("user's own=%v", users), func(t *testing.T) {
-			m := occm{provider: "amphora", x: newLBTestOn(t, ossim.Options{StateDelay: time.Millisecond}, 2, "")}
-			x := m.x
+			x := newLBTestOn(t, ossim.Options{StateDelay: time.Millisecond}, 2, "")
+			m := x.occm("amphora", false)
 			t.Cleanup(func() { logCalls(t, x.sim) })
 			second := x.sharer("second", "", 9000)
 			tags := []string{occmName("web"), occmName("second")}
@@ -265,14 +164,14 @@ func TestTakeoverShared(t *testing.T) {
 			if users {
 				x.spec.Settings[annInternal], second.Settings[annInternal] = "true", "true"
 				lb = x.makeLB(loadbalancers.CreateOpts{Name: "users-own", Tags: []string{"theirs"}})
-				m.share(x.spec, lb, lb.VIPAddress)
+				x.shareBy(m, x.spec, lb.ID, lb.VIPAddress)
 				tags, changes = append(tags, "theirs"), 0
 			} else {
-				lb = m.make(x.spec)
+				lb = x.madeBy(m, x.spec)
 			}
-			m.share(second, lb, x.spec.Settings[annAddress])
-			m.takeOver(second, lb, tags, 0)
-			m.takeOver(x.spec, lb, tags, changes)
+			x.shareBy(m, second, lb.ID, x.spec.Settings[annAddress])
+			x.takeOver(second, lb, tags, 0)
+			x.takeOver(x.spec, lb, tags, changes)
 			x.delete(x.spec)
 			want := []string{"theirs", occmName("second")}
 			if !users {

@@ -4,8 +4,10 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -13,61 +15,30 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/listeners"
 	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/loadbalancers"
-	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/pools"
-	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/test/occm"
 )
 
-// occm makes, by the cloud's own API, what openstack-cloud-controller-manager makes for a
-// Service, with its names, tags, descriptions and values.
-func (c *cluster) occm(s *corev1.Service, nodes []server) (lbID, address string) {
+// oldManager makes what openstack-cloud-controller-manager makes for a Service, with monitors
+// left out.
+func (c *cluster) oldManager(s *corev1.Service, nodes []server) (lbID, address string) {
 	c.t.Helper()
 	defer progress("making what the old cloud controller manager makes")()
-	ctx, cloud := c.t.Context(), c.cloud
-	name := lbName(s.Name)
-	external := fmt.Sprintf("Kubernetes external service %s/%s from cluster %s", s.Namespace, s.Name, clusterName)
-	lb, err := loadbalancers.Create(ctx, cloud.member.loadBalancer, loadbalancers.CreateOpts{
-		Name: name, Description: external, VipSubnetID: cloud.subnetID, Provider: "amphora", Tags: []string{name},
-	}).Extract()
-	if err != nil {
+	ctx, member := c.t.Context(), c.cloud.member
+	m := occm.Cloud{LoadBalancer: member.loadBalancer, Network: member.network, SubnetID: c.cloud.subnetID, FloatingNetworkID: c.cloud.externalID, Provider: "amphora"}
+	var members []cloud.LoadBalancerMember
+	for _, n := range nodes {
+		members = append(members, cloud.LoadBalancerMember{Node: cloud.InstanceRef{NodeName: n.name}, Addresses: []netip.Addr{n.address}})
+	}
+	lbID, address, err := m.Make(ctx, occm.Spec(clusterName, s, members))
+	if err := errors.Join(err, occm.Publish(ctx, c.client, s, lbID, address)); err != nil {
 		c.t.Fatal(err)
 	}
-	must := func(err error) {
-		c.t.Helper()
-		if err == nil {
-			err = cloud.active(ctx, lb.ID)
-		}
-		if err != nil {
-			c.t.Fatal(err)
-		}
-	}
-	must(nil)
-	unlimited, client, connect, inspect := -1, 50000, 5000, 0
-	for i, p := range s.Spec.Ports {
-		l, err := listeners.Create(ctx, cloud.member.loadBalancer, listeners.CreateOpts{
-			Name: fmt.Sprintf("listener_%d_%s", i, name), LoadbalancerID: lb.ID, Protocol: listeners.Protocol(p.Protocol), ProtocolPort: int(p.Port),
-			ConnLimit: &unlimited, TimeoutClientData: &client, TimeoutMemberData: &client, TimeoutMemberConnect: &connect, TimeoutTCPInspect: &inspect,
-			Tags: []string{name},
-		}).Extract()
-		must(err)
-		pool, err := pools.Create(ctx, cloud.member.loadBalancer, pools.CreateOpts{
-			Name: fmt.Sprintf("pool_%d_%s", i, name), ListenerID: l.ID, Protocol: pools.Protocol(p.Protocol), LBMethod: pools.LBMethodRoundRobin,
-		}).Extract()
-		must(err)
-		var members []pools.BatchUpdateMemberOpts
-		for _, n := range nodes {
-			members = append(members, pools.BatchUpdateMemberOpts{Address: n.address.String(), ProtocolPort: int(p.NodePort), Name: &n.name, SubnetID: &cloud.subnetID})
-		}
-		must(pools.BatchUpdateMembers(ctx, cloud.member.loadBalancer, pool.ID, members).ExtractErr())
-	}
-	fip, err := floatingips.Create(ctx, cloud.member.network, floatingips.CreateOpts{
-		FloatingNetworkID: cloud.externalID, PortID: lb.VipPortID, Description: "Floating IP for " + external,
-	}).Extract()
-	must(err)
-	return lb.ID, fip.FloatingIP
+	return lbID, address
 }
 
 // TestTakeover: Nodes and a Service that openstack-cloud-controller-manager has served are
@@ -87,12 +58,7 @@ func TestTakeover(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := c.service("old", func(s *corev1.Service) { s.Finalizers = []string{"service.kubernetes.io/load-balancer-cleanup"} }, tcp(80), udp(53))
-	lbID, address := c.occm(s, nodes)
-	patch := fmt.Sprintf(`{"metadata":{"annotations":{"%[1]sload-balancer-id":%[2]q,"%[1]sload-balancer-address":%[3]q}},"status":{"loadBalancer":{"ingress":[{"ip":%[3]q,"ipMode":"VIP"}]}}}`, annotationPrefix, lbID, address)
-	if _, err := c.client.CoreV1().Services("default").Patch(ctx, s.Name, "application/merge-patch+json", []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
-		t.Fatal(err)
-	}
+	lbID, address := c.oldManager(c.service("old", nil, tcp(80), udp(53)), nodes)
 	before := c.state()
 
 	c.startManager("")
