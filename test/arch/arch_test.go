@@ -91,7 +91,7 @@ var arrows = []struct {
 	{"pkg/pv", []string{"pkg/cloud"}},
 	{"pkg/ccm", []string{"pkg/clientca", "pkg/cloud", "pkg/controllers", "pkg/lb", "pkg/nearest", "pkg/version"}},
 	{"pkg/controllers/service", []string{"pkg/cloud", "pkg/lb"}},
-	{"pkg/controllers/pvlabel", []string{"pkg/cloud", "pkg/pv"}},
+	{"pkg/controllers/pvlabel", []string{"pkg/cloud", "pkg/controllers/workers", "pkg/pv"}},
 	{"pkg/controllers", []string{"pkg/cloud"}},
 	{"pkg/providers", []string{"pkg/cloud", "pkg/cloudauth", "pkg/version"}},
 	{"webhooks", []string{"pkg/clientca", "pkg/cloud", "pkg/lb", "pkg/nearest", "pkg/pv", "pkg/version"}},

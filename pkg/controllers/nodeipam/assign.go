@@ -34,25 +34,6 @@ const (
 	repeatAfter = 10 * time.Minute
 )
 
-// work takes one Node from the queue. It is false when there will be none any more.
-func (c *Controller) work(ctx context.Context) bool {
-	name, ended := c.queue.Get()
-	if ended {
-		return false
-	}
-	defer c.queue.Done(name)
-	if ctx.Err() != nil {
-		return true // the queue is shut down next
-	}
-	if err := c.assign(ctx, name); err != nil {
-		c.queue.AddRateLimited(name)
-		klog.FromContext(ctx).V(2).Info("Node gets no pod CIDR for now, will try again", "node", name, "reason", err.Error())
-		return true
-	}
-	c.queue.Forget(name)
-	return true
-}
-
 // assign gives the Node its CIDRs if it has none.
 func (c *Controller) assign(ctx context.Context, name string) error {
 	node, h, err := c.reserve(name)

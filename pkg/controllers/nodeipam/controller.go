@@ -20,12 +20,14 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	netutils "k8s.io/utils/net"
+
+	"github.com/isthmus-cloud/isthmus/pkg/controllers/workers"
 )
 
 const (
-	// workers is how many Nodes are written at a time. They share the client's rate limit,
+	// concurrency is how many Nodes are written at a time. They share the client's rate limit,
 	// and the wait for their turn counts into patchTimeout.
-	workers = 10
+	concurrency = 10
 	// retryMin and retryMax bound the pause before a Node is tried again.
 	retryMin, retryMax = 50 * time.Millisecond, time.Minute
 	// pageSize is how many Nodes one page of the list at the start has.
@@ -71,16 +73,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) || !c.seed(ctx) {
 		return nil
 	}
-	var wg sync.WaitGroup
-	for range workers {
-		wg.Go(func() {
-			for c.work(ctx) {
-			}
-		})
-	}
-	<-ctx.Done()
-	c.queue.ShutDown()
-	wg.Wait()
+	workers.Run(ctx, c.queue, concurrency, "Node gets no pod CIDR for now, will try again", c.assign)
 	return nil
 }
 

@@ -14,7 +14,8 @@ import (
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/workqueue"
-	"k8s.io/klog/v2"
+
+	"github.com/isthmus-cloud/isthmus/pkg/controllers/workers"
 )
 
 // conditionWorkers is how many Nodes are written at a time.
@@ -57,34 +58,7 @@ func (c *conditions) keep(nodes map[string]bool) {
 
 // run writes until ctx ends.
 func (c *conditions) run(ctx context.Context) {
-	var wg sync.WaitGroup
-	for range conditionWorkers {
-		wg.Go(func() {
-			for c.work(ctx) {
-			}
-		})
-	}
-	<-ctx.Done()
-	c.queue.ShutDown()
-	wg.Wait()
-}
-
-func (c *conditions) work(ctx context.Context) bool {
-	name, ended := c.queue.Get()
-	if ended {
-		return false
-	}
-	defer c.queue.Done(name)
-	if ctx.Err() != nil {
-		return true // the queue is shut down next
-	}
-	if err := c.write(ctx, name); err != nil {
-		klog.FromContext(ctx).V(2).Info("Condition of a Node cannot be set, will try again", "node", name, "reason", err.Error())
-		c.queue.AddRateLimited(name)
-		return true
-	}
-	c.queue.Forget(name)
-	return true
+	workers.Run(ctx, c.queue, conditionWorkers, "Condition of a Node cannot be set, will try again", c.write)
 }
 
 func (c *conditions) write(ctx context.Context, name string) error {
