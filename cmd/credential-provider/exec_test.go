@@ -84,16 +84,6 @@ func execute(t *testing.T, stdin string, args ...string) outcome {
 	return outcome{code: cmd.ProcessState.ExitCode(), stdout: stdout.String(), stderr: stderr.String()}
 }
 
-func startSim(t *testing.T) *ossim.Sim {
-	t.Helper()
-	sim, err := ossim.Start(ossim.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(sim.Close)
-	return sim
-}
-
 // storeSecret keeps a payload in the simulator's Barbican.
 func storeSecret(t *testing.T, sim *ossim.Sim, secret, payload string) {
 	t.Helper()
@@ -145,7 +135,7 @@ func request(version, image string) string {
 
 // The golden files are transcripts: request, exit code, stdout, stderr.
 func TestExec(t *testing.T) {
-	sim := startSim(t)
+	sim := ossim.ForTest(t)
 	storeSecret(t, sim, "registry", `{"auths":{"https://registry.example.com:5000":{"auth":"cHVsbGVyOmZyb20tYmFyYmljYW4="},"registry.example.com:5000/team":{"username":"team","password":"of-the-team"},"other.example.com":{"username":"o","password":"never-seen"}}}`)
 	storeSecret(t, sim, "plain", `{"auths":{"registry.example.com:5000":{"auth":"cHVsbGVyOmZyb20tYmFyYmljYW4="}}}`)
 	good := login(sim) + registries
@@ -257,7 +247,7 @@ func TestUsage(t *testing.T) {
 
 // The program ends by itself before the kubelet kills it, and at once on a signal.
 func TestEndsInTime(t *testing.T) {
-	sim := startSim(t)
+	sim := ossim.ForTest(t)
 	sim.AddFault(ossim.Fault{Service: "identity", Hang: true})
 	conf := writeConf(t, login(sim)+registries)
 	start := time.Now()

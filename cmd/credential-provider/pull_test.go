@@ -93,7 +93,7 @@ func push(t *testing.T, reference, user, password string) {
 }
 
 func TestPullWithCredentialsFromBarbican(t *testing.T) {
-	sim := startSim(t)
+	sim := ossim.ForTest(t)
 	const user, password = "puller", "pa:ss word"
 	host := privateRegistry(t, func(u, p string) bool { return u == user && p == password })
 	image := host + "/team/app"
@@ -112,7 +112,7 @@ func TestPullWithCredentialsFromBarbican(t *testing.T) {
 
 // The registry asks Keystone about whoever comes, as Keppel does.
 func TestPullFromKeppel(t *testing.T) {
-	sim := startSim(t)
+	sim := ossim.ForTest(t)
 	host := privateRegistry(t, func(user, password string) bool { return keystoneAccepts(t, sim, user, password) })
 	image := host + "/account/app"
 	push(t, image, "k8s@Default/k8s@Default", ossim.UserPassword)

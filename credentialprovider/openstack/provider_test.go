@@ -18,16 +18,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func startSim(t *testing.T) *ossim.Sim {
-	t.Helper()
-	sim, err := ossim.Start(ossim.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(sim.Close)
-	return sim
-}
-
 // store keeps a payload in the simulator's Barbican and returns the secret's reference.
 func store(t *testing.T, sim *ossim.Sim, opts secrets.CreateOpts) string {
 	t.Helper()
@@ -82,7 +72,7 @@ func ask(t *testing.T, p *Provider, reference string) (credentialprovider.Creden
 const dockerConfigJSON = `{"auths":{"r.example:5000":{"username":"puller","password":"from-barbican"}}}`
 
 func TestBarbican(t *testing.T) {
-	sim := startSim(t)
+	sim := ossim.ForTest(t)
 	ref := store(t, sim, text("registry", dockerConfigJSON))
 	id := ref[strings.LastIndexByte(ref, '/')+1:]
 	octets := store(t, sim, secrets.CreateOpts{Name: "octets", Payload: base64.StdEncoding.EncodeToString([]byte(dockerConfigJSON)), PayloadContentType: "application/octet-stream", PayloadContentEncoding: "base64"})
@@ -105,7 +95,7 @@ func TestBarbican(t *testing.T) {
 
 // A secret is rotated by storing a new one of the same name.
 func TestNewestSecretOfAName(t *testing.T) {
-	sim := startSim(t)
+	sim := ossim.ForTest(t)
 	for _, password := range []string{"first", "second"} {
 		store(t, sim, text("registry", strings.Replace(dockerConfigJSON, "from-barbican", password, 1)))
 		waitForNextSecond(t) // Barbican tells the time of creation in seconds
@@ -127,7 +117,7 @@ func waitForNextSecond(t *testing.T) {
 }
 
 func TestBarbicanErrors(t *testing.T) {
-	sim := startSim(t)
+	sim := ossim.ForTest(t)
 	store(t, sim, text("registry", dockerConfigJSON))
 	store(t, sim, text("nonsense", "s3cret-payload"))
 	for name, tt := range map[string]struct {
@@ -200,7 +190,7 @@ func TestKeppel(t *testing.T) {
 
 // The node's login goes to the registries that cloud.conf names and to no others.
 func TestOnlyConfiguredRegistries(t *testing.T) {
-	sim := startSim(t)
+	sim := ossim.ForTest(t)
 	p := provider(t, sim, "[Registry \"keppel.example.com\"]\ntype = keppel\n")
 	set := credentialprovider.Set{Kinds: []credentialprovider.Kind{{Name: "openstack", Open: func() (credentialprovider.Provider, error) { return p, nil }}}}
 	for _, image := range []string{"evil.example.com/a", "keppel.example.com:5000/a", "keppel.example.com.evil.example/a", "xkeppel.example.com/a", "nginx"} {

@@ -72,12 +72,8 @@ func refusedAddress(t *testing.T) string {
 // What is wrong at the start is one line on stderr that names it and the next step, and an
 // exit code; no stack trace, no secret, no process that lingers.
 func TestBadInputEndsTheBinary(t *testing.T) {
-	c, sim := newCluster(t), startSim(t)
-	secure, err := ossim.Start(ossim.Options{TLS: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(secure.Close)
+	c, sim := newCluster(t), ossim.ForTest(t)
+	secure := ossim.ForTest(t, ossim.Options{TLS: true})
 	file := binary(t)
 	const secret = "hunter2-is-secret"
 	good := sim.CloudConf()
@@ -174,7 +170,7 @@ func freePort(t *testing.T) string {
 // Without controllers the binary is a webhook server: it takes no lease and is ready when
 // its webhooks are.
 func TestBinaryServesOnlyWebhooks(t *testing.T) {
-	c, sim := newCluster(t), startSim(t)
+	c, sim := newCluster(t), ossim.ForTest(t)
 	port, webhookPort := freePort(t), freePort(t)
 	cmd := exec.CommandContext(t.Context(), binary(t), "--cloud-provider=openstack", "--cloud-config="+write(t, "cloud.conf", sim.CloudConf()),
 		"--kubeconfig="+c.kubeconfig, "--bind-address=127.0.0.1", "--secure-port="+port, "--controllers=-*", "--authorization-always-allow-paths=/readyz*",
@@ -201,7 +197,7 @@ func TestBinaryServesOnlyWebhooks(t *testing.T) {
 
 // The real binary works, and SIGTERM ends it with exit code 0 and the lease released.
 func TestBinaryRunsAndEnds(t *testing.T) {
-	c, sim := newCluster(t), startSim(t)
+	c, sim := newCluster(t), ossim.ForTest(t)
 	servers := sim.SeedServers(ossim.Seed{Count: 3, NamePrefix: "node-", Zones: []string{"az1", "az2"}, Flavor: "m1.small"})
 	c.register(servers, always(nodeState{ready: true}))
 	port := freePort(t)

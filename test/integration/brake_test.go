@@ -93,7 +93,7 @@ func TestComplaintBrakeOtherProject(t *testing.T) {
 	t.Parallel()
 	for _, count := range []int{1, 30} {
 		t.Run(fmt.Sprintf("%d nodes", count), func(t *testing.T) {
-			c, sim, other := newCluster(t), startSim(t), startSim(t)
+			c, sim, other := newCluster(t), ossim.ForTest(t), ossim.ForTest(t)
 			servers := sim.SeedServers(ossim.Seed{Count: count, NamePrefix: "node-"})
 			other.SeedServers(ossim.Seed{Count: 4, NamePrefix: "web-"})
 			c.register(servers, always(nodeState{initialized: true}))
@@ -106,7 +106,7 @@ func TestComplaintBrakeOtherProject(t *testing.T) {
 // The other project has servers of the same names. A new Node is not initialized with one of
 // them, and the Nodes that are there, few as they are, stay; also when the process starts anew.
 func TestBrakeOtherProjectOfTheSameNames(t *testing.T) {
-	c, sim, other := newCluster(t), startSim(t), startSim(t)
+	c, sim, other := newCluster(t), ossim.ForTest(t), ossim.ForTest(t)
 	servers := sim.SeedServers(ossim.Seed{Count: 3, NamePrefix: "node-"})
 	c.register(servers, func(i int) nodeState { return nodeState{initialized: i < 2} })
 	other.SeedServers(ossim.Seed{Count: 4, NamePrefix: "node-"})
@@ -135,7 +135,7 @@ func TestBrakeOtherProjectOfTheSameNames(t *testing.T) {
 
 // Nova forgets all servers, in the right project: a database restored from nothing.
 func TestComplaintBrakeAllGone(t *testing.T) {
-	c, sim := newCluster(t), startSim(t)
+	c, sim := newCluster(t), ossim.ForTest(t)
 	servers := sim.SeedServers(ossim.Seed{Count: 30, NamePrefix: "node-"})
 	c.register(servers, always(nodeState{initialized: true}))
 	r := c.startFastCCM(sim, "--leader-elect=false", "--controllers=cloud-node-lifecycle,cloud-node", "--node-monitor-period=500ms")
@@ -153,7 +153,7 @@ func TestComplaintBrakeAllGone(t *testing.T) {
 
 // A large loss in the right project is believed after a while, because the rest is seen.
 func TestBrakeLargeLossSettles(t *testing.T) {
-	c, sim := newCluster(t), startSim(t)
+	c, sim := newCluster(t), ossim.ForTest(t)
 	servers := sim.SeedServers(ossim.Seed{Count: 20, NamePrefix: "node-"})
 	c.register(servers, func(i int) nodeState { return nodeState{initialized: true, ready: i >= 12} })
 	for _, s := range servers[:12] {
@@ -169,7 +169,7 @@ func TestBrakeLargeLossSettles(t *testing.T) {
 
 // Two of three servers are really gone, as they are after a scale-down.
 func TestBrakeSmallCluster(t *testing.T) {
-	c, sim := newCluster(t), startSim(t)
+	c, sim := newCluster(t), ossim.ForTest(t)
 	servers := sim.SeedServers(ossim.Seed{Count: 3, NamePrefix: "node-"})
 	c.register(servers, always(nodeState{initialized: true}))
 	c.startFastCCM(sim, "--leader-elect=false", "--controllers=cloud-node-lifecycle")

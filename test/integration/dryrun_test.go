@@ -44,7 +44,7 @@ func (o *output) lines(parts ...string) []string {
 // --dry-run beside a cluster that another controller manager serves says what would be done,
 // and does none of it, neither in the cloud nor in the cluster.
 func TestDryRunChangesNothing(t *testing.T) {
-	c, sim := newCluster(t), startSim(t)
+	c, sim := newCluster(t), ossim.ForTest(t)
 	servers := sim.SeedServers(ossim.Seed{Count: 3, NamePrefix: "node-", Zones: []string{"az1"}, Flavor: "m1.small"})
 	c.register(servers[:2], always(nodeState{ready: true, podCIDRs: []string{"10.244.0.0/24"}}))
 	c.createService(loadBalancerService("kept", corev1.ServicePort{Port: 80}))

@@ -24,7 +24,7 @@ func TestGuideLoadBalancers(t *testing.T) {
 		}
 		return out
 	}
-	c, sim := newCluster(t), startSim(t)
+	c, sim := newCluster(t), ossim.ForTest(t)
 	c.register(sim.SeedServers(ossim.Seed{Count: 2, NamePrefix: "node-"}), always(nodeState{ready: true, initialized: true}))
 	conf := sim.CloudConf()
 	for _, section := range blocks("ini") {

@@ -120,7 +120,7 @@ func lastCall(sim *ossim.Sim) time.Time {
 func (c *cluster) busy(args ...string) (*ossim.Sim, *running) {
 	t := c.t
 	t.Helper()
-	sim := startSim(t)
+	sim := ossim.ForTest(t)
 	c.register(sim.SeedServers(ossim.Seed{Count: 1, NamePrefix: "node-"}), always(nodeState{initialized: true}))
 	r := c.startCCM(sim, append([]string{"--controllers=cloud-node-lifecycle"}, args...)...)
 	eventually(t, 20*time.Second, func() string {

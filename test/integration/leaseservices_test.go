@@ -30,11 +30,7 @@ func TestLeaseLostWhileALoadBalancerIsMade(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := newCluster(t)
-			sim, err := ossim.Start(ossim.Options{OctaviaDelay: tt.delay})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(sim.Close)
+			sim := ossim.ForTest(t, ossim.Options{OctaviaDelay: tt.delay})
 			c.register(sim.SeedServers(ossim.Seed{Count: 2, NamePrefix: "node-"}), always(nodeState{ready: true, initialized: true}))
 			before := leftovers(sim)
 

@@ -80,7 +80,7 @@ func (c *cluster) account(name string, paths ...string) string {
 }
 
 func TestSecurePort(t *testing.T) {
-	c, sim := newCluster(t), startSim(t)
+	c, sim := newCluster(t), ossim.ForTest(t)
 	reader, nobody := c.account("metrics-reader", "/metrics", "/configz"), c.account("nobody")
 	r := c.startCCM(sim, "--cluster-name=blue")
 	r.wait("/readyz", http.StatusOK)
@@ -163,7 +163,7 @@ func (c *cluster) waitForLeader() {
 // Two replicas: one leads, both are healthy and ready; when the leader ends it gives the
 // lease away at once, and the other goes on.
 func TestLeadershipPassesOn(t *testing.T) {
-	c, sim := newCluster(t), startSim(t)
+	c, sim := newCluster(t), ossim.ForTest(t)
 	const long = "--leader-elect-lease-duration=60s" // far longer than the test waits
 	first := c.startCCM(sim, long)
 	c.waitForLeader()
@@ -191,7 +191,7 @@ func TestLeadershipPassesOn(t *testing.T) {
 
 // The lease is given up only when no call to the cloud is under way any more.
 func TestNoCallOutlivesTheLease(t *testing.T) {
-	c, sim := newCluster(t), startSim(t)
+	c, sim := newCluster(t), ossim.ForTest(t)
 	remove := sim.AddFault(ossim.Fault{Service: "compute", Hang: true})
 	defer remove()
 	servers := sim.SeedServers(ossim.Seed{Count: 1, NamePrefix: "node-"})
@@ -219,7 +219,7 @@ func TestNoCallOutlivesTheLease(t *testing.T) {
 // A cloud that fails is told, and takes neither readiness nor health away: webhooks are called
 // through ready replicas only, and those that cannot ask the cloud can still say so.
 func TestReadinessOutlivesTheCloud(t *testing.T) {
-	c, sim := newCluster(t), startSim(t)
+	c, sim := newCluster(t), ossim.ForTest(t)
 	r := c.startCCM(sim, "--leader-elect=false", "--authorization-always-allow-paths=/readyz*,/healthz")
 	r.wait("/readyz/cloud", http.StatusOK)
 	remove := sim.AddFault(ossim.Fault{Service: "identity", Status: 503})
@@ -238,7 +238,7 @@ func TestReadinessOutlivesTheCloud(t *testing.T) {
 
 // Under leader migration each controller runs under its own lease.
 func TestLeaderMigration(t *testing.T) {
-	c, sim := newCluster(t), startSim(t)
+	c, sim := newCluster(t), ossim.ForTest(t)
 	servers := sim.SeedServers(ossim.Seed{Count: 2, NamePrefix: "node-", Zones: []string{"az1"}, Flavor: "m1.small"})
 	c.register(servers[:1], always(nodeState{ready: true}))
 	c.register(servers[1:], always(nodeState{initialized: true}))

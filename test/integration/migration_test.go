@@ -142,7 +142,7 @@ type handover struct {
 
 func newHandover(t *testing.T) *handover {
 	t.Helper()
-	c, sim := newCluster(t), startSim(t)
+	c, sim := newCluster(t), ossim.ForTest(t)
 	if err := ignoreNotFound(c.client.CoordinationV1().Leases("kube-system").Delete(t.Context(), migrationLease, metav1.DeleteOptions{})); err != nil {
 		t.Fatal(err)
 	}

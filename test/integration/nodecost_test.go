@@ -16,7 +16,7 @@ import (
 // controller manager never does: with the machine's UUID and without one, and also when
 // another server has taken its name's twin.
 func TestComplaintEmptyProviderIDIsNeverRemoved(t *testing.T) {
-	c, sim := newCluster(t), startSim(t)
+	c, sim := newCluster(t), ossim.ForTest(t)
 	servers := sim.SeedServers(ossim.Seed{Count: 12, NamePrefix: "node-"})
 	c.register(servers, always(nodeState{})) // not ready, not initialized
 	for _, s := range servers[:6] {
@@ -39,7 +39,7 @@ func TestComplaintNotReadyNodeCost(t *testing.T) {
 	t.Parallel()
 	for _, count := range []int{2, 500} {
 		t.Run(fmt.Sprint(count), func(t *testing.T) {
-			c, sim := newCluster(t), startSim(t)
+			c, sim := newCluster(t), ossim.ForTest(t)
 			servers := sim.SeedServers(ossim.Seed{Count: count, NamePrefix: "node-"})
 			c.register(servers, always(nodeState{initialized: true}))
 			c.startFastCCM(sim, "--leader-elect=false", "--controllers=cloud-node-lifecycle", "--node-monitor-period=2s")
@@ -64,7 +64,7 @@ func TestComplaintNotReadyNodeCost(t *testing.T) {
 // The status of 500 nodes costs 500 times three calls a round with the existing cloud
 // controller manager; here it is a list of servers and one of ports.
 func TestComplaintNodeStatusOneCallPerNode(t *testing.T) {
-	c, sim := newCluster(t), startSim(t)
+	c, sim := newCluster(t), ossim.ForTest(t)
 	servers := sim.SeedServers(ossim.Seed{Count: 500, NamePrefix: "node-"})
 	c.register(servers, always(nodeState{ready: true, initialized: true}))
 	sim.SetServerAccessIPs(servers[499].ID, "192.0.2.9", "")

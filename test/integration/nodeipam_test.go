@@ -40,7 +40,7 @@ func (c *cluster) wantCIDRs() {
 
 // With the rights of the manifests, under the lease.
 func TestNodeIPAM(t *testing.T) {
-	c, sim := newCluster(t), startSim(t)
+	c, sim := newCluster(t), ossim.ForTest(t)
 	args := []string{"--controllers=node-ipam-controller", "--allocate-node-cidrs", "--cluster-cidr=10.244.0.0/21,fd00::/48", "--service-cluster-ip-range=10.244.0.0/22"}
 	r := c.startCCM(sim, args...)
 	servers := sim.SeedServers(ossim.Seed{Count: 5, NamePrefix: "node-"})
@@ -63,7 +63,7 @@ func TestNodeIPAM(t *testing.T) {
 // Clusters that come from another cloud controller manager have --allocate-node-cidrs for
 // their routes, and kube-controller-manager allocates.
 func TestNodeIPAMIsOffByDefault(t *testing.T) {
-	c, sim := newCluster(t), startSim(t)
+	c, sim := newCluster(t), ossim.ForTest(t)
 	c.startCCM(sim, "--controllers=*", "--allocate-node-cidrs")
 	c.register(sim.SeedServers(ossim.Seed{Count: 1, NamePrefix: "node-"}), always(nodeState{}))
 	eventually(t, 30*time.Second, func() string {

@@ -11,16 +11,6 @@ import (
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 )
 
-func startSim(t *testing.T) *ossim.Sim {
-	t.Helper()
-	sim, err := ossim.Start(ossim.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(sim.Close)
-	return sim
-}
-
 // initialized says which of the servers' Nodes lack what the node controller sets.
 func (c *cluster) initialized(servers []ossim.Server) string {
 	nodes := c.nodes()
@@ -59,7 +49,7 @@ func TestFiveHundredNodesAtStart(t *testing.T) {
 	t.Parallel()
 	for name, ready := range map[string]bool{"ready": true, "not ready": false} {
 		t.Run(name, func(t *testing.T) {
-			c, sim := newCluster(t), startSim(t)
+			c, sim := newCluster(t), ossim.ForTest(t)
 			servers := sim.SeedServers(ossim.Seed{Count: 500, NamePrefix: "node-", Zones: []string{"az1", "az2", "az3"}, Flavor: "m1.small"})
 			c.register(servers, always(nodeState{ready: ready}))
 			begin := time.Now()

@@ -14,12 +14,8 @@ import (
 // One process serves Nodes of two regions: with their region's provider ID, labels and
 // routes; and a region that is down keeps its Nodes and no one else's.
 func TestNodesOfTwoRegions(t *testing.T) {
-	c, one := newCluster(t), startSim(t)
-	two, err := ossim.Start(ossim.Options{Keystone: one, Region: "RegionTwo"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(two.Close)
+	c, one := newCluster(t), ossim.ForTest(t)
+	two := ossim.ForTest(t, ossim.Options{Keystone: one, Region: "RegionTwo"})
 	inOne := one.SeedServers(ossim.Seed{Count: 3, NamePrefix: "one-", Zones: []string{"az1"}, Flavor: "m1.small"})
 	inTwo := two.SeedServers(ossim.Seed{Count: 3, NamePrefix: "two-", Zones: []string{"az2"}, Flavor: "m1.small"})
 	subnet := func(of byte) func(int) nodeState {

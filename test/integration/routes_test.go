@@ -39,7 +39,7 @@ func podCIDR(i int) string { return fmt.Sprintf("10.244.%d.0/24", i) }
 func routeTo(i int, s ossim.Server) string { return podCIDR(i) + " via " + s.Addresses[0].String() }
 
 func TestRoutes(t *testing.T) {
-	c, sim := newCluster(t), startSim(t)
+	c, sim := newCluster(t), ossim.ForTest(t)
 	servers := sim.SeedServers(ossim.Seed{Count: 30, NamePrefix: "node-"})
 	c.register(servers, func(i int) nodeState {
 		return nodeState{ready: true, initialized: true, podCIDRs: []string{podCIDR(i)}}
@@ -116,7 +116,7 @@ func TestRoutes(t *testing.T) {
 // A Node that waits to be initialized has no network, but that is nothing to warn about; a
 // Node that is initialized without an address is.
 func TestRoutesOfNewNodes(t *testing.T) {
-	c, sim := newCluster(t), startSim(t)
+	c, sim := newCluster(t), ossim.ForTest(t)
 	servers := sim.SeedServers(ossim.Seed{Count: 2, NamePrefix: "fresh-"})
 	c.register(servers[:1], always(nodeState{podCIDRs: []string{podCIDR(1)}}))
 	lost := nodeOf(servers[1], nodeState{initialized: true, podCIDRs: []string{podCIDR(2)}})

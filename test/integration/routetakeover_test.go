@@ -36,7 +36,7 @@ func tagsOnly(t *testing.T, sim *ossim.Sim) int {
 // Routes of operators stay, inside the pod CIDRs and outside, and one that competes with a
 // Node's own is told about.
 func TestComplaint3128OperatorRoutesStay(t *testing.T) {
-	c, sim := newCluster(t), startSim(t)
+	c, sim := newCluster(t), ossim.ForTest(t)
 	servers := sim.SeedServers(ossim.Seed{Count: 4, NamePrefix: "node-"})
 	octets := servers[0].Addresses[0].As4()
 	octets[3] = 250
@@ -117,7 +117,7 @@ func (c *cluster) wantNetworks(count int) {
 // With its watch-based gate the framework's controller forgets a route that failed until some
 // Node changes. Here it is tried again in the next pass, gate or not, and the Node says why.
 func TestComplaintWatchBasedGateSwallowsRouteErrors(t *testing.T) {
-	c, sim := newCluster(t), startSim(t)
+	c, sim := newCluster(t), ossim.ForTest(t)
 	servers := sim.SeedServers(ossim.Seed{Count: 1, NamePrefix: "node-"})
 	remove := sim.AddFault(ossim.Fault{Service: "network", Method: "PUT", Path: "/routers/*/add_extraroutes", Status: 500})
 	c.register(servers, always(nodeState{ready: true, initialized: true, podCIDRs: []string{podCIDR(1)}}))

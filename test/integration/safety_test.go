@@ -61,7 +61,7 @@ func TestComplaintUnknownErrorDeletesNode(t *testing.T) {
 	t.Parallel()
 	for _, test := range safetyCases() {
 		t.Run(test.name, func(t *testing.T) {
-			c, sim := newCluster(t), startSim(t)
+			c, sim := newCluster(t), ossim.ForTest(t)
 			const bystanders = 60 // more than one page of the batches' direct reads
 			servers := sim.SeedServers(ossim.Seed{Count: bystanders + 2, NamePrefix: "node-"})
 			// Some are looked up by name: Nodes are deleted before they are initialized, too.
@@ -149,7 +149,7 @@ func (c *cluster) wantUntouched(t *testing.T, servers []ossim.Server, except map
 
 // Nodes of another cloud, or of none, in the same cluster are left alone.
 func TestForeignNodesAreLeftAlone(t *testing.T) {
-	c, sim := newCluster(t), startSim(t)
+	c, sim := newCluster(t), ossim.ForTest(t)
 	servers := sim.SeedServers(ossim.Seed{Count: 2, NamePrefix: "node-"})
 	c.register(servers, always(nodeState{initialized: true})) // the second shows that it is the right project
 	foreign := []ossim.Server{{ID: "i-1", Name: "foreign-initialized"}, {ID: "i-2", Name: "foreign-tainted"}}
@@ -180,7 +180,7 @@ func TestForeignNodesAreLeftAlone(t *testing.T) {
 
 // A node that kubelet says is ready again loses the shutdown taint.
 func TestShutdownTaintGoesWhenTheNodeIsReady(t *testing.T) {
-	c, sim := newCluster(t), startSim(t)
+	c, sim := newCluster(t), ossim.ForTest(t)
 	servers := sim.SeedServers(ossim.Seed{Count: 1, NamePrefix: "node-"})
 	c.register(servers, always(nodeState{initialized: true}))
 	c.startCCM(sim, "--leader-elect=false", "--controllers=cloud-node-lifecycle")

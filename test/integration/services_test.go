@@ -146,7 +146,7 @@ func httpPort(port int32) corev1.ServicePort {
 // serviceFixture is a cluster with three nodes whose cloud controller manager works on Services.
 func serviceFixture(t *testing.T, args ...string) (*cluster, *ossim.Sim, []ossim.Server) {
 	t.Helper()
-	c, sim := newCluster(t), startSim(t)
+	c, sim := newCluster(t), ossim.ForTest(t)
 	servers := sim.SeedServers(ossim.Seed{Count: 4, NamePrefix: "node-"})
 	const nodes = 3
 	c.register(servers[:nodes], always(nodeState{ready: true, initialized: true}))

@@ -53,7 +53,7 @@ func TestComplaint1597DriftIsRepaired(t *testing.T) {
 // Nodes that join together cost each load balancer one update of each pool's members.
 func TestComplaint2858NodesThatJoinTogether(t *testing.T) {
 	const services, ports, joining = 3, 2, 20
-	c, sim := newCluster(t), startSim(t)
+	c, sim := newCluster(t), ossim.ForTest(t)
 	servers := sim.SeedServers(ossim.Seed{Count: 3 + joining, NamePrefix: "node-"})
 	ready := always(nodeState{ready: true, initialized: true})
 	c.register(servers[:3], ready)
@@ -95,7 +95,7 @@ func TestComplaint2858NodesThatJoinTogether(t *testing.T) {
 // After a restart nothing is written, neither to the cloud nor to the cluster.
 func TestServicesAfterARestart(t *testing.T) {
 	const services = 8
-	c, sim := newCluster(t), startSim(t)
+	c, sim := newCluster(t), ossim.ForTest(t)
 	c.register(sim.SeedServers(ossim.Seed{Count: 3, NamePrefix: "node-"}), always(nodeState{ready: true, initialized: true}))
 	args := []string{"--leader-elect=false", "--controllers=service", "--concurrent-service-syncs=3"}
 	first := c.startCCM(sim, args...)

@@ -138,7 +138,7 @@ func (o *takeover) ensured(names ...string) {
 // Swapping openstack-cloud-controller-manager for ours changes nothing in the cloud but our
 // owner's marks, so that it can take back; from then on what it made is ours to maintain.
 func TestTakeoverOfACluster(t *testing.T) {
-	c, sim := newCluster(t), startSim(t)
+	c, sim := newCluster(t), ossim.ForTest(t)
 	servers := sim.SeedServers(ossim.Seed{Count: 3, NamePrefix: "node-", Zones: []string{"az1"}, Flavor: "m1.small"})
 	c.register(servers, func(i int) nodeState {
 		return nodeState{ready: true, initialized: true, podCIDRs: []string{podCIDR(i)}}

@@ -31,7 +31,7 @@ func openFile(t *testing.T, file string) *Session {
 }
 
 func TestBrokenFilesKeepTheOldCredentials(t *testing.T) {
-	sim := startSim(t, ossim.Options{})
+	sim := ossim.ForTest(t)
 	good, better := newAppCredential(t, sim, "good"), newAppCredential(t, sim, "better")
 	file := filepath.Join(t.TempDir(), "cloud.conf")
 	conf := appCredentialConf(sim, good)
@@ -118,7 +118,7 @@ func TestBrokenFilesKeepTheOldCredentials(t *testing.T) {
 
 // A token that is known to be refused or over makes Check get a new one.
 func TestCheckRenews(t *testing.T) {
-	sim := startSim(t, ossim.Options{TokenLifetime: time.Second})
+	sim := ossim.ForTest(t, ossim.Options{TokenLifetime: time.Second})
 	s := open(t, passwordConfig(sim), Options{}, nil)
 	for range 3 {
 		if err := s.Check(t.Context()); err != nil {
@@ -142,7 +142,7 @@ func TestCheckRenews(t *testing.T) {
 
 // Every file that the credentials came from is watched, not only cloud.conf.
 func TestOtherFilesAreWatched(t *testing.T) {
-	sim := startSim(t, ossim.Options{TLS: true})
+	sim := ossim.ForTest(t, ossim.Options{TLS: true})
 	ca, err := os.ReadFile(sim.CAFile())
 	if err != nil {
 		t.Fatal(err)
@@ -185,7 +185,7 @@ func TestOtherFilesAreWatched(t *testing.T) {
 }
 
 func TestIdentity(t *testing.T) {
-	sim := startSim(t, ossim.Options{})
+	sim := ossim.ForTest(t)
 	ac := newAppCredential(t, sim, "keppel")
 	names := Identity{User: "k8s", UserDomain: "Default", Project: "k8s", ProjectDomain: "Default", Secret: cloudauth.NewSecret(ossim.UserPassword)}
 	byID := passwordConfig(sim)

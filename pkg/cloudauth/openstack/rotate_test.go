@@ -174,7 +174,7 @@ func TestComplaint2284CredentialsRotateWithoutOneFailure(t *testing.T) {
 	for _, r := range rotations() {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
-			sim := startSim(t, ossim.Options{})
+			sim := ossim.ForTest(t)
 			dir := t.TempDir()
 			current := sim.AddApplicationCredential("0")
 			fill := func(text string) string {
@@ -220,7 +220,7 @@ func TestComplaint2284CredentialsRotateWithoutOneFailure(t *testing.T) {
 // Again and again, with the poller, and with passwords, of which an account has one at a time.
 func TestComplaint2284PasswordRotatesUnderLoad(t *testing.T) {
 	t.Parallel()
-	sim := startSim(t, ossim.Options{})
+	sim := ossim.ForTest(t)
 	file := filepath.Join(t.TempDir(), "cloud.conf")
 	writeFile(t, file, sim.CloudConf())
 	s := openFile(t, file)
@@ -267,7 +267,7 @@ func TestComplaint2284PasswordRotatesUnderLoad(t *testing.T) {
 // Run alone finds changed files, within 10 s, where nothing refuses the old credentials.
 func TestRunTakesChangedFiles(t *testing.T) {
 	t.Parallel()
-	sim := startSim(t, ossim.Options{})
+	sim := ossim.ForTest(t)
 	file := filepath.Join(t.TempDir(), "cloud.conf")
 	writeFile(t, file, sim.CloudConf())
 	cfg, err := readGlobal(file)
@@ -302,7 +302,7 @@ func TestCARotatesWithoutOneFailure(t *testing.T) {
 	for _, fileFirst := range []bool{true, false} {
 		t.Run(fmt.Sprintf("file first=%t", fileFirst), func(t *testing.T) {
 			t.Parallel()
-			sim := startSim(t, ossim.Options{TLS: true})
+			sim := ossim.ForTest(t, ossim.Options{TLS: true})
 			sim.CloseAfterAnswer()
 			s, dir := openWithCA(t, sim)
 			kept, err := s.Service(t.Context(), "compute")
@@ -347,7 +347,7 @@ func openWithCA(t *testing.T, sim *ossim.Sim, more ...string) (s *Session, dir s
 
 func TestClientCertificateRotatesWithoutOneFailure(t *testing.T) {
 	t.Parallel()
-	sim := startSim(t, ossim.Options{TLS: true})
+	sim := ossim.ForTest(t, ossim.Options{TLS: true})
 	sim.CloseAfterAnswer()
 	dir := t.TempDir()
 	certFile, keyFile := filepath.Join(dir, "client.crt"), filepath.Join(dir, "client.key")
@@ -400,7 +400,7 @@ func clientCertificate(t *testing.T) (cert, key string) {
 // neither ask Keystone nor wait one after the other.
 func TestRefusedWithoutNewCredentials(t *testing.T) {
 	t.Parallel()
-	sim := startSim(t, ossim.Options{})
+	sim := ossim.ForTest(t)
 	ac := newAppCredential(t, sim, "only")
 	file := filepath.Join(t.TempDir(), "cloud.conf")
 	writeFile(t, file, appCredentialConf(sim, ac))
@@ -434,7 +434,7 @@ func TestRefusedWithoutNewCredentials(t *testing.T) {
 // meanwhile: accounts get locked otherwise.
 func TestWrongNewCredentialsAreNotTriedByEveryone(t *testing.T) {
 	t.Parallel()
-	sim := startSim(t, ossim.Options{})
+	sim := ossim.ForTest(t)
 	file := filepath.Join(t.TempDir(), "cloud.conf")
 	writeFile(t, file, sim.CloudConf())
 	s := openFile(t, file)
@@ -461,7 +461,7 @@ func TestWrongNewCredentialsAreNotTriedByEveryone(t *testing.T) {
 // Credentials of another project would make all that is there look gone: they wait for a restart.
 func TestOtherProjectAndRegionNeedARestart(t *testing.T) {
 	t.Parallel()
-	sim := startSim(t, ossim.Options{})
+	sim := ossim.ForTest(t)
 	file := filepath.Join(t.TempDir(), "cloud.conf")
 	writeFile(t, file, sim.CloudConf())
 	var told error
@@ -499,7 +499,7 @@ func TestOtherProjectAndRegionNeedARestart(t *testing.T) {
 // A client lent newer tokens goes on when those end too.
 func TestOldClientsFollowEveryRotation(t *testing.T) {
 	t.Parallel()
-	sim := startSim(t, ossim.Options{})
+	sim := ossim.ForTest(t)
 	file := filepath.Join(t.TempDir(), "cloud.conf")
 	acs := []ossim.AppCredential{sim.AddApplicationCredential("0"), sim.AddApplicationCredential("1"), sim.AddApplicationCredential("2")}
 	write := func(n int) {

@@ -28,16 +28,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func startSim(t *testing.T, o ossim.Options) *ossim.Sim {
-	t.Helper()
-	sim, err := ossim.Start(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(sim.Close)
-	return sim
-}
-
 // passwordConfig logs in to the simulator as its user.
 func passwordConfig(sim *ossim.Sim) Config {
 	return Config{
@@ -95,7 +85,7 @@ func identityClient(t *testing.T, sim *ossim.Sim) (*gophercloud.ServiceClient, s
 
 func TestWaysOfAuthentication(t *testing.T) {
 	for _, useTLS := range []bool{false, true} {
-		t.Run(fmt.Sprintf("tls=%t", useTLS), func(t *testing.T) { waysOfAuthentication(t, startSim(t, ossim.Options{TLS: useTLS})) })
+		t.Run(fmt.Sprintf("tls=%t", useTLS), func(t *testing.T) { waysOfAuthentication(t, ossim.ForTest(t, ossim.Options{TLS: useTLS})) })
 	}
 }
 
@@ -172,7 +162,7 @@ func writeFile(t *testing.T, file, content string) {
 }
 
 func TestFirstUseAuthenticatesOnce(t *testing.T) {
-	sim := startSim(t, ossim.Options{})
+	sim := ossim.ForTest(t)
 	s := open(t, passwordConfig(sim), Options{}, nil)
 	var wg sync.WaitGroup
 	for range 50 {
@@ -191,7 +181,7 @@ func TestFirstUseAuthenticatesOnce(t *testing.T) {
 }
 
 func TestServiceURLs(t *testing.T) {
-	sim := startSim(t, ossim.Options{})
+	sim := ossim.ForTest(t)
 	s := open(t, passwordConfig(sim), Options{UserAgent: "isthmus-test"}, nil)
 	client, _ := identityClient(t, sim)
 	got := map[string]string{}
@@ -221,7 +211,7 @@ func TestServiceURLs(t *testing.T) {
 
 // A token that ends early is renewed once for all the requests that it fails.
 func TestRenewalIsSingle(t *testing.T) {
-	sim := startSim(t, ossim.Options{})
+	sim := ossim.ForTest(t)
 	s := open(t, passwordConfig(sim), Options{}, nil)
 	if err := listServers(t.Context(), s); err != nil {
 		t.Fatal(err)
@@ -268,7 +258,7 @@ func revoke(t *testing.T, sim *ossim.Sim, s *Session) {
 
 // A service that refuses good tokens must not make Keystone issue one for every request.
 func TestNoStormOfRenewals(t *testing.T) {
-	sim := startSim(t, ossim.Options{})
+	sim := ossim.ForTest(t)
 	s := open(t, passwordConfig(sim), Options{}, nil)
 	sim.AddFault(ossim.Fault{Service: "compute", Status: 401})
 	var last error
@@ -288,7 +278,7 @@ func TestNoStormOfRenewals(t *testing.T) {
 
 // Wrong credentials are not tried again by every caller: accounts get locked that way.
 func TestNoStormOfWrongPasswords(t *testing.T) {
-	sim := startSim(t, ossim.Options{})
+	sim := ossim.ForTest(t)
 	cfg := passwordConfig(sim)
 	cfg.Password = cloudauth.NewSecret("wr0ng-password")
 	s := open(t, cfg, Options{}, nil)
@@ -306,7 +296,7 @@ func TestNoStormOfWrongPasswords(t *testing.T) {
 
 // A caller that gives up says nothing about the credentials, and takes no one's renewal along.
 func TestCallerGivesUp(t *testing.T) {
-	sim := startSim(t, ossim.Options{})
+	sim := ossim.ForTest(t)
 	s := open(t, passwordConfig(sim), Options{}, nil)
 	repair := sim.AddFault(ossim.Fault{Service: "identity", Hang: true})
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -349,11 +339,11 @@ func TestWaitAfterFailures(t *testing.T) {
 }
 
 func TestErrorsSayWhatToDo(t *testing.T) {
-	sim, secure := startSim(t, ossim.Options{}), startSim(t, ossim.Options{TLS: true})
-	mutual := startSim(t, ossim.Options{TLS: true})
+	sim, secure := ossim.ForTest(t), ossim.ForTest(t, ossim.Options{TLS: true})
+	mutual := ossim.ForTest(t, ossim.Options{TLS: true})
 	cert, _ := clientCertificate(t)
 	mutual.RequireClientCertificate([]byte(cert))
-	otherCA := startSim(t, ossim.Options{TLS: true}).CAFile()
+	otherCA := ossim.ForTest(t, ossim.Options{TLS: true}).CAFile()
 	notKeystone := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>hello") }))
 	defer notKeystone.Close()
 	redirecting := httptest.NewServer(http.RedirectHandler(sim.URL()+"/identity/v3/auth/tokens", http.StatusTemporaryRedirect))
@@ -437,7 +427,7 @@ func checkError(t *testing.T, err error, reason Reason, want []string) {
 
 // A clock that is wrong by hours makes no token look over, and is said once.
 func TestWrongClock(t *testing.T) {
-	sim := startSim(t, ossim.Options{})
+	sim := ossim.ForTest(t)
 	const layout = "2006-01-02T15:04:05.000000Z"
 	now := time.Now().UTC()
 	sim.AddFault(ossim.Fault{Service: "identity", Body: fmt.Sprintf(`{"token": {"issued_at": %q, "expires_at": %q, "catalog": []}}`,

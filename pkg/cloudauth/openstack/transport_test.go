@@ -19,7 +19,7 @@ import (
 )
 
 func TestObserve(t *testing.T) {
-	sim := startSim(t, ossim.Options{})
+	sim := ossim.ForTest(t)
 	var mu sync.Mutex
 	var seen []string
 	s := open(t, passwordConfig(sim), Options{Observe: func(service, method string, status int, d time.Duration) {
@@ -72,7 +72,7 @@ func TestAnswersAreBoundedAndRedacted(t *testing.T) {
 		_, _ = fmt.Fprintf(w, "token %s, password %s%s", r.Header.Get("X-Auth-Token"), ossim.UserPassword, strings.Repeat("y", 1<<20))
 	}))
 	defer cloud.Close()
-	sim := startSim(t, ossim.Options{})
+	sim := ossim.ForTest(t)
 	s := open(t, passwordConfig(sim), Options{}, nil)
 	pc, _, err := s.login().ready(t.Context())
 	if err != nil {

@@ -53,11 +53,7 @@ func TestTrunkSubports(t *testing.T) {
 	for _, test := range []struct{ count, each int }{{1, 1}, {3, 1}, {40, 2}, {120, 1}} {
 		count := test.count
 		t.Run(fmt.Sprintf("%d trunks of %d subports", count, test.each), func(t *testing.T) {
-			sim, err := ossim.Start(ossim.Options{Trunks: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(sim.Close)
+			sim := ossim.ForTest(t, ossim.Options{Trunks: true})
 			servers := sim.SeedServers(ossim.Seed{Count: count, NamePrefix: "node-"})
 			p := newProvider(t, sim, "")
 			ctx, sc := testContext(t), neutronOf(t, p)
@@ -99,7 +95,7 @@ func TestTrunkSubports(t *testing.T) {
 // 5,000 nodes cost a list of servers and one of ports, page by page; a few of them that are
 // not ready are read one by one, not from five pages of servers.
 func TestFindFiveThousand(t *testing.T) {
-	sim := startSim(t)
+	sim := ossim.ForTest(t)
 	servers := sim.SeedServers(ossim.Seed{Count: 5000, NamePrefix: "node-"})
 	if len(servers) != 5000 {
 		t.Fatalf("the simulator made %d servers", len(servers))
@@ -134,7 +130,7 @@ func listed(sim *ossim.Sim) bool {
 // A machine's UUID tells servers of one name apart, and protects a Node whose server has
 // another name; it never makes a Node another's.
 func TestSystemUUID(t *testing.T) {
-	sim := startSim(t)
+	sim := ossim.ForTest(t)
 	s := sim.SeedServers(ossim.Seed{Count: 3, NamePrefix: "node-"})
 	twin := sim.SeedServers(ossim.Seed{Count: 1, NamePrefix: "node-"})[0] // node-0 again
 	p := newProvider(t, sim, "")

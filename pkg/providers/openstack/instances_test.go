@@ -55,7 +55,7 @@ func checkInstance(t *testing.T, want, got *cloud.Instance) {
 
 // 500 nodes cost one list of servers and one of ports, with or without provider IDs.
 func TestFindMany(t *testing.T) {
-	sim := startSim(t)
+	sim := ossim.ForTest(t)
 	servers := sim.SeedServers(ossim.Seed{Count: 500, NamePrefix: "node-", Zones: []string{"az1", "az2", "az3"}, Flavor: "m1.small"})
 	sim.StopServer(servers[7].ID)
 	servers[7].Status = "SHUTOFF"
@@ -88,7 +88,7 @@ func TestFindMany(t *testing.T) {
 }
 
 func TestFindFewReadsDirectly(t *testing.T) {
-	sim := startSim(t)
+	sim := ossim.ForTest(t)
 	servers := sim.SeedServers(ossim.Seed{Count: 30, NamePrefix: "node-"})
 	p := newProvider(t, sim, "")
 	refs := refsOf(servers)[:2]
@@ -113,7 +113,7 @@ func TestFindFewReadsDirectly(t *testing.T) {
 
 // Every ref has its own answer: what is missing, malformed or foreign does not spoil the rest.
 func TestFindMixed(t *testing.T) {
-	sim := startSim(t)
+	sim := ossim.ForTest(t)
 	servers := sim.SeedServers(ossim.Seed{Count: 3, NamePrefix: "node-"})
 	twins := append(sim.SeedServers(ossim.Seed{Count: 1, NamePrefix: "twin-"}), sim.SeedServers(ossim.Seed{Count: 1, NamePrefix: "twin-"})...)
 	p := newProvider(t, sim, "")
@@ -155,7 +155,7 @@ func TestFindMixed(t *testing.T) {
 
 // With Nova or Neutron in any kind of trouble nothing is NotFound when asked for directly.
 func TestGetIsNeverNotFoundInTrouble(t *testing.T) {
-	sim := startSim(t)
+	sim := ossim.ForTest(t)
 	servers := sim.SeedServers(ossim.Seed{Count: 5, NamePrefix: "node-"})
 	p := newProvider(t, sim, "")
 	page := "<html><body>404 page of a proxy</body></html>"
@@ -194,7 +194,7 @@ func TestGetIsNeverNotFoundInTrouble(t *testing.T) {
 
 // A list that lacks half of the servers makes NotFound in Find, which Get then contradicts.
 func TestShortListIsContradicted(t *testing.T) {
-	sim := startSim(t)
+	sim := ossim.ForTest(t)
 	servers := sim.SeedServers(ossim.Seed{Count: 6, NamePrefix: "node-"})
 	p := newProvider(t, sim, "")
 	defer sim.AddFault(ossim.Fault{Service: "compute", Path: "/servers/detail", ShortList: true})()
@@ -218,7 +218,7 @@ func TestShortListIsContradicted(t *testing.T) {
 
 // A server's name counts as absent only when a full list agrees with the filtered one.
 func TestGetByNameNeedsTwoLists(t *testing.T) {
-	sim := startSim(t)
+	sim := ossim.ForTest(t)
 	p := newProvider(t, sim, "")
 	gone := cloud.InstanceRef{NodeName: "node-gone"}
 	if _, err := p.Instances.Get(testContext(t), gone); err == nil || cloud.KindOf(err) != cloud.KindUnknown {
@@ -249,7 +249,7 @@ func TestGetByNameNeedsTwoLists(t *testing.T) {
 }
 
 func TestFindFailsWithoutPorts(t *testing.T) {
-	sim := startSim(t)
+	sim := ossim.ForTest(t)
 	servers := sim.SeedServers(ossim.Seed{Count: 4, NamePrefix: "node-"})
 	p := newProvider(t, sim, "")
 	defer sim.AddFault(ossim.Fault{Service: "network", Path: "/ports", Status: 503})()
@@ -285,7 +285,7 @@ type noSession struct{ session }
 func (noSession) Region() string { return "" }
 
 func TestThrottledWithWait(t *testing.T) {
-	sim := startSim(t)
+	sim := ossim.ForTest(t)
 	p := newProvider(t, sim, "")
 	defer sim.AddFault(ossim.Fault{Service: "compute", Status: 429, RetryAfter: 7 * time.Second})()
 	_, err := p.Instances.Get(testContext(t), cloud.InstanceRef{ProviderID: deadID})
@@ -296,7 +296,7 @@ func TestThrottledWithWait(t *testing.T) {
 
 func TestRegionalProviderIDs(t *testing.T) {
 	t.Setenv(regionalEnv, "true")
-	sim := startSim(t)
+	sim := ossim.ForTest(t)
 	servers := sim.SeedServers(ossim.Seed{Count: 1, NamePrefix: "node-"})
 	p := newProvider(t, sim, "")
 	for _, id := range []string{"", "openstack:///" + servers[0].ID, "openstack://RegionOne/" + servers[0].ID} {
@@ -311,7 +311,7 @@ func TestRegionalProviderIDs(t *testing.T) {
 }
 
 func TestAccessAddressesAndMetadata(t *testing.T) {
-	sim := startSim(t)
+	sim := ossim.ForTest(t)
 	s := sim.SeedServers(ossim.Seed{Count: 1, NamePrefix: "node-", Metadata: map[string]string{"hostname": "n0.example.org"}})[0]
 	sim.SetServerAccessIPs(s.ID, "192.0.2.9", "2001:db8::9")
 	p := newProvider(t, sim, "[Networking]\nipv6-support-disabled = true\n")

@@ -41,11 +41,7 @@ func newLBTest(t *testing.T, n int, conf string) *lbTest {
 
 func newLBTestOn(t *testing.T, options ossim.Options, n int, conf string) *lbTest {
 	t.Helper()
-	sim, err := ossim.Start(options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(sim.Close)
+	sim := ossim.ForTest(t, options)
 	x := &lbTest{t: t, sim: sim, conf: conf}
 	for _, s := range x.sim.SeedServers(ossim.Seed{Count: n, NamePrefix: "node-"}) {
 		m := cloud.LoadBalancerMember{Node: cloud.InstanceRef{NodeName: s.Name, ProviderID: "openstack:///" + s.ID}}

@@ -84,7 +84,7 @@ func TestReadMachine(t *testing.T) {
 
 // The credentials' project and region are compared with those of the machine's own server.
 func TestDoubtAboutMachine(t *testing.T) {
-	sim := startSim(t)
+	sim := ossim.ForTest(t)
 	s := sim.SeedServers(ossim.Seed{Count: 1, NamePrefix: "node-"})[0]
 	c := newProvider(t, sim, "").Instances.(*Instances).c
 	sc, err := c.compute(testContext(t))

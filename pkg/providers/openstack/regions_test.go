@@ -25,7 +25,7 @@ type regionLab struct {
 
 func newRegionLab(t *testing.T, more string) *regionLab {
 	t.Helper()
-	l := &regionLab{t: t, one: startSim(t)}
+	l := &regionLab{t: t, one: ossim.ForTest(t)}
 	var err error
 	if l.two, err = ossim.Start(ossim.Options{Keystone: l.one, Region: "RegionTwo"}); err != nil {
 		t.Fatal(err)
@@ -333,7 +333,7 @@ func TestRegionsRoutes(t *testing.T) {
 }
 
 func TestRegionsWithoutRouter(t *testing.T) {
-	l := &regionLab{t: t, one: startSim(t)}
+	l := &regionLab{t: t, one: ossim.ForTest(t)}
 	two, err := ossim.Start(ossim.Options{Keystone: l.one, Region: "RegionTwo"})
 	if err != nil {
 		t.Fatal(err)
@@ -393,7 +393,7 @@ func TestRegionsLoadBalancers(t *testing.T) {
 }
 
 func TestRegionsConfig(t *testing.T) {
-	sim := startSim(t)
+	sim := ossim.ForTest(t)
 	for name, tt := range map[string]struct{ conf, want string }{
 		"primary twice":   {sim.CloudConf() + "[Region \"RegionOne\"]\n", `[Region "RegionOne"]: this is the primary region`},
 		"no primary":      {strings.Replace(sim.CloudConf(), "region = RegionOne\n", "", 1) + "[Region \"Two\"]\n", "[Global] region: must be set"},

@@ -33,7 +33,7 @@ type routeLab struct {
 }
 
 func newRouteLab(t *testing.T, servers int) *routeLab {
-	sim := startSim(t)
+	sim := ossim.ForTest(t)
 	lab := &routeLab{t: t, sim: sim, servers: sim.SeedServers(ossim.Seed{Count: servers, NamePrefix: "node-"})}
 	lab.routes = newProvider(t, sim, "").Routes.(*Routes)
 	lab.cluster = cloud.Cluster{Name: "kubernetes", UID: "uid-1", PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16"), netip.MustParsePrefix("fd00:10::/32")}}

@@ -11,17 +11,6 @@ import (
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 )
 
-// startSim starts a simulated cloud for the test.
-func startSim(t *testing.T) *ossim.Sim {
-	t.Helper()
-	sim, err := ossim.Start(ossim.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(sim.Close)
-	return sim
-}
-
 // newProvider makes the provider as the program does, from the simulator's cloud.conf with
 // more appended, and logs in, so that request counts are those of the operation alone.
 func newProvider(t *testing.T, sim *ossim.Sim, more string) *cloud.Provider {

@@ -54,7 +54,7 @@ func TestReadySaysWhatIsMissing(t *testing.T) {
 			logged: []string{"several regions and none is configured", "RegionOne", "Two"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			sim := startSim(t)
+			sim := ossim.ForTest(t)
 			sim.AddFault(ossim.Fault{Service: "identity", Body: catalogOf(tt.catalog...)})
 			conf := sim.CloudConf()
 			if tt.change != nil {
@@ -103,7 +103,7 @@ func writeConf(t *testing.T, file, conf string) {
 
 // Sections that are read only at the start are not taken over by halves, and the log says so.
 func TestChangedSectionsNeedARestart(t *testing.T) {
-	sim := startSim(t)
+	sim := ossim.ForTest(t)
 	file := filepath.Join(t.TempDir(), "cloud.conf")
 	conf := sim.CloudConf()
 	cfg, _, err := ParseConfig(file, []byte(conf))

@@ -80,7 +80,7 @@ func makeVolumes(t *testing.T, p *cloud.Provider, zones ...string) []cloud.Volum
 }
 
 func TestVolumesFind(t *testing.T) {
-	sim := startSim(t)
+	sim := ossim.ForTest(t)
 	p := newProvider(t, sim, "")
 	refs := makeVolumes(t, p, "az1", "az2", "az1")
 	refs = append(refs, refs[1], cloud.VolumeRef{ID: missingID})
@@ -116,11 +116,7 @@ func TestVolumesFind(t *testing.T) {
 
 // TestVolumesOfLargeProject: a list is read as far as it is worth it, and not again for so few.
 func TestVolumesOfLargeProject(t *testing.T) {
-	sim, err := ossim.Start(ossim.Options{MaxLimit: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(sim.Close)
+	sim := ossim.ForTest(t, ossim.Options{MaxLimit: 2})
 	p := newProvider(t, sim, "")
 	zones := slices.Repeat([]string{"az1"}, 20) // ten pages, newest volumes first
 	refs := makeVolumes(t, p, zones...)
@@ -150,7 +146,7 @@ func TestVolumesOfLargeProject(t *testing.T) {
 }
 
 func TestVolumesFindIsNeverNotFoundInTrouble(t *testing.T) {
-	sim := startSim(t)
+	sim := ossim.ForTest(t)
 	p := newProvider(t, sim, "")
 	refs := makeVolumes(t, p, "az1", "az1", "az1")
 	for name, fault := range map[string]ossim.Fault{

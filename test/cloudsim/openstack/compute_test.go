@@ -31,7 +31,7 @@ func names(list []servers.Server) []string {
 }
 
 func TestServerListPages(t *testing.T) {
-	sim := startSim(t, ossim.Options{MaxLimit: 7})
+	sim := ossim.ForTest(t, ossim.Options{MaxLimit: 7})
 	seeded := sim.SeedServers(ossim.Seed{Count: 20, NamePrefix: "node-", Zones: []string{"az1", "az2", "az3"}})
 	if len(seeded) != 20 {
 		t.Fatalf("%d servers seeded", len(seeded))
@@ -71,7 +71,7 @@ func toText(addresses map[string]any) string {
 }
 
 func TestServerListFilters(t *testing.T) {
-	sim := startSim(t, ossim.Options{})
+	sim := ossim.ForTest(t)
 	nodes := sim.SeedServers(ossim.Seed{Count: 12, NamePrefix: "node-", Zones: []string{"az1", "az2"}})
 	sim.SeedServers(ossim.Seed{Count: 1, NamePrefix: "other-", Flavor: "m1.large"})
 	sim.StopServer(nodes[3].ID)
@@ -105,7 +105,7 @@ func TestServerListFilters(t *testing.T) {
 }
 
 func TestServerScope(t *testing.T) {
-	sim := startSim(t, ossim.Options{})
+	sim := ossim.ForTest(t)
 	server := sim.SeedServers(ossim.Seed{Count: 1, NamePrefix: "node-"})[0]
 	opts := password(sim)
 	opts.Username, opts.Password, opts.TenantName = ossim.AdminName, ossim.AdminPassword, ossim.AdminName
@@ -168,7 +168,7 @@ func firstFlavorAndImage(t *testing.T, c *gophercloud.ServiceClient) (flavorID, 
 }
 
 func TestServerLife(t *testing.T) {
-	sim := startSim(t, ossim.Options{StateDelay: 30 * time.Millisecond})
+	sim := ossim.ForTest(t, ossim.Options{StateDelay: 30 * time.Millisecond})
 	c := compute(t, sim, "2.93")
 	flavorID, imageID := firstFlavorAndImage(t, c)
 	made, err := servers.Create(t.Context(), c, servers.CreateOpts{
@@ -222,7 +222,7 @@ func TestServerLife(t *testing.T) {
 }
 
 func TestSeedThousandAndReadConcurrently(t *testing.T) {
-	sim := startSim(t, ossim.Options{})
+	sim := ossim.ForTest(t)
 	begin := time.Now()
 	if got := len(sim.SeedServers(ossim.Seed{Count: 1000, NamePrefix: "node-", Zones: []string{"az1", "az9"}})); got != 1000 {
 		t.Fatalf("%d servers seeded", got)
@@ -255,7 +255,7 @@ func TestSeedThousandAndReadConcurrently(t *testing.T) {
 }
 
 func TestInterfaces(t *testing.T) {
-	sim := startSim(t, ossim.Options{})
+	sim := ossim.ForTest(t)
 	server := sim.SeedServers(ossim.Seed{Count: 1})[0]
 	c := compute(t, sim, "2.93")
 	added, err := attachinterfaces.Create(t.Context(), c, server.ID, attachinterfaces.CreateOpts{NetworkID: sim.Defaults().NetworkID}).Extract()

@@ -17,7 +17,7 @@ import (
 )
 
 func TestSimulatorsHaveTheirOwnNets(t *testing.T) {
-	a, b := startSim(t, ossim.Options{}), startSim(t, ossim.Options{})
+	a, b := ossim.ForTest(t), ossim.ForTest(t)
 	if a.Net() == b.Net() || a.URL() == b.URL() {
 		t.Errorf("nets %d and %d, URLs %s and %s", a.Net(), b.Net(), a.URL(), b.URL())
 	}
@@ -28,7 +28,7 @@ func TestSimulatorsHaveTheirOwnNets(t *testing.T) {
 		t.Errorf("error: %v", err)
 	}
 	a.Close()
-	again := startSim(t, ossim.Options{Net: a.Net()})
+	again := ossim.ForTest(t, ossim.Options{Net: a.Net()})
 	server := again.SeedServers(ossim.Seed{Count: 1})[0]
 	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort(server.Addresses[0].String(), "0"))
 	if err != nil {
@@ -49,14 +49,14 @@ func TestBadOptions(t *testing.T) {
 }
 
 func TestTLS(t *testing.T) {
-	sim := startSim(t, ossim.Options{TLS: true})
+	sim := ossim.ForTest(t, ossim.Options{TLS: true})
 	if !strings.HasPrefix(sim.AuthURL(), "https://") || !strings.Contains(sim.CloudConf(), "ca-file = "+sim.CAFile()) || !strings.Contains(sim.CloudsYAML(), sim.CAFile()) {
 		t.Errorf("%s, %s", sim.AuthURL(), sim.CloudConf())
 	}
 	if _, err := listServers(t, compute(t, sim, ""), servers.ListOpts{}); err != nil {
 		t.Error(err)
 	}
-	other := startSim(t, ossim.Options{TLS: true})
+	other := ossim.ForTest(t, ossim.Options{TLS: true})
 	stranger := newClient(t, other) // trusts another CA
 	opts := password(sim)
 	stranger.IdentityBase, stranger.IdentityEndpoint = strings.TrimSuffix(opts.IdentityEndpoint, "v3"), ""
@@ -70,7 +70,7 @@ func TestTLS(t *testing.T) {
 }
 
 func TestCloseEndsWhatHangs(t *testing.T) {
-	sim := startSim(t, ossim.Options{StateDelay: time.Hour})
+	sim := ossim.ForTest(t, ossim.Options{StateDelay: time.Hour})
 	c := compute(t, sim, "")
 	id := sim.SeedServers(ossim.Seed{Count: 1})[0].ID
 	if err := servers.Stop(t.Context(), c, id).ExtractErr(); err != nil { // pending for an hour
@@ -97,7 +97,7 @@ func TestCloseEndsWhatHangs(t *testing.T) {
 }
 
 func TestConfigurations(t *testing.T) {
-	sim := startSim(t, ossim.Options{})
+	sim := ossim.ForTest(t)
 	conf, d := sim.CloudConf(), sim.Defaults()
 	for _, want := range []string{"[Global]", "auth-url = " + sim.AuthURL(), "region = RegionOne", "subnet-id = " + d.SubnetID,
 		"floating-network-id = " + d.ExternalNetworkID, "router-id = " + d.RouterID} {

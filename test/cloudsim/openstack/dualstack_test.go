@@ -41,7 +41,7 @@ func makeSubnets(t *testing.T, neutron *gophercloud.ServiceClient, mode string, 
 }
 
 func TestDualStackPorts(t *testing.T) {
-	sim := startSim(t, ossim.Options{})
+	sim := ossim.ForTest(t)
 	client := neutron(t, sim)
 	for mode, want := range map[string][]string{
 		"dhcpv6-stateful": {"10.7.0.2", "fd77::1"}, // Neutron's gateway of IPv6 is the net's first address
@@ -63,7 +63,7 @@ func TestDualStackPorts(t *testing.T) {
 // TestAdditionalVIPs: as the real Zed has them, the amphora driver gives each its address, and the
 // ovn driver takes them and forgets them.
 func TestAdditionalVIPs(t *testing.T) {
-	sim := startSim(t, ossim.Options{StateDelay: time.Millisecond})
+	sim := ossim.ForTest(t, ossim.Options{StateDelay: time.Millisecond})
 	client, lbs := neutron(t, sim), octavia(t, sim)
 	_, subs := makeSubnets(t, client, "dhcpv6-stateful", "10.7.0.0/24", "fd77::/64")
 	for provider, want := range map[string]int{"amphora": 2, "ovn": 1} {
@@ -84,11 +84,11 @@ func TestAdditionalVIPs(t *testing.T) {
 
 func TestTrunks(t *testing.T) {
 	ctx := context.Background()
-	without := startSim(t, ossim.Options{})
+	without := ossim.ForTest(t)
 	if _, err := trunks.List(neutron(t, without), nil).AllPages(ctx); !gophercloud.ResponseCodeIs(err, 404) {
 		t.Errorf("trunks where the plugin is not loaded: %v, want 404", err)
 	}
-	sim := startSim(t, ossim.Options{Trunks: true})
+	sim := ossim.ForTest(t, ossim.Options{Trunks: true})
 	client := neutron(t, sim)
 	server := sim.SeedServers(ossim.Seed{Count: 1, NamePrefix: "node-"})[0]
 	id, _ := makeSubnets(t, client, "", "10.7.0.0/24")

@@ -54,7 +54,7 @@ func TestFaults(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			sim := startSim(t, ossim.Options{})
+			sim := ossim.ForTest(t)
 			sim.SeedServers(ossim.Seed{Count: 4, NamePrefix: "node-"})
 			c := compute(t, sim, "")
 			remove := sim.AddFault(tt.fault)
@@ -82,7 +82,7 @@ func TestFaults(t *testing.T) {
 }
 
 func TestFaultTimesAndRetryAfter(t *testing.T) {
-	sim := startSim(t, ossim.Options{})
+	sim := ossim.ForTest(t)
 	c := compute(t, sim, "")
 	sim.AddFault(ossim.Fault{Service: "compute", Status: http.StatusTooManyRequests, RetryAfter: 1500 * time.Millisecond, Times: 2})
 	var waits []string
@@ -101,7 +101,7 @@ func TestFaultTimesAndRetryAfter(t *testing.T) {
 }
 
 func TestRequestLog(t *testing.T) {
-	sim := startSim(t, ossim.Options{})
+	sim := ossim.ForTest(t)
 	c := serviceClient(t, sim, openstack.NewBlockStorageV3)
 	sim.ResetRequests()
 	_, _ = volumes.Get(t.Context(), c, "nope").Extract()
@@ -164,7 +164,7 @@ var hookTests = []struct {
 func TestHooks(t *testing.T) {
 	for _, tt := range hookTests {
 		t.Run(tt.name, func(t *testing.T) {
-			sim := startSim(t, ossim.Options{})
+			sim := ossim.ForTest(t)
 			c := serviceClient(t, sim, openstack.NewBlockStorageV3)
 			var calls atomic.Int32
 			remove := sim.OnMutation(func(m ossim.Mutation) {

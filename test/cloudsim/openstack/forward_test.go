@@ -77,7 +77,7 @@ func twoServers(sim *ossim.Sim) (a, b string, members []pools.CreateMemberOpts) 
 }
 
 func TestForwardTCP(t *testing.T) {
-	sim := startSim(t, ossim.Options{Jobboard: true, OctaviaDelay: -1})
+	sim := ossim.ForTest(t, ossim.Options{Jobboard: true, OctaviaDelay: -1})
 	c := octavia(t, sim)
 	a, b, members := twoServers(sim)
 	stopA := backend(t, "a", a)
@@ -114,7 +114,7 @@ func TestForwardTCP(t *testing.T) {
 }
 
 func TestAllowedCIDRs(t *testing.T) {
-	sim := startSim(t, ossim.Options{Jobboard: true, OctaviaDelay: -1})
+	sim := ossim.ForTest(t, ossim.Options{Jobboard: true, OctaviaDelay: -1})
 	c := octavia(t, sim)
 	a, _, members := twoServers(sim)
 	backend(t, "a", a)
@@ -138,7 +138,7 @@ func TestAllowedCIDRs(t *testing.T) {
 }
 
 func TestSourceIPPersistence(t *testing.T) {
-	sim := startSim(t, ossim.Options{Jobboard: true, OctaviaDelay: -1})
+	sim := ossim.ForTest(t, ossim.Options{Jobboard: true, OctaviaDelay: -1})
 	c := octavia(t, sim)
 	a, b, members := twoServers(sim)
 	backend(t, "a", a)
@@ -163,7 +163,7 @@ func TestSourceIPPersistence(t *testing.T) {
 }
 
 func TestMembersComeAndGo(t *testing.T) {
-	sim := startSim(t, ossim.Options{Jobboard: true, OctaviaDelay: -1})
+	sim := ossim.ForTest(t, ossim.Options{Jobboard: true, OctaviaDelay: -1})
 	c := octavia(t, sim)
 	a, b, members := twoServers(sim)
 	backend(t, "a", a)
@@ -181,7 +181,7 @@ func TestMembersComeAndGo(t *testing.T) {
 }
 
 func TestForwardUDP(t *testing.T) {
-	sim := startSim(t, ossim.Options{Jobboard: true, OctaviaDelay: -1})
+	sim := ossim.ForTest(t, ossim.Options{Jobboard: true, OctaviaDelay: -1})
 	c := octavia(t, sim)
 	_, b, members := twoServers(sim) // nothing answers on the first
 	pc := must[net.PacketConn](t)(net.ListenPacket("udp", b))
@@ -222,7 +222,7 @@ func TestForwardUDP(t *testing.T) {
 }
 
 func TestForwardHTTPWithHeaders(t *testing.T) {
-	sim := startSim(t, ossim.Options{Jobboard: true, OctaviaDelay: -1})
+	sim := ossim.ForTest(t, ossim.Options{Jobboard: true, OctaviaDelay: -1})
 	c := octavia(t, sim)
 	a, _, members := twoServers(sim)
 	ln := must[net.Listener](t)(net.Listen("tcp", a))
@@ -260,7 +260,7 @@ func TestProxyProtocol(t *testing.T) {
 		"PROXY":   "PROXY TCP4 127.0.0.9 ",
 		"PROXYV2": "",
 	} {
-		sim := startSim(t, ossim.Options{Jobboard: true, OctaviaDelay: -1})
+		sim := ossim.ForTest(t, ossim.Options{Jobboard: true, OctaviaDelay: -1})
 		c := octavia(t, sim)
 		a, _, members := twoServers(sim)
 		ln := must[net.Listener](t)(net.Listen("tcp", a))
@@ -291,7 +291,7 @@ func TestProxyProtocol(t *testing.T) {
 }
 
 func TestHealthMonitor(t *testing.T) {
-	sim := startSim(t, ossim.Options{Jobboard: true, OctaviaDelay: -1})
+	sim := ossim.ForTest(t, ossim.Options{Jobboard: true, OctaviaDelay: -1})
 	c := octavia(t, sim)
 	a, _, members := twoServers(sim)
 	stopA := backend(t, "a", a)
@@ -317,7 +317,7 @@ func TestHealthMonitor(t *testing.T) {
 }
 
 func TestPortTakenOnTheHost(t *testing.T) {
-	sim := startSim(t, ossim.Options{Jobboard: true, OctaviaDelay: -1})
+	sim := ossim.ForTest(t, ossim.Options{Jobboard: true, OctaviaDelay: -1})
 	c := octavia(t, sim)
 	lb := createLB(t, c, full(sim, 8080))
 	var lc net.ListenConfig

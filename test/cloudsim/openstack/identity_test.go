@@ -16,7 +16,7 @@ import (
 )
 
 func TestAuthenticate(t *testing.T) {
-	sim := startSim(t, ossim.Options{})
+	sim := ossim.ForTest(t)
 	cred := sim.AddApplicationCredential("ccm")
 	base := password(sim)
 	first := login(t, sim, base)
@@ -74,7 +74,7 @@ func TestAuthenticate(t *testing.T) {
 }
 
 func TestCatalog(t *testing.T) {
-	sim := startSim(t, ossim.Options{})
+	sim := ossim.ForTest(t)
 	client := login(t, sim, password(sim))
 	for _, service := range []string{"identity", "compute", "network", "load-balancer", "block-storage", "volumev3", "key-manager", "image"} {
 		for _, iface := range []gophercloud.Availability{gophercloud.AvailabilityPublic, gophercloud.AvailabilityInternal, gophercloud.AvailabilityAdmin} {
@@ -102,7 +102,7 @@ func listServers(t *testing.T, c *gophercloud.ServiceClient, opts servers.ListOp
 
 func TestTokensEnd(t *testing.T) {
 	t.Run("expired tokens are renewed", func(t *testing.T) {
-		sim := startSim(t, ossim.Options{})
+		sim := ossim.ForTest(t)
 		c := compute(t, sim, "")
 		sim.ExpireTokens()
 		sim.ResetRequests()
@@ -114,7 +114,7 @@ func TestTokensEnd(t *testing.T) {
 		}
 	})
 	t.Run("by their lifetime", func(t *testing.T) {
-		sim := startSim(t, ossim.Options{TokenLifetime: 50 * time.Millisecond})
+		sim := ossim.ForTest(t, ossim.Options{TokenLifetime: 50 * time.Millisecond})
 		c := compute(t, sim, "")
 		c.ReauthFunc = nil
 		eventually(t, "the token ends", func() bool {
@@ -123,7 +123,7 @@ func TestTokensEnd(t *testing.T) {
 		})
 	})
 	t.Run("with a new password", func(t *testing.T) {
-		sim := startSim(t, ossim.Options{})
+		sim := ossim.ForTest(t)
 		c := compute(t, sim, "")
 		if !sim.SetPassword(ossim.UserName, "new") {
 			t.Fatal("no such user")
@@ -134,7 +134,7 @@ func TestTokensEnd(t *testing.T) {
 		}
 	})
 	t.Run("with the application credential", func(t *testing.T) {
-		sim := startSim(t, ossim.Options{})
+		sim := ossim.ForTest(t)
 		cred := sim.AddApplicationCredential("ccm")
 		opts := gophercloud.AuthOptions{IdentityEndpoint: sim.AuthURL(), ApplicationCredentialID: cred.ID, ApplicationCredentialSecret: cred.Secret}
 		c, err := openstack.NewComputeV2(login(t, sim, opts), gophercloud.EndpointOpts{})
@@ -154,7 +154,7 @@ func TestTokensEnd(t *testing.T) {
 }
 
 func TestApplicationCredentials(t *testing.T) {
-	sim := startSim(t, ossim.Options{})
+	sim := ossim.ForTest(t)
 	client := login(t, sim, password(sim))
 	user, err := client.GetAuthResult().(tokens.CreateResult).ExtractUser()
 	if err != nil {
@@ -197,7 +197,7 @@ func TestApplicationCredentials(t *testing.T) {
 }
 
 func TestTrust(t *testing.T) {
-	sim := startSim(t, ossim.Options{})
+	sim := ossim.ForTest(t)
 	trust := sim.AddTrust()
 	opts := gophercloud.AuthOptions{
 		IdentityEndpoint: sim.AuthURL(), UserID: trust.TrusteeID, Password: trust.TrusteePassword, Scope: &gophercloud.AuthScope{TrustID: trust.ID},

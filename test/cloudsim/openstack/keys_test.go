@@ -21,7 +21,7 @@ func payload(t *testing.T, c *gophercloud.ServiceClient, id, accept string) (str
 }
 
 func TestSecrets(t *testing.T) {
-	sim := startSim(t, ossim.Options{})
+	sim := ossim.ForTest(t)
 	c := serviceClient(t, sim, openstack.NewKeyManagerV1)
 	tests := []struct {
 		name    string
@@ -63,7 +63,7 @@ func TestSecrets(t *testing.T) {
 }
 
 func TestSecretRefusals(t *testing.T) {
-	sim := startSim(t, ossim.Options{})
+	sim := ossim.ForTest(t)
 	c := serviceClient(t, sim, openstack.NewKeyManagerV1)
 	for name, opts := range map[string]secrets.CreateOpts{
 		"payload without type":    {Payload: "x"},
@@ -100,7 +100,7 @@ func TestSecretRefusals(t *testing.T) {
 }
 
 func TestSecretListPages(t *testing.T) {
-	sim := startSim(t, ossim.Options{})
+	sim := ossim.ForTest(t)
 	for range 13 {
 		sim.AddSecret("registry", "text/plain", []byte("x"))
 	}
@@ -129,7 +129,7 @@ func TestSecretListPages(t *testing.T) {
 }
 
 func TestContainers(t *testing.T) {
-	sim := startSim(t, ossim.Options{})
+	sim := ossim.ForTest(t)
 	id := sim.AddSecret("key", "text/plain", []byte("x"))
 	c := serviceClient(t, sim, openstack.NewKeyManagerV1)
 	secret, err := secrets.Get(t.Context(), c, id).Extract()
@@ -174,7 +174,7 @@ func TestContainers(t *testing.T) {
 }
 
 func TestSecretsOfAnotherProject(t *testing.T) {
-	sim := startSim(t, ossim.Options{})
+	sim := ossim.ForTest(t)
 	id := sim.AddSecret("s", "text/plain", []byte("x"))
 	opts := password(sim)
 	opts.Username, opts.Password, opts.TenantName = ossim.AdminName, ossim.AdminPassword, ossim.AdminName

@@ -17,17 +17,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// startSim starts a simulator that ends with the test.
-func startSim(t *testing.T, opts ossim.Options) *ossim.Sim {
-	t.Helper()
-	sim, err := ossim.Start(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(sim.Close)
-	return sim
-}
-
 // password are the auth options of the seeded user.
 func password(sim *ossim.Sim) gophercloud.AuthOptions {
 	return gophercloud.AuthOptions{

@@ -56,7 +56,7 @@ func listPorts(t *testing.T, c *gophercloud.ServiceClient, opts ports.ListOpts) 
 }
 
 func TestPortFilters(t *testing.T) {
-	sim := startSim(t, ossim.Options{})
+	sim := ossim.ForTest(t)
 	c := neutron(t, sim)
 	servers := sim.SeedServers(ossim.Seed{Count: 5, NamePrefix: "node-", Zones: []string{"az1", "az2"}})
 	d := sim.Defaults()
@@ -97,7 +97,7 @@ func TestPortFilters(t *testing.T) {
 }
 
 func TestSeveralDevicesInOneCall(t *testing.T) {
-	sim := startSim(t, ossim.Options{})
+	sim := ossim.ForTest(t)
 	c := neutron(t, sim)
 	servers := sim.SeedServers(ossim.Seed{Count: 3, NamePrefix: "node-"})
 	var body struct{ Ports []ports.Port }
@@ -118,7 +118,7 @@ func TestSeveralDevicesInOneCall(t *testing.T) {
 }
 
 func TestNetworkLife(t *testing.T) {
-	sim := startSim(t, ossim.Options{})
+	sim := ossim.ForTest(t)
 	c := neutron(t, sim)
 	before := sim.Snapshot()
 	n := must[*networks.Network](t)(networks.Create(t.Context(), c, networks.CreateOpts{Name: "net"}).Extract())
@@ -150,7 +150,7 @@ func TestNetworkLife(t *testing.T) {
 }
 
 func TestExtensions(t *testing.T) {
-	sim := startSim(t, ossim.Options{})
+	sim := ossim.ForTest(t)
 	c := neutron(t, sim)
 	for _, alias := range []string{"extraroute", "extraroute-atomic", "standard-attr-tag", "security-group", "router", "external-net", "allowed-address-pairs", "port-security"} {
 		if _, err := extensions.Get(t.Context(), c, alias).Extract(); err != nil {
@@ -167,7 +167,7 @@ func TestExtensions(t *testing.T) {
 }
 
 func TestRoutes(t *testing.T) {
-	sim := startSim(t, ossim.Options{})
+	sim := ossim.ForTest(t)
 	c := neutron(t, sim)
 	id := sim.Defaults().RouterID
 	hop := sim.SeedServers(ossim.Seed{Count: 1, NamePrefix: "node-"})[0].Addresses[0].String()
@@ -205,7 +205,7 @@ func TestRoutes(t *testing.T) {
 }
 
 func TestFloatingIPs(t *testing.T) {
-	sim := startSim(t, ossim.Options{})
+	sim := ossim.ForTest(t)
 	c := neutron(t, sim)
 	d := sim.Defaults()
 	server := sim.SeedServers(ossim.Seed{Count: 1, NamePrefix: "node-"})[0]
@@ -250,7 +250,7 @@ func TestFloatingIPs(t *testing.T) {
 }
 
 func TestSecurityGroups(t *testing.T) {
-	sim := startSim(t, ossim.Options{})
+	sim := ossim.ForTest(t)
 	c := neutron(t, sim)
 	g := must[*groups.SecGroup](t)(groups.Create(t.Context(), c, groups.CreateOpts{Name: "lb-sg", Description: "d"}).Extract())
 	if len(g.Rules) != 2 {
@@ -282,7 +282,7 @@ func TestSecurityGroups(t *testing.T) {
 }
 
 func TestTags(t *testing.T) {
-	sim := startSim(t, ossim.Options{})
+	sim := ossim.ForTest(t)
 	c := neutron(t, sim)
 	id := sim.Defaults().NetworkID
 	if _, err := attributestags.ReplaceAll(t.Context(), c, "networks", id, attributestags.ReplaceAllOpts{Tags: []string{"a", "b"}}).Extract(); err != nil {

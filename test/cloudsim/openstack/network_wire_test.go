@@ -124,7 +124,7 @@ func zedNetwork() []exchange {
 
 // TestNetworkRefusesAsZed compares refusals with those of a real Zed.
 func TestNetworkRefusesAsZed(t *testing.T) {
-	sim := startSim(t, ossim.Options{Jobboard: true, OctaviaDelay: -1})
+	sim := ossim.ForTest(t, ossim.Options{Jobboard: true, OctaviaDelay: -1})
 	client := login(t, sim, password(sim))
 	d := sim.Defaults()
 	lb := createLB(t, octavia(t, sim), loadbalancers.CreateOpts{Name: "lb", VipSubnetID: d.SubnetID})
@@ -151,7 +151,7 @@ func TestNetworkRefusesAsZed(t *testing.T) {
 }
 
 func TestForeignLoadBalancer(t *testing.T) {
-	sim := startSim(t, ossim.Options{Jobboard: true, OctaviaDelay: -1})
+	sim := ossim.ForTest(t, ossim.Options{Jobboard: true, OctaviaDelay: -1})
 	c := octavia(t, sim)
 	added, err := sim.AddLoadBalancer(ossim.LoadBalancer{Name: "theirs", Tags: []string{"x"}, Listeners: []ossim.Listener{{Name: "l", Protocol: "TCP", Port: 8080, Tags: []string{"y"}}}})
 	if err != nil {

@@ -72,7 +72,7 @@ func deleteLB(t *testing.T, c *gophercloud.ServiceClient, id string) {
 }
 
 func TestOctaviaAbout(t *testing.T) {
-	sim := startSim(t, ossim.Options{})
+	sim := ossim.ForTest(t)
 	c := octavia(t, sim)
 	root := *c
 	root.Endpoint = sim.URL() + "/load-balancer/"
@@ -94,7 +94,7 @@ func TestOctaviaAbout(t *testing.T) {
 }
 
 func TestFullyPopulatedCreateAndCascade(t *testing.T) {
-	sim := startSim(t, ossim.Options{Jobboard: true, OctaviaDelay: 30 * time.Millisecond})
+	sim := ossim.ForTest(t, ossim.Options{Jobboard: true, OctaviaDelay: 30 * time.Millisecond})
 	c := octavia(t, sim)
 	before := sim.Snapshot()
 	opts := full(sim, 8080, pools.CreateMemberOpts{Address: "10.0.0.5", ProtocolPort: 30080, Name: "n1"}, pools.CreateMemberOpts{Address: "10.0.0.6", ProtocolPort: 30080})
@@ -123,7 +123,7 @@ func TestFullyPopulatedCreateAndCascade(t *testing.T) {
 }
 
 func TestImmutableWhilePending(t *testing.T) {
-	sim := startSim(t, ossim.Options{Jobboard: true, OctaviaDelay: 200 * time.Millisecond})
+	sim := ossim.ForTest(t, ossim.Options{Jobboard: true, OctaviaDelay: 200 * time.Millisecond})
 	c := octavia(t, sim)
 	lb := must[*loadbalancers.LoadBalancer](t)(loadbalancers.Create(t.Context(), c, full(sim, 8080)).Extract())
 	_, err := listeners.Create(t.Context(), c, listeners.CreateOpts{LoadbalancerID: lb.ID, Protocol: "TCP", ProtocolPort: 81}).Extract()
@@ -149,7 +149,7 @@ func TestImmutableWhilePending(t *testing.T) {
 }
 
 func TestStepByStep(t *testing.T) {
-	sim := startSim(t, ossim.Options{Jobboard: true, OctaviaDelay: -1})
+	sim := ossim.ForTest(t, ossim.Options{Jobboard: true, OctaviaDelay: -1})
 	c := octavia(t, sim)
 	lb := createLB(t, c, loadbalancers.CreateOpts{Name: "lb", VipSubnetID: sim.Defaults().SubnetID})
 	l := must[*listeners.Listener](t)(listeners.Create(t.Context(), c, listeners.CreateOpts{LoadbalancerID: lb.ID, Protocol: "TCP", ProtocolPort: 8080, AllowedCIDRs: []string{"10.0.0.0/8"}}).Extract())
@@ -211,7 +211,7 @@ func TestStepByStep(t *testing.T) {
 }
 
 func TestLoadBalancerFilters(t *testing.T) {
-	sim := startSim(t, ossim.Options{Jobboard: true, OctaviaDelay: -1})
+	sim := ossim.ForTest(t, ossim.Options{Jobboard: true, OctaviaDelay: -1})
 	c := octavia(t, sim)
 	a := createLB(t, c, loadbalancers.CreateOpts{Name: "a", VipSubnetID: sim.Defaults().SubnetID, Tags: []string{"x", "y"}})
 	createLB(t, c, loadbalancers.CreateOpts{Name: "b", VipSubnetID: sim.Defaults().SubnetID, Provider: "ovn"})
@@ -236,7 +236,7 @@ func TestLoadBalancerFilters(t *testing.T) {
 }
 
 func TestOVNRefusals(t *testing.T) {
-	sim := startSim(t, ossim.Options{Jobboard: true, OctaviaDelay: -1})
+	sim := ossim.ForTest(t, ossim.Options{Jobboard: true, OctaviaDelay: -1})
 	c := octavia(t, sim)
 	before := sim.Snapshot()
 	opts := full(sim, 8080)
@@ -274,7 +274,7 @@ func TestOVNRefusals(t *testing.T) {
 }
 
 func TestRefusedCreateLeaksAsZedDoes(t *testing.T) {
-	sim := startSim(t, ossim.Options{Jobboard: true, OctaviaDelay: -1, LeakVIPPorts: true})
+	sim := ossim.ForTest(t, ossim.Options{Jobboard: true, OctaviaDelay: -1, LeakVIPPorts: true})
 	opts := full(sim, 8080)
 	opts.Provider = "ovn"
 	_, err := loadbalancers.Create(t.Context(), octavia(t, sim), opts).Extract()
@@ -291,7 +291,7 @@ func TestRefusedCreateLeaksAsZedDoes(t *testing.T) {
 }
 
 func TestFloatingIPOfAVIP(t *testing.T) {
-	sim := startSim(t, ossim.Options{Jobboard: true, OctaviaDelay: -1})
+	sim := ossim.ForTest(t, ossim.Options{Jobboard: true, OctaviaDelay: -1})
 	c := octavia(t, sim)
 	before := sim.Snapshot()
 	lb := createLB(t, c, full(sim, 8080))

@@ -13,8 +13,8 @@ import (
 // A further region has the Keystone, the users and the project of the first one, and
 // everything else for itself.
 func TestFurtherRegion(t *testing.T) {
-	one := startSim(t, ossim.Options{})
-	two := startSim(t, ossim.Options{Keystone: one, Region: "RegionTwo"})
+	one := ossim.ForTest(t)
+	two := ossim.ForTest(t, ossim.Options{Keystone: one, Region: "RegionTwo"})
 	one.SeedServers(ossim.Seed{Count: 2, NamePrefix: "one-"})
 	two.SeedServers(ossim.Seed{Count: 3, NamePrefix: "two-"})
 	provider := login(t, one, password(one))

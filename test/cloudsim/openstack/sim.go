@@ -10,6 +10,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"testing"
 	"time"
 )
 
@@ -112,6 +113,21 @@ func Start(opts Options) (*Sim, error) {
 		_ = s.http.Serve(ln) // ends at Close with ErrServerClosed
 	}()
 	return s, nil
+}
+
+// ForTest is Start for a test or benchmark: it fails t on errors, and ends with it.
+func ForTest(t testing.TB, opts ...Options) *Sim {
+	t.Helper()
+	var o Options
+	if len(opts) > 0 {
+		o = opts[0]
+	}
+	s, err := Start(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
 }
 
 func (o *Options) complete() error {

@@ -13,7 +13,7 @@ import (
 
 // TestStrandedChildren: what Zed's amphora driver leaves of a fully populated create, seen on a real one.
 func TestStrandedChildren(t *testing.T) {
-	sim := startSim(t, ossim.Options{OctaviaDelay: -1})
+	sim := ossim.ForTest(t, ossim.Options{OctaviaDelay: -1})
 	c := octavia(t, sim)
 	a, b, members := twoServers(sim)
 	backend(t, "a", a)

@@ -32,7 +32,7 @@ func listVolumes(t *testing.T, c *gophercloud.ServiceClient, opts volumes.ListOp
 }
 
 func TestVolumeLife(t *testing.T) {
-	sim := startSim(t, ossim.Options{StateDelay: 30 * time.Millisecond})
+	sim := ossim.ForTest(t, ossim.Options{StateDelay: 30 * time.Millisecond})
 	c := serviceClient(t, sim, openstack.NewBlockStorageV3)
 	made, err := volumes.Create(t.Context(), c, volumes.CreateOpts{Name: "data", Size: 3, AvailabilityZone: "az2", Metadata: map[string]string{"a": "b"}}, nil).Extract()
 	if err != nil || made.Status != "creating" {
@@ -68,7 +68,7 @@ func TestVolumeLife(t *testing.T) {
 }
 
 func TestVolumeList(t *testing.T) {
-	sim := startSim(t, ossim.Options{MaxLimit: 2})
+	sim := ossim.ForTest(t, ossim.Options{MaxLimit: 2})
 	for i := range 5 {
 		sim.AddVolume("vol-"+strconv.Itoa(i), "az"+strconv.Itoa(1+i%2))
 	}

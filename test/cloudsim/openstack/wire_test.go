@@ -157,7 +157,7 @@ var zed = []exchange{
 
 // TestAnswersAsZed compares answers with those of a real Zed: status, body, some headers.
 func TestAnswersAsZed(t *testing.T) {
-	sim := startSim(t, ossim.Options{})
+	sim := ossim.ForTest(t)
 	client := login(t, sim, password(sim))
 	server := sim.SeedServers(ossim.Seed{Count: 1, NamePrefix: "node-"})[0]
 	var flavors struct{ Flavors []struct{ ID, Name string } }

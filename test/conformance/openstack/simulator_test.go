@@ -17,11 +17,7 @@ var update = flag.Bool("update", false, "write the golden files")
 func TestSimulator(t *testing.T) {
 	for _, provider := range []string{"amphora", "ovn"} {
 		t.Run(provider, func(t *testing.T) {
-			sim, err := ossim.Start(ossim.Options{StateDelay: time.Millisecond})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(sim.Close)
+			sim := ossim.ForTest(t, ossim.Options{StateDelay: time.Millisecond})
 			access := openstack.Access{AuthURL: sim.AuthURL(), Region: ossim.Region, User: ossim.UserName, Password: ossim.UserPassword, Project: ossim.ProjectName}
 			world, err := openstack.New(t.Context(), access, openstack.Options{Provider: provider, Dir: t.TempDir(), Throttle: func() (func(), string) {
 				return sim.AddFault(ossim.Fault{Status: 429}), ""

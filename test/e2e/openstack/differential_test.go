@@ -23,11 +23,7 @@ func TestSimulatorAnswersAsTheRealCloud(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { takeDown(t, remove) })
-	sim, err := ossim.Start(ossim.Options{StateDelay: 50 * time.Millisecond, OctaviaDelay: 300 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(sim.Close)
+	sim := ossim.ForTest(t, ossim.Options{StateDelay: 50 * time.Millisecond, OctaviaDelay: 300 * time.Millisecond})
 	real, err := openstack.NewPlayer(t.Context(), access)
 	if err != nil {
 		t.Fatal(err)

@@ -45,11 +45,7 @@ type fleet struct {
 
 func newFleet(t *testing.T, n int) *fleet {
 	t.Helper()
-	sim, err := ossim.Start(ossim.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(sim.Close)
+	sim := ossim.ForTest(t)
 	f := &fleet{t: t, sim: sim, clock: &shiftedClock{}}
 	f.all = &decorate.Peers{List: func() []cloud.InstanceRef { return f.refs }}
 	f.servers = sim.SeedServers(ossim.Seed{Count: n, NamePrefix: "node-", Zones: []string{"az1", "az2", "az3"}})
