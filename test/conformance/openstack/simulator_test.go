@@ -14,9 +14,18 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
+// The features mostly wait.
+func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
+	m.Run()
+}
+
 func TestSimulator(t *testing.T) {
 	for _, provider := range []string{"amphora", "ovn"} {
 		t.Run(provider, func(t *testing.T) {
+			t.Parallel()
 			sim := ossim.ForTest(t, ossim.Options{StateDelay: time.Millisecond})
 			access := openstack.Access{AuthURL: sim.AuthURL(), Region: ossim.Region, User: ossim.UserName, Password: ossim.UserPassword, Project: ossim.ProjectName}
 			world, err := openstack.New(t.Context(), access, openstack.Options{Provider: provider, Dir: t.TempDir(), Throttle: func() (func(), string) {
