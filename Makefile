@@ -5,16 +5,19 @@ SHELL := /bin/bash
 GO ?= go
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-# Stripped, reproducible, without cgo: what is released is what is measured.
-BUILD := CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X github.com/isthmus-cloud/isthmus/pkg/version.Version=$(VERSION)'
+# Stripped: what is released is what is measured.
+BUILD := $(GO) build -ldflags '-s -w -X github.com/isthmus-cloud/isthmus/pkg/version.Version=$(VERSION)'
 
 K8S_VERSION := v1.37.1
-# One fixed set of flags for the control plane's binaries: other flags would miss the build cache.
 K8S_LDFLAGS := -s -w -X k8s.io/component-base/version.gitVersion=$(K8S_VERSION) \
 	-X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=37
 
 # The race detector needs cgo and a C compiler; without them the tests run without it.
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED 2>/dev/null)" = 1 ] && command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
+# All else is reproducible and without cgo. With the same flags everywhere, the tools' ones too,
+# each package compiles once, beside once for the race detector.
+export CGO_ENABLED := 0
+export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath
 PKGS ?= ./...
 # Tests take etcd and kube-apiserver from here; a folder of your own is honored.
 export KUBEBUILDER_ASSETS ?= $(CURDIR)/bin
@@ -30,7 +33,7 @@ help: ## Show this list
 	@awk 'BEGIN {FS = ":.*##"} /^[a-zA-Z0-9_-]+:.*##/ {printf "  \033[36m%-16s\033[0m %s\n", $$1, $$2} /^##@/ {printf "\n%s\n", substr($$0, 5)}' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: quickstart
-quickstart: $(CONTROL_PLANE) bin/kubectl build ## See everything work on this machine (ARGS=--exit ends after the steps)
+quickstart: $(CONTROL_PLANE) $(if $(filter --exit,$(ARGS)),,bin/kubectl) build ## See everything work on this machine (ARGS=--exit ends after the steps)
 	@hack/progress.sh quickstart $(GO) build -o bin/quickstart ./hack/quickstart
 	@exec bin/quickstart $(ARGS)
 
@@ -38,13 +41,13 @@ quickstart: $(CONTROL_PLANE) bin/kubectl build ## See everything work on this ma
 
 .PHONY: build
 build: ## Build the two binaries into bin/
-	@hack/progress.sh cloud-controller-manager env $(BUILD) -o bin/cloud-controller-manager ./cmd/cloud-controller-manager
-	@hack/progress.sh isthmus-credential-provider env $(BUILD) -o bin/isthmus-credential-provider ./cmd/credential-provider
+	@hack/progress.sh cloud-controller-manager $(BUILD) -o bin/cloud-controller-manager ./cmd/cloud-controller-manager
+	@hack/progress.sh isthmus-credential-provider $(BUILD) -o bin/isthmus-credential-provider ./cmd/credential-provider
 
 .PHONY: test
 test: $(TEST_PLANE) ## All tests: unit, simulated cloud, real kube-apiserver (PKGS=./pkg/lb/... TESTARGS='-run TestX' narrow it down)
 	@echo "==> go test $(RACE) $(PKGS) (packages print as they end)"
-	@hack/progress.sh tests $(GO) test $(RACE) -timeout 20m $(TESTARGS) $(PKGS)
+	@hack/progress.sh tests env CGO_ENABLED=$(if $(RACE),1,0) $(GO) test $(RACE) -vet=off -timeout 20m $(TESTARGS) $(PKGS)
 
 .PHONY: lint
 lint: bin/golangci-lint ## golangci-lint, the end-to-end tests included
@@ -88,12 +91,12 @@ e2e-openstack: $(CONTROL_PLANE) ## The real binaries against it; starts it if ne
 
 bin/kube-apiserver bin/kube-controller-manager bin/kubectl: bin/%: hack/tools/kubernetes/go.mod hack/tools/kubernetes/go.sum
 	@echo "==> building $* $(K8S_VERSION) (the first time this takes some minutes)"
-	@hack/progress.sh $* env -C hack/tools/kubernetes CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(K8S_LDFLAGS)' -o $(CURDIR)/$@ k8s.io/kubernetes/cmd/$*
+	@hack/progress.sh $* env -C hack/tools/kubernetes $(GO) build -ldflags '$(K8S_LDFLAGS)' -o $(CURDIR)/$@ k8s.io/kubernetes/cmd/$*
 
 bin/etcd: hack/tools/etcd/go.mod hack/tools/etcd/go.sum
 	@echo "==> building etcd (the first time this takes about a minute)"
-	@hack/progress.sh etcd env -C hack/tools/etcd CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(CURDIR)/$@ go.etcd.io/etcd/server/v3
+	@hack/progress.sh etcd env -C hack/tools/etcd $(GO) build -ldflags '-s -w' -o $(CURDIR)/$@ go.etcd.io/etcd/server/v3
 
 bin/golangci-lint: hack/tools/golangci-lint/go.mod hack/tools/golangci-lint/go.sum
 	@echo "==> building golangci-lint (the first time this takes some minutes)"
-	@hack/progress.sh golangci-lint env -C hack/tools/golangci-lint CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(CURDIR)/$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@hack/progress.sh golangci-lint env -C hack/tools/golangci-lint $(GO) build -ldflags '-s -w' -o $(CURDIR)/$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
