@@ -1,6 +1,7 @@
 package registration_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -22,6 +23,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
@@ -133,8 +135,22 @@ type replica struct {
 	ready    atomic.Bool
 	stop     func()
 
-	mu sync.Mutex
-	ca []byte
+	mu  sync.Mutex
+	ca  []byte
+	log bytes.Buffer
+}
+
+// Write takes what the replica logs.
+func (r *replica) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.log.Write(p)
+}
+
+func (r *replica) logged() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.log.String()
 }
 
 func (r *replica) setCA(ca string) {
@@ -149,12 +165,13 @@ func (r *replica) bundle() []byte {
 	return r.ca
 }
 
-// RoundTrip counts the writes of configurations.
+// counting counts the writes of configurations.
 type counting struct {
 	writes *atomic.Int64
 	next   http.RoundTripper
 }
 
+// RoundTrip implements http.RoundTripper.
 func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method != http.MethodGet && strings.Contains(r.URL.Path, "webhookconfigurations") {
 		c.writes.Add(1)
@@ -169,7 +186,6 @@ func (c *cluster) start(t *testing.T, change func(*registration.Options, *replic
 	r := &replica{registry: prometheus.NewRegistry()}
 	r.setCA("ca")
 	r.ready.Store(true)
-	config := rest.CopyConfig(c.config)
 	o := *registration.NewOptions()
 	o.Mode, o.Metrics, o.CABundle, o.Webhooks = registration.Auto, r.registry, r.bundle, testHooks()
 	o.Ready = func(context.Context) error {
@@ -182,11 +198,7 @@ func (c *cluster) start(t *testing.T, change func(*registration.Options, *replic
 		change(&o, r)
 	}
 	if o.Client == nil {
-		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return counting{&r.writes, next} })
-		var err error
-		if o.Client, err = kubernetes.NewForConfig(config); err != nil {
-			t.Fatal(err)
-		}
+		o.Client = r.client(t, c.config)
 	}
 	k, err := registration.New(o)
 	if err != nil {
@@ -196,7 +208,8 @@ func (c *cluster) start(t *testing.T, change func(*registration.Options, *replic
 	if p, ok := paces[t.Name()]; ok {
 		p(k)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(r), textlogger.Verbosity(2)))
+	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logger))
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -208,6 +221,18 @@ func (c *cluster) start(t *testing.T, change func(*registration.Options, *replic
 	r.stop = func() { once.Do(func() { cancel(); <-ended }) }
 	t.Cleanup(r.stop)
 	return r
+}
+
+// client returns a client whose writes count.
+func (r *replica) client(t *testing.T, config *rest.Config) kubernetes.Interface {
+	t.Helper()
+	config = rest.CopyConfig(config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return counting{&r.writes, next} })
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
 }
 
 // paces are those of single tests.

@@ -1,0 +1,133 @@
+package registration_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/isthmus-cloud/isthmus/webhooks/registration"
+)
+
+func removing(o *registration.Options, _ *replica) {
+	o.Mode, o.Ready, o.CABundle, o.Webhooks = registration.Remove, nil, nil, nil
+}
+
+// What is ours goes, also while replicas of before still keep it, which learn of it.
+func TestRemove(t *testing.T) {
+	c := newCluster(t)
+	old := c.start(t, nil)
+	before := old.settle(t)
+	remover := c.start(t, removing)
+	gone := func() bool { return c.mutating(t) == nil && c.validating(t) == nil }
+	eventually(t, "the configurations are gone", gone)
+	wait(t, time.Second)
+	if n := old.writes.Load() - before; n != 0 || !gone() {
+		t.Errorf("a replica of before has written %d times after the removal", n)
+	}
+	// One that is restarted makes them again, and they are removed again.
+	old.stop()
+	restarted := c.start(t, nil)
+	eventually(t, "they are made and removed", func() bool { return restarted.writes.Load() > 0 && gone() })
+	restarted.stop()
+	remover.settle(t)
+	n := remover.writes.Load()
+	wait(t, 500*time.Millisecond)
+	if got := remover.writes.Load(); got != n || !gone() {
+		t.Errorf("%d writes when there is nothing to remove", got-n)
+	}
+	remover.stop()
+	// From remove back to auto.
+	c.start(t, nil).settle(t)
+}
+
+// Removing once ends, says what it left, and does not touch what is not ours.
+func TestRemoveOnce(t *testing.T) {
+	c := newCluster(t)
+	if err := registration.Away(t.Context(), c); err != nil {
+		t.Fatalf("with nothing to remove: %v", err)
+	}
+	r := c.start(t, nil)
+	r.settle(t)
+	r.stop()
+	if err := registration.Away(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	if c.mutating(t) != nil || c.validating(t) != nil {
+		t.Error("a configuration is left")
+	}
+	theirs, _ := registration.Configurations(registration.NewOptions(), nil)
+	theirs.Labels = nil
+	if _, err := c.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(t.Context(), theirs, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := registration.Away(t.Context(), c); err == nil || !strings.Contains(err.Error(), "was not made by Isthmus") {
+		t.Errorf("with somebody else's configuration: %v", err)
+	}
+	remover := c.start(t, removing)
+	eventually(t, "an event says so", func() bool { return strings.Contains(c.event(t, "NotOurs"), "was not made by Isthmus") })
+	if c.mutating(t) == nil || remover.writes.Load() != 0 {
+		t.Error("somebody else's configuration was removed")
+	}
+}
+
+// Without the rights, one error says which; with exactly those, it works.
+func TestMissingRights(t *testing.T) {
+	c := newCluster(t)
+	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "registrar"}}
+	if _, err := c.CoreV1().ServiceAccounts("default").Create(t.Context(), sa, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	config, err := plane.cp.ServiceAccountConfig(t.Context(), "default", sa.Name, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := c.start(t, func(o *registration.Options, r *replica) { o.Client = r.client(t, config) })
+	eventually(t, "the log says what is missing", func() bool { return strings.Contains(r.logged(), "MutatingWebhookConfiguration isthmus: ") })
+	if log := r.logged(); !strings.Contains(log, "manifests/components/webhook-auto") || !strings.Contains(log, registration.Rule) {
+		t.Errorf("the log does not say what to do:\n%s", log)
+	}
+	wait(t, 2*time.Second)
+	if n := strings.Count(r.logged(), "could not be registered"); n > 2 { // one a kind
+		t.Errorf("the same is logged %d times:\n%s", n, r.logged())
+	}
+	// The rule that the message names is enough.
+	var rule rbacv1.PolicyRule
+	if err := yaml.UnmarshalStrict([]byte(registration.Rule), &rule); err != nil {
+		t.Fatal(err)
+	}
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "registrar"}, Rules: []rbacv1.PolicyRule{rule}}
+	if _, err := c.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "registrar"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: sa.Name, Namespace: "default"}},
+	}
+	if _, err := c.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.settle(t)
+	if err := registration.Away(t.Context(), r.client(t, config)); err != nil {
+		t.Errorf("remove with the same rights: %v", err)
+	}
+}
+
+// A replica that starts where all is as it wants it writes nothing.
+func TestRestartWritesNothing(t *testing.T) {
+	c := newCluster(t)
+	r := c.start(t, nil)
+	n := r.settle(t)
+	r.stop()
+	if !strings.Contains(r.logged(), "Webhooks registered") {
+		t.Errorf("the log does not say what was registered:\n%s", r.logged())
+	}
+	again := c.start(t, nil)
+	if got := again.settle(t); got != 0 {
+		t.Errorf("a restarted replica wrote %d times (the first %d times)", got, n)
+	}
+}
