@@ -148,9 +148,9 @@ func TestAdoptsManifests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := c.start(t, nil)
+	r := c.start(t, func(o *registration.Options, _ *replica) { o.URL = "https://127.0.0.1:1" })
 	r.settle(t)
-	if got := c.mutating(t).Webhooks; len(got) != 1 || *got[0].FailurePolicy != admissionregistrationv1.Ignore || string(got[0].ClientConfig.CABundle) != "ca" {
+	if got := c.mutating(t).Webhooks; len(got) != 1 || got[0].ClientConfig.URL == nil || *got[0].FailurePolicy != admissionregistrationv1.Ignore || string(got[0].ClientConfig.CABundle) != "ca" {
 		t.Errorf("webhooks %v", got)
 	}
 	eventually(t, "an event says so", func() bool { return strings.Contains(c.event(t, "Registered"), "adopted") })

@@ -204,7 +204,7 @@ func (o *one) write(ctx context.Context) (time.Duration, error) {
 		o.warn(live, "RepairLimited", "something keeps changing or deleting this configuration (other writer: "+by+"): it is put right once in "+o.pace.refill.String()+" only; find out what it is and stop it")
 		return o.pace.look, nil
 	}
-	now, err := apply(ctx, o.api, o.wanted, next)
+	now, err := apply(ctx, o.api, o.wanted, live, next)
 	if now != nil {
 		o.mu.Lock()
 		o.judge.observe(now, time.Now())

@@ -14,9 +14,10 @@ import (
 // errKept: the API server keeps something else than it was given.
 var errKept = errors.New("the API server keeps it otherwise than it was written: is its version older than 1.30, or does something in it rewrite webhook configurations")
 
-// apply makes the configuration what is wanted, with the stamp, and returns it. Field values
-// of other writers are overridden; what others have added is taken away.
-func apply(ctx context.Context, a api, wanted *configuration, s stamp) (*configuration, error) {
+// apply makes the configuration live, nil for none, what is wanted, with the stamp, and
+// returns it. Field values of other writers are overridden; what others have added is taken
+// away.
+func apply(ctx context.Context, a api, wanted, live *configuration, s stamp) (*configuration, error) {
 	wanted = wanted.DeepCopy()
 	metav1.SetMetaDataAnnotation(&wanted.ObjectMeta, stampAnnotation, s.String())
 	data, err := json.Marshal(a.own(wanted))
@@ -24,27 +25,37 @@ func apply(ctx context.Context, a api, wanted *configuration, s stamp) (*configu
 		return nil, fmt.Errorf("encode %s %s: %w", wanted.Kind, Name, err)
 	}
 	force := true
-	live, err := a.patch(ctx, Name, types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: FieldManager, Force: &force})
+	write := func() (*configuration, error) {
+		return a.patch(ctx, Name, types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: FieldManager, Force: &force})
+	}
+	now, err := write()
+	if apierrors.IsInvalid(err) && live != nil {
+		// What others own beside our fields does not go with them: a Service beside our URL.
+		if _, err = replace(ctx, a, wanted, live); err == nil {
+			now, err = write()
+		}
+	}
+	if err == nil && stampOf(now) != s {
+		// What others own is more than we want: webhooks, conditions, cert-manager's annotation.
+		now, err = replace(ctx, a, wanted, now)
+	}
 	if err != nil {
 		return nil, explain("apply", wanted.Kind, err)
 	}
-	if stampOf(live) == s {
-		return live, nil
+	if stampOf(now) != s {
+		return now, fmt.Errorf("%s %s: %w", wanted.Kind, Name, errKept)
 	}
-	// Server-side apply leaves what others own beside our fields: whole webhooks, conditions,
-	// cert-manager's annotation.
-	rest := live.DeepCopy()
+	return now, nil
+}
+
+// replace writes live with wanted's webhooks, whoever owns what.
+func replace(ctx context.Context, a api, wanted, live *configuration) (*configuration, error) {
+	out := live.DeepCopy()
 	if _, ok := wanted.Annotations[injectAnnotation]; !ok {
-		delete(rest.Annotations, injectAnnotation)
+		delete(out.Annotations, injectAnnotation)
 	}
-	rest.Webhooks = withBundles(wanted, live).Webhooks
-	if live, err = a.update(ctx, rest, metav1.UpdateOptions{FieldManager: FieldManager}); err != nil {
-		return nil, explain("update", wanted.Kind, err)
-	}
-	if stampOf(live) != s {
-		return live, fmt.Errorf("%s %s: %w", wanted.Kind, Name, errKept)
-	}
-	return live, nil
+	out.Webhooks = withBundles(wanted, live).Webhooks
+	return a.update(ctx, out, metav1.UpdateOptions{FieldManager: FieldManager})
 }
 
 // withBundles returns wanted with the caBundles that cert-manager has injected into live.
@@ -70,7 +81,7 @@ func remove(ctx context.Context, a api, empty, live *configuration) error {
 		s.number++
 		s.fingerprint = fingerprint(empty)
 		var err error
-		if live, err = apply(ctx, a, empty, s); err != nil && !errors.Is(err, errKept) {
+		if live, err = apply(ctx, a, empty, live, s); err != nil && !errors.Is(err, errKept) {
 			return err
 		}
 	}
