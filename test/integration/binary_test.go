@@ -167,34 +167,6 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// Without controllers the binary is a webhook server: it takes no lease and is ready when
-// its webhooks are.
-func TestBinaryServesOnlyWebhooks(t *testing.T) {
-	c, sim := newCluster(t), ossim.ForTest(t)
-	port, webhookPort := freePort(t), freePort(t)
-	cmd := exec.CommandContext(t.Context(), binary(t), "--cloud-provider=openstack", "--cloud-config="+write(t, "cloud.conf", sim.CloudConf()),
-		"--kubeconfig="+c.kubeconfig, "--bind-address=127.0.0.1", "--secure-port="+port, "--controllers=-*", "--authorization-always-allow-paths=/readyz*",
-		"--webhooks=*", "--webhook-bind-address=127.0.0.1", "--webhook-secure-port="+webhookPort, "--webhook-cert-source=self-managed")
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	r, webhook := &running{t: t, address: "127.0.0.1:" + port}, &running{t: t, address: "127.0.0.1:" + webhookPort}
-	r.wait("/readyz/webhooks", http.StatusOK)
-	r.wait("/readyz/informers", http.StatusNotFound) // it watches nothing
-	webhook.wait("/readyz", http.StatusOK)
-	if h := c.holder(mainLease); h != "" {
-		t.Errorf("%s holds the lease", h)
-	}
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("ended with %v:\n%s", err, stderr.String())
-	}
-}
-
 // The real binary works, and SIGTERM ends it with exit code 0 and the lease released.
 func TestBinaryRunsAndEnds(t *testing.T) {
 	c, sim := newCluster(t), ossim.ForTest(t)

@@ -27,7 +27,7 @@ import (
 // A cold cluster in which the webhooks are registered with policy Fail and nobody serves them
 // starts, from the manifests' objects to a webhook that answers, with the rights that ship.
 func TestColdStartWithPolicyFail(t *testing.T) {
-	c, sim := newCluster(t), startSim(t)
+	c, sim := newCluster(t), ossim.ForTest(t)
 	volume := sim.AddVolume("data", "az2")
 	servers := sim.SeedServers(ossim.Seed{Count: 1, NamePrefix: "node-", Zones: []string{"az1"}, Flavor: "m1.small"})
 	c.registerFailing()

@@ -47,7 +47,7 @@ func start(t *testing.T, h admission.HandlerFunc, change ...func(*server.Options
 }
 
 // startIn is start with a context, whose logger counts.
-func startIn(t *testing.T, ctx context.Context, h admission.HandlerFunc, change ...func(*server.Options)) *running { //nolint:revive // t comes first in tests
+func startIn(t *testing.T, ctx context.Context, h admission.HandlerFunc, change ...func(*server.Options)) *running {
 	t.Helper()
 	r := &running{certDir: t.TempDir(), metrics: prometheus.NewRegistry(), done: make(chan error, 1)}
 	o := server.NewOptions()

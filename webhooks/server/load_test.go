@@ -146,7 +146,9 @@ func TestDefectWholeResponseIsLogged(t *testing.T) {
 			r.post(t, c, "", []byte(review))
 		}
 		r.stop()
-		<-r.done
+		if err := <-r.done; err != nil {
+			t.Error(err)
+		}
 		text := log.String()
 		if strings.Contains(text, "s3cret") != wantMessage {
 			t.Errorf("V(%d) shows what it must not, or nothing at all:\n%s", level, text)

@@ -113,7 +113,7 @@ func (b *balancer) add(t *testing.T) *hosted {
 		if strings.Contains(req.Name, "-wait-") {
 			return admission.Denied("registered")
 		}
-		time.Sleep(5 * time.Millisecond) //nolint:forbidigo // so that requests are in flight at the end
+		time.Sleep(5 * time.Millisecond) // so that requests are in flight at the end
 		return admission.Allowed("")
 	}, func(o *server.Options) {
 		o.Certs, o.ShutdownDelay = b.source, 300*time.Millisecond
