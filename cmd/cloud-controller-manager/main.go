@@ -28,6 +28,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
 	"github.com/isthmus-cloud/isthmus/pkg/providers"
 	"github.com/isthmus-cloud/isthmus/pkg/version"
+	"github.com/isthmus-cloud/isthmus/webhooks/pvlabel"
 )
 
 const program = "cloud-controller-manager"
@@ -59,6 +60,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		_, _ = fmt.Fprintln(stdout, "isthmus", program, version.String())
 		return 0
 	}
+	o.ccm.LabelPersistentVolumes = o.webhooks.on(pvlabel.Name)
 	if err := o.validate(); err != nil {
 		return fail(stderr, 2, err)
 	}

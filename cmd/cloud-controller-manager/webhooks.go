@@ -71,6 +71,12 @@ func (o *webhookOptions) validate(c *ccm.Options) error {
 	return errors.Join(errs...)
 }
 
+// on reports whether --webhooks turns the webhook on.
+func (o *webhookOptions) on(name string) bool {
+	selected, err := webhooks.Select(hosted.All(), o.list)
+	return err == nil && slices.Contains(webhooks.Names(selected), name)
+}
+
 // addTo adds the webhook server to m, if --webhooks turns one on.
 func (o *webhookOptions) addTo(ctx context.Context, m *ccm.Manager, p *decorate.Provider, c *ccm.Options) error {
 	selected, err := webhooks.Select(hosted.All(), o.list)

@@ -49,7 +49,7 @@ func (o *Options) addControllerFlags(fss *cliflag.NamedFlagSets) {
 	fs := fss.FlagSet("controllers")
 	fs.StringSliceVar(&c.Generic.Controllers, "controllers", c.Generic.Controllers,
 		"Controllers to run: '*' means all that are on by default, 'foo' runs foo, '-foo' does not run foo, '-*' runs only what is named; "+
-			"of two items that name the same controller, the first wins.\nControllers: "+strings.Join(ControllerNames(), ", ")+"\nOff by default: "+NodeIPAMController)
+			"of two items that name the same controller, the first wins.\nControllers: "+strings.Join(ControllerNames(), ", ")+"\nOff by default: "+NodeIPAMController+", and without its webhook "+PersistentVolumeLabelController)
 	fs.DurationVar(&c.Generic.MinResyncPeriod.Duration, "min-resync-period", c.Generic.MinResyncPeriod.Duration,
 		"Informers replay all objects after a random time between this and twice this.")
 

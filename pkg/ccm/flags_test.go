@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	_ "embed"
+	"slices"
 	"strings"
 	"testing"
 
@@ -139,7 +140,7 @@ func TestValidate(t *testing.T) {
 			want: []string{
 				"--cloud-provider is required: one of gce, openstack",
 				"--cluster-cidr: 10.0.0.0/8 and 10.1.0.0/16 overlap",
-				`--controllers: "foo" is not a controller: known are cloud-node-controller, cloud-node-lifecycle-controller, node-ipam-controller, node-route-controller, service-lb-controller`,
+				`--controllers: "foo" is not a controller: known are cloud-node-controller, cloud-node-lifecycle-controller, node-ipam-controller, node-route-controller, persistentvolume-label-controller, service-lb-controller`,
 				`--controllers: "servce" is not a controller: did you mean service?`,
 				"--concurrent-node-syncs must be at least 1, not 0: turn a controller off with --controllers=*,-<name>",
 				"--concurrent-service-syncs must be at least 1, not -1: turn a controller off with --controllers=*,-<name>",
@@ -201,7 +202,7 @@ func TestEnabled(t *testing.T) {
 		want []string
 	}{
 		{"*", []string{"cloud-node-controller", "cloud-node-lifecycle-controller", "node-route-controller", "service-lb-controller"}},
-		{"*,nodeipam", ControllerNames()},
+		{"*,nodeipam,pvlabel", ControllerNames()},
 		{"*,-nodeipam,nodeipam", []string{"cloud-node-controller", "cloud-node-lifecycle-controller", "node-route-controller", "service-lb-controller"}},
 		{"", nil},
 		{"-*", nil},
@@ -216,6 +217,13 @@ func TestEnabled(t *testing.T) {
 		o.Component.Generic.Controllers = strings.Split(test.list, ",")
 		if diff := cmp.Diff(test.want, o.enabledControllers()); diff != "" {
 			t.Errorf("--controllers=%s (-want +got):\n%s", test.list, diff)
+		}
+	}
+	for list, want := range map[string]bool{"*": true, "*,-pvlabel": false, "-*": false, "-*,persistentvolume-label-controller": true, "service": false} {
+		o := &Options{LabelPersistentVolumes: true}
+		o.Component.Generic.Controllers = strings.Split(list, ",")
+		if got := slices.Contains(o.enabledControllers(), PersistentVolumeLabelController); got != want {
+			t.Errorf("--controllers=%s where the webhook is on: PersistentVolumes are labeled %v, want %v", list, got, want)
 		}
 	}
 }

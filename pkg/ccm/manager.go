@@ -170,6 +170,9 @@ func (m *Manager) runnables(ctx context.Context, p *decorate.Provider, cluster c
 	if !m.watches() {
 		return out, nil
 	}
+	if m.opts.labelsVolumes(p) {
+		m.informers.Core().V1().PersistentVolumes().Informer()
+	}
 	out = append(out, everyReplica{func(ctx context.Context) error {
 		m.informers.StartWithContext(ctx)
 		<-ctx.Done()

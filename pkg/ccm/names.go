@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/cloud-provider/names"
 
+	"github.com/isthmus-cloud/isthmus/pkg/controllers/pvlabel"
 	"github.com/isthmus-cloud/isthmus/pkg/nearest"
 )
 
@@ -15,20 +16,33 @@ import (
 // gives Nodes their pod CIDRs.
 const NodeIPAMController = "node-ipam-controller"
 
+// PersistentVolumeLabelController labels PersistentVolumes that slipped past the webhook
+// persistentvolume-label.
+const PersistentVolumeLabelController = pvlabel.Name
+
 // ControllerNames returns the names of all controllers, sorted.
 func ControllerNames() []string {
-	return []string{names.CloudNodeController, names.CloudNodeLifecycleController, NodeIPAMController, names.NodeRouteController, names.ServiceLBController}
+	return []string{names.CloudNodeController, names.CloudNodeLifecycleController, NodeIPAMController, names.NodeRouteController,
+		PersistentVolumeLabelController, names.ServiceLBController}
 }
 
-// offByDefault reports whether '*' leaves the controller off. Node IPAM would be a second
-// allocator beside kube-controller-manager's: --allocate-node-cidrs does not say that it is
-// wanted here, since other cloud controller managers need that flag for their routes.
-func offByDefault(controller string) bool { return controller == NodeIPAMController }
+// offByDefault are the controllers that '*' leaves off. Node IPAM would be a second allocator
+// beside kube-controller-manager's: --allocate-node-cidrs does not say that it is wanted here,
+// since other cloud controller managers need that flag for their routes. PersistentVolumes
+// are labeled where the webhook is turned on, too: what it adds binds Pods to zones.
+func (o *Options) offByDefault() []string {
+	off := []string{NodeIPAMController}
+	if !o.LabelPersistentVolumes {
+		off = append(off, PersistentVolumeLabelController)
+	}
+	return off
+}
 
 // aliases are other names of controllers: the framework's and kube-controller-manager's old ones.
 func aliases() map[string]string {
 	all := names.CCMControllerAliases()
 	all["nodeipam"] = NodeIPAMController
+	all["pvlabel"] = PersistentVolumeLabelController
 	return all
 }
 
@@ -60,8 +74,8 @@ func checkControllers(items []string) []error {
 
 // enabled reports whether items (--controllers) turn the controller on. As in the
 // framework, an item that names it wins over '*'; of two that name it, the first wins.
-// '-*' turns off everything that is not named, and '*' leaves off what is off by default.
-func enabled(controller string, items []string) bool {
+// '-*' turns off everything that is not named, and '*' leaves off what off names.
+func enabled(controller string, items, off []string) bool {
 	star := false
 	for _, item := range items {
 		switch {
@@ -73,5 +87,5 @@ func enabled(controller string, items []string) bool {
 			star = true
 		}
 	}
-	return star && !offByDefault(controller) && !slices.Contains(items, "-*")
+	return star && !slices.Contains(off, controller) && !slices.Contains(items, "-*")
 }

@@ -28,6 +28,9 @@ type Options struct {
 	DryRun bool
 	// LeaderMigrationFile is --leader-migration-config; empty for the framework's default.
 	LeaderMigrationFile string
+	// LabelPersistentVolumes makes '*' in --controllers include PersistentVolumeLabelController:
+	// its webhook is turned on.
+	LabelPersistentVolumes bool
 	// NodeIPAM are the settings of the node IPAM controller beside --cluster-cidr.
 	NodeIPAM NodeIPAMOptions
 	// Serving is the secure port.

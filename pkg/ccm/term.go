@@ -201,6 +201,8 @@ func (t *term) controller(ctx context.Context, name string, a *adapter) (func(),
 		return t.nodeIPAMController(ctx, client)
 	case names.NodeRouteController:
 		return t.routeController(ctx, client)
+	case PersistentVolumeLabelController:
+		return t.pvLabelController(ctx)
 	}
 	return nil, errors.New("there is no such controller")
 }
@@ -245,7 +247,7 @@ func (o *Options) RunsControllers() bool { return len(o.enabledControllers()) > 
 func (o *Options) enabledControllers() []string {
 	var out []string
 	for _, name := range ControllerNames() {
-		if enabled(name, o.Component.Generic.Controllers) {
+		if enabled(name, o.Component.Generic.Controllers, o.offByDefault()) {
 			out = append(out, name)
 		}
 	}

@@ -1,0 +1,117 @@
+package pvlabel
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Reasons of events about PersistentVolumes.
+const (
+	reasonLabeled       = "ZoneAdded"
+	reasonContradiction = "ZoneContradicted"
+	reasonElsewhere     = "AttachedOutsideOfZone"
+	reasonNoNodes       = "ZoneWithoutNodes"
+	reasonNotFound      = "VolumeNotFound"
+	reasonInvalid       = "ZoneInvalid"
+	reasonUnknown       = "ZoneUnknown"
+	reasonFailed        = "ZoneNotAdded"
+)
+
+// quietTries is how many failures in a row are no event: most heal at once.
+const quietTries = 2
+
+// state is what of a PersistentVolume the decision depends on. Its spec's source never changes.
+type state struct {
+	zone, region, betaZone, betaRegion string
+	hasZone, hasRegion, affinity       bool
+}
+
+func stateOf(object *corev1.PersistentVolume) state {
+	s := state{
+		betaZone: object.Labels[corev1.LabelFailureDomainBetaZone], betaRegion: object.Labels[corev1.LabelFailureDomainBetaRegion],
+		affinity: object.Spec.NodeAffinity != nil,
+	}
+	s.zone, s.hasZone = object.Labels[corev1.LabelTopologyZone]
+	s.region, s.hasRegion = object.Labels[corev1.LabelTopologyRegion]
+	return s
+}
+
+// note is what is known of a PersistentVolume in a state.
+type note struct {
+	state state
+	// settled tells that there is nothing to do until the state changes or a resync; but not
+	// after until, where that is not zero.
+	settled bool
+	until   time.Time
+	// said are the reasons of the events that were published.
+	said map[string]bool
+}
+
+// note returns the note on object as it is; c.mu is held.
+func (c *Controller) note(object *corev1.PersistentVolume) *note {
+	s := stateOf(object)
+	n := c.notes[object.UID]
+	if n == nil || n.state != s {
+		n = &note{state: s, said: map[string]bool{}}
+		c.notes[object.UID] = n
+	}
+	return n
+}
+
+func (c *Controller) settled(object *corev1.PersistentVolume) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.notes[object.UID]
+	return n != nil && n.settled && n.state == stateOf(object) && (n.until.IsZero() || c.Clock.Now().Before(n.until))
+}
+
+// settle notes that there is nothing to do, and ends retries.
+func (c *Controller) settle(object *corev1.PersistentVolume) { c.settleUntil(object, time.Time{}) }
+
+// settleForNow does so for a while, after which object is looked at again.
+func (c *Controller) settleForNow(object *corev1.PersistentVolume) {
+	c.settleUntil(object, c.Clock.Now().Add(recheck))
+	c.queue.AddAfter(object.Name, recheck)
+}
+
+func (c *Controller) settleUntil(object *corev1.PersistentVolume, until time.Time) {
+	c.mu.Lock()
+	n := c.note(object)
+	n.settled, n.until = true, until
+	c.mu.Unlock()
+	c.queue.Forget(object.Name)
+}
+
+// reopen has a settled one looked at again.
+func (c *Controller) reopen(uid types.UID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := c.notes[uid]; n != nil {
+		n.settled = false
+	}
+}
+
+func (c *Controller) forget(uid types.UID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.notes, uid)
+}
+
+// once publishes an event about object, unless there was one of that reason since it changed.
+func (c *Controller) once(object *corev1.PersistentVolume, kind, reason, format string, args ...any) {
+	if c.say(object, reason) {
+		c.Recorder.Eventf(object, kind, reason, format, args...)
+	}
+}
+
+// say notes that there was an event of that reason, and reports whether it is the first.
+func (c *Controller) say(object *corev1.PersistentVolume, reason string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.note(object)
+	said := n.said[reason]
+	n.said[reason] = true
+	return !said
+}
