@@ -14,6 +14,7 @@ import (
 	"gopkg.in/yaml.v2"
 
 	"github.com/isthmus-cloud/isthmus/credentialprovider"
+	"github.com/isthmus-cloud/isthmus/credentialprovider/ecr"
 	"github.com/isthmus-cloud/isthmus/credentialprovider/openstack"
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
 	"github.com/isthmus-cloud/isthmus/pkg/nearest"
@@ -34,6 +35,7 @@ type config struct {
 	// AnonymousRegistries get no credentials: their images are pulled without.
 	AnonymousRegistries []string `yaml:"anonymousRegistries"`
 
+	ECR       *ecr.Config       `yaml:"ecr"`
 	OpenStack *openstack.Config `yaml:"openstack"`
 }
 
@@ -53,6 +55,17 @@ type section struct {
 // nothing. A registry that cloud.conf names comes last, because that file has to be read.
 func sections() []section {
 	return []section{
+		{
+			name:   "ecr",
+			enable: func(c *config) { c.ECR = orNew(c.ECR) },
+			identity: func(c *config) *credentialprovider.Identity {
+				return fieldOf(c.ECR, func(s *ecr.Config) *credentialprovider.Identity { return &s.Identity })
+			},
+			open: func(c *config, o credentialprovider.Options) (credentialprovider.Provider, []string, error) {
+				p, err := ecr.New(*c.ECR, o)
+				return opened(p, nil, err)
+			},
+		},
 		{
 			name:   "openstack",
 			enable: func(c *config) { c.OpenStack = orNew(c.OpenStack) },

@@ -6,7 +6,7 @@ runs it: a CredentialProviderRequest comes in on stdin, a CredentialProviderResp
 on stdout; on failure there is one line on stderr and the exit code is 1 (2 for wrong flags).
 
 Which registries, by flags:
-  --registries LIST     kinds of registries, separated by commas: openstack
+  --registries LIST     kinds of registries, separated by commas: ecr, openstack
   --identity WHO        as whom the credentials are got: node (default), or serviceAccount for
                         the pod's service account, whose token the kubelet has to send; there is
                         no falling back from one to the other
@@ -26,6 +26,16 @@ knows the image's registry answers, in this order:
   apiVersion: isthmus-cloud.github.io/v1
   kind: CredentialProviderOptions
   anonymousRegistries: [mirror.example.com]   # optional: pulled without credentials
+  ecr:                                        # Amazon ECR and ECR Public; all keys are optional:
+    identity: node                            # node or serviceAccount, as with --identity
+    profile: pull                             # of the AWS config files
+    stsRegion: eu-central-1                   # default: AWS_REGION, or else the registry's region
+    accounts:                                 # roles to assume, by the account of the registry
+      "123456789012": {roleARN: "arn:aws:iam::123456789012:role/pull", externalID: x, sourceARN: y}
+    mirrors:                                  # images of upstream come through an ECR registry
+    - {upstream: docker.io, registry: 123456789012.dkr.ecr.eu-central-1.amazonaws.com}
+    roleARN: "…"                              # with serviceAccount: unless an annotation names one,
+                                              # isthmus-cloud.github.io/ecr-role-arn
   openstack:                                  # the registries that cloud.conf names
     cloudConfig: /etc/kubernetes/cloud.conf
 

@@ -148,9 +148,15 @@ func TestCloudsKeepApart(t *testing.T) {
 	}
 }
 
-// cloudOf returns the path element below root.
+// clouds are the folders that have another name than their cloud: a kind of registry, a service.
+var clouds = map[string]string{"ecr": "aws", "acr": "azure", "artifactregistry": "gcp", "gce": "gcp"}
+
+// cloudOf returns the cloud that the path element below root belongs to.
 func cloudOf(p, root string) string {
 	first, _, _ := strings.Cut(strings.TrimPrefix(p, root+"/"), "/")
+	if cloud, ok := clouds[first]; ok {
+		return cloud
+	}
 	return first
 }
 
@@ -158,6 +164,7 @@ func cloudOf(p, root string) string {
 // allows its parent, may be imported, by import path prefix.
 var homes = map[string][]string{
 	module + "/pkg/cloud/decorate":       {"pkg/ccm", "cmd/cloud-controller-manager", "test", "hack"},
+	"github.com/aws":                     {"pkg/cloudauth/aws", "pkg/providers/aws", "credentialprovider/ecr", "test", "hack"},
 	"github.com/gophercloud/gophercloud": {"pkg/cloudauth/openstack", "pkg/providers/openstack", "credentialprovider/openstack", "test", "hack"},
 	"k8s.io/cloud-provider":              {"pkg/ccm", "cmd/cloud-controller-manager", "test", "hack"},
 }

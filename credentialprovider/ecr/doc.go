@@ -1,0 +1,11 @@
+// Package ecr gives the kubelet credentials for Amazon's registries: ECR of every account and region,
+// which it knows by their host names, ECR Public, and registries that the configuration lists as
+// mirrored through an ECR registry.
+//
+// A host name decides on the API endpoint as well: a FIPS host gets its token from the FIPS
+// endpoint of its region, a dual-stack host from the dual-stack one.
+//
+// With the identity of service accounts, the pod's token is exchanged for the credentials of an
+// IAM role (AssumeRoleWithWebIdentity), which the service account names in an annotation or else
+// the configuration. Without a role there is an error: the node's credentials are never used instead.
+package ecr

@@ -1,0 +1,127 @@
+package ecr
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/isthmus-cloud/isthmus/credentialprovider"
+	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/aws"
+)
+
+func TestConfigMistakes(t *testing.T) {
+	const good = "123456789012.dkr.ecr.eu-central-1.amazonaws.com"
+	for name, tt := range map[string]struct {
+		cfg  Config
+		want []string
+	}{
+		"role of the node": {Config{RoleARN: "arn:aws:iam::123456789012:role/a"}, []string{"roleARN: it is for identity: serviceAccount"}},
+		"all at once": {Config{Identity: credentialprovider.ServiceAccountIdentity, STSRegion: "x", RoleARN: "y", Profile: "z", Accounts: map[string]auth.Role{"1": {ARN: "a", SourceARN: "b"}}},
+			[]string{`stsRegion: "x" is no AWS region`, `roleARN: "y" is no ARN`, "profile: with identity: serviceAccount", `"1" is no AWS account`, `accounts: 1: roleARN: "a" is no ARN`, `sourceARN: "b" is no ARN`}},
+		"upstream":          {Config{Mirrors: []Mirror{{Upstream: "a/b", Registry: good}}}, []string{`mirrors: upstream: registry "a/b"`}},
+		"upstream is ECR":   {Config{Mirrors: []Mirror{{Upstream: good, Registry: good}}}, []string{"is an ECR registry itself"}},
+		"upstream twice":    {Config{Mirrors: []Mirror{{Upstream: "index.docker.io", Registry: good}, {Upstream: "docker.io", Registry: good}}}, []string{"upstream docker.io is there twice"}},
+		"registry elswhere": {Config{Mirrors: []Mirror{{Upstream: "docker.io", Registry: "harbor.example"}}}, []string{"registry harbor.example is no private ECR registry"}},
+		"public registry":   {Config{Mirrors: []Mirror{{Upstream: "docker.io", Registry: "public.ecr.aws"}}}, []string{"is no private ECR registry"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := New(tt.cfg, credentialprovider.Options{})
+			if err == nil {
+				t.Fatal("it is accepted")
+			}
+			for _, w := range tt.want {
+				if !strings.Contains(err.Error(), w) {
+					t.Errorf("%q does not say %q", err, w)
+				}
+			}
+		})
+	}
+}
+
+// Mirrors are other registries by name, with their port; nothing else is.
+func TestServes(t *testing.T) {
+	p, err := New(Config{Mirrors: []Mirror{{Upstream: "mirror.example:5000", Registry: "123456789012.dkr.ecr.eu-central-1.amazonaws.com"}, {Upstream: "docker.io", Registry: "210987654321.dkr.ecr.us-east-1.amazonaws.com"}}}, credentialprovider.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for reference, want := range map[string]string{
+		"nginx": "210987654321", "mirror.example:5000/a": "123456789012", "mirror.example/a": "-", "mirror.example:5001/a": "-",
+		"555555555555.dkr.ecr.us-east-1.amazonaws.com/a/b": "555555555555", "public.ecr.aws/a": "", "quay.io/a": "-",
+	} {
+		image, err := credentialprovider.ParseImage(reference)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := "-"
+		if r, ok := p.registryOf(image); ok {
+			got = r.account
+		}
+		if got != want || p.Serves(image) != (want != "-") {
+			t.Errorf("%s: registry of account %q, served %t, want %q", reference, got, p.Serves(image), want)
+		}
+	}
+	if all := p.MatchImages(); all[len(all)-1] != "docker.io" || all[len(all)-2] != "mirror.example:5000" {
+		t.Errorf("patterns %v", all)
+	}
+	if d := p.Describe(); !strings.Contains(d, "mirrors list mirror.example:5000, docker.io") {
+		t.Errorf("it describes itself as %q", d)
+	}
+}
+
+const tokenOfAWS = "QVdTOmV5SnNlY3JldA==" // AWS:eyJsecret
+
+// The peer indexes into what it gets and panics on anything unexpected.
+func TestDefectMalformedTokens(t *testing.T) {
+	r, _ := parseHost("123456789012.dkr.ecr.us-east-1.amazonaws.com")
+	public, _ := parseHost("public.ecr.aws")
+	for name, tt := range map[string]struct {
+		registry registry
+		answer   string
+		want     string // "" is a good one
+	}{
+		"private":          {r, `{"authorizationData":[{"authorizationToken":"` + tokenOfAWS + `","expiresAt":1800000000.5,"proxyEndpoint":"https://123456789012.dkr.ecr.us-east-1.amazonaws.com"}]}`, ""},
+		"public":           {public, `{"authorizationData":{"authorizationToken":"` + tokenOfAWS + `","expiresAt":1800000000.5}}`, ""},
+		"none":             {r, `{"authorizationData":[]}`, "without a usable token"},
+		"two":              {r, `{"authorizationData":[{},{}]}`, "without a usable token"},
+		"nothing":          {r, `{}`, "without a usable token"},
+		"null":             {public, `{"authorizationData":null}`, "without a usable token"},
+		"no list":          {r, `{"authorizationData":{"authorizationToken":"x"}}`, "without a usable token"},
+		"no base64":        {r, `{"authorizationData":[{"authorizationToken":"%%%","expiresAt":1800000000}]}`, "without a usable token"},
+		"no colon":         {r, `{"authorizationData":[{"authorizationToken":"QVdT","expiresAt":1800000000}]}`, "without a usable token"},
+		"no password":      {r, `{"authorizationData":[{"authorizationToken":"QVdTOg==","expiresAt":1800000000}]}`, "without a usable token"},
+		"no expiry":        {r, `{"authorizationData":[{"authorizationToken":"` + tokenOfAWS + `"}]}`, "without a usable token"},
+		"line break":       {r, `{"authorizationData":[{"authorizationToken":"QVdTOngKeQ==","expiresAt":1800000000}]}`, "without a usable token"},
+		"another registry": {r, `{"authorizationData":[{"authorizationToken":"` + tokenOfAWS + `","expiresAt":1800000000,"proxyEndpoint":"https://999999999999.dkr.ecr.us-east-1.amazonaws.com"}]}`, "which is not that of account 123456789012"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := parseAnswer([]byte(tt.answer), tt.registry)
+			if tt.want == "" {
+				if err != nil || got.user != "AWS" || got.password.Reveal() != "eyJsecret" || !got.expires.Equal(time.Unix(1800000000, 500e6)) {
+					t.Errorf("got %+v, %v", got, err)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %+v, %v, want %q", got, err, tt.want)
+			}
+		})
+	}
+}
+
+// FuzzAnswer checks that no answer makes it panic, and that what is taken for a token is one.
+func FuzzAnswer(f *testing.F) {
+	f.Add([]byte(`{"authorizationData":[{"authorizationToken":"` + tokenOfAWS + `","expiresAt":1800000000.5}]}`))
+	f.Add([]byte(`{"authorizationData":{"authorizationToken":"` + tokenOfAWS + `","expiresAt":1e308}}`))
+	f.Fuzz(func(t *testing.T, answer []byte) {
+		for _, host := range []string{"123456789012.dkr.ecr.us-east-1.amazonaws.com", "public.ecr.aws"} {
+			r, _ := parseHost(host)
+			got, err := parseAnswer(answer, r)
+			if err == nil && (got.user == "" || got.password.IsEmpty() || got.expires.IsZero()) {
+				t.Errorf("%s: %q gives %+v", host, answer, got)
+			}
+			if err != nil && strings.ContainsAny(err.Error(), "\r\n") {
+				t.Errorf("the error has more than one line: %v", err)
+			}
+		}
+	})
+}

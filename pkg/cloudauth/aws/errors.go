@@ -1,0 +1,208 @@
+package aws
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
+)
+
+// Reason says what kind of failure an Error is.
+type Reason int
+
+// The reasons of an Error.
+const (
+	// Failed is what is none of the others, such as a 5xx of AWS.
+	Failed Reason = iota
+	// Rejected is a refusal: trying again does not help until credentials or policies change.
+	Rejected
+	// Unreachable is a service that cannot be spoken to, certificates included.
+	Unreachable
+	// Throttled is a refusal for too many requests.
+	Throttled
+	// NoCredentials is that no source has any.
+	NoCredentials
+	// Misconfigured is a configuration that cannot work.
+	Misconfigured
+)
+
+// Error is a failure to authenticate or of a call to AWS. Its text is one line and says what to do.
+type Error struct {
+	Reason Reason
+
+	text  string
+	cause error
+}
+
+// misconfigured makes an *Error of all the mistakes, on one line.
+func misconfigured(err error) error {
+	return &Error{Reason: Misconfigured, text: strings.ReplaceAll(err.Error(), "\n", "; ")}
+}
+
+// Error implements error.
+func (e *Error) Error() string { return e.text }
+
+// Unwrap returns the SDK's error, or nil.
+func (e *Error) Unwrap() error { return e.cause }
+
+// Explain makes an *Error of what went wrong in a call to AWS with this Session's credentials.
+func (s *Session) Explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	var own *Error
+	if errors.As(err, &own) {
+		return own
+	}
+	e := &Error{cause: err}
+	var api smithy.APIError
+	var profile config.SharedConfigProfileNotExistError
+	switch {
+	case errors.Is(err, context.Canceled):
+		e.Reason, e.text = Unreachable, calledOf(err)+": "+context.Canceled.Error()
+	case errors.As(err, &profile):
+		e.Reason, e.text = Misconfigured, fmt.Sprintf("the AWS config files have no profile %q; correct the profile or AWS_PROFILE", cloudauth.Excerpt(profile.Profile, 80))
+	case strings.Contains(err.Error(), "ec2imds"):
+		s.explainMetadata(e, err)
+	case errors.As(err, &api):
+		s.explainAnswer(e, err, api)
+	default:
+		s.explainNetwork(e, err)
+	}
+	return e
+}
+
+// calledOf names the service and the operation that failed.
+func calledOf(err error) string {
+	var op *smithy.OperationError
+	name := "AWS"
+	for errors.As(err, &op) { // the innermost is the one that failed
+		name, err = "AWS "+op.Service()+" ("+op.Operation()+")", op.Err
+	}
+	return name
+}
+
+func (s *Session) excerpt(text string) string {
+	s.seen.mu.Lock()
+	secrets := append([]cloudauth.Secret{}, s.seen.also...)
+	s.seen.mu.Unlock()
+	if s.cfg.WebIdentity != nil {
+		secrets = append(secrets, s.cfg.WebIdentity.Token)
+	}
+	for _, name := range []string{"AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_CONTAINER_AUTHORIZATION_TOKEN"} {
+		secrets = append(secrets, cloudauth.NewSecret(os.Getenv(name)))
+	}
+	return cloudauth.Excerpt(text, 240, secrets...)
+}
+
+func (s *Session) explainAnswer(e *Error, err error, api smithy.APIError) {
+	status := 0
+	var response *smithyhttp.ResponseError
+	if errors.As(err, &response) {
+		status = response.HTTPStatusCode()
+	}
+	// What AWS says of a wrong signature repeats the whole request, tokens included.
+	message := api.ErrorMessage()
+	if code := api.ErrorCode(); code == "SignatureDoesNotMatch" || code == "InvalidSignatureException" {
+		message, _, _ = strings.Cut(message, ".")
+	}
+	said := s.excerpt(strings.TrimSpace(api.ErrorCode() + ": " + message))
+	where := calledOf(err)
+	switch code := api.ErrorCode(); {
+	case isThrottle(code) || status == http.StatusTooManyRequests:
+		e.Reason, e.text = Throttled, fmt.Sprintf("%s asks to slow down (%s); it is asked again later", where, said)
+	case status >= http.StatusInternalServerError:
+		e.Reason, e.text = Failed, fmt.Sprintf("%s does not work (%d %s); it is asked again later", where, status, said)
+	default:
+		e.Reason, e.text = Rejected, fmt.Sprintf("%s refuses %s (%s); %s", where, s.Who(), said, s.hint(code, where))
+	}
+}
+
+func isThrottle(code string) bool {
+	return strings.Contains(code, "Throttl") || code == "TooManyRequestsException" || code == "RequestLimitExceeded"
+}
+
+// hint says what to do about a refusal, by its code.
+func (s *Session) hint(code, where string) string {
+	switch {
+	case strings.Contains(where, "AssumeRoleWithWebIdentity"):
+		switch code {
+		case "AccessDenied":
+			return "let the role's trust policy allow sts:AssumeRoleWithWebIdentity for the token's issuer, audience and subject"
+		case "InvalidIdentityToken", "IDPRejectedClaim", "IncorrectTrustPolicyException":
+			return "in IAM, create an OIDC provider for the cluster's issuer that has the token's audience"
+		case "ExpiredTokenException":
+			return "the token has expired; check the clock of the node"
+		}
+	case strings.Contains(where, "AssumeRole"):
+		return "allow it sts:AssumeRole on the role, and let the role's trust policy allow this caller (external id and source account included)"
+	}
+	switch code {
+	case "AccessDenied", "AccessDeniedException", "UnauthorizedOperation":
+		return "allow the action in its IAM policy"
+	case "ExpiredToken", "ExpiredTokenException", "RequestExpired":
+		return "they have expired; renew them, and check the clock of the node"
+	case "InvalidClientTokenId", "UnrecognizedClientException", "InvalidAccessKeyId":
+		return "the access key does not exist in this partition or region; replace it"
+	case "SignatureDoesNotMatch", "InvalidSignatureException":
+		return "the secret access key is wrong, or the clock of the node"
+	}
+	return "see the AWS documentation of the code"
+}
+
+// explainMetadata is about the instance metadata service, which is the last of the sources.
+func (s *Session) explainMetadata(e *Error, err error) {
+	e.Reason = NoCredentials
+	detail := "it does not answer"
+	if _, after, ok := strings.Cut(err.Error(), "StatusCode: "); ok && len(after) >= 3 { // one of the SDK's errors does not unwrap
+		detail = "it answers " + after[:3]
+	}
+	if strings.Contains(err.Error(), "disabled") {
+		detail = "it is turned off (AWS_EC2_METADATA_DISABLED)"
+	}
+	e.text = fmt.Sprintf("no AWS credentials: there are none in the environment, the AWS config files and a container endpoint, and the instance metadata service has no role (IMDSv2: %s); "+
+		"attach an instance profile, or configure one of the others", detail)
+}
+
+func (s *Session) explainNetwork(e *Error, err error) {
+	where := calledOf(err)
+	detail := err
+	var u *url.Error
+	if errors.As(err, &u) {
+		detail = u.Err
+		if parsed, parseErr := url.Parse(u.URL); parseErr == nil && parsed.Host != "" {
+			where += " at " + parsed.Host
+		}
+	}
+	var unknown x509.UnknownAuthorityError
+	var host x509.HostnameError
+	var timeout net.Error
+	var file *os.PathError
+	switch {
+	case errors.As(err, &unknown):
+		e.Reason, e.text = Unreachable, where+" has a certificate that the system's CAs do not vouch for; set AWS_CA_BUNDLE if there is a proxy in between"
+	case errors.As(err, &host):
+		e.Reason, e.text = Unreachable, fmt.Sprintf("%s has a certificate for another name (%s); check the endpoint and the proxy", where, s.excerpt(host.Error()))
+	case u != nil && (errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()):
+		e.Reason, e.text = Unreachable, where+" does not answer in time; check the network, VPC endpoints and proxy"
+	case u != nil:
+		e.Reason, e.text = Unreachable, fmt.Sprintf("%s cannot be reached (%s); check the network, VPC endpoints and proxy", where, s.excerpt(detail.Error()))
+	case errors.Is(err, context.DeadlineExceeded):
+		e.Reason, e.text = Unreachable, where+" does not answer in time; check the network, VPC endpoints and proxy"
+	case errors.As(err, &file):
+		e.Reason, e.text = Misconfigured, fmt.Sprintf("AWS credentials: %s; check the file and who may read it", s.excerpt(file.Error()))
+	default:
+		e.Reason, e.text = Failed, fmt.Sprintf("%s: %s; check the AWS configuration of the environment and the config files", where, s.excerpt(err.Error()))
+	}
+}

@@ -1,0 +1,274 @@
+package aws
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials/ec2rolecreds"
+	"github.com/aws/aws-sdk-go-v2/credentials/endpointcreds"
+	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
+	"github.com/aws/smithy-go/middleware"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
+)
+
+// Session is a login to AWS. All of its methods may be called concurrently.
+type Session struct {
+	cfg     Config
+	options Options
+	base    aws.Config
+	seen    *seen
+}
+
+// New checks the configuration and returns a Session for it. It reads the shared config files
+// but does not use the network.
+func New(ctx context.Context, cfg Config, o Options) (*Session, error) {
+	if err := cfg.check(); err != nil {
+		return nil, misconfigured(err)
+	}
+	if o.RequestTimeout <= 0 {
+		o.RequestTimeout = defaultRequestTimeout
+	}
+	if o.maxBackoff <= 0 {
+		o.maxBackoff = defaultMaxBackoff
+	}
+	s := &Session{cfg: cfg, options: o, seen: &seen{}}
+	if err := s.login(ctx); err != nil {
+		return nil, s.Explain(err)
+	}
+	return s, nil
+}
+
+// AWS returns the configuration for a client of one of AWS' services. It is the caller's own.
+func (s *Session) AWS() aws.Config { return s.base.Copy() }
+
+// Region is where requests go that name no other region.
+func (s *Session) Region() string { return s.base.Region }
+
+// Assume returns a Session that is a role, which it assumes with this one's credentials.
+func (s *Session) Assume(role Role) (*Session, error) {
+	if err := role.Check(); err != nil {
+		return nil, misconfigured(err)
+	}
+	other := *s
+	other.cfg.Role = &role
+	other.base = s.base.Copy()
+	other.base.Credentials = aws.NewCredentialsCache(s.seen.watch(assumed(s.base, role)))
+	return &other, nil
+}
+
+// login sets base up: where the credentials come from, and how requests are sent.
+func (s *Session) login(ctx context.Context) error {
+	load := s.load
+	if s.cfg.WebIdentity != nil {
+		load = s.loadWebIdentity
+	}
+	base, err := load(ctx)
+	if err != nil {
+		return err
+	}
+	provider := base.Credentials
+	if s.cfg.WebIdentity == nil {
+		provider = &files{session: s, paths: sharedFiles(base), current: provider, fingerprint: cloudauth.Fingerprint(sharedFiles(base)...)}
+	}
+	base.Credentials = aws.NewCredentialsCache(s.seen.watch(provider))
+	if s.cfg.Role != nil {
+		base.Credentials = aws.NewCredentialsCache(s.seen.watch(assumed(base, *s.cfg.Role)))
+	}
+	s.base = base
+	return nil
+}
+
+// load reads the environment and the shared config files and decides on the source.
+func (s *Session) load(ctx context.Context) (aws.Config, error) {
+	options := s.loadOptions()
+	// The first time without credentials, for the settings of the metadata service.
+	bare, err := config.LoadDefaultConfig(ctx, append(options, config.WithCredentialsProvider(aws.AnonymousCredentials{}))...)
+	if err != nil {
+		return aws.Config{}, err
+	}
+	local := withoutProxy(bare.HTTPClient)
+	bare.HTTPClient = local
+	metadata := imds.NewFromConfig(bare, func(o *imds.Options) { o.EnableFallback = aws.FalseTernary })
+	base, err := config.LoadDefaultConfig(ctx, append(options,
+		config.WithEC2RoleCredentialOptions(func(o *ec2rolecreds.Options) { o.Client = metadata }),
+		config.WithEndpointCredentialOptions(func(o *endpointcreds.Options) { o.HTTPClient = local }),
+	)...)
+	if err != nil {
+		return aws.Config{}, err
+	}
+	return base, nil
+}
+
+// loadWebIdentity reads the settings, and takes the credentials from the web identity alone.
+func (s *Session) loadWebIdentity(ctx context.Context) (aws.Config, error) {
+	// Credentials in the shared config files must not even be looked at: what is wrong with
+	// them is none of the pod's business.
+	base, err := config.LoadDefaultConfig(ctx, append(s.loadOptions(), config.WithCredentialsProvider(aws.AnonymousCredentials{}))...)
+	if err != nil {
+		return aws.Config{}, err
+	}
+	base.Credentials = webIdentity(base, *s.cfg.WebIdentity)
+	return base, nil
+}
+
+func (s *Session) loadOptions() []func(*config.LoadOptions) error {
+	options := []func(*config.LoadOptions) error{
+		config.WithHTTPClient(awshttp.NewBuildableClient().WithTimeout(s.options.RequestTimeout)),
+		config.WithRetryer(s.newRetryer),
+		config.WithDefaultRegion(s.cfg.DefaultRegion),
+		config.WithAPIOptions([]func(*middleware.Stack) error{
+			onlyEncrypted,
+			awsmiddleware.AddUserAgentKeyValue(s.options.Program, s.options.Version),
+		}),
+	}
+	if s.cfg.Region != "" {
+		options = append(options, config.WithRegion(s.cfg.Region))
+	}
+	if s.cfg.Profile != "" {
+		options = append(options, config.WithSharedConfigProfile(s.cfg.Profile))
+	}
+	return options
+}
+
+// sharedFiles are the files that the credentials may come from.
+func sharedFiles(c aws.Config) []string {
+	found := map[string]bool{}
+	for _, source := range c.ConfigSources {
+		switch e := source.(type) {
+		case config.EnvConfig:
+			found[orDefault(e.SharedCredentialsFile, config.DefaultSharedCredentialsFilename)] = true
+			found[orDefault(e.SharedConfigFile, config.DefaultSharedConfigFilename)] = true
+		case *config.EnvConfig:
+			found[orDefault(e.SharedCredentialsFile, config.DefaultSharedCredentialsFilename)] = true
+			found[orDefault(e.SharedConfigFile, config.DefaultSharedConfigFilename)] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
+func orDefault(value string, byDefault func() string) string {
+	if value == "" {
+		return byDefault()
+	}
+	return value
+}
+
+// lookEvery is how often the shared config files are looked at.
+const lookEvery = 5 * time.Second
+
+// files gives the credentials of the shared config files, or of what they name. It reads them
+// again when they have changed; while they cannot be used, what was read before stays.
+type files struct {
+	session *Session
+	paths   []string
+
+	mu          sync.Mutex
+	current     aws.CredentialsProvider
+	fingerprint string
+	source      string // of current's credentials, once they were used
+}
+
+// Retrieve implements aws.CredentialsProvider. Credentials that do not expire are given for
+// a moment only, so that the files are looked at again. The cache around it calls it once at a time.
+func (f *files) Retrieve(ctx context.Context) (aws.Credentials, error) {
+	c, err := f.latest(ctx)
+	if err != nil {
+		return aws.Credentials{}, err
+	}
+	if !c.CanExpire || time.Until(c.Expires) > lookEvery {
+		c.CanExpire, c.Expires = true, time.Now().Add(lookEvery)
+	}
+	return c, nil
+}
+
+// latest returns the credentials of the files as they are now, or else of those before.
+func (f *files) latest(ctx context.Context) (aws.Credentials, error) {
+	now := cloudauth.Fingerprint(f.paths...)
+	f.mu.Lock()
+	current, changed, source := f.current, now != f.fingerprint, f.source
+	f.mu.Unlock()
+	if changed {
+		if base, err := f.session.load(ctx); err == nil {
+			if c, err := base.Credentials.Retrieve(ctx); err == nil && !fallsBack(source, c.Source) {
+				f.use(base.Credentials, now, c.Source)
+				return c, nil
+			}
+		}
+	}
+	c, err := current.Retrieve(ctx)
+	if err == nil && !changed {
+		f.use(current, now, c.Source)
+	}
+	return c, err
+}
+
+func (f *files) use(current aws.CredentialsProvider, fingerprint, source string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.current, f.fingerprint, f.source = current, fingerprint, source
+}
+
+// fallsBack reports whether a source comes after the files: who had credentials in them and
+// finds them broken or half written, must not become the instance.
+func fallsBack(before, now string) bool {
+	last := []string{"", ec2rolecreds.ProviderName, endpointcreds.ProviderName}
+	return !slices.Contains(last, before) && slices.Contains(last, now)
+}
+
+// remembered is of how many credentials the secrets are kept out of errors.
+const remembered = 4
+
+// seen remembers the credentials in use, so that no error shows them, and where they are from.
+type seen struct {
+	mu   sync.Mutex
+	last aws.Credentials
+	also []cloudauth.Secret
+}
+
+func (s *seen) watch(p aws.CredentialsProvider) aws.CredentialsProvider {
+	return aws.CredentialsProviderFunc(func(ctx context.Context) (aws.Credentials, error) {
+		c, err := p.Retrieve(ctx)
+		if err != nil {
+			return c, err
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.last.SecretAccessKey != c.SecretAccessKey {
+			s.also = append(s.also, cloudauth.NewSecret(c.SecretAccessKey), cloudauth.NewSecret(c.SessionToken))
+			s.also = s.also[max(len(s.also)-2*remembered, 0):]
+		}
+		s.last = c
+		return c, nil
+	})
+}
+
+// Who says whose credentials are in use, for errors.
+func (s *Session) Who() string {
+	switch {
+	case s.cfg.Role != nil:
+		return "role " + s.cfg.Role.ARN
+	case s.cfg.WebIdentity != nil:
+		return "role " + s.cfg.WebIdentity.RoleARN
+	}
+	s.seen.mu.Lock()
+	defer s.seen.mu.Unlock()
+	switch source := s.seen.last.Source; source {
+	case "":
+		return "the credentials configured on this machine"
+	case ec2rolecreds.ProviderName:
+		return "the instance's role"
+	case endpointcreds.ProviderName:
+		return "the credentials of the container endpoint"
+	default:
+		return fmt.Sprintf("the credentials of %s (access key %s)", cloudauth.Excerpt(source, 200), cloudauth.Excerpt(s.seen.last.AccessKeyID, 40))
+	}
+}

@@ -1,0 +1,420 @@
+package aws
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
+	awssim "github.com/isthmus-cloud/isthmus/test/cloudsim/aws"
+)
+
+const account, other = "111122223333", "444455556666"
+
+// world is a simulated AWS and an environment that speaks to it and holds no credentials.
+type world struct {
+	*awssim.Sim
+	dir      string
+	user     awssim.Keys
+	instance string // ARN of the instance's role
+	target   string // ARN of a role of another account
+	pod      string // ARN of a role for a service account
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	sim, err := awssim.Start(awssim.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(sim.Close)
+	w := &world{Sim: sim, dir: t.TempDir()}
+	for _, v := range os.Environ() {
+		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "AWS_") {
+			t.Setenv(name, "")
+		}
+	}
+	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", filepath.Join(w.dir, ".aws/credentials"))
+	t.Setenv("AWS_CONFIG_FILE", filepath.Join(w.dir, ".aws/config"))
+	t.Setenv("AWS_ENDPOINT_URL", sim.URL())
+	t.Setenv("AWS_ENDPOINT_URL_STS", sim.URL())
+	t.Setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", sim.URL())
+	t.Setenv("AWS_REGION", "eu-central-1")
+	w.user = sim.AddUser(awssim.Principal{Account: account, Name: "node", Actions: []string{"sts:*"}})
+	w.instance = sim.AddRole(awssim.Principal{Account: account, Name: "instance", Actions: []string{"sts:*"}})
+	w.pod = sim.AddRole(awssim.Principal{Account: account, Name: "pod", Trust: awssim.Trust{Subjects: []string{"system:serviceaccount:team:app"}}})
+	w.target = sim.AddRole(awssim.Principal{Account: other, Name: "target", Trust: awssim.Trust{
+		Principals: []string{w.instance, "arn:aws:iam::" + account + ":user/node"}, ExternalID: "s3cret-id",
+		SourceARN: "arn:aws:eks:eu-central-1:" + account + ":cluster/c", SourceAccount: account,
+	}})
+	return w
+}
+
+func (w *world) write(t *testing.T, name, content string) string {
+	t.Helper()
+	file := filepath.Join(w.dir, name)
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func (w *world) token(t *testing.T, name string) string {
+	t.Helper()
+	token, err := w.ServiceAccountToken(awssim.TokenClaims{Namespace: "team", Name: name, Audience: []string{awssim.Audience}, Lifetime: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+func (w *world) static() string {
+	return fmt.Sprintf("aws_access_key_id = %s\naws_secret_access_key = %s\n", w.user.AccessKeyID, w.user.SecretAccessKey)
+}
+
+func (w *world) setUser(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", w.user.AccessKeyID)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", w.user.SecretAccessKey)
+}
+
+// targetRole is the role of the other account with all that its trust policy wants.
+func (w *world) targetRole() *Role {
+	return &Role{ARN: w.target, ExternalID: "s3cret-id", SourceARN: "arn:aws:eks:eu-central-1:" + account + ":cluster/c"}
+}
+
+const (
+	userARN     = "arn:aws:iam::" + account + ":user/node"
+	instanceARN = "arn:aws:sts::" + account + ":assumed-role/instance/i-0123456789abcdef0"
+	targetARN   = "arn:aws:sts::" + other + ":assumed-role/target/isthmus"
+)
+
+func TestSources(t *testing.T) {
+	for name, tt := range map[string]struct {
+		prepare func(*testing.T, *world) Config
+		want    string
+	}{
+		"environment": {func(t *testing.T, w *world) Config { w.setUser(t); return Config{} }, userARN},
+		"default profile": {func(t *testing.T, w *world) Config {
+			w.write(t, ".aws/credentials", "[default]\n"+w.static())
+			return Config{}
+		}, userARN},
+		"named profile": {func(t *testing.T, w *world) Config {
+			w.write(t, ".aws/config", "[profile node]\n"+w.static())
+			return Config{Profile: "node"}
+		}, userARN},
+		"profile that assumes a role": {func(t *testing.T, w *world) Config {
+			open := w.AddRole(awssim.Principal{Account: other, Name: "open", Trust: awssim.Trust{Principals: []string{userARN}}})
+			w.write(t, ".aws/config", "[profile base]\n"+w.static()+"[profile node]\nrole_arn = "+open+"\nsource_profile = base\nrole_session_name = s-name\n")
+			t.Setenv("AWS_PROFILE", "node")
+			return Config{}
+		}, "arn:aws:sts::" + other + ":assumed-role/open/s-name"},
+		"web identity of the environment": {func(t *testing.T, w *world) Config {
+			t.Setenv("AWS_WEB_IDENTITY_TOKEN_FILE", w.write(t, "token", w.token(t, "app")))
+			t.Setenv("AWS_ROLE_ARN", w.pod)
+			t.Setenv("AWS_ROLE_SESSION_NAME", "irsa")
+			return Config{}
+		}, "arn:aws:sts::" + account + ":assumed-role/pod/irsa"},
+		"container endpoint with a token file": {func(t *testing.T, w *world) Config {
+			t.Setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", w.SetContainer(w.instance, "pod-identity-token"))
+			t.Setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", w.write(t, "eks-token", "pod-identity-token"))
+			return Config{}
+		}, "arn:aws:sts::" + account + ":assumed-role/instance/container"},
+		"instance": {func(_ *testing.T, w *world) Config { w.SetInstanceRole(w.instance); return Config{} }, instanceARN},
+		"role assumed by the instance": {func(_ *testing.T, w *world) Config {
+			w.SetInstanceRole(w.instance)
+			return Config{Role: w.targetRole()}
+		}, targetARN},
+		"role assumed by the environment": {func(t *testing.T, w *world) Config { w.setUser(t); return Config{Role: w.targetRole()} }, targetARN},
+		"web identity that is given, before all others": {func(t *testing.T, w *world) Config {
+			w.setUser(t)
+			w.SetInstanceRole(w.instance)
+			return Config{WebIdentity: &WebIdentity{Token: cloudauth.NewSecret(w.token(t, "app")), RoleARN: w.pod, SessionName: "team/app: ü"}}
+		}, "arn:aws:sts::" + account + ":assumed-role/pod/team.app."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			s, err := New(t.Context(), tt.prepare(t, w), Options{Program: "test", Version: "v1"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := len(w.Requests()); n != 0 {
+				t.Errorf("New made %d requests", n)
+			}
+			got, err := s.Check(t.Context())
+			if err != nil || got != tt.want {
+				t.Errorf("it is %q, %v, want %q", got, err, tt.want)
+			}
+			before := len(w.Requests())
+			if _, err := s.Check(t.Context()); err != nil || len(w.Requests()) != before+1 {
+				t.Errorf("the second call made %d requests, %v, want one: credentials are kept", len(w.Requests())-before, err)
+			}
+		})
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	for name, tt := range map[string]struct {
+		prepare func(*testing.T, *world) Config
+		reason  Reason
+		want    string
+	}{
+		"no source":       {func(*testing.T, *world) Config { return Config{} }, NoCredentials, "no AWS credentials: there are none in the environment, the AWS config files and a container endpoint, and the instance metadata service has no role (IMDSv2: it answers 404); attach an instance profile"},
+		"metadata is off": {func(t *testing.T, _ *world) Config { t.Setenv("AWS_EC2_METADATA_DISABLED", "true"); return Config{} }, NoCredentials, "turned off (AWS_EC2_METADATA_DISABLED)"},
+		"unknown key": {func(t *testing.T, w *world) Config {
+			w.setUser(t)
+			t.Setenv("AWS_ACCESS_KEY_ID", "AKIANOBODY")
+			return Config{}
+		}, Rejected, "AWS STS (GetCallerIdentity) refuses the credentials of"},
+		"wrong secret": {func(t *testing.T, w *world) Config {
+			w.setUser(t)
+			t.Setenv("AWS_SECRET_ACCESS_KEY", "wr0ng-s3cret")
+			return Config{}
+		}, Rejected, "the secret access key is wrong"},
+		"expired": {func(t *testing.T, w *world) Config {
+			w.setUser(t)
+			w.Expire(w.user.AccessKeyID)
+			return Config{}
+		}, Rejected, "they have expired; renew them"},
+		"profile": {func(*testing.T, *world) Config { return Config{Profile: "nobody"} }, Misconfigured, `no profile "nobody"; correct the profile`},
+		"role without the external id": {func(t *testing.T, w *world) Config {
+			w.setUser(t)
+			r := w.targetRole()
+			r.ExternalID = ""
+			return Config{Role: r}
+		}, Rejected, "AWS STS (AssumeRole) refuses role arn:aws:iam::444455556666:role/target (AccessDenied: User: arn:aws:iam::111122223333:user/node is not authorized"},
+		"role without the source": {func(t *testing.T, w *world) Config {
+			w.setUser(t)
+			r := w.targetRole()
+			r.SourceARN = ""
+			return Config{Role: r}
+		}, Rejected, "external id and source account included"},
+		"web identity of another subject": {func(t *testing.T, w *world) Config {
+			return Config{WebIdentity: &WebIdentity{Token: cloudauth.NewSecret(w.token(t, "evil")), RoleARN: w.pod}}
+		}, Rejected, "let the role's trust policy allow sts:AssumeRoleWithWebIdentity"},
+		"web identity that is forged": {func(t *testing.T, w *world) Config {
+			token := w.token(t, "app")
+			return Config{WebIdentity: &WebIdentity{Token: cloudauth.NewSecret(token[:len(token)-4] + "AAAA"), RoleARN: w.pod}}
+		}, Rejected, "InvalidIdentityToken: Couldn't verify signature"},
+		"no token file": {func(t *testing.T, w *world) Config {
+			t.Setenv("AWS_WEB_IDENTITY_TOKEN_FILE", "/nowhere/token")
+			t.Setenv("AWS_ROLE_ARN", w.pod)
+			w.SetInstanceRole(w.instance) // must not be fallen back to
+			return Config{}
+		}, Failed, "/nowhere/token"},
+		"container endpoint refuses": {func(t *testing.T, w *world) Config {
+			t.Setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", w.SetContainer(w.instance, "right"))
+			t.Setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", "wr0ng-s3cret")
+			w.SetInstanceRole(w.instance)
+			return Config{}
+		}, Rejected, "AccessDeniedException: Unauthorized Exception!"},
+		"bad role":   {func(*testing.T, *world) Config { return Config{Role: &Role{ARN: "admin", SourceARN: "x"}} }, Misconfigured, `roleARN: "admin" is no ARN of an IAM role`},
+		"bad region": {func(*testing.T, *world) Config { return Config{Region: "evil.example"} }, Misconfigured, `"evil.example" is no AWS region`},
+		"files that contradict": {func(t *testing.T, w *world) Config {
+			w.write(t, ".aws/config", "[default]\nrole_arn = "+w.target+"\nsource_profile = s-nobody\n")
+			return Config{}
+		}, Misconfigured, `no profile "s-nobody"; correct the profile`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			err := check(t, tt.prepare(t, w))
+			var own *Error
+			if !errors.As(err, &own) || own.Reason != tt.reason || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+			if err != nil && (strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), w.user.SecretAccessKey) || strings.ContainsAny(err.Error(), "\r\n") || len(err.Error()) > 700) {
+				t.Errorf("the error is no short line without secrets: %v", err)
+			}
+		})
+	}
+}
+
+func check(t *testing.T, cfg Config) error {
+	t.Helper()
+	s, err := New(t.Context(), cfg, Options{})
+	if err != nil {
+		return err
+	}
+	_, err = s.Check(t.Context())
+	return err
+}
+
+// What AWS says of a wrong signature repeats the request with its session token.
+func TestDefectSessionTokenInSignatureError(t *testing.T) {
+	w := newWorld(t)
+	w.SetInstanceRole(w.instance)
+	leak := "The Canonical String for this request should have been 'POST\n\nx-amz-security-token:IQoJb3JpZ2luX2VjE-s3cret'"
+	w.AddFault(awssim.Fault{Service: "sts", Status: http.StatusForbidden, Code: "SignatureDoesNotMatch", Message: "The request signature does not match. " + leak})
+	err := check(t, Config{})
+	if err == nil || strings.Contains(err.Error(), "IQoJ") || !strings.Contains(err.Error(), "SignatureDoesNotMatch: The request signature does not match") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// IMDSv1 answers whoever can make this program send a GET request, so it is not used even where
+// version 2 is refused.
+func TestDefectFallbackToIMDSv1(t *testing.T) {
+	for _, status := range []int{http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed} {
+		w := newWorld(t)
+		w.SetInstanceRole(w.instance)
+		w.AddFault(awssim.Fault{Service: "imds", Action: "/latest/api/token", Status: status})
+		if err := check(t, Config{}); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("IMDSv2: it answers %d", status)) {
+			t.Errorf("%d: got %v", status, err)
+		}
+		for _, r := range w.Requests() {
+			if r.Action != "/latest/api/token" {
+				t.Errorf("%d: it goes on without a token: %+v", status, r)
+			}
+		}
+	}
+}
+
+// The authorization token goes to the container endpoint alone, and only to one that can be it.
+func TestDefectForeignContainerEndpoint(t *testing.T) {
+	w := newWorld(t)
+	t.Setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://192.0.2.1/v1/credentials")
+	t.Setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", "s3cret")
+	if err := check(t, Config{}); err == nil || !strings.Contains(err.Error(), "only loopback/ecs/eks hosts are allowed") || strings.Contains(err.Error(), "s3cret") {
+		t.Errorf("got %v", err)
+	}
+	if n := len(w.Requests()); n != 0 {
+		t.Errorf("%d requests", n)
+	}
+}
+
+func TestDefectTokenSentUnencrypted(t *testing.T) {
+	w := newWorld(t)
+	t.Setenv("AWS_ENDPOINT_URL_STS", "http://sts.example.test")
+	t.Setenv("AWS_WEB_IDENTITY_TOKEN_FILE", w.write(t, "token", w.token(t, "app")))
+	t.Setenv("AWS_ROLE_ARN", w.pod)
+	for _, cfg := range []Config{{}, {WebIdentity: &WebIdentity{Token: cloudauth.NewSecret(w.token(t, "app")), RoleARN: w.pod}}} {
+		if err := check(t, cfg); err == nil || !strings.Contains(err.Error(), "credentials are not sent unencrypted to sts.example.test; use https://") {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+// Neither the metadata service nor the container endpoint is spoken to through a proxy.
+func TestDefectMetadataThroughProxy(t *testing.T) {
+	client, ok := withoutProxy(awshttp.NewBuildableClient()).(*awshttp.BuildableClient)
+	if !ok || client.GetTransport().Proxy != nil {
+		t.Error("the client for the metadata service has a proxy")
+	}
+}
+
+// Credentials that change in the shared config files are taken over; while they are unusable,
+// the ones of before go on.
+func TestRotation(t *testing.T) {
+	w := newWorld(t)
+	w.write(t, ".aws/credentials", "[default]\n"+w.static())
+	s, err := New(t.Context(), Config{}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect := func(want string) {
+		t.Helper()
+		cache, ok := s.base.Credentials.(*aws.CredentialsCache)
+		if !ok {
+			t.Fatal("the credentials are not cached")
+		}
+		if c, err := cache.Retrieve(t.Context()); err != nil || !c.CanExpire || time.Until(c.Expires) > lookEvery {
+			t.Errorf("credentials of a file are kept until %s, %v", c.Expires, err)
+		}
+		cache.Invalidate() // as time does
+		if got, err := s.Check(t.Context()); err != nil || got != want {
+			t.Errorf("it is %q, %v, want %q", got, err, want)
+		}
+	}
+	expect(userARN)
+	w.SetInstanceRole(w.instance) // must not be fallen back to
+	w.write(t, ".aws/credentials", "[default\nhalf written")
+	expect(userARN)
+	w.user = w.AddUser(awssim.Principal{Account: other, Name: "second"})
+	w.write(t, ".aws/credentials", "[default]\n"+w.static())
+	expect("arn:aws:iam::" + other + ":user/second")
+	if who := s.Who(); !strings.Contains(who, "SharedConfigCredentials") || !strings.Contains(who, w.user.AccessKeyID) {
+		t.Errorf("it is said to be %q", who)
+	}
+}
+
+func TestFaults(t *testing.T) {
+	html := "<html>s3cret</html>"
+	for name, tt := range map[string]struct {
+		fault  awssim.Fault
+		reason Reason
+		want   string
+	}{
+		"throttled":   {awssim.Fault{Service: "sts", Status: 400, Code: "Throttling", Message: "Rate exceeded"}, Throttled, "AWS STS (GetCallerIdentity) asks to slow down (Throttling: Rate exceeded); it is asked again later"},
+		"broken":      {awssim.Fault{Service: "sts", Status: 503, Code: "ServiceUnavailable"}, Failed, "does not work (503 ServiceUnavailable"},
+		"no XML":      {awssim.Fault{Service: "sts", Status: 500, Code: "x", Body: &html}, Failed, ""},
+		"cut":         {awssim.Fault{Service: "sts", Reset: true}, Unreachable, "cannot be reached"},
+		"hangs":       {awssim.Fault{Service: "sts", Hang: true}, Unreachable, "does not answer in time"},
+		"once broken": {awssim.Fault{Service: "sts", Times: 1, Status: 503, Code: "ServiceUnavailable"}, -1, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.setUser(t)
+			w.AddFault(tt.fault)
+			s, err := New(t.Context(), Config{}, Options{RequestTimeout: 300 * time.Millisecond, maxBackoff: time.Millisecond})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			_, err = s.Check(ctx)
+			if tt.reason == -1 {
+				if err != nil {
+					t.Errorf("it does not try again: %v", err)
+				}
+				return
+			}
+			var own *Error
+			if !errors.As(err, &own) || own.Reason != tt.reason || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "s3cret") {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestSessionName(t *testing.T) {
+	for in, want := range map[string]string{"": "isthmus", "a": "isthmus", "team.app": "team.app", "a b/c": "a.b.c", strings.Repeat("x", 100): strings.Repeat("x", 64)} {
+		if got := sessionName(in); got != want {
+			t.Errorf("sessionName(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	for _, good := range []string{"arn:aws:iam::111122223333:role/a", "arn:aws-cn:iam::111122223333:role/path/to/a+=,.@_-b", "arn:aws-iso-b:iam::111122223333:role/x"} {
+		if err := CheckRoleARN(good); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, bad := range []string{"", "a", "arn:aws:iam::111122223333:user/a", "arn:aws:iam::11112222333:role/a", "arn:aws:iam:x:111122223333:role/a", "arn:aws:sts::111122223333:role/a",
+		"arn:evil:iam::111122223333:role/a", "arn:aws:iam::111122223333:role/a b", "arn:aws:iam::111122223333:role/a\r\nHost: x", "arn:aws:iam::111122223333:role/ü"} {
+		if CheckRoleARN(bad) == nil {
+			t.Errorf("%q is taken for a role", bad)
+		}
+	}
+	for _, good := range []string{"us-east-1", "us-gov-west-1", "eusc-de-east-1", "us-isob-east-1", "ap-southeast-10"} {
+		if err := CheckRegion(good); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, bad := range []string{"", "us-east", "us-east-1.evil.example", "us-east-1/x", "us--1", "US-EAST-1", "us-east-1-", "a@b-c-1"} {
+		if CheckRegion(bad) == nil {
+			t.Errorf("%q is taken for a region", bad)
+		}
+	}
+}

@@ -1,0 +1,23 @@
+// Package aws is a simulated AWS at the wire: STS, ECR, ECR Public, the instance metadata
+// service (IMDSv2 only) and the endpoint for container credentials (ECS, EKS Pod Identity), for the real
+// SDK to talk to. It answers in AWS' own formats, errors included.
+//
+// # Use
+//
+//	sim, err := aws.Start(aws.Options{})
+//	defer sim.Close()
+//	keys := sim.AddUser(aws.Principal{Account: "111122223333", Name: "node", Actions: []string{"ecr:*"}})
+//
+// A client reaches it in two ways. With Sim.Env it takes the simulator for its HTTPS proxy and
+// trusts its CA: it then speaks TLS to AWS' real names, which shows which of them it chose, and a name
+// that AWS does not have is refused. With AWS_ENDPOINT_URL=Sim.URL() it speaks to it directly.
+//
+// # How it is built
+//
+//   - proxy.go ends the TLS connections to AWS' names; endpoints.go knows the names.
+//   - serve.go logs a request, applies faults and finds the handler: "func(*call) (*reply, error)",
+//     which runs with s.mu HELD. Errors are *apiError; the service's protocol gives them their shape (errors.go).
+//   - sigv4.go verifies signatures with code of its own, not the SDK's.
+//   - iam.go has users, roles, their policies and temporary credentials, and the OIDC issuer.
+//   - sts.go, ecr.go, metadata.go are the services.
+package aws
