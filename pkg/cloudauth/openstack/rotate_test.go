@@ -29,7 +29,7 @@ import (
 type load struct {
 	wg     sync.WaitGroup
 	cancel context.CancelFunc
-	done   atomic.Int64
+	done   []*atomic.Int64 // answers, by caller
 	failed chan error
 }
 
@@ -42,6 +42,8 @@ func startLoad(t *testing.T, s *Session, kept ...*gophercloud.ServiceClient) *lo
 		return err
 	}
 	run := func(call func() error) {
+		done := new(atomic.Int64)
+		l.done = append(l.done, done)
 		l.wg.Go(func() {
 			for ctx.Err() == nil {
 				if err := call(); err != nil {
@@ -51,7 +53,7 @@ func startLoad(t *testing.T, s *Session, kept ...*gophercloud.ServiceClient) *lo
 					}
 					return
 				}
-				l.done.Add(1)
+				done.Add(1)
 			}
 		})
 	}
@@ -73,14 +75,16 @@ func startLoad(t *testing.T, s *Session, kept ...*gophercloud.ServiceClient) *lo
 	return l
 }
 
-// more waits until n more requests were answered.
+// more waits until each caller has got n more answers: what it asks last was asked afterwards.
 func (l *load) more(t *testing.T, n int64) {
 	t.Helper()
-	for want := l.done.Load() + n; l.done.Load() < want; {
-		select {
-		case err := <-l.failed:
-			t.Fatalf("a request failed: %v", err)
-		case <-time.After(time.Millisecond):
+	for _, done := range l.done {
+		for want := done.Load() + n; done.Load() < want; {
+			select {
+			case err := <-l.failed:
+				t.Fatalf("a request failed: %v", err)
+			case <-time.After(time.Millisecond):
+			}
 		}
 	}
 }
@@ -199,12 +203,12 @@ func TestComplaint2284CredentialsRotateWithoutOneFailure(t *testing.T) {
 				t.Fatal(err)
 			}
 			l := startLoad(t, s, kept)
-			l.more(t, 100)
+			l.more(t, 10)
 			before, old := s.login(), current
 			current = sim.AddApplicationCredential("1")
 			sim.ResetRequests()
 			r.rotate(t, dir, fill, func() { sim.DeleteApplicationCredential(old.ID) })
-			l.more(t, 200)
+			l.more(t, 20)
 			l.end(t)
 			if s.login() == before {
 				t.Error("the new credentials are not in use; the test shows nothing")
@@ -256,7 +260,7 @@ func TestComplaint2284PasswordRotatesUnderLoad(t *testing.T) {
 			sim.SetPassword(ossim.UserName, password)
 			change()
 		}
-		l.more(t, 100)
+		l.more(t, 10)
 	}
 	l.end(t)
 	for _, old := range logins {
@@ -310,7 +314,7 @@ func TestCARotatesWithoutOneFailure(t *testing.T) {
 				t.Fatal(err)
 			}
 			l := startLoad(t, s, kept)
-			l.more(t, 50)
+			l.more(t, 5)
 			for range 2 {
 				ca, use, err := sim.NewCertificates()
 				if err != nil {
@@ -323,7 +327,7 @@ func TestCARotatesWithoutOneFailure(t *testing.T) {
 				steps[0]()
 				<-time.After(200 * time.Millisecond)
 				steps[1]()
-				l.more(t, 100)
+				l.more(t, 10)
 			}
 			l.end(t)
 		})
@@ -361,13 +365,13 @@ func TestClientCertificateRotatesWithoutOneFailure(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := startLoad(t, s, kept)
-	l.more(t, 50)
+	l.more(t, 5)
 	cert, key = clientCertificate(t)
 	writeFile(t, certFile, cert)
 	sim.RequireClientCertificate([]byte(cert))
 	<-time.After(200 * time.Millisecond)
 	writeFile(t, keyFile, key) // the pair does not fit until here
-	l.more(t, 100)
+	l.more(t, 10)
 	l.end(t)
 }
 
