@@ -17,15 +17,18 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
 
+// mostStrangers is how many unknown annotations of one Service are warned about.
+const mostStrangers = 20
+
 // Check reads the annotations that the vocabulary knows. settings hold the valid ones, with
 // surrounding blanks removed; problems name each invalid one, its value and what is allowed;
 // warnings name each unknown annotation that was probably meant for the vocabulary's provider,
-// with the nearest known one.
+// with the nearest known one, up to some number.
 func Check(annotations map[string]string, vocabulary []cloud.Annotation) (settings cloud.Settings, problems field.ErrorList, warnings []string) {
 	settings = cloud.Settings{}
-	known := make(map[string]cloud.Annotation, len(vocabulary))
-	for _, a := range vocabulary {
-		known[a.Name] = a
+	known := make(map[string]*cloud.Annotation, len(vocabulary))
+	for i := range vocabulary {
+		known[vocabulary[i].Name] = &vocabulary[i]
 	}
 	var strange *strangers
 	for _, name := range slices.Sorted(maps.Keys(annotations)) {
@@ -39,7 +42,7 @@ func Check(annotations map[string]string, vocabulary []cloud.Annotation) (settin
 				continue
 			}
 			settings[name] = value
-		default:
+		case len(warnings) < mostStrangers:
 			if strange == nil {
 				strange = newStrangers(vocabulary)
 			}
@@ -51,7 +54,7 @@ func Check(annotations map[string]string, vocabulary []cloud.Annotation) (settin
 
 // refuse says what is allowed when value is not of a's type; nil when it is. An empty value
 // is valid for texts and references, where it takes a configured default away.
-func refuse(a cloud.Annotation, value string) *field.Error {
+func refuse(a *cloud.Annotation, value string) *field.Error {
 	if a.Type == cloud.TypeEnum {
 		if slices.Contains(a.Enum, value) {
 			return nil
@@ -74,7 +77,7 @@ func shown(value string) string {
 }
 
 // allowed says what is, when value is not of a's type.
-func allowed(a cloud.Annotation, value string) string {
+func allowed(a *cloud.Annotation, value string) string {
 	switch a.Type {
 	case cloud.TypeBool:
 		if _, err := strconv.ParseBool(value); err != nil {
@@ -110,7 +113,7 @@ func allowed(a cloud.Annotation, value string) string {
 	return ""
 }
 
-func refuseInt(a cloud.Annotation, value string) string {
+func refuseInt(a *cloud.Annotation, value string) string {
 	n, err := strconv.ParseInt(value, 10, 32)
 	unbounded := a.Min == 0 && a.Max == 0
 	switch {

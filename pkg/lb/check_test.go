@@ -1,6 +1,7 @@
 package lb
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -50,6 +51,18 @@ func TestUnknownAnnotations(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" || len(problems) > 0 {
 			t.Errorf("%s: %v, warnings (-want +got):\n%s", name, problems, diff)
 		}
+	}
+}
+
+// TestManyUnknownAnnotations: a Service cannot make many warnings, nor much work.
+func TestManyUnknownAnnotations(t *testing.T) {
+	annotations := map[string]string{}
+	for i := range 5_000 {
+		annotations[fmt.Sprintf("lb.example.org/flavor-%d", i)] = ""
+	}
+	annotations["lb.example.org/keep"] = "maybe"
+	if _, problems, warnings := Check(annotations, testVocabulary()); len(warnings) != mostStrangers || len(problems) != 1 {
+		t.Errorf("%d warnings, problems %v", len(warnings), problems)
 	}
 }
 

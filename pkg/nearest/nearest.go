@@ -30,12 +30,11 @@ func normal(name string) string { return strings.ReplaceAll(strings.ToLower(name
 // distance is the least number of letters to insert, delete, replace or swap with their
 // neighbor that makes b of a.
 func distance(a, b string) int {
-	before, previous := make([]int, len(b)+1), make([]int, len(b)+1)
+	before, previous, current := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range previous {
 		previous[j] = j
 	}
 	for i := 1; i <= len(a); i++ {
-		current := make([]int, len(b)+1)
 		current[0] = i
 		for j := 1; j <= len(b); j++ {
 			replace := previous[j-1]
@@ -47,7 +46,7 @@ func distance(a, b string) int {
 				current[j] = min(current[j], before[j-2]+1)
 			}
 		}
-		before, previous = previous, current
+		before, previous, current = previous, current, before
 	}
 	return previous[len(b)]
 }

@@ -216,6 +216,7 @@ func TestRealAPIServer(t *testing.T) {
 		{"server-side apply", c.testApply},
 		{"what is not sent", c.testScope},
 		{"kubectl, as the guide shows it", c.testKubectl},
+		{"without the default class", c.testNoDefault}, // last: it changes the configuration
 	} {
 		t.Run(tt.name, tt.test)
 	}
@@ -496,6 +497,38 @@ func (c *cluster) testKubectl(t *testing.T) {
 	if err == nil || !strings.Contains(got, `Unsupported value: "RANDOM": supported values: "ROUND_ROBIN"`) {
 		t.Errorf("kubectl annotate: %v\n%s", err, got)
 	}
+}
+
+// testNoDefault: with --load-balancer-default-class=false Services without a class are not sent.
+func (c *cluster) testNoDefault(t *testing.T) {
+	env := environment(t, "")
+	env.Classes.Default = false
+	api := c.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+	cfg, err := api.Get(t.Context(), "isthmus", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Webhooks[0].MatchConditions = service.Webhook().MatchConditions(env)
+	if _, err := api.Update(t.Context(), cfg, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	classless := wanted("classless", func(s *corev1.Service) { s.Annotations[internal] = "maybe" })
+	deadline := time.After(30 * time.Second)
+	for {
+		_, err := c.services.Create(t.Context(), classless, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err == nil {
+			break
+		}
+		select {
+		case <-deadline:
+			t.Fatalf("still judged: %v", err)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	own := gold
+	classless.Spec.LoadBalancerClass = &own
+	_, err = c.services.Create(t.Context(), classless, metav1.CreateOptions{})
+	wantInvalid(t, err, annotation(internal))
 }
 
 // fenced returns the fenced blocks of a document by language.

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
+	"github.com/isthmus-cloud/isthmus/webhooks"
 	"github.com/isthmus-cloud/isthmus/webhooks/service"
 )
 
@@ -32,38 +33,44 @@ func FuzzService(f *testing.F) {
 		if onOVN {
 			env = environments["ovn"]
 		}
-		handler := service.New(env)
-		s := &corev1.Service{}
-		if err := utiljson.Unmarshal(raw, s); err != nil {
-			if resp := handler.Handle(context.Background(), rawRequest(raw, nil)); resp.Allowed || resp.Result.Code != http.StatusBadRequest {
-				t.Fatalf("answer to what is no Service (%v): %v", err, resp)
-			}
-			return
-		}
-		if s.Annotations == nil {
-			s.Annotations = map[string]string{}
-		}
-		s.Annotations[name] = value
-		canonical, err := json.Marshal(s)
-		if err != nil || utiljson.Unmarshal(canonical, &corev1.Service{}) != nil {
-			return // nothing that the API server could send
-		}
-		resp := handler.Handle(context.Background(), rawRequest(canonical, nil))
-		if again := handler.Handle(context.Background(), rawRequest(canonical, nil)); !reflect.DeepEqual(resp, again) {
-			t.Fatalf("two answers to one request: %v and %v", resp, again)
-		}
-		if !resp.Allowed && (resp.Result.Code != http.StatusUnprocessableEntity || len(causes(resp)) == 0) {
-			t.Fatalf("rejected as %v", resp.Result)
-		}
-		if class, ours := env.Classes.Find(s.Spec.LoadBalancerClass); ours && s.Spec.Type == corev1.ServiceTypeLoadBalancer && s.DeletionTimestamp == nil {
-			if planned, _ := plan(env, decoded(t, canonical)); resp.Allowed != (len(planned) == 0) {
-				t.Errorf("class %q: allowed %v, the planner and the provider refuse %q", class, resp.Allowed, planned)
-			}
-		} else if !resp.Allowed {
-			t.Errorf("rejected, though it is not ours: %v", resp.Result)
-		}
-		wantEditable(t, handler, canonical)
+		judge(t, env, raw, name, value)
 	})
+}
+
+// judge has the webhook judge the Service raw with one annotation more.
+func judge(t *testing.T, env webhooks.Environment, raw []byte, name, value string) {
+	t.Helper()
+	handler := service.New(env)
+	s := &corev1.Service{}
+	if err := utiljson.Unmarshal(raw, s); err != nil {
+		if resp := handler.Handle(context.Background(), rawRequest(raw, nil)); resp.Allowed || resp.Result.Code != http.StatusBadRequest {
+			t.Fatalf("answer to what is no Service (%v): %v", err, resp)
+		}
+		return
+	}
+	if s.Annotations == nil {
+		s.Annotations = map[string]string{}
+	}
+	s.Annotations[name] = value
+	canonical, err := json.Marshal(s)
+	if err != nil || utiljson.Unmarshal(canonical, &corev1.Service{}) != nil {
+		return // nothing that the API server could send
+	}
+	resp := handler.Handle(context.Background(), rawRequest(canonical, nil))
+	if again := handler.Handle(context.Background(), rawRequest(canonical, nil)); !reflect.DeepEqual(resp, again) {
+		t.Fatalf("two answers to one request: %v and %v", resp, again)
+	}
+	if !resp.Allowed && (resp.Result.Code != http.StatusUnprocessableEntity || len(causes(resp)) == 0) {
+		t.Fatalf("rejected as %v", resp.Result)
+	}
+	if class, ours := env.Classes.Find(s.Spec.LoadBalancerClass); ours && s.Spec.Type == corev1.ServiceTypeLoadBalancer && s.DeletionTimestamp == nil {
+		if planned, _ := plan(env, decoded(t, canonical)); resp.Allowed != (len(planned) == 0) {
+			t.Errorf("class %q: allowed %v, the planner and the provider refuse %q", class, resp.Allowed, planned)
+		}
+	} else if !resp.Allowed {
+		t.Errorf("rejected, though it is not ours: %v", resp.Result)
+	}
+	wantEditable(t, handler, canonical)
 }
 
 // wantEditable: a Service that stays as it is passes without a word, and one of which nothing
