@@ -90,10 +90,8 @@ func allowed(a *cloud.Annotation, value string) string {
 			return "use a label selector such as disk=ssd,zone in (a, b)"
 		}
 	case cloud.TypeCIDRs:
-		for _, item := range splitList(value) {
-			if _, err := netip.ParsePrefix(item); err != nil {
-				return "use a comma-separated list of CIDRs such as 192.0.2.0/24"
-			}
+		if slices.ContainsFunc(splitList(value), func(s string) bool { return !isCIDR(s) }) {
+			return "use a comma-separated list of CIDRs such as 192.0.2.0/24"
 		}
 	case cloud.TypeIP:
 		if addr, err := netip.ParseAddr(value); value != "" && (err != nil || addr.Zone() != "") {
@@ -104,8 +102,7 @@ func allowed(a *cloud.Annotation, value string) string {
 			return "use an ID of the form 01234567-89ab-cdef-0123-456789abcdef"
 		}
 	case cloud.TypeHostname:
-		// What the API server takes in a Service's status.
-		if value != "" && (len(validation.IsDNS1123Subdomain(value)) > 0 || netutils.ParseIPSloppy(value) != nil) {
+		if value != "" && !isHostname(value) {
 			return "use a DNS name in lower case such as web.example.org"
 		}
 	case cloud.TypeEnum, cloud.TypeString:
@@ -123,6 +120,16 @@ func refuseInt(a *cloud.Annotation, value string) string {
 		return fmt.Sprintf("use an integer between %d and %d", a.Min, a.Max)
 	}
 	return ""
+}
+
+func isCIDR(s string) bool {
+	_, err := netip.ParsePrefix(s)
+	return err == nil
+}
+
+// isHostname reports whether the API server takes s as a host name in a Service's status.
+func isHostname(s string) bool {
+	return len(validation.IsDNS1123Subdomain(s)) == 0 && netutils.ParseIPSloppy(s) == nil
 }
 
 func isUUID(s string) bool { return len(s) == 36 && uuid.Validate(s) == nil }

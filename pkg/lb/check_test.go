@@ -17,17 +17,17 @@ func TestUnknownAnnotations(t *testing.T) {
 	vocabulary := append(testVocabulary(), cloud.Annotation{Name: "service.beta.kubernetes.io/example-internal-load-balancer", Type: cloud.TypeBool})
 	const internal, ranges = "service.beta.kubernetes.io/example-internal-load-balancer", corev1.AnnotationLoadBalancerSourceRangesKey
 	for name, near := range map[string]string{
-		"lb.example.org/flavour-id":          "lb.example.org/flavor-id",
+		"lb.example.org/flavro-id":           "lb.example.org/flavor-id",
 		"lb.example.org/flavorID":            "lb.example.org/flavor-id",
 		"lb.example.org/something-different": "-",
 		// The shared prefix, with this cloud's mark or by a typo.
 		"service.beta.kubernetes.io/example-internal-loadbalancer":  internal,
-		"service.beta.kubernetes.io/exmaple-internal-load-balancer": internal,
+		"service.beta.kubernetes.io/exampl-internal-load-balancer":  internal,
 		"service.beta.kubernetes.io/example-quite-another-thing-we": "-",
 		"service.beta.kubernetes.io/load-balancer-source-range":     ranges,
 		"service.beta.kubernets.io/load-balancer-source-ranges":     ranges,
 		// A typo in our own prefix.
-		"lb.exmaple.org/flavor-id": "lb.example.org/flavor-id",
+		"lb.exampl.org/flavor-id": "lb.example.org/flavor-id",
 		// Others'.
 		"service.beta.kubernetes.io/aws-load-balancer-source-ranges":     "",
 		"service.beta.kubernetes.io/azure-load-balancer-internal":        "",

@@ -3,6 +3,7 @@ package service_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"net"
 	"os"
@@ -182,11 +183,8 @@ func (c *cluster) change(t *testing.T, name string, change func(*corev1.Service)
 
 func wantInvalid(t *testing.T, err error, fields ...string) {
 	t.Helper()
-	status := apierrors.APIStatus(nil)
-	if s, ok := err.(apierrors.APIStatus); ok { //nolint:errorlint // as the client returns it
-		status = s
-	}
-	if status == nil || !apierrors.IsInvalid(err) || status.Status().Code != 422 || status.Status().Details == nil {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || !apierrors.IsInvalid(err) || status.Status().Code != 422 || status.Status().Details == nil {
 		t.Fatalf("got %v, want that it is invalid", err)
 	}
 	var got []string
@@ -280,8 +278,8 @@ func (c *cluster) testWarnings(t *testing.T) {
 		change func(*corev1.Service)
 		want   string
 	}{
-		"typo": {func(s *corev1.Service) { s.Annotations[prefix+"flavour-id"] = someID },
-			"annotation " + prefix + "flavour-id is not known and has no effect; did you mean " + prefix + "flavor-id?"},
+		"typo": {func(s *corev1.Service) { s.Annotations[prefix+"flavro-id"] = someID },
+			"annotation " + prefix + "flavro-id is not known and has no effect; did you mean " + prefix + "flavor-id?"},
 		"typo-of-a-shared-prefix": {func(s *corev1.Service) {
 			s.Annotations["service.beta.kubernetes.io/openstack-internal-load-balance"] = "true"
 		},
