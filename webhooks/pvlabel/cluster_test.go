@@ -207,7 +207,7 @@ func TestRealAPIServer(t *testing.T) {
 	t.Run("only creations that did not opt out", c.testScope)
 	t.Run("only what the cloud has a word about", c.testConditions)
 	t.Run("cloud hangs", c.testHanging)
-	t.Run("server gone", c.testServerGone) // last: it ends the server
+	t.Run("ComplaintServerGone", c.testServerGone) // last: it ends the server
 }
 
 func (c *cluster) testMutation(t *testing.T) {
@@ -345,6 +345,22 @@ func (c *cluster) testServerGone(t *testing.T) {
 		var status apierrors.APIStatus
 		return errors.As(err, &status) && status.Status().Code == http.StatusInternalServerError && strings.Contains(err.Error(), "failed calling webhook")
 	}, "policy Fail refuses")
+	// A webhook of policy Fail without a server kept every PersistentVolume of a cloud from
+	// being created (kubernetes/cloud-provider-gcp#699): here only those that it has to see.
+	for name, source := range map[string]corev1.PersistentVolumeSource{
+		"host": {HostPath: &corev1.HostPathVolumeSource{Path: "/data"}},
+		"nfs":  {NFS: &corev1.NFSVolumeSource{Server: "server", Path: "/"}},
+		"csi":  {CSI: &corev1.CSIPersistentVolumeSource{Driver: "nfs.csi.k8s.io", VolumeHandle: "x"}},
+	} {
+		if _, err := c.create(t, volume("unaffected-"+name, source)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	provisioned := staticCSI("unaffected-provisioned", "zonal")
+	provisioned.Annotations = map[string]string{"pv.kubernetes.io/provisioned-by": csiDriver}
+	if _, err := c.create(t, provisioned); err != nil {
+		t.Errorf("provisioned: %v", err)
+	}
 }
 
 func in(key string, values ...string) corev1.NodeSelectorRequirement {

@@ -1,0 +1,132 @@
+package pvlabel_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack"
+	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+	"github.com/isthmus-cloud/isthmus/webhooks/pvlabel"
+)
+
+// startDecorated is startOpenStack with what the program puts around the provider.
+func startDecorated(t *testing.T) (*ossim.Sim, *pvlabel.Handler) {
+	t.Helper()
+	sim, err := ossim.Start(ossim.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(sim.Close)
+	file := filepath.Join(t.TempDir(), "cloud.conf")
+	if err := os.WriteFile(file, []byte(sim.CloudConf()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, _, err := openstack.New(t.Context(), file, cloud.Options{UserAgent: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := decorate.New(p, decorate.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.Close)
+	return sim, pvlabel.New(d.Volumes, admissionregistrationv1.Ignore)
+}
+
+// TestCallsPerVolume: a thousand PersistentVolumes of distinct volumes by fifty clients cost
+// no more than one call to the cloud each; by far less, as they are read together.
+func TestCallsPerVolume(t *testing.T) {
+	const clients, each = 50, 20
+	sim, h := startDecorated(t)
+	var ids [clients][each]string
+	for c := range ids {
+		for k := range ids[c] {
+			ids[c][k] = sim.AddVolume("v", "az1").ID
+		}
+	}
+	ask(t.Context(), t, h, static("first", ids[0][0])) // logs in
+	sim.ResetRequests()
+	var done sync.WaitGroup
+	for c := range ids {
+		done.Go(func() {
+			for k, id := range ids[c] {
+				resp := h.Handle(t.Context(), createRequest(fmt.Sprintf("pv-%d-%d", c, k), cinderPV(id)))
+				if !resp.Allowed || len(resp.Patches) == 0 || len(resp.Warnings) > 0 {
+					t.Errorf("volume %s: %+v", id, resp)
+				}
+			}
+		})
+	}
+	done.Wait()
+	n := sim.Count("", "")
+	t.Logf("%d calls for %d volumes", n, clients*each)
+	if n > clients*each/4 {
+		t.Errorf("%d calls for %d volumes", n, clients*each)
+	}
+}
+
+// TestSlowCloud: 200 creations a second while the cloud does not answer are each answered
+// within their time, with a warning, by few calls, and nothing is left of them.
+func TestSlowCloud(t *testing.T) {
+	sim, h := startDecorated(t)
+	ids := make([]string, 400)
+	for k := range ids {
+		ids[k] = sim.AddVolume("v", "az1").ID
+	}
+	ask(t.Context(), t, h, static("first", ids[0])) // logs in
+	time.Sleep(50 * time.Millisecond)
+	before := runtime.NumGoroutine()
+	undo := sim.AddFault(ossim.Fault{Service: "volume", Hang: true})
+	defer undo()
+	sim.ResetRequests()
+	const limit = time.Second
+	var late, silent atomic.Int64
+	var done sync.WaitGroup
+	for k, id := range ids {
+		done.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			began := time.Now()
+			resp := h.Handle(ctx, createRequest(fmt.Sprintf("pv-%d", k), cinderPV(id)))
+			if time.Since(began) > 5*limit {
+				late.Add(1)
+			}
+			if !resp.Allowed || len(resp.Warnings) != 1 || !strings.Contains(resp.Warnings[0], "the cloud did not answer in time") {
+				silent.Add(1)
+			}
+		})
+		time.Sleep(5 * time.Millisecond)
+	}
+	done.Wait()
+	if late.Load() > 0 || silent.Load() > 0 {
+		t.Errorf("%d answers came late, %d did not say that the cloud did not answer in time", late.Load(), silent.Load())
+	}
+	if n := sim.Count("volume", ""); n > len(ids)/4 {
+		t.Errorf("%d calls to a cloud that does not answer, for %d volumes", n, len(ids))
+	}
+	undo()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		after := runtime.NumGoroutine()
+		if after <= before+10 { // idle connections
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d goroutines before, %d after", before, after)
+		}
+	}
+	if resp, _ := ask(t.Context(), t, h, static("later", ids[0])); !resp.Allowed || len(resp.Patch) == 0 {
+		t.Errorf("after the cloud has come back: %+v", resp)
+	}
+}
