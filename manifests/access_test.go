@@ -44,7 +44,8 @@ const (
 var mustToRegister = registering("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 
 func registering(resources ...string) []access {
-	out := []access{{verb: "create", resource: "events", namespace: "default"}, {verb: "patch", resource: "events", namespace: "default", name: "e"}}
+	out := []access{{verb: "create", resource: "events", namespace: "default"}, {verb: "patch", resource: "events", namespace: "default", name: "e"},
+		{verb: "list", group: "discovery.k8s.io", resource: "endpointslices", namespace: "kube-system"}}
 	for _, r := range resources {
 		for _, verb := range []string{"create", "get", "list", "watch", "patch", "update", "delete"} {
 			out = append(out, access{verb: verb, group: admission, resource: r, name: "isthmus"})
@@ -121,6 +122,7 @@ var mustNot = []access{
 	{verb: "patch", group: admission, resource: "validatingwebhookconfigurations", name: "other"},
 	{verb: "delete", group: admission, resource: "mutatingwebhookconfigurations", name: "other"},
 	{verb: "create", group: admission, resource: "validatingadmissionpolicies", name: "isthmus"},
+	{verb: "list", group: "discovery.k8s.io", resource: "endpointslices", namespace: "default"}, {verb: "create", group: "discovery.k8s.io", resource: "endpointslices", namespace: "kube-system"},
 	{verb: "update", group: "apps", resource: "daemonsets", namespace: "kube-system", name: "isthmus-cloud-controller-manager"},
 }
 

@@ -1,6 +1,7 @@
 package registration_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -47,6 +49,35 @@ func TestRegistersOnceReady(t *testing.T) {
 		t.Error("the registration went with readiness")
 	}
 	eventually(t, "an event says so", func() bool { return strings.Count(c.event(t, "Registered"), "created") == 2 })
+}
+
+// With policy Fail, nothing is registered before the Service leads to a ready replica.
+func TestFailWaitsForEndpoints(t *testing.T) {
+	c := newCluster(t)
+	r := c.start(t, func(o *registration.Options, _ *replica) { o.FailurePolicies = []string{"volumes=Fail"} })
+	eventually(t, "the other kind, with policy Ignore, is registered", func() bool { return c.validating(t) != nil })
+	ready := false
+	slice := &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Name: "isthmus-webhook-x", Labels: map[string]string{discoveryv1.LabelServiceName: "isthmus-webhook"}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{"192.0.2.1"}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}},
+	}
+	api := c.DiscoveryV1().EndpointSlices("kube-system")
+	slice, err := api.Create(t.Context(), slice, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = api.Delete(context.Background(), slice.Name, metav1.DeleteOptions{}) })
+	eventually(t, "an event says what is missing", func() bool { return strings.Contains(c.event(t, "NoEndpoint"), "no ready replica") })
+	if c.mutating(t) != nil {
+		t.Fatal("registered with policy Fail although the Service leads nowhere")
+	}
+	ready = true
+	slice.Endpoints[0].Conditions.Ready = &ready
+	if _, err := api.Update(t.Context(), slice, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.settle(t)
 }
 
 // Whatever somebody does to the configurations is undone.
@@ -203,7 +234,9 @@ func TestReplicasAtOnceWriteOnce(t *testing.T) {
 
 // setPolicy makes a replica want another failure policy than others.
 func setPolicy(policy string) func(*registration.Options, *replica) {
-	return func(o *registration.Options, _ *replica) { o.FailurePolicies = []string{policy} }
+	return func(o *registration.Options, _ *replica) {
+		o.URL, o.FailurePolicies = "https://127.0.0.1:1", []string{policy}
+	}
 }
 
 func (c *cluster) policy(t *testing.T) string {

@@ -4,13 +4,18 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
@@ -199,6 +204,9 @@ func (o *one) write(ctx context.Context) (time.Duration, error) {
 	if !verdict.writes() {
 		return o.rest(live, verdict), nil
 	}
+	if reached, err := o.reached(ctx); err != nil || !reached {
+		return 2 * o.pace.look, err
+	}
 	by := lastWriter(live)
 	if !o.limiter.Allow() {
 		o.warn(live, "RepairLimited", "something keeps changing or deleting this configuration (other writer: "+by+"): it is put right once in "+o.pace.refill.String()+" only; find out what it is and stop it")
@@ -220,6 +228,37 @@ func (o *one) write(ctx context.Context) (time.Duration, error) {
 	o.logger.Info("Webhooks registered", "reason", string(verdict), "otherWriter", by, "webhooks", len(now.Webhooks), "stamp", next.String())
 	o.event(now, corev1.EventTypeNormal, "Registered", "webhook configuration "+string(verdict)+"; other writer: "+by)
 	return o.pace.look, nil
+}
+
+// reached reports whether the Service leads to a replica: this one is ready a little before
+// that, and until then policy Fail would refuse requests.
+func (o *one) reached(ctx context.Context) (bool, error) {
+	if o.opts.URL != "" || !fails(o.wanted) {
+		return true, nil
+	}
+	s := o.opts.Service
+	list, err := o.opts.Client.DiscoveryV1().EndpointSlices(s.Namespace).List(ctx, metav1.ListOptions{
+		LabelSelector: discoveryv1.LabelServiceName + "=" + s.Name,
+	})
+	if err != nil {
+		return false, fmt.Errorf("list the EndpointSlices of Service %s/%s, to which policy Fail is to lead: %w; apply manifests/components/webhook-auto", s.Namespace, s.Name, err)
+	}
+	for _, slice := range list.Items {
+		for _, e := range slice.Endpoints {
+			if e.Conditions.Ready == nil || *e.Conditions.Ready {
+				return true, nil
+			}
+		}
+	}
+	o.warn(nil, "NoEndpoint", fmt.Sprintf("Service %s/%s leads to no ready replica yet: with policy Fail, webhooks are registered once it does", s.Namespace, s.Name))
+	return false, nil
+}
+
+// fails reports whether a webhook of c has policy Fail.
+func fails(c *configuration) bool {
+	return slices.ContainsFunc(c.Webhooks, func(w admissionregistrationv1.MutatingWebhook) bool {
+		return *w.FailurePolicy == admissionregistrationv1.Fail
+	})
 }
 
 // removeIt removes the configuration whenever it is there.
