@@ -19,6 +19,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	certutil "k8s.io/client-go/util/cert"
 
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 	"github.com/isthmus-cloud/isthmus/webhooks/pvlabel"
@@ -44,6 +45,9 @@ func (c *cluster) launch(sim *ossim.Sim, args ...string) *process {
 	_, webhookPort, _ := net.SplitHostPort(p.webhook.address)
 	if !slices.Contains(args, selfManaged) {
 		args = append(args, "--webhook-cert-dir="+p.certDir)
+		if slices.Contains(args, "--webhooks=*") {
+			p.writeCertificate()
+		}
 	}
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), binary(t), append([]string{"--cloud-provider=openstack",
 		"--cloud-config=" + write(t, "cloud.conf", sim.CloudConf()), "--kubeconfig=" + c.kubeconfig, "--cluster-cidr=10.244.0.0/16",
@@ -67,6 +71,20 @@ func (c *cluster) launch(sim *ossim.Sim, args ...string) *process {
 	}
 	t.Cleanup(func() { p.end() })
 	return p
+}
+
+// writeCertificate writes a certificate for loopback as an operator would.
+func (p *process) writeCertificate() {
+	p.t.Helper()
+	cert, key, err := certutil.GenerateSelfSignedCertKey("127.0.0.1", nil, nil)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{"tls.crt": cert, "tls.key": key} {
+		if err := os.WriteFile(filepath.Join(p.certDir, name), content, 0o600); err != nil {
+			p.t.Fatal(err)
+		}
+	}
 }
 
 // selfManaged lets the replicas share a certificate in a Secret.
@@ -186,7 +204,7 @@ func errorText(err error) string {
 // registerVolumes makes the API server ask p about PersistentVolumes until the test ends.
 func (c *cluster) registerVolumes(p *process) {
 	c.t.Helper()
-	ca, err := os.ReadFile(filepath.Join(p.certDir, "ca.crt"))
+	ca, err := os.ReadFile(filepath.Join(p.certDir, "tls.crt"))
 	if err != nil {
 		c.t.Fatal(err)
 	}
