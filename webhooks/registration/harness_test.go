@@ -238,10 +238,10 @@ func (r *replica) client(t *testing.T, config *rest.Config) kubernetes.Interface
 // paces are those of single tests.
 var paces = map[string]func(*registration.Keeper){
 	"TestStoodDownReplicaSpeaksUpAgain": func(k *registration.Keeper) {
-		k.SetPace(20*time.Millisecond, 20*time.Millisecond, time.Second, time.Hour, 5)
+		k.SetPace(20*time.Millisecond, 20*time.Millisecond, 500*time.Millisecond, time.Hour, 5)
 	},
 	"TestReplicasAtOnceWriteOnce": func(k *registration.Keeper) {
-		k.SetPace(20*time.Millisecond, time.Second, time.Hour, time.Hour, 5)
+		k.SetPace(20*time.Millisecond, 400*time.Millisecond, time.Hour, time.Hour, 5)
 	},
 }
 

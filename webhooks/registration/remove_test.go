@@ -91,7 +91,7 @@ func TestMissingRights(t *testing.T) {
 	if log := r.logged(); !strings.Contains(log, "manifests/components/webhook-auto") || !strings.Contains(log, registration.Rule) {
 		t.Errorf("the log does not say what to do:\n%s", log)
 	}
-	wait(t, 2*time.Second)
+	wait(t, time.Second)
 	if n := strings.Count(r.logged(), "could not be registered"); n > 2 { // one a kind
 		t.Errorf("the same is logged %d times:\n%s", n, r.logged())
 	}
