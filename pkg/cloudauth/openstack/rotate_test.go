@@ -75,16 +75,27 @@ func startLoad(t *testing.T, s *Session, kept ...*gophercloud.ServiceClient) *lo
 	return l
 }
 
-// more waits until each caller has got n more answers: what it asks last was asked afterwards.
+// more waits until n more requests were answered, one of each caller at least: what is under
+// way then was asked afterwards.
 func (l *load) more(t *testing.T, n int64) {
 	t.Helper()
-	for _, done := range l.done {
-		for want := done.Load() + n; done.Load() < want; {
-			select {
-			case err := <-l.failed:
-				t.Fatalf("a request failed: %v", err)
-			case <-time.After(time.Millisecond):
-			}
+	before := make([]int64, len(l.done))
+	for i, done := range l.done {
+		before[i] = done.Load()
+	}
+	for {
+		sum, each := int64(0), true
+		for i, done := range l.done {
+			answers := done.Load() - before[i]
+			sum, each = sum+answers, each && answers > 0
+		}
+		if sum >= n && each {
+			return
+		}
+		select {
+		case err := <-l.failed:
+			t.Fatalf("a request failed: %v", err)
+		case <-time.After(time.Millisecond):
 		}
 	}
 }
@@ -203,12 +214,12 @@ func TestComplaint2284CredentialsRotateWithoutOneFailure(t *testing.T) {
 				t.Fatal(err)
 			}
 			l := startLoad(t, s, kept)
-			l.more(t, 10)
+			l.more(t, 100)
 			before, old := s.login(), current
 			current = sim.AddApplicationCredential("1")
 			sim.ResetRequests()
 			r.rotate(t, dir, fill, func() { sim.DeleteApplicationCredential(old.ID) })
-			l.more(t, 20)
+			l.more(t, 200)
 			l.end(t)
 			if s.login() == before {
 				t.Error("the new credentials are not in use; the test shows nothing")
@@ -260,7 +271,7 @@ func TestComplaint2284PasswordRotatesUnderLoad(t *testing.T) {
 			sim.SetPassword(ossim.UserName, password)
 			change()
 		}
-		l.more(t, 10)
+		l.more(t, 100)
 	}
 	l.end(t)
 	for _, old := range logins {
@@ -314,7 +325,7 @@ func TestCARotatesWithoutOneFailure(t *testing.T) {
 				t.Fatal(err)
 			}
 			l := startLoad(t, s, kept)
-			l.more(t, 5)
+			l.more(t, 50)
 			for range 2 {
 				ca, use, err := sim.NewCertificates()
 				if err != nil {
@@ -327,7 +338,7 @@ func TestCARotatesWithoutOneFailure(t *testing.T) {
 				steps[0]()
 				<-time.After(200 * time.Millisecond)
 				steps[1]()
-				l.more(t, 10)
+				l.more(t, 100)
 			}
 			l.end(t)
 		})
@@ -365,13 +376,13 @@ func TestClientCertificateRotatesWithoutOneFailure(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := startLoad(t, s, kept)
-	l.more(t, 5)
+	l.more(t, 50)
 	cert, key = clientCertificate(t)
 	writeFile(t, certFile, cert)
 	sim.RequireClientCertificate([]byte(cert))
 	<-time.After(200 * time.Millisecond)
 	writeFile(t, keyFile, key) // the pair does not fit until here
-	l.more(t, 10)
+	l.more(t, 100)
 	l.end(t)
 }
 
