@@ -30,6 +30,11 @@ func SelfManagedRBAC() ([]byte, error) {
 	return fs.ReadFile(files, "components/webhook-self-managed/rbac.yaml")
 }
 
+// CertManagerRBAC returns what else --webhook-cert-source=cert-manager takes, as YAML documents.
+func CertManagerRBAC() ([]byte, error) {
+	return fs.ReadFile(files, "components/webhook-cert-manager/rbac.yaml")
+}
+
 // RegistrationRBAC returns what else it takes to register webhooks (--webhook-registration=auto
 // and remove), as YAML documents.
 func RegistrationRBAC() ([]byte, error) {

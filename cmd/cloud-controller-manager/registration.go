@@ -54,6 +54,9 @@ func (o *webhookOptions) addRegistration(m *ccm.Manager, served []webhooks.Webho
 	r.Service, r.Webhooks, r.Environment = o.service, served, env
 	if s != nil {
 		r.CABundle = s.CABundle
+		if o.certs.InjectCA {
+			r.InjectCAFrom = o.certs.Secret // of the same name as the Certificate
+		}
 		r.Ready = func(ctx context.Context) error {
 			req, err := http.NewRequestWithContext(ctx, http.MethodGet, "/readyz", nil)
 			if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
@@ -37,6 +38,7 @@ type Source interface {
 const (
 	SourceFiles       = "files"
 	SourceSelfManaged = "self-managed"
+	SourceCertManager = "cert-manager"
 )
 
 // Options say where certificates come from.
@@ -47,6 +49,11 @@ type Options struct {
 	Dir string
 	// Secret is NAMESPACE/NAME of the Secret in which the other sources keep the certificate.
 	Secret string
+	// Issuer is [KIND[.GROUP]/]NAME of the issuer that SourceCertManager uses; empty for a CA
+	// of its own.
+	Issuer string
+	// InjectCA says that cert-manager's cainjector writes caBundle, instead of this process.
+	InjectCA bool
 
 	// Hosts are the DNS names and IP addresses that an issued certificate is for.
 	Hosts []string
@@ -65,35 +72,56 @@ func NewOptions() *Options {
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Source, "webhook-cert-source", o.Source,
 		"Where the webhook server's certificate comes from: 'files' reads --webhook-cert-dir, "+
-			"'self-managed' issues and renews it, by a CA of its own, in --webhook-cert-secret.")
+			"'self-managed' issues and renews it, by a CA of its own, in --webhook-cert-secret, "+
+			"'cert-manager' has cert-manager do that.")
 	fs.StringVar(&o.Dir, "webhook-cert-dir", o.Dir,
 		"Directory with tls.crt, tls.key and, optionally, ca.crt of the webhook server; they are read again when they change. "+
 			"For --webhook-cert-source=files, which needs it.")
 	fs.StringVar(&o.Secret, "webhook-cert-secret", o.Secret,
 		"NAMESPACE/NAME of the Secret that keeps the certificate for all replicas, unless --webhook-cert-source=files.")
+	fs.StringVar(&o.Issuer, "webhook-cert-manager-issuer", o.Issuer,
+		"[KIND[.GROUP]/]NAME of the issuer with --webhook-cert-source=cert-manager, for example ClusterIssuer/my-ca; an Issuer without KIND. "+
+			"If empty, cert-manager makes a CA for the webhooks alone.")
+	fs.BoolVar(&o.InjectCA, "webhook-cert-manager-inject-ca", o.InjectCA,
+		"With --webhook-cert-source=cert-manager and --webhook-registration=auto: leave caBundle to cert-manager's cainjector.")
 }
 
 // Validate returns all that is wrong with o, by flag.
 func (o *Options) Validate() error {
 	switch o.Source {
 	case SourceFiles:
+		if err := o.onlyCertManager(); err != nil {
+			return err
+		}
 		if o.Dir == "" {
 			return errors.New("--webhook-cert-dir: required while webhooks are served with --webhook-cert-source=files; " +
 				"name a directory with tls.crt and tls.key, or choose --webhook-cert-source=self-managed")
 		}
 		return nil
-	case SourceSelfManaged:
+	case SourceSelfManaged, SourceCertManager:
 	default:
-		return fmt.Errorf("--webhook-cert-source: %q is not one of %s, %s", o.Source, SourceFiles, SourceSelfManaged)
+		return fmt.Errorf("--webhook-cert-source: %q is not one of %s, %s, %s", o.Source, SourceFiles, SourceSelfManaged, SourceCertManager)
 	}
-	var errs []error
+	_, err := parseIssuer(o.Issuer)
+	errs := []error{err}
 	if o.Dir != "" {
 		errs = append(errs, fmt.Errorf("--webhook-cert-dir: not read with --webhook-cert-source=%s; leave it out", o.Source))
+	}
+	if o.Source != SourceCertManager {
+		errs = append(errs, o.onlyCertManager())
 	}
 	if _, err := o.secret(); err != nil {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// onlyCertManager refuses what only SourceCertManager reads.
+func (o *Options) onlyCertManager() error {
+	if o.Issuer != "" || o.InjectCA {
+		return fmt.Errorf("--webhook-cert-manager-issuer and --webhook-cert-manager-inject-ca: not read with --webhook-cert-source=%s; leave them out", o.Source)
+	}
+	return nil
 }
 
 // secret parses Secret.
@@ -120,6 +148,17 @@ func New(ctx context.Context, o Options, config *rest.Config) (Source, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("webhook certificate: client of the API server: %w", err)
+	}
+	if o.Source == SourceCertManager {
+		issuer, err := parseIssuer(o.Issuer)
+		if err != nil {
+			return nil, err
+		}
+		objects, err := dynamic.NewForConfig(config)
+		if err != nil {
+			return nil, fmt.Errorf("webhook certificate: client of the API server: %w", err)
+		}
+		return NewCertManager(client, objects, CertManagerOptions{Secret: secret, Issuer: issuer, Hosts: o.Hosts, Overlap: o.Overlap}), nil
 	}
 	return NewSelfManaged(client, SelfManagedOptions{Secret: secret, Hosts: o.Hosts}), nil
 }

@@ -101,6 +101,13 @@ func (h *held) problem(ctx context.Context, err error) {
 	}
 }
 
+// waits is problem for what takes its time, which the caller logs.
+func (h *held) waits(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.err = err
+}
+
 // runWatch calls do whenever w changes and after each interval, until ctx ends.
 func runWatch(ctx context.Context, w *secretWatch, interval time.Duration, do func(context.Context)) error {
 	g, ctx := errgroup.WithContext(ctx)

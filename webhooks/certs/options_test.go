@@ -21,7 +21,14 @@ func TestOptions(t *testing.T) {
 		"no namespace": {[]string{"--webhook-cert-source=self-managed", "--webhook-cert-secret=b"}, `--webhook-cert-secret: "b" is not NAMESPACE/NAME`},
 		"no name":      {[]string{"--webhook-cert-source=self-managed", "--webhook-cert-secret=a/"}, `--webhook-cert-secret: "a/" is not`},
 		"both":         {[]string{"--webhook-cert-source=self-managed", "--webhook-cert-dir=/certs"}, "--webhook-cert-dir: not read with --webhook-cert-source=self-managed"},
-		"misspelled":   {[]string{"--webhook-cert-source=selfmanaged"}, `--webhook-cert-source: "selfmanaged" is not one of files, self-managed`},
+		"cert-manager": {[]string{"--webhook-cert-source=cert-manager", "--webhook-cert-manager-inject-ca"}, ""},
+		"issuer":       {[]string{"--webhook-cert-source=cert-manager", "--webhook-cert-manager-issuer=ClusterIssuer/a"}, ""},
+		"other issuer": {[]string{"--webhook-cert-source=cert-manager", "--webhook-cert-manager-issuer=Foo.example.com/a"}, ""},
+		"bad issuer":   {[]string{"--webhook-cert-source=cert-manager", "--webhook-cert-manager-issuer=/a"}, `--webhook-cert-manager-issuer: "/a" is not [KIND[.GROUP]/]NAME`},
+		"bad kind":     {[]string{"--webhook-cert-source=cert-manager", "--webhook-cert-manager-issuer=Foo/a"}, "cert-manager has no Foo"},
+		"no issuer":    {[]string{"--webhook-cert-source=self-managed", "--webhook-cert-manager-issuer=a"}, "not read with --webhook-cert-source=self-managed"},
+		"files issuer": {[]string{"--webhook-cert-dir=/x", "--webhook-cert-manager-issuer=a"}, "not read with --webhook-cert-source=files"},
+		"misspelled":   {[]string{"--webhook-cert-source=selfmanaged"}, `--webhook-cert-source: "selfmanaged" is not one of files, self-managed, cert-manager`},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
