@@ -23,7 +23,7 @@ PKGS ?= ./...
 export KUBEBUILDER_ASSETS ?= $(CURDIR)/bin
 ifeq ($(KUBEBUILDER_ASSETS),$(CURDIR)/bin)
 CONTROL_PLANE := bin/etcd bin/kube-apiserver
-TEST_PLANE := $(CONTROL_PLANE) bin/kube-controller-manager bin/kubectl
+TEST_PLANE := $(CONTROL_PLANE) bin/kube-controller-manager bin/kubectl bin/cert-manager
 endif
 
 ##@ General
@@ -92,6 +92,10 @@ e2e-openstack: $(CONTROL_PLANE) ## The real binaries against it; starts it if ne
 bin/kube-apiserver bin/kube-controller-manager bin/kubectl: bin/%: hack/tools/kubernetes/go.mod hack/tools/kubernetes/go.sum
 	@echo "==> building $* $(K8S_VERSION) (the first time this takes some minutes)"
 	@hack/progress.sh $* env -C hack/tools/kubernetes $(GO) build -ldflags '$(K8S_LDFLAGS)' -o $(CURDIR)/$@ k8s.io/kubernetes/cmd/$*
+
+bin/cert-manager: hack/tools/cert-manager/go.mod hack/tools/cert-manager/go.sum hack/tools/cert-manager/main.go
+	@echo "==> building cert-manager (the first time this takes some minutes)"
+	@hack/progress.sh cert-manager env -C hack/tools/cert-manager $(GO) build -ldflags '-s -w' -o $(CURDIR)/$@ .
 
 bin/etcd: hack/tools/etcd/go.mod hack/tools/etcd/go.sum
 	@echo "==> building etcd (the first time this takes about a minute)"
