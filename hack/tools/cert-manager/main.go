@@ -42,9 +42,10 @@ import (
 )
 
 func main() {
-	kubeconfig := flag.String("kubeconfig", "", "Kubeconfig of the API server.")
-	klog.InitFlags(nil)
-	flag.Parse()
+	flags := flag.NewFlagSet("cert-manager", flag.ExitOnError) // controller-runtime has a --kubeconfig in the common one
+	kubeconfig := flags.String("kubeconfig", "", "Kubeconfig of the API server.")
+	klog.InitFlags(flags)
+	_ = flags.Parse(os.Args[1:]) // it exits
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	err := run(ctx, *kubeconfig)
 	stop()
