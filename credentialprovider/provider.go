@@ -94,11 +94,11 @@ func (s Set) Answer(ctx context.Context, request *Request) (*Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	now := time.Now()
-	if s.Now != nil {
-		now = s.Now()
+	now := s.Now
+	if now == nil {
+		now = time.Now
 	}
-	account, err := kind.account(request, now)
+	account, err := kind.account(request, now())
 	if err != nil {
 		return nil, fmt.Errorf("image %s: %w", image, err)
 	}
@@ -109,7 +109,7 @@ func (s Set) Answer(ctx context.Context, request *Request) (*Response, error) {
 	if credentials.Username == "" && credentials.Password.IsEmpty() {
 		return nil, fmt.Errorf("image %s: the credentials found for %s are empty", image, image.Registry)
 	}
-	keep, err := cacheDuration(credentials, account, now)
+	keep, err := cacheDuration(credentials, account, now())
 	if err != nil {
 		return nil, fmt.Errorf("image %s: %w", image, err)
 	}

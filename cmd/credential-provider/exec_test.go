@@ -70,12 +70,18 @@ type outcome struct {
 // an environment that holds the kubelet's and not the tests' OS_ variables.
 func execute(t *testing.T, stdin string, args ...string) outcome {
 	t.Helper()
+	return executeEnv(t, nil, stdin, args...)
+}
+
+// executeEnv is execute with more variables in the environment.
+func executeEnv(t *testing.T, env []string, stdin string, args ...string) outcome {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, builtBinary(t), args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &stdout, &stderr
-	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + t.TempDir()}
+	cmd.Env = append([]string{"PATH=/usr/bin:/bin", "HOME=" + t.TempDir()}, env...)
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
@@ -131,6 +137,19 @@ subnet-id = x
 
 func request(version, image string) string {
 	return fmt.Sprintf(`{"kind":"CredentialProviderRequest","apiVersion":"credentialprovider.kubelet.k8s.io/%s","image":%q}`, version, image)
+}
+
+// podRequest is a request with a service account's token and annotations.
+func podRequest(t *testing.T, image, token string, annotations map[string]string) string {
+	t.Helper()
+	data, err := json.Marshal(map[string]any{
+		"kind": "CredentialProviderRequest", "apiVersion": "credentialprovider.kubelet.k8s.io/v1",
+		"image": image, "serviceAccountToken": token, "serviceAccountAnnotations": annotations,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
 }
 
 // The golden files are transcripts: request, exit code, stdout, stderr.

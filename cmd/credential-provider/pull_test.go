@@ -45,13 +45,18 @@ func privateRegistry(t *testing.T, check func(user, password string) bool) strin
 // pull asks the binary for credentials as the kubelet does and pulls with them.
 func pull(t *testing.T, conf, reference string) error {
 	t.Helper()
-	got := execute(t, request("v1", reference), "--cloud-config", writeConf(t, conf))
+	return pullWith(t, execute(t, request("v1", reference), "--cloud-config", writeConf(t, conf)), reference)
+}
+
+// pullWith pulls with what the binary answered.
+func pullWith(t *testing.T, got outcome, reference string) error {
+	t.Helper()
 	if got.code != 0 {
 		t.Fatalf("exit %d: %s", got.code, got.stderr)
 	}
 	var response struct {
-		APIVersion, Kind, CacheKeyType string
-		Auth                           map[string]struct{ Username, Password string }
+		APIVersion, Kind, CacheKeyType, CacheDuration string
+		Auth                                          map[string]struct{ Username, Password string }
 	}
 	dec := json.NewDecoder(bytes.NewReader([]byte(got.stdout)))
 	dec.DisallowUnknownFields()

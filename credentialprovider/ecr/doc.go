@@ -3,7 +3,8 @@
 // mirrored through an ECR registry.
 //
 // A host name decides on the API endpoint as well: a FIPS host gets its token from the FIPS
-// endpoint of its region, a dual-stack host from the dual-stack one.
+// endpoint of its region, a dual-stack host from the dual-stack one. STS, where it is needed, is
+// asked at an endpoint of the same sort: a node with IPv6 alone reaches no other.
 //
 // With the identity of service accounts, the pod's token is exchanged for the credentials of an
 // IAM role (AssumeRoleWithWebIdentity), which the service account names in an annotation or else

@@ -90,9 +90,9 @@ func parseHost(host string) (registry, bool) {
 	return r, want != "" && suffix == want && !(r.fips && r.domain.noFIPS)
 }
 
-// api is the name of the API endpoint that belongs to a registry.
+// api is the name of the API endpoint for a registry.
 func (r registry) api(fips, dualStack bool) string {
-	fips, dualStack = fips || r.fips, (dualStack || r.dualStack) && r.domain.stackAPI != ""
+	dualStack = dualStack && r.domain.stackAPI != ""
 	switch {
 	case r.account == "" && dualStack:
 		return "ecr-public." + r.region + "." + r.domain.stackAPI

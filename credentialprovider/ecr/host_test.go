@@ -36,8 +36,8 @@ func TestHosts(t *testing.T) {
 		"ecr-public.aws.com": {"", "us-east-1", "ecr-public.us-east-1.api.aws"},
 	} {
 		r, ok := parseHost(host)
-		if !ok || r.account != want.account || r.region != want.region || r.api(false, false) != want.api {
-			t.Errorf("%s: %+v, %t with the API %s, want %+v", host, r, ok, r.api(false, false), want)
+		if !ok || r.account != want.account || r.region != want.region || r.api(r.fips, r.dualStack) != want.api {
+			t.Errorf("%s: %+v, %t with the API %s, want %+v", host, r, ok, r.api(r.fips, r.dualStack), want)
 		}
 		if !matched(host) {
 			t.Errorf("%s: none of the patterns for the kubelet matches", host)
@@ -81,10 +81,10 @@ func TestEndpointsAreTheSDKs(t *testing.T) {
 		}
 	}
 	for _, dual := range []bool{false, true} {
-		r := registry{region: publicRegion, domain: domainOf(publicRegion), dualStack: dual}
+		r := registry{region: publicRegion, domain: domainOf(publicRegion)}
 		endpoint, err := ecrpublic.NewDefaultEndpointResolverV2().ResolveEndpoint(t.Context(), ecrpublic.EndpointParameters{Region: aws.String(publicRegion), UseFIPS: aws.Bool(false), UseDualStack: &dual})
-		if err != nil || r.api(true, false) != endpoint.URI.Host {
-			t.Errorf("ECR Public, dual-stack %t: %s, but the SDK has %s, %v", dual, r.api(true, false), endpoint.URI.Host, err)
+		if err != nil || r.api(true, dual) != endpoint.URI.Host {
+			t.Errorf("ECR Public, dual-stack %t: %s, but the SDK has %s, %v", dual, r.api(true, dual), endpoint.URI.Host, err)
 		}
 	}
 }

@@ -163,7 +163,7 @@ func orFirst(values ...string) string {
 	return ""
 }
 
-// FIPS reports whether the environment or the AWS config files ask for FIPS endpoints.
+// FIPS reports whether Config, the environment or the AWS config files ask for FIPS endpoints.
 func (s *Session) FIPS(ctx context.Context) bool {
 	for _, source := range s.base.ConfigSources {
 		g, ok := source.(interface {
@@ -179,7 +179,7 @@ func (s *Session) FIPS(ctx context.Context) bool {
 	return false
 }
 
-// DualStack reports whether the environment or the AWS config files ask for dual-stack endpoints.
+// DualStack reports whether Config, the environment or the AWS config files ask for dual-stack endpoints.
 func (s *Session) DualStack(ctx context.Context) bool {
 	for _, source := range s.base.ConfigSources {
 		g, ok := source.(interface {

@@ -16,6 +16,8 @@ type Config struct {
 	Region string
 	// DefaultRegion is used where nothing else says a region.
 	DefaultRegion string
+	// FIPS and DualStack take such endpoints, also where neither the environment nor the profile asks for them.
+	FIPS, DualStack bool
 	// Profile is the profile of the shared config files; empty takes AWS_PROFILE or "default".
 	Profile string
 	// WebIdentity is used in place of all other sources.

@@ -133,6 +133,12 @@ func (s *Session) loadOptions() []func(*config.LoadOptions) error {
 	if s.cfg.Region != "" {
 		options = append(options, config.WithRegion(s.cfg.Region))
 	}
+	if s.cfg.FIPS {
+		options = append(options, config.WithUseFIPSEndpoint(aws.FIPSEndpointStateEnabled))
+	}
+	if s.cfg.DualStack {
+		options = append(options, config.WithUseDualStackEndpoint(aws.DualStackEndpointStateEnabled))
+	}
 	if s.cfg.Profile != "" {
 		options = append(options, config.WithSharedConfigProfile(s.cfg.Profile))
 	}

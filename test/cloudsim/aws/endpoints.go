@@ -47,7 +47,7 @@ func endpointOf(host string) (endpoint, bool) {
 			service, prefix, suffix string
 			fips                    bool
 		}{
-			{"sts", "sts.", p.suffix, false}, {"sts", "sts.", p.dualStack, false}, {"sts", "sts-fips.", p.suffix, true},
+			{"sts", "sts.", p.suffix, false}, {"sts", "sts.", p.dualStack, false}, {"sts", "sts-fips.", p.suffix, true}, {"sts", "sts-fips.", p.dualStack, true},
 			{"ecr", "api.ecr.", p.suffix, false}, {"ecr", "ecr.", p.dualStack, false},
 			{"ecr", "ecr-fips.", p.suffix, true}, {"ecr", "api.ecr-fips.", p.suffix, true}, {"ecr", "ecr-fips.", p.dualStack, true},
 		} {
