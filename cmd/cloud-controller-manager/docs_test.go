@@ -12,7 +12,7 @@ import (
 )
 
 // foreignFlags are other programs' that the guides name in the same way.
-var foreignFlags = []string{"--image-credential-provider-config", "--image-credential-provider-bin-dir", "--timeout", "--admission-control-config-file",
+var foreignFlags = []string{"--image-credential-provider-config", "--image-credential-provider-bin-dir", "--timeout", "--config", "--registries", "--identity", "--help", "--admission-control-config-file",
 	"--ok-total-unready-count", "--max-total-unready-percentage"}
 
 // Flags that the guides name exist, and the command lines that they show are accepted.
