@@ -34,7 +34,7 @@ func newAuthority(t testing.TB) *authority {
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(a.serial), Subject: pkix.Name{CommonName: "test CA"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), KeyUsage: x509.KeyUsageCertSign,
+		NotBefore: time.Now().Add(-3 * time.Hour), NotAfter: time.Now().AddDate(1, 0, 0), KeyUsage: x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, a.key.Public(), a.key)
 	if err != nil {
@@ -45,6 +45,16 @@ func newAuthority(t testing.TB) *authority {
 	}
 	a.bundle = encode("CERTIFICATE", der)
 	return a
+}
+
+// keyPEM is its private key.
+func (a *authority) keyPEM() []byte {
+	a.t.Helper()
+	der, err := x509.MarshalECPrivateKey(a.key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return encode("EC PRIVATE KEY", der)
 }
 
 func encode(kind string, der []byte) []byte {

@@ -69,14 +69,28 @@ func (c *cluster) clean() {
 	var all metav1.ListOptions
 	var now metav1.DeleteOptions
 	if err := errors.Join(
-		c.client.AdmissionregistrationV1().MutatingWebhookConfigurations().DeleteCollection(ctx, now, all),
-		c.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().DeleteCollection(ctx, now, all),
 		c.client.CoreV1().PersistentVolumes().DeleteCollection(ctx, now, all),
+		c.forgetCertificates(ctx),
 		client.IgnoreNotFound(c.client.CoreV1().Services(metav1.NamespaceSystem).Delete(ctx, "isthmus-webhook", now)),
 		c.client.CoordinationV1().Leases(metav1.NamespaceSystem).DeleteCollection(ctx, now, all),
 	); err != nil {
 		c.t.Errorf("clean the cluster: %v", err)
 	}
+}
+
+// secretName is the Secret of self-managed certificates, in kube-system.
+const secretName = "isthmus-webhook-tls"
+
+// forgetCertificates removes the Secret of the replicas' own certificates, and the webhook
+// configurations that have them.
+func (c *cluster) forgetCertificates(ctx context.Context) error {
+	var all metav1.ListOptions
+	var now metav1.DeleteOptions
+	return errors.Join(
+		c.client.AdmissionregistrationV1().MutatingWebhookConfigurations().DeleteCollection(ctx, now, all),
+		c.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().DeleteCollection(ctx, now, all),
+		client.IgnoreNotFound(c.client.CoreV1().Secrets(metav1.NamespaceSystem).Delete(ctx, secretName, now)),
+	)
 }
 
 // volumes makes volumes in the cloud, in three zones, and returns their IDs.

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +22,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/isthmus-cloud/isthmus/manifests"
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
@@ -41,6 +44,7 @@ type shared struct {
 var theShared shared
 
 func TestMain(m *testing.M) {
+	ctrl.SetLogger(klog.Background())
 	before := goleak.IgnoreCurrent()
 	code := m.Run()
 	if err := errors.Join(theShared.stop(), goleak.Find(before)); err != nil {
@@ -72,7 +76,7 @@ func (s *shared) start() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	for _, of := range []func() ([]byte, error){manifests.RBAC, manifests.RegistrationRBAC} {
+	for _, of := range []func() ([]byte, error){manifests.RBAC, manifests.RegistrationRBAC, manifests.SelfManagedRBAC} {
 		rbac, err := of()
 		if err != nil {
 			return err
@@ -91,6 +95,13 @@ func (s *shared) start() error {
 
 // build builds the real binary, without the race detector: it is to be as fast as what ships.
 func build(file string) error {
+	// The go command takes notice of which folders a test reads: without that, results of this
+	// package, which does not import what it tests, would be taken from its cache.
+	for _, dir := range []string{"cmd", "pkg", "webhooks", "manifests"} {
+		if err := filepath.WalkDir(filepath.Join("..", "..", dir), func(_ string, _ fs.DirEntry, err error) error { return err }); err != nil {
+			return err
+		}
+	}
 	cmd := exec.Command("go", "build", "-o", file, "github.com/isthmus-cloud/isthmus/cmd/cloud-controller-manager") //nolint:noctx // it ends with its process
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build: %w\n%s", err, out)

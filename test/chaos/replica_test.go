@@ -65,21 +65,32 @@ func shippedArgs(t testing.TB) []string {
 	shipped(t, "base/daemonset.yaml", &set)
 	args := set.Spec.Template.Spec.Containers[0].Args
 	for _, component := range []string{"webhook-server", "webhook-auto"} {
-		var patch []struct {
-			Path  string
-			Value any
-		}
-		shipped(t, "components/"+component+"/workload-patch.yaml", &patch)
-		for _, p := range patch {
-			if arg, ok := p.Value.(string); ok && strings.HasSuffix(p.Path, "/args/-") {
-				args = append(args, arg)
-			}
-		}
+		args = append(args, componentArgs(t, component)...)
 	}
 	for _, flag := range []string{"--webhooks", "--webhook-shutdown-delay", "--webhook-registration"} {
 		if !slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, flag+"=") }) {
 			t.Fatalf("the manifests set no %s: %q", flag, args)
 		}
+	}
+	return args
+}
+
+// componentArgs are the arguments that a component adds.
+func componentArgs(t testing.TB, component string) []string {
+	t.Helper()
+	var patch []struct {
+		Path  string
+		Value any
+	}
+	shipped(t, "components/"+component+"/workload-patch.yaml", &patch)
+	var args []string
+	for _, p := range patch {
+		if arg, ok := p.Value.(string); ok && strings.HasSuffix(p.Path, "/args/-") {
+			args = append(args, arg)
+		}
+	}
+	if len(args) == 0 {
+		t.Fatalf("component %s adds no arguments", component)
 	}
 	return args
 }

@@ -13,19 +13,47 @@ import (
 // webhooks with this policy, and the balancer.
 func (c *cluster) startReplicas(count int, a *authority, policy admissionregistrationv1.FailurePolicyType, args ...string) ([]*replica, []*mount, *balancer) {
 	c.t.Helper()
-	replicas, mounts := make([]*replica, count), make([]*mount, count)
-	for i := range replicas {
+	mounts := make([]*mount, count)
+	for i := range mounts {
 		mounts[i] = newMount(c.t, a.issue())
-		replicas[i] = c.newReplica(i, append([]string{"--webhook-cert-dir=" + mounts[i].dir, "--webhook-failure-policy=" + string(policy)}, args...)...)
-		replicas[i].start()
 	}
-	b := c.newBalancer(c.service(), replicas...)
+	replicas, b := c.newReplicas(count, func(i int) []string {
+		return append([]string{"--webhook-cert-dir=" + mounts[i].dir, "--webhook-failure-policy=" + string(policy)}, args...)
+	})
+	c.startAll(replicas, b)
+	return replicas, mounts, b
+}
+
+// selfManaged makes replicas that issue their certificates themselves, not started, and the
+// balancer.
+func (c *cluster) selfManaged(count int, policy admissionregistrationv1.FailurePolicyType) ([]*replica, *balancer) {
+	c.t.Helper()
+	return c.newReplicas(count, func(int) []string {
+		return append(componentArgs(c.t, "webhook-self-managed"), "--webhook-failure-policy="+string(policy))
+	})
+}
+
+// newReplicas makes replicas that are not started, and the balancer.
+func (c *cluster) newReplicas(count int, args func(i int) []string) ([]*replica, *balancer) {
+	c.t.Helper()
+	replicas := make([]*replica, count)
+	for i := range replicas {
+		replicas[i] = c.newReplica(i, args(i)...)
+	}
+	return replicas, c.newBalancer(c.service(), replicas...)
+}
+
+// startAll starts the replicas and waits until all is as it shall be.
+func (c *cluster) startAll(replicas []*replica, b *balancer) {
+	c.t.Helper()
+	for _, r := range replicas {
+		r.start()
+	}
 	for _, r := range replicas {
 		r.waitReady()
 	}
-	c.waitEndpoints(b, count)
+	c.waitEndpoints(b, len(replicas))
 	c.waitCalled()
-	return replicas, mounts, b
 }
 
 func (c *cluster) waitEndpoints(b *balancer, count int) {

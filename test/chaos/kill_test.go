@@ -1,0 +1,58 @@
+package chaos
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// All replicas are killed while the policy is Ignore: creations pass meanwhile, without labels,
+// and within 30 s of the replicas' return every PersistentVolume has them. The lease of the
+// leader that was killed has to run out first, which takes half of that.
+func TestAllKilledIsBackfilled(t *testing.T) {
+	c, a := newCluster(t), newAuthority(t)
+	replicas, _, b := c.startReplicas(3, a, admissionregistrationv1.Ignore)
+	l := c.load("killed", pace{perSecond: 50}, c.volumes(300))
+	pause(t, time.Second)
+	for _, r := range replicas {
+		r.kill()
+	}
+	c.waitEndpoints(b, 0)
+	pause(t, 3*time.Second)
+	all := l.stop()
+	missed := 0
+	for _, created := range all {
+		if created.err != nil {
+			t.Errorf("creation after %s: %v", created.at, created.err)
+		} else if labeled(created.pv) != "" {
+			missed++
+		}
+	}
+	if missed == 0 {
+		t.Fatal("no creation slipped past the webhook: there is nothing to backfill")
+	}
+	back := time.Now()
+	for _, r := range replicas {
+		r.start()
+	}
+	eventually(t, 30*time.Second, func() string {
+		pvs, err := c.client.CoreV1().PersistentVolumes().List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		without := 0
+		for i := range pvs.Items {
+			if labeled(&pvs.Items[i]) != "" {
+				without++
+			}
+		}
+		if without > 0 || len(pvs.Items) != len(all) {
+			return fmt.Sprintf("%d of %d PersistentVolumes still lack labels or affinity; %d were created", without, len(pvs.Items), len(all))
+		}
+		return ""
+	})
+	t.Logf("%d creations, %d of them without the webhook, labeled %s after the return", len(all), missed, time.Since(back).Round(100*time.Millisecond))
+}
