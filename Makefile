@@ -62,7 +62,7 @@ verify: build ## What is generated is fresh, modules are tidy, binaries are smal
 	@hack/verify.sh
 
 .PHONY: bench
-bench: ## Benchmarks (figures for people; nothing asserts them)
+bench: $(CONTROL_PLANE) ## Benchmarks, the webhook behind a real kube-apiserver among them (figures for people)
 	@$(GO) test -run '^$$' -bench . -benchmem ./...
 
 .PHONY: fuzz

@@ -14,7 +14,7 @@ import (
 // leader that was killed has to run out first, which takes half of that.
 func TestAllKilledIsBackfilled(t *testing.T) {
 	c, a := newCluster(t), newAuthority(t)
-	replicas, _, b := c.startReplicas(3, a, admissionregistrationv1.Ignore)
+	replicas, _, b := c.startReplicas(3, a, admissionregistrationv1.Ignore, "--leader-elect-lease-duration=15s", "--leader-elect-renew-deadline=10s") // the defaults
 	l := c.load("killed", pace{perSecond: 50}, c.volumes(300))
 	pause(t, time.Second)
 	for _, r := range replicas {
