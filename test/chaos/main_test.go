@@ -15,9 +15,11 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -46,7 +48,24 @@ var theShared shared
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(klog.Background())
 	before := goleak.IgnoreCurrent()
+	// etcd and kube-apiserver would stay behind when the tests are told to end.
+	told := make(chan os.Signal, 1)
+	signal.Notify(told, os.Interrupt, syscall.SIGTERM)
+	ended := make(chan struct{})
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		select {
+		case <-told:
+			theShared.once.Do(func() {}) // it may be starting
+			_ = theShared.stop()         // nobody is left to tell
+			os.Exit(1)
+		case <-ended:
+		}
+	})
 	code := m.Run()
+	close(ended)
+	watch.Wait()
+	signal.Stop(told)
 	if err := errors.Join(theShared.stop(), goleak.Find(before)); err != nil {
 		fmt.Fprintln(os.Stderr, "after all tests:", err)
 		code = 1
