@@ -18,9 +18,9 @@ func DefaultService() Service { return Service{Name: "isthmus-webhook", Namespac
 // AddFlags adds the flags that set s, with s's values as defaults.
 func (s *Service) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&s.Name, "webhook-service-name", s.Name,
-		"Name of the Service through which the API server calls the webhooks, for generated certificates.")
+		"Name of the Service through which the API server calls the webhooks; certificates are for it.")
 	fs.StringVar(&s.Namespace, "webhook-service-namespace", s.Namespace,
-		"Namespace of the Service through which the API server calls the webhooks, for generated certificates.")
+		"Namespace of the Service through which the API server calls the webhooks.")
 }
 
 // Validate returns all that is wrong with s, by flag.
