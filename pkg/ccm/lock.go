@@ -67,7 +67,7 @@ func (l *watchedLock) Check(*http.Request) error {
 
 // guarding returns r, noted as acting while it runs if it needs the lease.
 func (l *watchedLock) guarding(r manager.Runnable) manager.Runnable {
-	if e, ok := r.(manager.LeaderElectionRunnable); l == nil || ok && !e.NeedLeaderElection() {
+	if l == nil || !needsLease(r) {
 		return r
 	}
 	return guarded{Runnable: r, lock: l}

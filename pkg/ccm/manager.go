@@ -113,7 +113,15 @@ func (m *Manager) Run(ctx context.Context, p *decorate.Provider) error {
 	if err != nil {
 		return err
 	}
-	for _, r := range append(runnables, m.extra...) {
+	var drain []*draining
+	for _, r := range m.extra {
+		if !needsLease(r) {
+			d := newDraining(r)
+			drain, r = append(drain, d), d
+		}
+		runnables = append(runnables, r)
+	}
+	for _, r := range runnables {
 		if err := mgr.Add(l.main.guarding(r)); err != nil {
 			return fmt.Errorf("add to the manager: %w", err)
 		}
@@ -125,6 +133,7 @@ func (m *Manager) Run(ctx context.Context, p *decorate.Provider) error {
 	logger.Info("Starting", "version", version.String(), "cloud", p.Name, "controllers", m.opts.enabledControllers(), "clusterUID", cluster.UID)
 	err = mgr.Start(klog.NewContext(ctx, logger))
 	l.main.release(ctx)
+	awaitDrained(ctx, drain, m.opts.ShutdownTimeout)
 	if err != nil {
 		return fmt.Errorf("cloud controller manager: %w", err)
 	}
