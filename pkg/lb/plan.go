@@ -30,6 +30,7 @@ const (
 func Plan(service *corev1.Service, nodes *Nodes, cluster cloud.Cluster, vocabulary []cloud.Annotation) (*cloud.LoadBalancerSpec, []string, error) {
 	p := &planner{service: service}
 	spec := p.draft(nodes, cluster, vocabulary)
+	p.publishAddress(vocabulary)
 	if err := cloud.Refuse(cloud.KindInvalid, "plan load balancer of Service "+service.Namespace+"/"+service.Name, p.problems); err != nil {
 		return nil, p.warnings, err
 	}
@@ -37,8 +38,8 @@ func Plan(service *corev1.Service, nodes *Nodes, cluster cloud.Cluster, vocabula
 }
 
 // Review names all that is wrong with a Service by itself, whatever the Nodes and the cloud's
-// state are: what Plan refuses and, with the class that its spec.loadBalancerClass picks, what
-// the provider does. warnings are for the user, too. service is neither changed nor kept.
+// state are: what Plan refuses, a host name that it leaves out and, with the class that the
+// Service's spec.loadBalancerClass picks, what the provider refuses. warnings are for the user, too. service is neither changed nor kept.
 func Review(service *corev1.Service, class string, provider *cloud.Provider) (problems field.ErrorList, warnings []string) {
 	p := &planner{service: service}
 	spec := p.draft(nil, cloud.Cluster{}, provider.Annotations)
@@ -82,6 +83,23 @@ func (p *planner) refuse(problem *field.Error) { p.problems = append(p.problems,
 
 func (p *planner) warnf(format string, args ...any) {
 	p.warnings = append(p.warnings, fmt.Sprintf(format, args...))
+}
+
+// publishAddress makes wrong host names warnings: a load balancer serves its clients without one,
+// so that nobody who was served before must lose a member that comes or goes.
+func (p *planner) publishAddress(vocabulary []cloud.Annotation) {
+	for _, a := range vocabulary {
+		if a.Type != cloud.TypeHostname {
+			continue
+		}
+		p.problems = slices.DeleteFunc(p.problems, func(problem *field.Error) bool {
+			wrong := problem.Field == cloud.AnnotationPath(a.Name).String()
+			if wrong {
+				p.warnf("%s; until then, the address is published in its place", problem.Error())
+			}
+			return wrong
+		})
+	}
 }
 
 // draft is the plan without what is wrong, which p notes.

@@ -2,6 +2,7 @@ package lb
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -224,7 +225,6 @@ func TestPlanNamesEveryProblem(t *testing.T) {
 	service := testService(func(s *corev1.Service) {
 		s.Annotations["lb.example.org/flavor-id"] = "m1"
 		s.Annotations["lb.example.org/connection-limit"] = "many"
-		s.Annotations["lb.example.org/hostname"] = "10.0.0.1"
 		s.Annotations["lb.example.org/keep"] = "maybe"
 		s.Annotations["lb.example.org/method"] = "C"
 		s.Annotations["lb.example.org/node-selector"] = "a in"
@@ -243,7 +243,6 @@ func TestPlanNamesEveryProblem(t *testing.T) {
 		"ns/web",
 		`metadata.annotations[lb.example.org/flavor-id]: Invalid value: "m1": use an ID of the form`,
 		`metadata.annotations[lb.example.org/connection-limit]: Invalid value: "many": use an integer between -1 and 100`,
-		`metadata.annotations[lb.example.org/hostname]: Invalid value: "10.0.0.1": use a DNS name in lower case`,
 		`metadata.annotations[lb.example.org/keep]: Invalid value: "maybe": use true or false`,
 		`metadata.annotations[lb.example.org/method]: Unsupported value: "C": supported values: "A", "B"`,
 		`metadata.annotations[lb.example.org/node-selector]: Invalid value: "a in": use a label selector`,
@@ -266,6 +265,26 @@ func TestPlanNamesEveryProblem(t *testing.T) {
 	ref := Ref(service, testCluster, testVocabulary())
 	if diff := cmp.Diff(cloud.LoadBalancerRef{Cluster: testCluster, Namespace: "ns", Name: "web", UID: "svc-uid", Settings: cloud.Settings{}}, ref, cmpAddrs()...); diff != "" {
 		t.Errorf("Ref of the broken Service (-want +got):\n%s", diff)
+	}
+}
+
+// TestPlanWithoutHostname: a host name that the API server would not take in the status is new
+// Services' problem only; those that were served before keep their load balancers up to date.
+func TestPlanWithoutHostname(t *testing.T) {
+	for _, name := range []string{"10.0.0.1", "Web.example.org", "web.example.org."} {
+		service := testService(func(s *corev1.Service) { s.Annotations["lb.example.org/hostname"] = name })
+		spec, warnings, err := Plan(service, NewNodes(testNodes()), testCluster, testVocabulary())
+		if err != nil || spec.Settings.Has("lb.example.org/hostname") || len(spec.Members) == 0 {
+			t.Errorf("%s: Plan = %+v, %v", name, spec, err)
+		}
+		if !slices.ContainsFunc(warnings, func(w string) bool {
+			return strings.Contains(w, "hostname]: Invalid value: \""+name+"\": use a DNS name in lower case") && strings.HasSuffix(w, "the address is published in its place")
+		}) {
+			t.Errorf("%s: warnings %q", name, warnings)
+		}
+		if problems, _ := Review(service, "", &cloud.Provider{Annotations: testVocabulary()}); len(problems) != 1 {
+			t.Errorf("%s: Review finds %v", name, problems)
+		}
 	}
 }
 

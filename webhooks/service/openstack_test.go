@@ -107,12 +107,20 @@ func checkAlike(t *testing.T, env webhooks.Environment, s *corev1.Service, field
 	return warnings
 }
 
-// plan is what becomes of a Service in the service controller before the cloud is asked.
+// plan is what becomes of a Service in the service controller before the cloud is asked. A wrong
+// host name is a problem, though the controller goes on without it.
 func plan(env webhooks.Environment, s *corev1.Service) (problems, warnings []string) {
-	spec, warnings, err := lb.Plan(s, nil, cloud.Cluster{Name: "c", UID: "u"}, env.Provider.Annotations)
+	spec, told, err := lb.Plan(s, nil, cloud.Cluster{Name: "c", UID: "u"}, env.Provider.Annotations)
+	for _, w := range told {
+		if problem, is := strings.CutSuffix(w, "; until then, the address is published in its place"); is {
+			problems = append(problems, problem)
+		} else {
+			warnings = append(warnings, w)
+		}
+	}
 	if err != nil {
 		_, text, _ := strings.Cut(err.Error(), ": ")
-		return strings.Split(text, "\n"), warnings
+		return append(problems, strings.Split(text, "\n")...), warnings
 	}
 	spec.Class, _ = env.Classes.Find(s.Spec.LoadBalancerClass)
 	refused, more := env.Provider.CheckLoadBalancer(spec)
