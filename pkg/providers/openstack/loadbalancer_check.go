@@ -23,10 +23,14 @@ func (c *Config) checkLoadBalancer(spec *cloud.LoadBalancerSpec) (problems field
 	if err := w.certificateProblem(); err != nil && slices.ContainsFunc(spec.Ports, isTCP) {
 		problems = append(problems, err)
 	}
-	if err := w.patternProblem(); err != nil {
-		problems = append(problems, err)
-	}
 	lacks, warnings := w.lacks(c.LoadBalancer.Provider)
+	if err := w.patternProblem(); err != nil {
+		if w.fip.address.IsValid() || w.vip.portID != "" {
+			warnings = append(warnings, err.Error()+" (unless the floating IP is there already)")
+		} else {
+			lacks = append(lacks, err)
+		}
+	}
 	if reason := w.oneVIP(); reason != "" {
 		w.onlyFirst("%s", reason)
 		var refused *field.Error
@@ -38,7 +42,7 @@ func (c *Config) checkLoadBalancer(spec *cloud.LoadBalancerSpec) (problems field
 	if w.loadBalancerID == "" && len(publishedAddresses(w)) == 0 {
 		return append(problems, lacks...), warnings
 	}
-	for _, l := range lacks { // it may be of another provider, or have been made with two VIPs
+	for _, l := range lacks { // it may be of another provider, with two VIPs or a floating IP
 		warnings = append(warnings, l.Error()+" (unless the load balancer that there is can do it)")
 	}
 	return problems, warnings

@@ -136,6 +136,29 @@ func TestCheckNamesTheSource(t *testing.T) {
 	cfg := wishesConfig(t, "[LoadBalancer]\ndefault-tls-container-ref=my-certificate\n")
 	problems, _ := cfg.checkLoadBalancer(wishesSpec(cloud.Settings{}, nil))
 	if len(problems) != 1 || !strings.Contains(problems[0].Error(), "this is [LoadBalancer] default-tls-container-ref of cloud.conf") {
+// TestCheckOfPattern: the pattern of the floating IP's subnet is only used to make one.
+func TestCheckOfPattern(t *testing.T) {
+	cfg := wishesConfig(t, "")
+	for name, tt := range map[string]struct {
+		change func(*cloud.LoadBalancerSpec)
+		want   int
+	}{
+		"new":         {func(*cloud.LoadBalancerSpec) {}, 1},
+		"address":     {func(s *cloud.LoadBalancerSpec) { s.LoadBalancerIP = netip.MustParseAddr("203.0.113.7") }, 0},
+		"port":        {func(s *cloud.LoadBalancerSpec) { s.Settings[annPortID] = diffID }, 0},
+		"shared":      {func(s *cloud.LoadBalancerSpec) { s.Settings[annLoadBalancerID] = diffID }, 0},
+		"published":   {func(s *cloud.LoadBalancerSpec) { s.Settings[annAddress] = "203.0.113.7" }, 0},
+		"by ID":       {func(s *cloud.LoadBalancerSpec) { s.Settings[annFloatingSubnetID] = diffID }, -1},
+		"no floating": {func(s *cloud.LoadBalancerSpec) { s.Settings[annInternal] = "true" }, -1},
+	} {
+		spec := wishesSpec(cloud.Settings{annFloatingSubnet: "~("}, tt.change)
+		problems, warnings := cfg.checkLoadBalancer(spec)
+		if len(problems) != max(tt.want, 0) || tt.want < 1 && len(warnings) != tt.want+1 {
+			t.Errorf("%s: problems %v, warnings %q", name, problems, warnings)
+		}
+	}
+}
+
 		t.Errorf("%v", problems)
 	}
 	if problems, _ := cfg.checkLoadBalancer(wishesSpec(cloud.Settings{annTLSContainerRef: ""}, nil)); len(problems) > 0 {
