@@ -108,7 +108,7 @@ func memberAnnotations(cfg *LoadBalancerConfig) []cloud.Annotation {
 	return []cloud.Annotation{
 		{Name: annMemberSubnetID, Type: cloud.TypeUUID, Default: "`[LoadBalancer] member-subnet-id`, or the subnet that the members are in", Doc: "Subnet of the members; provider ovn keeps the one that a member was made with."},
 		{Name: annMethod, Type: cloud.TypeEnum, Enum: []string{methodRoundRobin, methodLeastConnections, methodSourceIP, methodSourceIPPort},
-			Default: "`[LoadBalancer] lb-method`", Doc: "Algorithm; provider ovn knows SOURCE_IP_PORT only."},
+			Default: "`[LoadBalancer] lb-method`", Doc: "Algorithm; provider ovn knows SOURCE_IP_PORT only, provider amphora all but that."},
 		{Name: annProxyProtocol, Type: cloud.TypeEnum, Enum: []string{"true", "false", "v1", "v2"}, Default: "false",
 			Doc: "Send the PROXY protocol to TCP members; true is v1. The Service's status then says `ipMode: Proxy`."},
 		{Name: annNodeSelector, Type: cloud.TypeSelector, Default: cfg.NodeSelector, Doc: "Label selector of the Nodes that become members; `[LoadBalancer] node-selector` when it is not set."},

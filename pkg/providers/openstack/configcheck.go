@@ -96,8 +96,8 @@ func (k *checker) loadBalancer(lb *LoadBalancerConfig) {
 	if lb.Provider == providerOVN && lb.Method != methodSourceIPPort {
 		k.warnf(section, "lb-method", "provider ovn refuses %s; set %s or leave the key out", lb.Method, methodSourceIPPort)
 	}
-	if (lb.Provider == providerAmphora || lb.Provider == providerOctavia) && lb.Method == methodSourceIPPort {
-		k.warnf(section, "lb-method", "provider %s refuses %s; set another or leave the key out", lb.Provider, lb.Method)
+	if isAmphora(lb.Provider) && lb.Method == methodSourceIPPort {
+		k.warnf(section, "lb-method", "provider %s does not know %s and goes by %s; set another or leave the key out", lb.Provider, lb.Method, methodRoundRobin)
 	}
 	if _, err := labels.Parse(lb.NodeSelector); err != nil {
 		k.errorf(section, "node-selector", "not a label selector: %v", err)

@@ -58,14 +58,12 @@ func (w *lbWishes) lacks(provider string) (problems field.ErrorList, warnings []
 	if w.spec.HealthCheck != nil && s.Has(annMonitor) && !s.Bool(annMonitor, true) {
 		warnings = append(warnings, fmt.Sprintf("annotation %s: externalTrafficPolicy Local needs health monitors, so the pools have them", annMonitor))
 	}
-	switch provider {
-	case providerOVN:
+	switch {
+	case provider == providerOVN:
 		return w.lacksOfOVN(), append(warnings, w.warningsOfOVN()...)
-	case providerAmphora, providerOctavia:
-		if w.method() == methodSourceIPPort {
-			problems = append(problems, field.NotSupported(cloud.AnnotationPath(annMethod), methodSourceIPPort,
-				[]string{methodRoundRobin, methodLeastConnections, methodSourceIP}))
-		}
+	case isAmphora(provider) && s.String(annMethod, "") == methodSourceIPPort:
+		warnings = append(warnings, fmt.Sprintf("annotation %s: load balancer provider %s does not know %s and goes by %s; use %s, %s or %s", annMethod, provider, methodSourceIPPort,
+			methodRoundRobin, methodRoundRobin, methodLeastConnections, methodSourceIP))
 	}
 	return problems, warnings // others answer for themselves
 }

@@ -26,7 +26,7 @@ func (w *lbWishes) want(provider string) (tree *lbTree, warnings []string, err e
 	if err := cloud.Refuse(cloud.KindUnsupported, "load balancer "+w.names.lb, problems); err != nil {
 		return nil, nil, err
 	}
-	b := &treeBuilder{w: w, ovn: provider == providerOVN, warnings: slices.Concat(w.warnings, advice)}
+	b := &treeBuilder{w: w, ovn: provider == providerOVN, method: w.method(provider), warnings: slices.Concat(w.warnings, advice)}
 	members := b.members(w.isIPv6())
 	if w.second {
 		b.second = b.members(!w.isIPv6())
@@ -44,6 +44,7 @@ func (w *lbWishes) want(provider string) (tree *lbTree, warnings []string, err e
 type treeBuilder struct {
 	w        *lbWishes
 	ovn      bool
+	method   string
 	second   []cloud.LoadBalancerMember // those with an address of the second family that is served
 	warnings []string
 }
@@ -89,7 +90,7 @@ func (b *treeBuilder) pool(i int, port cloud.LoadBalancerPort, listenerProtocol 
 	p := &lbPool{
 		Name:       w.names.pool(i),
 		Protocol:   string(port.Protocol),
-		Method:     w.method(),
+		Method:     b.method,
 		ByClientIP: w.spec.SessionAffinityTimeout > 0,
 		Status:     stateActive,
 		Used:       true,
@@ -99,9 +100,6 @@ func (b *treeBuilder) pool(i int, port cloud.LoadBalancerPort, listenerProtocol 
 		p.Protocol = w.proxy
 	case listenerProtocol == protoHTTP, listenerProtocol == protoTLS:
 		p.Protocol = protoHTTP
-	}
-	if b.ovn {
-		p.Method = methodSourceIPPort
 	}
 	monitor, ok := w.monitor()
 	if ok {

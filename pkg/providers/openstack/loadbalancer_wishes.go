@@ -262,11 +262,24 @@ func (w *lbWishes) monitor() (m lbMonitor, ok bool) {
 
 func seconds(d Duration) int { return int(time.Duration(d) / time.Second) }
 
-// method is the pools' algorithm for a provider that can choose.
-func (w *lbWishes) method() string {
+// method is the pools' algorithm on a load balancer of provider. Amphorae go by ROUND_ROBIN where
+// a pool that came with its load balancer has SOURCE_IP_PORT, but Octavia refuses that in requests
+// for a single pool: so do we, lest a Service that was served gets no further port.
+func (w *lbWishes) method(provider string) string {
 	method := w.cfg.Method
 	if method == "" || w.cfg.Provider == providerOVN { // then it is of that one, which cannot choose
 		method = methodRoundRobin
 	}
-	return w.spec.Settings.String(annMethod, method)
+	method = w.spec.Settings.String(annMethod, method)
+	switch {
+	case provider == providerOVN:
+		return methodSourceIPPort
+	case isAmphora(provider) && method == methodSourceIPPort:
+		return methodRoundRobin
+	}
+	return method
+}
+
+func isAmphora(provider string) bool {
+	return provider == providerAmphora || provider == providerOctavia
 }

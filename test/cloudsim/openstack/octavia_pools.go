@@ -73,6 +73,9 @@ func (s *Sim) createPool(c *call, in fields) (lbItem, error) {
 	if l != nil && l.pool != nil {
 		return nil, clientFault(http.StatusConflict, "This listener already has a default pool")
 	}
+	if err := lb.balances(in); err != nil {
+		return nil, err
+	}
 	p, err := s.buildPool(lb, in)
 	if err != nil {
 		return nil, err
@@ -107,6 +110,14 @@ func (s *Sim) poolPlace(c *call, in fields) (*loadBalancer, *listener, error) {
 		return nil, nil, clientFault(http.StatusNotFound, "Load Balancer %s not found.", id)
 	}
 	return lb, nil, nil
+}
+
+// balances is what the amphora driver checks of a pool, unless it comes with its load balancer.
+func (x *loadBalancer) balances(in fields) error {
+	if algorithm := in.text("lb_algorithm"); x.provider == amphora && algorithm == "SOURCE_IP_PORT" {
+		return errorf(http.StatusNotImplemented, "Server", "Provider 'amphora' does not support a requested option: Amphora provider does not support %s algorithm.", algorithm)
+	}
+	return nil
 }
 
 func (s *Sim) buildPool(lb *loadBalancer, in fields) (*pool, error) {
@@ -187,6 +198,9 @@ func (x *pool) wishedPersistence(in fields) (*persistence, error) {
 
 func (s *Sim) updatePool(p *pool, in fields) error {
 	if err := p.lb.mutable(); err != nil {
+		return err
+	}
+	if err := p.lb.balances(in); err != nil {
 		return err
 	}
 	if err := p.set(in); err != nil {
