@@ -19,8 +19,8 @@ type regionalVolumes struct {
 
 var _ cloud.Volumes = (*regionalVolumes)(nil)
 
-// Find implements cloud.Volumes: one list in each region, or a read for one or two volumes,
-// and reads of what no list has.
+// Find implements cloud.Volumes: a list in each region where there are many, and reads of what
+// no list has.
 func (v *regionalVolumes) Find(ctx context.Context, refs []cloud.VolumeRef) []cloud.Result[*cloud.Volume] {
 	ids := distinctIDs(refs)
 	found := map[string][]cloud.Result[*cloud.Volume]{}
@@ -117,11 +117,9 @@ func (v *Volumes) read(ctx context.Context, ids []string) []cloud.Result[*cloud.
 	for n, id := range ids {
 		g.Go(func() error {
 			vol, err := v.get(ctx, id)
-			if err != nil {
-				out[n].Err = err
-				return nil
+			if out[n].Err = err; err == nil {
+				out[n].Value = v.answer(vol)
 			}
-			out[n].Value = v.answer(vol)
 			return nil
 		})
 	}

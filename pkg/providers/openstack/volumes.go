@@ -15,8 +15,9 @@ import (
 const (
 	csiDriver      = "cinder.csi.openstack.org"
 	csiTopologyKey = "topology.cinder.csi.openstack.org/zone"
-	// fewVolumes is how many volumes are read one by one instead of from a list.
-	fewVolumes = 2
+	// pagePays is how many volumes one page of the list is worth: a page is a thousand volumes,
+	// which cost the cloud and us more than some reads, and come later.
+	pagePays = 50
 	// volumeReads is how many volumes are read at a time.
 	volumeReads = 8
 )
@@ -25,8 +26,8 @@ const (
 // the Cinder CSI driver.
 type Volumes struct {
 	c *client
-	// pages is how many pages of the list of volumes were read when it was read last: Cinder
-	// lists a whole project's, and cannot be asked for those of some IDs.
+	// pages is how many pages of the list of volumes were needed when it was read last, as far
+	// as that is known: Cinder lists a whole project's, and cannot be asked for those of some IDs.
 	pages atomic.Int64
 }
 
@@ -105,9 +106,9 @@ func distinctIDs(refs []cloud.VolumeRef) []string {
 	return slices.Compact(ids)
 }
 
-// listIsCheaper reports whether so many volumes take fewer calls by a list, as far as is known.
+// listIsCheaper reports whether so many volumes are read better from a list, as far as is known.
 func (v *Volumes) listIsCheaper(wanted int) bool {
-	return wanted > max(fewVolumes, int(v.pages.Load()))
+	return wanted > pagePays*max(1, int(v.pages.Load()))
 }
 
 // volume is what is read of a Cinder volume.
@@ -125,7 +126,7 @@ func (v *Volumes) answer(vol *volume) *cloud.Volume {
 	return out
 }
 
-// list reads volumes until it has all of ids, or has read a page for each of them.
+// list reads volumes until it has all of ids, or has read as many pages as they are worth.
 func (v *Volumes) list(ctx context.Context, ids []string) (map[string]*volume, error) {
 	sc, err := v.c.blockStorage(ctx)
 	if err != nil {
@@ -135,7 +136,7 @@ func (v *Volumes) list(ctx context.Context, ids []string) (map[string]*volume, e
 	for _, id := range ids {
 		found[id] = nil
 	}
-	missing, pages := len(found), 0
+	missing, pages, most := len(found), 0, max(1, len(ids)/pagePays)
 	err = eachPage(ctx, sc, "volumes/detail", nil, "volumes", func(page []volume) bool {
 		for n := range page {
 			id := strings.ToLower(page[n].ID)
@@ -145,10 +146,13 @@ func (v *Volumes) list(ctx context.Context, ids []string) (map[string]*volume, e
 			}
 		}
 		pages++
-		return missing > 0 && pages < len(ids)
+		return missing > 0 && pages < most
 	})
 	if err != nil {
 		return nil, wrapError("list volumes", err)
+	}
+	if missing > 0 && pages == most {
+		pages++ // for so many it was not worth it
 	}
 	v.pages.Store(int64(pages))
 	return found, nil

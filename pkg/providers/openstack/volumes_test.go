@@ -85,12 +85,16 @@ func TestVolumesFind(t *testing.T) {
 	refs := makeVolumes(t, p, "az1", "az2", "az1")
 	refs = append(refs, refs[1], cloud.VolumeRef{ID: missingID})
 	want := []string{"az1", "az2", "az1", "az2", ""}
+	for range pagePays {
+		refs, want = append(refs, cloud.VolumeRef{ID: sim.AddVolume("many", "az1").ID}), append(want, "az1")
+	}
 	for _, tt := range []struct {
 		name     string
 		from, to int
 		calls    int
 	}{
-		{"one", 0, 1, 1}, {"two", 0, 2, 2}, {"many from a list", 0, 4, 1}, {"what the list lacks is read", 0, 5, 2}, {"missing alone", 4, 5, 1}, {"none", 0, 0, 0},
+		{"one", 0, 1, 1}, {"one of three twice", 0, 4, 3}, {"missing alone", 4, 5, 1}, {"none", 0, 0, 0},
+		{"not many enough for a list", 5, len(refs), pagePays}, {"many from a list", 3, len(refs), 2}, {"what the list lacks is read", 0, len(refs), 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			sim.ResetRequests()
@@ -116,22 +120,24 @@ func TestVolumesFind(t *testing.T) {
 
 // TestVolumesOfLargeProject: a list is read as far as it is worth it, and not again for so few.
 func TestVolumesOfLargeProject(t *testing.T) {
-	sim := ossim.ForTest(t, ossim.Options{MaxLimit: 2})
+	sim := ossim.ForTest(t, ossim.Options{MaxLimit: 60})
 	p := newProvider(t, sim, "")
-	zones := slices.Repeat([]string{"az1"}, 20) // ten pages, newest volumes first
-	refs := makeVolumes(t, p, zones...)
+	refs := make([]cloud.VolumeRef, 400) // seven pages, newest volumes first
+	for n := range refs {
+		refs[n].ID = sim.AddVolume("v", "az1").ID
+	}
 	for _, tt := range []struct {
 		name     string
 		from, to int
 		calls    int
 	}{
-		{"old ones: three pages in vain, then three reads", 0, 3, 6},
-		{"next ones: three reads", 3, 6, 3},
-		{"many: the list", 0, 20, 10},
-		{"fewer than its pages: reads", 0, 9, 9},
-		{"some more: a list whose last page has them", 0, 11, 10},
-		{"the newest: the list only as far as needed", 9, 20, 6},
-		{"which is remembered", 12, 20, 4},
+		{"few: reads", 0, 50, 50},
+		{"old ones: two pages in vain, then reads", 0, 101, 103},
+		{"next ones, some more: reads", 101, 240, 139},
+		{"many: the list", 0, 400, 7},
+		{"fewer than its pages are worth: reads", 40, 390, 350},
+		{"the newest: the list only as far as needed", 40, 400, 6},
+		{"which is remembered", 95, 400, 6},
 	} {
 		sim.ResetRequests()
 		for n, r := range p.Volumes.Find(testContext(t), refs[tt.from:tt.to]) {
@@ -148,7 +154,7 @@ func TestVolumesOfLargeProject(t *testing.T) {
 func TestVolumesFindIsNeverNotFoundInTrouble(t *testing.T) {
 	sim := ossim.ForTest(t)
 	p := newProvider(t, sim, "")
-	refs := makeVolumes(t, p, "az1", "az1", "az1")
+	refs := makeVolumes(t, p, slices.Repeat([]string{"az1"}, pagePays+1)...)
 	for name, fault := range map[string]ossim.Fault{
 		"401": {Status: 401}, "403": {Status: 403}, "404 page": {Status: 404, Body: "<html>not found</html>"}, "429": {Status: 429},
 		"500": {Status: 500}, "reset": {Reset: true}, "truncated": {Truncate: true}, "no key": {Body: "{}"}, "empty list": {EmptyList: true}, "short list": {ShortList: true},
@@ -156,7 +162,7 @@ func TestVolumesFindIsNeverNotFoundInTrouble(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fault.Service = "volume"
 			defer sim.AddFault(fault)()
-			for _, n := range []int{1, 3} {
+			for _, n := range []int{1, len(refs)} {
 				for _, r := range p.Volumes.Find(testContext(t), refs[:n]) {
 					if cloud.IsNotFound(r.Err) {
 						t.Errorf("NotFound: %v", r.Err)
