@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -28,6 +30,8 @@ const (
 	// OptOutLabel on a PersistentVolume, with the value "true", keeps the shipped webhook
 	// configuration from sending it here.
 	OptOutLabel = pv.OptOutLabel
+	// auditZone is the key of the audit annotation with the zone that the cloud names.
+	auditZone = "volume-zone"
 )
 
 // Volumes is what the webhook asks of a cloud; cloud.Volumes has it.
@@ -92,7 +96,16 @@ func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.R
 	if err := utiljson.Unmarshal(req.Object.Raw, object); err != nil {
 		return refuse(http.StatusBadRequest, fmt.Errorf("decode the PersistentVolume: %w", err))
 	}
-	m, err := h.mutation(ctx, object)
+	m, zone, err := h.mutation(ctx, object)
+	resp := h.response(ctx, object, m, err)
+	if zone != "" {
+		resp.AuditAnnotations = map[string]string{auditZone: zone}
+	}
+	return resp
+}
+
+// response makes mutation's outcome one.
+func (h *Handler) response(ctx context.Context, object *corev1.PersistentVolume, m pv.Mutation, err error) admission.Response {
 	var silent *silentError
 	switch {
 	case errors.As(err, &silent) && h.policy == admissionregistrationv1.Ignore:
@@ -107,30 +120,31 @@ func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.R
 	return admission.Patched("", m.Patch(object)...).WithWarnings(m.Warnings...)
 }
 
-// mutation decides on object, with the cloud's help where it is needed. When the cloud has
-// said nothing about the volume, the error is a silentError.
-func (h *Handler) mutation(ctx context.Context, object *corev1.PersistentVolume) (pv.Mutation, error) {
+// mutation decides on object, with the cloud's help where it is needed; zone is what the cloud
+// says, several zones joined by commas. When the cloud has said nothing about the volume, the
+// error is a silentError.
+func (h *Handler) mutation(ctx context.Context, object *corev1.PersistentVolume) (m pv.Mutation, zone string, err error) {
 	if m, ok, err := pv.Trusted(object); ok {
-		return m, err
+		return m, "", err
 	}
 	ref, ok, err := h.volumes.Ref(object)
 	if !ok || err != nil {
-		return pv.Mutation{}, err
+		return pv.Mutation{}, "", err
 	}
 	results := h.volumes.Find(ctx, []cloud.VolumeRef{ref})
 	switch {
 	case len(results) != 1:
-		return pv.Mutation{}, &silentError{ref.ID, fmt.Sprintf("the cloud gave %d answers about it; this is a defect, please report it", len(results)), false, nil}
+		return pv.Mutation{}, "", &silentError{ref.ID, fmt.Sprintf("the cloud gave %d answers about it; this is a defect, please report it", len(results)), false, nil}
 	case results[0].Err != nil:
-		return pv.Mutation{}, explain(ctx, ref, results[0].Err)
+		return pv.Mutation{}, "", explain(ctx, ref, results[0].Err)
 	case results[0].Value == nil:
-		return pv.Mutation{}, &silentError{ref.ID, "the cloud gave no answer about it; this is a defect, please report it", false, nil}
+		return pv.Mutation{}, "", &silentError{ref.ID, "the cloud gave no answer about it; this is a defect, please report it", false, nil}
 	}
-	m, err := pv.Decide(object, results[0].Value, ref.TopologyKey)
-	if err != nil {
-		return pv.Mutation{}, fmt.Errorf("volume %q: %w", ref.ID, err)
+	zone = strings.Join(slices.Compact(slices.Sorted(slices.Values(results[0].Value.Zones))), ",")
+	if m, err = pv.Decide(object, results[0].Value, ref.TopologyKey); err != nil {
+		return pv.Mutation{}, zone, fmt.Errorf("volume %q: %w", ref.ID, err)
 	}
-	return m, nil
+	return m, zone, nil
 }
 
 func kindOf(req admission.Request) string {

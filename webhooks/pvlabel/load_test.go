@@ -46,7 +46,7 @@ func startDecorated(t *testing.T) (*ossim.Sim, *pvlabel.Handler) {
 }
 
 // TestCallsPerVolume: a thousand PersistentVolumes of distinct volumes by fifty clients cost
-// no more than one call to the cloud each; by far less, as they are read together.
+// no more than one call to the cloud each.
 func TestCallsPerVolume(t *testing.T) {
 	const clients, each = 50, 20
 	sim, h := startDecorated(t)
@@ -72,7 +72,7 @@ func TestCallsPerVolume(t *testing.T) {
 	done.Wait()
 	n := sim.Count("", "")
 	t.Logf("%d calls for %d volumes", n, clients*each)
-	if n > clients*each/4 {
+	if n > clients*each {
 		t.Errorf("%d calls for %d volumes", n, clients*each)
 	}
 }
