@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-helpers/storage/volume"
 	"k8s.io/klog/v2"
 
 	"github.com/isthmus-cloud/isthmus/pkg/pv"
@@ -84,6 +85,14 @@ func (c *Controller) allowed(n *candidate, nodes []*corev1.Node, attached []stri
 			return false
 		}
 	}
+	if stuck(n, nodes) {
+		c.Metrics.count(resultContradicted)
+		c.once(n.object, corev1.EventTypeWarning, reasonNoNodes,
+			"Nothing was added, as no Node that it can be used on is in %s: its Pod could not be scheduled any more; compare the labels of the Nodes with the cloud's zones; "+
+				"if volumes may be attached outside of their zone, turn their zones off in the cloud's configuration", describe(pv.Mutation{Labels: n.mutation.Labels}.Place()))
+		c.settleForNow(n.object)
+		return false
+	}
 	required := n.mutation.Requirements
 	if len(required) > 0 && len(nodes) > 0 && !slices.ContainsFunc(nodes, func(node *corev1.Node) bool { return pv.Matches(node.Labels, required) }) {
 		c.once(n.object, corev1.EventTypeWarning, reasonNoNodes,
@@ -96,6 +105,22 @@ func (c *Controller) allowed(n *candidate, nodes []*corev1.Node, attached []stri
 		}
 	}
 	return true
+}
+
+// stuck reports whether n's labels would keep a PersistentVolume that can be used now from
+// every Node that its node affinity, if any, allows.
+func stuck(n *candidate, nodes []*corev1.Node) bool {
+	place := pv.Mutation{Labels: n.mutation.Labels}.Place()
+	usable := false
+	for _, node := range nodes {
+		if volume.CheckNodeAffinity(n.object, node.Labels) != nil {
+			continue
+		}
+		if usable = true; pv.Matches(node.Labels, place) {
+			return false
+		}
+	}
+	return usable
 }
 
 // describe is place for people.

@@ -106,7 +106,8 @@ func (c *Controller) unanswered(ctx context.Context, n *candidate, err error) {
 	case cloud.KindNotFound:
 		c.Metrics.count(resultFailed)
 		c.once(n.object, corev1.EventTypeWarning, reasonNotFound,
-			"Volume %s does not exist in the cloud, so its zone cannot be added; delete the PersistentVolume or give it the right volume: %v", n.ref.ID, err)
+			"Volume %s does not exist in the cloud, as far as its project shows, so its zone cannot be added; if it is another project's, add %s=true to keep it as it is: %v",
+			n.ref.ID, pv.OptOutLabel, err)
 		c.settleForNow(n.object)
 	case cloud.KindInvalid, cloud.KindUnsupported, cloud.KindConflict:
 		c.Metrics.count(resultFailed)

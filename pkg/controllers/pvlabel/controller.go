@@ -52,7 +52,7 @@ type Config struct {
 	Nodes             coreinformers.NodeInformer
 	Recorder          record.EventRecorder
 	Metrics           *Metrics
-	Clock             clock.PassiveClock
+	Clock             clock.WithTicker
 }
 
 // Controller labels PersistentVolumes that exist. New makes one, Run runs it once.
@@ -71,7 +71,7 @@ func New(c Config) *Controller {
 		Config: c, notes: map[types.UID]*note{},
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryMin, retryMax),
-			workqueue.TypedRateLimitingQueueConfig[string]{Name: "persistentvolume_label"}),
+			workqueue.TypedRateLimitingQueueConfig[string]{Name: "persistentvolume_label", Clock: c.Clock}),
 	}
 }
 

@@ -62,7 +62,7 @@ func cases() map[string]slipped {
 	bind := func(pv *corev1.PersistentVolume) {
 		pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "default", Name: pv.Name}
 	}
-	mine := required(in("kubernetes.io/arch", "amd64"))
+	mine, abroad, nowhere := required(in(own, "az1")), required(in(zone, "az2")), required(in(zone, "az7"))
 	return map[string]slipped{
 		"in-tree":   {zone: "az1", labels: both, affinity: place, event: "ZoneAdded topology.kubernetes.io/zone=az1, node affinity"},
 		"csi":       {zone: "az1", source: staticCSI, labels: both, affinity: required(in(own, "az1"), in(region, ossim.Region), in(zone, "az1")), event: "ZoneAdded"},
@@ -89,8 +89,13 @@ func cases() map[string]slipped {
 		"bound":         {zone: "az1", change: bind, labels: both, affinity: place, event: "ZoneAdded"},
 		"in-use":        {zone: "az1", change: bind, attached: "node-az1", labels: both, affinity: place, event: "ZoneAdded"},
 		"in-use-abroad": {zone: "az1", change: bind, attached: "node-az2", event: "AttachedOutsideOfZone attached to Node node-az2, which is not in topology.kubernetes.io/region"},
-		"nowhere":       {zone: "az7", labels: map[string]string{zone: "az7", region: ossim.Region}, event: "ZoneWithoutNodes no Node is in topology.kubernetes.io/region=RegionOne, topology.kubernetes.io/zone=az7"},
-		"deleted":       {zone: "az1", change: func(pv *corev1.PersistentVolume) { pv.Finalizers = []string{"example.com/kept"} }},
+		"nowhere":       {zone: "az7", event: "ZoneWithoutNodes no Node that it can be used on is in topology.kubernetes.io/region=RegionOne, topology.kubernetes.io/zone=az7"},
+		"elsewhere": {zone: "az1", change: func(pv *corev1.PersistentVolume) { pv.Spec.NodeAffinity = abroad }, affinity: abroad,
+			event: "ZoneWithoutNodes no Node that it can be used on is in"},
+		"lost": {zone: "az7", change: func(pv *corev1.PersistentVolume) { pv.Spec.NodeAffinity = nowhere }, affinity: nowhere,
+			labels: map[string]string{zone: "az7", region: ossim.Region}, event: "ZoneAdded"},
+		"driverless": {zone: "az3", source: staticCSI, labels: map[string]string{zone: "az3", region: ossim.Region}, event: "ZoneWithoutNodes no Node is in topology.cinder"},
+		"deleted":    {zone: "az1", change: func(pv *corev1.PersistentVolume) { pv.Finalizers = []string{"example.com/kept"} }},
 	}
 }
 
@@ -99,6 +104,7 @@ func TestBackfill(t *testing.T) {
 	c := newCluster(t)
 	c.node("node-az1", zoned("az1"))
 	c.node("node-az2", zoned("az2"))
+	c.node("node-az3", map[string]string{zone: "az3", region: ossim.Region})
 	all := cases()
 	for name, tt := range all {
 		c.slip(name, tt)

@@ -5,7 +5,8 @@
 //
 //   - It only adds. Labels that contradict the cloud are somebody's intent: nothing is
 //     written then, and an Event says so.
-//   - Node affinity is for good, so it is added only where a Node fulfills it.
+//   - Node affinity is for good, so it is added only where a Node fulfills it; labels, which
+//     the scheduler heeds too, only where a Node that can be used now has them.
 //   - Nothing is added to a PersistentVolume that is attached to a Node outside of its zone:
 //     obviously that works here, and its Pod could not be scheduled again.
 //

@@ -234,6 +234,12 @@ func (t *transport) count() (objects, patches int) {
 // run starts the controller as a term of leadership does. stop ends it and waits.
 func (c *cluster) run(before func(*http.Request)) (counted *transport, stop func()) {
 	c.t.Helper()
+	return c.runBy(clock.RealClock{}, before)
+}
+
+// runBy is run with a clock.
+func (c *cluster) runBy(clk clock.WithTicker, before func(*http.Request)) (counted *transport, stop func()) {
+	c.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	counted = &transport{before: before, patches: map[string]int{}}
 	config := rest.CopyConfig(c.config)
@@ -252,7 +258,7 @@ func (c *cluster) run(before func(*http.Request)) (counted *transport, stop func
 	broadcaster.StartRecordingToSink(&v1core.EventSinkImpl{Interface: c.client.CoreV1().Events("")})
 	controller := pvlabel.New(pvlabel.Config{
 		Volumes: c.cloud.Volumes, Client: client, PersistentVolumes: core.PersistentVolumes(), Nodes: core.Nodes(),
-		Recorder: broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: pvlabel.Name}), Metrics: m, Clock: clock.RealClock{},
+		Recorder: broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: pvlabel.Name}), Metrics: m, Clock: clk,
 	})
 	core.PersistentVolumes().Informer()
 	core.Nodes().Informer()
