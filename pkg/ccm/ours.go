@@ -38,13 +38,18 @@ func (t *term) ours(ctx context.Context, name, metric string, run func(context.C
 	}
 }
 
-// recorder returns a recorder of events in the component's name, and what ends it. It has a
-// client of its own, so that events do not hold up the controller's writes.
+// recorder returns a recorder of events in the component's name, and what ends it. It writes
+// with a client of its own, so that events do not hold up the controller's writes.
 func (t *term) recorder(ctx context.Context, component string) (record.EventRecorder, func()) {
+	return t.recorderTo(ctx, component, t.client)
+}
+
+// recorderTo is recorder with another client.
+func (t *term) recorderTo(ctx context.Context, component string, client kubernetes.Interface) (record.EventRecorder, func()) {
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	if t.opts.DryRun {
 		broadcaster.StartStructuredLogging(0)
 	}
-	broadcaster.StartRecordingToSink(&v1core.EventSinkImpl{Interface: t.client.CoreV1().Events("")})
+	broadcaster.StartRecordingToSink(&v1core.EventSinkImpl{Interface: client.CoreV1().Events("")})
 	return broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: component}), broadcaster.Shutdown
 }

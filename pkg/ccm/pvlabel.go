@@ -20,7 +20,7 @@ func (o *Options) labelsVolumes(p *decorate.Provider) bool {
 }
 
 // backlogRate is how many times faster than others this controller may write: what was created
-// during an outage comes at once, and each is written once in its life.
+// during an outage comes at once, and each is written once in its life. So may its events.
 const backlogRate = 5
 
 // pvLabelController makes the controller, nil where there is nothing for it to do.
@@ -39,8 +39,12 @@ func (t *term) pvLabelController(ctx context.Context) (func(), error) {
 	if err != nil {
 		return nil, err
 	}
+	events, err := kubernetes.NewForConfig(config) // its rate limit is another
+	if err != nil {
+		return nil, err
+	}
 	core := t.informers.Core().V1()
-	recorder, shutdown := t.recorder(ctx, PersistentVolumeLabelController)
+	recorder, shutdown := t.recorderTo(ctx, PersistentVolumeLabelController, events)
 	c := pvlabel.New(pvlabel.Config{
 		Volumes: t.provider.Volumes, Client: client, PersistentVolumes: core.PersistentVolumes(), Nodes: core.Nodes(),
 		Recorder: recorder, Metrics: m, Clock: clock.RealClock{},
