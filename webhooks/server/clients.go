@@ -36,6 +36,7 @@ type clients struct {
 	authorities *clientca.File
 	names       []string
 	metrics     *metrics
+	notices     *notices
 	clock       clock.PassiveClock
 }
 
@@ -77,7 +78,8 @@ func (c *clients) refuse(r *http.Request) *refusal {
 		v = &verdict{at: now, roots: roots, refusal: c.decide(r, roots, now)}
 		conn.keep(v)
 		if v.refusal != nil {
-			klog.FromContext(r.Context()).V(2).Info("Webhook client is not accepted", "client", r.RemoteAddr, "reason", v.refusal.reason, "message", v.refusal.message)
+			c.notices.log(klog.FromContext(r.Context()), v.refusal.reason, "Webhook client is not accepted: the failurePolicy decides what becomes of its objects",
+				"client", r.RemoteAddr, "reason", v.refusal.reason, "message", v.refusal.message)
 		}
 	}
 	if v.refusal != nil {

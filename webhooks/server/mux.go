@@ -38,9 +38,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == readyzPath:
 		writeHealth(w, s.Ready(r))
 	default:
-		writeStatus(r.Context(), w, http.StatusNotFound, fmt.Sprintf(
-			"no webhook is served at %q; correct clientConfig.service.path (or the URL) of the webhook configuration: served are %s",
-			clip(r.URL.Path), strings.Join(s.paths(), ", ")))
+		message := fmt.Sprintf("no webhook is served at %q; correct clientConfig.service.path (or the URL) of the webhook configuration: served are %s",
+			clip(r.URL.Path), strings.Join(s.paths(), ", "))
+		if r.Method == http.MethodPost { // as the API server does
+			s.notices.log(klog.FromContext(r.Context()), "path", "Request for a webhook that is not served", "client", r.RemoteAddr, "message", message)
+		}
+		writeStatus(r.Context(), w, http.StatusNotFound, message)
 	}
 }
 

@@ -34,7 +34,7 @@ func (s *Server) httpServer(ctx context.Context) (*http.Server, error) {
 		IdleTimeout:       120 * time.Second,
 		MaxHeaderBytes:    64 << 10,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
-		ErrorLog:          stdlog.New(errorLog{klog.FromContext(ctx)}, "", 0),
+		ErrorLog:          stdlog.New(errorLog{klog.FromContext(ctx), s.notices}, "", 0),
 	}
 	if s.clients != nil {
 		config.ClientAuth = tls.RequestClientCert // and verified by clients, for each request
@@ -85,12 +85,21 @@ func shutdown(ctx context.Context, srv *http.Server) error {
 	}
 }
 
-// errorLog takes net/http's own complaints: mostly clients that do not trust the certificate.
-type errorLog struct{ logger klog.Logger }
+// errorLog takes net/http's own complaints: clients that do not trust the certificate, and
+// those that ask for no TLS or go away.
+type errorLog struct {
+	logger  klog.Logger
+	notices *notices
+}
 
 var _ io.Writer = errorLog{}
 
 func (l errorLog) Write(p []byte) (int, error) {
-	l.logger.V(2).Info("Webhook connection failed", "reason", strings.TrimSpace(string(p)))
+	reason := strings.TrimSpace(string(p))
+	if strings.Contains(reason, "remote error: tls: ") { // the client's word on our certificate, mostly
+		l.notices.log(l.logger, "handshake", "Webhook client ended the TLS handshake: is the caBundle of the webhook configuration the CA of the certificate served?", "reason", reason)
+	} else {
+		l.logger.V(2).Info("Webhook connection failed", "reason", reason)
+	}
 	return len(p), nil
 }

@@ -38,6 +38,7 @@ type Server struct {
 	opts    Options
 	metrics *metrics
 	clients *clients // nil: everyone may ask
+	notices *notices
 	// hooks are by path; they stay as they are from Start on.
 	hooks map[string]*hook
 	// bad are the registrations that Start refuses.
@@ -57,7 +58,7 @@ func New(o Options) (*Server, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{opts: o, hooks: map[string]*hook{}}
+	s := &Server{opts: o, hooks: map[string]*hook{}, notices: newNotices(o.Clock)}
 	if !o.Enabled() {
 		return s, nil
 	}
@@ -73,7 +74,7 @@ func New(o Options) (*Server, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--webhook-client-ca-file: %w", err)
 		}
-		s.clients = &clients{authorities: authorities, names: o.ClientNames, metrics: s.metrics, clock: o.Clock}
+		s.clients = &clients{authorities: authorities, names: o.ClientNames, metrics: s.metrics, notices: s.notices, clock: o.Clock}
 	}
 	return s, nil
 }
