@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -177,7 +178,7 @@ func (h *hook) handle(ctx context.Context, req admission.Request) (resp admissio
 	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithValues("webhook", h.name, "uid", req.UID))
 	defer func() {
 		if p := recover(); p != nil {
-			klog.FromContext(ctx).Error(fmt.Errorf("%s", clip(fmt.Sprint(p))), "Webhook panicked", "stack", string(debug.Stack()))
+			klog.FromContext(ctx).Error(panicError(ctx, p), "Webhook panicked", "stack", string(debug.Stack()))
 			resp = errorf(http.StatusInternalServerError, "the webhook failed on an internal error; its log has the details under uid %s", req.UID)
 			outcome = outcomePanic
 		}
@@ -197,6 +198,18 @@ func (h *hook) handle(ctx context.Context, req admission.Request) (resp admissio
 		return resp, outcomeError
 	}
 	return resp, outcomeDenied
+}
+
+// panicError says what p, a panic's value, is. What it says may repeat parts of the object,
+// unless it is of Go's runtime, so it is left out below V(5).
+func panicError(ctx context.Context, p any) error {
+	if err, ok := p.(runtime.Error); ok {
+		return err
+	}
+	if klog.FromContext(ctx).V(5).Enabled() {
+		return fmt.Errorf("%s", clip(fmt.Sprint(p)))
+	}
+	return fmt.Errorf("a value of type %T, shown from -v=5 on", p)
 }
 
 // timeout is how long the handler may take: what the API server grants in the query's
