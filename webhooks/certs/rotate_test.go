@@ -310,3 +310,30 @@ func FuzzParsePair(f *testing.F) {
 		}
 	})
 }
+
+// TestDefectCertificateOnlyForLocalhost: the framework's is for localhost, in memory, and
+// nobody gets its CA. Of ours, the Secret has all that it takes to trust it by every name.
+func TestDefectCertificateOnlyForLocalhost(t *testing.T) {
+	p := testPolicy
+	p.hosts = []string{"isthmus-webhook.kube-system.svc", "localhost", "127.0.0.1", "webhooks.example.com"}
+	c := &cluster{t: t, now: start, seen: make([]state, 1)}
+	c.step(p, 0)
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(c.content["ca.crt"]) {
+		t.Fatalf("ca.crt is %q", c.content["ca.crt"])
+	}
+	restarted, _, err := parse(c.content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, host := range p.hosts {
+		if _, err := restarted.leaf.Leaf.Verify(x509.VerifyOptions{Roots: pool, CurrentTime: c.now, DNSName: host}); err != nil {
+			t.Errorf("not trusted as %s: %v", host, err)
+		}
+	}
+	pool = x509.NewCertPool()
+	pool.AppendCertsFromPEM(restarted.trusted())
+	if _, err := restarted.leaf.Leaf.Verify(x509.VerifyOptions{Roots: pool, CurrentTime: c.now}); err != nil {
+		t.Errorf("not trusted by what is registered as caBundle: %v", err)
+	}
+}

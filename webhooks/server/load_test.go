@@ -10,8 +10,6 @@ import (
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	"k8s.io/klog/v2"
-	"k8s.io/klog/v2/textlogger"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/isthmus-cloud/isthmus/webhooks/server"
@@ -126,14 +124,12 @@ func TestDefectWholeResponseIsLogged(t *testing.T) {
 	const review = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u1","operation":"CREATE","name":"pv-1","userInfo":{"username":"alice"},
 		"object":{"metadata":{"annotations":{"a":"s3cret"}},"spec":{"csi":{"volumeAttributes":{"k":"s3cret"}}}},"oldObject":{"data":"s3cret"}}}`
 	for level, wantMessage := range map[int]bool{4: false, 5: true} {
-		var mu sync.Mutex
-		var log bytes.Buffer
-		logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(level), textlogger.Output(locked{&mu, &log})))
+		ctx, log := logged(level)
 		answers := []admission.Response{
 			admission.Denied("the object says s3cret"), admission.Allowed("s3cret"), admission.Errored(500, errors.New("s3cret")),
 			admission.PatchResponseFromRaw([]byte(`{"a":"b"}`), []byte(`{"a":"s3cret"}`)),
 		}
-		r := startIn(t, klog.NewContext(context.Background(), logger), func(_ context.Context, req admission.Request) admission.Response {
+		r := startIn(t, ctx, func(_ context.Context, req admission.Request) admission.Response {
 			if !bytes.Contains(req.Object.Raw, []byte("s3cret")) || !bytes.Contains(req.OldObject.Raw, []byte("s3cret")) {
 				t.Error("the webhook does not see the object")
 			}
@@ -149,7 +145,7 @@ func TestDefectWholeResponseIsLogged(t *testing.T) {
 		if err := <-r.done; err != nil {
 			t.Error(err)
 		}
-		text := log.String()
+		text := log()
 		if strings.Contains(text, "s3cret") != wantMessage {
 			t.Errorf("V(%d) shows what it must not, or nothing at all:\n%s", level, text)
 		}
@@ -161,14 +157,20 @@ func TestDefectWholeResponseIsLogged(t *testing.T) {
 	}
 }
 
-// locked is a writer for several goroutines.
-type locked struct {
-	mu  *sync.Mutex
-	buf *bytes.Buffer
+// buffer takes a log of several goroutines.
+type buffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
 }
 
-func (l locked) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
 }

@@ -90,8 +90,8 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// TestOversizedWithoutLength: a body that does not tell its length is not read on and on.
-func TestOversizedWithoutLength(t *testing.T) {
+// TestDefectBodyUnbounded: a body that does not tell its length is not read on and on.
+func TestDefectBodyUnbounded(t *testing.T) {
 	r := start(t, allow, func(o *server.Options) { o.MaxBodyBytes = 4096 })
 	body := struct{ *bytes.Reader }{bytes.NewReader(bytes.Repeat([]byte("x"), 100_000))}
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+path, body)

@@ -253,8 +253,8 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// TestClientGone: a client that gives up ends the webhook's context.
-func TestClientGone(t *testing.T) {
+// TestDefectRequestContextDropped: a client that gives up ends the webhook's context.
+func TestDefectRequestContextDropped(t *testing.T) {
 	entered, left := make(chan struct{}), make(chan error, 1)
 	r := start(t, func(ctx context.Context, _ admission.Request) admission.Response {
 		close(entered)
@@ -399,9 +399,6 @@ func TestMetrics(t *testing.T) {
 		case name:
 			if got := len(f.GetMetric()); got != 4 {
 				t.Errorf("%s has %d series, want one for each of allowed, denied, error, invalid", name, got)
-			}
-			if lowest := f.GetMetric()[0].GetHistogram().GetBucket()[0].GetUpperBound(); lowest != 0.001 {
-				t.Errorf("lowest bucket is %v s, want 1 ms", lowest)
 			}
 		case "isthmus_webhook_certificate_expiration_timestamp_seconds":
 			if at := time.Unix(int64(f.GetMetric()[0].GetGauge().GetValue()), 0); time.Until(at) < 300*24*time.Hour {
