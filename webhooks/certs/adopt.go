@@ -32,7 +32,7 @@ type trust struct {
 }
 
 // offer takes a certificate with the CAs to trust for it: both now, or the certificate when
-// it is offered again later.
+// it is offered again later. One that is not valid now does not replace one that is.
 func (a *adopter) offer(ctx context.Context, cert *tls.Certificate, bundle []byte) error {
 	cas, err := parseCertificates(bundle)
 	if err != nil {
@@ -41,18 +41,22 @@ func (a *adopter) offer(ctx context.Context, cert *tls.Certificate, bundle []byt
 	now := a.now()
 	served, _ := a.GetCertificate(nil)
 	a.trust(cas, served, now)
-	if served != nil && !served.Leaf.Equal(cert.Leaf) && !expired(served.Leaf, now) && !a.known(cert, now) {
-		if !cert.Leaf.Equal(a.waiting) {
-			klog.FromContext(ctx).Info("Webhook certificate is of a new CA, which is announced first", "overlap", a.overlap)
+	if served != nil && !served.Leaf.Equal(cert.Leaf) && checkTime(served.Leaf, now, a.next) == nil {
+		if err = checkTime(cert.Leaf, now, a.next); err != nil {
+			err, cert = fmt.Errorf("%s: %w", certFile, err), served
+		} else if !a.known(cert, now) {
+			if !cert.Leaf.Equal(a.waiting) {
+				klog.FromContext(ctx).Info("Webhook certificate is of a new CA, which is announced first", "overlap", a.overlap)
+			}
+			a.waiting, cert = cert.Leaf, served
 		}
-		a.waiting, cert = cert.Leaf, served
 	}
 	all := make([]*x509.Certificate, 0, len(a.trusted))
 	for _, t := range a.trusted {
 		all = append(all, t.ca)
 	}
 	a.serve(ctx, cert, encodeCertificates(all...))
-	return nil
+	return err
 }
 
 // trust updates the bundle.

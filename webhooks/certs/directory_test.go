@@ -170,6 +170,32 @@ func TestFilesNewCA(t *testing.T) {
 	eventually(t, "the old CA goes", func() bool { return bytes.Equal(s.CABundle(), newCA.PEM) })
 }
 
+// TestFilesNotValidNow: a certificate that is expired, or that another clock has issued for
+// later, does not replace one that is valid; it does once it is valid itself.
+func TestFilesNotValidNow(t *testing.T) {
+	dir, c, ca := t.TempDir(), &clock{now: time.Now()}, certstest.NewCA(t)
+	ca.WriteDir(t, dir)
+	s, run := startFiles(t, certs.FilesOptions{Dir: dir, Overlap: time.Minute, Now: c.Now})
+	defer run()
+	before := s.NotAfter()
+	put := func(notAfter time.Time) {
+		crt, key := ca.Issue(t, notAfter) // for a year
+		write(t, dir, "tls.crt", crt)
+		write(t, dir, "tls.key", key)
+		<-time.After(50 * time.Millisecond)
+	}
+	put(c.Now().Add(-time.Minute))
+	if err := s.Err(); err != nil || !s.NotAfter().Equal(before) {
+		t.Errorf("an expired certificate replaced a valid one: %v", err)
+	}
+	put(c.Now().Add(365*day + 5*time.Second))
+	if err := s.Err(); err != nil || !s.NotAfter().Equal(before) {
+		t.Errorf("a certificate that is not valid yet replaced a valid one: %v", err)
+	}
+	c.add(6 * time.Second)
+	eventually(t, "it is served once it is valid", func() bool { return s.NotAfter().After(before) && s.Err() == nil })
+}
+
 // startFiles loads and runs a Source; end stops it and waits.
 func startFiles(t *testing.T, o certs.FilesOptions) (s *certs.Files, end func()) {
 	t.Helper()

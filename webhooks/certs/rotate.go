@@ -138,13 +138,13 @@ func encodeLeafKey(leaf *tls.Certificate) ([]byte, error) {
 	return encodeKey(key)
 }
 
-// checkTime says whether cert is valid at now; next is what to do when it is not.
+// checkTime says whether cert is valid at now; next is what to do when it has expired.
 func checkTime(cert *x509.Certificate, now time.Time, next string) error {
 	switch {
 	case expired(cert, now):
 		return fmt.Errorf("the certificate expired at %s; %s", cert.NotAfter.Format(time.RFC3339), next)
 	case now.Before(cert.NotBefore):
-		return fmt.Errorf("the certificate is not valid before %s; check the clock or %s", cert.NotBefore.Format(time.RFC3339), next)
+		return fmt.Errorf("the certificate is not valid before %s; check the clocks of this host and of who issued it", cert.NotBefore.Format(time.RFC3339))
 	}
 	return nil
 }
