@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
 )
 
 // secretWatch follows one Secret. An informer would do the same, but would neither say why
@@ -42,8 +44,12 @@ const (
 	maxRetry = 16 * time.Second
 )
 
+// quiet returns ctx for requests that carry private keys: client-go logs their content at V(8).
+func quiet(ctx context.Context) context.Context { return klog.NewContext(ctx, klog.Logger{}) }
+
 // run watches until ctx ends.
 func (w *secretWatch) run(ctx context.Context) {
+	ctx = quiet(ctx)
 	for delay := minRetry; ; {
 		err := w.follow(ctx)
 		if ctx.Err() != nil {
@@ -138,7 +144,7 @@ func nextStep(err error) string {
 	switch {
 	case apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return "; apply the RBAC of --webhook-cert-source: see docs/guides/webhook-certificates.md"
-	case apierrors.IsNotFound(err):
+	case apierrors.IsNotFound(err) && strings.Contains(err.Error(), "namespaces"):
 		return "; create the namespace, or name another with --webhook-cert-secret"
 	}
 	return ""

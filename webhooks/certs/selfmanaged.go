@@ -122,7 +122,7 @@ func (s *SelfManaged) step(ctx context.Context) error {
 
 // write creates the Secret, or updates the one seen.
 func (s *SelfManaged) write(ctx context.Context, seen *corev1.Secret, content state) error {
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	ctx, cancel := context.WithTimeout(quiet(ctx), writeTimeout)
 	defer cancel()
 	secrets := s.client.CoreV1().Secrets(s.opts.Secret.Namespace)
 	if seen == nil {

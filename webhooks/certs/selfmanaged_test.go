@@ -2,11 +2,16 @@ package certs_test
 
 import (
 	"bytes"
+	"context"
+	"crypto/x509"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,11 +20,13 @@ import (
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/isthmus-cloud/isthmus/manifests"
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
+	"github.com/isthmus-cloud/isthmus/webhooks"
 	"github.com/isthmus-cloud/isthmus/webhooks/certs"
 	"github.com/isthmus-cloud/isthmus/webhooks/certs/certstest"
 )
@@ -97,7 +104,7 @@ func TestSelfManaged(t *testing.T) {
 	cp := controlplane.Start(t)
 	for name, test := range map[string]func(*testing.T, kubernetes.Interface){
 		"start at once": testStartAtOnce, "rotation": testRotation, "deleted": testDeleted, "edited": testEdited,
-		"not ours": testNotOurs, "hosts differ": testHostsDiffer, "unreadable": testUnreadable, "no namespace": testNoNamespace,
+		"not ours": testNotOurs, "hosts differ": testHostsDiffer, "unreadable": testUnreadable, "no namespace": testNoNamespace, "log": testLog,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, cp.Client) })
 	}
@@ -320,6 +327,69 @@ func testNoNamespace(t *testing.T, client kubernetes.Interface) {
 	r.secret.Namespace = "missing"
 	r.start(t, certstest.Hosts()...)
 	r.fail(t, `namespaces "missing" not found; create the namespace, or name another with --webhook-cert-secret`)
+}
+
+// testLog: at no verbosity does the log, also client-go's, show what is in the Secret.
+func testLog(t *testing.T, client kubernetes.Interface) {
+	var mu sync.Mutex
+	var log strings.Builder
+	logger := funcr.New(func(prefix, args string) {
+		mu.Lock()
+		defer mu.Unlock()
+		log.WriteString(prefix + args + "\n")
+	}, funcr.Options{Verbosity: 10})
+	r := startReplicas(t, client, "log", 0)
+	s := certs.NewSelfManaged(client, certs.SelfManagedOptions{Secret: r.secret, Hosts: certstest.Hosts(), Interval: 20 * time.Millisecond, Now: r.clock.Now})
+	r.all = append(r.all, s)
+	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logger))
+	var g errgroup.Group
+	g.Go(func() error { return s.Run(ctx) })
+	r.agree(t)
+	r.change(t, `{"data":{"tls.key":null}}`)
+	r.agree(t)
+	cancel()
+	if err := g.Wait(); err != nil {
+		t.Error(err)
+	}
+	if text := log.String(); !strings.Contains(text, "Webhook certificate was issued") || strings.Contains(text, " Body") || strings.Contains(text, "LS0tLS1CRUdJTi") {
+		t.Errorf("the log shows content of the Secret, or nothing at all:\n%s", text)
+	}
+}
+
+// TestDefectCertificateOnlyForLocalhost: the framework's certificate is for localhost, in the
+// memory of one process, and its CA is nowhere to be had. Ours is for the webhooks' Service,
+// the API server has the CA, and the next process serves the same certificate.
+func TestDefectCertificateOnlyForLocalhost(t *testing.T) {
+	cp := controlplane.Start(t)
+	options := certs.NewOptions()
+	options.Source, options.Hosts = certs.SourceSelfManaged, webhooks.DefaultService().DNSNames()
+	var serials []string
+	for range 2 {
+		s, err := certs.New(t.Context(), *options, cp.Config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		end := run(t, s)
+		eventually(t, "a certificate is served", func() bool { return s.Err() == nil })
+		end()
+		secret, err := cp.Client.CoreV1().Secrets("kube-system").Get(t.Context(), "isthmus-webhook-tls", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		roots := x509.NewCertPool()
+		roots.AppendCertsFromPEM(secret.Data["ca.crt"])
+		cert, err := s.GetCertificate(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := cert.Leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: "isthmus-webhook.kube-system.svc"}); err != nil {
+			t.Errorf("an API server that has the CA from the Secret cannot call: %v", err)
+		}
+		serials = append(serials, cert.Leaf.SerialNumber.String())
+	}
+	if serials[0] != serials[1] {
+		t.Errorf("certificates %v: a process serves another one than the process before it", serials)
+	}
 }
 
 // fail waits until all replicas say why they have no certificate.
