@@ -22,7 +22,7 @@ import (
 )
 
 // announceCA is how long a CA is registered before its certificate is served, where somebody
-// else issues it: registration writes it within seconds.
+// else issues it: registration, or cert-manager's cainjector, writes it within seconds.
 const announceCA = time.Minute
 
 // webhookOptions are the flags of everything about webhooks.
@@ -89,7 +89,7 @@ func (o *webhookOptions) addTo(ctx context.Context, m *ccm.Manager, p *decorate.
 	o.server.Ready, o.server.FailurePolicy = p.Ready, o.registration.FailurePolicy
 	if o.server.Enabled() {
 		o.certs.Hosts = slices.Concat(o.service.DNSNames(), o.server.Hosts(), o.registration.Hosts())
-		if o.registration.Mode == registration.Auto {
+		if o.registration.Mode == registration.Auto || o.certs.Source == certs.SourceCertManager {
 			o.certs.Overlap = announceCA
 		}
 		if o.server.Certs, err = certs.New(ctx, *o.certs, m.Config()); err != nil {
