@@ -7,8 +7,11 @@
 // watch and put right, at a limited rate.
 //
 // Replicas may want different things, while new flags are rolled out. So each configuration
-// carries a stamp: a number and the fingerprint of what is wanted. A replica that starts, or
-// whose CA changes, writes with the next higher number if something else stands there. A
-// replica that sees a higher number of another fingerprint leaves it for some time: whoever
-// wanted something last prevails, and the others speak up again only when it may be gone.
+// carries a stamp: a number and the fingerprint of what is wanted. A replica that starts
+// writes with the next higher number if something else stands there. A replica that sees a
+// higher number of another fingerprint leaves it for some time: whoever wanted something last
+// prevails, and the others speak up again only when it may be gone.
+//
+// The CAs to trust are no matter of who prevails: a replica adds its own, and leaves those
+// that other replicas have written for some time.
 package registration

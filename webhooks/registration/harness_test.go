@@ -3,10 +3,16 @@ package registration_test
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"math/big"
 	"net/http"
 	"os"
 	"strings"
@@ -165,6 +171,34 @@ func (r *replica) bundle() []byte {
 	return r.ca
 }
 
+// authority returns the certificate of a CA, the same for the same name.
+func authority(name string) string {
+	authorities.Lock()
+	defer authorities.Unlock()
+	if authorities.made[name] == "" {
+		authorities.made[name] = newAuthority(name, time.Now().Add(time.Hour))
+	}
+	return authorities.made[name]
+}
+
+var authorities = struct {
+	sync.Mutex
+	made map[string]string
+}{made: map[string]string{}}
+
+func newAuthority(name string, notAfter time.Time) string {
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		panic(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: notAfter.Add(-2 * time.Hour), NotAfter: notAfter, IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		panic(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}
+
 // counting counts the writes of configurations.
 type counting struct {
 	writes *atomic.Int64
@@ -184,7 +218,7 @@ func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 func (c *cluster) start(t *testing.T, change func(*registration.Options, *replica)) *replica {
 	t.Helper()
 	r := &replica{registry: prometheus.NewRegistry()}
-	r.setCA("ca")
+	r.setCA(authority("ca"))
 	r.ready.Store(true)
 	o := *registration.NewOptions()
 	o.Mode, o.Metrics, o.CABundle, o.Webhooks = registration.Auto, r.registry, r.bundle, testHooks()
@@ -239,6 +273,9 @@ func (r *replica) client(t *testing.T, config *rest.Config) kubernetes.Interface
 var paces = map[string]func(*registration.Keeper){
 	"TestStoodDownReplicaSpeaksUpAgain": func(k *registration.Keeper) {
 		k.SetPace(20*time.Millisecond, 20*time.Millisecond, 500*time.Millisecond, time.Hour, 5)
+	},
+	"TestUnknownCAGoesLater": func(k *registration.Keeper) {
+		k.SetPace(20*time.Millisecond, 20*time.Millisecond, 2*time.Second, time.Hour, 5)
 	},
 	"TestReplicasAtOnceWriteOnce": func(k *registration.Keeper) {
 		k.SetPace(20*time.Millisecond, 400*time.Millisecond, time.Hour, time.Hour, 5)

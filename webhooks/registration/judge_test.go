@@ -1,9 +1,17 @@
 package registration
 
 import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/isthmus-cloud/isthmus/webhooks"
@@ -83,19 +91,6 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// A changed CA is a new wish, which does not wait for anybody.
-func TestJudgeNewWish(t *testing.T) {
-	now := time.Now()
-	j := &judge{standDown: time.Hour}
-	j.want(fingerprint(written(1, "old", "")))
-	j.observe(written(1, "old", "1"), now)
-	j.judge(written(5, "other", "2"), now)
-	j.want(fingerprint(written(1, "new", "")))
-	if v, next := j.judge(written(5, "other", "2"), now); v != change || next.number != 6 {
-		t.Errorf("%s %s, want a change with number 6", v, next)
-	}
-}
-
 func FuzzParseStamp(f *testing.F) {
 	for _, s := range []string{"", "1-0123456789abcdef", "-1-0123456789abcdef", "9223372036854775807-0123456789abcdef", "1-", "x-y"} {
 		f.Add(s)
@@ -109,4 +104,65 @@ func FuzzParseStamp(f *testing.F) {
 			t.Errorf("%q is %v", s, got)
 		}
 	})
+}
+
+func TestTrust(t *testing.T) {
+	now := time.Now()
+	ca := func(name string, valid time.Duration) string {
+		key := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{1}, ed25519.SeedSize))
+		template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(valid)}
+		der, err := x509.CreateCertificate(nil, template, template, key.Public(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	}
+	a, b, brief := ca("a", 100*time.Hour), ca("b", 100*time.Hour), ca("brief", time.Minute)
+	live := func(cas ...string) *configuration {
+		return trusting(written(1, "x", "1"), authorities([]byte(strings.Join(cas, "# comment\n"))))
+	}
+	tr := newTrust(time.Hour)
+	tr.own = []string{a}
+	check := func(what string, at time.Time, want ...string) {
+		t.Helper()
+		if diff := cmp.Diff(authorities([]byte(strings.Join(want, ""))), tr.wanted(at)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", what, diff)
+		}
+	}
+	check("alone", now, a)
+	edited := live(a, b)
+	edited.Annotations[caAnnotation] = ""
+	tr.observe(edited, now)
+	check("somebody else's", now, a)
+	if tr.right(edited, now) {
+		t.Error("an edited bundle is right")
+	}
+	tr.observe(live(brief, b, a), now)
+	check("of other replicas", now, a, b, brief)
+	if !tr.right(live(a, brief, b), now) || tr.right(live(b, brief), now) || tr.right(live(a), now) {
+		t.Error("what is right is judged wrongly")
+	}
+	tr.observe(live(a, b, brief), now.Add(50*time.Minute))
+	check("expired", now.Add(50*time.Minute), a, b)
+	check("after its time", now.Add(time.Hour), a)
+	tr.observe(live(a), now.Add(time.Hour))
+	tr.observe(live(a, b), now.Add(time.Hour))
+	check("back again: its replica lives", now.Add(time.Hour), a, b)
+	check("and is not disturbed again", now.Add(50*time.Hour), a, b)
+	check("until it expires", now.Add(100*time.Hour), a)
+	tr.own = []string{b}
+	tr.observe(live(a, b), now.Add(2*time.Hour))
+	check("its own of before", now.Add(2*time.Hour), a, b)
+	check("its own of before, later", now.Add(3*time.Hour), b)
+	tr.observe(&configuration{}, now.Add(2*time.Hour))
+	check("somebody has emptied it", now.Add(2*time.Hour), a, b)
+	injected := live()
+	injected.Annotations[injectAnnotation] = "n/c"
+	if !tr.right(injected, now) || injectedCAs(injected, tr.own) {
+		t.Error("an injected bundle is touched")
+	}
+}
+
+func injectedCAs(c *configuration, cas []string) bool {
+	return len(trusting(c, cas).Webhooks[0].ClientConfig.CABundle) > 0
 }

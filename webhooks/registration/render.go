@@ -24,6 +24,7 @@ const (
 	optedOut = "true"
 
 	stampAnnotation  = webhooks.Domain + "/registration"
+	caAnnotation     = webhooks.Domain + "/registered-ca"
 	injectAnnotation = "cert-manager.io/inject-ca-from"
 )
 

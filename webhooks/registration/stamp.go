@@ -54,8 +54,7 @@ func stampOf(c *configuration) stamp {
 	return s
 }
 
-// fingerprint identifies what c asks of the API server. The caBundle is left out where
-// cert-manager injects it.
+// fingerprint identifies what c asks of the API server, but for the CAs to trust.
 func fingerprint(c *configuration) string {
 	content := struct {
 		Labels   map[string]string
@@ -64,9 +63,7 @@ func fingerprint(c *configuration) string {
 	}{map[string]string{nameLabel: c.Labels[nameLabel]}, c.Annotations[injectAnnotation], nil}
 	for _, w := range c.Webhooks {
 		w = *w.DeepCopy()
-		if content.Inject != "" {
-			w.ClientConfig.CABundle = nil
-		}
+		w.ClientConfig.CABundle = nil
 		slices.SortFunc(w.MatchConditions, func(a, b admissionregistrationv1.MatchCondition) int { return cmp.Compare(a.Name, b.Name) })
 		content.Webhooks = append(content.Webhooks, w)
 	}

@@ -19,6 +19,13 @@ var errKept = errors.New("the API server keeps it otherwise than it was written:
 // away.
 func apply(ctx context.Context, a api, wanted, live *configuration, s stamp) (*configuration, error) {
 	wanted = wanted.DeepCopy()
+	kept := func(now *configuration) bool {
+		if stampOf(now) != s || injected(wanted) {
+			return stampOf(now) == s
+		}
+		_, ok := standingCAs(now)
+		return ok && now.Annotations[caAnnotation] == wanted.Annotations[caAnnotation]
+	}
 	metav1.SetMetaDataAnnotation(&wanted.ObjectMeta, stampAnnotation, s.String())
 	data, err := json.Marshal(a.own(wanted))
 	if err != nil {
@@ -35,14 +42,14 @@ func apply(ctx context.Context, a api, wanted, live *configuration, s stamp) (*c
 			now, err = write()
 		}
 	}
-	if err == nil && stampOf(now) != s {
+	if err == nil && !kept(now) {
 		// What others own is more than we want: webhooks, conditions, cert-manager's annotation.
 		now, err = replace(ctx, a, wanted, now)
 	}
 	if err != nil {
 		return nil, explain("apply", wanted.Kind, err)
 	}
-	if stampOf(now) != s {
+	if !kept(now) {
 		return now, fmt.Errorf("%s %s: %w", wanted.Kind, Name, errKept)
 	}
 	return now, nil
@@ -51,7 +58,7 @@ func apply(ctx context.Context, a api, wanted, live *configuration, s stamp) (*c
 // replace writes live with wanted's webhooks, whoever owns what.
 func replace(ctx context.Context, a api, wanted, live *configuration) (*configuration, error) {
 	out := live.DeepCopy()
-	if _, ok := wanted.Annotations[injectAnnotation]; !ok {
+	if !injected(wanted) {
 		delete(out.Annotations, injectAnnotation)
 	}
 	out.Webhooks = withBundles(wanted, live).Webhooks
@@ -60,7 +67,7 @@ func replace(ctx context.Context, a api, wanted, live *configuration) (*configur
 
 // withBundles returns wanted with the caBundles that cert-manager has injected into live.
 func withBundles(wanted, live *configuration) *configuration {
-	if _, ok := wanted.Annotations[injectAnnotation]; !ok {
+	if !injected(wanted) {
 		return wanted
 	}
 	out := wanted.DeepCopy()
@@ -81,7 +88,7 @@ func remove(ctx context.Context, a api, empty, live *configuration) error {
 		s.number++
 		s.fingerprint = fingerprint(empty)
 		var err error
-		if live, err = apply(ctx, a, empty, live, s); err != nil && !errors.Is(err, errKept) {
+		if live, err = apply(ctx, a, trusting(empty, nil), live, s); err != nil && !errors.Is(err, errKept) {
 			return err
 		}
 	}

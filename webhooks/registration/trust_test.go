@@ -1,0 +1,114 @@
+package registration_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/isthmus-cloud/isthmus/webhooks/registration"
+)
+
+// trusted returns which of the names' authorities the API server is told to trust.
+func (c *cluster) trusted(t *testing.T, names ...string) string {
+	t.Helper()
+	var out []string
+	if v := c.validating(t); v != nil && len(v.Webhooks) == 1 {
+		for _, name := range names {
+			if strings.Contains(string(v.Webhooks[0].ClientConfig.CABundle), authority(name)) {
+				out = append(out, name)
+			}
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// A changed CA gets into the configurations at once, also with replicas that know of it later,
+// and no replica takes away what another serves with.
+func TestCAChange(t *testing.T) {
+	c := newCluster(t)
+	first, second := c.start(t, nil), c.start(t, nil)
+	before := first.settle(t) + second.settle(t)
+	first.setCA(authority("ca") + authority("next"))
+	both := func() bool { return c.trusted(t, "ca", "next") == "ca next" }
+	eventually(t, "the API server knows the new CA", both)
+	wait(t, 300*time.Millisecond)
+	second.setCA(authority("next"))
+	wait(t, 300*time.Millisecond)
+	if !both() {
+		t.Fatalf("trusted are %q only", c.trusted(t, "ca", "next"))
+	}
+	if n := first.settle(t) + second.settle(t) - before; n != 2 {
+		t.Errorf("%d writes for one change of the CA in two configurations", n)
+	}
+}
+
+// TestRestartedReplicaWithOlderCA: one that restarts and sees its newer certificate late does
+// not take the newer CA away, and what it repairs has it.
+func TestRestartedReplicaWithOlderCA(t *testing.T) {
+	c := newCluster(t)
+	newer := c.start(t, func(_ *registration.Options, r *replica) { r.setCA(authority("ca") + authority("newer")) })
+	newer.settle(t)
+	newer.stop()
+	restarted := c.start(t, nil)
+	if n := restarted.settle(t); n != 0 || c.trusted(t, "ca", "newer") != "ca newer" {
+		t.Fatalf("%d writes, trusted are %q", n, c.trusted(t, "ca", "newer"))
+	}
+	// An edit in between does not make it forget; nor does a CA that somebody adds stay.
+	patch := `[{"op":"replace","path":"/webhooks/0/clientConfig/caBundle","value":null}]`
+	if _, err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Patch(t.Context(), registration.Name, types.JSONPatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is repaired with both", func() bool { return c.trusted(t, "ca", "newer") == "ca newer" })
+	v := c.validating(t)
+	v.Webhooks[0].ClientConfig.CABundle = []byte(authority("ca") + authority("somebody"))
+	if _, err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Update(t.Context(), v, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "somebody's CA is gone", func() bool { return c.trusted(t, "ca", "newer", "somebody") == "ca newer" })
+}
+
+// TestOverruledReplicaKeepsItsCA: other flags prevail; the CA of a replica that still serves
+// is trusted all the same.
+func TestOverruledReplicaKeepsItsCA(t *testing.T) {
+	c := newCluster(t)
+	old := c.start(t, setPolicy("Ignore"))
+	old.settle(t)
+	updated := c.start(t, setPolicy("Fail"))
+	updated.settle(t)
+	old.setCA(authority("of-the-old"))
+	eventually(t, "both are trusted", func() bool { return c.trusted(t, "ca", "of-the-old") == "ca of-the-old" })
+	updated.settle(t)
+	if c.policy(t) != "Fail" {
+		t.Error("the old replica's policy came back with its CA")
+	}
+}
+
+// TestUnknownCAGoesLater: a CA that no replica knows any more is trusted for some time only.
+func TestUnknownCAGoesLater(t *testing.T) {
+	c := newCluster(t)
+	r := c.start(t, nil)
+	r.settle(t)
+	r.setCA(authority("next"))
+	eventually(t, "both are trusted", func() bool { return c.trusted(t, "ca", "next") == "ca next" })
+	eventually(t, "the new one alone is", func() bool { return c.trusted(t, "ca", "next") == "next" })
+	r.settle(t)
+}
+
+// TestNoCANoRegistration: a Service's certificate without its CA is not trusted by any API
+// server; a host's may be publicly trusted.
+func TestNoCANoRegistration(t *testing.T) {
+	c := newCluster(t)
+	r := c.start(t, func(_ *registration.Options, r *replica) { r.setCA("") })
+	eventually(t, "an event says so", func() bool { return strings.Contains(c.event(t, "NoCA"), "ca.crt") })
+	if c.mutating(t) != nil || r.writes.Load() != 0 {
+		t.Error("registered without a CA")
+	}
+	r.setCA(authority("ca"))
+	r.settle(t)
+	r.stop()
+	public := c.start(t, func(o *registration.Options, r *replica) { o.URL = "https://webhooks.example.com:443"; r.setCA("") })
+	public.settle(t)
+}
