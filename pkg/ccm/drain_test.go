@@ -36,6 +36,7 @@ func TestAwaitDrained(t *testing.T) {
 				if took := time.Since(began); took != tt.want {
 					t.Errorf("waited %s, want %s", took, tt.want)
 				}
+				<-d.ended
 			})
 		})
 	}

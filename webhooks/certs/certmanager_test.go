@@ -99,6 +99,7 @@ func testRenewals(t *testing.T, cp *controlplane.ControlPlane, replicas []*certs
 	handshakes := dialing(t, cp, replicas)
 	var created atomic.Int64
 	var g sync.WaitGroup
+	defer g.Wait()
 	for w := range workers {
 		g.Go(func() {
 			for i := w; i < pvs; i += workers {

@@ -21,6 +21,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/isthmus-cloud/isthmus/webhooks/certs"
 	"github.com/isthmus-cloud/isthmus/webhooks/certs/certstest"
 	"github.com/isthmus-cloud/isthmus/webhooks/server"
 )
@@ -33,6 +34,7 @@ const path = "/webhooks/test"
 type running struct {
 	*server.Server
 	url     string
+	ca      *certstest.CA
 	certDir string
 	metrics *prometheus.Registry
 	// stop asks the server to end; done gives what Start returned.
@@ -49,14 +51,18 @@ func start(t *testing.T, h admission.HandlerFunc, change ...func(*server.Options
 // startIn is start with a context, whose logger counts.
 func startIn(t *testing.T, ctx context.Context, h admission.HandlerFunc, change ...func(*server.Options)) *running {
 	t.Helper()
-	r := &running{certDir: t.TempDir(), metrics: prometheus.NewRegistry(), done: make(chan error, 1)}
+	r := &running{ca: certstest.NewCA(t), certDir: t.TempDir(), metrics: prometheus.NewRegistry(), done: make(chan error, 1)}
 	o := server.NewOptions()
-	o.Certs, o.Metrics, o.Listener = certstest.Source(t, r.certDir), r.metrics, listen(t)
+	r.ca.WriteDir(t, r.certDir)
+	source, err := certs.LoadFiles(t.Context(), certs.FilesOptions{Dir: r.certDir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Certs, o.Metrics, o.Listener = source, r.metrics, listen(t)
 	r.url = "https://" + o.Listener.Addr().String()
 	for _, c := range change {
 		c(o)
 	}
-	var err error
 	if r.Server, err = server.New(*o); err != nil {
 		t.Fatal(err)
 	}
