@@ -388,10 +388,14 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cfg := passwordConfig(sim)
 			tt.change(&cfg)
+			timeout := 20 * time.Second
 			if tt.fault != nil {
 				defer sim.AddFault(*tt.fault)()
+				if tt.fault.Hang {
+					timeout = time.Second
+				}
 			}
-			s := open(t, cfg, Options{RequestTimeout: time.Second}, nil)
+			s := open(t, cfg, Options{RequestTimeout: timeout}, nil)
 			service := tt.service
 			if service == "" {
 				service = "load-balancer"
