@@ -45,7 +45,7 @@ func TestLeadershipLostWhileWriting(t *testing.T) {
 	const atATime, count, spare = 10, 25, 5 * time.Second
 	c := newCluster(t)
 	for k := range count {
-		c.slip(fmt.Sprintf("pv-%d", k), slipped{zone: "az1"})
+		c.slip(fmt.Sprintf("held-%d", k), slipped{zone: "az1"})
 	}
 	hangs, release := make(chan struct{}, count), make(chan struct{})
 	counted, stop := c.run(func(r *http.Request) {
