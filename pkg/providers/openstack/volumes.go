@@ -126,7 +126,8 @@ func (v *Volumes) answer(vol *volume) *cloud.Volume {
 	return out
 }
 
-// list reads volumes until it has all of ids, or has read as many pages as they are worth.
+// list reads volumes until it has all of ids, or has read one page more than they are worth:
+// then so many are not looked for in the list again.
 func (v *Volumes) list(ctx context.Context, ids []string) (map[string]*volume, error) {
 	sc, err := v.c.blockStorage(ctx)
 	if err != nil {
@@ -146,13 +147,10 @@ func (v *Volumes) list(ctx context.Context, ids []string) (map[string]*volume, e
 			}
 		}
 		pages++
-		return missing > 0 && pages < most
+		return missing > 0 && pages <= most // one more than it is worth tells whether there are more
 	})
 	if err != nil {
 		return nil, wrapError("list volumes", err)
-	}
-	if missing > 0 && pages == most {
-		pages++ // for so many it was not worth it
 	}
 	v.pages.Store(int64(pages))
 	return found, nil
