@@ -29,7 +29,6 @@ type awsWorld struct {
 	*awssim.Sim
 	dir                  string
 	node, pull, pod, bad string // ARNs of roles
-	roleless             bool   // the instance has no role
 }
 
 func startAWS(t *testing.T) *awsWorld {

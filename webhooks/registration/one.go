@@ -15,7 +15,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
@@ -352,7 +351,7 @@ func (o *one) warn(c *configuration, reason, message string) {
 func (o *one) event(c *configuration, kind, reason, message string) {
 	ref := &corev1.ObjectReference{APIVersion: "admissionregistration.k8s.io/v1", Kind: kindName(o.kind), Name: Name}
 	if c != nil {
-		ref.UID, ref.ResourceVersion = types.UID(c.UID), c.ResourceVersion
+		ref.UID, ref.ResourceVersion = c.UID, c.ResourceVersion
 	}
 	o.recorder.Event(ref, kind, reason, message)
 }
