@@ -87,7 +87,7 @@ func parseHost(host string) (registry, bool) {
 	if r.dualStack {
 		want = r.domain.stackSuffix
 	}
-	return r, want != "" && suffix == want && !(r.fips && r.domain.noFIPS)
+	return r, want != "" && suffix == want && (!r.fips || !r.domain.noFIPS)
 }
 
 // api is the name of the API endpoint for a registry.

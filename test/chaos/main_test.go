@@ -121,7 +121,7 @@ func build(file string) error {
 			return err
 		}
 	}
-	cmd := exec.Command("go", "build", "-o", file, "github.com/isthmus-cloud/isthmus/cmd/cloud-controller-manager") //nolint:noctx // it ends with its process
+	cmd := exec.Command("go", "build", "-o", file, "github.com/isthmus-cloud/isthmus/cmd/cloud-controller-manager")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build: %w\n%s", err, out)
 	}

@@ -119,7 +119,7 @@ func (r *replica) start() {
 		r.t.Fatal(err)
 	}
 	defer func() { _ = log.Close() }()                      // the process has its own
-	r.cmd = exec.Command(theShared.binary, r.args...)       //nolint:gosec,noctx // our own binary, ended by kill
+	r.cmd = exec.Command(theShared.binary, r.args...)       //nolint:gosec // our own binary, ended by kill
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for the test, which ends it
 	r.cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	r.cmd.Stdout, r.cmd.Stderr, r.cmd.Env = log, log, []string{"HOME=" + filepath.Dir(r.logFile)}

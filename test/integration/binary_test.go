@@ -79,7 +79,7 @@ func TestBadInputEndsTheBinary(t *testing.T) {
 	good := sim.CloudConf()
 	conf := func(old, updated string) string { return strings.ReplaceAll(good, old, updated) }
 	kube := func(change func(*rest.Config)) string {
-		config := rest.CopyConfig(c.plane.Config)
+		config := rest.CopyConfig(c.Config)
 		change(config)
 		out := filepath.Join(t.TempDir(), "kubeconfig")
 		if err := controlplane.WriteKubeconfig(out, config); err != nil {

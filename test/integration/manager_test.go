@@ -72,7 +72,7 @@ func (c *cluster) account(name string, paths ...string) string {
 			c.t.Fatal(err)
 		}
 	}
-	config, err := c.plane.ServiceAccountConfig(ctx, "default", name, time.Hour)
+	config, err := c.ServiceAccountConfig(ctx, "default", name, time.Hour)
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -162,7 +162,7 @@ func newHandover(t *testing.T) *handover {
 // kcm starts kube-controller-manager with these controllers.
 func (h *handover) kcm(controllers string, more ...string) *controlplane.ControllerManager {
 	h.c.t.Helper()
-	return h.c.plane.StartControllerManager(h.c.t, slices.Concat(h.ipam, more, []string{"--controllers=" + controllers})...)
+	return h.c.StartControllerManager(h.c.t, slices.Concat(h.ipam, more, []string{"--controllers=" + controllers})...)
 }
 
 // ours starts the cloud controller manager with node IPAM.
