@@ -155,12 +155,14 @@ func (p *plane) authorize() (err error) {
 	p.kubeconfig = filepath.Join(p.dir, "kubeconfig")
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	rbac, err := manifests.RBAC()
-	if err != nil {
-		return err
-	}
-	if err := applyRBAC(ctx, p.Client, rbac); err != nil {
-		return err
+	for _, part := range []func() ([]byte, error){manifests.RBAC, manifests.SelfManagedRBAC} {
+		rbac, err := part()
+		if err != nil {
+			return err
+		}
+		if err := applyRBAC(ctx, p.Client, rbac); err != nil {
+			return err
+		}
 	}
 	config, err := p.ServiceAccountConfig(ctx, manifests.Namespace, manifests.ServiceAccount, time.Hour)
 	if err != nil {
