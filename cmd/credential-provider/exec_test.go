@@ -239,7 +239,7 @@ func TestUsage(t *testing.T) {
 		want string
 	}{
 		"version":        {[]string{"--version"}, 0, "isthmus-credential-provider " + versionSet + "\n"},
-		"help":           {[]string{"--help"}, 0, help},
+		"help":           {[]string{"--help"}, 0, helpText()},
 		"unknown flag":   {[]string{"--cloud-conf=x"}, 2, "flag provided but not defined: -cloud-conf; see --help"},
 		"nothing":        {nil, 2, "nothing says which registries to serve; give --registries=ecr or --config FILE (see --help)"},
 		"unknown kind":   {[]string{"--registries=ecrr"}, 2, `--registries: "ecrr" is not known; known are `},
@@ -247,7 +247,8 @@ func TestUsage(t *testing.T) {
 		"who":            {[]string{"--registries=openstack", "--identity=pod"}, 2, `--identity: identity "pod" is not known; it has to be node or serviceAccount`},
 		"two ways":       {[]string{"--config=x", "--identity=node"}, 2, "--config holds everything; remove --registries, --identity and --cloud-config"},
 		"no such config": {[]string{"--config=/nowhere/x"}, 1, "--config cannot be read: open /nowhere/x: no such file or directory"},
-		"argument":       {[]string{"get"}, 2, `unexpected argument "get"; see --help`},
+		"command":        {[]string{"get"}, 2, `unknown command "get"; see --help`},
+		"argument":       {[]string{"--registries=openstack", "get"}, 2, `unexpected argument "get"; see --help`},
 		"bad duration":   {[]string{"--timeout=soon"}, 2, `invalid value "soon" for flag -timeout`},
 		"long timeout":   {[]string{"--timeout=2m"}, 2, "--timeout is 2m0s; it has to be more than 0 and at most 55s"},
 		"missing config": {[]string{"--cloud-config=/nowhere/cloud.conf"}, 1, "open /nowhere/cloud.conf: no such file or directory; name it with --cloud-config"},

@@ -37,19 +37,22 @@ type options struct {
 }
 
 // run is the program: it returns its exit code.
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+func run(ctx context.Context, args []string, s streams) int {
+	if code, done := dispatch(ctx, args, s); done {
+		return code
+	}
 	o, err := parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		return exitOf(write(stdout, help))
+		return exitOf(write(s.out, helpText()))
 	case err != nil:
-		complain(stderr, err)
+		complain(s.err, err)
 		return exitUsage
 	case o.version:
-		return exitOf(write(stdout, name+" "+version.String()+"\n"))
+		return exitOf(write(s.out, name+" "+version.String()+"\n"))
 	}
-	if err := serve(ctx, o, stdin, stdout, stderr); err != nil {
-		complain(stderr, err)
+	if err := serve(ctx, o, s.in, s.out, s.err); err != nil {
+		complain(s.err, err)
 		return exitFailed
 	}
 	return exitOK
