@@ -14,10 +14,10 @@
 //
 // # How it is built
 //
-//   - proxy.go ends the TLS connections to AWS' names; endpoints.go knows the names.
-//   - serve.go logs a request, applies faults and finds the handler: "func(*call) (*reply, error)",
+//   - cloudsim.Front ends the TLS connections to AWS' names, logs requests and applies faults; endpoints.go knows the names.
+//   - serve.go finds the handler: "func(*call) (*reply, error)",
 //     which runs with s.mu HELD. Errors are *apiError; the service's protocol gives them their shape (errors.go).
 //   - sigv4.go verifies signatures with code of its own, not the SDK's.
-//   - iam.go has users, roles, their policies and temporary credentials, and the OIDC issuer.
+//   - iam.go has users, roles, their policies and temporary credentials; the OIDC issuer is cloudsim.Issuer.
 //   - sts.go, ecr.go, metadata.go are the services.
 package aws

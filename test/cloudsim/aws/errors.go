@@ -46,7 +46,7 @@ func (c *call) errorReply(err error) *reply {
 		}
 		return xmlReply(e.status, xmlError{Type: kind, Code: e.code, Message: e.message, RequestID: requestID()})
 	case "imds":
-		return &reply{status: e.status, contentType: "text/html", body: fmt.Appendf(nil, "<?xml version=\"1.0\" encoding=\"iso-8859-1\"?>\n<html><head><title>%d - %s</title></head><body><h1>%d - %s</h1></body></html>\n",
+		return &reply{Status: e.status, ContentType: "text/html", Body: fmt.Appendf(nil, "<?xml version=\"1.0\" encoding=\"iso-8859-1\"?>\n<html><head><title>%d - %s</title></head><body><h1>%d - %s</h1></body></html>\n",
 			e.status, http.StatusText(e.status), e.status, http.StatusText(e.status))}
 	case "container":
 		return jsonReply(e.status, "application/json", map[string]string{"code": e.code, "message": e.message})
@@ -58,17 +58,17 @@ func (c *call) errorReply(err error) *reply {
 func jsonReply(status int, contentType string, body any) *reply {
 	data, err := json.Marshal(body)
 	if err != nil {
-		return &reply{status: http.StatusInternalServerError, body: []byte(err.Error())}
+		return &reply{Status: http.StatusInternalServerError, Body: []byte(err.Error())}
 	}
-	return &reply{status: status, contentType: contentType, body: data}
+	return &reply{Status: status, ContentType: contentType, Body: data}
 }
 
 func xmlReply(status int, body any) *reply {
 	data, err := xml.Marshal(body)
 	if err != nil {
-		return &reply{status: http.StatusInternalServerError, body: []byte(err.Error())}
+		return &reply{Status: http.StatusInternalServerError, Body: []byte(err.Error())}
 	}
-	return &reply{status: status, contentType: "text/xml", body: data}
+	return &reply{Status: status, ContentType: "text/xml", Body: data}
 }
 
 func requestID() string {

@@ -1,21 +1,15 @@
 package aws
 
 import (
-	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"math/big"
 	"net/http"
 	"path"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim"
 )
 
 // Principal is a user or a role.
@@ -59,23 +53,14 @@ type identity struct {
 type iamState struct {
 	keys    map[string]*identity // by access key
 	roles   map[string]*Principal
-	issuer  string
-	signer  *ecdsa.PrivateKey // of the issuer
-	trusted []string          // audiences that the OIDC provider has
+	trusted []string // audiences that the OIDC provider has
 }
-
-// Issuer is the OIDC issuer of the tokens that ServiceAccountToken makes.
-const Issuer = "https://oidc.cluster.test"
 
 // Audience is what AWS' OIDC provider for the issuer expects tokens to be for.
 const Audience = "sts.amazonaws.com"
 
-func newIAM() (iamState, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return iamState{}, fmt.Errorf("a key for the OIDC issuer: %w", err)
-	}
-	return iamState{keys: map[string]*identity{}, roles: map[string]*Principal{}, issuer: Issuer, signer: key, trusted: []string{Audience}}, nil
+func newIAM() iamState {
+	return iamState{keys: map[string]*identity{}, roles: map[string]*Principal{}, trusted: []string{Audience}}
 }
 
 // partitionOf is the partition of a principal.
@@ -164,73 +149,25 @@ func (c *call) partition(region string) error {
 }
 
 // TokenClaims are what a service account's token says.
-type TokenClaims struct {
-	Namespace, Name string
-	Audience        []string
-	Lifetime        time.Duration
-}
-
-// ServiceAccountToken signs a token as the cluster's issuer does.
-func (s *Sim) ServiceAccountToken(c TokenClaims) (string, error) {
-	now := time.Now()
-	payload, err := json.Marshal(map[string]any{
-		"iss": s.iam.issuer, "sub": "system:serviceaccount:" + c.Namespace + ":" + c.Name, "aud": c.Audience,
-		"iat": now.Unix(), "nbf": now.Unix(), "exp": now.Add(c.Lifetime).Unix(),
-	})
-	if err != nil {
-		return "", fmt.Errorf("encode the claims: %w", err)
-	}
-	enc := base64.RawURLEncoding
-	text := enc.EncodeToString([]byte(`{"alg":"ES256","kid":"sim"}`)) + "." + enc.EncodeToString(payload)
-	hash := sha256.Sum256([]byte(text))
-	r, sig, err := ecdsa.Sign(rand.Reader, s.iam.signer, hash[:])
-	if err != nil {
-		return "", fmt.Errorf("sign the token: %w", err)
-	}
-	raw := make([]byte, 64)
-	r.FillBytes(raw[:32])
-	sig.FillBytes(raw[32:])
-	return text + "." + enc.EncodeToString(raw), nil
-}
-
-// PublicKey is the issuer's, for whoever verifies its tokens.
-func (s *Sim) PublicKey() crypto.PublicKey { return s.iam.signer.Public() }
-
-type tokenClaims struct {
-	Issuer   string   `json:"iss"`
-	Subject  string   `json:"sub"`
-	Audience []string `json:"aud"`
-	Expires  int64    `json:"exp"`
-}
+type TokenClaims = cloudsim.TokenClaims
 
 // webIdentity verifies a token as AWS' OIDC provider does. mu held.
-func (s *Sim) webIdentity(token string) (*tokenClaims, error) {
+func (s *Sim) webIdentity(token string) (*cloudsim.Verified, error) {
 	invalid := func(format string, args ...any) error {
 		return errorf(http.StatusBadRequest, "InvalidIdentityToken", format, args...)
 	}
-	parts := strings.Split(token, ".")
-	if len(parts) != 3 {
-		return nil, invalid("The ID Token provided is not a valid JWT. (You may see this error if you sent an Access Token)")
-	}
-	enc := base64.RawURLEncoding
-	sig, sigErr := enc.DecodeString(parts[2])
-	payload, err := enc.DecodeString(parts[1])
-	var claims tokenClaims
-	if errors.Join(sigErr, err, json.Unmarshal(payload, &claims)) != nil || len(sig) != 64 {
-		return nil, invalid("The ID Token provided is not a valid JWT.")
-	}
-	if claims.Issuer != s.iam.issuer {
+	claims, err := s.Verify(token)
+	switch {
+	case errors.Is(err, cloudsim.ErrWrongIssuer):
 		return nil, invalid("No OpenIDConnect provider found in your account for %s", claims.Issuer)
-	}
-	hash := sha256.Sum256([]byte(parts[0] + "." + parts[1]))
-	if !ecdsa.Verify(&s.iam.signer.PublicKey, hash[:], new(big.Int).SetBytes(sig[:32]), new(big.Int).SetBytes(sig[32:])) {
+	case errors.Is(err, cloudsim.ErrBadSignature):
 		return nil, invalid("Couldn't verify signature")
-	}
-	if time.Now().After(time.Unix(claims.Expires, 0)) {
+	case err != nil:
+		return nil, invalid("The ID Token provided is not a valid JWT. (You may see this error if you sent an Access Token)")
+	case claims.Expired():
 		return nil, errorf(http.StatusBadRequest, "ExpiredTokenException", "Token expired: current date/time must be before the expiration date/time")
-	}
-	if !slices.ContainsFunc(claims.Audience, func(a string) bool { return slices.Contains(s.iam.trusted, a) }) {
+	case !slices.ContainsFunc(claims.Audience, func(a string) bool { return slices.Contains(s.iam.trusted, a) }):
 		return nil, invalid("Incorrect token audience")
 	}
-	return &claims, nil
+	return claims, nil
 }

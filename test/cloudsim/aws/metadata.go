@@ -34,7 +34,7 @@ func (s *Sim) SetContainer(arn, token string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.metadata.containerRole, s.metadata.containerToken = s.iam.roles[arn], token
-	return s.url + "/v1/credentials"
+	return s.URL() + "/v1/credentials"
 }
 
 const credentialsPath = "/latest/meta-data/iam/security-credentials/"
@@ -43,7 +43,7 @@ const credentialsPath = "/latest/meta-data/iam/security-credentials/"
 // own it answers 401.
 func (s *Sim) instanceMetadata(c *call) (*reply, error) {
 	text := func(body string) (*reply, error) {
-		return &reply{status: http.StatusOK, contentType: "text/plain", body: []byte(body)}, nil
+		return &reply{Status: http.StatusOK, ContentType: "text/plain", Body: []byte(body)}, nil
 	}
 	if c.r.Method == http.MethodPut && c.action == "/latest/api/token" {
 		ttl, err := strconv.Atoi(c.r.Header.Get("X-Aws-Ec2-Metadata-Token-Ttl-Seconds"))
@@ -53,7 +53,7 @@ func (s *Sim) instanceMetadata(c *call) (*reply, error) {
 		token := randomText(56)
 		s.metadata.tokens[token] = time.Now().Add(time.Duration(ttl) * time.Second)
 		out, _ := text(token)
-		out.header = http.Header{"X-Aws-Ec2-Metadata-Token-Ttl-Seconds": {strconv.Itoa(ttl)}}
+		out.Header = http.Header{"X-Aws-Ec2-Metadata-Token-Ttl-Seconds": {strconv.Itoa(ttl)}}
 		return out, nil
 	}
 	if end, ok := s.metadata.tokens[c.r.Header.Get("X-Aws-Ec2-Metadata-Token")]; !ok || time.Now().After(end) {
