@@ -73,7 +73,7 @@ func (w *world) startManager(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if err := w.apply(ctx, rbac); err != nil {
+		if err := w.cluster.Apply(ctx, rbac); err != nil {
 			return "", err
 		}
 	}

@@ -1,18 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 )
@@ -63,29 +58,6 @@ func staticVolume(id string) *corev1.PersistentVolume {
 }
 
 // apply creates each object of a YAML stream.
-func (w *world) apply(ctx context.Context, stream []byte) error {
-	c, err := client.New(w.cluster.Config, client.Options{})
-	if err != nil {
-		return err
-	}
-	for _, doc := range bytes.Split(stream, []byte("\n---\n")) {
-		if strings.TrimSpace(string(doc)) == "" {
-			continue
-		}
-		obj := &unstructured.Unstructured{}
-		if err := utilyaml.Unmarshal(doc, &obj.Object); err != nil {
-			return err
-		}
-		if len(obj.Object) == 0 { // only comments
-			continue
-		}
-		if err := c.Create(ctx, obj); err != nil {
-			return fmt.Errorf("create %s %s: %w", obj.GetKind(), obj.GetName(), err)
-		}
-	}
-	return nil
-}
-
 func itemNames(items []openstack.Item) []string {
 	var names []string
 	for _, item := range items {

@@ -11,6 +11,10 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	discoveryac "k8s.io/client-go/applyconfigurations/discovery/v1"
 )
 
 const (
@@ -18,13 +22,14 @@ const (
 	// every few seconds, but a Pod that ends is taken from the endpoints without being asked.
 	probePeriod = 300 * time.Millisecond
 	// propagation is how long a change of readiness takes to reach the balancer's decisions, as
-	// it takes from the kubelet through the EndpointSlice to all kube-proxies.
+	// it takes from the EndpointSlice to all kube-proxies.
 	propagation = time.Second
 )
 
 // balancer does what a Service does with kube-proxy: a new connection goes to any replica
 // that is ready, as far as is known by then; a connection that stands stays with its
-// replica, ready or not; without a replica, connections are refused.
+// replica, ready or not; without a replica, connections are refused. It also publishes the
+// Service's EndpointSlices, one a replica, which is the EndpointSlice controller's work.
 type balancer struct {
 	wg  sync.WaitGroup
 	ctx context.Context // ends with the test: its connections do not outlive it
@@ -42,7 +47,7 @@ func (c *cluster) newBalancer(address string, replicas ...*replica) *balancer {
 	ctx, cancel := context.WithCancel(context.Background())
 	b := &balancer{ctx: ctx, heard: map[string]time.Time{}}
 	for _, r := range replicas {
-		b.wg.Go(func() { b.follow(ctx, r) })
+		b.wg.Go(func() { b.follow(ctx, c, r) })
 	}
 	stop := theShared.network.serve(address, b)
 	c.t.Cleanup(func() {
@@ -77,7 +82,7 @@ func (b *balancer) set(address string, ready bool) {
 }
 
 // follow takes notice of r's readiness, late.
-func (b *balancer) follow(ctx context.Context, r *replica) {
+func (b *balancer) follow(ctx context.Context, c *cluster, r *replica) {
 	client := probeClient()
 	defer client.CloseIdleConnections()
 	was := false
@@ -85,6 +90,12 @@ func (b *balancer) follow(ctx context.Context, r *replica) {
 	defer ticker.Stop()
 	for {
 		if now := r.probe(ctx, client) == nil; now != was {
+			if err := c.publish(ctx, r, now); err != nil {
+				if ctx.Err() == nil {
+					c.t.Errorf("publish the endpoint of %s: %v", r.name, err)
+				}
+				return
+			}
 			was = now
 			b.wg.Go(func() {
 				select {
@@ -100,6 +111,18 @@ func (b *balancer) follow(ctx context.Context, r *replica) {
 		case <-ticker.C:
 		}
 	}
+}
+
+// publish writes r's EndpointSlice. Its address is one that the API server takes, which the
+// replica's own, on loopback, is not.
+func (c *cluster) publish(ctx context.Context, r *replica, ready bool) error {
+	_, err := c.client.DiscoveryV1().EndpointSlices(metav1.NamespaceSystem).Apply(ctx,
+		discoveryac.EndpointSlice("isthmus-webhook-"+r.name, metav1.NamespaceSystem).
+			WithLabels(map[string]string{discoveryv1.LabelServiceName: "isthmus-webhook"}).
+			WithAddressType(discoveryv1.AddressTypeIPv4).
+			WithEndpoints(discoveryac.Endpoint().WithAddresses("192.0.2.1").WithConditions(discoveryac.EndpointConditions().WithReady(ready))),
+		metav1.ApplyOptions{FieldManager: "balancer"})
+	return err
 }
 
 // probeClient asks as the kubelet does: a new connection each time, and no certificate checked.

@@ -1,11 +1,9 @@
 package chaos
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -16,13 +14,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -72,6 +66,7 @@ func (c *cluster) clean() {
 		c.client.CoreV1().PersistentVolumes().DeleteCollection(ctx, now, all),
 		c.forgetCertificates(ctx),
 		client.IgnoreNotFound(c.client.CoreV1().Services(metav1.NamespaceSystem).Delete(ctx, "isthmus-webhook", now)),
+		c.client.DiscoveryV1().EndpointSlices(metav1.NamespaceSystem).DeleteCollection(ctx, now, all),
 		c.client.CoordinationV1().Leases(metav1.NamespaceSystem).DeleteCollection(ctx, now, all),
 	); err != nil {
 		c.t.Errorf("clean the cluster: %v", err)
@@ -165,44 +160,6 @@ func labeled(pv *corev1.PersistentVolume) string {
 		return fmt.Sprintf("PersistentVolume %s has no node affinity", pv.Name)
 	}
 	return ""
-}
-
-// applyRBAC creates the objects of YAML documents.
-func applyRBAC(ctx context.Context, client kubernetes.Interface, documents []byte) error {
-	reader := utilyaml.NewDocumentDecoder(io.NopCloser(bytes.NewReader(documents)))
-	defer func() { _ = reader.Close() }() // it reads memory
-	buf := make([]byte, len(documents)+1)
-	for {
-		n, err := reader.Read(buf)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		obj, _, err := scheme.Codecs.UniversalDeserializer().Decode(buf[:n], nil, nil)
-		if err != nil {
-			return fmt.Errorf("decode RBAC: %w", err)
-		}
-		var o metav1.CreateOptions
-		switch x := obj.(type) {
-		case *corev1.ServiceAccount:
-			_, err = client.CoreV1().ServiceAccounts(x.Namespace).Create(ctx, x, o)
-		case *rbacv1.ClusterRole:
-			_, err = client.RbacV1().ClusterRoles().Create(ctx, x, o)
-		case *rbacv1.ClusterRoleBinding:
-			_, err = client.RbacV1().ClusterRoleBindings().Create(ctx, x, o)
-		case *rbacv1.Role:
-			_, err = client.RbacV1().Roles(x.Namespace).Create(ctx, x, o)
-		case *rbacv1.RoleBinding:
-			_, err = client.RbacV1().RoleBindings(x.Namespace).Create(ctx, x, o)
-		default:
-			err = fmt.Errorf("unexpected %T", obj)
-		}
-		if err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("apply RBAC: %w", err)
-		}
-	}
 }
 
 // eventually waits until done returns "" and fails with its last answer otherwise.

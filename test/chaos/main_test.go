@@ -100,7 +100,7 @@ func (s *shared) start() error {
 		if err != nil {
 			return err
 		}
-		if err := applyRBAC(ctx, s.plane.Client, rbac); err != nil {
+		if err := s.plane.Apply(ctx, rbac); err != nil {
 			return err
 		}
 	}

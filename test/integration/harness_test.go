@@ -160,7 +160,7 @@ func (p *plane) authorize() (err error) {
 		if err != nil {
 			return err
 		}
-		if err := applyRBAC(ctx, p.Client, rbac); err != nil {
+		if err := p.Apply(ctx, rbac); err != nil {
 			return err
 		}
 	}

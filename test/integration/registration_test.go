@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -109,11 +110,11 @@ func (c *cluster) webhookAccounts() (kubeconfig string) {
 		}
 		return data
 	}
-	components := read("components/webhook-auto/rbac.yaml")
+	components := slices.Concat(read("components/webhook-auto/rbac.yaml"), []byte("\n---\n"), read("components/webhook-self-managed/rbac.yaml"))
 	// The bindings of the overlay that serves webhooks only, beside those of the other.
 	both := bytes.ReplaceAll(components, []byte("subjects:\n"), []byte("subjects:\n  - {kind: ServiceAccount, name: "+manifests.WebhookServiceAccount+", namespace: kube-system}\n"))
 	for _, documents := range [][]byte{read("webhook-manager/rbac.yaml"), both} {
-		if err := applyRBAC(c.t.Context(), c.client, documents); err != nil {
+		if err := c.Apply(c.t.Context(), documents); err != nil {
 			c.t.Fatal(err)
 		}
 	}
@@ -186,7 +187,7 @@ func (c *cluster) startBinary(sim *ossim.Sim, kubeconfig string, args ...string)
 	cmd := exec.CommandContext(c.t.Context(), binary(c.t), append([]string{
 		"--cloud-provider=openstack", "--cloud-config=" + write(c.t, "cloud.conf", sim.CloudConf()), "--kubeconfig=" + kubeconfig,
 		"--bind-address=127.0.0.1", "--secure-port=" + port, "--cert-dir=" + c.t.TempDir(), "--authorization-always-allow-paths=/readyz*",
-		"--webhooks=*", "--webhook-bind-address=127.0.0.1", "--webhook-secure-port=" + webhookPort, "--webhook-cert-dir=" + c.t.TempDir(),
+		"--webhooks=*", "--webhook-bind-address=127.0.0.1", "--webhook-secure-port=" + webhookPort, selfManaged,
 		"--webhook-registration=auto", "--webhook-url=https://127.0.0.1:" + webhookPort, "--webhook-failure-policy=Fail", "--v=2",
 	}, args...)...)
 	var stderr bytes.Buffer

@@ -286,7 +286,9 @@ func serviceAccount(t *testing.T, cp *controlplane.ControlPlane) *rest.Config {
 		if err != nil {
 			t.Fatal(err)
 		}
-		apply(t, cp, rbac)
+		if err := cp.Apply(t.Context(), rbac); err != nil {
+			t.Fatal(err)
+		}
 	}
 	config, err := cp.ServiceAccountConfig(t.Context(), manifests.Namespace, manifests.ServiceAccount, time.Hour)
 	if err != nil {

@@ -15,14 +15,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/isthmus-cloud/isthmus/manifests"
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
@@ -264,7 +261,9 @@ func testRBAC(t *testing.T, cp *controlplane.ControlPlane) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	apply(t, cp, base)
+	if err := cp.Apply(ctx, base); err != nil {
+		t.Fatal(err)
+	}
 	config, err := cp.ServiceAccountConfig(ctx, manifests.Namespace, manifests.ServiceAccount, time.Hour)
 	if err != nil {
 		t.Fatal(err)
@@ -279,7 +278,9 @@ func testRBAC(t *testing.T, cp *controlplane.ControlPlane) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	apply(t, cp, own)
+	if err := cp.Apply(ctx, own); err != nil {
+		t.Fatal(err)
+	}
 	r.client = cp.Client // reads what the replicas may only list
 	bundle := r.agree(t).Data["ca.crt"]
 	r.clock.add(25 * day)
@@ -300,24 +301,6 @@ func testRBAC(t *testing.T, cp *controlplane.ControlPlane) {
 	} {
 		if err := try(); !apierrors.IsForbidden(err) {
 			t.Errorf("%s: %v, want that it is forbidden", what, err)
-		}
-	}
-}
-
-// apply creates the objects of a YAML stream.
-func apply(t *testing.T, cp *controlplane.ControlPlane, stream []byte) {
-	t.Helper()
-	c, err := client.New(cp.Config, client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for doc := range bytes.SplitSeq(stream, []byte("\n---\n")) {
-		obj := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal(doc, &obj.Object); err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Create(t.Context(), obj); err != nil {
-			t.Fatal(err)
 		}
 	}
 }

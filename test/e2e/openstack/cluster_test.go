@@ -103,7 +103,7 @@ func startPlane() error {
 		if err != nil {
 			return err
 		}
-		if err := apply(ctx, p.plane, rbac); err != nil {
+		if err := p.plane.Apply(ctx, rbac); err != nil {
 			return err
 		}
 	}
@@ -113,27 +113,6 @@ func startPlane() error {
 	}
 	p.kubeconfig = filepath.Join(built.dir, "kubeconfig")
 	return controlplane.WriteKubeconfig(p.kubeconfig, config)
-}
-
-// apply creates each object of a YAML stream.
-func apply(ctx context.Context, plane *controlplane.ControlPlane, stream []byte) error {
-	c, err := client.New(plane.Config, client.Options{})
-	if err != nil {
-		return err
-	}
-	for doc := range bytes.SplitSeq(stream, []byte("\n---\n")) {
-		obj := &unstructured.Unstructured{}
-		if err := utilyaml.Unmarshal(doc, &obj.Object); err != nil {
-			return err
-		}
-		if len(obj.Object) == 0 { // only comments
-			continue
-		}
-		if err := c.Create(ctx, obj); err != nil {
-			return fmt.Errorf("create %s %s: %w", obj.GetKind(), obj.GetName(), err)
-		}
-	}
-	return nil
 }
 
 // clean removes what the test leaves in the cluster.
