@@ -5,7 +5,9 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -86,7 +88,7 @@ func (c *cluster) agree(ctx context.Context, replicas []*replica, cas int) strin
 		return fmt.Sprintf("%d webhooks are registered, %v", len(bundles), err)
 	}
 	for _, b := range bundles {
-		if !bytes.Equal(bytes.TrimSpace(b), bytes.TrimSpace(bundle)) {
+		if !slices.Equal(certificatesIn(b), certificatesIn(bundle)) {
 			return "a webhook's CA bundle is not the Secret's"
 		}
 	}
@@ -107,6 +109,16 @@ func (c *cluster) agree(ctx context.Context, replicas []*replica, cas int) strin
 		}
 	}
 	return ""
+}
+
+// certificatesIn returns the certificates of a bundle, whose order means nothing.
+func certificatesIn(bundle []byte) []string {
+	var found []string
+	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {
+		found = append(found, string(block.Bytes))
+	}
+	slices.Sort(found)
+	return found
 }
 
 func (c *cluster) waitAgreed(replicas []*replica, cas int) {
