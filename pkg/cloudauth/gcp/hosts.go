@@ -1,0 +1,66 @@
+package gcp
+
+import (
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
+)
+
+// isHostOf reports whether a host is that of a service in a universe: service.<universe>, and
+// the regional, mTLS and private forms that Google documents. The universe's other hosts do not
+// count: anyone can have a bucket on storage.googleapis.com that takes what is sent to it.
+func isHostOf(host, service, universe string) bool {
+	name, ok := strings.CutSuffix(host, "."+universe)
+	if !ok || !isDomain(host) {
+		return false
+	}
+	labels := strings.Split(name, ".")
+	first := labels[0]
+	switch {
+	case name == service, name == service+".mtls":
+		return true
+	case len(labels) == 1: // us-east1-sts
+		return strings.HasSuffix(first, "-"+service)
+	case len(labels) == 2 && labels[1] == "p": // sts-name.p, a Private Service Connect endpoint
+		return strings.HasPrefix(first, service+"-")
+	case len(labels) == 2: // sts.us-east1 and us-east1.sts
+		return first == service || labels[1] == service
+	}
+	return len(labels) == 3 && first == service && labels[2] == "rep" // sts.us-east1.rep
+}
+
+// checkEndpoint says what is wrong with a URL that a credentials file has for a service, nil if
+// nothing is.
+func checkEndpoint(text, service, universe string) error {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" {
+		return fmt.Errorf("%q is no URL", cloudauth.Excerpt(text, 120))
+	}
+	if u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Port() != "" && u.Port() != "443" || !isHostOf(u.Hostname(), service, universe) {
+		return fmt.Errorf("https://%s.%s is expected, and credentials are not sent to %s://%s", service, universe, cloudauth.Excerpt(u.Scheme, 20), cloudauth.Excerpt(u.Host, 120))
+	}
+	return nil
+}
+
+// oldTokenURLs are what keys of service accounts have for a token_uri beside oauth2.googleapis.com.
+var oldTokenURLs = []string{
+	"https://accounts.google.com/o/oauth2/token",
+	"https://www.googleapis.com/oauth2/v3/token",
+	"https://www.googleapis.com/oauth2/v4/token",
+}
+
+// metadataV6 is the network of the metadata server with IPv6.
+const metadataV6 = "fd20:ce::/32"
+
+// isLocal reports whether a host is this machine, or is reached on its link alone, which nobody
+// else can listen to: such may be spoken to without TLS.
+func isLocal(host string) bool {
+	if host == "localhost" || strings.TrimSuffix(host, ".") == "metadata.google.internal" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && (ip.IsLoopback() || ip.IsLinkLocalUnicast() || netip.MustParsePrefix(metadataV6).Contains(ip))
+}
