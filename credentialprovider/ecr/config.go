@@ -26,16 +26,7 @@ type Config struct {
 	// Accounts are, by the account of a registry, the roles to assume for it on top of the identity.
 	Accounts map[string]auth.Role `yaml:"accounts"`
 	// Mirrors are registries whose images come through an ECR registry.
-	Mirrors []Mirror `yaml:"mirrors"`
-}
-
-// Mirror says that images of one registry come through an ECR registry (a pull-through cache), to
-// which the container runtime redirects them.
-type Mirror struct {
-	// Upstream is the registry that images name, as host or host:port.
-	Upstream string `yaml:"upstream"`
-	// Registry is the ECR registry whose credentials they need.
-	Registry string `yaml:"registry"`
+	Mirrors []credentialprovider.Mirror `yaml:"mirrors"`
 }
 
 // check returns all mistakes.
@@ -64,22 +55,16 @@ func (c Config) check() error {
 		}
 		add("accounts: "+name, c.Accounts[name].Check())
 	}
-	seen := map[string]bool{}
-	for _, m := range c.Mirrors {
-		upstream, err := credentialprovider.NormalRegistry(m.Upstream)
-		add("mirrors: upstream", err)
-		if _, known := parseHost(upstream); known {
-			add("mirrors", fmt.Errorf("upstream %s is an ECR registry itself; remove it", upstream))
-		}
-		if seen[upstream] {
-			add("mirrors", fmt.Errorf("upstream %s is there twice; remove one", upstream))
-		}
-		seen[upstream] = true
-		normal, err := credentialprovider.NormalRegistry(m.Registry)
-		add("mirrors: registry", err)
-		if r, known := parseHost(normal); err == nil && (!known || r.account == "") {
-			add("mirrors", fmt.Errorf("registry %s is no private ECR registry, such as 123456789012.dkr.ecr.eu-central-1.amazonaws.com", normal))
-		}
-	}
+	_, err := c.mirrors()
+	errs = append(errs, err)
 	return errors.Join(errs...)
+}
+
+// mirrors returns the registries by their upstreams.
+func (c Config) mirrors() (map[string]string, error) {
+	return credentialprovider.CheckMirrors(c.Mirrors, credentialprovider.MirrorRules{
+		Section: "ecr", Kind: "an ECR registry", Target: "private ECR registry, such as 123456789012.dkr.ecr.eu-central-1.amazonaws.com",
+		Serves: func(registry string) bool { _, ok := parseHost(registry); return ok },
+		Leads:  func(registry string) bool { r, ok := parseHost(registry); return ok && r.account != "" },
+	})
 }

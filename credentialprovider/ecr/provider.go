@@ -34,12 +34,12 @@ func New(cfg Config, o credentialprovider.Options) (*Provider, error) {
 		return nil, err
 	}
 	p := &Provider{cfg: cfg, options: o, mirrors: map[string]registry{}}
-	for _, m := range cfg.Mirrors {
-		upstream, err := credentialprovider.NormalRegistry(m.Upstream)
-		if err != nil {
-			return nil, err // checked before
-		}
-		p.mirrors[upstream], _ = parseHost(strings.ToLower(m.Registry))
+	mirrors, err := cfg.mirrors()
+	if err != nil {
+		return nil, err // checked before
+	}
+	for upstream, host := range mirrors {
+		p.mirrors[upstream], _ = parseHost(host)
 	}
 	return p, nil
 }

@@ -18,11 +18,11 @@ func TestConfigMistakes(t *testing.T) {
 		"role of the node": {Config{RoleARN: "arn:aws:iam::123456789012:role/a"}, []string{"roleARN: it is for identity: serviceAccount"}},
 		"all at once": {Config{Identity: credentialprovider.ServiceAccountIdentity, STSRegion: "x", RoleARN: "y", Profile: "z", Accounts: map[string]auth.Role{"1": {ARN: "a", SourceARN: "b"}}},
 			[]string{`stsRegion: "x" is no AWS region`, `roleARN: "y" is no ARN`, "profile: with identity: serviceAccount", `"1" is no AWS account`, `accounts: 1: roleARN: "a" is no ARN`, `sourceARN: "b" is no ARN`}},
-		"upstream":          {Config{Mirrors: []Mirror{{Upstream: "a/b", Registry: good}}}, []string{`mirrors: upstream: registry "a/b"`}},
-		"upstream is ECR":   {Config{Mirrors: []Mirror{{Upstream: good, Registry: good}}}, []string{"is an ECR registry itself"}},
-		"upstream twice":    {Config{Mirrors: []Mirror{{Upstream: "index.docker.io", Registry: good}, {Upstream: "docker.io", Registry: good}}}, []string{"upstream docker.io is there twice"}},
-		"registry elswhere": {Config{Mirrors: []Mirror{{Upstream: "docker.io", Registry: "harbor.example"}}}, []string{"registry harbor.example is no private ECR registry"}},
-		"public registry":   {Config{Mirrors: []Mirror{{Upstream: "docker.io", Registry: "public.ecr.aws"}}}, []string{"is no private ECR registry"}},
+		"upstream":          {Config{Mirrors: []credentialprovider.Mirror{{Upstream: "a/b", Registry: good}}}, []string{`mirrors: upstream: registry "a/b"`}},
+		"upstream is ECR":   {Config{Mirrors: []credentialprovider.Mirror{{Upstream: good, Registry: good}}}, []string{"is an ECR registry itself"}},
+		"upstream twice":    {Config{Mirrors: []credentialprovider.Mirror{{Upstream: "index.docker.io", Registry: good}, {Upstream: "docker.io", Registry: good}}}, []string{"upstream docker.io is there twice"}},
+		"registry elswhere": {Config{Mirrors: []credentialprovider.Mirror{{Upstream: "docker.io", Registry: "harbor.example"}}}, []string{"registry harbor.example is no private ECR registry"}},
+		"public registry":   {Config{Mirrors: []credentialprovider.Mirror{{Upstream: "docker.io", Registry: "public.ecr.aws"}}}, []string{"is no private ECR registry"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := New(tt.cfg, credentialprovider.Options{})
@@ -40,7 +40,7 @@ func TestConfigMistakes(t *testing.T) {
 
 // Mirrors are other registries by name, with their port; nothing else is.
 func TestServes(t *testing.T) {
-	p, err := New(Config{Mirrors: []Mirror{{Upstream: "mirror.example:5000", Registry: "123456789012.dkr.ecr.eu-central-1.amazonaws.com"}, {Upstream: "docker.io", Registry: "210987654321.dkr.ecr.us-east-1.amazonaws.com"}}}, credentialprovider.Options{})
+	p, err := New(Config{Mirrors: []credentialprovider.Mirror{{Upstream: "mirror.example:5000", Registry: "123456789012.dkr.ecr.eu-central-1.amazonaws.com"}, {Upstream: "docker.io", Registry: "210987654321.dkr.ecr.us-east-1.amazonaws.com"}}}, credentialprovider.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
