@@ -3,12 +3,14 @@ package server_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
 
+	"golang.org/x/net/http2"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -89,33 +91,35 @@ func TestHTTP2(t *testing.T) {
 	}
 }
 
-// TestMaxStreams: one connection carries 250 requests at a time.
+// TestMaxStreams: a client is told to have no more than 250 requests at a time on one connection.
 func TestMaxStreams(t *testing.T) {
-	entered, finish := make(chan struct{}, 300), make(chan struct{})
-	r := start(t, func(context.Context, admission.Request) admission.Response {
-		entered <- struct{}{}
-		<-finish
-		return admission.Allowed("")
-	})
-	c := r.client(t, func(tr *http.Transport) {
-		tr.HTTP2 = &http.HTTP2Config{StrictMaxConcurrentRequests: true}
-	})
-	get(t, c, r.url+"/livez") // the connection, and the server's settings
-	var wg sync.WaitGroup
-	for range 255 {
-		wg.Go(func() { r.post(t, c, "?timeout=30s", []byte(goodReview)) })
+	r := start(t, allow)
+	tr := r.client(t).Transport.(*http.Transport)
+	config := tr.TLSClientConfig.Clone()
+	config.NextProtos = []string{"h2"}
+	conn, err := (&tls.Dialer{Config: config}).DialContext(t.Context(), "tcp", strings.TrimPrefix(r.url, "https://"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	eventually(t, func() error {
-		if len(entered) < 250 {
-			return errors.New("fewer than 250 requests at a time")
-		}
-		return nil
-	})
-	if n := len(entered); n != 250 {
-		t.Errorf("%d requests at a time on one connection, want 250", n)
+	defer func() { _ = conn.Close() }()
+	if _, err := conn.Write([]byte(http2.ClientPreface)); err != nil {
+		t.Fatal(err)
 	}
-	close(finish)
-	wg.Wait()
+	framer := http2.NewFramer(conn, conn)
+	if err := framer.WriteSettings(); err != nil {
+		t.Fatal(err)
+	}
+	frame, err := framer.ReadFrame()
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings, ok := frame.(*http2.SettingsFrame)
+	if !ok {
+		t.Fatalf("the first frame is %v, want settings", frame)
+	}
+	if n, ok := settings.Value(http2.SettingMaxConcurrentStreams); !ok || n != 250 {
+		t.Errorf("%d requests at a time on one connection (%v), want 250", n, ok)
+	}
 }
 
 // TestDefectWholeResponseIsLogged: nothing of an object but its name is logged below V(5), and

@@ -39,6 +39,7 @@ func TestRun(t *testing.T) {
 		}()
 		queue.Add("failing")
 		time.Sleep(20 * time.Second)
+		synctest.Wait()
 		if want := []time.Duration{0, time.Second, 3 * time.Second, 7 * time.Second}; len(tries) != len(want) || tries[1] != want[1] || tries[2] != want[2] || tries[3] != want[3] {
 			t.Errorf("tries at %v, want %v", tries, want)
 		}
