@@ -87,9 +87,15 @@ openstack-status: ## What of it runs
 e2e-openstack: $(CONTROL_PLANE) ## The real binaries against it; starts it if need be (TESTARGS='-run TestX' narrows it down)
 	@GO=$(GO) hack/openstack/e2e.sh $(TESTARGS)
 
+##@ A real kubelet (Debian 12, root)
+
+.PHONY: e2e-kubelet
+e2e-kubelet: $(CONTROL_PLANE) bin/kubelet ## The credential provider with a real kubelet, containerd and registries (TESTARGS='-run TestX' narrows it down)
+	@GO=$(GO) hack/kubelet/e2e.sh $(TESTARGS)
+
 # Tools: built from Go modules into bin/, rebuilt only when their module changes.
 
-bin/kube-apiserver bin/kube-controller-manager bin/kubectl: bin/%: hack/tools/kubernetes/go.mod hack/tools/kubernetes/go.sum
+bin/kube-apiserver bin/kube-controller-manager bin/kubectl bin/kubelet: bin/%: hack/tools/kubernetes/go.mod hack/tools/kubernetes/go.sum
 	@echo "==> building $* $(K8S_VERSION) (the first time this takes some minutes)"
 	@hack/progress.sh $* env -C hack/tools/kubernetes $(GO) build -ldflags '$(K8S_LDFLAGS)' -o $(CURDIR)/$@ k8s.io/kubernetes/cmd/$*
 

@@ -12,15 +12,20 @@ import (
 	"fmt"
 	"math/big"
 	"strings"
+	"sync"
 	"time"
 )
 
 // IssuerURL is the OIDC issuer of the tokens that an Issuer makes.
 const IssuerURL = "https://oidc.cluster.test"
 
-// Issuer makes the tokens of a cluster's service accounts, and verifies them for a cloud.
+// Issuer makes the tokens of a cluster's service accounts, and verifies them for a cloud, with
+// those of real clusters that it trusts.
 type Issuer struct {
 	key *ecdsa.PrivateKey
+
+	mu      sync.Mutex
+	trusted map[string]*ecdsa.PublicKey // by issuer
 }
 
 // NewIssuer returns an issuer with a key of its own.
@@ -29,7 +34,14 @@ func NewIssuer() (*Issuer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("a key for the OIDC issuer: %w", err)
 	}
-	return &Issuer{key: key}, nil
+	return &Issuer{key: key, trusted: map[string]*ecdsa.PublicKey{IssuerURL: &key.PublicKey}}, nil
+}
+
+// Trust adds a real cluster, which signs its service accounts' tokens with this key (ES256).
+func (i *Issuer) Trust(issuer string, key *ecdsa.PublicKey) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.trusted[issuer] = key
 }
 
 // TokenClaims are what a service account's token says.
@@ -83,7 +95,7 @@ var (
 	ErrBadSignature = errors.New("the token's signature is wrong")
 )
 
-// Verify checks that a token is this issuer's and returns what it says. Whether it has expired, and
+// Verify checks that a token is this issuer's, or a trusted one's, and returns what it says. Whether it has expired, and
 // for whom it is, is for the caller to decide. With ErrWrongIssuer it says what the token claims.
 func (i *Issuer) Verify(token string) (*Verified, error) {
 	parts := strings.Split(token, ".")
@@ -97,11 +109,14 @@ func (i *Issuer) Verify(token string) (*Verified, error) {
 	if errors.Join(sigErr, err, json.Unmarshal(payload, &v)) != nil || len(sig) != 64 {
 		return nil, ErrNotJWT
 	}
-	if v.Issuer != IssuerURL {
+	i.mu.Lock()
+	key := i.trusted[v.Issuer]
+	i.mu.Unlock()
+	if key == nil {
 		return &v, ErrWrongIssuer
 	}
 	hash := sha256.Sum256([]byte(parts[0] + "." + parts[1]))
-	if !ecdsa.Verify(&i.key.PublicKey, hash[:], new(big.Int).SetBytes(sig[:32]), new(big.Int).SetBytes(sig[32:])) {
+	if !ecdsa.Verify(key, hash[:], new(big.Int).SetBytes(sig[:32]), new(big.Int).SetBytes(sig[32:])) {
 		return nil, ErrBadSignature
 	}
 	return &v, nil

@@ -135,6 +135,16 @@ func (c *ControlPlane) ServiceAccountConfig(ctx context.Context, namespace, name
 	return cfg, nil
 }
 
+// UserConfig returns a client configuration, with a certificate, for a user in groups: a node
+// is system:node:NAME in system:nodes.
+func (c *ControlPlane) UserConfig(name string, groups ...string) (*rest.Config, error) {
+	user, err := c.env.AddUser(envtest.User{Name: name, Groups: groups}, nil)
+	if err != nil {
+		return nil, fmt.Errorf("certificate of user %s: %w", name, err)
+	}
+	return user.Config(), nil
+}
+
 // WriteKubeconfig writes a kubeconfig file (mode 0600) for cfg, which must carry its
 // credentials inline.
 func WriteKubeconfig(file string, cfg *rest.Config) error {

@@ -20,6 +20,18 @@ func (s *Sim) AddApplicationCredential(name string) AppCredential {
 	return AppCredential{ID: a.id, Name: name, Secret: a.secret}
 }
 
+// ExpireApplicationCredential lets one expire now; it reports whether it is there.
+func (s *Sim) ExpireApplicationCredential(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.IndexFunc(s.identity.appCreds, func(a *appCredential) bool { return a.id == id })
+	if i >= 0 {
+		now := time.Now().Add(-time.Second)
+		s.identity.appCreds[i].expires = &now
+	}
+	return i >= 0
+}
+
 // DeleteApplicationCredential removes one, and with it all tokens made with it; it reports
 // whether it was there.
 func (s *Sim) DeleteApplicationCredential(id string) bool {

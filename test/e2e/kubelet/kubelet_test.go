@@ -1,0 +1,241 @@
+//go:build e2e
+
+package kubelet
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubeletv1 "k8s.io/kubelet/config/v1"
+
+	awssim "github.com/isthmus-cloud/isthmus/test/cloudsim/aws"
+	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+	"github.com/isthmus-cloud/isthmus/test/controlplane"
+)
+
+// world is a cluster with one node, two private registries and the simulated clouds.
+type world struct {
+	plane     *controlplane.ControlPlane
+	passwords *registry // htpasswd
+	tokens    *registry // token authentication by logins
+	logins    *tokenService
+	openstack *ossim.Sim
+	aws       *awssim.Sim
+	podRole   string
+	node      *node
+}
+
+// trial is a pod whose image only a credential provider of the same name can open.
+type trial struct {
+	name string
+	// registry is where the image is.
+	registry func(*world) *registry
+	// provider completes the kubelet's entry, and prepares the cloud for it.
+	provider func(t *testing.T, w *world, p *kubeletv1.CredentialProvider)
+	// account is the pod's service account.
+	account string
+	// as is who the registry saw, or "" where the pull has to fail.
+	as string
+	// says is in the line of the kubelet's log about it, if the pull has to fail; "" for no line.
+	says string
+	// meanwhile, if set, runs when the pod is there.
+	meanwhile func(t *testing.T, w *world)
+}
+
+func (r trial) repository() string { return r.name + "/app" }
+
+func startWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{plane: controlplane.Start(t, controlplane.Options{APIServerArgs: map[string][]string{
+		"authorization-mode": {"Node,RBAC"}, "enable-admission-plugins": {"NodeRestriction"}, "disable-admission-plugins": {"DefaultStorageClass"}, // ServiceAccount is on
+		"advertise-address": {nodeIP}, // there is no default route to find one by
+	}})}
+	ca := newAuthority(t)
+	w.logins = startTokenService(t, ca)
+	w.passwords = startRegistry(t, "registry-htpasswd", "127.0.0.1:5001", fmt.Sprintf("{htpasswd: {realm: private, path: %s}}", write(t, "htpasswd", htpasswd)), ca)
+	w.tokens = startRegistry(t, "registry-token", "127.0.0.1:5002", w.logins.section(), ca)
+	w.openstack = ossim.ForTest(t)
+	w.aws, w.podRole = startAWS(t, w.plane, awssim.Options{})
+	startContainerd(t, ca, w.passwords.host, w.tokens.host)
+	allowAudience(t, w.plane, awssim.Audience)
+	addAccount(t, w.plane.Client, "default", nil)
+	for _, name := range []string{"app", "stranger"} {
+		addAccount(t, w.plane.Client, name, map[string]string{"isthmus-cloud.github.io/ecr-role-arn": w.podRole})
+	}
+	return w
+}
+
+func passwords(w *world) *registry { return w.passwords }
+func tokens(w *world) *registry    { return w.tokens }
+
+// TestKubelet: pods whose images are private run with what the credential provider answers, and
+// those for which it fails show why.
+func TestKubelet(t *testing.T) {
+	w := startWorld(t)
+	trials := slices.Concat(nodeTrials(), podTrials(), failures())
+	var providers []kubeletv1.CredentialProvider
+	images := map[string]string{}
+	for _, r := range trials {
+		images[r.name] = r.registry(w).push(t, r.repository())
+		p := kubeletv1.CredentialProvider{
+			Name: r.name, APIVersion: "credentialprovider.kubelet.k8s.io/v1",
+			MatchImages: []string{r.registry(w).host + "/" + r.name}, DefaultCacheDuration: &metav1.Duration{Duration: time.Minute},
+		}
+		r.provider(t, w, &p)
+		providers = append(providers, p)
+	}
+	w.node = startNode(t, w.plane, providers)
+	for _, r := range trials {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			createPod(t, w.plane.Client, r.name, r.account, images[r.name])
+			if r.meanwhile != nil {
+				r.meanwhile(t, w)
+			}
+			if r.as == "" {
+				r.checkFailed(t, w)
+			} else {
+				r.checkRuns(t, w)
+			}
+		})
+	}
+}
+
+func (r trial) checkRuns(t *testing.T, w *world) {
+	waitRunning(t, w.plane.Client, r.name)
+	if !r.registry(w).pulled(t, r.repository()) {
+		t.Error("the registry's log does not have the pull")
+	}
+	if got := w.logins.pulledBy(r.repository()); r.registry(w) == w.tokens && !slices.Equal(got, []string{r.as}) {
+		t.Errorf("the registry gave the image to %q, want %q alone", got, r.as)
+	}
+	if runs, failed := w.node.runs(t, r.name), w.node.failures(t, r.name); runs != 1 || failed != 0 {
+		t.Errorf("the kubelet ran the provider %d times, %d of them failed; want one that did not", runs, failed)
+	}
+}
+
+func (r trial) checkFailed(t *testing.T, w *world) {
+	event := waitPullFailed(t, w.plane.Client, r.name)
+	t.Logf("the pod's event: %s", event)
+	// All that the pod shows is that the registry refused; the kubelet's log knows why.
+	if !strings.Contains(event, "failed to authorize") && !strings.Contains(event, "401 Unauthorized") && !strings.Contains(event, "authorization failed") {
+		t.Error("the event does not speak of authorization")
+	}
+	if r.registry(w).pulled(t, r.repository()) {
+		t.Error("the registry gave the image away")
+	}
+	lines, failed := w.node.complaints(t, r.name), w.node.failures(t, r.name)
+	if r.says == "" {
+		if len(lines) != 0 || failed != 0 || w.node.runs(t, r.name) != 0 {
+			t.Errorf("the kubelet ran the provider: %q", lines)
+		}
+		return
+	}
+	if len(lines) == 0 || !strings.Contains(lines[0], r.says) {
+		t.Fatalf("the kubelet's log says %q, want %q in it", lines, r.says)
+	}
+	t.Logf("the kubelet's log: %s", lines[0])
+}
+
+// nodeTrials are those with the node's identity.
+func nodeTrials() []trial {
+	return []trial{
+		{name: "barbican", registry: passwords, as: puller, provider: func(t *testing.T, w *world, p *kubeletv1.CredentialProvider) {
+			w.openstack.AddSecret("barbican", "text/plain", fmt.Appendf(nil, `{"auths":{%q:{"username":%q,"password":%q}}}`, w.passwords.host, puller, pullerPassword))
+			conf, _ := cloudConf(t, w.openstack, "barbican", fmt.Sprintf("[Registry %q]\ntype = barbican\nsecret = barbican\n", w.passwords.host))
+			p.Args = []string{"--cloud-config=" + conf}
+		}},
+		{name: "keppel", registry: tokens, as: "application-credential", provider: func(t *testing.T, w *world, p *kubeletv1.CredentialProvider) {
+			w.logins.allow("keppel", keystoneLogins(t, w.openstack))
+			conf, _ := cloudConf(t, w.openstack, "keppel", fmt.Sprintf("[Registry %q]\ntype = keppel\n", w.tokens.host))
+			p.Args = []string{"--cloud-config=" + conf}
+		}},
+		{name: "ecr-node", registry: tokens, as: "AWS", provider: func(t *testing.T, w *world, p *kubeletv1.CredentialProvider) { useECR(t, w, w.aws, p, "node") }},
+	}
+}
+
+// podTrials are those with the identity of service accounts.
+func podTrials() []trial {
+	return []trial{
+		{name: "ecr-pod", registry: tokens, account: "app", as: "AWS", provider: func(t *testing.T, w *world, p *kubeletv1.CredentialProvider) {
+			useECR(t, w, w.aws, p, "serviceAccount")
+		}},
+	}
+}
+
+// useECR completes a provider: the registry is a mirror of the simulated ECR.
+func useECR(t *testing.T, w *world, sim *awssim.Sim, p *kubeletv1.CredentialProvider, identity string) {
+	t.Helper()
+	w.logins.allow(p.Name, ecrLogins(sim))
+	p.Args = []string{"--config=" + write(t, p.Name+"/options.yaml", fmt.Sprintf(`apiVersion: isthmus-cloud.github.io/v1
+kind: CredentialProviderOptions
+ecr:
+  identity: %s
+  mirrors: [{upstream: %q, registry: %s}]
+`, identity, w.tokens.host, ecrRegistry))}
+	for _, e := range append(sim.Env(), "AWS_CONFIG_FILE=/nowhere", "AWS_SHARED_CREDENTIALS_FILE=/nowhere") {
+		name, value, _ := strings.Cut(e, "=")
+		p.Env = append(p.Env, kubeletv1.ExecEnvVar{Name: name, Value: value})
+	}
+	if identity == "serviceAccount" {
+		useTokens(p, awssim.Audience)
+	}
+}
+
+// useTokens has the kubelet send service accounts' tokens.
+func useTokens(p *kubeletv1.CredentialProvider, audience string) {
+	yes := true
+	p.TokenAttributes = &kubeletv1.ServiceAccountTokenAttributes{
+		ServiceAccountTokenAudience: audience, RequireServiceAccount: &yes, CacheType: kubeletv1.ServiceAccountServiceAccountTokenCacheType,
+		OptionalServiceAccountAnnotationKeys: []string{"isthmus-cloud.github.io/ecr-role-arn"},
+	}
+}
+
+// failures are the trials that have to fail.
+func failures() []trial {
+	hangs := func(t *testing.T, w *world, p *kubeletv1.CredentialProvider) *awssim.Sim {
+		sim, _ := startAWS(t, w.plane, awssim.Options{})
+		sim.AddFault(awssim.Fault{Service: "ecr", Hang: true})
+		useECR(t, w, sim, p, "node")
+		return sim
+	}
+	return []trial{
+		{name: "timeout", registry: tokens, says: "ECR (GetAuthorizationToken) at api.ecr.eu-central-1.amazonaws.com does not answer in time", provider: func(t *testing.T, w *world, p *kubeletv1.CredentialProvider) {
+			hangs(t, w, p)
+			p.Args = append(p.Args, "--timeout=2s")
+		}},
+		{name: "crash", registry: tokens, says: "SIGABRT", provider: func(t *testing.T, w *world, p *kubeletv1.CredentialProvider) { hangs(t, w, p) }, meanwhile: crash},
+	}
+}
+
+// crash lets the provider of that name end as a program with a bug does, as soon as it runs.
+func crash(t *testing.T, _ *world) {
+	for range 600 {
+		files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			data, _ := os.ReadFile(file) // it may have ended
+			var pid int
+			if strings.Contains(string(data), "/bin/crash\x00") {
+				if _, err := fmt.Sscanf(file, "/proc/%d/", &pid); err != nil {
+					t.Fatal(err)
+				}
+				if err := syscall.Kill(pid, syscall.SIGABRT); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+		}
+		<-time.After(50 * time.Millisecond)
+	}
+	t.Fatal("the kubelet does not run the provider")
+}
