@@ -28,7 +28,11 @@ type command struct {
 }
 
 // commands are all commands.
-func commands() []command { return nil }
+func commands() []command {
+	return []command{
+		{"config", "write the kubelet's CredentialProviderConfig, and the RBAC that it needs", runConfig},
+	}
+}
 
 // dispatch runs the command that args name. It returns false where they name none and the
 // program is to be the plugin: the kubelet's arguments are flags.

@@ -46,6 +46,11 @@ type section struct {
 	enable func(*config)
 	// identity returns where the section has its identity, nil if there is no section.
 	identity func(*config) *credentialprovider.Identity
+	// audience returns for whom the tokens of service accounts have to be, "" where the cloud's
+	// administrator chose that.
+	audience func(*config) string
+	// annotations are the keys that are read of service accounts.
+	annotations []string
 	// open makes the provider, with warnings for the user.
 	open func(*config, credentialprovider.Options) (credentialprovider.Provider, []string, error)
 }
@@ -61,6 +66,8 @@ func sections() []section {
 			identity: func(c *config) *credentialprovider.Identity {
 				return fieldOf(c.ECR, func(s *ecr.Config) *credentialprovider.Identity { return &s.Identity })
 			},
+			audience:    func(*config) string { return ecr.Audience },
+			annotations: []string{ecr.RoleAnnotation, ecr.PeerRoleAnnotation},
 			open: func(c *config, o credentialprovider.Options) (credentialprovider.Provider, []string, error) {
 				p, err := ecr.New(*c.ECR, o)
 				return opened(p, nil, err)
@@ -72,6 +79,7 @@ func sections() []section {
 			identity: func(c *config) *credentialprovider.Identity {
 				return fieldOf(c.OpenStack, func(s *openstack.Config) *credentialprovider.Identity { return &s.Identity })
 			},
+			audience: func(*config) string { return "" },
 			open: func(c *config, o credentialprovider.Options) (credentialprovider.Provider, []string, error) {
 				return opened(openstack.New(*c.OpenStack, o))
 			},

@@ -27,6 +27,8 @@ const (
 // without a word.
 const maxTimeout = 55 * time.Second
 
+const defaultTimeout = 30 * time.Second
+
 type options struct {
 	config      string
 	registries  string
@@ -62,11 +64,8 @@ func parse(args []string) (options, error) {
 	var o options
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	flags.StringVar(&o.config, "config", "", "")
-	flags.StringVar(&o.registries, "registries", "", "")
-	flags.StringVar(&o.identity, "identity", "", "")
-	flags.StringVar(&o.cloudConfig, "cloud-config", "", "")
-	flags.DurationVar(&o.timeout, "timeout", 30*time.Second, "")
+	o.register(flags)
+	flags.DurationVar(&o.timeout, "timeout", defaultTimeout, "")
 	flags.BoolVar(&o.version, "version", false, "")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -78,6 +77,15 @@ func parse(args []string) (options, error) {
 		return o, fmt.Errorf("unexpected argument %q; see --help", flags.Arg(0))
 	}
 	return o, o.check()
+}
+
+// register adds the flags that say what to serve.
+func (o *options) register(flags *flag.FlagSet) {
+	o.timeout = defaultTimeout
+	flags.StringVar(&o.config, "config", "", "")
+	flags.StringVar(&o.registries, "registries", "", "")
+	flags.StringVar(&o.identity, "identity", "", "")
+	flags.StringVar(&o.cloudConfig, "cloud-config", "", "")
 }
 
 // check finds flags that do not go together.

@@ -16,6 +16,10 @@ const (
 	PeerRoleAnnotation = "eks.amazonaws.com/ecr-role-arn"
 )
 
+// Audience is for whom AWS expects the tokens of service accounts to be, unless its OIDC provider was
+// made with another one.
+const Audience = "sts.amazonaws.com"
+
 // roleVariable is the peer's variable for the role of service accounts that name none.
 const roleVariable = "AWS_ECR_ROLE_ARN"
 

@@ -95,7 +95,7 @@ var arrows = []struct {
 	{"pkg/controllers", []string{"pkg/cloud"}},
 	{"pkg/providers", []string{"pkg/cloud", "pkg/cloudauth", "pkg/version"}},
 	{"webhooks", []string{"pkg/clientca", "pkg/cloud", "pkg/lb", "pkg/nearest", "pkg/pv", "pkg/version"}},
-	{"credentialprovider", []string{"pkg/cloudauth", "pkg/version"}},
+	{"credentialprovider", []string{"pkg/cloudauth", "pkg/nearest", "pkg/version"}},
 	{"manifests", nil},
 	{"test/cloudsim", nil},
 	{"test/controlplane", nil},
