@@ -14,6 +14,7 @@ import (
 	"gopkg.in/yaml.v2"
 
 	"github.com/isthmus-cloud/isthmus/credentialprovider"
+	"github.com/isthmus-cloud/isthmus/credentialprovider/artifactregistry"
 	"github.com/isthmus-cloud/isthmus/credentialprovider/ecr"
 	"github.com/isthmus-cloud/isthmus/credentialprovider/openstack"
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
@@ -35,8 +36,9 @@ type config struct {
 	// AnonymousRegistries get no credentials: their images are pulled without.
 	AnonymousRegistries []string `yaml:"anonymousRegistries"`
 
-	ECR       *ecr.Config       `yaml:"ecr"`
-	OpenStack *openstack.Config `yaml:"openstack"`
+	ECR              *ecr.Config              `yaml:"ecr"`
+	ArtifactRegistry *artifactregistry.Config `yaml:"artifactregistry"`
+	OpenStack        *openstack.Config        `yaml:"openstack"`
 }
 
 // section is one kind of registry: its name in --registries and in the file, and what to do with it.
@@ -70,6 +72,17 @@ func sections() []section {
 			annotations: []string{ecr.RoleAnnotation, ecr.PeerRoleAnnotation},
 			open: func(c *config, o credentialprovider.Options) (credentialprovider.Provider, []string, error) {
 				p, err := ecr.New(*c.ECR, o)
+				return opened(p, nil, err)
+			},
+		},
+		{
+			name:   "artifactregistry",
+			enable: func(c *config) { c.ArtifactRegistry = orNew(c.ArtifactRegistry) },
+			identity: func(c *config) *credentialprovider.Identity {
+				return fieldOf(c.ArtifactRegistry, func(s *artifactregistry.Config) *credentialprovider.Identity { return &s.Identity })
+			},
+			open: func(c *config, o credentialprovider.Options) (credentialprovider.Provider, []string, error) {
+				p, err := artifactregistry.New(*c.ArtifactRegistry, o)
 				return opened(p, nil, err)
 			},
 		},

@@ -6,7 +6,8 @@ runs it: a CredentialProviderRequest comes in on stdin, a CredentialProviderResp
 on stdout; on failure there is one line on stderr and the exit code is 1 (2 for wrong flags).
 
 Which registries, by flags:
-  --registries LIST     kinds of registries, separated by commas: ecr, openstack
+  --registries LIST     kinds of registries, separated by commas: ecr,
+                        artifactregistry, openstack
   --identity WHO        as whom the credentials are got: node (default), or serviceAccount for
                         the pod's service account, whose token the kubelet has to send; there is
                         no falling back from one to the other
@@ -36,6 +37,18 @@ knows the image's registry answers, in this order:
     - {upstream: docker.io, registry: 123456789012.dkr.ecr.eu-central-1.amazonaws.com}
     roleARN: "…"                              # with serviceAccount: unless an annotation names one,
                                               # isthmus-cloud.github.io/ecr-role-arn
+  artifactregistry:                           # gcr.io and pkg.dev; all keys are optional:
+    identity: node
+    credentialsFile: /etc/gcp.json            # default: GOOGLE_APPLICATION_CREDENTIALS, gcloud's
+                                              # file, or else the metadata server
+    instanceAccount: default                  # of the instance, at the metadata server
+    impersonate: pull@project.iam.gserviceaccount.com   # to be this on top of the identity
+    scope: devstorage.read_only               # or cloud-platform.read-only, cloud-platform
+    mirrors: [{upstream: docker.io, registry: europe-docker.pkg.dev}]
+    workloadIdentityProvider: "…"             # with serviceAccount, where its token is exchanged:
+                                              # projects/1/locations/global/workloadIdentityPools/…;
+                                              # an annotation names the account to impersonate,
+                                              # isthmus-cloud.github.io/gcp-service-account
   openstack:                                  # the registries that cloud.conf names
     cloudConfig: /etc/kubernetes/cloud.conf
 

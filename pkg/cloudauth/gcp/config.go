@@ -16,8 +16,8 @@ type Config struct {
 	// CredentialsFile is used in place of GOOGLE_APPLICATION_CREDENTIALS, gcloud's file and the
 	// metadata server.
 	CredentialsFile string
-	// Account is which of the instance's service accounts the metadata server is asked for;
-	// empty is "default".
+	// Account is which of the instance's service accounts the metadata server is asked for. With
+	// it no credentials file is looked for; without it, it is the default one.
 	Account string
 	// Federation is used in place of all other sources.
 	Federation *Federation
@@ -75,6 +75,9 @@ func (c Config) check() error {
 	}
 	if c.Account != "" {
 		errs = append(errs, CheckInstanceAccount(c.Account))
+	}
+	if c.Account != "" && c.CredentialsFile != "" {
+		errs = append(errs, errors.New("an account of the instance and a credentials file are configured; remove one"))
 	}
 	if c.Impersonate != "" {
 		errs = append(errs, CheckAccount(c.Impersonate))

@@ -38,7 +38,7 @@ func New(cfg Config, o Options) (*Session, error) {
 	if s.now == nil {
 		s.now = time.Now
 	}
-	if cfg.Federation == nil {
+	if cfg.Federation == nil && cfg.Account == "" {
 		var err error
 		if s.file, err = findFile(cfg); err != nil {
 			return nil, err
