@@ -13,7 +13,7 @@ unshare --mount --pid --net --ipc --uts --fork --kill-child true || die "this ma
 
 # The cgroup, in version 2 or in each hierarchy of version 1. An empty tree of a killed run goes first.
 roots=(/sys/fs/cgroup)
-[ -e /sys/fs/cgroup/cgroup.controllers ] || roots=(/sys/fs/cgroup/{cpu,cpuacct,cpuset,memory,devices,freezer,blkio,pids,systemd})
+[ -e /sys/fs/cgroup/cgroup.controllers ] || roots=(/sys/fs/cgroup/*/)
 remove_cgroups() {
   local left=0 root
   for root in "${roots[@]}"; do
@@ -23,7 +23,7 @@ remove_cgroups() {
 }
 remove_cgroups || die "cgroups of an earlier run are still in use: is another e2e-kubelet running?"
 for root in "${roots[@]}"; do
-  mkdir "$root/isthmus-e2e-kubelet" || die "cannot make a cgroup in $root: containers need cgroups that root may write to"
+  mkdir -p "$root/isthmus-e2e-kubelet" || die "cannot make a cgroup in $root: containers need cgroups that root may write to"
 done
 
 bin=$PWD/bin/e2e-kubelet
@@ -52,10 +52,10 @@ args=()
 for a in "$@"; do case $a in -run | -v | -skip | -count | -parallel | -timeout | -failfast) args+=("-test.${a#-}") ;; -*=*) args+=("-test.${a#-}") ;; *) args+=("$a") ;; esac; done
 cd test/e2e/kubelet || exit 1
 TMPDIR=$bin/tmp ISTHMUS_E2E_BIN=$bin unshare --mount --pid --net --ipc --uts --fork --kill-child --mount-proc \
-  ../../../hack/kubelet/sandbox.sh "$bin/e2e.test" -test.v -test.timeout 10m "${args[@]}" & wait $!
+  ../../../hack/kubelet/sandbox.sh "$bin/e2e.test" -test.v -test.parallel 8 -test.timeout 10m "${args[@]}" & wait $!
 rc=$?
 echo "    tests: $((SECONDS - begin)) s"
 [ "$rc" = 0 ] || echo "e2e-kubelet: the tests failed, see above for what the tests, the kubelet, containerd and the registries say" >&2
 trap - EXIT
-remove_cgroups || { echo "e2e-kubelet: cgroups are left behind: ls -d ${roots[*]/%//isthmus-e2e-kubelet}" >&2; rc=1; }
+remove_cgroups || { echo "e2e-kubelet: cgroups are left behind: find /sys/fs/cgroup -name isthmus-e2e-kubelet" >&2; rc=1; }
 exit "$rc"

@@ -13,6 +13,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubeletv1 "k8s.io/kubelet/config/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
 	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/openstack"
@@ -118,5 +119,33 @@ func allowAudience(t *testing.T, plane *controlplane.ControlPlane, audience stri
 	}
 	if _, err := plane.Client.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// useECR completes a provider: the registry is a mirror of the simulated ECR.
+func useECR(t *testing.T, w *world, sim *awssim.Sim, p *kubeletv1.CredentialProvider, identity string) {
+	t.Helper()
+	w.logins.allow(p.Name, ecrLogins(sim))
+	p.Args = []string{"--config=" + write(t, p.Name+"/options.yaml", fmt.Sprintf(`apiVersion: isthmus-cloud.github.io/v1
+kind: CredentialProviderOptions
+ecr:
+  identity: %s
+  mirrors: [{upstream: %q, registry: %s}]
+`, identity, w.tokens.host, ecrRegistry))}
+	for _, e := range append(sim.Env(), "AWS_CONFIG_FILE=/nowhere", "AWS_SHARED_CREDENTIALS_FILE=/nowhere") {
+		name, value, _ := strings.Cut(e, "=")
+		p.Env = append(p.Env, kubeletv1.ExecEnvVar{Name: name, Value: value})
+	}
+	if identity == "serviceAccount" {
+		useTokens(p, awssim.Audience)
+	}
+}
+
+// useTokens has the kubelet send service accounts' tokens.
+func useTokens(p *kubeletv1.CredentialProvider, audience string) {
+	yes := true
+	p.TokenAttributes = &kubeletv1.ServiceAccountTokenAttributes{
+		ServiceAccountTokenAudience: audience, RequireServiceAccount: &yes, CacheType: kubeletv1.ServiceAccountServiceAccountTokenCacheType,
+		OptionalServiceAccountAnnotationKeys: []string{"isthmus-cloud.github.io/ecr-role-arn"},
 	}
 }

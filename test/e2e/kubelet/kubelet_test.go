@@ -4,11 +4,8 @@ package kubelet
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -45,8 +42,10 @@ type trial struct {
 	as string
 	// says is in the line of the kubelet's log about it, if the pull has to fail; "" for no line.
 	says string
+	// silent is that the kubelet fails before it runs the provider, and counts nothing.
+	silent bool
 	// meanwhile, if set, runs when the pod is there.
-	meanwhile func(t *testing.T, w *world)
+	meanwhile func(t *testing.T)
 }
 
 func (r trial) repository() string { return r.name + "/app" }
@@ -79,7 +78,7 @@ func tokens(w *world) *registry    { return w.tokens }
 // those for which it fails show why.
 func TestKubelet(t *testing.T) {
 	w := startWorld(t)
-	trials := slices.Concat(nodeTrials(), podTrials(), failures())
+	trials := slices.Concat(nodeTrials(), podTrials(), nodeFailures(), podFailures())
 	var providers []kubeletv1.CredentialProvider
 	images := map[string]string{}
 	for _, r := range trials {
@@ -91,13 +90,16 @@ func TestKubelet(t *testing.T) {
 		r.provider(t, w, &p)
 		providers = append(providers, p)
 	}
+	short := addCacheProvider(t, w, &providers)
 	w.node = startNode(t, w.plane, providers)
+	t.Run("cache", func(t *testing.T) { t.Parallel(); checkCache(t, w, short) })
+	t.Run("kubelet refuses", func(t *testing.T) { t.Parallel(); checkRefusals(t, w) })
 	for _, r := range trials {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
 			createPod(t, w.plane.Client, r.name, r.account, images[r.name])
 			if r.meanwhile != nil {
-				r.meanwhile(t, w)
+				r.meanwhile(t)
 			}
 			if r.as == "" {
 				r.checkFailed(t, w)
@@ -141,7 +143,10 @@ func (r trial) checkFailed(t *testing.T, w *world) {
 	if len(lines) == 0 || !strings.Contains(lines[0], r.says) {
 		t.Fatalf("the kubelet's log says %q, want %q in it", lines, r.says)
 	}
-	t.Logf("the kubelet's log: %s", lines[0])
+	t.Logf("the kubelet's log: %.600s", lines[0])
+	if failed == 0 != r.silent {
+		t.Errorf("the kubelet counts %d failures of the provider", failed)
+	}
 }
 
 // nodeTrials are those with the node's identity.
@@ -168,74 +173,4 @@ func podTrials() []trial {
 			useECR(t, w, w.aws, p, "serviceAccount")
 		}},
 	}
-}
-
-// useECR completes a provider: the registry is a mirror of the simulated ECR.
-func useECR(t *testing.T, w *world, sim *awssim.Sim, p *kubeletv1.CredentialProvider, identity string) {
-	t.Helper()
-	w.logins.allow(p.Name, ecrLogins(sim))
-	p.Args = []string{"--config=" + write(t, p.Name+"/options.yaml", fmt.Sprintf(`apiVersion: isthmus-cloud.github.io/v1
-kind: CredentialProviderOptions
-ecr:
-  identity: %s
-  mirrors: [{upstream: %q, registry: %s}]
-`, identity, w.tokens.host, ecrRegistry))}
-	for _, e := range append(sim.Env(), "AWS_CONFIG_FILE=/nowhere", "AWS_SHARED_CREDENTIALS_FILE=/nowhere") {
-		name, value, _ := strings.Cut(e, "=")
-		p.Env = append(p.Env, kubeletv1.ExecEnvVar{Name: name, Value: value})
-	}
-	if identity == "serviceAccount" {
-		useTokens(p, awssim.Audience)
-	}
-}
-
-// useTokens has the kubelet send service accounts' tokens.
-func useTokens(p *kubeletv1.CredentialProvider, audience string) {
-	yes := true
-	p.TokenAttributes = &kubeletv1.ServiceAccountTokenAttributes{
-		ServiceAccountTokenAudience: audience, RequireServiceAccount: &yes, CacheType: kubeletv1.ServiceAccountServiceAccountTokenCacheType,
-		OptionalServiceAccountAnnotationKeys: []string{"isthmus-cloud.github.io/ecr-role-arn"},
-	}
-}
-
-// failures are the trials that have to fail.
-func failures() []trial {
-	hangs := func(t *testing.T, w *world, p *kubeletv1.CredentialProvider) *awssim.Sim {
-		sim, _ := startAWS(t, w.plane, awssim.Options{})
-		sim.AddFault(awssim.Fault{Service: "ecr", Hang: true})
-		useECR(t, w, sim, p, "node")
-		return sim
-	}
-	return []trial{
-		{name: "timeout", registry: tokens, says: "ECR (GetAuthorizationToken) at api.ecr.eu-central-1.amazonaws.com does not answer in time", provider: func(t *testing.T, w *world, p *kubeletv1.CredentialProvider) {
-			hangs(t, w, p)
-			p.Args = append(p.Args, "--timeout=2s")
-		}},
-		{name: "crash", registry: tokens, says: "SIGABRT", provider: func(t *testing.T, w *world, p *kubeletv1.CredentialProvider) { hangs(t, w, p) }, meanwhile: crash},
-	}
-}
-
-// crash lets the provider of that name end as a program with a bug does, as soon as it runs.
-func crash(t *testing.T, _ *world) {
-	for range 600 {
-		files, err := filepath.Glob("/proc/[0-9]*/cmdline")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, file := range files {
-			data, _ := os.ReadFile(file) // it may have ended
-			var pid int
-			if strings.Contains(string(data), "/bin/crash\x00") {
-				if _, err := fmt.Sscanf(file, "/proc/%d/", &pid); err != nil {
-					t.Fatal(err)
-				}
-				if err := syscall.Kill(pid, syscall.SIGABRT); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-		}
-		<-time.After(50 * time.Millisecond)
-	}
-	t.Fatal("the kubelet does not run the provider")
 }
