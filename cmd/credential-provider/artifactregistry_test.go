@@ -276,7 +276,7 @@ func gcpRefusedCases() map[string]gcpCase {
 
 func gcpPod(name string, annotations map[string]string) func(*testing.T, *gcpWorld, string) string {
 	return func(t *testing.T, w *gcpWorld, image string) string {
-		return podRequest(t, image, w.token(t, name, w.audience, time.Hour), annotations)
+		return podRequest(t, image, w.token(t, name, "https:"+w.audience, time.Hour), annotations)
 	}
 }
 

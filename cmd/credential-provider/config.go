@@ -81,6 +81,8 @@ func sections() []section {
 			identity: func(c *config) *credentialprovider.Identity {
 				return fieldOf(c.ArtifactRegistry, func(s *artifactregistry.Config) *credentialprovider.Identity { return &s.Identity })
 			},
+			audience:    func(c *config) string { return c.ArtifactRegistry.Audience() },
+			annotations: []string{artifactregistry.AccountAnnotation, artifactregistry.PeerAccountAnnotation, artifactregistry.PeerOptInAnnotation},
 			open: func(c *config, o credentialprovider.Options) (credentialprovider.Provider, []string, error) {
 				p, err := artifactregistry.New(*c.ArtifactRegistry, o)
 				return opened(p, nil, err)

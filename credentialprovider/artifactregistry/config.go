@@ -50,6 +50,20 @@ func (c Config) scope() string {
 	return scopePrefix + strings.TrimPrefix(c.Scope, scopePrefix)
 }
 
+// Audience returns for whom the tokens of service accounts have to be: by default that is the
+// provider itself, or GKE's pool. It is "" while no provider is configured.
+func (c Config) Audience() string {
+	audience, err := auth.ProviderAudience(c.WorkloadIdentityProvider, "")
+	if err != nil {
+		return ""
+	}
+	if pool, ok := strings.CutPrefix(audience, "identitynamespace:"); ok {
+		pool, _, _ = strings.Cut(pool, ":")
+		return pool
+	}
+	return "https:" + audience
+}
+
 // check returns all mistakes.
 func (c Config) check() error {
 	var errs []error
