@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -61,7 +60,7 @@ func TestMain(m *testing.M) {
 	}
 	flag.Parse()
 	if !*showLogs {
-		silence()
+		controlplane.Silence()
 	}
 	ctrl.SetLogger(klog.Background())
 	code := m.Run()
@@ -73,16 +72,6 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 	}
 	os.Exit(code)
-}
-
-// silence discards what the framework logs, which is a line for each Node and question.
-func silence() {
-	fs := flag.NewFlagSet("klog", flag.ContinueOnError)
-	klog.InitFlags(fs)
-	if err := fs.Parse([]string{"-logtostderr=false", "-stderrthreshold=FATAL"}); err != nil {
-		panic(err)
-	}
-	klog.SetOutput(io.Discard)
 }
 
 // cluster is a control plane as one test sees it: without Nodes and Services when the test

@@ -9,12 +9,8 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
-	"flag"
-	"fmt"
-	"io"
 	"math/big"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -37,30 +33,10 @@ import (
 	"github.com/isthmus-cloud/isthmus/webhooks/registration"
 )
 
-// plane is the control plane of the package's tests; it starts with the first that needs it.
-var plane struct {
-	once sync.Once
-	cp   *controlplane.ControlPlane
-	err  error
-}
+// thePlane is the control plane of the package's tests.
+var thePlane controlplane.Shared
 
-func TestMain(m *testing.M) {
-	flag.Parse()
-	if !testing.Verbose() {
-		fs := flag.NewFlagSet("klog", flag.ContinueOnError)
-		klog.InitFlags(fs)
-		_ = fs.Parse([]string{"-logtostderr=false", "-stderrthreshold=FATAL"})
-		klog.SetOutput(io.Discard)
-	}
-	code := m.Run()
-	if plane.cp != nil {
-		if err := plane.cp.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, "stop the control plane:", err)
-			code = 1
-		}
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { thePlane.Main(m) }
 
 // cluster is a real API server without webhook configurations when a test begins. Its tests
 // do not run in parallel.
@@ -71,11 +47,8 @@ type cluster struct {
 
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	plane.once.Do(func() { plane.cp, plane.err = controlplane.Run(controlplane.Options{}) })
-	if plane.err != nil {
-		t.Fatal(plane.err)
-	}
-	c := &cluster{plane.cp.Client, plane.cp.Config}
+	plane := thePlane.Plane(t)
+	c := &cluster{plane.Client, plane.Config}
 	clean := func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()

@@ -82,7 +82,7 @@ func TestMissingRights(t *testing.T) {
 	if _, err := c.CoreV1().ServiceAccounts("default").Create(t.Context(), sa, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	config, err := plane.cp.ServiceAccountConfig(t.Context(), "default", sa.Name, time.Hour)
+	config, err := thePlane.Plane(t).ServiceAccountConfig(t.Context(), "default", sa.Name, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,11 +3,8 @@ package nodeipam
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -21,36 +18,14 @@ import (
 	v1core "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/klog/v2"
 
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
 )
 
-// plane is the real API server of all tests.
-type plane struct {
-	once  sync.Once
-	plane *controlplane.ControlPlane
-	err   error
-}
+// thePlane is the real API server of all tests.
+var thePlane controlplane.Shared
 
-var thePlane plane
-
-func TestMain(m *testing.M) {
-	fs := flag.NewFlagSet("klog", flag.ContinueOnError)
-	klog.InitFlags(fs)
-	if err := fs.Parse([]string{"-logtostderr=false", "-stderrthreshold=FATAL"}); err != nil {
-		panic(err)
-	}
-	klog.SetOutput(io.Discard)
-	code := m.Run()
-	if thePlane.plane != nil {
-		if err := thePlane.plane.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, "stop the control plane:", err)
-			code = 1
-		}
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { thePlane.Main(m) }
 
 // cluster is the API server as one test sees it: without Nodes at the beginning and the end.
 type cluster struct {
@@ -61,11 +36,8 @@ type cluster struct {
 
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	thePlane.once.Do(func() { thePlane.plane, thePlane.err = controlplane.Run(controlplane.Options{}) })
-	if thePlane.err != nil {
-		t.Fatal(thePlane.err)
-	}
-	c := &cluster{t: t, config: thePlane.plane.Config, client: thePlane.plane.Client}
+	plane := thePlane.Plane(t)
+	c := &cluster{t: t, config: plane.Config, client: plane.Client}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()

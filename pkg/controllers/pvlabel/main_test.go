@@ -2,9 +2,6 @@ package pvlabel_test
 
 import (
 	"context"
-	"flag"
-	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -22,7 +19,6 @@ import (
 	v1core "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
@@ -33,29 +29,13 @@ import (
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
 )
 
-// thePlane is the real API server of all tests.
-var thePlane struct {
-	once  sync.Once
-	plane *controlplane.ControlPlane
-	err   error
-}
+// thePlane is the real API server of all tests. ServiceAccount is what envtest turns off;
+// without the other plugin, nothing would let go of a PersistentVolume that is deleted.
+var thePlane = controlplane.Shared{Options: controlplane.Options{APIServerArgs: map[string][]string{
+	"disable-admission-plugins": {"ServiceAccount", "StorageObjectInUseProtection"},
+}}}
 
-func TestMain(m *testing.M) {
-	fs := flag.NewFlagSet("klog", flag.ContinueOnError)
-	klog.InitFlags(fs)
-	if err := fs.Parse([]string{"-logtostderr=false", "-stderrthreshold=FATAL"}); err != nil {
-		panic(err)
-	}
-	klog.SetOutput(io.Discard)
-	code := m.Run()
-	if thePlane.plane != nil {
-		if err := thePlane.plane.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, "stop the control plane:", err)
-			code = 1
-		}
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { thePlane.Main(m) }
 
 // cluster is the API server as one test sees it, beside a simulated OpenStack.
 type cluster struct {
@@ -68,16 +48,9 @@ type cluster struct {
 
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	thePlane.once.Do(func() { thePlane.plane, thePlane.err = controlplane.Run(controlplane.Options{}) })
-	if thePlane.err != nil {
-		t.Fatal(thePlane.err)
-	}
-	c := &cluster{t: t, config: rest.CopyConfig(thePlane.plane.Config)}
-	c.config.QPS = -1
+	plane := thePlane.Plane(t)
+	c := &cluster{t: t, config: plane.Config, client: plane.Client}
 	var err error
-	if c.client, err = kubernetes.NewForConfig(c.config); err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(c.empty)
 	if c.sim, err = ossim.Start(ossim.Options{}); err != nil {
 		t.Fatal(err)

@@ -84,17 +84,22 @@ func TestDryRun(t *testing.T) {
 	c := newCluster(t)
 	c.slip("dry", slipped{zone: "az1"})
 	before := c.get("dry").ResourceVersion
-	counted, stop := c.run(func(r *http.Request) {
+	clk := testclock.NewFakeClock(time.Now())
+	counted, stop := c.runBy(clk, func(r *http.Request) {
 		if query := r.URL.Query(); r.Method == http.MethodPatch {
 			query.Set("dryRun", "All")
 			r.URL.RawQuery = query.Encode()
 		}
 	})
 	c.eventually(func() string { return c.differs("dry", slipped{event: "ZoneAdded"}) })
-	time.Sleep(3 * time.Second) // a retry would come after one
+	c.slip("later", slipped{zone: "az1"})
+	c.eventually(func() string { // once this one had its turn, a retry of the other had it too
+		clk.Step(time.Hour)
+		return c.differs("later", slipped{event: "ZoneAdded"})
+	})
 	stop()
-	if _, n := counted.count(); n != 1 {
-		t.Errorf("%d writes were tried, want one", n)
+	if objects, n := counted.count(); n != objects {
+		t.Errorf("%d writes were tried for %d PersistentVolumes, want one each", n, objects)
 	}
 	if after := c.get("dry"); after.ResourceVersion != before {
 		t.Errorf("it was written: %v", after.Labels)
