@@ -2,10 +2,11 @@ package registration
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/isthmus-cloud/isthmus/pkg/collectors"
 )
 
 type metrics struct {
@@ -32,24 +33,5 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Help: "1 while the webhook configuration in the cluster is as this replica wants it, otherwise 0, by kind.",
 		}, []string{"kind"}),
 	}
-	var errs [3]error
-	m.writes, errs[0] = register(reg, m.writes)
-	m.failures, errs[1] = register(reg, m.failures)
-	m.upToDate, errs[2] = register(reg, m.upToDate)
-	return m, errors.Join(errs[:]...)
-}
-
-// register registers c, or returns the equal collector that was registered before.
-func register[T prometheus.Collector](reg prometheus.Registerer, c T) (T, error) {
-	err := reg.Register(c)
-	var already prometheus.AlreadyRegisteredError
-	if errors.As(err, &already) {
-		if existing, ok := already.ExistingCollector.(T); ok {
-			return existing, nil
-		}
-	}
-	if err != nil {
-		return c, fmt.Errorf("register metrics: %w", err)
-	}
-	return c, nil
+	return m, errors.Join(collectors.Register(reg, &m.writes), collectors.Register(reg, &m.failures), collectors.Register(reg, &m.upToDate))
 }

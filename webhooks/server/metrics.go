@@ -2,11 +2,12 @@ package server
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/isthmus-cloud/isthmus/pkg/collectors"
 )
 
 // Outcomes of a request, as the metrics and the audit log name them.
@@ -57,14 +58,7 @@ func newMetrics(reg prometheus.Registerer, notAfter func() time.Time) (*metrics,
 		return 0
 	})
 
-	var err error
-	if m.duration, err = register(reg, m.duration); err != nil {
-		return nil, err
-	}
-	if m.inFlight, err = register(reg, m.inFlight); err != nil {
-		return nil, err
-	}
-	if m.rejected, err = register(reg, m.rejected); err != nil {
+	if err := errors.Join(collectors.Register(reg, &m.duration), collectors.Register(reg, &m.inFlight), collectors.Register(reg, &m.rejected)); err != nil {
 		return nil, err
 	}
 	for _, reason := range []string{clientUnknown, clientExpired, clientUntrusted, clientUnnamed} {
@@ -72,23 +66,8 @@ func newMetrics(reg prometheus.Registerer, notAfter func() time.Time) (*metrics,
 	}
 	// The newest server's certificate is the one to watch.
 	reg.Unregister(expiry)
-	if _, err = register[prometheus.Collector](reg, expiry); err != nil {
+	if err := collectors.Register(reg, &expiry); err != nil {
 		return nil, err
 	}
 	return m, nil
-}
-
-// register registers c, or returns the equal collector that another server registered before.
-func register[T prometheus.Collector](reg prometheus.Registerer, c T) (T, error) {
-	err := reg.Register(c)
-	var already prometheus.AlreadyRegisteredError
-	if errors.As(err, &already) {
-		if existing, ok := already.ExistingCollector.(T); ok {
-			return existing, nil
-		}
-	}
-	if err != nil {
-		return c, fmt.Errorf("register metrics: %w", err)
-	}
-	return c, nil
 }

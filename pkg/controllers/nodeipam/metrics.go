@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/isthmus-cloud/isthmus/pkg/collectors"
 )
 
 // Metrics have the names, the mistyped one included, that kube-controller-manager's have.
@@ -30,21 +32,7 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 		tries: prometheus.NewHistogramVec(prometheus.HistogramOpts{Subsystem: subsystem, Name: "cidrset_allocation_tries_per_request",
 			Help: "Node CIDRs that were found taken before a free one.", Buckets: prometheus.ExponentialBuckets(1, 5, 5)}, labels),
 	}
-	if r == nil {
-		return m, nil
-	}
-	return m, errors.Join(register(r, &m.allocations), register(r, &m.releases), register(r, &m.size), register(r, &m.usage), register(r, &m.tries))
-}
-
-func register[C prometheus.Collector](r prometheus.Registerer, c *C) error {
-	err := r.Register(*c)
-	var there prometheus.AlreadyRegisteredError
-	if errors.As(err, &there) {
-		if same, ok := there.ExistingCollector.(C); ok {
-			*c, err = same, nil
-		}
-	}
-	return err
+	return m, errors.Join(collectors.Register(r, &m.allocations), collectors.Register(r, &m.releases), collectors.Register(r, &m.size), collectors.Register(r, &m.usage), collectors.Register(r, &m.tries))
 }
 
 func (m *Metrics) pool(p *pool) {

@@ -1,10 +1,11 @@
 package pvlabel
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/isthmus-cloud/isthmus/pkg/collectors"
 )
 
 // Values of the label result.
@@ -26,18 +27,8 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 		Subsystem: "persistentvolume_label_controller", Name: "persistentvolumes_total",
 		Help: "PersistentVolumes without their zone, region or node affinity that were looked into, by result (labeled, contradicted, failed).",
 	}, []string{"result"})}
-	if r == nil {
-		return m, nil
-	}
-	err := r.Register(m.volumes)
-	var there prometheus.AlreadyRegisteredError
-	if errors.As(err, &there) {
-		if same, ok := there.ExistingCollector.(*prometheus.CounterVec); ok {
-			m.volumes, err = same, nil
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("register the metrics of %s: %w", Name, err)
+	if err := collectors.Register(r, &m.volumes); err != nil {
+		return nil, fmt.Errorf("%s: %w", Name, err)
 	}
 	return m, nil
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/isthmus-cloud/isthmus/pkg/collectors"
 )
 
 // Metrics are the controller's numbers, under the framework's names where it has them. The
@@ -34,31 +36,10 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 		repairs: prometheus.NewCounter(prometheus.CounterOpts{Subsystem: subsystem, Name: "repairs_total",
 			Help: "Load balancers that others had changed and that were put right."}),
 	}
-	if r == nil {
-		return m, nil
-	}
-	var errs []error
-	m.syncs = register(r, m.syncs, &errs)
-	m.nodeSyncErrors = register(r, m.nodeSyncErrors, &errs)
-	m.nodeSyncLatency = register(r, m.nodeSyncLatency, &errs)
-	m.hostLatency = register(r, m.hostLatency, &errs)
-	m.repairs = register(r, m.repairs, &errs)
-	if err := errors.Join(errs...); err != nil {
-		return nil, fmt.Errorf("register the service controller's metrics: %w", err)
+	err := errors.Join(collectors.Register(r, &m.syncs), collectors.Register(r, &m.nodeSyncErrors), collectors.Register(r, &m.nodeSyncLatency),
+		collectors.Register(r, &m.hostLatency), collectors.Register(r, &m.repairs))
+	if err != nil {
+		return nil, fmt.Errorf("service controller: %w", err)
 	}
 	return m, nil
-}
-
-// register registers c, and returns the one that r has already if there is one.
-func register[C prometheus.Collector](r prometheus.Registerer, c C, errs *[]error) C {
-	err := r.Register(c)
-	if was := (prometheus.AlreadyRegisteredError{}); errors.As(err, &was) {
-		if existing, ok := was.ExistingCollector.(C); ok {
-			return existing
-		}
-	}
-	if err != nil {
-		*errs = append(*errs, err)
-	}
-	return c
 }
