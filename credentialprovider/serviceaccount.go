@@ -55,6 +55,21 @@ func (a *ServiceAccount) Annotation(keys ...string) (string, error) {
 	return value, nil
 }
 
+// TokenSubject returns the namespace and the name of the service account that a token is for, empty where
+// it says none. The token is not verified.
+func TokenSubject(token cloudauth.Secret) (namespace, name string) {
+	account, err := parseServiceAccount(token, nil)
+	if err != nil {
+		return "", ""
+	}
+	rest, ok := strings.CutPrefix(account.Subject, "system:serviceaccount:")
+	if !ok {
+		return "", ""
+	}
+	namespace, name, _ = strings.Cut(rest, ":")
+	return namespace, name
+}
+
 // claims are the parts of a service account token that are used.
 type claims struct {
 	Subject  string   `json:"sub"`

@@ -70,6 +70,12 @@ func orNone(port string) string {
 	return port
 }
 
+// NeverMatches reports whether a pattern holds for no image at all, as Validate says of it.
+func NeverMatches(match string) bool {
+	f := faultOf(match)
+	return f != nil && f.level == Problem
+}
+
 // fault is what is wrong with a pattern by itself.
 type fault struct {
 	level       Level

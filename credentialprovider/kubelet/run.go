@@ -165,7 +165,7 @@ func (r Runner) decode(e Entry, data []byte) (Answer, error) {
 		return Answer{}, fmt.Errorf("its answer is of kind %q, which the kubelet does not take", cloudauth.Excerpt(kind, 80))
 	}
 	if len(d.findings) > 0 {
-		return Answer{}, fmt.Errorf("the kubelet does not take its answer: the field %s: %s", d.findings[0].Field, strings.Split(d.findings[0].Cause, ":")[0])
+		return Answer{}, fmt.Errorf("the kubelet does not take its answer: the field %s is unknown, there twice or of the wrong type", d.findings[0].Field)
 	}
 	if !slices.Contains([]string{"Image", "Registry", "Global"}, cacheKey) {
 		return Answer{}, fmt.Errorf("its answer has the cacheKeyType %q, and the kubelet takes only Image, Registry and Global", cloudauth.Excerpt(cacheKey, 40))

@@ -1,0 +1,368 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/isthmus-cloud/isthmus/credentialprovider"
+	"github.com/isthmus-cloud/isthmus/credentialprovider/kubelet"
+	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
+)
+
+const checkHelp = `isthmus-credential-provider check looks for what is wrong with a kubelet's credential providers,
+ours and others, and tries them for an image as the kubelet would. Run it as root on the node.
+
+What the kubelet has (default: the flags of the kubelet that runs here):
+  --kubelet-config PATH    its --image-credential-provider-config, a file or a directory
+  --bin-dir DIR            its --image-credential-provider-bin-dir
+
+A dry run:
+  --image IMAGE            run the providers that match this image, and say what the kubelet would
+                           get; passwords are not shown
+  --service-account-token-file FILE
+                           the token of the pod's service account, for providers that get one
+                           (kubectl create token NAME -n NAMESPACE --audience AUDIENCE)
+  --annotation KEY=VALUE   an annotation of that service account; may be repeated
+
+Whether the nodes may have tokens for the audience:
+  --kubeconfig FILE        ask the API server with the kubelet's kubeconfig; otherwise the command
+                           that asks is printed
+
+  --help                   print this text
+
+Exit code: 0 when nothing is wrong, 1 when there are problems, 2 for wrong flags.
+`
+
+// checkOptions are the flags of the command check.
+type checkOptions struct {
+	kubeletConfig, binDir string
+	image                 string
+	tokenFile             string
+	annotations           annotations
+	kubeconfig            string
+}
+
+// annotations is a flag KEY=VALUE that may be repeated.
+type annotations map[string]string
+
+// String implements flag.Value.
+func (a *annotations) String() string { return "" }
+
+// Set implements flag.Value.
+func (a *annotations) Set(text string) error {
+	key, value, ok := strings.Cut(text, "=")
+	if !ok || key == "" {
+		return errors.New("it has to be KEY=VALUE")
+	}
+	if *a == nil {
+		*a = annotations{}
+	}
+	(*a)[key] = value
+	return nil
+}
+
+// runCheck is the command check.
+func runCheck(ctx context.Context, args []string, s streams) int {
+	var o checkOptions
+	flags := flag.NewFlagSet("check", flag.ContinueOnError)
+	flags.StringVar(&o.kubeletConfig, "kubelet-config", "", "")
+	flags.StringVar(&o.binDir, "bin-dir", "", "")
+	flags.StringVar(&o.image, "image", "", "")
+	flags.StringVar(&o.tokenFile, "service-account-token-file", "", "")
+	flags.Var(&o.annotations, "annotation", "")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "")
+	if code, ok := parseCommand(flags, args, checkHelp, s); !ok {
+		return code
+	}
+	c := check{options: o, out: s.out, environ: os.Environ()}
+	if err := c.prepare("/proc"); err != nil {
+		complain(s.err, err)
+		return exitUsage
+	}
+	return c.run(ctx)
+}
+
+// check is a run of the command.
+type check struct {
+	options checkOptions
+	image   string // as the kubelet writes it
+	token   cloudauth.Secret
+	environ []string // the kubelet's
+	out     io.Writer
+
+	findings []kubelet.Finding
+	broken   error // of out
+}
+
+// prepare completes the flags with those of the kubelet that runs here, and reads what they name.
+func (c *check) prepare(proc string) error {
+	o := &c.options
+	running, found := findKubelet(proc)
+	if found {
+		c.compare(running)
+	}
+	if o.kubeletConfig == "" || o.binDir == "" {
+		if !found {
+			return errors.New("no kubelet runs here; give --kubelet-config and --bin-dir, as its flags --image-credential-provider-config and --image-credential-provider-bin-dir are")
+		}
+		return fmt.Errorf("the kubelet that runs here (process %d) has no --image-credential-provider-config or no --image-credential-provider-bin-dir: it runs no provider; start it with both, or give --kubelet-config and --bin-dir", running.pid)
+	}
+	if o.image != "" {
+		image, err := credentialprovider.ParseImage(o.image)
+		if err != nil {
+			return fmt.Errorf("--image: %w", err)
+		}
+		c.image = kubeletName(image)
+	}
+	if o.image == "" && (o.tokenFile != "" || o.annotations != nil) {
+		return errors.New("--service-account-token-file and --annotation are for --image")
+	}
+	if o.tokenFile != "" {
+		data, err := os.ReadFile(o.tokenFile)
+		if err != nil {
+			return fmt.Errorf("--service-account-token-file: %w", err)
+		}
+		c.token = cloudauth.NewSecret(strings.TrimSpace(string(data)))
+		if c.token.IsEmpty() {
+			return fmt.Errorf("--service-account-token-file: %s is empty", o.tokenFile)
+		}
+	}
+	return nil
+}
+
+// compare takes over what the running kubelet has, and tells where the flags differ from it.
+func (c *check) compare(running runningKubelet) {
+	o := &c.options
+	if running.environ != nil {
+		c.environ = running.environ
+	}
+	for _, p := range []struct {
+		given   *string
+		running string
+		flag    string
+	}{{&o.kubeletConfig, running.config, "--image-credential-provider-config"}, {&o.binDir, running.binDir, "--image-credential-provider-bin-dir"}} {
+		switch {
+		case *p.given == "":
+			*p.given = p.running
+		case p.running == "":
+			c.add(kubelet.Finding{Level: kubelet.Warning, Cause: fmt.Sprintf("the kubelet that runs here (process %d) has no %s: it runs no provider", running.pid, p.flag), Next: "start it with " + p.flag + "=" + *p.given})
+		case filepath.Clean(*p.given) != filepath.Clean(p.running):
+			c.add(kubelet.Finding{Level: kubelet.Warning, Cause: fmt.Sprintf("the kubelet that runs here (process %d) has %s=%s, which is not what is looked at", running.pid, p.flag, p.running), Next: "restart it with the new flag when this is ready"})
+		}
+	}
+}
+
+// kubeletName is an image as the kubelet compares it: without tag and digest, and with docker.io and
+// library where they are left out.
+func kubeletName(image credentialprovider.Image) string {
+	host := image.Host
+	if host == "index.docker.io" {
+		host = "docker.io"
+	}
+	if host == "docker.io" && !strings.Contains(image.Path, "/") {
+		return host + "/library/" + image.Path
+	}
+	return host + "/" + image.Path
+}
+
+func (c *check) add(findings ...kubelet.Finding) { c.findings = append(c.findings, findings...) }
+
+func (c *check) say(format string, args ...any) {
+	if _, err := fmt.Fprintf(c.out, format+"\n", args...); err != nil {
+		c.broken = err
+	}
+}
+
+// run checks and prints.
+func (c *check) run(ctx context.Context) int {
+	entries, findings := kubelet.Load(c.options.kubeletConfig)
+	c.add(findings...)
+	c.say("%s: %s, programs in %s", c.options.kubeletConfig, counted(len(entries), "provider"), c.options.binDir)
+	c.add(kubelet.Validate(entries, c.options.binDir)...)
+	c.add(c.ours(entries)...)
+	c.access(ctx, entries)
+	if c.image != "" && len(entries) > 0 {
+		c.dryRun(ctx, entries)
+	}
+	for _, level := range []kubelet.Level{kubelet.Problem, kubelet.Warning, kubelet.Unchecked} {
+		for _, f := range c.findings {
+			if f.Level == level {
+				c.say("%s", f)
+			}
+		}
+	}
+	count := map[kubelet.Level]int{}
+	for _, f := range c.findings {
+		count[f.Level]++
+	}
+	c.say("%s, %s, %d not checked", counted(count[kubelet.Problem], "problem"), counted(count[kubelet.Warning], "warning"), count[kubelet.Unchecked])
+	if count[kubelet.Problem] > 0 || c.broken != nil {
+		return exitFailed
+	}
+	return exitOK
+}
+
+func counted(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
+// access finds out whether the kubelet may have tokens for the audiences of the entries.
+func (c *check) access(ctx context.Context, entries []kubelet.Entry) {
+	asked := map[string]bool{}
+	for _, e := range entries {
+		if e.TokenAttributes == nil || e.TokenAttributes.Audience == "" || asked[e.TokenAttributes.Audience] {
+			continue
+		}
+		audience := e.TokenAttributes.Audience
+		asked[audience] = true
+		f := kubelet.Finding{File: e.File, Entry: e.Name, Field: "tokenAttributes.serviceAccountTokenAudience", Level: kubelet.Unchecked}
+		grant := fmt.Sprintf("%s config --rbac prints the ClusterRole and its binding", name)
+		if c.options.kubeconfig == "" {
+			f.Cause = fmt.Sprintf("whether the nodes may have tokens for %s was not asked", audience)
+			f.Next = "give --kubeconfig, or ask: " + reviewCommand(audience)
+			c.add(f)
+			continue
+		}
+		namespace, account := credentialprovider.TokenSubject(c.token)
+		allowed, err := kubelet.MayRequestTokens(ctx, c.options.kubeconfig, audience, namespace, account)
+		switch {
+		case err != nil:
+			f.Cause = fmt.Sprintf("whether the nodes may have tokens for %s could not be asked: %s", audience, cloudauth.Excerpt(err.Error(), 300))
+			f.Next = "correct --kubeconfig, or ask: " + reviewCommand(audience)
+			c.add(f)
+		case !allowed:
+			f.Level = kubelet.Problem
+			f.Cause = fmt.Sprintf("the kubelet may not have tokens for %s (RBAC: verb %s): it does not run the provider", audience, kubelet.TokenVerb)
+			f.Next = grant
+			c.add(f)
+		default:
+			c.say("the kubelet may have tokens for %s", audience)
+		}
+	}
+}
+
+// reviewCommand asks the API server, as an administrator, whether nodes may have tokens.
+func reviewCommand(audience string) string {
+	review, err := json.Marshal(map[string]any{
+		"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+		"spec": map[string]any{"user": "system:node:any", "groups": []string{kubelet.NodesGroup}, "resourceAttributes": map[string]string{"verb": kubelet.TokenVerb, "resource": audience}},
+	})
+	if err != nil {
+		return err.Error()
+	}
+	return "echo '" + string(review) + "' | kubectl create -o jsonpath='{.status.allowed}' -f -"
+}
+
+// dryRun runs the providers that match the image, and says what the kubelet gets.
+func (c *check) dryRun(ctx context.Context, entries []kubelet.Entry) {
+	c.say("\nimage %s", c.image)
+	runs := kubelet.Runs(entries, c.image)
+	if len(runs) == 0 {
+		for _, e := range entries {
+			for _, reason := range kubelet.WhyNot(e, c.image) {
+				c.say("  provider %q, matchImages %s", e.Name, reason)
+			}
+		}
+		c.add(kubelet.Finding{Level: kubelet.Problem, File: c.options.kubeletConfig, Field: "matchImages", Cause: "no pattern holds for " + c.image + ": the kubelet runs no provider for it and pulls without credentials", Next: "add " + c.image[:strings.IndexByte(c.image, '/')] + " to the matchImages of a provider"})
+		return
+	}
+	runner := kubelet.Runner{BinDir: c.options.binDir, Environ: c.environ, Token: c.token, Annotations: c.options.annotations}
+	users := map[string][]string{} // by key
+	var keys []string
+	for _, e := range runs {
+		answer, err := runner.Run(ctx, e, c.image)
+		if !c.tell(e, runner, answer, err) {
+			continue
+		}
+		for _, key := range slices.Sorted(maps.Keys(answer.Logins)) {
+			users[key] = append(users[key], fmt.Sprintf("%q", answer.Logins[key].User))
+			if !slices.Contains(keys, key) {
+				keys = append(keys, key)
+			}
+		}
+	}
+	tried := kubelet.Tried(keys, c.image)
+	for _, key := range tried {
+		c.say("the kubelet pulls as user %s, by the key %s", strings.Join(users[key], ", then "), key)
+	}
+	if len(tried) == 0 {
+		c.say("the kubelet pulls without credentials")
+	}
+	c.say("")
+}
+
+// tell says what a provider answered. It returns false where there is no answer.
+func (c *check) tell(e kubelet.Entry, runner kubelet.Runner, answer kubelet.Answer, err error) bool {
+	f := kubelet.Finding{Level: kubelet.Problem, File: e.File, Entry: e.Name}
+	c.say("  provider %q: %s", e.Name, runner.Command(e))
+	var skipped kubelet.Skipped
+	if errors.As(err, &skipped) {
+		c.say("    not run: %s", skipped)
+		f.Cause, f.Next = "the kubelet does not run it for this pod", string(skipped)
+		if runner.Token.IsEmpty() {
+			f.Level = kubelet.Unchecked
+		}
+		c.add(f)
+		return false
+	}
+	if err != nil {
+		text := cloudauth.Excerpt(err.Error(), 1500, c.token)
+		c.say("    failed: %s", text)
+		f.Cause, f.Next = "it gives no credentials for "+c.image, text
+		c.add(f)
+		return false
+	}
+	if answer.Said != "" {
+		c.say("    it says: %s", answer.Said)
+		c.add(kubelet.Finding{Level: kubelet.Warning, File: e.File, Entry: e.Name, Cause: "it writes to stderr, which the kubelet drops when there is an answer: " + answer.Said, Next: "correct what it says"})
+	}
+	keep := fmt.Sprintf("kept for %s (%s)", answer.Cache, strings.ToLower(answer.CacheKey))
+	switch {
+	case answer.Cache == 0:
+		keep = "not kept"
+	case answer.Default:
+		keep += ", by defaultCacheDuration"
+	}
+	c.say("    answered after %d ms, %s", answer.Took.Milliseconds(), keep)
+	c.logins(f, answer)
+	return true
+}
+
+// logins says which users there are, and for what.
+func (c *check) logins(f kubelet.Finding, answer kubelet.Answer) {
+	if len(answer.Logins) == 0 {
+		c.say("    no user: it says that the image needs no credentials")
+		if answer.Cache > 0 {
+			f.Level = kubelet.Warning
+			f.Cause, f.Next = fmt.Sprintf("its answer has no credentials, and the kubelet keeps that for %s", answer.Cache), "expect this only of a public registry"
+			c.add(f)
+		}
+		return
+	}
+	matched := false
+	for _, key := range slices.Sorted(maps.Keys(answer.Logins)) {
+		login := answer.Logins[key]
+		password := "with a password"
+		if !login.HasPassword() {
+			password = "without a password"
+		}
+		c.say("    user %q for %s, %s", login.User, key, password)
+		matched = matched || len(kubelet.Tried([]string{key}, c.image)) > 0
+	}
+	if !matched {
+		f.Cause, f.Next = "no key of its answer holds for "+c.image+": the kubelet does not use it", "correct the provider: a key has to be the registry as the image writes it, with its port"
+		c.add(f)
+	}
+}
