@@ -6,7 +6,7 @@ set -uo pipefail
 cd "$(dirname "$0")/../.."
 die() { echo "e2e-kubelet: $*" >&2; exit 1; }
 [ "$(id -u)" = 0 ] || die "a kubelet and a containerd need root: run it as root"
-for tool in unshare ip apt-get dpkg; do
+for tool in unshare setpriv ip apt-get dpkg; do
   command -v $tool > /dev/null || die "there is no $tool: this needs Debian with util-linux and iproute2"
 done
 unshare --mount --pid --net --ipc --uts --fork --kill-child true || die "this machine does not let root make namespaces (a container without CAP_SYS_ADMIN?): run it on a machine or in a privileged container"
@@ -15,11 +15,16 @@ unshare --mount --pid --net --ipc --uts --fork --kill-child true || die "this ma
 roots=(/sys/fs/cgroup)
 [ -e /sys/fs/cgroup/cgroup.controllers ] || roots=(/sys/fs/cgroup/*/)
 remove_cgroups() {
-  local left=0 root
-  for root in "${roots[@]}"; do
-    [ ! -d "$root/isthmus-e2e-kubelet" ] || find "$root/isthmus-e2e-kubelet" -depth -type d -exec rmdir {} + 2> /dev/null || left=1
+  local left try root
+  for try in {1..50}; do # what was killed may take a moment to go
+    left=0
+    for root in "${roots[@]}"; do
+      [ ! -d "$root/isthmus-e2e-kubelet" ] || find "$root/isthmus-e2e-kubelet" -depth -type d -exec rmdir {} + 2> /dev/null || left=1
+    done
+    [ $left = 1 ] || return 0
+    sleep 0.1
   done
-  return $left
+  return 1
 }
 remove_cgroups || die "cgroups of an earlier run are still in use: is another e2e-kubelet running?"
 for root in "${roots[@]}"; do
@@ -46,13 +51,16 @@ echo "    built: $((SECONDS - begin)) s"
 
 echo "==> test/e2e/kubelet"
 begin=$SECONDS
-trap 'remove_cgroups' EXIT
+sandbox=
+trap 'kill -KILL $sandbox 2> /dev/null; wait; remove_cgroups' EXIT
 trap 'exit 130' INT TERM HUP
 args=()
 for a in "$@"; do case $a in -run | -v | -skip | -count | -parallel | -timeout | -failfast) args+=("-test.${a#-}") ;; -*=*) args+=("-test.${a#-}") ;; *) args+=("$a") ;; esac; done
 cd test/e2e/kubelet || exit 1
-TMPDIR=$bin/tmp ISTHMUS_E2E_BIN=$bin unshare --mount --pid --net --ipc --uts --fork --kill-child --mount-proc \
-  ../../../hack/kubelet/sandbox.sh "$bin/e2e.test" -test.v -test.parallel 8 -test.timeout 10m "${args[@]}" & wait $!
+# Each ends with the one before it, the last with all that runs in the namespaces.
+TMPDIR=$bin/tmp ISTHMUS_E2E_BIN=$bin setpriv --pdeathsig KILL unshare --mount --pid --net --ipc --uts --fork --kill-child --mount-proc \
+  ../../../hack/kubelet/sandbox.sh "$bin/e2e.test" -test.v -test.parallel 8 -test.timeout 10m "${args[@]}" & sandbox=$!
+wait $sandbox
 rc=$?
 echo "    tests: $((SECONDS - begin)) s"
 [ "$rc" = 0 ] || echo "e2e-kubelet: the tests failed, see above for what the tests, the kubelet, containerd and the registries say" >&2
