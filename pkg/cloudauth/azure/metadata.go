@@ -1,0 +1,94 @@
+package azure
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
+)
+
+const (
+	metadataEndpoint = "http://169.254.169.254"
+	metadataPath     = "/metadata/identity/oauth2/token"
+	metadataVersion  = "2018-02-01"
+	// metadataVariable names another host in its place, as Azure's SDKs have it.
+	metadataVariable = "AZURE_POD_IDENTITY_AUTHORITY_HOST"
+	metadataName     = "the instance metadata service"
+)
+
+// metadataURL is where the managed identity's tokens come from: next to this machine or on it, as
+// they are sent unencrypted.
+func metadataURL() (*url.URL, error) {
+	text := orFirst(os.Getenv(metadataVariable), metadataEndpoint)
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" || !isNear(u.Hostname()) || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil {
+		return nil, fmt.Errorf("%s: %q is no address of a metadata service on or next to this machine, such as %s", metadataVariable, cloudauth.Excerpt(text, 120), metadataEndpoint)
+	}
+	u.Path = metadataPath
+	return u, nil
+}
+
+func isNear(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && (ip.IsLoopback() || ip.IsLinkLocalUnicast())
+}
+
+// fromMetadata gets a token of a managed identity.
+func (s *Session) fromMetadata(ctx context.Context, audience string) (Token, error) {
+	query := url.Values{"api-version": {metadataVersion}, "resource": {audience}}
+	for name, value := range map[string]string{"client_id": s.settings.client, "object_id": s.settings.object, "msi_res_id": s.settings.resource} {
+		if value != "" && s.kind == userAssigned {
+			query.Set(name, value)
+		}
+	}
+	address := *s.metadata
+	address.RawQuery = query.Encode()
+	response, err := s.client.Do(ctx, Request{
+		Where: metadataName, URL: address.String(), metadata: true,
+		// Both are documented for a service that is being updated.
+		Passes: func(status int) bool { return status == http.StatusNotFound || status == http.StatusGone },
+	})
+	if err != nil {
+		return Token{}, noMetadata(err)
+	}
+	if response.Status == http.StatusOK {
+		return parseToken(metadataName, response.Body, s.now())
+	}
+	f := parseFailure(response)
+	e := response.Refusal(metadataName, s.Who(), f.said(), s.metadataHint(response.Status, f))
+	if e.Reason == Rejected && (response.Status == http.StatusNotFound || strings.Contains(f.Description, "not found")) {
+		e.Reason = NoCredentials
+	}
+	return Token{}, e
+}
+
+// noMetadata says what it means that nobody answers.
+func noMetadata(err error) error {
+	return &Error{Reason: NoCredentials, cause: err, text: fmt.Sprintf("no Azure credentials: neither the configuration nor the environment names any but a managed identity, and %v; "+
+		"outside of Azure configure an application (clientID and tenantID with clientSecretFile, clientCertificateFile or federatedTokenFile)", err)}
+}
+
+// metadataHint says what to do about a refusal.
+func (s *Session) metadataHint(status int, f failure) string {
+	switch text := strings.ToLower(f.Description); {
+	case strings.Contains(text, "multiple user assigned"):
+		return "the machine has several user-assigned identities: name one with clientID or AZURE_CLIENT_ID"
+	case strings.Contains(text, "identity not found") && s.kind == userAssigned:
+		return "assign this identity to the virtual machine or scale set"
+	case strings.Contains(text, "identity not found"):
+		return "turn on the system-assigned identity of the virtual machine or scale set, or name a user-assigned one with clientID or AZURE_CLIENT_ID"
+	case status == http.StatusNotFound:
+		return "is this a machine of Azure?"
+	case strings.Contains(text, "resource"):
+		return "check the audience that tokens are asked for"
+	}
+	return "see the Azure documentation of managed identities on virtual machines"
+}
