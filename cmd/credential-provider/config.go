@@ -14,6 +14,7 @@ import (
 	"gopkg.in/yaml.v2"
 
 	"github.com/isthmus-cloud/isthmus/credentialprovider"
+	"github.com/isthmus-cloud/isthmus/credentialprovider/acr"
 	"github.com/isthmus-cloud/isthmus/credentialprovider/artifactregistry"
 	"github.com/isthmus-cloud/isthmus/credentialprovider/ecr"
 	"github.com/isthmus-cloud/isthmus/credentialprovider/openstack"
@@ -37,6 +38,7 @@ type config struct {
 	AnonymousRegistries []string `yaml:"anonymousRegistries"`
 
 	ECR              *ecr.Config              `yaml:"ecr"`
+	ACR              *acr.Config              `yaml:"acr"`
 	ArtifactRegistry *artifactregistry.Config `yaml:"artifactregistry"`
 	OpenStack        *openstack.Config        `yaml:"openstack"`
 }
@@ -72,6 +74,19 @@ func sections() []section {
 			annotations: []string{ecr.RoleAnnotation, ecr.PeerRoleAnnotation},
 			open: func(c *config, o credentialprovider.Options) (credentialprovider.Provider, []string, error) {
 				p, err := ecr.New(*c.ECR, o)
+				return opened(p, nil, err)
+			},
+		},
+		{
+			name:   "acr",
+			enable: func(c *config) { c.ACR = orNew(c.ACR) },
+			identity: func(c *config) *credentialprovider.Identity {
+				return fieldOf(c.ACR, func(s *acr.Config) *credentialprovider.Identity { return &s.Identity })
+			},
+			audience:    func(c *config) string { return c.ACR.TokenAudience() },
+			annotations: []string{acr.ClientAnnotation, acr.TenantAnnotation, acr.PeerClientAnnotation, acr.PeerTenantAnnotation},
+			open: func(c *config, o credentialprovider.Options) (credentialprovider.Provider, []string, error) {
+				p, err := acr.New(*c.ACR, o)
 				return opened(p, nil, err)
 			},
 		},
@@ -285,10 +300,14 @@ func configKeys() []string {
 			return
 		}
 		for f := range t.Fields() {
-			if key := f.Tag.Get("yaml"); key != "" {
-				keys = append(keys, key)
-				collect(f.Type)
+			key, inline, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+			if key == "-" || key == "" && inline == "" {
+				continue
 			}
+			if key != "" {
+				keys = append(keys, key)
+			}
+			collect(f.Type)
 		}
 	}
 	collect(reflect.TypeFor[config]())

@@ -6,7 +6,7 @@ runs it: a CredentialProviderRequest comes in on stdin, a CredentialProviderResp
 on stdout; on failure there is one line on stderr and the exit code is 1 (2 for wrong flags).
 
 Which registries, by flags:
-  --registries LIST     kinds of registries, separated by commas: ecr,
+  --registries LIST     kinds of registries, separated by commas: ecr, acr,
                         artifactregistry, openstack
   --identity WHO        as whom the credentials are got: node (default), or serviceAccount for
                         the pod's service account, whose token the kubelet has to send; there is
@@ -37,6 +37,20 @@ knows the image's registry answers, in this order:
     - {upstream: docker.io, registry: 123456789012.dkr.ecr.eu-central-1.amazonaws.com}
     roleARN: "…"                              # with serviceAccount: unless an annotation names one,
                                               # isthmus-cloud.github.io/ecr-role-arn
+  acr:                                        # Azure Container Registry; all keys are optional:
+    identity: node                            # the default is a managed identity: the system's, or
+    clientID: 11111111-2222-3333-4444-555555555555    # this (or objectID:, resourceID:); or it is an
+    tenantID: 66666666-7777-8888-9999-000000000000    # application's, with tenantID: and one of
+    clientSecretFile: /etc/azure/secret       # clientSecretFile:, federatedTokenFile: and
+                                              # clientCertificateFile: (clientCertificatePasswordFile:,
+                                              # sendCertificateChain:); or, in place of all of these,
+                                              # cloudConfig: /etc/kubernetes/azure.json
+    cloud: AzurePublicCloud                   # default: the registry's; others: authorityHost: https://…
+    audience: https://…                       # of Entra ID's tokens; default: container registries
+    registries: [registry.example.com]        # login servers besides *.azurecr.io, .cn and .us
+    mirrors: [{upstream: "mirror.example.com:5000", registry: contoso.azurecr.io}]
+                                              # with serviceAccount, clientID and tenantID are for those
+                                              # without isthmus-cloud.github.io/acr-client-id, -tenant-id
   artifactregistry:                           # gcr.io and pkg.dev; all keys are optional:
     identity: node
     credentialsFile: /etc/gcp.json            # default: GOOGLE_APPLICATION_CREDENTIALS, gcloud's
