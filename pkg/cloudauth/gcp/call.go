@@ -20,7 +20,7 @@ const (
 	maxAnswer = 256 << 10
 	// attempts is how often a request is sent when the service says that it does not work.
 	attempts = 3
-	// firstDelay is before the second attempt; it doubles.
+	// firstDelay is about how long the second attempt is waited for; it doubles.
 	firstDelay = 200 * time.Millisecond
 )
 
@@ -52,6 +52,7 @@ type caller struct {
 	options Options
 	remote  *http.Client
 	local   *http.Client
+	delay   time.Duration
 }
 
 func newCaller(o Options) *caller {
@@ -61,7 +62,7 @@ func newCaller(o Options) *caller {
 		t := &http.Transport{Proxy: proxy, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 30 * time.Second, MaxResponseHeaderBytes: 64 << 10}
 		return &http.Client{Transport: t, CheckRedirect: stay}
 	}
-	return &caller{options: o, remote: transport(http.ProxyFromEnvironment), local: transport(nil)}
+	return &caller{options: o, remote: transport(http.ProxyFromEnvironment), local: transport(nil), delay: firstDelay}
 }
 
 // answer is what came back.
@@ -74,7 +75,7 @@ type answer struct {
 // do sends a request, again if the service has a problem that may pass, and returns the body of
 // a good answer. Its errors are *Error.
 func (c *caller) do(ctx context.Context, r request) (answer, error) {
-	delay := firstDelay
+	delay := c.delay
 	for attempt := 1; ; attempt++ {
 		a, err := c.once(ctx, r)
 		if err != nil {

@@ -46,7 +46,7 @@ func metadataHost() (string, error) {
 	host := text
 	if h, _, err := net.SplitHostPort(text); err == nil {
 		host = h
-	} else if a, err := netip.ParseAddr(strings.Trim(text, "[]")); err == nil && a.Is6() {
+	} else if a, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(text, "["), "]")); err == nil && a.Is6() && strings.HasPrefix(text, "[") == strings.HasSuffix(text, "]") {
 		host, text = a.String(), "["+a.String()+"]"
 	}
 	if u, err := url.Parse("http://" + text); err != nil || u.Host != text || !isLocal(host) {

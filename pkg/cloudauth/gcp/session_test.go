@@ -1,0 +1,358 @@
+package gcp
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"crypto/tls"
+	"crypto/x509"
+	"net/url"
+
+	"go.uber.org/goleak"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim"
+	gcpsim "github.com/isthmus-cloud/isthmus/test/cloudsim/gcp"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	node       = "node@project.iam.gserviceaccount.com"
+	pull       = "pull@project.iam.gserviceaccount.com"
+	pool       = "projects/1/locations/global/workloadIdentityPools/pool/providers/cluster"
+	podSubject = "system:serviceaccount:team:app"
+)
+
+// world is a simulated Google Cloud and an environment without credentials.
+type world struct {
+	*gcpsim.Sim
+	dir      string
+	audience string
+	clock    time.Time // the Session's; real if zero
+	mu       sync.Mutex
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	sim, err := gcpsim.Start(gcpsim.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(sim.Close)
+	w := &world{Sim: sim, dir: t.TempDir()}
+	for _, name := range []string{fileVariable, gcloudVariable} {
+		t.Setenv(name, "")
+	}
+	t.Setenv("HOME", w.dir)
+	t.Setenv(hostVariable, sim.MetadataHost())
+	sim.AddAccount(node)
+	sim.AddAccount(pull)
+	provider := gcpsim.Provider{Name: pool}
+	w.audience = sim.AddProvider(provider)
+	sim.AllowActAs(pull, provider.Principal(podSubject))
+	sim.SetInstance(node, gcpsim.ScopePlatform)
+	return w
+}
+
+func (w *world) now() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.clock.IsZero() {
+		return time.Now()
+	}
+	return w.clock
+}
+
+func (w *world) pass(d time.Duration) {
+	now := w.now().Add(d)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.clock = now
+}
+
+// session is one that reaches Google's names through the simulator.
+func (w *world) session(t *testing.T, cfg Config) (*Session, error) {
+	t.Helper()
+	if cfg.Scopes == nil {
+		cfg.Scopes = []string{gcpsim.ScopeStorage}
+	}
+	s, err := New(cfg, Options{UserAgent: "test/1", RequestTimeout: 10 * time.Second, now: w.now})
+	if err != nil {
+		return nil, err
+	}
+	pem, err := os.ReadFile(w.CAFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(pem)
+	proxy, err := url.Parse(w.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.caller.delay = time.Millisecond
+	transport := s.caller.remote.Transport.(*http.Transport)
+	transport.Proxy, transport.TLSClientConfig = http.ProxyURL(proxy), &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+	t.Cleanup(func() { s.caller.remote.CloseIdleConnections(); s.caller.local.CloseIdleConnections() })
+	return s, nil
+}
+
+func (w *world) write(t *testing.T, name string, content []byte) string {
+	t.Helper()
+	file := filepath.Join(w.dir, name)
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func (w *world) key(t *testing.T, email string) []byte {
+	t.Helper()
+	key, err := w.AddKey(email)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func (w *world) federation(t *testing.T) *Federation {
+	t.Helper()
+	token, err := w.ServiceAccountToken(cloudsim.TokenClaims{Namespace: "team", Name: "app", Audience: []string{w.audience}, Lifetime: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Federation{Token: cloudauth.NewSecret(token), Audience: w.audience, Subject: "service account team/app"}
+}
+
+// who is whose token a session gives.
+func (w *world) who(t *testing.T, s *Session) string {
+	t.Helper()
+	got, err := s.Token(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	member, _ := w.TokenInfo(got.Value.Reveal())
+	return member
+}
+
+// The first source that is there is used, and no other.
+func TestChain(t *testing.T) {
+	w := newWorld(t)
+	instance := gcpsim.Account(node)
+	expect := func(cfg Config, want string) {
+		t.Helper()
+		s, err := w.session(t, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := w.who(t, s); got != want {
+			t.Errorf("%+v: %s, want %s", cfg, got, want)
+		}
+	}
+	expect(Config{}, instance)
+	w.write(t, ".config/gcloud/"+gcloudFile, w.key(t, pull))
+	expect(Config{}, gcpsim.Account(pull))
+	t.Setenv(fileVariable, w.write(t, "env.json", w.key(t, node)))
+	expect(Config{}, gcpsim.Account(node))
+	file := w.write(t, "configured.json", w.key(t, pull))
+	expect(Config{CredentialsFile: file}, gcpsim.Account(pull))
+	provider := gcpsim.Provider{Name: pool}
+	expect(Config{Federation: w.federation(t)}, provider.Principal(podSubject))
+	expect(Config{Federation: w.federation(t), Impersonate: pull}, gcpsim.Account(pull))
+	expect(Config{Account: node}, instance)
+
+	// One that is there but broken is an error.
+	for name, content := range map[string]string{"broken": "{", "empty": "", "another": `{"type":"gdch_service_account"}`, "list": "[]"} {
+		t.Setenv(fileVariable, w.write(t, "broken.json", []byte(content)))
+		var own *Error
+		if _, err := w.session(t, Config{}); !errors.As(err, &own) || own.Reason != Misconfigured || !strings.Contains(err.Error(), "broken.json") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	t.Setenv(fileVariable, "")
+	t.Setenv(gcloudVariable, w.write(t, "file", nil)) // a file where the folder has to be
+	if _, err := w.session(t, Config{}); err == nil || !strings.Contains(err.Error(), "gcloud's credentials") {
+		t.Errorf("a folder that cannot be looked into: %v", err)
+	}
+}
+
+func (w *world) calls() int { return len(w.Requests()) }
+
+// A token is kept and replaced in time, by one request at a time.
+func TestTokenIsKept(t *testing.T) {
+	w := newWorld(t)
+	s, err := w.session(t, Config{CredentialsFile: w.write(t, "key.json", w.key(t, node))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			if _, err := s.Token(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if n := w.calls(); n != 1 {
+		t.Errorf("%d requests for the first token", n)
+	}
+	w.pass(50 * time.Minute)
+	first, err := s.Token(t.Context())
+	if err != nil || w.calls() != 1 {
+		t.Errorf("after 50 minutes: %d requests, %v", w.calls(), err)
+	}
+	// Near its end it is replaced; while that fails it is still given.
+	remove := w.AddFault(gcpsim.Fault{Service: "oauth2", Status: 400, Code: "invalid_grant"})
+	w.pass(7 * time.Minute)
+	if again, err := s.Token(t.Context()); err != nil || !again.Value.Equal(first.Value) || w.calls() != 2 {
+		t.Errorf("after 57 minutes, with a fault: %v, %d requests", err, w.calls())
+	}
+	w.pass(4 * time.Minute)
+	if _, err := s.Token(t.Context()); err == nil {
+		t.Error("an expired token is given")
+	}
+	remove()
+	// Google's clock is the real one: the assertion is of the future.
+	if _, err := s.Token(t.Context()); err == nil || !strings.Contains(err.Error(), "reasonable timeframe") || !strings.Contains(err.Error(), "the node's clock is wrong") {
+		t.Errorf("a clock that is an hour fast: %v", err)
+	}
+	w.pass(-61 * time.Minute)
+	if _, err := s.Token(t.Context()); err != nil {
+		t.Errorf("the clock is right again: %v", err)
+	}
+}
+
+// Who waits for a token of somebody else's request can give up.
+func TestWaitingEnds(t *testing.T) {
+	w := newWorld(t)
+	s, err := w.session(t, Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.AddFault(gcpsim.Fault{Service: "metadata", Hang: true})
+	first, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { _, err := s.Token(first); done <- err }()
+	for w.calls() == 0 {
+		select {
+		case <-time.After(time.Millisecond):
+		case <-t.Context().Done():
+			t.Fatal("no request")
+		}
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Token(gone); !errors.Is(err, context.Canceled) {
+		t.Errorf("the second: %v", err)
+	}
+	stop()
+	if err := <-done; !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("the first: %v", err)
+	}
+}
+
+// A credentials file that changes is taken over; while it is broken, the token before stays, and
+// no other source is used.
+func TestFileChanges(t *testing.T) {
+	w := newWorld(t)
+	file := w.write(t, "key.json", w.key(t, node))
+	s, err := w.session(t, Config{CredentialsFile: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		content []byte
+		want    string
+	}{{nil, gcpsim.Account(node)}, {[]byte("{"), gcpsim.Account(node)}, {w.key(t, pull), gcpsim.Account(pull)}} {
+		if step.content != nil {
+			w.write(t, "key.json", step.content)
+			w.pass(lookEvery)
+		}
+		if got := w.who(t, s); got != step.want {
+			t.Errorf("a token of %s, want %s", got, step.want)
+		}
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	w.pass(2 * time.Hour)
+	if _, err := s.Token(t.Context()); err == nil || !strings.Contains(err.Error(), "key.json") {
+		t.Errorf("the file is gone: %v", err)
+	}
+}
+
+// No error shows anything that is secret, whatever the services say.
+func TestErrorsShowNoSecrets(t *testing.T) {
+	w := newWorld(t)
+	federation := w.federation(t)
+	user := []byte(`{"type":"authorized_user","client_id":"i","client_secret":"s3cret-client","refresh_token":"s3cret-refresh"}`)
+	for name, tt := range map[string]struct {
+		cfg     Config
+		service string
+		secrets []string
+	}{
+		"STS":  {Config{Federation: federation}, "sts", []string{federation.Token.Reveal()}},
+		"user": {Config{CredentialsFile: w.write(t, "user.json", user)}, "oauth2", []string{"s3cret-client", "s3cret-refresh"}},
+	} {
+		for _, status := range []int{400, 429, 500} {
+			remove := w.AddFault(gcpsim.Fault{Service: tt.service, Status: status, Code: "invalid_grant", Message: "you sent " + strings.Join(tt.secrets, " and ") + "\nor not"})
+			s, err := w.session(t, tt.cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = s.Token(t.Context())
+			var own *Error
+			if !errors.As(err, &own) || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "[redacted]") {
+				t.Errorf("%s %d: %v", name, status, err)
+			}
+			for _, secret := range tt.secrets {
+				if err != nil && strings.Contains(err.Error(), secret) {
+					t.Errorf("%s %d: the error shows the secret", name, status)
+				}
+			}
+			if want := map[int]Reason{400: Rejected, 429: Throttled, 500: Failed}[status]; own != nil && own.Reason != want {
+				t.Errorf("%s %d: reason %d, want %d", name, status, own.Reason, want)
+			}
+			remove()
+		}
+	}
+}
+
+func TestConfigMistakes(t *testing.T) {
+	w := newWorld(t)
+	good := []string{gcpsim.ScopeStorage}
+	for name, tt := range map[string]struct {
+		cfg  Config
+		want string
+	}{
+		"no scope":       {Config{Scopes: []string{}}, "no scope is asked for"},
+		"scope":          {Config{Scopes: []string{"devstorage.read_only"}}, `scope "devstorage.read_only" is none of Google's`},
+		"account":        {Config{Scopes: good, Account: "../x"}, `"../x" is no service account of an instance`},
+		"dots":           {Config{Scopes: good, Account: ".."}, `".." is no service account of an instance`},
+		"two sources":    {Config{Scopes: good, Account: "default", CredentialsFile: "x"}, "remove one"},
+		"email":          {Config{Scopes: good, Impersonate: "a@evil.example"}, "is no email of a Google service account"},
+		"universe":       {Config{Scopes: good, UniverseDomain: "x/y"}, `universe domain "x/y" is no domain`},
+		"no token":       {Config{Scopes: good, Federation: &Federation{Audience: w.audience}}, "the token to be exchanged is empty"},
+		"audience":       {Config{Scopes: good, Federation: &Federation{Token: cloudauth.NewSecret("s3cret"), Audience: "x"}}, `"x" is no provider of a workload identity pool`},
+		"other universe": {Config{Scopes: good, UniverseDomain: "other.example", Federation: &Federation{Token: cloudauth.NewSecret("s3cret"), Audience: w.audience}}, "is no provider of a workload identity pool"},
+		"key of another": {Config{Scopes: good, UniverseDomain: "other.example", CredentialsFile: w.write(t, "k.json", []byte(`{"type":"service_account","universe_domain":"other.example"}`))}, "keys of service accounts are not supported in the universe other.example"},
+	} {
+		_, err := w.session(t, tt.cfg)
+		var own *Error
+		if !errors.As(err, &own) || own.Reason != Misconfigured || !strings.Contains(err.Error(), tt.want) || strings.ContainsAny(err.Error(), "\n") || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s: %v, want %q", name, err, tt.want)
+		}
+	}
+}
