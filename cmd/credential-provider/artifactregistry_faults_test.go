@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -177,6 +178,34 @@ func TestDefectOneRegistryOnly(t *testing.T) {
 			tt.image = host + "/project/app"
 			if got := execGCP(t, w, tt); w.checkOpens(t, got, tt) == "" {
 				t.Errorf("%s at %s: %s", name, host, got.stderr)
+			}
+		}
+	}
+}
+
+// The peer asks for cloud-platform, which is everything that the owner may do.
+func TestDefectScopeIsNarrow(t *testing.T) {
+	w := startGCP(t)
+	w.SetInstance(nodeAccount, gcpsim.ScopePlatform)
+	for name, tt := range map[string]gcpCase{
+		"instance":    {as: gcpsim.Account(nodeAccount)},
+		"instance as": {config: "artifactregistry: {impersonate: " + pullAccount + "}\n", as: gcpsim.Account(pullAccount)},
+		"key":         {credentials: keyFile, as: gcpsim.Account(keyAccount)},
+		"external":    {credentials: externalWith(nil), as: w.pool.Principal(podSubject)},
+		"pod":         {config: gcpPodIdentity, request: gcpPod("app", nil), as: w.pool.Principal(podSubject)},
+		"pod as":      {config: gcpPodIdentity, request: gcpPod("app", map[string]string{ownAccountKey: pullAccount}), as: gcpsim.Account(pullAccount)},
+	} {
+		tt.image = arImage
+		w.ResetTokens()
+		login := loginOf(t, execGCP(t, w, tt), arImage)
+		tokens := w.Tokens()
+		if scopes := tokens[login.Password]; !slices.Equal(scopes, []string{gcpsim.ScopeStorage}) {
+			t.Errorf("%s: the token has the scopes %v", name, scopes)
+		}
+		delete(tokens, login.Password)
+		for _, scopes := range tokens { // those in between
+			if !slices.Equal(scopes, []string{"https://www.googleapis.com/auth/iam"}) {
+				t.Errorf("%s: a token in between has the scopes %v", name, scopes)
 			}
 		}
 	}

@@ -27,7 +27,7 @@ func TestExamplesInGuides(t *testing.T) {
 			switch {
 			case strings.Contains(block, "\nkind: CredentialProviderOptions\n"):
 				shown[configKind]++
-				checkOptions(t, filepath.Base(guide), block)
+				checkExample(t, filepath.Base(guide), block)
 			case strings.Contains(block, "\nkind: CredentialProviderConfig\n"):
 				shown["kubelet"]++
 				if _, findings := kubelet.Decode(filepath.Base(guide), []byte(block)); len(findings) != 0 {
@@ -41,8 +41,8 @@ func TestExamplesInGuides(t *testing.T) {
 	}
 }
 
-// checkOptions opens the kinds of an example, but for those that read a file which is not here.
-func checkOptions(t *testing.T, guide, example string) {
+// checkExample opens the kinds of an example, but for those that read a file which is not here.
+func checkExample(t *testing.T, guide, example string) {
 	t.Helper()
 	c, err := decodeConfig([]byte(example))
 	if err != nil {

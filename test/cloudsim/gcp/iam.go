@@ -150,3 +150,21 @@ func (s *Sim) TokenInfo(value string) (member string, scopes []string) {
 	}
 	return t.member, slices.Clone(t.scopes)
 }
+
+// Tokens returns the scopes of all access tokens.
+func (s *Sim) Tokens() map[string][]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := map[string][]string{}
+	for value, t := range s.iam.tokens {
+		all[value] = slices.Clone(t.scopes)
+	}
+	return all
+}
+
+// ResetTokens forgets all access tokens, which are then not valid any more.
+func (s *Sim) ResetTokens() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.iam.tokens)
+}
