@@ -18,15 +18,20 @@ import (
 // them go together.
 func (c *check) ours(entries []kubelet.Entry) []kubelet.Finding {
 	var all []*ourEntry
-	var findings []kubelet.Finding
 	for _, e := range entries {
-		if !isOurs(filepath.Join(c.options.binDir, e.Name)) {
-			continue
+		if isOurs(filepath.Join(c.options.binDir, e.Name)) {
+			all = append(all, &ourEntry{Entry: e, find: func(file string) string { return file }})
 		}
-		o := &ourEntry{Entry: e}
-		o.read()
-		all = append(all, o)
 	}
+	return checkOurs(all)
+}
+
+// checkOurs reads and checks entries that run this program.
+func checkOurs(all []*ourEntry) []kubelet.Finding {
+	for _, o := range all {
+		o.read()
+	}
+	var findings []kubelet.Finding
 	reported := map[string]bool{}
 	for _, o := range all {
 		o.patterns()
@@ -60,6 +65,8 @@ func isOurs(program string) bool {
 // ourEntry is an entry that runs this program.
 type ourEntry struct {
 	kubelet.Entry
+	// find says where a file that is named is read.
+	find      func(file string) string
 	kinds     []servedKind
 	anonymous []string
 	findings  []kubelet.Finding
@@ -97,10 +104,14 @@ func (o *ourEntry) read() {
 			o.add(kubelet.Warning, "args", file+" is looked for in the kubelet's working directory", "write it with its directory")
 		}
 	}
+	parsed.config, parsed.cloudConfig = o.find(parsed.config), o.find(parsed.cloudConfig)
 	c, err := parsed.configuration()
 	if err != nil {
 		refused(err)
 		return
+	}
+	if c.OpenStack != nil && parsed.cloudConfig == "" {
+		c.OpenStack.CloudConfig = o.find(c.OpenStack.CloudConfig)
 	}
 	o.anonymous = c.AnonymousRegistries
 	for _, s := range sections() {

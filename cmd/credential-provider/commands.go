@@ -31,6 +31,7 @@ type command struct {
 func commands() []command {
 	return []command{
 		{"config", "write the kubelet's CredentialProviderConfig, and the RBAC that it needs", runConfig},
+		{"install", "put the program and its configuration on a node", runInstall},
 		{"check", "look for what is wrong with the kubelet's configuration, and try it", runCheck},
 	}
 }

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/isthmus-cloud/isthmus/credentialprovider/kubelet"
+)
+
+// source is a configuration that is to be installed.
+type source struct {
+	dir   string
+	files []sourceFile // the CredentialProviderConfig last
+}
+
+type sourceFile struct {
+	name string
+	data []byte
+}
+
+// readSource reads the files of a directory. A mounted ConfigMap or Secret is read as of one moment.
+func readSource(dir string) (source, error) {
+	if now, err := filepath.EvalSymlinks(filepath.Join(dir, "..data")); err == nil {
+		dir = now
+	}
+	s := source{dir: dir}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return s, err
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") {
+			continue // kubelet's own, an editor's
+		}
+		data, err := readSourceFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			return s, err
+		}
+		s.files = append(s.files, sourceFile{name: e.Name(), data: data})
+	}
+	i := slices.IndexFunc(s.files, func(f sourceFile) bool { return f.name == installedConfig })
+	if i < 0 {
+		return s, fmt.Errorf("there is no %s in it (isthmus-credential-provider config writes one)", installedConfig)
+	}
+	config := s.files[i]
+	s.files = append(slices.Delete(s.files, i, i+1), config)
+	return s, nil
+}
+
+func readSourceFile(file string) ([]byte, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no file; keep files alone in it", filepath.Base(file))
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	data, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
+	if err == nil && len(data) > maxConfig {
+		err = fmt.Errorf("%s is longer than %d KiB", filepath.Base(file), maxConfig>>10)
+	}
+	return data, err
+}
+
+// find returns where a file that the configuration names can be read: in the source, if one of the
+// name is to be installed, and else where it says.
+func (s source) find(path string) string {
+	base := filepath.Base(path)
+	if path != "" && slices.ContainsFunc(s.files, func(f sourceFile) bool { return f.name == base }) {
+		return filepath.Join(s.dir, base)
+	}
+	return path
+}
+
+// check finds whatever would keep the kubelet from starting, or this program from answering. It
+// returns the names under which this program is to be found, beside its own.
+func (s source) check(binDir string) (links []string, err error) {
+	entries, findings := kubelet.Load(filepath.Join(s.dir, installedConfig))
+	findings = append(findings, kubelet.Validate(entries, "")...)
+	var ours []*ourEntry
+	for _, e := range entries {
+		switch {
+		case strings.HasPrefix(e.Name, name+"-"):
+			links = append(links, e.Name)
+			fallthrough
+		case e.Name == name:
+			ours = append(ours, &ourEntry{Entry: e, find: s.find})
+		default: // another program, which has to be there
+			findings = append(findings, kubelet.Validate([]kubelet.Entry{e}, binDir)...)
+		}
+	}
+	findings = append(findings, checkOurs(ours)...)
+	var errs []error
+	seen := map[kubelet.Finding]bool{}
+	for _, f := range findings {
+		if f.Level == kubelet.Problem && !seen[f] {
+			seen[f] = true
+			errs = append(errs, errors.New(strings.TrimPrefix(f.String(), string(kubelet.Problem)+": ")))
+		}
+	}
+	if len(ours) == 0 && len(errs) == 0 {
+		errs = append(errs, fmt.Errorf("%s has no entry of the name %s, or one that begins with %s-", installedConfig, name, name))
+	}
+	return links, errors.Join(errs...)
+}
