@@ -265,6 +265,49 @@ func TestPullFromArtifactRegistry(t *testing.T) {
 	}
 }
 
+// An image of a mirror is pulled with the credentials of Google's registry behind it, and with the
+// service account's, not the node's.
+func TestPullThroughArtifactRegistryMirror(t *testing.T) {
+	w := startGCP(t)
+	host := privateRegistry(t, func(user, password string) bool {
+		return user == "owner" || w.Pull(user, password, "project/docker-hub/app") == nil
+	})
+	reference := host + "/team/app:v1"
+	push(t, reference, "owner", "x")
+	mirror := fmt.Sprintf("  mirrors: [{upstream: %q, registry: europe-docker.pkg.dev}]\n", host)
+	for want, tt := range map[string]gcpCase{
+		gcpsim.Account(nodeAccount):  {config: "artifactregistry:\n" + mirror},
+		w.pool.Principal(podSubject): {config: gcpPodIdentity + mirror, request: gcpPod("app", nil)},
+		gcpsim.Account(pullAccount):  {config: gcpPodIdentity + mirror, request: gcpPod("app", map[string]string{ownAccountKey: pullAccount})},
+	} {
+		tt.image = reference
+		got := execGCP(t, w, tt)
+		if err := pullWith(t, got, reference); err != nil {
+			t.Errorf("%s: %v", want, err)
+		}
+		if member, _ := w.TokenInfo(loginOf(t, got, reference).Password); member != want {
+			t.Errorf("it is pulled as %s, want %s", member, want)
+		}
+	}
+}
+
+// A proxy that ends TLS with a CA of its own, and one that is not there, are named.
+func TestGooglesNamesAreProven(t *testing.T) {
+	w := startGCP(t)
+	for name, tt := range map[string]struct{ variable, want string }{
+		"unknown CA": {"SSL_CERT_FILE=" + w.file(t, "empty.pem", nil), "Google STS at sts.googleapis.com has a certificate that the system's CAs do not vouch for; add the proxy's CA"},
+		"no proxy":   {"HTTPS_PROXY=http://127.0.0.1:1", "Google STS at sts.googleapis.com cannot be reached (proxyconnect tcp: dial tcp 127.0.0.1:1: connect: connection refused); check the network, firewall and proxy"},
+	} {
+		got := execGCP(t, w, gcpCase{image: arImage, config: gcpPodIdentity, request: gcpPod("app", nil), env: gcpVariable(tt.variable)})
+		if got.code != 1 || !strings.Contains(got.stderr, tt.want) {
+			t.Errorf("%s: exit %d, %s", name, got.code, got.stderr)
+		}
+	}
+	for _, r := range w.Requests() {
+		t.Errorf("something is sent: %+v", r)
+	}
+}
+
 // pushOpen puts an image into a registry that lets everybody in.
 func pushOpen(t *testing.T, reference string) {
 	t.Helper()

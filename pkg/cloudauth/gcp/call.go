@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -22,6 +23,9 @@ const (
 	attempts = 3
 	// firstDelay is about how long the second attempt is waited for; it doubles.
 	firstDelay = 200 * time.Millisecond
+	// connectRemote and connectLocal bound how long a connection may take. Outside of Google
+	// Cloud, nothing may answer at the metadata server's address, not even with a refusal.
+	connectRemote, connectLocal = 10 * time.Second, 3 * time.Second
 )
 
 // request is one to Google or to what gives a subject token.
@@ -58,11 +62,11 @@ type caller struct {
 func newCaller(o Options) *caller {
 	// A redirect would take the secrets along to wherever it leads.
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	transport := func(proxy func(*http.Request) (*url.URL, error)) *http.Client {
-		t := &http.Transport{Proxy: proxy, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 30 * time.Second, MaxResponseHeaderBytes: 64 << 10}
+	transport := func(proxy func(*http.Request) (*url.URL, error), connect time.Duration) *http.Client {
+		t := &http.Transport{Proxy: proxy, DialContext: (&net.Dialer{Timeout: connect}).DialContext, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 30 * time.Second, MaxResponseHeaderBytes: 64 << 10}
 		return &http.Client{Transport: t, CheckRedirect: stay}
 	}
-	return &caller{options: o, remote: transport(http.ProxyFromEnvironment), local: transport(nil), delay: firstDelay}
+	return &caller{options: o, remote: transport(http.ProxyFromEnvironment, connectRemote), local: transport(nil, connectLocal), delay: firstDelay}
 }
 
 // answer is what came back.

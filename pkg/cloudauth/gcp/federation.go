@@ -4,10 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
-	"io"
-	"net/http"
 	"net/url"
-	"os"
 	"strings"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
@@ -18,8 +15,6 @@ const (
 	typeAccessToken = "urn:ietf:params:oauth:token-type:access_token"
 	typeJWT         = "urn:ietf:params:oauth:token-type:jwt"
 	stsService      = "Google STS"
-	// maxSubject bounds what is read of a file with a subject token.
-	maxSubject = 256 << 10
 )
 
 // federated exchanges the token of another issuer.
@@ -34,9 +29,6 @@ type federated struct {
 	name         string
 }
 
-// subject gives the token to be exchanged.
-type subject func(ctx context.Context) (cloudauth.Secret, error)
-
 func (f *federated) who() string { return "the token of " + f.name }
 
 // token implements source.
@@ -50,8 +42,7 @@ func (f *federated) token(ctx context.Context, scopes []string) (Token, error) {
 		"requested_token_type": {typeAccessToken}, "subject_token_type": {f.tokenType}, "subject_token": {subject.Reveal()},
 	})
 	if f.clientID != "" {
-		basic := url.QueryEscape(f.clientID) + ":" + url.QueryEscape(f.clientSecret.Reveal())
-		r.header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(basic)))
+		r.header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(f.clientID+":"+f.clientSecret.Reveal())))
 	}
 	return f.session.tokenOf(ctx, r, f.session.now())
 }
@@ -67,73 +58,4 @@ func (f *federated) hint(_ int, code string) string {
 		return "the provider's attribute condition does not take the token; correct the condition or the mapping"
 	}
 	return "check the provider of the workload identity pool"
-}
-
-// given is a subject token that is at hand.
-func given(token cloudauth.Secret) subject {
-	return func(context.Context) (cloudauth.Secret, error) { return token, nil }
-}
-
-// subjectFormat is how a subject token is found in what is read.
-type subjectFormat struct {
-	Type  string `json:"type"`
-	Field string `json:"subject_token_field_name"`
-}
-
-// parse takes the subject token out of what was read, false if there is none.
-func (f subjectFormat) parse(data []byte) (cloudauth.Secret, bool) {
-	text := strings.TrimSpace(string(data))
-	if f.Type == "json" {
-		var fields map[string]any
-		if decodeOne(data, &fields) != nil {
-			return cloudauth.Secret{}, false
-		}
-		text, _ = fields[f.Field].(string)
-	}
-	// A token is a word: what has spaces or line breaks in it is something else.
-	return cloudauth.NewSecret(text), text != "" && isPrintable(text)
-}
-
-// ofFile reads the subject token from a file, each time: others renew it.
-func (f subjectFormat) ofFile(config, file string) subject {
-	return func(context.Context) (cloudauth.Secret, error) {
-		in, err := os.Open(file)
-		if err != nil {
-			return cloudauth.Secret{}, errorf(NoCredentials, "%s: the subject token cannot be read: %v", config, err)
-		}
-		defer func() { _ = in.Close() }() // it was only read
-		data, err := io.ReadAll(io.LimitReader(in, maxSubject+1))
-		if err != nil {
-			return cloudauth.Secret{}, errorf(NoCredentials, "%s: the subject token cannot be read: %v", config, err)
-		}
-		token, ok := f.parse(data)
-		if !ok || len(data) > maxSubject {
-			return cloudauth.Secret{}, errorf(NoCredentials, "%s: %s holds no subject token; check credential_source.format", config, file)
-		}
-		return token, nil
-	}
-}
-
-// ofURL gets the subject token from a server.
-func (f subjectFormat) ofURL(s *Session, config string, u *url.URL, fields map[string]string) subject {
-	return func(ctx context.Context) (cloudauth.Secret, error) {
-		r := request{
-			service: "the source of the subject token", method: http.MethodGet, url: u.String(), local: isLocal(u.Hostname()),
-			header: http.Header{}, who: "the request of " + config,
-			hint: func(int, string) string { return "check credential_source in " + config },
-		}
-		for k, v := range fields {
-			r.header.Set(k, v)
-			r.secrets = append(r.secrets, cloudauth.NewSecret(v)) // it may be a password
-		}
-		a, err := s.caller.do(ctx, r)
-		if err != nil {
-			return cloudauth.Secret{}, err
-		}
-		token, ok := f.parse(a.body)
-		if !ok {
-			return cloudauth.Secret{}, errorf(NoCredentials, "%s: %s answers without a subject token; check credential_source.format", config, r.host())
-		}
-		return token, nil
-	}
 }

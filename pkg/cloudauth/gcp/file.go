@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/textproto"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -58,17 +56,6 @@ type credentialsFile struct {
 	} `json:"service_account_impersonation"`
 	Delegates []string         `json:"delegates"`
 	Base      *credentialsFile `json:"source_credentials"`
-}
-
-// subjectSource says where the subject token of workload identity federation is.
-type subjectSource struct {
-	File          string            `json:"file"`
-	URL           string            `json:"url"`
-	Headers       map[string]string `json:"headers"`
-	Executable    any               `json:"executable"`
-	Certificate   any               `json:"certificate"`
-	EnvironmentID string            `json:"environment_id"`
-	Format        subjectFormat     `json:"format"`
 }
 
 // findFile returns the credentials file that is to be used, "" if none is there. It is not read.
@@ -222,43 +209,6 @@ func (s *Session) federatedOf(file string, f credentialsFile, universe string) (
 }
 
 func stsURL(universe string) string { return "https://sts." + universe + "/v1/token" }
-
-func (s *Session) subjectOf(file string, src *subjectSource) (subject, error) {
-	switch {
-	case src == nil:
-		return nil, errors.New("credential_source is missing")
-	case src.Executable != nil:
-		return nil, errors.New("credential_source: executable is not supported, because a file could then run any program; let the program write the token to a file (file) or serve it (url)")
-	case src.EnvironmentID != "":
-		return nil, fmt.Errorf("credential_source: environment_id %q is not supported; use a token in a file (file) or from a server (url)", cloudauth.Excerpt(src.EnvironmentID, 40))
-	case src.Certificate != nil:
-		return nil, errors.New("credential_source: certificate is not supported; use a token in a file (file) or from a server (url)")
-	case (src.File == "") == (src.URL == ""):
-		return nil, errors.New("credential_source: one of file and url has to be there")
-	}
-	switch src.Format.Type {
-	case "", "text":
-	case "json":
-		if src.Format.Field == "" {
-			return nil, errors.New("credential_source: format: subject_token_field_name is missing")
-		}
-	default:
-		return nil, fmt.Errorf("credential_source: format: type %q is not known; it has to be text or json", cloudauth.Excerpt(src.Format.Type, 40))
-	}
-	if src.File != "" {
-		return src.Format.ofFile(file, src.File), nil
-	}
-	u, err := url.Parse(src.URL)
-	if err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && (u.Scheme != "http" || !isLocal(u.Hostname())) {
-		return nil, errors.New("credential_source: url has to be https://…, or http:// to this machine or a link-local address")
-	}
-	for name := range src.Headers {
-		if textproto.CanonicalMIMEHeaderKey(name) == "Host" {
-			return nil, errors.New("credential_source: headers: Host is not supported; write it in the url")
-		}
-	}
-	return src.Format.ofURL(s, file, u, src.Headers), nil
-}
 
 func (s *Session) impersonatedOf(f credentialsFile, of source, universe string) (source, error) {
 	email, err := parseImpersonationURL(f.ImpersonationURL, universe)

@@ -78,7 +78,7 @@ func (m metadata) token(ctx context.Context, scopes []string) (Token, error) {
 	}
 	then := m.session.now()
 	a, err := m.session.caller.do(ctx, r)
-	if a.header != nil && a.header.Get("Metadata-Flavor") != flavor {
+	if a.header != nil && a.status < http.StatusInternalServerError && a.header.Get("Metadata-Flavor") != flavor {
 		return Token{}, errorf(NoCredentials, "what answers at %s is not Google's metadata server (Metadata-Flavor is missing); %s", host, noMetadata)
 	}
 	if err != nil {

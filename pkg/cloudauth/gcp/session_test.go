@@ -293,6 +293,69 @@ func TestFileChanges(t *testing.T) {
 	}
 }
 
+// What files of workload identity federation and of impersonation say beside the usual.
+func TestFederationFiles(t *testing.T) {
+	w := newWorld(t)
+	const between = "between@project.iam.gserviceaccount.com"
+	const far = "far@project.iam.gserviceaccount.com"
+	w.AddAccount(between)
+	w.AddAccount(far)
+	provider := gcpsim.Provider{Name: strings.Replace(pool, "cluster", "client", 1), Client: "the client", ClientSecret: "s3cret:&"}
+	audience := w.AddProvider(provider)
+	w.AllowActAs(between, provider.Principal(podSubject))
+	w.AllowActAs(far, gcpsim.Account(between))
+	token, err := w.ServiceAccountToken(cloudsim.TokenClaims{Namespace: "team", Name: "app", Audience: []string{audience}, Lifetime: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := w.write(t, "token", []byte(token))
+	as := func(email string) string {
+		return `"service_account_impersonation_url":"https://iamcredentials.googleapis.com/v1/projects/-/serviceAccounts/` + email + `:generateAccessToken"`
+	}
+	external := `{"type":"external_account","audience":"` + audience + `","subject_token_type":"urn:ietf:params:oauth:token-type:id_token","client_id":"the client","client_secret":"s3cret:&","credential_source":{"file":"` + file + `"}`
+	for name, tt := range map[string]struct {
+		content, who string
+		life         time.Duration
+		err          string
+	}{
+		"a client":     {content: external + "}", who: provider.Principal(podSubject), life: time.Hour},
+		"no client":    {content: strings.Replace(external, "the client", "another", 1) + "}", err: "401 invalid_client: The OAuth client was not found."},
+		"a lifetime":   {content: external + "," + as(between) + `,"service_account_impersonation":{"token_lifetime_seconds":600}}`, who: gcpsim.Account(between), life: 10 * time.Minute},
+		"too long":     {content: external + "," + as(between) + `,"service_account_impersonation":{"token_lifetime_seconds":7200}}`, err: "400 INVALID_ARGUMENT: The lifetime exceeds the maximum allowed.); check the service account, and the lifetime"},
+		"no lifetime":  {content: external + "," + as(between) + `,"service_account_impersonation":{"token_lifetime_seconds":-1}}`, err: "it has to be from 60 to 43200"},
+		"delegates":    {content: `{"type":"impersonated_service_account",` + as(far) + `,"delegates":["` + between + `"],"source_credentials":` + external + "}}", who: gcpsim.Account(far), life: time.Hour},
+		"no delegates": {content: `{"type":"impersonated_service_account",` + as(far) + `,"source_credentials":` + external + "}}", err: "403 PERMISSION_DENIED"},
+		"bad delegate": {content: `{"type":"impersonated_service_account",` + as(pull) + `,"delegates":["a/b"],"source_credentials":` + external + "}}", err: `delegates: "a/b" is no email`},
+		"nested":       {content: `{"type":"impersonated_service_account",` + as(pull) + `,"source_credentials":{"type":"impersonated_service_account"}}`, err: "source_credentials are missing, or are of the same type"},
+		"workforce":    {content: external + `,"workforce_pool_user_project":"1"}`, err: "it is a workforce pool's"},
+		"other action": {content: external + "," + strings.Replace(as(pull), "generateAccessToken", "signBlob", 1) + "}", err: "is no URL of generateAccessToken"},
+		"two sources":  {content: strings.Replace(external, `{"file"`, `{"url":"https://x.example","file"`, 1) + "}", err: "one of file and url has to be there"},
+		"host header":  {content: strings.Replace(external, `"file":"`+file, `"headers":{"host":"x"},"url":"https://x.example`, 1) + "}", err: "headers: Host is not supported"},
+		"format":       {content: strings.Replace(external, `{"file"`, `{"format":{"type":"yaml"},"file"`, 1) + "}", err: `type "yaml" is not known`},
+		"no field":     {content: strings.Replace(external, `{"file"`, `{"format":{"type":"json"},"file"`, 1) + "}", err: "subject_token_field_name is missing"},
+		"not JSON":     {content: strings.Replace(external, `{"file"`, `{"format":{"type":"json","subject_token_field_name":"a"},"file"`, 1) + "}", err: "holds no subject token; check credential_source.format"},
+	} {
+		s, err := w.session(t, Config{CredentialsFile: w.write(t, "file.json", []byte(tt.content))})
+		var got Token
+		if err == nil {
+			got, err = s.Token(t.Context())
+		}
+		if tt.err != "" {
+			if err == nil || !strings.Contains(err.Error(), tt.err) || strings.Contains(err.Error(), "s3cret") {
+				t.Errorf("%s: %v, want %q", name, err, tt.err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if member, _ := w.TokenInfo(got.Value.Reveal()); member != tt.who || time.Until(got.Expires) > tt.life || time.Until(got.Expires) < tt.life-time.Minute {
+			t.Errorf("%s: a token of %q until %s", name, member, got.Expires)
+		}
+	}
+}
+
 // No error shows anything that is secret, whatever the services say.
 func TestErrorsShowNoSecrets(t *testing.T) {
 	w := newWorld(t)
