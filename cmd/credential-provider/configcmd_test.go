@@ -31,7 +31,10 @@ const cloudConf = "[Global]\nauth-url = https://keystone.example/v3\napplication
 func TestConfigCommand(t *testing.T) {
 	conf := writeConf(t, cloudConf)
 	mixed := writeOptions(t, "ecr: {identity: serviceAccount}\nopenstack: {cloudConfig: "+conf+"}\n")
+	google := writeOptions(t, gcpPodIdentity)
 	for name, args := range map[string][]string{
+		"google":      {"--registries=artifactregistry"},
+		"googlepod":   {"--config=" + google},
 		"ecr":         {"--registries=ecr"},
 		"pod":         {"--registries=ecr", "--identity=serviceAccount", "--cache-type=Token", "--audience=sts.example"},
 		"all":         {"--registries=ecr,openstack", "--cloud-config=" + conf, "--cache-duration=1h", "--env=HTTPS_PROXY=http://proxy:3128", "--env=AWS_REGION=eu-central-1"},
@@ -44,7 +47,7 @@ func TestConfigCommand(t *testing.T) {
 				t.Fatalf("exit %d: %s", got.code, got.stderr)
 			}
 			checkConfig(t, []byte(got.stdout))
-			golden(t, filepath.Join("testdata", "config", name+".golden"), strings.NewReplacer(conf, "/CLOUD.CONF", mixed, "/OPTIONS").Replace(got.stdout))
+			golden(t, filepath.Join("testdata", "config", name+".golden"), strings.NewReplacer(conf, "/CLOUD.CONF", mixed, "/OPTIONS", google, "/OPTIONS").Replace(got.stdout))
 		})
 	}
 }
