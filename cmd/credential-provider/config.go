@@ -109,7 +109,8 @@ func sections() []section {
 			identity: func(c *config) *credentialprovider.Identity {
 				return fieldOf(c.OpenStack, func(s *openstack.Config) *credentialprovider.Identity { return &s.Identity })
 			},
-			audience: func(*config) string { return "" },
+			audience:    func(*config) string { return "" }, // as Keystone's identity provider has it
+			annotations: []string{openstack.ProjectAnnotation},
 			open: func(c *config, o credentialprovider.Options) (credentialprovider.Provider, []string, error) {
 				return opened(openstack.New(*c.OpenStack, o))
 			},

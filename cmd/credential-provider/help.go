@@ -65,6 +65,10 @@ knows the image's registry answers, in this order:
                                               # isthmus-cloud.github.io/gcp-service-account
   openstack:                                  # the registries that cloud.conf names
     cloudConfig: /etc/kubernetes/cloud.conf
+    identity: node                            # with serviceAccount, [Global] has identity-provider
+                                              # and protocol (Keystone's federation); the project is
+                                              # its own, unless an annotation names one,
+                                              # isthmus-cloud.github.io/openstack-project-id
 
 Registries in cloud.conf:
   [Registry "keppel.example.com"]    # the registry asks Keystone: it gets the login of [Global]

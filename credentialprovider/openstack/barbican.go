@@ -21,8 +21,8 @@ import (
 const maxPayload = 256 << 10
 
 // barbican reads the secret and returns its entry for the image.
-func (p *Provider) barbican(ctx context.Context, secret string, image credentialprovider.Image) (credentialprovider.Credentials, error) {
-	client, err := p.session.Service(ctx, "key-manager")
+func barbican(ctx context.Context, session *auth.Session, secret string, image credentialprovider.Image) (credentialprovider.Credentials, error) {
+	client, err := session.Service(ctx, "key-manager")
 	if err != nil {
 		return credentialprovider.Credentials{}, err
 	}

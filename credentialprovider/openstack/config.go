@@ -23,7 +23,8 @@ const (
 
 // Config is the section openstack of the configuration.
 type Config struct {
-	// Identity is as whom the credentials are got; only the node's works with OpenStack.
+	// Identity is as whom the credentials are got: as the login of [Global], or as the pod's service
+	// account by Keystone's federation (identity-provider and protocol of [Global]).
 	Identity credentialprovider.Identity `yaml:"identity"`
 	// CloudConfig is the cloud.conf with the login and the registries.
 	CloudConfig string `yaml:"cloudConfig"`

@@ -6,4 +6,8 @@
 //   - type = barbican, secret = …: the registry's credentials are kept in Barbican, as a secret
 //     in the format of kubernetes.io/dockerconfigjson. It is read with the login of [Global];
 //     only the entry for the image leaves this package.
+//
+// With the identity of service accounts, the pod's token is exchanged for one of Keystone (federation),
+// with which Barbican is read; the login of [Global] is not used. Keppel takes no tokens from a container
+// runtime, so that its registries need the node's identity.
 package openstack

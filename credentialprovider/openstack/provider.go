@@ -12,9 +12,15 @@ import (
 	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/openstack"
 )
 
+// ProjectAnnotation is the annotation by which a service account names the project (by its id) whose
+// secrets it reads, in place of the one in cloud.conf.
+const ProjectAnnotation = credentialprovider.AnnotationPrefix + "openstack-project-id"
+
 // Provider serves the registries that cloud.conf names.
 type Provider struct {
-	session    *auth.Session
+	global     auth.Config
+	options    auth.Options
+	session    *auth.Session             // as the node; nil with the identity of service accounts
 	registries map[string]*auth.Registry // by normal name
 }
 
@@ -27,18 +33,19 @@ func New(cfg Config, o credentialprovider.Options) (*Provider, []string, error) 
 	if file == "" {
 		file = DefaultCloudConfig
 	}
-	if cfg.Identity == credentialprovider.ServiceAccountIdentity {
-		return nil, nil, errors.New("openstack: service account tokens are not taken yet; set identity: node and remove tokenAttributes from the kubelet's CredentialProviderConfig")
-	}
 	c, warnings, err := load(file)
 	if err != nil {
 		return nil, warnings, err
 	}
-	session, err := auth.New(c.Global, auth.Options{ConfigFile: file, UserAgent: o.UserAgent, RequestTimeout: o.Timeout})
+	p := &Provider{global: c.Global, options: auth.Options{ConfigFile: file, UserAgent: o.UserAgent, RequestTimeout: o.Timeout}, registries: map[string]*auth.Registry{}}
+	if cfg.Identity == credentialprovider.ServiceAccountIdentity {
+		err = checkFederation(file, c)
+	} else {
+		p.session, err = auth.New(p.global, p.options)
+	}
 	if err != nil {
 		return nil, warnings, err
 	}
-	p := &Provider{session: session, registries: map[string]*auth.Registry{}}
 	for name, r := range c.Registry {
 		normal, err := credentialprovider.NormalRegistry(name)
 		if err != nil {
@@ -54,15 +61,24 @@ func (p *Provider) Serves(image credentialprovider.Image) bool {
 	return p.registries[image.Registry] != nil
 }
 
-// MatchImages implements credentialprovider.Provider.
-func (p *Provider) MatchImages() []string { return slices.Sorted(maps.Keys(p.registries)) }
+// MatchImages implements credentialprovider.Provider. Keppel's are not among them where they would only be
+// refused.
+func (p *Provider) MatchImages() []string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(p.registries)) {
+		if p.session != nil || p.registries[name].Type != typeKeppel {
+			all = append(all, name)
+		}
+	}
+	return all
+}
 
 // Describe implements credentialprovider.Provider.
 func (p *Provider) Describe() string {
 	if len(p.registries) == 0 {
 		return "cloud.conf has no [Registry \"host:port\"] section"
 	}
-	return "cloud.conf has a section [Registry \"…\"] for " + strings.Join(p.MatchImages(), ", ")
+	return "cloud.conf has a section [Registry \"…\"] for " + strings.Join(slices.Sorted(maps.Keys(p.registries)), ", ")
 }
 
 // Credentials implements credentialprovider.Provider.
@@ -71,12 +87,18 @@ func (p *Provider) Credentials(ctx context.Context, q credentialprovider.Query) 
 	if !ok {
 		return credentialprovider.Credentials{}, fmt.Errorf("registry %s is not configured", q.Image.Registry)
 	}
+	if q.ServiceAccount != nil && r.Type == typeKeppel {
+		return credentialprovider.Credentials{}, fmt.Errorf("registry %s: %w", q.Image.Registry, errKeppelToken)
+	}
+	session, err := p.sessionOf(q.ServiceAccount)
+	if err != nil {
+		return credentialprovider.Credentials{}, err
+	}
 	var c credentialprovider.Credentials
-	var err error
 	if r.Type == typeKeppel {
-		c, err = p.keppel(ctx)
+		c, err = keppel(ctx, session)
 	} else {
-		c, err = p.barbican(ctx, r.Secret, q.Image)
+		c, err = barbican(ctx, session, r.Secret, q.Image)
 	}
 	if err != nil {
 		return credentialprovider.Credentials{}, err
@@ -87,8 +109,8 @@ func (p *Provider) Credentials(ctx context.Context, q credentialprovider.Query) 
 
 // keppel returns the login in the form that Keppel takes as user and password:
 // https://github.com/sapcc/keppel/blob/master/docs/api-spec.md
-func (p *Provider) keppel(ctx context.Context) (credentialprovider.Credentials, error) {
-	id, err := p.session.Identity(ctx)
+func keppel(ctx context.Context, session *auth.Session) (credentialprovider.Credentials, error) {
+	id, err := session.Identity(ctx)
 	if err != nil {
 		return credentialprovider.Credentials{}, err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -232,8 +233,13 @@ func TestConfigMistakes(t *testing.T) {
 			}
 		})
 	}
-	if _, _, err := New(Config{Identity: credentialprovider.ServiceAccountIdentity}, credentialprovider.Options{}); err == nil || !strings.Contains(err.Error(), "not taken yet") {
-		t.Errorf("the identity of service accounts: %v", err)
+	pods := Config{Identity: credentialprovider.ServiceAccountIdentity, CloudConfig: confFile(t, "[Global]\nauth-url=https://keystone.example\nidentity-provider=cluster\n[Registry \"a\"]\ntype=keppel\n[Registry \"b\"]\ntype=barbican\nsecret=s\n")}
+	if p, _, err := New(pods, credentialprovider.Options{}); err != nil || !slices.Equal(p.MatchImages(), []string{"b"}) {
+		t.Errorf("as service accounts, Keppel is not among what the kubelet is to ask for: %v, %v", p.MatchImages(), err)
+	}
+	pods.CloudConfig = confFile(t, login)
+	if _, _, err := New(pods, credentialprovider.Options{}); err == nil || !strings.Contains(err.Error(), "identity-provider is not set") {
+		t.Errorf("as service accounts, without an identity provider: %v", err)
 	}
 	if _, _, err := New(Config{CloudConfig: "/nowhere/cloud.conf"}, credentialprovider.Options{}); err == nil || !strings.Contains(err.Error(), "--cloud-config") {
 		t.Errorf("a missing file: %v", err)

@@ -65,10 +65,10 @@ func reference() ([]byte, error) {
 func writeKeys(b *bytes.Buffer, header string, typ reflect.Type) error {
 	for i := range typ.NumField() {
 		f := typ.Field(i)
-		if !f.IsExported() {
+		key := f.Tag.Get("gcfg")
+		if !f.IsExported() || key == "-" {
 			continue
 		}
-		key := f.Tag.Get("gcfg")
 		doc := f.Tag.Get("doc")
 		if doc == "" {
 			doc = elsewhere[typ][key]
@@ -132,6 +132,9 @@ var elsewhere = map[reflect.Type]map[string]string{
 		"application-credential-id":     "ID of an application credential.",
 		"application-credential-name":   "Its name, with a user, instead of its ID.",
 		"application-credential-secret": "Its secret.",
+		"identity-provider":             "Keystone's name for the issuer of OpenID Connect access tokens, such as the cluster.",
+		"protocol":                      "Keystone's name for the protocol by which it takes them (default openid).",
+		"access-token-file":             "File with an access token to log in with, such as a projected service account token.",
 	},
 	reflect.TypeFor[auth.Registry](): {
 		"type":           "keppel (the registry asks Keystone) or barbican (the credentials are a secret in Barbican).",

@@ -86,6 +86,13 @@ func (l *login) authenticate(ctx context.Context) (result, error) {
 	pc.UserAgent.Prepend(l.userAgent)
 	sc := &gophercloud.ServiceClient{ProviderClient: pc, Endpoint: endpoint, Type: "identity"}
 	ao := l.settings.auth
+	if l.settings.cfg.method() == byAccessToken {
+		unscoped, err := l.exchange(ctx)
+		if err != nil {
+			return nil, err
+		}
+		ao.TokenID = unscoped
+	}
 	if ao.TokenID != "" && (ao.Scope == nil || *ao.Scope == gophercloud.AuthScope{}) {
 		pc.SetToken(ao.TokenID)
 		r := tokens.Get(ctx, sc, ao.TokenID)

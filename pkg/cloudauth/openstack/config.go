@@ -64,6 +64,16 @@ type Config struct {
 	ApplicationCredentialID     string           `gcfg:"application-credential-id"`
 	ApplicationCredentialName   string           `gcfg:"application-credential-name"`
 	ApplicationCredentialSecret cloudauth.Secret `gcfg:"application-credential-secret"`
+
+	// IdentityProvider and Protocol (default: openid) are Keystone's names for the issuer of access
+	// tokens (OpenID Connect) and how it takes them. AccessTokenFile holds one, for example a
+	// service account's; the credential provider gets its tokens from the kubelet instead.
+	IdentityProvider string `gcfg:"identity-provider"`
+	Protocol         string `gcfg:"protocol"`
+	AccessTokenFile  string `gcfg:"access-token-file"`
+
+	// AccessToken is WithAccessToken's. It is no key: it would end within the hour.
+	AccessToken cloudauth.Secret `gcfg:"-"`
 }
 
 // Registry is a section [Registry "host:port"] of cloud.conf: how the kubelet's credential

@@ -40,6 +40,9 @@ func (l *login) explain(err error) error {
 
 func (l *login) explainAnswer(keystone string, answer gophercloud.ErrUnexpectedResponseCode) error {
 	message, ofKeystone := said(answer.Body)
+	if challenge := answer.ResponseHeader.Get("Www-Authenticate"); !ofKeystone && strings.HasPrefix(challenge, "Bearer ") {
+		message = challenge // the web server before Keystone, which looks after access tokens, says more there than in its page
+	}
 	status := fmt.Sprintf(" (%d)", answer.Actual)
 	if message != "" {
 		status = fmt.Sprintf(" (%d: %s)", answer.Actual, l.settings.excerpt(message))
@@ -75,6 +78,8 @@ func (l *login) hint() string {
 	switch {
 	case c.method() == byApplicationCredential:
 		return "it is wrong, expired or deleted: make a new one (openstack application credential create) and put its id and secret into cloud.conf [Global]"
+	case c.method() == byAccessToken:
+		return "check that this identity provider takes the token's issuer and audience, and that its mapping gives the token's subject a role in the project (openstack mapping show), and identity-provider, protocol and the project in cloud.conf [Global]"
 	case c.method() == byToken:
 		return "it is expired or revoked: put a new one into cloud.conf [Global] token, or use an application credential, which can be renewed"
 	case c.TrustID != "":

@@ -42,7 +42,7 @@ func sectionsOf(into any) sections {
 			typ = typ.Elem().Elem()
 		}
 		for _, kf := range reflect.VisibleFields(typ) {
-			if kf.IsExported() {
+			if kf.IsExported() && kf.Tag.Get("gcfg") != "-" {
 				s.fields = append(s.fields, field{name: strings.ToLower(nameOf(kf)), index: kf.Index, typ: kf.Type})
 			}
 		}

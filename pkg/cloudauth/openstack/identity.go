@@ -13,7 +13,7 @@ import (
 
 // secrets lists the secrets of the configuration, to be kept out of errors.
 func (c *Config) secrets() []cloudauth.Secret {
-	return []cloudauth.Secret{c.Password, c.TrusteePassword, c.Token, c.ApplicationCredentialSecret}
+	return []cloudauth.Secret{c.Password, c.TrusteePassword, c.Token, c.ApplicationCredentialSecret, c.AccessToken}
 }
 
 // method is how the configuration authenticates.
@@ -23,6 +23,7 @@ const (
 	byPassword method = iota
 	byApplicationCredential
 	byToken
+	byAccessToken
 )
 
 // method returns the way of authentication that a complete configuration means; an
@@ -30,6 +31,8 @@ const (
 // a token.
 func (c *Config) method() method {
 	switch {
+	case !c.AccessToken.IsEmpty(), c.AccessTokenFile != "":
+		return byAccessToken
 	case c.ApplicationCredentialID != "" || c.ApplicationCredentialName != "" && !c.ApplicationCredentialSecret.IsEmpty():
 		return byApplicationCredential
 	case !c.Token.IsEmpty() && c.Password.IsEmpty() && c.TrusteePassword.IsEmpty():
@@ -48,6 +51,8 @@ func (c *Config) who() string {
 		return fmt.Sprintf("application credential %q", c.ApplicationCredentialName)
 	case byToken:
 		return "the configured token"
+	case byAccessToken:
+		return fmt.Sprintf("the access token, as one of identity provider %s (protocol %s)", c.IdentityProvider, c.protocol())
 	}
 	for _, id := range []string{c.TrusteeID, c.UserID} {
 		if id != "" {
@@ -107,6 +112,8 @@ func (c *Config) authOptions() (gophercloud.AuthOptions, error) {
 	case byToken:
 		ao.TokenID = c.Token.Reveal()
 		errs = append(errs, c.setScope(&ao)...)
+	case byAccessToken:
+		errs = append(errs, c.setFederation(&ao)...)
 	default:
 		errs = append(errs, c.setPassword(&ao)...)
 		errs = append(errs, c.setScope(&ao)...)

@@ -28,6 +28,9 @@ func complete(cfg Config, getenv func(string) string) (Config, []string, error) 
 		if err != nil {
 			return cfg, files, err
 		}
+		if !cfg.AccessToken.IsEmpty() {
+			cfg = cfg.withoutLogins() // clouds.yaml says where the cloud is, and not who logs in
+		}
 	}
 	if !cfg.hasIdentity() {
 		cfg.fill(fromEnvironment(getenv))
@@ -37,7 +40,7 @@ func complete(cfg Config, getenv func(string) string) (Config, []string, error) 
 
 func (c *Config) hasIdentity() bool {
 	return c.UserID != "" || c.Username != "" || c.TrusteeID != "" || !c.Token.IsEmpty() ||
-		c.ApplicationCredentialID != "" || c.ApplicationCredentialName != ""
+		c.ApplicationCredentialID != "" || c.ApplicationCredentialName != "" || !c.AccessToken.IsEmpty() || c.AccessTokenFile != ""
 }
 
 // fill sets every empty key to the one of other.

@@ -132,6 +132,7 @@ func (t *transport) exchange(base *http.Transport, req *http.Request) (*http.Res
 	secrets := append([]cloudauth.Secret{
 		cloudauth.NewSecret(req.Header.Get("X-Auth-Token")),
 		cloudauth.NewSecret(req.Header.Get("X-Subject-Token")),
+		cloudauth.NewSecret(strings.TrimPrefix(req.Header.Get("Authorization"), "Bearer ")),
 	}, t.secrets...)
 	body = []byte(cloudauth.RedactLong(string(body), maxErrorBody, secrets...))
 	resp.Body = io.NopCloser(bytes.NewReader(body))

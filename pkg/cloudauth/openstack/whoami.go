@@ -27,6 +27,8 @@ func (s *Session) Identity(ctx context.Context) (Identity, error) {
 	switch {
 	case c.method() == byApplicationCredential && c.ApplicationCredentialID != "":
 		return Identity{ApplicationCredentialID: c.ApplicationCredentialID, Secret: c.ApplicationCredentialSecret}, nil
+	case c.method() == byAccessToken:
+		return Identity{}, &Error{Reason: Misconfigured, text: "a login with an access token (a service account's) has no user and password that another service takes; use an application credential"}
 	case c.method() == byToken, c.TrustID != "":
 		return Identity{}, &Error{Reason: Misconfigured, text: "a token or a trust is no login that another service takes; use an application credential in [Global] of cloud.conf"}
 	case c.method() == byPassword && c.namesItself():

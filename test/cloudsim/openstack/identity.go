@@ -67,6 +67,8 @@ type identityState struct {
 	trusts   []*trust
 	catalog  []catalogService
 	further  []furtherRegion
+
+	federations []Federation
 }
 
 // furtherRegion is another simulator in the catalog of this one.
@@ -133,6 +135,7 @@ func (s *Sim) identityRoutes(r *router) {
 	r.open("GET /v3", s.identityVersion)
 	r.open("GET /v3/{$}", s.identityVersion)
 	r.open("POST /v3/auth/tokens", s.issueToken)
+	r.open("POST /v3/OS-FEDERATION/identity_providers/{idp}/protocols/{protocol}/auth", s.federate)
 	r.handle("GET /v3/auth/tokens", s.validateToken)
 	r.handle("DELETE /v3/auth/tokens", s.revokeToken)
 	r.handle("GET /v3/auth/catalog", s.showCatalog)

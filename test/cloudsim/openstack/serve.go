@@ -83,7 +83,7 @@ func (s *Sim) prepare(c *call, auth bool) error {
 
 // mutates reports whether the call changes the cloud; asking for a token does not.
 func (c *call) mutates() bool {
-	return c.r.Method != http.MethodGet && c.r.Method != http.MethodHead && c.path != "/auth/tokens"
+	return c.r.Method != http.MethodGet && c.r.Method != http.MethodHead && c.path != "/auth/tokens" && !strings.HasPrefix(c.path, "/OS-FEDERATION/")
 }
 
 // execute runs the handler and encodes its reply, with mu held.

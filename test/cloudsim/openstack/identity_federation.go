@@ -1,0 +1,103 @@
+package openstack
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim"
+)
+
+// Federation is an identity provider whose tokens Keystone takes, behind a web server that verifies
+// them (mod_auth_openidc), with its mapping.
+type Federation struct {
+	IdentityProvider, Protocol string
+	// Issuer verifies the tokens, which have to be for Audience.
+	Issuer   *cloudsim.Issuer
+	Audience string
+	// Mapping are the roles of subjects, each in projects by their names.
+	Mapping map[string]map[string][]string
+}
+
+// AddFederation makes Keystone take the tokens of an identity provider.
+func (s *Sim) AddFederation(f Federation) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.identity.federations = append(s.identity.federations, f)
+}
+
+// AddProject adds a project and returns its ID.
+func (s *Sim) AddProject(name string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := &project{id: newHex(), name: name}
+	s.identity.projects = append(s.identity.projects, p)
+	return p.id
+}
+
+// invalidToken is how mod_auth_openidc refuses a token, of which Keystone knows nothing.
+func invalidToken(why string) *apiError {
+	return &apiError{
+		status: http.StatusUnauthorized, contentType: "text/html; charset=iso-8859-1",
+		header: http.Header{"Www-Authenticate": {`Bearer error="invalid_token", error_description="` + why + `"`}},
+		body:   []byte("<!DOCTYPE HTML PUBLIC \"-//IETF//DTD HTML 2.0//EN\">\n<html><head>\n<title>401 Unauthorized</title>\n</head><body>\n<h1>Unauthorized</h1>\n</body></html>\n"),
+	}
+}
+
+// federate is POST /v3/OS-FEDERATION/identity_providers/{idp}/protocols/{protocol}/auth: an access token
+// for an unscoped token.
+func (s *Sim) federate(c *call) (*reply, error) {
+	i := slices.IndexFunc(s.identity.federations, func(f Federation) bool {
+		return f.IdentityProvider == c.param("idp") && f.Protocol == c.param("protocol")
+	})
+	if i < 0 {
+		return nil, errorf(http.StatusNotFound, "", "Could not find identity provider: %s.", c.param("idp"))
+	}
+	f := s.identity.federations[i]
+	bearer, ok := strings.CutPrefix(c.r.Header.Get("Authorization"), "Bearer ")
+	if !ok {
+		return nil, invalidToken("No bearer token found in the request")
+	}
+	verified, err := f.Issuer.Verify(bearer)
+	switch {
+	case err != nil:
+		return nil, invalidToken("JWT verification failed")
+	case verified.Expired():
+		return nil, invalidToken("JWT expired")
+	case !slices.Contains(verified.Audience, f.Audience):
+		return nil, invalidToken("invalid audience")
+	}
+	u := s.federatedUser(verified.Subject, f)
+	if u == nil {
+		return nil, errorf(http.StatusUnauthorized, "", authenticationRequired)
+	}
+	now := time.Now().UTC()
+	t := &token{id: "gAAAAAB" + randomText(120), methods: []string{f.Protocol}, audit: []string{randomText(16)}, user: u, issued: now, expires: now.Add(s.opts.TokenLifetime)}
+	s.identity.tokens[t.id] = t
+	rep := &reply{status: http.StatusCreated, body: object{"token": s.tokenBody(t, false)}}
+	return rep.set("X-Subject-Token", t.id), nil
+}
+
+// federatedUser returns the user that the mapping makes of a subject, nil if it makes none.
+func (s *Sim) federatedUser(subject string, f Federation) *user {
+	projects, ok := f.Mapping[subject]
+	if !ok {
+		return nil
+	}
+	if u := s.findUser(&userRef{nameOrID: nameOrID{ID: subject}}); u != nil {
+		return u
+	}
+	u := &user{id: subject, name: subject, roles: map[string][]role{}}
+	for name, roles := range projects {
+		for _, p := range s.identity.projects {
+			for _, r := range s.identity.roles {
+				if p.name == name && slices.Contains(roles, r.name) {
+					u.roles[p.id] = append(u.roles[p.id], r)
+				}
+			}
+		}
+	}
+	s.identity.users = append(s.identity.users, u)
+	return u
+}
