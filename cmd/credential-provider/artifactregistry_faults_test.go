@@ -51,6 +51,9 @@ func TestExecArtifactRegistryFaults(t *testing.T) {
 		"metadata cut":             {node, gcpsim.Fault{Service: "metadata", Reset: true}, "the metadata server at 127.0.0.1"},
 		"metadata HTML":            {node, gcpsim.Fault{Service: "metadata", Body: body("<html>a captive portal</html>")}, "answers without a usable token; is a proxy or another service in between?"},
 		"metadata huge":            {node, gcpsim.Fault{Service: "metadata", Body: huge}, "answers with more than 256 KiB"},
+		"scopes hang":              {node, gcpsim.Fault{Service: "metadata", Action: "/computeMetadata/v1/instance/service-accounts/default/scopes", Hang: true}, ""},
+		"scopes unknown":           {node, gcpsim.Fault{Service: "metadata", Action: "/computeMetadata/v1/instance/service-accounts/default/scopes", Status: 404}, ""},
+		"scopes HTML":              {node, gcpsim.Fault{Service: "metadata", Action: "/computeMetadata/v1/instance/service-accounts/default/scopes", Body: body("<html>a captive portal</html>")}, ""},
 		"OAuth throttled once":     {key, gcpsim.Fault{Service: "oauth2", Times: 1, Status: 429, Code: "rate_limited"}, ""},
 		"OAuth empty":              {key, gcpsim.Fault{Service: "oauth2", Body: body("")}, "Google OAuth (key of a service account) at oauth2.googleapis.com answers without a usable token"},
 		"STS hangs":                {pod, gcpsim.Fault{Service: "sts", Hang: true}, "Google STS at sts.googleapis.com does not answer in time; check the network, firewall and proxy"},
@@ -67,7 +70,7 @@ func TestExecArtifactRegistryFaults(t *testing.T) {
 			w := startGCP(t)
 			w.AddFault(tt.fault)
 			timeout := "--timeout=20s"
-			if tt.fault.Hang {
+			if tt.fault.Hang && tt.want != "" {
 				timeout = "--timeout=700ms"
 			}
 			if tt.with.config == "" {

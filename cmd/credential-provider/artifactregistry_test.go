@@ -244,7 +244,11 @@ func gcpRefusedCases() map[string]gcpCase {
 			w.SetInstance(nodeAccount, "https://www.googleapis.com/auth/logging.write")
 			return nil
 		}},
-		"refused-nometadata":    {image: arImage, env: gcpVariable("GCE_METADATA_HOST=127.0.0.1:1")},
+		"refused-nometadata": {image: arImage, env: gcpVariable("GCE_METADATA_HOST=127.0.0.1:1")},
+		"refused-iamscope": {image: arImage, config: "artifactregistry: {impersonate: " + pullAccount + "}\n", env: func(_ *testing.T, w *gcpWorld) []string {
+			w.SetInstance(nodeAccount, gcpsim.ScopeStorage)
+			return nil
+		}},
 		"refused-metadatahost":  {image: arImage, env: gcpVariable("GCE_METADATA_HOST=metadata.evil.example")},
 		"refused-deletedkey":    {image: arImage, credentials: func(t *testing.T, w *gcpWorld) []byte { defer w.DeleteKeys(keyAccount); return w.key(t) }},
 		"refused-keyhost":       {image: arImage, credentials: keyWith("token_uri", "https://oauth2.googleapis.com.evil.example/token")},

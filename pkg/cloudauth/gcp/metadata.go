@@ -8,7 +8,9 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
 )
@@ -55,27 +57,26 @@ func metadataHost() (string, error) {
 	return text, nil
 }
 
-// token implements source. What the metadata server gives is the instance's own scopes at most.
+// request is one to the metadata server, for what is below the service account.
+func (m metadata) request(host, what string, query url.Values) request {
+	where := url.URL{Scheme: "http", Host: host, Path: "/computeMetadata/v1/instance/service-accounts/" + m.account + "/" + what, RawQuery: query.Encode()}
+	return request{
+		service: metadataServer, method: http.MethodGet, url: where.String(), local: true,
+		header: http.Header{"Metadata-Flavor": {flavor}}, who: m.who(),
+		hint: func(int, string) string {
+			return fmt.Sprintf("attach a service account to the instance (%s is asked for)", m.account)
+		},
+	}
+}
+
+// token implements source. Compute Engine gives what the instance's access scopes allow, whatever
+// is asked for; other metadata servers (GKE's, Cloud Run's) give the scopes that are asked for.
 func (m metadata) token(ctx context.Context, scopes []string) (Token, error) {
 	host, err := metadataHost()
 	if err != nil {
 		return Token{}, err
 	}
-	where := url.URL{
-		Scheme: "http", Host: host,
-		Path:     "/computeMetadata/v1/instance/service-accounts/" + m.account + "/token",
-		RawQuery: url.Values{"scopes": {strings.Join(scopes, ",")}}.Encode(),
-	}
-	r := request{
-		service: metadataServer, method: http.MethodGet, url: where.String(), local: true,
-		header: http.Header{"Metadata-Flavor": {flavor}}, who: m.who(),
-		hint: func(status int, _ string) string {
-			if status == http.StatusNotFound {
-				return fmt.Sprintf("attach a service account to the instance (%s is asked for), with the access scope %s", m.account, strings.Join(scopes, " "))
-			}
-			return "the instance needs a service account with the access scope " + strings.Join(scopes, " ")
-		},
-	}
+	r := m.request(host, "token", url.Values{"scopes": {strings.Join(scopes, ",")}})
 	then := m.session.now()
 	a, err := m.session.caller.do(ctx, r)
 	if a.header != nil && a.status < http.StatusInternalServerError && a.header.Get("Metadata-Flavor") != flavor {
@@ -88,5 +89,49 @@ func (m metadata) token(ctx context.Context, scopes []string) (Token, error) {
 	if err != nil {
 		return Token{}, r.noToken()
 	}
+	if err := m.checkScopes(ctx, host, scopes); err != nil {
+		return Token{}, err
+	}
 	return t, nil
+}
+
+// scopesTimeout bounds the question for the instance's access scopes, without whose answer it goes as well.
+const scopesTimeout = time.Second
+
+// checkScopes says it if the instance's access scopes do not allow what the token is for: else
+// nothing would, before a service refuses it for another reason. What does not say its scopes
+// is left alone.
+func (m metadata) checkScopes(ctx context.Context, host string, scopes []string) error {
+	ctx, cancel := context.WithTimeout(ctx, scopesTimeout)
+	defer cancel()
+	a, err := m.session.caller.once(ctx, m.request(host, "scopes", nil))
+	if err != nil || a.status != http.StatusOK {
+		return nil
+	}
+	have := slices.DeleteFunc(strings.Fields(string(a.body)), func(line string) bool { return !strings.HasPrefix(line, scopePrefix) })
+	for _, scope := range scopes {
+		if len(have) > 0 && !covered(scope, have) {
+			return errorf(Rejected, "%s lacks the access scope %s and has only %s; add it to the instance, which has to be stopped for that",
+				m.who(), shortScope(scope), cloudauth.Excerpt(shortScope(strings.Join(have, " ")), 300))
+		}
+	}
+	return nil
+}
+
+func shortScope(text string) string { return strings.ReplaceAll(text, scopePrefix, "") }
+
+// covered reports whether scopes allow what another one does, as far as their names tell.
+func covered(scope string, by []string) bool {
+	service, access, _ := strings.Cut(strings.TrimPrefix(scope, scopePrefix), ".")
+	reading := access == "read_only" || access == "read-only" || access == "readonly"
+	for _, b := range by {
+		s, a, _ := strings.Cut(strings.TrimPrefix(b, scopePrefix), ".")
+		switch {
+		case b == scope, s == "cloud-platform" && (a == "" || reading):
+			return true
+		case s == service && (a == "" || a == "full_control" || reading && a == "read_write"):
+			return true
+		}
+	}
+	return false
 }

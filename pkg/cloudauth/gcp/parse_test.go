@@ -69,6 +69,27 @@ func TestProviderAudience(t *testing.T) {
 	}
 }
 
+func TestCovered(t *testing.T) {
+	for name, tt := range map[string]struct {
+		scope string
+		by    string
+		want  bool
+	}{
+		"the same": {"devstorage.read_only", "logging.write devstorage.read_only", true}, "more": {"devstorage.read_only", "devstorage.read_write", true}, "all of storage": {"devstorage.read_only", "devstorage.full_control", true},
+		"all": {"devstorage.read_only", "cloud-platform", true}, "all to read": {"devstorage.read_only", "cloud-platform.read-only", true}, "IAM by all": {"iam", "cloud-platform", true}, "the platform to read": {"cloud-platform.read-only", "cloud-platform", true},
+		"none": {"devstorage.read_only", "", false}, "another": {"devstorage.read_only", "logging.read_only compute", false}, "less": {"devstorage.read_write", "devstorage.read_only", false},
+		"not to write": {"iam", "cloud-platform.read-only", false}, "not all": {"cloud-platform", "cloud-platform.read-only", false}, "writing alone": {"devstorage.read_only", "devstorage.write_only", false},
+	} {
+		var by []string
+		for _, b := range strings.Fields(tt.by) {
+			by = append(by, scopePrefix+b)
+		}
+		if got := covered(scopePrefix+tt.scope, by); got != tt.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
 // FuzzTokens checks every answer that a token may come in: nothing panics, and what is taken for
 // a token can be sent in a header and ends.
 func FuzzTokens(f *testing.F) {

@@ -63,19 +63,17 @@ func (s *Sim) instanceMetadata(c *call) (*reply, error) {
 
 const defaultUniverse = "googleapis.com"
 
-// instanceToken gives a token for those of the instance's scopes that are asked for. mu held.
+// instanceToken gives a token for those of the scopes asked for that the instance has, or else with
+// the instance's own: who asks for others gets a token nevertheless. mu held.
 func (s *Sim) instanceToken(wanted string) (*reply, error) {
-	scopes := s.instance.scopes
-	if wanted != "" {
-		scopes = nil
-		for _, scope := range strings.Split(wanted, ",") {
-			if slices.Contains(s.instance.scopes, scope) || slices.Contains(s.instance.scopes, ScopePlatform) {
-				scopes = append(scopes, scope)
-			}
+	var scopes []string
+	for _, scope := range strings.Split(wanted, ",") {
+		if slices.Contains(s.instance.scopes, scope) || scope != "" && slices.Contains(s.instance.scopes, ScopePlatform) {
+			scopes = append(scopes, scope)
 		}
 	}
 	if len(scopes) == 0 {
-		return nil, errorf(http.StatusForbidden, "", "The instance has none of the access scopes %s", wanted)
+		scopes = s.instance.scopes
 	}
 	value := s.instance.cache[wanted]
 	t := s.iam.tokens[value]
