@@ -272,6 +272,7 @@ func (o *ourEntry) tokensOf(k servedKind, t kubelet.TokenAttributes) {
 // accounts, and podVariables the other way around, by kind.
 func loginVariables() map[string][]string {
 	return map[string][]string{
+		"acr":              {"AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET", "AZURE_CLIENT_CERTIFICATE_PATH", "AZURE_CLIENT_CERTIFICATE_PASSWORD", "AZURE_FEDERATED_TOKEN_FILE"},
 		"artifactregistry": {"GOOGLE_APPLICATION_CREDENTIALS", "CLOUDSDK_CONFIG", "GCE_METADATA_HOST"},
 		"ecr":              {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_SHARED_CREDENTIALS_FILE"},
 		"openstack":        {"OS_USERNAME", "OS_PASSWORD", "OS_TOKEN", "OS_APPLICATION_CREDENTIAL_ID", "OS_APPLICATION_CREDENTIAL_SECRET"},

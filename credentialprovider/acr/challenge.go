@@ -45,7 +45,7 @@ type scanner struct{ rest string }
 
 func (s *scanner) skip(set string) { s.rest = strings.TrimLeft(s.rest, set) }
 
-// isToken68 are the characters that only the token form of a challenge has.
+// token68 are the characters of the token form of a challenge, beside letters and digits.
 const token68 = "-._~+/"
 
 // token reads a name (tchar of RFC 9110); "" if there is none.
@@ -189,10 +189,10 @@ func serviceOf(r registry, values []string) (string, error) {
 	own := []string{r.host, r.login}
 	realm, service := bearer[0].params["realm"], bearer[0].params["service"]
 	u, err := url.Parse(realm)
-	if err != nil || u.Scheme != "https" || !slices.Contains(own, strings.TrimSuffix(strings.ToLower(u.Host), ":443")) || u.Path != "/oauth2/token" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || u.Scheme != "https" || !slices.Contains(own, withoutPort443(strings.ToLower(u.Host))) || u.Path != "/oauth2/token" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return "", auth.NewError(auth.Failed, "%s names %q as the place for its tokens, and one of ACR names itself (https://%s/oauth2/token); nothing was sent there", where, cloudauth.Excerpt(realm, 120), r.host)
 	}
-	if !slices.Contains(own, strings.TrimSuffix(strings.ToLower(service), ":443")) {
+	if !slices.Contains(own, withoutPort443(strings.ToLower(service))) {
 		return "", auth.NewError(auth.Failed, "%s calls itself %q in its challenge; nothing was sent to it", where, cloudauth.Excerpt(service, 120))
 	}
 	return service, nil

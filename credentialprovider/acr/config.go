@@ -54,12 +54,11 @@ func (c Config) check() (map[string]registry, error) {
 		if _, known := parseHost(host); known {
 			add("registries", fmt.Errorf("%s is known by its name; remove it", host))
 		}
-		bare := strings.TrimSuffix(host, ":443")
-		r := registry{host: bare, login: bare}
-		all[bare], all[bare+":443"] = r, r
+		host = withoutPort443(host)
+		all[host] = registry{host: host, login: host}
 	}
 	find := func(host string) (registry, bool) {
-		r, ok := all[host]
+		r, ok := all[withoutPort443(host)]
 		if !ok {
 			r, ok = parseHost(host)
 		}
@@ -72,7 +71,7 @@ func (c Config) check() (map[string]registry, error) {
 	})
 	errs = append(errs, err)
 	for upstream, host := range mirrors {
-		all[upstream], _ = find(host)
+		all[withoutPort443(upstream)], _ = find(host)
 	}
 	return all, errors.Join(errs...)
 }

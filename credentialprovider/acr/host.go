@@ -33,7 +33,7 @@ const regional = "geo"
 
 // parseHost tells of a registry in its normal form which one it is; false if it is none of ACR's.
 func parseHost(host string) (registry, bool) {
-	host = strings.TrimSuffix(host, ":443")
+	host = withoutPort443(host)
 	for _, s := range suffixes {
 		rest, ok := strings.CutSuffix(host, "."+s.domain)
 		if !ok {
@@ -54,6 +54,9 @@ func parseHost(host string) (registry, bool) {
 	}
 	return registry{}, false
 }
+
+// withoutPort443 makes names of one server the same.
+func withoutPort443(host string) string { return strings.TrimSuffix(host, ":443") }
 
 // isLabel reports whether a text is the name of a registry (which has a hyphen and a hash behind it
 // where its owner chose a domain name label scope) or of a region.

@@ -50,7 +50,7 @@ func (p *Provider) Serves(image credentialprovider.Image) bool {
 }
 
 func (p *Provider) registryOf(image credentialprovider.Image) (registry, bool) {
-	if r, ok := p.named[image.Registry]; ok {
+	if r, ok := p.named[withoutPort443(image.Registry)]; ok {
 		return r, true
 	}
 	return parseHost(image.Registry)

@@ -4,12 +4,14 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"log"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -218,3 +220,20 @@ type buffered struct {
 
 // Read implements net.Conn.
 func (b buffered) Read(p []byte) (int, error) { return b.r.Read(p) }
+
+// Intercept makes a transport go through the simulator and trust its CA.
+func (f *Front) Intercept(transport *http.Transport) error {
+	data, err := os.ReadFile(f.CAFile())
+	if err != nil {
+		return fmt.Errorf("the CA of the simulated %s: %w", f.opts.Cloud, err)
+	}
+	proxy, err := url.Parse(f.url)
+	if err != nil {
+		return fmt.Errorf("the address of the simulated %s: %w", f.opts.Cloud, err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(data)
+	transport.Proxy = http.ProxyURL(proxy)
+	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}
+	return nil
+}

@@ -62,10 +62,11 @@ func parseAuthority(text string) (host string, c Cloud, err error) {
 	wrong := func(why string) (string, Cloud, error) {
 		return "", Cloud{}, fmt.Errorf("%q %s; write it as https://%s", cloudauth.Excerpt(text, 120), why, Public.AuthorityHost)
 	}
-	u, err := url.Parse(text)
-	if err == nil && u.Scheme == "" && u.Host == "" {
-		u, err = url.Parse("https://" + text)
+	full := text
+	if !strings.Contains(text, "://") {
+		full = "https://" + text
 	}
+	u, err := url.Parse(full)
 	switch {
 	case err != nil || u.Hostname() == "" || strings.ContainsAny(u.Host, "%, "):
 		return wrong("is no host")
