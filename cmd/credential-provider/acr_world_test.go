@@ -52,7 +52,12 @@ const nodeSubject = "system:serviceaccount:kube-system:node"
 
 func startAzure(t *testing.T, cloud string) *azureWorld {
 	t.Helper()
-	sim, err := azuresim.Start(azuresim.Options{})
+	return startAzureWith(t, azuresim.Options{}, cloud)
+}
+
+func startAzureWith(t *testing.T, o azuresim.Options, cloud string) *azureWorld {
+	t.Helper()
+	sim, err := azuresim.Start(o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,8 @@ package azure
 
 import (
 	"crypto/x509"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim"
@@ -89,6 +91,17 @@ func (s *Sim) hasTenant(cloud, tenant string) bool {
 		}
 	}
 	return false
+}
+
+// Audiences returns what tokens were given out for, each once.
+func (s *Sim) Audiences() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := map[string]bool{}
+	for _, t := range s.tokens {
+		all[t.audience] = true
+	}
+	return slices.Sorted(maps.Keys(all))
 }
 
 // issue makes an access token. mu held.
