@@ -11,12 +11,10 @@ import (
 	"strings"
 	"testing"
 
-	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	kubeletv1 "k8s.io/kubelet/config/v1"
-
+	"github.com/isthmus-cloud/isthmus/credentialprovider/kubelet"
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
 	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/openstack"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim"
 	awssim "github.com/isthmus-cloud/isthmus/test/cloudsim/aws"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
@@ -41,9 +39,15 @@ func startAWS(t *testing.T, plane *controlplane.ControlPlane, o awssim.Options) 
 	actions := []string{"ecr:*", "sts:*"}
 	sim.SetInstanceRole(sim.AddRole(awssim.Principal{Account: account, Name: "node", Actions: actions}))
 	podRole = sim.AddRole(awssim.Principal{Account: account, Name: "pods", Actions: actions, Trust: awssim.Trust{Subjects: []string{"system:serviceaccount:" + namespace + ":app"}}})
-	issuer, key := clusterIssuer(t, plane)
-	sim.Trust(issuer, key)
+	trust(t, plane, sim.Issuer)
 	return sim, podRole
+}
+
+// trust lets a simulated cloud take the tokens of the cluster's service accounts.
+func trust(t *testing.T, plane *controlplane.ControlPlane, issuer *cloudsim.Issuer) {
+	t.Helper()
+	url, key := clusterIssuer(t, plane)
+	issuer.Trust(url, key)
 }
 
 // ecrLogins lets in whom the simulated AWS gave a login for ECR.
@@ -105,47 +109,14 @@ func clusterIssuer(t *testing.T, plane *controlplane.ControlPlane) (string, *ecd
 	return about.Issuer, key
 }
 
-// allowAudience lets nodes request tokens for an audience, without which kube-apiserver refuses it.
-func allowAudience(t *testing.T, plane *controlplane.ControlPlane, audience string) {
+// allowAudiences lets nodes request tokens for audiences, without which kube-apiserver refuses it.
+func allowAudiences(t *testing.T, plane *controlplane.ControlPlane, audiences ...string) {
 	t.Helper()
-	meta := metav1.ObjectMeta{Name: "image-pull-audience"}
-	role := &rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{Verbs: []string{"request-serviceaccounts-token-audience"}, APIGroups: []string{""}, Resources: []string{audience}}}}
-	if _, err := plane.Client.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
+	rbac, err := kubelet.AudienceRBAC("image-pull-audience", audiences)
+	if err != nil {
 		t.Fatal(err)
 	}
-	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: meta,
-		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "system:nodes"}},
-	}
-	if _, err := plane.Client.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+	if err := plane.Apply(t.Context(), rbac); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// useECR completes a provider: the registry is a mirror of the simulated ECR.
-func useECR(t *testing.T, w *world, sim *awssim.Sim, p *kubeletv1.CredentialProvider, identity string) {
-	t.Helper()
-	w.logins.allow(p.Name, ecrLogins(sim))
-	p.Args = []string{"--config=" + write(t, p.Name+"/options.yaml", fmt.Sprintf(`apiVersion: isthmus-cloud.github.io/v1
-kind: CredentialProviderOptions
-ecr:
-  identity: %s
-  mirrors: [{upstream: %q, registry: %s}]
-`, identity, w.tokens.host, ecrRegistry))}
-	for _, e := range append(sim.Env(), "AWS_CONFIG_FILE=/nowhere", "AWS_SHARED_CREDENTIALS_FILE=/nowhere") {
-		name, value, _ := strings.Cut(e, "=")
-		p.Env = append(p.Env, kubeletv1.ExecEnvVar{Name: name, Value: value})
-	}
-	if identity == "serviceAccount" {
-		useTokens(p, awssim.Audience)
-	}
-}
-
-// useTokens has the kubelet send service accounts' tokens.
-func useTokens(p *kubeletv1.CredentialProvider, audience string) {
-	yes := true
-	p.TokenAttributes = &kubeletv1.ServiceAccountTokenAttributes{
-		ServiceAccountTokenAudience: audience, RequireServiceAccount: &yes, CacheType: kubeletv1.ServiceAccountServiceAccountTokenCacheType,
-		OptionalServiceAccountAnnotationKeys: []string{"isthmus-cloud.github.io/ecr-role-arn"},
 	}
 }

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubeletv1 "k8s.io/kubelet/config/v1"
 
+	"github.com/isthmus-cloud/isthmus/credentialprovider/ecr"
 	awssim "github.com/isthmus-cloud/isthmus/test/cloudsim/aws"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
@@ -63,10 +64,10 @@ func startWorld(t *testing.T) *world {
 	w.openstack = ossim.ForTest(t)
 	w.aws, w.podRole = startAWS(t, w.plane, awssim.Options{})
 	startContainerd(t, ca, w.passwords.host, w.tokens.host)
-	allowAudience(t, w.plane, awssim.Audience)
+	allowAudiences(t, w.plane, awssim.Audience, azureAudience, "https://iam.googleapis.com/"+poolProvider)
 	addAccount(t, w.plane.Client, "default", nil)
 	for _, name := range []string{"app", "stranger"} {
-		addAccount(t, w.plane.Client, name, map[string]string{"isthmus-cloud.github.io/ecr-role-arn": w.podRole})
+		addAccount(t, w.plane.Client, name, map[string]string{ecr.RoleAnnotation: w.podRole})
 	}
 	return w
 }
@@ -146,31 +147,5 @@ func (r trial) checkFailed(t *testing.T, w *world) {
 	t.Logf("the kubelet's log: %.600s", lines[0])
 	if failed == 0 != r.silent {
 		t.Errorf("the kubelet counts %d failures of the provider", failed)
-	}
-}
-
-// nodeTrials are those with the node's identity.
-func nodeTrials() []trial {
-	return []trial{
-		{name: "barbican", registry: passwords, as: puller, provider: func(t *testing.T, w *world, p *kubeletv1.CredentialProvider) {
-			w.openstack.AddSecret("barbican", "text/plain", fmt.Appendf(nil, `{"auths":{%q:{"username":%q,"password":%q}}}`, w.passwords.host, puller, pullerPassword))
-			conf, _ := cloudConf(t, w.openstack, "barbican", fmt.Sprintf("[Registry %q]\ntype = barbican\nsecret = barbican\n", w.passwords.host))
-			p.Args = []string{"--cloud-config=" + conf}
-		}},
-		{name: "keppel", registry: tokens, as: "application-credential", provider: func(t *testing.T, w *world, p *kubeletv1.CredentialProvider) {
-			w.logins.allow("keppel", keystoneLogins(t, w.openstack))
-			conf, _ := cloudConf(t, w.openstack, "keppel", fmt.Sprintf("[Registry %q]\ntype = keppel\n", w.tokens.host))
-			p.Args = []string{"--cloud-config=" + conf}
-		}},
-		{name: "ecr-node", registry: tokens, as: "AWS", provider: func(t *testing.T, w *world, p *kubeletv1.CredentialProvider) { useECR(t, w, w.aws, p, "node") }},
-	}
-}
-
-// podTrials are those with the identity of service accounts.
-func podTrials() []trial {
-	return []trial{
-		{name: "ecr-pod", registry: tokens, account: "app", as: "AWS", provider: func(t *testing.T, w *world, p *kubeletv1.CredentialProvider) {
-			useECR(t, w, w.aws, p, "serviceAccount")
-		}},
 	}
 }
