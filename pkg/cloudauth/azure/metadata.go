@@ -2,6 +2,7 @@ package azure
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -16,7 +17,7 @@ const (
 	metadataEndpoint = "http://169.254.169.254"
 	metadataPath     = "/metadata/identity/oauth2/token"
 	metadataVersion  = "2018-02-01"
-	// metadataVariable names another host in its place, as Azure's SDKs have it.
+	// metadataVariable names another host in its place, as with Azure's SDKs for most languages.
 	metadataVariable = "AZURE_POD_IDENTITY_AUTHORITY_HOST"
 	metadataName     = "the instance metadata service"
 )
@@ -60,7 +61,7 @@ func (s *Session) fromMetadata(ctx context.Context, audience string) (Token, err
 		return Token{}, noMetadata(err)
 	}
 	if response.Status == http.StatusOK {
-		return parseToken(metadataName, response.Body, s.now())
+		return s.ownToken(response.Body)
 	}
 	f := parseFailure(response)
 	e := response.Refusal(metadataName, s.Who(), f.said(), s.metadataHint(response.Status, f))
@@ -68,6 +69,22 @@ func (s *Session) fromMetadata(ctx context.Context, audience string) (Token, err
 		e.Reason = NoCredentials
 	}
 	return Token{}, e
+}
+
+// ownToken reads an answer of the metadata service. Services in its place (agents of other clouds, proxies) are known to
+// ignore which identity is asked for, and to answer with another one's token: what they say about it has to fit.
+func (s *Session) ownToken(body []byte) (Token, error) {
+	token, err := parseToken(metadataName, body, s.now())
+	if err != nil {
+		return Token{}, err
+	}
+	var of struct {
+		ClientID string `json:"client_id"`
+	}
+	if json.Unmarshal(body, &of) == nil && s.settings.client != "" && of.ClientID != "" && !strings.EqualFold(of.ClientID, s.settings.client) {
+		return Token{}, NewError(Failed, "%s answers with a token of %s when asked for one of %s", metadataName, cloudauth.Excerpt(of.ClientID, 60), s.settings.client)
+	}
+	return token, nil
 }
 
 // noMetadata says what it means that nobody answers.

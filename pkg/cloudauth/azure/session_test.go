@@ -344,6 +344,22 @@ func TestDefectTokenSentUnencrypted(t *testing.T) {
 	}
 }
 
+// The identity that is asked for is the one that is used, also where the metadata service thinks otherwise.
+func TestDefectTokenOfAnotherIdentity(t *testing.T) {
+	w := newWorld(t)
+	user := w.AddManagedIdentity(azuresim.Application{Name: "nodes"})
+	s := w.open(t, Config{ClientID: user.ClientID}, Options{})
+	body := `{"access_token":"eyJ","expires_in":"3600","client_id":"` + w.app.ClientID + `"}`
+	remove := w.AddFault(azuresim.Fault{Service: "imds", Body: &body})
+	if _, err := s.Token(t.Context(), registryA); err == nil || !strings.Contains(err.Error(), "answers with a token of "+w.app.ClientID+" when asked for one of "+user.ClientID) {
+		t.Errorf("got %v", err)
+	}
+	remove()
+	if _, err := s.Token(t.Context(), registryA); err != nil {
+		t.Error(err)
+	}
+}
+
 // A token that the caller gives is used in place of everything else.
 func TestFederatedTokenAlone(t *testing.T) {
 	w := newWorld(t)

@@ -87,7 +87,9 @@ func (s *Sim) verifyOwn(text string, id *identity, endpoint string) error {
 func (a *ownAssertion) signedBy(cert *x509.Certificate) bool {
 	enc := base64.RawURLEncoding
 	long, short := sha256.Sum256(cert.Raw), sha1.Sum(cert.Raw) //nolint:gosec // as above
-	if a.header.SHA256 != enc.EncodeToString(long[:]) && strings.TrimRight(a.header.SHA1, "=") != enc.EncodeToString(short[:]) {
+	// The SDK writes thumbprints in the other base64, which Entra ID takes as well.
+	plain := strings.NewReplacer("+", "-", "/", "_", "=", "")
+	if plain.Replace(a.header.SHA256) != enc.EncodeToString(long[:]) && plain.Replace(a.header.SHA1) != enc.EncodeToString(short[:]) {
 		return false
 	}
 	key, ok := cert.PublicKey.(*rsa.PublicKey)

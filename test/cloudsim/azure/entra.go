@@ -19,8 +19,8 @@ func (s *Sim) entraToken(c *call) (*reply, error) {
 	if c.form.Get("grant_type") != "client_credentials" {
 		return nil, errorf(http.StatusBadRequest, "70003", "The app requested an unsupported grant type '%s'.", c.form.Get("grant_type"))
 	}
-	audience, ok := strings.CutSuffix(c.form.Get("scope"), "/.default")
-	if !ok || strings.ContainsAny(audience, " ") {
+	audience, ok := audienceOf(c.form.Get("scope"))
+	if !ok {
 		return nil, errorf(http.StatusBadRequest, "1002012", "The provided value for scope %s is not valid. Client credential flows must have a scope value with /.default suffixed to the resource identifier (application ID URI).", c.form.Get("scope"))
 	}
 	id := s.identities[c.form.Get("client_id")]
@@ -36,6 +36,15 @@ func (s *Sim) entraToken(c *call) (*reply, error) {
 	token, expires := s.issue(id, audience)
 	left := int(time.Until(expires).Seconds())
 	return jsonReply(http.StatusOK, map[string]any{"token_type": "Bearer", "expires_in": left, "ext_expires_in": left, "access_token": token}), nil
+}
+
+// audienceOf returns the one audience of a scope. The SDK adds those of OpenID, which mean nothing here.
+func audienceOf(scope string) (string, bool) {
+	names := slices.DeleteFunc(strings.Fields(scope), func(s string) bool { return s == "openid" || s == "offline_access" || s == "profile" })
+	if len(names) != 1 {
+		return "", false
+	}
+	return strings.CutSuffix(names[0], "/.default")
 }
 
 // prove checks what a request proves the identity with. mu held.
