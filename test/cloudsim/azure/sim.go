@@ -71,7 +71,7 @@ func (s *Sim) knows(host string) bool {
 
 // authorities are the clouds of Entra ID's names.
 var authorities = map[string]string{
-	"login.microsoftonline.com": "public", "login.partner.microsoftonline.cn": "china", "login.microsoftonline.us": "usgov",
+	"login.microsoftonline.com": "public", "login.partner.microsoftonline.cn": "china", "login.chinacloudapi.cn": "china", "login.microsoftonline.us": "usgov",
 	"login.stack.example": "stack",
 }
 
