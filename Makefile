@@ -90,7 +90,7 @@ e2e-openstack: $(CONTROL_PLANE) ## The real binaries against it; starts it if ne
 ##@ A real kubelet (Debian 12, root)
 
 .PHONY: e2e-kubelet
-e2e-kubelet: $(CONTROL_PLANE) bin/kubelet ## The credential provider with a real kubelet, containerd and registries (TESTARGS='-run TestX' narrows it down)
+e2e-kubelet: $(TEST_PLANE) bin/kubelet ## The credential provider with a real kubelet, containerd and registries (TESTARGS='-run TestX' narrows it down)
 	@GO=$(GO) hack/kubelet/e2e.sh $(TESTARGS)
 
 # Tools: built from Go modules into bin/, rebuilt only when their module changes.

@@ -45,7 +45,7 @@ fi
 ln -sf ../kubelet "$bin/kubelet"
 begin=$SECONDS
 ${GO:-go} build -ldflags '-s -w' -o "$bin/isthmus-credential-provider" ./cmd/credential-provider &&
-  ${GO:-go} build -ldflags '-s -w' -o "$bin/pause" ./test/e2e/kubelet/testdata/pause &&
+  ${GO:-go} build -ldflags '-s -w' -o "$bin/" ./test/e2e/kubelet/testdata/{pause,systemctl} &&
   ${GO:-go} test -c -vet=off -tags e2e -o "$bin/e2e.test" ./test/e2e/kubelet || die "it does not compile, see above"
 echo "    built: $((SECONDS - begin)) s"
 

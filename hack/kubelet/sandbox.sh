@@ -5,7 +5,11 @@
 set -euo pipefail
 ip link set lo up
 ip address add 192.0.2.10/32 dev lo # the node's: the kubelet refuses an address of 127.0.0.0/8
-for folder in /run /var/lib /var/log "$TMPDIR"; do mount -t tmpfs tmpfs "$folder"; done
+for folder in /run /var/lib /var/log /opt "$TMPDIR"; do mount -t tmpfs tmpfs "$folder"; done
+for folder in /etc /usr/bin; do # what is written there stays in memory
+  mkdir -p /run/over"$folder"/{new,work}
+  mount -t overlay -o lowerdir="$folder",upperdir=/run/over"$folder"/new,workdir=/run/over"$folder"/work overlay "$folder"
+done
 mkdir /run/isthmus-e2e
 trap 'exit 130' INT TERM HUP
 "$@" & wait $!

@@ -79,6 +79,7 @@ func tokens(w *world) *registry    { return w.tokens }
 // those for which it fails show why.
 func TestKubelet(t *testing.T) {
 	w := startWorld(t)
+	t.Run("install", func(t *testing.T) { checkInstall(t, w) })
 	trials := slices.Concat(nodeTrials(), podTrials(), nodeFailures(), podFailures())
 	var providers []kubeletv1.CredentialProvider
 	images := map[string]string{}
@@ -92,7 +93,8 @@ func TestKubelet(t *testing.T) {
 		providers = append(providers, p)
 	}
 	short := addCacheProvider(t, w, &providers)
-	w.node = startNode(t, w.plane, providers)
+	config, binDir := installProviders(t, "kubelet", providers)
+	w.node = startNode(t, w.plane, "kubelet", config, binDir)
 	t.Run("cache", func(t *testing.T) { t.Parallel(); checkCache(t, w, short) })
 	t.Run("kubelet refuses", func(t *testing.T) { t.Parallel(); checkRefusals(t, w) })
 	for _, r := range trials {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,12 +62,18 @@ state = "%[1]s/containerd-run"
 `, state, socket, sandboxImage))
 	containerd := start(t, "containerd", "containerd", "--config", config)
 	containerd.ready(t, func() error { _, err := run(t, "ctr", "--address", socket, "version"); return err })
-	tag, err := name.NewTag(sandboxImage)
+	load(t, sandboxImage, makeImage(t, sandboxImage))
+}
+
+// load puts an image into containerd, which then needs no registry for it.
+func load(t *testing.T, reference string, image v1.Image) {
+	t.Helper()
+	tag, err := name.NewTag(reference)
 	if err != nil {
 		t.Fatal(err)
 	}
-	archive := filepath.Join(state, "pause.tar")
-	if err := tarball.WriteToFile(archive, tag, makeImage(t, sandboxImage)); err != nil {
+	archive := filepath.Join(state, "image.tar")
+	if err := tarball.WriteToFile(archive, tag, image); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := run(t, "ctr", "--address", socket, "--namespace", "k8s.io", "images", "import", archive); err != nil {
@@ -74,7 +81,8 @@ state = "%[1]s/containerd-run"
 	}
 }
 
-// kubeletArgs writes a kubelet's configuration and returns its arguments.
+// kubeletArgs writes a kubelet's configuration and returns its arguments, with those about
+// credential providers if there are any.
 func kubeletArgs(t *testing.T, plane *controlplane.ControlPlane, root, providers, binDir string) []string {
 	t.Helper()
 	user, err := plane.UserConfig("system:node:"+nodeName, "system:nodes")
@@ -109,11 +117,14 @@ eventRecordQPS: 0
 podLogsDir: %[3]s/pods
 volumePluginDir: %[3]s/volume-plugins
 `, socket, cgroup, filepath.Join(state, root)))
-	return []string{
+	args := []string{
 		"--config=" + config, "--kubeconfig=" + kubeconfig, "--root-dir=" + filepath.Join(state, root, "lib"), "--cert-dir=" + filepath.Join(state, root, "pki"),
 		"--hostname-override=" + nodeName, "--node-ip=" + nodeIP, "--v=2",
-		"--image-credential-provider-config=" + providers, "--image-credential-provider-bin-dir=" + binDir,
 	}
+	if providers != "" {
+		args = append(args, "--image-credential-provider-config="+providers, "--image-credential-provider-bin-dir="+binDir)
+	}
+	return args
 }
 
 // installProviders writes a CredentialProviderConfig and a folder with our program under each
@@ -139,14 +150,13 @@ func installProviders(t *testing.T, root string, providers []kubeletv1.Credentia
 	return config, binDir
 }
 
-// startNode starts a kubelet.
-func startNode(t *testing.T, plane *controlplane.ControlPlane, providers []kubeletv1.CredentialProvider) *node {
+// startNode starts the node's kubelet, with credential providers if there are any. name is for its log.
+func startNode(t *testing.T, plane *controlplane.ControlPlane, name, providers, binDir string) *node {
 	t.Helper()
-	config, binDir := installProviders(t, "kubelet", providers)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // the kubelet has a certificate of its own making
 	t.Cleanup(transport.CloseIdleConnections)
-	n := &node{client: &http.Client{Transport: transport}, token: monitorToken(t, plane)}
-	n.kubelet = start(t, "kubelet", "kubelet", kubeletArgs(t, plane, "kubelet", config, binDir)...)
+	n := &node{client: &http.Client{Transport: transport}, token: monitorToken(t, plane, name)}
+	n.kubelet = start(t, name, "kubelet", kubeletArgs(t, plane, "kubelet", providers, binDir)...)
 	n.kubelet.ready(t, func() error {
 		if _, err := n.get(t.Context(), "/healthz"); err != nil {
 			return err
@@ -158,9 +168,8 @@ func startNode(t *testing.T, plane *controlplane.ControlPlane, providers []kubel
 }
 
 // monitorToken is the token of a service account that may read the kubelet's metrics.
-func monitorToken(t *testing.T, plane *controlplane.ControlPlane) string {
+func monitorToken(t *testing.T, plane *controlplane.ControlPlane, name string) string {
 	t.Helper()
-	const name = "monitor"
 	addAccount(t, plane.Client, name, nil)
 	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name},
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:kubelet-api-admin"},

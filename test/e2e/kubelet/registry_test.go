@@ -102,14 +102,20 @@ func (r *registry) pulled(t *testing.T, repository string) bool {
 // makeImage makes an image with pause and a file that is content.
 func makeImage(t *testing.T, content string) v1.Image {
 	t.Helper()
-	binary, err := os.ReadFile(program("pause"))
+	return makeImageOf(t, "pause", content)
+}
+
+// makeImageOf makes an image with a program of ours and a file that is content.
+func makeImageOf(t *testing.T, file, content string) v1.Image {
+	t.Helper()
+	binary, err := os.ReadFile(program(file))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)
-	for file, data := range map[string][]byte{"pause": binary, "name": []byte(content)} {
-		if err := w.WriteHeader(&tar.Header{Name: file, Mode: 0o755, Size: int64(len(data))}); err != nil {
+	for name, data := range map[string][]byte{file: binary, "name": []byte(content)} {
+		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(data))}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := w.Write(data); err != nil {
@@ -127,13 +133,13 @@ func makeImage(t *testing.T, content string) v1.Image {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file, err := image.ConfigFile()
+	config, err := image.ConfigFile()
 	if err != nil {
 		t.Fatal(err)
 	}
-	file = file.DeepCopy()
-	file.OS, file.Architecture, file.Config.Entrypoint = "linux", runtime.GOARCH, []string{"/pause"}
-	if image, err = mutate.ConfigFile(image, file); err != nil {
+	config = config.DeepCopy()
+	config.OS, config.Architecture, config.Config.Entrypoint = "linux", runtime.GOARCH, []string{"/" + file}
+	if image, err = mutate.ConfigFile(image, config); err != nil {
 		t.Fatal(err)
 	}
 	return image
