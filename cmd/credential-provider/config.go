@@ -255,15 +255,14 @@ func (c *config) enableBare(data []byte) {
 	}
 }
 
-// unknownKey is how the YAML library words one.
-var unknownKey = regexp.MustCompile(`^line (\d+): field (.*) not found in type (?:.*)$`)
-
 // explainYAML words the library's errors for users, without values, which may be secret.
 func explainYAML(err error) error {
 	var mistakes *yaml.TypeError
 	if !errors.As(err, &mistakes) {
 		return fmt.Errorf("it is no valid YAML: %s", withoutValues(strings.TrimPrefix(err.Error(), "yaml: ")))
 	}
+	// How the library words an unknown key. It is compiled only here: the program starts for every pull.
+	unknownKey := regexp.MustCompile(`^line (\d+): field (.*) not found in type (?:.*)$`)
 	var errs []error
 	for _, m := range mistakes.Errors {
 		if parts := unknownKey.FindStringSubmatch(m); parts != nil {

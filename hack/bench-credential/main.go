@@ -1,0 +1,164 @@
+// Command bench-credential compares, in one run, what a Go program that does nothing costs to start with
+// what isthmus-credential-provider costs until it sends its first byte, for every kind of registry and
+// identity, each against its simulated cloud. The kubelet starts the program for every pull, on nodes
+// that have better things to do. It ends with 1 if a kind costs more than the limit.
+//
+// The cost is CPU time, user and system, as the kernel accounts it for the process (rusage). The process
+// is killed when its first byte arrives. Runs alternate, and medians are compared.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+func main() {
+	runs := flag.Int("runs", 41, "runs of each program")
+	limit := flag.Duration("limit", 5*time.Millisecond, "CPU time over the program that does nothing")
+	flag.Parse()
+	if err := bench(context.Background(), *runs, *limit); err != nil {
+		fmt.Fprintln(os.Stderr, "bench-credential:", err)
+		os.Exit(1)
+	}
+}
+
+func bench(ctx context.Context, runs int, limit time.Duration) error {
+	dir, err := os.MkdirTemp("", "bench-credential-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	nothing, ours, err := buildBoth(ctx, dir)
+	if err != nil {
+		return err
+	}
+	cases, done, err := worlds(ctx, dir)
+	defer done()
+	if err != nil {
+		return err
+	}
+	if err := covers(ctx, ours, cases); err != nil {
+		return err
+	}
+	noop := &measured{name: "a program that does nothing", program: nothing}
+	all := []*measured{noop}
+	for _, c := range cases {
+		all = append(all, &measured{name: c.name, program: ours, run: c, first: true}, &measured{name: c.name, program: ours, run: c})
+	}
+	for range runs {
+		for _, m := range all {
+			if err := m.once(ctx); err != nil {
+				return fmt.Errorf("%s: %w", m.name, err)
+			}
+		}
+	}
+	return report(ctx, ours, noop, all[1:], limit)
+}
+
+// buildBoth builds both programs as releases are.
+func buildBoth(ctx context.Context, dir string) (nothing, ours string, err error) {
+	source := filepath.Join(dir, "nothing.go")
+	if err := os.WriteFile(source, []byte("package main\n\nfunc main() {}\n"), 0o600); err != nil {
+		return "", "", err
+	}
+	nothing, ours = filepath.Join(dir, "nothing"), filepath.Join(dir, "isthmus-credential-provider")
+	for program, from := range map[string]string{nothing: source, ours: "./cmd/credential-provider"} {
+		cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program, from) //nolint:gosec // paths of this program
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return "", "", fmt.Errorf("go build %s: %w: %s", from, err, out)
+		}
+	}
+	return nothing, ours, nil
+}
+
+// covers returns an error if the program has a kind of registry that no case measures.
+func covers(ctx context.Context, ours string, cases []world) error {
+	out, err := exec.CommandContext(ctx, ours, "--registries=?").CombinedOutput()
+	_, known, ok := strings.Cut(string(out), "known are ")
+	if err == nil || !ok {
+		return errors.New("the program does not tell its kinds of registries")
+	}
+	for _, kind := range strings.Split(strings.TrimSpace(known), ", ") {
+		for _, identity := range []string{"node", "serviceAccount"} {
+			if !slices.ContainsFunc(cases, func(c world) bool { return c.name == kind+", "+identity }) {
+				return fmt.Errorf("no case measures %s as %s; add it to worlds.go", kind, identity)
+			}
+		}
+	}
+	return nil
+}
+
+// report prints the medians and compares them with the limit.
+func report(ctx context.Context, ours string, noop *measured, all []*measured, limit time.Duration) error {
+	base := noop.median()
+	fmt.Printf("CPU time (user + system), medians of %d runs\n\n", len(noop.took))
+	fmt.Printf("%-34s %10s %10s %8s   %s\n", "", "to 1st byte", "over noop", "ratio", "whole run")
+	fmt.Printf("%-34s %8.2f ms\n", noop.name, ms(base))
+	var slow []string
+	for i := 0; i+1 < len(all); i += 2 {
+		first, whole := all[i].median(), all[i+1].median()
+		fmt.Printf("%-34s %8.2f ms %7.2f ms %7.1fx %8.2f ms\n", all[i].name, ms(first), ms(first-base), float64(first)/float64(base), ms(whole))
+		if first-base > limit {
+			slow = append(slow, fmt.Sprintf("%s (%.2f ms)", all[i].name, ms(first-base)))
+		}
+	}
+	if err := initTrace(ctx, ours); err != nil {
+		return err
+	}
+	if len(slow) > 0 {
+		return fmt.Errorf("more than %s over a program that does nothing: %s", limit, strings.Join(slow, ", "))
+	}
+	return nil
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// initTrace prints which packages take the most time before main.
+func initTrace(ctx context.Context, ours string) error {
+	cmd := exec.CommandContext(ctx, ours, "--version")
+	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("inittrace: %w", err)
+	}
+	type part struct {
+		name  string
+		clock float64
+		line  string
+	}
+	var parts []part
+	sum := 0.0
+	for _, line := range strings.Split(string(out), "\n") {
+		fields := strings.Fields(line)
+		if len(fields) < 6 || fields[0] != "init" {
+			continue
+		}
+		clock, err := strconv.ParseFloat(fields[4], 64)
+		if err != nil {
+			return fmt.Errorf("inittrace: %q: %w", line, err)
+		}
+		sum += clock
+		parts = append(parts, part{fields[1], clock, strings.Join(fields[4:], " ")})
+	}
+	slices.SortFunc(parts, func(a, b part) int {
+		if a.clock > b.clock {
+			return -1
+		}
+		return 1
+	})
+	fmt.Printf("\nbefore main: %.2f ms in %d packages, the most in\n", sum, len(parts))
+	for _, p := range parts[:min(8, len(parts))] {
+		fmt.Printf("  %-62s %s\n", p.name, p.line)
+	}
+	return nil
+}
