@@ -1,12 +1,15 @@
 package main
 
 import (
+	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -172,6 +175,43 @@ func TestDefectACRExpiry(t *testing.T) {
 		}
 		if !strings.HasPrefix(response.CacheDuration, want) {
 			t.Errorf("a token that lives %s is kept for %s, want %s…", life, response.CacheDuration, want)
+		}
+	}
+}
+
+// The peer drops the port of a registry. Here the one that is configured is spoken to at its port, and has to name itself
+// with it.
+func TestDefectACRPortDropped(t *testing.T) {
+	var realm atomic.Value
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host, _ := realm.Load().(string)
+		switch r.URL.Path {
+		case "/v2/":
+			w.Header().Set("Www-Authenticate", fmt.Sprintf("Bearer realm=%q,service=%q", "https://"+host+"/oauth2/token", host))
+			w.WriteHeader(http.StatusUnauthorized)
+		case "/oauth2/exchange":
+			if r.FormValue("service") != host || r.FormValue("access_token") == "" {
+				w.WriteHeader(http.StatusBadRequest)
+				return
+			}
+			claims := fmt.Sprintf(`{"aud":%q,"exp":%d}`, host, time.Now().Add(time.Hour).Unix())
+			_, _ = fmt.Fprintf(w, `{"refresh_token":"e30.%s.c2ln"}`, base64.RawURLEncoding.EncodeToString([]byte(claims)))
+		}
+	}))
+	t.Cleanup(server.Close)
+	host := server.Listener.Addr().String()
+	bare, _, _ := strings.Cut(host, ":")
+	w := startAzure(t, "public")
+	w.systemAssigned()
+	env := []string{"NO_PROXY=" + host, "SSL_CERT_FILE=" + w.file(t, "registry.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))}
+	for named, want := range map[string]string{host: "", bare: "as the place for its tokens", bare + ":1": "as the place for its tokens"} {
+		realm.Store(named)
+		got, _ := w.runACR(t, fmt.Sprintf("  registries: [%q]\n", host), env, request("v1", host+"/app"))
+		if (got.code == 0) != (want == "") || !strings.Contains(got.stderr, want) {
+			t.Errorf("a registry at %s that names itself %s: exit %d, %s", host, named, got.code, got.stderr)
+		}
+		if want == "" && !strings.Contains(got.stdout, fmt.Sprintf(`"auth":{%q:`, host)) {
+			t.Errorf("the answer is not for %s: %s", host, got.stdout)
 		}
 	}
 }

@@ -44,6 +44,9 @@ func (c Config) check() (map[string]registry, error) {
 	if c.Identity == credentialprovider.ServiceAccountIdentity && c.HasIdentity() {
 		add("identity", errors.New("with serviceAccount the node's identity is not used; of its settings, only cloud, authorityHost, tenantID and clientID may stay"))
 	}
+	if c.Identity != credentialprovider.ServiceAccountIdentity && c.TenantID != "" && c.ClientID != "" && !c.HasIdentity() {
+		add("clientID", errors.New("nothing proves to be this application; add clientSecretFile, clientCertificateFile or federatedTokenFile, or remove tenantID if it is a managed identity"))
+	}
 	if c.Audience != "" {
 		add("audience", checkAudience(c.Audience))
 	}

@@ -23,6 +23,7 @@ func TestConfigMistakes(t *testing.T) {
 		"identity":                 {Config{Config: auth.Config{Cloud: "x", TenantID: "y", ClientID: "z"}}, []string{`acr: cloud: the cloud "x" is not known`, `acr: tenantID: "y" is no tenant`, `acr: clientID: "z" is no id`}},
 		"node's identity for pods": {Config{Identity: pod, Config: auth.Config{ClientID: id, CloudConfig: "x"}}, []string{"acr: identity: with serviceAccount the node's identity is not used"}},
 		"secret for pods":          {Config{Identity: pod, Config: auth.Config{ClientID: id, TenantID: id, ClientSecretFile: "x"}}, []string{"with serviceAccount the node's identity is not used"}},
+		"nothing proves it":        {Config{Config: auth.Config{ClientID: id, TenantID: id}}, []string{"acr: clientID: nothing proves to be this application; add clientSecretFile"}},
 		"audience":                 {Config{Audience: "https://management.azure.com/.default"}, []string{`audience: "https://management.azure.com/.default" is no audience`}},
 		"registries":               {Config{Registries: []string{"a/b", "contoso.azurecr.io"}}, []string{`registries: registry "a/b" is no valid host`, "registries: contoso.azurecr.io is known by its name; remove it"}},
 		"mirror's upstream":        {Config{Registries: []string{"r.example"}, Mirrors: mirrors("r.example", "contoso.azurecr.io")}, []string{"upstream r.example is a registry of ACR or among registries itself"}},

@@ -53,7 +53,8 @@ func getToken(ctx context.Context, session *auth.Session, r registry, wanted str
 		return token{}, err
 	}
 	form := url.Values{"grant_type": {"access_token"}, "service": {service}, "access_token": {access.Value.Reveal()}}
-	if tenant := session.TenantID(); tenant != "" {
+	// It is optional, and has to be an id.
+	if tenant := session.TenantID(); auth.CheckID(tenant) == nil {
 		form.Set("tenant", tenant)
 	}
 	response, err = client.Do(ctx, auth.Request{Where: where, URL: "https://" + r.host + "/oauth2/exchange", Form: form})

@@ -196,7 +196,7 @@ func TestHomes(t *testing.T) {
 // TestLinks checks what whole binaries and packages must not link, even indirectly.
 func TestLinks(t *testing.T) {
 	forbidden := map[string][]string{
-		"cmd/credential-provider":      {"k8s.io/client-go", module + "/pkg/providers", module + "/pkg/cloud", module + "/test", "testing"},
+		"cmd/credential-provider":      {"github.com/Azure", "k8s.io/client-go", module + "/pkg/providers", module + "/pkg/cloud", module + "/test", "testing"},
 		"credentialprovider":           {"k8s.io/client-go", module + "/pkg/providers", module + "/pkg/cloud"},
 		"cmd/cloud-controller-manager": {"k8s.io/cloud-provider/app", "k8s.io/cloud-provider/options", module + "/test", module + "/credentialprovider", "testing"},
 		"pkg/cloud":                    {"k8s.io/client-go"},

@@ -46,7 +46,7 @@ func NewError(reason Reason, format string, args ...any) *Error {
 
 // misconfigured makes an *Error of all the mistakes, on one line.
 func misconfigured(err error) error {
-	return &Error{Reason: Misconfigured, text: "azure: " + strings.ReplaceAll(err.Error(), "\n", "; azure: "), cause: err}
+	return &Error{Reason: Misconfigured, text: "Azure credentials: " + strings.ReplaceAll(err.Error(), "\n", "; "), cause: err}
 }
 
 // Error implements error.
