@@ -36,11 +36,12 @@ func newAdapter(ctx context.Context, c adapterConfig) *adapter {
 	return a
 }
 
-// end returns when no call to the cloud is under way any more, neither for a controller nor,
-// shared by several, in the decorated cloud. The context of newAdapter must have ended.
+// end returns when no call to the cloud that needs the lease is under way any more, neither
+// for a controller nor, shared by several, in the decorated cloud. The context of newAdapter
+// must have ended.
 func (a *adapter) end() {
 	a.calls.end()
-	a.provider.Close()
+	a.provider.EndLease()
 }
 
 var _ cloudprovider.Interface = (*adapter)(nil)

@@ -132,6 +132,9 @@ func (m *Manager) Run(ctx context.Context, p *decorate.Provider) error {
 	}
 	logger.Info("Starting", "version", version.String(), "cloud", p.Name, "controllers", m.opts.enabledControllers(), "clusterUID", cluster.UID)
 	err = mgr.Start(klog.NewContext(ctx, logger))
+	// Who has lost the lease has not waited for its controllers: their calls to the cloud end
+	// before webhooks take their time.
+	p.EndLease()
 	l.main.release(ctx)
 	awaitDrained(ctx, drain, m.opts.ShutdownTimeout)
 	if err != nil {

@@ -171,25 +171,7 @@ func TestNothingActsBeyondTheLease(t *testing.T) {
 func TestLeaseTakenAway(t *testing.T) {
 	c := newCluster(t)
 	sim, r := c.busy(shortLease...)
-	ctx := t.Context()
-	leases := c.client.CoordinationV1().Leases("kube-system")
-	eventually(t, 10*time.Second, func() string {
-		l, err := leases.Get(ctx, mainLease, metav1.GetOptions{})
-		if err != nil {
-			return err.Error()
-		}
-		l.Spec = coordinationv1.LeaseSpec{HolderIdentity: ptr.To("somebody else"), LeaseDurationSeconds: ptr.To(int32(60)),
-			AcquireTime: ptr.To(metav1.NowMicro()), RenewTime: ptr.To(metav1.NowMicro()), LeaseTransitions: l.Spec.LeaseTransitions}
-		if _, err = leases.Update(ctx, l, metav1.UpdateOptions{}); err != nil {
-			return err.Error()
-		}
-		return ""
-	})
-	t.Cleanup(func() {
-		if err := leases.Delete(context.WithoutCancel(ctx), mainLease, metav1.DeleteOptions{}); err != nil {
-			t.Error(err)
-		}
-	})
+	c.takeLease()
 	r.wantLost(t)
 	if h := c.holder(mainLease); h != "somebody else" {
 		t.Errorf("the lease is held by %q", h)
@@ -202,4 +184,28 @@ func TestLeaseTakenAway(t *testing.T) {
 	if status, _ := r.get("/healthz", ""); status == http.StatusOK {
 		t.Error("the secure port is still served")
 	}
+}
+
+// takeLease makes somebody else hold the lease until the test ends.
+func (c *cluster) takeLease() {
+	c.t.Helper()
+	ctx := c.t.Context()
+	leases := c.client.CoordinationV1().Leases("kube-system")
+	eventually(c.t, 10*time.Second, func() string {
+		l, err := leases.Get(ctx, mainLease, metav1.GetOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		l.Spec = coordinationv1.LeaseSpec{HolderIdentity: ptr.To("somebody else"), LeaseDurationSeconds: ptr.To(int32(60)),
+			AcquireTime: ptr.To(metav1.NowMicro()), RenewTime: ptr.To(metav1.NowMicro()), LeaseTransitions: l.Spec.LeaseTransitions}
+		if _, err = leases.Update(ctx, l, metav1.UpdateOptions{}); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	c.t.Cleanup(func() {
+		if err := leases.Delete(context.WithoutCancel(ctx), mainLease, metav1.DeleteOptions{}); err != nil {
+			c.t.Error(err)
+		}
+	})
 }

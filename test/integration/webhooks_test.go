@@ -3,6 +3,7 @@ package integration
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"os"
@@ -31,6 +32,8 @@ type process struct {
 	// webhook is where webhooks are served, if they are.
 	webhook *running
 	certDir string
+	// losesLease is whether it is to end by itself because somebody else holds its lease.
+	losesLease bool
 	// end ends it as the kubelet does, checks that it has gone well, and returns what it has
 	// logged. It may be called once more.
 	end func() string
@@ -63,7 +66,8 @@ func (c *cluster) launch(sim *ossim.Sim, args ...string) *process {
 		if !ended {
 			ended = true
 			_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
-			if err := cmd.Wait(); err != nil {
+			err := cmd.Wait()
+			if lost := err != nil && strings.Contains(stderr.String(), "leader election lost"); err != nil && !lost || p.losesLease != lost {
 				t.Errorf("ended with %v:\n%s", err, stderr.String())
 			}
 		}
@@ -191,6 +195,49 @@ func TestDefectStandbyHasNoCloud(t *testing.T) {
 		if !strings.HasPrefix(line, "{") {
 			t.Errorf("not JSON: %s", line)
 		}
+	}
+}
+
+// A leader whose lease is taken away ends, but not before it has served webhooks for as long
+// as the API server may take to turn to others.
+func TestLeaseLostWhileWebhooksAreServed(t *testing.T) {
+	c, sim := newCluster(t), ossim.ForTest(t)
+	p := c.launch(sim, append([]string{"--webhooks=*", "--webhook-shutdown-delay=4s"}, shortLease...)...)
+	p.losesLease = true
+	p.wait("/readyz", http.StatusOK)
+	c.waitForLeader()
+	c.registerVolumes(p)
+	labeled := func() error { // each volume is one that the cloud has not been asked for
+		var pv corev1.PersistentVolume
+		if err := c.tryVolume(sim.AddVolume("data", "az1").ID, &pv); err != nil {
+			return err
+		}
+		if pv.Labels[corev1.LabelTopologyZone] != "az1" {
+			return errors.New("the API server does not ask the webhook")
+		}
+		return nil
+	}
+	eventually(t, 20*time.Second, func() string {
+		if err := labeled(); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	c.takeLease()
+	var noticed time.Time
+	for served := 0; noticed.IsZero() || time.Since(noticed) < 3*time.Second; served++ {
+		if err := labeled(); err != nil {
+			t.Fatalf("after %d creations since the lease was lost: %v", served, err)
+		}
+		if status, _ := p.get("/readyz", ""); noticed.IsZero() && status != http.StatusOK {
+			noticed = time.Now()
+		}
+		if served > 10000 {
+			t.Fatal("the loss of the lease was never noticed")
+		}
+	}
+	if log := p.end(); !strings.Contains(log, "Draining webhooks") {
+		t.Errorf("log:\n%s", log)
 	}
 }
 

@@ -27,7 +27,8 @@ type Provider struct {
 	// Nodes is Provider.Instances, with the questions that need not be answered afresh.
 	Nodes *Instances
 
-	work *work
+	// work is what only the leader has done for it, reads what any replica may ask.
+	work, reads *work
 }
 
 // New decorates p, which is left as it is. Close ends what New's abilities have running.
@@ -52,9 +53,9 @@ func New(p *cloud.Provider, o Options) (*Provider, error) {
 		}
 		o.Metrics = m
 	}
-	w := newWork()
+	w, reads := newWork(), newWork()
 	c := newCaller(p.Name, o)
-	d := &Provider{Provider: *p, work: w}
+	d := &Provider{Provider: *p, work: w, reads: reads}
 	d.Nodes = newInstances(p.Instances, c, w)
 	d.Instances = d.Nodes
 	if p.LoadBalancers != nil {
@@ -64,14 +65,21 @@ func New(p *cloud.Provider, o Options) (*Provider, error) {
 		d.Routes = newRoutes(p.Routes, c, w)
 	}
 	if p.Volumes != nil {
-		d.Volumes = newVolumes(p.Volumes, c, w)
+		d.Volumes = newVolumes(p.Volumes, c, reads)
 	}
 	return d, nil
 }
 
+// EndLease is Close for all but Volumes, which every replica may read for its webhooks,
+// whoever leads.
+func (p *Provider) EndLease() { p.work.close() }
+
 // Close cancels the calls that run on behalf of several askers and waits for their end.
 // Whoever still waits for one gets an error. It may be called more than once.
-func (p *Provider) Close() { p.work.close() }
+func (p *Provider) Close() {
+	p.work.close()
+	p.reads.close()
+}
 
 // Policy bounds one call of the contract with all its attempts. Zero fields take defaults.
 type Policy struct {
