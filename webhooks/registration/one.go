@@ -32,8 +32,10 @@ type one struct {
 	kind     webhooks.Type
 	recorder record.EventRecorder
 	logger   klog.Logger
-	limiter  *rate.Limiter
-	informer cache.SharedIndexInformer
+	// repairs limits what is done against other writers. adds is for CAs of this replica's that
+	// are missing, which must not wait until that fight is over.
+	repairs, adds *rate.Limiter
+	informer      cache.SharedIndexInformer
 	// news has an element when the watch brought something.
 	news chan struct{}
 
@@ -52,7 +54,7 @@ func (k *Keeper) one(t webhooks.Type, recorder record.EventRecorder, logger klog
 	o := &one{
 		opts: &k.opts, pace: k.pace, metrics: k.metrics, api: apiOf(k.opts.Client, t), kind: t, recorder: recorder,
 		logger: logger.WithValues("kind", kindName(t), "name", Name), news: make(chan struct{}, 1),
-		limiter: rate.NewLimiter(rate.Every(k.pace.refill), k.pace.burst), judge: judge{standDown: k.pace.standDown},
+		repairs: rate.NewLimiter(rate.Every(k.pace.refill), k.pace.burst), adds: rate.NewLimiter(rate.Every(k.pace.refill), k.pace.burst), judge: judge{standDown: k.pace.standDown},
 		wanted: render(&k.opts, t, nil), trust: newTrust(k.pace.standDown),
 	}
 	o.judge.want(fingerprint(o.wanted))
@@ -224,7 +226,7 @@ func (o *one) write(ctx context.Context) (time.Duration, error) {
 		return 2 * o.pace.look, err
 	}
 	by := lastWriter(live)
-	if !o.limiter.Allow() {
+	if lacks := o.trust.lacks(live, time.Now()); (!lacks || !o.adds.Allow()) && !o.repairs.Allow() {
 		o.warn(live, "RepairLimited", "something keeps changing or deleting this configuration (other writer: "+by+"): it is put right once in "+o.pace.refill.String()+" only; find out what it is and stop it")
 		return o.pace.look, nil
 	}
@@ -293,7 +295,7 @@ func (o *one) removeIt(ctx context.Context) (time.Duration, error) {
 	if err != nil || live == nil || !isOurs(live) {
 		return o.pace.look, err
 	}
-	if !o.limiter.Allow() {
+	if !o.repairs.Allow() {
 		o.warn(live, "RemovalLimited", "something keeps making this configuration again: it is removed once in "+o.pace.refill.String()+" only; end what was started with --webhook-registration=auto")
 		return o.pace.look, nil
 	}

@@ -62,7 +62,7 @@ func (t *trust) observe(live *configuration, now time.Time) {
 
 // wanted returns the CAs to trust now, sorted.
 func (t *trust) wanted(now time.Time) []string {
-	out := slices.Clone(t.own)
+	out := t.valid(now)
 	for ca, since := range t.others {
 		if (since.IsZero() || now.Sub(since) < t.keep) && valid(ca, now) {
 			out = append(out, ca)
@@ -70,6 +70,26 @@ func (t *trust) wanted(now time.Time) []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// valid returns this replica's own CAs that have not expired; all of them if they all have.
+func (t *trust) valid(now time.Time) []string {
+	expired := func(ca string) bool { return !valid(ca, now) }
+	if out := slices.DeleteFunc(slices.Clone(t.own), expired); len(out) > 0 {
+		return out
+	}
+	return slices.Clone(t.own)
+}
+
+// lacks reports whether live does not trust a CA of this replica's that it is to trust.
+func (t *trust) lacks(live *configuration, now time.Time) bool {
+	if live == nil || injected(live) {
+		return false
+	}
+	return slices.ContainsFunc(live.Webhooks, func(w admissionregistrationv1.MutatingWebhook) bool {
+		standing := authorities(w.ClientConfig.CABundle)
+		return slices.ContainsFunc(t.valid(now), func(ca string) bool { return !slices.Contains(standing, ca) })
+	})
 }
 
 // right reports whether live has the CAs that are wanted, or is not to have them from us.

@@ -112,3 +112,35 @@ func TestNoCANoRegistration(t *testing.T) {
 	public := c.start(t, func(o *registration.Options, r *replica) { o.URL = "https://webhooks.example.com:443"; r.setCA("") })
 	public.settle(t)
 }
+
+// TestExpiredCAOfAReplica: an expired certificate that one replica still has in its ca.crt is
+// nothing that replicas fight about.
+func TestExpiredCAOfAReplica(t *testing.T) {
+	c := newCluster(t)
+	expired := newAuthority("expired", time.Now().Add(-time.Minute))
+	with := c.start(t, func(_ *registration.Options, r *replica) { r.setCA(authority("ca") + expired) })
+	before := with.settle(t)
+	without := c.start(t, nil)
+	without.settle(t)
+	wait(t, time.Second)
+	if n := with.writes.Load() + without.writes.Load() - before; n != 0 || strings.Contains(string(c.validating(t).Webhooks[0].ClientConfig.CABundle), expired) {
+		t.Errorf("%d writes about an expired CA", n)
+	}
+}
+
+// TestNewCADoesNotWaitForAFight: a replica that may repair no more still adds its CA at once.
+func TestNewCADoesNotWaitForAFight(t *testing.T) {
+	c := newCluster(t)
+	r := c.start(t, nil)
+	r.settle(t)
+	api := c.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+	patch := []byte(`[{"op":"replace","path":"/webhooks/0/timeoutSeconds","value":1}]`)
+	for !strings.Contains(c.event(t, "RepairLimited"), "stubborn") {
+		if _, err := api.Patch(t.Context(), registration.Name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: "stubborn"}); err != nil {
+			t.Fatal(err)
+		}
+		wait(t, 100*time.Millisecond)
+	}
+	r.setCA(authority("ca") + authority("next"))
+	eventually(t, "the new CA is trusted", func() bool { return c.trusted(t, "ca", "next") == "ca next" })
+}
