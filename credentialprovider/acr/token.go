@@ -39,7 +39,7 @@ func getToken(ctx context.Context, session *auth.Session, r registry, wanted str
 	if response.Status != http.StatusUnauthorized {
 		said, code := parseErrors(response)
 		if response.Status < 300 {
-			return token{}, auth.NewError(auth.Failed, "%s lets everybody in or is none of ACR (it answers %d without a login)", where, response.Status)
+			return token{}, auth.NewError(auth.Failed, "%s lets everybody in or is none of ACR (it answers %d without a login); if its images are for everybody, list it under anonymousRegistries", where, response.Status)
 		}
 		return token{}, response.Refusal(where, "to be spoken to", said, hint(response.Status, code))
 	}

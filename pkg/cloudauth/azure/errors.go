@@ -55,8 +55,8 @@ func (e *Error) Error() string { return e.text }
 // Unwrap returns what it was made of, or nil.
 func (e *Error) Unwrap() error { return e.cause }
 
-// Explain makes an *Error of what kept a request from being answered. where says who should have.
-func (c *Client) Explain(where string, err error) error {
+// explain makes an *Error of what kept a request from being answered. where says who should have.
+func explain(where string, err error) error {
 	var own *Error
 	if errors.As(err, &own) {
 		return own

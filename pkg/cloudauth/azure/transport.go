@@ -87,30 +87,30 @@ func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 	for attempt := 1; ; attempt++ {
 		response, err := c.once(ctx, r)
 		if attempt >= attempts || !r.again(response, err) || ctx.Err() != nil {
-			return response, c.explained(r.Where, err)
+			return response, explained(r.Where, err)
 		}
 		delay := c.backoff << (attempt - 1)
 		if response != nil {
 			delay = max(delay, retryAfter(response.Header))
 		}
 		if end, ok := ctx.Deadline(); ok && time.Until(end) < delay {
-			return response, c.explained(r.Where, err)
+			return response, explained(r.Where, err)
 		}
 		timer := time.NewTimer(delay)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return response, c.explained(r.Where, err)
+			return response, explained(r.Where, err)
 		}
 	}
 }
 
-func (c *Client) explained(where string, err error) error {
+func explained(where string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return c.Explain(where, err)
+	return explain(where, err)
 }
 
 // again reports whether another try may help. A connection that was not to be had is none of these:

@@ -18,6 +18,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/cloud"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
+	"github.com/Azure/azure-sdk-for-go/sdk/containers/azcontainerregistry"
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim"
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/azure"
@@ -163,5 +164,45 @@ func TestAzuresSDKRefused(t *testing.T) {
 	}
 	if _, err = managed.GetToken(t.Context(), policy.TokenRequestOptions{Scopes: []string{"https://containerregistry.azure.net/.default"}}); err == nil || !strings.Contains(err.Error(), "Identity not found") {
 		t.Errorf("an identity that is not assigned: %v", err)
+	}
+}
+
+// The SDK exchanges tokens at the simulated registries, and has the audience of registries in every cloud that we ask for.
+func TestAzuresRegistrySDK(t *testing.T) {
+	for name, host := range map[string]string{"public": "contoso.azurecr.io", "china": "contoso.azurecr.cn", "usgov": "contoso.azurecr.us"} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, name)
+			w.AddRegistry(azure.Registry{Host: host, Pull: []string{w.app.ClientID}, OnlyOwnAudience: true})
+			audience := clouds[name].Services[azcontainerregistry.ServiceName].Audience
+			credential, err := azidentity.NewClientSecretCredential(tenant, w.app.ClientID, secret, &azidentity.ClientSecretCredentialOptions{ClientOptions: w.options})
+			if err != nil {
+				t.Fatal(err)
+			}
+			token, err := credential.GetToken(t.Context(), policy.TokenRequestOptions{Scopes: []string{audience + "/.default"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			client, err := azcontainerregistry.NewAuthenticationClient("https://"+host, &azcontainerregistry.AuthenticationClientOptions{ClientOptions: w.options})
+			if err != nil {
+				t.Fatal(err)
+			}
+			exchange := func(token string) (azcontainerregistry.AuthenticationClientExchangeAADAccessTokenForACRRefreshTokenResponse, error) {
+				return client.ExchangeAADAccessTokenForACRRefreshToken(t.Context(), azcontainerregistry.PostContentSchemaGrantTypeAccessToken, host, &azcontainerregistry.AuthenticationClientExchangeAADAccessTokenForACRRefreshTokenOptions{AccessToken: &token})
+			}
+			refresh, err := exchange(token.Token)
+			if err != nil {
+				t.Fatal(err)
+			}
+			access, err := client.ExchangeACRRefreshTokenForACRAccessToken(t.Context(), host, "repository:app:pull", *refresh.RefreshToken, nil)
+			if err != nil || *access.AccessToken == "" {
+				t.Error(err)
+			}
+			if _, err := exchange("another"); err == nil || !strings.Contains(err.Error(), "UNAUTHORIZED") {
+				t.Errorf("a token that is none: %v", err)
+			}
+			if all := w.Audiences(); !slices.Equal(all, []string{"https://containerregistry.azure.net"}) {
+				t.Errorf("tokens for %v", all)
+			}
+		})
 	}
 }
