@@ -12,6 +12,6 @@
 // higher number of another fingerprint leaves it for some time: whoever wanted something last
 // prevails, and the others speak up again only when it may be gone.
 //
-// The CAs to trust are no matter of who prevails: a replica adds its own, and leaves those
-// that other replicas have written for some time.
+// The CAs to trust are no matter of who prevails: a replica adds its own, and those of others
+// leave only when none of them objects.
 package registration

@@ -3,8 +3,8 @@ package registration
 import "time"
 
 // SetPace makes k act faster than it should in a cluster.
-func (k *Keeper) SetPace(look, spread, standDown, refill time.Duration, burst int) {
-	k.pace = pace{look: look, spread: spread, standDown: standDown, refill: refill, burst: burst}
+func (k *Keeper) SetPace(look, spread, standDown, grace, refill time.Duration, burst int) {
+	k.pace = pace{look: look, spread: spread, standDown: standDown, grace: grace, refill: refill, burst: burst}
 }
 
 // Rule is what errors say RBAC must allow.

@@ -211,7 +211,7 @@ func (c *cluster) start(t *testing.T, change func(*registration.Options, *replic
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.SetPace(20*time.Millisecond, 50*time.Millisecond, time.Hour, time.Hour, 5)
+	k.SetPace(20*time.Millisecond, 50*time.Millisecond, time.Hour, time.Hour, time.Hour, 5)
 	if p, ok := paces[t.Name()]; ok {
 		p(k)
 	}
@@ -245,13 +245,16 @@ func (r *replica) client(t *testing.T, config *rest.Config) kubernetes.Interface
 // paces are those of single tests.
 var paces = map[string]func(*registration.Keeper){
 	"TestStoodDownReplicaSpeaksUpAgain": func(k *registration.Keeper) {
-		k.SetPace(20*time.Millisecond, 20*time.Millisecond, 500*time.Millisecond, time.Hour, 5)
+		k.SetPace(20*time.Millisecond, 20*time.Millisecond, 500*time.Millisecond, time.Hour, time.Hour, 5)
 	},
 	"TestUnknownCAGoesLater": func(k *registration.Keeper) {
-		k.SetPace(20*time.Millisecond, 20*time.Millisecond, 2*time.Second, time.Hour, 5)
+		k.SetPace(20*time.Millisecond, 20*time.Millisecond, 2*time.Second, 500*time.Millisecond, time.Hour, 5)
+	},
+	"TestReplicasWithOtherCAsForGood": func(k *registration.Keeper) {
+		k.SetPace(20*time.Millisecond, 20*time.Millisecond, time.Second, 3*time.Second, time.Hour, 5)
 	},
 	"TestReplicasAtOnceWriteOnce": func(k *registration.Keeper) {
-		k.SetPace(20*time.Millisecond, 400*time.Millisecond, time.Hour, time.Hour, 5)
+		k.SetPace(20*time.Millisecond, 400*time.Millisecond, time.Hour, time.Hour, time.Hour, 5)
 	},
 }
 

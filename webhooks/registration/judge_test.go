@@ -7,6 +7,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -118,45 +119,70 @@ func TestTrust(t *testing.T) {
 		return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 	}
 	a, b, brief := ca("a", 100*time.Hour), ca("b", 100*time.Hour), ca("brief", time.Minute)
-	live := func(cas ...string) *configuration {
-		return trusting(written(1, "x", "1"), authorities([]byte(strings.Join(cas, "# comment\n"))))
+	version := 0
+	live := func(leaving string, cas ...string) *configuration {
+		version++
+		c := trusting(written(1, "x", strconv.Itoa(version)), authorities([]byte(strings.Join(cas, "# comment\n"))), nil)
+		if leaving != "" {
+			c.Annotations[leavingAnnotation] = caFingerprint(leaving)
+		}
+		return c
 	}
-	tr := newTrust(time.Hour)
+	tr := newTrust(time.Hour, time.Minute)
 	tr.own = []string{a}
-	check := func(what string, at time.Time, want ...string) {
+	check := func(what string, at time.Time, leaving string, want ...string) {
 		t.Helper()
-		if diff := cmp.Diff(authorities([]byte(strings.Join(want, ""))), tr.wanted(at)); diff != "" {
+		cas, l := tr.wanted(at)
+		if diff := cmp.Diff(authorities([]byte(strings.Join(want, ""))), cas); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", what, diff)
 		}
+		if (leaving == "") != (len(l) == 0) || (leaving != "" && l[0] != caFingerprint(leaving)) {
+			t.Errorf("%s: leaving are %v", what, l)
+		}
 	}
-	check("alone", now, a)
-	edited := live(a, b)
+	check("alone", now, "", a)
+	edited := live("", a, b)
 	edited.Annotations[caAnnotation] = ""
 	tr.observe(edited, now)
-	check("somebody else's", now, a)
+	check("somebody else's", now, "", a)
 	if tr.right(edited, now) {
 		t.Error("an edited bundle is right")
 	}
-	tr.observe(live(brief, b, a), now)
-	check("of other replicas", now, a, b, brief)
-	if !tr.right(live(a, brief, b), now) || tr.right(live(b, brief), now) || tr.right(live(a), now) {
+	tr.observe(live("", brief, b, a), now)
+	check("of other replicas", now, "", a, b, brief)
+	if !tr.right(live("", a, brief, b), now) || tr.right(live("", b, brief), now) || tr.right(live("", a), now) {
 		t.Error("what is right is judged wrongly")
 	}
-	tr.observe(live(a, b, brief), now.Add(50*time.Minute))
-	check("expired", now.Add(50*time.Minute), a, b)
-	check("after its time", now.Add(time.Hour), a)
-	tr.observe(live(a), now.Add(time.Hour))
-	tr.observe(live(a, b), now.Add(time.Hour))
-	check("back again: its replica lives", now.Add(time.Hour), a, b)
-	check("and is not disturbed again", now.Add(50*time.Hour), a, b)
-	check("until it expires", now.Add(100*time.Hour), a)
+	at := now.Add(50 * time.Minute)
+	old := live("", a, b)
+	tr.observe(live("", a, b, brief), at)
+	check("expired", at, "", a, b)
+	at = now.Add(time.Hour)
+	check("announced after its time", at, b, a, b)
+	if tr.right(live("", a, b), at) || !tr.right(live(b, a, b), at) {
+		t.Error("what is announced is judged wrongly")
+	}
+	tr.observe(live(b, a, b), at)
+	tr.observe(old, at) // what the watch brings late
+	check("in its grace", at.Add(59*time.Second), b, a, b)
+	check("gone", at.Add(time.Minute), "", a)
+	tr.observe(live("", a, b), at.Add(59*time.Second))
+	check("objected", at.Add(time.Minute), "", a, b)
+	check("and not asked again", now.Add(50*time.Hour), "", a, b)
+	tr.observe(live(b, a, b), at.Add(2*time.Hour))
+	check("others may ask", at.Add(10*time.Hour), b, a, b)
+	check("until it expires", now.Add(100*time.Hour), "", a)
+	// Its own is not to leave.
+	if tr.lacks(live(b, a, b), now) || !tr.lacks(live(a, a, b), now) || !tr.lacks(live("", b), now) || tr.right(live(a, a, b), now) {
+		t.Error("what is lacking is judged wrongly")
+	}
 	tr.own = []string{b}
-	tr.observe(live(a, b), now.Add(2*time.Hour))
-	check("its own of before", now.Add(2*time.Hour), a, b)
-	check("its own of before, later", now.Add(3*time.Hour), b)
+	tr.observe(live("", a, b), now.Add(2*time.Hour))
+	check("its own of before", now.Add(2*time.Hour), "", a, b)
+	check("its own of before, later", now.Add(3*time.Hour), a, a, b)
 	tr.observe(&configuration{}, now.Add(2*time.Hour))
-	check("somebody has emptied it", now.Add(2*time.Hour), a, b)
-	injected := live()
+	check("somebody has emptied it", now.Add(2*time.Hour), "", a, b)
+	injected := live("")
 	injected.Annotations[injectAnnotation] = "n/c"
 	if !tr.right(injected, now) || injectedCAs(injected, tr.own) {
 		t.Error("an injected bundle is touched")
@@ -164,5 +190,5 @@ func TestTrust(t *testing.T) {
 }
 
 func injectedCAs(c *configuration, cas []string) bool {
-	return len(trusting(c, cas).Webhooks[0].ClientConfig.CABundle) > 0
+	return len(trusting(c, cas, nil).Webhooks[0].ClientConfig.CABundle) > 0
 }

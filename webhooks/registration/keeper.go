@@ -32,13 +32,15 @@ type pace struct {
 	spread time.Duration
 	// standDown is how long another replica's wish is left alone, see judge.
 	standDown time.Duration
+	// grace is how long replicas may object to a CA's leaving, see trust.
+	grace time.Duration
 	// burst writes are made at once, and one more every refill.
 	burst  int
 	refill time.Duration
 }
 
 func defaultPace() pace {
-	return pace{look: time.Second, spread: time.Second, standDown: 10 * time.Minute, burst: 5, refill: 30 * time.Second}
+	return pace{look: time.Second, spread: time.Second, standDown: 10 * time.Minute, grace: time.Minute, burst: 5, refill: 30 * time.Second}
 }
 
 var (

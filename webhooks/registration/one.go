@@ -55,7 +55,7 @@ func (k *Keeper) one(t webhooks.Type, recorder record.EventRecorder, logger klog
 		opts: &k.opts, pace: k.pace, metrics: k.metrics, api: apiOf(k.opts.Client, t), kind: t, recorder: recorder,
 		logger: logger.WithValues("kind", kindName(t), "name", Name), news: make(chan struct{}, 1),
 		repairs: rate.NewLimiter(rate.Every(k.pace.refill), k.pace.burst), adds: rate.NewLimiter(rate.Every(k.pace.refill), k.pace.burst), judge: judge{standDown: k.pace.standDown},
-		wanted: render(&k.opts, t, nil), trust: newTrust(k.pace.standDown),
+		wanted: render(&k.opts, t, nil), trust: newTrust(k.pace.standDown, k.pace.grace),
 	}
 	o.judge.want(fingerprint(o.wanted))
 	o.metrics.upToDate.WithLabelValues(kindName(t)).Set(0)
@@ -177,7 +177,8 @@ func (o *one) decide(live *configuration) (verdict, *configuration, stamp) {
 		}
 		next = stampOf(live)
 	}
-	return v, trusting(content, o.trust.wanted(now)), next
+	cas, leaving := o.trust.wanted(now)
+	return v, trusting(content, cas, leaving), next
 }
 
 // rest says why nothing is written, if that is worth saying.

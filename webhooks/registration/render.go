@@ -23,9 +23,11 @@ const (
 	// optedOut is the value of opt-out labels.
 	optedOut = "true"
 
-	stampAnnotation  = webhooks.Domain + "/registration"
-	caAnnotation     = webhooks.Domain + "/registered-ca"
-	injectAnnotation = "cert-manager.io/inject-ca-from"
+	stampAnnotation = webhooks.Domain + "/registration"
+	caAnnotation    = webhooks.Domain + "/registered-ca"
+	// leavingAnnotation has the fingerprints of the CAs that leave soon unless a replica objects.
+	leavingAnnotation = webhooks.Domain + "/leaving-ca"
+	injectAnnotation  = "cert-manager.io/inject-ca-from"
 )
 
 // Configurations returns what is registered for o, with the CAs to trust. Every field that

@@ -144,3 +144,46 @@ func TestNewCADoesNotWaitForAFight(t *testing.T) {
 	r.setCA(authority("ca") + authority("next"))
 	eventually(t, "the new CA is trusted", func() bool { return c.trusted(t, "ca", "next") == "ca next" })
 }
+
+// TestReplicasWithOtherCAsForGood: replicas whose certificates are of different CAs, each of
+// which knows its own only, are all trusted all the time; the CA of one that ends goes.
+func TestReplicasWithOtherCAsForGood(t *testing.T) {
+	c := newCluster(t)
+	var replicas []*replica
+	names := []string{"a", "b", "d"}
+	for _, name := range names {
+		replicas = append(replicas, c.start(t, func(_ *registration.Options, r *replica) { r.setCA(authority(name)) }))
+	}
+	eventually(t, "all are trusted", func() bool { return c.trusted(t, names...) == "a b d" })
+	announced, last := map[string]bool{}, ""
+	for deadline := time.Now().Add(6 * time.Second); time.Now().Before(deadline); wait(t, 20*time.Millisecond) {
+		if got := c.trusted(t, names...); got != "a b d" {
+			t.Fatalf("trusted are %q only", got)
+		}
+		if last = c.validating(t).Annotations["isthmus-cloud.github.io/leaving-ca"]; last != "" {
+			announced[last] = true
+		}
+	}
+	if len(announced) == 0 || last != "" {
+		t.Errorf("announced were %v, and still is %q: this test checks nothing, or nobody objects", announced, last)
+	}
+	writes := func() (n int64) {
+		for _, r := range replicas {
+			n += r.settle(t)
+		}
+		return n
+	}
+	before := writes()
+	wait(t, time.Second)
+	if n := writes() - before; n != 0 {
+		t.Errorf("%d writes in the steady state", n)
+	}
+	replicas[0].stop()
+	for _, r := range replicas[1:] { // restarted, it asks again
+		r.stop()
+	}
+	for _, name := range names[1:] {
+		c.start(t, func(_ *registration.Options, r *replica) { r.setCA(authority(name)) })
+	}
+	eventually(t, "the CA of the one that ended is gone", func() bool { return c.trusted(t, names...) == "b d" })
+}

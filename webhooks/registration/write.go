@@ -88,7 +88,7 @@ func remove(ctx context.Context, a api, empty, live *configuration) error {
 		s.number++
 		s.fingerprint = fingerprint(empty)
 		var err error
-		if live, err = apply(ctx, a, trusting(empty, nil), live, s); err != nil && !errors.Is(err, errKept) {
+		if live, err = apply(ctx, a, trusting(empty, nil, nil), live, s); err != nil && !errors.Is(err, errKept) {
 			return err
 		}
 	}

@@ -1,0 +1,82 @@
+package registration
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/pem"
+	"slices"
+	"strings"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+)
+
+// valid reports whether ca is a certificate that has not expired.
+func valid(ca string, now time.Time) bool {
+	block, _ := pem.Decode([]byte(ca))
+	if block == nil {
+		return false
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	return err == nil && now.Before(cert.NotAfter)
+}
+
+// authorities returns the certificates of a bundle, sorted, each as PEM without comments.
+func authorities(bundle []byte) []string {
+	var out []string
+	for rest := bundle; ; {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			break
+		}
+		out = append(out, string(pem.EncodeToMemory(&pem.Block{Type: block.Type, Bytes: block.Bytes})))
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// standingCAs returns the CAs of c, and whether they are as one of ours has written them.
+func standingCAs(c *configuration) ([]string, bool) {
+	if len(c.Webhooks) == 0 {
+		return nil, true
+	}
+	first := c.Webhooks[0].ClientConfig.CABundle
+	cas := authorities(first)
+	return cas, c.Annotations[caAnnotation] == caFingerprint(cas...) &&
+		!slices.ContainsFunc(c.Webhooks, func(w admissionregistrationv1.MutatingWebhook) bool {
+			return !bytes.Equal(w.ClientConfig.CABundle, first)
+		})
+}
+
+func caFingerprint(cas ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(cas, "")))
+	return hex.EncodeToString(sum[:])[:fingerprintLen]
+}
+
+// leavingCAs returns the fingerprints of the CAs that are announced to leave c.
+func leavingCAs(c *configuration) []string { return strings.Fields(c.Annotations[leavingAnnotation]) }
+
+// trusting returns c with cas for the API server to trust, of which those with the
+// fingerprints leaving are to leave, unless cert-manager injects them.
+func trusting(c *configuration, cas, leaving []string) *configuration {
+	out := c.DeepCopy()
+	if injected(out) {
+		return out
+	}
+	if out.Annotations == nil {
+		out.Annotations = map[string]string{}
+	}
+	out.Annotations[caAnnotation] = caFingerprint(cas...)
+	if len(leaving) > 0 {
+		out.Annotations[leavingAnnotation] = strings.Join(leaving, " ")
+	}
+	for i := range out.Webhooks {
+		out.Webhooks[i].ClientConfig.CABundle = []byte(strings.Join(cas, ""))
+	}
+	return out
+}
+
+// injected reports whether cert-manager's cainjector fills in the caBundle.
+func injected(c *configuration) bool { return c.Annotations[injectAnnotation] != "" }
