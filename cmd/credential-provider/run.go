@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
@@ -48,13 +49,13 @@ func run(ctx context.Context, args []string, s streams) int {
 	case errors.Is(err, flag.ErrHelp):
 		return exitOf(write(s.out, helpText()))
 	case err != nil:
-		complain(s.err, err)
+		refuse(s.err, err)
 		return exitUsage
 	case o.version:
 		return exitOf(write(s.out, name+" "+version.String()+"\n"))
 	}
 	if err := serve(ctx, o, s.in, s.out, s.err); err != nil {
-		complain(s.err, err)
+		refuse(s.err, err)
 		return exitFailed
 	}
 	return exitOK
@@ -192,8 +193,25 @@ func answer(ctx context.Context, o options, stdin io.Reader, out io.Writer) (war
 
 // complain writes one line, whatever the error looks like.
 func complain(w io.Writer, err error) {
+	_, _ = io.WriteString(w, complaint(err)+"\n") // there is nowhere else to say it
+}
+
+// refuse is complain as the last that the plugin says. The kubelet makes one value of its log of
+// all that was written, which it spreads over three lines if there is a line's end in it; so
+// that is left out where no terminal needs it.
+func refuse(w io.Writer, err error) {
+	if f, ok := w.(*os.File); ok {
+		if info, statErr := f.Stat(); statErr == nil && info.Mode()&os.ModeCharDevice == 0 {
+			_, _ = io.WriteString(w, complaint(err))
+			return
+		}
+	}
+	complain(w, err)
+}
+
+func complaint(err error) string {
 	line := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
-	_, _ = fmt.Fprintf(w, "%s: %s\n", name, line) // there is nowhere else to say it
+	return name + ": " + line
 }
 
 func write(w io.Writer, text string) error {

@@ -44,13 +44,13 @@ func nodeFailures() []trial {
 	return []trial{
 		// What the kubelet does not match it does not say a word about.
 		{name: "wrong-path", registry: tokens, provider: matching("wrong-paths")},
-		{name: "glob-in-path", registry: tokens, provider: matching("glob-in-path/*")},
-		{name: "other-port", registry: tokens, provider: func(t *testing.T, w *world, p *kubeletv1.CredentialProvider) {
+		{name: "glob-in-path", registry: tokens, found: "it never matches", provider: matching("glob-in-path/*")},
+		{name: "other-port", registry: tokens, found: "did you mean 127.0.0.1:5002?", provider: func(t *testing.T, w *world, p *kubeletv1.CredentialProvider) {
 			useECR(t, w, w.aws, p, "node")
 			p.MatchImages = []string{"127.0.0.1/other-port"}
 		}},
 		// The kubelet matches it, but our program has it under another name.
-		{name: "not-configured", registry: tokens, says: "registry 127.0.0.1:5002 is none of those configured", provider: func(t *testing.T, w *world, p *kubeletv1.CredentialProvider) {
+		{name: "not-configured", registry: tokens, found: "did you mean 127.0.0.1?", says: "registry 127.0.0.1:5002 is none of those configured", provider: func(t *testing.T, w *world, p *kubeletv1.CredentialProvider) {
 			conf, _ := cloudConf(t, w.openstack, "not-configured", "[Registry \"127.0.0.1\"]\ntype = keppel\n")
 			p.Args = []string{"--cloud-config=" + conf}
 		}},
@@ -85,12 +85,12 @@ func podFailures() []trial {
 			useECR(t, w, sim, p, "serviceAccount")
 		}},
 		// kube-apiserver refuses the token, and the kubelet does not even start our program.
-		{name: "no-audience", registry: tokens, account: "app", silent: true, says: "failed to get service account token", provider: func(t *testing.T, w *world, p *kubeletv1.CredentialProvider) {
+		{name: "no-audience", registry: tokens, found: "may not have tokens for nobody-may-ask-for-this", account: "app", silent: true, says: "failed to get service account token", provider: func(t *testing.T, w *world, p *kubeletv1.CredentialProvider) {
 			pods(t, w, p)
 			p.TokenAttributes.ServiceAccountTokenAudience = "nobody-may-ask-for-this"
 		}},
 		// A token for an entry that is on the node's identity.
-		{name: "token-for-node", registry: tokens, account: "app", says: "identity", provider: func(t *testing.T, w *world, p *kubeletv1.CredentialProvider) {
+		{name: "token-for-node", registry: tokens, found: "takes no tokens", account: "app", says: "identity", provider: func(t *testing.T, w *world, p *kubeletv1.CredentialProvider) {
 			useECR(t, w, w.aws, p, "node")
 			useTokens(p, awssim.Audience)
 		}},
@@ -122,6 +122,27 @@ func end(provider string, signal syscall.Signal) func(t *testing.T) {
 			<-time.After(50 * time.Millisecond)
 		}
 		t.Fatal("the kubelet does not run the provider")
+	}
+}
+
+// checkFinds: the command check finds, as the kubelet of the node, each mistake of a configuration
+// about which the kubelet says nothing or little (kind#4185, jfrog-credentials-provider#91), and
+// nothing in what works.
+func checkFinds(t *testing.T, trials []trial, config, binDir string) {
+	out, err := run(t, "isthmus-credential-provider", "check", "--kubelet-config", config, "--bin-dir", binDir, "--kubeconfig", state+"/kubelet/kubeconfig")
+	if err == nil {
+		t.Error("it finds no problem")
+	}
+	for _, r := range trials {
+		var problems []string
+		for line := range strings.Lines(out) {
+			if strings.HasPrefix(line, "problem: ") && strings.Contains(line, fmt.Sprintf("provider %q", r.name)) {
+				problems = append(problems, line)
+			}
+		}
+		if (r.found == "") != (len(problems) == 0) || len(problems) > 0 && !strings.Contains(problems[0], r.found) {
+			t.Errorf("%s: it finds %q, want %q", r.name, problems, r.found)
+		}
 	}
 }
 

@@ -45,6 +45,8 @@ type trial struct {
 	says string
 	// silent is that the kubelet fails before it runs the provider, and counts nothing.
 	silent bool
+	// found is in what the command check says of the kubelet's entry; "" for nothing.
+	found string
 	// meanwhile, if set, runs when the pod is there.
 	meanwhile func(t *testing.T)
 }
@@ -95,6 +97,7 @@ func TestKubelet(t *testing.T) {
 	short := addCacheProvider(t, w, &providers)
 	config, binDir := installProviders(t, "kubelet", providers)
 	w.node = startNode(t, w.plane, "kubelet", config, binDir)
+	t.Run("check", func(t *testing.T) { t.Parallel(); checkFinds(t, trials, config, binDir) })
 	t.Run("cache", func(t *testing.T) { t.Parallel(); checkCache(t, w, short) })
 	t.Run("kubelet refuses", func(t *testing.T) { t.Parallel(); checkRefusals(t, w) })
 	for _, r := range trials {
@@ -147,6 +150,9 @@ func (r trial) checkFailed(t *testing.T, w *world) {
 		t.Fatalf("the kubelet's log says %q, want %q in it", lines, r.says)
 	}
 	t.Logf("the kubelet's log: %.600s", lines[0])
+	if r.name != "crash" && strings.Contains(lines[0], "\n") {
+		t.Error("the record has several lines: whoever searches for its beginning does not see the cause")
+	}
 	if failed == 0 != r.silent {
 		t.Errorf("the kubelet counts %d failures of the provider", failed)
 	}

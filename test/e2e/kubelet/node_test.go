@@ -233,7 +233,7 @@ func (n *node) failures(t *testing.T, provider string) int {
 // record begins every record of the kubelet's log; one with an error of several lines has several.
 var record = regexp.MustCompile(`(?m)^[IWEF]\d{4} `)
 
-// complaints are the records of the kubelet's log about a provider that failed, in one line each.
+// complaints are the records of the kubelet's log about a provider that failed.
 func (n *node) complaints(t *testing.T, provider string) (found []string) {
 	t.Helper()
 	log := n.kubelet.output(t)
@@ -241,7 +241,7 @@ func (n *node) complaints(t *testing.T, provider string) (found []string) {
 	for i, begin := range begins[:len(begins)-1] {
 		text := log[begin[0]:begins[i+1][0]]
 		if strings.Contains(text, "Failed to provide credentials for image") && strings.Contains(text, fmt.Sprintf("provider=%q", provider)) {
-			found = append(found, strings.Join(strings.Fields(text), " "))
+			found = append(found, strings.TrimSpace(text))
 		}
 	}
 	return found
