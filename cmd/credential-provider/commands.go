@@ -53,7 +53,7 @@ func dispatch(ctx context.Context, args []string, s streams) (code int, done boo
 	if near := nearest.Of(args[0], names); near != "" {
 		hint = fmt.Sprintf("did you mean %s? ", near)
 	}
-	complain(s.err, fmt.Errorf("unknown command %q; %ssee --help", args[0], hint))
+	refuse(s.err, fmt.Errorf("unknown command %q; %ssee --help", args[0], hint))
 	return exitUsage, true
 }
 
