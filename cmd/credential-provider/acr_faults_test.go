@@ -251,6 +251,31 @@ func TestPullThroughACRMirror(t *testing.T) {
 	}
 }
 
+// What the program writes for the kubelet is what it finds nothing wrong with, dry run included.
+func TestACRConfigIsGood(t *testing.T) {
+	for _, identity := range []string{"node", "serviceAccount"} {
+		w, n := startAzure(t, "public"), newNode(t)
+		w.systemAssigned()
+		w.addRegistries()
+		got := executeEnv(t, nil, "", "config", "--registries=acr", "--identity="+identity)
+		if got.code != 0 {
+			t.Fatal(got.stderr)
+		}
+		args := []string{"--image=" + acrPublic + "/app:v1"}
+		if identity != "node" {
+			if !strings.Contains(got.stdout, acrOwnClient) || !strings.Contains(got.stdout, "api://AzureADTokenExchange") {
+				t.Errorf("written for %s:\n%s", identity, got.stdout)
+			}
+			args = append(args, "--service-account-token-file="+w.file(t, "pod", w.token(t, "team", "app", time.Hour)),
+				"--annotation="+acrOwnClient+"="+w.pod.ClientID, "--annotation="+acrOwnTenant+"="+azureTenant)
+		}
+		got = n.check(t, w.Env(), n.write(t, "credential-provider.yaml", got.stdout), args...)
+		if got.code != 0 || !strings.Contains(got.stdout, acrPublic) {
+			t.Errorf("%s: exit %d\n%s%s", identity, got.code, got.stdout, got.stderr)
+		}
+	}
+}
+
 // The user and password are what ACR's own token endpoint takes from a container runtime.
 func TestACRTokenIsALogin(t *testing.T) {
 	w := startAzure(t, "public")

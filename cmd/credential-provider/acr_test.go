@@ -148,6 +148,7 @@ func acrNodeCases() map[string]acrCase {
 			w.systemAssigned()
 			return w.application() + "  federatedTokenFile: " + w.file(t, "token", w.token(t, "kube-system", "node", -time.Hour)) + "\n", nil
 		}},
+		"refused-unknownca": {prepare: env(func(w *azureWorld) []string { return []string{"SSL_CERT_FILE=" + w.dir + "/none"} }), speaks: []string{}},
 		"refused-twoinenv": {prepare: env(func(w *azureWorld) []string {
 			return []string{"AZURE_TENANT_ID=" + azureTenant, "AZURE_CLIENT_ID=" + w.app.ClientID, "AZURE_CLIENT_SECRET=" + appSecret, "AZURE_FEDERATED_TOKEN_FILE=/x"}
 		}), speaks: []string{}},
@@ -168,9 +169,10 @@ func acrNodeCases() map[string]acrCase {
 		"refused-othercloud": {image: acrChina + "/app", prepare: env(func(w *azureWorld) []string {
 			return []string{"AZURE_TENANT_ID=" + azureTenant, "AZURE_CLIENT_ID=" + w.app.ClientID, "AZURE_CLIENT_SECRET=" + appSecret, "AZURE_AUTHORITY_HOST=https://login.microsoftonline.com"}
 		}), speaks: []string{}},
-		"anonymous": {prepare: plain("anonymousRegistries: [contoso.azurecr.io]\nacr: {}\n"), speaks: []string{}},
-		"audience":  {image: acrRegional + "/app", prepare: plain("  audience: https://management.azure.com\n"), opens: acrPublic, as: func(w *azureWorld) string { return w.system.ClientID }},
-		"port443":   {image: acrPublic + ":443/app", prepare: plain(""), opens: acrPublic, as: func(w *azureWorld) string { return w.system.ClientID }},
+		"refused-cloudofjson": {prepare: json(`{"cloud":"AzureChinaCloud","useManagedIdentityExtension":true}`), speaks: []string{}},
+		"anonymous":           {prepare: plain("anonymousRegistries: [contoso.azurecr.io]\nacr: {}\n"), speaks: []string{}},
+		"audience":            {image: acrRegional + "/app", prepare: plain("  audience: https://management.azure.com\n"), opens: acrPublic, as: func(w *azureWorld) string { return w.system.ClientID }},
+		"port443":             {image: acrPublic + ":443/app", prepare: plain(""), opens: acrPublic, as: func(w *azureWorld) string { return w.system.ClientID }},
 		"configbeforeenv": {prepare: func(t *testing.T, w *azureWorld) (string, []string) {
 			section, _ := secretOf(appSecret)(t, w)
 			return section, []string{"AZURE_TENANT_ID=" + azureTenant, "AZURE_CLIENT_ID=" + w.bad.ClientID, "AZURE_CLIENT_SECRET=" + appSecret}

@@ -109,7 +109,7 @@ func (p *Provider) session(r registry, account *credentialprovider.ServiceAccoun
 	if err != nil {
 		return nil, err
 	}
-	if of := session.Cloud(); of != (auth.Cloud{}) && r.cloud != (auth.Cloud{}) && of != r.cloud && session.TenantID() != "" {
+	if of := session.Cloud(); of != (auth.Cloud{}) && r.cloud != (auth.Cloud{}) && of != r.cloud {
 		return nil, fmt.Errorf("registry %s is in %s, but the identity is in %s: the clouds do not know each other's identities; set cloud in the section acr, or AZURE_AUTHORITY_HOST", r.host, r.cloud.Name, of.Name)
 	}
 	return session, nil
