@@ -112,7 +112,14 @@ func namedOnly(client kubernetes.Interface) informers.SharedInformerFactory {
 func Away(ctx context.Context, client kubernetes.Interface) error {
 	var errs []error
 	for _, t := range []webhooks.Type{webhooks.Mutating, webhooks.Validating} {
-		errs = append(errs, away(ctx, apiOf(client, t), t))
+		err := away(ctx, apiOf(client, t), t)
+		for range 4 { // others may write at the same moment
+			if !apierrors.IsConflict(err) {
+				break
+			}
+			err = away(ctx, apiOf(client, t), t)
+		}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }

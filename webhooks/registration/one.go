@@ -115,6 +115,10 @@ func (o *one) sync(ctx context.Context) time.Duration {
 		act = o.removeIt
 	}
 	again, err := act(ctx)
+	if apierrors.IsConflict(err) {
+		o.logger.V(4).Info("Another replica was first with the webhook configuration", "reason", err.Error())
+		return 0
+	}
 	if err != nil && ctx.Err() == nil {
 		o.mu.Lock()
 		o.wrong(err)

@@ -1,12 +1,15 @@
 package registration_test
 
 import (
+	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 
 	"github.com/isthmus-cloud/isthmus/webhooks/registration"
 )
@@ -187,3 +190,57 @@ func TestReplicasWithOtherCAsForGood(t *testing.T) {
 	}
 	eventually(t, "the CA of the one that ended is gone", func() bool { return c.trusted(t, names...) == "b d" })
 }
+
+// TestWriteAtTheSameMoment: what another replica writes between this one's look at the
+// configuration and its own write is not overwritten.
+func TestWriteAtTheSameMoment(t *testing.T) {
+	c := newCluster(t)
+	other := c.start(t, nil)
+	other.settle(t)
+	var once sync.Once
+	after := make(chan string, 1)
+	r := c.start(t, func(o *registration.Options, r *replica) {
+		config := rest.CopyConfig(c.config)
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+			return before(func(req *http.Request) func() {
+				if req.Method != http.MethodPatch || !strings.Contains(req.URL.Path, "validating") {
+					return nil
+				}
+				var then func()
+				once.Do(func() {
+					other.setCA(authority("ca") + authority("others"))
+					eventually(t, "the other has written", func() bool { return c.trusted(t, "ca", "others") == "ca others" })
+					then = func() { after <- c.trusted(t, "ca", "others") }
+				})
+				return then
+			}, next)
+		})
+		o.Client = r.client(t, config)
+	})
+	r.setCA(authority("ca") + authority("its"))
+	if got := <-after; got != "ca others" {
+		t.Errorf("after a write of what was read before, trusted are %q only", got)
+	}
+	eventually(t, "all are trusted", func() bool { return c.trusted(t, "ca", "its", "others") == "ca its others" })
+	r.settle(t)
+	if strings.Contains(r.logged(), "could not be registered") {
+		t.Errorf("a conflict is no error to log:\n%s", r.logged())
+	}
+}
+
+// before calls do before each request that next is to do, and what it returns after it.
+func before(do func(*http.Request) func(), next http.RoundTripper) http.RoundTripper {
+	return roundTrip(func(r *http.Request) (*http.Response, error) {
+		then := do(r)
+		response, err := next.RoundTrip(r)
+		if then != nil {
+			then()
+		}
+		return response, err
+	})
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

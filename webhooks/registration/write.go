@@ -16,7 +16,8 @@ var errKept = errors.New("the API server keeps it otherwise than it was written:
 
 // apply makes the configuration live, nil for none, what is wanted, with the stamp, and
 // returns it. Field values of other writers are overridden; what others have added is taken
-// away.
+// away. When somebody has changed it since it was read, nothing is written and the error is a
+// conflict: wanted may be of what it was before.
 func apply(ctx context.Context, a api, wanted, live *configuration, s stamp) (*configuration, error) {
 	wanted = wanted.DeepCopy()
 	kept := func(now *configuration) bool {
@@ -27,18 +28,21 @@ func apply(ctx context.Context, a api, wanted, live *configuration, s stamp) (*c
 		return ok && now.Annotations[caAnnotation] == wanted.Annotations[caAnnotation]
 	}
 	metav1.SetMetaDataAnnotation(&wanted.ObjectMeta, stampAnnotation, s.String())
-	data, err := json.Marshal(a.own(wanted))
-	if err != nil {
-		return nil, fmt.Errorf("encode %s %s: %w", wanted.Kind, Name, err)
-	}
 	force := true
 	write := func() (*configuration, error) {
+		if live != nil {
+			wanted.ResourceVersion = live.ResourceVersion
+		}
+		data, err := json.Marshal(a.own(wanted))
+		if err != nil {
+			return nil, fmt.Errorf("encode: %w", err)
+		}
 		return a.patch(ctx, Name, types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: FieldManager, Force: &force})
 	}
 	now, err := write()
 	if apierrors.IsInvalid(err) && live != nil {
 		// What others own beside our fields does not go with them: a Service beside our URL.
-		if _, err = replace(ctx, a, wanted, live); err == nil {
+		if live, err = replace(ctx, a, wanted, live); err == nil {
 			now, err = write()
 		}
 	}
