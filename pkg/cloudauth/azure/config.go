@@ -15,7 +15,8 @@ type Config struct {
 	// AuthorityHost is where Entra ID is, for clouds that are not known by name; empty takes
 	// AZURE_AUTHORITY_HOST or else the cloud's.
 	AuthorityHost string `yaml:"authorityHost"`
-	// TenantID is the directory of the application; empty takes AZURE_TENANT_ID.
+	// TenantID is the directory of the application. Empty takes AZURE_TENANT_ID, where the application is the
+	// environment's or the one of FederatedToken.
 	TenantID string `yaml:"tenantID"`
 	// ClientID is the application's, or, where there is nothing to prove to be it, that of a user-assigned
 	// managed identity, which ObjectID or ResourceID can name in its place.

@@ -56,8 +56,10 @@ func (s *Session) decide() error {
 	if err != nil {
 		return err
 	}
-	if s.metadata, err = metadataURL(); err != nil {
-		return err
+	if s.managed() {
+		if s.metadata, err = metadataURL(); err != nil {
+			return err
+		}
 	}
 	return s.decideCloud(named)
 }
@@ -147,11 +149,14 @@ func (s *Session) Client() *Client { return s.client }
 
 // TenantID is the identity's directory, "" for a managed identity.
 func (s *Session) TenantID() string {
-	if s.kind == systemAssigned || s.kind == userAssigned {
+	if s.managed() {
 		return ""
 	}
 	return s.settings.tenant
 }
+
+// managed reports whether it is a managed identity, whose tokens come from the metadata service.
+func (s *Session) managed() bool { return s.kind == systemAssigned || s.kind == userAssigned }
 
 // Who says whose credentials are in use, for errors.
 func (s *Session) Who() string {
@@ -171,7 +176,7 @@ func (s *Session) Who() string {
 
 // fetch gets a new token. What is in files is read now.
 func (s *Session) fetch(ctx context.Context, audience string) (Token, error) {
-	if s.kind == systemAssigned || s.kind == userAssigned {
+	if s.managed() {
 		return s.fromMetadata(ctx, audience)
 	}
 	current := s.settings
