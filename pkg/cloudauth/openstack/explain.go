@@ -33,9 +33,17 @@ func (l *login) explain(err error) error {
 	var mismatch *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &syntax), errors.As(err, &mismatch), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return &Error{Reason: Unreachable, text: keystone + " does not answer as Keystone does (" + l.settings.excerpt(err.Error()) + "); check auth-url", cause: err}
+		return l.noKeystone(err)
 	}
 	return l.explainNetwork(keystone, err)
+}
+
+// noKeystone is about an answer that is not like one of Keystone.
+func (l *login) noKeystone(err error) error {
+	return &Error{
+		Reason: Unreachable, cause: err,
+		text: fmt.Sprintf("Keystone at %s does not answer as Keystone does (%s); check auth-url", strings.TrimSuffix(l.settings.auth.IdentityEndpoint, "/"), l.settings.excerpt(err.Error())),
+	}
 }
 
 func (l *login) explainAnswer(keystone string, answer gophercloud.ErrUnexpectedResponseCode) error {

@@ -175,15 +175,15 @@ func (l *login) record(err error) error {
 func (l *login) accept(got result) error {
 	token, err := got.ExtractToken()
 	if err != nil {
-		return l.record(l.explain(err))
+		return l.record(l.noKeystone(err))
 	}
 	list, err := got.ExtractServiceCatalog()
 	if err != nil {
-		return l.record(l.explain(err))
+		return l.record(l.noKeystone(err))
 	}
 	identity, project, err := identityOf(got)
 	if err != nil {
-		return l.record(l.explain(err))
+		return l.record(l.noKeystone(err))
 	}
 	if token.ID == "" {
 		return l.record(&Error{Reason: Unreachable, text: fmt.Sprintf("%s answers, but without a token: it is no Keystone; check auth-url", l.settings.auth.IdentityEndpoint)})
