@@ -77,6 +77,7 @@ func podFailures() []trial {
 	}
 	return []trial{
 		{name: "stranger", registry: tokens, account: "stranger", says: "AccessDenied", provider: pods},
+		{name: "unmapped", registry: passwords, account: "stranger", says: "refuses the access token", provider: useFederation},
 		{name: "no-role", registry: tokens, account: "default", says: "service account default/default names no IAM role for pulling", provider: pods},
 		{name: "expired-account", registry: tokens, account: "app", says: "ExpiredTokenException", provider: func(t *testing.T, w *world, p *kubeletv1.CredentialProvider) {
 			// kube-apiserver's tokens are always fresh; AWS sees them as old where clocks differ.

@@ -11,19 +11,22 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/isthmus-cloud/isthmus/credentialprovider/acr"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim"
 	awssim "github.com/isthmus-cloud/isthmus/test/cloudsim/aws"
 	azuresim "github.com/isthmus-cloud/isthmus/test/cloudsim/azure"
 	gcpsim "github.com/isthmus-cloud/isthmus/test/cloudsim/gcp"
+	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 )
 
 // The cloud's registries whose logins our registry takes in their place, and for whom the tokens
 // of service accounts are.
 const (
-	acrRegistry    = "contoso.azurecr.io"
-	azureAudience  = "api://AzureADTokenExchange"
-	azureTenant    = "aaaaaaaa-0000-4000-8000-000000000001"
-	googleRegistry = "europe-docker.pkg.dev"
-	poolProvider   = "projects/123456/locations/global/workloadIdentityPools/nodes/providers/cluster"
+	acrRegistry      = "contoso.azurecr.io"
+	azureAudience    = "api://AzureADTokenExchange"
+	azureTenant      = "aaaaaaaa-0000-4000-8000-000000000001"
+	keystoneAudience = "https://keystone.test"
+	googleRegistry   = "europe-docker.pkg.dev"
+	poolProvider     = "projects/123456/locations/global/workloadIdentityPools/nodes/providers/cluster"
 )
 
 // nodeTrials are those with the node's identity.
@@ -52,23 +55,49 @@ func podTrials() []trial {
 		{name: "ecr-pod", registry: tokens, account: "app", as: "AWS", provider: func(t *testing.T, w *world, p *kubeletv1.CredentialProvider) {
 			useECR(t, w, w.aws, p, "serviceAccount")
 		}},
+		{name: "barbican-pod", registry: passwords, account: "app", as: puller, provider: useFederation},
 		{name: "acr-pod", registry: tokens, account: "azure", as: "the pod", provider: func(t *testing.T, w *world, p *kubeletv1.CredentialProvider) { useACR(t, w, p, "serviceAccount") }},
 		{name: "google-pod", registry: tokens, account: "app", provider: func(t *testing.T, w *world, p *kubeletv1.CredentialProvider) { useGoogle(t, w, p, "serviceAccount") },
 			as: "principal://iam.googleapis.com/projects/123456/locations/global/workloadIdentityPools/nodes/subject/system:serviceaccount:" + namespace + ":app"},
 	}
 }
 
-// useMirror has the command config write the provider's entry: for a kind with these keys in its section, and our
-// registry as the mirror of one of the cloud's.
+// useFederation completes a provider: Keystone takes the tokens of service account app, as which
+// Barbican is then read. There is no login in cloud.conf.
+func useFederation(t *testing.T, w *world, p *kubeletv1.CredentialProvider) {
+	t.Helper()
+	issuer, err := cloudsim.NewIssuer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	trust(t, w.plane, issuer)
+	w.openstack.AddFederation(ossim.Federation{
+		IdentityProvider: p.Name, Protocol: "openid", Issuer: issuer, Audience: keystoneAudience,
+		Mapping: map[string]map[string][]string{"system:serviceaccount:" + namespace + ":app": {ossim.ProjectName: {"creator"}}},
+	})
+	w.openstack.AddSecret(p.Name, "text/plain", fmt.Appendf(nil, `{"auths":{%q:{"username":%q,"password":%q}}}`, w.passwords.host, puller, pullerPassword))
+	conf := write(t, p.Name+"/cloud.conf", fmt.Sprintf("[Global]\nauth-url = %s\nregion = RegionOne\ntenant-name = %s\ntenant-domain-name = Default\nidentity-provider = %s\n[Registry %q]\ntype = barbican\nsecret = %s\n",
+		w.openstack.AuthURL(), ossim.ProjectName, p.Name, w.passwords.host, p.Name))
+	configure(t, p, "--cloud-config="+conf, "--identity=serviceAccount", "--audience="+keystoneAudience)
+}
+
+// useMirror completes a provider: a kind with these keys in its section, and our registry as the
+// mirror of one of the cloud's.
 func useMirror(t *testing.T, w *world, p *kubeletv1.CredentialProvider, kind, registry string, env []string, keys ...string) {
 	t.Helper()
 	options := write(t, p.Name+"/options.yaml", fmt.Sprintf("apiVersion: isthmus-cloud.github.io/v1\nkind: CredentialProviderOptions\n%s:\n  mirrors: [{upstream: %q, registry: %s}]\n  %s\n",
 		kind, w.tokens.host, registry, strings.Join(keys, "\n  ")))
-	args := []string{"config", "--config=" + options, "--name=" + p.Name, "--match-images=" + strings.Join(p.MatchImages, ","), "--cache-duration=1m"}
+	args := []string{"--config=" + options}
 	for _, e := range env {
 		args = append(args, "--env="+e)
 	}
-	out, err := run(t, "isthmus-credential-provider", args...)
+	configure(t, p, args...)
+}
+
+// configure has the command config write the provider's entry.
+func configure(t *testing.T, p *kubeletv1.CredentialProvider, args ...string) {
+	t.Helper()
+	out, err := run(t, "isthmus-credential-provider", append([]string{"config", "--name=" + p.Name, "--match-images=" + strings.Join(p.MatchImages, ","), "--cache-duration=1m"}, args...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,7 +66,7 @@ func startWorld(t *testing.T) *world {
 	w.openstack = ossim.ForTest(t)
 	w.aws, w.podRole = startAWS(t, w.plane, awssim.Options{})
 	startContainerd(t, ca, w.passwords.host, w.tokens.host)
-	allowAudiences(t, w.plane, awssim.Audience, azureAudience, "https://iam.googleapis.com/"+poolProvider)
+	allowAudiences(t, w.plane, awssim.Audience, azureAudience, keystoneAudience, "https://iam.googleapis.com/"+poolProvider)
 	addAccount(t, w.plane.Client, "default", nil)
 	for _, name := range []string{"app", "stranger"} {
 		addAccount(t, w.plane.Client, name, map[string]string{ecr.RoleAnnotation: w.podRole})
