@@ -38,7 +38,7 @@ func (e *silentError) Unwrap() error { return e.err }
 
 // warning is for who creates the PersistentVolume all the same.
 func (e *silentError) warning(name string) string {
-	return fmt.Sprintf("persistentvolume %q is created without zone and region, which the persistentvolume-label-controller adds later: %s", name, e.because(""))
+	return fmt.Sprintf("persistentvolume %q is created without zone and region, which the persistentvolume-label-controller adds later if it runs: %s", name, e.because(""))
 }
 
 // explain says what a cloud's error means for who creates a PersistentVolume.

@@ -109,7 +109,7 @@ func (h *Handler) response(ctx context.Context, object *corev1.PersistentVolume,
 	var silent *silentError
 	switch {
 	case errors.As(err, &silent) && h.policy == admissionregistrationv1.Ignore:
-		klog.FromContext(ctx).Info("PersistentVolume is created without its zone and region, as the failure policy is Ignore", "persistentVolume", klog.KObj(object), "reason", err.Error())
+		klog.FromContext(ctx).V(2).Info("PersistentVolume is created without its zone and region, as the failure policy is Ignore", "persistentVolume", klog.KObj(object), "reason", err.Error())
 		return admission.Allowed("").WithWarnings(silent.warning(nameOf(object)))
 	case err != nil:
 		return refuse(http.StatusForbidden, fmt.Errorf("persistentvolume %q: %w", nameOf(object), err))

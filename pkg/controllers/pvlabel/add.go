@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	cloudproviderapi "k8s.io/cloud-provider/api"
 	"k8s.io/component-helpers/storage/volume"
 	"k8s.io/klog/v2"
 
@@ -28,6 +29,7 @@ const patchTimeout = 4 * time.Second
 
 // add writes what each of ready lacks, as far as nothing speaks against it.
 func (c *Controller) add(ctx context.Context, ready []*candidate) {
+	changes := c.nodeChanges.Load()
 	nodes, err := c.Nodes.Lister().List(labels.Everything())
 	if err != nil || len(ready) == 0 {
 		return
@@ -36,6 +38,7 @@ func (c *Controller) add(ctx context.Context, ready []*candidate) {
 	var g errgroup.Group
 	g.SetLimit(writers)
 	for _, n := range ready {
+		n.nodes = changes
 		if err != nil && bound(n.object) {
 			c.failed(ctx, n, fmt.Errorf("where it is attached is unknown: %w", err))
 			continue
@@ -85,22 +88,27 @@ func (c *Controller) allowed(n *candidate, nodes []*corev1.Node, attached []stri
 			return false
 		}
 	}
-	if stuck(n, nodes) {
+	// Nodes that are about to get their labels are no reason to complain.
+	say := c.once
+	if slices.ContainsFunc(nodes, uninitialized) {
+		say = func(*corev1.PersistentVolume, string, string, string, ...any) {}
+	}
+	if labels := (pv.Mutation{Labels: n.mutation.Labels}).Place(); stuck(n, labels, nodes) {
 		c.Metrics.count(resultContradicted)
-		c.once(n.object, corev1.EventTypeWarning, reasonNoNodes,
+		say(n.object, corev1.EventTypeWarning, reasonNoNodes,
 			"Nothing was added, as no Node that it can be used on is in %s: its Pod could not be scheduled any more; compare the labels of the Nodes with the cloud's zones; "+
-				"if volumes may be attached outside of their zone, turn their zones off in the cloud's configuration", describe(pv.Mutation{Labels: n.mutation.Labels}.Place()))
-		c.settleForNow(n.object)
+				"if volumes may be attached outside of their zone, turn their zones off in the cloud's configuration", describe(labels))
+		c.awaitNode(n.object, labels, n.nodes)
 		return false
 	}
 	required := n.mutation.Requirements
 	if len(required) > 0 && len(nodes) > 0 && !slices.ContainsFunc(nodes, func(node *corev1.Node) bool { return pv.Matches(node.Labels, required) }) {
-		c.once(n.object, corev1.EventTypeWarning, reasonNoNodes,
+		say(n.object, corev1.EventTypeWarning, reasonNoNodes,
 			"Node affinity, which could not be changed any more, was not added: no Node is in %s; compare the labels of the Nodes", describe(required))
 		n.mutation.Requirements = nil
-		n.noNodes = true
+		n.waits = required
 		if n.mutation.Empty() {
-			c.settleForNow(n.object)
+			c.awaitNode(n.object, required, n.nodes)
 			return false
 		}
 	}
@@ -109,8 +117,7 @@ func (c *Controller) allowed(n *candidate, nodes []*corev1.Node, attached []stri
 
 // stuck reports whether n's labels would keep a PersistentVolume that can be used now from
 // every Node that its node affinity, if any, allows.
-func stuck(n *candidate, nodes []*corev1.Node) bool {
-	place := pv.Mutation{Labels: n.mutation.Labels}.Place()
+func stuck(n *candidate, place []corev1.NodeSelectorRequirement, nodes []*corev1.Node) bool {
 	usable := false
 	for _, node := range nodes {
 		if volume.CheckNodeAffinity(n.object, node.Labels) != nil {
@@ -121,6 +128,11 @@ func stuck(n *candidate, nodes []*corev1.Node) bool {
 		}
 	}
 	return usable
+}
+
+// uninitialized reports whether node waits for its labels.
+func uninitialized(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == cloudproviderapi.TaintExternalCloudProvider })
 }
 
 // describe is place for people.
@@ -145,9 +157,9 @@ func (c *Controller) write(ctx context.Context, n *candidate) {
 		c.Metrics.count(resultLabeled)
 		logger.V(2).Info("PersistentVolume has got its place", "persistentVolume", klog.KObj(object), "labels", n.mutation.Labels, "requirements", len(n.mutation.Requirements))
 		c.once(object, corev1.EventTypeNormal, reasonLabeled, "Added %s, which were missing", added(n.mutation))
-		if n.noNodes {
+		if len(n.waits) > 0 {
 			c.say(after, reasonNoNodes)
-			c.settleForNow(after)
+			c.awaitNode(after, n.waits, n.nodes)
 		} else {
 			c.settle(after)
 		}

@@ -18,8 +18,10 @@ type candidate struct {
 	// trusted tells that mutation comes from its provisioner's labels and the cloud need not be asked.
 	trusted  bool
 	mutation pv.Mutation
-	// noNodes tells that node affinity was taken out of mutation, as no Node fulfills it.
-	noNodes bool
+	// nodes is what Controller.nodeChanges was when the decision began.
+	nodes uint64
+	// waits is the node affinity that was taken out of mutation, as no Node fulfills it yet.
+	waits []corev1.NodeSelectorRequirement
 }
 
 // candidate looks into the PersistentVolume as far as that goes without the cloud; nil when

@@ -3,7 +3,9 @@ package pvlabel
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,8 +34,11 @@ const (
 	writers = 10
 	// retryMin and retryMax bound the pause before a PersistentVolume is tried again.
 	retryMin, retryMax = time.Second, 5 * time.Minute
-	// recheck is when one is looked at again for which only the cloud or the Nodes can change.
+	// recheck is when one is looked at again for which only the cloud or the Nodes can change,
+	// unless the Node that it waits for appears before.
 	recheck = time.Hour
+	// again is when one is looked at again that was decided while Nodes changed.
+	again = 2 * time.Second
 )
 
 // Volumes is what the controller asks of a cloud; cloud.Volumes has it.
@@ -60,6 +65,9 @@ type Controller struct {
 	Config
 	queue workqueue.TypedRateLimitingInterface[string]
 
+	// nodeChanges counts Nodes that appeared or got other labels.
+	nodeChanges atomic.Uint64
+
 	mu sync.Mutex
 	// notes are about those PersistentVolumes that were looked into.
 	notes map[types.UID]*note
@@ -84,7 +92,13 @@ func (c *Controller) Run(ctx context.Context) error {
 		return fmt.Errorf("watch persistentvolumes: %w", err)
 	}
 	defer func() { _ = informer.RemoveEventHandler(registration) }() // it is there
-	if !cache.WaitForCacheSync(ctx.Done(), registration.HasSynced, c.Nodes.Informer().HasSynced) {
+	nodes := c.Nodes.Informer()
+	ofNodes, err := nodes.AddEventHandler(c.nodeHandlers())
+	if err != nil {
+		return fmt.Errorf("watch nodes: %w", err)
+	}
+	defer func() { _ = nodes.RemoveEventHandler(ofNodes) }() // it is there
+	if !cache.WaitForCacheSync(ctx.Done(), registration.HasSynced, nodes.HasSynced) {
 		return nil
 	}
 	stop := context.AfterFunc(ctx, c.queue.ShutDown)
@@ -140,6 +154,23 @@ func (c *Controller) handlers() cache.ResourceEventHandler {
 			}
 			if object, ok := obj.(*corev1.PersistentVolume); ok {
 				c.forget(object.UID)
+			}
+		},
+	}
+}
+
+func (c *Controller) nodeHandlers() cache.ResourceEventHandler {
+	seen := func(obj any) {
+		if node, ok := obj.(*corev1.Node); ok {
+			c.appeared(node)
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: seen,
+		UpdateFunc: func(old, obj any) {
+			before, wasNode := old.(*corev1.Node)
+			if now, isNode := obj.(*corev1.Node); wasNode && isNode && !maps.Equal(before.Labels, now.Labels) {
+				seen(obj)
 			}
 		},
 	}

@@ -5,6 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/isthmus-cloud/isthmus/pkg/pv"
 )
 
 // Reasons of events about PersistentVolumes.
@@ -45,6 +47,9 @@ type note struct {
 	// after until, where that is not zero.
 	settled bool
 	until   time.Time
+	// waits, if not empty, is where a Node has to be for there to be something to do at once.
+	waits []corev1.NodeSelectorRequirement
+	name  string
 	// said are the reasons of the events that were published.
 	said map[string]bool
 }
@@ -54,7 +59,7 @@ func (c *Controller) note(object *corev1.PersistentVolume) *note {
 	s := stateOf(object)
 	n := c.notes[object.UID]
 	if n == nil || n.state != s {
-		n = &note{state: s, said: map[string]bool{}}
+		n = &note{state: s, name: object.Name, said: map[string]bool{}}
 		c.notes[object.UID] = n
 	}
 	return n
@@ -68,18 +73,32 @@ func (c *Controller) settled(object *corev1.PersistentVolume) bool {
 }
 
 // settle notes that there is nothing to do, and ends retries.
-func (c *Controller) settle(object *corev1.PersistentVolume) { c.settleUntil(object, time.Time{}) }
+func (c *Controller) settle(object *corev1.PersistentVolume) {
+	c.settleUntil(object, time.Time{}, nil)
+}
 
 // settleForNow does so for a while, after which object is looked at again.
 func (c *Controller) settleForNow(object *corev1.PersistentVolume) {
-	c.settleUntil(object, c.Clock.Now().Add(recheck))
+	c.settleUntil(object, c.Clock.Now().Add(recheck), nil)
 	c.queue.AddAfter(object.Name, recheck)
 }
 
-func (c *Controller) settleUntil(object *corev1.PersistentVolume, until time.Time) {
+// awaitNode does so until a Node appears where object's place is. nodes is what nodeChanges
+// was before the Nodes were read.
+func (c *Controller) awaitNode(object *corev1.PersistentVolume, place []corev1.NodeSelectorRequirement, nodes uint64) {
+	c.settleUntil(object, c.Clock.Now().Add(recheck), place)
+	if c.nodeChanges.Load() != nodes { // it may have appeared before the note
+		c.reopen(object.UID)
+		c.queue.AddAfter(object.Name, again)
+		return
+	}
+	c.queue.AddAfter(object.Name, recheck)
+}
+
+func (c *Controller) settleUntil(object *corev1.PersistentVolume, until time.Time, waits []corev1.NodeSelectorRequirement) {
 	c.mu.Lock()
 	n := c.note(object)
-	n.settled, n.until = true, until
+	n.settled, n.until, n.waits = true, until, waits
 	c.mu.Unlock()
 	c.queue.Forget(object.Name)
 }
@@ -90,6 +109,19 @@ func (c *Controller) reopen(uid types.UID) {
 	defer c.mu.Unlock()
 	if n := c.notes[uid]; n != nil {
 		n.settled = false
+	}
+}
+
+// appeared has those looked at again that wait for a Node where node is.
+func (c *Controller) appeared(node *corev1.Node) {
+	c.nodeChanges.Add(1)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, n := range c.notes {
+		if n.settled && len(n.waits) > 0 && pv.Matches(node.Labels, n.waits) {
+			n.settled = false
+			c.queue.Add(n.name)
+		}
 	}
 }
 

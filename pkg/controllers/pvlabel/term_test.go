@@ -6,35 +6,60 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	testclock "k8s.io/utils/clock/testing"
 
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 )
 
-// TestNodesAppear: what was not added because no Node was there is added once there is one.
+// TestNodesAppear: what was not added because no Node was there is added as soon as there is
+// one, be it new or one that gets its labels late. While there are Nodes that wait for theirs,
+// there is no complaint.
 func TestNodesAppear(t *testing.T) {
 	c := newCluster(t)
 	c.node("node-az1", zoned("az1"))
 	c.slip("early", slipped{zone: "az2"})
-	clk := testclock.NewFakeClock(time.Now())
-	counted, stop := c.runBy(clk, nil)
+	counted, stop := c.run(nil)
 	c.eventually(func() string { return c.differs("early", slipped{event: "ZoneWithoutNodes"}) })
-	c.node("node-az2", zoned("az2"))
-	if _, n := counted.count(); n > 0 {
-		t.Errorf("%d patches before there was a Node", n)
+	c.node("node-late", nil)
+	nodes := c.client.CoreV1().Nodes()
+	late := func(change func(*corev1.Node)) {
+		t.Helper()
+		node, err := nodes.Get(t.Context(), "node-late", metav1.GetOptions{})
+		if err == nil {
+			change(node)
+			_, err = nodes.Update(t.Context(), node, metav1.UpdateOptions{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
-	c.eventually(func() string {
-		clk.Step(time.Hour)
-		return c.differs("early", slipped{
-			labels: map[string]string{zone: "az2", region: ossim.Region}, affinity: required(in(region, ossim.Region), in(zone, "az2")), event: "ZoneAdded",
-		})
+	late(func(n *corev1.Node) {
+		n.Spec.Taints = []corev1.Taint{{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true", Effect: corev1.TaintEffectNoSchedule}}
 	})
-	stop()
-	if _, n := counted.count(); n != 1 {
-		t.Errorf("%d patches, want one", n)
+	c.slip("later", slipped{zone: "az3"})
+	c.slip("sign", slipped{zone: "az1"}) // decided together with the one before
+	added := func(az string) slipped {
+		return slipped{labels: map[string]string{zone: az, region: ossim.Region}, affinity: required(in(region, ossim.Region), in(zone, az)), event: "ZoneAdded"}
 	}
-	if events := c.events("early"); len(events["ZoneWithoutNodes"]) != 1 || len(events["ZoneAdded"]) != 1 {
-		t.Errorf("events %v, want one of each", events)
+	c.eventually(func() string { return c.differs("sign", added("az1")) })
+	if _, n := counted.count(); n != 1 {
+		t.Errorf("%d patches before there was a Node, want one", n)
+	}
+	c.node("node-az2", zoned("az2"))
+	late(func(n *corev1.Node) { n.Labels = zoned("az3") })
+	for name, az := range map[string]string{"early": "az2", "later": "az3"} {
+		c.eventually(func() string { return c.differs(name, added(az)) })
+	}
+	stop()
+	if _, n := counted.count(); n != 3 {
+		t.Errorf("%d patches, want one each", n)
+	}
+	for name, complaints := range map[string]int{"early": 1, "later": 0} {
+		if events := c.events(name); len(events["ZoneWithoutNodes"]) != complaints || len(events["ZoneAdded"]) != 1 {
+			t.Errorf("%s: events %v, want %d complaints and that it was added", name, events, complaints)
+		}
 	}
 }
 
