@@ -102,7 +102,7 @@ func (o *webhookOptions) addTo(ctx context.Context, m *ccm.Manager, p *decorate.
 	}
 	env := webhooks.Environment{
 		Provider: &p.Provider,
-		Classes:  lb.Classes{Provider: p.Name, Names: p.LoadBalancerClasses, Default: c.LoadBalancers.DefaultClass},
+		Classes:  lb.Classes{Provider: p.Name, Names: p.LoadBalancerClasses, Default: c.ServesClassless()},
 	}
 	var served []webhooks.Webhook
 	for _, w := range selected {

@@ -243,6 +243,12 @@ func (o *Options) routesWanted(able bool) bool {
 // RunsControllers reports whether --controllers turns any on.
 func (o *Options) RunsControllers() bool { return len(o.enabledControllers()) > 0 }
 
+// ServesClassless reports whether Services without a load balancer class are ours: this
+// process works on them or, if it runs no controllers, another one with the same flag.
+func (o *Options) ServesClassless() bool {
+	return o.LoadBalancers.DefaultClass && (!o.RunsControllers() || slices.Contains(o.enabledControllers(), names.ServiceLBController))
+}
+
 // enabledControllers returns the controllers that --controllers turns on.
 func (o *Options) enabledControllers() []string {
 	var out []string
