@@ -12,8 +12,10 @@ import (
 )
 
 // foreignFlags are other programs' that the guides name in the same way.
-var foreignFlags = []string{"--image-credential-provider-config", "--image-credential-provider-bin-dir", "--timeout", "--config", "--registries", "--identity", "--help", "--admission-control-config-file",
-	"--ok-total-unready-count", "--max-total-unready-percentage"}
+var foreignFlags = []string{"--timeout", "--help", "--admission-control-config-file", "--ok-total-unready-count", "--max-total-unready-percentage"}
+
+// foreignGuides are about isthmus-credential-provider, whose own tests look at them.
+var foreignGuides = []string{"credential-provider.md", "install-credential-provider.md", "ecr.md", "acr.md", "artifact-registry.md", "openstack-registries.md"}
 
 // Flags that the guides name exist, and the command lines that they show are accepted.
 func TestFlagsInGuides(t *testing.T) {
@@ -24,6 +26,9 @@ func TestFlagsInGuides(t *testing.T) {
 	inline := regexp.MustCompile("`(--[a-z0-9-]+)(=[^`]*)?`")
 	lines := 0
 	for _, guide := range guides {
+		if slices.Contains(foreignGuides, filepath.Base(guide)) {
+			continue
+		}
 		data, err := os.ReadFile(guide)
 		if err != nil {
 			t.Fatal(err)
