@@ -110,8 +110,9 @@ func TestAnonymous(t *testing.T) {
 	}
 }
 
-// TestCacheDuration: the real life less a margin, and never more than what is configured.
-func TestCacheDuration(t *testing.T) {
+// The peers keep credentials for half of their life, for a fixed time or not at all. Here it is the real
+// life less a margin, and never more than what is configured.
+func TestDefectCacheUsesRealLife(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	d := func(d time.Duration) *time.Duration { return &d }
 	for name, tt := range map[string]struct {

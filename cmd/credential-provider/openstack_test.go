@@ -174,3 +174,23 @@ func TestDefectOpenStackNoFallbackToTheNode(t *testing.T) {
 		t.Errorf("the node: exit %d, %s", got.code, got.stderr)
 	}
 }
+
+// A registry's port is part of its name: the answer is for that port, and another port is another registry,
+// of which nobody is asked.
+func TestDefectPortsAreKept(t *testing.T) {
+	f := startFederation(t)
+	conf := writeConf(t, f.conf(""))
+	got := execute(t, request("v1", "registry.example.com:5000/app"), "--cloud-config="+conf)
+	if got.code != 0 || !strings.Contains(got.stdout, `"auth":{"registry.example.com:5000":{`) {
+		t.Errorf("exit %d, %s%s", got.code, got.stdout, got.stderr)
+	}
+	before := len(f.Requests())
+	for _, image := range []string{"registry.example.com/app", "registry.example.com:5001/app", "registry.example.com:50000/app"} {
+		if got := execute(t, request("v1", image), "--cloud-config="+conf); got.code != 1 || !strings.Contains(got.stderr, "is none of those configured") {
+			t.Errorf("%s: exit %d, %s", image, got.code, got.stderr)
+		}
+	}
+	if asked := f.Requests()[before:]; len(asked) != 0 {
+		t.Errorf("for other ports it asks %v", asked)
+	}
+}
