@@ -70,7 +70,7 @@ func (o *webhookOptions) addRegistration(m *ccm.Manager, served []webhooks.Webho
 		return err
 	}
 	m.Add(k)
-	return nil
+	return m.AddReadyCheck("webhook-registration", k.Trusted)
 }
 
 // removeRegistration removes the webhook configurations, and that is all.

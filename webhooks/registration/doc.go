@@ -2,7 +2,7 @@
 // MutatingWebhookConfiguration and one ValidatingWebhookConfiguration, both named "isthmus",
 // as the flags want them (a Keeper), or removes them.
 //
-// Every ready replica keeps them, none leads. What is as wanted is never written, so that in
+// Every ready replica keeps them, none leads; one that is not ready adds its CA, no more. What is as wanted is never written, so that in
 // a steady state no replica writes. A change by someone else, or a deletion, is seen by a
 // watch and put right, at a limited rate.
 //

@@ -109,6 +109,7 @@ func (c *cluster) event(t *testing.T, reason string) string {
 
 // replica is a Keeper that runs.
 type replica struct {
+	keeper   *registration.Keeper
 	registry *prometheus.Registry
 	writes   atomic.Int64
 	ready    atomic.Bool
@@ -215,6 +216,8 @@ func (c *cluster) start(t *testing.T, change func(*registration.Options, *replic
 	if p, ok := paces[t.Name()]; ok {
 		p(k)
 	}
+	k.SetPatience(time.Second)
+	r.keeper = k
 	logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(r), textlogger.Verbosity(2)))
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logger))
 	ended := make(chan struct{})

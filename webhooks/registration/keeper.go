@@ -1,9 +1,11 @@
 package registration
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
@@ -34,13 +36,15 @@ type pace struct {
 	standDown time.Duration
 	// grace is how long replicas may object to a CA's leaving, see trust.
 	grace time.Duration
+	// patience is how long readiness waits for the API server to trust this replica.
+	patience time.Duration
 	// burst writes are made at once, and one more every refill.
 	burst  int
 	refill time.Duration
 }
 
 func defaultPace() pace {
-	return pace{look: time.Second, spread: time.Second, standDown: 10 * time.Minute, grace: time.Minute, burst: 5, refill: 30 * time.Second}
+	return pace{look: time.Second, spread: time.Second, standDown: 10 * time.Minute, grace: time.Minute, patience: 30 * time.Second, burst: 5, refill: 30 * time.Second}
 }
 
 var (
@@ -53,6 +57,17 @@ type Keeper struct {
 	opts    Options
 	pace    pace
 	metrics *metrics
+
+	mu      sync.Mutex
+	reports map[webhooks.Type]report
+	since   time.Time // readiness waits
+	trusted bool      // and once it has, it waits no more
+}
+
+// report is what was found last about a configuration.
+type report struct {
+	bundle []byte // what was to be trusted then
+	err    error
 }
 
 // New returns a Keeper for options that Validate has accepted, with Mode Auto or Remove.
@@ -67,7 +82,7 @@ func New(o Options) (*Keeper, error) {
 	if err != nil {
 		return nil, fmt.Errorf("webhook registration: %w", err)
 	}
-	return &Keeper{opts: o, pace: defaultPace(), metrics: m}, nil
+	return &Keeper{opts: o, pace: defaultPace(), metrics: m, reports: map[webhooks.Type]report{}}, nil
 }
 
 // NeedLeaderElection is false: any replica registers the webhooks, since all serve them.
@@ -99,6 +114,52 @@ func (k *Keeper) Start(ctx context.Context) error {
 	factory.Shutdown()
 	wg.Wait()
 	return nil
+}
+
+// Trusted is a healthz.Checker for readiness: it fails, from when this replica serves, until
+// the API server trusts its certificate as far as webhooks are registered. Where that cannot be
+// brought about it gives in, since the webhooks may be somebody else's matter, and so may what
+// else the process does; and it fails no more once it has not.
+func (k *Keeper) Trusted(r *http.Request) error {
+	if k.opts.Mode != Auto || k.opts.Ready(r.Context()) != nil { // which readiness has of its own
+		return nil
+	}
+	bundle := k.opts.CABundle()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.trusted {
+		return nil
+	}
+	var err error
+	for _, t := range []webhooks.Type{webhooks.Mutating, webhooks.Validating} {
+		if found, ok := k.reports[t]; !ok || !bytes.Equal(found.bundle, bundle) {
+			err = fmt.Errorf("%s %s has not been looked at yet: does the API server answer, and let this process list it", kindName(t), Name)
+		} else if found.err != nil {
+			err = found.err
+		}
+	}
+	if err == nil {
+		k.trusted = true
+		return nil
+	}
+	if k.since.IsZero() {
+		k.since = time.Now()
+	}
+	if waited := time.Since(k.since); waited >= k.pace.patience {
+		k.trusted = true
+		klog.FromContext(r.Context()).Error(err, "Ready although the API server may not trust this replica's webhook certificate", "waited", waited)
+		return nil
+	}
+	return fmt.Errorf("webhook registration: %w", err)
+}
+
+// reporter takes the reports about the configuration of kind t.
+func (k *Keeper) reporter(t webhooks.Type) func([]byte, error) {
+	return func(bundle []byte, err error) {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.reports[t] = report{bundle, err}
+	}
 }
 
 // namedOnly makes informers that ask for nothing but our configurations.

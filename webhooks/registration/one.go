@@ -2,19 +2,13 @@ package registration
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
@@ -32,15 +26,18 @@ type one struct {
 	kind     webhooks.Type
 	recorder record.EventRecorder
 	logger   klog.Logger
-	// repairs limits what is done against other writers. adds is for CAs of this replica's that
+	// repairs limits what is done against other writers. additions is for CAs of this replica's that
 	// are missing, which must not wait until that fight is over.
-	repairs, adds *rate.Limiter
-	informer      cache.SharedIndexInformer
+	repairs, additions *rate.Limiter
+	informer           cache.SharedIndexInformer
 	// news has an element when the watch brought something.
 	news chan struct{}
+	// report tells the Keeper what its readiness waits for; nil for nothing.
+	report func(bundle []byte, err error)
 
 	// What only run touches.
 	wanted   *configuration // but for the CAs
+	bundle   []byte         // as CABundle returned it last
 	trust    trust
 	failures int
 	said     string // the last thing that was logged as wrong
@@ -54,7 +51,8 @@ func (k *Keeper) one(t webhooks.Type, recorder record.EventRecorder, logger klog
 	o := &one{
 		opts: &k.opts, pace: k.pace, metrics: k.metrics, api: apiOf(k.opts.Client, t), kind: t, recorder: recorder,
 		logger: logger.WithValues("kind", kindName(t), "name", Name), news: make(chan struct{}, 1),
-		repairs: rate.NewLimiter(rate.Every(k.pace.refill), k.pace.burst), adds: rate.NewLimiter(rate.Every(k.pace.refill), k.pace.burst), judge: judge{standDown: k.pace.standDown},
+		report:  k.reporter(t),
+		repairs: rate.NewLimiter(rate.Every(k.pace.refill), k.pace.burst), additions: rate.NewLimiter(rate.Every(k.pace.refill), k.pace.burst), judge: judge{standDown: k.pace.standDown},
 		wanted: render(&k.opts, t, nil), trust: newTrust(k.pace.standDown, k.pace.grace),
 	}
 	o.judge.want(fingerprint(o.wanted))
@@ -137,179 +135,6 @@ func (o *one) live() *configuration {
 		return nil
 	}
 	return o.api.from(obj)
-}
-
-// keep puts the configuration right.
-func (o *one) keep(ctx context.Context) (time.Duration, error) {
-	o.ownCAs()
-	live := o.live()
-	if live != nil && live.ResourceVersion == o.settled {
-		return o.pace.look, nil
-	}
-	if verdict, _, _ := o.decide(live); !verdict.writes() {
-		return o.rest(live, verdict), nil
-	}
-	return o.write(ctx)
-}
-
-// ownCAs notes which CAs this replica's certificates are of.
-func (o *one) ownCAs() {
-	if o.opts.CABundle == nil {
-		return
-	}
-	if cas := authorities(o.opts.CABundle()); !slices.Equal(cas, o.trust.own) {
-		o.trust.own, o.settled = cas, ""
-	}
-}
-
-// decide returns what to do about live, nil for none, what to write, and with which stamp.
-func (o *one) decide(live *configuration) (verdict, *configuration, stamp) {
-	now := time.Now()
-	o.mu.Lock()
-	v, next := o.judge.judge(live, now)
-	o.mu.Unlock()
-	o.trust.observe(live, now)
-	content := o.wanted
-	if (v == asWanted || v == leave) && live != nil && stampOf(live) != (stamp{}) && !o.trust.right(live, now) {
-		if v == leave { // the CAs are not a matter of who prevails
-			content = o.wanted.DeepCopy()
-			content.Annotations, content.Webhooks = nil, live.Webhooks
-		}
-		v = change
-		if _, ok := standingCAs(live); !ok {
-			v = repair
-		}
-		next = stampOf(live)
-	}
-	cas, leaving := o.trust.wanted(now)
-	return v, trusting(content, cas, leaving), next
-}
-
-// rest says why nothing is written, if that is worth saying.
-func (o *one) rest(live *configuration, v verdict) time.Duration {
-	up := 0.0
-	switch v {
-	case asWanted:
-		up = 1
-		o.mu.Lock()
-		o.said = ""
-		o.mu.Unlock()
-	case notOurs:
-		o.warn(live, "NotOurs", errNotOurs(kindName(o.kind)).Error())
-	case leave:
-		o.warn(live, "OtherReplica", "another replica has registered other webhooks later than this one, which leaves it at that for "+o.pace.standDown.String()+
-			": harmless during a rollout; otherwise give all replicas the same flags and the same certificate source")
-	}
-	o.metrics.upToDate.WithLabelValues(kindName(o.kind)).Set(up)
-	return o.pace.look
-}
-
-// write writes what is wanted, unless another replica does so first or it happens too often.
-func (o *one) write(ctx context.Context) (time.Duration, error) {
-	o.metrics.upToDate.WithLabelValues(kindName(o.kind)).Set(0)
-	if err := o.opts.Ready(ctx); err != nil {
-		o.logger.V(4).Info("Webhooks are registered once this replica serves", "reason", err.Error())
-		return o.pace.look, nil
-	}
-	if len(o.trust.own) == 0 && o.opts.URL == "" && o.opts.InjectCAFrom == "" && len(o.wanted.Webhooks) > 0 {
-		o.warn(nil, "NoCA", "the certificate comes without its CA, and no API server trusts one for a Service unasked: "+
-			"put the CA beside it as ca.crt; webhooks are registered then")
-		return o.pace.look, nil
-	}
-	if !o.wait(ctx) {
-		return 0, nil
-	}
-	live, err := o.get(ctx)
-	if err != nil {
-		return 0, err
-	}
-	verdict, wanted, next := o.decide(live)
-	if !verdict.writes() {
-		return o.rest(live, verdict), nil
-	}
-	if reached, err := o.reached(ctx); err != nil || !reached {
-		return 2 * o.pace.look, err
-	}
-	by := lastWriter(live)
-	if lacks := o.trust.lacks(live, time.Now()); (!lacks || !o.adds.Allow()) && !o.repairs.Allow() {
-		o.warn(live, "RepairLimited", "something keeps changing or deleting this configuration (other writer: "+by+"): it is put right once in "+o.pace.refill.String()+" only; find out what it is and stop it")
-		return o.pace.look, nil
-	}
-	now, err := apply(ctx, o.api, wanted, live, next)
-	if now != nil {
-		o.mu.Lock()
-		o.judge.observe(now, time.Now())
-		o.mu.Unlock()
-	}
-	if errors.Is(err, errKept) {
-		o.settled = now.ResourceVersion
-	}
-	if err != nil {
-		return 0, err
-	}
-	o.metrics.writes.WithLabelValues(kindName(o.kind), string(verdict)).Inc()
-	o.logger.Info("Webhooks registered", "reason", string(verdict), "otherWriter", by, "webhooks", len(now.Webhooks), "stamp", next.String())
-	o.event(now, corev1.EventTypeNormal, "Registered", "webhook configuration "+string(verdict)+"; other writer: "+by)
-	return o.pace.look, nil
-}
-
-// reached reports whether the Service leads to a replica: this one is ready a little before
-// that, and until then policy Fail would refuse requests.
-func (o *one) reached(ctx context.Context) (bool, error) {
-	if o.opts.URL != "" || !fails(o.wanted) {
-		return true, nil
-	}
-	s := o.opts.Service
-	list, err := o.opts.Client.DiscoveryV1().EndpointSlices(s.Namespace).List(ctx, metav1.ListOptions{
-		LabelSelector: discoveryv1.LabelServiceName + "=" + s.Name,
-	})
-	if err != nil {
-		return false, fmt.Errorf("list the EndpointSlices of Service %s/%s, to which policy Fail is to lead: %w; apply manifests/components/webhook-auto", s.Namespace, s.Name, err)
-	}
-	for _, slice := range list.Items {
-		for _, e := range slice.Endpoints {
-			if e.Conditions.Ready == nil || *e.Conditions.Ready {
-				return true, nil
-			}
-		}
-	}
-	o.warn(nil, "NoEndpoint", fmt.Sprintf("Service %s/%s leads to no ready replica yet: with policy Fail, webhooks are registered once it does", s.Namespace, s.Name))
-	return false, nil
-}
-
-// fails reports whether a webhook of c has policy Fail.
-func fails(c *configuration) bool {
-	return slices.ContainsFunc(c.Webhooks, func(w admissionregistrationv1.MutatingWebhook) bool {
-		return *w.FailurePolicy == admissionregistrationv1.Fail
-	})
-}
-
-// removeIt removes the configuration whenever it is there.
-func (o *one) removeIt(ctx context.Context) (time.Duration, error) {
-	live := o.live()
-	if live != nil && !isOurs(live) {
-		return o.rest(live, notOurs), nil
-	}
-	if live == nil {
-		return o.rest(nil, asWanted), nil
-	}
-	if !o.wait(ctx) {
-		return 0, nil
-	}
-	live, err := o.get(ctx)
-	if err != nil || live == nil || !isOurs(live) {
-		return o.pace.look, err
-	}
-	if !o.repairs.Allow() {
-		o.warn(live, "RemovalLimited", "something keeps making this configuration again: it is removed once in "+o.pace.refill.String()+" only; end what was started with --webhook-registration=auto")
-		return o.pace.look, nil
-	}
-	if err := remove(ctx, o.api, render(NewOptions(), o.kind, nil), live); err != nil {
-		return 0, err
-	}
-	o.metrics.writes.WithLabelValues(kindName(o.kind), "removed").Inc()
-	o.logger.Info("Webhook configuration removed")
-	return o.pace.look, nil
 }
 
 // get reads the configuration afresh; nil when there is none.

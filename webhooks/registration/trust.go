@@ -116,6 +116,19 @@ func (t *trust) lacks(live *configuration, now time.Time) bool {
 	})
 }
 
+// added returns the CAs of live with this replica's own, and which are announced to leave then;
+// not ok when somebody else has written them.
+func (t *trust) added(live *configuration, now time.Time) (cas, leaving []string, ok bool) {
+	standing, ok := standingCAs(live)
+	own := t.valid(now)
+	cas = slices.Concat(standing, own)
+	slices.Sort(cas)
+	leaving = slices.DeleteFunc(leavingCAs(live), func(fingerprint string) bool {
+		return slices.ContainsFunc(own, func(ca string) bool { return caFingerprint(ca) == fingerprint })
+	})
+	return slices.Compact(cas), leaving, ok
+}
+
 // right reports whether live has the CAs that are wanted, or is not to have them from us.
 func (t *trust) right(live *configuration, now time.Time) bool {
 	if injected(live) || len(live.Webhooks) == 0 {
