@@ -28,8 +28,8 @@ const (
 	installedConfig = "/etc/isthmus/credential-provider/credential-provider.yaml"
 )
 
-// checkInstall: a pod as the DaemonSet of the manifests makes it, with the component that restarts
-// the kubelet, installs what a kubelet then pulls private images with.
+// checkInstall: the DaemonSet of the manifests, with the component that restarts the kubelet,
+// installs what a kubelet then pulls private images with.
 func checkInstall(t *testing.T, w *world) {
 	files := map[string]string{
 		"credential-provider.yaml": fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1
@@ -83,22 +83,19 @@ func runInstaller(t *testing.T, w *world, files map[string]string) {
 	if _, err := core.Secrets(set.Namespace).Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
-	if _, err := core.ServiceAccounts(set.Namespace).Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
+	container := &set.Spec.Template.Spec.Containers[0]
+	container.Image, container.ImagePullPolicy = image, corev1.PullNever
+	if _, err := w.plane.Client.AppsV1().DaemonSets(set.Namespace).Create(t.Context(), set, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "installer", Labels: set.Spec.Template.Labels}, Spec: set.Spec.Template.Spec}
-	pod.Spec.NodeName, pod.Spec.Containers[0].Image, pod.Spec.Containers[0].ImagePullPolicy = nodeName, image, corev1.PullNever
-	if _, err := core.Pods(set.Namespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	pod := bindPod(t, w, set.Namespace)
 	var told []byte
 	err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
 		told, _ = os.ReadFile(filepath.Join(state, "systemctl")) // the last step
 		return len(told) > 0, nil
 	})
 	if err != nil {
-		now, getErr := core.Pods(set.Namespace).Get(t.Context(), pod.Name, metav1.GetOptions{})
+		now, getErr := core.Pods(set.Namespace).Get(t.Context(), pod, metav1.GetOptions{})
 		t.Fatalf("the installer does not end its work: %v: %+v (%v)", err, now.Status.ContainerStatuses, getErr)
 	}
 	if want := "restart -- kubelet.service ignore-chroot=1\n"; string(told) != want {
@@ -107,10 +104,36 @@ func runInstaller(t *testing.T, w *world, files map[string]string) {
 	if info, err := os.Stat(filepath.Dir(installedConfig) + "/cloud.conf"); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("cloud.conf: %v, %v", info, err)
 	}
-	zero := int64(0)
-	if err := core.Pods(set.Namespace).Delete(t.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &zero}); err != nil {
+	if err := w.plane.Client.AppsV1().DaemonSets(set.Namespace).Delete(t.Context(), set.Name, metav1.DeleteOptions{}); err != nil {
 		t.Error(err)
 	}
+	zero := int64(0)
+	if err := core.Pods(set.Namespace).Delete(t.Context(), pod, metav1.DeleteOptions{GracePeriodSeconds: &zero}); err != nil {
+		t.Error(err)
+	}
+}
+
+// bindPod waits for the DaemonSet's pod and binds it to the node, in place of a scheduler, which is all that
+// this cluster lacks.
+func bindPod(t *testing.T, w *world, namespace string) (name string) {
+	t.Helper()
+	pods := w.plane.Client.CoreV1().Pods(namespace)
+	err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		list, err := pods.List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=credential-provider"})
+		if err != nil || len(list.Items) == 0 {
+			return false, err
+		}
+		name = list.Items[0].Name
+		return true, nil
+	})
+	if err != nil {
+		t.Fatalf("the DaemonSet has no pod: %v", err)
+	}
+	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: name}, Target: corev1.ObjectReference{Kind: "Node", Name: nodeName}}
+	if err := pods.Bind(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return name
 }
 
 // installer is the DaemonSet with the component, as kustomize builds it.

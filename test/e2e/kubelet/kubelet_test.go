@@ -59,6 +59,7 @@ func startWorld(t *testing.T) *world {
 		"authorization-mode": {"Node,RBAC"}, "enable-admission-plugins": {"NodeRestriction"}, "disable-admission-plugins": {"DefaultStorageClass"}, // ServiceAccount is on
 		"advertise-address": {nodeIP}, // there is no default route to find one by
 	}})}
+	w.plane.StartControllerManager(t, "--leader-elect=false", "--controllers=daemonset-controller,serviceaccount-controller")
 	ca := newAuthority(t)
 	w.logins = startTokenService(t, ca)
 	w.passwords = startRegistry(t, "registry-htpasswd", "127.0.0.1:5001", fmt.Sprintf("{htpasswd: {realm: private, path: %s}}", write(t, "htpasswd", htpasswd)), ca)
@@ -67,7 +68,6 @@ func startWorld(t *testing.T) *world {
 	w.aws, w.podRole = startAWS(t, w.plane, awssim.Options{})
 	startContainerd(t, ca, w.passwords.host, w.tokens.host)
 	allowAudiences(t, w.plane, awssim.Audience, azureAudience, keystoneAudience, "https://iam.googleapis.com/"+poolProvider)
-	addAccount(t, w.plane.Client, "default", nil)
 	for _, name := range []string{"app", "stranger"} {
 		addAccount(t, w.plane.Client, name, map[string]string{ecr.RoleAnnotation: w.podRole})
 	}
