@@ -15,24 +15,30 @@ import (
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 )
 
-// cloudConnections is more than three replicas may ever have open to the cloud.
-const cloudConnections = 36
+const (
+	// cloudConnections is more than three replicas may ever have open to the cloud.
+	cloudConnections = 36
+	// inHand is how many requests a replica takes at a time.
+	inHand = 256
+)
 
 // usage is the most that was seen of what a replica uses.
 type usage struct {
 	goroutines, openFiles, cloudConnections, inFlight int
 }
 
-// watch samples r and the cloud until the returned function is called, which returns the peak.
-func (c *cluster) watch(r *replica) (stop func() usage) {
+// watch samples the replicas and the cloud until the returned function is called, which returns
+// the most that any of them has used.
+func (c *cluster) watch(replicas []*replica) (stop func() usage) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var peak usage
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for ctx.Err() == nil {
-			u, err := r.usage(ctx, c.sim)
-			if err == nil {
-				peak = usage{max(peak.goroutines, u.goroutines), max(peak.openFiles, u.openFiles), max(peak.cloudConnections, u.cloudConnections), max(peak.inFlight, u.inFlight)}
+			for _, r := range replicas {
+				if u, err := r.usage(ctx, c.sim); err == nil {
+					peak = usage{max(peak.goroutines, u.goroutines), max(peak.openFiles, u.openFiles), max(peak.cloudConnections, u.cloudConnections), max(peak.inFlight, u.inFlight)}
+				}
 			}
 			select {
 			case <-ctx.Done():
@@ -58,8 +64,9 @@ func (r *replica) usage(ctx context.Context, sim *ossim.Sim) (usage, error) {
 	}, nil
 }
 
-// A cloud that is slow or down: the API server gets an answer in time, with words that help,
-// and nothing piles up; when the cloud is back, all is as before.
+// A cloud that is slow or down, at 200 creations a second: the API server gets an answer in time,
+// with words that help, and nothing piles up, for however long it lasts: the slow one is asked
+// for three times as long as a request may take. When the cloud is back, all is as before.
 func TestCloudSlowOrDown(t *testing.T) {
 	const timeout = 4 * time.Second // the shorter, the fewer creations a busy machine has at a time
 	for _, tt := range []struct {
@@ -68,7 +75,7 @@ func TestCloudSlowOrDown(t *testing.T) {
 		burst time.Duration
 		words []string // one of them
 	}{
-		{"slow", ossim.Fault{Service: "volume", Latency: 10 * time.Second}, 4 * time.Second, []string{"did not answer in time"}},
+		{"slow", ossim.Fault{Service: "volume", Latency: 10 * time.Second}, 3 * timeout, []string{"did not answer in time"}},
 		{"down", ossim.Fault{Service: "volume", Status: http.StatusServiceUnavailable}, 2 * time.Second, []string{"its zone could not be read from the cloud", "did not answer in time"}},
 		{"unreachable", ossim.Fault{Service: "volume", Reset: true}, 2 * time.Second, []string{"its zone could not be read from the cloud", "did not answer in time"}},
 	} {
@@ -81,7 +88,7 @@ func TestCloudSlowOrDown(t *testing.T) {
 				t.Fatal(err)
 			}
 			repair := c.sim.AddFault(tt.fault)
-			peak := c.watch(r)
+			peak := c.watch(replicas)
 			l := c.load(tt.name, pace{perSecond: 200, total: int(200 * tt.burst.Seconds())}, c.volumes(500))
 			all := l.done()
 			most := peak()
@@ -89,15 +96,21 @@ func TestCloudSlowOrDown(t *testing.T) {
 				before, most, c.sim.Count("volume", ""))
 			l.mustAllBeTold(tt.words)
 			// As the replica sees it: a busy machine keeps the API server from asking it in time.
-			if late := r.answeredAfter(5 * time.Second); late > 0 {
-				t.Errorf("%d answers took longer than 5s, with a timeout of %s", late, timeout)
+			for _, r := range replicas {
+				if late := r.answeredAfter(5 * time.Second); late > 0 {
+					t.Errorf("%d answers of %s took longer than 5s, with a timeout of %s", late, r.name, timeout)
+				}
 			}
-			// A connection of the API server and what net/http needs for it; no more for a request.
-			if limit := before.goroutines + 3*l.most + 100; most.goroutines > limit {
-				t.Errorf("%d goroutines for %d creations at a time, want at most %d", most.goroutines, l.most, limit)
+			if most.inFlight > inHand {
+				t.Errorf("%d requests in hand at a time, want at most %d", most.inFlight, inHand)
 			}
-			if limit := before.openFiles + l.most + 100; most.openFiles > limit {
-				t.Errorf("%d open files for %d creations at a time, want at most %d", most.openFiles, l.most, limit)
+			// A connection of the API server and what net/http needs for it: for what is in hand, and
+			// as much again for what is refused at once.
+			if limit := before.goroutines + 2*3*inHand + 100; most.goroutines > limit {
+				t.Errorf("%d goroutines for %d requests at a time, want at most %d", most.goroutines, most.inFlight, limit)
+			}
+			if limit := before.openFiles + 2*inHand + 100; most.openFiles > limit {
+				t.Errorf("%d open files for %d requests at a time, want at most %d", most.openFiles, most.inFlight, limit)
 			}
 			if most.cloudConnections > cloudConnections {
 				t.Errorf("%d connections to the cloud, want at most %d however many ask", most.cloudConnections, cloudConnections)
@@ -150,7 +163,7 @@ func (l *load) mustAllBeTold(words []string) {
 	}
 	l.t.Logf("%v", count)
 	// A few may time out before the server sees them, when the machine is busy.
-	if silent := count["allowed"] - count["allowed with a warning"]; silent > len(l.created)/5 {
+	if silent := count["allowed"] - count["allowed with a warning"]; silent > len(l.created)/20 {
 		l.t.Errorf("%d allowed without a warning", silent)
 	}
 }
