@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -87,11 +85,14 @@ func (w *world) startManager(ctx context.Context) (string, error) {
 	if err := os.WriteFile(w.file("cloud.conf"), []byte(w.cloud.CloudConf()), 0o600); err != nil {
 		return "", err
 	}
-	ports, err := freePorts(2)
+	port, err := controlplane.FreePort("127.0.0.1")
 	if err != nil {
 		return "", err
 	}
-	webhookPort := strconv.Itoa(ports[1])
+	webhookPort, err := controlplane.FreePort("127.0.0.1")
+	if err != nil {
+		return "", err
+	}
 	exited, err := w.start("cloud-controller-manager",
 		"--cloud-provider=openstack",
 		"--cloud-config="+w.file("cloud.conf"),
@@ -99,7 +100,7 @@ func (w *world) startManager(ctx context.Context) (string, error) {
 		"--authentication-kubeconfig="+w.file("ccm.kubeconfig"),
 		"--authorization-kubeconfig="+w.file("ccm.kubeconfig"),
 		"--bind-address=127.0.0.1",
-		"--secure-port="+strconv.Itoa(ports[0]),
+		"--secure-port="+port,
 		"--cert-dir="+w.file("serving"),
 		"--webhooks=*",
 		"--webhook-bind-address=127.0.0.1",
@@ -117,7 +118,7 @@ func (w *world) startManager(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	url := fmt.Sprintf("https://127.0.0.1:%d/readyz", ports[0])
+	url := fmt.Sprintf("https://127.0.0.1:%s/readyz", port)
 	if err := w.awaitReady(ctx, url, exited); err != nil {
 		return "", err
 	}
@@ -170,20 +171,6 @@ func insecureClient() *http.Client {
 		return http.DefaultClient
 	}
 	return t
-}
-
-// freePorts returns n TCP ports that are free on 127.0.0.1 right now.
-func freePorts(n int) ([]int, error) {
-	var ports []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // closed at once
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = l.Close() }()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports, nil
 }
 
 // lookAround prints what a curious user may type.

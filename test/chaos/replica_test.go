@@ -19,6 +19,8 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+
+	"github.com/isthmus-cloud/isthmus/test/controlplane"
 )
 
 // replica is a place where a process of the cloud controller manager runs, again and again.
@@ -38,7 +40,7 @@ type replica struct {
 func (c *cluster) newReplica(n int, args ...string) *replica {
 	c.t.Helper()
 	ip := fmt.Sprintf("127.0.0.%d", 2+n)
-	secure, webhook := freePort(c.t, ip), freePort(c.t, ip)
+	secure, webhook := controlplane.MustFreePort(c.t, ip), controlplane.MustFreePort(c.t, ip)
 	r := &replica{
 		t: c.t, name: "replica-" + strconv.Itoa(n), secure: net.JoinHostPort(ip, secure), webhook: net.JoinHostPort(ip, webhook),
 		logFile: filepath.Join(c.t.TempDir(), "log"),
@@ -95,20 +97,6 @@ func componentArgs(t testing.TB, component string) []string {
 		t.Fatalf("component %s adds no arguments", component)
 	}
 	return args
-}
-
-func freePort(t testing.TB, ip string) string {
-	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort(ip, "0"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
 }
 
 // start starts the process; what it logs is appended to the replica's log.

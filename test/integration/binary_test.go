@@ -158,14 +158,7 @@ func portOf(t *testing.T, url string) string {
 	return port
 }
 
-func freePort(t *testing.T) string {
-	t.Helper()
-	_, port, err := net.SplitHostPort(refusedAddress(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
-}
+func freePort(t *testing.T) string { return controlplane.MustFreePort(t, "127.0.0.1") }
 
 // The real binary works, and SIGTERM ends it with exit code 0 and the lease released.
 func TestBinaryRunsAndEnds(t *testing.T) {

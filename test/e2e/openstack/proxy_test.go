@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -19,6 +18,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/isthmus-cloud/isthmus/test/controlplane"
 )
 
 // call is a request that a program under test has made.
@@ -164,17 +165,4 @@ func list(calls []call) string {
 	return strings.Join(lines, "\n")
 }
 
-// freePort is a TCP port that is free on 127.0.0.1 right now.
-func freePort(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
-}
+func freePort(t testing.TB) string { return controlplane.MustFreePort(t, "127.0.0.1") }
