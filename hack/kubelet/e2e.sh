@@ -6,7 +6,7 @@ set -uo pipefail
 cd "$(dirname "$0")/../.."
 die() { echo "e2e-kubelet: $*" >&2; exit 1; }
 [ "$(id -u)" = 0 ] || die "a kubelet and a containerd need root: run it as root"
-for tool in unshare setpriv ip apt-get dpkg; do
+for tool in unshare setpriv flock ip apt-get dpkg; do
   command -v $tool > /dev/null || die "there is no $tool: this needs Debian with util-linux and iproute2"
 done
 unshare --mount --pid --net --ipc --uts --fork --kill-child true || die "this machine does not let root make namespaces (a container without CAP_SYS_ADMIN?): run it on a machine or in a privileged container"
@@ -26,7 +26,10 @@ remove_cgroups() {
   done
   return 1
 }
-remove_cgroups || die "cgroups of an earlier run are still in use: is another e2e-kubelet running?"
+[ -d "${roots[0]}" ] || die "there are no cgroups in /sys/fs/cgroup: containers need them"
+exec 9< "${roots[0]}"
+flock -n 9 || die "another e2e-kubelet runs on this machine: wait for its end"
+remove_cgroups || die "cgroups of an earlier run are still in use: find /sys/fs/cgroup -name isthmus-e2e-kubelet"
 for root in "${roots[@]}"; do
   mkdir -p "$root/isthmus-e2e-kubelet" || die "cannot make a cgroup in $root: containers need cgroups that root may write to"
 done

@@ -43,7 +43,7 @@ func nodeFailures() []trial {
 	hangs := awssim.Fault{Service: "ecr", Hang: true}
 	return []trial{
 		// What the kubelet does not match it does not say a word about.
-		{name: "wrong-path", registry: tokens, provider: matching("wrong-paths")},
+		{name: "wrong-path", registry: tokens, provider: matching("wrong-path/application")},
 		{name: "glob-in-path", registry: tokens, found: "it never matches", provider: matching("glob-in-path/*")},
 		{name: "other-port", registry: tokens, found: "did you mean 127.0.0.1:5002?", provider: func(t *testing.T, w *world, p *kubeletv1.CredentialProvider) {
 			useECR(t, w, w.aws, p, "node")
@@ -153,7 +153,7 @@ func addCacheProvider(t *testing.T, w *world, providers *[]kubeletv1.CredentialP
 	sim, _ := startAWS(t, w.plane, awssim.Options{TokenLifetime: 75 * time.Second}) // a minute of it is the margin
 	p := kubeletv1.CredentialProvider{
 		Name: "cache", APIVersion: "credentialprovider.kubelet.k8s.io/v1",
-		MatchImages: []string{w.tokens.host + "/cache"}, DefaultCacheDuration: &metav1.Duration{Duration: time.Hour},
+		MatchImages: []string{w.tokens.host + "/cache/"}, DefaultCacheDuration: &metav1.Duration{Duration: time.Hour},
 	}
 	useECR(t, w, sim, &p, "node")
 	*providers = append(*providers, p)

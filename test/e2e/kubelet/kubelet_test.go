@@ -35,7 +35,8 @@ type trial struct {
 	name string
 	// registry is where the image is.
 	registry func(*world) *registry
-	// provider completes the kubelet's entry, and prepares the cloud for it.
+	// provider completes the kubelet's entry, and prepares the cloud for it. It matches the path of this trial alone: a
+	// path without / in the end is a prefix of others.
 	provider func(t *testing.T, w *world, p *kubeletv1.CredentialProvider)
 	// account is the pod's service account.
 	account string
@@ -89,7 +90,7 @@ func TestKubelet(t *testing.T) {
 		images[r.name] = r.registry(w).push(t, r.repository())
 		p := kubeletv1.CredentialProvider{
 			Name: r.name, APIVersion: "credentialprovider.kubelet.k8s.io/v1",
-			MatchImages: []string{r.registry(w).host + "/" + r.name}, DefaultCacheDuration: &metav1.Duration{Duration: time.Minute},
+			MatchImages: []string{r.registry(w).host + "/" + r.name + "/"}, DefaultCacheDuration: &metav1.Duration{Duration: time.Minute},
 		}
 		r.provider(t, w, &p)
 		providers = append(providers, p)
