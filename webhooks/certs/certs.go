@@ -52,7 +52,7 @@ type Options struct {
 	// Issuer is [KIND[.GROUP]/]NAME of the issuer that SourceCertManager uses; empty for a CA
 	// of its own.
 	Issuer string
-	// InjectCA says that cert-manager's cainjector writes caBundle, instead of this process.
+	// InjectCA says that cert-manager's cainjector writes caBundle as well.
 	InjectCA bool
 
 	// Hosts are the DNS names and IP addresses that an issued certificate is for.
@@ -83,7 +83,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"[KIND[.GROUP]/]NAME of the issuer with --webhook-cert-source=cert-manager, for example ClusterIssuer/my-ca; an Issuer without KIND. "+
 			"If empty, cert-manager makes a CA for the webhooks alone.")
 	fs.BoolVar(&o.InjectCA, "webhook-cert-manager-inject-ca", o.InjectCA,
-		"With --webhook-cert-source=cert-manager and --webhook-registration=auto: leave caBundle to cert-manager's cainjector.")
+		"With --webhook-cert-source=cert-manager and --webhook-registration=auto: have cert-manager's cainjector write caBundle as well.")
 }
 
 // Validate returns all that is wrong with o, by flag.

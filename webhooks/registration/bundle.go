@@ -37,10 +37,18 @@ func authorities(bundle []byte) []string {
 	return slices.Compact(out)
 }
 
-// standingCAs returns the CAs of c, and whether they are as one of ours has written them.
+// standingCAs returns the CAs of c, and whether they are as one of ours, or cert-manager, has
+// written them.
 func standingCAs(c *configuration) ([]string, bool) {
 	if len(c.Webhooks) == 0 {
 		return nil, true
+	}
+	if injected(c) {
+		var all []byte
+		for _, w := range c.Webhooks {
+			all = append(append(all, w.ClientConfig.CABundle...), '\n')
+		}
+		return authorities(all), stampOf(c) != stamp{}
 	}
 	first := c.Webhooks[0].ClientConfig.CABundle
 	cas := authorities(first)
@@ -59,18 +67,17 @@ func caFingerprint(cas ...string) string {
 func leavingCAs(c *configuration) []string { return strings.Fields(c.Annotations[leavingAnnotation]) }
 
 // trusting returns c with cas for the API server to trust, of which those with the
-// fingerprints leaving are to leave, unless cert-manager injects them.
+// fingerprints leaving are to leave. cert-manager's cainjector adds to them what it knows.
 func trusting(c *configuration, cas, leaving []string) *configuration {
 	out := c.DeepCopy()
-	if injected(out) {
-		return out
-	}
 	if out.Annotations == nil {
 		out.Annotations = map[string]string{}
 	}
-	out.Annotations[caAnnotation] = caFingerprint(cas...)
-	if len(leaving) > 0 {
-		out.Annotations[leavingAnnotation] = strings.Join(leaving, " ")
+	if !injected(out) {
+		out.Annotations[caAnnotation] = caFingerprint(cas...)
+		if len(leaving) > 0 {
+			out.Annotations[leavingAnnotation] = strings.Join(leaving, " ")
+		}
 	}
 	for i := range out.Webhooks {
 		out.Webhooks[i].ClientConfig.CABundle = []byte(strings.Join(cas, ""))
@@ -78,5 +85,5 @@ func trusting(c *configuration, cas, leaving []string) *configuration {
 	return out
 }
 
-// injected reports whether cert-manager's cainjector fills in the caBundle.
+// injected reports whether cert-manager's cainjector writes the caBundle as well.
 func injected(c *configuration) bool { return c.Annotations[injectAnnotation] != "" }

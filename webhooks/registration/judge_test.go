@@ -182,13 +182,20 @@ func TestTrust(t *testing.T) {
 	check("its own of before, later", now.Add(3*time.Hour), a, a, b)
 	tr.observe(&configuration{}, now.Add(2*time.Hour))
 	check("somebody has emptied it", now.Add(2*time.Hour), "", a, b)
-	injected := live("")
-	injected.Annotations[injectAnnotation] = "n/c"
-	if !tr.right(injected, now) || injectedCAs(injected, tr.own) {
-		t.Error("an injected bundle is touched")
+	injected := func(cas ...string) *configuration {
+		c := live("", cas...)
+		c.Annotations[injectAnnotation] = "n/c"
+		c.Annotations[stampAnnotation] = stamp{1, fingerprint(c)}.String()
+		return c
 	}
-}
-
-func injectedCAs(c *configuration, cas []string) bool {
-	return len(trusting(c, cas, nil).Webhooks[0].ClientConfig.CABundle) > 0
+	if !tr.right(injected(a, b), now) || tr.right(injected(a), now) || !tr.lacks(injected(a), now) {
+		t.Error("an injected bundle is judged wrongly")
+	}
+	tr.own = []string{brief}
+	at = now.Add(150 * time.Minute)
+	tr.observe(injected(a), at)
+	check("cainjector's stay with its own", at, "", a, brief)
+	if !tr.right(injected(a), at) {
+		t.Error("cainjector takes expired CAs away: there would be a fight")
+	}
 }

@@ -101,10 +101,13 @@ func (o *one) adds(live *configuration) (plan, bool) {
 	return plan{verdict: change, content: trusting(o.withoutCAs(live), cas, leaving), stamp: stampOf(live), onlyCAs: true}, ok
 }
 
-// withoutCAs returns what stands, to be written with other CAs.
+// withoutCAs returns what stands, which is to be written with other CAs.
 func (o *one) withoutCAs(live *configuration) *configuration {
 	out := o.wanted.DeepCopy()
 	out.Annotations, out.Webhooks = nil, live.Webhooks
+	if from := live.Annotations[injectAnnotation]; from != "" {
+		out.Annotations = map[string]string{injectAnnotation: from}
+	}
 	return out
 }
 

@@ -296,43 +296,6 @@ func TestStoodDownReplicaSpeaksUpAgain(t *testing.T) {
 	eventually(t, "the living replica prevails", func() bool { return c.policy(t) == "Ignore" })
 }
 
-// Where cert-manager's cainjector fills the caBundle, it stays as that wrote it.
-func TestInjectedCAStays(t *testing.T) {
-	c := newCluster(t)
-	r := c.start(t, func(o *registration.Options, _ *replica) { o.InjectCAFrom = "kube-system/isthmus-webhook" })
-	n := r.settle(t)
-	m := c.mutating(t)
-	if got := m.Annotations["cert-manager.io/inject-ca-from"]; got != "kube-system/isthmus-webhook" || m.Webhooks[0].ClientConfig.CABundle != nil {
-		t.Fatalf("annotation %q, caBundle %q", got, m.Webhooks[0].ClientConfig.CABundle)
-	}
-	api := c.AdmissionregistrationV1().MutatingWebhookConfigurations()
-	m.Webhooks[0].ClientConfig.CABundle = []byte("injected")
-	if _, err := api.Update(t.Context(), m, metav1.UpdateOptions{FieldManager: "cainjector"}); err != nil {
-		t.Fatal(err)
-	}
-	wait(t, 500*time.Millisecond)
-	if got := r.settle(t); got != n {
-		t.Errorf("%d writes after the injection", got-n)
-	}
-	// Other edits are repaired, and the injected CA stays then, too.
-	patch := `[{"op":"add","path":"/webhooks/0/matchConditions/-","value":{"name":"never","expression":"false"}}]`
-	if _, err := api.Patch(t.Context(), registration.Name, types.JSONPatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "it is repaired", func() bool { return len(c.mutating(t).Webhooks[0].MatchConditions) == 1 })
-	r.settle(t)
-	if got := string(c.mutating(t).Webhooks[0].ClientConfig.CABundle); got != "injected" {
-		t.Errorf("caBundle %q after a repair", got)
-	}
-	// From injection to our own bundle.
-	r.stop()
-	c.start(t, nil).settle(t)
-	m = c.mutating(t)
-	if _, ok := m.Annotations["cert-manager.io/inject-ca-from"]; ok || string(m.Webhooks[0].ClientConfig.CABundle) != authority("ca") {
-		t.Errorf("annotations %v, caBundle %q", m.Annotations, m.Webhooks[0].ClientConfig.CABundle)
-	}
-}
-
 // Something that never stops changing the configuration is not answered for ever.
 func TestFightIsLimited(t *testing.T) {
 	c := newCluster(t)

@@ -50,7 +50,8 @@ type Options struct {
 	// CABundle returns the CAs, as PEM, that the API server is to trust; nil for its own roots.
 	CABundle func() []byte
 	// InjectCAFrom is the cert-manager Certificate, as namespace/name, from which cert-manager's
-	// cainjector fills the caBundle; empty where CABundle is to be used.
+	// cainjector adds CAs to the caBundle and takes them away when they have expired; empty where
+	// replicas do that.
 	InjectCAFrom string
 	// Ready returns nil while this replica serves. Nothing is registered before.
 	Ready func(ctx context.Context) error

@@ -41,7 +41,7 @@ func newTrust(keep, grace time.Duration) trust {
 
 // observe notes the CAs of live, if one of ours has written them.
 func (t *trust) observe(live *configuration, now time.Time) {
-	if live == nil || injected(live) || len(live.Webhooks) == 0 {
+	if live == nil || len(live.Webhooks) == 0 {
 		return
 	}
 	if c, err := resourceversion.CompareResourceVersion(live.ResourceVersion, t.seen); err == nil && c < 0 {
@@ -104,13 +104,16 @@ func (t *trust) valid(now time.Time) []string {
 // lacks reports whether live does not trust a CA of this replica's that it is to trust, or
 // soon will not.
 func (t *trust) lacks(live *configuration, now time.Time) bool {
-	if live == nil || injected(live) {
+	if live == nil {
 		return false
 	}
 	leaving := leavingCAs(live)
 	return slices.ContainsFunc(live.Webhooks, func(w admissionregistrationv1.MutatingWebhook) bool {
 		standing := authorities(w.ClientConfig.CABundle)
 		return slices.ContainsFunc(t.valid(now), func(ca string) bool {
+			if injected(live) && !valid(ca, now) { // cainjector takes it away
+				return false
+			}
 			return !slices.Contains(standing, ca) || slices.Contains(leaving, caFingerprint(ca))
 		})
 	})
@@ -129,10 +132,14 @@ func (t *trust) added(live *configuration, now time.Time) (cas, leaving []string
 	return slices.Compact(cas), leaving, ok
 }
 
-// right reports whether live has the CAs that are wanted, or is not to have them from us.
+// right reports whether live has the CAs that are wanted. Where cainjector writes them, there
+// may be more.
 func (t *trust) right(live *configuration, now time.Time) bool {
-	if injected(live) || len(live.Webhooks) == 0 {
+	if len(live.Webhooks) == 0 {
 		return true
+	}
+	if injected(live) {
+		return !t.lacks(live, now)
 	}
 	standing, ok := standingCAs(live)
 	cas, leaving := t.wanted(now)

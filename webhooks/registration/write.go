@@ -65,24 +65,8 @@ func replace(ctx context.Context, a api, wanted, live *configuration) (*configur
 	if !injected(wanted) {
 		delete(out.Annotations, injectAnnotation)
 	}
-	out.Webhooks = withBundles(wanted, live).Webhooks
+	out.Webhooks = wanted.Webhooks
 	return a.update(ctx, out, metav1.UpdateOptions{FieldManager: FieldManager})
-}
-
-// withBundles returns wanted with the caBundles that cert-manager has injected into live.
-func withBundles(wanted, live *configuration) *configuration {
-	if !injected(wanted) {
-		return wanted
-	}
-	out := wanted.DeepCopy()
-	for i := range out.Webhooks {
-		for _, l := range live.Webhooks {
-			if l.Name == out.Webhooks[i].Name {
-				out.Webhooks[i].ClientConfig.CABundle = l.ClientConfig.CABundle
-			}
-		}
-	}
-	return out
 }
 
 // remove removes the configuration live, which must be ours. It first puts an empty one in
