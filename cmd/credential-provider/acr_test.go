@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/isthmus-cloud/isthmus/test/golden"
 )
 
 const (
@@ -56,7 +58,7 @@ func TestExecACR(t *testing.T) {
 					t.Errorf("it made %d requests, want 3: challenge, token, exchange: %v", len(spoken), spoken)
 				}
 				if kind == "global" {
-					golden(t, filepath.Join("testdata", "acr", name+".golden"), w.acrTranscript(tt.image, section+tt.section, spoken, got, password))
+					golden.Compare(t, filepath.Join("testdata", "acr", name+".golden"), w.acrTranscript(tt.image, section+tt.section, spoken, got, password))
 				}
 			})
 		}
@@ -277,7 +279,7 @@ func runACRCases(t *testing.T, cases map[string]acrCase) {
 			if tt.speaks != nil && !slices.Equal(services, tt.speaks) {
 				t.Errorf("it speaks to %v, want %v", services, tt.speaks)
 			}
-			golden(t, filepath.Join("testdata", "acr", name+".golden"), w.acrTranscript(image, section, spoken, got, password))
+			golden.Compare(t, filepath.Join("testdata", "acr", name+".golden"), w.acrTranscript(image, section, spoken, got, password))
 		})
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim"
 	gcpsim "github.com/isthmus-cloud/isthmus/test/cloudsim/gcp"
+	"github.com/isthmus-cloud/isthmus/test/golden"
 )
 
 // The accounts of the simulated Google Cloud.
@@ -406,7 +407,7 @@ func runGCP(t *testing.T, name string, tt gcpCase) {
 	for pattern, with := range map[string]string{`"(5[34]m|2[67]m)[0-9]+s"`: `"…m"`, `key [0-9a-f]{40}`: "key ID", `at [0-9]{10} is`: "at TIME is", `at 20[0-9T:-]+Z`: "at TIME"} {
 		transcript = regexp.MustCompile(pattern).ReplaceAllString(transcript, with)
 	}
-	golden(t, filepath.Join("testdata", "artifactregistry", name+".golden"), transcript)
+	golden.Compare(t, filepath.Join("testdata", "artifactregistry", name+".golden"), transcript)
 }
 
 // checkOpens checks that the answer is for the image's registry alone, that its token is whose it has

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/isthmus-cloud/isthmus/test/golden"
 )
 
 // node is a machine with a kubelet's configuration and its directory of providers.
@@ -137,7 +139,7 @@ func TestCheckCommand(t *testing.T) {
 				t.Errorf("exit %d, want %d: %s", got.code, tt.code, got.stderr)
 			}
 			text := regexp.MustCompile(`after \d+ ms`).ReplaceAllString(strings.ReplaceAll(got.stdout, n.dir, "DIR"), "after … ms")
-			golden(t, filepath.Join("testdata", "check", name+".golden"), text)
+			golden.Compare(t, filepath.Join("testdata", "check", name+".golden"), text)
 		})
 	}
 }

@@ -13,6 +13,7 @@ import (
 	configv1 "k8s.io/kubelet/config/v1"
 
 	"github.com/isthmus-cloud/isthmus/credentialprovider/kubelet"
+	"github.com/isthmus-cloud/isthmus/test/golden"
 )
 
 // writeOptions writes a file for --config.
@@ -47,7 +48,7 @@ func TestConfigCommand(t *testing.T) {
 				t.Fatalf("exit %d: %s", got.code, got.stderr)
 			}
 			checkConfig(t, []byte(got.stdout))
-			golden(t, filepath.Join("testdata", "config", name+".golden"), strings.NewReplacer(conf, "/CLOUD.CONF", mixed, "/OPTIONS", google, "/OPTIONS").Replace(got.stdout))
+			golden.Compare(t, filepath.Join("testdata", "config", name+".golden"), strings.NewReplacer(conf, "/CLOUD.CONF", mixed, "/OPTIONS", google, "/OPTIONS").Replace(got.stdout))
 		})
 	}
 }

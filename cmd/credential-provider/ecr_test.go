@@ -12,6 +12,7 @@ import (
 	"time"
 
 	awssim "github.com/isthmus-cloud/isthmus/test/cloudsim/aws"
+	"github.com/isthmus-cloud/isthmus/test/golden"
 )
 
 // The accounts of the simulated AWS: the cluster's, and one whose registry others may use.
@@ -285,7 +286,7 @@ func runAWS(t *testing.T, name string, tt awsCase) {
 	for pattern, with := range map[string]string{`(11h44m|53m)[0-9]+s`: "${1}…s", `AKIA[0-9A-F]{16}`: "AKIA…", `at 20[0-9T:-]+Z`: "at TIME"} {
 		transcript = regexp.MustCompile(pattern).ReplaceAllString(transcript, with)
 	}
-	golden(t, filepath.Join("testdata", "ecr", name+".golden"), transcript)
+	golden.Compare(t, filepath.Join("testdata", "ecr", name+".golden"), transcript)
 }
 
 // checkOpens checks that the answer opens the registry it is for and no other, and returns the

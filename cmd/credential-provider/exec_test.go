@@ -15,15 +15,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/gophercloud/gophercloud/v2/openstack/keymanager/v1/secrets"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
 	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/openstack"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+	"github.com/isthmus-cloud/isthmus/test/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 const versionSet = "v0.0.0-test"
 
@@ -190,7 +188,7 @@ func TestExec(t *testing.T) {
 			}
 			transcript := fmt.Sprintf("request: %s\nexit: %d\nstdout: %s\nstderr: %s\n", shown, got.code, strings.TrimSpace(got.stdout), strings.TrimSpace(got.stderr))
 			transcript = strings.NewReplacer(conf, "cloud.conf", sim.AuthURL(), "AUTH-URL").Replace(transcript)
-			golden(t, filepath.Join("testdata", name+".golden"), transcript)
+			golden.Compare(t, filepath.Join("testdata", name+".golden"), transcript)
 		})
 	}
 }
@@ -214,22 +212,6 @@ func checkOutcome(t *testing.T, got outcome) {
 	// Without an end of the line the kubelet's log has the error in the record's own line.
 	if lines := strings.Count(got.stderr, "\n"); lines != 0 || got.stderr == "" {
 		t.Errorf("%d lines' ends on stderr, want one line without: %q", lines, got.stderr)
-	}
-}
-
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil { //nolint:gosec // a file of the repository
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatalf("%v; run go test with -update", err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("transcript (-want +got), -update accepts it:\n%s", diff)
 	}
 }
 

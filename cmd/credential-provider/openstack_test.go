@@ -11,6 +11,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+	"github.com/isthmus-cloud/isthmus/test/golden"
 )
 
 const clusterAudience = "https://keystone.example"
@@ -143,7 +144,7 @@ func TestExecOpenStackServiceAccount(t *testing.T) {
 			for pattern, with := range map[string]string{`"5[0-9]m[0-9]+s"`: `"5…m"`, `at 20[0-9T:-]+Z`: "at TIME"} {
 				transcript = regexp.MustCompile(pattern).ReplaceAllString(transcript, with)
 			}
-			golden(t, filepath.Join("testdata", "openstack-pod", name+".golden"), transcript)
+			golden.Compare(t, filepath.Join("testdata", "openstack-pod", name+".golden"), transcript)
 		})
 	}
 }

@@ -6,12 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	configv1 "k8s.io/kubelet/config/v1"
 	configv1alpha1 "k8s.io/kubelet/config/v1alpha1"
 	configv1beta1 "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/isthmus-cloud/isthmus/test/golden"
 )
 
 // The files good-* are those with which the kubelet v1.37.1 itself starts, and with bad-* it does
@@ -53,29 +54,13 @@ func TestValidateAsKubelet(t *testing.T) {
 			}
 		})
 	}
-	checkGolden(t, "testdata/findings.golden", said.String())
+	golden.Compare(t, "testdata/findings.golden", said.String())
 }
 
 func put(t *testing.T, file string, mode os.FileMode) {
 	t.Helper()
 	if err := os.WriteFile(file, []byte("#!/bin/sh\n"), mode); err != nil {
 		t.Fatal(err)
-	}
-}
-
-func checkGolden(t *testing.T, file, got string) {
-	t.Helper()
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil { //nolint:gosec // a file of the repository
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatalf("%v; UPDATE_GOLDEN=1 writes it", err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("-want +got, UPDATE_GOLDEN=1 accepts it:\n%s", diff)
 	}
 }
 

@@ -100,6 +100,7 @@ var arrows = []struct {
 	{"manifests", nil},
 	{"test/cloudsim", nil},
 	{"test/controlplane", nil},
+	{"test/golden", nil},
 	{"test", []string{"cmd", "credentialprovider", "manifests", "pkg", "webhooks"}},
 	{"hack", []string{"cmd", "credentialprovider", "manifests", "pkg", "webhooks", "test"}},
 }

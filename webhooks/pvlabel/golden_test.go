@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -20,7 +19,6 @@ import (
 	"time"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -30,12 +28,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	"sigs.k8s.io/yaml"
 
+	"github.com/isthmus-cloud/isthmus/test/golden"
 	"github.com/isthmus-cloud/isthmus/webhooks/certs/certstest"
 	"github.com/isthmus-cloud/isthmus/webhooks/pvlabel"
 	"github.com/isthmus-cloud/isthmus/webhooks/server"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // TestGolden sends each testdata/<case>.request.yaml, a whole AdmissionReview, as JSON to the
 // webhook server, and compares the answer with testdata/<case>.response.json. Comments in
@@ -87,7 +84,7 @@ func TestGolden(t *testing.T) {
 			if want := fmt.Sprintf("# cloud calls: %d\n", len(cloud.asked)); !bytes.Contains(source, []byte(want)) {
 				t.Errorf("the cloud was asked %d times, the case says something else", len(cloud.asked))
 			}
-			compareGolden(t, "testdata/"+name+".response.json", golden(t, request, answer))
+			golden.Compare(t, "testdata/"+name+".response.json", answered(t, request, answer))
 		})
 	}
 }
@@ -165,7 +162,7 @@ func createRequest(name string, raw []byte) admission.Request {
 
 // golden renders an answer for people: as it was sent, its patch decoded, and what becomes of
 // the labels and the node affinity.
-func golden(t *testing.T, request, answer []byte) []byte {
+func answered(t *testing.T, request, answer []byte) []byte {
 	t.Helper()
 	var sent, got admissionv1.AdmissionReview
 	if err := errors.Join(json.Unmarshal(request, &sent), json.Unmarshal(answer, &got)); err != nil {
@@ -203,20 +200,4 @@ func applyPatch(t *testing.T, raw, patch []byte) *corev1.PersistentVolume {
 		t.Fatal(err)
 	}
 	return pv
-}
-
-func compareGolden(t *testing.T, file string, got []byte) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatalf("%v: write it with -update and read what it says", err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s differs (-want +got):\n%s", file, diff)
-	}
 }

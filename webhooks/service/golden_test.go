@@ -4,22 +4,19 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/isthmus-cloud/isthmus/test/golden"
 	"github.com/isthmus-cloud/isthmus/webhooks"
 	"github.com/isthmus-cloud/isthmus/webhooks/service"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // TestGolden answers an AdmissionReview for each testdata/<case>.yaml and compares the answer
 // with testdata/<case>.golden.json. One Service is created; of two, the first is changed into the
@@ -44,7 +41,7 @@ func TestGolden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			compareGolden(t, strings.TrimSuffix(file, ".yaml")+".golden.json", append(got, '\n'))
+			golden.Compare(t, strings.TrimSuffix(file, ".yaml")+".golden.json", append(got, '\n'))
 		})
 	}
 }
@@ -86,20 +83,4 @@ func readCase(t testing.TB, file string) goldenCase {
 		}
 	}
 	return c
-}
-
-func compareGolden(t *testing.T, file string, got []byte) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatalf("%v: write it with -update and read what it says", err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s differs (-want +got):\n%s", file, diff)
-	}
 }
