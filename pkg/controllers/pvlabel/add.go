@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	cloudproviderapi "k8s.io/cloud-provider/api"
 	"k8s.io/component-helpers/storage/volume"
 	"k8s.io/klog/v2"
 
@@ -130,9 +129,13 @@ func stuck(n *candidate, place []corev1.NodeSelectorRequirement, nodes []*corev1
 	return usable
 }
 
+// taintUninitialized is on a Node until a cloud controller manager has given it its labels
+// (k8s.io/cloud-provider/api TaintExternalCloudProvider).
+const taintUninitialized = "node.cloudprovider.kubernetes.io/uninitialized"
+
 // uninitialized reports whether node waits for its labels.
 func uninitialized(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == cloudproviderapi.TaintExternalCloudProvider })
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taintUninitialized })
 }
 
 // describe is place for people.
