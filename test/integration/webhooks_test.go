@@ -3,7 +3,9 @@ package integration
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -164,6 +166,9 @@ func TestDefectStandbyHasNoCloud(t *testing.T) {
 	holder := c.holder(mainLease)
 	standby := c.launch(sim, "--webhooks=*", "--v=4", "--logging-format=json")
 	standby.wait("/readyz", http.StatusOK)
+	if word := standby.firstWord(); !strings.Contains(word, "does not exist in the cloud") { // asked once, at once
+		t.Errorf("ready, the standby says %s", word)
+	}
 	standby.webhook.wait("/readyz", http.StatusOK)
 	c.registerVolumes(standby)
 	pv := &corev1.PersistentVolume{
@@ -239,6 +244,31 @@ func TestLeaseLostWhileWebhooksAreServed(t *testing.T) {
 	if log := p.end(); !strings.Contains(log, "Draining webhooks") {
 		t.Errorf("log:\n%s", log)
 	}
+}
+
+// firstWord is what p answers about the creation of a PersistentVolume.
+func (p *process) firstWord() string {
+	p.t.Helper()
+	const review = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","kind":{"version":"v1","kind":"PersistentVolume"},
+		"resource":{"version":"v1","resource":"persistentvolumes"},"name":"first","operation":"CREATE","object":{"apiVersion":"v1","kind":"PersistentVolume",
+		"metadata":{"name":"first"},"spec":{"csi":{"driver":"cinder.csi.openstack.org","volumeHandle":"99999999-2222-4333-8444-555555555555"}}}}}`
+	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	defer client.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(p.t.Context(), http.MethodPost, "https://"+p.webhook.address+pvlabel.Webhook().Path+"?timeout=5s", strings.NewReader(review))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := client.Do(req)
+	if err != nil {
+		return err.Error()
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err.Error()
+	}
+	return string(body)
 }
 
 func errorText(err error) string {
