@@ -21,7 +21,8 @@ import (
 const checkHelp = `isthmus-credential-provider check looks for what is wrong with a kubelet's credential providers,
 ours and others, and tries them for an image as the kubelet would. Run it as root on the node.
 
-What the kubelet has (default: the flags of the kubelet that runs here):
+What the kubelet has. What is not given is taken from the kubelet that runs here, and then its
+environment as well; with both, nothing is:
   --kubelet-config PATH    its --image-credential-provider-config, a file or a directory
   --bin-dir DIR            its --image-credential-provider-bin-dir
 
@@ -106,15 +107,17 @@ type check struct {
 // prepare completes the flags with those of the kubelet that runs here, and reads what they name.
 func (c *check) prepare(proc string) error {
 	o := &c.options
-	running, found := findKubelet(proc)
-	if found {
-		c.compare(running)
-	}
 	if o.kubeletConfig == "" || o.binDir == "" {
+		// Only then: what is given in full may be another machine's, and a provider that is tried with
+		// the environment of a kubelet that has nothing to do with it speaks to whatever that names.
+		running, found := findKubelet(proc)
 		if !found {
 			return errors.New("no kubelet runs here; give --kubelet-config and --bin-dir, as its flags --image-credential-provider-config and --image-credential-provider-bin-dir are")
 		}
-		return fmt.Errorf("the kubelet that runs here (process %d) has no --image-credential-provider-config or no --image-credential-provider-bin-dir: it runs no provider; start it with both, or give --kubelet-config and --bin-dir", running.pid)
+		c.takeOver(running)
+		if o.kubeletConfig == "" || o.binDir == "" {
+			return fmt.Errorf("the kubelet that runs here (process %d) has no --image-credential-provider-config or no --image-credential-provider-bin-dir: it runs no provider; start it with both, or give --kubelet-config and --bin-dir", running.pid)
+		}
 	}
 	if o.image != "" {
 		image, err := credentialprovider.ParseImage(o.image)
@@ -139,8 +142,8 @@ func (c *check) prepare(proc string) error {
 	return nil
 }
 
-// compare takes over what the running kubelet has, and tells where the flags differ from it.
-func (c *check) compare(running runningKubelet) {
+// takeOver completes the flags with what the running kubelet has, and tells where they differ from it.
+func (c *check) takeOver(running runningKubelet) {
 	o := &c.options
 	if running.environ != nil {
 		c.environ = running.environ

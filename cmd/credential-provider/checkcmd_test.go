@@ -315,9 +315,10 @@ func TestFindKubelet(t *testing.T) {
 	if err := c.prepare(proc); err == nil || !strings.Contains(err.Error(), "it runs no provider; start it with both") {
 		t.Errorf("without the flags: %v", err)
 	}
-	c = check{options: checkOptions{kubeletConfig: "/a", binDir: "/b"}}
-	if err := c.prepare(proc); err != nil || len(c.findings) != 2 {
-		t.Errorf("without the flags, but given: %v, %v", err, c.findings)
+	process("42", "kubelet --image-credential-provider-config=/etc/c.yaml --image-credential-provider-bin-dir=/bin/cp ", "A=b ")
+	c = check{options: checkOptions{kubeletConfig: "/a", binDir: "/b"}, environ: []string{"OWN=1"}}
+	if err := c.prepare(proc); err != nil || len(c.findings) != 0 || fmt.Sprint(c.environ) != "[OWN=1]" {
+		t.Errorf("with both given, a kubelet that runs here has a say: %v, %v, %v", err, c.findings, c.environ)
 	}
 	c = check{}
 	if err := c.prepare(t.TempDir()); err == nil || !strings.Contains(err.Error(), "no kubelet runs here; give --kubelet-config and --bin-dir") {
