@@ -85,5 +85,8 @@ func trusting(c *configuration, cas, leaving []string) *configuration {
 	return out
 }
 
+// public reports whether c is for certificates that the API server's own roots hold for.
+func public(c *configuration) bool { return c.Annotations[rootsAnnotation] == systemRoots }
+
 // injected reports whether cert-manager's cainjector writes the caBundle as well.
 func injected(c *configuration) bool { return c.Annotations[injectAnnotation] != "" }

@@ -47,6 +47,18 @@ func (o *one) ownCAs() {
 		return
 	}
 	o.bundle, o.trust.own, o.settled = bundle, authorities(bundle), ""
+	o.want()
+}
+
+// want notes what is wanted, which depends on the certificate only in whether it has a CA.
+func (o *one) want() {
+	o.wanted = render(o.opts, o.kind, nil)
+	if o.opts.Mode == Auto && o.opts.URL != "" && o.opts.InjectCAFrom == "" && len(o.trust.own) == 0 {
+		metav1.SetMetaDataAnnotation(&o.wanted.ObjectMeta, rootsAnnotation, systemRoots)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.judge.want(fingerprint(o.wanted))
 }
 
 // untrusted says that webhooks are registered, but requests that come to this replica fail.
@@ -86,6 +98,9 @@ func (o *one) decide(live *configuration) plan {
 		}
 	}
 	cas, leaving := o.trust.wanted(now)
+	if public(p.content) {
+		cas, leaving = nil, nil
+	}
 	p.content = trusting(p.content, cas, leaving)
 	return p
 }
@@ -105,8 +120,10 @@ func (o *one) adds(live *configuration) (plan, bool) {
 func (o *one) withoutCAs(live *configuration) *configuration {
 	out := o.wanted.DeepCopy()
 	out.Annotations, out.Webhooks = nil, live.Webhooks
-	if from := live.Annotations[injectAnnotation]; from != "" {
-		out.Annotations = map[string]string{injectAnnotation: from}
+	for _, key := range []string{injectAnnotation, rootsAnnotation} {
+		if value := live.Annotations[key]; value != "" {
+			metav1.SetMetaDataAnnotation(&out.ObjectMeta, key, value)
+		}
 	}
 	return out
 }
@@ -134,6 +151,7 @@ func (o *one) rest(live *configuration, v verdict) time.Duration {
 func (o *one) write(ctx context.Context, live *configuration) (time.Duration, error) {
 	o.metrics.upToDate.WithLabelValues(kindName(o.kind)).Set(0)
 	unready := o.opts.Ready(ctx)
+	o.ownCAs() // a certificate that is there since then is not one without a CA
 	if _, adds := o.adds(live); unready != nil && !adds {
 		o.logger.V(4).Info("Webhooks are registered once this replica serves", "reason", unready.Error())
 		return o.pace.look, nil

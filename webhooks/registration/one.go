@@ -53,9 +53,9 @@ func (k *Keeper) one(t webhooks.Type, recorder record.EventRecorder, logger klog
 		logger: logger.WithValues("kind", kindName(t), "name", Name), news: make(chan struct{}, 1),
 		report:  k.reporter(t),
 		repairs: rate.NewLimiter(rate.Every(k.pace.refill), k.pace.burst), additions: rate.NewLimiter(rate.Every(k.pace.refill), k.pace.burst), judge: judge{standDown: k.pace.standDown},
-		wanted: render(&k.opts, t, nil), trust: newTrust(k.pace.standDown, k.pace.grace),
+		trust: newTrust(k.pace.standDown, k.pace.grace),
 	}
-	o.judge.want(fingerprint(o.wanted))
+	o.want()
 	o.metrics.upToDate.WithLabelValues(kindName(t)).Set(0)
 	return o
 }

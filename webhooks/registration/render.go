@@ -27,7 +27,10 @@ const (
 	caAnnotation    = webhooks.Domain + "/registered-ca"
 	// leavingAnnotation has the fingerprints of the CAs that leave soon unless a replica objects.
 	leavingAnnotation = webhooks.Domain + "/leaving-ca"
-	injectAnnotation  = "cert-manager.io/inject-ca-from"
+	// rootsAnnotation with systemRoots is of a configuration without CAs: they are not missing.
+	rootsAnnotation  = webhooks.Domain + "/trusted-roots"
+	systemRoots      = "api-server"
+	injectAnnotation = "cert-manager.io/inject-ca-from"
 )
 
 // Configurations returns what is registered for o, with the CAs to trust. Every field that

@@ -59,8 +59,9 @@ func fingerprint(c *configuration) string {
 	content := struct {
 		Labels   map[string]string
 		Inject   string
+		Roots    string `json:",omitempty"`
 		Webhooks []admissionregistrationv1.MutatingWebhook
-	}{map[string]string{nameLabel: c.Labels[nameLabel]}, c.Annotations[injectAnnotation], nil}
+	}{map[string]string{nameLabel: c.Labels[nameLabel]}, c.Annotations[injectAnnotation], c.Annotations[rootsAnnotation], nil}
 	for _, w := range c.Webhooks {
 		w = *w.DeepCopy()
 		w.ClientConfig.CABundle = nil

@@ -104,7 +104,7 @@ func (t *trust) valid(now time.Time) []string {
 // lacks reports whether live does not trust a CA of this replica's that it is to trust, or
 // soon will not.
 func (t *trust) lacks(live *configuration, now time.Time) bool {
-	if live == nil {
+	if live == nil || public(live) {
 		return false
 	}
 	leaving := leavingCAs(live)
@@ -142,6 +142,9 @@ func (t *trust) right(live *configuration, now time.Time) bool {
 		return !t.lacks(live, now)
 	}
 	standing, ok := standingCAs(live)
+	if public(live) {
+		return ok && len(standing) == 0
+	}
 	cas, leaving := t.wanted(now)
 	return ok && slices.Equal(standing, cas) && slices.Equal(leavingCAs(live), leaving)
 }

@@ -191,6 +191,34 @@ func TestReplicasWithOtherCAsForGood(t *testing.T) {
 	eventually(t, "the CA of the one that ended is gone", func() bool { return c.trusted(t, names...) == "b d" })
 }
 
+// TestPublicCertificateAfterPrivateCA: with a URL, a certificate without a CA is one that the API
+// server's own roots hold for, and they count only where no CA is named. So it ends the trust in
+// private CAs at once, also in those of replicas of before.
+func TestPublicCertificateAfterPrivateCA(t *testing.T) {
+	c := newCluster(t)
+	url := func(o *registration.Options, _ *replica) { o.URL = "https://webhooks.example.com:443" }
+	old := c.start(t, url)
+	n := old.settle(t)
+	public := c.start(t, func(o *registration.Options, r *replica) { url(o, r); r.setCA("") })
+	roots := func() bool { return len(c.validating(t).Webhooks[0].ClientConfig.CABundle) == 0 }
+	eventually(t, "the API server's own roots count", roots)
+	public.settle(t)
+	old.setCA(authority("ca") + authority("next"))
+	wait(t, 500*time.Millisecond)
+	if !roots() || old.writes.Load() != n {
+		t.Errorf("the old replica has put its CA back with %d writes", old.writes.Load()-n)
+	}
+	// Somebody's CA is taken out, and a replica with a private CA that starts later prevails.
+	c.inject(t, authority("somebody"))
+	eventually(t, "the API server's own roots count again", roots)
+	private := c.start(t, url)
+	eventually(t, "the private CA is trusted", func() bool { return c.trusted(t, "ca", "somebody") == "ca" })
+	private.settle(t)
+	// The one whose certificate changes is the later one, too.
+	private.setCA("")
+	eventually(t, "the API server's own roots count once more", roots)
+}
+
 // TestWriteAtTheSameMoment: what another replica writes between this one's look at the
 // configuration and its own write is not overwritten.
 func TestWriteAtTheSameMoment(t *testing.T) {
