@@ -192,3 +192,18 @@ func TestInstallFromConfigMap(t *testing.T) {
 		t.Errorf("exit %d: %s%s", got.code, got.stdout, got.stderr)
 	}
 }
+
+// A restart that fails is told, and tried again by the next run, though that has nothing to install.
+func TestInstallRestartFails(t *testing.T) {
+	n := newTarget(t, goodFiles())
+	nowhere := t.TempDir() // a root without a systemctl
+	for _, when := range []string{"first", "again"} {
+		got := execute(t, "", n.args("--restart-unit", "isthmus-none.service", "--host-root", nowhere)...)
+		if got.code != exitFailed || !strings.Contains(got.stderr, "all is installed, but systemctl restart isthmus-none.service fails") || strings.Contains(got.stdout, "installed") != (when == "first") {
+			t.Errorf("%s: exit %d, %s%s", when, got.code, got.stdout, got.stderr)
+		}
+	}
+	if got := execute(t, "", n.args()...); got.code != 0 {
+		t.Errorf("without a restart: exit %d, %s", got.code, got.stderr)
+	}
+}

@@ -155,18 +155,20 @@ func installer(t *testing.T, w *world) *appsv1.DaemonSet {
 	return &set
 }
 
-// checkUnusableFolders: a read-only file system, and one on which nothing runs.
+// checkUnusableFolders: file systems that are read-only, full, or without programs.
 func checkUnusableFolders(t *testing.T) {
 	t.Helper()
 	for name, tt := range map[string]struct {
-		flags uintptr
-		want  string
+		flags   uintptr
+		options string
+		want    string
 	}{
-		"read-only": {syscall.MS_RDONLY, "read-only file system; choose directories that can be written to"},
-		"noexec":    {syscall.MS_NOEXEC, "is it mounted noexec?"},
+		"read-only": {syscall.MS_RDONLY, "mode=755", "read-only file system; choose directories that can be written to"},
+		"noexec":    {syscall.MS_NOEXEC, "mode=755", "is it mounted noexec?"},
+		"full":      {0, "mode=755,size=1m", "was not replaced: write " + state + "/full/bin/.isthmus-install-isthmus-credential-provider: no space left on device"},
 	} {
 		dir := filepath.Join(state, name)
-		if err := errors.Join(os.MkdirAll(dir, 0o755), syscall.Mount("tmpfs", dir, "tmpfs", 0, "mode=755")); err != nil {
+		if err := errors.Join(os.MkdirAll(dir, 0o755), syscall.Mount("tmpfs", dir, "tmpfs", 0, tt.options)); err != nil {
 			t.Fatal(err)
 		}
 		for _, sub := range []string{"bin", "etc"} {
@@ -174,7 +176,7 @@ func checkUnusableFolders(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT|tt.flags, "mode=755"); err != nil {
+		if err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT|tt.flags, tt.options); err != nil {
 			t.Fatal(err)
 		}
 		_, err := run(t, "isthmus-credential-provider", "install", "--bin-dir", dir+"/bin", "--config-dir", dir+"/etc")
