@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/isthmus-cloud/isthmus/credentialprovider/kubelet"
 	"github.com/isthmus-cloud/isthmus/test/golden"
 )
 
@@ -302,7 +303,7 @@ func TestFindKubelet(t *testing.T) {
 	}
 	process("42", "/usr/bin/kubelet --v=2 --image-credential-provider-config=/old --image-credential-provider-config /etc/c.yaml -image-credential-provider-bin-dir=/bin/cp ", "A=b C=d ")
 	got, ok := findKubelet(proc)
-	if want := (runningKubelet{pid: 42, config: "/etc/c.yaml", binDir: "/bin/cp", environ: []string{"A=b", "C=d"}}); !ok || fmt.Sprint(got) != fmt.Sprint(want) {
+	if want := (runningKubelet{pid: 42, config: "/etc/c.yaml", binDir: "/bin/cp", environ: []string{"A=b", "C=d"}, program: filepath.Join(proc, "42", "exe")}); !ok || fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("found %+v, want %+v", got, want)
 	}
 
@@ -323,5 +324,26 @@ func TestFindKubelet(t *testing.T) {
 	c = check{}
 	if err := c.prepare(t.TempDir()); err == nil || !strings.Contains(err.Error(), "no kubelet runs here; give --kubelet-config and --bin-dir") {
 		t.Errorf("no kubelet: %v", err)
+	}
+}
+
+// An older kubelet takes neither tokenAttributes nor a directory.
+func TestCheckKubeletVersion(t *testing.T) {
+	proc := t.TempDir()
+	running := runningKubelet{pid: 42, program: filepath.Join(proc, "exe")}
+	entries := []kubelet.Entry{{Name: "a", TokenAttributes: &kubelet.TokenAttributes{}}, {Name: "b"}}
+	for said, want := range map[string]int{"Kubernetes v1.37.1": 0, "Kubernetes v1.34.0-beta.1": 0, "Kubernetes v1.33.4": 2, "Kubernetes v1.29.0": 2, "something else": 0} {
+		if err := os.WriteFile(running.program, []byte("#!/bin/sh\necho '"+said+"'\n"), 0o755); err != nil { //nolint:gosec // a program
+			t.Fatal(err)
+		}
+		c := check{kubelet: running, options: checkOptions{kubeletConfig: proc}}
+		c.version(t.Context(), entries)
+		if len(c.findings) != want || want > 0 && !strings.Contains(c.findings[1].String(), `provider "a": tokenAttributes: the kubelet that runs here is v1.`) {
+			t.Errorf("%s: %v", said, c.findings)
+		}
+	}
+	c := check{}
+	if c.version(t.Context(), entries); len(c.findings) != 0 {
+		t.Errorf("no kubelet runs: %v", c.findings)
 	}
 }

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // runningKubelet is what the kubelet of this machine was started with.
@@ -12,6 +15,24 @@ type runningKubelet struct {
 	pid            int
 	config, binDir string
 	environ        []string // nil if it may not be read
+	program        string
+}
+
+// minorVersion asks the program which minor version of Kubernetes 1 it is; 0 if it does not tell.
+func (r runningKubelet) minorVersion(ctx context.Context) int {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, r.program, "--version").Output() //nolint:gosec // the kubelet that runs here
+	rest, ok := strings.CutPrefix(string(out), "Kubernetes v1.")
+	if err != nil || !ok {
+		return 0
+	}
+	minor, _, _ := strings.Cut(rest, ".")
+	n, err := strconv.Atoi(minor)
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 // findKubelet looks for a kubelet among the processes in proc. It finds none where the kubelet is part
@@ -35,6 +56,7 @@ func findKubelet(proc string) (runningKubelet, bool) {
 			config:  flagOf(args, "image-credential-provider-config"),
 			binDir:  flagOf(args, "image-credential-provider-bin-dir"),
 			environ: nulSeparated(filepath.Join(proc, dir.Name(), "environ")),
+			program: filepath.Join(proc, dir.Name(), "exe"),
 		}, true
 	}
 	return runningKubelet{}, false
