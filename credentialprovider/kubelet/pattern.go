@@ -150,6 +150,15 @@ func faultOfPath(match string, m pattern) *fault {
 	return nil
 }
 
+// openEnd is about a path that goes on: the kubelet compares texts, not parts of a path.
+func openEnd(match string) *fault {
+	_, path, _ := strings.Cut(match, "/")
+	if path == "" || strings.HasSuffix(path, "/") {
+		return nil
+	}
+	return &fault{Warning, fmt.Sprintf("its path is compared as text: it holds for %s-b and %s2/… as well", path, path), "write " + match + "/ if all images below it are meant"}
+}
+
 // faultOfHost is about the host.
 func faultOfHost(match string, m pattern) *fault {
 	for _, label := range m.labels {
@@ -171,5 +180,5 @@ func faultOfHost(match string, m pattern) *fault {
 	case host != strings.ToLower(host):
 		return &fault{Warning, "its host has capital letters, and case counts: it matches only images that are written so", "write " + strings.ToLower(host)}
 	}
-	return nil
+	return openEnd(match)
 }
