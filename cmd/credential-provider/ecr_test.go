@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -148,6 +149,7 @@ func awsNodeCases() map[string]awsCase {
 		"refused-role":        {image: otherRegistry + "/app", config: "ecr:\n" + strings.Replace(crossAccount, "cluster-c", "wrong", 1)},
 		"refused-nocreds":     {image: ownRegistry + "/app", env: func(_ *testing.T, w *awsWorld) []string { w.SetInstanceRole(""); return nil }},
 		"refused-action":      {image: ownRegistry + "/app", env: func(_ *testing.T, w *awsWorld) []string { w.SetInstanceRole(w.bad); return nil }},
+		"refused-halfenv":     {image: ownRegistry + "/app", env: func(_ *testing.T, w *awsWorld) []string { return w.keysOf("aws")[:1] }},
 		"refused-lookalike":   {image: ownRegistry + ".evil.example/app"},
 		"refused-mirrorport":  {image: "mirror.example:5001/app", config: "ecr:\n  mirrors:\n  - {upstream: 'mirror.example:5000', registry: " + ownRegistry + "}\n"},
 		"refused-token":       {image: ownRegistry + "/app", request: asPod("app", annotated(ownKey))},
@@ -326,7 +328,7 @@ func (w *awsWorld) checkOpens(t *testing.T, got outcome, tt awsCase) string {
 
 // The service's failures are told as they are; what can pass is tried again.
 func TestExecECRFaults(t *testing.T) {
-	html := "<html>a captive portal</html>"
+	html, endless := "<html>a captive portal</html>", strings.Repeat(" ", 2<<20)
 	for name, tt := range map[string]struct {
 		fault awssim.Fault
 		want  string // "" is success
@@ -337,6 +339,8 @@ func TestExecECRFaults(t *testing.T) {
 		"no JSON":        {awssim.Fault{Service: "ecr", Body: &html}, "does not answer with JSON; is a proxy or another service in between?"},
 		"hangs":          {awssim.Fault{Service: "ecr", Hang: true}, "AWS ECR (GetAuthorizationToken) at api.ecr.eu-central-1.amazonaws.com does not answer in time"},
 		"slow metadata":  {awssim.Fault{Service: "imds", Times: 1, Status: 500}, ""},
+		"redirects":      {awssim.Fault{Service: "ecr", Status: 307, Code: "x", Header: http.Header{"Location": {"https://evil.example/"}}}, "redirects to https://evil.example, which is not followed"},
+		"endless":        {awssim.Fault{Service: "ecr", Body: &endless}, "the answer of AWS ECR (GetAuthorizationToken) is longer than 1024 KiB"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -351,6 +355,9 @@ func TestExecECRFaults(t *testing.T) {
 			checkOutcome(t, got)
 			if (got.code == 0) != (tt.want == "") || !strings.Contains(got.stderr, tt.want) {
 				t.Errorf("exit %d, %q, want %q", got.code, got.stderr, tt.want)
+			}
+			if hosts := w.Refused(); len(hosts) != 0 {
+				t.Errorf("it speaks to %v", hosts)
 			}
 		})
 	}

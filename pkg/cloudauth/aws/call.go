@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
+	"github.com/isthmus-cloud/isthmus/pkg/cloudauth/wire"
 )
 
 // Call is one operation of a service that speaks JSON 1.1, for programs that need a single one:
@@ -129,7 +129,7 @@ func (s *Session) attempt(ctx context.Context, c Call, endpoint *url.URL, body [
 		return &smithyhttp.RequestSendError{Err: err}
 	}
 	defer func() { _ = response.Body.Close() }() // it was only read
-	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	answer, err := wire.ReadAll(response.Body, maxAnswer)
 	if err != nil {
 		return &smithyhttp.RequestSendError{Err: err}
 	}

@@ -16,6 +16,7 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
+	"github.com/isthmus-cloud/isthmus/pkg/cloudauth/wire"
 )
 
 // Reason says what kind of failure an Error is.
@@ -73,7 +74,7 @@ func (s *Session) Explain(err error) error {
 		e.Reason, e.text = Unreachable, calledOf(err)+": "+context.Canceled.Error()
 	case errors.As(err, &profile):
 		e.Reason, e.text = Misconfigured, fmt.Sprintf("the AWS config files have no profile %q; correct the profile or AWS_PROFILE", cloudauth.Excerpt(profile.Profile, 80))
-	case strings.Contains(err.Error(), "ec2imds"):
+	case strings.Contains(err.Error(), "ec2imds") && !isTooLong(err):
 		s.explainMetadata(e, err)
 	case errors.As(err, &api):
 		s.explainAnswer(e, err, api)
@@ -175,6 +176,9 @@ func (s *Session) explainMetadata(e *Error, err error) {
 		"attach an instance profile, or configure one of the others", detail)
 }
 
+// isTooLong reports whether an answer was too long. Some of the SDK's errors do not unwrap.
+func isTooLong(err error) bool { return strings.Contains(err.Error(), wire.ErrTooLong.Error()) }
+
 func (s *Session) explainNetwork(e *Error, err error) {
 	where := calledOf(err)
 	detail := err
@@ -190,6 +194,8 @@ func (s *Session) explainNetwork(e *Error, err error) {
 	var timeout net.Error
 	var file *os.PathError
 	switch {
+	case isTooLong(err):
+		e.Reason, e.text = Failed, fmt.Sprintf("the answer of %s is longer than %d KiB; is a proxy or another service in between?", where, maxAnswer>>10)
 	case errors.As(err, &unknown):
 		e.Reason, e.text = Unreachable, where+" has a certificate that the system's CAs do not vouch for; set AWS_CA_BUNDLE if there is a proxy in between"
 	case errors.As(err, &host):

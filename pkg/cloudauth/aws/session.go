@@ -10,11 +10,11 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
-	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials/ec2rolecreds"
 	"github.com/aws/aws-sdk-go-v2/credentials/endpointcreds"
 	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
+	"github.com/aws/smithy-go/logging"
 	"github.com/aws/smithy-go/middleware"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
@@ -89,6 +89,11 @@ func (s *Session) login(ctx context.Context) error {
 
 // load reads the environment and the shared config files and decides on the source.
 func (s *Session) load(ctx context.Context) (aws.Config, error) {
+	if s.cfg.Profile == "" { // else the environment's credentials are not looked at
+		if err := checkEnvironment(); err != nil {
+			return aws.Config{}, misconfigured(err)
+		}
+	}
 	options := s.loadOptions()
 	// The first time without credentials, for the settings of the metadata service.
 	bare, err := config.LoadDefaultConfig(ctx, append(options, config.WithCredentialsProvider(aws.AnonymousCredentials{}))...)
@@ -100,7 +105,9 @@ func (s *Session) load(ctx context.Context) (aws.Config, error) {
 	metadata := imds.NewFromConfig(bare, func(o *imds.Options) { o.EnableFallback = aws.FalseTernary })
 	base, err := config.LoadDefaultConfig(ctx, append(options,
 		config.WithEC2RoleCredentialOptions(func(o *ec2rolecreds.Options) { o.Client = metadata }),
-		config.WithEndpointCredentialOptions(func(o *endpointcreds.Options) { o.HTTPClient = local }),
+		config.WithEndpointCredentialOptions(func(o *endpointcreds.Options) {
+			o.HTTPClient, o.APIOptions = local, append(o.APIOptions, bounded)
+		}),
 	)...)
 	if err != nil {
 		return aws.Config{}, err
@@ -122,11 +129,12 @@ func (s *Session) loadWebIdentity(ctx context.Context) (aws.Config, error) {
 
 func (s *Session) loadOptions() []func(*config.LoadOptions) error {
 	options := []func(*config.LoadOptions) error{
-		config.WithHTTPClient(awshttp.NewBuildableClient().WithTimeout(s.options.RequestTimeout)),
+		config.WithHTTPClient(newHTTPClient(s.options)),
 		config.WithRetryer(s.newRetryer),
+		config.WithLogger(logging.Nop{}), // else it writes to stderr, which is the program's
 		config.WithDefaultRegion(s.cfg.DefaultRegion),
 		config.WithAPIOptions([]func(*middleware.Stack) error{
-			onlyEncrypted,
+			onlyEncrypted, bounded,
 			awsmiddleware.AddUserAgentKeyValue(s.options.Program, s.options.Version),
 		}),
 	}

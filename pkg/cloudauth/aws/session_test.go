@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -307,9 +308,16 @@ func TestDefectTokenSentUnencrypted(t *testing.T) {
 
 // Neither the metadata service nor the container endpoint is spoken to through a proxy.
 func TestDefectMetadataThroughProxy(t *testing.T) {
-	client, ok := withoutProxy(awshttp.NewBuildableClient()).(*awshttp.BuildableClient)
-	if !ok || client.GetTransport().Proxy != nil {
-		t.Error("the client for the metadata service has a proxy")
+	t.Setenv("HTTPS_PROXY", "http://proxy.example:3128")
+	client, ok := withoutProxy(newHTTPClient(Options{})).(*awshttp.BuildableClient)
+	if !ok {
+		t.Fatal("the client is another one")
+	}
+	for _, address := range []string{"http://169.254.169.254/", "https://pod-identity.example/"} {
+		r := httptest.NewRequest(http.MethodGet, address, nil)
+		if proxy, err := client.GetTransport().Proxy(r); proxy != nil || err != nil {
+			t.Errorf("%s: through %v, %v", address, proxy, err)
+		}
 	}
 }
 

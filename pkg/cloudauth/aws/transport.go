@@ -11,15 +11,52 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/smithy-go/middleware"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
+	"github.com/isthmus-cloud/isthmus/pkg/cloudauth/wire"
 )
 
+// newHTTPClient returns the SDK's client, which the SDK insists on, but one that follows no redirect: the
+// SDK's follows some, with the token in the request's body.
+func newHTTPClient(o Options) *awshttp.BuildableClient {
+	return awshttp.NewBuildableClient().WithTimeout(o.RequestTimeout).WithTransportOptions(func(t *http.Transport) {
+		t.Proxy = staying(wire.Proxy)
+		t.MaxResponseHeaderBytes = wire.MaxHeader
+	})
+}
+
+// staying makes of what is asked for the way of every request, those of redirects included, what
+// refuses the latter: nothing else of the SDK's client can be told so.
+func staying(proxy func(*http.Request) (*url.URL, error)) func(*http.Request) (*url.URL, error) {
+	return func(r *http.Request) (*url.URL, error) {
+		if r.Response != nil {
+			return nil, &Error{Reason: Failed, text: fmt.Sprintf("AWS at %s redirects to %s://%s, which is not followed; is a proxy or another service in between?",
+				r.Response.Request.URL.Host, r.URL.Scheme, cloudauth.Excerpt(r.URL.Host, 120))}
+		}
+		return proxy(r)
+	}
+}
+
 // withoutProxy returns a client for services on this machine or next to it: what they give and
-// want is not for a proxy, whatever HTTP_PROXY says.
+// want is not for a proxy, whatever the environment says.
 func withoutProxy(c aws.HTTPClient) aws.HTTPClient {
 	if b, ok := c.(*awshttp.BuildableClient); ok {
-		return b.WithTransportOptions(func(t *http.Transport) { t.Proxy = nil })
+		return b.WithTransportOptions(func(t *http.Transport) {
+			t.Proxy = staying(func(*http.Request) (*url.URL, error) { return nil, nil })
+		})
 	}
 	return c
+}
+
+// bounded bounds what is read of an answer.
+func bounded(stack *middleware.Stack) error {
+	return stack.Deserialize.Add(middleware.DeserializeMiddlewareFunc("Bounded", func(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
+		out, metadata, err := next.HandleDeserialize(ctx, in)
+		if r, ok := out.RawResponse.(*smithyhttp.Response); ok && r != nil && r.Response != nil && r.Body != nil {
+			r.Body = wire.Bounded(r.Body, maxAnswer)
+		}
+		return out, metadata, err
+	}), middleware.After)
 }
 
 // onlyEncrypted refuses to send anything unencrypted to anywhere but this machine and the

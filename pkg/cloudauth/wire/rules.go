@@ -1,0 +1,59 @@
+package wire
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+)
+
+// MaxHeader bounds the header of an answer.
+const MaxHeader = 64 << 10
+
+// ErrTooLong is an answer of which more came than anybody needs.
+var ErrTooLong = errors.New("the answer is too long")
+
+// Proxy is the environment's proxy for what is encrypted, and none for anything else: a proxy would
+// read it.
+func Proxy(r *http.Request) (*url.URL, error) {
+	if r.URL.Scheme != "https" {
+		return nil, nil
+	}
+	return http.ProxyFromEnvironment(r)
+}
+
+// Stay follows no redirect: the answer that asks for one is the answer.
+func Stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// ReadAll reads what has at most limit bytes; of more it returns ErrTooLong.
+func ReadAll(r io.Reader, limit int64) ([]byte, error) {
+	return io.ReadAll(&bounded{Reader: r, left: limit})
+}
+
+// Bounded returns a body of which at most limit bytes can be read; then comes ErrTooLong.
+func Bounded(body io.ReadCloser, limit int64) io.ReadCloser {
+	return struct {
+		io.Reader
+		io.Closer
+	}{&bounded{Reader: body, left: limit}, body}
+}
+
+type bounded struct {
+	io.Reader
+	left int64
+}
+
+// Read implements io.Reader. One byte more than the limit is read, to know whether there is one.
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left < 0 {
+		return 0, ErrTooLong
+	}
+	if int64(len(p)) > b.left+1 {
+		p = p[:b.left+1]
+	}
+	n, err := b.Reader.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		return n - 1, ErrTooLong
+	}
+	return n, err
+}
