@@ -123,6 +123,15 @@ func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
 }
 
+// FirstExpiry returns when the first of the certificates of bundle expires; zero if there is none.
+func FirstExpiry(bundle []byte) time.Time {
+	all, err := parseCertificates(bundle)
+	if err != nil || len(all) == 0 {
+		return time.Time{}
+	}
+	return slices.MinFunc(all, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) }).NotAfter
+}
+
 // parseCertificates reads PEM that has certificates and nothing else, but perhaps none.
 // Errors do not repeat the data.
 func parseCertificates(data []byte) ([]*x509.Certificate, error) {

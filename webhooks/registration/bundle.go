@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"encoding/hex"
 	"encoding/pem"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -21,6 +22,19 @@ func valid(ca string, now time.Time) bool {
 	}
 	cert, err := x509.ParseCertificate(block.Bytes)
 	return err == nil && now.Before(cert.NotAfter)
+}
+
+// describe names ca for people.
+func describe(ca string) string {
+	block, _ := pem.Decode([]byte(ca))
+	if block == nil {
+		return "something that is no certificate"
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return "something that is no certificate"
+	}
+	return fmt.Sprintf("%.100q (serial %x, until %s)", cert.Subject, cert.SerialNumber, cert.NotAfter.UTC().Format(time.RFC3339))
 }
 
 // authorities returns the certificates of a bundle, sorted, each as PEM without comments.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -206,7 +207,31 @@ func (o *one) put(ctx context.Context, live *configuration, p plan) (time.Durati
 	o.metrics.writes.WithLabelValues(kindName(o.kind), string(p.verdict)).Inc()
 	o.logger.Info("Webhooks registered", "reason", string(p.verdict), "otherWriter", by, "webhooks", len(now.Webhooks), "stamp", p.stamp.String())
 	o.event(now, corev1.EventTypeNormal, "Registered", "webhook configuration "+string(p.verdict)+"; other writer: "+by)
+	if live != nil {
+		o.sayCAs(live, now)
+	}
 	return o.pace.look, nil
+}
+
+// sayCAs makes an event of CAs that came or went.
+func (o *one) sayCAs(before, now *configuration) {
+	had, _ := standingCAs(before)
+	has, _ := standingCAs(now)
+	var changes []string
+	for _, ca := range has {
+		if !slices.Contains(had, ca) {
+			changes = append(changes, "added "+describe(ca))
+		}
+	}
+	for _, ca := range had {
+		if !slices.Contains(has, ca) {
+			changes = append(changes, "removed "+describe(ca))
+		}
+	}
+	if len(changes) > 0 {
+		o.logger.Info("CAs of the webhooks changed", "changes", changes)
+		o.event(now, corev1.EventTypeNormal, "CAsChanged", fmt.Sprintf("CAs that the API server trusts for the webhooks: %.900s", strings.Join(changes, "; ")))
+	}
 }
 
 // reached reports whether the Service leads to a replica: this one is ready a little before

@@ -34,6 +34,7 @@ func TestRemove(t *testing.T) {
 	restarted := c.start(t, nil)
 	eventually(t, "they are made and removed", func() bool { return restarted.writes.Load() > 0 && gone() })
 	restarted.stop()
+	eventually(t, "the configurations are gone again", gone)
 	remover.settle(t)
 	n := remover.writes.Load()
 	wait(t, 500*time.Millisecond)

@@ -97,6 +97,10 @@ func TestUnknownCAGoesLater(t *testing.T) {
 	r.setCA(authority("next"))
 	eventually(t, "both are trusted", func() bool { return c.trusted(t, "ca", "next") == "ca next" })
 	eventually(t, "the new one alone is", func() bool { return c.trusted(t, "ca", "next") == "next" })
+	eventually(t, "events say so", func() bool {
+		said := c.event(t, "CAsChanged")
+		return strings.Contains(said, `added "CN=next" (serial 1, until 20`) && strings.Contains(said, `removed "CN=ca" (`)
+	})
 	r.settle(t)
 }
 

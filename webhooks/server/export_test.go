@@ -16,7 +16,8 @@ import (
 // Answer serves one request without a network.
 func Answer(t *testing.T, contentType string, body []byte, h admission.Handler) *admissionv1.AdmissionReview {
 	t.Helper()
-	m, err := newMetrics(prometheus.NewRegistry(), func() time.Time { return time.Time{} })
+	never := func() time.Time { return time.Time{} }
+	m, err := newMetrics(prometheus.NewRegistry(), never, never)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ type metrics struct {
 	rejected *prometheus.CounterVec
 }
 
-func newMetrics(reg prometheus.Registerer, notAfter func() time.Time) (*metrics, error) {
+func newMetrics(reg prometheus.Registerer, notAfter, caNotAfter func() time.Time) (*metrics, error) {
 	if reg == nil {
 		reg = ctrlmetrics.Registry
 	}
@@ -48,26 +48,27 @@ func newMetrics(reg prometheus.Registerer, notAfter func() time.Time) (*metrics,
 			Help: "Admission requests refused for their client's certificate, by reason.",
 		}, []string{"reason"}),
 	}
-	expiry := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "isthmus_webhook_certificate_expiration_timestamp_seconds",
-		Help: "When the webhook server's certificate expires, in seconds since 1970; 0 while it has none.",
-	}, func() float64 {
-		if at := notAfter(); !at.IsZero() {
-			return float64(at.Unix())
-		}
-		return 0
-	})
-
 	if err := errors.Join(collectors.Register(reg, &m.duration), collectors.Register(reg, &m.inFlight), collectors.Register(reg, &m.rejected)); err != nil {
 		return nil, err
 	}
 	for _, reason := range []string{clientUnknown, clientExpired, clientUntrusted, clientUnnamed} {
 		m.rejected.WithLabelValues(reason) // so that alerts have a zero to start from
 	}
-	// The newest server's certificate is the one to watch.
-	reg.Unregister(expiry)
-	if err := collectors.Register(reg, &expiry); err != nil {
-		return nil, err
-	}
-	return m, nil
+	return m, errors.Join(
+		registerExpiry(reg, "isthmus_webhook_certificate_expiration_timestamp_seconds",
+			"When the webhook server's certificate expires, in seconds since 1970; 0 while it has none.", notAfter),
+		registerExpiry(reg, "isthmus_webhook_ca_expiration_timestamp_seconds",
+			"When the first of the CAs expires that the API server is to trust for the webhook server, in seconds since 1970; 0 while none is known.", caNotAfter))
+}
+
+// registerExpiry makes a metric of when. The newest server's is the one to watch.
+func registerExpiry(reg prometheus.Registerer, name, help string, when func() time.Time) error {
+	gauge := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
+		if at := when(); !at.IsZero() {
+			return float64(at.Unix())
+		}
+		return 0
+	})
+	reg.Unregister(gauge)
+	return collectors.Register(reg, &gauge)
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/klog/v2"
@@ -19,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/isthmus-cloud/isthmus/pkg/clientca"
+	"github.com/isthmus-cloud/isthmus/webhooks/certs"
 )
 
 // The states of a Server, in their order.
@@ -66,7 +68,7 @@ func New(o Options) (*Server, error) {
 		return nil, errors.New("webhook server: no certificate source")
 	}
 	var err error
-	if s.metrics, err = newMetrics(o.Metrics, o.Certs.NotAfter); err != nil {
+	if s.metrics, err = newMetrics(o.Metrics, o.Certs.NotAfter, func() time.Time { return certs.FirstExpiry(o.Certs.CABundle()) }); err != nil {
 		return nil, fmt.Errorf("webhook server: %w", err)
 	}
 	if o.ClientCAFile != "" {

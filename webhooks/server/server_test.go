@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/isthmus-cloud/isthmus/webhooks/certs"
 	"github.com/isthmus-cloud/isthmus/webhooks/certs/certstest"
 	"github.com/isthmus-cloud/isthmus/webhooks/server"
 )
@@ -402,14 +403,18 @@ func TestMetrics(t *testing.T) {
 			if at := time.Unix(int64(f.GetMetric()[0].GetGauge().GetValue()), 0); time.Until(at) < 27*24*time.Hour || time.Until(at) > 32*24*time.Hour {
 				t.Errorf("certificate expires at %s", at)
 			}
+		case "isthmus_webhook_ca_expiration_timestamp_seconds":
+			if got, want := int64(f.GetMetric()[0].GetGauge().GetValue()), certs.FirstExpiry(r.CABundle()).Unix(); got != want || got <= 0 {
+				t.Errorf("the CA expires at %d, want %d", got, want)
+			}
 		case "isthmus_webhook_requests_in_flight":
 			if v := f.GetMetric()[0].GetGauge().GetValue(); v != 0 {
 				t.Errorf("%v requests in flight", v)
 			}
 		}
 	}
-	if len(found) != 4 {
-		t.Errorf("metrics %v, want four", found)
+	if len(found) != 5 {
+		t.Errorf("metrics %v, want five", found)
 	}
 }
 
