@@ -21,9 +21,13 @@ import (
 	"syscall"
 )
 
-// tempPrefix begins the names of files that have not taken their places yet. The kubelet reads
-// none of that name in a directory of configurations.
-const tempPrefix = ".isthmus-install-"
+// tempPrefix begins and tempSuffix ends the names of files that have not taken their places yet. The
+// suffix keeps the kubelet from reading them: of a directory of configurations it reads all *.json,
+// *.yaml and *.yml, hidden ones too, and does not start if one of them is none.
+const (
+	tempPrefix = ".isthmus-install-"
+	tempSuffix = ".new"
+)
 
 // Dir is a directory on the node.
 type Dir string

@@ -284,6 +284,7 @@ func TestCrash(t *testing.T) {
 				break
 			}
 			half := tree(t, two)
+			onlyConfigIsRead(t, one.ConfigDir, at)
 			maps.DeleteFunc(half, func(name, _ string) bool { return strings.HasPrefix(name, tempPrefix) })
 			run(t, two)
 			now := tree(t, two)
@@ -298,6 +299,21 @@ func TestCrash(t *testing.T) {
 			if len(now) != 4 || !strings.Contains(now["providers.yaml"], "of 2") {
 				t.Errorf("after step %d and another run: %v", at, slices.Sorted(maps.Keys(now)))
 			}
+		}
+	}
+}
+
+// onlyConfigIsRead: of what is in the directory, a kubelet that is pointed to all of it (instead of to the
+// file) reads the configuration alone, whatever a killed run has left.
+func onlyConfigIsRead(t *testing.T, dir string, step int) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if slices.Contains([]string{".json", ".yaml", ".yml"}, filepath.Ext(e.Name())) && e.Name() != "providers.yaml" {
+			t.Errorf("killed at step %d: the kubelet would read %s", step, e.Name())
 		}
 	}
 }

@@ -85,7 +85,7 @@ func (p Plan) place(ctx context.Context, i Item) error {
 
 // write writes an item under a name of its own into its directory.
 func (p Plan) write(i Item) (temp string, err error) {
-	temp = filepath.Join(p.dir(i.Dir), tempPrefix+i.Name)
+	temp = filepath.Join(p.dir(i.Dir), tempPrefix+i.Name+tempSuffix)
 	if i.Link != "" {
 		return temp, os.Symlink(i.Link, temp)
 	}

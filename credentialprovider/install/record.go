@@ -11,8 +11,9 @@ import (
 	"slices"
 )
 
-// recordName is the record's name in the configuration's directory.
-const recordName = ".isthmus-installed.json"
+// recordName is the record's name in the configuration's directory. It has no suffix, for which see
+// tempSuffix.
+const recordName = ".isthmus-installed"
 
 // record says which files are ours.
 type record struct {
@@ -49,7 +50,7 @@ func (p Plan) writeRecord(r record) error {
 	if err != nil {
 		return err
 	}
-	temp := filepath.Join(p.ConfigDir, tempPrefix+recordName)
+	temp := filepath.Join(p.ConfigDir, tempPrefix+recordName+tempSuffix)
 	if err := writeFile(temp, append(data, '\n'), 0o600); err != nil {
 		return fmt.Errorf("the record of what is installed: %w", err)
 	}

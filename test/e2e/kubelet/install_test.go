@@ -165,7 +165,7 @@ func checkUnusableFolders(t *testing.T) {
 	}{
 		"read-only": {syscall.MS_RDONLY, "mode=755", "read-only file system; choose directories that can be written to"},
 		"noexec":    {syscall.MS_NOEXEC, "mode=755", "is it mounted noexec?"},
-		"full":      {0, "mode=755,size=1m", "was not replaced: write " + state + "/full/bin/.isthmus-install-isthmus-credential-provider: no space left on device"},
+		"full":      {0, "mode=755,size=1m", "was not replaced: write " + state + "/full/bin/.isthmus-install-isthmus-credential-provider.new: no space left on device"},
 	} {
 		dir := filepath.Join(state, name)
 		if err := errors.Join(os.MkdirAll(dir, 0o755), syscall.Mount("tmpfs", dir, "tmpfs", 0, tt.options)); err != nil {
