@@ -56,6 +56,17 @@ type Options struct {
 	UserAgent string
 	// Timeout bounds each request to the cloud.
 	Timeout time.Duration
+	// Find, if set, says where a file that the configuration names is to be read, for a check before
+	// it is in its place.
+	Find func(file string) string
+}
+
+// File is where a file that the configuration names is to be read.
+func (o Options) File(name string) string {
+	if o.Find == nil || name == "" {
+		return name
+	}
+	return o.Find(name)
 }
 
 // Kind is one kind of registries as it is configured.

@@ -63,6 +63,8 @@ func TestCredentialProviderInstalls(t *testing.T) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)
 		}
+		content = strings.ReplaceAll(content, "=/etc/", "="+dir+"/etc/")
+		content = strings.ReplaceAll(content, ": /etc/", ": "+dir+"/etc/")
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}

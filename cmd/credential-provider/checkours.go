@@ -104,14 +104,11 @@ func (o *ourEntry) read() {
 			o.add(kubelet.Warning, "args", file+" is looked for in the kubelet's working directory", "write it with its directory")
 		}
 	}
-	parsed.config, parsed.cloudConfig = o.find(parsed.config), o.find(parsed.cloudConfig)
+	parsed.config = o.find(parsed.config)
 	c, err := parsed.configuration()
 	if err != nil {
 		refused(err)
 		return
-	}
-	if c.OpenStack != nil && parsed.cloudConfig == "" {
-		c.OpenStack.CloudConfig = o.find(c.OpenStack.CloudConfig)
 	}
 	o.anonymous = c.AnonymousRegistries
 	for _, s := range sections() {
@@ -119,7 +116,7 @@ func (o *ourEntry) read() {
 		if identity == nil {
 			continue
 		}
-		provider, warnings, err := s.open(c, credentialprovider.Options{})
+		provider, warnings, err := s.open(c, credentialprovider.Options{Find: o.find})
 		for _, w := range warnings {
 			o.add(kubelet.Warning, "args", w, "correct it")
 		}

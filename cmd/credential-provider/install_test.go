@@ -2,8 +2,10 @@ package main
 
 import (
 	"bufio"
+	"encoding/pem"
 	"errors"
 	"io/fs"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -109,10 +111,12 @@ func TestInstallRefuses(t *testing.T) {
 		"missing file":      {map[string]string{"options.yaml": configHead + "openstack: {cloudConfig: /nowhere/else.conf}\n"}, nil, "/nowhere/else.conf"},
 		"missing tokens":    {map[string]string{installedConfig: config[:strings.Index(config, "  tokenAttributes")]}, nil, "tokenAttributes"},
 		"wrong image":       {map[string]string{installedConfig: strings.Replace(config, "registry.example.com:5000", "registry.example.com", 1)}, nil, "matchImages"},
+		"options elsewhere": {map[string]string{installedConfig: strings.Replace(config, "ETC/options.yaml", "/nowhere/options.yaml", 1)}, nil, "/nowhere/options.yaml is named, but options.yaml goes to ETC/options.yaml; write that"},
+		"login elsewhere":   {map[string]string{"options.yaml": configHead + "openstack: {cloudConfig: /nowhere/cloud.conf}\n"}, nil, "/nowhere/cloud.conf is named, but cloud.conf goes to ETC/cloud.conf; write that"},
 		"another program":   {map[string]string{installedConfig: strings.Replace(config, "name: "+name+"-ecr", "name: ecr-credential-provider", 1)}, nil, "there is no BIN/ecr-credential-provider"},
 		"none of ours":      {map[string]string{installedConfig: strings.ReplaceAll(config, "name: "+name, "name: x")}, nil, "x"},
 		"relative":          {nil, []string{"--bin-dir", "bin"}, "--bin-dir \"bin\" has to be an absolute path"},
-		"same directory":    {nil, []string{"--config-dir", "BIN"}, "are to be in the same directory"},
+		"same directory":    {map[string]string{installedConfig: strings.ReplaceAll(config, "ETC", "BIN"), "options.yaml": configHead + "openstack: {cloudConfig: BIN/cloud.conf}\n"}, []string{"--config-dir", "BIN"}, "are to be in the same directory"},
 		"unit":              {nil, []string{"--restart-unit", "-x"}, "--restart-unit"},
 		"argument":          {nil, []string{"now"}, `unexpected argument "now"`},
 	} {
@@ -134,6 +138,23 @@ func TestInstallRefuses(t *testing.T) {
 				t.Errorf("something was installed: %v", err)
 			}
 		})
+	}
+}
+
+// Files that cloud.conf names are read in the folder when they are not on the node yet.
+func TestInstallFilesOfCloudConf(t *testing.T) {
+	server := httptest.NewTLSServer(nil)
+	defer server.Close()
+	files := goodFiles()
+	files["cloud.conf"] = strings.Replace(files["cloud.conf"], "[Registry", "ca-file = ETC/ca.pem\n[Registry", 1)
+	files["ca.pem"] = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
+	n := newTarget(t, files)
+	if got := execute(t, "", n.args()...); got.code != 0 || !strings.Contains(n.plain(got.stdout), "ETC/ca.pem installed\n") {
+		t.Errorf("exit %d: %s%s", got.code, n.plain(got.stdout), n.plain(got.stderr))
+	}
+	n.set(t, map[string]string{"ca.pem": "none"})
+	if got := execute(t, "", n.args()...); got.code != exitFailed || !strings.Contains(n.plain(got.stderr), "ca-file FROM/ca.pem holds no certificate") {
+		t.Errorf("a bad file: exit %d: %s", got.code, n.plain(got.stderr))
 	}
 }
 

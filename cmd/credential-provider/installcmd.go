@@ -168,7 +168,7 @@ func (o installOptions) plan() (install.Plan, error) {
 	if o.from == "" {
 		return plan, nil
 	}
-	source, err := readSource(o.from)
+	source, err := readSource(o.from, o.configDir)
 	if err != nil {
 		return install.Plan{}, fmt.Errorf("--from %s: %w", o.from, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,8 +15,9 @@ import (
 
 // source is a configuration that is to be installed.
 type source struct {
-	dir   string
-	files []sourceFile // the CredentialProviderConfig last
+	dir       string
+	configDir string       // where it goes
+	files     []sourceFile // the CredentialProviderConfig last
 }
 
 type sourceFile struct {
@@ -24,11 +26,11 @@ type sourceFile struct {
 }
 
 // readSource reads the files of a directory. A mounted ConfigMap or Secret is read as of one moment.
-func readSource(dir string) (source, error) {
+func readSource(dir, configDir string) (source, error) {
 	if now, err := filepath.EvalSymlinks(filepath.Join(dir, "..data")); err == nil {
 		dir = now
 	}
-	s := source{dir: dir}
+	s := source{dir: dir, configDir: configDir}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return s, err
@@ -72,14 +74,30 @@ func readSourceFile(file string) ([]byte, error) {
 	return data, err
 }
 
-// find returns where a file that the configuration names can be read: in the source, if one of the
-// name is to be installed, and else where it says.
+// find returns where a file that the configuration names can be read now: in the source, if it is
+// one of those that are to be installed, and else where it says.
 func (s source) find(path string) string {
-	base := filepath.Base(path)
-	if path != "" && slices.ContainsFunc(s.files, func(f sourceFile) bool { return f.name == base }) {
+	if dir, base := filepath.Split(path); filepath.Clean(dir) == filepath.Clean(s.configDir) && s.has(base) {
 		return filepath.Join(s.dir, base)
 	}
 	return path
+}
+
+func (s source) has(name string) bool {
+	return slices.ContainsFunc(s.files, func(f sourceFile) bool { return f.name == name })
+}
+
+// misplaced are words about files that are named and not there, but in the source, from where they go
+// elsewhere.
+func (s source) misplaced(asked []string) []error {
+	var errs []error
+	for _, path := range slices.Compact(slices.Sorted(slices.Values(asked))) {
+		base := filepath.Base(path)
+		if _, err := os.Stat(s.find(path)); errors.Is(err, fs.ErrNotExist) && s.has(base) {
+			errs = append(errs, fmt.Errorf("%s is named, but %s goes to %s; write that", path, base, filepath.Join(s.configDir, base)))
+		}
+	}
+	return errs
 }
 
 // check finds whatever would keep the kubelet from starting, or this program from answering. It
@@ -88,19 +106,24 @@ func (s source) check(binDir string) (links []string, err error) {
 	entries, findings := kubelet.Load(filepath.Join(s.dir, installedConfig))
 	findings = append(findings, kubelet.Validate(entries, "")...)
 	var ours []*ourEntry
+	var asked []string
+	find := func(path string) string {
+		asked = append(asked, path)
+		return s.find(path)
+	}
 	for _, e := range entries {
 		switch {
 		case strings.HasPrefix(e.Name, name+"-"):
 			links = append(links, e.Name)
 			fallthrough
 		case e.Name == name:
-			ours = append(ours, &ourEntry{Entry: e, find: s.find})
+			ours = append(ours, &ourEntry{Entry: e, find: find})
 		default: // another program, which has to be there
 			findings = append(findings, kubelet.Validate([]kubelet.Entry{e}, binDir)...)
 		}
 	}
 	findings = append(findings, checkOurs(ours)...)
-	var errs []error
+	errs := s.misplaced(asked)
 	seen := map[kubelet.Finding]bool{}
 	for _, f := range findings {
 		if f.Level == kubelet.Problem && !seen[f] {

@@ -33,9 +33,13 @@ func New(cfg Config, o credentialprovider.Options) (*Provider, []string, error) 
 	if file == "" {
 		file = DefaultCloudConfig
 	}
+	file = o.File(file)
 	c, warnings, err := load(file)
 	if err != nil {
 		return nil, warnings, err
+	}
+	for _, name := range []*string{&c.Global.CAFile, &c.Global.CertFile, &c.Global.KeyFile, &c.Global.CloudsFile} {
+		*name = o.File(*name)
 	}
 	p := &Provider{global: c.Global, options: auth.Options{ConfigFile: file, UserAgent: o.UserAgent, RequestTimeout: o.Timeout}, registries: map[string]*auth.Registry{}}
 	if cfg.Identity == credentialprovider.ServiceAccountIdentity {
