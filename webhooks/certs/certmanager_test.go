@@ -89,6 +89,7 @@ func TestCertManager(t *testing.T) {
 		return bytes.Equal(injected(t, cp), replicas[0].CABundle()) && createPV(t, cp, "first") == nil && calls.Load() >= 2
 	})
 	t.Run("renewals", func(t *testing.T) { testRenewals(t, cp, replicas, &calls) })
+	t.Run("registration", func(t *testing.T) { testInjectedRegistration(t, cp, replicas[0]) })
 	t.Run("not ours", func(t *testing.T) { testCertificateNotOurs(t, cp) })
 	t.Run("own issuer", func(t *testing.T) { testOwnIssuer(t, cp) })
 }
@@ -112,9 +113,7 @@ func testRenewals(t *testing.T, cp *controlplane.ControlPlane, replicas []*certs
 	}
 	for i := range 3 {
 		eventually(t, "creations go on", func() bool { return created.Load() > int64(pvs/5*(i+1)) })
-		if err := cp.Client.CoreV1().Secrets("kube-system").Delete(t.Context(), "isthmus-webhook-tls", metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		renew(t, cp, "isthmus-webhook-tls")
 		for _, s := range replicas {
 			eventually(t, "a new certificate is served", func() bool { return !serials[serial(t, s)] })
 		}
