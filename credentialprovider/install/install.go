@@ -66,6 +66,8 @@ type Plan struct {
 
 	// step, if set, is called between steps; tests end the process there.
 	step func()
+	// owner, if set, stands in for whom files belong to.
+	owner func(fs.FileInfo) int
 }
 
 // Result is what was done.
@@ -165,6 +167,8 @@ func (p Plan) openDirs() error {
 		switch {
 		case err != nil:
 			errs = append(errs, err)
+		case !p.isSafe(info):
+			errs = append(errs, fmt.Errorf("directory %s belongs to the user %d, who could have the kubelet run anything; chown root: %s", dir, p.ownerOf(info), dir))
 		case info.Mode().Perm()&0o022 != 0:
 			errs = append(errs, fmt.Errorf("directory %s can be written to by others than its owner (mode %v), who could have the kubelet run anything; chmod go-w %s", dir, info.Mode().Perm(), dir))
 		}
@@ -172,20 +176,47 @@ func (p Plan) openDirs() error {
 	return errors.Join(errs...)
 }
 
-// lock keeps a second run out until unlock is called or the process ends.
+// isSafe reports whether a file or directory belongs to root, or to who runs this.
+func (p Plan) isSafe(info fs.FileInfo) bool {
+	uid := p.ownerOf(info)
+	return uid == 0 || uid == os.Geteuid()
+}
+
+func (p Plan) ownerOf(info fs.FileInfo) int {
+	if p.owner != nil {
+		return p.owner(info)
+	}
+	if s, ok := info.Sys().(*syscall.Stat_t); ok {
+		return int(s.Uid)
+	}
+	return os.Geteuid()
+}
+
+// lock keeps a second run out of both directories, also one that has but one of them in common with
+// this, until unlock is called or the process ends.
 func (p Plan) lock() (unlock func(), err error) {
-	f, err := os.Open(p.ConfigDir)
-	if err != nil {
-		return nil, err
-	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		_ = f.Close() // it was only opened
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("another installation into %s is under way; wait for its end", p.ConfigDir)
+	var locked []*os.File
+	unlock = func() {
+		for _, f := range locked {
+			_ = f.Close() // it was only opened
 		}
-		return nil, fmt.Errorf("lock directory %s: %w", p.ConfigDir, err)
 	}
-	return func() { _ = f.Close() }, nil
+	for _, dir := range []string{p.BinDir, p.ConfigDir} {
+		f, err := os.Open(dir)
+		if err == nil {
+			locked = append(locked, f)
+			err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		}
+		switch {
+		case errors.Is(err, syscall.EWOULDBLOCK):
+			unlock()
+			return nil, fmt.Errorf("another installation into %s is under way; wait for its end", dir)
+		case err != nil:
+			unlock()
+			return nil, fmt.Errorf("lock directory %s: %w", dir, reason(err))
+		}
+	}
+	return unlock, nil
 }
 
 // removeLeftovers removes what an interrupted run has left.

@@ -244,6 +244,45 @@ func TestLock(t *testing.T) {
 	run(t, p)
 }
 
+// Nor when it has only one of the directories in common with the first.
+func TestLockOfEachDirectory(t *testing.T) {
+	p := plan(t.TempDir(), "1")
+	p.Items[0].Check = func(ctx context.Context, _ string) error {
+		other := plan(t.TempDir(), "1")
+		for name, second := range map[string]Plan{
+			"bin": {BinDir: p.BinDir, ConfigDir: other.ConfigDir, Items: other.Items}, "etc": {BinDir: other.BinDir, ConfigDir: p.ConfigDir, Items: other.Items},
+		} {
+			if _, err := second.Run(ctx); err == nil || !strings.Contains(err.Error(), name+" is under way") {
+				t.Errorf("a second one with the same %s: %v", name, err)
+			}
+		}
+		return nil
+	}
+	run(t, p)
+}
+
+// A file of the right content that belongs to another user, who could change it at any time, is replaced,
+// and a directory of such a user is refused.
+func TestOwners(t *testing.T) {
+	p := plan(t.TempDir(), "1")
+	run(t, p)
+	theirs := "provider"
+	p.owner = func(info fs.FileInfo) int {
+		if info.Name() == theirs {
+			return os.Geteuid() + 4711
+		}
+		return os.Geteuid()
+	}
+	if r := run(t, p); len(r.Changed) != 1 || r.Changed[0] != filepath.Join(p.BinDir, "provider") {
+		t.Errorf("changed %v, want the program", r.Changed)
+	}
+	for _, theirs = range []string{"bin", "etc"} {
+		if _, err := p.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "/"+theirs+" belongs to the user") {
+			t.Errorf("a directory of another user: %v", err)
+		}
+	}
+}
+
 // crashAt, in the environment, makes TestCrash's process kill itself at that step.
 const crashAt = "ISTHMUS_TEST_CRASH"
 

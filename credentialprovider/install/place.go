@@ -38,11 +38,15 @@ func (p Plan) state(i Item) (sum string, same bool, err error) {
 	}
 	defer func() { _ = f.Close() }() // it was only read
 	hash := sha256.New()
-	if n, err := io.Copy(hash, io.LimitReader(f, maxInstalled)); err != nil || n == maxInstalled {
-		return "", false, fmt.Errorf("%s cannot be read, or is larger than %d MiB: %w", path, maxInstalled>>20, err)
+	n, err := io.Copy(hash, io.LimitReader(f, maxInstalled))
+	switch {
+	case err != nil:
+		return "", false, err
+	case n == maxInstalled:
+		return "", false, fmt.Errorf("%s is larger than %d MiB: it is not what was installed here; remove it", path, maxInstalled>>20)
 	}
 	sum = hex.EncodeToString(hash.Sum(nil))
-	return sum, i.Link == "" && sum == sumOf(i.Data) && info.Mode().Perm() == i.Mode, nil
+	return sum, i.Link == "" && sum == sumOf(i.Data) && info.Mode().Perm() == i.Mode && p.isSafe(info), nil
 }
 
 func sumOf(data []byte) string {
