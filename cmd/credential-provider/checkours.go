@@ -110,6 +110,7 @@ func (o *ourEntry) read() {
 		refused(err)
 		return
 	}
+	o.files(c)
 	o.anonymous = c.AnonymousRegistries
 	for _, s := range sections() {
 		identity := s.identity(c)

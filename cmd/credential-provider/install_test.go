@@ -41,6 +41,14 @@ func (n target) set(t *testing.T, files map[string]string) {
 	}
 }
 
+// remove removes a file from the node.
+func (n target) remove(t *testing.T, name string) {
+	t.Helper()
+	if err := os.Remove(filepath.Join(n.configDir, name)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (n target) args(more ...string) []string {
 	return append([]string{"install", "--bin-dir", n.binDir, "--config-dir", n.configDir, "--from", n.from}, more...)
 }

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/isthmus-cloud/isthmus/credentialprovider/kubelet"
+)
+
+// namedFile is a file that a kind of registry reads only when there is an image to pull.
+type namedFile struct{ kind, key, path string }
+
+// namedFiles are those of a configuration.
+func namedFiles(c *config) []namedFile {
+	var all []namedFile
+	add := func(kind, key, path string) {
+		if path != "" {
+			all = append(all, namedFile{kind, key, path})
+		}
+	}
+	if a := c.ACR; a != nil {
+		add("acr", "clientSecretFile", a.ClientSecretFile)
+		add("acr", "clientCertificateFile", a.ClientCertificateFile)
+		add("acr", "clientCertificatePasswordFile", a.ClientCertificatePasswordFile)
+		add("acr", "federatedTokenFile", a.FederatedTokenFile)
+		add("acr", "cloudConfig", a.CloudConfig)
+	}
+	if g := c.ArtifactRegistry; g != nil {
+		add("artifactregistry", "credentialsFile", g.CredentialsFile)
+	}
+	return all
+}
+
+// files finds files that are named and are not there.
+func (o *ourEntry) files(c *config) {
+	for _, f := range namedFiles(c) {
+		at := o.find(f.path)
+		info, err := os.Stat(at)
+		switch {
+		case errors.Is(err, fs.ErrPermission):
+			o.add(kubelet.Unchecked, "args", fmt.Sprintf("%s of %s is %s, which cannot be looked at", f.key, f.kind, at), "run this as root")
+		case err != nil:
+			o.add(kubelet.Problem, "args", fmt.Sprintf("%s of %s is %s, which is not there: every image of %s is refused", f.key, f.kind, at, f.kind), "put it there, or correct "+f.key)
+		case !info.Mode().IsRegular():
+			o.add(kubelet.Problem, "args", fmt.Sprintf("%s of %s is %s, which is no file: every image of %s is refused", f.key, f.kind, at, f.kind), "correct "+f.key)
+		}
+	}
+}
