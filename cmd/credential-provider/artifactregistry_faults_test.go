@@ -43,6 +43,9 @@ func TestExecArtifactRegistryFaults(t *testing.T) {
 		want  string // "" is success
 	}{
 		"metadata broken once":     {node, gcpsim.Fault{Service: "metadata", Times: 1, Status: 503}, ""},
+		"metadata at boot":         {node, gcpsim.Fault{Service: "metadata", Times: 4, Status: 503}, ""},
+		"metadata cut once":        {node, gcpsim.Fault{Service: "metadata", Times: 1, Reset: true}, ""},
+		"STS cut once":             {pod, gcpsim.Fault{Service: "sts", Times: 1, Reset: true}, ""},
 		"metadata broken":          {node, gcpsim.Fault{Service: "metadata", Status: 500}, "the metadata server does not work (500 Internal Server Error); it is asked again later"},
 		"metadata throttled":       {node, gcpsim.Fault{Service: "metadata", Status: 429}, "the metadata server asks to slow down"},
 		"not the metadata server":  {node, gcpsim.Fault{Service: "metadata", Header: http.Header{"Metadata-Flavor": nil}}, "is not Google's metadata server (Metadata-Flavor is missing)"},
@@ -50,14 +53,14 @@ func TestExecArtifactRegistryFaults(t *testing.T) {
 		"metadata hangs":           {node, gcpsim.Fault{Service: "metadata", Hang: true}, "does not answer in time; there are no Google credentials: outside of Google Cloud set GOOGLE_APPLICATION_CREDENTIALS"},
 		"metadata cut":             {node, gcpsim.Fault{Service: "metadata", Reset: true}, "the metadata server at 127.0.0.1"},
 		"metadata HTML":            {node, gcpsim.Fault{Service: "metadata", Body: body("<html>a captive portal</html>")}, "answers without a usable token; is a proxy or another service in between?"},
-		"metadata huge":            {node, gcpsim.Fault{Service: "metadata", Body: huge}, "answers with more than 256 KiB"},
+		"metadata huge":            {node, gcpsim.Fault{Service: "metadata", Body: huge}, "answers with more than 1024 KiB"},
 		"scopes hang":              {node, gcpsim.Fault{Service: "metadata", Action: "/computeMetadata/v1/instance/service-accounts/default/scopes", Hang: true}, ""},
 		"scopes unknown":           {node, gcpsim.Fault{Service: "metadata", Action: "/computeMetadata/v1/instance/service-accounts/default/scopes", Status: 404}, ""},
 		"scopes HTML":              {node, gcpsim.Fault{Service: "metadata", Action: "/computeMetadata/v1/instance/service-accounts/default/scopes", Body: body("<html>a captive portal</html>")}, ""},
 		"OAuth throttled once":     {key, gcpsim.Fault{Service: "oauth2", Times: 1, Status: 429, Code: "rate_limited"}, ""},
 		"OAuth empty":              {key, gcpsim.Fault{Service: "oauth2", Body: body("")}, "Google OAuth (key of a service account) at oauth2.googleapis.com answers without a usable token"},
 		"STS hangs":                {pod, gcpsim.Fault{Service: "sts", Hang: true}, "Google STS at sts.googleapis.com does not answer in time; check the network, firewall and proxy"},
-		"STS huge":                 {pod, gcpsim.Fault{Service: "sts", Body: huge}, "Google STS at sts.googleapis.com answers with more than 256 KiB"},
+		"STS huge":                 {pod, gcpsim.Fault{Service: "sts", Body: huge}, "Google STS at sts.googleapis.com answers with more than 1024 KiB"},
 		"STS broken twice":         {pod, gcpsim.Fault{Service: "sts", Times: 2, Status: 500, Code: "internal"}, ""},
 		"STS redirects":            {pod, gcpsim.Fault{Service: "sts", Status: 307, Header: http.Header{"Location": {"https://storage.googleapis.com/bucket"}}}, "Google STS (token exchange) at sts.googleapis.com answers 307, which is not followed"},
 		"IAM slow":                 {actor, gcpsim.Fault{Service: "iamcredentials", Latency: 100 * time.Millisecond}, ""},
@@ -298,7 +301,7 @@ func TestPullThroughArtifactRegistryMirror(t *testing.T) {
 func TestGooglesNamesAreProven(t *testing.T) {
 	w := startGCP(t)
 	for name, tt := range map[string]struct{ variable, want string }{
-		"unknown CA": {"SSL_CERT_FILE=" + w.file(t, "empty.pem", nil), "Google STS at sts.googleapis.com has a certificate that the system's CAs do not vouch for; add the proxy's CA"},
+		"unknown CA": {"SSL_CERT_FILE=" + w.file(t, "empty.pem", nil), "Google STS at sts.googleapis.com has a certificate that the system's CAs do not vouch for; add the CA of the proxy"},
 		"no proxy":   {"HTTPS_PROXY=http://127.0.0.1:1", "Google STS at sts.googleapis.com cannot be reached (proxyconnect tcp: dial tcp 127.0.0.1:1: connect: connection refused); check the network, firewall and proxy"},
 	} {
 		got := execGCP(t, w, gcpCase{image: arImage, config: gcpPodIdentity, request: gcpPod("app", nil), env: gcpVariable(tt.variable)})

@@ -340,7 +340,7 @@ func TestExecECRFaults(t *testing.T) {
 		"hangs":          {awssim.Fault{Service: "ecr", Hang: true}, "AWS ECR (GetAuthorizationToken) at api.ecr.eu-central-1.amazonaws.com does not answer in time"},
 		"slow metadata":  {awssim.Fault{Service: "imds", Times: 1, Status: 500}, ""},
 		"redirects":      {awssim.Fault{Service: "ecr", Status: 307, Code: "x", Header: http.Header{"Location": {"https://evil.example/"}}}, "redirects to https://evil.example, which is not followed"},
-		"endless":        {awssim.Fault{Service: "ecr", Body: &endless}, "the answer of AWS ECR (GetAuthorizationToken) is longer than 1024 KiB"},
+		"endless":        {awssim.Fault{Service: "ecr", Body: &endless}, "AWS ECR (GetAuthorizationToken) answers with more than 1024 KiB"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

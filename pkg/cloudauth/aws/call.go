@@ -36,9 +36,6 @@ type Call struct {
 	In, Out any
 }
 
-// maxAnswer bounds what is read of an answer.
-const maxAnswer = 1 << 20
-
 // Do makes a call, signed with the Session's credentials. Its errors are *Error.
 func (s *Session) Do(ctx context.Context, c Call) error {
 	if err := s.do(ctx, c); err != nil {
@@ -129,7 +126,7 @@ func (s *Session) attempt(ctx context.Context, c Call, endpoint *url.URL, body [
 		return &smithyhttp.RequestSendError{Err: err}
 	}
 	defer func() { _ = response.Body.Close() }() // it was only read
-	answer, err := wire.ReadAll(response.Body, maxAnswer)
+	answer, err := wire.ReadAll(response.Body, wire.MaxAnswer)
 	if err != nil {
 		return &smithyhttp.RequestSendError{Err: err}
 	}

@@ -2,10 +2,8 @@ package aws
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -94,7 +92,10 @@ func calledOf(err error) string {
 	return name
 }
 
-func (s *Session) excerpt(text string) string {
+func (s *Session) excerpt(text string) string { return cloudauth.Excerpt(text, 240, s.secrets()...) }
+
+// secrets are those that are in use.
+func (s *Session) secrets() []cloudauth.Secret {
 	s.seen.mu.Lock()
 	secrets := append([]cloudauth.Secret{}, s.seen.also...)
 	s.seen.mu.Unlock()
@@ -104,7 +105,7 @@ func (s *Session) excerpt(text string) string {
 	for _, name := range []string{"AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_CONTAINER_AUTHORIZATION_TOKEN"} {
 		secrets = append(secrets, cloudauth.NewSecret(os.Getenv(name)))
 	}
-	return cloudauth.Excerpt(text, 240, secrets...)
+	return secrets
 }
 
 func (s *Session) explainAnswer(e *Error, err error, api smithy.APIError) {
@@ -181,31 +182,18 @@ func isTooLong(err error) bool { return strings.Contains(err.Error(), wire.ErrTo
 
 func (s *Session) explainNetwork(e *Error, err error) {
 	where := calledOf(err)
-	detail := err
 	var u *url.Error
 	if errors.As(err, &u) {
-		detail = u.Err
 		if parsed, parseErr := url.Parse(u.URL); parseErr == nil && parsed.Host != "" {
 			where += " at " + parsed.Host
 		}
 	}
-	var unknown x509.UnknownAuthorityError
-	var host x509.HostnameError
-	var timeout net.Error
 	var file *os.PathError
 	switch {
 	case isTooLong(err):
-		e.Reason, e.text = Failed, fmt.Sprintf("the answer of %s is longer than %d KiB; is a proxy or another service in between?", where, maxAnswer>>10)
-	case errors.As(err, &unknown):
-		e.Reason, e.text = Unreachable, where+" has a certificate that the system's CAs do not vouch for; set AWS_CA_BUNDLE if there is a proxy in between"
-	case errors.As(err, &host):
-		e.Reason, e.text = Unreachable, fmt.Sprintf("%s has a certificate for another name (%s); check the endpoint and the proxy", where, s.excerpt(host.Error()))
-	case u != nil && (errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()):
-		e.Reason, e.text = Unreachable, where+" does not answer in time; check the network, VPC endpoints and proxy"
-	case u != nil:
-		e.Reason, e.text = Unreachable, fmt.Sprintf("%s cannot be reached (%s); check the network, VPC endpoints and proxy", where, s.excerpt(detail.Error()))
-	case errors.Is(err, context.DeadlineExceeded):
-		e.Reason, e.text = Unreachable, where+" does not answer in time; check the network, VPC endpoints and proxy"
+		e.Reason, e.text = Failed, wire.Explain(where, wire.ErrTooLong, "")
+	case u != nil, errors.Is(err, context.DeadlineExceeded):
+		e.Reason, e.text = Unreachable, wire.Explain(where, err, "check the network, VPC endpoints and proxy", s.secrets()...)
 	case errors.As(err, &file):
 		e.Reason, e.text = Misconfigured, fmt.Sprintf("AWS credentials: %s; check the file and who may read it", s.excerpt(file.Error()))
 	default:

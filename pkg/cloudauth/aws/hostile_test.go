@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
+	"github.com/isthmus-cloud/isthmus/pkg/cloudauth/wire"
 	awssim "github.com/isthmus-cloud/isthmus/test/cloudsim/aws"
 )
 
@@ -27,7 +28,10 @@ func hostileCases() map[string]func(*testing.T, *world) (Config, string) {
 			return Config{}, "sts"
 		},
 		"call": func(t *testing.T, w *world) (Config, string) { w.setUser(t); return Config{}, "ecr" },
-		"role": func(t *testing.T, w *world) (Config, string) { w.setUser(t); return Config{Role: w.targetRole()}, "sts" },
+		"role": func(t *testing.T, w *world) (Config, string) {
+			w.setUser(t)
+			return Config{Role: w.targetRole()}, "sts"
+		},
 		"instance": func(_ *testing.T, w *world) (Config, string) {
 			w.SetInstanceRole(w.instance)
 			return Config{}, "imds"
@@ -83,9 +87,9 @@ func TestDefectEndlessAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			cfg, service := prepare(t, w)
-			long := map[bool]string{true: "<a>", false: `{"a":"`}[service == "sts"] + strings.Repeat("x", maxAnswer)
+			long := map[bool]string{true: "<a>", false: `{"a":"`}[service == "sts"] + strings.Repeat("x", wire.MaxAnswer)
 			w.AddFault(awssim.Fault{Service: service, Body: &long})
-			if err := ask(t, cfg); err == nil || !strings.Contains(err.Error(), "is longer than 1024 KiB") {
+			if err := ask(t, cfg); err == nil || !strings.Contains(err.Error(), "answers with more than 1024 KiB") {
 				t.Errorf("got %v", err)
 			}
 		})

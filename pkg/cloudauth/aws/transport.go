@@ -53,7 +53,7 @@ func bounded(stack *middleware.Stack) error {
 	return stack.Deserialize.Add(middleware.DeserializeMiddlewareFunc("Bounded", func(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
 		out, metadata, err := next.HandleDeserialize(ctx, in)
 		if r, ok := out.RawResponse.(*smithyhttp.Response); ok && r != nil && r.Response != nil && r.Body != nil {
-			r.Body = wire.Bounded(r.Body, maxAnswer)
+			r.Body = wire.Bounded(r.Body, wire.MaxAnswer)
 		}
 		return out, metadata, err
 	}), middleware.After)

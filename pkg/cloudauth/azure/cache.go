@@ -42,7 +42,7 @@ func (s *Session) Token(ctx context.Context, audience string) (Token, error) {
 		select {
 		case <-wait.done:
 		case <-ctx.Done():
-			return Token{}, explain("waiting for a token of "+s.Who(), ctx.Err())
+			return Token{}, explain(Request{Where: "waiting for a token of " + s.Who()}, ctx.Err())
 		}
 		if wait.err != nil && !wait.ended {
 			return Token{}, wait.err

@@ -3,6 +3,7 @@ package azure
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
@@ -51,8 +52,9 @@ type Options struct {
 	// RequestTimeout bounds each HTTP request; 0 means 30 s.
 	RequestTimeout time.Duration
 
-	backoff time.Duration    // after the first attempt; 0 means 1 s
-	now     func() time.Time // nil means time.Now
+	backoff time.Duration         // as wire.Options has it
+	remote  func(*http.Transport) // as wire.Options has it
+	now     func() time.Time      // nil means time.Now
 }
 
 // Check returns all mistakes that can be found without reading files or the environment.

@@ -1,15 +1,12 @@
 package azure
 
 import (
-	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"strings"
 
-	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
+	"github.com/isthmus-cloud/isthmus/pkg/cloudauth/wire"
 )
 
 // Reason says what kind of failure an Error is.
@@ -55,35 +52,18 @@ func (e *Error) Error() string { return e.text }
 // Unwrap returns what it was made of, or nil.
 func (e *Error) Unwrap() error { return e.cause }
 
-// explain makes an *Error of what kept a request from being answered. where says who should have.
-func explain(where string, err error) error {
-	var own *Error
-	if errors.As(err, &own) {
-		return own
+// explain makes an *Error of what kept a request from being answered.
+func explain(r Request, err error) error {
+	where := r.Where
+	if u, parseErr := url.Parse(r.URL); parseErr == nil && !strings.Contains(where, u.Host) {
+		where += " at " + u.Host
 	}
-	detail := err
-	var u *url.Error
-	if errors.As(err, &u) {
-		detail = u.Err
-		if parsed, parseErr := url.Parse(u.URL); parseErr == nil && parsed.Host != "" && !strings.Contains(where, parsed.Host) {
-			where += " at " + parsed.Host
-		}
-	}
-	e := &Error{Reason: Unreachable, cause: err}
-	var unknown x509.UnknownAuthorityError
-	var host x509.HostnameError
-	var timeout net.Error
+	e := &Error{Reason: Unreachable, cause: err, text: wire.Explain(where, err, "check the network, private endpoints and proxy")}
 	switch {
-	case errors.Is(err, context.Canceled):
-		e.text = where + ": " + context.Canceled.Error()
-	case errors.As(err, &unknown):
-		e.text = where + " has a certificate that the system's CAs do not vouch for; add the CA of the proxy in between to the system's, or set SSL_CERT_FILE"
-	case errors.As(err, &host):
-		e.text = fmt.Sprintf("%s has a certificate for another name (%s); check DNS, private endpoints and the proxy", where, cloudauth.Excerpt(host.Error(), 200))
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		e.text = where + " does not answer in time; check the network, private endpoints and proxy"
-	default:
-		e.text = fmt.Sprintf("%s cannot be reached (%s); check the network, private endpoints and proxy", where, cloudauth.Excerpt(detail.Error(), 200))
+	case errors.Is(err, wire.ErrTooLong):
+		e.Reason = Failed
+	case errors.Is(err, wire.ErrUnencrypted):
+		e.Reason = Misconfigured
 	}
 	return e
 }

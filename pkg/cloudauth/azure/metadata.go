@@ -52,11 +52,7 @@ func (s *Session) fromMetadata(ctx context.Context, audience string) (Token, err
 	}
 	address := *s.metadata
 	address.RawQuery = query.Encode()
-	response, err := s.client.Do(ctx, Request{
-		Where: metadataName, URL: address.String(), metadata: true,
-		// Both are documented for a service that is being updated.
-		Passes: func(status int) bool { return status == http.StatusNotFound || status == http.StatusGone },
-	})
+	response, err := s.client.Do(ctx, Request{Where: metadataName, URL: address.String(), metadata: true})
 	if err != nil {
 		return Token{}, noMetadata(err)
 	}

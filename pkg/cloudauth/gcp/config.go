@@ -3,6 +3,7 @@ package gcp
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -45,14 +46,15 @@ type Options struct {
 	// RequestTimeout bounds each HTTP request; 0 means 30 s.
 	RequestTimeout time.Duration
 
-	now func() time.Time // nil is time.Now
+	backoff time.Duration         // as wire.Options has it
+	remote  func(*http.Transport) // as wire.Options has it
+	now     func() time.Time      // nil is time.Now
 }
 
 const (
-	defaultUniverse       = "googleapis.com"
-	defaultAccount        = "default"
-	defaultRequestTimeout = 30 * time.Second
-	scopePrefix           = "https://www.googleapis.com/auth/"
+	defaultUniverse = "googleapis.com"
+	defaultAccount  = "default"
+	scopePrefix     = "https://www.googleapis.com/auth/"
 )
 
 // universe is the domain of the APIs.

@@ -1,18 +1,15 @@
 package gcp
 
 import (
-	"context"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"mime"
-	"net"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
+	"github.com/isthmus-cloud/isthmus/pkg/cloudauth/wire"
 )
 
 // Reason says what kind of failure an Error is.
@@ -63,35 +60,20 @@ const checkNetwork = "check the network, firewall and proxy"
 // unreachable explains why there is no answer.
 func (r request) unreachable(err error) error {
 	e := &Error{Reason: Unreachable, cause: err}
-	where, next := r.service+" at "+r.host(), checkNetwork
+	next := checkNetwork
 	if r.local {
 		next = "check that it runs and what its address is"
 	}
 	if r.service == metadataServer {
 		e.Reason, next = NoCredentials, noMetadata
 	}
-	detail := err
-	var u *url.Error
-	if errors.As(err, &u) {
-		detail = u.Err
-	}
-	var unknown x509.UnknownAuthorityError
-	var host x509.HostnameError
-	var timeout net.Error
 	switch {
-	case errors.Is(err, context.Canceled):
-		e.text = where + ": " + context.Canceled.Error()
-	case errors.Is(err, errTooLong):
-		e.Reason, e.text = Failed, fmt.Sprintf("%s answers with more than %d KiB; is a proxy or another service in between?", where, maxAnswer>>10)
-	case errors.As(err, &unknown):
-		e.text = where + " has a certificate that the system's CAs do not vouch for; add the proxy's CA to them if there is one in between"
-	case errors.As(err, &host):
-		e.text = fmt.Sprintf("%s has a certificate for another name (%s); check the proxy and DNS", where, cloudauth.Excerpt(host.Error(), 160, r.secrets...))
-	case errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout():
-		e.text = fmt.Sprintf("%s does not answer in time; %s", where, next)
-	default:
-		e.text = fmt.Sprintf("%s cannot be reached (%s); %s", where, cloudauth.Excerpt(detail.Error(), 160, r.secrets...), next)
+	case errors.Is(err, wire.ErrTooLong):
+		e.Reason = Failed
+	case errors.Is(err, wire.ErrUnencrypted):
+		e.Reason = Misconfigured
 	}
+	e.text = wire.Explain(r.service+" at "+r.host(), err, next, r.secrets...)
 	return e
 }
 

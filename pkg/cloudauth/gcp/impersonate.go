@@ -55,12 +55,12 @@ func (i *impersonated) token(ctx context.Context, scopes []string) (Token, error
 		return Token{}, err
 	}
 	r := request{
-		service: iamService, operation: "generateAccessToken for " + i.email, method: http.MethodPost, url: i.url, body: body,
+		service: iamService, operation: "generateAccessToken for " + i.email, url: i.url, body: body,
 		header: http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer " + base.Value.Reveal()}},
 		who:    i.of.who(), secrets: []cloudauth.Secret{base.Value}, hint: i.hint,
 	}
 	now := i.session.now()
-	a, err := i.session.caller.do(ctx, r)
+	a, err := i.session.send(ctx, r)
 	if err != nil {
 		return Token{}, err
 	}

@@ -61,7 +61,7 @@ func metadataHost() (string, error) {
 func (m metadata) request(host, what string, query url.Values) request {
 	where := url.URL{Scheme: "http", Host: host, Path: "/computeMetadata/v1/instance/service-accounts/" + m.account + "/" + what, RawQuery: query.Encode()}
 	return request{
-		service: metadataServer, method: http.MethodGet, url: where.String(), local: true,
+		service: metadataServer, url: where.String(), local: true,
 		header: http.Header{"Metadata-Flavor": {flavor}}, who: m.who(),
 		hint: func(int, string) string {
 			return fmt.Sprintf("attach a service account to the instance (%s is asked for)", m.account)
@@ -78,7 +78,7 @@ func (m metadata) token(ctx context.Context, scopes []string) (Token, error) {
 	}
 	r := m.request(host, "token", url.Values{"scopes": {strings.Join(scopes, ",")}})
 	then := m.session.now()
-	a, err := m.session.caller.do(ctx, r)
+	a, err := m.session.send(ctx, r)
 	if a.header != nil && a.status < http.StatusInternalServerError && a.header.Get("Metadata-Flavor") != flavor {
 		return Token{}, errorf(NoCredentials, "what answers at %s is not Google's metadata server (Metadata-Flavor is missing); %s", host, noMetadata)
 	}
@@ -104,8 +104,10 @@ const scopesTimeout = time.Second
 func (m metadata) checkScopes(ctx context.Context, host string, scopes []string) error {
 	ctx, cancel := context.WithTimeout(ctx, scopesTimeout)
 	defer cancel()
-	a, err := m.session.caller.once(ctx, m.request(host, "scopes", nil))
-	if err != nil || a.status != http.StatusOK {
+	r := m.request(host, "scopes", nil)
+	r.once = true
+	a, err := m.session.send(ctx, r)
+	if err != nil {
 		return nil
 	}
 	have := slices.DeleteFunc(strings.Fields(string(a.body)), func(line string) bool { return !strings.HasPrefix(line, scopePrefix) })

@@ -132,7 +132,7 @@ func FuzzFile(f *testing.F) {
 	f.Add([]byte(strings.Replace(external, `"file":"/nowhere"`, `"url":"http://169.254.169.254/token","headers":{"a":"b"}`, 1) + `}`))
 	f.Add([]byte(`{"type":"impersonated_service_account","delegates":["a@p.iam.gserviceaccount.com"],"service_account_impersonation_url":"https://iamcredentials.googleapis.com/v1/projects/-/serviceAccounts/a@p.iam.gserviceaccount.com:generateAccessToken","source_credentials":` + external + `}}`))
 	f.Add([]byte(`{"type":"impersonated_service_account","source_credentials":{"type":"impersonated_service_account"}}`))
-	s := &Session{now: time.Now, caller: newCaller(Options{})}
+	s := &Session{now: time.Now}
 	var check func(*testing.T, source)
 	check = func(t *testing.T, src source) {
 		var where []string

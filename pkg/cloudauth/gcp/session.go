@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
+	"github.com/isthmus-cloud/isthmus/pkg/cloudauth/wire"
 )
 
 // Session is a login to Google Cloud. All of its methods may be called concurrently.
 type Session struct {
 	cfg    Config
-	caller *caller
+	client *wire.Client
 	now    func() time.Time
 	file   string // the credentials file, "" for none
 
@@ -31,10 +32,8 @@ func New(cfg Config, o Options) (*Session, error) {
 	if err := cfg.check(); err != nil {
 		return nil, misconfigured(err)
 	}
-	if o.RequestTimeout <= 0 {
-		o.RequestTimeout = defaultRequestTimeout
-	}
-	s := &Session{cfg: cfg, now: o.now, turn: make(chan struct{}, 1), caller: newCaller(o)}
+	client := wire.NewClient(wire.Options{UserAgent: o.UserAgent, Timeout: o.RequestTimeout, Backoff: o.backoff, Remote: o.remote})
+	s := &Session{cfg: cfg, now: o.now, turn: make(chan struct{}, 1), client: client}
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -173,7 +172,7 @@ func (s *Session) fetch(ctx context.Context) (Token, error) {
 
 // tokenOf sends a request to a token endpoint.
 func (s *Session) tokenOf(ctx context.Context, r request, then time.Time) (Token, error) {
-	a, err := s.caller.do(ctx, r)
+	a, err := s.send(ctx, r)
 	if err != nil {
 		return Token{}, err
 	}

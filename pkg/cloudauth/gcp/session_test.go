@@ -11,10 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"crypto/tls"
-	"crypto/x509"
-	"net/url"
-
 	"go.uber.org/goleak"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
@@ -84,24 +80,15 @@ func (w *world) session(t *testing.T, cfg Config) (*Session, error) {
 	if cfg.Scopes == nil {
 		cfg.Scopes = []string{gcpsim.ScopeStorage}
 	}
-	s, err := New(cfg, Options{UserAgent: "test/1", RequestTimeout: 10 * time.Second, now: w.now})
+	s, err := New(cfg, Options{UserAgent: "test/1", RequestTimeout: 10 * time.Second, backoff: time.Millisecond, now: w.now, remote: func(transport *http.Transport) {
+		if err := w.Intercept(transport); err != nil {
+			t.Fatal(err)
+		}
+	}})
 	if err != nil {
 		return nil, err
 	}
-	pem, err := os.ReadFile(w.CAFile())
-	if err != nil {
-		t.Fatal(err)
-	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(pem)
-	proxy, err := url.Parse(w.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.caller.delay = time.Millisecond
-	transport := s.caller.remote.Transport.(*http.Transport)
-	transport.Proxy, transport.TLSClientConfig = http.ProxyURL(proxy), &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
-	t.Cleanup(func() { s.caller.remote.CloseIdleConnections(); s.caller.local.CloseIdleConnections() })
+	t.Cleanup(s.client.CloseIdleConnections)
 	return s, nil
 }
 

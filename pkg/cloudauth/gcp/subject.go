@@ -118,7 +118,7 @@ func (f subjectFormat) ofFile(config, file string) subject {
 func (f subjectFormat) ofURL(s *Session, config string, u *url.URL, fields map[string]string) subject {
 	return func(ctx context.Context) (cloudauth.Secret, error) {
 		r := request{
-			service: "the source of the subject token", method: http.MethodGet, url: u.String(), local: isLocal(u.Hostname()),
+			service: "the source of the subject token", url: u.String(), local: isLocal(u.Hostname()),
 			header: http.Header{}, who: "the request of " + config,
 			hint: func(int, string) string { return "check credential_source in " + config },
 		}
@@ -126,7 +126,7 @@ func (f subjectFormat) ofURL(s *Session, config string, u *url.URL, fields map[s
 			r.header.Set(k, v)
 			r.secrets = append(r.secrets, cloudauth.NewSecret(v)) // it may be a password
 		}
-		a, err := s.caller.do(ctx, r)
+		a, err := s.send(ctx, r)
 		if err != nil {
 			return cloudauth.Secret{}, err
 		}
