@@ -171,7 +171,7 @@ func TestDefectOneRegistryOnly(t *testing.T) {
 	w := startGCP(t)
 	credentials := w.file(t, "key.json", w.key(t))
 	external := w.file(t, "external.json", w.external(t, nil))
-	hosts := []string{"europe-docker.pkg.dev", "us-central1-docker.pkg.dev:443", "gcr.io", "asia.gcr.io", "container.cloud.google.com", "mirror.example:5000"}
+	hosts := []string{"europe-docker.pkg.dev", "docker.europe-west3.rep.pkg.dev", "us-central1-docker.pkg.dev:443", "gcr.io", "asia.gcr.io", "container.cloud.google.com", "mirror.example:5000"}
 	const mirrors = "  mirrors: [{upstream: 'mirror.example:5000', registry: europe-docker.pkg.dev}]\n"
 	for name, tt := range map[string]gcpCase{
 		"instance": {config: "artifactregistry:\n" + mirrors, as: gcpsim.Account(nodeAccount)},

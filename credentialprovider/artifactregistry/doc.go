@@ -1,5 +1,5 @@
 // Package artifactregistry gives the kubelet credentials for Google's registries, Artifact Registry
-// (*.pkg.dev) and Container Registry (gcr.io, *.gcr.io), and for registries that the configuration
+// (*.pkg.dev, docker.*.rep.pkg.dev) and Container Registry (gcr.io, *.gcr.io), and for registries that the configuration
 // lists as mirrored through one of them.
 //
 // The password is an OAuth access token, which Google has no narrower sort of: it opens whatever

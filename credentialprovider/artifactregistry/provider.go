@@ -47,15 +47,20 @@ func New(cfg Config, o credentialprovider.Options) (*Provider, error) {
 }
 
 // isGoogle reports whether a registry is Google's, by its name. The port may only be 443: there
-// are no others.
+// are no others. docker.<region>.rep.pkg.dev are the regions' own endpoints.
 func isGoogle(registry string) bool {
 	host := strings.TrimSuffix(registry, ":443")
 	if host == "gcr.io" || host == "container.cloud.google.com" {
 		return true
 	}
 	label, domain, _ := strings.Cut(host, ".")
-	return (domain == "gcr.io" || domain == "pkg.dev") && label != "" && !strings.Contains(label, "_")
+	if region, ok := strings.CutSuffix(domain, ".rep.pkg.dev"); ok && label == "docker" {
+		return isLabel(region)
+	}
+	return (domain == "gcr.io" || domain == "pkg.dev") && isLabel(label)
 }
+
+func isLabel(text string) bool { return text != "" && !strings.ContainsAny(text, "._") }
 
 // Serves implements credentialprovider.Provider.
 func (p *Provider) Serves(image credentialprovider.Image) bool {
@@ -64,12 +69,12 @@ func (p *Provider) Serves(image credentialprovider.Image) bool {
 
 // MatchImages implements credentialprovider.Provider.
 func (p *Provider) MatchImages() []string {
-	return append([]string{"gcr.io", "*.gcr.io", "*.pkg.dev", "container.cloud.google.com"}, slices.Sorted(maps.Keys(p.mirrors))...)
+	return append([]string{"gcr.io", "*.gcr.io", "*.pkg.dev", "docker.*.rep.pkg.dev", "container.cloud.google.com"}, slices.Sorted(maps.Keys(p.mirrors))...)
 }
 
 // Describe implements credentialprovider.Provider.
 func (p *Provider) Describe() string {
-	const text = section + " serves gcr.io, *.gcr.io, *.pkg.dev and container.cloud.google.com, and "
+	const text = section + " serves gcr.io, *.gcr.io, *.pkg.dev, docker.*.rep.pkg.dev and container.cloud.google.com, and "
 	if len(p.mirrors) == 0 {
 		return text + "what its mirrors list"
 	}

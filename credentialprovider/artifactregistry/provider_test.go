@@ -55,6 +55,8 @@ func TestServes(t *testing.T) {
 	}
 	for reference, want := range map[string]bool{
 		"gcr.io/a/b": true, "GCR.io/a/b": true, "gcr.io:443/a/b": true, "us.gcr.io/a/b": true, "us-docker.pkg.dev/a/b/c": true, "container.cloud.google.com/a/b": true,
+		"docker.us-central1.rep.pkg.dev/a/b/c": true, "docker.me-central2.rep.pkg.dev:443/a/b": true, "docker.eu.rep.pkg.dev/a/b": true,
+		"evil.us-central1.rep.pkg.dev/a": false, "docker.a.b.rep.pkg.dev/a": false, "docker.us_1.rep.pkg.dev/a": false, "docker.us-central1.rep.pkg.dev.evil.example/a": false, "us-central1.rep.pkg.dev/a": false,
 		"nginx": true, "mirror.example:5000/a": true, "mirror.example/a": false, "mirror.example:5001/a": false,
 		"pkg.dev/a": false, "a.b.gcr.io/a": false, "a.b.pkg.dev/a": false, "evilgcr.io/a": false, "gcr.io.evil.example/a": false, "gcr.io:5000/a": false,
 		"cloud.google.com/a": false, "x.container.cloud.google.com/a": false, "a_b.pkg.dev/a": false, "quay.io/a": false,

@@ -11,25 +11,31 @@ import (
 
 // isHostOf reports whether a host is that of a service in a universe: service.<universe>, and
 // the regional, mTLS and private forms that Google documents. The universe's other hosts do not
-// count: anyone can have a bucket on storage.googleapis.com that takes what is sent to it.
+// count: anyone can have a bucket on storage.googleapis.com that takes what is sent to it, and with
+// it <bucket>.storage.googleapis.com.
 func isHostOf(host, service, universe string) bool {
 	name, ok := strings.CutSuffix(host, "."+universe)
 	if !ok || !isDomain(host) {
 		return false
 	}
-	labels := strings.Split(name, ".")
-	first := labels[0]
-	switch {
-	case name == service, name == service+".mtls":
+	if region, ok := strings.CutSuffix(name, "-"+service); ok && isRegion(region) { // us-east1-sts
 		return true
-	case len(labels) == 1: // us-east1-sts
-		return strings.HasSuffix(first, "-"+service)
-	case len(labels) == 2 && labels[1] == "p": // sts-name.p, a Private Service Connect endpoint
-		return strings.HasPrefix(first, service+"-")
-	case len(labels) == 2: // sts.us-east1 and us-east1.sts
-		return first == service || labels[1] == service
 	}
-	return len(labels) == 3 && first == service && labels[2] == "rep" // sts.us-east1.rep
+	labels := strings.Split(name, ".")
+	first, last := labels[0], labels[len(labels)-1]
+	switch len(labels) {
+	case 1:
+		return first == service
+	case 2: // sts.mtls, sts.us-east1, us-east1.sts, and sts-name.p of Private Service Connect
+		return first == service && (last == "mtls" || isRegion(last)) || last == service && isRegion(first) || last == "p" && strings.HasPrefix(first, service+"-")
+	}
+	return len(labels) == 3 && first == service && isRegion(labels[1]) && last == "rep" // sts.us-east1.rep
+}
+
+// isRegion reports whether a label is a region's name, such as us-east1.
+func isRegion(label string) bool {
+	area, place, ok := strings.Cut(label, "-")
+	return ok && only(area, lowerCase) && only(strings.TrimRight(place, digits), lowerCase) && strings.TrimRight(place, digits) != place
 }
 
 // checkEndpoint says what is wrong with a URL that a credentials file has for a service, nil if

@@ -11,6 +11,9 @@ func TestIsHostOf(t *testing.T) {
 	for host, want := range map[string]bool{
 		"sts.googleapis.com": true, "us-east1-sts.googleapis.com": true, "sts.us-east1.googleapis.com": true, "us-east1.sts.googleapis.com": true,
 		"sts.us-east1.rep.googleapis.com": true, "sts-vpc.p.googleapis.com": true, "sts.mtls.googleapis.com": true,
+		// Whoever has the bucket "sts" gets what is sent to the first of these.
+		"sts.storage.googleapis.com": false, "sts.storage.rep.googleapis.com": false, "storage.sts.googleapis.com": false, "sts.us-east1.storage.googleapis.com": false,
+		"sts.africa-south1.googleapis.com": true, "sts.europe-west12.rep.googleapis.com": true, "storage-sts.googleapis.com": false,
 		"googleapis.com": false, "storage.googleapis.com": false, "sts.storage.evil.googleapis.com": false, "evilsts.googleapis.com": false,
 		"sts.googleapis.com.evil.example": false, "evil.example": false, "sts.evilgoogleapis.com": false, "sts.p.x.googleapis.com": false,
 		"sts..googleapis.com": false, "STS.googleapis.com": false, "sts.googleapis.com.": false, ".googleapis.com": false, "": false, "iamcredentials.googleapis.com": false,
