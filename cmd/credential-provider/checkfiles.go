@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/isthmus-cloud/isthmus/credentialprovider/kubelet"
 )
@@ -41,6 +42,9 @@ func (o *ourEntry) files(c *config) {
 		switch {
 		case errors.Is(err, fs.ErrPermission):
 			o.add(kubelet.Unchecked, "args", fmt.Sprintf("%s of %s is %s, which cannot be looked at", f.key, f.kind, at), "run this as root")
+		case err != nil && o.installs != "" && filepath.Dir(filepath.Clean(f.path)) != filepath.Clean(o.installs):
+			// Another's file, which may come later, or be out of the sight of a container.
+			o.add(kubelet.Unchecked, "args", fmt.Sprintf("%s of %s is %s, which is not there yet", f.key, f.kind, at), "see that it comes")
 		case err != nil:
 			o.add(kubelet.Problem, "args", fmt.Sprintf("%s of %s is %s, which is not there: every image of %s is refused", f.key, f.kind, at, f.kind), "put it there, or correct "+f.key)
 		case !info.Mode().IsRegular():

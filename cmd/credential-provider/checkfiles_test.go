@@ -38,3 +38,18 @@ func TestNamedFiles(t *testing.T) {
 		})
 	}
 }
+
+// A file that somebody else puts on the node, perhaps later, does not keep the provider from being installed.
+func TestNamedFilesOfOthers(t *testing.T) {
+	n := newTarget(t, map[string]string{
+		installedConfig: "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\nproviders:\n- {name: isthmus-credential-provider, apiVersion: credentialprovider.kubelet.k8s.io/v1, matchImages: ['*.azurecr.io'], defaultCacheDuration: 10m, args: [--config=ETC/options.yaml]}\n",
+		"options.yaml":  configHead + "acr: {cloudConfig: /nowhere/azure.json}\n",
+	})
+	if got := execute(t, "", n.args()...); got.code != exitOK {
+		t.Errorf("install: exit %d: %s%s", got.code, n.plain(got.stdout), n.plain(got.stderr))
+	}
+	n.set(t, map[string]string{"azure.json": "{}"})
+	if got := execute(t, "", n.args()...); got.code != exitFailed || !strings.Contains(n.plain(got.stderr), "/nowhere/azure.json is named, but azure.json goes to ETC/azure.json; write that") {
+		t.Errorf("with one in the folder: exit %d: %s%s", got.code, n.plain(got.stdout), n.plain(got.stderr))
+	}
+}

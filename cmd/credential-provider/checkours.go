@@ -66,7 +66,9 @@ func isOurs(program string) bool {
 type ourEntry struct {
 	kubelet.Entry
 	// find says where a file that is named is read.
-	find      func(file string) string
+	find func(file string) string
+	// installs is the directory into which what it names is about to be installed; "" for a node as it is.
+	installs  string
 	kinds     []servedKind
 	anonymous []string
 	findings  []kubelet.Finding

@@ -117,7 +117,7 @@ func (s source) check(binDir string) (links []string, err error) {
 			links = append(links, e.Name)
 			fallthrough
 		case e.Name == name:
-			ours = append(ours, &ourEntry{Entry: e, find: find})
+			ours = append(ours, &ourEntry{Entry: e, find: find, installs: s.configDir})
 		default: // another program, which has to be there
 			findings = append(findings, kubelet.Validate([]kubelet.Entry{e}, binDir)...)
 		}
