@@ -85,7 +85,9 @@ func testInjectedRegistration(t *testing.T, cp *controlplane.ControlPlane, issue
 		}
 		return m
 	}
-	trusts := func(ca []byte) bool { return bytes.Contains(live().Webhooks[0].ClientConfig.CABundle, bytes.TrimSpace(ca)) }
+	trusts := func(ca []byte) bool {
+		return bytes.Contains(live().Webhooks[0].ClientConfig.CABundle, bytes.TrimSpace(ca))
+	}
 	eventually(t, "it is registered", func() bool { return trusts(old.PEM) })
 	register(t, cp, young.PEM, "kube-system/isthmus-webhook-tls")
 	eventually(t, "all CAs are trusted", func() bool {
