@@ -163,7 +163,8 @@ func TestTrust(t *testing.T) {
 		t.Error("what is announced is judged wrongly")
 	}
 	tr.observe(live(b, a, b), at)
-	tr.observe(old, at) // what the watch brings late
+	tr.observe(old, at) // what the watch brings late is no objection
+	tr.observe(live(b, a, b), at)
 	check("in its grace", at.Add(59*time.Second), b, a, b)
 	check("gone", at.Add(time.Minute), "", a)
 	tr.observe(live("", a, b), at.Add(59*time.Second))

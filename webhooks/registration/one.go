@@ -121,7 +121,7 @@ func (o *one) sync(ctx context.Context) time.Duration {
 		o.mu.Lock()
 		o.wrong(err)
 		o.mu.Unlock()
-		o.failures = min(o.failures+1, 6)
+		o.failures = min(o.failures+1, 4) // sooner than pace.grace ends
 		return o.pace.look << o.failures
 	}
 	o.failures = 0

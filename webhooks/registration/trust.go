@@ -44,14 +44,15 @@ func (t *trust) observe(live *configuration, now time.Time) {
 	if live == nil || len(live.Webhooks) == 0 {
 		return
 	}
-	if c, err := resourceversion.CompareResourceVersion(live.ResourceVersion, t.seen); err == nil && c < 0 {
-		return // the watch lags behind what was read
-	}
 	standing, ok := standingCAs(live)
 	if !ok {
 		return
 	}
-	t.seen = live.ResourceVersion
+	c, err := resourceversion.CompareResourceVersion(live.ResourceVersion, t.seen)
+	late := err == nil && c < 0 // the watch lags behind what was read
+	if !late {
+		t.seen = live.ResourceVersion
+	}
 	maps.DeleteFunc(t.others, func(ca string, _ *other) bool { return !slices.Contains(standing, ca) })
 	leaving := leavingCAs(live)
 	for _, ca := range standing {
@@ -64,7 +65,7 @@ func (t *trust) observe(live *configuration, now time.Time) {
 		case announced && o.leaving.IsZero():
 			o.leaving = now
 		case !announced && !o.leaving.IsZero():
-			o.leaving, o.inUse = time.Time{}, true
+			o.leaving, o.inUse = time.Time{}, o.inUse || !late
 		}
 	}
 	for _, ca := range t.own {
