@@ -174,7 +174,10 @@ func take(fields map[string]json.RawMessage, name string, into any) error {
 }
 
 // newResponse builds the response. Its key is as narrow as the credentials allow: the
-// registry with its port, or the one image.
+// registry with its port, or the one image. What a service account's token gave is for that account alone
+// without being said here: the kubelet's key in its cache has the account's namespace, name, UID and
+// annotations beside the registry (v1.37, pkg/credentialprovider/plugin: generateServiceAccountCacheKey),
+// and with cacheType Token the token's hash. test/e2e/kubelet shows it with a real one.
 func newResponse(r *Request, image Image, c Credentials, keep *time.Duration) *Response {
 	w := wireResponse{Kind: responseKind, APIVersion: r.APIVersion, CacheKeyType: "Registry"}
 	key := image.Host

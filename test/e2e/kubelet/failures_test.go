@@ -147,48 +147,6 @@ func checkFinds(t *testing.T, trials []trial, config, binDir string) {
 	}
 }
 
-// addCacheProvider adds a provider whose credentials the kubelet may keep for some seconds.
-func addCacheProvider(t *testing.T, w *world, providers *[]kubeletv1.CredentialProvider) *awssim.Sim {
-	t.Helper()
-	sim, _ := startAWS(t, w.plane, awssim.Options{TokenLifetime: 75 * time.Second}) // a minute of it is the margin
-	p := kubeletv1.CredentialProvider{
-		Name: "cache", APIVersion: "credentialprovider.kubelet.k8s.io/v1",
-		MatchImages: []string{w.tokens.host + "/cache/"}, DefaultCacheDuration: &metav1.Duration{Duration: time.Hour},
-	}
-	useECR(t, w, sim, &p, "node")
-	*providers = append(*providers, p)
-	return sim
-}
-
-// checkCache: the kubelet keeps an answer for all images of the registry, until shortly before
-// its token expires, whatever its own configuration says.
-func checkCache(t *testing.T, w *world, sim *awssim.Sim) {
-	tokens := func() (n int) {
-		for _, r := range sim.Requests() {
-			if r.Action == "GetAuthorizationToken" {
-				n++
-			}
-		}
-		return n
-	}
-	pull := func(name string) {
-		createPod(t, w.plane.Client, name, "", w.tokens.push(t, "cache/"+name))
-		waitRunning(t, w.plane.Client, name)
-	}
-	pull("first")
-	begin := time.Now()
-	pull("second")
-	if n := tokens(); n != 1 && time.Since(begin) < 10*time.Second {
-		t.Errorf("two images of one registry took %d tokens, want one", n)
-	}
-	before := tokens()
-	<-time.After(time.Until(begin.Add(15 * time.Second)))
-	pull("third")
-	if n := tokens(); n != before+1 {
-		t.Errorf("after the token's time the third image took %d tokens more, want one", n-before)
-	}
-}
-
 // checkRefusals: mistakes for which the kubelet does not even start, and what it says.
 func checkRefusals(t *testing.T, w *world) {
 	good := func() kubeletv1.CredentialProvider {

@@ -96,10 +96,12 @@ func TestKubelet(t *testing.T) {
 		providers = append(providers, p)
 	}
 	short := addCacheProvider(t, w, &providers)
+	addSharedProvider(t, w, &providers)
 	config, binDir := installProviders(t, "kubelet", providers)
 	w.node = startNode(t, w.plane, "kubelet", config, binDir)
 	t.Run("check", func(t *testing.T) { t.Parallel(); checkFinds(t, trials, config, binDir) })
 	t.Run("cache", func(t *testing.T) { t.Parallel(); checkCache(t, w, short) })
+	t.Run("cached accounts", func(t *testing.T) { t.Parallel(); checkCachedAccounts(t, w) })
 	t.Run("kubelet refuses", func(t *testing.T) { t.Parallel(); checkRefusals(t, w) })
 	for _, r := range trials {
 		t.Run(r.name, func(t *testing.T) {
