@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -304,6 +305,19 @@ func TestEndsInTime(t *testing.T) {
 				t.Errorf("stderr: %q, want one line", out)
 			}
 		})
+	}
+}
+
+// What blocks behind the request is not taken for a request that does not come.
+func TestBlockedConfiguration(t *testing.T) {
+	fifo := filepath.Join(t.TempDir(), "options.yaml") // nobody writes to it
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := execute(t, request("v1", "public.ecr.aws/a/b"), "--config="+fifo, "--timeout=300ms")
+	checkOutcome(t, got)
+	if got.code != 1 || !strings.Contains(got.stderr, "no answer after 300ms (--timeout); something on this machine blocks") {
+		t.Errorf("exit %d, %q", got.code, got.stderr)
 	}
 }
 

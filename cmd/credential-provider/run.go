@@ -131,17 +131,18 @@ func serve(ctx context.Context, o options, stdin io.Reader, stdout, stderr io.Wr
 	var response bytes.Buffer
 	var warnings []string
 	done := make(chan error, 1)
+	asked := make(chan struct{})
 	go func() {
-		var err error
-		warnings, err = answer(ctx, o, stdin, &response)
+		request, err := credentialprovider.ReadRequest(stdin)
+		close(asked)
+		if err == nil {
+			warnings, err = answer(ctx, o, request, &response)
+		}
 		done <- err
 	}()
 	ended, err := wait(ctx, done)
 	if !ended {
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return fmt.Errorf("no request on stdin after %s (--timeout); stdin has to be closed after the request", o.timeout)
-		}
-		return errors.New("stopped by a signal before there was an answer")
+		return unfinished(ctx, o, asked)
 	}
 	for _, w := range warnings {
 		complain(stderr, errors.New("warning: "+w))
@@ -174,11 +175,20 @@ func wait(ctx context.Context, done <-chan error) (bool, error) {
 	}
 }
 
-func answer(ctx context.Context, o options, stdin io.Reader, out io.Writer) (warnings []string, err error) {
-	request, err := credentialprovider.ReadRequest(stdin)
-	if err != nil {
-		return nil, err
+// unfinished says what was waited for when there was no answer in time.
+func unfinished(ctx context.Context, o options, asked <-chan struct{}) error {
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return errors.New("stopped by a signal before there was an answer")
 	}
+	select {
+	case <-asked:
+		return fmt.Errorf("no answer after %s (--timeout); something on this machine blocks: a file of the configuration on a file system that hangs, or a program that it names", o.timeout)
+	default:
+		return fmt.Errorf("no request on stdin after %s (--timeout); stdin has to be closed after the request", o.timeout)
+	}
+}
+
+func answer(ctx context.Context, o options, request *credentialprovider.Request, out io.Writer) (warnings []string, err error) {
 	c, err := o.configuration()
 	if err != nil {
 		return nil, err
