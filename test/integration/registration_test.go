@@ -21,6 +21,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/manifests"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
+	"github.com/isthmus-cloud/isthmus/webhooks/certs/certstest"
 	"github.com/isthmus-cloud/isthmus/webhooks/hosted"
 	"github.com/isthmus-cloud/isthmus/webhooks/registration"
 )
@@ -68,6 +69,7 @@ func TestColdStartWithPolicyFail(t *testing.T) {
 	// Webhooks only, with the rights of their own Deployment; then the removal, which ends.
 	manager := c.startBinary(sim, auto, "--controllers=-*")
 	eventually(t, 20*time.Second, labeled)
+	c.trustedWhenReady(sim)
 	manager()
 	out, err := exec.CommandContext(t.Context(), binary(t), "--cloud-provider=openstack", "--kubeconfig="+auto, "--controllers=-*", "--webhook-registration=remove").CombinedOutput()
 	if err != nil || strings.Count(string(out), "Webhook configuration removed") != 2 {
@@ -79,6 +81,23 @@ func TestColdStartWithPolicyFail(t *testing.T) {
 		}
 		return ""
 	})
+}
+
+// trustedWhenReady starts a replica with a CA of its own beside others: once it says that it
+// is ready, the API server trusts it.
+func (c *cluster) trustedWhenReady(sim *ossim.Sim) {
+	c.t.Helper()
+	ca, dir := certstest.NewCA(c.t), c.t.TempDir()
+	ca.WriteDir(c.t, dir)
+	stop := c.startBinary(sim, c.kubeconfig, "--controllers=-*", "--webhook-cert-source=files", "--webhook-cert-dir="+dir)
+	live, err := c.client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(c.t.Context(), registration.Name, metav1.GetOptions{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if !bytes.Contains(live.Webhooks[0].ClientConfig.CABundle, ca.PEM) {
+		c.t.Error("a replica is ready whose certificate the API server does not trust")
+	}
+	stop()
 }
 
 // registerFailing registers all webhooks as they ship, but with policy Fail.
