@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -34,7 +35,8 @@ version in place of the last. It may be run again at any time: it writes only wh
                        has changed since
   --every TIME         do it again and again, and follow changes of --from, until told to end
   --restart-unit UNIT  restart this unit of systemd when credential-provider.yaml has changed, which
-                       the kubelet reads at its start alone; default: nothing is restarted
+                       the kubelet reads at its start alone; if the unit does not stay up, the file
+                       that was there before is put back; default: nothing is restarted
   --host-root DIR      the root of the node's file system, to reach its systemd out of a container
   --help               print this text
 
@@ -95,6 +97,9 @@ func (o installOptions) check() error {
 	return nil
 }
 
+// unitName is the kubelet's unit, for words about it.
+func (o installOptions) unitName() string { return cmp.Or(o.unit, "kubelet.service") }
+
 // keep installs once or, with --every, until ctx ends.
 func (o installOptions) keep(ctx context.Context, s streams) error {
 	for first := true; ; first = false {
@@ -126,29 +131,61 @@ func (o installOptions) install(ctx context.Context, s streams) (changed bool, e
 	if err != nil {
 		return false, err
 	}
+	config := filepath.Join(o.configDir, installedConfig)
+	was, err := os.ReadFile(config)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
 	result, err := plan.Run(ctx)
 	for _, file := range result.Changed {
 		if err := write(s.out, file+" installed\n"); err != nil {
 			return true, err
 		}
 	}
+	replaced := slices.Contains(result.Changed, config)
 	switch {
 	case errors.Is(err, syscall.EROFS):
 		return true, fmt.Errorf("%w; choose directories that can be written to on this system (--bin-dir, --config-dir)", err)
+	case errors.Is(err, install.ErrRejected):
+		return true, fmt.Errorf("%w (journalctl -u %s); correct it, or give --force to try it again", err, o.unitName())
 	case err != nil:
 		return true, err
 	case result.Restart && o.unit != "":
-		if err := o.restart(ctx); err != nil {
-			return true, err
+		if !replaced {
+			was = nil // what was before it is not known any more
 		}
-		if err := plan.Restarted(); err != nil {
-			return true, err
-		}
-		return true, write(s.out, o.unit+" restarted\n")
-	case slices.Contains(result.Changed, filepath.Join(o.configDir, installedConfig)):
-		return true, write(s.out, "restart the kubelet: it reads "+filepath.Join(o.configDir, installedConfig)+" when it starts\n")
+		return true, restart(ctx, newUnit(o.unit, o.hostRoot), plan, was, s)
+	case replaced:
+		return true, write(s.out, "restart the kubelet: it reads "+config+" when it starts\n")
 	}
 	return len(result.Changed) > 0, nil
+}
+
+// restart restarts the kubelet with the plan's configuration. If it does not run with it, the one that was
+// before, if any, is put back, with another restart, and the plan's is not tried again.
+func restart(ctx context.Context, u unit, plan install.Plan, was []byte, s streams) error {
+	if err := u.restart(ctx); err != nil {
+		return fmt.Errorf("all is installed, but %w; restart it by hand", err)
+	}
+	err := u.staysUp(ctx)
+	switch {
+	case err == nil:
+		if err := plan.Restarted(); err != nil {
+			return err
+		}
+		return write(s.out, u.name+" restarted\n")
+	case ctx.Err() != nil:
+		return fmt.Errorf("all is installed and %s restarted, but this ended before it was seen to stay up", u.name)
+	case was == nil:
+		return fmt.Errorf("all is installed, but %w", err)
+	}
+	if undoErr := plan.Undo(ctx, install.Item{Dir: install.Config, Name: installedConfig, Data: was, Mode: 0o600}); undoErr != nil {
+		return errors.Join(err, undoErr)
+	}
+	if restartErr := u.restart(ctx); restartErr != nil {
+		return fmt.Errorf("%w; the %s from before is back, but %w", err, installedConfig, restartErr)
+	}
+	return errors.Join(fmt.Errorf("%w; the %s from before is back", err, installedConfig), plan.Restarted())
 }
 
 // plan is what is to be on the node: the program, its other names, the files that the
@@ -198,22 +235,6 @@ func runsHere(ctx context.Context, file string) error {
 		return fmt.Errorf("programs do not run in %s: %w; is it mounted noexec?", filepath.Dir(file), err)
 	case err != nil:
 		return fmt.Errorf("the program does not run there: %w", err)
-	}
-	return nil
-}
-
-// restart restarts the kubelet's unit.
-func (o installOptions) restart(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "/usr/bin/systemctl", "restart", "--", o.unit) //nolint:gosec // the unit is the administrator's
-	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
-	if o.hostRoot != "" {
-		cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Chroot: o.hostRoot}
-		cmd.Env = append(cmd.Env, "SYSTEMD_IGNORE_CHROOT=1") // systemctl does nothing in a chroot otherwise
-	}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("all is installed, but systemctl restart %s fails: %w: %s; restart it by hand", o.unit, err, strings.TrimSpace(string(out)))
 	}
 	return nil
 }

@@ -18,7 +18,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 )
 
 // tempPrefix begins and tempSuffix ends the names of files that have not taken their places yet. The
@@ -81,6 +80,9 @@ type Result struct {
 // ErrForeign is that there is a file that is not ours.
 var ErrForeign = errors.New("it is not what was installed here")
 
+// ErrRejected is that the kubelet did not run with what is to be installed.
+var ErrRejected = errors.New("the kubelet did not run with it")
+
 // Run brings the node to the plan. Where all is as it should be it writes nothing. When it
 // fails, each file is the old one or the new one, and the next run goes on from there.
 func (p Plan) Run(ctx context.Context) (Result, error) {
@@ -102,6 +104,14 @@ func (p Plan) Run(ctx context.Context) (Result, error) {
 	changes, err := p.changes(old)
 	if err != nil {
 		return Result{}, err
+	}
+	if p.Force {
+		old.Rejected = ""
+	}
+	for _, i := range changes {
+		if i.sum() == old.Rejected {
+			return Result{}, fmt.Errorf("%s is not replaced: %w", p.path(i), ErrRejected)
+		}
 	}
 	result := Result{Restart: old.Restart || slices.ContainsFunc(changes, func(i Item) bool { return i.Restart })}
 	// What takes its place is in the record before that, beside what it replaces: both are ours.
@@ -137,6 +147,32 @@ func (p Plan) Restarted() error {
 	return p.writeRecord(r)
 }
 
+// Undo puts back what was in the place of an item of the plan, as the kubelet did not run with that.
+// Runs refuse it from now on, until it changes or with Force. The kubelet has to be restarted.
+func (p Plan) Undo(ctx context.Context, was Item) error {
+	unlock, err := p.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	r, err := p.readRecord()
+	if err != nil {
+		return err
+	}
+	for _, i := range p.Items {
+		if i.key() == was.key() {
+			r.Rejected = i.sum()
+		}
+	}
+	if err := p.writeRecord(r.with([]Item{was}, true)); err != nil {
+		return err
+	}
+	if err := p.place(ctx, was); err != nil {
+		return err
+	}
+	return p.writeRecord(r.settled([]Item{was}, true))
+}
+
 func (p Plan) dir(d Dir) string {
 	if d == Bin {
 		return p.BinDir
@@ -150,73 +186,6 @@ func (p Plan) between() {
 	if p.step != nil {
 		p.step()
 	}
-}
-
-// openDirs makes the directories, and refuses those in which others could replace what root runs.
-func (p Plan) openDirs() error {
-	if filepath.Clean(p.BinDir) == filepath.Clean(p.ConfigDir) {
-		return fmt.Errorf("the programs and the configuration are to be in the same directory %s; the kubelet runs what is in the one, so keep them apart", p.BinDir)
-	}
-	var errs []error
-	for _, dir := range []string{p.BinDir, p.ConfigDir} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			errs = append(errs, fmt.Errorf("directory %s: %w", dir, reason(err)))
-			continue
-		}
-		info, err := os.Stat(dir)
-		switch {
-		case err != nil:
-			errs = append(errs, err)
-		case !p.isSafe(info):
-			errs = append(errs, fmt.Errorf("directory %s belongs to the user %d, who could have the kubelet run anything; chown root: %s", dir, p.ownerOf(info), dir))
-		case info.Mode().Perm()&0o022 != 0:
-			errs = append(errs, fmt.Errorf("directory %s can be written to by others than its owner (mode %v), who could have the kubelet run anything; chmod go-w %s", dir, info.Mode().Perm(), dir))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// isSafe reports whether a file or directory belongs to root, or to who runs this.
-func (p Plan) isSafe(info fs.FileInfo) bool {
-	uid := p.ownerOf(info)
-	return uid == 0 || uid == os.Geteuid()
-}
-
-func (p Plan) ownerOf(info fs.FileInfo) int {
-	if p.owner != nil {
-		return p.owner(info)
-	}
-	if s, ok := info.Sys().(*syscall.Stat_t); ok {
-		return int(s.Uid)
-	}
-	return os.Geteuid()
-}
-
-// lock keeps a second run out of both directories, also one that has but one of them in common with
-// this, until unlock is called or the process ends.
-func (p Plan) lock() (unlock func(), err error) {
-	var locked []*os.File
-	unlock = func() {
-		for _, f := range locked {
-			_ = f.Close() // it was only opened
-		}
-	}
-	for _, dir := range []string{p.BinDir, p.ConfigDir} {
-		f, err := os.Open(dir)
-		if err == nil {
-			locked = append(locked, f)
-			err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		}
-		switch {
-		case errors.Is(err, syscall.EWOULDBLOCK):
-			unlock()
-			return nil, fmt.Errorf("another installation into %s is under way; wait for its end", dir)
-		case err != nil:
-			unlock()
-			return nil, fmt.Errorf("lock directory %s: %w", dir, reason(err))
-		}
-	}
-	return unlock, nil
 }
 
 // removeLeftovers removes what an interrupted run has left.
@@ -256,13 +225,4 @@ func (p Plan) changes(old record) ([]Item, error) {
 		}
 	}
 	return changes, errors.Join(errs...)
-}
-
-// reason is an error without the path, which is said already.
-func reason(err error) error {
-	var detail *fs.PathError
-	if errors.As(err, &detail) {
-		return detail.Err
-	}
-	return err
 }

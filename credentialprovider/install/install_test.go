@@ -137,6 +137,40 @@ func TestInstallUpgradeRollback(t *testing.T) {
 	}
 }
 
+// What the kubelet does not run with is undone, and not installed again.
+func TestUndo(t *testing.T) {
+	one := plan(t.TempDir(), "1")
+	run(t, one)
+	two := plan(filepath.Dir(one.BinDir), "2")
+	run(t, two)
+	if err := two.Undo(t.Context(), one.Items[3]); err != nil {
+		t.Fatal(err)
+	}
+	undone := tree(t, two)
+	if undone["providers.yaml"] != "-rw------- uses all of 1" {
+		t.Errorf("%v", undone)
+	}
+	if r, err := two.readRecord(); err != nil || !r.Restart {
+		t.Errorf("no restart is due: %+v, %v", r, err)
+	}
+	if err := two.Restarted(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := two.Run(t.Context()); !errors.Is(err, ErrRejected) || !strings.Contains(err.Error(), "etc/providers.yaml") {
+			t.Errorf("again: %v", err)
+		}
+	}
+	if diff := cmp.Diff(undone, tree(t, two)); diff != "" {
+		t.Errorf("(-before +after):\n%s", diff)
+	}
+	run(t, plan(filepath.Dir(one.BinDir), "3")) // something else
+	two.Force = true
+	run(t, two)
+	two.Force = false
+	run(t, two)
+}
+
 // What is not ours stays, and then nothing else is replaced either.
 func TestForeignFiles(t *testing.T) {
 	for name, tt := range map[string]struct {

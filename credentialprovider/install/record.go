@@ -22,6 +22,8 @@ type record struct {
 	Files map[string][]string `json:"files"`
 	// Restart is that the kubelet is still to be restarted.
 	Restart bool `json:"restartKubelet,omitempty"`
+	// Rejected is the sum of what the kubelet did not run with, "" for none.
+	Rejected string `json:"rejected,omitempty"`
 }
 
 func (p Plan) recordFile() string { return filepath.Join(p.ConfigDir, recordName) }
@@ -64,7 +66,7 @@ func (p Plan) writeRecord(r record) error {
 
 // with adds what is to take its place.
 func (r record) with(changes []Item, restart bool) record {
-	out := record{Files: maps.Clone(r.Files), Restart: restart}
+	out := record{Files: maps.Clone(r.Files), Restart: restart, Rejected: r.Rejected}
 	for _, i := range changes {
 		if !slices.Contains(out.Files[i.key()], i.sum()) {
 			out.Files[i.key()] = append(slices.Clone(out.Files[i.key()]), i.sum())
@@ -75,7 +77,7 @@ func (r record) with(changes []Item, restart bool) record {
 
 // settled is the record once the items are in their places. Files of earlier versions stay in it.
 func (r record) settled(items []Item, restart bool) record {
-	out := record{Files: maps.Clone(r.Files), Restart: restart}
+	out := record{Files: maps.Clone(r.Files), Restart: restart, Rejected: r.Rejected}
 	for _, i := range items {
 		out.Files[i.key()] = []string{i.sum()}
 	}
@@ -83,5 +85,5 @@ func (r record) settled(items []Item, restart bool) record {
 }
 
 func (r record) equal(o record) bool {
-	return r.Restart == o.Restart && maps.EqualFunc(r.Files, o.Files, slices.Equal)
+	return r.Restart == o.Restart && r.Rejected == o.Rejected && maps.EqualFunc(r.Files, o.Files, slices.Equal)
 }
