@@ -256,7 +256,7 @@ func TestNodeIPAMHandoverByRestart(t *testing.T) {
 func TestComplaintLeaderMigrationOfKCM(t *testing.T) {
 	h := newHandover(t)
 	h.stop()
-	theirs := h.c.plane.StartControllerManager(t, append(slices.Clone(h.migrating), "--controllers="+kcmOthers+",node-ipam-controller")...)
+	theirs := h.c.StartControllerManager(t, append(slices.Clone(h.migrating), "--controllers="+kcmOthers+",node-ipam-controller")...)
 	output, ended := theirs.Wait(30 * time.Second)
 	if !ended || !strings.Contains(output, "failed to create informer name") {
 		t.Errorf("leader migration of kube-controller-manager works (ended: %t): use it in the guide and in the tests", ended)
