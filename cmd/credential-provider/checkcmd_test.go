@@ -221,7 +221,7 @@ func TestComplaintJfrog91AudienceAndCacheKeyType(t *testing.T) {
 // A dry run with a service account's token gets what a pod would.
 func TestCheckCommandAsServiceAccount(t *testing.T) {
 	n, w := newNode(t), startAWS(t)
-	env := append(w.Env(), "AWS_CONFIG_FILE=/nowhere", "AWS_SHARED_CREDENTIALS_FILE=/nowhere")
+	env := append(w.Env(), "AWS_CONFIG_FILE=/dev/null", "AWS_SHARED_CREDENTIALS_FILE=/dev/null")
 	token := n.write(t, "token", w.token(t, "app", time.Hour))
 	tokens := strings.Replace(awsTokens, "optional", "required", 1)
 	file := n.entries(t, entry(name, `"`+ownRegistry+`"`, ecrPodArgs, tokens))

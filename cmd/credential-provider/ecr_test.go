@@ -245,7 +245,7 @@ func runCases(t *testing.T, chosen func(name string) bool) {
 
 func runAWS(t *testing.T, name string, tt awsCase) {
 	w := startAWS(t)
-	env := append(w.Env(), "AWS_CONFIG_FILE=/nowhere", "AWS_SHARED_CREDENTIALS_FILE=/nowhere")
+	env := append(w.Env(), "AWS_CONFIG_FILE=/dev/null", "AWS_SHARED_CREDENTIALS_FILE=/dev/null")
 	if tt.env != nil {
 		env = append(env, tt.env(t, w)...)
 	}
@@ -346,7 +346,7 @@ func TestExecECRFaults(t *testing.T) {
 			t.Parallel()
 			w := startAWS(t)
 			w.AddFault(tt.fault)
-			env := append(w.Env(), "AWS_CONFIG_FILE=/nowhere", "AWS_SHARED_CREDENTIALS_FILE=/nowhere")
+			env := append(w.Env(), "AWS_CONFIG_FILE=/dev/null", "AWS_SHARED_CREDENTIALS_FILE=/dev/null")
 			timeout := "20s"
 			if tt.fault.Hang {
 				timeout = "1s"

@@ -3,8 +3,6 @@ package aws
 import (
 	"errors"
 	"fmt"
-	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -121,31 +119,6 @@ func (c Config) check() error {
 	}
 	if c.Role != nil {
 		errs = append(errs, c.Role.Check())
-	}
-	return errors.Join(errs...)
-}
-
-// checkEnvironment finds credentials in the environment of which a part is missing: the SDK would take
-// them for none at all, and go on to the instance's role.
-func checkEnvironment() error {
-	set := func(names ...string) bool {
-		return slices.ContainsFunc(names, func(n string) bool { return os.Getenv(n) != "" })
-	}
-	key, secret := set("AWS_ACCESS_KEY_ID", "AWS_ACCESS_KEY"), set("AWS_SECRET_ACCESS_KEY", "AWS_SECRET_KEY")
-	endpoint := set("AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
-	var errs []error
-	half := func(wrong bool, there, missing string) {
-		if wrong {
-			errs = append(errs, fmt.Errorf("AWS credentials in the environment: %s is set, but not %s, which belongs to it; set both or none", there, missing))
-		}
-	}
-	half(key && !secret, "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
-	half(secret && !key, "AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID")
-	half(!key && !secret && set("AWS_SESSION_TOKEN"), "AWS_SESSION_TOKEN", "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
-	half(set("AWS_ROLE_ARN") && !set("AWS_WEB_IDENTITY_TOKEN_FILE"), "AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE")
-	half(set("AWS_WEB_IDENTITY_TOKEN_FILE") && !set("AWS_ROLE_ARN"), "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN")
-	for _, token := range []string{"AWS_CONTAINER_AUTHORIZATION_TOKEN", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"} {
-		half(set(token) && !endpoint, token, "AWS_CONTAINER_CREDENTIALS_FULL_URI")
 	}
 	return errors.Join(errs...)
 }

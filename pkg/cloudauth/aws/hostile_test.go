@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -124,6 +125,34 @@ func TestDefectHalfOfTheEnvironment(t *testing.T) {
 				t.Errorf("with a web identity: %v", err)
 			}
 		})
+	}
+}
+
+// The SDK passes over files that it cannot read, those that the environment names included, and becomes
+// the instance.
+func TestDefectUnreadableFiles(t *testing.T) {
+	for _, variable := range []string{"AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"} {
+		for name, file := range map[string]func(*world) string{
+			"missing": func(w *world) string { return w.dir + "/missing" },
+			"a loop": func(w *world) string {
+				_ = os.Symlink("loop", w.dir+"/loop") // or it is there already
+				return w.dir + "/loop"
+			},
+		} {
+			t.Run(variable+" "+name, func(t *testing.T) {
+				w := newWorld(t)
+				w.SetInstanceRole(w.instance)
+				t.Setenv(variable, file(w))
+				err := check(t, Config{})
+				var own *Error
+				if !errors.As(err, &own) || own.Reason != Misconfigured || !strings.Contains(err.Error(), file(w)+": ") || !strings.Contains(err.Error(), "; correct the path ("+variable+")") {
+					t.Errorf("got %v", err)
+				}
+				if err := check(t, Config{WebIdentity: &WebIdentity{Token: cloudauth.NewSecret(w.token(t, "app")), RoleARN: w.pod}}); err != nil {
+					t.Errorf("with a web identity: %v", err)
+				}
+			})
+		}
 	}
 }
 

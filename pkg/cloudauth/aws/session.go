@@ -3,7 +3,6 @@ package aws
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -77,7 +76,7 @@ func (s *Session) login(ctx context.Context) error {
 	}
 	provider := base.Credentials
 	if s.cfg.WebIdentity == nil {
-		provider = &files{session: s, paths: sharedFiles(base), current: provider, fingerprint: cloudauth.Fingerprint(sharedFiles(base)...)}
+		provider = &files{session: s, paths: pathsOf(base), current: provider, fingerprint: cloudauth.Fingerprint(pathsOf(base)...)}
 	}
 	base.Credentials = aws.NewCredentialsCache(s.seen.watch(provider))
 	if s.cfg.Role != nil {
@@ -99,6 +98,9 @@ func (s *Session) load(ctx context.Context) (aws.Config, error) {
 	bare, err := config.LoadDefaultConfig(ctx, append(options, config.WithCredentialsProvider(aws.AnonymousCredentials{}))...)
 	if err != nil {
 		return aws.Config{}, err
+	}
+	if err := checkFiles(bare); err != nil {
+		return aws.Config{}, misconfigured(err)
 	}
 	local := withoutProxy(bare.HTTPClient)
 	bare.HTTPClient = local
@@ -151,29 +153,6 @@ func (s *Session) loadOptions() []func(*config.LoadOptions) error {
 		options = append(options, config.WithSharedConfigProfile(s.cfg.Profile))
 	}
 	return options
-}
-
-// sharedFiles are the files that the credentials may come from.
-func sharedFiles(c aws.Config) []string {
-	found := map[string]bool{}
-	for _, source := range c.ConfigSources {
-		switch e := source.(type) {
-		case config.EnvConfig:
-			found[orDefault(e.SharedCredentialsFile, config.DefaultSharedCredentialsFilename)] = true
-			found[orDefault(e.SharedConfigFile, config.DefaultSharedConfigFilename)] = true
-		case *config.EnvConfig:
-			found[orDefault(e.SharedCredentialsFile, config.DefaultSharedCredentialsFilename)] = true
-			found[orDefault(e.SharedConfigFile, config.DefaultSharedConfigFilename)] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(found))
-}
-
-func orDefault(value string, byDefault func() string) string {
-	if value == "" {
-		return byDefault()
-	}
-	return value
 }
 
 // lookEvery is how often the shared config files are looked at.

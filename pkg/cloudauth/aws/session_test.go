@@ -44,8 +44,8 @@ func newWorld(t *testing.T) *world {
 			t.Setenv(name, "")
 		}
 	}
-	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", filepath.Join(w.dir, ".aws/credentials"))
-	t.Setenv("AWS_CONFIG_FILE", filepath.Join(w.dir, ".aws/config"))
+	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", w.write(t, ".aws/credentials", ""))
+	t.Setenv("AWS_CONFIG_FILE", w.write(t, ".aws/config", ""))
 	t.Setenv("AWS_ENDPOINT_URL", sim.URL())
 	t.Setenv("AWS_ENDPOINT_URL_STS", sim.URL())
 	t.Setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", sim.URL())

@@ -112,7 +112,7 @@ func configure(t *testing.T, p *kubeletv1.CredentialProvider, args ...string) {
 func useECR(t *testing.T, w *world, sim *awssim.Sim, p *kubeletv1.CredentialProvider, identity string) {
 	t.Helper()
 	w.logins.allow(p.Name, ecrLogins(sim))
-	useMirror(t, w, p, "ecr", ecrRegistry, append(sim.Env(), "AWS_CONFIG_FILE=/nowhere", "AWS_SHARED_CREDENTIALS_FILE=/nowhere"), "identity: "+identity)
+	useMirror(t, w, p, "ecr", ecrRegistry, append(sim.Env(), "AWS_CONFIG_FILE=/dev/null", "AWS_SHARED_CREDENTIALS_FILE=/dev/null"), "identity: "+identity)
 }
 
 // useACR completes a provider: the registry is a mirror of one in a simulated Azure.
