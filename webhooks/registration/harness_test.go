@@ -216,7 +216,7 @@ func (c *cluster) start(t *testing.T, change func(*registration.Options, *replic
 	if p, ok := paces[t.Name()]; ok {
 		p(k)
 	}
-	k.SetPatience(time.Second)
+	k.SetPatience(2 * time.Second)
 	r.keeper = k
 	logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(r), textlogger.Verbosity(2)))
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logger))
