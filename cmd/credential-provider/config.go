@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"reflect"
 	"regexp"
 	"slices"
@@ -25,8 +24,6 @@ import (
 const (
 	configVersion = credentialprovider.AnnotationPrefix + "v1"
 	configKind    = "CredentialProviderOptions"
-	// maxConfig bounds what is read of --config.
-	maxConfig = 1 << 20
 )
 
 // config is the file of --config. A kind of registry is served if its section is there, even
@@ -205,17 +202,9 @@ func (c *config) check() error {
 
 // readConfig reads the file of --config.
 func readConfig(file string) (*config, error) {
-	f, err := os.Open(file)
+	data, err := cloudauth.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("--config cannot be read: %w", err)
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	data, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
-	if err != nil {
-		return nil, fmt.Errorf("--config cannot be read: %w", err)
-	}
-	if len(data) > maxConfig {
-		return nil, fmt.Errorf("--config: %s is longer than %d KiB", file, maxConfig>>10)
 	}
 	c, err := decodeConfig(data)
 	if err != nil {

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/isthmus-cloud/isthmus/credentialprovider/kubelet"
+	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
 )
 
 // source is a configuration that is to be installed.
@@ -62,16 +62,7 @@ func readSourceFile(file string) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is no file; keep files alone in it", filepath.Base(file))
 	}
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	data, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
-	if err == nil && len(data) > maxConfig {
-		err = fmt.Errorf("%s is longer than %d KiB", filepath.Base(file), maxConfig>>10)
-	}
-	return data, err
+	return cloudauth.ReadFile(file)
 }
 
 // find returns where a file that the configuration names can be read now: in the source, if it is

@@ -3,17 +3,13 @@ package openstack
 import (
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"os"
 	"slices"
 
 	"github.com/isthmus-cloud/isthmus/credentialprovider"
+	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
 	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/openstack"
 )
-
-// maxConfig bounds what is read of cloud.conf.
-const maxConfig = 1 << 20
 
 // The types of registries.
 const (
@@ -41,17 +37,9 @@ type cloudConf struct {
 
 // load reads cloud.conf. The warnings are about keys that have no effect.
 func load(file string) (*cloudConf, []string, error) {
-	f, err := os.Open(file)
+	data, err := cloudauth.ReadFile(file)
 	if err != nil {
 		return nil, nil, fmt.Errorf("cloud.conf cannot be read: %w; name it with --cloud-config, or with cloudConfig in the section openstack of --config", err)
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	data, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
-	if err != nil {
-		return nil, nil, fmt.Errorf("cloud.conf cannot be read: %w; name it with --cloud-config, or with cloudConfig in the section openstack of --config", err)
-	}
-	if len(data) > maxConfig {
-		return nil, nil, fmt.Errorf("%s is longer than %d KiB; is it the cloud.conf?", file, maxConfig>>10)
 	}
 	var c cloudConf
 	warnings, err := auth.DecodePart(file, data, &c)

@@ -2,6 +2,7 @@ package aws
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -147,17 +148,8 @@ func apiError(response *http.Response, body []byte) error {
 		Message string `json:"message"`
 	}
 	_ = json.Unmarshal(body, &e) // what is no JSON has no code
-	code, _, _ := strings.Cut(orFirst(response.Header.Get("X-Amzn-Errortype"), e.Type, e.Code, http.StatusText(response.StatusCode)), ":")
+	code, _, _ := strings.Cut(cmp.Or(response.Header.Get("X-Amzn-Errortype"), e.Type, e.Code, http.StatusText(response.StatusCode)), ":")
 	return &smithy.GenericAPIError{Code: code[strings.LastIndexByte(code, '#')+1:], Message: e.Message}
-}
-
-func orFirst(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
 }
 
 // FIPS reports whether Config, the environment or the AWS config files ask for FIPS endpoints.

@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -47,7 +48,7 @@ type sharedFile struct {
 func sharedFiles(c aws.Config) []sharedFile {
 	var files []sharedFile
 	add := func(variable, value string, byDefault func() string) {
-		files = append(files, sharedFile{path: orFirst(value, byDefault()), variable: variable, named: value != ""})
+		files = append(files, sharedFile{path: cmp.Or(value, byDefault()), variable: variable, named: value != ""})
 	}
 	for _, source := range c.ConfigSources {
 		var e config.EnvConfig

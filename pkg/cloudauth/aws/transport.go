@@ -77,15 +77,7 @@ func mayCarry(u *url.URL) bool {
 	if u.Scheme == "https" {
 		return true
 	}
-	host := u.Hostname()
-	if u.Scheme != "http" || host == "" {
-		return false
-	}
-	if host == "localhost" {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && (ip.IsLoopback() || ip.IsLinkLocalUnicast() || netip.MustParsePrefix(metadataV6).Contains(ip))
+	return u.Scheme == "http" && wire.IsNear(u.Hostname(), netip.MustParsePrefix(metadataV6))
 }
 
 func unencrypted(u *url.URL) error {

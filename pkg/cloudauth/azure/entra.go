@@ -1,6 +1,7 @@
 package azure
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -87,7 +88,7 @@ func (s *Session) hint(f failure, audience string) string {
 	case 700027, 700021, 1000502:
 		return "register this certificate with the application, or renew it if it has expired"
 	case 70021, 700211, 700212, 700213:
-		return "give the application a federated credential with the token's issuer, subject and audience (" + orFirst(s.cloud.ExchangeAudience, Public.ExchangeAudience) + ")"
+		return "give the application a federated credential with the token's issuer, subject and audience (" + cmp.Or(s.cloud.ExchangeAudience, Public.ExchangeAudience) + ")"
 	case 700024, 700022:
 		return "the token or assertion has expired or is not valid yet; check the clock of the machine and who renews the token"
 	case 700023, 50027, 5002730:

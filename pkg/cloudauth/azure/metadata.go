@@ -1,16 +1,17 @@
 package azure
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"os"
 	"strings"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
+	"github.com/isthmus-cloud/isthmus/pkg/cloudauth/wire"
 )
 
 const (
@@ -25,21 +26,13 @@ const (
 // metadataURL is where the managed identity's tokens come from: next to this machine or on it, as
 // they are sent unencrypted.
 func metadataURL() (*url.URL, error) {
-	text := orFirst(os.Getenv(metadataVariable), metadataEndpoint)
+	text := cmp.Or(os.Getenv(metadataVariable), metadataEndpoint)
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "http" || !isNear(u.Hostname()) || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil {
+	if err != nil || u.Scheme != "http" || !wire.IsNear(u.Hostname()) || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil {
 		return nil, fmt.Errorf("%s: %q is no address of a metadata service on or next to this machine, such as %s", metadataVariable, cloudauth.Excerpt(text, 120), metadataEndpoint)
 	}
 	u.Path = metadataPath
 	return u, nil
-}
-
-func isNear(host string) bool {
-	if host == "localhost" {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && (ip.IsLoopback() || ip.IsLinkLocalUnicast())
 }
 
 // fromMetadata gets a token of a managed identity.

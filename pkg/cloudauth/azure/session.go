@@ -1,6 +1,7 @@
 package azure
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,7 +70,7 @@ func (s *Session) decideIdentity() (cloud string, err error) {
 	env := fromEnvironment()
 	own := s.cfg.settings()
 	if !s.cfg.FederatedToken.IsEmpty() {
-		s.kind, s.settings = withToken, settings{client: own.client, tenant: orFirst(own.tenant, env.tenant)}
+		s.kind, s.settings = withToken, settings{client: own.client, tenant: cmp.Or(own.tenant, env.tenant)}
 		return "", s.checkFederated()
 	}
 	if s.kind, err = own.choose("the configuration", configKeys); err != nil {
@@ -86,7 +87,7 @@ func (s *Session) decideIdentity() (cloud string, err error) {
 	if err := env.checkEnvironment(); err != nil {
 		return "", err
 	}
-	env.tenant = orFirst(own.tenant, env.tenant)
+	env.tenant = cmp.Or(own.tenant, env.tenant)
 	if s.kind, err = env.choose("the environment", envKeys); err != nil {
 		return "", err
 	}
@@ -116,7 +117,7 @@ func (s *Session) checkFederated() error {
 // decideCloud sets cloud and authority. named is the cloud that azure.json names.
 func (s *Session) decideCloud(named string) error {
 	host := s.cfg.AuthorityHost
-	name := orFirst(s.cfg.Cloud, named)
+	name := cmp.Or(s.cfg.Cloud, named)
 	if host == "" && name == "" {
 		host = os.Getenv("AZURE_AUTHORITY_HOST")
 		if _, _, err := parseAuthority(host); host != "" && err != nil {
@@ -169,7 +170,7 @@ func (s *Session) Who() string {
 	case withToken:
 		return application + " (federated token)"
 	case userAssigned:
-		return "the managed identity " + orFirst(s.settings.client, s.settings.object, s.settings.resource)
+		return "the managed identity " + cmp.Or(s.settings.client, s.settings.object, s.settings.resource)
 	}
 	return "the machine's system-assigned managed identity"
 }
@@ -191,13 +192,4 @@ func (s *Session) fetch(ctx context.Context, audience string) (Token, error) {
 		current = again
 	}
 	return s.fromEntra(ctx, current, audience)
-}
-
-func orFirst(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -110,22 +109,12 @@ func (s settings) checkEnvironment() error {
 	return errors.Join(errs...)
 }
 
-// maxFile bounds what is read of a file with a secret.
-const maxFile = 1 << 20
-
 // readFile reads a file that what names.
 func readFile(what, path string) ([]byte, error) {
-	f, err := os.Open(path) //nolint:gosec // the user names it
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w; check the file and who may read it", what, err)
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	data, err := cloudauth.ReadFile(path)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w; check the file and who may read it", what, err)
-	case len(data) > maxFile:
-		return nil, fmt.Errorf("%s: %s is longer than %d KiB", what, path, maxFile>>10)
 	case len(bytes.TrimSpace(data)) == 0:
 		return nil, fmt.Errorf("%s: %s is empty", what, path)
 	}

@@ -1,6 +1,7 @@
 package azure
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"math"
@@ -85,5 +86,5 @@ func (f failure) said(secrets ...cloudauth.Secret) string {
 	if f.Code != "" && text != "" {
 		text = f.Code + ": " + text
 	}
-	return cloudauth.Excerpt(orFirst(text, f.Code), 300, secrets...)
+	return cloudauth.Excerpt(cmp.Or(text, f.Code), 300, secrets...)
 }

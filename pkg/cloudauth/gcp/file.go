@@ -3,7 +3,6 @@ package gcp
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,8 +16,6 @@ const (
 	fileVariable   = "GOOGLE_APPLICATION_CREDENTIALS"
 	gcloudVariable = "CLOUDSDK_CONFIG"
 	gcloudFile     = "application_default_credentials.json"
-	// maxFile bounds what is read of a credentials file.
-	maxFile = 256 << 10
 )
 
 // The types of credentials files.
@@ -86,17 +83,9 @@ func findFile(cfg Config) (string, error) {
 
 // ofFile reads the credentials file.
 func (s *Session) ofFile(file string) (source, error) {
-	in, err := os.Open(file)
+	data, err := cloudauth.ReadFile(file)
 	if err != nil {
 		return nil, errorf(Misconfigured, "the Google credentials file cannot be read: %v; correct its path (%s) or who may read it", err, fileVariable)
-	}
-	defer func() { _ = in.Close() }() // it was only read
-	data, err := io.ReadAll(io.LimitReader(in, maxFile+1))
-	if err != nil {
-		return nil, errorf(Misconfigured, "the Google credentials file cannot be read: %v", err)
-	}
-	if len(data) > maxFile {
-		return nil, errorf(Misconfigured, "%s is longer than %d KiB; it is no Google credentials file", file, maxFile>>10)
 	}
 	return s.parseFile(file, data)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
+	"github.com/isthmus-cloud/isthmus/pkg/cloudauth/wire"
 )
 
 // isHostOf reports whether a host is that of a service in a universe: service.<universe>, and
@@ -61,12 +62,7 @@ var oldTokenURLs = []string{
 // metadataV6 is the network of the metadata server with IPv6.
 const metadataV6 = "fd20:ce::/32"
 
-// isLocal reports whether a host is this machine, or is reached on its link alone, which nobody
-// else can listen to: such may be spoken to without TLS.
+// isLocal reports whether a host may be spoken to without TLS.
 func isLocal(host string) bool {
-	if host == "localhost" || strings.TrimSuffix(host, ".") == "metadata.google.internal" {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && (ip.IsLoopback() || ip.IsLinkLocalUnicast() || netip.MustParsePrefix(metadataV6).Contains(ip))
+	return strings.TrimSuffix(host, ".") == "metadata.google.internal" || wire.IsNear(host, netip.MustParsePrefix(metadataV6))
 }

@@ -4,18 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/textproto"
 	"net/url"
-	"os"
 	"strings"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
 )
-
-// maxSubject bounds what is read of a file with a subject token.
-const maxSubject = 256 << 10
 
 // subject gives the token to be exchanged.
 type subject func(ctx context.Context) (cloudauth.Secret, error)
@@ -97,17 +92,12 @@ func (f subjectFormat) parse(data []byte) (cloudauth.Secret, bool) {
 // ofFile reads the subject token from a file, each time: others renew it.
 func (f subjectFormat) ofFile(config, file string) subject {
 	return func(context.Context) (cloudauth.Secret, error) {
-		in, err := os.Open(file)
+		data, err := cloudauth.ReadFile(file)
 		if err != nil {
-			return cloudauth.Secret{}, errorf(NoCredentials, "%s: the subject token cannot be read: %v", config, err)
-		}
-		defer func() { _ = in.Close() }() // it was only read
-		data, err := io.ReadAll(io.LimitReader(in, maxSubject+1))
-		if err != nil {
-			return cloudauth.Secret{}, errorf(NoCredentials, "%s: the subject token cannot be read: %v", config, err)
+			return cloudauth.Secret{}, errorf(NoCredentials, "%s: the subject token cannot be read: %v; check the path and who may read it", config, err)
 		}
 		token, ok := f.parse(data)
-		if !ok || len(data) > maxSubject {
+		if !ok {
 			return cloudauth.Secret{}, errorf(NoCredentials, "%s: %s holds no subject token; check credential_source.format", config, file)
 		}
 		return token, nil

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -17,9 +16,6 @@ import (
 
 // defaultProtocol is the name that Keystone's own guides give to OpenID Connect.
 const defaultProtocol = "openid"
-
-// maxAccessToken bounds what is read of access-token-file.
-const maxAccessToken = 64 << 10
 
 // WithAccessToken returns the configuration of the same cloud for the identity that an OpenID Connect
 // access token proves (Keystone's federation, in other clients v3oidcaccesstoken), such as a service
@@ -72,14 +68,12 @@ func (c *Config) token() (cloudauth.Secret, error) {
 	if !c.AccessToken.IsEmpty() {
 		return c.AccessToken, nil
 	}
-	f, err := os.Open(c.AccessTokenFile)
+	data, err := cloudauth.ReadFile(c.AccessTokenFile)
 	if err != nil {
 		return cloudauth.Secret{}, &Error{Reason: Misconfigured, text: fmt.Sprintf("access-token-file cannot be read: %v; mount a service account token there (a projected volume)", err)}
 	}
-	defer func() { _ = f.Close() }() // it was only read
-	data, err := io.ReadAll(io.LimitReader(f, maxAccessToken+1))
 	token := strings.TrimSpace(string(data))
-	if err != nil || token == "" || len(data) > maxAccessToken || strings.ContainsAny(token, " \r\n\t") {
+	if token == "" || strings.ContainsAny(token, " \r\n\t") {
 		return cloudauth.Secret{}, &Error{Reason: Misconfigured, text: fmt.Sprintf("access-token-file %s holds no token", c.AccessTokenFile)}
 	}
 	return cloudauth.NewSecret(token), nil
