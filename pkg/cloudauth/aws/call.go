@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -55,8 +56,13 @@ func (s *Session) do(ctx context.Context, c Call) error {
 		return fmt.Errorf("encode the request: %w", err)
 	}
 	retryer := s.base.Retryer()
+	var skew time.Duration
 	for attempt := 1; ; attempt++ {
-		err := s.attempt(ctx, c, endpoint, body)
+		err := s.attempt(ctx, c, endpoint, body, skew)
+		if d := s.skewOf(err); d != 0 && skew == 0 && ctx.Err() == nil {
+			skew = d // once, at once
+			continue
+		}
 		if err == nil || attempt >= retryer.MaxAttempts() || !retryer.IsErrorRetryable(err) || ctx.Err() != nil {
 			return err
 		}
@@ -105,8 +111,32 @@ func (s *Session) endpoint(ctx context.Context, c Call) (*url.URL, error) {
 	return u, nil
 }
 
+// maxSkew is by how much the clocks may differ without a signature being refused for it.
+const maxSkew = 4 * time.Minute
+
+// skewOf is by how much AWS' clock is ahead of this machine's, if that may be why it refuses a signature;
+// else 0. As with the SDK's own clients, a request is then signed as of AWS' time.
+func (s *Session) skewOf(err error) time.Duration {
+	var refused *smithyhttp.ResponseError
+	if !errors.As(err, &refused) || refused.HTTPStatusCode() < http.StatusBadRequest || refused.HTTPStatusCode() >= http.StatusInternalServerError {
+		return 0
+	}
+	then, err := http.ParseTime(refused.Response.Header.Get("Date"))
+	if err != nil || then.Sub(s.now()).Abs() < maxSkew {
+		return 0
+	}
+	return then.Sub(s.now())
+}
+
+func (s *Session) now() time.Time {
+	if s.options.now != nil {
+		return s.options.now()
+	}
+	return time.Now()
+}
+
 // attempt sends the request once.
-func (s *Session) attempt(ctx context.Context, c Call, endpoint *url.URL, body []byte) error {
+func (s *Session) attempt(ctx context.Context, c Call, endpoint *url.URL, body []byte, skew time.Duration) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint.String(), bytes.NewReader(body))
 	if err != nil {
 		return err
@@ -119,7 +149,7 @@ func (s *Session) attempt(ctx context.Context, c Call, endpoint *url.URL, body [
 		return fmt.Errorf("get credentials: %w", err)
 	}
 	sum := sha256.Sum256(body)
-	if err := v4.NewSigner().SignHTTP(ctx, credentials, req, hex.EncodeToString(sum[:]), c.Signing, c.Region, time.Now()); err != nil {
+	if err := v4.NewSigner().SignHTTP(ctx, credentials, req, hex.EncodeToString(sum[:]), c.Signing, c.Region, s.now().Add(skew)); err != nil {
 		return fmt.Errorf("sign the request: %w", err)
 	}
 	response, err := s.base.HTTPClient.Do(req)

@@ -55,7 +55,8 @@ type Options struct {
 	// RequestTimeout bounds each HTTP request; 0 means 30 s.
 	RequestTimeout time.Duration
 
-	maxBackoff time.Duration // between attempts; 0 means 2 s
+	maxBackoff time.Duration    // between attempts; 0 means 2 s
+	now        func() time.Time // nil means time.Now; for the signatures of Calls alone
 }
 
 const (

@@ -156,6 +156,36 @@ func TestDefectUnreadableFiles(t *testing.T) {
 	}
 }
 
+// A node whose clock is wrong, as before it has asked a time server, is told AWS' time by the refusal. The
+// SDK's clients take it from there, and so does a Call; nobody else's word makes it sign for another time twice.
+func TestWrongClock(t *testing.T) {
+	for _, wrong := range []time.Duration{-20 * time.Minute, 3 * time.Hour, time.Minute} {
+		w := newWorld(t)
+		w.setUser(t)
+		w.user = w.AddUser(awssim.Principal{Account: account, Name: "puller", Actions: []string{"ecr:*"}})
+		w.setUser(t)
+		s, err := New(t.Context(), Config{}, Options{maxBackoff: time.Millisecond, now: func() time.Time { return time.Now().Add(wrong) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		call := Call{
+			Service: "ECR", Signing: "ecr", Operation: "GetAuthorizationToken", Target: "AmazonEC2ContainerRegistry_V20150921", Region: "eu-central-1", Host: "api.ecr.eu-central-1.amazonaws.com",
+			In: map[string]any{"registryIds": []string{account}}, Out: new(any),
+		}
+		if err := s.Do(t.Context(), call); err != nil {
+			t.Errorf("a clock that is wrong by %s: %v", wrong, err)
+		}
+		w.ResetRequests()
+		w.AddFault(awssim.Fault{Service: "ecr", Status: 403, Code: "InvalidSignatureException", Header: http.Header{"Date": {"Mon, 02 Jan 2006 15:04:05 GMT"}}})
+		if err := s.Do(t.Context(), call); err == nil || !strings.Contains(err.Error(), "or the clock of the node") {
+			t.Errorf("got %v", err)
+		}
+		if n := len(w.Requests()); n != 2 {
+			t.Errorf("%d requests, want two", n)
+		}
+	}
+}
+
 // What is not encrypted goes through no proxy, to whatever address it is.
 func TestDefectUnencryptedThroughProxy(t *testing.T) {
 	proxy := newHTTPClient(Options{}).GetTransport().Proxy
