@@ -3,6 +3,7 @@ package credentialprovider
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Mirror says that images of one registry come through another (a pull-through cache), to which
@@ -35,9 +36,9 @@ func CheckMirrors(list []Mirror, rules MirrorRules) (map[string]string, error) {
 	}
 	registries := map[string]string{}
 	for _, m := range list {
-		upstream, err := NormalRegistry(m.Upstream)
-		if err != nil {
-			add("upstream: %w", err)
+		upstream, invalid := NormalRegistry(m.Upstream)
+		if invalid != nil {
+			add("upstream: %w", invalid)
 		} else if rules.Serves(upstream) {
 			add("upstream %s is %s itself; remove it", upstream, rules.Kind)
 		}
@@ -47,10 +48,22 @@ func CheckMirrors(list []Mirror, rules MirrorRules) (map[string]string, error) {
 		} else if !rules.Leads(registry) {
 			add("registry %s is no %s", registry, rules.Target)
 		}
-		if _, twice := registries[upstream]; twice {
+		if _, twice := registries[upstream]; twice && invalid == nil {
 			add("upstream %s is there twice; remove one", upstream)
 		}
 		registries[upstream] = registry
 	}
 	return registries, errors.Join(errs...)
+}
+
+// MatchedNames are the names for the kubelet's matchImages under which images have these registries,
+// each as host or host:port: index.docker.io, for example, is none.
+func MatchedNames(registries ...string) []string {
+	var names []string
+	for _, r := range registries {
+		if name, err := NormalRegistry(r); err == nil && !slices.Contains(names, name) { // a mistake is told elsewhere
+			names = append(names, name)
+		}
+	}
+	return names
 }

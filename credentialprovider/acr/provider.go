@@ -58,11 +58,11 @@ func (p *Provider) registryOf(image credentialprovider.Image) (registry, bool) {
 
 // MatchImages implements credentialprovider.Provider.
 func (p *Provider) MatchImages() []string {
-	all := append(patterns(), p.cfg.Registries...)
+	named := slices.Clone(p.cfg.Registries)
 	for _, m := range p.cfg.Mirrors {
-		all = append(all, m.Upstream)
+		named = append(named, m.Upstream)
 	}
-	return all
+	return append(patterns(), credentialprovider.MatchedNames(named...)...)
 }
 
 // Describe implements credentialprovider.Provider.

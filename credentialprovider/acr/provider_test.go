@@ -145,3 +145,14 @@ func FuzzExchange(f *testing.F) {
 		}
 	})
 }
+
+// The kubelet asks for the names that it has for registries.
+func TestMatchedNames(t *testing.T) {
+	p, err := New(Config{Mirrors: []credentialprovider.Mirror{{Upstream: "index.docker.io", Registry: "contoso.azurecr.io"}}}, credentialprovider.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all := p.MatchImages(); all[len(all)-1] != "docker.io" {
+		t.Errorf("patterns %v", all)
+	}
+}

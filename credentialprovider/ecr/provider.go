@@ -63,24 +63,24 @@ func (p *Provider) registryOf(image credentialprovider.Image) (registry, bool) {
 
 // MatchImages implements credentialprovider.Provider.
 func (p *Provider) MatchImages() []string {
-	all := patterns()
+	return append(patterns(), p.upstreams()...)
+}
+
+func (p *Provider) upstreams() []string {
+	var all []string
 	for _, m := range p.cfg.Mirrors {
 		all = append(all, m.Upstream)
 	}
-	return all
+	return credentialprovider.MatchedNames(all...)
 }
 
 // Describe implements credentialprovider.Provider.
 func (p *Provider) Describe() string {
 	text := "ecr serves public.ecr.aws and <account>.dkr.ecr.<region>.amazonaws.com (FIPS, dual-stack and other partitions included)"
-	if len(p.cfg.Mirrors) == 0 {
+	if len(p.mirrors) == 0 {
 		return text + ", and what its mirrors list"
 	}
-	var upstreams []string
-	for _, m := range p.cfg.Mirrors {
-		upstreams = append(upstreams, m.Upstream)
-	}
-	return text + ", and its mirrors list " + strings.Join(upstreams, ", ")
+	return text + ", and its mirrors list " + strings.Join(p.upstreams(), ", ")
 }
 
 // Credentials implements credentialprovider.Provider. AWS has no tokens for one image or one
