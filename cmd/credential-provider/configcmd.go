@@ -27,7 +27,8 @@ The entry:
                            kubelet wants a program of each name: ln -s NAME NAME-<kind>
   --match-images LIST      in place of all registries that can be served, separated by commas
   --cache-duration TIME    how long the kubelet keeps credentials that do not say so (default 10m)
-  --env NAME=VALUE         a variable for the provider; may be repeated
+  --env NAME=VALUE         a variable for the provider, and no secret: everybody may read the file; may
+                           be repeated
   --audience AUDIENCE      with the identity of service accounts: for whom their tokens are, where
                            it is not the cloud's usual one
   --cache-type TYPE        ServiceAccount (default) or Token: for whom credentials are kept
@@ -262,10 +263,14 @@ func (o configOptions) entry(c *config, program string, args []string, kinds []s
 		CacheDuration: o.cacheDuration.String(),
 	}
 	var err error
-	if o.matchImages != "" {
+	switch {
+	case o.rbac: // it names no registries, and whoever applies it need not have the node's files
+	case o.matchImages != "":
 		e.MatchImages = strings.Split(o.matchImages, ",")
-	} else if e.MatchImages, err = matchImages(c, kinds); err != nil {
-		return e, err
+	default:
+		if e.MatchImages, err = matchImages(c, kinds); err != nil {
+			return e, err
+		}
 	}
 	e.TokenAttributes, err = o.tokenAttributes(c, kinds)
 	return e, err

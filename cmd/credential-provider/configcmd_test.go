@@ -134,6 +134,14 @@ func TestConfigCommandRefusals(t *testing.T) {
 	}
 }
 
+// The RBAC is for somebody who applies it, on whose machine the nodes' files are not.
+func TestConfigCommandRBACWithoutFiles(t *testing.T) {
+	got := execute(t, "", "config", "--cloud-config=/nowhere/cloud.conf", "--identity=serviceAccount", "--audience=keystone", "--rbac")
+	if got.code != 0 || !strings.Contains(got.stdout, "- keystone\n") {
+		t.Errorf("exit %d: %s%s", got.code, got.stdout, got.stderr)
+	}
+}
+
 // A file with other content is replaced only if that is asked for, and at once.
 func TestConfigCommandOutput(t *testing.T) {
 	dir := t.TempDir()
