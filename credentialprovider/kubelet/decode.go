@@ -209,6 +209,7 @@ func (d *decoder) duration(into *string) func(string, any) {
 	return func(path string, v any) {
 		text, ok := v.(string)
 		if !ok && v != nil {
+			*into = fmt.Sprint(v) // it is there, which is not to be said otherwise
 			d.wrong(path, v, "a time with its unit, such as 10m")
 			return
 		}

@@ -120,3 +120,15 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// A cache duration of the wrong type is there: nothing says that it is not set.
+func TestWrongDurationIsSaidOnce(t *testing.T) {
+	data, err := os.ReadFile("testdata/configs/bad-cachenumber.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, findings := Decode("f", data)
+	if findings = append(findings, Validate(c.Providers, "")...); len(findings) != 1 {
+		t.Errorf("%v", findings)
+	}
+}

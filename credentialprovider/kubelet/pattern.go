@@ -89,13 +89,17 @@ func faultOf(match string) *fault {
 	case match == "":
 		return problem("it is empty and matches no image", "remove it")
 	case strings.ContainsAny(match, " \t\r\n"):
-		return problem("it has a space, which no image has", "remove it")
-	case strings.Contains(match, "://"):
-		return problem("it has a scheme, which no image has: it never matches", "write "+match[strings.Index(match, "://")+3:])
+		if _, err := split(match); err != nil {
+			return problem("it has a space, with which the kubelet does not start", "remove it")
+		}
+		return problem("it has a space, which no image has: it never matches", "remove it")
 	}
 	m, err := split(match)
-	if err != nil {
+	switch {
+	case err != nil:
 		return unreadable(match)
+	case strings.Contains(match, "://"):
+		return problem("it has a scheme, which no image has: it never matches", "write "+match[strings.Index(match, "://")+3:])
 	}
 	if f := faultOfPath(match, m); f != nil {
 		return f

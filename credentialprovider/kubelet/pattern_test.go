@@ -97,7 +97,9 @@ func TestFaults(t *testing.T) {
 		"**.example.com":                 "** is the same as *",
 		"Registry.example.com":           "its host has capital letters",
 		"registry.example.com/%zz":       "it is no host",
-		"registry example.com":           "it has a space",
+		"registry example.com":           "it has a space, with which the kubelet does not start",
+		"registry.example.com/a b":       "it has a space, which no image has: it never matches",
+		"[a-z].example.com://team":       "its host has a [, with which the kubelet does not start",
 	} {
 		f := faultOf(match)
 		got := ""
