@@ -104,7 +104,13 @@ func (l *login) exchange(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if resp.StatusCode != http.StatusCreated && resp.StatusCode != http.StatusOK {
-		return "", gophercloud.ErrUnexpectedResponseCode{Method: http.MethodPost, URL: endpoint, Actual: resp.StatusCode, Body: body, ResponseHeader: resp.Header}
+		// Servers like to repeat what they got, and a token of a file is not among the configuration's secrets.
+		header := resp.Header.Clone()
+		if challenge := header.Get("Www-Authenticate"); challenge != "" {
+			header.Set("Www-Authenticate", cloudauth.Redact(challenge, token))
+		}
+		body = []byte(cloudauth.RedactLong(string(body), maxErrorBody, token))
+		return "", gophercloud.ErrUnexpectedResponseCode{Method: http.MethodPost, URL: endpoint, Actual: resp.StatusCode, Body: body, ResponseHeader: header}
 	}
 	unscoped := resp.Header.Get("X-Subject-Token")
 	if unscoped == "" {

@@ -1,9 +1,13 @@
 package openstack
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -118,5 +122,54 @@ func TestDefectAccessTokenIsTheOnlyLogin(t *testing.T) {
 	ao, err := got.authOptions()
 	if err != nil || ao.Username != "" || ao.Password != "" || ao.TokenID != "" {
 		t.Errorf("%+v, %v", ao, err)
+	}
+}
+
+// The access token goes to Keystone's own URL and nowhere else, and into no error, whatever the answer is.
+func TestDefectAccessTokenLeaves(t *testing.T) {
+	const token = "eyJhbGciOiJSUzI1NiJ9.of-the-pod.signature"
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var elsewhere atomic.Int32
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
+	defer other.Close()
+	for name, answer := range map[string]http.HandlerFunc{
+		"found":     http.RedirectHandler(other.URL+"/v3/auth", http.StatusFound).ServeHTTP,
+		"temporary": http.RedirectHandler(other.URL+"/v3/auth", http.StatusTemporaryRedirect).ServeHTTP,
+		"permanent": http.RedirectHandler(other.URL+"/v3/auth", http.StatusPermanentRedirect).ServeHTTP,
+		"choices": func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusMultipleChoices)
+			_, _ = io.WriteString(w, "you sent "+r.Header.Get("Authorization"))
+		},
+		"accepted": func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusAccepted)
+			_, _ = io.WriteString(w, "you sent "+r.Header.Get("Authorization"))
+		},
+		"challenge": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Www-Authenticate", `Bearer error="invalid_token", error_description="`+strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")+`"`)
+			w.WriteHeader(http.StatusUnauthorized)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			keystone := httptest.NewServer(answer)
+			defer keystone.Close()
+			base := Config{AuthURL: keystone.URL + "/v3", IdentityProvider: "cluster", TenantID: "p"}
+			ofFile := base
+			ofFile.AccessTokenFile = file
+			for from, cfg := range map[string]Config{"kubelet": base.WithAccessToken(cloudauth.NewSecret(token)), "file": ofFile} {
+				s, err := New(cfg, Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := s.Check(t.Context()); err == nil || strings.Contains(err.Error(), "of-the-pod") {
+					t.Errorf("%s: %v", from, err)
+				}
+			}
+		})
+	}
+	if n := elsewhere.Load(); n != 0 {
+		t.Errorf("another server was asked %d times", n)
 	}
 }
