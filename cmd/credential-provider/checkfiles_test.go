@@ -53,3 +53,17 @@ func TestNamedFilesOfOthers(t *testing.T) {
 		t.Errorf("with one in the folder: exit %d: %s%s", got.code, n.plain(got.stdout), n.plain(got.stderr))
 	}
 }
+
+// Options that are the same on all nodes may have kinds that this one's matchImages do not lead to.
+func TestOptionsOfAllClouds(t *testing.T) {
+	n := newTarget(t, map[string]string{
+		installedConfig: "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\nproviders:\n- {name: isthmus-credential-provider, apiVersion: credentialprovider.kubelet.k8s.io/v1, matchImages: ['*.azurecr.io'], defaultCacheDuration: 10m, args: [--config=ETC/options.yaml]}\n",
+		"options.yaml":  configHead + "acr: {}\necr: {}\n",
+	})
+	if got := execute(t, "", n.args()...); got.code != exitOK {
+		t.Errorf("install: exit %d: %s", got.code, n.plain(got.stderr))
+	}
+	if got := execute(t, "", "check", "--kubelet-config", n.configDir+"/"+installedConfig, "--bin-dir", n.binDir); got.code != exitOK || !strings.Contains(got.stdout, "warning: ") {
+		t.Errorf("check: exit %d: %s", got.code, n.plain(got.stdout))
+	}
+}

@@ -220,7 +220,11 @@ func (o *ourEntry) reachable(k servedKind, all []*ourEntry, reported map[string]
 			for _, m := range o.MatchImages {
 				meant = cmp.Or(nearestPattern(m, k.patterns), meant)
 			}
-			o.add(kubelet.Problem, "matchImages", "none leads to a registry of "+k.section.name+", which the program is to serve: the kubelet never runs it for them", "add "+meant+", or remove "+k.section.name+" from args")
+			level := kubelet.Warning // the file of --config may be for more than this entry
+			if len(k.named()) > 0 {
+				level = kubelet.Problem
+			}
+			o.add(level, "matchImages", "none leads to a registry of "+k.section.name+", which the program is to serve: the kubelet never runs it for them", "add "+meant+", or remove "+k.section.name+" from args")
 		}
 		reported[k.section.name] = true
 		return
