@@ -107,7 +107,7 @@ func TestAccessTokenMistakes(t *testing.T) {
 func TestDefectAccessTokenIsTheOnlyLogin(t *testing.T) {
 	dir := t.TempDir()
 	clouds := filepath.Join(dir, "clouds.yaml")
-	if err := os.WriteFile(clouds, []byte("clouds: {c: {auth: {auth_url: https://keystone.example/v3, username: node, password: s3cret, user_domain_name: Default, project_name: p, project_domain_name: Default}}}\n"), 0o600); err != nil {
+	if err := os.WriteFile(clouds, []byte("clouds: {c: {auth_type: v3oidcaccesstoken, auth: {auth_url: https://keystone.example/v3, username: node, password: s3cret, user_domain_name: Default, project_name: p, project_domain_name: Default}}}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	env := map[string]string{"OS_USERNAME": "env", "OS_PASSWORD": "s3cret", "OS_TOKEN": "s3cret", "OS_TRUST_ID": "t"}

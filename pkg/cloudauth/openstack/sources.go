@@ -158,8 +158,11 @@ func fillFromClouds(cfg *Config, getenv func(string) string) ([]string, error) {
 	if !ok {
 		return files, fmt.Errorf("cloud %q is not in %s%s", name, file, otherClouds(name, all.Clouds))
 	}
-	if err := checkAuthType(name, file, entry.AuthType); err != nil {
-		return files, err
+	// With an access token it says where the cloud is, and not how to log in.
+	if cfg.AccessToken.IsEmpty() && cfg.AccessTokenFile == "" {
+		if err := checkAuthType(name, file, entry.AuthType); err != nil {
+			return files, err
+		}
 	}
 	cfg.fill(fromCloud(secure.Clouds[name]))
 	cfg.fill(fromCloud(entry))
