@@ -5,22 +5,22 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"syscall"
 )
 
 // openDirs makes the directories, and refuses those in which others could replace what root runs.
 func (p Plan) openDirs() error {
-	if filepath.Clean(p.BinDir) == filepath.Clean(p.ConfigDir) {
-		return fmt.Errorf("the programs and the configuration are to be in the same directory %s; the kubelet runs what is in the one, so keep them apart", p.BinDir)
-	}
 	var errs []error
+	var dirs []fs.FileInfo
 	for _, dir := range []string{p.BinDir, p.ConfigDir} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			errs = append(errs, fmt.Errorf("directory %s: %w", dir, reason(err)))
 			continue
 		}
 		info, err := os.Stat(dir)
+		if err == nil {
+			dirs = append(dirs, info)
+		}
 		switch {
 		case err != nil:
 			errs = append(errs, err)
@@ -29,6 +29,9 @@ func (p Plan) openDirs() error {
 		case info.Mode().Perm()&0o022 != 0:
 			errs = append(errs, fmt.Errorf("directory %s can be written to by others than its owner (mode %v), who could have the kubelet run anything; chmod go-w %s", dir, info.Mode().Perm(), dir))
 		}
+	}
+	if len(dirs) == 2 && os.SameFile(dirs[0], dirs[1]) {
+		errs = append(errs, fmt.Errorf("the programs and the configuration are to be in the same directory %s; the kubelet runs what is in the one, so keep them apart", p.BinDir))
 	}
 	return errors.Join(errs...)
 }

@@ -295,6 +295,17 @@ func TestLockOfEachDirectory(t *testing.T) {
 	run(t, p)
 }
 
+// One directory under two names is told as what it is.
+func TestSameDirectory(t *testing.T) {
+	p := plan(t.TempDir(), "1")
+	if err := errors.Join(os.Mkdir(p.BinDir, 0o755), os.Symlink("bin", p.ConfigDir)); err != nil { //nolint:gosec // as a directory of programs is
+		t.Fatal(err)
+	}
+	if _, err := p.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "are to be in the same directory") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // A file of the right content that belongs to another user, who could change it at any time, is replaced,
 // and a directory of such a user is refused.
 func TestOwners(t *testing.T) {
