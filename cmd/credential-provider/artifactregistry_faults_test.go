@@ -302,6 +302,7 @@ func TestGooglesNamesAreProven(t *testing.T) {
 	w := startGCP(t)
 	for name, tt := range map[string]struct{ variable, want string }{
 		"unknown CA": {"SSL_CERT_FILE=" + w.file(t, "empty.pem", nil), "Google STS at sts.googleapis.com has a certificate that the system's CAs do not vouch for; add the CA of the proxy"},
+		"bad proxy":  {"HTTPS_PROXY=http://user:s3cret%zz@127.0.0.1:1", "Google STS at sts.googleapis.com cannot be reached (HTTPS_PROXY is no URL of a proxy; correct it: special characters of a password are written as %XX)"},
 		"no proxy":   {"HTTPS_PROXY=http://127.0.0.1:1", "Google STS at sts.googleapis.com cannot be reached (proxyconnect tcp: dial tcp 127.0.0.1:1: connect: connection refused); check the network, firewall and proxy"},
 	} {
 		got := execGCP(t, w, gcpCase{image: arImage, config: gcpPodIdentity, request: gcpPod("app", nil), env: gcpVariable(tt.variable)})

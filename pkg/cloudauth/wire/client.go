@@ -143,7 +143,7 @@ func (r Request) again(response *Response, err error) bool {
 	var timeout net.Error
 	var certificate *tls.CertificateVerificationError
 	switch {
-	case errors.Is(err, ErrTooLong), errors.Is(err, ErrUnencrypted), errors.As(err, &certificate):
+	case errors.Is(err, ErrTooLong), errors.Is(err, ErrUnencrypted), errors.Is(err, ErrProxy), errors.As(err, &certificate):
 		return false
 	case errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect"):
 		return false

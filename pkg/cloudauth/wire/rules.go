@@ -1,10 +1,14 @@
 package wire
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"net/http"
 	"net/url"
+	"os"
+	"slices"
+	"strings"
 )
 
 // MaxHeader bounds the header of an answer.
@@ -13,13 +17,35 @@ const MaxHeader = 64 << 10
 // ErrTooLong is an answer of which more came than anybody needs.
 var ErrTooLong = errors.New("the answer is too long")
 
+// ErrProxy is a proxy of which nobody can make sense. It does not repeat it, as there may be a password in it.
+var ErrProxy = errors.New("HTTPS_PROXY is no URL of a proxy; correct it: special characters of a password are written as %XX")
+
 // Proxy is the environment's proxy for what is encrypted, and none for anything else: a proxy would
 // read it.
 func Proxy(r *http.Request) (*url.URL, error) {
 	if r.URL.Scheme != "https" {
 		return nil, nil
 	}
-	return http.ProxyFromEnvironment(r)
+	if !isProxy(cmp.Or(os.Getenv("HTTPS_PROXY"), os.Getenv("https_proxy"))) {
+		return nil, ErrProxy // the library would go around it
+	}
+	proxy, err := http.ProxyFromEnvironment(r)
+	if err != nil {
+		return nil, ErrProxy
+	}
+	return proxy, nil
+}
+
+// isProxy reports whether a value is a proxy's, or empty.
+func isProxy(text string) bool {
+	if text == "" {
+		return true
+	}
+	if !strings.Contains(text, "://") {
+		text = "http://" + text
+	}
+	u, err := url.Parse(text)
+	return err == nil && u.Host != "" && slices.Contains([]string{"http", "https", "socks5", "socks5h"}, u.Scheme)
 }
 
 // Stay follows no redirect: the answer that asks for one is the answer.

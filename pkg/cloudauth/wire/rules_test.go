@@ -26,6 +26,21 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// The library takes what it cannot read for no proxy at all, and goes around it.
+func TestMalformedProxy(t *testing.T) {
+	r := httptest.NewRequest(http.MethodGet, "https://sts.example/", nil)
+	for value, good := range map[string]bool{
+		"": true, "http://proxy.example:3128": true, "proxy.example:3128": true, "http://user:p%23ss@proxy.example": true,
+		"http://user:s3cret%zz@proxy.example:3128": false, "http://proxy.example:port": false, "http://[::1": false, "ftp://proxy.example": false, "http://": false, "socks5://proxy.example:1080": true, "[::1]:3128": true,
+	} {
+		t.Setenv("HTTPS_PROXY", value)
+		t.Setenv("https_proxy", "")
+		if _, err := Proxy(r); (err == nil) != good || err != nil && (!errors.Is(err, ErrProxy) || strings.Contains(err.Error(), "s3cret")) {
+			t.Errorf("%q: %v", value, err)
+		}
+	}
+}
+
 func TestProxy(t *testing.T) {
 	t.Setenv("HTTPS_PROXY", "http://proxy.example:3128")
 	t.Setenv("HTTP_PROXY", "http://proxy.example:3128")
