@@ -106,6 +106,13 @@ func (s settings) checkEnvironment() error {
 			errs = append(errs, fmt.Errorf("%s: %w", envKeys.client, err))
 		}
 	}
+	// Without these nothing else may be taken, either: what is left would be another identity.
+	if s.certFile == "" && !s.certPassword.IsEmpty() {
+		errs = append(errs, fmt.Errorf("the environment has AZURE_CLIENT_CERTIFICATE_PASSWORD, but not %s, which belongs to it; add what is missing", envKeys.cert))
+	}
+	if os.Getenv("AZURE_USERNAME") != "" || os.Getenv("AZURE_PASSWORD") != "" {
+		errs = append(errs, errors.New("AZURE_USERNAME and AZURE_PASSWORD are a person's login, which is not supported; remove them, and use an application or a managed identity"))
+	}
 	return errors.Join(errs...)
 }
 
