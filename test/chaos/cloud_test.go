@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	// cloudConnections is more than three replicas may ever have open to the cloud.
-	cloudConnections = 36
+	// cloudConnections is what three replicas may have open to the cloud: each has four batches
+	// of volumes under way, of eight reads at a time, and a few for its controllers.
+	cloudConnections = 3 * (4*8 + 4)
 	// inHand is how many requests a replica takes at a time.
 	inHand = 256
 )
