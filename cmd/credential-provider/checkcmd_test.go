@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -169,6 +170,7 @@ func TestComplaintKind4185PathWildcardNeverMatches(t *testing.T) {
 // the answer's cacheKeyType is not one.
 func TestComplaintJfrog91AudienceAndCacheKeyType(t *testing.T) {
 	n := newNode(t)
+	var mu sync.Mutex // of what the API server has
 	allowed := false
 	var asked []string
 	api := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -180,6 +182,8 @@ func TestComplaintJfrog91AudienceAndCacheKeyType(t *testing.T) {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		asked = append(asked, review.Kind+" "+review.Spec.ResourceAttributes["verb"]+" "+review.Spec.ResourceAttributes["resource"])
 		w.WriteHeader(http.StatusCreated)
 		_, _ = fmt.Fprintf(w, `{"status":{"allowed":%t}}`, allowed)
@@ -196,13 +200,17 @@ func TestComplaintJfrog91AudienceAndCacheKeyType(t *testing.T) {
 	if got.code != 1 || !strings.Contains(got.stdout, want) {
 		t.Errorf("exit %d, it does not say %q:\n%s", got.code, want, got.stdout)
 	}
+	mu.Lock()
 	allowed = true
+	mu.Unlock()
 	if got := n.check(t, nil, file, "--kubeconfig="+kubeconfig); got.code != 0 || !strings.Contains(got.stdout, "the kubelet may have tokens for sts.amazonaws.com") {
 		t.Errorf("allowed: exit %d:\n%s", got.code, got.stdout)
 	}
+	mu.Lock()
 	if len(asked) != 2 || asked[0] != "SelfSubjectAccessReview request-serviceaccounts-token-audience sts.amazonaws.com" {
 		t.Errorf("asked: %v", asked)
 	}
+	mu.Unlock()
 	if got := n.check(t, nil, file); !strings.Contains(got.stdout, "was not asked; give --kubeconfig, or ask: echo '{") {
 		t.Errorf("without a kubeconfig: %s", got.stdout)
 	}
