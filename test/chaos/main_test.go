@@ -121,7 +121,8 @@ func build(file string) error {
 			return err
 		}
 	}
-	cmd := exec.Command("go", "build", "-o", file, "github.com/isthmus-cloud/isthmus/cmd/cloud-controller-manager")
+	cmd := exec.Command("go", "build", "-trimpath", "-o", file, "github.com/isthmus-cloud/isthmus/cmd/cloud-controller-manager")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as `make build` does, which shares the build cache
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build: %w\n%s", err, out)
 	}
