@@ -90,6 +90,9 @@ func TestRoutes(t *testing.T) {
 			if !slices.Equal(got, wanted) {
 				return fmt.Errorf("the router has %v, want %v", got, wanted)
 			}
+			if len(router.Tags) != len(routes) { // one says of each route that it is ours
+				return fmt.Errorf("the router has the tags %v for %d routes", router.Tags, len(routes))
+			}
 			return c.pairs(ctx, nodes, with, pairOf, operatorPair)
 		})
 	}
@@ -118,13 +121,6 @@ func TestRoutes(t *testing.T) {
 		}
 	}
 	want("only the operator's are left", nil)
-	router, err := routers.Get(ctx, net, c.cloud.routerID).Extract()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(router.Tags) > 0 {
-		t.Errorf("the router has the tags %v", router.Tags)
-	}
 }
 
 // pairs says what is wrong with the address pairs of the servers' ports: those in with have
