@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
-	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/azure"
 )
 
 // challenge is one of a WWW-Authenticate header (RFC 9110, section 11.6.1).
@@ -175,7 +174,7 @@ func serviceOf(r registry, values []string) (string, error) {
 	where := "registry " + r.host
 	all, err := parseChallenges(values)
 	if err != nil {
-		return "", auth.NewError(auth.Failed, "%s answers with a malformed challenge (WWW-Authenticate: %s); is a proxy or another registry in between?", where, cloudauth.Excerpt(strings.Join(values, ", "), 200))
+		return "", cloudauth.NewError(cloudauth.Failed, "%s answers with a malformed challenge (WWW-Authenticate: %s); is a proxy or another registry in between?", where, cloudauth.Excerpt(strings.Join(values, ", "), 200))
 	}
 	var bearer []challenge
 	for _, c := range all {
@@ -184,16 +183,16 @@ func serviceOf(r registry, values []string) (string, error) {
 		}
 	}
 	if len(bearer) != 1 {
-		return "", auth.NewError(auth.Failed, "%s answers with %d challenges of the kind Bearer (WWW-Authenticate: %s), and one of ACR with one; is it a registry of ACR?", where, len(bearer), cloudauth.Excerpt(strings.Join(values, ", "), 200))
+		return "", cloudauth.NewError(cloudauth.Failed, "%s answers with %d challenges of the kind Bearer (WWW-Authenticate: %s), and one of ACR with one; is it a registry of ACR?", where, len(bearer), cloudauth.Excerpt(strings.Join(values, ", "), 200))
 	}
 	own := []string{r.host, r.login}
 	realm, service := bearer[0].params["realm"], bearer[0].params["service"]
 	u, err := url.Parse(realm)
 	if err != nil || u.Scheme != "https" || !slices.Contains(own, withoutPort443(strings.ToLower(u.Host))) || u.Path != "/oauth2/token" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return "", auth.NewError(auth.Failed, "%s names %q as the place for its tokens, and one of ACR names itself (https://%s/oauth2/token); nothing was sent there", where, cloudauth.Excerpt(realm, 120), r.host)
+		return "", cloudauth.NewError(cloudauth.Failed, "%s names %q as the place for its tokens, and one of ACR names itself (https://%s/oauth2/token); nothing was sent there", where, cloudauth.Excerpt(realm, 120), r.host)
 	}
 	if !slices.Contains(own, withoutPort443(strings.ToLower(service))) {
-		return "", auth.NewError(auth.Failed, "%s calls itself %q in its challenge; nothing was sent to it", where, cloudauth.Excerpt(service, 120))
+		return "", cloudauth.NewError(cloudauth.Failed, "%s calls itself %q in its challenge; nothing was sent to it", where, cloudauth.Excerpt(service, 120))
 	}
 	return service, nil
 }

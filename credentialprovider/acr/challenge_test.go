@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/azure"
+	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
 )
 
 // Every form that RFC 9110 allows is read.
@@ -55,7 +55,7 @@ func TestDefectMalformedChallenges(t *testing.T) {
 		`Bearer realm="a",realm="b"`, `Bearer realm="a",Realm="b"`, "Bearer realm=\"a\x00\"", `Bearer	realm="a"`, `Bearer realm=https://x`, `Bearer ,=`, `Bearer/1 x`,
 	} {
 		_, err := serviceOf(r, []string{header})
-		var own *auth.Error
+		var own *cloudauth.Error
 		if !errors.As(err, &own) || !strings.Contains(err.Error(), "registry contoso.azurecr.io") || strings.ContainsAny(err.Error(), "\r\n\x00") {
 			t.Errorf("%q: %v", header, err)
 		}

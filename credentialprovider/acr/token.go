@@ -39,7 +39,7 @@ func getToken(ctx context.Context, session *auth.Session, r registry, wanted str
 	if response.Status != http.StatusUnauthorized {
 		said, code := parseErrors(response)
 		if response.Status < 300 {
-			return token{}, auth.NewError(auth.Failed, "%s lets everybody in or is none of ACR (it answers %d without a login); if its images are for everybody, list it under anonymousRegistries", where, response.Status)
+			return token{}, cloudauth.NewError(cloudauth.Failed, "%s lets everybody in or is none of ACR (it answers %d without a login); if its images are for everybody, list it under anonymousRegistries", where, response.Status)
 		}
 		return token{}, response.Refusal(where, "to be spoken to", said, hint(response.Status, code))
 	}
@@ -96,7 +96,7 @@ func hint(status int, code string) string {
 // parseExchange reads a refresh token, which is a JWT. It is not verified, which is for the registry: what
 // it says is for the time that it is kept, and to notice that it is for another registry.
 func parseExchange(r registry, body []byte) (token, error) {
-	unusable := auth.NewError(auth.Failed, "registry %s answers without a usable token; is a proxy or another registry in between?", r.host)
+	unusable := cloudauth.NewError(cloudauth.Failed, "registry %s answers without a usable token; is a proxy or another registry in between?", r.host)
 	var out struct {
 		RefreshToken cloudauth.Secret `json:"refresh_token"`
 	}
@@ -117,7 +117,7 @@ func parseExchange(r registry, body []byte) (token, error) {
 		return token{}, unusable
 	}
 	if claims.Audience != "" && !slices.Contains([]string{r.host, r.login}, strings.ToLower(claims.Audience)) {
-		return token{}, auth.NewError(auth.Failed, "registry %s answers with a token for %s", r.host, cloudauth.Excerpt(claims.Audience, 120))
+		return token{}, cloudauth.NewError(cloudauth.Failed, "registry %s answers with a token for %s", r.host, cloudauth.Excerpt(claims.Audience, 120))
 	}
 	return token{password: out.RefreshToken, expires: time.Unix(int64(claims.Expires), 0)}, nil
 }

@@ -38,7 +38,7 @@ type Call struct {
 	In, Out any
 }
 
-// Do makes a call, signed with the Session's credentials. Its errors are *Error.
+// Do makes a call, signed with the Session's credentials. Its errors are *cloudauth.Error.
 func (s *Session) Do(ctx context.Context, c Call) error {
 	if err := s.do(ctx, c); err != nil {
 		return s.Explain(&smithy.OperationError{ServiceID: c.Service, OperationName: c.Operation, Err: err})
@@ -100,7 +100,7 @@ func (s *Session) endpoint(ctx context.Context, c Call) (*url.URL, error) {
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" {
-		return nil, &Error{Reason: Misconfigured, text: fmt.Sprintf("the endpoint %q for AWS %s in the environment or the AWS config files is no URL", cloudauth.Excerpt(text, 120), c.Service)}
+		return nil, &cloudauth.Error{Reason: cloudauth.Misconfigured, Text: fmt.Sprintf("the endpoint %q for AWS %s in the environment or the AWS config files is no URL", cloudauth.Excerpt(text, 120), c.Service)}
 	}
 	if !mayCarry(u) {
 		return nil, unencrypted(u)
@@ -165,7 +165,7 @@ func (s *Session) attempt(ctx context.Context, c Call, endpoint *url.URL, body [
 		return &smithyhttp.ResponseError{Response: &smithyhttp.Response{Response: response}, Err: apiError(response, answer)}
 	}
 	if err := json.Unmarshal(answer, c.Out); err != nil {
-		return &Error{Reason: Failed, text: fmt.Sprintf("AWS %s (%s) at %s does not answer with JSON; is a proxy or another service in between?", c.Service, c.Operation, endpoint.Host)}
+		return &cloudauth.Error{Reason: cloudauth.Failed, Text: fmt.Sprintf("AWS %s (%s) at %s does not answer with JSON; is a proxy or another service in between?", c.Service, c.Operation, endpoint.Host)}
 	}
 	return nil
 }

@@ -17,61 +17,28 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth/wire"
 )
 
-// Reason says what kind of failure an Error is.
-type Reason int
-
-// The reasons of an Error.
-const (
-	// Failed is what is none of the others, such as a 5xx of AWS.
-	Failed Reason = iota
-	// Rejected is a refusal: trying again does not help until credentials or policies change.
-	Rejected
-	// Unreachable is a service that cannot be spoken to, certificates included.
-	Unreachable
-	// Throttled is a refusal for too many requests.
-	Throttled
-	// NoCredentials is that no source has any.
-	NoCredentials
-	// Misconfigured is a configuration that cannot work.
-	Misconfigured
-)
-
-// Error is a failure to authenticate or of a call to AWS. Its text is one line and says what to do.
-type Error struct {
-	Reason Reason
-
-	text  string
-	cause error
-}
-
-// misconfigured makes an *Error of all the mistakes, on one line.
+// misconfigured makes a *cloudauth.Error of all the mistakes, on one line.
 func misconfigured(err error) error {
-	return &Error{Reason: Misconfigured, text: strings.ReplaceAll(err.Error(), "\n", "; ")}
+	return &cloudauth.Error{Reason: cloudauth.Misconfigured, Text: strings.ReplaceAll(err.Error(), "\n", "; ")}
 }
 
-// Error implements error.
-func (e *Error) Error() string { return e.text }
-
-// Unwrap returns the SDK's error, or nil.
-func (e *Error) Unwrap() error { return e.cause }
-
-// Explain makes an *Error of what went wrong in a call to AWS with this Session's credentials.
+// Explain makes a *cloudauth.Error of what went wrong in a call to AWS with this Session's credentials.
 func (s *Session) Explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	var own *Error
+	var own *cloudauth.Error
 	if errors.As(err, &own) {
 		return own
 	}
-	e := &Error{cause: err}
+	e := &cloudauth.Error{Cause: err}
 	var api smithy.APIError
 	var profile config.SharedConfigProfileNotExistError
 	switch {
 	case errors.Is(err, context.Canceled):
-		e.Reason, e.text = Unreachable, calledOf(err)+": "+context.Canceled.Error()
+		e.Reason, e.Text = cloudauth.Unreachable, calledOf(err)+": "+context.Canceled.Error()
 	case errors.As(err, &profile):
-		e.Reason, e.text = Misconfigured, fmt.Sprintf("the AWS config files have no profile %q; correct the profile or AWS_PROFILE", cloudauth.Excerpt(profile.Profile, 80))
+		e.Reason, e.Text = cloudauth.Misconfigured, fmt.Sprintf("the AWS config files have no profile %q; correct the profile or AWS_PROFILE", cloudauth.Excerpt(profile.Profile, 80))
 	case strings.Contains(err.Error(), "ec2imds") && !isTooLong(err):
 		s.explainMetadata(e, err)
 	case errors.As(err, &api):
@@ -108,7 +75,7 @@ func (s *Session) secrets() []cloudauth.Secret {
 	return secrets
 }
 
-func (s *Session) explainAnswer(e *Error, err error, api smithy.APIError) {
+func (s *Session) explainAnswer(e *cloudauth.Error, err error, api smithy.APIError) {
 	status := 0
 	var response *smithyhttp.ResponseError
 	if errors.As(err, &response) {
@@ -123,11 +90,11 @@ func (s *Session) explainAnswer(e *Error, err error, api smithy.APIError) {
 	where := calledOf(err)
 	switch code := api.ErrorCode(); {
 	case isThrottle(code) || status == http.StatusTooManyRequests:
-		e.Reason, e.text = Throttled, fmt.Sprintf("%s asks to slow down (%s); it is asked again later", where, said)
+		e.Reason, e.Text = cloudauth.Throttled, fmt.Sprintf("%s asks to slow down (%s); it is asked again later", where, said)
 	case status >= http.StatusInternalServerError:
-		e.Reason, e.text = Failed, fmt.Sprintf("%s does not work (%d %s); it is asked again later", where, status, said)
+		e.Reason, e.Text = cloudauth.Failed, fmt.Sprintf("%s does not work (%d %s); it is asked again later", where, status, said)
 	default:
-		e.Reason, e.text = Rejected, fmt.Sprintf("%s refuses %s (%s); %s", where, s.Who(), said, s.hint(code, where))
+		e.Reason, e.Text = cloudauth.Rejected, fmt.Sprintf("%s refuses %s (%s); %s", where, s.Who(), said, s.hint(code, where))
 	}
 }
 
@@ -164,8 +131,8 @@ func (s *Session) hint(code, where string) string {
 }
 
 // explainMetadata is about the instance metadata service, which is the last of the sources.
-func (s *Session) explainMetadata(e *Error, err error) {
-	e.Reason = NoCredentials
+func (s *Session) explainMetadata(e *cloudauth.Error, err error) {
+	e.Reason = cloudauth.NoCredentials
 	detail := "it does not answer"
 	if _, after, ok := strings.Cut(err.Error(), "StatusCode: "); ok && len(after) >= 3 { // one of the SDK's errors does not unwrap
 		detail = "it answers " + after[:3]
@@ -173,14 +140,14 @@ func (s *Session) explainMetadata(e *Error, err error) {
 	if strings.Contains(err.Error(), "disabled") {
 		detail = "it is turned off (AWS_EC2_METADATA_DISABLED)"
 	}
-	e.text = fmt.Sprintf("no AWS credentials: there are none in the environment, the AWS config files and a container endpoint, and the instance metadata service has no role (IMDSv2: %s); "+
+	e.Text = fmt.Sprintf("no AWS credentials: there are none in the environment, the AWS config files and a container endpoint, and the instance metadata service has no role (IMDSv2: %s); "+
 		"attach an instance profile, or configure one of the others", detail)
 }
 
 // isTooLong reports whether an answer was too long. Some of the SDK's errors do not unwrap.
 func isTooLong(err error) bool { return strings.Contains(err.Error(), wire.ErrTooLong.Error()) }
 
-func (s *Session) explainNetwork(e *Error, err error) {
+func (s *Session) explainNetwork(e *cloudauth.Error, err error) {
 	where := calledOf(err)
 	var u *url.Error
 	if errors.As(err, &u) {
@@ -191,12 +158,12 @@ func (s *Session) explainNetwork(e *Error, err error) {
 	var file *os.PathError
 	switch {
 	case isTooLong(err):
-		e.Reason, e.text = Failed, wire.Explain(where, wire.ErrTooLong, "")
+		e.Reason, e.Text = cloudauth.Failed, wire.Explain(where, wire.ErrTooLong, "")
 	case u != nil, errors.Is(err, context.DeadlineExceeded):
-		e.Reason, e.text = Unreachable, wire.Explain(where, err, "check the network, VPC endpoints and proxy", s.secrets()...)
+		e.Reason, e.Text = cloudauth.Unreachable, wire.Explain(where, err, "check the network, VPC endpoints and proxy", s.secrets()...)
 	case errors.As(err, &file):
-		e.Reason, e.text = Misconfigured, fmt.Sprintf("AWS credentials: %s; check the file and who may read it", s.excerpt(file.Error()))
+		e.Reason, e.Text = cloudauth.Misconfigured, fmt.Sprintf("AWS credentials: %s; check the file and who may read it", s.excerpt(file.Error()))
 	default:
-		e.Reason, e.text = Failed, fmt.Sprintf("%s: %s; check the AWS configuration of the environment and the config files", where, s.excerpt(err.Error()))
+		e.Reason, e.Text = cloudauth.Failed, fmt.Sprintf("%s: %s; check the AWS configuration of the environment and the config files", where, s.excerpt(err.Error()))
 	}
 }

@@ -62,8 +62,8 @@ func FuzzAPIError(f *testing.F) {
 	f.Add([]byte(`[]`), "#:")
 	f.Fuzz(func(t *testing.T, body []byte, header string) {
 		err := apiError(&http.Response{StatusCode: http.StatusForbidden, Header: http.Header{"X-Amzn-Errortype": {header}}}, body)
-		var own *Error
-		if text := (&Session{seen: &seen{}}).Explain(err); !errors.As(text, &own) || strings.ContainsAny(own.text, "\r\n") || len(own.text) > 600 {
+		var own *cloudauth.Error
+		if text := (&Session{seen: &seen{}}).Explain(err); !errors.As(text, &own) || strings.ContainsAny(own.Text, "\r\n") || len(own.Text) > 600 {
 			t.Errorf("%q: %v", body, text)
 		}
 	})

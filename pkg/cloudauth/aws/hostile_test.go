@@ -113,8 +113,8 @@ func TestDefectHalfOfTheEnvironment(t *testing.T) {
 			w.SetInstanceRole(w.instance)
 			t.Setenv(tt.set, "s3cret")
 			err := check(t, Config{})
-			var own *Error
-			if !errors.As(err, &own) || own.Reason != Misconfigured || !strings.Contains(err.Error(), tt.set+" is set, but not "+tt.missing) || strings.Contains(err.Error(), "s3cret") {
+			var own *cloudauth.Error
+			if !errors.As(err, &own) || own.Reason != cloudauth.Misconfigured || !strings.Contains(err.Error(), tt.set+" is set, but not "+tt.missing) || strings.Contains(err.Error(), "s3cret") {
 				t.Errorf("got %v", err)
 			}
 			if n := len(w.Requests()); n != 0 {
@@ -144,8 +144,8 @@ func TestDefectUnreadableFiles(t *testing.T) {
 				w.SetInstanceRole(w.instance)
 				t.Setenv(variable, file(w))
 				err := check(t, Config{})
-				var own *Error
-				if !errors.As(err, &own) || own.Reason != Misconfigured || !strings.Contains(err.Error(), file(w)+": ") || !strings.Contains(err.Error(), "; correct the path ("+variable+")") {
+				var own *cloudauth.Error
+				if !errors.As(err, &own) || own.Reason != cloudauth.Misconfigured || !strings.Contains(err.Error(), file(w)+": ") || !strings.Contains(err.Error(), "; correct the path ("+variable+")") {
 					t.Errorf("got %v", err)
 				}
 				if err := check(t, Config{WebIdentity: &WebIdentity{Token: cloudauth.NewSecret(w.token(t, "app")), RoleARN: w.pod}}); err != nil {

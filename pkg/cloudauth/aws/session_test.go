@@ -168,69 +168,69 @@ func TestSources(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	for name, tt := range map[string]struct {
 		prepare func(*testing.T, *world) Config
-		reason  Reason
+		reason  cloudauth.Reason
 		want    string
 	}{
-		"no source":       {func(*testing.T, *world) Config { return Config{} }, NoCredentials, "no AWS credentials: there are none in the environment, the AWS config files and a container endpoint, and the instance metadata service has no role (IMDSv2: it answers 404); attach an instance profile"},
-		"metadata is off": {func(t *testing.T, _ *world) Config { t.Setenv("AWS_EC2_METADATA_DISABLED", "true"); return Config{} }, NoCredentials, "turned off (AWS_EC2_METADATA_DISABLED)"},
+		"no source":       {func(*testing.T, *world) Config { return Config{} }, cloudauth.NoCredentials, "no AWS credentials: there are none in the environment, the AWS config files and a container endpoint, and the instance metadata service has no role (IMDSv2: it answers 404); attach an instance profile"},
+		"metadata is off": {func(t *testing.T, _ *world) Config { t.Setenv("AWS_EC2_METADATA_DISABLED", "true"); return Config{} }, cloudauth.NoCredentials, "turned off (AWS_EC2_METADATA_DISABLED)"},
 		"unknown key": {func(t *testing.T, w *world) Config {
 			w.setUser(t)
 			t.Setenv("AWS_ACCESS_KEY_ID", "AKIANOBODY")
 			return Config{}
-		}, Rejected, "AWS STS (GetCallerIdentity) refuses the credentials of"},
+		}, cloudauth.Rejected, "AWS STS (GetCallerIdentity) refuses the credentials of"},
 		"wrong secret": {func(t *testing.T, w *world) Config {
 			w.setUser(t)
 			t.Setenv("AWS_SECRET_ACCESS_KEY", "wr0ng-s3cret")
 			return Config{}
-		}, Rejected, "the secret access key is wrong"},
+		}, cloudauth.Rejected, "the secret access key is wrong"},
 		"expired": {func(t *testing.T, w *world) Config {
 			w.setUser(t)
 			w.Expire(w.user.AccessKeyID)
 			return Config{}
-		}, Rejected, "they have expired; renew them"},
-		"profile": {func(*testing.T, *world) Config { return Config{Profile: "nobody"} }, Misconfigured, `no profile "nobody"; correct the profile`},
+		}, cloudauth.Rejected, "they have expired; renew them"},
+		"profile": {func(*testing.T, *world) Config { return Config{Profile: "nobody"} }, cloudauth.Misconfigured, `no profile "nobody"; correct the profile`},
 		"role without the external id": {func(t *testing.T, w *world) Config {
 			w.setUser(t)
 			r := w.targetRole()
 			r.ExternalID = ""
 			return Config{Role: r}
-		}, Rejected, "AWS STS (AssumeRole) refuses role arn:aws:iam::444455556666:role/target (AccessDenied: User: arn:aws:iam::111122223333:user/node is not authorized"},
+		}, cloudauth.Rejected, "AWS STS (AssumeRole) refuses role arn:aws:iam::444455556666:role/target (AccessDenied: User: arn:aws:iam::111122223333:user/node is not authorized"},
 		"role without the source": {func(t *testing.T, w *world) Config {
 			w.setUser(t)
 			r := w.targetRole()
 			r.SourceARN = ""
 			return Config{Role: r}
-		}, Rejected, "external id and source account included"},
+		}, cloudauth.Rejected, "external id and source account included"},
 		"web identity of another subject": {func(t *testing.T, w *world) Config {
 			return Config{WebIdentity: &WebIdentity{Token: cloudauth.NewSecret(w.token(t, "evil")), RoleARN: w.pod}}
-		}, Rejected, "let the role's trust policy allow sts:AssumeRoleWithWebIdentity"},
+		}, cloudauth.Rejected, "let the role's trust policy allow sts:AssumeRoleWithWebIdentity"},
 		"web identity that is forged": {func(t *testing.T, w *world) Config {
 			token := w.token(t, "app")
 			return Config{WebIdentity: &WebIdentity{Token: cloudauth.NewSecret(token[:len(token)-4] + "AAAA"), RoleARN: w.pod}}
-		}, Rejected, "InvalidIdentityToken: Couldn't verify signature"},
+		}, cloudauth.Rejected, "InvalidIdentityToken: Couldn't verify signature"},
 		"no token file": {func(t *testing.T, w *world) Config {
 			t.Setenv("AWS_WEB_IDENTITY_TOKEN_FILE", "/nowhere/token")
 			t.Setenv("AWS_ROLE_ARN", w.pod)
 			w.SetInstanceRole(w.instance) // must not be fallen back to
 			return Config{}
-		}, Failed, "/nowhere/token"},
+		}, cloudauth.Failed, "/nowhere/token"},
 		"container endpoint refuses": {func(t *testing.T, w *world) Config {
 			t.Setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", w.SetContainer(w.instance, "right"))
 			t.Setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", "wr0ng-s3cret")
 			w.SetInstanceRole(w.instance)
 			return Config{}
-		}, Rejected, "AccessDeniedException: Unauthorized Exception!"},
-		"bad role":   {func(*testing.T, *world) Config { return Config{Role: &Role{ARN: "admin", SourceARN: "x"}} }, Misconfigured, `roleARN: "admin" is no ARN of an IAM role`},
-		"bad region": {func(*testing.T, *world) Config { return Config{Region: "evil.example"} }, Misconfigured, `"evil.example" is no AWS region`},
+		}, cloudauth.Rejected, "AccessDeniedException: Unauthorized Exception!"},
+		"bad role":   {func(*testing.T, *world) Config { return Config{Role: &Role{ARN: "admin", SourceARN: "x"}} }, cloudauth.Misconfigured, `roleARN: "admin" is no ARN of an IAM role`},
+		"bad region": {func(*testing.T, *world) Config { return Config{Region: "evil.example"} }, cloudauth.Misconfigured, `"evil.example" is no AWS region`},
 		"files that contradict": {func(t *testing.T, w *world) Config {
 			w.write(t, ".aws/config", "[default]\nrole_arn = "+w.target+"\nsource_profile = s-nobody\n")
 			return Config{}
-		}, Misconfigured, `no profile "s-nobody"; correct the profile`},
+		}, cloudauth.Misconfigured, `no profile "s-nobody"; correct the profile`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			err := check(t, tt.prepare(t, w))
-			var own *Error
+			var own *cloudauth.Error
 			if !errors.As(err, &own) || own.Reason != tt.reason || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
@@ -360,14 +360,14 @@ func TestFaults(t *testing.T) {
 	html := "<html>s3cret</html>"
 	for name, tt := range map[string]struct {
 		fault  awssim.Fault
-		reason Reason
+		reason cloudauth.Reason
 		want   string
 	}{
-		"throttled":   {awssim.Fault{Service: "sts", Status: 400, Code: "Throttling", Message: "Rate exceeded"}, Throttled, "AWS STS (GetCallerIdentity) asks to slow down (Throttling: Rate exceeded); it is asked again later"},
-		"broken":      {awssim.Fault{Service: "sts", Status: 503, Code: "ServiceUnavailable"}, Failed, "does not work (503 ServiceUnavailable"},
-		"no XML":      {awssim.Fault{Service: "sts", Status: 500, Code: "x", Body: &html}, Failed, ""},
-		"cut":         {awssim.Fault{Service: "sts", Reset: true}, Unreachable, "cannot be reached"},
-		"hangs":       {awssim.Fault{Service: "sts", Hang: true}, Unreachable, "does not answer in time"},
+		"throttled":   {awssim.Fault{Service: "sts", Status: 400, Code: "Throttling", Message: "Rate exceeded"}, cloudauth.Throttled, "AWS STS (GetCallerIdentity) asks to slow down (Throttling: Rate exceeded); it is asked again later"},
+		"broken":      {awssim.Fault{Service: "sts", Status: 503, Code: "ServiceUnavailable"}, cloudauth.Failed, "does not work (503 ServiceUnavailable"},
+		"no XML":      {awssim.Fault{Service: "sts", Status: 500, Code: "x", Body: &html}, cloudauth.Failed, ""},
+		"cut":         {awssim.Fault{Service: "sts", Reset: true}, cloudauth.Unreachable, "cannot be reached"},
+		"hangs":       {awssim.Fault{Service: "sts", Hang: true}, cloudauth.Unreachable, "does not answer in time"},
 		"once broken": {awssim.Fault{Service: "sts", Times: 1, Status: 503, Code: "ServiceUnavailable"}, -1, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -387,7 +387,7 @@ func TestFaults(t *testing.T) {
 				}
 				return
 			}
-			var own *Error
+			var own *cloudauth.Error
 			if !errors.As(err, &own) || own.Reason != tt.reason || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "s3cret") {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}

@@ -30,7 +30,7 @@ func newHTTPClient(o Options) *awshttp.BuildableClient {
 func staying(proxy func(*http.Request) (*url.URL, error)) func(*http.Request) (*url.URL, error) {
 	return func(r *http.Request) (*url.URL, error) {
 		if r.Response != nil {
-			return nil, &Error{Reason: Failed, text: fmt.Sprintf("AWS at %s redirects to %s://%s, which is not followed; is a proxy or another service in between?",
+			return nil, &cloudauth.Error{Reason: cloudauth.Failed, Text: fmt.Sprintf("AWS at %s redirects to %s://%s, which is not followed; is a proxy or another service in between?",
 				r.Response.Request.URL.Host, r.URL.Scheme, cloudauth.Excerpt(r.URL.Host, 120))}
 		}
 		return proxy(r)
@@ -81,8 +81,8 @@ func mayCarry(u *url.URL) bool {
 }
 
 func unencrypted(u *url.URL) error {
-	return &Error{
-		Reason: Misconfigured,
-		text:   fmt.Sprintf("credentials are not sent unencrypted to %s; use https:// in the endpoint that the environment or the AWS config file sets", u.Host),
+	return &cloudauth.Error{
+		Reason: cloudauth.Misconfigured,
+		Text:   fmt.Sprintf("credentials are not sent unencrypted to %s; use https:// in the endpoint that the environment or the AWS config file sets", u.Host),
 	}
 }

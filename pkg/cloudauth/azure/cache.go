@@ -29,7 +29,7 @@ const (
 
 // Token returns a token for an audience, such as https://containerregistry.azure.net. One that is at
 // hand is used while it is good for minutes to come; only one request for a new one is under way at a
-// time, and while it fails, the token at hand is used to its end. Errors are *Error.
+// time, and while it fails, the token at hand is used to its end. Errors are *cloudauth.Error.
 func (s *Session) Token(ctx context.Context, audience string) (Token, error) {
 	for {
 		token, wait, mine := s.take(audience)

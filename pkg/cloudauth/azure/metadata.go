@@ -54,8 +54,8 @@ func (s *Session) fromMetadata(ctx context.Context, audience string) (Token, err
 	}
 	f := parseFailure(response)
 	e := response.Refusal(metadataName, s.Who(), f.said(), s.metadataHint(response.Status, f))
-	if e.Reason == Rejected && (response.Status == http.StatusNotFound || strings.Contains(f.Description, "not found")) {
-		e.Reason = NoCredentials
+	if e.Reason == cloudauth.Rejected && (response.Status == http.StatusNotFound || strings.Contains(f.Description, "not found")) {
+		e.Reason = cloudauth.NoCredentials
 	}
 	return Token{}, e
 }
@@ -71,14 +71,14 @@ func (s *Session) ownToken(body []byte) (Token, error) {
 		ClientID string `json:"client_id"`
 	}
 	if json.Unmarshal(body, &of) == nil && s.settings.client != "" && of.ClientID != "" && !strings.EqualFold(of.ClientID, s.settings.client) {
-		return Token{}, NewError(Failed, "%s answers with a token of %s when asked for one of %s", metadataName, cloudauth.Excerpt(of.ClientID, 60), s.settings.client)
+		return Token{}, cloudauth.NewError(cloudauth.Failed, "%s answers with a token of %s when asked for one of %s", metadataName, cloudauth.Excerpt(of.ClientID, 60), s.settings.client)
 	}
 	return token, nil
 }
 
 // noMetadata says what it means that nobody answers.
 func noMetadata(err error) error {
-	return &Error{Reason: NoCredentials, cause: err, text: fmt.Sprintf("no Azure credentials: neither the configuration nor the environment names any but a managed identity, and %v; "+
+	return &cloudauth.Error{Reason: cloudauth.NoCredentials, Cause: err, Text: fmt.Sprintf("no Azure credentials: neither the configuration nor the environment names any but a managed identity, and %v; "+
 		"outside of Azure configure an application (clientID and tenantID with clientSecretFile, clientCertificateFile or federatedTokenFile)", err)}
 }
 

@@ -36,7 +36,7 @@ type Session struct {
 }
 
 // New checks the configuration, decides on the identity and returns a Session for it. It reads the
-// environment and azure.json, but does not use the network. Its errors are *Error.
+// environment and azure.json, but does not use the network. Its errors are *cloudauth.Error.
 func New(cfg Config, o Options) (*Session, error) {
 	s := &Session{cfg: cfg, client: NewClient(o), now: o.now, tokens: map[string]*cached{}}
 	if s.now == nil {

@@ -231,28 +231,28 @@ func TestFaults(t *testing.T) {
 	for name, tt := range map[string]struct {
 		fault  azuresim.Fault
 		imds   bool
-		reason Reason // -1 is success
+		reason cloudauth.Reason // -1 is success
 		want   string
 		tries  int
 	}{
-		"throttled":             {azuresim.Fault{Status: 429, Code: "50196", Message: "slow"}, false, Throttled, "asks to slow down", 3},
-		"broken":                {azuresim.Fault{Status: 503, Code: "90033", Message: "A transient error"}, false, Failed, "does not work (503", 3},
+		"throttled":             {azuresim.Fault{Status: 429, Code: "50196", Message: "slow"}, false, cloudauth.Throttled, "asks to slow down", 3},
+		"broken":                {azuresim.Fault{Status: 503, Code: "90033", Message: "A transient error"}, false, cloudauth.Failed, "does not work (503", 3},
 		"once broken":           {azuresim.Fault{Times: 1, Status: 503, Code: "90033"}, false, -1, "", 2},
 		"once cut":              {azuresim.Fault{Times: 1, Reset: true}, false, -1, "", 2},
-		"refused":               {azuresim.Fault{Status: 401, Code: "7000112", Message: "disabled s3cret~of+the/app"}, false, Rejected, "the application is disabled; enable it", 1},
-		"unknown code":          {azuresim.Fault{Status: 400, Code: "9002313", Message: "x"}, false, Rejected, "see the Microsoft documentation of AADSTS9002313", 1},
-		"no JSON":               {azuresim.Fault{Body: &html}, false, Failed, "answers without a usable token", 1},
-		"no JSON with a 403":    {azuresim.Fault{Status: 403, Code: "1", Body: &html}, false, Rejected, "(403 Forbidden); check tenant, client id and cloud", 1},
-		"huge":                  {azuresim.Fault{Body: &huge}, false, Failed, "answers with more than 1024 KiB", 1},
-		"empty":                 {azuresim.Fault{Body: &bare}, false, Failed, "without a usable token", 1},
-		"hangs":                 {azuresim.Fault{Hang: true}, false, Unreachable, "does not answer in time", 1},
-		"redirects":             {azuresim.Fault{Status: 307, Code: "1", Header: http.Header{"Location": {"https://evil.example/"}}}, false, Failed, "redirects to another address (307), which is not followed", 1},
-		"metadata throttled":    {azuresim.Fault{Status: 429, Code: "x"}, true, Throttled, "asks to slow down", 5},
+		"refused":               {azuresim.Fault{Status: 401, Code: "7000112", Message: "disabled s3cret~of+the/app"}, false, cloudauth.Rejected, "the application is disabled; enable it", 1},
+		"unknown code":          {azuresim.Fault{Status: 400, Code: "9002313", Message: "x"}, false, cloudauth.Rejected, "see the Microsoft documentation of AADSTS9002313", 1},
+		"no JSON":               {azuresim.Fault{Body: &html}, false, cloudauth.Failed, "answers without a usable token", 1},
+		"no JSON with a 403":    {azuresim.Fault{Status: 403, Code: "1", Body: &html}, false, cloudauth.Rejected, "(403 Forbidden); check tenant, client id and cloud", 1},
+		"huge":                  {azuresim.Fault{Body: &huge}, false, cloudauth.Failed, "answers with more than 1024 KiB", 1},
+		"empty":                 {azuresim.Fault{Body: &bare}, false, cloudauth.Failed, "without a usable token", 1},
+		"hangs":                 {azuresim.Fault{Hang: true}, false, cloudauth.Unreachable, "does not answer in time", 1},
+		"redirects":             {azuresim.Fault{Status: 307, Code: "1", Header: http.Header{"Location": {"https://evil.example/"}}}, false, cloudauth.Failed, "redirects to another address (307), which is not followed", 1},
+		"metadata throttled":    {azuresim.Fault{Status: 429, Code: "x"}, true, cloudauth.Throttled, "asks to slow down", 5},
 		"metadata updates":      {azuresim.Fault{Times: 2, Status: 410, Code: "x"}, true, -1, "", 3},
-		"metadata not found":    {azuresim.Fault{Status: 404, Code: "x"}, true, NoCredentials, "is this a machine of Azure?", 5},
-		"metadata is not there": {azuresim.Fault{Reset: true}, true, NoCredentials, "no Azure credentials: neither the configuration", 5},
-		"metadata no JSON":      {azuresim.Fault{Body: &html}, true, Failed, "answers without a usable token", 1},
-		"metadata hangs":        {azuresim.Fault{Hang: true}, true, NoCredentials, "does not answer in time", 1},
+		"metadata not found":    {azuresim.Fault{Status: 404, Code: "x"}, true, cloudauth.NoCredentials, "is this a machine of Azure?", 5},
+		"metadata is not there": {azuresim.Fault{Reset: true}, true, cloudauth.NoCredentials, "no Azure credentials: neither the configuration", 5},
+		"metadata no JSON":      {azuresim.Fault{Body: &html}, true, cloudauth.Failed, "answers without a usable token", 1},
+		"metadata hangs":        {azuresim.Fault{Hang: true}, true, cloudauth.NoCredentials, "does not answer in time", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -275,7 +275,7 @@ func TestFaults(t *testing.T) {
 				}
 				return
 			}
-			var own *Error
+			var own *cloudauth.Error
 			if !errors.As(err, &own) || own.Reason != tt.reason || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v (%+v), want %q", err, own, tt.want)
 			}

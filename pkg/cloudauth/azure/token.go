@@ -49,14 +49,14 @@ func parseToken(where string, body []byte, now time.Time) (Token, error) {
 	value := a.AccessToken.Reveal()
 	bad := func(r rune) bool { return r <= ' ' || r > '~' }
 	if err != nil || value == "" || strings.ContainsFunc(value, bad) || a.TokenType != "" && !strings.EqualFold(a.TokenType, "Bearer") {
-		return Token{}, NewError(Failed, "%s answers without a usable token; is a proxy or another service in between?", where)
+		return Token{}, cloudauth.NewError(cloudauth.Failed, "%s answers without a usable token; is a proxy or another service in between?", where)
 	}
 	life := float64(a.ExpiresIn)
 	if life == 0 && a.ExpiresOn != 0 {
 		life = float64(a.ExpiresOn) - float64(now.Unix())
 	}
 	if math.IsNaN(life) || life <= 0 || life > maxLife.Seconds() {
-		return Token{}, NewError(Failed, "%s answers with a token that has expired or has no end; check the clock of the machine", where)
+		return Token{}, cloudauth.NewError(cloudauth.Failed, "%s answers with a token that has expired or has no end; check the clock of the machine", where)
 	}
 	return Token{Value: a.AccessToken, Expires: now.Add(time.Duration(life * float64(time.Second)))}, nil
 }

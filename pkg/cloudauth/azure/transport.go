@@ -31,7 +31,7 @@ type Request struct {
 // Response is an answer, whatever its status.
 type Response wire.Response
 
-// Do sends a request, again if the answer can pass and there is time. Errors are *Error.
+// Do sends a request, again if the answer can pass and there is time. Errors are *cloudauth.Error.
 func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 	out := wire.Request{URL: r.URL, Near: r.metadata, Header: http.Header{"Accept": {"application/json"}}}
 	if r.metadata {

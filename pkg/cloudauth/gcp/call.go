@@ -43,7 +43,7 @@ type answer struct {
 }
 
 // send sends a request by the rules of pkg/cloudauth/wire, and returns the body of a good answer. Its errors
-// are *Error.
+// are *cloudauth.Error.
 func (s *Session) send(ctx context.Context, r request) (answer, error) {
 	response, err := s.client.Do(ctx, wire.Request{URL: r.url, Body: r.body, Header: r.header, Near: r.local, Once: r.once})
 	if err != nil {

@@ -12,68 +12,30 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth/wire"
 )
 
-// Reason says what kind of failure an Error is.
-type Reason int
-
-// The reasons of an Error.
-const (
-	// Failed is what is none of the others, such as a 5xx of Google.
-	Failed Reason = iota
-	// Rejected is a refusal: trying again does not help until credentials or policies change.
-	Rejected
-	// Unreachable is a service that cannot be spoken to, certificates included.
-	Unreachable
-	// Throttled is a refusal for too many requests.
-	Throttled
-	// NoCredentials is that no source has any.
-	NoCredentials
-	// Misconfigured is a configuration that cannot work.
-	Misconfigured
-)
-
-// Error is a failure to authenticate. Its text is one line, says what to do, and has nothing
-// secret in it.
-type Error struct {
-	Reason Reason
-
-	text  string
-	cause error
-}
-
-// Error implements error.
-func (e *Error) Error() string { return e.text }
-
-// Unwrap returns what is behind it, or nil.
-func (e *Error) Unwrap() error { return e.cause }
-
-func errorf(reason Reason, format string, args ...any) error {
-	return &Error{Reason: reason, text: fmt.Sprintf(format, args...)}
-}
-
-// misconfigured makes an *Error of all the mistakes, on one line.
+// misconfigured makes a *cloudauth.Error of all the mistakes, on one line.
 func misconfigured(err error) error {
-	return &Error{Reason: Misconfigured, text: strings.ReplaceAll(err.Error(), "\n", "; "), cause: err}
+	return &cloudauth.Error{Reason: cloudauth.Misconfigured, Text: strings.ReplaceAll(err.Error(), "\n", "; "), Cause: err}
 }
 
 const checkNetwork = "check the network, firewall and proxy"
 
 // unreachable explains why there is no answer.
 func (r request) unreachable(err error) error {
-	e := &Error{Reason: Unreachable, cause: err}
+	e := &cloudauth.Error{Reason: cloudauth.Unreachable, Cause: err}
 	next := checkNetwork
 	if r.local {
 		next = "check that it runs and what its address is"
 	}
 	if r.service == metadataServer {
-		e.Reason, next = NoCredentials, noMetadata
+		e.Reason, next = cloudauth.NoCredentials, noMetadata
 	}
 	switch {
 	case errors.Is(err, wire.ErrTooLong):
-		e.Reason = Failed
+		e.Reason = cloudauth.Failed
 	case errors.Is(err, wire.ErrUnencrypted):
-		e.Reason = Misconfigured
+		e.Reason = cloudauth.Misconfigured
 	}
-	e.text = wire.Explain(r.service+" at "+r.host(), err, next, r.secrets...)
+	e.Text = wire.Explain(r.service+" at "+r.host(), err, next, r.secrets...)
 	return e
 }
 
@@ -121,20 +83,20 @@ func (r request) refused(a answer) error {
 	where := r.name()
 	switch {
 	case a.status == http.StatusTooManyRequests:
-		return errorf(Throttled, "%s asks to slow down (%s); it is asked again later", where, said)
+		return cloudauth.NewError(cloudauth.Throttled, "%s asks to slow down (%s); it is asked again later", where, said)
 	case a.status >= http.StatusInternalServerError:
-		return errorf(Failed, "%s does not work (%s); it is asked again later", where, said)
+		return cloudauth.NewError(cloudauth.Failed, "%s does not work (%s); it is asked again later", where, said)
 	case a.status < http.StatusBadRequest:
-		return errorf(Failed, "%s at %s answers %d, which is not followed; is a proxy or another service in between?", where, r.host(), a.status)
+		return cloudauth.NewError(cloudauth.Failed, "%s at %s answers %d, which is not followed; is a proxy or another service in between?", where, r.host(), a.status)
 	}
 	next := "check its configuration"
 	if r.hint != nil {
 		next = r.hint(a.status, code)
 	}
-	return errorf(Rejected, "%s refuses %s (%s); %s", where, r.who, said, next)
+	return cloudauth.NewError(cloudauth.Rejected, "%s refuses %s (%s); %s", where, r.who, said, next)
 }
 
 // noToken is a good answer that has none in it.
 func (r request) noToken() error {
-	return errorf(Failed, "%s at %s answers without a usable token; is a proxy or another service in between?", r.name(), r.host())
+	return cloudauth.NewError(cloudauth.Failed, "%s at %s answers without a usable token; is a proxy or another service in between?", r.name(), r.host())
 }

@@ -77,7 +77,7 @@ func findFile(cfg Config) (string, error) {
 	case errors.Is(err, os.ErrNotExist):
 		return "", nil
 	default: // it may well be there
-		return "", errorf(Misconfigured, "gcloud's credentials: %v; check who may read the folder, or set %s", err, fileVariable)
+		return "", cloudauth.NewError(cloudauth.Misconfigured, "gcloud's credentials: %v; check who may read the folder, or set %s", err, fileVariable)
 	}
 }
 
@@ -85,7 +85,7 @@ func findFile(cfg Config) (string, error) {
 func (s *Session) ofFile(file string) (source, error) {
 	data, err := cloudauth.ReadFile(file)
 	if err != nil {
-		return nil, errorf(Misconfigured, "the Google credentials file cannot be read: %v; correct its path (%s) or who may read it", err, fileVariable)
+		return nil, cloudauth.NewError(cloudauth.Misconfigured, "the Google credentials file cannot be read: %v; correct its path (%s) or who may read it", err, fileVariable)
 	}
 	return s.parseFile(file, data)
 }
@@ -94,11 +94,11 @@ func (s *Session) ofFile(file string) (source, error) {
 func (s *Session) parseFile(file string, data []byte) (source, error) {
 	var f credentialsFile
 	if err := decodeOne(data, &f); err != nil {
-		return nil, errorf(Misconfigured, "%s is no Google credentials file (no JSON, or a field of the wrong type); download or make it again", file)
+		return nil, cloudauth.NewError(cloudauth.Misconfigured, "%s is no Google credentials file (no JSON, or a field of the wrong type); download or make it again", file)
 	}
 	universe := s.cfg.universe()
 	if f.Universe != "" && f.Universe != universe {
-		return nil, errorf(Misconfigured, "%s is for the universe %q, but %s is to be used; credentials are not sent to another", file, cloudauth.Excerpt(f.Universe, 120), universe)
+		return nil, cloudauth.NewError(cloudauth.Misconfigured, "%s is for the universe %q, but %s is to be used; credentials are not sent to another", file, cloudauth.Excerpt(f.Universe, 120), universe)
 	}
 	src, err := s.sourceOf(file, f, universe)
 	if err != nil {

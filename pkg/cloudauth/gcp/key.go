@@ -80,7 +80,7 @@ func (k *key) assertion(now time.Time, scopes []string) (cloudauth.Secret, error
 	hash := sha256.Sum256([]byte(text))
 	signature, err := rsa.SignPKCS1v15(rand.Reader, k.private, crypto.SHA256, hash[:])
 	if err != nil {
-		return cloudauth.Secret{}, errorf(Misconfigured, "%s: private_key cannot sign (%v); make a new key", k.file, err)
+		return cloudauth.Secret{}, cloudauth.NewError(cloudauth.Misconfigured, "%s: private_key cannot sign (%v); make a new key", k.file, err)
 	}
 	return cloudauth.NewSecret(text + "." + enc.EncodeToString(signature)), nil
 }

@@ -52,7 +52,7 @@ func metadataHost() (string, error) {
 		host, text = a.String(), "["+a.String()+"]"
 	}
 	if u, err := url.Parse("http://" + text); err != nil || u.Host != text || !isLocal(host) {
-		return "", errorf(Misconfigured, "%s is %q; it has to be the host or host:port of this machine or of a link-local address, because tokens come from there unencrypted", hostVariable, cloudauth.Excerpt(text, 120))
+		return "", cloudauth.NewError(cloudauth.Misconfigured, "%s is %q; it has to be the host or host:port of this machine or of a link-local address, because tokens come from there unencrypted", hostVariable, cloudauth.Excerpt(text, 120))
 	}
 	return text, nil
 }
@@ -80,7 +80,7 @@ func (m metadata) token(ctx context.Context, scopes []string) (Token, error) {
 	then := m.session.now()
 	a, err := m.session.send(ctx, r)
 	if a.header != nil && a.status < http.StatusInternalServerError && a.header.Get("Metadata-Flavor") != flavor {
-		return Token{}, errorf(NoCredentials, "what answers at %s is not Google's metadata server (Metadata-Flavor is missing); %s", host, noMetadata)
+		return Token{}, cloudauth.NewError(cloudauth.NoCredentials, "what answers at %s is not Google's metadata server (Metadata-Flavor is missing); %s", host, noMetadata)
 	}
 	if err != nil {
 		return Token{}, err
@@ -113,7 +113,7 @@ func (m metadata) checkScopes(ctx context.Context, host string, scopes []string)
 	have := slices.DeleteFunc(strings.Fields(string(a.body)), func(line string) bool { return !strings.HasPrefix(line, scopePrefix) })
 	for _, scope := range scopes {
 		if len(have) > 0 && !covered(scope, have) {
-			return errorf(Rejected, "%s lacks the access scope %s and has only %s; add it to the instance, which has to be stopped for that",
+			return cloudauth.NewError(cloudauth.Rejected, "%s lacks the access scope %s and has only %s; add it to the instance, which has to be stopped for that",
 				m.who(), shortScope(scope), cloudauth.Excerpt(shortScope(strings.Join(have, " ")), 300))
 		}
 	}

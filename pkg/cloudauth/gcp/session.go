@@ -27,7 +27,7 @@ type Session struct {
 }
 
 // New checks the configuration, decides on the source and reads the credentials file, if there
-// is one. It does not use the network. Its errors are *Error.
+// is one. It does not use the network. Its errors are *cloudauth.Error.
 func New(cfg Config, o Options) (*Session, error) {
 	if err := cfg.check(); err != nil {
 		return nil, misconfigured(err)
@@ -103,7 +103,7 @@ const (
 )
 
 // Token returns a token that is valid, from memory if there is one. While it is being replaced,
-// or when that fails, the one before is given as long as it lives. Its errors are *Error.
+// or when that fails, the one before is given as long as it lives. Its errors are *cloudauth.Error.
 func (s *Session) Token(ctx context.Context) (Token, error) {
 	last, fresh := s.cached()
 	if fresh {
@@ -120,7 +120,7 @@ func (s *Session) Token(ctx context.Context) (Token, error) {
 		select {
 		case s.turn <- struct{}{}:
 		case <-ctx.Done():
-			return Token{}, &Error{Reason: Unreachable, text: "waiting for a token of Google: " + ctx.Err().Error(), cause: ctx.Err()}
+			return Token{}, &cloudauth.Error{Reason: cloudauth.Unreachable, Text: "waiting for a token of Google: " + ctx.Err().Error(), Cause: ctx.Err()}
 		}
 	}
 	defer func() { <-s.turn }()

@@ -162,8 +162,8 @@ func TestChain(t *testing.T) {
 	// One that is there but broken is an error.
 	for name, content := range map[string]string{"broken": "{", "empty": "", "another": `{"type":"gdch_service_account"}`, "list": "[]"} {
 		t.Setenv(fileVariable, w.write(t, "broken.json", []byte(content)))
-		var own *Error
-		if _, err := w.session(t, Config{}); !errors.As(err, &own) || own.Reason != Misconfigured || !strings.Contains(err.Error(), "broken.json") {
+		var own *cloudauth.Error
+		if _, err := w.session(t, Config{}); !errors.As(err, &own) || own.Reason != cloudauth.Misconfigured || !strings.Contains(err.Error(), "broken.json") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -363,7 +363,7 @@ func TestErrorsShowNoSecrets(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = s.Token(t.Context())
-			var own *Error
+			var own *cloudauth.Error
 			if !errors.As(err, &own) || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "[redacted]") {
 				t.Errorf("%s %d: %v", name, status, err)
 			}
@@ -372,7 +372,7 @@ func TestErrorsShowNoSecrets(t *testing.T) {
 					t.Errorf("%s %d: the error shows the secret", name, status)
 				}
 			}
-			if want := map[int]Reason{400: Rejected, 429: Throttled, 500: Failed}[status]; own != nil && own.Reason != want {
+			if want := map[int]cloudauth.Reason{400: cloudauth.Rejected, 429: cloudauth.Throttled, 500: cloudauth.Failed}[status]; own != nil && own.Reason != want {
 				t.Errorf("%s %d: reason %d, want %d", name, status, own.Reason, want)
 			}
 			remove()
@@ -400,8 +400,8 @@ func TestConfigMistakes(t *testing.T) {
 		"key of another": {Config{Scopes: good, UniverseDomain: "other.example", CredentialsFile: w.write(t, "k.json", []byte(`{"type":"service_account","universe_domain":"other.example"}`))}, "keys of service accounts are not supported in the universe other.example"},
 	} {
 		_, err := w.session(t, tt.cfg)
-		var own *Error
-		if !errors.As(err, &own) || own.Reason != Misconfigured || !strings.Contains(err.Error(), tt.want) || strings.ContainsAny(err.Error(), "\n") || strings.Contains(err.Error(), "s3cret") {
+		var own *cloudauth.Error
+		if !errors.As(err, &own) || own.Reason != cloudauth.Misconfigured || !strings.Contains(err.Error(), tt.want) || strings.ContainsAny(err.Error(), "\n") || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: %v, want %q", name, err, tt.want)
 		}
 	}

@@ -94,11 +94,11 @@ func (f subjectFormat) ofFile(config, file string) subject {
 	return func(context.Context) (cloudauth.Secret, error) {
 		data, err := cloudauth.ReadFile(file)
 		if err != nil {
-			return cloudauth.Secret{}, errorf(NoCredentials, "%s: the subject token cannot be read: %v; check the path and who may read it", config, err)
+			return cloudauth.Secret{}, cloudauth.NewError(cloudauth.NoCredentials, "%s: the subject token cannot be read: %v; check the path and who may read it", config, err)
 		}
 		token, ok := f.parse(data)
 		if !ok {
-			return cloudauth.Secret{}, errorf(NoCredentials, "%s: %s holds no subject token; check credential_source.format", config, file)
+			return cloudauth.Secret{}, cloudauth.NewError(cloudauth.NoCredentials, "%s: %s holds no subject token; check credential_source.format", config, file)
 		}
 		return token, nil
 	}
@@ -122,7 +122,7 @@ func (f subjectFormat) ofURL(s *Session, config string, u *url.URL, fields map[s
 		}
 		token, ok := f.parse(a.body)
 		if !ok {
-			return cloudauth.Secret{}, errorf(NoCredentials, "%s: %s answers without a subject token; check credential_source.format", config, r.host())
+			return cloudauth.Secret{}, cloudauth.NewError(cloudauth.NoCredentials, "%s: %s answers without a subject token; check credential_source.format", config, r.host())
 		}
 		return token, nil
 	}
