@@ -85,7 +85,8 @@ type LoadBalancerPort struct {
 type LoadBalancerMember struct {
 	// Node names the instance.
 	Node InstanceRef
-	// Addresses are the Node's InternalIPs, in the Node's order; never empty.
+	// Addresses are the Node's InternalIPs, in the Node's order, then its ExternalIPs of an IP
+	// family of which it has no InternalIP; never empty.
 	Addresses []netip.Addr
 }
 

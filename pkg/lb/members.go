@@ -59,7 +59,7 @@ func NewNodes(nodes []*corev1.Node) *Nodes {
 	for _, n := range nodes {
 		m := cloud.LoadBalancerMember{
 			Node:      cloud.InstanceRef{NodeName: n.Name, ProviderID: n.Spec.ProviderID},
-			Addresses: InternalIPs(n),
+			Addresses: MemberAddresses(n),
 		}
 		out.candidates = append(out.candidates, candidate{member: m, labels: n.Labels, digest: fmt.Appendf(nil, "%+q %v\n", m.Node, m.Addresses)})
 	}
@@ -116,7 +116,7 @@ func (n *Nodes) pick(selector labels.Selector) *Selection {
 func (p *planner) members(nodes *Nodes, selector labels.Selector) []cloud.LoadBalancerMember {
 	s := nodes.Select(selector)
 	if len(s.addressless) > 0 {
-		p.warnf("nodes without an InternalIP get no traffic: %s", shortList(s.addressless))
+		p.warnf("nodes without an InternalIP or ExternalIP get no traffic: %s", shortList(s.addressless))
 	}
 	if !s.matched {
 		p.warnf("the node selector %q matches none of %d nodes: the load balancer has no members", selector, len(nodes.candidates))
@@ -124,11 +124,23 @@ func (p *planner) members(nodes *Nodes, selector labels.Selector) []cloud.LoadBa
 	return s.Members
 }
 
-// InternalIPs returns the Node's addresses of type InternalIP in its order, each once.
-func InternalIPs(n *corev1.Node) []netip.Addr {
+// MemberAddresses returns the addresses by which load balancers reach the Node, each once: of each
+// IP family its InternalIPs in its order or, where it has none, its ExternalIPs.
+func MemberAddresses(n *corev1.Node) []netip.Addr {
+	out := addressesOf(n, corev1.NodeInternalIP)
+	internal := len(out)
+	for _, addr := range addressesOf(n, corev1.NodeExternalIP) {
+		if !slices.ContainsFunc(out[:internal], func(a netip.Addr) bool { return a.Is4() == addr.Is4() }) {
+			out = append(out, addr)
+		}
+	}
+	return out
+}
+
+func addressesOf(n *corev1.Node, kind corev1.NodeAddressType) []netip.Addr {
 	var out []netip.Addr
 	for _, a := range n.Status.Addresses {
-		if a.Type != corev1.NodeInternalIP {
+		if a.Type != kind {
 			continue
 		}
 		addr, err := netip.ParseAddr(a.Address)

@@ -22,7 +22,7 @@ const (
 
 // Plan returns all that the load balancer of service shall be. nodes are the candidates for
 // members; those that an annotation of type TypeSelector does not select are left out, and
-// those without an InternalIP with a warning. vocabulary is the provider's.
+// those without an address with a warning. vocabulary is the provider's.
 //
 // warnings are for the user and stop nothing. The error joins every problem there is, each
 // naming the field or annotation, its value and what is allowed; it is of KindInvalid.

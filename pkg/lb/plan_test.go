@@ -53,7 +53,9 @@ func testNode(name string, labels map[string]string, addresses ...string) *corev
 	for _, a := range addresses {
 		n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: a})
 	}
-	n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: "203.0.113.9"})
+	if len(addresses) > 0 {
+		n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: "203.0.113.9"})
+	}
 	return n
 }
 
@@ -89,7 +91,7 @@ func basicSpec(change func(*cloud.LoadBalancerSpec)) *cloud.LoadBalancerSpec {
 func TestPlan(t *testing.T) {
 	dual := corev1.IPFamilyPolicyRequireDualStack
 	seconds := int32(60)
-	const addressless = "nodes without an InternalIP get no traffic: bare"
+	const addressless = "nodes without an InternalIP or ExternalIP get no traffic: bare"
 	tests := []struct {
 		name     string
 		service  func(*corev1.Service)
@@ -311,4 +313,33 @@ func FuzzCheck(f *testing.F) {
 			t.Errorf("Plan = %v, %v", spec, err)
 		}
 	})
+}
+
+// TestMembersByExternalIP: a Node without an InternalIP of a family is reached by its ExternalIP
+// of that family.
+func TestMembersByExternalIP(t *testing.T) {
+	internal, external := corev1.NodeInternalIP, corev1.NodeExternalIP
+	addr := netip.MustParseAddr
+	for _, tt := range []struct {
+		name  string
+		addrs []corev1.NodeAddress
+		want  []netip.Addr
+	}{
+		{"only an ExternalIP", []corev1.NodeAddress{{Type: external, Address: "203.0.113.1"}, {Type: external, Address: "203.0.113.2"}}, []netip.Addr{addr("203.0.113.1"), addr("203.0.113.2")}},
+		{"InternalIP of the family wins", []corev1.NodeAddress{{Type: external, Address: "203.0.113.1"}, {Type: internal, Address: "10.0.0.1"}}, []netip.Addr{addr("10.0.0.1")}},
+		{"per family", []corev1.NodeAddress{{Type: internal, Address: "10.0.0.1"}, {Type: external, Address: "203.0.113.1"}, {Type: external, Address: "2001:db8::1"}},
+			[]netip.Addr{addr("10.0.0.1"), addr("2001:db8::1")}},
+		{"neither", []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: "10.0.0.1"}, {Type: external, Address: "nonsense"}}, nil},
+	} {
+		node := &corev1.Node{Status: corev1.NodeStatus{Addresses: tt.addrs}}
+		if got := MemberAddresses(node); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+	node := testNode("n", nil)
+	node.Status.Addresses = []corev1.NodeAddress{{Type: external, Address: "203.0.113.1"}}
+	spec, warnings, err := Plan(testService(nil), NewNodes([]*corev1.Node{node}), testCluster, nil)
+	if err != nil || len(warnings) > 0 || len(spec.Members) != 1 || spec.Members[0].Addresses[0] != addr("203.0.113.1") {
+		t.Errorf("members of a Node with only an ExternalIP: %+v, %q, %v", spec, warnings, err)
+	}
 }

@@ -96,7 +96,7 @@ func (n *nodes) current() (*lb.Nodes, error) {
 func sameMember(a, b *corev1.Node) bool {
 	return a.UID == b.UID && a.Spec.ProviderID == b.Spec.ProviderID && maps.Equal(a.Labels, b.Labels) &&
 		hasTaint(a, taintUninitialized) == hasTaint(b, taintUninitialized) &&
-		slices.Equal(lb.InternalIPs(a), lb.InternalIPs(b))
+		slices.Equal(lb.MemberAddresses(a), lb.MemberAddresses(b))
 }
 
 // eligible reports whether a Node may be a member: it is neither excluded by its label nor
@@ -111,7 +111,7 @@ func eligible(node *corev1.Node) bool {
 	if node.DeletionTimestamp != nil || hasTaint(node, taintToBeDeleted) {
 		return false
 	}
-	return !hasTaint(node, taintUninitialized) || len(lb.InternalIPs(node)) > 0
+	return !hasTaint(node, taintUninitialized) || len(lb.MemberAddresses(node)) > 0
 }
 
 func hasTaint(node *corev1.Node, key string) bool {

@@ -42,7 +42,7 @@ func (b *treeBuilder) members(ipv6 bool) []cloud.LoadBalancerMember {
 	return out
 }
 
-// memberAddress is a Node's first InternalIP of the family.
+// memberAddress is a Node's first address of the family.
 func memberAddress(m cloud.LoadBalancerMember, ipv6 bool) (netip.Addr, bool) {
 	for _, a := range m.Addresses {
 		if a.Is6() == ipv6 {
