@@ -128,7 +128,7 @@ func TestInstancesAfterTheTerm(t *testing.T) {
 // What the brake holds back is neither gone nor shut down, and no error for each Node and
 // cycle in the log.
 func TestHeldNodesExist(t *testing.T) {
-	missing := &cloud.Error{Kind: cloud.KindNotFound, Realm: "elsewhere", Err: errors.New("no such server")}
+	missing := &cloud.Error{Kind: cloud.KindNotFound, Scope: "elsewhere", Err: errors.New("no such server")}
 	i := testInstances(t, &oneAnswer{err: missing})
 	node := instanceNode("test:///1")
 	if exists, err := i.InstanceExists(t.Context(), node); !exists || err != nil {

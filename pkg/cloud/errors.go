@@ -51,8 +51,8 @@ type Error struct {
 	Op string
 	// RetryAfter is the wait the cloud asked for; zero when it asked for none.
 	RetryAfter time.Duration
-	// Realm is, with KindNotFound, where the object was not found; see Instance.Realm.
-	Realm string
+	// Scope is, with KindNotFound, where the object was not found; see Instance.Scope.
+	Scope string
 	// Err is the cause; required.
 	Err error
 }
@@ -98,11 +98,11 @@ func RetryAfter(err error) time.Duration {
 	return 0
 }
 
-// RealmOf returns where an object was not found, "" when that is not known.
-func RealmOf(err error) string {
+// ScopeOf returns where an object was not found, "" when that is not known.
+func ScopeOf(err error) string {
 	for err != nil {
-		if e, ok := err.(*Error); ok && e.Realm != "" { //nolint:errorlint // as KindOf
-			return e.Realm
+		if e, ok := err.(*Error); ok && e.Scope != "" { //nolint:errorlint // as KindOf
+			return e.Scope
 		}
 		err = errors.Unwrap(err)
 	}

@@ -43,10 +43,10 @@ type Instance struct {
 	Addresses []corev1.NodeAddress
 	// Labels are additional Node labels; nil for none.
 	Labels map[string]string
-	// Realm names where the instance was found: the account or project and the endpoint or
+	// Scope names where the instance was found: the account or project and the endpoint or
 	// region that answered. The same credentials of the same place give the same name; empty
-	// where a cloud cannot tell. What another realm does not have proves nothing.
-	Realm string
+	// where a cloud cannot tell. What another scope does not have proves nothing.
+	Scope string
 	// Shutdown is true only when the cloud says that the instance is powered off and stays so.
 	Shutdown bool
 }

@@ -59,21 +59,21 @@ type Hold struct {
 
 // brake holds back "not found" where it looks like credentials or a cloud gone wrong and not
 // like instances that are gone. Nothing of it outlives the process: a new one begins with
-// knowing no realm, which is the careful side.
+// knowing no scope, which is the careful side.
 //
-// An instance counts as gone only in a realm that has shown an instance of the cluster to
-// this process (see realms): the credentials of another project or region answer "not found"
+// An instance counts as gone only in a scope that has shown an instance of the cluster to
+// this process (see scopes): the credentials of another project or region answer "not found"
 // in the very words that the right ones have for what is gone. And where more Nodes than the
-// limit lack their instances, only after Settle during which others were seen in that realm,
+// limit lack their instances, only after Settle during which others were seen in that scope,
 // or when an operator says so.
 type brake struct {
 	clock    clock.Clock
 	provider string
 	metrics  *Metrics
-	opts     *BrakeOptions // nil: only realms are checked
+	opts     *BrakeOptions // nil: only scopes are checked
 
 	mu       sync.Mutex
-	realms   realms
+	scopes   scopes
 	held     map[string]time.Time // Node → when it was held last
 	since    time.Time            // of the oldest
 	reason   string
@@ -91,7 +91,7 @@ func newBrake(c *caller) *brake {
 
 // census is what is known about the cluster's instances at a time.
 type census struct {
-	present map[string]int // by realm
+	present map[string]int // by scope
 	missing int            // not in the last batch
 	unknown int            // the cloud gave no answer
 	// elders are those among missing and unknown whose provider IDs are older than this process.
@@ -106,12 +106,12 @@ func (c census) seen() int {
 	return n
 }
 
-// witnesses is how many were seen in realm, or anywhere where the realm is not known.
-func (c census) witnesses(realm string) int {
-	if realm == "" {
+// witnesses is how many were seen in scope, or anywhere where the scope is not known.
+func (c census) witnesses(scope string) int {
+	if scope == "" {
 		return c.seen()
 	}
-	return c.present[realm]
+	return c.present[scope]
 }
 
 // limit is how many Nodes may lack their instances.
@@ -119,19 +119,19 @@ func (o *BrakeOptions) limit(c census) int {
 	return max(o.Count, (c.seen()+c.missing+c.unknown)*o.Percent/100)
 }
 
-// doubt says why "not found" in realm is not believed; empty when it is. settled tells that
+// doubt says why "not found" in scope is not believed; empty when it is. settled tells that
 // the loss has lasted long enough to be believed if there are witnesses.
-func (o *BrakeOptions) doubt(c census, realm string, settled bool) string {
+func (o *BrakeOptions) doubt(c census, scope string, settled bool) string {
 	limit := o.limit(c)
 	total := c.seen() + c.missing + c.unknown
 	switch {
-	case realm == "" && c.seen() == 0:
+	case scope == "" && c.seen() == 0:
 		return fmt.Sprintf("not one of the %d nodes has an instance", total)
 	case c.missing+c.unknown <= limit:
 		return ""
 	case c.missing <= limit:
 		return fmt.Sprintf("the instances of %d of %d nodes could not be read", c.unknown, total)
-	case settled && c.witnesses(realm) > 0:
+	case settled && c.witnesses(scope) > 0:
 		return ""
 	}
 	return fmt.Sprintf("%d of %d nodes have no instance, more than the limit of %d", c.missing, total, limit)
@@ -140,11 +140,11 @@ func (o *BrakeOptions) doubt(c census, realm string, settled bool) string {
 // exceeds reports whether the loss is beyond the limit.
 func (o *BrakeOptions) exceeds(c census) bool { return c.missing > o.limit(c) }
 
-// check returns nil when "not found" about ref in realm may be believed, and otherwise why
+// check returns nil when "not found" about ref in scope may be believed, and otherwise why
 // it is held back.
-func (b *brake) check(ctx context.Context, ref cloud.InstanceRef, realm string, c census) error {
+func (b *brake) check(ctx context.Context, ref cloud.InstanceRef, scope string, c census) error {
 	b.mu.Lock()
-	reason := b.doubt(ref, realm, c)
+	reason := b.doubt(ref, scope, c)
 	b.mu.Unlock()
 	if reason == "" {
 		b.let(ref)
@@ -164,14 +164,14 @@ func (b *brake) check(ctx context.Context, ref cloud.InstanceRef, realm string, 
 }
 
 // doubt is called with mu held.
-func (b *brake) doubt(ref cloud.InstanceRef, realm string, c census) string {
-	if realm != "" && !b.realms.shown(realm, ref) {
-		return "no instance of this cluster was seen in " + realm + " yet; check that the credentials and the region are the cluster's own"
+func (b *brake) doubt(ref cloud.InstanceRef, scope string, c census) string {
+	if scope != "" && !b.scopes.shown(scope, ref) {
+		return "no instance of this cluster was seen in " + scope + " yet; check that the credentials and the region are the cluster's own"
 	}
 	if b.opts == nil {
 		return ""
 	}
-	if ref.ProviderID == "" && b.realms.strange(c) {
+	if ref.ProviderID == "" && b.scopes.strange(c) {
 		return c.stranger()
 	}
 	now := b.clock.Now()
@@ -185,7 +185,7 @@ func (b *brake) doubt(ref cloud.InstanceRef, realm string, c census) string {
 	} else {
 		b.over = time.Time{}
 	}
-	return b.opts.doubt(c, realm, settled)
+	return b.opts.doubt(c, scope, settled)
 }
 
 // operator returns whether an operator lets Nodes go, as of a few seconds ago.
@@ -246,7 +246,7 @@ func (b *brake) let(ref cloud.InstanceRef) {
 // saw records an instance that was found.
 func (b *brake) saw(ref cloud.InstanceRef, instance *cloud.Instance) {
 	b.mu.Lock()
-	b.realms.saw(ref, instance)
+	b.scopes.saw(ref, instance)
 	b.mu.Unlock()
 	b.let(ref)
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
 
-// inRealms gives the fake's answers a realm that tests change, as credentials do.
-type inRealms struct {
+// inScopes gives the fake's answers a scope that tests change, as credentials do.
+type inScopes struct {
 	*fakeInstances
-	realm string // guarded by fakeInstances.mu
-	blind bool   // no server of the cluster is in this realm
+	scope string // guarded by fakeInstances.mu
+	blind bool   // no server of the cluster is in this scope
 }
 
-func (f *inRealms) answer(r cloud.Result[*cloud.Instance]) cloud.Result[*cloud.Instance] {
+func (f *inScopes) answer(r cloud.Result[*cloud.Instance]) cloud.Result[*cloud.Instance] {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if r.Err == nil && f.blind {
@@ -27,15 +27,15 @@ func (f *inRealms) answer(r cloud.Result[*cloud.Instance]) cloud.Result[*cloud.I
 	}
 	if r.Err == nil {
 		found := *r.Value
-		found.Realm = f.realm
+		found.Scope = f.scope
 		r.Value = &found
 	} else if cloud.IsNotFound(r.Err) {
-		r.Err = &cloud.Error{Kind: cloud.KindNotFound, Realm: f.realm, Err: r.Err}
+		r.Err = &cloud.Error{Kind: cloud.KindNotFound, Scope: f.scope, Err: r.Err}
 	}
 	return r
 }
 
-func (f *inRealms) Find(ctx context.Context, refs []cloud.InstanceRef) []cloud.Result[*cloud.Instance] {
+func (f *inScopes) Find(ctx context.Context, refs []cloud.InstanceRef) []cloud.Result[*cloud.Instance] {
 	out := f.fakeInstances.Find(ctx, refs)
 	for k := range out {
 		out[k] = f.answer(out[k])
@@ -43,7 +43,7 @@ func (f *inRealms) Find(ctx context.Context, refs []cloud.InstanceRef) []cloud.R
 	return out
 }
 
-func (f *inRealms) Get(ctx context.Context, ref cloud.InstanceRef) (*cloud.Instance, error) {
+func (f *inScopes) Get(ctx context.Context, ref cloud.InstanceRef) (*cloud.Instance, error) {
 	found, err := f.fakeInstances.Get(ctx, ref)
 	r := f.answer(cloud.Result[*cloud.Instance]{Value: found, Err: err})
 	return r.Value, r.Err
@@ -52,7 +52,7 @@ func (f *inRealms) Get(ctx context.Context, ref cloud.InstanceRef) (*cloud.Insta
 // braked is a cluster of n nodes with its cloud and the brake on.
 type braked struct {
 	t     *testing.T
-	cloud *inRealms
+	cloud *inScopes
 	nodes *nodes
 	d     *Provider
 	m     *Metrics
@@ -61,7 +61,7 @@ type braked struct {
 }
 
 func newBraked(t *testing.T, n int) *braked {
-	b := &braked{t: t, cloud: &inRealms{fakeInstances: newFakeInstances(n), realm: "ours"}, nodes: newNodes(n), m: newMetrics(t)}
+	b := &braked{t: t, cloud: &inScopes{fakeInstances: newFakeInstances(n), scope: "ours"}, nodes: newNodes(n), m: newMetrics(t)}
 	for k := range n {
 		b.nodes.initialize(k, fmt.Sprintf("fake:///id-of-node-%d", k))
 	}
@@ -133,14 +133,14 @@ func (b *braked) lose(from, to int) {
 // Credentials of another project: every read is "not found".
 func TestBrakeOtherCredentials(t *testing.T) {
 	for _, n := range []int{1, 3, 60} {
-		for _, when := range []string{"at start", "rotated", "rotated to a realm that has all", "rotated and back"} {
+		for _, when := range []string{"at start", "rotated", "rotated to a scope that has all", "rotated and back"} {
 			t.Run(fmt.Sprintf("%d nodes, %s", n, when), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					b := newBraked(t, n)
 					if when != "at start" {
 						b.want(0, "")
 					}
-					b.cloud.set(func() { b.cloud.realm, b.cloud.blind = "theirs", when != "rotated to a realm that has all" })
+					b.cloud.set(func() { b.cloud.scope, b.cloud.blind = "theirs", when != "rotated to a scope that has all" })
 					reason := "no instance of this cluster was seen in theirs"
 					if !b.cloud.blind {
 						reason = ""
@@ -154,7 +154,7 @@ func TestBrakeOtherCredentials(t *testing.T) {
 						t.Errorf("%d Find and %d Get in 130 cycles, want at most one of each a cycle", f-finds, g-gets)
 					}
 					if when == "rotated and back" {
-						b.cloud.set(func() { b.cloud.realm, b.cloud.blind = "ours", false })
+						b.cloud.set(func() { b.cloud.scope, b.cloud.blind = "ours", false })
 						b.want(0, "")
 						b.lose(0, 1)
 						b.want(1, "")
@@ -312,7 +312,7 @@ func TestBrakeNamesakesOfAnotherProject(t *testing.T) {
 		b.nodes.register("new")
 		b.nodes.register("newer")
 		b.cloud.set(func() {
-			b.cloud.realm = "theirs"
+			b.cloud.scope = "theirs"
 			b.cloud.findErr = func(ref cloud.InstanceRef) error {
 				if ref.ProviderID != "" {
 					return cloud.Errorf(cloud.KindNotFound, "none of ours")
@@ -337,7 +337,7 @@ func TestBrakeNamesakesOfAnotherProject(t *testing.T) {
 		}
 		b.released = nil
 		b.restart()
-		b.cloud.set(func() { b.cloud.realm, b.cloud.findErr, b.cloud.getErr = "ours", nil, nil })
+		b.cloud.set(func() { b.cloud.scope, b.cloud.findErr, b.cloud.getErr = "ours", nil, nil })
 		b.want(1, "") // newer
 		if _, err := b.d.Nodes.Lookup(t.Context(), byName, MetadataMaxAge, nil); err != nil {
 			t.Error(err)

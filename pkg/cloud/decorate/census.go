@@ -6,7 +6,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
 
-// Brake sets when "not found" is held back; without it only realms are checked. It must be
+// Brake sets when "not found" is held back; without it only scopes are checked. It must be
 // called before the first question.
 func (i *Instances) Brake(o BrakeOptions) {
 	i.brake.mu.Lock()
@@ -27,14 +27,14 @@ func (i *Instances) everyone(others *Peers) *Peers {
 }
 
 // census counts the cluster's instances by answers as fresh as MetadataMaxAge, for a decision
-// about realm. Nodes without one are asked for in one batch, which concurrent askers share.
-func (i *Instances) census(ctx context.Context, realm string) census {
+// about scope. Nodes without one are asked for in one batch, which concurrent askers share.
+func (i *Instances) census(ctx context.Context, scope string) census {
 	if i.brake.opts == nil {
 		return census{}
 	}
 	nodes := i.brake.opts.Nodes
 	refs := nodes.List()
-	c, stale := i.count(refs, realm)
+	c, stale := i.count(refs, scope)
 	if stale == nil {
 		return c
 	}
@@ -45,14 +45,14 @@ func (i *Instances) census(ctx context.Context, realm string) census {
 		case <-ctx.Done():
 		}
 	}
-	c, _ = i.count(refs, realm)
+	c, _ = i.count(refs, scope)
 	return c
 }
 
 // count counts by the snapshot; stale is one of those that it has no answer about. Instances
-// that were seen in another realm last and cannot be read now do not count as unknown: that
+// that were seen in another scope last and cannot be read now do not count as unknown: that
 // a region is down says nothing about the others.
-func (i *Instances) count(refs []cloud.InstanceRef, realm string) (c census, stale *cloud.InstanceRef) {
+func (i *Instances) count(refs []cloud.InstanceRef, scope string) (c census, stale *cloud.InstanceRef) {
 	c.present = map[string]int{}
 	lost := func(ref cloud.InstanceRef) {
 		if i.brake.isElder(ref) {
@@ -65,7 +65,7 @@ func (i *Instances) count(refs []cloud.InstanceRef, realm string) (c census, sta
 	for _, ref := range refs {
 		switch state, e := i.known.get(ref, now, MetadataMaxAge); state {
 		case present:
-			c.present[e.instance.Realm]++
+			c.present[e.instance.Scope]++
 		case absent:
 			c.missing++
 			lost(ref)
@@ -73,13 +73,13 @@ func (i *Instances) count(refs []cloud.InstanceRef, realm string) (c census, sta
 			switch cloud.KindOf(e.err) {
 			case cloud.KindInvalid, cloud.KindConflict: // no question for this cloud, or none that it can answer
 			default:
-				if !i.known.elsewhere(ref, realm) {
+				if !i.known.elsewhere(ref, scope) {
 					c.unknown++
 					lost(ref)
 				}
 			}
 		case unknown:
-			if !i.known.elsewhere(ref, realm) {
+			if !i.known.elsewhere(ref, scope) {
 				c.unknown++
 				lost(ref)
 			}

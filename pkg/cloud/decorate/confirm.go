@@ -15,18 +15,18 @@ type confirmation struct {
 	err      error
 }
 
-// confirm decides about what a batch did not have; realm is where that was. Its answer is
+// confirm decides about what a batch did not have; scope is where that was. Its answer is
 // the only one that anybody hears: KindNotFound is a direct read's own, passed the brake,
 // and is not remembered. What the brake holds back anyway is not read directly, save a probe
 // from time to time: credentials that are not the cluster's cost no read a Node.
-func (i *Instances) confirm(ctx context.Context, ref cloud.InstanceRef, realm string) (*cloud.Instance, error) {
-	c := i.census(ctx, realm)
-	if err := i.brake.check(ctx, ref, realm, c); err != nil && !i.brake.probe() {
+func (i *Instances) confirm(ctx context.Context, ref cloud.InstanceRef, scope string) (*cloud.Instance, error) {
+	c := i.census(ctx, scope)
+	if err := i.brake.check(ctx, ref, scope, c); err != nil && !i.brake.probe() {
 		return nil, err
 	}
 	instance, err := i.direct(ctx, ref)
 	if cloud.IsNotFound(err) {
-		if held := i.brake.check(ctx, ref, cloud.RealmOf(err), c); held != nil {
+		if held := i.brake.check(ctx, ref, cloud.ScopeOf(err), c); held != nil {
 			return nil, held
 		}
 	}

@@ -8,27 +8,27 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
 
-// That another realm is down is no reason to doubt what this one says.
+// That another scope is down is no reason to doubt what this one says.
 func TestElsewhere(t *testing.T) {
 	now := time.Now()
 	here, there := cloud.InstanceRef{NodeName: "a", ProviderID: "x://1"}, cloud.InstanceRef{NodeName: "b", ProviderID: "x://2"}
 	s := snapshot{}
-	s.put(here, &cloud.Instance{ProviderID: here.ProviderID, Realm: "here"}, "", now, now)
-	s.put(there, &cloud.Instance{ProviderID: there.ProviderID, Realm: "there"}, "", now, now)
+	s.put(here, &cloud.Instance{ProviderID: here.ProviderID, Scope: "here"}, "", now, now)
+	s.put(there, &cloud.Instance{ProviderID: there.ProviderID, Scope: "there"}, "", now, now)
 	s.fail(there, errors.New("down"), now.Add(time.Minute))
 	for _, tt := range []struct {
 		name  string
 		ref   cloud.InstanceRef
-		realm string
+		scope string
 		want  bool
 	}{
-		{"seen in the other realm, whose reads fail now", there, "here", true},
-		{"seen in this realm", here, "here", false},
-		{"the realm is not known", there, "", false},
+		{"seen in the other scope, whose reads fail now", there, "here", true},
+		{"seen in this scope", here, "here", false},
+		{"the scope is not known", there, "", false},
 		{"never seen", cloud.InstanceRef{NodeName: "c"}, "here", false},
 		{"made anew since", cloud.InstanceRef{NodeName: "b", ProviderID: "x://3"}, "here", false},
 	} {
-		if got := s.elsewhere(tt.ref, tt.realm); got != tt.want {
+		if got := s.elsewhere(tt.ref, tt.scope); got != tt.want {
 			t.Errorf("%s: %t, want %t", tt.name, got, tt.want)
 		}
 	}

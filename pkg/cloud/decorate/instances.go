@@ -108,7 +108,7 @@ func (i *Instances) Lookup(ctx context.Context, ref cloud.InstanceRef, maxAge ti
 		}
 	}
 	if cloud.IsNotFound(err) {
-		instance, err = i.confirm(ctx, ref, cloud.RealmOf(err))
+		instance, err = i.confirm(ctx, ref, cloud.ScopeOf(err))
 	}
 	if err == nil {
 		if err = i.namesake(ctx, ref, instance); err != nil {
@@ -130,7 +130,7 @@ func (i *Instances) join(ctx context.Context, ref cloud.InstanceRef, maxAge time
 		return nil, e.instance, nil
 	case absent:
 		count("absent")
-		return nil, nil, &cloud.Error{Kind: cloud.KindNotFound, Realm: e.realm, Err: errAbsent}
+		return nil, nil, &cloud.Error{Kind: cloud.KindNotFound, Scope: e.scope, Err: errAbsent}
 	case failed:
 		count("failed")
 		return nil, nil, e.err
@@ -163,7 +163,7 @@ func (i *Instances) Find(ctx context.Context, refs []cloud.InstanceRef) []cloud.
 	for k := range results {
 		if cloud.IsNotFound(results[k].Err) {
 			g.Go(func() error {
-				results[k].Value, results[k].Err = i.confirm(ctx, refs[k], cloud.RealmOf(results[k].Err))
+				results[k].Value, results[k].Err = i.confirm(ctx, refs[k], cloud.ScopeOf(results[k].Err))
 				return nil
 			})
 		}
@@ -179,7 +179,7 @@ func (i *Instances) Find(ctx context.Context, refs []cloud.InstanceRef) []cloud.
 func (i *Instances) Get(ctx context.Context, ref cloud.InstanceRef) (*cloud.Instance, error) {
 	instance, err := i.get(ctx, ref)
 	if cloud.IsNotFound(err) {
-		if held := i.brake.check(ctx, ref, cloud.RealmOf(err), i.census(ctx, cloud.RealmOf(err))); held != nil {
+		if held := i.brake.check(ctx, ref, cloud.ScopeOf(err), i.census(ctx, cloud.ScopeOf(err))); held != nil {
 			err = held
 		}
 	}
@@ -225,7 +225,7 @@ func (i *Instances) read(ctx context.Context, refs []cloud.InstanceRef) []cloud.
 			i.brake.saw(ref, results[k].Value)
 			i.known.put(ref, results[k].Value, "", began, now)
 		case cloud.IsNotFound(err):
-			i.known.put(ref, nil, cloud.RealmOf(err), began, now)
+			i.known.put(ref, nil, cloud.ScopeOf(err), began, now)
 		case ctx.Err() == nil: // a caller who left says nothing about the cloud
 			i.known.fail(ref, err, now)
 		}

@@ -11,19 +11,19 @@ import (
 // How Nodes do not get the instances of another project that bear their names.
 //
 // Where the credentials are another project's, a new Node would keep a stranger's addresses
-// and provider ID for life, and after the next start that ID would prove the wrong realm: the
+// and provider ID for life, and after the next start that ID would prove the wrong scope: the
 // Nodes that are really the cluster's would be gone there. So an instance found by no more
 // than its name is not the Node's, nor is one that has not been found by it gone, while no
-// realm is proven and the elders, Nodes whose provider IDs are older than this process, are
+// scope is proven and the elders, Nodes whose provider IDs are older than this process, are
 // not found. In a new cluster there are no elders, and where the machine's UUID is that of
-// the instance this alone proves the realm.
+// the instance this alone proves the scope.
 
 // namesake returns why an instance that ref led to is not taken for the Node's, nil as a rule.
 func (i *Instances) namesake(ctx context.Context, ref cloud.InstanceRef, instance *cloud.Instance) error {
-	if ref.ProviderID != "" || instance.Realm == "" || !i.brake.hasElders() {
+	if ref.ProviderID != "" || instance.Scope == "" || !i.brake.hasElders() {
 		return nil
 	}
-	return i.brake.checkName(ctx, i.census(ctx, instance.Realm), instance)
+	return i.brake.checkName(ctx, i.census(ctx, instance.Scope), instance)
 }
 
 // stranger says what is wrong with a project that has none of the elders.
@@ -35,13 +35,13 @@ func (c census) stranger() string {
 func (b *brake) isElder(ref cloud.InstanceRef) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.realms.isElder(ref)
+	return b.scopes.isElder(ref)
 }
 
-// hasElders reports whether no realm is proven although there are Nodes to prove one.
+// hasElders reports whether no scope is proven although there are Nodes to prove one.
 func (b *brake) hasElders() bool {
 	b.mu.Lock()
-	unproven := b.opts != nil && len(b.realms.proven) == 0
+	unproven := b.opts != nil && len(b.scopes.proven) == 0
 	b.mu.Unlock()
 	return unproven && slices.ContainsFunc(b.opts.Nodes.List(), b.isElder)
 }
@@ -49,7 +49,7 @@ func (b *brake) hasElders() bool {
 // checkName returns why an instance found by its name is not believed, nil when it is.
 func (b *brake) checkName(ctx context.Context, c census, instance *cloud.Instance) error {
 	b.mu.Lock()
-	strange := b.realms.strange(c)
+	strange := b.scopes.strange(c)
 	b.mu.Unlock()
 	if !strange {
 		return nil

@@ -16,8 +16,8 @@ type entry struct {
 	ref cloud.InstanceRef
 	// instance is the answer; nil when a batch did not have it, which proves nothing yet.
 	instance *cloud.Instance
-	// realm is where a batch did not have it.
-	realm string
+	// scope is where a batch did not have it.
+	scope string
 	// began and arrived are the times of the read.
 	began, arrived time.Time
 	// err is why the last read failed, for failedRef, at failed. It is no answer and leaves
@@ -79,19 +79,19 @@ func (s snapshot) get(ref cloud.InstanceRef, now time.Time, maxAge time.Duration
 	return unknown, entry{}
 }
 
-// elsewhere reports whether ref's instance was seen in another realm last, however long ago.
-func (s snapshot) elsewhere(ref cloud.InstanceRef, realm string) bool {
+// elsewhere reports whether ref's instance was seen in another scope last, however long ago.
+func (s snapshot) elsewhere(ref cloud.InstanceRef, scope string) bool {
 	e := s[slot(ref)]
-	return realm != "" && e.answers(ref) && e.instance != nil && e.instance.Realm != "" && e.instance.Realm != realm
+	return scope != "" && e.answers(ref) && e.instance != nil && e.instance.Scope != "" && e.instance.Scope != scope
 }
 
 // put records an answer, unless that of a later read is there. instance may be nil.
-func (s snapshot) put(ref cloud.InstanceRef, instance *cloud.Instance, realm string, began, arrived time.Time) {
+func (s snapshot) put(ref cloud.InstanceRef, instance *cloud.Instance, scope string, began, arrived time.Time) {
 	at := slot(ref)
 	if old, ok := s[at]; ok && old.began.After(began) {
 		return
 	}
-	s[at] = entry{ref: ref, instance: instance, realm: realm, began: began, arrived: arrived}
+	s[at] = entry{ref: ref, instance: instance, scope: scope, began: began, arrived: arrived}
 }
 
 // fail records a failed read.

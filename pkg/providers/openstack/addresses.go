@@ -25,7 +25,7 @@ type server struct {
 		OriginalName string `json:"original_name"`
 	} `json:"flavor"`
 
-	realm string // where it was read
+	scope string // where it was read
 }
 
 // serverAddress is one address of a server as Nova knows it.

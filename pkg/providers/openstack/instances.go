@@ -159,7 +159,7 @@ func (i *Instances) instance(s *server, net *attachments) *cloud.Instance {
 		Region:     i.c.region(),
 		Addresses:  nodeAddresses(s, net.ports[s.ID], net.subports[s.ID], &i.c.cfg.Networking),
 		Shutdown:   s.Status == statusShutoff,
-		Realm:      s.realm,
+		Scope:      s.scope,
 	}
 	inst.Labels = nodeLabels(s, i.c.cfg.Metadata.NodeLabelPrefix)
 	return inst

@@ -43,11 +43,11 @@ func checkInstance(t *testing.T, want, got *cloud.Instance) {
 	if host := got.Labels[labelHostID]; host == "" || len(got.Labels) != 1 {
 		t.Errorf("labels of %s: %v", got.Name, got.Labels)
 	}
-	if !strings.HasPrefix(got.Realm, "project ") || !strings.Contains(got.Realm, " at http://127.0.0.1:") {
-		t.Errorf("realm of %s: %q", got.Name, got.Realm)
+	if !strings.HasPrefix(got.Scope, "project ") || !strings.Contains(got.Scope, " at http://127.0.0.1:") {
+		t.Errorf("scope of %s: %q", got.Name, got.Scope)
 	}
 	plain := *got
-	plain.Labels, plain.Realm = nil, ""
+	plain.Labels, plain.Scope = nil, ""
 	if diff := cmp.Diff(want, &plain); diff != "" {
 		t.Errorf("instance (-want +got):\n%s", diff)
 	}
@@ -229,8 +229,8 @@ func TestGetByNameNeedsTwoLists(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Instances.Get(testContext(t), gone); !cloud.IsNotFound(err) || cloud.RealmOf(err) != found.Realm {
-		t.Errorf("absent name: %v of kind %v in realm %q, want NotFound in %q", err, cloud.KindOf(err), cloud.RealmOf(err), found.Realm)
+	if _, err := p.Instances.Get(testContext(t), gone); !cloud.IsNotFound(err) || cloud.ScopeOf(err) != found.Scope {
+		t.Errorf("absent name: %v of kind %v in scope %q, want NotFound in %q", err, cloud.KindOf(err), cloud.ScopeOf(err), found.Scope)
 	}
 	// The filter finds nothing, once; the full list does.
 	defer sim.AddFault(ossim.Fault{Service: "compute", Path: "/servers/detail", EmptyList: true, Times: 1})()

@@ -29,7 +29,7 @@ type lbSnapshots struct {
 
 // lbSnapshot is all load balancers of a project at one time, with their children but for members.
 type lbSnapshot struct {
-	realm     string
+	scope     string
 	at        time.Time
 	lbs       map[string]octaviaLB         // by ID
 	listeners map[string][]octaviaListener // by load balancer ID
@@ -112,19 +112,19 @@ func (lb *octaviaLB) isRecent(at time.Time) bool {
 
 // snapshot returns one that is not too old; operations that need one at the same time share it.
 func (o *lbOperation) snapshot(ctx context.Context) (*lbSnapshot, error) {
-	s, realm := &o.lb.snapshots, realmOf(o.octavia)
+	s, scope := &o.lb.snapshots, scopeOf(o.octavia)
 	s.mu.Lock()
 	current := s.current
 	s.mu.Unlock()
-	if current != nil && current.realm == realm && o.lb.now().Sub(current.at) <= snapshotAge {
+	if current != nil && current.scope == scope && o.lb.now().Sub(current.at) <= snapshotAge {
 		return current, nil
 	}
-	v, err, _ := s.reading.Do(realm, func() (any, error) {
+	v, err, _ := s.reading.Do(scope, func() (any, error) {
 		snap, err := o.readSnapshot(ctx)
 		if err != nil {
 			return nil, err
 		}
-		snap.realm = realm
+		snap.scope = scope
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.current = snap

@@ -128,7 +128,7 @@ func (c *client) doubtAbout(ctx context.Context, m *machine) (string, error) {
 	}
 	_, err = getServerByID(ctx, sc, m.ID)
 	if cloud.IsNotFound(err) {
-		return "it is not in " + realmOf(sc) + ", perhaps another region", nil
+		return "it is not in " + scopeOf(sc) + ", perhaps another region", nil
 	}
 	return "", err
 }

@@ -203,9 +203,9 @@ func decide(ref cloud.InstanceRef, answers []regionAnswer) cloud.Result[*cloud.I
 	}
 	// A provider ID without a region is one of the primary region as a rule, so that is the place
 	// to have shown other servers. A name is of no region in particular.
-	gone := &cloud.Error{Kind: cloud.KindNotFound, Err: fmt.Errorf("%d regions were asked: %v", len(answers), absent)} //nolint:errorlint // its realm is not this one's
+	gone := &cloud.Error{Kind: cloud.KindNotFound, Err: fmt.Errorf("%d regions were asked: %v", len(answers), absent)} //nolint:errorlint // its scope is not this one's
 	if ref.ProviderID != "" {
-		gone.Realm = cloud.RealmOf(answers[0].Err)
+		gone.Scope = cloud.ScopeOf(answers[0].Err)
 	}
 	return failed(gone)
 }

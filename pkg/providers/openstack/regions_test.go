@@ -76,8 +76,8 @@ func TestRegionsFindInstances(t *testing.T) {
 	if err := got[7].Err; cloud.KindOf(err) != cloud.KindInvalid || !strings.Contains(err.Error(), `none of RegionOne, RegionTwo; add [Region "RegionThree"]`) {
 		t.Errorf("a region that is not configured: %v", err)
 	}
-	if got[0].Value.Realm == got[2].Value.Realm {
-		t.Errorf("both regions are the same realm %q", got[0].Value.Realm)
+	if got[0].Value.Scope == got[2].Value.Scope {
+		t.Errorf("both regions are the same scope %q", got[0].Value.Scope)
 	}
 	if diff := cmp.Diff([2]int{2, 2}, l.calls()); diff != "" {
 		t.Errorf("one list of servers and one of ports in each region (-want +got):\n%s", diff)
@@ -98,16 +98,16 @@ func TestRegionsNotFound(t *testing.T) {
 	get := func(ref cloud.InstanceRef) error { _, err := l.p.Instances.Get(ctx, ref); return err }
 	legacy := cloud.InstanceRef{NodeName: two[0].Name, ProviderID: "openstack:///" + two[0].ID} // as a controller of its own wrote it
 	for name, ask := range map[string]func(cloud.InstanceRef) error{"find": find, "get": get} {
-		if err := ask(inTwo(one[0])); !cloud.IsNotFound(err) || cloud.RealmOf(err) == "" {
+		if err := ask(inTwo(one[0])); !cloud.IsNotFound(err) || cloud.ScopeOf(err) == "" {
 			t.Errorf("%s: the region of the ID does not have it: %v", name, err)
 		}
 		if err := ask(legacy); err != nil {
 			t.Errorf("%s: an ID without a region, of the second one: %v", name, err)
 		}
-		if err := ask(inOne(ossim.Server{ID: missingID})); !cloud.IsNotFound(err) || !strings.HasSuffix(cloud.RealmOf(err), l.one.URL()+"/compute/v2.1/") {
-			t.Errorf("%s: an ID that no region has: %v in realm %q", name, err, cloud.RealmOf(err))
+		if err := ask(inOne(ossim.Server{ID: missingID})); !cloud.IsNotFound(err) || !strings.HasSuffix(cloud.ScopeOf(err), l.one.URL()+"/compute/v2.1/") {
+			t.Errorf("%s: an ID that no region has: %v in scope %q", name, err, cloud.ScopeOf(err))
 		}
-		if err := ask(cloud.InstanceRef{NodeName: "nobody"}); !cloud.IsNotFound(err) || cloud.RealmOf(err) != "" {
+		if err := ask(cloud.InstanceRef{NodeName: "nobody"}); !cloud.IsNotFound(err) || cloud.ScopeOf(err) != "" {
 			t.Errorf("%s: a name that no region has: %v", name, err)
 		}
 	}

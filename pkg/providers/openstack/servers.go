@@ -37,11 +37,11 @@ func (i *Instances) readServers(ctx context.Context, targets []target) map[targe
 		return out
 	}
 	i.pages.Store(int64(len(servers)+pageSize-1) / pageSize)
-	realm := realmOf(sc)
+	scope := scopeOf(sc)
 	byID, byName := make(map[string]*server, len(servers)), make(map[string][]*server, len(servers))
 	for n := range servers {
 		s := &servers[n]
-		s.realm = realm
+		s.scope = scope
 		if byID[s.ID] == nil { // pages may overlap while servers come and go
 			byID[s.ID] = s
 			byName[s.Name] = append(byName[s.Name], s)
@@ -49,7 +49,7 @@ func (i *Instances) readServers(ctx context.Context, targets []target) map[targe
 	}
 	for _, t := range targets {
 		s, err := pick(t, byID, byName)
-		out[t] = cloud.Result[*server]{Value: s, Err: inRealm(err, realm)}
+		out[t] = cloud.Result[*server]{Value: s, Err: inScope(err, scope)}
 	}
 	return out
 }
@@ -123,12 +123,12 @@ func (i *Instances) getServerByID(ctx context.Context, id string) (*server, erro
 	if err != nil {
 		return nil, err
 	}
-	realm := realmOf(sc)
+	scope := scopeOf(sc)
 	s, err := getServerByID(ctx, sc, id)
 	if err != nil {
-		return nil, inRealm(err, realm)
+		return nil, inScope(err, scope)
 	}
-	s.realm = realm
+	s.scope = scope
 	return s, nil
 }
 
@@ -147,9 +147,9 @@ func (i *Instances) getServerByName(ctx context.Context, t target) (*server, err
 	}
 	s, err := theOne(t, exact)
 	if err != nil {
-		return nil, inRealm(err, realmOf(sc))
+		return nil, inScope(err, scopeOf(sc))
 	}
-	s.realm = realmOf(sc)
+	s.scope = scopeOf(sc)
 	return s, nil
 }
 
@@ -174,7 +174,7 @@ func getServerByID(ctx context.Context, sc *gophercloud.ServiceClient, id string
 // only if
 //
 //   - that list is not empty: other credentials may yield an empty one (and where they yield
-//     another project's servers, the realm tells);
+//     another project's servers, the scope tells);
 //   - Nova lists servers of cells that are down (microversion 2.69), and there is none: such
 //     a server has no name in the list and could be the one;
 //   - no server has the name or the machine's UUID there, else the two lists contradict each other.
@@ -204,7 +204,7 @@ func (i *Instances) confirmAbsent(ctx context.Context, t target) (*server, error
 			return ofThatName(t, s)
 		}
 	}
-	return nil, inRealm(cloud.Errorf(cloud.KindNotFound, "no server is named %s", t.name), realmOf(sc))
+	return nil, inScope(cloud.Errorf(cloud.KindNotFound, "no server is named %s", t.name), scopeOf(sc))
 }
 
 // errNoServers is the reason not to believe that there is no server of some name.

@@ -227,7 +227,7 @@ func TestLookupWithoutProviderID(t *testing.T) {
 	}
 	check("the only one left", cloud.InstanceRef{NodeName: "e2e-twin"}, twins[0].id, 0)
 	check("deleted", cloud.InstanceRef{NodeName: "e2e-other", SystemUUID: twins[1].id}, "", cloud.KindNotFound)
-	if _, err := i.Get(t.Context(), cloud.InstanceRef{NodeName: "e2e-other", SystemUUID: twins[1].id}); cloud.RealmOf(err) == "" {
+	if _, err := i.Get(t.Context(), cloud.InstanceRef{NodeName: "e2e-other", SystemUUID: twins[1].id}); cloud.ScopeOf(err) == "" {
 		t.Errorf("%v says not where", err)
 	}
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
 
-// realmOf is where sc's answers about servers come from: one project at one endpoint. Nova
+// scopeOf is where sc's answers about servers come from: one project at one endpoint. Nova
 // says "not found" of a server of another project or region in the very words that it has
 // for one that is gone.
-func realmOf(sc *gophercloud.ServiceClient) string {
+func scopeOf(sc *gophercloud.ServiceClient) string {
 	project := projectOf(sc)
 	if project == "" {
 		project = "unknown"
@@ -30,10 +30,10 @@ func projectOf(sc *gophercloud.ServiceClient) string {
 	return ""
 }
 
-// inRealm adds to KindNotFound where that is so; other errors stay as they are.
-func inRealm(err error, realm string) error {
+// inScope adds to KindNotFound where that is so; other errors stay as they are.
+func inScope(err error, scope string) error {
 	if !cloud.IsNotFound(err) {
 		return err
 	}
-	return &cloud.Error{Kind: cloud.KindNotFound, Realm: realm, Err: err}
+	return &cloud.Error{Kind: cloud.KindNotFound, Scope: scope, Err: err}
 }
