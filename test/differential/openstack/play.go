@@ -1,0 +1,274 @@
+package openstack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/isthmus-cloud/isthmus/test/differential"
+)
+
+// Player does what the users of a group do. The manager runs beside it.
+type Player struct {
+	Group  *Group
+	Place  *Place
+	Client kubernetes.Interface
+}
+
+// Names are those of the scenarios.
+func (p *Player) Names() []string {
+	var out []string
+	for _, s := range p.Group.Scenarios {
+		out = append(out, s.Name)
+	}
+	return out
+}
+
+// each calls do for each Service, with a number that no other Service of the group has.
+func (p *Player) each(do func(s *Scenario, service *Service, number int) error) error {
+	number := 0
+	for i := range p.Group.Scenarios {
+		s := &p.Group.Scenarios[i]
+		for j := range s.Services {
+			if err := do(s, &s.Services[j], number); err != nil {
+				return fmt.Errorf("scenario %s: %w", s.Name, err)
+			}
+			number++
+		}
+	}
+	return nil
+}
+
+// Prepare makes the namespaces, Nodes and what is given in the cloud.
+func (p *Player) Prepare(ctx context.Context) error {
+	for _, s := range p.Group.Scenarios {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Name}}
+		if _, err := p.Client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("namespace %s: %w", s.Name, err)
+		}
+		if s.Given == nil {
+			continue
+		}
+		if err := p.Place.Cloud.Restore(ctx, p.Place.Symbols, s.Given); err != nil {
+			return fmt.Errorf("scenario %s: what is given: %w", s.Name, err)
+		}
+	}
+	for i := range p.Group.Nodes {
+		if err := p.join(ctx, i, &p.Group.Nodes[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// join makes a Node as cloud-node-controller has left it.
+func (p *Player) join(ctx context.Context, i int, n *Node) error {
+	name := fmt.Sprintf("node%d", i)
+	id := p.Place.Symbols.Value(name + ".id")
+	out := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: n.Labels}, Spec: corev1.NodeSpec{ProviderID: "openstack:///" + id}}
+	out.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: name}}
+	out.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now()}}
+	for _, list := range []struct {
+		typ       corev1.NodeAddressType
+		addresses []string
+	}{{corev1.NodeInternalIP, n.Internal}, {corev1.NodeExternalIP, n.External}} {
+		for _, a := range list.addresses {
+			a, err := p.Place.Symbols.Expand(a)
+			if err != nil {
+				return fmt.Errorf("Node %s: %w", name, err)
+			}
+			out.Status.Addresses = append(out.Status.Addresses, corev1.NodeAddress{Type: list.typ, Address: a})
+		}
+	}
+	_, err := p.Client.CoreV1().Nodes().Create(ctx, out, metav1.CreateOptions{})
+	return err
+}
+
+// Servers is how many servers the group's cloud must have.
+func (g *Group) Servers() int {
+	if g.Joins != nil {
+		return len(g.Nodes) + 1
+	}
+	return len(g.Nodes)
+}
+
+// Phase does what users do in a phase of the group (see Group.Phases). It returns the Services that a
+// manager then has to work on.
+func (p *Player) Phase(ctx context.Context, number int) ([]types.NamespacedName, error) {
+	phases := p.Group.Phases()
+	switch name := phases[number]; {
+	case number == 0:
+		return p.create(ctx)
+	case name == "node joins":
+		return p.all(ctx, p.join(ctx, len(p.Group.Nodes), p.Group.Joins))
+	case name == "node leaves":
+		return p.all(ctx, p.Client.CoreV1().Nodes().Delete(ctx, fmt.Sprintf("node%d", p.Group.Leaves), metav1.DeleteOptions{}))
+	case name == "delete":
+		return nil, p.deleteAll(ctx)
+	}
+	return p.steps(ctx, number-1)
+}
+
+// Create makes the Services. Their UIDs get symbols.
+func (p *Player) create(ctx context.Context) ([]types.NamespacedName, error) {
+	var out []types.NamespacedName
+	err := p.each(func(s *Scenario, service *Service, number int) error {
+		if service.Later {
+			return nil
+		}
+		key, err := p.createOne(ctx, s, service, number)
+		out = append(out, key...)
+		return err
+	})
+	return out, err
+}
+
+func (p *Player) createOne(ctx context.Context, s *Scenario, service *Service, number int) ([]types.NamespacedName, error) {
+	object, err := service.Object(s.Name, number, p.Place.Symbols)
+	if err != nil {
+		return nil, err
+	}
+	made, err := p.Client.CoreV1().Services(s.Name).Create(ctx, object, metav1.CreateOptions{})
+	if err != nil {
+		return nil, err
+	}
+	p.Place.name(made)
+	return served(made), nil
+}
+
+func served(s *corev1.Service) []types.NamespacedName {
+	if s.Spec.Type != corev1.ServiceTypeLoadBalancer || !differential.Expects(s) {
+		return nil
+	}
+	return []types.NamespacedName{{Namespace: s.Namespace, Name: s.Name}}
+}
+
+// name gives what the API server has chosen for a Service symbols.
+func (p *Place) name(s *corev1.Service) {
+	p.Symbols.Set("uid:"+s.Namespace+"/"+s.Name, string(s.UID))
+	legacy := "a" + stripped(string(s.UID))
+	p.Symbols.Set("legacy:"+s.Namespace+"/"+s.Name, legacy[:32])
+}
+
+// steps takes the steps with this number of all scenarios.
+func (p *Player) steps(ctx context.Context, number int) ([]types.NamespacedName, error) {
+	var out []types.NamespacedName
+	err := p.each(func(s *Scenario, service *Service, n int) error {
+		if number >= len(s.Steps) || s.Steps[number].service() != service.name() {
+			return nil
+		}
+		key, err := p.step(ctx, s, service, &s.Steps[number], n)
+		out = append(out, key...)
+		return err
+	})
+	return out, err
+}
+
+func (p *Player) step(ctx context.Context, s *Scenario, service *Service, step *Step, number int) ([]types.NamespacedName, error) {
+	services := p.Client.CoreV1().Services(s.Name)
+	switch {
+	case step.Create:
+		return p.createOne(ctx, s, service, number)
+	case step.Delete:
+		return nil, services.Delete(ctx, service.name(), metav1.DeleteOptions{})
+	}
+	before, err := services.Get(ctx, service.name(), metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	text, err := expandPatch(step.Patch, number, p.Place.Symbols)
+	if err != nil {
+		return nil, err
+	}
+	after, err := services.Patch(ctx, service.name(), types.MergePatchType, []byte(text), metav1.PatchOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("patch %s: %w", text, err)
+	}
+	if out := served(after); len(out) > 0 {
+		return out, nil
+	}
+	return served(before), nil
+}
+
+// all are the Services whose last attempt did not fail: those that a change of the Nodes reaches.
+func (p *Player) all(ctx context.Context, err error) ([]types.NamespacedName, error) {
+	if err != nil {
+		return nil, err
+	}
+	list, err := p.Client.CoreV1().Services("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	var out []types.NamespacedName
+	for _, s := range list.Items {
+		if len(s.Status.LoadBalancer.Ingress) > 0 && slices.Contains(p.Names(), s.Namespace) {
+			out = append(out, served(&s)...)
+		}
+	}
+	return out, nil
+}
+
+func (p *Player) deleteAll(ctx context.Context) error {
+	list, err := p.Client.CoreV1().Services("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for _, s := range list.Items {
+		if slices.Contains(p.Names(), s.Namespace) {
+			err = errors.Join(err, ignoreNotFound(p.Client.CoreV1().Services(s.Namespace).Delete(ctx, s.Name, metav1.DeleteOptions{})))
+		}
+	}
+	return err
+}
+
+// Clean removes the Services, Nodes and events, with nobody's help. Namespaces stay.
+func (p *Player) Clean(ctx context.Context) error {
+	core := p.Client.CoreV1()
+	errs := []error{core.Nodes().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})}
+	list, err := core.Services("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for _, s := range list.Items {
+		if s.Namespace == "default" && s.Name == "kubernetes" {
+			continue
+		}
+		_, err := core.Services(s.Namespace).Patch(ctx, s.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		errs = append(errs, ignoreNotFound(err), ignoreNotFound(core.Services(s.Namespace).Delete(ctx, s.Name, metav1.DeleteOptions{})))
+	}
+	namespaces, err := core.Namespaces().List(ctx, metav1.ListOptions{})
+	errs = append(errs, err)
+	for _, ns := range namespaces.Items {
+		errs = append(errs, core.Events(ns.Name).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
+	}
+	return errors.Join(errs...)
+}
+
+func ignoreNotFound(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// Read returns the state of each scenario.
+func (p *Player) Read(ctx context.Context, before, now differential.Mark) (map[string]*State, error) {
+	out, err := p.Place.Cloud.Read(ctx, p.Place.Symbols, p.Names())
+	if err != nil {
+		return nil, err
+	}
+	return out, ReadServices(ctx, p.Client, p.Place.Symbols, out, before, now)
+}
+
+// Conf is the cloud.conf of the group in its place.
+func (p *Player) Conf() (string, error) {
+	rest, err := p.Place.Symbols.Expand(p.Group.Conf)
+	return p.Place.Global + "\n" + rest + "\n", err
+}

@@ -1,0 +1,171 @@
+package openstack
+
+import (
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// Group is scenarios that are played side by side: by one manager with one cloud.conf, in one
+// cloud and with the same Nodes.
+type Group struct {
+	Name string
+	// World is the cloud.
+	World World
+	// Conf is the text of cloud.conf after its section [Global]; symbols stand for identifiers.
+	Conf string
+	// ClusterName is --cluster-name, kubernetes without; Renamed is what it is at every later start,
+	// for the takeover only.
+	ClusterName string
+	// Nodes are there from the start; Joins comes and then Leaves (its index) goes, after all
+	// steps of the scenarios, where Joins is set.
+	Nodes  []Node
+	Joins  *Node
+	Leaves int
+	// Scenarios have names that are unique among all groups.
+	Scenarios []Scenario
+}
+
+// Node is a Node of the cluster. The cloud has a server for each.
+type Node struct {
+	// Internal and External are its addresses; symbols stand for those of its server.
+	Internal, External []string
+	Labels             map[string]string
+}
+
+// Scenario is what users do with some Services. It has a namespace of its own, of its name.
+type Scenario struct {
+	Name string
+	// Given is what users have made in the cloud before.
+	Given    *State
+	Services []Service
+	// Steps follow after the Services are made; those of all scenarios of a group are taken
+	// side by side.
+	Steps []Step
+}
+
+// Service is a Service of type LoadBalancer.
+type Service struct {
+	// Name is "a" without.
+	Name string
+	// Annotations may have symbols in their values.
+	Annotations map[string]string
+	// Ports are TCP 80 without.
+	Ports []corev1.ServicePort
+	// Patch is a JSON merge patch of the Service that the other fields describe.
+	Patch string
+	// Later Services are made by a Step.
+	Later bool
+}
+
+// Step is a change of one Service.
+type Step struct {
+	// Service is its name, "a" without.
+	Service string
+	// Patch is a JSON merge patch; symbols stand for identifiers.
+	Patch string
+	// Create makes a Service that is Later, Delete deletes it.
+	Create, Delete bool
+}
+
+// Cluster is the --cluster-name of a group.
+func (g *Group) Cluster() string {
+	if g.ClusterName == "" {
+		return "kubernetes"
+	}
+	return g.ClusterName
+}
+
+// Phases are the names of what is done one after the other in a group, the Services' creation first.
+func (g *Group) Phases() []string {
+	steps := 0
+	for _, s := range g.Scenarios {
+		steps = max(steps, len(s.Steps))
+	}
+	out := []string{"create"}
+	for i := range steps {
+		out = append(out, fmt.Sprintf("change %d", i+1))
+	}
+	if g.Joins != nil {
+		out = append(out, "node joins", "node leaves")
+	}
+	return append(out, "delete")
+}
+
+func (s *Service) name() string {
+	if s.Name == "" {
+		return "a"
+	}
+	return s.Name
+}
+
+func (s *Step) service() string {
+	if s.Service == "" {
+		return "a"
+	}
+	return s.Service
+}
+
+// firstNodePort is where the node ports of the groups' Services begin; they are fixed so that
+// recordings have them as they are.
+const firstNodePort = 30000
+
+// Object makes the Service as it is to be created; number tells the scenario's Services from
+// all others of the group.
+func (s *Service) Object(namespace string, number int, symbols *Symbols) (*corev1.Service, error) {
+	out := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.name(), Annotations: map[string]string{}},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: s.Ports},
+	}
+	for k, v := range s.Annotations {
+		v, err := symbols.Expand(v)
+		if err != nil {
+			return nil, fmt.Errorf("scenario %s: annotation %s: %w", namespace, k, err)
+		}
+		out.Annotations[k] = v
+	}
+	if len(s.Ports) == 0 {
+		out.Spec.Ports = []corev1.ServicePort{{Port: 80}}
+	}
+	for i := range out.Spec.Ports {
+		p := &out.Spec.Ports[i]
+		if p.NodePort == 0 {
+			p.NodePort = int32(firstNodePort + 8*number + i)
+		}
+		if p.Name == "" {
+			p.Name = fmt.Sprintf("p%d", i)
+		}
+		if p.TargetPort == (intstr.IntOrString{}) {
+			p.TargetPort = intstr.FromInt32(p.Port)
+		}
+	}
+	if s.Patch == "" {
+		return out, nil
+	}
+	return out, merge(out, s.Patch, number, symbols)
+}
+
+// merge applies a JSON merge patch; {health} in it is a node port for health checks.
+func merge(out *corev1.Service, patch string, number int, symbols *Symbols) error {
+	text, err := expandPatch(patch, number, symbols)
+	if err != nil {
+		return fmt.Errorf("Service %s/%s: %w", out.Namespace, out.Name, err)
+	}
+	before, err := json.Marshal(out)
+	if err != nil {
+		return err
+	}
+	after, err := mergePatch(before, []byte(text))
+	if err != nil {
+		return fmt.Errorf("Service %s/%s: patch %s: %w", out.Namespace, out.Name, text, err)
+	}
+	fresh := corev1.Service{}
+	if err := json.Unmarshal(after, &fresh); err != nil {
+		return fmt.Errorf("Service %s/%s: patch %s: %w", out.Namespace, out.Name, text, err)
+	}
+	*out = fresh
+	return nil
+}

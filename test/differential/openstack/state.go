@@ -1,0 +1,48 @@
+package openstack
+
+import (
+	"encoding/json"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Object is an object of the cloud in its normal form: as the body of the request that would
+// make it, whole, with symbols for identifiers and addresses, and without what is empty or
+// the cloud's default.
+type Object = map[string]any
+
+// State is what the cloud and the API hold of one scenario.
+type State struct {
+	// LoadBalancers have their trees in them: "listeners", each with its "default_pool", that with
+	// "members" and "healthmonitor"; pools of no listener are "pools".
+	LoadBalancers []Object `json:"loadbalancers,omitempty"`
+	FloatingIPs   []Object `json:"floatingips,omitempty"`
+	// SecurityGroups have "rules", and the symbols of the ports that carry them ("ports") or their
+	// identifier as a tag ("tagged").
+	SecurityGroups []Object `json:"security_groups,omitempty"`
+	// Ports are those of users, of no server and no load balancer.
+	Ports []Object `json:"ports,omitempty"`
+	// Services are the scenario's, by name.
+	Services map[string]Published `json:"services,omitempty"`
+}
+
+// Published is what a manager has written about a Service.
+type Published struct {
+	Annotations map[string]string            `json:"annotations,omitempty"`
+	Finalizers  []string                     `json:"finalizers,omitempty"`
+	Ingress     []corev1.LoadBalancerIngress `json:"ingress,omitempty"`
+	// Failed says that the last attempt has failed.
+	Failed bool `json:"failed,omitempty"`
+	// Events are the reasons, Warnings with a "!" before them.
+	Events []string `json:"events,omitempty"`
+}
+
+// Clone is a deep copy.
+func (s *State) Clone() (*State, error) {
+	data, err := json.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
+	out := &State{}
+	return out, json.Unmarshal(data, out)
+}
