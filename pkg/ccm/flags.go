@@ -55,7 +55,7 @@ func (o *Options) addControllerFlags(fss *cliflag.NamedFlagSets) {
 
 	fs = fss.FlagSet(names.CloudNodeController)
 	fs.Int32Var(&c.NodeController.ConcurrentNodeSyncs, "concurrent-node-syncs", c.NodeController.ConcurrentNodeSyncs,
-		"How many nodes are initialized at a time.")
+		"How many nodes are initialized at a time, each with two writes to the API server; the cloud is asked about all of them at once. 1 is other cloud controller managers' default.")
 	fs.Int32Var(&c.NodeController.ConcurrentNodeStatusUpdates, "concurrent-node-status-updates", 0,
 		"How many nodes' addresses are refreshed at a time; 0 means the value of --concurrent-node-syncs.")
 	fs.DurationVar(&c.NodeStatusUpdateFrequency.Duration, "node-status-update-frequency", c.NodeStatusUpdateFrequency.Duration,
@@ -120,8 +120,9 @@ func (o *Options) addKubernetesFlags(fs *pflag.FlagSet) {
 		"Path of a kubeconfig. Without it and without --master, the pod's ServiceAccount is used.")
 	fs.StringVar(&o.Master, "master", o.Master, "Address of the API server; overrides the kubeconfig's.")
 	fs.StringVar(&c.ContentType, "kube-api-content-type", c.ContentType, "Content type of requests to the API server.")
-	fs.Float32Var(&c.QPS, "kube-api-qps", c.QPS, "Requests a second to the API server.")
-	fs.Int32Var(&c.Burst, "kube-api-burst", c.Burst, "Requests to the API server beyond --kube-api-qps for short times.")
+	fs.Float32Var(&c.QPS, "kube-api-qps", c.QPS, "Requests a second to the API server, of each controller. 0 or less, the default, sets no limit here: "+
+		"the API server shares itself out by API Priority and Fairness, and is waited for when it says so.")
+	fs.Int32Var(&c.Burst, "kube-api-burst", c.Burst, "Requests to the API server beyond --kube-api-qps for short times, where that sets a limit.")
 	fs.DurationVar(&o.StartTimeout, "start-timeout", o.StartTimeout,
 		"How long to wait at the start for the API server and the cloud to accept us before giving up.")
 	fs.Var(cliflag.NewMapStringString(&o.FeatureGates), "feature-gates",

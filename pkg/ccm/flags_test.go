@@ -28,7 +28,7 @@ func allFlags(t *testing.T) (*Options, *pflag.FlagSet) {
 	return o, fs
 }
 
-// Every flag of the framework's is ours with the same type and default (but for one), or
+// Every flag of the framework's is ours with the same type and default (but for three), or
 // refused, or the webhook server's.
 func TestFlagsAreTheFrameworks(t *testing.T) {
 	_, fs := allFlags(t)
@@ -52,8 +52,8 @@ func TestFlagsAreTheFrameworks(t *testing.T) {
 		if f.Hidden {
 			continue // refused
 		}
-		if name == "concurrent-service-syncs" { // see serviceSyncs
-			def = "5"
+		if ours, is := map[string]string{"concurrent-service-syncs": "5", "concurrent-node-syncs": "10", "kube-api-qps": "-1"}[name]; is { // see options.go
+			def = ours
 		}
 		if want, ok := retyped[name]; ok {
 			kind, def = want, f.DefValue
@@ -134,8 +134,9 @@ func TestValidate(t *testing.T) {
 		want []string
 	}{
 		{name: "least"},
+		{name: "no limit of requests", args: []string{"--kube-api-qps=0", "--kube-api-burst=0"}},
 		{name: "all at once", args: []string{"--cloud-provider=", "--cluster-cidr=10.0.0.0/8,10.1.0.0/16", "--controllers=foo,servce", "--concurrent-node-syncs=0", "--concurrent-service-syncs=-1",
-			"--node-monitor-period=0s", "--kube-api-burst=0", "--leader-elect-lease-duration=5s", "--secure-port=70000", "--tls-cert-file=/does/not/exist", "--tls-min-version=TLS9",
+			"--node-monitor-period=0s", "--kube-api-qps=20", "--kube-api-burst=0", "--leader-elect-lease-duration=5s", "--secure-port=70000", "--tls-cert-file=/does/not/exist", "--tls-min-version=TLS9",
 			"--feature-gates=CloudControllerManagerWebhok=true"},
 			want: []string{
 				"--cloud-provider is required: one of gce, openstack",
@@ -144,7 +145,7 @@ func TestValidate(t *testing.T) {
 				`--controllers: "servce" is not a controller: did you mean service?`,
 				"--concurrent-node-syncs must be at least 1, not 0: turn a controller off with --controllers=*,-<name>",
 				"--concurrent-service-syncs must be at least 1, not -1: turn a controller off with --controllers=*,-<name>",
-				"--kube-api-burst must be at least 1, not 0",
+				"--kube-api-burst must be at least 1 with --kube-api-qps=20, not 0",
 				"--node-monitor-period must be positive, not 0s",
 				"--leader-elect-lease-duration (5s) must be longer than --leader-elect-renew-deadline (10s), and that longer than 1.2 times --leader-elect-retry-period (2s)",
 				"--secure-port must be between 0 and 65535, not 70000",

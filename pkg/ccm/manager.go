@@ -49,6 +49,9 @@ func New(ctx context.Context, o *Options) (*Manager, error) {
 	c := o.Component.Generic.ClientConnection
 	config.ContentType, config.AcceptContentTypes = c.ContentType, c.AcceptContentTypes
 	config.QPS, config.Burst = c.QPS, int(c.Burst)
+	if c.QPS <= 0 {
+		config.QPS = unlimited // client-go takes 0 for 5
+	}
 	config.DisableCompression = true
 	if o.DryRun {
 		dryRunConfig(config, logger)

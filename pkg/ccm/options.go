@@ -108,7 +108,16 @@ type AuthOptions struct {
 // members of each load balancer, and is waited for.
 const serviceSyncs = 5
 
-// NewOptions returns the defaults, which are the framework's but for serviceSyncs.
+// nodeSyncs is the default of --concurrent-node-syncs. The framework's is 1, with which each write of
+// each Node waits for that of the one before; the cloud is asked about all of them at once in any case.
+const nodeSyncs = 10
+
+// unlimited is the default of --kube-api-qps. The framework's is 20, with which 500 new Nodes wait
+// 75 s for this process itself. The API server protects itself: API Priority and Fairness gives each
+// flow its share, leases a level of their own, and client-go waits as long as a 429 says.
+const unlimited = -1
+
+// NewOptions returns the defaults, which are the framework's but for serviceSyncs, nodeSyncs and unlimited.
 func NewOptions() (*Options, error) {
 	versioned := &ccmconfigv1alpha1.CloudControllerManagerConfiguration{}
 	install.Scheme.Default(versioned)
@@ -134,6 +143,8 @@ func NewOptions() (*Options, error) {
 	o.Component.Generic.LeaderElection.ResourceNamespace = metav1.NamespaceSystem
 	o.Component.Generic.Debugging.EnableProfiling = true
 	o.Component.KubeCloudShared.CIDRAllocatorType = "RangeAllocator"
+	o.Component.Generic.ClientConnection.QPS = unlimited
+	o.Component.NodeController.ConcurrentNodeSyncs = nodeSyncs
 	o.Component.ServiceController.ConcurrentServiceSyncs = serviceSyncs
 	return o, nil
 }

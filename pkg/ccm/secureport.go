@@ -33,6 +33,13 @@ func (m *Manager) serving(ctx context.Context) ([]manager.Runnable, error) {
 	return append(more, server), nil
 }
 
+// reviewRate and reviewBurst limit the questions about senders where nothing else does: anyone who
+// reaches the port can cause them. They are those of the API server's own delegated checks.
+const (
+	reviewRate  = 200
+	reviewBurst = 400
+)
+
 // reviewer returns the client with which senders are checked, of the flag's kubeconfig or of
 // our own. Its rate limit is its own: whoever sends tokens that nobody knows must not hold
 // up the controllers.
@@ -46,7 +53,11 @@ func (m *Manager) reviewer(flag, kubeconfig string) (kubernetes.Interface, error
 		other.QPS, other.Burst = config.QPS, config.Burst
 		config = other
 	}
-	client, err := kubernetes.NewForConfig(named(config, "secure-port"))
+	config = named(config, "secure-port")
+	if config.QPS <= 0 {
+		config.QPS, config.Burst = reviewRate, reviewBurst
+	}
+	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("client for the senders to the secure port: %w", err)
 	}

@@ -95,11 +95,8 @@ func (o *Options) checkNumbers() []error {
 	if d.SettleTime < 0 {
 		errs = append(errs, fmt.Errorf("--node-deletion-settle-time must not be negative, but is %s", d.SettleTime))
 	}
-	if q := c.Generic.ClientConnection.QPS; q <= 0 {
-		errs = append(errs, fmt.Errorf("--kube-api-qps must be positive, not %v", q))
-	}
-	if b := c.Generic.ClientConnection.Burst; b < 1 {
-		errs = append(errs, fmt.Errorf("--kube-api-burst must be at least 1, not %d", b))
+	if k := c.Generic.ClientConnection; k.QPS > 0 && k.Burst < 1 {
+		errs = append(errs, fmt.Errorf("--kube-api-burst must be at least 1 with --kube-api-qps=%v, not %d", k.QPS, k.Burst))
 	}
 	errs = append(errs, checkContentType(c.Generic.ClientConnection.ContentType)...)
 	sortErrors(errs)
