@@ -27,6 +27,8 @@ import (
 type Options struct {
 	// APIServerArgs are set on kube-apiserver (without the leading dashes), replacing defaults.
 	APIServerArgs map[string][]string
+	// Audit has kube-apiserver log all writes; see ControlPlane.Writes.
+	Audit bool
 	// Output shows what etcd and kube-apiserver print on this process's stdout and stderr.
 	Output bool
 }
@@ -39,7 +41,8 @@ type ControlPlane struct {
 	// Client is a client of Config.
 	Client *kubernetes.Clientset
 
-	env *envtest.Environment
+	env   *envtest.Environment
+	audit *audit // nil without Options.Audit
 }
 
 // Run starts etcd and kube-apiserver, which takes 3 to 5 s, and returns when the API
@@ -61,16 +64,20 @@ func Run(o Options) (*ControlPlane, error) {
 	for name, values := range o.APIServerArgs {
 		args.Set(name, values...)
 	}
-	cfg, err := env.Start()
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("start the control plane: %w", err), env.Stop())
+	c := &ControlPlane{env: env}
+	if o.Audit {
+		if c.audit, err = newAudit(func(name string, values ...string) { args.Set(name, values...) }); err != nil {
+			return nil, err
+		}
 	}
-	cfg.QPS = -1 // no client-side limit
-	client, err := kubernetes.NewForConfig(cfg)
-	if err != nil {
-		return nil, errors.Join(err, env.Stop())
+	if c.Config, err = env.Start(); err != nil {
+		return nil, errors.Join(fmt.Errorf("start the control plane: %w", err), c.Stop())
 	}
-	return &ControlPlane{Config: cfg, Client: client, env: env}, nil
+	c.Config.QPS = -1 // no client-side limit
+	if c.Client, err = kubernetes.NewForConfig(c.Config); err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
+	return c, nil
 }
 
 // Start is Run for a test or benchmark: it fails t on errors and stops with it, also when
@@ -118,7 +125,7 @@ func (c *ControlPlane) stopOnSignal() (unwatch func()) {
 }
 
 // Stop ends kube-apiserver and etcd and removes their data.
-func (c *ControlPlane) Stop() error { return c.env.Stop() }
+func (c *ControlPlane) Stop() error { return errors.Join(c.env.Stop(), c.audit.remove()) }
 
 // ServiceAccountConfig returns a client configuration that acts as an existing
 // ServiceAccount, with a token of its own from the TokenRequest API, valid for ttl (at

@@ -108,7 +108,7 @@ func (s *pool) take() (*plane, error) {
 		return p, nil
 	}
 	s.mu.Unlock()
-	cp, err := controlplane.Run(controlplane.Options{})
+	cp, err := controlplane.Run(controlplane.Options{Audit: true})
 	if err != nil {
 		return nil, err
 	}
@@ -341,7 +341,7 @@ func (c *cluster) start(content string, clk clock.Clock, args []string) *running
 	}
 	args = append([]string{
 		"--cloud-provider=openstack", "--cloud-config=" + conf, "--kubeconfig=" + c.kubeconfig, "--cluster-cidr=10.244.0.0/16",
-		"--kube-api-qps=1000", "--kube-api-burst=1000", "--bind-address=127.0.0.1",
+		"--bind-address=127.0.0.1",
 		"--leader-elect-lease-duration=15s", "--leader-elect-renew-deadline=10s", "--leader-elect-retry-period=200ms",
 		"--node-monitor-period=100ms", "--route-reconciliation-period=200ms",
 	}, args...)
