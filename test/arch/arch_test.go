@@ -101,6 +101,7 @@ var arrows = []struct {
 	{"test/cloudsim", nil},
 	{"test/controlplane", nil},
 	{"test/golden", nil},
+	{"test/eventually", nil},
 	{"test", []string{"cmd", "credentialprovider", "manifests", "pkg", "webhooks"}},
 	{"hack", []string{"cmd", "credentialprovider", "manifests", "pkg", "webhooks", "test"}},
 }

@@ -13,6 +13,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
 
 const (
@@ -118,7 +119,7 @@ func TestCloudSlowOrDown(t *testing.T) {
 			}
 			repair()
 			c.waitCalled()
-			eventually(t, 20*time.Second, func() string {
+			eventually.Met(t, func() string {
 				u, err := r.usage(t.Context(), c.sim)
 				// The API server keeps 25 connections for later, the replica some to the cloud.
 				if err != nil || u.inFlight > 0 || u.goroutines > before.goroutines+80 || u.openFiles > before.openFiles+50 || u.cloudConnections > cloudConnections {

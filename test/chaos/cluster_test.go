@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -23,6 +22,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/manifests"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
 
 // cluster is the shared control plane as one test sees it, with a cloud of its own. The test
@@ -125,7 +125,7 @@ func shipped(t testing.TB, name string, into any) {
 func (c *cluster) waitCalled() {
 	c.t.Helper()
 	id := c.volumes(1)[0]
-	eventually(c.t, 30*time.Second, func() string {
+	eventually.Met(c.t, func() string {
 		pv, err := c.client.CoreV1().PersistentVolumes().Create(c.t.Context(), static("probe", id), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err != nil {
 			return err.Error()
@@ -160,30 +160,4 @@ func labeled(pv *corev1.PersistentVolume) string {
 		return fmt.Sprintf("PersistentVolume %s has no node affinity", pv.Name)
 	}
 	return ""
-}
-
-// eventually waits until done returns "" and fails with its last answer otherwise.
-func eventually(t testing.TB, within time.Duration, done func() string) {
-	t.Helper()
-	deadline := time.Now().Add(within)
-	for {
-		missing := done()
-		if missing == "" {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("after %s: %s", within, strings.TrimSpace(missing))
-		}
-		pause(t, 50*time.Millisecond)
-	}
-}
-
-// pause waits, unless the test ends.
-func pause(t testing.TB, d time.Duration) {
-	t.Helper()
-	select {
-	case <-t.Context().Done():
-		t.Fatal(t.Context().Err())
-	case <-time.After(d):
-	}
 }

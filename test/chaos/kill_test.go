@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -16,12 +17,12 @@ func TestAllKilledIsBackfilled(t *testing.T) {
 	c, a := newCluster(t), newAuthority(t)
 	replicas, _, b := c.startReplicas(3, a, admissionregistrationv1.Ignore, "--leader-elect-lease-duration=15s", "--leader-elect-renew-deadline=10s") // the defaults
 	l := c.load("killed", pace{perSecond: 50}, c.volumes(300))
-	pause(t, time.Second)
+	eventually.Pause(t, time.Second)
 	for _, r := range replicas {
 		r.kill()
 	}
 	c.waitEndpoints(b, 0)
-	pause(t, 3*time.Second)
+	eventually.Pause(t, 3*time.Second)
 	all := l.stop()
 	missed := 0
 	for _, created := range all {
@@ -38,7 +39,7 @@ func TestAllKilledIsBackfilled(t *testing.T) {
 	for _, r := range replicas {
 		r.start()
 	}
-	eventually(t, 30*time.Second, func() string {
+	eventually.Met(t, func() string {
 		pvs, err := c.client.CoreV1().PersistentVolumes().List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			return err.Error()

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -57,9 +58,9 @@ func TestRenewedFilesFailNoCreation(t *testing.T) {
 		for i, r := range replicas { // each kubelet in its own time, and each replica in its own
 			old[r] = r.serial()
 			mounts[i].update(a.issue())
-			pause(t, 100*time.Millisecond)
+			eventually.Pause(t, 100*time.Millisecond)
 		}
-		eventually(t, 15*time.Second, func() string {
+		eventually.Met(t, func() string {
 			for _, r := range replicas {
 				if r.serial().Cmp(old[r]) == 0 {
 					return r.name + " still serves the old certificate"
@@ -69,7 +70,7 @@ func TestRenewedFilesFailNoCreation(t *testing.T) {
 		})
 		c.burst(b, ids)
 	}
-	eventually(t, 3*time.Minute, func() string { // on a machine with nothing else to do, seconds
+	eventually.Met(t, func() string { // on a machine with nothing else to do, seconds
 		if n := l.answered(); n < total {
 			return fmt.Sprintf("%d creations of %d", n, total)
 		}

@@ -21,6 +21,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
 
 // replica is a place where a process of the cloud controller manager runs, again and again.
@@ -166,7 +167,7 @@ func (r *replica) waitReady() {
 	r.t.Helper()
 	client := probeClient()
 	defer client.CloseIdleConnections()
-	eventually(r.t, 30*time.Second, func() string {
+	eventually.Met(r.t, func() string {
 		select {
 		case <-r.ended:
 			r.t.Fatalf("%s ended by itself", r.name)

@@ -7,6 +7,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
 
 // startReplicas starts count replicas with certificates from files, which register the
@@ -58,7 +59,7 @@ func (c *cluster) startAll(replicas []*replica, b *balancer) {
 
 func (c *cluster) waitEndpoints(b *balancer, count int) {
 	c.t.Helper()
-	eventually(c.t, 30*time.Second, func() string {
+	eventually.Met(c.t, func() string {
 		if b.endpoints() != count {
 			return "the balancer does not know all replicas yet"
 		}
@@ -74,7 +75,7 @@ func TestRollingRestartFailsNoCreation(t *testing.T) {
 	c.sim.AddFault(ossim.Fault{Service: "volume", Latency: 150 * time.Millisecond})
 	replicas, _, b := c.startReplicas(3, a, admissionregistrationv1.Fail)
 	l := c.load("rolling", pace{perSecond: 50}, c.volumes(300))
-	pause(t, time.Second)
+	eventually.Pause(t, time.Second)
 	for _, r := range replicas {
 		told := time.Now()
 		r.end()
@@ -88,7 +89,7 @@ func TestRollingRestartFailsNoCreation(t *testing.T) {
 		r.start()
 		r.waitReady()
 	}
-	pause(t, time.Second)
+	eventually.Pause(t, time.Second)
 	all := l.stop()
 	t.Logf("%d creations in %s: p50 %s, p99 %s, max %s; %d connections, %d of them refused", len(all), time.Since(l.begun).Round(time.Second),
 		quantile(all, .5), quantile(all, .99), quantile(all, 1), b.opened, b.refused)

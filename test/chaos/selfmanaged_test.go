@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -123,7 +124,7 @@ func certificatesIn(bundle []byte) []string {
 
 func (c *cluster) waitAgreed(replicas []*replica, cas int) {
 	c.t.Helper()
-	eventually(c.t, 30*time.Second, func() string { return c.agree(c.t.Context(), replicas, cas) })
+	eventually.Met(c.t, func() string { return c.agree(c.t.Context(), replicas, cas) })
 }
 
 // 2,000 creations while the replicas renew the certificate that they issue themselves, replace
@@ -149,7 +150,7 @@ func TestRotatedCAFailsNoCreation(t *testing.T) {
 	c.waitAgreed(replicas, 2)
 	c.burst(b, ids)
 	c.editSecret(func(data map[string][]byte) { delete(data, "issuer.key") })
-	eventually(t, 30*time.Second, func() string {
+	eventually.Met(t, func() string {
 		for _, r := range replicas {
 			if leaf, err := r.leaf(t.Context()); err != nil || leaf.CheckSignatureFrom(next.cert) != nil {
 				return fmt.Sprintf("%s does not serve a certificate of the new CA: %v", r.name, err)
@@ -161,7 +162,7 @@ func TestRotatedCAFailsNoCreation(t *testing.T) {
 	c.editSecret(loseLeaf)
 	c.waitAgreed(replicas, 2)
 	c.burst(b, ids)
-	eventually(t, 3*time.Minute, func() string { // on a machine with nothing else to do, seconds
+	eventually.Met(t, func() string { // on a machine with nothing else to do, seconds
 		if n := l.answered(); n < total {
 			return fmt.Sprintf("%d creations of %d", n, total)
 		}

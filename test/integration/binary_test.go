@@ -19,6 +19,7 @@ import (
 
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
 
 var binaryFile = filepath.Join(os.TempDir(), fmt.Sprintf("isthmus-ccm-%d", os.Getpid()))
@@ -176,7 +177,7 @@ func TestBinaryRunsAndEnds(t *testing.T) {
 	}
 	r := &running{t: t, address: "127.0.0.1:" + port}
 	r.wait("/readyz", http.StatusOK)
-	eventually(t, 30*time.Second, func() string { return c.initialized(servers) })
+	eventually.Met(t, func() string { return c.initialized(servers) })
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

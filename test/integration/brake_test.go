@@ -15,6 +15,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/ccm"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
 
 // braked checks that the brake holds n Nodes and says so everywhere.
@@ -70,7 +71,7 @@ func (c *cluster) left(want int) func() string {
 func (c *cluster) wantHeld(r *running, sim *ossim.Sim, servers []ossim.Server, reason string) {
 	t := c.t
 	t.Helper()
-	eventually(t, 20*time.Second, func() string { return c.braked(r, servers, len(servers), reason) })
+	eventually.Met(t, func() string { return c.braked(r, servers, len(servers), reason) })
 	sim.ResetRequests()
 	<-time.After(3 * time.Second)
 	c.wantUntouched(t, servers, nil)
@@ -78,8 +79,8 @@ func (c *cluster) wantHeld(r *running, sim *ossim.Sim, servers []ossim.Server, r
 		t.Errorf("%d calls in six cycles and a node status round, want at most 3 a cycle", n)
 	}
 	release(t, c.client, time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
-	eventually(t, 20*time.Second, c.left(0))
-	eventually(t, 20*time.Second, func() string {
+	eventually.Met(t, c.left(0))
+	eventually.Met(t, func() string {
 		if _, body := r.get("/readyz", ""); body != "ok" {
 			return "/readyz: " + body
 		}
@@ -113,7 +114,7 @@ func TestBrakeOtherProjectOfTheSameNames(t *testing.T) {
 	for range 2 {
 		other.ResetRequests()
 		r := c.startFastCCM(other, "--leader-elect=false", "--controllers=cloud-node-lifecycle,cloud-node", "--node-monitor-period=500ms", "--node-deletion-settle-time=10s")
-		eventually(t, 20*time.Second, func() string {
+		eventually.Met(t, func() string {
 			if n := other.Count("compute", ""); n < 10 {
 				return fmt.Sprintf("%d requests", n)
 			}
@@ -129,7 +130,7 @@ func TestBrakeOtherProjectOfTheSameNames(t *testing.T) {
 		}
 	}
 	c.startFastCCM(sim, "--leader-elect=false", "--controllers=cloud-node-lifecycle,cloud-node", "--node-monitor-period=500ms")
-	eventually(t, 20*time.Second, func() string { return c.initialized(servers[2:]) })
+	eventually.Met(t, func() string { return c.initialized(servers[2:]) })
 	c.wantUntouched(t, servers, nil)
 }
 
@@ -139,7 +140,7 @@ func TestComplaintBrakeAllGone(t *testing.T) {
 	servers := sim.SeedServers(ossim.Seed{Count: 30, NamePrefix: "node-"})
 	c.register(servers, always(nodeState{initialized: true}))
 	r := c.startFastCCM(sim, "--leader-elect=false", "--controllers=cloud-node-lifecycle,cloud-node", "--node-monitor-period=500ms")
-	eventually(t, 20*time.Second, func() string {
+	eventually.Met(t, func() string {
 		if sim.Count("compute", "") == 0 {
 			return "nothing was read yet"
 		}
@@ -161,10 +162,10 @@ func TestBrakeLargeLossSettles(t *testing.T) {
 	}
 	release(t, c.client, "tomorrow") // no time: the Event says so
 	r := c.startFastCCM(sim, "--leader-elect=false", "--controllers=cloud-node-lifecycle", "--node-monitor-period=500ms", "--node-deletion-settle-time=100s")
-	eventually(t, 9*time.Second, func() string {
+	eventually.Met(t, func() string {
 		return c.braked(r, servers, 12, `12 of 20 nodes have no instance, more than the limit of 9; annotation isthmus-cloud.github.io/delete-nodes-until of namespace kube-system: "tomorrow" is not a time`)
 	})
-	eventually(t, 20*time.Second, c.left(8))
+	eventually.Met(t, c.left(8))
 }
 
 // Two of three servers are really gone, as they are after a scale-down.
@@ -175,5 +176,5 @@ func TestBrakeSmallCluster(t *testing.T) {
 	c.startFastCCM(sim, "--leader-elect=false", "--controllers=cloud-node-lifecycle")
 	sim.DeleteServer(servers[0].ID)
 	sim.DeleteServer(servers[1].ID)
-	eventually(t, 20*time.Second, c.left(1))
+	eventually.Met(t, c.left(1))
 }

@@ -9,12 +9,12 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/loadbalancers"
 	corev1 "k8s.io/api/core/v1"
 
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
 
 // output collects what a process writes while it is read.
@@ -56,7 +56,7 @@ func TestDryRunChangesNothing(t *testing.T) {
 	kept := sim.LoadBalancers()[0]
 	client := octavia(t, sim)
 	tags := []string{kept.Name} // as openstack-cloud-controller-manager leaves it
-	eventually(t, 10*time.Second, func() string {
+	eventually.Met(t, func() string {
 		if err := loadbalancers.Update(t.Context(), client, kept.ID, loadbalancers.UpdateOpts{Tags: &tags}).Err; err != nil {
 			return err.Error() // Octavia may still be busy with it
 		}
@@ -83,7 +83,7 @@ func TestDryRunChangesNothing(t *testing.T) {
 		{store, "/api/v1/nodes/" + servers[2].Name, "openstack:///" + servers[2].ID},
 		{store, "/api/v1/namespaces/default/services/new/status"},
 	} {
-		eventually(t, 30*time.Second, func() string {
+		eventually.Met(t, func() string {
 			if len(stderr.lines(want...)) > 0 {
 				return ""
 			}

@@ -409,23 +409,3 @@ func (r *running) stop() error {
 		return errors.New("it did not end within a minute")
 	}
 }
-
-// eventually waits until done returns "" and fails with its last answer otherwise.
-func eventually(t *testing.T, within time.Duration, done func() string) {
-	t.Helper()
-	deadline := time.Now().Add(within)
-	for {
-		missing := done()
-		if missing == "" {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("after %s: %s", within, missing)
-		}
-		select {
-		case <-t.Context().Done():
-			t.Fatal(t.Context().Err())
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-}

@@ -17,6 +17,7 @@ import (
 
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
 
 // shortLease is lost soon: within 2 s, and 3 s later it is somebody else's.
@@ -123,7 +124,7 @@ func (c *cluster) busy(args ...string) (*ossim.Sim, *running) {
 	sim := ossim.ForTest(t)
 	c.register(sim.SeedServers(ossim.Seed{Count: 1, NamePrefix: "node-"}), always(nodeState{initialized: true}))
 	r := c.startCCM(sim, append([]string{"--controllers=cloud-node-lifecycle"}, args...)...)
-	eventually(t, 20*time.Second, func() string {
+	eventually.Met(t, func() string {
 		if sim.Count("compute", "") < 5 {
 			return "the cloud is not asked"
 		}
@@ -191,7 +192,7 @@ func (c *cluster) takeLease() {
 	c.t.Helper()
 	ctx := c.t.Context()
 	leases := c.client.CoordinationV1().Leases("kube-system")
-	eventually(c.t, 10*time.Second, func() string {
+	eventually.Met(c.t, func() string {
 		l, err := leases.Get(ctx, mainLease, metav1.GetOptions{})
 		if err != nil {
 			return err.Error()

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
 
 // Two replicas, and the one that leads loses the API server while it makes a load balancer:
@@ -64,7 +65,7 @@ func TestLeaseLostWhileALoadBalancerIsMade(t *testing.T) {
 			first.wantLost(t)
 			end := time.Now()
 			close(ended)
-			eventually(t, 20*time.Second, func() string {
+			eventually.Met(t, func() string {
 				if h := c.holder(mainLease); h == "" || h == holder {
 					return "the other replica does not lead"
 				}
@@ -95,7 +96,7 @@ func TestLeaseLostWhileALoadBalancerIsMade(t *testing.T) {
 				t.Errorf("%d creations, load balancers %v; want one", made, lbs)
 			}
 			c.deleteService("web")
-			eventually(t, 60*time.Second, wantGone(c, sim, "web", before))
+			eventually.Met(t, wantGone(c, sim, "web", before))
 		})
 	}
 }

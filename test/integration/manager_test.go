@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
 
 // get reads path from the secure port, with the token if there is one.
@@ -44,7 +45,7 @@ func (r *running) get(path, token string) (int, string) {
 
 func (r *running) wait(path string, status int) {
 	r.t.Helper()
-	eventually(r.t, 30*time.Second, func() string {
+	eventually.Met(r.t, func() string {
 		if got, body := r.get(path, ""); got != status {
 			return fmt.Sprintf("%s answers %d %s, want %d", path, got, body, status)
 		}
@@ -152,7 +153,7 @@ const mainLease = "cloud-controller-manager"
 
 func (c *cluster) waitForLeader() {
 	c.t.Helper()
-	eventually(c.t, 20*time.Second, func() string {
+	eventually.Met(c.t, func() string {
 		if c.holder(mainLease) == "" {
 			return "nobody holds the lease " + mainLease
 		}
@@ -174,7 +175,7 @@ func TestLeadershipPassesOn(t *testing.T) {
 
 	servers := sim.SeedServers(ossim.Seed{Count: 2, NamePrefix: "node-", Zones: []string{"az1"}, Flavor: "m1.small"})
 	c.register(servers[:1], always(nodeState{ready: true}))
-	eventually(t, 20*time.Second, func() string { return c.initialized(servers[:1]) })
+	eventually.Met(t, func() string { return c.initialized(servers[:1]) })
 
 	before := c.holder(mainLease)
 	begin := time.Now()
@@ -182,7 +183,7 @@ func TestLeadershipPassesOn(t *testing.T) {
 		t.Fatalf("the leader ended with: %v", err)
 	}
 	c.register(servers[1:], always(nodeState{ready: true}))
-	eventually(t, 20*time.Second, func() string { return c.initialized(servers) })
+	eventually.Met(t, func() string { return c.initialized(servers) })
 	t.Logf("the other replica took over in %s", time.Since(begin).Round(time.Millisecond))
 	if after := c.holder(mainLease); after == before || after == "" {
 		t.Errorf("the lease is held by %q, before by %q", after, before)
@@ -197,7 +198,7 @@ func TestNoCallOutlivesTheLease(t *testing.T) {
 	servers := sim.SeedServers(ossim.Seed{Count: 1, NamePrefix: "node-"})
 	c.register(servers, always(nodeState{ready: true}))
 	r := c.startCCM(sim)
-	eventually(t, 20*time.Second, func() string {
+	eventually.Met(t, func() string {
 		if sim.Count("compute", "") == 0 {
 			return "the cloud was not asked"
 		}
@@ -244,15 +245,15 @@ func TestLeaderMigration(t *testing.T) {
 	c.register(servers[1:], always(nodeState{initialized: true}))
 	const second = "cloud-provider-extraction-migration"
 	r := c.startCCM(sim, "--enable-leader-migration")
-	eventually(t, 20*time.Second, func() string { return c.initialized(servers[:1]) }) // main lease
-	eventually(t, 20*time.Second, func() string {
+	eventually.Met(t, func() string { return c.initialized(servers[:1]) }) // main lease
+	eventually.Met(t, func() string {
 		if c.holder(second) == "" {
 			return "nobody holds the second lease"
 		}
 		return ""
 	})
 	sim.DeleteServer(servers[1].ID)
-	eventually(t, 20*time.Second, func() string { // second lease: node lifecycle
+	eventually.Met(t, func() string { // second lease: node lifecycle
 		if _, ok := c.nodes()[servers[1].Name]; ok {
 			return "the Node of a deleted server is still there"
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/manifests"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
 
 const migrationLease = "cloud-provider-extraction-migration"
@@ -109,7 +110,7 @@ func (tr *traffic) progress(more int) {
 		return len(tr.waits)
 	}
 	from := count()
-	eventually(tr.c.t, 40*time.Second, func() string {
+	eventually.Met(tr.c.t, func() string {
 		if n := count() - from; n < more {
 			return fmt.Sprintf("%d Nodes have got their CIDRs, want %d", n, more)
 		}
@@ -121,7 +122,7 @@ func (tr *traffic) progress(more int) {
 func (c *cluster) wantHolder(before ...string) string {
 	c.t.Helper()
 	var holder string
-	eventually(c.t, 40*time.Second, func() string {
+	eventually.Met(c.t, func() string {
 		holder = c.holder(migrationLease)
 		if holder == "" || slices.Contains(before, holder) {
 			return fmt.Sprintf("the migration lease is held by %q", holder)

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
 
 // A Node without a provider ID whose server is gone is removed, which the existing cloud
@@ -29,7 +30,7 @@ func TestComplaintEmptyProviderIDIsNeverRemoved(t *testing.T) {
 	sim.DeleteServer(servers[0].ID)
 	sim.DeleteServer(servers[6].ID)
 	c.startFastCCM(sim, "--leader-elect=false", "--controllers=cloud-node-lifecycle")
-	eventually(t, 20*time.Second, c.left(10))
+	eventually.Met(t, c.left(10))
 	c.wantUntouched(t, servers, gone)
 }
 
@@ -43,7 +44,7 @@ func TestComplaintNotReadyNodeCost(t *testing.T) {
 			servers := sim.SeedServers(ossim.Seed{Count: count, NamePrefix: "node-"})
 			c.register(servers, always(nodeState{initialized: true}))
 			c.startFastCCM(sim, "--leader-elect=false", "--controllers=cloud-node-lifecycle", "--node-monitor-period=2s")
-			eventually(t, 20*time.Second, func() string {
+			eventually.Met(t, func() string {
 				if sim.Count("compute", "") == 0 {
 					return "nothing was read yet"
 				}
@@ -69,7 +70,7 @@ func TestComplaintNodeStatusOneCallPerNode(t *testing.T) {
 	c.register(servers, always(nodeState{ready: true, initialized: true}))
 	sim.SetServerAccessIPs(servers[499].ID, "192.0.2.9", "")
 	c.startCCM(sim, "--leader-elect=false", "--controllers=cloud-node")
-	eventually(t, 60*time.Second, func() string {
+	eventually.Met(t, func() string {
 		if a := addressOf(c.nodes()[servers[499].Name], corev1.NodeExternalIP); a != "192.0.2.9" {
 			return "the last node has the external IP " + a
 		}

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
 
 // withoutCIDR lists the Nodes that have no pod CIDR; two with the same one fail the test.
@@ -30,7 +30,7 @@ func (c *cluster) withoutCIDR() []string {
 
 func (c *cluster) wantCIDRs() {
 	c.t.Helper()
-	eventually(c.t, 30*time.Second, func() string {
+	eventually.Met(c.t, func() string {
 		if none := c.withoutCIDR(); len(none) > 0 {
 			return fmt.Sprintf("without a pod CIDR: %v", none)
 		}
@@ -51,7 +51,7 @@ func TestNodeIPAM(t *testing.T) {
 	}
 	c.startCCM(sim, args...)
 	c.register(servers[2:], always(nodeState{}))
-	eventually(t, 30*time.Second, func() string {
+	eventually.Met(t, func() string {
 		none := c.withoutCIDR()
 		if len(none) == 1 && strings.Contains(c.eventsOf(none[0]), "Node waits for a pod CIDR") {
 			return ""
@@ -66,7 +66,7 @@ func TestNodeIPAMIsOffByDefault(t *testing.T) {
 	c, sim := newCluster(t), ossim.ForTest(t)
 	c.startCCM(sim, "--controllers=*", "--allocate-node-cidrs")
 	c.register(sim.SeedServers(ossim.Seed{Count: 1, NamePrefix: "node-"}), always(nodeState{}))
-	eventually(t, 30*time.Second, func() string {
+	eventually.Met(t, func() string {
 		for name, n := range c.nodes() {
 			if n.Spec.ProviderID == "" {
 				return name + " is not initialized"

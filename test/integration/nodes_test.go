@@ -12,6 +12,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/manifests"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
 
 // initialized says which of the servers' Nodes lack what the node controller sets.
@@ -59,7 +60,7 @@ func TestFiveHundredNodesAtStart(t *testing.T) {
 			before := len(c.writes())
 			begin := time.Now()
 			c.startCCM(sim, "--node-monitor-period=5s", "--configure-cloud-routes=false")
-			eventually(t, 2*time.Minute, func() string { return c.initialized(servers) })
+			eventually.Met(t, func() string { return c.initialized(servers) })
 			took := time.Since(begin).Round(time.Millisecond)
 			kinds, each, calls := map[string]int{}, map[string]int{}, map[string]int{}
 			for _, w := range c.writes()[before:] {

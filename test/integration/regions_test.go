@@ -3,12 +3,12 @@ package integration
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	cloudproviderapi "k8s.io/cloud-provider/api"
 
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
 
 // One process serves Nodes of two regions: with their region's provider ID, labels and
@@ -26,7 +26,7 @@ func TestNodesOfTwoRegions(t *testing.T) {
 	c.register(inOne, subnet(1))
 	c.register(inTwo, subnet(2))
 	c.startCCMWith(fmt.Sprintf("%s\n[Region \"RegionTwo\"]\nrouter-id = %s\n", one.CloudConf(), two.Defaults().RouterID))
-	eventually(t, 30*time.Second, func() string {
+	eventually.Met(t, func() string {
 		if missing := c.initialized(inOne); missing != "" {
 			return missing
 		}
@@ -40,7 +40,7 @@ func TestNodesOfTwoRegions(t *testing.T) {
 		return ""
 	})
 	routes := func(sim *ossim.Sim) int { return len(sim.RouterRoutes(sim.Defaults().RouterID)) }
-	eventually(t, 30*time.Second, func() string {
+	eventually.Met(t, func() string {
 		if routes(one) != 3 || routes(two) != 3 {
 			return fmt.Sprintf("%d and %d routes, want 3 in each region", routes(one), routes(two))
 		}
@@ -61,21 +61,21 @@ func TestNodesOfTwoRegions(t *testing.T) {
 			return ""
 		}
 	}
-	eventually(t, 60*time.Second, gone(inOne[0]))
+	eventually.Met(t, gone(inOne[0]))
 	nodes := c.nodes()
 	for _, s := range append(inTwo, inOne[1:]...) {
 		if _, ok := nodes[s.Name]; !ok {
 			t.Errorf("Node %s was removed while its region was down, or although its server is there", s.Name)
 		}
 	}
-	eventually(t, 30*time.Second, func() string {
+	eventually.Met(t, func() string {
 		if routes(one) != 2 {
 			return fmt.Sprintf("%d routes in the region that is up, want 2", routes(one))
 		}
 		return ""
 	})
 	up()
-	eventually(t, 60*time.Second, gone(inTwo[0]))
+	eventually.Met(t, gone(inTwo[0]))
 	if _, ok := c.nodes()[inTwo[1].Name]; !ok {
 		t.Errorf("Node %s, whose server is there, was removed", inTwo[1].Name)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/manifests"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 	"github.com/isthmus-cloud/isthmus/webhooks/certs/certstest"
 	"github.com/isthmus-cloud/isthmus/webhooks/hosted"
 	"github.com/isthmus-cloud/isthmus/webhooks/registration"
@@ -33,7 +34,7 @@ func TestColdStartWithPolicyFail(t *testing.T) {
 	volume := sim.AddVolume("data", "az2")
 	servers := sim.SeedServers(ossim.Seed{Count: 1, NamePrefix: "node-", Zones: []string{"az1"}, Flavor: "m1.small"})
 	c.registerFailing()
-	eventually(t, 20*time.Second, func() string {
+	eventually.Met(t, func() string {
 		if err := c.tryVolume(volume.ID, nil); err == nil || !strings.Contains(err.Error(), "failed calling webhook") {
 			return "PersistentVolumes are not refused"
 		}
@@ -45,7 +46,7 @@ func TestColdStartWithPolicyFail(t *testing.T) {
 
 	// Controllers and webhooks in one process.
 	ccm := c.startBinary(sim, c.kubeconfig, "--controllers=*", "--cluster-cidr=10.244.0.0/16")
-	eventually(t, 30*time.Second, func() string { return c.initialized(servers) })
+	eventually.Met(t, func() string { return c.initialized(servers) })
 	if c.holder(mainLease) == "" {
 		t.Error("nobody holds the lease")
 	}
@@ -59,7 +60,7 @@ func TestColdStartWithPolicyFail(t *testing.T) {
 		}
 		return ""
 	}
-	eventually(t, 20*time.Second, labeled)
+	eventually.Met(t, labeled)
 	events, err := c.client.CoreV1().Events("default").List(t.Context(), metav1.ListOptions{FieldSelector: "reason=Registered"})
 	if err != nil || len(events.Items) == 0 {
 		t.Errorf("%d events about the registration, %v", len(events.Items), err)
@@ -68,14 +69,14 @@ func TestColdStartWithPolicyFail(t *testing.T) {
 
 	// Webhooks only, with the rights of their own Deployment; then the removal, which ends.
 	manager := c.startBinary(sim, auto, "--controllers=-*")
-	eventually(t, 20*time.Second, labeled)
+	eventually.Met(t, labeled)
 	c.trustedWhenReady(sim)
 	manager()
 	out, err := exec.CommandContext(t.Context(), binary(t), "--cloud-provider=openstack", "--kubeconfig="+auto, "--controllers=-*", "--webhook-registration=remove").CombinedOutput()
 	if err != nil || strings.Count(string(out), "Webhook configuration removed") != 2 {
 		t.Errorf("remove: %v\n%s", err, out)
 	}
-	eventually(t, 20*time.Second, func() string {
+	eventually.Met(t, func() string {
 		if err := c.tryVolume(volume.ID, nil); err != nil {
 			return err.Error()
 		}

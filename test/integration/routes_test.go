@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
 
 func routesOf(sim *ossim.Sim) []string {
@@ -49,8 +50,8 @@ func TestRoutes(t *testing.T) {
 		all[s.Name] = routeTo(i, s)
 	}
 	c.startCCM(sim, "--leader-elect=false", "--controllers=route")
-	eventually(t, 30*time.Second, wantRoutes(sim, slices.Collect(maps.Values(all))...))
-	eventually(t, 10*time.Second, func() string {
+	eventually.Met(t, wantRoutes(sim, slices.Collect(maps.Values(all))...))
+	eventually.Met(t, func() string {
 		for name, n := range c.nodes() {
 			if k := slices.IndexFunc(n.Status.Conditions, func(x corev1.NodeCondition) bool { return x.Type == corev1.NodeNetworkUnavailable }); k < 0 || n.Status.Conditions[k].Status != corev1.ConditionFalse {
 				return name + " does not say that its network is available"
@@ -95,7 +96,7 @@ func TestRoutes(t *testing.T) {
 
 	t.Run("a route is lost", func(t *testing.T) {
 		removeRoutes(t, sim, all[servers[2].Name])
-		eventually(t, 20*time.Second, wantRoutes(sim, slices.Collect(maps.Values(all))...))
+		eventually.Met(t, wantRoutes(sim, slices.Collect(maps.Values(all))...))
 	})
 
 	t.Run("a Node goes", func(t *testing.T) {
@@ -103,13 +104,13 @@ func TestRoutes(t *testing.T) {
 			t.Fatal(err)
 		}
 		delete(all, servers[0].Name)
-		eventually(t, 20*time.Second, wantRoutes(sim, slices.Collect(maps.Values(all))...))
+		eventually.Met(t, wantRoutes(sim, slices.Collect(maps.Values(all))...))
 	})
 
 	t.Run("a Node comes back with another CIDR", func(t *testing.T) {
 		c.create(nodeOf(servers[0], nodeState{ready: true, initialized: true, podCIDRs: []string{podCIDR(100)}}))
 		all[servers[0].Name] = routeTo(100, servers[0])
-		eventually(t, 20*time.Second, wantRoutes(sim, slices.Collect(maps.Values(all))...))
+		eventually.Met(t, wantRoutes(sim, slices.Collect(maps.Values(all))...))
 	})
 }
 
@@ -123,7 +124,7 @@ func TestRoutesOfNewNodes(t *testing.T) {
 	lost.Status.Addresses = nil
 	c.create(lost)
 	c.startCCM(sim, "--leader-elect=false", "--controllers=route")
-	eventually(t, 20*time.Second, func() string {
+	eventually.Met(t, func() string {
 		if events := c.eventsOf(servers[1].Name); !strings.Contains(events, "has no InternalIP") {
 			return "no warning about the Node without addresses: " + events
 		}

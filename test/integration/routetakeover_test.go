@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
 
 // tagsOnly is how many calls added a tag to a router; all other changes fail the test.
@@ -58,7 +59,7 @@ func TestComplaint3128OperatorRoutesStay(t *testing.T) {
 	start := func() *running { return c.startCCM(sim, "--leader-elect=false", "--controllers=route") }
 	r := start()
 	c.wantNetworks(3)
-	eventually(t, 10*time.Second, func() string {
+	eventually.Met(t, func() string {
 		if n := tagsOnly(t, sim); n != 3 {
 			return "not three records"
 		}
@@ -79,11 +80,11 @@ func TestComplaint3128OperatorRoutesStay(t *testing.T) {
 	}
 	delete(theirs, servers[0].Name)
 	start()
-	eventually(t, 20*time.Second, wantRoutes(sim, append(slices.Collect(maps.Values(theirs)), operators...)...))
+	eventually.Met(t, wantRoutes(sim, append(slices.Collect(maps.Values(theirs)), operators...)...))
 
 	c.create(nodeOf(servers[3], nodeState{ready: true, initialized: true, podCIDRs: []string{podCIDR(3)}}))
 	theirs[servers[3].Name] = routeTo(3, servers[3])
-	eventually(t, 20*time.Second, func() string {
+	eventually.Met(t, func() string {
 		if events := c.eventsOf(servers[3].Name); !strings.Contains(events, "Somebody else's route leads "+podCIDR(3)) {
 			return "no event about the competing route: " + events
 		}
@@ -92,13 +93,13 @@ func TestComplaint3128OperatorRoutesStay(t *testing.T) {
 	if err := c.client.CoreV1().Nodes().DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 20*time.Second, wantRoutes(sim, operators...))
+	eventually.Met(t, wantRoutes(sim, operators...))
 }
 
 // wantNetworks waits until that many Nodes say that their network is available.
 func (c *cluster) wantNetworks(count int) {
 	c.t.Helper()
-	eventually(c.t, 20*time.Second, func() string {
+	eventually.Met(c.t, func() string {
 		n := 0
 		for _, node := range c.nodes() {
 			if slices.ContainsFunc(node.Status.Conditions, func(x corev1.NodeCondition) bool {
@@ -122,13 +123,13 @@ func TestComplaintWatchBasedGateSwallowsRouteErrors(t *testing.T) {
 	remove := sim.AddFault(ossim.Fault{Service: "network", Method: "PUT", Path: "/routers/*/add_extraroutes", Status: 500})
 	c.register(servers, always(nodeState{ready: true, initialized: true, podCIDRs: []string{podCIDR(1)}}))
 	c.startCCM(sim, "--leader-elect=false", "--controllers=route", "--feature-gates=CloudControllerManagerWatchBasedRoutesReconciliation=true")
-	eventually(t, 20*time.Second, func() string {
+	eventually.Met(t, func() string {
 		if events := c.eventsOf(servers[0].Name); !strings.Contains(events, "Could not create route to "+podCIDR(1)) {
 			return "no event about the failure: " + events
 		}
 		return ""
 	})
 	remove()
-	eventually(t, 5*time.Second, wantRoutes(sim, routeTo(1, servers[0])))
+	eventually.Met(t, wantRoutes(sim, routeTo(1, servers[0])))
 	c.wantNetworks(1)
 }

@@ -10,6 +10,7 @@ import (
 	cloudproviderapi "k8s.io/cloud-provider/api"
 
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
 
 // safetyCase is a cloud that does not tell the truth.
@@ -74,7 +75,7 @@ func TestComplaintUnknownErrorDeletesNode(t *testing.T) {
 				}
 			}
 			c.startFastCCM(sim, "--leader-elect=false", "--controllers=cloud-node-lifecycle", "--concurrent-node-lifecycle-syncs=20")
-			eventually(t, 20*time.Second, asked(sim, "compute", 1)) // so that the faults hit a running one
+			eventually.Met(t, asked(sim, "compute", 1)) // so that the faults hit a running one
 
 			sim.ResetRequests()
 			var removes []func()
@@ -85,7 +86,7 @@ func TestComplaintUnknownErrorDeletesNode(t *testing.T) {
 				sim.ExpireTokens()
 			}
 			often := asked(sim, test.service, test.least)
-			eventually(t, 20*time.Second, func() string {
+			eventually.Met(t, func() string {
 				c.wantUntouched(t, servers, lost)
 				return often()
 			})
@@ -99,7 +100,7 @@ func TestComplaintUnknownErrorDeletesNode(t *testing.T) {
 			lost[gone.Name] = true
 			sim.DeleteServer(gone.ID)
 			sim.StopServer(off.ID)
-			eventually(t, 20*time.Second, func() string {
+			eventually.Met(t, func() string {
 				nodes := c.nodes()
 				switch n, ok := nodes[off.Name]; {
 				case nodes[gone.Name].Name != "":
@@ -161,7 +162,7 @@ func TestForeignNodesAreLeftAlone(t *testing.T) {
 	before := c.nodes()
 	c.startCCM(sim, "--leader-elect=false", "--controllers=cloud-node,cloud-node-lifecycle", "--node-status-update-frequency=200ms")
 	sim.DeleteServer(servers[0].ID)
-	eventually(t, 20*time.Second, func() string {
+	eventually.Met(t, func() string {
 		if _, ok := c.nodes()[servers[0].Name]; ok {
 			return "the Node of a deleted server is still there"
 		}
@@ -193,8 +194,8 @@ func TestShutdownTaintGoesWhenTheNodeIsReady(t *testing.T) {
 			return ""
 		}
 	}
-	eventually(t, 20*time.Second, tainted(true))
+	eventually.Met(t, tainted(true))
 	sim.StartServer(servers[0].ID)
 	c.setReady(servers[0].Name, corev1.ConditionTrue)
-	eventually(t, 20*time.Second, tainted(false))
+	eventually.Met(t, tainted(false))
 }

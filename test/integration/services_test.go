@@ -18,6 +18,7 @@ import (
 	servicehelper "k8s.io/cloud-provider/service/helpers"
 
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
 
 func loadBalancerService(name string, ports ...corev1.ServicePort) *corev1.Service {
@@ -63,7 +64,7 @@ func (c *cluster) deleteService(name string) {
 func (c *cluster) address(name string) string {
 	c.t.Helper()
 	address := ""
-	eventually(c.t, 60*time.Second, func() string {
+	eventually.Met(c.t, func() string {
 		s, _ := c.service(name)
 		if len(s.Status.LoadBalancer.Ingress) == 0 {
 			return fmt.Sprintf("Service %s has no address; events: %s", name, c.eventsOf(name))
@@ -162,7 +163,7 @@ func TestServiceLifecycle(t *testing.T) {
 		backend(t, s, web.Spec.Ports[0].NodePort)
 	}
 	address := c.address("web")
-	eventually(t, 20*time.Second, func() string {
+	eventually.Met(t, func() string {
 		if body, err := fetch(t, "http://"+address+":80/"); err != nil || !strings.HasPrefix(body, "node-") {
 			return fmt.Sprintf("through the load balancer: %q, %v", body, err)
 		}
@@ -170,7 +171,7 @@ func TestServiceLifecycle(t *testing.T) {
 	})
 
 	t.Run("our own annotations cost no second pass", func(t *testing.T) {
-		eventually(t, 10*time.Second, func() string {
+		eventually.Met(t, func() string {
 			if n := strings.Count(c.eventsOf("web"), "EnsuredLoadBalancer"); n == 0 {
 				return "no event"
 			}
@@ -202,7 +203,7 @@ func TestServiceLifecycle(t *testing.T) {
 	t.Run("a node joins", func(t *testing.T) {
 		sim.ResetRequests()
 		c.create(nodeOf(servers[3], nodeState{ready: true, initialized: true}))
-		eventually(t, 20*time.Second, func() string {
+		eventually.Met(t, func() string {
 			if n := len(sim.Snapshot().Members); n != 4 {
 				return fmt.Sprintf("the load balancer has %d members, want 4; events: %s", n, c.eventsOf("web"))
 			}
@@ -213,7 +214,7 @@ func TestServiceLifecycle(t *testing.T) {
 
 	t.Run("a port joins", func(t *testing.T) {
 		c.patchService("web", `{"spec":{"ports":[{"name":"p80","port":80,"protocol":"TCP"},{"name":"p81","port":81,"protocol":"TCP"}]}}`)
-		eventually(t, 30*time.Second, func() string {
+		eventually.Met(t, func() string {
 			if n := len(sim.Snapshot().Listeners); n != 2 {
 				return fmt.Sprintf("the load balancer has %d listeners, want 2; events: %s", n, c.eventsOf("web"))
 			}
@@ -223,7 +224,7 @@ func TestServiceLifecycle(t *testing.T) {
 
 	t.Run("deletion leaves nothing", func(t *testing.T) {
 		c.deleteService("web")
-		eventually(t, 60*time.Second, wantGone(c, sim, "web", before))
+		eventually.Met(t, wantGone(c, sim, "web", before))
 	})
 }
 
@@ -233,7 +234,7 @@ func TestServiceThatNoLongerWantsALoadBalancer(t *testing.T) {
 	c.createService(loadBalancerService("web", httpPort(80)))
 	c.address("web")
 	c.patchService("web", `{"spec":{"type":"ClusterIP"}}`)
-	eventually(t, 60*time.Second, func() string {
+	eventually.Met(t, func() string {
 		s, _ := c.service("web")
 		switch {
 		case len(s.Finalizers) > 0 || len(s.Status.LoadBalancer.Ingress) > 0:
@@ -255,7 +256,7 @@ func TestServiceWhoseLoadBalancerIsGone(t *testing.T) {
 		t.Fatal("nothing is left beside the load balancer: this test would show nothing")
 	}
 	c.deleteService("web")
-	eventually(t, 60*time.Second, wantGone(c, sim, "web", before))
+	eventually.Met(t, wantGone(c, sim, "web", before))
 }
 
 // All that is wrong with the annotations is in one event, and nothing is made.
@@ -269,7 +270,7 @@ func TestServiceWithInvalidAnnotations(t *testing.T) {
 		"loadbalancer.openstack.org/timeout-client-dta": "1",
 	}
 	c.createService(s)
-	eventually(t, 20*time.Second, func() string {
+	eventually.Met(t, func() string {
 		events := c.eventsOf("web")
 		for _, want := range []string{"SyncLoadBalancerFailed", "connection-limit", `"many"`, "timeout-client-dta", "timeout-client-data"} {
 			if !strings.Contains(events, want) {
@@ -284,7 +285,7 @@ func TestServiceWithInvalidAnnotations(t *testing.T) {
 	c.patchService("web", `{"metadata":{"annotations":null}}`)
 	c.address("web")
 	c.deleteService("web")
-	eventually(t, 60*time.Second, wantGone(c, sim, "web", before))
+	eventually.Met(t, wantGone(c, sim, "web", before))
 }
 
 // A Service of another load balancer class keeps its finalizer, which is that class's
@@ -320,7 +321,7 @@ func deleteLoadBalancers(t *testing.T, sim *ossim.Sim) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, 20*time.Second, func() string {
+	eventually.Met(t, func() string {
 		if n := len(sim.Snapshot().LoadBalancers); n > 0 {
 			return fmt.Sprintf("%d load balancers are left", n)
 		}

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
 
 // What others change of a load balancer is put right after the period, and an event says so.
@@ -28,7 +29,7 @@ func TestComplaint1597DriftIsRepaired(t *testing.T) {
 	if err := pools.DeleteMember(t.Context(), octavia(t, sim), snapshot.Pools[0].ID, snapshot.Members[0].ID).ExtractErr(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 30*time.Second, func() string {
+	eventually.Met(t, func() string {
 		if n := members(); n != 3 {
 			return fmt.Sprintf("the load balancer has %d members, want 3", n)
 		}
@@ -37,7 +38,7 @@ func TestComplaint1597DriftIsRepaired(t *testing.T) {
 		}
 		return ""
 	})
-	eventually(t, 10*time.Second, func() string { // every verification afterwards only reads
+	eventually.Met(t, func() string { // every verification afterwards only reads
 		sim.ResetRequests()
 		<-time.After(3 * time.Second)
 		if n := sim.Mutations(); n > 0 {
@@ -64,7 +65,7 @@ func TestComplaint2858NodesThatJoinTogether(t *testing.T) {
 	for i := range services {
 		c.address(fmt.Sprint("web", i))
 	}
-	eventually(t, 20*time.Second, func() string { // what was begun is over
+	eventually.Met(t, func() string { // what was begun is over
 		sim.ResetRequests()
 		<-time.After(1500 * time.Millisecond)
 		if n := sim.Count("", ""); n > 0 {
@@ -74,7 +75,7 @@ func TestComplaint2858NodesThatJoinTogether(t *testing.T) {
 	})
 	c.register(servers[3:], ready)
 	want := services * ports * (3 + joining)
-	eventually(t, 30*time.Second, func() string {
+	eventually.Met(t, func() string {
 		if n := len(sim.Snapshot().Members); n != want {
 			return fmt.Sprintf("%d members, want %d", n, want)
 		}
@@ -131,7 +132,7 @@ func TestServicesAfterARestart(t *testing.T) {
 	<-time.After(3 * time.Second) // Octavia's timestamps are of whole seconds: what is as new as now may yet change
 	sim.ResetRequests()
 	c.startCCM(sim, args...)
-	eventually(t, 20*time.Second, func() string {
+	eventually.Met(t, func() string {
 		if n := ensured() - before; n != services {
 			return fmt.Sprintf("%d of %d load balancers are ensured", n, services)
 		}
@@ -177,7 +178,7 @@ func TestComplaintLoadBalancerClassSideBySide(t *testing.T) {
 	if n := len(sim.Snapshot().LoadBalancers); n != 1 {
 		t.Errorf("%d load balancers, want one", n)
 	}
-	eventually(t, 10*time.Second, func() string {
+	eventually.Met(t, func() string {
 		if events := c.eventsOf("misspelled"); !strings.Contains(events, "isthmus-cloud.github.io/openstack-gold") {
 			return "no event names the class that nobody serves: " + events
 		}
@@ -188,7 +189,7 @@ func TestComplaintLoadBalancerClassSideBySide(t *testing.T) {
 	}
 	// The API server wipes the class with the type; the finalizer tells that it was ours.
 	c.patchService("ours", `{"spec":{"type":"ClusterIP","loadBalancerClass":null}}`)
-	eventually(t, 60*time.Second, func() string {
+	eventually.Met(t, func() string {
 		s, _ := c.service("ours")
 		if len(s.Finalizers) > 0 || len(s.Status.LoadBalancer.Ingress) > 0 || s.Spec.Type != corev1.ServiceTypeClusterIP {
 			return fmt.Sprintf("finalizers %v, status %v; events: %s", s.Finalizers, s.Status.LoadBalancer, c.eventsOf("ours"))

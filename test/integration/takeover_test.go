@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/gophercloud/gophercloud/v2"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 	"github.com/isthmus-cloud/isthmus/test/occm"
 )
 
@@ -116,7 +116,7 @@ func (o *takeover) mutations() []string {
 // and requests since the last reset.
 func (o *takeover) ensured(names ...string) {
 	o.c.t.Helper()
-	eventually(o.c.t, 60*time.Second, func() string {
+	eventually.Met(o.c.t, func() string {
 		for _, name := range names {
 			if events := o.c.eventsOf(name); !strings.Contains(events, "EnsuredLoadBalancer") {
 				return fmt.Sprintf("Service %s: %s", name, events)
@@ -198,11 +198,11 @@ func (o *takeover) wantMaintained(services ...string) {
 	gone := o.servers[2]
 	o.sim.DeleteServer(gone.ID)
 	o.c.setReady(gone.Name, corev1.ConditionFalse)
-	eventually(t, 30*time.Second, wantRoutes(o.sim, routeTo(0, o.servers[0]), routeTo(1, o.servers[1]), "10.244.200.0/24 via "+o.servers[0].Addresses[0].String()))
+	eventually.Met(t, wantRoutes(o.sim, routeTo(0, o.servers[0]), routeTo(1, o.servers[1]), "10.244.200.0/24 via "+o.servers[0].Addresses[0].String()))
 	for _, name := range services {
 		o.c.deleteService(name)
 	}
-	eventually(t, 30*time.Second, func() string {
+	eventually.Met(t, func() string {
 		if s := o.sim.Snapshot(); len(o.sim.LoadBalancers()) > 0 || len(s.FloatingIPs) > 0 {
 			return fmt.Sprintf("left are the load balancers %v and the floating IPs %v", o.sim.LoadBalancers(), s.FloatingIPs)
 		}

@@ -25,6 +25,7 @@ import (
 	certutil "k8s.io/client-go/util/cert"
 
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 	"github.com/isthmus-cloud/isthmus/webhooks/pvlabel"
 )
 
@@ -157,7 +158,7 @@ func TestDefectStandbyHasNoCloud(t *testing.T) {
 	c, sim := newCluster(t), ossim.ForTest(t)
 	leader := c.launch(sim)
 	leader.wait("/readyz", http.StatusOK)
-	eventually(t, 20*time.Second, func() string {
+	eventually.Met(t, func() string {
 		if c.holder(mainLease) == "" {
 			return "nobody leads"
 		}
@@ -179,7 +180,7 @@ func TestDefectStandbyHasNoCloud(t *testing.T) {
 				VolumeHandle: "11111111-2222-4333-8444-555555555555", VolumeAttributes: map[string]string{"k": "s3cret"}}},
 		},
 	}
-	eventually(t, 20*time.Second, func() string {
+	eventually.Met(t, func() string {
 		_, err := c.client.CoreV1().PersistentVolumes().Create(t.Context(), pv, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "does not exist in the cloud") {
 			return "the standby does not repeat the cloud's word: " + errorText(err)
@@ -222,7 +223,7 @@ func TestLeaseLostWhileWebhooksAreServed(t *testing.T) {
 		}
 		return nil
 	}
-	eventually(t, 20*time.Second, func() string {
+	eventually.Met(t, func() string {
 		if err := labeled(); err != nil {
 			return err.Error()
 		}

@@ -29,6 +29,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/manifests"
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 	"github.com/isthmus-cloud/isthmus/webhooks/certs"
 	"github.com/isthmus-cloud/isthmus/webhooks/certs/certstest"
 	"github.com/isthmus-cloud/isthmus/webhooks/server"
@@ -55,7 +56,7 @@ func newCertManager(t *testing.T, config *rest.Config, name string, issuer cmmet
 // says waits until s says what it lacks.
 func says(t *testing.T, s certs.Source, want string) {
 	t.Helper()
-	eventually(t, want, func() bool { return s.Err() != nil && strings.Contains(s.Err().Error(), want) })
+	eventually.True(t, want, func() bool { return s.Err() != nil && strings.Contains(s.Err().Error(), want) })
 }
 
 // TestCertManager: the real cert-manager issues for two replicas that have the rights that
@@ -80,12 +81,12 @@ func TestCertManager(t *testing.T) {
 	says(t, replicas[0], "cert-manager has not looked at it yet: is its controller running?")
 	controlplane.StartCertManager(t, cp)
 	for i, s := range replicas {
-		eventually(t, fmt.Sprintf("replica %d serves", i), func() bool { return s.Err() == nil && holds(t, s, s.CABundle(), time.Now()) })
+		eventually.True(t, fmt.Sprintf("replica %d serves", i), func() bool { return s.Err() == nil && holds(t, s, s.CABundle(), time.Now()) })
 	}
 	if _, err := cp.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(t.Context(), hooks, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "cainjector writes caBundle and the API server calls", func() bool {
+	eventually.True(t, "cainjector writes caBundle and the API server calls", func() bool {
 		return bytes.Equal(injected(t, cp), replicas[0].CABundle()) && createPV(t, cp, "first") == nil && calls.Load() >= 2
 	})
 	t.Run("renewals", func(t *testing.T) { testRenewals(t, cp, replicas, &calls) })
@@ -112,10 +113,10 @@ func testRenewals(t *testing.T, cp *controlplane.ControlPlane, replicas []*certs
 		})
 	}
 	for i := range 3 {
-		eventually(t, "creations go on", func() bool { return created.Load() > int64(pvs/5*(i+1)) })
+		eventually.True(t, "creations go on", func() bool { return created.Load() > int64(pvs/5*(i+1)) })
 		renew(t, cp, "isthmus-webhook-tls")
 		for _, s := range replicas {
-			eventually(t, "a new certificate is served", func() bool { return !serials[serial(t, s)] })
+			eventually.True(t, "a new certificate is served", func() bool { return !serials[serial(t, s)] })
 		}
 		serials[serial(t, replicas[0])] = true
 		if n := created.Load(); n >= pvs {
@@ -261,7 +262,7 @@ func testOwnIssuer(t *testing.T, cp *controlplane.ControlPlane) {
 	group := certmanagerv1.SchemeGroupVersion.Group
 	s := newCertManager(t, cp.Config, "own", cmmeta.IssuerReference{Name: "isthmus-webhook-tls-ca", Kind: "Issuer", Group: group})
 	defer run(t, s)()
-	eventually(t, "it is issued", func() bool { return s.Err() == nil && holds(t, s, s.CABundle(), time.Now()) })
+	eventually.True(t, "it is issued", func() bool { return s.Err() == nil && holds(t, s, s.CABundle(), time.Now()) })
 	missing := newCertManager(t, cp.Config, "missing", cmmeta.IssuerReference{Name: "nobody", Kind: "ClusterIssuer", Group: group})
 	defer run(t, missing)()
 	says(t, missing, "Certificate kube-system/missing: ")

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 	"github.com/isthmus-cloud/isthmus/webhooks/certs"
 	"github.com/isthmus-cloud/isthmus/webhooks/certs/certstest"
 )
@@ -137,7 +138,7 @@ func TestFilesRun(t *testing.T) {
 	crt, key := ca.Issue(t, time.Now().Add(2*day))
 	write(t, dir, "tls.crt", crt)
 	write(t, dir, "tls.key", key)
-	eventually(t, "the new certificate is served", func() bool { return !s.NotAfter().Equal(before) })
+	eventually.True(t, "the new certificate is served", func() bool { return !s.NotAfter().Equal(before) })
 }
 
 // TestFilesNewCA: where somebody passes CABundle on, a new CA is announced before a
@@ -151,7 +152,7 @@ func TestFilesNewCA(t *testing.T) {
 	first := s.NotAfter()
 	oldBundle := s.CABundle()
 	newCA.WriteDir(t, dir)
-	eventually(t, "the new CA is announced", func() bool { return !bytes.Equal(s.CABundle(), oldBundle) })
+	eventually.True(t, "the new CA is announced", func() bool { return !bytes.Equal(s.CABundle(), oldBundle) })
 	if holds(t, s, newCA.PEM, c.Now()) || !holds(t, s, oldBundle, c.Now()) {
 		t.Error("a certificate was served that clients cannot trust yet")
 	}
@@ -162,12 +163,12 @@ func TestFilesNewCA(t *testing.T) {
 		t.Error("the old certificate went too early")
 	}
 	c.add(2 * time.Second)
-	eventually(t, "the new certificate is served", func() bool { return holds(t, s, newCA.PEM, c.Now()) })
+	eventually.True(t, "the new certificate is served", func() bool { return holds(t, s, newCA.PEM, c.Now()) })
 	if !bytes.Equal(s.CABundle(), announced) {
 		t.Error("the old CA went while its certificate is valid")
 	}
 	c.add(first.Sub(c.Now()) + time.Second)
-	eventually(t, "the old CA goes", func() bool { return bytes.Equal(s.CABundle(), newCA.PEM) })
+	eventually.True(t, "the old CA goes", func() bool { return bytes.Equal(s.CABundle(), newCA.PEM) })
 }
 
 // TestFilesNotValidNow: a certificate that is expired, or that another clock has issued for
@@ -193,7 +194,7 @@ func TestFilesNotValidNow(t *testing.T) {
 		t.Errorf("a certificate that is not valid yet replaced a valid one: %v", err)
 	}
 	c.add(6 * time.Second)
-	eventually(t, "it is served once it is valid", func() bool { return s.NotAfter().After(before) && s.Err() == nil })
+	eventually.True(t, "it is served once it is valid", func() bool { return s.NotAfter().After(before) && s.Err() == nil })
 }
 
 // startFiles loads and runs a Source; end stops it and waits.
@@ -235,18 +236,6 @@ func holds(t *testing.T, s certs.Source, bundle []byte, now time.Time) bool {
 		}
 	}
 	return true
-}
-
-func eventually(t *testing.T, what string, check func() bool) {
-	t.Helper()
-	deadline := time.After(time.Minute)
-	for !check() {
-		select {
-		case <-deadline:
-			t.Fatalf("not within a minute: %s", what)
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
 }
 
 func write(t *testing.T, dir, name string, data []byte) {

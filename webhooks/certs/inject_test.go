@@ -19,6 +19,7 @@ import (
 	cmmeta "github.com/cert-manager/cert-manager/pkg/apis/meta/v1"
 
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 	"github.com/isthmus-cloud/isthmus/webhooks"
 	"github.com/isthmus-cloud/isthmus/webhooks/certs"
 	"github.com/isthmus-cloud/isthmus/webhooks/certs/certstest"
@@ -34,7 +35,7 @@ func renew(t *testing.T, cp *controlplane.ControlPlane, name string) {
 		t.Fatal(err)
 	}
 	client := objects.Resource(certificates).Namespace("kube-system")
-	eventually(t, "cert-manager is told to renew", func() bool {
+	eventually.True(t, "cert-manager is told to renew", func() bool {
 		certificate, err := client.Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -88,9 +89,9 @@ func testInjectedRegistration(t *testing.T, cp *controlplane.ControlPlane, issue
 	trusts := func(ca []byte) bool {
 		return bytes.Contains(live().Webhooks[0].ClientConfig.CABundle, bytes.TrimSpace(ca))
 	}
-	eventually(t, "it is registered", func() bool { return trusts(old.PEM) })
+	eventually.True(t, "it is registered", func() bool { return trusts(old.PEM) })
 	register(t, cp, young.PEM, "kube-system/isthmus-webhook-tls")
-	eventually(t, "all CAs are trusted", func() bool {
+	eventually.True(t, "all CAs are trusted", func() bool {
 		if !trusts(old.PEM) {
 			t.Fatal("the CA of the old replica is gone")
 		}

@@ -23,6 +23,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/manifests"
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 	"github.com/isthmus-cloud/isthmus/webhooks"
 	"github.com/isthmus-cloud/isthmus/webhooks/certs"
 	"github.com/isthmus-cloud/isthmus/webhooks/certs/certstest"
@@ -69,7 +70,7 @@ func once(f func()) func() {
 func (r *replicas) agree(t *testing.T) *corev1.Secret {
 	t.Helper()
 	var secret *corev1.Secret
-	eventually(t, "all replicas serve what the Secret holds", func() bool {
+	eventually.True(t, "all replicas serve what the Secret holds", func() bool {
 		var err error
 		if secret, err = r.client.CoreV1().Secrets(r.secret.Namespace).Get(t.Context(), r.secret.Name, metav1.GetOptions{}); err != nil {
 			return false
@@ -178,12 +179,12 @@ func testEdited(t *testing.T, client kubernetes.Interface) {
 	}
 	r.change(t, `{"data":{"mine":"eA=="}}`)
 	r.change(t, `{"data":{"issuer.key":null}}`)
-	eventually(t, "the CA without a key gets a successor", func() bool { return bytes.Count(r.all[0].CABundle(), []byte("BEGIN")) == 2 })
+	eventually.True(t, "the CA without a key gets a successor", func() bool { return bytes.Count(r.all[0].CABundle(), []byte("BEGIN")) == 2 })
 	if !holds(t, r.all[0], before, r.clock.Now()) {
 		t.Error("the successor is used before clients can know it")
 	}
 	r.clock.add(61 * time.Minute)
-	eventually(t, "the successor takes over", func() bool { return !holds(t, r.all[0], before, r.clock.Now()) })
+	eventually.True(t, "the successor takes over", func() bool { return !holds(t, r.all[0], before, r.clock.Now()) })
 	if after := r.agree(t); string(after.Data["mine"]) != "x" {
 		t.Error("a key that is not ours went")
 	}
@@ -213,7 +214,7 @@ func testHostsDiffer(t *testing.T, client kubernetes.Interface) {
 	r := startReplicas(t, client, "hosts", 1, "10.0.0.1")
 	r.agree(t)
 	r.start(t, append(certstest.Hosts(), "10.0.0.2", "other.example.com")...)
-	eventually(t, "the certificate is for the second replica, too", func() bool {
+	eventually.True(t, "the certificate is for the second replica, too", func() bool {
 		cert, err := r.all[1].GetCertificate(nil)
 		return err == nil && cert.Leaf.VerifyHostname("10.0.0.2") == nil
 	})
@@ -353,7 +354,7 @@ func TestDefectCertificateOnlyForLocalhost(t *testing.T) {
 			t.Fatal(err)
 		}
 		end := run(t, s)
-		eventually(t, "a certificate is served", func() bool { return s.Err() == nil })
+		eventually.True(t, "a certificate is served", func() bool { return s.Err() == nil })
 		end()
 		secret, err := cp.Client.CoreV1().Secrets("kube-system").Get(t.Context(), "isthmus-webhook-tls", metav1.GetOptions{})
 		if err != nil {
@@ -379,7 +380,7 @@ func TestDefectCertificateOnlyForLocalhost(t *testing.T) {
 func (r *replicas) fail(t *testing.T, want string) {
 	t.Helper()
 	for _, s := range r.all {
-		eventually(t, "error "+want, func() bool { return s.Err() != nil && strings.Contains(s.Err().Error(), want) })
+		eventually.True(t, "error "+want, func() bool { return s.Err() != nil && strings.Contains(s.Err().Error(), want) })
 		if _, err := s.GetCertificate(nil); err == nil || !s.NotAfter().IsZero() || len(s.CABundle()) > 0 {
 			t.Error("there is a certificate nevertheless")
 		}

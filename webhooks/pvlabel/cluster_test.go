@@ -27,6 +27,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 	"github.com/isthmus-cloud/isthmus/webhooks"
 	"github.com/isthmus-cloud/isthmus/webhooks/certs/certstest"
 	"github.com/isthmus-cloud/isthmus/webhooks/pvlabel"
@@ -144,17 +145,11 @@ func (c *cluster) runAsStandby(t *testing.T, cp *controlplane.ControlPlane, s *s
 // eventually tries with a fresh name each time: the API server takes a moment to take notice.
 func (c *cluster) eventually(t *testing.T, done func(name string) bool, what string) {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
-	for i := 0; ; i++ {
-		if done(strings.ToLower(strings.ReplaceAll(what, " ", "-")) + "-" + strings.Repeat("x", i+1)) {
-			return
-		}
-		select {
-		case <-deadline:
-			t.Fatalf("waited in vain until %s", what)
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
+	name := strings.ToLower(strings.ReplaceAll(what, " ", "-")) + "-"
+	eventually.True(t, what, func() bool {
+		name += "x"
+		return done(name)
+	})
 }
 
 func (c *cluster) create(t *testing.T, pv *corev1.PersistentVolume) (*corev1.PersistentVolume, error) {

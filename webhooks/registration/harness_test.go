@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 	"github.com/isthmus-cloud/isthmus/webhooks"
 	"github.com/isthmus-cloud/isthmus/webhooks/registration"
 )
@@ -282,7 +283,7 @@ func (r *replica) upToDate(t *testing.T) float64 {
 // settle waits until r has what it wants, and returns how much it has written so far.
 func (r *replica) settle(t *testing.T) int64 {
 	t.Helper()
-	eventually(t, "the configurations are as wanted", func() bool { return r.upToDate(t) == 2 })
+	eventually.True(t, "the configurations are as wanted", func() bool { return r.upToDate(t) == 2 })
 	return r.writes.Load()
 }
 
@@ -302,18 +303,6 @@ func testHooks() []webhooks.Webhook {
 			}},
 		{Name: "maps", Path: "/webhooks/maps", Type: webhooks.Validating, OptOutLabel: webhooks.Domain + "/skip-maps", New: handler,
 			Rules: rule("configmaps", admissionregistrationv1.NamespacedScope, admissionregistrationv1.Create, admissionregistrationv1.Update)},
-	}
-}
-
-// eventually waits until done.
-func eventually(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for !done() {
-		if time.Now().After(deadline) {
-			t.Fatalf("after 20 s it is still not so: %s", what)
-		}
-		wait(t, 20*time.Millisecond)
 	}
 }
 

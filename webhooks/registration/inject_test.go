@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 	"github.com/isthmus-cloud/isthmus/webhooks/registration"
 )
 
@@ -33,14 +34,14 @@ func TestInjectedCAStays(t *testing.T) {
 	if _, err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Patch(t.Context(), registration.Name, types.JSONPatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it is repaired", func() bool { return len(c.validating(t).Webhooks[0].MatchConditions) == 0 })
+	eventually.True(t, "it is repaired", func() bool { return len(c.validating(t).Webhooks[0].MatchConditions) == 0 })
 	r.settle(t)
 	if got := c.trusted(t, "ca", "injected"); got != "ca injected" {
 		t.Errorf("after a repair, trusted are %q", got)
 	}
 	// An injector that knows no other CA but its own does not win over replicas that serve.
 	c.inject(t, authority("injected"))
-	eventually(t, "the replica's CA is there again", func() bool { return c.trusted(t, "ca", "injected") == "ca injected" })
+	eventually.True(t, "the replica's CA is there again", func() bool { return c.trusted(t, "ca", "injected") == "ca injected" })
 	// From injection to our own bundle.
 	r.stop()
 	c.start(t, nil).settle(t)
@@ -66,15 +67,15 @@ func TestSwitchToInjection(t *testing.T) {
 	old := c.start(t, nil)
 	old.settle(t)
 	c.start(t, func(o *registration.Options, r *replica) { injecting(o, r); r.setCA(authority("issued")) })
-	eventually(t, "the new replica prevails", func() bool {
+	eventually.True(t, "the new replica prevails", func() bool {
 		if c.trusted(t, "ca") != "ca" {
 			t.Fatal("the old replicas' CA is not trusted any more")
 		}
 		return c.validating(t).Annotations[injectAnnotation] != ""
 	})
-	eventually(t, "both are trusted", func() bool { return c.trusted(t, "ca", "issued") == "ca issued" })
+	eventually.True(t, "both are trusted", func() bool { return c.trusted(t, "ca", "issued") == "ca issued" })
 	old.setCA(authority("ca") + authority("rotated"))
-	eventually(t, "a new one of an old replica is, too", func() bool { return c.trusted(t, "ca", "issued", "rotated") == "ca issued rotated" })
+	eventually.True(t, "a new one of an old replica is, too", func() bool { return c.trusted(t, "ca", "issued", "rotated") == "ca issued rotated" })
 	if c.validating(t).Annotations[injectAnnotation] == "" {
 		t.Error("the old replica has undone the injection")
 	}

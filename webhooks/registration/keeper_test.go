@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 	"github.com/isthmus-cloud/isthmus/webhooks"
 	"github.com/isthmus-cloud/isthmus/webhooks/registration"
 )
@@ -47,14 +48,14 @@ func TestRegistersOnceReady(t *testing.T) {
 	if c.mutating(t) == nil {
 		t.Error("the registration went with readiness")
 	}
-	eventually(t, "an event says so", func() bool { return strings.Count(c.event(t, "Registered"), "created") == 2 })
+	eventually.True(t, "an event says so", func() bool { return strings.Count(c.event(t, "Registered"), "created") == 2 })
 }
 
 // With policy Fail, nothing is registered before the Service leads to a ready replica.
 func TestFailWaitsForEndpoints(t *testing.T) {
 	c := newCluster(t)
 	r := c.start(t, func(o *registration.Options, _ *replica) { o.FailurePolicies = []string{"volumes=Fail"} })
-	eventually(t, "the other kind, with policy Ignore, is registered", func() bool { return c.validating(t) != nil })
+	eventually.True(t, "the other kind, with policy Ignore, is registered", func() bool { return c.validating(t) != nil })
 	ready := false
 	slice := &discoveryv1.EndpointSlice{
 		ObjectMeta:  metav1.ObjectMeta{Name: "isthmus-webhook-x", Labels: map[string]string{discoveryv1.LabelServiceName: "isthmus-webhook"}},
@@ -67,7 +68,7 @@ func TestFailWaitsForEndpoints(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = api.Delete(context.Background(), slice.Name, metav1.DeleteOptions{}) })
-	eventually(t, "an event says what is missing", func() bool { return strings.Contains(c.event(t, "NoEndpoint"), "no ready replica") })
+	eventually.True(t, "an event says what is missing", func() bool { return strings.Contains(c.event(t, "NoEndpoint"), "no ready replica") })
 	if c.mutating(t) != nil {
 		t.Fatal("registered with policy Fail although the Service leads nowhere")
 	}
@@ -110,7 +111,7 @@ func TestRepairs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "it is repaired", func() bool {
+			eventually.True(t, "it is repaired", func() bool {
 				return cmp.Equal(c.mutating(t).Webhooks, good.Webhooks) && !sameVersion(c, t, edited.ResourceVersion)
 			})
 			now := c.mutating(t)
@@ -128,9 +129,9 @@ func TestRepairs(t *testing.T) {
 		if err := api.Delete(t.Context(), registration.Name, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "it is there again", func() bool { m := c.mutating(t); return m != nil && cmp.Equal(m.Webhooks, good.Webhooks) })
+		eventually.True(t, "it is there again", func() bool { m := c.mutating(t); return m != nil && cmp.Equal(m.Webhooks, good.Webhooks) })
 	})
-	eventually(t, "an event names who changed it", func() bool { return strings.Contains(c.event(t, "Registered"), "repaired; other writer: kubectl-edit") })
+	eventually.True(t, "an event names who changed it", func() bool { return strings.Contains(c.event(t, "Registered"), "repaired; other writer: kubectl-edit") })
 }
 
 func sameVersion(c *cluster, t *testing.T, version string) bool {
@@ -151,8 +152,8 @@ func TestForeignConfigurationStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := c.start(t, nil)
-	eventually(t, "an event says so", func() bool { return strings.Contains(c.event(t, "NotOurs"), "was not made by Isthmus") })
-	eventually(t, "the other kind is registered", func() bool { return r.upToDate(t) == 1 })
+	eventually.True(t, "an event says so", func() bool { return strings.Contains(c.event(t, "NotOurs"), "was not made by Isthmus") })
+	eventually.True(t, "the other kind is registered", func() bool { return r.upToDate(t) == 1 })
 	if got := c.mutating(t); got.ResourceVersion != theirs.ResourceVersion {
 		t.Errorf("the configuration was changed: %v", got)
 	}
@@ -183,7 +184,7 @@ func TestAdoptsManifests(t *testing.T) {
 	if got := c.mutating(t).Webhooks; len(got) != 1 || got[0].ClientConfig.URL == nil || *got[0].FailurePolicy != admissionregistrationv1.Ignore || string(got[0].ClientConfig.CABundle) != authority("ca") {
 		t.Errorf("webhooks %v", got)
 	}
-	eventually(t, "an event says so", func() bool { return strings.Contains(c.event(t, "Registered"), "adopted") })
+	eventually.True(t, "an event says so", func() bool { return strings.Contains(c.event(t, "Registered"), "adopted") })
 	r.stop()
 	// Webhooks that are turned off disappear.
 	less := c.start(t, func(o *registration.Options, _ *replica) { o.Webhooks = testHooks()[1:] })
@@ -223,7 +224,7 @@ func TestReplicasAtOnceWriteOnce(t *testing.T) {
 	if err := c.AdmissionregistrationV1().MutatingWebhookConfigurations().Delete(t.Context(), registration.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it is there again", func() bool { return c.mutating(t) != nil })
+	eventually.True(t, "it is there again", func() bool { return c.mutating(t) != nil })
 	wait(t, 700*time.Millisecond)
 	if n := writes() - started; n < 1 || n > 5 {
 		t.Errorf("%d writes by 5 replicas to repair one configuration", n)
@@ -254,12 +255,12 @@ func TestLastStartedReplicaPrevails(t *testing.T) {
 	if n := first.writes.Load() + second.writes.Load() - before; n != 0 || c.policy(t) != "Fail" {
 		t.Fatalf("old replicas wrote %d times after a new one had started; the policy is %s", n, c.policy(t))
 	}
-	eventually(t, "an event says that replicas differ", func() bool { return strings.Contains(c.event(t, "OtherReplica"), "later than this one") })
+	eventually.True(t, "an event says that replicas differ", func() bool { return strings.Contains(c.event(t, "OtherReplica"), "later than this one") })
 	// Deleted meanwhile, it comes back as the new one wants it.
 	if err := c.AdmissionregistrationV1().MutatingWebhookConfigurations().Delete(t.Context(), registration.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it is there again", func() bool { return c.mutating(t) != nil })
+	eventually.True(t, "it is there again", func() bool { return c.mutating(t) != nil })
 	updated.settle(t)
 	if c.policy(t) != "Fail" {
 		t.Error("an old replica has repaired the configuration")
@@ -288,12 +289,12 @@ func TestStoodDownReplicaSpeaksUpAgain(t *testing.T) {
 	crashed.settle(t)
 	// Both live: the older one speaks up every second and is overruled.
 	wait(t, 1300*time.Millisecond)
-	eventually(t, "the later one prevails", func() bool { return c.policy(t) == "Fail" })
+	eventually.True(t, "the later one prevails", func() bool { return c.policy(t) == "Fail" })
 	if n := old.writes.Load(); n > 2+5*2 { // its limit
 		t.Errorf("%d writes of the older replica", n)
 	}
 	crashed.stop()
-	eventually(t, "the living replica prevails", func() bool { return c.policy(t) == "Ignore" })
+	eventually.True(t, "the living replica prevails", func() bool { return c.policy(t) == "Ignore" })
 }
 
 // Something that never stops changing the configuration is not answered for ever.
@@ -312,7 +313,7 @@ func TestFightIsLimited(t *testing.T) {
 	if n := r.writes.Load(); n > 6 { // 5 of this kind, 1 of the other
 		t.Errorf("%d writes against one that does not give in", n)
 	}
-	eventually(t, "an event says so and names it", func() bool { return strings.Contains(c.event(t, "RepairLimited"), "stubborn") })
+	eventually.True(t, "an event says so and names it", func() bool { return strings.Contains(c.event(t, "RepairLimited"), "stubborn") })
 	if r.upToDate(t) != 1 {
 		t.Error("the metric does not show that a configuration is not as wanted")
 	}

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 	"github.com/isthmus-cloud/isthmus/webhooks/certs"
 	"github.com/isthmus-cloud/isthmus/webhooks/registration"
 )
@@ -76,7 +77,7 @@ func TestLeakedCA(t *testing.T) {
 		return string(s.Data["ca.crt"])
 	}
 	c.deleteSecret(t)
-	eventually(t, "replicas that run restore the Secret", func() bool { return secret() == ca })
+	eventually.True(t, "replicas that run restore the Secret", func() bool { return secret() == ca })
 	// End all replicas, delete configurations and Secret, start.
 	for _, r := range old {
 		r.stop()
@@ -89,7 +90,7 @@ func TestLeakedCA(t *testing.T) {
 	}
 	c.deleteSecret(t)
 	young := []*replica{c.startSelfManaged(t), c.startSelfManaged(t)}
-	eventually(t, "another CA is registered", func() bool {
+	eventually.True(t, "another CA is registered", func() bool {
 		if strings.Contains(c.registered(t), ca) {
 			t.Fatal("the leaked CA is registered again")
 		}

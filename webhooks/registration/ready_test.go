@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 	"github.com/isthmus-cloud/isthmus/webhooks/registration"
 )
 
@@ -48,7 +49,7 @@ func TestTrustedBeforeReady(t *testing.T) {
 		r.setCA(authority("young"))
 		r.ready.Store(false)
 	})
-	eventually(t, "its CA is trusted", func() bool { return c.trusted(t, "ca", "young") == "ca young" })
+	eventually.True(t, "its CA is trusted", func() bool { return c.trusted(t, "ca", "young") == "ca young" })
 	wait(t, 300*time.Millisecond)
 	if c.policy(t) != "Ignore" || young.writes.Load() != 2 {
 		t.Errorf("before it is ready, a replica made the policy %s with %d writes", c.policy(t), young.writes.Load())
@@ -57,7 +58,7 @@ func TestTrustedBeforeReady(t *testing.T) {
 	if err := young.trusted(t); err != nil {
 		t.Errorf("it is trusted, and says: %v", err)
 	}
-	eventually(t, "its policy prevails", func() bool { return c.policy(t) == "Fail" })
+	eventually.True(t, "its policy prevails", func() bool { return c.policy(t) == "Fail" })
 }
 
 // TestReadinessWaitsForTrust: a replica whose certificate would be refused is not ready, for a
@@ -67,7 +68,7 @@ func TestReadinessWaitsForTrust(t *testing.T) {
 	first := c.start(t, func(o *registration.Options, r *replica) {
 		forbidding(t, c, o, r)
 	})
-	eventually(t, "without webhook configurations it is ready", func() bool { return first.trusted(t) == nil })
+	eventually.True(t, "without webhook configurations it is ready", func() bool { return first.trusted(t) == nil })
 	first.stop()
 	old := c.start(t, nil)
 	old.settle(t)
@@ -76,7 +77,7 @@ func TestReadinessWaitsForTrust(t *testing.T) {
 		forbidding(t, c, o, r)
 	})
 	var said string
-	eventually(t, "it is ready although it is not trusted", func() bool {
+	eventually.True(t, "it is ready although it is not trusted", func() bool {
 		err := young.trusted(t)
 		if err != nil {
 			said = err.Error()
@@ -90,7 +91,7 @@ func TestReadinessWaitsForTrust(t *testing.T) {
 		t.Error("this test checks nothing")
 	}
 	alike := c.start(t, func(o *registration.Options, r *replica) { forbidding(t, c, o, r) })
-	eventually(t, "with a CA that is trusted it is ready", func() bool { return alike.trusted(t) == nil })
+	eventually.True(t, "with a CA that is trusted it is ready", func() bool { return alike.trusted(t) == nil })
 }
 
 // TestNewCAWaitsForNoEndpoint: with policy Fail, a CA is added also while the Service leads
@@ -113,10 +114,10 @@ func TestNewCAWaitsForNoEndpoint(t *testing.T) {
 	old.settle(t)
 	gone()
 	old.setCA(authority("ca") + authority("next"))
-	eventually(t, "the next CA is trusted", func() bool { return c.trusted(t, "ca", "next") == "ca next" })
+	eventually.True(t, "the next CA is trusted", func() bool { return c.trusted(t, "ca", "next") == "ca next" })
 	c.start(t, func(o *registration.Options, r *replica) {
 		r.setCA(authority("young"))
 		o.FailurePolicies = []string{"maps=Fail"}
 	})
-	eventually(t, "that of a replica with other flags is trusted", func() bool { return c.trusted(t, "ca", "next", "young") == "ca next young" })
+	eventually.True(t, "that of a replica with other flags is trusted", func() bool { return c.trusted(t, "ca", "next", "young") == "ca next young" })
 }

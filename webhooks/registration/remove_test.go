@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 	"github.com/isthmus-cloud/isthmus/webhooks/registration"
 )
 
@@ -24,7 +25,7 @@ func TestRemove(t *testing.T) {
 	before := old.settle(t)
 	remover := c.start(t, removing)
 	gone := func() bool { return c.mutating(t) == nil && c.validating(t) == nil }
-	eventually(t, "the configurations are gone", gone)
+	eventually.True(t, "the configurations are gone", gone)
 	wait(t, time.Second)
 	if n := old.writes.Load() - before; n != 0 || !gone() {
 		t.Errorf("a replica of before has written %d times after the removal", n)
@@ -32,9 +33,9 @@ func TestRemove(t *testing.T) {
 	// One that is restarted makes them again, and they are removed again.
 	old.stop()
 	restarted := c.start(t, nil)
-	eventually(t, "they are made and removed", func() bool { return restarted.writes.Load() > 0 && gone() })
+	eventually.True(t, "they are made and removed", func() bool { return restarted.writes.Load() > 0 && gone() })
 	restarted.stop()
-	eventually(t, "the configurations are gone again", gone)
+	eventually.True(t, "the configurations are gone again", gone)
 	remover.settle(t)
 	n := remover.writes.Load()
 	wait(t, 500*time.Millisecond)
@@ -70,7 +71,7 @@ func TestRemoveOnce(t *testing.T) {
 		t.Errorf("with somebody else's configuration: %v", err)
 	}
 	remover := c.start(t, removing)
-	eventually(t, "an event says so", func() bool { return strings.Contains(c.event(t, "NotOurs"), "was not made by Isthmus") })
+	eventually.True(t, "an event says so", func() bool { return strings.Contains(c.event(t, "NotOurs"), "was not made by Isthmus") })
 	if c.mutating(t) == nil || remover.writes.Load() != 0 {
 		t.Error("somebody else's configuration was removed")
 	}
@@ -88,7 +89,7 @@ func TestMissingRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := c.start(t, func(o *registration.Options, r *replica) { o.Client = r.client(t, config) })
-	eventually(t, "the log says what is missing", func() bool { return strings.Contains(r.logged(), "MutatingWebhookConfiguration isthmus: ") })
+	eventually.True(t, "the log says what is missing", func() bool { return strings.Contains(r.logged(), "MutatingWebhookConfiguration isthmus: ") })
 	if log := r.logged(); !strings.Contains(log, "manifests/components/webhook-auto") || !strings.Contains(log, registration.Rule) {
 		t.Errorf("the log does not say what to do:\n%s", log)
 	}

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 	"github.com/isthmus-cloud/isthmus/webhooks/certs/certstest"
 	"github.com/isthmus-cloud/isthmus/webhooks/registration"
 	"github.com/isthmus-cloud/isthmus/webhooks/server"
@@ -115,10 +116,10 @@ func TestAPIServerCalls(t *testing.T) {
 		t.Run(form, func(t *testing.T) {
 			r := c.start(t, func(o *registration.Options, _ *replica) { change(o); o.CABundle = s.CABundle })
 			r.settle(t)
-			eventually(t, "PersistentVolumes are sent", func() bool {
+			eventually.True(t, "PersistentVolumes are sent", func() bool {
 				return c.createVolume(t, "sent-by-"+form, nil, true) == nil && a.count("/sent-by-"+form) > 0
 			})
-			eventually(t, "ConfigMaps are sent", func() bool { c.createMap(t, "other", form, nil); return a.count("other/"+form) > 0 })
+			eventually.True(t, "ConfigMaps are sent", func() bool { c.createMap(t, "other", form, nil); return a.count("other/"+form) > 0 })
 			for name, create := range map[string]func(name string){
 				"/opted-out": func(name string) {
 					_ = c.createVolume(t, name, map[string]string{"isthmus-cloud.github.io/skip-volumes": "true"}, true)
@@ -156,10 +157,10 @@ func testPolicies(t *testing.T, c *cluster, port int, s *server.Server) {
 		return r
 	}
 	start("Ignore").stop()
-	eventually(t, "Ignore lets a PersistentVolume pass", func() bool { return c.createVolume(t, "ignored", nil, true) == nil })
+	eventually.True(t, "Ignore lets a PersistentVolume pass", func() bool { return c.createVolume(t, "ignored", nil, true) == nil })
 	start("volumes=Fail").stop()
 	var err error
-	eventually(t, "Fail refuses a PersistentVolume", func() bool { err = c.createVolume(t, "failed", nil, true); return err != nil })
+	eventually.True(t, "Fail refuses a PersistentVolume", func() bool { err = c.createVolume(t, "failed", nil, true); return err != nil })
 	if !strings.Contains(err.Error(), `failed calling webhook "volumes.isthmus-cloud.github.io"`) {
 		t.Errorf("the refusal: %v", err)
 	}

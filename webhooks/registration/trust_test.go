@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 	"github.com/isthmus-cloud/isthmus/webhooks/registration"
 )
 
@@ -36,7 +37,7 @@ func TestCAChange(t *testing.T) {
 	before := first.settle(t) + second.settle(t)
 	first.setCA(authority("ca") + authority("next"))
 	both := func() bool { return c.trusted(t, "ca", "next") == "ca next" }
-	eventually(t, "the API server knows the new CA", both)
+	eventually.True(t, "the API server knows the new CA", both)
 	wait(t, 300*time.Millisecond)
 	second.setCA(authority("next"))
 	wait(t, 300*time.Millisecond)
@@ -64,13 +65,13 @@ func TestRestartedReplicaWithOlderCA(t *testing.T) {
 	if _, err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Patch(t.Context(), registration.Name, types.JSONPatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it is repaired with both", func() bool { return c.trusted(t, "ca", "newer") == "ca newer" })
+	eventually.True(t, "it is repaired with both", func() bool { return c.trusted(t, "ca", "newer") == "ca newer" })
 	v := c.validating(t)
 	v.Webhooks[0].ClientConfig.CABundle = []byte(authority("ca") + authority("somebody"))
 	if _, err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Update(t.Context(), v, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "somebody's CA is gone", func() bool { return c.trusted(t, "ca", "newer", "somebody") == "ca newer" })
+	eventually.True(t, "somebody's CA is gone", func() bool { return c.trusted(t, "ca", "newer", "somebody") == "ca newer" })
 }
 
 // TestOverruledReplicaKeepsItsCA: other flags prevail; the CA of a replica that still serves
@@ -82,7 +83,7 @@ func TestOverruledReplicaKeepsItsCA(t *testing.T) {
 	updated := c.start(t, setPolicy("Fail"))
 	updated.settle(t)
 	old.setCA(authority("of-the-old"))
-	eventually(t, "both are trusted", func() bool { return c.trusted(t, "ca", "of-the-old") == "ca of-the-old" })
+	eventually.True(t, "both are trusted", func() bool { return c.trusted(t, "ca", "of-the-old") == "ca of-the-old" })
 	updated.settle(t)
 	if c.policy(t) != "Fail" {
 		t.Error("the old replica's policy came back with its CA")
@@ -95,9 +96,9 @@ func TestUnknownCAGoesLater(t *testing.T) {
 	r := c.start(t, nil)
 	r.settle(t)
 	r.setCA(authority("next"))
-	eventually(t, "both are trusted", func() bool { return c.trusted(t, "ca", "next") == "ca next" })
-	eventually(t, "the new one alone is", func() bool { return c.trusted(t, "ca", "next") == "next" })
-	eventually(t, "events say so", func() bool {
+	eventually.True(t, "both are trusted", func() bool { return c.trusted(t, "ca", "next") == "ca next" })
+	eventually.True(t, "the new one alone is", func() bool { return c.trusted(t, "ca", "next") == "next" })
+	eventually.True(t, "events say so", func() bool {
 		said := c.event(t, "CAsChanged")
 		return strings.Contains(said, `added "CN=next" (serial 1, until 20`) && strings.Contains(said, `removed "CN=ca" (`)
 	})
@@ -109,7 +110,7 @@ func TestUnknownCAGoesLater(t *testing.T) {
 func TestNoCANoRegistration(t *testing.T) {
 	c := newCluster(t)
 	r := c.start(t, func(_ *registration.Options, r *replica) { r.setCA("") })
-	eventually(t, "an event says so", func() bool { return strings.Contains(c.event(t, "NoCA"), "ca.crt") })
+	eventually.True(t, "an event says so", func() bool { return strings.Contains(c.event(t, "NoCA"), "ca.crt") })
 	if c.mutating(t) != nil || r.writes.Load() != 0 {
 		t.Error("registered without a CA")
 	}
@@ -149,7 +150,7 @@ func TestNewCADoesNotWaitForAFight(t *testing.T) {
 		wait(t, 100*time.Millisecond)
 	}
 	r.setCA(authority("ca") + authority("next"))
-	eventually(t, "the new CA is trusted", func() bool { return c.trusted(t, "ca", "next") == "ca next" })
+	eventually.True(t, "the new CA is trusted", func() bool { return c.trusted(t, "ca", "next") == "ca next" })
 }
 
 // TestReplicasWithOtherCAsForGood: replicas whose certificates are of different CAs, each of
@@ -161,7 +162,7 @@ func TestReplicasWithOtherCAsForGood(t *testing.T) {
 	for _, name := range names {
 		replicas = append(replicas, c.start(t, func(_ *registration.Options, r *replica) { r.setCA(authority(name)) }))
 	}
-	eventually(t, "all are trusted", func() bool { return c.trusted(t, names...) == "a b d" })
+	eventually.True(t, "all are trusted", func() bool { return c.trusted(t, names...) == "a b d" })
 	announced, last := map[string]bool{}, ""
 	for deadline := time.Now().Add(6 * time.Second); time.Now().Before(deadline); wait(t, 20*time.Millisecond) {
 		if got := c.trusted(t, names...); got != "a b d" {
@@ -192,7 +193,7 @@ func TestReplicasWithOtherCAsForGood(t *testing.T) {
 	for _, name := range names[1:] {
 		c.start(t, func(_ *registration.Options, r *replica) { r.setCA(authority(name)) })
 	}
-	eventually(t, "the CA of the one that ended is gone", func() bool { return c.trusted(t, names...) == "b d" })
+	eventually.True(t, "the CA of the one that ended is gone", func() bool { return c.trusted(t, names...) == "b d" })
 }
 
 // TestPublicCertificateAfterPrivateCA: with a URL, a certificate without a CA is one that the API
@@ -205,7 +206,7 @@ func TestPublicCertificateAfterPrivateCA(t *testing.T) {
 	n := old.settle(t)
 	public := c.start(t, func(o *registration.Options, r *replica) { url(o, r); r.setCA("") })
 	roots := func() bool { return len(c.validating(t).Webhooks[0].ClientConfig.CABundle) == 0 }
-	eventually(t, "the API server's own roots count", roots)
+	eventually.True(t, "the API server's own roots count", roots)
 	public.settle(t)
 	old.setCA(authority("ca") + authority("next"))
 	wait(t, 500*time.Millisecond)
@@ -214,13 +215,13 @@ func TestPublicCertificateAfterPrivateCA(t *testing.T) {
 	}
 	// Somebody's CA is taken out, and a replica with a private CA that starts later prevails.
 	c.inject(t, authority("somebody"))
-	eventually(t, "the API server's own roots count again", roots)
+	eventually.True(t, "the API server's own roots count again", roots)
 	private := c.start(t, url)
-	eventually(t, "the private CA is trusted", func() bool { return c.trusted(t, "ca", "somebody") == "ca" })
+	eventually.True(t, "the private CA is trusted", func() bool { return c.trusted(t, "ca", "somebody") == "ca" })
 	private.settle(t)
 	// The one whose certificate changes is the later one, too.
 	private.setCA("")
-	eventually(t, "the API server's own roots count once more", roots)
+	eventually.True(t, "the API server's own roots count once more", roots)
 }
 
 // TestWriteAtTheSameMoment: what another replica writes between this one's look at the
@@ -241,7 +242,7 @@ func TestWriteAtTheSameMoment(t *testing.T) {
 				var then func()
 				once.Do(func() {
 					other.setCA(authority("ca") + authority("others"))
-					eventually(t, "the other has written", func() bool { return c.trusted(t, "ca", "others") == "ca others" })
+					eventually.True(t, "the other has written", func() bool { return c.trusted(t, "ca", "others") == "ca others" })
 					then = func() { after <- c.trusted(t, "ca", "others") }
 				})
 				return then
@@ -253,7 +254,7 @@ func TestWriteAtTheSameMoment(t *testing.T) {
 	if got := <-after; got != "ca others" {
 		t.Errorf("after a write of what was read before, trusted are %q only", got)
 	}
-	eventually(t, "all are trusted", func() bool { return c.trusted(t, "ca", "its", "others") == "ca its others" })
+	eventually.True(t, "all are trusted", func() bool { return c.trusted(t, "ca", "its", "others") == "ca its others" })
 	r.settle(t)
 	if strings.Contains(r.logged(), "could not be registered") {
 		t.Errorf("a conflict is no error to log:\n%s", r.logged())

@@ -17,6 +17,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 	"github.com/isthmus-cloud/isthmus/webhooks/server"
 )
 
@@ -119,7 +120,7 @@ func TestMisconfigurationIsLogged(t *testing.T) {
 	}
 	check := func(want int) {
 		t.Helper()
-		eventually(t, func() error {
+		eventually.NoError(t, func() error {
 			for _, line := range []string{`reason="no_certificate"`, `no webhook is served at \"/mutate\"`, "Webhook client ended the TLS handshake"} {
 				if n := strings.Count(text(), line); n != want {
 					return fmt.Errorf("%s stands %d times in the log, want %d:\n%s", line, n, want, text())

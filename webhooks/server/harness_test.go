@@ -21,6 +21,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 	"github.com/isthmus-cloud/isthmus/webhooks/certs"
 	"github.com/isthmus-cloud/isthmus/webhooks/certs/certstest"
 	"github.com/isthmus-cloud/isthmus/webhooks/server"
@@ -79,7 +80,7 @@ func startIn(t *testing.T, ctx context.Context, h admission.HandlerFunc, change 
 			t.Errorf("server ended with %v", err)
 		}
 	})
-	eventually(t, func() error {
+	eventually.NoError(t, func() error {
 		if r.Addr() == nil {
 			return fmt.Errorf("not listening")
 		}
@@ -95,23 +96,6 @@ func listen(t *testing.T) net.Listener {
 		t.Fatal(err)
 	}
 	return l
-}
-
-// eventually waits until check is content.
-func eventually(t *testing.T, check func() error) {
-	t.Helper()
-	deadline := time.After(20 * time.Second)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		select {
-		case <-deadline:
-			t.Fatal(err)
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
 }
 
 // client returns a client that trusts the server's CA only. It is closed with the test.

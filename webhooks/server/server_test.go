@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 	"github.com/isthmus-cloud/isthmus/webhooks/certs"
 	"github.com/isthmus-cloud/isthmus/webhooks/certs/certstest"
 	"github.com/isthmus-cloud/isthmus/webhooks/server"
@@ -302,7 +303,7 @@ func TestDrain(t *testing.T) {
 	}()
 	<-entered
 	r.stop()
-	eventually(t, func() error {
+	eventually.NoError(t, func() error {
 		if conn, err := net.Dial("tcp", r.Addr().String()); err == nil {
 			_ = conn.Close()
 			return errors.New("new connections are accepted while draining")
@@ -365,7 +366,7 @@ func TestDrainTimeout(t *testing.T) {
 func TestShutdownDelay(t *testing.T) {
 	r := start(t, allow, func(o *server.Options) { o.ShutdownDelay = time.Second })
 	r.stop()
-	eventually(t, func() error {
+	eventually.NoError(t, func() error {
 		if r.Ready(probe) == nil {
 			return errors.New("still ready")
 		}
@@ -431,7 +432,7 @@ func TestHotReload(t *testing.T) {
 	}
 	before := serial()
 	r.ca.WriteDir(t, r.certDir)
-	eventually(t, func() error {
+	eventually.NoError(t, func() error {
 		if serial() == before {
 			return errors.New("the old certificate is served still")
 		}

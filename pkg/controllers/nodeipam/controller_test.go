@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
@@ -72,7 +73,7 @@ func TestSharedCIDR(t *testing.T) {
 	c.create("one", "10.244.0.0/24")
 	c.create("two", "10.244.0.0/24")
 	c.run(Config{ClusterCIDRs: mustPrefixes("10.244.0.0/24")}, nil, nil)
-	c.eventually(func() string { // whichever was seen later
+	eventually.Met(c.t, func() string { // whichever was seen later
 		if c.hasEvent("one", "CIDRShared") != c.hasEvent("two", "CIDRShared") {
 			return ""
 		}
@@ -189,7 +190,7 @@ func TestNamesComeBack(t *testing.T) {
 			c.delete(fmt.Sprintf("node-%d", i))
 		}
 	}
-	c.eventually(func() string {
+	eventually.Met(c.t, func() string {
 		controller.mu.Lock()
 		defer controller.mu.Unlock()
 		if used := controller.ledger.families[0][0].used; used > 0 || len(controller.ledger.held) > 0 {

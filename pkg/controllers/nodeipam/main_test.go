@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
 
 // thePlane is the real API server of all tests.
@@ -86,7 +87,7 @@ func (c *cluster) podCIDRs() map[string]string {
 func (c *cluster) wantAll(count int) map[string]string {
 	c.t.Helper()
 	var got map[string]string
-	c.eventually(func() string {
+	eventually.Met(c.t, func() string {
 		got = c.podCIDRs()
 		none := 0
 		owner := map[string]string{}
@@ -110,29 +111,10 @@ func (c *cluster) wantAll(count int) map[string]string {
 	return got
 }
 
-func (c *cluster) eventually(done func() string) {
-	c.t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for {
-		missing := done()
-		if missing == "" {
-			return
-		}
-		if time.Now().After(deadline) {
-			c.t.Fatal(missing)
-		}
-		select {
-		case <-c.t.Context().Done():
-			c.t.Fatal(c.t.Context().Err())
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-}
-
 // wantEvent waits for an event about the Node.
 func (c *cluster) wantEvent(node, reason, text string) {
 	c.t.Helper()
-	c.eventually(func() string {
+	eventually.Met(c.t, func() string {
 		list, err := c.client.CoreV1().Events("default").List(c.t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + node})
 		if err != nil {
 			c.t.Fatal(err)

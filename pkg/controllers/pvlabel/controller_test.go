@@ -20,6 +20,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/pv"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
 
 const (
@@ -116,7 +117,7 @@ func TestBackfill(t *testing.T) {
 		if tt.labels != nil {
 			changed++
 		}
-		c.eventually(func() string { return c.differs(name, tt) })
+		eventually.Met(c.t, func() string { return c.differs(name, tt) })
 		if events := c.events(name); tt.event == "" && len(events) > 0 || len(events) > 2 {
 			t.Errorf("%s: events %v", name, events)
 		}
@@ -129,7 +130,7 @@ func TestBackfill(t *testing.T) {
 	}
 	// A user takes the contradiction away: the rest is added, and the matter is settled.
 	c.label("user", `{"metadata":{"labels":{"topology.kubernetes.io/zone":null}}}`)
-	c.eventually(func() string { return c.differs("user", all["in-tree"]) })
+	eventually.Met(c.t, func() string { return c.differs("user", all["in-tree"]) })
 	for name, tt := range all {
 		if name != "user" {
 			if what := c.differs(name, tt); what != "" {
@@ -257,7 +258,7 @@ func TestAllReplicasKilled(t *testing.T) {
 	<-half
 	stop()
 	second, stop := c.run(nil)
-	c.eventually(func() string {
+	eventually.Met(c.t, func() string {
 		list, err := c.client.CoreV1().PersistentVolumes().List(t.Context(), metav1.ListOptions{LabelSelector: zone + "=az1," + region + "=" + ossim.Region})
 		if err != nil {
 			t.Fatal(err)
@@ -327,7 +328,7 @@ func TestCloudDown(t *testing.T) {
 		c.slip(name, slipped{zone: "az1"})
 	}
 	counted, stop := c.run(nil)
-	c.eventually(func() string {
+	eventually.Met(c.t, func() string {
 		events := c.events("two")
 		if len(events["ZoneUnknown"]) == 0 {
 			return fmt.Sprintf("events: %v", events)
@@ -339,7 +340,7 @@ func TestCloudDown(t *testing.T) {
 	}
 	undo()
 	for _, name := range []string{"one", "two", "three"} {
-		c.eventually(func() string {
+		eventually.Met(c.t, func() string {
 			return c.differs(name, slipped{labels: map[string]string{zone: "az1", region: ossim.Region}, affinity: required(in(region, ossim.Region), in(zone, "az1"))})
 		})
 		if events := c.events(name); len(events["ZoneUnknown"]) > 1 {
@@ -359,7 +360,7 @@ func TestUserIsFaster(t *testing.T) {
 			once.Do(func() { c.label("raced", `{"metadata":{"labels":{"topology.kubernetes.io/zone":"az5"}}}`) })
 		}
 	})
-	c.eventually(func() string {
+	eventually.Met(c.t, func() string {
 		return c.differs("raced", slipped{labels: map[string]string{zone: "az5"}, event: "ZoneContradicted az5 contradicts the volume's az1"})
 	})
 	stop()

@@ -149,26 +149,6 @@ func (c *cluster) events(pv string) map[string][]string {
 	return out
 }
 
-// eventually waits until missing returns nothing.
-func (c *cluster) eventually(missing func() string) {
-	c.t.Helper()
-	deadline := time.Now().Add(2 * time.Minute)
-	for {
-		what := missing()
-		if what == "" {
-			return
-		}
-		if time.Now().After(deadline) {
-			c.t.Fatal(what)
-		}
-		select {
-		case <-c.t.Context().Done():
-			c.t.Fatal(c.t.Context().Err())
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-}
-
 // transport counts the writes of PersistentVolumes, and lets a test act before one.
 type transport struct {
 	next   http.RoundTripper

@@ -11,6 +11,7 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
 
 // TestNodesAppear: what was not added because no Node was there is added as soon as there is
@@ -21,7 +22,7 @@ func TestNodesAppear(t *testing.T) {
 	c.node("node-az1", zoned("az1"))
 	c.slip("early", slipped{zone: "az2"})
 	counted, stop := c.run(nil)
-	c.eventually(func() string { return c.differs("early", slipped{event: "ZoneWithoutNodes"}) })
+	eventually.Met(c.t, func() string { return c.differs("early", slipped{event: "ZoneWithoutNodes"}) })
 	c.node("node-late", nil)
 	nodes := c.client.CoreV1().Nodes()
 	late := func(change func(*corev1.Node)) {
@@ -43,14 +44,14 @@ func TestNodesAppear(t *testing.T) {
 	added := func(az string) slipped {
 		return slipped{labels: map[string]string{zone: az, region: ossim.Region}, affinity: required(in(region, ossim.Region), in(zone, az)), event: "ZoneAdded"}
 	}
-	c.eventually(func() string { return c.differs("sign", added("az1")) })
+	eventually.Met(c.t, func() string { return c.differs("sign", added("az1")) })
 	if _, n := counted.count(); n != 1 {
 		t.Errorf("%d patches before there was a Node, want one", n)
 	}
 	c.node("node-az2", zoned("az2"))
 	late(func(n *corev1.Node) { n.Labels = zoned("az3") })
 	for name, az := range map[string]string{"early": "az2", "later": "az3"} {
-		c.eventually(func() string { return c.differs(name, added(az)) })
+		eventually.Met(c.t, func() string { return c.differs(name, added(az)) })
 	}
 	stop()
 	if _, n := counted.count(); n != 3 {
@@ -116,9 +117,9 @@ func TestDryRun(t *testing.T) {
 			r.URL.RawQuery = query.Encode()
 		}
 	})
-	c.eventually(func() string { return c.differs("dry", slipped{event: "ZoneAdded"}) })
+	eventually.Met(c.t, func() string { return c.differs("dry", slipped{event: "ZoneAdded"}) })
 	c.slip("later", slipped{zone: "az1"})
-	c.eventually(func() string { // once this one had its turn, a retry of the other had it too
+	eventually.Met(c.t, func() string { // once this one had its turn, a retry of the other had it too
 		clk.Step(time.Hour)
 		return c.differs("later", slipped{event: "ZoneAdded"})
 	})

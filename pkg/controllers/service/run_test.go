@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
 
 // run runs the world's controller over real informers until the test ends or stop is called.
@@ -71,16 +72,6 @@ func (f *fakeCloud) count(prefix string) int {
 	return n
 }
 
-func (w *world) eventually(what string, done func() bool) {
-	w.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !done(); {
-		if time.Now().After(deadline) {
-			w.t.Fatalf("not within 20 s: %s", what)
-		}
-		<-time.After(10 * time.Millisecond)
-	}
-}
-
 // idle fails when the cloud is called once more, also for a change of Nodes just now.
 func (w *world) idle() {
 	w.t.Helper()
@@ -107,7 +98,7 @@ func TestRestartEnsuresOnce(t *testing.T) {
 		w.addNode(node(fmt.Sprint("n", i), nil))
 	}
 	w.run()
-	w.eventually("every load balancer is ensured", func() bool { return w.cloud.count("ensure") >= services })
+	eventually.True(w.t, "every load balancer is ensured", func() bool { return w.cloud.count("ensure") >= services })
 	w.idle()
 	for i := range services {
 		if n := w.cloud.count(fmt.Sprintf("ensure s%d ", i)); n != 1 {
@@ -134,15 +125,15 @@ func TestComplaintNodeQueueFullPassPerNode(t *testing.T) {
 		}))
 	}
 	w.run()
-	w.eventually("every load balancer is ensured", func() bool { return w.cloud.count("ensure") >= services })
-	w.eventually("the first Node has taken effect", func() bool { return value64(t, w.c.Metrics.nodeSyncLatency) > 0 })
+	eventually.True(w.t, "every load balancer is ensured", func() bool { return w.cloud.count("ensure") >= services })
+	eventually.True(w.t, "the first Node has taken effect", func() bool { return value64(t, w.c.Metrics.nodeSyncLatency) > 0 })
 	w.idle()
 	w.cloud.take()
 	passes := value64(t, w.c.Metrics.nodeSyncLatency)
 	for i := range nodes {
 		w.addNode(node(fmt.Sprint("n", i), nil))
 	}
-	w.eventually("every load balancer is updated", func() bool { return w.cloud.count("update") >= services/2 })
+	eventually.True(w.t, "every load balancer is updated", func() bool { return w.cloud.count("update") >= services/2 })
 	w.idle()
 	if calls := w.cloud.take(); len(calls) != services/2 {
 		t.Errorf("%d calls, want %d: %q", len(calls), services/2, calls)
@@ -169,8 +160,8 @@ func TestSlowLoadBalancersStarveNobody(t *testing.T) {
 		w.create(service(fmt.Sprint("quick", i), nil))
 	}
 	w.run()
-	w.eventually("the quick ones are served", func() bool { return w.cloud.count("ensure quick") == 20 })
-	w.eventually("the slow ones are looked at again", func() bool { return w.cloud.count("ensure slow") > 60 })
+	eventually.True(w.t, "the quick ones are served", func() bool { return w.cloud.count("ensure quick") == 20 })
+	eventually.True(w.t, "the slow ones are looked at again", func() bool { return w.cloud.count("ensure slow") > 60 })
 	if n := w.cloud.count("ensure quick"); n != 20 {
 		t.Errorf("%d calls for 20 quick ones", n)
 	}
@@ -192,7 +183,7 @@ func TestNoCallOutlivesRun(t *testing.T) {
 		w.create(service(fmt.Sprint("s", i), nil))
 	}
 	stop := w.run()
-	w.eventually("both workers are busy", func() bool { return open.Load() == 2 })
+	eventually.True(w.t, "both workers are busy", func() bool { return open.Load() == 2 })
 	stop()
 	if open.Load() != 0 || begun.Load() != 2 {
 		t.Errorf("%d calls under way, %d begun", open.Load(), begun.Load())
@@ -214,11 +205,11 @@ func TestEverythingAtOnce(t *testing.T) {
 		w.create(service(fmt.Sprint("s", i), nil))
 		w.addNode(node(fmt.Sprint("n", i), nil))
 		if i%3 == 0 {
-			w.eventually("it has a finalizer", func() bool { return hasFinalizer(w.stored(fmt.Sprint("s", i))) })
+			eventually.True(w.t, "it has a finalizer", func() bool { return hasFinalizer(w.stored(fmt.Sprint("s", i))) })
 			w.delete(fmt.Sprint("s", i))
 		}
 	}
-	w.eventually("deleted Services are gone, the others have all members", func() bool {
+	eventually.True(w.t, "deleted Services are gone, the others have all members", func() bool {
 		last := map[string]string{}
 		w.cloud.set(func() {
 			for _, call := range w.cloud.calls {
@@ -245,10 +236,10 @@ func TestServiceThatStopsToBeOfInterest(t *testing.T) {
 	w := newWorld(t, realTime(nil))
 	w.create(service("web", nil))
 	w.run()
-	w.eventually("it is served", func() bool { return len(w.stored("web").Status.LoadBalancer.Ingress) > 0 })
+	eventually.True(w.t, "it is served", func() bool { return len(w.stored("web").Status.LoadBalancer.Ingress) > 0 })
 	w.change("web", func(s *corev1.Service) {
 		toClusterIP(s)
 		s.Finalizers = nil
 	})
-	w.eventually("the load balancer is deleted", func() bool { return w.cloud.count("delete web uid web-1") == 1 })
+	eventually.True(w.t, "the load balancer is deleted", func() bool { return w.cloud.count("delete web uid web-1") == 1 })
 }

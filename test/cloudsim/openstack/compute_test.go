@@ -20,6 +20,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
 
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
 
 func names(list []servers.Server) []string {
@@ -130,7 +131,7 @@ func TestServerScope(t *testing.T) {
 func waitServer(t *testing.T, c *gophercloud.ServiceClient, id, status string) *servers.Server {
 	t.Helper()
 	var got *servers.Server
-	eventually(t, "server is "+status, func() bool {
+	eventually.True(t, "server is "+status, func() bool {
 		var err error
 		got, err = servers.Get(t.Context(), c, id).Extract()
 		if err != nil {
@@ -211,7 +212,7 @@ func TestServerLife(t *testing.T) {
 	if err := servers.Delete(t.Context(), c, made.ID).ExtractErr(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "server is gone", func() bool {
+	eventually.True(t, "server is gone", func() bool {
 		_, err := servers.Get(t.Context(), c, made.ID).Extract()
 		return gophercloud.ResponseCodeIs(err, http.StatusNotFound)
 	})

@@ -14,6 +14,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
 
 func TestSimulatorsHaveTheirOwnNets(t *testing.T) {
@@ -82,7 +83,7 @@ func TestCloseEndsWhatHangs(t *testing.T) {
 		_, err := servers.Get(context.WithoutCancel(t.Context()), c, id).Extract()
 		failed <- err
 	}()
-	eventually(t, "the request has arrived", func() bool {
+	eventually.True(t, "the request has arrived", func() bool {
 		list := sim.Requests()
 		return list[len(list)-1].Path == "/servers/"+id
 	})

@@ -18,6 +18,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
 
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
 
 const nodePort = 30080
@@ -309,11 +310,11 @@ func TestHealthMonitor(t *testing.T) {
 			return strings.Join(got, " ") == want
 		}
 	}
-	eventually(t, "the dead member is found", statuses("DEGRADED ONLINE ERROR"))
+	eventually.True(t, "the dead member is found", statuses("DEGRADED ONLINE ERROR"))
 	stopA()
-	eventually(t, "both are found dead", statuses("ERROR ERROR ERROR"))
+	eventually.True(t, "both are found dead", statuses("ERROR ERROR ERROR"))
 	backend(t, "a", a)
-	eventually(t, "the first is back", statuses("DEGRADED ONLINE ERROR"))
+	eventually.True(t, "the first is back", statuses("DEGRADED ONLINE ERROR"))
 }
 
 func TestPortTakenOnTheHost(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
 
 func TestAuthenticate(t *testing.T) {
@@ -117,7 +118,7 @@ func TestTokensEnd(t *testing.T) {
 		sim := ossim.ForTest(t, ossim.Options{TokenLifetime: 50 * time.Millisecond})
 		c := compute(t, sim, "")
 		c.ReauthFunc = nil
-		eventually(t, "the token ends", func() bool {
+		eventually.True(t, "the token ends", func() bool {
 			_, err := listServers(t, c, servers.ListOpts{})
 			return gophercloud.ResponseCodeIs(err, http.StatusUnauthorized)
 		})

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
@@ -73,19 +72,4 @@ func compute(t *testing.T, sim *ossim.Sim, microversion string) *gophercloud.Ser
 	c := serviceClient(t, sim, openstack.NewComputeV2)
 	c.Microversion = microversion
 	return c
-}
-
-// eventually tries until done answers true or the test's time is over.
-func eventually(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for range 2000 {
-		if done() {
-			return
-		}
-		select {
-		case <-t.Context().Done():
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
-	t.Fatalf("never happened: %s", what)
 }

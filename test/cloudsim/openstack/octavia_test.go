@@ -19,6 +19,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
 
 func octavia(t *testing.T, sim *ossim.Sim) *gophercloud.ServiceClient {
@@ -29,7 +30,7 @@ func octavia(t *testing.T, sim *ossim.Sim) *gophercloud.ServiceClient {
 func settled(t *testing.T, c *gophercloud.ServiceClient, id string) *loadbalancers.LoadBalancer {
 	t.Helper()
 	var lb *loadbalancers.LoadBalancer
-	eventually(t, "load balancer no longer pending", func() bool {
+	eventually.True(t, "load balancer no longer pending", func() bool {
 		lb = must[*loadbalancers.LoadBalancer](t)(loadbalancers.Get(t.Context(), c, id).Extract())
 		return !strings.HasPrefix(lb.ProvisioningStatus, "PENDING")
 	})
@@ -65,7 +66,7 @@ func deleteLB(t *testing.T, c *gophercloud.ServiceClient, id string) {
 	if err := loadbalancers.Delete(t.Context(), c, id, loadbalancers.DeleteOpts{Cascade: true}).ExtractErr(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "load balancer gone", func() bool {
+	eventually.True(t, "load balancer gone", func() bool {
 		_, err := loadbalancers.Get(t.Context(), c, id).Extract()
 		return gophercloud.ResponseCodeIs(err, http.StatusNotFound)
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
 
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
 
 func listVolumes(t *testing.T, c *gophercloud.ServiceClient, opts volumes.ListOpts) []string {
@@ -39,7 +40,7 @@ func TestVolumeLife(t *testing.T) {
 		t.Fatalf("create: %+v, %v", made, err)
 	}
 	var got *volumes.Volume
-	eventually(t, "volume is available", func() bool {
+	eventually.True(t, "volume is available", func() bool {
 		if got, err = volumes.Get(t.Context(), c, made.ID).Extract(); err != nil {
 			t.Fatal(err)
 		}
@@ -61,7 +62,7 @@ func TestVolumeLife(t *testing.T) {
 	if err := volumes.Delete(t.Context(), c, made.ID, nil).ExtractErr(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "volume is gone", func() bool {
+	eventually.True(t, "volume is gone", func() bool {
 		_, err := volumes.Get(t.Context(), c, made.ID).Extract()
 		return gophercloud.ResponseCodeIs(err, http.StatusNotFound)
 	})

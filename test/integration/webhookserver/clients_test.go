@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 	"github.com/isthmus-cloud/isthmus/webhooks"
 	"github.com/isthmus-cloud/isthmus/webhooks/server"
 )
@@ -45,7 +46,7 @@ func TestClientCertificateAuditAndTrace(t *testing.T) {
 		t.Fatal(err)
 	}
 	var event *auditv1.Event
-	eventually(t, func() error {
+	eventually.NoError(t, func() error {
 		event = c.audited(t, object.Name)
 		if event == nil {
 			return fmt.Errorf("the audit log has nothing on %s", object.Name)

@@ -15,6 +15,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 	"github.com/isthmus-cloud/isthmus/webhooks/server"
 )
 
@@ -121,7 +122,7 @@ func TestMoreAtATimeThanTheWebhookTakes(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, func() error {
+	eventually.NoError(t, func() error {
 		if n := h.outcomes(t, "busy"); n < more {
 			return errors.New("not all beyond the bound were refused")
 		}

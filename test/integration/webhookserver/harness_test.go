@@ -33,6 +33,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 	"github.com/isthmus-cloud/isthmus/webhooks"
 	"github.com/isthmus-cloud/isthmus/webhooks/certs/certstest"
 	"github.com/isthmus-cloud/isthmus/webhooks/server"
@@ -216,7 +217,7 @@ func serve(t *testing.T, h admission.HandlerFunc, change ...func(*server.Options
 		}
 	})
 	t.Cleanup(s.stop)
-	eventually(t, func() error {
+	eventually.NoError(t, func() error {
 		if s.Addr() == nil {
 			return errors.New("the webhook server does not listen")
 		}
@@ -293,7 +294,7 @@ func (s *shared) create(t *testing.T, name string, data map[string]string) (*cor
 func (s *shared) awaited(t *testing.T, done func(error) bool) {
 	t.Helper()
 	n := 0
-	eventually(t, func() error {
+	eventually.NoError(t, func() error {
 		n++
 		_, err := s.create(t, fmt.Sprintf("wait-%d", n), nil)
 		if done(err) {
@@ -301,20 +302,4 @@ func (s *shared) awaited(t *testing.T, done func(error) bool) {
 		}
 		return fmt.Errorf("the API server takes no notice of the webhook: the last create returned %w", err)
 	})
-}
-
-func eventually(t *testing.T, check func() error) {
-	t.Helper()
-	deadline := time.After(20 * time.Second)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		select {
-		case <-deadline:
-			t.Fatal(err)
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
 }

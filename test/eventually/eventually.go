@@ -1,0 +1,87 @@
+// Package eventually waits, in tests, for what other goroutines and processes do. How long
+// that takes says nothing: a machine may be busy. So there is no limit to choose; the one
+// limit only keeps a test from hanging.
+package eventually
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	// limit is far beyond what any test waits for, also with many processes for each core.
+	limit = 5 * time.Minute
+	// reserve is left of the time that the test binary has, to say what is missing.
+	reserve = 15 * time.Second
+	// period is the time between two checks.
+	period = 20 * time.Millisecond
+)
+
+// NoError waits until check returns nil. If it never does, t fails with the last error.
+func NoError(t testing.TB, check func() error) {
+	t.Helper()
+	begin := time.Now()
+	end := begin.Add(limit)
+	if d, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
+		if deadline, limited := d.Deadline(); limited && deadline.Add(-reserve).Before(end) {
+			end = deadline.Add(-reserve)
+		}
+	}
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		if now := time.Now(); now.After(end) {
+			t.Fatalf("not within %s: %v", now.Sub(begin).Round(time.Second), err)
+		}
+		Pause(t, period)
+	}
+}
+
+// Met waits until missing returns "". If it never does, t fails with its last answer.
+func Met(t testing.TB, missing func() string) {
+	t.Helper()
+	NoError(t, func() error {
+		if text := strings.TrimSpace(missing()); text != "" {
+			return errors.New(text)
+		}
+		return nil
+	})
+}
+
+// True waits until done returns true. If it never does, t fails and says what was awaited.
+func True(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	NoError(t, func() error {
+		if !done() {
+			return errors.New("it is not so: " + what)
+		}
+		return nil
+	})
+}
+
+// Closed waits until the channel is closed, or has a value.
+func Closed[T any](t testing.TB, what string, c <-chan T) {
+	t.Helper()
+	True(t, what, func() bool {
+		select {
+		case <-c:
+			return true
+		default:
+			return false
+		}
+	})
+}
+
+// Pause waits for d, or ends the test when t ends.
+func Pause(t testing.TB, d time.Duration) {
+	t.Helper()
+	select {
+	case <-t.Context().Done():
+		t.Fatal(t.Context().Err())
+	case <-time.After(d):
+	}
+}
