@@ -75,7 +75,8 @@ type LoadBalancerPort struct {
 	Name string
 	// Protocol is TCP, UDP or SCTP.
 	Protocol corev1.Protocol
-	// Port is where clients connect, NodePort where members listen.
+	// Port is where clients connect, NodePort where members listen; 0 when the Service has none,
+	// so that no member can serve the port.
 	Port, NodePort int32
 	// AppProtocol is the Service port's hint; may be empty.
 	AppProtocol string
@@ -141,6 +142,12 @@ type Annotation struct {
 	Default string
 	// Doc is one sentence for the reference.
 	Doc string
+	// Ignorable says that an invalid value, whatever it is, counts as not set. So do values of
+	// TypeBool other than true and false, and what is no number at all for TypeInt.
+	Ignorable bool
+	// RefuseNew says that an invalid value is refused for Services that were never served only:
+	// what is there keeps what it has. Such a value is among the settings then.
+	RefuseNew bool
 	// Written marks annotations that the provider writes itself; NotRead ones among them
 	// are never an input.
 	Written, NotRead bool

@@ -10,10 +10,13 @@ func (s Settings) String(name, def string) string {
 	return def
 }
 
-// Bool returns the value of name, or def when it is unset or not a bool.
+// Bool returns the value of name, or def when it is neither true nor false.
 func (s Settings) Bool(name string, def bool) bool {
-	if v, err := strconv.ParseBool(s[name]); err == nil {
-		return v
+	switch s[name] {
+	case "true":
+		return true
+	case "false":
+		return false
 	}
 	return def
 }

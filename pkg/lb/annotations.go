@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/google/uuid"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
@@ -20,10 +20,11 @@ import (
 // mostStrangers is how many unknown annotations of one Service are warned about.
 const mostStrangers = 20
 
-// Check reads the annotations that the vocabulary knows. settings hold the valid ones, with
-// surrounding blanks removed; problems name each invalid one, its value and what is allowed;
-// warnings name each unknown annotation that was probably meant for the vocabulary's provider,
-// with the nearest known one, up to some number.
+// Check reads the annotations that the vocabulary knows. settings hold the valid ones, texts with
+// surrounding blanks removed; problems name each invalid one, its value and what is allowed.
+// warnings name those that count as not set because of their value (see isIgnored), and each
+// unknown annotation that was probably meant for the vocabulary's provider, with the nearest
+// known one, up to some number.
 func Check(annotations map[string]string, vocabulary []cloud.Annotation) (settings cloud.Settings, problems field.ErrorList, warnings []string) {
 	settings = cloud.Settings{}
 	known := make(map[string]*cloud.Annotation, len(vocabulary))
@@ -31,25 +32,54 @@ func Check(annotations map[string]string, vocabulary []cloud.Annotation) (settin
 		known[vocabulary[i].Name] = &vocabulary[i]
 	}
 	var strange *strangers
+	unknown := 0
 	for _, name := range slices.Sorted(maps.Keys(annotations)) {
 		a, ok := known[name]
 		switch {
 		case ok && a.NotRead:
 		case ok:
-			value := strings.TrimSpace(annotations[name])
-			if problem := refuse(a, value); problem != nil {
+			value := valueOf(a, annotations[name])
+			switch problem := refuse(a, value); {
+			case problem == nil:
+				settings[name] = value
+			case isIgnored(a, value):
+				warnings = append(warnings, problem.Error()+"; until then it is as if it were not set")
+			default:
 				problems = append(problems, problem)
-				continue
 			}
-			settings[name] = value
-		case len(warnings) < mostStrangers:
+		case unknown < mostStrangers:
 			if strange == nil {
 				strange = newStrangers(vocabulary)
 			}
-			warnings = append(warnings, strange.warn(name)...)
+			more := strange.warn(name)
+			unknown += len(more)
+			warnings = append(warnings, more...)
 		}
 	}
 	return settings, problems, warnings
+}
+
+// valueOf is what a value is read as. Words and numbers are taken to the letter, as existing
+// controllers take them: what they do not understand must not begin to have an effect.
+func valueOf(a *cloud.Annotation, value string) string {
+	if isLiteral(a) {
+		return value
+	}
+	return strings.TrimSpace(value)
+}
+
+func isLiteral(a *cloud.Annotation) bool {
+	return a.Type == cloud.TypeBool || a.Type == cloud.TypeInt || a.Ignorable
+}
+
+// isIgnored reports whether an invalid value counts as not set, as it does for existing
+// controllers, rather than as a wish that cannot be fulfilled: neither true nor false, no number.
+func isIgnored(a *cloud.Annotation, value string) bool {
+	if a.Type == cloud.TypeInt {
+		_, err := strconv.Atoi(value)
+		return err != nil
+	}
+	return isLiteral(a)
 }
 
 // refuse says what is allowed when value is not of a's type; nil when it is. An empty value
@@ -80,17 +110,17 @@ func shown(value string) string {
 func allowed(a *cloud.Annotation, value string) string {
 	switch a.Type {
 	case cloud.TypeBool:
-		if _, err := strconv.ParseBool(value); err != nil {
+		if value != "true" && value != "false" {
 			return "use true or false"
 		}
 	case cloud.TypeInt:
 		return refuseInt(a, value)
 	case cloud.TypeSelector:
-		if _, err := labels.Parse(value); err != nil {
-			return "use a label selector such as disk=ssd,zone in (a, b)"
+		if _, err := cloud.ParseSelector(value); err != nil {
+			return "use a list of labels such as disk=ssd,gpu or a label selector such as zone in (a, b)"
 		}
 	case cloud.TypeCIDRs:
-		if slices.ContainsFunc(splitList(value), func(s string) bool { return !isCIDR(s) }) {
+		if slices.ContainsFunc(splitRanges(value), func(s string) bool { _, ok := parseRange(s); return !ok }) {
 			return "use a comma-separated list of CIDRs such as 192.0.2.0/24"
 		}
 	case cloud.TypeIP:
@@ -122,9 +152,12 @@ func refuseInt(a *cloud.Annotation, value string) string {
 	return ""
 }
 
-func isCIDR(s string) bool {
-	_, err := netip.ParsePrefix(s)
-	return err == nil
+// parseRange reads a CIDR, without the bits of a host.
+func parseRange(s string) (netip.Prefix, bool) {
+	if prefix, err := netip.ParsePrefix(s); err == nil {
+		return prefix.Masked(), true
+	}
+	return netip.Prefix{}, false
 }
 
 // isHostname reports whether the API server takes s as a host name in a Service's status.
@@ -134,13 +167,7 @@ func isHostname(s string) bool {
 
 func isUUID(s string) bool { return len(s) == 36 && uuid.Validate(s) == nil }
 
-// splitList splits a comma-separated list, dropping blanks and empty items.
-func splitList(s string) []string {
-	var out []string
-	for item := range strings.SplitSeq(s, ",") {
-		if item = strings.TrimSpace(item); item != "" {
-			out = append(out, item)
-		}
-	}
-	return out
+// splitRanges splits a list whose items are separated by commas or blanks.
+func splitRanges(s string) []string {
+	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 }

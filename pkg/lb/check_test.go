@@ -60,7 +60,7 @@ func TestManyUnknownAnnotations(t *testing.T) {
 	for i := range 5_000 {
 		annotations[fmt.Sprintf("lb.example.org/flavor-%d", i)] = ""
 	}
-	annotations["lb.example.org/keep"] = "maybe"
+	annotations["lb.example.org/method"] = "maybe"
 	if _, problems, warnings := Check(annotations, testVocabulary()); len(warnings) != mostStrangers || len(problems) != 1 {
 		t.Errorf("%d warnings, problems %v", len(warnings), problems)
 	}
@@ -68,7 +68,7 @@ func TestManyUnknownAnnotations(t *testing.T) {
 
 // TestLongValues: a message repeats only the beginning of a value.
 func TestLongValues(t *testing.T) {
-	_, problems, _ := Check(map[string]string{"lb.example.org/keep": strings.Repeat("ä", 10_000)}, testVocabulary())
+	_, problems, _ := Check(map[string]string{"lb.example.org/subnet": "a", "lb.example.org/flavor-id": strings.Repeat("ä", 10_000)}, testVocabulary())
 	if len(problems) != 1 || len(problems[0].Error()) > 600 {
 		t.Errorf("%.1000v", problems)
 	}
@@ -83,7 +83,7 @@ func TestReview(t *testing.T) {
 		return field.ErrorList{field.Forbidden(field.NewPath("spec", "loadBalancerIP"), "not here")}, []string{"slow"}
 	}}
 	service := testService(func(s *corev1.Service) {
-		s.Annotations["lb.example.org/keep"] = "maybe"
+		s.Annotations["lb.example.org/flavor-id"] = "maybe"
 		s.Annotations["lb.example.org/method"] = "A"
 		s.Annotations["lb.example.org/kep"] = "true"
 	})
@@ -93,13 +93,13 @@ func TestReview(t *testing.T) {
 	for _, p := range problems {
 		got = append(got, p.Error())
 	}
-	if diff := cmp.Diff([]string{`metadata.annotations[lb.example.org/keep]: Invalid value: "maybe": use true or false`, "spec.loadBalancerIP: Forbidden: not here"}, got); diff != "" {
+	if diff := cmp.Diff([]string{`metadata.annotations[lb.example.org/flavor-id]: Invalid value: "maybe": use an ID of the form 01234567-89ab-cdef-0123-456789abcdef`, "spec.loadBalancerIP: Forbidden: not here"}, got); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"annotation lb.example.org/kep is not known and has no effect; did you mean lb.example.org/keep?", "slow"}, warnings); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
 	}
-	if asked.Class != "gold" || len(asked.Ports) != 2 || asked.Settings.Has("lb.example.org/keep") || asked.Settings.String("lb.example.org/method", "") != "A" {
+	if asked.Class != "gold" || len(asked.Ports) != 2 || asked.Settings.Has("lb.example.org/flavor-id") || asked.Settings.String("lb.example.org/method", "") != "A" {
 		t.Errorf("the provider was asked about %+v", asked)
 	}
 	if diff := cmp.Diff(before, service); diff != "" {

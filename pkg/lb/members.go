@@ -11,31 +11,41 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
 
-// Selector combines the annotations of type TypeSelector: their values or, where a Service
-// has none or one that is not valid, their defaults. A Node must match all of them.
-func Selector(service *corev1.Service, vocabulary []cloud.Annotation) labels.Selector {
-	settings, _, _ := Check(service.Annotations, vocabulary)
-	return selector(settings, vocabulary)
-}
-
-func selector(settings cloud.Settings, vocabulary []cloud.Annotation) labels.Selector {
+// Selector combines the annotations of type TypeSelector: their values or, where a Service has
+// none, their defaults. A Node must match all of them. With an error, which is of one that is
+// not valid, it matches nothing.
+func Selector(service *corev1.Service, vocabulary []cloud.Annotation) (labels.Selector, error) {
 	out := labels.Everything()
-	for _, a := range vocabulary {
+	for i := range vocabulary {
+		a := &vocabulary[i]
 		if a.Type != cloud.TypeSelector || a.NotRead {
 			continue
 		}
-		s, err := labels.Parse(settings.String(a.Name, a.Default))
+		text, ok := service.Annotations[a.Name]
+		if !ok {
+			text = a.Default
+		}
+		s, err := cloud.ParseSelector(text)
 		if err != nil {
-			continue // Check has refused a value; the provider's configuration has checked the default
+			return labels.Nothing(), field.Invalid(cloud.AnnotationPath(a.Name), shown(text), source(ok)+allowed(a, text))
 		}
 		reqs, _ := s.Requirements()
 		out = out.Add(reqs...)
 	}
-	return out
+	return out, nil
+}
+
+// source tells a default from what stands at a Service.
+func source(stated bool) string {
+	if stated {
+		return ""
+	}
+	return "this is the default of the cloud's configuration: "
 }
 
 // Nodes are the candidates for members, prepared once for many Services: what a selector

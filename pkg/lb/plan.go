@@ -1,6 +1,7 @@
 package lb
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -30,7 +31,7 @@ const (
 func Plan(service *corev1.Service, nodes *Nodes, cluster cloud.Cluster, vocabulary []cloud.Annotation) (*cloud.LoadBalancerSpec, []string, error) {
 	p := &planner{service: service}
 	spec := p.draft(nodes, cluster, vocabulary)
-	p.publishAddress(vocabulary)
+	p.excuse(spec, vocabulary)
 	if err := cloud.Refuse(cloud.KindInvalid, "plan load balancer of Service "+service.Namespace+"/"+service.Name, p.problems); err != nil {
 		return nil, p.warnings, err
 	}
@@ -85,22 +86,38 @@ func (p *planner) warnf(format string, args ...any) {
 	p.warnings = append(p.warnings, fmt.Sprintf(format, args...))
 }
 
-// publishAddress makes wrong host names warnings: a load balancer serves its clients without one,
-// so that nobody who was served before must lose a member that comes or goes.
-func (p *planner) publishAddress(vocabulary []cloud.Annotation) {
-	for _, a := range vocabulary {
-		if a.Type != cloud.TypeHostname {
-			continue
-		}
+// excuse makes warnings of what must not stop a load balancer that serves: wrong host names, since
+// a load balancer serves its clients without one, and for a Service that was served before what its
+// load balancer needs not follow. A wrong value of that kind stays in the settings, so that nothing
+// is made otherwise than the Service says.
+func (p *planner) excuse(spec *cloud.LoadBalancerSpec, vocabulary []cloud.Annotation) {
+	served := len(p.service.Status.LoadBalancer.Ingress) > 0
+	excused := func(path *field.Path, why string) {
 		p.problems = slices.DeleteFunc(p.problems, func(problem *field.Error) bool {
-			wrong := problem.Field == cloud.AnnotationPath(a.Name).String()
+			wrong := problem.Field == path.String()
 			if wrong {
-				p.warnf("%s; until then, the address is published in its place", problem.Error())
+				p.warnf("%s; %s", problem.Error(), why)
 			}
 			return wrong
 		})
 	}
+	for _, a := range vocabulary {
+		switch {
+		case a.Type == cloud.TypeHostname:
+			excused(cloud.AnnotationPath(a.Name), "until then, the address is published in its place")
+		case a.RefuseNew && served:
+			before := len(p.problems)
+			if excused(cloud.AnnotationPath(a.Name), asItIs); len(p.problems) < before {
+				spec.Settings[a.Name] = strings.TrimSpace(p.service.Annotations[a.Name])
+			}
+		}
+	}
+	if served {
+		excused(specPath.Child("loadBalancerIP"), asItIs)
+	}
 }
+
+const asItIs = "the load balancer stays as it is in this"
 
 // draft is the plan without what is wrong, which p notes.
 func (p *planner) draft(nodes *Nodes, cluster cloud.Cluster, vocabulary []cloud.Annotation) *cloud.LoadBalancerSpec {
@@ -110,7 +127,11 @@ func (p *planner) draft(nodes *Nodes, cluster cloud.Cluster, vocabulary []cloud.
 
 	spec := &cloud.LoadBalancerSpec{LoadBalancerRef: ref(service, cluster, settings)}
 	spec.Ports = p.ports()
-	spec.Members = p.members(nodes, selector(settings, vocabulary))
+	selector, err := Selector(service, vocabulary)
+	if err == nil {
+		spec.Members = p.members(nodes, selector)
+	}
+	p.selector(err)
 	spec.IPFamilies = ipFamilies(service)
 	policy := service.Spec.IPFamilyPolicy
 	spec.RequireDualStack = policy != nil && *policy == corev1.IPFamilyPolicyRequireDualStack
@@ -120,6 +141,14 @@ func (p *planner) draft(nodes *Nodes, cluster cloud.Cluster, vocabulary []cloud.
 	spec.HealthCheck = p.healthCheck()
 	spec.CurrentIngress = slices.Clone(service.Status.LoadBalancer.Ingress)
 	return spec
+}
+
+// selector refuses a selector that is wrong, unless Check has done so.
+func (p *planner) selector(err error) {
+	var wrong *field.Error
+	if errors.As(err, &wrong) && !slices.ContainsFunc(p.problems, func(problem *field.Error) bool { return problem.Field == wrong.Field }) {
+		p.refuse(wrong)
+	}
 }
 
 func (p *planner) ports() []cloud.LoadBalancerPort {
@@ -143,9 +172,9 @@ func (p *planner) ports() []cloud.LoadBalancerPort {
 		if port.Port < 1 || port.Port > 65535 {
 			p.refuse(field.Invalid(path.Index(i).Child("port"), port.Port, "use a number between 1 and 65535"))
 		}
-		if port.NodePort < 1 || port.NodePort > 65535 {
-			p.refuse(field.Invalid(path.Index(i).Child("nodePort"), port.NodePort,
-				"load balancers send traffic to node ports; remove spec.allocateLoadBalancerNodePorts: false"))
+		if port.NodePort == 0 {
+			p.warnf("%s: load balancers send traffic to node ports, and there is none, so that nobody serves the port; remove spec.allocateLoadBalancerNodePorts: false",
+				path.Index(i).Child("nodePort"))
 		}
 		out = append(out, port)
 	}
@@ -172,13 +201,13 @@ func (p *planner) sourceRanges(families []corev1.IPFamily, vocabulary []cloud.An
 	reported := false
 	if len(items) == 0 {
 		const key = corev1.AnnotationLoadBalancerSourceRangesKey
-		path, items = cloud.AnnotationPath(key), splitList(p.service.Annotations[key])
+		path, items = cloud.AnnotationPath(key), splitRanges(p.service.Annotations[key])
 		reported = slices.ContainsFunc(vocabulary, func(a cloud.Annotation) bool { return a.Name == key })
 	}
 	var out []netip.Prefix
 	for i, item := range items {
-		prefix, err := netip.ParsePrefix(strings.TrimSpace(item))
-		if err != nil {
+		prefix, ok := parseRange(strings.TrimSpace(item))
+		if !ok {
 			if !reported { // Check has done it for a vocabulary that holds the annotation
 				at := path
 				if len(p.service.Spec.LoadBalancerSourceRanges) > 0 {
@@ -188,7 +217,7 @@ func (p *planner) sourceRanges(families []corev1.IPFamily, vocabulary []cloud.An
 			}
 			continue
 		}
-		out = append(out, prefix.Masked())
+		out = append(out, prefix)
 	}
 	slices.SortFunc(out, comparePrefixes)
 	out = slices.Compact(out)
@@ -234,7 +263,7 @@ func (p *planner) healthCheck() *cloud.HealthCheck {
 	}
 	port := p.service.Spec.HealthCheckNodePort
 	if port < 1 || port > 65535 {
-		p.refuse(field.Invalid(specPath.Child("healthCheckNodePort"), port, "externalTrafficPolicy Local needs it to find the nodes with local endpoints"))
+		p.warnf("spec.healthCheckNodePort is not set: externalTrafficPolicy Local needs it to find the nodes with local endpoints, so that some connections may fail")
 		return nil
 	}
 	return &cloud.HealthCheck{Port: port, Path: healthCheckPath}

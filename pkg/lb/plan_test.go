@@ -18,10 +18,11 @@ var testCluster = cloud.Cluster{Name: "c", UID: "uid-1"}
 
 func testVocabulary() []cloud.Annotation {
 	return []cloud.Annotation{
-		{Name: "lb.example.org/flavor-id", Type: cloud.TypeUUID},
+		{Name: "lb.example.org/flavor-id", Type: cloud.TypeUUID, RefuseNew: true},
 		{Name: "lb.example.org/connection-limit", Type: cloud.TypeInt, Min: -1, Max: 100},
 		{Name: "lb.example.org/keep", Type: cloud.TypeBool},
 		{Name: "lb.example.org/method", Type: cloud.TypeEnum, Enum: []string{"A", "B"}},
+		{Name: "lb.example.org/proxy", Type: cloud.TypeEnum, Enum: []string{"v1", "v2"}, Ignorable: true},
 		{Name: "lb.example.org/node-selector", Type: cloud.TypeSelector, Default: "pool=web"},
 		{Name: "lb.example.org/address", Type: cloud.TypeIP, Written: true, NotRead: true},
 		{Name: "lb.example.org/subnet", Type: cloud.TypeString},
@@ -102,13 +103,14 @@ func TestPlan(t *testing.T) {
 		{
 			name: "settings",
 			service: func(s *corev1.Service) {
-				s.Annotations["lb.example.org/connection-limit"] = " 7 "
+				s.Annotations["lb.example.org/connection-limit"] = "7"
+				s.Annotations["lb.example.org/subnet"] = " a "
 				s.Annotations["lb.example.org/address"] = "written by us"
 				s.Annotations["lb.example.org/connection-limits"] = "8"
 				s.Annotations["other.example.org/x"] = "1"
 			},
 			want: func(spec *cloud.LoadBalancerSpec) {
-				spec.Settings = cloud.Settings{"lb.example.org/connection-limit": "7"}
+				spec.Settings = cloud.Settings{"lb.example.org/connection-limit": "7", "lb.example.org/subnet": "a"}
 			},
 			warnings: []string{
 				"annotation lb.example.org/connection-limits is not known and has no effect; did you mean lb.example.org/connection-limit?",
@@ -226,16 +228,13 @@ func cmpAddrs() []cmp.Option {
 func TestPlanNamesEveryProblem(t *testing.T) {
 	service := testService(func(s *corev1.Service) {
 		s.Annotations["lb.example.org/flavor-id"] = "m1"
-		s.Annotations["lb.example.org/connection-limit"] = "many"
-		s.Annotations["lb.example.org/keep"] = "maybe"
+		s.Annotations["lb.example.org/connection-limit"] = "101"
 		s.Annotations["lb.example.org/method"] = "C"
 		s.Annotations["lb.example.org/node-selector"] = "a in"
 		s.Annotations[corev1.AnnotationLoadBalancerSourceRangesKey] = "10.0.0.0"
-		s.Spec.Ports[0].NodePort = 0
 		s.Spec.Ports[1].Protocol = "ICMP"
 		s.Spec.LoadBalancerIP = "here"
 		s.Spec.SessionAffinity = "Cookie"
-		s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 	})
 	spec, _, err := Plan(service, NewNodes(testNodes()), testCluster, testVocabulary())
 	if spec != nil || cloud.KindOf(err) != cloud.KindInvalid {
@@ -244,16 +243,13 @@ func TestPlanNamesEveryProblem(t *testing.T) {
 	want := []string{
 		"ns/web",
 		`metadata.annotations[lb.example.org/flavor-id]: Invalid value: "m1": use an ID of the form`,
-		`metadata.annotations[lb.example.org/connection-limit]: Invalid value: "many": use an integer between -1 and 100`,
-		`metadata.annotations[lb.example.org/keep]: Invalid value: "maybe": use true or false`,
+		`metadata.annotations[lb.example.org/connection-limit]: Invalid value: "101": use an integer between -1 and 100`,
 		`metadata.annotations[lb.example.org/method]: Unsupported value: "C": supported values: "A", "B"`,
-		`metadata.annotations[lb.example.org/node-selector]: Invalid value: "a in": use a label selector`,
+		`metadata.annotations[lb.example.org/node-selector]: Invalid value: "a in": use a list of labels`,
 		`metadata.annotations[service.beta.kubernetes.io/load-balancer-source-ranges]: Invalid value: "10.0.0.0": use a comma-separated list of CIDRs`,
-		"spec.ports[0].nodePort: Invalid value: 0: load balancers send traffic to node ports; remove spec.allocateLoadBalancerNodePorts: false",
 		`spec.ports[1].protocol: Unsupported value: "ICMP": supported values: "TCP", "UDP", "SCTP"`,
 		`spec.loadBalancerIP: Invalid value: "here": use an IP address`,
 		`spec.sessionAffinity: Unsupported value: "Cookie": supported values: "None", "ClientIP"`,
-		"spec.healthCheckNodePort: Invalid value: 0: externalTrafficPolicy Local needs it",
 	}
 	for _, w := range want {
 		if strings.Count(err.Error(), w) != 1 {
@@ -341,5 +337,98 @@ func TestMembersByExternalIP(t *testing.T) {
 	spec, warnings, err := Plan(testService(nil), NewNodes([]*corev1.Node{node}), testCluster, nil)
 	if err != nil || len(warnings) > 0 || len(spec.Members) != 1 || spec.Members[0].Addresses[0] != addr("203.0.113.1") {
 		t.Errorf("members of a Node with only an ExternalIP: %+v, %q, %v", spec, warnings, err)
+	}
+}
+
+// TestPlanTakesWhatIsNoWordForDefault: existing controllers know true, false and plain numbers
+// only, so nothing else may have an effect, nor stop the Service.
+func TestPlanTakesWhatIsNoWordForDefault(t *testing.T) {
+	for name, values := range map[string][]string{
+		"lb.example.org/keep":             {"True", "TRUE", "1", "yes", "t", "", " true"},
+		"lb.example.org/connection-limit": {"many", "50s", "", " 7", "7 ", "1_0", "0x7", "7.0", "99999999999999999999"},
+		"lb.example.org/proxy":            {"True", "v3", "", "on"},
+	} {
+		for _, value := range values {
+			service := testService(func(s *corev1.Service) { s.Annotations[name] = value })
+			spec, warnings, err := Plan(service, NewNodes(testNodes()), testCluster, testVocabulary())
+			if err != nil || spec.Settings.Has(name) || len(spec.Members) == 0 {
+				t.Errorf("%s=%q: %+v, %v", name, value, spec, err)
+			}
+			if !slices.ContainsFunc(warnings, func(w string) bool {
+				return strings.Contains(w, name) && strings.HasSuffix(w, "until then it is as if it were not set")
+			}) {
+				t.Errorf("%s=%q: warnings %q", name, value, warnings)
+			}
+			if problems, warnings := Review(service, "", &cloud.Provider{Annotations: testVocabulary()}); len(problems) > 0 || len(warnings) == 0 {
+				t.Errorf("%s=%q: the webhook says %v, %q", name, value, problems, warnings)
+			}
+		}
+	}
+	if s, _, _ := Check(map[string]string{"lb.example.org/keep": "true", "lb.example.org/connection-limit": "+7"}, testVocabulary()); !s.Bool("lb.example.org/keep", false) || s.Int("lb.example.org/connection-limit", 0) != 7 {
+		t.Errorf("valid values: %v", s)
+	}
+}
+
+// TestPlanOfServedServiceWithWrongCreationValue: what only a new load balancer could follow stops
+// no Service that is served, but nothing is made otherwise than it says.
+func TestPlanOfServedServiceWithWrongCreationValue(t *testing.T) {
+	service := testService(func(s *corev1.Service) {
+		s.Annotations["lb.example.org/flavor-id"] = "m1"
+		s.Spec.LoadBalancerIP = "here"
+	})
+	if _, _, err := Plan(service, nil, testCluster, testVocabulary()); err == nil || !strings.Contains(err.Error(), "flavor-id") || !strings.Contains(err.Error(), "loadBalancerIP") {
+		t.Errorf("never served: %v", err)
+	}
+	service.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.1"}}
+	spec, warnings, err := Plan(service, nil, testCluster, testVocabulary())
+	if err != nil || spec.Settings["lb.example.org/flavor-id"] != "m1" || spec.LoadBalancerIP.IsValid() {
+		t.Fatalf("served: %+v, %v", spec, err)
+	}
+	for _, want := range []string{"flavor-id", "loadBalancerIP"} {
+		if !slices.ContainsFunc(warnings, func(w string) bool { return strings.Contains(w, want) && strings.HasSuffix(w, asItIs) }) {
+			t.Errorf("no warning about %s: %q", want, warnings)
+		}
+	}
+}
+
+// TestPlanWithoutPortsOnNodes: ports without a node port, and policy Local without the port of its
+// check, are served as far as that is possible.
+func TestPlanWithoutPortsOnNodes(t *testing.T) {
+	service := testService(func(s *corev1.Service) {
+		s.Spec.Ports[0].NodePort = 0
+		s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+	})
+	spec, warnings, err := Plan(service, NewNodes(testNodes()), testCluster, testVocabulary())
+	if err != nil || len(spec.Ports) != 2 || spec.Ports[0].NodePort != 0 || spec.HealthCheck != nil || len(spec.Members) == 0 {
+		t.Fatalf("%+v, %v", spec, err)
+	}
+	for _, want := range []string{"spec.ports[0].nodePort", "spec.healthCheckNodePort"} {
+		if !slices.ContainsFunc(warnings, func(w string) bool { return strings.HasPrefix(w, want) }) {
+			t.Errorf("no warning about %s: %q", want, warnings)
+		}
+	}
+}
+
+// TestPlanWithWrongDefaultSelector: a selector of the configuration that is wrong selects nothing
+// by itself; Services that state their own are served.
+func TestPlanWithWrongDefaultSelector(t *testing.T) {
+	vocabulary := []cloud.Annotation{{Name: "lb.example.org/node-selector", Type: cloud.TypeSelector, Default: "a in b"}}
+	_, _, err := Plan(testService(nil), NewNodes(testNodes()), testCluster, vocabulary)
+	if err == nil || !strings.Contains(err.Error(), "default of the cloud's configuration") {
+		t.Errorf("err = %v", err)
+	}
+	spec, _, err := Plan(testService(func(s *corev1.Service) { s.Annotations["lb.example.org/node-selector"] = "" }), NewNodes(testNodes()), testCluster, vocabulary)
+	if err != nil || len(spec.Members) != 3 {
+		t.Errorf("%+v, %v", spec, err)
+	}
+}
+
+func TestSourceRangesSeparatedByBlanks(t *testing.T) {
+	service := testService(func(s *corev1.Service) {
+		s.Annotations[corev1.AnnotationLoadBalancerSourceRangesKey] = "10.0.0.0/8 192.0.2.7/24,\t198.51.100.0/24"
+	})
+	spec, _, err := Plan(service, nil, testCluster, testVocabulary())
+	if err != nil || len(spec.SourceRanges) != 3 {
+		t.Errorf("%+v, %v", spec, err)
 	}
 }

@@ -239,8 +239,11 @@ func (c *cluster) testAllocated(t *testing.T) {
 		}
 	}
 	no := false
-	_, err := c.services.Create(t.Context(), wanted("no-node-ports", func(s *corev1.Service) { s.Spec.AllocateLoadBalancerNodePorts = &no }), metav1.CreateOptions{})
-	wantInvalid(t, err, "spec.ports[0].nodePort")
+	c.told()
+	c.create(t, wanted("no-node-ports", func(s *corev1.Service) { s.Spec.AllocateLoadBalancerNodePorts = &no }))
+	if told := c.told(); len(told) != 1 || !strings.HasPrefix(told[0], "spec.ports[0].nodePort: ") {
+		t.Errorf("without node ports: warnings %q", told)
+	}
 	// Node ports of the user's own are as good.
 	c.create(t, wanted("own-node-ports", func(s *corev1.Service) {
 		s.Spec.AllocateLoadBalancerNodePorts, s.Spec.Ports[0].NodePort = &no, 30123
@@ -249,7 +252,7 @@ func (c *cluster) testAllocated(t *testing.T) {
 
 func (c *cluster) testCreation(t *testing.T) {
 	bad := wanted("bad", func(s *corev1.Service) {
-		s.Annotations[prefix+"connection-limit"] = "many"
+		s.Annotations[prefix+"connection-limit"] = "-2"
 		s.Annotations[prefix+"proxy-protocol"] = "v1"
 		s.Annotations[prefix+"x-forwarded-for"] = "true"
 		s.Annotations[prefix+"class"] = "silver"
@@ -286,6 +289,8 @@ func (c *cluster) testWarnings(t *testing.T) {
 			"annotation service.beta.kubernetes.io/openstack-internal-load-balance is not known and has no effect; did you mean " + internal + "?"},
 		"class": {func(s *corev1.Service) { s.Spec.LoadBalancerClass = &class },
 			`spec.loadBalancerClass "isthmus-cloud.github.io/openstack-golden" is no class of this cloud's configuration, nothing will be done for it: use one of isthmus-cloud.github.io/openstack, isthmus-cloud.github.io/openstack-gold`},
+		"no-bool": {func(s *corev1.Service) { s.Annotations[internal] = "True" },
+			annotation(internal) + `: Invalid value: "True": use true or false; until then it is as if it were not set`},
 		"others": {func(s *corev1.Service) {
 			s.Annotations["service.beta.kubernetes.io/aws-load-balancer-internal"] = "maybe"
 		}, ""},
@@ -299,7 +304,7 @@ func (c *cluster) testWarnings(t *testing.T) {
 
 func (c *cluster) testChange(t *testing.T) {
 	c.create(t, wanted("changed", nil))
-	wantInvalid(t, c.change(t, "changed", func(s *corev1.Service) { s.Annotations[internal] = "maybe" }), annotation(internal))
+	wantInvalid(t, c.change(t, "changed", func(s *corev1.Service) { s.Annotations[prefix+"flavor-id"] = "maybe" }), annotation(prefix+"flavor-id"))
 	patch := []byte(`{"metadata":{"annotations":{"` + prefix + `port-id":"mine"}}}`)
 	for _, how := range []types.PatchType{types.MergePatchType, types.StrategicMergePatchType} {
 		_, err := c.services.Patch(t.Context(), "changed", how, patch, metav1.PatchOptions{})
@@ -425,7 +430,7 @@ func (c *cluster) testApply(t *testing.T) {
 		_, err := c.services.Apply(t.Context(), s, metav1.ApplyOptions{FieldManager: "test"})
 		return err
 	}
-	wantInvalid(t, apply("many"), annotation(prefix+"connection-limit"))
+	wantInvalid(t, apply("-2"), annotation(prefix+"connection-limit"))
 	if err := apply("100"); err != nil {
 		t.Fatal(err)
 	}
@@ -441,7 +446,7 @@ func (c *cluster) testScope(t *testing.T) {
 	c.reviewed()
 	bad := func(change func(*corev1.Service)) func(*corev1.Service) {
 		return func(s *corev1.Service) {
-			s.Annotations[internal] = "maybe"
+			s.Annotations[prefix+"flavor-id"] = "maybe"
 			change(s)
 		}
 	}
@@ -463,7 +468,7 @@ func (c *cluster) testScope(t *testing.T) {
 	}
 	own := gold
 	_, err := c.services.Create(t.Context(), wanted("scope-own", bad(func(s *corev1.Service) { s.Spec.LoadBalancerClass = &own })), metav1.CreateOptions{})
-	wantInvalid(t, err, annotation(internal))
+	wantInvalid(t, err, annotation(prefix+"flavor-id"))
 }
 
 // testKubectl runs what the guide shows and compares what kubectl prints.
@@ -510,7 +515,7 @@ func (c *cluster) testNoDefault(t *testing.T) {
 	if _, err := api.Update(t.Context(), cfg, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	classless := wanted("classless", func(s *corev1.Service) { s.Annotations[internal] = "maybe" })
+	classless := wanted("classless", func(s *corev1.Service) { s.Annotations[prefix+"flavor-id"] = "maybe" })
 	deadline := time.After(30 * time.Second)
 	for {
 		_, err := c.services.Create(t.Context(), classless, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
@@ -526,7 +531,7 @@ func (c *cluster) testNoDefault(t *testing.T) {
 	own := gold
 	classless.Spec.LoadBalancerClass = &own
 	_, err = c.services.Create(t.Context(), classless, metav1.CreateOptions{})
-	wantInvalid(t, err, annotation(internal))
+	wantInvalid(t, err, annotation(prefix+"flavor-id"))
 }
 
 // fenced returns the fenced blocks of a document by language.

@@ -20,7 +20,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/webhooks/service"
 )
 
-func bad(s *corev1.Service) { s.Annotations[internal] = "maybe" }
+func bad(s *corev1.Service) { s.Annotations[prefix+"flavor-id"] = "maybe" }
 
 // TestRequestsNotJudged: whatever the webhook configuration sends, only Services that are
 // created or changed are judged.
@@ -134,8 +134,8 @@ func TestManyProblems(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(causes(resp)); n < len(s.Annotations)-2 || len(data) > 64<<10 {
-		t.Errorf("%d problems of %d annotations in %d bytes", n, len(s.Annotations), len(data))
+	if n := len(causes(resp)) + len(resp.Warnings); n < len(s.Annotations)-2 || len(data) > 64<<10 {
+		t.Errorf("%d problems and warnings of %d annotations in %d bytes", n, len(s.Annotations), len(data))
 	}
 }
 
@@ -185,9 +185,9 @@ func TestAnotherCloud(t *testing.T) {
 func TestStatus(t *testing.T) {
 	resp := service.New(environment(t, "")).Handle(t.Context(), request(t, nil, example(bad)))
 	want := &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid,
-		Message: `Service "web" is invalid: metadata.annotations[` + internal + `]: Invalid value: "maybe": use true or false`,
+		Message: `Service "web" is invalid: metadata.annotations[` + prefix + `flavor-id]: Invalid value: "maybe": use an ID of the form 01234567-89ab-cdef-0123-456789abcdef`,
 		Details: &metav1.StatusDetails{Kind: "Service", Name: "web", Causes: []metav1.StatusCause{{
-			Type: metav1.CauseTypeFieldValueInvalid, Field: "metadata.annotations[" + internal + "]", Message: `Invalid value: "maybe": use true or false`}}}}
+			Type: metav1.CauseTypeFieldValueInvalid, Field: "metadata.annotations[" + prefix + "flavor-id]", Message: `Invalid value: "maybe": use an ID of the form 01234567-89ab-cdef-0123-456789abcdef`}}}}
 	if diff := cmp.Diff(want, resp.Result); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -31,7 +31,8 @@ func (c *Controller) ensure(ctx context.Context, e *entry, service *corev1.Servi
 	if e.made {
 		e.service = service
 	}
-	set, selection, err := c.members(e, lb.Selector(service, c.Vocabulary))
+	selector, _ := lb.Selector(service, c.Vocabulary) // Plan says what is wrong with it
+	set, selection, err := c.members(e, selector)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Cannot read the Nodes")
 		return firstRetry

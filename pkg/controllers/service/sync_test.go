@@ -243,7 +243,7 @@ func TestWishThatCannotBeFulfilled(t *testing.T) {
 	t.Run("annotations", func(t *testing.T) {
 		w := newWorld(t, func(c *Config) { c.SyncPeriod = 0 })
 		w.create(service("web", func(s *corev1.Service) {
-			s.Annotations["lb.example.org/timeout"] = "long"
+			s.Annotations["lb.example.org/timeout"] = "5000"
 			s.Annotations["lb.example.org/timeuot"] = "5"
 		}))
 		for range 3 {
@@ -260,7 +260,7 @@ func TestWishThatCannotBeFulfilled(t *testing.T) {
 // A Service made anew is told of its annotations, too, although its predecessor was.
 func TestInvalidServiceMadeAnew(t *testing.T) {
 	w := newWorld(t, nil)
-	long := func(s *corev1.Service) { s.Annotations["lb.example.org/timeout"] = "long" }
+	long := func(s *corev1.Service) { s.Annotations["lb.example.org/timeout"] = "5000" }
 	w.create(service("web", long))
 	w.sync("web")
 	w.wantEvents("Warning SyncLoadBalancerFailed")

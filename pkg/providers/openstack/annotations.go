@@ -71,20 +71,20 @@ func annotationsFor(cfg *LoadBalancerConfig) []cloud.Annotation {
 // addressAnnotations say where the load balancer is reached and which one it is.
 func addressAnnotations() []cloud.Annotation {
 	return []cloud.Annotation{
-		{Name: annInternal, Type: cloud.TypeBool, Default: "`[LoadBalancer] internal-lb`", Doc: "Give the load balancer no floating IP."},
+		{Name: annInternal, Type: cloud.TypeBool, Default: "false", Doc: "Give the load balancer no floating IP. `[LoadBalancer] internal-lb = true` goes before it."},
 		{Name: annClass, Type: cloud.TypeString, Doc: "Take networks and subnets from the section `[LoadBalancerClass \"…\"]` of cloud.conf, as `spec.loadBalancerClass` does; what it sets goes before the annotations."},
-		{Name: annFloatingNetworkID, Type: cloud.TypeUUID, Default: "`[LoadBalancer] floating-network-id`, or the only external network", Doc: "External network of the floating IP."},
+		{Name: annFloatingNetworkID, Type: cloud.TypeUUID, RefuseNew: true, Default: "`[LoadBalancer] floating-network-id`, or the only external network", Doc: "External network of the floating IP."},
 		{Name: annFloatingSubnet, Type: cloud.TypeString, Default: "`[LoadBalancer] floating-subnet`", Doc: "Name pattern of the floating IP's subnet: a glob, a regular expression after `~`, either negated by a leading `!`."},
-		{Name: annFloatingSubnetID, Type: cloud.TypeUUID, Default: "`[LoadBalancer] floating-subnet-id`", Doc: "Subnet of the floating IP; goes before the name pattern and the tags."},
+		{Name: annFloatingSubnetID, Type: cloud.TypeUUID, RefuseNew: true, Default: "`[LoadBalancer] floating-subnet-id`", Doc: "Subnet of the floating IP; goes before the name pattern and the tags."},
 		{Name: annFloatingSubnetTags, Type: cloud.TypeString, Default: "`[LoadBalancer] floating-subnet-tags`", Doc: "Comma-separated tags of the floating IP's subnet, of which one must match; a leading `!` negates the list."},
 		{Name: annKeepFloatingIP, Type: cloud.TypeBool, Default: "false", Doc: "Leave the floating IP in the project when the Service is deleted or becomes internal."},
-		{Name: annSubnetID, Type: cloud.TypeUUID, Default: "`[LoadBalancer] subnet-id`", Doc: "Subnet of the VIP; fixed at creation. The VIP of another IP family of the Service is in a subnet of the same network: its only one of that family, or the one that the Nodes are in."},
-		{Name: annNetworkID, Type: cloud.TypeUUID, Default: "`[LoadBalancer] network-id`", Doc: "Network of the VIP; fixed at creation."},
-		{Name: annPortID, Type: cloud.TypeUUID, Doc: "Existing Neutron port to be the VIP; fixed at creation."},
+		{Name: annSubnetID, Type: cloud.TypeUUID, RefuseNew: true, Default: "`[LoadBalancer] subnet-id`", Doc: "Subnet of the VIP; fixed at creation. The VIP of another IP family of the Service is in a subnet of the same network: its only one of that family, or the one that the Nodes are in."},
+		{Name: annNetworkID, Type: cloud.TypeUUID, RefuseNew: true, Default: "`[LoadBalancer] network-id`", Doc: "Network of the VIP; fixed at creation."},
+		{Name: annPortID, Type: cloud.TypeUUID, RefuseNew: true, Doc: "Existing Neutron port to be the VIP; fixed at creation."},
 		{Name: annLoadBalancerID, Type: cloud.TypeUUID, Written: true, Doc: "The load balancer's ID, written once it exists. Set it beforehand to share a load balancer of another Service or to use one of your own."},
-		{Name: annAddress, Type: cloud.TypeIP, Written: true, Doc: "The load balancer's address."},
+		{Name: annAddress, Type: cloud.TypeIP, Ignorable: true, Written: true, Doc: "The load balancer's address."},
 		{Name: annHostname, Type: cloud.TypeHostname, Doc: "Host name to publish in the Service's status in place of the address."},
-		{Name: annFlavorID, Type: cloud.TypeUUID, Default: "`[LoadBalancer] flavor-id`", Doc: "Octavia flavor; fixed at creation."},
+		{Name: annFlavorID, Type: cloud.TypeUUID, RefuseNew: true, Default: "`[LoadBalancer] flavor-id`", Doc: "Octavia flavor; fixed at creation."},
 		{Name: annAvailabilityZone, Type: cloud.TypeString, Default: "`[LoadBalancer] availability-zone`", Doc: "Octavia availability zone; fixed at creation."},
 	}
 }
@@ -107,9 +107,9 @@ func listenerAnnotations() []cloud.Annotation {
 func memberAnnotations(cfg *LoadBalancerConfig) []cloud.Annotation {
 	return []cloud.Annotation{
 		{Name: annMemberSubnetID, Type: cloud.TypeUUID, Default: "`[LoadBalancer] member-subnet-id`, or the subnet that the members are in", Doc: "Subnet of the members; provider ovn keeps the one that a member was made with."},
-		{Name: annMethod, Type: cloud.TypeEnum, Enum: []string{methodRoundRobin, methodLeastConnections, methodSourceIP, methodSourceIPPort},
+		{Name: annMethod, Type: cloud.TypeEnum, RefuseNew: true, Enum: []string{methodRoundRobin, methodLeastConnections, methodSourceIP, methodSourceIPPort},
 			Default: "`[LoadBalancer] lb-method`", Doc: "Algorithm; provider ovn knows SOURCE_IP_PORT only, provider amphora all but that."},
-		{Name: annProxyProtocol, Type: cloud.TypeEnum, Enum: []string{"true", "false", "v1", "v2"}, Default: "false",
+		{Name: annProxyProtocol, Type: cloud.TypeEnum, Ignorable: true, Enum: []string{"true", "false", "v1", "v2"}, Default: "false",
 			Doc: "Send the PROXY protocol to TCP members; true is v1. The Service's status then says `ipMode: Proxy`."},
 		{Name: annNodeSelector, Type: cloud.TypeSelector, Default: cfg.NodeSelector, Doc: "Label selector of the Nodes that become members; `[LoadBalancer] node-selector` when it is not set."},
 		{Name: annMonitor, Type: cloud.TypeBool, Default: "`[LoadBalancer] create-monitor`", Doc: "Check the members' health. `externalTrafficPolicy: Local` always does."},

@@ -30,7 +30,7 @@ func (o *lbOperation) create(ctx context.Context, w *lbWishes, want *lbTree) (*o
 	if err := o.checkCertificates(ctx, w, want.Listeners...); err != nil {
 		return nil, nil, err
 	}
-	opts, err := o.createOpts(ctx, w, want)
+	opts, err := o.createOpts(ctx, w)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -193,7 +193,7 @@ func isRefusal(err error) bool {
 	return false
 }
 
-func (o *lbOperation) createOpts(ctx context.Context, w *lbWishes, want *lbTree) (loadbalancers.CreateOpts, error) {
+func (o *lbOperation) createOpts(ctx context.Context, w *lbWishes) (loadbalancers.CreateOpts, error) {
 	opts := loadbalancers.CreateOpts{
 		Name: w.names.lb, Description: w.names.lbDescription, Tags: []string{w.names.lb, w.names.owner}, Provider: w.cfg.Provider,
 	}
@@ -209,7 +209,7 @@ func (o *lbOperation) createOpts(ctx context.Context, w *lbWishes, want *lbTree)
 	case w.vip.subnetID != "" || w.vip.networkID != "":
 		opts.VipSubnetID, opts.VipNetworkID = w.vip.subnetID, w.vip.networkID
 	default:
-		subnet, err := o.subnetOfMembers(ctx, w, want)
+		subnet, err := o.subnetOfMembers(ctx, w)
 		if err != nil {
 			return opts, err
 		}
@@ -219,17 +219,20 @@ func (o *lbOperation) createOpts(ctx context.Context, w *lbWishes, want *lbTree)
 }
 
 // subnetOfMembers is where the VIP goes when nothing says otherwise: the first member's subnet.
-func (o *lbOperation) subnetOfMembers(ctx context.Context, w *lbWishes, want *lbTree) (string, error) {
+func (o *lbOperation) subnetOfMembers(ctx context.Context, w *lbWishes) (string, error) {
 	const nextStep = "set [LoadBalancer] subnet-id in cloud.conf or the annotation " + annSubnetID
-	members := want.Pools[0].Members // the same Nodes as every pool's
-	if len(members) == 0 {
-		return "", cloud.Errorf(cloud.KindInvalid, "no subnet for the VIP: there is no node to take it from; %s", nextStep)
+	for _, m := range w.spec.Members {
+		addr, ok := memberAddress(m, w.isIPv6())
+		if !ok {
+			continue
+		}
+		id, err := o.subnetOfPort(ctx, w, addr)
+		if err == nil && id == "" {
+			err = cloud.Errorf(cloud.KindInvalid, "no subnet for the VIP: no server's port has the address %s of node %s; %s", addr, m.Node.NodeName, nextStep)
+		}
+		return id, err
 	}
-	id, err := o.subnetOfPort(ctx, w, members[0].endpoint().Addr())
-	if err == nil && id == "" {
-		err = cloud.Errorf(cloud.KindInvalid, "no subnet for the VIP: no server's port has the address %s of node %s; %s", members[0].Address, members[0].Name, nextStep)
-	}
-	return id, err
+	return "", cloud.Errorf(cloud.KindInvalid, "no subnet for the VIP: there is no node to take it from; %s", nextStep)
 }
 
 // populate is want as the listeners of a fully populated create. Provider ovn forgets

@@ -118,6 +118,9 @@ func (b *treeBuilder) pool(i int, port cloud.LoadBalancerPort, listenerProtocol 
 		}
 		p.Members = append(p.Members, member)
 	}
+	if port.NodePort == 0 { // there is nothing to send to
+		return p
+	}
 	for _, m := range members {
 		add(m, w.isIPv6())
 	}

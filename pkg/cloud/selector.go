@@ -1,0 +1,46 @@
+package cloud
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+)
+
+// ParseSelector reads a selector of Nodes: a comma-separated list of key=value, and of key or
+// key=, which mean that the label exists whatever its value; blanks around items and empty items
+// do not count. What is no such list is read as a label selector of Kubernetes, such as
+// "pool in (a, b),!gpu". The empty selector matches everything.
+func ParseSelector(text string) (labels.Selector, error) {
+	if s, ok := parsePairs(text); ok {
+		return s, nil
+	}
+	s, err := labels.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%q is neither a list such as disk=ssd,gpu nor a label selector: %w", text, err)
+	}
+	return s, nil
+}
+
+// parsePairs reads a list of key=value, key= and key.
+func parsePairs(text string) (labels.Selector, bool) {
+	out := labels.Everything()
+	for item := range strings.SplitSeq(text, ",") {
+		item = strings.TrimSpace(item)
+		if item == "" {
+			continue
+		}
+		key, value, _ := strings.Cut(item, "=")
+		op, values := selection.Equals, []string{value}
+		if value == "" {
+			op, values = selection.Exists, nil
+		}
+		r, err := labels.NewRequirement(key, op, values)
+		if err != nil {
+			return nil, false
+		}
+		out = out.Add(*r)
+	}
+	return out, true
+}

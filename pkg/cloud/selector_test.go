@@ -1,0 +1,36 @@
+package cloud
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+func TestParseSelector(t *testing.T) {
+	node := labels.Set{"pool": "web", "gpu": "", "disk": "ssd"}
+	for text, want := range map[string]bool{
+		"":                         true,
+		" , ":                      true,
+		"pool=web":                 true,
+		" pool=web , disk=ssd,":    true,
+		"pool=":                    true, // exists, whatever its value
+		"pool":                     true,
+		"pool=db":                  false,
+		"zone=":                    false,
+		"pool=web,zone":            false,
+		"gpu=":                     true,
+		"pool in (web, db),!zone":  true,
+		"pool notin (web)":         false,
+		"pool==web,disk!=hdd,!cpu": true,
+	} {
+		s, err := ParseSelector(text)
+		if err != nil || s.Matches(node) != want {
+			t.Errorf("%q: %v, %v, want %v", text, s, err, want)
+		}
+	}
+	for _, text := range []string{"a in b", "=x", "pool=web=db", "pool in (web", "a b"} {
+		if s, err := ParseSelector(text); err == nil {
+			t.Errorf("%q: %v, want an error", text, s)
+		}
+	}
+}
