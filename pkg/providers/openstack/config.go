@@ -30,7 +30,7 @@ type LoadBalancerConfig struct {
 	Enabled                bool     `gcfg:"enabled" default:"true" doc:"Serve Services of type LoadBalancer."`
 	Provider               string   `gcfg:"lb-provider" default:"amphora" doc:"Octavia provider that load balancers are made with, such as amphora, octavia or ovn."`
 	Method                 string   `gcfg:"lb-method" default:"ROUND_ROBIN" doc:"Algorithm of pools: ROUND_ROBIN, LEAST_CONNECTIONS, SOURCE_IP or SOURCE_IP_PORT; for provider ovn the default is SOURCE_IP_PORT, the only one it has."`
-	Internal               bool     `gcfg:"internal-lb" default:"false" doc:"Load balancers get no floating IP unless the Service's annotation says otherwise."`
+	Internal               bool     `gcfg:"internal-lb" default:"false" doc:"Load balancers get no floating IP, whatever a Service's annotation says."`
 	NodeSelector           string   `gcfg:"node-selector" doc:"Label selector of the Nodes that become members; empty for all."`
 	CascadeDelete          bool     `gcfg:"cascade-delete" default:"true" doc:"Delete a load balancer with its children in one call."`
 	FlavorID               string   `gcfg:"flavor-id" doc:"Octavia flavor of new load balancers."`

@@ -151,3 +151,17 @@ func TestPublishedStatus(t *testing.T) {
 		t.Errorf("ingress %+v, want the address with ipMode Proxy", in)
 	}
 }
+
+// TestInternalByConfigurationWhenAnnotationSaysFalse: internal-lb of cloud.conf keeps Services from
+// being published, whatever they say.
+func TestInternalByConfigurationWhenAnnotationSaysFalse(t *testing.T) {
+	x := newLBTest(t, 1, "internal-lb=true\n")
+	x.spec.Settings[annInternal] = "false"
+	status := x.ensure(x.spec)
+	if fips := x.sim.Snapshot().FloatingIPs; len(fips) > 0 {
+		t.Errorf("floating IPs %v", fips)
+	}
+	if !strings.Contains(strings.Join(status.Warnings, "\n"), "internal-lb makes all load balancers internal") {
+		t.Errorf("warnings %q", status.Warnings)
+	}
+}

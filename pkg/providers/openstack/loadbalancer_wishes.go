@@ -155,7 +155,10 @@ func orNone(s string) string {
 
 // family decides on floating IP and VIP. IPv6 has no floating IPs.
 func (w *lbWishes) family(s cloud.Settings) {
-	w.internal = s.Bool(annInternal, w.cfg.Internal)
+	w.internal = w.cfg.Internal || s.Bool(annInternal, false)
+	if w.cfg.Internal && !s.Bool(annInternal, true) {
+		w.warnf("annotation %s: false has no effect: cloud.conf [LoadBalancer] internal-lb makes all load balancers internal", annInternal)
+	}
 	wanted := w.spec.LoadBalancerIP
 	if wanted.IsValid() && wanted.Is6() != w.isIPv6() {
 		w.refuse(field.Invalid(field.NewPath("spec", "loadBalancerIP"), wanted.String(), fmt.Sprintf("use an address of the Service's first family %s", w.spec.IPFamilies[0])))
