@@ -17,12 +17,12 @@ func TestAllKilledIsBackfilled(t *testing.T) {
 	c, a := newCluster(t), newAuthority(t)
 	replicas, _, b := c.startReplicas(3, a, admissionregistrationv1.Ignore, "--leader-elect-lease-duration=15s", "--leader-elect-renew-deadline=10s") // the defaults
 	l := c.load("killed", pace{perSecond: 50}, c.volumes(300))
-	eventually.Pause(t, time.Second)
+	time.Sleep(time.Second)
 	for _, r := range replicas {
 		r.kill()
 	}
 	c.waitEndpoints(b, 0)
-	eventually.Pause(t, 3*time.Second)
+	time.Sleep(3 * time.Second)
 	all := l.stop()
 	missed := 0
 	for _, created := range all {

@@ -58,7 +58,7 @@ func TestRenewedFilesFailNoCreation(t *testing.T) {
 		for i, r := range replicas { // each kubelet in its own time, and each replica in its own
 			old[r] = r.serial()
 			mounts[i].update(a.issue())
-			eventually.Pause(t, 100*time.Millisecond)
+			time.Sleep(100 * time.Millisecond)
 		}
 		eventually.Met(t, func() string {
 			for _, r := range replicas {

@@ -23,12 +23,7 @@ const (
 func NoError(t testing.TB, check func() error) {
 	t.Helper()
 	begin := time.Now()
-	end := begin.Add(limit)
-	if d, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
-		if deadline, limited := d.Deadline(); limited && deadline.Add(-reserve).Before(end) {
-			end = deadline.Add(-reserve)
-		}
-	}
+	end := begin.Add(patience(t))
 	for {
 		err := check()
 		if err == nil {
@@ -37,8 +32,18 @@ func NoError(t testing.TB, check func() error) {
 		if now := time.Now(); now.After(end) {
 			t.Fatalf("not within %s: %v", now.Sub(begin).Round(time.Second), err)
 		}
-		Pause(t, period)
+		time.Sleep(period)
 	}
+}
+
+// patience is how long to wait at most.
+func patience(t testing.TB) time.Duration {
+	if d, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
+		if deadline, limited := d.Deadline(); limited {
+			return min(limit, time.Until(deadline)-reserve)
+		}
+	}
+	return limit
 }
 
 // Met waits until missing returns "". If it never does, t fails with its last answer.
@@ -57,31 +62,24 @@ func True(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	NoError(t, func() error {
 		if !done() {
-			return errors.New("it is not so: " + what)
+			return errors.New("it is still not so: " + what)
 		}
 		return nil
 	})
 }
 
-// Closed waits until the channel is closed, or has a value.
-func Closed[T any](t testing.TB, what string, c <-chan T) {
+// Received waits until c has a value, or is closed, and returns what it got. If that never
+// happens, t fails and says what was awaited.
+func Received[T any](t testing.TB, what string, c <-chan T) T {
 	t.Helper()
-	True(t, what, func() bool {
-		select {
-		case <-c:
-			return true
-		default:
-			return false
-		}
-	})
-}
-
-// Pause waits for d, or ends the test when t ends.
-func Pause(t testing.TB, d time.Duration) {
-	t.Helper()
+	most := patience(t)
+	timer := time.NewTimer(most)
+	defer timer.Stop()
 	select {
-	case <-t.Context().Done():
-		t.Fatal(t.Context().Err())
-	case <-time.After(d):
+	case v := <-c:
+		return v
+	case <-timer.C:
+		t.Fatalf("not within %s: %s", most.Round(time.Second), what)
 	}
+	panic("unreachable: the test has failed")
 }

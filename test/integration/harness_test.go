@@ -30,6 +30,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
 
 // plane is a control plane for tests that only need the API.
@@ -74,8 +75,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// cluster is a control plane as one test sees it: without Nodes and Services when the test
-// begins and ends.
+// cluster is a control plane as one test sees it: without Nodes, Services and leases when the
+// test begins and ends.
 type cluster struct {
 	*plane
 	t      *testing.T
@@ -166,6 +167,11 @@ func (c *cluster) clean() {
 	defer cancel()
 	if err := c.client.CoreV1().Nodes().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		c.t.Errorf("remove Nodes: %v", err)
+	}
+	for _, lease := range []string{mainLease, migrationLease} { // the next test would take its holder for its own leader
+		if err := c.client.CoordinationV1().Leases(metav1.NamespaceSystem).Delete(ctx, lease, metav1.DeleteOptions{}); ignoreNotFound(err) != nil {
+			c.t.Errorf("remove Lease %s: %v", lease, err)
+		}
 	}
 	if err := c.client.CoreV1().Events("default").DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		c.t.Errorf("remove Events: %v", err)
@@ -402,10 +408,6 @@ func (r *running) compose(ctx context.Context, conf string, clk clock.Clock, arg
 // stop ends it and returns what Run returned.
 func (r *running) stop() error {
 	r.cancel()
-	select {
-	case <-r.ended:
-		return r.err
-	case <-time.After(time.Minute):
-		return errors.New("it did not end within a minute")
-	}
+	eventually.Received(r.t, "the cloud controller manager ends", r.ended)
+	return r.err
 }
