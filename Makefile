@@ -70,6 +70,10 @@ record-occm: $(CONTROL_PLANE) ## Record what openstack-cloud-controller-manager 
 bench: $(CONTROL_PLANE) ## Benchmarks, the webhook behind a real kube-apiserver among them (figures for people)
 	@$(GO) test -run '^$$' -bench . -benchmem ./...
 
+.PHONY: race
+race: $(CONTROL_PLANE) build ## The same work done by us and, with OCCM=PATH, by that binary: time, cloud calls, API writes (ARGS=-help)
+	@$(GO) run ./hack/race -ours bin/cloud-controller-manager $(if $(OCCM),-occm '$(OCCM)') $(ARGS)
+
 .PHONY: bench-credential
 bench-credential: ## CPU time of the credential provider until its first byte, over a program that does nothing (fails over 5 ms)
 	@$(GO) run ./hack/bench-credential $(ARGS)

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// contender is a controller manager that races.
+type contender struct {
+	// name heads its column.
+	name    string
+	binary  string
+	version string
+	account string
+	// args are flags beside those that all have.
+	args []string
+}
+
+// run is one contender in a world and a cluster of its own.
+type run struct {
+	*contender
+	*cluster
+	world world
+	kind  cloudKind
+	size  size
+	dir   string
+
+	// progress is told how far the row is.
+	progress *progress
+	process  *process
+	used     usage
+	machines []machine
+}
+
+// size is how much there is of everything.
+type size struct{ nodes, services int }
+
+// begin makes a world and a cluster for a contender, which does not run yet.
+func begin(ctx context.Context, c *contender, kind cloudKind, d delays, s size, dir string) (_ *run, err error) {
+	r := &run{contender: c, kind: kind, size: s, dir: dir}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.end())
+		}
+	}()
+	if r.world, err = kind.open(d); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(r.file("cloud.conf"), []byte(r.world.config()), 0o600); err != nil {
+		return nil, err
+	}
+	r.cluster, err = startCluster(ctx, c.account, dir)
+	return r, err
+}
+
+func (r *run) file(name string) string { return filepath.Join(r.dir, name) }
+
+// everybody are the flags that all contenders run with. The status of all Nodes, which is refreshed every five
+// minutes, would come into whatever is measured then; routes need a range that the race has no use for.
+func everybody() []string {
+	return []string{"--configure-cloud-routes=false", "--node-status-update-frequency=24h", "--secure-port=0"}
+}
+
+func (r *run) startManager(more ...string) error {
+	args := append([]string{
+		"--cloud-provider=" + r.kind.name, "--cloud-config=" + r.file("cloud.conf"), "--kubeconfig=" + r.file("kubeconfig"),
+	}, everybody()...)
+	p, err := startProcess(r.binary, r.file("log"), append(append(args, r.args...), more...)...)
+	r.process = p
+	return err
+}
+
+func (r *run) stopManager() {
+	if r.process == nil {
+		return
+	}
+	r.process.stop()
+	r.used, r.process = r.used.plus(r.process.used()), nil
+}
+
+func (r *run) end() error {
+	r.stopManager()
+	var err error
+	if r.cluster != nil {
+		err = r.stop()
+	}
+	if r.world != nil {
+		r.world.close()
+	}
+	return err
+}
+
+// look is how often it is looked whether something is done.
+const look = 20 * time.Millisecond
+
+// until waits until done says so; seen is what to show meanwhile.
+func (r *run) until(ctx context.Context, done func() (bool, string)) error {
+	tick := time.NewTicker(look)
+	defer tick.Stop()
+	for {
+		ok, seen := done()
+		if ok {
+			return nil
+		}
+		r.progress.see(seen)
+		if r.process != nil {
+			if err := r.process.alive(); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("it was not done (%s): %w", seen, context.Cause(ctx))
+		case <-tick.C:
+		}
+	}
+}
+
+// quiet is how long there must be neither a call nor a write until a contender has nothing left to do: longer than
+// the pauses between two looks at a load balancer that is busy.
+const quiet = 4 * time.Second
+
+// settle waits until the contender has nothing left to do, and returns when it did the last of it.
+func (r *run) settle(ctx context.Context) (last time.Time, err error) {
+	var cloud calls
+	writes := -1
+	err = r.until(ctx, func() (bool, string) {
+		nowCloud := r.world.calls()
+		nowWrites, werr := r.writes()
+		if werr != nil || nowCloud != cloud || nowWrites != writes || nowCloud.open > 0 || r.world.busy() {
+			last, cloud, writes = time.Now(), nowCloud, nowWrites
+		}
+		return time.Since(last) >= quiet, fmt.Sprintf("%d cloud calls", nowCloud.reads+nowCloud.writes)
+	})
+	return last, err
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"debug/buildinfo"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// process is a running controller manager.
+type process struct {
+	cmd   *exec.Cmd
+	log   string
+	ended chan struct{}
+	err   error // how it ended; readable once ended is closed
+}
+
+// startProcess runs a binary with its output appended to the file log.
+func startProcess(binary, log string, args ...string) (*process, error) {
+	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	p := &process{cmd: exec.Command(binary, args...), log: log, ended: make(chan struct{})} //nolint:gosec,noctx // the caller's choice; ends by stop
+	p.cmd.Stdout, p.cmd.Stderr = out, out
+	// Ctrl-C goes to the whole foreground process group: the child has one of its own.
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	err = p.cmd.Start()
+	_ = out.Close() // the child has it
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", binary, err)
+	}
+	go func() {
+		defer close(p.ended)
+		p.err = p.cmd.Wait()
+	}()
+	return p, nil
+}
+
+// alive is an error once the process has ended.
+func (p *process) alive() error {
+	select {
+	case <-p.ended:
+		return errors.Join(fmt.Errorf("%s ended by itself; the end of its log:\n%s", filepath.Base(p.cmd.Path), p.tail()), p.err)
+	default:
+		return nil
+	}
+}
+
+// stop ends the process: SIGTERM first, SIGKILL after half a minute. It may be called again.
+func (p *process) stop() {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // gone already is fine
+	select {
+	case <-p.ended:
+	case <-time.After(30 * time.Second):
+		_ = p.cmd.Process.Kill()
+		<-p.ended
+	}
+}
+
+// used is what an ended process has used.
+func (p *process) used() usage {
+	state := p.cmd.ProcessState
+	u := usage{cpu: state.UserTime() + state.SystemTime()}
+	if r, is := state.SysUsage().(*syscall.Rusage); is {
+		u.memory = r.Maxrss << 10 // Linux counts kibibytes
+	}
+	return u
+}
+
+// usage is CPU time, and the most memory at a time in bytes.
+type usage struct {
+	cpu    time.Duration
+	memory int64
+}
+
+// plus is what two processes one after the other have used.
+func (u usage) plus(v usage) usage { return usage{cpu: u.cpu + v.cpu, memory: max(u.memory, v.memory)} }
+
+func (p *process) tail() string {
+	data, err := os.ReadFile(p.log)
+	if err != nil {
+		return err.Error()
+	}
+	const most = 2000
+	return strings.ToValidUTF8(string(data[max(0, len(data)-most):]), "")
+}
+
+// versionOf is the version that a binary tells of itself or, where it knows none, the Kubernetes that it is
+// built on and the beginning of its digest.
+func versionOf(ctx context.Context, binary string) (string, error) {
+	out, err := exec.CommandContext(ctx, binary, "--version").CombinedOutput() //nolint:gosec // the caller's choice
+	if err != nil {
+		return "", fmt.Errorf("%s --version: %w: %s", binary, err, strings.TrimSpace(string(out)))
+	}
+	if v := strings.TrimSpace(string(out)); !strings.Contains(v, "v0.0.0") && !strings.Contains(v, "Format") {
+		return v, nil
+	}
+	built, err := buildinfo.ReadFile(binary)
+	if err != nil {
+		return "", fmt.Errorf("version of %s: %w", binary, err)
+	}
+	data, err := os.ReadFile(binary)
+	if err != nil {
+		return "", err
+	}
+	text := fmt.Sprintf("%s without a version, SHA-256 %.6x…, %s", built.Main.Path, sha256.Sum256(data), built.GoVersion)
+	for _, m := range built.Deps {
+		if m.Path == "k8s.io/cloud-provider" {
+			text += ", " + m.Path + " " + m.Version
+		}
+	}
+	return text, nil
+}
+
+// build builds our manager as make does.
+func build(ctx context.Context, dir string) (string, error) {
+	binary := filepath.Join(dir, "cloud-controller-manager")
+	version := "unknown"
+	if out, err := exec.CommandContext(ctx, "git", "describe", "--tags", "--always", "--dirty").Output(); err == nil {
+		version = strings.TrimSpace(string(out))
+	}
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w -X github.com/isthmus-cloud/isthmus/pkg/version.Version="+version,
+		"-o", binary, "github.com/isthmus-cloud/isthmus/cmd/cloud-controller-manager") //nolint:gosec // paths of this program
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w: %s", err, out)
+	}
+	return binary, nil
+}

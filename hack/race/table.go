@@ -1,0 +1,200 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"text/tabwriter"
+)
+
+// table is what comes out.
+type table struct {
+	*options
+	kind       cloudKind
+	contenders []*contender
+	rows       []row
+	// used is what each contender has used, before the second new beginning.
+	used []usage
+	// about is the cloud, plane the API server's version.
+	about, plane string
+}
+
+type row struct {
+	scenario scenario
+	title    string
+	results  []result // one for each contender
+}
+
+func (r *run) serverVersion() string {
+	v, err := r.Client.Discovery().ServerVersion()
+	if err != nil {
+		return "unknown"
+	}
+	return v.GitVersion
+}
+
+// finish ends what r has run in, and notes what goes for all of its rows.
+func (t *table) finish(r *run) error {
+	t.about, t.plane = r.world.about(), r.serverVersion()
+	r.stopManager()
+	t.used = append(t.used, r.used)
+	return r.end()
+}
+
+func seconds(r result) string { return fmt.Sprintf("%.1f s", r.time.Seconds()) }
+
+func cloudCalls(r result) string { return fmt.Sprintf("%d + %d", r.cloud.reads, r.cloud.writes) }
+
+func apiWrites(r result) string { return fmt.Sprint(r.writes) }
+
+// ratio is how many times as much the other one takes.
+func ratio(ours, other float64) string {
+	switch {
+	case ours == other:
+		return "1×"
+	case ours == 0:
+		return "∞"
+	case other/ours >= 10:
+		return fmt.Sprintf("%.0f×", other/ours)
+	}
+	return fmt.Sprintf("%.1f×", other/ours)
+}
+
+// cells are a row's cells after its title.
+func (r row) cells() []string {
+	var out []string
+	for _, figure := range []struct {
+		text  func(result) string
+		value func(result) float64
+	}{
+		{seconds, func(r result) float64 { return r.time.Seconds() }},
+		{cloudCalls, func(r result) float64 { return float64(r.cloud.reads + r.cloud.writes) }},
+		{apiWrites, func(r result) float64 { return float64(r.writes) }},
+	} {
+		for _, result := range r.results {
+			out = append(out, figure.text(result))
+		}
+		if len(r.results) == 2 {
+			out = append(out, ratio(figure.value(r.results[0]), figure.value(r.results[1])))
+		}
+	}
+	return out
+}
+
+// head are the columns' titles after the first.
+func (t *table) head() []string {
+	var out []string
+	for _, what := range []string{"time", "cloud reads + writes", "API writes"} {
+		columns := t.columns()
+		columns[0] = what + ": " + columns[0]
+		out = append(out, columns...)
+	}
+	return out
+}
+
+// columns are the contenders, and the ratio where there are two.
+func (t *table) columns() []string {
+	var out []string
+	for _, c := range t.contenders {
+		out = append(out, c.name)
+	}
+	if len(out) == 2 {
+		out = append(out, "ratio")
+	}
+	return out
+}
+
+// usage are the rows of what the processes have used.
+func (t *table) usage() [][]string {
+	rows := [][]string{{"CPU time, all rows but the last"}, {"memory at most"}}
+	for _, u := range t.used {
+		rows[0] = append(rows[0], fmt.Sprintf("%.1f s", u.cpu.Seconds()))
+		rows[1] = append(rows[1], fmt.Sprintf("%.0f MB", float64(u.memory)/1e6))
+	}
+	if len(t.used) == 2 {
+		rows[0] = append(rows[0], ratio(t.used[0].cpu.Seconds(), t.used[1].cpu.Seconds()))
+		rows[1] = append(rows[1], ratio(float64(t.used[0].memory), float64(t.used[1].memory)))
+	}
+	return rows
+}
+
+// notes say what was measured, and how.
+func (t *table) notes() []string {
+	notes := []string{fmt.Sprintf("Cloud: %s; each call takes %s, each change of a load balancer %s. API server: kube-apiserver %s.",
+		t.about, t.delays.call, t.delays.pending, t.plane)}
+	for _, c := range t.contenders {
+		flags := ""
+		if len(c.args) > 0 {
+			flags = ", with " + strings.Join(c.args, " ")
+		}
+		notes = append(notes, fmt.Sprintf("%s: %s%s.", c.name, c.version, flags))
+	}
+	if len(t.contenders) == 1 {
+		notes = append(notes, "Only ours: the existing manager's path was not given.")
+	}
+	var parts []string
+	for k, c := range t.contenders {
+		first, last := t.rows[0].results[k], t.rows[len(t.rows)-1].results[k]
+		parts = append(parts, fmt.Sprintf("%s %.2f", c.name, first.time.Seconds()/last.time.Seconds()))
+	}
+	notes = append(notes, "Time of the first row, with the default flags, over that of the last, without a limit of requests: "+strings.Join(parts, ", ")+".")
+	return append(notes,
+		"All run with default flags, but for "+strings.Join(everybody(), " ")+".",
+		"Cloud calls are counted until there are no more, logins among the reads; API writes are what kube-apiserver's audit log has, without leases.",
+		fmt.Sprintf("Machine: %s/%s with %d cores, which the managers share with the API server and the cloud. Times depend on it, counts do not.", runtime.GOOS, runtime.GOARCH, runtime.NumCPU()))
+}
+
+// text is the table for a terminal.
+func (t *table) text() string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	line := func(first string, cells []string) { fmt.Fprintf(w, "%s\t%s\n", first, strings.Join(cells, "\t")) }
+	line("", t.head())
+	for _, r := range t.rows {
+		line(strings.ReplaceAll(r.title, "`", ""), r.cells())
+	}
+	line("", nil)
+	line("the process", t.columns())
+	for _, u := range t.usage() {
+		line(u[0], u[1:])
+	}
+	_ = w.Flush() // into memory
+	return b.String() + "\n" + strings.Join(t.notes(), "\n") + "\n"
+}
+
+// command is how the table is made anew.
+func (t *table) command() string {
+	if len(t.contenders) < 2 {
+		return "make race"
+	}
+	return "make race " + t.kind.other + "=PATH ARGS='-markdown docs/reference/race.md'"
+}
+
+// markdown is the table as a document.
+func (t *table) markdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Race: what the same work takes\n\n<!-- Written by hack/race. -->\n\n"+
+		"The real binaries, one after the other, each with a real kube-apiserver and a cloud of its own. A ratio says how many times as much\n"+
+		"the existing manager takes. Made by `%s`; `go run ./hack/race -help` explains.\n\n", t.command())
+	line := func(first string, cells []string) {
+		fmt.Fprintf(&b, "| %s | %s |\n", first, strings.Join(cells, " | "))
+	}
+	head := t.head()
+	line("", head)
+	rule := func(columns int) { b.WriteString("|---" + strings.Repeat("|---:", columns) + "|\n") }
+	rule(len(head))
+	for _, r := range t.rows {
+		line(r.title, r.cells())
+	}
+	b.WriteString("\n")
+	line("The process", t.columns())
+	rule(len(t.columns()))
+	for _, u := range t.usage() {
+		line(u[0], u[1:])
+	}
+	b.WriteString("\n")
+	for _, n := range t.notes() {
+		b.WriteString("- " + n + "\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func sample(contenders ...string) *table {
+	t := &table{
+		options: &options{size: size{nodes: 500, services: 14}, delays: delays{call: 20 * time.Millisecond, pending: 2 * time.Second}},
+		kind:    cloudKinds()[0], about: "a cloud", plane: "v1.2.3",
+	}
+	for k, name := range contenders {
+		t.contenders = append(t.contenders, &contender{name: name, version: "version of " + name})
+		t.used = append(t.used, usage{cpu: time.Duration(k+1) * time.Second, memory: 100e6})
+	}
+	for k, s := range scenarios()[:3] {
+		r := row{scenario: s, title: s.title(t.size)}
+		for c := range contenders {
+			r.results = append(r.results, result{time: time.Duration((k+1)*(1+9*c)) * time.Second, cloud: calls{reads: 4 * (1 + c), writes: 2 * k}, writes: 1000 + 500*c})
+		}
+		t.rows = append(t.rows, r)
+	}
+	return t
+}
+
+func TestTableOfTwo(t *testing.T) {
+	got := sample("ours", "OCCM").markdown()
+	for _, want := range []string{
+		"|  | time: ours | OCCM | ratio | cloud reads + writes: ours | OCCM | ratio | API writes: ours | OCCM | ratio |\n|---|---:|---:|",
+		"| 14 Services × 2 ports created at once | 2.0 s | 20.0 s | 10× | 4 + 2 | 8 + 2 | 1.7× | 1000 | 1500 | 1.5× |\n",
+		"| CPU time, all rows but the last | 1.0 s | 2.0 s | 2.0× |\n| memory at most | 100 MB | 100 MB | 1× |\n",
+		"ours 0.33, OCCM 0.33.",
+		"`make race OCCM=PATH ARGS='-markdown docs/reference/race.md'`",
+		"- OCCM: version of OCCM.\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("it lacks %q:\n%s", want, got)
+		}
+	}
+}
+
+func TestTableOfOursAloneSaysSo(t *testing.T) {
+	table := sample("ours")
+	for _, got := range []string{table.text(), table.markdown()} {
+		if !strings.Contains(got, "Only ours") || strings.Contains(got, "ratio |") || strings.Contains(got, "OCCM") {
+			t.Errorf("got:\n%s", got)
+		}
+	}
+}
