@@ -18,7 +18,15 @@ RACE := $(shell [ "$$($(GO) env CGO_ENABLED 2>/dev/null)" = 1 ] && command -v $$
 # each package compiles once, beside once for the race detector.
 export CGO_ENABLED := 0
 export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath
-PKGS ?= ./...
+# Packages run in this order: those first that mostly wait, beside which the others compile and run.
+PKGS ?= ./test/integration/... ./test/chaos ./pkg/providers/openstack ./pkg/cloudauth/openstack ./webhooks/... ./pkg/controllers/... ./...
+# How many packages are compiled and tested at a time.
+TEST_PROCS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 2 )))
+# Arguments of `go test`, separated by blanks; quotes or a backslash keep blanks in one, and nothing
+# else is special, neither to make nor to the shell: TESTARGS='-run ^(TestA|TestB)$ -count 2',
+# TESTARGS='-run "TestA/with blanks"'. They reach it through the environment (hack/testargs.sh).
+override TESTARGS := $(value TESTARGS)
+export TESTARGS
 # Tests take etcd and kube-apiserver from here; a folder of your own is honored.
 export KUBEBUILDER_ASSETS ?= $(CURDIR)/bin
 ifeq ($(KUBEBUILDER_ASSETS),$(CURDIR)/bin)
@@ -46,8 +54,8 @@ build: ## Build the two binaries into bin/
 
 .PHONY: test
 test: $(TEST_PLANE) ## All tests: unit, simulated cloud, real kube-apiserver (PKGS=./pkg/lb/... TESTARGS='-run TestX' narrow it down)
-	@echo "==> go test $(RACE) $(PKGS) (packages print as they end)"
-	@hack/progress.sh tests env CGO_ENABLED=$(if $(RACE),1,0) $(GO) test $(RACE) -vet=off -timeout 20m $(TESTARGS) $(PKGS)
+	@echo "==> go test $(RACE) $(lastword $(PKGS)) (packages print as they end)"
+	@hack/progress.sh tests hack/testargs.sh env CGO_ENABLED=$(if $(RACE),1,0) $(GO) test $(RACE) -vet=off -timeout 30m -p $(TEST_PROCS) $(PKGS)
 
 .PHONY: lint
 lint: bin/golangci-lint ## golangci-lint, the end-to-end tests included
@@ -98,13 +106,13 @@ openstack-status: ## What of it runs
 
 .PHONY: e2e-openstack
 e2e-openstack: $(CONTROL_PLANE) ## The real binaries against it; starts it if need be (TESTARGS='-run TestX' narrows it down)
-	@GO=$(GO) hack/openstack/e2e.sh $(TESTARGS)
+	@GO=$(GO) hack/testargs.sh hack/openstack/e2e.sh
 
 ##@ A real kubelet (Debian 12, root)
 
 .PHONY: e2e-kubelet
 e2e-kubelet: $(TEST_PLANE) bin/kubelet ## The credential provider with a real kubelet, containerd and registries (TESTARGS='-run TestX' narrows it down)
-	@GO=$(GO) hack/kubelet/e2e.sh $(TESTARGS)
+	@GO=$(GO) hack/testargs.sh hack/kubelet/e2e.sh
 
 # Tools: built from Go modules into bin/, rebuilt only when their module changes.
 

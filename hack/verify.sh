@@ -27,6 +27,24 @@ before=$(state)
 go generate ./... || fail "go generate failed"
 [ "$before" = "$(state)" ] || fail "generated files are stale: run 'make generate', then see 'git status'"
 
+echo "==> TESTARGS reach the tests as they are given"
+# printf in place of go prints what it gets; a folder of one's own needs no tools.
+given() { MAKEFLAGS= KUBEBUILDER_ASSETS=/ make -s test GO='printf [%s]' PKGS=./x "$@" 2>&1 | grep -o '\[\./x\].*'; }
+check_args() { # TESTARGS, what is to come out
+  local got; got=$(given TESTARGS="$1")
+  [ "$got" = "[./x]$2" ] || fail "make test TESTARGS='$1' runs go test with ${got:-nothing} instead of [./x]$2"
+  got=$(TESTARGS=$1 given)
+  [ "$got" = "[./x]$2" ] || fail "TESTARGS='$1' make test runs go test with ${got:-nothing} instead of [./x]$2"
+}
+check_args '' ''
+check_args '-run TestA|TestB' '[-run][TestA|TestB]'
+check_args '-run "^(TestA|TestB)$" -count 2' '[-run][^(TestA|TestB)$][-count][2]'
+check_args "-run 'TestA/with blanks' -v" '[-run][TestA/with blanks][-v]'
+check_args '-run TestA/a;b&c>d*' '[-run][TestA/a;b&c>d*]'
+for target in e2e-openstack e2e-kubelet; do
+  MAKEFLAGS= make -n "$target" 2>/dev/null | grep -q 'hack/testargs.sh hack/.*/e2e.sh' || fail "$target does not give its TESTARGS to hack/testargs.sh"
+done
+
 echo "==> sizes of the stripped binaries"
 budget() { # binary, decimal megabytes
   local size; size=$(stat -c %s "bin/$1" 2>/dev/null || stat -f %z "bin/$1") || { fail "bin/$1 is missing: run 'make build'"; return; }
