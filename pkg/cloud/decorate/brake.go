@@ -94,8 +94,9 @@ type census struct {
 	present map[string]int // by scope
 	missing int            // not in the last batch
 	unknown int            // the cloud gave no answer
-	// elders are those among missing and unknown whose provider IDs are older than this process.
-	elders int
+	// elders are those among missing and unknown whose provider IDs are older than this process,
+	// eldersSeen those among present.
+	elders, eldersSeen int
 }
 
 func (c census) seen() int {
@@ -171,7 +172,7 @@ func (b *brake) doubt(ref cloud.InstanceRef, scope string, c census) string {
 	if b.opts == nil {
 		return ""
 	}
-	if ref.ProviderID == "" && b.scopes.strange(c) {
+	if ref.ProviderID == "" && !b.scopes.proven[scope] && c.strange() {
 		return c.stranger()
 	}
 	now := b.clock.Now()

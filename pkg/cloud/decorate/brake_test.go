@@ -345,6 +345,52 @@ func TestBrakeNamesakesOfAnotherProject(t *testing.T) {
 	})
 }
 
+// Credentials that are rotated to another project's while the process runs: a server of a new
+// Node's name is not that Node's there, although the right project was seen before.
+func TestNameMatchCountsForNothingWhenCredentialsAreRotatedToAnotherProject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBraked(t, 2)
+		b.want(0, "")
+		b.cloud.add("new")
+		b.nodes.register("new")
+		b.cloud.set(func() {
+			b.cloud.scope = "theirs"
+			b.cloud.findErr = func(ref cloud.InstanceRef) error {
+				if ref.ProviderID != "" {
+					return cloud.Errorf(cloud.KindNotFound, "none of ours")
+				}
+				return nil
+			}
+			b.cloud.getErr = b.cloud.findErr
+		})
+		time.Sleep(MetadataMaxAge)
+		byName := cloud.InstanceRef{NodeName: "new"}
+		if found, err := b.d.Nodes.Lookup(t.Context(), byName, MetadataMaxAge, nil); err == nil {
+			t.Fatalf("the new Node got %s of another project", found.ProviderID)
+		}
+		b.cloud.set(func() { b.cloud.scope, b.cloud.findErr, b.cloud.getErr = "ours", nil, nil })
+		time.Sleep(MetadataMaxAge)
+		if _, err := b.d.Nodes.Lookup(t.Context(), byName, MetadataMaxAge, nil); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A region that the cluster has never had a Node in gets its first one by name, as long as
+// Nodes of the other region are seen.
+func TestFirstNodeOfAnotherScopeIsFoundByNameWhenOthersAreSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBraked(t, 2)
+		b.want(0, "")
+		b.cloud.add("new")
+		b.nodes.register("new")
+		b.cloud.set(func() { b.cloud.scope = "the other region" })
+		if _, err := b.d.Nodes.Lookup(t.Context(), cloud.InstanceRef{NodeName: "new"}, MetadataMaxAge, nil); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // In a new cluster without the machines' UUIDs all there is are names.
 func TestBrakeNewClusterByNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

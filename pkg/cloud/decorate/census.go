@@ -66,6 +66,9 @@ func (i *Instances) count(refs []cloud.InstanceRef, scope string) (c census, sta
 		switch state, e := i.known.get(ref, now, MetadataMaxAge); state {
 		case present:
 			c.present[e.instance.Scope]++
+			if i.brake.isElder(ref) {
+				c.eldersSeen++
+			}
 		case absent:
 			c.missing++
 			lost(ref)

@@ -47,12 +47,6 @@ func (r *scopes) isElder(ref cloud.InstanceRef) bool {
 	return ref.ProviderID != "" && r.named[ref.ProviderID] == ""
 }
 
-// strange reports whether all that was seen was found by name, while Nodes that could have
-// proven a scope are not found.
-func (r *scopes) strange(c census) bool {
-	return len(r.proven) == 0 && len(r.named) > 0 && c.elders > 0
-}
-
 // shown reports whether scope has shown enough of the cluster for its word about ref.
 func (r *scopes) shown(scope string, ref cloud.InstanceRef) bool {
 	if r.proven[scope] || ref.ProviderID != "" && r.named[ref.ProviderID] == scope { // this very instance was there before
