@@ -26,7 +26,7 @@ func TestNewKeepsWhatIsMissing(t *testing.T) {
 	if d.CheckLoadBalancer != nil {
 		t.Error("a check that the cloud lacks is there")
 	}
-	if d.Instances != cloud.Instances(d.Nodes) || len(d.Annotations) != 1 || d.Name != "fake" {
+	if d.Instances != nil || d.Nodes == nil || len(d.Annotations) != 1 || d.Name != "fake" {
 		t.Errorf("got %+v", d.Provider)
 	}
 	for name, p := range map[string]*cloud.Provider{

@@ -38,36 +38,27 @@ func TestNotFoundIsConfirmed(t *testing.T) {
 		{name: "list throttled", findErr: cloud.Errorf(cloud.KindThrottled, "429"), want: cloud.KindThrottled, finds: 4},
 		{name: "list ambiguous", findErr: cloud.Errorf(cloud.KindInvalid, "two servers"), want: cloud.KindInvalid, finds: 1},
 	} {
-		for _, by := range []string{"Lookup", "Find"} {
-			t.Run(test.name+" by "+by, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					f := newFakeInstances(0)
-					f.findErr, f.getErr = fails(test.findErr), fails(test.getErr)
-					if test.exists {
-						f.add("node-0")
-					}
-					m := newMetrics(t)
-					d := decorated(t, cloud.Provider{Instances: f}, Options{Metrics: m})
-					ref := cloud.InstanceRef{NodeName: "node-0", ProviderID: "fake:///id-of-node-0"}
-					var instance *cloud.Instance
-					var err error
-					if by == "Lookup" {
-						instance, err = d.Nodes.Lookup(t.Context(), ref, MetadataMaxAge, nil)
-					} else {
-						r := d.Nodes.Find(t.Context(), []cloud.InstanceRef{ref})
-						instance, err = r[0].Value, r[0].Err
-					}
-					if test.ok != (err == nil) || test.ok != (instance != nil) {
-						t.Fatalf("got %v, %v", instance, err)
-					}
-					if got := cloud.KindOf(err); got != test.want {
-						t.Errorf("got kind %v (%v), want %v", got, err, test.want)
-					}
-					f.wantCalls(t, test.finds, test.gets)
-					wantMetric(t, m.contradiction.WithLabelValues("fake"), test.contradiction)
-				})
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFakeInstances(0)
+				f.findErr, f.getErr = fails(test.findErr), fails(test.getErr)
+				if test.exists {
+					f.add("node-0")
+				}
+				m := newMetrics(t)
+				d := decorated(t, cloud.Provider{Instances: f}, Options{Metrics: m})
+				ref := cloud.InstanceRef{NodeName: "node-0", ProviderID: "fake:///id-of-node-0"}
+				instance, err := d.Nodes.Lookup(t.Context(), ref, MetadataMaxAge, nil)
+				if test.ok != (err == nil) || test.ok != (instance != nil) {
+					t.Fatalf("got %v, %v", instance, err)
+				}
+				if got := cloud.KindOf(err); got != test.want {
+					t.Errorf("got kind %v (%v), want %v", got, err, test.want)
+				}
+				f.wantCalls(t, test.finds, test.gets)
+				wantMetric(t, m.contradiction.WithLabelValues("fake"), test.contradiction)
 			})
-		}
+		})
 	}
 }
 
@@ -130,7 +121,7 @@ func TestLaterReadWins(t *testing.T) {
 		wg.Go(func() { d.Nodes.read(t.Context(), []cloud.InstanceRef{ref}) })
 		time.Sleep(time.Second)
 		f.set(func() { f.latency = 0 })
-		if _, err := d.Nodes.Get(t.Context(), ref); err != nil {
+		if _, err := d.Nodes.get(t.Context(), ref); err != nil {
 			t.Fatal(err)
 		}
 		wg.Wait()
@@ -174,7 +165,7 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// A caller who leaves during its own Find says nothing about the cloud.
+// A batch that is given up says nothing about the cloud.
 func TestLeavingIsNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeInstances(1)
@@ -183,7 +174,7 @@ func TestLeavingIsNoFailure(t *testing.T) {
 		ref := cloud.InstanceRef{NodeName: "node-0"}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		if r := d.Nodes.Find(ctx, []cloud.InstanceRef{ref}); r[0].Err == nil || cloud.IsNotFound(r[0].Err) {
+		if r := d.Nodes.read(ctx, []cloud.InstanceRef{ref}); r[0].Err == nil || cloud.IsNotFound(r[0].Err) {
 			t.Errorf("got %v", r[0].Err)
 		}
 		mustFind(t, d.Nodes, ref, time.Minute, nil)

@@ -23,8 +23,8 @@ type Options struct {
 // Provider is a cloud.Provider whose abilities are decorated. An ability that the cloud
 // lacks is nil here too.
 type Provider struct {
-	cloud.Provider
-	// Nodes is Provider.Instances, with the questions that need not be answered afresh.
+	cloud.Provider // without Instances: an answer that is not guarded would delete Nodes
+	// Nodes answers about instances.
 	Nodes *Instances
 
 	// work is what only the leader has done for it, reads what any replica may ask.
@@ -57,7 +57,7 @@ func New(p *cloud.Provider, o Options) (*Provider, error) {
 	c := newCaller(p.Name, o)
 	d := &Provider{Provider: *p, work: w, reads: reads}
 	d.Nodes = newInstances(p.Instances, c, w)
-	d.Instances = d.Nodes
+	d.Instances = nil
 	if p.LoadBalancers != nil {
 		d.LoadBalancers = newLoadBalancers(p.LoadBalancers, c)
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/errgroup"
 	"k8s.io/utils/clock"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
@@ -49,9 +48,7 @@ type Peers struct {
 	List func() []cloud.InstanceRef
 }
 
-// Instances decorates cloud.Instances. Find and Get always ask the cloud; Lookup
-// takes an answer that is fresh enough. All of them return KindNotFound only on the word of
-// a direct read that ended after they were called.
+// Instances asks cloud.Instances on behalf of controllers that go node by node.
 type Instances struct {
 	next  cloud.Instances
 	call  *caller
@@ -70,8 +67,6 @@ type Instances struct {
 	underWay   map[cloud.InstanceRef]*lookup
 	confirming map[cloud.InstanceRef]*confirmation
 }
-
-var _ cloud.Instances = (*Instances)(nil)
 
 func newInstances(next cloud.Instances, c *caller, w *work) *Instances {
 	return &Instances{
@@ -93,7 +88,7 @@ func newInstances(next cloud.Instances, c *caller, w *work) *Instances {
 // a controller that asks only about some nodes (those not ready, those not initialized)
 // names these, so that one node that is not ready costs a read of one instance and not of
 // the whole cluster. Nil others means none. ctx ends only the waiting. The error names the
-// node.
+// node; it is KindNotFound only on the word of a direct read that ended after the call.
 func (i *Instances) Lookup(ctx context.Context, ref cloud.InstanceRef, maxAge time.Duration, others *Peers) (*cloud.Instance, error) {
 	if ctx.Err() != nil {
 		return nil, named(ref, context.Cause(ctx))
@@ -152,40 +147,6 @@ func (i *Instances) join(ctx context.Context, ref cloud.InstanceRef, maxAge time
 	return i.pending, nil, nil
 }
 
-// Find asks the cloud about every ref now and checks each "not found" directly.
-func (i *Instances) Find(ctx context.Context, refs []cloud.InstanceRef) []cloud.Result[*cloud.Instance] {
-	if len(refs) == 0 {
-		return nil
-	}
-	results := i.read(ctx, refs)
-	var g errgroup.Group
-	g.SetLimit(confirmations)
-	for k := range results {
-		if cloud.IsNotFound(results[k].Err) {
-			g.Go(func() error {
-				results[k].Value, results[k].Err = i.confirm(ctx, refs[k], cloud.ScopeOf(results[k].Err))
-				return nil
-			})
-		}
-	}
-	_ = g.Wait() // every error is in its result
-	for k := range results {
-		results[k].Err = named(refs[k], results[k].Err)
-	}
-	return results
-}
-
-// Get reads one instance directly.
-func (i *Instances) Get(ctx context.Context, ref cloud.InstanceRef) (*cloud.Instance, error) {
-	instance, err := i.get(ctx, ref)
-	if cloud.IsNotFound(err) {
-		if held := i.brake.check(ctx, ref, cloud.ScopeOf(err), i.census(ctx, cloud.ScopeOf(err))); held != nil {
-			err = held
-		}
-	}
-	return instance, named(ref, err)
-}
-
 // get makes the direct read and keeps what it found.
 func (i *Instances) get(ctx context.Context, ref cloud.InstanceRef) (*cloud.Instance, error) {
 	var instance *cloud.Instance
@@ -226,7 +187,7 @@ func (i *Instances) read(ctx context.Context, refs []cloud.InstanceRef) []cloud.
 			i.known.put(ref, results[k].Value, "", began, now)
 		case cloud.IsNotFound(err):
 			i.known.put(ref, nil, cloud.ScopeOf(err), began, now)
-		case ctx.Err() == nil: // a caller who left says nothing about the cloud
+		case ctx.Err() == nil: // a batch that was given up says nothing about the cloud
 			i.known.fail(ref, err, now)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 )
 
@@ -45,9 +46,9 @@ func TestComplaintNoRetryOn429And5xx(t *testing.T) {
 				fault.Service, fault.Times = service, 1
 				f.sim.AddFault(fault)
 				began := time.Now()
-				for _, r := range f.provider.Instances.Find(t.Context(), f.refs) {
-					if r.Err != nil {
-						t.Errorf("instances: %v", r.Err)
+				for _, ref := range f.refs {
+					if _, err := f.provider.Nodes.Lookup(t.Context(), ref, decorate.MetadataMaxAge, f.all); err != nil {
+						t.Error(err)
 					}
 				}
 				if r := f.provider.Volumes.Find(t.Context(), []cloud.VolumeRef{{ID: volume.ID}})[0]; r.Err != nil {
