@@ -68,11 +68,11 @@ func (o *Options) addControllerFlags(fss *cliflag.NamedFlagSets) {
 		c.NodeLifecycleController.NodeMonitorPeriod.Duration,
 		"How often nodes that are not ready are looked up in the cloud.")
 	d := &o.NodeDeletion
-	fs.IntVar(&d.LimitPercentage, "node-deletion-limit-percentage", d.LimitPercentage,
+	fs.IntVar(&d.Percent, "node-deletion-limit-percentage", d.Percent,
 		"When more than this share of the nodes have no instance in the cloud, they are kept for the time being. 100 turns this limit off.")
-	fs.IntVar(&d.LimitCount, "node-deletion-limit-count", d.LimitCount,
+	fs.IntVar(&d.Count, "node-deletion-limit-count", d.Count,
 		"So many nodes may lack their instances whatever their share.")
-	fs.DurationVar(&d.SettleTime, "node-deletion-settle-time", d.SettleTime,
+	fs.DurationVar(&d.Settle, "node-deletion-settle-time", d.Settle,
 		"A loss beyond the limit is believed after this time, if other instances of the cluster are seen all the while. 0 means never: "+
 			"an operator must annotate the namespace kube-system with "+DeleteNodesUntil+"=<time>.")
 

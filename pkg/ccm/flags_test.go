@@ -172,7 +172,7 @@ func TestValidate(t *testing.T) {
 			`--authorization-always-allow-paths: "/a*b" is no path such as /healthz or, for all that begin so, /healthz/*`,
 			`--authorization-always-allow-paths: "*" is no path such as /healthz or, for all that begin so, /healthz/*`,
 		}},
-		{name: "brake", args: []string{"--node-deletion-limit-percentage=101", "--node-deletion-limit-count=-1", "--node-deletion-settle-time=-1s"}, want: []string{
+		{name: "deletion guard", args: []string{"--node-deletion-limit-percentage=101", "--node-deletion-limit-count=-1", "--node-deletion-settle-time=-1s"}, want: []string{
 			"--node-deletion-limit-count must not be negative, but is -1", "--node-deletion-limit-percentage must be between 0 and 100, not 101",
 			"--node-deletion-settle-time must not be negative, but is -1s",
 		}},

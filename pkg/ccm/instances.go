@@ -15,6 +15,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/deletionguard"
 )
 
 // instances implements cloudprovider.InstancesV2. The framework asks node by node; who is
@@ -44,7 +45,7 @@ func newInstances(a *adapter, monitorPeriod time.Duration) *instances {
 
 // InstanceExists implements cloudprovider.InstancesV2. False, upon which the framework
 // deletes the Node, is returned only on the cloud's own word; nodes of other clouds, and those
-// that the brake keeps, count as existing.
+// that the deletion guard keeps, count as existing.
 func (i *instances) InstanceExists(ctx context.Context, node *corev1.Node) (bool, error) {
 	if i.foreign(node) {
 		return true, nil
@@ -54,7 +55,7 @@ func (i *instances) InstanceExists(ctx context.Context, node *corev1.Node) (bool
 		klog.FromContext(ctx).V(2).Info("Cloud says that the node's instance does not exist", "node", klog.KObj(node), "providerID", node.Spec.ProviderID, "reason", err.Error())
 		return false, nil
 	}
-	if decorate.IsHeld(err) { // the brake says so itself, once and not for each of thousands
+	if deletionguard.IsHeld(err) { // the guard says so itself, once and not for each of thousands
 		return true, nil
 	}
 	return err == nil, err
@@ -66,7 +67,7 @@ func (i *instances) InstanceShutdown(ctx context.Context, node *corev1.Node) (bo
 		return false, nil
 	}
 	instance, err := i.lookup(ctx, node, i.rounds.Further(), i.notReady)
-	if decorate.IsHeld(err) {
+	if deletionguard.IsHeld(err) {
 		return false, nil
 	}
 	if err != nil {

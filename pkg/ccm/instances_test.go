@@ -14,6 +14,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/deletionguard"
 )
 
 // oneAnswer is a cloud that gives everyone the same answer.
@@ -125,7 +126,7 @@ func TestInstancesAfterTheTerm(t *testing.T) {
 	}
 }
 
-// What the brake holds back is neither gone nor shut down, and no error for each Node and
+// What the deletion guard holds is neither gone nor shut down, and no error for each Node and
 // cycle in the log.
 func TestHeldNodesExist(t *testing.T) {
 	missing := &cloud.Error{Kind: cloud.KindNotFound, Scope: "elsewhere", Err: errors.New("no such server")}
@@ -137,7 +138,7 @@ func TestHeldNodesExist(t *testing.T) {
 	if shutdown, err := i.InstanceShutdown(t.Context(), node); shutdown || err != nil {
 		t.Errorf("shut down: %t, %v", shutdown, err)
 	}
-	if metadata, err := i.InstanceMetadata(t.Context(), node); metadata != nil || !decorate.IsHeld(err) {
+	if metadata, err := i.InstanceMetadata(t.Context(), node); metadata != nil || !deletionguard.IsHeld(err) {
 		t.Errorf("metadata: %+v, %v", metadata, err)
 	}
 	if hold := i.provider.Nodes.Held(); hold == nil || len(hold.Nodes) != 1 {

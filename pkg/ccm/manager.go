@@ -220,8 +220,8 @@ func (m *Manager) addChecks(p *decorate.Provider, l locks) error {
 	}
 	if m.watches() {
 		core := m.informers.Core().V1()
-		p.Nodes.Brake(m.brakeOptions(p.Name))
-		errs = append(errs, m.ready.addWarning("node-deletion", brakeCheck(p.Nodes.Held)))
+		m.guardNodes(p)
+		errs = append(errs, m.ready.addWarning("node-deletion", heldCheck(p.Nodes.Held)))
 		errs = append(errs, m.ready.add("informers", synced(core.Nodes().Informer().HasSynced, core.Services().Informer().HasSynced)))
 	}
 	// The cloud has accepted us before anything is served. When it goes later, webhooks must

@@ -11,6 +11,8 @@ import (
 	"k8s.io/cloud-provider/config/install"
 	ccmconfigv1alpha1 "k8s.io/cloud-provider/config/v1alpha1"
 	logsapi "k8s.io/component-base/logs/api/v1"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/deletionguard"
 )
 
 // Options are all settings of the cloud controller manager. Create them with NewOptions,
@@ -44,8 +46,8 @@ type Options struct {
 	// StartTimeout bounds the checks at start: that the cloud accepts our credentials and
 	// that the API server answers.
 	StartTimeout time.Duration
-	// NodeDeletion is the brake on mass deletion.
-	NodeDeletion NodeDeletionOptions
+	// NodeDeletion are the limits of the deletion guard.
+	NodeDeletion deletionguard.Limits
 	// ShutdownTimeout bounds the wait for what is in flight when the process ends.
 	ShutdownTimeout time.Duration
 }
@@ -56,16 +58,6 @@ type LoadBalancerOptions struct {
 	SyncPeriod time.Duration
 	// DefaultClass tells that Services without a load balancer class are served.
 	DefaultClass bool
-}
-
-// NodeDeletionOptions say when Nodes whose instances were not found are kept for the time being.
-type NodeDeletionOptions struct {
-	// LimitCount and LimitPercentage are the number and the share of Nodes that may lack their
-	// instances at a time without doubt; the greater counts.
-	LimitCount, LimitPercentage int
-	// SettleTime is how long a greater loss must last, while other instances of the cluster
-	// are seen, until it is believed; 0 means until an operator says so.
-	SettleTime time.Duration
 }
 
 // ServingOptions are the settings of the secure port.
@@ -126,7 +118,7 @@ func NewOptions() (*Options, error) {
 		StartTimeout:    30 * time.Second,
 		ShutdownTimeout: 30 * time.Second,
 		LoadBalancers:   LoadBalancerOptions{SyncPeriod: 30 * time.Minute, DefaultClass: true},
-		NodeDeletion:    NodeDeletionOptions{LimitCount: 3, LimitPercentage: 45, SettleTime: 10 * time.Minute},
+		NodeDeletion:    deletionguard.Limits{Count: 3, Percent: 45, Settle: 10 * time.Minute},
 		Serving:         ServingOptions{BindAddress: net.IPv4zero, Port: 10258},
 		Auth: AuthOptions{
 			TokenTTL:         10 * time.Second,

@@ -59,7 +59,7 @@ func (t *term) Start(ctx context.Context) error {
 	var reports sync.WaitGroup
 	defer reports.Wait()
 	defer cancel()
-	reports.Go(func() { t.reportBrake(ctx) })
+	reports.Go(func() { t.reportHeld(ctx) })
 	a := newAdapter(ctx, adapterConfig{
 		provider: t.provider, nodes: core.Nodes().Lister(),
 		monitorPeriod: t.opts.Component.NodeLifecycleController.NodeMonitorPeriod.Duration,
@@ -80,11 +80,11 @@ func (t *term) Start(ctx context.Context) error {
 	return <-failed
 }
 
-// reportBrake says in Events what the brake on mass deletion holds, until ctx ends.
-func (t *term) reportBrake(ctx context.Context) {
+// reportHeld says in Events what the deletion guard holds, until ctx ends.
+func (t *term) reportHeld(ctx context.Context) {
 	recorder, shutdown := t.recorder(ctx, componentName)
 	defer shutdown()
-	r := &brakeReporter{
+	r := &heldReporter{
 		held: t.provider.Nodes.Held, nodes: t.informers.Core().V1().Nodes().Lister(), clock: clock.RealClock{},
 		recorder: recorder,
 	}

@@ -86,14 +86,14 @@ func (o *Options) checkNumbers() []error {
 		errs = append(errs, fmt.Errorf("--load-balancer-sync-period must be 0, which turns it off, or at least 1s, not %s", d))
 	}
 	d := &o.NodeDeletion
-	if d.LimitPercentage < 0 || d.LimitPercentage > 100 {
-		errs = append(errs, fmt.Errorf("--node-deletion-limit-percentage must be between 0 and 100, not %d", d.LimitPercentage))
+	if d.Percent < 0 || d.Percent > 100 {
+		errs = append(errs, fmt.Errorf("--node-deletion-limit-percentage must be between 0 and 100, not %d", d.Percent))
 	}
-	if d.LimitCount < 0 {
-		errs = append(errs, fmt.Errorf("--node-deletion-limit-count must not be negative, but is %d", d.LimitCount))
+	if d.Count < 0 {
+		errs = append(errs, fmt.Errorf("--node-deletion-limit-count must not be negative, but is %d", d.Count))
 	}
-	if d.SettleTime < 0 {
-		errs = append(errs, fmt.Errorf("--node-deletion-settle-time must not be negative, but is %s", d.SettleTime))
+	if d.Settle < 0 {
+		errs = append(errs, fmt.Errorf("--node-deletion-settle-time must not be negative, but is %s", d.Settle))
 	}
 	if k := c.Generic.ClientConnection; k.QPS > 0 && k.Burst < 1 {
 		errs = append(errs, fmt.Errorf("--kube-api-burst must be at least 1 with --kube-api-qps=%v, not %d", k.QPS, k.Burst))

@@ -169,7 +169,7 @@ func cloudOf(p, root string) string {
 // homes: where a foreign module, or a package of ours that is not for everyone whom arrows
 // allows its parent, may be imported, by import path prefix.
 var homes = map[string][]string{
-	module + "/pkg/cloud/decorate":         {"pkg/ccm", "cmd/cloud-controller-manager", "test", "hack"},
+	module + "/pkg/cloud/decorate":         {"pkg/cloud/decorate", "pkg/ccm", "cmd/cloud-controller-manager", "test", "hack"},
 	"github.com/aws":                       {"pkg/cloudauth/aws", "pkg/providers/aws", "credentialprovider/ecr", "test", "hack"},
 	"github.com/gophercloud/gophercloud":   {"pkg/cloudauth/openstack", "pkg/providers/openstack", "credentialprovider/openstack", "test", "hack"},
 	"k8s.io/cloud-provider":                {"pkg/ccm", "cmd/cloud-controller-manager", "test", "hack"},

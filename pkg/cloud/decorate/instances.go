@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/deletionguard"
 )
 
 const (
@@ -44,7 +45,7 @@ func LifecycleMaxAge(nodeMonitorPeriod time.Duration) time.Duration {
 // Peers are refs that are likely to be asked for together, with the same maxAge. Each
 // controller makes one and keeps it.
 type Peers struct {
-	// List must be cheap (an informer's cache) and must not call the cloud.
+	// List must be cheap (an informer's cache) and ask neither the cloud nor Instances.
 	List func() []cloud.InstanceRef
 }
 
@@ -56,9 +57,10 @@ type Instances struct {
 	clock clock.Clock
 	slots chan struct{}
 	hits  prometheus.Counter
-	brake *brake
+	guard *deletionguard.Guard
 
 	mu         sync.Mutex
+	nodes      *Peers // all of the cluster's; nil until Guard
 	known      snapshot
 	swept      time.Time
 	pending    *lookup
@@ -74,7 +76,7 @@ func newInstances(next cloud.Instances, c *caller, w *work) *Instances {
 		slots:      make(chan struct{}, confirmations),
 		hits:       c.metrics.lookups.WithLabelValues(c.provider, "hit"),
 		known:      snapshot{},
-		brake:      newBrake(c),
+		guard:      deletionguard.New(c.clock, c.metrics.guardOn.WithLabelValues(c.provider), c.metrics.held.WithLabelValues(c.provider)),
 		swept:      c.clock.Now(),
 		spacing:    spacingMin,
 		underWay:   map[cloud.InstanceRef]*lookup{},
@@ -103,14 +105,15 @@ func (i *Instances) Lookup(ctx context.Context, ref cloud.InstanceRef, maxAge ti
 		}
 	}
 	if cloud.IsNotFound(err) {
-		instance, err = i.confirm(ctx, ref, cloud.ScopeOf(err))
+		instance, err = i.confirm(ctx, ref, err)
 	}
 	if err == nil {
-		if err = i.namesake(ctx, ref, instance); err != nil {
-			instance = nil
-		}
+		err = i.nameFound(ctx, ref, instance)
 	}
-	return instance, named(ref, err)
+	if err != nil {
+		return nil, named(ref, err)
+	}
+	return instance, nil
 }
 
 // join answers from the snapshot or names the batch that will. KindNotFound from here is
@@ -159,7 +162,7 @@ func (i *Instances) get(ctx context.Context, ref cloud.InstanceRef) (*cloud.Inst
 	if err != nil {
 		return nil, err
 	}
-	i.brake.saw(ref, instance)
+	i.guard.Saw(ref, instance)
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.known.put(ref, instance, "", began, i.clock.Now())
@@ -183,7 +186,7 @@ func (i *Instances) read(ctx context.Context, refs []cloud.InstanceRef) []cloud.
 	for k, ref := range refs {
 		switch err := results[k].Err; {
 		case err == nil:
-			i.brake.saw(ref, results[k].Value)
+			i.guard.Saw(ref, results[k].Value)
 			i.known.put(ref, results[k].Value, "", began, now)
 		case cloud.IsNotFound(err):
 			i.known.put(ref, nil, cloud.ScopeOf(err), began, now)

@@ -10,16 +10,16 @@ import (
 // lookup is one batch: who asks for what, and then the answers. Its fields but results
 // are guarded by Instances.mu.
 type lookup struct {
-	asked   []cloud.InstanceRef
-	wanted  map[cloud.InstanceRef]struct{} // asked as a set, later with the peers
-	circles map[circle]struct{}
+	asked      []cloud.InstanceRef
+	wanted     map[cloud.InstanceRef]struct{} // asked as a set, later with the peers
+	prefetches map[prefetch]struct{}
 
 	done    chan struct{} // closed when results can be read
 	results map[cloud.InstanceRef]cloud.Result[*cloud.Instance]
 }
 
-// circle is whom an asker brings along: those peers that have no answer of that age.
-type circle struct {
+// prefetch is a group that is read along with an asker: those peers that have no answer of that age.
+type prefetch struct {
 	peers  *Peers
 	maxAge time.Duration
 }
@@ -30,7 +30,7 @@ func (l *lookup) add(ref cloud.InstanceRef, maxAge time.Duration, others *Peers)
 		l.asked = append(l.asked, ref)
 	}
 	if others != nil && others.List != nil {
-		l.circles[circle{others, maxAge}] = struct{}{}
+		l.prefetches[prefetch{others, maxAge}] = struct{}{}
 	}
 }
 
@@ -54,9 +54,9 @@ func (i *Instances) schedule(ctx context.Context) bool {
 		i.spacing = min(2*i.spacing, spacingMax)
 	}
 	l := &lookup{
-		wanted:  map[cloud.InstanceRef]struct{}{},
-		circles: map[circle]struct{}{},
-		done:    make(chan struct{}),
+		wanted:     map[cloud.InstanceRef]struct{}{},
+		prefetches: map[prefetch]struct{}{},
+		done:       make(chan struct{}),
 	}
 	if !i.work.start(ctx, func(ctx context.Context) { i.run(ctx, l, wait) }) {
 		return false
@@ -86,31 +86,19 @@ func (i *Instances) run(ctx context.Context, l *lookup, wait time.Duration) {
 }
 
 // begin closes the batch for further askers and says whom it asks for: the refs asked, and
-// those of their circles that have no answer and are in no other batch.
+// those of their prefetch groups that have no answer and are in no other batch.
 func (i *Instances) begin(l *lookup) []cloud.InstanceRef {
-	lists := map[*Peers][]cloud.InstanceRef{}
-	for {
-		// Lists are made without the lock: they are not ours. Askers who come meanwhile may
-		// bring another one.
-		missing := i.missing(l, lists)
-		if len(missing) == 0 {
-			break
-		}
-		for _, p := range missing {
-			lists[p] = p.List()
-		}
-	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.pending = nil
 	i.began = i.clock.Now()
 	refs := l.asked
-	for c := range l.circles {
-		for _, ref := range lists[c.peers] {
+	for p := range l.prefetches {
+		for _, ref := range p.peers.List() {
 			if _, ok := l.wanted[ref]; ok || i.underWay[ref] != nil {
 				continue
 			}
-			if state, _ := i.known.get(ref, i.began, c.maxAge); state == present || state == absent {
+			if state, _ := i.known.get(ref, i.began, p.maxAge); state == present || state == absent {
 				continue
 			}
 			l.wanted[ref] = struct{}{}
@@ -121,20 +109,6 @@ func (i *Instances) begin(l *lookup) []cloud.InstanceRef {
 		i.underWay[ref] = l
 	}
 	return refs
-}
-
-// missing names the lists that the batch needs and that are not made yet.
-func (i *Instances) missing(l *lookup, lists map[*Peers][]cloud.InstanceRef) []*Peers {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	var missing []*Peers
-	for c := range l.circles {
-		if _, ok := lists[c.peers]; !ok {
-			lists[c.peers] = nil
-			missing = append(missing, c.peers)
-		}
-	}
-	return missing
 }
 
 // finish takes the batch off and from time to time drops what nobody needs any more.

@@ -22,7 +22,7 @@ type Metrics struct {
 	contradiction *prometheus.CounterVec
 	requests      *prometheus.CounterVec
 	requestTime   *prometheus.HistogramVec
-	brake         *prometheus.GaugeVec
+	guardOn       *prometheus.GaugeVec
 	held          *prometheus.GaugeVec
 	reloads       *prometheus.CounterVec
 	reloadTime    *prometheus.GaugeVec
@@ -56,9 +56,9 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 			"provider", "service", "method", "code"),
 		requestTime: histogram("api_request_duration_seconds", "Duration of requests to the cloud's API.",
 			durations, "provider", "service", "method"),
-		brake: gauge("node_deletion_brake",
-			"1 while the brake on mass deletion keeps Nodes whose instances were not found.", "provider"),
-		held: gauge("nodes_held", "Nodes that the brake on mass deletion keeps.", "provider"),
+		guardOn: gauge("node_deletion_brake",
+			"1 while the deletion guard keeps Nodes whose instances were not found.", "provider"),
+		held: gauge("nodes_held", "Nodes that the deletion guard keeps.", "provider"),
 		reloads: counter("credential_reloads_total",
 			"Attempts to take over credentials that changed on disk, by result: success or failure.", "provider", "result"),
 		reloadTime: gauge("credential_reload_timestamp_seconds",
@@ -71,7 +71,7 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 	}
 	var errs []error
 	for _, c := range []prometheus.Collector{m.calls, m.inFlight, m.batchSize, m.retries, m.throttleWait, m.lookups,
-		m.refreshes, m.snapshotSize, m.contradiction, m.requests, m.requestTime, m.brake, m.held,
+		m.refreshes, m.snapshotSize, m.contradiction, m.requests, m.requestTime, m.guardOn, m.held,
 		m.reloads, m.reloadTime, m.reloadPending} {
 		if err := r.Register(c); err != nil {
 			errs = append(errs, err)

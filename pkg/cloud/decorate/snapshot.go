@@ -79,10 +79,12 @@ func (s snapshot) get(ref cloud.InstanceRef, now time.Time, maxAge time.Duration
 	return unknown, entry{}
 }
 
-// elsewhere reports whether ref's instance was seen in another scope last, however long ago.
-func (s snapshot) elsewhere(ref cloud.InstanceRef, scope string) bool {
-	e := s[slot(ref)]
-	return scope != "" && e.answers(ref) && e.instance != nil && e.instance.Scope != "" && e.instance.Scope != scope
+// scope is where ref's instance was seen last, however long ago; "" where that is not known.
+func (s snapshot) scope(ref cloud.InstanceRef) string {
+	if e := s[slot(ref)]; e.answers(ref) && e.instance != nil {
+		return e.instance.Scope
+	}
+	return ""
 }
 
 // put records an answer, unless that of a later read is there. instance may be nil.

@@ -22,6 +22,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/deletionguard"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack"
 )
 
@@ -256,16 +257,17 @@ func TestOtherProjectIsNoEvidence(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(d.Close)
-		d.Nodes.Brake(decorate.BrakeOptions{Nodes: &decorate.Peers{List: func() []cloud.InstanceRef { return refs }}, Count: 3, Percent: 45})
+		d.Nodes.Guard(&decorate.Peers{List: func() []cloud.InstanceRef { return refs }},
+			deletionguard.Options{Limits: deletionguard.Limits{Count: 3, Percent: 45}})
 		return d.Nodes
 	}
 	wrong, right := nodes(other), nodes(c.cred)
 	for _, ref := range refs {
-		if _, err := wrong.Lookup(t.Context(), ref, time.Second, nil); !decorate.IsHeld(err) {
+		if _, err := wrong.Lookup(t.Context(), ref, time.Second, nil); !deletionguard.IsHeld(err) {
 			t.Errorf("with the credentials of another project: %v, want that it is held", err)
 		}
 	}
-	if hold := wrong.Held(); hold == nil || len(hold.Nodes) != len(refs) || !strings.Contains(hold.Reason, "no instance of this cluster was seen in project ") {
+	if hold := wrong.Held(); hold == nil || len(hold.Nodes) != len(refs) || !strings.Contains(hold.Verdict.Message, "no instance of this cluster was seen in project ") {
 		t.Errorf("held: %+v", hold)
 	}
 	if err := c.deleteServer(s[1].id); err != nil {

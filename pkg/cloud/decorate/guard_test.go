@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/deletionguard"
 )
 
 // inScopes gives the fake's answers a scope that tests change, as credentials do.
@@ -49,19 +50,19 @@ func (f *inScopes) Get(ctx context.Context, ref cloud.InstanceRef) (*cloud.Insta
 	return r.Value, r.Err
 }
 
-// braked is a cluster of n nodes with its cloud and the brake on.
-type braked struct {
+// guarded is a cluster of n nodes with its cloud and the guard on.
+type guarded struct {
 	t     *testing.T
 	cloud *inScopes
 	nodes *nodes
 	d     *Provider
 	m     *Metrics
-	// released is the operator's word.
-	released func() (bool, error)
+	// operator is an operator's word.
+	operator deletionguard.Operator
 }
 
-func newBraked(t *testing.T, n int) *braked {
-	b := &braked{t: t, cloud: &inScopes{fakeInstances: newFakeInstances(n), scope: "ours"}, nodes: newNodes(n), m: newMetrics(t)}
+func newGuarded(t *testing.T, n int) *guarded {
+	b := &guarded{t: t, cloud: &inScopes{fakeInstances: newFakeInstances(n), scope: "ours"}, nodes: newNodes(n), m: newMetrics(t)}
 	for k := range n {
 		b.nodes.initialize(k, fmt.Sprintf("fake:///id-of-node-%d", k))
 	}
@@ -70,22 +71,17 @@ func newBraked(t *testing.T, n int) *braked {
 }
 
 // restart is a new process.
-func (b *braked) restart() {
+func (b *guarded) restart() {
 	b.d = decorated(b.t, cloud.Provider{Instances: b.cloud}, Options{Metrics: b.m})
-	b.d.Nodes.Brake(BrakeOptions{
-		Nodes: &Peers{List: b.nodes.list}, Count: 3, Percent: 45, Settle: 10 * time.Minute,
-		Released: func(context.Context) (bool, error) {
-			if b.released == nil {
-				return false, nil
-			}
-			return b.released()
-		},
+	b.d.Nodes.Guard(&Peers{List: b.nodes.list}, deletionguard.Options{
+		Limits:   deletionguard.Limits{Count: 3, Percent: 45, Settle: 10 * time.Minute},
+		Operator: func(context.Context) deletionguard.Operator { return b.operator },
 	})
 }
 
 // cycle asks about all nodes as the lifecycle controller does when none is ready, deletes
 // the Nodes that are not found and returns how many those were.
-func (b *braked) cycle() (deleted int) {
+func (b *guarded) cycle() (deleted int) {
 	b.t.Helper()
 	rest := []cloud.InstanceRef{}
 	peers := &Peers{List: b.nodes.list}
@@ -96,7 +92,7 @@ func (b *braked) cycle() (deleted int) {
 			continue
 		}
 		rest = append(rest, ref)
-		if hold := b.d.Nodes.Held(); IsHeld(err) && hold == nil {
+		if hold := b.d.Nodes.Held(); deletionguard.IsHeld(err) && hold == nil {
 			b.t.Errorf("%v, but nothing is held", err)
 		}
 	}
@@ -107,36 +103,36 @@ func (b *braked) cycle() (deleted int) {
 	return deleted
 }
 
-func (b *braked) want(deleted int, reason string) {
+func (b *guarded) want(deleted int, reason string) {
 	b.t.Helper()
 	if got := b.cycle(); got != deleted {
 		b.t.Errorf("%d Nodes were deleted, want %d", got, deleted)
 	}
 	hold := b.d.Nodes.Held()
-	if (hold != nil) != (reason != "") || hold != nil && !strings.Contains(hold.Reason, reason) {
+	if (hold != nil) != (reason != "") || hold != nil && !strings.Contains(hold.Verdict.Message, reason) {
 		b.t.Errorf("held: %+v, want because of %q", hold, reason)
 	}
 	on, held := 0.0, 0.0
 	if hold != nil {
 		on, held = 1, float64(len(hold.Nodes))
 	}
-	wantMetric(b.t, b.m.brake.WithLabelValues("fake"), on)
+	wantMetric(b.t, b.m.guardOn.WithLabelValues("fake"), on)
 	wantMetric(b.t, b.m.held.WithLabelValues("fake"), held)
 }
 
-func (b *braked) lose(from, to int) {
+func (b *guarded) lose(from, to int) {
 	for k := from; k < to; k++ {
 		b.cloud.remove(fmt.Sprintf("node-%d", k))
 	}
 }
 
 // Credentials of another project: every read is "not found".
-func TestBrakeOtherCredentials(t *testing.T) {
+func TestNoNodeGoesWhenCredentialsAreAnotherProjects(t *testing.T) {
 	for _, n := range []int{1, 3, 60} {
 		for _, when := range []string{"at start", "rotated", "rotated to a scope that has all", "rotated and back"} {
 			t.Run(fmt.Sprintf("%d nodes, %s", n, when), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					b := newBraked(t, n)
+					b := newGuarded(t, n)
 					if when != "at start" {
 						b.want(0, "")
 					}
@@ -166,11 +162,11 @@ func TestBrakeOtherCredentials(t *testing.T) {
 }
 
 // What is really gone goes: in small clusters, one by one, and the last one too.
-func TestBrakeLetsSmallLossesPass(t *testing.T) {
+func TestNodesGoWhenFewAreMissing(t *testing.T) {
 	for _, test := range []struct{ nodes, lost int }{{1, 1}, {2, 2}, {3, 2}, {3, 3}, {7, 3}, {10, 4}, {100, 45}} {
 		t.Run(fmt.Sprintf("%d of %d", test.lost, test.nodes), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := newBraked(t, test.nodes)
+				b := newGuarded(t, test.nodes)
 				b.want(0, "")
 				b.lose(0, test.lost)
 				b.want(test.lost, "")
@@ -180,9 +176,9 @@ func TestBrakeLetsSmallLossesPass(t *testing.T) {
 }
 
 // A large loss is held until it has lasted while others of the cluster are seen.
-func TestBrakeSettles(t *testing.T) {
+func TestLossIsBelievedWhenItHasLasted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBraked(t, 120)
+		b := newGuarded(t, 120)
 		b.want(0, "")
 		b.lose(0, 100)
 		began := time.Now()
@@ -195,9 +191,9 @@ func TestBrakeSettles(t *testing.T) {
 }
 
 // What nobody asked about for a while has not lasted: it begins anew.
-func TestBrakeSettlesWithoutGaps(t *testing.T) {
+func TestLossIsHeldWhenItHasNotLasted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBraked(t, 20)
+		b := newGuarded(t, 20)
 		b.want(0, "")
 		b.lose(0, 12)
 		b.want(0, "12 of 20 nodes have no instance")
@@ -207,18 +203,18 @@ func TestBrakeSettlesWithoutGaps(t *testing.T) {
 }
 
 // With no instance of the cluster left to be seen, only an operator ends the hold.
-func TestBrakeNeverSettlesWithoutWitnesses(t *testing.T) {
+func TestLossIsHeldWhenNoOtherIsSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBraked(t, 5)
+		b := newGuarded(t, 5)
 		b.want(0, "")
 		b.lose(0, 5)
 		for range 500 {
 			b.want(0, "5 of 5 nodes have no instance, more than the limit of 3")
 		}
-		b.released = func() (bool, error) { return false, errors.New("the annotation is no time") }
+		b.operator.Problem = "the annotation is no time"
 		b.cycle()
 		b.want(0, "the annotation is no time")
-		b.released = func() (bool, error) { return true, nil }
+		b.operator = deletionguard.Operator{Confirmed: true}
 		b.cycle()
 		if b.cycle(); len(b.nodes.list()) != 0 {
 			t.Errorf("%d Nodes are left after the release", len(b.nodes.list()))
@@ -230,9 +226,9 @@ func TestBrakeNeverSettlesWithoutWitnesses(t *testing.T) {
 }
 
 // After a restart nothing is known, so the last Nodes stay until an operator says otherwise.
-func TestBrakeAfterRestart(t *testing.T) {
+func TestLastNodesStayWhenTheProcessStartsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBraked(t, 2)
+		b := newGuarded(t, 2)
 		b.want(0, "")
 		b.lose(0, 2)
 		b.restart()
@@ -245,9 +241,9 @@ func TestBrakeAfterRestart(t *testing.T) {
 }
 
 // Lists that lack everything are found out by direct reads, a few at a time.
-func TestBrakeProbesLists(t *testing.T) {
+func TestDirectReadsContradictWhenListsLackServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBraked(t, 20)
+		b := newGuarded(t, 20)
 		b.want(0, "")
 		b.cloud.set(func() { b.cloud.hidden = true })
 		for range 50 {
@@ -264,9 +260,9 @@ func TestBrakeProbesLists(t *testing.T) {
 }
 
 // A loss that cannot be weighed because the rest cannot be read is held.
-func TestBrakeNeedsTheOthersAnswers(t *testing.T) {
+func TestLossIsHeldWhenOthersCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBraked(t, 50)
+		b := newGuarded(t, 50)
 		b.want(0, "")
 		b.lose(0, 1)
 		b.cloud.set(func() {
@@ -285,9 +281,9 @@ func TestBrakeNeedsTheOthersAnswers(t *testing.T) {
 }
 
 // Nodes that are no question for this cloud do not count as lost.
-func TestBrakeLeavesForeignNodesOut(t *testing.T) {
+func TestForeignNodesDoNotCountWhenOthersAreMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBraked(t, 10)
+		b := newGuarded(t, 10)
 		b.cloud.set(func() {
 			b.cloud.findErr = func(ref cloud.InstanceRef) error {
 				if ref.NodeName >= "node-5" {
@@ -305,9 +301,9 @@ func TestBrakeLeavesForeignNodesOut(t *testing.T) {
 // Another project has a server of the name of a Node that is not initialized: it is not that
 // Node's, the absence of the next name means nothing, and the Nodes that are there stay, after
 // a restart too. With the right credentials everything goes its way.
-func TestBrakeNamesakesOfAnotherProject(t *testing.T) {
+func TestNameMatchIsRefusedWhenExistingNodesAreNotFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBraked(t, 2)
+		b := newGuarded(t, 2)
 		b.cloud.add("new")
 		b.nodes.register("new")
 		b.nodes.register("newer")
@@ -327,15 +323,15 @@ func TestBrakeNamesakesOfAnotherProject(t *testing.T) {
 				t.Fatal("a Node was deleted")
 			}
 			if _, err := b.d.Nodes.Lookup(t.Context(), byName, MetadataMaxAge, nil); err == nil || !strings.Contains(err.Error(), "none of 2 nodes that had a provider ID at start was found there") {
-				t.Fatalf("a namesake is taken for the Node's: %v", err)
+				t.Fatalf("a name match is taken for the Node's: %v", err)
 			}
 			b.restart()
 		}
-		b.released = func() (bool, error) { return true, nil }
+		b.operator = deletionguard.Operator{Confirmed: true}
 		if _, err := b.d.Nodes.Lookup(t.Context(), byName, MetadataMaxAge, nil); err != nil {
 			t.Errorf("an operator's word does not count: %v", err)
 		}
-		b.released = nil
+		b.operator = deletionguard.Operator{}
 		b.restart()
 		b.cloud.set(func() { b.cloud.scope, b.cloud.findErr, b.cloud.getErr = "ours", nil, nil })
 		b.want(1, "") // newer
@@ -349,7 +345,7 @@ func TestBrakeNamesakesOfAnotherProject(t *testing.T) {
 // Node's name is not that Node's there, although the right project was seen before.
 func TestNameMatchCountsForNothingWhenCredentialsAreRotatedToAnotherProject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBraked(t, 2)
+		b := newGuarded(t, 2)
 		b.want(0, "")
 		b.cloud.add("new")
 		b.nodes.register("new")
@@ -380,7 +376,7 @@ func TestNameMatchCountsForNothingWhenCredentialsAreRotatedToAnotherProject(t *t
 // Nodes of the other region are seen.
 func TestFirstNodeOfAnotherScopeIsFoundByNameWhenOthersAreSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBraked(t, 2)
+		b := newGuarded(t, 2)
 		b.want(0, "")
 		b.cloud.add("new")
 		b.nodes.register("new")
@@ -392,9 +388,9 @@ func TestFirstNodeOfAnotherScopeIsFoundByNameWhenOthersAreSeen(t *testing.T) {
 }
 
 // In a new cluster without the machines' UUIDs all there is are names.
-func TestBrakeNewClusterByNames(t *testing.T) {
+func TestNamesAreBelievedWhenTheClusterIsNew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBraked(t, 0)
+		b := newGuarded(t, 0)
 		for k := range 10 {
 			b.cloud.add(fmt.Sprint("node-", k))
 			b.nodes.register(fmt.Sprint("node-", k))

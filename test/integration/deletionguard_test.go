@@ -18,8 +18,8 @@ import (
 	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
 
-// braked checks that the brake holds n Nodes and says so everywhere.
-func (c *cluster) braked(r *running, servers []ossim.Server, n int, reason string) string {
+// keptNodes checks that the guard holds n Nodes and says so everywhere.
+func (c *cluster) keptNodes(r *running, servers []ossim.Server, n int, reason string) string {
 	c.wantUntouched(c.t, servers, nil)
 	status, body := r.get("/readyz", "")
 	// The leader stays ready, or its webhooks would not be called any more.
@@ -66,12 +66,12 @@ func (c *cluster) left(want int) func() string {
 	}
 }
 
-// wantHeld checks that the brake holds every Node at no more than three calls a cycle, until
+// wantHeld checks that the guard holds every Node at no more than three calls a cycle, until
 // an operator releases it.
 func (c *cluster) wantHeld(r *running, sim *ossim.Sim, servers []ossim.Server, reason string) {
 	t := c.t
 	t.Helper()
-	eventually.Met(t, func() string { return c.braked(r, servers, len(servers), reason) })
+	eventually.Met(t, func() string { return c.keptNodes(r, servers, len(servers), reason) })
 	sim.ResetRequests()
 	<-time.After(3 * time.Second)
 	c.wantUntouched(t, servers, nil)
@@ -90,7 +90,7 @@ func (c *cluster) wantHeld(r *running, sim *ossim.Sim, servers []ossim.Server, r
 
 // Credentials of another project or region make every read a 404. Not one Node goes, whatever
 // the size of the cluster, until an operator says so.
-func TestComplaintBrakeOtherProject(t *testing.T) {
+func TestComplaintNodesStayWhenCredentialsAreAnotherProjects(t *testing.T) {
 	t.Parallel()
 	for _, count := range []int{1, 30} {
 		t.Run(fmt.Sprintf("%d nodes", count), func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestComplaintBrakeOtherProject(t *testing.T) {
 
 // The other project has servers of the same names. A new Node is not initialized with one of
 // them, and the Nodes that are there, few as they are, stay; also when the process starts anew.
-func TestBrakeOtherProjectOfTheSameNames(t *testing.T) {
+func TestNodesStayWhenAnotherProjectHasTheirNames(t *testing.T) {
 	c, sim, other := newCluster(t), ossim.ForTest(t), ossim.ForTest(t)
 	servers := sim.SeedServers(ossim.Seed{Count: 3, NamePrefix: "node-"})
 	c.register(servers, func(i int) nodeState { return nodeState{initialized: i < 2} })
@@ -135,7 +135,7 @@ func TestBrakeOtherProjectOfTheSameNames(t *testing.T) {
 }
 
 // Nova forgets all servers, in the right project: a database restored from nothing.
-func TestComplaintBrakeAllGone(t *testing.T) {
+func TestComplaintNodesStayWhenNovaForgetsAllServers(t *testing.T) {
 	c, sim := newCluster(t), ossim.ForTest(t)
 	servers := sim.SeedServers(ossim.Seed{Count: 30, NamePrefix: "node-"})
 	c.register(servers, always(nodeState{initialized: true}))
@@ -153,7 +153,7 @@ func TestComplaintBrakeAllGone(t *testing.T) {
 }
 
 // A large loss in the right project is believed after a while, because the rest is seen.
-func TestBrakeLargeLossSettles(t *testing.T) {
+func TestNodesGoWhenALargeLossHasLasted(t *testing.T) {
 	c, sim := newCluster(t), ossim.ForTest(t)
 	servers := sim.SeedServers(ossim.Seed{Count: 20, NamePrefix: "node-"})
 	c.register(servers, func(i int) nodeState { return nodeState{initialized: true, ready: i >= 12} })
@@ -163,13 +163,13 @@ func TestBrakeLargeLossSettles(t *testing.T) {
 	release(t, c.client, "tomorrow") // no time: the Event says so
 	r := c.startFastCCM(sim, "--leader-elect=false", "--controllers=cloud-node-lifecycle", "--node-monitor-period=500ms", "--node-deletion-settle-time=100s")
 	eventually.Met(t, func() string {
-		return c.braked(r, servers, 12, `12 of 20 nodes have no instance, more than the limit of 9; annotation isthmus-cloud.github.io/delete-nodes-until of namespace kube-system: "tomorrow" is not a time`)
+		return c.keptNodes(r, servers, 12, `12 of 20 nodes have no instance, more than the limit of 9; annotation isthmus-cloud.github.io/delete-nodes-until of namespace kube-system: "tomorrow" is not a time`)
 	})
 	eventually.Met(t, c.left(8))
 }
 
 // Two of three servers are really gone, as they are after a scale-down.
-func TestBrakeSmallCluster(t *testing.T) {
+func TestNodesGoWhenSomeServersAreDeleted(t *testing.T) {
 	c, sim := newCluster(t), ossim.ForTest(t)
 	servers := sim.SeedServers(ossim.Seed{Count: 3, NamePrefix: "node-"})
 	c.register(servers, always(nodeState{initialized: true}))

@@ -17,14 +17,14 @@ import (
 	"k8s.io/klog/v2"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/deletionguard"
 )
 
-func TestReleased(t *testing.T) {
+func TestOperatorConfirmsOnlyWhenTheAnnotationIsATimeSoon(t *testing.T) {
 	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 	for _, test := range []struct {
-		value, err string
-		want       bool
+		value, problem string
+		want           bool
 	}{
 		{value: ""},
 		{value: "2026-01-31T12:30:00Z", want: true},
@@ -32,32 +32,32 @@ func TestReleased(t *testing.T) {
 		{value: "2026-01-31T11:59:59Z"},
 		{value: "2026-01-31T12:00:00Z"},
 		{value: "2026-02-01T12:00:00Z", want: true},
-		{value: "2026-02-01T12:00:01Z", err: "is more than 24h0m0s ahead"},
-		{value: "true", err: `"true" is not a time such as`},
-		{value: strings.Repeat("x", 9999), err: "is not a time"},
+		{value: "2026-02-01T12:00:01Z", problem: "is more than 24h0m0s ahead"},
+		{value: "true", problem: `"true" is not a time such as`},
+		{value: strings.Repeat("x", 9999), problem: "is not a time"},
 	} {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system"}}
 		if test.value != "" {
 			ns.Annotations = map[string]string{DeleteNodesUntil: test.value}
 		}
-		got, err := released(t.Context(), fake.NewClientset(ns), clocktesting.NewFakePassiveClock(now))
-		if got != test.want || (err != nil) != (test.err != "") || err != nil && !strings.Contains(err.Error(), test.err) {
-			t.Errorf("%.40q: %t, %v", test.value, got, err)
+		got := operator(t.Context(), fake.NewClientset(ns), clocktesting.NewFakePassiveClock(now))
+		if got.Confirmed != test.want || (got.Problem != "") != (test.problem != "") || !strings.Contains(got.Problem, test.problem) {
+			t.Errorf("%.40q: %+v", test.value, got)
 		}
-		if err != nil && len(err.Error()) > 250 {
-			t.Errorf("%.40q: an error of %d characters", test.value, len(err.Error()))
+		if len(got.Problem) > 250 {
+			t.Errorf("%.40q: a problem of %d characters", test.value, len(got.Problem))
 		}
 	}
-	if got, err := released(t.Context(), fake.NewClientset(), clocktesting.NewFakePassiveClock(now)); got || err == nil {
-		t.Errorf("without the namespace: %t, %v", got, err)
+	if got := operator(t.Context(), fake.NewClientset(), clocktesting.NewFakePassiveClock(now)); got.Confirmed || got.Problem == "" {
+		t.Errorf("without the namespace: %+v", got)
 	}
 }
 
 // Thousands of held Nodes make four Events, and again only after a while, when there are
 // many more, or none.
-func TestBrakeReporterSaysLittle(t *testing.T) {
+func TestEventsAreFewWhenManyNodesAreHeld(t *testing.T) {
 	now := clocktesting.NewFakeClock(time.Now())
-	var hold *decorate.Hold
+	var hold *deletionguard.Hold
 	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
 	for k := range 4 {
 		if err := indexer.Add(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-%04d", k)}}); err != nil {
@@ -65,21 +65,21 @@ func TestBrakeReporterSaysLittle(t *testing.T) {
 		}
 	}
 	events := record.NewFakeRecorder(100)
-	r := &brakeReporter{held: func() *decorate.Hold { return hold }, nodes: corelisters.NewNodeLister(indexer), recorder: events, clock: now}
-	held := func(n int) *decorate.Hold {
-		h := &decorate.Hold{Reason: "because", Since: now.Now()}
+	r := &heldReporter{held: func() *deletionguard.Hold { return hold }, nodes: corelisters.NewNodeLister(indexer), recorder: events, clock: now}
+	held := func(n int) *deletionguard.Hold {
+		h := &deletionguard.Hold{Verdict: deletionguard.Verdict{Message: "because"}}
 		for k := range n {
 			h.Nodes = append(h.Nodes, fmt.Sprintf("node-%04d", k))
 		}
 		return h
 	}
 	for k, step := range []struct {
-		hold   *decorate.Hold
+		hold   *deletionguard.Hold
 		wait   time.Duration
 		events int
 	}{
-		{nil, 0, 0}, {held(1000), 0, 4}, {held(1500), brakeEvery, 0}, {held(2000), brakeEvery, 4}, {held(2000), brakeRemind, 4},
-		{nil, brakeEvery, 1}, {nil, brakeEvery, 0}, {held(1), brakeEvery, 2},
+		{nil, 0, 0}, {held(1000), 0, 4}, {held(1500), reportEvery, 0}, {held(2000), reportEvery, 4}, {held(2000), remindEvery, 4},
+		{nil, reportEvery, 1}, {nil, reportEvery, 0}, {held(1), reportEvery, 2},
 	} {
 		now.Step(step.wait)
 		hold = step.hold
@@ -94,9 +94,9 @@ func TestBrakeReporterSaysLittle(t *testing.T) {
 }
 
 // Only what is meant for everyone is served without authentication.
-func TestBrakeCheckSaysWhatIsPublic(t *testing.T) {
-	hold := &decorate.Hold{Nodes: []string{"node-1"}, Reason: "not seen in project 4711"}
-	check := brakeCheck(func() *decorate.Hold { return hold })
+func TestReadyzSaysOnlyWhatIsPublicWhenNodesAreHeld(t *testing.T) {
+	hold := &deletionguard.Hold{Nodes: []string{"node-1"}, Verdict: deletionguard.Verdict{Message: "not seen in project 4711"}}
+	check := heldCheck(func() *deletionguard.Hold { return hold })
 	if err := check(nil); err == nil || !strings.Contains(err.Error(), "4711") {
 		t.Errorf("logged: %v", err)
 	}

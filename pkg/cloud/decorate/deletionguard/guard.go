@@ -1,0 +1,215 @@
+package deletionguard
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+const (
+	// heldFor is how long a Node that nobody asks about any more counts as held.
+	heldFor = 2 * time.Minute
+	// operatorEvery is how often the operator's word is looked up while something is held.
+	operatorEvery = 5 * time.Second
+	// probeEvery is how often one held "not found" is read directly all the same: lists that
+	// lack servers are found out by it, and it costs one call a cycle.
+	probeEvery = 5 * time.Second
+)
+
+// Options configure a Guard.
+type Options struct {
+	Limits Limits
+	// Operator reads an operator's word, only while something is held, every few seconds. May be nil.
+	Operator func(context.Context) Operator
+}
+
+// Hold says which Nodes are kept whose instances were not found, in the order of their names,
+// and why of the last one that was asked about.
+type Hold struct {
+	Nodes   []string
+	Verdict Verdict
+}
+
+// errHeld is what a held "not found" becomes.
+var errHeld = errors.New("not found, but the node is kept")
+
+// IsHeld reports whether err is a "not found" that a Guard holds.
+func IsHeld(err error) bool { return errors.Is(err, errHeld) }
+
+// Guard gathers the Input of Evaluate for one provider and publishes the verdicts.
+type Guard struct {
+	clock       clock.PassiveClock
+	on, holding prometheus.Gauge
+
+	options *Options // nil: only scopes are checked
+
+	mu       sync.Mutex
+	evidence evidence
+	beyond   span // of a loss beyond the limit
+
+	held    map[string]time.Time // Node → when it was held last
+	verdict Verdict              // of the last of them
+
+	probed   time.Time
+	asked    time.Time // the operator
+	operator Operator
+}
+
+// span is a time without gaps longer than heldFor.
+type span struct{ began, last time.Time }
+
+// lasted begins, continues or ends s and returns how long it is.
+func (s *span) lasted(on bool, now time.Time) time.Duration {
+	switch {
+	case !on:
+		*s = span{}
+		return 0
+	case s.began.IsZero() || now.Sub(s.last) > heldFor:
+		s.began = now
+	}
+	s.last = now
+	return now.Sub(s.began)
+}
+
+// New makes a Guard that publishes in on whether something is held, and in holding how many
+// Nodes. Until Configure only scopes are checked.
+func New(c clock.PassiveClock, on, holding prometheus.Gauge) *Guard {
+	return &Guard{clock: c, on: on, holding: holding, held: map[string]time.Time{}}
+}
+
+// Configure sets the options; it must be called before the first question.
+func (g *Guard) Configure(o Options) { g.options = &o }
+
+// Check decides about a claim that the scope of that name makes about ref.
+func (g *Guard) Check(ctx context.Context, claim Claim, ref cloud.InstanceRef, scope string, counts Counts) Verdict {
+	in := g.gather(claim, ref, scope, counts)
+	verdict := Evaluate(in)
+	if !verdict.Allows() {
+		in.Operator = g.word(ctx)
+		verdict = Evaluate(in)
+	}
+	if verdict.Reason == OperatorConfirmed {
+		klog.FromContext(ctx).V(2).Info("An operator lets this Node go", "node", ref.NodeName, "doubt", verdict.Message)
+	}
+	if claim != NameFound {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.publish(ref, verdict)
+	}
+	return verdict
+}
+
+// Err is the error that a held "not found" becomes.
+func (v Verdict) Err() error { return cloud.Errorf(cloud.KindUnknown, "%w: %s", errHeld, v.Message) }
+
+// gather makes the Input, without the operator's word.
+func (g *Guard) gather(claim Claim, ref cloud.InstanceRef, scope string, counts Counts) Input {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	in := Input{Claim: claim, Evidence: g.evidence.of(scope, ref), Scope: scope, Counts: counts}
+	if g.options == nil {
+		return in
+	}
+	in.Limits = &g.options.Limits
+	if claim != NameFound && in.Evidence != NoEvidence {
+		in.Lasted = g.beyond.lasted(counts.Missing > in.Limits.of(counts), g.clock.Now())
+	}
+	return in
+}
+
+// word returns the operator's word, as of a few seconds ago.
+func (g *Guard) word(ctx context.Context) Operator {
+	g.mu.Lock()
+	now, last := g.clock.Now(), g.operator
+	if g.options == nil || g.options.Operator == nil || !g.asked.IsZero() && now.Sub(g.asked) < operatorEvery {
+		g.mu.Unlock()
+		return last
+	}
+	g.asked = now
+	g.mu.Unlock()
+	word := g.options.Operator(ctx)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.operator = word
+	return word
+}
+
+// publish keeps a Node that is held, and lets go one that is not. mu is held.
+func (g *Guard) publish(ref cloud.InstanceRef, verdict Verdict) {
+	if name := cmp.Or(ref.NodeName, ref.ProviderID); verdict.Allows() {
+		delete(g.held, name)
+	} else {
+		g.held[name], g.verdict = g.clock.Now(), verdict
+	}
+	g.measure()
+}
+
+func (g *Guard) measure() {
+	g.on.Set(float64(min(1, len(g.held))))
+	g.holding.Set(float64(len(g.held)))
+}
+
+// Saw records an instance that was found.
+func (g *Guard) Saw(ref cloud.InstanceRef, instance *cloud.Instance) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.evidence.saw(ref, instance)
+	g.publish(ref, Verdict{Reason: Allowed})
+}
+
+// Evidence is what scope has shown that counts for ref.
+func (g *Guard) Evidence(scope string, ref cloud.InstanceRef) Evidence {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.evidence.of(scope, ref)
+}
+
+// Existing reports whether ref has a provider ID that is more than what this process found by
+// the Node's name.
+func (g *Guard) Existing(ref cloud.InstanceRef) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.evidence.existing(ref)
+}
+
+// Probe reports whether a held "not found" may be read directly now.
+func (g *Guard) Probe() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.clock.Now()
+	if !g.probed.IsZero() && now.Sub(g.probed) < probeEvery {
+		return false
+	}
+	g.probed = now
+	return true
+}
+
+// Engaged reports whether anything is held.
+func (g *Guard) Engaged() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.held) > 0
+}
+
+// Held drops what nobody asks about any more and returns what is held, nil when nothing is.
+func (g *Guard) Held() *Hold {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.clock.Now()
+	maps.DeleteFunc(g.held, func(_ string, at time.Time) bool { return now.Sub(at) > heldFor })
+	g.measure()
+	if len(g.held) == 0 {
+		return nil
+	}
+	return &Hold{Nodes: slices.Sorted(maps.Keys(g.held)), Verdict: g.verdict}
+}

@@ -1,0 +1,102 @@
+package decorate
+
+import (
+	"context"
+	"slices"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/deletionguard"
+)
+
+// nodeCounts count the cluster's Nodes by what is known of their instances.
+type nodeCounts struct {
+	deletionguard.Counts // what is the same for every scope
+	// seen are by the scope where they are, unreadable by the one where they were seen last; ""
+	// is not known.
+	seen, unreadable map[string]int
+	// stale is one that there is no answer about; nil for none.
+	stale *cloud.InstanceRef
+}
+
+// in is what counts for a claim of scope. That instances of another scope cannot be read says
+// nothing about this one.
+func (n nodeCounts) in(scope string) deletionguard.Counts {
+	c := n.Counts
+	for at, seen := range n.seen {
+		c.Seen += seen
+		if at == scope || scope == "" {
+			c.SeenHere += seen
+		}
+	}
+	for at, unreadable := range n.unreadable {
+		if at == scope || at == "" || scope == "" {
+			c.Unreadable += unreadable
+		}
+	}
+	return c
+}
+
+// count counts by answers as fresh as MetadataMaxAge. Nodes without one are asked for in one
+// batch, which concurrent askers share.
+func (i *Instances) count(ctx context.Context) nodeCounts {
+	if i.nodes == nil {
+		return nodeCounts{}
+	}
+	refs := i.nodes.List()
+	counts := i.tally(refs)
+	if counts.stale == nil {
+		return counts
+	}
+	if l, _, _ := i.join(ctx, *counts.stale, MetadataMaxAge, i.nodes); l != nil {
+		select {
+		case <-l.done:
+		case <-ctx.Done():
+		}
+	}
+	return i.tally(refs)
+}
+
+// tally counts by the snapshot.
+func (i *Instances) tally(refs []cloud.InstanceRef) nodeCounts {
+	n := nodeCounts{seen: map[string]int{}, unreadable: map[string]int{}}
+	now := i.clock.Now()
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, ref := range refs {
+		state, e := i.known.get(ref, now, MetadataMaxAge)
+		if kind := cloud.KindOf(e.err); state == failed && (kind == cloud.KindInvalid || kind == cloud.KindConflict) {
+			continue // no question for this cloud, or none that it can answer
+		}
+		lost := &n.ExistingLost
+		switch state {
+		case present:
+			n.seen[e.instance.Scope]++
+			lost = &n.ExistingSeen
+		case absent:
+			n.Missing++
+		case failed, unknown:
+			n.unreadable[i.known.scope(ref)]++
+			if state == unknown {
+				n.stale = &ref
+			}
+		}
+		if i.guard.Existing(ref) {
+			*lost++
+		}
+	}
+	return n
+}
+
+// anyExisting reports whether there are Nodes to prove a scope.
+func (i *Instances) anyExisting() bool {
+	return i.nodes != nil && slices.ContainsFunc(i.nodes.List(), i.guard.Existing)
+}
+
+// everyone are the peers of an asker: while something is held, all Nodes, so that each batch
+// serves to count them, too.
+func (i *Instances) everyone(others *Peers) *Peers {
+	if i.nodes != nil && i.guard.Engaged() {
+		return i.nodes
+	}
+	return others
+}

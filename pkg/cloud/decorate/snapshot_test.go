@@ -1,0 +1,48 @@
+package decorate
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/deletionguard"
+)
+
+func TestScopeIsTheLastOneSeenWhenReadsFail(t *testing.T) {
+	now := time.Now()
+	here, there := cloud.InstanceRef{NodeName: "a", ProviderID: "x://1"}, cloud.InstanceRef{NodeName: "b", ProviderID: "x://2"}
+	s := snapshot{}
+	s.put(here, &cloud.Instance{ProviderID: here.ProviderID, Scope: "here"}, "", now, now)
+	s.put(there, &cloud.Instance{ProviderID: there.ProviderID, Scope: "there"}, "", now, now)
+	s.fail(there, errors.New("down"), now.Add(time.Minute))
+	for _, tt := range []struct {
+		name string
+		ref  cloud.InstanceRef
+		want string
+	}{
+		{"reads fail now", there, "there"},
+		{"seen", here, "here"},
+		{"never seen", cloud.InstanceRef{NodeName: "c"}, ""},
+		{"made anew since", cloud.InstanceRef{NodeName: "b", ProviderID: "x://3"}, ""},
+	} {
+		if got := s.scope(tt.ref); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+// That the instances of one scope cannot be read is no reason to doubt what another one says.
+func TestUnreadableCountsOnlyWhenTheScopeMayBeTheOneAsked(t *testing.T) {
+	counts := nodeCounts{Counts: deletionguard.Counts{Missing: 1},
+		seen: map[string]int{"here": 10, "there": 100}, unreadable: map[string]int{"here": 1, "there": 20, "": 300}}
+	for scope, want := range map[string]deletionguard.Counts{
+		"here":  {Seen: 110, SeenHere: 10, Missing: 1, Unreadable: 301},
+		"there": {Seen: 110, SeenHere: 100, Missing: 1, Unreadable: 320},
+		"":      {Seen: 110, SeenHere: 110, Missing: 1, Unreadable: 321},
+	} {
+		if got := counts.in(scope); got != want {
+			t.Errorf("in %q: %+v, want %+v", scope, got, want)
+		}
+	}
+}
