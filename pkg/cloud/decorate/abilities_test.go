@@ -237,7 +237,7 @@ func TestLoadBalancerCallsFollowEachOther(t *testing.T) {
 		if took := time.Since(began); took != 4*time.Second {
 			t.Errorf("took %v", took)
 		}
-		if n := len(d.LoadBalancers.(*loadBalancers).keys.keys); n != 0 {
+		if n := d.LoadBalancers.(*loadBalancers).keys.Len(); n != 0 {
 			t.Errorf("%d keys left", n)
 		}
 	})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/keylock"
 )
 
 // loadBalancers decorates cloud.LoadBalancers: calls for one Service's load balancer
@@ -13,7 +14,7 @@ import (
 type loadBalancers struct {
 	next cloud.LoadBalancers
 	call *caller
-	keys turns[lbKey]
+	keys keylock.Locks[lbKey]
 }
 
 // lbKey tells load balancers apart. The UID does not count: a Service made anew may well
@@ -70,7 +71,7 @@ func (l *loadBalancers) status(ctx context.Context, ref cloud.LoadBalancerRef, o
 }
 
 func (l *loadBalancers) do(ctx context.Context, ref cloud.LoadBalancerRef, op operation, f func(context.Context) error) error {
-	done, err := l.keys.take(ctx, lbKey{ref.Cluster.UID + "/" + ref.Cluster.Name, ref.Namespace, ref.Name})
+	done, _, err := l.keys.Lock(ctx, lbKey{ref.Cluster.UID + "/" + ref.Cluster.Name, ref.Namespace, ref.Name})
 	if err != nil {
 		return fmt.Errorf("load balancer of service %s/%s: wait for the call before to end: %w", ref.Namespace, ref.Name, err)
 	}

@@ -1,7 +1,6 @@
 package openstack
 
 import (
-	"context"
 	"maps"
 	"sync"
 	"time"
@@ -74,28 +73,4 @@ func (c *treeCache) forget(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.entries, id)
-}
-
-// lbTurns lets one operation at a time work on each load balancer: Octavia has no
-// conditional updates (Zed ignores If-Match), so that two Services that share a load balancer
-// would lose each other's tags.
-type lbTurns struct{ byID sync.Map } // load balancer ID → chan struct{} of capacity 1
-
-// take waits for the load balancer's turn. waited says that another one had it, so that what
-// is known of the load balancer may be old. done ends the turn and may be called twice.
-func (t *lbTurns) take(ctx context.Context, id string) (done func(), waited bool, err error) {
-	v, _ := t.byID.LoadOrStore(id, make(chan struct{}, 1))
-	turn := v.(chan struct{})
-	done = sync.OnceFunc(func() { <-turn })
-	select {
-	case turn <- struct{}{}:
-		return done, false, nil
-	default:
-	}
-	select {
-	case turn <- struct{}{}:
-		return done, true, nil
-	case <-ctx.Done():
-		return nil, false, context.Cause(ctx)
-	}
 }

@@ -70,7 +70,7 @@ func (o *lbOperation) delete(ctx context.Context, ref cloud.LoadBalancerRef, nam
 // inTurn calls f with the load balancer when it is its turn. One that has gone meanwhile is
 // none to f, which is for deletions.
 func (o *lbOperation) inTurn(ctx context.Context, lb *octaviaLB, f func(*octaviaLB) error) error {
-	done, waited, err := o.lb.turns.take(ctx, lb.ID)
+	done, waited, err := o.lb.locks.Lock(ctx, lb.ID)
 	if err != nil {
 		return fmt.Errorf("load balancer %s: wait for the other Service's change to end: %w", lb.ID, err)
 	}

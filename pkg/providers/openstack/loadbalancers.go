@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/keylock"
 )
 
 var _ cloud.LoadBalancers = (*LoadBalancers)(nil)
@@ -26,7 +27,10 @@ type LoadBalancers struct {
 	waits lbWaits
 	now   func() time.Time
 	trees treeCache
-	turns lbTurns
+	// locks let one operation at a time work on each load balancer, by its ID: Octavia has no
+	// conditional updates (Zed ignores If-Match), so that two Services that share a load balancer
+	// would lose each other's tags.
+	locks keylock.Locks[string]
 	// creations are those whose answer was lost.
 	creations lostCreations
 	repairs   repairs
@@ -148,7 +152,7 @@ func (o *lbOperation) take(ctx context.Context, w *lbWishes) (lb *octaviaLB, own
 	if err != nil || lb == nil {
 		return nil, owner, done, err
 	}
-	done, waited, err := o.lb.turns.take(ctx, lb.ID)
+	done, waited, err := o.lb.locks.Lock(ctx, lb.ID)
 	if err != nil {
 		return nil, owner, func() {}, fmt.Errorf("load balancer %s: wait for the other Service's change to end: %w", lb.ID, err)
 	}
