@@ -56,8 +56,9 @@ func (n *nodes) handler() cache.ResourceEventHandler {
 				n.changed(true)
 			case eligible(o) != eligible(c):
 				// Like the framework: that a Node is about to go is no reason to cut its
-				// connections at once; the next update of a load balancer leaves it out.
-				n.changed(false)
+				// connections at once; the next update of a load balancer leaves it out. One
+				// that stays after all may have been left out already: it comes back by itself.
+				n.changed(eligible(c))
 			}
 		},
 	}

@@ -132,6 +132,32 @@ func TestNodePassFindsWhomItConcerns(t *testing.T) {
 	w.events()
 }
 
+// A Node that was about to go and stays gets traffic again without any other change: the
+// autoscaler takes its taint back when the pods need the Node after all.
+func TestNodeReturnsWhenItsTaintIsTakenBack(t *testing.T) {
+	w := settled(t, nil)
+	plain, doomed := node("n2", nil), node("n2", taint(taintToBeDeleted))
+	w.setNodes(node("n1", nil), doomed)
+	w.c.nodes.handler().OnUpdate(plain, doomed)
+	if len(w.c.nodes.signal) > 0 {
+		t.Error("the taint takes effect by itself")
+	}
+	w.change("web", func(s *corev1.Service) { s.Spec.Ports[0].Port = 81 })
+	w.sync("web")
+	w.wantCalls("ensure web uid web-1 [n1]")
+
+	w.setNodes(node("n1", nil), plain)
+	w.c.nodes.handler().OnUpdate(doomed, plain)
+	if len(w.c.nodes.signal) == 0 {
+		t.Error("the Node that stays waits for another change")
+	}
+	if got := w.nodePass(); !slices.Equal(got, []string{"default/web"}) {
+		t.Errorf("it concerns %v", got)
+	}
+	w.sync("web")
+	w.wantCalls("update web [n1 n2]")
+}
+
 func TestMembersChange(t *testing.T) {
 	grown := []*corev1.Node{node("n1", nil), node("n2", nil), node("n3", nil)}
 	t.Run("only they", func(t *testing.T) {
