@@ -57,6 +57,9 @@ func checkUserOwned(t *T, x *suite) {
 	t.Cleanup(func() { t.Must(x.World.DeleteLoadBalancer(t.Ctx, id)) })
 	before := must[*LoadBalancer](t)(x.World.LoadBalancer(t.Ctx, id))
 	s.spec.Ports[0].Port = 8081
+	if _, lacks := x.Unsupported[LoadBalancerInternal]; !lacks {
+		s.ask(LoadBalancerInternal) // the user has given it no public address, and a guest gives it none
+	}
 	for k, v := range x.World.UseLoadBalancer(id) {
 		s.spec.Settings[k] = v
 	}

@@ -147,17 +147,13 @@ func (o *lbOperation) isShared(ctx context.Context, names lbNames, lb *octaviaLB
 	return slices.ContainsFunc(tree.Listeners, func(l *lbListener) bool { return !ownership.isOurs(l) }), nil
 }
 
-// leaveShared takes the Service off a load balancer that was not made for it. If it was made
-// for another Service of this cluster that is deleted, and no Service is left, it goes.
+// leaveShared takes the Service off a load balancer that was not made for it, whose addresses
+// stay. If it was made for another Service of this cluster that is deleted, and no Service is
+// left, it goes.
 func (o *lbOperation) leaveShared(ctx context.Context, ref cloud.LoadBalancerRef, names lbNames, lb *octaviaLB) error {
 	inherited := strings.HasPrefix(lb.Name, lbNamePrefix) && slices.Contains(lb.Tags, names.owner) && slices.Contains(lb.Tags, names.lb)
 	if inherited && len(names.otherServices(lb.Tags)) == 0 {
 		return o.deleteMade(ctx, ref, names, lb)
-	}
-	if !ref.Settings.Bool(annKeepFloatingIP, false) {
-		if err := o.removeFIPs(ctx, names, false, lb); err != nil {
-			return err
-		}
 	}
 	return o.leave(ctx, ref, names, lb, false)
 }

@@ -65,6 +65,12 @@ func (o *lbOperation) ensureFIP(ctx context.Context, w *lbWishes, lb *octaviaLB,
 			return f.Address, nil
 		}
 	}
+	if len(attached) == 0 {
+		if err := w.mayExpose(lb); err != nil {
+			w.refuseLater(err)
+			return "", nil
+		}
+	}
 	if w.fip.address.IsValid() {
 		return o.attachWanted(ctx, w, lb, attached)
 	}
@@ -178,24 +184,25 @@ func (o *lbOperation) releaseFIP(ctx context.Context, names lbNames, keep bool, 
 }
 
 // removeFIPs takes our floating IPs off a load balancer that needs none. One that somebody
-// else put there stays, and so does one that other Services of the load balancer publish.
-func (o *lbOperation) removeFIPs(ctx context.Context, names lbNames, keep bool, lb *octaviaLB) error {
-	if len(names.otherServices(lb.Tags)) > 0 {
-		return nil
-	}
+// else put there stays, and so does one that other Services of the load balancer publish:
+// left is its address.
+func (o *lbOperation) removeFIPs(ctx context.Context, names lbNames, keep bool, lb *octaviaLB) (left string, err error) {
 	attached, err := o.attachedFIPs(ctx, lb)
 	if err != nil {
-		return err
+		return "", err
 	}
 	for _, f := range attached {
-		if f.Description != names.fipDescription {
-			continue
-		}
-		if err := o.releaseFIP(ctx, names, keep, &f); err != nil {
-			return err
+		switch {
+		case len(names.otherServices(lb.Tags)) > 0:
+			left = f.Address
+		case f.Description != names.fipDescription:
+		default:
+			if err := o.releaseFIP(ctx, names, keep, &f); err != nil {
+				return "", err
+			}
 		}
 	}
-	return nil
+	return left, nil
 }
 
 // createFIP makes a floating IP. With portID it is attached from its first moment on, so

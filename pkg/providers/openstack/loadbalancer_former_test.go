@@ -30,6 +30,7 @@ func TestTagsOfManyServices(t *testing.T) {
 	x := newLBTest(t, 1, "max-shared-lb=20\n")
 	t.Cleanup(func() { logCalls(t, x.sim) })
 	lb := x.makeLB(loadbalancers.CreateOpts{Name: "users-own", Tags: []string{"theirs"}})
+	x.makeFIP(lb.VIPPortID, "the user's")
 	const n = 8
 	var specs []*cloud.LoadBalancerSpec
 	for i := range n {
@@ -82,6 +83,7 @@ func TestTagsOfManyServices(t *testing.T) {
 func TestTagWrittenAtTheSameTime(t *testing.T) {
 	x := newLBTest(t, 1, "")
 	lb := x.makeLB(loadbalancers.CreateOpts{Name: "users-own", Tags: []string{"theirs"}})
+	x.makeFIP(lb.VIPPortID, "the user's")
 	spec := x.sharer("web", lb.ID, 80)
 	var once sync.Once
 	o := x.op()
@@ -156,6 +158,7 @@ func TestMovedFromItsOwnLoadBalancer(t *testing.T) {
 	unknown := x.makeLB(loadbalancers.CreateOpts{Name: "elsewhere", Tags: []string{names.lb}})
 	own := x.ensureOwn()
 	b := x.makeLB(loadbalancers.CreateOpts{Name: "users-b"})
+	x.makeFIP(b.VIPPortID, "the user's")
 	x.spec.Settings[annLoadBalancerID] = b.ID
 	x.ensure(x.spec)
 	if got := x.ids(); slices.Contains(got, own) || !slices.Contains(got, foreign.ID) || !slices.Contains(got, b.ID) {

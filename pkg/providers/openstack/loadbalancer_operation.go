@@ -45,6 +45,7 @@ type lbOperation struct {
 	claimed  bool                    // the load balancer had not been the Service's before
 	surplus  bool                    // there are several load balancers of the Service's name
 	repaired []string                // what others had changed
+	shared   string                  // the floating IP of a load balancer that was not made for the Service
 }
 
 func (l *LoadBalancers) operation(ctx context.Context) (*lbOperation, error) {

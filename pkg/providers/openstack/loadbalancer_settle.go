@@ -40,7 +40,7 @@ func (o *lbOperation) settle(ctx context.Context, w *lbWishes, lb *octaviaLB, ow
 		return nil, errorState(lb)
 	}
 	klog.FromContext(ctx).V(2).Info("Deleting a load balancer whose creation failed", "loadBalancer", lb.ID)
-	if err := o.removeFIPs(ctx, w.names, w.keepFIP, lb); err != nil { // of a creation that was cut off after it
+	if _, err := o.removeFIPs(ctx, w.names, w.keepFIP, lb); err != nil { // of a creation that was cut off after it
 		return nil, err
 	}
 	return nil, o.deleteLB(ctx, lb)

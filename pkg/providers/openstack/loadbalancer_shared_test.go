@@ -55,17 +55,20 @@ func TestNoRoomOnASharedLoadBalancer(t *testing.T) {
 func TestSharedFloatingIPStays(t *testing.T) {
 	x := newLBTest(t, 1, "")
 	second, _ := x.sharing()
+	address := second.CurrentIngress[0].IP
 	wanted := x.makeFIP("", "another")
 	for _, spec := range []*cloud.LoadBalancerSpec{x.spec, second} {
 		spec.LoadBalancerIP = netip.MustParseAddr(wanted.FloatingIP)
-		if _, err := x.lbs.Ensure(testContext(t), spec); cloud.KindOf(err) != cloud.KindConflict || !strings.Contains(err.Error(), "not this Service's alone") {
-			t.Errorf("Ensure with another address: %v, want KindConflict", err)
+		_, err := x.lbs.Ensure(testContext(t), spec)
+		if k := cloud.KindOf(err); err != nil && (k != cloud.KindConflict || !strings.Contains(err.Error(), "not this Service's alone")) {
+			t.Errorf("Ensure with another address: %v, want it ignored or KindConflict", err)
 		}
 		spec.LoadBalancerIP = netip.Addr{}
 	}
-	address := second.CurrentIngress[0].IP
 	x.spec.Settings[annInternal] = "true"
-	x.ensure(x.spec)
+	if status := x.ensure(x.spec); !slices.ContainsFunc(status.Warnings, func(text string) bool { return strings.Contains(text, "keeps the floating IP "+address) }) {
+		t.Errorf("warnings %q, want one that the internal Service is reached by the shared address", status.Warnings)
+	}
 	if got := x.ensure(second).Ingress[0].IP; got != address {
 		t.Errorf("the second Service's address was %s and is %s", address, got)
 	}
@@ -87,26 +90,16 @@ func TestUsersFloatingIPStays(t *testing.T) {
 	}
 	x.spec.LoadBalancerIP = netip.MustParseAddr(x.makeFIP("", "another").FloatingIP)
 	x.sim.ResetRequests()
-	if _, err := x.lbs.Ensure(testContext(t), x.spec); cloud.KindOf(err) != cloud.KindConflict {
-		t.Errorf("Ensure with another address: %v, want KindConflict", err)
+	status := x.ensure(x.spec)
+	if got := status.Ingress[0].IP; got != users.FloatingIP || len(status.Warnings) != 1 {
+		t.Errorf("address %s with warnings %q, want the user's %s and one", got, status.Warnings, users.FloatingIP)
 	}
 	if n := x.sim.Mutations(); n != 0 {
 		t.Errorf("%d changing calls, want none", n)
 	}
-}
-
-// TestFloatingIPOnUsersLoadBalancer: the one that Isthmus gave it goes with the Service.
-func TestFloatingIPOnUsersLoadBalancer(t *testing.T) {
-	x := newLBTest(t, 1, "")
-	x.spec.Settings[annLoadBalancerID] = x.makeLB(loadbalancers.CreateOpts{Name: "mine"}).ID
-	before := x.objects()
-	x.ensure(x.spec)
-	if n := len(x.sim.Snapshot().FloatingIPs); n != 1 {
-		t.Errorf("%d floating IPs, want 1", n)
-	}
 	x.delete(x.spec)
-	if after := x.objects(); !slices.Equal(before, after) {
-		t.Errorf("objects %q became %q", before, after)
+	if n := len(x.sim.Snapshot().FloatingIPs); n != 2 {
+		t.Errorf("%d floating IPs after the deletion, want the user's 2", n)
 	}
 }
 
@@ -309,7 +302,7 @@ func TestNoVIPPort(t *testing.T) {
 	x.sim.AddFault(ossim.Fault{Service: "network", Method: http.MethodGet, Path: "/floatingips",
 		Body: `{"floatingips":[{"id":"` + own.ID + `","port_id":null,"description":"` + own.Description + `"}]}`})
 	lb := &octaviaLB{ID: "lb"}
-	if err := o.removeFIPs(testContext(t), w.names, false, lb); err != nil {
+	if _, err := o.removeFIPs(testContext(t), w.names, false, lb); err != nil {
 		t.Error(err)
 	}
 	if err := o.deleteFIPs(testContext(t), x.spec.LoadBalancerRef, w.names, lb); err != nil {

@@ -123,6 +123,11 @@ func (o *lbOperation) ensure(ctx context.Context, w *lbWishes) (*cloud.LoadBalan
 	if err != nil {
 		return nil, err
 	}
+	if !owner {
+		if o.shared, err = o.sharedFIP(ctx, w, lb); err != nil {
+			return nil, err
+		}
+	}
 	known, err := o.known(ctx, lb, w.spec.Verify)
 	if err != nil {
 		return nil, err
@@ -204,19 +209,24 @@ func (o *lbOperation) converge(ctx context.Context, w *lbWishes, lb *octaviaLB, 
 	fresh := known.fresh
 	known.fresh = false
 	o.lb.trees.put(lb, known, o.lb.now())
-	floating := ""
-	if w.hasFIP() {
+	floating := o.shared
+	switch {
+	case !owner:
+	case w.hasFIP():
 		known.internal = ""
 		if floating, err = o.ensureFIP(ctx, w, lb, fresh); err != nil {
 			return nil, err
 		}
-	} else {
-		if known.internal != w.names.lb && !fresh {
-			err = o.removeFIPs(ctx, w.names, w.keepFIP, lb)
-		}
+	case known.internal != w.names.lb && !fresh:
+		left, err := o.removeFIPs(ctx, w.names, w.keepFIP, lb)
 		if err != nil {
 			return nil, err
 		}
+		if known.internal = w.names.lb; left != "" {
+			known.internal = ""
+			o.warnings = append(o.warnings, fmt.Sprintf("load balancer %s keeps the floating IP %s, by which other Services that share it are reached: so this Service is reached there as well; give those a load balancer of their own", lb.ID, left))
+		}
+	default:
 		known.internal = w.names.lb
 	}
 	o.lb.trees.put(lb, known, o.lb.now())

@@ -1,0 +1,98 @@
+package openstack
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+// A Service that names, by the annotation load-balancer-id, a load balancer that was not made
+// for it shares it as it is: its addresses are the business of the Service that it was made
+// for, or of the user. A sharer adds and removes none: by a floating IP of its own it would
+// publish the ports of everybody on an internal load balancer to the internet.
+//
+// So it must have the exposure that the load balancer has. That is decided before anything is
+// made for it. When it changes later the sharer's listeners and members are kept up to date
+// all the same, and its error or warning says what is wrong.
+
+// sharedFIP returns the floating IP by which a sharer is reached, "" for none.
+func (o *lbOperation) sharedFIP(ctx context.Context, w *lbWishes, lb *octaviaLB) (string, error) {
+	attached, err := o.attachedFIPs(ctx, lb)
+	if err != nil {
+		return "", err
+	}
+	joined := slices.Contains(lb.Tags, w.names.lb)
+	switch {
+	case w.internal && len(attached) > 0:
+		err := cloud.Errorf(cloud.KindConflict, "load balancer %s is reached from outside by the floating IP %s, and the Service is to be internal: use an internal load balancer, or remove the annotation %s to get one of its own",
+			lb.ID, attached[0].Address, annLoadBalancerID)
+		if joined {
+			o.warnings = append(o.warnings, err.Error())
+			return "", nil
+		}
+		return "", err
+	case !w.hasFIP() || !lb.hasIPv4():
+		return "", nil
+	case len(attached) == 0:
+		err := cloud.Errorf(cloud.KindConflict, "load balancer %s has no floating IP, and only the Service that it was made for may give it one, as it concerns all who share it: let that Service be external, attach a floating IP to port %s, or let this Service be internal (annotation %s)",
+			lb.ID, lb.VIPPortID, annInternal)
+		if joined {
+			w.refuseLater(err)
+			return "", nil
+		}
+		return "", err
+	}
+	floating := attached[0].Address
+	for _, f := range attached {
+		if f.Address == w.fip.address.String() {
+			return f.Address, nil
+		}
+		if slices.Contains(publishedAddresses(w), f.Address) {
+			floating = f.Address
+		}
+	}
+	if w.fip.address.IsValid() {
+		o.warnings = append(o.warnings, fmt.Sprintf("spec.loadBalancerIP %s has no effect: load balancer %s was not made for this Service and has the floating IP %s", w.fip.address, lb.ID, floating))
+	}
+	return floating, nil
+}
+
+// refuseLater makes err the answer when all else that the Service wants is done.
+func (w *lbWishes) refuseLater(err error) {
+	if w.refused == nil {
+		w.refused = err
+	}
+}
+
+// mayExpose refuses the owner of an internal load balancer a floating IP while others share
+// it: whoever came to it when it was internal may rely on that. One that it had before, and
+// lost, it gets again.
+func (w *lbWishes) mayExpose(lb *octaviaLB) error {
+	sharers := w.names.otherServices(lb.Tags)
+	if len(sharers) == 0 {
+		return nil
+	}
+	published := publishedAddresses(w)
+	if slices.ContainsFunc(published, func(a string) bool {
+		addr, err := netip.ParseAddr(a)
+		return err == nil && addr.Is4() && a != lb.VIPAddress && a != lb.secondAddress()
+	}) {
+		return nil
+	}
+	return cloud.Errorf(cloud.KindConflict, "load balancer %s gets no floating IP while it is shared: it would publish %s as well; give those a load balancer of their own first, or let this Service be internal (annotation %s)",
+		lb.ID, strings.Join(sharers, ", "), annInternal)
+}
+
+// hasIPv4 reports whether a VIP is one that a floating IP can lead to.
+func (lb *octaviaLB) hasIPv4() bool {
+	for _, a := range []string{lb.VIPAddress, lb.secondAddress()} {
+		if addr, err := netip.ParseAddr(a); err == nil && addr.Is4() {
+			return true
+		}
+	}
+	return false
+}
