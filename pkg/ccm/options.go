@@ -97,8 +97,9 @@ type AuthOptions struct {
 
 // serviceSyncs is the default of --concurrent-service-syncs. The framework's is 1, with which
 // one Node that goes keeps the only worker busy for minutes: Octavia needs seconds for the
-// members of each load balancer, and is waited for.
-const serviceSyncs = 5
+// members of each load balancer, and is waited for. The calls are the same for any number; Octavia's
+// own workers bound what it does at a time.
+const serviceSyncs = 10
 
 // nodeSyncs is the default of --concurrent-node-syncs. The framework's is 1, with which each write of
 // each Node waits for that of the one before; the cloud is asked about all of them at once in any case.
