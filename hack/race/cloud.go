@@ -39,8 +39,8 @@ type world interface {
 	close()
 }
 
-// machine is what a Node runs on.
-type machine struct{ id, name string }
+// machine is what a Node runs on: id is the cloud's, uuid what its firmware says, which kubelets report.
+type machine struct{ id, name, uuid string }
 
 // calls are requests to a cloud; a login is a read.
 type calls struct {

@@ -132,6 +132,7 @@ func (c *cluster) register(ctx context.Context, machines []machine) error {
 			Status: corev1.NodeStatus{
 				Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: now, LastTransitionTime: now}},
 				Addresses:  []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: m.name}},
+				NodeInfo:   corev1.NodeSystemInfo{SystemUUID: m.uuid},
 			},
 		}, metav1.CreateOptions{})
 		if err != nil {

@@ -36,7 +36,7 @@ func (w *osWorld) join(n int) ([]machine, error) {
 	w.joined++
 	var out []machine
 	for _, s := range w.sim.SeedServers(ossim.Seed{Count: n, NamePrefix: fmt.Sprintf("node-%d-", w.joined), Zones: []string{"az1", "az2", "az3"}}) {
-		out = append(out, machine{id: s.ID, name: s.Name})
+		out = append(out, machine{id: s.ID, name: s.Name, uuid: s.ID})
 	}
 	if len(out) < n {
 		return nil, fmt.Errorf("the simulated network has addresses for %d of %d servers only: ask for fewer Nodes", len(out), n)
