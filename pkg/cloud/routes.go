@@ -12,8 +12,10 @@ type Routes interface {
 	List(ctx context.Context, cluster Cluster) ([]Route, error)
 	// Apply adds and removes routes as one set, in as few API calls as the cloud allows.
 	// What is there already (add) or absent already (remove) counts as done; what is there
-	// and shall be is recorded as ours, if it was not, and not changed otherwise. Apply touches
-	// no other route. The answers match add, then remove, in their order; nil is success.
+	// and shall be is recorded as ours, if it was not, and not changed otherwise. A new route
+	// neither waits for the records of many others nor fails for its own: where that is still
+	// to be written List says that it is not Ours, and naming it again in add does it. Apply
+	// touches no other route. The answers match add, then remove, in their order; nil is success.
 	Apply(ctx context.Context, cluster Cluster, add, remove []Route) []error
 }
 

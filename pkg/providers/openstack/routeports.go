@@ -162,12 +162,26 @@ func (b *routeBatch) addPairs(ctx context.Context) {
 	})
 }
 
-// removePairs takes the pairs of removed routes out again, those that are recorded as ours.
+// rememberPairs notes the pairs that are about to be made.
+func (b *routeBatch) rememberPairs() {
+	for _, item := range b.open(true) {
+		if !item.adopt && item.port.needsPair(item.route) && b.table.record(b.cluster, item.route) != recordWithPair {
+			b.r.pairs[entryOf(item.route)] = true
+		}
+	}
+}
+
+// ownsPair reports whether the route's pair is ours.
+func (b *routeBatch) ownsPair(route cloud.Route) bool {
+	return b.r.pairs[entryOf(route)] || b.table.record(b.cluster, route) == recordWithPair
+}
+
+// removePairs takes the pairs of removed routes out again, those that are ours.
 func (b *routeBatch) removePairs(ctx context.Context) {
 	b.changePairs(ctx, b.open(false), func(p *routePort, items []*routeItem) []addressPair {
 		return slices.DeleteFunc(slices.Clone(p.Pairs), func(a addressPair) bool {
 			return slices.ContainsFunc(items, func(item *routeItem) bool {
-				return a.is(p, item.route) && b.table.record(b.cluster, item.route) == recordWithPair
+				return a.is(p, item.route) && b.ownsPair(item.route)
 			})
 		})
 	})

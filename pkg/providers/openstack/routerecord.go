@@ -86,27 +86,66 @@ func (t *routeTable) record(cluster cloud.Cluster, route cloud.Route) recordStat
 	return recordNone
 }
 
-// addAbandoned adds the removal of what a crash left: address pairs that are recorded, of
-// routes that neither are in the table nor were asked for.
+// addAbandoned adds the removal of what was left half done: address pairs of ours, of routes
+// that neither are in the table nor were asked for.
 func (b *routeBatch) addAbandoned() {
 	asked := map[routeEntry]bool{}
 	for _, item := range b.items {
 		asked[entryOf(item.route)] = true
 	}
-	for _, tag := range b.table.Tags {
-		route, pair, ok := parseRecord(b.cluster, tag)
-		if !ok || !pair || b.table.has(route) {
-			continue
-		}
-		if !asked[entryOf(route)] {
+	add := func(route cloud.Route) {
+		if e := entryOf(route); !asked[e] && !b.table.has(route) {
+			asked[e] = true
 			b.items = append(b.items, &routeItem{route: route})
+		}
+	}
+	for _, tag := range b.table.Tags {
+		if route, pair, ok := parseRecord(b.cluster, tag); ok && pair {
+			add(route)
+		}
+	}
+	for e := range b.r.pairs {
+		if route, ok := e.parse(); ok {
+			add(route)
 		}
 	}
 }
 
-// planRecords says which records the routes to be added still need, before anything is made
-// for them, and which of the cluster's records belong to nothing any more.
-func (b *routeBatch) planRecords() (want, stale []string) {
+// wantedRecord is a record that is to be written.
+type wantedRecord struct {
+	tag  string
+	item *routeItem
+}
+
+// missingRecords are the records that the routes to be added still need, of those that pick
+// picks.
+func (b *routeBatch) missingRecords(pick func(*routeItem) bool) []wantedRecord {
+	var out []wantedRecord
+	asked := map[string]bool{}
+	for _, item := range b.open(true) {
+		if !pick(item) {
+			continue
+		}
+		tag := recordTag(b.cluster, item.route)
+		state := b.table.record(b.cluster, item.route)
+		switch {
+		case state == recordWithPair:
+			continue
+		case b.ownsPair(item.route):
+			tag += recordPair
+		case state == recordRoute:
+			continue
+		}
+		if !asked[tag] {
+			asked[tag] = true
+			out = append(out, wantedRecord{tag, item})
+		}
+	}
+	return out
+}
+
+// staleRecords are the cluster's records that belong to nothing any more.
+func (b *routeBatch) staleRecords() []string {
 	needed := map[string]bool{} // records, without the pair's mark, that stand for something
 	for _, e := range b.table.Routes {
 		if route, ok := e.parse(); ok {
@@ -114,77 +153,110 @@ func (b *routeBatch) planRecords() (want, stale []string) {
 		}
 	}
 	for _, item := range b.items {
-		if !item.route.Destination.IsValid() || !item.route.NextHop.IsValid() {
-			continue
-		}
-		tag := recordTag(b.cluster, item.route)
-		if item.err != nil {
-			needed[tag] = true // it may be half done
-			continue
-		}
-		if !item.add {
-			continue
-		}
-		needed[tag] = true
-		state := b.table.record(b.cluster, item.route)
-		switch {
-		case state == recordWithPair:
-		case !item.adopt && item.port.needsPair(item.route):
-			want = append(want, tag+recordPair)
-		case state == recordNone:
-			want = append(want, tag)
+		if (item.add || item.err != nil) && checkRoute(item.route) == nil { // with an error it may be half done
+			needed[recordTag(b.cluster, item.route)] = true
 		}
 	}
-	wanted := map[string]bool{}
-	for _, tag := range want {
-		wanted[tag] = true
-	}
+	var stale []string
 	for _, tag := range b.table.Tags {
 		route, pair, ok := parseRecord(b.cluster, tag)
 		if !ok {
 			continue
 		}
 		base := recordTag(b.cluster, route)
-		superseded := !pair && wanted[base+recordPair]
-		if !needed[base] || superseded {
+		if superseded := !pair && b.table.tagSet[base+recordPair]; !needed[base] || superseded {
 			stale = append(stale, tag)
 		}
 	}
-	return want, stale
+	return stale
 }
 
-// writeRecords adds the records of what is about to be made and removes those of what is
-// gone. A failure to remove is not an error: the next change tries again. Each tag is a
-// request of its own, one after the other: replacing all of them would lose a tag that
+// keepsRecords reports whether the router can have tags. On an old Neutron it cannot: then
+// nothing is recorded, so nothing is Ours.
+func (b *routeBatch) keepsRecords() bool {
+	return b.can["standard-attr-tag"] || b.can["tag"] || b.can["tag-ext"]
+}
+
+// recordAhead records new routes before they are made, unless they are many: those are
+// recorded when they are asked for again. A route is made whether it has its record or not.
+func (b *routeBatch) recordAhead(ctx context.Context) {
+	if want := b.missingRecords(func(item *routeItem) bool { return !item.adopt }); len(want) <= recordsAhead {
+		for tag, err := range b.writeRecords(ctx, want) {
+			logger(ctx).V(2).Info("A route has no record for now", "router", b.r.routerID(), "tag", tag, "err", err)
+		}
+	}
+}
+
+// recordBehind records the routes that were asked for and there already, and removes the
+// records of what is gone. A failure to remove is not an error: the next change tries again.
+func (b *routeBatch) recordBehind(ctx context.Context) {
+	want := b.missingRecords(func(item *routeItem) bool { return item.adopt })
+	errs := b.writeRecords(ctx, want)
+	for _, w := range want {
+		w.item.err = errs[w.tag]
+	}
+	for _, item := range b.items {
+		if !item.add && item.err == nil {
+			delete(b.r.pairs, entryOf(item.route))
+		}
+	}
+	if !b.keepsRecords() {
+		return
+	}
+	for _, tag := range b.staleRecords() {
+		sc, err := b.r.c.network(ctx)
+		if err == nil {
+			err = deleteQuietly(ctx, sc, b.tagURL(sc, tag))
+		}
+		if err != nil {
+			logger(ctx).V(2).Info("A record of a removed route stays on the router for now", "router", b.r.routerID(), "tag", tag, "err", wrapError("remove record", err))
+		}
+	}
+}
+
+// recordFailures in a row end the writing of records for this time.
+const recordFailures = 3
+
+// writeRecords writes records and returns why some could not be written, by their tags. Each
+// is a request of its own, one after the other: replacing all tags would lose one that
 // somebody else sets meanwhile (Neutron fails every If-Match there with 500), and it fails
 // some of the requests for one router that arrive together.
-func (b *routeBatch) writeRecords(ctx context.Context) error {
-	if !b.can["standard-attr-tag"] && !b.can["tag"] && !b.can["tag-ext"] {
-		return nil // an old Neutron: nothing is recorded, so nothing is Ours
-	}
-	want, stale := b.planRecords()
-	if len(want)+len(stale) == 0 {
+func (b *routeBatch) writeRecords(ctx context.Context, want []wantedRecord) map[string]error {
+	if !b.keepsRecords() {
 		return nil
 	}
-	op := "record routes on router " + b.r.routerID()
+	errs := map[string]error{}
+	inARow := 0
+	var last error
+	for _, w := range want {
+		if inARow < recordFailures {
+			if last = b.writeRecord(ctx, w.tag); last == nil {
+				inARow = 0
+				delete(b.r.pairs, entryOf(w.item.route)) // the record says it now
+				continue
+			}
+			inARow++
+		}
+		errs[w.tag] = last
+	}
+	return errs
+}
+
+func (b *routeBatch) writeRecord(ctx context.Context, tag string) error {
 	sc, err := b.r.c.network(ctx)
 	if err != nil {
 		return err
 	}
-	tagsURL := sc.ServiceURL("routers", b.r.routerID(), "tags")
-	for _, tag := range want {
-		if err := putJSON(ctx, sc, tagsURL+"/"+tag, nil, nil, nil); err != nil {
-			return wrapError(op, err)
-		}
-		b.table.Tags = append(b.table.Tags, tag)
-		b.table.tagSet[tag] = true
+	if err := putJSON(ctx, sc, b.tagURL(sc, tag), nil, nil, nil); err != nil {
+		return wrapError("record a route on router "+b.r.routerID(), err)
 	}
-	for _, tag := range stale {
-		if err := deleteQuietly(ctx, sc, tagsURL+"/"+tag); err != nil {
-			logger(ctx).V(2).Info("A record of a removed route stays on the router for now", "router", b.r.routerID(), "tag", tag, "err", wrapError(op, err))
-		}
-	}
+	b.table.Tags = append(b.table.Tags, tag)
+	b.table.tagSet[tag] = true
 	return nil
+}
+
+func (b *routeBatch) tagURL(sc *gophercloud.ServiceClient, tag string) string {
+	return sc.ServiceURL("routers", b.r.routerID(), "tags", tag)
 }
 
 // deleteQuietly deletes; what is gone already is fine.

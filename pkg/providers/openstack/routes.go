@@ -12,16 +12,19 @@ import (
 // Routes manages pod routes as extra routes of a Neutron router, and lets each node's port
 // send from its pod CIDR (allowed address pairs).
 //
-// What Isthmus made is recorded as tags on the router, one a route, see record.go. The
-// record of a route is written before anything is made for it and removed after all of it
-// is gone:
+// What Isthmus made is recorded as tags on the router, one a route and each a request of its
+// own, see routerecord.go. A route never waits for many of them, and fails for none:
 //
-//	add:    record → allowed address pair → route
-//	remove: allowed address pair → route → record
+//	add, up to recordsAhead: record → allowed address pair → route
+//	add, more:               allowed address pair → route; recorded when asked for again
+//	remove:                  allowed address pair → route → record
 //
-// So after a crash between two calls either the route is in the table, and the caller will
-// ask for its removal, or it is not, and the caller may ask for it again; if it does not, the
-// next change cleans up what the records tell of it.
+// A crash between two calls leaves, of few, what the next caller asks for or the next change
+// cleans up by its record. Of many it leaves routes without a record. Those are somebody
+// else's until their caller, who sees that they lead to their Node, asks for them again: then
+// they are recorded. One whose Node goes before that stays, as does an address pair without a
+// record: nothing is removed that may be an operator's. While the process lives it remembers
+// the pairs that it made.
 //
 // A route that is asked for and there already, made by somebody else, is recorded as ours
 // and not changed otherwise: the caller says that it is the cluster's, and it shall go with
@@ -33,12 +36,19 @@ type Routes struct {
 	// turn holds one token: changes of the table and its records must not interleave.
 	turn       chan struct{}
 	extensions *extensions
+	// pairs are the routes whose address pairs this process made, as far as no record says so:
+	// until they are recorded or gone. Whoever has the turn may use it.
+	pairs map[routeEntry]bool
 }
+
+// recordsAhead is of how many new routes the records are written before the routes are made:
+// a second's work.
+const recordsAhead = 10
 
 var _ cloud.Routes = (*Routes)(nil)
 
 func newRouter(c *client, id string, x *extensions) *Routes {
-	return &Routes{c: c, router: id, turn: make(chan struct{}, 1), extensions: x}
+	return &Routes{c: c, router: id, turn: make(chan struct{}, 1), extensions: x, pairs: map[routeEntry]bool{}}
 }
 
 // newRoutes manages the routes of the configured routers, of which there is at least one.
@@ -155,14 +165,11 @@ func (b *routeBatch) apply(ctx context.Context) error {
 	}
 	b.removePairs(ctx)
 	b.changeTable(ctx, false)
-	if err := b.writeRecords(ctx); err != nil {
-		for _, item := range b.open(true) {
-			item.err = err
-		}
-		return nil
-	}
+	b.rememberPairs()
+	b.recordAhead(ctx)
 	b.addPairs(ctx)
 	b.changeTable(ctx, true)
+	b.recordBehind(ctx)
 	return nil
 }
 
