@@ -21,6 +21,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
+	"github.com/isthmus-cloud/isthmus/pkg/controllers/routes"
 	"github.com/isthmus-cloud/isthmus/pkg/controllers/service"
 	"github.com/isthmus-cloud/isthmus/pkg/version"
 )
@@ -199,13 +200,17 @@ func (m *Manager) runnables(ctx context.Context, p *decorate.Provider, cluster c
 	if err != nil {
 		return nil, err
 	}
+	routeMetrics, err := routes.NewMetrics(metrics.Registry)
+	if err != nil {
+		return nil, err
+	}
 	return append(out, &term{
 		opts: m.opts, config: m.config, client: m.client, informers: m.informers, provider: p, cluster: cluster,
 		controllers: m.opts.enabledControllers(), migration: m.migration,
 		secondLock: l.second,
 		metrics:    controllersmetrics.NewControllerManagerMetrics(componentName),
 
-		serviceMetrics: serviceMetrics,
+		serviceMetrics: serviceMetrics, routeMetrics: routeMetrics,
 	}), nil
 }
 

@@ -2,14 +2,18 @@ package ccm
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	v1core "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/cloud-provider/names"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"github.com/isthmus-cloud/isthmus/pkg/controllers/routes"
 )
@@ -21,8 +25,23 @@ func (t *term) routeController(ctx context.Context, client kubernetes.Interface)
 		return nil, nil
 	}
 	recorder, shutdown := t.recorder(ctx, "route_controller")
-	c := routes.New(client, t.informers.Core().V1().Nodes(), t.provider.Routes, t.cluster, recorder,
-		t.opts.Component.KubeCloudShared.RouteReconciliationPeriod.Duration)
+	limits := t.opts.NodeDeletion
+	c := routes.New(routes.Config{
+		Client: client, Nodes: t.informers.Core().V1().Nodes(), Routes: t.provider.Routes, Cluster: t.cluster, Recorder: recorder,
+		Period: t.opts.Component.KubeCloudShared.RouteReconciliationPeriod.Duration,
+		Guard: routes.Guard{
+			Count: limits.Count, Percent: limits.Percent, Settle: limits.Settle,
+			Operator: func(ctx context.Context) (bool, string) {
+				word := operator(ctx, t.client, clock.RealClock{})
+				return word.Confirmed, word.Problem
+			},
+			Release: func(now time.Time) string {
+				return fmt.Sprintf("If these Nodes are really gone, say so with: kubectl annotate --overwrite namespace %s %s=%s",
+					metav1.NamespaceSystem, DeleteNodesUntil, now.UTC().Add(time.Hour).Format(time.RFC3339))
+			},
+		},
+		Metrics: t.routeMetrics, Clock: clock.RealClock{},
+	})
 	return t.ours(ctx, names.NodeRouteController, "route", c.Run, shutdown), nil
 }
 

@@ -21,6 +21,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
+	"github.com/isthmus-cloud/isthmus/pkg/controllers/routes"
 	"github.com/isthmus-cloud/isthmus/pkg/controllers/service"
 	"github.com/isthmus-cloud/isthmus/pkg/lb"
 )
@@ -42,6 +43,8 @@ type term struct {
 	metrics    *controllersmetrics.ControllerManagerMetrics
 	// serviceMetrics are the service controller's.
 	serviceMetrics *service.Metrics
+	// routeMetrics are the route controller's.
+	routeMetrics *routes.Metrics
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.

@@ -3,6 +3,7 @@ package integration
 import (
 	"fmt"
 	"maps"
+	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -70,6 +71,12 @@ func TestRoutes(t *testing.T) {
 	}
 
 	t.Run("idle", func(t *testing.T) {
+		eventually.Met(t, func() string { // so many are recorded after they are made
+			if n := records(sim); n != len(servers) {
+				return fmt.Sprintf("%d of %d routes are recorded", n, len(servers))
+			}
+			return ""
+		})
 		sim.ResetRequests()
 		<-time.After(time.Second)
 		if n := sim.Mutations(); n > 0 {
@@ -112,6 +119,17 @@ func TestRoutes(t *testing.T) {
 		all[servers[0].Name] = routeTo(100, servers[0])
 		eventually.Met(t, wantRoutes(sim, slices.Collect(maps.Values(all))...))
 	})
+}
+
+// records is how many calls recorded a route.
+func records(sim *ossim.Sim) int {
+	n := 0
+	for _, r := range sim.Requests() {
+		if r.Method == http.MethodPut && strings.HasPrefix(r.Path, "/routers/") && strings.Contains(r.Path, "/tags/") {
+			n++
+		}
+	}
+	return n
 }
 
 // A Node that waits to be initialized has no network, but that is nothing to warn about; a

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"fmt"
 	"maps"
 	"net/http"
 	"net/netip"
@@ -12,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/isthmus-cloud/isthmus/pkg/ccm"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
@@ -35,7 +37,7 @@ func tagsOnly(t *testing.T, sim *ossim.Sim) int {
 // Routes that another cloud controller manager has made become the cluster's by a tag and no
 // other change; they go with their Node, also when the process was restarted in between.
 // Routes of operators stay, inside the pod CIDRs and outside, and one that competes with a
-// Node's own is told about.
+// Node's own is told about. When all Nodes are gone at once their routes wait for an operator.
 func TestComplaint3128OperatorRoutesStay(t *testing.T) {
 	c, sim := newCluster(t), ossim.ForTest(t)
 	servers := sim.SeedServers(ossim.Seed{Count: 4, NamePrefix: "node-"})
@@ -93,7 +95,26 @@ func TestComplaint3128OperatorRoutesStay(t *testing.T) {
 	if err := c.client.CoreV1().Nodes().DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	eventually.Met(t, func() string { return c.routesHeld("not one of the 3 routes leads to a node") })
+	if missing := wantRoutes(sim, append(slices.Collect(maps.Values(theirs)), operators...)...)(); missing != "" {
+		t.Error(missing)
+	}
+	release(t, c.client, time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
 	eventually.Met(t, wantRoutes(sim, operators...))
+}
+
+// routesHeld says what is missing of the Event about routes that are kept for the reason.
+func (c *cluster) routesHeld(reason string) string {
+	events, err := c.client.CoreV1().Events("").List(c.t.Context(), metav1.ListOptions{FieldSelector: "reason=RouteRemovalHeld"})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, e := range events.Items {
+		if e.InvolvedObject.Kind == "Namespace" && e.Type == corev1.EventTypeWarning && strings.Contains(e.Message, reason) && strings.Contains(e.Message, ccm.DeleteNodesUntil) {
+			return ""
+		}
+	}
+	return fmt.Sprintf("no Event says that routes are kept because of %q: %v", reason, events.Items)
 }
 
 // wantNetworks waits until that many Nodes say that their network is available.

@@ -15,11 +15,15 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
 
 const (
+	// changeAtOnce is how many routes are made, and how many removed, in one pass: a Node's may
+	// cost calls of its own, and the next pass sees which Nodes have come and gone meanwhile.
+	changeAtOnce = 100
 	// adoptAtOnce is how many routes of others' making are recorded in one pass: each may be
 	// a call of its own, and new Nodes wait meanwhile.
 	adoptAtOnce = 50
@@ -33,33 +37,56 @@ const (
 const (
 	eventFailed   = "FailedToCreateRoute"
 	eventConflict = "RouteConflict"
+	eventHeld     = "RouteRemovalHeld"
+	eventResumed  = "RouteRemovalResumed"
 )
+
+// Config is what a Controller works with. All is required.
+type Config struct {
+	Client   kubernetes.Interface
+	Nodes    coreinformers.NodeInformer
+	Routes   cloud.Routes
+	Cluster  cloud.Cluster
+	Recorder record.EventRecorder
+	// Period is how often routes are compared with Nodes, beside when Nodes change.
+	Period  time.Duration
+	Guard   Guard
+	Metrics *Metrics
+	Clock   clock.PassiveClock
+}
 
 // Controller keeps the routes. New makes one, Run runs it once.
 type Controller struct {
+	client   kubernetes.Interface
 	nodes    coreinformers.NodeInformer
 	routes   cloud.Routes
 	cluster  cloud.Cluster
 	recorder record.EventRecorder
 	period   time.Duration
+	guard    Guard
+	metrics  *Metrics
+	clock    clock.PassiveClock
 	status   *conditions
 
 	// Of the passes, which follow each other:
 	known    map[path]bool       // see plan
 	adopted  map[path]bool       // that an attempt to record them has succeeded
+	failures map[path]int        // of routes to be made, how often each has failed
 	reported map[event]time.Time // when an event was published last
-	more     bool                // to record, as it seems: the next pass does so at once
+	hold     hold
+	more     bool // to do, as it seems: the next pass does so at once
 }
 
 // event is what is not repeated at once.
 type event struct{ node, reason, message string }
 
-// New makes a Controller that compares routes with Nodes every period and when Nodes change.
-func New(client kubernetes.Interface, nodes coreinformers.NodeInformer, routes cloud.Routes, cluster cloud.Cluster, recorder record.EventRecorder, period time.Duration) *Controller {
+// New makes a Controller.
+func New(c Config) *Controller {
 	return &Controller{
-		nodes: nodes, routes: routes, cluster: cluster, recorder: recorder, period: period,
-		status: newConditions(client, nodes),
-		known:  map[path]bool{}, adopted: map[path]bool{}, reported: map[event]time.Time{},
+		client: c.Client, nodes: c.Nodes, routes: c.Routes, cluster: c.Cluster, recorder: c.Recorder, period: c.Period,
+		guard: c.Guard, metrics: c.Metrics, clock: c.Clock,
+		status: newConditions(c.Client, c.Nodes),
+		known:  map[path]bool{}, adopted: map[path]bool{}, failures: map[path]int{}, reported: map[event]time.Time{},
 	}
 }
 
@@ -83,7 +110,6 @@ func (c *Controller) Run(ctx context.Context) error {
 		case <-changed:
 		default:
 		}
-		c.more = false
 		c.pass(ctx)
 		if c.more {
 			tell(changed)
@@ -137,6 +163,7 @@ func tell(changed chan<- struct{}) {
 // pass compares and changes once. What fails is tried again in the next one.
 func (c *Controller) pass(ctx context.Context) {
 	logger := klog.FromContext(ctx)
+	c.more = false
 	list, err := c.routes.List(ctx, c.cluster)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -149,9 +176,20 @@ func (c *Controller) pass(ctx context.Context) {
 		logger.Error(err, "Nodes cannot be listed")
 		return
 	}
-	p := makePlan(list, nodes, c.known)
+	p, sure := makePlan(list, nodes, c.known), true
+	if len(p.remove)+len(p.gone) > 0 {
+		if live := c.liveNodes(ctx, p); live != nil {
+			nodes = live
+			p = makePlan(list, nodes, c.known)
+		} else {
+			sure, p.remove, p.gone = false, nil, nil
+		}
+	}
 	c.known = p.known
-	failed := c.apply(ctx, p)
+	if sure {
+		p.remove = append(p.remove, c.removable(ctx, p)...)
+	}
+	result := c.change(ctx, p)
 	if ctx.Err() != nil {
 		return
 	}
@@ -159,64 +197,25 @@ func (c *Controller) pass(ctx context.Context) {
 	for _, n := range nodes {
 		names[n.Name] = true
 		if len(n.Spec.PodCIDRs) > 0 {
-			c.settle(n, p, failed)
+			c.settle(n, p, result)
 		}
 	}
 	c.status.keep(names)
-	maps.DeleteFunc(c.reported, func(_ event, at time.Time) bool { return time.Since(at) > repeatAfter })
-}
-
-// apply makes the changes and returns the errors of what shall be there.
-func (c *Controller) apply(ctx context.Context, p *plan) (failed map[path]error) {
-	adopt := c.unrecorded(p)
-	set := slices.Concat(p.add, adopt)
-	if len(set)+len(p.remove) == 0 {
-		return nil
+	maps.DeleteFunc(c.reported, func(_ event, at time.Time) bool { return c.clock.Since(at) > repeatAfter })
+	if len(result.pending) == 0 {
+		c.adopt(ctx, p)
 	}
-	logger := klog.FromContext(ctx)
-	errs := c.routes.Apply(ctx, c.cluster, set, p.remove)
-	failed = map[path]error{}
-	for k, r := range slices.Concat(set, p.remove) {
-		err := fmt.Errorf("the provider gave %d answers about %d routes, which is a bug in it", len(errs), len(set)+len(p.remove))
-		if len(errs) == len(set)+len(p.remove) {
-			err = errs[k]
-		}
-		logger := logger.WithValues("destination", r.Destination, "nextHop", r.NextHop, "node", r.Node.NodeName)
-		switch {
-		case err != nil && ctx.Err() != nil:
-		case err != nil && k < len(p.add):
-			failed[pathOf(r)] = err
-			logger.V(2).Info("Route cannot be made, will try again", "reason", err.Error())
-		case err != nil:
-			logger.Error(err, "Route cannot be changed, will try again", "remove", k >= len(set))
-		case k < len(p.add):
-			logger.V(2).Info("Route is made")
-		case k < len(set):
-			c.adopted[pathOf(r)] = true
-			logger.V(2).Info("Route that leads to its Node is recorded as the cluster's")
-		default:
-			logger.V(2).Info("Route is removed")
-		}
-	}
-	c.more = len(adopt) == adoptAtOnce && !slices.ContainsFunc(adopt, func(r cloud.Route) bool { return !c.adopted[pathOf(r)] })
-	return failed
-}
-
-// unrecorded are routes to record in this pass. A cloud that keeps no records is asked once.
-func (c *Controller) unrecorded(p *plan) []cloud.Route {
-	maps.DeleteFunc(c.adopted, func(at path, _ bool) bool { return !p.known[at] })
-	out := slices.DeleteFunc(slices.Clone(p.adopt), func(r cloud.Route) bool { return c.adopted[pathOf(r)] })
-	return out[:min(len(out), adoptAtOnce)]
 }
 
 // settle says on the Node how its routes are.
-func (c *Controller) settle(n *corev1.Node, p *plan, failed map[path]error) {
-	complete := p.problems[n.Name] == ""
+func (c *Controller) settle(n *corev1.Node, p *plan, result result) {
+	complete, pending := p.problems[n.Name] == "", false
 	if !complete && !p.silent[n.Name] {
 		c.report(n, eventFailed, p.problems[n.Name])
 	}
 	for _, at := range p.need[n.Name] {
-		if err := failed[at]; err != nil {
+		pending = pending || result.pending[at]
+		if err := result.failed[at]; err != nil {
 			complete = false
 			c.report(n, eventFailed, fmt.Sprintf("Could not create route to %s via %s: %v", at.destination, at.nextHop, err))
 		}
@@ -224,14 +223,17 @@ func (c *Controller) settle(n *corev1.Node, p *plan, failed map[path]error) {
 	for _, at := range p.conflicts[n.Name] {
 		c.report(n, eventConflict, fmt.Sprintf("Somebody else's route leads %s to %s, which is no Node: it is left there, but takes the Node's traffic", at.destination, at.nextHop))
 	}
-	c.status.want(n.Name, complete)
+	if complete && pending && says(n, true) {
+		return // one that it had was lost, and its turn is soon
+	}
+	c.status.want(n.Name, complete && !pending)
 }
 
 func (c *Controller) report(n *corev1.Node, reason, message string) {
 	e := event{n.Name, reason, message}
-	if last, ok := c.reported[e]; ok && time.Since(last) < repeatAfter {
+	if last, ok := c.reported[e]; ok && c.clock.Since(last) < repeatAfter {
 		return
 	}
-	c.reported[e] = time.Now()
+	c.reported[e] = c.clock.Now()
 	c.recorder.Event(n, corev1.EventTypeWarning, reason, message)
 }

@@ -2,8 +2,10 @@
 // place of the framework's route controller, under the same name, with the same events and
 // conditions. What differs:
 //
-//   - All changes of a pass are one set, and Nodes that come, go or change begin a pass at once.
+//   - All changes of a pass are one set, of at most changeAtOnce new routes and as many old
+//     ones, and Nodes that come, go or change begin a pass at once.
 //   - A change that failed is tried again in the next pass, whatever made that begin.
 //   - A pass that changes nothing logs nothing.
-//   - Routes are deleted only when they are known to be the cluster's, see plan.
+//   - Routes are deleted only when they are known to be the cluster's, see plan, after a live
+//     read of the Nodes, and not many at once, see Guard.
 package routes

@@ -26,13 +26,15 @@ func pathOf(r cloud.Route) path { return path{r.Destination.Masked(), r.NextHop}
 //
 // A route is the cluster's if the cloud has a record of it, or if it leads a Node's pod CIDR
 // to that Node, now or when it was seen before (known); the latter are to be recorded
-// (adopt), so that they can be deleted when their Node is gone. The cluster's routes that
-// lead to no Node are deleted, but not while the Node of that CIDR has no address to compare
-// with. So are routes that lead the pod CIDR of one Node to another
-// one: they contradict the cluster's own allocation, whoever made them. All others are
-// somebody else's and stay.
+// (adopt), so that they can be deleted when their Node is gone. The cluster's routes to a CIDR
+// that is no Node's are deleted where Guard lets them go (gone). Those to a Node's CIDR that do
+// not lead there are deleted (remove), but not while that Node has no address to compare with.
+// So are routes that lead the pod CIDR of one Node to another one: they contradict the
+// cluster's own allocation, whoever made them. All others are somebody else's and stay.
 type plan struct {
-	add, adopt, remove []cloud.Route
+	add, adopt, remove, gone []cloud.Route
+	// fitting are the paths of the list that lead a Node's pod CIDR to it.
+	fitting map[path]bool
 	// need says, by the Node's name, which routes it must have: those that are there, and
 	// those to be added.
 	need map[string][]path
@@ -48,7 +50,8 @@ type plan struct {
 
 // makePlan compares the cloud's routes with the Nodes.
 func makePlan(list []cloud.Route, nodes []*corev1.Node, known map[path]bool) *plan {
-	p := &plan{need: map[string][]path{}, problems: map[string]string{}, silent: map[string]bool{}, conflicts: map[string][]path{}, known: map[path]bool{}}
+	p := &plan{need: map[string][]path{}, problems: map[string]string{}, silent: map[string]bool{}, conflicts: map[string][]path{},
+		fitting: map[path]bool{}, known: map[path]bool{}}
 	addresses := map[netip.Addr]bool{}
 	owners := map[netip.Prefix][]*corev1.Node{}
 	for _, n := range nodes {
@@ -65,7 +68,7 @@ func makePlan(list []cloud.Route, nodes []*corev1.Node, known map[path]bool) *pl
 		k := slices.IndexFunc(owners[at.destination], func(n *corev1.Node) bool { return slices.Contains(internalIPs(n), at.nextHop) })
 		switch {
 		case k >= 0:
-			there[at], p.known[at] = r, true
+			there[at], p.known[at], p.fitting[at] = r, true, true
 			if !r.Ours && !r.Partial {
 				r.Node = refOf(owners[at.destination][k])
 				p.adopt = append(p.adopt, r)
@@ -75,7 +78,11 @@ func makePlan(list []cloud.Route, nodes []*corev1.Node, known map[path]bool) *pl
 				p.known[at] = true
 			}
 		case r.Ours || known[at] || len(owners[at.destination]) > 0 && addresses[at.nextHop]:
-			p.remove = append(p.remove, r)
+			if len(owners[at.destination]) > 0 {
+				p.remove = append(p.remove, r)
+			} else {
+				p.gone = append(p.gone, r)
+			}
 			if known[at] {
 				p.known[at] = true // until it is gone
 			}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,9 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/routers"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/isthmus-cloud/isthmus/pkg/ccm"
 )
 
 // Routes and address pairs to the Nodes' pods appear and disappear with the Nodes. What an
@@ -120,7 +124,26 @@ func TestRoutes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	c.releaseNodes() // that all Nodes are gone at once is not believed without it
 	want("only the operator's are left", nil)
+}
+
+// releaseNodes is an operator's word, until the test's end, that Nodes which are gone are gone.
+func (c *cluster) releaseNodes() {
+	c.t.Helper()
+	annotate := func(ctx context.Context, value string) error {
+		patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, ccm.DeleteNodesUntil, value)
+		_, err := c.client.CoreV1().Namespaces().Patch(ctx, metav1.NamespaceSystem, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		return err
+	}
+	if err := annotate(c.t.Context(), strconv.Quote(time.Now().Add(time.Hour).UTC().Format(time.RFC3339))); err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() {
+		if err := c.cloud.cleanup(func(ctx context.Context) error { return annotate(ctx, "null") }); err != nil {
+			c.t.Errorf("take the operator's word back: %v", err)
+		}
+	})
 }
 
 // pairs says what is wrong with the address pairs of the servers' ports: those in with have
