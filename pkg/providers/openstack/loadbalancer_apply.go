@@ -99,7 +99,7 @@ func gone(err error) error {
 func listenerCreateOpts(l *lbListener, lbID string) listeners.CreateOpts {
 	opts := listeners.CreateOpts{
 		LoadbalancerID: lbID, Name: l.Name, Protocol: listeners.Protocol(l.Protocol), ProtocolPort: l.Port,
-		ConnLimit: &l.Connections, DefaultTlsContainerRef: l.TLSRef, AllowedCIDRs: l.AllowedCIDRs, Tags: l.Tags,
+		ConnLimit: &l.Connections, DefaultTlsContainerRef: l.TLSRef, AllowedCIDRs: l.ranges(), Tags: l.Tags,
 	}
 	if l.ForwardedFor {
 		opts.InsertHeaders = map[string]string{forwardedForHeader: "true"}
@@ -113,8 +113,16 @@ func listenerCreateOpts(l *lbListener, lbID string) listeners.CreateOpts {
 	return opts
 }
 
+// ranges are the clients that are let in, as they are written.
+func (l *lbListener) ranges() []string {
+	if l.AllowedCIDRs == nil {
+		return l.Everyone
+	}
+	return l.AllowedCIDRs
+}
+
 func listenerUpdateOpts(l *lbListener) listeners.UpdateOpts {
-	cidrs := l.AllowedCIDRs
+	cidrs := l.ranges()
 	if cidrs == nil {
 		cidrs = []string{}
 	}

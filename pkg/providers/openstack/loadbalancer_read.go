@@ -155,6 +155,9 @@ func (l *octaviaListener) node(pools map[string]*lbPool) *lbListener {
 		Tags:         l.Tags,
 		Pool:         pools[l.PoolID],
 	}
+	if n.AllowedCIDRs == nil {
+		n.Everyone = l.AllowedCIDRs
+	}
 	return n
 }
 

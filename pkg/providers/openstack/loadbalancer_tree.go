@@ -52,6 +52,7 @@ type lbListener struct {
 	TLSRef       string
 	ForwardedFor bool
 	AllowedCIDRs []string // sorted; nil lets everyone in
+	Everyone     []string // how that is written where AllowedCIDRs is nil; nil is the cloud's own way
 	Tags         []string
 	Pool         *lbPool
 	// Headers are all inserted headers as they are, so that an update keeps foreign ones.

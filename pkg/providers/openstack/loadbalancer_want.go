@@ -81,8 +81,29 @@ func (b *treeBuilder) listener(i int, port cloud.LoadBalancerPort) *lbListener {
 		Member:  s.Int(annTimeoutMember, defaultTimeoutMember),
 		Inspect: s.Int(annTimeoutInspect, defaultTimeoutInspect),
 	}
-	l.AllowedCIDRs = w.sourceRanges
+	l.AllowedCIDRs, l.Everyone = w.sourceRanges, w.everyone()
 	return l
+}
+
+// everyone is how a listener says that everyone is let in: with the range of all addresses, as
+// openstack-cloud-controller-manager writes it, which would change a listener without ranges if
+// it took over. Two families have none: Octavia (Zed) fails to open a VIP of two to a range of one.
+func (w *lbWishes) everyone() []string {
+	switch {
+	case w.second, w.sourceRanges != nil:
+		return nil
+	case len(w.spec.SourceRanges) > 0:
+		var all []string
+		for _, p := range w.spec.SourceRanges {
+			if p.Addr().Is6() == w.isIPv6() {
+				all = append(all, p.String())
+			}
+		}
+		return slices.Sorted(slices.Values(all))
+	case w.isIPv6():
+		return []string{"::/0"}
+	}
+	return []string{"0.0.0.0/0"}
 }
 
 func (b *treeBuilder) pool(i int, port cloud.LoadBalancerPort, listenerProtocol string, members []cloud.LoadBalancerMember) *lbPool {

@@ -83,7 +83,7 @@ func TestWantedTree(t *testing.T) {
 			spec: func(s *cloud.LoadBalancerSpec) { s.HealthCheck = &cloud.HealthCheck{Port: 31000, Path: "/healthz"} },
 			change: func(tcp, udp *lbListener) {
 				for i, l := range []*lbListener{tcp, udp} {
-					l.Timeouts, l.Pool.Method = nil, methodSourceIPPort
+					l.Timeouts, l.Everyone, l.Pool.Method = nil, nil, methodSourceIPPort
 					l.Pool.Monitor = &lbMonitor{Name: diffNames().monitor(i), Type: monitorTCP, Delay: 5, Timeout: 3, MaxRetries: 1, MaxRetriesDown: 3}
 				}
 				udp.Pool.Monitor.Type = monitorUDP
@@ -91,7 +91,7 @@ func TestWantedTree(t *testing.T) {
 		{name: "what has no effect on ovn", provider: "ovn", settings: cloud.Settings{annTimeoutClient: "1", annConnectionLimit: "3", annFlavorID: ""}, warnings: 3,
 			change: func(tcp, udp *lbListener) {
 				for _, l := range []*lbListener{tcp, udp} {
-					l.Timeouts, l.Pool.Method = nil, methodSourceIPPort
+					l.Timeouts, l.Everyone, l.Pool.Method = nil, nil, methodSourceIPPort
 				}
 			}},
 		{name: "affinity and method", settings: cloud.Settings{annMethod: methodLeastConnections}, spec: func(s *cloud.LoadBalancerSpec) { s.SessionAffinityTimeout = 1 },
@@ -103,6 +103,7 @@ func TestWantedTree(t *testing.T) {
 		{name: "IPv6: the node without an address of that family is left out", warnings: 1,
 			spec: func(s *cloud.LoadBalancerSpec) { s.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol} },
 			change: func(tcp, udp *lbListener) {
+				tcp.Everyone, udp.Everyone = []string{"::/0"}, []string{"::/0"}
 				tcp.Pool.Members = []lbMember{{Name: "b", Address: "fd00::2", Port: 30080}}
 				udp.Pool.Members = []lbMember{{Name: "b", Address: "fd00::2", Port: 30081}}
 			}},
@@ -113,12 +114,14 @@ func TestWantedTree(t *testing.T) {
 			s.SourceRanges = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::/32")}
 		}, change: func(tcp, udp *lbListener) {
 			tcp.AllowedCIDRs, udp.AllowedCIDRs = []string{"10.0.0.0/8"}, []string{"10.0.0.0/8"}
+			tcp.Everyone, udp.Everyone = nil, nil
 		}},
 		{name: "everyone of IPv4 does not open an IPv6 VIP", warnings: 1, spec: func(s *cloud.LoadBalancerSpec) {
 			s.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol}
 			s.SourceRanges = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("2001:db8::/32")}
 		}, change: func(tcp, udp *lbListener) {
 			tcp.AllowedCIDRs, udp.AllowedCIDRs = []string{"2001:db8::/32"}, []string{"2001:db8::/32"}
+			tcp.Everyone, udp.Everyone = nil, nil
 			tcp.Pool.Members = []lbMember{{Name: "b", Address: "fd00::2", Port: 30080}}
 			udp.Pool.Members = []lbMember{{Name: "b", Address: "fd00::2", Port: 30081}}
 		}},
@@ -160,7 +163,7 @@ func plainTree() *lbTree {
 			{Name: "a", Address: "10.0.0.1", Port: 30080 + i}, {Name: "b", Address: "10.0.0.2", Port: 30080 + i}}}
 		t.Pools = append(t.Pools, p)
 		t.Listeners = append(t.Listeners, &lbListener{Name: n.listener(i), Protocol: proto, Port: 80, Connections: -1,
-			Timeouts: &lbTimeouts{Client: 50000, Connect: 5000, Member: 50000}, Tags: []string{n.lb, n.owner}, Pool: p})
+			Timeouts: &lbTimeouts{Client: 50000, Connect: 5000, Member: 50000}, Everyone: []string{"0.0.0.0/0"}, Tags: []string{n.lb, n.owner}, Pool: p})
 	}
 	return t
 }
