@@ -131,6 +131,8 @@ func (w *World) start(o cloud.Options, a Access) (*cloud.Provider, func(), error
 	if err != nil {
 		return nil, nil, err
 	}
+	// The contract is the cloud's; the guard on deletions, which decorate puts before it, answers for many Nodes.
+	d.Instances = p.Instances
 	return &d.Provider, d.Close, nil
 }
 
