@@ -54,8 +54,6 @@ type LoadBalancerSpec struct {
 	Members []LoadBalancerMember
 	// IPFamilies are the Service's, primary first; never empty.
 	IPFamilies []corev1.IPFamily
-	// RequireDualStack is set by ipFamilyPolicy RequireDualStack.
-	RequireDualStack bool
 	// LoadBalancerIP is spec.loadBalancerIP; invalid (zero) when unset.
 	LoadBalancerIP netip.Addr
 	// SourceRanges are the clients let in, sorted; empty means everyone.

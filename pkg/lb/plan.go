@@ -133,8 +133,6 @@ func (p *planner) draft(nodes *Nodes, cluster cloud.Cluster, vocabulary []cloud.
 	}
 	p.selector(err)
 	spec.IPFamilies = ipFamilies(service)
-	policy := service.Spec.IPFamilyPolicy
-	spec.RequireDualStack = policy != nil && *policy == corev1.IPFamilyPolicyRequireDualStack
 	spec.LoadBalancerIP = p.loadBalancerIP()
 	spec.SourceRanges = p.sourceRanges(spec.IPFamilies, vocabulary)
 	spec.SessionAffinityTimeout = p.sessionAffinity()

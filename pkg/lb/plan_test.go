@@ -90,7 +90,6 @@ func basicSpec(change func(*cloud.LoadBalancerSpec)) *cloud.LoadBalancerSpec {
 }
 
 func TestPlan(t *testing.T) {
-	dual := corev1.IPFamilyPolicyRequireDualStack
 	seconds := int32(60)
 	const addressless = "nodes without an InternalIP or ExternalIP get no traffic: bare"
 	tests := []struct {
@@ -121,7 +120,6 @@ func TestPlan(t *testing.T) {
 			name: "everything",
 			service: func(s *corev1.Service) {
 				s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
-				s.Spec.IPFamilyPolicy = &dual
 				s.Spec.LoadBalancerIP = "203.0.113.1"
 				s.Spec.LoadBalancerSourceRanges = []string{"192.0.2.1/24", " 10.0.0.0/8", "192.0.2.0/24"}
 				s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
@@ -133,7 +131,6 @@ func TestPlan(t *testing.T) {
 			},
 			want: func(spec *cloud.LoadBalancerSpec) {
 				spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
-				spec.RequireDualStack = true
 				spec.LoadBalancerIP = netip.MustParseAddr("203.0.113.1")
 				spec.SourceRanges = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("192.0.2.0/24")}
 				spec.SessionAffinityTimeout = time.Minute

@@ -260,7 +260,7 @@ func (c *cluster) testCreation(t *testing.T) {
 	})
 	for _, dryRun := range [][]string{nil, {metav1.DryRunAll}} {
 		_, err := c.services.Create(t.Context(), bad, metav1.CreateOptions{DryRun: dryRun})
-		wantInvalid(t, err, annotation(prefix+"connection-limit"), annotation(prefix+"class"), "spec.loadBalancerSourceRanges", annotation(prefix+"proxy-protocol"))
+		wantInvalid(t, err, annotation(prefix+"connection-limit"), annotation(prefix+"class"), annotation(prefix+"proxy-protocol"), "spec.loadBalancerSourceRanges")
 	}
 	if _, err := c.services.Get(t.Context(), "bad", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("it was created: %v", err)

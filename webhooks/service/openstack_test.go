@@ -23,6 +23,9 @@ func sample(a cloud.Annotation) (good, bad string) {
 	case cloud.TypeBool:
 		return "true", "maybe"
 	case cloud.TypeInt:
+		if strings.HasPrefix(a.Name, prefix+"health-monitor-") {
+			return "3", "" // where no health monitor is wished for
+		}
 		return "3", "99999999999"
 	case cloud.TypeEnum:
 		return a.Enum[0], "none-of-them"
@@ -85,7 +88,8 @@ func TestOneTable(t *testing.T) {
 			t.Errorf("warnings %q, want %q", got, want)
 		}
 	}
-	if want := []string{prefix + "floating-subnet-tags", prefix + "availability-zone"}; !cmp.Equal(want, free) {
+	if want := []string{prefix + "floating-subnet-tags", prefix + "availability-zone", prefix + "health-monitor-delay", prefix + "health-monitor-timeout",
+		prefix + "health-monitor-max-retries", prefix + "health-monitor-max-retries-down"}; !cmp.Equal(want, free) {
 		t.Errorf("annotations of which every text is taken: %q, want %q: give new ones a type, or a rule of their own", free, want)
 	}
 }
@@ -145,8 +149,7 @@ func TestEnsureRefusesAlike(t *testing.T) {
 		"contradiction": func(s *corev1.Service) {
 			s.Annotations[prefix+"proxy-protocol"], s.Annotations[prefix+"x-forwarded-for"] = "v1", "true"
 		},
-		"address of IPv6":        func(s *corev1.Service) { s.Spec.LoadBalancerIP = "2001:db8::1" },
-		"nobody would be let in": func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{"2001:db8::/32"} },
+		"address of IPv6": func(s *corev1.Service) { s.Spec.LoadBalancerIP = "2001:db8::1" },
 	} {
 		s := example(change)
 		spec, _, err := lb.Plan(s, nil, cloud.Cluster{Name: "c", UID: "u"}, env.Provider.Annotations)
@@ -155,7 +158,7 @@ func TestEnsureRefusesAlike(t *testing.T) {
 		}
 		_, err = env.Provider.LoadBalancers.Ensure(t.Context(), spec)
 		resp := service.New(env).Handle(t.Context(), request(t, nil, s))
-		if got := causes(resp); err == nil || cloud.KindOf(err) != cloud.KindInvalid || len(got) != 1 || !strings.HasSuffix(err.Error(), got[0]) {
+		if got := causes(resp); err == nil || cloud.KindOf(err) != cloud.KindInvalid && cloud.KindOf(err) != cloud.KindUnsupported || len(got) != 1 || !strings.HasSuffix(err.Error(), got[0]) {
 			t.Errorf("%s: Ensure says %v, the webhook %q", name, err, got)
 		}
 	}

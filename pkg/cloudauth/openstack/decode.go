@@ -12,7 +12,8 @@ import (
 )
 
 // Decode decodes cloud.conf (gcfg syntax) into the struct that into points to: its fields
-// are sections, structs or, for [Section "name"], map[string]*struct; their fields are
+// are sections, structs or, for [Section "name"], map[string]*struct, which takes [Section] as
+// well, as "", if the field is tagged unnamed:"true"; their fields are
 // keys, named by the tag gcfg:"name" or else by the field's name. Names are not
 // case-sensitive. A slice collects repeated keys; of other repeated keys the last counts.
 //
@@ -59,7 +60,7 @@ type decoder struct {
 // store puts one entry where it belongs.
 func (d *decoder) store(e entry) error {
 	sec, ok := d.sections.find(e.section)
-	if !ok || sec.named() != (e.sub != "") {
+	if !ok || !sec.fits(e.sub) {
 		d.unknownSection(e, sec, ok)
 		return nil
 	}

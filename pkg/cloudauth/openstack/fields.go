@@ -15,6 +15,7 @@ import (
 type section struct {
 	name   string
 	value  reflect.Value // a struct, or a map[string]*struct
+	plain  bool          // a map that takes the section without a name, too
 	fields []field
 }
 
@@ -36,7 +37,7 @@ func sectionsOf(into any) sections {
 		if !sf.IsExported() {
 			continue
 		}
-		s := &section{name: nameOf(sf), value: root.FieldByIndex(sf.Index)}
+		s := &section{name: nameOf(sf), value: root.FieldByIndex(sf.Index), plain: sf.Tag.Get("unnamed") == "true"}
 		typ := sf.Type
 		if typ.Kind() == reflect.Map {
 			typ = typ.Elem().Elem()
@@ -74,6 +75,9 @@ func (s sections) names() []string {
 	}
 	return names
 }
+
+// fits reports whether the section can have this name, "" for none.
+func (s *section) fits(sub string) bool { return s.named() == (sub != "") || s.plain && sub == "" }
 
 // named reports whether the section's header has a name in quotes.
 func (s *section) named() bool { return s.value.Kind() == reflect.Map }

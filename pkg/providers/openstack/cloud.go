@@ -3,9 +3,8 @@ package openstack
 import (
 	"context"
 	"fmt"
-	"maps"
 	"os"
-	"slices"
+	"time"
 
 	"k8s.io/klog/v2"
 
@@ -36,6 +35,9 @@ func New(ctx context.Context, configFile string, o cloud.Options) (*cloud.Provid
 		return nil, warnings, err
 	}
 	ao := auth.Options{ConfigFile: configFile, UserAgent: o.UserAgent, RequestTimeout: o.RequestTimeout, Observe: o.Observe, Reloaded: o.Reloaded}
+	if t := time.Duration(cfg.Metadata.RequestTimeout); t > 0 && ao.RequestTimeout <= 0 {
+		ao.RequestTimeout = t
+	}
 	if o.DryRun {
 		ao.Intercept = newDryRun(klog.FromContext(ctx)).intercept
 	}
@@ -66,7 +68,7 @@ func compose(c *client) *cloud.Provider {
 	if lb := &c.cfg.LoadBalancer; lb.Enabled {
 		p.LoadBalancers, p.Annotations = newLoadBalancers(c), annotationsFor(lb)
 		p.CheckLoadBalancer = c.cfg.checkLoadBalancer
-		p.LoadBalancerClasses = slices.Sorted(maps.Keys(c.cfg.LoadBalancerClass))
+		p.LoadBalancerClasses = classNames(c.cfg.LoadBalancerClass)
 	}
 	if len(c.cfg.Route.RouterID) > 0 {
 		p.Routes = newRoutes(c)

@@ -16,7 +16,7 @@ import (
 type Config struct {
 	Global            auth.Config                         `gcfg:"Global" doc:"How to reach and authenticate to the cloud."`
 	LoadBalancer      LoadBalancerConfig                  `gcfg:"LoadBalancer" doc:"Services of type LoadBalancer (Octavia)."`
-	LoadBalancerClass map[string]*LoadBalancerClassConfig `gcfg:"LoadBalancerClass" doc:"Named sets of networks that a Service picks with spec.loadBalancerClass or the annotation loadbalancer.openstack.org/class."`
+	LoadBalancerClass map[string]*LoadBalancerClassConfig `gcfg:"LoadBalancerClass" unnamed:"true" doc:"Named sets of networks that a Service picks with spec.loadBalancerClass or the annotation loadbalancer.openstack.org/class."`
 	Route             RouteConfig                         `gcfg:"Route" doc:"Pod routes on a Neutron router."`
 	Metadata          MetadataConfig                      `gcfg:"Metadata" doc:"Where the machine that the controllers run on learns which server it is. With it, a warning at start tells when the credentials are not for that server's project or region; nothing else depends on it."`
 	Networking        NetworkingConfig                    `gcfg:"Networking" doc:"Which of a server's addresses its Node gets."`
@@ -31,7 +31,7 @@ type LoadBalancerConfig struct {
 	Provider               string   `gcfg:"lb-provider" default:"amphora" doc:"Octavia provider that load balancers are made with, such as amphora, octavia or ovn."`
 	Method                 string   `gcfg:"lb-method" default:"ROUND_ROBIN" doc:"Algorithm of pools: ROUND_ROBIN, LEAST_CONNECTIONS, SOURCE_IP or SOURCE_IP_PORT; for provider ovn the default is SOURCE_IP_PORT, the only one it has."`
 	Internal               bool     `gcfg:"internal-lb" default:"false" doc:"Load balancers get no floating IP, whatever a Service's annotation says."`
-	NodeSelector           string   `gcfg:"node-selector" doc:"Label selector of the Nodes that become members; empty for all."`
+	NodeSelector           string   `gcfg:"node-selector" doc:"Nodes that become members, as a list of labels (disk=ssd,gpu: a label without a value must exist) or a label selector; empty for all."`
 	CascadeDelete          bool     `gcfg:"cascade-delete" default:"true" doc:"Delete a load balancer with its children in one call."`
 	FlavorID               string   `gcfg:"flavor-id" doc:"Octavia flavor of new load balancers."`
 	AvailabilityZone       string   `gcfg:"availability-zone" doc:"Octavia availability zone of new load balancers."`
@@ -82,7 +82,7 @@ type RegionConfig struct {
 // MetadataConfig is the section [Metadata].
 type MetadataConfig struct {
 	SearchOrder     string   `gcfg:"search-order" doc:"Order of the sources configDrive and metadataService, or one of them; empty for neither."`
-	RequestTimeout  Duration `gcfg:"request-timeout" default:"0s" doc:"Timeout of a request to the metadata service; 0 for 5s."`
+	RequestTimeout  Duration `gcfg:"request-timeout" default:"0s" doc:"Timeout of each request to the cloud; 0 for 30s. Of those to the metadata service as well, where 0 is 5s."`
 	ConfigDrive     string   `gcfg:"config-drive" default:"/mnt/config" doc:"Folder in which the config drive is mounted."`
 	ServiceURL      string   `gcfg:"service-url" default:"http://169.254.169.254" doc:"Address of the metadata service."`
 	NodeLabelPrefix string   `gcfg:"node-label-prefix" doc:"Metadata of a server whose key begins with this, such as label:, become labels of its Node when that is initialized, without the prefix. Keys and values that make no valid label are left out. Empty for none."`

@@ -97,7 +97,8 @@ func TestParseConfigOVNMethod(t *testing.T) {
 	}
 }
 
-// Every mistake is reported at once, with file, section and key.
+// Every mistake is reported at once, with file, section and key: what the existing manager does not
+// start with is an error, all else a warning.
 func TestParseConfigErrors(t *testing.T) {
 	data := `[LoadBalancer]
 lb-provider = ""
@@ -126,21 +127,24 @@ service-url = 169.254.169.254
 [Networking]
 address-sort-order = 10.0.0.0/8, 10.0.0.0/40
 `
-	cfg, _, err := ParseConfig("cloud.conf", []byte(data))
+	cfg, warnings, err := ParseConfig("cloud.conf", []byte(data))
 	if cfg != nil || err == nil {
 		t.Fatalf("got %+v, %v; want an error", cfg, err)
 	}
-	for _, want := range []string{
-		"[LoadBalancer] lb-provider", "[LoadBalancer] lb-method", "[LoadBalancer] node-selector", "[LoadBalancer] subnet-id",
-		"[LoadBalancer] floating-subnet", "[LoadBalancer] monitor-delay", "[LoadBalancer] monitor-timeout", "[LoadBalancer] monitor-max-retries:",
-		"[LoadBalancer] monitor-max-retries-down", "[LoadBalancer] max-shared-lb", "[LoadBalancer] ingress-hostname-suffix",
-		"[LoadBalancer] container-store", "[LoadBalancer] create-monitor", `[LoadBalancerClass "x"] network-id`,
-		`[LoadBalancerClass "x"] floating-subnet`, "[Route] router-id", "[Metadata] search-order", "[Metadata] request-timeout",
-		"[Metadata] config-drive", "[Metadata] service-url",
-		"[Networking] address-sort-order",
-	} {
+	wantEachOnce(t, err.Error(), "[LoadBalancer] monitor-delay", "[LoadBalancer] monitor-max-retries-down", "[LoadBalancer] create-monitor",
+		"[Metadata] search-order", "[Metadata] config-drive", "[Metadata] service-url")
+	wantEachOnce(t, strings.Join(warnings, "\n"), "[LoadBalancer] lb-provider", "[LoadBalancer] lb-method", "[LoadBalancer] node-selector", "[LoadBalancer] subnet-id",
+		"[LoadBalancer] floating-subnet", "[LoadBalancer] monitor-timeout", "[LoadBalancer] monitor-max-retries:", "[LoadBalancer] max-shared-lb", "[LoadBalancer] ingress-hostname-suffix",
+		"[LoadBalancer] container-store", `[LoadBalancerClass "x"] network-id`, `[LoadBalancerClass "x"] floating-subnet`, "[Route] router-id",
+		"[Metadata] request-timeout", "[Networking] address-sort-order")
+}
+
+// wantEachOnce fails unless each is in exactly one line, which begins with the file.
+func wantEachOnce(t *testing.T, text string, wants ...string) {
+	t.Helper()
+	for _, want := range wants {
 		n := 0
-		for line := range strings.Lines(err.Error()) {
+		for line := range strings.Lines(text) {
 			if strings.Contains(line, want) {
 				n++
 				if !strings.HasPrefix(line, "cloud.conf: ") {
@@ -149,11 +153,46 @@ address-sort-order = 10.0.0.0/8, 10.0.0.0/40
 			}
 		}
 		if n != 1 {
-			t.Errorf("%d errors about %s, want 1", n, want)
+			t.Errorf("%d messages about %s, want 1:\n%s", n, want, text)
 		}
 	}
-	if t.Failed() {
-		t.Log(err)
+}
+
+// TestParseConfigOfTheExistingManager: whatever it starts with, so do we.
+func TestParseConfigOfTheExistingManager(t *testing.T) {
+	for text, warning := range map[string]string{
+		"[LoadBalancer]\nlb-provider =\n":                                           "[LoadBalancer] lb-provider",
+		"[LoadBalancer]\nlb-provider = f5\n":                                        "",
+		"[LoadBalancer]\nlb-version = v2\nuse-octavia = true\n":                     "unknown key [LoadBalancer] use-octavia",
+		"[LoadBalancer]\nlb-method = FASTEST\n":                                     "[LoadBalancer] lb-method",
+		"[LoadBalancer]\nnode-selector = a in b\n":                                  "[LoadBalancer] node-selector",
+		"[LoadBalancer]\nnode-selector = \"disk=ssd, gpu=, edge\"\n":                "",
+		"[LoadBalancer]\nfloating-subnet = [\n":                                     "[LoadBalancer] floating-subnet",
+		"[LoadBalancer]\nmonitor-delay = 1500ms\n":                                  "counts as 1s",
+		"[LoadBalancer]\nmonitor-max-retries = 0\n":                                 "[LoadBalancer] monitor-max-retries",
+		"[LoadBalancer]\nmax-shared-lb = 0\n":                                       "[LoadBalancer] max-shared-lb",
+		"[LoadBalancer]\ncreate-monitor\n":                                          "",
+		"[LoadBalancer]\nCREATE-Monitor = YES\n":                                    "",
+		"[LoadBalancer]\ncascade-delete = Off ; comment\n":                          "",
+		"[LoadBalancerClass]\nsubnet-id = " + idA + "\n":                            "[LoadBalancerClass]",
+		"[loadbalancerclass \"A\"]\n[LoadBalancerClass \"a\"]\n":                    "",
+		"[Route]\nrouter-id =\n":                                                    "[Route] router-id",
+		"[Metadata]\nsearch-order = configDrive, configDrive\n":                     "stands there twice",
+		"[Networking]\npublic-network-name = a\npublic-network-name = \"b\\\"c\"\n": "",
+		"[BlockStorage]\nbs-version = auto\n[Unknown \"x\"]\na\n":                   "unknown section [Unknown",
+		"[Global \"x\"]\nauth-url = http://x\n":                                     "takes no name",
+	} {
+		cfg, warnings, err := ParseConfig("cloud.conf", []byte(text))
+		if err != nil || cfg == nil {
+			t.Errorf("%q: %v", text, err)
+		}
+		if got := strings.Join(warnings, "\n"); warning == "" && got != "" || !strings.Contains(got, warning) {
+			t.Errorf("%q: warnings %q, want %q", text, got, warning)
+		}
+	}
+	cfg, _, err := ParseConfig("cloud.conf", []byte("[LoadBalancerClass]\nsubnet-id = x\n[Route]\nrouter-id =\n[Networking]\naddress-sort-order = nonsense, 10.0.0.0/8\n"))
+	if err != nil || cfg.LoadBalancerClass[""].SubnetID != "x" || len(cfg.Route.RouterID) > 0 || len(cfg.Networking.sortOrder) != 1 {
+		t.Errorf("%+v, %v", cfg, err)
 	}
 }
 

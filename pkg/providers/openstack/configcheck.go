@@ -6,19 +6,19 @@ import (
 	"maps"
 	"net/netip"
 	"net/url"
-	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
 
-// checker collects what is wrong with a file.
+// checker collects what is wrong with a file. What the existing manager starts with is a warning
+// at most: such a file must not keep a cluster that is taken over without a manager.
 type checker struct {
 	file     string
 	warnings []string
@@ -35,39 +35,43 @@ func (k *checker) warnf(section, key, format string, args ...any) {
 
 func (k *checker) uuid(section, key, value string) {
 	if value != "" && !isUUID(value) {
-		k.errorf(section, key, "%q is not a UUID; give the ID, not the name", value)
+		k.warnf(section, key, "%q is not a UUID, which OpenStack will refuse; give the ID, not the name", value)
 	}
 }
 
-// routers checks a list of routers.
-func (k *checker) routers(section string, ids []string) {
-	for n, id := range ids {
+// routers returns a list of routers without what does not count.
+func (k *checker) routers(section string, ids []string) []string {
+	var out []string
+	for _, id := range ids {
 		switch {
 		case id == "":
-			k.errorf(section, "router-id", "must not be empty; remove the key")
-		case slices.Contains(ids[:n], id):
-			k.errorf(section, "router-id", "%s is there twice", id)
+			k.warnf(section, "router-id", "is empty, which has no effect; remove the key")
+			continue
+		case slices.Contains(out, id):
+			k.warnf(section, "router-id", "%s is there twice", id)
+			continue
 		}
 		k.uuid(section, "router-id", id)
+		out = append(out, id)
 	}
-}
-
-func (k *checker) enum(section, key, value string, allowed ...string) {
-	if !slices.Contains(allowed, value) {
-		k.errorf(section, key, "%q is none of %s", value, strings.Join(allowed, ", "))
-	}
+	return out
 }
 
 func (k *checker) between(section, key string, value, low, high int) {
-	if value < low || value > high {
-		k.errorf(section, key, "%d is not between %d and %d", value, low, high)
+	switch {
+	case value < 0:
+		k.errorf(section, key, "%d is negative; use a number between %d and %d", value, low, high)
+	case value < low || value > high:
+		k.warnf(section, key, "%d is not between %d and %d, which Octavia will refuse", value, low, high)
 	}
 }
 
 func (k *checker) seconds(section, key string, value Duration) {
-	d := time.Duration(value)
-	if d < time.Second || d%time.Second != 0 {
-		k.errorf(section, key, "%s is not a whole number of seconds, at least 1s", value)
+	switch d := time.Duration(value); {
+	case d < time.Second:
+		k.warnf(section, key, "%s is less than a second, which Octavia will refuse", value)
+	case d%time.Second != 0:
+		k.warnf(section, key, "%s counts as %ds: Octavia takes whole seconds", value, seconds(value))
 	}
 }
 
@@ -78,7 +82,7 @@ func (c *Config) check(file string) (warnings []string, err error) {
 	for _, name := range slices.Sorted(maps.Keys(c.LoadBalancerClass)) {
 		k.class(name, c.LoadBalancerClass[name])
 	}
-	k.routers("Route", c.Route.RouterID)
+	c.Route.RouterID = k.routers("Route", c.Route.RouterID)
 	for _, name := range slices.Sorted(maps.Keys(c.Region)) {
 		k.region(name, c.Region[name])
 	}
@@ -90,17 +94,19 @@ func (c *Config) check(file string) (warnings []string, err error) {
 func (k *checker) loadBalancer(lb *LoadBalancerConfig) {
 	const section = "LoadBalancer"
 	if lb.Provider == "" {
-		k.errorf(section, "lb-provider", "must not be empty; leave the key out for amphora")
+		k.warnf(section, "lb-provider", "is empty: Octavia's default provider is taken; leave the key out for amphora")
 	}
-	k.enum(section, "lb-method", lb.Method, methodRoundRobin, methodLeastConnections, methodSourceIP, methodSourceIPPort)
-	if lb.Provider == providerOVN && lb.Method != methodSourceIPPort {
+	if !isMethod(lb.Method) {
+		k.warnf(section, "lb-method", "%q is none of %s: pools keep the algorithm that they have, new ones get %s", lb.Method, strings.Join(methods(), ", "), methodRoundRobin)
+	}
+	if lb.Provider == providerOVN && isMethod(lb.Method) && lb.Method != methodSourceIPPort {
 		k.warnf(section, "lb-method", "provider ovn refuses %s; set %s or leave the key out", lb.Method, methodSourceIPPort)
 	}
 	if isAmphora(lb.Provider) && lb.Method == methodSourceIPPort {
 		k.warnf(section, "lb-method", "provider %s does not know %s and goes by %s; set another or leave the key out", lb.Provider, lb.Method, methodRoundRobin)
 	}
-	if _, err := labels.Parse(lb.NodeSelector); err != nil {
-		k.errorf(section, "node-selector", "not a label selector: %v", err)
+	if _, err := cloud.ParseSelector(lb.NodeSelector); err != nil {
+		k.warnf(section, "node-selector", "%v: Services without a selector of their own keep the members that they have, new ones are not served", err)
 	}
 	for _, id := range []struct{ key, value string }{
 		{"flavor-id", lb.FlavorID}, {"subnet-id", lb.SubnetID}, {"member-subnet-id", lb.MemberSubnetID},
@@ -116,18 +122,22 @@ func (k *checker) loadBalancer(lb *LoadBalancerConfig) {
 	}
 	k.between(section, "monitor-max-retries", lb.MonitorMaxRetries, 1, 10)
 	k.between(section, "monitor-max-retries-down", lb.MonitorMaxRetriesDown, 1, 10)
-	k.between(section, "max-shared-lb", lb.MaxSharedLB, 1, 1000)
-	if errs := validation.IsDNS1123Subdomain(lb.IngressHostnameSuffix); len(errs) > 0 {
-		k.errorf(section, "ingress-hostname-suffix", "%q is not a domain name: %s", lb.IngressHostnameSuffix, errs[0])
+	if lb.MaxSharedLB < 1 {
+		k.warnf(section, "max-shared-lb", "%d: no load balancer can be shared", lb.MaxSharedLB)
 	}
-	k.enum(section, "container-store", lb.ContainerStore, storeBarbican, storeExternal)
+	if errs := validation.IsDNS1123Subdomain(lb.IngressHostnameSuffix); len(errs) > 0 {
+		k.warnf(section, "ingress-hostname-suffix", "%q is not a domain name: %s; addresses are published in its place", lb.IngressHostnameSuffix, errs[0])
+	}
+	if lb.ContainerStore != storeBarbican && lb.ContainerStore != storeExternal {
+		k.warnf(section, "container-store", "%q is neither %s nor %s: certificates are not looked up", lb.ContainerStore, storeBarbican, storeExternal)
+	}
 }
 
 func (k *checker) class(name string, class *LoadBalancerClassConfig) {
 	section := fmt.Sprintf("LoadBalancerClass %q", name)
 	if name == "" {
-		k.errorf("LoadBalancerClass", "", "a class needs a name: [LoadBalancerClass \"name\"]")
-		return
+		section = "LoadBalancerClass"
+		k.warnf(section, "", "has no name: its subnet-id and network-id are those of the VIP of every Service without a class, its other keys have no effect; write [LoadBalancerClass \"name\"] for a class")
 	}
 	for _, id := range []struct{ key, value string }{
 		{"floating-network-id", class.FloatingNetworkID}, {"floating-subnet-id", class.FloatingSubnetID},
@@ -144,16 +154,18 @@ func (k *checker) region(name string, r *RegionConfig) {
 		k.errorf("Region", strconv.Quote(name), "a section needs the name of a region of the catalog: [Region \"name\"]")
 		return
 	}
-	k.routers(fmt.Sprintf("Region %q", name), r.RouterID)
+	r.RouterID = k.routers(fmt.Sprintf("Region %q", name), r.RouterID)
 }
 
 func (k *checker) metadata(m *MetadataConfig) {
 	const section = "Metadata"
 	var seen []string
 	for _, source := range splitList(m.SearchOrder) {
-		k.enum(section, "search-order", source, sourceConfigDrive, sourceMetadataService)
+		if source != sourceConfigDrive && source != sourceMetadataService {
+			k.errorf(section, "search-order", "%q is none of %s, %s", source, sourceConfigDrive, sourceMetadataService)
+		}
 		if slices.Contains(seen, source) {
-			k.errorf(section, "search-order", "%s stands there twice", source)
+			k.warnf(section, "search-order", "%s stands there twice", source)
 		}
 		seen = append(seen, source)
 	}
@@ -164,21 +176,14 @@ func (k *checker) metadata(m *MetadataConfig) {
 		k.errorf(section, "service-url", "not a URL such as http://169.254.169.254")
 	}
 	if m.RequestTimeout < 0 {
-		k.errorf(section, "request-timeout", "%s is negative", m.RequestTimeout)
+		k.warnf(section, "request-timeout", "%s is negative and has no effect", m.RequestTimeout)
 	}
 }
 
-// pattern checks a subnet name pattern: [!] glob, or [!] ~ regular expression.
+// pattern checks a subnet name pattern.
 func (k *checker) pattern(section, key, value string) {
-	rest := strings.TrimPrefix(value, "!")
-	if re, ok := strings.CutPrefix(rest, "~"); ok {
-		if _, err := regexp.Compile(re); err != nil {
-			k.errorf(section, key, "%q is not a regular expression: %v", re, err)
-		}
-		return
-	}
-	if _, err := path.Match(rest, ""); err != nil {
-		k.errorf(section, key, "%q is not a glob pattern: %v", rest, err)
+	if _, err := subnetNameMatcher(value); err != nil {
+		k.warnf(section, key, "%q: %v: no floating IP can be made by it", value, err)
 	}
 }
 
@@ -187,7 +192,7 @@ func (k *checker) prefixes(section, key, value string) []netip.Prefix {
 	for _, item := range splitList(value) {
 		p, err := netip.ParsePrefix(item)
 		if err != nil {
-			k.errorf(section, key, "%q is not a CIDR such as 10.0.0.0/8", item)
+			k.warnf(section, key, "%q is not a CIDR such as 10.0.0.0/8 and is left out", item)
 			continue
 		}
 		out = append(out, p.Masked())

@@ -1,7 +1,6 @@
 package openstack
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -33,10 +32,6 @@ func (c *Config) checkLoadBalancer(spec *cloud.LoadBalancerSpec) (problems field
 	}
 	if reason := w.oneVIP(); reason != "" {
 		w.onlyFirst("%s", reason)
-		var refused *field.Error
-		if errors.As(w.refused, &refused) {
-			lacks = append(lacks, refused)
-		}
 	}
 	warnings = slices.Concat(w.warnings, warnings)
 	if w.loadBalancerID == "" && len(publishedAddresses(w)) == 0 {
@@ -58,21 +53,58 @@ func (w *lbWishes) lacks(provider string) (problems field.ErrorList, warnings []
 	if w.spec.HealthCheck != nil && s.Has(annMonitor) && !s.Bool(annMonitor, true) {
 		warnings = append(warnings, fmt.Sprintf("annotation %s: externalTrafficPolicy Local needs health monitors, so the pools have them", annMonitor))
 	}
-	switch {
+	problems = append(w.otherFamily(provider), w.numbers(provider)...)
+	switch method := s.String(annMethod, ""); {
 	case provider == providerOVN:
-		return w.lacksOfOVN(), append(warnings, w.warningsOfOVN()...)
-	case isAmphora(provider) && s.String(annMethod, "") == methodSourceIPPort:
+		return append(problems, w.lacksOfOVN()...), append(warnings, w.warningsOfOVN()...)
+	case isAmphora(provider) && method == methodSourceIPPort:
 		warnings = append(warnings, fmt.Sprintf("annotation %s: load balancer provider %s does not know %s and goes by %s; use %s, %s or %s", annMethod, provider, methodSourceIPPort,
 			methodRoundRobin, methodRoundRobin, methodLeastConnections, methodSourceIP))
 	}
 	return problems, warnings // others answer for themselves
 }
 
+// otherFamily refuses source ranges that are all of another family than the VIP's, which Octavia
+// does not take: an empty list lets everyone in. Where ranges are ignored they are no problem.
+func (w *lbWishes) otherFamily(provider string) field.ErrorList {
+	if len(w.sourceRanges) > 0 || len(w.spec.SourceRanges) == 0 || w.hasOwnRange() || w.ignoresRanges(provider) {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(w.sourceRangesPath(), limitedText(fmt.Sprint(w.spec.SourceRanges)),
+		fmt.Sprintf("has no range of the load balancer's family %s, so that nobody would be let in; add one", w.spec.IPFamilies[0]))}
+}
+
+// hasOwnRange reports whether a source range is of the VIP's family.
+func (w *lbWishes) hasOwnRange() bool {
+	return slices.ContainsFunc(w.spec.SourceRanges, func(p netip.Prefix) bool { return p.Addr().Is6() == w.isIPv6() })
+}
+
+// ignoresRanges reports whether nothing restricts clients on load balancers of provider.
+func (w *lbWishes) ignoresRanges(provider string) bool {
+	return provider == providerOVN && !w.cfg.ManageSecurityGroups
+}
+
+// numbers refuses numbers that are out of Octavia's bounds, where they are sent.
+func (w *lbWishes) numbers(provider string) (problems field.ErrorList) {
+	check := func(low, high int, names ...string) {
+		for _, name := range names {
+			if n := w.spec.Settings.Int(name, low); n < low || n > high {
+				problems = append(problems, field.Invalid(cloud.AnnotationPath(name), w.spec.Settings.String(name, ""), fmt.Sprintf("use an integer between %d and %d", low, high)))
+			}
+		}
+	}
+	if provider != providerOVN {
+		check(0, maxTimeout, annTimeoutClient, annTimeoutConnect, annTimeoutMember, annTimeoutInspect)
+	}
+	if _, ok := w.monitor(); ok {
+		check(1, maxSeconds, annMonitorDelay, annMonitorTimeout)
+		check(1, maxRetries, annMonitorRetries, annMonitorRetriesDown)
+	}
+	return problems
+}
+
 func (w *lbWishes) lacksOfOVN() (problems field.ErrorList) {
 	forbid := func(path *field.Path, detail string) { problems = append(problems, field.Forbidden(path, detail)) }
-	if len(w.sourceRanges) > 0 && !w.cfg.ManageSecurityGroups {
-		forbid(w.sourceRangesPath(), "load balancer provider ovn cannot restrict clients, so that everyone would be let in; remove the ranges, use provider amphora or set [LoadBalancer] manage-security-groups")
-	}
 	if w.tlsRef != "" {
 		forbid(cloud.AnnotationPath(annTLSContainerRef), "load balancer provider ovn cannot end TLS; remove it, or leave it empty where cloud.conf sets it")
 	}
@@ -82,13 +114,30 @@ func (w *lbWishes) lacksOfOVN() (problems field.ErrorList) {
 	if w.proxy != "" {
 		forbid(cloud.AnnotationPath(annProxyProtocol), "load balancer provider ovn does not speak the PROXY protocol; remove it")
 	}
-	if m := w.spec.Settings.String(annMethod, methodSourceIPPort); m != methodSourceIPPort {
+	if m := w.foreignMethod(); m != "" && !w.served() {
 		problems = append(problems, field.Invalid(cloud.AnnotationPath(annMethod), m, "load balancer provider ovn knows "+methodSourceIPPort+" only"))
 	}
 	return problems
 }
 
+// foreignMethod is an algorithm of the annotation that ovn has not.
+func (w *lbWishes) foreignMethod() string {
+	if m := w.spec.Settings.String(annMethod, ""); m != methodSourceIPPort {
+		return m
+	}
+	return ""
+}
+
+// served reports whether the Service had its load balancer before.
+func (w *lbWishes) served() bool { return len(w.spec.CurrentIngress) > 0 }
+
 func (w *lbWishes) warningsOfOVN() (warnings []string) {
+	if m := w.foreignMethod(); m != "" && w.served() {
+		warnings = append(warnings, fmt.Sprintf("annotation %s: %s has no effect: load balancer provider ovn knows %s only", annMethod, m, methodSourceIPPort))
+	}
+	if len(w.spec.SourceRanges) > 0 && !w.cfg.ManageSecurityGroups {
+		warnings = append(warnings, fmt.Sprintf("%s has no effect, EVERYONE IS LET IN: load balancer provider ovn cannot restrict clients; use provider amphora or set [LoadBalancer] manage-security-groups", w.sourceRangesPath()))
+	}
 	if len(w.sourceRanges) > 0 && w.cfg.ManageSecurityGroups {
 		warnings = append(warnings, fmt.Sprintf("%s: load balancer provider ovn cannot restrict clients; the security group of the nodes does, unless another group of theirs opens the node ports", w.sourceRangesPath()))
 	}

@@ -35,8 +35,8 @@ func TestCheckIsWhatEnsureDoes(t *testing.T) {
 			}
 		}}
 	}
-	families := func(require bool, f ...corev1.IPFamily) choice {
-		return choice{fmt.Sprint(f, require), func(s *cloud.LoadBalancerSpec) { s.IPFamilies, s.RequireDualStack = f, require }}
+	families := func(f ...corev1.IPFamily) choice {
+		return choice{fmt.Sprint(f), func(s *cloud.LoadBalancerSpec) { s.IPFamilies = f }}
 	}
 	none := choice{"", func(*cloud.LoadBalancerSpec) {}}
 	choices := [][]choice{
@@ -45,7 +45,7 @@ func TestCheckIsWhatEnsureDoes(t *testing.T) {
 		{none, set(annMethod, methodSourceIPPort), set(annMethod, methodRoundRobin)},
 		{none, set(annClass, "silver"), set(annClass, "gold")},
 		{none, ranges("10.0.0.0/8"), ranges("10.0.0.0/8", "2001:db8::/32"), ranges("2001:db8::/32")},
-		{families(false, corev1.IPv4Protocol), families(false, corev1.IPv6Protocol, corev1.IPv4Protocol), families(true, corev1.IPv4Protocol, corev1.IPv6Protocol)},
+		{families(corev1.IPv4Protocol), families(corev1.IPv6Protocol, corev1.IPv4Protocol), families(corev1.IPv4Protocol, corev1.IPv6Protocol)},
 		{none, set(annPortID, diffID)},
 		{none, {"an address", func(s *cloud.LoadBalancerSpec) { s.LoadBalancerIP = netip.MustParseAddr("203.0.113.7") }}},
 	}
@@ -108,11 +108,6 @@ func ensureRefuses(spec *cloud.LoadBalancerSpec, cfg *Config) []string {
 	w := readWishes(spec, cfg)
 	_, _, err = w.want(cfg.LoadBalancer.Provider)
 	add(err)
-	// planSecond, up to the first question to the cloud.
-	if reason := w.oneVIP(); reason != "" {
-		w.onlyFirst("%s", reason)
-		add(w.refused)
-	}
 	return out
 }
 

@@ -37,9 +37,6 @@ func (o *lbOperation) create(ctx context.Context, w *lbWishes, want *lbTree) (*o
 	if err := o.planSecond(ctx, w, &opts); err != nil {
 		return nil, nil, err
 	}
-	if w.refused != nil {
-		return nil, nil, w.refused
-	}
 	if w.second { // with the members of both families
 		if want, _, err = w.want(w.cfg.Provider); err != nil {
 			return nil, nil, err

@@ -253,8 +253,10 @@ func (d *treeDiff) pool(p, w *lbPool) {
 	members, same := mergeMembers(p.Members, w.Members, d.ownership.ovn)
 	persistent := p.ByClientIP == w.ByClientIP
 	switch {
-	case p.Method != w.Method || !persistent:
-		p.Method, p.ByClientIP = w.Method, w.ByClientIP
+	case p.Method != w.Method && !keeps(p, w) || !persistent:
+		if p.ByClientIP = w.ByClientIP; !keeps(p, w) {
+			p.Method = w.Method
+		}
 		p.Status = stateActive
 		d.add(updatePool, nil, p)
 	case p.Status == statePendingCreate && same && d.monitorMatches(p.Monitor, w.Monitor):
@@ -269,6 +271,9 @@ func (d *treeDiff) pool(p, w *lbPool) {
 	}
 	d.monitor(p, w.Monitor)
 }
+
+// keeps reports whether a pool may keep the algorithm that it has, if that is another one.
+func keeps(p, w *lbPool) bool { return w.KeepMethod == anyMethod || w.KeepMethod == p.Method }
 
 // monitorMatches reports whether a monitor needs no change.
 func (d *treeDiff) monitorMatches(have, want *lbMonitor) bool {
@@ -320,7 +325,8 @@ func listenerMatches(have, want *lbListener) bool {
 }
 
 // mergeMembers returns the members wanted, with what is kept of those that exist, and
-// whether that is what there is already. Octavia (Zed) makes of a member of provider ovn
+// whether that is what there is already. Another subnet is no reason to set them: the existing
+// manager gives members one by where they come from, and what it has made is to stay. Octavia (Zed) makes of a member of provider ovn
 // whose subnet changes a new one and an old one of the same ID, and so loses it: it keeps
 // its subnet.
 func mergeMembers(have, want []lbMember, ovn bool) (merged []lbMember, same bool) {
@@ -335,7 +341,7 @@ func mergeMembers(have, want []lbMember, ovn bool) (merged []lbMember, same bool
 			if ovn {
 				w.SubnetID = h.SubnetID
 			}
-			same = same && h.Name == w.Name && h.MonitorPort == w.MonitorPort && (w.SubnetID == "" || w.SubnetID == h.SubnetID)
+			same = same && h.Name == w.Name && h.MonitorPort == w.MonitorPort
 			h.ClearMonitorPort = h.MonitorPort != 0 && w.MonitorPort == 0
 			h.Name, h.MonitorPort = w.Name, w.MonitorPort
 			h.SubnetID = cmp.Or(w.SubnetID, h.SubnetID)

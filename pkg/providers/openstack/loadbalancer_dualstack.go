@@ -13,7 +13,6 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/loadbalancers"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
@@ -45,21 +44,15 @@ func (w *lbWishes) families() []bool {
 	return []bool{w.isIPv6()}
 }
 
-// onlyFirst notes why the second family is not served: a warning, or the error of a Service
-// that requires it.
+// onlyFirst warns of why the second family is not served. A Service that requires two is served
+// by its first all the same, as it is by other controllers.
 func (w *lbWishes) onlyFirst(format string, args ...any) {
 	w.second = false
 	if w.single {
 		return // the first reason is the cause of the others
 	}
 	w.single = true
-	reason := fmt.Sprintf(format, args...)
-	if w.spec.RequireDualStack {
-		w.refused = cloud.Refuse(cloud.KindUnsupported, "load balancer "+w.names.lb, field.ErrorList{field.Invalid(field.NewPath("spec", "ipFamilyPolicy"),
-			corev1.IPFamilyPolicyRequireDualStack, fmt.Sprintf("%s cannot be served: %s; use PreferDualStack or SingleStack", w.spec.IPFamilies[1], reason))})
-		return
-	}
-	w.warnf("only %s is served, not %s: %s", w.spec.IPFamilies[0], w.spec.IPFamilies[1], reason)
+	w.warnf("only %s is served, not %s: %s", w.spec.IPFamilies[0], w.spec.IPFamilies[1], fmt.Sprintf(format, args...))
 }
 
 // restricted reports whether source ranges keep anybody of one of the families out.

@@ -55,7 +55,6 @@ func TestComplaint1937DualStack(t *testing.T) {
 				x.spec.Settings[annNetworkID] = x.sim.Defaults().NetworkID // of which Octavia would take an IPv4 subnet
 				tcp = "TCP 0/2"
 			}
-			x.spec.RequireDualStack = true
 			status := x.ensure(x.spec)
 			fip := x.sim.Snapshot().FloatingIPs
 			if len(fip) != 1 || len(status.Ingress) != 2 || len(status.Warnings) > 0 {
@@ -102,15 +101,13 @@ func TestComplaint1937DualStack(t *testing.T) {
 	}
 }
 
-// TestSecondFamilyThatCannotBeServed: the Service says why, and is served as far as it can
-// be where it only prefers two families.
+// TestSecondFamilyThatCannotBeServed: an event says why, and the Service is served by its first
+// family, whether it requires two or only prefers them: other controllers serve no second at all.
 func TestSecondFamilyThatCannotBeServed(t *testing.T) {
 	tests := []struct {
 		name, conf, want string
 		dual             bool
 		prepare          func(*lbTest)
-		// made says that the load balancer is there although it is refused.
-		made bool
 	}{
 		{name: "no subnet of the family", want: "has no IPv6 subnet"},
 		{name: "source ranges", dual: true, want: "spec.loadBalancerSourceRanges", prepare: func(x *lbTest) {
@@ -121,8 +118,8 @@ func TestSecondFamilyThatCannotBeServed(t *testing.T) {
 				"fixed_ips": []any{map[string]any{"subnet_id": x.sim.Defaults().SubnetID}}}})
 			x.spec.Settings[annPortID] = p["port"].(map[string]any)["id"].(string)
 		}},
-		{name: "provider ovn", dual: true, conf: "lb-provider=ovn\n", want: "provider ovn gave load balancer", made: true},
-		{name: "made with one family", dual: true, want: "which is fixed at creation", made: true, prepare: func(x *lbTest) {
+		{name: "provider ovn", dual: true, conf: "lb-provider=ovn\n", want: "provider ovn gave load balancer"},
+		{name: "made with one family", dual: true, want: "which is fixed at creation", prepare: func(x *lbTest) {
 			families := x.spec.IPFamilies
 			x.spec.IPFamilies = families[:1]
 			x.ensure(x.spec)
@@ -130,38 +127,24 @@ func TestSecondFamilyThatCannotBeServed(t *testing.T) {
 		}},
 	}
 	for _, tt := range tests {
-		for _, require := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s/require=%v", tt.name, require), func(t *testing.T) {
-				x := newLBTest(t, 2, tt.conf)
-				if tt.dual {
-					x = newDualStackTest(t, 2, tt.conf)
-				}
-				x.spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
-				if tt.prepare != nil {
-					tt.prepare(x)
-				}
-				x.spec.RequireDualStack = require
-				status, err := x.lbs.Ensure(testContext(t), x.spec)
-				if require {
-					if cloud.KindOf(err) != cloud.KindUnsupported || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "RequireDualStack") {
-						t.Fatalf("err = %v of %v, want KindUnsupported that says %q", err, cloud.KindOf(err), tt.want)
-					}
-					if n := len(x.sim.Snapshot().LoadBalancers); (n > 0) != tt.made {
-						t.Errorf("%d load balancers", n)
-					}
-					x.spec.RequireDualStack = false
-					status, err = x.lbs.Ensure(testContext(t), x.spec)
-				}
-				if err != nil || len(status.Ingress) != 1 {
-					t.Fatalf("%+v, %v", status, err)
-				}
-				if text := strings.Join(status.Warnings, "\n"); !strings.Contains(text, "only IPv4 is served, not IPv6: ") || !strings.Contains(text, tt.want) {
-					t.Errorf("warnings %q, want one that says %q", status.Warnings, tt.want)
-				}
-				publish(x.spec, status)
-				x.delete(x.spec)
-			})
-		}
+		t.Run(tt.name, func(t *testing.T) {
+			x := newLBTest(t, 2, tt.conf)
+			if tt.dual {
+				x = newDualStackTest(t, 2, tt.conf)
+			}
+			x.spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
+			if tt.prepare != nil {
+				tt.prepare(x)
+			}
+			status := x.ensure(x.spec)
+			if len(status.Ingress) != 1 {
+				t.Fatalf("%+v", status)
+			}
+			if text := strings.Join(status.Warnings, "\n"); !strings.Contains(text, "only IPv4 is served, not IPv6: ") || !strings.Contains(text, tt.want) {
+				t.Errorf("warnings %q, want one that says %q", status.Warnings, tt.want)
+			}
+			x.delete(x.spec)
+		})
 	}
 }
 

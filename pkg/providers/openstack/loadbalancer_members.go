@@ -75,8 +75,8 @@ func (o *lbOperation) readMemberSubnet(ctx context.Context, w *lbWishes) error {
 }
 
 // setMemberSubnets fills in the subnets of the members that have none. A wrong subnet cuts a
-// member off, so where the configuration does not name it, it is found out: the VIP's if it holds
-// the address, otherwise that of the Neutron port which has the address. Members for which
+// member off, so where the configuration does not name it, it is found out: the likely one or the
+// VIP's if it holds the address, otherwise that of the Neutron port which has the address. Members for which
 // there is none are left without: Octavia then uses the VIP's network.
 func (o *lbOperation) setMemberSubnets(ctx context.Context, w *lbWishes, vipSubnetID string, members []lbMember) error {
 	for i := range members {
@@ -84,7 +84,7 @@ func (o *lbOperation) setMemberSubnets(ctx context.Context, w *lbWishes, vipSubn
 		if m.SubnetID != "" {
 			continue
 		}
-		id, err := o.subnetOf(ctx, w, m.endpoint().Addr(), vipSubnetID)
+		id, err := o.subnetOf(ctx, w, m.endpoint().Addr(), w.likelySubnet, vipSubnetID)
 		if err != nil {
 			return err
 		}
@@ -94,14 +94,17 @@ func (o *lbOperation) setMemberSubnets(ctx context.Context, w *lbWishes, vipSubn
 }
 
 // subnetOf finds the subnet that holds addr, asking Neutron only for what no earlier answer tells.
-func (o *lbOperation) subnetOf(ctx context.Context, w *lbWishes, addr netip.Addr, likely string) (string, error) {
-	if likely != "" {
-		cidr, err := o.subnetCIDR(ctx, likely)
+func (o *lbOperation) subnetOf(ctx context.Context, w *lbWishes, addr netip.Addr, likely ...string) (string, error) {
+	for _, id := range likely {
+		if id == "" {
+			continue
+		}
+		cidr, err := o.subnetCIDR(ctx, id)
 		if err != nil && !cloud.IsNotFound(err) { // not found: it may be another project's
 			return "", err
 		}
 		if cidr.Contains(addr) {
-			return likely, nil
+			return id, nil
 		}
 	}
 	for id, cidr := range o.subnets {

@@ -26,7 +26,8 @@ func memberSubnetsOf(tree *lbTree) (out []string) {
 }
 
 // TestComplaint2638MemberSubnet: each member is in the subnet of its own port, wherever the
-// VIP is, and a subnet that is named later takes effect on the members there are.
+// VIP is, and a subnet that is named later takes effect when the members change: existing load
+// balancers were made by others in the same way.
 func TestComplaint2638MemberSubnet(t *testing.T) {
 	x := newEffectTest(t)
 	x.settings[annSubnetID] = x.subnet // the VIP's, not the Nodes'
@@ -39,6 +40,8 @@ func TestComplaint2638MemberSubnet(t *testing.T) {
 		t.Errorf("members' subnets (-want +got):\n%s", diff)
 	}
 	x.spec.Settings[annMemberSubnetID] = x.subnet
+	x.budget("the members' subnet is named", 2, func() { x.ensure(x.spec) })
+	x.spec.Members[0].Node.NodeName = "renamed"
 	x.ensure(x.spec)
 	if diff := cmp.Diff([]string{x.subnet}, memberSubnetsOf(x.tree(x.spec))); diff != "" {
 		t.Errorf("members' subnets once one is named (-want +got):\n%s", diff)

@@ -72,6 +72,8 @@ type lbPool struct {
 	Members    []lbMember
 	Monitor    *lbMonitor
 
+	// KeepMethod is, in a wish, another algorithm that a pool may keep, or anyMethod.
+	KeepMethod string
 	// Thin says that of the members only names, addresses and ports are known.
 	Thin bool
 	// Status is the provisioning status as read.

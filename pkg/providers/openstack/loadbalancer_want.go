@@ -26,7 +26,8 @@ func (w *lbWishes) want(provider string) (tree *lbTree, warnings []string, err e
 	if err := cloud.Refuse(cloud.KindUnsupported, "load balancer "+w.names.lb, problems); err != nil {
 		return nil, nil, err
 	}
-	b := &treeBuilder{w: w, ovn: provider == providerOVN, method: w.method(provider), warnings: slices.Concat(w.warnings, advice)}
+	b := &treeBuilder{w: w, ovn: provider == providerOVN, warnings: slices.Concat(w.warnings, advice)}
+	b.method, b.keepMethod = w.method(provider)
 	members := b.members(w.isIPv6())
 	if w.second {
 		b.second = b.members(!w.isIPv6())
@@ -42,11 +43,11 @@ func (w *lbWishes) want(provider string) (tree *lbTree, warnings []string, err e
 }
 
 type treeBuilder struct {
-	w        *lbWishes
-	ovn      bool
-	method   string
-	second   []cloud.LoadBalancerMember // those with an address of the second family that is served
-	warnings []string
+	w                  *lbWishes
+	ovn                bool
+	method, keepMethod string
+	second             []cloud.LoadBalancerMember // those with an address of the second family that is served
+	warnings           []string
 }
 
 func (b *treeBuilder) warnf(format string, args ...any) {
@@ -112,6 +113,7 @@ func (b *treeBuilder) pool(i int, port cloud.LoadBalancerPort, listenerProtocol 
 		Name:       w.names.pool(i),
 		Protocol:   string(port.Protocol),
 		Method:     b.method,
+		KeepMethod: b.keepMethod,
 		ByClientIP: w.spec.SessionAffinityTimeout > 0,
 		Status:     stateActive,
 		Used:       true,

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -23,22 +22,23 @@ type lbWishes struct {
 	cfg   *LoadBalancerConfig
 	names lbNames
 
-	loadBalancerID string // of the annotation
-	internal       bool
-	keepFIP        bool
-	vip            vipWishes
-	fip            fipWishes
-	memberSubnet   string       // "" when it is to be found out
-	memberCIDR     netip.Prefix // its, zero when it is not known
-	proxy          string       // "", protoProxy or protoProxyV2
-	tlsRef         string
-	forwardedFor   bool
-	sourceRanges   []string // as normalCIDRs writes them
-	second         bool     // the second family is served, see serveFamilies
-	single         bool     // it is not, for a reason that was noted
-	refused        error    // why the Service's wish for two families is not fulfilled
-	warnings       []string
-	problems       field.ErrorList
+	loadBalancerID    string // of the annotation
+	internal          bool
+	keepFIP           bool
+	vip               vipWishes
+	fip               fipWishes
+	memberSubnet      string       // "" when it is to be found out
+	likelySubnet      string       // where members are that it holds, when memberSubnet is empty
+	likelySubnetLater string       // what that is for members that come later, with Nodes
+	memberCIDR        netip.Prefix // its, zero when it is not known
+	proxy             string       // "", protoProxy or protoProxyV2
+	tlsRef            string
+	forwardedFor      bool
+	sourceRanges      []string // as normalCIDRs writes them
+	second            bool     // the second family is served, see serveFamilies
+	single            bool     // it is not, for a reason that was noted
+	warnings          []string
+	problems          field.ErrorList
 }
 
 // vipWishes matter at creation only.
@@ -50,11 +50,9 @@ type vipWishes struct {
 
 // fipWishes say where a floating IP comes from.
 type fipWishes struct {
-	address    netip.Addr
-	networkID  string
-	subnetID   string
-	subnetName string
-	subnetTags string
+	address   netip.Addr
+	networkID string
+	floatingSubnet
 }
 
 func (w *lbWishes) warnf(format string, args ...any) {
@@ -86,71 +84,17 @@ func readWishes(spec *cloud.LoadBalancerSpec, cfg *Config) *lbWishes {
 		keepFIP:        s.Bool(annKeepFloatingIP, false),
 		forwardedFor:   s.Bool(annForwardedFor, false),
 		tlsRef:         s.String(annTLSContainerRef, lb.DefaultTLSContainerRef),
-		memberSubnet:   s.String(annMemberSubnetID, lb.MemberSubnetID),
 		vip: vipWishes{
-			portID:    s.String(annPortID, ""),
-			subnetID:  s.String(annSubnetID, lb.SubnetID),
-			networkID: s.String(annNetworkID, lb.NetworkID),
-			flavorID:  s.String(annFlavorID, lb.FlavorID),
-			zone:      s.String(annAvailabilityZone, lb.AvailabilityZone),
-		},
-		fip: fipWishes{
-			networkID:  s.String(annFloatingNetworkID, lb.FloatingNetworkID),
-			subnetID:   s.String(annFloatingSubnetID, lb.FloatingSubnetID),
-			subnetName: s.String(annFloatingSubnet, lb.FloatingSubnet),
-			subnetTags: s.String(annFloatingSubnetTags, lb.FloatingSubnetTags),
+			portID:   s.String(annPortID, ""),
+			flavorID: s.String(annFlavorID, lb.FlavorID),
+			zone:     s.String(annAvailabilityZone, lb.AvailabilityZone),
 		},
 	}
-	w.applyClass(w.class(), cfg.LoadBalancerClass)
 	w.family(s)
+	w.places(cfg.LoadBalancerClass)
 	w.clients()
 	w.protocols(s)
 	return w
-}
-
-// class is the name of the class, which spec.loadBalancerClass or the annotation picks.
-func (w *lbWishes) class() string {
-	name := w.spec.Settings.String(annClass, "")
-	if w.spec.Class != "" && name != "" && name != w.spec.Class {
-		w.refuse(field.Invalid(cloud.AnnotationPath(annClass), name, fmt.Sprintf("spec.loadBalancerClass picks the class %q: remove the annotation", w.spec.Class)))
-	}
-	return cmp.Or(w.spec.Class, name)
-}
-
-// applyClass lets what a class sets go before annotations and [LoadBalancer].
-func (w *lbWishes) applyClass(name string, classes map[string]*LoadBalancerClassConfig) {
-	if name == "" {
-		return
-	}
-	c := classes[name]
-	if c == nil {
-		path := cloud.AnnotationPath(annClass)
-		if w.spec.Class != "" {
-			path = field.NewPath("spec", "loadBalancerClass")
-		}
-		w.refuse(field.Invalid(path, name, fmt.Sprintf("cloud.conf has no [LoadBalancerClass %q]; it has %s", name,
-			orNone(strings.Join(slices.Sorted(maps.Keys(classes)), ", ")))))
-		return
-	}
-	set := func(target *string, value string) {
-		if value != "" {
-			*target = value
-		}
-	}
-	set(&w.fip.networkID, c.FloatingNetworkID)
-	if c.FloatingSubnetID != "" || c.FloatingSubnet != "" || c.FloatingSubnetTags != "" {
-		w.fip.subnetID, w.fip.subnetName, w.fip.subnetTags = c.FloatingSubnetID, c.FloatingSubnet, c.FloatingSubnetTags
-	}
-	set(&w.vip.networkID, c.NetworkID)
-	set(&w.vip.subnetID, c.SubnetID)
-	set(&w.memberSubnet, c.MemberSubnetID)
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "none"
-	}
-	return s
 }
 
 // family decides on floating IP and VIP. IPv6 has no floating IPs.
@@ -160,7 +104,11 @@ func (w *lbWishes) family(s cloud.Settings) {
 		w.warnf("annotation %s: false has no effect: cloud.conf [LoadBalancer] internal-lb makes all load balancers internal", annInternal)
 	}
 	wanted := w.spec.LoadBalancerIP
-	if wanted.IsValid() && wanted.Is6() != w.isIPv6() {
+	switch {
+	case wanted.IsValid() && wanted.Is6() != w.isIPv6() && w.served():
+		w.warnf("spec.loadBalancerIP: %s has no effect: it is not of the Service's first family %s", wanted, w.spec.IPFamilies[0])
+		wanted = netip.Addr{}
+	case wanted.IsValid() && wanted.Is6() != w.isIPv6():
 		w.refuse(field.Invalid(field.NewPath("spec", "loadBalancerIP"), wanted.String(), fmt.Sprintf("use an address of the Service's first family %s", w.spec.IPFamilies[0])))
 	}
 	if !w.internal && !w.isIPv6() {
@@ -171,17 +119,13 @@ func (w *lbWishes) family(s cloud.Settings) {
 }
 
 // clients keeps the source ranges of the VIP's family: Octavia refuses others. An empty list
-// lets everyone in, so there must be one left.
+// lets everyone in, so there must be one left, see otherFamily.
 func (w *lbWishes) clients() {
 	var cidrs []string
 	for _, p := range w.spec.SourceRanges {
 		if p.Addr().Is6() == w.isIPv6() {
 			cidrs = append(cidrs, p.String())
 		}
-	}
-	if len(cidrs) == 0 && len(w.spec.SourceRanges) > 0 {
-		w.refuse(field.Invalid(w.sourceRangesPath(), limitedText(fmt.Sprint(w.spec.SourceRanges)),
-			fmt.Sprintf("has no range of the load balancer's family %s, so that nobody would be let in; add one", w.spec.IPFamilies[0])))
 	}
 	w.sourceRanges = normalCIDRs(cidrs)
 }
@@ -215,7 +159,7 @@ func (w *lbWishes) protocols(s cloud.Settings) {
 	case "v2":
 		w.proxy = protoProxyV2
 	}
-	if w.proxy != "" && w.tlsRef == "" && w.forwardedFor {
+	if w.proxy != "" && w.forwardedFor {
 		w.refuse(field.Invalid(cloud.AnnotationPath(annProxyProtocol), s.String(annProxyProtocol, ""),
 			fmt.Sprintf("contradicts the annotation %s: set one of them", annForwardedFor)))
 	}
@@ -265,22 +209,35 @@ func (w *lbWishes) monitor() (m lbMonitor, ok bool) {
 
 func seconds(d Duration) int { return int(time.Duration(d) / time.Second) }
 
-// method is the pools' algorithm on a load balancer of provider. Amphorae go by ROUND_ROBIN where
-// a pool that came with its load balancer has SOURCE_IP_PORT, but Octavia refuses that in requests
-// for a single pool: so do we, lest a Service that was served gets no further port.
-func (w *lbWishes) method(provider string) string {
-	method := w.cfg.Method
-	if method == "" || w.cfg.Provider == providerOVN { // then it is of that one, which cannot choose
-		method = methodRoundRobin
+// anyMethod says that a pool keeps whichever algorithm it has.
+const anyMethod = "*"
+
+func methods() []string {
+	return []string{methodRoundRobin, methodLeastConnections, methodSourceIP, methodSourceIPPort}
+}
+
+func isMethod(s string) bool { return slices.Contains(methods(), s) }
+
+// method is the algorithm of pools on a load balancer of provider, and keep another one that those
+// there are may have. Amphorae go by ROUND_ROBIN where a pool that came with its load balancer has
+// SOURCE_IP_PORT, but Octavia refuses that in requests for a single pool: so do we, lest a Service
+// that was served gets no further port. One that Octavia does not know, or that ovn has not, changes
+// no pool that is there.
+func (w *lbWishes) method(provider string) (method, keep string) {
+	configured := w.cfg.Method
+	if configured == "" || w.cfg.Provider == providerOVN { // then it is of that one, which cannot choose
+		configured = methodRoundRobin
 	}
-	method = w.spec.Settings.String(annMethod, method)
+	method = cmp.Or(w.spec.Settings.String(annMethod, ""), configured)
 	switch {
 	case provider == providerOVN:
-		return methodSourceIPPort
+		return methodSourceIPPort, anyMethod
+	case !isMethod(method):
+		return methodRoundRobin, anyMethod
 	case isAmphora(provider) && method == methodSourceIPPort:
-		return methodRoundRobin
+		return methodRoundRobin, methodSourceIPPort
 	}
-	return method
+	return method, ""
 }
 
 func isAmphora(provider string) bool {

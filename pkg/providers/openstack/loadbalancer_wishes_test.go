@@ -1,6 +1,8 @@
 package openstack
 
 import (
+	"fmt"
+	"maps"
 	"net/netip"
 	"strings"
 	"testing"
@@ -94,6 +96,18 @@ func TestWantedTree(t *testing.T) {
 					l.Timeouts, l.Everyone, l.Pool.Method = nil, nil, methodSourceIPPort
 				}
 			}},
+		{name: "ranges are ignored by ovn", provider: "ovn", warnings: 1, spec: func(s *cloud.LoadBalancerSpec) {
+			s.SourceRanges = []netip.Prefix{netip.MustParsePrefix("2001:db8::/32")}
+		}, change: func(tcp, udp *lbListener) {
+			for _, l := range []*lbListener{tcp, udp} {
+				l.Timeouts, l.Pool.Method = nil, methodSourceIPPort
+			}
+		}},
+		{name: "numbers that are not sent", provider: "ovn", settings: cloud.Settings{annMonitorDelay: "0", annTimeoutClient: "-1"}, warnings: 1, change: func(tcp, udp *lbListener) {
+			for _, l := range []*lbListener{tcp, udp} {
+				l.Timeouts, l.Pool.Method = nil, methodSourceIPPort
+			}
+		}},
 		{name: "affinity and method", settings: cloud.Settings{annMethod: methodLeastConnections}, spec: func(s *cloud.LoadBalancerSpec) { s.SessionAffinityTimeout = 1 },
 			change: func(tcp, udp *lbListener) {
 				for _, l := range []*lbListener{tcp, udp} {
@@ -146,6 +160,9 @@ func TestWantedTree(t *testing.T) {
 			if tt.change != nil {
 				tt.change(want.Listeners[0], want.Listeners[1])
 			}
+			for _, p := range got.Pools {
+				p.KeepMethod = "" // see TestMethodOfExistingPools
+			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("tree (-want +got):\n%s", diff)
 			}
@@ -168,6 +185,45 @@ func plainTree() *lbTree {
 	return t
 }
 
+// TestMethodOfExistingPools: what Octavia or its provider does not know changes no pool, and what
+// somebody else made by the same wish stays.
+func TestMethodOfExistingPools(t *testing.T) {
+	for _, tt := range []struct{ name, conf, provider, annotation, have, want, made string }{
+		{"changed", "", "amphora", methodSourceIP, methodRoundRobin, methodSourceIP, methodSourceIP},
+		{"of cloud.conf", "lb-method=SOURCE_IP\n", "amphora", "", methodRoundRobin, methodSourceIP, methodSourceIP},
+		{"an empty annotation is none", "lb-method=SOURCE_IP\n", "amphora", "", methodSourceIP, methodSourceIP, methodSourceIP},
+		{"unknown", "lb-method=SOURCE_IP\n", "amphora", "FASTEST", methodLeastConnections, methodLeastConnections, methodRoundRobin},
+		{"unknown in cloud.conf", "lb-method=FASTEST\n", "amphora", "", methodLeastConnections, methodLeastConnections, methodRoundRobin},
+		{"made with another's SOURCE_IP_PORT", "", "amphora", methodSourceIPPort, methodSourceIPPort, methodSourceIPPort, methodRoundRobin},
+		{"SOURCE_IP_PORT where it cannot be", "", "amphora", methodSourceIPPort, methodSourceIP, methodRoundRobin, methodRoundRobin},
+		{"ovn", "", "ovn", methodRoundRobin, methodSourceIPPort, methodSourceIPPort, methodSourceIPPort},
+	} {
+		settings := cloud.Settings{}
+		if tt.annotation != "" || tt.name == "an empty annotation is none" {
+			settings[annMethod] = tt.annotation
+		}
+		w, err := wishesOf(wishesSpec(settings, func(s *cloud.LoadBalancerSpec) { s.CurrentIngress = []corev1.LoadBalancerIngress{{IP: "203.0.113.1"}} }), wishesConfig(t, "[LoadBalancer]\n"+tt.conf))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, _, err := w.want(tt.provider)
+		if err != nil {
+			t.Fatalf("%s: %v", tt.name, err)
+		}
+		have := want.clone()
+		for i, p := range have.Pools {
+			have.Listeners[i].ID, p.ID, p.Method, p.KeepMethod = fmt.Sprint("l", i), fmt.Sprint("p", i), tt.have, ""
+		}
+		_, next, err := diffTree(have, want, lbOwnership{names: w.names, owner: true})
+		if err != nil || next.Pools[0].Method != tt.want {
+			t.Errorf("%s: the pool gets %s, want %s (%v)", tt.name, next.Pools[0].Method, tt.want, err)
+		}
+		if want.Pools[0].Method != tt.made {
+			t.Errorf("%s: a new pool gets %s, want %s", tt.name, want.Pools[0].Method, tt.made)
+		}
+	}
+}
+
 func TestRefusedWishes(t *testing.T) {
 	tests := []struct {
 		name     string
@@ -179,10 +235,7 @@ func TestRefusedWishes(t *testing.T) {
 	}{
 		{name: "everything that ovn lacks", provider: "ovn", kind: cloud.KindUnsupported,
 			settings: cloud.Settings{annTLSContainerRef: "x", annForwardedFor: "true", annMethod: methodRoundRobin},
-			spec: func(s *cloud.LoadBalancerSpec) {
-				s.SourceRanges = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
-			},
-			want: []string{"spec.loadBalancerSourceRanges: Forbidden: load balancer provider ovn cannot restrict clients", annTLSContainerRef, annForwardedFor, `"ROUND_ROBIN": load balancer provider ovn knows SOURCE_IP_PORT only`}},
+			want:     []string{annTLSContainerRef, annForwardedFor, `"ROUND_ROBIN": load balancer provider ovn knows SOURCE_IP_PORT only`}},
 		{name: "PROXY protocol on ovn", provider: "ovn", kind: cloud.KindUnsupported, settings: cloud.Settings{annProxyProtocol: "v1"}, want: []string{annProxyProtocol}},
 		{name: "contradictions", kind: cloud.KindInvalid, settings: cloud.Settings{annProxyProtocol: "v1", annForwardedFor: "true", annClass: "gold"},
 			spec: func(s *cloud.LoadBalancerSpec) {
@@ -193,7 +246,9 @@ func TestRefusedWishes(t *testing.T) {
 		{name: "no cluster", kind: cloud.KindInvalid, spec: func(s *cloud.LoadBalancerSpec) { s.Cluster.UID = "" }, want: []string{"cluster's UID"}},
 		{name: "two classes", kind: cloud.KindInvalid, settings: cloud.Settings{annClass: "silver"}, spec: func(s *cloud.LoadBalancerSpec) { s.Class = "bronze" },
 			want: []string{`[` + annClass + `]: Invalid value: "silver": spec.loadBalancerClass picks the class "bronze": remove the annotation`}},
-		{name: "source ranges of the other family only", kind: cloud.KindInvalid, spec: func(s *cloud.LoadBalancerSpec) {
+		{name: "numbers out of bounds", kind: cloud.KindUnsupported, settings: cloud.Settings{annMonitor: "true", annMonitorDelay: "0", annMonitorRetries: "11", annTimeoutClient: "-1"},
+			want: []string{annMonitorDelay + `]: Invalid value: "0": use an integer between 1 and 86400`, annMonitorRetries + `]: Invalid value: "11": use an integer between 1 and 10`, annTimeoutClient}},
+		{name: "source ranges of the other family only", kind: cloud.KindUnsupported, spec: func(s *cloud.LoadBalancerSpec) {
 			s.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol}
 			s.SourceRanges = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}
 		}, want: []string{"spec.loadBalancerSourceRanges", "family IPv6"}},
@@ -220,27 +275,84 @@ func TestRefusedWishes(t *testing.T) {
 	}
 }
 
-func TestClassGoesFirst(t *testing.T) {
-	id := func(c string) string { return strings.Repeat(c, 8) + "-89ab-cdef-0123-456789abcdef" }
-	cfg := wishesConfig(t, "[LoadBalancer]\nfloating-network-id="+id("1")+"\nsubnet-id="+id("2")+"\nfloating-subnet-id="+id("3")+"\nmember-subnet-id="+id("4")+
-		"\n[LoadBalancerClass \"c\"]\nfloating-network-id="+id("5")+"\nfloating-subnet-tags=a,b\nmember-subnet-id="+id("6")+"\n")
-	for name, class := range map[string]struct{ annotation, field string }{"annotation": {annotation: "c"}, "spec.loadBalancerClass": {field: "c"}, "both": {"c", "c"}} {
-		t.Run(name, func(t *testing.T) {
-			settings := cloud.Settings{annSubnetID: id("7"), annMemberSubnetID: id("8")}
-			if class.annotation != "" {
-				settings[annClass] = class.annotation
-			}
-			w, err := wishesOf(wishesSpec(settings, func(s *cloud.LoadBalancerSpec) { s.Class = class.field }), cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := []string{w.fip.networkID, w.fip.subnetID, w.fip.subnetTags, w.vip.subnetID, w.memberSubnet}
-			if diff := cmp.Diff([]string{id("5"), "", "a,b", id("7"), id("6")}, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-		})
+// TestPrecedence: which of class, annotation and cloud.conf counts, field by field. Values are
+// named by where they stand.
+func TestPrecedence(t *testing.T) {
+	const conf, section = "subnet-id=conf\nnetwork-id=conf-net\n", "[LoadBalancerClass \"c\"]\nsubnet-id=class\nnetwork-id=class-net\n"
+	const unnamed = "[LoadBalancerClass]\nsubnet-id=unnamed\nnetwork-id=unnamed-net\n"
+	stated := cloud.Settings{annSubnetID: "ann", annNetworkID: "ann-net"}
+	with := func(settings ...cloud.Settings) cloud.Settings {
+		out := cloud.Settings{}
+		for _, s := range settings {
+			maps.Copy(out, s)
+		}
+		return out
 	}
-	if p := compose(&client{cfg: cfg}); !cmp.Equal([]string{"c"}, p.LoadBalancerClasses) {
+	class, internal := cloud.Settings{annClass: "c"}, cloud.Settings{annInternal: "true"}
+	type result struct{ Subnet, Network, Members, Likely, Later string }
+	for _, tt := range []struct {
+		name, conf string
+		settings   cloud.Settings
+		field      string // spec.loadBalancerClass
+		want       result
+	}{
+		{name: "cloud.conf", conf: conf, want: result{"conf", "conf-net", "", "conf", "conf"}},
+		{name: "empty annotations", conf: conf, settings: cloud.Settings{annSubnetID: "", annNetworkID: "", annMemberSubnetID: ""}, want: result{"conf", "conf-net", "", "conf", "conf"}},
+		{name: "annotation", conf: conf, settings: stated, want: result{"ann", "ann-net", "", "conf", "conf"}},
+		{name: "annotation alone", settings: stated, want: result{"ann", "ann-net", "", "ann", "ann"}},
+		{name: "class, external", conf: conf + section, settings: with(class, stated), want: result{"class", "class-net", "", "conf", "conf"}},
+		{name: "class of the field", conf: conf + section, settings: stated, field: "c", want: result{"class", "class-net", "", "conf", "conf"}},
+		{name: "class, internal", conf: conf + section, settings: with(class, stated, internal), want: result{"ann", "ann-net", "", "conf", "conf"}},
+		{name: "class before cloud.conf, internal", conf: conf + section, settings: with(class, internal), want: result{"class", "class-net", "", "conf", "conf"}},
+		{name: "class and annotation without cloud.conf", conf: section, settings: with(class, stated), want: result{"class", "class-net", "", "ann", "class"}},
+		{name: "class without subnet", conf: "[LoadBalancerClass \"c\"]\n", settings: with(class, stated), want: result{"ann", "ann-net", "", "ann", ""}},
+		{name: "section without a name", conf: conf + unnamed, settings: stated, want: result{"unnamed", "unnamed-net", "", "conf", "conf"}},
+		{name: "section without a name, internal, with a class", conf: unnamed + section, settings: with(class, internal), want: result{"unnamed", "unnamed-net", "", "class", "class"}},
+		{name: "section without a name, external, with a class", conf: unnamed + section, settings: class, want: result{"class", "class-net", "", "class", "class"}},
+		{name: "members of cloud.conf", conf: "member-subnet-id=conf\n" + section, settings: class, want: result{"class", "class-net", "conf", "class", "class"}},
+		{name: "members of the class", conf: "member-subnet-id=conf\n[LoadBalancerClass \"c\"]\nmember-subnet-id=class\n", settings: class, want: result{"", "", "class", "", ""}},
+		{name: "members of the annotation", conf: "[LoadBalancerClass \"c\"]\nmember-subnet-id=class\n", settings: with(class, cloud.Settings{annMemberSubnetID: "ann"}), want: result{"", "", "ann", "", ""}},
+	} {
+		w, err := wishesOf(wishesSpec(with(tt.settings), func(s *cloud.LoadBalancerSpec) { s.Class = tt.field }), wishesConfig(t, "[LoadBalancer]\n"+tt.conf))
+		if err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+			continue
+		}
+		if diff := cmp.Diff(tt.want, result{w.vip.subnetID, w.vip.networkID, w.memberSubnet, w.likelySubnet, w.likelySubnetLater}); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
+		}
+	}
+}
+
+// TestPrecedenceOfFloatingIPs: the three keys of a floating subnet count as a whole, and an empty
+// network of the annotation means that it is looked for.
+func TestPrecedenceOfFloatingIPs(t *testing.T) {
+	const conf = "floating-network-id=conf\nfloating-subnet-id=conf-id\nfloating-subnet=conf-name\nfloating-subnet-tags=conf-tags\n"
+	for _, tt := range []struct {
+		name, conf string
+		settings   cloud.Settings
+		network    string
+		want       floatingSubnet
+	}{
+		{"cloud.conf: the ID before the others", conf, nil, "conf", floatingSubnet{subnetID: "conf-id"}},
+		{"annotations as a whole", conf, cloud.Settings{annFloatingSubnet: "ann-name"}, "conf", floatingSubnet{subnetName: "ann-name"}},
+		{"annotations: name and tags", conf, cloud.Settings{annFloatingSubnet: "n", annFloatingSubnetTags: "t", annFloatingSubnetID: ""}, "conf", floatingSubnet{subnetName: "n", subnetTags: "t"}},
+		{"empty annotations are none", conf, cloud.Settings{annFloatingSubnet: "", annFloatingSubnetID: ""}, "conf", floatingSubnet{subnetID: "conf-id"}},
+		{"an empty network is looked for", conf, cloud.Settings{annFloatingNetworkID: ""}, "", floatingSubnet{subnetID: "conf-id"}},
+		{"class as a whole", conf + "[LoadBalancerClass \"c\"]\nfloating-network-id=class\nfloating-subnet-tags=class-tags\n",
+			cloud.Settings{annClass: "c", annFloatingNetworkID: "ann", annFloatingSubnetID: "ann-id"}, "class", floatingSubnet{subnetTags: "class-tags"}},
+		{"class without any", conf + "[LoadBalancerClass \"c\"]\n", cloud.Settings{annClass: "c", annFloatingNetworkID: "ann", annFloatingSubnetTags: "t"}, "ann", floatingSubnet{subnetTags: "t"}},
+	} {
+		w, err := wishesOf(wishesSpec(tt.settings, nil), wishesConfig(t, "[LoadBalancer]\n"+tt.conf))
+		if err != nil || w.fip.networkID != tt.network || w.fip.floatingSubnet != tt.want {
+			t.Errorf("%s: network %q, %+v, %v; want %q, %+v", tt.name, w.fip.networkID, w.fip.floatingSubnet, err, tt.network, tt.want)
+		}
+	}
+}
+
+func TestClassesThatServicesCanPick(t *testing.T) {
+	cfg := wishesConfig(t, "[LoadBalancerClass]\n[LoadBalancerClass \"c\"]\n[LoadBalancerClass \"b\"]\n")
+	if p := compose(&client{cfg: cfg}); !cmp.Equal([]string{"b", "c"}, p.LoadBalancerClasses) {
 		t.Errorf("the provider's classes are %v", p.LoadBalancerClasses)
 	}
 }

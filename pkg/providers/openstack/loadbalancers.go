@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/keylock"
@@ -230,9 +231,6 @@ func (o *lbOperation) converge(ctx context.Context, w *lbWishes, lb *octaviaLB, 
 		known.internal = w.names.lb
 	}
 	o.lb.trees.put(lb, known, o.lb.now())
-	if w.refused != nil {
-		return nil, w.refused // all the rest is done: whoever was served before still is
-	}
 	status := o.lb.status(w.spec.Settings, lb, lb.addresses(floating, w.second), floating, append(warnings, o.warnings...))
 	slices.Sort(o.repaired)
 	status.Repaired = slices.Compact(o.repaired)
@@ -245,6 +243,7 @@ func (l *LoadBalancers) UpdateMembers(ctx context.Context, spec *cloud.LoadBalan
 	if err != nil {
 		return err
 	}
+	w.likelySubnet = w.likelySubnetLater
 	o, err := l.operation(ctx)
 	if err != nil {
 		return err
@@ -289,7 +288,7 @@ func (l *LoadBalancers) status(s cloud.Settings, lb *octaviaLB, addresses []stri
 	mode, suffix := corev1.LoadBalancerIPModeVIP, ""
 	if s.String(annProxyProtocol, "false") != "false" {
 		mode = corev1.LoadBalancerIPModeProxy
-		if cfg.EnableIngressHostname {
+		if cfg.EnableIngressHostname && len(validation.IsDNS1123Subdomain(cfg.IngressHostnameSuffix)) == 0 {
 			suffix = cfg.IngressHostnameSuffix
 		}
 	}
