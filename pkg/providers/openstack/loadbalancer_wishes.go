@@ -37,6 +37,7 @@ type lbWishes struct {
 	sourceRanges      []string // as normalCIDRs writes them
 	second            bool     // the second family is served, see serveFamilies
 	single            bool     // it is not, for a reason that was noted
+	refused           error    // the answer once all else is done, see refuseLater
 	warnings          []string
 	problems          field.ErrorList
 }

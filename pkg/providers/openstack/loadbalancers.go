@@ -231,6 +231,9 @@ func (o *lbOperation) converge(ctx context.Context, w *lbWishes, lb *octaviaLB, 
 		known.internal = w.names.lb
 	}
 	o.lb.trees.put(lb, known, o.lb.now())
+	if w.refused != nil {
+		return nil, w.refused // all the rest is done: whoever was served before still is
+	}
 	status := o.lb.status(w.spec.Settings, lb, lb.addresses(floating, w.second), floating, append(warnings, o.warnings...))
 	slices.Sort(o.repaired)
 	status.Repaired = slices.Compact(o.repaired)
