@@ -156,13 +156,9 @@ func TestDefectTokenLifeDecides(t *testing.T) {
 // The peer waits for a metadata server for ever, until the kubelet kills it.
 func TestDefectMetadataServerIsGone(t *testing.T) {
 	w := startGCP(t)
-	start := time.Now()
 	got := execGCP(t, w, gcpCase{image: arImage, env: gcpVariable("GCE_METADATA_HOST=127.0.0.1:1")})
 	if got.code != 1 || !strings.Contains(got.stderr, "the metadata server at 127.0.0.1:1 cannot be reached (dial tcp 127.0.0.1:1: connect: connection refused); there are no Google credentials") {
 		t.Errorf("exit %d: %s", got.code, got.stderr)
-	}
-	if d := time.Since(start); d > 10*time.Second {
-		t.Errorf("it took %s", d)
 	}
 }
 

@@ -1,6 +1,8 @@
 package registration_test
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -81,6 +83,13 @@ func TestRemoveOnce(t *testing.T) {
 func TestMissingRights(t *testing.T) {
 	c := newCluster(t)
 	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "registrar"}}
+	t.Cleanup(func() {
+		ctx, o := context.Background(), metav1.DeleteOptions{}
+		if err := errors.Join(c.CoreV1().ServiceAccounts("default").Delete(ctx, sa.Name, o), c.RbacV1().ClusterRoleBindings().Delete(ctx, "registrar", o),
+			c.RbacV1().ClusterRoles().Delete(ctx, "registrar", o)); err != nil {
+			t.Error(err)
+		}
+	})
 	if _, err := c.CoreV1().ServiceAccounts("default").Create(t.Context(), sa, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}

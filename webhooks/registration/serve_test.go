@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -99,8 +100,8 @@ func TestAPIServerCalls(t *testing.T) {
 	c := newCluster(t)
 	s, port, a, stop := serve(t)
 	for _, ns := range []*corev1.Namespace{namespace("opted-out", map[string]string{"isthmus-cloud.github.io/skip-maps": "true"}), namespace("other", nil)} {
-		if _, err := c.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
+		if _, err := c.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+			t.Fatal(err) // no controller would remove them, so they stay
 		}
 	}
 	// A Service of this type leads the API server to loopback, under the Service's name.
@@ -109,6 +110,11 @@ func TestAPIServerCalls(t *testing.T) {
 	if _, err := c.CoreV1().Services("kube-system").Create(t.Context(), svc, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if err := c.CoreV1().Services("kube-system").Delete(context.Background(), svc.Name, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
 	for form, change := range map[string]func(*registration.Options){
 		"url":     func(o *registration.Options) { o.URL = fmt.Sprintf("https://127.0.0.1:%d", port) },
 		"service": func(o *registration.Options) { o.ServicePort = port },

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 	"github.com/isthmus-cloud/isthmus/webhooks"
 	"github.com/isthmus-cloud/isthmus/webhooks/certs/certstest"
 	"github.com/isthmus-cloud/isthmus/webhooks/server"
@@ -131,18 +131,12 @@ func (c *cluster) register(t *testing.T, env webhooks.Environment, url string, c
 	if _, err := c.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(t.Context(), cfg, metav1.CreateOptions{FieldValidation: "Strict"}); err != nil {
 		t.Fatal(err)
 	}
-	deadline := time.After(30 * time.Second)
-	for len(c.reviewed()) == 0 {
-		_, err := c.services.Create(t.Context(), wanted("probe", nil), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		if err != nil {
+	eventually.True(t, "the webhook is called", func() bool {
+		if _, err := c.services.Create(t.Context(), wanted("probe", nil), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
 			t.Fatal(err)
 		}
-		select {
-		case <-deadline:
-			t.Fatal("the webhook is never called")
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
+		return len(c.reviewed()) > 0
+	})
 }
 
 // wanted is a Service as a user writes it.
@@ -516,18 +510,10 @@ func (c *cluster) testNoDefault(t *testing.T) {
 		t.Fatal(err)
 	}
 	classless := wanted("classless", func(s *corev1.Service) { s.Annotations[prefix+"flavor-id"] = "maybe" })
-	deadline := time.After(30 * time.Second)
-	for {
+	eventually.NoError(t, func() error {
 		_, err := c.services.Create(t.Context(), classless, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		if err == nil {
-			break
-		}
-		select {
-		case <-deadline:
-			t.Fatalf("still judged: %v", err)
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
+		return err
+	})
 	own := gold
 	classless.Spec.LoadBalancerClass = &own
 	_, err = c.services.Create(t.Context(), classless, metav1.CreateOptions{})

@@ -213,7 +213,7 @@ func TestVerifyTrustsNothing(t *testing.T) {
 
 // What was put right is told also when Octavia needs longer for it than an operation waits.
 func TestRepairsOfASlowOctaviaAreTold(t *testing.T) {
-	x := newLBTestOn(t, ossim.Options{OctaviaDelay: 60 * time.Millisecond}, 2, "")
+	x := newLBTest(t, 2, "")
 	x.ensure(x.spec)
 	id := x.spec.Settings[annLoadBalancerID]
 	drift, tree := x.op(), x.tree(x.spec)
@@ -227,9 +227,11 @@ func TestRepairsOfASlowOctaviaAreTold(t *testing.T) {
 	patient := x.lbs.waits
 	x.lbs.waits = lbWaits{first: time.Millisecond, most: time.Millisecond, total: time.Millisecond, brief: time.Millisecond, retry: time.Millisecond}
 	x.spec.Verify = true
+	release := x.sim.HoldStates()
 	if _, err := x.lbs.Ensure(testContext(t), x.spec); cloud.KindOf(err) != cloud.KindRetryAfter {
 		t.Fatalf("error %v, so that the test shows nothing", err)
 	}
+	release()
 	x.lbs.waits = patient
 	if status := x.ensure(x.spec); len(status.Repaired) != 1 || !strings.Contains(status.Repaired[0], "set members of pool_0_") {
 		t.Errorf("repaired: %q, want the members of one pool", status.Repaired)
@@ -249,12 +251,8 @@ func TestComplaint2858SlowOctavia(t *testing.T) {
 	impatient := lbWaits{first: 4 * time.Millisecond, most: 10 * time.Millisecond, total: 30 * time.Millisecond, brief: 20 * time.Millisecond, retry: time.Millisecond}
 	x.lbs.waits = impatient
 	ensureAll := func(op func() error) (tries int) {
-		for tries = 1; tries < 200; tries++ {
-			start := time.Now()
+		for tries = 1; tries < 10_000; tries++ {
 			err := op()
-			if took := time.Since(start); took > 5*time.Second {
-				t.Errorf("one operation took %v", took)
-			}
 			if err == nil {
 				return tries
 			}
@@ -278,7 +276,11 @@ func TestComplaint2858SlowOctavia(t *testing.T) {
 		return mutations, reads
 	}
 	x.sim.ResetRequests()
+	release, begun := x.sim.HoldStates(), 0
 	if tries := ensureAll(func() error {
+		if begun++; begun == 3 {
+			release()
+		}
 		status, err := x.lbs.Ensure(testContext(t), spec)
 		if err == nil {
 			publish(spec, status)
@@ -309,15 +311,17 @@ func TestComplaint2858SlowOctavia(t *testing.T) {
 // TestWishChangesWhileUnderway: a Service that changes while its load balancer is being
 // changed gets what it wants last.
 func TestWishChangesWhileUnderway(t *testing.T) {
-	x := newLBTestOn(t, ossim.Options{OctaviaDelay: 60 * time.Millisecond}, 3, "")
+	x := newLBTest(t, 3, "")
 	patient := x.lbs.waits
 	spec := x.withPorts("web", 3)
 	x.ensure(spec)
 	x.lbs.waits = lbWaits{first: time.Millisecond, most: time.Millisecond, total: time.Millisecond, brief: time.Millisecond, retry: time.Millisecond}
 	spec.Members = slices.Clone(x.all[1:])
+	release := x.sim.HoldStates()
 	if err := x.lbs.UpdateMembers(testContext(t), spec); cloud.KindOf(err) != cloud.KindRetryAfter {
 		t.Fatalf("UpdateMembers: %v, want KindRetryAfter", err)
 	}
+	release()
 	x.lbs.waits = patient
 	spec.Members = slices.Clone(x.all[:2])
 	x.ensure(spec)

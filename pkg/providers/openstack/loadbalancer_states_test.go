@@ -66,11 +66,10 @@ func TestBusyLoadBalancer(t *testing.T) {
 	x.lbs.waits.total, x.lbs.waits.brief = time.Hour, time.Hour
 	for name, op := range ops {
 		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
-		start := time.Now()
-		err := op(ctx)
+		err := op(ctx) // or it waits for an hour
 		cancel()
-		if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) > 5*time.Second {
-			t.Errorf("%s after its context ended: %v after %s", name, err, time.Since(start))
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s after its context ended: %v", name, err)
 		}
 	}
 	remove()

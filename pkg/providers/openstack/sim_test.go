@@ -11,6 +11,9 @@ import (
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 )
 
+// requestTimeout is beyond what the simulator takes on a busy machine: no test waits for it.
+const requestTimeout = 5 * time.Minute
+
 // newProvider makes the provider as the program does, from the simulator's cloud.conf with
 // more appended, and logs in, so that request counts are those of the operation alone.
 func newProvider(t *testing.T, sim *ossim.Sim, more string) *cloud.Provider {
@@ -24,7 +27,7 @@ func newProviderOf(t *testing.T, sim *ossim.Sim, conf string) *cloud.Provider {
 	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p, warnings, err := New(context.Background(), file, cloud.Options{UserAgent: "test", RequestTimeout: 5 * time.Second})
+	p, warnings, err := New(context.Background(), file, cloud.Options{UserAgent: "test", RequestTimeout: requestTimeout})
 	if err != nil || len(warnings) > 0 {
 		t.Fatalf("new provider: %v, %v", warnings, err)
 	}
@@ -38,7 +41,7 @@ func newProviderOf(t *testing.T, sim *ossim.Sim, conf string) *cloud.Provider {
 
 func testContext(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -169,7 +169,8 @@ func firstFlavorAndImage(t *testing.T, c *gophercloud.ServiceClient) (flavorID, 
 }
 
 func TestServerLife(t *testing.T) {
-	sim := ossim.ForTest(t, ossim.Options{StateDelay: 30 * time.Millisecond})
+	sim := ossim.ForTest(t)
+	release := sim.HoldStates()
 	c := compute(t, sim, "2.93")
 	flavorID, imageID := firstFlavorAndImage(t, c)
 	made, err := servers.Create(t.Context(), c, servers.CreateOpts{
@@ -182,6 +183,7 @@ func TestServerLife(t *testing.T) {
 	if got, err := servers.Get(t.Context(), c, made.ID).Extract(); err != nil || got.Status != "BUILD" || len(got.Addresses) != 0 {
 		t.Errorf("at first: %+v, %v", got, err)
 	}
+	release()
 	got := waitServer(t, c, made.ID, "ACTIVE")
 	view, found := sim.Server(made.ID)
 	if !found || len(view.Addresses) != 1 || strings.TrimSpace(toText(got.Addresses)) != view.Addresses[0].String() {

@@ -124,7 +124,8 @@ func TestFullyPopulatedCreateAndCascade(t *testing.T) {
 }
 
 func TestImmutableWhilePending(t *testing.T) {
-	sim := ossim.ForTest(t, ossim.Options{Jobboard: true, OctaviaDelay: 200 * time.Millisecond})
+	sim := ossim.ForTest(t, ossim.Options{Jobboard: true})
+	release := sim.HoldStates()
 	c := octavia(t, sim)
 	lb := must[*loadbalancers.LoadBalancer](t)(loadbalancers.Create(t.Context(), c, full(sim, 8080)).Extract())
 	_, err := listeners.Create(t.Context(), c, listeners.CreateOpts{LoadbalancerID: lb.ID, Protocol: "TCP", ProtocolPort: 81}).Extract()
@@ -138,6 +139,7 @@ func TestImmutableWhilePending(t *testing.T) {
 		t.Errorf("refusal: %v", err)
 	}
 	refused(t, loadbalancers.Delete(t.Context(), c, lb.ID, loadbalancers.DeleteOpts{Cascade: true}).ExtractErr(), http.StatusConflict)
+	release()
 	settled(t, c, lb.ID)
 	l := must[*listeners.Listener](t)(listeners.Create(t.Context(), c, listeners.CreateOpts{LoadbalancerID: lb.ID, Protocol: "UDP", ProtocolPort: 8080}).Extract())
 	if got := settled(t, c, lb.ID); len(got.Listeners) != 2 {

@@ -56,6 +56,7 @@ type Sim struct {
 	http    *http.Server
 	tls     atomic.Pointer[tls.Config] // of new connections
 	claim   net.Listener               // holds the claim on 127.N.0.0/16
+	held    chan struct{}              // closed when transient states may end again; guarded by mu
 	addrs   addressPlan
 	start   time.Time
 	ctx     context.Context // ends at Close; owned by Sim, not by a call
@@ -205,11 +206,39 @@ func (s *Sim) after(d time.Duration, fn func()) {
 		defer t.Stop()
 		select {
 		case <-ctx.Done():
+			return
 		case <-t.C:
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			fn()
 		}
+		for {
+			s.mu.Lock()
+			held := s.held
+			if held == nil {
+				fn()
+				s.mu.Unlock()
+				return
+			}
+			s.mu.Unlock()
+			select {
+			case <-ctx.Done():
+				return
+			case <-held:
+			}
+		}
+	})
+}
+
+// HoldStates keeps transient states (BUILD, PENDING_UPDATE, …) as they are, however long they
+// are to last, until the returned function is called. Nobody else may hold them meanwhile.
+func (s *Sim) HoldStates() (release func()) {
+	held := make(chan struct{})
+	s.mu.Lock()
+	s.held = held
+	s.mu.Unlock()
+	return sync.OnceFunc(func() {
+		s.mu.Lock()
+		s.held = nil
+		s.mu.Unlock()
+		close(held)
 	})
 }
 
