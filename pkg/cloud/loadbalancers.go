@@ -35,6 +35,9 @@ type LoadBalancerRef struct {
 	UID string
 	// Settings are the Service's annotations of the provider's vocabulary, checked.
 	Settings Settings
+	// CurrentIngress is the Service's status as it stands: addresses there are kept where
+	// possible, and tell what was made for the Service.
+	CurrentIngress []corev1.LoadBalancerIngress
 }
 
 // LoadBalancerSpec is all that a load balancer shall be: the plan that pkg/lb makes of a
@@ -63,8 +66,6 @@ type LoadBalancerSpec struct {
 	// HealthCheck is the HTTP check that externalTrafficPolicy Local requires on every
 	// member; nil for policy Cluster, where the provider's defaults decide.
 	HealthCheck *HealthCheck
-	// CurrentIngress is the Service's status as it stands; addresses there are kept where possible.
-	CurrentIngress []corev1.LoadBalancerIngress
 }
 
 // LoadBalancerPort is one port of a Service.

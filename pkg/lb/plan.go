@@ -67,6 +67,8 @@ func ref(service *corev1.Service, cluster cloud.Cluster, settings cloud.Settings
 		Name:      service.Name,
 		UID:       string(service.UID),
 		Settings:  settings,
+
+		CurrentIngress: slices.Clone(service.Status.LoadBalancer.Ingress),
 	}
 }
 
@@ -137,7 +139,6 @@ func (p *planner) draft(nodes *Nodes, cluster cloud.Cluster, vocabulary []cloud.
 	spec.SourceRanges = p.sourceRanges(spec.IPFamilies, vocabulary)
 	spec.SessionAffinityTimeout = p.sessionAffinity()
 	spec.HealthCheck = p.healthCheck()
-	spec.CurrentIngress = slices.Clone(service.Status.LoadBalancer.Ingress)
 	return spec
 }
 

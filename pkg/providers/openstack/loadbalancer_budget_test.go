@@ -41,6 +41,7 @@ func TestCallBudgets(t *testing.T) {
 				x := newLBTestOn(t, ossim.Options{StateDelay: 3 * time.Millisecond, Jobboard: tt.jobboard}, 3, tt.conf)
 				t.Cleanup(func() { logCalls(t, x.sim) })
 				spec := x.withPorts("web", ports)
+				x.readOnce()
 				x.budget("create", 6, func() { x.ensure(spec) })
 				x.budget("unchanged", 2, func() { x.ensure(spec) })
 				update := func() {

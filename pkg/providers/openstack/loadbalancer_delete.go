@@ -16,13 +16,12 @@ import (
 // Delete implements cloud.LoadBalancers. The floating IPs go first: as long as the load
 // balancer is there, what is left of an interrupted deletion is found through it.
 func (l *LoadBalancers) Delete(ctx context.Context, ref cloud.LoadBalancerRef) error {
-	names := namesFor(ref)
 	l.repairs.take(ref.UID)
 	o, err := l.operation(ctx)
 	if err != nil {
 		return err
 	}
-	err = o.delete(ctx, ref, names)
+	err = o.delete(ctx, ref)
 	switch {
 	case err != nil:
 	case l.c.cfg.LoadBalancer.ManageSecurityGroups:
@@ -37,34 +36,27 @@ func (l *LoadBalancers) Delete(ctx context.Context, ref cloud.LoadBalancerRef) e
 	return err
 }
 
-func (o *lbOperation) delete(ctx context.Context, ref cloud.LoadBalancerRef, names lbNames) error {
-	all, err := o.named(ctx, names)
+func (o *lbOperation) delete(ctx context.Context, ref cloud.LoadBalancerRef) error {
+	held, err := o.held(ctx, ref)
 	if err != nil {
 		return err
 	}
-	id := ref.Settings.String(annLoadBalancerID, "")
-	made := o.made(ctx, names, all, id)
-	if id != "" && !slices.ContainsFunc(all, func(lb octaviaLB) bool { return lb.ID == id }) {
-		// Not made for the Service, which may have had one of its own before it came to share this one.
-		switch lb, err := o.get(ctx, id); {
-		case cloud.IsNotFound(err):
-		case err != nil:
-			return err
-		case lb.Name != names.lb:
-			if err := o.inTurn(ctx, lb, func(lb *octaviaLB) error { return o.leaveShared(ctx, ref, names, lb) }); err != nil {
-				return err
+	made := false
+	for _, h := range held {
+		made = made || h.owner
+		if err := o.inTurn(ctx, h.lb, func(lb *octaviaLB) error {
+			if h.owner {
+				return o.deleteMade(ctx, ref, h.names, lb)
 			}
-		}
-	}
-	if len(made) == 0 {
-		return o.deleteFIPs(ctx, ref, names, nil)
-	}
-	for i := range made {
-		if err := o.inTurn(ctx, &made[i], func(lb *octaviaLB) error { return o.deleteMade(ctx, ref, names, lb) }); err != nil {
+			return o.leaveShared(ctx, ref, h.names, lb)
+		}); err != nil {
 			return err
 		}
 	}
-	return nil
+	if made {
+		return nil
+	}
+	return o.deleteFIPs(ctx, ref, namesFor(ref), nil)
 }
 
 // inTurn calls f with the load balancer when it is its turn. One that has gone meanwhile is
@@ -81,24 +73,6 @@ func (o *lbOperation) inTurn(ctx context.Context, lb *octaviaLB, f func(*octavia
 		}
 	}
 	return f(lb)
-}
-
-// made are the load balancers of the Service's name that were made for it: those that carry
-// our cluster's tag. Where there is none, the one that the annotation names, or the only
-// one, was made before there were such tags, unless it carries another cluster's.
-func (o *lbOperation) made(ctx context.Context, names lbNames, all []octaviaLB, id string) []octaviaLB {
-	if ours := names.ours(all); len(ours) > 0 {
-		return ours
-	}
-	for _, lb := range all {
-		switch {
-		case names.isForeign(lb.Tags) || lb.ID != id && len(all) > 1:
-			klog.FromContext(ctx).Info("Leaving a load balancer alone that is not known to be ours", "loadBalancer", lb.ID, "name", lb.Name, "tags", lb.Tags)
-		default:
-			return []octaviaLB{lb}
-		}
-	}
-	return nil
 }
 
 // deleteMade deletes a load balancer that was made for a Service, with its floating IPs,
@@ -173,8 +147,9 @@ func (o *lbOperation) deleteFIPs(ctx context.Context, ref cloud.LoadBalancerRef,
 		if err != nil {
 			return err
 		}
+		cluster, _, _ := madeOf(lb)
 		for _, f := range attached {
-			if !names.isFIPDescription(ref, f.Description) {
+			if !names.isClusterFIP(f.Description, cluster, names.cluster, ref.Cluster.Name) {
 				continue
 			}
 			if err := o.deleteFIP(ctx, &f); err != nil {

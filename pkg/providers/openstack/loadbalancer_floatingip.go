@@ -132,7 +132,7 @@ func (w *lbWishes) mayReplace(lb *octaviaLB, f *floatingIP) bool {
 	if len(w.names.otherServices(lb.Tags)) > 0 {
 		return false
 	}
-	return f.Description == w.names.fipDescription || lb.Name == w.names.lb && slices.Contains(publishedAddresses(w), f.Address)
+	return w.names.isFIP(f.Description) || lb.Name == w.names.lb && slices.Contains(publishedAddresses(w), f.Address)
 }
 
 // publishedFIP finds an unused floating IP of ours whose address the Service has published.
@@ -153,18 +153,7 @@ func (o *lbOperation) publishedFIP(ctx context.Context, w *lbWishes) (*floatingI
 	return nil, nil
 }
 
-func publishedAddresses(w *lbWishes) []string {
-	var out []string
-	for _, in := range w.spec.CurrentIngress {
-		if in.IP != "" {
-			out = append(out, in.IP)
-		}
-	}
-	if a := w.spec.Settings.String(annAddress, ""); a != "" {
-		out = append(out, a)
-	}
-	return out
-}
+func publishedAddresses(w *lbWishes) []string { return publishedBy(w.spec.LoadBalancerRef) }
 
 func (o *lbOperation) attachFIP(ctx context.Context, f *floatingIP, portID string) error {
 	klog.FromContext(ctx).V(2).Info("Attaching floating IP", "floatingIP", f.Address, "port", portID)
@@ -175,7 +164,7 @@ func (o *lbOperation) attachFIP(ctx context.Context, f *floatingIP, portID strin
 // releaseFIP takes a floating IP off the VIP: one that we made is deleted unless it is to be
 // kept, every other one is only detached.
 func (o *lbOperation) releaseFIP(ctx context.Context, names lbNames, keep bool, f *floatingIP) error {
-	if f.Description == names.fipDescription && !keep {
+	if names.isFIP(f.Description) && !keep {
 		return o.deleteFIP(ctx, f)
 	}
 	klog.FromContext(ctx).V(2).Info("Detaching floating IP", "floatingIP", f.Address)
@@ -195,7 +184,7 @@ func (o *lbOperation) removeFIPs(ctx context.Context, names lbNames, keep bool, 
 		switch {
 		case len(names.otherServices(lb.Tags)) > 0:
 			left = f.Address
-		case f.Description != names.fipDescription:
+		case !names.isFIP(f.Description):
 		default:
 			if err := o.releaseFIP(ctx, names, keep, &f); err != nil {
 				return "", err

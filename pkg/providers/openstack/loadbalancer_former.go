@@ -25,55 +25,72 @@ func (o *lbOperation) leaveFormer(ctx context.Context, w *lbWishes, status *clou
 	if !o.claimed && !o.surplus && !moved && !w.spec.Verify {
 		return nil
 	}
-	tagged, err := listAll[octaviaLB](ctx, o.octavia, "lbaas/loadbalancers", url.Values{"tags": {w.names.lb}}, "loadbalancers")
-	if err != nil {
-		return wrapError("list load balancers with tag "+w.names.lb, err)
+	query := url.Values{"tags": {w.names.lb}}
+	if o.claimed || moved { // where it was before, it may have another cluster name
+		query = url.Values{}
+		if project := projectOf(o.octavia); project != "" {
+			query.Set("project_id", project)
+		}
 	}
-	// The address that the Service has published may be kept by the load balancer that it has.
-	ref := w.spec.LoadBalancerRef
-	ref.Settings = maps.Clone(ref.Settings)
-	delete(ref.Settings, annAddress)
+	all, err := listAll[octaviaLB](ctx, o.octavia, "lbaas/loadbalancers", query, "loadbalancers")
+	if err != nil {
+		return wrapError("list load balancers that "+w.names.lb+" may have used", err)
+	}
 	project := projectOf(o.octavia)
-	for i := range tagged {
-		lb := &tagged[i]
-		switch {
-		case lb.ID == status.Annotations[annLoadBalancerID], !slices.Contains(lb.Tags, w.names.lb), w.names.isForeign(lb.Tags),
-			project != "" && lb.ProjectID != "" && lb.ProjectID != project, lb.Status == "PENDING_DELETE":
+	for i := range all {
+		lb := &all[i]
+		if lb.ID == status.Annotations[annLoadBalancerID] || w.names.isForeign(lb.Tags) || project != "" && lb.ProjectID != "" && lb.ProjectID != project || lb.Status == "PENDING_DELETE" {
 			continue
 		}
-		ours, err := o.wasOurs(ctx, w, lb, published)
-		if err != nil {
-			return err
-		}
-		if !ours {
-			klog.FromContext(ctx).Info("Leaving a load balancer alone that is not known to be ours", "loadBalancer", lb.ID, "name", lb.Name, "tags", lb.Tags)
-			continue
-		}
-		klog.FromContext(ctx).V(2).Info("Taking the Service off a load balancer that it does not use any more", "loadBalancer", lb.ID, "name", lb.Name)
-		err = o.inTurn(ctx, lb, func(lb *octaviaLB) error {
-			if lb.Name == w.names.lb {
-				return o.deleteMade(ctx, ref, w.names, lb)
+		for _, tag := range lb.Tags {
+			if tag != w.names.lb && !w.names.isOwnTag(tag) {
+				continue
 			}
-			return o.leaveShared(ctx, ref, w.names, lb)
-		})
-		if err != nil && !cloud.IsNotFound(err) {
-			return err
+			if err := o.leaveOne(ctx, w, lb, tag, published); err != nil && !cloud.IsNotFound(err) {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// wasOurs reports whether the Service of this cluster, and not one of the same name in a
-// cluster of the same name, has put its tag on a load balancer: it, or a listener on it, has
-// the cluster's tag as well, or the Service has published its address.
-func (o *lbOperation) wasOurs(ctx context.Context, w *lbWishes, lb *octaviaLB, published []string) (bool, error) {
-	if slices.Contains(lb.Tags, w.names.owner) {
+// leaveOne takes the Service, by its tag, off a load balancer that it does not use any more.
+func (o *lbOperation) leaveOne(ctx context.Context, w *lbWishes, lb *octaviaLB, tag string, published []string) error {
+	names := w.names.tagged(tag)
+	made, ok := names.madeFor(lb)
+	ok = ok && made.lb == tag
+	if ours, err := o.wasOurs(ctx, w, lb, tag, published); err != nil || !ours {
+		if err == nil {
+			klog.FromContext(ctx).Info("Leaving a load balancer alone that is not known to be ours", "loadBalancer", lb.ID, "name", lb.Name, "tags", lb.Tags)
+		}
+		return err
+	}
+	// The address that the Service has published may be kept by the load balancer that it has.
+	ref := w.spec.LoadBalancerRef
+	ref.CurrentIngress, ref.Settings = nil, maps.Clone(ref.Settings)
+	delete(ref.Settings, annAddress)
+	klog.FromContext(ctx).V(2).Info("Taking the Service off a load balancer that it does not use any more", "loadBalancer", lb.ID, "name", lb.Name)
+	return o.inTurn(ctx, lb, func(lb *octaviaLB) error {
+		if ok {
+			return o.deleteMade(ctx, ref, made, lb)
+		}
+		return o.leaveShared(ctx, ref, names, lb)
+	})
+}
+
+// wasOurs reports whether the Service of this cluster, and not one of the same name in another
+// cluster, has put a tag on a load balancer: it was made for the Service and has the cluster's
+// tag, or a listener on it has both tags, or the tag is the Service's of today and it has
+// published the load balancer's address.
+func (o *lbOperation) wasOurs(ctx context.Context, w *lbWishes, lb *octaviaLB, tag string, published []string) (bool, error) {
+	today := tag == w.names.lb || tag == namesFor(w.spec.LoadBalancerRef).lb
+	if slices.Contains(lb.Tags, w.names.owner) && (today || lb.Name == tag) {
 		return true, nil
 	}
-	if lb.Name == w.names.lb {
+	if lb.Name == tag {
 		return false, nil // to be deleted; made before there were such tags
 	}
-	if slices.Contains(published, lb.VIPAddress) {
+	if today && slices.Contains(published, lb.VIPAddress) {
 		return true, nil
 	}
 	listeners, err := readListeners(ctx, o.octavia, lb.ID)
@@ -81,9 +98,12 @@ func (o *lbOperation) wasOurs(ctx context.Context, w *lbWishes, lb *octaviaLB, p
 		return false, err
 	}
 	if slices.ContainsFunc(listeners, func(l octaviaListener) bool {
-		return slices.Contains(l.Tags, w.names.lb) && slices.Contains(l.Tags, w.names.owner)
+		return slices.Contains(l.Tags, tag) && slices.Contains(l.Tags, w.names.owner)
 	}) {
 		return true, nil
+	}
+	if !today {
+		return false, nil
 	}
 	fips, err := o.attachedFIPs(ctx, lb)
 	return slices.ContainsFunc(fips, func(f floatingIP) bool { return slices.Contains(published, f.Address) }), err

@@ -19,34 +19,112 @@ const (
 	maxName = 255
 )
 
-// lbNames are the names of all that is made for one Service.
+// Descriptions are made of these and the cluster's name.
+const (
+	servicePrefix = "Kubernetes external service "
+	fipPrefix     = "Floating IP for " + servicePrefix
+	fromCluster   = " from cluster "
+)
+
+// lbNames are the names of all that is made for one Service under one cluster name.
 type lbNames struct {
+	// ref is the Service, with that cluster name.
+	ref cloud.LoadBalancerRef
 	// lb is the load balancer's name, and the tag of what belongs to the Service.
 	lb string
-	// owner is the tag that names the cluster.
-	owner string
+	// cluster is the cluster's name, owner the tag with its UID.
+	cluster, owner string
+	// legacy is the name that the in-tree provider gave load balancers; it holds the Service's
+	// UID, so that it cannot be another cluster's. Empty where the UID is not known.
+	legacy string
 	// lbDescription and fipDescription are whole descriptions: what carries them is the
 	// Service's, or that of a Service of the same name in a cluster of the same name.
 	lbDescription, fipDescription string
 }
 
 func namesFor(ref cloud.LoadBalancerRef) lbNames {
-	external := fmt.Sprintf("Kubernetes external service %s/%s from cluster %s", ref.Namespace, ref.Name, ref.Cluster.Name)
-	return lbNames{
+	external := servicePrefix + ref.Namespace + "/" + ref.Name + fromCluster + ref.Cluster.Name
+	n := lbNames{
+		ref:            ref,
 		lb:             cut(lbNamePrefix + ref.Cluster.Name + "_" + ref.Namespace + "_" + ref.Name),
+		cluster:        ref.Cluster.Name,
 		owner:          ownerTagPrefix + ref.Cluster.UID,
 		lbDescription:  cut(external),
 		fipDescription: cut("Floating IP for " + external),
 	}
+	if ref.UID != "" {
+		const most = 32
+		legacy := "a" + strings.ReplaceAll(ref.UID, "-", "")
+		n.legacy = legacy[:min(len(legacy), most)]
+	}
+	return n
+}
+
+// service is the Service that they are of.
+func (n lbNames) service() string { return n.ref.Namespace + "/" + n.ref.Name }
+
+// in are the names under another cluster name.
+func (n lbNames) in(cluster string) lbNames {
+	ref := n.ref
+	ref.Cluster.Name = cluster
+	return namesFor(ref)
+}
+
+// tagged are the names that go with a tag for which isOwnTag is true.
+func (n lbNames) tagged(tag string) lbNames {
+	if tag == n.lb {
+		return n
+	}
+	cluster, _, _ := splitLBName(tag)
+	return n.in(cluster)
+}
+
+// isOwnTag reports whether a tag is that of the Service, or of one of its name in another
+// cluster: under any cluster name.
+func (n lbNames) isOwnTag(tag string) bool {
+	_, service, ok := splitLBName(tag)
+	return tag == n.lb || ok && service == n.service()
+}
+
+// madeFor reports whether a load balancer's name is one that the Service makes, under
+// whatever cluster name, and returns the names that its things have then.
+func (n lbNames) madeFor(lb *octaviaLB) (lbNames, bool) {
+	if lb.Name == n.lb {
+		return n, true
+	}
+	if n.legacy != "" && lb.Name == n.legacy {
+		if i := slices.IndexFunc(lb.Tags, n.isOwnTag); i >= 0 && !slices.Contains(lb.Tags, n.lb) {
+			return n.tagged(lb.Tags[i]), true
+		}
+		return n, true
+	}
+	cluster, service, ok := madeOf(lb)
+	if !ok || service != n.service() {
+		return n, false
+	}
+	out := n.in(cluster)
+	out.lb = lb.Name // of a long name the description has not all
+	return out, true
 }
 
 func (n lbNames) listener(i int) string { return cut(fmt.Sprintf("listener_%d_%s", i, n.lb)) }
 func (n lbNames) pool(i int) string     { return cut(fmt.Sprintf("pool_%d_%s", i, n.lb)) }
 func (n lbNames) monitor(i int) string  { return cut(fmt.Sprintf("monitor_%d_%s", i, n.lb)) }
 
-// isPool and isListener report whether name is one that pool or listener makes.
-func (n lbNames) isPool(name string) bool     { return numbered(name, "pool_", n.pool) }
-func (n lbNames) isListener(name string) bool { return numbered(name, "listener_", n.listener) }
+// isPool and isListener report whether name is one that pool or listener makes, or that the
+// in-tree provider made.
+func (n lbNames) isPool(name string) bool {
+	return numbered(name, "pool_", n.pool) || n.isLegacy(name, "pool_")
+}
+
+func (n lbNames) isListener(name string) bool {
+	return numbered(name, "listener_", n.listener) || n.isLegacy(name, "listener_")
+}
+
+func (n lbNames) isLegacy(name, prefix string) bool {
+	return n.legacy != "" && (numbered(name, prefix, func(i int) string { return cut(fmt.Sprintf("%s%d_%s", prefix, i, n.legacy)) }) ||
+		strings.HasPrefix(name, prefix+n.legacy+"_"))
+}
 
 func numbered(name, prefix string, named func(int) string) bool {
 	rest, _ := strings.CutPrefix(name, prefix)
@@ -55,14 +133,19 @@ func numbered(name, prefix string, named func(int) string) bool {
 	return err == nil && name == named(i)
 }
 
-// isFIPDescription reports whether a floating IP was made for a Service of the cluster's name.
-func (n lbNames) isFIPDescription(ref cloud.LoadBalancerRef, description string) bool {
-	if description == n.fipDescription {
-		return true
-	}
-	service, ok := strings.CutPrefix(description, "Floating IP for Kubernetes external service ")
-	service, cluster, ok2 := strings.Cut(service, " from cluster ")
-	return ok && ok2 && cluster == ref.Cluster.Name && strings.Count(service, "/") == 1
+// isFIP reports whether the description of a floating IP is that of one which was made for
+// the Service, under any cluster name: others keep it when they rename the load balancer.
+// That it leads to the Service's own load balancer must be known beside.
+func (n lbNames) isFIP(description string) bool {
+	return strings.HasPrefix(description, fipPrefix+n.service()+fromCluster)
+}
+
+// isClusterFIP reports whether a floating IP that leads to the Service's own load balancer was
+// made for it or another Service of the cluster, which had these names.
+func (n lbNames) isClusterFIP(description string, clusters ...string) bool {
+	text, ok := strings.CutPrefix(description, fipPrefix)
+	service, cluster, ok2 := strings.Cut(text, fromCluster)
+	return n.isFIP(description) || ok && ok2 && slices.Contains(clusters, cluster) && strings.Count(service, "/") == 1
 }
 
 func cut(s string) string { return s[:min(len(s), maxName)] }

@@ -60,61 +60,15 @@ func (l *LoadBalancers) operation(ctx context.Context) (*lbOperation, error) {
 	return &lbOperation{lb: l, octavia: octavia, neutron: neutron, deadline: l.now().Add(l.waits.total), subnets: map[string]netip.Prefix{}}, nil
 }
 
-// find returns the Service's load balancer and whether it was made for the Service; nil
-// when there is none. It takes the one that the annotation names or, when that is gone or
-// not set, the one of the Service's name. KindConflict when it is another cluster's.
-func (o *lbOperation) find(ctx context.Context, names lbNames, id string) (lb *octaviaLB, owner bool, err error) {
-	if id != "" {
-		lb, err = o.get(ctx, id)
-		switch {
-		case err == nil && lb.Name != names.lb:
-			return lb, false, nil
-		case err == nil:
-			return lb, true, names.checkOwner(lb)
-		case !cloud.IsNotFound(err):
-			return nil, false, err
-		}
-	}
-	lb, err = o.findByName(ctx, names)
-	return lb, true, err
-}
-
-// findByName returns the load balancer of the Service's name, nil for none. It is the one
-// that carries our cluster's tag. Several do when a create was made although its answer
-// never came, and then once more: the same one is taken each time, and leaveFormer removes
-// the others.
-func (o *lbOperation) findByName(ctx context.Context, names lbNames) (*octaviaLB, error) {
-	all, err := o.named(ctx, names)
+// named returns the project's load balancers of a name, in the order of their IDs.
+func (o *lbOperation) named(ctx context.Context, name string) ([]octaviaLB, error) {
+	all, err := listAll[octaviaLB](ctx, o.octavia, "lbaas/loadbalancers", url.Values{"name": {name}}, "loadbalancers")
 	if err != nil {
-		return nil, err
-	}
-	ours := names.ours(all)
-	o.surplus = len(ours) > 1
-	switch {
-	case len(ours) > 0:
-		return &ours[0], nil
-	case len(all) == 0:
-		return nil, nil
-	case len(all) == 1:
-		return &all[0], names.checkOwner(&all[0])
-	}
-	var ids []string
-	for _, lb := range all {
-		ids = append(ids, lb.ID)
-	}
-	return nil, cloud.Errorf(cloud.KindConflict, "%d load balancers are named %s: %s: delete or rename those that are not in use",
-		len(all), names.lb, strings.Join(ids, ", "))
-}
-
-// named returns the project's load balancers of the Service's name, in the order of their IDs.
-func (o *lbOperation) named(ctx context.Context, names lbNames) ([]octaviaLB, error) {
-	all, err := listAll[octaviaLB](ctx, o.octavia, "lbaas/loadbalancers", url.Values{"name": {names.lb}}, "loadbalancers")
-	if err != nil {
-		return nil, wrapError("find load balancer "+names.lb, err)
+		return nil, wrapError("find load balancer "+name, err)
 	}
 	project := projectOf(o.octavia) // an administrator sees those of others as well
 	all = slices.DeleteFunc(all, func(lb octaviaLB) bool {
-		return lb.Name != names.lb || project != "" && lb.ProjectID != "" && lb.ProjectID != project
+		return lb.Name != name || project != "" && lb.ProjectID != "" && lb.ProjectID != project
 	})
 	slices.SortFunc(all, func(a, b octaviaLB) int { return strings.Compare(a.ID, b.ID) })
 	return all, nil
@@ -125,14 +79,17 @@ func (n lbNames) ours(all []octaviaLB) []octaviaLB {
 	return slices.DeleteFunc(slices.Clone(all), func(lb octaviaLB) bool { return !slices.Contains(lb.Tags, n.owner) })
 }
 
-// checkOwner refuses a load balancer of another cluster that has the same name.
-func (n lbNames) checkOwner(lb *octaviaLB) error {
-	if !n.isForeign(lb.Tags) {
-		return nil
+// notOurs refuses a load balancer of the Service's name: it is another cluster's of the same
+// name, or may be.
+func (n lbNames) notOurs(lb *octaviaLB) error {
+	if n.isForeign(lb.Tags) {
+		return cloud.Errorf(cloud.KindConflict,
+			"load balancer %s named %s belongs to the cluster with UID %s, and this cluster's is %s: give the clusters different names (--cluster-name), or remove its tag %q if that cluster is no more",
+			lb.ID, lb.Name, ownerOf(lb.Tags), strings.TrimPrefix(n.owner, ownerTagPrefix), ownerTagPrefix+ownerOf(lb.Tags))
 	}
 	return cloud.Errorf(cloud.KindConflict,
-		"load balancer %s named %s belongs to the cluster with UID %s, and this cluster's is %s: give the clusters different names (--cluster-name), or remove its tag %q if that cluster is no more",
-		lb.ID, lb.Name, ownerOf(lb.Tags), strings.TrimPrefix(n.owner, ownerTagPrefix), ownerTagPrefix+ownerOf(lb.Tags))
+		"load balancer %s named %s may be that of another cluster of the name %q: it has no tag %s…, and the Service has neither its ID nor its address. If it is this Service's, as after a creation that was cut off, set the annotation %s: %s; if not, give the clusters different names (--cluster-name)",
+		lb.ID, lb.Name, n.cluster, ownerTagPrefix, annLoadBalancerID, lb.ID)
 }
 
 func (o *lbOperation) get(ctx context.Context, id string) (*octaviaLB, error) {

@@ -129,8 +129,8 @@ func TestFailedCreationIsMadeAnew(t *testing.T) {
 	}
 	remove()
 	lb.Tags = []string{lb.Name}
-	defer x.showAs(*lb, stateError, true, 0)()
-	if _, err := x.lbs.Ensure(testContext(t), x.service("web", nil)); err == nil || !strings.Contains(err.Error(), "is in state ERROR") {
+	defer x.showAs(*lb, stateError, false, 0)()
+	if _, err := x.lbs.Ensure(testContext(t), x.service("web", cloud.Settings{annLoadBalancerID: lb.ID})); err == nil || !strings.Contains(err.Error(), "is in state ERROR") {
 		t.Errorf("Ensure: %v, want an error that names the state", err)
 	}
 	if n := x.sim.Mutations(); n != 0 {

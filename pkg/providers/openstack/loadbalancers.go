@@ -40,6 +40,7 @@ type LoadBalancers struct {
 	// groups and extensions are those of managed security groups.
 	groups     groupCache
 	oldGroups  oldGroups
+	renamed    renamedLBs
 	extensions extensions
 
 	cidrs    sync.Map     // subnet ID → netip.Prefix
@@ -53,18 +54,18 @@ func newLoadBalancers(c *client) *LoadBalancers {
 
 // Get implements cloud.LoadBalancers.
 func (l *LoadBalancers) Get(ctx context.Context, ref cloud.LoadBalancerRef) (*cloud.LoadBalancerStatus, error) {
-	names := namesFor(ref)
 	o, err := l.operation(ctx)
 	if err != nil {
 		return nil, err
 	}
-	lb, _, err := o.find(ctx, names, ref.Settings.String(annLoadBalancerID, ""))
+	h, err := o.find(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
-	if lb == nil {
-		return nil, cloud.Errorf(cloud.KindNotFound, "load balancer %s does not exist", names.lb)
+	if h == nil {
+		return nil, cloud.Errorf(cloud.KindNotFound, "load balancer %s does not exist", namesFor(ref).lb)
 	}
+	lb := h.lb
 	floating := ""
 	fips, err := o.attachedFIPs(ctx, lb)
 	if err != nil {
@@ -143,21 +144,21 @@ func (o *lbOperation) ensure(ctx context.Context, w *lbWishes) (*cloud.LoadBalan
 	return o.converge(ctx, w, lb, owner, known, want, append(warnings, w.fixedAtCreation(lb)...))
 }
 
-// take finds the Service's load balancer (nil when there is none) and waits for its turn,
-// which done ends.
+// take finds the Service's load balancer (nil when there is none) and waits until nobody else
+// works on it, which done ends. From then on w has the names of what is on it.
 func (o *lbOperation) take(ctx context.Context, w *lbWishes) (lb *octaviaLB, owner bool, done func(), err error) {
 	done = func() {}
+	ref := w.spec.LoadBalancerRef
+	var h *holding
 	if lb = o.fromSnapshot(ctx, w); lb != nil {
-		owner, err = lb.Name == w.names.lb, nil
-		if owner {
-			err = w.names.checkOwner(lb)
-		}
+		h, err = o.recognize(ctx, namesFor(ref), evidenceOf(ref), lb)
 	} else {
-		lb, owner, err = o.find(ctx, w.names, w.loadBalancerID)
+		h, err = o.find(ctx, ref)
 	}
-	if err != nil || lb == nil {
-		return nil, owner, done, err
+	if err != nil || h == nil {
+		return nil, false, done, err
 	}
+	w.names, lb, owner = h.names, h.lb, h.owner
 	done, waited, err := o.lb.locks.Lock(ctx, lb.ID)
 	if err != nil {
 		return nil, owner, func() {}, fmt.Errorf("load balancer %s: wait for the other Service's change to end: %w", lb.ID, err)
@@ -178,6 +179,7 @@ func (o *lbOperation) ensureNew(ctx context.Context, w *lbWishes) (*cloud.LoadBa
 		return nil, cloud.Errorf(cloud.KindInvalid, "annotation %s: there is no load balancer %s in this project and region; correct or remove the annotation",
 			annLoadBalancerID, w.loadBalancerID)
 	}
+	w.names = namesFor(w.spec.LoadBalancerRef)
 	want, _, err := w.want(w.cfg.Provider)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,157 @@
+package openstack
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/listeners"
+	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/loadbalancers"
+	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/pools"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+// TestUntaggedLoadBalancerIsNotSeizedWithoutEvidence: the name alone may be another cluster's.
+// Neither Ensure nor the deletion of the Service that was refused touches it.
+func TestUntaggedLoadBalancerIsNotSeizedWithoutEvidence(t *testing.T) {
+	x := newLBTest(t, 2, "")
+	t.Cleanup(func() { logCalls(t, x.sim) })
+	theirs := x.service("web", nil)
+	lb := x.madeBy(x.occm("amphora", false), theirs)
+	for _, published := range []string{"", "203.0.113.7"} {
+		ours := x.service("web", nil)
+		if published != "" {
+			ours.Settings[annAddress] = published
+			ours.CurrentIngress = []corev1.LoadBalancerIngress{{IP: published}}
+		}
+		x.wantRefused(ours, "set the annotation "+annLoadBalancerID+": "+lb.ID)
+		if err := x.lbs.UpdateMembers(testContext(t), ours); cloud.KindOf(err) != cloud.KindConflict {
+			t.Errorf("UpdateMembers: %v, want KindConflict", err)
+		}
+		x.sim.ResetRequests()
+		x.delete(ours)
+		if n := x.sim.Mutations(); n != 0 {
+			t.Errorf("the deletion of a refused Service makes %d changing calls", n)
+		}
+	}
+}
+
+// TestUntaggedLoadBalancerIsTakenOverByEvidence: by the annotation, or by an address that the
+// Service has published, which a deletion believes as well.
+func TestUntaggedLoadBalancerIsTakenOverByEvidence(t *testing.T) {
+	for _, internal := range []bool{false, true} {
+		for name, evidence := range map[string]func(*cloud.LoadBalancerSpec){
+			"annotation": func(s *cloud.LoadBalancerSpec) { delete(s.Settings, annAddress); s.CurrentIngress = nil },
+			"address":    func(s *cloud.LoadBalancerSpec) { delete(s.Settings, annLoadBalancerID); s.CurrentIngress = nil },
+			"status":     func(s *cloud.LoadBalancerSpec) { delete(s.Settings, annLoadBalancerID); delete(s.Settings, annAddress) },
+		} {
+			for _, ensure := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s internal=%v ensure=%v", name, internal, ensure), func(t *testing.T) {
+					x := newLBTest(t, 2, "")
+					if internal {
+						x.spec.Settings[annInternal] = "true"
+					}
+					// One of the same name beside it makes no difference.
+					x.makeLB(loadbalancers.CreateOpts{Name: occmName("web"), Tags: []string{occmName("web")}})
+					lb := x.madeBy(x.occm("amphora", false), x.spec)
+					address := x.spec.Settings[annAddress]
+					evidence(x.spec)
+					if ensure {
+						status := x.ensure(x.spec)
+						if status.Annotations[annLoadBalancerID] != lb.ID || status.Annotations[annAddress] != address {
+							t.Errorf("status %+v, want load balancer %s at %s", status, lb.ID, address)
+						}
+					}
+					x.delete(x.spec)
+					if got := x.ids(); slices.Contains(got, lb.ID) || len(got) != 1 || len(x.sim.Snapshot().FloatingIPs) != 0 {
+						t.Errorf("objects %q are left, want the other load balancer", x.objects())
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestOwnCreationNeedsNoEvidence: it carries the cluster's tag before anything is published.
+func TestOwnCreationNeedsNoEvidence(t *testing.T) {
+	x := newLBTest(t, 1, "")
+	x.ensure(x.spec)
+	id := x.spec.Settings[annLoadBalancerID]
+	forget(x.spec)
+	x.restart()
+	if got := x.ensure(x.spec).Annotations[annLoadBalancerID]; got != id {
+		t.Errorf("load balancer %s, want %s", got, id)
+	}
+	forget(x.spec)
+	x.delete(x.spec)
+	x.wantNothing("after the deletion")
+}
+
+// TestLegacyNamedLoadBalancerIsTheServices: the name holds its UID.
+func TestLegacyNamedLoadBalancerIsTheServices(t *testing.T) {
+	for _, annotated := range []bool{true, false} {
+		x := newLBTest(t, 2, "")
+		t.Cleanup(func() { logCalls(t, x.sim) })
+		x.spec.UID = "11111111-2222-3333-4444-555555555555"
+		x.spec.Settings[annInternal] = "true"
+		x.spec.Ports = x.spec.Ports[:1]
+		const name = "a1111111122223333444455555555555"
+		lb := x.makeLB(loadbalancers.CreateOpts{Name: name, Listeners: []listeners.CreateOpts{{Name: "listener_" + name + "_0", Protocol: "TCP", ProtocolPort: 80,
+			DefaultPool: &pools.CreateOpts{Name: "pool_" + name + "_0", Protocol: "TCP", LBMethod: "ROUND_ROBIN"}}}})
+		published(x.spec, lb.ID, lb.VIPAddress)
+		if !annotated {
+			delete(x.spec.Settings, annLoadBalancerID)
+		}
+		for i := range 2 {
+			if status := x.ensure(x.spec); status.Annotations[annLoadBalancerID] != lb.ID {
+				t.Errorf("status %+v, want load balancer %s", status, lb.ID)
+			}
+			if i == 0 {
+				x.rename("other", x.spec)
+			}
+		}
+		if tree := x.tree(x.spec); len(tree.Listeners) != 1 || len(tree.Pools) != 1 || len(tree.Pools[0].Members) != 2 {
+			t.Errorf("objects %q, want one listener with one pool of 2 members", x.objects())
+		}
+		if got := x.lb(lb.ID).Tags; !sameTags(got, []string{occmName("web"), "isthmus-cluster=" + testCluster.UID}) {
+			t.Errorf("tags %q", got)
+		}
+		x.spec.Ports[0].Port = 8080
+		x.ensure(x.spec)
+		x.delete(x.spec)
+		x.wantNothing("after the deletion")
+	}
+}
+
+// TestNamesOfClustersAndServices: which Service a name is of does not depend on the cluster's.
+func TestNamesOfClustersAndServices(t *testing.T) {
+	ref := cloud.LoadBalancerRef{Namespace: "ns", Name: "web", Cluster: testCluster}
+	long := ref
+	long.Cluster.Name = strings.Repeat("long_", 60)
+	for _, tt := range []struct {
+		lb      octaviaLB
+		cluster string
+		want    bool
+	}{
+		{octaviaLB{Name: "kube_service_kubernetes_ns_web"}, "kubernetes", true},
+		{octaviaLB{Name: "kube_service_my_cluster_ns_web"}, "my_cluster", true},
+		{octaviaLB{Name: "kube_service_a_ns_ns_web"}, "a_ns", true},
+		{octaviaLB{Name: "kube_service_c_ns_web2"}, "", false},
+		{octaviaLB{Name: "kube_service_c_other-ns_web"}, "", false},
+		{octaviaLB{Name: "kube_service_ns_web"}, "", false},
+		{octaviaLB{Name: "mine_c_ns_web"}, "", false},
+		{octaviaLB{Name: namesFor(long).lb, Description: namesFor(long).lbDescription}, long.Cluster.Name, true},
+		{octaviaLB{Name: namesFor(long).lb, Description: "somebody's"}, "", false},
+	} {
+		got, ok := namesFor(ref).madeFor(&tt.lb)
+		if ok != tt.want || ok && (got.lb != tt.lb.Name || !strings.HasPrefix(tt.cluster, got.cluster)) {
+			t.Errorf("%.60s: %t, names %+v", tt.lb.Name, ok, got)
+		}
+		if ok && !got.isFIP(got.fipDescription) {
+			t.Errorf("%.60s: the description %q is not known", tt.lb.Name, got.fipDescription)
+		}
+	}
+}
