@@ -9,24 +9,40 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
 )
 
-// nodeClient is the node controller's client. It does not send what changes nothing:
+// nodeClient is the client of the framework's two controllers of Nodes. It does not send what changes
+// nothing, and does not ask for what is known:
 //
 // The framework compares addresses by their type and so takes those of a Node with two of one
 // type, as a dual-stack Node has, for changed at every sync.
 //
 // It makes an Event "Node synced successfully" of each Node that it initializes, a third write
 // beside the Node and its status that says what the Node says itself; the log has it, too.
-type nodeClient struct{ kubernetes.Interface }
+//
+// Every five seconds the node lifecycle controller asks for each Node whose instance is shut down, in
+// whatever version, to see whether it has the taint: the informer has it. The taint is written with the
+// version that was read, so that an old one is a conflict, after which the API server is asked.
+type nodeClient struct {
+	kubernetes.Interface
+	nodes corelisters.NodeLister
+}
 
 // CoreV1 implements kubernetes.Interface.
-func (c nodeClient) CoreV1() corev1client.CoreV1Interface { return nodeCore{c.Interface.CoreV1()} }
+func (c nodeClient) CoreV1() corev1client.CoreV1Interface {
+	return nodeCore{c.Interface.CoreV1(), c.nodes}
+}
 
-type nodeCore struct{ corev1client.CoreV1Interface }
+type nodeCore struct {
+	corev1client.CoreV1Interface
+	nodes corelisters.NodeLister
+}
 
 // Nodes implements corev1client.NodesGetter.
-func (c nodeCore) Nodes() corev1client.NodeInterface { return patchedNodes{c.CoreV1Interface.Nodes()} }
+func (c nodeCore) Nodes() corev1client.NodeInterface {
+	return knownNodes{c.CoreV1Interface.Nodes(), c.nodes}
+}
 
 // Events implements corev1client.EventsGetter.
 func (c nodeCore) Events(namespace string) corev1client.EventInterface {
@@ -46,14 +62,30 @@ func (e nodeEvents) CreateWithEventNamespace(event *corev1.Event) (*corev1.Event
 	return e.EventInterface.CreateWithEventNamespace(event) //nolint:staticcheck // what is asked for is passed on
 }
 
-type patchedNodes struct{ corev1client.NodeInterface }
+type knownNodes struct {
+	corev1client.NodeInterface
+	nodes corelisters.NodeLister
+}
+
+// anyVersion is a resource version that asks for no certain one.
+const anyVersion = "0"
+
+// Get implements corev1client.NodeInterface.
+func (n knownNodes) Get(ctx context.Context, name string, opts metav1.GetOptions) (*corev1.Node, error) {
+	if opts.ResourceVersion == anyVersion {
+		if node, err := n.nodes.Get(name); err == nil {
+			return node.DeepCopy(), nil
+		}
+	}
+	return n.NodeInterface.Get(ctx, name, opts)
+}
 
 // emptyPatch is what the framework makes of two Nodes that are the same.
 const emptyPatch = "{}"
 
 // Patch implements corev1client.NodeInterface. The answer to an empty patch has nothing but
 // the name: the framework does not look at it.
-func (n patchedNodes) Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string) (*corev1.Node, error) {
+func (n knownNodes) Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string) (*corev1.Node, error) {
 	if string(data) == emptyPatch && slices.Equal(subresources, []string{"status"}) {
 		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, nil
 	}

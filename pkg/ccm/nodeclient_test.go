@@ -2,6 +2,7 @@ package ccm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -9,11 +10,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	cloudnode "k8s.io/cloud-provider/controllers/node"
+	cloudnodeutil "k8s.io/cloud-provider/node/helpers"
 	controllersmetrics "k8s.io/component-base/metrics/prometheus/controllers"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
@@ -46,7 +50,7 @@ func TestComplaintNodeAddressesChangeDetected(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			for name, wrap := range map[string]func(kubernetes.Interface) kubernetes.Interface{
 				"plain": func(c kubernetes.Interface) kubernetes.Interface { return c },
-				"fixed": func(c kubernetes.Interface) kubernetes.Interface { return nodeClient{c} },
+				"fixed": func(c kubernetes.Interface) kubernetes.Interface { return nodeClient{c, nil} },
 			} {
 				node := instanceNode("test:///1")
 				node.Status.Addresses = test.before
@@ -81,6 +85,51 @@ func TestComplaintNodeAddressesChangeDetected(t *testing.T) {
 				if diff := cmp.Diff(want, len(patches)); diff != "" {
 					t.Errorf("patches of three syncs with the %s client (-want +got):\n%s\n%s", name, diff, fmt.Sprint(patches))
 				}
+			}
+		})
+	}
+}
+
+// A Node whose instance is shut down costs no read, however often it is looked at, and one write; only where
+// the Node has changed meanwhile the API server is asked for it.
+func TestShutDownNodesAreNotRead(t *testing.T) {
+	taint := &corev1.Taint{Key: "node.cloudprovider.kubernetes.io/shutdown", Effect: corev1.TaintEffectNoSchedule}
+	tainted := instanceNode("test:///1")
+	tainted.Spec.Taints = []corev1.Taint{*taint}
+	for _, test := range []struct {
+		name      string
+		known     *corev1.Node
+		conflicts int
+		want      []string
+	}{
+		{"not tainted yet", instanceNode("test:///1"), 0, []string{"patch"}},
+		{"tainted", tainted, 0, nil},
+		{"changed meanwhile", instanceNode("test:///1"), 1, []string{"patch", "get", "patch"}},
+		{"not known yet", nil, 0, []string{"get", "patch"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			client := fake.NewClientset(instanceNode("test:///1"))
+			client.PrependReactor("patch", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+				if test.conflicts--; test.conflicts >= 0 {
+					return true, nil, apierrors.NewConflict(corev1.Resource("nodes"), tainted.Name, errors.New("changed"))
+				}
+				return false, nil, nil
+			})
+			nodes := informers.NewSharedInformerFactory(client, 0).Core().V1().Nodes()
+			if test.known != nil {
+				if err := nodes.Informer().GetIndexer().Add(test.known); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := cloudnodeutil.AddOrUpdateTaintOnNode(nodeClient{client, nodes.Lister()}, tainted.Name, taint); err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, a := range client.Actions() {
+				got = append(got, a.GetVerb())
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("requests (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -185,14 +185,14 @@ func (t *term) controller(ctx context.Context, name string, a *adapter) (func(),
 		if updates == 0 {
 			updates = c.NodeController.ConcurrentNodeSyncs
 		}
-		n, err := cloudnode.NewCloudNodeController(core.Nodes(), nodeClient{client}, a, c.NodeStatusUpdateFrequency.Duration,
+		n, err := cloudnode.NewCloudNodeController(core.Nodes(), nodeClient{client, core.Nodes().Lister()}, a, c.NodeStatusUpdateFrequency.Duration,
 			c.NodeController.ConcurrentNodeSyncs, updates)
 		if err != nil {
 			return nil, err
 		}
 		return func() { n.RunWithContext(ctx, t.metrics) }, nil
 	case names.CloudNodeLifecycleController:
-		n, err := nodelifecycle.NewCloudNodeLifecycleController(core.Nodes(), client, a,
+		n, err := nodelifecycle.NewCloudNodeLifecycleController(core.Nodes(), nodeClient{client, core.Nodes().Lister()}, a,
 			c.NodeLifecycleController.NodeMonitorPeriod.Duration, int(c.NodeLifecycleController.ConcurrentNodeLifecycleSyncs))
 		if err != nil {
 			return nil, err

@@ -13,8 +13,8 @@ const (
 	// roundMax is the greatest age that Rounds accepts, however long a round takes.
 	roundMax = time.Minute
 	// manyNodes in a round are a cluster that starts or a zone that is down: then answers as
-	// old as MetadataMaxAge do. At 20 requests a second to the API server 500 nodes take 77 s
-	// to initialize, not ready meanwhile, and would cost a read of all every period.
+	// old as MetadataMaxAge do. With --kube-api-qps=20 500 nodes take 50 s to initialize, not ready
+	// meanwhile, and would cost a read of all every period.
 	manyNodes = 50
 )
 
@@ -23,8 +23,8 @@ const (
 // controller does: what was read since the round began is fresh enough for all of it.
 //
 // A constant age (LifecycleMaxAge) does for rounds shorter than the period. But with 500
-// nodes shut down each round asks the API server about each of them and takes 25 s at the
-// default 20 requests a second, which would cost a batch each period all the same.
+// nodes that get their taints in a round, it takes 25 s with --kube-api-qps=20, which would cost a
+// batch each period all the same.
 type Rounds struct {
 	clock clock.PassiveClock
 	least time.Duration

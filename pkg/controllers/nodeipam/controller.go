@@ -26,7 +26,7 @@ import (
 
 const (
 	// concurrency is how many Nodes are written at a time. They share the client's rate limit,
-	// and the wait for their turn counts into patchTimeout.
+	// where there is one, and the wait for their turn counts into patchTimeout.
 	concurrency = 10
 	// retryMin and retryMax bound the pause before a Node is tried again.
 	retryMin, retryMax = 50 * time.Millisecond, time.Minute

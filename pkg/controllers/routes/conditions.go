@@ -22,7 +22,7 @@ import (
 const conditionWorkers = 10
 
 // conditions keeps the condition NetworkUnavailable of Nodes, beside the passes: thousands of
-// Nodes take the API server minutes at the usual rate limit.
+// Nodes take a busy API server, or a limit of requests, minutes.
 type conditions struct {
 	client kubernetes.Interface
 	nodes  coreinformers.NodeInformer

@@ -168,8 +168,8 @@ func TestInstanceCallBudgets(t *testing.T) {
 	f.wantCalls("a cycle with two servers gone", 3+2)
 }
 
-// Nodes are not ready while they are initialized, and at the default 20 requests a second to
-// the API server 500 take 75 s: the node lifecycle controller asks about all of them 16 times.
+// Nodes are not ready while they are initialized, and where the API server is slow, 500 take 75 s: the node
+// lifecycle controller asks about all of them 16 times.
 func TestSlowStartBudget(t *testing.T) {
 	f := newFleet(t, 500)
 	rounds := decorate.NewRounds(period, f.clock)
