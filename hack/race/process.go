@@ -20,6 +20,8 @@ type process struct {
 	log   string
 	ended chan struct{}
 	err   error // how it ended; readable once ended is closed
+
+	memory int64 // see usage; known once it was stopped
 }
 
 // startProcess runs a binary with its output appended to the file log.
@@ -56,6 +58,7 @@ func (p *process) alive() error {
 
 // stop ends the process: SIGTERM first, SIGKILL after half a minute. It may be called again.
 func (p *process) stop() {
+	p.memory = p.peak()
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // gone already is fine
 	select {
 	case <-p.ended:
@@ -65,14 +68,25 @@ func (p *process) stop() {
 	}
 }
 
-// used is what an ended process has used.
+// peak is the most memory at a time of a running process, 0 where there is no /proc. What the kernel accounts
+// for an ended child is no less than what this program had when it started it.
+func (p *process) peak() int64 {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	_, after, _ := strings.Cut(string(status), "VmHWM:")
+	var kibibytes int64
+	if _, err := fmt.Sscan(after, &kibibytes); err != nil {
+		return 0
+	}
+	return kibibytes << 10
+}
+
+// used is what a stopped process has used.
 func (p *process) used() usage {
 	state := p.cmd.ProcessState
-	u := usage{cpu: state.UserTime() + state.SystemTime()}
-	if r, is := state.SysUsage().(*syscall.Rusage); is {
-		u.memory = r.Maxrss << 10 // Linux counts kibibytes
-	}
-	return u
+	return usage{cpu: state.UserTime() + state.SystemTime(), memory: p.memory}
 }
 
 // usage is CPU time, and the most memory at a time in bytes.

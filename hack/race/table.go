@@ -140,6 +140,7 @@ func (t *table) notes() []string {
 	notes = append(notes, "Time of the first row, with the default flags, over that of the last, without a limit of requests: "+strings.Join(parts, ", ")+".")
 	return append(notes,
 		"All run with default flags, but for "+strings.Join(everybody(), " ")+".",
+		"A Node that leaves is noticed at the next look, every 5 s (--node-monitor-period). Who does not give up the lease at its end waits 15 s for it at the next start.",
 		"Cloud calls are counted until there are no more, logins among the reads; API writes are what kube-apiserver's audit log has, without leases.",
 		fmt.Sprintf("Machine: %s/%s with %d cores, which the managers share with the API server and the cloud. Times depend on it, counts do not.", runtime.GOOS, runtime.GOARCH, runtime.NumCPU()))
 }
