@@ -57,6 +57,7 @@ type guarded struct {
 	nodes *nodes
 	d     *Provider
 	m     *Metrics
+	lists int // how often the guard's Nodes were gone through
 	// operator is an operator's word.
 	operator deletionguard.Operator
 }
@@ -73,7 +74,7 @@ func newGuarded(t *testing.T, n int) *guarded {
 // restart is a new process.
 func (b *guarded) restart() {
 	b.d = decorated(b.t, cloud.Provider{Instances: b.cloud}, Options{Metrics: b.m})
-	b.d.Nodes.Guard(&Peers{List: b.nodes.list}, deletionguard.Options{
+	b.d.Nodes.Guard(&Peers{List: func() []cloud.InstanceRef { b.lists++; return b.nodes.list() }}, deletionguard.Options{
 		Limits:   deletionguard.Limits{Count: 3, Percent: 45, Settle: 10 * time.Minute},
 		Operator: func(context.Context) deletionguard.Operator { return b.operator },
 	})
@@ -187,6 +188,80 @@ func TestLossIsBelievedWhenItHasLasted(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 		b.want(100, "")
+	})
+}
+
+// Thousands of Nodes that are held are gone through twice a batch, to read them and to count
+// them, and not for each question.
+func TestNodesAreCountedOnceABatchWhenTheyAreHeld(t *testing.T) {
+	for _, n := range []int{10, 500} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newGuarded(t, n)
+				b.want(0, "")
+				b.lose(0, n)
+				b.want(0, fmt.Sprintf("%d of %d nodes have no instance", n, n))
+				finds, _ := b.cloud.calls()
+				b.lists = 0
+				for range 5 {
+					b.want(0, fmt.Sprintf("%d of %d nodes have no instance", n, n))
+				}
+				after, _ := b.cloud.calls()
+				if batches := after - finds; batches != 5 || b.lists > 2*batches {
+					t.Errorf("all Nodes were gone through %d times in %d batches of 5 cycles, want 2 times a batch and one a cycle", b.lists, batches)
+				}
+			})
+		})
+	}
+}
+
+// A new cluster's Nodes are initialized one by one by their names: they are not gone through
+// for each of them.
+func TestNodesAreCountedOnceABatchWhenTheClusterIsNew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGuarded(t, 0)
+		for k := range 200 {
+			b.cloud.add(fmt.Sprint("node-", k))
+			b.nodes.register(fmt.Sprint("node-", k))
+		}
+		b.nodes.register("not asked about yet")
+		others := &Peers{List: func() []cloud.InstanceRef { return b.nodes.list()[:200] }}
+		for k, ref := range b.nodes.list()[:200] {
+			found, err := b.d.Nodes.Lookup(t.Context(), ref, MetadataMaxAge, others)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.nodes.initialize(k, found.ProviderID)
+		}
+		if f, _ := b.cloud.calls(); f != 1 || b.lists > 2 {
+			t.Errorf("%d batches, all Nodes were gone through %d times, want 1 and 2 at most", f, b.lists)
+		}
+	})
+}
+
+// What is answered from the snapshot is counted anew when the answers are too old for it.
+func TestNodesAreCountedAnewWhenTheAnswersGetOld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGuarded(t, 20)
+		b.want(0, "")
+		b.lose(0, 2)
+		ask := func() error {
+			_, err := b.d.Nodes.Lookup(t.Context(), b.nodes.list()[0], time.Hour, nil)
+			return err
+		}
+		time.Sleep(MetadataMaxAge)
+		b.cloud.set(func() { b.cloud.hidden = true })
+		if _, err := b.d.Nodes.Lookup(t.Context(), b.nodes.list()[0], time.Second, &Peers{List: b.nodes.list}); !deletionguard.IsHeld(err) {
+			t.Errorf("20 of 20 are missing, but: %v", err)
+		}
+		b.cloud.set(func() { b.cloud.hidden = false })
+		if err := ask(); !deletionguard.IsHeld(err) {
+			t.Errorf("the last batch lacked 20 of 20, but: %v", err)
+		}
+		time.Sleep(MetadataMaxAge)
+		if err := ask(); !cloud.IsNotFound(err) {
+			t.Errorf("2 of 20 are missing, but: %v", err)
+		}
 	})
 }
 

@@ -54,8 +54,11 @@ func (i *Instances) notFound(ctx context.Context, ref cloud.InstanceRef, err err
 // nameFound returns why an instance that ref led to by its name is not taken for the Node's.
 func (i *Instances) nameFound(ctx context.Context, ref cloud.InstanceRef, instance *cloud.Instance) error {
 	scope := instance.Scope
-	if ref.ProviderID != "" || scope == "" || i.guard.Evidence(scope, ref) == deletionguard.IDResolved || !i.anyExisting() {
+	if ref.ProviderID != "" || scope == "" || i.guard.Evidence(scope, ref) == deletionguard.IDResolved {
 		return nil
+	}
+	if c := i.tally(); c.ExistingSeen+c.ExistingLost == 0 {
+		return nil // a new cluster: there is nothing to read first
 	}
 	if verdict := i.guard.Check(ctx, deletionguard.NameFound, ref, scope, i.count(ctx).in(scope)); !verdict.Allows() {
 		return cloud.Errorf(cloud.KindUnknown, "%s has this name, but it is in doubt: %s", instance.ProviderID, verdict.Message)

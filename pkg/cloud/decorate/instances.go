@@ -61,6 +61,8 @@ type Instances struct {
 
 	mu         sync.Mutex
 	nodes      *Peers // all of the cluster's; nil until Guard
+	counted    nodeCounts
+	batches    int // read
 	known      snapshot
 	swept      time.Time
 	pending    *lookup
@@ -182,6 +184,7 @@ func (i *Instances) read(ctx context.Context, refs []cloud.InstanceRef) []cloud.
 		})
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	i.batches++
 	now := i.clock.Now()
 	for k, ref := range refs {
 		switch err := results[k].Err; {

@@ -2,7 +2,7 @@ package decorate
 
 import (
 	"context"
-	"slices"
+	"time"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/deletionguard"
@@ -16,6 +16,9 @@ type nodeCounts struct {
 	seen, unreadable map[string]int
 	// stale is one that there is no answer about; nil for none.
 	stale *cloud.InstanceRef
+	// batch is how many batches had been read, and until when the first answer gets too old.
+	batch int
+	until time.Time
 }
 
 // in is what counts for a claim of scope. That instances of another scope cannot be read says
@@ -39,11 +42,7 @@ func (n nodeCounts) in(scope string) deletionguard.Counts {
 // count counts by answers as fresh as MetadataMaxAge. Nodes without one are asked for in one
 // batch, which concurrent askers share.
 func (i *Instances) count(ctx context.Context) nodeCounts {
-	if i.nodes == nil {
-		return nodeCounts{}
-	}
-	refs := i.nodes.List()
-	counts := i.tally(refs)
+	counts := i.tally()
 	if counts.stale == nil {
 		return counts
 	}
@@ -53,17 +52,24 @@ func (i *Instances) count(ctx context.Context) nodeCounts {
 		case <-ctx.Done():
 		}
 	}
-	return i.tally(refs)
+	return i.tally()
 }
 
-// tally counts by the snapshot.
-func (i *Instances) tally(refs []cloud.InstanceRef) nodeCounts {
-	n := nodeCounts{seen: map[string]int{}, unreadable: map[string]int{}}
-	now := i.clock.Now()
+// tally counts by the snapshot, once a batch: all who ask about thousands of Nodes that are
+// held get the same counts. What a direct read has found since counts with the next batch.
+func (i *Instances) tally() nodeCounts {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	for _, ref := range refs {
+	now := i.clock.Now()
+	if i.nodes == nil || i.counted.batch == i.batches && now.Before(i.counted.until) {
+		return i.counted
+	}
+	n := nodeCounts{seen: map[string]int{}, unreadable: map[string]int{}, batch: i.batches, until: now.Add(MetadataMaxAge)}
+	for _, ref := range i.nodes.List() {
 		state, e := i.known.get(ref, now, MetadataMaxAge)
+		if old := e.tooOld(state, MetadataMaxAge); state != unknown && old.Before(n.until) {
+			n.until = old
+		}
 		if kind := cloud.KindOf(e.err); state == failed && (kind == cloud.KindInvalid || kind == cloud.KindConflict) {
 			continue // no question for this cloud, or none that it can answer
 		}
@@ -84,12 +90,8 @@ func (i *Instances) tally(refs []cloud.InstanceRef) nodeCounts {
 			*lost++
 		}
 	}
+	i.counted = n
 	return n
-}
-
-// anyExisting reports whether there are Nodes to prove a scope.
-func (i *Instances) anyExisting() bool {
-	return i.nodes != nil && slices.ContainsFunc(i.nodes.List(), i.guard.Existing)
 }
 
 // everyone are the peers of an asker: while something is held, all Nodes, so that each batch
