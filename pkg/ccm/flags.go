@@ -69,7 +69,7 @@ func (o *Options) addControllerFlags(fss *cliflag.NamedFlagSets) {
 		"How often nodes that are not ready are looked up in the cloud.")
 	d := &o.NodeDeletion
 	fs.IntVar(&d.Percent, "node-deletion-limit-percentage", d.Percent,
-		"When more than this share of the nodes have no instance in the cloud, they are kept for the time being. 100 turns this limit off.")
+		"When more than this share of the nodes, or all of them, have no instance in the cloud, they are kept for the time being. 100 turns this limit off.")
 	fs.IntVar(&d.Count, "node-deletion-limit-count", d.Count,
 		"So many nodes may lack their instances whatever their share.")
 	fs.DurationVar(&d.Settle, "node-deletion-settle-time", d.Settle,

@@ -168,13 +168,16 @@ func TestNodesGoWhenALargeLossHasLasted(t *testing.T) {
 	eventually.Met(t, c.left(8))
 }
 
-// Two of three servers are really gone, as they are after a scale-down.
+// Two of three servers are really gone, as they are after a scale-down: their Nodes go. The last
+// one goes when an operator says so.
 func TestNodesGoWhenSomeServersAreDeleted(t *testing.T) {
 	c, sim := newCluster(t), ossim.ForTest(t)
 	servers := sim.SeedServers(ossim.Seed{Count: 3, NamePrefix: "node-"})
 	c.register(servers, always(nodeState{initialized: true}))
-	c.startFastCCM(sim, "--leader-elect=false", "--controllers=cloud-node-lifecycle")
+	r := c.startFastCCM(sim, "--leader-elect=false", "--controllers=cloud-node-lifecycle", "--node-monitor-period=500ms")
 	sim.DeleteServer(servers[0].ID)
 	sim.DeleteServer(servers[1].ID)
 	eventually.Met(t, c.left(1))
+	sim.DeleteServer(servers[2].ID)
+	c.wantHeld(r, sim, servers[2:], "no instance of the cluster is seen now (nodes: 1)")
 }

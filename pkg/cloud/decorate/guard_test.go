@@ -52,18 +52,19 @@ func (f *inScopes) Get(ctx context.Context, ref cloud.InstanceRef) (*cloud.Insta
 
 // guarded is a cluster of n nodes with its cloud and the guard on.
 type guarded struct {
-	t     *testing.T
-	cloud *inScopes
-	nodes *nodes
-	d     *Provider
-	m     *Metrics
-	lists int // how often the guard's Nodes were gone through
+	t       *testing.T
+	cloud   *inScopes
+	nodes   *nodes
+	d       *Provider
+	m       *Metrics
+	percent int // of the limit
+	lists   int // how often the guard's Nodes were gone through
 	// operator is an operator's word.
 	operator deletionguard.Operator
 }
 
 func newGuarded(t *testing.T, n int) *guarded {
-	b := &guarded{t: t, cloud: &inScopes{fakeInstances: newFakeInstances(n), scope: "ours"}, nodes: newNodes(n), m: newMetrics(t)}
+	b := &guarded{t: t, cloud: &inScopes{fakeInstances: newFakeInstances(n), scope: "ours"}, nodes: newNodes(n), m: newMetrics(t), percent: 45}
 	for k := range n {
 		b.nodes.initialize(k, fmt.Sprintf("fake:///id-of-node-%d", k))
 	}
@@ -75,7 +76,7 @@ func newGuarded(t *testing.T, n int) *guarded {
 func (b *guarded) restart() {
 	b.d = decorated(b.t, cloud.Provider{Instances: b.cloud}, Options{Metrics: b.m})
 	b.d.Nodes.Guard(&Peers{List: func() []cloud.InstanceRef { b.lists++; return b.nodes.list() }}, deletionguard.Options{
-		Limits:   deletionguard.Limits{Count: 3, Percent: 45, Settle: 10 * time.Minute},
+		Limits:   deletionguard.Limits{Count: 3, Percent: b.percent, Settle: 10 * time.Minute},
 		Operator: func(context.Context) deletionguard.Operator { return b.operator },
 	})
 }
@@ -121,6 +122,13 @@ func (b *guarded) want(deleted int, reason string) {
 	wantMetric(b.t, b.m.held.WithLabelValues("fake"), held)
 }
 
+// join adds a Node with its instance.
+func (b *guarded) join(name string) {
+	b.cloud.add(name)
+	b.nodes.register(name)
+	b.nodes.initialize(len(b.nodes.list())-1, "fake:///id-of-"+name)
+}
+
 func (b *guarded) lose(from, to int) {
 	for k := from; k < to; k++ {
 		b.cloud.remove(fmt.Sprintf("node-%d", k))
@@ -153,6 +161,7 @@ func TestNoNodeGoesWhenCredentialsAreAnotherProjects(t *testing.T) {
 					if when == "rotated and back" {
 						b.cloud.set(func() { b.cloud.scope, b.cloud.blind = "ours", false })
 						b.want(0, "")
+						b.join("other")
 						b.lose(0, 1)
 						b.want(1, "")
 					}
@@ -162,15 +171,50 @@ func TestNoNodeGoesWhenCredentialsAreAnotherProjects(t *testing.T) {
 	}
 }
 
-// What is really gone goes: in small clusters, one by one, and the last one too.
+// What is really gone goes: in small clusters, and one by one.
 func TestNodesGoWhenFewAreMissing(t *testing.T) {
-	for _, test := range []struct{ nodes, lost int }{{1, 1}, {2, 2}, {3, 2}, {3, 3}, {7, 3}, {10, 4}, {100, 45}} {
+	for _, test := range []struct{ nodes, lost int }{{2, 1}, {3, 2}, {4, 3}, {7, 3}, {10, 4}, {100, 45}} {
 		t.Run(fmt.Sprintf("%d of %d", test.lost, test.nodes), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newGuarded(t, test.nodes)
 				b.want(0, "")
 				b.lose(0, test.lost)
 				b.want(test.lost, "")
+			})
+		})
+	}
+}
+
+// With no instance of the cluster left to be seen, the last Nodes stay, however few they are:
+// as with any mass loss until an operator lets them go, until another instance is seen, or where
+// no limit is wanted.
+func TestLastNodesStayWhenNoInstanceIsSeen(t *testing.T) {
+	for _, n := range []int{1, 2, 3} {
+		for how, end := range map[string]func(*guarded){
+			"an operator's word": func(b *guarded) { b.operator.Confirmed = true; time.Sleep(5 * time.Second) },
+			"a new Node":         func(b *guarded) { b.join("new") },
+		} {
+			t.Run(fmt.Sprintf("%d of %d until %s", n, n, how), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					b := newGuarded(t, n)
+					b.want(0, "")
+					b.lose(0, n)
+					for range 500 {
+						b.want(0, fmt.Sprintf("no instance of the cluster is seen now (nodes: %d)", n))
+					}
+					end(b)
+					b.want(n, "")
+				})
+			})
+		}
+		t.Run(fmt.Sprintf("%d of %d, no limit", n, n), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newGuarded(t, n)
+				b.percent = 100
+				b.restart()
+				b.want(0, "")
+				b.lose(0, n)
+				b.want(n, "")
 			})
 		})
 	}

@@ -109,9 +109,10 @@ func (v Verdict) Allows() bool { return v.Reason == Allowed || v.Reason == Opera
 //	-           -             -             -       missing     -        -       TooManyMissing
 //	-           -             -             -       unreadable  -        -       TooManyUnreadable
 //	-           unidentified  -             -       -           -        nobody  NoInstanceAtAll
+//	-           -             -             some    -           -        nobody  NoInstanceAtAll
 //	-           -             -             -       -           -        -       Allowed
 //
-// Existing IDs are lost when there are some and none of them is seen. A loss is "missing" when
+// Limits are "none" or "some"; of 100 % they are "100 %". Existing IDs are lost when there are some and none of them is seen. A loss is "missing" when
 // more than the limit are, "unreadable" when it may be more by those that cannot be read. It
 // has settled when it has lasted for Limits.Settle. Whatever is held so becomes
 // OperatorConfirmed by the operator's word.
@@ -134,8 +135,8 @@ func Evaluate(in Input) Verdict {
 		}
 	case c.Missing+c.Unreadable > in.Limits.of(c):
 		hold(TooManyUnreadable, "the instances of %d of %d nodes could not be read", c.Unreadable, total)
-	case in.Evidence == Unidentified && c.Seen == 0:
-		hold(NoInstanceAtAll, "not one of the %d nodes has an instance", total)
+	case c.Seen == 0 && (in.Evidence == Unidentified || in.Limits.Percent < 100):
+		hold(NoInstanceAtAll, "no instance of the cluster is seen now (nodes: %d)", total)
 	}
 	switch {
 	case verdict.Allows():
