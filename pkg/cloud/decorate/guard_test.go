@@ -309,6 +309,26 @@ func TestNodesAreCountedAnewWhenTheAnswersGetOld(t *testing.T) {
 	})
 }
 
+// The time in which no other instance was seen does not count: it begins when the first new
+// Node is there.
+func TestLossHasNotLastedWhenNoOtherWasSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGuarded(t, 20)
+		b.want(0, "")
+		b.lose(0, 20)
+		for range 500 {
+			b.want(0, "20 of 20 nodes have no instance")
+		}
+		b.join("new")
+		began := time.Now()
+		for time.Since(began) < 10*time.Minute-5*time.Second {
+			b.want(0, "20 of 21 nodes have no instance")
+		}
+		time.Sleep(10 * time.Second)
+		b.want(20, "")
+	})
+}
+
 // What nobody asked about for a while has not lasted: it begins anew.
 func TestLossIsHeldWhenItHasNotLasted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

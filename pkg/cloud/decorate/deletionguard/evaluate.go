@@ -70,7 +70,7 @@ type Input struct {
 	Counts   Counts
 	// Limits are nil where nobody counts Nodes: then only the scope decides.
 	Limits *Limits
-	// Lasted is for how long more than the limit has been missing.
+	// Lasted is for how long more than the limit has been missing while others were seen there.
 	Lasted   time.Duration
 	Operator Operator
 }

@@ -55,7 +55,7 @@ type Guard struct {
 
 	mu       sync.Mutex
 	evidence evidence
-	beyond   span // of a loss beyond the limit
+	beyond   map[string]span // by scope, of a loss beyond the limit while others are seen there
 
 	held    map[string]time.Time // Node → when it was held last
 	verdict Verdict              // of the last of them
@@ -68,23 +68,10 @@ type Guard struct {
 // span is a time without gaps longer than heldFor.
 type span struct{ began, last time.Time }
 
-// lasted begins, continues or ends s and returns how long it is.
-func (s *span) lasted(on bool, now time.Time) time.Duration {
-	switch {
-	case !on:
-		*s = span{}
-		return 0
-	case s.began.IsZero() || now.Sub(s.last) > heldFor:
-		s.began = now
-	}
-	s.last = now
-	return now.Sub(s.began)
-}
-
 // New makes a Guard that publishes in on whether something is held, and in holding how many
 // Nodes. Until Configure only scopes are checked.
 func New(c clock.PassiveClock, on, holding prometheus.Gauge) *Guard {
-	return &Guard{clock: c, on: on, holding: holding, held: map[string]time.Time{}}
+	return &Guard{clock: c, on: on, holding: holding, beyond: map[string]span{}, held: map[string]time.Time{}}
 }
 
 // Configure sets the options; it must be called before the first question.
@@ -122,9 +109,24 @@ func (g *Guard) gather(claim Claim, ref cloud.InstanceRef, scope string, counts 
 	}
 	in.Limits = &g.options.Limits
 	if claim != NameFound && in.Evidence != NoEvidence {
-		in.Lasted = g.beyond.lasted(counts.Missing > in.Limits.of(counts), g.clock.Now())
+		in.Lasted = g.lasted(scope, counts.Missing > in.Limits.of(counts) && counts.SeenHere > 0)
 	}
 	return in
+}
+
+// lasted begins, continues or ends the span of scope and returns how long it is. mu is held.
+func (g *Guard) lasted(scope string, beyond bool) time.Duration {
+	if !beyond {
+		delete(g.beyond, scope)
+		return 0
+	}
+	now, s := g.clock.Now(), g.beyond[scope]
+	if now.Sub(s.last) > heldFor {
+		s.began = now
+	}
+	s.last = now
+	g.beyond[scope] = s
+	return now.Sub(s.began)
 }
 
 // word returns the operator's word, as of a few seconds ago.
