@@ -41,9 +41,8 @@ const (
 func (m *Manager) guardNodes(p *decorate.Provider) {
 	nodes := m.informers.Core().V1().Nodes().Lister()
 	all := func() []cloud.InstanceRef { return refsOf(nodes, p.Name, func(*corev1.Node) bool { return true }) }
-	p.Nodes.Guard(&decorate.Peers{List: all}, deletionguard.Options{
-		Limits:   m.opts.NodeDeletion,
-		Operator: func(ctx context.Context) deletionguard.Operator { return operator(ctx, m.client, clock.RealClock{}) },
+	p.Nodes.Guard(&decorate.Peers{List: all}, m.opts.NodeDeletion, func(ctx context.Context) deletionguard.Operator {
+		return operator(ctx, m.client, clock.RealClock{})
 	})
 }
 

@@ -75,10 +75,9 @@ func newGuarded(t *testing.T, n int) *guarded {
 // restart is a new process.
 func (b *guarded) restart() {
 	b.d = decorated(b.t, cloud.Provider{Instances: b.cloud}, Options{Metrics: b.m})
-	b.d.Nodes.Guard(&Peers{List: func() []cloud.InstanceRef { b.lists++; return b.nodes.list() }}, deletionguard.Options{
-		Limits:   deletionguard.Limits{Count: 3, Percent: b.percent, Settle: 10 * time.Minute},
-		Operator: func(context.Context) deletionguard.Operator { return b.operator },
-	})
+	b.d.Nodes.Guard(&Peers{List: func() []cloud.InstanceRef { b.lists++; return b.nodes.list() }},
+		deletionguard.Limits{Count: 3, Percent: b.percent, Settle: 10 * time.Minute},
+		func(context.Context) deletionguard.Operator { return b.operator })
 }
 
 // cycle asks about all nodes as the lifecycle controller does when none is ready, deletes

@@ -12,10 +12,8 @@ import (
 // Guard sets how many Nodes may lack their instances; nodes lists every Node of the cluster
 // that is this cloud's. Without it only the scope of a "not found" is checked. It must be
 // called before the first question.
-func (i *Instances) Guard(nodes *Peers, o deletionguard.Options) {
-	i.guard.Configure(o)
-	i.mu.Lock()
-	defer i.mu.Unlock()
+func (i *Instances) Guard(nodes *Peers, limits deletionguard.Limits, operator func(context.Context) deletionguard.Operator) {
+	i.guard.Configure(limits, operator)
 	i.nodes = nodes
 }
 
@@ -53,14 +51,14 @@ func (i *Instances) notFound(ctx context.Context, ref cloud.InstanceRef, err err
 
 // nameFound returns why an instance that ref led to by its name is not taken for the Node's.
 func (i *Instances) nameFound(ctx context.Context, ref cloud.InstanceRef, instance *cloud.Instance) error {
-	scope := instance.Scope
-	if ref.ProviderID != "" || scope == "" || i.guard.Evidence(scope, ref) == deletionguard.IDResolved {
+	if ref.ProviderID != "" {
 		return nil
 	}
-	if c := i.tally(); c.ExistingSeen+c.ExistingLost == 0 {
-		return nil // a new cluster: there is nothing to read first
+	verdict := i.guard.Check(ctx, deletionguard.NameFound, ref, instance.Scope, i.tally().in(instance.Scope))
+	if !verdict.Allows() { // by what was read last; others may have to be read first
+		verdict = i.guard.Check(ctx, deletionguard.NameFound, ref, instance.Scope, i.count(ctx).in(instance.Scope))
 	}
-	if verdict := i.guard.Check(ctx, deletionguard.NameFound, ref, scope, i.count(ctx).in(scope)); !verdict.Allows() {
+	if !verdict.Allows() {
 		return cloud.Errorf(cloud.KindUnknown, "%s has this name, but it is in doubt: %s", instance.ProviderID, verdict.Message)
 	}
 	return nil

@@ -58,9 +58,9 @@ type Instances struct {
 	slots chan struct{}
 	hits  prometheus.Counter
 	guard *deletionguard.Guard
+	nodes *Peers // all of the cluster's; nil until Guard
 
 	mu         sync.Mutex
-	nodes      *Peers // all of the cluster's; nil until Guard
 	counted    nodeCounts
 	batches    int // read
 	known      snapshot
@@ -97,7 +97,10 @@ func (i *Instances) Lookup(ctx context.Context, ref cloud.InstanceRef, maxAge ti
 	if ctx.Err() != nil {
 		return nil, named(ref, context.Cause(ctx))
 	}
-	l, instance, err := i.join(ctx, ref, maxAge, i.everyone(others))
+	if i.nodes != nil && i.guard.Engaged() {
+		others = i.nodes // so that each batch serves to count them, too
+	}
+	l, instance, err := i.join(ctx, ref, maxAge, others)
 	if l != nil {
 		select {
 		case <-l.done:

@@ -67,38 +67,30 @@ func (i *Instances) tally() nodeCounts {
 	n := nodeCounts{seen: map[string]int{}, unreadable: map[string]int{}, batch: i.batches, until: now.Add(MetadataMaxAge)}
 	for _, ref := range i.nodes.List() {
 		state, e := i.known.get(ref, now, MetadataMaxAge)
-		if old := e.tooOld(state, MetadataMaxAge); state != unknown && old.Before(n.until) {
-			n.until = old
-		}
 		if kind := cloud.KindOf(e.err); state == failed && (kind == cloud.KindInvalid || kind == cloud.KindConflict) {
 			continue // no question for this cloud, or none that it can answer
 		}
-		lost := &n.ExistingLost
+		old, lost := e.arrived.Add(MetadataMaxAge), &n.ExistingLost
 		switch state {
 		case present:
 			n.seen[e.instance.Scope]++
 			lost = &n.ExistingSeen
 		case absent:
 			n.Missing++
-		case failed, unknown:
+		case failed:
 			n.unreadable[i.known.scope(ref)]++
-			if state == unknown {
-				n.stale = &ref
-			}
+			old = now.Add(failureHold)
+		case unknown:
+			n.unreadable[i.known.scope(ref)]++
+			n.stale, old = &ref, n.until
 		}
 		if i.guard.Existing(ref) {
 			*lost++
 		}
+		if old.Before(n.until) {
+			n.until = old
+		}
 	}
 	i.counted = n
 	return n
-}
-
-// everyone are the peers of an asker: while something is held, all Nodes, so that each batch
-// serves to count them, too.
-func (i *Instances) everyone(others *Peers) *Peers {
-	if i.nodes != nil && i.guard.Engaged() {
-		return i.nodes
-	}
-	return others
 }

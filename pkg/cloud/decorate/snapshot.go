@@ -79,14 +79,6 @@ func (s snapshot) get(ref cloud.InstanceRef, now time.Time, maxAge time.Duration
 	return unknown, entry{}
 }
 
-// tooOld is when e is too old to be in that state.
-func (e *entry) tooOld(s state, maxAge time.Duration) time.Time {
-	if s == failed {
-		return e.failed.Add(min(failureHold, maxAge))
-	}
-	return e.arrived.Add(maxAge)
-}
-
 // scope is where ref's instance was seen last, however long ago; "" where that is not known.
 func (s snapshot) scope(ref cloud.InstanceRef) string {
 	if e := s[slot(ref)]; e.answers(ref) && e.instance != nil {

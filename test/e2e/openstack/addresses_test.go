@@ -258,7 +258,7 @@ func TestOtherProjectIsNoEvidence(t *testing.T) {
 		}
 		t.Cleanup(d.Close)
 		d.Nodes.Guard(&decorate.Peers{List: func() []cloud.InstanceRef { return refs }},
-			deletionguard.Options{Limits: deletionguard.Limits{Count: 3, Percent: 45}})
+			deletionguard.Limits{Count: 3, Percent: 45}, nil)
 		return d.Nodes
 	}
 	wrong, right := nodes(other), nodes(c.cred)

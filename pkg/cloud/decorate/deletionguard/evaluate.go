@@ -8,7 +8,7 @@ import (
 // Claim is what the cloud says about the instance of a Node.
 type Claim int
 
-// The claims. Who has a provider ID is asked about by it, others are by their names.
+// The claims. A Node that has a provider ID is looked up by it, any other by its name.
 const (
 	IDNotFound Claim = iota
 	NameNotFound
@@ -56,7 +56,7 @@ func (l *Limits) of(c Counts) int {
 	return max(l.Count, (c.Seen+c.Missing+c.Unreadable)*l.Percent/100)
 }
 
-// Operator is an operator's word: whether what is held goes, and what is wrong with how it was said.
+// Operator is an operator's word: whether what is held goes, or what is wrong with how it was said.
 type Operator struct {
 	Confirmed bool
 	Problem   string
@@ -78,6 +78,7 @@ type Input struct {
 // Reason names why a claim is believed (the first two) or held.
 type Reason string
 
+// The reasons, as Evaluate gives them.
 const (
 	Allowed            Reason = "Allowed"
 	OperatorConfirmed  Reason = "OperatorConfirmed"
@@ -112,10 +113,10 @@ func (v Verdict) Allows() bool { return v.Reason == Allowed || v.Reason == Opera
 //	-           -             -             some    -           -        nobody  NoInstanceAtAll
 //	-           -             -             -       -           -        -       Allowed
 //
-// Limits are "none" or "some"; of 100 % they are "100 %". Existing IDs are lost when there are some and none of them is seen. A loss is "missing" when
-// more than the limit are, "unreadable" when it may be more by those that cannot be read. It
-// has settled when it has lasted for Limits.Settle. Whatever is held so becomes
-// OperatorConfirmed by the operator's word.
+// Existing IDs are lost when there are some and none of them is seen. Limits are none, some, or
+// 100 %, that is, any loss. A loss is "missing" when more than the limit are, "unreadable" when it
+// may be more by those that cannot be read. It has settled when it has lasted for Limits.Settle.
+// Whatever is held so becomes OperatorConfirmed by the operator's word.
 func Evaluate(in Input) Verdict {
 	verdict := Verdict{Reason: Allowed}
 	hold := func(reason Reason, format string, args ...any) {

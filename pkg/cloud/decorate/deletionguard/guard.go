@@ -26,13 +26,6 @@ const (
 	probeEvery = 5 * time.Second
 )
 
-// Options configure a Guard.
-type Options struct {
-	Limits Limits
-	// Operator reads an operator's word, only while something is held, every few seconds. May be nil.
-	Operator func(context.Context) Operator
-}
-
 // Hold says which Nodes are kept whose instances were not found, in the order of their names,
 // and why of the last one that was asked about.
 type Hold struct {
@@ -50,18 +43,18 @@ func IsHeld(err error) bool { return errors.Is(err, errHeld) }
 type Guard struct {
 	clock       clock.PassiveClock
 	on, holding prometheus.Gauge
-
-	options *Options // nil: only scopes are checked
+	limits      *Limits // nil: only scopes are checked
+	readWord    func(context.Context) Operator
 
 	mu       sync.Mutex
 	evidence evidence
 	beyond   map[string]span // by scope, of a loss beyond the limit while others are seen there
 
 	held    map[string]time.Time // Node → when it was held last
-	verdict Verdict              // of the last of them
+	verdict Verdict              // about the Node held last
 
 	probed   time.Time
-	asked    time.Time // the operator
+	asked    time.Time // for the operator's word
 	operator Operator
 }
 
@@ -74,15 +67,18 @@ func New(c clock.PassiveClock, on, holding prometheus.Gauge) *Guard {
 	return &Guard{clock: c, on: on, holding: holding, beyond: map[string]span{}, held: map[string]time.Time{}}
 }
 
-// Configure sets the options; it must be called before the first question.
-func (g *Guard) Configure(o Options) { g.options = &o }
+// Configure must be called before the first question. operator reads an operator's word; it is
+// asked only while something is held, every few seconds, and may be nil.
+func (g *Guard) Configure(l Limits, operator func(context.Context) Operator) {
+	g.limits, g.readWord = &l, operator
+}
 
 // Check decides about a claim that the scope of that name makes about ref.
 func (g *Guard) Check(ctx context.Context, claim Claim, ref cloud.InstanceRef, scope string, counts Counts) Verdict {
 	in := g.gather(claim, ref, scope, counts)
 	verdict := Evaluate(in)
 	if !verdict.Allows() {
-		in.Operator = g.word(ctx)
+		in.Operator = g.askOperator(ctx)
 		verdict = Evaluate(in)
 	}
 	if verdict.Reason == OperatorConfirmed {
@@ -103,12 +99,8 @@ func (v Verdict) Err() error { return cloud.Errorf(cloud.KindUnknown, "%w: %s", 
 func (g *Guard) gather(claim Claim, ref cloud.InstanceRef, scope string, counts Counts) Input {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	in := Input{Claim: claim, Evidence: g.evidence.of(scope, ref), Scope: scope, Counts: counts}
-	if g.options == nil {
-		return in
-	}
-	in.Limits = &g.options.Limits
-	if claim != NameFound && in.Evidence != NoEvidence {
+	in := Input{Claim: claim, Evidence: g.evidence.of(scope, ref), Scope: scope, Counts: counts, Limits: g.limits}
+	if in.Limits != nil && claim != NameFound && in.Evidence != NoEvidence {
 		in.Lasted = g.lasted(scope, counts.Missing > in.Limits.of(counts) && counts.SeenHere > 0)
 	}
 	return in
@@ -129,17 +121,17 @@ func (g *Guard) lasted(scope string, beyond bool) time.Duration {
 	return now.Sub(s.began)
 }
 
-// word returns the operator's word, as of a few seconds ago.
-func (g *Guard) word(ctx context.Context) Operator {
+// askOperator returns the operator's word, as of a few seconds ago.
+func (g *Guard) askOperator(ctx context.Context) Operator {
 	g.mu.Lock()
 	now, last := g.clock.Now(), g.operator
-	if g.options == nil || g.options.Operator == nil || !g.asked.IsZero() && now.Sub(g.asked) < operatorEvery {
+	if g.readWord == nil || !g.asked.IsZero() && now.Sub(g.asked) < operatorEvery {
 		g.mu.Unlock()
 		return last
 	}
 	g.asked = now
 	g.mu.Unlock()
-	word := g.options.Operator(ctx)
+	word := g.readWord(ctx)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.operator = word
@@ -167,13 +159,6 @@ func (g *Guard) Saw(ref cloud.InstanceRef, instance *cloud.Instance) {
 	defer g.mu.Unlock()
 	g.evidence.saw(ref, instance)
 	g.publish(ref, Verdict{Reason: Allowed})
-}
-
-// Evidence is what scope has shown that counts for ref.
-func (g *Guard) Evidence(scope string, ref cloud.InstanceRef) Evidence {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.evidence.of(scope, ref)
 }
 
 // Existing reports whether ref has a provider ID that is more than what this process found by
