@@ -168,7 +168,7 @@ func attachTo(t *testing.T, c *realCloud, server, port string) {
 func awaitPorts(t *testing.T, c *realCloud, ids ...string) {
 	t.Helper()
 	for _, id := range ids {
-		err := poll(t.Context(), time.Minute, func(ctx context.Context) error {
+		err := poll(t.Context(), patience, func(ctx context.Context) error {
 			p, err := ports.Get(ctx, c.member.network, id).Extract()
 			if err == nil && p.Status != "ACTIVE" {
 				err = fmt.Errorf("port %s is %s", id, p.Status)
@@ -186,7 +186,7 @@ func awaitPorts(t *testing.T, c *realCloud, ids ...string) {
 // get it at the next look.
 func awaitFloating(t *testing.T, c *realCloud, server, ip string) {
 	t.Helper()
-	err := poll(t.Context(), time.Minute, func(ctx context.Context) error {
+	err := poll(t.Context(), patience, func(ctx context.Context) error {
 		s, err := servers.Get(ctx, c.member.compute, server).Extract()
 		if err == nil && !strings.Contains(fmt.Sprint(s.Addresses), ip+" ") && !strings.Contains(fmt.Sprint(s.Addresses), ip+"]") {
 			err = fmt.Errorf("server %s has %v, not yet %s", server, s.Addresses, ip)

@@ -33,7 +33,18 @@ type octavia struct {
 	fips      []floatingips.FloatingIP
 }
 
+// octavia reads it. When a pool goes while it is being read, it is read again: what is
+// returned was there at one time.
 func (c *realCloud) octavia(ctx context.Context) (octavia, error) {
+	for {
+		o, err := c.readOctavia(ctx)
+		if !gophercloud.ResponseCodeIs(err, 404) {
+			return o, err
+		}
+	}
+}
+
+func (c *realCloud) readOctavia(ctx context.Context) (octavia, error) {
 	var o octavia
 	lb := c.member.loadBalancer
 	page, err := loadbalancers.List(lb, nil).AllPages(ctx)
@@ -379,12 +390,12 @@ func (c *cluster) served(what, lbID string, want ...string) {
 		if !slices.Equal(got, want) {
 			return fmt.Errorf("the load balancer has\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
 		}
-		for _, lb := range o.lbs {
-			if lb.ID == lbID && lb.ProvisioningStatus != "ACTIVE" {
-				return fmt.Errorf("it is %s", lb.ProvisioningStatus)
-			}
+		// Asked for after the shape: what has the shape already may still be changing.
+		lb, err := loadbalancers.Get(ctx, c.cloud.member.loadBalancer, lbID).Extract()
+		if err == nil && lb.ProvisioningStatus != "ACTIVE" {
+			err = fmt.Errorf("it is %s", lb.ProvisioningStatus)
 		}
-		return nil
+		return err
 	})
 }
 

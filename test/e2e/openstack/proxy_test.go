@@ -5,6 +5,7 @@ package e2e
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -40,6 +41,27 @@ type proxy struct {
 
 	mu    sync.Mutex
 	calls []call
+	cut   func(*http.Request) // see at
+}
+
+// at calls do when the nth request whose method and path match has come. The cloud gets the
+// request after that, even if its client is gone.
+func (p *proxy) at(nth int, match *regexp.Regexp, do func()) {
+	seen := 0
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cut = func(r *http.Request) {
+		if !match.MatchString(r.Method + " " + r.URL.Path) {
+			return
+		}
+		p.mu.Lock()
+		seen++
+		now := seen == nth
+		p.mu.Unlock()
+		if now {
+			do()
+		}
+	}
 }
 
 func newProxy(t testing.TB, c *realCloud) *proxy {
@@ -102,6 +124,19 @@ func (p *proxy) record(service string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer := &statusWriter{ResponseWriter: w}
 		made := call{service: service, method: r.Method, path: r.URL.RequestURI(), at: time.Now()}
+		p.mu.Lock()
+		cut := p.cut
+		p.mu.Unlock()
+		if cut != nil {
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusBadGateway)
+				return
+			}
+			cut(r)
+			r = r.WithContext(context.WithoutCancel(r.Context()))
+			r.Body = io.NopCloser(bytes.NewReader(body))
+		}
 		next.ServeHTTP(answer, r)
 		made.status = answer.status
 		p.mu.Lock()
@@ -140,6 +175,11 @@ func mutations(calls []call) []call {
 	return slices.DeleteFunc(slices.Clone(calls), func(c call) bool {
 		return c.method == http.MethodGet || c.method == http.MethodHead || c.service == "identity"
 	})
+}
+
+// accepted are the calls that the cloud did not refuse.
+func accepted(calls []call) []call {
+	return slices.DeleteFunc(slices.Clone(calls), func(c call) bool { return c.status >= http.StatusBadRequest })
 }
 
 // lbPoll is the read of one load balancer, or of its status tree, by which its status is awaited.
