@@ -105,8 +105,8 @@ openstack-status: ## What of it runs
 	@hack/openstack/openstack.sh status
 
 .PHONY: e2e-openstack
-e2e-openstack: $(CONTROL_PLANE) ## The real binaries against it; starts it if need be (TESTARGS='-run TestX' narrows it down)
-	@GO=$(GO) hack/testargs.sh hack/openstack/e2e.sh
+e2e-openstack: $(CONTROL_PLANE) ## The real binaries against it; starts it if need be (OCCM=PATH hands clusters over between that and ours; TESTARGS='-run TestX' narrows it down)
+	@GO=$(GO) OCCM=$(OCCM) hack/testargs.sh hack/openstack/e2e.sh
 
 ##@ A real kubelet (Debian 12, root)
 

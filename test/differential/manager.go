@@ -90,6 +90,12 @@ func (m *Manager) Stop() error {
 	return nil
 }
 
+// Kill ends it at once, as the failure of its machine does. It must not be stopped after that.
+func (m *Manager) Kill() {
+	_ = m.cmd.Process.Kill() // or it has ended by itself
+	<-m.ended
+}
+
 func orNil(err error) error {
 	if err == nil {
 		return errors.New("without an error")
