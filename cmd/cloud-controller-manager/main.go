@@ -138,9 +138,15 @@ func (o *options) cloud(ctx context.Context) (*decorate.Provider, error) {
 	if err != nil {
 		return nil, err
 	}
+	decoration := decorate.Options{Metrics: counted}
+	traffic, err := decorate.NewTraffic(flags.Name, decoration)
+	if err != nil {
+		return nil, err
+	}
 	p, warnings, err := factory(ctx, flags.CloudConfigFile, cloud.Options{
 		UserAgent: "isthmus-" + program + "/" + version.String(),
 		Observe:   counted.Observer(flags.Name),
+		Traffic:   traffic,
 		Reloaded:  counted.Reloaded(flags.Name),
 		DryRun:    o.ccm.DryRun,
 	})
@@ -150,5 +156,5 @@ func (o *options) cloud(ctx context.Context) (*decorate.Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	return decorate.New(p, decorate.Options{Metrics: counted})
+	return decorate.New(p, decoration)
 }

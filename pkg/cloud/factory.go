@@ -20,6 +20,9 @@ type Options struct {
 	// Observe is told every request to the cloud: the service, the HTTP method, the status
 	// of the answer (0 when there was none) and the time it took. May be nil; must not block.
 	Observe func(service, method string, status int, d time.Duration)
+	// Traffic stands before every request to the cloud but those for its tokens; each service is a
+	// family, each of its endpoints a place. May be nil.
+	Traffic Traffic
 	// Reloaded is told every attempt to take over credentials that changed on disk: nil when
 	// they are in use, else why not. May be nil; must not block.
 	Reloaded func(err error)

@@ -19,13 +19,13 @@ type operation struct {
 	mutation      bool
 }
 
-// caller makes the calls of one provider: each with a deadline, retries, the provider's
-// throttle gate and metrics.
+// caller makes the calls of one provider: each with a deadline, retries and metrics. A call
+// that the cloud throttles waits as long as it was asked to; that others do not run into the
+// same refusal is Traffic's matter.
 type caller struct {
 	provider         string
 	clock            clock.Clock
 	metrics          *Metrics
-	gate             *gate
 	reads, mutations Policy
 }
 
@@ -34,7 +34,6 @@ func newCaller(provider string, o Options) *caller {
 		provider:  provider,
 		clock:     o.Clock,
 		metrics:   o.Metrics,
-		gate:      &gate{clock: o.Clock},
 		reads:     o.Reads.withDefaults(3*time.Minute, 4),
 		mutations: o.Mutations.withDefaults(3*time.Minute, 3),
 	}
@@ -53,32 +52,50 @@ func (c *caller) do(ctx context.Context, op operation, attempt func(context.Cont
 	began := c.clock.Now()
 	var last error
 	for n := 1; ; n++ {
-		waited, err := c.gate.pass(ctx)
-		c.metrics.throttleWait.WithLabelValues(c.provider).Add(waited.Seconds())
-		if err != nil {
-			return c.gaveUp(op, last, err, n-1, began)
+		if ctx.Err() != nil {
+			return c.gaveUp(op, last, context.Cause(ctx), n-1, began)
 		}
 		if last = c.once(ctx, op, attempt); last == nil {
 			return nil
 		}
 		kind := cloud.KindOf(last)
-		if kind == cloud.KindThrottled {
-			c.gate.shut(cloud.RetryAfter(last))
-		}
 		if !retryable(kind) {
 			return last
+		}
+		throttled := kind == cloud.KindThrottled
+		if throttled && errors.Is(last, errNotAdmitted) {
+			n-- // it was no attempt
 		}
 		if ctx.Err() != nil || n == policy.Attempts {
 			return c.gaveUp(op, last, context.Cause(ctx), n, began)
 		}
+		wait := policy.backoff(max(n, 1))
+		if throttled {
+			wait = max(wait, spread(bounded(cloud.RetryAfter(last))))
+			if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
+				return c.gaveUp(op, last, errTooLong, n, began)
+			}
+		}
 		c.metrics.retries.WithLabelValues(c.provider, op.ability, op.name, kind.String()).Inc()
-		wait := policy.backoff(n)
 		klog.FromContext(ctx).V(4).Info("Cloud call failed, trying again", "provider", c.provider,
 			"ability", op.ability, "operation", op.name, "attempt", n, "wait", wait, "err", last)
-		if err := sleep(ctx, c.clock, wait); err != nil {
+		if err := c.wait(ctx, wait, throttled); err != nil {
 			return c.gaveUp(op, last, err, n, began)
 		}
 	}
+}
+
+// errTooLong says why a throttled call is given up at once.
+var errTooLong = errors.New("the cloud asks to wait longer than this call may take")
+
+// wait waits between two attempts.
+func (c *caller) wait(ctx context.Context, d time.Duration, throttled bool) error {
+	began := c.clock.Now()
+	err := sleep(ctx, c.clock, d)
+	if throttled {
+		c.metrics.throttleWait.WithLabelValues(c.provider).Add(c.clock.Since(began).Seconds())
+	}
+	return err
 }
 
 // once makes one attempt and measures it.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -151,82 +150,6 @@ func TestBackoffIsFullJitter(t *testing.T) {
 	}
 }
 
-// After a Retry-After no call of the provider begins before it ends, whoever was refused.
-func TestRetryAfterHoldsTheProvider(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := testCaller(t, Options{})
-		began := time.Now()
-		const wait = 20 * time.Second
-		var mu sync.Mutex
-		refused := false
-		var wg sync.WaitGroup
-		call := func(op operation) {
-			err := c.do(t.Context(), op, func(context.Context) error {
-				mu.Lock()
-				defer mu.Unlock()
-				if !refused {
-					refused = true
-					return &cloud.Error{Kind: cloud.KindThrottled, RetryAfter: wait, Err: errors.New("429")}
-				}
-				if since := time.Since(began); since < wait {
-					t.Errorf("a call began %v after a Retry-After of %v", since, wait)
-				}
-				return nil
-			})
-			if err != nil {
-				t.Error(err)
-			}
-		}
-		wg.Go(func() { call(readOp) })
-		synctest.Wait()
-		time.Sleep(time.Millisecond)
-		for range 20 {
-			wg.Go(func() { call(readOp) })
-			wg.Go(func() { call(changeOp) })
-		}
-		wg.Wait()
-		if took := time.Since(began); took > wait+2*throttleSpread {
-			t.Errorf("took %v", took)
-		}
-		call(readOp)
-		if waited := value(t, c.metrics.throttleWait.WithLabelValues("fake")); waited < 41*19 {
-			t.Errorf("a throttle wait of %v s was counted", waited)
-		}
-	})
-}
-
-func TestGateBounds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := &gate{clock: clock.RealClock{}}
-		g.shut(0)
-		if got := g.remaining(); got != throttleDefault {
-			t.Errorf("shut for %v without a Retry-After", got)
-		}
-		g.shut(1000 * time.Hour)
-		if got := g.remaining(); got != throttleMax {
-			t.Errorf("shut for %v by an absurd Retry-After", got)
-		}
-		g.shut(time.Second)
-		if got := g.remaining(); got != throttleMax {
-			t.Errorf("a shorter wait opened the gate: %v", got)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		waited, err := g.pass(ctx) // would be in vain
-		if cloud.KindOf(err) != cloud.KindThrottled || cloud.RetryAfter(err) != throttleMax || waited != 0 {
-			t.Errorf("waited %v, got %v", waited, err)
-		}
-		ctx, cancel = context.WithCancel(t.Context())
-		time.AfterFunc(time.Second, cancel)
-		if waited, err = g.pass(ctx); err == nil || waited != time.Second {
-			t.Errorf("canceled: waited %v, got %v", waited, err)
-		}
-		if waited, err = g.pass(t.Context()); err != nil || waited < throttleMax-time.Second {
-			t.Errorf("waited %v, got %v", waited, err)
-		}
-	})
-}
-
 // Only what failed in a way that may pass is asked again, and answers stay in order.
 func TestBatchRetriesOnlyWhatFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -264,19 +187,38 @@ func TestBatchRetriesOnlyWhatFailed(t *testing.T) {
 	})
 }
 
-// A batch that is never tried fails as a whole, and not with "not found".
-func TestBatchNotTried(t *testing.T) {
+// A call that is throttled waits as long as the cloud asked for, and is given up at once where
+// that is longer than it may take.
+func TestThrottledCallWaitsAsAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := testCaller(t, Options{})
-		c.gate.shut(throttleMax)
-		results := batch(t.Context(), c, readOp, []int{1, 2}, func(context.Context, []int) []cloud.Result[int] {
-			t.Error("the cloud was asked")
+		throttled := func(wait time.Duration) error {
+			return &cloud.Error{Kind: cloud.KindThrottled, RetryAfter: wait, Err: errors.New("429")}
+		}
+		began, attempts := time.Now(), 0
+		err := c.do(t.Context(), readOp, func(context.Context) error {
+			if attempts++; attempts == 1 {
+				return throttled(20 * time.Second)
+			}
 			return nil
 		})
+		if took := time.Since(began); err != nil || attempts != 2 || took < 20*time.Second || took > 20*time.Second+throttleSpread {
+			t.Errorf("%d attempts in %v, %v", attempts, took, err)
+		}
+		if waited := value(t, c.metrics.throttleWait.WithLabelValues("fake")); waited < 20 {
+			t.Errorf("a throttle wait of %v s was counted", waited)
+		}
+		began = time.Now()
+		results := batch(t.Context(), c, readOp, []int{1, 2}, func(_ context.Context, keys []int) []cloud.Result[int] {
+			return []cloud.Result[int]{{Err: throttled(time.Hour)}, {Err: throttled(time.Hour)}}
+		})
 		for _, r := range results {
-			if cloud.KindOf(r.Err) != cloud.KindThrottled {
+			if cloud.KindOf(r.Err) != cloud.KindThrottled || cloud.RetryAfter(r.Err) != time.Hour {
 				t.Errorf("got %v", r.Err)
 			}
+		}
+		if took := time.Since(began); took > 0 {
+			t.Errorf("it took %v to give up", took)
 		}
 	})
 }

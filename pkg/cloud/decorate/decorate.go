@@ -20,6 +20,18 @@ type Options struct {
 	Clock clock.Clock
 }
 
+func (o Options) withDefaults() (Options, error) {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.Metrics != nil {
+		return o, nil
+	}
+	var err error
+	o.Metrics, err = NewMetrics(nil)
+	return o, err
+}
+
 // Provider is a cloud.Provider whose abilities are decorated. An ability that the cloud
 // lacks is nil here too.
 type Provider struct {
@@ -43,15 +55,9 @@ func New(p *cloud.Provider, o Options) (*Provider, error) {
 	case p.Ready == nil:
 		return nil, fmt.Errorf("decorate provider %q: it has no Ready, which every provider needs", p.Name)
 	}
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
-	if o.Metrics == nil {
-		m, err := NewMetrics(nil)
-		if err != nil {
-			return nil, err
-		}
-		o.Metrics = m
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
 	}
 	w, reads := newWork(), newWork()
 	c := newCaller(p.Name, o)

@@ -7,8 +7,9 @@
 //   - Volumes: questions that arrive together are asked together.
 //   - Routes: concurrent single-route changes become one set, lists are shared.
 //   - LoadBalancers: calls for one load balancer never overlap.
-//   - All of them: a deadline, retries with jittered backoff, a gate that honors
-//     Retry-After for the whole provider, and metrics.
+//   - All of them: a deadline, retries with jittered backoff, and metrics.
+//
+// Traffic honors Retry-After before every single request, by service and endpoint.
 //
 // An answer is only ever the cloud's: errors are not remembered as answers, and the last
 // good answer is not served beyond the age its asker accepts, however long the cloud fails.

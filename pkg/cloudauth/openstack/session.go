@@ -25,6 +25,11 @@ type Options struct {
 	// Observe is called after every HTTP request, retries and authentication ("identity")
 	// included, with the status of the answer, 0 when there was none. Nil for no one.
 	Observe func(service, method string, status int, d time.Duration)
+	// Admit is asked before every HTTP request but those to Keystone, by the service and where its
+	// URLs begin; a request that it has an error for fails with that. Nil admits all.
+	Admit func(ctx context.Context, service, endpoint string) error
+	// Answered is told of every answer to those requests. Nil for no one.
+	Answered func(service, endpoint string, status int, header http.Header)
 	// Intercept, when set, is called in place of sending a request that is not a read; send
 	// sends one. Requests to Keystone are sent, as without them there is no token.
 	Intercept func(service string, req *http.Request, send http.RoundTripper) (*http.Response, error)

@@ -33,6 +33,9 @@ type transport struct {
 	newer   func(ctx context.Context, used *http.Transport) *http.Transport // to try after a certificate was not trusted; may return nil
 	secrets []cloudauth.Secret
 	observe func(service, method string, status int, d time.Duration)
+	// admit and answered are those of Options.
+	admit    func(ctx context.Context, service, endpoint string) error
+	answered func(service, endpoint string, status int, header http.Header)
 	// intercept is Options.Intercept.
 	intercept func(service string, req *http.Request, send http.RoundTripper) (*http.Response, error)
 	prefixes  atomic.Pointer[map[string]string]
@@ -49,7 +52,7 @@ func newHTTPClient(s *settings, o Options) (*http.Client, *transport) {
 		IdleConnTimeout:       90 * time.Second,
 		ExpectContinueTimeout: time.Second,
 	}
-	t := &transport{secrets: s.cfg.secrets(), observe: o.Observe, intercept: o.Intercept}
+	t := &transport{secrets: s.cfg.secrets(), observe: o.Observe, admit: o.Admit, answered: o.Answered, intercept: o.Intercept}
 	t.base.Store(base)
 	return &http.Client{Transport: t, Timeout: o.RequestTimeout, CheckRedirect: sameHost}, t
 }
@@ -70,7 +73,7 @@ func sameHost(req *http.Request, via []*http.Request) error {
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if t.intercept != nil && req.Method != http.MethodGet && req.Method != http.MethodHead {
-		if service := t.service(req); service != "identity" {
+		if service, _ := t.service(req); service != "identity" {
 			return t.intercept(service, req, sender{t})
 		}
 	}
@@ -108,6 +111,15 @@ func (t *transport) send(req *http.Request) (*http.Response, error) {
 }
 
 func (t *transport) exchange(base *http.Transport, req *http.Request) (*http.Response, error) {
+	service, endpoint := t.service(req)
+	if t.admit != nil && service != "identity" {
+		if err := t.admit(req.Context(), service, endpoint); err != nil {
+			if req.Body != nil {
+				_ = req.Body.Close()
+			}
+			return nil, err
+		}
+	}
 	start := time.Now()
 	resp, err := base.RoundTrip(req)
 	if t.observe != nil {
@@ -115,10 +127,13 @@ func (t *transport) exchange(base *http.Transport, req *http.Request) (*http.Res
 		if err == nil {
 			status = resp.StatusCode
 		}
-		t.observe(t.service(req), req.Method, status, time.Since(start))
+		t.observe(service, req.Method, status, time.Since(start))
 	}
 	if err != nil {
 		return nil, err
+	}
+	if t.answered != nil && service != "identity" {
+		t.answered(service, endpoint, resp.StatusCode, resp.Header)
 	}
 	if resp.StatusCode < http.StatusBadRequest {
 		resp.Body = &boundedBody{ReadCloser: resp.Body, left: maxBody}
@@ -144,19 +159,22 @@ func (t *transport) exchange(base *http.Transport, req *http.Request) (*http.Res
 func (t *transport) CloseIdleConnections() { t.base.Load().CloseIdleConnections() }
 
 // service names the service that the request goes to, by the longest beginning of its URL
-// that is known.
-func (t *transport) service(req *http.Request) string {
-	best, name := "", "identity" // before there is a catalog, only Keystone can be asked
-	if known := t.prefixes.Load(); known != nil {
-		name = "other"
-		target := req.URL.Scheme + "://" + req.URL.Host + req.URL.Path
-		for prefix, n := range *known {
-			if len(prefix) > len(best) && strings.HasPrefix(target, prefix) {
-				best, name = prefix, n
-			}
+// that is known, and that beginning, its endpoint.
+func (t *transport) service(req *http.Request) (name, endpoint string) {
+	known := t.prefixes.Load()
+	if known == nil { // before there is a catalog, only Keystone can be asked
+		return "identity", ""
+	}
+	target := req.URL.Scheme + "://" + req.URL.Host + req.URL.Path
+	for prefix, n := range *known {
+		if len(prefix) > len(endpoint) && strings.HasPrefix(target, prefix) {
+			name, endpoint = n, prefix
 		}
 	}
-	return name
+	if name == "" {
+		return "other", req.URL.Scheme + "://" + req.URL.Host
+	}
+	return name, endpoint
 }
 
 type boundedBody struct {

@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -52,6 +53,51 @@ func TestObserve(t *testing.T) {
 	slices.Sort(seen)
 	if diff := cmp.Diff(want, seen); diff != "" {
 		t.Errorf("observed (-want +got):\n%s", diff)
+	}
+}
+
+// Every request but Keystone's is admitted by its service and where its endpoint begins, and
+// its answer told; one that is not admitted is not sent.
+func TestAdmit(t *testing.T) {
+	sim := ossim.ForTest(t)
+	var mu sync.Mutex
+	var admitted, answered []string
+	var shut error
+	s := open(t, passwordConfig(sim), Options{
+		Admit: func(_ context.Context, service, endpoint string) error {
+			mu.Lock()
+			defer mu.Unlock()
+			admitted = append(admitted, service+" "+strings.TrimPrefix(endpoint, sim.URL()))
+			return shut
+		},
+		Answered: func(service, _ string, status int, header http.Header) {
+			mu.Lock()
+			defer mu.Unlock()
+			answered = append(answered, fmt.Sprint(service, " ", status, " ", header.Get("Retry-After")))
+		},
+	}, nil)
+	defer sim.AddFault(ossim.Fault{Service: "network", Status: 429, RetryAfter: 7 * time.Second})()
+	post := func(service string) error {
+		client, err := s.Service(t.Context(), service)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = client.Post(t.Context(), client.ServiceURL("no-such-thing"), map[string]any{}, nil, nil)
+		return err
+	}
+	if post("compute") == nil || post("network") == nil {
+		t.Error("no error")
+	}
+	shut = errors.New("shut")
+	sim.ResetRequests()
+	if err := post("network"); !errors.Is(err, shut) || len(sim.Requests()) != 0 {
+		t.Errorf("not admitted, but %v, and %d requests", err, len(sim.Requests()))
+	}
+	if diff := cmp.Diff([]string{"compute /compute/", "network /network/", "network /network/"}, admitted); diff != "" {
+		t.Errorf("admitted (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"compute 404 ", "network 429 7"}, answered); diff != "" {
+		t.Errorf("answered (-want +got):\n%s", diff)
 	}
 }
 

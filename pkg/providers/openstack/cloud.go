@@ -3,6 +3,7 @@ package openstack
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"time"
 
@@ -37,6 +38,14 @@ func New(ctx context.Context, configFile string, o cloud.Options) (*cloud.Provid
 	ao := auth.Options{ConfigFile: configFile, UserAgent: o.UserAgent, RequestTimeout: o.RequestTimeout, Observe: o.Observe, Reloaded: o.Reloaded}
 	if t := time.Duration(cfg.Metadata.RequestTimeout); t > 0 && ao.RequestTimeout <= 0 {
 		ao.RequestTimeout = t
+	}
+	if t := o.Traffic; t != nil {
+		ao.Admit = t.Admit
+		ao.Answered = func(service, endpoint string, status int, header http.Header) {
+			if isThrottling(status) {
+				t.Refused(service, endpoint, retryAfter(header, time.Now()))
+			}
+		}
 	}
 	if o.DryRun {
 		ao.Intercept = newDryRun(klog.FromContext(ctx)).intercept

@@ -30,6 +30,9 @@ func wrapError(op string, err error) error {
 	}
 	var known *cloud.Error
 	if errors.As(err, &known) {
+		if sent, ok := err.(*url.Error); ok { //nolint:errorlint // only what net/http puts around the error of a request that was not sent
+			err = sent.Err // without the URL
+		}
 		return &cloud.Error{Kind: cloud.KindOf(err), Op: op, RetryAfter: known.RetryAfter, Err: err}
 	}
 	if auth.AsError(err) != nil {
@@ -126,7 +129,16 @@ func networkHint(err error) string {
 	return ""
 }
 
+// isThrottling reports whether the status is a refusal for too many requests: Nova's of old
+// and Swift's middleware's, too.
+func isThrottling(status int) bool {
+	return status == http.StatusTooManyRequests || status == http.StatusRequestEntityTooLarge || status == 498
+}
+
 func kindOf(code *gophercloud.ErrUnexpectedResponseCode, answer remoteAnswer) cloud.Kind {
+	if isThrottling(code.Actual) {
+		return cloud.KindThrottled
+	}
 	switch code.Actual {
 	case http.StatusNotFound, http.StatusGone:
 		switch {
@@ -138,8 +150,6 @@ func kindOf(code *gophercloud.ErrUnexpectedResponseCode, answer remoteAnswer) cl
 		return cloud.KindUnknown
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return cloud.KindDenied
-	case http.StatusTooManyRequests, http.StatusRequestEntityTooLarge, 498:
-		return cloud.KindThrottled
 	case http.StatusConflict, http.StatusPreconditionFailed, http.StatusLocked:
 		return cloud.KindConflict
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:

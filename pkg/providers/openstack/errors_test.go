@@ -132,6 +132,10 @@ func TestWrapErrorKeepsCauses(t *testing.T) {
 	if err := wrapError("op", inner); cloud.KindOf(err) != cloud.KindThrottled || cloud.RetryAfter(err) != time.Second {
 		t.Errorf("kind or wait was lost: %#v", err)
 	}
+	notSent := &url.Error{Op: "Get", URL: "http://c/v2.1/servers?name=x", Err: inner}
+	if err := wrapError("op", notSent); cloud.KindOf(err) != cloud.KindThrottled || cloud.RetryAfter(err) != time.Second || err.Error() != "op: x" {
+		t.Errorf("a request that was not sent: %v of kind %v", err, cloud.KindOf(err))
+	}
 	joined := errors.Join(cloud.Errorf(cloud.KindNotFound, "a"), errors.New("b"))
 	if err := wrapError("op", joined); cloud.IsNotFound(err) {
 		t.Error("one NotFound among other errors became NotFound")

@@ -18,14 +18,14 @@ const (
 	// regionFailures in a row, or one slow one, end the asking for regionPause.
 	regionFailures = 3
 	regionPause    = 15 * time.Second
-	// throttledPause is how long a region that throttles is left alone when it did not say.
-	throttledPause = time.Second
 )
 
 // regionGate keeps one region that fails from holding up the others: an operation waits for
 // all the regions that it asks, so a region that fails again and again is left alone for a
 // while. What would have been asked of it fails meanwhile, and is nothing that callers try
-// again at once (KindRetryAfter). Throttling of one region stays with that region, too.
+// again at once (KindRetryAfter). So is what a region throttles: each of its services has its
+// own wait (cloud.Traffic), which those who ask about the Nodes of all regions, one after the
+// other, do not wait for.
 type regionGate struct {
 	name string
 	now  func() time.Time
@@ -59,16 +59,8 @@ func (g *regionGate) leave(began time.Time, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := g.now()
-	switch {
-	case err == nil:
+	if err == nil {
 		g.failures = 0
-		return
-	case cloud.KindOf(err) == cloud.KindThrottled:
-		wait := cloud.RetryAfter(err)
-		if wait <= 0 {
-			wait = throttledPause
-		}
-		g.until, g.cause = now.Add(wait), err
 		return
 	}
 	if g.failures++; now.Sub(began) >= regionSlow {
@@ -94,7 +86,7 @@ func askRegion[T any](ctx context.Context, g *regionGate, n int, ask func(contex
 	for k := range out {
 		switch err := out[k].Err; {
 		case err == nil:
-		case cloud.KindOf(err) == cloud.KindThrottled: // would hold back what is asked of all regions
+		case cloud.KindOf(err) == cloud.KindThrottled:
 			out[k].Err = &cloud.Error{Kind: cloud.KindRetryAfter, Op: "region " + g.name, RetryAfter: cloud.RetryAfter(err), Err: err}
 		default:
 			out[k].Err = fmt.Errorf("region %s: %w", g.name, err)
@@ -103,18 +95,15 @@ func askRegion[T any](ctx context.Context, g *regionGate, n int, ask func(contex
 	return out
 }
 
-// outage returns the error that speaks for a region that does not work: throttling of
-// anything, or no answer about everything.
+// outage returns the error that speaks for a region that does not work: no answer about
+// everything.
 func outage[T any](results []cloud.Result[T]) error {
 	var silent error
 	works := false
 	for _, r := range results {
-		switch {
-		case r.Err != nil && cloud.KindOf(r.Err) == cloud.KindThrottled:
-			return r.Err
-		case isNoAnswer(r.Err):
+		if isNoAnswer(r.Err) {
 			silent = r.Err
-		default:
+		} else {
 			works = true
 		}
 	}

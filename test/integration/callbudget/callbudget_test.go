@@ -45,7 +45,12 @@ type fleet struct {
 
 func newFleet(t *testing.T, n int) *fleet {
 	t.Helper()
-	sim := ossim.ForTest(t)
+	return newFleetOf(t, n, ossim.ForTest(t), "")
+}
+
+// newFleetOf is newFleet with a cloud of its own and more lines of cloud.conf.
+func newFleetOf(t *testing.T, n int, sim *ossim.Sim, more string) *fleet {
+	t.Helper()
 	f := &fleet{t: t, sim: sim, clock: &shiftedClock{}}
 	f.all = &decorate.Peers{List: func() []cloud.InstanceRef { return f.refs }}
 	f.servers = sim.SeedServers(ossim.Seed{Count: n, NamePrefix: "node-", Zones: []string{"az1", "az2", "az3"}})
@@ -53,17 +58,22 @@ func newFleet(t *testing.T, n int) *fleet {
 		f.refs = append(f.refs, cloud.InstanceRef{NodeName: s.Name})
 	}
 	conf := filepath.Join(t.TempDir(), "cloud.conf")
-	if err := os.WriteFile(conf, []byte(sim.CloudConf()), 0o600); err != nil {
+	if err := os.WriteFile(conf, []byte(sim.CloudConf()+more), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p, _, err := openstack.New(t.Context(), conf, cloud.Options{})
+	o := decorate.Options{
+		Clock: f.clock,
+		Reads: decorate.Policy{BackoffBase: time.Millisecond, Deadline: 5 * time.Second},
+	}
+	traffic, err := decorate.NewTraffic("openstack", o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.provider, err = decorate.New(p, decorate.Options{
-		Clock: f.clock,
-		Reads: decorate.Policy{BackoffBase: time.Millisecond, Deadline: 5 * time.Second},
-	})
+	p, _, err := openstack.New(t.Context(), conf, cloud.Options{Traffic: traffic})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.provider, err = decorate.New(p, o)
 	if err != nil {
 		t.Fatal(err)
 	}
