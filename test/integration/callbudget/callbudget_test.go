@@ -45,11 +45,12 @@ type fleet struct {
 
 func newFleet(t *testing.T, n int) *fleet {
 	t.Helper()
-	return newFleetOf(t, n, ossim.ForTest(t), "")
+	return newFleetOf(t, n, ossim.ForTest(t), "", 2*time.Minute)
 }
 
-// newFleetOf is newFleet with a cloud of its own and more lines of cloud.conf.
-func newFleetOf(t *testing.T, n int, sim *ossim.Sim, more string) *fleet {
+// newFleetOf is newFleet with a cloud of its own, more lines of cloud.conf, and how long a read
+// may take.
+func newFleetOf(t *testing.T, n int, sim *ossim.Sim, more string, reads time.Duration) *fleet {
 	t.Helper()
 	f := &fleet{t: t, sim: sim, clock: &shiftedClock{}}
 	f.all = &decorate.Peers{List: func() []cloud.InstanceRef { return f.refs }}
@@ -63,7 +64,7 @@ func newFleetOf(t *testing.T, n int, sim *ossim.Sim, more string) *fleet {
 	}
 	o := decorate.Options{
 		Clock: f.clock,
-		Reads: decorate.Policy{BackoffBase: time.Millisecond, Deadline: 5 * time.Second},
+		Reads: decorate.Policy{BackoffBase: time.Millisecond, Deadline: reads},
 	}
 	traffic, err := decorate.NewTraffic("openstack", o)
 	if err != nil {
@@ -230,7 +231,11 @@ func TestNoNodeIsLostToACloudThatFails(t *testing.T) {
 		{"short list", ossim.Fault{Path: "/servers/detail", ShortList: true}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			f := newFleet(t, 10)
+			reads := 2 * time.Minute
+			if test.fault.Hang {
+				reads = 5 * time.Second
+			}
+			f := newFleetOf(t, 10, ossim.ForTest(t), "", reads)
 			f.initialize()
 			test.fault.Service, test.fault.Method = "compute", "GET"
 			remove := f.sim.AddFault(test.fault)

@@ -77,7 +77,7 @@ func TestThrottledRegionHoldsNoOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(two.Close)
-	f := newFleetOf(t, 3, one, "\n[Region \"RegionTwo\"]\nrouter-id = "+two.Defaults().RouterID+"\n")
+	f := newFleetOf(t, 3, one, "\n[Region \"RegionTwo\"]\nrouter-id = "+two.Defaults().RouterID+"\n", 2*time.Minute)
 	server := two.SeedServers(ossim.Seed{Count: 1, NamePrefix: "two-"})[0]
 	other := cloud.InstanceRef{NodeName: server.Name, ProviderID: "openstack://RegionTwo/" + server.ID}
 	for n, s := range f.servers {
