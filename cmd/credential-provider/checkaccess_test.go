@@ -1,13 +1,13 @@
 package main
 
 import (
-	"context"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
 
 // A real API server says whether a node may have tokens, before and after what config --rbac prints is
@@ -32,17 +32,12 @@ func TestCheckAsksRealAPIServer(t *testing.T) {
 	if err := plane.Apply(t.Context(), []byte(rbac.stdout)); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	tick := time.NewTicker(100 * time.Millisecond) // until the authorizer has seen it
-	defer tick.Stop()
-	for got := n.check(t, nil, file, "--kubeconfig="+kubeconfig); got.code != 0; got = n.check(t, nil, file, "--kubeconfig="+kubeconfig) {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("with RBAC: exit %d:\n%s", got.code, got.stdout)
+	eventually.NoError(t, func() error { // the authorizer sees it after a moment
+		if got := n.check(t, nil, file, "--kubeconfig="+kubeconfig); got.code != 0 {
+			return fmt.Errorf("with RBAC: exit %d:\n%s", got.code, got.stdout)
 		}
-	}
+		return nil
+	})
 	_, command, _ := strings.Cut(n.check(t, nil, file).stdout, "or ask: echo '")
 	review, _, _ := strings.Cut(command, "'")
 	if got, err := plane.Kubectl(t)(t.Context(), review, "create", "-o", "jsonpath={.status.allowed}", "-f", "-"); err != nil || got != "true" {

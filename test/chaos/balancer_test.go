@@ -92,18 +92,18 @@ func (b *balancer) follow(ctx context.Context, c *cluster, r *replica) {
 		if now := r.probe(ctx, client) == nil; now != was {
 			if err := c.publish(ctx, r, now); err != nil {
 				if ctx.Err() == nil {
-					c.t.Errorf("publish the endpoint of %s: %v", r.name, err)
+					c.t.Logf("publish the endpoint of %s, later once more: %v", r.name, err)
 				}
-				return
+			} else {
+				was = now
+				b.wg.Go(func() {
+					select {
+					case <-ctx.Done():
+					case <-time.After(propagation):
+						b.set(r.webhook, now)
+					}
+				})
 			}
-			was = now
-			b.wg.Go(func() {
-				select {
-				case <-ctx.Done():
-				case <-time.After(propagation):
-					b.set(r.webhook, now)
-				}
-			})
 		}
 		select {
 		case <-ctx.Done():

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -147,6 +148,39 @@ func static(name, id string) *corev1.PersistentVolume {
 			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "cinder.csi.openstack.org", VolumeHandle: id}},
 		},
 	}
+}
+
+// slowness is how many times as long as a quiet machine of two cores this one takes now, at
+// least 1, by what the API server gets done. What has to keep to a time gets that many times of
+// it, and loads go that much slower: a busy machine then has as much at a time as a quiet one.
+func (c *cluster) slowness() float64 {
+	c.t.Helper()
+	const (
+		clients, each = 50, 20
+		quiet         = 600.0 // creations a second, a part of what such a machine can
+	)
+	var wg sync.WaitGroup
+	begin := time.Now()
+	for range clients {
+		wg.Go(func() {
+			for range each {
+				object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "pace"}}
+				if _, err := c.client.CoreV1().ConfigMaps(metav1.NamespaceDefault).Create(c.t.Context(), object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
+					c.t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	rate := clients * each / time.Since(begin).Seconds()
+	slowness := max(1, quiet/rate)
+	c.t.Logf("%.0f creations a second: times are multiplied by %.1f", rate, slowness)
+	return slowness
+}
+
+// times is d, as often as the machine is slower than a quiet one, but limit at most.
+func times(d time.Duration, slowness float64, limit time.Duration) time.Duration {
+	return min(time.Duration(float64(d)*slowness), limit).Round(100 * time.Millisecond)
 }
 
 // labeled returns what pv lacks of its labels and its node affinity.

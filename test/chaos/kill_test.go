@@ -16,7 +16,7 @@ import (
 func TestAllKilledIsBackfilled(t *testing.T) {
 	c, a := newCluster(t), newAuthority(t)
 	replicas, _, b := c.startReplicas(3, a, admissionregistrationv1.Ignore, "--leader-elect-lease-duration=15s", "--leader-elect-renew-deadline=10s") // the defaults
-	l := c.load("killed", pace{perSecond: 50}, c.volumes(300))
+	l := c.load("killed", pace{perSecond: 50, inFlight: 20}, c.volumes(300))
 	time.Sleep(time.Second)
 	for _, r := range replicas {
 		r.kill()

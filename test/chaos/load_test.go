@@ -70,7 +70,7 @@ func (c *cluster) load(prefix string, p pace, ids []string) *load {
 	c.t.Helper()
 	l := &load{t: c.t, prefix: prefix, pace: p, ids: ids, warned: &warnings{texts: map[string]int{}}, begun: time.Now()}
 	cfg := rest.CopyConfig(c.plane.Config)
-	cfg.WarningHandler, cfg.Timeout = l.warned, 40*time.Second // more than any webhook may take
+	cfg.WarningHandler, cfg.Timeout = l.warned, 2*time.Minute // more than any webhook may take
 	var err error
 	if l.client, err = kubernetes.NewForConfig(cfg); err != nil {
 		c.t.Fatal(err)

@@ -125,7 +125,7 @@ func (r *replica) start() {
 
 // shutdownDelay is how long it still serves, as its arguments say, after it was told to end.
 func (r *replica) shutdownDelay() time.Duration {
-	for _, arg := range r.args {
+	for _, arg := range slices.Backward(r.args) { // the last one counts
 		if text, ok := strings.CutPrefix(arg, "--webhook-shutdown-delay="); ok {
 			d, err := time.ParseDuration(text)
 			if err != nil {

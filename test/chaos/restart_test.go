@@ -73,8 +73,10 @@ func TestRollingRestartFailsNoCreation(t *testing.T) {
 	c, a := newCluster(t), newAuthority(t)
 	// A cloud that takes its time keeps several connections to each replica in use.
 	c.sim.AddFault(ossim.Fault{Service: "volume", Latency: 150 * time.Millisecond})
-	replicas, _, b := c.startReplicas(3, a, admissionregistrationv1.Fail)
-	l := c.load("rolling", pace{perSecond: 50}, c.volumes(300))
+	slowness := c.slowness()
+	delay := times(5*time.Second, slowness, 25*time.Second) // what is shipped on a quiet machine, and within --shutdown-timeout
+	replicas, _, b := c.startReplicas(3, a, admissionregistrationv1.Fail, "--webhook-shutdown-delay="+delay.String())
+	l := c.load("rolling", pace{perSecond: max(1, int(50/slowness))}, c.volumes(300))
 	time.Sleep(time.Second)
 	for _, r := range replicas {
 		told := time.Now()

@@ -155,13 +155,14 @@ func TestComplaintNodesStayWhenNovaForgetsAllServers(t *testing.T) {
 // A large loss in the right project is believed after a while, because the rest is seen.
 func TestNodesGoWhenALargeLossHasLasted(t *testing.T) {
 	c, sim := newCluster(t), ossim.ForTest(t)
+	settle := max(50*time.Second, fast*10*c.measureLease().pace) // so long that the test sees the Nodes kept
 	servers := sim.SeedServers(ossim.Seed{Count: 20, NamePrefix: "node-"})
 	c.register(servers, func(i int) nodeState { return nodeState{initialized: true, ready: i >= 12} })
 	for _, s := range servers[:12] {
 		sim.DeleteServer(s.ID)
 	}
 	release(t, c.client, "tomorrow") // no time: the Event says so
-	r := c.startFastCCM(sim, "--leader-elect=false", "--controllers=cloud-node-lifecycle", "--node-monitor-period=500ms", "--node-deletion-settle-time=100s")
+	r := c.startFastCCM(sim, "--leader-elect=false", "--controllers=cloud-node-lifecycle", "--node-monitor-period=500ms", "--node-deletion-settle-time="+settle.String())
 	eventually.Met(t, func() string {
 		return c.keptNodes(r, servers, 12, `12 of 20 nodes have no instance, more than the limit of 9; annotation isthmus-cloud.github.io/delete-nodes-until of namespace kube-system: "tomorrow" is not a time`)
 	})

@@ -168,15 +168,11 @@ func (c *cluster) clean() {
 	if err := c.client.CoreV1().Nodes().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		c.t.Errorf("remove Nodes: %v", err)
 	}
-	for _, lease := range []string{mainLease, migrationLease} { // the next test would take its holder for its own leader
-		if err := c.client.CoordinationV1().Leases(metav1.NamespaceSystem).Delete(ctx, lease, metav1.DeleteOptions{}); ignoreNotFound(err) != nil {
-			c.t.Errorf("remove Lease %s: %v", lease, err)
-		}
-	}
+	c.removeLeases()
 	if err := c.client.CoreV1().Events("default").DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		c.t.Errorf("remove Events: %v", err)
 	}
-	services, err := c.client.CoreV1().Services("default").List(ctx, metav1.ListOptions{})
+	services, err := c.client.CoreV1().Services("").List(ctx, metav1.ListOptions{})
 	if err != nil {
 		c.t.Errorf("list Services: %v", err)
 		return
@@ -189,6 +185,18 @@ func (c *cluster) clean() {
 		err = errors.Join(ignoreNotFound(err), ignoreNotFound(c.client.CoreV1().Services(s.Namespace).Delete(ctx, s.Name, metav1.DeleteOptions{})))
 		if err != nil {
 			c.t.Errorf("remove Service %s: %v", s.Name, err)
+		}
+	}
+}
+
+// removeLeases removes the leases that leaders hold, or have left to run out: their holders
+// would be taken for those that are to come.
+func (c *cluster) removeLeases() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for _, lease := range []string{mainLease, migrationLease} {
+		if err := c.client.CoordinationV1().Leases(metav1.NamespaceSystem).Delete(ctx, lease, metav1.DeleteOptions{}); ignoreNotFound(err) != nil {
+			c.t.Errorf("remove Lease %s: %v", lease, err)
 		}
 	}
 }
@@ -391,13 +399,17 @@ func (r *running) compose(ctx context.Context, conf string, clk clock.Clock, arg
 	if err != nil {
 		return nil, err
 	}
-	p, _, err := openstack.New(ctx, conf, cloud.Options{RequestTimeout: time.Second})
+	timeout := 10 * time.Second
+	if _, ok := clk.(fastClock); ok {
+		timeout /= fast
+	}
+	p, _, err := openstack.New(ctx, conf, cloud.Options{RequestTimeout: timeout})
 	if err != nil {
 		return nil, err
 	}
 	d, err := decorate.New(p, decorate.Options{
 		Clock: clk,
-		Reads: decorate.Policy{BackoffBase: time.Millisecond, Deadline: 5 * time.Second},
+		Reads: decorate.Policy{BackoffBase: time.Millisecond, Deadline: 5 * timeout},
 	})
 	if err != nil {
 		return nil, err

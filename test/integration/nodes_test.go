@@ -81,8 +81,9 @@ func TestFiveHundredNodesAtStart(t *testing.T) {
 					t.Errorf("%d writes of Node %s, want 2", each[s.Name], s.Name)
 				}
 			}
-			if n := sim.Count("", ""); n == 0 || n > 8 {
-				t.Errorf("%d cloud calls, want 1 to 8: %v", n, calls)
+			// Beside them, a slow machine sees rounds of the node monitor.
+			if n, most := sim.Count("", ""), 8+2*int(took/(5*time.Second)); n == 0 || n > most {
+				t.Errorf("%d cloud calls, want 1 to %d: %v", n, most, calls)
 			}
 		})
 	}

@@ -261,7 +261,11 @@ func TestFaults(t *testing.T) {
 				cfg = w.secret(t)
 			}
 			w.AddFault(tt.fault)
-			s := w.open(t, cfg, Options{RequestTimeout: 300 * time.Millisecond})
+			timeout := time.Minute
+			if tt.fault.Hang {
+				timeout = 300 * time.Millisecond
+			}
+			s := w.open(t, cfg, Options{RequestTimeout: timeout})
 			_, err := s.Token(t.Context(), registryA)
 			if n := len(w.Requests()); n != tt.tries {
 				t.Errorf("%d requests, want %d", n, tt.tries)

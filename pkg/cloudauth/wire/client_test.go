@@ -104,7 +104,7 @@ func TestProxiesAndEncryption(t *testing.T) {
 		t.Setenv(name, proxy)
 	}
 	near, _ := serve(t, func(http.ResponseWriter, *http.Request, int32) {})
-	c := open(t, Options{Timeout: time.Second})
+	c := open(t, Options{Timeout: time.Minute})
 	if got, err := c.Do(t.Context(), Request{URL: near, Near: true}); err != nil || got.Status != 200 {
 		t.Errorf("near: %+v, %v", got, err)
 	}

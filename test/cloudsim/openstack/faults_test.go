@@ -58,7 +58,11 @@ func TestFaults(t *testing.T) {
 			sim.SeedServers(ossim.Seed{Count: 4, NamePrefix: "node-"})
 			c := compute(t, sim, "")
 			remove := sim.AddFault(tt.fault)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			limit := time.Minute
+			if tt.fault.Hang {
+				limit = time.Second
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
 			list := func() (int, error) {
 				pages, err := servers.List(c, nil).AllPages(ctx)
