@@ -94,8 +94,8 @@ func (r *run) end() error {
 	return err
 }
 
-// look is how often it is looked whether something is done.
-const look = 20 * time.Millisecond
+// look is how often it is looked whether something is done, which takes the machine's time, too.
+const look = 100 * time.Millisecond
 
 // until waits until done says so; seen is what to show meanwhile.
 func (r *run) until(ctx context.Context, done func() (bool, string)) error {
