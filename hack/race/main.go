@@ -177,6 +177,7 @@ func (o *options) prepare(ctx context.Context, dir string, out io.Writer) (*tabl
 // race plays all rows with contender i.
 func (o *options) race(ctx context.Context, t *table, i int, dir string, out io.Writer) (err error) {
 	c := t.contenders[i]
+	t.loads = append(t.loads, load()...)
 	var r *run
 	defer func() {
 		if r != nil {

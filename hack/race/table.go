@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"runtime"
 	"strings"
 	"text/tabwriter"
@@ -17,6 +18,31 @@ type table struct {
 	used []usage
 	// about is the cloud, plane the API server's version.
 	about, plane string
+	// loads are how many processes wanted to run when each contender began; of Linux only.
+	loads []float64
+}
+
+// load is how many processes have wanted to run in the last minute.
+func load() []float64 {
+	data, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return nil
+	}
+	var out float64
+	if _, err := fmt.Sscan(string(data), &out); err != nil {
+		return nil
+	}
+	return []float64{out}
+}
+
+// busy says whether others were at work, "" if not.
+func (t *table) busy() string {
+	for _, l := range t.loads {
+		if l > float64(runtime.NumCPU()) {
+			return fmt.Sprintf(" OTHERS WERE AT WORK: when the contenders began, the load was %.0f, so these times are too long and only roughly comparable.", t.loads)
+		}
+	}
+	return ""
 }
 
 type row struct {
@@ -142,7 +168,7 @@ func (t *table) notes() []string {
 		"All run with default flags, but for "+strings.Join(everybody(), " ")+".",
 		"A Node that leaves is noticed at the next look, every 5 s (--node-monitor-period). Who does not give up the lease at its end waits 15 s for it at the next start.",
 		"Cloud calls are counted until there are no more, logins among the reads; API writes are what kube-apiserver's audit log has, without leases.",
-		fmt.Sprintf("Machine: %s/%s with %d cores, which the managers share with the API server and the cloud. Times depend on it, counts do not.", runtime.GOOS, runtime.GOARCH, runtime.NumCPU()))
+		fmt.Sprintf("Machine: %s/%s with %d cores, which the managers share with the API server and the cloud. Times depend on it, counts do not.%s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), t.busy()))
 }
 
 // text is the table for a terminal.

@@ -49,3 +49,14 @@ func TestTableOfOursAloneSaysSo(t *testing.T) {
 		}
 	}
 }
+
+func TestTableSaysThatOthersWereAtWork(t *testing.T) {
+	quiet, busy := sample("ours", "OCCM"), sample("ours", "OCCM")
+	quiet.loads, busy.loads = []float64{0.1, 0.5}, []float64{0.1, 4000}
+	if got := quiet.text(); strings.Contains(got, "OTHERS") {
+		t.Errorf("got:\n%s", got)
+	}
+	if got := busy.text(); !strings.Contains(got, "the load was [0 4000]") {
+		t.Errorf("got:\n%s", got)
+	}
+}
