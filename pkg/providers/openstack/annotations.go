@@ -73,10 +73,10 @@ func addressAnnotations() []cloud.Annotation {
 	return []cloud.Annotation{
 		{Name: annInternal, Type: cloud.TypeBool, Default: "false", Doc: "Give the load balancer no floating IP. `[LoadBalancer] internal-lb = true` goes before it."},
 		{Name: annClass, Type: cloud.TypeString, Doc: "Take networks and subnets from the section `[LoadBalancerClass \"…\"]` of cloud.conf, as `spec.loadBalancerClass` does; what it sets goes before the annotations."},
-		{Name: annFloatingNetworkID, Type: cloud.TypeUUID, RefuseNew: true, Default: "`[LoadBalancer] floating-network-id`, or the only external network", Doc: "External network of the floating IP."},
-		{Name: annFloatingSubnet, Type: cloud.TypeString, Default: "`[LoadBalancer] floating-subnet`", Doc: "Name pattern of the floating IP's subnet: a glob, a regular expression after `~`, either negated by a leading `!`."},
+		{Name: annFloatingNetworkID, Type: cloud.TypeUUID, RefuseNew: true, Default: "`[LoadBalancer] floating-network-id`, or the first external network with an IPv4 subnet", Doc: "External network of the floating IP."},
+		{Name: annFloatingSubnet, Type: cloud.TypeString, Default: "`[LoadBalancer] floating-subnet`", Doc: "Name pattern of the floating IP's subnet, for the whole name: a glob (`public-*`, `{a,b}`), a regular expression after `~`, either negated by a leading `!`. It, the ID and the tags go before those of cloud.conf together."},
 		{Name: annFloatingSubnetID, Type: cloud.TypeUUID, RefuseNew: true, Default: "`[LoadBalancer] floating-subnet-id`", Doc: "Subnet of the floating IP; goes before the name pattern and the tags."},
-		{Name: annFloatingSubnetTags, Type: cloud.TypeString, Default: "`[LoadBalancer] floating-subnet-tags`", Doc: "Comma-separated tags of the floating IP's subnet, of which one must match; a leading `!` negates the list."},
+		{Name: annFloatingSubnetTags, Type: cloud.TypeString, Default: "`[LoadBalancer] floating-subnet-tags`", Doc: "Tags of the floating IP's subnet, separated by commas or blanks: one of them; after `&` all of them, after `!` not all of them, after `!&` none of them."},
 		{Name: annKeepFloatingIP, Type: cloud.TypeBool, Default: "false", Doc: "Leave the floating IP in the project when the Service is deleted or becomes internal."},
 		{Name: annSubnetID, Type: cloud.TypeUUID, RefuseNew: true, Default: "`[LoadBalancer] subnet-id`", Doc: "Subnet of the VIP; fixed at creation. The VIP of another IP family of the Service is in a subnet of the same network: its only one of that family, or the one that the Nodes are in."},
 		{Name: annNetworkID, Type: cloud.TypeUUID, RefuseNew: true, Default: "`[LoadBalancer] network-id`", Doc: "Network of the VIP; fixed at creation."},

@@ -38,10 +38,10 @@ type LoadBalancerConfig struct {
 	SubnetID               string   `gcfg:"subnet-id" doc:"Subnet of VIPs; when empty and network-id too, the one that the first member is in. VIPs of the other IP family are in a subnet of the same network."`
 	MemberSubnetID         string   `gcfg:"member-subnet-id" doc:"Subnet of members; when empty, the one that each of them is in."`
 	NetworkID              string   `gcfg:"network-id" doc:"Network of VIPs."`
-	FloatingNetworkID      string   `gcfg:"floating-network-id" doc:"External network of floating IPs; found by itself when there is only one."`
-	FloatingSubnet         string   `gcfg:"floating-subnet" doc:"Name pattern of the external subnet: a glob, a regular expression after ~, either negated by a leading !."`
+	FloatingNetworkID      string   `gcfg:"floating-network-id" doc:"External network of floating IPs; else the first one that has an IPv4 subnet. Where there is none, the addresses of VIPs are published."`
+	FloatingSubnet         string   `gcfg:"floating-subnet" doc:"Name pattern of the external subnet, for the whole name: a glob (public-*, {a,b}), a regular expression after ~, either negated by a leading !."`
 	FloatingSubnetID       string   `gcfg:"floating-subnet-id" doc:"External subnet of floating IPs."`
-	FloatingSubnetTags     string   `gcfg:"floating-subnet-tags" doc:"Comma-separated tags of the external subnet; ! before the list negates it."`
+	FloatingSubnetTags     string   `gcfg:"floating-subnet-tags" doc:"Tags of the external subnet, separated by commas or blanks: one of them; after & all of them, after ! not all of them, after !& none of them."`
 	CreateMonitor          bool     `gcfg:"create-monitor" default:"false" doc:"Give pools a health monitor. Policy Local always has one."`
 	MonitorDelay           Duration `gcfg:"monitor-delay" default:"5s" doc:"Time between two checks of a member."`
 	MonitorTimeout         Duration `gcfg:"monitor-timeout" default:"3s" doc:"How long a check may take."`

@@ -1,14 +1,13 @@
 package openstack
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"net/url"
-	"path"
-	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -60,19 +59,15 @@ func (o *lbOperation) ensureFIP(ctx context.Context, w *lbWishes, lb *octaviaLB,
 			return "", err
 		}
 	}
-	for _, f := range attached {
-		if !w.fip.address.IsValid() || f.Address == w.fip.address.String() {
-			return f.Address, nil
-		}
+	if len(attached) > 0 {
+		return o.attachedAddress(w, lb, attached), nil
 	}
-	if len(attached) == 0 {
-		if err := w.mayExpose(lb); err != nil {
-			w.refuseLater(err)
-			return "", nil
-		}
+	if err := w.mayExpose(lb); err != nil {
+		w.refuseLater(err)
+		return "", nil
 	}
 	if w.fip.address.IsValid() {
-		return o.attachWanted(ctx, w, lb, attached)
+		return o.attachWanted(ctx, w, lb)
 	}
 	// The VIP may be new although the Service was served before: it keeps its address.
 	if old, err := o.publishedFIP(ctx, w); err != nil {
@@ -81,16 +76,33 @@ func (o *lbOperation) ensureFIP(ctx context.Context, w *lbWishes, lb *octaviaLB,
 		return old.Address, o.attachFIP(ctx, old, lb.VIPPortID)
 	}
 	made, err := o.createFIP(ctx, w, lb.VIPPortID)
-	if err != nil {
+	if err != nil || made == nil {
 		return "", err
 	}
 	return made.Address, nil
 }
 
-// attachWanted attaches the floating IP of spec.loadBalancerIP, in place of another one. The
-// other one goes last, when nothing is left that the cloud is likely to refuse: the address
-// of a Service that it takes away may never come back.
-func (o *lbOperation) attachWanted(ctx context.Context, w *lbWishes, lb *octaviaLB, attached []floatingIP) (string, error) {
+// attachedAddress is the address by which the VIP is reached already. It stays: clients use it, and
+// other controllers ignore spec.loadBalancerIP as long as there is one.
+func (o *lbOperation) attachedAddress(w *lbWishes, lb *octaviaLB, attached []floatingIP) string {
+	wanted := w.fip.address
+	if !wanted.IsValid() || slices.ContainsFunc(attached, func(f floatingIP) bool { return f.Address == wanted.String() }) {
+		return cmp.Or(addressIf(wanted), attached[0].Address)
+	}
+	o.warnings = append(o.warnings, fmt.Sprintf("spec.loadBalancerIP %s has no effect: load balancer %s is reached by the floating IP %s; disassociate that one first, and this one is associated", wanted, lb.ID, attached[0].Address))
+	return attached[0].Address
+}
+
+// addressIf writes an address, "" for none.
+func addressIf(a netip.Addr) string {
+	if !a.IsValid() {
+		return ""
+	}
+	return a.String()
+}
+
+// attachWanted attaches the floating IP of spec.loadBalancerIP to a VIP that has none.
+func (o *lbOperation) attachWanted(ctx context.Context, w *lbWishes, lb *octaviaLB) (string, error) {
 	address := w.fip.address.String()
 	found, err := o.ownFIPs(ctx, "floating_ip_address", address)
 	if err != nil {
@@ -101,38 +113,14 @@ func (o *lbOperation) attachWanted(ctx context.Context, w *lbWishes, lb *octavia
 			return "", cloud.Errorf(cloud.KindConflict, "spec.loadBalancerIP: floating IP %s is in use by port %s", address, f.PortID)
 		}
 	}
-	for _, f := range attached {
-		if !w.mayReplace(lb, &f) {
-			return "", cloud.Errorf(cloud.KindConflict, "spec.loadBalancerIP %s: load balancer %s has the floating IP %s already, which is not this Service's alone; set spec.loadBalancerIP to that or remove it",
-				address, lb.ID, f.Address)
-		}
+	if len(found) > 0 {
+		return address, o.attachFIP(ctx, &found[0], lb.VIPPortID)
 	}
-	if len(found) == 0 {
-		port := lb.VIPPortID
-		if len(attached) > 0 {
-			port = "" // taken; after a crash the next operation finds the new one by its address
-		}
-		made, err := o.createFIP(ctx, w, port)
-		if err != nil || port != "" {
-			return address, err
-		}
-		found = []floatingIP{*made}
+	made, err := o.createFIP(ctx, w, lb.VIPPortID)
+	if err != nil || made == nil {
+		return "", err
 	}
-	for _, f := range attached {
-		if err := o.releaseFIP(ctx, w.names, w.keepFIP, &f); err != nil {
-			return "", err
-		}
-	}
-	return address, o.attachFIP(ctx, &found[0], lb.VIPPortID)
-}
-
-// mayReplace reports whether a floating IP on a VIP is the Service's, which may have another
-// one: it was made or published for it, on a load balancer that is its alone.
-func (w *lbWishes) mayReplace(lb *octaviaLB, f *floatingIP) bool {
-	if len(w.names.otherServices(lb.Tags)) > 0 {
-		return false
-	}
-	return w.names.isFIP(f.Description) || lb.Name == w.names.lb && slices.Contains(publishedAddresses(w), f.Address)
+	return made.Address, nil
 }
 
 // publishedFIP finds an unused floating IP of ours whose address the Service has published.
@@ -195,7 +183,8 @@ func (o *lbOperation) removeFIPs(ctx context.Context, names lbNames, keep bool, 
 }
 
 // createFIP makes a floating IP. With portID it is attached from its first moment on, so
-// that a crash cannot leave one that nothing points to.
+// that a crash cannot leave one that nothing points to. Nil, and a warning, where there is no
+// external network to take it from.
 func (o *lbOperation) createFIP(ctx context.Context, w *lbWishes, portID string) (*floatingIP, error) {
 	network := w.fip.networkID
 	if network == "" {
@@ -203,6 +192,10 @@ func (o *lbOperation) createFIP(ctx context.Context, w *lbWishes, portID string)
 		if network, err = o.externalNetwork(ctx); err != nil {
 			return nil, err
 		}
+	}
+	if network == "" {
+		o.warnings = append(o.warnings, "there is no external network for a floating IP, so that the address of the VIP is published; set [LoadBalancer] floating-network-id in cloud.conf or the annotation "+annFloatingNetworkID)
+		return nil, nil
 	}
 	subnets, err := o.fipSubnets(ctx, w, network)
 	if err != nil {
@@ -242,34 +235,10 @@ func (o *lbOperation) createFIP(ctx context.Context, w *lbWishes, portID string)
 	return nil, errors.Join(errs...)
 }
 
-// externalNetwork is the only external network there is.
-func (o *lbOperation) externalNetwork(ctx context.Context) (string, error) {
-	if id, _ := o.lb.external.Load().(string); id != "" {
-		return id, nil
-	}
-	type network struct {
-		ID   string `json:"id"`
-		Name string `json:"name"`
-	}
-	networks, err := listAll[network](ctx, o.neutron, "networks", url.Values{"router:external": {"true"}}, "networks")
-	if err != nil {
-		return "", wrapError("find the external network", err)
-	}
-	if len(networks) != 1 {
-		var names []string
-		for _, n := range networks {
-			names = append(names, n.Name+" ("+n.ID+")")
-		}
-		return "", cloud.Errorf(cloud.KindInvalid, "no external network for floating IPs: there are %d: %s; set [LoadBalancer] floating-network-id in cloud.conf or the annotation %s",
-			len(networks), orNone(strings.Join(names, ", ")), annFloatingNetworkID)
-	}
-	o.lb.external.Store(networks[0].ID)
-	return networks[0].ID, nil
-}
-
 // fipSubnets are the subnets to try for a floating IP, "" for whichever Neutron takes.
 func (o *lbOperation) fipSubnets(ctx context.Context, w *lbWishes, network string) ([]string, error) {
-	if w.fip.subnetID != "" || w.fip.subnetName == "" && w.fip.subnetTags == "" {
+	pattern := w.fip.subnetName != "" || w.fip.subnetTags != ""
+	if w.fip.subnetID != "" || !pattern || w.fip.address.IsValid() { // an address names its subnet
 		return []string{w.fip.subnetID}, nil
 	}
 	if problem := w.patternProblem(); problem != nil {
@@ -280,10 +249,8 @@ func (o *lbOperation) fipSubnets(ctx context.Context, w *lbWishes, network strin
 		return nil, err
 	}
 	query := url.Values{"network_id": {network}}
-	if tags, negated := strings.CutPrefix(w.fip.subnetTags, "!"); negated {
-		query.Set("not-tags-any", tags)
-	} else if tags != "" {
-		query.Set("tags-any", tags)
+	if name, tags := tagFilter(w.fip.subnetTags); tags != "" {
+		query.Set(name, tags)
 	}
 	type subnet struct {
 		ID   string `json:"id"`
@@ -304,27 +271,4 @@ func (o *lbOperation) fipSubnets(ctx context.Context, w *lbWishes, network strin
 			network, len(subnets), w.fip.subnetName, w.fip.subnetTags)
 	}
 	return ids, nil
-}
-
-// subnetNameMatcher reads a name pattern: a glob, a regular expression after "~", either
-// negated by a leading "!". The empty pattern matches everything.
-func subnetNameMatcher(pattern string) (func(name string) bool, error) {
-	if pattern == "" {
-		return func(string) bool { return true }, nil
-	}
-	rest, negated := strings.CutPrefix(pattern, "!")
-	if expr, ok := strings.CutPrefix(rest, "~"); ok {
-		re, err := regexp.Compile(expr)
-		if err != nil {
-			return nil, err
-		}
-		return func(name string) bool { return re.MatchString(name) != negated }, nil
-	}
-	if _, err := path.Match(rest, ""); err != nil {
-		return nil, err
-	}
-	return func(name string) bool {
-		ok, err := path.Match(rest, name)
-		return err == nil && ok != negated
-	}, nil
 }

@@ -24,7 +24,6 @@ func (x *lbTest) makeFIP(portID, description string) *floatingips.FloatingIP {
 func TestRequestedFloatingIP(t *testing.T) {
 	x := newLBTest(t, 1, "")
 	users := x.makeFIP("", "the user's")
-	x.ensure(x.spec) // with one of ours
 	x.spec.LoadBalancerIP = netip.MustParseAddr(users.FloatingIP)
 	if got := x.ensure(x.spec).Ingress[0].IP; got != users.FloatingIP {
 		t.Errorf("address %s, want %s", got, users.FloatingIP)
@@ -107,7 +106,7 @@ func TestFloatingSubnets(t *testing.T) {
 	if _, err := x.lbs.Ensure(testContext(t), x.spec); cloud.KindOf(err) != cloud.KindInvalid || !strings.Contains(err.Error(), `matches name "no-such-*"`) {
 		t.Errorf("Ensure: %v, want KindInvalid", err)
 	}
-	x.spec.Settings[annFloatingSubnet] = "!~^no-such-"
+	x.spec.Settings[annFloatingSubnet] = "!~no-such-.*"
 	if got := x.ensure(x.spec).Ingress[0].IP; got == "" {
 		t.Error("no address")
 	}
@@ -119,7 +118,10 @@ func TestSubnetNameMatcher(t *testing.T) {
 		want          bool
 	}{
 		{"", "any", true}, {"pub*", "public", true}, {"pub*", "private", false}, {"!pub*", "private", true}, {"!pub*", "public", false},
-		{"~^pub", "public", true}, {"~^pub", "republic", false}, {"!~^pub", "republic", true}, {"!~^pub", "public", false},
+		{"~pub.*", "public", true}, {"~pub", "public", false}, {"~pub.*", "republic", false}, {"!~pub.*", "republic", true}, {"!~pub.*", "public", false},
+		{"~pub|public", "public", false}, {"~public|pub", "public", true}, {"~pub", "", true}, {"!~pub", "", false}, {"pub*", "", true},
+		{"public", "public", true}, {"public", "public-1", false}, {"pub*", "public/a", false}, {"pub?ic", "public", true}, {"p[u-v]b*", "public", true},
+		{"{public,dmz}-*", "dmz-1", true}, {"{public,dmz}-*", "lan-1", false}, {"a.b", "axb", false}, {"a,b", "a,b", true}, {"**/x", "a/b/x", true}, {"a(b)+", "a(b)+", true},
 	}
 	for _, tt := range tests {
 		match, err := subnetNameMatcher(tt.pattern)
@@ -127,7 +129,7 @@ func TestSubnetNameMatcher(t *testing.T) {
 			t.Errorf("pattern %q matches %q = %v, %v; want %v", tt.pattern, tt.name, !tt.want, err, tt.want)
 		}
 	}
-	for _, bad := range []string{"~(", "[", "!["} {
+	for _, bad := range []string{"~(", "[", "![", "{a"} {
 		if _, err := subnetNameMatcher(bad); err == nil {
 			t.Errorf("pattern %q is taken", bad)
 		}
@@ -164,4 +166,97 @@ func TestInternalByConfigurationWhenAnnotationSaysFalse(t *testing.T) {
 	if !strings.Contains(strings.Join(status.Warnings, "\n"), "internal-lb makes all load balancers internal") {
 		t.Errorf("warnings %q", status.Warnings)
 	}
+}
+
+func TestTagFilter(t *testing.T) {
+	for text, want := range map[string][2]string{
+		"a,b": {"tags-any", "a,b"}, " a  b,": {"tags-any", "a,b"}, "&a,b": {"tags", "a,b"}, "!a,b": {"not-tags", "a,b"}, "!&a b": {"not-tags-any", "a,b"},
+		"": {"tags-any", ""}, "!": {"not-tags", ""}, "&!a": {"tags", "!a"},
+	} {
+		if name, tags := tagFilter(text); name != want[0] || tags != want[1] {
+			t.Errorf("%q: %s=%s, want %q", text, name, tags, want)
+		}
+	}
+}
+
+// TestAttachedFloatingIPStaysWhenLoadBalancerIPDiffers: the address that clients use is not given
+// up for another one.
+func TestAttachedFloatingIPStaysWhenLoadBalancerIPDiffers(t *testing.T) {
+	x := newLBTest(t, 1, "")
+	published := x.ensure(x.spec).Ingress[0].IP
+	before := x.sim.Mutations()
+	other := x.makeFIP("", "the user's")
+	x.spec.LoadBalancerIP = netip.MustParseAddr(other.FloatingIP)
+	status := x.ensure(x.spec)
+	if status.Ingress[0].IP != published || len(status.Warnings) != 1 || !strings.Contains(status.Warnings[0], "spec.loadBalancerIP "+other.FloatingIP+" has no effect") {
+		t.Errorf("published %+v, warnings %q; want %s and one warning", status.Ingress, status.Warnings, published)
+	}
+	if n := x.sim.Mutations() - before; n > 1 { // the user's own
+		t.Errorf("%d changes of the cloud", n)
+	}
+}
+
+// withoutFloatingNetwork leaves the network of floating IPs to be found.
+func (x *lbTest) withoutFloatingNetwork() {
+	x.base = func(conf string) string {
+		var out strings.Builder
+		for line := range strings.Lines(conf) {
+			if !strings.HasPrefix(line, "floating-network-id") {
+				out.WriteString(line)
+			}
+		}
+		return out.String()
+	}
+	x.restart()
+}
+
+// TestFloatingIPWhenThereAreSeveralExternalNetworks: it is of the first one with an IPv4 subnet.
+func TestFloatingIPWhenThereAreSeveralExternalNetworks(t *testing.T) {
+	x := newEffectTest(t) // which has a second one
+	x.asAdmin(func() {
+		x.neutron("POST", "networks", map[string]any{"network": map[string]any{"name": "0-without-subnets", "router:external": true}})
+		v6 := x.neutron("POST", "networks", map[string]any{"network": map[string]any{"name": "0-of-ipv6", "router:external": true}})["network"].(map[string]any)["id"]
+		x.neutron("POST", "subnets", map[string]any{"subnet": map[string]any{"network_id": v6, "ip_version": 6, "cidr": "2001:db8::/64"}})
+	})
+	x.withoutFloatingNetwork()
+	x.ensure(x.spec)
+	fips := x.sim.Snapshot().FloatingIPs
+	if len(fips) != 1 || x.spec.CurrentIngress[0].IP != fips[0].Name {
+		t.Errorf("floating IPs %+v, published %+v", fips, x.spec.CurrentIngress)
+	}
+}
+
+// TestVIPIsPublishedWhenThereIsNoExternalNetwork: the Service is served as far as that is possible,
+// and gets its floating IP once there is a network for it.
+func TestVIPIsPublishedWhenThereIsNoExternalNetwork(t *testing.T) {
+	x := newLBTest(t, 1, "")
+	external := x.lbs.c.cfg.LoadBalancer.FloatingNetworkID
+	setExternal := func(is bool) {
+		x.asAdmin(func() {
+			x.neutron("PUT", "networks/"+external, map[string]any{"network": map[string]any{"router:external": is}})
+		})
+	}
+	x.withoutFloatingNetwork()
+	setExternal(false)
+	status := x.ensure(x.spec)
+	if vip := x.lb(status.Annotations[annLoadBalancerID]).VIPAddress; status.Ingress[0].IP != vip || !strings.Contains(strings.Join(status.Warnings, ""), "there is no external network") {
+		t.Errorf("published %+v, warnings %q; want the VIP %s and a warning", status.Ingress, status.Warnings, vip)
+	}
+	setExternal(true)
+	status = x.ensure(x.spec)
+	if fips := x.sim.Snapshot().FloatingIPs; len(fips) != 1 || status.Ingress[0].IP != fips[0].Name || len(status.Warnings) > 0 {
+		t.Errorf("floating IPs %+v, published %+v, warnings %q", fips, status.Ingress, status.Warnings)
+	}
+}
+
+// TestFloatingSubnetOfAnotherNetwork: nothing is made for a Service that cannot have its address.
+func TestFloatingSubnetOfAnotherNetwork(t *testing.T) {
+	x := newLBTest(t, 1, "")
+	for _, id := range []string{x.sim.Defaults().SubnetID, diffID} {
+		x.spec.Settings[annFloatingSubnetID] = id
+		if _, err := x.lbs.Ensure(testContext(t), x.spec); cloud.KindOf(err) != cloud.KindInvalid || !strings.Contains(err.Error(), "correct floating-subnet-id") {
+			t.Errorf("%s: %v, want KindInvalid", id, err)
+		}
+	}
+	x.wantNothing("after the refusal")
 }

@@ -181,36 +181,35 @@ func TestOtherProjects(t *testing.T) {
 	}
 }
 
-// TestUnobtainableFloatingIP: the address of a Service that works is not given up for one
-// that cannot be had.
+// TestUnobtainableFloatingIP: a new Service is told what to do about an address that it cannot
+// have; one that has an address keeps it.
 func TestUnobtainableFloatingIP(t *testing.T) {
 	x := newLBTest(t, 1, "")
 	address := x.ensure(x.spec).Ingress[0].IP
 	before := x.sim.Snapshot().FloatingIPs
 	x.spec.LoadBalancerIP = netip.MustParseAddr("203.0.113.1")
-	for range 2 {
-		if _, err := x.lbs.Ensure(testContext(t), x.spec); cloud.KindOf(err) != cloud.KindDenied || !strings.Contains(err.Error(), "create it beforehand") {
-			t.Errorf("Ensure: %v, want the refusal of the floating IP with the next step", err)
-		}
+	if got := x.ensure(x.spec).Ingress[0].IP; got != address {
+		t.Errorf("address %s, want %s", got, address)
 	}
 	if after := x.sim.Snapshot().FloatingIPs; len(after) != 1 || after[0].ID != before[0].ID {
 		t.Errorf("floating IPs %v became %v", before, after)
 	}
-	x.spec.LoadBalancerIP = netip.Addr{}
-	if got := x.ensure(x.spec).Ingress[0].IP; got != address {
-		t.Errorf("address %s, want %s", got, address)
+	second := x.service("second", nil)
+	second.LoadBalancerIP = x.spec.LoadBalancerIP
+	if _, err := x.lbs.Ensure(testContext(t), second); cloud.KindOf(err) != cloud.KindDenied || !strings.Contains(err.Error(), "create it beforehand") {
+		t.Errorf("Ensure: %v, want the refusal of the floating IP with the next step", err)
 	}
+	x.delete(second)
 	x.delete(x.spec)
 	x.wantNothing("after the deletion")
 }
 
-// TestNewFloatingIPIsWanted: one that does not exist yet, which only administrators can have,
-// takes the place of ours, whatever is cut off.
+// TestNewFloatingIPIsWanted: one that does not exist yet, which only administrators can have, is
+// made, whatever is cut off.
 func TestNewFloatingIPIsWanted(t *testing.T) {
 	crashEverywhere(t, "", func(x *lbTest) {
 		x.admin = true
 		x.restart()
-		x.ensure(x.spec)
 		unused := x.makeFIP("", "")
 		if err := gone(x.op().deleteFIP(testContext(t), &floatingIP{ID: unused.ID})); err != nil {
 			t.Fatal(err)

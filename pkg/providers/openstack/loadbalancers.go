@@ -44,7 +44,7 @@ type LoadBalancers struct {
 	extensions extensions
 
 	cidrs    sync.Map     // subnet ID → netip.Prefix
-	external atomic.Value // ID of the only external network, string
+	external atomic.Value // ID of the external network that floating IPs come from, string
 	minor    atomic.Int64 // newest version 2.x of Octavia's API
 }
 
@@ -182,6 +182,9 @@ func (o *lbOperation) ensureNew(ctx context.Context, w *lbWishes) (*cloud.LoadBa
 	w.names = namesFor(w.spec.LoadBalancerRef)
 	want, _, err := w.want(w.cfg.Provider)
 	if err != nil {
+		return nil, err
+	}
+	if err := o.checkFloatingSubnet(ctx, w); err != nil {
 		return nil, err
 	}
 	lb, known, err := o.create(ctx, w, want)
