@@ -17,7 +17,9 @@ type LoadBalancers interface {
 	// on it, it returns KindRetryAfter and is called again.
 	Ensure(ctx context.Context, spec *LoadBalancerSpec) (*LoadBalancerStatus, error)
 	// UpdateMembers makes the members match spec.Members, for a load balancer that Ensure
-	// has completed before with a spec that otherwise was the same.
+	// has completed before with a spec that otherwise was the same. A spec that is Frozen may be
+	// any: every pool of ours gets its Members at the port that the pool has, and nothing else
+	// changes. KindNotFound when there is no load balancer.
 	UpdateMembers(ctx context.Context, spec *LoadBalancerSpec) error
 	// Delete removes all that Ensure made for ref, also what is left when the load balancer
 	// itself is gone already. Nil when nothing is left. Settings are the Service's, as in
@@ -51,6 +53,9 @@ type LoadBalancerSpec struct {
 	// is remembered, so that what others have changed is put right; LoadBalancerStatus.Repaired
 	// tells of it.
 	Verify bool
+	// Frozen says that the wish is not valid as a whole, so that what there is stays: only
+	// UpdateMembers takes such a spec. What is not valid is left out of it, also of Ports.
+	Frozen bool
 	// Ports are the Service's, in its order; never empty.
 	Ports []LoadBalancerPort
 	// Members are the Nodes that receive traffic, sorted by name; may be empty.

@@ -302,7 +302,7 @@ func FuzzCheck(f *testing.F) {
 			t.Errorf("%q=%q is both valid and not", name, value)
 		}
 		service := testService(func(s *corev1.Service) { s.Annotations[name] = value })
-		if spec, _, err := Plan(service, nil, testCluster, vocabulary); (err == nil) != (spec != nil) {
+		if spec, _, err := Plan(service, nil, testCluster, vocabulary); err == nil && spec == nil || spec != nil && (err != nil) != spec.Frozen {
 			t.Errorf("Plan = %v, %v", spec, err)
 		}
 	})
@@ -427,5 +427,18 @@ func TestSourceRangesSeparatedByBlanks(t *testing.T) {
 	spec, _, err := Plan(service, nil, testCluster, testVocabulary())
 	if err != nil || len(spec.SourceRanges) != 3 {
 		t.Errorf("%+v, %v", spec, err)
+	}
+}
+
+// TestPlanIsFrozenWhenWishIsInvalid: the members are known all the same, unless they are what is wrong.
+func TestPlanIsFrozenWhenWishIsInvalid(t *testing.T) {
+	service := testService(func(s *corev1.Service) { s.Annotations["lb.example.org/connection-limit"] = "101" })
+	spec, _, err := Plan(service, NewNodes(testNodes()), testCluster, testVocabulary())
+	if err == nil || !spec.Frozen || len(spec.Members) != 2 || len(spec.Ports) != 2 {
+		t.Errorf("%+v, %v", spec, err)
+	}
+	service.Annotations["lb.example.org/node-selector"] = "a in"
+	if spec, _, err := Plan(service, NewNodes(testNodes()), testCluster, testVocabulary()); err == nil || spec != nil {
+		t.Errorf("with a wrong selector: %+v, %v", spec, err)
 	}
 }

@@ -40,18 +40,18 @@ func (c *Controller) ensure(ctx context.Context, e *entry, service *corev1.Servi
 	w := wish{service: service}
 	w.spec, w.warnings, err = lb.Plan(service, set, c.Cluster, c.Vocabulary)
 	if err != nil {
-		w.plan = plan{rest: digest([]byte(string(service.UID) + " " + err.Error()))}
+		w.plan = plan{rest: digest([]byte(string(service.UID) + " " + err.Error())), members: selection.Digest}
 	} else {
 		w.spec.Class = class
 		w.plan = planOf(w.spec, selection.Digest)
 	}
 	if wait := c.holdBack(e, w.plan); wait > 0 {
-		return wait
+		return c.follow(ctx, e, w, wait)
 	}
 	c.warnOnce(e, service, w.warnings)
 	if err != nil {
 		e.done = nil
-		return c.failed(ctx, e, failure{service, "ensure", w.plan, reasonFailed, "Error syncing load balancer"}, err)
+		return c.refused(ctx, e, failure{service, "ensure", w.plan, reasonFailed, "Error syncing load balancer"}, w, err)
 	}
 	complete, verify := e.done != nil && e.done.plan.rest == w.plan.rest, e.due(c.Clock.Now())
 	switch {
@@ -107,7 +107,7 @@ func (c *Controller) ensureAll(ctx context.Context, e *entry, w wish, verify boo
 	klog.FromContext(ctx).V(2).Info("Ensuring load balancer", "members", len(w.spec.Members), "verify", verify)
 	status, err := c.LoadBalancers.Ensure(ctx, w.spec)
 	if err != nil {
-		return c.failed(ctx, e, failure{w.service, operation, w.plan, reasonFailed, doing}, err)
+		return c.refused(ctx, e, failure{w.service, operation, w.plan, reasonFailed, doing}, w, err)
 	}
 	c.warnOnce(e, w.service, status.Warnings)
 	if same && len(status.Repaired) > 0 {
@@ -189,7 +189,7 @@ func (c *Controller) updateMembers(ctx context.Context, e *entry, w wish) (time.
 		e.done = nil // the next attempt looks at everything
 		c.Metrics.nodeSyncErrors.Inc()
 	}
-	return c.failed(ctx, e, failure{w.service, operation, w.plan, reasonUpdateFailed, doing}, err), true
+	return c.refused(ctx, e, failure{w.service, operation, w.plan, reasonUpdateFailed, doing}, w, err), true
 }
 
 // sayWithoutNodes warns when there are no members, and reports whether that is so.

@@ -101,7 +101,7 @@ func (c *Controller) holdBack(e *entry, want plan) time.Duration {
 
 // succeeded forgets attempts in vain.
 func (e *entry) succeeded() {
-	e.tried, e.failures, e.notBefore, e.hopeless = plan{}, 0, time.Time{}, false
+	e.tried, e.failures, e.notBefore, e.hopeless, e.refused = plan{}, 0, time.Time{}, false, false
 }
 
 // backoff is the wait after the nth failure in a row: doubled each time, with jitter.

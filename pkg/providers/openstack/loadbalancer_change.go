@@ -101,9 +101,14 @@ func (o *lbOperation) plan(ctx context.Context, w *lbWishes, lb *octaviaLB, owne
 	return nil
 }
 
-// diff is diffTree for the Service.
+// diff is diffTree for the Service, or followNodes for a frozen one.
 func (w *lbWishes) diff(lb *octaviaLB, owner bool, actual, want *lbTree) ([]lbChange, *lbTree, error) {
-	changes, next, err := diffTree(actual, want, lbOwnership{names: w.names, owner: owner, ovn: lb.Provider == providerOVN})
+	ownership := lbOwnership{names: w.names, owner: owner, ovn: lb.Provider == providerOVN}
+	if w.spec.Frozen {
+		changes, next := w.followNodes(actual, ownership)
+		return changes, next, nil
+	}
+	changes, next, err := diffTree(actual, want, ownership)
 	if err != nil {
 		return nil, nil, &cloud.Error{Kind: cloud.KindOf(err), Op: "load balancer " + lb.ID, Err: err}
 	}

@@ -78,8 +78,11 @@ type groupWork struct {
 // much is closed by closeGroup, after the load balancer has stopped to use it. Nil when
 // there is nothing to do: groups are not managed, or all is known to be as it shall be.
 func (o *lbOperation) openGroup(ctx context.Context, w *lbWishes, lb *octaviaLB, owner bool, tree *lbTree) (*groupWork, error) {
-	if w.spec.UID == "" {
+	switch {
+	case w.spec.UID == "":
 		return nil, nil
+	case w.spec.Frozen:
+		return o.openFrozenGroup(ctx, w)
 	}
 	if !w.cfg.ManageSecurityGroups {
 		if !o.readTree {

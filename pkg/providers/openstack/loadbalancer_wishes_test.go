@@ -100,12 +100,12 @@ func TestWantedTree(t *testing.T) {
 			s.SourceRanges = []netip.Prefix{netip.MustParsePrefix("2001:db8::/32")}
 		}, change: func(tcp, udp *lbListener) {
 			for _, l := range []*lbListener{tcp, udp} {
-				l.Timeouts, l.Pool.Method = nil, methodSourceIPPort
+				l.Timeouts, l.Everyone, l.Pool.Method = nil, nil, methodSourceIPPort
 			}
 		}},
 		{name: "numbers that are not sent", provider: "ovn", settings: cloud.Settings{annMonitorDelay: "0", annTimeoutClient: "-1"}, warnings: 1, change: func(tcp, udp *lbListener) {
 			for _, l := range []*lbListener{tcp, udp} {
-				l.Timeouts, l.Pool.Method = nil, methodSourceIPPort
+				l.Timeouts, l.Everyone, l.Pool.Method = nil, nil, methodSourceIPPort
 			}
 		}},
 		{name: "affinity and method", settings: cloud.Settings{annMethod: methodLeastConnections}, spec: func(s *cloud.LoadBalancerSpec) { s.SessionAffinityTimeout = 1 },

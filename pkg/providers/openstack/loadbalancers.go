@@ -248,6 +248,9 @@ func (o *lbOperation) converge(ctx context.Context, w *lbWishes, lb *octaviaLB, 
 // UpdateMembers implements cloud.LoadBalancers.
 func (l *LoadBalancers) UpdateMembers(ctx context.Context, spec *cloud.LoadBalancerSpec) error {
 	w, err := wishesOf(spec, l.c.cfg)
+	if spec.Frozen && spec.Cluster.UID != "" {
+		w, err = readWishes(spec, l.c.cfg), nil
+	}
 	if err != nil {
 		return err
 	}
@@ -267,7 +270,7 @@ func (l *LoadBalancers) UpdateMembers(ctx context.Context, spec *cloud.LoadBalan
 	if lb == nil {
 		return cloud.Errorf(cloud.KindNotFound, "update members: load balancer %s does not exist", w.names.lb)
 	}
-	if !slices.Contains(lb.Tags, w.names.lb) {
+	if !slices.Contains(lb.Tags, w.names.lb) || spec.Frozen && !w.isKnownAs(lb) {
 		return cloud.Errorf(cloud.KindConflict, "update members: load balancer %s is not the Service's yet", lb.ID)
 	}
 	if lb.isPending() {
@@ -275,11 +278,10 @@ func (l *LoadBalancers) UpdateMembers(ctx context.Context, spec *cloud.LoadBalan
 			return err
 		}
 	}
-	if err := w.serveFamilies(lb); err != nil {
-		return err
-	}
-	want, _, err := w.want(lb.Provider)
-	if err != nil {
+	var want *lbTree
+	if spec.Frozen {
+		w.second = w.twoFamilies() && lb.secondAddress() != ""
+	} else if want, err = w.wantOf(lb); err != nil {
 		return err
 	}
 	known, err := o.known(ctx, lb, false)
@@ -288,6 +290,15 @@ func (l *LoadBalancers) UpdateMembers(ctx context.Context, spec *cloud.LoadBalan
 	}
 	_, err = o.change(ctx, w, lb, owner, &known, want)
 	return err
+}
+
+// wantOf is the tree that the Service wants of a load balancer that there is.
+func (w *lbWishes) wantOf(lb *octaviaLB) (*lbTree, error) {
+	if err := w.serveFamilies(lb); err != nil {
+		return nil, err
+	}
+	want, _, err := w.want(lb.Provider)
+	return want, err
 }
 
 // status is what is published.

@@ -1,0 +1,79 @@
+package openstack
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+// frozenOf is the spec as the service controller has it while the wish is not valid.
+func frozenOf(spec *cloud.LoadBalancerSpec, change func(*cloud.LoadBalancerSpec)) *cloud.LoadBalancerSpec {
+	frozen := *spec
+	frozen.Frozen = true
+	change(&frozen)
+	return &frozen
+}
+
+// TestMembersFollowWhenWishIsInvalid: of a frozen Service only the members change, also after a
+// restart, and no pool is emptied.
+func TestMembersFollowWhenWishIsInvalid(t *testing.T) {
+	for _, provider := range []string{"amphora", "ovn"} {
+		t.Run(provider, func(t *testing.T) {
+			x := newLBTest(t, 3, "lb-provider="+provider+"\ncreate-monitor=true\n")
+			x.spec.HealthCheck = &cloud.HealthCheck{Port: 31000, Path: "/healthz"}
+			x.spec.Members = x.all[:2]
+			x.ensure(x.spec)
+			want := x.tree(x.spec)
+			frozen := frozenOf(x.spec, func(s *cloud.LoadBalancerSpec) {
+				s.Settings = cloud.Settings{annLoadBalancerID: x.spec.Settings[annLoadBalancerID], annClass: "nobody's", annForwardedFor: "true", annProxyProtocol: "v1", annMethod: methodSourceIP}
+				s.Members, s.Ports = x.all[1:], slices.Clone(s.Ports[:1]) // and one port is missing
+			})
+			x.restart()
+			if err := x.lbs.UpdateMembers(testContext(t), frozen); err != nil {
+				t.Fatal(err)
+			}
+			x.spec.Members = x.all[1:]
+			got := x.tree(x.spec)
+			for i, p := range got.Pools {
+				if len(p.Members) != 2 || p.Members[1].Name != x.all[2].Node.NodeName || p.Members[1].Port != want.Pools[i].Members[0].Port ||
+					p.Members[1].MonitorPort != want.Pools[i].Members[0].MonitorPort || p.Members[1].SubnetID != want.Pools[i].Members[0].SubnetID {
+					t.Errorf("members of pool %s: %+v, before %+v", p.Name, p.Members, want.Pools[i].Members)
+				}
+				p.Members, want.Pools[i].Members = nil, nil
+				p.Status, want.Pools[i].Status = "", ""
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("more than the members has changed (-before +after):\n%s", diff)
+			}
+			x.budget("nothing to do", 2, func() {
+				if err := x.lbs.UpdateMembers(testContext(t), frozen); err != nil {
+					t.Fatal(err)
+				}
+			})
+			frozen.Members = nil
+			if err := x.lbs.UpdateMembers(testContext(t), frozen); err != nil || len(x.tree(x.spec).Pools[0].Members) != 2 {
+				t.Errorf("without any Node the pools are emptied, %v", err)
+			}
+			x.ensure(x.spec)
+			x.wantConverged(x.spec, provider)
+		})
+	}
+}
+
+// TestFrozenLeavesOthersAlone: what is not the Service's beyond doubt gets none of its Nodes.
+func TestFrozenLeavesOthersAlone(t *testing.T) {
+	x := newLBTest(t, 2, "")
+	x.ensure(x.spec)
+	other := x.service("web", cloud.Settings{})
+	other.Cluster.UID = "0a1b2c3d-0000-4000-8000-00000000000f"
+	other.Members = x.all[:1]
+	err := x.lbs.UpdateMembers(testContext(t), frozenOf(other, func(*cloud.LoadBalancerSpec) {}))
+	if cloud.KindOf(err) != cloud.KindConflict || len(x.tree(x.spec).Pools[0].Members) != 2 {
+		t.Errorf("another cluster's: %v, members %+v", err, x.tree(x.spec).Pools[0].Members)
+	}
+	if err := x.lbs.UpdateMembers(testContext(t), frozenOf(x.service("absent", nil), func(*cloud.LoadBalancerSpec) {})); !cloud.IsNotFound(err) {
+		t.Errorf("without a load balancer: %v, want KindNotFound", err)
+	}
+}
