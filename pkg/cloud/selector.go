@@ -2,6 +2,8 @@ package cloud
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -9,8 +11,8 @@ import (
 )
 
 // ParseSelector reads a selector of Nodes: a comma-separated list of key=value, and of key or
-// key=, which mean that the label exists whatever its value; blanks around items and empty items
-// do not count. What is no such list is read as a label selector of Kubernetes, such as
+// key=, which mean that the label exists whatever its value; of items of the same key the last
+// counts, blanks around items and empty items do not. What is no such list is read as a label selector of Kubernetes, such as
 // "pool in (a, b),!gpu". The empty selector matches everything.
 func ParseSelector(text string) (labels.Selector, error) {
 	if s, ok := parsePairs(text); ok {
@@ -25,7 +27,7 @@ func ParseSelector(text string) (labels.Selector, error) {
 
 // parsePairs reads a list of key=value, key= and key.
 func parsePairs(text string) (labels.Selector, bool) {
-	out := labels.Everything()
+	byKey := map[string]labels.Requirement{}
 	for item := range strings.SplitSeq(text, ",") {
 		item = strings.TrimSpace(item)
 		if item == "" {
@@ -40,7 +42,7 @@ func parsePairs(text string) (labels.Selector, bool) {
 		if err != nil {
 			return nil, false
 		}
-		out = out.Add(*r)
+		byKey[key] = *r
 	}
-	return out, true
+	return labels.NewSelector().Add(slices.Collect(maps.Values(byKey))...), true
 }

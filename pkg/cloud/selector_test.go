@@ -18,6 +18,9 @@ func TestParseSelector(t *testing.T) {
 		"pool=db":                  false,
 		"zone=":                    false,
 		"pool=web,zone":            false,
+		"pool=db,pool=web":         true, // the last of a key counts
+		"pool=web,pool=db":         false,
+		"pool=db,pool":             true,
 		"gpu=":                     true,
 		"pool in (web, db),!zone":  true,
 		"pool notin (web)":         false,
