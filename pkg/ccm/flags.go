@@ -71,7 +71,7 @@ func (o *Options) addControllerFlags(fss *cliflag.NamedFlagSets) {
 	fs.IntVar(&d.Percent, "node-deletion-limit-percentage", d.Percent,
 		"When more than this share of the nodes, or all of them, have no instance in the cloud, they are kept for the time being. 100 turns this limit off.")
 	fs.IntVar(&d.Count, "node-deletion-limit-count", d.Count,
-		"So many nodes may lack their instances whatever their share.")
+		"So many nodes may lack their instances whatever their share, if any other has one.")
 	fs.DurationVar(&d.Settle, "node-deletion-settle-time", d.Settle,
 		"A loss beyond the limit is believed after this time, if other instances of the cluster are seen all the while. 0 means never: "+
 			"an operator must annotate the namespace kube-system with "+DeleteNodesUntil+"=<time>.")
