@@ -36,6 +36,7 @@ func (p *Player) each(do func(s *Scenario, service *Service, number int) error) 
 	number := 0
 	for i := range p.Group.Scenarios {
 		s := &p.Group.Scenarios[i]
+		number = max(number, s.first)
 		for j := range s.Services {
 			if err := do(s, &s.Services[j], number); err != nil {
 				return fmt.Errorf("scenario %s: %w", s.Name, err)

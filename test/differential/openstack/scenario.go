@@ -3,6 +3,7 @@ package openstack
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,6 +46,23 @@ type Scenario struct {
 	// Steps follow after the Services are made; those of all scenarios of a group are taken
 	// side by side.
 	Steps []Step
+
+	first int // number of its first Service, at the least; see Only
+}
+
+// Only is the group with some of its scenarios alone. Their Services keep the node ports that they
+// have in the whole group.
+func (g *Group) Only(names ...string) *Group {
+	out, number := *g, 0
+	out.Scenarios = nil
+	for _, s := range g.Scenarios {
+		if slices.Contains(names, s.Name) {
+			s.first = number
+			out.Scenarios = append(out.Scenarios, s)
+		}
+		number += len(s.Services)
+	}
+	return &out
 }
 
 // Service is a Service of type LoadBalancer.

@@ -140,6 +140,16 @@ func (c *cluster) clean() {
 // nodes returns n servers that all tests share, each registered as a Node as its kubelet does.
 func (c *cluster) nodes(n int) []server {
 	c.t.Helper()
+	out := c.servers(n)
+	for i, server := range out {
+		c.register(server, fmt.Sprintf("10.244.%d.0/24", i))
+	}
+	return out
+}
+
+// servers returns n servers that all tests share.
+func (c *cluster) servers(n int) []server {
+	c.t.Helper()
 	s := &sharedServers
 	const most = 3
 	s.Do(func() {
@@ -149,9 +159,6 @@ func (c *cluster) nodes(n int) []server {
 	})
 	if len(s.servers) != most {
 		c.t.Fatal("the servers that the tests share did not boot")
-	}
-	for i, server := range s.servers[:n] {
-		c.register(server, fmt.Sprintf("10.244.%d.0/24", i))
 	}
 	return slices.Clone(s.servers[:n])
 }

@@ -330,7 +330,7 @@ func (o octavia) shape(lbID string) []string {
 			continue
 		}
 		line := fmt.Sprintf("%s/%d", l.Protocol, l.ProtocolPort)
-		if len(l.AllowedCIDRs) > 0 {
+		if len(l.AllowedCIDRs) > 0 && !slices.Equal(l.AllowedCIDRs, []string{"0.0.0.0/0"}) {
 			line += " from " + strings.Join(l.AllowedCIDRs, ",")
 		}
 		for _, p := range o.pools {

@@ -5,17 +5,21 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/loadbalancers"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // OCCM dies in the middle of its work, the moment that a call has reached the cloud, whose answer
 // it never sees. Ours goes on from there: each Service gets what it wants, those that had an
-// address keep it, and the Services' deletion leaves nothing.
+// address keep it, and the Services' deletion leaves nothing. But a load balancer of which OCCM has
+// told nobody stays as it is: its name is all that speaks for it, and another cluster of the same
+// name makes the same.
 func TestOCCMKilled(t *testing.T) {
 	list := []kind{
 		{name: "cut-plain", ports: on(tcp(80), udp(53))},
@@ -56,6 +60,7 @@ func TestOCCMKilled(t *testing.T) {
 			})
 			s.settled()
 			before, going := s.addresses()
+			s.findOrphans()
 			s.forgetEvents()
 			m := s.startOurs()
 			if !going {
@@ -70,9 +75,44 @@ func TestOCCMKilled(t *testing.T) {
 				}
 				s.delete()
 			}
+			s.removeOrphans()
 			s.deleted(empty)
 			m.stop()
 		})
+	}
+}
+
+// findOrphans notes the load balancers of the kinds that no Service shows, by ID or by address.
+func (s *swap) findOrphans() {
+	s.t.Helper()
+	o, shown := s.state(), strings.Join(slices.Collect(maps.Values(s.published())), " ")
+	s.orphans = map[string]bool{}
+	for _, lb := range o.lbs {
+		if strings.HasPrefix(lb.Name, "kube_service_"+clusterName+"_cut-") && !strings.Contains(shown, lb.ID) && !strings.Contains(shown, lb.VipAddress) {
+			s.orphans[lb.ID] = true
+		}
+	}
+	if len(s.orphans) > workers {
+		s.t.Errorf("%d load balancers are shown by nobody, want %d at the most, one for each worker", len(s.orphans), workers)
+	}
+	s.t.Logf("%d load balancers are shown by no Service", len(s.orphans))
+}
+
+// removeOrphans removes them; they must be there and without our mark.
+func (s *swap) removeOrphans() {
+	s.t.Helper()
+	for id := range s.orphans {
+		lb, err := loadbalancers.Get(s.t.Context(), s.cloud.member.loadBalancer, id).Extract()
+		if err != nil {
+			s.t.Errorf("a load balancer that is not provably ours: %v", err)
+			continue
+		}
+		if slices.ContainsFunc(lb.Tags, isOwnerTag) {
+			s.t.Errorf("load balancer %s has our mark, and nothing shows that it is ours: %v", lb.Name, lb.Tags)
+		}
+		if err := s.cloud.deleteLB(s.t.Context(), id); err != nil {
+			s.t.Error(err)
+		}
 	}
 }
 
@@ -120,7 +160,7 @@ func (s *swap) oneEach() {
 		var ids []string
 		fips := 0
 		for _, lb := range o.lbs {
-			if lb.Name != name {
+			if lb.Name != name || s.orphans[lb.ID] {
 				continue
 			}
 			ids = append(ids, lb.ID)

@@ -61,46 +61,65 @@ const (
 	sticky = `{"spec":{"sessionAffinity":"ClientIP"}}`
 )
 
+// usual is the cloud.conf of most kinds.
+const usual = "[LoadBalancer]\nmax-shared-lb = 3\n" +
+	"[LoadBalancerClass \"gold\"]\nfloating-network-id = {ext}\nsubnet-id = {subnet}\nmember-subnet-id = {subnet}\n" +
+	"[LoadBalancerClass \"net\"]\nnetwork-id = {network}\n"
+
 // allKinds are those that run one after the other. Node 1 has the label "pool=web".
 func allKinds() []kinds {
 	return []kinds{
-		{name: "amphora", conf: "[LoadBalancer]\nmax-shared-lb = 3\n" +
-			"[LoadBalancerClass \"gold\"]\nfloating-network-id = {ext}\nsubnet-id = {subnet}\nmember-subnet-id = {subnet}\n" +
-			"[LoadBalancerClass \"net\"]\nnetwork-id = {network}\n", list: []kind{
+		{name: "protocols", conf: usual, list: []kind{
 			{name: "plain"},
 			{name: "two-ports", ports: on(tcp(80), tcp(443))},
 			{name: "tcp-udp", ports: on(tcp(53), udp(53))},
 			{name: "udp", ports: on(udp(53))},
 			{name: "sctp", ports: on(sctp(99))},
+		}},
+		{name: "internal", conf: usual, list: []kind{
 			{name: "internal", annotations: map[string]string{annotationInternal: "true"}},
 			{name: "internal-odd", annotations: map[string]string{annotationInternal: "True"}},
 			{name: "internal-ip", annotations: map[string]string{annotationInternal: "true"}, patch: `{"spec":{"loadBalancerIP":"10.7.77.77"}}`},
+		}},
+		{name: "applications", conf: usual, list: []kind{
 			{name: "proxy", annotations: anno("proxy-protocol", "true"), ports: on(tcp(80), tcp(443))},
 			{name: "proxy-v2", annotations: anno("proxy-protocol", "v2")},
 			{name: "forwarded-for", annotations: anno("x-forwarded-for", "true"), ports: on(tcp(80), tcp(443))},
 			{name: "forwarded-odd", annotations: anno("x-forwarded-for", "1")},
 			{name: "tls", annotations: anno("default-tls-container-ref", "{tls}"), ports: on(tcp(443))},
+		}},
+		{name: "clients", conf: usual, list: []kind{
 			{name: "ranges", patch: `{"spec":{"loadBalancerSourceRanges":["192.0.2.0/24","198.51.100.7/32"]}}`},
 			{name: "ranges-annotation", annotations: map[string]string{corev1.AnnotationLoadBalancerSourceRangesKey: "192.0.2.0/24, 198.51.100.0/25"}},
 			{name: "monitor", annotations: anno("enable-health-monitor", "true", "health-monitor-delay", "9", "health-monitor-timeout", "4", "health-monitor-max-retries", "2",
 				"health-monitor-max-retries-down", "4"), ports: on(tcp(80), udp(53))},
 			{name: "local-monitor", annotations: anno("enable-health-monitor", "true"), ports: on(tcp(80), udp(53)), patch: local},
-			{name: "local", patch: local},
 			{name: "affinity", patch: sticky},
+		}},
+		{name: "local", conf: usual, list: []kind{
+			{name: "local", patch: local},
+		}},
+		{name: "numbers", conf: usual, list: []kind{
 			{name: "timeouts", annotations: anno("timeout-client-data", "60000", "timeout-member-connect", "7000", "timeout-member-data", "70000", "timeout-tcp-inspect", "10",
 				"connection-limit", "100")},
 			{name: "timeouts-odd", annotations: anno("timeout-client-data", "60s", "connection-limit", "", "enable-health-monitor", "yes")},
+		}},
+		{name: "addresses", conf: usual, list: []kind{
 			{name: "keep-fip", annotations: anno("keep-floatingip", "true")},
 			{name: "own-fip", patch: `{"spec":{"loadBalancerIP":"{own-fip}"}}`},
 			{name: "own-port", annotations: anno("port-id", "{own-port}")},
 			{name: "own-lb", annotations: anno("load-balancer-id", "{own-lb}"), ports: on(tcp(8080))},
 			{name: "shared", ports: on(tcp(80))},
 			{name: "shared-guest", ports: on(tcp(81), udp(81)), joins: "shared"},
+		}},
+		{name: "networks", conf: usual, list: []kind{
 			{name: "class", annotations: anno("class", "gold")},
 			{name: "class-network", annotations: anno("class", "net")},
 			{name: "network", annotations: anno("network-id", "{network}")},
 			{name: "subnet", annotations: anno("subnet-id", "{subnet}", "member-subnet-id", "{subnet}", "floating-network-id", "{ext}")},
 			{name: "floating-subnet", annotations: anno("floating-subnet", "~public.*")},
+		}},
+		{name: "nodes", conf: usual, list: []kind{
 			{name: "selector", annotations: anno("node-selector", "pool=web"), nodes: []int{1}},
 			{name: "selector-empty", annotations: anno("node-selector", "nowhere"), none: true},
 			{name: "method", annotations: anno("lb-method", "LEAST_CONNECTIONS")},

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/loadbalancers"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	differential "github.com/isthmus-cloud/isthmus/test/differential/openstack"
 )
@@ -127,6 +130,9 @@ func (c *realCloud) readInventory(ctx context.Context) (inventory, error) {
 	return out, nil
 }
 
+// What may change at a takeover: the owner's tag.
+var ownerTag = regexp.MustCompile(`^PUT /v2(\.0)?/lbaas/loadbalancers/[0-9a-f-]{36}$`)
+
 // isOwnerTag reports whether a tag is one of the marks by which we know our own.
 func isOwnerTag(tag string) bool { return strings.HasPrefix(tag, "isthmus-") }
 
@@ -146,4 +152,31 @@ func (c *cluster) settled() inventory {
 		return err
 	})
 	return out
+}
+
+// deleted waits until the Services are gone; the cloud then holds what it held before them.
+func (c *cluster) deleted(before inventory) {
+	c.t.Helper()
+	c.eventually("the Services are deleted", func(ctx context.Context) error {
+		left, err := c.client.CoreV1().Services("").List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		var names []string
+		for _, service := range left.Items {
+			if service.Spec.Type == corev1.ServiceTypeLoadBalancer {
+				names = append(names, service.Namespace)
+			}
+		}
+		if len(names) > 0 {
+			return fmt.Errorf("there are still %v", names)
+		}
+		return nil
+	})
+	after := c.settled()
+	for id := range maps.Keys(after) {
+		if _, was := before[id]; !was && !strings.HasPrefix(id, "ports/") {
+			c.t.Errorf("%s is left: %v", id, after[id])
+		}
+	}
 }
