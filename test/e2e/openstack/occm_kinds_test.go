@@ -27,9 +27,6 @@ func (k *kind) service() *differential.Service {
 	for key, value := range k.annotations {
 		s.Annotations[key] = value
 	}
-	if k.joins != "" {
-		s.Annotations[annotationPrefix+"load-balancer-id"] = "{lb:kube_service_" + clusterName + "_" + k.joins + "_a}"
-	}
 	return s
 }
 
@@ -117,11 +114,11 @@ func allKinds() []kinds {
 			{name: "class-network", annotations: anno("class", "net")},
 			{name: "network", annotations: anno("network-id", "{network}")},
 			{name: "subnet", annotations: anno("subnet-id", "{subnet}", "member-subnet-id", "{subnet}", "floating-network-id", "{ext}")},
-			{name: "floating-subnet", annotations: anno("floating-subnet", "~public.*")},
 		}},
 		{name: "nodes", conf: usual, list: []kind{
 			{name: "selector", annotations: anno("node-selector", "pool=web"), nodes: []int{1}},
-			{name: "selector-empty", annotations: anno("node-selector", "nowhere"), none: true},
+			// With a subnet: OCCM takes it from a Node that the selector leaves out, ours then has none to ask.
+			{name: "selector-empty", annotations: anno("node-selector", "nowhere", "subnet-id", "{subnet}"), none: true},
 			{name: "method", annotations: anno("lb-method", "LEAST_CONNECTIONS")},
 			{name: "hostname", annotations: anno("hostname", "www.example.org")},
 			{name: "no-node-ports", patch: `{"spec":{"allocateLoadBalancerNodePorts":false,"ports":[{"name":"http","port":80,"nodePort":null}]}}`, none: true},

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/gophercloud/gophercloud/v2/openstack/keymanager/v1/containers"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -160,6 +162,13 @@ func (s *swap) createSome(joining bool) (made []kind) {
 			s.t.Fatal(err)
 		}
 		s.namespace(k.name)
+		if joining {
+			owner, err := s.client.CoreV1().Services(k.joins).Get(s.t.Context(), "a", metav1.GetOptions{})
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			annotate(service, annotationPrefix+"load-balancer-id", owner.Annotations[annotationPrefix+"load-balancer-id"])
+		}
 		if _, err := s.client.CoreV1().Services(k.name).Create(s.t.Context(), service, metav1.CreateOptions{}); err != nil {
 			s.t.Fatalf("%s: %v", k.name, err)
 		}
@@ -173,10 +182,6 @@ func (s *swap) make(by *running) {
 	s.t.Helper()
 	for _, joining := range []bool{false, true} {
 		s.ensured(by, s.createSome(joining))
-		// New load balancers get their symbols.
-		if _, err := s.place.Cloud.Read(s.t.Context(), s.place.Symbols, nil); err != nil {
-			s.t.Fatal(err)
-		}
 	}
 }
 
@@ -359,7 +364,30 @@ func (s *swap) membersAre(without int) {
 func (s *swap) removeAll(before inventory) {
 	s.t.Helper()
 	s.delete()
+	s.removeKept()
 	s.deleted(before)
+}
+
+// removeKept waits for the floating IPs that Services leave behind on purpose, and removes them.
+func (s *swap) removeKept() {
+	s.t.Helper()
+	for _, k := range s.kinds.list {
+		if k.annotations[annotationPrefix+"keep-floatingip"] != "true" {
+			continue
+		}
+		s.eventually("the floating IP of "+k.name+" is free", func(ctx context.Context) error {
+			o, err := s.cloud.octavia(ctx)
+			if err != nil {
+				return err
+			}
+			for _, f := range o.fips {
+				if strings.Contains(f.Description, " "+k.name+"/a ") && f.PortID == "" {
+					return floatingips.Delete(ctx, s.cloud.member.network, f.ID).ExtractErr()
+				}
+			}
+			return errors.New("there is none")
+		})
+	}
 }
 
 // delete deletes the Services and does not wait for anything.
