@@ -54,8 +54,12 @@ type Nodes struct {
 	candidates []candidate // sorted by name
 
 	mu         sync.Mutex
-	selections map[string]*Selection // by selector
+	selections map[string]*Selection // by selector; at most maxSelections
 }
+
+// maxSelections bounds how many selectors are remembered for the same Nodes: each selection has
+// a copy of its members, and selectors of deleted Services would stay as long as no Node changes.
+const maxSelections = 256
 
 type candidate struct {
 	member cloud.LoadBalancerMember // without addresses: cannot be one
@@ -99,6 +103,9 @@ func (n *Nodes) Select(selector labels.Selector) *Selection {
 	s, ok := n.selections[key]
 	if !ok {
 		s = n.pick(selector)
+		if len(n.selections) >= maxSelections {
+			clear(n.selections)
+		}
 		n.selections[key] = s
 	}
 	return s

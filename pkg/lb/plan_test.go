@@ -1,6 +1,7 @@
 package lb
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
@@ -440,5 +442,19 @@ func TestPlanIsFrozenWhenWishIsInvalid(t *testing.T) {
 	service.Annotations["lb.example.org/node-selector"] = "a in"
 	if spec, _, err := Plan(service, NewNodes(testNodes()), testCluster, testVocabulary()); err == nil || spec != nil {
 		t.Errorf("with a wrong selector: %+v, %v", spec, err)
+	}
+}
+
+func TestSelectionsAreBoundedWhenTheNodesDoNotChange(t *testing.T) {
+	n := NewNodes(testNodes())
+	for i := range 10_000 {
+		selector, err := labels.Parse(fmt.Sprintf("pool!=p%d", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.Select(selector)
+	}
+	if got := len(n.selections); got == 0 || got > maxSelections {
+		t.Errorf("%d selections are remembered", got)
 	}
 }

@@ -97,7 +97,11 @@ func (c *Controller) vanished(ctx context.Context, key string, e *entry) time.Du
 		return 0
 	}
 	klog.FromContext(ctx).V(2).Info("The Service has gone before its load balancer")
-	return c.remove(ctx, key, e, e.service, false)
+	again := c.remove(ctx, key, e, e.service, false)
+	if again == 0 {
+		c.records.drop(key) // nothing will be heard of it any more
+	}
+	return again
 }
 
 // remove deletes the load balancer of service and then, if release, what makes the Service

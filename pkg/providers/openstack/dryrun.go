@@ -44,8 +44,11 @@ type dryRun struct {
 	logger klog.Logger
 
 	mu   sync.Mutex
-	seen map[[sha256.Size]byte]bool
+	seen map[[sha256.Size]byte]bool // at most maxSeen
 }
+
+// maxSeen bounds how many requests are remembered as logged; then all are logged once more.
+const maxSeen = 100_000
 
 func newDryRun(logger klog.Logger) *dryRun {
 	return &dryRun{logger: logger, seen: map[[sha256.Size]byte]bool{}}
@@ -81,6 +84,9 @@ func (d *dryRun) log(service string, req *http.Request, body []byte) {
 	key := sha256.Sum256(slices.Concat([]byte(req.Method+" "+req.URL.RequestURI()+" "), body))
 	d.mu.Lock()
 	repeated := d.seen[key]
+	if len(d.seen) >= maxSeen {
+		clear(d.seen)
+	}
 	d.seen[key] = true
 	d.mu.Unlock()
 	logger := d.logger

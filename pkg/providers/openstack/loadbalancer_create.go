@@ -148,6 +148,7 @@ func (l *lostCreations) lost(name string, now time.Time) {
 	if l.until == nil {
 		l.until = map[string]time.Time{}
 	}
+	maps.DeleteFunc(l.until, func(_ string, t time.Time) bool { return !now.Before(t) })
 	l.until[name] = now.Add(lostCreation)
 }
 

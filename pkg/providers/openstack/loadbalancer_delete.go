@@ -29,6 +29,9 @@ func (l *LoadBalancers) Delete(ctx context.Context, ref cloud.LoadBalancerRef) e
 	default:
 		err = o.deleteOldGroup(ctx, ref)
 	}
+	if err == nil {
+		l.oldGroups.forget(ref)
+	}
 	if cloud.IsNotFound(err) {
 		// Something went while we were at it. That is no proof that all of it has gone.
 		return &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: l.waits.retry, Err: err}
@@ -53,8 +56,16 @@ func (o *lbOperation) delete(ctx context.Context, ref cloud.LoadBalancerRef) err
 			return err
 		}
 	}
+	for _, h := range held {
+		o.lb.trees.forget(h.lb.ID)
+		o.lb.renamed.forget(h.lb.ID)
+	}
 	if made {
 		return nil
+	}
+	// One may appear yet, with nobody left to know of it.
+	if err := o.lb.creations.pass(namesFor(ref).lb, o.lb.now()); err != nil {
+		return err
 	}
 	return o.deleteFIPs(ctx, ref, namesFor(ref), nil)
 }

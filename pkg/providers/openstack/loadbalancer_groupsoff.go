@@ -46,6 +46,13 @@ func (g *oldGroups) set(names map[string]bool) {
 	g.read, g.names, g.none = true, names, nil
 }
 
+// forget is for a Service that is deleted.
+func (g *oldGroups) forget(ref cloud.LoadBalancerRef) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.none, groupName(ref))
+}
+
 func (g *oldGroups) deleted(ref cloud.LoadBalancerRef) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 	corev1 "k8s.io/api/core/v1"
@@ -174,8 +175,8 @@ func (w *lbWishes) serverAt(addr netip.Addr) string {
 
 // subnetCIDR reads a subnet's CIDR, once per process: it never changes.
 func (o *lbOperation) subnetCIDR(ctx context.Context, id string) (netip.Prefix, error) {
-	if cidr, ok := o.lb.cidrs.Load(id); ok {
-		return cidr.(netip.Prefix), nil
+	if cidr, ok := o.lb.cidrs.get(id); ok {
+		return cidr, nil
 	}
 	var answer struct {
 		Subnet struct {
@@ -185,6 +186,31 @@ func (o *lbOperation) subnetCIDR(ctx context.Context, id string) (netip.Prefix, 
 	if err := subnets.Get(ctx, o.neutron, id).ExtractInto(&answer); err != nil {
 		return netip.Prefix{}, wrapError("get subnet "+id, err)
 	}
-	o.lb.cidrs.Store(id, answer.Subnet.CIDR)
+	o.lb.cidrs.put(id, answer.Subnet.CIDR)
 	return answer.Subnet.CIDR, nil
+}
+
+// subnetCIDRs remembers the CIDRs of subnets, which never change, by the subnet's ID: of at
+// most maxSubnets, so that those of deleted subnets do not pile up.
+type subnetCIDRs struct {
+	mu   sync.Mutex
+	byID map[string]netip.Prefix
+}
+
+const maxSubnets = 1000
+
+func (c *subnetCIDRs) get(id string) (netip.Prefix, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	cidr, ok := c.byID[id]
+	return cidr, ok
+}
+
+func (c *subnetCIDRs) put(id string, cidr netip.Prefix) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.byID == nil || len(c.byID) >= maxSubnets {
+		c.byID = map[string]netip.Prefix{}
+	}
+	c.byID[id] = cidr
 }

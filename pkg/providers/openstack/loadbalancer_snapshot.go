@@ -44,6 +44,7 @@ type lbSnapshot struct {
 // That nothing was added or removed since, and the members, is read from its status tree. A
 // change of an attribute in between is found the next time: its updated_at is another one.
 func (o *lbOperation) fromSnapshot(ctx context.Context, w *lbWishes) *octaviaLB {
+	o.lb.snapshots.expire(o.lb.now())
 	id := w.loadBalancerID
 	if id == "" || w.spec.Verify || o.lb.trees.has(id, o.lb.now()) {
 		return nil
@@ -189,6 +190,15 @@ func (s *lbSnapshots) find(snap *lbSnapshot, id string) (octaviaLB, []octaviaLis
 	defer s.mu.Unlock()
 	lb, ok := snap.lbs[id]
 	return lb, snap.listeners[id], snap.pools[id], ok
+}
+
+// expire drops a snapshot that is too old to be used.
+func (s *lbSnapshots) expire(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current != nil && now.Sub(s.current.at) > snapshotAge {
+		s.current = nil
+	}
 }
 
 // forget takes out a load balancer that we change.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -43,7 +42,7 @@ type LoadBalancers struct {
 	renamed    renamedLBs
 	extensions extensions
 
-	cidrs    sync.Map     // subnet ID → netip.Prefix
+	cidrs    subnetCIDRs
 	external atomic.Value // ID of the external network that floating IPs come from, string
 	minor    atomic.Int64 // newest version 2.x of Octavia's API
 }
