@@ -5,9 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/isthmus-cloud/isthmus/test/eventually"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
 
 // All replicas are killed while the policy is Ignore: creations pass meanwhile, without labels,

@@ -7,9 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/isthmus-cloud/isthmus/test/eventually"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
 
 // serial is the serial number of the certificate that r serves its webhooks with.

@@ -11,11 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/isthmus-cloud/isthmus/test/eventually"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
+
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
 
 // caBundles are the CA bundles of all webhooks that are registered.
