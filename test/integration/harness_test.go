@@ -163,7 +163,7 @@ func (p *plane) authorize() (err error) {
 
 // clean removes what tests leave in the cluster.
 func (c *cluster) clean() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	if err := c.client.CoreV1().Nodes().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		c.t.Errorf("remove Nodes: %v", err)
