@@ -103,8 +103,9 @@ func TestCloudSlowOrDown(t *testing.T) {
 					t.Errorf("%d answers of %s took longer than %s, with a timeout of %s", late, r.name, limit, timeout)
 				}
 			}
-			if most.inFlight > inHand {
-				t.Errorf("%d requests in hand at a time, want at most %d", most.inFlight, inHand)
+			// The metric counts those, too, that are just being read or refused.
+			if most.inFlight > 2*inHand {
+				t.Errorf("%d requests at a time, want little more than %d", most.inFlight, inHand)
 			}
 			// A connection of the API server and what net/http needs for it: for what is in hand, and
 			// as much again for what is refused at once.
@@ -131,8 +132,9 @@ func TestCloudSlowOrDown(t *testing.T) {
 	}
 }
 
-// busy is what the webhook server answers when it has its hands full.
-const busy = "takes no more until some are answered"
+// What the webhook server answers when it has its hands full: a refusal, or a warning where the
+// failure policy is Ignore.
+const busy, busyWarning = "takes no more until some are answered", "requests in hand: the cloud may be slow"
 
 // mustTell fails the test unless all creations of a load are told why they have no labels: of
 // one with 800 at a time or, where the machine is too busy for the API server to ask and hear all
@@ -176,7 +178,7 @@ func (l *load) told(words []string) (count map[string]int, problem string) {
 		}
 	}
 	for text, n := range l.warned.texts {
-		if told(text) {
+		if told(text) || strings.Contains(text, busyWarning) {
 			count["allowed with a warning"] += n
 		} else {
 			count["other warnings"] += n

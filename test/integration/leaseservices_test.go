@@ -81,8 +81,9 @@ func TestLeaseLostWhileALoadBalancerIsMade(t *testing.T) {
 				t.Errorf("the first replica ended %s after the other one had begun", end.Sub(begin))
 			}
 			for _, r := range sim.Requests() {
-				if r.Service != "identity" && r.Time.After(end) && r.Time.Before(begin) {
-					t.Errorf("the cloud got %s %s while nobody led", r.Method, r.Path)
+				// A read that was under way may arrive late.
+				if r.Service != "identity" && r.Method != http.MethodGet && r.Time.After(end) && r.Time.Before(begin) {
+					t.Errorf("the cloud was changed by %s %s while nobody led", r.Method, r.Path)
 				}
 			}
 
