@@ -69,6 +69,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	defer logs.FlushLogs()
 	ctrl.SetLogger(klog.Background())
+	for _, w := range o.ccm.Warnings {
+		klog.Background().Info("Flags", "warning", w)
+	}
 	if err := o.run(ctx); err != nil {
 		logs.FlushLogs()
 		return fail(stderr, 1, err)
@@ -144,7 +147,7 @@ func (o *options) cloud(ctx context.Context) (*decorate.Provider, error) {
 		return nil, err
 	}
 	p, warnings, err := factory(ctx, flags.CloudConfigFile, cloud.Options{
-		UserAgent: "isthmus-" + program + "/" + version.String(),
+		UserAgent: strings.Join(append(slices.Clone(o.ccm.UserAgent), "isthmus-"+program+"/"+version.String()), " "),
 		Observe:   counted.Observer(flags.Name),
 		Traffic:   traffic,
 		Reloaded:  counted.Reloaded(flags.Name),

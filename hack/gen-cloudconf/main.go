@@ -124,7 +124,7 @@ var elsewhere = map[reflect.Type]map[string]string{
 		"ca-file":                       "PEM file of the certificates to trust instead of the system's.",
 		"cert-file":                     "PEM file of a client certificate.",
 		"key-file":                      "PEM file of its key.",
-		"tls-insecure":                  "Do not check the cloud's certificates.",
+		"tls-insecure":                  "Do not check the cloud's certificates; only the word true does that.",
 		"token":                         "A token that someone else got; it cannot be renewed.",
 		"use-clouds":                    "Fill what is empty here from clouds.yaml.",
 		"clouds-file":                   "That file; otherwise OS_CLIENT_CONFIG_FILE or the usual places.",

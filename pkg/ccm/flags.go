@@ -11,7 +11,7 @@ import (
 
 // Flags returns flags bound to o, by section, in the order in which --help shows them.
 // Their names, defaults and meanings are the framework's; those of the framework that make
-// no sense here are hidden and refused when they are parsed (see refusedFlags).
+// no sense here are hidden and only warned about (see ignoredFlags).
 func (o *Options) Flags() *cliflag.NamedFlagSets {
 	fss := &cliflag.NamedFlagSets{}
 	o.addCloudFlags(fss.FlagSet("cloud"))
@@ -21,7 +21,7 @@ func (o *Options) Flags() *cliflag.NamedFlagSets {
 	o.addServingFlags(fss.FlagSet("secure serving"))
 	o.addAuthFlags(fss.FlagSet("authentication and authorization"))
 	o.addGlobalFlags(fss.FlagSet("logging and debugging"))
-	addRefusedFlags(fss.FlagSet("refused"))
+	o.addIgnoredFlags(fss.FlagSet("ignored"))
 	return fss
 }
 
@@ -31,6 +31,8 @@ func (o *Options) addCloudFlags(fs *pflag.FlagSet) {
 		"Name of the cloud. Required.")
 	fs.StringVar(&shared.CloudProvider.CloudConfigFile, "cloud-config", shared.CloudProvider.CloudConfigFile,
 		"Path of the cloud's configuration file.")
+	fs.StringArrayVar(&o.UserAgent, "user-agent", o.UserAgent,
+		"Said to the cloud before the program's own name, in the User-Agent of each request; may be repeated.")
 	fs.StringVar(&shared.ClusterName, "cluster-name", shared.ClusterName,
 		"Name of this cluster, by which what is made in the cloud is named.")
 	fs.StringVar(&shared.ClusterCIDR, "cluster-cidr", shared.ClusterCIDR,

@@ -29,7 +29,7 @@ func allFlags(t *testing.T) (*Options, *pflag.FlagSet) {
 }
 
 // Every flag of the framework's is ours with the same type and default (but for three), or
-// refused, or the webhook server's.
+// ignored, or the webhook server's.
 func TestFlagsAreTheFrameworks(t *testing.T) {
 	_, fs := allFlags(t)
 	retyped := map[string]string{"feature-gates": "mapStringString", "version": "bool"}
@@ -46,11 +46,11 @@ func TestFlagsAreTheFrameworks(t *testing.T) {
 		}
 		f := fs.Lookup(name)
 		if f == nil {
-			t.Errorf("--%s is neither known nor refused", name)
+			t.Errorf("--%s is neither known nor ignored", name)
 			continue
 		}
 		if f.Hidden {
-			continue // refused
+			continue // ignored
 		}
 		if ours, is := map[string]string{"concurrent-service-syncs": "10", "concurrent-node-syncs": "10", "kube-api-qps": "-1"}[name]; is { // see options.go
 			def = ours
@@ -83,9 +83,7 @@ func TestParse(t *testing.T) {
 		{args: "run", err: `unexpected argument "run": all settings are flags (--name=value); see --help`},
 		{args: "--kube-api-qps=x", err: `invalid argument "x" for "--kube-api-qps" flag: strconv.ParseFloat: parsing "x": invalid syntax`},
 		{args: "--use-service-account-credentials=false --cidr-allocator-type=RangeAllocator --authentication-skip-lookup"},
-		{args: "--use-service-account-credentials", err: `invalid argument "true" for "--use-service-account-credentials" flag: not supported: all controllers share one least-privileged ServiceAccount; remove the flag`},
-		{args: "--cidr-allocator-type=CloudAllocator", err: `invalid argument "CloudAllocator" for "--cidr-allocator-type" flag: not supported: pod CIDRs are allocated from --cluster-cidr only (RangeAllocator); remove the flag`},
-		{args: "--requestheader-username-headers=x", err: `invalid argument "x" for "--requestheader-username-headers" flag: not supported: clients behind a front proxy are not supported; let them use tokens or, with --client-ca-file, certificates`},
+		{args: "--cloud_provider=openstack --user-agent=a --user-agent=b"},
 		{args: "--help --nonsense", help: true},
 		{args: "-h", help: true},
 		{args: "--version", version: true},
@@ -107,7 +105,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestHelpShowsSectionsAndNothingRefused(t *testing.T) {
+func TestHelpShowsSectionsAndNothingIgnored(t *testing.T) {
 	o, err := NewOptions()
 	if err != nil {
 		t.Fatal(err)
@@ -119,9 +117,9 @@ func TestHelpShowsSectionsAndNothingRefused(t *testing.T) {
 			t.Errorf("help lacks %q:\n%s", want, out.String())
 		}
 	}
-	for _, r := range refusedFlags() {
+	for _, r := range ignoredFlags() {
 		if strings.Contains(out.String(), "--"+r.name) {
-			t.Errorf("help shows --%s, which is refused", r.name)
+			t.Errorf("help shows --%s, which has no effect", r.name)
 		}
 	}
 }
@@ -237,5 +235,28 @@ func TestComplaintConcurrentNodeSyncsZero(t *testing.T) {
 	}
 	if err := o.Validate([]string{"openstack"}); err == nil || !strings.Contains(err.Error(), "--concurrent-node-syncs must be at least 1") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestFlagsWithoutEffectWhenManifestsCarryThem: what other cloud controller managers take does not
+// stop the start; whoever asks for something else than happens is told.
+func TestFlagsWithoutEffectWhenManifestsCarryThem(t *testing.T) {
+	for args, want := range map[string]string{
+		"--use-service-account-credentials=false --cidr-allocator-type=RangeAllocator --authentication-skip-lookup": "",
+		"--use-service-account-credentials":        "--use-service-account-credentials=true has no effect: all controllers share one least-privileged ServiceAccount; remove the flag",
+		"--cidr-allocator-type=CloudAllocator":     "--cidr-allocator-type=CloudAllocator has no effect: pod CIDRs are allocated",
+		"--requestheader-username-headers=x":       "--requestheader-username-headers=x has no effect: clients behind a front proxy",
+		"--external-cloud-volume-plugin=openstack": "--external-cloud-volume-plugin=openstack has no effect",
+	} {
+		o, err := NewOptions()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := Parse(o.Flags(), strings.Fields(args)); err != nil {
+			t.Errorf("%s: %v", args, err)
+		}
+		if got := strings.Join(o.Warnings, "\n"); !strings.HasPrefix(got, want) || want == "" && got != "" {
+			t.Errorf("%s: warnings %q, want %q", args, got, want)
+		}
 	}
 }

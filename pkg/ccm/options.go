@@ -21,6 +21,10 @@ type Options struct {
 	// Component holds the settings that the framework's component configuration has too;
 	// /configz shows it in the framework's form.
 	Component ccmconfig.CloudControllerManagerConfiguration
+	// UserAgent are names that requests to the cloud carry beside the program's.
+	UserAgent []string
+	// Warnings are about flags that were given and have no effect.
+	Warnings []string
 	// Master overrides the API server's address of the kubeconfig.
 	Master string
 	// FeatureGates are set on the framework's gates, e.g. {"Name": "true"}.

@@ -20,6 +20,7 @@ func Parse(sections *cliflag.NamedFlagSets, args []string) (help, version bool, 
 	fs.SortFlags = false
 	fs.SetOutput(io.Discard)
 	fs.Usage = func() {}
+	fs.SetNormalizeFunc(cliflag.WordSepNormalizeFunc) // --cloud_config, as the framework takes it
 	for _, name := range sections.Order {
 		fs.AddFlagSet(sections.FlagSets[name])
 	}

@@ -46,10 +46,10 @@ type Config struct {
 
 	// CAFile holds the PEM certificates to trust in place of the system's. CertFile and KeyFile
 	// are a client certificate. TLSInsecure turns the checking of certificates off.
-	CAFile      string `gcfg:"ca-file"`
-	CertFile    string `gcfg:"cert-file"`
-	KeyFile     string `gcfg:"key-file"`
-	TLSInsecure bool   `gcfg:"tls-insecure"`
+	CAFile      string   `gcfg:"ca-file"`
+	CertFile    string   `gcfg:"cert-file"`
+	KeyFile     string   `gcfg:"key-file"`
+	TLSInsecure OnlyTrue `gcfg:"tls-insecure"`
 
 	// Token is a token that someone else got; it cannot be renewed.
 	Token cloudauth.Secret `gcfg:"token"`
@@ -74,6 +74,24 @@ type Config struct {
 
 	// AccessToken is WithAccessToken's. It is no key: it would end within the hour.
 	AccessToken cloudauth.Secret `gcfg:"-"`
+}
+
+// OnlyTrue is a bool of cloud.conf that only the word true sets: other controllers read it as a
+// text, so that yes and 1 must not begin to turn a protection off.
+type OnlyTrue bool
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (b *OnlyTrue) UnmarshalText(text []byte) error {
+	*b = string(text) == "true"
+	return nil
+}
+
+// doubt is what is to be said of a value.
+func (b *OnlyTrue) doubt(value string) string {
+	if value == "true" || value == "false" || value == "" {
+		return ""
+	}
+	return "only true turns it on"
 }
 
 // Registry is a section [Registry "host:port"] of cloud.conf: how the kubelet's credential

@@ -81,6 +81,9 @@ func (d *decoder) store(e entry) error {
 	if e.cut {
 		d.warn(e.line, "the value of %s ends where a comment starts; if # or ; is part of it, put it in double quotes", where(e))
 	}
+	if doubt := f.doubt(target, e.value); doubt != "" && !e.blank {
+		d.warn(e.line, "%s: %q: %s", where(e), e.value, doubt)
+	}
 	return f.set(target, e.value, e.blank)
 }
 

@@ -32,7 +32,7 @@ type testConf struct {
 
 func TestDecodeValues(t *testing.T) {
 	const file = "\ufeff; comment\n[global]\nAUTH-URL = https://keystone/v3 # comment\nusername=\"a;b\\\"c\\\\d\\te\"\r\n" +
-		"password = \"p#w;\" ; why\ntls-insecure\nuse-clouds = on\n[LoadBalancer]\nenabled=no\nmonitor-max-retries=0x10\ndelay=1m\n" +
+		"password = \"p#w;\" ; why\ntls-insecure = true\nuse-clouds = on\n[LoadBalancer]\nenabled=no\nmonitor-max-retries=0x10\ndelay=1m\n" +
 		"network=zero\nnetwork\nnetwork=one\nnetwork=two\nlimit=-3\nspread-over=a \\\n b\n[Registry \"r.example:5000\"]\ntype = barbican\ncache-duration=0s\n[Registry \"q\"]\n"
 	var got, want testConf
 	warnings, err := Decode("cloud.conf", []byte(file), &got)
@@ -84,6 +84,8 @@ func TestDecodeComplaints(t *testing.T) {
 		},
 		"name missing":  {conf: "[Registry]\ntype = x\n", warnings: []string{`c: line 1: section [Registry] has no name; write [Registry "name"]; it is ignored`}},
 		"name too much": {conf: "[Global \"a\"]\nregion = x\n", warnings: []string{`c: line 1: section [Global "a"] takes no name; write [Global]; it is ignored`}},
+		"a protection is not turned off by another word": {conf: "[Global]\ntls-insecure = yes\n", warnings: []string{`c: line 2: [Global] tls-insecure: "yes": only true turns it on`}},
+		"nor by the key alone":                           {conf: "[Global]\ntls-insecure\n", errs: []string{"c: line 2: [Global] tls-insecure: the key needs a value (key = value)"}},
 		"key twice": {
 			conf:     "[Global]\nregion = a\nregion = b\n",
 			warnings: []string{"c: line 3: [Global] region is given again (first in line 2); the last one counts"},
@@ -93,9 +95,9 @@ func TestDecodeComplaints(t *testing.T) {
 			warnings: []string{"c: line 2: the value of [Global] password ends where a comment starts; if # or ; is part of it, put it in double quotes"},
 		},
 		"all errors at once": {
-			conf: "[Global]\ntls-insecure = maybe\npassword = \"s3cret\nusername\n[LoadBalancer]\nmonitor-max-retries = 99999999999999999999\ndelay = 5\nlimit = x\n",
+			conf: "[Global]\nuse-clouds = maybe\npassword = \"s3cret\nusername\n[LoadBalancer]\nmonitor-max-retries = 99999999999999999999\ndelay = 5\nlimit = x\n",
 			errs: []string{
-				`c: line 2: [Global] tls-insecure: "maybe" is neither true nor false`,
+				`c: line 2: [Global] use-clouds: "maybe" is neither true nor false`,
 				`c: line 3: string not terminated; close the quotes on the same line; write \" for a quote inside`,
 				`c: line 4: [Global] username: the key needs a value (key = value)`,
 				`c: line 6: [LoadBalancer] monitor-max-retries: "99999999999999999999" is no integer that fits here`,

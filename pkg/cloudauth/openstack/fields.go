@@ -137,6 +137,14 @@ func (f field) set(target reflect.Value, value string, blank bool) error {
 	return setValue(v, value, blank)
 }
 
+// doubt is what is to be said of a value that was taken.
+func (f field) doubt(target reflect.Value, value string) string {
+	if d, ok := target.FieldByIndex(f.index).Addr().Interface().(interface{ doubt(value string) string }); ok {
+		return d.doubt(value)
+	}
+	return ""
+}
+
 var errBlank = errors.New("the key needs a value (key = value)")
 
 func setValue(v reflect.Value, value string, blank bool) error {
@@ -148,14 +156,15 @@ func setValue(v reflect.Value, value string, blank bool) error {
 		v.Set(elem)
 		return nil
 	}
-	if v.Kind() == reflect.Bool && blank {
+	u, isText := v.Addr().Interface().(encoding.TextUnmarshaler)
+	if v.Kind() == reflect.Bool && blank && !isText {
 		v.SetBool(true)
 		return nil
 	}
 	if blank {
 		return errBlank
 	}
-	if u, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
+	if isText {
 		return u.UnmarshalText([]byte(value))
 	}
 	if d, ok := v.Addr().Interface().(*time.Duration); ok {

@@ -5,7 +5,9 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"reflect"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -44,7 +46,7 @@ func newSettings(cfg Config, file string, getenv func(string) string) (*settings
 	var authErr, typeErr, tlsErr error
 	s.auth, authErr = complete.authOptions()
 	s.availability, typeErr = complete.availability()
-	s.tls, tlsErr = tlsConfig(complete)
+	s.tls, tlsErr = tlsConfig(complete, file)
 	if err := errors.Join(authErr, typeErr, tlsErr); err != nil {
 		return s, misconfigured(file, err)
 	}
@@ -71,36 +73,44 @@ func misconfigured(file string, err error) error {
 	return &Error{Reason: Misconfigured, text: errors.Join(lines...).Error()}
 }
 
-func tlsConfig(cfg Config) (*tls.Config, error) {
+// tlsConfig reads certificates; file is cloud.conf. A client certificate needs both of its files:
+// one alone has no effect, as in other controllers.
+func tlsConfig(cfg Config, file string) (*tls.Config, error) {
 	var errs []error
 	c := &tls.Config{
 		MinVersion:         tls.VersionTLS12,
-		InsecureSkipVerify: cfg.TLSInsecure, //nolint:gosec // only where the configuration says tls-insecure
+		InsecureSkipVerify: bool(cfg.TLSInsecure), //nolint:gosec // only where the configuration says tls-insecure
 	}
 	if cfg.CAFile != "" {
 		pem, err := os.ReadFile(cfg.CAFile)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("ca-file cannot be read: %w; set it to the PEM file of the CA of Keystone, or remove it to trust the system's CAs", err))
+			errs = append(errs, fmt.Errorf("ca-file cannot be read: %w; set it to the PEM file of the CA of Keystone, or remove it to trust the system's CAs%s", err, elsewhere(cfg.CAFile, "ca-file", file, err)))
 		}
 		c.RootCAs = x509.NewCertPool()
 		if err == nil && !c.RootCAs.AppendCertsFromPEM(pem) {
 			errs = append(errs, fmt.Errorf("ca-file %s holds no certificate in PEM form (-----BEGIN CERTIFICATE-----)", cfg.CAFile))
 		}
 	}
-	switch {
-	case cfg.CertFile == "" && cfg.KeyFile == "":
-	case cfg.CertFile == "":
-		errs = append(errs, errors.New("key-file is set, but cert-file is not: a client certificate needs both"))
-	case cfg.KeyFile == "":
-		errs = append(errs, errors.New("cert-file is set, but key-file is not: a client certificate needs both"))
-	default:
+	if cfg.CertFile != "" && cfg.KeyFile != "" {
 		pair, err := tls.LoadX509KeyPair(cfg.CertFile, cfg.KeyFile)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("cert-file %s and key-file %s are no usable pair: %w", cfg.CertFile, cfg.KeyFile, err))
+			errs = append(errs, fmt.Errorf("cert-file %s and key-file %s are no usable pair: %w%s", cfg.CertFile, cfg.KeyFile, err, elsewhere(cfg.CertFile, "cert-file", file, err)))
 		}
 		c.Certificates = []tls.Certificate{pair}
 	}
 	return c, errors.Join(errs...)
+}
+
+// elsewhere says what to do about a file that is not there, where it is not beside cloud.conf: the
+// path of another machine, or of a container that mounted more.
+func elsewhere(path, key, file string, err error) string {
+	folder := filepath.Dir(file)
+	if !errors.Is(err, fs.ErrNotExist) || file == "" || !filepath.IsAbs(path) || filepath.Dir(path) == folder {
+		return ""
+	}
+	name := filepath.Base(path)
+	return fmt.Sprintf("; in a pod only the folder of cloud.conf is mounted: put the file into the Secret that cloud.conf comes from, under the key %s, and write %s = %s",
+		name, key, filepath.Join(folder, name))
 }
 
 // excerpt makes remote text fit for an error.

@@ -118,7 +118,7 @@ func fromEnvironment(getenv func(string) string) Config {
 		CAFile:                      getenv("OS_CACERT"),
 		CertFile:                    getenv("OS_CERT"),
 		KeyFile:                     getenv("OS_KEY"),
-		TLSInsecure:                 strings.EqualFold(getenv("OS_INSECURE"), "true") || getenv("OS_INSECURE") == "1",
+		TLSInsecure:                 OnlyTrue(strings.EqualFold(getenv("OS_INSECURE"), "true") || getenv("OS_INSECURE") == "1"),
 		Token:                       cloudauth.NewSecret(first("OS_TOKEN", "OS_AUTH_TOKEN")),
 		ApplicationCredentialID:     getenv("OS_APPLICATION_CREDENTIAL_ID"),
 		ApplicationCredentialName:   getenv("OS_APPLICATION_CREDENTIAL_NAME"),
@@ -213,7 +213,7 @@ func fromCloud(c clouds.Cloud) Config {
 		CAFile:       home(c.CACertFile),
 		CertFile:     home(c.ClientCertFile),
 		KeyFile:      home(c.ClientKeyFile),
-		TLSInsecure:  c.Verify != nil && !*c.Verify,
+		TLSInsecure:  OnlyTrue(c.Verify != nil && !*c.Verify),
 	}
 	if cfg.Region == "" && len(c.Regions) == 1 {
 		cfg.Region = c.Regions[0].Name

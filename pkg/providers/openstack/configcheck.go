@@ -78,6 +78,9 @@ func (k *checker) seconds(section, key string, value Duration) {
 // check checks every section but [Global] and fills in what is derived from keys.
 func (c *Config) check(file string) (warnings []string, err error) {
 	k := &checker{file: file}
+	if g := &c.Global; (g.CertFile == "") != (g.KeyFile == "") && !g.UseClouds {
+		k.warnf("Global", "cert-file", "no client certificate is sent: it needs both cert-file and key-file")
+	}
 	k.loadBalancer(&c.LoadBalancer)
 	for _, name := range slices.Sorted(maps.Keys(c.LoadBalancerClass)) {
 		k.class(name, c.LoadBalancerClass[name])

@@ -7,11 +7,12 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// refusedFlag is a flag of the framework's that makes no sense here. Giving it is an error
-// that says what to do instead, unless its value asks for what happens anyway.
-type refusedFlag struct {
+// ignoredFlag is a flag of the framework's that has no effect here. It is taken, because manifests
+// of other cloud controller managers carry it, which must not keep a cluster without one; unless its
+// value asks for what happens anyway, a warning at start says so and what to do instead.
+type ignoredFlag struct {
 	name string
-	// harmless are values that change nothing; they are accepted.
+	// harmless are values that change nothing.
 	harmless []string
 	// instead tells the user what to do.
 	instead string
@@ -19,13 +20,13 @@ type refusedFlag struct {
 	isBool bool
 }
 
-// refusedFlags returns all flags of k8s.io/cloud-provider v0.37's options that Options does not have.
-func refusedFlags() []refusedFlag {
+// ignoredFlags returns all flags of k8s.io/cloud-provider v0.37's options that Options does not have.
+func ignoredFlags() []ignoredFlag {
 	const frontProxy = "clients behind a front proxy are not supported; let them use tokens or, with --client-ca-file, certificates"
 	const oneCertificate = "put tls.crt and tls.key with all names into the directory of --webhook-cert-dir"
 	const oneListener = "ports are not shared; give each process a --secure-port of its own"
 	yes, no := []string{"true"}, []string{"false"}
-	return []refusedFlag{
+	return []ignoredFlag{
 		{name: "allow-untagged-cloud", harmless: no, isBool: true, instead: "how things are marked is set in the cloud's configuration file; remove the flag"},
 		{name: "authentication-skip-lookup", harmless: yes, isBool: true, instead: "the cluster's authentication ConfigMap is never read; name the CA with --client-ca-file"},
 		{name: "authentication-tolerate-lookup-failure", harmless: yes, isBool: true, instead: "the cluster's authentication ConfigMap is never read; name the CA with --client-ca-file"},
@@ -49,37 +50,38 @@ func refusedFlags() []refusedFlag {
 	}
 }
 
-// addRefusedFlags defines hidden flags that fail when they are given.
-func addRefusedFlags(fs *pflag.FlagSet) {
-	for _, r := range refusedFlags() {
-		f := fs.VarPF(&refusedValue{flag: r}, r.name, "", "Refused: "+r.instead+".")
+// addIgnoredFlags defines hidden flags that only warn.
+func (o *Options) addIgnoredFlags(fs *pflag.FlagSet) {
+	for _, i := range ignoredFlags() {
+		f := fs.VarPF(&ignoredValue{flag: i, warnings: &o.Warnings}, i.name, "", "No effect: "+i.instead+".")
 		f.Hidden = true
-		if r.isBool {
+		if i.isBool {
 			f.NoOptDefVal = "true"
 		}
 	}
 }
 
-// refusedValue is the pflag.Value of a refused flag.
-type refusedValue struct {
-	flag  refusedFlag
-	value string
+// ignoredValue is the pflag.Value of an ignored flag.
+type ignoredValue struct {
+	flag     ignoredFlag
+	value    string
+	warnings *[]string
 }
 
 // Set implements pflag.Value.
-func (v *refusedValue) Set(s string) error {
-	if slices.Contains(v.flag.harmless, s) {
-		v.value = s
-		return nil
+func (v *ignoredValue) Set(s string) error {
+	v.value = s
+	if !slices.Contains(v.flag.harmless, s) {
+		*v.warnings = append(*v.warnings, fmt.Sprintf("--%s=%s has no effect: %s", v.flag.name, s, v.flag.instead))
 	}
-	return fmt.Errorf("not supported: %s", v.flag.instead)
+	return nil
 }
 
 // String implements pflag.Value.
-func (v *refusedValue) String() string { return v.value }
+func (v *ignoredValue) String() string { return v.value }
 
 // Type implements pflag.Value.
-func (v *refusedValue) Type() string {
+func (v *ignoredValue) Type() string {
 	if v.flag.isBool {
 		return "bool"
 	}
