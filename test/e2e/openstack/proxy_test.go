@@ -41,6 +41,7 @@ type proxy struct {
 
 	mu    sync.Mutex
 	calls []call
+	open  int                 // those that are not answered
 	cut   func(*http.Request) // see at
 }
 
@@ -125,8 +126,14 @@ func (p *proxy) record(service string, next http.Handler) http.Handler {
 		answer := &statusWriter{ResponseWriter: w}
 		made := call{service: service, method: r.Method, path: r.URL.RequestURI(), at: time.Now()}
 		p.mu.Lock()
+		p.open++
 		cut := p.cut
 		p.mu.Unlock()
+		defer func() {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.open--
+		}()
 		if cut != nil {
 			body, err := io.ReadAll(r.Body)
 			if err != nil {
@@ -168,6 +175,13 @@ func (p *proxy) since(mark int) []call {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.calls[mark:])
+}
+
+// pending is how many calls the cloud has not answered.
+func (p *proxy) pending() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.open
 }
 
 // mutations are the calls that change the cloud: all but reads and logins.
