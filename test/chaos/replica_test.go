@@ -50,7 +50,7 @@ func (c *cluster) newReplica(n int, args ...string) *replica {
 		"--cloud-config=" + c.cloudConf, "--kubeconfig=" + c.kubeconfig, "--cluster-cidr=10.244.0.0/16",
 		"--bind-address=" + ip, "--secure-port=" + secure, "--webhook-bind-address=" + ip, "--webhook-secure-port=" + webhook,
 		// Who loses its lease ends at once, which a busy machine must not bring about.
-		"--leader-elect-lease-duration=60s", "--leader-elect-renew-deadline=50s",
+		"--leader-elect-lease-duration=300s", "--leader-elect-renew-deadline=240s",
 		"--authorization-always-allow-paths=/readyz,/healthz,/livez,/metrics,/debug/pprof/*",
 	}, args)
 	c.t.Cleanup(func() {
