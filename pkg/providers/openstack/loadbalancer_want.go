@@ -72,8 +72,7 @@ func (b *treeBuilder) listener(i int, port cloud.LoadBalancerPort) *lbListener {
 		}
 		l.ForwardedFor = w.forwardedFor
 	}
-	if b.ovn {
-		l.Connections = -1
+	if b.ovn { // it keeps the limit of connections, without effect
 		return l
 	}
 	l.Timeouts = &lbTimeouts{

@@ -93,6 +93,7 @@ func TestWantedTree(t *testing.T) {
 		{name: "what has no effect on ovn", provider: "ovn", settings: cloud.Settings{annTimeoutClient: "1", annConnectionLimit: "3", annFlavorID: ""}, warnings: 3,
 			change: func(tcp, udp *lbListener) {
 				for _, l := range []*lbListener{tcp, udp} {
+					l.Connections = 3
 					l.Timeouts, l.Everyone, l.Pool.Method = nil, nil, methodSourceIPPort
 				}
 			}},
