@@ -32,11 +32,10 @@ func TestLeaseLostWhileALoadBalancerIsMade(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			c := newCluster(t)
 			lease := c.measureLease()
-			var delay time.Duration
+			sim, release := ossim.ForTest(t), func() {}
 			if tt.slow {
-				delay = lease.duration
+				release = sim.HoldStates()
 			}
-			sim := ossim.ForTest(t, ossim.Options{OctaviaDelay: delay})
 			c.register(sim.SeedServers(ossim.Seed{Count: 2, NamePrefix: "node-"}), always(nodeState{ready: true, initialized: true}))
 			before := leftovers(sim)
 
@@ -66,6 +65,7 @@ func TestLeaseLostWhileALoadBalancerIsMade(t *testing.T) {
 			first.wantLost(t)
 			end := time.Now()
 			close(ended)
+			release()
 			eventually.Met(t, func() string {
 				if h := c.holder(mainLease); h == "" || h == holder {
 					return "the other replica does not lead"
