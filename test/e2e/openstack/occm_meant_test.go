@@ -30,7 +30,7 @@ func allMeant() []meant {
 		{by: "OCCM", kinds: "local", objects: "lbaas/pools/", field: "healthmonitor_id", why: checked},
 		{by: "OCCM", kinds: "local", objects: "lbaas/pools/", field: "monitor_port", why: checked},
 		{
-			by: "OCCM", kinds: "configured", objects: "lbaas/healthmonitors/", field: "name",
+			by: "OCCM", kinds: "configured", call: regexp.MustCompile(`^PUT /v2\.0/lbaas/healthmonitors/[0-9a-f-]{36}$`), objects: "lbaas/healthmonitors/", field: "name",
 			why: "At a change of the Nodes OCCM gives the health monitors of a Service that shares a load balancer its owner's name, and takes it back at the next change of the Service.",
 		},
 		{
@@ -38,6 +38,15 @@ func allMeant() []meant {
 			why: "OCCM leaves a Service's security group on the ports of Nodes that are members no longer, where it keeps node ports open and cannot be deleted: ours takes it off.",
 		},
 	}
+}
+
+// leaks are what a manager leaves of Services that are deleted: OCCM the security groups that the
+// port of a Node which has left still carries.
+func (m *running) leaks() []string {
+	if m.name == "OCCM" && m.s.kinds.name == "configured" {
+		return []string{"security-groups/"}
+	}
+	return nil
 }
 
 // meantCall reports whether a change is meant.
