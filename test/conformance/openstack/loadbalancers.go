@@ -181,7 +181,9 @@ func (w *World) listenersOf(ctx context.Context, lb string) ([]cloudtest.Listene
 			if err != nil {
 				return nil, err
 			}
-			v.Clients = append(v.Clients, p)
+			if p.Bits() > 0 { // everyone
+				v.Clients = append(v.Clients, p)
+			}
 		}
 		if l.DefaultPoolID != "" {
 			if err := w.readPool(ctx, l.DefaultPoolID, &v); err != nil {
