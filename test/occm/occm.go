@@ -166,7 +166,7 @@ func (c *Cloud) members(s *cloud.LoadBalancerSpec, p cloud.LoadBalancerPort) []p
 	for _, m := range s.Members {
 		name, subnet := m.Node.NodeName, c.SubnetID
 		opts := pools.BatchUpdateMemberOpts{Name: &name, Address: m.Addresses[0].String(), ProtocolPort: int(p.NodePort), SubnetID: &subnet}
-		if s.HealthCheck != nil {
+		if s.HealthCheck != nil && c.Monitors {
 			port := int(s.HealthCheck.Port)
 			opts.MonitorPort = &port
 		}

@@ -163,7 +163,7 @@ func (d *treeDiff) listener(w *lbListener) error {
 		d.add(updateListener, l, nil)
 	}
 	if l.Pool != nil && l.Pool.Protocol == w.Pool.Protocol {
-		d.pool(l.Pool, w.Pool)
+		d.pool(l.Pool, d.asFound(l, w.Pool))
 		return nil
 	}
 	old := l.Pool
@@ -223,6 +223,21 @@ func (d *treeDiff) newPool(w *lbPool) *lbPool {
 	p := &lbPool{Name: w.Name, Protocol: w.Protocol, Method: w.Method, ByClientIP: w.ByClientIP, Used: true, Status: stateActive}
 	d.next.Pools = append(d.next.Pools, p)
 	return p
+}
+
+// asFound is the pool that a listener shall have, without a monitor that nobody asks for where
+// openstack-cloud-controller-manager made the listener and gave it none: taking over changes nothing, and what has
+// answered no health check until now may not be let to.
+func (d *treeDiff) asFound(l *lbListener, w *lbPool) *lbPool {
+	if !w.Implied || l.Pool.Monitor != nil || slices.Contains(l.Tags, d.ownership.names.owner) {
+		return w
+	}
+	bare := *w
+	bare.Monitor, bare.Members = nil, slices.Clone(w.Members)
+	for i := range bare.Members {
+		bare.Members[i].MonitorPort = 0
+	}
+	return &bare
 }
 
 // freePool makes a pool with members and monitor that a listener is given afterwards.

@@ -73,6 +73,10 @@ func TestTakeover(t *testing.T) {
 			one(s)
 			s.HealthCheck = &cloud.HealthCheck{Port: 31000, Path: "/healthz"}
 		}},
+		{name: "policy Local without monitors", spec: func(s *cloud.LoadBalancerSpec) {
+			one(s)
+			s.HealthCheck = &cloud.HealthCheck{Port: 31000, Path: "/healthz"}
+		}},
 		{name: "internal", spec: func(s *cloud.LoadBalancerSpec) { s.Settings[annInternal] = "true" }},
 		{name: "no members", spec: func(s *cloud.LoadBalancerSpec) { s.Members = nil }},
 		{name: "ovn", provider: "ovn"},

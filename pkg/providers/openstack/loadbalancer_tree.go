@@ -71,6 +71,8 @@ type lbPool struct {
 	ByClientIP bool // session persistence SOURCE_IP
 	Members    []lbMember
 	Monitor    *lbMonitor
+	// Implied says of a wish that nobody asks for its monitor but policy Local.
+	Implied bool
 
 	// KeepMethod is, in a wish, another algorithm that a pool may keep, or anyMethod.
 	KeepMethod string

@@ -3,6 +3,7 @@ package openstack
 import (
 	"fmt"
 	"net/http"
+	"net/netip"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -131,10 +132,11 @@ func (b *treeBuilder) pool(i int, port cloud.LoadBalancerPort, listenerProtocol 
 			monitor.Path, monitor.Method, monitor.Codes = w.spec.HealthCheck.Path, http.MethodGet, "200"
 		}
 		p.Monitor = &monitor
+		p.Implied = !w.asksForMonitor()
 	}
 	add := func(m cloud.LoadBalancerMember, ipv6 bool) {
 		addr, _ := memberAddress(m, ipv6)
-		member := lbMember{Name: m.Node.NodeName, Address: addr.String(), Port: int(port.NodePort), SubnetID: w.memberSubnetFor(ipv6)}
+		member := lbMember{Name: w.memberName(m.Node.NodeName, addr, port.NodePort), Address: addr.String(), Port: int(port.NodePort), SubnetID: w.memberSubnetFor(ipv6)}
 		if ok && monitor.Type == monitorHTTP {
 			member.MonitorPort = int(w.spec.HealthCheck.Port)
 		}
@@ -153,6 +155,15 @@ func (b *treeBuilder) pool(i int, port cloud.LoadBalancerPort, listenerProtocol 
 	}
 	sortMembers(p.Members)
 	return p
+}
+
+// memberName is the Node's; where children are made one by one it is the one that
+// openstack-cloud-controller-manager gives them then.
+func (w *lbWishes) memberName(node string, addr netip.Addr, port int32) string {
+	if w.cfg.SerialAPICalls {
+		return cut(fmt.Sprintf("member_%s_%s_%d", node, addr, port))
+	}
+	return node
 }
 
 func (b *treeBuilder) monitorType(port cloud.LoadBalancerPort) string {

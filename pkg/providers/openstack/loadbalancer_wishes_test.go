@@ -75,6 +75,7 @@ func TestWantedTree(t *testing.T) {
 			spec: func(s *cloud.LoadBalancerSpec) { s.HealthCheck = &cloud.HealthCheck{Port: 31000, Path: "/healthz"} },
 			change: func(tcp, udp *lbListener) {
 				for i, l := range []*lbListener{tcp, udp} {
+					l.Pool.Implied = true
 					l.Pool.Monitor = &lbMonitor{Name: diffNames().monitor(i), Type: monitorHTTP, Delay: 5, Timeout: 3, MaxRetries: 1, MaxRetriesDown: 3, Path: "/healthz", Method: "GET", Codes: "200"}
 					for j := range l.Pool.Members {
 						l.Pool.Members[j].MonitorPort = 31000
@@ -86,6 +87,7 @@ func TestWantedTree(t *testing.T) {
 			change: func(tcp, udp *lbListener) {
 				for i, l := range []*lbListener{tcp, udp} {
 					l.Timeouts, l.Everyone, l.Pool.Method = nil, nil, methodSourceIPPort
+					l.Pool.Implied = true
 					l.Pool.Monitor = &lbMonitor{Name: diffNames().monitor(i), Type: monitorTCP, Delay: 5, Timeout: 3, MaxRetries: 1, MaxRetriesDown: 3}
 				}
 				udp.Pool.Monitor.Type = monitorUDP
@@ -160,6 +162,11 @@ func TestWantedTree(t *testing.T) {
 			want := plainTree()
 			if tt.change != nil {
 				tt.change(want.Listeners[0], want.Listeners[1])
+			}
+			for _, l := range want.Listeners {
+				if tt.provider == "ovn" { // whose listeners have no ranges
+					l.Everyone = nil
+				}
 			}
 			for _, p := range got.Pools {
 				p.KeepMethod = "" // see TestMethodOfExistingPools
