@@ -72,7 +72,8 @@ verify: build ## What is generated is fresh, modules are tidy, binaries are smal
 .PHONY: record-occm
 record-occm: $(CONTROL_PLANE) ## Record what openstack-cloud-controller-manager does in test/differential (OCCM=PATH; ARGS='-groups a,b' narrows it down)
 	@test -n "$(OCCM)" || { echo "record-occm: give OCCM=PATH, a binary built from its public source" >&2; exit 1; }
-	@$(GO) run ./hack/record-occm -occm $(OCCM) $(ARGS)
+	@hack/progress.sh cloud-controller-manager $(BUILD) -o bin/cloud-controller-manager ./cmd/cloud-controller-manager
+	@$(GO) run ./hack/record-occm -occm $(OCCM) -ours bin/cloud-controller-manager $(ARGS)
 
 .PHONY: bench
 bench: $(CONTROL_PLANE) ## Benchmarks, the webhook behind a real kube-apiserver among them (figures for people)

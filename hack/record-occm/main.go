@@ -34,14 +34,20 @@ func run(ctx context.Context) error {
 	out := flag.String("out", "test/differential/openstack/testdata", "folder of the recordings")
 	only := flag.String("groups", "", "groups to record, comma-separated; all when empty")
 	logs := flag.String("logs", "", "folder for what it prints")
+	ours := flag.String("ours", "", "path of our cloud-controller-manager: what OCCM does on what that has left is recorded, too")
+	back := flag.Bool("back", false, "record only that, into the recordings that are there")
+	version := flag.String("version", "", "its version, where the binary does not know it")
 	width := flag.Int("width", 2, "how many groups are recorded side by side")
 	flag.Parse()
 	if *binary == "" {
 		return fmt.Errorf("give -occm, the path of openstack-cloud-controller-manager")
 	}
-	version, err := differential.Version(ctx, *binary)
-	if err != nil {
-		return err
+	if *version == "" {
+		told, err := differential.Version(ctx, *binary)
+		if err != nil {
+			return err
+		}
+		*version = told
 	}
 	groups := openstack.Groups()
 	if *only != "" {
@@ -60,7 +66,8 @@ func run(ctx context.Context) error {
 				return
 			}
 			for g := range work {
-				failed <- record(ctx, &openstack.Recorder{Binary: *binary, Version: version, Plane: plane, Logs: *logs}, g, *out)
+				r := &job{openstack.Recorder{Binary: *binary, Version: *version, Plane: plane, Logs: *logs}, *out, *ours, *back}
+				failed <- r.record(ctx, g)
 			}
 			failed <- plane.Stop()
 		})
@@ -71,6 +78,7 @@ func run(ctx context.Context) error {
 	close(work)
 	wg.Wait()
 	close(failed)
+	var err error
 	for e := range failed {
 		if e != nil {
 			fmt.Fprintln(os.Stderr, e)
@@ -80,11 +88,27 @@ func run(ctx context.Context) error {
 	return err
 }
 
-func record(ctx context.Context, r *openstack.Recorder, g *openstack.Group, out string) error {
-	recording, err := r.Record(ctx, g)
+// job is how a group is recorded.
+type job struct {
+	openstack.Recorder
+	out, ours string
+	back      bool
+}
+
+func (j *job) record(ctx context.Context, g *openstack.Group) error {
+	var recording *openstack.Recording
+	var err error
+	if j.back {
+		recording, err = openstack.ReadRecording(j.out, g.Name)
+	} else {
+		recording, err = j.Record(ctx, g)
+	}
+	if err == nil && j.ours != "" {
+		recording.Backs, err = j.Back(ctx, g, j.ours)
+	}
 	if err != nil {
 		return err
 	}
 	fmt.Printf("%s: %d scenarios, %d phases\n", g.Name, len(g.Scenarios), len(g.Phases()))
-	return recording.Write(out)
+	return recording.Write(j.out)
 }

@@ -17,7 +17,7 @@ import (
 // Observer sees from the outside what a manager does.
 type Observer struct {
 	Client kubernetes.Interface
-	// Calls is how many calls the cloud has got, and how many of them it has not answered.
+	// Calls is how many calls have changed the cloud, and how many calls of any kind it has not answered.
 	Calls func() (all, open int)
 	// Busy says what in the cloud is still changing, "" for nothing; may be nil.
 	Busy func(ctx context.Context) (string, error)
@@ -66,7 +66,7 @@ func (o *Observer) Mark(ctx context.Context) (Mark, error) {
 }
 
 // Settled waits until each of the Services has been worked on to its end since the mark, and the
-// manager then neither asks the cloud nor writes a Service for the time of Quiet.
+// manager then neither changes the cloud nor writes a Service for the time of Quiet.
 func (o *Observer) Settled(ctx context.Context, since Mark, services []types.NamespacedName) error {
 	var last string
 	quietSince := time.Now()

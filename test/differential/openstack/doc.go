@@ -10,3 +10,5 @@
 // Does not: hold code of OCCM. The recordings are what it has done; `make record-occm
 // OCCM=PATH` makes them anew.
 package openstack
+
+//go:generate go run ../../../hack/gen-differential testdata ../../../docs/reference/differential.md ../../../docs/guides/migrate-from-occm.md

@@ -1,6 +1,9 @@
 package openstack
 
 import (
+	"fmt"
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -15,16 +18,29 @@ const (
 	subnetConf   = "subnet-id = {subnet}\n"
 	externalConf = "floating-network-id = {ext}\n"
 	usualConf    = "[LoadBalancer]\n" + subnetConf + externalConf
+	ovnConf      = usualConf + "lb-provider = ovn\nlb-method = SOURCE_IP_PORT\n"
 )
 
-// usualNodes are two Nodes with an InternalIP each.
+// usualNodes are two Nodes with an InternalIP each, in zones a and b.
 func usualNodes() []Node {
-	return []Node{{Internal: []string{"{node0}"}}, {Internal: []string{"{node1}"}}}
+	return []Node{
+		{Internal: []string{"{node0}"}, Labels: map[string]string{"zone": "a", "disk": "fast"}},
+		{Internal: []string{"{node1}"}, Labels: map[string]string{"zone": "b"}},
+	}
 }
 
-// one is a scenario of one Service with annotations; their names lack the prefix unless they have a slash.
+func third() *Node {
+	return &Node{Internal: []string{"{node2}"}, Labels: map[string]string{"zone": "a"}}
+}
+
+// one is a scenario of one Service with annotations.
 func one(name string, annotations map[string]string, steps ...Step) Scenario {
 	return Scenario{Name: name, Services: []Service{{Annotations: prefixed(annotations)}}, Steps: steps}
+}
+
+// with is one whose Service is patched.
+func with(name, patch string, annotations map[string]string, steps ...Step) Scenario {
+	return Scenario{Name: name, Services: []Service{{Annotations: prefixed(annotations), Patch: patch}}, Steps: steps}
 }
 
 func prefixed(annotations map[string]string) map[string]string {
@@ -37,16 +53,62 @@ func prefixed(annotations map[string]string) map[string]string {
 
 // Groups are all scenarios, in a fixed order.
 func Groups() []Group {
-	return []Group{
-		{Name: "first", Conf: usualConf, Nodes: usualNodes(), Joins: &Node{Internal: []string{"{node2}"}}, Scenarios: []Scenario{
-			one("plain", nil),
-			one("internal", map[string]string{internal: "true"}, annotate(internal, "false")),
-			one("internal-odd", map[string]string{internal: "True"}),
-			one("timeout", map[string]string{"timeout-client-data": "1000"}, annotate("timeout-client-data", "50s")),
-			one("proxy", map[string]string{"proxy-protocol": "true"}, annotate("proxy-protocol", "v2")),
-			one("xff", map[string]string{"x-forwarded-for": "true"}),
-			one("ports", nil, patch(`{"spec":{"ports":[{"name":"p0","port":8080,"nodePort":{port+0}},{"name":"p1","port":53,"protocol":"UDP","nodePort":{port+1}}]}}`)),
-			one("ranges", map[string]string{ranges: "10.0.0.0/8,192.168.0.0/16"}),
-		}},
+	return slices.Concat(annotationGroups(), specGroups(), configGroups(), cloudGroups(), randomGroups())
+}
+
+// annotationGroups have each annotation with valid values one after the other, and each odd value.
+func annotationGroups() []Group {
+	var valid, odd, ovn, health []Scenario
+	for _, v := range vocabulary() {
+		valid = append(valid, sequence("v-"+v.short, v, nil)...)
+		odd = append(odd, odds("o-"+v.short, v, nil)...)
+		if v.ovn {
+			ovn = append(ovn, sequence("ovn-"+v.short, v, nil)...)
+			ovn = append(ovn, odds("ovn-"+v.short+"-o", value{v.name, v.short, nil, v.odd[:1], true}, nil)...)
+		}
 	}
+	ovn = append(ovn, one("ovn-plain", nil, addPort()), one("ovn-xff", map[string]string{"x-forwarded-for": "true"}, addPort()),
+		one("ovn-proxy", map[string]string{"proxy-protocol": "true"}, addPort()), one("ovn-client", map[string]string{"timeout-client-data": "1000"}, addPort()),
+		with("ovn-affinity", `{"spec":{"sessionAffinity":"ClientIP"}}`, nil, addPort()), with("ovn-local", `{"spec":{"externalTrafficPolicy":"Local","healthCheckNodePort":{health}}}`, nil, addPort()))
+	for _, v := range monitors() {
+		on := map[string]string{"enable-health-monitor": "true"}
+		health = append(health, sequence("h-"+v.short, v, on)...)
+		health = append(health, odds("h-"+v.short+"-o", v, on)...)
+	}
+	return []Group{
+		{Name: "annotations", Conf: usualConf, Nodes: usualNodes(), Joins: third(), Scenarios: valid},
+		{Name: "odd-annotations", Conf: usualConf, Nodes: usualNodes(), Joins: third(), Scenarios: odd},
+		{Name: "ovn", Conf: ovnConf, Nodes: usualNodes(), Joins: third(), Scenarios: ovn},
+		{Name: "monitors", Conf: usualConf, Nodes: usualNodes(), Joins: third(), Scenarios: health},
+	}
+}
+
+// sequence is a scenario that sets valid values one after the other, and then none.
+func sequence(name string, v value, beside map[string]string) []Scenario {
+	if len(v.valid) == 0 {
+		return nil
+	}
+	s := one(name, beside)
+	s.Services[0].Annotations[key(v.name)] = v.valid[0]
+	for _, x := range v.valid[1:] {
+		s.Steps = append(s.Steps, annotate(v.name, x))
+	}
+	s.Steps = append(s.Steps, remove(v.name))
+	return []Scenario{s}
+}
+
+// odds is a scenario for each odd value; then a port is added, which must be served.
+func odds(name string, v value, beside map[string]string) []Scenario {
+	var out []Scenario
+	for i, x := range v.odd {
+		s := one(fmt.Sprintf("%s-%d", name, i), beside, addPort())
+		s.Services[0].Annotations[key(v.name)] = x
+		out = append(out, s)
+	}
+	return out
+}
+
+// addPort is a step that adds TCP 443.
+func addPort() Step {
+	return patch(`{"spec":{"ports":[{"name":"p0","port":80,"nodePort":{port+0}},{"name":"p1","port":443,"nodePort":{port+1}}]}}`)
 }

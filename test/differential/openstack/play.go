@@ -192,6 +192,9 @@ func (p *Player) step(ctx context.Context, s *Scenario, service *Service, step *
 	if err != nil {
 		return nil, fmt.Errorf("patch %s: %w", text, err)
 	}
+	if after.ResourceVersion == before.ResourceVersion {
+		return nil, nil
+	}
 	if out := served(after); len(out) > 0 {
 		return out, nil
 	}
@@ -244,10 +247,14 @@ func (p *Player) Clean(ctx context.Context) error {
 		_, err := core.Services(s.Namespace).Patch(ctx, s.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 		errs = append(errs, ignoreNotFound(err), ignoreNotFound(core.Services(s.Namespace).Delete(ctx, s.Name, metav1.DeleteOptions{})))
 	}
-	namespaces, err := core.Namespaces().List(ctx, metav1.ListOptions{})
+	events, err := core.Events("").List(ctx, metav1.ListOptions{})
 	errs = append(errs, err)
-	for _, ns := range namespaces.Items {
-		errs = append(errs, core.Events(ns.Name).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
+	cleaned := map[string]bool{}
+	for _, e := range events.Items {
+		if !cleaned[e.Namespace] {
+			cleaned[e.Namespace] = true
+			errs = append(errs, core.Events(e.Namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
+		}
 	}
 	return errors.Join(errs...)
 }

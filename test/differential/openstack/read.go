@@ -100,6 +100,11 @@ func (all *contents) name(symbols *Symbols) {
 			symbols.Add("vip6:"+name, text(v, "ip_address"))
 		}
 	}
+	for kind, list := range map[string][]Object{"listener": all.listeners, "pool": all.pools, "monitor": all.monitors} {
+		for _, o := range list {
+			symbols.Add(kind+":"+text(o, "name"), text(o, "id"))
+		}
+	}
 	byAge(all.fips)
 	for _, f := range all.fips {
 		key := strings.TrimPrefix(vips[text(f, "port_id")], "vip:")

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
 	"github.com/isthmus-cloud/isthmus/test/differential"
 )
@@ -26,34 +28,52 @@ type Recorder struct {
 // quiet is longer than OCCM's first pause between two looks at a load balancer (1 s) that it waits for.
 const quiet = 1500 * time.Millisecond
 
-// Record plays a group with OCCM, from scratch.
-func (r *Recorder) Record(ctx context.Context, g *Group) (_ *Recording, err error) {
+// session is one group in a new simulator.
+type session struct {
+	*Player
+	sim      *ossim.Sim
+	dir      string
+	observer *differential.Observer
+}
+
+// open makes the group's world. The caller must close the session.
+func (r *Recorder) open(ctx context.Context, g *Group) (*session, error) {
 	sim, err := g.World.Simulator()
 	if err != nil {
 		return nil, err
 	}
-	defer sim.Close()
-	place, err := g.World.Make(ctx, sim, g.Servers())
+	s := &session{sim: sim, Player: &Player{Group: g, Client: r.Plane.Client}}
+	if s.dir, err = os.MkdirTemp("", "record-occm-"); err == nil {
+		s.Place, err = g.World.Make(ctx, sim, g.Servers())
+	}
+	if err == nil {
+		s.observer = &differential.Observer{Client: s.Client, Quiet: quiet, Busy: s.Place.Cloud.Busy, Calls: func() (all, open int) { return calls(sim.Requests()) }}
+		err = s.Prepare(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("group %s: %w", g.Name, err), s.close(ctx))
+	}
+	return s, nil
+}
+
+func (s *session) close(ctx context.Context) error {
+	s.sim.Close()
+	return errors.Join(s.Clean(ctx), os.RemoveAll(s.dir))
+}
+
+// Record plays a group with OCCM, from scratch.
+func (r *Recorder) Record(ctx context.Context, g *Group) (_ *Recording, err error) {
+	s, err := r.open(ctx, g)
 	if err != nil {
 		return nil, err
 	}
-	p := &Player{Group: g, Place: place, Client: r.Plane.Client}
-	defer func() { err = errors.Join(err, p.Clean(ctx)) }()
-	if err := p.Prepare(ctx); err != nil {
-		return nil, err
-	}
-	dir, err := os.MkdirTemp("", "record-occm-")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	m, err := r.start(ctx, p, dir)
+	defer func() { err = errors.Join(err, s.close(ctx)) }()
+	m, err := r.start(ctx, s.Player, s.dir, r.Binary)
 	if err != nil {
 		return nil, err
 	}
 	out := &Recording{Manager: r.Version, Group: g.Name, Digest: g.Digest()}
-	o := &differential.Observer{Client: p.Client, Quiet: quiet, Failures: 2, Busy: place.Cloud.Busy, Calls: func() (all, open int) { return calls(sim.Requests()) }}
-	err = r.play(ctx, p, o, m, out)
+	err = r.play(ctx, s.Player, s.observer, m, out)
 	if r.Logs != "" {
 		err = errors.Join(err, os.WriteFile(filepath.Join(r.Logs, g.Name+".log"), []byte(m.Log()), 0o600))
 	}
@@ -77,6 +97,9 @@ func (r *Recorder) play(ctx context.Context, p *Player, o *differential.Observer
 		before, err := o.Mark(ctx)
 		if err != nil {
 			return err
+		}
+		if o.Failures = 2; strings.HasPrefix(phase, "node") {
+			o.Failures = 1 // those that failed before may wait long for their next attempt
 		}
 		services, err := p.Phase(ctx, i)
 		if err != nil {
@@ -104,8 +127,8 @@ func settled(ctx context.Context, o *differential.Observer, before differential.
 	return o.Settled(ctx, before, services)
 }
 
-// start starts OCCM's service controller with the group's cloud.conf.
-func (r *Recorder) start(ctx context.Context, p *Player, dir string) (*differential.Manager, error) {
+// start starts the service controller of a binary with the group's cloud.conf.
+func (r *Recorder) start(ctx context.Context, p *Player, dir, binary string) (*differential.Manager, error) {
 	text, err := p.Conf()
 	if err != nil {
 		return nil, err
@@ -115,7 +138,7 @@ func (r *Recorder) start(ctx context.Context, p *Player, dir string) (*different
 		return nil, err
 	}
 	return differential.Start(ctx, differential.Options{
-		Binary: r.Binary, Kubeconfig: kubeconfig, CloudConf: conf, Cloud: "openstack", Controllers: []string{"service-lb-controller"}, Workers: 30,
+		Binary: binary, Kubeconfig: kubeconfig, CloudConf: conf, Cloud: "openstack", Controllers: []string{"service-lb-controller"}, Workers: 30,
 		Args: []string{"--cluster-name=" + p.Group.Cluster()},
 	})
 }

@@ -19,6 +19,8 @@ type Recording struct {
 	// Group is its name, and Digest that of what it was when it was recorded.
 	Group  string `json:"group"`
 	Digest string `json:"digest"`
+	// Backs are what the manager did on what ours had left.
+	Backs []Back `json:"backs,omitempty"`
 	// States are what the cloud and the API held, by scenario and phase; nil for the same as in the phase before.
 	States map[string][]*State `json:"-"`
 }
@@ -94,4 +96,31 @@ func ReadRecording(dir, group string) (*Recording, error) {
 		r.States[l.Scenario] = l.States
 	}
 	return r, nil
+}
+
+// Changed says that a scenario's state after a phase is another one than before it.
+func (r *Recording) Changed(scenario string, phase int) bool {
+	states := r.States[scenario]
+	return phase < len(states) && states[phase] != nil
+}
+
+// Failed says that the manager has failed at a scenario in a phase or before: what it left is then
+// something half done.
+func (r *Recording) Failed(scenario string, phase int) bool {
+	for i := range phase + 1 {
+		if r.State(scenario, i).failed() {
+			return true
+		}
+	}
+	return false
+}
+
+// failed says that not all of the scenario's Services are served.
+func (s *State) failed() bool {
+	for _, p := range s.Services {
+		if p.Failed {
+			return true
+		}
+	}
+	return false
 }

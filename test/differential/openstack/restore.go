@@ -13,7 +13,7 @@ import (
 // Restore makes in the cloud what a State holds, and gives symbols their new values.
 func (c *Cloud) Restore(ctx context.Context, symbols *Symbols, s *State) error {
 	for _, p := range s.Ports {
-		made, err := c.create(ctx, symbols, c.Network, "port", p, []string{"ports"}, "tags")
+		made, err := c.create(ctx, symbols, c.Network, "port", p, []string{"ports"}, "tags", "security_groups") // a VIP's port has Octavia's group
 		if err != nil {
 			return err
 		}

@@ -136,7 +136,7 @@ const firstNodePort = 30000
 func (s *Service) Object(namespace string, number int, symbols *Symbols) (*corev1.Service, error) {
 	out := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.name(), Annotations: map[string]string{}},
-		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: s.Ports},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: slices.Clone(s.Ports)},
 	}
 	for k, v := range s.Annotations {
 		v, err := symbols.Expand(v)

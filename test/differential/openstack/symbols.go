@@ -11,14 +11,14 @@ import (
 type Symbols struct {
 	values  map[string]string // of symbols
 	symbols map[string]string // of values
-	// net is the beginning of the addresses that the cloud gives.
-	net string
+	// net is the beginning of the addresses that the cloud gives, keys the address of its key manager.
+	net, keys string
 }
 
-// NewSymbols returns none yet; net, if not empty, is the beginning of the cloud's IPv4 addresses,
-// for which {net} stands.
-func NewSymbols(net string) *Symbols {
-	return &Symbols{values: map[string]string{}, symbols: map[string]string{}, net: net}
+// NewSymbols returns none yet, but for {net}, the beginning of the cloud's IPv4 addresses, and {keys}, the
+// address of its key manager; either may be empty.
+func NewSymbols(net, keys string) *Symbols {
+	return &Symbols{values: map[string]string{}, symbols: map[string]string{}, net: net, keys: keys}
 }
 
 // Set makes {symbol} stand for value. A value keeps the first symbol it gets.
@@ -37,7 +37,7 @@ func (s *Symbols) Value(symbol string) string { return s.values[symbol] }
 
 var (
 	inBraces = regexp.MustCompile(`\{[A-Za-z0-9][^{},"]*\}`)
-	values   = regexp.MustCompile(`[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}|\b[0-9a-f]{31,32}\b|\b\d{1,3}(?:\.\d{1,3}){3}\b|\b[0-9a-f]{1,4}:[0-9a-f:]*:[0-9a-f:]*`)
+	values   = regexp.MustCompile(`[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}|\b[0-9a-f]{31,32}\b|\d{1,3}(?:\.\d{1,3}){3}|\b[0-9a-f]{1,4}:[0-9a-f:]*:[0-9a-f:]*`)
 	uuid     = regexp.MustCompile(`^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$`)
 )
 
@@ -46,8 +46,11 @@ func (s *Symbols) Expand(text string) (string, error) {
 	var missing []string
 	out := inBraces.ReplaceAllStringFunc(text, func(found string) string {
 		symbol := found[1 : len(found)-1]
-		if symbol == "net" && s.net != "" {
+		switch {
+		case symbol == "net" && s.net != "":
 			return s.net
+		case symbol == "keys" && s.keys != "":
+			return s.keys
 		}
 		v, is := s.values[symbol]
 		if !is {
@@ -63,6 +66,9 @@ func (s *Symbols) Expand(text string) (string, error) {
 
 // Fold puts symbols for the values in a text. An identifier that is not known becomes {?}.
 func (s *Symbols) Fold(text string) string {
+	if s.keys != "" {
+		text = strings.ReplaceAll(text, s.keys, "{keys}")
+	}
 	return values.ReplaceAllStringFunc(text, func(found string) string {
 		if symbol, is := s.symbols[found]; is {
 			return "{" + symbol + "}"

@@ -22,8 +22,6 @@ type World struct {
 	// Stuck has Octavia's amphora driver leave what comes with a new load balancer in PENDING_CREATE, as Zed
 	// does without a jobboard.
 	Stuck bool
-	// Bare hides Octavia's features: its version cannot be read.
-	Bare bool
 }
 
 // Place is a World that was made, or a project of a real cloud.
@@ -46,7 +44,7 @@ const (
 // {subnet}, {network}, {subnet6}, {router}; {ext} the external network that the cloud lists first with its
 // subnets {ext.1} (public-subnet, no tags), {ext.2} (public-two; red, blue) and {ext.3} (public-three; red);
 // {ext2}; of server N {nodeN} (address), {nodeN.6}, {nodeN.id}, {nodeN.port}; {wish.1}… are free
-// addresses of the subnet, {wish-fip.1}… of the external network.
+// addresses of the subnet, {wish-fip.1}… of the external network; {keys}/v1/secrets/{tls} and {tls2} are certificates.
 func (w World) Make(ctx context.Context, sim *ossim.Sim, servers int) (*Place, error) {
 	cloud, err := Login(ctx, credentials(sim, ossim.UserName, ossim.UserPassword, ossim.ProjectName), ossim.Region)
 	if err != nil {
@@ -57,7 +55,7 @@ func (w World) Make(ctx context.Context, sim *ossim.Sim, servers int) (*Place, e
 		return nil, err
 	}
 	net := fmt.Sprintf("127.%d", sim.Net())
-	p := &Place{Cloud: cloud, Symbols: NewSymbols(net)}
+	p := &Place{Cloud: cloud, Symbols: NewSymbols(net, sim.URL()+"/key-manager")}
 	p.Global, _, _ = strings.Cut(sim.CloudConf(), "\n[LoadBalancer]")
 	d := sim.Defaults()
 	for symbol, id := range map[string]string{"subnet": d.SubnetID, "network": d.NetworkID, "ext": d.ExternalNetworkID, "ext.1": d.ExternalSubnetID, "router": d.RouterID} {
@@ -66,6 +64,9 @@ func (w World) Make(ctx context.Context, sim *ossim.Sim, servers int) (*Place, e
 	for i := 1; i <= 9; i++ {
 		p.Symbols.Set(fmt.Sprintf("wish.%d", i), fmt.Sprintf("%s.60.%d", net, i))
 		p.Symbols.Set(fmt.Sprintf("wish-fip.%d", i), fmt.Sprintf("%s.190.%d", net, i))
+	}
+	for _, symbol := range []string{"tls", "tls2"} {
+		p.Symbols.Set(symbol, sim.AddSecret(symbol, "application/octet-stream", []byte("certificate")))
 	}
 	if err := errors.Join(w.external(ctx, admin, p, net), w.dualStack(ctx, p)); err != nil {
 		return nil, err
@@ -155,14 +156,7 @@ func (p *Place) servers(ctx context.Context, sim *ossim.Sim, n int) error {
 
 // Simulator starts a simulator for the world; Octavia is as fast as can be.
 func (w World) Simulator() (*ossim.Sim, error) {
-	sim, err := ossim.Start(ossim.Options{StateDelay: -1, Jobboard: !w.Stuck})
-	if err != nil {
-		return nil, err
-	}
-	if w.Bare {
-		sim.AddFault(ossim.Fault{Service: "load-balancer", Method: http.MethodGet, Path: "/", Status: http.StatusServiceUnavailable})
-	}
-	return sim, nil
+	return ossim.Start(ossim.Options{StateDelay: -1, Jobboard: !w.Stuck})
 }
 
 // PlaneOptions are those of a control plane for dual-stack Services.

@@ -28,7 +28,7 @@ import (
 func (c *realCloud) place(servers []server) *differential.Place {
 	p := &differential.Place{
 		Cloud:   &differential.Cloud{Network: c.member.network, LoadBalancer: c.member.loadBalancer},
-		Symbols: differential.NewSymbols(""),
+		Symbols: differential.NewSymbols("", ""),
 	}
 	for symbol, value := range map[string]string{"subnet": c.subnetID, "network": c.networkID, "router": c.routerID, "ext": c.externalID} {
 		p.Symbols.Set(symbol, value)

@@ -1,0 +1,294 @@
+package openstack
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+	"github.com/isthmus-cloud/isthmus/test/controlplane"
+	"github.com/isthmus-cloud/isthmus/test/differential"
+	"github.com/isthmus-cloud/isthmus/test/golden"
+)
+
+const recordings = "testdata"
+
+// replay is one group, played with ours.
+type replay struct {
+	*Player
+	t        *testing.T
+	sim      *ossim.Sim
+	plane    *controlplane.ControlPlane
+	recorded *Recording
+	observer *differential.Observer
+	// states are those last read.
+	states map[string]*State
+	// exceptions are of a takeover.
+	exceptions *Exceptions
+}
+
+func newReplay(t *testing.T, g *Group) *replay {
+	t.Helper()
+	recorded, err := ReadRecording(recordings, g.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if recorded.Digest != g.Digest() {
+		t.Fatalf("group %s is another one than the recorded one: make record-occm ARGS='-groups %s' OCCM=PATH records it anew", g.Name, g.Name)
+	}
+	sim, err := g.World.Simulator()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(sim.Close)
+	place, err := g.World.Make(t.Context(), sim, g.Servers())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &replay{t: t, sim: sim, plane: takePlane(t), recorded: recorded}
+	r.Player = &Player{Group: g, Place: place, Client: r.plane.Client}
+	r.observer = &differential.Observer{Client: r.Client, Quiet: 200 * time.Millisecond, Calls: func() (int, int) { return calls(sim.Requests()) }}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+		defer cancel()
+		if err := r.Clean(ctx); err != nil {
+			t.Errorf("clean up: %v", err)
+		}
+	})
+	return r
+}
+
+// start starts ours with the group's cloud.conf.
+func (r *replay) start() (stop func() error) {
+	r.t.Helper()
+	conf, err := r.Conf()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return startOurs(r.t, r.plane, conf, r.Group.Cluster())
+}
+
+// must fails the test on an error.
+func (r *replay) must(err error) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// patience is how long ours may ask the cloud nothing before it is held to be done although
+// something differs; it is not waited for when all is well. The controller's first pause between two attempts is 5 s.
+var patience = flag.Duration("patience", 10*time.Second, "how long ours may be idle before differences are believed")
+
+// report collects what is left of all groups.
+var report struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+// TestFromScratch: ours ends where OCCM has ended, but for the differences that the list names.
+func TestFromScratch(t *testing.T) {
+	sieve, err := NewSieve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	played := 0
+	t.Run("groups", func(t *testing.T) {
+		for _, g := range Groups() {
+			t.Run(g.Name, func(t *testing.T) {
+				t.Parallel()
+				r := newReplay(t, &g)
+				found := r.fromScratch(sieve)
+				mu.Lock()
+				played++
+				mu.Unlock()
+				for _, all := range found {
+					mu.Lock()
+					rest := sieve.Count(all)
+					mu.Unlock()
+					for _, d := range rest {
+						t.Error(d)
+					}
+				}
+			})
+		}
+	})
+	writeReport(t)
+	if t.Failed() || played != len(Groups()) {
+		return // what is idle and how many they are tells only a whole run
+	}
+	for _, d := range sieve.Idle() {
+		t.Errorf("no difference is any more as the list says: %s", d)
+	}
+	for _, d := range sieve.Mended() {
+		t.Logf("a known defect is mended, take it off the list: %s", d)
+	}
+	results := sieve.Results()
+	results.Manager = managerVersion(t)
+	data, err := json.MarshalIndent(results, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden.Compare(t, filepath.Join(recordings, "results.golden"), string(data)+"\n")
+}
+
+// fromScratch plays the group and returns the differences at the end of each phase.
+func (r *replay) fromScratch(sieve *Sieve) [][]Difference {
+	r.t.Helper()
+	ctx := r.t.Context()
+	r.must(r.Prepare(ctx))
+	r.start()
+	var out [][]Difference
+	for i, phase := range r.Group.Phases() {
+		before, err := r.observer.Mark(ctx)
+		r.must(err)
+		_, err = r.Phase(ctx, i)
+		r.must(err)
+		r.passed(i)
+		out = append(out, r.differences(i, phase, before, sieve))
+		r.wantAsRecorded(i)
+	}
+	return out
+}
+
+// wantAsRecorded checks that ours leaves what it left when OCCM was started on it: only then holds what OCCM did.
+func (r *replay) wantAsRecorded(phase int) {
+	r.t.Helper()
+	changed := map[string]bool{}
+	for _, b := range r.recorded.Backs {
+		for name, digest := range b.Ours {
+			changed[name] = changed[name] || len(b.Calls[name]) > 0 && b.Phase < phase
+			if b.Phase != phase || changed[name] {
+				continue
+			}
+			if got, err := r.states[name].Digest(); err != nil || got != digest {
+				r.t.Errorf("%s, %s: ours leaves something else than when OCCM was started on it (%v): make record-occm ARGS='-back -groups %s' OCCM=PATH tries that again",
+					name, r.Group.Phases()[phase], err, r.Group.Name)
+			}
+		}
+	}
+}
+
+// differences waits until there are none but those known; after a while it returns those left.
+func (r *replay) differences(number int, phase string, before differential.Mark, sieve *Sieve) []Difference {
+	r.t.Helper()
+	ctx := r.t.Context()
+	asked, since := 0, time.Now()
+	for {
+		if n := len(r.sim.Requests()); n > asked { // since the last Read
+			since = time.Now()
+		}
+		now, err := r.observer.Mark(ctx)
+		r.must(err)
+		states, err := r.Read(ctx, before, now)
+		r.must(err)
+		r.states = states
+		var all []Difference
+		for _, name := range r.Names() {
+			d, err := Compare(name, phase, r.recorded.State(name, number), states[name])
+			r.must(err)
+			if r.recorded.Failed(name, number) && !states[name].failed() {
+				for i := range d {
+					d[i].Failing = true
+				}
+			}
+			all = append(all, d...)
+		}
+		asked = len(r.sim.Requests())
+		rest := sieve.Rest(all)
+		if len(rest) == 0 || time.Since(since) > *patience {
+			noteRest(r.Group.Name, rest)
+			return all
+		}
+		pause(r.t, 100*time.Millisecond)
+	}
+}
+
+func noteRest(group string, rest []Difference) {
+	report.mu.Lock()
+	defer report.mu.Unlock()
+	for _, d := range rest {
+		report.lines = append(report.lines, group+": "+d.String())
+	}
+}
+
+// writeReport writes what is not explained to the file that $DIFFERENCES names.
+func writeReport(t *testing.T) {
+	t.Helper()
+	file := os.Getenv("DIFFERENCES")
+	if file == "" {
+		return
+	}
+	slices.Sort(report.lines)
+	if err := os.WriteFile(file, []byte(strings.Join(report.lines, "\n")+"\n"), 0o600); err != nil {
+		t.Error(err)
+	}
+}
+
+func pause(t *testing.T, d time.Duration) {
+	t.Helper()
+	select {
+	case <-t.Context().Done():
+		t.Fatal(t.Context().Err())
+	case <-time.After(d):
+	}
+}
+
+// last is a Service of no scenario that changes after all others in each phase: once ours has
+// worked on it, it has at least begun with those before.
+var last = types.NamespacedName{Namespace: "default", Name: "last"}
+
+// lastNodePort is the port of no other Service.
+const lastNodePort = 32767
+
+// passed waits until ours has come to the end of its queue.
+func (r *replay) passed(phase int) {
+	r.t.Helper()
+	ctx := r.t.Context()
+	before, err := r.observer.Mark(ctx)
+	r.must(err)
+	services := r.Client.CoreV1().Services(last.Namespace)
+	port := fmt.Sprintf(`[{"name":"p","port":%d,"nodePort":%d}]`, 1000+phase, lastNodePort)
+	_, err = services.Patch(ctx, last.Name, types.MergePatchType, []byte(`{"spec":{"ports":`+port+`}}`), metav1.PatchOptions{})
+	if apierrors.IsNotFound(err) {
+		_, err = services.Create(ctx, &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: last.Namespace, Name: last.Name},
+			Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Name: "p", Port: int32(1000 + phase), NodePort: lastNodePort}}},
+		}, metav1.CreateOptions{})
+	}
+	r.must(err)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	r.must(r.observer.Settled(ctx, before, []types.NamespacedName{last}))
+}
+
+// managerVersion is that of all recordings.
+func managerVersion(t *testing.T) string {
+	t.Helper()
+	version := ""
+	for _, g := range Groups() {
+		r, err := ReadRecording(recordings, g.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if version != "" && r.Manager != version {
+			t.Errorf("group %s was recorded with %s, others with %s", g.Name, r.Manager, version)
+		}
+		version = r.Manager
+	}
+	return version
+}

@@ -1,0 +1,151 @@
+package openstack
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Restore makes cloud and API what was recorded of the scenarios that had changed in a phase, without any
+// manager. It returns the Services that a manager then works on.
+func (p *Player) Restore(ctx context.Context, recorded *Recording, phase int) ([]types.NamespacedName, error) {
+	if err := p.restoreNodes(ctx, phase); err != nil {
+		return nil, err
+	}
+	var out []types.NamespacedName
+	for i := range p.Group.Scenarios {
+		s := &p.Group.Scenarios[i]
+		if !recorded.Changed(s.Name, phase) {
+			continue
+		}
+		state, err := recorded.State(s.Name, phase).Clone()
+		if err != nil {
+			return nil, err
+		}
+		groups := state.SecurityGroups
+		state.SecurityGroups = nil
+		s.addPorts(state)
+		if err := p.Place.Cloud.Restore(ctx, p.Place.Symbols, state); err != nil {
+			return nil, fmt.Errorf("scenario %s: %w", s.Name, err)
+		}
+		p.knowGone(s, state)
+		state.SecurityGroups = groups
+		keys, err := p.restoreServices(ctx, s, state, phase)
+		if err != nil {
+			return nil, fmt.Errorf("scenario %s: %w", s.Name, err)
+		}
+		out = append(out, keys...)
+	}
+	return out, nil
+}
+
+// addPorts adds the given ports that a state lacks because a load balancer has them by then.
+func (s *Scenario) addPorts(state *State) {
+	if s.Given == nil {
+		return
+	}
+	for _, p := range s.Given.Ports {
+		if !slices.ContainsFunc(state.Ports, func(o Object) bool { return text(o, "name") == text(p, "name") }) {
+			state.Ports = append(state.Ports, p)
+		}
+	}
+}
+
+// knowGone gives symbols to what is gone by then and still spoken of: identifiers and addresses of nothing.
+func (p *Player) knowGone(s *Scenario, state *State) {
+	for i, symbol := range inBraces.FindAllString(compact(s.Services)+compact(s.Steps)+compact(state.Services), -1) {
+		symbol = strings.Trim(symbol, "{}")
+		if p.Place.Symbols.Value(symbol) != "" {
+			continue
+		}
+		switch kind, _, _ := strings.Cut(symbol, ":"); kind {
+		case "lb", "port":
+			p.Place.Symbols.Set(symbol, fmt.Sprintf("00000000-0000-4000-8000-%012d", i))
+		case "fip", "vip":
+			p.Place.Symbols.Set(symbol, fmt.Sprintf("198.51.100.%d", i%250+1))
+		}
+	}
+}
+
+// restoreNodes makes the Nodes that there are after a phase.
+func (p *Player) restoreNodes(ctx context.Context, phase int) error {
+	for _, s := range p.Group.Scenarios {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Name}}
+		if _, err := p.Client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("namespace %s: %w", s.Name, err)
+		}
+	}
+	name := p.Group.Phases()[phase]
+	for i := range p.Group.Nodes {
+		if name == "node leaves" && i == p.Group.Leaves {
+			continue
+		}
+		if err := p.join(ctx, i, &p.Group.Nodes[i]); err != nil {
+			return err
+		}
+	}
+	if name == "node joins" || name == "node leaves" && p.Group.Leaves < len(p.Group.Nodes) {
+		return p.join(ctx, len(p.Group.Nodes), p.Group.Joins)
+	}
+	return nil
+}
+
+func (p *Player) restoreServices(ctx context.Context, s *Scenario, state *State, phase int) ([]types.NamespacedName, error) {
+	var out []types.NamespacedName
+	err := p.each(func(of *Scenario, service *Service, number int) error {
+		if of.Name != s.Name {
+			return nil
+		}
+		if _, is := state.Services[service.name()]; !is {
+			return nil
+		}
+		object, deleted, err := p.after(s, service, number, phase)
+		if err != nil || deleted {
+			delete(state.Services, service.name())
+			return err
+		}
+		made, err := p.Client.CoreV1().Services(s.Name).Create(ctx, object, metav1.CreateOptions{})
+		if err != nil {
+			return err
+		}
+		p.Place.name(made)
+		out = append(out, served(made)...)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range state.SecurityGroups {
+		if err := p.Place.Cloud.restoreGroup(ctx, p.Place.Symbols, g); err != nil {
+			return nil, err
+		}
+	}
+	return out, RestoreServices(ctx, p.Client, p.Place.Symbols, s.Name, state)
+}
+
+// after is a Service as users have it after a phase, and whether they have deleted it.
+func (p *Player) after(s *Scenario, service *Service, number, phase int) (object *corev1.Service, deleted bool, err error) {
+	object, err = service.Object(s.Name, number, p.Place.Symbols)
+	if err != nil {
+		return nil, false, err
+	}
+	for i := range min(phase, len(s.Steps)) {
+		step := &s.Steps[i]
+		if step.service() != service.name() || step.Create {
+			continue
+		}
+		if step.Delete {
+			return object, true, nil
+		}
+		if err := merge(object, step.Patch, number, p.Place.Symbols); err != nil {
+			return nil, false, err
+		}
+	}
+	return object, false, nil
+}

@@ -1,0 +1,110 @@
+package openstack
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestTakeover: started on what OCCM has left, ours changes nothing but the owner's mark.
+func TestTakeover(t *testing.T) {
+	exceptions, err := NewExceptions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("groups", func(t *testing.T) { takeovers(t, exceptions) })
+	writeReport(t)
+	if t.Failed() || flag.Lookup("test.run").Value.String() != "" {
+		return // not all was taken over
+	}
+	for _, name := range exceptions.Idle() {
+		t.Errorf("nothing at a takeover is any more as the list says: %s", name)
+	}
+}
+
+func takeovers(t *testing.T, exceptions *Exceptions) {
+	for _, g := range Groups() {
+		phases := g.Phases()
+		for i, phase := range phases[:len(phases)-1] {
+			if phase == "node joins" {
+				continue // a Node then leaves, and all is as different again
+			}
+			t.Run(g.Name+"/"+strings.ReplaceAll(phase, " ", "-"), func(t *testing.T) {
+				t.Parallel()
+				r := newReplay(t, &g)
+				r.exceptions = exceptions
+				r.takeover(i)
+			})
+		}
+	}
+}
+
+func (r *replay) takeover(number int) {
+	t := r.t
+	t.Helper()
+	ctx := t.Context()
+	services, err := r.Restore(ctx, r.recorded, number)
+	r.must(err)
+	before, err := r.observer.Mark(ctx)
+	r.must(err)
+	then, err := r.Read(ctx, before, before)
+	r.must(err)
+	var made Changes
+	made.Watch(r.sim, true)
+	stop := r.start()
+	within, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	r.must(r.observer.Settled(within, before, services))
+	r.must(stop())
+	now, err := r.observer.Mark(ctx)
+	r.must(err)
+	states, err := r.Read(ctx, before, now)
+	r.must(err)
+	calls := made.By(r.Place.Symbols, r.Names())
+	for _, s := range r.Group.Scenarios {
+		if !r.recorded.Changed(s.Name, number) {
+			continue
+		}
+		r.unchanged(&s, number, then[s.Name], states[s.Name], calls[s.Name])
+	}
+}
+
+// unchanged checks one scenario. What OCCM has not managed ours may put right.
+func (r *replay) unchanged(s *Scenario, number int, then, now *State, calls []string) {
+	phase, recorded, failed := r.Group.Phases()[number], r.recorded.State(s.Name, number), r.recorded.Failed(s.Name, number)
+	for _, c := range calls {
+		if !failed {
+			r.complain(fmt.Sprintf("%s, %s: taking over made the call %s", s.Name, phase, c))
+		}
+	}
+	for name, p := range recorded.Services {
+		is := now.Services[name]
+		if compact(p.Ingress) != compact(is.Ingress) && len(p.Ingress) > 0 && !failed {
+			r.complain(fmt.Sprintf("%s, %s: taking over published %s, and OCCM %s", s.Name, phase, compact(is.Ingress), compact(p.Ingress)))
+		}
+		if is.Failed && !failed {
+			r.complain(fmt.Sprintf("%s, %s: ours fails at what OCCM has served: %s", s.Name, phase, strings.Join(is.Events, " ")))
+		}
+		if !failed {
+			for k, v := range is.Annotations {
+				if w, had := then.Services[name].Annotations[k]; !had || v != w {
+					r.complain(fmt.Sprintf("%s, %s: taking over wrote the annotation %s: %s, which was %q", s.Name, phase, k, v, w))
+				}
+			}
+		}
+	}
+}
+
+// complain fails the test unless the list of what ours does at a takeover names it.
+func (r *replay) complain(text string) {
+	if r.exceptions.Excuses(text) {
+		return
+	}
+	r.t.Error(text)
+	report.mu.Lock()
+	defer report.mu.Unlock()
+	report.lines = append(report.lines, "TAKEOVER "+r.Group.Name+": "+text)
+}
