@@ -171,7 +171,7 @@ func TestExec(t *testing.T) {
 		"wrong-password":       {strings.Replace(good, "password = secret", "password = s3cret", 1), request("v1", "registry.example.com:5000/app")},
 		"wrong-region":         {strings.Replace(good, "RegionOne", "RegionTwo", 1), request("v1", "registry.example.com:5000/app")},
 		"unreachable":          {strings.Replace(good, sim.AuthURL(), "http://127.0.0.1:1/v3", 1), request("v1", "registry.example.com:5000/app")},
-		"broken-conf":          {"[Global]\ntls-insecure = perhaps\npassword = \"s3cret\n", request("v1", "keppel.example.com/a")},
+		"broken-conf":          {"[Global]\nuse-clouds = perhaps\npassword = \"s3cret\n", request("v1", "keppel.example.com/a")},
 		"mistyped-key":         {strings.Replace(good, "region =", "regoin =", 1), request("v1", "keppel.example.com/a")},
 		"malformed":            {good, `{"kind":"CredentialProviderRequest",`},
 		"oversized":            {good, request("v1", strings.Repeat("a", 2<<20))},
