@@ -61,7 +61,7 @@ func run(ctx context.Context) error {
 			plane, err := controlplane.Run(openstack.PlaneOptions())
 			if err != nil {
 				failed <- err
-				for range work { //nolint:revive // the others' work must not block
+				for range work { // the other workers must not block
 				}
 				return
 			}

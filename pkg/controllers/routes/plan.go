@@ -52,16 +52,7 @@ type plan struct {
 func makePlan(list []cloud.Route, nodes []*corev1.Node, known map[path]bool) *plan {
 	p := &plan{need: map[string][]path{}, problems: map[string]string{}, silent: map[string]bool{}, conflicts: map[string][]path{},
 		fitting: map[path]bool{}, known: map[path]bool{}}
-	addresses := map[netip.Addr]bool{}
-	owners := map[netip.Prefix][]*corev1.Node{}
-	for _, n := range nodes {
-		for _, a := range internalIPs(n) {
-			addresses[a] = true
-		}
-		for _, c := range podCIDRs(n) {
-			owners[c] = append(owners[c], n)
-		}
-	}
+	addresses, owners := index(nodes)
 	there := map[path]cloud.Route{}
 	for _, r := range list {
 		at := pathOf(r)
@@ -96,6 +87,20 @@ func makePlan(list []cloud.Route, nodes []*corev1.Node, known map[path]bool) *pl
 		p.want(n, there)
 	}
 	return p
+}
+
+// index returns the Nodes' addresses, and whose the pod CIDRs are.
+func index(nodes []*corev1.Node) (addresses map[netip.Addr]bool, owners map[netip.Prefix][]*corev1.Node) {
+	addresses, owners = map[netip.Addr]bool{}, map[netip.Prefix][]*corev1.Node{}
+	for _, n := range nodes {
+		for _, a := range internalIPs(n) {
+			addresses[a] = true
+		}
+		for _, c := range podCIDRs(n) {
+			owners[c] = append(owners[c], n)
+		}
+	}
+	return addresses, owners
 }
 
 // want plans the Node's own routes.

@@ -39,16 +39,26 @@ func (o *lbOperation) leaveFormer(ctx context.Context, w *lbWishes, status *clou
 	project := projectOf(o.octavia)
 	for i := range all {
 		lb := &all[i]
-		if lb.ID == status.Annotations[annLoadBalancerID] || w.names.isForeign(lb.Tags) || project != "" && lb.ProjectID != "" && lb.ProjectID != project || lb.Status == "PENDING_DELETE" {
+		elsewhere := project != "" && lb.ProjectID != "" && lb.ProjectID != project
+		if elsewhere || lb.ID == status.Annotations[annLoadBalancerID] || w.names.isForeign(lb.Tags) || lb.Status == "PENDING_DELETE" {
 			continue
 		}
-		for _, tag := range lb.Tags {
-			if tag != w.names.lb && !w.names.isOwnTag(tag) {
-				continue
-			}
-			if err := o.leaveOne(ctx, w, lb, tag, published); err != nil && !cloud.IsNotFound(err) {
-				return err
-			}
+		if err := o.leaveTagged(ctx, w, lb, published); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leaveTagged takes the Service off a load balancer by each of its tags, those of former cluster
+// names too.
+func (o *lbOperation) leaveTagged(ctx context.Context, w *lbWishes, lb *octaviaLB, published []string) error {
+	for _, tag := range lb.Tags {
+		if tag != w.names.lb && !w.names.isOwnTag(tag) {
+			continue
+		}
+		if err := o.leaveOne(ctx, w, lb, tag, published); err != nil && !cloud.IsNotFound(err) {
+			return err
 		}
 	}
 	return nil

@@ -100,7 +100,7 @@ func (o *lbOperation) recognize(ctx context.Context, names lbNames, ev evidence,
 		return nil, err
 	case ok && lb.Name == names.legacy && !foreign:
 		return h, nil
-	case ok && !foreign && lb.ID == ev.id && !slices.ContainsFunc(lb.Tags, func(t string) bool { return t != lb.Name && names.isOwnTag(t) }):
+	case ok && !foreign && lb.ID == ev.id && !names.hasFormerTag(lb):
 		proven, err := o.shows(ctx, ev, lb)
 		if err != nil || proven {
 			return h, err
@@ -108,6 +108,11 @@ func (o *lbOperation) recognize(ctx context.Context, names lbNames, ev evidence,
 	}
 	shared, err := o.sharerNames(ctx, names, ev, lb)
 	return &holding{lb: lb, names: shared}, err
+}
+
+// hasFormerTag reports whether a load balancer has a tag of the Service that is not its own name.
+func (n lbNames) hasFormerTag(lb *octaviaLB) bool {
+	return slices.ContainsFunc(lb.Tags, func(t string) bool { return t != lb.Name && n.isOwnTag(t) })
 }
 
 // sharerNames are the names of what the Service has on a load balancer that was not made for

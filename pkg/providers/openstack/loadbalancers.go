@@ -70,7 +70,7 @@ func (l *LoadBalancers) Get(ctx context.Context, ref cloud.LoadBalancerRef) (*cl
 	if err != nil {
 		return nil, err
 	}
-	if len(fips) > 0 && !(l.c.cfg.LoadBalancer.Internal || ref.Settings.Bool(annInternal, false)) {
+	if len(fips) > 0 && !l.c.cfg.LoadBalancer.Internal && !ref.Settings.Bool(annInternal, false) {
 		floating = fips[0].Address
 	}
 	return l.status(ref.Settings, lb, lb.addresses(floating, true), floating, nil), nil

@@ -1,7 +1,10 @@
 package openstack
 
 // Differences are all those that are meant to be. The migration guide prints them.
-func Differences() []Intended {
+func Differences() []Intended { return append(whatIsServed(), whatIsRefused()...) }
+
+// whatIsServed are those of Services that ours serves, or serves otherwise.
+func whatIsServed() []Intended {
 	return []Intended{
 		{
 			Name:  "owner's mark",
@@ -45,6 +48,12 @@ func Differences() []Intended {
 			Why:   "It is what the Service asks for.",
 			Match: Match{Path: `.*\.session_persistence`},
 		},
+	}
+}
+
+// whatIsRefused are those of what ours gives up, refuses or leaves alone.
+func whatIsRefused() []Intended {
+	return []Intended{
 		{
 			Name:  "groups leave Nodes that leave",
 			OCCM:  "The ports of Nodes that are members no longer keep a Service's security group; the group then cannot be deleted, and the Service stays in deletion or the group is left behind.",

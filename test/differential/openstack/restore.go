@@ -39,7 +39,7 @@ func (c *Cloud) Restore(ctx context.Context, symbols *Symbols, s *State) error {
 
 // create makes an object from its normal form without some keys.
 func (c *Cloud) create(ctx context.Context, symbols *Symbols, service *gophercloud.ServiceClient, key string, o Object, path []string, leave ...string) (Object, error) {
-	body, err := symbols.expandAll(map[string]any(without(o, leave...)))
+	body, err := symbols.expandAll(without(o, leave...))
 	if err != nil {
 		return nil, err
 	}

@@ -19,14 +19,14 @@ const (
 type Evidence int
 
 const (
-	// NoEvidence: nothing that could tell whose scope it is.
+	// NoEvidence is nothing that could tell whose scope it is.
 	NoEvidence Evidence = iota
-	// Unidentified: the cloud does not say which scope the claim is about.
+	// Unidentified means that the cloud does not say which scope the claim is about.
 	Unidentified
-	// NameMatches: instances of the names of Nodes. Another project may have such, so they speak
+	// NameMatches are instances of the names of Nodes. Another project may have such, so they speak
 	// only for Nodes that have nothing but a name either.
 	NameMatches
-	// IDResolved: an existing provider ID or the UUID of a Node's own machine led to an instance
+	// IDResolved means that an existing provider ID or the UUID of a Node's own machine led to an instance
 	// there, or this Node's own was found there before.
 	IDResolved
 )
