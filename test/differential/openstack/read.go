@@ -4,9 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/http"
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/gophercloud/gophercloud/v2"
 )
 
 // contents is what a project holds, as the cloud shows it.
@@ -32,7 +35,11 @@ func (c *Cloud) contents(ctx context.Context) (*contents, error) {
 	}
 	for _, p := range out.pools {
 		id := text(p, "id")
-		if out.members[id], err = c.list(ctx, c.LoadBalancer, "members", "lbaas", "pools", id, "members"); err != nil {
+		out.members[id], err = c.list(ctx, c.LoadBalancer, "members", "lbaas", "pools", id, "members")
+		switch {
+		case gophercloud.ResponseCodeIs(err, http.StatusNotFound) && ctx.Err() == nil:
+			return c.contents(ctx) // it was replaced meanwhile: read all again
+		case err != nil:
 			return nil, err
 		}
 	}
