@@ -60,6 +60,9 @@ type LoadBalancerSpec struct {
 	Ports []LoadBalancerPort
 	// Members are the Nodes that receive traffic, sorted by name; may be empty.
 	Members []LoadBalancerMember
+	// Candidates are the Nodes that Members were selected of, sorted by name and shared: where
+	// none is selected they still tell in which networks the cluster is.
+	Candidates []LoadBalancerMember
 	// IPFamilies are the Service's, primary first; never empty.
 	IPFamilies []corev1.IPFamily
 	// LoadBalancerIP is spec.loadBalancerIP; invalid (zero) when unset.

@@ -51,7 +51,8 @@ func source(stated bool) string {
 // Nodes are the candidates for members, prepared once for many Services: what a selector
 // selects is worked out at its first use. Nil is none. Safe for concurrent use.
 type Nodes struct {
-	candidates []candidate // sorted by name
+	candidates []candidate                // sorted by name
+	members    []cloud.LoadBalancerMember // those of them that can be some
 
 	mu         sync.Mutex
 	selections map[string]*Selection // by selector; at most maxSelections
@@ -78,6 +79,11 @@ func NewNodes(nodes []*corev1.Node) *Nodes {
 		out.candidates = append(out.candidates, candidate{member: m, labels: n.Labels, digest: fmt.Appendf(nil, "%+q %v\n", m.Node, m.Addresses)})
 	}
 	slices.SortFunc(out.candidates, func(a, b candidate) int { return strings.Compare(a.member.Node.NodeName, b.member.Node.NodeName) })
+	for _, c := range out.candidates {
+		if len(c.member.Addresses) > 0 {
+			out.members = append(out.members, c.member)
+		}
+	}
 	return out
 }
 
@@ -85,7 +91,8 @@ func NewNodes(nodes []*corev1.Node) *Nodes {
 type Selection struct {
 	// Members are sorted by name.
 	Members []cloud.LoadBalancerMember
-	// Digest is the same only for the same Members.
+	// Digest is the same only for the same Members. Of none it tells whether there were any to
+	// select, without which no load balancer may be made.
 	Digest string
 
 	addressless []string
@@ -124,6 +131,9 @@ func (n *Nodes) pick(selector labels.Selector) *Selection {
 		}
 		out.Members = append(out.Members, c.member)
 		hash.Write(c.digest)
+	}
+	if len(out.Members) == 0 && len(n.members) > 0 {
+		hash.Write([]byte("none of them"))
 	}
 	out.Digest = hex.EncodeToString(hash.Sum(nil))
 	out.matched = len(n.candidates) == 0 || len(out.Members)+len(out.addressless) > 0

@@ -141,6 +141,9 @@ func (p *planner) draft(nodes *Nodes, cluster cloud.Cluster, vocabulary []cloud.
 	selector, err := Selector(service, vocabulary)
 	if p.unselected = err != nil; !p.unselected {
 		spec.Members = p.members(nodes, selector)
+		if nodes != nil {
+			spec.Candidates = nodes.members
+		}
 	}
 	p.selector(err)
 	spec.IPFamilies = ipFamilies(service)

@@ -72,6 +72,20 @@ func testNodes() []*corev1.Node {
 	}
 }
 
+// testCandidates are those of testNodes that have addresses, in the order of their names.
+func testCandidates() []cloud.LoadBalancerMember {
+	var out []cloud.LoadBalancerMember
+	for name, addresses := range map[string][]string{"db": {"10.0.0.3"}, "n1": {"10.0.0.1"}, "n2": {"10.0.0.2", "fd00::2"}} {
+		m := cloud.LoadBalancerMember{Node: cloud.InstanceRef{NodeName: name, ProviderID: "x:///" + name}}
+		for _, a := range addresses {
+			m.Addresses = append(m.Addresses, netip.MustParseAddr(a))
+		}
+		out = append(out, m)
+	}
+	slices.SortFunc(out, func(a, b cloud.LoadBalancerMember) int { return strings.Compare(a.Node.NodeName, b.Node.NodeName) })
+	return out
+}
+
 func basicSpec(change func(*cloud.LoadBalancerSpec)) *cloud.LoadBalancerSpec {
 	spec := &cloud.LoadBalancerSpec{
 		LoadBalancerRef: cloud.LoadBalancerRef{Cluster: testCluster, Namespace: "ns", Name: "web", UID: "svc-uid", Settings: cloud.Settings{}},
@@ -79,10 +93,8 @@ func basicSpec(change func(*cloud.LoadBalancerSpec)) *cloud.LoadBalancerSpec {
 			{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80, NodePort: 30080},
 			{Name: "dns", Protocol: corev1.ProtocolUDP, Port: 53, NodePort: 30053},
 		},
-		Members: []cloud.LoadBalancerMember{
-			{Node: cloud.InstanceRef{NodeName: "n1", ProviderID: "x:///n1"}, Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}},
-			{Node: cloud.InstanceRef{NodeName: "n2", ProviderID: "x:///n2"}, Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("fd00::2")}},
-		},
+		Members:    testCandidates()[1:],
+		Candidates: testCandidates(),
 		IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
 	}
 	if change != nil {
@@ -190,8 +202,7 @@ func TestPlan(t *testing.T) {
 			want: func(spec *cloud.LoadBalancerSpec) {
 				spec.Settings = cloud.Settings{"lb.example.org/node-selector": "pool in (web,db),!gpu"}
 				spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol}
-				spec.Members = append([]cloud.LoadBalancerMember{{Node: cloud.InstanceRef{NodeName: "db", ProviderID: "x:///db"},
-					Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.3")}}}, spec.Members...)
+				spec.Members = spec.Candidates
 			},
 			warnings: []string{addressless},
 		},

@@ -132,6 +132,27 @@ func TestNodePassFindsWhomItConcerns(t *testing.T) {
 	w.events()
 }
 
+// A selector that selects none is looked at again when the first Node comes, without which a load
+// balancer may not be made: another one that it does not select is no reason.
+func TestFirstNodeConcernsASelectorThatSelectsNone(t *testing.T) {
+	w := newWorld(t, nil)
+	w.create(service("web", func(s *corev1.Service) { s.Annotations["lb.example.org/nodes"] = "pool=web" }))
+	w.sync("web")
+	for _, step := range []struct {
+		nodes []*corev1.Node
+		want  []string
+	}{
+		{[]*corev1.Node{node("n1", nil)}, []string{"default/web"}},
+		{[]*corev1.Node{node("n1", nil), node("n2", nil)}, []string{}},
+	} {
+		w.setNodes(step.nodes...)
+		if got := w.nodePass(); !slices.Equal(got, step.want) {
+			t.Errorf("%d Nodes concern %v, want %v", len(step.nodes), got, step.want)
+		}
+		w.sync("web")
+	}
+}
+
 // A Node that was about to go and stays gets traffic again without any other change: the
 // autoscaler takes its taint back when the pods need the Node after all.
 func TestNodeReturnsWhenItsTaintIsTakenBack(t *testing.T) {

@@ -23,7 +23,7 @@ type plan struct{ rest, members string }
 // nor how the cloud is asked is part of it.
 func planOf(spec *cloud.LoadBalancerSpec, members string) plan {
 	s := *spec
-	s.Members, s.CurrentIngress, s.Verify = nil, nil, false
+	s.Members, s.Candidates, s.CurrentIngress, s.Verify = nil, nil, nil, false
 	data, err := json.Marshal(s)
 	if err != nil { // only a new kind of field could be the reason
 		data = fmt.Appendf(nil, "%+v", s)

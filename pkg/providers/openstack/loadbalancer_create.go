@@ -216,10 +216,11 @@ func (o *lbOperation) createOpts(ctx context.Context, w *lbWishes) (loadbalancer
 	return opts, o.vipFamily(ctx, w, &opts)
 }
 
-// subnetOfMembers is where the VIP goes when nothing says otherwise: the first member's subnet.
+// subnetOfMembers is where the VIP goes when nothing says otherwise: the first member's subnet or,
+// where there is no member, the first Node's.
 func (o *lbOperation) subnetOfMembers(ctx context.Context, w *lbWishes) (string, error) {
 	const nextStep = "set [LoadBalancer] subnet-id in cloud.conf or the annotation " + annSubnetID
-	for _, m := range w.spec.Members {
+	for _, m := range w.near() {
 		addr, ok := memberAddress(m, w.isIPv6())
 		if !ok {
 			continue

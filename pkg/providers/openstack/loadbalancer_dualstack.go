@@ -227,7 +227,7 @@ func (o *lbOperation) subnetOn(ctx context.Context, w *lbWishes, network string,
 	var ids []string
 	for _, s := range all {
 		ids = append(ids, s.ID)
-		for _, m := range w.spec.Members {
+		for _, m := range w.near() {
 			if slices.ContainsFunc(m.Addresses, func(a netip.Addr) bool { return a.Is6() == ipv6 && s.CIDR.Contains(a) }) {
 				return s.ID, nil
 			}

@@ -161,9 +161,18 @@ func (o *lbOperation) subnetOfPort(ctx context.Context, w *lbWishes, addr netip.
 	return strings.Join(found, ""), nil
 }
 
-// serverAt is the ID of the server of the member with the address, "" when it is not known.
+// near are the Nodes that tell in which networks the cluster is: the members or, where none is
+// selected, those that could have been.
+func (w *lbWishes) near() []cloud.LoadBalancerMember {
+	if len(w.spec.Members) > 0 {
+		return w.spec.Members
+	}
+	return w.spec.Candidates
+}
+
+// serverAt is the ID of the server of the Node with the address, "" when it is not known.
 func (w *lbWishes) serverAt(addr netip.Addr) string {
-	for _, m := range w.spec.Members {
+	for _, m := range w.near() {
 		if a, ok := memberAddress(m, addr.Is6()); ok && a == addr {
 			if id, _, err := ParseProviderID(m.Node.ProviderID); err == nil {
 				return id

@@ -55,6 +55,29 @@ func TestComplaint2638MemberSubnet(t *testing.T) {
 	}
 }
 
+// TestVIPIsAmongTheNodesWhenNoneIsSelected: a selector that selects no Node yet makes a load balancer
+// without members, in the subnet of those that there are.
+func TestVIPIsAmongTheNodesWhenNoneIsSelected(t *testing.T) {
+	x := newLBTest(t, 2, "")
+	x.base = func(conf string) string {
+		return strings.Replace(conf, "\nsubnet-id = "+x.sim.Defaults().SubnetID+"\n", "\n", 1)
+	}
+	x.restart()
+	x.spec.Members, x.spec.Candidates = nil, x.all
+	status := x.ensure(x.spec)
+	if got := x.lb(status.Annotations[annLoadBalancerID]).VIPSubnetID; got != x.sim.Defaults().SubnetID {
+		t.Errorf("the VIP is in subnet %s, the Nodes in %s", got, x.sim.Defaults().SubnetID)
+	}
+	for _, p := range x.tree(x.spec).Pools {
+		if len(p.Members) > 0 {
+			t.Errorf("pool %s has members: %+v", p.Name, p.Members)
+		}
+	}
+	x.spec.Members = x.all[1:]
+	x.ensure(x.spec)
+	x.wantConverged(x.spec, "amphora")
+}
+
 // TestMemberSubnetOfOneFamily: the subnet that is named holds members of its family only.
 func TestMemberSubnetOfOneFamily(t *testing.T) {
 	x := newDualStackTest(t, 2, "")

@@ -37,13 +37,18 @@ func (l *primaryLoadBalancers) UpdateMembers(ctx context.Context, spec *cloud.Lo
 // own returns the spec with the members of the primary region, and the names of the others.
 func (l *primaryLoadBalancers) own(spec *cloud.LoadBalancerSpec) (*cloud.LoadBalancerSpec, []string) {
 	out := *spec
-	out.Members = nil
+	out.Members, out.Candidates = nil, nil
 	var others []string
 	for _, m := range spec.Members {
 		if home := regionOf(m.Node.ProviderID, l.primary); home == l.primary {
 			out.Members = append(out.Members, m)
 		} else {
 			others = append(others, fmt.Sprintf("%s (%s)", m.Node.NodeName, home))
+		}
+	}
+	for _, m := range spec.Candidates {
+		if regionOf(m.Node.ProviderID, l.primary) == l.primary {
+			out.Candidates = append(out.Candidates, m)
 		}
 	}
 	return &out, others
