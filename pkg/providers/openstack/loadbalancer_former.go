@@ -36,11 +36,9 @@ func (o *lbOperation) leaveFormer(ctx context.Context, w *lbWishes, status *clou
 	if err != nil {
 		return wrapError("list load balancers that "+w.names.lb+" may have used", err)
 	}
-	project := projectOf(o.octavia)
 	for i := range all {
 		lb := &all[i]
-		elsewhere := project != "" && lb.ProjectID != "" && lb.ProjectID != project
-		if elsewhere || lb.ID == status.Annotations[annLoadBalancerID] || w.names.isForeign(lb.Tags) || lb.Status == "PENDING_DELETE" {
+		if o.isElsewhere(lb) || lb.ID == status.Annotations[annLoadBalancerID] || w.names.isForeign(lb.Tags) || lb.Status == "PENDING_DELETE" {
 			continue
 		}
 		if err := o.leaveTagged(ctx, w, lb, published); err != nil {

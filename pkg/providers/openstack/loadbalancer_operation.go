@@ -66,10 +66,7 @@ func (o *lbOperation) named(ctx context.Context, name string) ([]octaviaLB, erro
 	if err != nil {
 		return nil, wrapError("find load balancer "+name, err)
 	}
-	project := projectOf(o.octavia) // an administrator sees those of others as well
-	all = slices.DeleteFunc(all, func(lb octaviaLB) bool {
-		return lb.Name != name || project != "" && lb.ProjectID != "" && lb.ProjectID != project
-	})
+	all = slices.DeleteFunc(all, func(lb octaviaLB) bool { return lb.Name != name || o.isElsewhere(&lb) })
 	slices.SortFunc(all, func(a, b octaviaLB) int { return strings.Compare(a.ID, b.ID) })
 	return all, nil
 }

@@ -16,6 +16,7 @@ import (
 //
 //	| load balancer                                          | is                              |
 //	|--------------------------------------------------------|---------------------------------|
+//	| another project's, as an administrator sees them       | refused                         |
 //	| a name of ours, our cluster's tag                      | the Service's                   |
 //	| our name, another cluster's tag                        | refused                         |
 //	| our name, no cluster's tag, evidence                   | the Service's; gets the tag     |
@@ -85,6 +86,8 @@ func (o *lbOperation) recognize(ctx context.Context, names lbNames, ev evidence,
 	h := &holding{lb: lb, names: made, owner: true}
 	foreign := names.isForeign(lb.Tags)
 	switch {
+	case o.isElsewhere(lb):
+		return nil, cloud.Errorf(cloud.KindConflict, "load balancer %s belongs to another project than the one that cloud.conf logs in to: correct or remove the annotation %s", lb.ID, annLoadBalancerID)
 	case ok && slices.Contains(lb.Tags, names.owner):
 		return h, nil
 	case ok && lb.Name == names.lb && foreign:
@@ -108,6 +111,13 @@ func (o *lbOperation) recognize(ctx context.Context, names lbNames, ev evidence,
 	}
 	shared, err := o.sharerNames(ctx, names, ev, lb)
 	return &holding{lb: lb, names: shared}, err
+}
+
+// isElsewhere reports whether a load balancer is of another project than ours: an administrator
+// sees those of others as well.
+func (o *lbOperation) isElsewhere(lb *octaviaLB) bool {
+	project := projectOf(o.octavia)
+	return project != "" && lb.ProjectID != "" && lb.ProjectID != project
 }
 
 // hasFormerTag reports whether a load balancer has a tag of the Service that is not its own name.

@@ -63,11 +63,10 @@ func (o *lbOperation) renamedIDs(ctx context.Context, names lbNames) ([]string, 
 			return nil, wrapError("list load balancers with tag "+names.owner, err)
 		}
 		found := map[string][]string{}
-		project := projectOf(o.octavia)
 		for i := range all {
 			lb := &all[i]
 			cluster, service, ok := madeOf(lb)
-			if ok && cluster != names.cluster && slices.Contains(lb.Tags, names.owner) && (project == "" || lb.ProjectID == "" || lb.ProjectID == project) {
+			if ok && cluster != names.cluster && slices.Contains(lb.Tags, names.owner) && !o.isElsewhere(lb) {
 				found[service] = append(found[service], lb.ID)
 			}
 		}

@@ -181,6 +181,28 @@ func TestOtherProjects(t *testing.T) {
 	}
 }
 
+// TestLoadBalancerOfAnotherProjectIsLeftAlone whatever the annotation says, which any tenant may
+// write: an administrator could change and delete it.
+func TestLoadBalancerOfAnotherProjectIsLeftAlone(t *testing.T) {
+	x := newLBTest(t, 1, "")
+	t.Cleanup(func() { logCalls(t, x.sim) })
+	lb := x.madeBy(x.occm("amphora", false), x.service("web", nil))
+	x.admin = true
+	x.restart()
+	for _, name := range []string{"web", "second"} { // by name it would be made for the Service, or be shared
+		ours := x.sharer(name, lb.ID, 9000)
+		x.wantRefused(ours, "belongs to another project")
+		x.sim.ResetRequests()
+		if err := x.lbs.UpdateMembers(testContext(t), ours); cloud.KindOf(err) != cloud.KindConflict {
+			t.Errorf("UpdateMembers: %v, want KindConflict", err)
+		}
+		x.delete(ours)
+		if n := x.sim.Mutations(); n != 0 {
+			t.Errorf("%d changing calls, want none", n)
+		}
+	}
+}
+
 // TestUnobtainableFloatingIP: a new Service is told what to do about an address that it cannot
 // have; one that has an address keeps it.
 func TestUnobtainableFloatingIP(t *testing.T) {
