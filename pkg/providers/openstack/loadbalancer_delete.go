@@ -143,9 +143,8 @@ func (o *lbOperation) leaveShared(ctx context.Context, ref cloud.LoadBalancerRef
 	return o.leave(ctx, ref, names, lb, false)
 }
 
-// deleteFIPs deletes the floating IPs that are provably ours: those that a Service of this
-// cluster was given, by the description, and that are attached to lb, which is about to be
-// deleted; and those of exactly this Service that have the address it has published and are
+// deleteFIPs deletes the floating IPs that are provably ours: those that were made for lb, by the
+// description, and that are attached to it, which is about to be deleted; and those of exactly this Service that have the address it has published and are
 // attached to nothing. So those of a Service of the same name in a cluster of the same name
 // stay. lb is nil when none goes.
 func (o *lbOperation) deleteFIPs(ctx context.Context, ref cloud.LoadBalancerRef, names lbNames, lb *octaviaLB) error {
@@ -158,9 +157,8 @@ func (o *lbOperation) deleteFIPs(ctx context.Context, ref cloud.LoadBalancerRef,
 		if err != nil {
 			return err
 		}
-		cluster, _, _ := madeOf(lb)
 		for _, f := range attached {
-			if !names.isClusterFIP(f.Description, cluster, names.cluster, ref.Cluster.Name) {
+			if !names.isFIPOf(lb, f.Description) {
 				continue
 			}
 			if err := o.deleteFIP(ctx, &f); err != nil {

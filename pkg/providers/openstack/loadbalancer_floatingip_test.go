@@ -21,6 +21,24 @@ func (x *lbTest) makeFIP(portID, description string) *floatingips.FloatingIP {
 	return f
 }
 
+// TestKeptFloatingIPOfAnotherServiceStays: a Service that wants its address may have it, and gives
+// it back.
+func TestKeptFloatingIPOfAnotherServiceStays(t *testing.T) {
+	x := newLBTest(t, 1, "")
+	x.spec.Settings[annKeepFloatingIP] = "true"
+	address := x.ensure(x.spec).Ingress[0].IP
+	x.delete(x.spec)
+	second := x.service("second", nil)
+	second.LoadBalancerIP = netip.MustParseAddr(address)
+	if got := x.ensure(second).Ingress[0].IP; got != address {
+		t.Errorf("address %s, want %s", got, address)
+	}
+	x.delete(second)
+	if left := x.sim.Snapshot().FloatingIPs; len(left) != 1 || len(x.sim.Snapshot().LoadBalancers) != 0 {
+		t.Errorf("objects %q are left, want the floating IP that was to be kept", x.objects())
+	}
+}
+
 func TestRequestedFloatingIP(t *testing.T) {
 	x := newLBTest(t, 1, "")
 	users := x.makeFIP("", "the user's")

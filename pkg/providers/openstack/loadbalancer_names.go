@@ -140,12 +140,14 @@ func (n lbNames) isFIP(description string) bool {
 	return strings.HasPrefix(description, fipPrefix+n.service()+fromCluster)
 }
 
-// isClusterFIP reports whether a floating IP that leads to the Service's own load balancer was
-// made for it or another Service of the cluster, which had these names.
-func (n lbNames) isClusterFIP(description string, clusters ...string) bool {
-	text, ok := strings.CutPrefix(description, fipPrefix)
-	service, cluster, ok2 := strings.Cut(text, fromCluster)
-	return n.isFIP(description) || ok && ok2 && slices.Contains(clusters, cluster) && strings.Count(service, "/") == 1
+// isFIPOf reports whether a floating IP that leads to a load balancer which is the Service's was
+// made for that: for the Service, or for the one that the load balancer was made for, as its name
+// or, where another controller has renamed it, its description tells. A floating IP of another
+// Service, which was kept when that went and then wanted by this one, is not.
+func (n lbNames) isFIPOf(lb *octaviaLB, description string) bool {
+	_, service, ok := madeOf(lb)
+	return n.isFIP(description) || ok && strings.HasPrefix(description, fipPrefix+service+fromCluster) ||
+		strings.HasPrefix(lb.Description, servicePrefix) && description == cut("Floating IP for "+lb.Description)
 }
 
 func cut(s string) string { return s[:min(len(s), maxName)] }
