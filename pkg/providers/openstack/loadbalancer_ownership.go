@@ -24,6 +24,9 @@ import (
 //	| named a<UID of the Service>, no other cluster's tag    | the Service's; gets the tag     |
 //	| a name of ours, no cluster's tag, both evidences, no   | the Service's; gets the tag     |
 //	| tag of the Service under another name                  |                                 |
+//	| any other with the Service's tag and listeners that    | refused                         |
+//	| have it, none of them with our cluster's, and whose    |                                 |
+//	| address the Service has not published                  |                                 |
 //	| any other that the annotation load-balancer-id names   | shared                          |
 //
 // Evidence is that the annotation has its ID, or that the Service has published the address of
@@ -110,6 +113,9 @@ func (o *lbOperation) recognize(ctx context.Context, names lbNames, ev evidence,
 		}
 	}
 	shared, err := o.sharerNames(ctx, names, ev, lb)
+	if err == nil {
+		err = o.mayShare(ctx, shared, ev, lb)
+	}
 	return &holding{lb: lb, names: shared}, err
 }
 

@@ -61,6 +61,44 @@ func (o *lbOperation) sharedFIP(ctx context.Context, w *lbWishes, lb *octaviaLB)
 	return floating, nil
 }
 
+// mayShare refuses a load balancer on which a Service of the same name is, in another cluster of the
+// same name: the listeners with the Service's tag are that one's, unless our cluster's mark is on one
+// of them or the Service has published an address of the load balancer, as after a takeover.
+func (o *lbOperation) mayShare(ctx context.Context, names lbNames, ev evidence, lb *octaviaLB) error {
+	if !slices.Contains(lb.Tags, names.lb) || slices.Contains(ev.published, lb.VIPAddress) {
+		return nil
+	}
+	tags, err := o.listenerTags(ctx, lb)
+	if err != nil {
+		return err
+	}
+	tags = slices.DeleteFunc(tags, func(tags []string) bool { return !slices.Contains(tags, names.lb) })
+	if len(tags) == 0 || slices.ContainsFunc(tags, func(tags []string) bool { return slices.Contains(tags, names.owner) }) {
+		return nil
+	}
+	if proven, err := o.shows(ctx, ev, lb); err != nil || proven {
+		return err
+	}
+	return cloud.Errorf(cloud.KindConflict,
+		"load balancer %s has listeners with the tag %q and without this cluster's: they may be those of another cluster of the name %q. Use another load balancer or give the clusters different names (--cluster-name); if they are this Service's, set the annotation %s: %s",
+		lb.ID, names.lb, names.cluster, annAddress, lb.VIPAddress)
+}
+
+// listenerTags are the tags of each listener of a load balancer, as remembered or read.
+func (o *lbOperation) listenerTags(ctx context.Context, lb *octaviaLB) (tags [][]string, err error) {
+	if known, ok := o.lb.trees.get(lb, o.lb.now()); ok {
+		for _, l := range known.tree.Listeners {
+			tags = append(tags, l.Tags)
+		}
+		return tags, nil
+	}
+	listeners, err := readListeners(ctx, o.octavia, lb.ID)
+	for _, l := range listeners {
+		tags = append(tags, l.Tags)
+	}
+	return tags, err
+}
+
 // refuseLater makes err the answer when all else that the Service wants is done.
 func (w *lbWishes) refuseLater(err error) {
 	if w.refused == nil {

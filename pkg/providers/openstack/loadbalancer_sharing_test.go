@@ -109,3 +109,33 @@ func TestSharerIsServedOnWhenTheFloatingIPIsGone(t *testing.T) {
 		t.Errorf("the sharer has the address %s, want %s", got, address)
 	}
 }
+
+// TestListenersOfAnotherClusterOfTheSameNameStay: they have the tag that the Service's would have.
+func TestListenersOfAnotherClusterOfTheSameNameStay(t *testing.T) {
+	x := newLBTest(t, 1, "")
+	t.Cleanup(func() { logCalls(t, x.sim) })
+	lb := x.makeLB(loadbalancers.CreateOpts{Name: "users-own"})
+	address := x.makeFIP(lb.VIPPortID, "the user's").FloatingIP
+	theirs := x.sharer("web", lb.ID, 443)
+	x.shareBy(x.occm("amphora", false), theirs, lb.ID, address)
+	ours := x.sharer("web", lb.ID, 9000)
+	x.wantRefused(ours, "may be those of another cluster")
+	x.sim.ResetRequests()
+	if err := x.lbs.UpdateMembers(testContext(t), ours); cloud.KindOf(err) != cloud.KindConflict {
+		t.Errorf("UpdateMembers: %v, want KindConflict", err)
+	}
+	x.delete(ours)
+	if n := x.sim.Mutations(); n != 0 {
+		t.Errorf("%d changing calls, want none", n)
+	}
+	// With the evidence of its address the Service is the one that is there.
+	published(ours, lb.ID, address)
+	x.ensure(ours)
+	if tree := x.treeOf(lb.ID); len(tree.Listeners) != 1 || tree.Listeners[0].Port != 9000 {
+		t.Errorf("objects %q, want the one listener of port 9000", x.objects())
+	}
+	x.delete(ours)
+	if n := len(x.sim.Snapshot().Listeners); n != 0 {
+		t.Errorf("%d listeners after the deletion", n)
+	}
+}
