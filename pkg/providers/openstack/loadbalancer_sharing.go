@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
 
@@ -108,16 +110,15 @@ func (w *lbWishes) refuseLater(err error) {
 
 // mayExpose refuses the owner of an internal load balancer a floating IP while others share
 // it: whoever came to it when it was internal may rely on that. One that it had before, and
-// lost, it gets again.
+// lost, it gets again, if the Service's status shows it: what annotations say is its user's word.
 func (w *lbWishes) mayExpose(lb *octaviaLB) error {
 	sharers := w.names.otherServices(lb.Tags)
 	if len(sharers) == 0 {
 		return nil
 	}
-	published := publishedAddresses(w)
-	if slices.ContainsFunc(published, func(a string) bool {
-		addr, err := netip.ParseAddr(a)
-		return err == nil && addr.Is4() && a != lb.VIPAddress && a != lb.secondAddress()
+	if slices.ContainsFunc(w.spec.CurrentIngress, func(in corev1.LoadBalancerIngress) bool {
+		addr, err := netip.ParseAddr(in.IP)
+		return err == nil && addr.Is4() && in.IP != lb.VIPAddress && in.IP != lb.secondAddress()
 	}) {
 		return nil
 	}

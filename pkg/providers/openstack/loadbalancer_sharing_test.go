@@ -58,6 +58,12 @@ func TestInternalLoadBalancerIsNotPublishedWhenShared(t *testing.T) {
 		if _, err := x.lbs.Ensure(testContext(t), x.spec); cloud.KindOf(err) != cloud.KindConflict || !strings.Contains(err.Error(), occmName("second")) {
 			t.Errorf("Ensure of the owner that turns external: %v, want KindConflict that names who shares it", err)
 		}
+		vip := x.spec.Settings[annAddress]
+		x.spec.Settings[annAddress] = "203.0.113.9" // as if it had had a floating IP
+		if _, err := x.lbs.Ensure(testContext(t), x.spec); cloud.KindOf(err) != cloud.KindConflict {
+			t.Errorf("Ensure of the owner that claims to have had another address: %v, want KindConflict", err)
+		}
+		x.spec.Settings[annAddress] = vip
 		if n := len(x.sim.Snapshot().FloatingIPs); n != 0 {
 			t.Fatalf("%d floating IPs lead to an internal Service", n)
 		}
