@@ -19,7 +19,8 @@ type LoadBalancers interface {
 	// UpdateMembers makes the members match spec.Members, for a load balancer that Ensure
 	// has completed before with a spec that otherwise was the same. A spec that is Frozen may be
 	// any: every pool of ours gets its Members at the port that the pool has, and nothing else
-	// changes. KindNotFound when there is no load balancer.
+	// changes. Without Members those of a pool go that are no Candidates any more, but never all.
+	// KindNotFound when there is no load balancer.
 	UpdateMembers(ctx context.Context, spec *LoadBalancerSpec) error
 	// Delete removes all that Ensure made for ref, also what is left when the load balancer
 	// itself is gone already. Nil when nothing is left. Settings are the Service's, as in

@@ -27,19 +27,14 @@ const (
 //
 // warnings are for the user and stop nothing. The error joins every problem there is, each
 // naming the field or annotation, its value and what is allowed; it is of KindInvalid. Then the
-// plan is Frozen: it has the members all the same, unless the selector of Nodes is what is wrong,
-// with which it is nil.
+// plan is Frozen: it has the members all the same, unless the selector of Nodes is what is wrong.
 // service is neither changed nor kept; the members are shared with other plans of nodes.
 func Plan(service *corev1.Service, nodes *Nodes, cluster cloud.Cluster, vocabulary []cloud.Annotation) (*cloud.LoadBalancerSpec, []string, error) {
 	p := &planner{service: service}
 	spec := p.draft(nodes, cluster, vocabulary)
 	p.excuse(spec, vocabulary)
 	if err := cloud.Refuse(cloud.KindInvalid, "plan load balancer of Service "+service.Namespace+"/"+service.Name, p.problems); err != nil {
-		if p.unselected {
-			spec = nil
-		} else {
-			spec.Frozen = true
-		}
+		spec.Frozen = true
 		return spec, p.warnings, err
 	}
 	return spec, p.warnings, nil
@@ -84,8 +79,6 @@ type planner struct {
 	service  *corev1.Service
 	problems field.ErrorList
 	warnings []string
-	// unselected says that the selector of Nodes is wrong.
-	unselected bool
 }
 
 // specPath is where all fields are that a plan is made of.
@@ -139,11 +132,11 @@ func (p *planner) draft(nodes *Nodes, cluster cloud.Cluster, vocabulary []cloud.
 	spec := &cloud.LoadBalancerSpec{LoadBalancerRef: ref(service, cluster, settings)}
 	spec.Ports = p.ports()
 	selector, err := Selector(service, vocabulary)
-	if p.unselected = err != nil; !p.unselected {
+	if err == nil {
 		spec.Members = p.members(nodes, selector)
-		if nodes != nil {
-			spec.Candidates = nodes.members
-		}
+	}
+	if nodes != nil {
+		spec.Candidates = nodes.members
 	}
 	p.selector(err)
 	spec.IPFamilies = ipFamilies(service)

@@ -247,7 +247,7 @@ func TestPlanNamesEveryProblem(t *testing.T) {
 		s.Spec.SessionAffinity = "Cookie"
 	})
 	spec, _, err := Plan(service, NewNodes(testNodes()), testCluster, testVocabulary())
-	if spec != nil || cloud.KindOf(err) != cloud.KindInvalid {
+	if !spec.Frozen || cloud.KindOf(err) != cloud.KindInvalid {
 		t.Fatalf("Plan = %v, %v; want an error of KindInvalid", spec, err)
 	}
 	want := []string{
@@ -443,7 +443,8 @@ func TestSourceRangesSeparatedByBlanks(t *testing.T) {
 	}
 }
 
-// TestPlanIsFrozenWhenWishIsInvalid: the members are known all the same, unless they are what is wrong.
+// TestPlanIsFrozenWhenWishIsInvalid: the members are known all the same or, where the selector is
+// what is wrong, those that could be some.
 func TestPlanIsFrozenWhenWishIsInvalid(t *testing.T) {
 	service := testService(func(s *corev1.Service) { s.Annotations["lb.example.org/connection-limit"] = "101" })
 	spec, _, err := Plan(service, NewNodes(testNodes()), testCluster, testVocabulary())
@@ -451,7 +452,8 @@ func TestPlanIsFrozenWhenWishIsInvalid(t *testing.T) {
 		t.Errorf("%+v, %v", spec, err)
 	}
 	service.Annotations["lb.example.org/node-selector"] = "a in"
-	if spec, _, err := Plan(service, NewNodes(testNodes()), testCluster, testVocabulary()); err == nil || spec != nil {
+	spec, _, err = Plan(service, NewNodes(testNodes()), testCluster, testVocabulary())
+	if err == nil || spec == nil || !spec.Frozen || len(spec.Members) > 0 || len(spec.Candidates) != 3 {
 		t.Errorf("with a wrong selector: %+v, %v", spec, err)
 	}
 }

@@ -31,7 +31,10 @@ func (c *Controller) ensure(ctx context.Context, e *entry, service *corev1.Servi
 	if e.made {
 		e.service = service
 	}
-	selector, _ := lb.Selector(service, c.Vocabulary) // Plan says what is wrong with it
+	selector, err := lb.Selector(service, c.Vocabulary)
+	if err != nil { // Plan says what is wrong with it; each Node may be a member
+		selector = labels.Everything()
+	}
 	set, selection, err := c.members(e, selector)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Cannot read the Nodes")

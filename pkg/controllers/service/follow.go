@@ -36,7 +36,7 @@ func isRefusal(err error) bool {
 // follow gives the members to the load balancer of a Service whose plan was refused, once. It
 // returns after how long the Service is to be looked at again, again unless the cloud needs time.
 func (c *Controller) follow(ctx context.Context, e *entry, w wish, again time.Duration) time.Duration {
-	if !e.refused || w.spec == nil || e.followed == w.plan || !isServed(w.service) || ctx.Err() != nil {
+	if !e.refused || e.followed == w.plan || !isServed(w.service) || ctx.Err() != nil {
 		return again
 	}
 	const operation = "update_members"

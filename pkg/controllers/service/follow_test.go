@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -73,20 +74,40 @@ func TestMembersFollowWhenCloudRefuses(t *testing.T) {
 	}
 }
 
-// TestMembersAreLeftAloneWhenNobodyKnowsThem: neither for a Service that was never served, nor
-// with a selector that is wrong.
-func TestMembersAreLeftAloneWhenNobodyKnowsThem(t *testing.T) {
+// TestMembersAreLeftAloneWhenServiceWasNeverServed: with a wish that is not valid.
+func TestMembersAreLeftAloneWhenServiceWasNeverServed(t *testing.T) {
 	w := newWorld(t, nil)
 	w.setNodes(node("n1", nil))
 	w.create(service("web", func(s *corev1.Service) { s.Annotations["lb.example.org/timeout"] = "5000" }))
 	w.sync("web")
 	w.wantCalls()
-	w.change("web", func(s *corev1.Service) { delete(s.Annotations, "lb.example.org/timeout") })
+}
+
+// TestNodesThatGoAreTakenOutWhenSelectorIsInvalid: which Nodes it is to select nobody knows, but
+// those that are none any more: each change of Nodes is passed on.
+func TestNodesThatGoAreTakenOutWhenSelectorIsInvalid(t *testing.T) {
+	w := newWorld(t, nil)
+	w.setNodes(node("n1", nil), node("n2", nil))
+	w.create(service("web", nil))
 	w.sync("web")
 	w.cloud.take()
+	w.cloud.set(func() {
+		w.cloud.update = func(_ context.Context, spec *cloud.LoadBalancerSpec) error {
+			if !spec.Frozen || len(spec.Members) > 0 || len(spec.Candidates) == 0 {
+				t.Errorf("spec %+v, want a frozen one with candidates only", spec)
+			}
+			return nil
+		}
+	})
 	w.change("web", func(s *corev1.Service) { s.Annotations["lb.example.org/nodes"] = "a in" })
 	w.sync("web")
+	w.wantCalls("update web []")
 	w.setNodes(node("n2", nil))
+	if got := w.nodePass(); !slices.Equal(got, []string{"default/web"}) {
+		t.Errorf("it concerns %v", got)
+	}
+	w.sync("web")
+	w.wantCalls("update web []")
 	w.sync("web")
 	w.wantCalls()
 }

@@ -11,8 +11,8 @@ import (
 // for the members of its pools, which follow the Nodes: a Node that goes must not keep its traffic,
 // whatever an annotation says.
 
-// isKnownAs reports whether a load balancer is the Service's beyond doubt: it carries our cluster's
-// mark, or the Service names it by its ID.
+// isKnownAs reports whether the Service shares a load balancer beyond doubt: it carries its tag, and our
+// cluster's mark, or the Service names it by its ID.
 func (w *lbWishes) isKnownAs(lb *octaviaLB) bool {
 	return slices.Contains(lb.Tags, w.names.lb) && (slices.Contains(lb.Tags, w.names.owner) || w.loadBalancerID == lb.ID)
 }
@@ -34,18 +34,30 @@ func (w *lbWishes) followNodes(actual *lbTree, o lbOwnership) ([]lbChange, *lbTr
 		add := func(members []cloud.LoadBalancerMember, ipv6 bool) {
 			for _, m := range members {
 				addr, _ := memberAddress(m, ipv6)
-				want.Members = append(want.Members, lbMember{Name: m.Node.NodeName, Address: addr.String(), Port: port, MonitorPort: check, SubnetID: w.memberSubnetFor(ipv6)})
+				want.Members = append(want.Members, lbMember{Name: w.memberName(m.Node.NodeName, addr, int32(port)), Address: addr.String(), Port: port, MonitorPort: check, SubnetID: w.memberSubnetFor(ipv6)})
 			}
 		}
 		add(first, w.isIPv6())
 		if w.second && (o.ovn || l.key().transport != protoTCP) {
 			add(second, !w.isIPv6())
 		}
+		if len(w.spec.Members) == 0 {
+			want.Members = w.stillNodes(p.Members)
+		}
 		if sortMembers(want.Members); port > 0 && len(want.Members) > 0 {
 			d.pool(p, &want)
 		}
 	}
 	return d.changes, d.next
+}
+
+// stillNodes are those of members that are Nodes: which of these the Service selects is not known.
+func (w *lbWishes) stillNodes(members []lbMember) []lbMember {
+	return slices.DeleteFunc(slices.Clone(members), func(m lbMember) bool {
+		return !slices.ContainsFunc(w.spec.Candidates, func(c cloud.LoadBalancerMember) bool {
+			return slices.Contains(c.Addresses, m.endpoint().Addr())
+		})
+	})
 }
 
 // portOf is the node port of a listener: the Service's or, where it has no such port any more, the

@@ -78,3 +78,63 @@ func TestFrozenLeavesOthersAlone(t *testing.T) {
 		t.Errorf("without a load balancer: %v, want KindNotFound", err)
 	}
 }
+
+// TestMembersThatAreNoNodesGoWhenNobodyKnowsTheSelected: of a selector that is not valid. No pool is
+// emptied.
+func TestMembersThatAreNoNodesGoWhenNobodyKnowsTheSelected(t *testing.T) {
+	x := newLBTest(t, 3, "")
+	x.spec.Members = x.all[:2]
+	x.ensure(x.spec)
+	for _, step := range []struct{ candidates, want []cloud.LoadBalancerMember }{
+		{x.all, x.all[:2]}, {x.all[1:], x.all[1:2]}, {x.all[2:], x.all[1:2]}, {nil, x.all[1:2]},
+	} {
+		frozen := frozenOf(x.spec, func(s *cloud.LoadBalancerSpec) { s.Members, s.Candidates = nil, step.candidates })
+		if err := x.lbs.UpdateMembers(testContext(t), frozen); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range x.tree(x.spec).Pools {
+			var got []string
+			for _, m := range p.Members {
+				got = append(got, m.Name)
+			}
+			var want []string
+			for _, m := range step.want {
+				want = append(want, m.Node.NodeName)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("of %d Nodes pool %s has the members %q, want %q", len(step.candidates), p.Name, got, want)
+			}
+		}
+	}
+}
+
+// TestMembersFollowWhenWishIsInvalidAndAnAddressIsAllEvidence: a load balancer of another controller's
+// making that the Service has by its address is the Service's, marked or not.
+func TestMembersFollowWhenWishIsInvalidAndAnAddressIsAllEvidence(t *testing.T) {
+	x := newLBTest(t, 2, "")
+	x.spec.Members = x.all[:1]
+	lb := x.madeBy(x.occm("amphora", false), x.spec)
+	frozen := frozenOf(x.spec, func(s *cloud.LoadBalancerSpec) {
+		s.Settings = cloud.Settings{annAddress: x.spec.Settings[annAddress], annClass: "nobody's"}
+		s.Members = x.all
+	})
+	if err := x.lbs.UpdateMembers(testContext(t), frozen); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range x.treeOf(lb.ID).Pools {
+		if len(p.Members) != 2 {
+			t.Errorf("members of pool %s: %+v", p.Name, p.Members)
+		}
+	}
+}
+
+// TestMembersKeepTheirNamesWhenWishIsInvalid: those that they have where children are made one by one.
+func TestMembersKeepTheirNamesWhenWishIsInvalid(t *testing.T) {
+	x := newLBTest(t, 2, "provider-requires-serial-api-calls=true\n")
+	x.ensure(x.spec)
+	x.sim.ResetRequests()
+	frozen := frozenOf(x.spec, func(s *cloud.LoadBalancerSpec) { s.Settings[annClass] = "nobody's" })
+	if err := x.lbs.UpdateMembers(testContext(t), frozen); err != nil || x.sim.Mutations() > 0 {
+		t.Errorf("%v, %d changes; want none", err, x.sim.Mutations())
+	}
+}

@@ -269,7 +269,7 @@ func (l *LoadBalancers) UpdateMembers(ctx context.Context, spec *cloud.LoadBalan
 	if lb == nil {
 		return cloud.Errorf(cloud.KindNotFound, "update members: load balancer %s does not exist", w.names.lb)
 	}
-	if !slices.Contains(lb.Tags, w.names.lb) || spec.Frozen && !w.isKnownAs(lb) {
+	if spec.Frozen && !owner && !w.isKnownAs(lb) || !spec.Frozen && !slices.Contains(lb.Tags, w.names.lb) {
 		return cloud.Errorf(cloud.KindConflict, "update members: load balancer %s is not the Service's yet", lb.ID)
 	}
 	if lb.isPending() {
