@@ -147,7 +147,7 @@ func TestSubnetNameMatcher(t *testing.T) {
 			t.Errorf("pattern %q matches %q = %v, %v; want %v", tt.pattern, tt.name, !tt.want, err, tt.want)
 		}
 	}
-	for _, bad := range []string{"~(", "[", "![", "{a"} {
+	for _, bad := range []string{"~(", "[", "![", "{a", "~" + strings.Repeat("x{1000}", 37), strings.Repeat("a", 256)} {
 		if _, err := subnetNameMatcher(bad); err == nil {
 			t.Errorf("pattern %q is taken", bad)
 		}

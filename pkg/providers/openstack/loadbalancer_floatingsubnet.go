@@ -104,9 +104,15 @@ func tagFilter(text string) (name, tags string) {
 // by a leading "!". The empty pattern matches everything. As in the existing manager the leftmost
 // match of a regular expression must be the whole name, of alternatives the first that matches, so
 // that ~pub|public is not the name public; and a subnet without a name matches each pattern.
+//
+// A pattern is no longer than a name: of 23 kB, as an annotation may have, one takes 700 MB and two
+// seconds to compile.
 func subnetNameMatcher(pattern string) (func(name string) bool, error) {
 	if pattern == "" {
 		return func(string) bool { return true }, nil
+	}
+	if len(pattern) > maxName {
+		return nil, fmt.Errorf("a pattern of %d characters is too long: %d are allowed", len(pattern), maxName)
 	}
 	rest, negated := strings.CutPrefix(pattern, "!")
 	expr, isRegexp := strings.CutPrefix(rest, "~")
