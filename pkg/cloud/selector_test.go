@@ -1,6 +1,7 @@
 package cloud
 
 import (
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -31,9 +32,9 @@ func TestParseSelector(t *testing.T) {
 			t.Errorf("%q: %v, %v, want %v", text, s, err, want)
 		}
 	}
-	for _, text := range []string{"a in b", "=x", "pool=web=db", "pool in (web", "a b"} {
+	for _, text := range []string{"a in b", "=x", "pool=web=db", "pool in (web", "a b", strings.Repeat("!a,", maxSelector/3) + "!b"} {
 		if s, err := ParseSelector(text); err == nil {
-			t.Errorf("%q: %v, want an error", text, s)
+			t.Errorf("%.100q: %v, want an error", text, s)
 		}
 	}
 }

@@ -117,7 +117,7 @@ func allowed(a *cloud.Annotation, value string) string {
 		return refuseInt(a, value)
 	case cloud.TypeSelector:
 		if _, err := cloud.ParseSelector(value); err != nil {
-			return "use a list of labels such as disk=ssd,gpu or a label selector such as zone in (a, b)"
+			return "use a list of labels such as disk=ssd,gpu or a label selector such as zone in (a, b), of at most 4096 characters"
 		}
 	case cloud.TypeCIDRs:
 		if slices.ContainsFunc(splitRanges(value), func(s string) bool { _, ok := parseRange(s); return !ok }) {
