@@ -51,6 +51,9 @@ type Error struct {
 	Op string
 	// RetryAfter is the wait the cloud asked for; zero when it asked for none.
 	RetryAfter time.Duration
+	// Progress says, with KindRetryAfter, that the call has changed something: what makes none for
+	// long is looked at ever more rarely.
+	Progress bool
 	// Scope is, with KindNotFound, where the object was not found; see Instance.Scope.
 	Scope string
 	// Err is the cause; required.
@@ -96,6 +99,17 @@ func RetryAfter(err error) time.Duration {
 		return e.RetryAfter
 	}
 	return 0
+}
+
+// HasProgress reports whether the call that err is of has changed something.
+func HasProgress(err error) bool {
+	for err != nil {
+		if e, ok := err.(*Error); ok && e.Progress { //nolint:errorlint // as KindOf
+			return true
+		}
+		err = errors.Unwrap(err)
+	}
+	return false
 }
 
 // ScopeOf returns where an object was not found, "" when that is not known.

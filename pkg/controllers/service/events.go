@@ -34,7 +34,7 @@ var numbers = regexp.MustCompile(`[0-9]+`)
 
 // once publishes an event unless the same was published a short while ago for the same plan.
 func (c *Controller) once(e *entry, service *corev1.Service, kind, reason, text string) {
-	now := c.Clock.Now()
+	now, text := c.Clock.Now(), clipped(text)
 	key := reason + " " + numbers.ReplaceAllString(text, "#")
 	if last, ok := e.said[key]; ok && now.Sub(last) < repeatAfter {
 		return
@@ -59,5 +59,16 @@ func (c *Controller) warnOnce(e *entry, service *corev1.Service, texts []string)
 
 // list puts texts, which may have several lines, into one line.
 func list(texts []string) string {
-	return strings.ReplaceAll(strings.Join(texts, "; "), "\n", "; ")
+	return clipped(strings.ReplaceAll(strings.Join(texts, "; "), "\n", "; "))
+}
+
+// mostText is how long the text of an event or a log line gets: annotations have up to 256 kB, and
+// a text may repeat their values.
+const mostText = 2048
+
+func clipped(text string) string {
+	if len(text) <= mostText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:mostText], "") + "…"
 }

@@ -45,13 +45,13 @@ func (c *Controller) follow(ctx context.Context, e *entry, w wish, again time.Du
 	klog.FromContext(ctx).V(2).Info("Updating the members of a load balancer that is not as it shall be", "members", len(spec.Members))
 	switch err := c.LoadBalancers.UpdateMembers(ctx, &spec); {
 	case err == nil:
-		e.followed = w.plan
+		e.followed, e.waiting = w.plan, time.Time{}
 		c.count(operation, resultDone)
 	case cloud.IsNotFound(err): // there is none
 		e.followed = w.plan
 	case isWaiting(err):
 		c.count(operation, resultWaiting)
-		return min(again, max(cloud.RetryAfter(err), firstRetry))
+		return min(again, max(e.patience(c.Clock.Now(), err), firstRetry))
 	default:
 		c.count(operation, resultFailed)
 		klog.FromContext(ctx).Error(err, "Cannot update the members of a load balancer that is not as it shall be")

@@ -67,6 +67,8 @@ type entry struct {
 	tried     plan
 	failures  int
 	notBefore time.Time
+	// waiting is since when the cloud, not done yet, has made no progress; zero while it is not waited for.
+	waiting time.Time
 	// refused: the cloud did not take the last attempt's plan, and not for a while only.
 	refused bool
 	// followed is the plan whose members the load balancer was given although it is not as it

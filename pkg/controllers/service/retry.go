@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -19,6 +20,8 @@ const (
 	hopelessRetry = 30 * time.Minute
 	// longestAsked bounds the wait that the cloud asks for.
 	longestAsked = 10 * time.Minute
+	// waitShare is the part of the time without progress so far which is waited at least.
+	waitShare = 5
 )
 
 // Results of work, as a metric has them.
@@ -49,13 +52,14 @@ func (c *Controller) failed(ctx context.Context, e *entry, f failure, err error)
 	}
 	logger, text, result := klog.FromContext(ctx), list([]string{err.Error()}), resultFailed
 	e.tried, e.hopeless = f.plan, false
+	if !isWaiting(err) {
+		e.waiting = time.Time{}
+	}
 	var wait time.Duration
 	switch kind := cloud.KindOf(err); {
 	case isWaiting(err):
 		result = resultWaiting
-		if wait = min(cloud.RetryAfter(err), longestAsked); wait <= 0 {
-			wait = firstRetry
-		}
+		wait = e.patience(c.Clock.Now(), err)
 		logger.V(2).Info("The cloud is not done yet", "operation", f.operation, "again", wait, "reason", text)
 		reason := reasonEnsuring
 		if f.operation == operationDelete {
@@ -72,12 +76,26 @@ func (c *Controller) failed(ctx context.Context, e *entry, f failure, err error)
 	default:
 		e.failures++
 		wait = backoff(e.failures)
-		logger.Error(err, "Load balancer operation failed", "operation", f.operation, "again", wait)
+		logger.Error(errors.New(text), "Load balancer operation failed", "operation", f.operation, "again", wait)
 		c.once(e, f.service, corev1.EventTypeWarning, f.reason, f.doing+": "+text)
 	}
 	c.count(f.operation, result)
 	e.notBefore = c.Clock.Now().Add(wait)
 	return wait
+}
+
+// patience is how long to wait for a cloud that is not done yet: as long as it asks for, and the
+// longer the longer nothing has come of it. Load balancers that stay pending for ever must not keep
+// the workers from others.
+func (e *entry) patience(now time.Time, err error) time.Duration {
+	asked := min(cloud.RetryAfter(err), longestAsked)
+	if asked <= 0 {
+		asked = firstRetry
+	}
+	if e.waiting.IsZero() || cloud.HasProgress(err) {
+		e.waiting = now
+	}
+	return max(asked, min(now.Sub(e.waiting)/waitShare, lastRetry))
 }
 
 // isWaiting reports whether err only says that the cloud needs time.
@@ -101,7 +119,7 @@ func (c *Controller) holdBack(e *entry, want plan) time.Duration {
 
 // succeeded forgets attempts in vain.
 func (e *entry) succeeded() {
-	e.tried, e.failures, e.notBefore, e.hopeless, e.refused = plan{}, 0, time.Time{}, false, false
+	e.tried, e.failures, e.notBefore, e.waiting, e.hopeless, e.refused = plan{}, 0, time.Time{}, time.Time{}, false, false
 }
 
 // backoff is the wait after the nth failure in a row: doubled each time, with jitter.

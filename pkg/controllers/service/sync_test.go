@@ -166,6 +166,66 @@ func TestComplaintRetryAfterIsNoWarning(t *testing.T) {
 	})
 }
 
+// What never ends takes ever less of the workers' time; what gets on does not.
+func TestEndlessWorkOfTheCloudIsLookedAtEverMoreRarely(t *testing.T) {
+	w := newWorld(t, nil)
+	w.create(service("web", nil))
+	progress := false
+	w.cloud.ensure = func(context.Context, *cloud.LoadBalancerSpec) (*cloud.LoadBalancerStatus, error) {
+		err := &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: 5 * time.Second, Progress: progress, Err: errors.New("PENDING_CREATE")}
+		return nil, fmt.Errorf("ensure: %w", &cloud.Error{Kind: err.Kind, RetryAfter: err.RetryAfter, Err: err})
+	}
+	attempts := func(period time.Duration) (n int) {
+		for began := w.clock.Now(); w.clock.Since(began) < period; n++ {
+			w.clock.Step(w.sync("web"))
+		}
+		return n
+	}
+	if n := attempts(30 * time.Second); n != 6 {
+		t.Errorf("%d attempts in the first 30 s, want 6", n)
+	}
+	attempts(time.Hour)
+	if n := attempts(time.Hour); n != int(time.Hour/lastRetry) {
+		t.Errorf("%d attempts in the second hour, want %d", n, time.Hour/lastRetry)
+	}
+	progress = true
+	if n := attempts(time.Hour); n != int(time.Hour/(5*time.Second)) {
+		t.Errorf("%d attempts in an hour with progress, want one every 5 s", n)
+	}
+	progress = false
+	attempts(time.Hour)
+	w.change("web", func(s *corev1.Service) { s.Annotations["lb.example.org/timeout"] = "5" })
+	if again := w.sync("web"); again != 5*time.Second {
+		t.Errorf("another wish is looked at again after %s", again)
+	}
+}
+
+// However long annotations are, texts are short.
+func TestTextsAreBounded(t *testing.T) {
+	w := newWorld(t, nil)
+	w.create(service("web", nil))
+	long := strings.Repeat("Ω", 100_000)
+	for _, err := range []error{cloud.Errorf(cloud.KindInvalid, "%s", long), errors.New(long), cloud.Errorf(cloud.KindThrottled, "%s", long)} {
+		w.cloud.ensure = func(context.Context, *cloud.LoadBalancerSpec) (*cloud.LoadBalancerStatus, error) { return nil, err }
+		w.clock.Step(w.sync("web"))
+	}
+	w.cloud.ensure = func(_ context.Context, spec *cloud.LoadBalancerSpec) (*cloud.LoadBalancerStatus, error) {
+		status := statusOf(spec)
+		status.Warnings = []string{long}
+		return status, nil
+	}
+	w.clock.Step(w.sync("web"))
+	events := w.events()
+	if len(events) < 4 {
+		t.Errorf("events %.200q", events)
+	}
+	for _, e := range events {
+		if len(e) > mostText+100 {
+			t.Errorf("an event of %d bytes", len(e))
+		}
+	}
+}
+
 // A deletion is looked at again after the time that the cloud names, too.
 func TestComplaintRetryAfterOfDeletion(t *testing.T) {
 	w := settled(t, nil)

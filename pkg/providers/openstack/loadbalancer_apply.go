@@ -16,12 +16,12 @@ import (
 // takes the next. It returns the load balancer as it is after the last. When that takes too
 // long it returns KindRetryAfter; what is left then is remembered and gone on with.
 func (o *lbOperation) apply(ctx context.Context, ref cloud.LoadBalancerRef, lb *octaviaLB, e *treeEntry) (*octaviaLB, error) {
-	for len(e.todo) > 0 {
+	for made := false; len(e.todo) > 0; made = true {
 		c := e.todo[0]
 		klog.FromContext(ctx).V(2).Info("Changing load balancer", "loadBalancer", lb.ID, "service", klog.KRef(ref.Namespace, ref.Name), "change", c.String())
 		o.changes(lb.ID)
 		if err := o.send(ctx, lb.ID, c.String()+" of load balancer "+lb.ID, func() error { return o.call(ctx, lb.ID, c) }); err != nil {
-			return nil, err
+			return nil, withProgress(err, made)
 		}
 		e.todo = e.todo[1:]
 		after, err := o.waitActive(ctx, lb.ID)
@@ -30,11 +30,19 @@ func (o *lbOperation) apply(ctx context.Context, ref cloud.LoadBalancerRef, lb *
 			o.lb.trees.put(lb, *e, o.lb.now())
 		}
 		if err != nil {
-			return nil, err
+			return nil, withProgress(err, true)
 		}
 		lb, e.underway = after, false
 	}
 	return lb, nil
+}
+
+// withProgress notes in a KindRetryAfter that something was changed.
+func withProgress(err error, made bool) error {
+	if !made || cloud.KindOf(err) != cloud.KindRetryAfter {
+		return err
+	}
+	return &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: cloud.RetryAfter(err), Progress: true, Err: err}
 }
 
 // call makes the API call of one change.

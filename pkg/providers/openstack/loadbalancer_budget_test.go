@@ -253,12 +253,16 @@ func TestComplaint2858SlowOctavia(t *testing.T) {
 	x.lbs.waits = impatient
 	ensureAll := func(op func() error) (tries int) {
 		for tries = 1; tries < 10_000; tries++ {
+			before := x.sim.Mutations()
 			err := op()
 			if err == nil {
 				return tries
 			}
 			if cloud.KindOf(err) != cloud.KindRetryAfter {
 				t.Fatal(err)
+			}
+			if changed := x.sim.Mutations() > before; changed != cloud.HasProgress(err) {
+				t.Errorf("an operation that changes something (%v): progress is %v", changed, !changed)
 			}
 		}
 		t.Fatal("never done")

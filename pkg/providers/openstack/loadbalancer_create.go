@@ -68,7 +68,7 @@ func (o *lbOperation) create(ctx context.Context, w *lbWishes, want *lbTree) (*o
 	}
 	o.lb.trees.put(lb, *e, o.lb.now()) // an operation that comes after a long creation goes on from here
 	if err := o.waitMade(ctx, lb, e); err != nil {
-		return nil, nil, &cloud.Error{Kind: cloud.KindOf(err), Op: "create load balancer " + w.names.lb, RetryAfter: cloud.RetryAfter(err), Err: err}
+		return nil, nil, &cloud.Error{Kind: cloud.KindOf(err), Op: "create load balancer " + w.names.lb, RetryAfter: cloud.RetryAfter(err), Progress: true, Err: err}
 	}
 	return lb, e, nil
 }
