@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -52,6 +53,20 @@ func isObjectMissing(method, rawURL string, answer remoteAnswer) bool {
 		}
 	}
 	return false
+}
+
+// madeID is the ID of what a call has made. A call that was answered with another document, as
+// something between us and the service may do, is not known to have made it.
+func madeID(r interface{ ExtractInto(to any) error }, key string) (string, error) {
+	var doc map[string]json.RawMessage
+	if err := r.ExtractInto(&doc); err != nil {
+		return "", err
+	}
+	var made octaviaID
+	if err := json.Unmarshal(doc[key], &made); err != nil || made.ID == "" {
+		return "", fmt.Errorf("the answer has no %s with an ID", key)
+	}
+	return made.ID, nil
 }
 
 // answerShape is the kind of error document that a body is.

@@ -49,10 +49,8 @@ func withProgress(err error, made bool) error {
 func (o *lbOperation) call(ctx context.Context, lbID string, c lbChange) error {
 	switch c.action {
 	case createListener:
-		created, err := listeners.Create(ctx, o.octavia, listenerCreateOpts(c.listener, lbID)).Extract()
-		if err == nil {
-			c.listener.ID = created.ID
-		}
+		id, err := madeID(listeners.Create(ctx, o.octavia, listenerCreateOpts(c.listener, lbID)), "listener")
+		c.listener.ID = id
 		return err
 	case updateListener:
 		return listeners.Update(ctx, o.octavia, c.listener.ID, listenerUpdateOpts(c.listener)).Err
@@ -65,10 +63,8 @@ func (o *lbOperation) call(ctx context.Context, lbID string, c lbChange) error {
 		} else {
 			opts.LoadbalancerID = lbID
 		}
-		created, err := pools.Create(ctx, o.octavia, opts).Extract()
-		if err == nil {
-			c.pool.ID = created.ID
-		}
+		id, err := madeID(pools.Create(ctx, o.octavia, opts), "pool")
+		c.pool.ID = id
 		return err
 	case updatePool:
 		return pools.Update(ctx, o.octavia, c.pool.ID, pools.UpdateOpts{LBMethod: pools.LBMethod(c.pool.Method), Persistence: persistence(c.pool)}).Err
@@ -81,10 +77,8 @@ func (o *lbOperation) call(ctx context.Context, lbID string, c lbChange) error {
 	case createMonitor:
 		opts := monitorCreateOpts(c.pool.Monitor)
 		opts.PoolID = c.pool.ID
-		created, err := monitors.Create(ctx, o.octavia, opts).Extract()
-		if err == nil {
-			c.pool.Monitor.ID = created.ID
-		}
+		id, err := madeID(monitors.Create(ctx, o.octavia, opts), "healthmonitor")
+		c.pool.Monitor.ID = id
 		return err
 	case updateMonitor:
 		m := c.pool.Monitor

@@ -241,11 +241,16 @@ func (o *lbOperation) subnetOn(ctx context.Context, w *lbWishes, network string,
 
 // networkOf is the network of a subnet.
 func (o *lbOperation) networkOf(ctx context.Context, subnetID string) (string, error) {
-	s, err := subnets.Get(ctx, o.neutron, subnetID).Extract()
-	if err != nil {
-		return "", wrapError("get subnet "+subnetID, err)
+	var answer struct {
+		Subnet struct {
+			NetworkID string `json:"network_id"`
+		} `json:"subnet"`
 	}
-	return s.NetworkID, nil
+	err := subnets.Get(ctx, o.neutron, subnetID).ExtractInto(&answer)
+	if err == nil && answer.Subnet.NetworkID == "" {
+		err = errors.New("the answer has none with a network")
+	}
+	return answer.Subnet.NetworkID, wrapError("get subnet "+subnetID, err)
 }
 
 // octaviaMinor is the newest version 2.x of Octavia's API, read once per process.

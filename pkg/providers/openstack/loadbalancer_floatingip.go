@@ -207,10 +207,14 @@ func (o *lbOperation) createFIP(ctx context.Context, w *lbWishes, portID string)
 		if w.fip.address.IsValid() {
 			opts.FloatingIP = w.fip.address.String()
 		}
-		made, err := floatingips.Create(ctx, o.neutron, opts).Extract()
+		var made floatingIP
+		err := floatingips.Create(ctx, o.neutron, opts).ExtractInto(&made)
+		if err == nil && made.Address != "" {
+			klog.FromContext(ctx).V(2).Info("Created floating IP", "floatingIP", made.Address, "port", portID)
+			return &floatingIP{ID: made.ID, Address: made.Address, PortID: portID, Description: opts.Description}, nil
+		}
 		if err == nil {
-			klog.FromContext(ctx).V(2).Info("Created floating IP", "floatingIP", made.FloatingIP, "port", portID)
-			return &floatingIP{ID: made.ID, Address: made.FloatingIP, PortID: portID, Description: opts.Description}, nil
+			err = errors.New("the answer has none")
 		}
 		op := "create floating IP in network " + network
 		if subnet != "" {

@@ -9,8 +9,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
-
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
 
@@ -80,12 +78,12 @@ func (o *lbOperation) checkFloatingSubnet(ctx context.Context, w *lbWishes) erro
 			return err
 		}
 	}
-	s, err := subnets.Get(ctx, o.neutron, id).Extract()
-	switch err = wrapError("get the subnet of floating IPs "+id, err); {
+	is, err := o.networkOf(ctx, id)
+	switch {
 	case cloud.IsNotFound(err):
-		return &cloud.Error{Kind: cloud.KindInvalid, Err: fmt.Errorf("%w; correct floating-subnet-id", err)}
-	case err == nil && s.NetworkID != network:
-		return cloud.Errorf(cloud.KindInvalid, "the subnet of floating IPs %s is of network %s, not of %s; correct floating-subnet-id or floating-network-id", id, s.NetworkID, network)
+		return &cloud.Error{Kind: cloud.KindInvalid, Err: fmt.Errorf("floating IPs: %w; correct floating-subnet-id", err)}
+	case err == nil && is != network:
+		return cloud.Errorf(cloud.KindInvalid, "the subnet of floating IPs %s is of network %s, not of %s; correct floating-subnet-id or floating-network-id", id, is, network)
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -192,7 +193,11 @@ func (o *lbOperation) subnetCIDR(ctx context.Context, id string) (netip.Prefix, 
 			CIDR netip.Prefix `json:"cidr"`
 		} `json:"subnet"`
 	}
-	if err := subnets.Get(ctx, o.neutron, id).ExtractInto(&answer); err != nil {
+	err := subnets.Get(ctx, o.neutron, id).ExtractInto(&answer)
+	if err == nil && !answer.Subnet.CIDR.IsValid() { // it would be remembered
+		err = errors.New("the answer has none with a CIDR")
+	}
+	if err != nil {
 		return netip.Prefix{}, wrapError("get subnet "+id, err)
 	}
 	o.lb.cidrs.put(id, answer.Subnet.CIDR)
