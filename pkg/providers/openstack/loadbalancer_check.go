@@ -54,6 +54,13 @@ func (w *lbWishes) lacks(provider string) (problems field.ErrorList, warnings []
 		warnings = append(warnings, fmt.Sprintf("annotation %s: externalTrafficPolicy Local needs health monitors, so the pools have them", annMonitor))
 	}
 	problems = append(w.otherFamily(provider), w.numbers(provider)...)
+	if wrong := w.wrongMonitorNumbers(); !w.served() {
+		problems = append(problems, wrong...)
+	} else {
+		for _, problem := range wrong {
+			warnings = append(warnings, problem.Error()+"; the monitors keep what they have")
+		}
+	}
 	switch method := s.String(annMethod, ""); {
 	case provider == providerOVN:
 		return append(problems, w.lacksOfOVN()...), append(warnings, w.warningsOfOVN()...)
@@ -95,10 +102,6 @@ func (w *lbWishes) numbers(provider string) (problems field.ErrorList) {
 	}
 	if provider != providerOVN {
 		check(0, maxTimeout, annTimeoutClient, annTimeoutConnect, annTimeoutMember, annTimeoutInspect)
-	}
-	if _, ok := w.monitor(); ok {
-		check(1, maxSeconds, annMonitorDelay, annMonitorTimeout)
-		check(1, maxRetries, annMonitorRetries, annMonitorRetriesDown)
 	}
 	return problems
 }
@@ -173,7 +176,7 @@ func (w *lbWishes) tcpOnly() {
 func (w *lbWishes) monitorTimes() {
 	m, ok := w.monitor()
 	s := w.spec.Settings
-	if ok && m.Timeout > m.Delay && (s.Has(annMonitorTimeout) || s.Has(annMonitorDelay)) {
+	if ok && m.Delay > 0 && m.Timeout > m.Delay && (s.Has(annMonitorTimeout) || s.Has(annMonitorDelay)) {
 		w.warnf("annotations %s and %s: a check of %d s is longer than the %d s between two; Octavia may refuse it", annMonitorTimeout, annMonitorDelay, m.Timeout, m.Delay)
 	}
 }

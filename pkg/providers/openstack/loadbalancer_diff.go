@@ -3,6 +3,7 @@ package openstack
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
@@ -265,7 +266,11 @@ func (d *treeDiff) attachPool(l *lbListener, w *lbPool) {
 }
 
 func (d *treeDiff) pool(p, w *lbPool) {
-	members, same := mergeMembers(p.Members, w.Members, d.ownership.ovn)
+	wanted := w.Members
+	if p.Monitor == nil && w.Monitor == nil {
+		wanted = withMonitorPorts(wanted, p.Members)
+	}
+	members, same := mergeMembers(p.Members, wanted, d.ownership.ovn)
 	persistent := p.ByClientIP == w.ByClientIP
 	switch {
 	case p.Method != w.Method && !keeps(p, w) || !persistent:
@@ -298,9 +303,9 @@ func (d *treeDiff) monitorMatches(have, want *lbMonitor) bool {
 	case have == nil || want == nil:
 		return have == want
 	}
-	m := *want
+	m := want.over(have)
 	m.ID, m.Name, m.Status = have.ID, have.Name, have.Status
-	return m == *have
+	return *m == *have
 }
 
 func (d *treeDiff) monitor(p *lbPool, w *lbMonitor) {
@@ -309,21 +314,19 @@ func (d *treeDiff) monitor(p *lbPool, w *lbMonitor) {
 	case have == nil && w == nil:
 	case d.ownership.ovn && isGhost(have):
 	case have == nil:
-		m := *w
-		p.Monitor = &m
+		p.Monitor = w.over(nil)
 		d.add(createMonitor, nil, p)
 	case w == nil:
 		d.add(deleteMonitor, nil, &lbPool{Name: p.Name, ID: p.ID, Monitor: have})
 		p.Monitor = nil
 	case have.Type != w.Type: // a monitor's type cannot change
 		d.add(deleteMonitor, nil, &lbPool{Name: p.Name, ID: p.ID, Monitor: have})
-		m := *w
-		p.Monitor = &m
+		p.Monitor = w.over(nil)
 		d.add(createMonitor, nil, p)
 	case !d.monitorMatches(have, w):
-		m := *w
+		m := w.over(have)
 		m.ID, m.Name, m.Status = have.ID, have.Name, have.Status
-		p.Monitor = &m
+		p.Monitor = m
 		d.add(updateMonitor, nil, p)
 	}
 }
@@ -337,6 +340,20 @@ func listenerMatches(have, want *lbListener) bool {
 		have.TLSRef == want.TLSRef &&
 		have.ForwardedFor == want.ForwardedFor &&
 		slices.Equal(have.AllowedCIDRs, want.AllowedCIDRs)
+}
+
+// withMonitorPorts are members with the monitor ports of those that exist, which mean nothing without a
+// monitor: other controllers leave them when they take it away.
+func withMonitorPorts(members, have []lbMember) []lbMember {
+	ports := make(map[netip.AddrPort]int, len(have))
+	for _, m := range have {
+		ports[m.endpoint()] = m.MonitorPort
+	}
+	out := slices.Clone(members)
+	for i := range out {
+		out[i].MonitorPort = ports[out[i].endpoint()]
+	}
+	return out
 }
 
 // mergeMembers returns the members wanted, with what is kept of those that exist, and

@@ -287,6 +287,26 @@ func TestMergeMembersKeeps(t *testing.T) {
 	}
 }
 
+// TestMonitorPortsCountWhenThereIsAMonitor: those that members have left of one that is gone, as OCCM
+// leaves them, change nothing.
+func TestMonitorPortsCountWhenThereIsAMonitor(t *testing.T) {
+	have := func(h *lbTree) {
+		h.Pools[0].Monitor = nil
+		for i := range h.Pools[0].Members {
+			h.Pools[0].Members[i].MonitorPort = 32000
+		}
+	}
+	owner := lbOwnership{names: diffNames(), owner: true}
+	changes, next, err := diffTree(haveTree(have), wantTree(func(w *lbTree) { w.Listeners[0].Pool.Monitor = nil }), owner)
+	if err != nil || len(changes) > 0 || next.Pools[0].Members[0].MonitorPort != 32000 {
+		t.Errorf("%v, %v; want no change", changes, err)
+	}
+	changes, _, err = diffTree(haveTree(have), wantTree(func(w *lbTree) { w.Listeners[0].Pool.Monitor = &lbMonitor{Type: monitorTCP, Delay: 5} }), owner)
+	if err != nil || len(changes) != 2 || changes[0].action != setMembers || changes[1].action != createMonitor {
+		t.Errorf("%v, %v; want the members and a monitor", changes, err)
+	}
+}
+
 // TestUpdatesKeep: what others set on a listener or a member is said again in updates that
 // replace it as a whole.
 func TestUpdatesKeep(t *testing.T) {
