@@ -480,34 +480,37 @@ func TestNameMatchIsRefusedWhenExistingNodesAreNotFound(t *testing.T) {
 }
 
 // Credentials that are rotated to another project's while the process runs: a server of a new
-// Node's name is not that Node's there, although the right project was seen before.
+// Node's name is not that Node's there, although the right project was seen before, be it just now.
 func TestNameMatchCountsForNothingWhenCredentialsAreRotatedToAnotherProject(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGuarded(t, 2)
-		b.want(0, "")
-		b.cloud.add("new")
-		b.nodes.register("new")
-		b.cloud.set(func() {
-			b.cloud.scope = "theirs"
-			b.cloud.findErr = func(ref cloud.InstanceRef) error {
-				if ref.ProviderID != "" {
-					return cloud.Errorf(cloud.KindNotFound, "none of ours")
+	for _, ago := range []time.Duration{0, time.Second, MetadataMaxAge} {
+		t.Run(ago.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newGuarded(t, 2)
+				notFound := func(ref cloud.InstanceRef) error {
+					if ref.ProviderID != "" {
+						return cloud.Errorf(cloud.KindNotFound, "none of ours")
+					}
+					return nil
 				}
-				return nil
-			}
-			b.cloud.getErr = b.cloud.findErr
+				for _, name := range []string{"new", "newer"} { // the second time the other project is no news
+					b.want(0, "")
+					b.cloud.add(name)
+					b.nodes.register(name)
+					b.cloud.set(func() { b.cloud.scope, b.cloud.findErr, b.cloud.getErr = "theirs", notFound, notFound })
+					time.Sleep(ago)
+					byName := cloud.InstanceRef{NodeName: name}
+					if found, err := b.d.Nodes.Lookup(t.Context(), byName, MetadataMaxAge, nil); err == nil {
+						t.Fatalf("the new Node got %s of another project", found.ProviderID)
+					}
+					b.cloud.set(func() { b.cloud.scope, b.cloud.findErr, b.cloud.getErr = "ours", nil, nil })
+					time.Sleep(MetadataMaxAge)
+					if _, err := b.d.Nodes.Lookup(t.Context(), byName, MetadataMaxAge, nil); err != nil {
+						t.Error(err)
+					}
+				}
+			})
 		})
-		time.Sleep(MetadataMaxAge)
-		byName := cloud.InstanceRef{NodeName: "new"}
-		if found, err := b.d.Nodes.Lookup(t.Context(), byName, MetadataMaxAge, nil); err == nil {
-			t.Fatalf("the new Node got %s of another project", found.ProviderID)
-		}
-		b.cloud.set(func() { b.cloud.scope, b.cloud.findErr, b.cloud.getErr = "ours", nil, nil })
-		time.Sleep(MetadataMaxAge)
-		if _, err := b.d.Nodes.Lookup(t.Context(), byName, MetadataMaxAge, nil); err != nil {
-			t.Error(err)
-		}
-	})
+	}
 }
 
 // A region that the cluster has never had a Node in gets its first one by name, as long as

@@ -43,7 +43,7 @@ func (i *Instances) notFound(ctx context.Context, ref cloud.InstanceRef, err err
 		claim = deletionguard.NameNotFound
 	}
 	scope := cloud.ScopeOf(err)
-	if verdict := i.guard.Check(ctx, claim, ref, scope, i.count(ctx).in(scope)); !verdict.Allows() {
+	if verdict := i.guard.Check(ctx, claim, ref, scope, i.count(ctx, scope, i.claimed(ref, scope))); !verdict.Allows() {
 		return verdict.Err()
 	}
 	return err
@@ -54,9 +54,11 @@ func (i *Instances) nameFound(ctx context.Context, ref cloud.InstanceRef, instan
 	if ref.ProviderID != "" {
 		return nil
 	}
-	verdict := i.guard.Check(ctx, deletionguard.NameFound, ref, instance.Scope, i.tally().in(instance.Scope))
+	scope := instance.Scope
+	since := i.claimed(ref, scope)
+	verdict := i.guard.Check(ctx, deletionguard.NameFound, ref, scope, i.tally().in(scope, since))
 	if !verdict.Allows() { // by what was read last; others may have to be read first
-		verdict = i.guard.Check(ctx, deletionguard.NameFound, ref, instance.Scope, i.count(ctx).in(instance.Scope))
+		verdict = i.guard.Check(ctx, deletionguard.NameFound, ref, scope, i.count(ctx, scope, since))
 	}
 	if !verdict.Allows() {
 		return cloud.Errorf(cloud.KindUnknown, "%s has this name, but it is in doubt: %s", instance.ProviderID, verdict.Message)

@@ -14,16 +14,18 @@ type nodeCounts struct {
 	// seen are by the scope where they are, unreadable by the one where they were seen last; ""
 	// is not known.
 	seen, unreadable map[string]int
-	// stale is one that there is no answer about; nil for none.
-	stale *cloud.InstanceRef
+	// stale is one that there is no answer about, existing one of Counts.ExistingSeen; nil for none.
+	stale, existing *cloud.InstanceRef
+	// existingRead is when the last read began that has seen one of those.
+	existingRead time.Time
 	// batch is how many batches had been read, and until when the first answer gets too old.
 	batch int
 	until time.Time
 }
 
 // in is what counts for a claim of scope. That instances of another scope cannot be read says
-// nothing about this one.
-func (n nodeCounts) in(scope string) deletionguard.Counts {
+// nothing about this one; that existing ones were seen in reads before since counts for nothing.
+func (n nodeCounts) in(scope string, since time.Time) deletionguard.Counts {
 	c := n.Counts
 	for at, seen := range n.seen {
 		c.Seen += seen
@@ -36,23 +38,42 @@ func (n nodeCounts) in(scope string) deletionguard.Counts {
 			c.Unreadable += unreadable
 		}
 	}
+	if n.existingRead.Before(since) {
+		c.ExistingSeen, c.ExistingLost = 0, c.ExistingLost+c.ExistingSeen
+	}
 	return c
 }
 
-// count counts by answers as fresh as MetadataMaxAge. Nodes without one are asked for in one
-// batch, which concurrent askers share.
-func (i *Instances) count(ctx context.Context) nodeCounts {
-	counts := i.tally()
-	if counts.stale == nil {
-		return counts
+// claimed is when the read began by which scope makes a claim about ref's name, zero where it may
+// rest on older reads of others.
+func (i *Instances) claimed(ref cloud.InstanceRef, scope string) time.Time {
+	if ref.ProviderID != "" || scope == "" || i.guard.Proven(scope) {
+		return time.Time{}
 	}
-	if l, _, _ := i.join(ctx, *counts.stale, MetadataMaxAge, i.nodes); l != nil {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.known[slot(ref)].began
+}
+
+// count counts for a claim of scope by answers as fresh as MetadataMaxAge, existing instances by reads
+// that did not begin before since. Nodes without such an answer are asked for in one batch, which
+// concurrent askers share.
+func (i *Instances) count(ctx context.Context, scope string, since time.Time) deletionguard.Counts {
+	counts := i.tally()
+	ref, maxAge := counts.stale, MetadataMaxAge
+	if counts.existing != nil && counts.existingRead.Before(since) {
+		ref, maxAge = counts.existing, i.clock.Since(since)
+	}
+	if ref == nil {
+		return counts.in(scope, since)
+	}
+	if l, _, _ := i.join(ctx, *ref, maxAge, i.nodes); l != nil {
 		select {
 		case <-l.done:
 		case <-ctx.Done():
 		}
 	}
-	return i.tally()
+	return i.tally().in(scope, since)
 }
 
 // tally counts by the snapshot, once a batch: all who ask about thousands of Nodes that are
@@ -85,7 +106,12 @@ func (i *Instances) tally() nodeCounts {
 			n.stale, old = &ref, n.until
 		}
 		if i.guard.Existing(ref) {
-			*lost++
+			if *lost++; state == present {
+				n.existing = &ref
+				if e.began.After(n.existingRead) {
+					n.existingRead = e.began
+				}
+			}
 		}
 		if old.Before(n.until) {
 			n.until = old

@@ -41,7 +41,7 @@ func TestUnreadableCountsOnlyWhenTheScopeMayBeTheOneAsked(t *testing.T) {
 		"there": {Seen: 110, SeenHere: 100, Missing: 1, Unreadable: 320},
 		"":      {Seen: 110, SeenHere: 110, Missing: 1, Unreadable: 321},
 	} {
-		if got := counts.in(scope); got != want {
+		if got := counts.in(scope, time.Time{}); got != want {
 			t.Errorf("in %q: %+v, want %+v", scope, got, want)
 		}
 	}

@@ -161,6 +161,14 @@ func (g *Guard) Saw(ref cloud.InstanceRef, instance *cloud.Instance) {
 	g.publish(ref, Verdict{Reason: Allowed})
 }
 
+// Proven reports whether an existing provider ID has resolved in a scope. Counts for what another one
+// claims by name are of reads no older than the claim: the credentials may be others since.
+func (g *Guard) Proven(scope string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.evidence.proven[scope]
+}
+
 // Existing reports whether ref has a provider ID that is more than what this process found by
 // the Node's name.
 func (g *Guard) Existing(ref cloud.InstanceRef) bool {
