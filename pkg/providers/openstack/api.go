@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 
@@ -156,6 +157,9 @@ func getPage[T any](ctx context.Context, sc *gophercloud.ServiceClient, pageURL,
 	page := &listPage[T]{}
 	if err := json.Unmarshal(raw, &page.items); err != nil {
 		return nil, fmt.Errorf("the answer of %s is malformed: %w", withoutQuery(pageURL), err)
+	}
+	if reflect.TypeFor[T]().Kind() == reflect.Pointer && slices.ContainsFunc(page.items, func(item T) bool { return reflect.ValueOf(item).IsNil() }) {
+		return nil, fmt.Errorf("the answer of %s is malformed: an element is null", withoutQuery(pageURL))
 	}
 	var links []struct{ Rel, Href string }
 	if raw, ok := doc[key+"_links"]; ok {

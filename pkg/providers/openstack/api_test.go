@@ -119,6 +119,14 @@ func TestListAll(t *testing.T) {
 	}
 }
 
+// A null among elements that are read as pointers would end the process.
+func TestListWithNull(t *testing.T) {
+	sc, _ := serve(t, map[string]string{"": `{"items":[{"id":"a"},null]}`})
+	if got, err := listAll[*item](context.Background(), sc, "items", nil, "items"); err == nil || !strings.Contains(err.Error(), "null") {
+		t.Errorf("%v, %v; want an error", got, err)
+	}
+}
+
 func TestListIn(t *testing.T) {
 	sc, asked := serve(t, map[string]string{"": `{"items":[{"id":"a"}]}`})
 	var values []string
