@@ -216,6 +216,24 @@ func TestComplaint2751StaleAnnotation(t *testing.T) {
 	}
 }
 
+// TestLoadBalancerIsNotMadeAnewInAnotherCloud: where credentials, or a name in DNS, lead to another
+// one, or to another project, neither the load balancer nor the servers of the Nodes are known.
+func TestLoadBalancerIsNotMadeAnewInAnotherCloud(t *testing.T) {
+	first, x := newLBTest(t, 2, ""), newLBTest(t, 2, "")
+	first.ensure(first.spec)
+	x.wantRefused(first.spec, "may be that of another project or region")
+	first.spec.Members, first.spec.Candidates = nil, first.all
+	x.wantRefused(first.spec, "may be that of another project or region")
+	first.spec.Members = append(slices.Clone(first.all), x.all[0]) // some have gone, one is there
+	x.ensure(first.spec)
+
+	x = newLBTest(t, 2, "")
+	forget(first.spec) // never served, as far as anybody knows
+	first.spec.Members = first.all
+	first.spec.Settings[annSubnetID] = x.lbs.c.cfg.LoadBalancer.SubnetID
+	x.ensure(first.spec)
+}
+
 // TestUntaggedListenerOfOthersStays: having no tag makes a listener nobody's; only one that
 // also has the Service's name is what controllers without tags left of the Service.
 func TestUntaggedListenerOfOthersStays(t *testing.T) {

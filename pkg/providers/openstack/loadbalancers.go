@@ -183,6 +183,11 @@ func (o *lbOperation) ensureNew(ctx context.Context, w *lbWishes) (*cloud.LoadBa
 	if err != nil {
 		return nil, err
 	}
+	if w.loadBalancerID != "" {
+		if err := o.checkScope(ctx, w); err != nil {
+			return nil, err
+		}
+	}
 	if err := o.checkFloatingSubnet(ctx, w); err != nil {
 		return nil, err
 	}
