@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"context"
+	"net/netip"
 	"slices"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
@@ -53,11 +54,13 @@ func (w *lbWishes) followNodes(actual *lbTree, o lbOwnership) ([]lbChange, *lbTr
 
 // stillNodes are those of members that are Nodes: which of these the Service selects is not known.
 func (w *lbWishes) stillNodes(members []lbMember) []lbMember {
-	return slices.DeleteFunc(slices.Clone(members), func(m lbMember) bool {
-		return !slices.ContainsFunc(w.spec.Candidates, func(c cloud.LoadBalancerMember) bool {
-			return slices.Contains(c.Addresses, m.endpoint().Addr())
-		})
-	})
+	nodes := map[netip.Addr]bool{}
+	for _, c := range w.spec.Candidates {
+		for _, a := range c.Addresses {
+			nodes[a] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(members), func(m lbMember) bool { return !nodes[m.endpoint().Addr()] })
 }
 
 // portOf is the node port of a listener: the Service's or, where it has no such port any more, the

@@ -14,17 +14,15 @@ type monitorNumber struct {
 	name       string // of the annotation
 	configured int
 	most       int
-	// fallback is what new monitors get where the number cannot be had: cloud.conf's default.
-	fallback int
 }
 
 // monitorNumbers are delay, timeout and the two numbers of tries.
 func (w *lbWishes) monitorNumbers() [4]monitorNumber {
 	return [4]monitorNumber{
-		{annMonitorDelay, seconds(w.cfg.MonitorDelay), maxSeconds, 5},
-		{annMonitorTimeout, seconds(w.cfg.MonitorTimeout), maxSeconds, 3},
-		{annMonitorRetries, w.cfg.MonitorMaxRetries, maxRetries, 1},
-		{annMonitorRetriesDown, w.cfg.MonitorMaxRetriesDown, maxRetries, defaultRetriesDown},
+		{annMonitorDelay, seconds(w.cfg.MonitorDelay), maxSeconds},
+		{annMonitorTimeout, seconds(w.cfg.MonitorTimeout), maxSeconds},
+		{annMonitorRetries, w.cfg.MonitorMaxRetries, maxRetries},
+		{annMonitorRetriesDown, w.cfg.MonitorMaxRetriesDown, maxRetries},
 	}
 }
 
@@ -67,7 +65,8 @@ func (w *lbWishes) wrongMonitorNumbers() (problems field.ErrorList) {
 	return problems
 }
 
-// over is the monitor as it is to be where there is have, nil for none.
+// over is the monitor as it is to be where there is have. Where there is none, nil, numbers that
+// cannot be had are cloud.conf's defaults.
 func (m *lbMonitor) over(have *lbMonitor) *lbMonitor {
 	out := *m
 	if have == nil {
