@@ -18,20 +18,26 @@ type inScopes struct {
 	*fakeInstances
 	scope string // guarded by fakeInstances.mu
 	blind bool   // no server of the cluster is in this scope
+	// away are Nodes of another region, whose scope is "away".
+	away map[string]bool
 }
 
-func (f *inScopes) answer(r cloud.Result[*cloud.Instance]) cloud.Result[*cloud.Instance] {
+func (f *inScopes) answer(ref cloud.InstanceRef, r cloud.Result[*cloud.Instance]) cloud.Result[*cloud.Instance] {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	scope := f.scope
+	if f.away[ref.NodeName] {
+		scope = "away"
+	}
 	if r.Err == nil && f.blind {
 		r = cloud.Result[*cloud.Instance]{Err: cloud.Errorf(cloud.KindNotFound, "none of ours")}
 	}
 	if r.Err == nil {
 		found := *r.Value
-		found.Scope = f.scope
+		found.Scope = scope
 		r.Value = &found
 	} else if cloud.IsNotFound(r.Err) {
-		r.Err = &cloud.Error{Kind: cloud.KindNotFound, Scope: f.scope, Err: r.Err}
+		r.Err = &cloud.Error{Kind: cloud.KindNotFound, Scope: scope, Err: r.Err}
 	}
 	return r
 }
@@ -39,14 +45,14 @@ func (f *inScopes) answer(r cloud.Result[*cloud.Instance]) cloud.Result[*cloud.I
 func (f *inScopes) Find(ctx context.Context, refs []cloud.InstanceRef) []cloud.Result[*cloud.Instance] {
 	out := f.fakeInstances.Find(ctx, refs)
 	for k := range out {
-		out[k] = f.answer(out[k])
+		out[k] = f.answer(refs[k], out[k])
 	}
 	return out
 }
 
 func (f *inScopes) Get(ctx context.Context, ref cloud.InstanceRef) (*cloud.Instance, error) {
 	found, err := f.fakeInstances.Get(ctx, ref)
-	r := f.answer(cloud.Result[*cloud.Instance]{Value: found, Err: err})
+	r := f.answer(ref, cloud.Result[*cloud.Instance]{Value: found, Err: err})
 	return r.Value, r.Err
 }
 
@@ -217,6 +223,32 @@ func TestLastNodesStayWhenNoInstanceIsSeen(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The Nodes of a region that shows none of them any more stay, too, be they few of the cluster's: its
+// Nova may have been restored from nothing. A single one goes, as the last one of a region does.
+func TestLastNodesOfAScopeStayWhenTheyGoAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGuarded(t, 20)
+		b.cloud.away = map[string]bool{"node-0": true, "node-1": true, "node-2": true}
+		b.want(0, "")
+		b.lose(0, 3)
+		for range 500 {
+			b.want(0, "no instance of the cluster is seen in away any more, and 3 nodes were there")
+		}
+		b.lose(3, 5) // the other region's go
+		b.want(2, "no instance of the cluster is seen in away any more, and 3 nodes were there")
+		b.operator.Confirmed = true
+		time.Sleep(5 * time.Second)
+		b.want(3, "")
+		b.operator.Confirmed = false
+		b.cloud.set(func() { b.cloud.away = map[string]bool{"node-5": true, "node-6": true} })
+		b.want(0, "")
+		b.lose(5, 6)
+		b.want(1, "")
+		b.lose(6, 7)
+		b.want(1, "")
+	})
 }
 
 // A large loss is held until it has lasted while others of the cluster are seen.

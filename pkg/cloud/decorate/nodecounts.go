@@ -11,9 +11,9 @@ import (
 // nodeCounts count the cluster's Nodes by what is known of their instances.
 type nodeCounts struct {
 	deletionguard.Counts // what is the same for every scope
-	// seen are by the scope where they are, unreadable by the one where they were seen last; ""
-	// is not known.
-	seen, unreadable map[string]int
+	// seen are by the scope where they are, missing by the one that lacked them, unreadable by the one
+	// where they were seen last; "" is not known.
+	seen, missing, unreadable map[string]int
 	// stale is one that there is no answer about, existing one of Counts.ExistingSeen; nil for none.
 	stale, existing *cloud.InstanceRef
 	// existingRead is when the last read began that has seen one of those.
@@ -33,11 +33,15 @@ func (n nodeCounts) in(scope string, since time.Time) deletionguard.Counts {
 			c.SeenHere += seen
 		}
 	}
-	for at, unreadable := range n.unreadable {
-		if at == scope || at == "" || scope == "" {
-			c.Unreadable += unreadable
+	mayBeIn := func(counts map[string]int) (sum int) {
+		for at, count := range counts {
+			if at == scope || at == "" || scope == "" {
+				sum += count
+			}
 		}
+		return sum
 	}
+	c.MissingHere, c.Unreadable = mayBeIn(n.missing), mayBeIn(n.unreadable)
 	if n.existingRead.Before(since) {
 		c.ExistingSeen, c.ExistingLost = 0, c.ExistingLost+c.ExistingSeen
 	}
@@ -85,7 +89,7 @@ func (i *Instances) tally() nodeCounts {
 	if i.nodes == nil || i.counted.batch == i.batches && now.Before(i.counted.until) {
 		return i.counted
 	}
-	n := nodeCounts{seen: map[string]int{}, unreadable: map[string]int{}, batch: i.batches, until: now.Add(MetadataMaxAge)}
+	n := nodeCounts{seen: map[string]int{}, missing: map[string]int{}, unreadable: map[string]int{}, batch: i.batches, until: now.Add(MetadataMaxAge)}
 	for _, ref := range i.nodes.List() {
 		state, e := i.known.get(ref, now, MetadataMaxAge)
 		if kind := cloud.KindOf(e.err); state == failed && (kind == cloud.KindInvalid || kind == cloud.KindConflict) {
@@ -98,6 +102,7 @@ func (i *Instances) tally() nodeCounts {
 			lost = &n.ExistingSeen
 		case absent:
 			n.Missing++
+			n.missing[e.scope]++
 		case failed:
 			n.unreadable[i.known.scope(ref)]++
 			old = now.Add(failureHold)

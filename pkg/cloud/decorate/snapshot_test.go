@@ -34,12 +34,12 @@ func TestScopeIsTheLastOneSeenWhenReadsFail(t *testing.T) {
 
 // That the instances of one scope cannot be read is no reason to doubt what another one says.
 func TestUnreadableCountsOnlyWhenTheScopeMayBeTheOneAsked(t *testing.T) {
-	counts := nodeCounts{Counts: deletionguard.Counts{Missing: 1},
+	counts := nodeCounts{Counts: deletionguard.Counts{Missing: 4}, missing: map[string]int{"here": 1, "there": 2, "": 1},
 		seen: map[string]int{"here": 10, "there": 100}, unreadable: map[string]int{"here": 1, "there": 20, "": 300}}
 	for scope, want := range map[string]deletionguard.Counts{
-		"here":  {Seen: 110, SeenHere: 10, Missing: 1, Unreadable: 301},
-		"there": {Seen: 110, SeenHere: 100, Missing: 1, Unreadable: 320},
-		"":      {Seen: 110, SeenHere: 110, Missing: 1, Unreadable: 321},
+		"here":  {Seen: 110, SeenHere: 10, Missing: 4, MissingHere: 2, Unreadable: 301},
+		"there": {Seen: 110, SeenHere: 100, Missing: 4, MissingHere: 3, Unreadable: 320},
+		"":      {Seen: 110, SeenHere: 110, Missing: 4, MissingHere: 4, Unreadable: 321},
 	} {
 		if got := counts.in(scope, time.Time{}); got != want {
 			t.Errorf("in %q: %+v, want %+v", scope, got, want)

@@ -35,8 +35,9 @@ const (
 type Counts struct {
 	// Seen have one, SeenHere in the scope that makes the claim (any, where it is unidentified).
 	Seen, SeenHere int
-	// Missing were not in the last batch read; of Unreadable the cloud gave no answer.
-	Missing, Unreadable int
+	// Missing were not in the last batch read, MissingHere not in that scope; of Unreadable the cloud
+	// gave no answer.
+	Missing, MissingHere, Unreadable int
 	// ExistingSeen and ExistingLost are those that are seen, and those that are not, of the Nodes
 	// whose provider IDs are more than what this process found by their names.
 	ExistingSeen, ExistingLost int
@@ -101,17 +102,18 @@ func (v Verdict) Allows() bool { return v.Reason == Allowed || v.Reason == Opera
 // Evaluate decides whether a claim is believed. The first row that fits decides ("-" fits
 // anything, "by name" is "name not found" or "name found", "weak" all but "ID resolved"):
 //
-//	claim       evidence      existing IDs  limits  loss        settled  seen    reason
-//	not found   none          -             -       -           -        -       ScopeUnproven
-//	-           -             -             none    -           -        -       Allowed
-//	by name     weak          lost          -       -           -        -       NameInForeignScope
-//	name found  -             -             -       -           -        -       Allowed
-//	-           -             -             -       missing     yes      here    Allowed
-//	-           -             -             -       missing     -        -       TooManyMissing
-//	-           -             -             -       unreadable  -        -       TooManyUnreadable
-//	-           unidentified  -             -       -           -        nobody  NoInstanceAtAll
-//	-           -             -             some    -           -        nobody  NoInstanceAtAll
-//	-           -             -             -       -           -        -       Allowed
+//	claim       evidence      existing IDs  limits  loss        settled  seen       missing here  reason
+//	not found   none          -             -       -           -        -          -             ScopeUnproven
+//	-           -             -             none    -           -        -          -             Allowed
+//	by name     weak          lost          -       -           -        -          -             NameInForeignScope
+//	name found  -             -             -       -           -        -          -             Allowed
+//	-           -             -             -       missing     yes      here       -             Allowed
+//	-           -             -             -       missing     -        -          -             TooManyMissing
+//	-           -             -             -       unreadable  -        -          -             TooManyUnreadable
+//	-           unidentified  -             -       -           -        nobody     -             NoInstanceAtAll
+//	-           -             -             some    -           -        nobody     -             NoInstanceAtAll
+//	-           -             -             some    -           -        elsewhere  several       NoInstanceAtAll
+//	-           -             -             -       -           -        -          -             Allowed
 //
 // Existing IDs are lost when there are some and none of them is seen. Limits are none, some, or
 // 100 %, that is, any loss. A loss is "missing" when more than the limit are, "unreadable" when it
@@ -138,6 +140,8 @@ func Evaluate(in Input) Verdict {
 		hold(TooManyUnreadable, "the instances of %d of %d nodes could not be read", c.Unreadable, total)
 	case c.Seen == 0 && (in.Evidence == Unidentified || in.Limits.Percent < 100):
 		hold(NoInstanceAtAll, "no instance of the cluster is seen now (nodes: %d)", total)
+	case c.SeenHere == 0 && c.MissingHere > 1 && in.Limits.Percent < 100:
+		hold(NoInstanceAtAll, "no instance of the cluster is seen in %s any more, and %d nodes were there", in.Scope, c.MissingHere)
 	}
 	switch {
 	case verdict.Allows():

@@ -21,6 +21,7 @@ var axes = [][]string{
 	{"within", "unreadable", "missing"},
 	{"no", "yes"},
 	{"nobody", "elsewhere", "here"},
+	{"one", "several"},
 }
 
 // fits reports whether a cell of the table covers the value.
@@ -103,7 +104,7 @@ func situations() [][]string {
 
 // inputOf is an Input in that situation; false where there can be none.
 func inputOf(s []string) (Input, bool) {
-	claim, evidence, existing, limits, loss, settled, seen := s[0], s[1], s[2], s[3], s[4], s[5], s[6]
+	claim, evidence, existing, limits, loss, settled, seen, missing := s[0], s[1], s[2], s[3], s[4], s[5], s[6], s[7]
 	switch {
 	case limits == "100 %" && loss != "within", // never more than all
 		evidence == "unidentified" && seen == "elsewhere", // than what?
@@ -112,6 +113,9 @@ func inputOf(s []string) (Input, bool) {
 	}
 	in := Input{Claim: Claim(slices.Index(axes[0], claim)), Evidence: Evidence(slices.Index(axes[1], evidence)), Scope: "project p at endpoint e"}
 	in.Counts = map[string]Counts{"within": {Missing: 2, Unreadable: 1}, "unreadable": {Missing: 2, Unreadable: 9}, "missing": {Missing: 10, Unreadable: 1}}[loss]
+	if in.Counts.MissingHere = 1; missing == "several" {
+		in.Counts.MissingHere = 2
+	}
 	if seen != "nobody" {
 		in.Counts.Seen = 9
 	}
