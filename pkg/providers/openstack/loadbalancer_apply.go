@@ -2,7 +2,9 @@ package openstack
 
 import (
 	"context"
+	"fmt"
 	"maps"
+	"time"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/listeners"
 	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/monitors"
@@ -13,10 +15,17 @@ import (
 )
 
 // apply makes the changes of e.todo, one API call each, and waits after each until Octavia
-// takes the next. It returns the load balancer as it is after the last. When that takes too
-// long it returns KindRetryAfter; what is left then is remembered and gone on with.
+// takes the next. It returns the load balancer as it is after the last. When one takes too
+// long, or all of them do, it returns KindRetryAfter; what is left then is remembered and gone
+// on with.
 func (o *lbOperation) apply(ctx context.Context, ref cloud.LoadBalancerRef, lb *octaviaLB, e *treeEntry) (*octaviaLB, error) {
+	began := o.lb.now()
 	for made := false; len(e.todo) > 0; made = true {
+		if turn := o.lb.waits.turn; made && turn > 0 && o.lb.now().Sub(began) >= turn {
+			o.lb.trees.put(lb, *e, o.lb.now())
+			return nil, withProgress(&cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: time.Second,
+				Err: fmt.Errorf("%d changes of load balancer %s are left, with which it goes on after others' turn", len(e.todo), lb.ID)}, made)
+		}
 		c := e.todo[0]
 		klog.FromContext(ctx).V(2).Info("Changing load balancer", "loadBalancer", lb.ID, "service", klog.KRef(ref.Namespace, ref.Name), "change", c.String())
 		o.changes(lb.ID)

@@ -313,6 +313,49 @@ func TestComplaint2858SlowOctavia(t *testing.T) {
 	x.wantConverged(spec, "amphora")
 }
 
+// TestManyChangesAreMadeInTurns: an operation ends after its turn, and the next one goes on without
+// reading anything again.
+func TestManyChangesAreMadeInTurns(t *testing.T) {
+	x := newLBTest(t, 2, "")
+	t.Cleanup(func() { logCalls(t, x.sim) })
+	const ports = 12
+	spec := x.withPorts("web", ports)
+	x.ensure(spec)
+	spec.Members = x.all[:1]
+	x.ensure(spec)
+	spec.Members = x.all
+	x.lbs.waits.turn = time.Nanosecond
+	for _, op := range []func() error{
+		func() error { return x.lbs.UpdateMembers(testContext(t), spec) },
+		func() error {
+			spec.Members = x.all[:1]
+			_, err := x.lbs.Ensure(testContext(t), spec)
+			return err
+		},
+	} {
+		x.sim.ResetRequests()
+		for left := ports - 1; left > 0; left-- {
+			err := op()
+			if cloud.KindOf(err) != cloud.KindRetryAfter || !cloud.HasProgress(err) || !strings.Contains(err.Error(), fmt.Sprintf("%d changes of", left)) {
+				t.Fatalf("%v, want %d changes left", err, left)
+			}
+		}
+		if err := op(); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range x.sim.Requests() {
+			if r.Service == "load-balancer" && r.Method == http.MethodGet && !strings.HasPrefix(r.Path, "/lbaas/loadbalancers") {
+				t.Errorf("%s is read again", r.Path)
+			}
+		}
+		if n := x.sim.Mutations(); n != ports {
+			t.Errorf("%d changing calls, want %d", n, ports)
+		}
+	}
+	x.delete(spec)
+	x.wantNothing("after the deletion")
+}
+
 // TestWishChangesWhileUnderway: a Service that changes while its load balancer is being
 // changed gets what it wants last.
 func TestWishChangesWhileUnderway(t *testing.T) {

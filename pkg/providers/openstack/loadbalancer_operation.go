@@ -25,10 +25,13 @@ type lbWaits struct {
 	// it finds under way: slow amphorae, and work that hangs in Octavia, must not keep other
 	// Services waiting. Then it returns KindRetryAfter with retry.
 	total, brief, retry time.Duration
+	// turn is how long an operation goes on to make changes, each of which is done in time: a
+	// Service with hundreds of ports must not keep others waiting either. Zero is no bound.
+	turn time.Duration
 }
 
 func defaultLBWaits() lbWaits {
-	return lbWaits{first: 250 * time.Millisecond, most: time.Second, total: 5 * time.Second, brief: 3 * time.Second, retry: 5 * time.Second}
+	return lbWaits{first: 250 * time.Millisecond, most: time.Second, total: 5 * time.Second, brief: 3 * time.Second, retry: 5 * time.Second, turn: 20 * time.Second}
 }
 
 // lbOperation is one call of an interface method: its service clients and what it has
