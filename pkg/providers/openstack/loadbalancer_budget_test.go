@@ -3,6 +3,7 @@ package openstack
 import (
 	"fmt"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -311,6 +312,31 @@ func TestComplaint2858SlowOctavia(t *testing.T) {
 	x.lbs.waits.brief, x.lbs.waits.total = 10*time.Second, 10*time.Second
 	spec.Members = slices.Clone(x.all)
 	x.wantConverged(spec, "amphora")
+}
+
+// TestVeryManyChildrenAreMadeOneByOne: no call gets as large as ports and source ranges together
+// can make it.
+func TestVeryManyChildrenAreMadeOneByOne(t *testing.T) {
+	for n, want := range map[int]int{maxPopulated/2 - 1: 2, maxPopulated/2 + 1: 0} { // ranges of two ports, listeners in the first call
+		x := newLBTest(t, 1, "")
+		spec := x.withPorts("web", 2)
+		spec.Members = nil
+		for i := range n {
+			spec.SourceRanges = append(spec.SourceRanges, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), 32))
+		}
+		var sent int
+		remove := x.sim.OnMutation(func(m ossim.Mutation) {
+			if m.Method == http.MethodPost && m.Path == "/lbaas/loadbalancers" {
+				sent = strings.Count(string(m.Body), `"protocol_port"`)
+			}
+		})
+		spec.Settings[annSubnetID] = x.lbs.c.cfg.LoadBalancer.SubnetID
+		x.ensure(spec)
+		remove()
+		if sent != want || len(x.sim.Snapshot().Listeners) != 2 {
+			t.Errorf("%d ranges: the call that makes the load balancer makes %d listeners, want %d; objects %q", n, sent, want, x.objects())
+		}
+	}
 }
 
 // TestManyChangesAreMadeInTurns: an operation ends after its turn, and the next one goes on without

@@ -117,6 +117,10 @@ func (w *lbWishes) lacksOfOVN() (problems field.ErrorList) {
 	if w.proxy != "" {
 		forbid(cloud.AnnotationPath(annProxyProtocol), "load balancer provider ovn does not speak the PROXY protocol; remove it")
 	}
+	if n := len(w.spec.Ports) * len(w.spec.SourceRanges); n > maxGroupRules && w.cfg.ManageSecurityGroups {
+		problems = append(problems, field.Forbidden(w.sourceRangesPath(), fmt.Sprintf("%d ports and %d ranges need %d rules of a security group, and at most %d are made: use fewer ranges",
+			len(w.spec.Ports), len(w.spec.SourceRanges), n, maxGroupRules)))
+	}
 	if m := w.foreignMethod(); m != "" && !w.served() {
 		problems = append(problems, field.Invalid(cloud.AnnotationPath(annMethod), m, "load balancer provider ovn knows "+methodSourceIPPort+" only"))
 	}

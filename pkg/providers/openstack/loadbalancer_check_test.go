@@ -131,6 +131,24 @@ func TestCheckOfExisting(t *testing.T) {
 	}
 }
 
+// TestCheckOfManyRanges: each port and range is a rule where security groups restrict clients.
+func TestCheckOfManyRanges(t *testing.T) {
+	spec := wishesSpec(cloud.Settings{}, func(s *cloud.LoadBalancerSpec) {
+		for i := range maxGroupRules/2 + 1 { // of two ports
+			s.SourceRanges = append(s.SourceRanges, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), 32))
+		}
+	})
+	for conf, want := range map[string]int{"lb-provider=ovn\nmanage-security-groups=true": 1, "lb-provider=ovn": 0, "manage-security-groups=true": 0} {
+		if problems, _ := wishesConfig(t, "[LoadBalancer]\n"+conf+"\n").checkLoadBalancer(spec); len(problems) != want {
+			t.Errorf("%q: problems %v, want %d", conf, problems, want)
+		}
+	}
+	spec.SourceRanges = spec.SourceRanges[1:]
+	if problems, _ := wishesConfig(t, "[LoadBalancer]\nlb-provider=ovn\nmanage-security-groups=true\n").checkLoadBalancer(spec); len(problems) != 0 {
+		t.Errorf("problems %v of as many as are made", problems)
+	}
+}
+
 // TestCheckOfPattern: the pattern of the floating IP's subnet is only used to make one.
 func TestCheckOfPattern(t *testing.T) {
 	cfg := wishesConfig(t, "")

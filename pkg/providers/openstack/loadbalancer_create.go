@@ -19,8 +19,19 @@ import (
 	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/openstack"
 )
 
-// create makes the load balancer, with all its children in the same call unless the
-// provider takes them one by one only. It returns the tree as far as it is there. After a
+// maxPopulated bounds what is sent in one call, by members and source ranges.
+const maxPopulated = 20_000
+
+// size counts what makes a tree big.
+func (t *lbTree) size() (n int) {
+	for _, l := range t.Listeners {
+		n += len(l.AllowedCIDRs) + len(l.Pool.Members)
+	}
+	return n
+}
+
+// create makes the load balancer, with all its children in the same call unless they are very
+// many or the provider takes them one by one only. It returns the tree as far as it is there. After a
 // crash at any point find comes upon the load balancer by its name.
 //
 // Octavia (Zed at least) makes the VIP's port before it looks at the children, and forgets it
@@ -50,7 +61,7 @@ func (o *lbOperation) create(ctx context.Context, w *lbWishes, want *lbTree) (*o
 	if err := o.lb.creations.pass(w.names.lb, o.lb.now()); err != nil {
 		return nil, nil, err
 	}
-	populated := !w.cfg.SerialAPICalls
+	populated := !w.cfg.SerialAPICalls && want.size() <= maxPopulated
 	if populated {
 		if opts.Listeners, err = o.populate(ctx, w, opts.VipSubnetID, want); err != nil {
 			return nil, nil, err
