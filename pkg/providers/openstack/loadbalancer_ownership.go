@@ -22,8 +22,9 @@ import (
 //	| our name, no cluster's tag, evidence                   | the Service's; gets the tag     |
 //	| our name, no cluster's tag, no evidence                | refused                         |
 //	| named a<UID of the Service>, no other cluster's tag    | the Service's; gets the tag     |
-//	| a name of ours, no cluster's tag, both evidences, no   | the Service's; gets the tag     |
-//	| tag of the Service under another name                  |                                 |
+//	| a name of ours, no cluster's tag, both evidences, of   | the Service's; gets the tag     |
+//	| them the address in the status, no tag of the Service  |                                 |
+//	| under another name                                     |                                 |
 //	| any other with the Service's tag and listeners that    | refused                         |
 //	| have it, none of them with our cluster's, and whose    |                                 |
 //	| address the Service has not published                  |                                 |
@@ -50,10 +51,20 @@ type holding struct {
 type evidence struct {
 	id        string // of the annotation
 	published []string
+	status    []string // the part of published that the Service's user cannot write
 }
 
 func evidenceOf(ref cloud.LoadBalancerRef) evidence {
-	return evidence{id: ref.Settings.String(annLoadBalancerID, ""), published: publishedBy(ref)}
+	ev := evidence{id: ref.Settings.String(annLoadBalancerID, ""), published: publishedBy(ref)}
+	for _, in := range ref.CurrentIngress {
+		if in.IP != "" {
+			ev.status = append(ev.status, in.IP)
+		}
+	}
+	if len(ev.status) == 0 && len(ref.CurrentIngress) > 0 { // host names: then only the annotation has the address
+		ev.status = ev.published
+	}
+	return ev
 }
 
 // publishedBy are the addresses that a Service has published.
@@ -107,7 +118,7 @@ func (o *lbOperation) recognize(ctx context.Context, names lbNames, ev evidence,
 	case ok && lb.Name == names.legacy && !foreign:
 		return h, nil
 	case ok && !foreign && lb.ID == ev.id && !names.hasFormerTag(lb):
-		proven, err := o.shows(ctx, ev, lb)
+		proven, err := o.shows(ctx, evidence{published: ev.status}, lb)
 		if err != nil || proven {
 			return h, err
 		}

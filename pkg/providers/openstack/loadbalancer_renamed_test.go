@@ -237,3 +237,26 @@ func TestOtherClustersServiceOfTheSameNameIsOnlyShared(t *testing.T) {
 		}
 	}
 }
+
+// TestAnnotationsAloneTakeNothingOfAnotherClusterName: any tenant may write both; it is the status
+// that shows that the Service was served under the other name.
+func TestAnnotationsAloneTakeNothingOfAnotherClusterName(t *testing.T) {
+	x := newLBTest(t, 1, "")
+	t.Cleanup(func() { logCalls(t, x.sim) })
+	theirs := x.service("web", nil)
+	theirs.Cluster.Name = "other"
+	lb := x.madeBy(x.occm("amphora", false), theirs)
+	before := x.objects()
+	for _, status := range [][]corev1.LoadBalancerIngress{nil, {{IP: "203.0.113.7"}}} {
+		ours := x.sharer("web", lb.ID, 9000)
+		ours.Settings[annAddress], ours.CurrentIngress = theirs.Settings[annAddress], status
+		x.ensure(ours) // shares it
+		if tags := x.lb(lb.ID).Tags; slices.ContainsFunc(tags, func(tag string) bool { return strings.HasPrefix(tag, ownerTagPrefix) }) {
+			t.Errorf("tags %q: the load balancer is taken over", tags)
+		}
+		x.delete(ours)
+		if after := x.objects(); !slices.Equal(before, after) {
+			t.Errorf("objects %q became %q", before, after)
+		}
+	}
+}
