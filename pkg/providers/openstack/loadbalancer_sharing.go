@@ -32,11 +32,16 @@ func (o *lbOperation) sharedFIP(ctx context.Context, w *lbWishes, lb *octaviaLB)
 	case w.internal && len(attached) > 0:
 		err := cloud.Errorf(cloud.KindConflict, "load balancer %s is reached from outside by the floating IP %s, and the Service is to be internal: use an internal load balancer, or remove the annotation %s to get one of its own",
 			lb.ID, attached[0].Address, annLoadBalancerID)
-		if joined {
+		published := publishedAddresses(w)
+		switch {
+		case !joined:
+			return "", err
+		case slices.ContainsFunc(attached, func(f floatingIP) bool { return slices.Contains(published, f.Address) }):
+			w.refuseLater(err) // it keeps the address by which clients reach it
+		default:
 			o.warnings = append(o.warnings, err.Error())
-			return "", nil
 		}
-		return "", err
+		return "", nil
 	case !w.hasFIP() || !lb.hasIPv4():
 		return "", nil
 	case len(attached) == 0:

@@ -87,6 +87,27 @@ func TestExternalLoadBalancerIsNoInternalServices(t *testing.T) {
 	x.wantRefused(second, "is reached from outside by the floating IP")
 }
 
+// TestSharerKeepsItsAddressWhenItTurnsInternal: it cannot be had there, and the address that clients
+// know is not taken from it; its members follow.
+func TestSharerKeepsItsAddressWhenItTurnsInternal(t *testing.T) {
+	x := newLBTest(t, 2, "")
+	second, _ := x.sharing()
+	second.Settings[annInternal] = "true"
+	for _, members := range [][]cloud.LoadBalancerMember{x.all, x.all[:1]} {
+		x.restart()
+		second.Members = members
+		if _, err := x.lbs.Ensure(testContext(t), second); cloud.KindOf(err) != cloud.KindConflict || !strings.Contains(err.Error(), "is reached from outside") {
+			t.Errorf("Ensure: %v, want KindConflict", err)
+		}
+		pools := x.tree(second).Pools
+		if i := slices.IndexFunc(pools, func(p *lbPool) bool { return p.Name == namesFor(second.LoadBalancerRef).pool(0) }); i < 0 || len(pools[i].Members) != len(members) {
+			t.Errorf("the sharer's members do not follow the %d Nodes", len(members))
+		}
+	}
+	delete(second.Settings, annInternal)
+	x.ensure(second)
+}
+
 // TestSharerIsServedOnWhenTheFloatingIPIsGone: its members follow, and it makes no address; the
 // Service that the load balancer was made for does.
 func TestSharerIsServedOnWhenTheFloatingIPIsGone(t *testing.T) {

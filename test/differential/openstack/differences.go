@@ -92,7 +92,6 @@ func Defects() []Defect {
 		{What: "an empty lb-method, numbers of monitors that Octavia refuses", Match: Match{Scenarios: `.*method.*|h-.*`}},
 		{What: "spec.loadBalancerIP over an attached address", Match: Match{Scenarios: `g-fip-later|s-ip.*`}},
 		{What: "sharing", Match: Match{Scenarios: `sh-.*`}},
-		{What: "cloud.conf that OCCM takes", Match: Match{Scenarios: `c-monitor-odd.*`}},
 		{What: "pairs and random Services that nobody has looked at yet", Match: Match{Scenarios: `o-.*|p-.*|r-.*|ro-.*|ovn-limit|o-hostname.*|c-internal.*`}},
 	}
 }
