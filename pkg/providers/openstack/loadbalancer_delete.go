@@ -127,6 +127,9 @@ func (o *lbOperation) isShared(ctx context.Context, names lbNames, lb *octaviaLB
 		for _, l := range listeners {
 			tree.Listeners = append(tree.Listeners, l.node(nil))
 		}
+		if !tree.hasAll(lb.Listeners) {
+			return false, o.retryLater("the list of load balancer %s's listeners lacks some that it has", lb.ID)
+		}
 	}
 	ownership := lbOwnership{names: names, owner: true}
 	return slices.ContainsFunc(tree.Listeners, func(l *lbListener) bool { return !ownership.isOurs(l) }), nil
@@ -243,6 +246,9 @@ func (o *lbOperation) removeChildren(ctx context.Context, ref cloud.LoadBalancer
 	tree, err := readTree(ctx, o.octavia, lb.ID)
 	if err != nil {
 		return nil, err
+	}
+	if !tree.hasAll(lb.Listeners) || !tree.hasPools(lb.Pools) { // what they lack would stay behind
+		return nil, o.retryLater("the lists of load balancer %s's listeners and pools lack some that it has", lb.ID)
 	}
 	changes, next, err := diffTree(tree, &lbTree{}, lbOwnership{names: names, owner: owner, ovn: lb.Provider == providerOVN})
 	if err != nil {

@@ -26,8 +26,9 @@ type octaviaLB struct {
 	FlavorID     string   `json:"flavor_id"`
 	Zone         string   `json:"availability_zone"`
 	Tags         []string `json:"tags"`
-	// Listeners are all there are, by ID.
+	// Listeners and Pools are all there are, by ID.
 	Listeners []octaviaID `json:"listeners"`
+	Pools     []octaviaID `json:"pools"`
 	// AdditionalVIPs are VIPs beside the first one.
 	AdditionalVIPs []additionalVIP `json:"additional_vips"`
 	// UpdatedAt changes whenever the load balancer or a child of it does, because each

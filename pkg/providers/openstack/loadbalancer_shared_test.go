@@ -147,6 +147,36 @@ func TestDeletionSparesListenersOfOthers(t *testing.T) {
 	}
 }
 
+// TestDeletionTakesNoShortListForAll: what a list lacks would be deleted with the load balancer,
+// if it is another Service's whose tag was lost, or stay behind on a shared one.
+func TestDeletionTakesNoShortListForAll(t *testing.T) {
+	for _, path := range []string{"/lbaas/listeners", "/lbaas/pools"} {
+		for _, lost := range []bool{false, true} {
+			x := newLBTest(t, 1, "")
+			t.Cleanup(func() { logCalls(t, x.sim) })
+			second, id := x.sharing()
+			if o := x.op(); lost {
+				if _, err := o.retag(testContext(t), x.lb(id), func(tags []string) []string {
+					return slices.DeleteFunc(slices.Clone(tags), func(tag string) bool { return tag == occmName("second") })
+				}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			x.restart()
+			remove := x.sim.AddFault(ossim.Fault{Service: "load-balancer", Method: http.MethodGet, Path: path, EmptyList: true})
+			x.sim.ResetRequests()
+			if err := x.lbs.Delete(testContext(t), x.spec.LoadBalancerRef); cloud.KindOf(err) != cloud.KindRetryAfter || x.sim.Mutations() != 0 {
+				t.Errorf("%s empty, tag lost %v: %v and %d changing calls, want KindRetryAfter and none", path, lost, err, x.sim.Mutations())
+			}
+			remove()
+			x.delete(x.spec)
+			x.ensure(second)
+			x.delete(second)
+			x.wantNothing("after both are deleted")
+		}
+	}
+}
+
 // TestCreatedTwice: a create whose answer never came was carried out after all. The Service
 // is served by one of the two, always the same, and its deletion leaves none.
 func TestCreatedTwice(t *testing.T) {

@@ -41,6 +41,13 @@ func (t *lbTree) hasAll(listeners []octaviaID) bool {
 	})
 }
 
+// hasPools reports whether the tree has all of these pools.
+func (t *lbTree) hasPools(pools []octaviaID) bool {
+	return !slices.ContainsFunc(pools, func(id octaviaID) bool {
+		return !slices.ContainsFunc(t.Pools, func(p *lbPool) bool { return p.ID == id.ID })
+	})
+}
+
 // lbListener is a listener. Only what Isthmus manages is in it.
 type lbListener struct {
 	ID           string
