@@ -72,20 +72,14 @@ func table(r *openstack.Results) []byte {
 	for _, d := range openstack.Differences() {
 		fmt.Fprintf(&b, "| %s | %d |\n", d.Name, r.Intended[d.Name])
 	}
-	if defects := openstack.Defects(); len(defects) > 0 {
-		b.WriteString("\nKnown defects, which will go and are not counted here:\n\n")
-		for _, d := range defects {
-			fmt.Fprintf(&b, "- %s\n", d.What)
-		}
-	}
 	b.WriteString("\n## Taking over\n\nStarted on each state that OCCM had left and not failed at, Isthmus publishes the same addresses and changes nothing in the cloud but to mark " +
 		"each load balancer as this cluster's, except:\n\n")
 	for _, x := range openstack.AtTakeover() {
-		mark := ""
-		if x.Defect {
-			mark = " (a known defect, which will go)"
-		}
-		fmt.Fprintf(&b, "- %s %s%s\n", x.What, x.Why, mark)
+		fmt.Fprintf(&b, "- %s %s\n", x.What, x.Why)
+	}
+	fmt.Fprintf(&b, "\n## Going back\n\nOCCM was started on %d states that Isthmus had left. Where it can serve a Service at all it changed nothing in the cloud, except:\n\n", r.Back)
+	for _, x := range openstack.TakingBack() {
+		fmt.Fprintf(&b, "- %s %s\n", x.What, x.Why)
 	}
 	return b.Bytes()
 }

@@ -150,8 +150,8 @@ type Annotation struct {
 	Default string
 	// Doc is one sentence for the reference.
 	Doc string
-	// Ignorable says that an invalid value, whatever it is, counts as not set. So do values of
-	// TypeBool other than true and false, and what is no number at all for TypeInt.
+	// Ignorable says that an invalid value counts as not set. So do invalid values of TypeBool
+	// and TypeInt.
 	Ignorable bool
 	// RefuseNew says that an invalid value is refused for Services that were never served only:
 	// what is there keeps what it has. Such a value is among the settings then.

@@ -22,7 +22,7 @@ const mostStrangers = 20
 
 // Check reads the annotations that the vocabulary knows. settings hold the valid ones, texts with
 // surrounding blanks removed; problems name each invalid one, its value and what is allowed.
-// warnings name those that count as not set because of their value (see isIgnored), and each
+// warnings name those that count as not set because of their value (see isLiteral), and each
 // unknown annotation that was probably meant for the vocabulary's provider, with the nearest
 // known one, up to some number.
 func Check(annotations map[string]string, vocabulary []cloud.Annotation) (settings cloud.Settings, problems field.ErrorList, warnings []string) {
@@ -42,7 +42,7 @@ func Check(annotations map[string]string, vocabulary []cloud.Annotation) (settin
 			switch problem := refuse(a, value); {
 			case problem == nil:
 				settings[name] = value
-			case isIgnored(a, value):
+			case isLiteral(a):
 				warnings = append(warnings, problem.Error()+"; until then it is as if it were not set")
 			default:
 				problems = append(problems, problem)
@@ -68,25 +68,17 @@ func valueOf(a *cloud.Annotation, value string) string {
 	return strings.TrimSpace(value)
 }
 
+// An invalid one counts as not set: no number or one out of bounds, neither true nor false.
 func isLiteral(a *cloud.Annotation) bool {
 	return a.Type == cloud.TypeBool || a.Type == cloud.TypeInt || a.Ignorable
 }
 
-// isIgnored reports whether an invalid value counts as not set, as it does for existing
-// controllers, rather than as a wish that cannot be fulfilled: neither true nor false, no number.
-func isIgnored(a *cloud.Annotation, value string) bool {
-	if a.Type == cloud.TypeInt {
-		_, err := strconv.Atoi(value)
-		return err != nil
-	}
-	return isLiteral(a)
-}
-
 // refuse says what is allowed when value is not of a's type; nil when it is. An empty value
-// is valid for texts and references, where it takes a configured default away.
+// is valid for texts and references, where it takes a configured default away, and for words of
+// which a wrong one is refused: the default holds.
 func refuse(a *cloud.Annotation, value string) *field.Error {
 	if a.Type == cloud.TypeEnum {
-		if slices.Contains(a.Enum, value) {
+		if value == "" && !a.Ignorable || slices.Contains(a.Enum, value) {
 			return nil
 		}
 		return field.NotSupported(cloud.AnnotationPath(a.Name), shown(value), a.Enum)

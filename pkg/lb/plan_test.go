@@ -238,7 +238,6 @@ func cmpAddrs() []cmp.Option {
 func TestPlanNamesEveryProblem(t *testing.T) {
 	service := testService(func(s *corev1.Service) {
 		s.Annotations["lb.example.org/flavor-id"] = "m1"
-		s.Annotations["lb.example.org/connection-limit"] = "101"
 		s.Annotations["lb.example.org/method"] = "C"
 		s.Annotations["lb.example.org/node-selector"] = "a in"
 		s.Annotations[corev1.AnnotationLoadBalancerSourceRangesKey] = "10.0.0.0"
@@ -253,7 +252,6 @@ func TestPlanNamesEveryProblem(t *testing.T) {
 	want := []string{
 		"ns/web",
 		`metadata.annotations[lb.example.org/flavor-id]: Invalid value: "m1": use an ID of the form`,
-		`metadata.annotations[lb.example.org/connection-limit]: Invalid value: "101": use an integer between -1 and 100`,
 		`metadata.annotations[lb.example.org/method]: Unsupported value: "C": supported values: "A", "B"`,
 		`metadata.annotations[lb.example.org/node-selector]: Invalid value: "a in": use a list of labels`,
 		`metadata.annotations[service.beta.kubernetes.io/load-balancer-source-ranges]: Invalid value: "10.0.0.0": use a comma-separated list of CIDRs`,
@@ -355,7 +353,7 @@ func TestMembersByExternalIP(t *testing.T) {
 func TestPlanTakesWhatIsNoWordForDefault(t *testing.T) {
 	for name, values := range map[string][]string{
 		"lb.example.org/keep":             {"True", "TRUE", "1", "yes", "t", "", " true"},
-		"lb.example.org/connection-limit": {"many", "50s", "", " 7", "7 ", "1_0", "0x7", "7.0", "99999999999999999999"},
+		"lb.example.org/connection-limit": {"many", "50s", "", " 7", "7 ", "1_0", "0x7", "7.0", "99999999999999999999", "101", "-2"},
 		"lb.example.org/proxy":            {"True", "v3", "", "on"},
 	} {
 		for _, value := range values {
@@ -446,7 +444,7 @@ func TestSourceRangesSeparatedByBlanks(t *testing.T) {
 // TestPlanIsFrozenWhenWishIsInvalid: the members are known all the same or, where the selector is
 // what is wrong, those that could be some.
 func TestPlanIsFrozenWhenWishIsInvalid(t *testing.T) {
-	service := testService(func(s *corev1.Service) { s.Annotations["lb.example.org/connection-limit"] = "101" })
+	service := testService(func(s *corev1.Service) { s.Annotations["lb.example.org/method"] = "C" })
 	spec, _, err := Plan(service, NewNodes(testNodes()), testCluster, testVocabulary())
 	if err == nil || !spec.Frozen || len(spec.Members) != 2 || len(spec.Ports) != 2 {
 		t.Errorf("%+v, %v", spec, err)

@@ -246,7 +246,7 @@ func (c *cluster) testAllocated(t *testing.T) {
 
 func (c *cluster) testCreation(t *testing.T) {
 	bad := wanted("bad", func(s *corev1.Service) {
-		s.Annotations[prefix+"connection-limit"] = "-2"
+		s.Annotations[prefix+"flavor-id"] = "x"
 		s.Annotations[prefix+"proxy-protocol"] = "v1"
 		s.Annotations[prefix+"x-forwarded-for"] = "true"
 		s.Annotations[prefix+"class"] = "silver"
@@ -254,7 +254,7 @@ func (c *cluster) testCreation(t *testing.T) {
 	})
 	for _, dryRun := range [][]string{nil, {metav1.DryRunAll}} {
 		_, err := c.services.Create(t.Context(), bad, metav1.CreateOptions{DryRun: dryRun})
-		wantInvalid(t, err, annotation(prefix+"connection-limit"), annotation(prefix+"class"), annotation(prefix+"proxy-protocol"), "spec.loadBalancerSourceRanges")
+		wantInvalid(t, err, annotation(prefix+"flavor-id"), annotation(prefix+"class"), annotation(prefix+"proxy-protocol"), "spec.loadBalancerSourceRanges")
 	}
 	if _, err := c.services.Get(t.Context(), "bad", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("it was created: %v", err)
@@ -418,21 +418,21 @@ func (c *cluster) testType(t *testing.T) {
 }
 
 func (c *cluster) testApply(t *testing.T) {
-	apply := func(limit string) error {
-		s := corev1apply.Service("applied", metav1.NamespaceDefault).WithAnnotations(map[string]string{prefix + "connection-limit": limit}).
+	apply := func(method string) error {
+		s := corev1apply.Service("applied", metav1.NamespaceDefault).WithAnnotations(map[string]string{prefix + "lb-method": method}).
 			WithSpec(corev1apply.ServiceSpec().WithType(corev1.ServiceTypeLoadBalancer).WithPorts(corev1apply.ServicePort().WithName("http").WithProtocol(corev1.ProtocolTCP).WithPort(80)))
 		_, err := c.services.Apply(t.Context(), s, metav1.ApplyOptions{FieldManager: "test"})
 		return err
 	}
-	wantInvalid(t, apply("-2"), annotation(prefix+"connection-limit"))
-	if err := apply("100"); err != nil {
+	wantInvalid(t, apply("FASTEST"), annotation(prefix+"lb-method"))
+	if err := apply("SOURCE_IP"); err != nil {
 		t.Fatal(err)
 	}
 	c.reviewed()
-	if err := apply("100"); err != nil || len(c.reviewed()) > 0 {
+	if err := apply("SOURCE_IP"); err != nil || len(c.reviewed()) > 0 {
 		t.Errorf("the same again is judged: %v", err)
 	}
-	wantInvalid(t, apply("-2"), annotation(prefix+"connection-limit"))
+	wantInvalid(t, apply("FASTEST"), annotation(prefix+"lb-method"))
 }
 
 // testScope: who has nothing to do with our load balancers has nothing to do with the webhook.

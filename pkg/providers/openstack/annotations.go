@@ -94,10 +94,10 @@ func listenerAnnotations() []cloud.Annotation {
 	return []cloud.Annotation{
 		{Name: annSourceRanges, Type: cloud.TypeCIDRs, Doc: "Clients let in, used when `spec.loadBalancerSourceRanges` is empty."},
 		{Name: annConnectionLimit, Type: cloud.TypeInt, Min: -1, Max: maxConnections, Default: "-1", Doc: "Connections per listener; -1 for no limit."},
-		{Name: annTimeoutClient, Type: cloud.TypeInt, Default: "50000", Doc: "Inactivity of the client, in ms, after which a connection is closed, 0 to 2073600000; not with provider ovn."},
-		{Name: annTimeoutConnect, Type: cloud.TypeInt, Default: "5000", Doc: "Time to connect to a member, in ms, 0 to 2073600000; not with provider ovn."},
-		{Name: annTimeoutMember, Type: cloud.TypeInt, Default: "50000", Doc: "Inactivity of the member, in ms, after which a connection is closed, 0 to 2073600000; not with provider ovn."},
-		{Name: annTimeoutInspect, Type: cloud.TypeInt, Default: "0", Doc: "Time to wait for more TCP packets to inspect, in ms, 0 to 2073600000; not with provider ovn."},
+		{Name: annTimeoutClient, Type: cloud.TypeInt, Max: maxTimeout, Default: "50000", Doc: "Inactivity of the client, in ms, after which a connection is closed; not with provider ovn."},
+		{Name: annTimeoutConnect, Type: cloud.TypeInt, Max: maxTimeout, Default: "5000", Doc: "Time to connect to a member, in ms; not with provider ovn."},
+		{Name: annTimeoutMember, Type: cloud.TypeInt, Max: maxTimeout, Default: "50000", Doc: "Inactivity of the member, in ms, after which a connection is closed; not with provider ovn."},
+		{Name: annTimeoutInspect, Type: cloud.TypeInt, Max: maxTimeout, Default: "0", Doc: "Time to wait for more TCP packets to inspect, in ms; not with provider ovn."},
 		{Name: annForwardedFor, Type: cloud.TypeBool, Default: "false", Doc: "Make TCP listeners HTTP listeners that add the header X-Forwarded-For."},
 		{Name: annTLSContainerRef, Type: cloud.TypeString, Default: "`[LoadBalancer] default-tls-container-ref`", Doc: "Barbican container or secret of the certificate: TCP listeners end TLS."},
 	}
@@ -106,16 +106,16 @@ func listenerAnnotations() []cloud.Annotation {
 // memberAnnotations say how traffic reaches the Nodes.
 func memberAnnotations(cfg *LoadBalancerConfig) []cloud.Annotation {
 	return []cloud.Annotation{
-		{Name: annMemberSubnetID, Type: cloud.TypeUUID, Default: "`[LoadBalancer] member-subnet-id`, or the subnet that the members are in", Doc: "Subnet of the members; a change takes effect when the members change next. Provider ovn keeps the one that a member was made with."},
+		{Name: annMemberSubnetID, Type: cloud.TypeUUID, Ignorable: true, Default: "`[LoadBalancer] member-subnet-id`, or the subnet that the members are in", Doc: "Subnet of the members; a change takes effect when the members change next. Provider ovn keeps the one that a member was made with."},
 		{Name: annMethod, Type: cloud.TypeEnum, RefuseNew: true, Enum: []string{methodRoundRobin, methodLeastConnections, methodSourceIP, methodSourceIPPort},
 			Default: "`[LoadBalancer] lb-method`", Doc: "Algorithm; provider ovn knows SOURCE_IP_PORT only, provider amphora all but that."},
 		{Name: annProxyProtocol, Type: cloud.TypeEnum, Ignorable: true, Enum: []string{"true", "false", "v1", "v2"}, Default: "false",
 			Doc: "Send the PROXY protocol to TCP members; true is v1. The Service's status then says `ipMode: Proxy`."},
 		{Name: annNodeSelector, Type: cloud.TypeSelector, Default: cfg.NodeSelector, Doc: "Nodes that become members, as a list of labels (`disk=ssd,gpu`: a label without a value must exist) or a label selector (`zone in (a, b)`); `[LoadBalancer] node-selector` when it is not set."},
 		{Name: annMonitor, Type: cloud.TypeBool, Default: "`[LoadBalancer] create-monitor`", Doc: "Check the members' health. `externalTrafficPolicy: Local` always does."},
-		{Name: annMonitorDelay, Type: cloud.TypeInt, Default: "`[LoadBalancer] monitor-delay`", Doc: "Seconds between two checks, 1 to 86400."},
-		{Name: annMonitorTimeout, Type: cloud.TypeInt, Default: "`[LoadBalancer] monitor-timeout`", Doc: "Seconds that a check may take, 1 to 86400."},
-		{Name: annMonitorRetries, Type: cloud.TypeInt, Default: "`[LoadBalancer] monitor-max-retries`", Doc: "Successful checks that bring a member back, 1 to 10."},
-		{Name: annMonitorRetriesDown, Type: cloud.TypeInt, Default: "`[LoadBalancer] monitor-max-retries-down`", Doc: "Failed checks that take a member out, 1 to 10."},
+		{Name: annMonitorDelay, Type: cloud.TypeInt, Min: 1, Max: maxSeconds, Default: "`[LoadBalancer] monitor-delay`", Doc: "Seconds between two checks."},
+		{Name: annMonitorTimeout, Type: cloud.TypeInt, Min: 1, Max: maxSeconds, Default: "`[LoadBalancer] monitor-timeout`", Doc: "Seconds that a check may take."},
+		{Name: annMonitorRetries, Type: cloud.TypeInt, Min: 1, Max: maxRetries, Default: "`[LoadBalancer] monitor-max-retries`", Doc: "Successful checks that bring a member back."},
+		{Name: annMonitorRetriesDown, Type: cloud.TypeInt, Min: 1, Max: maxRetries, Default: "`[LoadBalancer] monitor-max-retries-down`", Doc: "Failed checks that take a member out."},
 	}
 }

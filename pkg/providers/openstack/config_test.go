@@ -139,6 +139,20 @@ address-sort-order = 10.0.0.0/8, 10.0.0.0/40
 		"[Metadata] request-timeout", "[Networking] address-sort-order")
 }
 
+// TestNumbersOfMonitorsThatOctaviaRefusesAreTheDefaults: else no Service with a monitor would be served.
+func TestNumbersOfMonitorsThatOctaviaRefusesAreTheDefaults(t *testing.T) {
+	cfg, warnings, err := ParseConfig("cloud.conf", []byte("[LoadBalancer]\nmonitor-delay=500ms\nmonitor-timeout=0s\nmonitor-max-retries=0\nmonitor-max-retries-down=11\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	usual := defaultConfig().LoadBalancer
+	if lb := cfg.LoadBalancer; lb.MonitorDelay != usual.MonitorDelay || lb.MonitorTimeout != usual.MonitorTimeout ||
+		lb.MonitorMaxRetries != usual.MonitorMaxRetries || lb.MonitorMaxRetriesDown != usual.MonitorMaxRetriesDown {
+		t.Errorf("got %+v", lb)
+	}
+	wantEachOnce(t, strings.Join(warnings, "\n"), "monitor-delay: 500ms is not between", "monitor-timeout: 0s is not between", "monitor-max-retries: 0 is not between", "monitor-max-retries-down: 11 is not between")
+}
+
 // wantEachOnce fails unless each is in exactly one line, which begins with the file.
 func wantEachOnce(t *testing.T, text string, wants ...string) {
 	t.Helper()

@@ -57,21 +57,26 @@ func (k *checker) routers(section string, ids []string) []string {
 	return out
 }
 
-func (k *checker) between(section, key string, value, low, high int) {
+// between replaces a value that Octavia would refuse by the default, lest no Service with a
+// health monitor be served.
+func (k *checker) between(section, key string, value *int, low, high, def int) {
 	switch {
-	case value < 0:
-		k.errorf(section, key, "%d is negative; use a number between %d and %d", value, low, high)
-	case value < low || value > high:
-		k.warnf(section, key, "%d is not between %d and %d, which Octavia will refuse", value, low, high)
+	case *value < 0:
+		k.errorf(section, key, "%d is negative; use a number between %d and %d", *value, low, high)
+	case *value < low || *value > high:
+		k.warnf(section, key, "%d is not between %d and %d, as Octavia requires: %d is used", *value, low, high, def)
+		*value = def
 	}
 }
 
-func (k *checker) seconds(section, key string, value Duration) {
-	switch d := time.Duration(value); {
-	case d < time.Second:
-		k.warnf(section, key, "%s is less than a second, which Octavia will refuse", value)
+// seconds is between for durations.
+func (k *checker) seconds(section, key string, value *Duration, def Duration) {
+	switch d := time.Duration(*value); {
+	case d < time.Second || d > maxSeconds*time.Second:
+		k.warnf(section, key, "%s is not between 1s and %ds, as Octavia requires: %s is used", *value, maxSeconds, def)
+		*value = def
 	case d%time.Second != 0:
-		k.warnf(section, key, "%s counts as %ds: Octavia takes whole seconds", value, seconds(value))
+		k.warnf(section, key, "%s counts as %ds: Octavia takes whole seconds", *value, seconds(*value))
 	}
 }
 
@@ -118,13 +123,14 @@ func (k *checker) loadBalancer(lb *LoadBalancerConfig) {
 		k.uuid(section, id.key, id.value)
 	}
 	k.pattern(section, "floating-subnet", lb.FloatingSubnet)
-	k.seconds(section, "monitor-delay", lb.MonitorDelay)
-	k.seconds(section, "monitor-timeout", lb.MonitorTimeout)
+	usual := defaultConfig().LoadBalancer
+	k.seconds(section, "monitor-delay", &lb.MonitorDelay, usual.MonitorDelay)
+	k.seconds(section, "monitor-timeout", &lb.MonitorTimeout, usual.MonitorTimeout)
 	if lb.MonitorTimeout > lb.MonitorDelay {
 		k.warnf(section, "monitor-timeout", "%s is longer than monitor-delay %s; Octavia may refuse it", lb.MonitorTimeout, lb.MonitorDelay)
 	}
-	k.between(section, "monitor-max-retries", lb.MonitorMaxRetries, 1, 10)
-	k.between(section, "monitor-max-retries-down", lb.MonitorMaxRetriesDown, 1, 10)
+	k.between(section, "monitor-max-retries", &lb.MonitorMaxRetries, 1, maxRetries, usual.MonitorMaxRetries)
+	k.between(section, "monitor-max-retries-down", &lb.MonitorMaxRetriesDown, 1, maxRetries, usual.MonitorMaxRetriesDown)
 	if lb.MaxSharedLB < 1 {
 		k.warnf(section, "max-shared-lb", "%d: no load balancer can be shared", lb.MaxSharedLB)
 	}

@@ -53,14 +53,7 @@ func (w *lbWishes) lacks(provider string) (problems field.ErrorList, warnings []
 	if w.spec.HealthCheck != nil && s.Has(annMonitor) && !s.Bool(annMonitor, true) {
 		warnings = append(warnings, fmt.Sprintf("annotation %s: externalTrafficPolicy Local needs health monitors, so the pools have them", annMonitor))
 	}
-	problems = append(w.otherFamily(provider), w.numbers(provider)...)
-	if wrong := w.wrongMonitorNumbers(); !w.served() {
-		problems = append(problems, wrong...)
-	} else {
-		for _, problem := range wrong {
-			warnings = append(warnings, problem.Error()+"; the monitors keep what they have")
-		}
-	}
+	problems = w.otherFamily(provider)
 	switch method := s.String(annMethod, ""); {
 	case provider == providerOVN:
 		return append(problems, w.lacksOfOVN()...), append(warnings, w.warningsOfOVN()...)
@@ -89,21 +82,6 @@ func (w *lbWishes) hasOwnRange() bool {
 // ignoresRanges reports whether nothing restricts clients on load balancers of provider.
 func (w *lbWishes) ignoresRanges(provider string) bool {
 	return provider == providerOVN && !w.cfg.ManageSecurityGroups
-}
-
-// numbers refuses numbers that are out of Octavia's bounds, where they are sent.
-func (w *lbWishes) numbers(provider string) (problems field.ErrorList) {
-	check := func(low, high int, names ...string) {
-		for _, name := range names {
-			if n := w.spec.Settings.Int(name, low); n < low || n > high {
-				problems = append(problems, field.Invalid(cloud.AnnotationPath(name), w.spec.Settings.String(name, ""), fmt.Sprintf("use an integer between %d and %d", low, high)))
-			}
-		}
-	}
-	if provider != providerOVN {
-		check(0, maxTimeout, annTimeoutClient, annTimeoutConnect, annTimeoutMember, annTimeoutInspect)
-	}
-	return problems
 }
 
 func (w *lbWishes) lacksOfOVN() (problems field.ErrorList) {
@@ -180,7 +158,7 @@ func (w *lbWishes) tcpOnly() {
 func (w *lbWishes) monitorTimes() {
 	m, ok := w.monitor()
 	s := w.spec.Settings
-	if ok && m.Delay > 0 && m.Timeout > m.Delay && (s.Has(annMonitorTimeout) || s.Has(annMonitorDelay)) {
+	if ok && m.Timeout > m.Delay && (s.Has(annMonitorTimeout) || s.Has(annMonitorDelay)) {
 		w.warnf("annotations %s and %s: a check of %d s is longer than the %d s between two; Octavia may refuse it", annMonitorTimeout, annMonitorDelay, m.Timeout, m.Delay)
 	}
 }

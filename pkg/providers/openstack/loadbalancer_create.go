@@ -53,11 +53,6 @@ func (o *lbOperation) create(ctx context.Context, w *lbWishes, want *lbTree) (*o
 			return nil, nil, err
 		}
 	}
-	for _, p := range want.Pools {
-		if p.Monitor != nil {
-			p.Monitor = p.Monitor.over(nil)
-		}
-	}
 	if err := o.lb.creations.pass(w.names.lb, o.lb.now()); err != nil {
 		return nil, nil, err
 	}

@@ -303,9 +303,9 @@ func (d *treeDiff) monitorMatches(have, want *lbMonitor) bool {
 	case have == nil || want == nil:
 		return have == want
 	}
-	m := want.over(have)
+	m := *want
 	m.ID, m.Name, m.Status = have.ID, have.Name, have.Status
-	return *m == *have
+	return m == *have
 }
 
 func (d *treeDiff) monitor(p *lbPool, w *lbMonitor) {
@@ -314,19 +314,21 @@ func (d *treeDiff) monitor(p *lbPool, w *lbMonitor) {
 	case have == nil && w == nil:
 	case d.ownership.ovn && isGhost(have):
 	case have == nil:
-		p.Monitor = w.over(nil)
+		m := *w
+		p.Monitor = &m
 		d.add(createMonitor, nil, p)
 	case w == nil:
 		d.add(deleteMonitor, nil, &lbPool{Name: p.Name, ID: p.ID, Monitor: have})
 		p.Monitor = nil
 	case have.Type != w.Type: // a monitor's type cannot change
 		d.add(deleteMonitor, nil, &lbPool{Name: p.Name, ID: p.ID, Monitor: have})
-		p.Monitor = w.over(nil)
+		m := *w
+		p.Monitor = &m
 		d.add(createMonitor, nil, p)
 	case !d.monitorMatches(have, w):
-		m := w.over(have)
+		m := *w
 		m.ID, m.Name, m.Status = have.ID, have.Name, have.Status
-		p.Monitor = m
+		p.Monitor = &m
 		d.add(updateMonitor, nil, p)
 	}
 }

@@ -129,48 +129,6 @@ func TestComplaint2866LocalHasMonitors(t *testing.T) {
 	}
 }
 
-// TestWrongNumbersOfMonitorsChangeNothingWhenServed: Octavia takes some that it should not (a delay of
-// 0), and others are not sent; a new Service is told, but one that is served goes on, with all else
-// that it wants.
-func TestWrongNumbersOfMonitorsChangeNothingWhenServed(t *testing.T) {
-	wrong := map[string]string{annMonitorDelay: "0", annMonitorTimeout: "-1", annMonitorRetries: "11"}
-	for name, value := range wrong {
-		x := newLBTest(t, 2, "create-monitor=true\n")
-		x.spec.Settings[name] = value
-		if _, err := x.lbs.Ensure(testContext(t), x.spec); cloud.KindOf(err) != cloud.KindUnsupported || !strings.Contains(err.Error(), "use an integer between 1 and") {
-			t.Errorf("a new Service with %s: %s: %v", name, value, err)
-		}
-		delete(x.spec.Settings, name)
-		x.ensure(x.spec)
-		before := x.tree(x.spec)
-		x.spec.Settings[name] = value
-		x.restart()
-		x.sim.ResetRequests()
-		status := x.ensure(x.spec)
-		if n := x.sim.Mutations(); n > 0 || !strings.Contains(strings.Join(status.Warnings, "\n"), name) {
-			t.Errorf("%s: %s makes %d changes and the warnings %q", name, value, n, status.Warnings)
-		}
-		if diff := cmp.Diff(before, x.tree(x.spec)); diff != "" {
-			t.Errorf("%s: %s (-before +after):\n%s", name, value, diff)
-		}
-		x.spec.Ports = append(x.spec.Ports, cloud.LoadBalancerPort{Name: "more", Protocol: corev1.ProtocolTCP, Port: 81, NodePort: 30081})
-		x.ensure(x.spec)
-		if m := x.tree(x.spec).Pools[2].Monitor; m == nil || m.Delay != 5 || m.Timeout != 3 || m.MaxRetries != 1 || m.MaxRetriesDown != 3 {
-			t.Errorf("%s: %s: the monitor of a new port is %+v", name, value, m)
-		}
-	}
-}
-
-// TestRetriesDownOfZeroAreOctavias: other controllers do not send that number.
-func TestRetriesDownOfZeroAreOctavias(t *testing.T) {
-	x := newLBTest(t, 1, "create-monitor=true\n")
-	x.spec.Settings[annMonitorRetriesDown] = "0"
-	x.ensure(x.spec)
-	if m := x.tree(x.spec).Pools[0].Monitor; m == nil || m.MaxRetriesDown != 3 {
-		t.Errorf("monitor %+v", m)
-	}
-}
-
 // TestProtocolChangesKeepTrafficGoing: while a pool's or a listener's protocol changes, the
 // port always has a pool, and is closed between two calls at most.
 func TestProtocolChangesKeepTrafficGoing(t *testing.T) {

@@ -196,6 +196,18 @@ func (w *lbWishes) fixedAtCreation(lb *octaviaLB) []string {
 	return out
 }
 
+// monitor is the health monitor that the pools get, without name and type; ok is false for none.
+func (w *lbWishes) monitor() (m lbMonitor, ok bool) {
+	s := w.spec.Settings
+	ok = w.spec.HealthCheck != nil || w.asksForMonitor()
+	return lbMonitor{
+		Delay:          s.Int(annMonitorDelay, seconds(w.cfg.MonitorDelay)),
+		Timeout:        s.Int(annMonitorTimeout, seconds(w.cfg.MonitorTimeout)),
+		MaxRetries:     s.Int(annMonitorRetries, w.cfg.MonitorMaxRetries),
+		MaxRetriesDown: s.Int(annMonitorRetriesDown, w.cfg.MonitorMaxRetriesDown),
+	}, ok
+}
+
 // asksForMonitor reports whether annotation or configuration want health monitors.
 func (w *lbWishes) asksForMonitor() bool {
 	return w.spec.Settings.Bool(annMonitor, w.cfg.CreateMonitor)

@@ -254,8 +254,6 @@ func TestRefusedWishes(t *testing.T) {
 		{name: "no cluster", kind: cloud.KindInvalid, spec: func(s *cloud.LoadBalancerSpec) { s.Cluster.UID = "" }, want: []string{"cluster's UID"}},
 		{name: "two classes", kind: cloud.KindInvalid, settings: cloud.Settings{annClass: "silver"}, spec: func(s *cloud.LoadBalancerSpec) { s.Class = "bronze" },
 			want: []string{`[` + annClass + `]: Invalid value: "silver": spec.loadBalancerClass picks the class "bronze": remove the annotation`}},
-		{name: "numbers out of bounds", kind: cloud.KindUnsupported, settings: cloud.Settings{annMonitor: "true", annMonitorDelay: "0", annMonitorRetries: "11", annTimeoutClient: "-1"},
-			want: []string{annMonitorDelay + `]: Invalid value: "0": use an integer between 1 and 86400`, annMonitorRetries + `]: Invalid value: "11": use an integer between 1 and 10`, annTimeoutClient}},
 		{name: "source ranges of the other family only", kind: cloud.KindUnsupported, spec: func(s *cloud.LoadBalancerSpec) {
 			s.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol}
 			s.SourceRanges = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}

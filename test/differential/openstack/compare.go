@@ -14,8 +14,42 @@ type Difference struct {
 	Path string
 	// OCCM and Ours are the values as JSON, "" for none.
 	OCCM, Ours string
-	// Failing says that OCCM has failed at the scenario by then, and ours has not.
-	Failing bool
+	// Reached says how far the two have come with the scenario by then.
+	Reached Reached
+}
+
+// Reached is how far OCCM and ours have come with a scenario.
+type Reached int
+
+const (
+	// BothServe, or neither has anything to serve.
+	BothServe Reached = iota
+	// OnlyOurs serves: OCCM has failed at it once at least, ours has not, and every Service has an address.
+	OnlyOurs
+	// Neither serves: OCCM has failed at it, and so does ours, or a Service has no address.
+	Neither
+)
+
+// reached is how far they have come after a phase, at whose end ours left a state.
+func (r *Recording) reached(scenario string, phase int, ours *State) Reached {
+	switch {
+	case !r.Failed(scenario, phase):
+		return BothServe
+	case ours.served():
+		return OnlyOurs
+	default:
+		return Neither
+	}
+}
+
+// served says that every Service has an address and none has just failed.
+func (s *State) served() bool {
+	for _, p := range s.Services {
+		if p.Failed || len(p.Ingress) == 0 {
+			return false
+		}
+	}
+	return true
 }
 
 func (d Difference) String() string {

@@ -18,7 +18,7 @@ func whatIsServed() []Intended {
 			OCCM:  "It fails and tries again for ever, with what it has made until then: a listener cannot become HTTP or TLS (409), Octavia refuses a value, a name is too long, there is no Node yet, a pool is still being created.",
 			Here:  "The Service is served: listeners are replaced, what Octavia would refuse has its default and a Warning, names are cut.",
 			Why:   "A Service that has an address must go on to follow its Nodes.",
-			Match: Match{Failing: true},
+			Match: Match{Reached: OnlyOurs},
 		},
 		{
 			Name:  "policy Local is always checked",
@@ -48,6 +48,34 @@ func whatIsServed() []Intended {
 			Why:   "It is what the Service asks for.",
 			Match: Match{Path: `.*\.session_persistence`},
 		},
+		{
+			Name:  "a hostname that is none",
+			OCCM:  "With an annotation `hostname` that the API server refuses in a status nothing is published any more.",
+			Here:  "The address is published in its place.",
+			Why:   "A Service that is served must say where.",
+			Match: Match{Scenarios: `o-hostname-1|p-40|r-18|ro-24`, Path: `service\[.\]\.ingress\[.\]`},
+		},
+		{
+			Name:  "values that Octavia takes only once",
+			OCCM:  "A monitor's delay or timeout of 0, and SOURCE_IP_PORT on amphorae, are written with a new load balancer, where Octavia takes them; in any later request it refuses them, so that the Service's next change fails.",
+			Here:  "They have the default from the beginning, and a Warning.",
+			Why:   "The Service must go on to follow its spec.",
+			Match: Match{Scenarios: `h-(delay|timeout)-o-2|o-method-3|p-16`, Path: `.*\.(healthmonitor\.(delay|timeout)|lb_algorithm)`},
+		},
+		{
+			Name:  "a port belongs to one Service",
+			OCCM:  "A second Service that wants a port of a shared load balancer fails, and yet writes its node ports into the first one's pool when a Node joins.",
+			Here:  "It is refused, and the first one's traffic stays where it was.",
+			Why:   "A Service must not get another's traffic.",
+			Match: Match{Scenarios: `sh-same-port`, Path: `.*\.member\[.*\]\.protocol_port`, Reached: Neither},
+		},
+		{
+			Name:  "what others publish stays",
+			OCCM:  "When the owner of a shared load balancer becomes internal its floating IP is deleted, which the other Services go on publishing.",
+			Here:  "It stays as long as another Service publishes it.",
+			Why:   "Their clients use it.",
+			Match: Match{Scenarios: `sh-owner-turns`, Path: `fip\[.*`, New: true},
+		},
 	}
 }
 
@@ -63,10 +91,17 @@ func whatIsRefused() []Intended {
 		},
 		{
 			Name:  "refused before anything is made",
-			OCCM:  "A Service that cannot be served has the finalizer and the annotation load-balancer-id, or a load balancer without an address.",
-			Here:  "What the Service or cloud.conf alone tell to be impossible is refused before anything is made; nothing is to be cleaned up then.",
+			OCCM:  "A Service that cannot be served has the finalizer and the annotation load-balancer-id, or a load balancer, or listeners on another's, without an address.",
+			Here:  "What the Service or cloud.conf alone tell to be impossible is refused before anything is made; nothing is to be cleaned up then. The annotations come with the address.",
 			Why:   "No addresses and quota for what cannot work.",
-			Match: Match{Scenarios: `o-.*|h-.*|p-.*|r-.*|ro-.*|k-.*|n-.*|c-.*|d-.*|do-.*|ovn-.*`, Path: `service\[.\]\.(finalizer\[.*\]|annotation\[.*load-balancer-id\])`, Theirs: `true|lb:`, Gone: true},
+			Match: Match{Path: `service\[.\]\.(finalizer\[.*\]|annotation\[.*load-balancer-id\])|lb\[.*`, Gone: true, Reached: Neither},
+		},
+		{
+			Name:  "what is shared goes with the last",
+			OCCM:  "When the Services of one load balancer are deleted at once it may leave the load balancer behind, and its floating IP; on a user's own it leaves an empty tag.",
+			Here:  "It goes with the last of its Services, and a user's own has no tag of ours any more.",
+			Why:   "Nothing must be left.",
+			Match: Match{Scenarios: `sh-(plain|proxy|owner-turns|own-fip|own-proxy)`, Path: `(fip|lb)\[.*`, Gone: true},
 		},
 		{
 			Name:  "selectors as Kubernetes has them",
@@ -82,16 +117,5 @@ func whatIsRefused() []Intended {
 			Why:   "Two clusters may have the same name.",
 			Match: Match{Scenarios: `g-name.*`},
 		},
-	}
-}
-
-// Defects are the known ones.
-func Defects() []Defect {
-	return []Defect{
-		{What: "no external network, several, floating subnets", Match: Match{Scenarios: `n-none.*|n-several.*|o-fsub.*|o-ftags.*|o-fnet.*`}},
-		{What: "an empty lb-method, numbers of monitors that Octavia refuses", Match: Match{Scenarios: `.*method.*|h-.*`}},
-		{What: "spec.loadBalancerIP over an attached address", Match: Match{Scenarios: `g-fip-later|s-ip.*`}},
-		{What: "sharing", Match: Match{Scenarios: `sh-.*`}},
-		{What: "pairs and random Services that nobody has looked at yet", Match: Match{Scenarios: `o-.*|p-.*|r-.*|ro-.*|ovn-limit|o-hostname.*|c-internal.*`}},
 	}
 }

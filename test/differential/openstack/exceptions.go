@@ -12,8 +12,6 @@ type Exception struct {
 	What, Why string
 	// Match is what a whole complaint must match.
 	Match string
-	// Defect says that it is not meant to be and will go.
-	Defect bool
 }
 
 // Exceptions sorts complaints about a takeover. Its methods may be called concurrently.
@@ -50,13 +48,13 @@ func (e *Exceptions) Excuses(complaint string) bool {
 	return false
 }
 
-// Idle are the entries that no complaint has matched, known defects aside.
+// Idle are the entries that no complaint has matched.
 func (e *Exceptions) Idle() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var out []string
 	for i, x := range AtTakeover() {
-		if e.hits[i] == 0 && !x.Defect {
+		if e.hits[i] == 0 {
 			out = append(out, x.Name)
 		}
 	}
@@ -88,25 +86,31 @@ func AtTakeover() []Exception {
 			Name:  "a hostname that is none",
 			What:  "With an annotation `hostname` that the API server refuses in a status the address is published instead.",
 			Why:   "OCCM publishes nothing any more, and what it has published before stays.",
-			Match: `(?s)(o-hostname-1|p-40|r-18), .*taking over published .*`,
+			Match: `(?s)(o-hostname-1|p-40|r-18|ro-24), .*taking over published .*`,
 		},
 		{
-			Name:  "floating IPs that OCCM could not make",
-			What:  "A Service that is not internal any more gets its floating IP, and publishes it, although the cluster's name is long.",
-			Why:   "With it the description that OCCM gives is longer than Neutron takes.",
-			Match: `(?s)c-cluster-internal, .*taking over published .*`,
+			Name:  "values that Octavia takes only once",
+			What:  "A monitor's delay or timeout of 0 becomes the default.",
+			Why:   "Octavia has taken it with the new load balancer and refuses it from then on, so that OCCM fails at the Service's next change.",
+			Match: `(?s)h-(delay|timeout)-o-2, create: taking over made the call PUT /lbaas/healthmonitors/.*`,
 		},
 		{
-			Name:  "health checks of policy Local in serial mode",
-			What:  "With `provider-requires-serial-api-calls` the members of a Service of policy Local get the port that its HTTP health checks are for.",
-			Why:   "OCCM leaves it out, so that the checks ask the Service's own port for `/healthz`.",
-			Match: `(?s)c-serial-monitor-local, .*/members .*`,
+			Name:  "ports that health checks ask",
+			What:  "Members with an HTTP monitor get the health check node port, which OCCM leaves out with `provider-requires-serial-api-calls`.",
+			Why:   "The monitor asks the node port for /healthz, which the application answers as it likes.",
+			Match: `(?s)c-serial-monitor-local, .*taking over made the call PUT /lbaas/pools/.*/members .*`,
 		},
 		{
-			Name:  "what OCCM has not looked at again",
-			What:  "A Service that shares a load balancer whose owner has become internal, or whose `member-subnet-id` is no ID any more, gets a Warning.",
-			Why:   "OCCM fails at it as soon as it works on the Service again. Its members follow the Nodes all the same.",
-			Match: `(?s)(sh-owner-turns|ro-8), .*ours fails at.*`,
+			Name:  "what OCCM has failed at",
+			What:  "A Service that has become internal or external gets its new address where OCCM has failed to give it one.",
+			Why:   "It is what the Service asks for.",
+			Match: `(?s)(c-cluster-internal|sh-second-turns), (change \d|node leaves): taking over published .*`,
+		},
+		{
+			Name:  "addresses that are gone",
+			What:  "A Service that shares a load balancer whose owner has become internal has a Warning, and keeps what it has published.",
+			Why:   "OCCM has deleted the floating IP that it publishes; only the owner may have another made.",
+			Match: `(?s)sh-owner-turns, .*ours fails at.*`,
 		},
 	}
 }

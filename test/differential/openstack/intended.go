@@ -18,15 +18,10 @@ type Match struct {
 	// Scenarios and Path are what the difference's must match as a whole, Theirs and Ours what its
 	// values must contain; empty ones match anything.
 	Scenarios, Path, Theirs, Ours string
-	// Failing: only where OCCM has failed and ours has not. Gone: only where ours has nothing; New: where OCCM has nothing.
-	Failing, Gone, New bool
-}
-
-// Defect is a difference that is not meant to be and will go.
-type Defect struct {
-	// What is wrong.
-	What string
-	Match
+	// Reached is where it is only about what two managers left that have come so far; any for BothServe.
+	Reached Reached
+	// Gone: only where ours has nothing; New: where OCCM has nothing.
+	Gone, New bool
 }
 
 // Results are what a replay has found.
@@ -38,6 +33,8 @@ type Results struct {
 	Same int `json:"same"`
 	// Intended are how many scenarios differ in what an entry of the list names.
 	Intended map[string]int `json:"intended"`
+	// Back are the states left by ours that OCCM was started on.
+	Back int `json:"back"`
 }
 
 // Results counts what Count has noted.
@@ -65,7 +62,7 @@ func (s *Sieve) Results() Results {
 
 // Sieve sorts differences by what they are for.
 type Sieve struct {
-	intended, defects []*rule
+	intended []*rule
 }
 
 type rule struct {
@@ -74,7 +71,7 @@ type rule struct {
 	hits                          map[string]bool // scenarios
 }
 
-// NewSieve makes a Sieve of Differences and Defects.
+// NewSieve makes a Sieve of Differences.
 func NewSieve() (*Sieve, error) {
 	s := &Sieve{}
 	for _, i := range Differences() {
@@ -83,13 +80,6 @@ func NewSieve() (*Sieve, error) {
 			return nil, err
 		}
 		s.intended = append(s.intended, r)
-	}
-	for _, d := range Defects() {
-		r, err := newRule(d.Match)
-		if err != nil {
-			return nil, err
-		}
-		s.defects = append(s.defects, r)
 	}
 	return s, nil
 }
@@ -116,7 +106,7 @@ func whole(text string) string {
 }
 
 func (r *rule) matches(d *Difference) bool {
-	if r.match.Failing && !d.Failing || r.match.Gone && d.Ours != "" || r.match.New && d.OCCM != "" {
+	if r.match.Reached != BothServe && r.match.Reached != d.Reached || r.match.Gone && d.Ours != "" || r.match.New && d.OCCM != "" {
 		return false
 	}
 	return r.scenarios.MatchString(d.Scenario) && r.path.MatchString(d.Path) && r.theirs.MatchString(d.OCCM) && r.ours.MatchString(d.Ours)
@@ -134,11 +124,9 @@ func (s *Sieve) Rest(all []Difference) []Difference {
 }
 
 func (s *Sieve) find(d *Difference) *rule {
-	for _, list := range [][]*rule{s.intended, s.defects} {
-		for _, r := range list {
-			if r.matches(d) {
-				return r
-			}
+	for _, r := range s.intended {
+		if r.matches(d) {
+			return r
 		}
 	}
 	return nil
@@ -160,17 +148,6 @@ func (s *Sieve) Idle() []string {
 	for i, d := range Differences() {
 		if len(s.intended[i].hits) == 0 {
 			out = append(out, d.Name)
-		}
-	}
-	return out
-}
-
-// Mended are the known defects that no difference has matched.
-func (s *Sieve) Mended() []string {
-	var out []string
-	for i, d := range Defects() {
-		if len(s.defects[i].hits) == 0 {
-			out = append(out, d.What)
 		}
 	}
 	return out

@@ -1,0 +1,50 @@
+package openstack
+
+import (
+	"regexp"
+	"testing"
+)
+
+// TestTakingBack: OCCM, started on what ours had left, changed nothing but what the list names; where it
+// has failed from scratch, it tries again. Whether that still is what ours leaves TestFromScratch checks.
+func TestTakingBack(t *testing.T) {
+	list := TakingBack()
+	var matches []*regexp.Regexp
+	for _, x := range list {
+		matches = append(matches, regexp.MustCompile("^(?:"+x.Match+")$"))
+	}
+	hits := make([]int, len(list))
+	for _, g := range Groups() {
+		r, err := ReadRecording(recordings, g.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(r.Backs) != len(g.Backs()) {
+			t.Errorf("group %s: OCCM was started %d times on what ours left, want %d: make record-occm ARGS='-back -groups %s' OCCM=PATH", g.Name, len(r.Backs), len(g.Backs()), g.Name)
+		}
+		for _, b := range r.Backs {
+			for scenario, calls := range b.Calls {
+				for _, c := range calls {
+					if r.Failed(scenario, b.Phase) {
+						continue
+					}
+					found := false
+					for i, match := range matches {
+						if match.MatchString(scenario + ": " + c) {
+							found = true
+							hits[i]++
+						}
+					}
+					if !found {
+						t.Errorf("%s, %s: OCCM made the call %s", scenario, g.Phases()[b.Phase], c)
+					}
+				}
+			}
+		}
+	}
+	for i, n := range hits {
+		if n == 0 {
+			t.Errorf("no call of OCCM is any more as the list says: %s", list[i].What)
+		}
+	}
+}
