@@ -102,11 +102,13 @@ func (o *lbOperation) recognize(ctx context.Context, names lbNames, ev evidence,
 	switch {
 	case o.isElsewhere(lb):
 		return nil, cloud.Errorf(cloud.KindConflict, "load balancer %s belongs to another project than the one that cloud.conf logs in to: correct or remove the annotation %s", lb.ID, annLoadBalancerID)
-	case ok && slices.Contains(lb.Tags, names.owner):
+	case !ok:
+		return o.share(ctx, names, ev, lb)
+	case slices.Contains(lb.Tags, names.owner):
 		return h, nil
-	case ok && lb.Name == names.lb && foreign:
+	case lb.Name == names.lb && foreign:
 		return nil, names.notOurs(lb)
-	case ok && lb.Name == names.lb:
+	case lb.Name == names.lb:
 		proven, err := o.shows(ctx, ev, lb)
 		if lb.ID == ev.id || proven {
 			return h, nil
@@ -115,14 +117,19 @@ func (o *lbOperation) recognize(ctx context.Context, names lbNames, ev evidence,
 			err = names.notOurs(lb)
 		}
 		return nil, err
-	case ok && lb.Name == names.legacy && !foreign:
+	case lb.Name == names.legacy && !foreign:
 		return h, nil
-	case ok && !foreign && lb.ID == ev.id && !names.hasFormerTag(lb):
+	case !foreign && lb.ID == ev.id && !names.hasFormerTag(lb):
 		proven, err := o.shows(ctx, evidence{published: ev.status}, lb)
 		if err != nil || proven {
 			return h, err
 		}
 	}
+	return o.share(ctx, names, ev, lb)
+}
+
+// share is what a load balancer that was not made for the Service is to it.
+func (o *lbOperation) share(ctx context.Context, names lbNames, ev evidence, lb *octaviaLB) (*holding, error) {
 	shared, err := o.sharerNames(ctx, names, ev, lb)
 	if err == nil {
 		err = o.mayShare(ctx, shared, ev, lb)
