@@ -120,7 +120,7 @@ func (f *fakeCloud) Delete(ctx context.Context, ref cloud.LoadBalancerRef) error
 var testVocabulary = []cloud.Annotation{
 	{Name: "lb.example.org/id", Type: cloud.TypeString, Written: true},
 	{Name: "lb.example.org/address", Type: cloud.TypeString, Written: true, NotRead: true},
-	{Name: "lb.example.org/timeout", Type: cloud.TypeInt, Max: 1000},
+	{Name: "lb.example.org/timeout", Type: cloud.TypeEnum, Enum: []string{"5"}},
 	{Name: "lb.example.org/nodes", Type: cloud.TypeSelector},
 }
 

@@ -313,7 +313,7 @@ func TestWishThatCannotBeFulfilled(t *testing.T) {
 		}
 		w.wantCalls()
 		w.wantPatches(0)
-		w.wantEvents("Warning LoadBalancerWarning annotation lb.example.org/timeuot", "Warning SyncLoadBalancerFailed Error syncing load balancer: plan load balancer of Service default/web: metadata.annotations[lb.example.org/timeout]: Invalid value")
+		w.wantEvents("Warning LoadBalancerWarning annotation lb.example.org/timeuot", "Warning SyncLoadBalancerFailed Error syncing load balancer: plan load balancer of Service default/web: metadata.annotations[lb.example.org/timeout]: Unsupported value")
 	})
 }
 
