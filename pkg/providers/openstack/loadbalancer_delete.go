@@ -155,6 +155,9 @@ func (o *lbOperation) deleteFIPs(ctx context.Context, ref cloud.LoadBalancerRef,
 		return nil
 	}
 	address := ref.Settings.String(annAddress, "")
+	if !slices.Contains(evidenceOf(ref).status, address) {
+		address = ""
+	}
 	if lb != nil {
 		attached, err := o.attachedFIPs(ctx, lb)
 		if err != nil {

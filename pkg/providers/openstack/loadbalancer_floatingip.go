@@ -123,9 +123,10 @@ func (o *lbOperation) attachWanted(ctx context.Context, w *lbWishes, lb *octavia
 	return made.Address, nil
 }
 
-// publishedFIP finds an unused floating IP of ours whose address the Service has published.
+// publishedFIP finds an unused floating IP of ours whose address the Service has published: by its
+// status, as the description may be that of a Service in another cluster of the same name.
 func (o *lbOperation) publishedFIP(ctx context.Context, w *lbWishes) (*floatingIP, error) {
-	published := publishedAddresses(w)
+	published := evidenceOf(w.spec.LoadBalancerRef).status
 	if len(published) == 0 {
 		return nil, nil
 	}

@@ -39,6 +39,25 @@ func TestKeptFloatingIPOfAnotherServiceStays(t *testing.T) {
 	}
 }
 
+// TestKeptFloatingIPOfAnotherClusterStays: it has the description that the Service's would have, and
+// any tenant may write its address into an annotation.
+func TestKeptFloatingIPOfAnotherClusterStays(t *testing.T) {
+	for _, ensure := range []bool{false, true} {
+		x := newLBTest(t, 1, "")
+		theirs := x.makeFIP("", namesFor(x.spec.LoadBalancerRef).fipDescription)
+		x.spec.Settings[annAddress] = theirs.FloatingIP
+		if ensure {
+			if got := x.ensure(x.spec).Ingress[0].IP; got == theirs.FloatingIP {
+				t.Errorf("the Service takes the address %s of another", got)
+			}
+		}
+		x.delete(x.spec)
+		if left := x.sim.Snapshot().FloatingIPs; len(left) != 1 || left[0].ID != theirs.ID {
+			t.Errorf("ensured %v: objects %q are left, want the other cluster's floating IP", ensure, x.objects())
+		}
+	}
+}
+
 func TestRequestedFloatingIP(t *testing.T) {
 	x := newLBTest(t, 1, "")
 	users := x.makeFIP("", "the user's")
