@@ -125,7 +125,7 @@ func TestNodesStayWhenAnotherProjectHasTheirNames(t *testing.T) {
 		if id := c.nodes()[servers[2].Name].Spec.ProviderID; id != "" {
 			t.Errorf("the new Node got another project's server %s", id)
 		}
-		if err := r.stop(); err != nil {
+		if err := r.Stop(); err != nil {
 			t.Error(err)
 		}
 	}

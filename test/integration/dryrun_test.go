@@ -50,7 +50,7 @@ func TestDryRunChangesNothing(t *testing.T) {
 	c.createService(loadBalancerService("kept", corev1.ServicePort{Port: 80}))
 	r := c.startCCM(sim)
 	c.address("kept")
-	if err := r.stop(); err != nil {
+	if err := r.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	kept := sim.LoadBalancers()[0]

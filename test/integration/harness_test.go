@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -24,13 +23,10 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/isthmus-cloud/isthmus/manifests"
-	"github.com/isthmus-cloud/isthmus/pkg/ccm"
-	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
-	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
-	"github.com/isthmus-cloud/isthmus/test/eventually"
+	"github.com/isthmus-cloud/isthmus/test/inprocess"
 )
 
 // plane is a control plane for tests that only need the API.
@@ -307,11 +303,9 @@ func hasTaint(n corev1.Node, key string) bool {
 
 // running is a cloud controller manager that runs in this process.
 type running struct {
-	t       *testing.T
-	cancel  context.CancelFunc
-	ended   chan struct{}
-	err     error
-	address string
+	*inprocess.Manager // nil of one that runs as a process
+	t                  *testing.T
+	address            string
 }
 
 // fastClock is a clock that runs ten times as fast, so that what decorate waits for and
@@ -349,77 +343,18 @@ func (c *cluster) startFastCCM(sim *ossim.Sim, args ...string) *running {
 
 func (c *cluster) start(content string, clk clock.Clock, args []string) *running {
 	c.t.Helper()
-	conf := filepath.Join(c.t.TempDir(), "cloud.conf")
-	if err := os.WriteFile(conf, []byte(content), 0o600); err != nil {
-		c.t.Fatal(err)
-	}
-	args = append([]string{
-		"--cloud-provider=openstack", "--cloud-config=" + conf, "--kubeconfig=" + c.kubeconfig, "--cluster-cidr=10.244.0.0/16",
-		"--bind-address=127.0.0.1",
-		"--leader-elect-lease-duration=15s", "--leader-elect-renew-deadline=10s", "--leader-elect-retry-period=200ms",
-		"--node-monitor-period=100ms", "--route-reconciliation-period=200ms",
-	}, args...)
-	ctx, cancel := context.WithCancel(context.Background())
-	r := &running{t: c.t, cancel: cancel, ended: make(chan struct{})}
-	run, err := r.compose(ctx, conf, clk, args)
-	if err != nil {
-		cancel()
-		c.t.Fatal(err)
-	}
-	go func() {
-		defer close(r.ended)
-		r.err = run()
-	}()
-	c.t.Cleanup(func() {
-		if err := r.stop(); err != nil {
-			c.t.Errorf("the cloud controller manager ended with: %v", err)
-		}
-	})
-	return r
-}
-
-// compose is what cmd/cloud-controller-manager does.
-func (r *running) compose(ctx context.Context, conf string, clk clock.Clock, args []string) (func() error, error) {
-	o, err := ccm.NewOptions()
-	if err != nil {
-		return nil, err
-	}
-	if _, _, err := ccm.Parse(o.Flags(), args); err != nil {
-		return nil, err
-	}
-	if err := o.Validate([]string{"openstack"}); err != nil {
-		return nil, err
-	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	o.Serving.Listener, r.address = listener, listener.Addr().String()
-	m, err := ccm.New(ctx, o)
-	if err != nil {
-		return nil, err
-	}
 	timeout := 10 * time.Second
 	if _, ok := clk.(fastClock); ok {
 		timeout /= fast
 	}
-	p, _, err := openstack.New(ctx, conf, cloud.Options{RequestTimeout: timeout})
-	if err != nil {
-		return nil, err
-	}
-	d, err := decorate.New(p, decorate.Options{
-		Clock: clk,
-		Reads: decorate.Policy{BackoffBase: time.Millisecond, Deadline: 5 * timeout},
+	m := inprocess.Start(c.t, inprocess.Options{
+		CloudConf: content, Kubeconfig: c.kubeconfig, RequestTimeout: timeout,
+		Decorate: decorate.Options{Clock: clk, Reads: decorate.Policy{BackoffBase: time.Millisecond, Deadline: 5 * timeout}},
+		Args: append([]string{
+			"--cluster-cidr=10.244.0.0/16",
+			"--leader-elect-lease-duration=15s", "--leader-elect-renew-deadline=10s", "--leader-elect-retry-period=200ms",
+			"--node-monitor-period=100ms", "--route-reconciliation-period=200ms",
+		}, args...),
 	})
-	if err != nil {
-		return nil, err
-	}
-	return func() error { return m.Run(ctx, d) }, nil
-}
-
-// stop ends it and returns what Run returned.
-func (r *running) stop() error {
-	r.cancel()
-	eventually.Received(r.t, "the cloud controller manager ends", r.ended)
-	return r.err
+	return &running{t: c.t, address: m.Address, Manager: m}
 }

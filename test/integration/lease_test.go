@@ -35,7 +35,7 @@ func (c *cluster) measureLease() lease {
 	begin := time.Now()
 	r := c.startCCM(ossim.ForTest(c.t), "--controllers=cloud-node-lifecycle")
 	c.waitForLeader()
-	if err := r.stop(); err != nil {
+	if err := r.Stop(); err != nil {
 		c.t.Fatal(err)
 	}
 	pace := time.Since(begin)
@@ -162,11 +162,10 @@ func (c *cluster) busy(args ...string) (*ossim.Sim, *running) {
 // wantLost waits for r's end, which must be an error.
 func (r *running) wantLost(t *testing.T) {
 	t.Helper()
-	eventually.Received(t, "it ends without the lease", r.ended)
-	if r.err == nil {
+	eventually.Received(t, "it ends without the lease", r.Ended)
+	if r.Stop() == nil {
 		t.Error("it ended without an error")
 	}
-	r.err = nil // seen
 }
 
 // When the API server cannot be reached any more, nothing acts beyond the time at which

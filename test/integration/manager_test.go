@@ -179,7 +179,7 @@ func TestLeadershipPassesOn(t *testing.T) {
 
 	before := c.holder(mainLease)
 	begin := time.Now()
-	if err := first.stop(); err != nil {
+	if err := first.Stop(); err != nil {
 		t.Fatalf("the leader ended with: %v", err)
 	}
 	c.register(servers[1:], always(nodeState{ready: true}))
@@ -204,7 +204,7 @@ func TestNoCallOutlivesTheLease(t *testing.T) {
 		}
 		return ""
 	})
-	if err := r.stop(); err != nil {
+	if err := r.Stop(); err != nil {
 		t.Fatalf("ended with: %v", err)
 	}
 	if h := c.holder(mainLease); h != "" {
@@ -259,7 +259,7 @@ func TestLeaderMigration(t *testing.T) {
 		}
 		return ""
 	})
-	if err := r.stop(); err != nil {
+	if err := r.Stop(); err != nil {
 		t.Fatalf("ended with: %v", err)
 	}
 	held := slices.DeleteFunc([]string{c.holder(mainLease), c.holder(second)}, func(h string) bool { return h == "" })

@@ -213,7 +213,7 @@ func TestNodeIPAMHandoverByLease(t *testing.T) {
 	if now := h.c.holder(migrationLease); now != second {
 		t.Fatalf("the lease went from %s to %s while its holder runs", second, now)
 	}
-	if err := ours.stop(); err != nil {
+	if err := ours.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	h.c.wantHolder(first, second)
@@ -232,7 +232,7 @@ func TestNodeIPAMHandoverByRestart(t *testing.T) {
 	theirs = h.kcm(kcmOthers)
 	ours := h.ours(h.ipam)
 	h.progress(100)
-	if err := ours.stop(); err != nil {
+	if err := ours.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	theirs.Stop()

@@ -46,7 +46,7 @@ func TestNodeIPAM(t *testing.T) {
 	servers := sim.SeedServers(ossim.Seed{Count: 5, NamePrefix: "node-"})
 	c.register(servers[:2], always(nodeState{}))
 	c.wantCIDRs()
-	if err := r.stop(); err != nil {
+	if err := r.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	c.startCCM(sim, args...)

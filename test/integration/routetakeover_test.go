@@ -74,7 +74,7 @@ func TestComplaint3128OperatorRoutesStay(t *testing.T) {
 	if missing := wantRoutes(sim, append(slices.Collect(maps.Values(theirs)), operators...)...)(); missing != "" {
 		t.Error(missing)
 	}
-	if err := r.stop(); err != nil {
+	if err := r.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.client.CoreV1().Nodes().Delete(t.Context(), servers[0].Name, metav1.DeleteOptions{}); err != nil {

@@ -107,7 +107,7 @@ func TestServicesAfterARestart(t *testing.T) {
 	for i := range services {
 		c.address(fmt.Sprint("web", i))
 	}
-	if err := first.stop(); err != nil {
+	if err := first.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	ensured := func() (n int) {

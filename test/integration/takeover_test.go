@@ -157,7 +157,7 @@ func TestTakeoverOfACluster(t *testing.T) {
 	conf := sim.CloudConf() + "\n[LoadBalancer]\ncreate-monitor = true\n"
 	r := c.startCCMWith(conf)
 	o.ensured("web", "shared", "hidden")
-	if err := r.stop(); err != nil {
+	if err := r.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	marks := map[string]int{"load-balancer PUT /lbaas/loadbalancers/" + lb: 1, "load-balancer PUT /lbaas/loadbalancers/" + internal: 1}

@@ -22,6 +22,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
 	"github.com/isthmus-cloud/isthmus/test/differential"
 	"github.com/isthmus-cloud/isthmus/test/golden"
+	"github.com/isthmus-cloud/isthmus/test/inprocess"
 )
 
 const recordings = "testdata"
@@ -72,7 +73,7 @@ func newReplay(t *testing.T, g *Group) *replay {
 }
 
 // start starts ours with the group's cloud.conf.
-func (r *replay) start() (stop func() error) {
+func (r *replay) start() *inprocess.Manager {
 	r.t.Helper()
 	conf, err := r.Conf()
 	if err != nil {

@@ -55,11 +55,11 @@ func (r *replay) takeover(number int) {
 	r.must(err)
 	var made Changes
 	made.Watch(r.sim, true)
-	stop := r.start()
+	ours := r.start()
 	within, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	r.must(r.observer.Settled(within, before, services))
-	r.must(stop())
+	r.must(ours.Stop())
 	now, err := r.observer.Mark(ctx)
 	r.must(err)
 	states, err := r.Read(ctx, before, now)
