@@ -77,6 +77,17 @@ type line struct {
 	States   []*State `json:"states"`
 }
 
+// Recorded returns the group of some scenarios, with them alone, and its recording.
+func Recorded(dir string, scenarios ...string) (*Group, *Recording, error) {
+	for _, g := range Groups() {
+		if only := g.Only(scenarios...); len(only.Scenarios) == len(scenarios) {
+			r, err := ReadRecording(dir, g.Name)
+			return only, r, err
+		}
+	}
+	return nil, nil, fmt.Errorf("no group has the scenarios %q", scenarios)
+}
+
 // ReadRecording reads the recording of a group.
 func ReadRecording(dir, group string) (*Recording, error) {
 	data, err := os.ReadFile(filepath.Join(filepath.Clean(dir), group+".jsonl"))

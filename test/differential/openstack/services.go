@@ -84,29 +84,36 @@ func RestoreServices(ctx context.Context, client kubernetes.Interface, symbols *
 		if err != nil {
 			return fmt.Errorf("Service %s/%s: %w", namespace, name, err)
 		}
-		s.Annotations, s.Finalizers = map[string]string{}, p.Finalizers
-		for k, v := range p.Annotations {
-			if s.Annotations[k], err = symbols.Expand(v); err != nil {
-				return err
-			}
+		if err := p.write(s, symbols); err != nil {
+			return err
 		}
+		status := s.Status
 		if s, err = client.CoreV1().Services(namespace).Update(ctx, s, metav1.UpdateOptions{}); err != nil {
 			return fmt.Errorf("Service %s/%s: %w", namespace, name, err)
 		}
-		data, err := json.Marshal(p.Ingress)
-		if err != nil {
-			return err
-		}
-		ingress, err := symbols.Expand(string(data))
-		if err != nil {
-			return err
-		}
-		if err := json.Unmarshal([]byte(ingress), &s.Status.LoadBalancer.Ingress); err != nil {
-			return err
-		}
+		s.Status = status
 		if _, err := client.CoreV1().Services(namespace).UpdateStatus(ctx, s, metav1.UpdateOptions{}); err != nil {
 			return fmt.Errorf("status of Service %s/%s: %w", namespace, name, err)
 		}
 	}
 	return nil
+}
+
+// write writes it to the Service.
+func (p *Published) write(s *corev1.Service, symbols *Symbols) (err error) {
+	s.Annotations, s.Finalizers = map[string]string{}, p.Finalizers
+	for k, v := range p.Annotations {
+		if s.Annotations[k], err = symbols.Expand(v); err != nil {
+			return err
+		}
+	}
+	data, err := json.Marshal(p.Ingress)
+	if err != nil {
+		return err
+	}
+	ingress, err := symbols.Expand(string(data))
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal([]byte(ingress), &s.Status.LoadBalancer.Ingress)
 }

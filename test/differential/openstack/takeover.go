@@ -45,6 +45,22 @@ func (p *Player) Restore(ctx context.Context, recorded *Recording, phase int) ([
 	return out, nil
 }
 
+// Services are the Services as their users and the manager had left them after a phase, without what an API server
+// adds. What is restored of the cloud has given the symbols their values.
+func (p *Player) Services(recorded *Recording, phase int) ([]*corev1.Service, error) {
+	var out []*corev1.Service
+	err := p.each(func(s *Scenario, service *Service, number int) error {
+		published, is := recorded.State(s.Name, phase).Services[service.name()]
+		object, deleted, err := p.after(s, service, number, phase)
+		if err != nil || deleted || !is {
+			return err
+		}
+		out = append(out, object)
+		return published.write(object, p.Place.Symbols)
+	})
+	return out, err
+}
+
 // addPorts adds the given ports that a state lacks because a load balancer has them by then.
 func (s *Scenario) addPorts(state *State) {
 	if s.Given == nil {
