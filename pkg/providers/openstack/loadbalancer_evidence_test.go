@@ -17,12 +17,10 @@ import (
 // TestUntaggedLoadBalancerIsNotSeizedWithoutEvidence: the name alone may be another cluster's.
 // Neither Ensure nor the deletion of the Service that was refused touches it.
 func TestUntaggedLoadBalancerIsNotSeizedWithoutEvidence(t *testing.T) {
-	x := newLBTest(t, 2, "")
-	t.Cleanup(func() { logCalls(t, x.sim) })
-	theirs := x.service("web", nil)
-	lb := x.madeBy(x.occm("amphora", false), theirs)
+	x, _ := recorded(t, "s-plain", 0, "")
+	lb, ours := x.made(x.spec), x.spec
 	for _, published := range []string{"", "203.0.113.7"} {
-		ours := x.service("web", nil)
+		forget(ours)
 		if published != "" {
 			ours.Settings[annAddress] = published
 			ours.CurrentIngress = []corev1.LoadBalancerIngress{{IP: published}}
@@ -42,21 +40,19 @@ func TestUntaggedLoadBalancerIsNotSeizedWithoutEvidence(t *testing.T) {
 // TestUntaggedLoadBalancerIsTakenOverByEvidence: by the annotation, or by an address that the
 // Service has published, which a deletion believes as well.
 func TestUntaggedLoadBalancerIsTakenOverByEvidence(t *testing.T) {
-	for _, internal := range []bool{false, true} {
+	for _, scenario := range []string{"s-plain", "v-internal"} {
 		for name, evidence := range map[string]func(*cloud.LoadBalancerSpec){
 			"annotation": func(s *cloud.LoadBalancerSpec) { delete(s.Settings, annAddress); s.CurrentIngress = nil },
 			"address":    func(s *cloud.LoadBalancerSpec) { delete(s.Settings, annLoadBalancerID); s.CurrentIngress = nil },
 			"status":     func(s *cloud.LoadBalancerSpec) { delete(s.Settings, annLoadBalancerID); delete(s.Settings, annAddress) },
 		} {
 			for _, ensure := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s internal=%v ensure=%v", name, internal, ensure), func(t *testing.T) {
-					x := newLBTest(t, 2, "")
-					if internal {
-						x.spec.Settings[annInternal] = "true"
-					}
-					// One of the same name beside it makes no difference.
-					x.makeLB(loadbalancers.CreateOpts{Name: occmName("web"), Tags: []string{occmName("web")}})
-					lb := x.madeBy(x.occm("amphora", false), x.spec)
+				t.Run(fmt.Sprintf("%s %s ensure=%v", scenario, name, ensure), func(t *testing.T) {
+					x, _ := recorded(t, scenario, 0, "", func(x *lbTest) { // one of the same name beside it makes no difference
+						name := "kube_service_kubernetes_" + scenario + "_a"
+						x.makeLB(loadbalancers.CreateOpts{Name: name, Tags: []string{name}})
+					})
+					lb := x.made(x.spec)
 					address := x.spec.Settings[annAddress]
 					evidence(x.spec)
 					if ensure {

@@ -111,9 +111,8 @@ func TestMembersThatAreNoNodesGoWhenNobodyKnowsTheSelected(t *testing.T) {
 // TestMembersFollowWhenWishIsInvalidAndAnAddressIsAllEvidence: a load balancer of another controller's
 // making that the Service has by its address is the Service's, marked or not.
 func TestMembersFollowWhenWishIsInvalidAndAnAddressIsAllEvidence(t *testing.T) {
-	x := newLBTest(t, 2, "")
-	x.spec.Members = x.all[:1]
-	lb := x.madeBy(x.occm("amphora", false), x.spec)
+	x, _ := recorded(t, "s-mixed", 0, "") // two Nodes
+	lb := x.made(x.spec)
 	frozen := frozenOf(x.spec, func(s *cloud.LoadBalancerSpec) {
 		s.Settings = cloud.Settings{annAddress: x.spec.Settings[annAddress], annClass: "nobody's"}
 		s.Members = x.all
@@ -122,7 +121,7 @@ func TestMembersFollowWhenWishIsInvalidAndAnAddressIsAllEvidence(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range x.treeOf(lb.ID).Pools {
-		if len(p.Members) != 2 {
+		if len(p.Members) != 3 {
 			t.Errorf("members of pool %s: %+v", p.Name, p.Members)
 		}
 	}

@@ -50,37 +50,18 @@ func (x *lbTest) lb(id string) *octaviaLB {
 	return lb
 }
 
-// TestTakeoverFromOCCM: taking over makes no changing call but the one that adds the owner's
-// tag; a second cluster of the same name is refused from then on (#3102).
-func TestTakeoverFromOCCM(t *testing.T) {
-	x := newLBTest(t, 3, "create-monitor=true\n")
-	t.Cleanup(func() { logCalls(t, x.sim) })
-	lb := x.madeBy(x.occm("amphora", true), x.spec)
-	before := x.objects()
-	x.sim.ResetRequests()
-	status := x.ensure(x.spec)
-	if n := x.sim.Mutations(); n != 1 {
-		t.Errorf("taking over makes %d changing calls, want 1 for the tag", n)
-	}
-	if status.Annotations[annLoadBalancerID] != lb.ID {
-		t.Errorf("status %+v is not of load balancer %s", status, lb.ID)
-	}
-	want := []string{lb.Name, "isthmus-cluster=" + testCluster.UID}
-	if got := x.lb(lb.ID).Tags; !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {
-		t.Errorf("tags %q, want %q", got, want)
-	}
-	if after := x.objects(); !slices.Equal(before, after) {
-		t.Errorf("objects %q became %q", before, after)
-	}
-
-	other := x.service("web", nil)
+// TestSecondClusterOfTheSameNameIsRefusedWhenTheFirstHasTakenOver: whatever its Service says (#3102).
+func TestSecondClusterOfTheSameNameIsRefusedWhenTheFirstHasTakenOver(t *testing.T) {
+	x, _ := recorded(t, "c-monitor-mixed", 0, "")
+	x.ensure(x.spec)
+	other := *x.spec // with all evidence
 	other.Cluster.UID = "ffffffff-0000-4000-8000-000000000002"
 	x.sim.ResetRequests()
-	_, err := x.lbs.Ensure(testContext(t), other)
+	_, err := x.lbs.Ensure(testContext(t), &other)
 	if cloud.KindOf(err) != cloud.KindConflict || !strings.Contains(err.Error(), testCluster.UID) || !strings.Contains(err.Error(), other.Cluster.UID) {
 		t.Errorf("the other cluster's Ensure: %v, want KindConflict naming both clusters", err)
 	}
-	if err := x.lbs.UpdateMembers(testContext(t), other); cloud.KindOf(err) != cloud.KindConflict {
+	if err := x.lbs.UpdateMembers(testContext(t), &other); cloud.KindOf(err) != cloud.KindConflict {
 		t.Errorf("the other cluster's UpdateMembers: %v, want KindConflict", err)
 	}
 	if err := x.lbs.Delete(testContext(t), other.LoadBalancerRef); err != nil {

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
-	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 )
 
 // rename starts a new process with another --cluster-name.
@@ -111,20 +110,21 @@ func TestRenamedClusterBecomesInternalAndExternal(t *testing.T) {
 // tags that its listeners have, and one that comes later has today's name.
 func TestRenamedClusterSharesLoadBalancers(t *testing.T) {
 	for _, byOCCM := range []bool{false, true} {
-		x := newLBTest(t, 2, "max-shared-lb=3\n")
+		const conf = "max-shared-lb=3\n"
+		x := newLBTest(t, 2, conf)
 		t.Cleanup(func() { logCalls(t, x.sim) })
 		var second *cloud.LoadBalancerSpec
 		var id string
 		if byOCCM {
-			m := x.occm("amphora", false)
-			id = x.madeBy(m, x.spec).ID
-			second = x.sharer("second", "", 9000)
-			x.shareBy(m, second, id, x.spec.Settings[annAddress])
+			var specs []*cloud.LoadBalancerSpec
+			x, specs = recorded(t, "sh-plain", 1, conf)
+			second, id = specs[1], x.made(x.spec).ID
 			x.ensure(x.spec)
 			x.ensure(second)
 		} else {
 			second, id = x.sharing()
 		}
+		want := []string{namesFor(x.spec.LoadBalancerRef).lb, namesFor(second.LoadBalancerRef).lb, "kube_service_other_default_third", "isthmus-cluster=" + testCluster.UID}
 		before := x.objects()
 		x.rename("other", x.spec, second)
 		x.sim.ResetRequests()
@@ -142,7 +142,6 @@ func TestRenamedClusterSharesLoadBalancers(t *testing.T) {
 		third := x.sharer("third", id, 9500)
 		third.Cluster.Name = "other"
 		x.ensure(third)
-		want := []string{occmName("web"), occmName("second"), "kube_service_other_default_third", "isthmus-cluster=" + testCluster.UID}
 		if got := x.lb(id).Tags; !sameTags(got, want) {
 			t.Errorf("tags %q, want %q", got, want)
 		}
@@ -198,11 +197,10 @@ func TestCreationIsCutOffBeforeTheClusterIsRenamed(t *testing.T) {
 // TestTakeoverUnderAnotherClusterName: what the existing manager has made under the name of
 // before is taken over by the Service's annotation and address, and keeps its names.
 func TestTakeoverUnderAnotherClusterName(t *testing.T) {
-	x := newLBTestOn(t, ossim.Options{StateDelay: time.Millisecond}, 2, "")
-	t.Cleanup(func() { logCalls(t, x.sim) })
-	lb := x.madeBy(x.occm("amphora", false), x.spec)
+	x, _ := recorded(t, "s-mixed", 0, "")
+	lb := x.made(x.spec)
 	x.rename("other", x.spec)
-	x.takeOver(x.spec, lb, []string{occmName("web")}, 1)
+	x.takeOver(x.spec, lb, []string{lb.Name}, 1)
 	x.delete(x.spec)
 	x.wantNothing("after the deletion")
 }
@@ -213,17 +211,19 @@ func TestOtherClustersServiceOfTheSameNameIsOnlyShared(t *testing.T) {
 	for _, byOCCM := range []bool{false, true} {
 		x := newLBTest(t, 1, "")
 		t.Cleanup(func() { logCalls(t, x.sim) })
-		theirs := x.service("web", nil)
-		theirs.Cluster = cloud.Cluster{Name: "theirs", UID: "ffffffff-0000-4000-8000-000000000002"}
 		if byOCCM {
-			x.madeBy(x.occm("amphora", false), theirs)
-		} else {
+			x, _ = recorded(t, "s-plain", 1, "")
+		}
+		theirs := x.spec
+		theirs.Cluster.UID = "ffffffff-0000-4000-8000-000000000002"
+		if !byOCCM {
 			x.ensure(theirs)
 		}
 		id, before := theirs.Settings[annLoadBalancerID], x.objects()
-		ours := x.sharer("web", id, 9000)
+		ours := x.sharer(theirs.Name, id, 9000)
+		ours.Namespace, ours.Cluster.Name = theirs.Namespace, "ours"
 		x.ensure(ours)
-		for _, name := range []string{"kubernetes", "renamed"} {
+		for _, name := range []string{"ours", "renamed"} {
 			x.rename(name, ours)
 			x.ensure(ours)
 			x.ensure(theirs)
@@ -241,14 +241,11 @@ func TestOtherClustersServiceOfTheSameNameIsOnlyShared(t *testing.T) {
 // TestAnnotationsAloneTakeNothingOfAnotherClusterName: any tenant may write both; it is the status
 // that shows that the Service was served under the other name.
 func TestAnnotationsAloneTakeNothingOfAnotherClusterName(t *testing.T) {
-	x := newLBTest(t, 1, "")
-	t.Cleanup(func() { logCalls(t, x.sim) })
-	theirs := x.service("web", nil)
-	theirs.Cluster.Name = "other"
-	lb := x.madeBy(x.occm("amphora", false), theirs)
-	before := x.objects()
+	x, _ := recorded(t, "s-plain", 0, "")
+	theirs, lb, before := x.spec, x.made(x.spec), x.objects()
 	for _, status := range [][]corev1.LoadBalancerIngress{nil, {{IP: "203.0.113.7"}}} {
-		ours := x.sharer("web", lb.ID, 9000)
+		ours := x.sharer(theirs.Name, lb.ID, 9000)
+		ours.Namespace, ours.Cluster.Name = theirs.Namespace, "other"
 		ours.Settings[annAddress], ours.CurrentIngress = theirs.Settings[annAddress], status
 		x.ensure(ours) // shares it
 		if tags := x.lb(lb.ID).Tags; slices.ContainsFunc(tags, func(tag string) bool { return strings.HasPrefix(tag, ownerTagPrefix) }) {

@@ -216,7 +216,7 @@ func TestOtherProjects(t *testing.T) {
 func TestLoadBalancerOfAnotherProjectIsLeftAlone(t *testing.T) {
 	x := newLBTest(t, 1, "")
 	t.Cleanup(func() { logCalls(t, x.sim) })
-	lb := x.madeBy(x.occm("amphora", false), x.service("web", nil))
+	lb := x.makeLB(loadbalancers.CreateOpts{Name: occmName("web"), Tags: []string{occmName("web")}})
 	x.admin = true
 	x.restart()
 	for _, name := range []string{"web", "second"} { // by name it would be made for the Service, or be shared

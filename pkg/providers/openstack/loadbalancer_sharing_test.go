@@ -139,13 +139,10 @@ func TestSharerIsServedOnWhenTheFloatingIPIsGone(t *testing.T) {
 
 // TestListenersOfAnotherClusterOfTheSameNameStay: they have the tag that the Service's would have.
 func TestListenersOfAnotherClusterOfTheSameNameStay(t *testing.T) {
-	x := newLBTest(t, 1, "")
-	t.Cleanup(func() { logCalls(t, x.sim) })
-	lb := x.makeLB(loadbalancers.CreateOpts{Name: "users-own"})
-	address := x.makeFIP(lb.VIPPortID, "the user's").FloatingIP
-	theirs := x.sharer("web", lb.ID, 443)
-	x.shareBy(x.occm("amphora", false), theirs, lb.ID, address)
-	ours := x.sharer("web", lb.ID, 9000)
+	x, _ := recorded(t, "sh-own-fip", 0, "")
+	lb, address := x.made(x.spec), x.spec.Settings[annAddress]
+	ours := x.sharer(x.spec.Name, lb.ID, 9000)
+	ours.Namespace = x.spec.Namespace
 	x.wantRefused(ours, "may be those of another cluster")
 	x.sim.ResetRequests()
 	if err := x.lbs.UpdateMembers(testContext(t), ours); cloud.KindOf(err) != cloud.KindConflict {

@@ -1,49 +1,74 @@
 package openstack
 
 import (
-	"cmp"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
-	"github.com/gophercloud/gophercloud/v2/openstack/keymanager/v1/secrets"
-	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/loadbalancers"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/lb"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
-	"github.com/isthmus-cloud/isthmus/test/occm"
+	differential "github.com/isthmus-cloud/isthmus/test/differential/openstack"
 )
 
 // occmName is what OCCM calls the load balancer of a Service, and tags what is the Service's.
 func occmName(service string) string { return "kube_service_kubernetes_default_" + service }
 
-// occm is OCCM in the test's cloud.
-func (x *lbTest) occm(provider string, monitors bool) *occm.Cloud {
-	o, cfg := x.op(), x.lbs.c.cfg.LoadBalancer
-	return &occm.Cloud{LoadBalancer: o.octavia, Network: o.neutron, SubnetID: cfg.SubnetID, FloatingNetworkID: cfg.FloatingNetworkID, Provider: provider, Monitors: monitors}
+// recorded starts a cloud with three servers that holds what OCCM has left of a scenario of test/differential after a
+// phase, by then with two Nodes. It returns the test of the first Service, and all of them. conf is added to the
+// scenario's cloud.conf; before is called while the cloud is empty.
+func recorded(t *testing.T, scenario string, phase int, conf string, before ...func(*lbTest)) (*lbTest, []*cloud.LoadBalancerSpec) {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	group, recording, err := differential.Recorded("../../../test/differential/openstack/testdata", scenario)
+	must(err)
+	x := newLBTestOn(t, ossim.Options{StateDelay: time.Millisecond, Jobboard: !group.World.Stuck}, 0, "")
+	t.Cleanup(func() { logCalls(t, x.sim) })
+	const servers = 3
+	place, err := group.World.Make(t.Context(), x.sim, servers)
+	must(err)
+	for i := range servers {
+		node := fmt.Sprintf("node%d", i)
+		x.all = append(x.all, cloud.LoadBalancerMember{
+			Node: cloud.InstanceRef{NodeName: node, ProviderID: "openstack:///" + place.Symbols.Value(node+".id")}, Addresses: []netip.Addr{netip.MustParseAddr(place.Symbols.Value(node))},
+		})
+	}
+	for _, f := range before {
+		f(x)
+	}
+	must(place.Cloud.Restore(t.Context(), place.Symbols, recording.State(scenario, phase)))
+	services, err := (&differential.Player{Group: group, Place: place}).Services(recording, phase)
+	must(err)
+	text, err := place.Symbols.Expand(group.Conf)
+	must(err)
+	x.base, x.conf = func(string) string { return place.Global }, strings.TrimPrefix(text, "[LoadBalancer]\n")+conf
+	x.restart()
+	var specs []*cloud.LoadBalancerSpec
+	for _, s := range services {
+		spec, _, err := lb.Plan(s, nil, testCluster, Annotations())
+		must(err)
+		spec.UID, spec.Members = "uid-"+s.Name, slices.Clone(x.all[:2])
+		specs = append(specs, spec)
+	}
+	x.spec = specs[0]
+	return x, specs
 }
 
-// madeBy makes a load balancer for the Service as OCCM does.
-func (x *lbTest) madeBy(m *occm.Cloud, spec *cloud.LoadBalancerSpec) *octaviaLB {
+// made is the Service's load balancer.
+func (x *lbTest) made(spec *cloud.LoadBalancerSpec) *octaviaLB {
 	x.t.Helper()
-	id, address, err := m.Make(testContext(x.t), spec)
-	if err != nil {
-		x.t.Fatal(err)
-	}
-	published(spec, id, address)
-	return x.lb(id)
-}
-
-// shareBy puts the Service's listeners on a load balancer that is there already, as OCCM does.
-func (x *lbTest) shareBy(m *occm.Cloud, spec *cloud.LoadBalancerSpec, id, address string) {
-	x.t.Helper()
-	if err := m.Share(testContext(x.t), spec, id); err != nil {
-		x.t.Fatal(err)
-	}
-	published(spec, id, address)
+	return x.lb(spec.Settings[annLoadBalancerID])
 }
 
 // published is what the Service has of its load balancer.
@@ -52,53 +77,19 @@ func published(spec *cloud.LoadBalancerSpec, id, address string) {
 	spec.CurrentIngress = []corev1.LoadBalancerIngress{{IP: address}}
 }
 
-// TestTakeover: of every kind of load balancer that OCCM makes. Taking over adds the owner's
-// tag, where the load balancer was made for the Service, and changes nothing else; OCCM finds
-// what it made as it made it. Deleting the Service afterwards leaves nothing of it.
-func TestTakeover(t *testing.T) {
-	one := func(s *cloud.LoadBalancerSpec) { s.Ports = s.Ports[:1] }
-	for _, tt := range []struct {
-		name     string
-		provider string
-		monitors bool
-		spec     func(*cloud.LoadBalancerSpec)
-	}{
-		{name: "TCP and UDP"},
-		{name: "monitors", monitors: true},
-		{name: "HTTP", spec: func(s *cloud.LoadBalancerSpec) { one(s); s.Settings[annForwardedFor] = "true" }},
-		{name: "TLS", spec: func(s *cloud.LoadBalancerSpec) { one(s); s.Settings[annTLSContainerRef] = "secret" }},
-		{name: "PROXY", spec: func(s *cloud.LoadBalancerSpec) { one(s); s.Settings[annProxyProtocol] = "true" }},
-		{name: "session affinity", spec: func(s *cloud.LoadBalancerSpec) { s.SessionAffinityTimeout = 3 * time.Hour }},
-		{name: "policy Local", monitors: true, spec: func(s *cloud.LoadBalancerSpec) {
-			one(s)
-			s.HealthCheck = &cloud.HealthCheck{Port: 31000, Path: "/healthz"}
-		}},
-		{name: "policy Local without monitors", spec: func(s *cloud.LoadBalancerSpec) {
-			one(s)
-			s.HealthCheck = &cloud.HealthCheck{Port: 31000, Path: "/healthz"}
-		}},
-		{name: "internal", spec: func(s *cloud.LoadBalancerSpec) { s.Settings[annInternal] = "true" }},
-		{name: "no members", spec: func(s *cloud.LoadBalancerSpec) { s.Members = nil }},
-		{name: "ovn", provider: "ovn"},
-		{name: "ovn internal", provider: "ovn", spec: func(s *cloud.LoadBalancerSpec) { s.Settings[annInternal] = "true" }},
+// TestTakeoverThenDeletion: whatever OCCM has made, once taken over (see TestTakeover of test/differential) a second
+// process reads it from a snapshot and changes nothing, and deleting the Service leaves nothing of it.
+func TestTakeoverThenDeletion(t *testing.T) {
+	for _, scenario := range []string{
+		"s-mixed", "s-affinity", "s-local", "v-xff", "v-tls", "v-proxy", "v-internal", "c-monitor-mixed", "c-monitor-local", "ovn-plain", "ovn-internal", "n-stuck-mixed",
 	} {
-		for _, jobboard := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s jobboard=%v", tt.name, jobboard), func(t *testing.T) {
-				provider := cmp.Or(tt.provider, "amphora")
-				x := newLBTestOn(t, ossim.Options{StateDelay: time.Millisecond, Jobboard: jobboard}, 3, fmt.Sprintf("lb-provider=%s\ncreate-monitor=%v\n", provider, tt.monitors))
-				t.Cleanup(func() { logCalls(t, x.sim) })
-				if tt.spec != nil {
-					tt.spec(x.spec)
-				}
-				if x.spec.Settings[annTLSContainerRef] != "" {
-					x.spec.Settings[annTLSContainerRef] = x.certificate()
-				}
-				lb := x.madeBy(x.occm(provider, tt.monitors), x.spec)
-				x.takeOver(x.spec, lb, []string{occmName("web")}, 1)
-				x.delete(x.spec)
-				x.wantNothing("after the deletion")
-			})
-		}
+		t.Run(scenario, func(t *testing.T) {
+			x, _ := recorded(t, scenario, 0, "")
+			lb := x.made(x.spec)
+			x.takeOver(x.spec, lb, []string{lb.Name}, 1)
+			x.delete(x.spec)
+			x.wantNothing("after the deletion")
+		})
 	}
 }
 
@@ -153,58 +144,32 @@ func (x *lbTest) treeOf(id string) *lbTree {
 	return tree
 }
 
-// TestTakeoverShared: two Services on a load balancer that was made for the first, and two on
-// one that a user has made.
+// TestTakeoverShared: two Services on a load balancer that was made for the first, and one on one that a user has made.
 func TestTakeoverShared(t *testing.T) {
-	for _, users := range []bool{false, true} {
-		t.Run(fmt.Sprintf("user's own=%v", users), func(t *testing.T) {
-			x := newLBTestOn(t, ossim.Options{StateDelay: time.Millisecond}, 2, "")
-			m := x.occm("amphora", false)
-			t.Cleanup(func() { logCalls(t, x.sim) })
-			second := x.sharer("second", "", 9000)
-			tags := []string{occmName("web"), occmName("second")}
-			var lb *octaviaLB
-			changes := 1
-			if users {
-				x.spec.Settings[annInternal], second.Settings[annInternal] = "true", "true"
-				lb = x.makeLB(loadbalancers.CreateOpts{Name: "users-own", Tags: []string{"theirs"}})
-				x.shareBy(m, x.spec, lb.ID, lb.VIPAddress)
-				tags, changes = append(tags, "theirs"), 0
-			} else {
-				lb = x.madeBy(m, x.spec)
-			}
-			x.shareBy(m, second, lb.ID, x.spec.Settings[annAddress])
-			x.takeOver(second, lb, tags, 0)
-			x.takeOver(x.spec, lb, tags, changes)
-			x.delete(x.spec)
-			want := []string{"theirs", occmName("second")}
-			if !users {
-				want = []string{occmName("second"), "isthmus-cluster=" + testCluster.UID}
-			}
-			if got := x.lb(lb.ID).Tags; !sameTags(got, want) {
-				t.Errorf("tags %q after the first Service has gone, want %q", got, want)
-			}
-			if s := x.sim.Snapshot(); len(s.Listeners) != 1 || len(s.Pools) != 1 {
-				t.Errorf("objects %q, want the second Service's listener", x.objects())
-			}
-			x.delete(second)
-			if left := x.ids(); users && (len(left) != 1 || !slices.Equal(x.lb(lb.ID).Tags, []string{"theirs"})) || !users && len(left) != 0 {
-				t.Errorf("load balancers %q are left", left)
-			}
-		})
+	x, specs := recorded(t, "sh-plain", 1, "")
+	first, second := specs[0], specs[1]
+	lb := x.made(first)
+	tags := []string{lb.Name, namesFor(second.LoadBalancerRef).lb}
+	x.takeOver(second, lb, tags, 0)
+	x.takeOver(first, lb, tags, 1)
+	x.delete(first)
+	if got := x.lb(lb.ID).Tags; !sameTags(got, []string{tags[1], "isthmus-cluster=" + testCluster.UID}) {
+		t.Errorf("tags %q after the first Service has gone, want the second's and the owner's", got)
 	}
+	if s := x.sim.Snapshot(); len(s.Listeners) != 1 || len(s.Pools) != 1 {
+		t.Errorf("objects %q, want the second Service's listener", x.objects())
+	}
+	x.delete(second)
+	x.wantNothing("after both are deleted")
 }
 
-// certificate puts a PKCS#12 bundle into Barbican, as far as the simulator looks at it.
-func (x *lbTest) certificate() string {
-	x.t.Helper()
-	sc, err := x.lbs.c.service(testContext(x.t), "key-manager")
-	if err != nil {
-		x.t.Fatal(err)
+// TestTakeoverOfAUsersOwn: a load balancer that OCCM was pointed to gets no owner, and stays with its floating IP.
+func TestTakeoverOfAUsersOwn(t *testing.T) {
+	x, _ := recorded(t, "sh-own-fip", 0, "")
+	lb := x.made(x.spec)
+	x.takeOver(x.spec, lb, lb.Tags, 0)
+	x.delete(x.spec)
+	if s := x.sim.Snapshot(); len(s.LoadBalancers) != 1 || len(s.FloatingIPs) != 1 || len(s.Listeners)+len(s.Pools) != 0 || len(x.lb(lb.ID).Tags) != 0 {
+		t.Errorf("objects %q are left, want the user's, without a tag", x.objects())
 	}
-	made, err := secrets.Create(testContext(x.t), sc, secrets.CreateOpts{Name: "certificate", Payload: "AAEC/w==", PayloadContentType: "application/octet-stream", PayloadContentEncoding: "base64"}).Extract()
-	if err != nil {
-		x.t.Fatal(err)
-	}
-	return made.SecretRef
 }
