@@ -22,11 +22,11 @@ type Difference struct {
 type Reached int
 
 const (
-	// BothServe, or neither has anything to serve.
+	// BothServe is also where neither has anything to serve.
 	BothServe Reached = iota
-	// OnlyOurs serves: OCCM has failed at it once at least, ours has not, and every Service has an address.
+	// OnlyOurs is where OCCM has failed at it once at least, ours has not, and every Service has an address.
 	OnlyOurs
-	// Neither serves: OCCM has failed at it, and so does ours, or a Service has no address.
+	// Neither is where OCCM has failed at it, and so does ours, or a Service has no address.
 	Neither
 )
 

@@ -1,7 +1,9 @@
 package openstack
 
+import "slices"
+
 // Differences are all those that are meant to be. The migration guide prints them.
-func Differences() []Intended { return append(whatIsServed(), whatIsRefused()...) }
+func Differences() []Intended { return slices.Concat(whatIsServed(), whatStays(), whatIsRefused()) }
 
 // whatIsServed are those of Services that ours serves, or serves otherwise.
 func whatIsServed() []Intended {
@@ -55,6 +57,12 @@ func whatIsServed() []Intended {
 			Why:   "A Service that is served must say where.",
 			Match: Match{Scenarios: `o-hostname-1|p-40|r-18|ro-24`, Path: `service\[.\]\.ingress\[.\]`},
 		},
+	}
+}
+
+// whatStays are those of what ours keeps as it is, where OCCM writes over it or what Octavia will not take again.
+func whatStays() []Intended {
+	return []Intended{
 		{
 			Name:  "values that Octavia takes only once",
 			OCCM:  "A monitor's delay or timeout of 0, and SOURCE_IP_PORT on amphorae, are written with a new load balancer, where Octavia takes them; in any later request it refuses them, so that the Service's next change fails.",

@@ -120,6 +120,19 @@ func (v Verdict) Allows() bool { return v.Reason == Allowed || v.Reason == Opera
 // may be more by those that cannot be read. It has settled when it has lasted for Limits.Settle.
 // Whatever is held so becomes OperatorConfirmed by the operator's word.
 func Evaluate(in Input) Verdict {
+	verdict := in.judge()
+	switch {
+	case verdict.Allows():
+	case in.Operator.Confirmed:
+		verdict.Reason = OperatorConfirmed
+	case in.Operator.Problem != "":
+		verdict.Message += "; " + in.Operator.Problem
+	}
+	return verdict
+}
+
+// judge is Evaluate before the operator's word.
+func (in Input) judge() Verdict {
 	verdict := Verdict{Reason: Allowed}
 	hold := func(reason Reason, format string, args ...any) {
 		verdict = Verdict{reason, fmt.Sprintf(format, args...)}
@@ -142,13 +155,6 @@ func Evaluate(in Input) Verdict {
 		hold(NoInstanceAtAll, "no instance of the cluster is seen now (nodes: %d)", total)
 	case c.SeenHere == 0 && c.MissingHere > 1 && in.Limits.Percent < 100:
 		hold(NoInstanceAtAll, "no instance of the cluster is seen in %s any more, and %d nodes were there", in.Scope, c.MissingHere)
-	}
-	switch {
-	case verdict.Allows():
-	case in.Operator.Confirmed:
-		verdict.Reason = OperatorConfirmed
-	case in.Operator.Problem != "":
-		verdict.Message += "; " + in.Operator.Problem
 	}
 	return verdict
 }
