@@ -181,7 +181,9 @@ func (s *Sim) listen() (net.Listener, error) {
 // Close may be called more than once.
 func (s *Sim) Close() {
 	s.closed.Do(func() {
+		s.obs.mu.Lock() // a request has begun by now, and is waited for, or never will
 		s.stop()
+		s.obs.mu.Unlock()
 		_ = s.http.Close()
 		s.serving.Wait()
 		s.obs.inFlight.Wait()
