@@ -59,7 +59,7 @@ func TestFaults(t *testing.T) {
 			c := compute(t, sim, "")
 			remove := sim.AddFault(tt.fault)
 			limit := time.Minute
-			if tt.fault.Hang {
+			if tt.fault.Hang || tt.fault.Latency > 0 { // what is waited for in vain
 				limit = time.Second
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
