@@ -40,14 +40,9 @@ func allMeant() []meant {
 	}
 }
 
-// leaks are what a manager leaves of Services that are deleted: OCCM the security groups that the
-// port of a Node which has left still carries.
-func (m *running) leaks() []string {
-	if m.name == "OCCM" && m.s.kinds.name == "configured" {
-		return []string{"security-groups/"}
-	}
-	return nil
-}
+// cannotDelete says that a manager cannot delete its Services: OCCM where it manages security groups and
+// a Node has left, whose port carries them still. It tries for ever.
+func (m *running) cannotDelete() bool { return m.name == "OCCM" && m.s.kinds.name == "configured" }
 
 // meantCall reports whether a change is meant.
 func (m *running) meantCall(c call) bool {
