@@ -40,9 +40,12 @@ func allMeant() []meant {
 	}
 }
 
-// cannotDelete says that a manager cannot delete its Services: OCCM where it manages security groups and
-// a Node has left, whose port carries them still. It tries for ever.
-func (m *running) cannotDelete() bool { return m.name == "OCCM" && m.s.kinds.name == "configured" }
+// cannotDelete says that a manager cannot delete all Services at once: OCCM where it manages security
+// groups and a Node has left, whose port carries them still, and where Services share a load balancer,
+// which it may leave behind (recorded as sh-plain).
+func (m *running) cannotDelete() bool {
+	return m.name == "OCCM" && slices.Contains([]string{"configured", "ovn", "addresses"}, m.s.kinds.name)
+}
 
 // meantCall reports whether a change is meant.
 func (m *running) meantCall(c call) bool {
