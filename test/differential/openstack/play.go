@@ -112,7 +112,7 @@ func (p *Player) Phase(ctx context.Context, number int) ([]types.NamespacedName,
 	case name == "node leaves":
 		return p.all(ctx, p.Client.CoreV1().Nodes().Delete(ctx, fmt.Sprintf("node%d", p.Group.Leaves), metav1.DeleteOptions{}))
 	case name == "delete":
-		return nil, p.deleteAll(ctx)
+		return p.deleteAll(ctx)
 	}
 	return p.steps(ctx, number-1)
 }
@@ -174,15 +174,15 @@ func (p *Player) steps(ctx context.Context, number int) ([]types.NamespacedName,
 
 func (p *Player) step(ctx context.Context, s *Scenario, service *Service, step *Step, number int) ([]types.NamespacedName, error) {
 	services := p.Client.CoreV1().Services(s.Name)
-	switch {
-	case step.Create:
+	if step.Create {
 		return p.createOne(ctx, s, service, number)
-	case step.Delete:
-		return nil, services.Delete(ctx, service.name(), metav1.DeleteOptions{})
 	}
 	before, err := services.Get(ctx, service.name(), metav1.GetOptions{})
 	if err != nil {
 		return nil, err
+	}
+	if step.Delete {
+		return p.deleteOne(ctx, before)
 	}
 	text, err := expandPatch(step.Patch, number, p.Place.Symbols)
 	if err != nil {
@@ -219,17 +219,27 @@ func (p *Player) all(ctx context.Context, err error) ([]types.NamespacedName, er
 	return out, nil
 }
 
-func (p *Player) deleteAll(ctx context.Context) error {
+func (p *Player) deleteAll(ctx context.Context) (out []types.NamespacedName, err error) {
 	list, err := p.Client.CoreV1().Services("").List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, s := range list.Items {
 		if slices.Contains(p.Names(), s.Namespace) {
-			err = errors.Join(err, ignoreNotFound(p.Client.CoreV1().Services(s.Namespace).Delete(ctx, s.Name, metav1.DeleteOptions{})))
+			key, e := p.deleteOne(ctx, &s)
+			out, err = append(out, key...), errors.Join(err, e)
 		}
 	}
-	return err
+	return out, err
+}
+
+// deleteOne deletes a Service; where a manager has put its finalizer it is to end that.
+func (p *Player) deleteOne(ctx context.Context, s *corev1.Service) ([]types.NamespacedName, error) {
+	err := p.Client.CoreV1().Services(s.Namespace).Delete(ctx, s.Name, metav1.DeleteOptions{})
+	if err != nil || len(s.Finalizers) == 0 {
+		return nil, ignoreNotFound(err)
+	}
+	return served(s), nil
 }
 
 // Clean removes the Services, Nodes and events, with nobody's help. Namespaces stay.

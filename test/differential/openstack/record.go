@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,17 +24,27 @@ type Recorder struct {
 	Plane           *controlplane.ControlPlane
 	// Logs is a folder for what OCCM prints, none without.
 	Logs string
+	// Workers is how many Services it works on at a time, 30 without; Env are further variables of its environment.
+	Workers int
+	Env     []string
 }
 
 // quiet is longer than OCCM's first pause between two looks at a load balancer (1 s) that it waits for.
 const quiet = 1500 * time.Millisecond
 
-// session is one group in a new simulator.
+// phasePatience is how long a phase may take on the simulator, realPatience on a real cloud; nothing waits for it to pass.
+const (
+	phasePatience = 3 * time.Minute
+	realPatience  = 20 * time.Minute
+)
+
+// session is one group in a new simulator, or in a real cloud.
 type session struct {
 	*Player
-	sim      *ossim.Sim
+	sim      *ossim.Sim // nil in a real cloud
 	dir      string
 	observer *differential.Observer
+	patience time.Duration // for a phase
 }
 
 // open makes the group's world. The caller must close the session.
@@ -42,22 +53,35 @@ func (r *Recorder) open(ctx context.Context, g *Group) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{sim: sim, Player: &Player{Group: g, Client: r.Plane.Client}}
-	if s.dir, err = os.MkdirTemp("", "record-occm-"); err == nil {
-		s.Place, err = g.World.Make(ctx, sim, g.Servers())
-	}
+	s := &session{sim: sim, patience: phasePatience}
+	place, err := g.World.Make(ctx, sim, g.Servers())
 	if err == nil {
-		s.observer = &differential.Observer{Client: s.Client, Quiet: quiet, Busy: s.Place.Cloud.Busy, Calls: func() (all, open int) { return calls(sim.Requests()) }}
-		err = s.Prepare(ctx)
+		err = r.enter(ctx, s, g, place, func() (all, open int) { return calls(sim.Requests()) })
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("group %s: %w", g.Name, err), s.close(ctx))
+		sim.Close()
+		return nil, fmt.Errorf("group %s: %w", g.Name, err)
 	}
 	return s, nil
 }
 
+// enter prepares a group's place.
+func (r *Recorder) enter(ctx context.Context, s *session, g *Group, place *Place, calls func() (all, open int)) (err error) {
+	s.Player = &Player{Group: g, Place: place, Client: r.Plane.Client}
+	s.observer = &differential.Observer{Client: s.Client, Quiet: quiet, Busy: place.Cloud.Busy, Calls: calls}
+	if s.dir, err = os.MkdirTemp("", "record-occm-"); err != nil {
+		return err
+	}
+	if err := s.Prepare(ctx); err != nil {
+		return errors.Join(err, s.Clean(ctx), os.RemoveAll(s.dir))
+	}
+	return nil
+}
+
 func (s *session) close(ctx context.Context) error {
-	s.sim.Close()
+	if s.sim != nil {
+		s.sim.Close()
+	}
 	return errors.Join(s.Clean(ctx), os.RemoveAll(s.dir))
 }
 
@@ -68,12 +92,28 @@ func (r *Recorder) Record(ctx context.Context, g *Group) (_ *Recording, err erro
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.close(ctx)) }()
+	return r.record(ctx, s)
+}
+
+// RecordAt plays a group with OCCM in a place that stands: a project of a real cloud. calls is how many calls
+// have changed that cloud, and how many it has not answered. What the group leaves in the cloud stays there.
+func (r *Recorder) RecordAt(ctx context.Context, g *Group, place *Place, calls func() (all, open int)) (_ *Recording, err error) {
+	s := &session{patience: realPatience}
+	if err := r.enter(ctx, s, g, place, calls); err != nil {
+		return nil, fmt.Errorf("group %s: %w", g.Name, err)
+	}
+	defer func() { err = errors.Join(err, s.close(context.WithoutCancel(ctx))) }()
+	return r.record(ctx, s)
+}
+
+func (r *Recorder) record(ctx context.Context, s *session) (*Recording, error) {
+	g := s.Group
 	m, err := r.start(ctx, s.Player, s.dir, r.Binary)
 	if err != nil {
 		return nil, err
 	}
 	out := &Recording{Manager: r.Version, Group: g.Name, Digest: g.Digest()}
-	err = r.play(ctx, s.Player, s.observer, m, out)
+	err = s.play(ctx, m, out)
 	if r.Logs != "" {
 		err = errors.Join(err, os.WriteFile(filepath.Join(r.Logs, g.Name+".log"), []byte(m.Log()), 0o600))
 	}
@@ -83,7 +123,8 @@ func (r *Recorder) Record(ctx context.Context, g *Group) (_ *Recording, err erro
 	return out, nil
 }
 
-func (r *Recorder) play(ctx context.Context, p *Player, o *differential.Observer, m *differential.Manager, out *Recording) error {
+func (s *session) play(ctx context.Context, m *differential.Manager, out *Recording) error {
+	o := s.observer
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
@@ -93,38 +134,38 @@ func (r *Recorder) play(ctx context.Context, p *Player, o *differential.Observer
 		case <-ctx.Done():
 		}
 	}()
-	for i, phase := range p.Group.Phases() {
+	for i, phase := range s.Group.Phases() {
 		before, err := o.Mark(ctx)
 		if err != nil {
 			return err
 		}
-		if o.Failures = 2; strings.HasPrefix(phase, "node") {
+		if o.Failures = 2; strings.HasPrefix(phase, "node") || phase == "delete" {
 			o.Failures = 1 // those that failed before may wait long for their next attempt
 		}
-		services, err := p.Phase(ctx, i)
+		services, err := s.Phase(ctx, i)
 		if err != nil {
 			return fmt.Errorf("%s: %w", phase, err)
 		}
-		if err := settled(ctx, o, before, services); err != nil {
+		if err := s.settled(ctx, before, services); err != nil {
 			return fmt.Errorf("%s: %w", phase, err)
 		}
 		now, err := o.Mark(ctx)
 		if err != nil {
 			return err
 		}
-		states, err := p.Read(ctx, before, now)
+		states, err := s.Read(ctx, before, now)
 		if err != nil {
 			return fmt.Errorf("%s: %w", phase, err)
 		}
-		out.Add(states, p.Names())
+		out.Add(states, s.Names())
 	}
 	return nil
 }
 
-func settled(ctx context.Context, o *differential.Observer, before differential.Mark, services []types.NamespacedName) error {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+func (s *session) settled(ctx context.Context, before differential.Mark, services []types.NamespacedName) error {
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
-	return o.Settled(ctx, before, services)
+	return s.observer.Settled(ctx, before, services)
 }
 
 // start starts the service controller of a binary with the group's cloud.conf.
@@ -138,7 +179,7 @@ func (r *Recorder) start(ctx context.Context, p *Player, dir, binary string) (*d
 		return nil, err
 	}
 	return differential.Start(ctx, differential.Options{
-		Binary: binary, Kubeconfig: kubeconfig, CloudConf: conf, Cloud: "openstack", Controllers: []string{"service-lb-controller"}, Workers: 30,
-		Args: []string{"--cluster-name=" + p.Group.Cluster()},
+		Binary: binary, Kubeconfig: kubeconfig, CloudConf: conf, Cloud: "openstack", Controllers: []string{"service-lb-controller"}, Workers: cmp.Or(r.Workers, 30),
+		Args: []string{"--cluster-name=" + p.Group.Cluster()}, Env: r.Env,
 	})
 }

@@ -16,6 +16,8 @@ import (
 type Recording struct {
 	// Manager is its version.
 	Manager string `json:"manager"`
+	// Cloud is the real cloud that it was recorded in; none for the simulator.
+	Cloud string `json:"cloud,omitempty"`
 	// Group is its name, and Digest that of what it was when it was recorded.
 	Group  string `json:"group"`
 	Digest string `json:"digest"`

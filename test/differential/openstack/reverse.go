@@ -96,7 +96,7 @@ func (s *session) oursThrough(ctx context.Context, phase int) error {
 		services = nil // ours says nothing of what changes nothing
 	}
 	s.observer.Quiet, s.observer.Failures = oursQuiet, 1
-	if err := settled(ctx, s.observer, before, services); err != nil {
+	if err := s.settled(ctx, before, services); err != nil {
 		return err
 	}
 	_, err = s.Read(ctx, before, before) // gives new objects symbols
@@ -129,7 +129,7 @@ func (r *Recorder) back(ctx context.Context, s *session, phase int, made *Change
 		return nil, err
 	}
 	s.observer.Quiet, s.observer.Failures = quiet, 1
-	err = errors.Join(settled(ctx, s.observer, before, services), m.Stop())
+	err = errors.Join(s.settled(ctx, before, services), m.Stop())
 	if _, e := s.Read(ctx, before, before); e != nil {
 		err = errors.Join(err, e)
 	}
