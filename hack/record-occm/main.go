@@ -37,6 +37,7 @@ func run(ctx context.Context) error {
 	ours := flag.String("ours", "", "path of our cloud-controller-manager: what OCCM does on what that has left is recorded, too")
 	back := flag.Bool("back", false, "record only that, into the recordings that are there")
 	version := flag.String("version", "", "its version, where the binary does not know it")
+	real := flag.Bool("real", false, "record what is compared with a real cloud, in a simulator set up like it, into the folder that belongs to that")
 	width := flag.Int("width", 2, "how many groups are recorded side by side")
 	flag.Parse()
 	if *binary == "" {
@@ -50,6 +51,9 @@ func run(ctx context.Context) error {
 		*version = told
 	}
 	groups := openstack.Groups()
+	if *real {
+		groups, *out = openstack.RealGroups(), openstack.SimulatorLike(*out)
+	}
 	if *only != "" {
 		groups = slices.DeleteFunc(groups, func(g openstack.Group) bool { return !slices.Contains(strings.Split(*only, ","), g.Name) })
 	}
@@ -66,7 +70,7 @@ func run(ctx context.Context) error {
 				return
 			}
 			for g := range work {
-				r := &job{openstack.Recorder{Binary: *binary, Version: *version, Plane: plane, Logs: *logs}, *out, *ours, *back}
+				r := &job{openstack.Recorder{Binary: *binary, Version: *version, Plane: plane, Logs: *logs}, *out, *ours, *back, *real}
 				failed <- r.record(ctx, g)
 			}
 			failed <- plane.Stop()
@@ -91,8 +95,8 @@ func run(ctx context.Context) error {
 // job is how a group is recorded.
 type job struct {
 	openstack.Recorder
-	out, ours string
-	back      bool
+	out, ours  string
+	back, real bool
 }
 
 func (j *job) record(ctx context.Context, g *openstack.Group) error {
@@ -103,7 +107,7 @@ func (j *job) record(ctx context.Context, g *openstack.Group) error {
 	} else {
 		recording, err = j.Record(ctx, g)
 	}
-	if err == nil && j.ours != "" {
+	if err == nil && j.ours != "" && !j.real {
 		recording.Backs, err = j.Back(ctx, g, j.ours)
 	}
 	if err != nil {

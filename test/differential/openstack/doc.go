@@ -7,6 +7,9 @@
 // again (Restore), compare two of it (Compare) and sort the differences by the reasons that a
 // typed list gives (Intended).
 //
+// Some scenarios are recorded in a real cloud as well (RealGroups): that OCCM does the same there tells that the
+// simulator is like it.
+//
 // Does not: hold code of OCCM. The recordings are what it has done; `make record-occm
 // OCCM=PATH` makes them anew.
 package openstack
