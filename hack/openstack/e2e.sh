@@ -26,7 +26,7 @@ echo "==> go test -tags $tags ./test/e2e/openstack"
 [ -n "$occm" ] || echo "    not run: OCCM=PATH not given (what runs openstack-cloud-controller-manager itself)"
 begin=$SECONDS
 # -v: what runs is shown while it runs. -parallel: most of it waits for the cloud. -count 1: the cloud is no input that Go could cache by.
-${GO:-go} test -tags "$tags" -vet=off -count 1 -parallel 8 -timeout 90m -v "$@" ./test/e2e/openstack "${own[@]}"
+${GO:-go} test -tags "$tags" -vet=off -count 1 -parallel 8 -timeout 90m -v ./test/e2e/openstack "$@" "${own[@]}"
 rc=$?
 echo "    tests: $((SECONDS - begin)) s"
 [ "$rc" = 0 ] || echo "e2e-openstack: the tests failed, see above for what the tests, the controllers' logs and the cloud say" >&2

@@ -15,7 +15,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/test/conformance/openstack"
 )
 
-var updateConformance = flag.Bool("update", false, "write the golden files of the conformance suite")
+var updateConformance = flag.Bool("update", false, "write the golden files of the conformance suite and the recordings of the other manager")
 
 // TestConformance runs the conformance suite against the real cloud, with each provider of
 // Octavia, in a project of its own. The providers run one beside the other where go test

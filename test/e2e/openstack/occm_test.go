@@ -58,11 +58,15 @@ func newSwap(t *testing.T, k kinds) *swap {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A user's login: for TLS, Octavia gets itself a token by the caller's. And patience: OCCM makes
-	// another load balancer when the answer to the first call is late.
-	s.conf = fmt.Sprintf("[Global]\nauth-url = %s\nregion = %s\nuser-id = %s\npassword = %s\ntenant-id = %s\n[Metadata]\nrequest-timeout = 15m\n%s",
-		c.proxy.authURL, c.cloud.region, c.cloud.member.userID, memberPassword, c.cloud.member.projectID, text)
+	s.conf = c.userConf() + text
 	return s
+}
+
+// userConf is the beginning of a cloud.conf with a user's login: for TLS, Octavia gets itself a token by the caller's.
+// And with patience: OCCM makes another load balancer when the answer to the first call is late.
+func (c *cluster) userConf() string {
+	return fmt.Sprintf("[Global]\nauth-url = %s\nregion = %s\nuser-id = %s\npassword = %s\ntenant-id = %s\n[Metadata]\nrequest-timeout = 15m\n",
+		c.proxy.authURL, c.cloud.region, c.cloud.member.userID, memberPassword, c.cloud.member.projectID)
 }
 
 // certificate stores a container with a certificate in Barbican and returns its reference.
