@@ -19,7 +19,7 @@ RACE := $(shell [ "$$($(GO) env CGO_ENABLED 2>/dev/null)" = 1 ] && command -v $$
 export CGO_ENABLED := 0
 export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath
 # Packages run in this order: those first that mostly wait, beside which the others compile and run.
-PKGS ?= ./test/integration/... ./test/chaos ./pkg/providers/openstack ./pkg/cloudauth/openstack ./webhooks/... ./pkg/controllers/... ./...
+PKGS ?= ./test/differential/... ./test/integration/... ./test/chaos ./pkg/providers/openstack ./pkg/cloudauth/openstack ./webhooks/... ./pkg/controllers/... ./...
 # How many packages are compiled and tested at a time.
 TEST_PROCS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 2 )))
 # Arguments of `go test`, separated by blanks; quotes or a backslash keep blanks in one, and nothing
