@@ -141,10 +141,12 @@ func TestComplaintNodesStayWhenNovaForgetsAllServers(t *testing.T) {
 	c.register(servers, always(nodeState{initialized: true}))
 	r := c.startFastCCM(sim, "--leader-elect=false", "--controllers=cloud-node-lifecycle,cloud-node", "--node-monitor-period=500ms")
 	eventually.Met(t, func() string {
-		if sim.Count("compute", "") == 0 {
-			return "nothing was read yet"
+		for _, q := range sim.Requests() {
+			if q.Service == "compute" && q.Status == http.StatusOK {
+				return ""
+			}
 		}
-		return ""
+		return "no answer that has the servers yet"
 	})
 	for _, s := range servers {
 		sim.DeleteServer(s.ID)
