@@ -120,7 +120,7 @@ func (s *Sim) subnetKind() *netKind {
 		view:    subnetView,
 		visible: func(x netItem) bool {
 			n := st.networks[x.(*subnet).networkID]
-			return n.external || n.shared
+			return n.shared || n.external && !s.opts.HideExternalSubnets
 		},
 		create: s.createSubnet,
 		update: func(_ *call, x netItem, in fields) error { return setSubnet(x.(*subnet), in) },

@@ -309,3 +309,27 @@ func TestTags(t *testing.T) {
 		}
 	}
 }
+
+// A real Zed answers 404 to a project's member who asks for a subnet of the external network.
+func TestExternalSubnetsMayBeHidden(t *testing.T) {
+	for _, hidden := range []bool{false, true} {
+		sim := ossim.ForTest(t, ossim.Options{HideExternalSubnets: hidden})
+		c, d := neutron(t, sim), sim.Defaults()
+		_, err := subnets.Get(t.Context(), c, d.ExternalSubnetID).Extract()
+		if hidden {
+			refused(t, err, http.StatusNotFound)
+		} else if err != nil {
+			t.Error(err)
+		}
+		pages, err := subnets.List(c, subnets.ListOpts{NetworkID: d.ExternalNetworkID}).AllPages(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if list := must[[]subnets.Subnet](t)(subnets.ExtractSubnets(pages)); (len(list) == 0) != hidden {
+			t.Errorf("hidden %v: %d subnets are listed", hidden, len(list))
+		}
+		if _, err := subnets.Get(t.Context(), c, d.SubnetID).Extract(); err != nil {
+			t.Errorf("hidden %v: the project's own subnet: %v", hidden, err)
+		}
+	}
+}

@@ -32,6 +32,9 @@ type Options struct {
 	// Jobboard has fully populated creates of the amphora driver done whole, as where Octavia's jobboard is
 	// turned on; without, which is the default, Zed leaves their children in PENDING_CREATE.
 	Jobboard bool
+	// HideExternalSubnets shows the subnets of external networks to nobody but their project, as Neutron's default
+	// policy has it; without, everyone sees them, as in clouds that let users choose among them.
+	HideExternalSubnets bool
 	// LeakVIPPorts keeps the VIP's port when a fully populated create of a load balancer is refused
 	// after the port was made. Zed does that; the port must then be deleted by hand.
 	LeakVIPPorts bool
