@@ -22,6 +22,8 @@ type World struct {
 	// Stuck has Octavia's amphora driver leave what comes with a new load balancer in PENDING_CREATE, as Zed
 	// does without a jobboard.
 	Stuck bool
+	// Hidden has Neutron hide the subnets of external networks from projects, as its default policy does.
+	Hidden bool `json:",omitempty"`
 }
 
 // Place is a World that was made, or a project of a real cloud.
@@ -156,7 +158,7 @@ func (p *Place) servers(ctx context.Context, sim *ossim.Sim, n int) error {
 
 // Simulator starts a simulator for the world; Octavia is as fast as can be.
 func (w World) Simulator() (*ossim.Sim, error) {
-	return ossim.Start(ossim.Options{StateDelay: -1, Jobboard: !w.Stuck})
+	return ossim.Start(ossim.Options{StateDelay: -1, Jobboard: !w.Stuck, HideExternalSubnets: w.Hidden})
 }
 
 // PlaneOptions are those of a control plane for dual-stack Services.
