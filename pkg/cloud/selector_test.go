@@ -32,7 +32,7 @@ func TestParseSelector(t *testing.T) {
 			t.Errorf("%q: %v, %v, want %v", text, s, err, want)
 		}
 	}
-	for _, text := range []string{"a in b", "=x", "pool=web=db", "pool in (web", "a b", strings.Repeat("!a,", maxSelector/3) + "!b"} {
+	for _, text := range []string{"a in b", "=x", "pool=web=db", "pool in (web", "a b", strings.Repeat("!a,", MaxSelector/3) + "!b"} {
 		if s, err := ParseSelector(text); err == nil {
 			t.Errorf("%.100q: %v, want an error", text, s)
 		}

@@ -68,7 +68,8 @@ func valueOf(a *cloud.Annotation, value string) string {
 	return strings.TrimSpace(value)
 }
 
-// An invalid one counts as not set: no number or one out of bounds, neither true nor false.
+// isLiteral reports whether a's values are taken to the letter. An invalid one then counts as not
+// set: no number or one out of bounds, neither true nor false.
 func isLiteral(a *cloud.Annotation) bool {
 	return a.Type == cloud.TypeBool || a.Type == cloud.TypeInt || a.Ignorable
 }
@@ -109,7 +110,7 @@ func allowed(a *cloud.Annotation, value string) string {
 		return refuseInt(a, value)
 	case cloud.TypeSelector:
 		if _, err := cloud.ParseSelector(value); err != nil {
-			return "use a list of labels such as disk=ssd,gpu or a label selector such as zone in (a, b), of at most 4096 characters"
+			return fmt.Sprintf("use a list of labels such as disk=ssd,gpu or a label selector such as zone in (a, b), of at most %d characters", cloud.MaxSelector)
 		}
 	case cloud.TypeCIDRs:
 		if slices.ContainsFunc(splitRanges(value), func(s string) bool { _, ok := parseRange(s); return !ok }) {

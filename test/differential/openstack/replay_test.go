@@ -92,7 +92,7 @@ func (r *replay) must(err error) {
 
 // patience is how long ours may ask the cloud nothing before it is held to be done although
 // something differs; it is not waited for when all is well. The controller's first pause between two attempts is 5 s.
-var patience = flag.Duration("patience", 10*time.Second, "how long ours may be idle before differences are believed")
+var patience = flag.Duration("patience", 30*time.Second, "how long ours may be idle before differences are believed")
 
 // report collects what is left of all groups.
 var report struct {
