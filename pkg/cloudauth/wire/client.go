@@ -3,7 +3,6 @@ package wire
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -69,7 +68,7 @@ func NewClient(o Options) *Client {
 func transport(connect time.Duration) *http.Transport {
 	return &http.Transport{
 		Proxy: Proxy, DialContext: (&net.Dialer{Timeout: connect}).DialContext, TLSHandshakeTimeout: 10 * time.Second,
-		ForceAttemptHTTP2: true, MaxResponseHeaderBytes: MaxHeader, IdleConnTimeout: 30 * time.Second,
+		ForceAttemptHTTP2: true, MaxResponseHeaderBytes: MaxHeader, IdleConnTimeout: 30 * time.Second, OnProxyConnectResponse: ProxyAnswer,
 	}
 }
 
@@ -133,22 +132,12 @@ func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 	}
 }
 
-// again reports whether another attempt may help. What cannot be connected to, or proves to be somebody
-// else, is none of these: the user is better served with an error than with a wait.
+// again reports whether another attempt may help.
 func (r Request) again(response *Response, err error) bool {
 	if err == nil {
 		return response.Status == http.StatusTooManyRequests || response.Status >= http.StatusInternalServerError || r.Passes != nil && r.Passes(response.Status)
 	}
-	var op *net.OpError
-	var timeout net.Error
-	var certificate *tls.CertificateVerificationError
-	switch {
-	case errors.Is(err, ErrTooLong), errors.Is(err, ErrUnencrypted), errors.Is(err, ErrProxy), errors.As(err, &certificate):
-		return false
-	case errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect"):
-		return false
-	}
-	return !errors.As(err, &timeout) || !timeout.Timeout()
+	return !Lasts(err)
 }
 
 // retryAfter reads how long the service wants to be left alone.

@@ -2,13 +2,19 @@ package wire
 
 import (
 	"cmp"
+	"context"
+	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
 )
 
 // MaxHeader bounds the header of an answer.
@@ -46,6 +52,40 @@ func isProxy(text string) bool {
 	}
 	u, err := url.Parse(text)
 	return err == nil && u.Host != "" && slices.Contains([]string{"http", "https", "socks5", "socks5h"}, u.Scheme)
+}
+
+// ErrRefusedByProxy is a proxy that does not let a request through.
+var ErrRefusedByProxy = errors.New("the proxy refuses")
+
+// ProxyAnswer is for http.Transport.OnProxyConnectResponse: it makes an error of a refusal that says whose it is.
+func ProxyAnswer(_ context.Context, proxy *url.URL, _ *http.Request, answer *http.Response) error {
+	if answer.StatusCode == http.StatusOK {
+		return nil
+	}
+	return fmt.Errorf("%w: %s answers %d %s", ErrRefusedByProxy, proxy.Host, answer.StatusCode, http.StatusText(answer.StatusCode))
+}
+
+// Lasts reports whether a request that failed with an error would fail again: who cannot be connected to, proves to be
+// somebody else, is behind a proxy that refuses, sends elsewhere, or does not answer in time. The user is then better
+// served with an error than with a wait.
+func Lasts(err error) bool {
+	for _, lasting := range []error{ErrTooLong, ErrUnencrypted, ErrProxy, ErrRefusedByProxy, context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(err, lasting) {
+			return true
+		}
+	}
+	var op *net.OpError
+	var timeout net.Error
+	var certificate *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	var own *cloudauth.Error
+	switch {
+	case errors.As(err, &own), errors.As(err, &certificate), errors.As(err, &record):
+		return true
+	case errors.As(err, &op) && slices.Contains([]string{"dial", "proxyconnect", "remote error"}, op.Op):
+		return true
+	}
+	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
 // Stay follows no redirect: the answer that asks for one is the answer.
