@@ -54,7 +54,7 @@ type Credentials struct {
 type Options struct {
 	// UserAgent is sent with every request where the protocol has such a thing.
 	UserAgent string
-	// Timeout bounds each request to the cloud.
+	// Timeout bounds each request to the cloud, which is not sent again when it was not answered in time.
 	Timeout time.Duration
 	// Find, if set, says where a file that the configuration names is to be read, for a check before
 	// it is in its place.

@@ -193,12 +193,18 @@ func answer(ctx context.Context, o options, request *credentialprovider.Request,
 	if err != nil {
 		return nil, err
 	}
-	set := c.set(credentialprovider.Options{UserAgent: name + "/" + version.String(), Timeout: o.timeout}, func(w string) { warnings = append(warnings, w) })
+	set := c.set(o.forProviders(), func(w string) { warnings = append(warnings, w) })
 	response, err := set.Answer(ctx, request)
 	if err != nil {
 		return warnings, err
 	}
 	return warnings, response.Write(out)
+}
+
+// forProviders is what every kind of registry is told. What hangs costs a third of the time at most, as no request is
+// sent again that is not answered in time: then there is time left to say so, and for what else is asked.
+func (o options) forProviders() credentialprovider.Options {
+	return credentialprovider.Options{UserAgent: name + "/" + version.String(), Timeout: o.timeout / 3}
 }
 
 // complain writes one line, whatever the error looks like.
