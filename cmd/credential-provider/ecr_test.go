@@ -336,7 +336,7 @@ func TestExecECRFaults(t *testing.T) {
 		"throttled":      {awssim.Fault{Service: "ecr", Status: 400, Code: "ThrottlingException", Message: "Rate exceeded"}, "AWS ECR (GetAuthorizationToken) asks to slow down (ThrottlingException: Rate exceeded); it is asked again later"},
 		"throttled once": {awssim.Fault{Service: "ecr", Times: 1, Status: 400, Code: "ThrottlingException"}, ""},
 		"broken":         {awssim.Fault{Service: "ecr", Status: 503, Code: "ServerException", Message: "oops"}, "AWS ECR (GetAuthorizationToken) does not work (503 ServerException: oops)"},
-		"no JSON":        {awssim.Fault{Service: "ecr", Body: &html}, "does not answer with JSON; is a proxy or another service in between?"},
+		"no JSON":        {awssim.Fault{Service: "ecr", Body: &html}, "AWS ECR (GetAuthorizationToken) answers with something else than the service does; is a proxy or another service in between?"},
 		"hangs":          {awssim.Fault{Service: "ecr", Hang: true}, "AWS ECR (GetAuthorizationToken) at api.ecr.eu-central-1.amazonaws.com does not answer in time"},
 		"slow metadata":  {awssim.Fault{Service: "imds", Times: 1, Status: 500}, ""},
 		"redirects":      {awssim.Fault{Service: "ecr", Status: 307, Code: "x", Header: http.Header{"Location": {"https://evil.example/"}}}, "redirects to https://evil.example, which is not followed"},

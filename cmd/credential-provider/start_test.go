@@ -9,10 +9,11 @@ import (
 )
 
 // What may be allocated before main: it is done for every pull, whatever is served. Most of it is the AWS
-// SDK's. make bench-credential measures the time that it costs.
+// SDK's, and 40 % that of its two clients for ECR, whose tables of types it makes there: a millisecond, once in
+// the twelve hours that the kubelet keeps an answer. make bench-credential measures the time that it costs.
 const (
-	maxInitBytes  = 850_000
-	maxInitAllocs = 6_000
+	maxInitBytes  = 1_400_000
+	maxInitAllocs = 9_600
 )
 
 func TestInitAllocations(t *testing.T) {

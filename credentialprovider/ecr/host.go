@@ -24,9 +24,8 @@ const publicRegion = "us-east-1"
 type domain struct {
 	// region begins the names of its regions, up to the part after it.
 	region string
-	// suffix is its domain, and stack the domains of its dual-stack registries and their API; "" for
-	// none that is known.
-	suffix, stackSuffix, stackAPI string
+	// suffix is the domain of its registries, and stackSuffix that of its dual-stack ones; "" for none that is known.
+	suffix, stackSuffix string
 	// noFIPS says that it has no FIPS registries.
 	noFIPS bool
 }
@@ -34,14 +33,14 @@ type domain struct {
 // domains are all partitions. A region outside of its domain is no registry: a token must not go to
 // a host that only looks like one. The last takes all regions that no other has, as regions are added.
 var domains = []domain{
-	{region: "cn-", suffix: "amazonaws.com.cn", stackSuffix: "on.amazonwebservices.com.cn", stackAPI: "api.amazonwebservices.com.cn", noFIPS: true},
-	{region: "us-gov-", suffix: "amazonaws.com", stackSuffix: "on.aws", stackAPI: "api.aws"},
+	{region: "cn-", suffix: "amazonaws.com.cn", stackSuffix: "on.amazonwebservices.com.cn", noFIPS: true},
+	{region: "us-gov-", suffix: "amazonaws.com", stackSuffix: "on.aws"},
 	{region: "eusc-", suffix: "amazonaws.eu"},
 	{region: "us-iso-", suffix: "c2s.ic.gov"},
 	{region: "us-isob-", suffix: "sc2s.sgov.gov"},
 	{region: "eu-isoe-", suffix: "cloud.adc-e.uk"},
 	{region: "us-isof-", suffix: "csp.hci.ic.gov"},
-	{suffix: "amazonaws.com", stackSuffix: "on.aws", stackAPI: "api.aws"},
+	{suffix: "amazonaws.com", stackSuffix: "on.aws"},
 }
 
 func domainOf(region string) domain {
@@ -88,24 +87,6 @@ func parseHost(host string) (registry, bool) {
 		want = r.domain.stackSuffix
 	}
 	return r, want != "" && suffix == want && (!r.fips || !r.domain.noFIPS)
-}
-
-// api is the name of the API endpoint for a registry.
-func (r registry) api(fips, dualStack bool) string {
-	dualStack = dualStack && r.domain.stackAPI != ""
-	switch {
-	case r.account == "" && dualStack:
-		return "ecr-public." + r.region + "." + r.domain.stackAPI
-	case r.account == "":
-		return "api.ecr-public." + r.region + "." + r.domain.suffix
-	case fips && dualStack:
-		return "ecr-fips." + r.region + "." + r.domain.stackAPI
-	case fips:
-		return "api.ecr-fips." + r.region + "." + r.domain.suffix
-	case dualStack:
-		return "ecr." + r.region + "." + r.domain.stackAPI
-	}
-	return "api.ecr." + r.region + "." + r.domain.suffix
 }
 
 // patterns are what the kubelet's matchImages takes for all of these hosts.

@@ -105,7 +105,7 @@ func (p *Provider) Credentials(ctx context.Context, q credentialprovider.Query) 
 // session logs in as the node or as the service account, and assumes the role of the
 // registry's account if there is one.
 func (p *Provider) session(ctx context.Context, r registry, account *credentialprovider.ServiceAccount) (*auth.Session, error) {
-	cfg := auth.Config{Region: p.cfg.STSRegion, DefaultRegion: r.region, FIPS: r.fips, DualStack: r.dualStack, Profile: p.cfg.Profile}
+	cfg := auth.Config{Region: p.cfg.STSRegion, DefaultRegion: r.region, Profile: p.cfg.Profile}
 	if account != nil {
 		w, err := p.webIdentity(account)
 		if err != nil {

@@ -3,13 +3,14 @@ package ecr
 import (
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"math"
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ecr"
+	"github.com/aws/aws-sdk-go-v2/service/ecrpublic"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
 	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/aws"
@@ -22,69 +23,82 @@ type token struct {
 	expires  time.Time
 }
 
-// authorization is what GetAuthorizationToken answers.
-type authorization struct {
-	Token         cloudauth.Secret `json:"authorizationToken"`
-	ExpiresAt     float64          `json:"expiresAt"`
-	ProxyEndpoint string           `json:"proxyEndpoint"`
-}
-
 // getToken gets a token for a registry from the endpoint that belongs to its host name.
 func getToken(ctx context.Context, session *auth.Session, r registry) (token, error) {
-	call := auth.Call{
-		Operation: "GetAuthorizationToken", Region: r.region,
-		Service: "ECR", Signing: "ecr", Target: "AmazonEC2ContainerRegistry_V20150921",
-		// The account is no restriction, but the answer names it.
-		In: map[string]any{"registryIds": []string{r.account}},
-	}
-	if r.account == "" {
-		// A token for ECR Public raises the limits on pulls.
-		call.Service, call.Signing, call.Target = "ECR PUBLIC", "ecr-public", "SpencerFrontendService"
-		call.In = struct{}{}
-	}
-	call.Host = r.api(session.FIPS(ctx), session.DualStack(ctx))
-	var answer json.RawMessage
-	call.Out = &answer
-	if err := session.Do(ctx, call); err != nil {
+	if err := session.Login(ctx); err != nil {
 		return token{}, err
 	}
-	return parseAnswer(answer, r)
+	get := privateToken
+	if r.account == "" {
+		get = publicToken // it raises the limits on pulls
+	}
+	t, err := get(ctx, session.AWS(), r)
+	if err != nil && !errors.Is(err, errNoToken) {
+		return token{}, session.Explain(err)
+	}
+	return t, err
 }
 
-// errNoToken is an answer that is none.
-var errNoToken = errors.New("AWS answered without a usable token; is a proxy or an endpoint of another service in between?")
-
-// parseAnswer reads the one token of an answer: ECR answers with a list of them, ECR Public with one.
-func parseAnswer(answer []byte, r registry) (token, error) {
-	var out struct {
-		Data json.RawMessage `json:"authorizationData"`
+// privateToken gets a token for the private registries of a region. It is for no account: what it opens is
+// for the registries' policies.
+func privateToken(ctx context.Context, cfg aws.Config, r registry) (token, error) {
+	client := ecr.NewFromConfig(cfg, func(o *ecr.Options) {
+		o.Region = r.region
+		if o.BaseEndpoint == nil { // which is somebody's own, and of no sort
+			r.sort(&o.EndpointOptions.UseFIPSEndpoint, &o.EndpointOptions.UseDualStackEndpoint)
+		}
+	})
+	out, err := client.GetAuthorizationToken(ctx, &ecr.GetAuthorizationTokenInput{})
+	if err != nil {
+		return token{}, err
 	}
-	var list []authorization
-	err := json.Unmarshal(answer, &out)
-	if r.account == "" {
-		list = make([]authorization, 1)
-		err = errors.Join(err, json.Unmarshal(out.Data, &list[0]))
-	} else {
-		err = errors.Join(err, json.Unmarshal(out.Data, &list))
-	}
-	if err != nil || len(list) != 1 {
+	if len(out.AuthorizationData) != 1 {
 		return token{}, errNoToken
 	}
-	if host := strings.TrimPrefix(list[0].ProxyEndpoint, "https://"); host != "" && !strings.HasPrefix(host, r.account+".") {
-		return token{}, fmt.Errorf("AWS answered with a token for registry %s, which is not that of account %s", cloudauth.Excerpt(host, 120), r.account)
-	}
-	return list[0].login()
+	return parseToken(out.AuthorizationData[0].AuthorizationToken, out.AuthorizationData[0].ExpiresAt)
 }
 
-// login takes an authorization token apart, which is user:password in base64.
-func (a authorization) login() (token, error) {
-	data, err := base64.StdEncoding.DecodeString(a.Token.Reveal())
+// publicToken gets a token for ECR Public, which has no FIPS endpoint.
+func publicToken(ctx context.Context, cfg aws.Config, r registry) (token, error) {
+	client := ecrpublic.NewFromConfig(cfg, func(o *ecrpublic.Options) {
+		o.Region = r.region
+		if o.BaseEndpoint == nil {
+			r.sort(&o.EndpointOptions.UseFIPSEndpoint, &o.EndpointOptions.UseDualStackEndpoint)
+		}
+		o.EndpointOptions.UseFIPSEndpoint = aws.FIPSEndpointStateDisabled
+	})
+	out, err := client.GetAuthorizationToken(ctx, &ecrpublic.GetAuthorizationTokenInput{})
+	if err != nil {
+		return token{}, err
+	}
+	if out.AuthorizationData == nil {
+		return token{}, errNoToken
+	}
+	return parseToken(out.AuthorizationData.AuthorizationToken, out.AuthorizationData.ExpiresAt)
+}
+
+// sort asks for endpoints of the registry's sort, beside what the environment and the AWS config files ask for.
+func (r registry) sort(fips *aws.FIPSEndpointState, dualStack *aws.DualStackEndpointState) {
+	if r.fips {
+		*fips = aws.FIPSEndpointStateEnabled
+	}
+	if r.dualStack {
+		*dualStack = aws.DualStackEndpointStateEnabled
+	}
+}
+
+// errNoToken is an answer that has none.
+var errNoToken = errors.New("AWS answered without a usable token; is a proxy or an endpoint of another service in between?")
+
+// parseToken takes an authorization token apart, which is user:password in base64.
+func parseToken(text *string, expires *time.Time) (token, error) {
+	data, err := base64.StdEncoding.DecodeString(aws.ToString(text))
 	if err != nil || strings.ContainsFunc(string(data), unicode.IsControl) {
 		return token{}, errNoToken
 	}
 	user, password, ok := strings.Cut(string(data), ":")
-	if !ok || user == "" || password == "" || a.ExpiresAt <= 0 || a.ExpiresAt > math.MaxInt32*100 {
+	if !ok || user == "" || password == "" || expires == nil {
 		return token{}, errNoToken
 	}
-	return token{user: user, password: cloudauth.NewSecret(password), expires: time.UnixMilli(int64(a.ExpiresAt * 1000))}, nil
+	return token{user: user, password: cloudauth.NewSecret(password), expires: *expires}, nil
 }

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -44,6 +45,7 @@ type Front struct {
 	stop     context.CancelFunc
 	serving  sync.WaitGroup
 	inFlight sync.WaitGroup
+	connects atomic.Int32
 	closed   sync.Once
 
 	obs observer
@@ -149,10 +151,14 @@ func (f *Front) refuse(w http.ResponseWriter, host string) {
 	http.Error(w, "no such host: "+host, http.StatusBadGateway)
 }
 
+// Connects is how many connections through the proxy were asked for, those that were refused included.
+func (f *Front) Connects() int { return int(f.connects.Load()) }
+
 // connect answers CONNECT: for a name that the cloud has it ends the TLS connection itself.
 func (f *Front) connect(w http.ResponseWriter, r *http.Request) {
 	host, port, err := net.SplitHostPort(r.Host)
 	host = strings.ToLower(host)
+	f.connects.Add(1)
 	if err != nil || port != "443" || !f.opts.Knows(host) {
 		f.refuse(w, r.Host)
 		return

@@ -14,10 +14,9 @@ type Config struct {
 	// Region is where requests go that name no other region; empty takes the SDK's (AWS_REGION,
 	// the profile), and without any DefaultRegion.
 	Region string
-	// DefaultRegion is used where nothing else says a region.
+	// DefaultRegion is used where nothing else says a region, and for a role where what says one says one of
+	// another partition than the role's.
 	DefaultRegion string
-	// FIPS and DualStack take such endpoints, also where neither the environment nor the profile asks for them.
-	FIPS, DualStack bool
 	// Profile is the profile of the shared config files; empty takes AWS_PROFILE or "default".
 	Profile string
 	// WebIdentity is used in place of all other sources.
@@ -55,8 +54,7 @@ type Options struct {
 	// RequestTimeout bounds each HTTP request; 0 means 30 s.
 	RequestTimeout time.Duration
 
-	maxBackoff time.Duration    // between attempts; 0 means 2 s
-	now        func() time.Time // nil means time.Now; for the signatures of Calls alone
+	maxBackoff time.Duration // between attempts; 0 means 2 s
 }
 
 const (
@@ -98,6 +96,33 @@ func (r Role) Check() error {
 		errs = append(errs, fmt.Errorf("sourceARN: %q is no ARN with an account, such as arn:aws:eks:eu-central-1:123456789012:cluster/name", cloudauth.Excerpt(r.SourceARN, 120)))
 	}
 	return errors.Join(errs...)
+}
+
+// partitions are the beginnings of the names of regions, by the partition in ARNs; all others are of "aws".
+var partitions = []struct{ name, region string }{
+	{"aws-cn", "cn-"}, {"aws-us-gov", "us-gov-"}, {"aws-eusc", "eusc-"},
+	{"aws-iso", "us-iso-"}, {"aws-iso-b", "us-isob-"}, {"aws-iso-e", "eu-isoe-"}, {"aws-iso-f", "us-isof-"},
+}
+
+// partitionOf is the partition of a region.
+func partitionOf(region string) string {
+	for _, p := range partitions {
+		if strings.HasPrefix(region, p.region) {
+			return p.name
+		}
+	}
+	return "aws"
+}
+
+// regionFor is where a role is asked for: where requests go, unless that is in another partition than the role,
+// whose STS does not know it.
+func (c Config) regionFor(region, roleARN string) string {
+	_, rest, _ := strings.Cut(roleARN, ":")
+	partition, _, _ := strings.Cut(rest, ":")
+	if partitionOf(region) != partition && partitionOf(c.DefaultRegion) == partition && c.DefaultRegion != "" {
+		return c.DefaultRegion
+	}
+	return region
 }
 
 func (c Config) check() error {

@@ -76,10 +76,13 @@ func (s *Session) secrets() []cloudauth.Secret {
 }
 
 func (s *Session) explainAnswer(e *cloudauth.Error, err error, api smithy.APIError) {
-	status := 0
+	status, elsewhere := 0, "another address"
 	var response *smithyhttp.ResponseError
 	if errors.As(err, &response) {
 		status = response.HTTPStatusCode()
+		if u, err := response.Response.Location(); err == nil {
+			elsewhere = u.Scheme + "://" + cloudauth.Excerpt(u.Host, 120)
+		}
 	}
 	// What AWS says of a wrong signature repeats the whole request, tokens included.
 	message := api.ErrorMessage()
@@ -91,6 +94,8 @@ func (s *Session) explainAnswer(e *cloudauth.Error, err error, api smithy.APIErr
 	switch code := api.ErrorCode(); {
 	case isThrottle(code) || status == http.StatusTooManyRequests:
 		e.Reason, e.Text = cloudauth.Throttled, fmt.Sprintf("%s asks to slow down (%s); it is asked again later", where, said)
+	case status >= http.StatusMultipleChoices && status < http.StatusBadRequest:
+		e.Reason, e.Text = cloudauth.Failed, fmt.Sprintf("%s redirects to %s, which is not followed; is a proxy or another service in between?", where, elsewhere)
 	case status >= http.StatusInternalServerError:
 		e.Reason, e.Text = cloudauth.Failed, fmt.Sprintf("%s does not work (%d %s); it is asked again later", where, status, said)
 	default:
@@ -156,9 +161,12 @@ func (s *Session) explainNetwork(e *cloudauth.Error, err error) {
 		}
 	}
 	var file *os.PathError
+	var unreadable *smithy.DeserializationError
 	switch {
 	case isTooLong(err):
 		e.Reason, e.Text = cloudauth.Failed, wire.Explain(where, wire.ErrTooLong, "")
+	case errors.As(err, &unreadable):
+		e.Reason, e.Text = cloudauth.Failed, where+" answers with something else than the service does; is a proxy or another service in between?"
 	case u != nil, errors.Is(err, context.DeadlineExceeded):
 		e.Reason, e.Text = cloudauth.Unreachable, wire.Explain(where, err, "check the network, VPC endpoints and proxy", s.secrets()...)
 	case errors.As(err, &file):

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/ecr"
+
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
 )
 
@@ -42,7 +45,7 @@ func FuzzSTS(f *testing.F) {
 		for _, status := range []int{http.StatusOK, http.StatusBadRequest} {
 			base := loaded.Copy()
 			base.HTTPClient = &http.Client{Transport: answering{status, body}}
-			c, err := webIdentity(base, *s.cfg.WebIdentity).Retrieve(t.Context())
+			c, err := s.webIdentity(base, *s.cfg.WebIdentity).Retrieve(t.Context())
 			if err == nil {
 				continue // whether they are any good is for AWS
 			}
@@ -56,15 +59,26 @@ func FuzzSTS(f *testing.F) {
 	})
 }
 
-// FuzzAPIError checks the errors of our own calls.
-func FuzzAPIError(f *testing.F) {
-	f.Add([]byte(`{"__type":"com.amazon#AccessDeniedException","message":"User: x is not authorized"}`), "AccessDenied:http://x")
-	f.Add([]byte(`[]`), "#:")
-	f.Fuzz(func(t *testing.T, body []byte, header string) {
-		err := apiError(&http.Response{StatusCode: http.StatusForbidden, Header: http.Header{"X-Amzn-Errortype": {header}}}, body)
-		var own *cloudauth.Error
-		if text := (&Session{seen: &seen{}}).Explain(err); !errors.As(text, &own) || strings.ContainsAny(own.Text, "\r\n") || len(own.Text) > 600 {
-			t.Errorf("%q: %v", body, text)
+// FuzzECR checks the same of the answers of ECR.
+func FuzzECR(f *testing.F) {
+	f.Add([]byte(`{"__type":"com.amazon#AccessDeniedException","message":"User: x is not authorized"}`))
+	f.Add([]byte(`{"authorizationData":[{"authorizationToken":"QVdTOg==","expiresAt":1e308}]}`))
+	f.Add([]byte(`[]`))
+	s := &Session{seen: &seen{}}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		for _, status := range []int{http.StatusOK, http.StatusForbidden} {
+			client := ecr.New(ecr.Options{
+				Region: "eu-central-1", HTTPClient: &http.Client{Transport: answering{status, body}}, RetryMaxAttempts: 1,
+				Credentials: credentials.NewStaticCredentialsProvider("AKIA", "s3cret", "t0ken"),
+			})
+			_, err := client.GetAuthorizationToken(t.Context(), &ecr.GetAuthorizationTokenInput{})
+			if err == nil {
+				continue
+			}
+			var own *cloudauth.Error
+			if text := s.Explain(err); !errors.As(text, &own) || strings.ContainsAny(own.Text, "\r\n") || len(own.Text) > 600 {
+				t.Errorf("%q: %v", body, text)
+			}
 		}
 	})
 }

@@ -10,18 +10,26 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// assumed gives the credentials of a role, assumed with those of base.
-func assumed(base aws.Config, role Role) aws.CredentialsProvider {
+// assumed gives the credentials of a role, assumed with those of base, which are got first: what goes wrong with
+// them is no failure of the role.
+func (s *Session) assumed(base aws.Config, role Role) aws.CredentialsProvider {
 	client := sts.NewFromConfig(base, func(o *sts.Options) {
+		o.Region = s.cfg.regionFor(o.Region, role.ARN)
 		if role.SourceARN != "" {
 			o.APIOptions = append(o.APIOptions, header("x-amz-source-arn", role.SourceARN), header("x-amz-source-account", accountOf(role.SourceARN)))
 		}
 	})
-	return stscreds.NewAssumeRoleProvider(client, role.ARN, func(o *stscreds.AssumeRoleOptions) {
+	provider := stscreds.NewAssumeRoleProvider(client, role.ARN, func(o *stscreds.AssumeRoleOptions) {
 		o.RoleSessionName = sessionName(role.SessionName)
 		if role.ExternalID != "" {
 			o.ExternalID = &role.ExternalID
 		}
+	})
+	return aws.CredentialsProviderFunc(func(ctx context.Context) (aws.Credentials, error) {
+		if c, err := base.Credentials.Retrieve(ctx); err != nil {
+			return c, err
+		}
+		return provider.Retrieve(ctx)
 	})
 }
 
@@ -32,8 +40,9 @@ func header(name, value string) func(*middleware.Stack) error {
 
 // webIdentity gives the credentials of a role that trusts the token. The request is not
 // signed: nobody's credentials but the token go into it.
-func webIdentity(base aws.Config, w WebIdentity) aws.CredentialsProvider {
+func (s *Session) webIdentity(base aws.Config, w WebIdentity) aws.CredentialsProvider {
 	base.Credentials = aws.AnonymousCredentials{}
+	base.Region = s.cfg.regionFor(base.Region, w.RoleARN)
 	return stscreds.NewWebIdentityRoleProvider(sts.NewFromConfig(base), w.RoleARN, token(w.Token.Reveal()), func(o *stscreds.WebIdentityRoleOptions) {
 		o.RoleSessionName = sessionName(w.SessionName)
 	})

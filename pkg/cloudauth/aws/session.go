@@ -9,6 +9,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials/ec2rolecreds"
 	"github.com/aws/aws-sdk-go-v2/credentials/endpointcreds"
@@ -52,6 +53,15 @@ func (s *Session) AWS() aws.Config { return s.base.Copy() }
 // Region is where requests go that name no other region.
 func (s *Session) Region() string { return s.base.Region }
 
+// Login gets credentials unless some are at hand. What goes wrong after it in a call to a service is the service's.
+// Its errors are *cloudauth.Error.
+func (s *Session) Login(ctx context.Context) error {
+	if _, err := s.base.Credentials.Retrieve(ctx); err != nil {
+		return s.Explain(err)
+	}
+	return nil
+}
+
 // Assume returns a Session that is a role, which it assumes with this one's credentials.
 func (s *Session) Assume(role Role) (*Session, error) {
 	if err := role.Check(); err != nil {
@@ -60,7 +70,7 @@ func (s *Session) Assume(role Role) (*Session, error) {
 	other := *s
 	other.cfg.Role = &role
 	other.base = s.base.Copy()
-	other.base.Credentials = aws.NewCredentialsCache(s.seen.watch(assumed(s.base, role)))
+	other.base.Credentials = aws.NewCredentialsCache(s.seen.watch(s.assumed(s.base, role)))
 	return &other, nil
 }
 
@@ -80,7 +90,7 @@ func (s *Session) login(ctx context.Context) error {
 	}
 	base.Credentials = aws.NewCredentialsCache(s.seen.watch(provider))
 	if s.cfg.Role != nil {
-		base.Credentials = aws.NewCredentialsCache(s.seen.watch(assumed(base, *s.cfg.Role)))
+		base.Credentials = aws.NewCredentialsCache(s.seen.watch(s.assumed(base, *s.cfg.Role)))
 	}
 	s.base = base
 	return nil
@@ -104,17 +114,34 @@ func (s *Session) load(ctx context.Context) (aws.Config, error) {
 	}
 	local := withoutProxy(bare.HTTPClient)
 	bare.HTTPClient = local
-	metadata := imds.NewFromConfig(bare, func(o *imds.Options) { o.EnableFallback = aws.FalseTernary })
+	metadata := imds.NewFromConfig(bare, func(o *imds.Options) {
+		o.EnableFallback = aws.FalseTernary
+		// It waits for half a second at a time, so that a service that is slow for a moment is asked again.
+		o.Retryer = retry.NewStandard(func(o *retry.StandardOptions) { o.MaxBackoff = s.options.maxBackoff })
+	})
 	base, err := config.LoadDefaultConfig(ctx, append(options,
-		config.WithEC2RoleCredentialOptions(func(o *ec2rolecreds.Options) { o.Client = metadata }),
+		config.WithEC2RoleCredentialOptions(func(o *ec2rolecreds.Options) { o.Client = within{metadata, s.options.RequestTimeout} }),
 		config.WithEndpointCredentialOptions(func(o *endpointcreds.Options) {
-			o.HTTPClient, o.APIOptions = local, append(o.APIOptions, bounded)
+			o.HTTPClient, o.Retryer, o.APIOptions = local, s.newRetryer(), append(o.APIOptions, bounded)
 		}),
 	)...)
 	if err != nil {
 		return aws.Config{}, err
 	}
 	return base, nil
+}
+
+// within bounds each question to the metadata service, with all that the SDK sends for it.
+type within struct {
+	ec2rolecreds.GetMetadataAPIClient
+	limit time.Duration
+}
+
+// GetMetadata implements ec2rolecreds.GetMetadataAPIClient. The answer is read to its end before it returns.
+func (w within) GetMetadata(ctx context.Context, in *imds.GetMetadataInput, o ...func(*imds.Options)) (*imds.GetMetadataOutput, error) {
+	ctx, cancel := context.WithTimeout(ctx, w.limit)
+	defer cancel()
+	return w.GetMetadataAPIClient.GetMetadata(ctx, in, o...)
 }
 
 // loadWebIdentity reads the settings, and takes the credentials from the web identity alone.
@@ -125,7 +152,7 @@ func (s *Session) loadWebIdentity(ctx context.Context) (aws.Config, error) {
 	if err != nil {
 		return aws.Config{}, err
 	}
-	base.Credentials = webIdentity(base, *s.cfg.WebIdentity)
+	base.Credentials = s.webIdentity(base, *s.cfg.WebIdentity)
 	return base, nil
 }
 
@@ -142,12 +169,6 @@ func (s *Session) loadOptions() []func(*config.LoadOptions) error {
 	}
 	if s.cfg.Region != "" {
 		options = append(options, config.WithRegion(s.cfg.Region))
-	}
-	if s.cfg.FIPS {
-		options = append(options, config.WithUseFIPSEndpoint(aws.FIPSEndpointStateEnabled))
-	}
-	if s.cfg.DualStack {
-		options = append(options, config.WithUseDualStackEndpoint(aws.DualStackEndpointStateEnabled))
 	}
 	if s.cfg.Profile != "" {
 		options = append(options, config.WithSharedConfigProfile(s.cfg.Profile))

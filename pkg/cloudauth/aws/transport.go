@@ -22,6 +22,7 @@ func newHTTPClient(o Options) *awshttp.BuildableClient {
 	return awshttp.NewBuildableClient().WithTimeout(o.RequestTimeout).WithTransportOptions(func(t *http.Transport) {
 		t.Proxy = staying(wire.Proxy)
 		t.MaxResponseHeaderBytes = wire.MaxHeader
+		t.OnProxyConnectResponse = wire.ProxyAnswer
 	})
 }
 

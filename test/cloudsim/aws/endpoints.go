@@ -56,6 +56,9 @@ func endpointOf(host string) (endpoint, bool) {
 				continue
 			}
 			region, ok := strings.CutSuffix(rest, "."+shape.suffix)
+			if shape.service == "sts" && shape.fips && !strings.HasPrefix(region, "us-") && !strings.HasPrefix(region, "ca-") {
+				continue // STS has FIPS endpoints in North America alone
+			}
 			if ok && p.regions.MatchString(region) {
 				return endpoint{shape.service, region}, true
 			}

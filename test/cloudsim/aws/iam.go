@@ -134,15 +134,20 @@ func (c *call) allow(action, resource string) error {
 	return errorf(status, code, "User: %s is not authorized to perform: %s on resource: %s because no identity-based policy allows the %s action", id.arn, action, resource, action)
 }
 
-// partition checks that credentials are used where they exist. mu held.
-func (c *call) partition(region string) error {
+// partitionOf is the partition of a region.
+func partitionOf(region string) string {
 	want := "aws"
 	for prefix, name := range map[string]string{"cn-": "aws-cn", "us-gov-": "aws-us-gov", "eusc-": "aws-eusc", "us-iso-": "aws-iso", "us-isob-": "aws-iso-b", "eu-isoe-": "aws-iso-e", "us-isof-": "aws-iso-f"} {
 		if strings.HasPrefix(region, prefix) {
 			want = name
 		}
 	}
-	if c.caller.identity.principal.partitionOf() != want {
+	return want
+}
+
+// partition checks that credentials are used where they exist. mu held.
+func (c *call) partition(region string) error {
+	if c.caller.identity.principal.partitionOf() != partitionOf(region) {
 		return errorf(http.StatusForbidden, c.code("InvalidClientTokenId"), "The security token included in the request is invalid.")
 	}
 	return nil

@@ -72,6 +72,9 @@ func (s *Sim) assumeRoleWithWebIdentity(c *call) (*reply, error) {
 		return nil, err
 	}
 	role := s.iam.roles[c.form.Get("RoleArn")]
+	if role != nil && c.endpoint.region != "" && role.partitionOf() != partitionOf(c.endpoint.region) {
+		role = nil // another partition's STS knows nothing of it
+	}
 	if role == nil || !slices.Contains(role.Trust.Subjects, claims.Subject) || role.Trust.Audience != "" && !slices.Contains(claims.Audience, role.Trust.Audience) || len(c.form.Get("RoleSessionName")) < 2 {
 		return nil, errorf(http.StatusForbidden, "AccessDenied", "Not authorized to perform sts:AssumeRoleWithWebIdentity")
 	}
