@@ -46,7 +46,8 @@ func newAuthority(now time.Time, lifetime time.Duration) (*authority, error) {
 	return &authority{cert: cert, key: key}, nil
 }
 
-// issue makes a serving certificate for hosts, which expires no later than its CA.
+// issue makes a serving certificate for hosts, which is valid from when its CA is, since the
+// clock here may run ahead of others', and expires no later than it.
 func (a *authority) issue(now time.Time, lifetime time.Duration, hosts []string) (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -55,7 +56,7 @@ func (a *authority) issue(now time.Time, lifetime time.Duration, hosts []string)
 	template := &x509.Certificate{
 		// The names that count are the alternative ones; X.509 allows no long common name.
 		Subject:               pkix.Name{CommonName: "isthmus-webhook"},
-		NotBefore:             now.Add(-backdate),
+		NotBefore:             a.cert.NotBefore,
 		NotAfter:              a.leafEnd(now, lifetime),
 		KeyUsage:              x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},

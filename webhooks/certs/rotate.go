@@ -39,7 +39,7 @@ func (p policy) rotate(s state, now time.Time) (state, []string, error) {
 		return gone
 	})
 	var err error
-	if s.next != nil && expired(s.next.cert, now) {
+	if s.next != nil && (expired(s.next.cert, now) || stuck(s, now) && early(s.next.cert, now)) {
 		s.next = nil
 	}
 	if s.issuer == nil {
@@ -78,16 +78,22 @@ func (p policy) rotate(s state, now time.Time) (state, []string, error) {
 }
 
 func (p policy) needsSuccessor(issuer *authority, now time.Time) bool {
-	return issuer.key == nil || remaining(issuer.cert, now) < p.ca/3
+	return issuer.key == nil || early(issuer.cert, now) || remaining(issuer.cert, now) < p.ca/3
 }
 
 // succeeds reports whether the next CA is to issue from now on.
 func (p policy) succeeds(s state, now time.Time) bool {
-	if expired(s.issuer.cert, now) || (s.issuer.key == nil && (s.leaf == nil || expired(s.leaf.Leaf, now))) {
-		return true // nothing can be served otherwise
+	if stuck(s, now) {
+		return true
 	}
 	known := now.Sub(s.next.published()) >= p.overlap
 	return known && (s.issuer.key == nil || remaining(s.issuer.cert, now) < p.ca/6)
+}
+
+// stuck reports whether nothing can be served until another CA issues.
+func stuck(s state, now time.Time) bool {
+	usable := func(cert *x509.Certificate) bool { return !expired(cert, now) && !early(cert, now) }
+	return s.issuer != nil && (!usable(s.issuer.cert) || (s.issuer.key == nil && (s.leaf == nil || !usable(s.leaf.Leaf))))
 }
 
 // succeed puts the next CA in the issuer's place.
@@ -115,6 +121,9 @@ func (p policy) leafReason(s state, now time.Time) string {
 	if leaf.CheckSignatureFrom(s.issuer.cert) != nil {
 		return "the CA is another"
 	}
+	if early(leaf, now) {
+		return "the serving certificate is not valid yet"
+	}
 	if remaining(leaf, now) < p.cert/3 && s.issuer.leafEnd(now, p.cert).After(leaf.NotAfter.Add(time.Second)) {
 		return "the serving certificate is about to expire"
 	}
@@ -127,6 +136,10 @@ func (p policy) leafReason(s state, now time.Time) string {
 }
 
 func expired(cert *x509.Certificate, now time.Time) bool { return now.After(cert.NotAfter) }
+
+// early reports whether cert is not valid yet: the clock of who issued it runs ahead, or this one
+// is slow.
+func early(cert *x509.Certificate, now time.Time) bool { return now.Before(cert.NotBefore) }
 
 func remaining(cert *x509.Certificate, now time.Time) time.Duration { return cert.NotAfter.Sub(now) }
 
@@ -143,7 +156,7 @@ func checkTime(cert *x509.Certificate, now time.Time, next string) error {
 	switch {
 	case expired(cert, now):
 		return fmt.Errorf("the certificate expired at %s; %s", cert.NotAfter.Format(time.RFC3339), next)
-	case now.Before(cert.NotBefore):
+	case early(cert, now):
 		return fmt.Errorf("the certificate is not valid before %s; check the clocks of this host and of who issued it", cert.NotBefore.Format(time.RFC3339))
 	}
 	return nil

@@ -170,6 +170,7 @@ func TestRotate(t *testing.T) {
 		"successor":              {after: 40*time.Hour + time.Second, want: "the CA needs a successor; the serving certificate is about to expire"},
 		"other host":             {policy: func(p *policy) { p.hosts = []string{"c.d.svc"} }, want: "the serving certificate is not for c.d.svc"},
 		"CA expired":             {after: 61 * time.Hour, want: "the CA needs a successor; the CA's successor takes over; the CA is another"},
+		"CA not valid yet":       {after: -time.Hour, want: "the CA needs a successor; the CA's successor takes over; the CA is another"},
 		"no key":                 {change: func(s *state) { s.issuer = &authority{cert: s.issuer.cert} }, want: "the CA needs a successor"},
 		"no key, no certificate": {change: func(s *state) { s.issuer, s.leaf = &authority{cert: s.issuer.cert}, nil }, want: "the CA needs a successor; the CA's successor takes over; there is no serving certificate"},
 		"other bundle":           {change: func(s *state) { s.bundle = nil }, want: "ca.crt is not what follows from the other keys"},

@@ -3,7 +3,9 @@ package certs
 import (
 	"context"
 	"crypto/rand"
+	"crypto/x509"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -101,6 +103,9 @@ func (s *SelfManaged) step(ctx context.Context) error {
 			content.bundle = nil // differs: written again
 		}
 	}
+	if err := s.early(ctx, content); err != nil {
+		return err
+	}
 	wanted, why, err := s.policy.rotate(content, s.opts.Now())
 	if err != nil {
 		return err
@@ -117,6 +122,27 @@ func (s *SelfManaged) step(ctx context.Context) error {
 	}
 	s.last = wanted
 	s.serve(ctx, wanted.leaf, wanted.bundle)
+	return nil
+}
+
+// early fails when content, of a replica whose clock runs ahead, is not valid yet, but what is
+// served is: that stays, and is trusted beside what will be. Nothing is written, or the two clocks
+// would fight.
+func (s *SelfManaged) early(ctx context.Context, content state) error {
+	now := s.opts.Now()
+	if s.last.leaf == nil || expired(s.last.leaf.Leaf, now) || early(s.last.leaf.Leaf, now) {
+		return nil
+	}
+	certs := []*x509.Certificate{content.issuer.cert}
+	if content.leaf != nil {
+		certs = append(certs, content.leaf.Leaf)
+	}
+	for _, cert := range certs {
+		if early(cert, now) {
+			s.serve(ctx, s.last.leaf, slices.Concat(s.last.bundle, content.trusted()))
+			return checkTime(cert, now, "")
+		}
+	}
 	return nil
 }
 

@@ -107,6 +107,7 @@ func TestSelfManaged(t *testing.T) {
 		t.Run(name, func(t *testing.T) { test(t, cp.Client) })
 	}
 	t.Run("RBAC", func(t *testing.T) { testRBAC(t, cp) })
+	t.Run("clock ahead", func(t *testing.T) { testClockAhead(t, cp) })
 }
 
 // testStartAtOnce: replicas that start at the same moment end with one CA.
