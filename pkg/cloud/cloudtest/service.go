@@ -70,9 +70,14 @@ func (p *process) balancers(t *T) cloud.LoadBalancers {
 	return p.LoadBalancers
 }
 
-// patiently calls op as the service controller does: again for as long as it is told to come back.
+// outages is how often a cloud may say nothing of use, as a busy one does, before a check gives up.
+const outages = 3
+
+// patiently calls op as the service controller does: again for as long as it is told to come back,
+// and when the cloud has failed, though not for ever.
 func (x *suite) patiently(ctx context.Context, op func(context.Context) error) error {
 	var last error
+	failed := 0
 	err := x.eventually(ctx, func(ctx context.Context) (bool, error) {
 		last = op(ctx)
 		switch cloud.KindOf(last) {
@@ -80,6 +85,10 @@ func (x *suite) patiently(ctx context.Context, op func(context.Context) error) e
 			return false, wait(ctx, min(cloud.RetryAfter(last), time.Second))
 		case cloud.KindConflict:
 			return false, nil
+		case cloud.KindUnknown:
+			if failed++; last != nil && failed <= outages {
+				return false, nil
+			}
 		}
 		return true, last
 	})
@@ -173,13 +182,13 @@ func (s *service) delete(p *process) {
 
 func (s *service) wantNothing(when string) {
 	var left []string
+	var unread error
 	err := s.x.eventually(s.t.Ctx, func(ctx context.Context) (bool, error) {
-		var err error
-		left, err = s.x.World.Left(ctx, s.spec.LoadBalancerRef)
-		return len(left) == 0, err
+		left, unread = s.x.World.Left(ctx, s.spec.LoadBalancerRef)
+		return len(left) == 0 && unread == nil, nil
 	})
 	if err != nil {
-		s.t.spoil("%s, Service %s has left %q in the cloud (%v)", when, s.spec.Name, left, err)
+		s.t.spoil("%s, Service %s has left %q in the cloud (%v)", when, s.spec.Name, left, errors.Join(err, unread))
 	}
 }
 

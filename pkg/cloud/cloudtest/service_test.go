@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -68,6 +69,31 @@ func TestCheckLoadBalancerMustAgree(t *testing.T) {
 		_ = s.tryEnsure(t.Context(), p)
 		if got := strings.Join(ct.spoiled, "; "); !strings.Contains(got, tt.want) || tt.want == "" && got != "" {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
+// What a busy cloud does not answer is asked again, what it refuses is not.
+func TestOnlyOutagesAreTriedAgain(t *testing.T) {
+	down, refused := errors.New("down"), cloud.Errorf(cloud.KindInvalid, "no")
+	for name, tt := range map[string]struct {
+		answers []error // the last one is repeated
+		calls   int
+		want    error
+	}{
+		"served":         {answers: []error{nil}, calls: 1},
+		"comes back":     {answers: []error{down, down, nil}, calls: 3},
+		"stays down":     {answers: []error{down}, calls: 1 + outages, want: down},
+		"refuses":        {answers: []error{refused}, calls: 1, want: refused},
+		"down, then not": {answers: []error{down, refused}, calls: 2, want: refused},
+	} {
+		calls := 0
+		err := (&suite{Setup: Setup{Patience: time.Minute}}).patiently(t.Context(), func(context.Context) error {
+			calls++
+			return tt.answers[min(calls, len(tt.answers))-1]
+		})
+		if calls != tt.calls || !errors.Is(err, tt.want) || tt.want == nil && err != nil {
+			t.Errorf("%s: got %v after %d calls, want %v after %d", name, err, calls, tt.want, tt.calls)
 		}
 	}
 }
