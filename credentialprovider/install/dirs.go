@@ -5,29 +5,30 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"syscall"
 )
 
-// openDirs makes the directories, and refuses those in which others could replace what root runs.
+// openDirs makes the directories, and refuses those in which, or on the way to which, others could replace
+// what root runs.
 func (p Plan) openDirs() error {
 	var errs []error
 	var dirs []fs.FileInfo
+	seen := map[Flaw]bool{} // the two may be in the same one
 	for _, dir := range []string{p.BinDir, p.ConfigDir} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			errs = append(errs, fmt.Errorf("directory %s: %w", dir, reason(err)))
 			continue
 		}
 		info, err := os.Stat(dir)
-		if err == nil {
-			dirs = append(dirs, info)
-		}
-		switch {
-		case err != nil:
+		if err != nil {
 			errs = append(errs, err)
-		case !p.isSafe(info):
-			errs = append(errs, fmt.Errorf("directory %s belongs to the user %d, who could have the kubelet run anything; chown root: %s", dir, p.ownerOf(info), dir))
-		case info.Mode().Perm()&0o022 != 0:
-			errs = append(errs, fmt.Errorf("directory %s can be written to by others than its owner (mode %v), who could have the kubelet run anything; chmod go-w %s", dir, info.Mode().Perm(), dir))
+			continue
+		}
+		dirs = append(dirs, info)
+		for _, f := range p.flaws(dir) {
+			if !seen[f] {
+				seen[f] = true
+				errs = append(errs, fmt.Errorf("%s; %s", f.Cause, f.Next))
+			}
 		}
 	}
 	if len(dirs) == 2 && os.SameFile(dirs[0], dirs[1]) {
@@ -36,20 +37,20 @@ func (p Plan) openDirs() error {
 	return errors.Join(errs...)
 }
 
-// isSafe reports whether a file or directory belongs to root, or to who runs this.
-func (p Plan) isSafe(info fs.FileInfo) bool {
-	uid := p.ownerOf(info)
-	return uid == 0 || uid == os.Geteuid()
+// flaws are those of a path, by the plan's owners.
+func (p Plan) flaws(path string) []Flaw {
+	if p.owner != nil {
+		return flaws(path, p.owner)
+	}
+	return Flaws(path)
 }
 
-func (p Plan) ownerOf(info fs.FileInfo) int {
+// isSafe reports whether a file belongs to root, or to who runs this.
+func (p Plan) isSafe(info fs.FileInfo) bool {
 	if p.owner != nil {
-		return p.owner(info)
+		return isSafe(p.owner(info))
 	}
-	if s, ok := info.Sys().(*syscall.Stat_t); ok {
-		return int(s.Uid)
-	}
-	return os.Geteuid()
+	return isSafe(fileOwner(info))
 }
 
 // lock keeps a second run out of both directories, also one that has but one of them in common with
@@ -63,17 +64,18 @@ func (p Plan) lock() (unlock func(), err error) {
 	}
 	for _, dir := range []string{p.BinDir, p.ConfigDir} {
 		f, err := os.Open(dir)
+		free := false
 		if err == nil {
 			locked = append(locked, f)
-			err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+			free, err = lockFile(f)
 		}
 		switch {
-		case errors.Is(err, syscall.EWOULDBLOCK):
-			unlock()
-			return nil, fmt.Errorf("another installation into %s is under way; wait for its end", dir)
 		case err != nil:
 			unlock()
 			return nil, fmt.Errorf("lock directory %s: %w", dir, reason(err))
+		case !free:
+			unlock()
+			return nil, fmt.Errorf("another installation into %s is under way; wait for its end", dir)
 		}
 	}
 	return unlock, nil
