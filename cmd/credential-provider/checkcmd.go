@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/isthmus-cloud/isthmus/credentialprovider"
@@ -82,7 +83,7 @@ func runCheck(ctx context.Context, args []string, s streams) int {
 	if code, ok := parseCommand(flags, args, checkHelp, s); !ok {
 		return code
 	}
-	c := check{options: o, out: s.out, environ: os.Environ()}
+	c := check{options: o, out: s.out, environ: os.Environ(), failures: map[string]string{}}
 	if err := c.prepare("/proc"); err != nil {
 		complain(s.err, err)
 		return exitUsage
@@ -100,7 +101,8 @@ type check struct {
 	out     io.Writer
 
 	findings []kubelet.Finding
-	broken   error // of out
+	failures map[string]string // what providers said that failed, by their names
+	seen     strings.Builder   // what is printed after the findings
 }
 
 // prepare completes the flags with those of the kubelet that runs here, and reads what they name.
@@ -181,40 +183,56 @@ func kubeletName(image credentialprovider.Image) string {
 
 func (c *check) add(findings ...kubelet.Finding) { c.findings = append(c.findings, findings...) }
 
-func (c *check) say(format string, args ...any) {
-	if _, err := fmt.Fprintf(c.out, format+"\n", args...); err != nil {
-		c.broken = err
-	}
-}
+// say adds a line to what is printed after the findings.
+func (c *check) say(format string, args ...any) { fmt.Fprintf(&c.seen, format+"\n", args...) }
 
-// run checks and prints.
+// run checks, and prints first what is wrong and then what was seen.
 func (c *check) run(ctx context.Context) int {
 	entries, findings := kubelet.Load(c.options.kubeletConfig)
-	c.add(findings...)
 	c.say("%s: %s, programs in %s", c.options.kubeletConfig, counted(len(entries), "provider"), c.options.binDir)
+	if c.image != "" && len(entries) > 0 {
+		c.dryRun(ctx, entries) // what is wrong with the image comes first: it was asked for
+	}
+	c.add(findings...)
 	c.add(kubelet.Validate(entries, c.options.binDir)...)
-	c.add(c.ours(entries)...)
+	c.add(slices.DeleteFunc(c.ours(entries), c.hasFailed)...)
+	c.trust(entries)
 	c.version(ctx, entries)
 	c.access(ctx, entries)
-	if c.image != "" && len(entries) > 0 {
-		c.dryRun(ctx, entries)
-	}
-	for _, level := range []kubelet.Level{kubelet.Problem, kubelet.Warning, kubelet.Unchecked} {
-		for _, f := range c.findings {
-			if f.Level == level {
-				c.say("%s", f)
-			}
-		}
-	}
-	count := map[kubelet.Level]int{}
-	for _, f := range c.findings {
-		count[f.Level]++
-	}
-	c.say("%s, %s, %d not checked", counted(count[kubelet.Problem], "problem"), counted(count[kubelet.Warning], "warning"), count[kubelet.Unchecked])
-	if count[kubelet.Problem] > 0 || c.broken != nil {
+	if !c.print() {
 		return exitFailed
 	}
 	return exitOK
+}
+
+// hasFailed reports whether a mistake is what made its provider fail, which is told already.
+func (c *check) hasFailed(f kubelet.Finding) bool {
+	refusal, ok := strings.CutPrefix(f.Cause, refused)
+	return ok && strings.Contains(c.failures[f.Entry], refusal)
+}
+
+// print prints the findings, each once, the worst first, and after them what was seen. It returns false if
+// something is wrong, or could not be printed.
+func (c *check) print() bool {
+	var lines strings.Builder
+	count := map[kubelet.Level]int{}
+	told := map[kubelet.Finding]bool{}
+	for _, level := range []kubelet.Level{kubelet.Problem, kubelet.Warning, kubelet.Unchecked} {
+		for _, f := range c.findings {
+			if f.Level == level && !told[f] {
+				told[f] = true
+				count[level]++
+				fmt.Fprintf(&lines, "%s\n", f)
+			}
+		}
+	}
+	text := lines.String()
+	if count[kubelet.Problem] == 0 {
+		text = "no problem was found\n" + text
+	}
+	summary := fmt.Sprintf("%s, %s, %d not checked\n", counted(count[kubelet.Problem], "problem"), counted(count[kubelet.Warning], "warning"), count[kubelet.Unchecked])
+	err := write(c.out, text+"\n"+c.seen.String()+"\n"+summary)
+	return err == nil && count[kubelet.Problem] == 0
 }
 
 // tokensSince is the minor version whose kubelets have tokenAttributes turned on and read directories.

@@ -239,7 +239,7 @@ func TestCheckCommandAsServiceAccount(t *testing.T) {
 		t.Errorf("exit %d:\n%s", got.code, got.stdout)
 	}
 	got = n.check(t, env, file, args...)
-	if got.code != 1 || !strings.Contains(got.stdout, "the service account has no annotation "+ownKey+", which requiredServiceAccountAnnotationKeys lists: the kubelet does not run it and says so only with -v=5") {
+	if got.code != 0 || !strings.Contains(got.stdout, "warning: "+file+`: provider "`+name+`": the kubelet does not run it for this pod; the service account has no annotation `+ownKey+", which requiredServiceAccountAnnotationKeys lists: the kubelet does not run it and says so only with -v=5") {
 		t.Errorf("without the annotation: exit %d:\n%s", got.code, got.stdout)
 	}
 }

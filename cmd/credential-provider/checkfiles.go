@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"github.com/isthmus-cloud/isthmus/credentialprovider/kubelet"
 )
@@ -37,7 +38,7 @@ func namedFiles(c *config) []namedFile {
 // files finds files that are named and are not there.
 func (o *ourEntry) files(c *config) {
 	for _, f := range namedFiles(c) {
-		at := o.find(f.path)
+		at := o.locate(f.path)
 		info, err := os.Stat(at)
 		switch {
 		case errors.Is(err, fs.ErrPermission):
@@ -49,6 +50,8 @@ func (o *ourEntry) files(c *config) {
 			o.add(kubelet.Problem, "args", fmt.Sprintf("%s of %s is %s, which is not there: every image of %s is refused", f.key, f.kind, at, f.kind), "put it there, or correct "+f.key)
 		case !info.Mode().IsRegular():
 			o.add(kubelet.Problem, "args", fmt.Sprintf("%s of %s is %s, which is no file: every image of %s is refused", f.key, f.kind, at, f.kind), "correct "+f.key)
+		case runtime.GOOS != "windows" && at == f.path && info.Mode().Perm()&0o004 != 0:
+			o.add(kubelet.Warning, "args", fmt.Sprintf("%s of %s is %s, which every user of the node can read", f.key, f.kind, at), "chmod o-r "+at)
 		}
 	}
 }

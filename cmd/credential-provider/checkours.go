@@ -42,7 +42,11 @@ func checkOurs(all []*ourEntry) []kubelet.Finding {
 		}
 		findings = append(findings, o.findings...)
 	}
-	return findings
+	var paths []string
+	for _, o := range all {
+		paths = append(paths, o.paths...)
+	}
+	return append(findings, untrusted(paths)...)
 }
 
 // isOurs reports whether a program is this one, perhaps by another name or another version of it.
@@ -67,6 +71,8 @@ type ourEntry struct {
 	kubelet.Entry
 	// find says where a file that is named is read.
 	find func(file string) string
+	// paths are those that were looked for, where they are read.
+	paths []string
 	// installs is the directory into which what it names is about to be installed; "" for a node as it is.
 	installs  string
 	kinds     []servedKind
@@ -86,19 +92,31 @@ func (o *ourEntry) add(level kubelet.Level, field, cause, next string) {
 	o.findings = append(o.findings, kubelet.Finding{Level: level, File: o.File, Entry: o.Name, Field: field, Cause: cause, Next: next})
 }
 
+// locate is find, which is remembered.
+func (o *ourEntry) locate(file string) string {
+	at := o.find(file)
+	if o.installs == "" || at == file { // what is about to be installed gets its owner and mode then
+		o.paths = append(o.paths, at)
+	}
+	return at
+}
+
+// refused begins what is said of arguments that the program does not take.
+const refused = "the program does not take them: "
+
 // read reads what the arguments say, as the program would.
 func (o *ourEntry) read() {
-	refused := func(err error) {
+	refuse := func(err error) {
 		level, next := kubelet.Problem, "correct it"
 		if errors.Is(err, fs.ErrPermission) {
 			level, next = kubelet.Unchecked, "run this as root"
 		}
 		line := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
-		o.add(level, "args", "the program does not take them: "+line, next)
+		o.add(level, "args", refused+line, next)
 	}
 	parsed, err := parse(o.Args)
 	if err != nil {
-		refused(err)
+		refuse(err)
 		return
 	}
 	for _, file := range []string{parsed.config, parsed.cloudConfig} {
@@ -106,10 +124,12 @@ func (o *ourEntry) read() {
 			o.add(kubelet.Warning, "args", file+" is looked for in the kubelet's working directory", "write it with its directory")
 		}
 	}
-	parsed.config = o.find(parsed.config)
+	if parsed.config != "" {
+		parsed.config = o.locate(parsed.config)
+	}
 	c, err := parsed.configuration()
 	if err != nil {
-		refused(err)
+		refuse(err)
 		return
 	}
 	o.files(c)
@@ -119,17 +139,17 @@ func (o *ourEntry) read() {
 		if identity == nil {
 			continue
 		}
-		provider, warnings, err := s.open(c, credentialprovider.Options{Find: o.find})
+		provider, warnings, err := s.open(c, credentialprovider.Options{Find: o.locate})
 		for _, w := range warnings {
 			o.add(kubelet.Warning, "args", w, "correct it")
 		}
 		if err != nil {
-			refused(err)
+			refuse(err)
 			continue
 		}
 		who, err := credentialprovider.ParseIdentity(string(*identity))
 		if err != nil {
-			refused(err)
+			refuse(err)
 			continue
 		}
 		k := servedKind{section: s, identity: who, audience: s.audience(c), patterns: provider.MatchImages()}

@@ -14,7 +14,7 @@ import (
 
 // dryRun runs the providers that match the image, and says what the kubelet gets.
 func (c *check) dryRun(ctx context.Context, entries []kubelet.Entry) {
-	c.say("\nimage %s", c.image)
+	c.say("image %s", c.image)
 	runs := kubelet.Runs(entries, c.image)
 	if len(runs) == 0 {
 		for _, e := range entries {
@@ -47,7 +47,6 @@ func (c *check) dryRun(ctx context.Context, entries []kubelet.Entry) {
 	if len(tried) == 0 {
 		c.say("the kubelet pulls without credentials")
 	}
-	c.say("")
 }
 
 // tell says what a provider answered. It returns false where there is no answer.
@@ -56,23 +55,19 @@ func (c *check) tell(e kubelet.Entry, runner kubelet.Runner, answer kubelet.Answ
 	c.say("  provider %q: %s", e.Name, runner.Command(e))
 	var skipped kubelet.Skipped
 	if errors.As(err, &skipped) {
-		c.say("    not run: %s", skipped)
-		f.Cause, f.Next = "the kubelet does not run it for this pod", string(skipped)
-		if runner.Token.IsEmpty() {
-			f.Level = kubelet.Unchecked
-		}
+		c.say("    not run")
+		f.Level, f.Cause, f.Next = kubelet.Warning, "the kubelet does not run it for this pod", string(skipped)
 		c.add(f)
 		return false
 	}
 	if err != nil {
-		text := cloudauth.Excerpt(err.Error(), 1500, c.token)
-		c.say("    failed: %s", text)
-		f.Cause, f.Next = "it gives no credentials for "+c.image, text
+		c.say("    failed")
+		f.Cause, f.Next = "it gives no credentials for "+c.image, cloudauth.Excerpt(err.Error(), 1500, c.token)
+		c.failures[e.Name] = f.Next
 		c.add(f)
 		return false
 	}
 	if answer.Said != "" {
-		c.say("    it says: %s", answer.Said)
 		c.add(kubelet.Finding{Level: kubelet.Warning, File: e.File, Entry: e.Name, Cause: "it writes to stderr, which the kubelet drops when there is an answer: " + answer.Said, Next: "correct what it says"})
 	}
 	keep := fmt.Sprintf("kept for %s (%s)", answer.Cache, strings.ToLower(answer.CacheKey))

@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -111,6 +113,7 @@ func (s source) check(binDir string) (links []string, err error) {
 			ours = append(ours, &ourEntry{Entry: e, find: find, installs: s.configDir})
 		default: // another program, which has to be there
 			findings = append(findings, kubelet.Validate([]kubelet.Entry{e}, binDir)...)
+			findings = append(findings, untrusted(append(namedBy(e), filepath.Join(binDir, e.Name)))...)
 		}
 	}
 	findings = append(findings, checkOurs(ours)...)
