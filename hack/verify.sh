@@ -48,6 +48,13 @@ for target in e2e-openstack e2e-kubelet; do
   esac
 done
 
+echo "==> other systems compile"
+for target in linux/amd64 linux/arm64 windows/amd64; do
+  packages=./cmd/credential-provider
+  [ "${target%/*}" = windows ] || packages="./cmd/..." # the manager runs on Linux
+  GOOS=${target%/*} GOARCH=${target#*/} go build -o /dev/null $packages || fail "$packages does not compile for $target"
+done
+
 echo "==> sizes of the stripped binaries"
 budget() { # binary, decimal megabytes
   local size; size=$(stat -c %s "bin/$1" 2>/dev/null || stat -f %z "bin/$1") || { fail "bin/$1 is missing: run 'make build'"; return; }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -60,6 +61,9 @@ func (v *validator) name(binDir string) {
 		return
 	}
 	program := filepath.Join(binDir, name)
+	if runtime.GOOS == "windows" && filepath.Ext(name) != ".exe" {
+		program += ".exe" // as the kubelet finds it there, where files have no run bit
+	}
 	info, err := os.Stat(program)
 	switch {
 	case err != nil && os.IsPermission(err):
@@ -72,7 +76,7 @@ func (v *validator) name(binDir string) {
 		v.problem("name", "there is no "+program+": the kubelet does not start", next)
 	case info.IsDir():
 		v.problem("name", program+" is a directory: the kubelet does not start", "put the program there")
-	case info.Mode()&0o111 == 0:
+	case runtime.GOOS != "windows" && info.Mode()&0o111 == 0:
 		v.problem("name", program+" has no run bit: the kubelet does not start", "chmod 0755 "+program)
 	}
 }
