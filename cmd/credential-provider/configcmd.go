@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/isthmus-cloud/isthmus/credentialprovider"
+	"github.com/isthmus-cloud/isthmus/credentialprovider/ecr"
 	"github.com/isthmus-cloud/isthmus/credentialprovider/kubelet"
 )
 
@@ -19,6 +21,8 @@ registries, to stdout or to a file.
 
 What the provider is to serve, as when the kubelet runs it:
   --registries, --identity, --cloud-config, or --config (see isthmus-credential-provider --help)
+  --node-config-path PATH  where the file of --config or --cloud-config is on the nodes; not needed
+                           if the path that is given is absolute and the same there
 
 The entry:
   --name NAME              the program's name in the kubelet's directory
@@ -26,6 +30,8 @@ The entry:
   --entry-per-registry     an entry a kind of registry, NAME-<kind>, in place of one for all; the
                            kubelet wants a program of each name: ln -s NAME NAME-<kind>
   --match-images LIST      in place of all registries that can be served, separated by commas
+  --partition LIST         with ecr: its registries in these partitions of AWS alone, separated by
+                           commas: PARTITIONS
   --cache-duration TIME    how long the kubelet keeps credentials that do not say so (default 10m)
   --env NAME=VALUE         a variable for the provider, and no secret: everybody may read the file; may
                            be repeated
@@ -46,8 +52,10 @@ Where to:
 type configOptions struct {
 	plugin        options
 	name          string
+	nodePath      string
 	perRegistry   bool
 	matchImages   string
+	partitions    string
 	cacheDuration time.Duration
 	cacheType     string
 	env           variables
@@ -81,6 +89,8 @@ func runConfig(_ context.Context, args []string, s streams) int {
 	flags := flag.NewFlagSet("config", flag.ContinueOnError)
 	o.plugin.register(flags)
 	flags.StringVar(&o.name, "name", name, "")
+	flags.StringVar(&o.nodePath, "node-config-path", "", "")
+	flags.StringVar(&o.partitions, "partition", "", "")
 	flags.BoolVar(&o.perRegistry, "entry-per-registry", false, "")
 	flags.StringVar(&o.matchImages, "match-images", "", "")
 	flags.DurationVar(&o.cacheDuration, "cache-duration", 10*time.Minute, "")
@@ -90,7 +100,7 @@ func runConfig(_ context.Context, args []string, s streams) int {
 	flags.StringVar(&o.output, "output", "", "")
 	flags.BoolVar(&o.force, "force", false, "")
 	flags.BoolVar(&o.rbac, "rbac", false, "")
-	if code, ok := parseCommand(flags, args, configHelp, s); !ok {
+	if code, ok := parseCommand(flags, args, strings.Replace(configHelp, "PARTITIONS", strings.Join(ecr.Partitions(), ", "), 1), s); !ok {
 		return code
 	}
 	if err := o.check(); err != nil {
@@ -113,12 +123,36 @@ func (o configOptions) check() error {
 		return fmt.Errorf("--cache-type has to be %s or %s", kubelet.CacheServiceAccount, kubelet.CacheToken)
 	case o.matchImages != "" && o.perRegistry:
 		return errors.New("--match-images is for one entry; remove --entry-per-registry or --match-images")
+	case o.matchImages != "" && o.partitions != "":
+		return errors.New("--match-images is in place of what --partition chooses; remove one")
 	case o.force && o.output == "":
 		return errors.New("--force is for --output")
 	case o.rbac && o.output != "":
 		return errors.New("--rbac prints to stdout; remove --output")
 	}
-	return o.plugin.check()
+	return errors.Join(o.plugin.check(), o.checkPaths())
+}
+
+// checkPaths finds paths that would not be the node's.
+func (o configOptions) checkPaths() error {
+	file := cmp.Or(o.plugin.config, o.plugin.cloudConfig)
+	switch {
+	case o.nodePath != "" && file == "":
+		return errors.New("--node-config-path is for --config and --cloud-config")
+	case o.nodePath != "" && !isNodePath(o.nodePath):
+		return fmt.Errorf("--node-config-path %q has to be absolute", o.nodePath)
+	case o.nodePath == "" && file != "" && !isNodePath(file) && !o.rbac:
+		return fmt.Errorf("%q is a path of this machine; give --node-config-path with that on the nodes, such as /etc/isthmus/credential-provider/%s", file, filepath.Base(file))
+	}
+	return nil
+}
+
+// isNodePath reports whether a path is absolute, on Linux or on Windows: it is a node's, not this machine's.
+func isNodePath(path string) bool {
+	if strings.HasPrefix(path, "/") {
+		return true
+	}
+	return len(path) > 2 && path[1] == ':' && (path[2] == '\\' || path[2] == '/')
 }
 
 // write makes what was asked for and puts it where it belongs.
@@ -231,7 +265,7 @@ func (o configOptions) args(kind string) []string {
 		}
 	}
 	if o.plugin.config != "" {
-		add("config", absolute(o.plugin.config))
+		add("config", cmp.Or(o.nodePath, o.plugin.config))
 		return args
 	}
 	if kind == "" {
@@ -239,21 +273,10 @@ func (o configOptions) args(kind string) []string {
 	}
 	add("registries", kind)
 	add("identity", o.plugin.identity)
-	if o.plugin.registries == "" || slices.Contains(strings.Split(kind, ","), "openstack") {
-		add("cloud-config", absolute(o.plugin.cloudConfig))
+	if o.plugin.cloudConfig != "" && (o.plugin.registries == "" || slices.Contains(strings.Split(kind, ","), "openstack")) {
+		add("cloud-config", cmp.Or(o.nodePath, o.plugin.cloudConfig))
 	}
 	return args
-}
-
-// absolute makes a file's name one that holds in the kubelet's directory, too.
-func absolute(file string) string {
-	if file == "" {
-		return ""
-	}
-	if abs, err := filepath.Abs(file); err == nil {
-		return abs
-	}
-	return file
 }
 
 // entry makes an entry for these kinds.
@@ -268,7 +291,7 @@ func (o configOptions) entry(c *config, program string, args []string, kinds []s
 	case o.matchImages != "":
 		e.MatchImages = strings.Split(o.matchImages, ",")
 	default:
-		if e.MatchImages, err = matchImages(c, kinds); err != nil {
+		if e.MatchImages, err = o.images(c, kinds); err != nil {
 			return e, err
 		}
 	}
@@ -276,8 +299,8 @@ func (o configOptions) entry(c *config, program string, args []string, kinds []s
 	return e, err
 }
 
-// matchImages are the patterns of these kinds.
-func matchImages(c *config, kinds []section) ([]string, error) {
+// images are the patterns of these kinds.
+func (o configOptions) images(c *config, kinds []section) ([]string, error) {
 	var all []string
 	for _, kind := range kinds {
 		p, _, err := kind.open(c, credentialprovider.Options{})
@@ -285,6 +308,11 @@ func matchImages(c *config, kinds []section) ([]string, error) {
 			return nil, err
 		}
 		images := p.MatchImages()
+		if o.partitions != "" && kind.name == "ecr" {
+			if images, err = ecr.InPartitions(images, strings.Split(o.partitions, ",")); err != nil {
+				return nil, fmt.Errorf("--partition: %w", err)
+			}
+		}
 		if len(images) == 0 {
 			return nil, fmt.Errorf("%s serves no registry: %s", kind.name, p.Describe())
 		}

@@ -40,6 +40,9 @@ func TestConfigCommand(t *testing.T) {
 		"pod":         {"--registries=ecr", "--identity=serviceAccount", "--cache-type=Token", "--audience=sts.example"},
 		"all":         {"--registries=ecr,openstack", "--cloud-config=" + conf, "--cache-duration=1h", "--env=HTTPS_PROXY=http://proxy:3128", "--env=AWS_REGION=eu-central-1"},
 		"perregistry": {"--config=" + mixed, "--entry-per-registry", "--name=icp"},
+		"partition":   {"--registries=ecr", "--partition=aws,aws-cn"},
+		"nodepath":    {"--config=" + mixed, "--entry-per-registry", "--node-config-path=/etc/isthmus/options.yaml"},
+		"windows":     {"--cloud-config=" + conf, `--node-config-path=C:\etc\cloud.conf`},
 		"images":      {"--registries=ecr", "--match-images=111122223333.dkr.ecr.eu-central-1.amazonaws.com,public.ecr.aws"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -123,6 +126,12 @@ func TestConfigCommandRefusals(t *testing.T) {
 		"no cloud.conf":  {[]string{"--registries=openstack", "--cloud-config=/nowhere/cloud.conf"}, 1, "cloud.conf cannot be read"},
 		"no registries":  {[]string{"--registries=openstack", "--cloud-config=" + writeConf(t, "[Global]\nauth-url = https://keystone.example/v3\nusername = a\npassword = s3cret\ntenant-id = c\nuser-domain-name = d\n")}, 1, "openstack serves no registry: cloud.conf has no [Registry"},
 		"bad pattern":    {[]string{"--registries=ecr", "--match-images=public.ecr.aws/*"}, 1, "its path has a wildcard"},
+		"partition":      {[]string{"--registries=ecr", "--partition=aws,china"}, 1, `--partition: "china" is no partition; known are aws, aws-cn, aws-eusc`},
+		"partition too":  {[]string{"--registries=ecr", "--partition=aws", "--match-images=public.ecr.aws"}, 2, "remove one"},
+		"own path":       {[]string{"--config=options.yaml"}, 2, `"options.yaml" is a path of this machine; give --node-config-path with that on the nodes, such as /etc/isthmus/credential-provider/options.yaml`},
+		"own cloud.conf": {[]string{"--cloud-config=../cloud.conf"}, 2, `"../cloud.conf" is a path of this machine`},
+		"node path":      {[]string{"--config=" + mixed, "--node-config-path=etc/options.yaml"}, 2, `--node-config-path "etc/options.yaml" has to be absolute`},
+		"path of what":   {[]string{"--registries=ecr", "--node-config-path=/etc/options.yaml"}, 2, "--node-config-path is for --config and --cloud-config"},
 		"bad name":       {[]string{"--registries=ecr", "--name=a/b"}, 1, `"a/b" is no name of a program`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -131,6 +140,16 @@ func TestConfigCommandRefusals(t *testing.T) {
 				t.Errorf("exit %d, %q, %q; want %d, %q", got.code, got.stdout, got.stderr, tt.code, tt.want)
 			}
 		})
+	}
+}
+
+// What is written is the node's path, never this machine's.
+func TestConfigCommandRelativePath(t *testing.T) {
+	file := writeOptions(t, "ecr: {}\n")
+	t.Chdir(filepath.Dir(file))
+	got := execute(t, "", "config", "--config=options.yaml", "--node-config-path=/etc/isthmus/options.yaml")
+	if got.code != 0 || !strings.Contains(got.stdout, "- --config=/etc/isthmus/options.yaml\n") || strings.Contains(got.stdout, filepath.Dir(file)) {
+		t.Errorf("exit %d: %s%s", got.code, got.stdout, got.stderr)
 	}
 }
 

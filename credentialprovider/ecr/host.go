@@ -92,23 +92,30 @@ func parseHost(host string) (registry, bool) {
 // patterns are what the kubelet's matchImages takes for all of these hosts.
 func patterns() []string {
 	var all []string
-	add := func(pattern string) {
-		if !slices.Contains(all, pattern) {
-			all = append(all, pattern)
-		}
-	}
 	for _, d := range domains {
-		add("*.dkr.ecr.*." + d.suffix)
-		if !d.noFIPS {
-			add("*.dkr.ecr-fips.*." + d.suffix)
-		}
-		if d.stackSuffix == "" {
-			continue
-		}
-		add("*.dkr-ecr.*." + d.stackSuffix)
-		if !d.noFIPS {
-			add("*.dkr-ecr-fips.*." + d.stackSuffix)
+		for _, pattern := range d.patterns() {
+			if !slices.Contains(all, pattern) {
+				all = append(all, pattern)
+			}
 		}
 	}
-	return append(all, "public.ecr.aws", "ecr-public.aws.com")
+	return append(all, publicHosts()...)
+}
+
+// publicHosts are those of ECR Public.
+func publicHosts() []string { return []string{"public.ecr.aws", "ecr-public.aws.com"} }
+
+// patterns are those of one partition.
+func (d domain) patterns() []string {
+	all := []string{"*.dkr.ecr.*." + d.suffix}
+	if !d.noFIPS {
+		all = append(all, "*.dkr.ecr-fips.*."+d.suffix)
+	}
+	if d.stackSuffix != "" {
+		all = append(all, "*.dkr-ecr.*."+d.stackSuffix)
+		if !d.noFIPS {
+			all = append(all, "*.dkr-ecr-fips.*."+d.stackSuffix)
+		}
+	}
+	return all
 }
