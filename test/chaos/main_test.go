@@ -9,6 +9,7 @@
 package chaos
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -103,6 +104,14 @@ func (s *shared) start() error {
 		if err := s.plane.Apply(ctx, rbac); err != nil {
 			return err
 		}
+	}
+	policy, err := fs.ReadFile(manifests.FS(), "components/webhook-auto/policy.yaml")
+	if err != nil {
+		return err
+	}
+	// As docs/guides/webhooks.md says for --webhook-failure-policy=Fail.
+	if err := s.plane.Apply(ctx, bytes.Replace(policy, []byte(`["Ignore"]`), []byte(`["Ignore", "Fail"]`), 1)); err != nil {
+		return err
 	}
 	config, err := s.plane.ServiceAccountConfig(ctx, manifests.Namespace, manifests.ServiceAccount, time.Hour)
 	if err != nil {
