@@ -12,10 +12,8 @@ K8S_VERSION := v1.37.1
 K8S_LDFLAGS := -s -w -X k8s.io/component-base/version.gitVersion=$(K8S_VERSION) \
 	-X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=37
 
-# The race detector needs cgo and a C compiler; without them the tests run without it.
-RACE := $(shell [ "$$($(GO) env CGO_ENABLED 2>/dev/null)" = 1 ] && command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
-# All else is reproducible and without cgo. With the same flags everywhere, the tools' ones too,
-# each package compiles once, beside once for the race detector.
+# All but the race detector is reproducible and without cgo. With the same flags everywhere, the
+# tools' ones too, each package compiles once, beside once for the race detector.
 export CGO_ENABLED := 0
 export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath
 # Packages run in this order: those first that mostly wait, beside which the others compile and run.
@@ -52,10 +50,25 @@ build: ## Build the two binaries into bin/
 	@hack/progress.sh cloud-controller-manager $(BUILD) -o bin/cloud-controller-manager ./cmd/cloud-controller-manager
 	@hack/progress.sh isthmus-credential-provider $(BUILD) -o bin/isthmus-credential-provider ./cmd/credential-provider
 
+GO_TEST := $(GO) test -vet=off -timeout 30m -p $(TEST_PROCS)
+
+# Two are built at a time, as one alone leaves a core idle while it is linked.
+.PHONY: test-plane
+test-plane:
+	@$(MAKE) --silent --no-print-directory -j2 $(TEST_PLANE)
+
 .PHONY: test
-test: $(TEST_PLANE) ## All tests: unit, simulated cloud, real kube-apiserver (PKGS=./pkg/lb/... TESTARGS='-run TestX' narrow it down)
-	@echo "==> go test $(RACE) $(lastword $(PKGS)) (packages print as they end)"
-	@hack/progress.sh tests hack/testargs.sh env CGO_ENABLED=$(if $(RACE),1,0) $(GO) test $(RACE) -vet=off -timeout 30m -p $(TEST_PROCS) $(PKGS)
+test: test-plane ## All tests: unit, simulated cloud, real kube-apiserver (PKGS=./pkg/lb/... TESTARGS='-run TestX' narrow it down)
+	@echo "==> go test $(lastword $(PKGS)) (packages print as they end)"
+	@hack/progress.sh tests hack/testargs.sh $(GO_TEST) $(PKGS)
+
+# The replays of test/differential do one thing after the other; their packages have other tests, too.
+.PHONY: test-race
+test-race: test-plane ## The same with the race detector, but for the replays (it needs a C compiler, and twice the time)
+	@command -v $$($(GO) env CC) >/dev/null || { echo "test-race: the race detector needs a C compiler: $$($(GO) env CC)" >&2; exit 1; }
+	@echo "==> go test -race $(lastword $(PKGS)) (packages print as they end)"
+	@hack/progress.sh "tests with the race detector" hack/testargs.sh env CGO_ENABLED=1 $(GO_TEST) -race \
+		$$($(GO) list $(PKGS) | grep -v /test/differential/)
 
 .PHONY: lint
 lint: bin/golangci-lint ## golangci-lint, the end-to-end tests included
