@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -18,9 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	cloudproviderapi "k8s.io/cloud-provider/api"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
-	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/isthmus-cloud/isthmus/manifests"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
@@ -37,14 +34,7 @@ type plane struct {
 	kubeconfig string
 }
 
-// pool holds the control planes of the package: each belongs to one test at a time, and there
-// are as many as tests that have run side by side.
-type pool struct {
-	mu        sync.Mutex
-	all, free []*plane
-}
-
-var planes pool
+var planes = controlplane.Pool[*plane]{New: newPlane}
 
 // parallel is how many tests run side by side, unless -parallel says otherwise: they mostly wait.
 const parallel = 4
@@ -52,19 +42,7 @@ const parallel = 4
 var showLogs = flag.Bool("controller-logs", false, "show what the controllers log")
 
 func TestMain(m *testing.M) {
-	if err := flag.Set("test.parallel", strconv.Itoa(parallel)); err != nil {
-		panic(err)
-	}
-	flag.Parse()
-	if !*showLogs {
-		controlplane.Silence()
-	}
-	ctrl.SetLogger(klog.Background())
-	code := m.Run()
-	if err := planes.stop(); err != nil {
-		fmt.Fprintln(os.Stderr, "stop the control planes:", err)
-		code = 1
-	}
+	code := planes.Run(m, parallel, showLogs)
 	if err := removeBinary(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
@@ -83,55 +61,26 @@ type cluster struct {
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	t.Parallel()
-	p, err := planes.take()
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := planes.Take(t)
 	c := &cluster{t: t, client: p.Client, plane: p}
-	t.Cleanup(func() {
-		c.clean()
-		planes.give(p)
-	})
+	t.Cleanup(c.clean)
 	return c
 }
 
-// take returns a control plane that no test has.
-func (s *pool) take() (*plane, error) {
-	s.mu.Lock()
-	if n := len(s.free); n > 0 {
-		p := s.free[n-1]
-		s.free = s.free[:n-1]
-		s.mu.Unlock()
-		return p, nil
-	}
-	s.mu.Unlock()
+func newPlane() (*plane, error) {
 	cp, err := controlplane.Run(controlplane.Options{Audit: true})
 	if err != nil {
 		return nil, err
 	}
 	p := &plane{ControlPlane: cp}
-	s.mu.Lock()
-	s.all = append(s.all, p)
-	s.mu.Unlock()
-	return p, p.authorize()
-}
-
-func (s *pool) give(p *plane) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.free = append(s.free, p)
-}
-
-// stop ends all control planes; no test runs any more.
-func (s *pool) stop() error {
-	errs := make([]error, len(s.all))
-	var wg sync.WaitGroup
-	for i, p := range s.all {
-		wg.Go(func() { errs[i] = errors.Join(p.Stop(), os.RemoveAll(p.dir)) })
+	if err := p.authorize(); err != nil {
+		return nil, errors.Join(err, p.Stop())
 	}
-	wg.Wait()
-	return errors.Join(errs...)
+	return p, nil
 }
+
+// Stop ends it.
+func (p *plane) Stop() error { return errors.Join(p.ControlPlane.Stop(), os.RemoveAll(p.dir)) }
 
 // authorize applies the manifests' RBAC and writes the kubeconfig.
 func (p *plane) authorize() (err error) {

@@ -2,15 +2,9 @@ package openstack
 
 import (
 	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
-	"sync"
 	"testing"
-
-	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
 	"github.com/isthmus-cloud/isthmus/test/inprocess"
@@ -21,56 +15,9 @@ const parallel = 3
 
 var showLogs = flag.Bool("controller-logs", false, "show what the controllers log")
 
-// planes are the control planes of the package; each belongs to one test at a time.
-var planes struct {
-	mu        sync.Mutex
-	all, free []*controlplane.ControlPlane
-}
+var planes = controlplane.Pool[*controlplane.ControlPlane]{New: func() (*controlplane.ControlPlane, error) { return controlplane.Run(PlaneOptions()) }}
 
-func TestMain(m *testing.M) {
-	if err := flag.Set("test.parallel", strconv.Itoa(parallel)); err != nil {
-		panic(err)
-	}
-	flag.Parse()
-	if !*showLogs {
-		controlplane.Silence()
-	}
-	ctrl.SetLogger(klog.Background())
-	code := m.Run()
-	for _, p := range planes.all {
-		if err := p.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, "stop the control plane:", err)
-			code = 1
-		}
-	}
-	os.Exit(code)
-}
-
-// takePlane returns a control plane that no other test has until t ends.
-func takePlane(t *testing.T) *controlplane.ControlPlane {
-	t.Helper()
-	planes.mu.Lock()
-	var p *controlplane.ControlPlane
-	if n := len(planes.free); n > 0 {
-		p, planes.free = planes.free[n-1], planes.free[:n-1]
-	}
-	planes.mu.Unlock()
-	if p == nil {
-		var err error
-		if p, err = controlplane.Run(PlaneOptions()); err != nil {
-			t.Fatal(err)
-		}
-		planes.mu.Lock()
-		planes.all = append(planes.all, p)
-		planes.mu.Unlock()
-	}
-	t.Cleanup(func() {
-		planes.mu.Lock()
-		defer planes.mu.Unlock()
-		planes.free = append(planes.free, p)
-	})
-	return p
-}
+func TestMain(m *testing.M) { os.Exit(planes.Run(m, parallel, showLogs)) }
 
 // startOurs runs the cloud controller manager with the real OpenStack provider in this process.
 func startOurs(t *testing.T, plane *controlplane.ControlPlane, conf, clusterName string) *inprocess.Manager {

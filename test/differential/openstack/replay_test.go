@@ -59,7 +59,7 @@ func newReplay(t *testing.T, g *Group) *replay {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &replay{t: t, sim: sim, plane: takePlane(t), recorded: recorded}
+	r := &replay{t: t, sim: sim, plane: planes.Take(t), recorded: recorded}
 	r.Player = &Player{Group: g, Place: place, Client: r.plane.Client}
 	r.observer = &differential.Observer{Client: r.Client, Quiet: 200 * time.Millisecond, Calls: func() (int, int) { return calls(sim.Requests()) }}
 	t.Cleanup(func() {
