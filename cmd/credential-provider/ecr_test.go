@@ -349,7 +349,7 @@ func TestExecECRFaults(t *testing.T) {
 			env := append(w.Env(), "AWS_CONFIG_FILE=/dev/null", "AWS_SHARED_CREDENTIALS_FILE=/dev/null")
 			timeout := "20s"
 			if tt.fault.Hang {
-				timeout = "1s"
+				timeout = "9s"
 			}
 			got := executeEnv(t, env, request("v1", ownRegistry+"/app"), "--registries=ecr", "--timeout="+timeout)
 			checkOutcome(t, got)

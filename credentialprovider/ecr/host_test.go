@@ -75,6 +75,7 @@ func TestDefectLookalikeHosts(t *testing.T) {
 		"123456789012.dkr.ecr.us-east-1.amazonaws.com:5000", "123456789012.dkr.ecr.us-east-1.amazonaws.com.", "123456789012.dkr.ecr.amazonaws.com",
 		"123456789012.dkr.ecr.us-east-1.amazonaws.com.cn", "123456789012.dkr.ecr.cn-north-1.amazonaws.com", "123456789012.dkr.ecr.us-iso-east-1.amazonaws.com", "123456789012.dkr.ecr.us-east-1.c2s.ic.gov",
 		"123456789012.dkr.ecr-fips.cn-north-1.amazonaws.com.cn", "123456789012.dkr-ecr.us-east-1.amazonaws.com", "123456789012.dkr.ecr.us-east-1.on.aws",
+		"123456789012.dkr-ecr.eusc-de-east-1", "123456789012.dkr-ecr.us-iso-east-1", "123456789012.dkr-ecr-fips.cn-north-1.on.amazonwebservices.com.cn",
 		"123456789012.dkr.ecrx.us-east-1.amazonaws.com", "123456789012.dkr.ecr-fip.us-east-1.amazonaws.com", "123456789012.dkr.ecr.evil/x.amazonaws.com", "123456789012.dkr.ecr.us-east-1",
 	} {
 		if r, ok := parseHost(host); ok {

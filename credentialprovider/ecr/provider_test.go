@@ -13,7 +13,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 
 	"github.com/isthmus-cloud/isthmus/credentialprovider"
+	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
 	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/aws"
+	awssim "github.com/isthmus-cloud/isthmus/test/cloudsim/aws"
 )
 
 func TestConfigMistakes(t *testing.T) {
@@ -143,5 +145,59 @@ func TestMatchedNames(t *testing.T) {
 	}
 	if all := p.MatchImages(); all[len(all)-1] != "docker.io" {
 		t.Errorf("patterns %v", all)
+	}
+}
+
+// How a Provider speaks to AWS: as the program, for as long as it is told, and in the name of the service account in
+// every role that it assumes, which CloudTrail and refusals show.
+func TestSpeaksAsTold(t *testing.T) {
+	sim, err := awssim.Start(awssim.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sim.Close()
+	for name, value := range map[string]string{"AWS_ENDPOINT_URL": sim.URL(), "AWS_REGION": "eu-central-1", "AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null"} {
+		t.Setenv(name, value)
+	}
+	const subject, other = "system:serviceaccount:team:app", "444455556666"
+	pod := sim.AddRole(awssim.Principal{Account: "111122223333", Name: "pod", Actions: []string{"sts:*"}, Trust: awssim.Trust{Subjects: []string{subject}}})
+	pull := sim.AddRole(awssim.Principal{Account: other, Name: "pull", Trust: awssim.Trust{Principals: []string{pod}}})
+	token, err := sim.ServiceAccountToken(awssim.TokenClaims{Namespace: "team", Name: "app", Audience: []string{Audience}, Lifetime: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := New(Config{Identity: credentialprovider.ServiceAccountIdentity, Accounts: map[string]auth.Role{other: {ARN: pull}}}, credentialprovider.Options{UserAgent: "program/v7", Timeout: 9 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	account := &credentialprovider.ServiceAccount{Token: cloudauth.NewSecret(token), Subject: subject, Annotations: map[string]string{RoleAnnotation: pod}}
+	image, err := credentialprovider.ParseImage(other + ".dkr.ecr.eu-central-1.amazonaws.com/app")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = p.Credentials(t.Context(), credentialprovider.Query{Image: image, ServiceAccount: account})
+	if err == nil || !strings.Contains(err.Error(), ":assumed-role/pull/team.app is not authorized to perform: ecr:GetAuthorizationToken") {
+		t.Errorf("got %v", err)
+	}
+	for _, r := range sim.Requests() {
+		if !strings.Contains(r.UserAgent, "program/v7") {
+			t.Errorf("%s: user agent %q", r.Action, r.UserAgent)
+		}
+	}
+	r, _ := p.registryOf(image)
+	session, err := p.session(t.Context(), r, account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if client, ok := session.AWS().HTTPClient.(interface{ GetTimeout() time.Duration }); !ok || client.GetTimeout() != 9*time.Second {
+		t.Error("requests may take another time")
+	}
+	p.cfg.Accounts[other] = auth.Role{ARN: "none"}
+	if _, err := p.session(t.Context(), r, account); err == nil || !strings.Contains(err.Error(), "roleARN") {
+		t.Errorf("a role that is none: %v", err)
+	}
+	p.cfg.STSRegion = "nowhere"
+	if _, err := p.session(t.Context(), r, account); err == nil || !strings.Contains(err.Error(), "region") {
+		t.Errorf("a region that is none: %v", err)
 	}
 }

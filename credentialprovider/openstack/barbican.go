@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/google/uuid"
@@ -15,6 +16,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/credentialprovider"
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
 	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/openstack"
+	"github.com/isthmus-cloud/isthmus/pkg/cloudauth/wire"
 )
 
 // maxPayload bounds what is read of a secret. Barbican's own limit is 20,000 bytes.
@@ -102,6 +104,14 @@ func explain(err error, secret string) error {
 	}
 	var answer gophercloud.ErrUnexpectedResponseCode
 	if !errors.As(err, &answer) {
+		var u *url.Error
+		if errors.As(err, &u) {
+			where := "Barbican"
+			if asked, parseErr := url.Parse(u.URL); parseErr == nil {
+				where += " at " + asked.Host
+			}
+			return fmt.Errorf("%s (secret %s)", wire.Explain(where, err, "check the key-manager endpoint and the network"), secret)
+		}
 		return fmt.Errorf("Barbican secret %s cannot be read: %s; check the key-manager endpoint and the network", secret, cloudauth.Excerpt(err.Error(), 300)) //nolint:staticcheck // a name
 	}
 	what := ""

@@ -137,7 +137,7 @@ func TestBarbicanErrors(t *testing.T) {
 		"outage":         {secret: "registry", fault: &ossim.Fault{Service: "key-manager", Status: 503, Body: "try\nlater"}, want: "Barbican answers: try later"},
 		"throttled":      {secret: "registry", fault: &ossim.Fault{Service: "key-manager", Status: 429}, want: "slow down"},
 		"cut":            {secret: "registry", fault: &ossim.Fault{Service: "key-manager", Path: "/secrets/*/payload", Truncate: true}, want: "cannot be read"},
-		"reset":          {secret: "registry", fault: &ossim.Fault{Service: "key-manager", Reset: true}, want: "cannot be read"},
+		"reset":          {secret: "registry", fault: &ossim.Fault{Service: "key-manager", Reset: true}, want: "Barbican at 127.0.0.1:"},
 		"token refused":  {secret: "registry", fault: &ossim.Fault{Service: "key-manager", Status: 401}, want: "access is denied"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -55,8 +55,23 @@ func calledOf(err error) string {
 	name := "AWS"
 	for errors.As(err, &op) { // the innermost is the one that failed
 		name, err = "AWS "+op.Service()+" ("+op.Operation()+")", op.Err
+		if op.Operation() == "" { // it is none of AWS' services
+			name = op.Service()
+		}
 	}
 	return name
+}
+
+// causeFirst is an error with its innermost cause before the rest, so that the rest is what is cut.
+func causeFirst(err error) string {
+	cause := err
+	for next := errors.Unwrap(cause); next != nil; next = errors.Unwrap(cause) {
+		cause = next
+	}
+	if cause.Error() == err.Error() {
+		return err.Error()
+	}
+	return cause.Error() + " (" + err.Error() + ")"
 }
 
 func (s *Session) excerpt(text string) string { return cloudauth.Excerpt(text, 240, s.secrets()...) }
@@ -145,7 +160,7 @@ func (s *Session) explainMetadata(e *cloudauth.Error, err error) {
 	if strings.Contains(err.Error(), "disabled") {
 		detail = "it is turned off (AWS_EC2_METADATA_DISABLED)"
 	}
-	e.Text = fmt.Sprintf("no AWS credentials: there are none in the environment, the AWS config files and a container endpoint, and the instance metadata service has no role (IMDSv2: %s); "+
+	e.Text = fmt.Sprintf("the instance metadata service (IMDSv2) gives no role: %s; no AWS credentials are in the environment, the AWS config files and a container endpoint either; "+
 		"attach an instance profile, or configure one of the others", detail)
 }
 
@@ -172,6 +187,6 @@ func (s *Session) explainNetwork(e *cloudauth.Error, err error) {
 	case errors.As(err, &file):
 		e.Reason, e.Text = cloudauth.Misconfigured, fmt.Sprintf("AWS credentials: %s; check the file and who may read it", s.excerpt(file.Error()))
 	default:
-		e.Reason, e.Text = cloudauth.Failed, fmt.Sprintf("%s: %s; check the AWS configuration of the environment and the config files", where, s.excerpt(err.Error()))
+		e.Reason, e.Text = cloudauth.Failed, fmt.Sprintf("%s: %s; check the AWS configuration of the environment and the config files", where, s.excerpt(causeFirst(err)))
 	}
 }

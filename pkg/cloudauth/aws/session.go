@@ -122,7 +122,7 @@ func (s *Session) load(ctx context.Context) (aws.Config, error) {
 	base, err := config.LoadDefaultConfig(ctx, append(options,
 		config.WithEC2RoleCredentialOptions(func(o *ec2rolecreds.Options) { o.Client = within{metadata, s.options.RequestTimeout} }),
 		config.WithEndpointCredentialOptions(func(o *endpointcreds.Options) {
-			o.HTTPClient, o.Retryer, o.APIOptions = local, s.newRetryer(), append(o.APIOptions, bounded)
+			o.HTTPClient, o.Retryer, o.APIOptions = local, s.newRetryer(), append(o.APIOptions, named("the container credentials endpoint"), bounded)
 		}),
 	)...)
 	if err != nil {

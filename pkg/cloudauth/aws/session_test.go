@@ -170,7 +170,7 @@ func TestRefusals(t *testing.T) {
 		reason  cloudauth.Reason
 		want    string
 	}{
-		"no source":       {func(*testing.T, *world) Config { return Config{} }, cloudauth.NoCredentials, "no AWS credentials: there are none in the environment, the AWS config files and a container endpoint, and the instance metadata service has no role (IMDSv2: it answers 404); attach an instance profile"},
+		"no source":       {func(*testing.T, *world) Config { return Config{} }, cloudauth.NoCredentials, "the instance metadata service (IMDSv2) gives no role: it answers 404; no AWS credentials are in the environment, the AWS config files and a container endpoint either; attach an instance profile"},
 		"metadata is off": {func(t *testing.T, _ *world) Config { t.Setenv("AWS_EC2_METADATA_DISABLED", "true"); return Config{} }, cloudauth.NoCredentials, "turned off (AWS_EC2_METADATA_DISABLED)"},
 		"unknown key": {func(t *testing.T, w *world) Config {
 			w.setUser(t)
@@ -262,6 +262,54 @@ func TestDefectSessionTokenInSignatureError(t *testing.T) {
 	}
 }
 
+// Nor does an error show the session token of what is in use, whoever repeats it.
+func TestDefectSessionTokenInError(t *testing.T) {
+	w := newWorld(t)
+	w.SetInstanceRole(w.instance)
+	s, err := New(t.Context(), Config{}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := s.AWS().Credentials.Retrieve(t.Context())
+	if err != nil || c.SessionToken == "" {
+		t.Fatalf("no session token: %v", err)
+	}
+	for _, secret := range []string{c.SessionToken, c.SecretAccessKey} {
+		remove := w.AddFault(awssim.Fault{Service: "sts", Status: http.StatusForbidden, Code: "AccessDenied", Message: "with " + secret})
+		if _, err := s.Check(t.Context()); err == nil || strings.Contains(err.Error(), secret[:20]) || !strings.Contains(err.Error(), "with [redacted]") {
+			t.Errorf("got %v", err)
+		}
+		remove()
+	}
+}
+
+// Every request of the SDK has an end.
+func TestRequestTimeout(t *testing.T) {
+	newWorld(t)
+	for given, want := range map[time.Duration]time.Duration{0: defaultRequestTimeout, 7 * time.Second: 7 * time.Second} {
+		s, err := New(t.Context(), Config{}, Options{RequestTimeout: given})
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, ok := s.AWS().HTTPClient.(*awshttp.BuildableClient)
+		if !ok || client.GetTimeout() != want {
+			t.Errorf("%s: requests may take %s", given, client.GetTimeout())
+		}
+	}
+}
+
+// The innermost cause comes first, so that it is not what is cut.
+func TestCauseFirst(t *testing.T) {
+	cause := errors.New("FIPS and custom endpoint are not supported")
+	long := fmt.Errorf("%s: %w", strings.Repeat("operation error ", 30), cause)
+	if got := (&Session{seen: &seen{}}).Explain(long).Error(); !strings.HasPrefix(got, "AWS: FIPS and custom endpoint are not supported (operation error ") || !strings.Contains(got, "…; check") {
+		t.Errorf("got %s", got)
+	}
+	if got := (&Session{seen: &seen{}}).Explain(cause).Error(); !strings.HasPrefix(got, "AWS: FIPS and custom endpoint are not supported; check") {
+		t.Errorf("got %s", got)
+	}
+}
+
 // IMDSv1 answers whoever can make this program send a GET request, so it is not used even where
 // version 2 is refused.
 func TestDefectFallbackToIMDSv1(t *testing.T) {
@@ -269,7 +317,7 @@ func TestDefectFallbackToIMDSv1(t *testing.T) {
 		w := newWorld(t)
 		w.SetInstanceRole(w.instance)
 		w.AddFault(awssim.Fault{Service: "imds", Action: "/latest/api/token", Status: status})
-		if err := check(t, Config{}); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("IMDSv2: it answers %d", status)) {
+		if err := check(t, Config{}); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("the instance metadata service (IMDSv2) gives no role: it answers %d; no AWS", status)) {
 			t.Errorf("%d: got %v", status, err)
 		}
 		for _, r := range w.Requests() {

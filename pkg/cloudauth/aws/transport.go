@@ -9,6 +9,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/smithy-go"
 	"github.com/aws/smithy-go/middleware"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
@@ -58,6 +59,19 @@ func bounded(stack *middleware.Stack) error {
 		}
 		return out, metadata, err
 	}), middleware.After)
+}
+
+// named makes the errors of a client that says nothing of whom it asks those of a service.
+func named(service string) func(*middleware.Stack) error {
+	return func(stack *middleware.Stack) error {
+		return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("Named", func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
+			out, metadata, err := next.HandleInitialize(ctx, in)
+			if err != nil {
+				err = &smithy.OperationError{ServiceID: service, Err: err}
+			}
+			return out, metadata, err
+		}), middleware.Before)
+	}
 }
 
 // onlyEncrypted refuses to send anything unencrypted to anywhere but this machine and the

@@ -78,7 +78,7 @@ func (s *Session) ownToken(body []byte) (Token, error) {
 
 // noMetadata says what it means that nobody answers.
 func noMetadata(err error) error {
-	return &cloudauth.Error{Reason: cloudauth.NoCredentials, Cause: err, Text: fmt.Sprintf("no Azure credentials: neither the configuration nor the environment names any but a managed identity, and %v; "+
+	return &cloudauth.Error{Reason: cloudauth.NoCredentials, Cause: err, Text: fmt.Sprintf("%v; there are no other Azure credentials, neither in the configuration nor in the environment; "+
 		"outside of Azure configure an application (clientID and tenantID with clientSecretFile, clientCertificateFile or federatedTokenFile)", err)}
 }
 

@@ -250,7 +250,7 @@ func TestFaults(t *testing.T) {
 		"metadata throttled":    {azuresim.Fault{Status: 429, Code: "x"}, true, cloudauth.Throttled, "asks to slow down", 5},
 		"metadata updates":      {azuresim.Fault{Times: 2, Status: 410, Code: "x"}, true, -1, "", 3},
 		"metadata not found":    {azuresim.Fault{Status: 404, Code: "x"}, true, cloudauth.NoCredentials, "is this a machine of Azure?", 5},
-		"metadata is not there": {azuresim.Fault{Reset: true}, true, cloudauth.NoCredentials, "no Azure credentials: neither the configuration", 5},
+		"metadata is not there": {azuresim.Fault{Reset: true}, true, cloudauth.NoCredentials, "there are no other Azure credentials, neither in the configuration", 5},
 		"metadata no JSON":      {azuresim.Fault{Body: &html}, true, cloudauth.Failed, "answers without a usable token", 1},
 		"metadata hangs":        {azuresim.Fault{Hang: true}, true, cloudauth.NoCredentials, "does not answer in time", 1},
 	} {

@@ -144,3 +144,46 @@ func TestAnswersAreBoundedAndRedacted(t *testing.T) {
 		}
 	}
 }
+
+// redirecting answers with a redirect to where, and once there with 200; it notes who gets the token.
+type redirecting struct {
+	where string
+	got   []string
+}
+
+func (r *redirecting) RoundTrip(req *http.Request) (*http.Response, error) {
+	r.got = append(r.got, req.URL.Scheme+"://"+req.URL.Host+" "+req.Header.Get("X-Auth-Token"))
+	answer := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody, Request: req}
+	if len(r.got) == 1 {
+		answer.StatusCode = http.StatusFound
+		answer.Header.Set("Location", r.where)
+	}
+	return answer, nil
+}
+
+// The token goes along with a redirect, so that one is followed to the same host alone, and by the same scheme.
+func TestDefectTokenFollowsRedirects(t *testing.T) {
+	for where, followed := range map[string]bool{
+		"https://compute.example/v2.1/": true, "/v2.1/": true,
+		"http://compute.example/v2.1/": false, "https://evil.example/": false, "https://compute.example:8774/": false,
+	} {
+		r := &redirecting{where: where}
+		client := &http.Client{Transport: r, CheckRedirect: sameHost}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://compute.example/v2.1", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-Auth-Token", "t0ken")
+		resp, err := client.Do(req)
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		want := []string{"https://compute.example t0ken"}
+		if followed {
+			want = append(want, want[0])
+		}
+		if diff := cmp.Diff(want, r.got); diff != "" || (err == nil) != followed {
+			t.Errorf("%s: %v, requests (-want +got):\n%s", where, err, diff)
+		}
+	}
+}
