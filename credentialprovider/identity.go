@@ -61,16 +61,17 @@ func (k Kind) account(r *Request, now time.Time) (*ServiceAccount, error) {
 	return account, nil
 }
 
-// The bounds of cacheDuration's margin.
+// The bounds of cacheDuration: of its margin, and of a life, as no registry's token lives for longer.
 const (
 	minMargin = time.Minute
 	maxMargin = 15 * time.Minute
+	maxLife   = 12 * time.Hour
 )
 
 // cacheDuration returns how long the kubelet may keep credentials, nil for as long as it is
 // configured to. They have to live on for a while when it uses them for the last time,
 // because the pull that begins then has to end, too. What a service account's token gave is
-// kept no longer than that token lives.
+// kept no longer than that token lives, by the clock of the cloud, where it tells: a node's may be wrong.
 func cacheDuration(c Credentials, account *ServiceAccount, now time.Time) (*time.Duration, error) {
 	keep := c.CacheDuration
 	atMost := func(d time.Duration) {
@@ -85,13 +86,14 @@ func cacheDuration(c Credentials, account *ServiceAccount, now time.Time) (*time
 		atMost(lessMargin(c.Expires.Sub(now)))
 	}
 	if account != nil {
-		atMost(lessMargin(account.Expires.Sub(now)))
+		atMost(lessMargin(account.Expires.Sub(now.Add(c.Ahead))))
 	}
 	return keep, nil
 }
 
 // lessMargin takes a tenth off, at least a minute and at most fifteen; what is left is whole
-// seconds, 0 if nothing is.
+// seconds, 0 if nothing is. More than twelve hours are none of a token's, whatever it says.
 func lessMargin(life time.Duration) time.Duration {
+	life = min(life, maxLife)
 	return max(life-min(max(life/10, minMargin), maxMargin), 0).Truncate(time.Second)
 }

@@ -43,8 +43,10 @@ type Credentials struct {
 	// kubelet's configuration (cacheKeyType Global) would hand them to registries that nobody
 	// asked about.
 	ImageOnly bool
-	// Expires is when they end, the zero time if they do not or nobody knows.
+	// Expires is when they end by this machine's clock, the zero time if they do not or nobody knows.
 	Expires time.Time
+	// Ahead is how much the clock of who gave them is ahead of this machine's, 0 if it did not tell.
+	Ahead time.Duration
 	// CacheDuration is how long the kubelet may keep them at most, as the user configured it;
 	// nil for no such limit.
 	CacheDuration *time.Duration

@@ -119,23 +119,31 @@ func TestDefectCacheUsesRealLife(t *testing.T) {
 		life, tokenLife time.Duration // 0 is none
 		configured      *time.Duration
 		want            *time.Duration
+		ahead           time.Duration // of the cloud's clock
 	}{
-		"nothing known":             {0, 0, nil, nil},
-		"configured alone":          {0, 0, d(time.Hour), d(time.Hour)},
-		"12 hours":                  {12 * time.Hour, 0, nil, d(12*time.Hour - 15*time.Minute)},
-		"an hour":                   {time.Hour, 0, nil, d(54 * time.Minute)},
-		"five minutes":              {5 * time.Minute, 0, nil, d(4 * time.Minute)},
-		"half a minute":             {30 * time.Second, 0, nil, d(0)},
-		"whole seconds":             {time.Hour + 1500*time.Millisecond, 0, nil, d(54*time.Minute + time.Second)},
-		"configured is shorter":     {time.Hour, 0, d(time.Minute), d(time.Minute)},
-		"configured is longer":      {time.Hour, 0, d(2 * time.Hour), d(54 * time.Minute)},
-		"configured off":            {time.Hour, 0, d(0), d(0)},
-		"the pod's token is sooner": {12 * time.Hour, 10 * time.Minute, nil, d(9 * time.Minute)},
-		"the pod's token is later":  {time.Hour, 2 * time.Hour, nil, d(54 * time.Minute)},
-		"the pod's token alone":     {0, time.Hour, nil, d(54 * time.Minute)},
+		"nothing known":              {0, 0, nil, nil, 0},
+		"configured alone":           {0, 0, d(time.Hour), d(time.Hour), 0},
+		"12 hours":                   {12 * time.Hour, 0, nil, d(12*time.Hour - 15*time.Minute), 0},
+		"an hour":                    {time.Hour, 0, nil, d(54 * time.Minute), 0},
+		"five minutes":               {5 * time.Minute, 0, nil, d(4 * time.Minute), 0},
+		"half a minute":              {30 * time.Second, 0, nil, d(0), 0},
+		"whole seconds":              {time.Hour + 1500*time.Millisecond, 0, nil, d(54*time.Minute + time.Second), 0},
+		"configured is shorter":      {time.Hour, 0, d(time.Minute), d(time.Minute), 0},
+		"configured is longer":       {time.Hour, 0, d(2 * time.Hour), d(54 * time.Minute), 0},
+		"configured off":             {time.Hour, 0, d(0), d(0), 0},
+		"the pod's token is sooner":  {12 * time.Hour, 10 * time.Minute, nil, d(9 * time.Minute), 0},
+		"the pod's token is later":   {time.Hour, 2 * time.Hour, nil, d(54 * time.Minute), 0},
+		"the pod's token alone":      {0, time.Hour, nil, d(54 * time.Minute), 0},
+		"the node's clock is behind": {12 * time.Hour, 2 * time.Hour, nil, d(54 * time.Minute), time.Hour},
+		"the node's clock is ahead":  {12 * time.Hour, 10 * time.Minute, nil, d(time.Hour + 3*time.Minute), -time.Hour},
+		"the pod's token has ended":  {12 * time.Hour, time.Hour, nil, d(0), 2 * time.Hour},
+		"a hostile life":             {1 << 62, 0, nil, d(12*time.Hour - 15*time.Minute), 0},
+		"a hostile life, configured": {1 << 62, 0, d(time.Minute), d(time.Minute), 0},
+		"a hostile pod's life":       {0, 1 << 62, nil, d(12*time.Hour - 15*time.Minute), 0},
+		"a hostile clock":            {0, time.Hour, nil, d(12*time.Hour - 15*time.Minute), -1 << 62},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := Credentials{CacheDuration: tt.configured}
+			c := Credentials{CacheDuration: tt.configured, Ahead: tt.ahead}
 			if tt.life != 0 {
 				c.Expires = now.Add(tt.life)
 			}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"encoding/json"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +17,7 @@ type step struct {
 	// hang lets a service answer nothing more, and asked is how often it was asked.
 	hang  func(service string)
 	asked func(service string) int
+	front *cloudsim.Front // nil for OpenStack
 }
 
 func ofFront(with combination, sim *cloudsim.Front) step {
@@ -26,7 +29,7 @@ func ofFront(with combination, sim *cloudsim.Front) step {
 			}
 		}
 		return n
-	}}
+	}, sim}
 }
 
 // awsStep is a request as the node with credentials of its environment, or as a pod.
@@ -70,7 +73,7 @@ func gcpStep(annotations map[string]string, pod bool) func(*testing.T) step {
 func openstackStep(t *testing.T) step {
 	f := startFederation(t)
 	c := combination{section: "openstack: {cloudConfig: " + writeConf(t, f.conf("")) + "}", image: "registry.example.com:5000/app"}
-	return step{c, func(service string) { f.AddFault(ossim.Fault{Service: service, Hang: true}) }, func(service string) int { return f.Count(service, "") }}
+	return step{c, func(service string) { f.AddFault(ossim.Fault{Service: service, Hang: true}) }, func(service string) int { return f.Count(service, "") }, nil}
 }
 
 // A service that does not answer is asked once, and named before all else: with a third of the time for each request
@@ -138,5 +141,48 @@ func TestProvidersGetAThirdOfTheTime(t *testing.T) {
 		if got := o.forProviders().Timeout; got <= 0 || got*3 > o.timeout {
 			t.Errorf("%v: each request may take %s of %s", args, got, o.timeout)
 		}
+	}
+}
+
+// How long an answer is kept goes by the clock of the service that gives it: a node's may be wrong, most of all at its
+// boot, and what is kept for too long fails pulls for as long.
+func TestCacheDurationGoesByTheServersClock(t *testing.T) {
+	for name, tt := range map[string]struct {
+		start   func(*testing.T) step
+		service string
+	}{
+		"ecr":                               {awsStep(func(_ *testing.T, w *awsWorld) []string { return w.keysOf("aws") }), "ecr"},
+		"ecr, the pod's token":              {awsStep(nil), "ecr"},
+		"acr":                               {azureStep(false), "acr"},
+		"artifactregistry, as somebody":     {gcpStep(map[string]string{ownAccountKey: pullAccount}, true), "iamcredentials"},
+		"artifactregistry, the pod's token": {gcpStep(nil, true), "sts"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := tt.start(t)
+			options := newNode(t).write(t, "options.yaml", configHead+s.with.section+"\n")
+			keep := func() time.Duration {
+				t.Helper()
+				stdin := request("v1", s.with.image)
+				if s.with.token != "" {
+					stdin = podRequest(t, s.with.image, s.with.token, s.with.annotations)
+				}
+				got := executeEnv(t, s.with.env, stdin, "--config="+options)
+				var answer struct{ CacheDuration string }
+				if err := json.Unmarshal([]byte(got.stdout), &answer); err != nil {
+					t.Fatalf("exit %d, %s", got.code, got.stderr)
+				}
+				d, err := time.ParseDuration(answer.CacheDuration)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return d
+			}
+			before := keep()
+			s.front.AddFault(cloudsim.Fault{Service: tt.service, Header: http.Header{"Date": {time.Now().Add(30 * time.Minute).UTC().Format(http.TimeFormat)}}})
+			if after := keep(); before-after < 20*time.Minute || before-after > 31*time.Minute {
+				t.Errorf("it is kept for %s, and for %s where the service's clock is half an hour ahead", before, after)
+			}
+		})
 	}
 }

@@ -93,7 +93,7 @@ func (p *Provider) Credentials(ctx context.Context, q credentialprovider.Query) 
 	if err != nil {
 		return credentialprovider.Credentials{}, err
 	}
-	return credentialprovider.Credentials{Username: user, Password: t.password, Expires: t.expires}, nil
+	return credentialprovider.Credentials{Username: user, Password: t.password, Expires: t.expires, Ahead: t.ahead}, nil
 }
 
 // session is the node's identity or the service account's, in the registry's cloud.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
 	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/azure"
+	"github.com/isthmus-cloud/isthmus/pkg/cloudauth/wire"
 )
 
 // user is who logs in with a token of the registry, by ACR's documentation.
@@ -25,7 +26,8 @@ const audience = "https://containerregistry.azure.net"
 // token is a login to a registry.
 type token struct {
 	password cloudauth.Secret
-	expires  time.Time
+	expires  time.Time     // by this machine's clock
+	ahead    time.Duration // of the registry's clock
 }
 
 // getToken gets a token of the registry for the session's identity.
@@ -65,7 +67,10 @@ func getToken(ctx context.Context, session *auth.Session, r registry, wanted str
 		said, code := parseErrors(response, access.Value)
 		return token{}, response.Refusal(where+" (exchange)", session.Who(), said, hint(response.Status, code))
 	}
-	return parseExchange(r, response.Body)
+	t, err := parseExchange(r, response.Body)
+	t.ahead = wire.Ahead(response.Header, time.Now())
+	t.expires = t.expires.Add(-t.ahead)
+	return t, err
 }
 
 // parseErrors reads the errors of a registry, fit for an error, and the first one's code.

@@ -99,7 +99,7 @@ func (p *Provider) Credentials(ctx context.Context, q credentialprovider.Query) 
 	if err != nil {
 		return credentialprovider.Credentials{}, err
 	}
-	return credentialprovider.Credentials{Username: username, Password: t.Value, Expires: t.Expires}, nil
+	return credentialprovider.Credentials{Username: username, Password: t.Value, Expires: t.Expires, Ahead: t.Ahead}, nil
 }
 
 // federate makes a login of the service account: its token is the only source.

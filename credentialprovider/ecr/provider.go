@@ -99,7 +99,7 @@ func (p *Provider) Credentials(ctx context.Context, q credentialprovider.Query) 
 	if err != nil {
 		return credentialprovider.Credentials{}, err
 	}
-	return credentialprovider.Credentials{Username: t.user, Password: t.password, Expires: t.expires}, nil
+	return credentialprovider.Credentials{Username: t.user, Password: t.password, Expires: t.expires, Ahead: t.ahead}, nil
 }
 
 // session logs in as the node or as the service account, and assumes the role of the

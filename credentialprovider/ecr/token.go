@@ -9,18 +9,23 @@ import (
 	"unicode"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 	"github.com/aws/aws-sdk-go-v2/service/ecr"
 	"github.com/aws/aws-sdk-go-v2/service/ecrpublic"
+	"github.com/aws/smithy-go/middleware"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
 	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/aws"
+	"github.com/isthmus-cloud/isthmus/pkg/cloudauth/wire"
 )
 
 // token is a login to a registry.
 type token struct {
 	user     string
 	password cloudauth.Secret
-	expires  time.Time
+	expires  time.Time     // by this machine's clock
+	ahead    time.Duration // of AWS' clock
 }
 
 // getToken gets a token for a registry from the endpoint that belongs to its host name.
@@ -55,7 +60,7 @@ func privateToken(ctx context.Context, cfg aws.Config, r registry) (token, error
 	if len(out.AuthorizationData) != 1 {
 		return token{}, errNoToken
 	}
-	return parseToken(out.AuthorizationData[0].AuthorizationToken, out.AuthorizationData[0].ExpiresAt)
+	return parseToken(out.AuthorizationData[0].AuthorizationToken, out.AuthorizationData[0].ExpiresAt, out.ResultMetadata)
 }
 
 // publicToken gets a token for ECR Public, which has no FIPS endpoint.
@@ -74,7 +79,7 @@ func publicToken(ctx context.Context, cfg aws.Config, r registry) (token, error)
 	if out.AuthorizationData == nil {
 		return token{}, errNoToken
 	}
-	return parseToken(out.AuthorizationData.AuthorizationToken, out.AuthorizationData.ExpiresAt)
+	return parseToken(out.AuthorizationData.AuthorizationToken, out.AuthorizationData.ExpiresAt, out.ResultMetadata)
 }
 
 // sort asks for endpoints of the registry's sort, beside what the environment and the AWS config files ask for.
@@ -91,7 +96,7 @@ func (r registry) sort(fips *aws.FIPSEndpointState, dualStack *aws.DualStackEndp
 var errNoToken = errors.New("AWS answered without a usable token; is a proxy or an endpoint of another service in between?")
 
 // parseToken takes an authorization token apart, which is user:password in base64.
-func parseToken(text *string, expires *time.Time) (token, error) {
+func parseToken(text *string, expires *time.Time, of middleware.Metadata) (token, error) {
 	data, err := base64.StdEncoding.DecodeString(aws.ToString(text))
 	if err != nil || strings.ContainsFunc(string(data), unicode.IsControl) {
 		return token{}, errNoToken
@@ -100,5 +105,9 @@ func parseToken(text *string, expires *time.Time) (token, error) {
 	if !ok || user == "" || password == "" || expires == nil {
 		return token{}, errNoToken
 	}
-	return token{user: user, password: cloudauth.NewSecret(password), expires: *expires}, nil
+	var ahead time.Duration
+	if answer, ok := awsmiddleware.GetRawResponse(of).(*smithyhttp.Response); ok {
+		ahead = wire.Ahead(answer.Header, time.Now())
+	}
+	return token{user: user, password: cloudauth.NewSecret(password), expires: expires.Add(-ahead), ahead: ahead}, nil
 }

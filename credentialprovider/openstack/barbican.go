@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/gophercloud/gophercloud/v2"
@@ -32,7 +33,7 @@ func barbican(ctx context.Context, session *auth.Session, secret string, image c
 	if err != nil {
 		return credentialprovider.Credentials{}, err
 	}
-	payload, err := readPayload(ctx, client, id)
+	payload, ahead, err := readPayload(ctx, client, id)
 	if err != nil {
 		return credentialprovider.Credentials{}, explain(err, secret)
 	}
@@ -40,6 +41,7 @@ func barbican(ctx context.Context, session *auth.Session, secret string, image c
 	if err != nil {
 		return credentialprovider.Credentials{}, fmt.Errorf("Barbican secret %s: %w", secret, err) //nolint:staticcheck // a name
 	}
+	c.Ahead = ahead
 	return c, nil
 }
 
@@ -78,23 +80,23 @@ func secretID(ctx context.Context, client *gophercloud.ServiceClient, secret str
 
 func isUUID(s string) bool { return len(s) == 36 && uuid.Validate(s) == nil }
 
-// readPayload reads the secret's content as text, which Barbican makes of stored bytes too.
-func readPayload(ctx context.Context, client *gophercloud.ServiceClient, id string) (cloudauth.Secret, error) {
+// readPayload reads the secret's content as text, which Barbican makes of stored bytes too, and how much its clock is ahead.
+func readPayload(ctx context.Context, client *gophercloud.ServiceClient, id string) (cloudauth.Secret, time.Duration, error) {
 	r := secrets.GetPayload(ctx, client, id, nil)
 	if r.Err != nil {
-		return cloudauth.Secret{}, r.Err
+		return cloudauth.Secret{}, 0, r.Err
 	}
 	data, err := io.ReadAll(io.LimitReader(r.Body, maxPayload+1))
 	if closeErr := r.Body.Close(); err == nil {
 		err = closeErr
 	}
 	if err != nil {
-		return cloudauth.Secret{}, fmt.Errorf("reading the payload: %w", err)
+		return cloudauth.Secret{}, 0, fmt.Errorf("reading the payload: %w", err)
 	}
 	if len(data) > maxPayload {
-		return cloudauth.Secret{}, fmt.Errorf("the payload is longer than %d KiB", maxPayload>>10)
+		return cloudauth.Secret{}, 0, fmt.Errorf("the payload is longer than %d KiB", maxPayload>>10)
 	}
-	return cloudauth.NewSecret(string(data)), nil
+	return cloudauth.NewSecret(string(data)), wire.Ahead(r.Header, time.Now()), nil
 }
 
 // explain says what to do about Barbican's refusals.

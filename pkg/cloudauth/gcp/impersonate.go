@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
+	"github.com/isthmus-cloud/isthmus/pkg/cloudauth/wire"
 )
 
 const (
@@ -64,10 +65,12 @@ func (i *impersonated) token(ctx context.Context, scopes []string) (Token, error
 	if err != nil {
 		return Token{}, err
 	}
-	t, err := parseImpersonated(a.body, now)
+	ahead := wire.Ahead(a.header, now)
+	t, err := parseImpersonated(a.body, now.Add(ahead))
 	if err != nil {
 		return Token{}, r.noToken()
 	}
+	t.Expires, t.Ahead = t.Expires.Add(-ahead), ahead
 	return t, nil
 }
 

@@ -180,5 +180,6 @@ func (s *Session) tokenOf(ctx context.Context, r request, then time.Time) (Token
 	if err != nil {
 		return Token{}, r.noToken()
 	}
+	t.Ahead = wire.Ahead(a.header, then)
 	return t, nil
 }

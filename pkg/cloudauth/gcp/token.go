@@ -15,8 +15,10 @@ import (
 // Token is an OAuth access token.
 type Token struct {
 	Value cloudauth.Secret
-	// Expires is when it ends; it is always set.
+	// Expires is when it ends by this machine's clock; it is always set.
 	Expires time.Time
+	// Ahead is how much Google's clock is ahead of this machine's, 0 if it did not tell.
+	Ahead time.Duration
 }
 
 // source gives tokens for scopes.

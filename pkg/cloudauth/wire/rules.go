@@ -13,6 +13,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
 )
@@ -86,6 +87,19 @@ func Lasts(err error) bool {
 		return true
 	}
 	return errors.As(err, &timeout) && timeout.Timeout()
+}
+
+// Ahead is how much the clock of who answered is ahead of this machine's, which is now; 0 if it does not tell, or within
+// what the second of a Date leaves open. Of an answer that somebody kept (Age), the Date is no clock.
+func Ahead(answer http.Header, now time.Time) time.Duration {
+	then, err := http.ParseTime(answer.Get("Date"))
+	if err != nil || answer.Get("Age") != "" {
+		return 0
+	}
+	if ahead := then.Sub(now); ahead.Abs() > 2*time.Second {
+		return ahead
+	}
+	return 0
 }
 
 // Stay follows no redirect: the answer that asks for one is the answer.
