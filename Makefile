@@ -55,7 +55,7 @@ GO_TEST := $(GO) test -vet=off -timeout 30m -p $(TEST_PROCS)
 # Two are built at a time, as one alone leaves a core idle while it is linked.
 .PHONY: test-plane
 test-plane:
-	@$(MAKE) --silent --no-print-directory -j2 $(TEST_PLANE)
+	@$(if $(TEST_PLANE),$(MAKE) --silent --no-print-directory -j2 $(TEST_PLANE))
 
 .PHONY: test
 test: test-plane ## All tests: unit, simulated cloud, real kube-apiserver (PKGS=./pkg/lb/... TESTARGS='-run TestX' narrow it down)

@@ -3,7 +3,6 @@
 # Words end at blanks; quotes, double or single, and backslashes keep blanks in a word.
 # Nothing else is special: | $ * ( ) & are what `go test` gets.
 set -uo pipefail
-lines=$(xargs printf '%s\n' <<< "${TESTARGS-}") || { echo "TESTARGS: the quotes do not match in: ${TESTARGS-}" >&2; exit 2; }
-words=()
-while IFS= read -r word; do [ -z "$word" ] || words+=("$word"); done <<< "$lines"
+mapfile -d '' words < <(xargs -r printf '%s\0' <<< "${TESTARGS-}")
+wait "$!" || { echo "TESTARGS: the quotes do not match in: ${TESTARGS-}" >&2; exit 2; }
 exec "$@" ${words[@]+"${words[@]}"}

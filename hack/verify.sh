@@ -40,6 +40,7 @@ check_args '' ''
 check_args '-run TestA|TestB' '[-run][TestA|TestB]'
 check_args '-run "^(TestA|TestB)$" -count 2' '[-run][^(TestA|TestB)$][-count][2]'
 check_args "-run 'TestA/with blanks' -v" '[-run][TestA/with blanks][-v]'
+check_args '-run "" -v ""' '[-run][][-v][]'
 check_args '-run TestA/a;b&c>d*' '[-run][TestA/a;b&c>d*]'
 for target in e2e-openstack e2e-kubelet; do
   case $(MAKEFLAGS= make -n "$target" 2>/dev/null) in # grep -q would end the pipe before make is done
