@@ -11,16 +11,18 @@ import (
 // every "a" would hide the text and tell the secret.
 const minRedact = 4
 
-// Redact returns text with every one of the secrets in it replaced by Redacted.
+// Redact returns text with every one of the secrets in it replaced by Redacted, also where it stands in base64,
+// alone or after a user's name, and what stands behind "Basic" as a header's value has it.
 func Redact(text string, secrets ...Secret) string {
 	// The longest first: of a secret that begins with another one nothing may be left.
 	byLength := func(a, b Secret) int { return len(b.Reveal()) - len(a.Reveal()) }
 	for _, s := range slices.SortedStableFunc(slices.Values(secrets), byLength) {
 		if v := s.Reveal(); len(v) >= minRedact {
 			text = strings.ReplaceAll(text, v, Redacted)
+			text = redactEncoded(text, v)
 		}
 	}
-	return text
+	return redactBasic(text)
 }
 
 // RedactLong is Redact for a text of which about limit bytes are wanted and that was perhaps
@@ -39,11 +41,12 @@ func RedactLong(text string, limit int, secrets ...Secret) string {
 }
 
 // Excerpt makes a text that came from outside fit for an error or a log: without the
-// secrets, on one line, without control characters, at most limit bytes.
+// secrets, on one line, without control characters and those that turn the direction of a text, at most limit
+// bytes.
 func Excerpt(text string, limit int, secrets ...Secret) string {
 	text = Redact(text, secrets...)
 	text = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, "?"), func(r rune) bool {
-		return unicode.IsSpace(r) || unicode.IsControl(r)
+		return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r)
 	}), " ")
 	if len(text) <= limit {
 		return text
