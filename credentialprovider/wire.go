@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -36,6 +37,8 @@ type Request struct {
 	// configuration has tokenAttributes.
 	ServiceAccountToken       cloudauth.Secret
 	ServiceAccountAnnotations map[string]string
+	// Ignored are the names of fields that the request's version does not have here, sorted and fit for a log.
+	Ignored []string
 }
 
 // Response is a CredentialProviderResponse in the version of its request.
@@ -56,9 +59,9 @@ type wireAuth struct {
 	Password string `json:"password"`
 }
 
-// ReadRequest reads and checks a request. It is strict: what is not understood is refused,
-// because a field that a newer kubelet sends may change what is asked for. Errors do not
-// repeat the request, which may hold a token.
+// ReadRequest reads and checks a request. Fields that it does not know are ignored, as the API of a version
+// may grow by what older programs need not know; all else is strict. Errors do not repeat the request, which
+// may hold a token.
 func ReadRequest(in io.Reader) (*Request, error) {
 	data, err := io.ReadAll(io.LimitReader(in, maxRequest+1))
 	if err != nil {
@@ -124,7 +127,6 @@ func malformed(err error) error {
 func requestFrom(fields map[string]json.RawMessage) (*Request, error) {
 	var kind, token string
 	r := &Request{}
-	// The kind and the version first: in another kind, unknown fields are no surprise.
 	if err := take(fields, "kind", &kind); err != nil {
 		return nil, err
 	}
@@ -151,8 +153,8 @@ func requestFrom(fields map[string]json.RawMessage) (*Request, error) {
 			return nil, err
 		}
 	}
-	for name := range fields {
-		return nil, fmt.Errorf("the request on stdin has the unknown field %q; if the kubelet is newer than this program, update it", cloudauth.Excerpt(name, 40))
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		r.Ignored = append(r.Ignored, cloudauth.Excerpt(name, 40))
 	}
 	if r.Image == "" {
 		return nil, errors.New("the request on stdin names no image")

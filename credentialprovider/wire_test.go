@@ -39,10 +39,8 @@ func TestReadRequest(t *testing.T) {
 		"other group":         {`{"kind":"CredentialProviderRequest","apiVersion":"v1","image":"a/b"}`, `apiVersion "v1"`},
 		"no image":            {request("v1", ""), "names no image"},
 		"image of wrong type": {`{"kind":"CredentialProviderRequest","apiVersion":"` + v1 + `","image":["s3cret"]}`, `"image" of the request on stdin has the wrong type`},
-		"unknown field":       {strings.Replace(request("v1", "a/b"), "{", `{"imagePullPolicy":"s3cret",`, 1), `unknown field "imagePullPolicy"`},
-		"wrong case":          {strings.Replace(request("v1", "a/b"), "image", "Image", 1), `unknown field "Image"`},
+		"wrong case":          {strings.Replace(request("v1", "a/b"), "image", "Image", 1), "names no image"},
 		"field twice":         {strings.Replace(request("v1", "a/b"), "{", `{"image":"c/d",`, 1), `field "image" twice`},
-		"token in v1beta1":    {strings.Replace(request("v1beta1", "a/b"), "{", `{"serviceAccountToken":"s3cret",`, 1), `unknown field "serviceAccountToken"`},
 		"oversized":           {strings.Replace(request("v1", "a/b"), "a/b", strings.Repeat("a", maxRequest), 1), "longer than 1024 KiB"},
 		"deeply nested":       {strings.Repeat("[", 1<<19), "no JSON object"},
 		"nested in a field":   {`{"kind":` + strings.Repeat("[", 1<<19), "no valid JSON"},
@@ -64,6 +62,19 @@ func TestReadRequest(t *testing.T) {
 	want := &Request{APIVersion: v1, Image: "a.b/c", ServiceAccountToken: cloudauth.NewSecret("tok"), ServiceAccountAnnotations: map[string]string{"k": "v"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("request (-want +got):\n%s", diff)
+	}
+}
+
+// What a newer kubelet adds to a known version is left alone, and told.
+func TestReadRequestIgnoresUnknownFields(t *testing.T) {
+	in := strings.Replace(request("v1beta1", "a.b/c"), "{", `{"serviceAccountToken":"s3cret","podUID":{"a":[1]},"\u202eevil":1,`, 1)
+	got, err := ReadRequest(strings.NewReader(in))
+	want := &Request{APIVersion: strings.Replace(v1, "/v1", "/v1beta1", 1), Image: "a.b/c", Ignored: []string{"podUID", "serviceAccountToken", "evil"}}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v, request (-want +got):\n%s", err, diff)
+	}
+	if _, err := ReadRequest(strings.NewReader(strings.Replace(in, `"podUID"`, `"image"`, 1))); err == nil || !strings.Contains(err.Error(), `field "image" twice`) {
+		t.Errorf("a known one twice: %v", err)
 	}
 }
 
@@ -124,17 +135,18 @@ func TestResponsesAsTheKubeletReadsThem(t *testing.T) {
 	}
 }
 
-// FuzzRequest checks that nothing panics and that what is accepted, the kubelet's own strict
-// codec accepts as well, with the same meaning.
+// FuzzRequest checks that nothing panics and that what is accepted, the kubelet's own codec accepts as well,
+// with the same meaning.
 func FuzzRequest(f *testing.F) {
 	for _, v := range apiVersions() {
 		f.Add([]byte(request(v, "r.example:5000/a/b")))
 	}
 	f.Add([]byte(strings.Replace(request("v1", "a/b"), "{", `{"serviceAccountToken":"t","serviceAccountAnnotations":{"a":"b"},`, 1)))
+	f.Add([]byte(strings.Replace(request("v1", "a/b"), "{", `{"podUID":1,"Image":"c/d",`, 1)))
 	f.Add([]byte(`{"kind":null,"apiVersion":1}`))
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
-	codecs := serializer.NewCodecFactory(scheme, serializer.EnableStrict)
+	codecs := serializer.NewCodecFactory(scheme)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		got, err := ReadRequest(bytes.NewReader(data))
 		if err != nil {

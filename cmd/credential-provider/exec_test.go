@@ -250,6 +250,18 @@ func TestUsage(t *testing.T) {
 	}
 }
 
+// A newer kubelet's requests are answered, and what is not known of them is told from --v=4 on.
+func TestUnknownFields(t *testing.T) {
+	options := writeOptions(t, "anonymousRegistries: [a.example]\necr: {}\n")
+	in := strings.Replace(request("v1", "a.example/b"), "{", `{"podUID":"s3cret",`, 1)
+	for level, want := range map[string]string{"3": "", "4": name + `: warning: fields of the request that are not known here are ignored: ["podUID"]` + "\n"} {
+		got := execute(t, in, "--config="+options, "--v="+level)
+		if got.code != 0 || got.stderr != want || !strings.Contains(got.stdout, "CredentialProviderResponse") {
+			t.Errorf("--v=%s: exit %d, %q, %q, want %q", level, got.code, got.stdout, got.stderr, want)
+		}
+	}
+}
+
 // The program ends by itself before the kubelet kills it, and at once on a signal.
 func TestEndsInTime(t *testing.T) {
 	sim := ossim.ForTest(t)

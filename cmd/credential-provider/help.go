@@ -19,6 +19,7 @@ or by a file:
 
 Flags:
   --timeout DURATION    give up after this time, at most 55s (default 30s)
+  --v LEVEL             4 writes to stderr which fields of a request are not known and ignored (default 0)
   --version             print the version
   --help                print this text
 

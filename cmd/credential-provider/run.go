@@ -30,12 +30,16 @@ const maxTimeout = 55 * time.Second
 
 const defaultTimeout = 30 * time.Second
 
+// detail is the verbosity (--v) from which on more than what is wrong is written.
+const detail = 4
+
 type options struct {
 	config      string
 	registries  string
 	identity    string
 	cloudConfig string
 	timeout     time.Duration
+	verbosity   int
 	version     bool
 }
 
@@ -67,6 +71,7 @@ func parse(args []string) (options, error) {
 	flags.SetOutput(io.Discard)
 	o.register(flags)
 	flags.DurationVar(&o.timeout, "timeout", defaultTimeout, "")
+	flags.IntVar(&o.verbosity, "v", 0, "")
 	flags.BoolVar(&o.version, "version", false, "")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -194,6 +199,9 @@ func answer(ctx context.Context, o options, request *credentialprovider.Request,
 		return nil, err
 	}
 	set := c.set(o.forProviders(), func(w string) { warnings = append(warnings, w) })
+	if o.verbosity >= detail && len(request.Ignored) > 0 {
+		warnings = append(warnings, fmt.Sprintf("fields of the request that are not known here are ignored: %q", request.Ignored))
+	}
 	response, err := set.Answer(ctx, request)
 	if err != nil {
 		return warnings, err
