@@ -12,8 +12,12 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilcache "k8s.io/apimachinery/pkg/util/cache"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/authentication/user"
 	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/klog/v2"
@@ -23,24 +27,31 @@ import (
 
 // guard lets requests pass whose sender the API server knows (TokenReview, or a client
 // certificate of the configured authorities) and permits (SubjectAccessReview of the path).
-// It does with two small caches what k8s.io/apiserver's delegating authenticator does,
-// whose imports would double the binary.
+// It does what k8s.io/apiserver's delegated checks do, whose imports would double the binary: a test
+// compares the two, and lists where they differ. What lets nobody pass has caches of its own: strangers
+// can fill them, but evict nothing that is worth keeping while the API server is away.
 type guard struct {
 	opts   AuthOptions
 	tokens authenticationclient.TokenReviewInterface
 	access authorizationclient.SubjectAccessReviewInterface
 	ca     *clientca.File // nil: client certificates are not looked at
 
-	users     *utilcache.LRUExpireCache // sha256 of the token → *authenticationv1.UserInfo, nil for "not known"
-	decisions *utilcache.LRUExpireCache // sha256 of the question → bool
+	users    *utilcache.LRUExpireCache // sha256 of a token → *authenticationv1.UserInfo
+	nobodies *utilcache.LRUExpireCache // sha256 of a token that nobody has
+	allowed  *utilcache.LRUExpireCache // sha256 of a question
+	denied   *utilcache.LRUExpireCache // sha256 of a question
+
+	backoff wait.Backoff // of questions that failed for a moment
 }
 
-// cacheSize is the number of tokens and of decisions that are remembered.
+// cacheSize is the number of tokens, and of decisions, that each cache remembers.
 const cacheSize = 1024
 
 func newGuard(o AuthOptions, tokens authenticationclient.TokenReviewInterface, access authorizationclient.SubjectAccessReviewInterface) (*guard, error) {
 	g := &guard{opts: o, tokens: tokens, access: access,
-		users: utilcache.NewLRUExpireCache(cacheSize), decisions: utilcache.NewLRUExpireCache(cacheSize)}
+		users: utilcache.NewLRUExpireCache(cacheSize), nobodies: utilcache.NewLRUExpireCache(cacheSize),
+		allowed: utilcache.NewLRUExpireCache(cacheSize), denied: utilcache.NewLRUExpireCache(cacheSize),
+		backoff: wait.Backoff{Duration: 500 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 5}}
 	if o.ClientCAFile != "" {
 		ca, err := clientca.Open(o.ClientCAFile, time.Now())
 		if err != nil {
@@ -58,6 +69,9 @@ func (g *guard) wrap(next http.Handler) http.Handler {
 			if status := g.refuse(r); status != 0 {
 				if status == http.StatusUnauthorized {
 					w.Header().Set("WWW-Authenticate", "Bearer")
+				}
+				if status == http.StatusUnauthorized && r.ProtoMajor == 2 {
+					w.Header().Set("Connection", "close") // strangers keep no connection on which streams cost little
 				}
 				http.Error(w, http.StatusText(status), status)
 				return
@@ -92,21 +106,21 @@ func (g *guard) refuse(r *http.Request) int {
 	ctx, cancel := context.WithTimeout(r.Context(), g.opts.RequestTimeout)
 	defer cancel()
 	logger := klog.FromContext(r.Context())
-	user, err := g.authenticate(ctx, r)
+	who, err := g.authenticate(ctx, r)
 	switch {
 	case err != nil:
 		logger.Error(err, "Client of the secure port could not be authenticated", "path", r.URL.Path)
 		return http.StatusInternalServerError
-	case user == nil:
+	case who == nil:
 		return http.StatusUnauthorized
 	}
-	allowed, err := g.authorize(ctx, user, strings.ToLower(r.Method), r.URL.Path)
+	allowed, err := g.authorize(ctx, who, strings.ToLower(r.Method), r.URL.Path)
 	switch {
 	case err != nil:
-		logger.Error(err, "Client of the secure port could not be authorized", "path", r.URL.Path, "user", user.Username)
+		logger.Error(err, "Client of the secure port could not be authorized", "path", r.URL.Path, "user", who.Username)
 		return http.StatusInternalServerError
 	case !allowed:
-		logger.V(4).Info("Client of the secure port may not read this", "path", r.URL.Path, "user", user.Username)
+		logger.V(4).Info("Client of the secure port may not read this", "path", r.URL.Path, "user", who.Username)
 		return http.StatusForbidden
 	}
 	return 0
@@ -114,59 +128,75 @@ func (g *guard) refuse(r *http.Request) int {
 
 // authenticate returns nil for a sender who is not known.
 func (g *guard) authenticate(ctx context.Context, r *http.Request) (*authenticationv1.UserInfo, error) {
-	if user := g.certificateUser(r, time.Now()); user != nil {
-		return user, nil
+	if who := g.certificateUser(r, time.Now()); who != nil {
+		return who, nil
 	}
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if token = strings.TrimSpace(token); !strings.EqualFold(scheme, "bearer") || token == "" {
+	token := bearerToken(r.Header.Get("Authorization"))
+	if token == "" {
 		return nil, nil
 	}
 	key := sha256.Sum256([]byte(token))
 	if known, ok := g.users.Get(key); ok {
 		return known.(*authenticationv1.UserInfo), nil
 	}
+	if _, ok := g.nobodies.Get(key); ok {
+		return nil, nil
+	}
 	// From verbosity 8 on, client-go logs the bodies of its requests: not those with tokens.
 	silent := klog.NewContext(ctx, klog.Logger{})
-	review, err := g.tokens.Create(silent, &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
-	if err != nil {
+	var review *authenticationv1.TokenReview
+	if err := g.ask(silent, func(ctx context.Context) (err error) {
+		review, err = g.tokens.Create(ctx, &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
+		return err
+	}); err != nil {
 		return nil, fmt.Errorf("ask the API server about a token: %w", err)
 	}
-	var user *authenticationv1.UserInfo
 	switch {
 	case review.Status.Authenticated:
-		user = &review.Status.User
-	case review.Status.Error != "":
-		return nil, nil // an expired or malformed token; not remembered, as the API server may have erred
+		known := authenticated(review.Status.User)
+		g.users.Add(key, known, g.opts.TokenTTL)
+		return known, nil
+	case review.Status.Error == "": // else it expired, is malformed, or the API server has erred: that is not remembered
+		g.nobodies.Add(key, nil, g.opts.TokenTTL)
 	}
-	g.users.Add(key, user, g.opts.TokenTTL)
-	return user, nil
+	return nil, nil
 }
 
-// certificateUser returns the user of the client certificate, if there is a valid one.
-func (g *guard) certificateUser(r *http.Request, now time.Time) *authenticationv1.UserInfo {
-	if g.ca == nil || r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
-		return nil
+// bearerToken is the token of an Authorization header, "" for none.
+func bearerToken(header string) string {
+	parts := strings.SplitN(strings.TrimSpace(header), " ", 3)
+	if len(parts) < 2 || !strings.EqualFold(parts[0], "bearer") {
+		return ""
 	}
-	roots, err := g.ca.Roots(now)
-	if err != nil {
-		klog.FromContext(r.Context()).Error(err, "The authorities of client certificates could not be read again, those read last count")
-	}
-	leaf := r.TLS.PeerCertificates[0]
-	if clientca.Verify(r.TLS.PeerCertificates, roots, now) != nil || leaf.Subject.CommonName == "" {
-		return nil
-	}
-	// The API server adds this group to everyone it authenticates.
-	groups := append(slices.Clone(leaf.Subject.Organization), "system:authenticated")
-	return &authenticationv1.UserInfo{Username: leaf.Subject.CommonName, Groups: groups}
+	return parts[1]
 }
 
-func (g *guard) authorize(ctx context.Context, user *authenticationv1.UserInfo, verb, path string) (bool, error) {
+// ask asks the API server, again if it or the way to it failed for a moment.
+func (g *guard) ask(ctx context.Context, question func(context.Context) error) error {
+	var err error
+	ended := wait.ExponentialBackoffWithContext(ctx, g.backoff, func(ctx context.Context) (bool, error) {
+		err = question(ctx)
+		_, later := apierrors.SuggestsClientDelay(err)
+		again := later || utilnet.IsConnectionReset(err) || utilnet.IsHTTP2ConnectionLost(err) ||
+			apierrors.IsInternalError(err) || apierrors.IsTimeout(err) || apierrors.IsTooManyRequests(err)
+		return !again, nil
+	})
+	if err == nil {
+		return ended // before the first try
+	}
+	return err
+}
+
+func (g *guard) authorize(ctx context.Context, who *authenticationv1.UserInfo, verb, path string) (bool, error) {
+	if slices.Contains(who.Groups, user.SystemPrivilegedGroup) {
+		return true, nil // the API server lets them do everything, too
+	}
 	extra := map[string]authorizationv1.ExtraValue{}
-	for k, v := range user.Extra {
+	for k, v := range who.Extra {
 		extra[k] = authorizationv1.ExtraValue(v)
 	}
 	spec := authorizationv1.SubjectAccessReviewSpec{
-		User: user.Username, UID: user.UID, Groups: user.Groups, Extra: extra,
+		User: who.Username, UID: who.UID, Groups: who.Groups, Extra: extra,
 		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Verb: verb, Path: path},
 	}
 	question, err := json.Marshal(spec) // of everything that may matter for the answer
@@ -174,17 +204,23 @@ func (g *guard) authorize(ctx context.Context, user *authenticationv1.UserInfo, 
 		return false, fmt.Errorf("ask the API server about a permission: %w", err)
 	}
 	key := sha256.Sum256(question) // paths may be long
-	if known, ok := g.decisions.Get(key); ok {
-		return known.(bool), nil
+	if _, ok := g.allowed.Get(key); ok {
+		return true, nil
 	}
-	review, err := g.access.Create(ctx, &authorizationv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
-	if err != nil {
+	if _, ok := g.denied.Get(key); ok {
+		return false, nil
+	}
+	var review *authorizationv1.SubjectAccessReview
+	if err := g.ask(ctx, func(ctx context.Context) (err error) {
+		review, err = g.access.Create(ctx, &authorizationv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
+		return err
+	}); err != nil {
 		return false, fmt.Errorf("ask the API server about a permission: %w", err)
 	}
-	allowed, ttl := review.Status.Allowed && !review.Status.Denied, g.opts.DenyTTL
-	if allowed {
-		ttl = g.opts.AllowTTL
+	if !review.Status.Allowed || review.Status.Denied {
+		g.denied.Add(key, nil, g.opts.DenyTTL)
+		return false, nil
 	}
-	g.decisions.Add(key, allowed, ttl)
-	return allowed, nil
+	g.allowed.Add(key, nil, g.opts.AllowTTL)
+	return true, nil
 }

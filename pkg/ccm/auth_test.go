@@ -10,6 +10,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
@@ -114,6 +115,28 @@ func TestGuard(t *testing.T) {
 	*down = true
 	if got := ask(h, "GET", "/metrics", "Bearer other"); got != http.StatusInternalServerError {
 		t.Errorf("API server down: got %d, want 500", got)
+	}
+}
+
+// Strangers with random tokens, and users who may read nothing, fill what they can: the API server can be
+// away meanwhile, and the one who may read something still does.
+func TestGuardRemembersTheGoodApart(t *testing.T) {
+	h, asked, down := testGuard(t, nil)
+	if got := ask(h, "GET", "/metrics", "Bearer good"); got != 418 {
+		t.Fatalf("got %d", got)
+	}
+	for i := range 2 * cacheSize {
+		if got := ask(h, "GET", "/metrics", fmt.Sprintf("Bearer random-%d", i)); got != 401 {
+			t.Fatalf("a random token: got %d", got)
+		}
+		if got := ask(h, "GET", fmt.Sprintf("/debug/%d", i), "Bearer good"); got != 403 {
+			t.Fatalf("a random path: got %d", got)
+		}
+	}
+	*down = true
+	before := *asked
+	if got := ask(h, "GET", "/metrics", "Bearer good"); got != 418 || *asked != before {
+		t.Errorf("the good token, while the API server is away: got %d, and the API server was asked %d times", got, *asked-before)
 	}
 }
 
