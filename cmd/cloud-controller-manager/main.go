@@ -16,7 +16,6 @@ import (
 
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/logs"
-	logsapi "k8s.io/component-base/logs/api/v1"
 	_ "k8s.io/component-base/logs/json/register" // --logging-format=json
 	"k8s.io/component-base/term"
 	"k8s.io/klog/v2"
@@ -64,7 +63,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err := o.validate(); err != nil {
 		return fail(stderr, 2, err)
 	}
-	if err := logsapi.ValidateAndApply(o.ccm.Logging, nil); err != nil {
+	if err := o.ccm.ApplyLogging(); err != nil {
 		return fail(stderr, 2, err)
 	}
 	defer logs.FlushLogs()

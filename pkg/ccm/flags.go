@@ -128,7 +128,8 @@ func (o *Options) addKubernetesFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.StartTimeout, "start-timeout", o.StartTimeout,
 		"How long to wait at the start for the API server and the cloud to accept us before giving up.")
 	fs.Var(cliflag.NewMapStringString(&o.FeatureGates), "feature-gates",
-		"Feature gates of k8s.io/cloud-provider, as Name=true|false, comma-separated. None has an effect here.")
+		"Feature gates as Name=true|false, comma-separated. LoggingAlphaOptions, LoggingBetaOptions and ContextualLogging do what the flags of logging say;\n"+
+			"those of k8s.io/cloud-provider are accepted, and none has an effect here.")
 }
 
 func (o *Options) addServingFlags(fs *pflag.FlagSet) {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	_ "embed"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -124,6 +125,37 @@ func TestHelpShowsSectionsAndNothingIgnored(t *testing.T) {
 	}
 }
 
+// Every flag that --help names is taken, with the value that it has by default, or with another one and the
+// feature gate of which it says that it is to be enabled.
+func TestFlagsOfHelpAreTaken(t *testing.T) {
+	gate := regexp.MustCompile(`Enable the (\w+) feature gate`)
+	values := map[string]string{"bool": "true", "quantity": "1Mi"}
+	gated := 0
+	_, all := allFlags(t)
+	all.VisitAll(func(f *pflag.Flag) {
+		args := []string{"--cloud-provider=openstack"}
+		switch m := gate.FindStringSubmatch(f.Usage); {
+		case m != nil:
+			gated++
+			args = append(args, "--"+f.Name+"="+values[f.Value.Type()], "--feature-gates="+m[1]+"=true")
+		case strings.Trim(f.DefValue, "[]") != "" && f.Name != "help" && f.Name != "version":
+			args = append(args, "--"+f.Name+"="+strings.Trim(f.DefValue, "[]"))
+		}
+		o, err := NewOptions()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := Parse(o.Flags(), args); err != nil {
+			t.Errorf("%v: %v", args, err)
+		} else if err := o.Validate([]string{"openstack"}); err != nil {
+			t.Errorf("%v: %v", args, err)
+		}
+	})
+	if gated < 2 {
+		t.Errorf("%d flags name a gate, want those of the text format at the least", gated)
+	}
+}
+
 func TestValidate(t *testing.T) {
 	valid := []string{"--cloud-provider=openstack"}
 	for _, test := range []struct {
@@ -163,6 +195,10 @@ func TestValidate(t *testing.T) {
 		{name: "node IPAM with nonsense", args: []string{"--controllers=nodeipam", "--allocate-node-cidrs", "--cluster-cidr=10.0.0.0/33", "--service-cluster-ip-range=x"}, want: []string{`--cluster-cidr: "10.0.0.0/33" is not a CIDR such as 10.244.0.0/16`}},
 		{name: "node IPAM with other nonsense", args: []string{"--controllers=nodeipam", "--allocate-node-cidrs", "--cluster-cidr=10.0.0.0/16", "--service-cluster-ip-range=x"}, want: []string{`--service-cluster-ip-range: "x" is not a CIDR such as 10.244.0.0/16`}},
 		{name: "node IPAM with a wrong size", args: []string{"--controllers=nodeipam", "--allocate-node-cidrs", "--cluster-cidr=10.0.0.0/16", "--node-cidr-mask-size=15"}, want: []string{"--node-cidr-mask-size: a Node's CIDR of /15 is larger than the cluster CIDR 10.0.0.0/16"}},
+		{name: "gate of logging", args: []string{"--feature-gates=LoggingAlphaOptions=true,ContextualLogging=false", "--log-text-split-stream", "--log-text-info-buffer-size=1Mi"}},
+		{name: "gate of logging left off", args: []string{"--feature-gates=LoggingAlphaOptions=false", "--log-text-split-stream"}, want: []string{
+			"--logging-format and its options: options.text.splitStream: Forbidden: Feature LoggingAlphaOptions is disabled"}},
+		{name: "gate of logging without truth", args: []string{"--feature-gates=LoggingAlphaOptions=maybe"}, want: []string{`--feature-gates: LoggingAlphaOptions must be true or false, not "maybe"`}},
 		{name: "gate of no truth", args: []string{"--feature-gates=CloudControllerManagerWebhook=maybe"}, want: []string{`--feature-gates: CloudControllerManagerWebhook must be true or false, not "maybe"`}},
 		{name: "paths and content type", args: []string{"--authorization-always-allow-paths=/healthz,/open/*,healthz,/a*b,*", "--kube-api-content-type=foo"}, want: []string{
 			`--kube-api-content-type: "foo" is not one of application/vnd.kubernetes.protobuf, application/json`,

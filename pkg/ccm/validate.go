@@ -9,7 +9,6 @@ import (
 	"time"
 
 	cliflag "k8s.io/component-base/cli/flag"
-	logsapi "k8s.io/component-base/logs/api/v1"
 )
 
 // Validate checks everything that can be checked without the network and returns all
@@ -23,10 +22,8 @@ func (o *Options) Validate(clouds []string) error {
 	errs = append(errs, o.checkNumbers()...)
 	errs = append(errs, o.checkLeaderElection()...)
 	errs = append(errs, o.checkServing()...)
-	errs = append(errs, checkFeatureGates(o.FeatureGates)...)
-	for _, err := range logsapi.Validate(o.Logging, nil, nil) {
-		errs = append(errs, fmt.Errorf("--logging-format and its options: %w", err))
-	}
+	errs = append(errs, o.checkFeatureGates()...)
+	errs = append(errs, o.checkLogging()...)
 	return errors.Join(errs...)
 }
 
