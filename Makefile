@@ -104,6 +104,10 @@ bench-credential: ## CPU time of the credential provider until its first byte, o
 fuzz: ## Run each fuzz target for FUZZTIME (default 20s)
 	@hack/fuzz.sh $(or $(FUZZTIME),20s)
 
+.PHONY: mutate
+mutate: $(TEST_PLANE) ## Put known defects into the code, one by one: the package's own tests must notice (PKGS=./pkg/lb/... narrows it down)
+	@env CGO_ENABLED=0 $(GO) run ./hack/mutate $(ARGS) $(if $(filter file,$(origin PKGS)),,$(PKGS))
+
 .PHONY: clean
 clean: ## Remove bin/
 	@rm -rf bin
