@@ -25,12 +25,12 @@ func TestEveryMutantAppliesToTheCode(t *testing.T) {
 func TestListsThatAreWrong(t *testing.T) {
 	const head = "# main.go: a title\n"
 	for text, want := range map[string]string{
-		"# no colon\n":                                   ":1: want # file: title",
-		"- package main\n":                               ":1: a line outside",
-		head + "package main\n":                          ":2: lines begin with",
-		head + "+ package main\n":                        "no lines to replace",
-		head + "- package none\n":                        "do not stand there",
-		head + "- \n+ x\n":                               "stand there twice",
+		"# no colon\n":                                    ":1: want # file: title",
+		"- package main\n":                                ":1: a line outside",
+		head + "package main\n":                           ":2: lines begin with",
+		head + "+ package main\n":                         "no lines to replace",
+		head + "- package none\n":                         "do not stand there",
+		head + "- \n+ x\n":                                "stand there twice",
 		"# none.go: a title\n- package main\n+ package x": "no such file",
 	} {
 		_, err := readAll(fstest.MapFS{"mutants/a.txt": {Data: []byte(text)}}, ".")
@@ -64,7 +64,7 @@ func TestTry(t *testing.T) {
 	}{
 		{`var Version = "never"`, "", killed},
 		{`var Version = "d" + "ev"`, "", survived},
-		{`var Version`+" =", "does not compile", ""},
+		{`var Version` + " =", "does not compile", ""},
 	} {
 		m := base
 		m.after = []string{test.after}

@@ -23,12 +23,16 @@ type table struct {
 	routes  map[path]cloud.Route
 	applied []int // how many routes were to be added, by call
 	refuse  bool
+	down    error        // what List answers
 	attempt map[path]int // to add a route
 }
 
 func (x *table) List(context.Context, cloud.Cluster) ([]cloud.Route, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if x.down != nil {
+		return nil, x.down
+	}
 	var out []cloud.Route
 	for _, r := range x.routes {
 		out = append(out, r)
