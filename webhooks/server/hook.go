@@ -5,10 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
+	"path/filepath"
 	"runtime"
-	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,15 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
-const (
-	// maxInFlight is how many requests of one webhook are handled at a time: more than API
-	// servers send while all goes well, and so few that a cloud that hangs piles up nothing.
-	maxInFlight = 256
-	// retryAfter is what a client is told that finds them all taken, in seconds.
-	retryAfter = 1
-	// keptBuffer is the largest buffer that is kept for the next request.
-	keptBuffer = 64 << 10
-)
+// retryAfter is what a client is told that finds no room, in seconds.
+const retryAfter = 1
 
 // Keys of audit annotations, which the API server prefixes with the webhook's name.
 const (
@@ -39,17 +32,17 @@ type hook struct {
 	handler admission.Handler
 	opts    *Options
 	metrics *metrics
-	// slots has an element for each request that is being handled.
-	slots chan struct{}
+	// slots are for the requests that are being handled; memory is for those of all webhooks.
+	slots, memory *shares
 	// buffers are *bytes.Buffer for bodies.
 	buffers *sync.Pool
 }
 
-func newHook(name string, h admission.Handler, o *Options, m *metrics) *hook {
+func newHook(name string, h admission.Handler, o *Options, m *metrics, memory *shares) *hook {
 	if m != nil {
 		m.inFlight.WithLabelValues(name) // so that it is seen before the first request
 	}
-	return &hook{name: name, handler: h, opts: o, metrics: m, slots: make(chan struct{}, maxInFlight),
+	return &hook{name: name, handler: h, opts: o, metrics: m, slots: newShares(maxInFlight), memory: memory,
 		buffers: &sync.Pool{New: func() any { return &bytes.Buffer{} }}}
 }
 
@@ -66,10 +59,16 @@ func (h *hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithValues("traceID", id))
 	}
 	rv, resp, outcome := h.answer(ctx, w, r)
+	answer, err := encode(rv, &resp)
+	if err != nil {
+		outcome = outcomeError
+		resp = errorf(http.StatusInternalServerError, "encode the answer: %w", err)
+		answer, _ = encode(rv, &resp) // it has nothing of the webhook's any more
+	}
 	took := time.Since(start)
 	h.metrics.duration.WithLabelValues(h.name, outcome).Observe(took.Seconds())
 	h.log(ctx, rv, resp, outcome, took)
-	writeReview(ctx, w, rv, resp)
+	writeReview(ctx, w, rv, &resp, answer)
 }
 
 // log says who asked and what came out, and nothing of the object but its name: messages
@@ -100,37 +99,54 @@ func (h *hook) answer(ctx context.Context, w http.ResponseWriter, r *http.Reques
 		w.Header().Set("Allow", http.MethodPost)
 		return &review{}, errorf(http.StatusMethodNotAllowed, "method %s is not served; POST an AdmissionReview", clip(r.Method)), outcomeInvalid
 	}
-	rv, err := h.read(r)
-	if err != nil {
-		code := int32(http.StatusBadRequest)
-		if tooLarge := (*tooLargeError)(nil); errors.As(err, &tooLarge) {
-			code = http.StatusRequestEntityTooLarge
-			if r.ProtoMajor == 1 {
-				w.Header().Set("Connection", "close") // what is left of the body is not worth reading
-			}
+	ctx, giveWay := context.WithCancelCause(ctx)
+	defer giveWay(nil)
+	a := &arrival{hook: h, w: w, r: r, client: clientOf(r, h.opts.ClientCAFile != ""), giveWay: giveWay, body: h.buffers.Get().(*bytes.Buffer)}
+	defer a.leave()
+	rv, err := a.review(ctx)
+	if err == nil {
+		resp, outcome := h.handle(ctx, rv.request)
+		if outcome != outcomeTimeout || !errors.Is(context.Cause(ctx), errGiveWay) {
+			h.annotate(&resp, &rv.request, outcome)
+			return rv, resp, outcome
 		}
-		return rv, errorf(code, "%w", err), outcomeInvalid
+		err = errGiveWay
+	} else if r.ProtoMajor == 1 && !a.whole {
+		w.Header().Set("Connection", "close") // what is left of the body is not worth reading
 	}
-	select {
-	case h.slots <- struct{}{}:
-		defer func() { <-h.slots }()
-	default:
-		resp := h.busy()
-		h.annotate(&resp, &rv.request, outcomeBusy)
-		return rv, resp, outcomeBusy
+	resp, outcome := h.unjudged(err)
+	if rv.request.UID != "" {
+		h.annotate(&resp, &rv.request, outcome)
 	}
-	resp, outcome := h.handle(ctx, rv.request)
-	h.annotate(&resp, &rv.request, outcome)
 	return rv, resp, outcome
 }
 
-// busy is the answer to one request more than are handled at a time.
-func (h *hook) busy() admission.Response {
-	if p := h.opts.FailurePolicy; p != nil && p(h.name) == admissionregistrationv1.Ignore {
-		resp := admission.Allowed("")
-		return resp.WithWarnings(fmt.Sprintf("webhook %s did not look at this object, as it has %d requests in hand: the cloud may be slow", h.name, maxInFlight))
+// unjudged is the answer to a request that the handler was not asked about, or not to the end.
+// What is too much, be it for now or at all, passes if the failure policy lets it.
+func (h *hook) unjudged(err error) (admission.Response, string) {
+	tooLarge := (*tooLargeError)(nil)
+	code, outcome, excuse, message := int32(http.StatusBadRequest), outcomeInvalid, "", err.Error()
+	switch {
+	case errors.Is(err, errNoRoom):
+		code, outcome = http.StatusTooManyRequests, outcomeBusy
+		excuse = fmt.Sprintf("it has %d requests in hand: the cloud may be slow", maxInFlight)
+		message = fmt.Sprintf("webhook %s has %d requests in hand, and takes no more until some are answered; try again in a moment", h.name, maxInFlight)
+	case errors.Is(err, errGiveWay):
+		code, outcome = http.StatusTooManyRequests, outcomeBusy
+		excuse = "it has too much in hand, most of it from here"
+		message = fmt.Sprintf("webhook %s has too much in hand, most of it from this client, and ended a request to make room for others; try again in a moment", h.name)
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		code, outcome = http.StatusGatewayTimeout, outcomeTimeout
+		excuse = "the object did not arrive in time, or there was no room for it"
+		message = fmt.Sprintf("webhook %s: the request's body did not arrive in time, or there was no room for it", h.name)
+	case errors.As(err, &tooLarge), errors.Is(err, errTooComplex):
+		code, excuse = http.StatusRequestEntityTooLarge, err.Error()
 	}
-	return errorf(http.StatusTooManyRequests, "webhook %s has %d requests in hand, and takes no more until some are answered; try again in a moment", h.name, maxInFlight)
+	if p := h.opts.FailurePolicy; excuse != "" && p != nil && p(h.name) == admissionregistrationv1.Ignore {
+		resp := admission.Allowed("")
+		return resp.WithWarnings(fmt.Sprintf("webhook %s did not look at this object, as %s", h.name, excuse)), outcome
+	}
+	return errorf(code, "%s", message), outcome
 }
 
 // annotate tells the audit log who asked and what came out, beside what the handler tells.
@@ -142,43 +158,12 @@ func (h *hook) annotate(resp *admission.Response, req *admission.Request, outcom
 	resp.AuditAnnotations[auditOutcome] = outcome
 }
 
-type tooLargeError struct{ limit int64 }
-
-func (e *tooLargeError) Error() string {
-	return fmt.Sprintf("the body is larger than the limit of %d bytes", e.limit)
-}
-
-// read reads and decodes r's body. On an error the review holds what could be read.
-func (h *hook) read(r *http.Request) (*review, error) {
-	if err := checkHeader(r.Header); err != nil {
-		return &review{}, err
-	}
-	limit := h.opts.MaxBodyBytes
-	if r.ContentLength > limit {
-		return &review{}, &tooLargeError{limit}
-	}
-	body := h.buffers.Get().(*bytes.Buffer)
-	defer func() {
-		if body.Cap() <= keptBuffer { // decoding copies what it keeps
-			body.Reset()
-			h.buffers.Put(body)
-		}
-	}()
-	if _, err := body.ReadFrom(io.LimitReader(r.Body, limit+1)); err != nil {
-		return &review{}, fmt.Errorf("read the request's body: %w", err)
-	}
-	if int64(body.Len()) > limit {
-		return &review{}, &tooLargeError{limit}
-	}
-	return decodeReview(body.Bytes())
-}
-
 // handle asks the handler and survives its panic.
 func (h *hook) handle(ctx context.Context, req admission.Request) (resp admission.Response, outcome string) {
 	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithValues("webhook", h.name, "uid", req.UID))
 	defer func() {
 		if p := recover(); p != nil {
-			klog.FromContext(ctx).Error(panicError(ctx, p), "Webhook panicked", "stack", string(debug.Stack()))
+			klog.FromContext(ctx).Error(panicError(ctx, p), "Webhook panicked", "stack", stack())
 			resp = errorf(http.StatusInternalServerError, "the webhook failed on an internal error; its log has the details under uid %s", req.UID)
 			outcome = outcomePanic
 		}
@@ -210,6 +195,22 @@ func panicError(ctx context.Context, p any) error {
 		return fmt.Errorf("%s", clip(fmt.Sprint(p)))
 	}
 	return fmt.Errorf("a value of type %T, shown from -v=5 on", p)
+}
+
+// stack says where the caller's panic comes from, in short.
+func stack() string {
+	var pcs [16]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])]) // without this, its caller and what runs that
+	var out []string
+	for {
+		frame, more := frames.Next()
+		if !strings.HasPrefix(frame.Function, "runtime.") {
+			out = append(out, fmt.Sprintf("%s:%d", filepath.Base(frame.File), frame.Line))
+		}
+		if !more {
+			return strings.Join(out, " < ")
+		}
+	}
 }
 
 // timeout is how long the handler may take: what the API server grants in the query's

@@ -56,9 +56,9 @@ type Options struct {
 	// for always. Once it has agreed it is not asked again: a webhook without its cloud still
 	// says so better than no webhook does.
 	Ready func(ctx context.Context) error
-	// FailurePolicy is that of the webhook configurations, by webhook: what more requests at a
-	// time than a webhook takes come to. With Ignore they pass, with a warning; otherwise, and
-	// where this is nil, they are refused with the advice to try again.
+	// FailurePolicy is that of the webhook configurations, by webhook: what becomes of requests
+	// that are too many at a time, or too large. With Ignore they pass, with a warning;
+	// otherwise, and where this is nil, they are refused.
 	FailurePolicy func(webhook string) admissionregistrationv1.FailurePolicyType
 	// Metrics is where the server's metrics are registered; nil for controller-runtime's registry.
 	Metrics prometheus.Registerer
@@ -76,8 +76,8 @@ func NewOptions() *Options {
 		MinTLSVersion:  "VersionTLS12",
 		DrainTimeout:   20 * time.Second,
 		RequestTimeout: 10 * time.Second,
-		// An object is at most 3 MiB in a request, a review holds two of them and some more.
-		MaxBodyBytes: 7 << 20,
+		// etcd keeps objects of up to 1.5 MiB, and a review holds two of them at most.
+		MaxBodyBytes: 3 << 20,
 		Clock:        clock.RealClock{},
 	}
 }

@@ -1,11 +1,15 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"mime"
 	"net/http"
+	"slices"
+	"unicode/utf8"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +23,8 @@ const (
 	reviewKind    = "AdmissionReview"
 	reviewVersion = "admission.k8s.io/v1"
 	betaVersion   = "admission.k8s.io/v1beta1"
+	// maxAnswer is how many bytes an answer may have.
+	maxAnswer = 64 << 10
 )
 
 // review is what is known of a request: even of one that cannot be served, the version and
@@ -47,6 +53,9 @@ func decodeReview(body []byte) (*review, error) {
 	if len(body) == 0 {
 		return rv, fmt.Errorf("the body is empty; send an AdmissionReview of %s", reviewVersion)
 	}
+	if !utf8.Valid(body) { // each byte of it that is wrong would become three
+		return rv, errors.New("the body is not an AdmissionReview: it is not UTF-8")
+	}
 	var ar admissionv1.AdmissionReview
 	if err := utiljson.Unmarshal(body, &ar); err != nil {
 		return rv, fmt.Errorf("the body is not an AdmissionReview: %s", clip(err.Error()))
@@ -64,6 +73,8 @@ func decodeReview(body []byte) (*review, error) {
 		return rv, fmt.Errorf("version %s is not served; set admissionReviewVersions: [v1] in the webhook configuration", betaVersion)
 	case ar.Request == nil:
 		return rv, fmt.Errorf("the AdmissionReview has no request")
+	case ar.Request.UID != rv.request.UID:
+		return rv, fmt.Errorf("the uid has %d characters, more than any API server's", len(ar.Request.UID))
 	case ar.Request.UID == "":
 		return rv, fmt.Errorf("the AdmissionReview's request has no uid")
 	}
@@ -71,18 +82,88 @@ func decodeReview(body []byte) (*review, error) {
 	return rv, nil
 }
 
-// writeReview answers rv.
-func writeReview(ctx context.Context, w http.ResponseWriter, rv *review, resp admission.Response) {
+// uidOf is the uid in the beginning of an AdmissionReview; "" if it is not in it.
+func uidOf(head []byte) types.UID {
+	decoder := json.NewDecoder(bytes.NewReader(head))
+	var path []string // the names of the objects around
+	name, isName := "", false
+	for {
+		token, err := decoder.Token()
+		if err != nil {
+			return ""
+		}
+		switch token := token.(type) {
+		case json.Delim:
+			switch token {
+			case '{':
+				path, isName = append(path, name), true
+				continue
+			case '[':
+				return "" // there is none before it
+			}
+			path, isName = path[:len(path)-1], true
+			continue
+		case string:
+			if isName {
+				name, isName = token, false
+				continue
+			}
+			if name == "uid" && slices.Equal(path, []string{"", "request"}) {
+				return types.UID(clip(token))
+			}
+		}
+		isName = true
+	}
+}
+
+// encode returns the answer to rv. One that is too large is cut to what it says first.
+func encode(rv *review, resp *admission.Response) ([]byte, error) {
 	version := rv.apiVersion
 	if version == "" {
 		version = reviewVersion
 	}
 	resp.UID = rv.request.UID
 	out := admissionv1.AdmissionReview{TypeMeta: metav1.TypeMeta{APIVersion: version, Kind: reviewKind}, Response: &resp.AdmissionResponse}
+	size := len(resp.Patch)
+	for _, w := range resp.Warnings {
+		size += len(w)
+	}
+	if resp.Result != nil {
+		size += len(resp.Result.Message)
+	}
+	if size <= maxAnswer { // encoding makes more of it
+		data, err := json.Marshal(out)
+		if size = len(data); err != nil || size <= maxAnswer {
+			return data, err
+		}
+	}
+	code, message := int32(http.StatusInternalServerError), fmt.Sprintf("the answer would have %d bytes or more, of at most %d", size, maxAnswer)
+	if !resp.Allowed && resp.Result != nil {
+		code, message = resp.Result.Code, cut(resp.Result.Message, maxAnswer/8)+" (cut, as the answer is too large)" // a byte takes up to 6
+	}
+	short := errorf(code, "%s", message)
+	short.UID = resp.UID
+	*resp = short
+	return json.Marshal(out)
+}
+
+// writeReview sends the answer to rv. Where the uid is not known the API server takes no review,
+// and shows what a Status says.
+func writeReview(ctx context.Context, w http.ResponseWriter, rv *review, resp *admission.Response, answer []byte) {
+	if rv.request.UID == "" {
+		writeStatus(ctx, w, int(resp.Result.Code), resp.Result.Message)
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
-	if err := json.NewEncoder(w).Encode(out); err != nil {
+	if _, err := w.Write(answer); err != nil {
 		klog.FromContext(ctx).V(2).Info("Webhook answer could not be written", "uid", resp.UID, "reason", err.Error())
 	}
+}
+
+type tooLargeError struct{ limit int64 }
+
+func (e *tooLargeError) Error() string {
+	return fmt.Sprintf("the body is larger than the limit of %d bytes", e.limit)
 }
 
 // errorf returns a refusal with a code and a message.
@@ -121,10 +202,15 @@ func reasonOf(code int) metav1.StatusReason {
 }
 
 // clip bounds what is repeated of a client's words.
-func clip(s string) string {
-	const most = 200
-	if len(s) > most {
-		return s[:most] + "…"
+func clip(s string) string { return cut(s, 200) }
+
+// cut returns at most about so many bytes of s, of whole letters.
+func cut(s string, most int) string {
+	if len(s) <= most {
+		return s
 	}
-	return s
+	for most > 0 && !utf8.RuneStart(s[most]) {
+		most--
+	}
+	return s[:most] + "…"
 }

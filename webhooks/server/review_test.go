@@ -14,7 +14,8 @@ import (
 	"github.com/isthmus-cloud/isthmus/webhooks/server"
 )
 
-// TestBadRequests: whatever comes, an AdmissionReview with a message and a code goes back.
+// TestBadRequests: whatever comes, a message and a code go back in a form that the API server
+// shows: an AdmissionReview with the uid, also where nothing but that can be read, or else a Status.
 func TestBadRequests(t *testing.T) {
 	r := start(t, func(_ context.Context, req admission.Request) admission.Response {
 		t.Errorf("the webhook was asked about request %q", req.UID)
@@ -28,23 +29,30 @@ func TestBadRequests(t *testing.T) {
 		code                      int32
 		message                   string
 	}{
-		"GET":             {method: http.MethodGet, code: 405, message: "POST an AdmissionReview"},
-		"no body":         {code: 400, message: "the body is empty"},
-		"malformed JSON":  {body: head + `,`, code: 400, message: "not an AdmissionReview"},
-		"not an object":   {body: `[1,2]`, code: 400, message: "not an AdmissionReview"},
-		"wrong types":     {body: head + `,"request":{"uid":7}}`, code: 400, message: "not an AdmissionReview"},
-		"content type":    {contentType: "application/yaml", body: goodReview, code: 400, message: `content type "application/yaml" is not served`},
-		"compressed":      {header: http.Header{"Content-Encoding": {"gzip"}}, body: goodReview, code: 400, message: `content encoding "gzip" is not served`},
-		"charset":         {contentType: "application/json; charset=utf-8", body: head + `}`, code: 400, message: "has no request"},
-		"odd type":        {contentType: "application/json;;;=", body: goodReview, code: 400, message: "is not served"},
-		"no content type": {contentType: "-", body: goodReview, code: 400, message: `content type "" is not served`},
-		"oversized":       {body: head + `,"x":"` + strings.Repeat("x", 5000) + `"}`, code: 413, message: "larger than the limit of 4096 bytes"},
-		"no request":      {body: head + `}`, code: 400, message: "has no request"},
-		"null request":    {body: head + `,"request":null}`, code: 400, message: "has no request"},
-		"no uid":          {body: head + `,"request":{}}`, code: 400, message: "has no uid"},
-		"wrong kind":      {body: `{"apiVersion":"admission.k8s.io/v1","kind":"Pod","request":{"uid":"u2"}}`, uid: "u2", code: 400, message: `kind "Pod" instead of admission.k8s.io/v1, AdmissionReview`},
-		"no kind":         {body: `{}`, code: 400, message: `kind ""`},
-		"wrong version":   {body: `{"apiVersion":"admission.k8s.io/v2","kind":"AdmissionReview","request":{"uid":"u3"}}`, uid: "u3", code: 400, message: `apiVersion "admission.k8s.io/v2"`},
+		"GET":                   {method: http.MethodGet, code: 405, message: "POST an AdmissionReview"},
+		"no body":               {code: 400, message: "the body is empty"},
+		"malformed JSON":        {body: head + `,`, code: 400, message: "not an AdmissionReview"},
+		"not an object":         {body: `[1,2]`, code: 400, message: "not an AdmissionReview"},
+		"wrong types":           {body: head + `,"request":{"uid":7}}`, code: 400, message: "not an AdmissionReview"},
+		"content type":          {contentType: "application/yaml", body: goodReview, uid: "u1", code: 400, message: `content type "application/yaml" is not served`},
+		"compressed":            {header: http.Header{"Content-Encoding": {"gzip"}}, body: goodReview, uid: "u1", code: 400, message: `content encoding "gzip" is not served`},
+		"charset":               {contentType: "application/json; charset=utf-8", body: head + `}`, code: 400, message: "has no request"},
+		"odd type":              {contentType: "application/json;;;=", body: goodReview, uid: "u1", code: 400, message: "is not served"},
+		"no content type":       {contentType: "-", body: goodReview, uid: "u1", code: 400, message: `content type "" is not served`},
+		"oversized":             {body: head + `,"x":"` + strings.Repeat("x", 5000) + `"}`, code: 413, message: "larger than the limit of 4096 bytes"},
+		"oversized review":      {body: head + `,"request":{"uid":"u5","x":"` + strings.Repeat("x", 5000) + `"}}`, uid: "u5", code: 413, message: "larger than the limit of 4096 bytes"},
+		"broken review":         {body: head + `,"request":{"uid":"u6","object":}}`, uid: "u6", code: 400, message: "not an AdmissionReview"},
+		"review of wrong types": {body: head + `,"request":{"uid":"u7","name":[]}}`, uid: "u7", code: 400, message: "not an AdmissionReview"},
+		"not UTF-8":             {body: head + `,"request":{"uid":"u8","name":"` + "\xff" + `"}}`, uid: "u8", code: 400, message: "not UTF-8"},
+		"too deep":              {body: head + `,"request":{"uid":"u9","x":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `}}`, uid: "u9", code: 413, message: "more than 64 levels"},
+		"long name":             {body: head + `,"request":{"uid":"u10","` + strings.Repeat("x", 1025) + `" :1}}`, uid: "u10", code: 413, message: "a name of 1025 bytes"},
+		"long number":           {body: head + `,"request":{"uid":"u11","x":` + strings.Repeat("1", 40) + `e-` + strings.Repeat("1", 40) + `}}`, uid: "u11", code: 413, message: "a number of more than 64 digits"},
+		"no request":            {body: head + `}`, code: 400, message: "has no request"},
+		"null request":          {body: head + `,"request":null}`, code: 400, message: "has no request"},
+		"no uid":                {body: head + `,"request":{}}`, code: 400, message: "has no uid"},
+		"wrong kind":            {body: `{"apiVersion":"admission.k8s.io/v1","kind":"Pod","request":{"uid":"u2"}}`, uid: "u2", code: 400, message: `kind "Pod" instead of admission.k8s.io/v1, AdmissionReview`},
+		"no kind":               {body: `{}`, code: 400, message: `kind ""`},
+		"wrong version":         {body: `{"apiVersion":"admission.k8s.io/v2","kind":"AdmissionReview","request":{"uid":"u3"}}`, uid: "u3", code: 400, message: `apiVersion "admission.k8s.io/v2"`},
 		"v1beta1": {
 			body: `{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview","request":{"uid":"u4"}}`, uid: "u4",
 			version: "admission.k8s.io/v1beta1", code: 400, message: "set admissionReviewVersions: [v1]",
@@ -73,12 +81,15 @@ func TestBadRequests(t *testing.T) {
 			}
 			review, status := do(t, c, req)
 			resp := review.Response
-			version := tt.version
+			version, kind, wantStatus := tt.version, "AdmissionReview", http.StatusOK
 			if version == "" {
 				version = "admission.k8s.io/v1"
 			}
-			if status != http.StatusOK || review.APIVersion != version || review.Kind != "AdmissionReview" {
-				t.Errorf("HTTP %d, %s %s; want 200, %s AdmissionReview", status, review.APIVersion, review.Kind, version)
+			if tt.uid == "" {
+				version, kind, wantStatus = "", "", int(tt.code)
+			}
+			if status != wantStatus || review.APIVersion != version || review.Kind != kind {
+				t.Errorf("HTTP %d, %q %q; want %d, %q %q", status, review.APIVersion, review.Kind, wantStatus, version, kind)
 			}
 			if resp.Allowed || string(resp.UID) != tt.uid || resp.Result.Code != tt.code || resp.Result.Reason == "" {
 				t.Errorf("allowed %v, uid %q, code %d, reason %q; want a refusal with uid %q, code %d", resp.Allowed, resp.UID, resp.Result.Code, resp.Result.Reason, tt.uid, tt.code)

@@ -33,8 +33,9 @@ func (s *Server) httpServer(ctx context.Context) (*http.Server, error) {
 		WriteTimeout:      60 * time.Second,
 		IdleTimeout:       120 * time.Second,
 		MaxHeaderBytes:    64 << 10,
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
-		ErrorLog:          stdlog.New(errorLog{klog.FromContext(ctx), s.notices}, "", 0),
+		// What is buffered of a body for which there is no room yet, is little.
+		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: maxStreams, MaxReceiveBufferPerStream: 64 << 10},
+		ErrorLog: stdlog.New(errorLog{klog.FromContext(ctx), s.notices}, "", 0),
 	}
 	if s.clients != nil {
 		config.ClientAuth = tls.RequestClientCert // and verified by clients, for each request

@@ -42,7 +42,8 @@ type Server struct {
 	clients *clients // nil: everyone may ask
 	notices *notices
 	// hooks are by path; they stay as they are from Start on.
-	hooks map[string]*hook
+	hooks  map[string]*hook
+	memory *shares // of all hooks' requests
 	// bad are the registrations that Start refuses.
 	bad []error
 
@@ -60,7 +61,7 @@ func New(o Options) (*Server, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{opts: o, hooks: map[string]*hook{}, notices: newNotices(o.Clock)}
+	s := &Server{opts: o, hooks: map[string]*hook{}, memory: newShares(maxMemory), notices: newNotices(o.Clock)}
 	if !o.Enabled() {
 		return s, nil
 	}
@@ -95,7 +96,7 @@ func (s *Server) Register(name, path string, h admission.Handler) {
 			return
 		}
 	}
-	s.hooks[path] = newHook(name, h, &s.opts, s.metrics)
+	s.hooks[path] = newHook(name, h, &s.opts, s.metrics, s.memory)
 }
 
 // NeedLeaderElection is false: every replica serves.
@@ -122,7 +123,7 @@ func (s *Server) Addr() net.Addr {
 // and requests in flight may finish within DrainTimeout. It returns at once, without binding
 // the port, when the server is off or nothing is registered.
 func (s *Server) Start(ctx context.Context) error {
-	logger := klog.FromContext(ctx).WithName("webhook-server")
+	logger := bounded(klog.FromContext(ctx).WithName("webhook-server"))
 	if err := errors.Join(s.bad...); err != nil {
 		return err
 	}

@@ -1,0 +1,166 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"os"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	// maxInFlight is how many requests of one webhook are handled at a time: more than API
+	// servers send while all goes well, and so few that a cloud that hangs piles up nothing.
+	maxInFlight = 256
+	// maxMemory is what all requests together may take, as costOf estimates it.
+	maxMemory = 64 << 20
+	// headBytes is as much of a body as is looked at for the uid when the body as a whole is not
+	// read or cannot be decoded. The API server's begin with it.
+	headBytes = 1 << 10
+	// headTime is how long that may take to arrive.
+	headTime = time.Second
+	// keptBuffer is the largest buffer that is kept for the next request.
+	keptBuffer = 64 << 10
+)
+
+// costOf is about as much memory as it takes to read, decode and judge a body: four copies, and
+// what is built of its values.
+func costOf(length, values int64) int64 {
+	const value = 256
+	return min(4*length+value*min(values, maxValues), maxMemory)
+}
+
+// arrival is a request on its way to the handler, and what it holds of the server.
+type arrival struct {
+	hook   *hook
+	w      http.ResponseWriter
+	r      *http.Request
+	client string
+	// giveWay ends the request's context.
+	giveWay      context.CancelCauseFunc
+	slot, memory *claim
+	body         *bytes.Buffer
+	begun, whole bool // of reading the body
+}
+
+// leave gives everything back.
+func (a *arrival) leave() {
+	if a.memory != nil {
+		a.memory.release()
+	}
+	if a.slot != nil {
+		a.slot.release()
+	}
+	if a.body.Cap() <= keptBuffer { // decoding copies what it keeps
+		a.body.Reset()
+		a.hook.buffers.Put(a.body)
+	}
+}
+
+// review takes what the request needs of the server, and only then reads and decodes the body.
+// On an error the review holds what is known all the same.
+func (a *arrival) review(ctx context.Context) (*review, error) {
+	rv, err := &review{}, a.read(ctx)
+	if err == nil {
+		rv, err = a.decode(ctx)
+	}
+	if err != nil && rv.request.UID == "" {
+		rv.request.UID = a.uid()
+	}
+	return rv, err
+}
+
+func (a *arrival) read(ctx context.Context) (err error) {
+	if err := checkHeader(a.r.Header); err != nil {
+		return err
+	}
+	limit, length := a.hook.opts.MaxBodyBytes, a.r.ContentLength
+	if length > limit {
+		return &tooLargeError{limit}
+	}
+	if length < 0 { // it does not tell
+		length = limit
+	}
+	if a.slot, err = a.hook.slots.take(ctx, a.client, 1, false, a.giveWay); err != nil {
+		return err
+	}
+	if a.memory, err = a.hook.memory.take(ctx, a.client, costOf(length, length/2), true, a.giveWay); err != nil {
+		return err
+	}
+	a.begun = true
+	// A body that comes slowly holds what others may need: reading ends with ctx.
+	control := http.NewResponseController(a.w)
+	ended := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(ended)
+		_ = control.SetReadDeadline(time.Unix(1, 0))
+	})
+	defer func() {
+		if stop() {
+			return
+		}
+		if <-ended; err == nil || errors.Is(err, os.ErrDeadlineExceeded) { // control must not be used after the request
+			err = context.Cause(ctx)
+		}
+	}()
+	if a.r.ContentLength > 0 {
+		a.body.Grow(int(length) + bytes.MinRead)
+	}
+	if _, err := a.body.ReadFrom(http.MaxBytesReader(nil, a.r.Body, limit)); err != nil {
+		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+			return &tooLargeError{limit}
+		}
+		return fmt.Errorf("read the request's body: %w", err)
+	}
+	a.whole = true
+	return nil
+}
+
+// decode decodes the body once it is known that this takes no more than was reserved, and gives
+// the rest of that back.
+func (a *arrival) decode(ctx context.Context) (*review, error) {
+	values, err := measure(ctx, a.body.Bytes())
+	if err != nil {
+		return &review{}, err
+	}
+	a.memory.shrink(costOf(int64(a.body.Len()), int64(values)))
+	rv, err := decodeReview(a.body.Bytes())
+	if err == nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return rv, err
+}
+
+// uid is the one at the beginning of the body, of which nothing may have been read yet; "" if
+// there is none.
+func (a *arrival) uid() types.UID {
+	if !a.begun {
+		_ = http.NewResponseController(a.w).SetReadDeadline(time.Now().Add(headTime)) // what cannot, waits as long as the server's ReadTimeout
+		_, _ = a.body.ReadFrom(http.MaxBytesReader(nil, a.r.Body, headBytes))         // what there is of it may be enough
+	}
+	return uidOf(a.body.Bytes()[:min(a.body.Len(), headBytes)])
+}
+
+// clientOf tells who shares with whom: clients by the name in their certificate where these are
+// verified, else by address. Somebody may have all addresses that begin as an IPv6 address does.
+func clientOf(r *http.Request, verified bool) string {
+	if verified && r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
+		return r.TLS.PeerCertificates[0].Subject.CommonName
+	}
+	remote, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	addr := remote.Addr().Unmap().WithZone("")
+	if addr.Is6() {
+		if prefix, err := addr.Prefix(64); err == nil {
+			return prefix.String()
+		}
+	}
+	return addr.String()
+}

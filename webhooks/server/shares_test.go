@@ -1,0 +1,179 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+	"testing/synctest"
+)
+
+// taker takes shares and notes which of its claims were told to give way.
+type taker struct {
+	*shares
+	told map[string]bool
+}
+
+func newTaker(total int64) *taker { return &taker{newShares(total), map[string]bool{}} }
+
+func (k *taker) take(t *testing.T, name, client string, n int64) (*claim, error) {
+	t.Helper()
+	return k.shares.take(t.Context(), client, n, false, func(error) { k.told[name] = true })
+}
+
+func (k *taker) mustTake(t *testing.T, name, client string, n int64) *claim {
+	t.Helper()
+	c, err := k.take(t, name, client, n)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return c
+}
+
+func TestSharesOneClientMayHaveAll(t *testing.T) {
+	k := newTaker(3)
+	var claims []*claim
+	for i := range 3 {
+		claims = append(claims, k.mustTake(t, fmt.Sprint(i), "a", 1))
+	}
+	if _, err := k.take(t, "fourth", "a", 1); !errors.Is(err, errNoRoom) {
+		t.Errorf("a fourth of three: %v", err)
+	}
+	claims[1].release()
+	k.mustTake(t, "again", "a", 1)
+	if len(k.told) > 0 {
+		t.Errorf("%v were told to give way to their own client", k.told)
+	}
+}
+
+// Who comes late gets as much as the others, who give up their newest claims, and no more.
+func TestSharesWhoHoldsLeastComesFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newTaker(6)
+		claims := map[string]*claim{}
+		for i := range 6 {
+			name := fmt.Sprint("a", i)
+			claims[name] = k.mustTake(t, name, "a", 1)
+		}
+		for i, want := range []string{"a5", "a4", "a3", ""} {
+			ended := make(chan error, 1)
+			go func() {
+				_, err := k.take(t, fmt.Sprint("b", i), "b", 1)
+				ended <- err
+			}()
+			synctest.Wait()
+			if want == "" {
+				if err := <-ended; !errors.Is(err, errNoRoom) {
+					t.Errorf("b gets more than a: %v", err)
+				}
+				break
+			}
+			if !k.told[want] || len(k.told) != i+1 {
+				t.Fatalf("told to give way are %v, want %s as the next", k.told, want)
+			}
+			select {
+			case err := <-ended:
+				t.Fatalf("granted, or refused (%v), before there is room", err)
+			default:
+			}
+			claims[want].release()
+			if err := <-ended; err != nil {
+				t.Errorf("b%d: %v", i, err)
+			}
+		}
+	})
+}
+
+// Of those who wait, the one is next with whom its client holds least, however many others wait
+// and since when; and who gives up leaves nothing behind.
+func TestSharesWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShares(10)
+		held, err := s.take(t.Context(), "a", 10, true, func(error) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var order []string
+		ctx, cancel := context.WithCancel(t.Context())
+		wait := func(ctx context.Context, client string, n int64) {
+			go func() {
+				c, err := s.take(ctx, client, n, true, func(error) {})
+				if err != nil {
+					order = append(order, client+" gave up")
+					return
+				}
+				order = append(order, client)
+				c.release()
+			}()
+			synctest.Wait()
+		}
+		wait(t.Context(), "big", 9)
+		wait(t.Context(), "big", 9)
+		wait(ctx, "leaving", 1)
+		wait(t.Context(), "small", 3)
+		cancel()
+		synctest.Wait()
+		held.shrink(7) // 3 are free
+		synctest.Wait()
+		held.release()
+		synctest.Wait()
+		if got, want := fmt.Sprint(order), "[leaving gave up small big big]"; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+		if s.free != 10 || s.leaving != 0 || len(s.holders) > 0 || len(s.waiting) > 0 {
+			t.Errorf("left over: %+v", s)
+		}
+	})
+}
+
+// A claim is granted or given up at the same moment: either way nothing is lost.
+func TestSharesGrantedWhileGivingUp(t *testing.T) {
+	s := newShares(1)
+	for range 1000 {
+		held, err := s.take(t.Context(), "a", 1, false, func(error) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			if c, err := s.take(ctx, "b", 1, true, func(error) {}); err == nil {
+				c.release()
+			}
+		}()
+		go held.release()
+		cancel()
+		<-ended
+		eventuallyFree(t, s, 1)
+	}
+}
+
+func eventuallyFree(t *testing.T, s *shares, n int64) {
+	t.Helper()
+	for t.Context().Err() == nil {
+		s.mu.Lock()
+		free := s.free
+		s.mu.Unlock()
+		if free == n {
+			return
+		}
+	}
+}
+
+func TestClientOf(t *testing.T) {
+	for remote, want := range map[string]string{
+		"192.0.2.7:443":          "192.0.2.7",
+		"[::ffff:192.0.2.7]:443": "192.0.2.7",
+		"[2001:db8::1:2]:443":    "2001:db8::/64",
+		"[2001:db8:0:1::1]:443":  "2001:db8:0:1::/64",
+		"[fe80::1%eth0]:443":     "fe80::/64",
+		"pipe":                   "pipe",
+	} {
+		r := &http.Request{RemoteAddr: remote}
+		if got := clientOf(r, false); got != want {
+			t.Errorf("%s shares as %s, want %s", remote, got, want)
+		}
+	}
+}
