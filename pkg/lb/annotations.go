@@ -17,8 +17,12 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
 
-// mostStrangers is how many unknown annotations of one Service are warned about.
-const mostStrangers = 20
+// Of the unknown annotations of one Service, so many are warned about, and so many looked at: to
+// find what a name was meant to be takes long.
+const (
+	mostStrangers         = 20
+	mostStrangersLookedAt = 100
+)
 
 // Check reads the annotations that the vocabulary knows. settings hold the valid ones, texts with
 // surrounding blanks removed; problems name each invalid one, its value and what is allowed.
@@ -32,7 +36,7 @@ func Check(annotations map[string]string, vocabulary []cloud.Annotation) (settin
 		known[vocabulary[i].Name] = &vocabulary[i]
 	}
 	var strange *strangers
-	unknown := 0
+	unknown, lookedAt := 0, 0
 	for _, name := range slices.Sorted(maps.Keys(annotations)) {
 		a, ok := known[name]
 		switch {
@@ -47,7 +51,8 @@ func Check(annotations map[string]string, vocabulary []cloud.Annotation) (settin
 			default:
 				problems = append(problems, problem)
 			}
-		case unknown < mostStrangers:
+		case unknown < mostStrangers && lookedAt < mostStrangersLookedAt:
+			lookedAt++
 			if strange == nil {
 				strange = newStrangers(vocabulary)
 			}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
@@ -17,6 +18,10 @@ import (
 const (
 	// healthCheckPath is what kube-proxy answers on a Service's healthCheckNodePort.
 	healthCheckPath = "/healthz"
+	// maxPorts is how many ports a Service may have: no cloud has load balancers of so many.
+	maxPorts = 1000
+	// maxProblems is how many are noted of one Service.
+	maxProblems = 500
 	// defaultAffinityTimeout is the API's default of sessionAffinityConfig.
 	defaultAffinityTimeout = 3 * time.Hour
 )
@@ -43,7 +48,11 @@ func Plan(service *corev1.Service, nodes *Nodes, cluster cloud.Cluster, vocabula
 // Review names all that is wrong with a Service by itself, whatever the Nodes and the cloud's
 // state are: what Plan refuses, a host name that it leaves out and, with the class that the
 // Service's spec.loadBalancerClass picks, what the provider refuses. warnings are for the user, too. service is neither changed nor kept.
+// It takes Services that no API server has validated: annotations of more than it allows are all that is said then.
 func Review(service *corev1.Service, class string, provider *cloud.Provider) (problems field.ErrorList, warnings []string) {
+	if validation.ValidateAnnotationsSize(service.Annotations) != nil {
+		return field.ErrorList{field.TooLong(field.NewPath("metadata", "annotations"), "", validation.TotalAnnotationSizeLimitB)}, nil
+	}
 	p := &planner{service: service}
 	spec := p.draft(nil, cloud.Cluster{}, provider.Annotations)
 	if provider.CheckLoadBalancer == nil || len(spec.Ports) == 0 {
@@ -84,7 +93,12 @@ type planner struct {
 // specPath is where all fields are that a plan is made of.
 var specPath = field.NewPath("spec")
 
-func (p *planner) refuse(problem *field.Error) { p.problems = append(p.problems, problem) }
+// refuse notes a problem, up to some number.
+func (p *planner) refuse(problem *field.Error) {
+	if len(p.problems) < maxProblems {
+		p.problems = append(p.problems, problem)
+	}
+}
 
 func (p *planner) warnf(format string, args ...any) {
 	p.warnings = append(p.warnings, fmt.Sprintf(format, args...))
@@ -160,8 +174,13 @@ func (p *planner) ports() []cloud.LoadBalancerPort {
 	if len(p.service.Spec.Ports) == 0 {
 		p.refuse(field.Required(path, "a load balancer needs at least one port"))
 	}
+	ports := p.service.Spec.Ports
+	if len(ports) > maxPorts {
+		p.refuse(field.TooMany(path, len(ports), maxPorts))
+		ports = ports[:maxPorts]
+	}
 	var out []cloud.LoadBalancerPort
-	for i, sp := range p.service.Spec.Ports {
+	for i, sp := range ports {
 		port := cloud.LoadBalancerPort{Name: sp.Name, Protocol: sp.Protocol, Port: sp.Port, NodePort: sp.NodePort}
 		if port.Protocol == "" {
 			port.Protocol = corev1.ProtocolTCP
@@ -225,13 +244,12 @@ func (p *planner) sourceRanges(families []corev1.IPFamily, vocabulary []cloud.An
 	}
 	slices.SortFunc(out, comparePrefixes)
 	out = slices.Compact(out)
-	everyone := func(f corev1.IPFamily) bool {
-		return slices.ContainsFunc(out, func(x netip.Prefix) bool {
-			return x.Bits() == 0 && x.Addr().Is4() == (f == corev1.IPv4Protocol)
-		})
+	everyone := map[bool]bool{} // by whether it is of IPv4
+	for _, x := range out {
+		everyone[x.Addr().Is4()] = everyone[x.Addr().Is4()] || x.Bits() == 0
 	}
 	for _, f := range families {
-		if !everyone(f) {
+		if !everyone[f == corev1.IPv4Protocol] {
 			return out
 		}
 	}

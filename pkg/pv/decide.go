@@ -63,7 +63,8 @@ func Trusted(pv *corev1.PersistentVolume) (m Mutation, ok bool, err error) {
 		if err != nil {
 			return Mutation{}, true, fmt.Errorf("label %s: %w", keys[0], err)
 		}
-		return Mutation{Requirements: missing(pv, map[string][]string{keys[0]: zones, keys[1]: {region}})}, true, nil
+		m.Requirements, err = missing(pv, map[string][]string{keys[0]: zones, keys[1]: {region}})
+		return m, true, err
 	}
 	return Mutation{}, pv.Spec.CSI != nil, nil
 }
@@ -94,7 +95,10 @@ func Decide(pv *corev1.PersistentVolume, v *cloud.Volume, topologyKey string) (M
 	if zones := want[corev1.LabelTopologyZone]; len(zones) > 0 && topologyKey != "" {
 		want[topologyKey] = zones
 	}
-	m.Requirements = missing(pv, want)
+	var err error
+	if m.Requirements, err = missing(pv, want); err != nil {
+		return Mutation{}, err
+	}
 	return m, nil
 }
 
@@ -112,21 +116,29 @@ func contradiction(pv *corev1.PersistentVolume, key, label string) []string {
 }
 
 // missing returns the requirements for want, sorted by key; none when any of the keys stands
-// in the node affinity already: then the user, or the provisioner, has decided.
-func missing(pv *corev1.PersistentVolume, want map[string][]string) []corev1.NodeSelectorRequirement {
+// in the node affinity already: then the user, or the provisioner, has decided. They cannot be
+// added to more than maxTerms terms.
+func missing(pv *corev1.PersistentVolume, want map[string][]string) ([]corev1.NodeSelectorRequirement, error) {
 	for _, term := range terms(pv) {
 		for _, e := range term.MatchExpressions {
 			if _, ok := want[e.Key]; ok {
-				return nil
+				return nil, nil
 			}
 		}
+	}
+	if n := len(terms(pv)); n > maxTerms && len(want) > 0 {
+		return nil, fmt.Errorf("spec.nodeAffinity has %d node selector terms; use at most %d", n, maxTerms)
 	}
 	var reqs []corev1.NodeSelectorRequirement
 	for _, key := range slices.Sorted(maps.Keys(want)) {
 		reqs = append(reqs, corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: want[key]})
 	}
-	return reqs
+	return reqs, nil
 }
+
+// maxTerms is how many terms a node affinity may have that requirements are added to: those of
+// known provisioners have one for each zone.
+const maxTerms = 100
 
 // terms returns the terms of pv's node affinity.
 func terms(pv *corev1.PersistentVolume) []corev1.NodeSelectorTerm {
@@ -138,6 +150,9 @@ func terms(pv *corev1.PersistentVolume) []corev1.NodeSelectorTerm {
 
 // splitZones is the reverse of the join: the zones that a label's value names, sorted.
 func splitZones(value string) ([]string, error) {
+	if n := len(value); n > validation.LabelValueMaxLength { // nothing has validated it when a webhook sees it
+		return nil, fmt.Errorf("a value of %d characters is too long: %d are allowed", n, validation.LabelValueMaxLength)
+	}
 	zones := strings.Split(value, zoneDelimiter)
 	for i := range zones {
 		zones[i] = strings.TrimSpace(zones[i])

@@ -1,7 +1,6 @@
 package pv
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -37,9 +36,10 @@ func (m Mutation) Apply(pv *corev1.PersistentVolume) *corev1.PersistentVolume {
 	return out
 }
 
-// Patch returns what Apply does as a JSON patch against pv as the API server sent it: only
-// additions at the places that change, in a fixed order, so that fields that this program
-// does not know stay as they are.
+// Patch returns what Apply does as a JSON patch against pv as the API server sent it: additions
+// at the places that change, in a fixed order, so that fields that this program does not know
+// stay as they are. But several terms of the node affinity are replaced at once, since the API
+// server takes its time for each operation.
 func (m Mutation) Patch(pv *corev1.PersistentVolume) []jsonpatch.JsonPatchOperation {
 	return append(m.labelPatch(pv), m.affinityPatch(pv)...)
 }
@@ -73,19 +73,16 @@ func (m Mutation) affinityPatch(pv *corev1.PersistentVolume) []jsonpatch.JsonPat
 		return []jsonpatch.JsonPatchOperation{add(affinity, after)}
 	case pv.Spec.NodeAffinity.Required == nil:
 		return []jsonpatch.JsonPatchOperation{add(affinity+"/required", after.Required)}
-	case len(terms(pv)) == 0:
+	case len(terms(pv)) != 1: // to add is to replace where there are some
 		return []jsonpatch.JsonPatchOperation{add(affinity+"/required/nodeSelectorTerms", after.Required.NodeSelectorTerms)}
 	}
+	const path = affinity + "/required/nodeSelectorTerms/0/matchExpressions"
+	if len(terms(pv)[0].MatchExpressions) == 0 {
+		return []jsonpatch.JsonPatchOperation{add(path, m.Requirements)}
+	}
 	var ops []jsonpatch.JsonPatchOperation
-	for i, term := range terms(pv) {
-		path := fmt.Sprintf("%s/required/nodeSelectorTerms/%d/matchExpressions", affinity, i)
-		if len(term.MatchExpressions) == 0 {
-			ops = append(ops, add(path, m.Requirements))
-			continue
-		}
-		for _, r := range m.Requirements {
-			ops = append(ops, add(path+"/-", r))
-		}
+	for _, r := range m.Requirements {
+		ops = append(ops, add(path+"/-", r))
 	}
 	return ops
 }

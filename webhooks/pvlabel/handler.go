@@ -92,8 +92,8 @@ func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.R
 	if req.Kind.Group != "" || req.Kind.Kind != "PersistentVolume" {
 		return refuse(http.StatusBadRequest, fmt.Errorf("this webhook serves PersistentVolumes of v1, not %s; correct the rules of the webhook configuration", kindOf(req)))
 	}
-	object := &corev1.PersistentVolume{}
-	if err := utiljson.Unmarshal(req.Object.Raw, object); err != nil {
+	object, err := decode(req.Object.Raw)
+	if err != nil {
 		return refuse(http.StatusBadRequest, fmt.Errorf("decode the PersistentVolume: %w", err))
 	}
 	m, zone, err := h.mutation(ctx, object)
@@ -102,6 +102,23 @@ func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.R
 		resp.AuditAnnotations = map[string]string{auditZone: zone}
 	}
 	return resp
+}
+
+// decode decodes what the decision needs of a PersistentVolume. Quantities are not: a few letters
+// of one can take minutes.
+func decode(raw []byte) (*corev1.PersistentVolume, error) {
+	var object struct {
+		Metadata metav1.ObjectMeta `json:"metadata"`
+		Spec     struct {
+			corev1.PersistentVolumeSource
+			NodeAffinity *corev1.VolumeNodeAffinity `json:"nodeAffinity"`
+		} `json:"spec"`
+	}
+	if err := utiljson.Unmarshal(raw, &object); err != nil {
+		return nil, err
+	}
+	return &corev1.PersistentVolume{ObjectMeta: object.Metadata,
+		Spec: corev1.PersistentVolumeSpec{PersistentVolumeSource: object.Spec.PersistentVolumeSource, NodeAffinity: object.Spec.NodeAffinity}}, nil
 }
 
 // response makes mutation's outcome one.

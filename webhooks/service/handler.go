@@ -75,7 +75,7 @@ func New(e webhooks.Environment) *Handler { return &Handler{environment: e} }
 
 // Handle reviews a Service that is created or changed. Requests about anything but the object
 // itself, such as its status, are allowed.
-func (h *Handler) Handle(_ context.Context, req admission.Request) admission.Response {
+func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.Response {
 	if req.Operation != admissionv1.Create && req.Operation != admissionv1.Update || req.SubResource != "" {
 		return admission.Allowed("")
 	}
@@ -93,7 +93,10 @@ func (h *Handler) Handle(_ context.Context, req admission.Request) admission.Res
 			return admission.Errored(http.StatusBadRequest, fmt.Errorf("decode the Service as it was: %w", err))
 		}
 	}
-	v := h.review(old, service)
+	if err := ctx.Err(); err != nil { // there is nobody to answer any more
+		return admission.Errored(http.StatusGatewayTimeout, fmt.Errorf("the time was up before the Service could be reviewed: %w", err))
+	}
+	v := h.review(old, service).limited()
 	if len(v.problems) == 0 {
 		return admission.Allowed("").WithWarnings(v.warnings...)
 	}
@@ -108,6 +111,9 @@ func (h *Handler) Handle(_ context.Context, req admission.Request) admission.Res
 // problem with its field among the causes.
 func invalid(name string, v verdict) admission.Response {
 	status := apierrors.NewInvalid(schema.GroupKind{Kind: "Service"}, name, v.problems).Status()
+	if v.more > 0 {
+		status.Message += fmt.Sprintf(" and %d more", v.more)
+	}
 	resp := admission.Denied("")
 	resp.Result = &metav1.Status{Status: metav1.StatusFailure, Code: status.Code, Reason: status.Reason, Message: status.Message, Details: status.Details}
 	return resp.WithWarnings(v.warnings...)

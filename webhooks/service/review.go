@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +20,22 @@ type verdict struct {
 	// problems reject it.
 	problems field.ErrorList
 	warnings []string
+	// more problems than these there are.
+	more int
+}
+
+// most is how many problems, and how many warnings, an answer names.
+const most = 50
+
+// limited leaves out what is more than most.
+func (v verdict) limited() verdict {
+	if n := len(v.problems); n > most {
+		v.problems, v.more = v.problems[:most], n-most
+	}
+	if n := len(v.warnings); n > most {
+		v.warnings = append(slices.Clone(v.warnings[:most]), fmt.Sprintf("and %d more", n-most))
+	}
+	return v
 }
 
 // review judges a Service that takes the place of old; nil at its creation.

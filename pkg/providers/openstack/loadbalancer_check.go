@@ -166,14 +166,14 @@ func (w *lbWishes) monitorTimes() {
 // sourceRangesPath is where the source ranges stand: the annotation, unless they are not those
 // that it names.
 func (w *lbWishes) sourceRangesPath() *field.Path {
-	var named []string
+	named := map[netip.Prefix]bool{}
 	for item := range strings.SplitSeq(w.spec.Settings.String(annSourceRanges, ""), ",") {
 		if p, err := netip.ParsePrefix(strings.TrimSpace(item)); err == nil {
-			named = append(named, p.Masked().String())
+			named[p.Masked()] = true
 		}
 	}
 	for _, p := range w.spec.SourceRanges {
-		if !slices.Contains(named, p.String()) {
+		if !named[p] {
 			return field.NewPath("spec", "loadBalancerSourceRanges")
 		}
 	}
