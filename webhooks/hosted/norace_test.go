@@ -1,0 +1,5 @@
+//go:build !race
+
+package hosted_test
+
+const slowdown = 1
