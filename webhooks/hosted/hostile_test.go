@@ -168,8 +168,9 @@ func cpu(t *testing.T) time.Duration {
 // No request costs more than 64 MB of memory, all that is allocated for it counted, and 1 s of
 // CPU time, its client's part counted as well; none gets a long answer or writes long lines.
 func TestCostOfARequest(t *testing.T) {
-	const memory, answer, line = 64 << 20, 64 << 10, 1 << 10
+	const answer, line = 64 << 10, 1 << 10
 	second := time.Second * slowdown
+	memory := uint64(64<<20) * largerBy
 	s := startTarget(t)
 	c := s.client(t, "127.0.0.1")
 	all := attacks()

@@ -2,4 +2,4 @@
 
 package hosted_test
 
-const slowdown = 1
+const slowdown, largerBy = 1, 1

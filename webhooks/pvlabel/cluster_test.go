@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -72,7 +73,7 @@ func startCluster(t *testing.T) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := server.New(server.Options{Certs: certstest.Source(t, t.TempDir()), Listener: listener, Metrics: prometheus.NewRegistry()})
+	s, err := server.New(server.Options{MaxBodyBytes: 1 << 20, Certs: certstest.Source(t, t.TempDir()), Listener: listener, Metrics: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,6 +199,7 @@ func TestRealAPIServer(t *testing.T) {
 	c := startCluster(t)
 	t.Run("mutation", c.testMutation)
 	t.Run("refusal", c.testRefusal)
+	t.Run("too much", c.testTooMuch)
 	t.Run("warning", c.testWarning)
 	t.Run("only creations that did not opt out", c.testScope)
 	t.Run("only what the cloud has a word about", c.testConditions)
@@ -259,6 +261,31 @@ func (c *cluster) testRefusal(t *testing.T) {
 		_, err := c.create(t, static("refused-"+id, id))
 		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want forbidden with %q", id, err, want)
+		}
+	}
+}
+
+// The API server shows why a review is not looked at.
+func (c *cluster) testTooMuch(t *testing.T) {
+	attributes := func(n, size int) map[string]string {
+		out := make(map[string]string, n)
+		for i := range n {
+			out[strconv.Itoa(i)] = strings.Repeat("x", size)
+		}
+		return out
+	}
+	for name, tt := range map[string]struct {
+		attributes map[string]string
+		want       string
+	}{
+		"large":   {attributes(10, 110_000), "the body is larger than the limit of 1048576 bytes"},
+		"complex": {attributes(33_000, 0), "the body is too complex: more than 32768 values"},
+	} {
+		pv := staticCSI("too-"+name, "zonal")
+		pv.Spec.CSI.VolumeAttributes = tt.attributes
+		want := `admission webhook "persistentvolume-label.isthmus-cloud.github.io" denied the request: ` + tt.want
+		if _, err := c.create(t, pv); !apierrors.IsRequestEntityTooLargeError(err) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %.300v, want code 413 and %q", name, err, want)
 		}
 	}
 }

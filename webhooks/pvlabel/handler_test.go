@@ -76,6 +76,24 @@ func (h *hanging) Find(ctx context.Context, refs []cloud.VolumeRef) []cloud.Resu
 	return []cloud.Result[*cloud.Volume]{{Err: ctx.Err()}}
 }
 
+// broken is a cloud whose connection breaks when it is given up.
+type broken struct{ volumes }
+
+func (*broken) Find(ctx context.Context, _ []cloud.VolumeRef) []cloud.Result[*cloud.Volume] {
+	<-ctx.Done()
+	return []cloud.Result[*cloud.Volume]{{Err: cloud.Errorf(cloud.KindNotFound, "broken pipe")}}
+}
+
+// What a call says whose time was up, or whose client has left, is no word of the cloud.
+func TestCloudGivenUp(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	resp := pvlabel.New(&broken{}, admissionregistrationv1.Fail).Handle(ctx, createRequest("pv", cinderPV("zonal")))
+	if want := "the cloud did not answer in time"; resp.Allowed || !strings.Contains(resp.Result.Message, want) {
+		t.Errorf("allowed %v: %q, want %q", resp.Allowed, resp.Result.Message, want)
+	}
+}
+
 func TestCloudHangs(t *testing.T) {
 	for policy, allowed := range map[admissionregistrationv1.FailurePolicyType]bool{admissionregistrationv1.Ignore: true, admissionregistrationv1.Fail: false, "": false} {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)

@@ -70,6 +70,29 @@ func TestBusy(t *testing.T) {
 	}
 }
 
+// TestNothingIsKept: slots and memory come back from each request, whatever became of it.
+func TestNothingIsKept(t *testing.T) {
+	r := start(t, func(_ context.Context, req admission.Request) admission.Response {
+		if req.Name == "panic" {
+			panic("on purpose")
+		}
+		return admission.Allowed("")
+	})
+	c := r.client(t)
+	bodies := map[string]int32{
+		goodReview: 200, strings.Replace(goodReview, `"name":"pv"`, `"name":"panic"`, 1): 500, goodReview[:len(goodReview)-1]: 400,
+		strings.Replace(goodReview, `"pv"`, strings.Repeat("[", 100)+strings.Repeat("]", 100), 1): 413,
+		goodReview + strings.Repeat(" ", 2<<20):                                                   200, // of which there is memory for a few only
+	}
+	for body, code := range bodies {
+		for range min(257, 32<<20/len(body)) {
+			if review, _ := r.post(t, c, "", []byte(body)); review.Response.Result.Code != code || review.Response.UID != "u1" {
+				t.Fatalf("%.200s: %+v, want code %d", body, review.Response, code)
+			}
+		}
+	}
+}
+
 // TestHTTP2 : requests share a connection, so many at a time as we allow.
 func TestHTTP2(t *testing.T) {
 	for name, disabled := range map[string]bool{"HTTP/2": false, "HTTP/1.1": true} {

@@ -1,8 +1,10 @@
 package service_test
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -136,6 +138,37 @@ func TestManyProblems(t *testing.T) {
 	}
 	if n := len(causes(resp)) + len(resp.Warnings); n < len(s.Annotations)-2 || len(data) > 64<<10 {
 		t.Errorf("%d problems and warnings of %d annotations in %d bytes", n, len(s.Annotations), len(data))
+	}
+}
+
+// TestProblemsAreCounted: an answer names fifty problems and warnings, and says how many there are.
+func TestProblemsAreCounted(t *testing.T) {
+	s := example(func(s *corev1.Service) {
+		s.Spec.Ports = nil
+		for range 300 {
+			s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Protocol: "X", Port: 80})
+		}
+	})
+	resp := service.New(environment(t, "")).Handle(t.Context(), request(t, nil, s))
+	if n := len(causes(resp)); n != 50 || len(resp.Warnings) != 51 {
+		t.Errorf("%d causes and %d warnings", n, len(resp.Warnings))
+	}
+	if !regexp.MustCompile(`\] and \d{3} more$`).MatchString(resp.Result.Message) || !strings.HasSuffix(resp.Warnings[50], " more") {
+		t.Errorf("does not say that there are more: %q", resp.Result.Message)
+	}
+	s.Spec.Ports = make([]corev1.ServicePort, 20_000)
+	resp = service.New(environment(t, "")).Handle(t.Context(), request(t, nil, s))
+	if !strings.Contains(resp.Result.Message, "spec.ports: Too many: 20000: must have at most 1000 items") {
+		t.Errorf("%.300s", resp.Result.Message)
+	}
+}
+
+// TestTimeIsUp: nothing is judged for whom nobody waits.
+func TestTimeIsUp(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if resp := service.New(environment(t, "")).Handle(ctx, request(t, nil, example(nil))); resp.Allowed || resp.Result.Code != http.StatusGatewayTimeout {
+		t.Errorf("%+v", resp)
 	}
 }
 
