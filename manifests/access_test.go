@@ -45,7 +45,10 @@ var mustToRegister = registering("mutatingwebhookconfigurations", "validatingweb
 
 func registering(resources ...string) []access {
 	out := []access{{verb: "create", resource: "events", namespace: "default"}, {verb: "patch", resource: "events", namespace: "default", name: "e"},
-		{verb: "list", group: "discovery.k8s.io", resource: "endpointslices", namespace: "kube-system"}}
+		{verb: "list", group: "discovery.k8s.io", resource: "endpointslices", namespace: "kube-system"},
+		{verb: "create", group: coordination, resource: "leases", namespace: "kube-system"},
+		{verb: "get", group: coordination, resource: "leases", namespace: "kube-system", name: "isthmus-webhook-registration"},
+		{verb: "update", group: coordination, resource: "leases", namespace: "kube-system", name: "isthmus-webhook-registration"}}
 	for _, r := range resources {
 		for _, verb := range []string{"create", "get", "list", "watch", "patch", "update", "delete"} {
 			out = append(out, access{verb: verb, group: admission, resource: r, name: "isthmus"})
@@ -69,7 +72,7 @@ var (
 		{verb: "get", group: coordination, resource: "leases", namespace: "kube-system", name: "cloud-controller-manager"},
 		{verb: "list", resource: "persistentvolumes"}, {verb: "watch", resource: "persistentvolumes"}, {verb: "patch", resource: "persistentvolumes", name: "pv"},
 		{verb: "list", group: "storage.k8s.io", resource: "volumeattachments"},
-		{verb: "create", group: coordination, resource: "leases", namespace: "kube-system"},
+		{verb: "update", group: coordination, resource: "leases", namespace: "kube-system", name: "cloud-controller-manager"},
 	}
 )
 
@@ -122,6 +125,7 @@ var mustNot = []access{
 	{verb: "patch", group: admission, resource: "validatingwebhookconfigurations", name: "other"},
 	{verb: "delete", group: admission, resource: "mutatingwebhookconfigurations", name: "other"},
 	{verb: "create", group: admission, resource: "validatingadmissionpolicies", name: "isthmus"},
+	{verb: "delete", group: coordination, resource: "leases", namespace: "kube-system", name: "isthmus-webhook-registration"},
 	{verb: "list", group: "discovery.k8s.io", resource: "endpointslices", namespace: "default"}, {verb: "create", group: "discovery.k8s.io", resource: "endpointslices", namespace: "kube-system"},
 	{verb: "update", group: "apps", resource: "daemonsets", namespace: "kube-system", name: "isthmus-cloud-controller-manager"},
 }

@@ -111,10 +111,7 @@ func (h *held) waits(err error) {
 // runWatch calls do whenever w changes and after each interval, until ctx ends.
 func runWatch(ctx context.Context, w *secretWatch, interval time.Duration, do func(context.Context)) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error {
-		w.run(ctx)
-		return nil
-	})
+	g.Go(func() error { return w.run(ctx) })
 	g.Go(func() error {
 		ticker := time.NewTicker(interval)
 		defer ticker.Stop()

@@ -74,7 +74,7 @@ func issuing(t *testing.T, certificate *unstructured.Unstructured) *unstructured
 // missing at any moment, and nobody writes any more.
 func testInjectedRegistration(t *testing.T, cp *controlplane.ControlPlane, issued certs.Source) {
 	old, young := certstest.NewCA(t), certstest.NewCA(t)
-	register(t, cp, old.PEM, "")
+	end := register(t, cp, old.PEM, "")
 	api := cp.Client.AdmissionregistrationV1().MutatingWebhookConfigurations()
 	live := func() *admissionregistrationv1.MutatingWebhookConfiguration {
 		m, err := api.Get(t.Context(), registration.Name, metav1.GetOptions{})
@@ -95,6 +95,9 @@ func testInjectedRegistration(t *testing.T, cp *controlplane.ControlPlane, issue
 		if !trusts(old.PEM) {
 			t.Fatal("the CA of the old replica is gone")
 		}
+		if trusts(young.PEM) {
+			end() // as in a rollout, once the young one is ready
+		}
 		return trusts(young.PEM) && trusts(issued.CABundle())
 	})
 	settled := live()
@@ -110,8 +113,9 @@ func testInjectedRegistration(t *testing.T, cp *controlplane.ControlPlane, issue
 	}
 }
 
-// register runs a replica's registration of a webhook that nobody calls.
-func register(t *testing.T, cp *controlplane.ControlPlane, ca []byte, injectFrom string) {
+// register runs a replica's registration of a webhook that nobody calls, until the test ends or end
+// is called.
+func register(t *testing.T, cp *controlplane.ControlPlane, ca []byte, injectFrom string) (end func()) {
 	t.Helper()
 	o := registration.NewOptions()
 	o.Mode, o.URL, o.Client, o.Metrics = registration.Auto, "https://127.0.0.1:1", cp.Client, prometheus.NewRegistry()
@@ -128,10 +132,12 @@ func register(t *testing.T, cp *controlplane.ControlPlane, ca []byte, injectFrom
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
 	go func() { done <- k.Start(ctx) }()
-	t.Cleanup(func() {
+	end = once(func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
 	})
+	t.Cleanup(end)
+	return end
 }

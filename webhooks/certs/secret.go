@@ -6,120 +6,71 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 )
 
-// secretWatch follows one Secret. An informer would do the same, but would neither say why
-// it cannot nor end while it waits to try again.
+// secretWatch follows one Secret.
 type secretWatch struct {
-	name   types.NamespacedName
-	client kubernetes.Interface
+	name     types.NamespacedName
+	informer cache.SharedIndexInformer
 	// changed has a value when the Secret or the state of the watch may have changed.
 	changed chan struct{}
 
-	mu     sync.Mutex
-	secret *corev1.Secret
-	err    error // why secret is not known; nil when it is
+	mu  sync.Mutex
+	err error // why nothing was read yet
 }
 
 func watchSecret(client kubernetes.Interface, name types.NamespacedName) *secretWatch {
-	return &secretWatch{name: name, client: client, changed: make(chan struct{}, 1), err: errNotRead}
+	only := func(o *metav1.ListOptions) {
+		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name.Name).String()
+	}
+	lists := listFirst{cache.NewFilteredListWatchFromClient(client.CoreV1().RESTClient(), "secrets", name.Namespace, only)}
+	return &secretWatch{name: name, informer: cache.NewSharedIndexInformer(lists, &corev1.Secret{}, 0, nil), changed: make(chan struct{}, 1), err: errNotRead}
 }
 
-const (
-	// listTimeout limits a list; a watch is ended by the API server after watchTimeout.
-	listTimeout  = 30 * time.Second
-	watchTimeout = 10 * time.Minute
-	// A list follows the end of a watch after minRetry, and errors after up to maxRetry.
-	minRetry = time.Second
-	maxRetry = 16 * time.Second
-)
+// listFirst makes an informer list before it watches: only so it says why it cannot, and ends at
+// once while it waits to try again.
+type listFirst struct{ *cache.ListWatch }
+
+// IsWatchListSemanticsUnSupported is what the informer asks.
+func (listFirst) IsWatchListSemanticsUnSupported() bool { return true }
 
 // quiet returns ctx for requests that carry private keys: client-go logs their content at V(8).
 func quiet(ctx context.Context) context.Context { return klog.NewContext(ctx, klog.Logger{}) }
 
 // run watches until ctx ends.
-func (w *secretWatch) run(ctx context.Context) {
+func (w *secretWatch) run(ctx context.Context) error {
+	logger := klog.FromContext(ctx)
+	err := w.informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
+		logger.V(4).Info("Secret is not watched; it is tried again", "reason", err.Error())
+		w.mu.Lock()
+		w.err = fmt.Errorf("read the Secret: %w%s", err, nextStep(err))
+		w.mu.Unlock()
+		w.notify()
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := w.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { w.notify() }, UpdateFunc: func(_, _ any) { w.notify() }, DeleteFunc: func(any) { w.notify() },
+	}); err != nil {
+		return err
+	}
 	ctx = quiet(ctx)
-	for delay := minRetry; ; {
-		err := w.follow(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		delay = min(2*delay, maxRetry)
-		if err == nil {
-			delay = minRetry
-		} else {
-			w.failed(err)
-		}
-		timer := time.NewTimer(delay)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C:
-		}
-	}
-}
-
-// follow lists the Secret and follows it until the watch ends, which is no error.
-func (w *secretWatch) follow(ctx context.Context) error {
-	secrets := w.client.CoreV1().Secrets(w.name.Namespace)
-	only := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, w.name.Name).String()}
-	listCtx, cancel := context.WithTimeout(ctx, listTimeout)
-	defer cancel()
-	list, err := secrets.List(listCtx, only)
-	if err != nil {
-		return err
-	}
-	var secret *corev1.Secret
-	if len(list.Items) > 0 {
-		secret = &list.Items[0]
-	}
-	w.saw(secret)
-	only.ResourceVersion, only.TimeoutSeconds = list.ResourceVersion, new(int64(watchTimeout.Seconds()))
-	events, err := secrets.Watch(ctx, only)
-	if err != nil {
-		return err
-	}
-	defer events.Stop()
-	for event := range events.ResultChan() {
-		switch event.Type {
-		case watch.Added, watch.Modified:
-			if secret, ok := event.Object.(*corev1.Secret); ok {
-				w.saw(secret)
-			}
-		case watch.Deleted:
-			w.saw(nil)
-		case watch.Error:
-			return nil // the version is too old, or the server ends: list again
-		}
-	}
+	var wg sync.WaitGroup
+	wg.Go(func() { w.informer.RunWithContext(ctx) })
+	cache.WaitForCacheSync(ctx.Done(), w.informer.HasSynced)
+	w.notify() // there may be none
+	wg.Wait()
 	return nil
-}
-
-func (w *secretWatch) saw(secret *corev1.Secret) {
-	w.mu.Lock()
-	w.secret, w.err = secret, nil
-	w.mu.Unlock()
-	w.notify()
-}
-
-// failed makes get fail: what was seen may be old.
-func (w *secretWatch) failed(err error) {
-	w.mu.Lock()
-	w.err = fmt.Errorf("read the Secret: %w%s", err, nextStep(err))
-	w.mu.Unlock()
-	w.notify()
 }
 
 func (w *secretWatch) notify() {
@@ -129,11 +80,18 @@ func (w *secretWatch) notify() {
 	}
 }
 
-// get returns the Secret; nil when there is none. It fails while it is not known.
+// get returns the Secret as it was seen last, nil when there was none. It fails before it was seen.
 func (w *secretWatch) get() (*corev1.Secret, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.secret, w.err
+	if !w.informer.HasSynced() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return nil, w.err
+	}
+	obj, exists, err := w.informer.GetStore().GetByKey(w.name.String())
+	if err != nil || !exists {
+		return nil, err
+	}
+	return obj.(*corev1.Secret), nil
 }
 
 // errNotRead is before the first answer of the API server.

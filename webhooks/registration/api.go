@@ -2,106 +2,118 @@ package registration
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/informers"
+	informers "k8s.io/client-go/informers/admissionregistration/v1"
 	"k8s.io/client-go/kubernetes"
-	typed "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/isthmus-cloud/isthmus/webhooks"
 )
 
-// api reads and writes the configurations of one kind.
+// api reads and writes the configuration of one kind. Errors name the operation and the object.
 type api interface {
-	get(ctx context.Context, name string) (*configuration, error)
-	patch(ctx context.Context, name string, t types.PatchType, data []byte, o metav1.PatchOptions) (*configuration, error)
-	update(ctx context.Context, c *configuration, o metav1.UpdateOptions) (*configuration, error)
-	delete(ctx context.Context, name string, o metav1.DeleteOptions) error
-	informer(f informers.SharedInformerFactory) cache.SharedIndexInformer
-	// own returns c as it has to be sent.
-	own(c *configuration) any
-	// from returns what own has made, or the API server has sent; nil for anything else.
+	// get returns nil when there is none.
+	get(ctx context.Context) (*configuration, error)
+	create(ctx context.Context, c *configuration) (*configuration, error)
+	// update, and remove, do nothing but fail with a conflict when somebody has changed it.
+	update(ctx context.Context, c *configuration) (*configuration, error)
+	remove(ctx context.Context, c *configuration) error
+	// from returns what an informer holds.
 	from(obj any) *configuration
 }
 
-func apiOf(client kubernetes.Interface, kind webhooks.Type) api {
+// apiOf returns the API of kind t, and an informer of nothing but our configuration.
+func apiOf(client kubernetes.Interface, t webhooks.Type) (api, cache.SharedIndexInformer) {
 	c := client.AdmissionregistrationV1()
-	if kind == webhooks.Validating {
-		return validating{c.ValidatingWebhookConfigurations()}
+	only := func(o *metav1.ListOptions) {
+		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, Name).String()
 	}
-	return mutating{c.MutatingWebhookConfigurations()}
+	if t == webhooks.Validating {
+		return typed[admissionregistrationv1.ValidatingWebhookConfiguration]{t, c.ValidatingWebhookConfigurations()},
+			informers.NewFilteredValidatingWebhookConfigurationInformer(client, 0, nil, only)
+	}
+	return typed[configuration]{t, c.MutatingWebhookConfigurations()}, informers.NewFilteredMutatingWebhookConfigurationInformer(client, 0, nil, only)
 }
 
-type mutating struct {
-	c typed.MutatingWebhookConfigurationInterface
+// typed is the api of the kind that T is.
+type typed[T any] struct {
+	kind   webhooks.Type
+	client interface {
+		Get(ctx context.Context, name string, o metav1.GetOptions) (*T, error)
+		Patch(ctx context.Context, name string, t types.PatchType, data []byte, o metav1.PatchOptions, subresources ...string) (*T, error)
+		Update(ctx context.Context, c *T, o metav1.UpdateOptions) (*T, error)
+		Delete(ctx context.Context, name string, o metav1.DeleteOptions) error
+	}
 }
 
-func (m mutating) get(ctx context.Context, name string) (*configuration, error) {
-	return m.c.Get(ctx, name, metav1.GetOptions{})
+func (k typed[T]) get(ctx context.Context) (*configuration, error) {
+	c, err := k.client.Get(ctx, Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return k.explained("get", c, err)
 }
 
-func (m mutating) patch(ctx context.Context, name string, t types.PatchType, data []byte, o metav1.PatchOptions) (*configuration, error) {
-	return m.c.Patch(ctx, name, t, data, o)
+// create is a server-side apply: unlike a creation, it has a name that RBAC can ask for.
+func (k typed[T]) create(ctx context.Context, c *configuration) (*configuration, error) {
+	data, err := json.Marshal(converted[T](c))
+	if err != nil {
+		return nil, fmt.Errorf("encode: %w", err)
+	}
+	now, err := k.client.Patch(ctx, Name, types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: FieldManager})
+	return k.explained("create", now, err)
 }
 
-func (m mutating) update(ctx context.Context, c *configuration, o metav1.UpdateOptions) (*configuration, error) {
-	return m.c.Update(ctx, c, o)
+func (k typed[T]) update(ctx context.Context, c *configuration) (*configuration, error) {
+	now, err := k.client.Update(ctx, converted[T](c), metav1.UpdateOptions{FieldManager: FieldManager})
+	return k.explained("update", now, err)
 }
 
-func (m mutating) delete(ctx context.Context, name string, o metav1.DeleteOptions) error {
-	return m.c.Delete(ctx, name, o)
+func (k typed[T]) remove(ctx context.Context, c *configuration) error {
+	err := k.client.Delete(ctx, Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &c.UID, ResourceVersion: &c.ResourceVersion}})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return explain("delete", kindName(k.kind), err)
 }
 
-func (mutating) informer(f informers.SharedInformerFactory) cache.SharedIndexInformer {
-	return f.Admissionregistration().V1().MutatingWebhookConfigurations().Informer()
-}
-
-func (mutating) own(c *configuration) any { return c }
-
-func (mutating) from(obj any) *configuration {
-	c, _ := obj.(*admissionregistrationv1.MutatingWebhookConfiguration)
-	return c
-}
-
-type validating struct {
-	c typed.ValidatingWebhookConfigurationInterface
-}
-
-func (v validating) get(ctx context.Context, name string) (*configuration, error) {
-	return converted(v.c.Get(ctx, name, metav1.GetOptions{}))
-}
-
-func (v validating) patch(ctx context.Context, name string, t types.PatchType, data []byte, o metav1.PatchOptions) (*configuration, error) {
-	return converted(v.c.Patch(ctx, name, t, data, o))
-}
-
-func (v validating) update(ctx context.Context, c *configuration, o metav1.UpdateOptions) (*configuration, error) {
-	return converted(v.c.Update(ctx, toValidating(c), o))
-}
-
-func (v validating) delete(ctx context.Context, name string, o metav1.DeleteOptions) error {
-	return v.c.Delete(ctx, name, o)
-}
-
-func (validating) informer(f informers.SharedInformerFactory) cache.SharedIndexInformer {
-	return f.Admissionregistration().V1().ValidatingWebhookConfigurations().Informer()
-}
-
-func (validating) own(c *configuration) any { return toValidating(c) }
-
-func (validating) from(obj any) *configuration {
-	if c, ok := obj.(*admissionregistrationv1.ValidatingWebhookConfiguration); ok {
-		return fromValidating(c)
+func (k typed[T]) from(obj any) *configuration {
+	if c, ok := obj.(*T); ok {
+		return converted[configuration](c)
 	}
 	return nil
 }
 
-func converted(c *admissionregistrationv1.ValidatingWebhookConfiguration, err error) (*configuration, error) {
+func (k typed[T]) explained(operation string, c *T, err error) (*configuration, error) {
 	if err != nil {
-		return nil, err
+		return nil, explain(operation, kindName(k.kind), err)
 	}
-	return fromValidating(c), nil
+	return converted[configuration](c), nil
+}
+
+// rule is what RBAC must allow.
+const rule = `{apiGroups: [admissionregistration.k8s.io], resources: [mutatingwebhookconfigurations, validatingwebhookconfigurations], ` +
+	`resourceNames: [` + Name + `], verbs: [create, get, list, watch, patch, update, delete]}`
+
+// explain names the operation and, where the API server forbids it, what to do.
+func explain(operation, kind string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("%s %s %s: %w; apply manifests/components/webhook-auto, or give the ServiceAccount a ClusterRole with the rule %s", operation, kind, Name, err, rule)
+	}
+	return fmt.Errorf("%s %s %s: %w", operation, kind, Name, err)
+}
+
+func errNotOurs(kind string) error {
+	return fmt.Errorf("%s %s exists and was not made by Isthmus (it has no label %s=%s): it stays as it is; rename or remove it, or give it the label to have it taken over",
+		kind, Name, nameLabel, Name)
 }

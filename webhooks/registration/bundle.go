@@ -1,10 +1,7 @@
 package registration
 
 import (
-	"bytes"
-	"crypto/sha256"
 	"crypto/x509"
-	"encoding/hex"
 	"encoding/pem"
 	"fmt"
 	"slices"
@@ -14,93 +11,65 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 )
 
-// valid reports whether ca is a certificate that has not expired.
-func valid(ca string, now time.Time) bool {
-	block, _ := pem.Decode([]byte(ca))
-	if block == nil {
-		return false
-	}
-	cert, err := x509.ParseCertificate(block.Bytes)
-	return err == nil && now.Before(cert.NotAfter)
-}
-
-// describe names ca for people.
-func describe(ca string) string {
-	block, _ := pem.Decode([]byte(ca))
-	if block == nil {
-		return "something that is no certificate"
-	}
-	cert, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		return "something that is no certificate"
-	}
-	return fmt.Sprintf("%.100q (serial %x, until %s)", cert.Subject, cert.SerialNumber, cert.NotAfter.UTC().Format(time.RFC3339))
-}
-
-// authorities returns the certificates of a bundle, sorted, each as PEM without comments.
-func authorities(bundle []byte) []string {
+// authorities returns the certificates of bundle that have not expired, sorted, each as PEM
+// without comments.
+func authorities(bundle []byte, now time.Time) []string {
 	var out []string
-	for rest := bundle; ; {
-		var block *pem.Block
-		if block, rest = pem.Decode(rest); block == nil {
-			break
+	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {
+		if cert, err := x509.ParseCertificate(block.Bytes); err == nil && now.Before(cert.NotAfter) {
+			out = append(out, string(pem.EncodeToMemory(&pem.Block{Type: block.Type, Bytes: block.Bytes})))
 		}
-		out = append(out, string(pem.EncodeToMemory(&pem.Block{Type: block.Type, Bytes: block.Bytes})))
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
 }
 
-// standingCAs returns the CAs of c, and whether they are as one of ours, or cert-manager, has
-// written them.
-func standingCAs(c *configuration) ([]string, bool) {
-	if len(c.Webhooks) == 0 {
-		return nil, true
+// describe names ca, one of authorities, for people.
+func describe(ca string) string {
+	block, _ := pem.Decode([]byte(ca))
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return err.Error()
 	}
-	if injected(c) {
-		var all []byte
+	return fmt.Sprintf("%.100q (serial %x, until %s)", cert.Subject, cert.SerialNumber, cert.NotAfter.UTC().Format(time.RFC3339))
+}
+
+// trusted returns the CAs of c, nil for none.
+func trusted(c *configuration, now time.Time) []string {
+	var all []byte
+	if c != nil {
 		for _, w := range c.Webhooks {
 			all = append(append(all, w.ClientConfig.CABundle...), '\n')
 		}
-		return authorities(all), stampOf(c) != stamp{}
 	}
-	first := c.Webhooks[0].ClientConfig.CABundle
-	cas := authorities(first)
-	return cas, c.Annotations[caAnnotation] == caFingerprint(cas...) &&
-		!slices.ContainsFunc(c.Webhooks, func(w admissionregistrationv1.MutatingWebhook) bool {
-			return !bytes.Equal(w.ClientConfig.CABundle, first)
-		})
+	return authorities(all, now)
 }
 
-func caFingerprint(cas ...string) string {
-	sum := sha256.Sum256([]byte(strings.Join(cas, "")))
-	return hex.EncodeToString(sum[:])[:fingerprintLen]
-}
-
-// leavingCAs returns the fingerprints of the CAs that are announced to leave c.
-func leavingCAs(c *configuration) []string { return strings.Fields(c.Annotations[leavingAnnotation]) }
-
-// trusting returns c with cas for the API server to trust, of which those with the
-// fingerprints leaving are to leave. cert-manager's cainjector adds to them what it knows.
-func trusting(c *configuration, cas, leaving []string) *configuration {
-	out := c.DeepCopy()
-	if out.Annotations == nil {
-		out.Annotations = map[string]string{}
-	}
-	if !injected(out) {
-		out.Annotations[caAnnotation] = caFingerprint(cas...)
-		if len(leaving) > 0 {
-			out.Annotations[leavingAnnotation] = strings.Join(leaving, " ")
+// trusting gives each webhook of c the CAs.
+func trusting(c *configuration, cas []string) {
+	for i := range c.Webhooks {
+		c.Webhooks[i].ClientConfig.CABundle = nil
+		if bundle := strings.Join(cas, ""); bundle != "" {
+			c.Webhooks[i].ClientConfig.CABundle = []byte(bundle)
 		}
 	}
-	for i := range out.Webhooks {
-		out.Webhooks[i].ClientConfig.CABundle = []byte(strings.Join(cas, ""))
-	}
-	return out
 }
 
-// public reports whether c is for certificates that the API server's own roots hold for.
-func public(c *configuration) bool { return c.Annotations[rootsAnnotation] == systemRoots }
+// union returns the CAs of both.
+func union(a, b []string) []string {
+	all := slices.Concat(a, b)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
 
-// injected reports whether cert-manager's cainjector writes the caBundle as well.
+// lacks reports whether requests fail that come to a replica with the CAs own. A configuration
+// without any CA is for the API server's own roots, or nobody's of ours yet.
+func lacks(live *configuration, own []string, now time.Time) bool {
+	return len(trusted(live, now)) > 0 && isOurs(live) && slices.ContainsFunc(live.Webhooks, func(w admissionregistrationv1.MutatingWebhook) bool {
+		standing := authorities(w.ClientConfig.CABundle, now)
+		return slices.ContainsFunc(own, func(ca string) bool { return !slices.Contains(standing, ca) })
+	})
+}
+
+// injected reports whether cert-manager's cainjector writes the CAs.
 func injected(c *configuration) bool { return c.Annotations[injectAnnotation] != "" }

@@ -2,16 +2,12 @@
 // MutatingWebhookConfiguration and one ValidatingWebhookConfiguration, both named "isthmus",
 // as the flags want them (a Keeper), or removes them.
 //
-// Every ready replica keeps them, none leads; one that is not ready adds its CA, no more. What
-// is as wanted is never written, so that in a steady state no replica writes. A change by
-// someone else, or a deletion, is seen by a watch and put right, at a limited rate.
+// One replica writes them: the one that holds a Lease of their own, for which those run that
+// serve. What is as wanted is not written again. A change by someone else, or a deletion, is seen
+// by a watch and put right, at a limited rate. While new flags are rolled out, the holder's count:
+// when it ends it lets the Lease go, so that at the end of a rollout a new replica has it.
 //
-// Replicas may want different things, while new flags are rolled out. So each configuration
-// carries a stamp: a number and the fingerprint of what is wanted. A replica that starts
-// writes with the next higher number if something else stands there. A replica that sees a
-// higher number of another fingerprint leaves it for some time: whoever wanted something last
-// prevails, and the others speak up again only when it may be gone.
-//
-// The CAs to trust are no matter of who prevails: a replica adds its own, and those of others
-// leave only when none of them objects.
+// The CAs to trust are no matter of who holds the Lease: a replica adds its own where webhooks are
+// registered, before it is ready, and nobody takes one away that has not expired. Where
+// cert-manager's cainjector writes the CAs, they are its alone.
 package registration

@@ -57,6 +57,7 @@ func newCluster(t *testing.T) *cluster {
 		if err := errors.Join(
 			c.AdmissionregistrationV1().MutatingWebhookConfigurations().DeleteCollection(ctx, metav1.DeleteOptions{}, all),
 			c.AdmissionregistrationV1().ValidatingWebhookConfigurations().DeleteCollection(ctx, metav1.DeleteOptions{}, all),
+			c.CoordinationV1().Leases("kube-system").DeleteCollection(ctx, metav1.DeleteOptions{}, all),
 			c.CoreV1().Events("default").DeleteCollection(ctx, metav1.DeleteOptions{}, all)); err != nil {
 			t.Error(err)
 		}
@@ -115,6 +116,7 @@ type replica struct {
 	writes   atomic.Int64
 	ready    atomic.Bool
 	stop     func()
+	knows    func() string // the CAs of a self-managed certificate
 
 	mu  sync.Mutex
 	ca  []byte
@@ -213,11 +215,7 @@ func (c *cluster) start(t *testing.T, change func(*registration.Options, *replic
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.SetPace(20*time.Millisecond, 50*time.Millisecond, time.Hour, time.Hour, time.Hour, 5)
-	if p, ok := paces[t.Name()]; ok {
-		p(k)
-	}
-	k.SetPatience(2 * time.Second)
+	k.SetPace(20*time.Millisecond, 50*time.Millisecond, 2*time.Second, time.Hour, 5)
 	r.keeper = k
 	logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(r), textlogger.Verbosity(2)))
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logger))
@@ -244,22 +242,6 @@ func (r *replica) client(t *testing.T, config *rest.Config) kubernetes.Interface
 		t.Fatal(err)
 	}
 	return client
-}
-
-// paces are those of single tests.
-var paces = map[string]func(*registration.Keeper){
-	"TestStoodDownReplicaSpeaksUpAgain": func(k *registration.Keeper) {
-		k.SetPace(20*time.Millisecond, 20*time.Millisecond, 500*time.Millisecond, time.Hour, time.Hour, 5)
-	},
-	"TestUnknownCAGoesLater": func(k *registration.Keeper) {
-		k.SetPace(20*time.Millisecond, 20*time.Millisecond, 2*time.Second, 500*time.Millisecond, time.Hour, 5)
-	},
-	"TestReplicasWithOtherCAsForGood": func(k *registration.Keeper) {
-		k.SetPace(20*time.Millisecond, 20*time.Millisecond, time.Second, 3*time.Second, time.Hour, 5)
-	},
-	"TestReplicasAtOnceWriteOnce": func(k *registration.Keeper) {
-		k.SetPace(20*time.Millisecond, 400*time.Millisecond, time.Hour, time.Hour, time.Hour, 5)
-	},
 }
 
 // upToDate returns the sum of the gauges: 2 when both kinds are.

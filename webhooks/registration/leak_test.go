@@ -1,7 +1,16 @@
 package registration_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"math/big"
 	"strings"
 	"sync"
 	"testing"
@@ -24,7 +33,8 @@ func (c *cluster) startSelfManaged(t *testing.T) *replica {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- source.Run(ctx) }()
-	r := c.start(t, func(o *registration.Options, _ *replica) {
+	r := c.start(t, func(o *registration.Options, r *replica) {
+		r.knows = func() string { return string(source.CABundle()) }
 		o.CABundle, o.Ready = source.CABundle, func(context.Context) error { return source.Err() }
 	})
 	keeper := r.stop
@@ -107,4 +117,81 @@ func TestLeakedCA(t *testing.T) {
 		r.stop()
 	}
 	c.deleteSecret(t)
+}
+
+// TestLeakedCAWhileServing is what the guide says removes a CA that replicas serve with no more,
+// while they serve: none puts it back.
+func TestLeakedCAWhileServing(t *testing.T) {
+	c := newCluster(t)
+	replicas := []*replica{c.startSelfManaged(t), c.startSelfManaged(t)}
+	for _, r := range replicas {
+		r.settle(t)
+	}
+	old := c.registered(t)
+	next, key := issuer(t)
+	secrets := c.CoreV1().Secrets(leaked.Namespace)
+	patch := func(patch any) {
+		t.Helper()
+		data, err := json.Marshal(patch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := secrets.Patch(t.Context(), leaked.Name, types.MergePatchType, data, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	patch(map[string]any{"data": map[string]any{"next-issuer.crt": next, "next-issuer.key": key}})
+	patch(map[string]any{"data": map[string]any{"issuer.key": nil}})
+	both := func() bool {
+		now := c.registered(t)
+		return strings.Contains(now, old) && strings.Contains(now, string(next))
+	}
+	eventually.True(t, "both are registered", both)
+	eventually.True(t, "the new one issues", func() bool {
+		s, err := secrets.Get(t.Context(), leaked.Name, metav1.GetOptions{})
+		return err == nil && bytes.Equal(s.Data["issuer.crt"], next)
+	})
+	patch(map[string]any{"data": map[string]any{"retired.crt": nil}})
+	eventually.True(t, "no replica knows the old one", func() bool { return replicas[0].knows() == string(next) && replicas[1].knows() == string(next) })
+	if !both() {
+		t.Error("a CA went by itself")
+	}
+	before := replicas[0].writes.Load() + replicas[1].writes.Load()
+	c.inject(t, string(next))
+	m := c.mutating(t)
+	m.Webhooks[0].ClientConfig.CABundle = next
+	if _, err := c.AdmissionregistrationV1().MutatingWebhookConfigurations().Update(t.Context(), m, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range replicas {
+		r.settle(t)
+	}
+	wait(t, 500*time.Millisecond)
+	if n := replicas[0].writes.Load() + replicas[1].writes.Load() - before; n != 0 || c.registered(t) != string(next) {
+		t.Errorf("%d writes, registered is\n%s", n, c.registered(t))
+	}
+	for _, r := range replicas {
+		r.stop()
+	}
+	c.deleteSecret(t)
+}
+
+// issuer returns a CA that was made some hours ago, and its key.
+func issuer(t *testing.T) (cert, key []byte) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "next"}, NotBefore: time.Now().Add(-3 * time.Hour),
+		NotAfter: time.Now().AddDate(1, 0, 0), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalECPrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER})
 }

@@ -51,7 +51,7 @@ type Options struct {
 	CABundle func() []byte
 	// InjectCAFrom is the cert-manager Certificate, as namespace/name, from which cert-manager's
 	// cainjector adds CAs to the caBundle and takes them away when they have expired; empty where
-	// replicas do that.
+	// replicas do that, who leave it to cainjector then.
 	InjectCAFrom string
 	// Ready returns nil while this replica serves. Nothing is registered before.
 	Ready func(ctx context.Context) error

@@ -27,7 +27,7 @@ func forbidding(t *testing.T, c *cluster, o *registration.Options, r *replica) {
 	config := rest.CopyConfig(c.config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTrip(func(req *http.Request) (*http.Response, error) {
-			if req.Method == http.MethodPatch && strings.Contains(req.URL.Path, "webhookconfigurations") {
+			if req.Method != http.MethodGet && strings.Contains(req.URL.Path, "webhookconfigurations") {
 				w := httptest.NewRecorder()
 				http.Error(w, "not today", http.StatusForbidden)
 				return w.Result(), nil
@@ -58,6 +58,7 @@ func TestTrustedBeforeReady(t *testing.T) {
 	if err := young.trusted(t); err != nil {
 		t.Errorf("it is trusted, and says: %v", err)
 	}
+	old.stop()
 	eventually.True(t, "its policy prevails", func() bool { return c.policy(t) == "Fail" })
 }
 

@@ -3,13 +3,16 @@ package registration_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
 	"github.com/isthmus-cloud/isthmus/test/eventually"
@@ -20,33 +23,66 @@ func removing(o *registration.Options, _ *replica) {
 	o.Mode, o.Ready, o.CABundle, o.Webhooks = registration.Remove, nil, nil, nil
 }
 
-// What is ours goes, also while replicas of before still keep it, which learn of it.
+// What is ours goes once the replicas that keep it have ended, and stays away.
 func TestRemove(t *testing.T) {
 	c := newCluster(t)
 	old := c.start(t, nil)
-	before := old.settle(t)
+	old.settle(t)
 	remover := c.start(t, removing)
+	eventually.True(t, "it says that another one writes", func() bool { return strings.Contains(remover.logged(), "another one writes it") })
+	if c.mutating(t) == nil || remover.writes.Load() != 0 {
+		t.Error("what another replica keeps was removed")
+	}
+	old.stop()
 	gone := func() bool { return c.mutating(t) == nil && c.validating(t) == nil }
 	eventually.True(t, "the configurations are gone", gone)
-	wait(t, time.Second)
-	if n := old.writes.Load() - before; n != 0 || !gone() {
-		t.Errorf("a replica of before has written %d times after the removal", n)
-	}
-	// One that is restarted makes them again, and they are removed again.
-	old.stop()
-	restarted := c.start(t, nil)
-	eventually.True(t, "they are made and removed", func() bool { return restarted.writes.Load() > 0 && gone() })
-	restarted.stop()
-	eventually.True(t, "the configurations are gone again", gone)
 	remover.settle(t)
-	n := remover.writes.Load()
-	wait(t, 500*time.Millisecond)
-	if got := remover.writes.Load(); got != n || !gone() {
-		t.Errorf("%d writes when there is nothing to remove", got-n)
+	// One of before that is started again does not write: it does not hold the lease.
+	restarted := c.start(t, nil)
+	eventually.True(t, "it says that another one writes", func() bool { return strings.Contains(restarted.logged(), "another one writes it") })
+	if n := remover.writes.Load(); n != 2 || restarted.writes.Load() != 0 || !gone() {
+		t.Errorf("%d removals, %d writes of a replica that was started later", n, restarted.writes.Load())
 	}
-	remover.stop()
 	// From remove back to auto.
-	c.start(t, nil).settle(t)
+	remover.stop()
+	restarted.settle(t)
+}
+
+// What was made anew since it was looked at is not removed.
+func TestRemoveLeavesWhatIsNew(t *testing.T) {
+	c := newCluster(t)
+	r := c.start(t, nil)
+	r.settle(t)
+	r.stop()
+	api := c.AdmissionregistrationV1().MutatingWebhookConfigurations()
+	theirs := c.mutating(t)
+	theirs.ObjectMeta = metav1.ObjectMeta{Name: registration.Name}
+	var once sync.Once
+	config := rest.CopyConfig(c.config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return before(func(req *http.Request) func() {
+			if req.Method == http.MethodDelete && strings.Contains(req.URL.Path, "mutating") {
+				once.Do(func() {
+					if err := api.Delete(t.Context(), registration.Name, metav1.DeleteOptions{}); err != nil {
+						t.Error(err)
+					}
+					if _, err := api.Create(t.Context(), theirs, metav1.CreateOptions{}); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			return nil
+		}, next)
+	})
+	if err := registration.Away(t.Context(), r.client(t, config)); err == nil || !strings.Contains(err.Error(), "was not made by Isthmus") {
+		t.Errorf("with a configuration that was made anew: %v", err)
+	}
+	if c.mutating(t) == nil {
+		t.Error("a configuration was removed that was made after the look at it")
+	}
+	if c.validating(t) != nil {
+		t.Error("the other one was not removed")
+	}
 }
 
 // Removing once ends, says what it left, and does not touch what is not ours.
@@ -86,7 +122,8 @@ func TestMissingRights(t *testing.T) {
 	t.Cleanup(func() {
 		ctx, o := context.Background(), metav1.DeleteOptions{}
 		if err := errors.Join(c.CoreV1().ServiceAccounts("default").Delete(ctx, sa.Name, o), c.RbacV1().ClusterRoleBindings().Delete(ctx, "registrar", o),
-			c.RbacV1().ClusterRoles().Delete(ctx, "registrar", o)); err != nil {
+			c.RbacV1().ClusterRoles().Delete(ctx, "registrar", o), c.RbacV1().Roles("kube-system").Delete(ctx, "registrar", o),
+			c.RbacV1().RoleBindings("kube-system").Delete(ctx, "registrar", o)); err != nil {
 			t.Error(err)
 		}
 	})
@@ -115,9 +152,20 @@ func TestMissingRights(t *testing.T) {
 	if _, err := c.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	lease := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "registrar", Namespace: "kube-system"},
+		Rules: []rbacv1.PolicyRule{{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create", "get", "update"}}}}
+	if _, err := c.RbacV1().Roles("kube-system").Create(t.Context(), lease, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	subjects := []rbacv1.Subject{{Kind: "ServiceAccount", Name: sa.Name, Namespace: "default"}}
+	if _, err := c.RbacV1().RoleBindings("kube-system").Create(t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: lease.ObjectMeta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: lease.Name}, Subjects: subjects,
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "registrar"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
-		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: sa.Name, Namespace: "default"}},
+		Subjects: subjects,
 	}
 	if _, err := c.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)

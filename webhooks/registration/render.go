@@ -2,6 +2,7 @@ package registration
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -23,27 +24,26 @@ const (
 	// optedOut is the value of opt-out labels.
 	optedOut = "true"
 
-	stampAnnotation = webhooks.Domain + "/registration"
-	caAnnotation    = webhooks.Domain + "/registered-ca"
-	// leavingAnnotation has the fingerprints of the CAs that leave soon unless a replica objects.
-	leavingAnnotation = webhooks.Domain + "/leaving-ca"
-	// rootsAnnotation with systemRoots is of a configuration without CAs: they are not missing.
-	rootsAnnotation  = webhooks.Domain + "/trusted-roots"
-	systemRoots      = "api-server"
 	injectAnnotation = "cert-manager.io/inject-ca-from"
 )
 
 // Configurations returns what is registered for o, with the CAs to trust. Every field that
 // the API server would fill in is set.
 func Configurations(o *Options, caBundle []byte) (*admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration) {
-	return render(o, webhooks.Mutating, caBundle), toValidating(render(o, webhooks.Validating, caBundle))
+	m, v := render(o, webhooks.Mutating), render(o, webhooks.Validating)
+	if !injected(m) {
+		trusting(m, []string{string(caBundle)})
+		trusting(v, []string{string(caBundle)})
+	}
+	return m, converted[admissionregistrationv1.ValidatingWebhookConfiguration](v)
 }
 
 // configuration stands for both kinds: a validating one has no reinvocation policies, and
 // is the same otherwise.
 type configuration = admissionregistrationv1.MutatingWebhookConfiguration
 
-func render(o *Options, kind webhooks.Type, caBundle []byte) *configuration {
+// render returns what is registered, but for the CAs.
+func render(o *Options, kind webhooks.Type) *configuration {
 	c := &configuration{
 		TypeMeta: metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: kindName(kind)},
 		ObjectMeta: metav1.ObjectMeta{
@@ -53,11 +53,11 @@ func render(o *Options, kind webhooks.Type, caBundle []byte) *configuration {
 		Webhooks: []admissionregistrationv1.MutatingWebhook{},
 	}
 	if o.InjectCAFrom != "" {
-		c.Annotations, caBundle = map[string]string{injectAnnotation: o.InjectCAFrom}, nil
+		c.Annotations = map[string]string{injectAnnotation: o.InjectCAFrom}
 	}
 	for _, w := range o.Webhooks {
 		if w.Type == kind {
-			c.Webhooks = append(c.Webhooks, o.webhook(w, caBundle))
+			c.Webhooks = append(c.Webhooks, o.webhook(w))
 		}
 	}
 	slices.SortFunc(c.Webhooks, byName)
@@ -68,13 +68,13 @@ func kindName(t webhooks.Type) string { return string(t) + "WebhookConfiguration
 
 func byName(a, b admissionregistrationv1.MutatingWebhook) int { return cmp.Compare(a.Name, b.Name) }
 
-func (o *Options) webhook(w webhooks.Webhook, caBundle []byte) admissionregistrationv1.MutatingWebhook {
+func (o *Options) webhook(w webhooks.Webhook) admissionregistrationv1.MutatingWebhook {
 	policy, match, effects := o.FailurePolicy(w.Name), admissionregistrationv1.Equivalent, admissionregistrationv1.SideEffectClassNone
 	timeout := int32(o.Timeout.Seconds())
 	out := admissionregistrationv1.MutatingWebhook{
 		Name:                    w.Name + "." + webhooks.Domain,
 		AdmissionReviewVersions: []string{"v1"},
-		ClientConfig:            o.clientConfig(w.Path, caBundle),
+		ClientConfig:            o.clientConfig(w.Path),
 		Rules:                   rules(w.Rules),
 		FailurePolicy:           &policy,
 		MatchPolicy:             &match,
@@ -96,8 +96,8 @@ func (o *Options) webhook(w webhooks.Webhook, caBundle []byte) admissionregistra
 	return out
 }
 
-func (o *Options) clientConfig(path string, caBundle []byte) admissionregistrationv1.WebhookClientConfig {
-	c := admissionregistrationv1.WebhookClientConfig{CABundle: caBundle}
+func (o *Options) clientConfig(path string) admissionregistrationv1.WebhookClientConfig {
+	var c admissionregistrationv1.WebhookClientConfig
 	if o.URL != "" {
 		u := strings.TrimSuffix(o.URL, "/") + path
 		c.URL = &u
@@ -141,26 +141,11 @@ func optOut(w webhooks.Webhook) []metav1.LabelSelectorRequirement {
 	return []metav1.LabelSelectorRequirement{{Key: w.OptOutLabel, Operator: metav1.LabelSelectorOpNotIn, Values: []string{optedOut}}}
 }
 
-func toValidating(c *configuration) *admissionregistrationv1.ValidatingWebhookConfiguration {
-	out := &admissionregistrationv1.ValidatingWebhookConfiguration{TypeMeta: c.TypeMeta, ObjectMeta: c.ObjectMeta, Webhooks: []admissionregistrationv1.ValidatingWebhook{}}
-	for _, w := range c.Webhooks {
-		out.Webhooks = append(out.Webhooks, admissionregistrationv1.ValidatingWebhook{
-			Name: w.Name, ClientConfig: w.ClientConfig, Rules: w.Rules, FailurePolicy: w.FailurePolicy, MatchPolicy: w.MatchPolicy,
-			NamespaceSelector: w.NamespaceSelector, ObjectSelector: w.ObjectSelector, SideEffects: w.SideEffects,
-			TimeoutSeconds: w.TimeoutSeconds, AdmissionReviewVersions: w.AdmissionReviewVersions, MatchConditions: w.MatchConditions,
-		})
-	}
-	return out
-}
-
-func fromValidating(c *admissionregistrationv1.ValidatingWebhookConfiguration) *configuration {
-	out := &configuration{TypeMeta: c.TypeMeta, ObjectMeta: c.ObjectMeta}
-	for _, w := range c.Webhooks {
-		out.Webhooks = append(out.Webhooks, admissionregistrationv1.MutatingWebhook{
-			Name: w.Name, ClientConfig: w.ClientConfig, Rules: w.Rules, FailurePolicy: w.FailurePolicy, MatchPolicy: w.MatchPolicy,
-			NamespaceSelector: w.NamespaceSelector, ObjectSelector: w.ObjectSelector, SideEffects: w.SideEffects,
-			TimeoutSeconds: w.TimeoutSeconds, AdmissionReviewVersions: w.AdmissionReviewVersions, MatchConditions: w.MatchConditions,
-		})
+// converted returns one kind as the other: all fields that it has are named alike.
+func converted[T any](c any) *T {
+	out := new(T)
+	if data, err := json.Marshal(c); err != nil || json.Unmarshal(data, out) != nil {
+		return new(T) // not possible: the API server's types
 	}
 	return out
 }

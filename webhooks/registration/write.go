@@ -2,103 +2,116 @@ package registration
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"golang.org/x/time/rate"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
-// errKept: the API server keeps something else than it was given.
-var errKept = errors.New("the API server keeps it otherwise than it was written: is its version older than 1.30, or does something in it rewrite webhook configurations")
-
-// apply makes the configuration live, nil for none, what is wanted, with the stamp, and
-// returns it. Field values of other writers are overridden; what others have added is taken
-// away. When somebody has changed it since it was read, nothing is written and the error is a
-// conflict: wanted may be of what it was before.
-func apply(ctx context.Context, a api, wanted, live *configuration, s stamp) (*configuration, error) {
-	wanted = wanted.DeepCopy()
-	kept := func(now *configuration) bool {
-		if stampOf(now) != s || injected(wanted) {
-			return stampOf(now) == s
+// hindrance says why it is too early to write c in place of live, or too often.
+func (r *reconciler) hindrance(ctx context.Context, live, c *configuration, why reason) error {
+	if c != nil && why != addCA {
+		if len(c.Webhooks) > 0 && len(r.own()) == 0 && r.opts.URL == "" && r.opts.InjectCAFrom == "" {
+			return &problem{"NoCA", "the certificate comes without its CA, and no API server trusts one for a Service unasked: put the CA beside it as ca.crt; webhooks are registered then"}
 		}
-		_, ok := standingCAs(now)
-		return ok && now.Annotations[caAnnotation] == wanted.Annotations[caAnnotation]
-	}
-	metav1.SetMetaDataAnnotation(&wanted.ObjectMeta, stampAnnotation, s.String())
-	force := true
-	write := func() (*configuration, error) {
-		if live != nil {
-			wanted.ResourceVersion = live.ResourceVersion
-		}
-		data, err := json.Marshal(a.own(wanted))
-		if err != nil {
-			return nil, fmt.Errorf("encode: %w", err)
-		}
-		return a.patch(ctx, Name, types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: FieldManager, Force: &force})
-	}
-	now, err := write()
-	if apierrors.IsInvalid(err) && live != nil {
-		// What others own beside our fields does not go with them: a Service beside our URL.
-		if live, err = replace(ctx, a, wanted, live); err == nil {
-			now, err = write()
-		}
-	}
-	if err == nil && !kept(now) {
-		// What others own is more than we want: webhooks, conditions, cert-manager's annotation.
-		now, err = replace(ctx, a, wanted, now)
-	}
-	if err != nil {
-		return nil, explain("apply", wanted.Kind, err)
-	}
-	if !kept(now) {
-		return now, fmt.Errorf("%s %s: %w", wanted.Kind, Name, errKept)
-	}
-	return now, nil
-}
-
-// replace writes live with wanted's webhooks, whoever owns what.
-func replace(ctx context.Context, a api, wanted, live *configuration) (*configuration, error) {
-	out := live.DeepCopy()
-	if !injected(wanted) {
-		delete(out.Annotations, injectAnnotation)
-	}
-	out.Webhooks = wanted.Webhooks
-	return a.update(ctx, out, metav1.UpdateOptions{FieldManager: FieldManager})
-}
-
-// remove removes the configuration live, which must be ours. It first puts an empty one in
-// its place, from which replicas that still keep it learn that they are no longer to.
-func remove(ctx context.Context, a api, empty, live *configuration) error {
-	if s := parseStamp(live.Annotations[stampAnnotation]); s != (stamp{}) && len(live.Webhooks) > 0 {
-		s.number++
-		s.fingerprint = fingerprint(empty)
-		var err error
-		if live, err = apply(ctx, a, trusting(empty, nil, nil), live, s); err != nil && !errors.Is(err, errKept) {
+		if err := r.reached(ctx, c); err != nil {
 			return err
 		}
 	}
-	uid := live.UID
-	err := a.delete(ctx, Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
-	if apierrors.IsNotFound(err) {
+	switch {
+	case r.limiter(why).Tokens() >= 1:
 		return nil
+	case why == removal:
+		return &problem{"RemovalLimited", "something keeps making this configuration again: it is removed once in " + r.pace.refill.String() +
+			" only; end what was started with --webhook-registration=auto"}
 	}
-	return explain("delete", empty.Kind, err)
+	return &problem{"RepairLimited", "something keeps changing or deleting this configuration (other writer: " + lastWriter(live) + "): it is put right once in " +
+		r.pace.refill.String() + " only; find out what it is and stop it, or whether the API server is older than 1.30"}
 }
 
-// rule is what RBAC must allow.
-const rule = `{apiGroups: [admissionregistration.k8s.io], resources: [mutatingwebhookconfigurations, validatingwebhookconfigurations], ` +
-	`resourceNames: [` + Name + `], verbs: [create, get, list, watch, patch, update, delete]}`
-
-// explain names the operation and, where the API server forbids it, what to do.
-func explain(operation, kind string, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case apierrors.IsForbidden(err):
-		return fmt.Errorf("%s %s %s: %w; apply manifests/components/webhook-auto, or give the ServiceAccount a ClusterRole with the rule %s", operation, kind, Name, err, rule)
+// limiter returns which limit what is written for why is counted to.
+func (r *reconciler) limiter(why reason) *rate.Limiter {
+	if why == addCA && r.additions.Tokens() >= 1 {
+		return r.additions
 	}
-	return fmt.Errorf("%s %s %s: %w", operation, kind, Name, err)
+	return r.repairs
+}
+
+// write brings the configuration live, nil for none, to c, or removes it.
+func (r *reconciler) write(ctx context.Context, live, c *configuration, why reason) error {
+	var now *configuration
+	var err error
+	switch {
+	case why == removal:
+		err = r.api.remove(ctx, live)
+	case live == nil:
+		now, err = r.api.create(ctx, c)
+	default:
+		now, err = r.api.update(ctx, c)
+	}
+	if err != nil {
+		return err
+	}
+	r.limiter(why).Allow()
+	if why == addCA || why == repair && !r.kept {
+		why = change
+	}
+	r.metrics.writes.WithLabelValues(kindName(r.kind), string(why)).Inc()
+	if why == removal {
+		r.logger.Info("Webhook configuration removed")
+		return nil
+	}
+	by := lastWriter(live)
+	r.logger.Info("Webhooks registered", "reason", string(why), "otherWriter", by, "webhooks", len(now.Webhooks))
+	r.event(now, corev1.EventTypeNormal, "Registered", "webhook configuration "+string(why)+"; other writer: "+by)
+	if live != nil {
+		r.sayCAs(live, now)
+	}
+	return nil
+}
+
+// sayCAs makes an event of CAs that came or went.
+func (r *reconciler) sayCAs(before, now *configuration) {
+	had, has := trusted(before, time.Time{}), trusted(now, time.Time{})
+	var changes []string
+	for _, ca := range union(had, has) {
+		if !slices.Contains(had, ca) {
+			changes = append(changes, "added "+describe(ca))
+		} else if !slices.Contains(has, ca) {
+			changes = append(changes, "removed "+describe(ca))
+		}
+	}
+	if len(changes) > 0 {
+		r.logger.Info("CAs of the webhooks changed", "changes", changes)
+		r.event(now, corev1.EventTypeNormal, "CAsChanged", fmt.Sprintf("CAs that the API server trusts for the webhooks: %.900s", strings.Join(changes, "; ")))
+	}
+}
+
+// reached fails until the Service leads to a replica: this one is ready a little before that, and
+// until then policy Fail would refuse requests.
+func (r *reconciler) reached(ctx context.Context, c *configuration) error {
+	if r.opts.URL != "" || !slices.ContainsFunc(c.Webhooks, func(w admissionregistrationv1.MutatingWebhook) bool {
+		return *w.FailurePolicy == admissionregistrationv1.Fail
+	}) {
+		return nil
+	}
+	s := r.opts.Service
+	list, err := r.opts.Client.DiscoveryV1().EndpointSlices(s.Namespace).List(ctx, metav1.ListOptions{
+		LabelSelector: discoveryv1.LabelServiceName + "=" + s.Name,
+	})
+	if err != nil {
+		return fmt.Errorf("list the EndpointSlices of Service %s/%s, to which policy Fail is to lead: %w; apply manifests/components/webhook-auto", s.Namespace, s.Name, err)
+	}
+	for _, slice := range list.Items {
+		if slices.ContainsFunc(slice.Endpoints, func(e discoveryv1.Endpoint) bool { return e.Conditions.Ready == nil || *e.Conditions.Ready }) {
+			return nil
+		}
+	}
+	return &problem{"NoEndpoint", fmt.Sprintf("Service %s/%s leads to no ready replica yet: with policy Fail, webhooks are registered once it does", s.Namespace, s.Name)}
 }

@@ -1,0 +1,205 @@
+package registration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+
+	"github.com/isthmus-cloud/isthmus/webhooks"
+)
+
+// reconciler keeps one of the two configurations.
+type reconciler struct {
+	*Keeper
+	api      api
+	informer cache.SharedIndexInformer
+	kind     webhooks.Type
+	rendered *configuration // what is wanted but for the CAs; nil for nothing
+
+	// What only run uses.
+	recorder record.EventRecorder
+	logger   klog.Logger
+	// repairs limits what is done against other writers. additions is for CAs of this replica's that
+	// are missing, which must not wait until that fight is over.
+	repairs, additions *rate.Limiter
+	kept               bool // it has been as wanted
+
+	mu   sync.Mutex
+	said string // the last thing that was logged as wrong
+}
+
+// run looks at the configuration whenever there is news, and from time to time, until ctx ends.
+func (r *reconciler) run(ctx context.Context) error {
+	news := make(chan struct{}, 1)
+	notify := func() {
+		select {
+		case news <- struct{}{}:
+		default:
+		}
+	}
+	r.repairs, r.additions = rate.NewLimiter(rate.Every(r.pace.refill), r.pace.burst), rate.NewLimiter(rate.Every(r.pace.refill), r.pace.burst)
+	err := r.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, reflector *cache.Reflector, err error) {
+		if apierrors.IsForbidden(err) {
+			r.wrong(explain("watch", kindName(r.kind), err))
+			return
+		}
+		cache.DefaultWatchErrorHandler(ctx, reflector, err)
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := r.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { notify() }, UpdateFunc: func(_, _ any) { notify() }, DeleteFunc: func(any) { notify() },
+	}); err != nil {
+		return err
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() { r.informer.RunWithContext(ctx) })
+	if !cache.WaitForCacheSync(ctx.Done(), r.informer.HasSynced) {
+		return nil
+	}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-news:
+		case <-timer.C:
+		}
+		timer.Reset(r.sync(ctx))
+	}
+}
+
+// problem is what somebody may have to do something about: it becomes an event.
+type problem struct{ reason, message string }
+
+// Error implements error.
+func (p *problem) Error() string { return p.message }
+
+// sync does what is to be done now and returns when to look again if there is no news. It
+// asks the API server for nothing while all is as wanted.
+func (r *reconciler) sync(ctx context.Context) time.Duration {
+	err := r.reconcile(ctx)
+	var p *problem
+	switch {
+	case err == nil || ctx.Err() != nil:
+	case apierrors.IsConflict(err):
+		r.logger.V(4).Info("Another replica was first with the webhook configuration", "reason", err.Error())
+		return 0
+	case errors.As(err, &p):
+		if r.news(p.message) {
+			r.logger.Info("Webhook configuration is not as wanted", "reason", p.reason, "message", p.message)
+			r.event(r.live(), corev1.EventTypeWarning, p.reason, p.message)
+		}
+	default:
+		r.wrong(err)
+		return 5 * r.pace.look
+	}
+	return r.pace.look
+}
+
+// reconcile brings the configuration to what is planned, of what it is now.
+func (r *reconciler) reconcile(ctx context.Context) error {
+	live, holds := r.live(), r.holds()
+	c, why := plan(live, r.rendered, r.own(), holds, time.Now())
+	if why.writes() { // by what may be old
+		var err error
+		if live, err = r.api.get(ctx); err != nil {
+			return err
+		}
+		c, why = plan(live, r.rendered, r.own(), holds, time.Now())
+	}
+	up := 0.0
+	if why == asWanted {
+		up = 1
+	}
+	r.metrics.upToDate.WithLabelValues(kindName(r.kind)).Set(up)
+	switch why {
+	case asWanted:
+		r.kept = true
+		r.news("")
+	case notOurs:
+		return &problem{"NotOurs", errNotOurs(kindName(r.kind)).Error()}
+	case notHeld:
+		if r.news(string(why)) {
+			r.logger.V(2).Info("Webhook configuration is not as this replica wants it, but another one writes it", "lease", leaseName)
+		}
+	default:
+		if err := r.hindrance(ctx, live, c, why); err != nil {
+			return err
+		}
+		return r.write(ctx, live, c, why)
+	}
+	return nil
+}
+
+// own returns the CAs that this replica's certificates are of.
+func (k *Keeper) own() []string {
+	if k.opts.CABundle == nil {
+		return nil
+	}
+	return authorities(k.opts.CABundle(), time.Now())
+}
+
+// live returns the configuration that the watch has brought; nil when there is none.
+func (r *reconciler) live() *configuration {
+	obj, exists, err := r.informer.GetStore().GetByKey(Name)
+	if err != nil || !exists {
+		return nil
+	}
+	return r.api.from(obj)
+}
+
+// untrusted says that webhooks are registered, but requests that come to this replica fail.
+func (r *reconciler) untrusted() error {
+	if !r.informer.HasSynced() {
+		return fmt.Errorf("%s %s has not been looked at yet: does the API server answer, and let this process list it", kindName(r.kind), Name)
+	}
+	if !lacks(r.live(), r.own(), time.Now()) {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	err := fmt.Errorf("%s %s does not have the CA of this replica's certificate yet", kindName(r.kind), Name)
+	if r.said != "" {
+		err = fmt.Errorf("%w: %s", err, r.said)
+	}
+	return err
+}
+
+// news reports whether message is not what was said last, and notes it.
+func (r *reconciler) news(message string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	news := r.said != message
+	r.said = message
+	return news
+}
+
+// wrong counts err, and logs it if it is not what was logged last.
+func (r *reconciler) wrong(err error) {
+	r.metrics.failures.WithLabelValues(kindName(r.kind)).Inc()
+	if r.news(err.Error()) {
+		r.logger.Error(err, "Webhooks could not be registered; it is tried again")
+	}
+}
+
+// event makes an event of c; nil for one that is not there.
+func (r *reconciler) event(c *configuration, kind, why, message string) {
+	ref := &corev1.ObjectReference{APIVersion: "admissionregistration.k8s.io/v1", Kind: kindName(r.kind), Name: Name}
+	if c != nil {
+		ref.UID, ref.ResourceVersion = c.UID, c.ResourceVersion
+	}
+	r.recorder.Event(ref, kind, why, message)
+}
