@@ -64,6 +64,7 @@ var (
 		{verb: "get", resource: "namespaces", namespace: "kube-system", name: "kube-system"},
 		{verb: "create", group: "authentication.k8s.io", resource: "tokenreviews"},
 		{verb: "create", group: "authorization.k8s.io", resource: "subjectaccessreviews"},
+		{verb: "list", group: "storage.k8s.io", resource: "csinodes"}, {verb: "watch", group: "storage.k8s.io", resource: "csinodes"},
 	}
 	mustNotToServe = []access{
 		{verb: "list", resource: "nodes"}, {verb: "delete", resource: "nodes", name: "n"}, {verb: "patch", resource: "nodes", sub: "status", name: "n"},
@@ -86,6 +87,7 @@ var must = []access{
 	{verb: "create", resource: "events", namespace: "default"}, {verb: "patch", resource: "events", namespace: "default", name: "e"},
 	{verb: "list", resource: "persistentvolumes"}, {verb: "watch", resource: "persistentvolumes"}, {verb: "patch", resource: "persistentvolumes", name: "pv"},
 	{verb: "list", group: "storage.k8s.io", resource: "volumeattachments"},
+	{verb: "list", group: "storage.k8s.io", resource: "csinodes"}, {verb: "watch", group: "storage.k8s.io", resource: "csinodes"},
 	{verb: "create", group: coordination, resource: "leases", namespace: "kube-system"},
 	{verb: "get", group: coordination, resource: "leases", namespace: "kube-system", name: "cloud-controller-manager"},
 	{verb: "update", group: coordination, resource: "leases", namespace: "kube-system", name: "cloud-controller-manager"},

@@ -123,6 +123,9 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := m.FollowCSITopology(p); err != nil {
+		return err
+	}
 	if err := o.webhooks.addTo(ctx, m, p, o.ccm); err != nil {
 		return err
 	}

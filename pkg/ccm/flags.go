@@ -55,6 +55,11 @@ func (o *Options) addControllerFlags(fss *cliflag.NamedFlagSets) {
 	fs.DurationVar(&c.Generic.MinResyncPeriod.Duration, "min-resync-period", c.Generic.MinResyncPeriod.Duration,
 		"Informers replay all objects after a random time between this and twice this.")
 
+	fs = fss.FlagSet(PersistentVolumeLabelController)
+	fs.StringVar(&o.CSITopology, "persistentvolume-csi-topology", o.CSITopology,
+		"Whether node affinity of PersistentVolumes, the webhook's as well, requires the CSI driver's own topology key beside the general one of zones: "+
+			"auto where all CSINodes of the driver have it, always or never.")
+
 	fs = fss.FlagSet(names.CloudNodeController)
 	fs.Int32Var(&c.NodeController.ConcurrentNodeSyncs, "concurrent-node-syncs", c.NodeController.ConcurrentNodeSyncs,
 		"How many nodes are initialized at a time, each with two writes to the API server; the cloud is asked about all of them at once. 1 is other cloud controller managers' default.")

@@ -199,6 +199,7 @@ func TestValidate(t *testing.T) {
 		{name: "gate of logging left off", args: []string{"--feature-gates=LoggingAlphaOptions=false", "--log-text-split-stream"}, want: []string{
 			"--logging-format and its options: options.text.splitStream: Forbidden: Feature LoggingAlphaOptions is disabled"}},
 		{name: "gate of logging without truth", args: []string{"--feature-gates=LoggingAlphaOptions=maybe"}, want: []string{`--feature-gates: LoggingAlphaOptions must be true or false, not "maybe"`}},
+		{name: "no such topology", args: []string{"--persistentvolume-csi-topology=zone"}, want: []string{`--persistentvolume-csi-topology: "zone" is not one of auto, always, never`}},
 		{name: "gate of no truth", args: []string{"--feature-gates=CloudControllerManagerWebhook=maybe"}, want: []string{`--feature-gates: CloudControllerManagerWebhook must be true or false, not "maybe"`}},
 		{name: "paths and content type", args: []string{"--authorization-always-allow-paths=/healthz,/open/*,healthz,/a*b,*", "--kube-api-content-type=foo"}, want: []string{
 			`--kube-api-content-type: "foo" is not one of application/vnd.kubernetes.protobuf, application/json`,

@@ -34,6 +34,7 @@ type Manager struct {
 	client    kubernetes.Interface
 	informers informers.SharedInformerFactory
 	migration migration
+	topology  *csiTopology // nil where no PersistentVolumes are labeled
 
 	health, live, ready *checks
 	extra               []manager.Runnable
@@ -183,6 +184,9 @@ func (m *Manager) runnables(ctx context.Context, p *decorate.Provider, cluster c
 	if p.Run != nil {
 		out = append(out, everyReplica{p.Run})
 	}
+	if m.topology != nil {
+		out = append(out, everyReplica{m.topology.run})
+	}
 	if !m.watches() {
 		return out, nil
 	}
@@ -207,8 +211,8 @@ func (m *Manager) runnables(ctx context.Context, p *decorate.Provider, cluster c
 	return append(out, &term{
 		opts: m.opts, config: m.config, client: m.client, informers: m.informers, provider: p, cluster: cluster,
 		controllers: m.opts.enabledControllers(), migration: m.migration,
-		secondLock: l.second,
-		metrics:    controllersmetrics.NewControllerManagerMetrics(componentName),
+		secondLock: l.second, topology: m.topology,
+		metrics: controllersmetrics.NewControllerManagerMetrics(componentName),
 
 		serviceMetrics: serviceMetrics, routeMetrics: routeMetrics,
 	}), nil

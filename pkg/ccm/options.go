@@ -37,6 +37,8 @@ type Options struct {
 	// LabelPersistentVolumes makes '*' in --controllers include PersistentVolumeLabelController:
 	// its webhook is turned on.
 	LabelPersistentVolumes bool
+	// CSITopology says whether node affinity has the CSI driver's own topology key: auto, always or never.
+	CSITopology string
 	// NodeIPAM are the settings of the node IPAM controller beside --cluster-cidr.
 	NodeIPAM NodeIPAMOptions
 	// Serving is the secure port.
@@ -120,6 +122,7 @@ func NewOptions() (*Options, error) {
 	install.Scheme.Default(versioned)
 	o := &Options{
 		Logging:         logsapi.NewLoggingConfiguration(),
+		CSITopology:     csiTopologyAuto,
 		StartTimeout:    30 * time.Second,
 		ShutdownTimeout: 30 * time.Second,
 		LoadBalancers:   LoadBalancerOptions{SyncPeriod: 30 * time.Minute, DefaultClass: true},

@@ -49,5 +49,11 @@ func (t *term) pvLabelController(ctx context.Context) (func(), error) {
 		Volumes: t.provider.Volumes, Client: client, PersistentVolumes: core.PersistentVolumes(), Nodes: core.Nodes(),
 		Recorder: recorder, Metrics: m, Clock: clock.RealClock{},
 	})
-	return t.ours(ctx, PersistentVolumeLabelController, "persistentvolume-label", c.Run, shutdown), nil
+	run := func(ctx context.Context) error {
+		if t.topology != nil {
+			t.topology.wait(ctx) // node affinity cannot be changed later
+		}
+		return c.Run(ctx)
+	}
+	return t.ours(ctx, PersistentVolumeLabelController, "persistentvolume-label", run, shutdown), nil
 }

@@ -45,6 +45,8 @@ type term struct {
 	serviceMetrics *service.Metrics
 	// routeMetrics are the route controller's.
 	routeMetrics *routes.Metrics
+	// topology is nil where no PersistentVolumes are labeled.
+	topology *csiTopology
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.

@@ -24,6 +24,9 @@ func (o *Options) Validate(clouds []string) error {
 	errs = append(errs, o.checkServing()...)
 	errs = append(errs, o.checkFeatureGates()...)
 	errs = append(errs, o.checkLogging()...)
+	if modes := []string{csiTopologyAuto, csiTopologyAlways, csiTopologyNever}; !slices.Contains(modes, o.CSITopology) {
+		errs = append(errs, fmt.Errorf("--persistentvolume-csi-topology: %q is not one of %s", o.CSITopology, strings.Join(modes, ", ")))
+	}
 	return errors.Join(errs...)
 }
 

@@ -87,9 +87,9 @@ func (c *Controller) allowed(n *candidate, nodes []*corev1.Node, attached []stri
 			return false
 		}
 	}
-	// Nodes that are about to get their labels are no reason to complain.
+	// Nodes that are about to come, or to get their labels, are no reason to complain.
 	say := c.once
-	if slices.ContainsFunc(nodes, uninitialized) {
+	if len(nodes) == 0 || slices.ContainsFunc(nodes, uninitialized) {
 		say = func(*corev1.PersistentVolume, string, string, string, ...any) {}
 	}
 	if labels := (pv.Mutation{Labels: n.mutation.Labels}).Place(); stuck(n, labels, nodes) {
@@ -101,7 +101,7 @@ func (c *Controller) allowed(n *candidate, nodes []*corev1.Node, attached []stri
 		return false
 	}
 	required := n.mutation.Requirements
-	if len(required) > 0 && len(nodes) > 0 && !slices.ContainsFunc(nodes, func(node *corev1.Node) bool { return pv.Matches(node.Labels, required) }) {
+	if len(required) > 0 && !slices.ContainsFunc(nodes, func(node *corev1.Node) bool { return pv.Matches(node.Labels, required) }) {
 		say(n.object, corev1.EventTypeWarning, reasonNoNodes,
 			"Node affinity, which could not be changed any more, was not added: no Node is in %s; compare the labels of the Nodes", describe(required))
 		n.mutation.Requirements = nil

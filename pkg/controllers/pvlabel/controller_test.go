@@ -226,6 +226,7 @@ func (c *cluster) differs(name string, tt slipped) string {
 func TestAllReplicasKilled(t *testing.T) {
 	c := newCluster(t)
 	defer c.deadWebhook()()
+	c.node("node-az1", zoned("az1"))
 	const count = 1000
 	names := make(chan *corev1.PersistentVolume)
 	var creators sync.WaitGroup
@@ -323,6 +324,7 @@ func (c *cluster) deadWebhook() (remove func()) {
 // answer; what was missing is added when it does.
 func TestCloudDown(t *testing.T) {
 	c := newCluster(t)
+	c.node("node-az1", zoned("az1"))
 	undo := c.sim.AddFault(ossim.Fault{Service: "volume", Status: http.StatusServiceUnavailable})
 	for _, name := range []string{"one", "two", "three"} {
 		c.slip(name, slipped{zone: "az1"})

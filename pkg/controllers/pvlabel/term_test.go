@@ -108,6 +108,7 @@ func TestLeadershipLostWhileWriting(t *testing.T) {
 // PersistentVolume is tried once and stays as it is.
 func TestDryRun(t *testing.T) {
 	c := newCluster(t)
+	c.node("node-az1", zoned("az1"))
 	c.slip("dry", slipped{zone: "az1"})
 	before := c.get("dry").ResourceVersion
 	clk := testclock.NewFakeClock(time.Now())
