@@ -53,8 +53,12 @@ type Options struct {
 	Program, Version string
 	// RequestTimeout bounds each HTTP request; 0 means 30 s.
 	RequestTimeout time.Duration
+	// Observe is told of all credentials that were asked for: how long it took, when they end, and the error. Nil is for
+	// no one; it must not block.
+	Observe func(took time.Duration, expires time.Time, err error)
 
-	maxBackoff time.Duration // between attempts; 0 means 2 s
+	maxBackoff time.Duration    // between attempts; 0 means 2 s
+	now        func() time.Time // nil means time.Now; for how long credentials are kept
 }
 
 const (

@@ -3,8 +3,6 @@ package aws
 import (
 	"context"
 	"fmt"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -50,6 +48,13 @@ func New(ctx context.Context, cfg Config, o Options) (*Session, error) {
 // AWS returns the configuration for a client of one of AWS' services. It is the caller's own.
 func (s *Session) AWS() aws.Config { return s.base.Copy() }
 
+func (s *Session) now() time.Time {
+	if s.options.now != nil {
+		return s.options.now()
+	}
+	return time.Now()
+}
+
 // Region is where requests go that name no other region.
 func (s *Session) Region() string { return s.base.Region }
 
@@ -70,7 +75,7 @@ func (s *Session) Assume(role Role) (*Session, error) {
 	other := *s
 	other.cfg.Role = &role
 	other.base = s.base.Copy()
-	other.base.Credentials = aws.NewCredentialsCache(s.seen.watch(s.assumed(s.base, role)))
+	other.base.Credentials = s.keep(s.assumed(s.base, role), nil)
 	return &other, nil
 }
 
@@ -84,13 +89,15 @@ func (s *Session) login(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	provider := base.Credentials
-	if s.cfg.WebIdentity == nil {
-		provider = &files{session: s, paths: pathsOf(base), current: provider, fingerprint: cloudauth.Fingerprint(pathsOf(base)...)}
+	if s.cfg.WebIdentity != nil {
+		base.Credentials = s.keep(base.Credentials, nil)
+	} else {
+		f := &files{session: s, paths: pathsOf(base), current: base.Credentials}
+		f.fingerprint = f.look()
+		base.Credentials = s.keep(f, f.look)
 	}
-	base.Credentials = aws.NewCredentialsCache(s.seen.watch(provider))
 	if s.cfg.Role != nil {
-		base.Credentials = aws.NewCredentialsCache(s.seen.watch(s.assumed(base, *s.cfg.Role)))
+		base.Credentials = s.keep(s.assumed(base, *s.cfg.Role), nil)
 	}
 	s.base = base
 	return nil
@@ -162,6 +169,7 @@ func (s *Session) loadOptions() []func(*config.LoadOptions) error {
 		config.WithRetryer(s.newRetryer),
 		config.WithLogger(logging.Nop{}), // else it writes to stderr, which is the program's
 		config.WithDefaultRegion(s.cfg.DefaultRegion),
+		config.WithCredentialsCacheOptions(func(o *aws.CredentialsCacheOptions) { o.ExpiryWindow = sdkEarly }),
 		config.WithAPIOptions([]func(*middleware.Stack) error{
 			onlyEncrypted, bounded,
 			awsmiddleware.AddUserAgentKeyValue(s.options.Program, s.options.Version),
@@ -174,95 +182,6 @@ func (s *Session) loadOptions() []func(*config.LoadOptions) error {
 		options = append(options, config.WithSharedConfigProfile(s.cfg.Profile))
 	}
 	return options
-}
-
-// lookEvery is how often the shared config files are looked at.
-const lookEvery = 5 * time.Second
-
-// files gives the credentials of the shared config files, or of what they name. It reads them
-// again when they have changed; while they cannot be used, what was read before stays.
-type files struct {
-	session *Session
-	paths   []string
-
-	mu          sync.Mutex
-	current     aws.CredentialsProvider
-	fingerprint string
-	source      string // of current's credentials, once they were used
-}
-
-// Retrieve implements aws.CredentialsProvider. Credentials that do not expire are given for
-// a moment only, so that the files are looked at again. The cache around it calls it once at a time.
-func (f *files) Retrieve(ctx context.Context) (aws.Credentials, error) {
-	c, err := f.latest(ctx)
-	if err != nil {
-		return aws.Credentials{}, err
-	}
-	if !c.CanExpire || time.Until(c.Expires) > lookEvery {
-		c.CanExpire, c.Expires = true, time.Now().Add(lookEvery)
-	}
-	return c, nil
-}
-
-// latest returns the credentials of the files as they are now, or else of those before.
-func (f *files) latest(ctx context.Context) (aws.Credentials, error) {
-	now := cloudauth.Fingerprint(f.paths...)
-	f.mu.Lock()
-	current, changed, source := f.current, now != f.fingerprint, f.source
-	f.mu.Unlock()
-	if changed {
-		if base, err := f.session.load(ctx); err == nil {
-			if c, err := base.Credentials.Retrieve(ctx); err == nil && !fallsBack(source, c.Source) {
-				f.use(base.Credentials, now, c.Source)
-				return c, nil
-			}
-		}
-	}
-	c, err := current.Retrieve(ctx)
-	if err == nil && !changed {
-		f.use(current, now, c.Source)
-	}
-	return c, err
-}
-
-func (f *files) use(current aws.CredentialsProvider, fingerprint, source string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.current, f.fingerprint, f.source = current, fingerprint, source
-}
-
-// fallsBack reports whether a source comes after the files: who had credentials in them and
-// finds them broken or half written, must not become the instance.
-func fallsBack(before, now string) bool {
-	last := []string{"", ec2rolecreds.ProviderName, endpointcreds.ProviderName}
-	return !slices.Contains(last, before) && slices.Contains(last, now)
-}
-
-// remembered is of how many credentials the secrets are kept out of errors.
-const remembered = 4
-
-// seen remembers the credentials in use, so that no error shows them, and where they are from.
-type seen struct {
-	mu   sync.Mutex
-	last aws.Credentials
-	also []cloudauth.Secret
-}
-
-func (s *seen) watch(p aws.CredentialsProvider) aws.CredentialsProvider {
-	return aws.CredentialsProviderFunc(func(ctx context.Context) (aws.Credentials, error) {
-		c, err := p.Retrieve(ctx)
-		if err != nil {
-			return c, err
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.last.SecretAccessKey != c.SecretAccessKey {
-			s.also = append(s.also, cloudauth.NewSecret(c.SecretAccessKey), cloudauth.NewSecret(c.SessionToken))
-			s.also = s.also[max(len(s.also)-2*remembered, 0):]
-		}
-		s.last = c
-		return c, nil
-	})
 }
 
 // Who says whose credentials are in use, for errors.

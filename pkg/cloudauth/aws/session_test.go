@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -8,14 +9,16 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
 	awssim "github.com/isthmus-cloud/isthmus/test/cloudsim/aws"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
 
 const account, other = "111122223333", "444455556666"
@@ -373,23 +376,17 @@ func TestDefectMetadataThroughProxy(t *testing.T) {
 func TestRotation(t *testing.T) {
 	w := newWorld(t)
 	w.write(t, ".aws/credentials", "[default]\n"+w.static())
-	s, err := New(t.Context(), Config{}, Options{})
+	now := time.Now()
+	s, err := New(t.Context(), Config{}, Options{now: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	expect := func(want string) {
 		t.Helper()
-		cache, ok := s.base.Credentials.(*aws.CredentialsCache)
-		if !ok {
-			t.Fatal("the credentials are not cached")
-		}
-		if c, err := cache.Retrieve(t.Context()); err != nil || !c.CanExpire || time.Until(c.Expires) > lookEvery {
-			t.Errorf("credentials of a file are kept until %s, %v", c.Expires, err)
-		}
-		cache.Invalidate() // as time does
 		if got, err := s.Check(t.Context()); err != nil || got != want {
 			t.Errorf("it is %q, %v, want %q", got, err, want)
 		}
+		now = now.Add(5 * time.Second)
 	}
 	expect(userARN)
 	w.SetInstanceRole(w.instance) // must not be fallen back to
@@ -400,6 +397,79 @@ func TestRotation(t *testing.T) {
 	expect("arn:aws:iam::" + other + ":user/second")
 	if who := s.Who(); !strings.Contains(who, "SharedConfigCredentials") || !strings.Contains(who, w.user.AccessKeyID) {
 		t.Errorf("it is said to be %q", who)
+	}
+}
+
+// A hundred callers of an STS that hangs wait together, for as long as one request; with credentials that are still good
+// they do not wait at all.
+func TestHundredCallersOfAHangingServer(t *testing.T) {
+	w := newWorld(t)
+	w.setUser(t)
+	var offset atomic.Int64
+	var observed atomic.Int32
+	s, err := New(t.Context(), Config{Role: w.targetRole()}, Options{
+		RequestTimeout: 300 * time.Millisecond, now: func() time.Time { return time.Now().Add(time.Duration(offset.Load())) },
+		Observe: func(time.Duration, time.Time, error) { observed.Add(1) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hundred := func(want bool) {
+		t.Helper()
+		var all sync.WaitGroup
+		for range 100 {
+			all.Go(func() {
+				if c, err := s.Credentials().Retrieve(t.Context()); (err == nil) != want || want && c.SessionToken == "" {
+					t.Errorf("got %v", err)
+				}
+			})
+		}
+		all.Wait()
+	}
+	remove := w.AddFault(awssim.Fault{Service: "sts", Hang: true})
+	hundred(false)
+	if n := len(w.Requests()); n > 2 { // who comes after the first failure asks once more
+		t.Errorf("%d requests: they wait one after the other", n)
+	}
+	remove()
+	offset.Add(int64(time.Minute))
+	if _, err := s.Credentials().Retrieve(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := observed.Load(); n < 3 {
+		t.Errorf("%d requests for credentials observed", n)
+	}
+	w.AddFault(awssim.Fault{Service: "sts", Hang: true})
+	offset.Add(int64(55 * time.Minute)) // of the hour
+	w.ResetRequests()
+	hundred(true)
+	eventually.True(t, "new ones are asked for", func() bool { return len(w.Requests()) > 0 })
+	if n := len(w.Requests()); n != 1 {
+		t.Errorf("%d requests for credentials that are still good", n)
+	}
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	offset.Add(int64(time.Hour))
+	if _, err := s.Credentials().Retrieve(gone); err == nil || !strings.Contains(s.Explain(err).Error(), "the source of the AWS credentials: context canceled") {
+		t.Errorf("who leaves: %v", err)
+	}
+}
+
+// What the instance has is replaced before its end, as what is assumed is.
+func TestInstanceCredentialsAreReplacedBeforeTheirEnd(t *testing.T) {
+	w := newWorld(t)
+	w.SetInstanceRole(w.instance)
+	s, err := New(t.Context(), Config{}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := s.Credentials().Retrieve(t.Context())
+	if left := time.Until(c.Expires); err != nil || left < 55*time.Minute || left > time.Hour {
+		t.Errorf("they live for %s, %v", left, err)
+	}
+	again, err := s.Credentials().Retrieve(t.Context())
+	if err != nil || again.AccessKeyID != c.AccessKeyID {
+		t.Errorf("they are not kept: %v", err)
 	}
 }
 

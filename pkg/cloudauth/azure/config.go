@@ -51,6 +51,9 @@ type Options struct {
 	UserAgent string
 	// RequestTimeout bounds each HTTP request; 0 means 30 s.
 	RequestTimeout time.Duration
+	// Observe is told of every token that was asked for: how long it took, when it ends, and the error. Nil is for no
+	// one; it must not block.
+	Observe func(took time.Duration, expires time.Time, err error)
 
 	backoff time.Duration         // as wire.Options has it
 	remote  func(*http.Transport) // as wire.Options has it

@@ -13,10 +13,13 @@ import (
 const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 // fromEntra gets a token of an application.
-func (s *Session) fromEntra(ctx context.Context, now settings, audience string) (Token, error) {
+func (s *Session) fromEntra(ctx context.Context, now settings, w Wanted) (Token, error) {
 	where := "Entra ID at " + s.authority
 	address := "https://" + s.authority + "/" + url.PathEscape(now.tenant) + "/oauth2/v2.0/token"
-	form := url.Values{"grant_type": {"client_credentials"}, "client_id": {now.client}, "scope": {audience + "/.default"}}
+	form := url.Values{"grant_type": {"client_credentials"}, "client_id": {now.client}, "scope": {w.Audience + "/.default"}}
+	if w.Claims != "" {
+		form.Set("claims", w.Claims)
+	}
 	secret, err := s.proof(now, address, form)
 	if err != nil {
 		return Token{}, misconfigured(err)
@@ -29,7 +32,7 @@ func (s *Session) fromEntra(ctx context.Context, now settings, audience string) 
 		return parseToken(where, response.Body, s.now())
 	}
 	f := parseFailure(response)
-	return Token{}, response.Refusal(where, s.Who(), f.said(secret, cloudauth.NewSecret(url.QueryEscape(secret.Reveal()))), s.hint(f, audience))
+	return Token{}, response.Refusal(where, s.Who(), f.said(secret, cloudauth.NewSecret(url.QueryEscape(secret.Reveal()))), s.hint(f, w.Audience))
 }
 
 // proof adds to a request what proves the identity, and returns the secret in it.

@@ -29,16 +29,28 @@ type Session struct {
 	kind      kind
 	settings  settings
 
+	options Options
+
 	now func() time.Time
 
 	mu     sync.Mutex
-	tokens map[string]*cached // by audience
+	tokens map[Wanted]*cloudauth.Cache[Token]
+}
+
+// Wanted is what a token is for.
+type Wanted struct {
+	// Audience is whom it is for, such as https://containerregistry.azure.net.
+	Audience string
+	// Tenant is the directory that it is of, if not the identity's own.
+	Tenant string
+	// Claims is what it has to say, as a service asks for it that refused another one.
+	Claims string
 }
 
 // New checks the configuration, decides on the identity and returns a Session for it. It reads the
 // environment and azure.json, but does not use the network. Its errors are *cloudauth.Error.
 func New(cfg Config, o Options) (*Session, error) {
-	s := &Session{cfg: cfg, client: NewClient(o), now: o.now, tokens: map[string]*cached{}}
+	s := &Session{cfg: cfg, client: NewClient(o), options: o, now: o.now, tokens: map[Wanted]*cloudauth.Cache[Token]{}}
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -175,10 +187,48 @@ func (s *Session) Who() string {
 	return "the machine's system-assigned managed identity"
 }
 
+// Token returns a token for an audience, as TokenFor does.
+func (s *Session) Token(ctx context.Context, audience string) (Token, error) {
+	return s.TokenFor(ctx, Wanted{Audience: audience})
+}
+
+// TokenFor returns a token, from memory while that is good. Its errors are *cloudauth.Error.
+func (s *Session) TokenFor(ctx context.Context, w Wanted) (Token, error) {
+	t, err := s.cache(w).Get(ctx)
+	var own *cloudauth.Error
+	if err != nil && !errors.As(err, &own) {
+		return t, explain(Request{Where: "waiting for a token of " + s.Who()}, err)
+	}
+	return t, err
+}
+
+// mostTokens bounds what is kept: claims are words of others.
+const mostTokens = 100
+
+func (s *Session) cache(w Wanted) *cloudauth.Cache[Token] {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.tokens[w]
+	if c == nil {
+		if len(s.tokens) >= mostTokens {
+			clear(s.tokens)
+		}
+		c = cloudauth.NewCache(cloudauth.CacheOptions[Token]{
+			Fetch: func(ctx context.Context) (Token, time.Time, error) {
+				t, err := s.fetch(ctx, w)
+				return t, t.Expires, err
+			},
+			Timeout: 3 * s.client.timeout, Now: s.now, Observe: s.options.Observe,
+		})
+		s.tokens[w] = c
+	}
+	return c
+}
+
 // fetch gets a new token. What is in files is read now.
-func (s *Session) fetch(ctx context.Context, audience string) (Token, error) {
+func (s *Session) fetch(ctx context.Context, w Wanted) (Token, error) {
 	if s.managed() {
-		return s.fromMetadata(ctx, audience)
+		return s.fromMetadata(ctx, w.Audience)
 	}
 	current := s.settings
 	if s.cfg.CloudConfig != "" && s.cfg.FederatedToken.IsEmpty() {
@@ -191,5 +241,11 @@ func (s *Session) fetch(ctx context.Context, audience string) (Token, error) {
 		}
 		current = again
 	}
-	return s.fromEntra(ctx, current, audience)
+	if w.Tenant != "" {
+		if err := CheckTenant(w.Tenant); err != nil {
+			return Token{}, misconfigured(err)
+		}
+		current.tenant = w.Tenant
+	}
+	return s.fromEntra(ctx, current, w)
 }

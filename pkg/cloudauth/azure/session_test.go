@@ -17,6 +17,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
 	azuresim "github.com/isthmus-cloud/isthmus/test/cloudsim/azure"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -126,8 +127,18 @@ func TestTokensAreKept(t *testing.T) {
 	if other, err := s.Token(t.Context(), arm); err != nil || other.Value.Equal(first.Value) {
 		t.Errorf("another audience gets the same token, %v", err)
 	}
-	offset.Store(int64(56 * time.Minute)) // less than maxMargin is left
-	expect(1)                             // meanwhile the old one is given to the others
+	offset.Store(int64(56 * time.Minute)) // less than five minutes are left
+	w.ResetRequests()
+	if token, err := s.Token(t.Context(), registryA); err != nil || !token.Value.Equal(first.Value) {
+		t.Errorf("the old one is not given meanwhile: %v", err)
+	}
+	eventually.True(t, "a new one is there", func() bool {
+		token, err := s.Token(t.Context(), registryA)
+		return err == nil && !token.Value.Equal(first.Value)
+	})
+	if n := len(w.Requests()); n != 1 {
+		t.Errorf("%d requests for a new one", n)
+	}
 	if second := expect(0); second.Value.Equal(first.Value) {
 		t.Error("the token is not replaced before its end")
 	}
@@ -137,6 +148,7 @@ func TestTokensAreKept(t *testing.T) {
 	if _, err := s.Token(t.Context(), registryA); err != nil {
 		t.Errorf("a token that is still good is given up: %v", err)
 	}
+	eventually.True(t, "a new one is asked for", func() bool { stays, _ := s.cache(Wanted{Audience: registryA}).Failure(); return stays })
 	w.ResetRequests()
 	if _, err := s.Token(t.Context(), registryA); err != nil || len(w.Requests()) != 0 {
 		t.Errorf("%d requests, %v", len(w.Requests()), err)
@@ -146,14 +158,53 @@ func TestTokensAreKept(t *testing.T) {
 		t.Errorf("a token that has expired is used: %v", err)
 	}
 	remove()
+	offset.Add(int64(time.Minute))
 	expect(1)
+}
+
+// A hundred callers of a server that hangs wait together, for as long as one request; with a token that is still good
+// they do not wait at all.
+func TestHundredCallersOfAHangingServer(t *testing.T) {
+	w := newWorld(t)
+	var offset atomic.Int64
+	s := w.open(t, w.secret(t), Options{RequestTimeout: 300 * time.Millisecond, now: func() time.Time { return time.Now().Add(time.Duration(offset.Load())) }})
+	hundred := func(want bool) {
+		t.Helper()
+		var all sync.WaitGroup
+		for range 100 {
+			all.Go(func() {
+				if _, err := s.Token(t.Context(), registryA); (err == nil) != want {
+					t.Errorf("got %v", err)
+				}
+			})
+		}
+		all.Wait()
+	}
+	remove := w.AddFault(azuresim.Fault{Service: "entra", Hang: true})
+	hundred(false)
+	if n := len(w.Requests()); n > 2 { // who comes after the first failure asks once more
+		t.Errorf("%d requests: they wait one after the other", n)
+	}
+	remove()
+	offset.Add(int64(time.Minute))
+	if _, err := s.Token(t.Context(), registryA); err != nil {
+		t.Fatal(err)
+	}
+	w.AddFault(azuresim.Fault{Service: "entra", Hang: true})
+	offset.Add(int64(56 * time.Minute))
+	w.ResetRequests()
+	hundred(true)
+	eventually.True(t, "a new one is asked for", func() bool { return len(w.Requests()) > 0 })
+	if n := len(w.Requests()); n != 1 {
+		t.Errorf("%d requests for a token that is still good", n)
+	}
 }
 
 // Who waits for another's request is not ended by that one's end.
 func TestWaitingForAToken(t *testing.T) {
 	w := newWorld(t)
 	s := w.open(t, w.secret(t), Options{})
-	remove := w.AddFault(azuresim.Fault{Service: "entra", Hang: true})
+	w.AddFault(azuresim.Fault{Service: "entra", Latency: time.Second})
 	first, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	all.Go(func() {
@@ -161,24 +212,17 @@ func TestWaitingForAToken(t *testing.T) {
 			t.Errorf("the one that gives up: %v", err)
 		}
 	})
-	for len(w.Requests()) == 0 {
-		select {
-		case <-time.After(time.Millisecond):
-		case <-t.Context().Done():
-			t.Fatal("nobody asks")
-		}
-	}
-	short, done := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer done()
-	if _, err := s.Token(short, registryA); err == nil || !strings.Contains(err.Error(), "does not answer in time") {
-		t.Errorf("a waiter with a deadline: %v", err)
-	}
+	eventually.True(t, "somebody asks", func() bool { return len(w.Requests()) > 0 })
 	all.Go(func() {
 		if _, err := s.Token(t.Context(), registryA); err != nil {
 			t.Errorf("the one that waits: %v", err)
 		}
 	})
-	remove()
+	short, done := context.WithCancel(t.Context())
+	done()
+	if _, err := s.Token(short, registryA); err == nil || !strings.Contains(err.Error(), "waiting for a token of application") {
+		t.Errorf("a waiter that leaves: %v", err)
+	}
 	cancel()
 	all.Wait()
 }

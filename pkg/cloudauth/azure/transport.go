@@ -4,16 +4,25 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth/wire"
 )
 
 // Client sends requests that carry credentials, by the rules of pkg/cloudauth/wire.
-type Client struct{ wire *wire.Client }
+type Client struct {
+	wire    *wire.Client
+	timeout time.Duration // of a request
+}
+
+const defaultRequestTimeout = 30 * time.Second
 
 // NewClient returns a Client.
 func NewClient(o Options) *Client {
-	return &Client{wire.NewClient(wire.Options{UserAgent: o.UserAgent, Timeout: o.RequestTimeout, Backoff: o.backoff, Remote: o.remote})}
+	if o.RequestTimeout <= 0 {
+		o.RequestTimeout = defaultRequestTimeout
+	}
+	return &Client{timeout: o.RequestTimeout, wire: wire.NewClient(wire.Options{UserAgent: o.UserAgent, Timeout: o.RequestTimeout, Backoff: o.backoff, Remote: o.remote})}
 }
 
 // Request is a request to one host.

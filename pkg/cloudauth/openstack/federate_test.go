@@ -50,7 +50,8 @@ func TestAccessTokenFile(t *testing.T) {
 		}
 	}
 	write(token(time.Hour) + "\n")
-	s, err := New(Config{AuthURL: sim.AuthURL(), IdentityProvider: "cluster", AccessTokenFile: file, TenantName: ossim.ProjectName, TenantDomainName: "Default"}, Options{})
+	now := time.Now()
+	s, err := New(Config{AuthURL: sim.AuthURL(), IdentityProvider: "cluster", AccessTokenFile: file, TenantName: ossim.ProjectName, TenantDomainName: "Default"}, Options{now: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +72,7 @@ func TestAccessTokenFile(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), expired) {
 			t.Errorf("%.10q: %v, want %q", text, err, want)
 		}
-		s.login().retryAt = time.Time{}
+		now = now.Add(lastRejected)
 	}
 	write(token(time.Hour))
 	if err := s.login().renew(t.Context()); err != nil {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 	"golang.org/x/time/rate"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
 )
 
 const (
@@ -37,7 +39,7 @@ type login struct {
 
 	inUse atomic.Bool // false while it is only tried
 
-	turn chan struct{} // holds one element while someone speaks to Keystone
+	tokens *cloudauth.Cache[struct{}] // says who speaks to Keystone, and when; the token is the client's
 
 	mu       sync.Mutex // guards what follows; never held during a request
 	client   *gophercloud.ProviderClient
@@ -45,26 +47,29 @@ type login struct {
 	identity Identity // without the secret
 	project  string   // ID of the project that the token is for, "" for none
 	expires  time.Time
-	failure  error
-	failures int
-	retryAt  time.Time
 	saidSkew bool
 	waited   bool // newer credentials have been waited for, in vain
 }
 
 func (s *Session) newLogin(set *settings) *login {
-	l := &login{settings: set, userAgent: s.options.UserAgent, timeout: s.options.RequestTimeout, turn: make(chan struct{}, 1)}
+	l := &login{settings: set, userAgent: s.options.UserAgent, timeout: s.options.RequestTimeout}
 	l.http, l.transport = newHTTPClient(set, s.options)
 	l.renewals = rate.NewLimiter(rate.Every(renewEvery), renewBurst)
 	l.renewal = s.renew
 	l.transport.newer = func(ctx context.Context, used *http.Transport) *http.Transport { return s.newerTransport(ctx, l, used) }
+	l.tokens = cloudauth.NewCache(cloudauth.CacheOptions[struct{}]{Fetch: l.fetch, Timeout: 3 * l.timeout, Backoff: backoff, Now: s.options.now})
 	return l
 }
 
 // ready returns the authenticated client and the catalog; the first call authenticates.
 func (l *login) ready(ctx context.Context) (*gophercloud.ProviderClient, *catalog, error) {
-	have := func() bool { return l.client != nil }
-	if err := l.obtain(ctx, have); err != nil {
+	l.mu.Lock()
+	client, catalog := l.client, l.catalog
+	l.mu.Unlock()
+	if client != nil { // which renews its token by itself
+		return client, catalog, nil
+	}
+	if err := l.obtain(ctx, l.tokens.Get); err != nil {
 		return nil, nil, err
 	}
 	l.mu.Lock()
@@ -78,8 +83,9 @@ func (l *login) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	_, failure := l.tokens.Failure()
 	l.mu.Lock()
-	good := l.failure == nil && time.Now().Before(l.expires)
+	good := failure == nil && time.Now().Before(l.expires)
 	l.mu.Unlock()
 	if good {
 		return nil
@@ -89,85 +95,61 @@ func (l *login) check(ctx context.Context) error {
 
 // refused reports whether the latest attempt to get a token was refused.
 func (l *login) refused() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	e := AsError(l.failure)
+	_, failure := l.tokens.Failure()
+	e := AsError(failure)
 	return e != nil && e.Reason == Rejected
 }
 
 // renew gets a new token with the same credentials.
 func (l *login) renew(ctx context.Context) error {
-	never := func() bool { return false }
-	if failed, err := l.settled(never); failed {
-		return err
+	if stays, failure := l.tokens.Failure(); stays {
+		return failure
 	}
 	if !l.renewals.Allow() {
 		return &Error{Reason: Rejected, text: fmt.Sprintf("the cloud refuses the tokens that Keystone has just issued to %s; check that the services and Keystone agree (clocks, memcached, fernet keys)", l.settings.cfg.who())}
 	}
-	if l.settings.cfg.method() == byToken {
-		return l.record(l.tokenExpired())
-	}
-	return l.obtain(ctx, never)
+	return l.obtain(ctx, l.tokens.Renew)
 }
 
-// obtain gets a token unless there is a good one already. One caller at a time does it; the
-// others wait for it, each only as long as its own context allows.
-func (l *login) obtain(ctx context.Context, good func() bool) error {
-	if done, err := l.settled(good); done {
-		return err
+// obtain gets a token as get does; all who ask at a time wait together, each only as long as its own context allows.
+func (l *login) obtain(ctx context.Context, get func(context.Context) (struct{}, error)) error {
+	_, err := get(ctx)
+	if err != nil && AsError(err) == nil { // of the context
+		return l.explain(err)
 	}
-	select {
-	case l.turn <- struct{}{}:
-	case <-ctx.Done():
-		return l.explain(ctx.Err())
-	}
-	defer func() { <-l.turn }()
-	if done, err := l.settled(good); done {
-		return err
+	return err
+}
+
+// fetch gets a token and takes it over.
+func (l *login) fetch(ctx context.Context) (none struct{}, never time.Time, err error) {
+	l.mu.Lock()
+	again := l.client != nil
+	l.mu.Unlock()
+	if again && l.settings.cfg.method() == byToken {
+		return none, never, l.tokenExpired()
 	}
 	got, err := l.persist(ctx)
 	if err != nil {
-		if ctx.Err() != nil {
-			return err // it says nothing about the credentials
-		}
-		return l.record(err)
+		return none, never, err
 	}
 	if err := l.accept(got); err != nil {
-		return err
+		return none, never, err
 	}
 	l.checkClock(ctx, got)
-	return nil
+	return none, never, nil
 }
 
-// settled reports whether no token needs to be asked for: there is a good one, or it is too
-// early after a failure.
-func (l *login) settled(good func() bool) (bool, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if good() {
-		return true, nil
-	}
-	if l.failure != nil && time.Now().Before(l.retryAt) {
-		return true, l.failure
-	}
-	return false, nil
-}
-
-// record remembers a failure and returns it.
-func (l *login) record(err error) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// backoff is how long Keystone is left alone after so many failures in a row.
+func backoff(failures int, err error) time.Duration {
 	e, longest := AsError(err), lastRetry
 	if e != nil && e.Reason == Rejected {
 		longest = lastRejected
 	}
-	wait := min(firstRetry<<min(l.failures, 10), longest)
+	wait := min(firstRetry<<min(failures-1, 10), longest)
 	if e != nil && e.RetryAfter > wait {
 		wait = min(e.RetryAfter, time.Minute)
 	}
-	l.failure, l.retryAt = err, time.Now().Add(wait)
-	l.failures++
-	return err
+	return wait
 }
 
 // accept takes a token over. The client stays the same one, so that whoever holds it has the
@@ -175,18 +157,18 @@ func (l *login) record(err error) error {
 func (l *login) accept(got result) error {
 	token, err := got.ExtractToken()
 	if err != nil {
-		return l.record(l.noKeystone(err))
+		return l.noKeystone(err)
 	}
 	list, err := got.ExtractServiceCatalog()
 	if err != nil {
-		return l.record(l.noKeystone(err))
+		return l.noKeystone(err)
 	}
 	identity, project, err := identityOf(got)
 	if err != nil {
-		return l.record(l.noKeystone(err))
+		return l.noKeystone(err)
 	}
 	if token.ID == "" {
-		return l.record(&Error{Reason: Unreachable, text: fmt.Sprintf("%s answers, but without a token: it is no Keystone; check auth-url", l.settings.auth.IdentityEndpoint)})
+		return &Error{Reason: Unreachable, text: fmt.Sprintf("%s answers, but without a token: it is no Keystone; check auth-url", l.settings.auth.IdentityEndpoint)}
 	}
 	found := &catalog{entries: list.Entries, region: l.settings.cfg.Region, availability: l.settings.availability}
 	prefixes := found.prefixes(l.settings.auth.IdentityEndpoint)
@@ -198,7 +180,7 @@ func (l *login) accept(got result) error {
 		l.client = l.newClient()
 	}
 	l.catalog, l.identity, l.project, l.expires = found, identity, project, token.ExpiresAt
-	l.failure, l.failures, l.waited = nil, 0, false
+	l.waited = false
 	return l.client.SetTokenAndAuthResult(got)
 }
 

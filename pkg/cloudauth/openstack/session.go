@@ -36,6 +36,8 @@ type Options struct {
 	// Reloaded is called after every attempt to take changed credentials over, with nil when
 	// they are in use and else with the reason why not. Nil for no one; it must not block.
 	Reloaded func(err error)
+
+	now func() time.Time // nil means time.Now; for how long Keystone is left alone
 }
 
 // Session is a login to one OpenStack cloud. All of its methods may be called concurrently.

@@ -313,6 +313,27 @@ func TestCallerGivesUp(t *testing.T) {
 	}
 }
 
+// A hundred callers of a Keystone that hangs wait together, for as long as one request, and then leave it alone.
+func TestHundredCallersOfAHangingServer(t *testing.T) {
+	sim := ossim.ForTest(t)
+	s := open(t, passwordConfig(sim), Options{RequestTimeout: 300 * time.Millisecond}, nil)
+	repair := sim.AddFault(ossim.Fault{Service: "identity", Hang: true})
+	before := sim.Count("identity", "")
+	var all sync.WaitGroup
+	for range 100 {
+		all.Go(func() {
+			if e := AsError(s.Check(t.Context())); e == nil || e.Reason != Unreachable {
+				t.Errorf("got %v", e)
+			}
+		})
+	}
+	all.Wait()
+	if n := sim.Count("identity", "") - before; n > 2 { // on a slow machine somebody comes a second later
+		t.Errorf("%d requests: they wait one after the other", n)
+	}
+	repair()
+}
+
 // The wait after a failure doubles, longer after a refusal than in an outage.
 func TestWaitAfterFailures(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -325,12 +346,8 @@ func TestWaitAfterFailures(t *testing.T) {
 		"for hours": {&Error{Reason: Throttled, RetryAfter: time.Hour}, []time.Duration{60}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var l login
 			for i, want := range tt.want {
-				if got := l.record(tt.err); !errors.Is(got, tt.err) {
-					t.Fatalf("record returns %v", got)
-				}
-				if wait := time.Until(l.retryAt).Round(time.Second); wait != want*time.Second {
+				if wait := backoff(i+1, tt.err); wait != want*time.Second {
 					t.Errorf("after failure %d it waits %s, want %s", i+1, wait, want*time.Second)
 				}
 			}
