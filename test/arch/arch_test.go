@@ -173,6 +173,8 @@ var homes = map[string][]string{
 	module + "/pkg/cloud/decorate":         {"pkg/cloud/decorate", "pkg/ccm", "cmd/cloud-controller-manager", "test", "hack"},
 	"github.com/aws":                       {"pkg/cloudauth/aws", "pkg/providers/aws", "credentialprovider/ecr", "test", "hack"},
 	"github.com/gophercloud/gophercloud":   {"pkg/cloudauth/openstack", "pkg/providers/openstack", "credentialprovider/openstack", "test", "hack"},
+	"github.com/Azure/azure-sdk-for-go":    {"pkg/cloudauth/azure/azcredential", "test", "hack"},
+	"golang.org/x/oauth2":                  {"pkg/cloudauth/gcp/tokensource"},
 	"k8s.io/cloud-provider":                {"pkg/ccm", "cmd/cloud-controller-manager", "test", "hack"},
 	"github.com/cert-manager/cert-manager": {"webhooks/certs"},
 }
@@ -202,7 +204,7 @@ func TestHomes(t *testing.T) {
 // TestLinks checks what whole binaries and packages must not link, even indirectly.
 func TestLinks(t *testing.T) {
 	forbidden := map[string][]string{
-		"cmd/credential-provider": {"github.com/Azure", "k8s.io/client-go", module + "/pkg/providers", module + "/pkg/cloud", module + "/test", "testing"},
+		"cmd/credential-provider": {"github.com/Azure", "golang.org/x/oauth2", "cloud.google.com/go", "k8s.io/client-go", module + "/pkg/providers", module + "/pkg/cloud", module + "/test", "testing"},
 		"credentialprovider":      {"k8s.io/client-go", module + "/pkg/providers", module + "/pkg/cloud"},
 		// The libraries of the secure port's guard, with which a test compares it, would double the binary.
 		"cmd/cloud-controller-manager": {"k8s.io/apiserver/pkg/authentication/authenticatorfactory", "k8s.io/apiserver/pkg/authorization", "k8s.io/apiserver/pkg/endpoints", "k8s.io/apiserver/pkg/server", "k8s.io/apiserver/plugin",
