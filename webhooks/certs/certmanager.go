@@ -41,7 +41,7 @@ type CertManager struct {
 	*adopter
 	opts    CertManagerOptions
 	objects *cmObjects
-	watch   *secretWatch
+	watch   secretWatch
 
 	// Only Run's goroutine uses what follows.
 	asked time.Time // when the objects were last brought to what they must be

@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/klog/v2"
+
+	"github.com/isthmus-cloud/isthmus/webhooks/watched"
 )
 
 // held is the part of a Source that is asked while requests are served: what was found last.
@@ -26,7 +28,7 @@ type held struct {
 }
 
 func newHeld(where, next string, now func() time.Time) *held {
-	return &held{where: where, next: next, now: now, err: errNotRead}
+	return &held{where: where, next: next, now: now, err: watched.ErrNotRead}
 }
 
 // GetCertificate is for tls.Config.
@@ -93,7 +95,7 @@ func (h *held) serve(ctx context.Context, cert *tls.Certificate, bundle []byte) 
 // problem says why what is there now cannot be used; nil for nothing. News are logged.
 func (h *held) problem(ctx context.Context, err error) {
 	h.mu.Lock()
-	news := err != nil && !errors.Is(err, errNotRead) && (h.err == nil || h.err.Error() != err.Error())
+	news := err != nil && !errors.Is(err, watched.ErrNotRead) && (h.err == nil || h.err.Error() != err.Error())
 	h.err = err
 	h.mu.Unlock()
 	if news {
@@ -109,9 +111,9 @@ func (h *held) waits(err error) {
 }
 
 // runWatch calls do whenever w changes and after each interval, until ctx ends.
-func runWatch(ctx context.Context, w *secretWatch, interval time.Duration, do func(context.Context)) error {
+func runWatch(ctx context.Context, w secretWatch, interval time.Duration, do func(context.Context)) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return w.run(ctx) })
+	g.Go(func() error { return w.Run(quiet(ctx)) })
 	g.Go(func() error {
 		ticker := time.NewTicker(interval)
 		defer ticker.Stop()
@@ -119,7 +121,7 @@ func runWatch(ctx context.Context, w *secretWatch, interval time.Duration, do fu
 			select {
 			case <-ctx.Done():
 				return nil
-			case <-w.changed:
+			case <-w.Changed:
 			case <-ticker.C:
 			}
 			do(ctx)

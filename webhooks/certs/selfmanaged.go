@@ -39,7 +39,7 @@ type SelfManaged struct {
 	opts   SelfManagedOptions
 	policy policy
 	client kubernetes.Interface
-	watch  *secretWatch
+	watch  secretWatch
 	// manager is what the API server calls this replica's creation.
 	manager string
 

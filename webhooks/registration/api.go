@@ -8,13 +8,12 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	informers "k8s.io/client-go/informers/admissionregistration/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/isthmus-cloud/isthmus/webhooks"
+	"github.com/isthmus-cloud/isthmus/webhooks/watched"
 )
 
 // api reads and writes the configuration of one kind. Errors name the operation and the object.
@@ -25,21 +24,19 @@ type api interface {
 	// update, and remove, do nothing but fail with a conflict when somebody has changed it.
 	update(ctx context.Context, c *configuration) (*configuration, error)
 	remove(ctx context.Context, c *configuration) error
-	// from returns what an informer holds.
-	from(obj any) *configuration
 }
 
-// apiOf returns the API of kind t, and an informer of nothing but our configuration.
-func apiOf(client kubernetes.Interface, t webhooks.Type) (api, cache.SharedIndexInformer) {
+// apiOf returns the API of kind t, and what follows our configuration there.
+func apiOf(client kubernetes.Interface, t webhooks.Type) (api, *watched.Object) {
 	c := client.AdmissionregistrationV1()
-	only := func(o *metav1.ListOptions) {
-		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, Name).String()
+	follow := func(resource string, empty runtime.Object) *watched.Object {
+		return watched.New(c.RESTClient(), resource, types.NamespacedName{Name: Name}, empty, func(err error) error { return explain("watch", kindName(t), err) })
 	}
 	if t == webhooks.Validating {
 		return typed[admissionregistrationv1.ValidatingWebhookConfiguration]{t, c.ValidatingWebhookConfigurations()},
-			informers.NewFilteredValidatingWebhookConfigurationInformer(client, 0, nil, only)
+			follow("validatingwebhookconfigurations", &admissionregistrationv1.ValidatingWebhookConfiguration{})
 	}
-	return typed[configuration]{t, c.MutatingWebhookConfigurations()}, informers.NewFilteredMutatingWebhookConfigurationInformer(client, 0, nil, only)
+	return typed[configuration]{t, c.MutatingWebhookConfigurations()}, follow("mutatingwebhookconfigurations", &configuration{})
 }
 
 // typed is the api of the kind that T is.
@@ -82,13 +79,6 @@ func (k typed[T]) remove(ctx context.Context, c *configuration) error {
 		return nil
 	}
 	return explain("delete", kindName(k.kind), err)
-}
-
-func (k typed[T]) from(obj any) *configuration {
-	if c, ok := obj.(*T); ok {
-		return converted[configuration](c)
-	}
-	return nil
 }
 
 func (k typed[T]) explained(operation string, c *T, err error) (*configuration, error) {

@@ -72,7 +72,7 @@ func New(o Options) (*Keeper, error) {
 		if o.Mode == Auto {
 			r.rendered = render(&k.opts, t)
 		}
-		r.api, r.informer = apiOf(o.Client, t)
+		r.api, r.watched = apiOf(o.Client, t)
 		k.all = append(k.all, r)
 		m.upToDate.WithLabelValues(kindName(t)).Set(0)
 	}
@@ -95,7 +95,8 @@ func (k *Keeper) Start(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for _, r := range k.all {
 		r.recorder, r.logger = recorder, logger.WithValues("kind", kindName(r.kind), "name", Name)
-		g.Go(func() error { return r.run(ctx) })
+		g.Go(func() error { return r.watched.Run(ctx) })
+		g.Go(func() error { r.run(ctx); return nil })
 	}
 	g.Go(func() error { return k.contend(ctx) })
 	if err := g.Wait(); err != nil {

@@ -10,18 +10,18 @@ import (
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 
 	"github.com/isthmus-cloud/isthmus/webhooks"
+	"github.com/isthmus-cloud/isthmus/webhooks/watched"
 )
 
 // reconciler keeps one of the two configurations.
 type reconciler struct {
 	*Keeper
 	api      api
-	informer cache.SharedIndexInformer
+	watched  *watched.Object
 	kind     webhooks.Type
 	rendered *configuration // what is wanted but for the CAs; nil for nothing
 
@@ -38,43 +38,15 @@ type reconciler struct {
 }
 
 // run looks at the configuration whenever there is news, and from time to time, until ctx ends.
-func (r *reconciler) run(ctx context.Context) error {
-	news := make(chan struct{}, 1)
-	notify := func() {
-		select {
-		case news <- struct{}{}:
-		default:
-		}
-	}
+func (r *reconciler) run(ctx context.Context) {
 	r.repairs, r.additions = rate.NewLimiter(rate.Every(r.pace.refill), r.pace.burst), rate.NewLimiter(rate.Every(r.pace.refill), r.pace.burst)
-	err := r.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, reflector *cache.Reflector, err error) {
-		if apierrors.IsForbidden(err) {
-			r.wrong(explain("watch", kindName(r.kind), err))
-			return
-		}
-		cache.DefaultWatchErrorHandler(ctx, reflector, err)
-	})
-	if err != nil {
-		return err
-	}
-	if _, err := r.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { notify() }, UpdateFunc: func(_, _ any) { notify() }, DeleteFunc: func(any) { notify() },
-	}); err != nil {
-		return err
-	}
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	wg.Go(func() { r.informer.RunWithContext(ctx) })
-	if !cache.WaitForCacheSync(ctx.Done(), r.informer.HasSynced) {
-		return nil
-	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
-		case <-news:
+			return
+		case <-r.watched.Changed:
 		case <-timer.C:
 		}
 		timer.Reset(r.sync(ctx))
@@ -93,14 +65,14 @@ func (r *reconciler) sync(ctx context.Context) time.Duration {
 	err := r.reconcile(ctx)
 	var p *problem
 	switch {
-	case err == nil || ctx.Err() != nil:
+	case err == nil || ctx.Err() != nil || errors.Is(err, watched.ErrNotRead):
 	case apierrors.IsConflict(err):
 		r.logger.V(4).Info("Another replica was first with the webhook configuration", "reason", err.Error())
 		return 0
 	case errors.As(err, &p):
 		if r.news(p.message) {
 			r.logger.Info("Webhook configuration is not as wanted", "reason", p.reason, "message", p.message)
-			r.event(r.live(), corev1.EventTypeWarning, p.reason, p.message)
+			r.event(nil, corev1.EventTypeWarning, p.reason, p.message)
 		}
 	default:
 		r.wrong(err)
@@ -111,10 +83,13 @@ func (r *reconciler) sync(ctx context.Context) time.Duration {
 
 // reconcile brings the configuration to what is planned, of what it is now.
 func (r *reconciler) reconcile(ctx context.Context) error {
-	live, holds := r.live(), r.holds()
+	live, err := r.live()
+	if err != nil {
+		return err
+	}
+	holds := r.holds()
 	c, why := plan(live, r.rendered, r.own(), holds, time.Now())
 	if why.writes() { // by what may be old
-		var err error
 		if live, err = r.api.get(ctx); err != nil {
 			return err
 		}
@@ -153,25 +128,26 @@ func (k *Keeper) own() []string {
 }
 
 // live returns the configuration that the watch has brought; nil when there is none.
-func (r *reconciler) live() *configuration {
-	obj, exists, err := r.informer.GetStore().GetByKey(Name)
-	if err != nil || !exists {
-		return nil
+func (r *reconciler) live() (*configuration, error) {
+	obj, err := r.watched.Get()
+	if err != nil || obj == nil {
+		return nil, err
 	}
-	return r.api.from(obj)
+	return converted[configuration](obj), nil
 }
 
 // untrusted says that webhooks are registered, but requests that come to this replica fail.
 func (r *reconciler) untrusted() error {
-	if !r.informer.HasSynced() {
-		return fmt.Errorf("%s %s has not been looked at yet: does the API server answer, and let this process list it", kindName(r.kind), Name)
+	live, err := r.live()
+	if err != nil {
+		return fmt.Errorf("%s %s has not been looked at yet: %w", kindName(r.kind), Name, err)
 	}
-	if !lacks(r.live(), r.own(), time.Now()) {
+	if !lacks(live, r.own(), time.Now()) {
 		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	err := fmt.Errorf("%s %s does not have the CA of this replica's certificate yet", kindName(r.kind), Name)
+	err = fmt.Errorf("%s %s does not have the CA of this replica's certificate yet", kindName(r.kind), Name)
 	if r.said != "" {
 		err = fmt.Errorf("%w: %s", err, r.said)
 	}
