@@ -11,81 +11,73 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 
 	"github.com/isthmus-cloud/isthmus/webhooks"
 	"github.com/isthmus-cloud/isthmus/webhooks/watched"
 )
 
 // api reads and writes the configuration of one kind. Errors name the operation and the object.
-type api interface {
-	// get returns nil when there is none.
-	get(ctx context.Context) (*configuration, error)
-	create(ctx context.Context, c *configuration) (*configuration, error)
-	// update, and remove, do nothing but fail with a conflict when somebody has changed it.
-	update(ctx context.Context, c *configuration) (*configuration, error)
-	remove(ctx context.Context, c *configuration) error
+type api struct {
+	rest     rest.Interface
+	kind     webhooks.Type
+	resource string
+	empty    runtime.Object
 }
 
-// apiOf returns the API of kind t, and what follows our configuration there.
-func apiOf(client kubernetes.Interface, t webhooks.Type) (api, *watched.Object) {
-	c := client.AdmissionregistrationV1()
-	follow := func(resource string, empty runtime.Object) *watched.Object {
-		return watched.New(c.RESTClient(), resource, types.NamespacedName{Name: Name}, empty, func(err error) error { return explain("watch", kindName(t), err) })
-	}
+func apiOf(client kubernetes.Interface, t webhooks.Type) api {
+	a := api{client.AdmissionregistrationV1().RESTClient(), t, "mutatingwebhookconfigurations", &configuration{}}
 	if t == webhooks.Validating {
-		return typed[admissionregistrationv1.ValidatingWebhookConfiguration]{t, c.ValidatingWebhookConfigurations()},
-			follow("validatingwebhookconfigurations", &admissionregistrationv1.ValidatingWebhookConfiguration{})
+		a.resource, a.empty = "validatingwebhookconfigurations", &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	}
-	return typed[configuration]{t, c.MutatingWebhookConfigurations()}, follow("mutatingwebhookconfigurations", &configuration{})
+	return a
 }
 
-// typed is the api of the kind that T is.
-type typed[T any] struct {
-	kind   webhooks.Type
-	client interface {
-		Get(ctx context.Context, name string, o metav1.GetOptions) (*T, error)
-		Patch(ctx context.Context, name string, t types.PatchType, data []byte, o metav1.PatchOptions, subresources ...string) (*T, error)
-		Update(ctx context.Context, c *T, o metav1.UpdateOptions) (*T, error)
-		Delete(ctx context.Context, name string, o metav1.DeleteOptions) error
-	}
+// watch follows the configuration.
+func (a api) watch() *watched.Object {
+	return watched.New(a.rest, a.resource, types.NamespacedName{Name: Name}, a.empty, func(err error) error { return explain("watch", kindName(a.kind), err) })
 }
 
-func (k typed[T]) get(ctx context.Context) (*configuration, error) {
-	c, err := k.client.Get(ctx, Name, metav1.GetOptions{})
+// do makes the request, and returns what the configuration is then.
+func (a api) do(ctx context.Context, operation string, r *rest.Request) (*configuration, error) {
+	now := a.empty.DeepCopyObject()
+	if err := r.Resource(a.resource).Name(Name).Do(ctx).Into(now); err != nil {
+		return nil, explain(operation, kindName(a.kind), err)
+	}
+	return converted(now, &configuration{}), nil
+}
+
+// get returns nil when there is none.
+func (a api) get(ctx context.Context) (*configuration, error) {
+	c, err := a.do(ctx, "get", a.rest.Get())
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
-	return k.explained("get", c, err)
+	return c, err
 }
 
 // create is a server-side apply: unlike a creation, it has a name that RBAC can ask for.
-func (k typed[T]) create(ctx context.Context, c *configuration) (*configuration, error) {
-	data, err := json.Marshal(converted[T](c))
+func (a api) create(ctx context.Context, c *configuration) (*configuration, error) {
+	data, err := json.Marshal(converted(c, a.empty.DeepCopyObject()))
 	if err != nil {
 		return nil, fmt.Errorf("encode: %w", err)
 	}
-	now, err := k.client.Patch(ctx, Name, types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: FieldManager})
-	return k.explained("create", now, err)
+	return a.do(ctx, "create", a.rest.Patch(types.ApplyPatchType).VersionedParams(&metav1.PatchOptions{FieldManager: FieldManager}, scheme.ParameterCodec).Body(data))
 }
 
-func (k typed[T]) update(ctx context.Context, c *configuration) (*configuration, error) {
-	now, err := k.client.Update(ctx, converted[T](c), metav1.UpdateOptions{FieldManager: FieldManager})
-	return k.explained("update", now, err)
+// update, and remove, do nothing but fail with a conflict when somebody has changed it.
+func (a api) update(ctx context.Context, c *configuration) (*configuration, error) {
+	return a.do(ctx, "update", a.rest.Put().VersionedParams(&metav1.UpdateOptions{FieldManager: FieldManager}, scheme.ParameterCodec).Body(converted(c, a.empty.DeepCopyObject())))
 }
 
-func (k typed[T]) remove(ctx context.Context, c *configuration) error {
-	err := k.client.Delete(ctx, Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &c.UID, ResourceVersion: &c.ResourceVersion}})
+func (a api) remove(ctx context.Context, c *configuration) error {
+	o := &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &c.UID, ResourceVersion: &c.ResourceVersion}}
+	err := a.rest.Delete().Resource(a.resource).Name(Name).Body(o).Do(ctx).Error()
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	return explain("delete", kindName(k.kind), err)
-}
-
-func (k typed[T]) explained(operation string, c *T, err error) (*configuration, error) {
-	if err != nil {
-		return nil, explain(operation, kindName(k.kind), err)
-	}
-	return converted[configuration](c), nil
+	return explain("delete", kindName(a.kind), err)
 }
 
 // rule is what RBAC must allow.

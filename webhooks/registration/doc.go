@@ -8,6 +8,6 @@
 // when it ends it lets the Lease go, so that at the end of a rollout a new replica has it.
 //
 // The CAs to trust are no matter of who holds the Lease: a replica adds its own where webhooks are
-// registered, before it is ready, and nobody takes one away that has not expired. Where
+// registered, before it is ready, and takes away what has expired then, and nothing else. Where
 // cert-manager's cainjector writes the CAs, they are its alone.
 package registration

@@ -68,11 +68,11 @@ func New(o Options) (*Keeper, error) {
 	}
 	k := &Keeper{opts: o, metrics: m, pace: pace{look: time.Second, retry: 2 * time.Second, patience: 30 * time.Second, burst: 5, refill: 30 * time.Second}}
 	for _, t := range []webhooks.Type{webhooks.Mutating, webhooks.Validating} {
-		r := &reconciler{Keeper: k, kind: t}
+		r := &reconciler{Keeper: k, kind: t, api: apiOf(o.Client, t)}
+		r.watched = r.api.watch()
 		if o.Mode == Auto {
 			r.rendered = render(&k.opts, t)
 		}
-		r.api, r.watched = apiOf(o.Client, t)
 		k.all = append(k.all, r)
 		m.upToDate.WithLabelValues(kindName(t)).Set(0)
 	}
@@ -143,7 +143,7 @@ func (k *Keeper) Trusted(req *http.Request) error {
 func Away(ctx context.Context, client kubernetes.Interface) error {
 	var errs []error
 	for _, t := range []webhooks.Type{webhooks.Mutating, webhooks.Validating} {
-		a, _ := apiOf(client, t)
+		a := apiOf(client, t)
 		logger := klog.FromContext(ctx).WithValues("kind", kindName(t), "name", Name)
 		errs = append(errs, retry.RetryOnConflict(retry.DefaultRetry, func() error { // others may write at the same moment
 			live, err := a.get(ctx)

@@ -2,6 +2,7 @@ package registration
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -35,12 +36,13 @@ func plan(live, rendered *configuration, own []string, holds bool, now time.Time
 	if live != nil && !isOurs(live) {
 		return nil, notOurs
 	}
-	if rendered != nil && lacks(live, own, now) && !injected(live) {
+	if rendered != nil && lacks(live, own) && !injected(live) {
 		out := live.DeepCopy()
-		trusting(out, union(trusted(live, now), own))
+		valid := authorities([]byte(strings.Join(trusted(live), "")), now) // what has expired goes with this
+		trusting(out, union(valid, own))
 		return out, addCA
 	}
-	want := desired(live, rendered, own, now)
+	want := desired(live, rendered, own)
 	switch {
 	case same(live, want):
 		return nil, asWanted
@@ -58,7 +60,7 @@ func plan(live, rendered *configuration, own []string, holds bool, now time.Time
 
 // desired returns what the holder makes of live. CAs of others stay, but where the API server's own
 // roots are to count: they do not beside any CA.
-func desired(live, rendered *configuration, own []string, now time.Time) *configuration {
+func desired(live, rendered *configuration, own []string) *configuration {
 	if rendered == nil {
 		return nil
 	}
@@ -73,7 +75,7 @@ func desired(live, rendered *configuration, own []string, now time.Time) *config
 			metav1.SetMetaDataAnnotation(&out.ObjectMeta, key, value)
 		}
 	}
-	if standing := trusted(live, now); injected(rendered) && len(standing) > 0 {
+	if standing := trusted(live); injected(rendered) && len(standing) > 0 {
 		cas = standing
 	} else if len(own) > 0 {
 		cas = union(own, standing)

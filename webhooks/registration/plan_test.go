@@ -67,32 +67,33 @@ func TestPlan(t *testing.T) {
 		trusted        []string // in what is written
 		webhooks       int
 	}{
-		"nothing there":                 {nil, wanted, []string{mine}, true, create, []string{mine}, 2},
-		"nothing there, not held":       {nil, wanted, []string{mine}, false, notHeld, nil, 0},
-		"as wanted":                     {stands(wanted, nil, mine), wanted, []string{mine}, true, asWanted, nil, 0},
-		"others' CAs stay":              {stands(wanted, nil, mine, others), wanted, []string{mine}, true, asWanted, nil, 0},
-		"expired ones go":               {stands(wanted, nil, mine, brief), wanted, []string{mine}, true, repair, []string{mine}, 2},
-		"expired ones are the holder's": {stands(wanted, nil, mine, brief), wanted, []string{mine}, false, notHeld, nil, 0},
-		"a CA is added by anybody":      {stands(wanted, nil, others), wanted, []string{mine}, false, addCA, []string{mine, others}, 2},
-		"only the CA, by others":        {stands(wanted, edited, others), wanted, []string{mine}, false, addCA, []string{mine, others}, 1},
-		"one webhook lacks it":          {stands(wanted, oneLacks, mine), wanted, []string{mine}, false, addCA, []string{mine}, 2},
-		"edited":                        {stands(wanted, edited, mine, others), wanted, []string{mine}, true, repair, []string{mine, others}, 2},
-		"edited, not held":              {stands(wanted, edited, mine), wanted, []string{mine}, false, notHeld, nil, 0},
-		"somebody else's":               {stands(wanted, foreign, others), wanted, []string{mine}, true, notOurs, nil, 0},
-		"from the manifests":            {stands(wanted, manifests), wanted, []string{mine}, true, adopt, []string{mine}, 2},
-		"nobody's CA yet":               {stands(wanted, nil), wanted, []string{mine}, false, notHeld, nil, 0},
-		"the API server's roots":        {stands(wanted, nil, others), wanted, nil, true, repair, nil, 2},
-		"cainjector's bundle":           {stands(inject, nil, others), inject, []string{mine}, true, asWanted, nil, 0},
-		"cainjector's bundle, edited":   {stands(inject, edited, others), inject, []string{mine}, true, repair, []string{others}, 2},
-		"cainjector has written none":   {stands(inject, nil), inject, []string{mine}, true, asWanted, nil, 0},
-		"nothing there for cainjector":  {nil, inject, []string{mine}, true, create, []string{mine}, 2},
-		"to be removed":                 {stands(wanted, nil, others), nil, []string{mine}, true, removal, nil, 0},
-		"to be removed, not held":       {stands(wanted, nil, others), nil, nil, false, notHeld, nil, 0},
-		"nothing to remove":             {nil, nil, nil, false, asWanted, nil, 0},
-		"nothing of ours to remove":     {stands(wanted, foreign, others), nil, nil, true, notOurs, nil, 0},
-		"cainjector's, replica without": {stands(inject, nil, others), wanted, []string{mine}, false, notHeld, nil, 0},
-		"cainjector's no more":          {stands(inject, nil, others), wanted, []string{mine}, true, repair, []string{mine, others}, 2},
-		"to be cainjector's":            {stands(wanted, nil, mine), inject, []string{mine}, true, repair, []string{mine}, 2},
+		"nothing there":                       {nil, wanted, []string{mine}, true, create, []string{mine}, 2},
+		"nothing there, not held":             {nil, wanted, []string{mine}, false, notHeld, nil, 0},
+		"as wanted":                           {stands(wanted, nil, mine), wanted, []string{mine}, true, asWanted, nil, 0},
+		"others' CAs stay":                    {stands(wanted, nil, mine, others), wanted, []string{mine}, true, asWanted, nil, 0},
+		"expired ones wait":                   {stands(wanted, nil, mine, brief), wanted, []string{mine}, true, asWanted, nil, 0},
+		"expired ones go with one that comes": {stands(wanted, nil, others, brief), wanted, []string{mine}, false, addCA, []string{mine, others}, 2},
+		"by a clock that runs ahead":          {stands(wanted, nil, brief), wanted, []string{brief}, true, asWanted, nil, 0},
+		"a CA is added by anybody":            {stands(wanted, nil, others), wanted, []string{mine}, false, addCA, []string{mine, others}, 2},
+		"only the CA, by others":              {stands(wanted, edited, others), wanted, []string{mine}, false, addCA, []string{mine, others}, 1},
+		"one webhook lacks it":                {stands(wanted, oneLacks, mine), wanted, []string{mine}, false, addCA, []string{mine}, 2},
+		"edited":                              {stands(wanted, edited, mine, others), wanted, []string{mine}, true, repair, []string{mine, others}, 2},
+		"edited, not held":                    {stands(wanted, edited, mine), wanted, []string{mine}, false, notHeld, nil, 0},
+		"somebody else's":                     {stands(wanted, foreign, others), wanted, []string{mine}, true, notOurs, nil, 0},
+		"from the manifests":                  {stands(wanted, manifests), wanted, []string{mine}, true, adopt, []string{mine}, 2},
+		"nobody's CA yet":                     {stands(wanted, nil), wanted, []string{mine}, false, notHeld, nil, 0},
+		"the API server's roots":              {stands(wanted, nil, others), wanted, nil, true, repair, nil, 2},
+		"cainjector's bundle":                 {stands(inject, nil, others), inject, []string{mine}, true, asWanted, nil, 0},
+		"cainjector's bundle, edited":         {stands(inject, edited, others), inject, []string{mine}, true, repair, []string{others}, 2},
+		"cainjector has written none":         {stands(inject, nil), inject, []string{mine}, true, asWanted, nil, 0},
+		"nothing there for cainjector":        {nil, inject, []string{mine}, true, create, []string{mine}, 2},
+		"to be removed":                       {stands(wanted, nil, others), nil, []string{mine}, true, removal, nil, 0},
+		"to be removed, not held":             {stands(wanted, nil, others), nil, nil, false, notHeld, nil, 0},
+		"nothing to remove":                   {nil, nil, nil, false, asWanted, nil, 0},
+		"nothing of ours to remove":           {stands(wanted, foreign, others), nil, nil, true, notOurs, nil, 0},
+		"cainjector's, replica without":       {stands(inject, nil, others), wanted, []string{mine}, false, notHeld, nil, 0},
+		"cainjector's no more":                {stands(inject, nil, others), wanted, []string{mine}, true, repair, []string{mine, others}, 2},
+		"to be cainjector's":                  {stands(wanted, nil, mine), inject, []string{mine}, true, repair, []string{mine}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := tt.live.DeepCopy()
@@ -106,7 +107,7 @@ func TestPlan(t *testing.T) {
 			if c == nil {
 				return
 			}
-			if diff := cmp.Diff(authorities([]byte(strings.Join(tt.trusted, "")), now), trusted(c, now)); diff != "" || len(c.Webhooks) != tt.webhooks {
+			if diff := cmp.Diff(authorities([]byte(strings.Join(tt.trusted, "")), now), trusted(c)); diff != "" || len(c.Webhooks) != tt.webhooks {
 				t.Errorf("%d webhooks, CAs (-want +got):\n%s", len(c.Webhooks), diff)
 			}
 			if why != addCA {
@@ -126,7 +127,7 @@ func TestConverted(t *testing.T) {
 	}}}
 	want := render(o, webhooks.Mutating)
 	trusting(want, []string{"ca"})
-	got := converted[configuration](converted[admissionregistrationv1.ValidatingWebhookConfiguration](want))
+	got := converted(converted(want, &admissionregistrationv1.ValidatingWebhookConfiguration{}), &configuration{})
 	want.Webhooks[0].ReinvocationPolicy = nil // of mutating ones only
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("there and back (-want +got):\n%s", diff)

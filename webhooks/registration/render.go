@@ -8,6 +8,7 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/isthmus-cloud/isthmus/webhooks"
 )
@@ -35,7 +36,7 @@ func Configurations(o *Options, caBundle []byte) (*admissionregistrationv1.Mutat
 		trusting(m, []string{string(caBundle)})
 		trusting(v, []string{string(caBundle)})
 	}
-	return m, converted[admissionregistrationv1.ValidatingWebhookConfiguration](v)
+	return m, converted(v, &admissionregistrationv1.ValidatingWebhookConfiguration{})
 }
 
 // configuration stands for both kinds: a validating one has no reinvocation policies, and
@@ -141,11 +142,10 @@ func optOut(w webhooks.Webhook) []metav1.LabelSelectorRequirement {
 	return []metav1.LabelSelectorRequirement{{Key: w.OptOutLabel, Operator: metav1.LabelSelectorOpNotIn, Values: []string{optedOut}}}
 }
 
-// converted returns one kind as the other: all fields that it has are named alike.
-func converted[T any](c any) *T {
-	out := new(T)
-	if data, err := json.Marshal(c); err != nil || json.Unmarshal(data, out) != nil {
-		return new(T) // not possible: the API server's types
+// converted fills out, of one kind, with c, of either: all fields that both have are named alike.
+func converted[T runtime.Object](c runtime.Object, out T) T {
+	if data, err := json.Marshal(c); err == nil {
+		_ = json.Unmarshal(data, out) // it cannot fail: the API server's types
 	}
 	return out
 }

@@ -250,3 +250,23 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 // RoundTrip implements http.RoundTripper.
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestClockAhead: a replica by whose clock all CAs have expired takes none of them away.
+func TestClockAhead(t *testing.T) {
+	c := newCluster(t)
+	expired := newAuthority("expired", time.Now().Add(-time.Minute))
+	url := func(o *registration.Options, r *replica) { o.URL = "https://127.0.0.1:1"; r.setCA(expired) }
+	first := c.start(t, url)
+	before := first.settle(t)
+	second := c.start(t, url)
+	second.settle(t)
+	first.stop()
+	eventually.True(t, "the second one holds the lease", func() bool {
+		lease, err := c.CoordinationV1().Leases("kube-system").Get(t.Context(), "isthmus-webhook-registration", metav1.GetOptions{})
+		return err == nil && *lease.Spec.HolderIdentity != "" && *lease.Spec.LeaseTransitions > 0
+	})
+	wait(t, 300*time.Millisecond)
+	if n := second.writes.Load(); before != 2 || n != 0 || !strings.Contains(c.registered(t), expired) {
+		t.Errorf("%d writes by the first, %d by the second, registered is %q", before, n, c.registered(t))
+	}
+}

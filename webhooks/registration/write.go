@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/time/rate"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -78,7 +77,7 @@ func (r *reconciler) write(ctx context.Context, live, c *configuration, why reas
 
 // sayCAs makes an event of CAs that came or went.
 func (r *reconciler) sayCAs(before, now *configuration) {
-	had, has := trusted(before, time.Time{}), trusted(now, time.Time{})
+	had, has := trusted(before), trusted(now)
 	var changes []string
 	for _, ca := range union(had, has) {
 		if !slices.Contains(had, ca) {
