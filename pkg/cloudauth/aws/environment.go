@@ -8,7 +8,6 @@ import (
 	"slices"
 	"syscall"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
 )
 
@@ -45,42 +44,22 @@ type sharedFile struct {
 }
 
 // sharedFiles are the files that the credentials may come from.
-func sharedFiles(c aws.Config) []sharedFile {
-	var files []sharedFile
-	add := func(variable, value string, byDefault func() string) {
-		files = append(files, sharedFile{path: cmp.Or(value, byDefault()), variable: variable, named: value != ""})
+func sharedFiles() ([]sharedFile, error) {
+	e, err := config.NewEnvConfig()
+	if err != nil {
+		return nil, err
 	}
-	for _, source := range c.ConfigSources {
-		var e config.EnvConfig
-		switch source := source.(type) {
-		case config.EnvConfig:
-			e = source
-		case *config.EnvConfig:
-			e = *source
-		default:
-			continue
-		}
-		add("AWS_SHARED_CREDENTIALS_FILE", e.SharedCredentialsFile, config.DefaultSharedCredentialsFilename)
-		add("AWS_CONFIG_FILE", e.SharedConfigFile, config.DefaultSharedConfigFilename)
-	}
-	return files
-}
-
-// pathsOf are the paths of the files that the credentials may come from.
-func pathsOf(c aws.Config) []string {
-	var paths []string
-	for _, f := range sharedFiles(c) {
-		paths = append(paths, f.path)
-	}
-	slices.Sort(paths)
-	return slices.Compact(paths)
+	return []sharedFile{
+		{cmp.Or(e.SharedCredentialsFile, config.DefaultSharedCredentialsFilename()), "AWS_SHARED_CREDENTIALS_FILE", e.SharedCredentialsFile != ""},
+		{cmp.Or(e.SharedConfigFile, config.DefaultSharedConfigFilename()), "AWS_CONFIG_FILE", e.SharedConfigFile != ""},
+	}, nil
 }
 
 // checkFiles finds files that cannot be read though they are named or there: the SDK passes over them, and goes on
 // to the instance's role.
-func checkFiles(c aws.Config) error {
+func checkFiles(files []sharedFile) error {
 	var errs []error
-	for _, f := range sharedFiles(c) {
+	for _, f := range files {
 		file, err := os.Open(f.path)
 		switch {
 		case err == nil:

@@ -92,7 +92,14 @@ func (s *Session) login(ctx context.Context) error {
 	if s.cfg.WebIdentity != nil {
 		base.Credentials = s.keep(base.Credentials, nil)
 	} else {
-		f := &files{session: s, paths: pathsOf(base), current: base.Credentials}
+		shared, err := sharedFiles()
+		if err != nil {
+			return err
+		}
+		f := &files{session: s, current: base.Credentials}
+		for _, file := range shared {
+			f.paths = append(f.paths, file.path)
+		}
 		f.fingerprint = f.look()
 		base.Credentials = s.keep(f, f.look)
 	}
@@ -110,24 +117,17 @@ func (s *Session) load(ctx context.Context) (aws.Config, error) {
 			return aws.Config{}, misconfigured(err)
 		}
 	}
-	options := s.loadOptions()
-	// The first time without credentials, for the settings of the metadata service.
-	bare, err := config.LoadDefaultConfig(ctx, append(options, config.WithCredentialsProvider(aws.AnonymousCredentials{}))...)
+	files, err := sharedFiles()
 	if err != nil {
 		return aws.Config{}, err
 	}
-	if err := checkFiles(bare); err != nil {
+	if err := checkFiles(files); err != nil {
 		return aws.Config{}, misconfigured(err)
 	}
-	local := withoutProxy(bare.HTTPClient)
-	bare.HTTPClient = local
-	metadata := imds.NewFromConfig(bare, func(o *imds.Options) {
-		o.EnableFallback = aws.FalseTernary
-		// It waits for half a second at a time, so that a service that is slow for a moment is asked again.
-		o.Retryer = retry.NewStandard(func(o *retry.StandardOptions) { o.MaxBackoff = s.options.maxBackoff })
-	})
-	base, err := config.LoadDefaultConfig(ctx, append(options,
-		config.WithEC2RoleCredentialOptions(func(o *ec2rolecreds.Options) { o.Client = within{metadata, s.options.RequestTimeout} }),
+	// What speaks to services on this machine is made after what is loaded, and used later.
+	metadata, local := &within{limit: s.options.RequestTimeout}, &later{}
+	base, err := config.LoadDefaultConfig(ctx, append(s.loadOptions(),
+		config.WithEC2RoleCredentialOptions(func(o *ec2rolecreds.Options) { o.Client = metadata }),
 		config.WithEndpointCredentialOptions(func(o *endpointcreds.Options) {
 			o.HTTPClient, o.Retryer, o.APIOptions = local, s.newRetryer(), append(o.APIOptions, named("the container credentials endpoint"), bounded)
 		}),
@@ -135,8 +135,19 @@ func (s *Session) load(ctx context.Context) (aws.Config, error) {
 	if err != nil {
 		return aws.Config{}, err
 	}
+	bare := base.Copy()
+	bare.HTTPClient = withoutProxy(base.HTTPClient)
+	local.HTTPClient = bare.HTTPClient
+	metadata.GetMetadataAPIClient = imds.NewFromConfig(bare, func(o *imds.Options) {
+		o.EnableFallback = aws.FalseTernary
+		// It waits for half a second at a time, so that a service that is slow for a moment is asked again.
+		o.Retryer = retry.NewStandard(func(o *retry.StandardOptions) { o.MaxBackoff = s.options.maxBackoff })
+	})
 	return base, nil
 }
+
+// later is a client that is made later.
+type later struct{ aws.HTTPClient }
 
 // within bounds each question to the metadata service, with all that the SDK sends for it.
 type within struct {
@@ -145,7 +156,7 @@ type within struct {
 }
 
 // GetMetadata implements ec2rolecreds.GetMetadataAPIClient. The answer is read to its end before it returns.
-func (w within) GetMetadata(ctx context.Context, in *imds.GetMetadataInput, o ...func(*imds.Options)) (*imds.GetMetadataOutput, error) {
+func (w *within) GetMetadata(ctx context.Context, in *imds.GetMetadataInput, o ...func(*imds.Options)) (*imds.GetMetadataOutput, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.limit)
 	defer cancel()
 	return w.GetMetadataAPIClient.GetMetadata(ctx, in, o...)
