@@ -97,7 +97,7 @@ race: $(CONTROL_PLANE) build ## The same work done by us and, with OCCM=PATH, by
 	@$(GO) run ./hack/race -ours bin/cloud-controller-manager $(if $(OCCM),-occm '$(OCCM)') $(ARGS)
 
 .PHONY: bench-credential
-bench-credential: ## CPU time of the credential provider until its first byte, over a program that does nothing (fails over 5 ms)
+bench-credential: ## CPU time of the credential provider until its first byte, over a program that does nothing (fails over 5 ms) and of the AWS peer's shape (over 0.8)
 	@$(GO) run ./hack/bench-credential $(ARGS)
 
 .PHONY: fuzz
