@@ -67,7 +67,8 @@ configure() {
 
   wsgi keystone 5000 2 4 /usr/bin/keystone-wsgi-public "env = OS_KEYSTONE_CONFIG_DIR=$etc/keystone" "env = OS_KEYSTONE_CONFIG_FILES=keystone.conf"
   wsgi placement 8778 1 4 /usr/bin/placement-api "env = OS_PLACEMENT_CONFIG_DIR=$etc/placement"
-  wsgi octavia-api 9876 1 8 /usr/bin/octavia-wsgi "pyargv = --config-file=$etc/octavia/api.conf"
+  cp "$here/templates/octavia-wsgi.py" "$etc/octavia/wsgi.py"
+  wsgi octavia-api 9876 1 8 "$etc/octavia/wsgi.py" "pyargv = --config-file=$etc/octavia/api.conf"
   wsgi barbican 9311 1 4 "$etc/barbican/wsgi.py" "env = HOME=$run/home"
 
   if [ ! -s "$run/octavia/client.pem" ]; then
