@@ -63,6 +63,7 @@ func TestPlanOfOneRoute(t *testing.T) {
 		{"fits in another spelling", ours(testRoute("fd00:0:0:1::/64", "fd00:1::1")), false, keep, ""},
 		{"fits in an old spelling and by the second address", ours(testRoute("10.244.2.0/24", "10.9.0.2")), false, keep, ""},
 		{"fits, not on all routers", ours(partial(testRoute("10.244.1.0/24", "10.0.0.1"))), false, complete, ""},
+		{"fits, of somebody else and not on all routers", partial(testRoute("10.244.1.0/24", "10.0.0.1")), false, complete, ""},
 		{"ours to no node", ours(testRoute("10.244.9.0/24", "10.0.0.9")), false, remove, ""},
 		{"ours to no node, not on all routers", ours(partial(testRoute("10.244.9.0/24", "10.0.0.9"))), false, remove, ""},
 		{"not recorded, but seen to fit before", testRoute("10.244.9.0/24", "10.0.0.9"), true, remove, ""},

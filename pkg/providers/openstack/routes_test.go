@@ -376,6 +376,29 @@ func TestComplaintRoutesOfAnotherControllerAreTakenOver(t *testing.T) {
 	}
 }
 
+// A route of another controller whose record cannot be written is not ours yet, and the one who asked is told.
+func TestRouteThatIsNotRecordedIsAnError(t *testing.T) {
+	lab := newRouteLab(t, 2)
+	var entries []routeEntry
+	for _, r := range lab.someRoutes(0, 2) {
+		entries = append(entries, entryOf(r))
+	}
+	lab.put("routers/"+lab.routes.router, map[string]any{"router": map[string]any{"routes": entries}})
+	remove := lab.sim.AddFault(ossim.Fault{Service: "network", Method: "PUT", Path: "/routers/" + lab.routes.routerID() + "/tags/", Status: 500})
+	for n, err := range lab.apply(lab.someRoutes(0, 2), nil) {
+		if err == nil {
+			t.Errorf("route %d has no record, and that is no error", n)
+		}
+	}
+	remove()
+	for _, r := range lab.list() {
+		if r.Ours {
+			t.Errorf("%v is ours", r)
+		}
+	}
+	lab.mustApply(lab.someRoutes(0, 2), nil)
+}
+
 // A process that dies between any two calls, or does not hear the answer of one, leaves
 // nothing that the next attempt does not put right.
 func TestRoutesCrash(t *testing.T) {
