@@ -48,14 +48,19 @@ type arrival struct {
 	begun, whole bool // of reading the body
 }
 
-// leave gives everything back.
-func (a *arrival) leave() {
+// giveBack gives back what others may wait for.
+func (a *arrival) giveBack() {
 	if a.memory != nil {
 		a.memory.release()
 	}
 	if a.slot != nil {
 		a.slot.release()
 	}
+}
+
+// leave gives everything back.
+func (a *arrival) leave() {
+	a.giveBack()
 	if a.body.Cap() <= keptBuffer { // decoding copies what it keeps
 		a.body.Reset()
 		a.hook.buffers.Put(a.body)
@@ -70,6 +75,7 @@ func (a *arrival) review(ctx context.Context) (*review, error) {
 		rv, err = a.decode(ctx)
 	}
 	if err != nil && rv.request.UID == "" {
+		a.giveBack() // it takes its time
 		rv.request.UID = a.uid()
 	}
 	return rv, err

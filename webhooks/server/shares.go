@@ -89,7 +89,7 @@ func (c *claim) abandon(reason error) error {
 	return reason
 }
 
-// release gives back all that c has.
+// release gives back all that c has; it may be called again.
 func (c *claim) release() { c.shrink(0) }
 
 // shrink gives back all but n.
