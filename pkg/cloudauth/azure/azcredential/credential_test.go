@@ -1,6 +1,9 @@
 package azcredential
 
 import (
+	"errors"
+	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -14,27 +17,37 @@ import (
 
 const tenant, other = "aaaaaaaa-0000-4000-8000-000000000001", "aaaaaaaa-0000-4000-8000-000000000002"
 
-// The process takes its proxy and CAs once, so that there is one simulator.
-func TestCredential(t *testing.T) {
-	sim, err := azuresim.Start(azuresim.Options{})
+// sim is the one simulator: the process takes its proxy and CAs once.
+var sim *azuresim.Sim
+
+func TestMain(m *testing.M) {
+	var err error
+	if sim, err = azuresim.Start(azuresim.Options{}); err == nil {
+		for _, v := range sim.Env() {
+			name, value, _ := strings.Cut(v, "=")
+			err = errors.Join(err, os.Setenv(name, value))
+		}
+	}
 	if err != nil {
-		t.Fatal(err)
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
-	t.Cleanup(sim.Close)
-	for _, v := range sim.Env() {
-		name, value, _ := strings.Cut(v, "=")
-		t.Setenv(name, value)
-	}
+	code := m.Run()
+	sim.Close()
+	os.Exit(code)
+}
+
+func TestCredential(t *testing.T) {
 	for _, name := range []string{"AZURE_CLIENT_ID", "AZURE_TENANT_ID", "AZURE_CLIENT_SECRET", "AZURE_AUTHORITY_HOST"} {
 		t.Setenv(name, "")
 	}
 	sim.SetSystemIdentity(azuresim.Application{})
 	app := sim.AddApplication(azuresim.Application{Tenant: tenant, Secrets: map[string]time.Time{"s3cret": {}}})
-	t.Run("options", func(t *testing.T) { testOptions(t, sim, app) })
-	t.Run("concurrency", func(t *testing.T) { testConcurrency(t, sim) })
+	t.Run("options", func(t *testing.T) { testOptions(t, app) })
+	t.Run("concurrency", func(t *testing.T) { testConcurrency(t) })
 }
 
-func testOptions(t *testing.T, sim *azuresim.Sim, app azuresim.Identity) {
+func testOptions(t *testing.T, app azuresim.Identity) {
 	t.Setenv("AZURE_CLIENT_ID", app.ClientID)
 	t.Setenv("AZURE_TENANT_ID", tenant)
 	t.Setenv("AZURE_CLIENT_SECRET", "s3cret")
@@ -80,7 +93,7 @@ func testOptions(t *testing.T, sim *azuresim.Sim, app azuresim.Identity) {
 }
 
 // A hundred clients of a server that hangs wait together, for as long as one request.
-func testConcurrency(t *testing.T, sim *azuresim.Sim) {
+func testConcurrency(t *testing.T) {
 	session, err := azure.New(azure.Config{}, azure.Options{RequestTimeout: 300 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
