@@ -126,3 +126,22 @@ func FuzzHost(f *testing.F) {
 		}
 	})
 }
+
+// fips asks for FIPS endpoints, as AWS_USE_FIPS_ENDPOINT does.
+type fips struct{}
+
+func (fips) GetUseFIPSEndpoint(context.Context) (aws.FIPSEndpointState, bool, error) {
+	return aws.FIPSEndpointStateEnabled, true, nil
+}
+
+// ECR Public has no FIPS endpoint, whatever is asked for elsewhere.
+func TestPublicWithoutFIPS(t *testing.T) {
+	var client spoken
+	r, _ := parseHost("public.ecr.aws")
+	_, err := publicToken(t.Context(), aws.Config{
+		HTTPClient: &client, Retryer: func() aws.Retryer { return aws.NopRetryer{} }, ConfigSources: []any{fips{}}, Credentials: credentials.NewStaticCredentialsProvider("AKIA", "s", ""),
+	}, r)
+	if len(client.hosts) != 1 || client.hosts[0] != "api.ecr-public.us-east-1.amazonaws.com" {
+		t.Errorf("it speaks to %v, %v", client.hosts, err)
+	}
+}

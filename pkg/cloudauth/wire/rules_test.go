@@ -1,13 +1,21 @@
 package wire
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/iotest"
+	"time"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
 )
 
 func TestBounds(t *testing.T) {
@@ -47,6 +55,49 @@ func TestProxy(t *testing.T) {
 	for _, address := range []string{"http://169.254.169.254/", "http://[fd20:ce::254]/", "http://metadata.google.internal/"} {
 		if proxy, err := Proxy(httptest.NewRequest(http.MethodGet, address, nil)); proxy != nil || err != nil {
 			t.Errorf("%s: through %v, %v", address, proxy, err)
+		}
+	}
+}
+
+// What another attempt does not change is told from what may pass.
+func TestLasts(t *testing.T) {
+	refused := ProxyAnswer(t.Context(), &url.URL{Host: "proxy.example:3128"}, nil, &http.Response{StatusCode: http.StatusProxyAuthRequired})
+	if refused == nil || refused.Error() != "the proxy refuses: proxy.example:3128 answers 407 Proxy Authentication Required" {
+		t.Errorf("a proxy that refuses: %v", refused)
+	}
+	if err := ProxyAnswer(t.Context(), nil, nil, &http.Response{StatusCode: http.StatusOK}); err != nil {
+		t.Errorf("a proxy that does not: %v", err)
+	}
+	for _, tt := range []struct {
+		err  error
+		want bool
+	}{
+		{refused, true}, {ErrTooLong, true}, {ErrProxy, true}, {ErrUnencrypted, true}, {context.Canceled, true}, {context.DeadlineExceeded, true},
+		{&net.OpError{Op: "dial", Err: errors.New("refused")}, true}, {&net.OpError{Op: "proxyconnect", Err: errors.New("refused")}, true},
+		{&net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")}, true}, {&tls.CertificateVerificationError{Err: errors.New("x")}, true},
+		{tls.RecordHeaderError{Msg: "no TLS"}, true}, {cloudauth.NewError(cloudauth.Failed, "redirects"), true}, {&net.DNSError{IsTimeout: true}, true},
+		{&net.OpError{Op: "read", Err: syscall.ECONNRESET}, false}, {io.ErrUnexpectedEOF, false}, {&net.DNSError{}, false},
+	} {
+		if got := Lasts(&url.Error{Op: "Post", URL: "https://x", Err: tt.err}); got != tt.want {
+			t.Errorf("%T %v: %t, want %t", tt.err, tt.err, got, tt.want)
+		}
+	}
+}
+
+// The clock of who answers is what its Date says, but for the second that it leaves open and for answers that were kept.
+func TestAhead(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	at := func(d time.Duration) string { return now.Add(d).UTC().Format(http.TimeFormat) }
+	for _, tt := range []struct {
+		date, age string
+		want      time.Duration
+	}{{at(time.Hour), "", time.Hour}, {at(-time.Hour), "", -time.Hour}, {at(2 * time.Second), "", 0}, {at(3 * time.Second), "", 3 * time.Second}, {at(time.Hour), "5", 0}, {"", "", 0}, {"soon", "", 0}} {
+		header := http.Header{"Date": {tt.date}}
+		if tt.age != "" {
+			header.Set("Age", tt.age)
+		}
+		if got := Ahead(header, now); got != tt.want {
+			t.Errorf("%+v: %s", tt, got)
 		}
 	}
 }
