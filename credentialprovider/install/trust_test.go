@@ -45,3 +45,37 @@ func TestFlawsFollowLinks(t *testing.T) {
 		t.Errorf("with ..: %+v", found)
 	}
 }
+
+// Others may write to a directory with the sticky bit, such as /tmp, on the way to what is not theirs; but in the
+// kubelet's own directories all that is there counts.
+func TestFlawsOfModes(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	way, file := filepath.Join(dir, "way"), filepath.Join(dir, "way", "file")
+	if err := errors.Join(os.Mkdir(way, 0o755), os.WriteFile(file, nil, 0o600)); err != nil { //nolint:gosec // as in /etc
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		dir, file        fs.FileMode
+		ofFile, ofTheWay string // what is not safe of a path
+	}{
+		{0o755, 0o644, "", ""},
+		{0o775, 0o600, way, way},
+		{0o757, 0o600, way, way},
+		{fs.ModeSticky | 0o777, 0o600, "", way},
+		{0o755, 0o620, file, ""},
+		{0o755, 0o602, file, ""},
+	} {
+		if err := errors.Join(os.Chmod(way, tt.dir), os.Chmod(file, tt.file)); err != nil {
+			t.Fatal(err)
+		}
+		for path, want := range map[string]string{file: tt.ofFile, way: tt.ofTheWay} {
+			found := Flaws(path)
+			if (want == "") != (len(found) == 0) || want != "" && found[0].Path != want {
+				t.Errorf("%v, %v: %s: %+v, want %q", tt.dir, tt.file, path, found, want)
+			}
+		}
+	}
+}
