@@ -152,7 +152,7 @@ func TestFlood(t *testing.T) {
 		attackers(t, url)
 		return
 	}
-	const requests, others = 1000, 2000
+	const requests, others = 1000, 1000
 	s := startTarget(t)
 	apiServer := s.client(t, "127.0.0.1")
 	idle, refused := s.measured(t, apiServer, requests)
