@@ -127,6 +127,33 @@ func TestSharesWaiting(t *testing.T) {
 	})
 }
 
+// Nobody gives way to more than what makes both hold as much, however many claims wait.
+func TestSharesManyWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const total = 10
+		k, ctx := newTaker(total), t.Context()
+		var claims []*claim
+		for i := range total {
+			claims = append(claims, k.mustTake(t, fmt.Sprint(i), "a", 1))
+		}
+		for range total {
+			go func() {
+				if c, err := k.shares.take(ctx, "crowd", 1, true, func(error) {}); err == nil {
+					c.release()
+				}
+			}()
+			synctest.Wait()
+		}
+		if len(k.told) != total/2 {
+			t.Errorf("%d of %d claims were told to give way", len(k.told), total)
+		}
+		for _, c := range claims {
+			c.release()
+		}
+		synctest.Wait()
+	})
+}
+
 // A claim is granted or given up at the same moment: either way nothing is lost.
 func TestSharesGrantedWhileGivingUp(t *testing.T) {
 	s := newShares(1)
