@@ -61,8 +61,8 @@ func RealDifferences() []Apart {
 	return []Apart{
 		{
 			Name:  "deleted at once",
-			Why:   "Of Services that share a load balancer and are deleted at the same moment OCCM may leave the load balancer and its floating IP behind: it depends on which answer comes first.",
-			Match: Match{Scenarios: `sh-(plain|second-turns)`, Path: `(fip|lb)\[[^]]*\]`},
+			Why:   "Of Services that share a load balancer and are deleted at the same moment OCCM may leave the load balancer, with the tag of either, and its floating IP behind: it depends on which answer comes first.",
+			Match: Match{Scenarios: `sh-(plain|second-turns)`, Path: `(fip|lb)\[[^]]*\](\.tags\[[^]]*\])?`},
 		},
 		{
 			Name:  "another subnet",
