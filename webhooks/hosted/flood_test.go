@@ -34,8 +34,9 @@ func (s slow) Read(p []byte) (int, error) {
 }
 
 // good is a request as the API server sends it.
+// It is as large as usual ones.
 func good() attack {
-	return of(service.Path, svc(`,"annotations":{"loadbalancer.openstack.org/keep-floatingip":"true"}`, `,"clusterIP":"10.0.0.1","ipFamilies":["IPv4"],"ports":[{"name":"http","protocol":"TCP","port":80,"nodePort":30080}]`), "")
+	return of(service.Path, svc(`,"annotations":{"loadbalancer.openstack.org/keep-floatingip":"true","example.org/note":"`+strings.Repeat("x", 9_000)+`"}`, `,"clusterIP":"10.0.0.1","ipFamilies":["IPv4"],"ports":[{"name":"http","protocol":"TCP","port":80,"nodePort":30080}]`), "")
 }
 
 // hostile is one client that asks what costs most, does not end its requests, or leaves, until

@@ -17,8 +17,10 @@ const (
 	// maxInFlight is how many requests of one webhook are handled at a time: more than API
 	// servers send while all goes well, and so few that a cloud that hangs piles up nothing.
 	maxInFlight = 256
-	// maxMemory is what all requests together may take, as costOf estimates it.
-	maxMemory = 64 << 20
+	// maxBodies is what the bodies of all requests together may take, as costOfBody estimates it, and
+	// maxDecoded what is made of them. They are apart: who waits for the latter holds of the former,
+	// and nobody who holds of the latter waits.
+	maxBodies, maxDecoded = 32 << 20, 32 << 20
 	// headBytes is as much of a body as is looked at for the uid when the body as a whole is not
 	// read or cannot be decoded. The API server's begin with it.
 	headBytes = 1 << 10
@@ -28,12 +30,12 @@ const (
 	keptBuffer = 64 << 10
 )
 
-// costOf is about as much memory as it takes to read, decode and judge a body: four copies, and
-// what is built of its values.
-func costOf(length, values int64) int64 {
-	const value = 256
-	return min(4*length+value*min(values, maxValues), maxMemory)
-}
+// costOfBody is about as much memory as it takes to read a body, and to copy it while it is decoded
+// and judged. It is more than 0 for an empty one: what holds nothing is not known to the shares.
+func costOfBody(length int64) int64 { return max(1, min(4*length, maxBodies)) }
+
+// costOfValues is what is built of a body's values.
+func costOfValues(values int) int64 { return 256 * int64(max(1, values)) }
 
 // arrival is a request on its way to the handler, and what it holds of the server.
 type arrival struct {
@@ -42,14 +44,17 @@ type arrival struct {
 	r      *http.Request
 	client string
 	// giveWay ends the request's context.
-	giveWay      context.CancelCauseFunc
-	slot, memory *claim
-	body         *bytes.Buffer
-	begun, whole bool // of reading the body
+	giveWay               context.CancelCauseFunc
+	slot, memory, decoded *claim
+	body                  *bytes.Buffer
+	begun, whole          bool // of reading the body
 }
 
 // giveBack gives back what others may wait for.
 func (a *arrival) giveBack() {
+	if a.decoded != nil {
+		a.decoded.release()
+	}
 	if a.memory != nil {
 		a.memory.release()
 	}
@@ -95,7 +100,7 @@ func (a *arrival) read(ctx context.Context) (err error) {
 	if a.slot, err = a.hook.slots.take(ctx, a.client, 1, false, a.giveWay); err != nil {
 		return err
 	}
-	if a.memory, err = a.hook.memory.take(ctx, a.client, costOf(length, length/2), true, a.giveWay); err != nil {
+	if a.memory, err = a.hook.memory.take(ctx, a.client, costOfBody(length), true, a.giveWay); err != nil {
 		return err
 	}
 	a.begun = true
@@ -127,14 +132,16 @@ func (a *arrival) read(ctx context.Context) (err error) {
 	return nil
 }
 
-// decode decodes the body once it is known that this takes no more than was reserved, and gives
-// the rest of that back.
+// decode decodes the body once it is known what that takes, and there is room for it.
 func (a *arrival) decode(ctx context.Context) (*review, error) {
 	values, err := measure(ctx, a.body.Bytes())
 	if err != nil {
 		return &review{}, err
 	}
-	a.memory.shrink(costOf(int64(a.body.Len()), int64(values)))
+	a.memory.shrink(costOfBody(int64(a.body.Len())))
+	if a.decoded, err = a.hook.decoded.take(ctx, a.client, costOfValues(values), true, a.giveWay); err != nil {
+		return &review{}, err
+	}
 	rv, err := decodeReview(a.body.Bytes())
 	if err == nil && ctx.Err() != nil {
 		err = context.Cause(ctx)

@@ -108,7 +108,7 @@ func TestBodyTooLate(t *testing.T) {
 			r := start(t, allow, func(o *server.Options) { o.DisableHTTP2 = http1 })
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url+path+"?timeout=100ms", unended(t))
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url+path+"?timeout=2s", unended(t))
 			if err != nil {
 				t.Fatal(err)
 			}

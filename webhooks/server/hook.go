@@ -32,17 +32,17 @@ type hook struct {
 	handler admission.Handler
 	opts    *Options
 	metrics *metrics
-	// slots are for the requests that are being handled; memory is for those of all webhooks.
-	slots, memory *shares
+	// slots are for the requests that are being handled; memory and decoded are for those of all webhooks.
+	slots, memory, decoded *shares
 	// buffers are *bytes.Buffer for bodies.
 	buffers *sync.Pool
 }
 
-func newHook(name string, h admission.Handler, o *Options, m *metrics, memory *shares) *hook {
+func newHook(name string, h admission.Handler, o *Options, m *metrics, memory, decoded *shares) *hook {
 	if m != nil {
 		m.inFlight.WithLabelValues(name) // so that it is seen before the first request
 	}
-	return &hook{name: name, handler: h, opts: o, metrics: m, slots: newShares(maxInFlight), memory: memory,
+	return &hook{name: name, handler: h, opts: o, metrics: m, slots: newShares(maxInFlight), memory: memory, decoded: decoded,
 		buffers: &sync.Pool{New: func() any { return &bytes.Buffer{} }}}
 }
 
@@ -106,15 +106,19 @@ func (h *hook) answer(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	rv, err := a.review(ctx)
 	if err == nil {
 		resp, outcome := h.handle(ctx, rv.request)
-		if outcome != outcomeTimeout || !errors.Is(context.Cause(ctx), errGiveWay) {
+		switch {
+		case outcome == outcomeTimeout && errors.Is(context.Cause(ctx), errGiveWay):
+			err = errGiveWay
+		case len(resp.Patch) > maxPatch:
+			err = fmt.Errorf("%w: what is to be changed has %d bytes", errTooComplex, len(resp.Patch))
+		default:
 			h.annotate(&resp, &rv.request, outcome)
 			return rv, resp, outcome
 		}
-		err = errGiveWay
 	} else if r.ProtoMajor == 1 && !a.whole {
 		w.Header().Set("Connection", "close") // what is left of the body is not worth reading
 	}
-	resp, outcome := h.unjudged(err)
+	resp, outcome := h.unjudged(err, rv.request.UID != "")
 	if rv.request.UID != "" {
 		h.annotate(&resp, &rv.request, outcome)
 	}
@@ -122,8 +126,9 @@ func (h *hook) answer(ctx context.Context, w http.ResponseWriter, r *http.Reques
 }
 
 // unjudged is the answer to a request that the handler was not asked about, or not to the end.
-// What is too much, be it for now or at all, passes if the failure policy lets it.
-func (h *hook) unjudged(err error) (admission.Response, string) {
+// What is too much, be it for now or at all, passes if the failure policy lets it; without a uid to
+// answer under, that is what the API server makes of an error.
+func (h *hook) unjudged(err error, known bool) (admission.Response, string) {
 	tooLarge := (*tooLargeError)(nil)
 	code, outcome, excuse, message := int32(http.StatusBadRequest), outcomeInvalid, "", err.Error()
 	switch {
@@ -142,7 +147,7 @@ func (h *hook) unjudged(err error) (admission.Response, string) {
 	case errors.As(err, &tooLarge), errors.Is(err, errTooComplex):
 		code, excuse = http.StatusRequestEntityTooLarge, err.Error()
 	}
-	if p := h.opts.FailurePolicy; excuse != "" && p != nil && p(h.name) == admissionregistrationv1.Ignore {
+	if p := h.opts.FailurePolicy; known && excuse != "" && p != nil && p(h.name) == admissionregistrationv1.Ignore {
 		resp := admission.Allowed("")
 		return resp.WithWarnings(fmt.Sprintf("webhook %s did not look at this object, as %s", h.name, excuse)), outcome
 	}

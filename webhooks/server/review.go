@@ -25,6 +25,8 @@ const (
 	betaVersion   = "admission.k8s.io/v1beta1"
 	// maxAnswer is how many bytes an answer may have.
 	maxAnswer = 64 << 10
+	// maxPatch is how many a patch may have, which an answer has in base64.
+	maxPatch = maxAnswer / 2
 )
 
 // review is what is known of a request: even of one that cannot be served, the version and

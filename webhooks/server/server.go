@@ -42,8 +42,8 @@ type Server struct {
 	clients *clients // nil: everyone may ask
 	notices *notices
 	// hooks are by path; they stay as they are from Start on.
-	hooks  map[string]*hook
-	memory *shares // of all hooks' requests
+	hooks           map[string]*hook
+	memory, decoded *shares // of all hooks' requests
 	// bad are the registrations that Start refuses.
 	bad []error
 
@@ -61,7 +61,7 @@ func New(o Options) (*Server, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{opts: o, hooks: map[string]*hook{}, memory: newShares(maxMemory), notices: newNotices(o.Clock)}
+	s := &Server{opts: o, hooks: map[string]*hook{}, memory: newShares(maxBodies), decoded: newShares(maxDecoded), notices: newNotices(o.Clock)}
 	if !o.Enabled() {
 		return s, nil
 	}
@@ -96,7 +96,7 @@ func (s *Server) Register(name, path string, h admission.Handler) {
 			return
 		}
 	}
-	s.hooks[path] = newHook(name, h, &s.opts, s.metrics, s.memory)
+	s.hooks[path] = newHook(name, h, &s.opts, s.metrics, s.memory, s.decoded)
 }
 
 // NeedLeaderElection is false: every replica serves.

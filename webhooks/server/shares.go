@@ -63,6 +63,9 @@ func (s *shares) take(ctx context.Context, client string, n int64, patient bool,
 	s.waiting = append(s.waiting, c)
 	s.grant()
 	room := s.makeRoom(c)
+	if next := s.next(c); next != nil { // c may come before it, and take what was made for it
+		s.makeRoom(next)
+	}
 	s.mu.Unlock()
 	if !room && !patient {
 		return nil, c.abandon(errNoRoom)
@@ -146,6 +149,17 @@ func (s *shares) ranks() []int64 {
 		out[i] = sums[c.client]
 	}
 	return out
+}
+
+// next is the first, by rank, of those who wait beside c; nil for nobody.
+func (s *shares) next(c *claim) (first *claim) {
+	least := int64(0)
+	for i, rank := range s.ranks() {
+		if w := s.waiting[i]; w != c && (first == nil || rank < least) {
+			first, least = w, rank
+		}
+	}
+	return first
 }
 
 // grant gives what is free to those who wait, by rank, as far as it goes.

@@ -204,3 +204,62 @@ func TestClientOf(t *testing.T) {
 		}
 	}
 }
+
+// A claim of nothing would never be forgotten, and what refers to it would stay for ever.
+func TestSharesForgetWhatWasReleased(t *testing.T) {
+	for _, n := range []int64{costOfBody(0), costOfBody(1), costOfValues(0)} {
+		s := newShares(maxBodies)
+		c, err := s.take(t.Context(), "a", n, true, func(error) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.release()
+		c.release()
+		if len(s.holders) != 0 || s.free != maxBodies {
+			t.Errorf("%d of %d are free, holders %v", s.free, maxBodies, s.holders)
+		}
+	}
+}
+
+// Who comes later and before another takes the room that was made for that one: more is made.
+func TestSharesMakeRoomAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newTaker(6)
+		claims := make([]*claim, 5)
+		for i := range claims {
+			claims[i] = k.mustTake(t, fmt.Sprint("a", i), "a", 1)
+		}
+		k.mustTake(t, "api0", "api", 1)
+		granted := map[string]bool{}
+		for _, client := range []string{"api", "b"} { // b, who has nothing, comes before api
+			go func() {
+				_, err := k.take(t, client, client, 1)
+				granted[client] = err == nil
+			}()
+			synctest.Wait()
+		}
+		if len(k.told) != 2 {
+			t.Errorf("told to give way are %v, want two of a's", k.told)
+		}
+		for _, c := range claims[3:] {
+			c.release()
+		}
+		synctest.Wait()
+		if !granted["api"] || !granted["b"] {
+			t.Errorf("granted: %v", granted)
+		}
+	})
+}
+
+// 200 strangers with slow bodies as large as the API server's leave memory for it.
+func TestSharesOfBodies(t *testing.T) {
+	s := newShares(maxBodies)
+	for i := range 200 {
+		if _, err := s.take(t.Context(), fmt.Sprint("stranger", i), costOfBody(10_000), false, func(error) {}); err != nil {
+			t.Fatalf("stranger %d: %v", i, err)
+		}
+	}
+	if _, err := s.take(t.Context(), "api", costOfBody(10_000), false, func(error) {}); err != nil {
+		t.Error(err)
+	}
+}

@@ -107,5 +107,8 @@ var index = regexp.MustCompile(`\[\d+\]`)
 
 // keyOf is the same for the same problem, also when the items of a list have moved.
 func keyOf(p *field.Error) string {
+	if p.Type == field.ErrorTypeTooMany { // however many
+		return string(p.Type) + p.Field
+	}
 	return index.ReplaceAllString(p.Error(), "[]")
 }
