@@ -181,7 +181,14 @@ func kubeletName(image credentialprovider.Image) string {
 	return host + "/" + image.Path
 }
 
-func (c *check) add(findings ...kubelet.Finding) { c.findings = append(c.findings, findings...) }
+// add notes findings, each once.
+func (c *check) add(findings ...kubelet.Finding) {
+	for _, f := range findings {
+		if !slices.Contains(c.findings, f) {
+			c.findings = append(c.findings, f)
+		}
+	}
+}
 
 // say adds a line to what is printed after the findings.
 func (c *check) say(format string, args ...any) { fmt.Fprintf(&c.seen, format+"\n", args...) }

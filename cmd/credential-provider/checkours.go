@@ -46,7 +46,7 @@ func checkOurs(all []*ourEntry) []kubelet.Finding {
 	for _, o := range all {
 		paths = append(paths, o.paths...)
 	}
-	return append(findings, untrusted(paths)...)
+	return append(findings, untrusted(kubelet.Problem, paths...)...)
 }
 
 // isOurs reports whether a program is this one, perhaps by another name or another version of it.

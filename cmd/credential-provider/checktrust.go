@@ -1,6 +1,8 @@
 package main
 
 import (
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,12 +14,25 @@ import (
 // trust finds what others than root could change of what the kubelet reads and runs, up to the root of the
 // file system: its configuration, its programs, and what their arguments and variables name.
 func (c *check) trust(entries []kubelet.Entry) {
-	paths := []string{c.options.kubeletConfig, c.options.binDir}
+	c.add(untrusted(kubelet.Problem, c.options.kubeletConfig, c.options.binDir)...)
 	for _, e := range entries {
-		paths = append(paths, e.File, filepath.Join(c.options.binDir, e.Name))
-		paths = append(paths, namedBy(e)...)
+		program := filepath.Join(c.options.binDir, e.Name)
+		c.add(untrusted(kubelet.Problem, e.File, program)...)
+		c.add(untrustedNames(e, program)...)
 	}
-	c.add(untrusted(paths)...)
+}
+
+// untrustedNames is about the paths that an entry's arguments and variables have. What another program does with them is
+// not known: it may only write there. In a directory like /tmp nobody replaces what belongs to another.
+func untrustedNames(e kubelet.Entry, program string) []kubelet.Finding {
+	level := kubelet.Warning
+	if isOurs(program) {
+		level = kubelet.Problem
+	}
+	return untrusted(level, slices.DeleteFunc(namedBy(e), func(path string) bool {
+		info, err := os.Stat(path)
+		return err == nil && info.IsDir() && info.Mode()&fs.ModeSticky != 0
+	})...)
 }
 
 // namedBy are the paths that an entry's arguments and variables have.
@@ -36,11 +51,11 @@ func namedBy(e kubelet.Entry) []string {
 }
 
 // untrusted are the flaws of paths, each once.
-func untrusted(paths []string) []kubelet.Finding {
+func untrusted(level kubelet.Level, paths ...string) []kubelet.Finding {
 	var findings []kubelet.Finding
 	for _, path := range paths {
 		for _, f := range install.Flaws(path) {
-			found := kubelet.Finding{Level: kubelet.Problem, File: f.Path, Cause: f.Cause, Next: f.Next}
+			found := kubelet.Finding{Level: level, File: f.Path, Cause: f.Cause, Next: f.Next}
 			if !slices.Contains(findings, found) {
 				findings = append(findings, found)
 			}

@@ -24,7 +24,7 @@ func TestTrust(t *testing.T) {
 		"a sticky one of programs":    {"bin", os.ModeSticky | 0o777, 0, "problem: DIR/bin: directory DIR/bin can be written to"},
 		"a file that options name":    {"login/secret", 0o620, 0, "problem: DIR/login/secret: it can be written to"},
 		"a directory that they name":  {"login", 0o755, 4711, "problem: DIR/login: directory DIR/login belongs to the user 4711"},
-		"a file that variables name":  {"profile", 0o606, 0, "problem: DIR/profile: it can be written to"},
+		"a file that variables name":  {"profile", 0o606, 0, "warning: DIR/profile: it can be written to"},
 		"the kubelet's configuration": {"credential-provider.yaml", 0o600, 4711, "problem: DIR/credential-provider.yaml: it belongs to the user 4711"},
 		"the program":                 {"bin/other", 0o777, 0, "problem: DIR/bin/other: it can be written to"},
 		"nothing":                     {"login/secret", 0o600, 0, ""},

@@ -44,6 +44,7 @@ var build = sync.OnceValues(func() (string, error) {
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	syscall.Umask(0o022) // temporary directories are for their owner alone to write to, as those of nodes are
 	code := m.Run()
 	if binary, err := build(); err == nil {
 		_ = os.RemoveAll(filepath.Dir(binary))

@@ -113,7 +113,9 @@ func (s source) check(binDir string) (links []string, err error) {
 			ours = append(ours, &ourEntry{Entry: e, find: find, installs: s.configDir})
 		default: // another program, which has to be there
 			findings = append(findings, kubelet.Validate([]kubelet.Entry{e}, binDir)...)
-			findings = append(findings, untrusted(append(namedBy(e), filepath.Join(binDir, e.Name)))...)
+			program := filepath.Join(binDir, e.Name)
+			findings = append(findings, untrusted(kubelet.Problem, program)...)
+			findings = append(findings, untrustedNames(e, program)...)
 		}
 	}
 	findings = append(findings, checkOurs(ours)...)

@@ -49,9 +49,7 @@ func getToken(ctx context.Context, session *auth.Session, r registry) (token, er
 func privateToken(ctx context.Context, cfg aws.Config, r registry) (token, error) {
 	client := ecr.NewFromConfig(cfg, func(o *ecr.Options) {
 		o.Region = r.region
-		if o.BaseEndpoint == nil { // which is somebody's own, and of no sort
-			r.sort(&o.EndpointOptions.UseFIPSEndpoint, &o.EndpointOptions.UseDualStackEndpoint)
-		}
+		r.sort(o.BaseEndpoint != nil, &o.EndpointOptions.UseFIPSEndpoint, &o.EndpointOptions.UseDualStackEndpoint)
 	})
 	out, err := client.GetAuthorizationToken(ctx, &ecr.GetAuthorizationTokenInput{})
 	if err != nil {
@@ -67,9 +65,7 @@ func privateToken(ctx context.Context, cfg aws.Config, r registry) (token, error
 func publicToken(ctx context.Context, cfg aws.Config, r registry) (token, error) {
 	client := ecrpublic.NewFromConfig(cfg, func(o *ecrpublic.Options) {
 		o.Region = r.region
-		if o.BaseEndpoint == nil {
-			r.sort(&o.EndpointOptions.UseFIPSEndpoint, &o.EndpointOptions.UseDualStackEndpoint)
-		}
+		r.sort(o.BaseEndpoint != nil, &o.EndpointOptions.UseFIPSEndpoint, &o.EndpointOptions.UseDualStackEndpoint)
 		o.EndpointOptions.UseFIPSEndpoint = aws.FIPSEndpointStateDisabled
 	})
 	out, err := client.GetAuthorizationToken(ctx, &ecrpublic.GetAuthorizationTokenInput{})
@@ -82,8 +78,13 @@ func publicToken(ctx context.Context, cfg aws.Config, r registry) (token, error)
 	return parseToken(out.AuthorizationData.AuthorizationToken, out.AuthorizationData.ExpiresAt, out.ResultMetadata)
 }
 
-// sort asks for endpoints of the registry's sort, beside what the environment and the AWS config files ask for.
-func (r registry) sort(fips *aws.FIPSEndpointState, dualStack *aws.DualStackEndpointState) {
+// sort asks for endpoints of the registry's sort, beside what the environment and the AWS config files ask for. One of
+// somebody's own is of no sort: the SDK refuses both together.
+func (r registry) sort(own bool, fips *aws.FIPSEndpointState, dualStack *aws.DualStackEndpointState) {
+	if own {
+		*fips, *dualStack = aws.FIPSEndpointStateDisabled, aws.DualStackEndpointStateDisabled
+		return
+	}
 	if r.fips {
 		*fips = aws.FIPSEndpointStateEnabled
 	}

@@ -75,7 +75,7 @@ func flawsOf(path string, info fs.FileInfo, last bool, owner func(fs.FileInfo) i
 		found = append(found, Flaw{path, fmt.Sprintf("%s belongs to the user %d, who can change what root's kubelet runs or reads", what, uid), "chown -h root " + path})
 	}
 	sticky := info.IsDir() && info.Mode()&fs.ModeSticky != 0 && !last
-	if info.Mode()&fs.ModeSymlink == 0 && info.Mode().Perm()&0o022 != 0 && !sticky {
+	if (info.IsDir() || info.Mode().IsRegular()) && info.Mode().Perm()&0o022 != 0 && !sticky {
 		found = append(found, Flaw{path, fmt.Sprintf("%s can be written to by others than its owner (mode %v), who can change what root's kubelet runs or reads", what, info.Mode().Perm()), "chmod go-w " + path})
 	}
 	return found

@@ -38,7 +38,7 @@ func New(cfg Config, o credentialprovider.Options) (*Provider, []string, error) 
 	if err != nil {
 		return nil, warnings, err
 	}
-	for _, name := range []*string{&c.Global.CAFile, &c.Global.CertFile, &c.Global.KeyFile, &c.Global.CloudsFile} {
+	for _, name := range []*string{&c.Global.CAFile, &c.Global.CertFile, &c.Global.KeyFile, &c.Global.CloudsFile, &c.Global.AccessTokenFile} {
 		*name = o.File(*name)
 	}
 	p := &Provider{global: c.Global, options: auth.Options{ConfigFile: file, UserAgent: o.UserAgent, RequestTimeout: o.Timeout}, registries: map[string]*auth.Registry{}}

@@ -132,10 +132,8 @@ func (c *Cache[V]) get(ctx context.Context) (value V, again bool, err error) {
 // Renew is Get without the value at hand, which somebody refused. It is not given out any more.
 func (c *Cache[V]) Renew(ctx context.Context) (V, error) {
 	c.mu.Lock()
-	if c.flight == nil { // else what it brings is newer
-		var none V
-		c.value, c.has = none, false
-	}
+	var none V
+	c.value, c.has = none, false // what a flight that is under way brings is newer, and is waited for
 	c.mu.Unlock()
 	return c.Get(ctx)
 }
@@ -212,6 +210,7 @@ func (c *Cache[V]) fly(ctx context.Context, f *flight[V], begun time.Time) {
 		c.failure, c.retry = err, now.Add(wait)
 		return
 	}
+	expires = expires.Round(0) // by the wall clock: the monotonic one stands still while the machine sleeps
 	c.value, c.has, c.expires, c.renew = value, true, expires, time.Time{}
 	if !expires.IsZero() {
 		c.renew = expires.Add(-min(c.options.Early, expires.Sub(now)/5))

@@ -298,3 +298,30 @@ func TestCacheRenew(t *testing.T) {
 	s.answers <- answer{value: "well", life: time.Hour}
 	get(t, c, "well")
 }
+
+// A value is not given out after it was refused, also while another one is fetched already.
+func TestCacheRenewDuringARenewal(t *testing.T) {
+	s := newServer()
+	c := s.cache(cloudauth.CacheOptions[string]{Early: 5 * time.Minute})
+	s.answers <- answer{value: "refused", life: time.Hour}
+	get(t, c, "refused")
+	s.pass(56 * time.Minute)
+	get(t, c, "refused") // and a renewal begins, which waits for the server
+	renewed := make(chan string, 1)
+	go func() {
+		v, err := c.Renew(t.Context())
+		if err != nil {
+			t.Error(err)
+		}
+		renewed <- v
+	}()
+	select {
+	case v := <-renewed:
+		t.Errorf("got %q before the server has answered", v)
+	case <-time.After(50 * time.Millisecond): // as long as it would take
+	}
+	s.answers <- answer{value: "new", life: time.Hour}
+	if v := <-renewed; v != "new" {
+		t.Errorf("got %q", v)
+	}
+}

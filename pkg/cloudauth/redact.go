@@ -32,6 +32,7 @@ func RedactLong(text string, limit int, secrets ...Secret) string {
 	for _, s := range secrets {
 		longest = max(longest, len(s.Reveal()))
 	}
+	longest += (longest+2)/3 + 4 // as long as it is in base64
 	if len(text) <= limit+longest {
 		return Redact(text, secrets...)
 	}
