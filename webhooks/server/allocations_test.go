@@ -88,9 +88,9 @@ func reviewAsSent(tb testing.TB) []byte {
 }
 
 // What the server adds to each request is bounded: the API server waits for it. Of the
-// allocations, about 15 are the test's.
+// allocations, about 15 are the test's, and 12 the three claims'.
 func TestAllocationsOfARequest(t *testing.T) {
-	const most = 105
+	const most = 110
 	if got := testing.AllocsPerRun(200, hotPath(t)); got > most {
 		t.Errorf("%.0f allocations for a request, want at most %d", got, most)
 	}
