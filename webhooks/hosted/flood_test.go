@@ -33,8 +33,7 @@ func (s slow) Read(p []byte) (int, error) {
 	return 0, io.ErrUnexpectedEOF
 }
 
-// good is a request as the API server sends it.
-// It is as large as usual ones.
+// good is a request as the API server sends it, and as large as usual ones.
 func good() attack {
 	return of(service.Path, svc(`,"annotations":{"loadbalancer.openstack.org/keep-floatingip":"true","example.org/note":"`+strings.Repeat("x", 9_000)+`"}`, `,"clusterIP":"10.0.0.1","ipFamilies":["IPv4"],"ports":[{"name":"http","protocol":"TCP","port":80,"nodePort":30080}]`), "")
 }

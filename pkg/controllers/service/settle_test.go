@@ -2,66 +2,57 @@ package service
 
 import (
 	"context"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/clock"
 )
 
 // A cluster in which Nodes come and go all the time is none in which members wait for ever.
 func TestNodesAreWaitedForUntilTheyAreQuietButNotForEver(t *testing.T) {
 	const quiet, most = time.Second, 10 * time.Second
 	for name, tt := range map[string]struct {
-		every time.Duration // a Node changes so often; 0 for never
-		want  time.Duration
+		changes int // of Nodes, each a while after the one before that is no quiet yet
+		want    time.Duration
 	}{
-		"quiet": {0, quiet},
-		"churn": {quiet / 2, most},
+		"quiet":          {0, quiet},
+		"quiet at last":  {3, 3*(quiet/2) + quiet},
+		"churn":          {1000, most},
+		"just too often": {int(most / (quiet / 2)), most},
 	} {
-		clock := clocktesting.NewFakeClock(time.Unix(0, 0))
-		c := &Controller{nodes: newNodes(nil)}
-		c.Clock, c.NodeQuiet, c.NodeWait = clock, quiet, most
-		settled := make(chan bool, 1)
-		go func() { settled <- c.settle(t.Context()) }()
-		waitTimers(clock)
-		const step = quiet / 2
-		var took time.Duration
-		for done := false; !done && took < 2*most; {
-			clock.Step(step)
-			took += step
-			if tt.every > 0 && took < most {
-				c.nodes.signal <- struct{}{}
-				for len(c.nodes.signal) > 0 { // until it is taken
-					time.Sleep(time.Millisecond)
+		synctest.Test(t, func(t *testing.T) { // whose clock goes on when all wait
+			c := &Controller{nodes: newNodes(nil)}
+			c.Clock, c.NodeQuiet, c.NodeWait = clock.RealClock{}, quiet, most
+			ctx, cancel := context.WithCancel(t.Context())
+			var wg sync.WaitGroup
+			defer wg.Wait()
+			defer cancel()
+			wg.Go(func() {
+				for range tt.changes {
+					time.Sleep(quiet / 2)
+					select {
+					case c.nodes.signal <- struct{}{}:
+					case <-ctx.Done():
+						return
+					}
 				}
-				waitTimers(clock)
-				continue
+			})
+			start := time.Now()
+			if !c.settle(ctx) {
+				t.Errorf("%s: it gave up", name)
 			}
-			select {
-			case ok := <-settled:
-				done = true
-				if !ok {
-					t.Errorf("%s: it gave up", name)
-				}
-			case <-time.After(50 * time.Millisecond):
+			if took := time.Since(start); took != tt.want {
+				t.Errorf("%s: settled after %s, want %s", name, took, tt.want)
 			}
-		}
-		if took != tt.want {
-			t.Errorf("%s: settled after %s, want %s", name, took, tt.want)
-		}
-	}
-}
-
-// waitTimers waits until both timers of settle run.
-func waitTimers(clock *clocktesting.FakeClock) {
-	for clock.Waiters() < 2 {
-		time.Sleep(time.Millisecond)
+		})
 	}
 }
 
 func TestSettleEndsWithItsContext(t *testing.T) {
 	c := &Controller{nodes: newNodes(nil)}
-	c.Clock, c.NodeQuiet, c.NodeWait = clocktesting.NewFakeClock(time.Unix(0, 0)), time.Second, time.Minute
+	c.Clock, c.NodeQuiet, c.NodeWait = clock.RealClock{}, time.Hour, time.Hour
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if c.settle(ctx) {
