@@ -79,3 +79,10 @@ func TestFlawsOfModes(t *testing.T) {
 		}
 	}
 }
+
+// What all may write to is no flaw where it is no file whose content counts.
+func TestFlawsOfDevices(t *testing.T) {
+	if found := Flaws(os.DevNull); len(found) > 0 {
+		t.Errorf("%+v", found)
+	}
+}

@@ -49,3 +49,16 @@ func TestExcerptRemovesInvisibleCharacters(t *testing.T) {
 		}
 	}
 }
+
+// Where a long text is cut, nothing stays of a secret in base64, which is longer than the secret.
+func TestRedactLongEncoded(t *testing.T) {
+	const limit = 100
+	secret := cloudauth.NewSecret("correct horse battery staple")
+	encoded := base64.StdEncoding.EncodeToString([]byte(secret.Reveal()))
+	for before := range limit + 2*len(encoded) {
+		text := strings.Repeat("-", before) + encoded + strings.Repeat("-", 3*limit)
+		if got := cloudauth.RedactLong(text, limit, secret); strings.Contains(got, encoded[:4]) {
+			t.Fatalf("%d before it: %q", before, got)
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"golang.org/x/net/http2"
+	"gomodules.xyz/jsonpatch/v2"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -200,4 +201,20 @@ func (b *buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buf.String()
+}
+
+// What is to be changed may be more than an answer has room for: then the failure policy decides.
+func TestPatchTooLarge(t *testing.T) {
+	for policy, allowed := range map[admissionregistrationv1.FailurePolicyType]bool{admissionregistrationv1.Ignore: true, admissionregistrationv1.Fail: false} {
+		r := start(t, func(context.Context, admission.Request) admission.Response {
+			return admission.Patched("", jsonpatch.NewOperation("add", "/metadata/annotations/x", strings.Repeat("x", 64<<10)))
+		}, func(o *server.Options) {
+			o.FailurePolicy = func(string) admissionregistrationv1.FailurePolicyType { return policy }
+		})
+		review, _ := r.post(t, r.client(t), "", []byte(goodReview))
+		resp := review.Response
+		if resp.Allowed != allowed || len(resp.Patch) > 0 || allowed && len(resp.Warnings) != 1 || !allowed && resp.Result.Code != http.StatusRequestEntityTooLarge {
+			t.Errorf("%s: %+v", policy, resp)
+		}
+	}
 }

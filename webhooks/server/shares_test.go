@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"testing"
 	"testing/synctest"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 )
 
 // taker takes shares and notes which of its claims were told to give way.
@@ -260,5 +262,19 @@ func TestSharesOfBodies(t *testing.T) {
 	}
 	if _, err := s.take(t.Context(), "api", costOfBody(10_000), false, func(error) {}); err != nil {
 		t.Error(err)
+	}
+}
+
+// Without a uid the API server reads no answer, so it gets the error and does as the policy says.
+func TestNothingPassesWithoutUID(t *testing.T) {
+	ignore := func(string) admissionregistrationv1.FailurePolicyType { return admissionregistrationv1.Ignore }
+	h := &hook{name: "test", opts: &Options{FailurePolicy: ignore}}
+	for err, code := range map[error]int32{errNoRoom: 429, errGiveWay: 429, context.DeadlineExceeded: 504, errTooComplex: 413} {
+		if resp, _ := h.unjudged(err, false); resp.Allowed || resp.Result.Code != code || resp.Result.Message == "" {
+			t.Errorf("%v, no uid: %+v, want code %d", err, resp, code)
+		}
+		if resp, _ := h.unjudged(err, true); !resp.Allowed || len(resp.Warnings) != 1 {
+			t.Errorf("%v: %+v, want a warning", err, resp)
+		}
 	}
 }
