@@ -2,9 +2,12 @@ package wire
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -146,6 +149,15 @@ func TestExplain(t *testing.T) {
 		if got := Explain("X", err, "check it", secret); err == nil || got != tt.want {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)
 		}
+	}
+}
+
+// Of a certificate at the wrong time the machine's clock is looked at first, and not the network.
+func TestExplainClock(t *testing.T) {
+	err := &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.Expired, Detail: "current time 2001-01-01T00:00:00Z is before 2026-01-01T00:00:00Z"}}
+	got := Explain("X", &url.Error{Op: "Get", URL: "https://x/?token=s3cret", Err: err}, "check it")
+	if want := "X has a certificate that is not valid (x509: certificate has expired or is not yet valid: current time 2001-01-01T00:00:00Z is before 2026-01-01T00:00:00Z); check the clock of the machine, and the certificate"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

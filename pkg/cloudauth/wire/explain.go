@@ -21,6 +21,7 @@ func Explain(where string, err error, network string, secrets ...cloudauth.Secre
 	}
 	var unknown x509.UnknownAuthorityError
 	var host x509.HostnameError
+	var invalid x509.CertificateInvalidError
 	var timeout net.Error
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -33,6 +34,8 @@ func Explain(where string, err error, network string, secrets ...cloudauth.Secre
 		return where + " has a certificate that the system's CAs do not vouch for; add the CA of the proxy in between to the system's, or set SSL_CERT_FILE"
 	case errors.As(err, &host):
 		return fmt.Sprintf("%s has a certificate for another name (%s); check DNS, private endpoints and the proxy", where, cloudauth.Excerpt(host.Error(), 200, secrets...))
+	case errors.As(err, &invalid):
+		return fmt.Sprintf("%s has a certificate that is not valid (%s); check the clock of the machine, and the certificate", where, cloudauth.Excerpt(invalid.Error(), 200, secrets...))
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return where + " does not answer in time; " + network
 	}
