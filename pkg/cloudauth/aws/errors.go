@@ -2,6 +2,7 @@ package aws
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
@@ -113,10 +114,15 @@ func (s *Session) explainAnswer(e *cloudauth.Error, err error, api smithy.APIErr
 		e.Reason, e.Text = cloudauth.Failed, fmt.Sprintf("%s redirects to %s, which is not followed; is a proxy or another service in between?", where, elsewhere)
 	case status >= http.StatusInternalServerError:
 		e.Reason, e.Text = cloudauth.Failed, fmt.Sprintf("%s does not work (%d %s); it is asked again later", where, status, said)
+	case code == unknownCode && status != 0:
+		e.Reason, e.Text = cloudauth.Failed, fmt.Sprintf("%s answers %d %s, and nothing that AWS says; is a proxy or another service in between?", where, status, http.StatusText(status))
 	default:
 		e.Reason, e.Text = cloudauth.Rejected, fmt.Sprintf("%s refuses %s (%s); %s", where, s.Who(), said, s.hint(code, where))
 	}
 }
+
+// unknownCode is the SDK's word for an answer that has no code.
+const unknownCode = "UnknownError"
 
 func isThrottle(code string) bool {
 	return strings.Contains(code, "Throttl") || code == "TooManyRequestsException" || code == "RequestLimitExceeded"
@@ -167,6 +173,14 @@ func (s *Session) explainMetadata(e *cloudauth.Error, err error) {
 // isTooLong reports whether an answer was too long. Some of the SDK's errors do not unwrap.
 func isTooLong(err error) bool { return strings.Contains(err.Error(), wire.ErrTooLong.Error()) }
 
+// explainUnknown is about a certificate of nobody that is trusted. The SDK has a variable of its own for that.
+func (s *Session) explainUnknown(where string) string {
+	if ownCAs(s.base.HTTPClient) {
+		return where + " has a certificate that AWS_CA_BUNDLE (or ca_bundle of the AWS config files) does not vouch for, which takes the place of the system's CAs; add the CA of the proxy or endpoint in between to it"
+	}
+	return where + " has a certificate that the system's CAs do not vouch for; add the CA of the proxy or endpoint in between to the system's, or name a file of all CAs with AWS_CA_BUNDLE"
+}
+
 func (s *Session) explainNetwork(e *cloudauth.Error, err error) {
 	where := calledOf(err)
 	var u *url.Error
@@ -177,7 +191,10 @@ func (s *Session) explainNetwork(e *cloudauth.Error, err error) {
 	}
 	var file *os.PathError
 	var unreadable *smithy.DeserializationError
+	var unknown x509.UnknownAuthorityError
 	switch {
+	case errors.As(err, &unknown):
+		e.Reason, e.Text = cloudauth.Unreachable, s.explainUnknown(where)
 	case isTooLong(err):
 		e.Reason, e.Text = cloudauth.Failed, wire.Explain(where, wire.ErrTooLong, "")
 	case errors.As(err, &unreadable):

@@ -1,8 +1,10 @@
 package aws
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -124,6 +126,9 @@ func (s *Session) load(ctx context.Context) (aws.Config, error) {
 	if err := checkFiles(files); err != nil {
 		return aws.Config{}, misconfigured(err)
 	}
+	if _, err := trusting(newHTTPClient(s.options), os.Getenv("AWS_CA_BUNDLE")); err != nil {
+		return aws.Config{}, misconfigured(err) // the SDK does not say which file it is about
+	}
 	// What speaks to services on this machine is made after what is loaded, and used later.
 	metadata, local := &within{limit: s.options.RequestTimeout}, &later{}
 	base, err := config.LoadDefaultConfig(ctx, append(s.loadOptions(),
@@ -162,16 +167,31 @@ func (w *within) GetMetadata(ctx context.Context, in *imds.GetMetadataInput, o .
 	return w.GetMetadataAPIClient.GetMetadata(ctx, in, o...)
 }
 
-// loadWebIdentity reads the settings, and takes the credentials from the web identity alone.
+// loadWebIdentity reads what the environment says of the network (endpoints, CAs, region), and takes the credentials from
+// the web identity alone. The AWS config files are the node's: neither they nor AWS_PROFILE are a pod's business.
 func (s *Session) loadWebIdentity(ctx context.Context) (aws.Config, error) {
-	// Credentials in the shared config files must not even be looked at: what is wrong with
-	// them is none of the pod's business.
-	base, err := config.LoadDefaultConfig(ctx, append(s.loadOptions(), config.WithCredentialsProvider(aws.AnonymousCredentials{}))...)
+	env, err := config.NewEnvConfig()
 	if err != nil {
-		return aws.Config{}, err
+		return aws.Config{}, misconfigured(fmt.Errorf("the environment: %w", err))
+	}
+	client, err := trusting(newHTTPClient(s.options), env.CustomCABundle)
+	if err != nil {
+		return aws.Config{}, misconfigured(err)
+	}
+	base := aws.Config{
+		Region: cmp.Or(s.cfg.Region, env.Region, s.cfg.DefaultRegion), HTTPClient: client, Retryer: s.newRetryer,
+		Logger: logging.Nop{}, APIOptions: s.apiOptions(), AppID: env.AppID, ConfigSources: []any{env},
+	}
+	if ignored, _, err := env.GetIgnoreConfiguredEndpoints(ctx); env.BaseEndpoint != "" && err == nil && !ignored {
+		base.BaseEndpoint = &env.BaseEndpoint
 	}
 	base.Credentials = s.webIdentity(base, *s.cfg.WebIdentity)
 	return base, nil
+}
+
+// apiOptions are what all clients do with each request, and to whom they say so.
+func (s *Session) apiOptions() []func(*middleware.Stack) error {
+	return []func(*middleware.Stack) error{onlyEncrypted, bounded, awsmiddleware.AddUserAgentKeyValue(s.options.Program, s.options.Version)}
 }
 
 func (s *Session) loadOptions() []func(*config.LoadOptions) error {
@@ -181,10 +201,7 @@ func (s *Session) loadOptions() []func(*config.LoadOptions) error {
 		config.WithLogger(logging.Nop{}), // else it writes to stderr, which is the program's
 		config.WithDefaultRegion(s.cfg.DefaultRegion),
 		config.WithCredentialsCacheOptions(func(o *aws.CredentialsCacheOptions) { o.ExpiryWindow = sdkEarly }),
-		config.WithAPIOptions([]func(*middleware.Stack) error{
-			onlyEncrypted, bounded,
-			awsmiddleware.AddUserAgentKeyValue(s.options.Program, s.options.Version),
-		}),
+		config.WithAPIOptions(s.apiOptions()),
 	}
 	if s.cfg.Region != "" {
 		options = append(options, config.WithRegion(s.cfg.Region))

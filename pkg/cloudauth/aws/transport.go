@@ -2,6 +2,7 @@ package aws
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -25,6 +26,32 @@ func newHTTPClient(o Options) *awshttp.BuildableClient {
 		t.MaxResponseHeaderBytes = wire.MaxHeader
 		t.OnProxyConnectResponse = wire.ProxyAnswer
 	})
+}
+
+// trusting returns a client that trusts the CAs of a file in place of the system's, as AWS_CA_BUNDLE asks for; "" is none.
+func trusting(c *awshttp.BuildableClient, bundle string) (aws.HTTPClient, error) {
+	if bundle == "" {
+		return c, nil
+	}
+	data, err := cloudauth.ReadFile(bundle)
+	if err != nil {
+		return nil, fmt.Errorf("AWS_CA_BUNDLE: %w; correct the path or who may read it", err)
+	}
+	cas := x509.NewCertPool()
+	if !cas.AppendCertsFromPEM(data) {
+		return nil, fmt.Errorf("AWS_CA_BUNDLE: %s has no certificates (PEM) in it", bundle)
+	}
+	return c.WithTransportOptions(func(t *http.Transport) { t.TLSClientConfig.RootCAs = cas }), nil
+}
+
+// ownCAs reports whether a client trusts others than the system's CAs.
+func ownCAs(c aws.HTTPClient) bool {
+	b, ok := c.(*awshttp.BuildableClient)
+	if !ok {
+		return false
+	}
+	t := b.GetTransport().TLSClientConfig
+	return t != nil && t.RootCAs != nil
 }
 
 // staying makes of what is asked for the way of every request, those of redirects included, what
