@@ -21,6 +21,9 @@ done
 unformatted=$(gofmt -l $(git ls-files '*.go'))
 [ -z "$unformatted" ] || fail "not formatted: $unformatted: run gofmt -w"
 
+echo "==> the tool that says what is linked in, and under which licenses"
+(cd hack/tools/ship && go vet ./... && go test ./...) >/dev/null || fail "hack/tools/ship fails: run 'go vet ./... && go test ./...' in it"
+
 echo "==> generated files"
 # Contents, not names: a file that was changed before may be changed again.
 state() { git status --porcelain; git diff HEAD; }
