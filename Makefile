@@ -4,9 +4,15 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 GO ?= go
 
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+# The version is semantic: that of the tag, v1.2.3-4-gcommit after it, v0.0.0-gcommit before the first one.
+VERSION ?= $(shell git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null || \
+	git describe --always --exclude '*' --dirty 2>/dev/null | sed 's/^/v0.0.0-g/' | grep . || echo dev)
+REVISION ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+# When the commit was made: what is built of it twice is the same.
+SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 # Stripped: what is released is what is measured.
-BUILD := $(GO) build -ldflags '-s -w -X github.com/isthmus-cloud/isthmus/pkg/version.Version=$(VERSION)'
+LDFLAGS = -s -w -X github.com/isthmus-cloud/isthmus/pkg/version.Version=$(VERSION)
+BUILD = $(GO) build -buildvcs=false -tags '$(TAGS)' -ldflags '$(LDFLAGS)'
 
 K8S_VERSION := v1.37.1
 K8S_LDFLAGS := -s -w -X k8s.io/component-base/version.gitVersion=$(K8S_VERSION) \
@@ -112,6 +118,26 @@ mutate: $(TEST_PLANE) ## Put known defects into the code, one by one: the packag
 clean: ## Remove bin/
 	@rm -rf bin
 
+##@ Release
+
+# What images are built for, and where all that is in them is put: a folder an architecture and binary.
+PLATFORMS ?= linux/amd64,linux/arm64
+IMAGE_FILES ?= $(CURDIR)/bin/images/files
+RELEASE_ENV = GO='$(GO)' LDFLAGS='$(LDFLAGS)' TAGS='$(TAGS)' PLATFORMS='$(PLATFORMS)' VERSION='$(VERSION)' \
+	REVISION='$(REVISION)' SOURCE_DATE_EPOCH='$(SOURCE_DATE_EPOCH)'
+
+.PHONY: images
+images: image-files ## Both images as OCI layouts in bin/images, with SBOM, the same twice (PLATFORMS=linux/amd64; BASE=IMAGE; buildah)
+	@$(RELEASE_ENV) BASE='$(BASE)' hack/progress.sh images hack/images/build.sh '$(IMAGE_FILES)' '$(CURDIR)/bin/images'
+
+.PHONY: e2e-release
+e2e-release: ## What is released, as those get it who download it: the images, the same twice (TESTARGS='-run TestX' narrows it down)
+	@hack/progress.sh "what is released" hack/testargs.sh $(GO_TEST) -count 1 -tags e2e ./test/e2e/release
+
+.PHONY: image-files
+image-files: bin/ship
+	@$(RELEASE_ENV) hack/progress.sh "what is in images" hack/images/files.sh '$(IMAGE_FILES)'
+
 ##@ A real OpenStack (Debian 12, root)
 
 .PHONY: openstack-up openstack-down openstack-status
@@ -145,6 +171,9 @@ bin/cert-manager: hack/tools/cert-manager/go.mod hack/tools/cert-manager/go.sum 
 bin/etcd: hack/tools/etcd/go.mod hack/tools/etcd/go.sum
 	@echo "==> building etcd (the first time this takes about a minute)"
 	@hack/progress.sh etcd env -C hack/tools/etcd $(GO) build -ldflags '-s -w' -o $(CURDIR)/$@ go.etcd.io/etcd/server/v3
+
+bin/ship: $(wildcard hack/tools/ship/*)
+	@hack/progress.sh ship env -C hack/tools/ship $(GO) build -ldflags '-s -w' -o $(CURDIR)/$@ .
 
 bin/golangci-lint: hack/tools/golangci-lint/go.mod hack/tools/golangci-lint/go.sum
 	@echo "==> building golangci-lint (the first time this takes some minutes)"
