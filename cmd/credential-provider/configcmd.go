@@ -22,7 +22,7 @@ registries, to stdout or to a file.
 What the provider is to serve, as when the kubelet runs it:
   --registries, --identity, --cloud-config, or --config (see isthmus-credential-provider --help)
   --node-config-path PATH  where the file of --config or --cloud-config is on the nodes; not needed
-                           if the path that is given is absolute and the same there
+                           if it is the same there, in one of SYSTEMDIRS
 
 The entry:
   --name NAME              the program's name in the kubelet's directory
@@ -100,7 +100,7 @@ func runConfig(_ context.Context, args []string, s streams) int {
 	flags.StringVar(&o.output, "output", "", "")
 	flags.BoolVar(&o.force, "force", false, "")
 	flags.BoolVar(&o.rbac, "rbac", false, "")
-	if code, ok := parseCommand(flags, args, strings.Replace(configHelp, "PARTITIONS", strings.Join(ecr.Partitions(), ", "), 1), s); !ok {
+	if code, ok := parseCommand(flags, args, strings.NewReplacer("PARTITIONS", strings.Join(ecr.Partitions(), ", "), "SYSTEMDIRS", strings.Join(systemDirs(), ", ")).Replace(configHelp), s); !ok {
 		return code
 	}
 	if err := o.check(); err != nil {
@@ -141,18 +141,10 @@ func (o configOptions) checkPaths() error {
 		return errors.New("--node-config-path is for --config and --cloud-config")
 	case o.nodePath != "" && !isNodePath(o.nodePath):
 		return fmt.Errorf("--node-config-path %q has to be absolute", o.nodePath)
-	case o.nodePath == "" && file != "" && !isNodePath(file) && !o.rbac:
+	case o.nodePath == "" && file != "" && !isSystemPath(file) && !o.rbac:
 		return fmt.Errorf("%q is a path of this machine; give --node-config-path with that on the nodes, such as /etc/isthmus/credential-provider/%s", file, filepath.Base(file))
 	}
 	return nil
-}
-
-// isNodePath reports whether a path is absolute, on Linux or on Windows: it is a node's, not this machine's.
-func isNodePath(path string) bool {
-	if strings.HasPrefix(path, "/") {
-		return true
-	}
-	return len(path) > 2 && path[1] == ':' && (path[2] == '\\' || path[2] == '/')
 }
 
 // write makes what was asked for and puts it where it belongs.

@@ -109,7 +109,7 @@ func (c combination) fromEndToEnd(t *testing.T) {
 	n := newNode(t)
 	options := n.write(t, "options.yaml", configHead+c.section+"\n")
 	file := filepath.Join(n.dir, "credential-provider.yaml")
-	args := []string{"config", "--config=" + options, "--output=" + file}
+	args := []string{"config", "--config=" + options, "--node-config-path=" + options, "--output=" + file}
 	if c.audience != "" {
 		args = append(args, "--audience="+c.audience)
 	}

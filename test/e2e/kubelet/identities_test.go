@@ -78,7 +78,7 @@ func useFederation(t *testing.T, w *world, p *kubeletv1.CredentialProvider) {
 	w.openstack.AddSecret(p.Name, "text/plain", fmt.Appendf(nil, `{"auths":{%q:{"username":%q,"password":%q}}}`, w.passwords.host, puller, pullerPassword))
 	conf := write(t, p.Name+"/cloud.conf", fmt.Sprintf("[Global]\nauth-url = %s\nregion = RegionOne\ntenant-name = %s\ntenant-domain-name = Default\nidentity-provider = %s\n[Registry %q]\ntype = barbican\nsecret = %s\n",
 		w.openstack.AuthURL(), ossim.ProjectName, p.Name, w.passwords.host, p.Name))
-	configure(t, p, "--cloud-config="+conf, "--identity=serviceAccount", "--audience="+keystoneAudience)
+	configure(t, p, "--cloud-config="+conf, "--node-config-path="+conf, "--identity=serviceAccount", "--audience="+keystoneAudience)
 }
 
 // useMirror completes a provider: a kind with these keys in its section, and our registry as the
@@ -87,7 +87,7 @@ func useMirror(t *testing.T, w *world, p *kubeletv1.CredentialProvider, kind, re
 	t.Helper()
 	options := write(t, p.Name+"/options.yaml", fmt.Sprintf("apiVersion: isthmus-cloud.github.io/v1\nkind: CredentialProviderOptions\n%s:\n  mirrors: [{upstream: %q, registry: %s}]\n  %s\n",
 		kind, w.tokens.host, registry, strings.Join(keys, "\n  ")))
-	args := []string{"--config=" + options}
+	args := []string{"--config=" + options, "--node-config-path=" + options}
 	for _, e := range env {
 		args = append(args, "--env="+e)
 	}
