@@ -20,7 +20,7 @@ func (c *check) ours(entries []kubelet.Entry) []kubelet.Finding {
 	var all []*ourEntry
 	for _, e := range entries {
 		if isOurs(filepath.Join(c.options.binDir, e.Name)) {
-			all = append(all, &ourEntry{Entry: e, find: func(file string) string { return file }})
+			all = append(all, &ourEntry{Entry: e, find: asNamed})
 		}
 	}
 	return checkOurs(all)
@@ -42,11 +42,10 @@ func checkOurs(all []*ourEntry) []kubelet.Finding {
 		}
 		findings = append(findings, o.findings...)
 	}
-	var paths []string
 	for _, o := range all {
-		paths = append(paths, o.paths...)
+		findings = append(findings, untrustedNames(kubelet.Problem, append(namedBy(o.Entry), o.paths...), o.find)...)
 	}
-	return append(findings, untrusted(kubelet.Problem, paths...)...)
+	return findings
 }
 
 // isOurs reports whether a program is this one, perhaps by another name or another version of it.
@@ -71,7 +70,7 @@ type ourEntry struct {
 	kubelet.Entry
 	// find says where a file that is named is read.
 	find func(file string) string
-	// paths are those that were looked for, where they are read.
+	// paths are those that were looked for, as they are named.
 	paths []string
 	// installs is the directory into which what it names is about to be installed; "" for a node as it is.
 	installs  string
@@ -94,11 +93,8 @@ func (o *ourEntry) add(level kubelet.Level, field, cause, next string) {
 
 // locate is find, which is remembered.
 func (o *ourEntry) locate(file string) string {
-	at := o.find(file)
-	if o.installs == "" || at == file { // what is about to be installed gets its owner and mode then
-		o.paths = append(o.paths, at)
-	}
-	return at
+	o.paths = append(o.paths, file)
+	return o.find(file)
 }
 
 // refused begins what is said of arguments that the program does not take.

@@ -115,7 +115,7 @@ func (s source) check(binDir string) (links []string, err error) {
 			findings = append(findings, kubelet.Validate([]kubelet.Entry{e}, binDir)...)
 			program := filepath.Join(binDir, e.Name)
 			findings = append(findings, untrusted(kubelet.Problem, program)...)
-			findings = append(findings, untrustedNames(e, program)...)
+			findings = append(findings, untrustedNames(kubelet.Warning, namedBy(e), s.find)...)
 		}
 	}
 	findings = append(findings, checkOurs(ours)...)
