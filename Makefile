@@ -35,7 +35,7 @@ export TESTARGS
 export KUBEBUILDER_ASSETS ?= $(CURDIR)/bin
 ifeq ($(KUBEBUILDER_ASSETS),$(CURDIR)/bin)
 CONTROL_PLANE := bin/etcd bin/kube-apiserver
-TEST_PLANE := $(CONTROL_PLANE) bin/kube-controller-manager bin/kubectl bin/cert-manager
+TEST_PLANE := $(CONTROL_PLANE) bin/kube-controller-manager bin/kubectl bin/cert-manager bin/helm
 endif
 
 ##@ General
@@ -174,6 +174,10 @@ bin/etcd: hack/tools/etcd/go.mod hack/tools/etcd/go.sum
 
 bin/ship: $(wildcard hack/tools/ship/*)
 	@hack/progress.sh ship env -C hack/tools/ship $(GO) build -ldflags '-s -w' -o $(CURDIR)/$@ .
+
+bin/helm: hack/tools/helm/go.mod hack/tools/helm/go.sum
+	@echo "==> building helm (the first time this takes some minutes)"
+	@hack/progress.sh helm env -C hack/tools/helm $(GO) build -ldflags '-s -w' -o $(CURDIR)/$@ helm.sh/helm/v4/cmd/helm
 
 bin/golangci-lint: hack/tools/golangci-lint/go.mod hack/tools/golangci-lint/go.sum
 	@echo "==> building golangci-lint (the first time this takes some minutes)"

@@ -11,19 +11,25 @@ import (
 	"testing"
 )
 
-// Kubectl returns a function that runs kubectl with all rights: with what it reads from its
-// standard input, and what it prints on both outputs. kubectl lies beside kube-apiserver.
-func (c *ControlPlane) Kubectl(t testing.TB) func(ctx context.Context, input string, args ...string) (output string, err error) {
+// Tool returns the path of a tool that lies beside kube-apiserver, as make builds it.
+func Tool(t testing.TB, name string) string {
 	t.Helper()
 	assets, err := assetsDir()
 	if err != nil {
 		t.Fatal(err)
 	}
-	binary := filepath.Join(assets, "kubectl")
+	binary := filepath.Join(assets, name)
 	if _, err := os.Stat(binary); err != nil {
-		t.Fatalf("no kubectl in %s: run `make bin/kubectl`", assets)
+		t.Fatalf("no %s in %s: run `make bin/%s`", name, assets, name)
 	}
-	dir := t.TempDir()
+	return binary
+}
+
+// Kubectl returns a function that runs kubectl with all rights: with what it reads from its
+// standard input, and what it prints on both outputs. kubectl lies beside kube-apiserver.
+func (c *ControlPlane) Kubectl(t testing.TB) func(ctx context.Context, input string, args ...string) (output string, err error) {
+	t.Helper()
+	binary, dir := Tool(t, "kubectl"), t.TempDir()
 	kubeconfig := filepath.Join(dir, "kubeconfig")
 	if err := WriteKubeconfig(kubeconfig, c.Config); err != nil {
 		t.Fatal(err)
