@@ -17,7 +17,7 @@ import (
 // TestMemory: each container has a limit, and Go knows it and stays below.
 func TestMemory(t *testing.T) {
 	for _, dir := range append([]string{"base", "webhook-manager", "credential-provider"}, overlays...) {
-		for _, c := range workload(t, build(t, dir, nil)).Spec.Containers {
+		for _, c := range workload(t, build(t, dir)).Spec.Containers {
 			limit := c.Resources.Limits.Memory().Value()
 			i := slices.IndexFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == "GOMEMLIMIT" })
 			if limit == 0 || i < 0 {
@@ -35,14 +35,14 @@ func TestMemory(t *testing.T) {
 // TestWhoMayAsk: the components that keep others away from the webhooks fit those that serve them.
 func TestWhoMayAsk(t *testing.T) {
 	for _, overlay := range overlays {
-		pod := workload(t, build(t, "components/webhook-client-ca", build(t, overlay, nil)))
+		pod := workload(t, build(t, overlay, "webhook-client-ca"))
 		c := pod.Spec.Containers[0]
 		mount, volume := c.VolumeMounts[len(c.VolumeMounts)-1], pod.Spec.Volumes[len(pod.Spec.Volumes)-1]
 		if !slices.Contains(c.Args, "--webhook-client-ca-file="+mount.MountPath+"/ca.crt") || mount.Name != volume.Name || volume.ConfigMap == nil {
 			t.Errorf("%s: %v, %v, %v", overlay, c.Args, mount, volume)
 		}
 	}
-	objects := build(t, "components/webhook-network-policy", build(t, overlays[1], nil))
+	objects := build(t, overlays[1], "webhook-network-policy")
 	pod, policy := workload(t, objects), find[*networkingv1.NetworkPolicy](t, objects)
 	selector, err := metav1.LabelSelectorAsSelector(&policy.Spec.PodSelector)
 	if err != nil || !selector.Matches(labels.Set(pod.Labels)) || pod.Spec.HostNetwork {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
@@ -21,7 +20,7 @@ const providerDir = "credential-provider"
 // TestCredentialProviderPieces: the DaemonSet that puts the credential provider on nodes has what it
 // needs, and no more.
 func TestCredentialProviderPieces(t *testing.T) {
-	set := find[*appsv1.DaemonSet](t, build(t, providerDir, nil))
+	set := find[*appsv1.DaemonSet](t, build(t, providerDir))
 	pod, secret := set.Spec.Template.Spec, find[*corev1.Secret](t, decode(t, read(t, "examples/credential-provider-secret.yaml")))
 	container := pod.Containers[0]
 	security := container.SecurityContext
@@ -89,36 +88,9 @@ func TestCredentialProviderInstalls(t *testing.T) {
 	}
 }
 
-// TestCredentialProviderKustomize: the real kustomize makes of them what build makes here, and
-// the component adds what a restart of the kubelet takes.
-func TestCredentialProviderKustomize(t *testing.T) {
-	kubectl := filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl")
-	if _, err := os.Stat(kubectl); err != nil {
-		kubectl = "../bin/kubectl"
-	}
-	dir := t.TempDir()
-	if err := os.CopyFS(dir, manifests.FS()); err != nil {
-		t.Fatal(err)
-	}
-	with := "resources: [../credential-provider]\ncomponents: [../components/credential-provider-restart]\n"
-	if err := os.Mkdir(filepath.Join(dir, "restart"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "restart", "kustomization.yaml"), []byte(with), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	kustomize := func(folder string) *appsv1.DaemonSet {
-		out, err := exec.CommandContext(t.Context(), kubectl, "kustomize", filepath.Join(dir, folder)).Output() //nolint:gosec // our own folder
-		if err != nil {
-			t.Fatalf("%s: %v", folder, err)
-		}
-		return find[*appsv1.DaemonSet](t, decode(t, out))
-	}
-	plain := find[*appsv1.DaemonSet](t, build(t, providerDir, nil))
-	if diff := cmp.Diff(plain, kustomize(providerDir)); diff != "" {
-		t.Errorf("(-here +kustomize):\n%s", diff)
-	}
-	restart := kustomize("restart").Spec.Template.Spec
+// TestCredentialProviderRestart: the component adds what a restart of the kubelet takes.
+func TestCredentialProviderRestart(t *testing.T) {
+	restart := workload(t, build(t, providerDir, "credential-provider-restart")).Spec
 	container := restart.Containers[0]
 	if args := container.Args[len(container.Args)-2:]; !slices.Equal(args, []string{"--restart-unit=kubelet.service", "--host-root=/host"}) {
 		t.Errorf("args %v", args)

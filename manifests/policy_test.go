@@ -82,7 +82,7 @@ func TestRegistrationCannotReadSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	var policy []client.Object
-	for _, object := range build(t, overlays[0], nil) {
+	for _, object := range build(t, overlays[0]) {
 		switch object.(type) {
 		case *admissionregistrationv1.ValidatingAdmissionPolicy, *admissionregistrationv1.ValidatingAdmissionPolicyBinding:
 			policy = append(policy, object)

@@ -80,7 +80,7 @@ func TestStaticConfigurations(t *testing.T) {
 // where the certificate comes from and who registers.
 func TestOneCertificateOneRegistration(t *testing.T) {
 	for _, overlay := range overlays {
-		args := workload(t, build(t, overlay, nil)).Spec.Containers[0].Args
+		args := workload(t, build(t, overlay)).Spec.Containers[0].Args
 		count := func(flags ...string) (n int) {
 			for _, a := range args {
 				if name, _, _ := strings.Cut(a, "="); slices.Contains(flags, name) {

@@ -62,14 +62,14 @@ func (c *cluster) newReplica(n int, args ...string) *replica {
 	return r
 }
 
-// shippedArgs are the arguments in the DaemonSet with the components that make it serve and
-// register webhooks.
+// shippedArgs are the arguments in the DaemonSet with the components of the cloud, and
+// those that make it serve and register webhooks.
 func shippedArgs(t testing.TB) []string {
 	t.Helper()
 	var set appsv1.DaemonSet
 	shipped(t, "base/daemonset.yaml", &set)
 	args := set.Spec.Template.Spec.Containers[0].Args
-	for _, component := range []string{"webhook-server", "webhook-auto"} {
+	for _, component := range []string{"openstack", "webhook-server", "webhook-auto"} {
 		args = append(args, componentArgs(t, component)...)
 	}
 	for _, flag := range []string{"--webhooks", "--webhook-shutdown-delay", "--webhook-registration"} {
