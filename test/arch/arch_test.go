@@ -99,6 +99,7 @@ var arrows = []struct {
 	{"webhooks", []string{"pkg/clientca", "pkg/cloud", "pkg/lb", "pkg/collectors", "pkg/nearest", "pkg/pv", "pkg/version"}},
 	{"credentialprovider", []string{"pkg/cloudauth", "pkg/nearest", "pkg/version"}},
 	{"manifests", nil},
+	{"charts", nil},
 	{"test/cloudsim", nil},
 	{"test/controlplane", nil},
 	{"test/golden", nil},

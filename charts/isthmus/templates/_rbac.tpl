@@ -1,0 +1,38 @@
+{{/* A ServiceAccount for a pod; the argument is (list . "component"). */}}
+{{- define "isthmus.serviceAccount" -}}
+{{- $ := index . 0 -}}
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: isthmus-{{ index . 1 }}
+  namespace: {{ $.Release.Namespace }}
+  labels:
+    {{- include "isthmus.labels" . | nindent 4 }}
+  {{- with $.Values.serviceAccountAnnotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+{{- end }}
+
+{{/*
+The binding of a role of the same name. The argument is a dict: root; component; name; namespace, none for a ClusterRole;
+subjects.
+*/}}
+{{- define "isthmus.binding" -}}
+{{- $kind := ternary "Role" "ClusterRole" (hasKey . "namespace") -}}
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ $kind }}Binding
+metadata:
+  name: {{ .name }}
+  {{- with .namespace }}
+  namespace: {{ . }}
+  {{- end }}
+  labels:
+    {{- include "isthmus.labels" (list .root .component) | nindent 4 }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: {{ $kind }}
+  name: {{ .name }}
+subjects:
+  {{- .subjects | nindent 2 }}
+{{- end }}
