@@ -130,8 +130,17 @@ RELEASE_ENV = GO='$(GO)' LDFLAGS='$(LDFLAGS)' TAGS='$(TAGS)' PLATFORMS='$(PLATFO
 images: image-files ## Both images as OCI layouts in bin/images, with SBOM, the same twice (PLATFORMS=linux/amd64; BASE=IMAGE; buildah)
 	@$(RELEASE_ENV) BASE='$(BASE)' hack/progress.sh images hack/images/build.sh '$(IMAGE_FILES)' '$(CURDIR)/bin/images'
 
+# The same out of which images are made: a package is for nodes, which have more architectures.
+.PHONY: packages
+packages: bin/ship bin/nfpm
+packages: PLATFORMS = linux/amd64,linux/arm64,linux/ppc64le,linux/s390x
+packages: ## deb and rpm of the credential provider in bin/packages (PLATFORMS=linux/amd64)
+	@$(RELEASE_ENV) PACKAGES=credential-provider hack/progress.sh "what is in packages" hack/images/files.sh '$(IMAGE_FILES)'
+	@$(RELEASE_ENV) hack/progress.sh packages hack/packages/build.sh '$(IMAGE_FILES)' '$(CURDIR)/bin/packages'
+
 .PHONY: e2e-release
-e2e-release: ## What is released, as those get it who download it: the images, the same twice (TESTARGS='-run TestX' narrows it down)
+e2e-release: ## What is released, as those get it who download it: images and packages, the same twice (Debian; TESTARGS='-run TestX' narrows it down)
+	@hack/need.sh buildah dpkg rpm
 	@hack/progress.sh "what is released" hack/testargs.sh $(GO_TEST) -count 1 -tags e2e ./test/e2e/release
 
 .PHONY: image-files
@@ -178,6 +187,10 @@ bin/ship: $(wildcard hack/tools/ship/*)
 bin/helm: hack/tools/helm/go.mod hack/tools/helm/go.sum
 	@echo "==> building helm (the first time this takes some minutes)"
 	@hack/progress.sh helm env -C hack/tools/helm $(GO) build -ldflags '-s -w' -o $(CURDIR)/$@ helm.sh/helm/v4/cmd/helm
+
+bin/nfpm: hack/tools/nfpm/go.mod hack/tools/nfpm/go.sum
+	@echo "==> building nfpm (the first time this takes about a minute)"
+	@hack/progress.sh nfpm env -C hack/tools/nfpm $(GO) build -ldflags '-s -w' -o $(CURDIR)/$@ github.com/goreleaser/nfpm/v2/cmd/nfpm
 
 bin/golangci-lint: hack/tools/golangci-lint/go.mod hack/tools/golangci-lint/go.sum
 	@echo "==> building golangci-lint (the first time this takes some minutes)"

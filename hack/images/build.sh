@@ -6,14 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 umask 022
 files=$1 out=$2
-if ! command -v buildah > /dev/null; then
-  if [ "$(id -u)" != 0 ] || ! command -v apt-get > /dev/null; then
-    echo "images: there is no buildah: install it (apt-get install buildah, dnf install buildah), or use docker build, see the Dockerfile" >&2
-    exit 1
-  fi
-  echo "==> installing Debian's buildah"
-  log=$(apt-get -qq update 2>&1 && DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends buildah 2>&1) || { echo "$log" >&2; exit 1; }
-fi
+hack/need.sh buildah # or use docker build, see the Dockerfile
 store=$(mktemp -d)
 export STORAGE_DRIVER=vfs BUILDAH_ISOLATION=chroot
 buildah() { command buildah --root "$store/root" --runroot "$store/run" "$@"; }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # files.sh FOLDER: puts into FOLDER/ARCH/BINARY all that the image of that binary consists of, for
-# each of PLATFORMS. LDFLAGS, TAGS, VERSION and SOURCE_DATE_EPOCH are those of the Makefile, and
+# each of PLATFORMS; PACKAGES of cmd/ are all there are, if not given. LDFLAGS, TAGS, VERSION and SOURCE_DATE_EPOCH are those of the Makefile, and
 # bin/ship is built.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -8,7 +8,7 @@ umask 022
 for platform in ${PLATFORMS//,/ }; do
   arch=${platform#linux/}
   [ "linux/$arch" = "$platform" ] || { echo "images: $platform: images are for Linux: give PLATFORMS=linux/amd64,linux/arm64 or one of them" >&2; exit 1; }
-  for package in cloud-controller-manager credential-provider; do
+  for package in ${PACKAGES:-cloud-controller-manager credential-provider}; do
     name=${package/#credential/isthmus-credential}
     root=$1/$arch/$name
     rm -rf "$root"

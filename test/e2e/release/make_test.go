@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -22,16 +23,25 @@ const (
 // repository is the root of the repository.
 const repository = "../../.."
 
-// makeIn runs make in dir.
+// makeIn runs make in dir; the last of arguments that contradict each other counts.
 func makeIn(t *testing.T, dir string, args ...string) {
 	t.Helper()
-	args = append(args, "VERSION="+version, "REVISION="+revision, "SOURCE_DATE_EPOCH=1700000000", "TAGS=")
+	args = append([]string{"VERSION=" + version, "REVISION=" + revision, "SOURCE_DATE_EPOCH=" + strconv.Itoa(created), "TAGS="}, args...)
 	cmd := exec.CommandContext(t.Context(), "make", args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "MAKEFLAGS=", "MAKELEVEL=")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("make %s: %v\n%s", strings.Join(args, " "), err, out)
+	run(t, cmd)
+}
+
+// run returns what cmd prints, which goes into the log: the transcript.
+func run(t *testing.T, cmd *exec.Cmd) string {
+	t.Helper()
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(cmd.Args, " "), err, out)
 	}
+	t.Logf("%s\n%s", strings.Join(cmd.Args, " "), out)
+	return string(out)
 }
 
 // copyTree returns a copy of what is in the repository, committed or not, that only its owner may
