@@ -145,8 +145,8 @@ func (s *target) measured(t *testing.T, c *http.Client, n int) (took []time.Dura
 
 const hostileClients = 200
 
-// While 200 clients do their worst, those of the API server are all answered, in a time that
-// the sharing of the CPUs explains.
+// While 200 clients do their worst, the API server's requests are all answered. How long it takes is
+// logged: how long a process waits for a CPU is not ours to say.
 func TestFlood(t *testing.T) {
 	if url := os.Getenv(flooded); url != "" {
 		attackers(t, url)
@@ -161,19 +161,16 @@ func TestFlood(t *testing.T) {
 	}
 	s.attack(t)
 	var busy []time.Duration
-	for lines := s.log.lines(); s.log.lines()-lines < others+len(busy); {
+	for lines := s.log.lines(); len(busy) < requests || len(busy) < 20*requests && s.log.lines()-lines < others+len(busy); {
 		took, n := s.measured(t, apiServer, 100)
 		busy, refused = append(busy, took...), refused+n
 	}
 	slices.Sort(busy)
-	of := func(took []time.Duration, permille int) time.Duration { return took[(len(took)-1)*permille/1000] }
-	t.Logf("%d requests and %d of others: median %s idle, %s under attack; 99%% %s and %s; 99.9%% %s and %s; worst %s and %s; %d refused", len(busy), others,
-		of(idle, 500), of(busy, 500), of(idle, 990), of(busy, 990), of(idle, 999), of(busy, 999), of(idle, 1000), of(busy, 1000), refused)
+	for name, took := range map[string][]time.Duration{"idle": idle, "under attack": busy} {
+		of := func(permille int) time.Duration { return took[(len(took)-1)*permille/1000].Round(time.Microsecond) }
+		t.Logf("%s, %d requests: median %s, 99%% %s, 99.9%% %s, worst %s", name, len(took), of(500), of(990), of(999), of(1000))
+	}
 	if refused > 0 {
 		t.Errorf("%d of %d requests of the API server were refused", refused, len(busy))
-	}
-	// How long a process waits for a CPU is not ours to say, so the allowance goes by what was seen idle.
-	if got, most := of(busy, 500), 100*time.Millisecond+10*of(idle, 990); got > most {
-		t.Errorf("half of the requests took more than %s, want less than %s", got, most)
 	}
 }
