@@ -26,6 +26,8 @@ const (
 	headBytes = 1 << 10
 	// headTime is how long that may take to arrive.
 	headTime = time.Second
+	// bodyTime is how long a body may take to arrive while others wait for what it holds.
+	bodyTime = time.Second
 	// keptBuffer is the largest buffer that is kept for the next request.
 	keptBuffer = 64 << 10
 )
@@ -97,13 +99,15 @@ func (a *arrival) read(ctx context.Context) (err error) {
 	if length < 0 { // it does not tell
 		length = limit
 	}
-	if a.slot, err = a.hook.slots.take(ctx, a.client, 1, false, a.giveWay); err != nil {
+	late := a.hook.latecomers.has(a.client)
+	if a.slot, err = a.hook.slots.take(ctx, &claim{client: a.client, n: 1, late: late, giveWay: a.giveWay}, false); err != nil {
 		return err
 	}
-	if a.memory, err = a.hook.memory.take(ctx, a.client, costOfBody(length), true, a.giveWay); err != nil {
+	if a.memory, err = a.hook.memory.take(ctx, &claim{client: a.client, n: costOfBody(length), late: late, giveWay: a.giveWay}, true); err != nil {
 		return err
 	}
 	a.begun = true
+	defer time.AfterFunc(bodyTime, a.expire).Stop()
 	// A body that comes slowly holds what others may need: reading ends with ctx.
 	control := http.NewResponseController(a.w)
 	ended := make(chan struct{})
@@ -129,7 +133,18 @@ func (a *arrival) read(ctx context.Context) (err error) {
 		return fmt.Errorf("read the request's body: %w", err)
 	}
 	a.whole = true
+	connectionOf(a.r).use()
+	a.slot.arrive()
+	a.memory.arrive()
+	a.hook.latecomers.remove(a.client)
 	return nil
+}
+
+// expire says that the body should be there by now.
+func (a *arrival) expire() {
+	a.hook.latecomers.add(a.client)
+	a.slot.expire()
+	a.memory.expire()
 }
 
 // decode decodes the body once it is known what that takes, and there is room for it.
@@ -139,7 +154,7 @@ func (a *arrival) decode(ctx context.Context) (*review, error) {
 		return &review{}, err
 	}
 	a.memory.shrink(costOfBody(int64(a.body.Len())))
-	if a.decoded, err = a.hook.decoded.take(ctx, a.client, costOfValues(values), true, a.giveWay); err != nil {
+	if a.decoded, err = a.hook.decoded.take(ctx, &claim{client: a.client, n: costOfValues(values), arrived: true, giveWay: a.giveWay}, true); err != nil {
 		return &review{}, err
 	}
 	rv, err := decodeReview(a.body.Bytes())
@@ -165,9 +180,14 @@ func clientOf(r *http.Request, verified bool) string {
 	if verified && r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
 		return r.TLS.PeerCertificates[0].Subject.CommonName
 	}
-	remote, err := netip.ParseAddrPort(r.RemoteAddr)
+	return addressOf(r.RemoteAddr)
+}
+
+// addressOf returns the address by which a client is known, of the remote end of its connection.
+func addressOf(addrPort string) string {
+	remote, err := netip.ParseAddrPort(addrPort)
 	if err != nil {
-		return r.RemoteAddr
+		return addrPort
 	}
 	addr := remote.Addr().Unmap().WithZone("")
 	if addr.Is6() {

@@ -1,15 +1,12 @@
 package server
 
 import (
-	"context"
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -46,22 +43,11 @@ type refusal struct {
 	reason, message string
 }
 
-// connection is what is known of a connection's client.
-type connection struct{ verdict atomic.Pointer[verdict] }
-
 // verdict is what was decided on a client at a time, by roots.
 type verdict struct {
 	at      time.Time
 	roots   *x509.CertPool
 	refusal *refusal
-}
-
-// connectionKey is a context's key of its *connection.
-type connectionKey struct{}
-
-// withConnection is for http.Server.ConnContext.
-func withConnection(ctx context.Context, _ net.Conn) context.Context {
-	return context.WithValue(ctx, connectionKey{}, &connection{})
 }
 
 // refuse returns nil for a client that may ask. It decides once a minute for each connection,
@@ -72,7 +58,7 @@ func (c *clients) refuse(r *http.Request) *refusal {
 	if err != nil {
 		klog.FromContext(r.Context()).Error(err, "The authorities of webhook clients (--webhook-client-ca-file) could not be read again, those read last count")
 	}
-	conn, _ := r.Context().Value(connectionKey{}).(*connection)
+	conn := connectionOf(r)
 	v := conn.last()
 	if v == nil || v.roots != roots || now.Sub(v.at) > recheck {
 		v = &verdict{at: now, roots: roots, refusal: c.decide(r, roots, now)}

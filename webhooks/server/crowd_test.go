@@ -55,6 +55,7 @@ func TestCrowdGivesWay(t *testing.T) {
 						return
 					}
 					req.Header.Set("Content-Type", "application/json")
+					req.ContentLength = int64(len(goodReview))
 					if resp, err := crowd[i%2].Do(req); err == nil {
 						data, err := io.ReadAll(resp.Body)
 						_ = resp.Body.Close()
@@ -65,8 +66,10 @@ func TestCrowdGivesWay(t *testing.T) {
 				})
 			}
 			eventually.NoError(t, func() error {
-				if n, busy := r.value(t, "isthmus_webhook_requests_in_flight", "test"), r.value(t, "isthmus_webhook_request_duration_seconds", "busy"); n != bound || busy != tooMany {
-					return fmt.Errorf("%v requests in flight, %v were too many", n, busy)
+				const took = "isthmus_webhook_request_duration_seconds"
+				n, ended := r.value(t, "isthmus_webhook_requests_in_flight", "test"), r.value(t, took, "busy")+r.value(t, took, "timeout")
+				if n != bound || ended != tooMany {
+					return fmt.Errorf("%v requests in flight, %v were too many", n, ended)
 				}
 				return nil
 			})
@@ -80,7 +83,10 @@ func TestCrowdGivesWay(t *testing.T) {
 				}
 			}
 			given := <-answers
-			if resp := given.Response; resp.Allowed || resp.UID != "u1" || resp.Result.Code != http.StatusTooManyRequests || !strings.Contains(resp.Result.Message, "most of it from this client") {
+			resp := given.Response
+			late := unread && resp.Result.Code == http.StatusGatewayTimeout && strings.Contains(resp.Result.Message, "did not arrive in time") // after a second
+			greedy := resp.Result.Code == http.StatusTooManyRequests && strings.Contains(resp.Result.Message, "most of it from this client")
+			if resp.Allowed || resp.UID != "u1" || !late && !greedy {
 				t.Errorf("who gave way is told %+v", resp)
 			}
 			cancel()

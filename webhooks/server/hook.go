@@ -34,15 +34,16 @@ type hook struct {
 	metrics *metrics
 	// slots are for the requests that are being handled; memory and decoded are for those of all webhooks.
 	slots, memory, decoded *shares
+	latecomers             *latecomers
 	// buffers are *bytes.Buffer for bodies.
 	buffers *sync.Pool
 }
 
-func newHook(name string, h admission.Handler, o *Options, m *metrics, memory, decoded *shares) *hook {
+func newHook(name string, h admission.Handler, o *Options, m *metrics, memory, decoded *shares, late *latecomers) *hook {
 	if m != nil {
 		m.inFlight.WithLabelValues(name) // so that it is seen before the first request
 	}
-	return &hook{name: name, handler: h, opts: o, metrics: m, slots: newShares(maxInFlight), memory: memory, decoded: decoded,
+	return &hook{name: name, handler: h, opts: o, metrics: m, slots: newShares(maxInFlight), memory: memory, decoded: decoded, latecomers: late,
 		buffers: &sync.Pool{New: func() any { return &bytes.Buffer{} }}}
 }
 
@@ -140,7 +141,7 @@ func (h *hook) unjudged(err error, known bool) (admission.Response, string) {
 		code, outcome = http.StatusTooManyRequests, outcomeBusy
 		excuse = "it has too much in hand, most of it from here"
 		message = fmt.Sprintf("webhook %s has too much in hand, most of it from this client, and ended a request to make room for others; try again in a moment", h.name)
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+	case errors.Is(err, errLate), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		code, outcome = http.StatusGatewayTimeout, outcomeTimeout
 		excuse = "the object did not arrive in time, or there was no room for it"
 		message = fmt.Sprintf("webhook %s: the request's body did not arrive in time, or there was no room for it", h.name)

@@ -27,6 +27,8 @@ func (s *Server) httpServer(ctx context.Context) (*http.Server, error) {
 		Handler: s,
 		// Requests in flight outlive ctx while the server drains.
 		BaseContext:       func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
+		ConnContext:       withConnection,
+		ConnState:         noteState,
 		TLSConfig:         config,
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,
@@ -39,7 +41,6 @@ func (s *Server) httpServer(ctx context.Context) (*http.Server, error) {
 	}
 	if s.clients != nil {
 		config.ClientAuth = tls.RequestClientCert // and verified by clients, for each request
-		srv.ConnContext = withConnection
 	}
 	if s.opts.DisableHTTP2 {
 		srv.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){}

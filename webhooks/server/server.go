@@ -44,6 +44,7 @@ type Server struct {
 	// hooks are by path; they stay as they are from Start on.
 	hooks           map[string]*hook
 	memory, decoded *shares // of all hooks' requests
+	latecomers      *latecomers
 	// bad are the registrations that Start refuses.
 	bad []error
 
@@ -61,7 +62,7 @@ func New(o Options) (*Server, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{opts: o, hooks: map[string]*hook{}, memory: newShares(maxBodies), decoded: newShares(maxDecoded), notices: newNotices(o.Clock)}
+	s := &Server{opts: o, hooks: map[string]*hook{}, memory: newShares(maxBodies), decoded: newShares(maxDecoded), latecomers: newLatecomers(), notices: newNotices(o.Clock)}
 	if !o.Enabled() {
 		return s, nil
 	}
@@ -96,7 +97,7 @@ func (s *Server) Register(name, path string, h admission.Handler) {
 			return
 		}
 	}
-	s.hooks[path] = newHook(name, h, &s.opts, s.metrics, s.memory, s.decoded)
+	s.hooks[path] = newHook(name, h, &s.opts, s.metrics, s.memory, s.decoded, s.latecomers)
 }
 
 // NeedLeaderElection is false: every replica serves.
@@ -145,7 +146,7 @@ func (s *Server) Start(ctx context.Context) error {
 	g.Go(func() error { return s.opts.Certs.Run(gctx) })
 	g.Go(func() error {
 		defer close(ended)
-		if err := srv.ServeTLS(listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
+		if err := srv.ServeTLS(newConnections(listener), "", ""); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("webhook server: serve on %s: %w", listener.Addr(), err)
 		}
 		return nil

@@ -7,10 +7,14 @@ import (
 	"sync"
 )
 
+// maxWaiting is how many claims wait for one shares at most.
+const maxWaiting = 512
+
 // Why a request gets no share, or loses it.
 var (
 	errNoRoom  = errors.New("all is taken, and nobody holds more than this client")
 	errGiveWay = errors.New("room was made for a client that holds less")
+	errLate    = errors.New("the body did not arrive in time, and others wait for its room")
 )
 
 // shares divides an amount, be it of requests at a time or of memory, among clients. While
@@ -18,60 +22,72 @@ var (
 // first, and room is made for him: claims of the client that holds most are told to give way,
 // the newest first, as long as that client holds more than the asking one will. So each client
 // can have the amount divided by the number of clients, whatever the others do, and it takes no
-// list of those who may.
+// list of those who may. Claims that are late come last, and give way to all that are not.
 type shares struct {
 	mu sync.Mutex
 	// free is held by nobody, leaving by claims that were told to give way.
 	free, leaving int64
 	holders       map[string]*holder
+	late          []*claim // of the holders' claims, the earliest first
+	waiting       int      // of all holders
+	came          int64    // claims that had to wait so far
+}
+
+// holder is a client with claims that wait, or were not told to give way.
+type holder struct {
+	sum    int64 // of claims
+	claims []*claim
 	// waiting are the claims for which there is no room yet, in the order in which they came.
 	waiting []*claim
 }
 
-// holder is a client with claims that were not told to give way.
-type holder struct {
-	sum    int64
-	claims []*claim
-}
-
 // claim is the part of shares that a request wants or has.
 type claim struct {
+	client string
+	n      int64
+	// late says that the request's body should be there by now, arrived that it is.
+	late, arrived bool
+	giveWay       func(reason error)
+
 	shares  *shares
-	client  string
-	n       int64
-	giveWay func(reason error)
 	told    bool
-	granted chan struct{}
+	order   int64
+	granted chan struct{} // nil for what did not have to wait
+	refused error         // in place of being granted
 }
 
 func newShares(total int64) *shares {
 	return &shares{free: total, holders: map[string]*holder{}}
 }
 
-// take takes n for a client, who gives it back by release. It waits for room until ctx ends;
-// one without patience only where others give way, and else fails with errNoRoom. giveWay is
-// called, with errGiveWay, when this claim is to end soon; it must not block.
-func (s *shares) take(ctx context.Context, client string, n int64, patient bool, giveWay func(error)) (*claim, error) {
-	c := &claim{shares: s, client: client, n: n, giveWay: giveWay}
+// take takes c.n for c.client, who gives it back by release. It waits for room until ctx ends;
+// one without patience only where there will be some soon, and else fails with errNoRoom, as does
+// the last of too many. giveWay is called, with the reason, when c is to end soon; it must not block.
+func (s *shares) take(ctx context.Context, c *claim, patient bool) (*claim, error) {
 	s.mu.Lock()
-	if len(s.waiting) == 0 && n <= s.free {
+	c.shares = s
+	if s.waiting == 0 && c.n <= s.free {
 		s.hold(c)
 		s.mu.Unlock()
 		return c, nil
 	}
-	c.granted = make(chan struct{})
-	s.waiting = append(s.waiting, c)
+	s.enqueue(c)
 	s.grant()
-	room := s.makeRoom(c)
-	if next := s.next(c); next != nil { // c may come before it, and take what was made for it
+	hope := s.makeRoom(c) || patient || s.roomSoon(c)
+	if next := s.first(c); next != nil { // c may come before it, and take what was made for it
 		s.makeRoom(next)
 	}
-	s.mu.Unlock()
-	if !room && !patient {
-		return nil, c.abandon(errNoRoom)
+	if !hope {
+		s.dequeue(c)
+		s.mu.Unlock()
+		return nil, errNoRoom
 	}
+	s.mu.Unlock()
 	select {
 	case <-c.granted:
+		if c.refused != nil {
+			return nil, c.refused
+		}
 		return c, nil
 	case <-ctx.Done():
 		return nil, c.abandon(context.Cause(ctx))
@@ -83,9 +99,7 @@ func (c *claim) abandon(reason error) error {
 	s := c.shares
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if i := slices.Index(s.waiting, c); i >= 0 {
-		s.waiting = slices.Delete(s.waiting, i, i+1)
-	} else {
+	if !s.dequeue(c) && c.refused == nil {
 		s.giveBack(c, c.n)
 	}
 	s.grant()
@@ -106,6 +120,94 @@ func (c *claim) shrink(n int64) {
 	}
 }
 
+// arrive says that the body is there, so that c gives way only to who holds less.
+func (c *claim) arrive() {
+	s := c.shares
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.arrived, c.late = true, false
+	s.late = without(s.late, c)
+}
+
+// expire says that the body should be there by now: c gives way, as soon as others wait.
+func (c *claim) expire() {
+	s := c.shares
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.arrived || c.late || c.told || c.n == 0 {
+		return
+	}
+	c.late = true
+	s.late = append(s.late, c)
+	need := -s.free - s.leaving
+	for w := range s.queue {
+		if !w.late {
+			need += w.n
+		}
+	}
+	if need > 0 {
+		s.tell(c, errLate)
+	}
+}
+
+func (s *shares) enqueue(c *claim) {
+	c.granted, c.order = make(chan struct{}), s.came
+	s.came++
+	h := s.holder(c.client)
+	h.waiting = append(h.waiting, c)
+	if s.waiting++; s.waiting <= maxWaiting {
+		return
+	}
+	last, at := c, place{}
+	for w, place := range s.queue {
+		if at.before(place) {
+			last, at = w, place
+		}
+	}
+	last.refused = errNoRoom
+	s.dequeue(last)
+	close(last.granted)
+}
+
+// dequeue reports whether c has waited.
+func (s *shares) dequeue(c *claim) bool {
+	h := s.holders[c.client]
+	if h == nil || !slices.Contains(h.waiting, c) {
+		return false
+	}
+	s.waiting--
+	h.waiting = without(h.waiting, c)
+	s.forget(c.client)
+	return true
+}
+
+func (s *shares) holder(client string) *holder {
+	h := s.holders[client]
+	if h == nil {
+		h = &holder{}
+		s.holders[client] = h
+	}
+	return h
+}
+
+// forget forgets a client of which there is nothing.
+func (s *shares) forget(client string) {
+	if h := s.holders[client]; len(h.claims) == 0 && len(h.waiting) == 0 {
+		delete(s.holders, client)
+	}
+}
+
+// hold gives c what is free.
+func (s *shares) hold(c *claim) {
+	s.free -= c.n
+	h := s.holder(c.client)
+	h.sum += c.n
+	h.claims = append(h.claims, c)
+	if c.late {
+		s.late = append(s.late, c)
+	}
+}
+
 func (s *shares) giveBack(c *claim, n int64) {
 	s.free += n
 	c.n -= n
@@ -113,112 +215,24 @@ func (s *shares) giveBack(c *claim, n int64) {
 		s.leaving -= n
 		return
 	}
-	h := s.holders[c.client]
-	h.sum -= n
+	s.holders[c.client].sum -= n
 	if c.n == 0 {
-		s.forget(h, c)
+		s.letGo(c)
 	}
 }
 
-// forget takes c, whose amount h's sum has no more, from h.
-func (s *shares) forget(h *holder, c *claim) {
-	if i := slices.Index(h.claims, c); i >= 0 {
-		h.claims = slices.Delete(h.claims, i, i+1)
-	}
-	if len(h.claims) == 0 {
-		delete(s.holders, c.client)
-	}
-}
-
-// sum is what a client holds.
-func (s *shares) sum(client string) int64 {
-	if h := s.holders[client]; h != nil {
-		return h.sum
-	}
-	return 0
-}
-
-// ranks are, for each that waits, what its client would hold with it and its earlier ones.
-func (s *shares) ranks() []int64 {
-	sums, out := map[string]int64{}, make([]int64, len(s.waiting))
-	for i, c := range s.waiting {
-		if _, ok := sums[c.client]; !ok {
-			sums[c.client] = s.sum(c.client)
-		}
-		sums[c.client] += c.n
-		out[i] = sums[c.client]
-	}
-	return out
-}
-
-// next is the first, by rank, of those who wait beside c; nil for nobody.
-func (s *shares) next(c *claim) (first *claim) {
-	least := int64(0)
-	for i, rank := range s.ranks() {
-		if w := s.waiting[i]; w != c && (first == nil || rank < least) {
-			first, least = w, rank
-		}
-	}
-	return first
-}
-
-// grant gives what is free to those who wait, by rank, as far as it goes.
-func (s *shares) grant() {
-	for len(s.waiting) > 0 {
-		ranks := s.ranks()
-		i := slices.Index(ranks, slices.Min(ranks))
-		c := s.waiting[i]
-		if c.n > s.free {
-			return
-		}
-		s.waiting = slices.Delete(s.waiting, i, i+1)
-		s.hold(c)
-		close(c.granted)
-	}
-}
-
-// hold gives c what is free.
-func (s *shares) hold(c *claim) {
-	s.free -= c.n
+// letGo takes c, whose amount its holder's sum has no more, from those held.
+func (s *shares) letGo(c *claim) {
 	h := s.holders[c.client]
-	if h == nil {
-		h = &holder{}
-		s.holders[c.client] = h
-	}
-	h.sum += c.n
-	h.claims = append(h.claims, c)
+	h.claims, s.late = without(h.claims, c), without(s.late, c)
+	s.forget(c.client)
 }
 
-// makeRoom tells claims to give way until what will be free is enough for c and for those that
-// come before it, and reports whether it is; of what is granted, too.
-func (s *shares) makeRoom(c *claim) bool {
-	at := slices.Index(s.waiting, c)
-	if at < 0 {
-		return true
-	}
-	need, ranks := -s.free-s.leaving, s.ranks()
-	for i, w := range s.waiting {
-		if i == at || ranks[i] < ranks[at] || ranks[i] == ranks[at] && i < at {
-			need += w.n
-		}
-	}
-	for need > 0 {
-		var most *holder
-		for client, h := range s.holders {
-			if client != c.client && h.sum > ranks[at] && (most == nil || h.sum > most.sum) {
-				most = h
-			}
-		}
-		if most == nil {
-			return false
-		}
-		last := most.claims[len(most.claims)-1]
-		last.told = true
-		most.sum -= last.n
-		s.forget(most, last)
-		s.leaving += last.n
-		need -= last.n
-		last.giveWay(errGiveWay)
-	}
-	return true
+// tell tells c to give way.
+func (s *shares) tell(c *claim, why error) {
+	c.told = true
+	s.leaving += c.n
+	s.holders[c.client].sum -= c.n
+	s.letGo(c)
+	c.giveWay(why)
 }

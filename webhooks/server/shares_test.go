@@ -21,7 +21,7 @@ func newTaker(total int64) *taker { return &taker{newShares(total), map[string]b
 
 func (k *taker) take(t *testing.T, name, client string, n int64) (*claim, error) {
 	t.Helper()
-	return k.shares.take(t.Context(), client, n, false, func(error) { k.told[name] = true })
+	return k.shares.take(t.Context(), &claim{client: client, n: n, arrived: true, giveWay: func(error) { k.told[name] = true }}, false)
 }
 
 func (k *taker) mustTake(t *testing.T, name, client string, n int64) *claim {
@@ -92,7 +92,7 @@ func TestSharesWhoHoldsLeastComesFirst(t *testing.T) {
 func TestSharesWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShares(10)
-		held, err := s.take(t.Context(), "a", 10, true, func(error) {})
+		held, err := s.take(t.Context(), &claim{client: "a", n: 10, arrived: true, giveWay: func(error) {}}, true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +100,7 @@ func TestSharesWaiting(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		wait := func(ctx context.Context, client string, n int64) {
 			go func() {
-				c, err := s.take(ctx, client, n, true, func(error) {})
+				c, err := s.take(ctx, &claim{client: client, n: n, arrived: true, giveWay: func(error) {}}, true)
 				if err != nil {
 					order = append(order, client+" gave up")
 					return
@@ -123,7 +123,7 @@ func TestSharesWaiting(t *testing.T) {
 		if got, want := fmt.Sprint(order), "[leaving gave up small big big]"; got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
-		if s.free != 10 || s.leaving != 0 || len(s.holders) > 0 || len(s.waiting) > 0 {
+		if s.free != 10 || s.leaving != 0 || len(s.holders) > 0 || s.waiting > 0 {
 			t.Errorf("left over: %+v", s)
 		}
 	})
@@ -140,7 +140,7 @@ func TestSharesManyWait(t *testing.T) {
 		}
 		for range total {
 			go func() {
-				if c, err := k.shares.take(ctx, "crowd", 1, true, func(error) {}); err == nil {
+				if c, err := k.shares.take(ctx, &claim{client: "crowd", n: 1, arrived: true, giveWay: func(error) {}}, true); err == nil {
 					c.release()
 				}
 			}()
@@ -160,7 +160,7 @@ func TestSharesManyWait(t *testing.T) {
 func TestSharesGrantedWhileGivingUp(t *testing.T) {
 	s := newShares(1)
 	for range 1000 {
-		held, err := s.take(t.Context(), "a", 1, false, func(error) {})
+		held, err := s.take(t.Context(), &claim{client: "a", n: 1, arrived: true, giveWay: func(error) {}}, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,7 +168,7 @@ func TestSharesGrantedWhileGivingUp(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			if c, err := s.take(ctx, "b", 1, true, func(error) {}); err == nil {
+			if c, err := s.take(ctx, &claim{client: "b", n: 1, arrived: true, giveWay: func(error) {}}, true); err == nil {
 				c.release()
 			}
 		}()
@@ -211,7 +211,7 @@ func TestClientOf(t *testing.T) {
 func TestSharesForgetWhatWasReleased(t *testing.T) {
 	for _, n := range []int64{costOfBody(0), costOfBody(1), costOfValues(0)} {
 		s := newShares(maxBodies)
-		c, err := s.take(t.Context(), "a", n, true, func(error) {})
+		c, err := s.take(t.Context(), &claim{client: "a", n: n, arrived: true, giveWay: func(error) {}}, true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -256,13 +256,108 @@ func TestSharesMakeRoomAgain(t *testing.T) {
 func TestSharesOfBodies(t *testing.T) {
 	s := newShares(maxBodies)
 	for i := range 200 {
-		if _, err := s.take(t.Context(), fmt.Sprint("stranger", i), costOfBody(10_000), false, func(error) {}); err != nil {
+		if _, err := s.take(t.Context(), &claim{client: fmt.Sprint("stranger", i), n: costOfBody(10_000), arrived: true, giveWay: func(error) {}}, false); err != nil {
 			t.Fatalf("stranger %d: %v", i, err)
 		}
 	}
-	if _, err := s.take(t.Context(), "api", costOfBody(10_000), false, func(error) {}); err != nil {
+	if _, err := s.take(t.Context(), &claim{client: "api", n: costOfBody(10_000), arrived: true, giveWay: func(error) {}}, false); err != nil {
 		t.Error(err)
 	}
+}
+
+// What is late gives way as soon as others wait, the earliest first, and comes after them; what has
+// arrived does not.
+func TestSharesLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, told, claims, order := newShares(3), map[string]error{}, map[string]*claim{}, []string{}
+		take := func(client string, late bool) {
+			t.Helper()
+			c, err := s.take(t.Context(), &claim{client: client, n: 1, late: late, giveWay: func(err error) { told[client] = err }}, false)
+			if err != nil {
+				t.Errorf("%s: %v", client, err)
+			}
+			claims[client], order = c, append(order, client)
+		}
+		for _, client := range []string{"a", "b", "c"} {
+			take(client, false)
+		}
+		for _, waiting := range []string{"late", "d", "e"} { // all wait: those who hold have yet to send
+			go take(waiting, waiting == "late")
+			synctest.Wait()
+		}
+		if len(told) > 0 {
+			t.Errorf("%v gave way before they were late", told)
+		}
+		claims["c"].arrive()
+		for _, client := range []string{"a", "b", "c"} {
+			claims[client].expire()
+		}
+		if len(told) != 2 || !errors.Is(told["a"], errLate) || !errors.Is(told["b"], errLate) {
+			t.Errorf("%v gave way, want the two that had not arrived", told)
+		}
+		for _, client := range []string{"a", "b", "c"} {
+			claims[client].release()
+			synctest.Wait()
+		}
+		go take("f", false)
+		synctest.Wait()
+		if len(told) != 3 || !errors.Is(told["late"], errLate) {
+			t.Errorf("%v gave way, want also who was late from the beginning", told)
+		}
+		claims["late"].release()
+		synctest.Wait()
+		if got, want := fmt.Sprint(order), "[a b c d e late f]"; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	})
+}
+
+// So many wait, and no more: the last of them goes, which is not who holds least.
+func TestSharesBoundedQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, ctx := newShares(1), t.Context()
+		held, err := s.take(ctx, &claim{client: "a", n: 1, arrived: true}, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		refused, granted := 0, 0
+		for i := range maxWaiting + 1 {
+			client := "crowd"
+			if i == maxWaiting {
+				client = "api"
+			}
+			go func() {
+				c, err := s.take(ctx, &claim{client: client, n: 1, arrived: true}, true)
+				if errors.Is(err, errNoRoom) && client == "crowd" {
+					refused++
+					return
+				}
+				granted++
+				c.release()
+			}()
+			synctest.Wait()
+		}
+		if refused != 1 {
+			t.Errorf("%d were refused, want the last of the crowd", refused)
+		}
+		held.release()
+		synctest.Wait()
+		if granted != maxWaiting || s.waiting != 0 || s.free != 1 {
+			t.Errorf("%d were granted, %d wait, %d is free", granted, s.waiting, s.free)
+		}
+	})
+}
+
+// So many are known as late, and no more.
+func TestLatecomers(t *testing.T) {
+	l := newLatecomers()
+	for i := range 2 * maxLatecomers {
+		l.add(fmt.Sprint(i))
+	}
+	if last := fmt.Sprint(2*maxLatecomers - 1); len(l.clients) != maxLatecomers || !l.has(last) {
+		t.Errorf("%d are known, the last among them: %v", len(l.clients), l.has(last))
+	}
+	l.remove("x")
 }
 
 // Without a uid the API server reads no answer, so it gets the error and does as the policy says.
