@@ -103,8 +103,8 @@ race: $(CONTROL_PLANE) build ## The same work done by us and, with OCCM=PATH, by
 	@$(GO) run ./hack/race -ours bin/cloud-controller-manager $(if $(OCCM),-occm '$(OCCM)') $(ARGS)
 
 .PHONY: bench-credential
-bench-credential: ## CPU time of the credential provider until its first byte, over a program that does nothing (fails over 5 ms) and of the AWS peer's shape (over 0.8)
-	@$(GO) run ./hack/bench-credential $(ARGS)
+bench-credential: ## CPU time of the credential provider until its first byte, over a program that does nothing (fails over 5 ms) and of AWS' own, with ECP=PATH that binary (over 0.8)
+	@$(GO) run ./hack/bench-credential $(if $(ECP),-ecp '$(ECP)') $(ARGS)
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZTIME (default 20s)

@@ -3,9 +3,8 @@
 // identity, each against its simulated cloud. The kubelet starts the program for every pull, on nodes
 // that have better things to do. It ends with 1 if a kind costs more than the limit.
 //
-// In the same run it measures what others start: a program of the shape of cloud-provider-aws' credential provider, with the
-// SDK's clients and Kubernetes' codecs (peer), and the least that gets a token of ECR with AWS' SDK (sdk). It ends with 1 as
-// well if ECR costs more than the given part of the first.
+// In the same run it measures what others start (rivals.go), and ends with 1 as well if ECR costs more than the given part
+// of AWS' own provider.
 //
 // The cost is CPU time, user and system, as the kernel accounts it for the process (rusage). The process
 // is killed when its first byte arrives. Runs alternate, and medians are compared.
@@ -28,15 +27,16 @@ import (
 func main() {
 	runs := flag.Int("runs", 41, "runs of each program")
 	limit := flag.Duration("limit", 5*time.Millisecond, "CPU time over the program that does nothing")
-	part := flag.Float64("part", 0.8, "part of the peer's CPU time until its first byte that ECR may cost; 0 is any")
+	part := flag.Float64("part", 0.8, "part of the CPU time of AWS' provider until its first byte that ECR may cost; 0 is any")
+	ecp := flag.String("ecp", "", "AWS' ecr-credential-provider, a binary that you have built; without it a program of its shape is measured")
 	flag.Parse()
-	if err := bench(context.Background(), *runs, *limit, *part); err != nil {
+	if err := bench(context.Background(), *runs, *limit, *part, *ecp); err != nil {
 		fmt.Fprintln(os.Stderr, "bench-credential:", err)
 		os.Exit(1)
 	}
 }
 
-func bench(ctx context.Context, runs int, limit time.Duration, part float64) error {
+func bench(ctx context.Context, runs int, limit time.Duration, part float64, ecp string) error {
 	dir, err := os.MkdirTemp("", "bench-credential-")
 	if err != nil {
 		return err
@@ -57,10 +57,9 @@ func bench(ctx context.Context, runs int, limit time.Duration, part float64) err
 	}
 	noop := &measured{name: "a program that does nothing", program: programs["nothing"]}
 	all := []*measured{noop}
-	for _, other := range []struct{ name, program string }{{"AWS peer's shape, node", "peer"}, {"AWS SDK alone, node", "sdk"}} {
-		run := cases[slices.IndexFunc(cases, func(c world) bool { return c.name == ecrAsNode })]
-		run.args = nil
-		all = append(all, &measured{name: other.name, program: programs[other.program], run: run, first: true}, &measured{name: other.name, program: programs[other.program], run: run})
+	others := rivals(programs, ecp)
+	for _, r := range others {
+		all = append(all, r.measured(cases)...)
 	}
 	for _, c := range cases {
 		all = append(all, &measured{name: c.name, program: ours, run: c, first: true}, &measured{name: c.name, program: ours, run: c})
@@ -72,20 +71,7 @@ func bench(ctx context.Context, runs int, limit time.Duration, part float64) err
 			}
 		}
 	}
-	return errors.Join(report(ctx, ours, noop, all[1:], limit), compare(all[1:], part))
-}
-
-const ecrAsNode = "ecr, node"
-
-// compare says what part of the peer's time ECR costs, which is the first of all.
-func compare(all []*measured, part float64) error {
-	ours := all[slices.IndexFunc(all, func(m *measured) bool { return m.name == ecrAsNode })].median()
-	got := float64(ours) / float64(all[0].median())
-	fmt.Printf("\n%s until the first byte: %.2fx of the %s, %.2fx of the %s\n", ecrAsNode, got, all[0].name, float64(ours)/float64(all[2].median()), all[2].name)
-	if part > 0 && got > part {
-		return fmt.Errorf("%s costs %.2fx of the %s until its first byte, more than %.2fx", ecrAsNode, got, all[0].name, part)
-	}
-	return nil
+	return errors.Join(report(ctx, ours, noop, all[1:], limit), compare(others, all, part))
 }
 
 // build builds the programs as releases are.
@@ -127,12 +113,12 @@ func covers(ctx context.Context, ours string, cases []world) error {
 func report(ctx context.Context, ours string, noop *measured, all []*measured, limit time.Duration) error {
 	base := noop.median()
 	fmt.Printf("CPU time (user + system), medians of %d runs\n\n", len(noop.took))
-	fmt.Printf("%-34s %10s %10s %8s   %s\n", "", "to 1st byte", "over noop", "ratio", "whole run")
-	fmt.Printf("%-34s %8.2f ms\n", noop.name, ms(base))
+	fmt.Printf("%-40s %10s %10s %8s   %s\n", "", "to 1st byte", "over noop", "ratio", "whole run")
+	fmt.Printf("%-40s %8.2f ms\n", noop.name, ms(base))
 	var slow []string
 	for i := 0; i+1 < len(all); i += 2 {
 		first, whole := all[i].median(), all[i+1].median()
-		fmt.Printf("%-34s %8.2f ms %7.2f ms %7.1fx %8.2f ms\n", all[i].name, ms(first), ms(first-base), float64(first)/float64(base), ms(whole))
+		fmt.Printf("%-40s %8.2f ms %7.2f ms %7.1fx %8.2f ms\n", all[i].name, ms(first), ms(first-base), float64(first)/float64(base), ms(whole))
 		if all[i].program == ours && first-base > limit {
 			slow = append(slow, fmt.Sprintf("%s (%.2f ms)", all[i].name, ms(first-base)))
 		}

@@ -99,8 +99,17 @@ func startAWS(context.Context, string) ([]world, func(), error) {
 	if err != nil {
 		return nil, sim.Close, err
 	}
-	all, err := pair("ecr", account+".dkr.ecr.eu-central-1.amazonaws.com/app", token, map[string]string{"isthmus-cloud.github.io/ecr-role-arn": role}, sim.Env())
-	return all, sim.Close, err
+	// The second annotation is the rivals'.
+	all, err := pair("ecr", account+".dkr.ecr.eu-central-1.amazonaws.com/app", token, map[string]string{"isthmus-cloud.github.io/ecr-role-arn": role, "eks.amazonaws.com/ecr-role-arn": role}, sim.Env())
+	if err != nil {
+		return nil, sim.Close, err
+	}
+	// Static keys and an endpoint without TLS: ECR itself is asked, and first.
+	keys := sim.AddUser(aws.Principal{Account: account, Name: "keys", Actions: actions})
+	asked := all[0]
+	asked.name = ecrWithKeys
+	asked.env = []string{"AWS_ACCESS_KEY_ID=" + keys.AccessKeyID, "AWS_SECRET_ACCESS_KEY=" + keys.SecretAccessKey, "AWS_ENDPOINT_URL_ECR=" + sim.URL()}
+	return append(all, asked), sim.Close, nil
 }
 
 func startAzure(context.Context, string) ([]world, func(), error) {
