@@ -126,8 +126,10 @@ func (s *Session) load(ctx context.Context) (aws.Config, error) {
 	if err := checkFiles(files); err != nil {
 		return aws.Config{}, misconfigured(err)
 	}
-	if _, err := trusting(newHTTPClient(s.options), os.Getenv("AWS_CA_BUNDLE")); err != nil {
-		return aws.Config{}, misconfigured(err) // the SDK does not say which file it is about
+	if bundle := os.Getenv("AWS_CA_BUNDLE"); bundle != "" {
+		if _, err := trusting(newHTTPClient(s.options), bundle); err != nil {
+			return aws.Config{}, misconfigured(err) // the SDK does not say which file it is about
+		}
 	}
 	// What speaks to services on this machine is made after what is loaded, and used later.
 	metadata, local := &within{limit: s.options.RequestTimeout}, &later{}

@@ -194,7 +194,16 @@ func (s *Session) Token(ctx context.Context, audience string) (Token, error) {
 
 // TokenFor returns a token, from memory while that is good. Its errors are *cloudauth.Error.
 func (s *Session) TokenFor(ctx context.Context, w Wanted) (Token, error) {
-	t, err := s.cache(w).Get(ctx)
+	return s.told(s.cache(w).Get(ctx))
+}
+
+// RenewFor is TokenFor without the token at hand, which a service has refused.
+func (s *Session) RenewFor(ctx context.Context, w Wanted) (Token, error) {
+	return s.told(s.cache(w).Renew(ctx))
+}
+
+// told makes a *cloudauth.Error of what is none.
+func (s *Session) told(t Token, err error) (Token, error) {
 	var own *cloudauth.Error
 	if err != nil && !errors.As(err, &own) {
 		return t, explain(Request{Where: "waiting for a token of " + s.Who()}, err)

@@ -36,7 +36,11 @@ func (c *Credential) GetToken(ctx context.Context, o policy.TokenRequestOptions)
 	if err != nil {
 		return azcore.AccessToken{}, &cloudauth.Error{Reason: cloudauth.Misconfigured, Text: err.Error(), Cause: err}
 	}
-	t, err := c.session.TokenFor(ctx, w)
+	get := c.session.TokenFor
+	if o.Claims != "" { // they are a service's answer to a token that it has refused, even one that says as much
+		get = c.session.RenewFor
+	}
+	t, err := get(ctx, w)
 	if err != nil {
 		return azcore.AccessToken{}, err
 	}
