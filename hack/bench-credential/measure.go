@@ -59,7 +59,7 @@ func (m *measured) once(ctx context.Context) error {
 			}
 			args = append(slices.Clone(args), "--cloud-config="+file)
 		}
-		go func() { killed <- firstByte(gate, func() { _ = cmd.Process.Kill() }) }()
+		go func() { killed <- firstByte(gate, cancel) }() // which may be before this process knows the other's id
 	} else if m.run.conf != nil {
 		file, err := m.run.conf("")
 		if err != nil {
@@ -94,7 +94,7 @@ func (m *measured) once(ctx context.Context) error {
 	return nil
 }
 
-// firstByte waits for the first byte that arrives, and then calls then.
+// firstByte waits for the first byte that arrives, and then calls then, which kills who sent it.
 func firstByte(gate net.Listener, then func()) bool {
 	conn, err := gate.Accept()
 	if err != nil {

@@ -23,7 +23,8 @@ type rival struct {
 // rivals are a program of the shape of cloud-provider-aws' credential provider, with the SDK's clients and Kubernetes' codecs
 // (peer), the least that gets a token of ECR with AWS' SDK (sdk) and, if there is its binary, that provider itself, which then
 // judges in place of its shape.
-func rivals(programs map[string]string, ecp string) []rival {
+func rivals(programs map[string]string) []rival {
+	ecp := programs["ecp"]
 	all := []rival{
 		{"AWS peer's shape", programs["peer"], ecrAsNode, ecp == ""},
 		{"AWS SDK alone", programs["sdk"], ecrAsNode, false},
