@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/http"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -131,42 +133,44 @@ func (s *Session) load(ctx context.Context) (aws.Config, error) {
 			return aws.Config{}, misconfigured(err) // the SDK does not say which file it is about
 		}
 	}
-	// What speaks to services on this machine is made after what is loaded, and used later.
-	metadata, local := &within{limit: s.options.RequestTimeout}, &later{}
-	base, err := config.LoadDefaultConfig(ctx, append(s.loadOptions(),
+	// What speaks to services on this machine is made when it is used: of what is loaded, and not at all where there are keys.
+	var base aws.Config
+	local := later(sync.OnceValue(func() aws.HTTPClient { return withoutProxy(base.HTTPClient) }))
+	metadata := &within{limit: s.options.RequestTimeout, open: sync.OnceValue(func() ec2rolecreds.GetMetadataAPIClient {
+		bare := base.Copy()
+		bare.HTTPClient = local()
+		return imds.NewFromConfig(bare, func(o *imds.Options) {
+			o.EnableFallback = aws.FalseTernary
+			// It waits for half a second at a time, so that a service that is slow for a moment is asked again.
+			o.Retryer = retry.NewStandard(func(o *retry.StandardOptions) { o.MaxBackoff = s.options.maxBackoff })
+		})
+	})}
+	base, err = config.LoadDefaultConfig(ctx, append(s.loadOptions(),
 		config.WithEC2RoleCredentialOptions(func(o *ec2rolecreds.Options) { o.Client = metadata }),
 		config.WithEndpointCredentialOptions(func(o *endpointcreds.Options) {
 			o.HTTPClient, o.Retryer, o.APIOptions = local, s.newRetryer(), append(o.APIOptions, named("the container credentials endpoint"), bounded)
 		}),
 	)...)
-	if err != nil {
-		return aws.Config{}, err
-	}
-	bare := base.Copy()
-	bare.HTTPClient = withoutProxy(base.HTTPClient)
-	local.HTTPClient = bare.HTTPClient
-	metadata.GetMetadataAPIClient = imds.NewFromConfig(bare, func(o *imds.Options) {
-		o.EnableFallback = aws.FalseTernary
-		// It waits for half a second at a time, so that a service that is slow for a moment is asked again.
-		o.Retryer = retry.NewStandard(func(o *retry.StandardOptions) { o.MaxBackoff = s.options.maxBackoff })
-	})
-	return base, nil
+	return base, err
 }
 
-// later is a client that is made later.
-type later struct{ aws.HTTPClient }
+// later is a client that is made when it is used.
+type later func() aws.HTTPClient
+
+// Do implements aws.HTTPClient.
+func (l later) Do(r *http.Request) (*http.Response, error) { return l().Do(r) }
 
 // within bounds each question to the metadata service, with all that the SDK sends for it.
 type within struct {
-	ec2rolecreds.GetMetadataAPIClient
 	limit time.Duration
+	open  func() ec2rolecreds.GetMetadataAPIClient
 }
 
 // GetMetadata implements ec2rolecreds.GetMetadataAPIClient. The answer is read to its end before it returns.
 func (w *within) GetMetadata(ctx context.Context, in *imds.GetMetadataInput, o ...func(*imds.Options)) (*imds.GetMetadataOutput, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.limit)
 	defer cancel()
-	return w.GetMetadataAPIClient.GetMetadata(ctx, in, o...)
+	return w.open().GetMetadata(ctx, in, o...)
 }
 
 // loadWebIdentity reads what the environment says of the network (endpoints, CAs, region), and takes the credentials from
