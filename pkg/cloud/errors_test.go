@@ -53,3 +53,34 @@ func TestErrorText(t *testing.T) {
 		}
 	}
 }
+
+// What an error says beside its kind is found wherever it is wrapped, and nothing else is.
+func TestWhatErrorsSay(t *testing.T) {
+	inner := error(&cloud.Error{Kind: cloud.KindNotFound, Scope: "project-a", Progress: true, RetryAfter: time.Second, Err: errors.New("gone")})
+	for name, tt := range map[string]struct {
+		err      error
+		scope    string
+		progress bool
+		wait     time.Duration
+	}{
+		"nil":             {},
+		"plain":           {err: errors.New("x")},
+		"without":         {err: cloud.Errorf(cloud.KindNotFound, "gone")},
+		"direct":          {err: inner, scope: "project-a", progress: true, wait: time.Second},
+		"wrapped":         {err: fmt.Errorf("node n: %w", inner), scope: "project-a", progress: true, wait: time.Second},
+		"in another":      {err: cloud.Errorf(cloud.KindUnknown, "node n: %w", inner), scope: "project-a", progress: true},
+		"joined, another": {err: errors.Join(inner, errors.New("timeout")), wait: time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := cloud.ScopeOf(tt.err); got != tt.scope {
+				t.Errorf("scope %q, want %q", got, tt.scope)
+			}
+			if got := cloud.HasProgress(tt.err); got != tt.progress {
+				t.Errorf("progress %t, want %t", got, tt.progress)
+			}
+			if got := cloud.RetryAfter(tt.err); got != tt.wait {
+				t.Errorf("wait %v, want %v", got, tt.wait)
+			}
+		})
+	}
+}

@@ -222,3 +222,25 @@ func TestThrottledCallWaitsAsAsked(t *testing.T) {
 		}
 	})
 }
+
+// A batch is judged by what of it failed, and "not found" is an answer: neither a failure nor a reason to ask again.
+func TestBatchIsJudgedByItsWorstAnswer(t *testing.T) {
+	for want, kinds := range map[string][]cloud.Kind{
+		"OK": {cloud.KindNotFound, cloud.KindNotFound}, "Denied": {cloud.KindNotFound, cloud.KindDenied}, "Invalid": {cloud.KindInvalid},
+		"Unknown": {cloud.KindDenied, cloud.KindUnknown, cloud.KindNotFound}, "Throttled": {cloud.KindUnknown, cloud.KindThrottled, cloud.KindDenied},
+	} {
+		c, calls := testCaller(t, Options{Reads: Policy{Attempts: 1}}), 0
+		batch(t.Context(), c, readOp, kinds, func(_ context.Context, kinds []cloud.Kind) []cloud.Result[int] {
+			calls++
+			out := make([]cloud.Result[int], len(kinds))
+			for k, kind := range kinds {
+				out[k].Err = cloud.Errorf(kind, "no")
+			}
+			return out
+		})
+		if calls != 1 {
+			t.Errorf("%v: %d calls", kinds, calls)
+		}
+		wantMetric(t, c.metrics.calls.WithLabelValues("fake", "instances", "get", want), 1)
+	}
+}
