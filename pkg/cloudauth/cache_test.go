@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
@@ -324,4 +325,29 @@ func TestCacheRenewDuringARenewal(t *testing.T) {
 	if v := <-renewed; v != "new" {
 		t.Errorf("got %q", v)
 	}
+}
+
+// How long before its end a value is replaced is for who makes the cache to say.
+func TestCacheEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		c := s.cache(cloudauth.CacheOptions[string]{Early: time.Minute})
+		s.answers <- answer{value: "one", life: time.Hour}
+		get(t, c, "one")
+		s.pass(59*time.Minute - time.Second)
+		get(t, c, "one")
+		synctest.Wait()
+		if n := s.fetches(); n != 1 {
+			t.Errorf("%d fetches of a fresh value", n)
+		}
+		s.pass(time.Second)
+		get(t, c, "one")
+		synctest.Wait()
+		if n := s.fetches(); n != 2 {
+			t.Errorf("%d fetches, a minute before its end", n)
+		}
+		s.answers <- answer{value: "two", life: time.Hour}
+		synctest.Wait()
+		get(t, c, "two")
+	})
 }

@@ -111,7 +111,11 @@ func TestProxiesAndEncryption(t *testing.T) {
 	if got, err := c.Do(t.Context(), Request{URL: near, Near: true}); err != nil || got.Status != 200 {
 		t.Errorf("near: %+v, %v", got, err)
 	}
-	_, err := c.Do(t.Context(), Request{URL: "http://sts.example/token", Body: []byte("s3cret")})
+	_, err := c.Do(t.Context(), Request{URL: "https://169.254.0.1:1", Near: true, Once: true})
+	if err == nil || errors.Is(err, ErrRefusedByProxy) {
+		t.Errorf("near, and encrypted: %v", err)
+	}
+	_, err = c.Do(t.Context(), Request{URL: "http://sts.example/token", Body: []byte("s3cret")})
 	if !errors.Is(err, ErrUnencrypted) || Explain("STS", err, "") != "credentials are not sent unencrypted to sts.example; use https://" {
 		t.Errorf("got %v", err)
 	}
