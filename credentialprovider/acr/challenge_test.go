@@ -53,6 +53,7 @@ func TestDefectMalformedChallenges(t *testing.T) {
 	for _, header := range []string{
 		`Bearer =`, `Bearer realm`, `Bearer realm=,`, `Bearer realm="a`, `Bearer realm="a\`, `Bearer realm="a"service="b"`, `Bearer realm=a b`, `="a"`, `"Bearer" realm=a`,
 		`Bearer realm="a",realm="b"`, `Bearer realm="a",Realm="b"`, "Bearer realm=\"a\x00\"", `Bearer	realm="a"`, `Bearer realm=https://x`, `Bearer ,=`, `Bearer/1 x`,
+		`Bearer [a]`, `Bearer ^`, "Bearer a`b",
 	} {
 		_, err := serviceOf(r, []string{header})
 		var own *cloudauth.Error
@@ -115,4 +116,18 @@ func FuzzChallenge(f *testing.F) {
 			t.Errorf("the error has more than one line: %v", err)
 		}
 	})
+}
+
+// What stands between the letters in ASCII is none: no such text is the token form of a challenge.
+func TestTokenFormOfAChallenge(t *testing.T) {
+	for _, c := range "az AZ09-._~+/=" {
+		if got, err := parseChallenges([]string{"Negotiate a" + string(c)}); err != nil && c != ' ' || err == nil && (len(got) != 1 || len(got[0].params) != 0) {
+			t.Errorf("%q: %+v, %v", c, got, err)
+		}
+	}
+	for _, c := range "[\\]^`{|}@:;!#$%&'()*<>?" {
+		if got, err := parseChallenges([]string{"Negotiate " + string(c) + "a"}); err == nil && (len(got) != 2 || got[1].scheme == "") {
+			t.Errorf("%q: %+v", c, got)
+		}
+	}
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/isthmus-cloud/isthmus/credentialprovider"
+	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
+	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/gcp"
 )
 
 const pool = "projects/1/locations/global/workloadIdentityPools/p/providers/c"
@@ -92,4 +94,42 @@ func matched(patterns []string, host string) bool {
 		}
 	}
 	return false
+}
+
+// A service account whose annotations are wrong gets nothing, least of all the node's credentials, and nobody is asked.
+func TestAccountsWithWrongAnnotations(t *testing.T) {
+	p, err := New(Config{Identity: credentialprovider.ServiceAccountIdentity, WorkloadIdentityProvider: pool}, credentialprovider.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1") // for whatever would be asked
+	t.Setenv("GCE_METADATA_HOST", "127.0.0.1:1")
+	for want, annotations := range map[string]map[string]string{
+		"is no email of a Google service account": {AccountAnnotation: "x@example.com"},
+		"with different values; remove one":       {AccountAnnotation: "a@p.iam.gserviceaccount.com", PeerAccountAnnotation: "b@p.iam.gserviceaccount.com"},
+		`enable-wi-image-pull: "false"`:           {PeerOptInAnnotation: "false"},
+	} {
+		account := &credentialprovider.ServiceAccount{Token: cloudauth.NewSecret("s3cret"), Subject: "system:serviceaccount:team:app", Annotations: annotations}
+		got, err := p.Credentials(t.Context(), credentialprovider.Query{Image: credentialprovider.Image{Registry: "gcr.io"}, ServiceAccount: account})
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "service account team/app") || got.Username != "" {
+			t.Errorf("%v: %v, want %q", annotations, err, want)
+		}
+	}
+}
+
+// A service account is a login of its own: its token is the only source, and nothing of the node's is left.
+func TestServiceAccountIsItsOwnSource(t *testing.T) {
+	p, err := New(Config{Identity: credentialprovider.ServiceAccountIdentity, WorkloadIdentityProvider: pool, Impersonate: "a@p.iam.gserviceaccount.com"}, credentialprovider.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, annotations := range map[string]map[string]string{
+		"a@p.iam.gserviceaccount.com": nil, "b@p.iam.gserviceaccount.com": {PeerAccountAnnotation: "b@p.iam.gserviceaccount.com", PeerOptInAnnotation: "true"},
+	} {
+		cfg := auth.Config{Impersonate: p.cfg.Impersonate}
+		err := p.federate(&cfg, &credentialprovider.ServiceAccount{Token: cloudauth.NewSecret("s3cret"), Subject: "system:serviceaccount:team:app", Annotations: annotations})
+		if err != nil || cfg.Federation == nil || cfg.Federation.Token.Reveal() != "s3cret" || cfg.Federation.Audience != "//iam.googleapis.com/"+pool || cfg.Impersonate != want {
+			t.Errorf("%v: %+v, %v", annotations, cfg, err)
+		}
+	}
 }

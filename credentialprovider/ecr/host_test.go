@@ -70,7 +70,7 @@ func apiOf(t *testing.T, r registry) string {
 func TestDefectLookalikeHosts(t *testing.T) {
 	for _, host := range []string{
 		"", "docker.io", "ecr.aws", "xpublic.ecr.aws", "public.ecr.aws.evil.example", "public.ecr.aws:5000",
-		"123456789012.dkr.ecr.us-east-1.amazonaws.com.evil.example", "123456789012.dkr.ecr.us-east-1.evil.example", "evil.123456789012.dkr.ecr.us-east-1.amazonaws.com",
+		"123456789012.dkr.ecr.us-east-1.amazonaws.com.evil.example", "123456789012.dkr.ecr.us-east-1.evil.example", "123456789012.dkr.ecr.us-east-1.evil.amazonaws.com", "123456789012.dkr.ecr.us-east-1.evilamazonaws.com", "evil.123456789012.dkr.ecr.us-east-1.amazonaws.com",
 		"12345678901.dkr.ecr.us-east-1.amazonaws.com", "1234567890123.dkr.ecr.us-east-1.amazonaws.com", "12345678901a.dkr.ecr.us-east-1.amazonaws.com",
 		"123456789012.dkr.ecr.us-east-1.amazonaws.com:5000", "123456789012.dkr.ecr.us-east-1.amazonaws.com.", "123456789012.dkr.ecr.amazonaws.com",
 		"123456789012.dkr.ecr.us-east-1.amazonaws.com.cn", "123456789012.dkr.ecr.cn-north-1.amazonaws.com", "123456789012.dkr.ecr.us-iso-east-1.amazonaws.com", "123456789012.dkr.ecr.us-east-1.c2s.ic.gov",

@@ -50,6 +50,7 @@ func TestEntryFor(t *testing.T) {
 		"only a user":      {payload: `{"auths":{"r.example":{"username":"u"}}}`, image: "r.example/x", want: "neither auth nor username"},
 		"auth no base64":   {payload: `{"auths":{"r.example":{"auth":"s3cret!"}}}`, image: "r.example/x", want: "not the base64 of user:password"},
 		"auth no colon":    {payload: `{"auths":{"r.example":{"auth":"` + base64.StdEncoding.EncodeToString([]byte("s3cret")) + `"}}}`, image: "r.example/x", want: "not the base64 of user:password"},
+		"auth is cut":      {payload: `{"auths":{"r.example":{"auth":"` + b64("user", "s3cret") + `!x"}}}`, image: "r.example/x", want: "not the base64 of user:password"},
 		"auth no password": {payload: `{"auths":{"r.example":{"auth":"` + b64("u", "") + `"}}}`, image: "r.example/x", want: "not the base64 of user:password"},
 		"identity token":   {payload: `{"auths":{"r.example":{"identitytoken":"s3cret"}}}`, image: "r.example/x", want: "holds a token"},
 		"nothing in it":    {payload: `{"auths":{"r.example":{}}}`, image: "r.example/x", want: "neither auth nor username"},
