@@ -3,21 +3,37 @@ package ccm
 import (
 	"fmt"
 	"net/http"
+	"runtime"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	dto "github.com/prometheus/client_model/go"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/isthmus-cloud/isthmus/pkg/version"
 )
 
-// metricsHandler serves both registries: controller-runtime's, which is also Isthmus's own,
-// and that of the framework's controllers.
+// metricsHandler serves both registries, controller-runtime's, which is also Isthmus's own, and that
+// of the framework's controllers; and which build this is.
 func metricsHandler() http.Handler {
 	return promhttp.HandlerFor(
-		union{metrics.Registry, legacyregistry.DefaultGatherer},
+		union{metrics.Registry, legacyregistry.DefaultGatherer, buildInfo()},
 		promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError},
 	)
+}
+
+// buildInfo has one metric, which is always 1 and says by its labels which build this is.
+func buildInfo() prometheus.Gatherer {
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name:        "isthmus_build_info",
+		Help:        "Always 1: the version of Isthmus, and of Go it was built with.",
+		ConstLabels: prometheus.Labels{"version": version.String(), "goversion": runtime.Version()},
+	})
+	info.Set(1)
+	r := prometheus.NewRegistry()
+	r.MustRegister(info)
+	return r
 }
 
 // union gathers several registries; of families that several have (the process's and Go's
