@@ -17,20 +17,15 @@ type namedFile struct{ kind, key, path string }
 // namedFiles are those of a configuration.
 func namedFiles(c *config) []namedFile {
 	var all []namedFile
-	add := func(kind, key, path string) {
-		if path != "" {
-			all = append(all, namedFile{kind, key, path})
+	for _, s := range sections() {
+		if s.files == nil || s.identity(c) == nil {
+			continue
 		}
-	}
-	if a := c.ACR; a != nil {
-		add("acr", "clientSecretFile", a.ClientSecretFile)
-		add("acr", "clientCertificateFile", a.ClientCertificateFile)
-		add("acr", "clientCertificatePasswordFile", a.ClientCertificatePasswordFile)
-		add("acr", "federatedTokenFile", a.FederatedTokenFile)
-		add("acr", "cloudConfig", a.CloudConfig)
-	}
-	if g := c.ArtifactRegistry; g != nil {
-		add("artifactregistry", "credentialsFile", g.CredentialsFile)
+		for _, f := range s.files(c) {
+			if f.path != "" {
+				all = append(all, f)
+			}
+		}
 	}
 	return all
 }

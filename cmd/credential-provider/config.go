@@ -13,10 +13,6 @@ import (
 	"gopkg.in/yaml.v2"
 
 	"github.com/isthmus-cloud/isthmus/credentialprovider"
-	"github.com/isthmus-cloud/isthmus/credentialprovider/acr"
-	"github.com/isthmus-cloud/isthmus/credentialprovider/artifactregistry"
-	"github.com/isthmus-cloud/isthmus/credentialprovider/ecr"
-	"github.com/isthmus-cloud/isthmus/credentialprovider/openstack"
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
 	"github.com/isthmus-cloud/isthmus/pkg/nearest"
 )
@@ -27,17 +23,17 @@ const (
 )
 
 // config is the file of --config. A kind of registry is served if its section is there, even
-// an empty one ({}).
+// an empty one ({}). A cloud that the build leaves out has no sections, so that its keys are unknown.
 type config struct {
 	APIVersion string `yaml:"apiVersion"`
 	Kind       string `yaml:"kind"`
 	// AnonymousRegistries get no credentials: their images are pulled without.
 	AnonymousRegistries []string `yaml:"anonymousRegistries"`
 
-	ECR              *ecr.Config              `yaml:"ecr"`
-	ACR              *acr.Config              `yaml:"acr"`
-	ArtifactRegistry *artifactregistry.Config `yaml:"artifactregistry"`
-	OpenStack        *openstack.Config        `yaml:"openstack"`
+	awsSections       `yaml:",inline"`
+	azureSections     `yaml:",inline"`
+	gcpSections       `yaml:",inline"`
+	openstackSections `yaml:",inline"`
 }
 
 // section is one kind of registry: its name in --registries and in the file, and what to do with it.
@@ -54,65 +50,20 @@ type section struct {
 	annotations []string
 	// open makes the provider, with warnings for the user.
 	open func(*config, credentialprovider.Options) (credentialprovider.Provider, []string, error)
+	// files are those that are read only when there is an image to pull; nil if there are none.
+	files func(*config) []namedFile
+	// inPartitions returns those of the patterns of images that are of these partitions of the cloud;
+	// nil if it has none.
+	inPartitions func(images, partitions []string) ([]string, error)
+	// login sets the file of --cloud-config; nil if that is not for this kind.
+	login func(*config, string)
 }
 
 // sections are all kinds, in the order in which they are asked. Those that know their
 // registries by the host's name come first: their names do not overlap, and they cost
 // nothing. A registry that cloud.conf names comes last, because that file has to be read.
 func sections() []section {
-	return []section{
-		{
-			name:   "ecr",
-			enable: func(c *config) { c.ECR = orNew(c.ECR) },
-			identity: func(c *config) *credentialprovider.Identity {
-				return fieldOf(c.ECR, func(s *ecr.Config) *credentialprovider.Identity { return &s.Identity })
-			},
-			audience:    func(*config) string { return ecr.Audience },
-			annotations: []string{ecr.RoleAnnotation, ecr.PeerRoleAnnotation},
-			open: func(c *config, o credentialprovider.Options) (credentialprovider.Provider, []string, error) {
-				p, err := ecr.New(*c.ECR, o)
-				return opened(p, nil, err)
-			},
-		},
-		{
-			name:   "acr",
-			enable: func(c *config) { c.ACR = orNew(c.ACR) },
-			identity: func(c *config) *credentialprovider.Identity {
-				return fieldOf(c.ACR, func(s *acr.Config) *credentialprovider.Identity { return &s.Identity })
-			},
-			audience:    func(c *config) string { return c.ACR.TokenAudience() },
-			annotations: []string{acr.ClientAnnotation, acr.TenantAnnotation, acr.PeerClientAnnotation, acr.PeerTenantAnnotation},
-			open: func(c *config, o credentialprovider.Options) (credentialprovider.Provider, []string, error) {
-				p, err := acr.New(*c.ACR, o)
-				return opened(p, nil, err)
-			},
-		},
-		{
-			name:   "artifactregistry",
-			enable: func(c *config) { c.ArtifactRegistry = orNew(c.ArtifactRegistry) },
-			identity: func(c *config) *credentialprovider.Identity {
-				return fieldOf(c.ArtifactRegistry, func(s *artifactregistry.Config) *credentialprovider.Identity { return &s.Identity })
-			},
-			audience:    func(c *config) string { return c.ArtifactRegistry.Audience() },
-			annotations: []string{artifactregistry.AccountAnnotation, artifactregistry.PeerAccountAnnotation, artifactregistry.PeerOptInAnnotation},
-			open: func(c *config, o credentialprovider.Options) (credentialprovider.Provider, []string, error) {
-				p, err := artifactregistry.New(*c.ArtifactRegistry, o)
-				return opened(p, nil, err)
-			},
-		},
-		{
-			name:   "openstack",
-			enable: func(c *config) { c.OpenStack = orNew(c.OpenStack) },
-			identity: func(c *config) *credentialprovider.Identity {
-				return fieldOf(c.OpenStack, func(s *openstack.Config) *credentialprovider.Identity { return &s.Identity })
-			},
-			audience:    func(*config) string { return "" }, // as Keystone's identity provider has it
-			annotations: []string{openstack.ProjectAnnotation},
-			open: func(c *config, o credentialprovider.Options) (credentialprovider.Provider, []string, error) {
-				return opened(openstack.New(*c.OpenStack, o))
-			},
-		},
-	}
+	return slices.Concat(ecrSections(), acrSections(), artifactRegistrySections(), openstackRegistrySections())
 }
 
 func orNew[S any](s *S) *S {
@@ -331,10 +282,11 @@ func chosen(registries []string, identity credentialprovider.Identity, cloudConf
 		*s.identity(c) = identity
 	}
 	if cloudConfig != "" {
-		if c.OpenStack == nil {
+		i := slices.IndexFunc(sections(), func(s section) bool { return s.login != nil && s.identity(c) != nil })
+		if i < 0 {
 			return nil, errors.New("--cloud-config is for openstack, which --registries does not list")
 		}
-		c.OpenStack.CloudConfig = cloudConfig
+		sections()[i].login(c, cloudConfig)
 	}
 	return c, nil
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/isthmus-cloud/isthmus/credentialprovider"
-	"github.com/isthmus-cloud/isthmus/credentialprovider/ecr"
 	"github.com/isthmus-cloud/isthmus/credentialprovider/kubelet"
 )
 
@@ -100,7 +99,7 @@ func runConfig(_ context.Context, args []string, s streams) int {
 	flags.StringVar(&o.output, "output", "", "")
 	flags.BoolVar(&o.force, "force", false, "")
 	flags.BoolVar(&o.rbac, "rbac", false, "")
-	if code, ok := parseCommand(flags, args, strings.NewReplacer("PARTITIONS", strings.Join(ecr.Partitions(), ", "), "SYSTEMDIRS", strings.Join(systemDirs(), ", ")).Replace(configHelp), s); !ok {
+	if code, ok := parseCommand(flags, args, strings.NewReplacer("PARTITIONS", strings.Join(partitions(), ", "), "SYSTEMDIRS", strings.Join(systemDirs(), ", ")).Replace(configHelp), s); !ok {
 		return code
 	}
 	if err := o.check(); err != nil {
@@ -300,8 +299,8 @@ func (o configOptions) images(c *config, kinds []section) ([]string, error) {
 			return nil, err
 		}
 		images := p.MatchImages()
-		if o.partitions != "" && kind.name == "ecr" {
-			if images, err = ecr.InPartitions(images, strings.Split(o.partitions, ",")); err != nil {
+		if o.partitions != "" && kind.inPartitions != nil {
+			if images, err = kind.inPartitions(images, strings.Split(o.partitions, ",")); err != nil {
 				return nil, fmt.Errorf("--partition: %w", err)
 			}
 		}

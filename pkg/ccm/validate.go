@@ -1,6 +1,7 @@
 package ccm
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -33,7 +34,7 @@ func (o *Options) Validate(clouds []string) error {
 func (o *Options) checkCloud(clouds []string) []error {
 	var errs []error
 	shared := &o.Component.KubeCloudShared
-	known := strings.Join(clouds, ", ")
+	known := cmp.Or(strings.Join(clouds, ", "), "none, as it was built without any")
 	switch name := shared.CloudProvider.Name; {
 	case name == "":
 		errs = append(errs, fmt.Errorf("--cloud-provider is required: one of %s", known))

@@ -1,5 +1,5 @@
-// Package providers lists the clouds that are built in. A cloud is one folder here and one
-// line in All.
+// Package providers lists the clouds that are built in. A cloud is one folder here, one line in All,
+// and a pair of files that add it, or with the build tag no_<cloud> leave it out.
 package providers
 
 import (
@@ -9,14 +9,13 @@ import (
 	"strings"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
-	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack"
 )
 
-// All returns the clouds by the value of --cloud-provider.
+// All returns the clouds that are built in, by the value of --cloud-provider.
 func All() map[string]cloud.Factory {
-	return map[string]cloud.Factory{
-		openstack.Name: openstack.New,
-	}
+	all := map[string]cloud.Factory{}
+	addOpenStack(all)
+	return all
 }
 
 // Named returns the factory of a cloud, or an error that lists the clouds there are.

@@ -1,0 +1,7 @@
+//go:build no_azure
+
+package main
+
+type azureSections struct{}
+
+func acrSections() []section { return nil }

@@ -1,0 +1,7 @@
+//go:build no_gcp
+
+package main
+
+type gcpSections struct{}
+
+func artifactRegistrySections() []section { return nil }
