@@ -27,7 +27,7 @@ import (
 type Options struct {
 	// APIServerArgs are set on kube-apiserver (without the leading dashes), replacing defaults.
 	APIServerArgs map[string][]string
-	// Audit has kube-apiserver log all writes; see ControlPlane.Writes.
+	// Audit has kube-apiserver log all writes, and what ServiceAccounts ask for; see ControlPlane.Writes and Requests.
 	Audit bool
 	// Output shows what etcd and kube-apiserver print on this process's stdout and stderr.
 	Output bool

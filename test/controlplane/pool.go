@@ -18,6 +18,8 @@ import (
 type Pool[P interface{ Stop() error }] struct {
 	// New starts one more.
 	New func() (P, error)
+	// After, if it is there, looks at all of them when every test of the package has run, and has passed.
+	After func(all []P) error
 
 	mu        sync.Mutex
 	all, free []P
@@ -70,6 +72,12 @@ func (s *Pool[P]) Run(m *testing.M, parallel int, logs *bool) int {
 	}
 	ctrl.SetLogger(klog.Background())
 	code := m.Run()
+	if whole() && code == 0 && s.After != nil {
+		if err := s.After(s.all); err != nil {
+			fmt.Fprintln(os.Stderr, "after all tests:", err)
+			code = 1
+		}
+	}
 	errs := make([]error, len(s.all))
 	var wg sync.WaitGroup
 	for i, p := range s.all {
@@ -81,4 +89,14 @@ func (s *Pool[P]) Run(m *testing.M, parallel int, logs *bool) int {
 		return max(code, 1)
 	}
 	return code
+}
+
+// whole reports whether all tests were asked for.
+func whole() bool {
+	for _, name := range []string{"test.run", "test.skip", "test.list"} {
+		if f := flag.Lookup(name); f == nil || f.Value.String() != "" {
+			return false
+		}
+	}
+	return true
 }

@@ -34,7 +34,7 @@ type plane struct {
 	kubeconfig string
 }
 
-var planes = controlplane.Pool[*plane]{New: newPlane}
+var planes = controlplane.Pool[*plane]{New: newPlane, After: compareRoles}
 
 // parallel is how many tests run side by side, unless -parallel says otherwise: they mostly wait.
 const parallel = 4
@@ -55,6 +55,8 @@ type cluster struct {
 	*plane
 	t      *testing.T
 	client *kubernetes.Clientset
+	// env is what binaries have in their environment, beside what is there.
+	env []string
 }
 
 // newCluster makes t run side by side with other tests that have a cluster.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io/fs"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -211,7 +212,7 @@ func (c *cluster) startBinary(sim *ossim.Sim, kubeconfig string, args ...string)
 		"--webhook-registration=auto", "--webhook-url=https://127.0.0.1:" + webhookPort, "--webhook-failure-policy=Fail", "--v=2",
 	}, args...)...)
 	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
+	cmd.Stderr, cmd.Env = &stderr, append(os.Environ(), c.env...)
 	if err := cmd.Start(); err != nil {
 		c.t.Fatal(err)
 	}

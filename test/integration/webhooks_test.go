@@ -60,7 +60,7 @@ func (c *cluster) launch(sim *ossim.Sim, args ...string) *process {
 		"--bind-address=127.0.0.1", "--secure-port=" + port, "--authorization-always-allow-paths=/readyz*,/metrics",
 		"--webhook-bind-address=127.0.0.1", "--webhook-secure-port=" + webhookPort}, args...)...)
 	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
+	cmd.Stderr, cmd.Env = &stderr, append(os.Environ(), c.env...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

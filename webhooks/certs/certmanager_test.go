@@ -30,6 +30,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/manifests"
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
 	"github.com/isthmus-cloud/isthmus/test/eventually"
+	"github.com/isthmus-cloud/isthmus/test/rbacaudit"
 	"github.com/isthmus-cloud/isthmus/webhooks/certs"
 	"github.com/isthmus-cloud/isthmus/webhooks/certs/certstest"
 	"github.com/isthmus-cloud/isthmus/webhooks/server"
@@ -63,7 +64,7 @@ func says(t *testing.T, s certs.Source, want string) {
 // ship, and its cainjector writes caBundle. While it renews the certificate three times,
 // 2,000 PersistentVolumes are created through both, with policy Fail, and none is refused.
 func TestCertManager(t *testing.T) {
-	cp := controlplane.Start(t)
+	cp := controlplane.Start(t, controlplane.Options{Audit: true})
 	config := serviceAccount(t, cp)
 	replicas := []*certs.CertManager{
 		newCertManager(t, config, "isthmus-webhook-tls", cmmeta.IssuerReference{}),
@@ -93,6 +94,22 @@ func TestCertManager(t *testing.T) {
 	t.Run("registration", func(t *testing.T) { testInjectedRegistration(t, cp, replicas[0]) })
 	t.Run("not ours", func(t *testing.T) { testCertificateNotOurs(t, cp) })
 	t.Run("own issuer", func(t *testing.T) { testOwnIssuer(t, cp) })
+	t.Run("rights", func(t *testing.T) { testRights(t, cp) })
+}
+
+// testRights: the role that ships allows what was asked for until now, and nothing else.
+func testRights(t *testing.T, cp *controlplane.ControlPlane) {
+	roles, err := manifests.CertManagerRBAC()
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests, err := cp.Requests()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := rbacaudit.Compare(roles, []string{"system:serviceaccount:" + manifests.Namespace + ":" + manifests.ServiceAccount}, requests); err != nil {
+		t.Error(err)
+	}
 }
 
 func testRenewals(t *testing.T, cp *controlplane.ControlPlane, replicas []*certs.CertManager, calls *atomic.Int64) {
