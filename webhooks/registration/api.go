@@ -15,7 +15,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/isthmus-cloud/isthmus/webhooks"
-	"github.com/isthmus-cloud/isthmus/webhooks/watched"
 )
 
 // api reads and writes the configuration of one kind. Errors name the operation and the object.
@@ -32,11 +31,6 @@ func apiOf(client kubernetes.Interface, t webhooks.Type) api {
 		a.resource, a.empty = "validatingwebhookconfigurations", &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	}
 	return a
-}
-
-// watch follows the configuration.
-func (a api) watch() *watched.Object {
-	return watched.New(a.rest, a.resource, types.NamespacedName{Name: Name}, a.empty, func(err error) error { return explain("watch", kindName(a.kind), err) })
 }
 
 // do makes the request, and returns what the configuration is then.

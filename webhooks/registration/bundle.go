@@ -5,23 +5,21 @@ import (
 	"encoding/pem"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// authorities returns the certificates of bundle that have not expired, sorted, each as PEM
-// without comments.
-func authorities(bundle []byte, now time.Time) []string {
-	var out []string
+// authorities returns the certificates of bundle that have not expired, each as PEM without comments.
+func authorities(bundle []byte, now time.Time) sets.Set[string] {
+	out := sets.New[string]()
 	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {
 		if cert, err := x509.ParseCertificate(block.Bytes); err == nil && now.Before(cert.NotAfter) {
-			out = append(out, string(pem.EncodeToMemory(&pem.Block{Type: block.Type, Bytes: block.Bytes})))
+			out.Insert(string(pem.EncodeToMemory(&pem.Block{Type: block.Type, Bytes: block.Bytes})))
 		}
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	return out
 }
 
 // describe names ca, one of authorities, for people.
@@ -36,39 +34,32 @@ func describe(ca string) string {
 
 // trusted returns the CAs of c, nil for none, also those that have expired: by a clock that runs
 // ahead, they have all, and there would be a fight about them.
-func trusted(c *configuration) []string {
-	var all []byte
+func trusted(c *configuration) sets.Set[string] {
+	out := sets.New[string]()
 	if c != nil {
 		for _, w := range c.Webhooks {
-			all = append(append(all, w.ClientConfig.CABundle...), '\n')
+			out = out.Union(authorities(w.ClientConfig.CABundle, time.Time{}))
 		}
 	}
-	return authorities(all, time.Time{})
+	return out
 }
 
-// trusting gives each webhook of c the CAs.
-func trusting(c *configuration, cas []string) {
+// trusting gives each webhook of c the CAs, in an order that is always the same.
+func trusting(c *configuration, cas sets.Set[string]) {
+	var bundle []byte // nil for none
+	for _, ca := range sets.List(cas) {
+		bundle = append(bundle, ca...)
+	}
 	for i := range c.Webhooks {
-		c.Webhooks[i].ClientConfig.CABundle = nil
-		if bundle := strings.Join(cas, ""); bundle != "" {
-			c.Webhooks[i].ClientConfig.CABundle = []byte(bundle)
-		}
+		c.Webhooks[i].ClientConfig.CABundle = bundle
 	}
-}
-
-// union returns the CAs of both.
-func union(a, b []string) []string {
-	all := slices.Concat(a, b)
-	slices.Sort(all)
-	return slices.Compact(all)
 }
 
 // lacks reports whether requests fail that come to a replica with the CAs own. A configuration
 // without any CA is for the API server's own roots, or nobody's of ours yet.
-func lacks(live *configuration, own []string) bool {
+func lacks(live *configuration, own sets.Set[string]) bool {
 	return len(trusted(live)) > 0 && isOurs(live) && slices.ContainsFunc(live.Webhooks, func(w admissionregistrationv1.MutatingWebhook) bool {
-		standing := authorities(w.ClientConfig.CABundle, time.Time{})
-		return slices.ContainsFunc(own, func(ca string) bool { return !slices.Contains(standing, ca) })
+		return !authorities(w.ClientConfig.CABundle, time.Time{}).IsSuperset(own)
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	v1core "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -21,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/isthmus-cloud/isthmus/webhooks"
+	"github.com/isthmus-cloud/isthmus/webhooks/watched"
 )
 
 // pace is how fast a Keeper acts.
@@ -69,7 +71,7 @@ func New(o Options) (*Keeper, error) {
 	k := &Keeper{opts: o, metrics: m, pace: pace{look: time.Second, retry: 2 * time.Second, patience: 30 * time.Second, burst: 5, refill: 30 * time.Second}}
 	for _, t := range []webhooks.Type{webhooks.Mutating, webhooks.Validating} {
 		r := &reconciler{Keeper: k, kind: t, api: apiOf(o.Client, t)}
-		r.watched = r.api.watch()
+		r.watched = watched.New(r.api.rest, r.api.resource, types.NamespacedName{Name: Name}, r.api.empty, func(err error) error { return explain("watch", kindName(t), err) })
 		if o.Mode == Auto {
 			r.rendered = render(&k.opts, t)
 		}

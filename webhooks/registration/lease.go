@@ -18,13 +18,14 @@ import (
 // leaseName is the name of the Lease, in the Service's namespace, whose holder writes.
 const leaseName = "isthmus-webhook-registration"
 
-// electorConfig says how replicas find the one that writes.
-func (k *Keeper) electorConfig() (leaderelection.LeaderElectionConfig, error) {
+// contend runs for the lease while this replica serves, until ctx ends: one that does not serve
+// registers nothing, and must not keep the others from it.
+func (k *Keeper) contend(ctx context.Context) error {
 	host, err := os.Hostname()
 	if err != nil {
-		return leaderelection.LeaderElectionConfig{}, fmt.Errorf("identity for lease %s: %w", leaseName, err)
+		return fmt.Errorf("identity for lease %s: %w", leaseName, err)
 	}
-	return leaderelection.LeaderElectionConfig{
+	config := leaderelection.LeaderElectionConfig{
 		Lock: &resourcelock.LeaseLock{
 			LeaseMeta:  metav1.ObjectMeta{Namespace: k.opts.Service.Namespace, Name: leaseName},
 			Client:     k.opts.Client.CoordinationV1(),
@@ -33,15 +34,6 @@ func (k *Keeper) electorConfig() (leaderelection.LeaderElectionConfig, error) {
 		LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: k.pace.retry,
 		ReleaseOnCancel: true, Name: leaseName,
 		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) {}, OnStoppedLeading: func() {}},
-	}, nil
-}
-
-// contend runs for the lease while this replica serves, until ctx ends: one that does not serve
-// registers nothing, and must not keep the others from it.
-func (k *Keeper) contend(ctx context.Context) error {
-	config, err := k.electorConfig()
-	if err != nil {
-		return err
 	}
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		if k.ready(ctx) != nil {

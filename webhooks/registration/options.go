@@ -1,6 +1,7 @@
 package registration
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -139,20 +140,15 @@ func checkPolicy(item string, names []string) error {
 // FailurePolicy returns the policy of the webhook name: its own, or the one for all, or
 // Ignore. Of several, the last counts.
 func (o *Options) FailurePolicy(name string) admissionregistrationv1.FailurePolicyType {
-	all, own := admissionregistrationv1.Ignore, admissionregistrationv1.FailurePolicyType("")
+	all, own := string(admissionregistrationv1.Ignore), ""
 	for _, item := range o.FailurePolicies {
-		n, policy, single := strings.Cut(item, "=")
-		switch {
-		case !single:
-			all = admissionregistrationv1.FailurePolicyType(item)
-		case n == name:
-			own = admissionregistrationv1.FailurePolicyType(policy)
+		if n, policy, single := strings.Cut(item, "="); !single {
+			all = item
+		} else if n == name {
+			own = policy
 		}
 	}
-	if own != "" {
-		return own
-	}
-	return all
+	return admissionregistrationv1.FailurePolicyType(cmp.Or(own, all))
 }
 
 // Hosts returns the host of URL, for which the certificate must be as well; empty without a URL.

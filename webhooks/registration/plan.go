@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // reason is why a configuration is written, or is not.
@@ -32,14 +33,14 @@ func (r reason) writes() bool { return r != asWanted && r != notOurs && r != not
 
 // plan returns what to make of live, nil for none, and why; nil for nothing. rendered is what is
 // wanted but for the CAs, nil for nothing; own are this replica's; holds says that it is to write.
-func plan(live, rendered *configuration, own []string, holds bool, now time.Time) (*configuration, reason) {
+func plan(live, rendered *configuration, own sets.Set[string], holds bool, now time.Time) (*configuration, reason) {
 	if live != nil && !isOurs(live) {
 		return nil, notOurs
 	}
 	if rendered != nil && lacks(live, own) && !injected(live) {
 		out := live.DeepCopy()
-		valid := authorities([]byte(strings.Join(trusted(live), "")), now) // what has expired goes with this
-		trusting(out, union(valid, own))
+		valid := authorities([]byte(strings.Join(sets.List(trusted(live)), "")), now) // what has expired goes with this
+		trusting(out, valid.Union(own))
 		return out, addCA
 	}
 	want := desired(live, rendered, own)
@@ -60,7 +61,7 @@ func plan(live, rendered *configuration, own []string, holds bool, now time.Time
 
 // desired returns what the holder makes of live. CAs of others stay, but where the API server's own
 // roots are to count: they do not beside any CA.
-func desired(live, rendered *configuration, own []string) *configuration {
+func desired(live, rendered *configuration, own sets.Set[string]) *configuration {
 	if rendered == nil {
 		return nil
 	}
@@ -78,7 +79,7 @@ func desired(live, rendered *configuration, own []string) *configuration {
 	if standing := trusted(live); injected(rendered) && len(standing) > 0 {
 		cas = standing
 	} else if len(own) > 0 {
-		cas = union(own, standing)
+		cas = own.Union(standing)
 	}
 	trusting(out, cas)
 	return out

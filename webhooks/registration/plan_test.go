@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/isthmus-cloud/isthmus/webhooks"
 )
@@ -48,7 +49,7 @@ func TestPlan(t *testing.T) {
 		c := of.DeepCopy()
 		c.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: FieldManager}}
 		for i := range c.Webhooks {
-			c.Webhooks[i].ClientConfig.CABundle = []byte(strings.Join(authorities([]byte(strings.Join(cas, "")), now.Add(-time.Minute)), ""))
+			c.Webhooks[i].ClientConfig.CABundle = []byte(strings.Join(cas, ""))
 		}
 		if change != nil {
 			change(c)
@@ -97,7 +98,7 @@ func TestPlan(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := tt.live.DeepCopy()
-			c, why := plan(tt.live, tt.rendered, tt.own, tt.holds, now)
+			c, why := plan(tt.live, tt.rendered, authorities([]byte(strings.Join(tt.own, "")), now.Add(-time.Minute)), tt.holds, now)
 			if why != tt.why {
 				t.Fatalf("%q, want %q", why, tt.why)
 			}
@@ -111,7 +112,7 @@ func TestPlan(t *testing.T) {
 				t.Errorf("%d webhooks, CAs (-want +got):\n%s", len(c.Webhooks), diff)
 			}
 			if why != addCA {
-				if _, again := plan(c, tt.rendered, tt.own, true, now); again != asWanted {
+				if _, again := plan(c, tt.rendered, authorities([]byte(strings.Join(tt.own, "")), now.Add(-time.Minute)), true, now); again != asWanted {
 					t.Errorf("what was written is %q", again)
 				}
 			}
@@ -126,7 +127,7 @@ func TestConverted(t *testing.T) {
 		return []admissionregistrationv1.MatchCondition{{Name: "n", Expression: "true"}}
 	}}}
 	want := render(o, webhooks.Mutating)
-	trusting(want, []string{"ca"})
+	trusting(want, sets.New("ca"))
 	got := converted(converted(want, &admissionregistrationv1.ValidatingWebhookConfiguration{}), &configuration{})
 	want.Webhooks[0].ReinvocationPolicy = nil // of mutating ones only
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 
@@ -76,7 +77,10 @@ func (r *reconciler) sync(ctx context.Context) time.Duration {
 			r.event(nil, corev1.EventTypeWarning, p.reason, p.message)
 		}
 	default:
-		r.wrong(err)
+		r.metrics.failures.WithLabelValues(kindName(r.kind)).Inc()
+		if r.news(err.Error()) {
+			r.logger.Error(err, "Webhooks could not be registered; it is tried again")
+		}
 		return 5 * r.pace.look
 	}
 	return r.pace.look
@@ -122,7 +126,7 @@ func (r *reconciler) reconcile(ctx context.Context) error {
 
 // own returns the CAs that this replica's certificates are of; those that have expired only if all
 // have, as it seems by a clock that runs ahead.
-func (k *Keeper) own() []string {
+func (k *Keeper) own() sets.Set[string] {
 	if k.opts.CABundle == nil {
 		return nil
 	}
@@ -167,14 +171,6 @@ func (r *reconciler) news(message string) bool {
 	news := r.said != message
 	r.said = message
 	return news
-}
-
-// wrong counts err, and logs it if it is not what was logged last.
-func (r *reconciler) wrong(err error) {
-	r.metrics.failures.WithLabelValues(kindName(r.kind)).Inc()
-	if r.news(err.Error()) {
-		r.logger.Error(err, "Webhooks could not be registered; it is tried again")
-	}
 }
 
 // event makes an event of c; nil for one that is not there.

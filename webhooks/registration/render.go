@@ -9,6 +9,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/isthmus-cloud/isthmus/webhooks"
 )
@@ -33,8 +34,8 @@ const (
 func Configurations(o *Options, caBundle []byte) (*admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration) {
 	m, v := render(o, webhooks.Mutating), render(o, webhooks.Validating)
 	if !injected(m) {
-		trusting(m, []string{string(caBundle)})
-		trusting(v, []string{string(caBundle)})
+		trusting(m, sets.New(string(caBundle)))
+		trusting(v, sets.New(string(caBundle)))
 	}
 	return m, converted(v, &admissionregistrationv1.ValidatingWebhookConfiguration{})
 }

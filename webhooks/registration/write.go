@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // hindrance says why it is too early to write c in place of live, or too often.
@@ -79,12 +80,11 @@ func (r *reconciler) write(ctx context.Context, live, c *configuration, why reas
 func (r *reconciler) sayCAs(before, now *configuration) {
 	had, has := trusted(before), trusted(now)
 	var changes []string
-	for _, ca := range union(had, has) {
-		if !slices.Contains(had, ca) {
-			changes = append(changes, "added "+describe(ca))
-		} else if !slices.Contains(has, ca) {
-			changes = append(changes, "removed "+describe(ca))
-		}
+	for _, ca := range sets.List(has.Difference(had)) {
+		changes = append(changes, "added "+describe(ca))
+	}
+	for _, ca := range sets.List(had.Difference(has)) {
+		changes = append(changes, "removed "+describe(ca))
 	}
 	if len(changes) > 0 {
 		r.logger.Info("CAs of the webhooks changed", "changes", changes)
