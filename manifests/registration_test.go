@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"flag"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -28,16 +27,7 @@ const staticFile = "components/webhook-static/webhookconfigurations.yaml"
 // environment is what the webhooks of the OpenStack overlays are made for.
 func environment(t *testing.T) webhooks.Environment {
 	t.Helper()
-	sim, err := ossim.Start(ossim.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(sim.Close)
-	conf := filepath.Join(t.TempDir(), "cloud.conf")
-	if err := os.WriteFile(conf, []byte(sim.CloudConf()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p, _, err := openstack.New(t.Context(), conf, cloud.Options{})
+	p, _, err := openstack.New(t.Context(), ossim.ForTest(t).ConfFile(t, ""), cloud.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

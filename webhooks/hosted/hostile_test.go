@@ -9,8 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -45,16 +43,8 @@ type target struct {
 
 func startTarget(t *testing.T) *target {
 	t.Helper()
-	sim, err := ossim.Start(ossim.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(sim.Close)
-	file := filepath.Join(t.TempDir(), "cloud.conf")
-	if err := os.WriteFile(file, []byte(sim.CloudConf()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p, _, err := openstack.New(t.Context(), file, cloud.Options{UserAgent: "test"})
+	sim := ossim.ForTest(t)
+	p, _, err := openstack.New(t.Context(), sim.ConfFile(t, ""), cloud.Options{UserAgent: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,8 +3,6 @@ package pvlabel_test
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -25,16 +23,8 @@ import (
 // startDecorated is startOpenStack with what the program puts around the provider.
 func startDecorated(t *testing.T) (*ossim.Sim, *pvlabel.Handler) {
 	t.Helper()
-	sim, err := ossim.Start(ossim.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(sim.Close)
-	file := filepath.Join(t.TempDir(), "cloud.conf")
-	if err := os.WriteFile(file, []byte(sim.CloudConf()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p, _, err := openstack.New(t.Context(), file, cloud.Options{UserAgent: "test"})
+	sim := ossim.ForTest(t)
+	p, _, err := openstack.New(t.Context(), sim.ConfFile(t, ""), cloud.Options{UserAgent: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,8 +3,6 @@ package pvlabel_test
 import (
 	"context"
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -23,16 +21,8 @@ import (
 // startOpenStack starts a simulated OpenStack and the webhook on the real provider for it.
 func startOpenStack(t *testing.T, moreConf string) (*ossim.Sim, *pvlabel.Handler) {
 	t.Helper()
-	sim, err := ossim.Start(ossim.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(sim.Close)
-	file := filepath.Join(t.TempDir(), "cloud.conf")
-	if err := os.WriteFile(file, []byte(sim.CloudConf()+moreConf), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p, warnings, err := openstack.New(t.Context(), file, cloud.Options{UserAgent: "test"})
+	sim := ossim.ForTest(t)
+	p, warnings, err := openstack.New(t.Context(), sim.ConfFile(t, moreConf), cloud.Options{UserAgent: "test"})
 	if err != nil || len(warnings) > 0 {
 		t.Fatalf("provider: %v, warnings %v", err, warnings)
 	}

@@ -3,8 +3,6 @@ package pvlabel_test
 import (
 	"context"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -50,17 +48,9 @@ func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	plane := thePlane.Plane(t)
 	c := &cluster{t: t, config: plane.Config, client: plane.Client}
-	var err error
 	t.Cleanup(c.empty)
-	if c.sim, err = ossim.Start(ossim.Options{}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.sim.Close)
-	file := filepath.Join(t.TempDir(), "cloud.conf")
-	if err := os.WriteFile(file, []byte(c.sim.CloudConf()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p, _, err := openstack.New(t.Context(), file, cloud.Options{UserAgent: "test"})
+	c.sim = ossim.ForTest(t)
+	p, _, err := openstack.New(t.Context(), c.sim.ConfFile(t, ""), cloud.Options{UserAgent: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}

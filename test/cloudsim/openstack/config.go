@@ -2,7 +2,10 @@ package openstack
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
+	"testing"
 )
 
 // CloudConf is the text of a cloud.conf for this simulator: password authentication as the
@@ -18,6 +21,16 @@ func (s *Sim) CloudConf() string {
 	fmt.Fprintf(&b, "\n[LoadBalancer]\nsubnet-id = %s\nfloating-network-id = %s\n\n[Route]\nrouter-id = %s\n",
 		d.SubnetID, d.ExternalNetworkID, d.RouterID)
 	return b.String()
+}
+
+// ConfFile writes CloudConf, and more, to a file of the test's, and returns its name.
+func (s *Sim) ConfFile(t testing.TB, more string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "cloud.conf")
+	if err := os.WriteFile(file, []byte(s.CloudConf()+more), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 // CloudsYAML is the text of a clouds.yaml with the clouds sim (the user k8s) and sim-admin.
