@@ -1,6 +1,7 @@
 package pvlabel
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/pv"
 )
 
@@ -118,6 +120,29 @@ func TestSettledIsLookedAtAgain(t *testing.T) {
 		c.handlers().OnUpdate(before, now)
 		if c.queue.Len() != tt.want {
 			t.Errorf("%s: %d queued, want %d", name, c.queue.Len(), tt.want)
+		}
+	}
+}
+
+// curt is a cloud that answers about fewer volumes than it was asked about.
+type curt struct {
+	Volumes
+	answers int
+}
+
+func (v curt) Find(context.Context, []cloud.VolumeRef) []cloud.Result[*cloud.Volume] {
+	return make([]cloud.Result[*cloud.Volume], v.answers)
+}
+
+// What the cloud does not answer about is tried again, and nothing is added meanwhile.
+func TestNothingIsAddedWhenTheCloudGivesTooFewAnswers(t *testing.T) {
+	for answers := range 4 {
+		c, _ := still(t, http.NotFound)
+		c.Volumes = curt{answers: answers}
+		n := &candidate{object: lacking()}
+		ready := c.ask(t.Context(), []*candidate{n, n, n}, make([]cloud.VolumeRef, 3))
+		if failed := testutil.ToFloat64(c.Metrics.volumes.WithLabelValues(resultFailed)); len(ready) != 0 || failed != 3 || c.queue.NumRequeues("pv") != 3 {
+			t.Errorf("%d answers to 3 questions: %d are ready, %v failed, %d tries", answers, len(ready), failed, c.queue.NumRequeues("pv"))
 		}
 	}
 }
