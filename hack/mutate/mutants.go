@@ -21,15 +21,18 @@ var mutantFiles embed.FS
 //	# webhooks/server/hook.go: the slot is never released
 //	- 		defer func() { <-h.slots }()
 //	+ 		_ = h.slots
-//	= survives because …
+//	= it is the same because …
+//	! it lives, as …
 //
 // where the lines with - must stand in the file exactly once, as whole lines, and those with + take
-// their place; there may be none of them. A line with = says why no test can notice; there is mostly
-// none.
+// their place; there may be none of them. A line with = says why no test can notice, and one with ! why
+// none does; there is mostly neither. Lines with // are comments.
 type mutant struct {
 	file, title   string
 	before, after []string
-	survives      string
+	same          string // why no test can notice: it counts neither way
+	lives         string // why none does: it counts as one that survives
+	list          string // its name
 	at            string // file and line in the list
 }
 
@@ -72,12 +75,13 @@ func parse(name string, lines *bufio.Scanner) ([]*mutant, error) {
 		switch {
 		case lines.Text() == "":
 			m = nil
+		case strings.HasPrefix(sign, "//"):
 		case sign == "#":
 			file, title, ok := strings.Cut(rest, ": ")
 			if !ok {
 				errs = append(errs, fmt.Errorf("%s:%d: want # file: title", name, n))
 			}
-			m = &mutant{file: file, title: title, at: fmt.Sprintf("%s:%d", name, n)}
+			m = &mutant{file: file, title: title, list: strings.TrimSuffix(path.Base(name), ".txt"), at: fmt.Sprintf("%s:%d", name, n)}
 			all = append(all, m)
 		case m == nil:
 			errs = append(errs, fmt.Errorf("%s:%d: a line outside any mutant", name, n))
@@ -86,9 +90,11 @@ func parse(name string, lines *bufio.Scanner) ([]*mutant, error) {
 		case sign == "+":
 			m.after = append(m.after, rest)
 		case sign == "=":
-			m.survives = rest
+			m.same = rest
+		case sign == "!":
+			m.lives = rest
 		default:
-			errs = append(errs, fmt.Errorf("%s:%d: lines begin with #, -, + or =", name, n))
+			errs = append(errs, fmt.Errorf("%s:%d: lines begin with #, -, +, =, ! or //", name, n))
 		}
 	}
 	return all, errors.Join(append(errs, lines.Err())...)
