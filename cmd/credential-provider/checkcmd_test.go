@@ -272,7 +272,7 @@ func TestCheckCommandUsage(t *testing.T) {
 		args []string
 		want string
 	}{
-		"flag":     {[]string{"--images=x"}, "flag provided but not defined: -images; see isthmus-credential-provider check --help"},
+		"flag":     {[]string{"--images=x"}, "unknown flag --images; did you mean --image?; see isthmus-credential-provider check --help"},
 		"image":    {[]string{"--image=https://a/b"}, `--image: image "https://a/b": an image reference has no scheme`},
 		"no image": {[]string{"--annotation=a=b"}, "--service-account-token-file and --annotation are for --image"},
 		"no token": {[]string{"--image=a.example/b", "--service-account-token-file=/nowhere/token"}, "--service-account-token-file: open /nowhere/token"},

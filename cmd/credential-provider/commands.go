@@ -69,10 +69,24 @@ func parseCommand(flags *flag.FlagSet, args []string, text string, s streams) (c
 		err = fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
 	if err != nil {
-		complain(s.err, fmt.Errorf("%w; see %s %s --help", err, name, flags.Name()))
+		complain(s.err, fmt.Errorf("%w; see %s %s --help", flagError(flags, err), name, flags.Name()))
 		return exitUsage, false
 	}
 	return exitOK, true
+}
+
+// flagError is what is wrong with flags; of one that there is not, it says which may be meant.
+func flagError(flags *flag.FlagSet, err error) error {
+	_, unknown, ok := strings.Cut(err.Error(), "flag provided but not defined: -")
+	if !ok {
+		return err
+	}
+	var names []string
+	flags.VisitAll(func(f *flag.Flag) { names = append(names, f.Name) })
+	if near := nearest.Of(unknown, names); near != "" {
+		return fmt.Errorf("unknown flag --%s; did you mean --%s?", unknown, near)
+	}
+	return fmt.Errorf("unknown flag --%s", unknown)
 }
 
 // helpText is what --help prints.

@@ -114,7 +114,7 @@ func TestConfigCommandRefusals(t *testing.T) {
 		want string
 	}{
 		"nothing":        {nil, 2, "nothing says which registries to serve"},
-		"flag":           {[]string{"--registry=ecr"}, 2, "flag provided but not defined: -registry; see isthmus-credential-provider config --help"},
+		"flag":           {[]string{"--registry=ecr"}, 2, "unknown flag --registry; see isthmus-credential-provider config --help"},
 		"argument":       {[]string{"ecr"}, 2, `unexpected argument "ecr"`},
 		"kind":           {[]string{"--registries=ecs"}, 2, `--registries: "ecs" is not known`},
 		"cache type":     {[]string{"--registries=ecr", "--cache-type=Pod"}, 2, "--cache-type has to be ServiceAccount or Token"},

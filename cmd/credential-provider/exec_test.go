@@ -226,7 +226,7 @@ func TestUsage(t *testing.T) {
 	}{
 		"version":        {[]string{"--version"}, 0, "isthmus-credential-provider " + versionSet + "\n"},
 		"help":           {[]string{"--help"}, 0, helpText()},
-		"unknown flag":   {[]string{"--cloud-conf=x"}, 2, "flag provided but not defined: -cloud-conf; see --help"},
+		"unknown flag":   {[]string{"--cloud-conf=x"}, 2, "unknown flag --cloud-conf; did you mean --cloud-config?; see --help"},
 		"nothing":        {nil, 2, "nothing says which registries to serve; give --registries=ecr or --config FILE (see --help)"},
 		"unknown kind":   {[]string{"--registries=ecrr"}, 2, `--registries: "ecrr" is not known; known are `},
 		"kind twice":     {[]string{"--registries=openstack,openstack"}, 2, "--registries: openstack is there twice"},
@@ -319,8 +319,8 @@ func TestEndsInTime(t *testing.T) {
 			if d := time.Since(start); d > 40*time.Second { // its timeout is 50 s
 				t.Errorf("it ends %s after the signal", d)
 			}
-			if out := stderr.String(); out == "" || strings.Contains(out, "\n") {
-				t.Errorf("stderr: %q, want one line", out)
+			if out := stderr.String(); !strings.HasPrefix(out, "isthmus-credential-provider: stopped by a signal") || strings.Contains(out, "\n") {
+				t.Errorf("stderr: %q, want one line about the signal", out)
 			}
 		})
 	}

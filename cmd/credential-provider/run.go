@@ -83,7 +83,7 @@ func parse(args []string) (options, error) {
 		if errors.Is(err, flag.ErrHelp) {
 			return o, err
 		}
-		return o, fmt.Errorf("%w; see --help", err)
+		return o, fmt.Errorf("%w; see --help", flagError(flags, err))
 	}
 	if flags.NArg() > 0 {
 		return o, fmt.Errorf("unexpected argument %q; see --help", flags.Arg(0))
@@ -152,8 +152,11 @@ func serve(ctx context.Context, o options, stdin io.Reader, stdout, stderr io.Wr
 		done <- err
 	}()
 	ended, err := wait(ctx, done)
-	if !ended {
+	switch {
+	case !ended:
 		return unfinished(ctx, o, asked)
+	case err != nil && errors.Is(ctx.Err(), context.Canceled):
+		err = fmt.Errorf("stopped by a signal: %w", err)
 	}
 	for _, w := range warnings {
 		complain(stderr, errors.New("warning: "+w))
