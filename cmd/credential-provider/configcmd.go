@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -295,6 +296,9 @@ func (o configOptions) images(c *config, kinds []section) ([]string, error) {
 	var all []string
 	for _, kind := range kinds {
 		p, _, err := kind.open(c, credentialprovider.Options{})
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%w; where it is on the nodes alone, name the registries with --match-images", err)
+		}
 		if err != nil {
 			return nil, err
 		}

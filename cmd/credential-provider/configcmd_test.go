@@ -123,7 +123,7 @@ func TestConfigCommandRefusals(t *testing.T) {
 		"two identities": {[]string{"--config=" + mixed, "--node-config-path=/etc/options.yaml"}, 1, "openstack has the node's identity and ecr that of service accounts, but the kubelet sends tokens to all of an entry or to none; give --entry-per-registry"},
 		"no tokens":      {[]string{"--registries=ecr", "--audience=x"}, 1, "--audience is for --identity=serviceAccount"},
 		"no RBAC":        {[]string{"--registries=ecr", "--rbac"}, 1, "the nodes need no RBAC"},
-		"no cloud.conf":  {[]string{"--registries=openstack", "--cloud-config=/etc/nowhere/cloud.conf"}, 1, "cloud.conf cannot be read"},
+		"no cloud.conf":  {[]string{"--registries=openstack", "--cloud-config=/etc/nowhere/cloud.conf"}, 1, "where it is on the nodes alone, name the registries with --match-images"},
 		"no registries":  {[]string{"--registries=openstack", "--cloud-config=" + writeConf(t, "[Global]\nauth-url = https://keystone.example/v3\nusername = a\npassword = s3cret\ntenant-id = c\nuser-domain-name = d\n"), "--node-config-path=/etc/cloud.conf"}, 1, "openstack serves no registry: cloud.conf has no [Registry"},
 		"bad pattern":    {[]string{"--registries=ecr", "--match-images=public.ecr.aws/*"}, 1, "its path has a wildcard"},
 		"partition":      {[]string{"--registries=ecr", "--partition=aws,china"}, 1, `--partition: "china" is no partition; known are aws, aws-cn, aws-eusc`},
