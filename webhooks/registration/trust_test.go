@@ -48,6 +48,7 @@ func TestCAChange(t *testing.T) {
 		t.Errorf("%d writes for one change of the CA in two configurations", n)
 	}
 	eventually.True(t, "an event says so", func() bool { return strings.Contains(c.event(t, "CAsChanged"), `added "CN=next" (serial 1, until 20`) })
+	eventually.True(t, "an event says what was done, in the words of the metric", func() bool { return strings.Contains(c.event(t, "Registered"), "webhook configuration changed; ") })
 }
 
 // TestRestartedReplicaWithOlderCA: one that restarts and sees its newer certificate late does
