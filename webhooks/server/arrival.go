@@ -21,6 +21,8 @@ const (
 	// maxDecoded what is made of them. They are apart: who waits for the latter holds of the former,
 	// and nobody who holds of the latter waits.
 	maxBodies, maxDecoded = 32 << 20, 32 << 20
+	// reservedSlots and reservedMemory are beside these, for clients who hold no more than that.
+	reservedSlots, reservedMemory = 32, 4 << 20
 	// headBytes is as much of a body as is looked at for the uid when the body as a whole is not
 	// read or cannot be decoded. The API server's begin with it.
 	headBytes = 1 << 10

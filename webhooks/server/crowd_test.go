@@ -28,7 +28,7 @@ func from(address string) func(*http.Transport) {
 // A client that has all slots gives up as many as it takes for others, whether it is slow to
 // send or the webhook to decide; and is told so.
 func TestCrowdGivesWay(t *testing.T) {
-	const bound, tooMany = 256, 44
+	const bound, reserved, tooMany = 256, 32, 44
 	for name, unread := range map[string]bool{"slow to send": true, "slow to decide": false} {
 		t.Run(name, func(t *testing.T) {
 			r := start(t, func(ctx context.Context, req admission.Request) admission.Response {
@@ -43,7 +43,7 @@ func TestCrowdGivesWay(t *testing.T) {
 			answers := make(chan *admissionv1.AdmissionReview, bound+tooMany)
 			held, ctx := &sync.WaitGroup{}, t.Context()
 			unheld, cancel := context.WithCancel(ctx)
-			for i := range bound + tooMany {
+			ask := func(c *http.Client, answers chan<- *admissionv1.AdmissionReview) {
 				held.Go(func() {
 					var body io.Reader = strings.NewReader(goodReview)
 					if unread {
@@ -56,7 +56,7 @@ func TestCrowdGivesWay(t *testing.T) {
 					}
 					req.Header.Set("Content-Type", "application/json")
 					req.ContentLength = int64(len(goodReview))
-					if resp, err := crowd[i%2].Do(req); err == nil {
+					if resp, err := c.Do(req); err == nil {
 						data, err := io.ReadAll(resp.Body)
 						_ = resp.Body.Close()
 						if review, wrong := server.Answered(data); err == nil && wrong == nil {
@@ -64,6 +64,9 @@ func TestCrowdGivesWay(t *testing.T) {
 						}
 					}
 				})
+			}
+			for i := range bound + tooMany {
+				ask(crowd[i%2], answers)
 			}
 			eventually.NoError(t, func() error {
 				const took = "isthmus_webhook_request_duration_seconds"
@@ -76,6 +79,16 @@ func TestCrowdGivesWay(t *testing.T) {
 			for range tooMany {
 				<-answers
 			}
+			small := r.client(t, from("127.0.0.4"))
+			for range reserved { // what is there for clients who hold little
+				ask(small, make(chan *admissionv1.AdmissionReview, 1))
+			}
+			eventually.NoError(t, func() error {
+				if n := r.value(t, "isthmus_webhook_requests_in_flight", "test"); n != bound+reserved {
+					return fmt.Errorf("%v requests in flight", n)
+				}
+				return nil
+			})
 			for range 3 {
 				review, _ := r.post(t, other, "?timeout=30s", []byte(strings.Replace(goodReview, `"pv"`, `"other"`, 1)))
 				if !review.Response.Allowed {

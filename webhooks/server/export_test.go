@@ -24,7 +24,7 @@ func Answer(t *testing.T, contentType string, body []byte, h admission.Handler) 
 		t.Fatal(err)
 	}
 	opts := Options{}.withDefaults()
-	hook := newHook("fuzz", h, &opts, m, newShares(maxBodies), newShares(maxDecoded), newLatecomers())
+	hook := newHook("fuzz", h, &opts, m, newShares(maxBodies, reservedMemory), newShares(maxDecoded, reservedMemory), newLatecomers())
 	req := httptest.NewRequest(http.MethodPost, "/fuzz?timeout=5s", bytes.NewReader(body))
 	req.Header.Set("Content-Type", contentType)
 	rec := httptest.NewRecorder()

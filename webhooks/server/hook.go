@@ -43,7 +43,7 @@ func newHook(name string, h admission.Handler, o *Options, m *metrics, memory, d
 	if m != nil {
 		m.inFlight.WithLabelValues(name) // so that it is seen before the first request
 	}
-	return &hook{name: name, handler: h, opts: o, metrics: m, slots: newShares(maxInFlight), memory: memory, decoded: decoded, latecomers: late,
+	return &hook{name: name, handler: h, opts: o, metrics: m, slots: newShares(maxInFlight, reservedSlots), memory: memory, decoded: decoded, latecomers: late,
 		buffers: &sync.Pool{New: func() any { return &bytes.Buffer{} }}}
 }
 

@@ -48,7 +48,7 @@ func (s *shares) first(c *claim) (first *claim) {
 func (s *shares) grant() {
 	for {
 		c := s.first(nil)
-		if c == nil || c.n > s.free {
+		if c == nil || c.n > s.freeFor(s.sum(c.client)+c.n) {
 			return
 		}
 		s.dequeue(c)
@@ -64,7 +64,7 @@ func (s *shares) makeRoom(c *claim) bool {
 	if !waits {
 		return c.refused == nil
 	}
-	need := -s.free - s.leaving
+	need := -s.freeFor(at.rank) - s.leaving
 	for w, place := range s.queue {
 		if w == c || place.before(at) {
 			need += w.n

@@ -62,7 +62,7 @@ func New(o Options) (*Server, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{opts: o, hooks: map[string]*hook{}, memory: newShares(maxBodies), decoded: newShares(maxDecoded), latecomers: newLatecomers(), notices: newNotices(o.Clock)}
+	s := &Server{opts: o, hooks: map[string]*hook{}, memory: newShares(maxBodies, reservedMemory), decoded: newShares(maxDecoded, reservedMemory), latecomers: newLatecomers(), notices: newNotices(o.Clock)}
 	if !o.Enabled() {
 		return s, nil
 	}

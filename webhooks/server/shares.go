@@ -22,15 +22,18 @@ var (
 // first, and room is made for him: claims of the client that holds most are told to give way,
 // the newest first, as long as that client holds more than the asking one will. So each client
 // can have the amount divided by the number of clients, whatever the others do, and it takes no
-// list of those who may. Claims that are late come last, and give way to all that are not.
+// list of those who may. Claims that are late come last, and give way to all that are not. Those who
+// hold little need not wait for others to leave, which may take CPU time: a reserve is for them.
 type shares struct {
 	mu sync.Mutex
 	// free is held by nobody, leaving by claims that were told to give way.
 	free, leaving int64
-	holders       map[string]*holder
-	late          []*claim // of the holders' claims, the earliest first
-	waiting       int      // of all holders
-	came          int64    // claims that had to wait so far
+	// reserve is the part of free that only those take who hold no more than that, all in all.
+	reserve int64
+	holders map[string]*holder
+	late    []*claim // of the holders' claims, the earliest first
+	waiting int      // of all holders
+	came    int64    // claims that had to wait so far
 }
 
 // holder is a client with claims that wait, or were not told to give way.
@@ -56,8 +59,17 @@ type claim struct {
 	refused error         // in place of being granted
 }
 
-func newShares(total int64) *shares {
-	return &shares{free: total, holders: map[string]*holder{}}
+// newShares divides total, and a reserve beside it.
+func newShares(total, reserve int64) *shares {
+	return &shares{free: total + reserve, reserve: reserve, holders: map[string]*holder{}}
+}
+
+// freeFor is what may be taken of what is free by a client who will hold sum.
+func (s *shares) freeFor(sum int64) int64 {
+	if sum > s.reserve {
+		return s.free - s.reserve
+	}
+	return s.free
 }
 
 // take takes c.n for c.client, who gives it back by release. It waits for room until ctx ends;
@@ -66,7 +78,7 @@ func newShares(total int64) *shares {
 func (s *shares) take(ctx context.Context, c *claim, patient bool) (*claim, error) {
 	s.mu.Lock()
 	c.shares = s
-	if s.waiting == 0 && c.n <= s.free {
+	if s.waiting == 0 && c.n <= s.freeFor(s.sum(c.client)+c.n) {
 		s.hold(c)
 		s.mu.Unlock()
 		return c, nil
@@ -139,7 +151,7 @@ func (c *claim) expire() {
 	}
 	c.late = true
 	s.late = append(s.late, c)
-	need := -s.free - s.leaving
+	need := s.reserve - s.free - s.leaving
 	for w := range s.queue {
 		if !w.late {
 			need += w.n
@@ -188,6 +200,14 @@ func (s *shares) holder(client string) *holder {
 		s.holders[client] = h
 	}
 	return h
+}
+
+// sum is what a client holds.
+func (s *shares) sum(client string) int64 {
+	if h := s.holders[client]; h != nil {
+		return h.sum
+	}
+	return 0
 }
 
 // forget forgets a client of which there is nothing.

@@ -17,7 +17,7 @@ type taker struct {
 	told map[string]bool
 }
 
-func newTaker(total int64) *taker { return &taker{newShares(total), map[string]bool{}} }
+func newTaker(total int64) *taker { return &taker{newShares(total, 0), map[string]bool{}} }
 
 func (k *taker) take(t *testing.T, name, client string, n int64) (*claim, error) {
 	t.Helper()
@@ -91,7 +91,7 @@ func TestSharesWhoHoldsLeastComesFirst(t *testing.T) {
 // and since when; and who gives up leaves nothing behind.
 func TestSharesWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShares(10)
+		s := newShares(10, 0)
 		held, err := s.take(t.Context(), &claim{client: "a", n: 10, arrived: true, giveWay: func(error) {}}, true)
 		if err != nil {
 			t.Fatal(err)
@@ -158,7 +158,7 @@ func TestSharesManyWait(t *testing.T) {
 
 // A claim is granted or given up at the same moment: either way nothing is lost.
 func TestSharesGrantedWhileGivingUp(t *testing.T) {
-	s := newShares(1)
+	s := newShares(1, 0)
 	for range 1000 {
 		held, err := s.take(t.Context(), &claim{client: "a", n: 1, arrived: true, giveWay: func(error) {}}, false)
 		if err != nil {
@@ -210,7 +210,7 @@ func TestClientOf(t *testing.T) {
 // A claim of nothing would never be forgotten, and what refers to it would stay for ever.
 func TestSharesForgetWhatWasReleased(t *testing.T) {
 	for _, n := range []int64{costOfBody(0), costOfBody(1), costOfValues(0)} {
-		s := newShares(maxBodies)
+		s := newShares(maxBodies, 0)
 		c, err := s.take(t.Context(), &claim{client: "a", n: n, arrived: true, giveWay: func(error) {}}, true)
 		if err != nil {
 			t.Fatal(err)
@@ -254,7 +254,7 @@ func TestSharesMakeRoomAgain(t *testing.T) {
 
 // 200 strangers with slow bodies as large as the API server's leave memory for it.
 func TestSharesOfBodies(t *testing.T) {
-	s := newShares(maxBodies)
+	s := newShares(maxBodies, 0)
 	for i := range 200 {
 		if _, err := s.take(t.Context(), &claim{client: fmt.Sprint("stranger", i), n: costOfBody(10_000), arrived: true, giveWay: func(error) {}}, false); err != nil {
 			t.Fatalf("stranger %d: %v", i, err)
@@ -269,7 +269,7 @@ func TestSharesOfBodies(t *testing.T) {
 // arrived does not.
 func TestSharesLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, told, claims, order := newShares(3), map[string]error{}, map[string]*claim{}, []string{}
+		s, told, claims, order := newShares(3, 0), map[string]error{}, map[string]*claim{}, []string{}
 		take := func(client string, late bool) {
 			t.Helper()
 			c, err := s.take(t.Context(), &claim{client: client, n: 1, late: late, giveWay: func(err error) { told[client] = err }}, false)
@@ -312,10 +312,28 @@ func TestSharesLate(t *testing.T) {
 	})
 }
 
+// Who holds little finds room without anybody else's leaving, and only who holds little.
+func TestSharesReserve(t *testing.T) {
+	s := newShares(8, 2)
+	take := func(client string, n int64) error {
+		_, err := s.take(t.Context(), &claim{client: client, n: n, arrived: true, giveWay: func(err error) { t.Errorf("%s asks, others are told: %v", client, err) }}, false)
+		return err
+	}
+	for i, want := range []struct {
+		client string
+		n      int64
+		err    error
+	}{{"a", 7, nil}, {"a", 2, errNoRoom}, {"a", 1, nil}, {"b", 1, nil}, {"a", 1, errNoRoom}, {"b", 1, nil}} {
+		if err := take(want.client, want.n); !errors.Is(err, want.err) {
+			t.Errorf("%d: %s gets %d more: %v, want %v", i, want.client, want.n, err, want.err)
+		}
+	}
+}
+
 // So many wait, and no more: the last of them goes, which is not who holds least.
 func TestSharesBoundedQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, ctx := newShares(1), t.Context()
+		s, ctx := newShares(1, 0), t.Context()
 		held, err := s.take(ctx, &claim{client: "a", n: 1, arrived: true}, true)
 		if err != nil {
 			t.Fatal(err)
