@@ -34,7 +34,7 @@ func TestUIDOfAHead(t *testing.T) {
 
 // Who is late with a body gives way with all that it holds, and comes last afterwards until a body of its is there in time.
 func TestBodyThatIsLateGivesWayWithAllItHolds(t *testing.T) {
-	h := newHook("test", nil, NewOptions(), nil, newShares(maxBodies), newShares(maxDecoded), newLatecomers())
+	h := newHook("test", nil, NewOptions(), nil, newShares(maxBodies, reservedMemory), newShares(maxDecoded, reservedMemory), newLatecomers())
 	a := &arrival{hook: h, client: "c", giveWay: func(error) {}}
 	var err error
 	if a.slot, err = h.slots.take(t.Context(), &claim{client: "c", n: 1, giveWay: a.giveWay}, false); err != nil {
