@@ -88,3 +88,8 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- end }}
 {{- end }}
 {{- end }}
+
+{{- define "isthmus.uninstall" -}}
+helm.sh/hook: post-delete
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+{{- end }}
