@@ -181,7 +181,6 @@ func elsewhere(t *testing.T, objects []*unstructured.Unstructured, namespace str
 
 // TestRefused: values that would pull a stranger's image, make nothing that works, or are unknown.
 func TestRefused(t *testing.T) {
-	const valid = "image.registry=registry.example.com,cloud.provider=openstack"
 	for name, tt := range map[string]struct{ set, want string }{
 		"no registry":                {"cloud.provider=openstack", "/image/registry"},
 		"a stranger's on Docker Hub": {"cloud.provider=openstack,image.registry=isthmus", "/image/registry"},

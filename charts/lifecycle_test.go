@@ -1,7 +1,9 @@
 package charts
 
 import (
+	"context"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -25,11 +27,23 @@ var stored = []string{"openstack.yaml", "openstack-webhooks-apart.yaml", "creden
 
 const namespace = "isthmus-system"
 
+// yamlOf returns it as YAML.
+func yamlOf(t *testing.T, object any) string {
+	t.Helper()
+	data, err := yaml.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
 // release is one in a real cluster.
 type release struct {
 	t       *testing.T
 	env     []string
 	kubectl func(args ...string) string
+	// try is kubectl that may fail; it returns what it says.
+	try func(args ...string) string
 }
 
 func newRelease(t *testing.T) *release {
@@ -41,6 +55,14 @@ func newRelease(t *testing.T) *release {
 	}
 	run := p.Kubectl(t)
 	r := &release{t: t, env: []string{"KUBECONFIG=" + file}}
+	r.try = func(args ...string) string {
+		t.Helper()
+		out, err := run(context.WithoutCancel(t.Context()), "", args...)
+		if err != nil {
+			return fmt.Sprint(out, err)
+		}
+		return out
+	}
 	r.kubectl = func(args ...string) string {
 		t.Helper()
 		out, err := run(t.Context(), "", args...)
