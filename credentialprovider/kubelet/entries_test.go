@@ -117,3 +117,11 @@ func TestWriteFile(t *testing.T) {
 		t.Errorf("another content by force: %t, %v", changed, err)
 	}
 }
+
+// What a program writes is read up to a bound, whatever it is.
+func TestAnswersAreBounded(t *testing.T) {
+	r, e := runner(t, "cat >/dev/null; head -c 5000000 /dev/zero; true")
+	if _, err := r.Run(t.Context(), e, "r.example/a"); err == nil || !strings.Contains(err.Error(), "it wrote more than 4 MiB") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -91,14 +91,14 @@ func (r Runner) Run(ctx context.Context, e Entry, image string) (Answer, error) 
 	start := time.Now()
 	err = cmd.Run()
 	took := time.Since(start)
-	said := cloudauth.Excerpt(strings.TrimSpace(stderr.String()), 1000, r.Token)
+	said := cloudauth.Excerpt(strings.TrimSpace(stderr.kept.String()), 1000, r.Token)
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return Answer{}, fmt.Errorf("it ran for longer than %s, after which the kubelet kills it: %s", runTimeout, orNothing(said))
 	case err != nil:
 		return Answer{}, fmt.Errorf("%w: %s", err, orNothing(said))
 	}
-	answer, err := r.decode(e, stdout.Bytes())
+	answer, err := r.decode(e, stdout.kept.Bytes())
 	answer.Took, answer.Said = took, said
 	return answer, err
 }
@@ -211,12 +211,12 @@ func (d *decoder) logins(into map[string]Login) func(string, any) {
 }
 
 // capped keeps the beginning of what is written to it.
-type capped struct{ bytes.Buffer }
+type capped struct{ kept bytes.Buffer } // not embedded: what copies to a Buffer asks it to read by itself
 
 // Write implements io.Writer.
 func (c *capped) Write(p []byte) (int, error) {
-	if room := maxAnswer - c.Len(); room < len(p) {
+	if room := maxAnswer - c.kept.Len(); room < len(p) {
 		return 0, fmt.Errorf("it wrote more than %d MiB: %w", maxAnswer>>20, io.ErrShortWrite)
 	}
-	return c.Buffer.Write(p)
+	return c.kept.Write(p)
 }
