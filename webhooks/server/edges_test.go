@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
 // The uid is what stands under that name in the request, wherever in it, as far as the head of a body goes.
@@ -94,5 +95,24 @@ func TestLinesOfTheLogAreBounded(t *testing.T) {
 				t.Errorf("%s: a value of %d bytes", name, len(value))
 			}
 		}
+	}
+}
+
+// An answer is bounded as it is sent: each byte of a text may take six.
+func TestAnswerIsBoundedAsItIsSent(t *testing.T) {
+	rv := &review{}
+	rv.request.UID = "u"
+	for name, resp := range map[string]admission.Response{
+		"refusal":  admission.Denied(strings.Repeat("\x01", maxAnswer-100)),
+		"warnings": admission.Allowed("").WithWarnings(strings.Repeat("\x01", maxAnswer/2)),
+	} {
+		data, err := encode(rv, &resp)
+		if err != nil || len(data) > maxAnswer || resp.Allowed || resp.UID != "u" {
+			t.Errorf("%s: %d bytes, %v, allowed %t", name, len(data), err, resp.Allowed)
+		}
+	}
+	short := admission.Denied("no")
+	if data, err := encode(rv, &short); err != nil || !strings.Contains(string(data), `"message":"no"`) {
+		t.Errorf("a short one: %s, %v", data, err)
 	}
 }
