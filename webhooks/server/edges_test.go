@@ -116,3 +116,23 @@ func TestAnswerIsBoundedAsItIsSent(t *testing.T) {
 		t.Errorf("a short one: %s, %v", data, err)
 	}
 }
+
+// All that a request held is given back with it.
+func TestAllIsGivenBack(t *testing.T) {
+	h := newHook("test", nil, NewOptions(), nil, newShares(maxBodies, reservedMemory), newShares(maxDecoded, reservedMemory), newLatecomers())
+	a := &arrival{hook: h, client: "c", giveWay: func(error) {}}
+	for of, into := range map[*shares]**claim{h.slots: &a.slot, h.memory: &a.memory, h.decoded: &a.decoded} {
+		var err error
+		if *into, err = of.take(t.Context(), &claim{client: "c", n: 1, giveWay: a.giveWay}, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.giveBack()
+	for name, got := range map[string][2]int64{
+		"slots": {h.slots.free, maxInFlight + reservedSlots}, "bodies": {h.memory.free, maxBodies + reservedMemory}, "what is built of them": {h.decoded.free, maxDecoded + reservedMemory},
+	} {
+		if got[0] != got[1] {
+			t.Errorf("%s: %d are free, want %d", name, got[0], got[1])
+		}
+	}
+}
