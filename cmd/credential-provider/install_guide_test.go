@@ -38,7 +38,7 @@ func TestInstallGuide(t *testing.T) {
 			ran = append(ran, words[1])
 		}
 	}
-	if strings.Join(ran, " ") != "config install" || len(flags) != 2 {
+	if strings.Join(ran, " ") != "config install config" || len(flags) != 2 {
 		t.Fatalf("the guide's commands %v, and the kubelet's flags %v: this test checks too little", ran, flags)
 	}
 	got := execute(t, "", "check", "--kubelet-config", flags["--image-credential-provider-config"], "--bin-dir", flags["--image-credential-provider-bin-dir"])
