@@ -92,7 +92,7 @@ generate: ## Regenerate the references in docs/reference
 	@$(GO) generate ./...
 
 .PHONY: verify
-verify: build ## What is generated is fresh, modules are tidy, binaries are small enough
+verify: build bin/actionlint ## What is generated is fresh, modules are tidy, binaries are small enough
 	@hack/verify.sh
 
 .PHONY: record-occm
@@ -144,6 +144,23 @@ packages: PLATFORMS = linux/amd64,linux/arm64,linux/ppc64le,linux/s390x
 packages: ## deb and rpm of the credential provider in bin/packages (PLATFORMS=linux/amd64)
 	@$(RELEASE_ENV) PACKAGES=credential-provider hack/progress.sh "what is in packages" hack/images/files.sh '$(IMAGE_FILES)'
 	@$(RELEASE_ENV) hack/progress.sh packages hack/packages/build.sh '$(IMAGE_FILES)' '$(CURDIR)/bin/packages'
+
+.PHONY: snapshot
+snapshot: packages bin/goreleaser bin/ship ## All that a release has beside images, in bin/dist: archives for every system, checksums, SBOMs; nothing is signed or published
+	@$(RELEASE_ENV) hack/progress.sh goreleaser hack/release.sh snapshot
+	@$(GO_TEST) -count 1 -tags e2e,snapshot -run TestSnapshot ./test/e2e/release
+
+.PHONY: release
+release: packages bin/goreleaser bin/ship ## The same for the tag that is checked out, signed, as a draft (.github/workflows/release.yaml does that)
+	@$(RELEASE_ENV) hack/release.sh publish
+
+.PHONY: vulnerabilities
+vulnerabilities: bin/govulncheck ## Known vulnerabilities in what the binaries call
+	@bin/govulncheck ./cmd/...
+
+.PHONY: sizes
+sizes: ## Measure what each cloud adds to the binaries, into docs/reference/sizes.md
+	@ALL_CLOUDS='$(ALL_CLOUDS)' LDFLAGS='$(LDFLAGS)' hack/progress.sh sizes hack/sizes.sh docs/reference/sizes.md
 
 .PHONY: e2e-release
 e2e-release: ## What is released, as those get it who download it: images and packages, the same twice (Debian; TESTARGS='-run TestX' narrows it down)
@@ -198,6 +215,20 @@ bin/helm: hack/tools/helm/go.mod hack/tools/helm/go.sum
 bin/nfpm: hack/tools/nfpm/go.mod hack/tools/nfpm/go.sum
 	@echo "==> building nfpm (the first time this takes about a minute)"
 	@hack/progress.sh nfpm env -C hack/tools/nfpm $(GO) build -ldflags '-s -w' -o $(CURDIR)/$@ github.com/goreleaser/nfpm/v2/cmd/nfpm
+
+# Too large for a module of its own, whose tests' modules alone are gigabytes to tidy; the checksum database
+# holds it to what everybody gets.
+bin/goreleaser: export GOBIN := $(CURDIR)/bin
+bin/goreleaser: hack/goreleaser.version
+	@echo "==> building goreleaser (the first time this takes some minutes)"
+	@hack/progress.sh goreleaser $(GO) install -ldflags '-s -w' github.com/goreleaser/goreleaser/v2@$(shell cat hack/goreleaser.version)
+	@touch $@
+
+bin/govulncheck: hack/tools/govulncheck/go.mod hack/tools/govulncheck/go.sum
+	@hack/progress.sh govulncheck env -C hack/tools/govulncheck $(GO) build -ldflags '-s -w' -o $(CURDIR)/$@ golang.org/x/vuln/cmd/govulncheck
+
+bin/actionlint: hack/tools/actionlint/go.mod hack/tools/actionlint/go.sum
+	@hack/progress.sh actionlint env -C hack/tools/actionlint $(GO) build -ldflags '-s -w' -o $(CURDIR)/$@ github.com/rhysd/actionlint/cmd/actionlint
 
 bin/golangci-lint: hack/tools/golangci-lint/go.mod hack/tools/golangci-lint/go.sum
 	@echo "==> building golangci-lint (the first time this takes some minutes)"

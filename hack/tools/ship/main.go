@@ -1,7 +1,7 @@
 // Command ship writes what ships beside a binary: the licenses of all that is linked into it and an
 // SBOM; and the CA certificates for an image that has none.
 //
-//	ship -binary FILE -version V [-created SECONDS] -licenses FILE -sbom FILE
+//	ship -binary FILE -version V [-created SECONDS] [-licenses FILE] [-sbom FILE]
 //	ship -roots FILE
 //
 // It runs in the folder of the module that the binary is built from, and writes the same bytes for
@@ -14,6 +14,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 )
 
@@ -60,8 +61,14 @@ func run(ctx context.Context, args []string) error {
 	return errors.Join(write(*licenses, b.licenses()), write(*sbom, document))
 }
 
-// write makes file readable for all, whatever the umask.
+// write makes file readable for all, whatever the umask; "" is for what is not wanted.
 func write(file string, data []byte) error {
+	if file == "" {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
 	if err := os.WriteFile(file, data, 0o644); err != nil {
 		return err
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/licenseclassifier/v2/assets"
+	spdxjson "github.com/spdx/tools-golang/json"
+	"github.com/spdx/tools-golang/spdxlib"
 )
 
 // licenseText returns a text that the classifier knows.
@@ -71,6 +73,13 @@ func TestShip(t *testing.T) {
 	}
 	if !strings.Contains(before[0], "\nk8s.io/klog/v2 ") || !strings.Contains(before[1], `"pkg:golang/github.com/aws/aws-sdk-go-v2@v`) || !strings.Contains(before[1], `"1970-01-01T00:00:00Z"`) {
 		t.Errorf("licenses or SBOM lack what is linked in:\n%.2000s", before[1])
+	}
+	doc, err := spdxjson.Read(strings.NewReader(before[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := spdxlib.ValidateDocument(doc); err != nil {
+		t.Errorf("the SBOM is no valid SPDX: %v", err)
 	}
 	if pool := x509.NewCertPool(); !pool.AppendCertsFromPEM([]byte(before[2])) {
 		t.Error("no certificates")

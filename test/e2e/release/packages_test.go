@@ -17,10 +17,10 @@ const newer = "v1.2.3"
 
 // packager is the program that installs packages of one kind, into a folder.
 type packager struct {
-	suffix           string
-	install, upgrade []string
-	remove, purge    []string
-	version, owner   []string
+	suffix                      string
+	install, upgrade, downgrade []string
+	remove, purge               []string
+	version, owner              []string
 	// edited is what becomes of an edited file of the configuration when the package is removed.
 	edited string
 }
@@ -42,19 +42,19 @@ func packagers(root string) map[string]packager {
 	}
 	return map[string]packager{
 		"deb": {
-			suffix: ".deb", install: dpkg("--install"), upgrade: dpkg("--install"), remove: dpkg("--remove", packageName), purge: dpkg("--purge", packageName),
+			suffix: ".deb", install: dpkg("--install"), upgrade: dpkg("--install"), downgrade: dpkg("--install"), remove: dpkg("--remove", packageName), purge: dpkg("--purge", packageName),
 			version: []string{"dpkg-query", "--admindir=" + root + "/var/lib/dpkg", "--show", "--showformat=${Version}", packageName},
 			owner:   []string{"dpkg-query", "--admindir=" + root + "/var/lib/dpkg", "--search", program}, edited: settings,
 		},
 		"rpm": {
-			suffix: ".rpm", install: rpm("--install"), upgrade: rpm("--upgrade"), remove: rpm("--erase", packageName),
+			suffix: ".rpm", install: rpm("--install"), upgrade: rpm("--upgrade"), downgrade: rpm("--upgrade", "--oldpackage"), remove: rpm("--erase", packageName),
 			version: rpm("--query", "--queryformat", "%{VERSION}", packageName),
 			owner:   rpm("--query", "--file", program), edited: settings + ".rpmsave",
 		},
 	}
 }
 
-// Packages install, give way to the next version, and go, and an administrator's configuration stays.
+// Packages install, give way to the next version and to the one before, and go, and an administrator's configuration stays.
 func TestPackages(t *testing.T) {
 	before, after := t.TempDir(), t.TempDir()
 	for dir, v := range map[string]string{before: version, after: newer} {
@@ -98,11 +98,14 @@ func TestPackages(t *testing.T) {
 
 			do(p.upgrade, one(t, after, p.suffix)) // 1.2.3 is later than 1.2.3~rc.1
 			installed(t, root, newer)
+			do(p.downgrade, one(t, before, p.suffix))
+			installed(t, root, version)
+			do(p.upgrade, one(t, after, p.suffix))
 			if got := query(p.version); got != "1.2.3" {
 				t.Errorf("%s is installed after the upgrade", got)
 			}
 			if got, err := os.ReadFile(root + settings); err != nil || string(got) != own {
-				t.Errorf("the upgrade makes of the configuration: %q, %v", got, err)
+				t.Errorf("upgrade and downgrade make of the configuration: %q, %v", got, err)
 			}
 
 			do(p.remove)
