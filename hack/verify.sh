@@ -24,6 +24,10 @@ unformatted=$(gofmt -l $(git ls-files '*.go'))
 echo "==> the tool that says what is linked in, and under which licenses"
 (cd hack/tools/ship && go vet ./... && go test ./...) >/dev/null || fail "hack/tools/ship fails: run 'go vet ./... && go test ./...' in it"
 
+echo "==> workflows"
+# Without the linters of shell scripts that may be installed here and elsewhere not.
+bin/actionlint -shellcheck= -pyflakes= || fail "a workflow of .github has a mistake, see above"
+
 echo "==> generated files"
 # Contents, not names: a file that was changed before may be changed again.
 state() { git status --porcelain; git diff HEAD; }
