@@ -43,7 +43,10 @@ func TestInstallWhileWebhooksFail(t *testing.T) {
 			return ""
 		})
 		values := filepath.Join(chart, "examples", example)
-		r.helm("install", "isthmus", chart, "--create-namespace", "--values", values)
+		notes := r.helm("install", "isthmus", chart, "--create-namespace", "--values", values)
+		if needs := example == "openstack.yaml"; strings.Contains(notes, "create secret generic isthmus-cloud-config") != needs || !strings.Contains(notes, "rollout status daemonset/isthmus-cloud-controller-manager") {
+			t.Errorf("%s: the notes say\n%s", example, notes)
+		}
 		for _, pod := range pods(t, decode(t, template(t, namespace, "--values", values))) {
 			pod.Spec.ServiceAccountName = "" // the test's API server lets pods be made without
 			object := map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "probe", "labels": pod.Labels}, "spec": pod.Spec}
