@@ -3,12 +3,13 @@ package openstack
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"strconv"
 )
 
-// addressPlan divides 127.N.0.0/16.
+// addressPlan divides 127.N.0.0/16, or Options.Addresses likewise.
 type addressPlan struct {
 	net int
 	// tenant is the private subnet, 127.N.0.0/18: gateway .0.1, ports from .0.10 on.
@@ -21,18 +22,22 @@ type addressPlan struct {
 // the range of ports that the kernel picks by itself.
 const claimPort = 17127
 
-func planFor(n int) addressPlan {
-	b := byte(n)
+func planFor(a, b byte) addressPlan {
 	return addressPlan{
-		net:      n,
-		tenant:   netip.PrefixFrom(netip.AddrFrom4([4]byte{127, b, 0, 0}), 18),
-		floating: netip.PrefixFrom(netip.AddrFrom4([4]byte{127, b, 128, 0}), 18),
+		net:      int(b),
+		tenant:   netip.PrefixFrom(netip.AddrFrom4([4]byte{a, b, 0, 0}), 18),
+		floating: netip.PrefixFrom(netip.AddrFrom4([4]byte{a, b, 128, 0}), 18),
 	}
 }
 
-// claimNet takes 127.n.0.0/16, or a free one when n is 0, so that simulators of several
-// processes never share addresses.
-func claimNet(n int) (net.Listener, addressPlan, error) {
+// claimNet takes 127.Net.0.0/16, or a free one when Net is 0, so that simulators of several
+// processes never share addresses. Addresses are the caller's to share.
+func (o *Options) claimNet() (io.Closer, addressPlan, error) {
+	if o.Addresses.IsValid() {
+		octets := o.Addresses.Addr().As4()
+		return io.NopCloser(nil), planFor(octets[0], octets[1]), nil
+	}
+	n := o.Net
 	if n != 0 {
 		if n < 1 || n > 254 {
 			return nil, addressPlan{}, fmt.Errorf("net %d is outside 1-254", n)
@@ -41,13 +46,13 @@ func claimNet(n int) (net.Listener, addressPlan, error) {
 		if err != nil {
 			return nil, addressPlan{}, fmt.Errorf("net 127.%d.0.0/16 is taken by another simulator: %w", n, err)
 		}
-		return ln, planFor(n), nil
+		return ln, planFor(127, byte(n)), nil
 	}
 	var last error
 	for n := 64; n <= 254; n++ {
 		ln, err := listenClaim(n)
 		if err == nil {
-			return ln, planFor(n), nil
+			return ln, planFor(127, byte(n)), nil
 		}
 		last = err
 	}

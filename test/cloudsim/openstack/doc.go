@@ -14,6 +14,7 @@
 // Every simulator owns one net 127.N.0.0/16 (see addresses.go). Ports of servers and VIPs get
 // addresses of the tenant subnet 127.N.0.0/18, floating IPs of 127.N.128.0/18. They are real
 // loopback addresses: a test can listen on a server's address, and what the simulator forwards arrives there.
+// Where a network namespace plays the cloud, Options.Addresses takes their place.
 //
 // # How it is built
 //

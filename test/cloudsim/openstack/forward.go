@@ -115,13 +115,13 @@ func (s *Sim) targets(lb *loadBalancer) map[forwardKey]*target {
 			addrs = append(addrs, f.ip)
 		}
 	}
-	// Nothing listens outside of loopback.
-	addrs = slices.DeleteFunc(addrs, func(a netip.Addr) bool { return !a.IsLoopback() })
+	// Nothing listens outside of the simulator's addresses.
+	addrs = slices.DeleteFunc(addrs, func(a netip.Addr) bool { return !s.opts.hasAddress(a) })
 	for _, l := range lb.listeners {
 		if !l.adminUp || inCreation(l) || l.protocol == "SCTP" || l.protocol == "TERMINATED_HTTPS" || l.protocol == "PROMETHEUS" {
 			continue
 		}
-		t := l.target()
+		t := l.target(s.opts.hasAddress)
 		for _, a := range addrs {
 			out[forwardKey{netip.AddrPortFrom(a, uint16(l.port)), l.protocol == "UDP"}] = t
 		}
@@ -129,7 +129,7 @@ func (s *Sim) targets(lb *loadBalancer) map[forwardKey]*target {
 	return out
 }
 
-func (x *listener) target() *target {
+func (x *listener) target(reachable func(netip.Addr) bool) *target {
 	t := &target{listener: x.id, http: x.protocol == "HTTP", headers: x.insertHeaders, from: x.lb.vip, connect: time.Duration(x.timeouts.connect) * time.Millisecond}
 	for _, c := range x.cidrs {
 		if p, err := netip.ParsePrefix(c); err == nil {
@@ -147,7 +147,7 @@ func (x *listener) target() *target {
 	case "PROXYV2":
 		t.proxy = 2
 	}
-	for _, m := range p.serving() {
+	for _, m := range p.serving(reachable) {
 		for range max(1, min(m.weight, 16)) {
 			t.backends = append(t.backends, netip.AddrPortFrom(m.address, uint16(m.port)))
 		}
@@ -155,12 +155,12 @@ func (x *listener) target() *target {
 	return t
 }
 
-// serving lists the members that get traffic: enabled, with a weight, not found dead, and on
-// loopback, since the simulator sends nothing elsewhere; backup members only when there are no others.
-func (x *pool) serving() []*member {
+// serving lists the members that get traffic: enabled, with a weight, not found dead, and with an
+// address that the simulator may reach; backup members only when there are no others.
+func (x *pool) serving(reachable func(netip.Addr) bool) []*member {
 	var main, backup []*member
 	for _, m := range x.members {
-		if !m.adminUp || m.weight == 0 || inCreation(m) || m.oper == inError || !m.address.IsLoopback() {
+		if !m.adminUp || m.weight == 0 || inCreation(m) || m.oper == inError || !reachable(m.address) {
 			continue
 		}
 		if m.backup {

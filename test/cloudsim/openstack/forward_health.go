@@ -60,7 +60,8 @@ func (s *Sim) runCheck(ctx context.Context, h *healthCheck) {
 		s.mu.Unlock()
 		var wg sync.WaitGroup
 		for _, p := range probes {
-			wg.Go(func() { p.up = p.ask(ctx) })
+			// What is not the simulator's to reach is never asked and counts as alive.
+			wg.Go(func() { p.up = !s.opts.hasAddress(p.at.Addr()) || p.ask(ctx) })
 		}
 		wg.Wait()
 		if ctx.Err() != nil {
@@ -103,11 +104,8 @@ func (h *healthCheck) probes() []*probe {
 }
 
 // ask reports whether the member lives. What cannot be asked without privileges or TLS is asked by
-// connecting, UDP by whether the port refuses. Members outside of loopback are never asked and count as alive.
+// connecting, UDP by whether the port refuses.
 func (p *probe) ask(ctx context.Context) bool {
-	if !p.at.Addr().IsLoopback() {
-		return true
-	}
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	switch p.typ {
@@ -116,7 +114,7 @@ func (p *probe) ask(ctx context.Context) bool {
 	case "UDP-CONNECT":
 		return p.askUDP(ctx)
 	case "PING":
-		return true // all of loopback answers
+		return true // whoever has an address answers
 	}
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", p.at.String())

@@ -100,7 +100,7 @@ func (f *forward) dial(ctx context.Context, t *target, client netip.Addr) (net.C
 	err := errors.New("no member")
 	for _, b := range f.order(t, client) {
 		d := net.Dialer{Timeout: t.connect}
-		if t.from.Is4() == b.Addr().Is4() && b.Addr().IsLoopback() {
+		if t.from.Is4() == b.Addr().Is4() && f.sim.opts.hasAddress(b.Addr()) {
 			d.LocalAddr = &net.TCPAddr{IP: t.from.AsSlice()}
 		}
 		var conn net.Conn

@@ -5,8 +5,10 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -16,8 +18,11 @@ import (
 
 // Options configures a simulator. The zero value is a good one.
 type Options struct {
-	// Listen is the API's address, "127.0.0.1:0" by default. It must be a loopback address.
+	// Listen is the API's address, "127.0.0.1:0" by default. It must be a loopback address or one of Addresses.
 	Listen string
+	// Addresses is a /16 of IPv4 whose addresses the simulator hands out in place of loopback's, where a network
+	// namespace is the cloud's: the caller has routes to the servers, and the kernel takes the others for its own.
+	Addresses netip.Prefix
 	// Net is the second octet of the 127.N.0.0/16 whose addresses the simulator hands out; 0 picks a free one.
 	Net int
 	// TLS serves HTTPS with a certificate of an own CA; see Sim.CAFile.
@@ -58,7 +63,7 @@ type Sim struct {
 	caFile  string
 	http    *http.Server
 	tls     atomic.Pointer[tls.Config] // of new connections
-	claim   net.Listener               // holds the claim on 127.N.0.0/16
+	claim   io.Closer                  // holds the claim on 127.N.0.0/16
 	held    chan struct{}              // closed when transient states may end again; guarded by mu
 	addrs   addressPlan
 	start   time.Time
@@ -86,7 +91,7 @@ func Start(opts Options) (*Sim, error) {
 	if err := opts.complete(); err != nil {
 		return nil, err
 	}
-	claim, plan, err := claimNet(opts.Net)
+	claim, plan, err := opts.claimNet()
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +147,10 @@ func (o *Options) complete() error {
 	if err != nil {
 		return fmt.Errorf("listen address %q: %w; use for example 127.0.0.1:0", o.Listen, err)
 	}
-	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
+	if o.Addresses.IsValid() && (o.Addresses.Bits() != 16 || !o.Addresses.Addr().Is4() || o.Net != 0) {
+		return fmt.Errorf("addresses %s: want a /16 of IPv4, and no net beside it", o.Addresses)
+	}
+	if ip, err := netip.ParseAddr(host); err != nil || !o.hasAddress(ip) {
 		return fmt.Errorf("listen address %q is not a loopback address; use for example 127.0.0.1:0", o.Listen)
 	}
 	if (o.Keystone == nil) != (o.Region == "") {
@@ -163,8 +171,11 @@ func (o *Options) complete() error {
 	return nil
 }
 
+// hasAddress says whether the simulator may listen on an address or connect to it.
+func (o *Options) hasAddress(a netip.Addr) bool { return a.IsLoopback() || o.Addresses.Contains(a) }
+
 func (s *Sim) listen() (net.Listener, error) {
-	ln, err := net.Listen("tcp", s.opts.Listen) //nolint:noctx // listening on a loopback address does not wait
+	ln, err := net.Listen("tcp", s.opts.Listen) //nolint:noctx // listening on an address of this machine does not wait
 	if err != nil {
 		return nil, fmt.Errorf("listen for the simulated OpenStack: %w", err)
 	}
@@ -289,5 +300,5 @@ func (s *Sim) keystone() *Sim {
 // CAFile is the file with the CA's certificate, "" without Options.TLS. It is removed by Close.
 func (s *Sim) CAFile() string { return s.caFile }
 
-// Net is the second octet of the simulator's addresses.
+// Net is the second octet of the simulator's addresses, of loopback or of Options.Addresses.
 func (s *Sim) Net() int { return s.addrs.net }
