@@ -44,6 +44,9 @@ ifeq ($(KUBEBUILDER_ASSETS),$(CURDIR)/bin)
 CONTROL_PLANE := bin/etcd bin/kube-apiserver
 TEST_PLANE := $(CONTROL_PLANE) bin/kube-controller-manager bin/kubectl bin/cert-manager bin/helm
 endif
+# What a whole cluster runs, and what is installed into it.
+CLUSTER_PLANE := bin/etcd $(addprefix bin/kube,-apiserver -controller-manager -scheduler -proxy ctl let) bin/helm
+SHIPPED = $(MAKE) --silent --no-print-directory images packages PLATFORMS=linux/$$($(GO) env GOARCH)
 
 ##@ General
 
@@ -52,9 +55,9 @@ help: ## Show this list
 	@awk 'BEGIN {FS = ":.*##"} /^[a-zA-Z0-9_-]+:.*##/ {printf "  \033[36m%-16s\033[0m %s\n", $$1, $$2} /^##@/ {printf "\n%s\n", substr($$0, 5)}' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: quickstart
-quickstart: $(CONTROL_PLANE) $(if $(filter --exit,$(ARGS)),,bin/kubectl) build ## See everything work on this machine (ARGS=--exit ends after the steps)
+quickstart: $(if $(CLUSTER),$(CLUSTER_PLANE),$(CONTROL_PLANE) $(if $(filter --exit,$(ARGS)),,bin/kubectl) build) ## See everything work on this machine (ARGS=--exit ends after the steps; CLUSTER=1 has kubelets and pods, on Debian 12 as root)
 	@hack/progress.sh quickstart $(GO) build -o bin/quickstart ./hack/quickstart
-	@exec bin/quickstart $(ARGS)
+	@$(if $(CLUSTER),$(SHIPPED) && exec hack/sandbox/quickstart.sh,exec bin/quickstart) $(ARGS)
 
 ##@ Development
 
@@ -185,15 +188,20 @@ openstack-status: ## What of it runs
 e2e-openstack: $(CONTROL_PLANE) ## The real binaries against it; starts it if need be (OCCM=PATH hands clusters over between that and ours; TESTARGS='-run TestX' narrows it down)
 	@GO=$(GO) OCCM=$(OCCM) hack/testargs.sh hack/openstack/e2e.sh
 
-##@ A real kubelet (Debian 12, root)
+##@ Real kubelets (Debian 12, root)
 
 .PHONY: e2e-kubelet
 e2e-kubelet: $(TEST_PLANE) bin/kubelet ## The credential provider with a real kubelet, containerd and registries (TESTARGS='-run TestX' narrows it down)
-	@GO=$(GO) hack/testargs.sh hack/kubelet/e2e.sh
+	@GO=$(GO) hack/testargs.sh hack/sandbox/e2e.sh kubelet
+
+.PHONY: e2e-cluster
+e2e-cluster: $(CLUSTER_PLANE) ## A whole cluster of two machines from what ships: image, chart and package (TESTARGS='-run TestX' narrows it down)
+	@$(SHIPPED)
+	@GO=$(GO) hack/testargs.sh hack/sandbox/e2e.sh cluster
 
 # Tools: built from Go modules into bin/, rebuilt only when their module changes.
 
-bin/kube-apiserver bin/kube-controller-manager bin/kubectl bin/kubelet: bin/%: hack/tools/kubernetes/go.mod hack/tools/kubernetes/go.sum
+bin/kube-apiserver bin/kube-controller-manager bin/kube-scheduler bin/kube-proxy bin/kubectl bin/kubelet: bin/%: hack/tools/kubernetes/go.mod hack/tools/kubernetes/go.sum
 	@echo "==> building $* $(K8S_VERSION) (the first time this takes some minutes)"
 	@hack/progress.sh $* env -C hack/tools/kubernetes $(GO) build -ldflags '$(K8S_LDFLAGS)' -o $(CURDIR)/$@ k8s.io/kubernetes/cmd/$*
 

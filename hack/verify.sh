@@ -50,7 +50,7 @@ check_args '-run "^(TestA|TestB)$" -count 2' '[-run][^(TestA|TestB)$][-count][2]
 check_args "-run 'TestA/with blanks' -v" '[-run][TestA/with blanks][-v]'
 check_args '-run "" -v ""' '[-run][][-v][]'
 check_args '-run TestA/a;b&c>d*' '[-run][TestA/a;b&c>d*]'
-for target in e2e-openstack e2e-kubelet; do
+for target in e2e-openstack e2e-kubelet e2e-cluster; do
   case $(MAKEFLAGS= make -n "$target" 2>/dev/null) in # grep -q would end the pipe before make is done
     *"hack/testargs.sh hack/"*/e2e.sh*) ;;
     *) fail "$target does not give its TESTARGS to hack/testargs.sh" ;;

@@ -18,6 +18,7 @@ const usage = `quickstart: see Isthmus at work on this machine
 
   make quickstart               run the steps, then stay for you to look around (Ctrl-C ends and cleans up)
   make quickstart ARGS=--exit   run the steps and end; the exit code is not 0 when one failed
+  make quickstart CLUSTER=1     a whole cluster instead, with kubelets, pods and traffic (Debian 12, root)
 
 Flags:
 `
@@ -29,6 +30,7 @@ func main() {
 func run() int {
 	flags := flag.NewFlagSet("quickstart", flag.ContinueOnError)
 	exit := flags.Bool("exit", false, "end after the steps instead of waiting for Ctrl-C")
+	whole := flags.Bool("cluster", false, "start a whole cluster; hack/sandbox does this")
 	bin := flags.String("bin", "bin", "`folder` of the binaries that make build and make bin/kubectl made")
 	flags.Usage = func() {
 		fmt.Fprint(flags.Output(), usage)
@@ -46,6 +48,13 @@ func run() int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), endings()...)
 	defer stop()
+	if *whole {
+		if err := playCluster(ctx, *exit); err != nil && ctx.Err() == nil {
+			fmt.Fprintln(os.Stderr, "quickstart:", err)
+			return 1
+		}
+		return 0
+	}
 	binDir, err := filepath.Abs(*bin)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "quickstart:", err)

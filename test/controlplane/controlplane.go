@@ -152,9 +152,8 @@ func (c *ControlPlane) UserConfig(name string, groups ...string) (*rest.Config, 
 	return user.Config(), nil
 }
 
-// WriteKubeconfig writes a kubeconfig file (mode 0600) for cfg, which must carry its
-// credentials inline.
-func WriteKubeconfig(file string, cfg *rest.Config) error {
+// Kubeconfig is a kubeconfig for cfg, which must carry its credentials inline.
+func Kubeconfig(cfg *rest.Config) *clientcmdapi.Config {
 	k := clientcmdapi.NewConfig()
 	k.Clusters["isthmus"] = &clientcmdapi.Cluster{Server: cfg.Host, CertificateAuthorityData: cfg.CAData}
 	k.AuthInfos["isthmus"] = &clientcmdapi.AuthInfo{
@@ -164,7 +163,12 @@ func WriteKubeconfig(file string, cfg *rest.Config) error {
 	}
 	k.Contexts["isthmus"] = &clientcmdapi.Context{Cluster: "isthmus", AuthInfo: "isthmus"}
 	k.CurrentContext = "isthmus"
-	if err := clientcmd.WriteToFile(*k, file); err != nil {
+	return k
+}
+
+// WriteKubeconfig writes a kubeconfig file (mode 0600) for cfg, as Kubeconfig makes it.
+func WriteKubeconfig(file string, cfg *rest.Config) error {
+	if err := clientcmd.WriteToFile(*Kubeconfig(cfg), file); err != nil {
 		return fmt.Errorf("write kubeconfig %s: %w", file, err)
 	}
 	return nil

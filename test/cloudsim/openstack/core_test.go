@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/netip"
 	"os"
 	"strconv"
 	"strings"
@@ -108,5 +109,25 @@ func TestConfigurations(t *testing.T) {
 	}
 	if strings.Contains(conf, "ca-file") {
 		t.Errorf("cloud.conf names a CA without TLS:\n%s", conf)
+	}
+}
+
+// Where a network namespace is the cloud's, its addresses are those of Options.Addresses, and no others.
+func TestAddressesOfANetwork(t *testing.T) {
+	sim := ossim.ForTest(t, ossim.Options{Addresses: netip.MustParsePrefix("10.77.0.0/16")})
+	if got := sim.SeedServers(ossim.Seed{Count: 1})[0].Addresses; len(got) != 1 || got[0] != netip.MustParseAddr("10.77.0.10") {
+		t.Errorf("a server has the addresses %v", got)
+	}
+	for _, o := range []ossim.Options{
+		{Addresses: netip.MustParsePrefix("10.77.0.0/24")},
+		{Addresses: netip.MustParsePrefix("fd00::/16")},
+		{Addresses: netip.MustParsePrefix("10.77.0.0/16"), Net: 70},
+		{Addresses: netip.MustParsePrefix("10.77.0.0/16"), Listen: "10.78.0.1:5000"},
+		{Listen: "10.77.0.1:5000"},
+	} {
+		if sim, err := ossim.Start(o); err == nil {
+			sim.Close()
+			t.Errorf("%+v is accepted", o)
+		}
 	}
 }

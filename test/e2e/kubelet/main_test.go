@@ -18,14 +18,14 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// The environment that hack/kubelet/e2e.sh makes: namespaces of our own for mounts, processes
+// The environment that hack/sandbox/e2e.sh makes: namespaces of our own for mounts, processes
 // and network, with folders in memory that end with them, and a cgroup.
 const (
 	// binVariable is the folder with what is run: the Debian programs (containerd, …), the kubelet, our
 	// program and pause.
 	binVariable = "ISTHMUS_E2E_BIN"
 	// cgroup is the cgroup that the kubelet puts pods in.
-	cgroup = "/isthmus-e2e-kubelet"
+	cgroup = "/isthmus-e2e"
 	// nodeIP is an address of the namespace; the kubelet wants one that is not loopback.
 	nodeIP = "192.0.2.10"
 	// state is where the node keeps its files.
