@@ -124,7 +124,7 @@ func TestDryRun(t *testing.T) {
 		}
 	}
 	const other = "elsewhere"
-	run("", "create", "namespace", other)
+	run("apiVersion: v1\nkind: Namespace\nmetadata: {name: "+other+"}\n", "apply", "-f", "-")
 	podMonitors, err := os.ReadFile("testdata/podmonitors.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -175,6 +175,15 @@ func elsewhere(t *testing.T, objects []*unstructured.Unstructured, namespace str
 		}
 		if text, err := copied.MarshalJSON(); err != nil || strings.Contains(string(text), "kube-system") {
 			t.Errorf("%s %s names kube-system (%v): %s", o.GetKind(), o.GetName(), err, text)
+		}
+	}
+}
+
+// TestLint: helm finds nothing to warn about.
+func TestLint(t *testing.T) {
+	for _, file := range examples(t) {
+		if out, err := helm(t, nil, "lint", chart, "--strict", "--values", file); err != nil {
+			t.Errorf("%s: %v\n%s", file, err, out)
 		}
 	}
 }
