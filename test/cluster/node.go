@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -115,19 +116,20 @@ func (m *Machine) cgroup() string { return "/isthmus-e2e/" + m.Name }
 
 // makeCgroups makes the machine's cgroup, in version 2 or in each hierarchy of version 1.
 func (m *Machine) makeCgroups() error {
-	roots := []string{"/sys/fs/cgroup"}
-	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err != nil {
-		if roots, err = filepath.Glob("/sys/fs/cgroup/*"); err != nil {
-			return err
+	const two = "/sys/fs/cgroup/isthmus-e2e/"
+	if controllers, err := os.ReadFile(two + "cgroup.controllers"); err == nil {
+		// The machines' cgroups get the controllers that this one has.
+		var errs []error
+		for _, name := range strings.Fields(string(controllers)) {
+			errs = append(errs, os.WriteFile(two+"cgroup.subtree_control", []byte("+"+name), 0o644))
 		}
+		return errors.Join(append(errs, os.MkdirAll("/sys/fs/cgroup"+m.cgroup(), 0o755))...)
 	}
-	var errs []error
+	roots, err := filepath.Glob("/sys/fs/cgroup/*/isthmus-e2e")
 	for _, root := range roots {
-		if _, err := os.Stat(root + "/isthmus-e2e"); err == nil {
-			errs = append(errs, os.MkdirAll(root+m.cgroup(), 0o755))
-		}
+		err = errors.Join(err, os.MkdirAll(filepath.Join(root, m.Name), 0o755))
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // startNode starts containerd, kube-proxy and the kubelet.
