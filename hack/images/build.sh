@@ -13,9 +13,11 @@ buildah() { command buildah --root "$store/root" --runroot "$store/run" "$@"; }
 # Its folders are not all its user's own where the user is not root.
 trap 'rm -rf "$store" 2> /dev/null || command buildah unshare rm -rf "$store"' EXIT
 for name in cloud-controller-manager isthmus-credential-provider; do
-  log=$(buildah build --target "$name" --platform "$PLATFORMS" --manifest "$name" --build-context "build=$files" \
-    ${BASE:+--build-arg "BASE=$BASE"} --build-arg "VERSION=$VERSION" --build-arg "REVISION=$REVISION" \
-    --timestamp "$SOURCE_DATE_EPOCH" --identity-label=false . 2>&1) || { echo "$log" >&2; exit 1; }
+  for platform in $(tr , '\n' <<< "$PLATFORMS" | LC_ALL=C sort); do # one by one: the index lists them as they get ready
+    log=$(buildah build --target "$name" --platform "$platform" --manifest "$name" --build-context "build=$files" \
+      ${BASE:+--build-arg "BASE=$BASE"} --build-arg "VERSION=$VERSION" --build-arg "REVISION=$REVISION" \
+      --timestamp "$SOURCE_DATE_EPOCH" --identity-label=false . 2>&1) || { echo "$log" >&2; exit 1; }
+  done
   rm -rf "${out:?}/$name"
   log=$(buildah manifest push --all "$name" "oci:$out/$name:$VERSION" 2>&1) || { echo "$log" >&2; exit 1; }
   for platform in ${PLATFORMS//,/ }; do
