@@ -4,6 +4,8 @@
 //	ship -binary FILE -version V [-created SECONDS] [-licenses FILE] [-sbom FILE]
 //	ship -roots FILE
 //
+// With both, the SBOM lists the certificates, too.
+//
 // It runs in the folder of the module that the binary is built from, and writes the same bytes for
 // the same binary.
 package main
@@ -53,6 +55,9 @@ func run(ctx context.Context, args []string) error {
 	}
 	if err := b.classify(); err != nil {
 		return err
+	}
+	if *roots != "" {
+		b.modules = append(b.modules, rootsModule())
 	}
 	document, err := b.sbom(time.Unix(*created, 0).UTC())
 	if err != nil {

@@ -81,6 +81,9 @@ func TestShip(t *testing.T) {
 	if err := spdxlib.ValidateDocument(doc); err != nil {
 		t.Errorf("the SBOM is no valid SPDX: %v", err)
 	}
+	if !strings.Contains(before[1], `"`+rootsPath+`"`) || !strings.Contains(before[2], "under MPL-2.0, as "+rootsPath+" v") {
+		t.Error("nothing says where the certificates are from")
+	}
 	if pool := x509.NewCertPool(); !pool.AppendCertsFromPEM([]byte(before[2])) {
 		t.Error("no certificates")
 	}

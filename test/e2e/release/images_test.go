@@ -181,7 +181,7 @@ func checkBinary(t *testing.T, data []byte, name, arch string) {
 	}
 }
 
-// checkSBOM: it is about this very binary, and lists each module in it, with its licenses.
+// checkSBOM: it is about this very binary, and lists each module in it, with its licenses, and the CA certificates.
 func checkSBOM(t *testing.T, sbom, data []byte, name string) {
 	t.Helper()
 	var doc struct {
@@ -198,8 +198,12 @@ func checkSBOM(t *testing.T, sbom, data []byte, name string) {
 	if root := doc.Packages[0]; root.Name != name || root.VersionInfo != version || len(root.Checksums) != 1 || root.Checksums[0].ChecksumValue != hex.EncodeToString(digest[:]) {
 		t.Errorf("the SBOM is about %+v", root)
 	}
+	last := len(doc.Packages) - 1
+	if p := doc.Packages[last]; p.Name != "golang.org/x/crypto/x509roots/fallback" || p.LicenseConcluded != "MPL-2.0" {
+		t.Errorf("the SBOM has %+v in place of the CA certificates", p)
+	}
 	var got []string
-	for _, p := range doc.Packages[1:] {
+	for _, p := range doc.Packages[1:last] {
 		got = append(got, p.Name+" "+p.VersionInfo)
 		if p.LicenseConcluded == "" {
 			t.Errorf("%s has no license", p.Name)
