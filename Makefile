@@ -24,6 +24,10 @@ BUILD = $(GO) build -buildvcs=false -tags '$(TAGS)' -ldflags '$(LDFLAGS)'
 K8S_VERSION := v1.37.1
 K8S_LDFLAGS := -s -w -X k8s.io/component-base/version.gitVersion=$(K8S_VERSION) \
 	-X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=37
+# Where etcd, kube-apiserver and kubectl are downloaded from, by setup-envtest; empty for its own index. What cannot be
+# downloaded is built from source.
+ENVTEST_INDEX ?=
+DOWNLOAD = GO='$(GO)' ENVTEST_INDEX='$(ENVTEST_INDEX)' hack/progress.sh $(@F) hack/envtest/envtest.sh $(K8S_VERSION) $@
 
 # All but the race detector is reproducible and without cgo. With the same flags everywhere, the
 # tools' ones too, each package compiles once, beside once for the race detector.
@@ -201,17 +205,24 @@ e2e-cluster: $(CLUSTER_PLANE) ## A whole cluster of two machines from what ships
 
 # Tools: built from Go modules into bin/, rebuilt only when their module changes.
 
-bin/kube-apiserver bin/kube-controller-manager bin/kube-scheduler bin/kube-proxy bin/kubectl bin/kubelet: bin/%: hack/tools/kubernetes/go.mod hack/tools/kubernetes/go.sum
-	@echo "==> building $* $(K8S_VERSION) (the first time this takes some minutes)"
-	@hack/progress.sh $* env -C hack/tools/kubernetes $(GO) build -ldflags '$(K8S_LDFLAGS)' -o $(CURDIR)/$@ k8s.io/kubernetes/cmd/$*
+bin/kube-apiserver bin/kubectl: bin/%: hack/tools/kubernetes/go.mod hack/tools/kubernetes/go.sum
+	@$(DOWNLOAD) || $(call BUILD_KUBERNETES,$*)
+
+bin/kube-controller-manager bin/kube-scheduler bin/kube-proxy bin/kubelet: bin/%: hack/tools/kubernetes/go.mod hack/tools/kubernetes/go.sum
+	@$(call BUILD_KUBERNETES,$*)
+
+define BUILD_KUBERNETES
+{ echo "==> building $1 $(K8S_VERSION) (the first time this takes some minutes)"; \
+	hack/progress.sh $1 env -C hack/tools/kubernetes $(GO) build -ldflags '$(K8S_LDFLAGS)' -o $(CURDIR)/bin/$1 k8s.io/kubernetes/cmd/$1; }
+endef
 
 bin/cert-manager: hack/tools/cert-manager/go.mod hack/tools/cert-manager/go.sum hack/tools/cert-manager/main.go
 	@echo "==> building cert-manager (the first time this takes some minutes)"
 	@hack/progress.sh cert-manager env -C hack/tools/cert-manager $(GO) build -ldflags '-s -w' -o $(CURDIR)/$@ .
 
 bin/etcd: hack/tools/etcd/go.mod hack/tools/etcd/go.sum
-	@echo "==> building etcd (the first time this takes about a minute)"
-	@hack/progress.sh etcd env -C hack/tools/etcd $(GO) build -ldflags '-s -w' -o $(CURDIR)/$@ go.etcd.io/etcd/server/v3
+	@$(DOWNLOAD) || { echo "==> building etcd (the first time this takes about a minute)"; \
+	hack/progress.sh etcd env -C hack/tools/etcd $(GO) build -ldflags '-s -w' -o $(CURDIR)/$@ go.etcd.io/etcd/server/v3; }
 
 bin/ship: $(wildcard hack/tools/ship/*)
 	@hack/progress.sh ship env -C hack/tools/ship $(GO) build -ldflags '-s -w' -o $(CURDIR)/$@ .
