@@ -40,11 +40,16 @@ func (s *connections) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &connection{Conn: accepted, all: s, client: addressOf(accepted.RemoteAddr().String())}
+	c := s.connection(accepted, addressOf(accepted.RemoteAddr().String()))
 	if tooMany := s.add(c); tooMany != nil {
 		_ = tooMany.Close() // its client is gone either way
 	}
 	return c, nil
+}
+
+func (s *connections) connection(accepted net.Conn, client string) *connection {
+	closed := make(chan struct{})
+	return &connection{Conn: accepted, all: s, client: client, closed: closed, end: sync.OnceFunc(func() { close(closed) })}
 }
 
 // add returns the connection that is to end for c; nil for none.
@@ -99,6 +104,8 @@ type connection struct {
 	verdict atomic.Pointer[verdict]
 	// shaken says that the handshake is over, computes that it is counted to those that compute.
 	shaken, computes atomic.Bool
+	closed           chan struct{}
+	end              func() // closes closed
 }
 
 func (c *connection) compare(other *connection) int {
@@ -112,15 +119,20 @@ func (c *connection) use() {
 	}
 }
 
-// Read implements net.Conn. What follows in a handshake is to be computed.
+// Read implements net.Conn. What follows in a handshake is to be computed, unless it is closed before its turn.
 func (c *connection) Read(p []byte) (int, error) {
 	c.pause()
 	n, err := c.Conn.Read(p)
-	if !c.shaken.Load() {
-		c.all.handshakes <- struct{}{}
-		c.computes.Store(true)
+	if err != nil || c.shaken.Load() {
+		return n, err
 	}
-	return n, err
+	select {
+	case c.all.handshakes <- struct{}{}:
+		c.computes.Store(true)
+		return n, nil
+	case <-c.closed:
+		return 0, net.ErrClosed
+	}
 }
 
 // Write implements net.Conn.
@@ -132,6 +144,7 @@ func (c *connection) Write(p []byte) (int, error) {
 // Close implements net.Conn.
 func (c *connection) Close() error {
 	c.all.remove(c)
+	c.end()
 	c.shaken.Store(true)
 	c.pause()
 	return c.Conn.Close()

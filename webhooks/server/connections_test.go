@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"net"
 	"testing"
 	"testing/synctest"
@@ -13,7 +14,7 @@ func TestHandshakesAtATime(t *testing.T) {
 		all := &connections{handshakes: make(chan struct{}, 1), open: map[string][]*connection{}}
 		pair := func() (*connection, net.Conn) {
 			client, server := net.Pipe()
-			c := &connection{Conn: server, all: all, client: "a"}
+			c := all.connection(server, "a")
 			all.add(c)
 			return c, client
 		}
@@ -51,6 +52,36 @@ func TestHandshakesAtATime(t *testing.T) {
 		}
 		if len(all.handshakes) != 0 || len(all.open) != 0 || all.sum != 0 {
 			t.Errorf("%d compute, %d are open", len(all.handshakes), all.sum)
+		}
+	})
+}
+
+// Who is closed while it waits to compute waits no longer: else there would be more such than connections that are open.
+func TestClosedHandshakeDoesNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := &connections{handshakes: make(chan struct{}, 1), open: map[string][]*connection{}}
+		ended := map[string]error{}
+		var conns []*connection
+		for _, name := range []string{"first", "second"} {
+			client, server := net.Pipe()
+			c := all.connection(server, name)
+			conns = append(conns, c)
+			go func() { _, _ = client.Write([]byte("hello")) }()
+			go func() { _, ended[name] = c.Read(make([]byte, 5)) }()
+			synctest.Wait()
+		}
+		if _, over := ended["second"]; over || len(ended) != 1 {
+			t.Fatalf("ended: %v, want the first alone", ended)
+		}
+		_ = conns[1].Close()
+		synctest.Wait()
+		if err := ended["second"]; !errors.Is(err, net.ErrClosed) || len(all.handshakes) != 1 {
+			t.Errorf("the closed one ended with %v, %d compute", err, len(all.handshakes))
+		}
+		_ = conns[0].Close()
+		_ = conns[0].Close()
+		if len(all.handshakes) != 0 {
+			t.Errorf("%d compute", len(all.handshakes))
 		}
 	})
 }
