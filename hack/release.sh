@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 notes() {
-  awk -v heading="## $1" 'index($0 " ", heading " ") == 1 {on = 1; next} /^## / {on = 0} on' CHANGELOG.md | sed -e '/./,$!d' | grep . ||
+  awk -v heading="## $1" 'index($0 " ", heading " ") == 1 {on = 1; next} /^## / {on = 0} on && (said || NF) {print; said = 1} END {exit !said}' CHANGELOG.md ||
     { echo "release: CHANGELOG.md says nothing of $1: give it a section \"## $1\"" >&2; return 1; }
 }
 build() {
