@@ -171,7 +171,10 @@ func (a *arrival) decode(ctx context.Context) (*review, error) {
 func (a *arrival) uid() types.UID {
 	if !a.begun {
 		_ = http.NewResponseController(a.w).SetReadDeadline(time.Now().Add(headTime)) // what cannot, waits as long as the server's ReadTimeout
-		_, _ = a.body.ReadFrom(http.MaxBytesReader(nil, a.r.Body, headBytes))         // what there is of it may be enough
+		_, err := a.body.ReadFrom(http.MaxBytesReader(nil, a.r.Body, headBytes))      // what there is of it may be enough
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			a.hook.latecomers.add(a.client)
+		}
 	}
 	return uidOf(a.body.Bytes()[:min(a.body.Len(), headBytes)])
 }

@@ -38,7 +38,7 @@ func TestCrowdGivesWay(t *testing.T) {
 				<-ctx.Done()
 				return admission.Denied("too late")
 			})
-			crowd := [2]*http.Client{r.client(t, from("127.0.0.2")), r.client(t, from("127.0.0.2"))} // a connection has 250 requests at most
+			crowd := [2]*http.Client{r.client(t, from("127.0.0.2")), r.client(t, from("127.0.0.2"))} // a connection has 100 requests at most
 			other := r.client(t, from("127.0.0.3"))
 			answers := make(chan *admissionv1.AdmissionReview, bound+tooMany)
 			held, ctx := &sync.WaitGroup{}, t.Context()

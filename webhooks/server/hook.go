@@ -94,6 +94,20 @@ func (h *hook) log(ctx context.Context, rv *review, resp admission.Response, out
 	logger.Info(what, values...)
 }
 
+// turnAway answers a request of which nothing is read.
+func (h *hook) turnAway(w http.ResponseWriter, r *http.Request) {
+	h.metrics.duration.WithLabelValues(h.name, outcomeBusy).Observe(0)
+	if r.ProtoMajor == 1 {
+		w.Header().Set("Connection", "close")
+	}
+	writeStatus(r.Context(), w, http.StatusTooManyRequests, h.busy())
+}
+
+// busy is what is said when there are too many requests.
+func (h *hook) busy() string {
+	return fmt.Sprintf("webhook %s has %d requests in hand, and takes no more until some are answered; try again in a moment", h.name, maxInFlight)
+}
+
 // answer decodes r and asks the handler.
 func (h *hook) answer(ctx context.Context, w http.ResponseWriter, r *http.Request) (*review, admission.Response, string) {
 	if r.Method != http.MethodPost {
@@ -136,7 +150,7 @@ func (h *hook) unjudged(err error, known bool) (admission.Response, string) {
 	case errors.Is(err, errNoRoom):
 		code, outcome = http.StatusTooManyRequests, outcomeBusy
 		excuse = fmt.Sprintf("it has %d requests in hand: the cloud may be slow", maxInFlight)
-		message = fmt.Sprintf("webhook %s has %d requests in hand, and takes no more until some are answered; try again in a moment", h.name, maxInFlight)
+		message = h.busy()
 	case errors.Is(err, errGiveWay):
 		code, outcome = http.StatusTooManyRequests, outcomeBusy
 		excuse = "it has too much in hand, most of it from here"

@@ -32,6 +32,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				return
 			}
 		}
+		client := clientOf(r, s.clients != nil)
+		if !s.crowd.enter(client, s.latecomers.has(client)) {
+			h.turnAway(w, r)
+			return
+		}
+		defer s.crowd.leave(client)
 		h.ServeHTTP(w, r)
 	case r.URL.Path == livezPath:
 		writeHealth(w, nil)

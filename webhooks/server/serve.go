@@ -14,7 +14,7 @@ import (
 )
 
 // maxStreams is how many requests a client may have in flight on one HTTP/2 connection.
-const maxStreams = 250
+const maxStreams = 100
 
 // httpServer makes what serves s. Its limits are for clients that send slowly or never end.
 func (s *Server) httpServer(ctx context.Context) (*http.Server, error) {
@@ -34,7 +34,7 @@ func (s *Server) httpServer(ctx context.Context) (*http.Server, error) {
 		ReadTimeout:       30 * time.Second,
 		WriteTimeout:      60 * time.Second,
 		IdleTimeout:       120 * time.Second,
-		MaxHeaderBytes:    64 << 10,
+		MaxHeaderBytes:    16 << 10, // an API server with a token and a trace sends a part of that
 		// What is buffered of a body for which there is no room yet, is little.
 		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: maxStreams, MaxReceiveBufferPerStream: 64 << 10},
 		ErrorLog: stdlog.New(errorLog{klog.FromContext(ctx), s.notices}, "", 0),

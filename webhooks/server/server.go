@@ -45,6 +45,7 @@ type Server struct {
 	hooks           map[string]*hook
 	memory, decoded *shares // of all hooks' requests
 	latecomers      *latecomers
+	crowd           *crowd
 	// bad are the registrations that Start refuses.
 	bad []error
 
@@ -62,7 +63,7 @@ func New(o Options) (*Server, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{opts: o, hooks: map[string]*hook{}, memory: newShares(maxBodies, reservedMemory), decoded: newShares(maxDecoded, reservedMemory), latecomers: newLatecomers(), notices: newNotices(o.Clock)}
+	s := &Server{opts: o, hooks: map[string]*hook{}, memory: newShares(maxBodies, reservedMemory), decoded: newShares(maxDecoded, reservedMemory), latecomers: newLatecomers(), crowd: newCrowd(), notices: newNotices(o.Clock)}
 	if !o.Enabled() {
 		return s, nil
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // maxWaiting is how many claims wait for one shares at most.
-const maxWaiting = 512
+const maxWaiting = 128
 
 // Why a request gets no share, or loses it.
 var (
