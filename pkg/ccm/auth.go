@@ -42,6 +42,7 @@ type guard struct {
 	denied   *utilcache.LRUExpireCache // sha256 of a question
 
 	backoff wait.Backoff // of questions that failed for a moment
+	pending pending
 }
 
 // cacheSize is the number of tokens, and of decisions, that each cache remembers.
@@ -51,6 +52,7 @@ func newGuard(o AuthOptions, tokens authenticationclient.TokenReviewInterface, a
 	g := &guard{opts: o, tokens: tokens, access: access,
 		users: utilcache.NewLRUExpireCache(cacheSize), nobodies: utilcache.NewLRUExpireCache(cacheSize),
 		allowed: utilcache.NewLRUExpireCache(cacheSize), denied: utilcache.NewLRUExpireCache(cacheSize),
+		pending: pending{addresses: map[string]int{}},
 		backoff: wait.Backoff{Duration: 500 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 5}}
 	if o.ClientCAFile != "" {
 		ca, err := clientca.Open(o.ClientCAFile, time.Now())
@@ -70,7 +72,7 @@ func (g *guard) wrap(next http.Handler) http.Handler {
 				if status == http.StatusUnauthorized {
 					w.Header().Set("WWW-Authenticate", "Bearer")
 				}
-				if status == http.StatusUnauthorized && r.ProtoMajor == 2 {
+				if (status == http.StatusUnauthorized || status == http.StatusTooManyRequests) && r.ProtoMajor == 2 {
 					w.Header().Set("Connection", "close") // strangers keep no connection on which streams cost little
 				}
 				http.Error(w, http.StatusText(status), status)
@@ -103,6 +105,11 @@ func checkPaths(paths []string) []error {
 
 // refuse returns the status with which the request is refused, 0 when it may pass.
 func (g *guard) refuse(r *http.Request) int {
+	leave, ok := g.pending.enter(r)
+	if !ok {
+		return http.StatusTooManyRequests
+	}
+	defer leave()
 	ctx, cancel := context.WithTimeout(r.Context(), g.opts.RequestTimeout)
 	defer cancel()
 	logger := klog.FromContext(r.Context())
