@@ -14,12 +14,16 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/version"
 )
 
+// maxScrapes is how many requests for metrics are answered at a time.
+const maxScrapes = 16
+
 // metricsHandler serves both registries, controller-runtime's, which is also Isthmus's own, and that
 // of the framework's controllers; and which build this is.
 func metricsHandler() http.Handler {
 	return promhttp.HandlerFor(
 		union{metrics.Registry, legacyregistry.DefaultGatherer, buildInfo()},
-		promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError},
+		// Each costs memory, and --authorization-always-allow-paths may open them to everyone.
+		promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError, MaxRequestsInFlight: maxScrapes},
 	)
 }
 
