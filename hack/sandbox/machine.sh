@@ -6,6 +6,7 @@ disk=$1
 mount --make-rprivate /
 mount -t proc proc /proc
 mount -t tmpfs tmpfs /run
+. "$(dirname "$0")/settings.sh"
 for folder in /var/lib /var/log /opt; do
   mkdir -p "$disk$folder"
   mount --bind "$disk$folder" "$folder"

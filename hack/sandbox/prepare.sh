@@ -2,6 +2,9 @@
 # Debian that a node needs into $bin and defines in_sandbox COMMAND…, which runs a command in
 # namespaces of its own with sandbox.sh, once on a machine at a time.
 [ "$(id -u)" = 0 ] || die "a kubelet and a containerd need root: run it as root"
+case $(pwd -P)/ in
+  /run/* | /var/lib/* | /var/log/* | /opt/* | /etc/* | /usr/bin/*) die "folders of its own hide $(pwd -P) there: put the repository elsewhere, as into /srv" ;;
+esac
 for tool in unshare setpriv nsenter flock ip apt-get dpkg; do
   command -v $tool > /dev/null || die "there is no $tool: this needs Debian with util-linux and iproute2"
 done

@@ -10,6 +10,7 @@ for folder in /etc /usr/bin; do # what is written there stays in memory
   mkdir -p /run/over"$folder"/{new,work}
   mount -t overlay -o lowerdir="$folder",upperdir=/run/over"$folder"/new,workdir=/run/over"$folder"/work overlay "$folder"
 done
+. "$(dirname "$0")/settings.sh"
 mkdir /run/isthmus-e2e
 trap 'exit 130' INT TERM HUP
 "$@" & wait $!
