@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -51,10 +52,10 @@ func helm(t *testing.T, env []string, args ...string) (string, error) {
 	return out.String(), nil
 }
 
-// template returns what the chart makes in a namespace.
+// template returns what the chart makes in a namespace, for a release whose name YAML would take for a number.
 func template(t *testing.T, namespace string, args ...string) string {
 	t.Helper()
-	out, err := helm(t, nil, append([]string{"template", "release", chart, "--namespace", namespace}, args...)...)
+	out, err := helm(t, nil, append([]string{"template", "1e5", chart, "--namespace", namespace}, args...)...)
 	if err != nil {
 		t.Fatalf("helm template %q: %v", args, err)
 	}
@@ -123,8 +124,8 @@ func TestDryRun(t *testing.T) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
-	const other = "elsewhere"
-	run("apiVersion: v1\nkind: Namespace\nmetadata: {name: "+other+"}\n", "apply", "-f", "-")
+	const other = "2026" // no number for YAML, either
+	run("apiVersion: v1\nkind: Namespace\nmetadata: {name: '"+other+"'}\n", "apply", "-f", "-")
 	podMonitors, err := os.ReadFile("testdata/podmonitors.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -192,6 +193,60 @@ func TestLint(t *testing.T) {
 	}
 }
 
+// TestNames: a value is what it says, whatever it would mean to YAML or to the policy's language.
+func TestNames(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "values.yaml")
+	values := `
+image: {registry: "[fd00::1]:5000"}
+cloud: {provider: openstack, config: {secretName: "1"}}
+controller: {kind: StaticPod, clusterName: "prod: #1", staticPod: {user: "o'neill: \"ccm\" #1", directory: "/etc/a: #b"}}
+webhooks: {certificate: {source: cert-manager, secretName: "2", issuer: "ClusterIssuer/a: #b"}}
+imagePullSecrets: ["3"]
+credentialProvider: {enabled: true, secretName: "4", files: {"5": x}, binDir: "/a: #b", configDir: "/c: #d"}
+`
+	if err := os.WriteFile(file, []byte(values), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for kind, want := range map[string][]string{
+		"StaticPod": {
+			`- --cluster-name=prod: #1`, `- --webhook-cert-manager-issuer=ClusterIssuer/a: #b`, `path: /etc/a: #b`, `name: o'neill: "ccm" #1`,
+			`"o'neill: \"ccm\" #1"]`, `image: [fd00::1]:5000/`, `- 2`, `name: 3`, `secretName: 4`, `5: eA==`, `mountPath: /c: #d`, `- --bin-dir=/a: #b`,
+		},
+		"DaemonSet": {`secretName: 1`, `- --cluster-name=prod: #1`, `name: 3`},
+	} {
+		rendered := template(t, "2026", "--values", file, "--set", "controller.kind="+kind)
+		objects := decode(t, rendered)
+		if pod := staticPod(t, objects); pod != "" {
+			objects = append(objects, decode(t, pod)...)
+		}
+		found := map[string]bool{}
+		for _, o := range objects {
+			scalars(o.Object, "", found)
+		}
+		for _, w := range want {
+			if !slices.ContainsFunc(slices.Collect(maps.Keys(found)), func(s string) bool { return strings.Contains(s, w) }) {
+				t.Errorf("%s: nothing has %s", kind, w)
+			}
+		}
+	}
+}
+
+// scalars are the strings in a value, each with its key, or a dash in a list.
+func scalars(value any, key string, found map[string]bool) {
+	switch v := value.(type) {
+	case map[string]any:
+		for k, inner := range v {
+			scalars(inner, k+": ", found)
+		}
+	case []any:
+		for _, inner := range v {
+			scalars(inner, "- ", found)
+		}
+	case string:
+		found[key+v] = true
+	}
+}
+
 // TestRefused: values that would pull a stranger's image, make nothing that works, or are unknown.
 func TestRefused(t *testing.T) {
 	for name, tt := range map[string]struct{ set, want string }{
@@ -204,6 +259,7 @@ func TestRefused(t *testing.T) {
 		"a limit without unit":       {valid + ",controller.resources.limits.memory=1000000", "/controller/resources/limits/memory"},
 		"nobody serves webhooks":     {valid + ",controller.kind=None", "nobody serves them"},
 		"a policy for nothing":       {valid + ",networkPolicy.enabled=true", "no policy holds for pods on the nodes' network"},
+		"a label of the chart's own": {valid + `,podLabels.app\.kubernetes\.io/name=mine`, "invalid propertyName"},
 		"an issuer that is not read": {valid + ",webhooks.certificate.issuer=my-ca", "webhooks.certificate.issuer"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,7 +10,7 @@
 {{- define "isthmus.controllerArgs" -}}
 {{- $c := .Values.controller -}}
 {{ include "isthmus.args" (dict "root" . "settings" $c) }}
-- --cluster-name={{ $c.clusterName }}
+- {{ printf "--cluster-name=%s" $c.clusterName | quote }}
 {{- $controllers := $c.controllers }}
 {{- if include "isthmus.webhooksApart" . }}
 {{- /* Without its webhook beside it, it is off by itself. */}}
@@ -52,7 +52,7 @@
 {{- end }}
 {{- end }}
 {{- with $w.certificate.issuer }}
-- --webhook-cert-manager-issuer={{ . }}
+- {{ printf "--webhook-cert-manager-issuer=%s" . | quote }}
 {{- end }}
 {{- if $w.certificate.injectCA }}
 - --webhook-cert-manager-inject-ca

@@ -2,7 +2,7 @@
 {{- define "isthmus.labels" -}}
 {{- $ := index . 0 -}}
 {{ include "isthmus.selector" . }}
-app.kubernetes.io/instance: {{ $.Release.Name }}
+app.kubernetes.io/instance: {{ $.Release.Name | quote }}
 app.kubernetes.io/managed-by: {{ $.Release.Service }}
 app.kubernetes.io/version: {{ $.Chart.AppVersion | quote }}
 helm.sh/chart: {{ $.Chart.Name }}-{{ $.Chart.Version }}
@@ -35,11 +35,11 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- if eq .Values.controller.kind "StaticPod" -}}
 - apiGroup: rbac.authorization.k8s.io
   kind: User
-  name: {{ .Values.controller.staticPod.user }}
+  name: {{ .Values.controller.staticPod.user | quote }}
 {{- else if ne .Values.controller.kind "None" -}}
 - kind: ServiceAccount
   name: isthmus-cloud-controller-manager
-  namespace: {{ .Release.Namespace }}
+  namespace: {{ .Release.Namespace | quote }}
 {{- end }}
 {{- end }}
 
@@ -48,7 +48,7 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- if .Values.webhooks.deployment.enabled -}}
 - kind: ServiceAccount
   name: isthmus-cloud-webhook-manager
-  namespace: {{ .Release.Namespace }}
+  namespace: {{ .Release.Namespace | quote }}
 {{- else -}}
 {{ include "isthmus.controllerSubject" . }}
 {{- end }}

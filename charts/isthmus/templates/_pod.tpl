@@ -12,7 +12,7 @@ metadata:
   {{- end }}
   {{- if .static }}
   name: isthmus-cloud-controller-manager
-  namespace: {{ $.Release.Namespace }}
+  namespace: {{ $.Release.Namespace | quote }}
   {{- end }}
   labels:
     {{- include "isthmus.selector" (list $ .component) | nindent 4 }}
@@ -30,11 +30,11 @@ spec:
   {{- with $.Values.imagePullSecrets }}
   imagePullSecrets:
     {{- range . }}
-    - name: {{ . }}
+    - name: {{ . | quote }}
     {{- end }}
   {{- end }}
   {{- end }}
-  priorityClassName: {{ if .static }}system-node-critical{{ else }}{{ $.Values.priorityClassName }}{{ end }}
+  priorityClassName: {{ if .static }}system-node-critical{{ else }}{{ $.Values.priorityClassName | quote }}{{ end }}
   terminationGracePeriodSeconds: 45
   {{- if or .static .settings.hostNetwork }}
   # There is no pod network and no cluster DNS before nodes are initialized. The ports are open on
@@ -77,7 +77,7 @@ spec:
       type: RuntimeDefault
   containers:
     - name: {{ .component }}
-      image: {{ include "isthmus.image" $ }}
+      image: {{ include "isthmus.image" $ | quote }}
       imagePullPolicy: {{ $.Values.image.pullPolicy }}
       command: [/cloud-controller-manager]
       args:
@@ -143,23 +143,23 @@ spec:
     - name: cloud-config
       {{- if .static }}
       hostPath:
-        path: {{ .settings.staticPod.directory }}
+        path: {{ .settings.staticPod.directory | quote }}
         type: Directory
       {{- else }}
       secret:
-        secretName: {{ $.Values.cloud.config.secretName }}
+        secretName: {{ $.Values.cloud.config.secretName | quote }}
         defaultMode: 0440
       {{- end }}
     {{- if and .webhooks (not .static) (eq $.Values.webhooks.certificate.source "files") }}
     - name: webhook-tls
       secret:
-        secretName: {{ $.Values.webhooks.certificate.secretName }}
+        secretName: {{ $.Values.webhooks.certificate.secretName | quote }}
         defaultMode: 0440
     {{- end }}
     {{- if and .webhooks (not .static) $.Values.webhooks.clientCAConfigMap }}
     - name: webhook-client-ca
       configMap:
-        name: {{ $.Values.webhooks.clientCAConfigMap }}
+        name: {{ $.Values.webhooks.clientCAConfigMap | quote }}
     {{- end }}
     {{- with $.Values.extraVolumes }}
     {{- toYaml . | nindent 4 }}

@@ -5,7 +5,7 @@ apiVersion: v1
 kind: ServiceAccount
 metadata:
   name: isthmus-{{ index . 1 }}
-  namespace: {{ $.Release.Namespace }}
+  namespace: {{ $.Release.Namespace | quote }}
   labels:
     {{- include "isthmus.labels" . | nindent 4 }}
   {{- with $.Values.serviceAccountAnnotations }}
@@ -25,7 +25,7 @@ kind: {{ $kind }}Binding
 metadata:
   name: {{ .name }}
   {{- with .namespace }}
-  namespace: {{ . }}
+  namespace: {{ . | quote }}
   {{- end }}
   labels:
     {{- include "isthmus.labels" (list .root .component) | nindent 4 }}
