@@ -12,7 +12,8 @@ Which registries, by flags:
                         the pod's service account, whose token the kubelet has to send; there is
                         no falling back from one to the other
   --cloud-config FILE   for openstack: cloud.conf with the login in [Global] and the registries
-                        (default /etc/kubernetes/cloud.conf); alone it is --registries=openstack
+                        (default /etc/isthmus/credential-provider/cloud.conf);
+                        alone it is --registries=openstack
 
 or by a file:
   --config FILE         YAML, see below; in place of the three flags above
@@ -65,7 +66,7 @@ knows the image's registry answers, in this order:
                                               # an annotation names the account to impersonate,
                                               # isthmus-cloud.github.io/gcp-service-account
   openstack:                                  # the registries that cloud.conf names
-    cloudConfig: /etc/kubernetes/cloud.conf
+    cloudConfig: /etc/isthmus/credential-provider/cloud.conf
     identity: node                            # with serviceAccount, [Global] has identity-provider
                                               # and protocol (Keystone's federation); the project is
                                               # its own, unless an annotation names one,
@@ -86,7 +87,7 @@ In the kubelet's CredentialProviderConfig:
     apiVersion: credentialprovider.kubelet.k8s.io/v1
     matchImages: ["keppel.example.com", "registry.local:5000"]
     defaultCacheDuration: 10m
-    args: ["--cloud-config=/etc/kubernetes/cloud.conf"]
+    args: ["--registries=openstack"]   # cloud.conf is at its default
 
 Try it:
   echo '{"apiVersion":"credentialprovider.kubelet.k8s.io/v1","kind":"CredentialProviderRequest",

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/isthmus-cloud/isthmus/credentialprovider/openstack"
 )
 
 // TestInstallGuide runs the guide's commands, in a folder in place of the node's root, and checks that the
@@ -44,5 +46,27 @@ func TestInstallGuide(t *testing.T) {
 	got := execute(t, "", "check", "--kubelet-config", flags["--image-credential-provider-config"], "--bin-dir", flags["--image-credential-provider-bin-dir"])
 	if got.code != 0 {
 		t.Errorf("check: exit %d: %s%s", got.code, got.stdout, got.stderr)
+	}
+}
+
+// TestOneFolder: what the program takes for granted is where its chart, package and guides put things.
+func TestOneFolder(t *testing.T) {
+	const folder = "/etc/isthmus/credential-provider"
+	if openstack.DefaultCloudConfig != folder+"/cloud.conf" {
+		t.Errorf("cloud.conf is looked for at %s", openstack.DefaultCloudConfig)
+	}
+	for file, want := range map[string]string{
+		"../../charts/isthmus/values.yaml":                   "configDir: " + folder,
+		"../../hack/packages/nfpm.yaml":                      folder + "/credential-provider.yaml",
+		"../../manifests/credential-provider/daemonset.yaml": "--config-dir=" + folder,
+		"../../docs/guides/install-credential-provider.md":   folder + "/cloud.conf",
+		"../../docs/guides/openstack-registries.md":          folder + "/cloud.conf",
+	} {
+		if data, err := os.ReadFile(file); err != nil || !strings.Contains(string(data), want) {
+			t.Errorf("%s does not say %s (%v)", file, want, err)
+		}
+	}
+	if strings.Contains(helpText(), "/etc/kubernetes/cloud.conf") {
+		t.Error("--help names another folder")
 	}
 }

@@ -30,7 +30,7 @@ version in place of the last. It may be run again at any time: it writes only wh
   --bin-dir DIR        the kubelet's --image-credential-provider-bin-dir
   --config-dir DIR     where the configuration goes: point the kubelet's
                        --image-credential-provider-config to DIR/credential-provider.yaml
-  --from DIR           the configuration: all files of this directory, such as a mounted ConfigMap,
+  --from DIR           the configuration: all files of this directory, such as a mounted Secret,
                        with the CredentialProviderConfig in credential-provider.yaml. The others are
                        those that its args name, in --config-dir. Default: the program alone
   --force              replace files, too, that were not installed by this command, or that somebody

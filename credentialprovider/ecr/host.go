@@ -89,9 +89,9 @@ func parseHost(host string) (registry, bool) {
 	return r, want != "" && suffix == want && (!r.fips || !r.domain.noFIPS)
 }
 
-// patterns are what the kubelet's matchImages takes for all of these hosts.
+// patterns are what the kubelet's matchImages takes for all of these hosts; first those that most have.
 func patterns() []string {
-	var all []string
+	all := domains[len(domains)-1].patterns()
 	for _, d := range domains {
 		for _, pattern := range d.patterns() {
 			if !slices.Contains(all, pattern) {

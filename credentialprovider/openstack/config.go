@@ -27,7 +27,7 @@ type Config struct {
 }
 
 // DefaultCloudConfig is where cloud.conf is looked for unless Config says otherwise.
-const DefaultCloudConfig = "/etc/kubernetes/cloud.conf"
+const DefaultCloudConfig = "/etc/isthmus/credential-provider/cloud.conf"
 
 // cloudConf is what is read of cloud.conf.
 type cloudConf struct {
