@@ -7,6 +7,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/isthmus-cloud/isthmus/pkg/collectors"
+	"github.com/isthmus-cloud/isthmus/webhooks"
 )
 
 type metrics struct {
@@ -22,7 +23,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		writes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "isthmus_webhook_registration_writes_total",
-			Help: "Webhook configurations written by this replica, by kind and reason (created, adopted, changed, repaired, removed).",
+			Help: "Webhook configurations written by this replica, by kind and reason (created, adopted, changed, repaired, removed, CA added).",
 		}, []string{"kind", "reason"}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "isthmus_webhook_registration_errors_total",
@@ -33,5 +34,14 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Help: "1 while the webhook configuration in the cluster is as this replica wants it, otherwise 0, by kind.",
 		}, []string{"kind"}),
 	}
-	return m, errors.Join(collectors.Register(reg, &m.writes), collectors.Register(reg, &m.failures), collectors.Register(reg, &m.upToDate))
+	if err := errors.Join(collectors.Register(reg, &m.writes), collectors.Register(reg, &m.failures), collectors.Register(reg, &m.upToDate)); err != nil {
+		return nil, err
+	}
+	for _, kind := range []string{kindName(webhooks.Mutating), kindName(webhooks.Validating)} {
+		for _, why := range []reason{addCA, create, adopt, change, repair, removal} {
+			m.writes.WithLabelValues(kind, string(why)) // so that alerts have a zero to start from
+		}
+		m.failures.WithLabelValues(kind)
+	}
+	return m, nil
 }

@@ -73,6 +73,7 @@ type Instances struct {
 }
 
 func newInstances(next cloud.Instances, c *caller, w *work) *Instances {
+	c.metrics.instances(c.provider)
 	return &Instances{
 		next: next, call: c, work: w, clock: c.clock,
 		slots:      make(chan struct{}, confirmations),

@@ -94,17 +94,27 @@ func (m *Metrics) Observer(provider string) func(service, method string, status 
 
 // Reloaded is the hook by which the provider of that name counts its reloads of credentials.
 func (m *Metrics) Reloaded(provider string) func(err error) {
-	pending := m.reloadPending.WithLabelValues(provider)
+	pending, failure, success := m.reloadPending.WithLabelValues(provider), m.reloads.WithLabelValues(provider, "failure"), m.reloads.WithLabelValues(provider, "success")
 	return func(err error) {
 		if err != nil {
-			m.reloads.WithLabelValues(provider, "failure").Inc()
+			failure.Inc()
 			pending.Set(1)
 			return
 		}
-		m.reloads.WithLabelValues(provider, "success").Inc()
+		success.Inc()
 		m.reloadTime.WithLabelValues(provider).SetToCurrentTime()
 		pending.Set(0)
 	}
+}
+
+// instances gives the counters of instances of that provider a zero for alerts to start from.
+func (m *Metrics) instances(provider string) {
+	for _, result := range []string{"hit", "shared", "miss", "absent", "failed"} {
+		m.lookups.WithLabelValues(provider, result)
+	}
+	m.refreshes.WithLabelValues(provider)
+	m.contradiction.WithLabelValues(provider)
+	m.throttleWait.WithLabelValues(provider)
 }
 
 func counter(name, help string, labels ...string) *prometheus.CounterVec {

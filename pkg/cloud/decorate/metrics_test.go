@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
 func TestObserver(t *testing.T) {
@@ -23,6 +24,13 @@ func TestObserver(t *testing.T) {
 	wantMetric(t, m.requests.WithLabelValues("openstack", "compute", "GET", "0"), 1)
 	wantMetric(t, m.requestTime.WithLabelValues("openstack", "compute", "GET"), 3)
 	reloaded := m.Reloaded("openstack")
+	m.instances("openstack")
+	for name, want := range map[string]int{"credential_reloads_total": 2, "instance_lookups_total": 5, "instance_refreshes_total": 1,
+		"instance_contradictions_total": 1, "throttle_wait_seconds_total": 1} { // alerts have a zero to start from
+		if n, err := testutil.GatherAndCount(r, "isthmus_cloud_"+name); err != nil || n != want {
+			t.Errorf("%s: %d series, %v", name, n, err)
+		}
+	}
 	reloaded(errors.New("x"))
 	wantMetric(t, m.reloadPending.WithLabelValues("openstack"), 1)
 	reloaded(nil)
@@ -38,8 +46,8 @@ func TestObserver(t *testing.T) {
 			t.Errorf("metric %s: %q", f.GetName(), f.GetHelp())
 		}
 	}
-	if len(families) != 5 {
-		t.Errorf("%d metrics have values, want 5", len(families))
+	if len(families) != 9 {
+		t.Errorf("%d metrics have values, want 9", len(families))
 	}
 	if _, err := NewMetrics(r); err == nil {
 		t.Error("the same metrics were registered twice")

@@ -30,6 +30,9 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 	if err := collectors.Register(r, &m.volumes); err != nil {
 		return nil, fmt.Errorf("%s: %w", Name, err)
 	}
+	for _, result := range []string{resultLabeled, resultContradicted, resultFailed} {
+		m.volumes.WithLabelValues(result) // so that alerts have a zero to start from
+	}
 	return m, nil
 }
 

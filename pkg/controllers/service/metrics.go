@@ -41,5 +41,10 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 	if err != nil {
 		return nil, fmt.Errorf("service controller: %w", err)
 	}
+	for _, operation := range []string{"ensure", "verify", "update_members", operationDelete} {
+		for _, result := range []string{resultDone, resultWaiting, resultFailed} {
+			m.syncs.WithLabelValues(operation, result) // so that alerts have a zero to start from
+		}
+	}
 	return m, nil
 }
