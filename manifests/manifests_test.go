@@ -135,7 +135,7 @@ func TestStrict(t *testing.T) {
 		}
 		switch path.Base(name) {
 		case "kustomization.yaml", "workload-patch.yaml", "subject-patch.yaml": // built by the other tests
-		case "leader-migration-node-ipam.yaml": // see TestLeaderMigration
+		case "leader-migration-node-ipam.yaml", "leader-migration-in-tree.yaml": // see TestLeaderMigration
 		case "apiserver-admission-configuration.yaml", "apiserver-webhook-kubeconfig.yaml": // see test/integration/webhookserver
 		default:
 			count += len(decode(t, read(t, name)))
