@@ -35,30 +35,39 @@ func blocks(t *testing.T, guide string) (out []block) {
 // elsewhereOnly are commands that need what is not here: pods that run, cert-manager, kubeadm.
 var elsewhereOnly = []string{"rollout status", "get mutatingwebhookconfiguration,", "certificates,issuers", "kubeadm "}
 
+// shell runs a guide's commands in dir, beside which are the chart and the manifests, as in a checkout.
+func (r *release) shell(dir string) func(ctx context.Context, script string) (string, error) {
+	r.t.Helper()
+	here, err := os.Getwd()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for name, target := range map[string]string{
+		"charts": here, "manifests": filepath.Join(filepath.Dir(here), "manifests"),
+		"helm": controlplane.Tool(r.t, "helm"), "kubectl": controlplane.Tool(r.t, "kubectl"),
+	} {
+		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	return func(ctx context.Context, script string) (string, error) {
+		cmd := exec.CommandContext(ctx, "sh", "-euc", script) //nolint:gosec // our own guide
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), append(r.env, "PATH="+dir+":"+os.Getenv("PATH"), "HOME="+dir)...)
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+}
+
 // TestHelmGuide follows the guide literally, on a real kube-apiserver.
 func TestHelmGuide(t *testing.T) {
 	r, dir := newRelease(t), t.TempDir()
-	here, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, target := range map[string]string{"charts": here, "helm": controlplane.Tool(t, "helm"), "kubectl": controlplane.Tool(t, "kubectl")} {
-		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
 	write := func(name, content string) {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	write("cloud.conf", "[Global]\n")
-	sh := func(ctx context.Context, script string) (string, error) {
-		cmd := exec.CommandContext(ctx, "sh", "-euc", script) //nolint:gosec // our own guide
-		cmd.Dir, cmd.Env = dir, append(os.Environ(), append(r.env, "PATH="+dir+":"+os.Getenv("PATH"), "HOME="+dir)...)
-		out, err := cmd.CombinedOutput()
-		return string(out), err
-	}
+	sh := r.shell(dir)
 	clear := func(ctx context.Context) {
 		_, _ = sh(ctx, "helm uninstall isthmus -n isthmus-system; true") // whichever is there
 		_, _ = sh(ctx, "helm uninstall isthmus -n kube-system; true")
