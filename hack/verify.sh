@@ -27,6 +27,9 @@ echo "==> the tool that says what is linked in, and under which licenses"
 echo "==> workflows"
 # Without the linters of shell scripts that may be installed here and elsewhere not.
 bin/actionlint -shellcheck= -pyflakes= || fail "a workflow of .github has a mistake, see above"
+for target in $(grep -o '^e2e-[a-z]*' Makefile); do
+  grep -q "$target[],' ]" .github/workflows/ci.yaml || fail "no workflow runs make $target: add it to ci.yaml"
+done
 
 echo "==> generated files"
 # Contents, not names: a file that was changed before may be changed again.
