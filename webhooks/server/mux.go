@@ -16,10 +16,19 @@ const (
 	readyzPath = "/readyz"
 )
 
-// ServeHTTP routes to the webhooks and the health endpoints. What is not for a webhook, or
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor == 1 {
+		s.serve(w, r)
+		return
+	}
+	s.serveOne(w, r)
+}
+
+// serve routes to the webhooks and the health endpoints. What is not for a webhook, or
 // not of a client that may ask, is refused by HTTP status: the API server then does as the
 // webhook configuration's failurePolicy says.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor == 1 && s.state.Load() == stateEnding {
 		w.Header().Set("Connection", "close") // HTTP/2 has GOAWAY for that
 	}

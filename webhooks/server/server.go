@@ -44,6 +44,7 @@ type Server struct {
 	// hooks are by path; they stay as they are from Start on.
 	hooks           map[string]*hook
 	memory, decoded *shares // of all hooks' requests
+	requests        *shares // of HTTP/2
 	latecomers      *latecomers
 	crowd           *crowd
 	// bad are the registrations that Start refuses.
@@ -63,7 +64,8 @@ func New(o Options) (*Server, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{opts: o, hooks: map[string]*hook{}, memory: newShares(maxBodies, reservedMemory), decoded: newShares(maxDecoded, reservedMemory), latecomers: newLatecomers(), crowd: newCrowd(), notices: newNotices(o.Clock)}
+	s := &Server{opts: o, hooks: map[string]*hook{}, requests: newShares(maxRequests, reservedRequests), crowd: newCrowd(),
+		memory: newShares(maxBodies, reservedMemory), decoded: newShares(maxDecoded, reservedMemory), latecomers: newLatecomers(), notices: newNotices(o.Clock)}
 	if !o.Enabled() {
 		return s, nil
 	}
