@@ -115,7 +115,7 @@ func TestHTTP2(t *testing.T) {
 	}
 }
 
-// TestMaxStreams: a client is told to have no more than 250 requests at a time on one connection.
+// TestMaxStreams: a client is told to have no more than 100 requests at a time on one connection.
 func TestMaxStreams(t *testing.T) {
 	r := start(t, allow)
 	tr := r.client(t).Transport.(*http.Transport)
@@ -141,8 +141,8 @@ func TestMaxStreams(t *testing.T) {
 	if !ok {
 		t.Fatalf("the first frame is %v, want settings", frame)
 	}
-	if n, ok := settings.Value(http2.SettingMaxConcurrentStreams); !ok || n != 250 {
-		t.Errorf("%d requests at a time on one connection (%v), want 250", n, ok)
+	if n, ok := settings.Value(http2.SettingMaxConcurrentStreams); !ok || n != 100 {
+		t.Errorf("%d requests at a time on one connection (%v), want 100", n, ok)
 	}
 }
 
