@@ -92,7 +92,7 @@ test-race: test-plane ## The same with the race detector, but for the replays (i
 
 .PHONY: lint
 lint: bin/golangci-lint ## golangci-lint, the end-to-end tests included
-	@hack/progress.sh golangci-lint bin/golangci-lint run ./...
+	@hack/progress.sh golangci-lint bin/golangci-lint run --allow-serial-runners ./...
 
 .PHONY: generate
 generate: ## Regenerate the references in docs/reference
