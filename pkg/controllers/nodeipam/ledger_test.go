@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -231,5 +233,18 @@ func BenchmarkReserve(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
+	}
+}
+
+// TestReleasesStartAtZero: a rate over what became free begins with the first, as one over what was taken does.
+func TestReleasesStartAtZero(t *testing.T) {
+	r := prometheus.NewPedanticRegistry()
+	m, err := NewMetrics(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	newLedger(Config{ClusterCIDRs: mustPrefixes("10.244.0.0/16")}, m)
+	if n, err := testutil.GatherAndCount(r, "node_ipam_controller_cidrset_cidrs_releases_total"); err != nil || n != 1 {
+		t.Errorf("%d series, %v", n, err)
 	}
 }
