@@ -43,7 +43,7 @@ knows the image's registry answers, in this order:
     identity: node                            # the default is a managed identity: the system's, or
     clientID: 11111111-2222-3333-4444-555555555555    # this (or objectID:, resourceID:); or it is an
     tenantID: 66666666-7777-8888-9999-000000000000    # application's, with tenantID: and one of
-    clientSecretFile: /etc/azure/secret       # clientSecretFile:, federatedTokenFile: and
+    clientSecretFile: /etc/isthmus/credential-provider/secret   # clientSecretFile:, federatedTokenFile:,
                                               # clientCertificateFile: (clientCertificatePasswordFile:,
                                               # sendCertificateChain:); or, in place of all of these,
                                               # cloudConfig: /etc/kubernetes/azure.json
@@ -55,7 +55,8 @@ knows the image's registry answers, in this order:
                                               # without isthmus-cloud.github.io/acr-client-id, -tenant-id
   artifactregistry:                           # gcr.io and pkg.dev; all keys are optional:
     identity: node
-    credentialsFile: /etc/gcp.json            # default: GOOGLE_APPLICATION_CREDENTIALS, gcloud's
+    credentialsFile: /etc/isthmus/credential-provider/gcp.json   # default:
+                                              # GOOGLE_APPLICATION_CREDENTIALS, gcloud's
                                               # file, or else the metadata server
     instanceAccount: default                  # of the instance, at the metadata server
     impersonate: pull@project.iam.gserviceaccount.com   # to be this on top of the identity
