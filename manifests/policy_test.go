@@ -3,6 +3,7 @@ package manifests_test
 import (
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -85,8 +86,10 @@ func TestRegistrationCannotReadSecrets(t *testing.T) {
 	for _, object := range build(t, overlays[0]) {
 		switch object.(type) {
 		case *admissionregistrationv1.ValidatingAdmissionPolicy, *admissionregistrationv1.ValidatingAdmissionPolicyBinding:
-			policy = append(policy, object)
-			continue
+			if object.GetName() == "isthmus-webhook-registration" {
+				policy = append(policy, object)
+				continue
+			}
 		}
 		if err := admin.Create(t.Context(), object); err != nil {
 			t.Fatal(err)
@@ -144,6 +147,7 @@ func TestRegistrationCannotReadSecrets(t *testing.T) {
 		t.Errorf("the attack: %v", err)
 	}
 	testShippedRegistration(t, sa, refused)
+	testNoTokenOfOthers(t, sa)
 	if err := sa.mutating(attack); !refused(err) {
 		t.Errorf("the attack by an update: %v", err)
 	}
@@ -152,6 +156,23 @@ func TestRegistrationCannotReadSecrets(t *testing.T) {
 		t.Errorf("%d Secrets were stolen", n)
 	}
 	testPolicyWithOtherFlags(t, sa, admin, policy[0].(*admissionregistrationv1.ValidatingAdmissionPolicy), refused)
+}
+
+// testNoTokenOfOthers: the one Secret that may be created is no token, which Kubernetes would fill in.
+func testNoTokenOfOthers(t *testing.T, sa *registrar) {
+	t.Helper()
+	apply := func(kind, annotation string) error {
+		data := fmt.Sprintf(`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"isthmus-webhook-tls","annotations":{%q:"default"}},"type":%q}`, annotation, kind)
+		_, err := sa.client.CoreV1().Secrets(manifests.Namespace).Patch(t.Context(), "isthmus-webhook-tls", types.ApplyPatchType, []byte(data),
+			metav1.PatchOptions{FieldManager: "test", DryRun: []string{metav1.DryRunAll}})
+		return err
+	}
+	if err := apply(string(corev1.SecretTypeServiceAccountToken), corev1.ServiceAccountNameKey); err == nil || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy 'isthmus-webhook-certs'") {
+		t.Errorf("a token of another ServiceAccount: %v, want that the policy refuses it", err)
+	}
+	if err := apply("isthmus-cloud.github.io/webhook-certificates", "x"); err != nil {
+		t.Errorf("what ships: %v", err)
+	}
 }
 
 // testShippedRegistration: what the shipped flags register may be written, and nothing else.

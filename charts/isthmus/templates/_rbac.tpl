@@ -36,3 +36,13 @@ roleRef:
 subjects:
   {{- .subjects | nindent 2 }}
 {{- end }}
+
+{{/* Whether a request is of one of our accounts, for admission policies. */}}
+{{- define "isthmus.byUs" -}}
+{{- $prefix := printf "system:serviceaccount:%s:isthmus-" .Release.Namespace }}
+{{- $accounts := list (print $prefix "cloud-controller-manager" | toJson) (print $prefix "cloud-webhook-manager" | toJson) }}
+{{- if eq .Values.controller.kind "StaticPod" }}
+{{- $accounts = append $accounts (toJson .Values.controller.staticPod.user) }}
+{{- end -}}
+request.userInfo.username in [{{ join ", " $accounts }}]
+{{- end }}
