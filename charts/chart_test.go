@@ -258,6 +258,7 @@ func TestRefused(t *testing.T) {
 		"an unknown key below":       {valid + ",webhooks.certificate.sauce=files", "sauce"},
 		"a limit without unit":       {valid + ",controller.resources.limits.memory=1000000", "/controller/resources/limits/memory"},
 		"nobody serves webhooks":     {valid + ",controller.kind=None", "nobody serves them"},
+		"one port twice":             {valid + ",webhooks.port=10258", "webhooks.port"},
 		"a policy for nothing":       {valid + ",networkPolicy.enabled=true", "no policy holds for pods on the nodes' network"},
 		"a label of the chart's own": {valid + `,podLabels.app\.kubernetes\.io/name=mine`, "invalid propertyName"},
 		"an issuer that is not read": {valid + ",webhooks.certificate.issuer=my-ca", "webhooks.certificate.issuer"},

@@ -75,6 +75,9 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- if and (include "isthmus.webhooksWithControllers" .) (eq .Values.controller.kind "None") }}
 {{- fail "webhooks.enabled: with controller.kind=None nobody serves them: set webhooks.deployment.enabled=true, or webhooks.enabled=false" }}
 {{- end }}
+{{- if and .Values.webhooks.enabled (eq (int .Values.webhooks.port) (int (ternary .Values.webhooks.deployment.securePort .Values.controller.securePort .Values.webhooks.deployment.enabled))) }}
+{{- fail "webhooks.port: it is the securePort of the same pods" }}
+{{- end }}
 {{- $certificate := .Values.webhooks.certificate }}
 {{- if and (or $certificate.issuer $certificate.injectCA) (ne $certificate.source "cert-manager") }}
 {{- fail "webhooks.certificate.issuer and injectCA: not read without source=cert-manager" }}
