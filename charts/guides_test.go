@@ -33,7 +33,7 @@ func blocks(t *testing.T, guide string) (out []block) {
 }
 
 // elsewhereOnly are commands that need what is not here: pods that run, cert-manager, kubeadm.
-var elsewhereOnly = []string{"rollout status", "get mutatingwebhookconfiguration,", "certificates,issuers", "kubeadm "}
+var elsewhereOnly = []string{"rollout status", "get mutatingwebhookconfiguration,", "certificates,issuers", "kubeadm ", "create service loadbalancer"}
 
 // shell runs a guide's commands in dir, beside which are the chart and the manifests, as in a checkout.
 func (r *release) shell(dir string) func(ctx context.Context, script string) (string, error) {
