@@ -35,6 +35,11 @@ func CertManagerRBAC() ([]byte, error) {
 	return fs.ReadFile(files, "components/webhook-cert-manager/rbac.yaml")
 }
 
+// CertManagerPolicy returns the policy that says what the objects of CertManagerRBAC may be, as YAML documents.
+func CertManagerPolicy() ([]byte, error) {
+	return fs.ReadFile(files, "components/webhook-cert-manager/policy.yaml")
+}
+
 // RegistrationRBAC returns what else it takes to register webhooks (--webhook-registration=auto
 // and remove), as YAML documents.
 func RegistrationRBAC() ([]byte, error) {

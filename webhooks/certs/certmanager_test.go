@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -36,7 +37,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/webhooks/server"
 )
 
-var certificates = certmanagerv1.SchemeGroupVersion.WithResource("certificates")
+var certificates, issuers = certmanagerv1.SchemeGroupVersion.WithResource("certificates"), certmanagerv1.SchemeGroupVersion.WithResource("issuers")
 
 func newCertManager(t *testing.T, config *rest.Config, name string, issuer cmmeta.IssuerReference) *certs.CertManager {
 	t.Helper()
@@ -92,9 +93,35 @@ func TestCertManager(t *testing.T) {
 	})
 	t.Run("renewals", func(t *testing.T) { testRenewals(t, cp, replicas, &calls) })
 	t.Run("registration", func(t *testing.T) { testInjectedRegistration(t, cp, replicas[0]) })
+	t.Run("policy", func(t *testing.T) { testPolicy(t, config) })
 	t.Run("not ours", func(t *testing.T) { testCertificateNotOurs(t, cp) })
 	t.Run("own issuer", func(t *testing.T) { testOwnIssuer(t, cp) })
 	t.Run("rights", func(t *testing.T) { testRights(t, cp) })
+}
+
+// testPolicy: with the rights that ship, no other issuer signs, and no other Secret is written over.
+func testPolicy(t *testing.T, config *rest.Config) {
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range []struct {
+		resource schema.GroupVersionResource
+		name     string
+		patch    string
+	}{
+		{certificates, "isthmus-webhook-tls", `{"spec":{"secretName":"bootstrap-token-abcdef"}}`},
+		{certificates, "isthmus-webhook-tls", `{"spec":{"issuerRef":{"kind":"ClusterIssuer","name":"isthmus-webhook-tls-ca"}}}`},
+		{certificates, "isthmus-webhook-tls", `{"spec":{"issuerRef":{"name":"company"}}}`},
+		{certificates, "isthmus-webhook-tls-ca", `{"spec":{"issuerRef":{"group":"example.com"}}}`},
+		{issuers, "isthmus-webhook-tls-ca", `{"spec":{"ca":{"secretName":"company"}}}`},
+		{issuers, "isthmus-webhook-tls-ca", `{"spec":{"ca":null,"vault":{"server":"https://example.com","path":"x","auth":{}}}}`},
+	} {
+		_, err := objects.Resource(a.resource).Namespace("kube-system").Patch(t.Context(), a.name, types.MergePatchType, []byte(a.patch), metav1.PatchOptions{})
+		if err == nil || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy 'isthmus-webhook-certs'") {
+			t.Errorf("%s: %v, want that the policy refuses it", a.patch, err)
+		}
+	}
 }
 
 // testRights: the role that ships allows what was asked for until now, and nothing else.
@@ -298,7 +325,7 @@ func testOwnIssuer(t *testing.T, cp *controlplane.ControlPlane) {
 // serviceAccount returns a client configuration with the rights that ship.
 func serviceAccount(t *testing.T, cp *controlplane.ControlPlane) *rest.Config {
 	t.Helper()
-	for _, read := range []func() ([]byte, error){manifests.RBAC, manifests.CertManagerRBAC} {
+	for _, read := range []func() ([]byte, error){manifests.RBAC, manifests.CertManagerRBAC, manifests.CertManagerPolicy} {
 		rbac, err := read()
 		if err != nil {
 			t.Fatal(err)
