@@ -56,7 +56,7 @@ func TestHiddenRepository(t *testing.T) {
 	needNamespaces(t)
 	dir, err := os.MkdirTemp("/run", "isthmus-hidden-")
 	if err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	if err := os.CopyFS(filepath.Join(dir, "hack/sandbox"), os.DirFS(".")); err != nil {

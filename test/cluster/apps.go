@@ -91,9 +91,9 @@ type Traffic struct {
 	failed []error
 }
 
-// Keep asks h again and again until Stop.
-func Keep(h Hello) *Traffic {
-	ctx, stop := context.WithCancel(context.Background())
+// Keep asks h again and again until Stop, or the end of ctx.
+func Keep(ctx context.Context, h Hello) *Traffic {
+	ctx, stop := context.WithCancel(ctx)
 	t := &Traffic{stop: stop}
 	t.ended.Go(func() {
 		for ctx.Err() == nil {

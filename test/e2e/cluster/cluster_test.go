@@ -27,7 +27,7 @@ func TestCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkNobodyRuns(t, c)
-	before := atRest(t, c)
+	before := objects(t, c)
 
 	if err := c.Install(t.Context()); err != nil {
 		t.Fatal(err)
@@ -39,7 +39,7 @@ func TestCluster(t *testing.T) {
 	url := address(t, c)
 	checkAnswers(t, c, url, 2)
 
-	traffic := cluster.Keep(url)
+	traffic := cluster.Keep(t.Context(), url)
 	killLeader(t, c, url)
 	upgradeAndBack(t, c)
 	leave(t, c, c.Machines[1])
@@ -172,10 +172,13 @@ func checkAnswers(t *testing.T, c *cluster.Cluster, url cluster.Hello, pods int)
 		there := map[string]bool{}
 		eventually(t, "both pods answer through "+m.Name, time.Minute, func(ctx context.Context) error {
 			pod, err := through.Ask(ctx)
-			if there[pod] = err == nil; err == nil && len(there) < pods {
-				err = errors.New("only one of them yet")
+			if err != nil {
+				return err
 			}
-			return err
+			if there[pod] = true; len(there) < pods {
+				return errors.New("only one of them yet")
+			}
+			return nil
 		})
 	}
 }

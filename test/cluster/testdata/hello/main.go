@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"io"
 	"log"
 	"net/http"
@@ -27,13 +26,15 @@ func main() {
 	})}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	go func() {
-		<-ctx.Done()
-		// Load balancers and kube-proxy hear of the end a moment later than this process.
-		time.Sleep(2 * time.Second)
-		_ = server.Shutdown(context.Background())
-	}()
-	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+	failed := make(chan error, 1)
+	go func() { failed <- server.ListenAndServe() }()
+	select {
+	case err := <-failed:
+		log.Fatal(err)
+	case <-ctx.Done():
+	}
+	<-time.After(2 * time.Second) // load balancers and kube-proxy hear of the end a moment later than this process
+	if err := server.Shutdown(context.WithoutCancel(ctx)); err != nil {
 		log.Fatal(err)
 	}
 }
