@@ -60,7 +60,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	}
 	c := &Cluster{env: env}
 	if err := c.start(ctx, o); err != nil {
-		return nil, errors.Join(err, c.Stop())
+		return nil, errors.Join(err, c.Stop()) //nolint:contextcheck // the power goes off also where ctx has ended
 	}
 	return c, nil
 }

@@ -62,7 +62,7 @@ func (m *Machine) PowerOn(ctx context.Context) error {
 	}
 	m.first = cmd
 	if err := m.connect(ctx); err != nil {
-		return errors.Join(fmt.Errorf("network of machine %s: %w", m.Name, err), m.PowerOff())
+		return errors.Join(fmt.Errorf("network of machine %s: %w", m.Name, err), m.PowerOff()) //nolint:contextcheck // the power goes off also where ctx has ended
 	}
 	err = poll(ctx, 20*time.Second, func(context.Context) error {
 		_, err := os.Stat(m.path("/run/booted"))
@@ -70,14 +70,14 @@ func (m *Machine) PowerOn(ctx context.Context) error {
 	})
 	if err != nil {
 		said, _ := os.ReadFile(log.Name())
-		return errors.Join(fmt.Errorf("machine %s does not boot: %w: %s", m.Name, err, said), m.PowerOff())
+		return errors.Join(fmt.Errorf("machine %s does not boot: %w: %s", m.Name, err, said), m.PowerOff()) //nolint:contextcheck // the power goes off also where ctx has ended
 	}
 	return nil
 }
 
 // connect gives the machine its address, by a cable to the cloud's bridge.
 func (m *Machine) connect(ctx context.Context) error {
-	pid, end := strconv.Itoa(m.first.Process.Pid), fmt.Sprintf("port%d", m.index)
+	pid, end := strconv.Itoa(m.first.Process.Pid), m.port()
 	if err := m.env.run(ctx, "ip", "link", "add", end, "type", "veth", "peer", "name", "eth0", "netns", pid); err != nil {
 		return err
 	}
@@ -96,6 +96,9 @@ func (m *Machine) connect(ctx context.Context) error {
 	return nil
 }
 
+// port is the end of the machine's cable at the bridge.
+func (m *Machine) port() string { return fmt.Sprintf("port%d", m.index) }
+
 // PowerOff ends all processes of the machine at once, as SIGKILL does, and its network. Its disk stays.
 func (m *Machine) PowerOff() error {
 	if m.first == nil {
@@ -104,6 +107,10 @@ func (m *Machine) PowerOff() error {
 	err := m.first.Process.Kill()
 	_ = m.first.Wait() // killed
 	m.first = nil
+	// The kernel removes the namespace, and the cable with it, when it finds time; the next boot needs its name at once.
+	if cut := m.env.run(context.Background(), "ip", "link", "del", m.port()); cut != nil && !strings.Contains(cut.Error(), "Cannot find device") {
+		err = errors.Join(err, cut)
+	}
 	return err
 }
 
