@@ -109,7 +109,7 @@ func (a *arrival) read(ctx context.Context) (err error) {
 		return err
 	}
 	a.begun = true
-	defer time.AfterFunc(bodyTime, a.expire).Stop()
+	defer a.hook.opts.Clock.AfterFunc(bodyTime, a.expire).Stop()
 	// A body that comes slowly holds what others may need: reading ends with ctx.
 	control := http.NewResponseController(a.w)
 	ended := make(chan struct{})

@@ -64,8 +64,9 @@ type Options struct {
 	Metrics prometheus.Registerer
 	// Listener replaces BindAddress and Port where the caller has a socket already.
 	Listener net.Listener
-	// Clock is for ShutdownDelay and client certificates; nil for the real one.
-	Clock clock.Clock
+	// Clock is for ShutdownDelay, client certificates and what bodies may take to arrive; nil for
+	// the real one.
+	Clock clock.WithDelayedExecution
 }
 
 // NewOptions returns the defaults.
