@@ -63,7 +63,7 @@ func TestInstanceErrorsAreNoAnswers(t *testing.T) {
 		"no kind":            errors.New("connection reset"),
 		"joined with others": errors.Join(missing, errors.New("connection reset")),
 	}
-	for k := cloud.KindUnknown; k <= cloud.KindRetryAfter; k++ {
+	for k := cloud.KindUnknown; k <= cloud.KindFailed; k++ {
 		if k != cloud.KindNotFound {
 			failures[k.String()] = cloud.Errorf(k, "failed")
 		}

@@ -12,8 +12,8 @@ type Kind int
 
 // The kinds of errors. Each cloud's errors.go maps its SDK's errors to them.
 const (
-	// KindUnknown is everything not known to be one of the others: network errors, 5xx,
-	// bodies that do not parse, a 404 that is not the service's own.
+	// KindUnknown is everything not known to be one of the others: bodies that do not parse, a
+	// 404 that is not the service's own.
 	KindUnknown Kind = iota
 	// KindNotFound is the cloud's own word that the object does not exist.
 	KindNotFound
@@ -26,13 +26,25 @@ const (
 	// KindInvalid is a wish or a configuration that contradicts itself or the cloud's rules;
 	// retrying is of no use until it changes.
 	KindInvalid
-	// KindConflict is a refusal because the object is being changed, or belongs to someone else.
+	// KindConflict is that something is somebody else's: it is left alone until they let go of it.
 	KindConflict
 	// KindRetryAfter is work accepted by the cloud but not done yet: look again after RetryAfter.
 	KindRetryAfter
+	// KindUnavailable is an outage: nobody answered, or not as the service would (network errors,
+	// 5xx). It is tried again, and never proves anything.
+	KindUnavailable
+	// KindStale is a refusal because the object has changed since it was read, or is being changed:
+	// it is read again, and the work goes on.
+	KindStale
+	// KindQuota is a limit of the account, or an address range that is full: told at once and tried
+	// again seldom, as somebody has to make room.
+	KindQuota
+	// KindFailed is an object that is broken in the cloud: told at once and tried again seldom.
+	KindFailed
 )
 
-var kindNames = [...]string{"Unknown", "NotFound", "Throttled", "Denied", "Unsupported", "Invalid", "Conflict", "RetryAfter"}
+var kindNames = [...]string{"Unknown", "NotFound", "Throttled", "Denied", "Unsupported", "Invalid", "Conflict", "RetryAfter",
+	"Unavailable", "Stale", "Quota", "Failed"}
 
 // String returns the kind's name as metrics and logs use it.
 func (k Kind) String() string {
@@ -91,6 +103,20 @@ func KindOf(err error) Kind {
 
 // IsNotFound is KindOf(err) == KindNotFound.
 func IsNotFound(err error) bool { return KindOf(err) == KindNotFound }
+
+// IgnoreNotFound is nil for an error of KindNotFound, and err otherwise.
+func IgnoreNotFound(err error) error {
+	if IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// IsUnavailable is KindOf(err) == KindUnavailable.
+func IsUnavailable(err error) bool { return KindOf(err) == KindUnavailable }
+
+// IsStale is KindOf(err) == KindStale.
+func IsStale(err error) bool { return KindOf(err) == KindStale }
 
 // RetryAfter returns the wait that the cloud asked for, zero when none.
 func RetryAfter(err error) time.Duration {

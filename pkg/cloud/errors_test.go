@@ -22,6 +22,8 @@ func TestKindOf(t *testing.T) {
 		{"context", context.DeadlineExceeded, cloud.KindUnknown},
 		{"direct", notFound, cloud.KindNotFound},
 		{"wrapped", fmt.Errorf("instance of node n: %w", notFound), cloud.KindNotFound},
+		{"outage", cloud.Errorf(cloud.KindUnavailable, "503"), cloud.KindUnavailable},
+		{"changed meanwhile", fmt.Errorf("port p: %w", cloud.Errorf(cloud.KindStale, "412")), cloud.KindStale},
 		{"outermost wins", cloud.Errorf(cloud.KindDenied, "whole project: %w", notFound), cloud.KindDenied},
 		{"joined with another failure", errors.Join(notFound, errors.New("timeout")), cloud.KindUnknown},
 		{"joined alone", errors.Join(notFound), cloud.KindUnknown},
@@ -32,8 +34,15 @@ func TestKindOf(t *testing.T) {
 			if got := cloud.KindOf(tt.err); got != tt.want {
 				t.Errorf("KindOf(%v) = %v, want %v", tt.err, got, tt.want)
 			}
-			if got, want := cloud.IsNotFound(tt.err), tt.want == cloud.KindNotFound; got != want {
-				t.Errorf("IsNotFound(%v) = %v, want %v", tt.err, got, want)
+			for kind, is := range map[cloud.Kind]func(error) bool{
+				cloud.KindNotFound: cloud.IsNotFound, cloud.KindUnavailable: cloud.IsUnavailable, cloud.KindStale: cloud.IsStale,
+			} {
+				if got, want := is(tt.err), tt.want == kind; got != want {
+					t.Errorf("Is%v(%v) = %v, want %v", kind, tt.err, got, want)
+				}
+			}
+			if got := cloud.IgnoreNotFound(tt.err); got != nil && tt.want == cloud.KindNotFound || tt.want != cloud.KindNotFound && got != tt.err { //nolint:errorlint // the very same
+				t.Errorf("IgnoreNotFound(%v) = %v", tt.err, got)
 			}
 		})
 	}
@@ -47,7 +56,8 @@ func TestErrorText(t *testing.T) {
 	if got := cloud.RetryAfter(fmt.Errorf("node n: %w", err)); got != 2*time.Second {
 		t.Errorf("RetryAfter = %v, want 2s", got)
 	}
-	for kind, want := range map[cloud.Kind]string{cloud.KindUnknown: "Unknown", cloud.KindRetryAfter: "RetryAfter", -1: "Unknown", 99: "Unknown"} {
+	for kind, want := range map[cloud.Kind]string{cloud.KindUnknown: "Unknown", cloud.KindRetryAfter: "RetryAfter", cloud.KindUnavailable: "Unavailable",
+		cloud.KindStale: "Stale", cloud.KindQuota: "Quota", cloud.KindFailed: "Failed", -1: "Unknown", 99: "Unknown"} {
 		if got := kind.String(); got != want {
 			t.Errorf("Kind(%d).String() = %q, want %q", kind, got, want)
 		}
