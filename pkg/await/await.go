@@ -1,0 +1,207 @@
+package await
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+// Poll looks at the objects of ids and returns those whose work has ended, each as it is then. An
+// error says that nothing is known of those that are not returned: they are looked at again.
+type Poll[T any] func(ctx context.Context, ids []string) (map[string]T, error)
+
+// Pace says how often is looked. The zero value is DefaultPace.
+type Pace struct {
+	// First is how long after its begin an object is looked at first, Most the longest pause
+	// between two looks at it; in between the pause is an eighth of the time it has taken.
+	First, Most time.Duration
+	// Gap is the shortest time from the begin of one look to that of the next.
+	Gap time.Duration
+	// Retry is after how long a Wait in vain asks to be called again, should nobody be told before.
+	Retry time.Duration
+}
+
+// DefaultPace is for objects that take from a second to many minutes.
+func DefaultPace() Pace {
+	return Pace{First: 250 * time.Millisecond, Most: 10 * time.Second, Gap: time.Second, Retry: 5 * time.Second}
+}
+
+const (
+	// fresh is how long the end of some work is taken for the state of the object.
+	fresh = 10 * time.Second
+	// forgotten is after how long work is not looked at any more that nobody asks about. It is
+	// longer than the longest pause between two attempts of a controller.
+	forgotten = 15 * time.Minute
+	// deadline bounds one look.
+	deadline = time.Minute
+)
+
+// Waiter waits for the work on objects, by their IDs. New makes one.
+type Waiter[T any] struct {
+	poll Poll[T]
+	pace Pace
+
+	mu    sync.Mutex
+	waits map[key]*wait[T]
+	// term and again are those of Attach; again is nil before.
+	term  context.Context //nolint:containedctx // bounds the goroutine that looks
+	again func(cloud.LoadBalancerRef)
+	// stop ends the goroutine that looks; nil while there is none.
+	stop   context.CancelFunc
+	looked time.Time     // when the last look began
+	failed error         // of the last look
+	news   chan struct{} // holds one element when a wait has begun
+}
+
+// key is one Service's wait for one object: several may share it, and have begun at different times.
+type key struct{ id, namespace, name, uid string }
+
+type wait[T any] struct {
+	ref   cloud.LoadBalancerRef
+	id    string
+	began time.Time
+	due   time.Time // of the next look
+	asked time.Time // when the last Wait ended
+	in    int       // calls of Wait under way
+	ended chan struct{}
+	// at and seen are valid once ended is closed.
+	at   time.Time
+	seen T
+}
+
+// New returns a Waiter. poll is called by a goroutine of its own, which exists while something
+// is waited for.
+func New[T any](poll Poll[T], pace Pace) *Waiter[T] {
+	if pace == (Pace{}) {
+		pace = DefaultPace()
+	}
+	return &Waiter[T]{poll: poll, pace: pace, waits: map[key]*wait[T]{}, news: make(chan struct{}, 1)}
+}
+
+// Attach has again called for each Service whose Wait was in vain when the work on its object
+// has ended, until ctx ends. Without it only calls of Wait that are under way learn of an end.
+func (w *Waiter[T]) Attach(ctx context.Context, again func(cloud.LoadBalancerRef)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.term, w.again = ctx, again
+	if w.stop != nil { // it begins anew, bounded by the term
+		w.stop()
+		w.begin(ctx)
+	}
+}
+
+// Wait returns what the object was like at the end of the work on it, or after d KindRetryAfter.
+// Work that has ended since the Service's last Wait in vain is told at once.
+func (w *Waiter[T]) Wait(ctx context.Context, ref cloud.LoadBalancerRef, id string, d time.Duration) (T, error) {
+	var none T
+	k, x := w.enter(ctx, ref, id)
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-x.ended:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	ended, failed := w.leave(k, x)
+	switch {
+	case ended:
+		return x.seen, nil
+	case ctx.Err() != nil:
+		return none, fmt.Errorf("wait for the work on %s: %w", id, context.Cause(ctx))
+	case failed != nil:
+		return none, &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: w.pace.Retry, Err: fmt.Errorf("the work on %s may not have ended, which could not be looked up: %w", id, hidden{failed})}
+	}
+	return none, &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: w.pace.Retry, Err: fmt.Errorf("the work on %s has not ended", id)}
+}
+
+// hidden is an error whose kind is nobody's business.
+type hidden struct{ err error }
+
+func (h hidden) Error() string { return h.err.Error() }
+
+// Forget drops what is known of the work so far, for a Service that begins more of it.
+func (w *Waiter[T]) Forget(ref cloud.LoadBalancerRef, id string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.waits, keyOf(ref, id))
+}
+
+// Len is how many waits are remembered.
+func (w *Waiter[T]) Len() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.waits)
+}
+
+func keyOf(ref cloud.LoadBalancerRef, id string) key {
+	return key{id: id, namespace: ref.Namespace, name: ref.Name, uid: ref.UID}
+}
+
+// enter begins a call of Wait.
+func (w *Waiter[T]) enter(ctx context.Context, ref cloud.LoadBalancerRef, id string) (key, *wait[T]) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	k, now := keyOf(ref, id), time.Now()
+	w.evict(now)
+	x := w.waits[k]
+	if x == nil {
+		x = &wait[T]{ref: ref, id: id, began: now, due: now.Add(w.pace.First), ended: make(chan struct{})}
+		w.waits[k] = x
+		if w.stop == nil {
+			w.begin(ctx)
+		}
+		w.notify()
+	}
+	x.in++
+	return k, x
+}
+
+// leave ends a call of Wait, and reports whether the work has ended and how the last look failed.
+func (w *Waiter[T]) leave(k key, x *wait[T]) (ended bool, failed error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	x.in--
+	x.asked = time.Now()
+	if ended = x.hasEnded(); w.waits[k] == x && x.in == 0 && (ended || !w.tells()) {
+		delete(w.waits, k)
+	}
+	if w.stop != nil && !w.pending() {
+		w.stop()
+		w.stop = nil
+	}
+	return ended, w.failed
+}
+
+func (x *wait[T]) hasEnded() bool {
+	select {
+	case <-x.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// tells reports whether somebody is told of an end that no call of Wait is there for.
+func (w *Waiter[T]) tells() bool { return w.again != nil && w.term.Err() == nil }
+
+// pending reports whether there is something to look at.
+func (w *Waiter[T]) pending() bool {
+	for _, x := range w.waits {
+		if !x.hasEnded() {
+			return true
+		}
+	}
+	return false
+}
+
+// evict drops what is too old to be told, and what nobody asks about any more.
+func (w *Waiter[T]) evict(now time.Time) {
+	for k, x := range w.waits {
+		if x.in == 0 && (x.hasEnded() && now.Sub(x.at) > fresh || now.Sub(x.asked) > forgotten) {
+			delete(w.waits, k)
+		}
+	}
+}
