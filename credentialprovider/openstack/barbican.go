@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/keymanager/v1/secrets"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
 	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/openstack"
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth/wire"
+	"github.com/isthmus-cloud/isthmus/pkg/text"
 )
 
 // maxPayload bounds what is read of a secret. Barbican's own limit is 20,000 bytes.
@@ -52,7 +52,7 @@ func barbican(ctx context.Context, session *auth.Session, secret string, image c
 func secretID(ctx context.Context, client *gophercloud.ServiceClient, secret string) (string, error) {
 	last := strings.TrimRight(secret, "/")
 	last = last[strings.LastIndexByte(last, '/')+1:]
-	if isUUID(last) {
+	if text.IsUUID(last) {
 		return last, nil
 	}
 	if strings.Contains(secret, "://") {
@@ -77,8 +77,6 @@ func secretID(ctx context.Context, client *gophercloud.ServiceClient, secret str
 	}
 	return newest.SecretRef[strings.LastIndexByte(newest.SecretRef, '/')+1:], nil
 }
-
-func isUUID(s string) bool { return len(s) == 36 && uuid.Validate(s) == nil }
 
 // readPayload reads the secret's content as text, which Barbican makes of stored bytes too, and how much its clock is ahead.
 func readPayload(ctx context.Context, client *gophercloud.ServiceClient, id string) (cloudauth.Secret, time.Duration, error) {

@@ -12,8 +12,8 @@ import (
 func TestOnlyTheSecretOfTheNameIsTaken(t *testing.T) {
 	sim := ossim.ForTest(t)
 	id := func(ref string) string { return ref[strings.LastIndexByte(ref, '/')+1:] }
-	right := id(store(t, sim, text("registry", dockerConfigJSON)))
-	wrong := id(store(t, sim, text("other", strings.Replace(dockerConfigJSON, "from-barbican", "another's", 1))))
+	right := id(store(t, sim, textSecret("registry", dockerConfigJSON)))
+	wrong := id(store(t, sim, textSecret("other", strings.Replace(dockerConfigJSON, "from-barbican", "another's", 1))))
 	entry := func(name, status, created, id string) string {
 		return fmt.Sprintf(`{"name":%q,"status":%q,"created":%q,"secret_ref":"http://barbican/v1/secrets/%s"}`, name, status, created, id)
 	}
@@ -49,7 +49,7 @@ func TestOnlyTheSecretOfTheNameIsTaken(t *testing.T) {
 // A payload is read up to a bound, whatever the server sends.
 func TestPayloadIsBounded(t *testing.T) {
 	sim := ossim.ForTest(t)
-	store(t, sim, text("registry", dockerConfigJSON))
+	store(t, sim, textSecret("registry", dockerConfigJSON))
 	for size, want := range map[int]string{maxPayload: "", maxPayload + 1: "the payload is longer than 256 KiB"} {
 		payload := dockerConfigJSON + strings.Repeat(" ", size-len(dockerConfigJSON))
 		undo := sim.AddFault(ossim.Fault{Service: "key-manager", Path: "/secrets/*/payload", Status: 200, Body: payload})

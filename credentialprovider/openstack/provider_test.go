@@ -34,7 +34,7 @@ func store(t *testing.T, sim *ossim.Sim, opts secrets.CreateOpts) string {
 	return s.SecretRef
 }
 
-func text(name, payload string) secrets.CreateOpts {
+func textSecret(name, payload string) secrets.CreateOpts {
 	return secrets.CreateOpts{Name: name, Payload: payload, PayloadContentType: "text/plain", SecretType: secrets.OpaqueSecret}
 }
 
@@ -74,7 +74,7 @@ const dockerConfigJSON = `{"auths":{"r.example:5000":{"username":"puller","passw
 
 func TestBarbican(t *testing.T) {
 	sim := ossim.ForTest(t)
-	ref := store(t, sim, text("registry", dockerConfigJSON))
+	ref := store(t, sim, textSecret("registry", dockerConfigJSON))
 	id := ref[strings.LastIndexByte(ref, '/')+1:]
 	octets := store(t, sim, secrets.CreateOpts{Name: "octets", Payload: base64.StdEncoding.EncodeToString([]byte(dockerConfigJSON)), PayloadContentType: "application/octet-stream", PayloadContentEncoding: "base64"})
 	for name, secret := range map[string]string{
@@ -98,7 +98,7 @@ func TestBarbican(t *testing.T) {
 func TestNewestSecretOfAName(t *testing.T) {
 	sim := ossim.ForTest(t)
 	for _, password := range []string{"first", "second"} {
-		store(t, sim, text("registry", strings.Replace(dockerConfigJSON, "from-barbican", password, 1)))
+		store(t, sim, textSecret("registry", strings.Replace(dockerConfigJSON, "from-barbican", password, 1)))
 		waitForNextSecond(t) // Barbican tells the time of creation in seconds
 	}
 	p := provider(t, sim, "[Registry \"r.example:5000\"]\ntype = barbican\nsecret = registry\n")
@@ -119,8 +119,8 @@ func waitForNextSecond(t *testing.T) {
 
 func TestBarbicanErrors(t *testing.T) {
 	sim := ossim.ForTest(t)
-	store(t, sim, text("registry", dockerConfigJSON))
-	store(t, sim, text("nonsense", "s3cret-payload"))
+	store(t, sim, textSecret("registry", dockerConfigJSON))
+	store(t, sim, textSecret("nonsense", "s3cret-payload"))
 	for name, tt := range map[string]struct {
 		secret, image string
 		fault         *ossim.Fault

@@ -9,12 +9,12 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/google/uuid"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/text"
 )
 
 // Of the unknown annotations of one Service, so many are warned about, and so many looked at: to
@@ -126,7 +126,7 @@ func allowed(a *cloud.Annotation, value string) string {
 			return "use an IP address"
 		}
 	case cloud.TypeUUID:
-		if value != "" && !isUUID(value) {
+		if value != "" && !text.IsUUID(value) {
 			return "use an ID of the form 01234567-89ab-cdef-0123-456789abcdef"
 		}
 	case cloud.TypeHostname:
@@ -162,8 +162,6 @@ func parseRange(s string) (netip.Prefix, bool) {
 func isHostname(s string) bool {
 	return len(validation.IsDNS1123Subdomain(s)) == 0 && netutils.ParseIPSloppy(s) == nil
 }
-
-func isUUID(s string) bool { return len(s) == 36 && uuid.Validate(s) == nil }
 
 // splitRanges splits a list whose items are separated by commas or blanks.
 func splitRanges(s string) []string {

@@ -8,6 +8,8 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
+
+	"github.com/isthmus-cloud/isthmus/pkg/text"
 )
 
 const (
@@ -109,7 +111,7 @@ func cutFrom(left *int, s string) string {
 			return '?'
 		}
 		return r
-	}, cut(s, max(0, min(*left, maxLoggedValue))))
+	}, text.Clip(s, max(0, min(*left, maxLoggedValue))))
 	*left -= len(s)
 	return s
 }

@@ -17,6 +17,8 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/isthmus-cloud/isthmus/pkg/text"
 )
 
 const (
@@ -141,7 +143,7 @@ func encode(rv *review, resp *admission.Response) ([]byte, error) {
 	}
 	code, message := int32(http.StatusInternalServerError), fmt.Sprintf("the answer would have %d bytes or more, of at most %d", size, maxAnswer)
 	if !resp.Allowed && resp.Result != nil {
-		code, message = resp.Result.Code, cut(resp.Result.Message, maxAnswer/8)+" (cut, as the answer is too large)" // a byte takes up to 6
+		code, message = resp.Result.Code, text.Clip(resp.Result.Message, maxAnswer/8)+" (cut, as the answer is too large)" // a byte takes up to 6
 	}
 	short := errorf(code, "%s", message)
 	short.UID = resp.UID
@@ -204,15 +206,4 @@ func reasonOf(code int) metav1.StatusReason {
 }
 
 // clip bounds what is repeated of a client's words.
-func clip(s string) string { return cut(s, 200) }
-
-// cut returns at most about so many bytes of s, of whole letters.
-func cut(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	for most > 0 && !utf8.RuneStart(s[most]) {
-		most--
-	}
-	return s[:most] + "…"
-}
+func clip(s string) string { return text.Clip(s, 200) }

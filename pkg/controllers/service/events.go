@@ -6,6 +6,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/isthmus-cloud/isthmus/pkg/text"
 )
 
 // Reasons of events, the framework's but the last.
@@ -33,9 +35,9 @@ type said map[string]time.Time
 var numbers = regexp.MustCompile(`[0-9]+`)
 
 // once publishes an event unless the same was published a short while ago for the same plan.
-func (c *Controller) once(e *entry, service *corev1.Service, kind, reason, text string) {
-	now, text := c.Clock.Now(), clipped(text)
-	key := reason + " " + numbers.ReplaceAllString(text, "#")
+func (c *Controller) once(e *entry, service *corev1.Service, kind, reason, message string) {
+	now, message := c.Clock.Now(), text.Clip(message, mostText)
+	key := reason + " " + numbers.ReplaceAllString(message, "#")
 	if last, ok := e.said[key]; ok && now.Sub(last) < repeatAfter {
 		return
 	}
@@ -48,7 +50,7 @@ func (c *Controller) once(e *entry, service *corev1.Service, kind, reason, text 
 		}
 	}
 	e.said[key] = now
-	c.Recorder.Event(service, kind, reason, text)
+	c.Recorder.Event(service, kind, reason, message)
 }
 
 func (c *Controller) warnOnce(e *entry, service *corev1.Service, texts []string) {
@@ -59,16 +61,9 @@ func (c *Controller) warnOnce(e *entry, service *corev1.Service, texts []string)
 
 // list puts texts, which may have several lines, into one line.
 func list(texts []string) string {
-	return clipped(strings.ReplaceAll(strings.Join(texts, "; "), "\n", "; "))
+	return text.Clip(strings.ReplaceAll(strings.Join(texts, "; "), "\n", "; "), mostText)
 }
 
 // mostText is how long the text of an event or a log line gets: annotations have up to 256 kB, and
 // a text may repeat their values.
 const mostText = 2048
-
-func clipped(text string) string {
-	if len(text) <= mostText {
-		return text
-	}
-	return strings.ToValidUTF8(text[:mostText], "") + "…"
-}

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -164,25 +163,4 @@ func sortAddresses(list []corev1.NodeAddress, order []netip.Prefix) {
 		}
 		return ipa.Compare(ipb)
 	})
-}
-
-// labelValue makes s a valid label value: each run of other characters becomes a dash, the
-// ends are trimmed, and it is cut at 63.
-func labelValue(s string) string {
-	var b strings.Builder
-	dash := false
-	for _, r := range s {
-		ok := r == '-' || r == '_' || r == '.' || ('0' <= r && r <= '9') || ('a' <= r && r <= 'z') || ('A' <= r && r <= 'Z')
-		if ok {
-			b.WriteRune(r)
-		} else if !dash {
-			b.WriteByte('-')
-		}
-		dash = !ok
-	}
-	v := strings.Trim(b.String(), "-_.")
-	if len(v) > 63 {
-		v = strings.TrimRight(v[:63], "-_.")
-	}
-	return v
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 func internal(a string) corev1.NodeAddress {
@@ -137,31 +136,6 @@ func TestNodeAddressesDoesNotChangeItsInput(t *testing.T) {
 	if len(s.Addresses["net"]) != 1 || list[:2][1].Addr != "" {
 		t.Errorf("the server was changed: %v", list[:2])
 	}
-}
-
-func TestLabelValue(t *testing.T) {
-	tests := map[string]string{
-		"": "", "az1": "az1", "nova": "nova", "zone 1": "zone-1", "rack/№ 7": "rack-7", "-x_": "x", "a.b_c-D": "a.b_c-D", "///": "",
-		"x123456789012345678901234567890123456789012345678901234567890.._/z": "x123456789012345678901234567890123456789012345678901234567890",
-	}
-	for in, want := range tests {
-		got := labelValue(in)
-		if got != want {
-			t.Errorf("labelValue(%q) = %q, want %q", in, got, want)
-		}
-		if errs := validation.IsValidLabelValue(got); len(errs) > 0 {
-			t.Errorf("labelValue(%q) = %q: %v", in, got, errs)
-		}
-	}
-}
-
-func FuzzLabelValue(f *testing.F) {
-	f.Add("zone 1")
-	f.Fuzz(func(t *testing.T, s string) {
-		if errs := validation.IsValidLabelValue(labelValue(s)); len(errs) > 0 {
-			t.Errorf("%q: %v", s, errs)
-		}
-	})
 }
 
 func TestNodeLabels(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
+	"github.com/isthmus-cloud/isthmus/pkg/text"
 )
 
 // maxRemote caps what an error quotes of a remote body.
@@ -48,7 +49,7 @@ func isObjectMissing(method, rawURL string, answer remoteAnswer) bool {
 	}
 	for i, s := range segments {
 		isTag := i > 0 && segments[i-1] == "tags"
-		if (isUUID(s) || isTag) && strings.Contains(message, strings.ToLower(s)) {
+		if (text.IsUUID(s) || isTag) && strings.Contains(message, strings.ToLower(s)) {
 			return true
 		}
 	}

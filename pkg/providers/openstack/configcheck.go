@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/text"
 )
 
 // checker collects what is wrong with a file. What the existing manager starts with is a warning
@@ -34,7 +35,7 @@ func (k *checker) warnf(section, key, format string, args ...any) {
 }
 
 func (k *checker) uuid(section, key, value string) {
-	if value != "" && !isUUID(value) {
+	if value != "" && !text.IsUUID(value) {
 		k.warnf(section, key, "%q is not a UUID, which OpenStack will refuse; give the ID, not the name", value)
 	}
 }
@@ -169,7 +170,7 @@ func (k *checker) region(name string, r *RegionConfig) {
 func (k *checker) metadata(m *MetadataConfig) {
 	const section = "Metadata"
 	var seen []string
-	for _, source := range splitList(m.SearchOrder) {
+	for _, source := range text.List(m.SearchOrder) {
 		if source != sourceConfigDrive && source != sourceMetadataService {
 			k.errorf(section, "search-order", "%q is none of %s, %s", source, sourceConfigDrive, sourceMetadataService)
 		}
@@ -198,24 +199,13 @@ func (k *checker) pattern(section, key, value string) {
 
 func (k *checker) prefixes(section, key, value string) []netip.Prefix {
 	var out []netip.Prefix
-	for _, item := range splitList(value) {
+	for _, item := range text.List(value) {
 		p, err := netip.ParsePrefix(item)
 		if err != nil {
 			k.warnf(section, key, "%q is not a CIDR such as 10.0.0.0/8 and is left out", item)
 			continue
 		}
 		out = append(out, p.Masked())
-	}
-	return out
-}
-
-// splitList splits a comma-separated list, dropping blanks and empty items.
-func splitList(s string) []string {
-	var out []string
-	for item := range strings.SplitSeq(s, ",") {
-		if item = strings.TrimSpace(item); item != "" {
-			out = append(out, item)
-		}
 	}
 	return out
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/text"
 )
 
 const (
@@ -111,7 +112,7 @@ func (i *Instances) target(ref cloud.InstanceRef) (target, error) {
 			return target{}, cloud.Errorf(cloud.KindInvalid, "node without a name and a provider ID")
 		}
 		t := target{name: ref.NodeName}
-		if isUUID(ref.SystemUUID) {
+		if text.IsUUID(ref.SystemUUID) {
 			t.machine = strings.ToLower(ref.SystemUUID)
 		}
 		return t, nil
@@ -154,8 +155,8 @@ func (i *Instances) instance(s *server, net *attachments) *cloud.Instance {
 	inst := &cloud.Instance{
 		ProviderID: i.c.providerID(s.ID),
 		Name:       s.Name,
-		Type:       labelValue(cmp.Or(s.Flavor.OriginalName, s.Flavor.ID)),
-		Zone:       labelValue(s.AvailabilityZone),
+		Type:       text.LabelValue(cmp.Or(s.Flavor.OriginalName, s.Flavor.ID)),
+		Zone:       text.LabelValue(s.AvailabilityZone),
 		Region:     i.c.region(),
 		Addresses:  nodeAddresses(s, net.ports[s.ID], net.subports[s.ID], &i.c.cfg.Networking),
 		Shutdown:   s.Status == statusShutoff,
@@ -169,7 +170,7 @@ func (i *Instances) instance(s *server, net *attachments) *cloud.Instance {
 // metadata, so that no label of Kubernetes' own can come from there.
 func nodeLabels(s *server, prefix string) map[string]string {
 	labels := map[string]string{}
-	if host := labelValue(s.HostID); host != "" {
+	if host := text.LabelValue(s.HostID); host != "" {
 		labels[labelHostID] = host
 	}
 	for key, value := range s.Metadata {

@@ -124,7 +124,7 @@ type effect struct {
 	want func(x *effectTest) string
 }
 
-func text(s string) func(*effectTest) string { return func(*effectTest) string { return s } }
+func always(s string) func(*effectTest) string { return func(*effectTest) string { return s } }
 
 func seeTree(see func(tcp, udp *lbListener) any) func(*effectTest) string {
 	return func(x *effectTest) string {
@@ -221,43 +221,43 @@ const flavorID = "aaaaaaaa-0000-4000-8000-000000000001"
 // annotationEffects are those of the annotations, by name.
 func annotationEffects() map[string]effect {
 	timeout := func(field func(*lbTimeouts) int) effect {
-		return effect{with: text("12345"), want: text("12345"), see: seeTree(func(tcp, _ *lbListener) any { return field(tcp.Timeouts) })}
+		return effect{with: always("12345"), want: always("12345"), see: seeTree(func(tcp, _ *lbListener) any { return field(tcp.Timeouts) })}
 	}
 	return map[string]effect{
-		annInternal:           {with: text("true"), want: text("internal"), see: seeFIP},
-		annClass:              {with: text("d"), also: func(x *effectTest) string { return "[LoadBalancerClass \"d\"]\nsubnet-id=" + x.subnet + "\n" }, want: func(x *effectTest) string { return x.subnet }, see: seeVIPSubnet},
-		annFloatingNetworkID:  {with: func(x *effectTest) string { return x.external }, also: text("floating-subnet=public-a\n"), want: text("a"), see: seeOutside},
-		annFloatingSubnet:     {with: text("~^public-b$"), also: externalNet, want: text("b"), see: seeOutside},
-		annFloatingSubnetID:   {with: func(x *effectTest) string { return x.publicB }, also: externalNet, want: text("b"), see: seeOutside},
-		annFloatingSubnetTags: {with: text("!a"), also: externalNet, want: text("b"), see: seeOutside},
-		annKeepFloatingIP: {with: text("true"), want: text("1 floating IPs after the deletion"), see: func(x *effectTest) string {
+		annInternal:           {with: always("true"), want: always("internal"), see: seeFIP},
+		annClass:              {with: always("d"), also: func(x *effectTest) string { return "[LoadBalancerClass \"d\"]\nsubnet-id=" + x.subnet + "\n" }, want: func(x *effectTest) string { return x.subnet }, see: seeVIPSubnet},
+		annFloatingNetworkID:  {with: func(x *effectTest) string { return x.external }, also: always("floating-subnet=public-a\n"), want: always("a"), see: seeOutside},
+		annFloatingSubnet:     {with: always("~^public-b$"), also: externalNet, want: always("b"), see: seeOutside},
+		annFloatingSubnetID:   {with: func(x *effectTest) string { return x.publicB }, also: externalNet, want: always("b"), see: seeOutside},
+		annFloatingSubnetTags: {with: always("!a"), also: externalNet, want: always("b"), see: seeOutside},
+		annKeepFloatingIP: {with: always("true"), want: always("1 floating IPs after the deletion"), see: func(x *effectTest) string {
 			x.delete(x.spec)
 			return fmt.Sprintf("%d floating IPs after the deletion", len(x.sim.Snapshot().FloatingIPs))
 		}},
 		annSubnetID:        {with: func(x *effectTest) string { return x.subnet }, want: func(x *effectTest) string { return x.subnet }, see: seeVIPSubnet},
 		annMemberSubnetID:  {with: func(x *effectTest) string { return x.subnet }, want: func(x *effectTest) string { return x.subnet }, see: seeMemberSubnet},
-		annNetworkID:       {with: func(x *effectTest) string { return x.network }, also: text("subnet-id=\n"), want: func(x *effectTest) string { return x.subnet }, see: seeVIPSubnet},
-		annPortID:          {with: func(x *effectTest) string { return x.port }, also: text("subnet-id=\n"), want: func(x *effectTest) string { return x.port }, see: seeLB(func(lb *octaviaLB) any { return lb.VIPPortID })},
-		annConnectionLimit: {with: text("77"), want: text("77"), see: seeTree(func(tcp, _ *lbListener) any { return tcp.Connections })},
+		annNetworkID:       {with: func(x *effectTest) string { return x.network }, also: always("subnet-id=\n"), want: func(x *effectTest) string { return x.subnet }, see: seeVIPSubnet},
+		annPortID:          {with: func(x *effectTest) string { return x.port }, also: always("subnet-id=\n"), want: func(x *effectTest) string { return x.port }, see: seeLB(func(lb *octaviaLB) any { return lb.VIPPortID })},
+		annConnectionLimit: {with: always("77"), want: always("77"), see: seeTree(func(tcp, _ *lbListener) any { return tcp.Connections })},
 		annTimeoutClient:   timeout(func(l *lbTimeouts) int { return l.Client }),
 		annTimeoutConnect:  timeout(func(l *lbTimeouts) int { return l.Connect }),
 		annTimeoutMember:   timeout(func(l *lbTimeouts) int { return l.Member }),
 		annTimeoutInspect:  timeout(func(l *lbTimeouts) int { return l.Inspect }),
-		annForwardedFor:    {with: text("true"), want: text("HTTP>HTTP UDP>UDP"), see: seeProtocols},
-		annTLSContainerRef: {with: secretRef, want: text("TERMINATED_HTTPS>HTTP UDP>UDP"), see: seeProtocols},
-		annMethod:          {with: text("LEAST_CONNECTIONS"), want: text("LEAST_CONNECTIONS"), see: seeMethod},
-		annProxyProtocol: {with: text("v2"), want: text("TCP>PROXYV2 UDP>UDP an address Proxy"), see: func(x *effectTest) string {
+		annForwardedFor:    {with: always("true"), want: always("HTTP>HTTP UDP>UDP"), see: seeProtocols},
+		annTLSContainerRef: {with: secretRef, want: always("TERMINATED_HTTPS>HTTP UDP>UDP"), see: seeProtocols},
+		annMethod:          {with: always("LEAST_CONNECTIONS"), want: always("LEAST_CONNECTIONS"), see: seeMethod},
+		annProxyProtocol: {with: always("v2"), want: always("TCP>PROXYV2 UDP>UDP an address Proxy"), see: func(x *effectTest) string {
 			return seeProtocols(x) + " " + seeStatus(x)
 		}},
-		annMonitor:            {with: text("true"), want: text("5 3 1 3"), see: seeMonitor},
-		annMonitorDelay:       {with: text("9"), also: monitored, want: text("9 3 1 3"), see: seeMonitor},
-		annMonitorTimeout:     {with: text("4"), also: monitored, want: text("5 4 1 3"), see: seeMonitor},
-		annMonitorRetries:     {with: text("2"), also: monitored, want: text("5 3 2 3"), see: seeMonitor},
-		annMonitorRetriesDown: {with: text("7"), also: monitored, want: text("5 3 1 7"), see: seeMonitor},
-		annFlavorID:           {with: text(flavorID), want: text("true"), see: seeBody(`"flavor_id":"` + flavorID + `"`)},
-		annAvailabilityZone:   {with: text("zone-1"), want: text("true"), see: seeBody(`"availability_zone":"zone-1"`)},
-		annLoadBalancerID:     {with: text("aaaaaaaa-0000-4000-8000-00000000000f"), want: text("refused"), see: seeRefused},
-		annHostname:           {with: text("www.example.org"), want: text("www.example.org "), see: seeStatus},
+		annMonitor:            {with: always("true"), want: always("5 3 1 3"), see: seeMonitor},
+		annMonitorDelay:       {with: always("9"), also: monitored, want: always("9 3 1 3"), see: seeMonitor},
+		annMonitorTimeout:     {with: always("4"), also: monitored, want: always("5 4 1 3"), see: seeMonitor},
+		annMonitorRetries:     {with: always("2"), also: monitored, want: always("5 3 2 3"), see: seeMonitor},
+		annMonitorRetriesDown: {with: always("7"), also: monitored, want: always("5 3 1 7"), see: seeMonitor},
+		annFlavorID:           {with: always(flavorID), want: always("true"), see: seeBody(`"flavor_id":"` + flavorID + `"`)},
+		annAvailabilityZone:   {with: always("zone-1"), want: always("true"), see: seeBody(`"availability_zone":"zone-1"`)},
+		annLoadBalancerID:     {with: always("aaaaaaaa-0000-4000-8000-00000000000f"), want: always("refused"), see: seeRefused},
+		annHostname:           {with: always("www.example.org"), want: always("www.example.org "), see: seeStatus},
 	}
 }
 
@@ -294,7 +294,7 @@ func seeRefused(x *effectTest) string {
 
 // configEffects are those of the keys of [LoadBalancer], by name.
 func configEffects() map[string]effect {
-	key := func(name, value string) func(*effectTest) string { return text(name + "=" + value + "\n") }
+	key := func(name, value string) func(*effectTest) string { return always(name + "=" + value + "\n") }
 	second := func(x *effectTest) string { // shares the load balancer with two more
 		for _, name := range []string{"second", "third"} {
 			s := x.service(name, cloud.Settings{annLoadBalancerID: x.lb.ID})
@@ -308,29 +308,29 @@ func configEffects() map[string]effect {
 		return "all share"
 	}
 	return map[string]effect{
-		"enabled": {with: key("enabled", "false"), want: text("off"), see: func(x *effectTest) string {
+		"enabled": {with: key("enabled", "false"), want: always("off"), see: func(x *effectTest) string {
 			return map[bool]string{true: "off", false: "on"}[x.off]
 		}},
-		"lb-provider":              {with: key("lb-provider", "ovn"), want: text("ovn"), see: seeLB(func(lb *octaviaLB) any { return lb.Provider })},
-		"lb-method":                {with: key("lb-method", "SOURCE_IP"), want: text("SOURCE_IP"), see: seeMethod},
-		"internal-lb":              {with: key("internal-lb", "true"), want: text("internal"), see: seeFIP},
-		"node-selector":            {with: key("node-selector", "role=edge"), want: text("role=edge"), see: seeAnnotationDefault(annNodeSelector)},
-		"cascade-delete":           {with: key("cascade-delete", "false"), want: text("one by one"), see: seeCascade},
-		"flavor-id":                {with: key("flavor-id", flavorID), want: text("true"), see: seeBody(`"flavor_id":"` + flavorID + `"`)},
-		"availability-zone":        {with: key("availability-zone", "zone-1"), want: text("true"), see: seeBody(`"availability_zone":"zone-1"`)},
+		"lb-provider":              {with: key("lb-provider", "ovn"), want: always("ovn"), see: seeLB(func(lb *octaviaLB) any { return lb.Provider })},
+		"lb-method":                {with: key("lb-method", "SOURCE_IP"), want: always("SOURCE_IP"), see: seeMethod},
+		"internal-lb":              {with: key("internal-lb", "true"), want: always("internal"), see: seeFIP},
+		"node-selector":            {with: key("node-selector", "role=edge"), want: always("role=edge"), see: seeAnnotationDefault(annNodeSelector)},
+		"cascade-delete":           {with: key("cascade-delete", "false"), want: always("one by one"), see: seeCascade},
+		"flavor-id":                {with: key("flavor-id", flavorID), want: always("true"), see: seeBody(`"flavor_id":"` + flavorID + `"`)},
+		"availability-zone":        {with: key("availability-zone", "zone-1"), want: always("true"), see: seeBody(`"availability_zone":"zone-1"`)},
 		"subnet-id":                {with: func(x *effectTest) string { return "subnet-id=" + x.subnet }, want: func(x *effectTest) string { return x.subnet }, see: seeVIPSubnet},
 		"member-subnet-id":         {with: func(x *effectTest) string { return "member-subnet-id=" + x.subnet }, want: func(x *effectTest) string { return x.subnet }, see: seeMemberSubnet},
-		"network-id":               {with: func(x *effectTest) string { return "network-id=" + x.network }, also: text("subnet-id=\n"), want: func(x *effectTest) string { return x.subnet }, see: seeVIPSubnet},
-		"floating-network-id":      {with: externalNet, also: func(x *effectTest) string { return "floating-subnet=public-a\n" }, want: text("a"), see: seeOutside},
-		"floating-subnet":          {with: key("floating-subnet", "public-b"), also: externalNet, want: text("b"), see: seeOutside},
-		"floating-subnet-id":       {with: func(x *effectTest) string { return "floating-subnet-id=" + x.publicB }, also: externalNet, want: text("b"), see: seeOutside},
-		"floating-subnet-tags":     {with: key("floating-subnet-tags", "b,c"), also: externalNet, want: text("b"), see: seeOutside},
-		"create-monitor":           {with: key("create-monitor", "true"), want: text("5 3 1 3"), see: seeMonitor},
-		"monitor-delay":            {with: key("monitor-delay", "11s"), also: monitored, want: text("11 3 1 3"), see: seeMonitor},
-		"monitor-timeout":          {with: key("monitor-timeout", "2s"), also: monitored, want: text("5 2 1 3"), see: seeMonitor},
-		"monitor-max-retries":      {with: key("monitor-max-retries", "4"), also: monitored, want: text("5 3 4 3"), see: seeMonitor},
-		"monitor-max-retries-down": {with: key("monitor-max-retries-down", "5"), also: monitored, want: text("5 3 1 5"), see: seeMonitor},
-		"manage-security-groups": {with: key("manage-security-groups", "true"), want: text("1 groups"), see: func(x *effectTest) string {
+		"network-id":               {with: func(x *effectTest) string { return "network-id=" + x.network }, also: always("subnet-id=\n"), want: func(x *effectTest) string { return x.subnet }, see: seeVIPSubnet},
+		"floating-network-id":      {with: externalNet, also: func(x *effectTest) string { return "floating-subnet=public-a\n" }, want: always("a"), see: seeOutside},
+		"floating-subnet":          {with: key("floating-subnet", "public-b"), also: externalNet, want: always("b"), see: seeOutside},
+		"floating-subnet-id":       {with: func(x *effectTest) string { return "floating-subnet-id=" + x.publicB }, also: externalNet, want: always("b"), see: seeOutside},
+		"floating-subnet-tags":     {with: key("floating-subnet-tags", "b,c"), also: externalNet, want: always("b"), see: seeOutside},
+		"create-monitor":           {with: key("create-monitor", "true"), want: always("5 3 1 3"), see: seeMonitor},
+		"monitor-delay":            {with: key("monitor-delay", "11s"), also: monitored, want: always("11 3 1 3"), see: seeMonitor},
+		"monitor-timeout":          {with: key("monitor-timeout", "2s"), also: monitored, want: always("5 2 1 3"), see: seeMonitor},
+		"monitor-max-retries":      {with: key("monitor-max-retries", "4"), also: monitored, want: always("5 3 4 3"), see: seeMonitor},
+		"monitor-max-retries-down": {with: key("monitor-max-retries-down", "5"), also: monitored, want: always("5 3 1 5"), see: seeMonitor},
+		"manage-security-groups": {with: key("manage-security-groups", "true"), want: always("1 groups"), see: func(x *effectTest) string {
 			n := 0
 			for _, g := range x.sim.Snapshot().SecurityGroups {
 				if strings.HasPrefix(g.Name, groupPrefix) {
@@ -339,19 +339,19 @@ func configEffects() map[string]effect {
 			}
 			return fmt.Sprintf("%d groups", n)
 		}},
-		"enable-ingress-hostname": {with: key("enable-ingress-hostname", "true"), also: proxied, want: text("a name in nip.io"), see: seeSuffix},
-		"ingress-hostname-suffix": {with: key("ingress-hostname-suffix", "example.org"), also: func(x *effectTest) string { return proxied(x) + "enable-ingress-hostname=true\n" }, want: text("a name in example.org"), see: seeSuffix},
-		"max-shared-lb":           {with: key("max-shared-lb", "9"), want: text("all share"), see: second},
+		"enable-ingress-hostname": {with: key("enable-ingress-hostname", "true"), also: proxied, want: always("a name in nip.io"), see: seeSuffix},
+		"ingress-hostname-suffix": {with: key("ingress-hostname-suffix", "example.org"), also: func(x *effectTest) string { return proxied(x) + "enable-ingress-hostname=true\n" }, want: always("a name in example.org"), see: seeSuffix},
+		"max-shared-lb":           {with: key("max-shared-lb", "9"), want: always("all share"), see: second},
 		"container-store": {with: key("container-store", "external"), also: func(*effectTest) string {
 			return "default-tls-container-ref=vault/certificate\n"
-		}, want: text("asks Octavia"), see: func(x *effectTest) string {
+		}, want: always("asks Octavia"), see: func(x *effectTest) string {
 			if strings.Contains(fmt.Sprint(x.err), "Could not retrieve certificate") {
 				return "asks Octavia"
 			}
 			return fmt.Sprint(x.err)
 		}},
-		"provider-requires-serial-api-calls": {with: key("provider-requires-serial-api-calls", "true"), want: text("false"), see: seeBody(`"default_pool":{`)},
-		"default-tls-container-ref":          {with: func(x *effectTest) string { return "default-tls-container-ref=" + secretRef(x) + "\n" }, want: text("TERMINATED_HTTPS>HTTP UDP>UDP"), see: seeProtocols},
+		"provider-requires-serial-api-calls": {with: key("provider-requires-serial-api-calls", "true"), want: always("false"), see: seeBody(`"default_pool":{`)},
+		"default-tls-container-ref":          {with: func(x *effectTest) string { return "default-tls-container-ref=" + secretRef(x) + "\n" }, want: always("TERMINATED_HTTPS>HTTP UDP>UDP"), see: seeProtocols},
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/text"
 )
 
 // checkCertificates asks Barbican for the certificates of listeners that are about to get
@@ -57,7 +58,7 @@ func (o *lbOperation) checkCertificate(ctx context.Context, w *lbWishes, ref str
 // barbicanRef reads a reference: its kind is containers or secrets, "" for neither.
 func barbicanRef(ref string) (kind, id string) {
 	parts := strings.Split(strings.TrimSuffix(ref, "/"), "/")
-	if len(parts) < 2 || !isUUID(parts[len(parts)-1]) {
+	if len(parts) < 2 || !text.IsUUID(parts[len(parts)-1]) {
 		return "", ""
 	}
 	kind, id = parts[len(parts)-2], parts[len(parts)-1]

@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/text"
 )
 
 const (
@@ -40,7 +41,7 @@ type machine struct {
 // readMachine reads the first source that has an answer.
 func readMachine(ctx context.Context, m *MetadataConfig) (*machine, error) {
 	var errs []error
-	for _, source := range splitList(m.SearchOrder) {
+	for _, source := range text.List(m.SearchOrder) {
 		read := readConfigDrive
 		if source == sourceMetadataService {
 			read = readMetadataService
@@ -50,7 +51,7 @@ func readMachine(ctx context.Context, m *MetadataConfig) (*machine, error) {
 		if err == nil {
 			err = json.Unmarshal(data, &found)
 		}
-		if err == nil && (!isUUID(found.ID) || found.ProjectID == "") {
+		if err == nil && (!text.IsUUID(found.ID) || found.ProjectID == "") {
 			err = errors.New("it names no server and project")
 		}
 		if err == nil {

@@ -3,9 +3,8 @@ package openstack
 import (
 	"strings"
 
-	"github.com/google/uuid"
-
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/text"
 )
 
 // Name is the value of --cloud-provider and the scheme of provider IDs.
@@ -28,7 +27,7 @@ func ParseProviderID(id string) (uuid, region string, err error) {
 		rest = after
 	}
 	region, uuid, ok := strings.Cut(rest, "/")
-	if !ok || !isUUID(uuid) || strings.Contains(region, ":") {
+	if !ok || !text.IsUUID(uuid) || strings.Contains(region, ":") {
 		return "", "", cloud.Errorf(cloud.KindInvalid, "provider ID %.200q is not openstack:///<uuid> or openstack://<region>/<uuid>", id)
 	}
 	return strings.ToLower(uuid), region, nil
@@ -38,6 +37,3 @@ func ParseProviderID(id string) (uuid, region string, err error) {
 func formatProviderID(uuid, region string) string {
 	return Name + "://" + region + "/" + uuid
 }
-
-// isUUID reports whether s is a UUID in its canonical form of 36 characters.
-func isUUID(s string) bool { return len(s) == 36 && uuid.Validate(s) == nil }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/text"
 )
 
 func TestParseProviderID(t *testing.T) {
@@ -43,7 +44,7 @@ func FuzzParseProviderID(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if !isUUID(uuid) || uuid != strings.ToLower(uuid) {
+		if !text.IsUUID(uuid) || uuid != strings.ToLower(uuid) {
 			t.Fatalf("%q: uuid %q", s, uuid)
 		}
 		again, r, err := ParseProviderID(formatProviderID(uuid, region))

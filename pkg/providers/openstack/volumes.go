@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/text"
 )
 
 const (
@@ -64,7 +65,7 @@ func (v *Volumes) Ref(pv *corev1.PersistentVolume) (cloud.VolumeRef, bool, error
 	if ref.ID == cloud.VolumePlaceholder {
 		return cloud.VolumeRef{}, false, nil
 	}
-	if !isUUID(ref.ID) {
+	if !text.IsUUID(ref.ID) {
 		return cloud.VolumeRef{}, false, cloud.Errorf(cloud.KindInvalid, "%s %.100q is not a Cinder volume's UUID", field, ref.ID)
 	}
 	ref.ID = strings.ToLower(ref.ID)
@@ -120,7 +121,7 @@ type volume struct {
 func (v *Volumes) answer(vol *volume) *cloud.Volume {
 	out := &cloud.Volume{ID: vol.ID, Region: v.c.region()}
 	// As the zone label of Nodes, or the two would never match.
-	if zone := labelValue(vol.AvailabilityZone); zone != "" {
+	if zone := text.LabelValue(vol.AvailabilityZone); zone != "" {
 		out.Zones = []string{zone}
 	}
 	return out
@@ -158,7 +159,7 @@ func (v *Volumes) list(ctx context.Context, ids []string) (map[string]*volume, e
 
 func (v *Volumes) get(ctx context.Context, id string) (*volume, error) {
 	op := "get volume " + id
-	if !isUUID(id) {
+	if !text.IsUUID(id) {
 		return nil, cloud.Errorf(cloud.KindInvalid, "%.100q is not a Cinder volume's UUID", id)
 	}
 	sc, err := v.c.blockStorage(ctx)
