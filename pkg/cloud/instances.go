@@ -2,6 +2,7 @@ package cloud
 
 import (
 	"context"
+	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -26,6 +27,11 @@ type InstanceRef struct {
 	// SystemUUID is what the machine's kubelet reports as its UUID, only where ProviderID is
 	// empty. It is no proof by itself: it may be the hardware's own, and the kubelet may lie.
 	SystemUUID string
+	// NodeIP is the address that the machine's kubelet was given (--node-ip), the first of two, and
+	// Hint the value of the Node's label Provider.HintLabel, where a cloud needs one to find the
+	// machine; only where ProviderID is empty. Like SystemUUID they prove nothing.
+	NodeIP netip.Addr
+	Hint   string
 }
 
 // Instance is what the cloud says about one virtual machine. Callers must not change it:
@@ -43,6 +49,14 @@ type Instance struct {
 	Addresses []corev1.NodeAddress
 	// Labels are additional Node labels; nil for none.
 	Labels map[string]string
+	// MachineIDs are the UUIDs that the machine's kubelet may report (InstanceRef.SystemUUID): one that
+	// does proves that the Node is this instance, and so the Scope. Nil where that proves nothing.
+	MachineIDs []string
+	// Marked is true when the instance carries this cluster's mark in the cloud, which proves the Scope too.
+	Marked bool
+	// PodCIDRs are what the cloud has given the instance for its pods, in the order in which the Node
+	// is to have them; see Provider.GivesPodCIDRs.
+	PodCIDRs []netip.Prefix
 	// Scope names where the instance was found: the account or project and the endpoint or
 	// region that answered. The same credentials of the same place give the same name; empty
 	// where a cloud cannot tell. What another scope does not have proves nothing.

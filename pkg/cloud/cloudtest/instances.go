@@ -55,6 +55,9 @@ func checkFind(t *T, x *suite) {
 			t.Errorf("instance %s: %v", ref.NodeName, r.Err)
 			continue
 		}
+		if at := slices.IndexFunc(x.nodes, func(n Instance) bool { return n.Ref == ref }); x.nodes[at].MachineID != "" && !slices.Contains(r.Value.MachineIDs, x.nodes[at].MachineID) {
+			t.Errorf("instance %s has MachineIDs %q, want %q among them", ref.NodeName, r.Value.MachineIDs, x.nodes[at].MachineID)
+		}
 		if r.Value.ProviderID != ref.ProviderID || r.Value.Name != ref.NodeName || r.Value.Shutdown {
 			t.Errorf("answer %d is %+v, want the running instance %+v", i+1, r.Value, ref)
 		}
@@ -150,6 +153,14 @@ func checkForeignID(t *T, x *suite) {
 	for _, err := range []error{err, p.Instances.Find(t.Ctx, []cloud.InstanceRef{ref})[0].Err} {
 		if err == nil || cloud.IsNotFound(err) {
 			t.Errorf("provider ID %s: %v, want a refusal other than KindNotFound", ref.ProviderID, err)
+		}
+	}
+	if p.Owns == nil {
+		return // by the scheme of the provider ID, which decorate sees to
+	}
+	for id, want := range map[string]bool{"": true, x.nodes[0].Ref.ProviderID: true, x.World.UnknownID(): true, ref.ProviderID: false} {
+		if got := p.Owns(&corev1.Node{Spec: corev1.NodeSpec{ProviderID: id}}); got != want {
+			t.Errorf("a Node with provider ID %q is owned: %t, want %t", id, got, want)
 		}
 	}
 }

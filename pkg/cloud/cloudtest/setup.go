@@ -91,6 +91,8 @@ type Instance struct {
 	// Addresses are those that the Node is to have as InternalIPs.
 	Addresses []netip.Addr
 	Zone      string
+	// MachineID is the UUID that the machine's kubelet reports; empty where it is none of the instance's.
+	MachineID string
 }
 
 // LoadBalancer is what the cloud says of a load balancer.

@@ -160,6 +160,7 @@ func (i *Instances) instance(s *server, net *attachments) *cloud.Instance {
 		Region:     i.c.region(),
 		Addresses:  nodeAddresses(s, net.ports[s.ID], net.subports[s.ID], &i.c.cfg.Networking),
 		Shutdown:   s.Status == statusShutoff,
+		MachineIDs: []string{s.ID}, // as libvirt tells the guest
 		Scope:      s.scope,
 	}
 	inst.Labels = nodeLabels(s, i.c.cfg.Metadata.NodeLabelPrefix)

@@ -51,7 +51,7 @@ func (w *World) MakeInstance(ctx context.Context, name string) (cloudtest.Instan
 	if err != nil {
 		return out, fmt.Errorf("make server %s: %w", name, err)
 	}
-	out.Ref.ProviderID = "openstack:///" + v.ID
+	out.Ref.ProviderID, out.MachineID = "openstack:///"+v.ID, v.ID
 	err = w.untilServer(ctx, v.ID, func(s *servers.Server) bool {
 		out.Zone = s.AvailabilityZone
 		return s.Status == "ACTIVE"

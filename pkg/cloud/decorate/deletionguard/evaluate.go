@@ -27,7 +27,7 @@ const (
 	// only for Nodes that have nothing but a name either.
 	NameMatches
 	// IDResolved means that an existing provider ID or the UUID of a Node's own machine led to an instance
-	// there, or this Node's own was found there before.
+	// there, that one there bears the cluster's mark, or that this Node's own was found there before.
 	IDResolved
 )
 

@@ -2,6 +2,7 @@ package deletionguard
 
 import (
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
@@ -15,7 +16,7 @@ const maxNameMatches = 10_000
 // know them. The zero value is ready; it has no lock.
 type evidence struct {
 	// proven are the scopes in which a Node led to an instance by a provider ID that it had
-	// before, or by its machine's own UUID.
+	// before or by its machine's own UUID, or to one that bears the cluster's mark.
 	proven map[string]bool
 	// nameMatches holds the scopes of instances found by no more than their names, by the
 	// provider IDs that their Nodes got of it, until the scope is proven.
@@ -26,7 +27,7 @@ type evidence struct {
 func (e *evidence) saw(ref cloud.InstanceRef, instance *cloud.Instance) {
 	switch scope := instance.Scope; {
 	case scope == "" || e.proven[scope]:
-	case isMachine(ref, instance), e.existing(ref), len(e.nameMatches) >= maxNameMatches:
+	case instance.Marked, isMachine(ref, instance), e.existing(ref), len(e.nameMatches) >= maxNameMatches:
 		e.prove(scope)
 	default:
 		if e.nameMatches == nil {
@@ -38,7 +39,9 @@ func (e *evidence) saw(ref cloud.InstanceRef, instance *cloud.Instance) {
 
 // isMachine reports whether ref's machine itself says that it is the instance.
 func isMachine(ref cloud.InstanceRef, instance *cloud.Instance) bool {
-	return ref.SystemUUID != "" && strings.HasSuffix(strings.ToLower(instance.ProviderID), "/"+strings.ToLower(ref.SystemUUID))
+	return ref.SystemUUID != "" && slices.ContainsFunc(instance.MachineIDs, func(id string) bool {
+		return strings.EqualFold(id, ref.SystemUUID)
+	})
 }
 
 // existing reports whether ref has a provider ID that is more than a name match of this process.
