@@ -40,7 +40,7 @@ const (
 // guardNodes turns on the provider's deletion guard. The informers need not run yet.
 func (m *Manager) guardNodes(p *decorate.Provider) {
 	nodes := m.informers.Core().V1().Nodes().Lister()
-	all := func() []cloud.InstanceRef { return refsOf(nodes, p.Name, func(*corev1.Node) bool { return true }) }
+	all := func() []cloud.InstanceRef { return refsOf(nodes, p, func(*corev1.Node) bool { return true }) }
 	p.Nodes.Guard(&decorate.Peers{List: all}, m.opts.NodeDeletion, func(ctx context.Context) deletionguard.Operator {
 		return operator(ctx, m.client, clock.RealClock{})
 	})

@@ -2,6 +2,8 @@ package ccm
 
 import (
 	"context"
+	"errors"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +14,7 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 	cloudproviderapi "k8s.io/cloud-provider/api"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
@@ -24,6 +27,7 @@ type instances struct {
 	*adapter
 	// rounds makes one cycle of the node lifecycle controller share one read.
 	rounds *decorate.Rounds
+	clock  clock.PassiveClock
 	// notReady, uninitialized and initialized are the nodes that each kind of question is about.
 	notReady, uninitialized, initialized *decorate.Peers
 }
@@ -32,11 +36,12 @@ var _ cloudprovider.InstancesV2 = (*instances)(nil)
 
 func newInstances(a *adapter, monitorPeriod time.Duration) *instances {
 	peers := func(is func(*corev1.Node) bool) *decorate.Peers {
-		return &decorate.Peers{List: func() []cloud.InstanceRef { return refsOf(a.nodes, a.provider.Name, is) }}
+		return &decorate.Peers{List: func() []cloud.InstanceRef { return refsOf(a.nodes, a.provider, is) }}
 	}
 	return &instances{
 		adapter:       a,
 		rounds:        decorate.NewRounds(monitorPeriod, nil),
+		clock:         clock.RealClock{},
 		notReady:      peers(func(n *corev1.Node) bool { return !isReady(n) }),
 		uninitialized: peers(isUninitialized),
 		initialized:   peers(func(n *corev1.Node) bool { return !isUninitialized(n) }),
@@ -44,18 +49,18 @@ func newInstances(a *adapter, monitorPeriod time.Duration) *instances {
 }
 
 // InstanceExists implements cloudprovider.InstancesV2. False, upon which the framework
-// deletes the Node, is returned only on the cloud's own word; nodes of other clouds, and those
-// that the deletion guard keeps, count as existing.
+// deletes the Node, is returned only on the cloud's own word; nodes of other clouds, those that the
+// deletion guard keeps and those too new for the cloud's word count as existing.
 func (i *instances) InstanceExists(ctx context.Context, node *corev1.Node) (bool, error) {
 	if i.foreign(node) {
 		return true, nil
 	}
-	_, err := i.lookup(ctx, node, i.rounds.First(refOf(node)), i.notReady)
+	_, err := i.lookup(ctx, node, i.rounds.First(refOf(node, i.provider.HintLabel)), i.notReady)
 	if cloud.IsNotFound(err) {
 		klog.FromContext(ctx).V(2).Info("Cloud says that the node's instance does not exist", "node", klog.KObj(node), "providerID", node.Spec.ProviderID, "reason", err.Error())
 		return false, nil
 	}
-	if deletionguard.IsHeld(err) { // the guard says so itself, once and not for each of thousands
+	if isKept(err) {
 		return true, nil
 	}
 	return err == nil, err
@@ -67,7 +72,7 @@ func (i *instances) InstanceShutdown(ctx context.Context, node *corev1.Node) (bo
 		return false, nil
 	}
 	instance, err := i.lookup(ctx, node, i.rounds.Further(), i.notReady)
-	if deletionguard.IsHeld(err) {
+	if isKept(err) {
 		return false, nil
 	}
 	if err != nil {
@@ -110,35 +115,53 @@ func (i *instances) lookup(ctx context.Context, node *corev1.Node, maxAge time.D
 		return nil, err
 	}
 	defer done()
-	return i.provider.Nodes.Lookup(ctx, refOf(node), maxAge, others)
+	instance, err := i.provider.Nodes.Lookup(ctx, refOf(node, i.provider.HintLabel), maxAge, others)
+	newborn, age := i.provider.Newborn, i.clock.Since(node.CreationTimestamp.Time)
+	if cloud.IsNotFound(err) && newborn > 0 && age < newborn {
+		klog.FromContext(ctx).V(4).Info("Instance is not found, which proves nothing yet", "node", klog.KObj(node), "age", age, "newborn", newborn, "reason", err.Error())
+		err = cloud.Errorf(cloud.KindUnknown, "%w: %v", errNewborn, err)
+	}
+	return instance, err
 }
 
-// foreign reports whether the node's provider ID is another cloud's.
-func (i *instances) foreign(node *corev1.Node) bool { return isForeign(i.provider.Name, node) }
+// errNewborn is what "not found" becomes about a Node that is younger than Provider.Newborn.
+var errNewborn = errors.New("not found, but the node is so new that the cloud may not know its instance yet")
 
-func isForeign(provider string, node *corev1.Node) bool {
-	scheme, _, ok := strings.Cut(node.Spec.ProviderID, "://")
-	return ok && scheme != provider
-}
+// isKept reports whether err is a "not found" upon which nothing is done. The deletion guard says so
+// itself, once and not for each of thousands; a newborn's instance is found soon, or is gone.
+func isKept(err error) bool { return deletionguard.IsHeld(err) || errors.Is(err, errNewborn) }
 
-func refOf(node *corev1.Node) cloud.InstanceRef {
+// foreign reports whether the cloud does not answer for the node.
+func (i *instances) foreign(node *corev1.Node) bool { return !i.provider.Owns(node) }
+
+// refOf names the node's instance by its provider ID or, without one, by all else that tells;
+// hintLabel is cloud.Provider.HintLabel.
+func refOf(node *corev1.Node, hintLabel string) cloud.InstanceRef {
 	ref := cloud.InstanceRef{NodeName: node.Name, ProviderID: node.Spec.ProviderID}
-	if ref.ProviderID == "" {
-		ref.SystemUUID = node.Status.NodeInfo.SystemUUID
+	if ref.ProviderID != "" {
+		return ref
+	}
+	ref.SystemUUID = node.Status.NodeInfo.SystemUUID
+	first, _, _ := strings.Cut(node.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr], ",")
+	if ip, err := netip.ParseAddr(first); err == nil {
+		ref.NodeIP = ip.Unmap()
+	}
+	if hintLabel != "" {
+		ref.Hint = node.Labels[hintLabel]
 	}
 	return ref
 }
 
 // refsOf lists the provider's nodes of which is holds.
-func refsOf(nodes corelisters.NodeLister, provider string, is func(*corev1.Node) bool) []cloud.InstanceRef {
+func refsOf(nodes corelisters.NodeLister, p *decorate.Provider, is func(*corev1.Node) bool) []cloud.InstanceRef {
 	list, err := nodes.List(labels.Everything())
 	if err != nil { // a lister reads memory: it has no errors
 		return nil
 	}
 	refs := make([]cloud.InstanceRef, 0, len(list))
 	for _, n := range list {
-		if !isForeign(provider, n) && is(n) {
-			refs = append(refs, refOf(n))
+		if p.Owns(n) && is(n) {
+			refs = append(refs, refOf(n, p.HintLabel))
 		}
 	}
 	return refs

@@ -3,6 +3,7 @@ package ccm
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	cloudproviderapi "k8s.io/cloud-provider/api"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
@@ -40,7 +42,13 @@ func (o *oneAnswer) Get(context.Context, cloud.InstanceRef) (*cloud.Instance, er
 
 func testInstances(t *testing.T, answer *oneAnswer) *instances {
 	t.Helper()
-	p, err := decorate.New(&cloud.Provider{Name: "test", Instances: answer, Ready: func(context.Context) error { return nil }},
+	return testInstancesOf(t, cloud.Provider{Instances: answer})
+}
+
+func testInstancesOf(t *testing.T, provider cloud.Provider) *instances {
+	t.Helper()
+	provider.Name, provider.Ready = "test", func(context.Context) error { return nil }
+	p, err := decorate.New(&provider,
 		decorate.Options{Reads: decorate.Policy{Attempts: 1, BackoffBase: time.Millisecond}})
 	if err != nil {
 		t.Fatal(err)
@@ -143,5 +151,93 @@ func TestHeldNodesExist(t *testing.T) {
 	}
 	if hold := i.provider.Nodes.Held(); hold == nil || len(hold.Nodes) != 1 {
 		t.Errorf("held: %+v", hold)
+	}
+}
+
+// Which Nodes a cloud answers for is its own affair; without a word of it their scheme decides.
+func TestNodesAreOwnedAsTheProviderSays(t *testing.T) {
+	robots := func(n *corev1.Node) bool { return n.Spec.ProviderID == "" || n.Spec.ProviderID[:1] == "r" }
+	for _, tt := range []struct {
+		name, id string
+		owns     func(*corev1.Node) bool
+		want     bool
+	}{
+		{"no ID", "", nil, true},
+		{"its scheme", "test:///1", nil, true},
+		{"another scheme", "other:///1", nil, false},
+		{"a scheme that begins alike", "testing:///1", nil, false},
+		{"no scheme", "eu-1.i-1", nil, false},
+		{"a second scheme of its own", "robot://1", robots, true},
+		{"an ID that it refuses", "test:///1", robots, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			answer := &oneAnswer{instance: &cloud.Instance{}}
+			i := testInstancesOf(t, cloud.Provider{Instances: answer, Owns: tt.owns})
+			if exists, err := i.InstanceExists(t.Context(), instanceNode(tt.id)); !exists || err != nil {
+				t.Errorf("exists: %t, %v", exists, err)
+			}
+			if asked := answer.asked > 0; asked != tt.want {
+				t.Errorf("the cloud was asked: %t, want %t", asked, tt.want)
+			}
+		})
+	}
+}
+
+// "Not found" proves nothing while the instance is so new that the cloud may not know it yet.
+func TestNewbornNodesExist(t *testing.T) {
+	const newborn = 5 * time.Minute
+	missing := cloud.Errorf(cloud.KindNotFound, "no such server")
+	now := time.Now().Truncate(time.Second)
+	for _, tt := range []struct {
+		name    string
+		age     time.Duration
+		newborn time.Duration
+		exists  bool
+	}{
+		{"newborn", newborn - time.Second, newborn, true},
+		{"of the future, by a clock that is ahead", -time.Second, newborn, true},
+		{"old enough", newborn, newborn, false},
+		{"a cloud whose reads do not lag", time.Second, 0, false},
+		{"such a cloud, and a clock that is ahead", -time.Second, 0, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			i := testInstancesOf(t, cloud.Provider{Instances: &oneAnswer{err: missing}, Newborn: tt.newborn})
+			i.clock = clocktesting.NewFakePassiveClock(now)
+			node := instanceNode("test:///1")
+			node.CreationTimestamp = metav1.NewTime(now.Add(-tt.age))
+			if exists, err := i.InstanceExists(t.Context(), node); exists != tt.exists || err != nil {
+				t.Errorf("exists: %t, %v; want %t", exists, err, tt.exists)
+			}
+			if shutdown, err := i.InstanceShutdown(t.Context(), node); shutdown || (err == nil) != tt.exists {
+				t.Errorf("shut down: %t, %v", shutdown, err)
+			}
+			if m, err := i.InstanceMetadata(t.Context(), node); m != nil || err == nil || cloud.IsNotFound(err) == tt.exists {
+				t.Errorf("metadata: %+v, %v", m, err)
+			}
+		})
+	}
+}
+
+// A Node without a provider ID is looked up with all that tells which machine it is.
+func TestRefOfANodeWithoutAProviderID(t *testing.T) {
+	node := instanceNode("")
+	node.Status.NodeInfo.SystemUUID = "A-2"
+	node.Labels = map[string]string{"group": "blue"}
+	for text, want := range map[string]string{"": "", "10.0.0.1": "10.0.0.1", "10.0.0.1,fd00::1": "10.0.0.1", "fd00::1": "fd00::1", "::ffff:10.0.0.1": "10.0.0.1", "nonsense": ""} {
+		node.Annotations = map[string]string{cloudproviderapi.AnnotationAlphaProvidedIPAddr: text}
+		ref := cloud.InstanceRef{NodeName: "a", SystemUUID: "A-2", Hint: "blue"}
+		if want != "" {
+			ref.NodeIP = netip.MustParseAddr(want)
+		}
+		if got := refOf(node, "group"); got != ref {
+			t.Errorf("--node-ip=%s: %+v, want %+v", text, got, ref)
+		}
+	}
+	if got := refOf(node, ""); got.Hint != "" {
+		t.Errorf("a cloud without hints gets %q", got.Hint)
+	}
+	node.Spec.ProviderID = "test:///1"
+	if got, want := refOf(node, "group"), (cloud.InstanceRef{NodeName: "a", ProviderID: "test:///1"}); got != want {
+		t.Errorf("with a provider ID: %+v, want no more than %+v", got, want)
 	}
 }

@@ -2,7 +2,9 @@ package cloud
 
 import (
 	"context"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -14,6 +16,17 @@ type Provider struct {
 	Name string
 	// Instances is required.
 	Instances Instances
+	// Owns reports whether the cloud answers for a Node; others are neither looked up nor changed.
+	// Nil: its provider ID is empty or begins with Name + "://".
+	Owns func(*corev1.Node) bool
+	// HintLabel is the Node label whose value becomes InstanceRef.Hint; empty for none.
+	HintLabel string
+	// Newborn is how long after an instance's creation the cloud's "not found" proves nothing about
+	// it, because its reads lag behind. It is counted from the Node's creation, which is later.
+	Newborn time.Duration
+	// GivesPodCIDRs is true where Instance.PodCIDRs are known, so that Nodes can get them
+	// (--cidr-allocator-type=CloudAllocator).
+	GivesPodCIDRs bool
 	// LoadBalancers is nil where Services of type LoadBalancer are not served.
 	LoadBalancers LoadBalancers
 	// Annotations is the vocabulary of Service annotations that LoadBalancers understands;

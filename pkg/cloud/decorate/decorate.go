@@ -3,8 +3,10 @@ package decorate
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
@@ -64,6 +66,9 @@ func New(p *cloud.Provider, o Options) (*Provider, error) {
 	d := &Provider{Provider: *p, work: w, reads: reads}
 	d.Nodes = newInstances(p.Instances, c, w)
 	d.Instances = nil
+	if d.Owns == nil {
+		d.Owns = ownsScheme(p.Name)
+	}
 	if p.LoadBalancers != nil {
 		d.LoadBalancers = newLoadBalancers(p.LoadBalancers, c)
 	}
@@ -74,6 +79,13 @@ func New(p *cloud.Provider, o Options) (*Provider, error) {
 		d.Volumes = newVolumes(p.Volumes, c, reads)
 	}
 	return d, nil
+}
+
+// ownsScheme is cloud.Provider.Owns of a cloud that has none.
+func ownsScheme(name string) func(*corev1.Node) bool {
+	return func(n *corev1.Node) bool {
+		return n.Spec.ProviderID == "" || strings.HasPrefix(n.Spec.ProviderID, name+"://")
+	}
 }
 
 // EndLease is Close for all but Volumes, which every replica may read for its webhooks,

@@ -72,6 +72,7 @@ func compose(c *client) *cloud.Provider {
 	p := &cloud.Provider{
 		Name:      Name,
 		Instances: &Instances{c: c},
+		Owns:      owns,
 		Volumes:   &Volumes{c: c},
 	}
 	if lb := &c.cfg.LoadBalancer; lb.Enabled {

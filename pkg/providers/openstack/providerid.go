@@ -3,6 +3,8 @@ package openstack
 import (
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/text"
 )
@@ -31,6 +33,12 @@ func ParseProviderID(id string) (uuid, region string, err error) {
 		return "", "", cloud.Errorf(cloud.KindInvalid, "provider ID %.200q is not openstack:///<uuid> or openstack://<region>/<uuid>", id)
 	}
 	return strings.ToLower(uuid), region, nil
+}
+
+// owns implements cloud.Provider.Owns: a provider ID may be without "openstack://".
+func owns(n *corev1.Node) bool {
+	scheme, _, ok := strings.Cut(n.Spec.ProviderID, "://")
+	return !ok || scheme == Name
 }
 
 // formatProviderID writes a server's provider ID; region is empty unless provider IDs are regional.
