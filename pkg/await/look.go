@@ -16,7 +16,7 @@ func (w *Waiter[T]) begin(ctx context.Context) {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	w.stop, w.failed = stop, nil
 	if w.tells() {
-		unbound := context.AfterFunc(w.term, stop)
+		unbound := context.AfterFunc(w.term, stop) //nolint:contextcheck // the term ends it, not a caller
 		w.stop = func() { unbound(); stop() }
 	}
 	go w.look(ctx)

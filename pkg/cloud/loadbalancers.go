@@ -28,6 +28,14 @@ type LoadBalancers interface {
 	Delete(ctx context.Context, ref LoadBalancerRef) error
 }
 
+// Waiting is implemented by LoadBalancers that finish work in the background: after a
+// KindRetryAfter they tell when it is worth to come back. Decorators pass it on.
+type Waiting interface {
+	// Attach has again called for a Service as soon as the work that it waits for has ended,
+	// until ctx ends, which is a term of leadership. It is called before any other method.
+	Attach(ctx context.Context, again func(LoadBalancerRef))
+}
+
 // LoadBalancerRef names a Service's load balancer.
 type LoadBalancerRef struct {
 	// Cluster owns it.

@@ -21,10 +21,20 @@ type loadBalancers struct {
 // be answered with the object that its predecessor had.
 type lbKey struct{ cluster, namespace, name string }
 
-var _ cloud.LoadBalancers = (*loadBalancers)(nil)
+var (
+	_ cloud.LoadBalancers = (*loadBalancers)(nil)
+	_ cloud.Waiting       = (*loadBalancers)(nil)
+)
 
 func newLoadBalancers(next cloud.LoadBalancers, c *caller) *loadBalancers {
 	return &loadBalancers{next: next, call: c}
+}
+
+// Attach implements cloud.Waiting, for a cloud that may not.
+func (l *loadBalancers) Attach(ctx context.Context, again func(cloud.LoadBalancerRef)) {
+	if w, ok := l.next.(cloud.Waiting); ok {
+		w.Attach(ctx, again)
+	}
 }
 
 // Get implements cloud.LoadBalancers.

@@ -71,6 +71,8 @@ type Controller struct {
 	nodes    *nodes
 	queue    workqueue.TypedDelayingInterface[string]
 	records  records
+	// told: the cloud tells of the end of work that a Service waits for.
+	told bool
 }
 
 // New returns a Controller. Its queue works from now on; the end of Run ends it.
@@ -97,8 +99,10 @@ func New(c Config) (*Controller, error) {
 	if c.NodeWait <= 0 {
 		c.NodeWait = 5 * time.Second
 	}
+	_, told := c.LoadBalancers.(cloud.Waiting)
 	return &Controller{
 		Config:   c,
+		told:     told,
 		services: c.Services.Lister(),
 		nodes:    newNodes(c.Nodes.Lister()),
 		records:  records{byKey: map[string]*entry{}},
@@ -120,6 +124,9 @@ func (c *Controller) Run(ctx context.Context) error {
 	defer wg.Wait()
 	if !cache.WaitForCacheSync(ctx.Done(), c.Services.Informer().HasSynced, c.Nodes.Informer().HasSynced) {
 		return nil
+	}
+	if w, ok := c.LoadBalancers.(cloud.Waiting); ok {
+		w.Attach(ctx, c.again)
 	}
 	for range c.Workers {
 		wg.Go(func() {
@@ -172,6 +179,14 @@ func (c *Controller) enqueue(obj any) bool {
 	}
 	c.queue.Add(cache.MetaObjectToName(s).String())
 	return true
+}
+
+// again has a worker look at once at a Service that waits for the cloud.
+func (c *Controller) again(ref cloud.LoadBalancerRef) {
+	key := cache.NewObjectName(ref.Namespace, ref.Name).String()
+	if c.records.ended(key) {
+		c.queue.Add(key)
+	}
 }
 
 // next works on one Service and reports whether there will be more.

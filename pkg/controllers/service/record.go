@@ -43,7 +43,7 @@ type completion struct {
 }
 
 // entry is what is known of one Service's load balancer. It belongs to the worker that has
-// the key; only watching is for others, too.
+// the key; only watching and awaited are for others, too.
 type entry struct {
 	// service is the Service as it was last worked on; nil when it never was. Its load
 	// balancer is deleted when the Service vanishes without a finalizer.
@@ -81,6 +81,8 @@ type entry struct {
 	about string
 
 	watching atomic.Pointer[watch]
+	// awaited: the cloud has ended the work that the last attempt waited for.
+	awaited atomic.Bool
 }
 
 // watch is how a change of Nodes is seen to concern a Service.
@@ -105,6 +107,18 @@ func (r *records) get(key string) *entry {
 		r.byKey[key] = e
 	}
 	return e
+}
+
+// ended notes that the cloud has ended the work that the Service with the key waits
+// for, and reports whether there is one.
+func (r *records) ended(key string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e, ok := r.byKey[key]
+	if ok {
+		e.awaited.Store(true)
+	}
+	return ok
 }
 
 func (r *records) drop(key string) {

@@ -65,7 +65,9 @@ func (c *Controller) failed(ctx context.Context, e *entry, f failure, err error)
 		if f.operation == operationDelete {
 			reason = reasonDeleting
 		}
-		c.once(e, f.service, corev1.EventTypeNormal, reason, "The cloud is not done yet: "+text)
+		if !c.told || wait > firstRetry || c.Clock.Since(e.waiting) >= firstRetry { // what is soon done is no news
+			c.once(e, f.service, corev1.EventTypeNormal, reason, "The cloud is not done yet: "+text)
+		}
 	case kind == cloud.KindInvalid, kind == cloud.KindUnsupported:
 		e.hopeless = true
 		if wait = spread(c.SyncPeriod); wait <= 0 {
@@ -109,6 +111,9 @@ func isWaiting(err error) bool {
 func (c *Controller) holdBack(e *entry, want plan) time.Duration {
 	if e.about != want.rest {
 		e.about, e.said = want.rest, nil
+	}
+	if e.awaited.Swap(false) && !e.waiting.IsZero() {
+		return 0
 	}
 	if e.tried.rest != want.rest || e.hopeless && e.tried != want {
 		e.succeeded()
