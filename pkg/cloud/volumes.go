@@ -19,8 +19,11 @@ type Volumes interface {
 	// of Sources or names VolumePlaceholder. Pure: it calls no cloud.
 	Ref(pv *corev1.PersistentVolume) (ref VolumeRef, ok bool, err error)
 	// Find answers every ref, in their order, in as few API calls as the cloud allows.
-	// KindNotFound is the cloud's own word.
+	// KindNotFound in an answer means "not in what the batch read returned"; it becomes
+	// evidence only after Get confirms it, which decorate does.
 	Find(ctx context.Context, refs []VolumeRef) []Result[*Volume]
+	// Get reads one volume directly. Its KindNotFound is the cloud's own word.
+	Get(ctx context.Context, ref VolumeRef) (*Volume, error)
 }
 
 // VolumeSource is a kind of source of PersistentVolumes.
@@ -40,9 +43,6 @@ type VolumeRef struct {
 	// TopologyKey is the CSI driver's own topology key, to be required in nodeAffinity
 	// beside the well-known labels; empty for in-tree sources.
 	TopologyKey string
-	// ZoneHint is the zone that the PV's labels name, for clouds that need one to find the
-	// volume; empty for none.
-	ZoneHint string
 }
 
 // Volume is where a volume can be attached.

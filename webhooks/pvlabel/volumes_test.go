@@ -99,3 +99,8 @@ func (v *volumes) Find(_ context.Context, refs []cloud.VolumeRef) []cloud.Result
 	}
 	return results
 }
+
+func (v *volumes) Get(ctx context.Context, ref cloud.VolumeRef) (*cloud.Volume, error) {
+	r := v.Find(ctx, []cloud.VolumeRef{ref})[0]
+	return r.Value, r.Err
+}

@@ -44,7 +44,9 @@ type fakeVolumes struct {
 	latency time.Duration
 	mu      sync.Mutex
 	have    map[string]bool
+	hidden  map[string]bool // from Find
 	finds   [][]cloud.VolumeRef
+	gets    []cloud.VolumeRef
 	active  int // finds now
 	peak    int // most finds at a time
 }
@@ -81,6 +83,36 @@ func (f *fakeVolumes) Find(ctx context.Context, refs []cloud.VolumeRef) []cloud.
 		return slices.Repeat([]cloud.Result[*cloud.Volume]{{Err: err}}, len(refs))
 	}
 	return results
+}
+
+// Get reads one, with the latency of all reads.
+func (f *fakeVolumes) Get(ctx context.Context, ref cloud.VolumeRef) (*cloud.Volume, error) {
+	f.mu.Lock()
+	f.gets = append(f.gets, ref)
+	have := f.have[ref.ID] || f.hidden[ref.ID]
+	f.mu.Unlock()
+	if err := sleep(ctx, clock.RealClock{}, f.latency); err != nil {
+		return nil, err
+	}
+	if !have {
+		return nil, cloud.Errorf(cloud.KindNotFound, "no volume %s", ref.ID)
+	}
+	return &cloud.Volume{ID: ref.ID}, nil
+}
+
+// What a batch did not have is read directly before anybody hears that it does not exist.
+func TestVolumesThatABatchLacksAreReadDirectly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeVolumes{have: map[string]bool{"listed": true}, hidden: map[string]bool{"hidden": true}}
+		d := decorated(t, cloud.Provider{Volumes: f}, Options{})
+		r := d.Volumes.Find(t.Context(), []cloud.VolumeRef{{ID: "hidden"}, {ID: "listed"}, {ID: "gone"}})
+		if r[0].Err != nil || r[0].Value.ID != "hidden" || r[1].Err != nil || !cloud.IsNotFound(r[2].Err) {
+			t.Errorf("got %v", r)
+		}
+		if len(f.finds) != 1 || len(f.gets) != 2 {
+			t.Errorf("%d batches and %d direct reads, want 1 and 2", len(f.finds), len(f.gets))
+		}
+	})
 }
 
 func TestVolumesAreReadTogether(t *testing.T) {
@@ -130,7 +162,7 @@ func TestVolumesNotFoundIsFresh(t *testing.T) {
 				t.Errorf("got %v", r)
 			}
 		})
-		time.Sleep(time.Second)
+		time.Sleep(15 * time.Second) // in its direct read
 		f.mu.Lock()
 		f.have["v"] = true
 		f.mu.Unlock()

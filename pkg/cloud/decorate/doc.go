@@ -4,7 +4,7 @@
 //   - Instances: the per-node questions of the framework's controllers become few batches
 //     (coalescing and a snapshot), and "not found" is checked by a direct read before
 //     anybody hears it.
-//   - Volumes: questions that arrive together are asked together.
+//   - Volumes: questions that arrive together are asked together; "not found" is checked, too.
 //   - Routes: concurrent single-route changes become one set, lists are shared.
 //   - LoadBalancers: calls for one load balancer never overlap.
 //   - All of them: a deadline, retries with jittered backoff, and metrics.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
@@ -21,8 +22,9 @@ const (
 )
 
 // volumes decorates cloud.Volumes: refs that are asked for within volumesWindow, or while
-// volumeReads reads are under way, are read together. Every answer comes from a read that
-// began after it was asked for; nothing is remembered. A read ends when nobody waits for it.
+// volumeReads reads are under way, are read together, and what a batch did not have is read
+// directly. Every answer comes from a read that began after it was asked for; nothing is
+// remembered. A read ends when nobody waits for it.
 type volumes struct {
 	next  cloud.Volumes
 	call  *caller
@@ -148,10 +150,30 @@ func (v *volumes) run(ctx context.Context, read *volumesRead) {
 		return
 	}
 	results := batch(ctx, v.call, operation{ability: "volumes", name: "find"}, refs, v.ask)
+	var confirming errgroup.Group
+	confirming.SetLimit(confirmations)
+	for k, ref := range refs {
+		if cloud.IsNotFound(results[k].Err) {
+			confirming.Go(func() error {
+				results[k].Value, results[k].Err = v.Get(ctx, ref)
+				return nil
+			})
+		}
+	}
+	_ = confirming.Wait() // every error is in its answer
 	read.results = make(map[cloud.VolumeRef]cloud.Result[*cloud.Volume], len(refs))
 	for k, ref := range refs {
 		read.results[ref] = results[k]
 	}
+}
+
+// Get implements cloud.Volumes.
+func (v *volumes) Get(ctx context.Context, ref cloud.VolumeRef) (volume *cloud.Volume, err error) {
+	err = v.call.do(ctx, operation{ability: "volumes", name: "get"}, func(ctx context.Context) (err error) {
+		volume, err = v.next.Get(ctx, ref)
+		return wholeVolume(volume, err)
+	})
+	return volume, err
 }
 
 // begin ends the gathering and returns what is wanted.
@@ -172,9 +194,15 @@ func (v *volumes) begin(read *volumesRead) []cloud.VolumeRef {
 func (v *volumes) ask(ctx context.Context, refs []cloud.VolumeRef) []cloud.Result[*cloud.Volume] {
 	results := v.next.Find(ctx, refs)
 	for k := range results {
-		if results[k].Err == nil && results[k].Value == nil {
-			results[k].Err = errors.New("the provider answered with neither a volume nor an error, which is a bug in it")
-		}
+		results[k].Err = wholeVolume(results[k].Value, results[k].Err)
 	}
 	return results
+}
+
+// wholeVolume turns "no error and no volume" into an error.
+func wholeVolume(volume *cloud.Volume, err error) error {
+	if err == nil && volume == nil {
+		return errors.New("the provider answered with neither a volume nor an error, which is a bug in it")
+	}
+	return err
 }

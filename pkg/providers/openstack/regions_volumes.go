@@ -91,38 +91,3 @@ func decideVolume(id string, answers []cloud.Result[*cloud.Volume]) cloud.Result
 	}
 	return cloud.Result[*cloud.Volume]{Err: none}
 }
-
-// listed answers from a list of volumes; KindNotFound means "not seen in it".
-func (v *Volumes) listed(ctx context.Context, ids []string) []cloud.Result[*cloud.Volume] {
-	found, err := v.list(ctx, ids)
-	if err != nil {
-		return failAll[*cloud.Volume](len(ids), err)
-	}
-	out := make([]cloud.Result[*cloud.Volume], len(ids))
-	for n, id := range ids {
-		if vol := found[id]; vol != nil {
-			out[n].Value = v.answer(vol)
-		} else {
-			out[n].Err = cloud.Errorf(cloud.KindNotFound, "volume %s is not in the list of volumes", id)
-		}
-	}
-	return out
-}
-
-// read reads the volumes one by one, some at a time.
-func (v *Volumes) read(ctx context.Context, ids []string) []cloud.Result[*cloud.Volume] {
-	out := make([]cloud.Result[*cloud.Volume], len(ids))
-	var g errgroup.Group
-	g.SetLimit(volumeReads)
-	for n, id := range ids {
-		g.Go(func() error {
-			vol, err := v.get(ctx, id)
-			if out[n].Err = err; err == nil {
-				out[n].Value = v.answer(vol)
-			}
-			return nil
-		})
-	}
-	_ = g.Wait() // every error is in its answer
-	return out
-}

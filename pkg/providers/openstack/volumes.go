@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
@@ -72,28 +73,62 @@ func (v *Volumes) Ref(pv *corev1.PersistentVolume) (cloud.VolumeRef, bool, error
 	return ref, true, nil
 }
 
-// Find implements cloud.Volumes. What a list lacks is read directly before it is NotFound.
+// Find implements cloud.Volumes: from a list where that is cheaper, else by reading each.
 func (v *Volumes) Find(ctx context.Context, refs []cloud.VolumeRef) []cloud.Result[*cloud.Volume] {
 	ids := distinctIDs(refs)
 	answers := make(map[string]cloud.Result[*cloud.Volume], len(ids))
+	read := v.read
 	if v.listIsCheaper(len(ids)) {
-		for n, r := range v.listed(ctx, ids) {
-			switch {
-			case r.Err == nil:
-				answers[ids[n]] = r
-			case !cloud.IsNotFound(r.Err): // the list could not be read
-				return failAll[*cloud.Volume](len(refs), r.Err)
-			}
-		}
-		ids = slices.DeleteFunc(ids, func(id string) bool { return answers[id].Value != nil })
+		read = v.listed
 	}
-	for n, r := range v.read(ctx, ids) {
+	for n, r := range read(ctx, ids) {
 		answers[ids[n]] = r
 	}
 	out := make([]cloud.Result[*cloud.Volume], len(refs))
 	for n, ref := range refs {
 		out[n] = answers[ref.ID]
 	}
+	return out
+}
+
+// Get implements cloud.Volumes.
+func (v *Volumes) Get(ctx context.Context, ref cloud.VolumeRef) (*cloud.Volume, error) {
+	vol, err := v.get(ctx, ref.ID)
+	if err != nil {
+		return nil, err
+	}
+	return v.answer(vol), nil
+}
+
+// listed answers from a list of volumes; KindNotFound means "not seen in it".
+func (v *Volumes) listed(ctx context.Context, ids []string) []cloud.Result[*cloud.Volume] {
+	found, err := v.list(ctx, ids)
+	if err != nil {
+		return failAll[*cloud.Volume](len(ids), err)
+	}
+	out := make([]cloud.Result[*cloud.Volume], len(ids))
+	for n, id := range ids {
+		if vol := found[id]; vol != nil {
+			out[n].Value = v.answer(vol)
+		} else {
+			out[n].Err = cloud.Errorf(cloud.KindNotFound, "volume %s is not in the list of volumes", id)
+		}
+	}
+	return out
+}
+
+// read reads the volumes one by one, some at a time.
+func (v *Volumes) read(ctx context.Context, ids []string) []cloud.Result[*cloud.Volume] {
+	out := make([]cloud.Result[*cloud.Volume], len(ids))
+	var g errgroup.Group
+	g.SetLimit(volumeReads)
+	for n, id := range ids {
+		g.Go(func() error {
+			out[n].Value, out[n].Err = v.Get(ctx, cloud.VolumeRef{ID: id})
+			return nil
+		})
+	}
+	_ = g.Wait() // every error is in its answer
 	return out
 }
 
