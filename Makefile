@@ -12,7 +12,7 @@ REVISION ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 # CLOUDS=aws,openstack leaves all others out of both binaries: each has a build tag no_<cloud>.
 comma := ,
-ALL_CLOUDS := $(sort $(patsubst no_%.go,%,$(notdir $(wildcard pkg/providers/no_*.go cmd/credential-provider/no_*.go))))
+ALL_CLOUDS := $(sort $(patsubst no_%.go,%,$(notdir $(wildcard pkg/providers/no_*.go credentialprovider/config/no_*.go))))
 CLOUDS ?= $(ALL_CLOUDS)
 override CLOUDS := $(subst $(comma), ,$(CLOUDS))
 $(if $(filter-out $(ALL_CLOUDS),$(CLOUDS)),$(error CLOUDS=$(CLOUDS): there are $(ALL_CLOUDS)))

@@ -12,6 +12,9 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
 )
 
+// Program is the name under which the program is installed.
+const Program = "isthmus-credential-provider"
+
 // AnnotationPrefix begins the annotations of service accounts that are Isthmus' own.
 const AnnotationPrefix = "isthmus-cloud.github.io/"
 

@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/isthmus-cloud/isthmus/credentialprovider/rollout"
 )
 
 // The files that the sections acr and artifactregistry name are read when there is an image to pull, but have
@@ -19,8 +21,8 @@ func TestNamedFiles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			n := newTarget(t, map[string]string{
-				installedConfig: "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\nproviders:\n- {name: isthmus-credential-provider, apiVersion: credentialprovider.kubelet.k8s.io/v1, matchImages: ['" + tt.image + "'], defaultCacheDuration: 10m, args: [--config=ETC/options.yaml]}\n",
-				"options.yaml":  configHead + tt.options + "\n",
+				rollout.ConfigFile: "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\nproviders:\n- {name: isthmus-credential-provider, apiVersion: credentialprovider.kubelet.k8s.io/v1, matchImages: ['" + tt.image + "'], defaultCacheDuration: 10m, args: [--config=ETC/options.yaml]}\n",
+				"options.yaml":     configHead + tt.options + "\n",
 			})
 			want := strings.Replace(tt.want, "FILE", "ETC/login, which is not there", 1)
 			if got := execute(t, "", n.args()...); got.code != exitFailed || !strings.Contains(n.plain(got.stderr), want) {
@@ -31,7 +33,7 @@ func TestNamedFiles(t *testing.T) {
 				t.Errorf("install with it: exit %d: %s%s", got.code, n.plain(got.stdout), n.plain(got.stderr))
 			}
 			n.remove(t, "login")
-			check := execute(t, "", "check", "--kubelet-config", n.configDir+"/"+installedConfig, "--bin-dir", n.binDir)
+			check := execute(t, "", "check", "--kubelet-config", n.configDir+"/"+rollout.ConfigFile, "--bin-dir", n.binDir)
 			if check.code != exitFailed || !strings.Contains(n.plain(check.stdout), want) {
 				t.Errorf("check: exit %d: %s, want %q", check.code, n.plain(check.stdout), want)
 			}
@@ -42,8 +44,8 @@ func TestNamedFiles(t *testing.T) {
 // A file that somebody else puts on the node, perhaps later, does not keep the provider from being installed.
 func TestNamedFilesOfOthers(t *testing.T) {
 	n := newTarget(t, map[string]string{
-		installedConfig: "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\nproviders:\n- {name: isthmus-credential-provider, apiVersion: credentialprovider.kubelet.k8s.io/v1, matchImages: ['*.azurecr.io'], defaultCacheDuration: 10m, args: [--config=ETC/options.yaml]}\n",
-		"options.yaml":  configHead + "acr: {cloudConfig: /nowhere/azure.json}\n",
+		rollout.ConfigFile: "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\nproviders:\n- {name: isthmus-credential-provider, apiVersion: credentialprovider.kubelet.k8s.io/v1, matchImages: ['*.azurecr.io'], defaultCacheDuration: 10m, args: [--config=ETC/options.yaml]}\n",
+		"options.yaml":     configHead + "acr: {cloudConfig: /nowhere/azure.json}\n",
 	})
 	if got := execute(t, "", n.args()...); got.code != exitOK {
 		t.Errorf("install: exit %d: %s%s", got.code, n.plain(got.stdout), n.plain(got.stderr))
@@ -57,13 +59,13 @@ func TestNamedFilesOfOthers(t *testing.T) {
 // Options that are the same on all nodes may have kinds that this one's matchImages do not lead to.
 func TestOptionsOfAllClouds(t *testing.T) {
 	n := newTarget(t, map[string]string{
-		installedConfig: "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\nproviders:\n- {name: isthmus-credential-provider, apiVersion: credentialprovider.kubelet.k8s.io/v1, matchImages: ['*.azurecr.io'], defaultCacheDuration: 10m, args: [--config=ETC/options.yaml]}\n",
-		"options.yaml":  configHead + "acr: {}\necr: {}\n",
+		rollout.ConfigFile: "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\nproviders:\n- {name: isthmus-credential-provider, apiVersion: credentialprovider.kubelet.k8s.io/v1, matchImages: ['*.azurecr.io'], defaultCacheDuration: 10m, args: [--config=ETC/options.yaml]}\n",
+		"options.yaml":     configHead + "acr: {}\necr: {}\n",
 	})
 	if got := execute(t, "", n.args()...); got.code != exitOK {
 		t.Errorf("install: exit %d: %s", got.code, n.plain(got.stderr))
 	}
-	if got := execute(t, "", "check", "--kubelet-config", n.configDir+"/"+installedConfig, "--bin-dir", n.binDir); got.code != exitOK || !strings.Contains(got.stdout, "warning: ") {
+	if got := execute(t, "", "check", "--kubelet-config", n.configDir+"/"+rollout.ConfigFile, "--bin-dir", n.binDir); got.code != exitOK || !strings.Contains(got.stdout, "warning: ") {
 		t.Errorf("check: exit %d: %s", got.code, n.plain(got.stdout))
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/isthmus-cloud/isthmus/credentialprovider/rollout"
 )
 
 // What others could change decides what root's kubelet runs, and where passwords go: check and install find it
@@ -71,12 +73,12 @@ func TestTrust(t *testing.T) {
 			}
 			data, err := os.ReadFile(config) //nolint:gosec // the test's
 			if err == nil {
-				err = os.WriteFile(filepath.Join(from, installedConfig), data, 0o600)
+				err = os.WriteFile(filepath.Join(from, rollout.ConfigFile), data, 0o600)
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			if tt.file == installedConfig {
+			if tt.file == rollout.ConfigFile {
 				return
 			}
 			installed := execute(t, "", "install", "--bin-dir", n.bin, "--config-dir", filepath.Join(n.dir, "etc"), "--from", from, "--force")

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/isthmus-cloud/isthmus/credentialprovider"
+	"github.com/isthmus-cloud/isthmus/credentialprovider/config"
 	"github.com/isthmus-cloud/isthmus/credentialprovider/kubelet"
 )
 
@@ -28,7 +29,7 @@ func TestExamplesInGuides(t *testing.T) {
 			block, _, _ = strings.Cut(block, "```")
 			switch {
 			case strings.Contains(block, "\nkind: CredentialProviderOptions\n"):
-				shown[configKind]++
+				shown["options"]++
 				checkExample(t, filepath.Base(guide), block)
 			case strings.Contains(block, "\nkind: CredentialProviderConfig\n"):
 				shown["kubelet"]++
@@ -38,7 +39,7 @@ func TestExamplesInGuides(t *testing.T) {
 			}
 		}
 	}
-	if shown[configKind] < 3 || shown["kubelet"] < 3 {
+	if shown["options"] < 3 || shown["kubelet"] < 3 {
 		t.Errorf("examples %v: this test checks nothing", shown)
 	}
 }
@@ -46,12 +47,16 @@ func TestExamplesInGuides(t *testing.T) {
 // checkExample opens the kinds of an example, but for those that read a file which is not here.
 func checkExample(t *testing.T, guide, example string) {
 	t.Helper()
-	c, err := decodeConfig([]byte(example))
+	file := filepath.Join(t.TempDir(), "options.yaml")
+	if err := os.WriteFile(file, []byte(example), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Source{File: file}.Read()
 	if err != nil {
 		t.Errorf("%s: %v\n%s", guide, err, example)
 		return
 	}
-	for _, kind := range c.set(credentialprovider.Options{}, func(string) {}).Kinds {
+	for _, kind := range c.Set(credentialprovider.Options{}, func(string) {}).Kinds {
 		if _, err := kind.Open(); err != nil && kind.Name != "openstack" {
 			t.Errorf("%s: %v\n%s", guide, err, example)
 		}

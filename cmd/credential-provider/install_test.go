@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/isthmus-cloud/isthmus/credentialprovider/rollout"
 )
 
 // target is a folder with what is to be installed, and where to.
@@ -64,7 +66,7 @@ func goodFiles() map[string]string {
 		return "- name: " + name + "\n  apiVersion: credentialprovider.kubelet.k8s.io/v1\n  matchImages: ['" + image + "']\n  defaultCacheDuration: 10m\n  args: [" + args + "]\n" + more
 	}
 	return map[string]string{
-		installedConfig: "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\nproviders:\n" +
+		rollout.ConfigFile: "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\nproviders:\n" +
 			entry(name, "registry.example.com:5000", "--config=ETC/options.yaml", "") +
 			entry(name+"-ecr", "*.dkr.ecr.*.amazonaws.com", "--registries=ecr, --identity=serviceAccount",
 				"  tokenAttributes: {serviceAccountTokenAudience: sts.amazonaws.com, cacheType: ServiceAccount, requireServiceAccount: true, optionalServiceAccountAnnotationKeys: [isthmus-cloud.github.io/ecr-role-arn]}\n"),
@@ -87,7 +89,7 @@ func TestInstallOnNode(t *testing.T) {
 		}
 	}
 	// What was installed is what check wants, and runs under its other name.
-	if got := execute(t, "", "check", "--kubelet-config", filepath.Join(n.configDir, installedConfig), "--bin-dir", n.binDir); got.code != 0 {
+	if got := execute(t, "", "check", "--kubelet-config", filepath.Join(n.configDir, rollout.ConfigFile), "--bin-dir", n.binDir); got.code != 0 {
 		t.Errorf("check: exit %d: %s%s", got.code, got.stdout, got.stderr)
 	}
 	if out, err := exec.CommandContext(t.Context(), filepath.Join(n.binDir, name+"-ecr"), "--version").Output(); err != nil || !strings.Contains(string(out), versionSet) {
@@ -105,26 +107,26 @@ func TestInstallOnNode(t *testing.T) {
 
 // Each mistake is told before anything is written.
 func TestInstallRefuses(t *testing.T) {
-	config := goodFiles()[installedConfig]
+	config := goodFiles()[rollout.ConfigFile]
 	for mistake, tt := range map[string]struct {
 		files map[string]string
 		args  []string
 		want  string
 	}{
-		"no configuration":  {map[string]string{installedConfig: ""}, nil, "credential-provider.yaml"},
-		"unknown key":       {map[string]string{installedConfig: strings.Replace(config, "matchImages", "matchImage", 1)}, nil, "matchImage"},
-		"unknown flag":      {map[string]string{installedConfig: strings.Replace(config, "--registries", "--registry", 1)}, nil, `provider "isthmus-credential-provider-ecr": args: the program does not take them`},
+		"no configuration":  {map[string]string{rollout.ConfigFile: ""}, nil, "credential-provider.yaml"},
+		"unknown key":       {map[string]string{rollout.ConfigFile: strings.Replace(config, "matchImages", "matchImage", 1)}, nil, "matchImage"},
+		"unknown flag":      {map[string]string{rollout.ConfigFile: strings.Replace(config, "--registries", "--registry", 1)}, nil, `provider "isthmus-credential-provider-ecr": args: the program does not take them`},
 		"broken options":    {map[string]string{"options.yaml": configHead + "openstak: {}\n"}, nil, "openstak"},
 		"broken cloud.conf": {map[string]string{"cloud.conf": "[Global\n"}, nil, "cloud.conf"},
 		"missing file":      {map[string]string{"options.yaml": configHead + "openstack: {cloudConfig: /nowhere/else.conf}\n"}, nil, "/nowhere/else.conf"},
-		"missing tokens":    {map[string]string{installedConfig: config[:strings.Index(config, "  tokenAttributes")]}, nil, "tokenAttributes"},
-		"wrong image":       {map[string]string{installedConfig: strings.Replace(config, "registry.example.com:5000", "registry.example.com", 1)}, nil, "matchImages"},
-		"options elsewhere": {map[string]string{installedConfig: strings.Replace(config, "ETC/options.yaml", "/nowhere/options.yaml", 1)}, nil, "/nowhere/options.yaml is named, but options.yaml goes to ETC/options.yaml; write that"},
+		"missing tokens":    {map[string]string{rollout.ConfigFile: config[:strings.Index(config, "  tokenAttributes")]}, nil, "tokenAttributes"},
+		"wrong image":       {map[string]string{rollout.ConfigFile: strings.Replace(config, "registry.example.com:5000", "registry.example.com", 1)}, nil, "matchImages"},
+		"options elsewhere": {map[string]string{rollout.ConfigFile: strings.Replace(config, "ETC/options.yaml", "/nowhere/options.yaml", 1)}, nil, "/nowhere/options.yaml is named, but options.yaml goes to ETC/options.yaml; write that"},
 		"login elsewhere":   {map[string]string{"options.yaml": configHead + "openstack: {cloudConfig: /nowhere/cloud.conf}\n"}, nil, "/nowhere/cloud.conf is named, but cloud.conf goes to ETC/cloud.conf; write that"},
-		"another program":   {map[string]string{installedConfig: strings.Replace(config, "name: "+name+"-ecr", "name: ecr-credential-provider", 1)}, nil, "there is no BIN/ecr-credential-provider"},
-		"none of ours":      {map[string]string{installedConfig: strings.ReplaceAll(config, "name: "+name, "name: x")}, nil, "x"},
+		"another program":   {map[string]string{rollout.ConfigFile: strings.Replace(config, "name: "+name+"-ecr", "name: ecr-credential-provider", 1)}, nil, "there is no BIN/ecr-credential-provider"},
+		"none of ours":      {map[string]string{rollout.ConfigFile: strings.ReplaceAll(config, "name: "+name, "name: x")}, nil, "x"},
 		"relative":          {nil, []string{"--bin-dir", "bin"}, "--bin-dir \"bin\" has to be an absolute path"},
-		"same directory":    {map[string]string{installedConfig: strings.ReplaceAll(config, "ETC", "BIN"), "options.yaml": configHead + "openstack: {cloudConfig: BIN/cloud.conf}\n"}, []string{"--config-dir", "BIN"}, "are to be in the same directory"},
+		"same directory":    {map[string]string{rollout.ConfigFile: strings.ReplaceAll(config, "ETC", "BIN"), "options.yaml": configHead + "openstack: {cloudConfig: BIN/cloud.conf}\n"}, []string{"--config-dir", "BIN"}, "are to be in the same directory"},
 		"unit":              {nil, []string{"--restart-unit", "-x"}, "--restart-unit"},
 		"argument":          {nil, []string{"now"}, `unexpected argument "now"`},
 	} {

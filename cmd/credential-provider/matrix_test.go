@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/isthmus-cloud/isthmus/credentialprovider"
+	"github.com/isthmus-cloud/isthmus/credentialprovider/config"
 )
 
 // combination is a kind of registry with an identity, in a simulated cloud.
@@ -85,7 +86,7 @@ func combinations() map[string]func(*testing.T) combination {
 // credentials that a kubelet gets, as check finds them, all by the real binary.
 func TestEveryRegistryAndIdentity(t *testing.T) {
 	all := combinations()
-	for _, kind := range registryNames() {
+	for _, kind := range config.Registries() {
 		for _, identity := range []credentialprovider.Identity{credentialprovider.NodeIdentity, credentialprovider.ServiceAccountIdentity} {
 			name := kind + "/" + string(identity)
 			start, ok := all[name]
@@ -175,7 +176,7 @@ func (c combination) otherIdentity(t *testing.T, options string) {
 // The AWS peer answers requests of v1 alone. Every kind answers all versions that a kubelet may be
 // configured for, in the version that was asked for, which the kubelet insists on.
 func TestDefectOldRequestVersions(t *testing.T) {
-	for _, kind := range registryNames() {
+	for _, kind := range config.Registries() {
 		start, ok := combinations()[kind+"/node"]
 		if !ok {
 			continue // TestEveryRegistryAndIdentity says so
@@ -198,7 +199,7 @@ func TestDefectOldRequestVersions(t *testing.T) {
 func TestOneEntryForAllKinds(t *testing.T) {
 	options := configHead
 	var all []combination
-	for _, kind := range registryNames() {
+	for _, kind := range config.Registries() {
 		c := combinations()[kind+"/node"](t)
 		options += c.section + "\n"
 		all = append(all, c)

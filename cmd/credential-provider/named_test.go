@@ -5,12 +5,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/isthmus-cloud/isthmus/credentialprovider/kubelet"
+	"github.com/isthmus-cloud/isthmus/credentialprovider/rollout"
 )
 
 // Files that are named in files that are named: check and install look at all of them.
@@ -92,7 +92,7 @@ func TestTrustOfWhatFilesName(t *testing.T) {
 				err = os.Mkdir(from, 0o700)
 			}
 			if err == nil {
-				err = os.WriteFile(filepath.Join(from, installedConfig), data, 0o600)
+				err = os.WriteFile(filepath.Join(from, rollout.ConfigFile), data, 0o600)
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -111,9 +111,9 @@ func TestTrustOfWhatIsInstalled(t *testing.T) {
 	dir := t.TempDir()
 	deep := filepath.Join(dir, "deep")
 	n := newTarget(t, map[string]string{
-		installedConfig: "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\nproviders:\n- {name: isthmus-credential-provider, apiVersion: credentialprovider.kubelet.k8s.io/v1, matchImages: ['*.azurecr.io'], defaultCacheDuration: 10m, args: [--config=ETC/options.yaml]}\n",
-		"options.yaml":  configHead + "acr: {cloudConfig: ETC/azure.json}\n",
-		"azure.json":    `{"aadClientCertPath": "` + deep + `", "aadClientSecret": "ETC/options.yaml"}`,
+		rollout.ConfigFile: "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\nproviders:\n- {name: isthmus-credential-provider, apiVersion: credentialprovider.kubelet.k8s.io/v1, matchImages: ['*.azurecr.io'], defaultCacheDuration: 10m, args: [--config=ETC/options.yaml]}\n",
+		"options.yaml":     configHead + "acr: {cloudConfig: ETC/azure.json}\n",
+		"azure.json":       `{"aadClientCertPath": "` + deep + `", "aadClientSecret": "ETC/options.yaml"}`,
 	})
 	if err := os.Chmod(filepath.Join(n.from, "options.yaml"), 0o666); err != nil {
 		t.Fatal(err)
@@ -128,33 +128,6 @@ func TestTrustOfWhatIsInstalled(t *testing.T) {
 		got := execute(t, "", n.args()...)
 		if got.code != code || (code == exitFailed) != strings.Contains(got.stderr, deep+": it can be written to by others") {
 			t.Errorf("%v: exit %d: %s%s", mode, got.code, n.plain(got.stdout), n.plain(got.stderr))
-		}
-	}
-}
-
-// What the running kubelet has in its environment is read by its providers.
-func TestInherited(t *testing.T) {
-	got := inherited([]string{"PATH=/usr/bin:/bin", "HOME=/root", "AWS_CONFIG_FILE=/etc/aws", "AWS_REGION=eu-central-1", "SSL_CERT_DIR=/a:/b", "GOOGLE_APPLICATION_CREDENTIALS=rel", "OSTREE=/x"})
-	if want := []string{"/root/.aws/config", "/root/.aws/credentials", "/root/.config/gcloud/application_default_credentials.json", "/root/.config/openstack/clouds.yaml", "/etc/aws", "/a", "/b"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	dir := t.TempDir()
-	deep := filepath.Join(dir, "deep")
-	if err := os.WriteFile(deep, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(deep, 0o606); err != nil {
-		t.Fatal(err)
-	}
-	config := filepath.Join(dir, "aws")
-	if err := os.WriteFile(config, []byte("[default]\nweb_identity_token_file="+deep+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for pid, want := range map[int]bool{0: false, 1: true} {
-		c := check{environ: []string{"AWS_CONFIG_FILE=" + config}, kubelet: runningKubelet{pid: pid}, options: checkOptions{kubeletConfig: dir, binDir: dir}}
-		c.trust([]kubelet.Entry{{Name: name}})
-		if found := slices.ContainsFunc(c.findings, func(f kubelet.Finding) bool { return f.File == deep && f.Level == kubelet.Problem }); found != want {
-			t.Errorf("kubelet %d: %+v", pid, c.findings)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -13,10 +12,12 @@ import (
 	"time"
 
 	"github.com/isthmus-cloud/isthmus/credentialprovider"
+	"github.com/isthmus-cloud/isthmus/credentialprovider/config"
+	"github.com/isthmus-cloud/isthmus/credentialprovider/plugin"
 	"github.com/isthmus-cloud/isthmus/pkg/version"
 )
 
-const name = "isthmus-credential-provider"
+const name = credentialprovider.Program
 
 // The exit codes.
 const (
@@ -39,13 +40,10 @@ const garbage = 800
 const detail = 4
 
 type options struct {
-	config      string
-	registries  string
-	identity    string
-	cloudConfig string
-	timeout     time.Duration
-	verbosity   int
-	version     bool
+	source    config.Source
+	timeout   time.Duration
+	verbosity int
+	version   bool
 }
 
 // run is the program: it returns its exit code.
@@ -64,7 +62,11 @@ func run(ctx context.Context, args []string, s streams) int {
 		return exitOf(write(s.out, name+" "+version.String()+"\n"))
 	}
 	debug.SetGCPercent(garbage)
-	if err := serve(ctx, o, s.in, s.out, s.err); err != nil {
+	warnings, err := plugin.Options{Source: o.source, Timeout: o.timeout, Verbose: o.verbosity >= detail}.Serve(ctx, s.in, s.out)
+	for _, w := range warnings {
+		complain(s.err, errors.New("warning: "+w))
+	}
+	if err != nil {
 		refuse(s.err, err)
 		return exitFailed
 	}
@@ -75,7 +77,7 @@ func parse(args []string) (options, error) {
 	var o options
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	o.register(flags)
+	registerSource(flags, &o.source)
 	flags.DurationVar(&o.timeout, "timeout", defaultTimeout, "")
 	flags.IntVar(&o.verbosity, "v", 0, "")
 	flags.BoolVar(&o.version, "version", false, "")
@@ -91,13 +93,12 @@ func parse(args []string) (options, error) {
 	return o, o.check()
 }
 
-// register adds the flags that say what to serve.
-func (o *options) register(flags *flag.FlagSet) {
-	o.timeout = defaultTimeout
-	flags.StringVar(&o.config, "config", "", "")
-	flags.StringVar(&o.registries, "registries", "", "")
-	flags.StringVar(&o.identity, "identity", "", "")
-	flags.StringVar(&o.cloudConfig, "cloud-config", "", "")
+// registerSource adds the flags that say what to serve.
+func registerSource(flags *flag.FlagSet, s *config.Source) {
+	flags.StringVar(&s.File, "config", "", "")
+	flags.StringVar(&s.Registries, "registries", "", "")
+	flags.StringVar(&s.Identity, "identity", "", "")
+	flags.StringVar(&s.CloudConfig, "cloud-config", "", "")
 }
 
 // check finds flags that do not go together.
@@ -107,121 +108,8 @@ func (o options) check() error {
 		return fmt.Errorf("--timeout is %s; it has to be more than 0 and at most %s, because the kubelet kills its providers after a minute", o.timeout, maxTimeout)
 	case o.version:
 		return nil
-	case o.config != "" && (o.registries != "" || o.identity != "" || o.cloudConfig != ""):
-		return errors.New("--config holds everything; remove --registries, --identity and --cloud-config")
-	case o.config == "" && o.registries == "" && o.cloudConfig == "":
-		return fmt.Errorf("nothing says which registries to serve; give --registries=%s or --config FILE (see --help)", registryNames()[0])
-	case o.config == "":
-		_, err := o.configuration() // of flags alone; it reads nothing
-		return err
 	}
-	return nil
-}
-
-// configuration is what --config or the flags in its place say.
-func (o options) configuration() (*config, error) {
-	if o.config != "" {
-		return readConfig(o.config)
-	}
-	identity, err := credentialprovider.ParseIdentity(o.identity)
-	if err != nil {
-		return nil, fmt.Errorf("--identity: %w", err)
-	}
-	names := strings.Split(o.registries, ",")
-	if o.registries == "" { // --cloud-config alone
-		names = []string{"openstack"}
-	}
-	return chosen(names, identity, o.cloudConfig)
-}
-
-// serve answers one request. What blocks in it (a stdin that is never closed) does not keep
-// the program from ending in time.
-func serve(ctx context.Context, o options, stdin io.Reader, stdout, stderr io.Writer) error {
-	ctx, cancel := context.WithTimeout(ctx, o.timeout)
-	defer cancel()
-	var response bytes.Buffer
-	var warnings []string
-	done := make(chan error, 1)
-	asked := make(chan struct{})
-	go func() {
-		request, err := credentialprovider.ReadRequest(stdin)
-		close(asked)
-		if err == nil {
-			warnings, err = answer(ctx, o, request, &response)
-		}
-		done <- err
-	}()
-	ended, err := wait(ctx, done)
-	switch {
-	case !ended:
-		return unfinished(ctx, o, asked)
-	case err != nil && errors.Is(ctx.Err(), context.Canceled):
-		err = fmt.Errorf("stopped by a signal: %w", err)
-	}
-	for _, w := range warnings {
-		complain(stderr, errors.New("warning: "+w))
-	}
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(stdout, &response)
-	return err
-}
-
-// grace is how long after the deadline or a signal the answer may still take: a request to
-// the cloud that was cut short says by itself what it was waiting for.
-const grace = 500 * time.Millisecond
-
-// wait returns true and what done delivers, or false when it delivers nothing in time.
-func wait(ctx context.Context, done <-chan error) (bool, error) {
-	select {
-	case err := <-done:
-		return true, err
-	case <-ctx.Done():
-	}
-	timer := time.NewTimer(grace)
-	defer timer.Stop()
-	select {
-	case err := <-done:
-		return true, err
-	case <-timer.C:
-		return false, nil
-	}
-}
-
-// unfinished says what was waited for when there was no answer in time.
-func unfinished(ctx context.Context, o options, asked <-chan struct{}) error {
-	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return errors.New("stopped by a signal before there was an answer")
-	}
-	select {
-	case <-asked:
-		return fmt.Errorf("no answer after %s (--timeout); something on this machine blocks: a file of the configuration on a file system that hangs, or a program that it names", o.timeout)
-	default:
-		return fmt.Errorf("no request on stdin after %s (--timeout); stdin has to be closed after the request", o.timeout)
-	}
-}
-
-func answer(ctx context.Context, o options, request *credentialprovider.Request, out io.Writer) (warnings []string, err error) {
-	c, err := o.configuration()
-	if err != nil {
-		return nil, err
-	}
-	set := c.set(o.forProviders(), func(w string) { warnings = append(warnings, w) })
-	if o.verbosity >= detail && len(request.Ignored) > 0 {
-		warnings = append(warnings, fmt.Sprintf("fields of the request that are not known here are ignored: %q", request.Ignored))
-	}
-	response, err := set.Answer(ctx, request)
-	if err != nil {
-		return warnings, err
-	}
-	return warnings, response.Write(out)
-}
-
-// forProviders is what every kind of registry is told. What hangs costs a third of the time at most, as no request is
-// sent again that is not answered in time: then there is time left to say so, and for what else is asked.
-func (o options) forProviders() credentialprovider.Options {
-	return credentialprovider.Options{UserAgent: name + "/" + version.String(), Timeout: o.timeout / 3}
+	return o.source.Check()
 }
 
 // complain writes one line, whatever the error looks like.

@@ -131,19 +131,6 @@ func TestHangingStep(t *testing.T) {
 	}
 }
 
-// Whoever is asked gets a third of --timeout.
-func TestProvidersGetAThirdOfTheTime(t *testing.T) {
-	for _, args := range [][]string{{"--registries=ecr"}, {"--registries=ecr", "--timeout=9s"}, {"--registries=ecr", "--timeout=55s"}} {
-		o, err := parse(args)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := o.forProviders().Timeout; got <= 0 || got*3 > o.timeout {
-			t.Errorf("%v: each request may take %s of %s", args, got, o.timeout)
-		}
-	}
-}
-
 // How long an answer is kept goes by the clock of the service that gives it: a node's may be wrong, most of all at its
 // boot, and what is kept for too long fails pulls for as long.
 func TestCacheDurationGoesByTheServersClock(t *testing.T) {

@@ -34,7 +34,7 @@ func tagged(t *testing.T, dirs ...string) []string {
 // Each cloud can be left out of both programs by the build tag no_<cloud>, and nothing of it is linked then.
 func TestTagsLeaveCloudsOut(t *testing.T) {
 	programs := []string{"./cmd/cloud-controller-manager", "./cmd/credential-provider"}
-	clouds := tagged(t, "pkg/providers", "cmd/credential-provider")
+	clouds := tagged(t, "pkg/providers", "credentialprovider/config")
 	all := linked(t, "", programs...)
 	for _, p := range all {
 		for _, root := range []string{"pkg/providers", "credentialprovider", "pkg/cloudauth"} {

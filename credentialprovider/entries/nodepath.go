@@ -1,4 +1,4 @@
-package main
+package entries
 
 import (
 	"path"
@@ -13,8 +13,8 @@ func isWindowsPath(file string) bool {
 	return len(file) > 2 && file[1] == ':' && (file[2] == '\\' || file[2] == '/')
 }
 
-// systemDirs are where the same path may well be a node's. Elsewhere, in somebody's home or /tmp, it is this machine's.
-func systemDirs() []string { return []string{"/etc/", "/opt/", "/run/", "/usr/", "/var/lib/"} }
+// SystemDirs are where the same path may well be a node's. Elsewhere, in somebody's home or /tmp, it is this machine's.
+func SystemDirs() []string { return []string{"/etc/", "/opt/", "/run/", "/usr/", "/var/lib/"} }
 
 // isSystemPath reports whether a path is in one of them or, on Windows, outside of what is somebody's own.
 func isSystemPath(file string) bool {
@@ -22,5 +22,5 @@ func isSystemPath(file string) bool {
 		dir, _, _ := strings.Cut(strings.ToLower(strings.ReplaceAll(file[3:], "/", `\`)), `\`)
 		return dir != "users" && dir != "temp" && dir != "documents and settings" && !strings.Contains(file, "..")
 	}
-	return slices.ContainsFunc(systemDirs(), func(dir string) bool { return strings.HasPrefix(path.Clean(file), dir) })
+	return slices.ContainsFunc(SystemDirs(), func(dir string) bool { return strings.HasPrefix(path.Clean(file), dir) })
 }

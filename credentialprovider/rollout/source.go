@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package rollout
 
 import (
 	"errors"
@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/isthmus-cloud/isthmus/credentialprovider"
+	"github.com/isthmus-cloud/isthmus/credentialprovider/check"
 	"github.com/isthmus-cloud/isthmus/credentialprovider/kubelet"
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
 )
@@ -47,9 +49,9 @@ func readSource(dir, configDir string) (source, error) {
 		}
 		s.files = append(s.files, sourceFile{name: e.Name(), data: data})
 	}
-	i := slices.IndexFunc(s.files, func(f sourceFile) bool { return f.name == installedConfig })
+	i := slices.IndexFunc(s.files, func(f sourceFile) bool { return f.name == ConfigFile })
 	if i < 0 {
-		return s, fmt.Errorf("there is no %s in it (isthmus-credential-provider config writes one)", installedConfig)
+		return s, fmt.Errorf("there is no %s in it (isthmus-credential-provider config writes one)", ConfigFile)
 	}
 	config := s.files[i]
 	s.files = append(slices.Delete(s.files, i, i+1), config)
@@ -95,30 +97,24 @@ func (s source) misplaced(asked []string) []error {
 
 // check finds whatever would keep the kubelet from starting, or this program from answering. It
 // returns the names under which this program is to be found, beside its own.
-func (s source) check(binDir string) (links []string, err error) {
-	entries, findings := kubelet.Load(filepath.Join(s.dir, installedConfig))
-	findings = append(findings, kubelet.Validate(entries, "")...)
-	var ours []*ourEntry
+func (s source) check(o Options) (links []string, err error) {
+	entries, findings := kubelet.Load(filepath.Join(s.dir, ConfigFile))
+	ours := false
+	for _, e := range entries {
+		if !check.IsOurs(e.Name) {
+			continue
+		}
+		ours = true
+		if e.Name != credentialprovider.Program {
+			links = append(links, e.Name)
+		}
+	}
 	var asked []string
 	find := func(path string) string {
 		asked = append(asked, path)
 		return s.find(path)
 	}
-	for _, e := range entries {
-		switch {
-		case strings.HasPrefix(e.Name, name+"-"):
-			links = append(links, e.Name)
-			fallthrough
-		case e.Name == name:
-			ours = append(ours, &ourEntry{Entry: e, find: find, installs: s.configDir})
-		default: // another program, which has to be there
-			findings = append(findings, kubelet.Validate([]kubelet.Entry{e}, binDir)...)
-			program := filepath.Join(binDir, e.Name)
-			findings = append(findings, untrusted(kubelet.Problem, program)...)
-			findings = append(findings, untrustedNames(kubelet.Warning, namedBy(e), s.find)...)
-		}
-	}
-	findings = append(findings, checkOurs(ours)...)
+	findings = append(findings, check.Installation{BinDir: o.BinDir, ConfigDir: s.configDir, Find: find, Parse: o.Parse}.Findings(entries)...)
 	errs := s.misplaced(asked)
 	seen := map[kubelet.Finding]bool{}
 	for _, f := range findings {
@@ -127,8 +123,8 @@ func (s source) check(binDir string) (links []string, err error) {
 			errs = append(errs, errors.New(strings.TrimPrefix(f.String(), string(kubelet.Problem)+": ")))
 		}
 	}
-	if len(ours) == 0 && len(errs) == 0 {
-		errs = append(errs, fmt.Errorf("%s has no entry of the name %s, or one that begins with %s-", installedConfig, name, name))
+	if !ours && len(errs) == 0 {
+		errs = append(errs, fmt.Errorf("%s has no entry of the name %s, or one that begins with %s-", ConfigFile, credentialprovider.Program, credentialprovider.Program))
 	}
 	return links, errors.Join(errs...)
 }

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"os"
@@ -33,7 +33,7 @@ func TestConfigMistakes(t *testing.T) {
 			if err := os.WriteFile(file, []byte(tt.file), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			_, err := readConfig(file)
+			_, err := read(file)
 			if err == nil {
 				t.Fatal("it is accepted")
 			}
@@ -42,26 +42,26 @@ func TestConfigMistakes(t *testing.T) {
 					t.Errorf("%q does not say %q", err, want)
 				}
 			}
-			if strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "main.config") {
+			if strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "config.Config") {
 				t.Errorf("the error shows a value or Go: %v", err)
 			}
 		})
 	}
-	if _, err := readConfig("/nowhere/x"); err == nil || !strings.Contains(err.Error(), "--config cannot be read: open /nowhere/x") {
+	if _, err := read("/nowhere/x"); err == nil || !strings.Contains(err.Error(), "--config cannot be read: open /nowhere/x") {
 		t.Errorf("a missing file: %v", err)
 	}
 }
 
 func TestConfig(t *testing.T) {
-	c, err := decodeConfig([]byte(configHead + "anonymousRegistries: [a.example]\nopenstack: {identity: serviceAccount, cloudConfig: x}\n"))
+	c, err := decode([]byte(configHead + "anonymousRegistries: [a.example]\nopenstack: {identity: serviceAccount, cloudConfig: x}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	set := c.set(credentialprovider.Options{}, func(string) {})
+	set := c.Set(credentialprovider.Options{}, func(string) {})
 	if len(set.Kinds) != 1 || set.Kinds[0].Name != "openstack" || set.Kinds[0].Identity != credentialprovider.ServiceAccountIdentity || len(set.Anonymous) != 1 {
 		t.Errorf("%+v", set)
 	}
-	if c, err := decodeConfig([]byte(configHead + "openstack:\n")); err != nil || c.OpenStack == nil {
+	if c, err := decode([]byte(configHead + "openstack:\n")); err != nil || c.OpenStack == nil {
 		t.Errorf("a section with nothing in it: %+v, %v", c, err)
 	}
 }
@@ -72,8 +72,8 @@ func FuzzConfig(f *testing.F) {
 	f.Add([]byte("a: &a [*a]\n"))
 	f.Add([]byte("openstack: !!binary x\n? [a]\n: b\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c, err := decodeConfig(data)
-		if err == nil && len(c.set(credentialprovider.Options{}, func(string) {}).Kinds) == 0 {
+		c, err := decode(data)
+		if err == nil && len(c.Set(credentialprovider.Options{}, func(string) {}).Kinds) == 0 {
 			t.Errorf("%q: accepted without any kind of registry", data)
 		}
 	})

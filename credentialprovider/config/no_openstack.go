@@ -1,6 +1,6 @@
 //go:build no_openstack
 
-package main
+package config
 
 type openstackSections struct{}
 

@@ -1,4 +1,4 @@
-package main
+package rollout
 
 import (
 	"bytes"
@@ -38,7 +38,7 @@ func (f *fakeSystemd) systemctl(_ context.Context, args ...string) (string, erro
 // A kubelet that does not run with a new configuration gets the old one back.
 func TestRestartGoesBack(t *testing.T) {
 	dir := t.TempDir()
-	config := filepath.Join(dir, "etc", installedConfig)
+	config := filepath.Join(dir, "etc", ConfigFile)
 	systemd := &fakeSystemd{config: config, good: []string{"one", "three"}}
 	u := unit{"kubelet.service", time.Millisecond, systemd.systemctl}
 	for _, step := range []struct {
@@ -51,7 +51,7 @@ func TestRestartGoesBack(t *testing.T) {
 		{"three", "one", "", "three", "restart is-active is-active is-active is-active is-active"},
 	} {
 		plan := install.Plan{BinDir: filepath.Join(dir, "bin"), ConfigDir: filepath.Join(dir, "etc"), Items: []install.Item{
-			{Dir: install.Config, Name: installedConfig, Data: []byte(step.install), Mode: 0o600, Restart: true},
+			{Dir: install.Config, Name: ConfigFile, Data: []byte(step.install), Mode: 0o600, Restart: true},
 		}}
 		if r, err := plan.Run(t.Context()); err != nil || !r.Restart {
 			t.Fatalf("%s: %+v, %v", step.install, r, err)
@@ -62,7 +62,7 @@ func TestRestartGoesBack(t *testing.T) {
 		}
 		systemd.told = nil
 		var out bytes.Buffer
-		err := restart(t.Context(), u, plan, was, streams{out: &out})
+		err := restart(t.Context(), u, plan, was, &out)
 		if got := words(err); got != step.want || (err == nil) != (out.String() == "kubelet.service restarted\n") {
 			t.Errorf("%s: %q, %q, want %q", step.install, got, out.String(), step.want)
 		}
@@ -91,11 +91,11 @@ func words(err error) string {
 func TestRestartStopped(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	u := unit{"kubelet.service", time.Hour, func(context.Context, ...string) (string, error) { cancel(); return "", nil }}
-	plan := install.Plan{BinDir: filepath.Join(t.TempDir(), "bin"), ConfigDir: filepath.Join(t.TempDir(), "etc"), Items: []install.Item{{Dir: install.Config, Name: installedConfig, Data: []byte("x"), Mode: 0o600, Restart: true}}}
+	plan := install.Plan{BinDir: filepath.Join(t.TempDir(), "bin"), ConfigDir: filepath.Join(t.TempDir(), "etc"), Items: []install.Item{{Dir: install.Config, Name: ConfigFile, Data: []byte("x"), Mode: 0o600, Restart: true}}}
 	if _, err := plan.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := restart(ctx, u, plan, nil, streams{out: &bytes.Buffer{}}); err == nil || !strings.Contains(err.Error(), "ended before it was seen to stay up") {
+	if err := restart(ctx, u, plan, nil, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "ended before it was seen to stay up") {
 		t.Errorf("got %v", err)
 	}
 	if r, err := plan.Run(t.Context()); err != nil || !r.Restart {

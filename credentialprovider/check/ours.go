@@ -1,4 +1,4 @@
-package main
+package check
 
 import (
 	"cmp"
@@ -11,16 +11,17 @@ import (
 	"strings"
 
 	"github.com/isthmus-cloud/isthmus/credentialprovider"
+	"github.com/isthmus-cloud/isthmus/credentialprovider/config"
 	"github.com/isthmus-cloud/isthmus/credentialprovider/kubelet"
 )
 
 // ours checks the entries that run this program: whether what they are to serve and what leads to
 // them go together.
-func (c *check) ours(entries []kubelet.Entry) []kubelet.Finding {
+func (c *Check) ours(entries []kubelet.Entry) []kubelet.Finding {
 	var all []*ourEntry
 	for _, e := range entries {
-		if isOurs(filepath.Join(c.options.binDir, e.Name)) {
-			all = append(all, &ourEntry{Entry: e, find: asNamed})
+		if isOurs(filepath.Join(c.options.BinDir, e.Name)) {
+			all = append(all, &ourEntry{Entry: e, parse: c.options.Parse, find: asNamed})
 		}
 	}
 	return checkOurs(all)
@@ -53,7 +54,7 @@ func isOurs(program string) bool {
 	if target, err := filepath.EvalSymlinks(program); err == nil {
 		program = target
 	}
-	if strings.HasPrefix(filepath.Base(program), name) {
+	if strings.HasPrefix(filepath.Base(program), credentialprovider.Program) {
 		return true
 	}
 	self, err := os.Executable()
@@ -68,6 +69,8 @@ func isOurs(program string) bool {
 // ourEntry is an entry that runs this program.
 type ourEntry struct {
 	kubelet.Entry
+	// parse reads its arguments as the program does.
+	parse func(args []string) (config.Source, error)
 	// find says where a file that is named is read.
 	find func(file string) string
 	// paths are those that were looked for, as they are named.
@@ -81,9 +84,8 @@ type ourEntry struct {
 
 // servedKind is a kind of registries that an entry serves.
 type servedKind struct {
-	section  section
+	config.Kind
 	identity credentialprovider.Identity
-	audience string
 	patterns []string
 }
 
@@ -110,32 +112,31 @@ func (o *ourEntry) read() {
 		line := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 		o.add(level, "args", refused+line, next)
 	}
-	parsed, err := parse(o.Args)
+	source, err := o.parse(o.Args)
 	if err != nil {
 		refuse(err)
 		return
 	}
-	for _, file := range []string{parsed.config, parsed.cloudConfig} {
+	for _, file := range []string{source.File, source.CloudConfig} {
 		if file != "" && !filepath.IsAbs(file) {
 			o.add(kubelet.Warning, "args", file+" is looked for in the kubelet's working directory", "write it with its directory")
 		}
 	}
-	if parsed.config != "" {
-		parsed.config = o.locate(parsed.config)
+	if source.File != "" {
+		source.File = o.locate(source.File)
 	}
-	c, err := parsed.configuration()
+	c, err := source.Read()
 	if err != nil {
 		refuse(err)
 		return
 	}
-	o.files(c)
+	kinds := c.Kinds()
+	for _, k := range kinds {
+		o.files(k)
+	}
 	o.anonymous = c.AnonymousRegistries
-	for _, s := range sections() {
-		identity := s.identity(c)
-		if identity == nil {
-			continue
-		}
-		provider, warnings, err := s.open(c, credentialprovider.Options{Find: o.locate})
+	for _, k := range kinds {
+		provider, warnings, err := k.Open(credentialprovider.Options{Find: o.locate})
 		for _, w := range warnings {
 			o.add(kubelet.Warning, "args", w, "correct it")
 		}
@@ -143,16 +144,16 @@ func (o *ourEntry) read() {
 			refuse(err)
 			continue
 		}
-		who, err := credentialprovider.ParseIdentity(string(*identity))
+		who, err := credentialprovider.ParseIdentity(string(k.Identity()))
 		if err != nil {
 			refuse(err)
 			continue
 		}
-		k := servedKind{section: s, identity: who, audience: s.audience(c), patterns: provider.MatchImages()}
-		if len(k.patterns) == 0 {
-			o.add(kubelet.Problem, "args", s.name+" serves no registry: "+provider.Describe(), "add one, or remove "+s.name)
+		served := servedKind{Kind: k, identity: who, patterns: provider.MatchImages()}
+		if len(served.patterns) == 0 {
+			o.add(kubelet.Problem, "args", k.Name+" serves no registry: "+provider.Describe(), "add one, or remove "+k.Name)
 		}
-		o.kinds = append(o.kinds, k)
+		o.kinds = append(o.kinds, served)
 	}
 }
 
@@ -206,9 +207,7 @@ func (k servedKind) named() []string {
 	if !slices.ContainsFunc(k.patterns, isPattern) {
 		return k.patterns
 	}
-	var bare config
-	k.section.enable(&bare)
-	provider, _, err := k.section.open(&bare, credentialprovider.Options{})
+	provider, _, err := k.Bare().Open(credentialprovider.Options{})
 	if err != nil {
 		return nil
 	}
@@ -231,7 +230,7 @@ func (o *ourEntry) reachable(k servedKind, all []*ourEntry, reported map[string]
 		})
 	}
 	if !slices.ContainsFunc(k.patterns, covered) {
-		if len(k.patterns) > 0 && !reported[k.section.name] {
+		if len(k.patterns) > 0 && !reported[k.Name] {
 			meant := k.patterns[0]
 			for _, m := range o.MatchImages {
 				meant = cmp.Or(nearestPattern(m, k.patterns), meant)
@@ -240,9 +239,9 @@ func (o *ourEntry) reachable(k servedKind, all []*ourEntry, reported map[string]
 			if len(k.named()) > 0 {
 				level = kubelet.Problem
 			}
-			o.add(level, "matchImages", "none leads to a registry of "+k.section.name+", which the program is to serve: the kubelet never runs it for them", "add "+meant+", or remove "+k.section.name+" from args")
+			o.add(level, "matchImages", "none leads to a registry of "+k.Name+", which the program is to serve: the kubelet never runs it for them", "add "+meant+", or remove "+k.Name+" from args")
 		}
-		reported[k.section.name] = true
+		reported[k.Name] = true
 		return
 	}
 	for _, p := range k.named() {
@@ -251,74 +250,5 @@ func (o *ourEntry) reachable(k servedKind, all []*ourEntry, reported map[string]
 		}
 		reported[p] = true
 		o.add(kubelet.Problem, "matchImages", "none leads to "+p+", which the program is to serve: the kubelet never runs it for that", "add "+p)
-	}
-}
-
-// tokens compares tokenAttributes with the identities of the kinds that the entry leads to.
-func (o *ourEntry) tokens() {
-	t := o.TokenAttributes
-	for _, k := range o.kinds {
-		pod := k.identity == credentialprovider.ServiceAccountIdentity
-		switch {
-		case !o.leadsTo(k):
-			continue
-		case pod && t == nil:
-			o.add(kubelet.Problem, "tokenAttributes", "they are not there, but "+k.section.name+" is configured for the identity of service accounts: every image of it is refused", "add them ("+name+" config --identity=serviceAccount prints them), or set the identity node")
-		case !pod && t != nil:
-			o.add(kubelet.Problem, "tokenAttributes", k.section.name+" is configured for the node's identity and takes no tokens: every image of it is refused", "remove them, or set the identity serviceAccount")
-		case pod:
-			o.tokensOf(k, *t)
-		}
-	}
-}
-
-func (o *ourEntry) tokensOf(k servedKind, t kubelet.TokenAttributes) {
-	if k.audience != "" && t.Audience != "" && t.Audience != k.audience {
-		o.add(kubelet.Warning, "tokenAttributes.serviceAccountTokenAudience", fmt.Sprintf("it is %s, and %s usually wants %s", t.Audience, k.section.name, k.audience), "make sure that the cloud takes it")
-	}
-	if t.Require != nil && !*t.Require {
-		o.add(kubelet.Warning, "tokenAttributes.requireServiceAccount", "pods without a service account (static pods) have no token, and "+k.section.name+" refuses them", "serve their images by another entry with the node's identity")
-	}
-	listed := slices.Concat(t.RequiredAnnotations, t.OptionalAnnotations)
-	if len(k.section.annotations) > 0 && !slices.ContainsFunc(k.section.annotations, func(a string) bool { return slices.Contains(listed, a) }) {
-		o.add(kubelet.Warning, "tokenAttributes.optionalServiceAccountAnnotationKeys", "none of the annotations that "+k.section.name+" reads is listed, so that it never sees one", "list "+k.section.annotations[0])
-	}
-	for _, key := range t.RequiredAnnotations {
-		o.add(kubelet.Warning, "tokenAttributes.requiredServiceAccountAnnotationKeys", "for pods whose service account has no "+key+" the kubelet does not run the program and says nothing", "list it under optionalServiceAccountAnnotationKeys to get an error instead")
-	}
-}
-
-// loginVariables are variables of the node's login, which mean nothing for the identity of service
-// accounts, and podVariables the other way around, by kind.
-func loginVariables() map[string][]string {
-	return map[string][]string{
-		"acr":              {"AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET", "AZURE_CLIENT_CERTIFICATE_PATH", "AZURE_CLIENT_CERTIFICATE_PASSWORD", "AZURE_FEDERATED_TOKEN_FILE"},
-		"artifactregistry": {"GOOGLE_APPLICATION_CREDENTIALS", "CLOUDSDK_CONFIG", "GCE_METADATA_HOST"},
-		"ecr":              {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_SHARED_CREDENTIALS_FILE"},
-		"openstack":        {"OS_USERNAME", "OS_PASSWORD", "OS_TOKEN", "OS_APPLICATION_CREDENTIAL_ID", "OS_APPLICATION_CREDENTIAL_SECRET"},
-	}
-}
-
-func podVariables() map[string][]string { return map[string][]string{"ecr": {"AWS_ECR_ROLE_ARN"}} }
-
-// environment finds variables that contradict the identity.
-func (o *ourEntry) environment() {
-	set := map[string]bool{}
-	for _, v := range o.Env {
-		set[v.Name] = v.Value != ""
-	}
-	if set["AWS_ACCESS_KEY_ID"] != set["AWS_SECRET_ACCESS_KEY"] {
-		o.add(kubelet.Problem, "env", "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY belong together, and one is not set", "set both or none")
-	}
-	for _, k := range o.kinds {
-		unused, what := loginVariables()[k.section.name], "of service accounts"
-		if k.identity == credentialprovider.NodeIdentity {
-			unused, what = podVariables()[k.section.name], "node"
-		}
-		for _, v := range unused {
-			if set[v] {
-				o.add(kubelet.Warning, "env "+v, "it means nothing to "+k.section.name+" with the identity "+what, "remove it")
-			}
-		}
 	}
 }

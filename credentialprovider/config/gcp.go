@@ -1,6 +1,6 @@
 //go:build !no_gcp
 
-package main
+package config
 
 import (
 	"github.com/isthmus-cloud/isthmus/credentialprovider"
@@ -15,18 +15,18 @@ type gcpSections struct {
 func artifactRegistrySections() []section {
 	return []section{{
 		name:   "artifactregistry",
-		enable: func(c *config) { c.ArtifactRegistry = orNew(c.ArtifactRegistry) },
-		identity: func(c *config) *credentialprovider.Identity {
+		enable: func(c *Config) { c.ArtifactRegistry = orNew(c.ArtifactRegistry) },
+		identity: func(c *Config) *credentialprovider.Identity {
 			return fieldOf(c.ArtifactRegistry, func(s *artifactregistry.Config) *credentialprovider.Identity { return &s.Identity })
 		},
-		audience:    func(c *config) string { return c.ArtifactRegistry.Audience() },
+		audience:    func(c *Config) string { return c.ArtifactRegistry.Audience() },
 		annotations: []string{artifactregistry.AccountAnnotation, artifactregistry.PeerAccountAnnotation, artifactregistry.PeerOptInAnnotation},
-		open: func(c *config, o credentialprovider.Options) (credentialprovider.Provider, []string, error) {
+		open: func(c *Config, o credentialprovider.Options) (credentialprovider.Provider, []string, error) {
 			p, err := artifactregistry.New(*c.ArtifactRegistry, o)
 			return opened(p, nil, err)
 		},
-		files: func(c *config) []namedFile {
-			return []namedFile{{"artifactregistry", "credentialsFile", c.ArtifactRegistry.CredentialsFile}}
+		files: func(c *Config) []File {
+			return []File{{"credentialsFile", c.ArtifactRegistry.CredentialsFile}}
 		},
 	}}
 }

@@ -1,4 +1,4 @@
-package main
+package check
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 )
 
 // dryRun runs the providers that match the image, and says what the kubelet gets.
-func (c *check) dryRun(ctx context.Context, entries []kubelet.Entry) {
+func (c *Check) dryRun(ctx context.Context, entries []kubelet.Entry) {
 	c.say("image %s", c.image)
 	runs := kubelet.Runs(entries, c.image)
 	if len(runs) == 0 {
@@ -22,10 +22,10 @@ func (c *check) dryRun(ctx context.Context, entries []kubelet.Entry) {
 				c.say("  provider %q, matchImages %s", e.Name, reason)
 			}
 		}
-		c.add(kubelet.Finding{Level: kubelet.Problem, File: c.options.kubeletConfig, Field: "matchImages", Cause: "no pattern holds for " + c.image + ": the kubelet runs no provider for it and pulls without credentials", Next: "add " + c.image[:strings.IndexByte(c.image, '/')] + " to the matchImages of a provider"})
+		c.add(kubelet.Finding{Level: kubelet.Problem, File: c.options.KubeletConfig, Field: "matchImages", Cause: "no pattern holds for " + c.image + ": the kubelet runs no provider for it and pulls without credentials", Next: "add " + c.image[:strings.IndexByte(c.image, '/')] + " to the matchImages of a provider"})
 		return
 	}
-	runner := kubelet.Runner{BinDir: c.options.binDir, Environ: c.environ, Token: c.token, Annotations: c.options.annotations}
+	runner := kubelet.Runner{BinDir: c.options.BinDir, Environ: c.environ, Token: c.token, Annotations: c.options.Annotations}
 	users := map[string][]string{} // by key
 	var keys []string
 	for _, e := range runs {
@@ -50,7 +50,7 @@ func (c *check) dryRun(ctx context.Context, entries []kubelet.Entry) {
 }
 
 // tell says what a provider answered. It returns false where there is no answer.
-func (c *check) tell(e kubelet.Entry, runner kubelet.Runner, answer kubelet.Answer, err error) bool {
+func (c *Check) tell(e kubelet.Entry, runner kubelet.Runner, answer kubelet.Answer, err error) bool {
 	f := kubelet.Finding{Level: kubelet.Problem, File: e.File, Entry: e.Name}
 	c.say("  provider %q: %s", e.Name, runner.Command(e))
 	var skipped kubelet.Skipped
@@ -83,7 +83,7 @@ func (c *check) tell(e kubelet.Entry, runner kubelet.Runner, answer kubelet.Answ
 }
 
 // logins says which users there are, and for what.
-func (c *check) logins(f kubelet.Finding, answer kubelet.Answer) {
+func (c *Check) logins(f kubelet.Finding, answer kubelet.Answer) {
 	if len(answer.Logins) == 0 {
 		c.say("    no user: it says that the image needs no credentials")
 		if answer.Cache > 0 {

@@ -1,9 +1,10 @@
 //go:build no_aws
 
-package main
+package config
 
 type awsSections struct{}
 
-func partitions() []string { return nil }
+// Partitions are none.
+func Partitions() []string { return nil }
 
 func ecrSections() []section { return nil }

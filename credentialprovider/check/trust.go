@@ -1,4 +1,4 @@
-package main
+package check
 
 import (
 	"fmt"
@@ -13,13 +13,13 @@ import (
 
 // trust finds what others than root could change of what the kubelet reads and runs, up to the root of the
 // file system: its configuration, its programs, and what their arguments and variables name, and that again.
-func (c *check) trust(entries []kubelet.Entry) {
+func (c *Check) trust(entries []kubelet.Entry) {
 	if user := os.Geteuid(); user > 0 {
 		c.add(kubelet.Finding{Level: kubelet.Unchecked, Cause: fmt.Sprintf("what belongs to the user %d, who runs this, is trusted like what is root's: whether the kubelet may trust it was not looked at", user), Next: "run this as root"})
 	}
-	c.add(untrusted(kubelet.Problem, c.options.kubeletConfig, c.options.binDir)...)
+	c.add(untrusted(kubelet.Problem, c.options.KubeletConfig, c.options.BinDir)...)
 	for _, e := range entries {
-		program := filepath.Join(c.options.binDir, e.Name)
+		program := filepath.Join(c.options.BinDir, e.Name)
 		c.add(untrusted(kubelet.Problem, e.File, program)...)
 		switch ours := isOurs(program); { // what ours has in its entry is looked at with the rest of it
 		case !ours:

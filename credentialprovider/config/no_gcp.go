@@ -1,6 +1,6 @@
 //go:build no_gcp
 
-package main
+package config
 
 type gcpSections struct{}
 

@@ -1,6 +1,6 @@
 //go:build !no_aws
 
-package main
+package config
 
 import (
 	"github.com/isthmus-cloud/isthmus/credentialprovider"
@@ -12,19 +12,19 @@ type awsSections struct {
 	ECR *ecr.Config `yaml:"ecr"`
 }
 
-// partitions are those of AWS.
-func partitions() []string { return ecr.Partitions() }
+// Partitions are those of AWS.
+func Partitions() []string { return ecr.Partitions() }
 
 func ecrSections() []section {
 	return []section{{
 		name:   "ecr",
-		enable: func(c *config) { c.ECR = orNew(c.ECR) },
-		identity: func(c *config) *credentialprovider.Identity {
+		enable: func(c *Config) { c.ECR = orNew(c.ECR) },
+		identity: func(c *Config) *credentialprovider.Identity {
 			return fieldOf(c.ECR, func(s *ecr.Config) *credentialprovider.Identity { return &s.Identity })
 		},
-		audience:    func(*config) string { return ecr.Audience },
+		audience:    func(*Config) string { return ecr.Audience },
 		annotations: []string{ecr.RoleAnnotation, ecr.PeerRoleAnnotation},
-		open: func(c *config, o credentialprovider.Options) (credentialprovider.Provider, []string, error) {
+		open: func(c *Config, o credentialprovider.Options) (credentialprovider.Provider, []string, error) {
 			p, err := ecr.New(*c.ECR, o)
 			return opened(p, nil, err)
 		},

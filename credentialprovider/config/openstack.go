@@ -1,6 +1,6 @@
 //go:build !no_openstack
 
-package main
+package config
 
 import (
 	"github.com/isthmus-cloud/isthmus/credentialprovider"
@@ -15,15 +15,15 @@ type openstackSections struct {
 func openstackRegistrySections() []section {
 	return []section{{
 		name:   "openstack",
-		enable: func(c *config) { c.OpenStack = orNew(c.OpenStack) },
-		identity: func(c *config) *credentialprovider.Identity {
+		enable: func(c *Config) { c.OpenStack = orNew(c.OpenStack) },
+		identity: func(c *Config) *credentialprovider.Identity {
 			return fieldOf(c.OpenStack, func(s *openstack.Config) *credentialprovider.Identity { return &s.Identity })
 		},
-		audience:    func(*config) string { return "" }, // as Keystone's identity provider has it
+		audience:    func(*Config) string { return "" }, // as Keystone's identity provider has it
 		annotations: []string{openstack.ProjectAnnotation},
-		open: func(c *config, o credentialprovider.Options) (credentialprovider.Provider, []string, error) {
+		open: func(c *Config, o credentialprovider.Options) (credentialprovider.Provider, []string, error) {
 			return opened(openstack.New(*c.OpenStack, o))
 		},
-		login: func(c *config, file string) { c.OpenStack.CloudConfig = file },
+		login: func(c *Config, file string) { c.OpenStack.CloudConfig = file },
 	}}
 }

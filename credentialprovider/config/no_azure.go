@@ -1,6 +1,6 @@
 //go:build no_azure
 
-package main
+package config
 
 type azureSections struct{}
 
