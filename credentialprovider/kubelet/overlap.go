@@ -6,33 +6,25 @@ import "strings"
 func Overlap(a, b string) bool {
 	x, errX := split(a)
 	y, errY := split(b)
-	return errX == nil && errY == nil && sameShape(x, y, true) && (strings.HasPrefix(x.path, y.path) || strings.HasPrefix(y.path, x.path))
-}
-
-// Covers reports whether a matches every image that b matches.
-func Covers(a, b string) bool {
-	x, errX := split(a)
-	y, errY := split(b)
-	return errX == nil && errY == nil && sameShape(x, y, false) && strings.HasPrefix(y.path, x.path)
+	return errX == nil && errY == nil && sameShape(x, y) && (strings.HasPrefix(x.path, y.path) || strings.HasPrefix(y.path, x.path))
 }
 
 // sameShape compares the hosts and the ports of two patterns, see labels.
-func sameShape(a, b pattern, either bool) bool {
+func sameShape(a, b pattern) bool {
 	if a.port != b.port || len(a.labels) != len(b.labels) {
 		return false
 	}
 	for i := range a.labels {
-		if !labels(a.labels[i], b.labels[i], either) {
+		if !labels(a.labels[i], b.labels[i]) {
 			return false
 		}
 	}
 	return true
 }
 
-// labels reports whether two labels may stand for the same text (either) or, else, whether a stands for
-// all that b does: then what b's * stands for, only a's * can take. The * is the only wildcard that gets
-// through the kubelet's reading of a pattern.
-func labels(a, b string, either bool) bool {
+// labels reports whether two labels may stand for the same text. The * is the only wildcard that gets through
+// the kubelet's reading of a pattern.
+func labels(a, b string) bool {
 	// reach[j] says whether a[i+1:] and b[j:] go together, for the i of the turn.
 	reach := make([]bool, len(b)+1)
 	for i := len(a); i >= 0; i-- {
@@ -43,7 +35,7 @@ func labels(a, b string, either bool) bool {
 				turn[j] = true
 			case i < len(a) && a[i] == '*':
 				turn[j] = reach[j] || j < len(b) && turn[j+1]
-			case either && j < len(b) && b[j] == '*':
+			case j < len(b) && b[j] == '*':
 				turn[j] = turn[j+1] || i < len(a) && reach[j]
 			default:
 				turn[j] = i < len(a) && j < len(b) && a[i] == b[j] && reach[j+1]
