@@ -32,7 +32,7 @@ func planFor(a, b byte) addressPlan {
 
 // claimNet takes 127.Net.0.0/16, or a free one when Net is 0, so that simulators of several
 // processes never share addresses. Addresses are the caller's to share.
-func (o *Options) claimNet() (io.Closer, addressPlan, error) {
+func (o *apiOptions) claimNet() (io.Closer, addressPlan, error) {
 	if o.Addresses.IsValid() {
 		octets := o.Addresses.Addr().As4()
 		return io.NopCloser(nil), planFor(octets[0], octets[1]), nil

@@ -9,13 +9,17 @@ import (
 	"time"
 )
 
-// computeState is Nova's state.
-type computeState struct {
+// Nova is the simulated service.
+type Nova struct {
+	*Cloud
+	ports    Ports
+	owner    Owner
+	maxLimit int
+
 	servers []*server          // in order of creation; deleted ones are removed
 	byID    map[string]*server // the same
 	gone    []*server          // deleted, for lists with changes-since
 	flavors []*flavor
-	zones   []string
 	images  []image
 	// built counts servers ever made, for instance names.
 	built int
@@ -65,10 +69,12 @@ func versionOutOfRange(v, low, high string) *apiError {
 	return errorf(http.StatusNotAcceptable, "", "Version %s is not supported by the API. Minimum is %s and maximum is %s.", v, low, high)
 }
 
-func (s *Sim) seedCompute() {
-	s.compute = computeState{
+// newNova makes Nova with flavors and an image, and no servers.
+func newNova(cloud *Cloud, ports Ports, owner Owner, maxLimit int) *Nova {
+	cloud.zones = []string{"az1", "az2", "az3"}
+	return &Nova{
+		Cloud: cloud, ports: ports, owner: owner, maxLimit: maxLimit,
 		byID:   map[string]*server{},
-		zones:  []string{"az1", "az2", "az3"},
 		images: []image{{id: newID(), name: "cirros"}},
 		flavors: []*flavor{
 			{id: newID(), name: "m1.tiny", vcpus: 1, ram: 512, disk: 1},
@@ -78,7 +84,12 @@ func (s *Sim) seedCompute() {
 	}
 }
 
-func (s *Sim) computeRoutes(r *router) {
+// service is Nova's part of the API.
+func (s *Nova) service() *service {
+	return &service{name: "compute", prefix: "/compute", errorBody: computeError, micro: computeMicro(), routes: s.routes, noRoute: htmlNotFound()}
+}
+
+func (s *Nova) routes(r *router) {
 	r.open("GET /{$}", s.computeVersions)
 	r.open("GET /v2.1", s.computeVersion)
 	r.open("GET /v2.1/{$}", s.computeVersion)
@@ -134,7 +145,7 @@ func badInput(format string, args ...any) *apiError {
 	return errorf(http.StatusBadRequest, "", format, args...)
 }
 
-func (s *Sim) computeVersions(c *call) (*reply, error) {
+func (s *Nova) computeVersions(c *call) (*reply, error) {
 	c.version = ""
 	doc := func(id, status, version, low, updated, path string) object {
 		return object{"id": id, "status": status, "version": version, "min_version": low, "updated": updated,
@@ -146,7 +157,7 @@ func (s *Sim) computeVersions(c *call) (*reply, error) {
 	}})
 }
 
-func (s *Sim) computeVersion(c *call) (*reply, error) {
+func (s *Nova) computeVersion(c *call) (*reply, error) {
 	return ok(object{"version": object{
 		"id": "v2.1", "status": "CURRENT", "version": "2.93", "min_version": "2.1", "updated": "2013-07-23T11:33:21Z",
 		"links": []object{{"rel": "self", "href": c.url("/v2.1/")},
@@ -155,7 +166,7 @@ func (s *Sim) computeVersion(c *call) (*reply, error) {
 	}})
 }
 
-func (s *Sim) flavorBody(c *call, f *flavor, detail bool) object {
+func (s *Nova) flavorBody(c *call, f *flavor, detail bool) object {
 	out := object{"id": f.id, "name": f.name, "links": computeLinks(c, "flavors", f.id)}
 	if c.micro >= 55 {
 		out["description"] = nil
@@ -188,12 +199,12 @@ func nonNil(m map[string]string) map[string]string {
 	return m
 }
 
-func (s *Sim) listFlavors(c *call) (*reply, error) {
+func (s *Nova) listFlavors(c *call) (*reply, error) {
 	limit, err := s.limit(c)
 	if err != nil {
 		return nil, err
 	}
-	items, _, found := page(s.compute.flavors, func(f *flavor) string { return f.id }, c.query.Get("marker"), limit)
+	items, _, found := page(s.flavors, func(f *flavor) string { return f.id }, c.query.Get("marker"), limit)
 	if !found {
 		return nil, badInput("marker [%s] not found", c.query.Get("marker"))
 	}
@@ -208,16 +219,16 @@ func (s *Sim) listFlavors(c *call) (*reply, error) {
 	return ok(body)
 }
 
-func (s *Sim) pathFlavor(c *call) (*flavor, error) {
+func (s *Nova) pathFlavor(c *call) (*flavor, error) {
 	id := c.param("id")
-	i := slices.IndexFunc(s.compute.flavors, func(f *flavor) bool { return f.id == id })
+	i := slices.IndexFunc(s.flavors, func(f *flavor) bool { return f.id == id })
 	if i < 0 {
 		return nil, errorf(http.StatusNotFound, "", "Flavor %s could not be found.", id)
 	}
-	return s.compute.flavors[i], nil
+	return s.flavors[i], nil
 }
 
-func (s *Sim) showFlavor(c *call) (*reply, error) {
+func (s *Nova) showFlavor(c *call) (*reply, error) {
 	f, err := s.pathFlavor(c)
 	if err != nil {
 		return nil, err
@@ -225,7 +236,7 @@ func (s *Sim) showFlavor(c *call) (*reply, error) {
 	return ok(object{"flavor": s.flavorBody(c, f, true)})
 }
 
-func (s *Sim) showExtraSpecs(c *call) (*reply, error) {
+func (s *Nova) showExtraSpecs(c *call) (*reply, error) {
 	f, err := s.pathFlavor(c)
 	if err != nil {
 		return nil, err
@@ -233,31 +244,31 @@ func (s *Sim) showExtraSpecs(c *call) (*reply, error) {
 	return ok(object{"extra_specs": nonNil(f.extraSpecs)})
 }
 
-func (s *Sim) listZones(*call) (*reply, error) {
+func (s *Nova) listZones(*call) (*reply, error) {
 	out := []object{}
-	for _, z := range s.compute.zones {
+	for _, z := range s.zones {
 		out = append(out, object{"zoneName": z, "zoneState": object{"available": true}, "hosts": nil})
 	}
 	return ok(object{"availabilityZoneInfo": out})
 }
 
-func (s *Sim) listZonesDetail(c *call) (*reply, error) {
-	if !c.tok.admin {
+func (s *Nova) listZonesDetail(c *call) (*reply, error) {
+	if !c.admin() {
 		return nil, errorf(http.StatusForbidden, "", "Policy doesn't allow os_compute_api:os-availability-zone:detail to be performed.")
 	}
 	out := []object{}
-	for _, z := range s.compute.zones {
+	for _, z := range s.zones {
 		service := object{"available": true, "active": true, "updated_at": time.Now().UTC().Format(novaTime)}
 		out = append(out, object{"zoneName": z, "zoneState": object{"available": true}, "hosts": object{"compute-" + z: object{"nova-compute": service}}})
 	}
 	return ok(object{"availabilityZoneInfo": out})
 }
 
-func (s *Sim) listKeypairs(*call) (*reply, error) { return ok(object{"keypairs": []object{}}) }
+func (s *Nova) listKeypairs(*call) (*reply, error) { return ok(object{"keypairs": []object{}}) }
 
-func (s *Sim) showComputeLimits(c *call) (*reply, error) {
+func (s *Nova) showComputeLimits(c *call) (*reply, error) {
 	n, cores, ram := 0, 0, 0
-	for _, v := range s.compute.servers {
+	for _, v := range s.servers {
 		if v.projectID == c.project() {
 			n, cores, ram = n+1, cores+v.flavor.vcpus, ram+v.flavor.ram
 		}
@@ -270,15 +281,15 @@ func (s *Sim) showComputeLimits(c *call) (*reply, error) {
 	}}})
 }
 
-// limit is the page size that the query asks for, at most Options.MaxLimit.
-func (s *Sim) limit(c *call) (int, error) {
+// limit is the page size that the query asks for, at most maxLimit.
+func (s *Nova) limit(c *call) (int, error) {
 	text := c.query.Get("limit")
 	if !c.query.Has("limit") || text == "" {
-		return s.opts.MaxLimit, nil
+		return s.maxLimit, nil
 	}
 	n, err := strconv.ParseUint(text, 10, 31)
 	if err != nil {
 		return 0, badInput("Invalid input for query parameters limit. Value: %s. '%s' does not match '^[0-9]*$'", text, text)
 	}
-	return min(int(n), s.opts.MaxLimit), nil
+	return min(int(n), s.maxLimit), nil
 }

@@ -38,7 +38,7 @@ type nic struct {
 }
 
 // createServer is POST /servers.
-func (s *Sim) createServer(c *call) (*reply, error) {
+func (s *Nova) createServer(c *call) (*reply, error) {
 	var req serverRequest
 	if json.Unmarshal(c.body, &req) != nil || req.Server == nil {
 		return nil, badInput("Malformed request body")
@@ -59,21 +59,21 @@ func (s *Sim) createServer(c *call) (*reply, error) {
 	if in.ImageRef == "" && len(in.BlockDevices) == 0 {
 		return nil, badInput("Missing imageRef attribute")
 	}
-	i := slices.IndexFunc(s.compute.flavors, func(f *flavor) bool { return f.id == flavorRef })
+	i := slices.IndexFunc(s.flavors, func(f *flavor) bool { return f.id == flavorRef })
 	if i < 0 {
 		return nil, badInput("Flavor %s could not be found.", flavorRef)
 	}
-	if in.ImageRef != "" && !slices.ContainsFunc(s.compute.images, func(m image) bool { return m.id == in.ImageRef }) {
+	if in.ImageRef != "" && !slices.ContainsFunc(s.images, func(m image) bool { return m.id == in.ImageRef }) {
 		return nil, badInput("Can not find requested image")
 	}
 	if in.AvailabilityZone == "" {
-		in.AvailabilityZone = s.compute.zones[0]
-	} else if !slices.Contains(s.compute.zones, in.AvailabilityZone) {
+		in.AvailabilityZone = s.zones[0]
+	} else if !slices.Contains(s.zones, in.AvailabilityZone) {
 		return nil, badInput("The requested availability zone is not available")
 	}
 	v := &server{
-		id: newID(), name: *in.Name, hostname: in.Hostname, projectID: c.project(), userID: c.tok.user.id, zone: in.AvailabilityZone,
-		imageID: in.ImageRef, flavor: s.compute.flavors[i], metadata: in.Metadata, description: in.Description, tags: in.Tags,
+		id: newID(), name: *in.Name, hostname: in.Hostname, projectID: c.project(), userID: c.userID(), zone: in.AvailabilityZone,
+		imageID: in.ImageRef, flavor: s.flavors[i], metadata: in.Metadata, description: in.Description, tags: in.Tags,
 		adminPass: in.AdminPass,
 	}
 	for _, g := range in.SecurityGroups {
@@ -104,10 +104,10 @@ func setText(to, value *string) {
 	}
 }
 
-// register completes a new server and adds it; mu held.
-func (s *Sim) register(v *server) {
-	s.compute.built++
-	v.number = s.compute.built
+// register completes a new server and adds it; lock held.
+func (s *Nova) register(v *server) {
+	s.built++
+	v.number = s.built
 	v.created = time.Now().UTC().Truncate(time.Second)
 	v.updated = v.created
 	v.reservedAs = "r-" + newHex()[:8]
@@ -121,12 +121,12 @@ func (s *Sim) register(v *server) {
 		v.securityGroups = []string{"default"}
 	}
 	v.metadata = maps.Clone(v.metadata)
-	s.compute.servers = append(s.compute.servers, v)
-	s.compute.byID[v.id] = v
+	s.servers = append(s.servers, v)
+	s.byID[v.id] = v
 }
 
 // attachPorts makes or takes the ports that a new server's networks ask for.
-func (s *Sim) attachPorts(v *server, raw json.RawMessage) error {
+func (s *Nova) attachPorts(v *server, raw json.RawMessage) error {
 	var word string
 	if json.Unmarshal(raw, &word) == nil && word == "none" {
 		return nil
@@ -140,33 +140,33 @@ func (s *Sim) attachPorts(v *server, raw json.RawMessage) error {
 	}
 	for _, n := range nics {
 		if _, err := s.attachPort(v, n); err != nil {
-			s.deletePortsOf(v.id)
+			s.ports.DeleteOf(v.id)
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Sim) attachPort(v *server, n nic) (portView, error) {
+func (s *Nova) attachPort(v *server, n nic) (Port, error) {
 	if n.Port != "" {
-		p, err := s.bindPort(n.Port, v.id, v.zone)
+		p, err := s.ports.Bind(n.Port, v.id, v.zone)
 		if err != nil {
 			return p, refusal(err, "Port id "+n.Port+" could not be found.")
 		}
 		return p, nil
 	}
 	if n.UUID != "" {
-		if _, known := s.networkName(n.UUID); !known {
-			return portView{}, badInput("Network %s could not be found.", n.UUID)
+		if _, known := s.ports.NetworkName(n.UUID); !known {
+			return Port{}, badInput("Network %s could not be found.", n.UUID)
 		}
 	}
-	wish := portWish{DeviceID: v.id, NetworkID: n.UUID, Zone: v.zone, ProjectID: v.projectID}
+	wish := PortWish{DeviceID: v.id, NetworkID: n.UUID, Zone: v.zone, ProjectID: v.projectID}
 	if n.FixedIP != "" {
 		if err := wish.FixedIP.UnmarshalText([]byte(n.FixedIP)); err != nil {
-			return portView{}, badInput("Invalid input for field/attribute fixed_ip. Value: %s.", n.FixedIP)
+			return Port{}, badInput("Invalid input for field/attribute fixed_ip. Value: %s.", n.FixedIP)
 		}
 	}
-	p, err := s.createServerPort(wish)
+	p, err := s.ports.Create(wish)
 	if err != nil {
 		return p, refusal(err, err.Error())
 	}
@@ -184,11 +184,11 @@ func refusal(err error, message string) error {
 }
 
 // change lets fn happen to the server after the delay of transient states, unless its state
-// was changed otherwise meanwhile; mu held.
-func (s *Sim) change(v *server, fn func()) {
+// was changed otherwise meanwhile; lock held.
+func (s *Nova) change(v *server, fn func()) {
 	v.transition++
 	n := v.transition
-	s.after(s.opts.StateDelay, func() {
+	s.after(s.stateDelay, func() {
 		if v.transition == n {
 			fn()
 			v.updated = time.Now().UTC().Truncate(time.Second)
@@ -196,14 +196,14 @@ func (s *Sim) change(v *server, fn func()) {
 	})
 }
 
-// setState gives the server a state at once; mu held.
-func (s *Sim) setState(v *server, vmState string) {
+// setState gives the server a state at once; lock held.
+func (s *Nova) setState(v *server, vmState string) {
 	v.transition++
 	v.vmState, v.taskState = vmState, ""
 	v.updated = time.Now().UTC().Truncate(time.Second)
 }
 
-func (s *Sim) updateServer(c *call) (*reply, error) {
+func (s *Nova) updateServer(c *call) (*reply, error) {
 	v, err := s.pathServer(c)
 	if err != nil {
 		return nil, err
@@ -223,7 +223,7 @@ func (s *Sim) updateServer(c *call) (*reply, error) {
 	return ok(object{"server": s.serverBody(c, v, false)})
 }
 
-func (s *Sim) deleteServer(c *call) (*reply, error) {
+func (s *Nova) deleteServer(c *call) (*reply, error) {
 	v, err := s.pathServer(c)
 	if err != nil {
 		return nil, err
@@ -235,14 +235,14 @@ func (s *Sim) deleteServer(c *call) (*reply, error) {
 	return noContent()
 }
 
-// remove ends a server and its ports; mu held.
-func (s *Sim) remove(v *server) {
+// remove ends a server and its ports; lock held.
+func (s *Nova) remove(v *server) {
 	s.setState(v, "deleted")
 	v.terminated = time.Now().UTC()
-	delete(s.compute.byID, v.id)
-	s.compute.servers = slices.DeleteFunc(s.compute.servers, func(x *server) bool { return x == v })
-	s.compute.gone = append(s.compute.gone, v)
-	s.deletePortsOf(v.id)
+	delete(s.byID, v.id)
+	s.servers = slices.DeleteFunc(s.servers, func(x *server) bool { return x == v })
+	s.gone = append(s.gone, v)
+	s.ports.DeleteOf(v.id)
 }
 
 // serverTransition is what an action does: from one of the states, over a task, to a state.
@@ -264,7 +264,7 @@ var serverActions = map[string]serverTransition{
 }
 
 // serverAction is POST /servers/{id}/action.
-func (s *Sim) serverAction(c *call) (*reply, error) {
+func (s *Nova) serverAction(c *call) (*reply, error) {
 	var req map[string]json.RawMessage
 	if json.Unmarshal(c.body, &req) != nil || len(req) != 1 {
 		return nil, badInput("Malformed request body")
@@ -291,7 +291,7 @@ func (s *Sim) serverAction(c *call) (*reply, error) {
 	return answer(http.StatusAccepted, nil)
 }
 
-func (s *Sim) showMetadata(c *call) (*reply, error) {
+func (s *Nova) showMetadata(c *call) (*reply, error) {
 	v, err := s.pathServer(c)
 	if err != nil {
 		return nil, err
@@ -299,10 +299,10 @@ func (s *Sim) showMetadata(c *call) (*reply, error) {
 	return ok(object{"metadata": nonNil(v.metadata)})
 }
 
-func (s *Sim) addMetadata(c *call) (*reply, error)     { return s.writeMetadata(c, true) }
-func (s *Sim) replaceMetadata(c *call) (*reply, error) { return s.writeMetadata(c, false) }
+func (s *Nova) addMetadata(c *call) (*reply, error)     { return s.writeMetadata(c, true) }
+func (s *Nova) replaceMetadata(c *call) (*reply, error) { return s.writeMetadata(c, false) }
 
-func (s *Sim) writeMetadata(c *call, keep bool) (*reply, error) {
+func (s *Nova) writeMetadata(c *call, keep bool) (*reply, error) {
 	v, err := s.pathServer(c)
 	if err != nil {
 		return nil, err
@@ -321,7 +321,7 @@ func (s *Sim) writeMetadata(c *call, keep bool) (*reply, error) {
 }
 
 // metadataItem returns the server whose metadata has the path's key.
-func (s *Sim) metadataItem(c *call) (*server, error) {
+func (s *Nova) metadataItem(c *call) (*server, error) {
 	v, err := s.pathServer(c)
 	if err != nil {
 		return nil, err
@@ -332,7 +332,7 @@ func (s *Sim) metadataItem(c *call) (*server, error) {
 	return v, nil
 }
 
-func (s *Sim) showMetadataItem(c *call) (*reply, error) {
+func (s *Nova) showMetadataItem(c *call) (*reply, error) {
 	v, err := s.metadataItem(c)
 	if err != nil {
 		return nil, err
@@ -340,7 +340,7 @@ func (s *Sim) showMetadataItem(c *call) (*reply, error) {
 	return ok(object{"meta": object{c.param("key"): v.metadata[c.param("key")]}})
 }
 
-func (s *Sim) deleteMetadataItem(c *call) (*reply, error) {
+func (s *Nova) deleteMetadataItem(c *call) (*reply, error) {
 	v, err := s.metadataItem(c)
 	if err != nil {
 		return nil, err

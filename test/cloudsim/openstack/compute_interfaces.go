@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-func interfaceBody(c *call, p portView) object {
+func interfaceBody(c *call, p Port) object {
 	ips := []object{}
 	for _, f := range p.FixedIPs {
 		ips = append(ips, object{"subnet_id": f.SubnetID, "ip_address": f.IP.String()})
@@ -17,14 +17,14 @@ func interfaceBody(c *call, p portView) object {
 	return out
 }
 
-func (s *Sim) listInterfaces(c *call) (*reply, error) {
+func (s *Nova) listInterfaces(c *call) (*reply, error) {
 	v, err := s.pathServer(c)
 	if err != nil {
 		return nil, err
 	}
 	out := []object{}
 	if v.vmState != "building" {
-		for _, p := range s.portsOf(v.id) {
+		for _, p := range s.ports.Of(v.id) {
 			out = append(out, interfaceBody(c, p))
 		}
 	}
@@ -32,12 +32,12 @@ func (s *Sim) listInterfaces(c *call) (*reply, error) {
 }
 
 // pathInterface is the path's port among the server's, nil when it is not among them.
-func (s *Sim) pathInterface(c *call) (*portView, error) {
+func (s *Nova) pathInterface(c *call) (*Port, error) {
 	v, err := s.pathServer(c)
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range s.portsOf(v.id) {
+	for _, p := range s.ports.Of(v.id) {
 		if p.ID == c.param("port") {
 			return &p, nil
 		}
@@ -45,7 +45,7 @@ func (s *Sim) pathInterface(c *call) (*portView, error) {
 	return nil, nil
 }
 
-func (s *Sim) showInterface(c *call) (*reply, error) {
+func (s *Nova) showInterface(c *call) (*reply, error) {
 	p, err := s.pathInterface(c)
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func (s *Sim) showInterface(c *call) (*reply, error) {
 }
 
 // attachInterface is POST /servers/{id}/os-interface: a given port, or a new one on a network.
-func (s *Sim) attachInterface(c *call) (*reply, error) {
+func (s *Nova) attachInterface(c *call) (*reply, error) {
 	v, err := s.pathServer(c)
 	if err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func (s *Sim) attachInterface(c *call) (*reply, error) {
 	}
 	p, err := s.attachPort(v, n)
 	if err != nil {
-		if n.Port != "" && !s.portExists(n.Port) {
+		if _, is := s.ports.Get(n.Port); n.Port != "" && !is {
 			return nil, errorf(http.StatusNotFound, "", "Port id %s could not be found.", n.Port)
 		}
 		return nil, err
@@ -94,15 +94,13 @@ func (s *Sim) attachInterface(c *call) (*reply, error) {
 
 // detachInterface is DELETE /servers/{id}/os-interface/{port}. A port that is not the server's is
 // accepted too, as Nova does, which finds out later.
-func (s *Sim) detachInterface(c *call) (*reply, error) {
+func (s *Nova) detachInterface(c *call) (*reply, error) {
 	p, err := s.pathInterface(c)
 	if err != nil {
 		return nil, err
 	}
 	if p != nil {
-		s.removePort(s.network.ports[p.ID])
+		s.ports.Remove(p.ID)
 	}
 	return answer(http.StatusAccepted, nil)
 }
-
-func (s *Sim) portExists(id string) bool { return s.network.ports[id] != nil }

@@ -44,7 +44,7 @@ var sortKeys = map[string]func(a, b *server) int{
 }
 
 // listServers is GET /servers and /servers/detail.
-func (s *Sim) listServers(c *call) (*reply, error) {
+func (s *Nova) listServers(c *call) (*reply, error) {
 	if err := checkServerQuery(c); err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func nextLink(c *call, marker string) []object {
 	if text != "" {
 		text += "&"
 	}
-	return []object{{"rel": "next", "href": c.sim.url + c.r.URL.Path + "?" + text + "marker=" + url.QueryEscape(marker)}}
+	return []object{{"rel": "next", "href": c.self() + "?" + text + "marker=" + url.QueryEscape(marker)}}
 }
 
 func checkServerQuery(c *call) error {
@@ -111,7 +111,7 @@ func checkServerQuery(c *call) error {
 			}
 		}
 	}
-	if allTenants(c) && !c.tok.admin {
+	if allTenants(c) && !c.admin() {
 		return errorf(http.StatusForbidden, "", "Policy doesn't allow os_compute_api:servers:index:get_all_tenants to be performed.")
 	}
 	return nil
@@ -141,14 +141,14 @@ func parseDate(text string) (time.Time, error) {
 }
 
 // filterServers are the servers that the query selects, sorted, newest first by default.
-func (s *Sim) filterServers(c *call) ([]*server, error) {
+func (s *Nova) filterServers(c *call) ([]*server, error) {
 	tests, err := s.serverTests(c)
 	if err != nil {
 		return nil, err
 	}
-	pool := s.compute.servers
-	if c.query.Has("changes-since") || c.query.Has("changes-before") || c.tok.admin && strings.EqualFold(c.query.Get("deleted"), "true") {
-		pool = append(slices.Clone(pool), s.compute.gone...)
+	pool := s.servers
+	if c.query.Has("changes-since") || c.query.Has("changes-before") || c.admin() && strings.EqualFold(c.query.Get("deleted"), "true") {
+		pool = append(slices.Clone(pool), s.gone...)
 	}
 	all := allTenants(c)
 	var out []*server
@@ -176,11 +176,11 @@ func (s *Sim) filterServers(c *call) ([]*server, error) {
 }
 
 // serverTests turns the query's filters into tests.
-func (s *Sim) serverTests(c *call) ([]func(*server) bool, error) {
+func (s *Nova) serverTests(c *call) ([]func(*server) bool, error) {
 	var tests []func(*server) bool
 	for k, values := range c.query {
 		since, free := userFilters[k]
-		if !c.tok.admin && (!free || c.micro < since) {
+		if !c.admin() && (!free || c.micro < since) {
 			continue
 		}
 		test, err := s.serverTest(k, values)
@@ -196,7 +196,7 @@ func (s *Sim) serverTests(c *call) ([]func(*server) bool, error) {
 
 // serverTest is one filter; nil when the parameter is none. Names match as regular expressions,
 // without regard to case, as MySQL does.
-func (s *Sim) serverTest(key string, values []string) (func(*server) bool, error) {
+func (s *Nova) serverTest(key string, values []string) (func(*server) bool, error) {
 	value := values[len(values)-1]
 	same := func(get func(*server) string) func(*server) bool {
 		return func(v *server) bool { return get(v) == value }
@@ -265,15 +265,15 @@ func tagTest(key string, want []string) func(*server) bool {
 	}
 }
 
-func (s *Sim) hasAddress(v *server, re *regexp.Regexp, v6 bool) bool {
-	for _, p := range s.portsOf(v.id) {
+func (s *Nova) hasAddress(v *server, re *regexp.Regexp, v6 bool) bool {
+	for _, p := range s.ports.Of(v.id) {
 		for _, f := range p.FixedIPs {
 			if f.IP.Is6() == v6 && re.MatchString(f.IP.String()) {
 				return true
 			}
 		}
-		for _, ip := range p.FloatingIPs {
-			if ip.Is6() == v6 && re.MatchString(ip.String()) {
+		for _, f := range p.FloatingIPs {
+			if f.IP.Is6() == v6 && re.MatchString(f.IP.String()) {
 				return true
 			}
 		}

@@ -45,16 +45,16 @@ func (v *server) status() string {
 }
 
 // pathServer is the server of the path, if the caller may see it.
-func (s *Sim) pathServer(c *call) (*server, error) {
+func (s *Nova) pathServer(c *call) (*server, error) {
 	id := c.param("id")
-	v := s.compute.byID[id]
+	v := s.byID[id]
 	if v == nil || !c.sees(v.projectID) {
 		return nil, errorf(http.StatusNotFound, "", "Instance %s could not be found.", id)
 	}
 	return v, nil
 }
 
-func (s *Sim) showServer(c *call) (*reply, error) {
+func (s *Nova) showServer(c *call) (*reply, error) {
 	v, err := s.pathServer(c)
 	if err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (s *Sim) showServer(c *call) (*reply, error) {
 }
 
 // serverBody is a server as lists with details (list) and single reads show it.
-func (s *Sim) serverBody(c *call, v *server, list bool) object {
+func (s *Nova) serverBody(c *call, v *server, list bool) object {
 	out := object{
 		"id": v.id, "name": v.name, "status": v.status(), "tenant_id": v.projectID, "user_id": v.userID,
 		"metadata": nonNil(v.metadata), "hostId": v.hostID(), "image": "", "flavor": s.serverFlavor(c, v.flavor),
@@ -95,7 +95,7 @@ func (s *Sim) serverBody(c *call, v *server, list bool) object {
 }
 
 // addVersioned adds what newer microversions and administrators get.
-func (s *Sim) addVersioned(c *call, v *server, list bool, out object) {
+func (s *Nova) addVersioned(c *call, v *server, list bool, out object) {
 	if c.micro >= 9 {
 		out["locked"] = false
 	}
@@ -121,7 +121,7 @@ func (s *Sim) addVersioned(c *call, v *server, list bool, out object) {
 	if c.micro >= 90 {
 		out["OS-EXT-SRV-ATTR:hostname"] = v.hostname
 	}
-	if !c.tok.admin {
+	if !c.admin() {
 		return
 	}
 	host := any("compute-" + v.zone)
@@ -166,7 +166,7 @@ func textOrNil(s string) any {
 }
 
 // serverFlavor is the flavor inside a server: from 2.47 on its values without its id.
-func (s *Sim) serverFlavor(c *call, f *flavor) object {
+func (s *Nova) serverFlavor(c *call, f *flavor) object {
 	if c.micro < 47 {
 		return object{"id": f.id, "links": []object{{"rel": "bookmark", "href": c.url("/flavors/" + f.id)}}}
 	}
@@ -174,12 +174,12 @@ func (s *Sim) serverFlavor(c *call, f *flavor) object {
 }
 
 // addresses are the server's by network, from its ports; none while it is being built.
-func (s *Sim) addresses(v *server, extended bool) map[string][]object {
+func (s *Nova) addresses(v *server, extended bool) map[string][]object {
 	out := map[string][]object{}
 	if v.vmState == "building" || v.vmState == "deleted" {
 		return out
 	}
-	add := func(p portView, ip netip.Addr, kind string) {
+	add := func(p Port, ip netip.Addr, kind string) {
 		version := 4
 		if ip.Is6() {
 			version = 6
@@ -190,18 +190,18 @@ func (s *Sim) addresses(v *server, extended bool) map[string][]object {
 		}
 		out[p.NetworkName] = append(out[p.NetworkName], a)
 	}
-	for _, p := range s.portsOf(v.id) {
+	for _, p := range s.ports.Of(v.id) {
 		for _, f := range p.FixedIPs {
 			add(p, f.IP, "fixed")
 		}
-		for _, ip := range p.FloatingIPs {
-			add(p, ip, "floating")
+		for _, f := range p.FloatingIPs {
+			add(p, f.IP, "floating")
 		}
 	}
 	return out
 }
 
-func (s *Sim) listIPs(c *call) (*reply, error) {
+func (s *Nova) listIPs(c *call) (*reply, error) {
 	v, err := s.pathServer(c)
 	if err != nil {
 		return nil, err
@@ -209,7 +209,7 @@ func (s *Sim) listIPs(c *call) (*reply, error) {
 	return ok(object{"addresses": s.addresses(v, false)})
 }
 
-func (s *Sim) listAttachments(c *call) (*reply, error) {
+func (s *Nova) listAttachments(c *call) (*reply, error) {
 	if _, err := s.pathServer(c); err != nil {
 		return nil, err
 	}

@@ -14,9 +14,9 @@ func (s *Sim) CloudConf() string {
 	d := s.Defaults()
 	var b strings.Builder
 	fmt.Fprintf(&b, "[Global]\nauth-url = %s\nusername = %s\npassword = %s\ntenant-name = %s\ntenant-domain-name = Default\nuser-domain-name = Default\nregion = %s\n",
-		s.AuthURL(), UserName, UserPassword, ProjectName, s.opts.Region)
-	if s.caFile != "" {
-		fmt.Fprintf(&b, "ca-file = %s\n", s.caFile)
+		s.AuthURL(), UserName, UserPassword, ProjectName, s.region)
+	if s.CAFile() != "" {
+		fmt.Fprintf(&b, "ca-file = %s\n", s.CAFile())
 	}
 	fmt.Fprintf(&b, "\n[LoadBalancer]\nsubnet-id = %s\nfloating-network-id = %s\n\n[Route]\nrouter-id = %s\n",
 		d.SubnetID, d.ExternalNetworkID, d.RouterID)
@@ -43,9 +43,9 @@ func (s *Sim) CloudsYAML() string {
 	} {
 		fmt.Fprintf(&b, "  %s:\n    auth_type: password\n    auth:\n      auth_url: %s\n      username: %s\n      password: %s\n      project_name: %s\n"+
 			"      user_domain_name: Default\n      project_domain_name: Default\n    region_name: %s\n    identity_api_version: \"3\"\n",
-			c.name, s.AuthURL(), c.user, c.password, c.project, s.opts.Region)
-		if s.caFile != "" {
-			fmt.Fprintf(&b, "    cacert: %s\n", s.caFile)
+			c.name, s.AuthURL(), c.user, c.password, c.project, s.region)
+		if s.CAFile() != "" {
+			fmt.Fprintf(&b, "    cacert: %s\n", s.CAFile())
 		}
 	}
 	return b.String()

@@ -18,19 +18,18 @@
 //
 // # How it is built
 //
-//   - router.go: each service has one method "func (s *Sim) <service>Routes(r *router)" that
-//     registers its handlers with net/http patterns relative to the service's prefix:
-//     r.handle("GET /v2.0/ports/{id}", s.showPort). r.open is the same without a token.
-//   - A handler is "func(c *call) (*reply, error)". It runs with s.mu HELD: it may read and change
-//     all state and must neither block nor take s.mu. Its reply is encoded before s.mu is
+//   - Each service is a type of its own (Keystone, Nova, Neutron, Octavia, Cinder, Barbican) around the Cloud
+//     that they share; Sim is all of them. Its routes register handlers with net/http patterns relative
+//     to the service's prefix: r.handle("GET /v2.0/ports/{id}", s.showPort). r.open is the same without a token.
+//   - A handler is "func(c *call) (*reply, error)". It runs with the cloud's lock HELD: it may read and change
+//     all state and must neither block nor take the lock. Its reply is encoded before the lock is
 //     released, so it may point into the state. Errors are *apiError (errorf, notFound, …); the
 //     service's errorBody gives them the shape that service uses.
-//   - Functions whose comment says "mu held" want the same; exported methods of Sim take s.mu themselves.
-//   - Delayed state changes: s.after(delay, fn) runs fn with s.mu held unless the simulator is
+//   - Functions whose comment says "lock held" want the same; exported methods take the lock themselves.
+//   - Delayed state changes: s.after(delay, fn) runs fn with the lock held unless the simulator is
 //     closed first. Other goroutines: s.spawn(func(ctx)). Close ends and waits for all of them, without
-//     holding s.mu.
+//     holding the lock.
 //   - Faults, hooks, the request log and microversions are applied around every handler by serve.go.
 //
-// Files network_*.go, octavia_*.go and forward_*.go hold Neutron, Octavia and the data plane, the
-// others all else. What the two need of each other is in ports.go and snapshot.go.
+// What the services need of each other is in ports.go and is given to them by Start.
 package openstack

@@ -52,7 +52,7 @@ type activeFault struct {
 }
 
 // AddFault adds a fault; the function returned removes it.
-func (s *Sim) AddFault(f Fault) (remove func()) {
+func (s *API) AddFault(f Fault) (remove func()) {
 	a := &activeFault{Fault: f, left: f.Times}
 	s.obs.mu.Lock()
 	defer s.obs.mu.Unlock()
@@ -91,8 +91,8 @@ func (f *Fault) matches(c *call) bool {
 }
 
 // applyBefore does what a fault does instead of the call; true when the call goes on.
-func (s *Sim) applyBefore(ctx context.Context, c *call, f *Fault, entry *Request, w http.ResponseWriter) bool {
-	if f.Latency > 0 && !s.wait(ctx, f.Latency) {
+func (s *API) applyBefore(ctx context.Context, c *call, f *Fault, entry *Request, w http.ResponseWriter) bool {
+	if f.Latency > 0 && !s.cloud.wait(ctx, f.Latency) {
 		return false
 	}
 	switch {
@@ -101,7 +101,7 @@ func (s *Sim) applyBefore(ctx context.Context, c *call, f *Fault, entry *Request
 		reset(w)
 		return false
 	case f.Hang:
-		s.wait(ctx, math.MaxInt64)
+		s.cloud.wait(ctx, math.MaxInt64)
 		reset(w)
 		return false
 	case f.Status != 0:

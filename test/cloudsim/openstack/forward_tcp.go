@@ -31,7 +31,7 @@ func (f *forward) listenTCP() error {
 		f.serveHTTP(ln)
 		return nil
 	}
-	f.sim.spawn(func(context.Context) { f.acceptAll(ln) })
+	f.cloud.spawn(func(context.Context) { f.acceptAll(ln) })
 	return nil
 }
 
@@ -39,10 +39,10 @@ func (f *forward) acceptAll(ln net.Listener) {
 	for {
 		conn, err := ln.Accept()
 		if err == nil {
-			f.sim.spawn(func(context.Context) { f.relay(conn) })
+			f.cloud.spawn(func(context.Context) { f.relay(conn) })
 			continue
 		}
-		if f.ctx.Err() != nil || errors.Is(err, net.ErrClosed) || !f.sim.wait(f.ctx, acceptPause) {
+		if f.ctx.Err() != nil || errors.Is(err, net.ErrClosed) || !f.cloud.wait(f.ctx, acceptPause) {
 			return
 		}
 	}
@@ -69,7 +69,7 @@ func (f *forward) relay(client net.Conn) {
 		return
 	}
 	done := make(chan struct{})
-	f.sim.spawn(func(context.Context) {
+	f.cloud.spawn(func(context.Context) {
 		defer close(done)
 		pipe(member, client)
 	})
@@ -100,7 +100,7 @@ func (f *forward) dial(ctx context.Context, t *target, client netip.Addr) (net.C
 	err := errors.New("no member")
 	for _, b := range f.order(t, client) {
 		d := net.Dialer{Timeout: t.connect}
-		if t.from.Is4() == b.Addr().Is4() && f.sim.opts.hasAddress(b.Addr()) {
+		if t.from.Is4() == b.Addr().Is4() && f.cloud.hasAddress(b.Addr()) {
 			d.LocalAddr = &net.TCPAddr{IP: t.from.AsSlice()}
 		}
 		var conn net.Conn
@@ -172,7 +172,7 @@ func (f *forward) serveHTTP(ln net.Listener) {
 			conns.Done()
 		}
 	}
-	f.sim.spawn(func(context.Context) {
+	f.cloud.spawn(func(context.Context) {
 		_ = srv.Serve(ln) // ends when the listener is closed
 		_ = srv.Close()
 		conns.Wait()

@@ -1,9 +1,6 @@
 package openstack
 
 import (
-	"crypto/rand"
-	"encoding/base64"
-	"encoding/hex"
 	"net/http"
 	"slices"
 	"time"
@@ -34,7 +31,7 @@ type user struct {
 	roles map[string][]role
 }
 
-// token is immutable once made; it is valid while it is in identityState.tokens.
+// token is immutable once made; it is valid while it is in Keystone.tokens.
 type token struct {
 	id        string
 	methods   []string
@@ -49,6 +46,15 @@ type token struct {
 	trust     string // id of the trust it is scoped to
 }
 
+// User implements Caller, and so do the others.
+func (t *token) User() string { return t.user.id }
+
+// Project implements Caller.
+func (t *token) Project() string { return t.projectID }
+
+// Admin implements Caller.
+func (t *token) Admin() bool { return t.admin }
+
 type appCredential struct {
 	id, name, secret, projectID string
 	description                 *string
@@ -58,7 +64,13 @@ type appCredential struct {
 	expires                     *time.Time
 }
 
-type identityState struct {
+// Keystone is the simulated service.
+type Keystone struct {
+	*Cloud
+	region   string
+	lifetime time.Duration // of tokens
+	main     *Keystone     // the one that has the users and the tokens, of another region or itself
+
 	projects []*project
 	users    []*user
 	roles    []role
@@ -85,32 +97,59 @@ type catalogService struct {
 
 var interfaces = [3]string{"public", "internal", "admin"}
 
-func (s *Sim) seedIdentity() {
-	st := &s.identity
-	st.tokens = map[string]*token{}
-	st.catalog = s.newCatalog()
-	if k := s.opts.Keystone; k != nil {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		st.roles, st.projects, st.users = k.identity.roles, k.identity.projects, k.identity.users
-		k.identity.further = append(k.identity.further, furtherRegion{s.opts.Region, st.catalog})
-		return
+// newKeystone makes Keystone with the users and projects that every simulator has, or, with a main one, those
+// that the main one has, whose catalog then gets this region's endpoints.
+func newKeystone(cloud *Cloud, main *Keystone, region string, lifetime time.Duration) *Keystone {
+	s := &Keystone{Cloud: cloud, main: main, region: region, lifetime: lifetime}
+	s.tokens = map[string]*token{}
+	s.catalog = s.newCatalog()
+	if main != nil {
+		main.Lock()
+		defer main.Unlock()
+		s.roles, s.projects, s.users = main.roles, main.projects, main.users
+		main.further = append(main.further, furtherRegion{region, s.catalog})
+		return s
 	}
+	s.main = s
 	for _, name := range []string{"admin", "member", "reader", "creator", "load-balancer_member"} {
-		st.roles = append(st.roles, role{id: newHex(), name: name})
+		s.roles = append(s.roles, role{id: newHex(), name: name})
 	}
 	k8s := &project{id: newHex(), name: ProjectName}
 	adm := &project{id: newHex(), name: AdminName, description: "Bootstrap project for initializing the cloud."}
-	st.projects = []*project{k8s, adm}
-	st.users = []*user{
+	s.projects = []*project{k8s, adm}
+	s.users = []*user{
 		{id: newHex(), name: UserName, password: UserPassword, defaultProject: k8s.id,
-			roles: map[string][]role{k8s.id: st.roles[1:]}},
+			roles: map[string][]role{k8s.id: s.roles[1:]}},
 		{id: newHex(), name: AdminName, password: AdminPassword,
-			roles: map[string][]role{adm.id: st.roles[:3], k8s.id: st.roles[:3]}},
+			roles: map[string][]role{adm.id: s.roles[:3], k8s.id: s.roles[:3]}},
 	}
+	return s
 }
 
-func (s *Sim) newCatalog() []catalogService {
+// Owner is the user, and its project, to whom belongs what tests make past the API.
+func (s *Keystone) Owner() Owner {
+	return Owner{UserID: s.users[0].id, ProjectID: s.users[0].defaultProject}
+}
+
+// ProjectIDs are the ids of all projects.
+func (s *Keystone) ProjectIDs() []string {
+	var out []string
+	for _, p := range s.projects {
+		out = append(out, p.id)
+	}
+	return out
+}
+
+// ProjectID is the id of the project with a name.
+func (s *Keystone) ProjectID(name string) string {
+	i := slices.IndexFunc(s.projects, func(p *project) bool { return p.name == name })
+	return s.projects[i].id
+}
+
+// AuthURL is Keystone's address.
+func (s *Keystone) AuthURL() string { return s.main.url + "/identity/v3" }
+
+func (s *Keystone) newCatalog() []catalogService {
 	var catalog []catalogService
 	at := func(path string) func(string) string { return func(string) string { return s.url + path } }
 	volume := func(project string) string { return s.url + "/volume/v3/" + project }
@@ -130,7 +169,12 @@ func (s *Sim) newCatalog() []catalogService {
 	return catalog
 }
 
-func (s *Sim) identityRoutes(r *router) {
+// service is Keystone's part of the API.
+func (s *Keystone) service() *service {
+	return &service{name: "identity", prefix: "/identity", errorBody: s.identityError, routes: s.routes, noRoute: identityNoRoute()}
+}
+
+func (s *Keystone) routes(r *router) {
 	r.open("GET /{$}", s.identityVersions)
 	r.open("GET /v3", s.identityVersion)
 	r.open("GET /v3/{$}", s.identityVersion)
@@ -164,30 +208,15 @@ func (s *Sim) identityRoutes(r *router) {
 	r.handle("DELETE /v3/users/{user}/application_credentials/{id}", s.deleteAppCredential)
 }
 
-// authenticationRequired is the message of all refusals for lack of a valid identity.
-const authenticationRequired = "The request you have made requires authentication."
-
 // identityError is Keystone's error body.
-func identityError(c *call, e *apiError) (string, any) {
+func (s *Keystone) identityError(_ *call, e *apiError) (string, any) {
 	if e.status == http.StatusUnauthorized {
-		e.header = http.Header{"Www-Authenticate": {`Keystone uri="` + c.sim.AuthURL() + `"`}}
+		e.header = http.Header{"Www-Authenticate": {`Keystone uri="` + s.AuthURL() + `"`}}
 		if e.message == http.StatusText(e.status) {
 			e.message = authenticationRequired
 		}
 	}
 	return "", object{"error": object{"code": e.status, "message": e.message, "title": http.StatusText(e.status)}}
-}
-
-// unauthorized is the refusal of a missing or invalid token: Keystone's own, and for the other
-// services that of the middleware which they all share.
-func unauthorized(c *call) *apiError {
-	e := errorf(http.StatusUnauthorized, "", authenticationRequired)
-	if c.svc.name == "identity" {
-		return e
-	}
-	e.header = http.Header{"Www-Authenticate": {`Keystone uri="` + c.sim.keystone().url + `/identity"`}}
-	e.body = object{"error": object{"code": e.status, "title": "Unauthorized", "message": e.message}}
-	return e
 }
 
 // malformedRequest is Keystone's 400.
@@ -208,26 +237,29 @@ func forbiddenAction(action string) *apiError {
 	return errorf(http.StatusForbidden, "", "You are not authorized to perform the requested action: %s.", action)
 }
 
-func (s *Sim) adminOnly(action string, h handlerFunc) handlerFunc {
+func (s *Keystone) adminOnly(action string, h handlerFunc) handlerFunc {
 	return func(c *call) (*reply, error) {
-		if !c.tok.admin {
+		if !c.admin() {
 			return nil, forbiddenAction(action)
 		}
 		return h(c)
 	}
 }
 
-// tokenOf is validToken of the Keystone that is in charge; mu not held.
-func (s *Sim) tokenOf(id string) *token {
-	k := s.keystone()
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.validToken(id)
+// Caller is whom a token of the Keystone that is in charge stands for; the lock is not held.
+func (s *Keystone) Caller(id string) (Caller, bool) {
+	s.main.Lock()
+	defer s.main.Unlock()
+	t := s.main.validToken(id)
+	return t, t != nil
 }
 
-// validToken returns the token with the id while it is valid, nil otherwise; mu held.
-func (s *Sim) validToken(id string) *token {
-	t := s.identity.tokens[id]
+// tokenOf is the token that a call came with.
+func tokenOf(c *call) *token { return c.caller.(*token) }
+
+// validToken returns the token with the id while it is valid, nil otherwise; lock held.
+func (s *Keystone) validToken(id string) *token {
+	t := s.tokens[id]
 	if t == nil || !time.Now().Before(t.expires) {
 		return nil
 	}
@@ -237,26 +269,15 @@ func (s *Sim) validToken(id string) *token {
 	return t
 }
 
-// liveAppCredential returns the application credential if it exists and has not expired; mu held.
-func (s *Sim) liveAppCredential(id string) *appCredential {
-	i := slices.IndexFunc(s.identity.appCreds, func(a *appCredential) bool { return a.id == id })
+// liveAppCredential returns the application credential if it exists and has not expired; lock held.
+func (s *Keystone) liveAppCredential(id string) *appCredential {
+	i := slices.IndexFunc(s.appCreds, func(a *appCredential) bool { return a.id == id })
 	if i < 0 {
 		return nil
 	}
-	a := s.identity.appCreds[i]
+	a := s.appCreds[i]
 	if a.expires != nil && !time.Now().Before(*a.expires) {
 		return nil
 	}
 	return a
 }
-
-// newHex returns a random id as Keystone makes them.
-func newHex() string { return hex.EncodeToString(randomBytes(16)) }
-
-func randomBytes(n int) []byte {
-	b := make([]byte, n)
-	_, _ = rand.Read(b) // never fails, by its contract
-	return b
-}
-
-func randomText(n int) string { return base64.RawURLEncoding.EncodeToString(randomBytes(n)) }

@@ -11,48 +11,48 @@ import (
 type AppCredential struct{ ID, Name, Secret string }
 
 // AddApplicationCredential makes an application credential with a random secret.
-func (s *Sim) AddApplicationCredential(name string) AppCredential {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	u := s.identity.users[0]
+func (s *Keystone) AddApplicationCredential(name string) AppCredential {
+	s.Lock()
+	defer s.Unlock()
+	u := s.users[0]
 	a := &appCredential{id: newHex(), name: name, secret: randomText(64), user: u, projectID: u.defaultProject, roles: u.roles[u.defaultProject]}
-	s.identity.appCreds = append(s.identity.appCreds, a)
+	s.appCreds = append(s.appCreds, a)
 	return AppCredential{ID: a.id, Name: name, Secret: a.secret}
 }
 
 // ExpireApplicationCredential lets one expire now; it reports whether it is there.
-func (s *Sim) ExpireApplicationCredential(id string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	i := slices.IndexFunc(s.identity.appCreds, func(a *appCredential) bool { return a.id == id })
+func (s *Keystone) ExpireApplicationCredential(id string) bool {
+	s.Lock()
+	defer s.Unlock()
+	i := slices.IndexFunc(s.appCreds, func(a *appCredential) bool { return a.id == id })
 	if i >= 0 {
 		now := time.Now().Add(-time.Second)
-		s.identity.appCreds[i].expires = &now
+		s.appCreds[i].expires = &now
 	}
 	return i >= 0
 }
 
 // DeleteApplicationCredential removes one, and with it all tokens made with it; it reports
 // whether it was there.
-func (s *Sim) DeleteApplicationCredential(id string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *Keystone) DeleteApplicationCredential(id string) bool {
+	s.Lock()
+	defer s.Unlock()
 	return s.removeAppCredential(id)
 }
 
-func (s *Sim) removeAppCredential(id string) bool {
-	n := len(s.identity.appCreds)
-	s.identity.appCreds = slices.DeleteFunc(s.identity.appCreds, func(a *appCredential) bool { return a.id == id })
-	return len(s.identity.appCreds) < n
+func (s *Keystone) removeAppCredential(id string) bool {
+	n := len(s.appCreds)
+	s.appCreds = slices.DeleteFunc(s.appCreds, func(a *appCredential) bool { return a.id == id })
+	return len(s.appCreds) < n
 }
 
-func (s *Sim) snapshotIdentity(out *Snapshot) {
-	for _, a := range s.identity.appCreds {
+func (s *Keystone) snapshot(out *Snapshot) {
+	for _, a := range s.appCreds {
 		out.AppCredentials = append(out.AppCredentials, Item{ID: a.id, Name: a.name})
 	}
 }
 
-func (s *Sim) appCredentialBody(a *appCredential) object {
+func (s *Keystone) appCredentialBody(a *appCredential) object {
 	var expires any
 	if a.expires != nil {
 		expires = a.expires.UTC().Format("2006-01-02T15:04:05.000000")
@@ -67,13 +67,13 @@ func (s *Sim) appCredentialBody(a *appCredential) object {
 	}
 }
 
-func (s *Sim) listAppCredentials(c *call) (*reply, error) {
+func (s *Keystone) listAppCredentials(c *call) (*reply, error) {
 	u, err := s.pathUser(c, "identity:list_application_credentials")
 	if err != nil {
 		return nil, err
 	}
 	var out []object
-	for _, a := range s.identity.appCreds {
+	for _, a := range s.appCreds {
 		if name := c.query.Get("name"); a.user == u && (name == "" || name == a.name) {
 			out = append(out, s.appCredentialBody(a))
 		}
@@ -81,20 +81,20 @@ func (s *Sim) listAppCredentials(c *call) (*reply, error) {
 	return identityList(c, "application_credentials", out)
 }
 
-func (s *Sim) pathAppCredential(c *call, action string) (*appCredential, error) {
+func (s *Keystone) pathAppCredential(c *call, action string) (*appCredential, error) {
 	u, err := s.pathUser(c, action)
 	if err != nil {
 		return nil, err
 	}
 	id := c.param("id")
-	i := slices.IndexFunc(s.identity.appCreds, func(a *appCredential) bool { return a.id == id && a.user == u })
+	i := slices.IndexFunc(s.appCreds, func(a *appCredential) bool { return a.id == id && a.user == u })
 	if i < 0 {
 		return nil, errorf(http.StatusNotFound, "", "Could not find Application Credential: %s.", id)
 	}
-	return s.identity.appCreds[i], nil
+	return s.appCreds[i], nil
 }
 
-func (s *Sim) showAppCredential(c *call) (*reply, error) {
+func (s *Keystone) showAppCredential(c *call) (*reply, error) {
 	a, err := s.pathAppCredential(c, "identity:get_application_credential")
 	if err != nil {
 		return nil, err
@@ -103,14 +103,14 @@ func (s *Sim) showAppCredential(c *call) (*reply, error) {
 }
 
 // managesAppCredentials refuses callers that themselves use a restricted application credential.
-func (s *Sim) managesAppCredentials(c *call) error {
-	if a := s.liveAppCredential(c.tok.appCred); a != nil && a.unrestricted != true {
+func (s *Keystone) managesAppCredentials(c *call) error {
+	if a := s.liveAppCredential(tokenOf(c).appCred); a != nil && a.unrestricted != true {
 		return forbiddenAction("Using method 'application_credential' is not allowed for managing additional application credentials.")
 	}
 	return nil
 }
 
-func (s *Sim) deleteAppCredential(c *call) (*reply, error) {
+func (s *Keystone) deleteAppCredential(c *call) (*reply, error) {
 	a, err := s.pathAppCredential(c, "identity:delete_application_credential")
 	if err != nil {
 		return nil, err
@@ -122,12 +122,12 @@ func (s *Sim) deleteAppCredential(c *call) (*reply, error) {
 	return noContent()
 }
 
-func (s *Sim) createAppCredential(c *call) (*reply, error) {
+func (s *Keystone) createAppCredential(c *call) (*reply, error) {
 	u, err := s.pathUser(c, "identity:create_application_credential")
 	if err != nil {
 		return nil, err
 	}
-	if u != c.tok.user {
+	if u != tokenOf(c).user {
 		return nil, forbiddenAction("identity:create_application_credential")
 	}
 	if err := s.managesAppCredentials(c); err != nil {
@@ -150,11 +150,11 @@ func (s *Sim) createAppCredential(c *call) (*reply, error) {
 	if in.Name == "" {
 		return nil, errorf(http.StatusBadRequest, "", "'name' is a required property")
 	}
-	if slices.ContainsFunc(s.identity.appCreds, func(a *appCredential) bool { return a.user == u && a.name == in.Name }) {
+	if slices.ContainsFunc(s.appCreds, func(a *appCredential) bool { return a.user == u && a.name == in.Name }) {
 		return nil, errorf(http.StatusConflict, "", "Conflict occurred attempting to store application_credential - Duplicate entry found with name %s.", in.Name)
 	}
 	a := &appCredential{id: newHex(), name: in.Name, secret: in.Secret, description: in.Description, user: u, projectID: c.project(), unrestricted: in.Unrestricted}
-	if a.roles, err = pickRoles(c.tok.roles, in.Roles); err != nil {
+	if a.roles, err = pickRoles(tokenOf(c).roles, in.Roles); err != nil {
 		return nil, err
 	}
 	if in.ExpiresAt != "" {
@@ -167,7 +167,7 @@ func (s *Sim) createAppCredential(c *call) (*reply, error) {
 	if a.secret == "" {
 		a.secret = randomText(64)
 	}
-	s.identity.appCreds = append(s.identity.appCreds, a)
+	s.appCreds = append(s.appCreds, a)
 	body := s.appCredentialBody(a)
 	body["secret"] = a.secret
 	return answer(http.StatusCreated, object{"application_credential": body})

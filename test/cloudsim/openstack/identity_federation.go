@@ -21,18 +21,18 @@ type Federation struct {
 }
 
 // AddFederation makes Keystone take the tokens of an identity provider.
-func (s *Sim) AddFederation(f Federation) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.identity.federations = append(s.identity.federations, f)
+func (s *Keystone) AddFederation(f Federation) {
+	s.Lock()
+	defer s.Unlock()
+	s.federations = append(s.federations, f)
 }
 
 // AddProject adds a project and returns its ID.
-func (s *Sim) AddProject(name string) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *Keystone) AddProject(name string) string {
+	s.Lock()
+	defer s.Unlock()
 	p := &project{id: newHex(), name: name}
-	s.identity.projects = append(s.identity.projects, p)
+	s.projects = append(s.projects, p)
 	return p.id
 }
 
@@ -47,14 +47,14 @@ func invalidToken(why string) *apiError {
 
 // federate is POST /v3/OS-FEDERATION/identity_providers/{idp}/protocols/{protocol}/auth: an access token
 // for an unscoped token.
-func (s *Sim) federate(c *call) (*reply, error) {
-	i := slices.IndexFunc(s.identity.federations, func(f Federation) bool {
+func (s *Keystone) federate(c *call) (*reply, error) {
+	i := slices.IndexFunc(s.federations, func(f Federation) bool {
 		return f.IdentityProvider == c.param("idp") && f.Protocol == c.param("protocol")
 	})
 	if i < 0 {
 		return nil, errorf(http.StatusNotFound, "", "Could not find identity provider: %s.", c.param("idp"))
 	}
-	f := s.identity.federations[i]
+	f := s.federations[i]
 	bearer, ok := strings.CutPrefix(c.r.Header.Get("Authorization"), "Bearer ")
 	if !ok {
 		return nil, invalidToken("No bearer token found in the request")
@@ -73,14 +73,14 @@ func (s *Sim) federate(c *call) (*reply, error) {
 		return nil, errorf(http.StatusUnauthorized, "", authenticationRequired)
 	}
 	now := time.Now().UTC()
-	t := &token{id: "gAAAAAB" + randomText(120), methods: []string{f.Protocol}, audit: []string{randomText(16)}, user: u, issued: now, expires: now.Add(s.opts.TokenLifetime)}
-	s.identity.tokens[t.id] = t
+	t := &token{id: "gAAAAAB" + randomText(120), methods: []string{f.Protocol}, audit: []string{randomText(16)}, user: u, issued: now, expires: now.Add(s.lifetime)}
+	s.tokens[t.id] = t
 	rep := &reply{status: http.StatusCreated, body: object{"token": s.tokenBody(t, false)}}
 	return rep.set("X-Subject-Token", t.id), nil
 }
 
 // federatedUser returns the user that the mapping makes of a subject, nil if it makes none.
-func (s *Sim) federatedUser(subject string, f Federation) *user {
+func (s *Keystone) federatedUser(subject string, f Federation) *user {
 	projects, ok := f.Mapping[subject]
 	if !ok {
 		return nil
@@ -90,14 +90,14 @@ func (s *Sim) federatedUser(subject string, f Federation) *user {
 	}
 	u := &user{id: subject, name: subject, roles: map[string][]role{}}
 	for name, roles := range projects {
-		for _, p := range s.identity.projects {
-			for _, r := range s.identity.roles {
+		for _, p := range s.projects {
+			for _, r := range s.roles {
 				if p.name == name && slices.Contains(roles, r.name) {
 					u.roles[p.id] = append(u.roles[p.id], r)
 				}
 			}
 		}
 	}
-	s.identity.users = append(s.identity.users, u)
+	s.users = append(s.users, u)
 	return u
 }

@@ -50,7 +50,7 @@ func (n *nameOrID) inDomain() bool {
 }
 
 // issueToken is POST /v3/auth/tokens.
-func (s *Sim) issueToken(c *call) (*reply, error) {
+func (s *Keystone) issueToken(c *call) (*reply, error) {
 	var req authRequest
 	if json.Unmarshal(c.body, &req) != nil {
 		return nil, malformedRequest("Expecting to find valid JSON in request body.")
@@ -60,7 +60,7 @@ func (s *Sim) issueToken(c *call) (*reply, error) {
 		return nil, errorf(http.StatusBadRequest, "", "'identity' is a required property")
 	}
 	t := &token{issued: time.Now().UTC(), audit: []string{randomText(16)}}
-	t.expires = t.issued.Add(s.opts.TokenLifetime)
+	t.expires = t.issued.Add(s.lifetime)
 	for _, method := range id.Methods {
 		var err error
 		switch {
@@ -85,12 +85,12 @@ func (s *Sim) issueToken(c *call) (*reply, error) {
 		return nil, err
 	}
 	t.id = "gAAAAAB" + randomText(120)
-	s.identity.tokens[t.id] = t
+	s.tokens[t.id] = t
 	rep := &reply{status: http.StatusCreated, body: object{"token": s.tokenBody(t, true)}}
 	return rep.set("X-Subject-Token", t.id), nil
 }
 
-func (s *Sim) byPassword(t *token, ref *userRef) error {
+func (s *Keystone) byPassword(t *token, ref *userRef) error {
 	if ref == nil {
 		return malformedRequest("Expecting to find user in password.")
 	}
@@ -105,8 +105,8 @@ func (s *Sim) byPassword(t *token, ref *userRef) error {
 	return nil
 }
 
-func (s *Sim) findUser(ref *userRef) *user {
-	i := slices.IndexFunc(s.identity.users, func(u *user) bool {
+func (s *Keystone) findUser(ref *userRef) *user {
+	i := slices.IndexFunc(s.users, func(u *user) bool {
 		if ref.ID != "" {
 			return u.id == ref.ID
 		}
@@ -115,11 +115,11 @@ func (s *Sim) findUser(ref *userRef) *user {
 	if i < 0 {
 		return nil
 	}
-	return s.identity.users[i]
+	return s.users[i]
 }
 
 // byToken makes a token of a token: it keeps the first one's end of life.
-func (s *Sim) byToken(t *token, id string) error {
+func (s *Keystone) byToken(t *token, id string) error {
 	old := s.validToken(id)
 	if old == nil {
 		return errorf(http.StatusNotFound, "", "Could not recognize Fernet token")
@@ -134,9 +134,9 @@ func (s *Sim) byToken(t *token, id string) error {
 	return nil
 }
 
-func (s *Sim) byAppCredential(t *token, id, name, secret string, ref *userRef) error {
+func (s *Keystone) byAppCredential(t *token, id, name, secret string, ref *userRef) error {
 	refused := errorf(http.StatusUnauthorized, "", authenticationRequired)
-	i := slices.IndexFunc(s.identity.appCreds, func(a *appCredential) bool {
+	i := slices.IndexFunc(s.appCreds, func(a *appCredential) bool {
 		if id != "" {
 			return a.id == id
 		}
@@ -148,7 +148,7 @@ func (s *Sim) byAppCredential(t *token, id, name, secret string, ref *userRef) e
 		}
 		return refused
 	}
-	a := s.identity.appCreds[i]
+	a := s.appCreds[i]
 	if a.secret != secret || s.liveAppCredential(a.id) == nil {
 		return refused
 	}
@@ -158,7 +158,7 @@ func (s *Sim) byAppCredential(t *token, id, name, secret string, ref *userRef) e
 }
 
 // scope sets the token's project and roles from the request's scope, or the user's default.
-func (s *Sim) scope(c *call, t *token, raw json.RawMessage) error {
+func (s *Keystone) scope(c *call, t *token, raw json.RawMessage) error {
 	if t.appCred != "" {
 		if len(raw) > 0 && !bytes.Equal(raw, []byte("null")) {
 			return errorf(http.StatusUnauthorized, "", "Error authenticating with application credential: Application credentials cannot request a scope.")
@@ -209,8 +209,8 @@ func hasRole(roles []role, name string) bool {
 	return slices.ContainsFunc(roles, func(r role) bool { return r.name == name })
 }
 
-func (s *Sim) findProject(ref *nameOrID) *project {
-	i := slices.IndexFunc(s.identity.projects, func(p *project) bool {
+func (s *Keystone) findProject(ref *nameOrID) *project {
+	i := slices.IndexFunc(s.projects, func(p *project) bool {
 		if ref.ID != "" {
 			return p.id == ref.ID
 		}
@@ -219,13 +219,13 @@ func (s *Sim) findProject(ref *nameOrID) *project {
 	if i < 0 {
 		return nil
 	}
-	return s.identity.projects[i]
+	return s.projects[i]
 }
 
 // keystoneTime is how tokens write times.
 const keystoneTime = "2006-01-02T15:04:05.000000Z"
 
-func (s *Sim) tokenBody(t *token, catalog bool) object {
+func (s *Keystone) tokenBody(t *token, catalog bool) object {
 	domain := object{"id": domainID, "name": "Default"}
 	out := object{
 		"methods":    t.methods,
@@ -258,9 +258,9 @@ func (s *Sim) tokenBody(t *token, catalog bool) object {
 	return out
 }
 
-func (s *Sim) catalogBody(projectID string) []object {
+func (s *Keystone) catalogBody(projectID string) []object {
 	out := []object{}
-	for _, svc := range s.identity.catalog {
+	for _, svc := range s.catalog {
 		var endpoints []object
 		for _, e := range s.endpointsOf(svc) {
 			for i, iface := range interfaces {
@@ -279,9 +279,9 @@ type regionalService struct {
 }
 
 // endpointsOf lists where a service is, in every region.
-func (s *Sim) endpointsOf(svc catalogService) []regionalService {
-	out := []regionalService{{s.opts.Region, svc}}
-	for _, r := range s.identity.further {
+func (s *Keystone) endpointsOf(svc catalogService) []regionalService {
+	out := []regionalService{{s.region, svc}}
+	for _, r := range s.further {
 		for _, other := range r.catalog {
 			if other.typ == svc.typ {
 				out = append(out, regionalService{r.name, other})
@@ -293,7 +293,7 @@ func (s *Sim) endpointsOf(svc catalogService) []regionalService {
 
 // subject is the token that X-Subject-Token names, which the caller may look at when it is
 // the caller's user's or the caller is an admin.
-func (s *Sim) subject(c *call, action string) (*token, error) {
+func (s *Keystone) subject(c *call, action string) (*token, error) {
 	id := c.r.Header.Get("X-Subject-Token")
 	if id == "" {
 		return nil, forbiddenAction(action)
@@ -302,13 +302,13 @@ func (s *Sim) subject(c *call, action string) (*token, error) {
 	if t == nil {
 		return nil, errorf(http.StatusNotFound, "", "Could not recognize Fernet token")
 	}
-	if t.user != c.tok.user && !c.tok.admin {
+	if t.user != tokenOf(c).user && !c.admin() {
 		return nil, forbiddenAction(action)
 	}
 	return t, nil
 }
 
-func (s *Sim) validateToken(c *call) (*reply, error) {
+func (s *Keystone) validateToken(c *call) (*reply, error) {
 	t, err := s.subject(c, "identity:validate_token")
 	if err != nil {
 		return nil, err
@@ -317,35 +317,35 @@ func (s *Sim) validateToken(c *call) (*reply, error) {
 	return rep.set("X-Subject-Token", t.id), nil
 }
 
-func (s *Sim) revokeToken(c *call) (*reply, error) {
+func (s *Keystone) revokeToken(c *call) (*reply, error) {
 	t, err := s.subject(c, "identity:revoke_token")
 	if err != nil {
 		return nil, err
 	}
-	delete(s.identity.tokens, t.id)
+	delete(s.tokens, t.id)
 	return noContent()
 }
 
 // ExpireTokens makes every token that was issued so far invalid.
-func (s *Sim) ExpireTokens() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	clear(s.identity.tokens)
+func (s *Keystone) ExpireTokens() {
+	s.Lock()
+	defer s.Unlock()
+	clear(s.tokens)
 }
 
 // SetPassword changes the password of a user; its tokens end, as Keystone has it. It reports
 // whether there is such a user.
-func (s *Sim) SetPassword(userName, password string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, u := range s.identity.users {
+func (s *Keystone) SetPassword(userName, password string) bool {
+	s.Lock()
+	defer s.Unlock()
+	for _, u := range s.users {
 		if u.name != userName {
 			continue
 		}
 		u.password = password
-		for id, t := range s.identity.tokens {
+		for id, t := range s.tokens {
 			if t.user == u && t.appCred == "" {
-				delete(s.identity.tokens, id)
+				delete(s.tokens, id)
 			}
 		}
 		return true

@@ -17,35 +17,35 @@ type trust struct {
 type Trust struct{ ID, TrusteeID, TrusteeName, TrusteePassword string }
 
 // AddTrust makes a trust whose trustee is the administrator.
-func (s *Sim) AddTrust() Trust {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	trustor, trustee := s.identity.users[0], s.identity.users[1]
+func (s *Keystone) AddTrust() Trust {
+	s.Lock()
+	defer s.Unlock()
+	trustor, trustee := s.users[0], s.users[1]
 	t := &trust{id: newHex(), projectID: trustor.defaultProject, trustor: trustor, trustee: trustee, roles: trustor.roles[trustor.defaultProject]}
-	s.identity.trusts = append(s.identity.trusts, t)
+	s.trusts = append(s.trusts, t)
 	return Trust{ID: t.id, TrusteeID: trustee.id, TrusteeName: trustee.name, TrusteePassword: trustee.password}
 }
 
 // DeleteTrust removes a trust and with it its tokens; it reports whether it was there.
-func (s *Sim) DeleteTrust(id string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := len(s.identity.trusts)
-	s.identity.trusts = slices.DeleteFunc(s.identity.trusts, func(t *trust) bool { return t.id == id })
-	return len(s.identity.trusts) < n
+func (s *Keystone) DeleteTrust(id string) bool {
+	s.Lock()
+	defer s.Unlock()
+	n := len(s.trusts)
+	s.trusts = slices.DeleteFunc(s.trusts, func(t *trust) bool { return t.id == id })
+	return len(s.trusts) < n
 }
 
-// findTrust returns the trust with the id, nil when there is none; mu held.
-func (s *Sim) findTrust(id string) *trust {
-	i := slices.IndexFunc(s.identity.trusts, func(t *trust) bool { return t.id == id })
+// findTrust returns the trust with the id, nil when there is none; lock held.
+func (s *Keystone) findTrust(id string) *trust {
+	i := slices.IndexFunc(s.trusts, func(t *trust) bool { return t.id == id })
 	if i < 0 {
 		return nil
 	}
-	return s.identity.trusts[i]
+	return s.trusts[i]
 }
 
 // scopeToTrust makes the token one of the trust's.
-func (s *Sim) scopeToTrust(c *call, t *token, id string) error {
+func (s *Keystone) scopeToTrust(c *call, t *token, id string) error {
 	x := s.findTrust(id)
 	if x == nil {
 		return unauthorized(c)
@@ -57,7 +57,7 @@ func (s *Sim) scopeToTrust(c *call, t *token, id string) error {
 	return nil
 }
 
-func (s *Sim) trustBody(t *trust) object {
+func (s *Keystone) trustBody(t *trust) object {
 	roles := []object{}
 	for _, r := range t.roles {
 		body := s.roleBody(r)
@@ -71,7 +71,7 @@ func (s *Sim) trustBody(t *trust) object {
 	}
 }
 
-func (s *Sim) createTrust(c *call) (*reply, error) {
+func (s *Keystone) createTrust(c *call) (*reply, error) {
 	var req struct {
 		Trust struct {
 			Trustor string    `json:"trustor_user_id"`
@@ -88,22 +88,22 @@ func (s *Sim) createTrust(c *call) (*reply, error) {
 	if trustee == nil {
 		return nil, errorf(http.StatusNotFound, "", "Could not find user: %s.", in.Trustee)
 	}
-	if in.Trustor != c.tok.user.id || in.Project != c.project() || c.tok.trust != "" {
+	if in.Trustor != tokenOf(c).user.id || in.Project != c.project() || tokenOf(c).trust != "" {
 		return nil, forbiddenAction("identity:create_trust")
 	}
-	t := &trust{id: newHex(), projectID: in.Project, trustor: c.tok.user, trustee: trustee}
+	t := &trust{id: newHex(), projectID: in.Project, trustor: tokenOf(c).user, trustee: trustee}
 	var err error
-	if t.roles, err = pickRoles(c.tok.roles, in.Roles); err != nil {
+	if t.roles, err = pickRoles(tokenOf(c).roles, in.Roles); err != nil {
 		return nil, err
 	}
-	s.identity.trusts = append(s.identity.trusts, t)
+	s.trusts = append(s.trusts, t)
 	return answer(http.StatusCreated, object{"trust": s.trustBody(t)})
 }
 
-func (s *Sim) listTrusts(c *call) (*reply, error) {
+func (s *Keystone) listTrusts(c *call) (*reply, error) {
 	var out []object
-	for _, t := range s.identity.trusts {
-		if c.tok.admin || t.trustor == c.tok.user || t.trustee == c.tok.user {
+	for _, t := range s.trusts {
+		if c.admin() || t.trustor == tokenOf(c).user || t.trustee == tokenOf(c).user {
 			out = append(out, s.trustBody(t))
 		}
 	}
@@ -111,15 +111,15 @@ func (s *Sim) listTrusts(c *call) (*reply, error) {
 }
 
 // pathTrust is the trust of the path, when the caller may look at it.
-func (s *Sim) pathTrust(c *call) (*trust, error) {
+func (s *Keystone) pathTrust(c *call) (*trust, error) {
 	t := s.findTrust(c.param("id"))
-	if t == nil || t.trustor != c.tok.user && t.trustee != c.tok.user && !c.tok.admin {
+	if t == nil || t.trustor != tokenOf(c).user && t.trustee != tokenOf(c).user && !c.admin() {
 		return nil, errorf(http.StatusNotFound, "", "Could not find trust: %s.", c.param("id"))
 	}
 	return t, nil
 }
 
-func (s *Sim) showTrust(c *call) (*reply, error) {
+func (s *Keystone) showTrust(c *call) (*reply, error) {
 	t, err := s.pathTrust(c)
 	if err != nil {
 		return nil, err
@@ -127,14 +127,14 @@ func (s *Sim) showTrust(c *call) (*reply, error) {
 	return ok(object{"trust": s.trustBody(t)})
 }
 
-func (s *Sim) deleteTrust(c *call) (*reply, error) {
+func (s *Keystone) deleteTrust(c *call) (*reply, error) {
 	t, err := s.pathTrust(c)
 	if err != nil {
 		return nil, err
 	}
-	if t.trustor != c.tok.user && !c.tok.admin {
+	if t.trustor != tokenOf(c).user && !c.admin() {
 		return nil, forbiddenAction("identity:delete_trust")
 	}
-	s.identity.trusts = slices.DeleteFunc(s.identity.trusts, func(x *trust) bool { return x == t })
+	s.trusts = slices.DeleteFunc(s.trusts, func(x *trust) bool { return x == t })
 	return noContent()
 }

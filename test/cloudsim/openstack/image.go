@@ -8,7 +8,12 @@ import (
 
 // Glance: just enough for servers to have an image.
 
-func (s *Sim) imageRoutes(r *router) {
+// imageService is Glance's part of the API.
+func (s *Nova) imageService() *service {
+	return &service{name: "image", prefix: "/image", errorBody: imageError, routes: s.imageRoutes}
+}
+
+func (s *Nova) imageRoutes(r *router) {
 	r.open("GET /{$}", s.imageVersions)
 	r.open("GET /versions", s.imageVersions)
 	r.handle("GET /v2/images", s.listImages)
@@ -21,12 +26,12 @@ func imageError(_ *call, e *apiError) (string, any) {
 	return "text/html; charset=UTF-8", []byte("<html>\n <head>\n  <title>" + title + "</title>\n </head>\n <body>\n  <h1>" + title + "</h1>\n  " + e.message + "<br /><br />\n\n\n\n </body>\n</html>")
 }
 
-func (s *Sim) imageVersions(c *call) (*reply, error) {
+func (s *Nova) imageVersions(c *call) (*reply, error) {
 	versions := []object{{"id": "v2.15", "status": "CURRENT", "links": []object{{"rel": "self", "href": c.url("/v2/")}}}}
 	return answer(http.StatusMultipleChoices, object{"versions": versions})
 }
 
-func (s *Sim) imageBody(m image) object {
+func (s *Nova) imageBody(m image) object {
 	at := s.start.Format(time.RFC3339)
 	path := "/v2/images/" + m.id
 	return object{
@@ -36,9 +41,9 @@ func (s *Sim) imageBody(m image) object {
 	}
 }
 
-func (s *Sim) listImages(c *call) (*reply, error) {
+func (s *Nova) listImages(c *call) (*reply, error) {
 	out := []object{}
-	for _, m := range s.compute.images {
+	for _, m := range s.images {
 		if name := c.query.Get("name"); name == "" || name == m.name {
 			out = append(out, s.imageBody(m))
 		}
@@ -50,11 +55,11 @@ func (s *Sim) listImages(c *call) (*reply, error) {
 	return ok(object{"images": out, "first": first, "schema": "/v2/schemas/images"})
 }
 
-func (s *Sim) showImage(c *call) (*reply, error) {
+func (s *Nova) showImage(c *call) (*reply, error) {
 	id := c.param("id")
-	i := slices.IndexFunc(s.compute.images, func(m image) bool { return m.id == id })
+	i := slices.IndexFunc(s.images, func(m image) bool { return m.id == id })
 	if i < 0 {
 		return nil, errorf(http.StatusNotFound, "", "No image found with ID %s", id)
 	}
-	return ok(s.imageBody(s.compute.images[i]))
+	return ok(s.imageBody(s.images[i]))
 }

@@ -10,8 +10,11 @@ import (
 	"time"
 )
 
-// keyState is Barbican's state.
-type keyState struct {
+// Barbican is the simulated service.
+type Barbican struct {
+	*Cloud
+	owner Owner
+
 	secrets    []*secret // in order of creation
 	containers []*container
 }
@@ -62,7 +65,23 @@ func keysMicro() *microRange {
 	}
 }
 
-func (s *Sim) keysRoutes(r *router) {
+// newBarbican makes Barbican without secrets.
+func newBarbican(cloud *Cloud, owner Owner) *Barbican { return &Barbican{Cloud: cloud, owner: owner} }
+
+// service is Barbican's part of the API.
+func (s *Barbican) service() *service {
+	return &service{name: "key-manager", prefix: "/key-manager", errorBody: keysError, micro: keysMicro(), routes: s.routes, noRoute: errorf(http.StatusNotFound, "", "")}
+}
+
+// Finder reports whether there is a secret or container with an id; the lock is held.
+func (s *Barbican) Finder() func(id string) bool {
+	return func(id string) bool {
+		return slices.ContainsFunc(s.secrets, func(x *secret) bool { return x.id == id }) ||
+			slices.ContainsFunc(s.containers, func(x *container) bool { return x.id == id })
+	}
+}
+
+func (s *Barbican) routes(r *router) {
 	r.open("GET /{$}", s.keysVersions)
 	r.open("GET /v1", s.keysVersion)
 	r.open("GET /v1/{$}", s.keysVersion)
@@ -93,7 +112,7 @@ func keysRefusal(schema, format string, args ...any) *apiError {
 	return e
 }
 
-func (s *Sim) keysVersionBody(c *call) object {
+func (s *Barbican) keysVersionBody(c *call) object {
 	out := object{"id": "v1", "links": []object{{"rel": "self", "href": c.url("/v1/")},
 		{"rel": "describedby", "type": "text/html", "href": "https://docs.openstack.org/"}}}
 	if c.micro >= 1 {
@@ -105,7 +124,7 @@ func (s *Sim) keysVersionBody(c *call) object {
 	return out
 }
 
-func (s *Sim) keysVersions(c *call) (*reply, error) {
+func (s *Barbican) keysVersions(c *call) (*reply, error) {
 	versions := []object{s.keysVersionBody(c)}
 	if c.micro >= 1 {
 		return answer(http.StatusMultipleChoices, object{"versions": versions})
@@ -113,11 +132,11 @@ func (s *Sim) keysVersions(c *call) (*reply, error) {
 	return answer(http.StatusMultipleChoices, object{"versions": object{"values": versions}})
 }
 
-func (s *Sim) keysVersion(c *call) (*reply, error) {
+func (s *Barbican) keysVersion(c *call) (*reply, error) {
 	return ok(object{"version": s.keysVersionBody(c)})
 }
 
-func (s *Sim) secretBody(c *call, x *secret) object {
+func (s *Barbican) secretBody(c *call, x *secret) object {
 	out := object{
 		"created": x.created.Format(keysTime), "updated": x.updated.Format(keysTime), "status": "ACTIVE", "name": x.name,
 		"secret_type": x.kind, "expiration": nil, "algorithm": x.algorithm, "bit_length": x.bitLength, "mode": x.mode,
@@ -141,23 +160,23 @@ func notYours(what string) *apiError {
 }
 
 // secretByID returns the caller's secret; an expired one is as good as gone.
-func (s *Sim) secretByID(c *call, id string) *secret {
-	i := slices.IndexFunc(s.keys.secrets, func(x *secret) bool { return x.id == id && x.projectID == c.project() })
-	if i < 0 || s.keys.secrets[i].expired() {
+func (s *Barbican) secretByID(c *call, id string) *secret {
+	i := slices.IndexFunc(s.secrets, func(x *secret) bool { return x.id == id && x.projectID == c.project() })
+	if i < 0 || s.secrets[i].expired() {
 		return nil
 	}
-	return s.keys.secrets[i]
+	return s.secrets[i]
 }
 
 func (x *secret) expired() bool { return x.expiration != nil && !time.Now().Before(*x.expiration) }
 
 // pathSecret is the path's secret; what names the caller's wish in a refusal.
-func (s *Sim) pathSecret(c *call, what string) (*secret, error) {
+func (s *Barbican) pathSecret(c *call, what string) (*secret, error) {
 	id := c.param("id")
 	if x := s.secretByID(c, id); x != nil {
 		return x, nil
 	}
-	if slices.ContainsFunc(s.keys.secrets, func(x *secret) bool { return x.id == id && x.projectID != c.project() && !x.expired() }) {
+	if slices.ContainsFunc(s.secrets, func(x *secret) bool { return x.id == id && x.projectID != c.project() && !x.expired() }) {
 		return nil, notYours(what)
 	}
 	if isUUID(id) {
@@ -177,7 +196,7 @@ func accepted(c *call) string {
 }
 
 // showSecret answers the metadata, or the payload when its type is asked for.
-func (s *Sim) showSecret(c *call) (*reply, error) {
+func (s *Barbican) showSecret(c *call) (*reply, error) {
 	x, err := s.pathSecret(c, "Secret retrieval")
 	if err != nil {
 		return nil, err
@@ -188,7 +207,7 @@ func (s *Sim) showSecret(c *call) (*reply, error) {
 	return ok(s.secretBody(c, x))
 }
 
-func (s *Sim) showPayload(c *call) (*reply, error) {
+func (s *Barbican) showPayload(c *call) (*reply, error) {
 	x, err := s.pathSecret(c, "Secret payload retrieval")
 	if err != nil {
 		return nil, err
@@ -211,17 +230,17 @@ func payloadReply(x *secret, accept string) (*reply, error) {
 	return &reply{status: http.StatusOK, body: x.payload, contentType: contentType}, nil
 }
 
-func (s *Sim) deleteSecret(c *call) (*reply, error) {
+func (s *Barbican) deleteSecret(c *call) (*reply, error) {
 	x, err := s.pathSecret(c, "Secret deletion")
 	if err != nil {
 		return nil, err
 	}
-	s.keys.secrets = slices.DeleteFunc(s.keys.secrets, func(y *secret) bool { return y == x })
+	s.secrets = slices.DeleteFunc(s.secrets, func(y *secret) bool { return y == x })
 	return noContent()
 }
 
 // putPayload gives a secret its payload, once.
-func (s *Sim) putPayload(c *call) (*reply, error) {
+func (s *Barbican) putPayload(c *call) (*reply, error) {
 	x, err := s.pathSecret(c, "Secret update")
 	if err != nil {
 		return nil, err

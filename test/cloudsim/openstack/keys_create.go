@@ -69,7 +69,7 @@ func (r *secretRequest) payload() ([]byte, error) {
 }
 
 // createSecret is POST /secrets.
-func (s *Sim) createSecret(c *call) (*reply, error) {
+func (s *Barbican) createSecret(c *call) (*reply, error) {
 	var req secretRequest
 	if err := requireJSON(c, &req); err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func (s *Sim) createSecret(c *call) (*reply, error) {
 	}
 	now := time.Now().UTC()
 	x := &secret{
-		id: newID(), projectID: c.project(), creatorID: c.tok.user.id, name: req.Name, kind: req.SecretType, algorithm: req.Algorithm,
+		id: newID(), projectID: c.project(), creatorID: c.userID(), name: req.Name, kind: req.SecretType, algorithm: req.Algorithm,
 		mode: req.Mode, bitLength: req.BitLength, payload: payload, created: now, updated: now,
 		contentType: strings.TrimSpace(strings.Split(req.ContentType, ";")[0]),
 	}
@@ -103,7 +103,7 @@ func (s *Sim) createSecret(c *call) (*reply, error) {
 		}
 		x.expiration = &at
 	}
-	s.keys.secrets = append(s.keys.secrets, x)
+	s.secrets = append(s.secrets, x)
 	ref := c.url("/v1/secrets/" + x.id)
 	rep := &reply{status: http.StatusCreated, body: object{"secret_ref": ref}}
 	return rep.set("Location", ref), nil
@@ -132,9 +132,9 @@ func keysPage(c *call, key, path string, items []object) (*reply, error) {
 	return ok(body)
 }
 
-func (s *Sim) listSecrets(c *call) (*reply, error) {
+func (s *Barbican) listSecrets(c *call) (*reply, error) {
 	items := []object{}
-	for _, x := range s.keys.secrets {
+	for _, x := range s.secrets {
 		if x.projectID != c.project() || x.expired() {
 			continue
 		}
@@ -150,7 +150,7 @@ func (s *Sim) listSecrets(c *call) (*reply, error) {
 	return keysPage(c, "secrets", "/v1/secrets", items)
 }
 
-func (s *Sim) containerBody(c *call, x *container) object {
+func (s *Barbican) containerBody(c *call, x *container) object {
 	refs := []object{}
 	for _, r := range x.refs {
 		if s.secretByID(c, lastSegment(r.Ref)) != nil { // deleting a secret takes it out of its containers
@@ -172,7 +172,7 @@ var containerNames = map[string][]string{
 	"rsa":         {"private_key", "public_key", "private_key_passphrase"},
 }
 
-func (s *Sim) createContainer(c *call) (*reply, error) {
+func (s *Barbican) createContainer(c *call) (*reply, error) {
 	var req struct {
 		Name string      `json:"name"`
 		Type string      `json:"type"`
@@ -197,16 +197,16 @@ func (s *Sim) createContainer(c *call) (*reply, error) {
 			return nil, errorf(http.StatusNotFound, "", "Secret provided for '%s' doesn't exist.", r.Name)
 		}
 	}
-	x := &container{id: newID(), projectID: c.project(), creatorID: c.tok.user.id, name: req.Name, kind: req.Type, refs: req.Refs, created: time.Now().UTC()}
-	s.keys.containers = append(s.keys.containers, x)
+	x := &container{id: newID(), projectID: c.project(), creatorID: c.userID(), name: req.Name, kind: req.Type, refs: req.Refs, created: time.Now().UTC()}
+	s.containers = append(s.containers, x)
 	ref := c.url("/v1/containers/" + x.id)
 	rep := &reply{status: http.StatusCreated, body: object{"container_ref": ref}}
 	return rep.set("Location", ref), nil
 }
 
-func (s *Sim) listContainers(c *call) (*reply, error) {
+func (s *Barbican) listContainers(c *call) (*reply, error) {
 	items := []object{}
-	for _, x := range s.keys.containers {
+	for _, x := range s.containers {
 		if x.projectID == c.project() && (!c.query.Has("name") || x.name == c.query.Get("name")) {
 			items = append(items, s.containerBody(c, x))
 		}
@@ -215,22 +215,22 @@ func (s *Sim) listContainers(c *call) (*reply, error) {
 }
 
 // pathContainer is the path's container; what names the caller's wish in a refusal.
-func (s *Sim) pathContainer(c *call, what string) (*container, error) {
+func (s *Barbican) pathContainer(c *call, what string) (*container, error) {
 	id := c.param("id")
-	i := slices.IndexFunc(s.keys.containers, func(x *container) bool { return x.id == id })
+	i := slices.IndexFunc(s.containers, func(x *container) bool { return x.id == id })
 	if i < 0 && isUUID(id) {
 		return nil, errorf(http.StatusNotFound, "", "Secrets container not found.")
 	}
 	if i < 0 {
 		return nil, errorf(http.StatusNotFound, "", "Not Found. Provided container id is invalid.")
 	}
-	if s.keys.containers[i].projectID != c.project() {
+	if s.containers[i].projectID != c.project() {
 		return nil, notYours(what)
 	}
-	return s.keys.containers[i], nil
+	return s.containers[i], nil
 }
 
-func (s *Sim) showContainer(c *call) (*reply, error) {
+func (s *Barbican) showContainer(c *call) (*reply, error) {
 	x, err := s.pathContainer(c, "Container retrieval")
 	if err != nil {
 		return nil, err
@@ -238,32 +238,31 @@ func (s *Sim) showContainer(c *call) (*reply, error) {
 	return ok(s.containerBody(c, x))
 }
 
-func (s *Sim) deleteContainer(c *call) (*reply, error) {
+func (s *Barbican) deleteContainer(c *call) (*reply, error) {
 	x, err := s.pathContainer(c, "Container deletion")
 	if err != nil {
 		return nil, err
 	}
-	s.keys.containers = slices.DeleteFunc(s.keys.containers, func(y *container) bool { return y == x })
+	s.containers = slices.DeleteFunc(s.containers, func(y *container) bool { return y == x })
 	return noContent()
 }
 
 // AddSecret stores a secret of the project k8s and returns its id. A payload whose type is
 // application/octet-stream is given as it is, not encoded.
-func (s *Sim) AddSecret(name, contentType string, payload []byte) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	u := s.identity.users[0]
+func (s *Barbican) AddSecret(name, contentType string, payload []byte) string {
+	s.Lock()
+	defer s.Unlock()
 	now := time.Now().UTC()
-	x := &secret{id: newID(), projectID: u.defaultProject, creatorID: u.id, name: name, kind: "opaque", payload: slices.Clone(payload), contentType: contentType, created: now, updated: now}
-	s.keys.secrets = append(s.keys.secrets, x)
+	x := &secret{id: newID(), projectID: s.owner.ProjectID, creatorID: s.owner.UserID, name: name, kind: "opaque", payload: slices.Clone(payload), contentType: contentType, created: now, updated: now}
+	s.secrets = append(s.secrets, x)
 	return x.id
 }
 
-func (s *Sim) snapshotKeys(out *Snapshot) {
-	for _, x := range s.keys.secrets {
+func (s *Barbican) snapshot(out *Snapshot) {
+	for _, x := range s.secrets {
 		out.Secrets = append(out.Secrets, Item{ID: x.id, Name: x.name})
 	}
-	for _, x := range s.keys.containers {
+	for _, x := range s.containers {
 		out.Containers = append(out.Containers, Item{ID: x.id, Name: x.name})
 	}
 }

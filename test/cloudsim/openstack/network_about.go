@@ -22,26 +22,26 @@ func extensionView(e [4]string) object {
 	return object{"alias": e[0], "name": e[1], "description": e[2], "updated": e[3], "links": []object{}}
 }
 
-// extensions are those that are there, as loaded and not hidden; mu held.
-func (s *Sim) extensions() [][4]string {
+// extensions are those that are there, as loaded and not hidden; lock held.
+func (s *Neutron) extensions() [][4]string {
 	all := extensions()
 	if s.opts.Trunks {
 		all = append(all, trunkExtensions()...)
 	}
-	return slices.DeleteFunc(all, func(e [4]string) bool { return s.network.hidden[e[0]] })
+	return slices.DeleteFunc(all, func(e [4]string) bool { return s.hidden[e[0]] })
 }
 
-func listExtensions(c *call) (*reply, error) {
+func (s *Neutron) listExtensions(c *call) (*reply, error) {
 	out := []object{}
-	for _, e := range c.sim.extensions() {
+	for _, e := range s.extensions() {
 		out = append(out, extensionView(e))
 	}
 	return ok(object{"extensions": out})
 }
 
-func showExtension(c *call) (*reply, error) {
+func (s *Neutron) showExtension(c *call) (*reply, error) {
 	alias := c.param("alias")
-	for _, e := range c.sim.extensions() {
+	for _, e := range s.extensions() {
 		if e[0] == alias {
 			return ok(object{"extension": extensionView(e)})
 		}
@@ -54,19 +54,19 @@ func showExtension(c *call) (*reply, error) {
 
 // HideExtension takes one of Neutron's extensions away, for tests of clouds without it: it is no
 // longer listed, and the calls of extraroute-atomic are no longer served.
-func (s *Sim) HideExtension(alias string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.network.hidden == nil {
-		s.network.hidden = map[string]bool{}
+func (s *Neutron) HideExtension(alias string) {
+	s.Lock()
+	defer s.Unlock()
+	if s.hidden == nil {
+		s.hidden = map[string]bool{}
 	}
-	s.network.hidden[alias] = true
+	s.hidden[alias] = true
 }
 
 // needs wraps a handler that belongs to an extension.
-func needs(alias string, h handlerFunc) handlerFunc {
+func (s *Neutron) needs(alias string, h handlerFunc) handlerFunc {
 	return func(c *call) (*reply, error) {
-		if c.sim.network.hidden[alias] {
+		if s.hidden[alias] {
 			return noSuchRoute(c)
 		}
 		return h(c)
@@ -86,7 +86,7 @@ func quotaLimit(name string) int {
 	return -1
 }
 
-func (s *Sim) quotaRoutes(r *router) {
+func (s *Neutron) quotaRoutes(r *router) {
 	quota := func(c *call) (*reply, error) {
 		if !c.sees(c.param("project")) {
 			return nil, errorf(http.StatusForbidden, "PolicyNotAuthorized", "rule:get_quota is disallowed by policy")
@@ -105,7 +105,7 @@ func (s *Sim) quotaRoutes(r *router) {
 	r.handle("GET /v2.0/quotas/{project}/details.json", s.quotaUsage)
 }
 
-func (s *Sim) quotaUsage(c *call) (*reply, error) {
+func (s *Neutron) quotaUsage(c *call) (*reply, error) {
 	used := map[string]int{}
 	for _, k := range s.netKinds() {
 		for _, x := range k.all() {

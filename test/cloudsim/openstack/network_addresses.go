@@ -11,8 +11,8 @@ import (
 // firstFree is how far into a seeded subnet its ports' addresses begin.
 const firstFree = 10
 
-// newSubnet makes a subnet whose gateway is its first address; mu held.
-func (s *Sim) newSubnet(n *network, cidr netip.Prefix, name, project string) *subnet {
+// newSubnet makes a subnet whose gateway is its first address; lock held.
+func (s *Neutron) newSubnet(n *network, cidr netip.Prefix, name, project string) *subnet {
 	gw := cidr.Addr().Next()
 	if gw.Is6() {
 		gw = cidr.Addr() // of IPv6 Neutron takes the first address
@@ -23,7 +23,7 @@ func (s *Sim) newSubnet(n *network, cidr netip.Prefix, name, project string) *su
 		used:  map[netip.Addr]string{},
 	}
 	sub.next = sub.pools[0].first
-	s.network.subnets[sub.id] = sub
+	s.subnets[sub.id] = sub
 	return sub
 }
 
@@ -91,9 +91,9 @@ func (sub *subnet) takeThis(ip netip.Addr, portID string) error {
 }
 
 // subnetsOf lists a network's subnets in order of creation.
-func (s *Sim) subnetsOf(networkID string) []*subnet {
+func (s *Neutron) subnetsOf(networkID string) []*subnet {
 	var out []*subnet
-	for _, sub := range bySeq(s.network.subnets) {
+	for _, sub := range bySeq(s.subnets) {
 		if sub.networkID == networkID {
 			out = append(out, sub)
 		}
@@ -101,19 +101,13 @@ func (s *Sim) subnetsOf(networkID string) []*subnet {
 	return out
 }
 
-// fixedIPWish is one entry of a port's fixed_ips as asked for.
-type fixedIPWish struct {
-	SubnetID string `json:"subnet_id"`
-	IP       string `json:"ip_address"`
-}
-
 // allocate gives a port its addresses: those wished, or without wishes one of the first
 // subnet of each IP version. On an error nothing stays allocated.
-func (s *Sim) allocate(p *port, wishes []fixedIPWish, asked bool) error {
+func (s *Neutron) allocate(p *port, wishes []FixedIPWish, asked bool) error {
 	if !asked {
 		wishes = s.usualWishes(p.networkID)
 	}
-	var got []fixedIP
+	var got []FixedIP
 	for _, w := range wishes {
 		ip, err := s.allocateOne(p, w)
 		if err != nil {
@@ -126,10 +120,10 @@ func (s *Sim) allocate(p *port, wishes []fixedIPWish, asked bool) error {
 	return nil
 }
 
-func (s *Sim) usualWishes(networkID string) []fixedIPWish {
-	var v4, v6 []fixedIPWish
+func (s *Neutron) usualWishes(networkID string) []FixedIPWish {
+	var v4, v6 []FixedIPWish
 	for _, sub := range s.subnetsOf(networkID) {
-		switch wish := (fixedIPWish{SubnetID: sub.id}); {
+		switch wish := (FixedIPWish{SubnetID: sub.id}); {
 		case sub.cidr.Addr().Is4() && v4 == nil:
 			v4 = append(v4, wish)
 		case sub.cidr.Addr().Is6() && v6 == nil && !sub.auto():
@@ -143,15 +137,15 @@ func (s *Sim) usualWishes(networkID string) []fixedIPWish {
 func (sub *subnet) auto() bool { return sub.mode == "slaac" || sub.mode == "dhcpv6-stateless" }
 
 // autoAddress gives a port, which must not be a router's, its addresses of the subnets with SLAAC.
-func (s *Sim) autoAddress(p *port) {
+func (s *Neutron) autoAddress(p *port) {
 	for _, sub := range s.subnetsOf(p.networkID) {
-		has := slices.ContainsFunc(p.fixed, func(ip fixedIP) bool { return ip.SubnetID == sub.id })
+		has := slices.ContainsFunc(p.fixed, func(ip FixedIP) bool { return ip.SubnetID == sub.id })
 		if !sub.auto() || has {
 			continue
 		}
 		ip := eui64(sub.cidr, p.mac)
 		sub.used[ip] = p.id
-		p.fixed = append(slices.Clone(p.fixed), fixedIP{sub.id, ip})
+		p.fixed = append(slices.Clone(p.fixed), FixedIP{sub.id, ip})
 	}
 }
 
@@ -166,32 +160,32 @@ func eui64(cidr netip.Prefix, mac string) netip.Addr {
 	return netip.AddrFrom16(b)
 }
 
-func (s *Sim) allocateOne(p *port, w fixedIPWish) (fixedIP, error) {
+func (s *Neutron) allocateOne(p *port, w FixedIPWish) (FixedIP, error) {
 	sub, err := s.wishedSubnet(p, w)
 	if err != nil {
-		return fixedIP{}, err
+		return FixedIP{}, err
 	}
 	if w.IP == "" && sub.auto() {
 		ip := eui64(sub.cidr, p.mac)
-		return fixedIP{sub.id, ip}, sub.takeThis(ip, p.id)
+		return FixedIP{sub.id, ip}, sub.takeThis(ip, p.id)
 	}
 	if w.IP == "" {
 		ip, err := sub.take(p.id)
-		return fixedIP{sub.id, ip}, err
+		return FixedIP{sub.id, ip}, err
 	}
 	ip, err := netip.ParseAddr(w.IP)
 	if err != nil {
-		return fixedIP{}, badRequest("Invalid input for fixed_ips. Reason: '%s' is not a valid IP address.", w.IP)
+		return FixedIP{}, badRequest("Invalid input for fixed_ips. Reason: '%s' is not a valid IP address.", w.IP)
 	}
-	return fixedIP{sub.id, ip}, sub.takeThis(ip, p.id)
+	return FixedIP{sub.id, ip}, sub.takeThis(ip, p.id)
 }
 
-func (s *Sim) wishedSubnet(p *port, w fixedIPWish) (*subnet, error) {
+func (s *Neutron) wishedSubnet(p *port, w FixedIPWish) (*subnet, error) {
 	if w.SubnetID != "" {
 		if !isUUID(w.SubnetID) {
 			return nil, badRequest("Invalid input for fixed_ips. Reason: '%s' is not a valid UUID.", w.SubnetID)
 		}
-		sub, is := s.network.subnets[w.SubnetID]
+		sub, is := s.subnets[w.SubnetID]
 		if !is {
 			return nil, errorf(http.StatusNotFound, "SubnetNotFound", "Subnet %s could not be found.", w.SubnetID)
 		}
@@ -212,17 +206,17 @@ func (s *Sim) wishedSubnet(p *port, w fixedIPWish) (*subnet, error) {
 	return nil, errorf(http.StatusBadRequest, "InvalidIpForNetwork", "IP address %s is not a valid IP for any of the subnets on the specified network.", ip)
 }
 
-func (s *Sim) release(ips []fixedIP) {
+func (s *Neutron) release(ips []FixedIP) {
 	for _, ip := range ips {
-		if sub := s.network.subnets[ip.SubnetID]; sub != nil {
+		if sub := s.subnets[ip.SubnetID]; sub != nil {
 			delete(sub.used, ip.IP)
 		}
 	}
 }
 
 // newMAC returns the next address of Neutron's range.
-func (s *Sim) newMAC() string {
-	s.network.macs++
-	n := s.network.macs
+func (s *Neutron) newMAC() string {
+	s.macs++
+	n := s.macs
 	return fmt.Sprintf("fa:16:3e:%02x:%02x:%02x", n>>16&0xff, n>>8&0xff, n&0xff)
 }

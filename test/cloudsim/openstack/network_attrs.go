@@ -76,7 +76,7 @@ func (k *netKind) check(c *call, in fields, create bool) error {
 			return badRequest("Attribute '%s' not allowed in POST", a.name)
 		case !create && !strings.Contains(a.modes, "u"):
 			return badRequest("Cannot update read-only attribute %s", a.name)
-		case strings.Contains(a.modes, "a") && create && !c.tok.admin:
+		case strings.Contains(a.modes, "a") && create && !c.admin():
 			return errorf(http.StatusForbidden, "PolicyNotAuthorized", "(rule:create_%s and rule:create_%s:%s) is disallowed by policy", k.one, k.one, a.name)
 		}
 		if err := a.check(raw); err != nil {
@@ -88,7 +88,7 @@ func (k *netKind) check(c *call, in fields, create bool) error {
 
 func (k *netKind) checkProject(c *call, in fields) error {
 	for _, name := range []string{"project_id", "tenant_id"} {
-		if in.has(name) && in.text(name) != c.project() && !c.tok.admin {
+		if in.has(name) && in.text(name) != c.project() && !c.admin() {
 			return badRequest("Specifying 'project_id' or 'tenant_id' other than the authenticated project in request requires admin or advsvc privileges")
 		}
 	}

@@ -6,8 +6,7 @@ import (
 	"slices"
 )
 
-func (s *Sim) floatingIPKind() *netKind {
-	st := &s.network
+func (s *Neutron) floatingIPKind() *netKind {
 	return &netKind{
 		one: "floatingip", many: "floatingips", path: "floatingips",
 		attrs: []attr{
@@ -16,8 +15,8 @@ func (s *Sim) floatingIPKind() *netKind {
 			{"dns_name", text, "c"}, {"dns_domain", text, "c"}, {"tenant_id", text, "c"}, {"project_id", text, "c"}, {"id", anyValue, ""}, {"status", anyValue, ""},
 		},
 		missing: notFoundAs("FloatingIPNotFound", "Floating IP %s could not be found"),
-		all:     func() []netItem { return byID(st.fips) },
-		get:     func(id string) (netItem, bool) { x, is := st.fips[id]; return x, is },
+		all:     func() []netItem { return byID(s.fips) },
+		get:     func(id string) (netItem, bool) { x, is := s.fips[id]; return x, is },
 		view:    s.floatingIPView,
 		create:  s.createFloatingIP,
 		update:  func(c *call, x netItem, in fields) error { return s.updateFloatingIP(c, x.(*floatingIP), in) },
@@ -28,7 +27,7 @@ func (s *Sim) floatingIPKind() *netKind {
 	}
 }
 
-func (s *Sim) floatingIPView(_ *call, x netItem) object {
+func (s *Neutron) floatingIPView(_ *call, x netItem) object {
 	f := x.(*floatingIP)
 	o := f.view(object{
 		"floating_ip_address": f.ip.String(), "floating_network_id": f.networkID, "router_id": nil, "port_id": nil,
@@ -48,7 +47,7 @@ func (s *Sim) floatingIPView(_ *call, x netItem) object {
 	return o
 }
 
-func (s *Sim) createFloatingIP(c *call, in fields) (netItem, error) {
+func (s *Neutron) createFloatingIP(c *call, in fields) (netItem, error) {
 	x, err := s.networkKind().find(c, in.text("floating_network_id"))
 	if err != nil {
 		return nil, err
@@ -57,9 +56,9 @@ func (s *Sim) createFloatingIP(c *call, in fields) (netItem, error) {
 	if !n.external {
 		return nil, errorf(http.StatusBadRequest, "BadRequest", "Bad floatingip request: Network %s is not a valid external network.", n.id)
 	}
-	var wishes []fixedIPWish
-	if w := (fixedIPWish{SubnetID: in.text("subnet_id"), IP: in.text("floating_ip_address")}); w != (fixedIPWish{}) {
-		wishes = []fixedIPWish{w}
+	var wishes []FixedIPWish
+	if w := (FixedIPWish{SubnetID: in.text("subnet_id"), IP: in.text("floating_ip_address")}); w != (FixedIPWish{}) {
+		wishes = []FixedIPWish{w}
 	}
 	p, err := s.newPort(n, "", "", wishes, wishes != nil)
 	if err != nil {
@@ -76,11 +75,11 @@ func (s *Sim) createFloatingIP(c *call, in fields) (netItem, error) {
 		s.removePort(p)
 		return nil, err
 	}
-	s.network.fips[f.id] = f
+	s.fips[f.id] = f
 	return f, nil
 }
 
-func (s *Sim) updateFloatingIP(c *call, f *floatingIP, in fields) error {
+func (s *Neutron) updateFloatingIP(c *call, f *floatingIP, in fields) error {
 	if in.has("port_id") {
 		if err := s.associateAs(c, f, in); err != nil {
 			return err
@@ -93,7 +92,7 @@ func (s *Sim) updateFloatingIP(c *call, f *floatingIP, in fields) error {
 }
 
 // associateAs associates a floating IP with the port that a body names, or with none.
-func (s *Sim) associateAs(c *call, f *floatingIP, in fields) error {
+func (s *Neutron) associateAs(c *call, f *floatingIP, in fields) error {
 	if in.null("port_id") {
 		s.associate(f, nil, netip.Addr{})
 		return nil
@@ -111,7 +110,7 @@ func (s *Sim) associateAs(c *call, f *floatingIP, in fields) error {
 	if router == nil {
 		return errorf(http.StatusNotFound, "ExternalGatewayForFloatingIPNotFound", "External network %s is not reachable from subnet %s.  Therefore, cannot associate Port %s with a Floating IP.", f.networkID, fixed.SubnetID, p.id)
 	}
-	for _, other := range s.network.fipsByPort[p.id] {
+	for _, other := range s.fipsByPort[p.id] {
 		if other != f && other.fixed == fixed.IP && other.networkID == f.networkID {
 			return errorf(http.StatusConflict, "FloatingIPPortAlreadyAssociated", "Cannot associate floating IP %s (%s) with port %s using fixed IP %s, as that fixed IP already has a floating IP on external network %s.",
 				f.ip, f.id, p.id, fixed.IP, f.networkID)
@@ -123,7 +122,7 @@ func (s *Sim) associateAs(c *call, f *floatingIP, in fields) error {
 }
 
 // fixedForFloating picks the fixed IP that a floating IP shall lead to.
-func fixedForFloating(p *port, in fields) (fixedIP, error) {
+func fixedForFloating(p *port, in fields) (FixedIP, error) {
 	want := in.text("fixed_ip_address")
 	for _, ip := range p.fixed {
 		if want == "" && ip.IP.Is4() || ip.IP.String() == want {
@@ -131,13 +130,13 @@ func fixedForFloating(p *port, in fields) (fixedIP, error) {
 		}
 	}
 	if want != "" {
-		return fixedIP{}, errorf(http.StatusBadRequest, "BadRequest", "Bad floatingip request: Port %s does not have fixed ip %s.", p.id, want)
+		return FixedIP{}, errorf(http.StatusBadRequest, "BadRequest", "Bad floatingip request: Port %s does not have fixed ip %s.", p.id, want)
 	}
-	return fixedIP{}, errorf(http.StatusBadRequest, "BadRequest", "Bad floatingip request: Cannot add floating IP to port %s that has no fixed IPv4 addresses.", p.id)
+	return FixedIP{}, errorf(http.StatusBadRequest, "BadRequest", "Bad floatingip request: Cannot add floating IP to port %s that has no fixed IPv4 addresses.", p.id)
 }
 
-func (s *Sim) routerBetween(subnetID, externalID string) *netRouter {
-	for _, r := range bySeq(s.network.routers) {
+func (s *Neutron) routerBetween(subnetID, externalID string) *netRouter {
+	for _, r := range bySeq(s.routers) {
 		if r.gateway != nil && r.gateway.networkID == externalID && r.ifaceOn(subnetID) != nil {
 			return r
 		}
@@ -146,18 +145,17 @@ func (s *Sim) routerBetween(subnetID, externalID string) *netRouter {
 }
 
 // associate leads a floating IP to a port's address, or with a nil port to nowhere.
-func (s *Sim) associate(f *floatingIP, p *port, fixed netip.Addr) {
-	st := &s.network
+func (s *Neutron) associate(f *floatingIP, p *port, fixed netip.Addr) {
 	var old *port
 	if old = f.target; old != nil {
-		left := slices.DeleteFunc(st.fipsByPort[old.id], func(x *floatingIP) bool { return x == f })
-		if st.fipsByPort[old.id] = left; len(left) == 0 {
-			delete(st.fipsByPort, old.id)
+		left := slices.DeleteFunc(s.fipsByPort[old.id], func(x *floatingIP) bool { return x == f })
+		if s.fipsByPort[old.id] = left; len(left) == 0 {
+			delete(s.fipsByPort, old.id)
 		}
 	}
 	f.target, f.fixed, f.router, f.failed = p, fixed, "", false
 	if p != nil {
-		st.fipsByPort[p.id] = append(st.fipsByPort[p.id], f)
+		s.fipsByPort[p.id] = append(s.fipsByPort[p.id], f)
 	}
 	for _, x := range []*port{old, p} {
 		if x != nil {
@@ -166,8 +164,8 @@ func (s *Sim) associate(f *floatingIP, p *port, fixed netip.Addr) {
 	}
 }
 
-func (s *Sim) deleteFloatingIP(f *floatingIP) {
+func (s *Neutron) deleteFloatingIP(f *floatingIP) {
 	s.associate(f, nil, netip.Addr{})
 	s.removePort(f.port)
-	delete(s.network.fips, f.id)
+	delete(s.fips, f.id)
 }

@@ -10,19 +10,18 @@ import (
 	"strings"
 )
 
-func (s *Sim) securityGroupKind() *netKind {
-	st := &s.network
+func (s *Neutron) securityGroupKind() *netKind {
 	return &netKind{
 		one: "security_group", many: "security_groups", path: "security-groups",
 		attrs: []attr{
 			{"name", text, "cu"}, {"description", text, "cu"}, {"stateful", boolean, "cu"}, {"tenant_id", text, "c"}, {"project_id", text, "c"}, {"id", anyValue, ""},
 		},
 		missing: notFoundAs("SecurityGroupNotFound", "Security group %s does not exist"),
-		all:     func() []netItem { return byID(st.groups) },
-		get:     func(id string) (netItem, bool) { x, is := st.groups[id]; return x, is },
+		all:     func() []netItem { return byID(s.groups) },
+		get:     func(id string) (netItem, bool) { x, is := s.groups[id]; return x, is },
 		view:    securityGroupView,
 		create: func(c *call, in fields) (netItem, error) {
-			if in.text("name") == "default" && st.defaultGroups[owner(c, in)] != nil {
+			if in.text("name") == "default" && s.defaultGroups[owner(c, in)] != nil {
 				return nil, errorf(http.StatusConflict, "SecurityGroupDefaultAlreadyExists", "Default security group already exists.")
 			}
 			g := s.newGroup(owner(c, in), "")
@@ -31,7 +30,7 @@ func (s *Sim) securityGroupKind() *netKind {
 		},
 		update: func(_ *call, x netItem, in fields) error {
 			g := x.(*securityGroup)
-			if st.defaultGroups[g.project] == g && in.has("name") {
+			if s.defaultGroups[g.project] == g && in.has("name") {
 				return errorf(http.StatusConflict, "SecurityGroupCannotUpdateDefault", "Updating default security group not allowed.")
 			}
 			g.describe(in)
@@ -41,43 +40,43 @@ func (s *Sim) securityGroupKind() *netKind {
 	}
 }
 
-// newGroup makes a group with the egress rules that every group starts with; mu held.
-func (s *Sim) newGroup(project, name string) *securityGroup {
+// newGroup makes a group with the egress rules that every group starts with; lock held.
+func (s *Neutron) newGroup(project, name string) *securityGroup {
 	g := &securityGroup{entity: s.newEntity(project, name)}
 	g.revision = 1
-	s.network.groups[g.id] = g
+	s.groups[g.id] = g
 	for _, ethertype := range []string{"IPv4", "IPv6"} {
 		s.addRule(&securityRule{entity: s.newEntity(project, ""), group: g, automatic: true, direction: "egress", ethertype: ethertype})
 	}
 	return g
 }
 
-func (s *Sim) addRule(r *securityRule) {
-	s.network.rules[r.id] = r
+func (s *Neutron) addRule(r *securityRule) {
+	s.rules[r.id] = r
 	r.group.rules = append(r.group.rules, r)
 }
 
-func (s *Sim) deleteGroup(c *call, g *securityGroup) error {
-	for _, p := range s.network.ports {
+func (s *Neutron) deleteGroup(c *call, g *securityGroup) error {
+	for _, p := range s.ports {
 		if slices.Contains(p.groups, g.id) {
 			return errorf(http.StatusConflict, "SecurityGroupInUse", "Security Group %s in use.", g.id)
 		}
 	}
-	if s.network.defaultGroups[g.project] == g {
-		if !c.tok.admin {
+	if s.defaultGroups[g.project] == g {
+		if !c.admin() {
 			return errorf(http.StatusConflict, "SecurityGroupCannotRemoveDefault", "Insufficient rights for removing default security group.")
 		}
-		delete(s.network.defaultGroups, g.project)
+		delete(s.defaultGroups, g.project)
 	}
 	s.dropGroup(g)
 	return nil
 }
 
-func (s *Sim) dropGroup(g *securityGroup) {
+func (s *Neutron) dropGroup(g *securityGroup) {
 	for _, r := range g.rules {
-		delete(s.network.rules, r.id)
+		delete(s.rules, r.id)
 	}
-	delete(s.network.groups, g.id)
+	delete(s.groups, g.id)
 }
 
 func securityGroupView(_ *call, x netItem) object {
@@ -92,8 +91,7 @@ func securityGroupView(_ *call, x netItem) object {
 	return g.view(object{"stateful": true, "shared": false, "security_group_rules": rules})
 }
 
-func (s *Sim) securityRuleKind() *netKind {
-	st := &s.network
+func (s *Neutron) securityRuleKind() *netKind {
 	return &netKind{
 		one: "security_group_rule", many: "security_group_rules", path: "security-group-rules",
 		attrs: []attr{
@@ -103,8 +101,8 @@ func (s *Sim) securityRuleKind() *netKind {
 			{"tenant_id", text, "c"}, {"project_id", text, "c"}, {"id", anyValue, ""},
 		},
 		missing: notFoundAs("SecurityGroupRuleNotFound", "Security group rule %s does not exist"),
-		all:     func() []netItem { return byID(st.rules) },
-		get:     func(id string) (netItem, bool) { x, is := st.rules[id]; return x, is },
+		all:     func() []netItem { return byID(s.rules) },
+		get:     func(id string) (netItem, bool) { x, is := s.rules[id]; return x, is },
 		view:    func(_ *call, x netItem) object { return x.(*securityRule).view() },
 		create:  s.createRule,
 		// Zed breaks when a rule is updated.
@@ -113,7 +111,7 @@ func (s *Sim) securityRuleKind() *netKind {
 			r := x.(*securityRule)
 			r.group.rules = slices.DeleteFunc(r.group.rules, func(y *securityRule) bool { return y == r })
 			r.group.changed()
-			delete(st.rules, r.id)
+			delete(s.rules, r.id)
 			return nil
 		},
 		bulk: func(in []fields) error {
@@ -157,7 +155,7 @@ func (r *securityRule) text() string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s %s %s-%s %s%s", r.direction, r.ethertype, scalar(r.protocol), scalar(r.min), scalar(r.max), scalar(r.prefix), scalar(r.remoteGroup)))
 }
 
-func (s *Sim) createRule(c *call, in fields) (netItem, error) {
+func (s *Neutron) createRule(c *call, in fields) (netItem, error) {
 	x, err := s.securityGroupKind().own(c, in.text("security_group_id"))
 	if err != nil {
 		return nil, err

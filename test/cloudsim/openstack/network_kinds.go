@@ -35,7 +35,7 @@ func notFoundAs(kind, format string) func(string) *apiError {
 	}
 }
 
-func (s *Sim) netKinds() []*netKind {
+func (s *Neutron) netKinds() []*netKind {
 	kinds := []*netKind{
 		s.networkKind(), s.subnetKind(), s.portKind(), s.routerKind(), s.floatingIPKind(), s.securityGroupKind(), s.securityRuleKind(),
 	}
@@ -45,11 +45,16 @@ func (s *Sim) netKinds() []*netKind {
 	return kinds
 }
 
-func (s *Sim) networkRoutes(r *router) {
+// service is Neutron's part of the API.
+func (s *Neutron) service() *service {
+	return &service{name: "network", prefix: "/network", errorBody: networkError, routes: s.routes, noRoute: errorf(http.StatusNotFound, "HTTPNotFound", "The resource could not be found.")}
+}
+
+func (s *Neutron) routes(r *router) {
 	r.open("GET /{$}", networkVersions)
 	r.handle("GET /v2.0/{$}", networkResources)
-	r.handle("GET /v2.0/extensions", listExtensions)
-	r.handle("GET /v2.0/extensions/{alias}", showExtension)
+	r.handle("GET /v2.0/extensions", s.listExtensions)
+	r.handle("GET /v2.0/extensions/{alias}", s.showExtension)
 	s.quotaRoutes(r)
 	for _, path := range []string{"subnetpools", "agents", "availability_zones", "address-groups", "address-scopes"} {
 		key := strings.ReplaceAll(path, "-", "_")

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-func (s *Sim) networkKind() *netKind {
-	st := &s.network
+func (s *Neutron) networkKind() *netKind {
 	return &netKind{
 		one: "network", many: "networks", path: "networks",
 		attrs: []attr{
@@ -19,8 +18,8 @@ func (s *Sim) networkKind() *netKind {
 			{"tenant_id", text, "c"}, {"project_id", text, "c"}, {"id", anyValue, ""}, {"status", anyValue, ""}, {"subnets", anyValue, ""},
 		},
 		missing: notFoundAs("NetworkNotFound", "Network %s could not be found."),
-		all:     func() []netItem { return byID(st.networks) },
-		get:     func(id string) (netItem, bool) { x, is := st.networks[id]; return x, is },
+		all:     func() []netItem { return byID(s.networks) },
+		get:     func(id string) (netItem, bool) { x, is := s.networks[id]; return x, is },
 		view:    s.networkView,
 		visible: func(x netItem) bool { n := x.(*network); return n.external || n.shared },
 		create: func(c *call, in fields) (netItem, error) {
@@ -29,7 +28,7 @@ func (s *Sim) networkKind() *netKind {
 				return nil, err
 			}
 			n.changed()
-			st.networks[n.id] = n
+			s.networks[n.id] = n
 			return n, nil
 		},
 		update: func(_ *call, x netItem, in fields) error { return setNetwork(x.(*network), in) },
@@ -59,10 +58,10 @@ func setNetwork(n *network, in fields) error {
 	return nil
 }
 
-func (s *Sim) networkView(c *call, x netItem) object {
+func (s *Neutron) networkView(c *call, x netItem) object {
 	n := x.(*network)
 	subnets := []string{}
-	for _, sub := range bySeq(s.network.subnets) {
+	for _, sub := range bySeq(s.subnets) {
 		if sub.networkID == n.id {
 			subnets = append(subnets, sub.id)
 		}
@@ -75,16 +74,16 @@ func (s *Sim) networkView(c *call, x netItem) object {
 	if n.external {
 		o["is_default"] = false
 	}
-	if c.tok.admin {
+	if c.admin() {
 		o["provider:network_type"], o["provider:physical_network"], o["provider:segmentation_id"] = "geneve", nil, 1000+n.seq
 	}
 	return o
 }
 
 // deleteNetwork deletes a network with its subnets unless ports are in the way.
-func (s *Sim) deleteNetwork(n *network) error {
+func (s *Neutron) deleteNetwork(n *network) error {
 	var inUse []string
-	for _, p := range bySeq(s.network.ports) {
+	for _, p := range bySeq(s.ports) {
 		if p.networkID == n.id {
 			inUse = append(inUse, p.id)
 		}
@@ -93,17 +92,16 @@ func (s *Sim) deleteNetwork(n *network) error {
 		return errorf(http.StatusConflict, "NetworkInUse", "Unable to complete operation on network %s. There are one or more ports still in use on the network, id for these ports is: %s.",
 			n.id, strings.Join(inUse, ","))
 	}
-	for id, sub := range s.network.subnets {
+	for id, sub := range s.subnets {
 		if sub.networkID == n.id {
-			delete(s.network.subnets, id)
+			delete(s.subnets, id)
 		}
 	}
-	delete(s.network.networks, n.id)
+	delete(s.networks, n.id)
 	return nil
 }
 
-func (s *Sim) subnetKind() *netKind {
-	st := &s.network
+func (s *Neutron) subnetKind() *netKind {
 	return &netKind{
 		one: "subnet", many: "subnets", path: "subnets",
 		attrs: []attr{
@@ -115,11 +113,11 @@ func (s *Sim) subnetKind() *netKind {
 			{"tenant_id", text, "c"}, {"project_id", text, "c"}, {"id", anyValue, ""},
 		},
 		missing: notFoundAs("SubnetNotFound", "Subnet %s could not be found."),
-		all:     func() []netItem { return byID(st.subnets) },
-		get:     func(id string) (netItem, bool) { x, is := st.subnets[id]; return x, is },
+		all:     func() []netItem { return byID(s.subnets) },
+		get:     func(id string) (netItem, bool) { x, is := s.subnets[id]; return x, is },
 		view:    subnetView,
 		visible: func(x netItem) bool {
-			n := st.networks[x.(*subnet).networkID]
+			n := s.networks[x.(*subnet).networkID]
 			return n.shared || n.external && !s.opts.HideExternalSubnets
 		},
 		create: s.createSubnet,
@@ -128,7 +126,7 @@ func (s *Sim) subnetKind() *netKind {
 	}
 }
 
-func (s *Sim) createSubnet(c *call, in fields) (netItem, error) {
+func (s *Neutron) createSubnet(c *call, in fields) (netItem, error) {
 	k := s.networkKind()
 	x, err := k.own(c, in.text("network_id"))
 	if err != nil {
@@ -146,7 +144,7 @@ func (s *Sim) createSubnet(c *call, in fields) (netItem, error) {
 	if version := in.number("ip_version", 4); (version == 6) != cidr.Addr().Is6() {
 		return nil, invalidInput("cidr '%s' does not match the ip_version '%d'.", cidr, version)
 	}
-	for _, other := range s.network.subnets {
+	for _, other := range s.subnets {
 		if other.networkID == n.id && other.cidr.Overlaps(cidr) {
 			return nil, errorf(http.StatusBadRequest, "InvalidInput", "Invalid input for operation: Requested subnet with cidr: %s for network: %s overlaps with another subnet.", cidr, n.id)
 		}
@@ -156,15 +154,15 @@ func (s *Sim) createSubnet(c *call, in fields) (netItem, error) {
 		sub.gateway, sub.pools = netip.Addr{}, []addressRange{{cidr.Addr().Next(), sub.pools[0].last}}
 	}
 	if err := setSubnet(sub, in); err != nil {
-		delete(s.network.subnets, sub.id)
+		delete(s.subnets, sub.id)
 		return nil, err
 	}
 	if err := sub.setModes(in); err != nil {
-		delete(s.network.subnets, sub.id)
+		delete(s.subnets, sub.id)
 		return nil, err
 	}
 	if sub.auto() {
-		for _, p := range bySeq(s.network.ports) {
+		for _, p := range bySeq(s.ports) {
 			if p.networkID == n.id && !strings.HasPrefix(p.owner, "network:router") {
 				s.autoAddress(p)
 			}
@@ -262,12 +260,12 @@ func subnetView(_ *call, x netItem) object {
 	return o
 }
 
-func (s *Sim) deleteSubnet(sub *subnet) error {
+func (s *Neutron) deleteSubnet(sub *subnet) error {
 	if len(sub.used) > 0 {
 		return errorf(http.StatusConflict, "SubnetInUse", "Unable to complete operation on subnet %s: One or more ports have an IP allocation from this subnet.", sub.id)
 	}
-	delete(s.network.subnets, sub.id)
-	if n := s.network.networks[sub.networkID]; n != nil {
+	delete(s.subnets, sub.id)
+	if n := s.networks[sub.networkID]; n != nil {
 		n.changed()
 	}
 	return nil

@@ -2,15 +2,12 @@ package openstack
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/netip"
 	"slices"
-	"strings"
 )
 
-func (s *Sim) portKind() *netKind {
-	st := &s.network
+func (s *Neutron) portKind() *netKind {
 	return &netKind{
 		one: "port", many: "ports", path: "ports",
 		attrs: []attr{
@@ -22,10 +19,10 @@ func (s *Sim) portKind() *netKind {
 			{"tenant_id", text, "c"}, {"project_id", text, "c"}, {"id", anyValue, ""}, {"status", anyValue, ""},
 		},
 		missing: notFoundAs("PortNotFound", "Port %s could not be found."),
-		all:     func() []netItem { return byID(st.ports) },
-		get:     func(id string) (netItem, bool) { x, is := st.ports[id]; return x, is },
+		all:     func() []netItem { return byID(s.ports) },
+		get:     func(id string) (netItem, bool) { x, is := s.ports[id]; return x, is },
 		view:    portObject,
-		narrow:  s.portsByDevice,
+		narrow:  s.narrowByDevice,
 		create:  s.createPort,
 		update:  func(_ *call, x netItem, in fields) error { return s.updatePort(x.(*port), in) },
 		remove: func(_ *call, x netItem) error {
@@ -43,15 +40,15 @@ func (s *Sim) portKind() *netKind {
 	}
 }
 
-// portsByDevice answers lists filtered by device_id from the index.
-func (s *Sim) portsByDevice(c *call) ([]netItem, bool) {
+// narrowByDevice answers lists filtered by device_id from the index.
+func (s *Neutron) narrowByDevice(c *call) ([]netItem, bool) {
 	ids := c.query["device_id"]
 	if len(ids) == 0 {
 		return nil, false
 	}
 	found := map[string]*port{}
 	for _, id := range ids {
-		for _, p := range s.network.portsByDevice[id] {
+		for _, p := range s.portsByDevice[id] {
 			found[p.id] = p
 		}
 	}
@@ -74,7 +71,7 @@ func portObject(c *call, x netItem) object {
 		// Lists lack the subports' MAC addresses.
 		o["trunk_details"] = object{"trunk_id": t.id, "sub_ports": t.subportViews(c.r.PathValue("id") != "")}
 	}
-	if c.tok.admin {
+	if c.admin() {
 		vif, details := "unbound", object{}
 		if p.host != "" {
 			vif, details = "ovs", object{"port_filter": true, "connectivity": "l2"}
@@ -84,18 +81,18 @@ func portObject(c *call, x netItem) object {
 	return o
 }
 
-// newPort makes a port and gives it addresses; mu held.
-func (s *Sim) newPort(n *network, project, name string, wishes []fixedIPWish, asked bool) (*port, error) {
+// newPort makes a port and gives it addresses; lock held.
+func (s *Neutron) newPort(n *network, project, name string, wishes []FixedIPWish, asked bool) (*port, error) {
 	p := &port{entity: s.newEntity(project, name), networkID: n.id, mac: s.newMAC(), adminUp: true, portSecurity: n.portSecurity, status: "DOWN"}
 	if err := s.allocate(p, wishes, asked); err != nil {
 		return nil, err
 	}
 	p.changed()
-	s.network.ports[p.id] = p
+	s.ports[p.id] = p
 	return p, nil
 }
 
-func (s *Sim) createPort(c *call, in fields) (netItem, error) {
+func (s *Neutron) createPort(c *call, in fields) (netItem, error) {
 	x, err := s.networkKind().find(c, in.text("network_id"))
 	if err != nil {
 		return nil, err
@@ -104,7 +101,7 @@ func (s *Sim) createPort(c *call, in fields) (netItem, error) {
 	if !c.sees(n.project) && !n.shared {
 		return nil, errorf(http.StatusForbidden, "PolicyNotAuthorized", "rule:create_port is disallowed by policy")
 	}
-	var wishes []fixedIPWish
+	var wishes []FixedIPWish
 	if err := in.into("fixed_ips", &wishes); err != nil {
 		return nil, err
 	}
@@ -117,7 +114,7 @@ func (s *Sim) createPort(c *call, in fields) (netItem, error) {
 		p.mac = mac
 	}
 	s.autoAddress(p)
-	if g := s.network.defaultGroups[project]; g != nil && !in.has("security_groups") && in.boolean("port_security_enabled", n.portSecurity) {
+	if g := s.defaultGroups[project]; g != nil && !in.has("security_groups") && in.boolean("port_security_enabled", n.portSecurity) {
 		p.groups = []string{g.id}
 	}
 	delete(in, "fixed_ips")
@@ -129,7 +126,7 @@ func (s *Sim) createPort(c *call, in fields) (netItem, error) {
 }
 
 // updatePort applies a validated body to a port.
-func (s *Sim) updatePort(p *port, in fields) error {
+func (s *Neutron) updatePort(p *port, in fields) error {
 	groups, err := s.wishedGroups(p, in)
 	if err != nil {
 		return err
@@ -166,8 +163,8 @@ func (s *Sim) updatePort(p *port, in fields) error {
 }
 
 // reallocate changes a port's addresses; those it keeps stay allocated.
-func (s *Sim) reallocate(p *port, in fields) error {
-	var wishes []fixedIPWish
+func (s *Neutron) reallocate(p *port, in fields) error {
+	var wishes []FixedIPWish
 	if err := in.into("fixed_ips", &wishes); err != nil {
 		return err
 	}
@@ -175,7 +172,7 @@ func (s *Sim) reallocate(p *port, in fields) error {
 	s.release(old)
 	if err := s.allocate(p, wishes, true); err != nil {
 		for _, ip := range old {
-			if sub := s.network.subnets[ip.SubnetID]; sub != nil {
+			if sub := s.subnets[ip.SubnetID]; sub != nil {
 				sub.used[ip.IP] = p.id
 			}
 		}
@@ -185,7 +182,7 @@ func (s *Sim) reallocate(p *port, in fields) error {
 	return nil
 }
 
-func (s *Sim) wishedGroups(p *port, in fields) ([]string, error) {
+func (s *Neutron) wishedGroups(p *port, in fields) ([]string, error) {
 	if !in.has("security_groups") {
 		return p.groups, nil
 	}
@@ -194,7 +191,7 @@ func (s *Sim) wishedGroups(p *port, in fields) ([]string, error) {
 		return nil, err
 	}
 	for _, id := range ids {
-		if s.network.groups[id] == nil {
+		if s.groups[id] == nil {
 			return nil, errorf(http.StatusNotFound, "SecurityGroupNotFound", "Security group %s does not exist", id)
 		}
 	}
@@ -238,118 +235,34 @@ func wishedPairs(p *port, in fields) ([]addressPair, error) {
 }
 
 // setDevice keeps the index of ports by device right.
-func (s *Sim) setDevice(p *port, deviceID string) {
-	st := &s.network
+func (s *Neutron) setDevice(p *port, deviceID string) {
 	if p.deviceID == deviceID {
 		return
 	}
 	s.unindexDevice(p)
 	if p.deviceID = deviceID; deviceID != "" {
-		st.portsByDevice[deviceID] = append(st.portsByDevice[deviceID], p)
+		s.portsByDevice[deviceID] = append(s.portsByDevice[deviceID], p)
 	}
 }
 
-func (s *Sim) unindexDevice(p *port) {
-	st := &s.network
-	left := slices.DeleteFunc(st.portsByDevice[p.deviceID], func(x *port) bool { return x == p })
+func (s *Neutron) unindexDevice(p *port) {
+	left := slices.DeleteFunc(s.portsByDevice[p.deviceID], func(x *port) bool { return x == p })
 	if len(left) == 0 {
-		delete(st.portsByDevice, p.deviceID)
+		delete(s.portsByDevice, p.deviceID)
 		return
 	}
-	st.portsByDevice[p.deviceID] = left
+	s.portsByDevice[p.deviceID] = left
 }
 
 // removePort deletes a port; its floating IPs become free.
-func (s *Sim) removePort(p *port) {
-	for _, f := range slices.Clone(s.network.fipsByPort[p.id]) {
+func (s *Neutron) removePort(p *port) {
+	for _, f := range slices.Clone(s.fipsByPort[p.id]) {
 		s.associate(f, nil, netip.Addr{})
 		f.changed()
 	}
 	s.dropTrunks(p)
 	s.release(p.fixed)
 	s.unindexDevice(p)
-	delete(s.network.ports, p.id)
+	delete(s.ports, p.id)
 	s.forwardPort(p.id)
-}
-
-// createServerPort makes the port of a new server; mu held.
-func (s *Sim) createServerPort(w portWish) (portView, error) {
-	id := w.NetworkID
-	if id == "" {
-		id = s.network.defaults.NetworkID
-	}
-	n := s.network.networks[id]
-	if n == nil {
-		return portView{}, fmt.Errorf("network %s could not be found", id)
-	}
-	var wishes []fixedIPWish
-	if w.FixedIP.IsValid() {
-		wishes = []fixedIPWish{{IP: w.FixedIP.String()}}
-	}
-	p, err := s.newPort(n, w.ProjectID, "", wishes, wishes != nil)
-	if err != nil {
-		return portView{}, fmt.Errorf("port on network %s: %w", id, err)
-	}
-	s.autoAddress(p)
-	if g := s.network.defaultGroups[w.ProjectID]; g != nil && p.portSecurity {
-		p.groups = []string{g.id}
-	}
-	return s.bindPort(p.id, w.DeviceID, w.Zone)
-}
-
-// bindPort attaches a port to a server in a zone; mu held.
-func (s *Sim) bindPort(portID, deviceID, zone string) (portView, error) {
-	p := s.network.ports[portID]
-	if p == nil {
-		return portView{}, fmt.Errorf("port %s could not be found", portID)
-	}
-	if p.deviceID != "" && p.deviceID != deviceID {
-		return portView{}, fmt.Errorf("port %s is still in use", portID)
-	}
-	s.setDevice(p, deviceID)
-	p.owner, p.host, p.status = "compute:"+zone, "compute-"+zone, "ACTIVE"
-	if p.trunk != nil {
-		for _, sub := range p.trunk.subs {
-			sub.port.status = p.status
-		}
-	}
-	p.changed()
-	return s.viewPort(p), nil
-}
-
-func (s *Sim) viewPort(p *port) portView {
-	v := portView{ID: p.id, NetworkID: p.networkID, MAC: p.mac, Status: p.status, FixedIPs: p.fixed}
-	v.NetworkName, _ = s.networkName(p.networkID)
-	for _, f := range s.network.fipsByPort[p.id] {
-		v.FloatingIPs = append(v.FloatingIPs, f.ip)
-	}
-	return v
-}
-
-// portsOf returns a device's ports in order of creation; mu held.
-func (s *Sim) portsOf(deviceID string) []portView {
-	ports := s.network.portsByDevice[deviceID]
-	out := make([]portView, len(ports))
-	for i, p := range ports {
-		out[i] = s.viewPort(p)
-	}
-	return out
-}
-
-// deletePortsOf deletes a device's ports; mu held.
-func (s *Sim) deletePortsOf(deviceID string) {
-	for _, p := range slices.Clone(s.network.portsByDevice[deviceID]) {
-		if strings.HasPrefix(p.owner, "compute:") {
-			s.removePort(p)
-		}
-	}
-}
-
-// networkName returns a network's name; mu held.
-func (s *Sim) networkName(id string) (string, bool) {
-	n, is := s.network.networks[id]
-	if !is {
-		return "", false
-	}
-	return n.name, true
 }

@@ -7,8 +7,7 @@ import (
 	"slices"
 )
 
-func (s *Sim) routerKind() *netKind {
-	st := &s.network
+func (s *Neutron) routerKind() *netKind {
 	return &netKind{
 		one: "router", many: "routers", path: "routers",
 		attrs: []attr{
@@ -17,15 +16,15 @@ func (s *Sim) routerKind() *netKind {
 			{"flavor_id", anyValue, "c"}, {"tenant_id", text, "c"}, {"project_id", text, "c"}, {"id", anyValue, ""}, {"status", anyValue, ""},
 		},
 		missing: notFoundAs("RouterNotFound", "Router %s could not be found"),
-		all:     func() []netItem { return byID(st.routers) },
-		get:     func(id string) (netItem, bool) { x, is := st.routers[id]; return x, is },
+		all:     func() []netItem { return byID(s.routers) },
+		get:     func(id string) (netItem, bool) { x, is := s.routers[id]; return x, is },
 		view:    routerView,
 		create: func(c *call, in fields) (netItem, error) {
 			r := &netRouter{entity: s.newEntity(owner(c, in), ""), adminUp: true, snat: true}
 			if err := s.setRouter(c, r, in); err != nil {
 				return nil, err
 			}
-			st.routers[r.id] = r
+			s.routers[r.id] = r
 			return r, nil
 		},
 		update: func(c *call, x netItem, in fields) error { return s.setRouter(c, x.(*netRouter), in) },
@@ -49,7 +48,7 @@ func routerView(_ *call, x netItem) object {
 	return o
 }
 
-func (s *Sim) setRouter(c *call, r *netRouter, in fields) error {
+func (s *Neutron) setRouter(c *call, r *netRouter, in fields) error {
 	if in.has("external_gateway_info") {
 		if err := s.setGateway(c, r, in["external_gateway_info"]); err != nil {
 			return err
@@ -71,11 +70,11 @@ func (s *Sim) setRouter(c *call, r *netRouter, in fields) error {
 }
 
 // setGateway joins a router to an external network, or parts it from it.
-func (s *Sim) setGateway(c *call, r *netRouter, raw json.RawMessage) error {
+func (s *Neutron) setGateway(c *call, r *netRouter, raw json.RawMessage) error {
 	var info struct {
 		NetworkID string        `json:"network_id"`
 		SNAT      *bool         `json:"enable_snat"`
-		IPs       []fixedIPWish `json:"external_fixed_ips"`
+		IPs       []FixedIPWish `json:"external_fixed_ips"`
 	}
 	if json.Unmarshal(raw, &info) != nil {
 		return badRequest("Invalid input for external_gateway_info. Reason: '%s' is not a dictionary.", plain(raw))
@@ -112,7 +111,7 @@ func (s *Sim) setGateway(c *call, r *netRouter, raw json.RawMessage) error {
 	return nil
 }
 
-func (s *Sim) clearGateway(r *netRouter) error {
+func (s *Neutron) clearGateway(r *netRouter) error {
 	if r.gateway == nil {
 		return nil
 	}
@@ -122,7 +121,7 @@ func (s *Sim) clearGateway(r *netRouter) error {
 		r.gateway = gateway
 		return err
 	}
-	for _, f := range s.network.fips {
+	for _, f := range s.fips {
 		if f.router == r.id {
 			r.gateway = gateway
 			return errorf(http.StatusConflict, "RouterExternalGatewayInUseByFloatingIp", "Gateway cannot be updated for router %s, since a gateway to external network %s is required by one or more floating IPs.", r.id, gateway.networkID)
@@ -132,7 +131,7 @@ func (s *Sim) clearGateway(r *netRouter) error {
 	return nil
 }
 
-func (s *Sim) deleteRouter(r *netRouter) error {
+func (s *Neutron) deleteRouter(r *netRouter) error {
 	if len(r.ifaces) > 0 {
 		return errorf(http.StatusConflict, "RouterInUse", "Router %s has ports still attached: %s", r.id, r.ifaces[0].id)
 	}
@@ -140,20 +139,20 @@ func (s *Sim) deleteRouter(r *netRouter) error {
 	if err := s.clearGateway(r); err != nil {
 		return err
 	}
-	delete(s.network.routers, r.id)
+	delete(s.routers, r.id)
 	return nil
 }
 
 // routerActions registers what is done to routers besides create, update and delete.
-func (s *Sim) routerActions(r *router) {
+func (s *Neutron) routerActions(r *router) {
 	base := "PUT /v2.0/routers/{id}/"
 	r.handle(base+"add_router_interface", s.addInterface)
 	r.handle(base+"remove_router_interface", s.removeInterface)
-	r.handle(base+"add_extraroutes", needs("extraroute-atomic", func(c *call) (*reply, error) { return s.changeRoutes(c, addRoutes) }))
-	r.handle(base+"remove_extraroutes", needs("extraroute-atomic", func(c *call) (*reply, error) { return s.changeRoutes(c, removeRoutes) }))
+	r.handle(base+"add_extraroutes", s.needs("extraroute-atomic", func(c *call) (*reply, error) { return s.changeRoutes(c, addRoutes) }))
+	r.handle(base+"remove_extraroutes", s.needs("extraroute-atomic", func(c *call) (*reply, error) { return s.changeRoutes(c, removeRoutes) }))
 }
 
-func (s *Sim) actedRouter(c *call) (*netRouter, error) {
+func (s *Neutron) actedRouter(c *call) (*netRouter, error) {
 	x, err := s.routerKind().own(c, c.param("id"))
 	if err != nil {
 		return nil, err
@@ -167,7 +166,7 @@ type interfaceWish struct {
 	PortID   string `json:"port_id"`
 }
 
-func (s *Sim) interfaceBody(c *call) (*netRouter, interfaceWish, error) {
+func (s *Neutron) interfaceBody(c *call) (*netRouter, interfaceWish, error) {
 	var in interfaceWish
 	r, err := s.actedRouter(c)
 	if err != nil {
@@ -187,7 +186,7 @@ func (s *Sim) interfaceBody(c *call) (*netRouter, interfaceWish, error) {
 	return r, in, nil
 }
 
-func (s *Sim) addInterface(c *call) (*reply, error) {
+func (s *Neutron) addInterface(c *call) (*reply, error) {
 	r, in, err := s.interfaceBody(c)
 	if err != nil {
 		return nil, err
@@ -207,7 +206,7 @@ func (s *Sim) addInterface(c *call) (*reply, error) {
 }
 
 // interfacePort finds or makes the port of a new interface.
-func (s *Sim) interfacePort(c *call, r *netRouter, in interfaceWish) (*port, error) {
+func (s *Neutron) interfacePort(c *call, r *netRouter, in interfaceWish) (*port, error) {
 	if in.PortID != "" {
 		x, err := s.portKind().own(c, in.PortID)
 		if err != nil {
@@ -235,12 +234,12 @@ func (s *Sim) interfacePort(c *call, r *netRouter, in interfaceWish) (*port, err
 	if !sub.gateway.IsValid() {
 		return nil, errorf(http.StatusBadRequest, "BadRequest", "Bad router request: Subnet for router interface must have a gateway IP.")
 	}
-	return s.newPort(s.network.networks[sub.networkID], r.project, "", []fixedIPWish{{SubnetID: sub.id, IP: sub.gateway.String()}}, true)
+	return s.newPort(s.networks[sub.networkID], r.project, "", []FixedIPWish{{SubnetID: sub.id, IP: sub.gateway.String()}}, true)
 }
 
 func (r *netRouter) ifaceOn(subnetID string) *port {
 	for _, p := range r.ifaces {
-		if slices.ContainsFunc(p.fixed, func(ip fixedIP) bool { return ip.SubnetID == subnetID }) {
+		if slices.ContainsFunc(p.fixed, func(ip FixedIP) bool { return ip.SubnetID == subnetID }) {
 			return p
 		}
 	}
@@ -255,14 +254,14 @@ func interfaceView(r *netRouter, p *port) object {
 	return object{"id": r.id, "tenant_id": r.project, "port_id": p.id, "network_id": p.networkID, "subnet_id": subnets[0], "subnet_ids": subnets}
 }
 
-func (s *Sim) removeInterface(c *call) (*reply, error) {
+func (s *Neutron) removeInterface(c *call) (*reply, error) {
 	r, in, err := s.interfaceBody(c)
 	if err != nil {
 		return nil, err
 	}
 	p := r.ifaceOn(in.SubnetID)
 	if in.PortID != "" {
-		if p = s.network.ports[in.PortID]; p == nil || !slices.Contains(r.ifaces, p) {
+		if p = s.ports[in.PortID]; p == nil || !slices.Contains(r.ifaces, p) {
 			return nil, errorf(http.StatusNotFound, "RouterInterfaceNotFound", "Router %s does not have an interface with id %s", r.id, in.PortID)
 		}
 	}
@@ -279,10 +278,10 @@ func (s *Sim) removeInterface(c *call) (*reply, error) {
 }
 
 // interfaceInUse refuses to remove an interface that floating IPs or routes need.
-func (s *Sim) interfaceInUse(r *netRouter, p *port) error {
+func (s *Neutron) interfaceInUse(r *netRouter, p *port) error {
 	for _, ip := range p.fixed {
-		sub := s.network.subnets[ip.SubnetID]
-		for _, f := range s.network.fips {
+		sub := s.subnets[ip.SubnetID]
+		for _, f := range s.fips {
 			if f.router == r.id && f.target != nil && sub.cidr.Contains(f.fixed) {
 				return errorf(http.StatusConflict, "RouterInterfaceInUseByFloatingIP", "Router interface for subnet %s on router %s cannot be deleted, as it is required by one or more floating IPs.", sub.id, r.id)
 			}

@@ -58,7 +58,7 @@ func pythonKeys(m map[string]any) string {
 }
 
 // checkRoutes refuses next hops that the router cannot reach or that are its own.
-func (s *Sim) checkRoutes(r *netRouter, routes []hostRoute) error {
+func (s *Neutron) checkRoutes(r *netRouter, routes []hostRoute) error {
 	ports := slices.Clone(r.ifaces)
 	if r.gateway != nil {
 		ports = append(ports, r.gateway)
@@ -71,7 +71,7 @@ func (s *Sim) checkRoutes(r *netRouter, routes []hostRoute) error {
 				if ip.IP == hop {
 					return invalidRoutes(routes, "the nexthop is used by router")
 				}
-				sub := s.network.subnets[ip.SubnetID]
+				sub := s.subnets[ip.SubnetID]
 				reachable = reachable || err == nil && sub != nil && sub.cidr.Contains(hop)
 			}
 		}
@@ -92,7 +92,7 @@ func invalidRoutes(routes []hostRoute, reason string) *apiError {
 
 // changeRoutes answers add_extraroutes and remove_extraroutes. A body they cannot read is an
 // internal error in Zed, and so it is here.
-func (s *Sim) changeRoutes(c *call, change func(have, in []hostRoute) []hostRoute) (*reply, error) {
+func (s *Neutron) changeRoutes(c *call, change func(have, in []hostRoute) []hostRoute) (*reply, error) {
 	r, err := s.actedRouter(c)
 	if err != nil {
 		return nil, err
@@ -151,10 +151,10 @@ func removeRoutes(have, in []hostRoute) []hostRoute {
 type Route struct{ Destination, NextHop string }
 
 // RouterRoutes returns the extra routes of the router, of the seeded one when id is "".
-func (s *Sim) RouterRoutes(id string) []Route {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r := s.network.routers[s.routerOr(id)]
+func (s *Neutron) RouterRoutes(id string) []Route {
+	s.Lock()
+	defer s.Unlock()
+	r := s.routers[s.routerOr(id)]
 	if r == nil {
 		return nil
 	}
@@ -167,17 +167,17 @@ func (s *Sim) RouterRoutes(id string) []Route {
 
 // AddOperatorRoute adds an extra route to the seeded router past the API, as a cloud's operator
 // may have; its next hop may be any address.
-func (s *Sim) AddOperatorRoute(destination, nextHop string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r := s.network.routers[s.network.defaults.RouterID]
+func (s *Neutron) AddOperatorRoute(destination, nextHop string) {
+	s.Lock()
+	defer s.Unlock()
+	r := s.routers[s.defaults.RouterID]
 	r.routes = addRoutes(r.routes, []hostRoute{{destination, nextHop}})
 	r.changed()
 }
 
-func (s *Sim) routerOr(id string) string {
+func (s *Neutron) routerOr(id string) string {
 	if id == "" {
-		return s.network.defaults.RouterID
+		return s.defaults.RouterID
 	}
 	return id
 }

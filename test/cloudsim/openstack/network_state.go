@@ -7,8 +7,20 @@ import (
 	"time"
 )
 
-// networkState is Neutron's state.
-type networkState struct {
+// neutronOptions are openstack.Options as far as they are Neutron's, and what it has of the others.
+type neutronOptions struct {
+	Trunks, HideExternalSubnets bool
+	// Projects have default security groups; Own and Admin have networks.
+	Projects   []string
+	Own, Admin string
+}
+
+// Neutron is the simulated service.
+type Neutron struct {
+	*Cloud
+	opts        neutronOptions
+	forwardPort func(portID string) // is told of changed ports
+
 	defaults Defaults
 	seq      int // numbers objects in order of creation
 	macs     int
@@ -101,7 +113,7 @@ type port struct {
 	status                string
 	deviceID, owner       string
 	host                  string
-	fixed                 []fixedIP
+	fixed                 []FixedIP
 	pairs                 []addressPair
 	groups                []string
 	trunk                 *trunk // of which it is the parent
@@ -149,10 +161,10 @@ type securityRule struct {
 }
 
 // newEntity makes the base of a new object.
-func (s *Sim) newEntity(project, name string) entity {
-	s.network.seq++
+func (s *Neutron) newEntity(project, name string) entity {
+	s.seq++
 	now := time.Now().UTC()
-	return entity{id: newID(), project: project, name: name, seq: s.network.seq, created: now, updated: now}
+	return entity{id: newID(), project: project, name: name, seq: s.seq, created: now, updated: now}
 }
 
 // byID returns the items in order of id, as Neutron lists them.
@@ -176,34 +188,33 @@ func bySeq[T netItem](m map[string]T) []T {
 }
 
 // Defaults returns the ids of what Start has made.
-func (s *Sim) Defaults() Defaults {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.network.defaults
+func (s *Neutron) Defaults() Defaults {
+	s.Lock()
+	defer s.Unlock()
+	return s.defaults
 }
 
-func (s *Sim) snapshotNetwork(out *Snapshot) {
-	st := &s.network
-	for _, n := range bySeq(st.networks) {
+func (s *Neutron) snapshot(out *Snapshot) {
+	for _, n := range bySeq(s.networks) {
 		out.Networks = append(out.Networks, Item{ID: n.id, Name: n.name})
 	}
-	for _, n := range bySeq(st.subnets) {
+	for _, n := range bySeq(s.subnets) {
 		out.Subnets = append(out.Subnets, Item{ID: n.id, Name: n.name, Info: n.cidr.String()})
 	}
-	for _, p := range bySeq(st.ports) {
+	for _, p := range bySeq(s.ports) {
 		out.Ports = append(out.Ports, Item{ID: p.id, Name: p.name, Info: p.owner + " " + joinAddrs(p.fixed)})
 	}
-	for _, r := range bySeq(st.routers) {
+	for _, r := range bySeq(s.routers) {
 		out.Routers = append(out.Routers, Item{ID: r.id, Name: r.name})
 		for _, x := range r.routes {
 			out.Routes = append(out.Routes, Item{ID: r.id, Name: x.Destination + " via " + x.NextHop})
 		}
 	}
-	for _, f := range bySeq(st.fips) {
+	for _, f := range bySeq(s.fips) {
 		out.FloatingIPs = append(out.FloatingIPs, Item{ID: f.id, Name: f.ip.String(), Info: f.description})
 	}
-	for _, g := range bySeq(st.groups) {
-		if st.defaultGroups[g.project] == g {
+	for _, g := range bySeq(s.groups) {
+		if s.defaultGroups[g.project] == g {
 			continue
 		}
 		out.SecurityGroups = append(out.SecurityGroups, Item{ID: g.id, Name: g.name, Info: g.description})
@@ -213,10 +224,15 @@ func (s *Sim) snapshotNetwork(out *Snapshot) {
 	}
 }
 
-func joinAddrs(ips []fixedIP) string {
+func joinAddrs(ips []FixedIP) string {
 	out := make([]string, len(ips))
 	for i, ip := range ips {
 		out[i] = ip.IP.String()
 	}
 	return strings.Join(out, ",")
+}
+
+// Defaults are the ids of what Start has made.
+type Defaults struct {
+	NetworkID, SubnetID, ExternalNetworkID, ExternalSubnetID, RouterID, SecurityGroupID string
 }

@@ -26,15 +26,14 @@ type subport struct {
 // subportOwner is the device_owner of subports.
 const subportOwner = "trunk:subport"
 
-// subportWish is one subport in a body.
-type subportWish struct {
+// subPortWish is one subport in a body.
+type subPortWish struct {
 	PortID *string `json:"port_id"`
 	Type   string  `json:"segmentation_type"`
 	VLAN   *int    `json:"segmentation_id"`
 }
 
-func (s *Sim) trunkKind() *netKind {
-	st := &s.network
+func (s *Neutron) trunkKind() *netKind {
 	return &netKind{
 		one: "trunk", many: "trunks", path: "trunks",
 		attrs: []attr{
@@ -42,8 +41,8 @@ func (s *Sim) trunkKind() *netKind {
 			{"sub_ports", anyValue, "c"}, {"tenant_id", text, "c"}, {"project_id", text, "c"}, {"id", anyValue, ""}, {"status", anyValue, ""},
 		},
 		missing: notFoundAs("TrunkNotFound", "Trunk %s could not be found."),
-		all:     func() []netItem { return byID(st.trunks) },
-		get:     func(id string) (netItem, bool) { x, is := st.trunks[id]; return x, is },
+		all:     func() []netItem { return byID(s.trunks) },
+		get:     func(id string) (netItem, bool) { x, is := s.trunks[id]; return x, is },
 		view:    trunkView,
 		create:  s.createTrunk,
 		update: func(_ *call, x netItem, in fields) error {
@@ -61,7 +60,7 @@ func (s *Sim) trunkKind() *netKind {
 				s.detachSubport(sub)
 			}
 			t.parent.trunk = nil
-			delete(st.trunks, t.id)
+			delete(s.trunks, t.id)
 			return nil
 		},
 	}
@@ -85,7 +84,7 @@ func (t *trunk) subportViews(macs bool) []object {
 }
 
 // trunkRoutes registers the trunks, where there are any.
-func (s *Sim) trunkRoutes(r *router) {
+func (s *Neutron) trunkRoutes(r *router) {
 	base := "/v2.0/trunks/{id}/"
 	r.handle("GET "+base+"get_subports", func(c *call) (*reply, error) {
 		x, err := s.trunkKind().find(c, c.param("id"))
@@ -98,7 +97,7 @@ func (s *Sim) trunkRoutes(r *router) {
 	r.handle("PUT "+base+"remove_subports", func(c *call) (*reply, error) { return s.changeSubports(c, s.removeSubports) })
 }
 
-func (s *Sim) changeSubports(c *call, change func(*call, *trunk, []subportWish) error) (*reply, error) {
+func (s *Neutron) changeSubports(c *call, change func(*call, *trunk, []subPortWish) error) (*reply, error) {
 	x, err := s.trunkKind().own(c, c.param("id"))
 	if err != nil {
 		return nil, err
@@ -107,7 +106,7 @@ func (s *Sim) changeSubports(c *call, change func(*call, *trunk, []subportWish) 
 	if json.Unmarshal(c.body, &doc) != nil {
 		return nil, badRequest("Body contains invalid data")
 	}
-	wishes, err := subportWishes(doc["sub_ports"])
+	wishes, err := subPortWishes(doc["sub_ports"])
 	if err != nil {
 		return nil, err
 	}
@@ -126,9 +125,9 @@ func invalidInput(format string, args ...any) *apiError {
 	return errorf(http.StatusBadRequest, "InvalidInput", "Invalid input for operation: "+format, args...)
 }
 
-// subportWishes checks a list of subports by itself.
-func subportWishes(raw json.RawMessage) ([]subportWish, error) {
-	var out []subportWish
+// subPortWishes checks a list of subports by itself.
+func subPortWishes(raw json.RawMessage) ([]subPortWish, error) {
+	var out []subPortWish
 	if json.Unmarshal(raw, &out) != nil {
 		return nil, invalidInput("Invalid data format for subports: '%s' is not a list.", plain(raw))
 	}
@@ -161,7 +160,7 @@ func (t *trunk) manageable() error {
 	return nil
 }
 
-func (s *Sim) createTrunk(c *call, in fields) (netItem, error) {
+func (s *Neutron) createTrunk(c *call, in fields) (netItem, error) {
 	x, err := s.portKind().find(c, in.text("port_id"))
 	if err != nil {
 		return nil, err
@@ -173,9 +172,9 @@ func (s *Sim) createTrunk(c *call, in fields) (netItem, error) {
 	case p.trunk != nil:
 		return nil, errorf(http.StatusConflict, "ParentPortInUse", "Port %s is currently in use and is not eligible for use as a parent port.", p.id)
 	}
-	var wishes []subportWish
+	var wishes []subPortWish
 	if in.given("sub_ports") {
-		if wishes, err = subportWishes(in["sub_ports"]); err != nil {
+		if wishes, err = subPortWishes(in["sub_ports"]); err != nil {
 			return nil, err
 		}
 	}
@@ -186,12 +185,12 @@ func (s *Sim) createTrunk(c *call, in fields) (netItem, error) {
 		p.trunk = nil
 		return nil, err
 	}
-	s.network.trunks[t.id] = t
+	s.trunks[t.id] = t
 	return t, nil
 }
 
 // addSubports adds all or none.
-func (s *Sim) addSubports(c *call, t *trunk, wishes []subportWish) error {
+func (s *Neutron) addSubports(c *call, t *trunk, wishes []subPortWish) error {
 	var made []*subport
 	for _, w := range wishes {
 		x, err := s.portKind().find(c, *w.PortID)
@@ -225,7 +224,7 @@ func (s *Sim) addSubports(c *call, t *trunk, wishes []subportWish) error {
 	return nil
 }
 
-func (s *Sim) removeSubports(_ *call, t *trunk, wishes []subportWish) error {
+func (s *Neutron) removeSubports(_ *call, t *trunk, wishes []subPortWish) error {
 	left := slices.Clone(t.subs)
 	var gone []*subport
 	for _, w := range wishes {
@@ -243,7 +242,7 @@ func (s *Sim) removeSubports(_ *call, t *trunk, wishes []subportWish) error {
 	return nil
 }
 
-func (s *Sim) detachSubport(sub *subport) {
+func (s *Neutron) detachSubport(sub *subport) {
 	sub.port.sub, sub.port.owner, sub.port.status = nil, "", "DOWN"
 	sub.port.changed()
 }
@@ -260,7 +259,7 @@ func (p *port) trunkGuard() error {
 }
 
 // dropTrunks takes a port that goes with its server out of its trunk.
-func (s *Sim) dropTrunks(p *port) {
+func (s *Neutron) dropTrunks(p *port) {
 	if t := p.sub; t != nil {
 		t.subs = slices.DeleteFunc(t.subs, func(sub *subport) bool { return sub.port == p })
 		p.sub = nil
@@ -269,7 +268,7 @@ func (s *Sim) dropTrunks(p *port) {
 		for _, sub := range t.subs {
 			s.detachSubport(sub)
 		}
-		delete(s.network.trunks, t.id)
+		delete(s.trunks, t.id)
 		p.trunk = nil
 	}
 }

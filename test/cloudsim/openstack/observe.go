@@ -100,7 +100,7 @@ func (o *observer) runHooks(c *call, after bool, status int) verdict {
 // OnMutation adds a hook that is called before and after every call that changes the cloud. It
 // may block (until Done, so that Close does not wait for ever), and decide the call's fate through the Mutation's methods. Hooks run concurrently
 // for concurrent calls. The function returned removes it.
-func (s *Sim) OnMutation(fn func(Mutation)) (remove func()) {
+func (s *API) OnMutation(fn func(Mutation)) (remove func()) {
 	h := &hook{fn: fn}
 	s.obs.mu.Lock()
 	defer s.obs.mu.Unlock()
@@ -113,7 +113,7 @@ func (s *Sim) OnMutation(fn func(Mutation)) (remove func()) {
 }
 
 // Requests returns the request log in order of arrival.
-func (s *Sim) Requests() []Request {
+func (s *API) Requests() []Request {
 	s.obs.mu.Lock()
 	defer s.obs.mu.Unlock()
 	out := make([]Request, len(s.obs.log))
@@ -125,7 +125,7 @@ func (s *Sim) Requests() []Request {
 
 // Count returns how many requests of the log are for the service and method; "" is any.
 // HEAD counts as itself.
-func (s *Sim) Count(service, method string) int {
+func (s *API) Count(service, method string) int {
 	n := 0
 	for _, r := range s.Requests() {
 		if (service == "" || r.Service == service) && (method == "" || r.Method == method) {
@@ -136,7 +136,7 @@ func (s *Sim) Count(service, method string) int {
 }
 
 // Mutations returns how many requests of the log would change the cloud, tokens left out.
-func (s *Sim) Mutations() int {
+func (s *API) Mutations() int {
 	n := 0
 	for _, r := range s.Requests() {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead && r.Path != "/auth/tokens" {
@@ -147,7 +147,7 @@ func (s *Sim) Mutations() int {
 }
 
 // ResetRequests empties the request log.
-func (s *Sim) ResetRequests() {
+func (s *API) ResetRequests() {
 	s.obs.mu.Lock()
 	defer s.obs.mu.Unlock()
 	s.obs.log = nil

@@ -34,7 +34,7 @@ func lbVersions() [][2]string {
 }
 
 // octaviaAbout registers what Octavia tells about itself.
-func (s *Sim) octaviaAbout(r *router) {
+func (s *Octavia) octaviaAbout(r *router) {
 	r.open("GET /{$}", func(c *call) (*reply, error) {
 		all := lbVersions()
 		out := make([]object, len(all))

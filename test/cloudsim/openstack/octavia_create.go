@@ -2,7 +2,7 @@ package openstack
 
 // graph builds the listeners, pools, members and monitors that come with a new load balancer.
 // Nothing of it is known to the simulator before adopt.
-func (s *Sim) graph(lb *loadBalancer, in fields) error {
+func (s *Octavia) graph(lb *loadBalancer, in fields) error {
 	const place = "load_balancer.loadbalancer"
 	named := map[string]*pool{}
 	for _, p := range in.objects("pools") {
@@ -55,7 +55,7 @@ func nestedAttrs(attrs []lbAttr, without ...string) []lbAttr {
 }
 
 // graphPool builds one pool, unless the object only refers to one by its name.
-func (s *Sim) graphPool(lb *loadBalancer, in fields, place string, named map[string]*pool) error {
+func (s *Octavia) graphPool(lb *loadBalancer, in fields, place string, named map[string]*pool) error {
 	name := in.text("name")
 	if !in.given("protocol") && !in.given("lb_algorithm") && name != "" {
 		return nil

@@ -42,17 +42,17 @@ type Member struct {
 }
 
 // LoadBalancers returns all load balancers in order of creation.
-func (s *Sim) LoadBalancers() []LoadBalancer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *Octavia) LoadBalancers() []LoadBalancer {
+	s.Lock()
+	defer s.Unlock()
 	var out []LoadBalancer
-	for _, x := range byAge(s.lb.lbs) {
+	for _, x := range byAge(s.lbs) {
 		out = append(out, s.describeLB(x))
 	}
 	return out
 }
 
-func (s *Sim) describeLB(x *loadBalancer) LoadBalancer {
+func (s *Octavia) describeLB(x *loadBalancer) LoadBalancer {
 	out := LoadBalancer{
 		ID: x.id, Name: x.name, Description: x.description, Provider: x.provider, Provisioning: x.prov, Operating: x.oper,
 		Tags: slices.Clone(x.tags), VIP: x.vip, VIPPortID: x.vipPort,
@@ -62,8 +62,9 @@ func (s *Sim) describeLB(x *loadBalancer) LoadBalancer {
 			out.AdditionalVIPs = append(out.AdditionalVIPs, v.ip)
 		}
 	}
-	for _, f := range s.network.fipsByPort[x.vipPort] {
-		out.FloatingIPs = append(out.FloatingIPs, f.ip)
+	p, _ := s.network.Get(x.vipPort)
+	for _, f := range p.FloatingIPs {
+		out.FloatingIPs = append(out.FloatingIPs, f.IP)
 	}
 	for _, l := range x.listeners {
 		y := Listener{ID: l.id, Name: l.name, Protocol: l.protocol, Port: l.port, Tags: slices.Clone(l.tags), AllowedCIDRs: slices.Clone(l.cidrs)}
@@ -84,16 +85,15 @@ func (s *Sim) describeLB(x *loadBalancer) LoadBalancer {
 // AddLoadBalancer adds an ACTIVE load balancer on the seeded subnet past the API, as another user of the project
 // or an earlier controller may have left it. Of want it takes Name, Description, Provider (amphora by
 // default), Tags, and of each listener Name, Protocol, Port and Tags.
-func (s *Sim) AddLoadBalancer(want LoadBalancer) (LoadBalancer, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := s.network.networks[s.network.defaults.NetworkID]
-	x := &loadBalancer{lbEntity: s.newLBEntity(n.project), provider: want.Provider, forwards: map[forwardKey]*forward{}, checks: map[*pool]*healthCheck{}}
+func (s *Octavia) AddLoadBalancer(want LoadBalancer) (LoadBalancer, error) {
+	s.Lock()
+	defer s.Unlock()
+	x := &loadBalancer{lbEntity: s.newLBEntity(s.opts.Project), provider: want.Provider, forwards: map[forwardKey]*forward{}, checks: map[*pool]*healthCheck{}}
 	if x.provider == "" {
 		x.provider = amphora
 	}
 	x.name, x.description, x.tags = want.Name, want.Description, slices.Clone(want.Tags)
-	if err := s.makeVIP(x, fixedIPWish{SubnetID: s.network.defaults.SubnetID}); err != nil {
+	if err := s.makeVIP(x, FixedIPWish{SubnetID: s.opts.SubnetID}); err != nil {
 		return LoadBalancer{}, fmt.Errorf("port of load balancer %q: %w", want.Name, err)
 	}
 	for _, w := range want.Listeners {
@@ -108,10 +108,10 @@ func (s *Sim) AddLoadBalancer(want LoadBalancer) (LoadBalancer, error) {
 
 // DeleteLoadBalancer removes a load balancer with all below it at once and past the API; false when
 // there is none with the id.
-func (s *Sim) DeleteLoadBalancer(id string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	x := s.lb.lbs[id]
+func (s *Octavia) DeleteLoadBalancer(id string) bool {
+	s.Lock()
+	defer s.Unlock()
+	x := s.lbs[id]
 	if x != nil {
 		s.dropLB(x)
 	}
@@ -120,10 +120,10 @@ func (s *Sim) DeleteLoadBalancer(id string) bool {
 
 // SetProvisioningStatus puts a load balancer into a state, for example ERROR, or PENDING_UPDATE in which it
 // stays until it is set to another; false when there is none with the id.
-func (s *Sim) SetProvisioningStatus(id, status string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	x := s.lb.lbs[id]
+func (s *Octavia) SetProvisioningStatus(id, status string) bool {
+	s.Lock()
+	defer s.Unlock()
+	x := s.lbs[id]
 	if x != nil {
 		x.prov = status
 	}

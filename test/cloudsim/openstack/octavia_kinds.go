@@ -27,7 +27,12 @@ type lbKind struct {
 	remove func(c *call, x lbItem) error
 }
 
-func (s *Sim) octaviaRoutes(r *router) {
+// service is Octavia's part of the API.
+func (s *Octavia) service() *service {
+	return &service{name: "load-balancer", prefix: "/load-balancer", errorBody: octaviaError, routes: s.routes, noRoute: htmlNotFound()}
+}
+
+func (s *Octavia) routes(r *router) {
 	s.octaviaAbout(r)
 	kinds := map[string]*lbKind{
 		"/v2/lbaas/loadbalancers":          s.loadBalancerKind(),
@@ -197,7 +202,7 @@ func (k *lbKind) list(c *call) (*reply, error) {
 			q[key] = v
 		}
 		q.Set("marker", scalar(out[len(out)-1]["id"]))
-		links = append(links, object{"rel": "next", "href": c.sim.url + c.r.URL.Path + "?" + q.Encode()})
+		links = append(links, object{"rel": "next", "href": c.self() + "?" + q.Encode()})
 	}
 	for i := range out {
 		out[i] = selectFields(out[i], c.query["fields"])

@@ -23,13 +23,12 @@ func loadBalancerAttrs() []lbAttr {
 	}
 }
 
-func (s *Sim) loadBalancerKind() *lbKind {
-	st := &s.lb
+func (s *Octavia) loadBalancerKind() *lbKind {
 	return &lbKind{
 		one: "loadbalancer", many: "loadbalancers", label: "Load Balancer", argument: "load_balancer.loadbalancer",
 		attrs: loadBalancerAttrs(),
-		all:   func(*call) ([]lbItem, error) { return items(byAge(st.lbs)), nil },
-		get:   func(_ *call, id string) (lbItem, bool) { x, is := st.lbs[id]; return x, is },
+		all:   func(*call) ([]lbItem, error) { return items(byAge(s.lbs)), nil },
+		get:   func(_ *call, id string) (lbItem, bool) { x, is := s.lbs[id]; return x, is },
 		view:  func(x lbItem) object { return lbView(x.(*loadBalancer)) },
 		made:  func(x lbItem) object { return fullView(x.(*loadBalancer)) },
 		create: func(c *call, in fields) (lbItem, error) {
@@ -95,7 +94,7 @@ func fullView(x *loadBalancer) object {
 	return o
 }
 
-func (s *Sim) createLB(c *call, in fields) (lbItem, error) {
+func (s *Octavia) createLB(c *call, in fields) (lbItem, error) {
 	provider := in.text("provider")
 	switch provider {
 	case "", "octavia":
@@ -139,32 +138,32 @@ func (s *Sim) createLB(c *call, in fields) (lbItem, error) {
 }
 
 // adopt makes a new load balancer and its tree known.
-func (s *Sim) adopt(lb *loadBalancer) {
+func (s *Octavia) adopt(lb *loadBalancer) {
 	for _, x := range lb.tree() {
 		switch x := x.(type) {
 		case *loadBalancer:
-			s.lb.lbs[x.id] = x
+			s.lbs[x.id] = x
 		case *listener:
-			s.lb.listeners[x.id] = x
+			s.listeners[x.id] = x
 		case *pool:
-			s.lb.pools[x.id] = x
+			s.pools[x.id] = x
 		case *member:
-			s.lb.members[x.id] = x
+			s.members[x.id] = x
 		case *monitor:
-			s.lb.monitors[x.id] = x
+			s.monitors[x.id] = x
 		}
 	}
 }
 
 // placeVIP finds or makes the VIP's port.
-func (s *Sim) placeVIP(c *call, x *loadBalancer, in fields) error {
+func (s *Octavia) placeVIP(c *call, x *loadBalancer, in fields) error {
 	if id := in.text("vip_port_id"); id != "" {
-		p := s.network.ports[id]
-		if p == nil || !c.sees(p.project) {
+		p, is := s.network.Get(id)
+		if !is || !c.sees(p.ProjectID) {
 			return vipNotFound("Port", id)
 		}
-		if p.deviceID != "" {
-			return validationFault("Port %s is already used by device %s ", p.id, p.deviceID)
+		if p.DeviceID != "" {
+			return validationFault("Port %s is already used by device %s ", p.ID, p.DeviceID)
 		}
 		if err := x.usePort(p, in); err != nil {
 			return err
@@ -176,11 +175,11 @@ func (s *Sim) placeVIP(c *call, x *loadBalancer, in fields) error {
 	if err != nil {
 		return err
 	}
-	x.vipSubnet = sub.id
+	x.vipSubnet = sub.ID
 	if err := s.checkVIPs(x); err != nil {
 		return err
 	}
-	if err := s.makeVIP(x, fixedIPWish{SubnetID: sub.id, IP: in.text("vip_address")}); err != nil {
+	if err := s.makeVIP(x, FixedIPWish{SubnetID: sub.ID, IP: in.text("vip_address")}); err != nil {
 		return providerFault(x.provider, err)
 	}
 	return nil
@@ -192,67 +191,59 @@ func vipNotFound(what, id string) error {
 
 // vipSubnet is the subnet that a body names for the VIP, itself or through its network: that of the
 // address asked for, else the first, of IPv4 where there is one.
-func (s *Sim) vipSubnet(in fields) (*subnet, error) {
+func (s *Octavia) vipSubnet(in fields) (Subnet, error) {
 	id, networkID := in.text("vip_subnet_id"), in.text("vip_network_id")
-	if networkID != "" && s.network.networks[networkID] == nil {
-		return nil, vipNotFound("Network", networkID)
+	if _, is := s.network.NetworkName(networkID); networkID != "" && !is {
+		return Subnet{}, vipNotFound("Network", networkID)
 	}
 	if id != "" {
-		sub := s.network.subnets[id]
-		if sub == nil || networkID != "" && sub.networkID != networkID {
-			return nil, vipNotFound("Subnet", id)
+		sub, is := s.network.Subnet(id)
+		if !is || networkID != "" && sub.NetworkID != networkID {
+			return Subnet{}, vipNotFound("Subnet", id)
 		}
 		return sub, nil
 	}
-	subs := s.subnetsOf(networkID)
+	subs := s.network.SubnetsOf(networkID)
 	if len(subs) == 0 {
-		return nil, validationFault("Supplied network does not contain a subnet.")
+		return Subnet{}, validationFault("Supplied network does not contain a subnet.")
 	}
-	fits := func(sub *subnet) bool { return sub.cidr.Addr().Is4() }
+	fits := func(sub Subnet) bool { return sub.CIDR.Addr().Is4() }
 	if ip, err := netip.ParseAddr(in.text("vip_address")); err == nil {
-		fits = func(sub *subnet) bool { return sub.cidr.Contains(ip) }
+		fits = func(sub Subnet) bool { return sub.CIDR.Contains(ip) }
 		if !slices.ContainsFunc(subs, fits) {
-			return nil, validationFault("Supplied network does not contain a subnet for VIP address specified.")
+			return Subnet{}, validationFault("Supplied network does not contain a subnet for VIP address specified.")
 		}
 	}
 	return subs[max(0, slices.IndexFunc(subs, fits))], nil
 }
 
 // makeVIP makes the VIP's port as the provider's driver does.
-func (s *Sim) makeVIP(x *loadBalancer, wish fixedIPWish) error {
-	name := "octavia-lb-" + x.id
+func (s *Octavia) makeVIP(x *loadBalancer, wish FixedIPWish) error {
+	want := VIPWish{ProjectID: x.project, Name: "octavia-lb-" + x.id, FixedIPs: []FixedIPWish{wish}}
 	if x.provider == ovn {
-		name = "ovn-lb-vip-" + x.id
-	}
-	n := s.network.networks[s.network.subnets[wish.SubnetID].networkID]
-	wishes := []fixedIPWish{wish}
-	if x.provider != ovn { // whose driver forgets the others
+		want.Name = "ovn-lb-vip-" + x.id
+	} else { // ovn's driver forgets the others
 		for _, v := range x.additional {
-			wishes = append(wishes, v.wish())
+			want.FixedIPs = append(want.FixedIPs, v.wish())
 		}
 	}
-	p, err := s.newPort(n, x.project, name, wishes, true)
+	if x.provider == amphora {
+		want.Device, want.Owner = "lb-"+x.id, "Octavia"
+	}
+	p, err := s.network.CreateVIP(want)
 	if err != nil {
 		return err
 	}
-	s.autoAddress(p)
 	x.nameVIPs(p)
-	if g := s.network.defaultGroups[x.project]; g != nil {
-		p.groups = []string{g.id}
-	}
-	if x.provider == amphora {
-		p.adminUp, p.owner = false, "Octavia"
-		s.setDevice(p, "lb-"+x.id)
-	}
 	x.ownsPort = true
 	return x.usePort(p, fields{"vip_subnet_id": json.RawMessage(`"` + wish.SubnetID + `"`)})
 }
 
 // usePort makes a port the VIP's, with that of its addresses that the body names. A port that the caller
 // brought keeps its device and owner.
-func (x *loadBalancer) usePort(p *port, in fields) error {
+func (x *loadBalancer) usePort(p Port, in fields) error {
 	subnetID, address := in.text("vip_subnet_id"), in.text("vip_address")
-	i := slices.IndexFunc(p.fixed, func(ip fixedIP) bool {
+	i := slices.IndexFunc(p.FixedIPs, func(ip FixedIP) bool {
 		return subnetID != "" && ip.SubnetID == subnetID || subnetID == "" && address != "" && ip.IP.String() == address
 	})
 	switch {
@@ -261,19 +252,19 @@ func (x *loadBalancer) usePort(p *port, in fields) error {
 		return validationFault("No VIP address found on the specified VIP port within the specified subnet.")
 	case address != "":
 		return validationFault("Specified VIP address not found on the specified VIP port.")
-	case len(p.fixed) != 1:
+	case len(p.FixedIPs) != 1:
 		return validationFault("VIP port's subnet could not be determined. Please specify either a VIP subnet or address.")
 	default:
 		i = 0
 	}
-	x.vip, x.vipPort, x.vipSubnet, x.vipNetwork = p.fixed[i].IP, p.id, p.fixed[i].SubnetID, p.networkID
+	x.vip, x.vipPort, x.vipSubnet, x.vipNetwork = p.FixedIPs[i].IP, p.ID, p.FixedIPs[i].SubnetID, p.NetworkID
 	return nil
 }
 
 // undoVIP takes back placeVIP, which Zed forgets.
-func (s *Sim) undoVIP(x *loadBalancer) {
+func (s *Octavia) undoVIP(x *loadBalancer) {
 	if x.ownsPort && !s.opts.LeakVIPPorts {
-		s.removePort(s.network.ports[x.vipPort])
+		s.network.Remove(x.vipPort)
 	}
 }
 
@@ -291,7 +282,7 @@ func (x *loadBalancer) invalidState() error {
 	return clientFault(http.StatusConflict, "Invalid state %s of loadbalancer resource %s", x.prov, x.id)
 }
 
-func (s *Sim) updateLB(x *loadBalancer, in fields) error {
+func (s *Octavia) updateLB(x *loadBalancer, in fields) error {
 	if in.given("vip_qos_policy_id") {
 		return validationFault("VIP QoS policy is not allowed in this deployment.")
 	}
@@ -302,7 +293,7 @@ func (s *Sim) updateLB(x *loadBalancer, in fields) error {
 	return nil
 }
 
-func (s *Sim) deleteLB(c *call, x *loadBalancer) error {
+func (s *Octavia) deleteLB(c *call, x *loadBalancer) error {
 	if x.prov != active && x.prov != inError {
 		return x.invalidState()
 	}
@@ -314,7 +305,7 @@ func (s *Sim) deleteLB(c *call, x *loadBalancer) error {
 	return nil
 }
 
-func (s *Sim) lbStatus(c *call) (*reply, error) {
+func (s *Octavia) lbStatus(c *call) (*reply, error) {
 	y, err := s.loadBalancerKind().find(c, c.param("id"))
 	if err != nil {
 		return nil, err
@@ -357,14 +348,14 @@ func poolStatus(p *pool) object {
 	return out
 }
 
-func (s *Sim) lbStats(c *call) (*reply, error) {
+func (s *Octavia) lbStats(c *call) (*reply, error) {
 	if _, err := s.loadBalancerKind().find(c, c.param("id")); err != nil {
 		return nil, err
 	}
 	return noStats()
 }
 
-func (s *Sim) listenerStats(c *call) (*reply, error) {
+func (s *Octavia) listenerStats(c *call) (*reply, error) {
 	if _, err := s.listenerKind().find(c, c.param("id")); err != nil {
 		return nil, err
 	}

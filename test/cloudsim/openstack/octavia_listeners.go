@@ -27,15 +27,14 @@ func listenerAttrs() []lbAttr {
 	}
 }
 
-func (s *Sim) listenerKind() *lbKind {
-	st := &s.lb
+func (s *Octavia) listenerKind() *lbKind {
 	ownerID := func(x lbItem) string { return x.owner().id }
 	return &lbKind{
 		one: "listener", many: "listeners", label: "Listener", argument: "listener_.listener",
 		attrs:   listenerAttrs(),
 		filters: map[string]func(lbItem) string{"loadbalancer_id": ownerID, "load_balancer_id": ownerID},
-		all:     func(*call) ([]lbItem, error) { return items(byAge(st.listeners)), nil },
-		get:     func(_ *call, id string) (lbItem, bool) { x, is := st.listeners[id]; return x, is },
+		all:     func(*call) ([]lbItem, error) { return items(byAge(s.listeners)), nil },
+		get:     func(_ *call, id string) (lbItem, bool) { x, is := s.listeners[id]; return x, is },
 		view:    func(x lbItem) object { return listenerView(x.(*listener)) },
 		create:  s.createListener,
 		update:  func(_ *call, x lbItem, in fields) error { return s.updateListener(x.(*listener), in) },
@@ -70,8 +69,8 @@ func listenerView(x *listener) object {
 	return o
 }
 
-func (s *Sim) createListener(c *call, in fields) (lbItem, error) {
-	lb := s.lb.lbs[in.text("loadbalancer_id")]
+func (s *Octavia) createListener(c *call, in fields) (lbItem, error) {
+	lb := s.lbs[in.text("loadbalancer_id")]
 	if lb == nil || !c.sees(lb.project) {
 		return nil, clientFault(http.StatusNotFound, "Load Balancer %s not found.", in.text("loadbalancer_id"))
 	}
@@ -93,7 +92,7 @@ func (s *Sim) createListener(c *call, in fields) (lbItem, error) {
 		return nil, err
 	}
 	lb.listeners = append(lb.listeners, l)
-	s.lb.listeners[l.id] = l
+	s.listeners[l.id] = l
 	s.pend(lb, pendingCreate, l)
 	if p != nil {
 		touch(p)
@@ -107,12 +106,12 @@ func nestedFault() *apiError {
 }
 
 // defaultPool finds the pool that a body names.
-func (s *Sim) defaultPool(lb *loadBalancer, in fields) (*pool, error) {
+func (s *Octavia) defaultPool(lb *loadBalancer, in fields) (*pool, error) {
 	id := in.text("default_pool_id")
 	if id == "" {
 		return nil, nil
 	}
-	p := s.lb.pools[id]
+	p := s.pools[id]
 	if p == nil {
 		return nil, clientFault(http.StatusNotFound, "Pool %s not found.", id)
 	}
@@ -150,7 +149,7 @@ func (x *listener) fits(protocol string) error {
 }
 
 // buildListener makes a listener that fits among the load balancer's others.
-func (s *Sim) buildListener(lb *loadBalancer, in fields) (*listener, error) {
+func (s *Octavia) buildListener(lb *loadBalancer, in fields) (*listener, error) {
 	l := &listener{lbEntity: s.newLBEntity(lb.project), lb: lb, protocol: in.text("protocol"), port: in.number("protocol_port", 0)}
 	l.describe(in)
 	l.limit, l.timeouts = -1, defaultTimeouts()
@@ -173,7 +172,7 @@ func transport(protocol string) string {
 }
 
 // setListener applies a validated body; null takes an attribute back to its default.
-func (s *Sim) setListener(l *listener, in fields) error {
+func (s *Octavia) setListener(l *listener, in fields) error {
 	if err := s.checkListener(l, in); err != nil {
 		return err
 	}
@@ -215,7 +214,7 @@ func (s *Sim) setListener(l *listener, in fields) error {
 }
 
 // checkListener refuses what does not fit the listener's protocol, VIP or provider.
-func (s *Sim) checkListener(l *listener, in fields) error {
+func (s *Octavia) checkListener(l *listener, in fields) error {
 	var headers map[string]any
 	if err := in.into("insert_headers", &headers); err != nil {
 		return err
@@ -268,7 +267,7 @@ func unknownHeaders(headers map[string]any, protocol string) []string {
 }
 
 // checkCertificates refuses TERMINATED_HTTPS without certificates, and what Barbican does not have.
-func (s *Sim) checkCertificates(l *listener, in fields) error {
+func (s *Octavia) checkCertificates(l *listener, in fields) error {
 	if l.protocol != "TERMINATED_HTTPS" {
 		return nil
 	}
@@ -295,14 +294,12 @@ func (s *Sim) checkCertificates(l *listener, in fields) error {
 }
 
 // hasCertificate reports whether Barbican has the secret or container of a reference.
-func (s *Sim) hasCertificate(ref string) bool {
+func (s *Octavia) hasCertificate(ref string) bool {
 	at := strings.LastIndex(ref, "/")
-	id := ref[at+1:]
-	return slices.ContainsFunc(s.keys.secrets, func(x *secret) bool { return x.id == id }) ||
-		slices.ContainsFunc(s.keys.containers, func(x *container) bool { return x.id == id })
+	return s.opts.HasCertificate(ref[at+1:])
 }
 
-func (s *Sim) updateListener(l *listener, in fields) error {
+func (s *Octavia) updateListener(l *listener, in fields) error {
 	if in.has("default_pool_id") {
 		p, err := s.defaultPool(l.lb, in)
 		if err != nil {

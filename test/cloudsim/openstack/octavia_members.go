@@ -16,19 +16,18 @@ func memberAttrs() []lbAttr {
 	}
 }
 
-func (s *Sim) memberKind() *lbKind {
-	st := &s.lb
+func (s *Octavia) memberKind() *lbKind {
 	return &lbKind{
 		one: "member", many: "members", label: "Member", argument: "member_.member", attrs: memberAttrs(),
 		all: func(c *call) ([]lbItem, error) {
-			p := st.pools[c.param("pool")]
+			p := s.pools[c.param("pool")]
 			if p == nil || !c.sees(p.project) {
 				return nil, s.noPool(c)
 			}
 			return items(p.members), nil
 		},
 		get: func(c *call, id string) (lbItem, bool) {
-			x, is := st.members[id]
+			x, is := s.members[id]
 			return x, is && x.pool.id == c.param("pool")
 		},
 		view:   func(x lbItem) object { return memberView(x.(*member)) },
@@ -45,14 +44,14 @@ func (s *Sim) memberKind() *lbKind {
 }
 
 // noPool is Octavia's odd refusal to list the members of an unknown pool.
-func (s *Sim) noPool(c *call) *apiError {
+func (s *Octavia) noPool(c *call) *apiError {
 	return &apiError{
 		status: http.StatusNotFound, message: "pool", contentType: "text/plain; charset=UTF-8",
 		body: []byte("404 Bad Request\n\nThe server could not comply with the request since it is either malformed or otherwise incorrect.\n\n Pool " + c.param("pool") + " not found.  "),
 	}
 }
 
-func (s *Sim) pendMember(m *member, status string) error {
+func (s *Octavia) pendMember(m *member, status string) error {
 	if err := m.pool.mutable(); err != nil {
 		return err
 	}
@@ -70,8 +69,8 @@ func memberView(x *member) object {
 	return o
 }
 
-func (s *Sim) createMember(c *call, in fields) (lbItem, error) {
-	p := s.lb.pools[c.param("pool")]
+func (s *Octavia) createMember(c *call, in fields) (lbItem, error) {
+	p := s.pools[c.param("pool")]
 	if p == nil || !c.sees(p.project) {
 		return nil, clientFault(http.StatusNotFound, "Pool %s not found.", c.param("pool"))
 	}
@@ -91,9 +90,9 @@ func (s *Sim) createMember(c *call, in fields) (lbItem, error) {
 	return m, nil
 }
 
-func (s *Sim) addMember(m *member) {
+func (s *Octavia) addMember(m *member) {
 	m.pool.members = append(m.pool.members, m)
-	s.lb.members[m.id] = m
+	s.members[m.id] = m
 }
 
 func duplicateMember(m *member) *apiError {
@@ -110,7 +109,7 @@ func (x *pool) memberAt(ip netip.Addr, port int) *member {
 }
 
 // buildMember makes a member that is not yet in its pool.
-func (s *Sim) buildMember(p *pool, in fields) (*member, error) {
+func (s *Octavia) buildMember(p *pool, in fields) (*member, error) {
 	m := &member{lbEntity: s.newLBEntity(p.project), pool: p, port: in.number("protocol_port", 0), weight: 1, subnet: in.optional("subnet_id")}
 	m.oper = noMonitor
 	if p.monitor != nil {
@@ -124,7 +123,7 @@ func (s *Sim) buildMember(p *pool, in fields) (*member, error) {
 	if ip == netip.AddrFrom4([4]byte{169, 254, 169, 254}) {
 		return nil, clientFault(http.StatusBadRequest, "%s is not a valid option for member address", ip)
 	}
-	if m.subnet != nil && s.network.subnets[*m.subnet] == nil {
+	if m.subnet != nil && !s.hasSubnet(*m.subnet) {
 		return nil, clientFault(http.StatusBadRequest, "Subnet %s not found.", *m.subnet)
 	}
 	m.describe(in)
@@ -160,7 +159,7 @@ func (x *member) set(in fields) error {
 }
 
 // batchMembers makes a pool's members those of the body: others go, unless additive_only is asked for.
-func (s *Sim) batchMembers(c *call) (*reply, error) {
+func (s *Octavia) batchMembers(c *call) (*reply, error) {
 	var doc struct{ Members []fields }
 	if json.Unmarshal(c.body, &doc) != nil {
 		return nil, clientFault(http.StatusBadRequest, "Request is not in valid JSON format")
@@ -189,7 +188,7 @@ func (s *Sim) batchMembers(c *call) (*reply, error) {
 }
 
 // replaceMembers plans the whole change before it makes any of it.
-func (s *Sim) replaceMembers(p *pool, want []fields, additive bool) error {
+func (s *Octavia) replaceMembers(p *pool, want []fields, additive bool) error {
 	type change struct {
 		m  *member
 		in fields // nil for a new member
@@ -249,4 +248,9 @@ func (s *Sim) replaceMembers(p *pool, want []fields, additive bool) error {
 	s.pend(p.lb, pendingDelete, gone...)
 	touch(p)
 	return nil
+}
+
+func (s *Octavia) hasSubnet(id string) bool {
+	_, is := s.network.Subnet(id)
+	return is
 }

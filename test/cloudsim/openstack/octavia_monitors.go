@@ -19,14 +19,13 @@ func monitorAttrs() []lbAttr {
 	}
 }
 
-func (s *Sim) monitorKind() *lbKind {
-	st := &s.lb
+func (s *Octavia) monitorKind() *lbKind {
 	return &lbKind{
 		one: "healthmonitor", many: "healthmonitors", label: "Health Monitor", argument: "health_monitor_.healthmonitor",
 		attrs:   monitorAttrs(),
 		filters: map[string]func(lbItem) string{"pool_id": func(x lbItem) string { return x.(*monitor).pool.id }},
-		all:     func(*call) ([]lbItem, error) { return items(byAge(st.monitors)), nil },
-		get:     func(_ *call, id string) (lbItem, bool) { x, is := st.monitors[id]; return x, is },
+		all:     func(*call) ([]lbItem, error) { return items(byAge(s.monitors)), nil },
+		get:     func(_ *call, id string) (lbItem, bool) { x, is := s.monitors[id]; return x, is },
 		view:    func(x lbItem) object { return monitorView(x.(*monitor)) },
 		create:  s.createMonitor,
 		update: func(_ *call, x lbItem, in fields) error {
@@ -63,8 +62,8 @@ func monitorView(x *monitor) object {
 	return o
 }
 
-func (s *Sim) createMonitor(c *call, in fields) (lbItem, error) {
-	p := s.lb.pools[in.text("pool_id")]
+func (s *Octavia) createMonitor(c *call, in fields) (lbItem, error) {
+	p := s.pools[in.text("pool_id")]
 	if p == nil || !c.sees(p.project) {
 		return nil, clientFault(http.StatusNotFound, "Pool %s not found.", in.text("pool_id"))
 	}
@@ -82,7 +81,7 @@ func (s *Sim) createMonitor(c *call, in fields) (lbItem, error) {
 		return nil, clientFault(http.StatusConflict, "This pool already has a health monitor")
 	}
 	p.monitor = h
-	s.lb.monitors[h.id] = h
+	s.monitors[h.id] = h
 	s.pend(p.lb, pendingCreate, h)
 	touchMonitored(p)
 	return h, nil
@@ -100,7 +99,7 @@ func touchMonitored(p *pool) {
 }
 
 // buildMonitor makes a monitor that its pool does not yet know.
-func (s *Sim) buildMonitor(p *pool, in fields) (*monitor, error) {
+func (s *Octavia) buildMonitor(p *pool, in fields) (*monitor, error) {
 	h := &monitor{lbEntity: s.newLBEntity(p.project), pool: p, typ: in.text("type"), retriesDown: 3}
 	udp := p.protocol == "UDP" || p.protocol == "SCTP"
 	if h.typ == "UDP-CONNECT" && !udp {

@@ -17,15 +17,14 @@ func poolAttrs() []lbAttr {
 	}
 }
 
-func (s *Sim) poolKind() *lbKind {
-	st := &s.lb
+func (s *Octavia) poolKind() *lbKind {
 	ownerID := func(x lbItem) string { return x.owner().id }
 	k := &lbKind{
 		one: "pool", many: "pools", label: "Pool", argument: "pool_.pool",
 		filters: map[string]func(lbItem) string{"loadbalancer_id": ownerID, "load_balancer_id": ownerID},
 		attrs:   poolAttrs(),
-		all:     func(*call) ([]lbItem, error) { return items(byAge(st.pools)), nil },
-		get:     func(_ *call, id string) (lbItem, bool) { x, is := st.pools[id]; return x, is },
+		all:     func(*call) ([]lbItem, error) { return items(byAge(s.pools)), nil },
+		get:     func(_ *call, id string) (lbItem, bool) { x, is := s.pools[id]; return x, is },
 		view:    func(x lbItem) object { return poolView(x.(*pool)) },
 		create:  s.createPool,
 		update:  func(_ *call, x lbItem, in fields) error { return s.updatePool(x.(*pool), in) },
@@ -54,7 +53,7 @@ func poolView(x *pool) object {
 	return o
 }
 
-func (s *Sim) createPool(c *call, in fields) (lbItem, error) {
+func (s *Octavia) createPool(c *call, in fields) (lbItem, error) {
 	lb, l, err := s.poolPlace(c, in)
 	if err != nil {
 		return nil, err
@@ -86,16 +85,16 @@ func (s *Sim) createPool(c *call, in fields) (lbItem, error) {
 		}
 	}
 	lb.pools = append(lb.pools, p)
-	s.lb.pools[p.id] = p
+	s.pools[p.id] = p
 	s.pend(lb, pendingCreate, p)
 	touch(p)
 	return p, nil
 }
 
 // poolPlace finds the load balancer and the listener that a new pool is for.
-func (s *Sim) poolPlace(c *call, in fields) (*loadBalancer, *listener, error) {
+func (s *Octavia) poolPlace(c *call, in fields) (*loadBalancer, *listener, error) {
 	if id := in.text("listener_id"); id != "" {
-		l := s.lb.listeners[id]
+		l := s.listeners[id]
 		if l == nil || !c.sees(l.project) {
 			return nil, nil, errorf(http.StatusInternalServerError, "Server", "'NoneType' object has no attribute 'load_balancer_id'")
 		}
@@ -105,7 +104,7 @@ func (s *Sim) poolPlace(c *call, in fields) (*loadBalancer, *listener, error) {
 	if id == "" {
 		return nil, nil, validationFault("Must provide at least one of: loadbalancer_id, listener_id")
 	}
-	lb := s.lb.lbs[id]
+	lb := s.lbs[id]
 	if lb == nil || !c.sees(lb.project) {
 		return nil, nil, clientFault(http.StatusNotFound, "Load Balancer %s not found.", id)
 	}
@@ -120,7 +119,7 @@ func (x *loadBalancer) balances(in fields) error {
 	return nil
 }
 
-func (s *Sim) buildPool(lb *loadBalancer, in fields) (*pool, error) {
+func (s *Octavia) buildPool(lb *loadBalancer, in fields) (*pool, error) {
 	p := &pool{lbEntity: s.newLBEntity(lb.project), lb: lb, protocol: in.text("protocol")}
 	p.describe(in)
 	return p, p.set(in)
@@ -196,7 +195,7 @@ func (x *pool) wishedPersistence(in fields) (*persistence, error) {
 	return &out, nil
 }
 
-func (s *Sim) updatePool(p *pool, in fields) error {
+func (s *Octavia) updatePool(p *pool, in fields) error {
 	if err := p.lb.mutable(); err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func (x *pool) mutable() error {
 // (its default): the worker loses the list of listeners on its way to the flow, so that the load balancer
 // becomes ACTIVE, but its children stay PENDING_CREATE and the amphora is not told of them. Any later
 // change of the load balancer or a child tells the amphora of all; only what it changes becomes ACTIVE.
-func (s *Sim) strand(lb *loadBalancer) {
+func (s *Octavia) strand(lb *loadBalancer) {
 	if lb.provider != amphora || s.opts.Jobboard {
 		return
 	}
@@ -46,7 +46,7 @@ func inCreation(x lbItem) bool {
 
 // pend marks objects as changing, and their load balancer with them; it becomes ACTIVE again after
 // the configured delay.
-func (s *Sim) pend(lb *loadBalancer, status string, items ...lbItem) {
+func (s *Octavia) pend(lb *loadBalancer, status string, items ...lbItem) {
 	if lb.prov != pendingCreate {
 		lb.prov = pendingUpdate
 	}
@@ -80,17 +80,17 @@ func touch(pools ...*pool) {
 	}
 }
 
-func (s *Sim) octaviaDelay() time.Duration {
-	if s.opts.OctaviaDelay != 0 {
-		return s.opts.OctaviaDelay
+func (s *Octavia) octaviaDelay() time.Duration {
+	if s.opts.Delay != 0 {
+		return s.opts.Delay
 	}
-	return s.opts.StateDelay
+	return s.stateDelay
 }
 
-// settle ends what is pending in a load balancer's tree; mu held. Only one change is ever pending in a
+// settle ends what is pending in a load balancer's tree; lock held. Only one change is ever pending in a
 // tree, since others are refused meanwhile.
-func (s *Sim) settle(lb *loadBalancer) {
-	if s.lb.lbs[lb.id] != lb {
+func (s *Octavia) settle(lb *loadBalancer) {
+	if s.lbs[lb.id] != lb {
 		return
 	}
 	if lb.prov == pendingDelete {
@@ -116,7 +116,8 @@ func (s *Sim) settle(lb *loadBalancer) {
 		e.oper = restingStatus(x)
 	}
 	if first && lb.provider == amphora {
-		s.guardVIP(lb)
+		// The group belongs to the services' project, and the tenant does not see it.
+		lb.group = s.network.Guard(lb.vipPort, "lb-"+lb.id)
 	}
 	for _, p := range lb.pools {
 		if p.monitor != nil {
@@ -153,29 +154,29 @@ func restingStatus(x lbItem) string {
 }
 
 // drop removes an object below a load balancer.
-func (s *Sim) drop(x lbItem) {
+func (s *Octavia) drop(x lbItem) {
 	switch x := x.(type) {
 	case *listener:
 		x.lb.listeners = without(x.lb.listeners, x)
-		delete(s.lb.listeners, x.id)
+		delete(s.listeners, x.id)
 	case *pool:
 		for _, l := range x.users() {
 			l.pool = nil
 		}
 		for _, m := range x.members {
-			delete(s.lb.members, m.id)
+			delete(s.members, m.id)
 		}
 		if x.monitor != nil {
-			delete(s.lb.monitors, x.monitor.id)
+			delete(s.monitors, x.monitor.id)
 		}
 		x.lb.pools = without(x.lb.pools, x)
-		delete(s.lb.pools, x.id)
+		delete(s.pools, x.id)
 	case *member:
 		x.pool.members = without(x.pool.members, x)
-		delete(s.lb.members, x.id)
+		delete(s.members, x.id)
 	case *monitor:
 		x.pool.monitor = nil
-		delete(s.lb.monitors, x.id)
+		delete(s.monitors, x.id)
 	}
 }
 
@@ -185,44 +186,16 @@ func without[T comparable](in []T, x T) []T {
 }
 
 // dropLB removes a load balancer with all below it, its VIP's port and its security group.
-func (s *Sim) dropLB(lb *loadBalancer) {
+func (s *Octavia) dropLB(lb *loadBalancer) {
 	for _, x := range lb.tree() {
 		if x != lbItem(lb) {
 			s.drop(x)
 		}
 	}
-	delete(s.lb.lbs, lb.id)
+	delete(s.lbs, lb.id)
 	s.stopForwards(lb)
-	if p := s.network.ports[lb.vipPort]; p != nil {
-		if lb.ownsPort {
-			s.removePort(p)
-		} else {
-			p.groups = without(p.groups, lb.groupID())
-		}
+	if _, is := s.network.Get(lb.vipPort); is && lb.ownsPort {
+		s.network.Remove(lb.vipPort)
 	}
-	if lb.group != nil {
-		s.dropGroup(lb.group)
-	}
+	s.network.Unguard(lb.vipPort, lb.group)
 }
-
-func (x *loadBalancer) groupID() string {
-	if x.group == nil {
-		return ""
-	}
-	return x.group.id
-}
-
-// guardVIP gives a VIP's port the security group that the amphora driver makes; it belongs to
-// the services' project, and the tenant does not see it.
-func (s *Sim) guardVIP(lb *loadBalancer) {
-	p := s.network.ports[lb.vipPort]
-	if p == nil {
-		return
-	}
-	lb.group = s.newGroup(servicesProject, "lb-"+lb.id)
-	p.groups = []string{lb.group.id}
-	p.changed()
-}
-
-// servicesProject owns what services make for themselves; nobody has a role in it.
-const servicesProject = "services"

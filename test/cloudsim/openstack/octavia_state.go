@@ -18,8 +18,25 @@ const (
 	inError       = "ERROR"
 )
 
-// lbState is Octavia's state.
-type lbState struct {
+// octaviaOptions are openstack.Options as far as they are Octavia's, and what it has of the others.
+type octaviaOptions struct {
+	// Delay is that of PENDING_* states, 0 for that of all transient states.
+	Delay                  time.Duration
+	Jobboard, LeakVIPPorts bool
+
+	Network Ports
+	// HasCertificate reports whether there is a secret or container with an id; the lock is held.
+	HasCertificate func(id string) bool
+	// Project and SubnetID are where AddLoadBalancer makes some.
+	Project, SubnetID string
+}
+
+// Octavia is the simulated service.
+type Octavia struct {
+	*Cloud
+	network Ports
+	opts    octaviaOptions
+
 	seq       int
 	lbs       map[string]*loadBalancer
 	listeners map[string]*listener
@@ -57,9 +74,9 @@ type loadBalancer struct {
 	vipPort, vipSubnet string
 	vipNetwork         string
 	additional         []additionalVIP
-	ownsPort           bool // the VIP's port was made with the load balancer
-	stranded           bool // the data plane has heard of none of the children, see strand
-	group              *securityGroup
+	ownsPort           bool   // the VIP's port was made with the load balancer
+	stranded           bool   // the data plane has heard of none of the children, see strand
+	group              string // id of the VIP port's security group, "" for none
 	listeners          []*listener
 	pools              []*pool
 	forwards           map[forwardKey]*forward
@@ -125,17 +142,21 @@ func (x *pool) owner() *loadBalancer         { return x.lb }
 func (x *member) owner() *loadBalancer       { return x.pool.lb }
 func (x *monitor) owner() *loadBalancer      { return x.pool.lb }
 
-func (s *Sim) seedOctavia() {
-	s.lb = lbState{
+// newOctavia makes Octavia without load balancers.
+func newOctavia(cloud *Cloud, opts octaviaOptions) *Octavia {
+	s := &Octavia{
+		Cloud: cloud, network: opts.Network, opts: opts,
 		lbs: map[string]*loadBalancer{}, listeners: map[string]*listener{}, pools: map[string]*pool{},
 		members: map[string]*member{}, monitors: map[string]*monitor{},
 	}
+	s.network.Watch(s.forwardPort)
+	return s
 }
 
 // newLBEntity makes the base of a new object.
-func (s *Sim) newLBEntity(project string) lbEntity {
-	s.lb.seq++
-	return lbEntity{id: newID(), project: project, seq: s.lb.seq, created: time.Now().UTC(), prov: pendingCreate, oper: offline, adminUp: true}
+func (s *Octavia) newLBEntity(project string) lbEntity {
+	s.seq++
+	return lbEntity{id: newID(), project: project, seq: s.seq, created: time.Now().UTC(), prov: pendingCreate, oper: offline, adminUp: true}
 }
 
 // byAge returns the objects in order of creation, as Octavia lists them.
@@ -177,23 +198,23 @@ func (x *pool) users() []*listener {
 	return out
 }
 
-func (s *Sim) snapshotOctavia(out *Snapshot) {
+func (s *Octavia) snapshot(out *Snapshot) {
 	item := func(x lbItem, info string) Item {
 		return Item{ID: x.root().id, Name: x.root().name, Info: info}
 	}
-	for _, x := range byAge(s.lb.lbs) {
+	for _, x := range byAge(s.lbs) {
 		out.LoadBalancers = append(out.LoadBalancers, item(x, x.prov+" "+x.vip.String()))
 	}
-	for _, x := range byAge(s.lb.listeners) {
+	for _, x := range byAge(s.listeners) {
 		out.Listeners = append(out.Listeners, item(x, x.protocol))
 	}
-	for _, x := range byAge(s.lb.pools) {
+	for _, x := range byAge(s.pools) {
 		out.Pools = append(out.Pools, item(x, x.protocol))
 	}
-	for _, x := range byAge(s.lb.members) {
+	for _, x := range byAge(s.members) {
 		out.Members = append(out.Members, item(x, netip.AddrPortFrom(x.address, uint16(x.port)).String()))
 	}
-	for _, x := range byAge(s.lb.monitors) {
+	for _, x := range byAge(s.monitors) {
 		out.HealthMonitors = append(out.HealthMonitors, item(x, x.typ))
 	}
 }

@@ -15,7 +15,7 @@ type additionalVIP struct {
 	ip     netip.Addr
 }
 
-func (v additionalVIP) wish() fixedIPWish { return fixedIPWish{SubnetID: v.subnet, IP: v.asked} }
+func (v additionalVIP) wish() FixedIPWish { return FixedIPWish{SubnetID: v.subnet, IP: v.asked} }
 
 func (x *loadBalancer) additionalViews() []object {
 	out := []object{}
@@ -56,7 +56,7 @@ func wishedVIPs(in fields) ([]additionalVIP, error) {
 }
 
 // checkVIPs checks that all VIPs are of different subnets of one network.
-func (s *Sim) checkVIPs(x *loadBalancer) error {
+func (s *Octavia) checkVIPs(x *loadBalancer) error {
 	ids := []string{x.vipSubnet}
 	for _, v := range x.additional {
 		if slices.Contains(ids, v.subnet) {
@@ -64,13 +64,13 @@ func (s *Sim) checkVIPs(x *loadBalancer) error {
 		}
 		ids = append(ids, v.subnet)
 	}
-	network := s.network.subnets[x.vipSubnet].networkID
+	first, _ := s.network.Subnet(x.vipSubnet)
 	for _, id := range ids {
-		sub := s.network.subnets[id]
-		if sub == nil {
+		sub, is := s.network.Subnet(id)
+		if !is {
 			return errorf(http.StatusInternalServerError, "Server", "subnet not found (subnet id: %s).", id)
 		}
-		if sub.networkID != network {
+		if sub.NetworkID != first.NetworkID {
 			return validationFault("All VIP subnets must belong to the same network.")
 		}
 	}
@@ -78,12 +78,12 @@ func (s *Sim) checkVIPs(x *loadBalancer) error {
 }
 
 // nameVIPs takes the additional VIPs' addresses from the port, as the amphora driver does.
-func (x *loadBalancer) nameVIPs(p *port) {
+func (x *loadBalancer) nameVIPs(p Port) {
 	if x.provider == ovn {
 		return
 	}
 	for i := range x.additional {
-		for _, ip := range p.fixed {
+		for _, ip := range p.FixedIPs {
 			if ip.SubnetID == x.additional[i].subnet {
 				x.additional[i].ip = ip.IP
 			}

@@ -1,6 +1,9 @@
 package openstack
 
 import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
 	"slices"
 
 	"github.com/google/uuid"
@@ -24,3 +27,15 @@ func page[T any](items []T, id func(T) string, marker string, limit int) (out []
 	}
 	return items, false, true
 }
+
+// newHex returns a random id as Keystone makes them.
+func newHex() string { return hex.EncodeToString(randomBytes(16)) }
+
+func randomBytes(n int) []byte {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails, by its contract
+	return b
+}
+
+// randomText returns a secret of n random bytes.
+func randomText(n int) string { return base64.RawURLEncoding.EncodeToString(randomBytes(n)) }

@@ -25,29 +25,12 @@ type service struct {
 	noRoute *apiError
 }
 
-// services lists what the simulator serves.
-func (s *Sim) services() []*service {
-	all := []*service{
-		{name: "identity", prefix: "/identity", errorBody: identityError, routes: s.identityRoutes, noRoute: identityNoRoute()},
-		{name: "compute", prefix: "/compute", errorBody: computeError, micro: computeMicro(), routes: s.computeRoutes, noRoute: htmlNotFound()},
-		{name: "image", prefix: "/image", errorBody: imageError, routes: s.imageRoutes},
-		{name: "volume", prefix: "/volume", errorBody: computeError, micro: volumeMicro(), routes: s.volumeRoutes, noRoute: htmlNotFound()},
-		{name: "key-manager", prefix: "/key-manager", errorBody: keysError, micro: keysMicro(), routes: s.keysRoutes, noRoute: errorf(http.StatusNotFound, "", "")},
-		{name: "network", prefix: "/network", errorBody: networkError, routes: s.networkRoutes, noRoute: errorf(http.StatusNotFound, "HTTPNotFound", "The resource could not be found.")},
-		{name: "load-balancer", prefix: "/load-balancer", errorBody: octaviaError, routes: s.octaviaRoutes, noRoute: htmlNotFound()},
-	}
-	if s.opts.Keystone != nil {
-		return all[1:]
-	}
-	return all
-}
-
 // handlerFunc answers one call; see the package comment for its contract.
 type handlerFunc func(*call) (*reply, error)
 
 // router registers a service's handlers.
 type router struct {
-	sim *Sim
+	srv *API
 	svc *service
 	mux *http.ServeMux
 }
@@ -61,7 +44,7 @@ func (r *router) open(pattern string, h handlerFunc) { r.add(pattern, h, false) 
 
 func (r *router) add(pattern string, h handlerFunc, auth bool) {
 	method, path, _ := strings.Cut(pattern, " ")
-	serve := func(w http.ResponseWriter, req *http.Request) { r.sim.serve(r.svc, h, auth, w, req) }
+	serve := func(w http.ResponseWriter, req *http.Request) { r.srv.serve(r.svc, h, auth, w, req) }
 	r.mux.HandleFunc(method+" "+r.svc.prefix+path, serve)
 	if path == "/{$}" {
 		r.mux.HandleFunc(method+" "+r.svc.prefix, serve)
@@ -69,10 +52,10 @@ func (r *router) add(pattern string, h handlerFunc, auth bool) {
 }
 
 // handler is the whole API.
-func (s *Sim) handler() http.Handler {
+func (s *API) handler(services []*service) http.Handler {
 	mux := http.NewServeMux()
-	for _, svc := range s.services() {
-		r := &router{sim: s, svc: svc, mux: mux}
+	for _, svc := range services {
+		r := &router{srv: s, svc: svc, mux: mux}
 		svc.routes(r)
 		mux.HandleFunc(svc.prefix+"/", func(w http.ResponseWriter, req *http.Request) {
 			s.serve(svc, noSuchRoute, false, w, req)
@@ -89,17 +72,25 @@ func noSuchRoute(c *call) (*reply, error) {
 	return nil, errorf(http.StatusNotFound, "", "The resource could not be found.")
 }
 
+// Caller is whom a token stands for: the ids of the user and of the project ("" for none), and whether the
+// roles there are an administrator's.
+type Caller interface {
+	User() string
+	Project() string
+	Admin() bool
+}
+
 // call is one request on its way through a handler.
 type call struct {
-	sim   *Sim
+	srv   *API
 	svc   *service
 	r     *http.Request
 	body  []byte
 	query url.Values
 	// path is the path in the request log: without prefix, version and project.
 	path string
-	// tok is the caller's token, nil in handlers registered with open.
-	tok *token
+	// caller is nil in handlers registered with open.
+	caller Caller
 	// micro is the negotiated microversion's minor number (2.<micro>), for services that have them.
 	micro int
 	// version is the microversion that the answer names; "" for none.
@@ -111,17 +102,26 @@ func (c *call) param(name string) string { return c.r.PathValue(name) }
 
 // project is the id of the project that the caller's token is scoped to, "" when it is to none.
 func (c *call) project() string {
-	if c.tok == nil {
+	if c.caller == nil {
 		return ""
 	}
-	return c.tok.projectID
+	return c.caller.Project()
 }
 
+// userID is the id of the caller.
+func (c *call) userID() string { return c.caller.User() }
+
+// admin reports whether the caller has the role admin.
+func (c *call) admin() bool { return c.caller.Admin() }
+
 // sees reports whether the caller may see an object of the project.
-func (c *call) sees(projectID string) bool { return c.tok.admin || c.tok.projectID == projectID }
+func (c *call) sees(projectID string) bool { return c.admin() || c.project() == projectID }
 
 // url is the absolute address of a path below the service's prefix, as the caller reached it.
-func (c *call) url(path string) string { return c.sim.url + c.svc.prefix + path }
+func (c *call) url(path string) string { return c.srv.cloud.url + c.svc.prefix + path }
+
+// self is the absolute address of the call, without its query.
+func (c *call) self() string { return c.srv.cloud.url + c.r.URL.Path }
 
 // reply is a handler's answer.
 type reply struct {

@@ -1,7 +1,6 @@
 package openstack
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"io"
@@ -17,7 +16,7 @@ import (
 const maxBody = 16 << 20
 
 // serve runs one request: log, faults, token, hooks, handler, answer.
-func (s *Sim) serve(svc *service, h handlerFunc, auth bool, w http.ResponseWriter, r *http.Request) {
+func (s *API) serve(svc *service, h handlerFunc, auth bool, w http.ResponseWriter, r *http.Request) {
 	path := shortPath(svc, r.URL.Path)
 	entry, live := s.obs.begin(Request{Service: svc.name, Method: r.Method, Path: path, Query: r.URL.Query(), Time: time.Now()})
 	if !live {
@@ -29,7 +28,7 @@ func (s *Sim) serve(svc *service, h handlerFunc, auth bool, w http.ResponseWrite
 	if err != nil {
 		return // the client went away or sent too much; its connection ends here
 	}
-	c := &call{sim: s, svc: svc, r: r, body: body, query: r.URL.Query(), path: path}
+	c := &call{srv: s, svc: svc, r: r, body: body, query: r.URL.Query(), path: path}
 	fault := s.obs.fault(c)
 	if fault != nil && !s.applyBefore(r.Context(), c, fault, entry, w) {
 		return
@@ -48,7 +47,7 @@ func (s *Sim) serve(svc *service, h handlerFunc, auth bool, w http.ResponseWrite
 }
 
 // run answers a call with its hooks around it; nil means that the connection shall be cut.
-func (s *Sim) run(c *call, h handlerFunc, auth bool) *wire {
+func (s *API) run(c *call, h handlerFunc, auth bool) *wire {
 	if err := s.prepare(c, auth); err != nil {
 		return s.errorWire(c, err)
 	}
@@ -70,13 +69,13 @@ func (s *Sim) run(c *call, h handlerFunc, auth bool) *wire {
 }
 
 // prepare checks the token and negotiates the microversion.
-func (s *Sim) prepare(c *call, auth bool) error {
+func (s *API) prepare(c *call, auth bool) error {
 	if auth {
-		tok := s.tokenOf(c.r.Header.Get("X-Auth-Token"))
-		if tok == nil {
+		caller, valid := s.identity.Caller(c.r.Header.Get("X-Auth-Token"))
+		if !valid {
 			return unauthorized(c)
 		}
-		c.tok = tok
+		c.caller = caller
 	}
 	return c.negotiate()
 }
@@ -86,10 +85,10 @@ func (c *call) mutates() bool {
 	return c.r.Method != http.MethodGet && c.r.Method != http.MethodHead && c.path != "/auth/tokens" && !strings.HasPrefix(c.path, "/OS-FEDERATION/")
 }
 
-// execute runs the handler and encodes its reply, with mu held.
-func (s *Sim) execute(c *call, h handlerFunc) *wire {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// execute runs the handler and encodes its reply, with the lock held.
+func (s *API) execute(c *call, h handlerFunc) *wire {
+	s.cloud.Lock()
+	defer s.cloud.Unlock()
 	rep, err := h(c)
 	if err != nil {
 		return s.errorWire(c, err)
@@ -105,7 +104,7 @@ type wire struct {
 	truncate bool
 }
 
-func (s *Sim) wire(c *call, rep *reply) *wire {
+func (s *API) wire(c *call, rep *reply) *wire {
 	body, ct, err := rep.encode()
 	if err != nil {
 		return &wire{status: http.StatusInternalServerError, body: []byte(err.Error()), header: http.Header{"Content-Type": {"text/plain"}}}
@@ -123,7 +122,7 @@ func (s *Sim) wire(c *call, rep *reply) *wire {
 	return out
 }
 
-func (s *Sim) errorWire(c *call, err error) *wire {
+func (s *API) errorWire(c *call, err error) *wire {
 	var e *apiError
 	if !errors.As(err, &e) {
 		e = errorf(http.StatusInternalServerError, "", "simulator: %s", err)
@@ -195,17 +194,19 @@ func shortPath(svc *service, path string) string {
 	return path
 }
 
-// wait lets d pass; false when the client or the simulator went away first.
-func (s *Sim) wait(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-	case <-s.ctx.Done():
-	}
-	return false
-}
-
 func discardLog() *log.Logger { return log.New(io.Discard, "", 0) }
+
+// authenticationRequired is the message of all refusals for lack of a valid identity.
+const authenticationRequired = "The request you have made requires authentication."
+
+// unauthorized is the refusal of a missing or invalid token: Keystone's own, and for the other
+// services that of the middleware which they all share.
+func unauthorized(c *call) *apiError {
+	e := errorf(http.StatusUnauthorized, "", authenticationRequired)
+	if c.svc.name == "identity" {
+		return e
+	}
+	e.header = http.Header{"Www-Authenticate": {`Keystone uri="` + strings.TrimSuffix(c.srv.identity.AuthURL(), "/v3") + `"`}}
+	e.body = object{"error": object{"code": e.status, "title": "Unauthorized", "message": e.message}}
+	return e
+}

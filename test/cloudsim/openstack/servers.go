@@ -36,26 +36,25 @@ type Seed struct {
 
 // SeedServers makes ACTIVE servers of the project k8s, each with a port and an address on the
 // private network. It returns fewer than asked for only when the network has no more addresses.
-func (s *Sim) SeedServers(seed Seed) []Server {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *Nova) SeedServers(seed Seed) []Server {
+	s.Lock()
+	defer s.Unlock()
 	if len(seed.Zones) == 0 {
-		seed.Zones = s.compute.zones[:1]
+		seed.Zones = s.zones[:1]
 	}
 	for _, z := range seed.Zones {
-		if !slices.Contains(s.compute.zones, z) {
-			s.compute.zones = append(s.compute.zones, z)
+		if !slices.Contains(s.zones, z) {
+			s.zones = append(s.zones, z)
 		}
 	}
 	f := s.flavorNamed(seed.Flavor)
-	u := s.identity.users[0]
 	out := make([]Server, 0, seed.Count)
 	for i := range seed.Count {
 		v := &server{
-			id: newID(), name: seed.NamePrefix + strconv.Itoa(i), projectID: u.defaultProject, userID: u.id, zone: seed.Zones[i%len(seed.Zones)],
-			imageID: s.compute.images[0].id, flavor: f, metadata: seed.Metadata,
+			id: newID(), name: seed.NamePrefix + strconv.Itoa(i), projectID: s.owner.ProjectID, userID: s.owner.UserID, zone: seed.Zones[i%len(seed.Zones)],
+			imageID: s.images[0].id, flavor: f, metadata: seed.Metadata,
 		}
-		if _, err := s.createServerPort(portWish{DeviceID: v.id, Zone: v.zone, ProjectID: v.projectID}); err != nil {
+		if _, err := s.ports.Create(PortWish{DeviceID: v.id, Zone: v.zone, ProjectID: v.projectID}); err != nil {
 			return out
 		}
 		s.register(v)
@@ -65,25 +64,27 @@ func (s *Sim) SeedServers(seed Seed) []Server {
 	return out
 }
 
-// flavorNamed returns the flavor, making it when there is none; mu held.
-func (s *Sim) flavorNamed(name string) *flavor {
+// flavorNamed returns the flavor, making it when there is none; lock held.
+func (s *Nova) flavorNamed(name string) *flavor {
 	if name == "" {
 		name = "m1.small"
 	}
-	i := slices.IndexFunc(s.compute.flavors, func(f *flavor) bool { return f.name == name })
+	i := slices.IndexFunc(s.flavors, func(f *flavor) bool { return f.name == name })
 	if i >= 0 {
-		return s.compute.flavors[i]
+		return s.flavors[i]
 	}
 	f := &flavor{id: newID(), name: name, vcpus: 2, ram: 4096, disk: 20}
-	s.compute.flavors = append(s.compute.flavors, f)
+	s.flavors = append(s.flavors, f)
 	return f
 }
 
-func (s *Sim) serverView(v *server) Server {
+func (s *Nova) serverView(v *server) Server {
 	out := Server{ID: v.id, Name: v.name, Zone: v.zone, Flavor: v.flavor.name, Status: v.status(), Metadata: maps.Clone(v.metadata)}
-	for _, p := range s.portsOf(v.id) {
+	for _, p := range s.ports.Of(v.id) {
 		out.PortIDs = append(out.PortIDs, p.ID)
-		out.FloatingIPs = append(out.FloatingIPs, p.FloatingIPs...)
+		for _, f := range p.FloatingIPs {
+			out.FloatingIPs = append(out.FloatingIPs, f.IP)
+		}
 		for _, f := range p.FixedIPs {
 			out.Addresses = append(out.Addresses, f.IP)
 		}
@@ -92,10 +93,10 @@ func (s *Sim) serverView(v *server) Server {
 }
 
 // Server returns the server with the id; false when there is none.
-func (s *Sim) Server(id string) (Server, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	v := s.compute.byID[id]
+func (s *Nova) Server(id string) (Server, bool) {
+	s.Lock()
+	defer s.Unlock()
+	v := s.byID[id]
 	if v == nil {
 		return Server{}, false
 	}
@@ -103,32 +104,32 @@ func (s *Sim) Server(id string) (Server, bool) {
 }
 
 // Servers returns all servers in order of creation.
-func (s *Sim) Servers() []Server {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	out := make([]Server, len(s.compute.servers))
-	for i, v := range s.compute.servers {
+func (s *Nova) Servers() []Server {
+	s.Lock()
+	defer s.Unlock()
+	out := make([]Server, len(s.servers))
+	for i, v := range s.servers {
 		out[i] = s.serverView(v)
 	}
 	return out
 }
 
 // StopServer shuts a server down (SHUTOFF) at once; false when there is none.
-func (s *Sim) StopServer(id string) bool { return s.SetServerStatus(id, "SHUTOFF") }
+func (s *Nova) StopServer(id string) bool { return s.SetServerStatus(id, "SHUTOFF") }
 
 // StartServer makes a server ACTIVE at once; false when there is none.
-func (s *Sim) StartServer(id string) bool { return s.SetServerStatus(id, "ACTIVE") }
+func (s *Nova) StartServer(id string) bool { return s.SetServerStatus(id, "ACTIVE") }
 
 // SetServerStatus gives a server a status at once: ACTIVE, SHUTOFF, PAUSED, SUSPENDED,
 // SHELVED_OFFLOADED, BUILD or ERROR. False when there is no such server or status.
-func (s *Sim) SetServerStatus(id, status string) bool {
+func (s *Nova) SetServerStatus(id, status string) bool {
 	vmState, known := map[string]string{
 		"ACTIVE": "active", "SHUTOFF": "stopped", "PAUSED": "paused", "SUSPENDED": "suspended",
 		"SHELVED_OFFLOADED": "shelved_offloaded", "BUILD": "building", "ERROR": "error",
 	}[strings.ToUpper(status)]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	v := s.compute.byID[id]
+	s.Lock()
+	defer s.Unlock()
+	v := s.byID[id]
 	if v == nil || !known {
 		return false
 	}
@@ -137,10 +138,10 @@ func (s *Sim) SetServerStatus(id, status string) bool {
 }
 
 // SetServerMetadata sets one metadata key of a server; false when there is no such server.
-func (s *Sim) SetServerMetadata(id, key, value string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	v := s.compute.byID[id]
+func (s *Nova) SetServerMetadata(id, key, value string) bool {
+	s.Lock()
+	defer s.Unlock()
+	v := s.byID[id]
 	if v == nil {
 		return false
 	}
@@ -152,10 +153,10 @@ func (s *Sim) SetServerMetadata(id, key, value string) bool {
 }
 
 // SetServerAccessIPs sets accessIPv4 and accessIPv6; false when there is no such server.
-func (s *Sim) SetServerAccessIPs(id, v4, v6 string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	v := s.compute.byID[id]
+func (s *Nova) SetServerAccessIPs(id, v4, v6 string) bool {
+	s.Lock()
+	defer s.Unlock()
+	v := s.byID[id]
 	if v == nil {
 		return false
 	}
@@ -164,10 +165,10 @@ func (s *Sim) SetServerAccessIPs(id, v4, v6 string) bool {
 }
 
 // DeleteServer removes a server and its ports at once; false when there is none.
-func (s *Sim) DeleteServer(id string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	v := s.compute.byID[id]
+func (s *Nova) DeleteServer(id string) bool {
+	s.Lock()
+	defer s.Unlock()
+	v := s.byID[id]
 	if v == nil {
 		return false
 	}
@@ -175,8 +176,8 @@ func (s *Sim) DeleteServer(id string) bool {
 	return true
 }
 
-func (s *Sim) snapshotCompute(out *Snapshot) {
-	for _, v := range s.compute.servers {
+func (s *Nova) snapshot(out *Snapshot) {
+	for _, v := range s.servers {
 		out.Servers = append(out.Servers, Item{ID: v.id, Name: v.name, Info: v.status()})
 	}
 }

@@ -1,17 +1,8 @@
 package openstack
 
 import (
-	"context"
-	"crypto/tls"
 	"errors"
-	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"net/netip"
-	"os"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -57,71 +48,67 @@ type Options struct {
 
 // Sim is a running simulator. All methods may be called concurrently.
 type Sim struct {
-	opts    Options
-	url     string // scheme://host:port
-	dir     string // temporary files; "" when none
-	caFile  string
-	http    *http.Server
-	tls     atomic.Pointer[tls.Config] // of new connections
-	claim   io.Closer                  // holds the claim on 127.N.0.0/16
-	held    chan struct{}              // closed when transient states may end again; guarded by mu
-	addrs   addressPlan
-	start   time.Time
-	ctx     context.Context // ends at Close; owned by Sim, not by a call
-	stop    context.CancelFunc
-	wg      sync.WaitGroup
-	serving sync.WaitGroup
-	closed  sync.Once
+	*API
+	*Keystone
+	*Nova
+	*Neutron
+	*Octavia
+	*Cinder
+	*Barbican
 
-	open atomic.Int64 // connections
-	obs  observer     // request log, faults, hooks; has its own lock
-
-	mu       sync.Mutex // guards all below
-	identity identityState
-	compute  computeState
-	volume   volumeState
-	keys     keyState
-	network  networkState
-	lb       lbState
+	region string
 }
 
 // Start starts a simulator with one project, a public and a private network joined by a
 // router, flavors and volume types, and no servers.
 func Start(opts Options) (*Sim, error) {
-	if err := opts.complete(); err != nil {
-		return nil, err
+	if (opts.Keystone == nil) != (opts.Region == "") {
+		return nil, errors.New("the options Keystone and Region go together")
 	}
-	claim, plan, err := opts.claimNet()
+	if opts.Region == "" {
+		opts.Region = Region
+	}
+	if opts.TokenLifetime == 0 {
+		opts.TokenLifetime = time.Hour
+	}
+	if opts.MaxLimit == 0 {
+		opts.MaxLimit = 1000
+	}
+	api, cloud, err := listen(apiOptions{Listen: opts.Listen, Addresses: opts.Addresses, Net: opts.Net, TLS: opts.TLS, StateDelay: opts.StateDelay})
 	if err != nil {
 		return nil, err
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	s := &Sim{opts: opts, claim: claim, addrs: plan, start: time.Now().UTC(), ctx: ctx, stop: stop}
-	s.obs.done = ctx.Done()
-	ln, err := s.listen()
-	if err != nil {
-		stop()
-		return nil, errors.Join(err, claim.Close(), s.removeFiles())
-	}
-	s.seedIdentity()
-	s.seedCompute()
-	s.seedVolume()
-	s.seedNetwork()
-	s.seedOctavia()
-	s.http = &http.Server{
-		Handler:           s.handler(),
-		ReadHeaderTimeout: 30 * time.Second,
-		// Real OpenStack speaks HTTP/1.1 only.
-		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){},
-		ErrorLog:     discardLog(),
-		ConnState:    s.countConnection,
-	}
-	s.serving.Add(1)
-	go func() {
-		defer s.serving.Done()
-		_ = s.http.Serve(ln) // ends at Close with ErrServerClosed
-	}()
+	s := &Sim{API: api, region: opts.Region}
+	services := s.compose(cloud, opts)
+	api.Serve(s.Keystone, services)
 	return s, nil
+}
+
+// compose makes the services, gives each what it needs of the others, and returns those that this simulator serves.
+func (s *Sim) compose(cloud *Cloud, opts Options) []*service {
+	var main *Keystone
+	if opts.Keystone != nil {
+		main = opts.Keystone.Keystone
+	}
+	keystone := newKeystone(cloud, main, opts.Region, opts.TokenLifetime)
+	owner := keystone.Owner()
+	neutron := newNeutron(cloud, neutronOptions{
+		Trunks: opts.Trunks, HideExternalSubnets: opts.HideExternalSubnets,
+		Projects: keystone.ProjectIDs(), Own: keystone.ProjectID(ProjectName), Admin: keystone.ProjectID(AdminName),
+	})
+	nova := newNova(cloud, neutron.Ports(), owner, opts.MaxLimit)
+	cinder := newCinder(cloud, owner, opts.MaxLimit)
+	barbican := newBarbican(cloud, owner)
+	octavia := newOctavia(cloud, octaviaOptions{
+		Delay: opts.OctaviaDelay, Jobboard: opts.Jobboard, LeakVIPPorts: opts.LeakVIPPorts,
+		Network: neutron.Ports(), HasCertificate: barbican.Finder(), Project: owner.ProjectID, SubnetID: neutron.Defaults().SubnetID,
+	})
+	s.Keystone, s.Nova, s.Neutron, s.Octavia, s.Cinder, s.Barbican = keystone, nova, neutron, octavia, cinder, barbican
+	services := []*service{nova.service(), nova.imageService(), cinder.service(), barbican.service(), neutron.service(), octavia.service()}
+	if main == nil {
+		services = append(services, keystone.service())
+	}
+	return services
 }
 
 // ForTest is Start for a test or benchmark: it fails t on errors, and ends with it.
@@ -139,166 +126,16 @@ func ForTest(t testing.TB, opts ...Options) *Sim {
 	return s
 }
 
-func (o *Options) complete() error {
-	if o.Listen == "" {
-		o.Listen = "127.0.0.1:0"
-	}
-	host, _, err := net.SplitHostPort(o.Listen)
-	if err != nil {
-		return fmt.Errorf("listen address %q: %w; use for example 127.0.0.1:0", o.Listen, err)
-	}
-	if o.Addresses.IsValid() && (o.Addresses.Bits() != 16 || !o.Addresses.Addr().Is4() || o.Net != 0) {
-		return fmt.Errorf("addresses %s: want a /16 of IPv4, and no net beside it", o.Addresses)
-	}
-	if ip, err := netip.ParseAddr(host); err != nil || !o.hasAddress(ip) {
-		return fmt.Errorf("listen address %q is not a loopback address; use for example 127.0.0.1:0", o.Listen)
-	}
-	if (o.Keystone == nil) != (o.Region == "") {
-		return errors.New("the options Keystone and Region go together")
-	}
-	if o.Region == "" {
-		o.Region = Region
-	}
-	if o.TokenLifetime == 0 {
-		o.TokenLifetime = time.Hour
-	}
-	if o.StateDelay == 0 {
-		o.StateDelay = 20 * time.Millisecond
-	}
-	if o.MaxLimit == 0 {
-		o.MaxLimit = 1000
-	}
-	return nil
+// Snapshot returns what exists now.
+func (s *Sim) Snapshot() Snapshot {
+	s.Keystone.Lock() // which all services share
+	defer s.Keystone.Unlock()
+	var out Snapshot
+	s.Keystone.snapshot(&out)
+	s.Nova.snapshot(&out)
+	s.Cinder.snapshot(&out)
+	s.Barbican.snapshot(&out)
+	s.Neutron.snapshot(&out)
+	s.Octavia.snapshot(&out)
+	return out
 }
-
-// hasAddress says whether the simulator may listen on an address or connect to it.
-func (o *Options) hasAddress(a netip.Addr) bool { return a.IsLoopback() || o.Addresses.Contains(a) }
-
-func (s *Sim) listen() (net.Listener, error) {
-	ln, err := net.Listen("tcp", s.opts.Listen) //nolint:noctx // listening on an address of this machine does not wait
-	if err != nil {
-		return nil, fmt.Errorf("listen for the simulated OpenStack: %w", err)
-	}
-	if !s.opts.TLS {
-		s.url = "http://" + ln.Addr().String()
-		return ln, nil
-	}
-	s.url = "https://" + ln.Addr().String()
-	conf, err := s.makeCertificates()
-	if err != nil {
-		return nil, errors.Join(err, ln.Close())
-	}
-	return tls.NewListener(ln, conf), nil
-}
-
-// Close ends the simulator: open requests are cut, all goroutines and listeners end.
-// Close may be called more than once.
-func (s *Sim) Close() {
-	s.closed.Do(func() {
-		s.obs.mu.Lock() // a request has begun by now, and is waited for, or never will
-		s.stop()
-		s.obs.mu.Unlock()
-		_ = s.http.Close()
-		s.serving.Wait()
-		s.obs.inFlight.Wait()
-		s.wg.Wait()
-		_ = s.claim.Close()
-		_ = s.removeFiles()
-	})
-}
-
-func (s *Sim) removeFiles() error {
-	if s.dir == "" {
-		return nil
-	}
-	return os.RemoveAll(s.dir)
-}
-
-// after runs fn with s.mu held once d has passed, unless the simulator closes first.
-// It may be called with or without s.mu held.
-func (s *Sim) after(d time.Duration, fn func()) {
-	s.spawn(func(ctx context.Context) {
-		t := time.NewTimer(max(d, 0))
-		defer t.Stop()
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-		}
-		for {
-			s.mu.Lock()
-			held := s.held
-			if held == nil {
-				fn()
-				s.mu.Unlock()
-				return
-			}
-			s.mu.Unlock()
-			select {
-			case <-ctx.Done():
-				return
-			case <-held:
-			}
-		}
-	})
-}
-
-// HoldStates keeps transient states (BUILD, PENDING_UPDATE, …) as they are, however long they
-// are to last, until the returned function is called. Nobody else may hold them meanwhile.
-func (s *Sim) HoldStates() (release func()) {
-	held := make(chan struct{})
-	s.mu.Lock()
-	s.held = held
-	s.mu.Unlock()
-	return sync.OnceFunc(func() {
-		s.mu.Lock()
-		s.held = nil
-		s.mu.Unlock()
-		close(held)
-	})
-}
-
-// spawn runs fn in a goroutine that Close waits for; ctx ends at Close. s.mu is not held.
-func (s *Sim) spawn(fn func(ctx context.Context)) {
-	s.wg.Add(1)
-	go func() {
-		defer s.wg.Done()
-		fn(s.ctx)
-	}()
-}
-
-// countConnection is net/http's report on a connection.
-func (s *Sim) countConnection(_ net.Conn, state http.ConnState) {
-	switch state {
-	case http.StateNew:
-		s.open.Add(1)
-	case http.StateClosed, http.StateHijacked: // what is hijacked is reset at once
-		s.open.Add(-1)
-	}
-}
-
-// Connections returns how many connections to the API are open.
-func (s *Sim) Connections() int { return int(s.open.Load()) }
-
-// Done is closed when Close begins, for hooks that block.
-func (s *Sim) Done() <-chan struct{} { return s.ctx.Done() }
-
-// URL is the scheme, host and port of all services, without a trailing slash.
-func (s *Sim) URL() string { return s.url }
-
-// AuthURL is Keystone's address.
-func (s *Sim) AuthURL() string { return s.keystone().url + "/identity/v3" }
-
-// keystone is the simulator that has the users and the tokens.
-func (s *Sim) keystone() *Sim {
-	if s.opts.Keystone != nil {
-		return s.opts.Keystone
-	}
-	return s
-}
-
-// CAFile is the file with the CA's certificate, "" without Options.TLS. It is removed by Close.
-func (s *Sim) CAFile() string { return s.caFile }
-
-// Net is the second octet of the simulator's addresses, of loopback or of Options.Addresses.
-func (s *Sim) Net() int { return s.addrs.net }

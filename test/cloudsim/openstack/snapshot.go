@@ -19,17 +19,3 @@ type Snapshot struct {
 	// Load balancers.
 	LoadBalancers, Listeners, Pools, Members, HealthMonitors, L7Policies []Item
 }
-
-// Snapshot returns what exists now.
-func (s *Sim) Snapshot() Snapshot {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var out Snapshot
-	s.snapshotIdentity(&out)
-	s.snapshotCompute(&out)
-	s.snapshotVolume(&out)
-	s.snapshotKeys(&out)
-	s.snapshotNetwork(&out)
-	s.snapshotOctavia(&out)
-	return out
-}

@@ -18,7 +18,7 @@ import (
 
 // makeCertificates makes a CA, writes its certificate to a temporary file and returns a server
 // configuration with a certificate for the loopback addresses.
-func (s *Sim) makeCertificates() (*tls.Config, error) {
+func (s *API) makeCertificates() (*tls.Config, error) {
 	ca, conf, err := s.newCertificates()
 	if err != nil {
 		return nil, err
@@ -39,14 +39,14 @@ func (s *Sim) makeCertificates() (*tls.Config, error) {
 // NewCertificates makes a new CA and a server certificate of it, and returns the CA's
 // certificate (PEM) with a function that makes the server use its certificate from then on,
 // for new connections. The file CAFile stays as it is.
-func (s *Sim) NewCertificates() (ca []byte, use func(), err error) {
+func (s *API) NewCertificates() (ca []byte, use func(), err error) {
 	ca, conf, err := s.newCertificates()
 	return ca, func() { s.tls.Store(conf) }, err
 }
 
 // RequireClientCertificate makes the server refuse new connections of clients without a
 // certificate of one of the CAs (PEM).
-func (s *Sim) RequireClientCertificate(cas []byte) {
+func (s *API) RequireClientCertificate(cas []byte) {
 	conf := s.tls.Load().Clone()
 	conf.ClientAuth, conf.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool()
 	conf.ClientCAs.AppendCertsFromPEM(cas)
@@ -55,17 +55,17 @@ func (s *Sim) RequireClientCertificate(cas []byte) {
 
 // CloseAfterAnswer makes the server close each connection after one answer, so that changed
 // certificates matter at once.
-func (s *Sim) CloseAfterAnswer() { s.http.SetKeepAlivesEnabled(false) }
+func (s *API) CloseAfterAnswer() { s.http.SetKeepAlivesEnabled(false) }
 
 // newCertificates makes a CA, which is returned as PEM, and a server configuration.
-func (s *Sim) newCertificates() ([]byte, *tls.Config, error) {
+func (s *API) newCertificates() ([]byte, *tls.Config, error) {
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, fmt.Errorf("make the CA's key: %w", err)
 	}
-	host, _, err := net.SplitHostPort(s.opts.Listen)
+	host, _, err := net.SplitHostPort(s.listen)
 	if err != nil {
-		return nil, nil, fmt.Errorf("listen address %q: %w", s.opts.Listen, err)
+		return nil, nil, fmt.Errorf("listen address %q: %w", s.listen, err)
 	}
 	ca := &x509.Certificate{
 		SerialNumber:          big.NewInt(1),

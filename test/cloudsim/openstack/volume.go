@@ -11,8 +11,12 @@ import (
 	"time"
 )
 
-// volumeState is Cinder's state. Its zones are Nova's.
-type volumeState struct {
+// Cinder is the simulated service. Its zones are Nova's.
+type Cinder struct {
+	*Cloud
+	owner    Owner
+	maxLimit int
+
 	volumes     []*volume // in order of creation
 	typeID      string
 	serviceUUID string
@@ -37,11 +41,17 @@ func volumeMicro() *microRange {
 	}
 }
 
-func (s *Sim) seedVolume() {
-	s.volume = volumeState{typeID: newID(), serviceUUID: newID()}
+// newCinder makes Cinder without volumes.
+func newCinder(cloud *Cloud, owner Owner, maxLimit int) *Cinder {
+	return &Cinder{Cloud: cloud, owner: owner, maxLimit: maxLimit, typeID: newID(), serviceUUID: newID()}
 }
 
-func (s *Sim) volumeRoutes(r *router) {
+// service is Cinder's part of the API.
+func (s *Cinder) service() *service {
+	return &service{name: "volume", prefix: "/volume", errorBody: computeError, micro: volumeMicro(), routes: s.routes, noRoute: htmlNotFound()}
+}
+
+func (s *Cinder) routes(r *router) {
 	r.open("GET /{$}", s.volumeVersions)
 	r.open("GET /v3/{$}", s.volumeVersion)
 	r.open("GET /v3", s.volumeVersion)
@@ -98,7 +108,7 @@ func inProject(h handlerFunc) handlerFunc {
 	}
 }
 
-func (s *Sim) volumeVersionsBody(c *call) object {
+func (s *Cinder) volumeVersionsBody(c *call) object {
 	return object{"versions": []object{{
 		"id": "v3.0", "status": "CURRENT", "version": "3.70", "min_version": "3.0", "updated": "2022-08-31T00:00:00Z",
 		"links": []object{{"rel": "describedby", "type": "text/html", "href": "https://docs.openstack.org/"},
@@ -107,11 +117,11 @@ func (s *Sim) volumeVersionsBody(c *call) object {
 	}}}
 }
 
-func (s *Sim) volumeVersions(c *call) (*reply, error) {
+func (s *Cinder) volumeVersions(c *call) (*reply, error) {
 	return answer(http.StatusMultipleChoices, s.volumeVersionsBody(c))
 }
 
-func (s *Sim) volumeVersion(c *call) (*reply, error) { return ok(s.volumeVersionsBody(c)) }
+func (s *Cinder) volumeVersion(c *call) (*reply, error) { return ok(s.volumeVersionsBody(c)) }
 
 func volumeLinks(c *call, id string) []object {
 	path := c.project() + "/volumes/" + id
@@ -119,7 +129,7 @@ func volumeLinks(c *call, id string) []object {
 }
 
 // volumeBody is a volume; read is set where it is read, as opposed to just made or changed.
-func (s *Sim) volumeBody(c *call, v *volume, read bool) object {
+func (s *Cinder) volumeBody(c *call, v *volume, read bool) object {
 	out := object{
 		"id": v.id, "status": v.status, "size": v.size, "availability_zone": v.zone, "created_at": v.created.Format(novaTime),
 		"updated_at": timeOrNil(v.updated), "name": v.name, "description": v.description, "volume_type": volumeType, "snapshot_id": nil,
@@ -129,7 +139,7 @@ func (s *Sim) volumeBody(c *call, v *volume, read bool) object {
 	if read {
 		out["os-vol-tenant-attr:tenant_id"] = v.projectID
 	}
-	if read && c.tok.admin {
+	if read && c.admin() {
 		out["os-vol-host-attr:host"], out["os-vol-mig-status-attr:migstat"], out["os-vol-mig-status-attr:name_id"] = "cinder@fake#"+v.zone, nil, nil
 		out["migration_status"] = nil
 		if c.micro >= 21 {
@@ -143,10 +153,10 @@ func (s *Sim) volumeBody(c *call, v *volume, read bool) object {
 		out["group_id"] = nil
 	}
 	if c.micro >= 48 {
-		out["shared_targets"], out["service_uuid"] = false, s.volume.serviceUUID
+		out["shared_targets"], out["service_uuid"] = false, s.serviceUUID
 	}
 	if c.micro >= 63 {
-		out["volume_type_id"] = s.volume.typeID
+		out["volume_type_id"] = s.typeID
 	}
 	if c.micro >= 65 {
 		out["consumes_quota"] = true
@@ -154,16 +164,16 @@ func (s *Sim) volumeBody(c *call, v *volume, read bool) object {
 	return out
 }
 
-func (s *Sim) pathVolume(c *call) (*volume, error) {
+func (s *Cinder) pathVolume(c *call) (*volume, error) {
 	id := c.param("id")
-	i := slices.IndexFunc(s.volume.volumes, func(v *volume) bool { return v.id == id && c.sees(v.projectID) })
+	i := slices.IndexFunc(s.volumes, func(v *volume) bool { return v.id == id && c.sees(v.projectID) })
 	if i < 0 {
 		return nil, errorf(http.StatusNotFound, "", "Volume %s could not be found.", id)
 	}
-	return s.volume.volumes[i], nil
+	return s.volumes[i], nil
 }
 
-func (s *Sim) showVolume(c *call) (*reply, error) {
+func (s *Cinder) showVolume(c *call) (*reply, error) {
 	v, err := s.pathVolume(c)
 	if err != nil {
 		return nil, err
@@ -171,7 +181,7 @@ func (s *Sim) showVolume(c *call) (*reply, error) {
 	return ok(object{"volume": s.volumeBody(c, v, true)})
 }
 
-func (s *Sim) showVolumeMetadata(c *call) (*reply, error) {
+func (s *Cinder) showVolumeMetadata(c *call) (*reply, error) {
 	v, err := s.pathVolume(c)
 	if err != nil {
 		return nil, err
@@ -220,7 +230,7 @@ func volumeSize(raw json.RawMessage) (int, error) {
 
 // createVolume is POST /volumes. An unknown zone becomes the default one, as Cinder does where
 // allow_availability_zone_fallback is set.
-func (s *Sim) createVolume(c *call) (*reply, error) {
+func (s *Cinder) createVolume(c *call) (*reply, error) {
 	req, err := decodeVolume(c)
 	if err != nil {
 		return nil, err
@@ -230,19 +240,19 @@ func (s *Sim) createVolume(c *call) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	if in.VolumeType != "" && in.VolumeType != volumeType && in.VolumeType != s.volume.typeID {
+	if in.VolumeType != "" && in.VolumeType != volumeType && in.VolumeType != s.typeID {
 		return nil, errorf(http.StatusNotFound, "", "Volume type with name %s could not be found.", in.VolumeType)
 	}
-	if !slices.Contains(s.compute.zones, in.AvailabilityZone) {
-		in.AvailabilityZone = s.compute.zones[0]
+	if !slices.Contains(s.zones, in.AvailabilityZone) {
+		in.AvailabilityZone = s.zones[0]
 	}
 	v := &volume{
-		id: newID(), status: "creating", zone: in.AvailabilityZone, projectID: c.project(), userID: c.tok.user.id, size: size,
+		id: newID(), status: "creating", zone: in.AvailabilityZone, projectID: c.project(), userID: c.userID(), size: size,
 		description: in.Description, metadata: in.Metadata, created: time.Now().UTC(),
 	}
 	setText(&v.name, in.Name)
-	s.volume.volumes = append(s.volume.volumes, v)
-	s.after(s.opts.StateDelay, func() {
+	s.volumes = append(s.volumes, v)
+	s.after(s.stateDelay, func() {
 		if v.status == "creating" {
 			v.status, v.updated = "available", time.Now().UTC().Truncate(time.Second)
 			v.created = v.created.Truncate(time.Second)
@@ -251,7 +261,7 @@ func (s *Sim) createVolume(c *call) (*reply, error) {
 	return answer(http.StatusAccepted, object{"volume": s.volumeBody(c, v, false)})
 }
 
-func (s *Sim) updateVolume(c *call) (*reply, error) {
+func (s *Cinder) updateVolume(c *call) (*reply, error) {
 	v, err := s.pathVolume(c)
 	if err != nil {
 		return nil, err
@@ -271,27 +281,27 @@ func (s *Sim) updateVolume(c *call) (*reply, error) {
 	return ok(object{"volume": s.volumeBody(c, v, false)})
 }
 
-func (s *Sim) deleteVolume(c *call) (*reply, error) {
+func (s *Cinder) deleteVolume(c *call) (*reply, error) {
 	v, err := s.pathVolume(c)
 	if err != nil {
 		return nil, err
 	}
 	if v.status != "deleting" {
 		v.status = "deleting"
-		s.after(s.opts.StateDelay, func() { s.removeVolume(v.id) })
+		s.after(s.stateDelay, func() { s.removeVolume(v.id) })
 	}
 	return &reply{status: http.StatusAccepted, contentType: "text/html; charset=UTF-8"}, nil
 }
 
-// removeVolume ends a volume; mu held.
-func (s *Sim) removeVolume(id string) bool {
-	n := len(s.volume.volumes)
-	s.volume.volumes = slices.DeleteFunc(s.volume.volumes, func(v *volume) bool { return v.id == id })
-	return len(s.volume.volumes) < n
+// removeVolume ends a volume; lock held.
+func (s *Cinder) removeVolume(id string) bool {
+	n := len(s.volumes)
+	s.volumes = slices.DeleteFunc(s.volumes, func(v *volume) bool { return v.id == id })
+	return len(s.volumes) < n
 }
 
 // volumeAction knows the one action that needs no more than the volume: os-extend.
-func (s *Sim) volumeAction(c *call) (*reply, error) {
+func (s *Cinder) volumeAction(c *call) (*reply, error) {
 	v, err := s.pathVolume(c)
 	if err != nil {
 		return nil, err

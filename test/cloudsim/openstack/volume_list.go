@@ -29,7 +29,7 @@ var volumeSortKeys = map[string]func(a, b *volume) int{
 }
 
 // listVolumes is GET /volumes and /volumes/detail.
-func (s *Sim) listVolumes(c *call) (*reply, error) {
+func (s *Cinder) listVolumes(c *call) (*reply, error) {
 	limit, err := s.volumeLimit(c)
 	if err != nil {
 		return nil, err
@@ -61,10 +61,10 @@ func (s *Sim) listVolumes(c *call) (*reply, error) {
 	return ok(body)
 }
 
-func (s *Sim) volumeLimit(c *call) (int, error) {
+func (s *Cinder) volumeLimit(c *call) (int, error) {
 	text := c.query.Get("limit")
 	if text == "" {
-		return s.opts.MaxLimit, nil
+		return s.maxLimit, nil
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil {
@@ -73,15 +73,15 @@ func (s *Sim) volumeLimit(c *call) (int, error) {
 	if n < 0 {
 		return 0, badInput("limit param must be positive")
 	}
-	return min(n, s.opts.MaxLimit), nil
+	return min(n, s.maxLimit), nil
 }
 
 // filterVolumes are the volumes that the query selects, newest first unless sorted otherwise.
-func (s *Sim) filterVolumes(c *call) ([]*volume, error) {
-	all := c.tok.admin && allTenants(c)
+func (s *Cinder) filterVolumes(c *call) ([]*volume, error) {
+	all := c.admin() && allTenants(c)
 	metadata := metadataFilter(c.query.Get("metadata"))
 	var out []*volume
-	for _, v := range slices.Backward(s.volume.volumes) {
+	for _, v := range slices.Backward(s.volumes) {
 		if !all && v.projectID != c.project() {
 			continue
 		}
@@ -128,48 +128,48 @@ func metadataFilter(text string) map[string]string {
 	return out
 }
 
-func (s *Sim) volumeTypeBody(c *call, list bool) object {
-	out := object{"id": s.volume.typeID, "name": volumeType, "is_public": true, "description": "Default Volume Type", "extra_specs": object{}}
+func (s *Cinder) volumeTypeBody(c *call, list bool) object {
+	out := object{"id": s.typeID, "name": volumeType, "is_public": true, "description": "Default Volume Type", "extra_specs": object{}}
 	if list {
 		out["os-volume-type-access:is_public"] = true
 	}
-	if c.tok.admin {
+	if c.admin() {
 		out["qos_specs_id"] = nil
 	}
 	return out
 }
 
-func (s *Sim) listVolumeTypes(c *call) (*reply, error) {
+func (s *Cinder) listVolumeTypes(c *call) (*reply, error) {
 	return ok(object{"volume_types": []object{s.volumeTypeBody(c, true)}})
 }
 
-func (s *Sim) isVolumeType(id string) bool { return id == s.volume.typeID || id == "default" }
+func (s *Cinder) isVolumeType(id string) bool { return id == s.typeID || id == "default" }
 
-func (s *Sim) showVolumeType(c *call) (*reply, error) {
+func (s *Cinder) showVolumeType(c *call) (*reply, error) {
 	if id := c.param("id"); !s.isVolumeType(id) {
 		return nil, errorf(http.StatusNotFound, "", "Volume type %s could not be found.", id)
 	}
 	return ok(object{"volume_type": s.volumeTypeBody(c, false)})
 }
 
-func (s *Sim) showVolumeTypeSpecs(c *call) (*reply, error) {
+func (s *Cinder) showVolumeTypeSpecs(c *call) (*reply, error) {
 	if id := c.param("id"); !s.isVolumeType(id) {
 		return nil, errorf(http.StatusNotFound, "", "Volume type %s could not be found.", id)
 	}
 	return ok(object{"extra_specs": object{}})
 }
 
-func (s *Sim) listVolumeZones(*call) (*reply, error) {
+func (s *Cinder) listVolumeZones(*call) (*reply, error) {
 	out := []object{}
-	for _, z := range s.compute.zones {
+	for _, z := range s.zones {
 		out = append(out, object{"zoneName": z, "zoneState": object{"available": true}})
 	}
 	return ok(object{"availabilityZoneInfo": out})
 }
 
-func (s *Sim) showVolumeLimits(c *call) (*reply, error) {
+func (s *Cinder) showVolumeLimits(c *call) (*reply, error) {
 	n, size := 0, 0
-	for _, v := range s.volume.volumes {
+	for _, v := range s.volumes {
 		if v.projectID == c.project() {
 			n, size = n+1, size+v.size
 		}
@@ -190,16 +190,15 @@ type Volume struct {
 
 // AddVolume makes an available volume of 1 GiB of the project k8s in the zone, which comes into
 // being when it is unknown.
-func (s *Sim) AddVolume(name, zone string) Volume {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !slices.Contains(s.compute.zones, zone) {
-		s.compute.zones = append(s.compute.zones, zone)
+func (s *Cinder) AddVolume(name, zone string) Volume {
+	s.Lock()
+	defer s.Unlock()
+	if !slices.Contains(s.zones, zone) {
+		s.zones = append(s.zones, zone)
 	}
-	u := s.identity.users[0]
 	now := time.Now().UTC().Truncate(time.Second)
-	v := &volume{id: newID(), name: name, status: "available", zone: zone, projectID: u.defaultProject, userID: u.id, size: 1, created: now, updated: now}
-	s.volume.volumes = append(s.volume.volumes, v)
+	v := &volume{id: newID(), name: name, status: "available", zone: zone, projectID: s.owner.ProjectID, userID: s.owner.UserID, size: 1, created: now, updated: now}
+	s.volumes = append(s.volumes, v)
 	return v.view()
 }
 
@@ -208,25 +207,25 @@ func (v *volume) view() Volume {
 }
 
 // Volumes returns all volumes in order of creation.
-func (s *Sim) Volumes() []Volume {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	out := make([]Volume, len(s.volume.volumes))
-	for i, v := range s.volume.volumes {
+func (s *Cinder) Volumes() []Volume {
+	s.Lock()
+	defer s.Unlock()
+	out := make([]Volume, len(s.volumes))
+	for i, v := range s.volumes {
 		out[i] = v.view()
 	}
 	return out
 }
 
 // DeleteVolume removes a volume at once; false when there is none.
-func (s *Sim) DeleteVolume(id string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *Cinder) DeleteVolume(id string) bool {
+	s.Lock()
+	defer s.Unlock()
 	return s.removeVolume(id)
 }
 
-func (s *Sim) snapshotVolume(out *Snapshot) {
-	for _, v := range s.volume.volumes {
+func (s *Cinder) snapshot(out *Snapshot) {
+	for _, v := range s.volumes {
 		out.Volumes = append(out.Volumes, Item{ID: v.id, Name: v.name, Info: v.status})
 	}
 }

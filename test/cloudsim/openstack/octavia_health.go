@@ -2,11 +2,7 @@ package openstack
 
 import (
 	"context"
-	"net"
-	"net/http"
 	"net/netip"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 )
@@ -21,10 +17,10 @@ type healthCheck struct {
 	streak map[*member]int
 }
 
-// checkHealth starts and ends health checks so that each pool with a monitor in use has one; mu held.
-func (s *Sim) checkHealth(lb *loadBalancer) {
+// checkHealth starts and ends health checks so that each pool with a monitor in use has one; lock held.
+func (s *Octavia) checkHealth(lb *loadBalancer) {
 	for p, h := range lb.checks {
-		if p.monitor != h.monitor || s.lb.pools[p.id] != p || !h.monitor.adminUp || !lb.adminUp {
+		if p.monitor != h.monitor || s.pools[p.id] != p || !h.monitor.adminUp || !lb.adminUp {
 			h.cancel()
 			delete(lb.checks, p)
 		}
@@ -39,48 +35,43 @@ func (s *Sim) checkHealth(lb *loadBalancer) {
 	}
 }
 
-// probe is one question to one member.
-type probe struct {
-	member  *member
-	at      netip.AddrPort
-	typ     string
-	method  string
-	path    string
-	codes   string
-	timeout time.Duration
-	up      bool
+// question is what one member is asked, and its answer.
+type question struct {
+	probe
+	member *member
+	up     bool
 }
 
-func (s *Sim) runCheck(ctx context.Context, h *healthCheck) {
+func (s *Octavia) runCheck(ctx context.Context, h *healthCheck) {
 	defer h.cancel()
 	for {
-		s.mu.Lock()
+		s.Lock()
 		probes := h.probes()
 		delay := time.Duration(max(1, h.monitor.delay)) * time.Second
-		s.mu.Unlock()
+		s.Unlock()
 		var wg sync.WaitGroup
 		for _, p := range probes {
 			// What is not the simulator's to reach is never asked and counts as alive.
-			wg.Go(func() { p.up = !s.opts.hasAddress(p.at.Addr()) || p.ask(ctx) })
+			wg.Go(func() { p.up = !s.hasAddress(p.at.Addr()) || p.ask(ctx) })
 		}
 		wg.Wait()
 		if ctx.Err() != nil {
 			return
 		}
-		s.mu.Lock()
+		s.Lock()
 		if h.pool.monitor == h.monitor && h.judge(probes) {
 			s.forwardLB(h.pool.lb) //nolint:contextcheck // what it starts lives as long as the simulator
 		}
-		s.mu.Unlock()
+		s.Unlock()
 		if !s.wait(ctx, delay) {
 			return
 		}
 	}
 }
 
-// probes lists what to ask; mu held.
-func (h *healthCheck) probes() []*probe {
-	var out []*probe
+// probes lists what to ask; lock held.
+func (h *healthCheck) probes() []*question {
+	var out []*question
 	m := h.monitor
 	for _, x := range h.pool.members {
 		if !x.adminUp || inCreation(x) {
@@ -95,89 +86,17 @@ func (h *healthCheck) probes() []*probe {
 		if x.monitorPort != nil {
 			port = *x.monitorPort
 		}
-		out = append(out, &probe{
-			member: x, at: netip.AddrPortFrom(addr, uint16(port)), typ: m.typ, timeout: time.Duration(max(1, m.timeout)) * time.Second,
+		out = append(out, &question{member: x, probe: probe{
+			at: netip.AddrPortFrom(addr, uint16(port)), typ: m.typ, timeout: time.Duration(max(1, m.timeout)) * time.Second,
 			method: scalar(m.method), path: scalar(m.path), codes: scalar(m.codes),
-		})
+		}})
 	}
 	return out
 }
 
-// ask reports whether the member lives. What cannot be asked without privileges or TLS is asked by
-// connecting, UDP by whether the port refuses.
-func (p *probe) ask(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, p.timeout)
-	defer cancel()
-	switch p.typ {
-	case "HTTP":
-		return p.askHTTP(ctx)
-	case "UDP-CONNECT":
-		return p.askUDP(ctx)
-	case "PING":
-		return true // whoever has an address answers
-	}
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", p.at.String())
-	if err != nil {
-		return false
-	}
-	return conn.Close() == nil
-}
-
-func (p *probe) askHTTP(ctx context.Context) bool {
-	req, err := http.NewRequestWithContext(ctx, p.method, "http://"+p.at.String()+p.path, nil)
-	if err != nil {
-		return false
-	}
-	transport := &http.Transport{DisableKeepAlives: true}
-	defer transport.CloseIdleConnections()
-	res, err := transport.RoundTrip(req)
-	if err != nil {
-		return false
-	}
-	defer func() { _ = res.Body.Close() }()
-	return expected(p.codes, res.StatusCode)
-}
-
-// expected reports whether a status is among "200", "200,202" or "200-204".
-func expected(codes string, status int) bool {
-	if low, high, is := strings.Cut(codes, "-"); is {
-		a, errA := strconv.Atoi(low)
-		b, errB := strconv.Atoi(high)
-		return errA == nil && errB == nil && a <= status && status <= b
-	}
-	for part := range strings.SplitSeq(codes, ",") {
-		if strings.TrimSpace(part) == strconv.Itoa(status) {
-			return true
-		}
-	}
-	return false
-}
-
-// udpPatience is how long a UDP port has to refuse.
-const udpPatience = 100 * time.Millisecond
-
-func (p *probe) askUDP(ctx context.Context) bool {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "udp", p.at.String())
-	if err != nil {
-		return false
-	}
-	defer func() { _ = conn.Close() }()
-	if _, err := conn.Write(nil); err != nil {
-		return false
-	}
-	if conn.SetReadDeadline(time.Now().Add(udpPatience)) != nil {
-		return false
-	}
-	_, err = conn.Read(make([]byte, 1))
-	timeout, is := err.(net.Error) //nolint:errorlint // net returns it unwrapped
-	return err == nil || is && timeout.Timeout()
-}
-
 // judge turns answers into operating statuses; true when a member's changed. The first answer counts at once,
-// later ones when max_retries or max_retries_down of them agree. mu held.
-func (h *healthCheck) judge(probes []*probe) bool {
+// later ones when max_retries or max_retries_down of them agree. lock held.
+func (h *healthCheck) judge(probes []*question) bool {
 	changed := false
 	for _, p := range probes {
 		m, n := p.member, h.streak[p.member]
