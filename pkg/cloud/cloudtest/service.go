@@ -83,9 +83,9 @@ func (x *suite) patiently(ctx context.Context, op func(context.Context) error) e
 		switch cloud.KindOf(last) {
 		case cloud.KindRetryAfter, cloud.KindThrottled:
 			return false, wait(ctx, min(cloud.RetryAfter(last), time.Second))
-		case cloud.KindConflict:
+		case cloud.KindConflict, cloud.KindStale:
 			return false, nil
-		case cloud.KindUnknown:
+		case cloud.KindUnknown, cloud.KindUnavailable:
 			if failed++; last != nil && failed <= outages {
 				return false, nil
 			}

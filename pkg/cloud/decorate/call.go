@@ -123,8 +123,14 @@ func (c *caller) gaveUp(op operation, last, why error, attempts int, began time.
 	}
 }
 
-// retryable: another attempt may help, and only time is needed for it.
-func retryable(k cloud.Kind) bool { return k == cloud.KindThrottled || k == cloud.KindUnknown }
+// retryable: another attempt may help, and only time or reading again is needed for it.
+func retryable(k cloud.Kind) bool {
+	switch k {
+	case cloud.KindThrottled, cloud.KindUnknown, cloud.KindUnavailable, cloud.KindStale:
+		return true
+	}
+	return false
+}
 
 // outcome is err as the label kind has it.
 func outcome(err error) string {
@@ -211,7 +217,7 @@ func rank(err error) int {
 		return 0
 	case cloud.KindThrottled:
 		return 3
-	case cloud.KindUnknown:
+	case cloud.KindUnknown, cloud.KindUnavailable, cloud.KindStale:
 		return 2
 	default:
 		return 1

@@ -32,6 +32,8 @@ func TestRetryByKind(t *testing.T) {
 		reads, changes int
 	}{
 		{kind: cloud.KindUnknown, reads: 4, changes: 3},
+		{kind: cloud.KindUnavailable, reads: 4, changes: 3},
+		{kind: cloud.KindStale, reads: 4, changes: 3},
 		{kind: cloud.KindThrottled, reads: 4, changes: 3},
 		{kind: cloud.KindNotFound, reads: 1, changes: 1},
 		{kind: cloud.KindDenied, reads: 1, changes: 1},
@@ -39,6 +41,8 @@ func TestRetryByKind(t *testing.T) {
 		{kind: cloud.KindInvalid, reads: 1, changes: 1},
 		{kind: cloud.KindConflict, reads: 1, changes: 1},
 		{kind: cloud.KindRetryAfter, reads: 1, changes: 1},
+		{kind: cloud.KindQuota, reads: 1, changes: 1},
+		{kind: cloud.KindFailed, reads: 1, changes: 1},
 	} {
 		for op, want := range map[operation]int{readOp: test.reads, changeOp: test.changes} {
 			t.Run(fmt.Sprint(test.kind, " ", op.name), func(t *testing.T) {
@@ -227,7 +231,8 @@ func TestThrottledCallWaitsAsAsked(t *testing.T) {
 func TestBatchIsJudgedByItsWorstAnswer(t *testing.T) {
 	for want, kinds := range map[string][]cloud.Kind{
 		"OK": {cloud.KindNotFound, cloud.KindNotFound}, "Denied": {cloud.KindNotFound, cloud.KindDenied}, "Invalid": {cloud.KindInvalid},
-		"Unknown": {cloud.KindDenied, cloud.KindUnknown, cloud.KindNotFound}, "Throttled": {cloud.KindUnknown, cloud.KindThrottled, cloud.KindDenied},
+		"Unknown": {cloud.KindDenied, cloud.KindUnknown, cloud.KindNotFound}, "Unavailable": {cloud.KindDenied, cloud.KindUnavailable},
+		"Stale": {cloud.KindQuota, cloud.KindStale}, "Throttled": {cloud.KindUnknown, cloud.KindThrottled, cloud.KindDenied},
 	} {
 		c, calls := testCaller(t, Options{Reads: Policy{Attempts: 1}}), 0
 		batch(t.Context(), c, readOp, kinds, func(_ context.Context, kinds []cloud.Kind) []cloud.Result[int] {

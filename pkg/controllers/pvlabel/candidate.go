@@ -111,7 +111,7 @@ func (c *Controller) unanswered(ctx context.Context, n *candidate, err error) {
 			"Volume %s does not exist in the cloud, as far as its project shows, so its zone cannot be added; if it is another project's, add %s=true to keep it as it is: %v",
 			n.ref.ID, pv.OptOutLabel, err)
 		c.settleForNow(n.object)
-	case cloud.KindInvalid, cloud.KindUnsupported, cloud.KindConflict:
+	case cloud.KindInvalid, cloud.KindUnsupported, cloud.KindConflict, cloud.KindQuota, cloud.KindFailed:
 		c.Metrics.count(resultFailed)
 		c.once(n.object, corev1.EventTypeWarning, reasonInvalid, "Zone and region cannot be added: volume %s: %v", n.ref.ID, err)
 		c.settleForNow(n.object)

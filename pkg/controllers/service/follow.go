@@ -26,9 +26,8 @@ func (c *Controller) refused(ctx context.Context, e *entry, f failure, w wish, e
 // next attempt may not meet.
 func isRefusal(err error) bool {
 	switch cloud.KindOf(err) {
-	case cloud.KindInvalid, cloud.KindUnsupported, cloud.KindConflict, cloud.KindDenied:
+	case cloud.KindInvalid, cloud.KindUnsupported, cloud.KindConflict, cloud.KindDenied, cloud.KindQuota, cloud.KindFailed:
 		return true
-	case cloud.KindUnknown, cloud.KindNotFound, cloud.KindThrottled, cloud.KindRetryAfter:
 	}
 	return false
 }

@@ -48,7 +48,7 @@ func TestMembersFollowWhenWishBecomesInvalid(t *testing.T) {
 // TestMembersFollowWhenCloudRefuses: the same for what only the cloud knows to be wrong, at once
 // and not when the cloud is asked again.
 func TestMembersFollowWhenCloudRefuses(t *testing.T) {
-	for _, kind := range []cloud.Kind{cloud.KindInvalid, cloud.KindUnsupported, cloud.KindConflict, cloud.KindDenied} {
+	for _, kind := range []cloud.Kind{cloud.KindInvalid, cloud.KindUnsupported, cloud.KindConflict, cloud.KindDenied, cloud.KindQuota, cloud.KindFailed} {
 		t.Run(kind.String(), func(t *testing.T) {
 			w := newWorld(t, nil)
 			w.setNodes(node("n1", nil))

@@ -18,6 +18,12 @@ const (
 	// hopelessRetry is after how long a wish that cannot be fulfilled is tried again when
 	// load balancers are not verified periodically.
 	hopelessRetry = 30 * time.Minute
+	// seldomRetry is the longest time, half of it the shortest, after which what somebody has to
+	// mend in the cloud is tried again.
+	seldomRetry = 10 * time.Minute
+	// staleTries are how many attempts in a row may meet something that has changed meanwhile before
+	// it counts as a failure.
+	staleTries = 3
 	// longestAsked bounds the wait that the cloud asks for.
 	longestAsked = 10 * time.Minute
 	// waitShare is the part of the time without progress so far which is waited at least.
@@ -75,6 +81,15 @@ func (c *Controller) failed(ctx context.Context, e *entry, f failure, err error)
 		}
 		logger.V(2).Info("The wish cannot be fulfilled until it changes", "operation", f.operation, "again", wait, "reason", text)
 		c.once(e, f.service, corev1.EventTypeWarning, f.reason, f.doing+": "+text)
+	case kind == cloud.KindQuota, kind == cloud.KindFailed:
+		e.failures++
+		wait = spread(seldomRetry)
+		logger.Error(errors.New(text), "Load balancer operation failed until somebody mends it in the cloud", "operation", f.operation, "again", wait)
+		c.once(e, f.service, corev1.EventTypeWarning, f.reason, f.doing+": "+text+"; tried again every few minutes")
+	case kind == cloud.KindStale && e.failures < staleTries:
+		e.failures++
+		result, wait = resultWaiting, firstRetry
+		logger.V(2).Info("The load balancer has changed meanwhile", "operation", f.operation, "again", wait, "reason", text)
 	default:
 		e.failures++
 		wait = backoff(e.failures)
