@@ -197,3 +197,25 @@ func TestComplaintLoadBalancerClassSideBySide(t *testing.T) {
 		return cmp.Diff(before, leftovers(sim))
 	})
 }
+
+// A quota that is met is told at once, with what to do; when there is room again, whoever changes the
+// Service need not wait.
+func TestQuotaIsToldAtOnce(t *testing.T) {
+	c, sim, _ := serviceFixture(t)
+	met := `{"faultcode": "Client", "faultstring": "Quota has been met for resources: Load Balancer", "debuginfo": null}`
+	room := sim.AddFault(ossim.Fault{Service: "load-balancer", Method: http.MethodPost, Path: "/lbaas/loadbalancers", Status: http.StatusForbidden, Body: met})
+	c.createService(loadBalancerService("web", httpPort(80)))
+	eventually.Met(t, func() string {
+		const want = "Quota has been met for resources: Load Balancer"
+		events := c.eventsOf("web")
+		for _, part := range []string{"Warning SyncLoadBalancerFailed", want, "; raise the project's quota", "; tried again every few minutes"} {
+			if !strings.Contains(events, part) {
+				return fmt.Sprintf("no event says %q: %s", part, events)
+			}
+		}
+		return ""
+	})
+	room()
+	c.patchService("web", `{"spec":{"sessionAffinity":"ClientIP"}}`)
+	c.address("web")
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -44,8 +45,12 @@ func wrapError(op string, err error) error {
 	}
 	var netErr *url.Error
 	if errors.As(err, &netErr) {
+		kind := cloud.KindUnavailable
+		if errors.Is(err, context.Canceled) { // by us, which says nothing about the service
+			kind = cloud.KindUnknown
+		}
 		// Without the URL's query, which may hold names; %w keeps context errors and timeouts.
-		return &cloud.Error{Op: op, Err: noAnswer{fmt.Errorf("%s %s: %w%s", strings.ToUpper(netErr.Op), withoutQuery(netErr.URL), netErr.Err, networkHint(netErr.Err))}}
+		return &cloud.Error{Kind: kind, Op: op, Err: fmt.Errorf("%s %s: %w%s", strings.ToUpper(netErr.Op), withoutQuery(netErr.URL), netErr.Err, networkHint(netErr.Err))}
 	}
 	return &cloud.Error{Op: op, Err: err}
 }
@@ -65,6 +70,7 @@ func authError(op string, err error) error {
 		case auth.Misconfigured:
 			e.Kind = cloud.KindInvalid
 		case auth.Failed, auth.Unreachable:
+			e.Kind = cloud.KindUnavailable
 		}
 	}
 	return e
@@ -73,39 +79,32 @@ func authError(op string, err error) error {
 // answerError is the error for an answer with an unexpected status code.
 func answerError(op string, code *gophercloud.ErrUnexpectedResponseCode) error {
 	answer := parseAnswer(code.Body)
-	e := &cloud.Error{
-		Kind:       kindOf(code, answer),
+	kind := kindOf(code, answer)
+	return &cloud.Error{
+		Kind:       kind,
 		Op:         op,
 		RetryAfter: retryAfter(code.ResponseHeader, time.Now()),
 		Err: fmt.Errorf("%d %s: %s (%s %s)%s", code.Actual, http.StatusText(code.Actual), answer.text,
-			code.Method, withoutQuery(code.URL), answerHint(code.Actual, answer.text)),
+			code.Method, withoutQuery(code.URL), answerHint(code.Actual, kind, answer.text)),
 	}
-	if code.Actual >= http.StatusInternalServerError && e.Kind == cloud.KindUnknown {
-		e.Err = noAnswer{e.Err}
-	}
-	return e
 }
-
-// noAnswer marks the error of a service that gives no answer: the network, a 5xx.
-type noAnswer struct{ error }
-
-// Unwrap returns the error.
-func (n noAnswer) Unwrap() error { return n.error }
 
 // isNoAnswer reports whether a service gave no answer, in time or at all.
 func isNoAnswer(err error) bool {
-	var n noAnswer
-	return errors.As(err, &n) || errors.Is(err, context.DeadlineExceeded)
+	return cloud.IsUnavailable(err) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// answerHint says what to do about an answer that is a matter of configuration.
-func answerHint(status int, text string) string {
+// answerHint says what to do about an answer that is a matter of configuration, or of room.
+func answerHint(status int, kind cloud.Kind, text string) string {
+	if kind == cloud.KindQuota {
+		return "; raise the project's quota or extend the range of addresses, or delete what is not used any more"
+	}
 	if strings.Contains(text, "Could not retrieve certificate") {
 		// Octavia asks Keystone for a token with ours, which Keystone refuses for tokens of
 		// application credentials (octavia/certificates/common/auth/barbican_acl.py).
 		return "; if cloud.conf logs in with an application credential, use a user and password: Octavia cannot read Barbican on behalf of the former"
 	}
-	if status == http.StatusForbidden && strings.Contains(strings.ToLower(text), "policy") { // not a quota
+	if status == http.StatusForbidden && strings.Contains(strings.ToLower(text), "policy") {
 		return "; the user of [Global] in cloud.conf needs a role in its project that may do this"
 	}
 	return ""
@@ -136,7 +135,10 @@ func isThrottling(status int) bool {
 }
 
 func kindOf(code *gophercloud.ErrUnexpectedResponseCode, answer remoteAnswer) cloud.Kind {
-	if isThrottling(code.Actual) {
+	switch {
+	case code.Actual < http.StatusInternalServerError && isFull(answer):
+		return cloud.KindQuota
+	case isThrottling(code.Actual):
 		return cloud.KindThrottled
 	}
 	switch code.Actual {
@@ -150,14 +152,41 @@ func kindOf(code *gophercloud.ErrUnexpectedResponseCode, answer remoteAnswer) cl
 		return cloud.KindUnknown
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return cloud.KindDenied
-	case http.StatusConflict, http.StatusPreconditionFailed, http.StatusLocked:
-		return cloud.KindConflict
+	case http.StatusConflict:
+		if isOthers(answer) {
+			return cloud.KindConflict
+		}
+		return cloud.KindStale
+	case http.StatusPreconditionFailed, http.StatusLocked:
+		return cloud.KindStale
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:
 		return cloud.KindInvalid
 	case http.StatusNotImplemented, http.StatusMethodNotAllowed, http.StatusNotAcceptable:
 		return cloud.KindUnsupported
 	}
+	if code.Actual >= http.StatusInternalServerError {
+		return cloud.KindUnavailable
+	}
 	return cloud.KindUnknown
+}
+
+// isFull reports whether a refusal is for lack of room: a quota, or no free address in a range.
+// Nova, Octavia and Barbican say so with 403, Cinder with 413, Neutron with 409 or 400.
+func isFull(answer remoteAnswer) bool {
+	switch answer.neutronType {
+	case "OverQuota", "IpAddressGenerationFailure", "ExternalIpAddressExhausted":
+		return true
+	case "":
+		return quotaMet.MatchString(answer.text)
+	}
+	return false
+}
+
+var quotaMet = regexp.MustCompile(`(?i)quota (has been )?(met|reached|exceeded)|(volume|snapshot)limitexceeded`)
+
+// isOthers reports whether a 409 is because something is used by others or by something else.
+func isOthers(answer remoteAnswer) bool {
+	return strings.Contains(answer.neutronType, "InUse") || strings.Contains(answer.neutronType, "AlreadyA") // …Allocated, …Associated
 }
 
 // withoutQuery is a URL's scheme, host and path.

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -53,12 +54,37 @@ func TestWrapErrorKind(t *testing.T) {
 		{"neutron tag", "DELETE", neut + "/routers/" + missingID + "/tags/nosuch", 404, `{"NeutronError": {"type": "TagNotFound", "message": "Tag nosuch could not be found.", "detail": ""}}`, cloud.KindNotFound},
 		{"neutron relation", "PUT", neut + "/routers/" + missingID + "/remove_router_interface", 404, `{"NeutronError": {"type": "RouterInterfaceNotFoundForSubnet", "message": "Router ` + missingID + ` has no interface on subnet ` + idA + `", "detail": ""}}`, cloud.KindInvalid},
 		{"neutron create refers to nothing", "POST", neut + "/ports", 404, `{"NeutronError": {"type": "NetworkNotFound", "message": "Network ` + missingID + ` could not be found.", "detail": ""}}`, cloud.KindInvalid},
-		{"neutron stale revision", "PUT", neut + "/ports/" + missingID, 412, `{"NeutronError": {"type": "RevisionNumberConstraintFailed", "message": "Constrained to 1, but current revision is 3", "detail": ""}}`, cloud.KindConflict},
+		{"neutron stale revision", "PUT", neut + "/ports/" + missingID, 412, `{"NeutronError": {"type": "RevisionNumberConstraintFailed", "message": "Constrained to 1, but current revision is 3", "detail": ""}}`, cloud.KindStale},
 		{"neutron bad routes", "PUT", neut + "/routers/" + missingID + "/add_extraroutes", 400, `{"NeutronError": {"type": "InvalidRoutes", "message": "Invalid format for routes: [], the nexthop is not connected with router", "detail": ""}}`, cloud.KindInvalid},
 		{"octavia", "", oct + "/loadbalancers/" + missingID, 404, `{"faultcode": "Client", "faultstring": "Load Balancer ` + missingID + ` not found.", "debuginfo": null}`, cloud.KindNotFound},
 		{"octavia member of a missing pool", "", oct + "/pools/" + missingID + "/members/" + missingID, 404, `{"code": 404, "title": "Bad Request", "description": "Pool ` + missingID + ` not found."}`, cloud.KindNotFound},
 		{"octavia unknown path", "", oct + "/nosuch/" + missingID, 404, `{"code": 404, "title": "Not Found", "description": ""}`, cloud.KindUnknown},
-		{"octavia immutable", "PUT", oct + "/loadbalancers/" + missingID, 409, `{"faultcode": "Client", "faultstring": "Load Balancer ` + missingID + ` is immutable and cannot be updated.", "debuginfo": null}`, cloud.KindConflict},
+		{"octavia immutable", "PUT", oct + "/loadbalancers/" + missingID, 409, `{"faultcode": "Client", "faultstring": "Load Balancer ` + missingID + ` is immutable and cannot be updated.", "debuginfo": null}`, cloud.KindStale},
+		{"octavia state", "DELETE", oct + "/loadbalancers/" + missingID, 409, `{"faultcode": "Client", "faultstring": "Invalid state PENDING_UPDATE of loadbalancer resource ` + missingID + `", "debuginfo": null}`, cloud.KindStale},
+		{"octavia port that came meanwhile", "POST", oct + "/listeners", 409, `{"faultcode": "Client", "faultstring": "Another Listener on this Load Balancer is already using protocol_port 80", "debuginfo": null}`, cloud.KindStale},
+		{"octavia member that came meanwhile", "POST", oct + "/pools/" + missingID + "/members", 409, `{"faultcode": "Client", "faultstring": "Another member on this pool is already using ip 10.0.0.1 on protocol_port 80", "debuginfo": null}`, cloud.KindStale},
+		{"octavia quota", "POST", oct + "/loadbalancers", 403, `{"faultcode": "Client", "faultstring": "Quota has been met for resources: Load Balancer", "debuginfo": null}`, cloud.KindQuota},
+		{"octavia policy", "POST", oct + "/loadbalancers", 403, `{"faultcode": "Client", "faultstring": "Policy does not allow this request to be performed.", "debuginfo": null}`, cloud.KindDenied},
+		{"octavia busy project", "POST", oct + "/loadbalancers", 503, `{"faultcode": "Server", "faultstring": "Project busy.  Unable to lock the project.  Please try again.", "debuginfo": null}`, cloud.KindUnavailable},
+		{"octavia unknown 404", "POST", oct + "/listeners", 404, `{"faultcode": "Client", "faultstring": "Load Balancer ` + missingID + ` not found.", "debuginfo": null}`, cloud.KindUnknown},
+		{"neutron quota", "POST", neut + "/floatingips", 409, `{"NeutronError": {"type": "OverQuota", "message": "Quota exceeded for resources: ['floatingip'].", "detail": ""}}`, cloud.KindQuota},
+		{"neutron subnet full", "POST", neut + "/floatingips", 409, `{"NeutronError": {"type": "IpAddressGenerationFailure", "message": "No more IP addresses available on network ` + missingID + `.", "detail": ""}}`, cloud.KindQuota},
+		{"neutron external network full", "POST", neut + "/floatingips", 400, `{"NeutronError": {"type": "ExternalIpAddressExhausted", "message": "Unable to find any IP address on external network ` + missingID + `.", "detail": ""}}`, cloud.KindQuota},
+		{"neutron address of others", "POST", neut + "/floatingips", 409, `{"NeutronError": {"type": "IpAddressAlreadyAllocated", "message": "IP address 192.0.2.1 already allocated in subnet ` + missingID + `", "detail": ""}}`, cloud.KindConflict},
+		{"neutron floating IP of another port", "PUT", neut + "/floatingips/" + missingID, 409, `{"NeutronError": {"type": "FloatingIPPortAlreadyAssociated", "message": "Cannot associate floating IP 192.0.2.1", "detail": ""}}`, cloud.KindConflict},
+		{"neutron group in use", "DELETE", neut + "/security-groups/" + missingID, 409, `{"NeutronError": {"type": "SecurityGroupInUse", "message": "Security Group ` + missingID + ` in use.", "detail": ""}}`, cloud.KindConflict},
+		{"neutron rule that came meanwhile", "POST", neut + "/security-group-rules", 409, `{"NeutronError": {"type": "SecurityGroupRuleExists", "message": "Security group rule already exists. Rule id is ` + missingID + `.", "detail": ""}}`, cloud.KindStale},
+		{"neutron retry", "PUT", neut + "/ports/" + missingID, 409, `{"NeutronError": {"type": "StaleDataError", "message": "Concurrent update", "detail": ""}}`, cloud.KindStale},
+		{"neutron policy that names quotas", "", neut + "/quotas/" + missingID, 403, `{"NeutronError": {"type": "PolicyNotAuthorized", "message": "rule:get_quota is disallowed by policy", "detail": ""}}`, cloud.KindDenied},
+		{"neutron rate limit of a proxy", "", neut + "/ports", 429, "", cloud.KindThrottled},
+		{"swift's rate limit", "", neut + "/ports", 498, "", cloud.KindThrottled},
+		{"nova conflict", "PUT", nova + "/servers/" + missingID, 409, `{"conflictingRequest": {"code": 409, "message": "Cannot 'rename' instance while it is in task_state deleting"}}`, cloud.KindStale},
+		{"nova quota", "POST", nova + "/servers", 403, `{"forbidden": {"code": 403, "message": "Quota exceeded for instances: Requested 1, but already used 10 of 10 instances"}}`, cloud.KindQuota},
+		{"cinder quota", "POST", cinder + "/volumes", 413, `{"overLimit": {"code": 413, "message": "VolumeLimitExceeded: Maximum number of volumes allowed (10) exceeded for quota 'volumes'."}}`, cloud.KindQuota},
+		{"cinder conflict", "PUT", cinder + "/volumes/" + missingID, 409, `{"conflictingRequest": {"code": 409, "message": "Volume is busy"}}`, cloud.KindStale},
+		{"barbican policy", "", barb + "/secrets/" + missingID, 403, `{"code": 403, "title": "Forbidden", "description": "Secret retrieval attempt not allowed - please review your user/project privileges"}`, cloud.KindDenied},
+		{"barbican quota", "POST", barb + "/secrets", 403, `{"code": 403, "title": "Forbidden", "description": "Quota reached for project. Only 10 secrets are allowed."}`, cloud.KindQuota},
+		{"locked", "PUT", cinder + "/volumes/" + missingID, 423, "", cloud.KindStale},
 		{"octavia bad subnet", "POST", oct + "/loadbalancers", 400, `{"faultcode": "Client", "faultstring": "Subnet ` + missingID + ` not found.", "debuginfo": null}`, cloud.KindInvalid},
 		{"octavia provider refuses", "POST", oct + "/pools", 501, `{"faultcode": "Server", "faultstring": "Provider 'ovn' does not support a requested option", "debuginfo": null}`, cloud.KindUnsupported},
 		{"cinder", "", cinder + "/volumes/" + missingID, 404, `{"itemNotFound": {"code": 404, "message": "Volume ` + missingID + ` could not be found."}}`, cloud.KindNotFound},
@@ -72,8 +98,11 @@ func TestWrapErrorKind(t *testing.T) {
 		{"microversion", "", nova + "/servers/" + missingID, 406, `{"computeFault": {"code": 406, "message": "Version 2.999 is not supported by the API. Minimum is 2.1 and maximum is 2.93."}}`, cloud.KindUnsupported},
 		{"rate limit", "", nova + "/servers/detail", 429, `{"overLimit": {"code": 429}}`, cloud.KindThrottled},
 		{"old nova's rate limit", "", nova + "/servers/detail", 413, `{"overLimit": {"code": 413}}`, cloud.KindThrottled},
-		{"server error", "", nova + "/servers/detail", 500, "", cloud.KindUnknown},
-		{"gateway", "", nova + "/servers/" + missingID, 502, html404, cloud.KindUnknown},
+		{"server error", "", nova + "/servers/detail", 500, "", cloud.KindUnavailable},
+		{"gateway", "", nova + "/servers/" + missingID, 502, html404, cloud.KindUnavailable},
+		{"maintenance", "", nova + "/servers/" + missingID, 503, "", cloud.KindUnavailable},
+		{"gateway's patience", "", nova + "/servers/" + missingID, 504, "", cloud.KindUnavailable},
+		{"outage that talks of quotas", "", neut + "/ports", 500, `{"NeutronError": {"type": "HTTPInternalServerError", "message": "quota exceeded", "detail": ""}}`, cloud.KindUnavailable},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -119,9 +148,10 @@ func TestWrapErrorKeepsCauses(t *testing.T) {
 	if wrapError("op", nil) != nil {
 		t.Error("nil became an error")
 	}
-	for _, cause := range []error{context.Canceled, context.DeadlineExceeded} {
+	refused := &net.OpError{Op: "dial", Err: errors.New("connection refused")}
+	for cause, kind := range map[error]cloud.Kind{context.Canceled: cloud.KindUnknown, context.DeadlineExceeded: cloud.KindUnavailable, refused: cloud.KindUnavailable} {
 		err := wrapError("list servers", &url.Error{Op: "Get", URL: "http://c/v2.1/servers/detail?name=x", Err: cause})
-		if !errors.Is(err, cause) || cloud.KindOf(err) != cloud.KindUnknown {
+		if !errors.Is(err, cause) || cloud.KindOf(err) != kind {
 			t.Errorf("%v: %v of kind %v", cause, err, cloud.KindOf(err))
 		}
 		if want := "list servers: GET http://c/v2.1/servers/detail: " + cause.Error(); err.Error() != want {
@@ -190,7 +220,7 @@ func TestErrorHints(t *testing.T) {
 		want string
 	}{
 		{answered(403, "Policy does not allow this request to be performed."), "needs a role in its project that may do this"},
-		{answered(403, "Quota has been met for resources: Load Balancer"), "resources: Load Balancer (POST http://c:9876/v2.0/lbaas/loadbalancers)"},
+		{answered(403, "Quota has been met for resources: Load Balancer"), "resources: Load Balancer (POST http://c:9876/v2.0/lbaas/loadbalancers); raise the project's quota"},
 		{answered(400, "Could not retrieve certificate: ['http://c:9311/v1/containers/1']"), "use a user and password"},
 		{get(&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}), "ca-file in [Global] of cloud.conf has to hold the CA of this endpoint too"},
 		{get(x509.CertificateInvalidError{Reason: x509.Expired}), "check the clocks"},

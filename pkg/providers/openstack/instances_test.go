@@ -256,7 +256,7 @@ func TestFindFailsWithoutPorts(t *testing.T) {
 	refs := append(refsOf(servers), cloud.InstanceRef{NodeName: "x", ProviderID: deadID})
 	got := p.Instances.Find(testContext(t), refs)
 	for n, r := range got[:4] {
-		if r.Err == nil || cloud.KindOf(r.Err) != cloud.KindUnknown {
+		if r.Err == nil || cloud.KindOf(r.Err) != cloud.KindUnavailable {
 			t.Errorf("%v: %v, %v; an instance without its addresses is none", refs[n], r.Value, r.Err)
 		}
 	}

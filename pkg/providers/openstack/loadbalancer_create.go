@@ -192,12 +192,11 @@ func isAnswerLost(err error) bool {
 }
 
 // isRefusal reports whether Octavia has certainly made nothing, because of what the request
-// says or because a quota is met (403).
+// says or because a quota is met.
 func isRefusal(err error) bool {
 	switch cloud.KindOf(err) {
-	case cloud.KindInvalid, cloud.KindUnsupported, cloud.KindConflict, cloud.KindDenied:
+	case cloud.KindInvalid, cloud.KindUnsupported, cloud.KindConflict, cloud.KindDenied, cloud.KindStale, cloud.KindQuota:
 		return true
-	case cloud.KindUnknown, cloud.KindNotFound, cloud.KindThrottled, cloud.KindRetryAfter:
 	}
 	return false
 }

@@ -263,7 +263,7 @@ func (o *lbOperation) removeChildren(ctx context.Context, ref cloud.LoadBalancer
 // pendingOr returns KindRetryAfter when Octavia is working on the load balancer, so that it
 // refused a change, and err otherwise.
 func (o *lbOperation) pendingOr(ctx context.Context, id string, err error) error {
-	if cloud.KindOf(err) != cloud.KindConflict {
+	if !cloud.IsStale(err) {
 		return err
 	}
 	if lb, getErr := o.get(ctx, id); getErr == nil && lb.isPending() {

@@ -227,7 +227,7 @@ func (o *lbOperation) createFIP(ctx context.Context, w *lbWishes, portID string)
 		}
 		errs = append(errs, err)
 		// Another subnet helps only when this one is full or does not hold the address.
-		if k := cloud.KindOf(err); k != cloud.KindConflict && k != cloud.KindInvalid {
+		if k := cloud.KindOf(err); k != cloud.KindQuota && k != cloud.KindConflict && k != cloud.KindStale && k != cloud.KindInvalid {
 			break
 		}
 	}

@@ -293,7 +293,7 @@ func TestSlowCreationMakesNoSecond(t *testing.T) {
 	x := newLBTest(t, 1, "")
 	t.Cleanup(func() { logCalls(t, x.sim) })
 	x.sim.AddFault(ossim.Fault{Service: "load-balancer", Method: http.MethodPost, Path: "/lbaas/loadbalancers", Reset: true, Times: 1})
-	if _, err := x.lbs.Ensure(testContext(t), x.spec); cloud.KindOf(err) != cloud.KindUnknown {
+	if _, err := x.lbs.Ensure(testContext(t), x.spec); cloud.KindOf(err) != cloud.KindUnavailable {
 		t.Fatalf("error %v, want an answer that is lost", err)
 	}
 	x.sim.ResetRequests()

@@ -221,7 +221,7 @@ func (o *lbOperation) changeGroupsOf(ctx context.Context, p *groupPort, group st
 		switch {
 		case err == nil, cloud.IsNotFound(err): // a port that is gone needs nothing
 			return nil
-		case cloud.KindOf(err) != cloud.KindConflict || try == groupTries:
+		case !cloud.IsStale(err) || try == groupTries:
 			return err
 		}
 		var doc struct {

@@ -179,9 +179,8 @@ func (o *lbOperation) waitGone(ctx context.Context, id string) error {
 	return o.retryLater("load balancer %s is %s after its deletion", id, last.Status)
 }
 
-// errorState is of KindConflict: trying again at once is of no use.
 func errorState(lb *octaviaLB) error {
-	return cloud.Errorf(cloud.KindConflict, "load balancer %s (%s) is in state ERROR: ask the cloud's operator for the reason; it works again after a failover, or delete it and it is made anew",
+	return cloud.Errorf(cloud.KindFailed, "load balancer %s (%s) is in state ERROR: ask the cloud's operator for the reason; it works again after a failover, or delete it and it is made anew",
 		lb.ID, lb.Name)
 }
 

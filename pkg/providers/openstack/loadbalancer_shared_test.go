@@ -109,8 +109,8 @@ func TestFailedSharedLoadBalancerStays(t *testing.T) {
 	_, id := x.sharing()
 	defer x.showAs(*x.lb(id), stateError, true, 0)()
 	x.sim.ResetRequests()
-	if _, err := x.lbs.Ensure(testContext(t), x.service("web", nil)); cloud.KindOf(err) != cloud.KindConflict || !strings.Contains(err.Error(), "is in state ERROR") {
-		t.Errorf("Ensure: %v, want KindConflict that names the state", err)
+	if _, err := x.lbs.Ensure(testContext(t), x.service("web", nil)); cloud.KindOf(err) != cloud.KindFailed || !strings.Contains(err.Error(), "is in state ERROR") {
+		t.Errorf("Ensure: %v, want KindFailed that names the state", err)
 	}
 	if n := x.sim.Mutations(); n != 0 {
 		t.Errorf("%d changing calls, want none", n)

@@ -148,9 +148,9 @@ func TestErrorsKeepTheirKind(t *testing.T) {
 	}{
 		{"throttled", ossim.Fault{Status: 429, RetryAfter: 3 * time.Second}, cloud.KindThrottled},
 		{"forbidden", ossim.Fault{Status: 403}, cloud.KindDenied},
-		{"down", ossim.Fault{Status: 503}, cloud.KindUnknown},
+		{"down", ossim.Fault{Status: 503}, cloud.KindUnavailable},
 		{"endpoint gone", ossim.Fault{Status: 404}, cloud.KindUnknown},
-		{"cut", ossim.Fault{Reset: true}, cloud.KindUnknown},
+		{"cut", ossim.Fault{Reset: true}, cloud.KindUnavailable},
 		{"truncated", ossim.Fault{Truncate: true}, cloud.KindUnknown},
 	}
 	x := newLBTest(t, 1, "")

@@ -189,7 +189,7 @@ func TestRegionsDoNotWaitForEachOther(t *testing.T) {
 	now = now.Add(time.Hour)
 	down := l.two.AddFault(ossim.Fault{Status: 503})
 	for range regionFailures {
-		if own, other = find(); own != nil || cloud.KindOf(other) != cloud.KindUnknown {
+		if own, other = find(); own != nil || cloud.KindOf(other) != cloud.KindUnavailable {
 			t.Errorf("one region fails: %v and %v", own, other)
 		}
 	}
@@ -198,7 +198,7 @@ func TestRegionsDoNotWaitForEachOther(t *testing.T) {
 		t.Errorf("after %d failures: %v and %v, %d calls there", regionFailures, own, other, calls(l.two))
 	}
 	now = now.Add(regionPause)
-	if _, other = find(); cloud.KindOf(other) != cloud.KindUnknown {
+	if _, other = find(); cloud.KindOf(other) != cloud.KindUnavailable {
 		t.Errorf("after the pause: %v", other)
 	}
 	down()
@@ -223,7 +223,7 @@ func TestRegionGateBoundsTheWait(t *testing.T) {
 		cancel()
 		began := now
 		now = now.Add(regionSlow)
-		g.leave(began, &cloud.Error{Err: noAnswer{errNoServers}})
+		g.leave(began, cloud.Errorf(cloud.KindUnavailable, "%w", errNoServers))
 		now = now.Add(regionPause)
 	}
 	want := []time.Duration{regionPatience, regionTrial, 2 * regionTrial, 4 * regionTrial, regionPatience}

@@ -219,7 +219,7 @@ func portError(item *routeItem, err error) error {
 	case !cloud.IsNotFound(err):
 		return err
 	case item.add:
-		return cloud.Errorf(cloud.KindConflict, "route to %s: the port of its next hop vanished: %w", item.route.Destination, err)
+		return cloud.Errorf(cloud.KindStale, "route to %s: the port of its next hop vanished: %w", item.route.Destination, err)
 	}
 	return nil
 }
@@ -248,7 +248,7 @@ func (b *routeBatch) changePort(ctx context.Context, p *routePort, change func(*
 			return nil
 		}
 		err = wrapError(op, err)
-		if cloud.KindOf(err) != cloud.KindConflict || try == pairTries {
+		if !cloud.IsStale(err) || try == pairTries {
 			return err
 		}
 		var doc portDoc

@@ -150,7 +150,7 @@ func (r *Routes) replaceTable(ctx context.Context, can map[string]bool, entries 
 			return table, nil
 		}
 		// A lost race is 412, but from Neutron with OVN 500 as well: look whether it was one.
-		if kind := cloud.KindOf(err); kind != cloud.KindConflict && kind != cloud.KindUnknown {
+		if kind := cloud.KindOf(err); kind != cloud.KindStale && kind != cloud.KindUnavailable && kind != cloud.KindUnknown {
 			return nil, err
 		}
 		now, readErr := r.readTable(ctx)
@@ -162,7 +162,7 @@ func (r *Routes) replaceTable(ctx context.Context, can map[string]bool, entries 
 		}
 		pause *= 2
 	}
-	return nil, &cloud.Error{Kind: cloud.KindConflict, Op: op, Err: errTableMoved}
+	return nil, &cloud.Error{Kind: cloud.KindStale, Op: op, Err: errTableMoved}
 }
 
 // merge is the table with entries added or removed; all others stay as they are written.
