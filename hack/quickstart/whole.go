@@ -24,7 +24,7 @@ func playCluster(ctx context.Context, exit bool) error {
 	if err := os.Mkdir(w.dir, 0o755); err != nil {
 		return err
 	}
-	defer func() {
+	defer func() { //nolint:contextcheck // it cleans up when ctx has ended
 		fmt.Println("\ncleaning up …")
 		if w.cluster != nil {
 			if err := w.cluster.Stop(); err != nil {
