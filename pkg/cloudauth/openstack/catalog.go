@@ -10,6 +10,8 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
 )
 
 // service is how a service is found in the catalog and spoken to.
@@ -58,7 +60,7 @@ func (c *catalog) regions() []string {
 func (c *catalog) client(name string, pc *gophercloud.ProviderClient) (*gophercloud.ServiceClient, error) {
 	svc, ok := services[name]
 	if !ok {
-		return nil, &Error{Reason: Misconfigured, text: fmt.Sprintf("service %q is not known to cloudauth", name)}
+		return nil, &cloudauth.Error{Reason: cloudauth.Misconfigured, Text: fmt.Sprintf("service %q is not known to cloudauth", name)}
 	}
 	endpoint, ok := c.find(svc.types, svc.major)
 	if !ok {
@@ -132,7 +134,7 @@ func (c *catalog) missing(name string, svc service) error {
 		slices.Sort(types)
 		text = fmt.Sprintf("%s: the cloud does not offer it to this project; the catalog has %s in %s", want, limited(slices.Compact(types)), limited(c.regions()))
 	}
-	return &Error{Reason: NoEndpoint, text: text}
+	return &cloudauth.Error{Reason: cloudauth.NoEndpoint, Text: text}
 }
 
 func limited(names []string) string {

@@ -15,6 +15,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
 	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/openstack"
 )
 
@@ -61,15 +62,15 @@ func authError(op string, err error) error {
 	if a := auth.AsError(err); a != nil {
 		e.RetryAfter, e.Err = a.RetryAfter, a // without what gophercloud put around it
 		switch a.Reason {
-		case auth.Rejected:
+		case cloudauth.Rejected:
 			e.Kind = cloud.KindDenied
-		case auth.Throttled:
+		case cloudauth.Throttled:
 			e.Kind = cloud.KindThrottled
-		case auth.NoEndpoint:
+		case cloudauth.NoEndpoint:
 			e.Kind = cloud.KindUnsupported
-		case auth.Misconfigured:
+		case cloudauth.Misconfigured:
 			e.Kind = cloud.KindInvalid
-		case auth.Failed, auth.Unreachable:
+		case cloudauth.Failed, cloudauth.Unreachable:
 			e.Kind = cloud.KindUnavailable
 		}
 	}

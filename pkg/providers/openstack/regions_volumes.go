@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
 	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/openstack"
 )
 
@@ -75,7 +76,7 @@ func decideVolume(id string, answers []cloud.Result[*cloud.Volume]) cloud.Result
 			found = a.Value
 		case cloud.IsNotFound(a.Err):
 			absent = a.Err
-		case e != nil && e.Reason == auth.NoEndpoint:
+		case e != nil && e.Reason == cloudauth.NoEndpoint:
 			none = a.Err // a region without Cinder has no volumes
 		default:
 			unsure = a.Err
