@@ -27,7 +27,8 @@ func (t *term) routeController(ctx context.Context, client kubernetes.Interface)
 	recorder, shutdown := t.recorder(ctx, "route_controller")
 	limits := t.opts.NodeDeletion
 	c := routes.New(routes.Config{
-		Client: client, Nodes: t.informers.Core().V1().Nodes(), Routes: t.provider.Routes, Cluster: t.cluster, Recorder: recorder,
+		Client: client, Nodes: t.informers.Core().V1().Nodes(), Routes: t.provider.Routes, Traits: t.provider.Routing, Owns: t.provider.Owns,
+		Cluster: t.cluster, Recorder: recorder,
 		Period: t.opts.Component.KubeCloudShared.RouteReconciliationPeriod.Duration,
 		Guard: routes.Guard{
 			Count: limits.Count, Percent: limits.Percent, Settle: limits.Settle,

@@ -45,6 +45,8 @@ type Provider struct {
 	LoadBalancerClasses []string
 	// Routes is nil where pod routes are not managed.
 	Routes Routes
+	// Routing are the traits of Routes.
+	Routing RouteTraits
 	// Volumes is nil where PersistentVolumes are not labeled.
 	Volumes Volumes
 	// Ready answers nil once the cloud can be asked (credentials accepted, endpoints known)

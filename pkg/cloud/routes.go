@@ -29,12 +29,21 @@ type Cluster struct {
 	PodCIDRs []netip.Prefix
 }
 
-// Route is one pod CIDR's way to its node.
+// Route is one pod CIDR's way to its node. Exactly one of NextHop, Target and Blackhole says where
+// it leads.
 type Route struct {
 	// Destination is the pod CIDR.
 	Destination netip.Prefix
-	// NextHop is the node's address of the same family; invalid (zero) for a blackhole.
+	// NextHop is the node's address of the same family.
 	NextHop netip.Addr
+	// Target is the provider ID of the node's instance, as Instance.ProviderID has it, in clouds
+	// whose routes lead to instances (RouteTraits.ToInstance).
+	Target string
+	// Blackhole is set by List: the route leads nowhere, as one whose instance is gone. It may be
+	// removed, and is never added.
+	Blackhole bool
+	// ID is the cloud's own name of the route, for the provider alone; set by List.
+	ID string
 	// Node is the node's instance; filled in by callers of Apply where the node still
 	// exists, never by List, which only knows addresses.
 	Node InstanceRef
@@ -44,4 +53,38 @@ type Route struct {
 	// Partial is set by List when the route is missing in one of several tables that it
 	// belongs to; adding it again completes it.
 	Partial bool
+}
+
+// Hop is where a Route leads. It is comparable.
+type Hop struct {
+	Addr      netip.Addr
+	Target    string
+	Blackhole bool
+}
+
+// Hop returns where r leads.
+func (r Route) Hop() Hop { return Hop{Addr: r.NextHop, Target: r.Target, Blackhole: r.Blackhole} }
+
+// String names the hop for people.
+func (h Hop) String() string {
+	switch {
+	case h.Blackhole:
+		return "blackhole"
+	case h.Target != "":
+		return h.Target
+	}
+	return h.Addr.String()
+}
+
+// RouteTraits are what the planner must know of a cloud's routes. The zero value is a table of
+// any size whose routes lead to addresses, several from one destination where that is wished.
+type RouteTraits struct {
+	// ToInstance: routes lead to instances (Route.Target) and not to addresses.
+	ToInstance bool
+	// OneHop: a destination has one route. Adding one replaces another one that is Ours, or a
+	// blackhole; whatever else is in its way is KindConflict.
+	OneHop bool
+	// Max is how many routes the table can hold; 0 for no known limit. A table that others fill,
+	// too, is full before: that is an error of Apply.
+	Max int
 }

@@ -25,6 +25,7 @@ type routeTest struct {
 	p       *process
 	cluster cloud.Cluster
 	ours    []cloud.Route // to each node
+	moved   cloud.Route   // the first of them, but to the second node
 }
 
 func (x *suite) routes(t *T, v6 bool) *routeTest {
@@ -39,18 +40,30 @@ func (x *suite) routes(t *T, v6 bool) *routeTest {
 		r.cluster.PodCIDRs = []netip.Prefix{netip.MustParsePrefix("fd00:10:244::/48")}
 	}
 	for i, n := range x.nodes {
-		at := slices.IndexFunc(n.Addresses, func(a netip.Addr) bool { return a.Is6() == v6 })
-		if at < 0 {
-			t.Fatalf("instance %s has no address of the family", n.Ref.NodeName)
-		}
-		r.ours = append(r.ours, cloud.Route{Destination: netip.MustParsePrefix(fmt.Sprintf(base, i+1)), NextHop: n.Addresses[at], Node: n.Ref})
+		r.ours = append(r.ours, r.to(fmt.Sprintf(base, i+1), n, v6))
 	}
+	r.moved = r.to(r.ours[0].Destination.String(), x.nodes[1], v6)
 	t.Cleanup(func() {
-		if err := errors.Join(r.p.Routes.Apply(t.Ctx, r.cluster, nil, r.ours)...); err != nil {
+		if err := errors.Join(r.p.Routes.Apply(t.Ctx, r.cluster, nil, append(r.ours, r.moved))...); err != nil {
 			t.spoil("remove the routes: %v", err)
 		}
 	})
 	return r
+}
+
+// to is a route to a node.
+func (r *routeTest) to(destination string, n Instance, v6 bool) cloud.Route {
+	out := cloud.Route{Destination: netip.MustParsePrefix(destination), Node: n.Ref}
+	if r.p.Routing.ToInstance {
+		out.Target = n.Ref.ProviderID
+		return out
+	}
+	at := slices.IndexFunc(n.Addresses, func(a netip.Addr) bool { return a.Is6() == v6 })
+	if at < 0 {
+		r.t.Fatalf("instance %s has no address of the family", n.Ref.NodeName)
+	}
+	out.NextHop = n.Addresses[at]
+	return out
 }
 
 func (r *routeTest) apply(add, remove []cloud.Route) {
@@ -59,7 +72,7 @@ func (r *routeTest) apply(add, remove []cloud.Route) {
 	}
 }
 
-func key(r cloud.Route) string { return r.Destination.String() + " via " + r.NextHop.String() }
+func key(r cloud.Route) string { return r.Destination.String() + " via " + r.Hop().String() }
 
 // check compares the routes in the cluster's CIDRs with those wanted, as the provider and as
 // the cloud has them. Those of foreign are not ours.
@@ -103,7 +116,15 @@ func checkRoutes(t *T, x *suite, v6 bool) {
 	r.check(r.ours[:2], nil)
 	r.apply(r.ours[2:], r.ours[:1])
 	r.check(r.ours[1:], nil)
-	r.apply(nil, r.ours)
+	r.apply(r.ours[:1], nil)
+	moved := append([]cloud.Route{r.moved}, r.ours[1:]...)
+	r.apply(moved[:1], nil) // where a destination has one hop, it is replaced
+	if !r.p.Routing.OneHop {
+		r.check(append(moved, r.ours[0]), nil)
+		r.apply(nil, r.ours[:1])
+	}
+	r.check(moved, nil)
+	r.apply(nil, moved)
 	r.check(nil, nil)
 }
 
@@ -124,8 +145,8 @@ func checkSameRoutes(t *T, x *suite) {
 
 func checkForeignRoutes(t *T, x *suite) {
 	r := x.routes(t, false)
-	inside := cloud.Route{Destination: netip.MustParsePrefix("10.244.99.0/24"), NextHop: r.ours[0].NextHop}
-	outside := cloud.Route{Destination: netip.MustParsePrefix("192.0.2.0/24"), NextHop: r.ours[0].NextHop}
+	inside := cloud.Route{Destination: netip.MustParsePrefix("10.244.99.0/24"), NextHop: r.ours[0].NextHop, Target: r.ours[0].Target}
+	outside := cloud.Route{Destination: netip.MustParsePrefix("192.0.2.0/24"), NextHop: r.ours[0].NextHop, Target: r.ours[0].Target}
 	for _, route := range []cloud.Route{inside, outside} {
 		t.Must(x.World.AddRoute(t.Ctx, route))
 		t.Cleanup(func() { t.Must(x.World.RemoveRoute(t.Ctx, route)) })

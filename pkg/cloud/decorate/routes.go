@@ -103,7 +103,7 @@ func (r *routes) Apply(ctx context.Context, cluster cloud.Cluster, add, remove [
 				err = context.Cause(ctx)
 			}
 		}
-		errs[k] = fmt.Errorf("change route %s via %s: %w", change.route.Destination, change.route.NextHop, err)
+		errs[k] = fmt.Errorf("change route %s via %s: %w", change.route.Destination, change.route.Hop(), err)
 	}
 	return errs
 }

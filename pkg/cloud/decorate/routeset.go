@@ -23,7 +23,7 @@ func (c routeChange) list() int {
 // path is what makes two routes the same for the cloud.
 type path struct {
 	destination netip.Prefix
-	nextHop     netip.Addr
+	hop         cloud.Hop
 }
 
 // routeSet is one set of changes. It is guarded by routes.mu until it is taken off the queue.
@@ -45,7 +45,7 @@ func newRouteSet(cluster cloud.Cluster, key string) *routeSet {
 // add puts change into the set. It is false when the set does the opposite with the same
 // route: then the order counts, and change belongs into a later set.
 func (s *routeSet) add(change routeChange) bool {
-	p := path{change.route.Destination, change.route.NextHop}
+	p := path{change.route.Destination, change.route.Hop()}
 	if removes, ok := s.removes[p]; ok && removes != change.remove {
 		return false
 	}

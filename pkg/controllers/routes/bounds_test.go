@@ -93,7 +93,7 @@ func TestLossBeginsAnewWhenItWasMended(t *testing.T) {
 		{0, 3, 0}, {5 * time.Minute, 3, 0}, {time.Minute, 6, 0}, {5 * time.Minute, 3, 0}, {10*time.Minute - 1, 3, 0}, {1, 3, 3}, {0, 5, 1},
 	} {
 		l.now.SetTime(l.now.Now().Add(step.after))
-		if got := l.removable(t.Context(), makePlan(all, nodes(step.nodes), nil)); len(got) != step.want {
+		if got := l.removable(t.Context(), makePlan(all, nodes(step.nodes), nil, routing{})); len(got) != step.want {
 			t.Errorf("%s later, with %d of 6 Nodes: %d routes go, want %d", step.after, step.nodes, len(got), step.want)
 		}
 	}

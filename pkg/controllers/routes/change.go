@@ -18,11 +18,22 @@ type result struct {
 	pending map[path]bool  // to be made in a later pass
 }
 
-// change makes and removes routes, as many as belong into one pass.
+// change makes and removes routes, as many as belong into one pass, as one set. But where a Node's
+// hop changes, the old route goes after the new one is there, or before where both cannot be.
 func (c *Controller) change(ctx context.Context, p *plan) result {
-	add, later := c.firstToAdd(p.add)
-	remove := p.remove[:min(len(p.remove), changeAtOnce)]
 	out := result{failed: map[path]error{}, pending: map[path]bool{}}
+	remove := p.remove[:min(len(p.remove), changeAtOnce)]
+	old, remove := p.replaced(remove)
+	removed := true
+	if p.OneHop || p.Max > 0 && len(p.listed)+len(p.add) > p.Max {
+		removed = c.removed(ctx, p, old, c.apply(ctx, nil, old))
+		old = nil
+	}
+	fit, over := p.room()
+	for _, r := range over {
+		out.failed[pathOf(r)] = fmt.Errorf("the route table is full: it holds %d of at most %d routes", len(p.listed), p.Max)
+	}
+	add, later := c.firstToAdd(fit)
 	for _, r := range later {
 		out.pending[pathOf(r)] = true
 	}
@@ -40,18 +51,27 @@ func (c *Controller) change(ctx context.Context, p *plan) result {
 			logger.V(2).Info("Route cannot be made, will try again", "reason", err.Error())
 		}
 	}
-	removed := true
-	for k, r := range remove {
-		switch err := errs[len(add)+k]; {
+	removed = c.removed(ctx, p, remove, errs[len(add):]) && removed
+	removed = c.removed(ctx, p, old, c.apply(ctx, nil, old)) && removed
+	more := len(p.remove) > changeAtOnce || len(over) > 0 && len(p.remove) > 0
+	c.more = len(later) > 0 && c.failures[pathOf(later[0])] == 0 || more && removed
+	return out
+}
+
+// removed notes what became of removals, and reports whether all were made.
+func (c *Controller) removed(ctx context.Context, p *plan, routes []cloud.Route, errs []error) bool {
+	all := true
+	for k, r := range routes {
+		switch err := errs[k]; {
 		case err == nil:
+			delete(p.listed, pathOf(r))
 			loggerOf(ctx, r).V(2).Info("Route is removed")
 		case ctx.Err() == nil:
-			removed = false
+			all = false
 			loggerOf(ctx, r).Error(err, "Route cannot be removed, will try again")
 		}
 	}
-	c.more = len(later) > 0 && c.failures[pathOf(later[0])] == 0 || len(remove) < len(p.remove) && removed
-	return out
+	return all
 }
 
 // firstToAdd are the routes to be made in this pass: those that have failed least.
@@ -101,5 +121,5 @@ func (c *Controller) apply(ctx context.Context, add, remove []cloud.Route) []err
 }
 
 func loggerOf(ctx context.Context, r cloud.Route) klog.Logger {
-	return klog.FromContext(ctx).WithValues("destination", r.Destination, "nextHop", r.NextHop, "node", r.Node.NodeName)
+	return klog.FromContext(ctx).WithValues("destination", r.Destination, "nextHop", r.Hop(), "node", r.Node.NodeName)
 }

@@ -20,6 +20,7 @@ func TestPassFollowsWhatRoutesDependOn(t *testing.T) {
 		"nothing":      {func(*corev1.Node) {}, false},
 		"labels":       {func(n *corev1.Node) { n.Labels = map[string]string{"a": "b"} }, false},
 		"pod CIDR":     {func(n *corev1.Node) { n.Spec.PodCIDRs = []string{"10.244.9.0/24"} }, true},
+		"provider ID":  {func(n *corev1.Node) { n.Spec.ProviderID = "fake://1" }, true},
 		"address":      {func(n *corev1.Node) { n.Status.Addresses[0].Address = "10.0.0.9" }, true},
 		"initialized":  {func(n *corev1.Node) { n.Spec.Taints = nil }, true},
 		"other taints": {func(n *corev1.Node) { n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "other"}) }, false},

@@ -43,9 +43,12 @@ const (
 
 // Config is what a Controller works with. All is required.
 type Config struct {
-	Client   kubernetes.Interface
-	Nodes    coreinformers.NodeInformer
-	Routes   cloud.Routes
+	Client kubernetes.Interface
+	Nodes  coreinformers.NodeInformer
+	Routes cloud.Routes
+	Traits cloud.RouteTraits
+	// Owns is the provider's, whose routes lead to its own instances only.
+	Owns     func(*corev1.Node) bool
 	Cluster  cloud.Cluster
 	Recorder record.EventRecorder
 	// Period is how often routes are compared with Nodes, beside when Nodes change.
@@ -60,6 +63,7 @@ type Controller struct {
 	client   kubernetes.Interface
 	nodes    coreinformers.NodeInformer
 	routes   cloud.Routes
+	routing  routing
 	cluster  cloud.Cluster
 	recorder record.EventRecorder
 	period   time.Duration
@@ -83,7 +87,7 @@ type event struct{ node, reason, message string }
 // New makes a Controller.
 func New(c Config) *Controller {
 	return &Controller{
-		client: c.Client, nodes: c.Nodes, routes: c.Routes, cluster: c.Cluster, recorder: c.Recorder, period: c.Period,
+		client: c.Client, nodes: c.Nodes, routes: c.Routes, routing: routing{c.Traits, c.Owns}, cluster: c.Cluster, recorder: c.Recorder, period: c.Period,
 		guard: c.Guard, metrics: c.Metrics, clock: c.Clock,
 		status: newConditions(c.Client, c.Nodes),
 		known:  map[path]bool{}, adopted: map[path]bool{}, failures: map[path]int{}, reported: map[event]time.Time{},
@@ -144,7 +148,7 @@ func handlers(changed chan<- struct{}) cache.ResourceEventHandler {
 		UpdateFunc: func(before, now any) {
 			a, ok := before.(*corev1.Node)
 			b, is := now.(*corev1.Node)
-			if !ok || !is || !slices.Equal(a.Spec.PodCIDRs, b.Spec.PodCIDRs) || !slices.Equal(a.Status.Addresses, b.Status.Addresses) ||
+			if !ok || !is || a.Spec.ProviderID != b.Spec.ProviderID || !slices.Equal(a.Spec.PodCIDRs, b.Spec.PodCIDRs) || !slices.Equal(a.Status.Addresses, b.Status.Addresses) ||
 				isUninitialized(a) != isUninitialized(b) {
 				tell(changed)
 			}
@@ -176,11 +180,11 @@ func (c *Controller) pass(ctx context.Context) {
 		logger.Error(err, "Nodes cannot be listed")
 		return
 	}
-	p, sure := makePlan(list, nodes, c.known), true
+	p, sure := makePlan(list, nodes, c.known, c.routing), true
 	if len(p.remove)+len(p.gone) > 0 {
 		if live := c.liveNodes(ctx, p); live != nil {
 			nodes = live
-			p = makePlan(list, nodes, c.known)
+			p = makePlan(list, nodes, c.known, c.routing)
 		} else {
 			sure, p.remove, p.gone = false, nil, nil
 		}
@@ -196,7 +200,7 @@ func (c *Controller) pass(ctx context.Context) {
 	names := make(map[string]bool, len(nodes))
 	for _, n := range nodes {
 		names[n.Name] = true
-		if len(n.Spec.PodCIDRs) > 0 {
+		if len(n.Spec.PodCIDRs) > 0 && !p.stranger[n.Name] {
 			c.settle(n, p, result)
 		}
 	}
@@ -217,11 +221,11 @@ func (c *Controller) settle(n *corev1.Node, p *plan, result result) {
 		pending = pending || result.pending[at]
 		if err := result.failed[at]; err != nil {
 			complete = false
-			c.report(n, eventFailed, fmt.Sprintf("Could not create route to %s via %s: %v", at.destination, at.nextHop, err))
+			c.report(n, eventFailed, fmt.Sprintf("Could not create route to %s via %s: %v", at.destination, at.hop, err))
 		}
 	}
 	for _, at := range p.conflicts[n.Name] {
-		c.report(n, eventConflict, fmt.Sprintf("Somebody else's route leads %s to %s, which is no Node: it is left there, but takes the Node's traffic", at.destination, at.nextHop))
+		c.report(n, eventConflict, fmt.Sprintf("Somebody else's route leads %s to %s, which is no Node: it is left there, but takes the Node's traffic", at.destination, at.hop))
 	}
 	if complete && pending && says(n, true) {
 		return // one that it had was lost, and its turn is soon

@@ -3,6 +3,7 @@ package routes
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -21,7 +22,8 @@ import (
 type table struct {
 	mu      sync.Mutex
 	routes  map[path]cloud.Route
-	applied []int // how many routes were to be added, by call
+	applied []int    // how many routes were to be added, by call
+	order   []string // what was done, in order
 	refuse  bool
 	down    error        // what List answers
 	attempt map[path]int // to add a route
@@ -45,6 +47,14 @@ func (x *table) Apply(_ context.Context, _ cloud.Cluster, add, remove []cloud.Ro
 	defer x.mu.Unlock()
 	x.applied = append(x.applied, len(add))
 	errs := make([]error, len(add)+len(remove))
+	var did []string
+	for _, r := range add {
+		did = append(did, fmt.Sprintf("+%s>%s", r.Destination, r.Hop()))
+	}
+	for _, r := range remove {
+		did = append(did, fmt.Sprintf("-%s>%s", r.Destination, r.Hop()))
+	}
+	x.order = append(x.order, strings.Join(did, " "))
 	for k, r := range add {
 		x.attempt[pathOf(r)]++
 		if x.refuse {

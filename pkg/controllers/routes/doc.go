@@ -3,7 +3,8 @@
 // conditions. What differs:
 //
 //   - All changes of a pass are one set, of at most changeAtOnce new routes and as many old
-//     ones, and Nodes that come, go or change begin a pass at once.
+//     ones; where a Node's hop changes, the old route goes when the new one is there. Nodes
+//     that come, go or change begin a pass at once.
 //   - A change that failed is tried again in the next pass, whatever made that begin.
 //   - A pass that changes nothing logs nothing.
 //   - Routes are deleted only when they are known to be the cluster's, see plan, after a live

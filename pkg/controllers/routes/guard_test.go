@@ -47,7 +47,7 @@ func TestGuardEvaluate(t *testing.T) {
 // A Node of both families is one Node: its two routes are not two of two.
 func TestGuardCountsByFamily(t *testing.T) {
 	routes := []cloud.Route{ours(testRoute("10.244.1.0/24", "10.0.0.1")), ours(testRoute("fd00:0:0:1::/64", "fd00:1::1"))}
-	p := makePlan(routes, nil, nil)
+	p := makePlan(routes, nil, nil, routing{})
 	if diff := cmp.Diff([2]loss{{1, 0}, {1, 0}}, p.losses(), cmp.AllowUnexported(loss{})); diff != "" {
 		t.Errorf("losses (-want +got):\n%s", diff)
 	}

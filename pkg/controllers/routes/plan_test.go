@@ -27,6 +27,7 @@ func testRoute(destination, hop string) cloud.Route {
 	if hop != "" {
 		r.NextHop = netip.MustParseAddr(hop)
 	}
+	r.Blackhole = hop == ""
 	return r
 }
 
@@ -36,7 +37,7 @@ func partial(r cloud.Route) cloud.Route { r.Partial = true; return r }
 func names(routes []cloud.Route) []string {
 	var out []string
 	for _, r := range routes {
-		out = append(out, fmt.Sprintf("%s via %s", r.Destination, r.NextHop))
+		out = append(out, fmt.Sprintf("%s via %s", r.Destination, r.Hop()))
 	}
 	slices.Sort(out)
 	return out
@@ -79,10 +80,11 @@ func TestPlanOfOneRoute(t *testing.T) {
 		{"an operator's for the CIDR of a node without an address", testRoute("10.244.5.0/24", "10.0.0.5"), false, leave, "no-address"},
 		{"a wider one to a node", testRoute("10.244.0.0/16", "10.0.0.1"), false, leave, ""},
 		{"an operator's blackhole", testRoute("10.244.8.0/24", ""), false, leave, ""},
+		{"a node's CIDR to a blackhole", testRoute("10.244.1.0/24", ""), false, remove, ""},
 		{"our blackhole", ours(testRoute("10.244.8.0/24", "")), false, remove, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			p := makePlan([]cloud.Route{test.route}, nodes, map[path]bool{pathOf(test.route): test.known})
+			p := makePlan([]cloud.Route{test.route}, nodes, map[path]bool{pathOf(test.route): test.known}, routing{})
 			for _, r := range p.adopt {
 				if r.Node.NodeName != "a" {
 					t.Errorf("to be recorded for node %q", r.Node.NodeName)
@@ -121,7 +123,7 @@ func TestPlanOfNodes(t *testing.T) {
 		testNode("outside", []string{"172.16.0.0/24"}, "10.0.0.4"),
 		fresh,
 	}
-	p := makePlan(nil, nodes, nil)
+	p := makePlan(nil, nodes, nil, routing{})
 	want := []string{"10.244.1.0/24 via 10.0.0.1", "10.244.2.0/24 via 10.0.0.2", "172.16.0.0/24 via 10.0.0.4", "fd00:0:0:1::/64 via fd00:1::1"}
 	if diff := cmp.Diff(want, names(p.add)); diff != "" {
 		t.Errorf("routes to add (-want +got):\n%s", diff)
@@ -141,14 +143,14 @@ func TestPlanOfNodes(t *testing.T) {
 func TestPlanRemembers(t *testing.T) {
 	node := testNode("a", []string{"10.244.1.0/24"}, "10.0.0.1")
 	list := []cloud.Route{testRoute("10.244.1.0/24", "10.0.0.1"), testRoute("10.244.7.0/24", "10.0.0.7")}
-	p := makePlan(list, []*corev1.Node{node}, nil)
+	p := makePlan(list, []*corev1.Node{node}, nil, routing{})
 	for range 2 { // the removal may fail
-		p = makePlan(list, nil, p.known)
+		p = makePlan(list, nil, p.known, routing{})
 		if diff := cmp.Diff([]string{"10.244.1.0/24 via 10.0.0.1"}, names(p.gone)); diff != "" {
 			t.Fatalf("routes to remove (-want +got):\n%s", diff)
 		}
 	}
-	if p = makePlan(list[1:], nil, p.known); len(p.known) > 0 || len(p.gone) > 0 {
+	if p = makePlan(list[1:], nil, p.known, routing{}); len(p.known) > 0 || len(p.gone) > 0 {
 		t.Errorf("remembers %v, removes %v", p.known, p.gone)
 	}
 }
