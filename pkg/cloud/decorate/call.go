@@ -17,6 +17,9 @@ import (
 type operation struct {
 	ability, name string
 	mutation      bool
+	// patient says that a throttled cloud is waited for however long it asks, as far as the policy
+	// allows. Others wait briefly: who asked comes back by itself.
+	patient bool
 }
 
 // caller makes the calls of one provider: each with a deadline, retries and metrics. A call
@@ -42,6 +45,11 @@ func newCaller(provider string, o Options) *caller {
 // do makes attempts until one succeeds, fails for good, or the operation's policy or ctx
 // ends it. The last attempt's error keeps its kind.
 func (c *caller) do(ctx context.Context, op operation, attempt func(context.Context) error) error {
+	return c.try(ctx, op, func() bool { return op.patient }, attempt)
+}
+
+// try is do; patient is asked anew after each attempt.
+func (c *caller) try(ctx context.Context, op operation, patient func() bool, attempt func(context.Context) error) error {
 	policy := c.reads
 	if op.mutation {
 		policy = c.mutations
@@ -71,8 +79,9 @@ func (c *caller) do(ctx context.Context, op operation, attempt func(context.Cont
 		}
 		wait := policy.backoff(max(n, 1))
 		if throttled {
-			wait = max(wait, spread(bounded(cloud.RetryAfter(last))))
-			if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
+			asked := bounded(cloud.RetryAfter(last))
+			wait = max(wait, spread(asked))
+			if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait || asked > throttleBrief && !patient() {
 				return c.gaveUp(op, last, errTooLong, n, began)
 			}
 		}
@@ -159,7 +168,9 @@ func batch[K comparable, V any](ctx context.Context, c *caller, op operation, ke
 		open[i] = i
 	}
 	ask := keys
-	err := c.do(ctx, op, func(ctx context.Context) error {
+	// What is answered is not held back by what is throttled.
+	patient := func() bool { return op.patient && len(open) == len(keys) }
+	err := c.try(ctx, op, patient, func(ctx context.Context) error {
 		c.metrics.batchSize.WithLabelValues(c.provider, op.ability, op.name).Observe(float64(len(ask)))
 		answers := attempt(ctx, ask)
 		if len(answers) != len(ask) {

@@ -24,7 +24,7 @@ func testCaller(t *testing.T, o Options) *caller {
 	return newCaller("fake", o)
 }
 
-var readOp, changeOp = operation{"instances", "get", false}, operation{"routes", "apply", true}
+var readOp, changeOp = operation{ability: "instances", name: "get", patient: true}, operation{ability: "routes", name: "apply", mutation: true}
 
 func TestRetryByKind(t *testing.T) {
 	for _, test := range []struct {
@@ -223,6 +223,27 @@ func TestThrottledCallWaitsAsAsked(t *testing.T) {
 		}
 		if took := time.Since(began); took > 0 {
 			t.Errorf("it took %v to give up", took)
+		}
+	})
+}
+
+// Who comes back by itself does not wait, and what a batch has answered is not held back by
+// what another place throttles.
+func TestThrottledCallHoldsNobodyElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, began := testCaller(t, Options{}), time.Now()
+		throttled := &cloud.Error{Kind: cloud.KindThrottled, RetryAfter: 20 * time.Second, Err: errors.New("429")}
+		if err := c.do(t.Context(), changeOp, func(context.Context) error { return throttled }); cloud.KindOf(err) != cloud.KindThrottled || cloud.RetryAfter(err) != throttled.RetryAfter {
+			t.Errorf("a change: %v", err)
+		}
+		results := batch(t.Context(), c, readOp, []int{1, 2}, func(_ context.Context, keys []int) []cloud.Result[int] {
+			return []cloud.Result[int]{{Value: 1}, {Err: throttled}}
+		})
+		if results[0].Err != nil || cloud.KindOf(results[1].Err) != cloud.KindThrottled {
+			t.Errorf("a batch of two places: %v", results)
+		}
+		if took := time.Since(began); took > 0 {
+			t.Errorf("they waited %v", took)
 		}
 	})
 }

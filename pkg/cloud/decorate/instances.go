@@ -178,7 +178,7 @@ func (i *Instances) get(ctx context.Context, ref cloud.InstanceRef) (*cloud.Inst
 // read makes one Find with its retries and keeps the answers.
 func (i *Instances) read(ctx context.Context, refs []cloud.InstanceRef) []cloud.Result[*cloud.Instance] {
 	began := i.clock.Now()
-	results := batch(ctx, i.call, operation{ability: "instances", name: "find"}, refs,
+	results := batch(ctx, i.call, operation{ability: "instances", name: "find", patient: true}, refs,
 		func(ctx context.Context, refs []cloud.InstanceRef) []cloud.Result[*cloud.Instance] {
 			results := i.next.Find(ctx, refs)
 			for k := range results {

@@ -45,20 +45,20 @@ func (l *loadBalancers) Get(ctx context.Context, ref cloud.LoadBalancerRef) (*cl
 
 // Ensure implements cloud.LoadBalancers.
 func (l *loadBalancers) Ensure(ctx context.Context, spec *cloud.LoadBalancerSpec) (*cloud.LoadBalancerStatus, error) {
-	return l.status(ctx, spec.LoadBalancerRef, operation{"loadbalancers", "ensure", true},
+	return l.status(ctx, spec.LoadBalancerRef, operation{ability: "loadbalancers", name: "ensure", mutation: true},
 		func(ctx context.Context) (*cloud.LoadBalancerStatus, error) { return l.next.Ensure(ctx, spec) })
 }
 
 // UpdateMembers implements cloud.LoadBalancers.
 func (l *loadBalancers) UpdateMembers(ctx context.Context, spec *cloud.LoadBalancerSpec) error {
-	return l.do(ctx, spec.LoadBalancerRef, operation{"loadbalancers", "update_members", true}, func(ctx context.Context) error {
+	return l.do(ctx, spec.LoadBalancerRef, operation{ability: "loadbalancers", name: "update_members", mutation: true}, func(ctx context.Context) error {
 		return l.next.UpdateMembers(ctx, spec)
 	})
 }
 
 // Delete implements cloud.LoadBalancers.
 func (l *loadBalancers) Delete(ctx context.Context, ref cloud.LoadBalancerRef) error {
-	return l.do(ctx, ref, operation{"loadbalancers", "delete", true}, func(ctx context.Context) error {
+	return l.do(ctx, ref, operation{ability: "loadbalancers", name: "delete", mutation: true}, func(ctx context.Context) error {
 		return l.next.Delete(ctx, ref)
 	})
 }

@@ -154,7 +154,7 @@ func (r *routes) drain(ctx context.Context) {
 
 // apply makes the changes of one set.
 func (r *routes) apply(ctx context.Context, set *routeSet) {
-	results := batch(ctx, r.call, operation{"routes", "apply", true}, set.changes,
+	results := batch(ctx, r.call, operation{ability: "routes", name: "apply", mutation: true}, set.changes,
 		func(ctx context.Context, changes []routeChange) []cloud.Result[struct{}] {
 			return applied(changes, func(add, remove []cloud.Route) []error {
 				return r.next.Apply(ctx, set.cluster, add, remove)

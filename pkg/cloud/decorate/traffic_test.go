@@ -52,6 +52,7 @@ func TestThrottlingHoldsOneServiceAtOnePlace(t *testing.T) {
 		}
 		var wg sync.WaitGroup
 		call := func(op operation, family, place string) {
+			op.patient = true
 			wg.Go(func() {
 				if err := c.do(t.Context(), op, request(family, place)); err != nil {
 					t.Error(err)
