@@ -3,7 +3,6 @@ package cloudauth
 import (
 	"fmt"
 	"strings"
-	"time"
 )
 
 // Reason says what kind of failure an Error is.
@@ -23,15 +22,11 @@ const (
 	NoCredentials
 	// Misconfigured is a configuration that cannot work.
 	Misconfigured
-	// NoEndpoint is a service that the cloud does not have where it is looked for.
-	NoEndpoint
 )
 
 // Error is a failure to authenticate, or of a call to a cloud.
 type Error struct {
 	Reason Reason
-	// RetryAfter is the wait that the cloud asked for; zero when it asked for none.
-	RetryAfter time.Duration
 	// Text is one line, says what to do, and has nothing secret in it.
 	Text string
 	// Cause is what is behind it, or nil.

@@ -90,6 +90,7 @@ var arrows = []struct {
 	{"pkg/collectors", nil},
 	{"pkg/cloud/decorate", []string{"pkg/cloud", "pkg/keylock"}},
 	{"pkg/cloud/cloudtest", []string{"pkg/cloud"}},
+	{"pkg/cloud/places", []string{"pkg/cloud"}},
 	{"pkg/cloud", nil},
 	{"pkg/cloudauth", []string{"pkg/nearest", "pkg/version"}},
 	{"pkg/lb", []string{"pkg/cloud", "pkg/nearest", "pkg/text"}},

@@ -58,8 +58,8 @@ func TestIdentityWithoutTheIDOfItsCredential(t *testing.T) {
 	l.identity.ApplicationCredentialID = "" // as of a Keystone that does not tell
 	l.mu.Unlock()
 	got, err := s.Identity(t.Context())
-	var own *cloudauth.Error
-	if !errors.As(err, &own) || own.Reason != cloudauth.Misconfigured || got != (Identity{}) {
+	var own *Error
+	if !errors.As(err, &own) || own.Reason != Misconfigured || got != (Identity{}) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }

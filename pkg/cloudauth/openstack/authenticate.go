@@ -10,8 +10,6 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 	"k8s.io/klog/v2"
-
-	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
 )
 
 const (
@@ -49,8 +47,8 @@ func (l *login) persist(ctx context.Context) (result, error) {
 
 // isStumble reports whether a failure is likely to pass within a moment: a 5xx, or a connection
 // that was cut.
-func isStumble(e *cloudauth.Error, cause error) bool {
-	return e.Reason == cloudauth.Failed || errors.Is(cause, io.EOF) || errors.Is(cause, io.ErrUnexpectedEOF) || errors.Is(cause, syscall.ECONNRESET)
+func isStumble(e *Error, cause error) bool {
+	return e.Reason == Failed || errors.Is(cause, io.EOF) || errors.Is(cause, io.ErrUnexpectedEOF) || errors.Is(cause, syscall.ECONNRESET)
 }
 
 // checkClock says once when this machine's clock is far from Keystone's, which makes valid

@@ -10,8 +10,6 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
-
-	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
 )
 
 // service is how a service is found in the catalog and spoken to.
@@ -60,7 +58,7 @@ func (c *catalog) regions() []string {
 func (c *catalog) client(name string, pc *gophercloud.ProviderClient) (*gophercloud.ServiceClient, error) {
 	svc, ok := services[name]
 	if !ok {
-		return nil, &cloudauth.Error{Reason: cloudauth.Misconfigured, Text: fmt.Sprintf("service %q is not known to cloudauth", name)}
+		return nil, &Error{Reason: Misconfigured, text: fmt.Sprintf("service %q is not known to cloudauth", name)}
 	}
 	endpoint, ok := c.find(svc.types, svc.major)
 	if !ok {
@@ -134,7 +132,7 @@ func (c *catalog) missing(name string, svc service) error {
 		slices.Sort(types)
 		text = fmt.Sprintf("%s: the cloud does not offer it to this project; the catalog has %s in %s", want, limited(slices.Compact(types)), limited(c.regions()))
 	}
-	return &cloudauth.Error{Reason: cloudauth.NoEndpoint, Text: text}
+	return &Error{Reason: NoEndpoint, text: text}
 }
 
 func limited(names []string) string {

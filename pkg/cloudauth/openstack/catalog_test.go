@@ -7,8 +7,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
-
-	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
 )
 
 // entryOf is a service of the catalog; each endpoint is "interface region URL".
@@ -75,7 +73,7 @@ func TestCatalog(t *testing.T) {
 			}
 			sc, err := c.client(tt.service, &gophercloud.ProviderClient{})
 			if tt.wantErr != "" {
-				if e := AsError(err); e == nil || e.Reason != cloudauth.NoEndpoint {
+				if e := AsError(err); e == nil || e.Reason != NoEndpoint {
 					t.Fatalf("got %v, want the reason NoEndpoint", err)
 				}
 				if diff := cmp.Diff(tt.wantErr, err.Error()); diff != "" {

@@ -125,7 +125,7 @@ func TestIncompleteConfigs(t *testing.T) {
 			if err == nil {
 				t.Fatal("New accepts it")
 			}
-			if e := AsError(err); e == nil || e.Reason != cloudauth.Misconfigured {
+			if e := AsError(err); e == nil || e.Reason != Misconfigured {
 				t.Errorf("got %v, want the reason Misconfigured", err)
 			}
 			lines := strings.Split(err.Error(), "\n")

@@ -16,14 +16,12 @@ import (
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
-
-	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
 )
 
-// explain makes an *cloudauth.Error of what went wrong with Keystone: what, where, and what to do.
+// explain makes an *Error of what went wrong with Keystone: what, where, and what to do.
 func (l *login) explain(err error) error {
 	keystone := "Keystone at " + strings.TrimSuffix(l.settings.auth.IdentityEndpoint, "/")
-	var own *cloudauth.Error
+	var own *Error
 	if errors.As(err, &own) {
 		return own
 	}
@@ -42,9 +40,9 @@ func (l *login) explain(err error) error {
 
 // noKeystone is about an answer that is not like one of Keystone.
 func (l *login) noKeystone(err error) error {
-	return &cloudauth.Error{
-		Reason: cloudauth.Unreachable, Cause: err,
-		Text: fmt.Sprintf("Keystone at %s does not answer as Keystone does (%s); check auth-url", strings.TrimSuffix(l.settings.auth.IdentityEndpoint, "/"), l.settings.excerpt(err.Error())),
+	return &Error{
+		Reason: Unreachable, cause: err,
+		text: fmt.Sprintf("Keystone at %s does not answer as Keystone does (%s); check auth-url", strings.TrimSuffix(l.settings.auth.IdentityEndpoint, "/"), l.settings.excerpt(err.Error())),
 	}
 }
 
@@ -57,26 +55,26 @@ func (l *login) explainAnswer(keystone string, answer gophercloud.ErrUnexpectedR
 	if message != "" {
 		status = fmt.Sprintf(" (%d: %s)", answer.Actual, l.settings.excerpt(message))
 	}
-	e := &cloudauth.Error{RetryAfter: retryAfter(answer.ResponseHeader)}
+	e := &Error{RetryAfter: retryAfter(answer.ResponseHeader)}
 	switch code := answer.Actual; {
 	case code == http.StatusUnauthorized, code == http.StatusNotFound && ofKeystone:
 		// 404 in Keystone's own words is its answer to an unknown application credential.
-		e.Reason = cloudauth.Rejected
-		e.Text = fmt.Sprintf("%s refuses %s%s; %s", keystone, l.settings.cfg.who(), status, l.hint())
+		e.Reason = Rejected
+		e.text = fmt.Sprintf("%s refuses %s%s; %s", keystone, l.settings.cfg.who(), status, l.hint())
 	case code == http.StatusForbidden:
-		e.Reason = cloudauth.Rejected
-		e.Text = fmt.Sprintf("%s forbids %s to log in%s; ask the cloud's operator whether the account is locked or its password expired", keystone, l.settings.cfg.who(), status)
+		e.Reason = Rejected
+		e.text = fmt.Sprintf("%s forbids %s to log in%s; ask the cloud's operator whether the account is locked or its password expired", keystone, l.settings.cfg.who(), status)
 	case code == http.StatusNotFound, code == http.StatusGone, code == http.StatusMethodNotAllowed, code == http.StatusMultipleChoices:
-		e.Reason = cloudauth.Unreachable
-		e.Text = keystone + " has no Identity v3 API" + status + "; check auth-url"
+		e.Reason = Unreachable
+		e.text = keystone + " has no Identity v3 API" + status + "; check auth-url"
 	case code == http.StatusTooManyRequests:
-		e.Reason = cloudauth.Throttled
-		e.Text = keystone + " asks to slow down" + status + "; it is asked again later"
+		e.Reason = Throttled
+		e.text = keystone + " asks to slow down" + status + "; it is asked again later"
 	default:
-		e.Reason = cloudauth.Failed
-		e.Text = keystone + " does not work" + status + "; it is asked again later"
+		e.Reason = Failed
+		e.text = keystone + " does not work" + status + "; it is asked again later"
 		if answer.Actual < http.StatusInternalServerError {
-			e.Text = keystone + " refuses the request" + status + "; check auth-url and the keys of [Global] in cloud.conf"
+			e.text = keystone + " refuses the request" + status + "; check auth-url and the keys of [Global] in cloud.conf"
 		}
 	}
 	return e
@@ -99,7 +97,7 @@ func (l *login) hint() string {
 }
 
 func (l *login) tokenExpired() error {
-	return &cloudauth.Error{Reason: cloudauth.Rejected, Text: "the cloud refuses the configured token; " + l.hint()}
+	return &Error{Reason: Rejected, text: "the cloud refuses the configured token; " + l.hint()}
 }
 
 // said takes the message out of an error body, and reports whether it is one of Keystone's.
@@ -127,7 +125,7 @@ func retryAfter(h http.Header) time.Duration {
 }
 
 func (l *login) explainNetwork(keystone string, err error) error {
-	e := &cloudauth.Error{Reason: cloudauth.Unreachable, Cause: err}
+	e := &Error{Reason: Unreachable, cause: err}
 	detail := err
 	var u *url.Error
 	if errors.As(err, &u) {
@@ -141,25 +139,25 @@ func (l *login) explainNetwork(keystone string, err error) error {
 	var timeout net.Error
 	switch {
 	case errors.Is(err, context.Canceled):
-		e.Text = keystone + ": " + context.Canceled.Error()
+		e.text = keystone + ": " + context.Canceled.Error()
 	case errors.As(err, &unknown):
 		trust := "the system's CAs do"
 		if l.settings.cfg.CAFile != "" {
 			trust = "ca-file " + l.settings.cfg.CAFile + " does"
 		}
-		e.Text = fmt.Sprintf("%s has a certificate that %s not vouch for; set ca-file in cloud.conf [Global] to the PEM file of the CA that issued it", keystone, trust)
+		e.text = fmt.Sprintf("%s has a certificate that %s not vouch for; set ca-file in cloud.conf [Global] to the PEM file of the CA that issued it", keystone, trust)
 	case errors.As(err, &name):
-		e.Text = fmt.Sprintf("%s has a certificate for another name (%s); correct the host in auth-url", keystone, text)
+		e.text = fmt.Sprintf("%s has a certificate for another name (%s); correct the host in auth-url", keystone, text)
 	case errors.As(err, &invalid):
-		e.Text = fmt.Sprintf("%s has a certificate that is not valid (%s); check the clocks and renew it", keystone, text)
+		e.text = fmt.Sprintf("%s has a certificate that is not valid (%s); check the clocks and renew it", keystone, text)
 	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
-		e.Text = keystone + " does not speak TLS; should auth-url begin with http:// ?"
+		e.text = keystone + " does not speak TLS; should auth-url begin with http:// ?"
 	case tlsAlert(err) != "":
-		e.Text = fmt.Sprintf("%s refuses the TLS handshake (%s); if it wants a client certificate, check cert-file and key-file", keystone, text)
+		e.text = fmt.Sprintf("%s refuses the TLS handshake (%s); if it wants a client certificate, check cert-file and key-file", keystone, text)
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		e.Text = keystone + " does not answer in time; check auth-url and the network"
+		e.text = keystone + " does not answer in time; check auth-url and the network"
 	default:
-		e.Text = fmt.Sprintf("%s cannot be reached (%s); check auth-url and the network", keystone, text)
+		e.text = fmt.Sprintf("%s cannot be reached (%s); check auth-url and the network", keystone, text)
 	}
 	return e
 }

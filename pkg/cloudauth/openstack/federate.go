@@ -70,11 +70,11 @@ func (c *Config) token() (cloudauth.Secret, error) {
 	}
 	data, err := cloudauth.ReadFile(c.AccessTokenFile)
 	if err != nil {
-		return cloudauth.Secret{}, &cloudauth.Error{Reason: cloudauth.Misconfigured, Text: fmt.Sprintf("access-token-file cannot be read: %v; mount a service account token there (a projected volume)", err)}
+		return cloudauth.Secret{}, &Error{Reason: Misconfigured, text: fmt.Sprintf("access-token-file cannot be read: %v; mount a service account token there (a projected volume)", err)}
 	}
 	token := strings.TrimSpace(string(data))
 	if token == "" || strings.ContainsAny(token, " \r\n\t") {
-		return cloudauth.Secret{}, &cloudauth.Error{Reason: cloudauth.Misconfigured, Text: fmt.Sprintf("access-token-file %s holds no token", c.AccessTokenFile)}
+		return cloudauth.Secret{}, &Error{Reason: Misconfigured, text: fmt.Sprintf("access-token-file %s holds no token", c.AccessTokenFile)}
 	}
 	return cloudauth.NewSecret(token), nil
 }
@@ -114,7 +114,7 @@ func (l *login) exchange(ctx context.Context) (string, error) {
 	}
 	unscoped := resp.Header.Get("X-Subject-Token")
 	if unscoped == "" {
-		return "", &cloudauth.Error{Reason: cloudauth.Unreachable, Text: fmt.Sprintf("%s answers to the access token without a token of its own: is it protected by another login page? check auth-url, identity-provider and protocol", strings.TrimSuffix(l.settings.auth.IdentityEndpoint, "/"))}
+		return "", &Error{Reason: Unreachable, text: fmt.Sprintf("%s answers to the access token without a token of its own: is it protected by another login page? check auth-url, identity-provider and protocol", strings.TrimSuffix(l.settings.auth.IdentityEndpoint, "/"))}
 	}
 	return unscoped, nil
 }

@@ -97,7 +97,7 @@ func (l *login) check(ctx context.Context) error {
 func (l *login) refused() bool {
 	_, failure := l.tokens.Failure()
 	e := AsError(failure)
-	return e != nil && e.Reason == cloudauth.Rejected
+	return e != nil && e.Reason == Rejected
 }
 
 // renew gets a new token with the same credentials.
@@ -106,7 +106,7 @@ func (l *login) renew(ctx context.Context) error {
 		return failure
 	}
 	if !l.renewals.Allow() {
-		return &cloudauth.Error{Reason: cloudauth.Rejected, Text: fmt.Sprintf("the cloud refuses the tokens that Keystone has just issued to %s; check that the services and Keystone agree (clocks, memcached, fernet keys)", l.settings.cfg.who())}
+		return &Error{Reason: Rejected, text: fmt.Sprintf("the cloud refuses the tokens that Keystone has just issued to %s; check that the services and Keystone agree (clocks, memcached, fernet keys)", l.settings.cfg.who())}
 	}
 	return l.obtain(ctx, l.tokens.Renew)
 }
@@ -142,7 +142,7 @@ func (l *login) fetch(ctx context.Context) (none struct{}, never time.Time, err 
 // backoff is how long Keystone is left alone after so many failures in a row.
 func backoff(failures int, err error) time.Duration {
 	e, longest := AsError(err), lastRetry
-	if e != nil && e.Reason == cloudauth.Rejected {
+	if e != nil && e.Reason == Rejected {
 		longest = lastRejected
 	}
 	wait := min(firstRetry<<min(failures-1, 10), longest)
@@ -168,7 +168,7 @@ func (l *login) accept(got result) error {
 		return l.noKeystone(err)
 	}
 	if token.ID == "" {
-		return &cloudauth.Error{Reason: cloudauth.Unreachable, Text: fmt.Sprintf("%s answers, but without a token: it is no Keystone; check auth-url", l.settings.auth.IdentityEndpoint)}
+		return &Error{Reason: Unreachable, text: fmt.Sprintf("%s answers, but without a token: it is no Keystone; check auth-url", l.settings.auth.IdentityEndpoint)}
 	}
 	found := &catalog{entries: list.Entries, region: l.settings.cfg.Region, availability: l.settings.availability}
 	prefixes := found.prefixes(l.settings.auth.IdentityEndpoint)

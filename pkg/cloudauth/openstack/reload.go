@@ -152,7 +152,7 @@ func (r *reloader) look(ctx context.Context, now time.Time) error {
 // locks accounts.
 func (r *reloader) postpone(now time.Time) {
 	first := firstRetry
-	if e := AsError(r.failure); e != nil && e.Reason == cloudauth.Rejected {
+	if e := AsError(r.failure); e != nil && e.Reason == Rejected {
 		first = pollEvery
 	}
 	r.retryAt = now.Add(min(first<<min(r.failures, 10), lastReload))
@@ -220,7 +220,7 @@ func sameProject(old, next *login) error {
 	if !worked || next.project == was {
 		return nil
 	}
-	return &cloudauth.Error{Reason: cloudauth.Misconfigured, Text: fmt.Sprintf("the new credentials (%s) are for project %q, those in use for project %q: correct them, or restart to change the project",
+	return &Error{Reason: Misconfigured, text: fmt.Sprintf("the new credentials (%s) are for project %q, those in use for project %q: correct them, or restart to change the project",
 		next.settings.cfg.who(), next.project, was)}
 }
 

@@ -427,7 +427,7 @@ func TestRefusedWithoutNewCredentials(t *testing.T) {
 	for range 20 {
 		wg.Go(func() {
 			for range 3 {
-				if e := AsError(listServers(t.Context(), s)); e == nil || e.Reason != cloudauth.Rejected {
+				if e := AsError(listServers(t.Context(), s)); e == nil || e.Reason != Rejected {
 					t.Errorf("got %v, want an error with the reason Rejected", e)
 				}
 			}
@@ -489,7 +489,7 @@ func TestOtherProjectAndRegionNeedARestart(t *testing.T) {
 	admin := strings.NewReplacer("username = "+ossim.UserName, "username = "+ossim.AdminName, "password = "+ossim.UserPassword, "password = "+ossim.AdminPassword)
 	writeFile(t, file, admin.Replace(strings.Replace(sim.CloudConf(), "tenant-name = "+ossim.ProjectName, "tenant-name = "+ossim.AdminName, 1)))
 	s.files.lookNow(t.Context())
-	if e := AsError(told); s.login() != before || e == nil || e.Reason != cloudauth.Misconfigured || !strings.Contains(e.Error(), "restart to change the project") {
+	if e := AsError(told); s.login() != before || e == nil || e.Reason != Misconfigured || !strings.Contains(e.Error(), "restart to change the project") {
 		t.Errorf("credentials of another project: %v", told)
 	}
 	writeFile(t, file, admin.Replace(sim.CloudConf())) // another user in the same project, and another region

@@ -271,7 +271,7 @@ func TestNoStormOfRenewals(t *testing.T) {
 	if got := sim.Count("identity", "POST"); got > 1+renewBurst {
 		t.Errorf("%d tokens for 30 refused requests, want at most %d", got, 1+renewBurst)
 	}
-	if e := AsError(last); e == nil || e.Reason != cloudauth.Rejected {
+	if e := AsError(last); e == nil || e.Reason != Rejected {
 		t.Errorf("the last error is %v, want one with the reason Rejected", last)
 	}
 }
@@ -284,7 +284,7 @@ func TestNoStormOfWrongPasswords(t *testing.T) {
 	s := open(t, cfg, Options{}, nil)
 	for range 20 {
 		for _, err := range []error{s.Check(t.Context()), listServers(t.Context(), s)} {
-			if e := AsError(err); e == nil || e.Reason != cloudauth.Rejected {
+			if e := AsError(err); e == nil || e.Reason != Rejected {
 				t.Fatalf("got %v, want an error with the reason Rejected", err)
 			}
 		}
@@ -322,7 +322,7 @@ func TestHundredCallersOfAHangingServer(t *testing.T) {
 	var all sync.WaitGroup
 	for range 100 {
 		all.Go(func() {
-			if e := AsError(s.Check(t.Context())); e == nil || e.Reason != cloudauth.Unreachable {
+			if e := AsError(s.Check(t.Context())); e == nil || e.Reason != Unreachable {
 				t.Errorf("got %v", e)
 			}
 		})
@@ -340,10 +340,10 @@ func TestWaitAfterFailures(t *testing.T) {
 		err  error
 		want []time.Duration
 	}{
-		"outage":    {&cloudauth.Error{Reason: cloudauth.Failed}, []time.Duration{1, 2, 4, 8, 10, 10}},
-		"refusal":   {&cloudauth.Error{Reason: cloudauth.Rejected}, []time.Duration{1, 2, 4, 8, 16, 32, 64, 120, 120}},
-		"slow down": {&cloudauth.Error{Reason: cloudauth.Throttled, RetryAfter: 7 * time.Second}, []time.Duration{7, 7, 7, 8, 10}},
-		"for hours": {&cloudauth.Error{Reason: cloudauth.Throttled, RetryAfter: time.Hour}, []time.Duration{60}},
+		"outage":    {&Error{Reason: Failed}, []time.Duration{1, 2, 4, 8, 10, 10}},
+		"refusal":   {&Error{Reason: Rejected}, []time.Duration{1, 2, 4, 8, 16, 32, 64, 120, 120}},
+		"slow down": {&Error{Reason: Throttled, RetryAfter: 7 * time.Second}, []time.Duration{7, 7, 7, 8, 10}},
+		"for hours": {&Error{Reason: Throttled, RetryAfter: time.Hour}, []time.Duration{60}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for i, want := range tt.want {
@@ -369,38 +369,38 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		change  func(*Config)
 		fault   *ossim.Fault
 		service string
-		reason  cloudauth.Reason
+		reason  Reason
 		want    []string
 	}{
-		"wrong password": {change: func(c *Config) { c.Password = cloudauth.NewSecret("wr0ng-password") }, reason: cloudauth.Rejected,
+		"wrong password": {change: func(c *Config) { c.Password = cloudauth.NewSecret("wr0ng-password") }, reason: Rejected,
 			want: []string{`refuses user "k8s" (401: The request you have made requires authentication.)`, "check the password"}},
 		"wrong application credential": {change: func(c *Config) {
 			*c = Config{AuthURL: c.AuthURL, ApplicationCredentialID: "12ab", ApplicationCredentialSecret: cloudauth.NewSecret("wr0ng-password")}
-		}, reason: cloudauth.Rejected, want: []string{"refuses application credential 12ab", "openstack application credential create"}},
-		"wrong token": {change: func(c *Config) { *c = Config{AuthURL: c.AuthURL, Token: cloudauth.NewSecret("wr0ng-password")} }, reason: cloudauth.Rejected,
+		}, reason: Rejected, want: []string{"refuses application credential 12ab", "openstack application credential create"}},
+		"wrong token": {change: func(c *Config) { *c = Config{AuthURL: c.AuthURL, Token: cloudauth.NewSecret("wr0ng-password")} }, reason: Rejected,
 			want: []string{"refuses the configured token", "put a new one"}},
-		"unreachable":    {change: func(c *Config) { c.AuthURL = "http://127.0.0.1:1/v3" }, reason: cloudauth.Unreachable, want: []string{"127.0.0.1:1", "connection refused", "check auth-url"}},
-		"no CA":          {change: func(c *Config) { c.AuthURL = secure.AuthURL() }, reason: cloudauth.Unreachable, want: []string{"the system's CAs do not vouch for", "set ca-file"}},
-		"wrong CA":       {change: func(c *Config) { c.AuthURL, c.CAFile = secure.AuthURL(), otherCA }, reason: cloudauth.Unreachable, want: []string{"ca-file " + otherCA + " does not vouch for", "set ca-file"}},
-		"https to http":  {change: func(c *Config) { c.AuthURL = strings.Replace(c.AuthURL, "http:", "https:", 1) }, reason: cloudauth.Unreachable, want: []string{"does not speak TLS"}},
-		"wrong path":     {change: func(c *Config) { c.AuthURL += "/nonsense" }, reason: cloudauth.Unreachable, want: []string{"no Identity v3 API (404", "check auth-url"}},
-		"not a Keystone": {change: func(c *Config) { c.AuthURL = notKeystone.URL }, reason: cloudauth.Failed, want: []string{"check auth-url"}},
-		"redirected":     {change: func(c *Config) { c.AuthURL = redirecting.URL }, reason: cloudauth.Unreachable, want: []string{"not followed because the token would go there"}},
-		"hanging":        {change: func(*Config) {}, fault: &ossim.Fault{Service: "identity", Hang: true}, reason: cloudauth.Unreachable, want: []string{"does not answer in time"}},
-		"cut answer":     {change: func(*Config) {}, fault: &ossim.Fault{Service: "identity", Truncate: true}, reason: cloudauth.Unreachable, want: []string{"does not answer as Keystone does"}},
-		"outage": {change: func(*Config) {}, fault: &ossim.Fault{Service: "identity", Status: 503, Body: "\n\nx" + ossim.UserPassword + "y " + strings.Repeat("z", 10000)}, reason: cloudauth.Failed,
+		"unreachable":    {change: func(c *Config) { c.AuthURL = "http://127.0.0.1:1/v3" }, reason: Unreachable, want: []string{"127.0.0.1:1", "connection refused", "check auth-url"}},
+		"no CA":          {change: func(c *Config) { c.AuthURL = secure.AuthURL() }, reason: Unreachable, want: []string{"the system's CAs do not vouch for", "set ca-file"}},
+		"wrong CA":       {change: func(c *Config) { c.AuthURL, c.CAFile = secure.AuthURL(), otherCA }, reason: Unreachable, want: []string{"ca-file " + otherCA + " does not vouch for", "set ca-file"}},
+		"https to http":  {change: func(c *Config) { c.AuthURL = strings.Replace(c.AuthURL, "http:", "https:", 1) }, reason: Unreachable, want: []string{"does not speak TLS"}},
+		"wrong path":     {change: func(c *Config) { c.AuthURL += "/nonsense" }, reason: Unreachable, want: []string{"no Identity v3 API (404", "check auth-url"}},
+		"not a Keystone": {change: func(c *Config) { c.AuthURL = notKeystone.URL }, reason: Failed, want: []string{"check auth-url"}},
+		"redirected":     {change: func(c *Config) { c.AuthURL = redirecting.URL }, reason: Unreachable, want: []string{"not followed because the token would go there"}},
+		"hanging":        {change: func(*Config) {}, fault: &ossim.Fault{Service: "identity", Hang: true}, reason: Unreachable, want: []string{"does not answer in time"}},
+		"cut answer":     {change: func(*Config) {}, fault: &ossim.Fault{Service: "identity", Truncate: true}, reason: Unreachable, want: []string{"does not answer as Keystone does"}},
+		"outage": {change: func(*Config) {}, fault: &ossim.Fault{Service: "identity", Status: 503, Body: "\n\nx" + ossim.UserPassword + "y " + strings.Repeat("z", 10000)}, reason: Failed,
 			want: []string{"503: x[redacted]y zzz", "asked again later"}},
-		"throttled": {change: func(*Config) {}, fault: &ossim.Fault{Service: "identity", Status: 429, RetryAfter: 7 * time.Second}, reason: cloudauth.Throttled, want: []string{"slow down"}},
-		"other interface": {change: func(c *Config) { c.EndpointType = "internal" }, fault: &ossim.Fault{Service: "identity", Body: `{"token": {"expires_at": "2100-01-01T00:00:00.000000Z", "catalog": [{"type": "load-balancer", "endpoints": [{"interface": "public", "region": "RegionOne", "url": "http://127.0.0.1:1/"}]}]}}`}, reason: cloudauth.NoEndpoint,
+		"throttled": {change: func(*Config) {}, fault: &ossim.Fault{Service: "identity", Status: 429, RetryAfter: 7 * time.Second}, reason: Throttled, want: []string{"slow down"}},
+		"other interface": {change: func(c *Config) { c.EndpointType = "internal" }, fault: &ossim.Fault{Service: "identity", Body: `{"token": {"expires_at": "2100-01-01T00:00:00.000000Z", "catalog": [{"type": "load-balancer", "endpoints": [{"interface": "public", "region": "RegionOne", "url": "http://127.0.0.1:1/"}]}]}}`}, reason: NoEndpoint,
 			want: []string{`no internal endpoint of service "load-balancer" in region "RegionOne"`, "RegionOne (public)", "os-endpoint-type"}},
 		"no project": {change: func(c *Config) {
 			*c = Config{AuthURL: c.AuthURL, Username: "admin", Password: cloudauth.NewSecret(ossim.AdminPassword), UserDomainName: "Default"}
-		}, reason: cloudauth.NoEndpoint,
+		}, reason: NoEndpoint,
 			want: []string{"no catalog because it is for no project", "set tenant-id or tenant-name"}},
-		"project of others":  {change: func(c *Config) { c.TenantName = ossim.AdminName }, reason: cloudauth.Rejected, want: []string{"check the password", "the project, and that the user has a role in it"}},
-		"client certificate": {change: func(c *Config) { c.AuthURL, c.CAFile = mutual.AuthURL(), mutual.CAFile() }, reason: cloudauth.Unreachable, want: []string{"refuses the TLS handshake (", "remote error: tls: certificate required)", "check cert-file and key-file"}},
-		"other region":       {change: func(c *Config) { c.Region = "Elsewhere" }, reason: cloudauth.NoEndpoint, want: []string{`no public endpoint of service "load-balancer" in region "Elsewhere"`, "no such region, only RegionOne", "correct the region"}},
-		"other service":      {change: func(*Config) {}, service: "dns", reason: cloudauth.Misconfigured, want: []string{`"dns"`}},
+		"project of others":  {change: func(c *Config) { c.TenantName = ossim.AdminName }, reason: Rejected, want: []string{"check the password", "the project, and that the user has a role in it"}},
+		"client certificate": {change: func(c *Config) { c.AuthURL, c.CAFile = mutual.AuthURL(), mutual.CAFile() }, reason: Unreachable, want: []string{"refuses the TLS handshake (", "remote error: tls: certificate required)", "check cert-file and key-file"}},
+		"other region":       {change: func(c *Config) { c.Region = "Elsewhere" }, reason: NoEndpoint, want: []string{`no public endpoint of service "load-balancer" in region "Elsewhere"`, "no such region, only RegionOne", "correct the region"}},
+		"other service":      {change: func(*Config) {}, service: "dns", reason: Misconfigured, want: []string{`"dns"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := passwordConfig(sim)
@@ -423,11 +423,11 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	}
 }
 
-func checkError(t *testing.T, err error, reason cloudauth.Reason, want []string) {
+func checkError(t *testing.T, err error, reason Reason, want []string) {
 	t.Helper()
 	e := AsError(err)
 	if e == nil {
-		t.Fatalf("got %v, want an *cloudauth.Error", err)
+		t.Fatalf("got %v, want an *Error", err)
 	}
 	if e.Reason != reason {
 		t.Errorf("reason %d, want %d", e.Reason, reason)

@@ -53,7 +53,7 @@ func newSettings(cfg Config, file string, getenv func(string) string) (*settings
 	return s, nil
 }
 
-// misconfigured makes an *cloudauth.Error of all the mistakes, each on its line with file and section.
+// misconfigured makes an *Error of all the mistakes, each on its line with file and section.
 func misconfigured(file string, err error) error {
 	if file == "" {
 		file = "cloud.conf"
@@ -70,7 +70,7 @@ func misconfigured(file string, err error) error {
 		lines = append(lines, fmt.Errorf("%s: [Global]: %w", file, err))
 	}
 	flatten(err)
-	return &cloudauth.Error{Reason: cloudauth.Misconfigured, Text: errors.Join(lines...).Error()}
+	return &Error{Reason: Misconfigured, text: errors.Join(lines...).Error()}
 }
 
 // tlsConfig reads certificates; file is cloud.conf. A client certificate needs both of its files:

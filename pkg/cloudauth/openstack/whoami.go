@@ -28,9 +28,9 @@ func (s *Session) Identity(ctx context.Context) (Identity, error) {
 	case c.method() == byApplicationCredential && c.ApplicationCredentialID != "":
 		return Identity{ApplicationCredentialID: c.ApplicationCredentialID, Secret: c.ApplicationCredentialSecret}, nil
 	case c.method() == byAccessToken:
-		return Identity{}, &cloudauth.Error{Reason: cloudauth.Misconfigured, Text: "a login with an access token (a service account's) has no user and password that another service takes; use an application credential"}
+		return Identity{}, &Error{Reason: Misconfigured, text: "a login with an access token (a service account's) has no user and password that another service takes; use an application credential"}
 	case c.method() == byToken, c.TrustID != "":
-		return Identity{}, &cloudauth.Error{Reason: cloudauth.Misconfigured, Text: "a token or a trust is no login that another service takes; use an application credential in [Global] of cloud.conf"}
+		return Identity{}, &Error{Reason: Misconfigured, text: "a token or a trust is no login that another service takes; use an application credential in [Global] of cloud.conf"}
 	case c.method() == byPassword && c.namesItself():
 		return Identity{
 			User: c.Username, UserDomain: c.UserDomainName,
@@ -47,7 +47,7 @@ func (s *Session) Identity(ctx context.Context) (Identity, error) {
 	l.mu.Unlock()
 	if c.method() == byApplicationCredential {
 		if id.ApplicationCredentialID == "" {
-			return Identity{}, &cloudauth.Error{Reason: cloudauth.Misconfigured, Text: "Keystone does not tell the id of the application credential; set application-credential-id in [Global] of cloud.conf in place of its name"}
+			return Identity{}, &Error{Reason: Misconfigured, text: "Keystone does not tell the id of the application credential; set application-credential-id in [Global] of cloud.conf in place of its name"}
 		}
 		return Identity{ApplicationCredentialID: id.ApplicationCredentialID, Secret: c.ApplicationCredentialSecret}, nil
 	}

@@ -56,14 +56,14 @@ func New(ctx context.Context, configFile string, o cloud.Options) (*cloud.Provid
 	}
 	c := &client{session: s, cfg: cfg, regional: os.Getenv(regionalEnv) == "true"}
 	p := compose(c)
+	k := &keeper{session: s, file: configFile, cfg: cfg}
+	p.Ready, p.Run = k.ready, k.run
 	if len(cfg.Region) > 0 {
 		if err := checkRegions(configFile, s.Region(), cfg); err != nil {
 			return nil, warnings, err
 		}
-		addRegions(p, c, s)
+		joinRegions(p, c, s)
 	}
-	k := &keeper{session: s, file: configFile, cfg: cfg}
-	p.Ready, p.Run = k.ready, k.run
 	return p, warnings, nil
 }
 

@@ -15,7 +15,6 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
-	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
 	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/openstack"
 )
 
@@ -62,15 +61,15 @@ func authError(op string, err error) error {
 	if a := auth.AsError(err); a != nil {
 		e.RetryAfter, e.Err = a.RetryAfter, a // without what gophercloud put around it
 		switch a.Reason {
-		case cloudauth.Rejected:
+		case auth.Rejected:
 			e.Kind = cloud.KindDenied
-		case cloudauth.Throttled:
+		case auth.Throttled:
 			e.Kind = cloud.KindThrottled
-		case cloudauth.NoEndpoint:
+		case auth.NoEndpoint:
 			e.Kind = cloud.KindUnsupported
-		case cloudauth.Misconfigured:
+		case auth.Misconfigured:
 			e.Kind = cloud.KindInvalid
-		case cloudauth.Failed, cloudauth.Unreachable:
+		case auth.Failed, auth.Unreachable:
 			e.Kind = cloud.KindUnavailable
 		}
 	}
@@ -88,11 +87,6 @@ func answerError(op string, code *gophercloud.ErrUnexpectedResponseCode) error {
 		Err: fmt.Errorf("%d %s: %s (%s %s)%s", code.Actual, http.StatusText(code.Actual), answer.text,
 			code.Method, withoutQuery(code.URL), answerHint(code.Actual, kind, answer.text)),
 	}
-}
-
-// isNoAnswer reports whether a service gave no answer, in time or at all.
-func isNoAnswer(err error) bool {
-	return cloud.IsUnavailable(err) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // answerHint says what to do about an answer that is a matter of configuration, or of room.

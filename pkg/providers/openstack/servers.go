@@ -2,7 +2,6 @@ package openstack
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -12,6 +11,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/places"
 )
 
 // novaCellsMicroversion is the first in which servers of a cell that is down are listed (as
@@ -192,7 +192,7 @@ func (i *Instances) confirmAbsent(ctx context.Context, t target) (*server, error
 		return nil, wrapError(op, err)
 	}
 	if len(all) == 0 {
-		return nil, cloud.Errorf(cloud.KindUnknown, "%s: %w; are the credentials of the cluster's project?", op, errNoServers)
+		return nil, cloud.Errorf(cloud.KindUnknown, "%s: %w; are the credentials of the cluster's project?", op, places.ErrEmpty)
 	}
 	for n := range all {
 		switch s := &all[n]; {
@@ -206,9 +206,6 @@ func (i *Instances) confirmAbsent(ctx context.Context, t target) (*server, error
 	}
 	return nil, inScope(cloud.Errorf(cloud.KindNotFound, "no server is named %s", t.name), scopeOf(sc))
 }
-
-// errNoServers is the reason not to believe that there is no server of some name.
-var errNoServers = errors.New("the project has no servers at all")
 
 // getJSON reads one document.
 func getJSON(ctx context.Context, sc *gophercloud.ServiceClient, url string, into any) error {

@@ -3,10 +3,8 @@ package openstack
 import (
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"reflect"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -20,6 +18,9 @@ import (
 
 // configPoll is how often cloud.conf is looked at.
 const configPoll = 5 * time.Second
+
+// neededServices are those without which nothing works, so that a wrong region is found at the start.
+var neededServices = []string{"compute", "network"}
 
 // keeper is what the provider does beside its abilities: it says whether the cloud can be
 // used, and looks after cloud.conf.
@@ -35,14 +36,8 @@ func (k *keeper) ready(ctx context.Context) error {
 	if err := k.session.Check(ctx); err != nil {
 		return err
 	}
-	// Without these nothing works, so that a wrong region is found at the start.
-	if err := k.session.Require(ctx, "compute", "network"); err != nil {
+	if err := k.session.Require(ctx, neededServices...); err != nil {
 		return err
-	}
-	for _, name := range slices.Sorted(maps.Keys(k.cfg.Region)) {
-		if err := k.session.In(name).Require(ctx, "compute", "network"); err != nil {
-			return fmt.Errorf("[Region %q] of cloud.conf: %w", name, err)
-		}
 	}
 	k.once.Do(func() { k.warn(ctx) })
 	return nil

@@ -1,0 +1,150 @@
+package places
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+// ErrEmpty is in the error of a place that has no instances at all, which is no proof that one
+// does not exist. Where other places have some, it is.
+var ErrEmpty = errors.New("there are no instances at all")
+
+// Place is one of the places.
+type Place struct {
+	// Name tells it from the others, in messages too.
+	Name string
+	*cloud.Provider
+}
+
+// Words are how a cloud speaks of its places.
+type Words struct {
+	// Place is what one of them is: "region".
+	Place string
+	// Add and AddRoutes say how the configuration gets a place of that name, and its routes.
+	Add, AddRoutes func(name string) string
+}
+
+// Join makes p the provider of all places, of which the first is the one that refs mean where
+// they tell nothing. p keeps what else it has. of names a ref's place, "" where it does not
+// tell: not found is then what all say.
+func Join(p *cloud.Provider, all []Place, w Words, of func(cloud.InstanceRef) string) {
+	j := &joined{all: all, words: w, of: of}
+	p.Instances = newInstances(j)
+	p.Volumes, p.Routes, p.LoadBalancers = nil, nil, nil
+	if has(all, func(p Place) bool { return p.Volumes != nil }) {
+		p.Volumes = newVolumes(j)
+	}
+	if has(all, func(p Place) bool { return p.Routes != nil }) {
+		p.Routes = newRoutes(j)
+	}
+	if next := all[0].LoadBalancers; next != nil {
+		p.LoadBalancers = &loadBalancers{LoadBalancers: next, joined: j}
+	}
+	p.Ready, p.Run = j.ready, nil
+	if has(all, func(p Place) bool { return p.Run != nil }) {
+		p.Run = j.run
+	}
+}
+
+func has(all []Place, ability func(Place) bool) bool { return slices.ContainsFunc(all, ability) }
+
+// joined is what the abilities share.
+type joined struct {
+	all   []Place
+	words Words
+	of    func(cloud.InstanceRef) string
+}
+
+// home is the place of ref, the first one's name where it tells none.
+func (j *joined) home(ref cloud.InstanceRef) string {
+	if name := j.of(ref); name != "" {
+		return name
+	}
+	return j.all[0].Name
+}
+
+// names lists the names of the places.
+func (j *joined) names() string {
+	var out []string
+	for _, p := range j.all {
+		out = append(out, p.Name)
+	}
+	return strings.Join(out, ", ")
+}
+
+// ready implements cloud.Provider.Ready: a further place whose outage is known is not waited for.
+func (j *joined) ready(ctx context.Context) error {
+	for n, p := range j.all {
+		if p.Ready == nil {
+			continue
+		}
+		if err := p.Ready(ctx); err != nil && (n == 0 || !cloud.IsUnavailable(err)) {
+			return err
+		}
+	}
+	return nil
+}
+
+// run implements cloud.Provider.Run.
+func (j *joined) run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	for _, p := range j.all {
+		if p.Run != nil {
+			g.Go(func() error { return p.Run(ctx) })
+		}
+	}
+	return g.Wait()
+}
+
+// members are those of a place that has an ability, each with the gate of that ability.
+type member[A any] struct {
+	name string
+	next A
+	gate *gate
+}
+
+// membersOf are the places that have the ability.
+func membersOf[A any](j *joined, ability func(Place) (A, bool)) []*member[A] {
+	var out []*member[A]
+	for _, p := range j.all {
+		if next, ok := ability(p); ok {
+			out = append(out, &member[A]{name: p.Name, next: next, gate: newGate(j.words.Place + " " + p.Name)})
+		}
+	}
+	return out
+}
+
+// each asks all members in parallel.
+func each[A, T any](ctx context.Context, all []*member[A], n int, question func(context.Context, A) []cloud.Result[T]) [][]cloud.Result[T] {
+	out := make([][]cloud.Result[T], len(all))
+	var g errgroup.Group
+	for k, m := range all {
+		g.Go(func() error {
+			out[k] = ask(ctx, m.gate, n, func(ctx context.Context) []cloud.Result[T] { return question(ctx, m.next) })
+			return nil
+		})
+	}
+	_ = g.Wait() // every error is in its answer
+	return out
+}
+
+// one is a batch of one.
+func one[T any](value T, err error) []cloud.Result[T] {
+	return []cloud.Result[T]{{Value: value, Err: err}}
+}
+
+// some writes the first of many names.
+func some(names []string) string {
+	const most = 5
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}
