@@ -61,14 +61,6 @@ func computeMicro() *microRange {
 	}
 }
 
-func malformedVersion(v string) *apiError {
-	return errorf(http.StatusBadRequest, "", "API Version String %s is of invalid format. Must be of format MajorNum.MinorNum.", v)
-}
-
-func versionOutOfRange(v, low, high string) *apiError {
-	return errorf(http.StatusNotAcceptable, "", "Version %s is not supported by the API. Minimum is %s and maximum is %s.", v, low, high)
-}
-
 // newNova makes Nova with flavors and an image, and no servers.
 func newNova(cloud *Cloud, ports Ports, owner Owner, maxLimit int) *Nova {
 	cloud.zones = []string{"az1", "az2", "az3"}
@@ -86,7 +78,7 @@ func newNova(cloud *Cloud, ports Ports, owner Owner, maxLimit int) *Nova {
 
 // service is Nova's part of the API.
 func (s *Nova) service() *service {
-	return &service{name: "compute", prefix: "/compute", errorBody: computeError, micro: computeMicro(), routes: s.routes, noRoute: htmlNotFound()}
+	return &service{name: "compute", prefix: "/compute", errorBody: novaError("application/json; charset=UTF-8"), micro: computeMicro(), routes: s.routes, noRoute: htmlNotFound()}
 }
 
 func (s *Nova) routes(r *router) {
@@ -119,30 +111,6 @@ func (s *Nova) routes(r *router) {
 	r.handle("GET /v2.1/os-availability-zone/detail", s.listZonesDetail)
 	r.handle("GET /v2.1/os-keypairs", s.listKeypairs)
 	r.handle("GET /v2.1/limits", s.showComputeLimits)
-}
-
-// faultNames are the names of Nova's and Cinder's error bodies by status.
-var faultNames = map[int]string{
-	400: "badRequest", 401: "unauthorized", 403: "forbidden", 404: "itemNotFound", 405: "badMethod", 409: "conflictingRequest",
-	413: "overLimit", 415: "badMediaType", 429: "overLimit", 501: "notImplemented", 503: "serviceUnavailable",
-}
-
-// computeError is Nova's and Cinder's error body.
-func computeError(c *call, e *apiError) (string, any) {
-	name := faultNames[e.status]
-	if name == "" {
-		name = "computeFault"
-	}
-	contentType := "application/json"
-	if c.svc.name == "compute" {
-		contentType = "application/json; charset=UTF-8"
-	}
-	return contentType, object{name: object{"code": e.status, "message": e.message}}
-}
-
-// badInput is a 400 of Nova or Cinder.
-func badInput(format string, args ...any) *apiError {
-	return errorf(http.StatusBadRequest, "", format, args...)
 }
 
 func (s *Nova) computeVersions(c *call) (*reply, error) {
@@ -190,13 +158,6 @@ func (s *Nova) flavorBody(c *call, f *flavor, detail bool) object {
 // computeLinks are Nova's two links of an object.
 func computeLinks(c *call, kind, id string) []object {
 	return []object{{"rel": "self", "href": c.url("/v2.1/" + kind + "/" + id)}, {"rel": "bookmark", "href": c.url("/" + kind + "/" + id)}}
-}
-
-func nonNil(m map[string]string) map[string]string {
-	if m == nil {
-		return map[string]string{}
-	}
-	return m
 }
 
 func (s *Nova) listFlavors(c *call) (*reply, error) {

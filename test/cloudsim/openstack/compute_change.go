@@ -97,13 +97,6 @@ func (s *Nova) createServer(c *call) (*reply, error) {
 	return rep.set("Location", c.url("/v2.1/servers/"+v.id)), nil
 }
 
-// setText changes to where the request has a value.
-func setText(to, value *string) {
-	if value != nil {
-		*to = *value
-	}
-}
-
 // register completes a new server and adds it; lock held.
 func (s *Nova) register(v *server) {
 	s.built++

@@ -3,11 +3,9 @@ package openstack
 import (
 	"cmp"
 	"net/http"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 )
 
 // serverQuery are the parameters that Nova's schema of the server list knows. From 2.75 on any
@@ -76,21 +74,6 @@ func (s *Nova) listServers(c *call) (*reply, error) {
 	return ok(body)
 }
 
-// nextLink is the link to the next page: the query's last values, sorted, then the marker.
-func nextLink(c *call, marker string) []object {
-	q := url.Values{}
-	for k, values := range c.query {
-		if k != "marker" {
-			q.Set(k, values[len(values)-1])
-		}
-	}
-	text := q.Encode()
-	if text != "" {
-		text += "&"
-	}
-	return []object{{"rel": "next", "href": c.self() + "?" + text + "marker=" + url.QueryEscape(marker)}}
-}
-
 func checkServerQuery(c *call) error {
 	if c.micro >= 75 {
 		for _, k := range slices.Sorted(keysOf(c.query)) {
@@ -125,19 +108,6 @@ func keysOf[V any](m map[string]V) func(func(string) bool) {
 			}
 		}
 	}
-}
-
-func allTenants(c *call) bool {
-	v := strings.ToLower(c.query.Get("all_tenants"))
-	return c.query.Has("all_tenants") && v != "0" && v != "false"
-}
-
-func parseDate(text string) (time.Time, error) {
-	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		at, err = time.Parse("2006-01-02T15:04:05", text)
-	}
-	return at, err
 }
 
 // filterServers are the servers that the query selects, sorted, newest first by default.

@@ -7,13 +7,9 @@ import (
 	"maps"
 	"net/http"
 	"net/netip"
-	"time"
 )
 
-const (
-	novaTime   = "2006-01-02T15:04:05.000000"
-	secondTime = "2006-01-02T15:04:05Z"
-)
+const secondTime = "2006-01-02T15:04:05Z"
 
 var powerStates = map[string]int{"building": 0, "active": 1, "paused": 3, "stopped": 4, "suspended": 4, "shelved_offloaded": 4, "error": 0}
 
@@ -149,13 +145,6 @@ func (v *server) hostID() string {
 	}
 	sum := sha256.Sum224([]byte(v.projectID + "compute-" + v.zone))
 	return hex.EncodeToString(sum[:])
-}
-
-func timeOrNil(t time.Time) any {
-	if t.IsZero() {
-		return nil
-	}
-	return t.Format(novaTime)
 }
 
 func textOrNil(s string) any {

@@ -6,8 +6,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-
-	"github.com/google/uuid"
 )
 
 // attr is one attribute of a kind of object and what Neutron takes for it.
@@ -26,13 +24,6 @@ const (
 	uuidValue
 	uuidOrNull
 )
-
-// fields is the validated body of a create or update.
-type fields map[string]json.RawMessage
-
-func badRequest(format string, args ...any) *apiError {
-	return errorf(http.StatusBadRequest, "HTTPBadRequest", format, args...)
-}
 
 // body returns the object (or with many the objects) in the request's body.
 func (k *netKind) body(c *call) (one fields, many []fields, err error) {
@@ -116,63 +107,6 @@ func (a attr) check(raw json.RawMessage) error {
 		if v := plain(raw); !isUUID(v) {
 			return badRequest("Invalid input for %s. Reason: '%s' is not a valid UUID.", a.name, v)
 		}
-	}
-	return nil
-}
-
-func isUUID(v string) bool { return len(v) == 36 && uuid.Validate(v) == nil }
-
-// plain is a JSON value as Python would format it: strings without quotes.
-func plain(raw json.RawMessage) string {
-	var v string
-	if json.Unmarshal(raw, &v) == nil {
-		if string(raw) == "null" {
-			return "None"
-		}
-		return v
-	}
-	return string(raw)
-}
-
-func parseBool(v string) (value, is bool) {
-	switch strings.ToLower(v) {
-	case "true", "1":
-		return true, true
-	case "false", "0":
-		return false, true
-	}
-	return false, false
-}
-
-func (f fields) has(name string) bool { _, is := f[name]; return is }
-
-func (f fields) null(name string) bool { return string(f[name]) == "null" }
-
-// text is a string attribute, "" when it is absent or null.
-func (f fields) text(name string) string {
-	var v string
-	if json.Unmarshal(f[name], &v) != nil {
-		return ""
-	}
-	return v
-}
-
-// boolean is a boolean attribute, def when it is absent.
-func (f fields) boolean(name string, def bool) bool {
-	if v, is := parseBool(plain(f[name])); is && f.has(name) {
-		return v
-	}
-	return def
-}
-
-// into decodes an attribute; absent and null leave v as it is.
-func (f fields) into(name string, v any) error {
-	raw, is := f[name]
-	if !is || string(raw) == "null" {
-		return nil
-	}
-	if err := json.Unmarshal(raw, v); err != nil {
-		return badRequest("Invalid input for %s. Reason: '%s' has the wrong type.", name, plain(raw))
 	}
 	return nil
 }

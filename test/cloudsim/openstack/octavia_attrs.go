@@ -182,26 +182,6 @@ func pythonText(raw json.RawMessage) string {
 	return plain(raw)
 }
 
-// number is an integer attribute, def when it is absent or null.
-func (f fields) number(name string, def int) int {
-	if n, err := strconv.Atoi(plain(f[name])); err == nil && f.has(name) {
-		return n
-	}
-	return def
-}
-
-// given reports whether an attribute is there and not null.
-func (f fields) given(name string) bool { return f.has(name) && !f.null(name) }
-
-// optional is a string attribute or nil.
-func (f fields) optional(name string) *string {
-	if !f.given(name) {
-		return nil
-	}
-	v := f.text(name)
-	return &v
-}
-
 // lbBody reads the object under a key of the request's body.
 func lbBody(c *call, key string) (fields, error) {
 	var doc map[string]json.RawMessage
@@ -217,24 +197,6 @@ func lbBody(c *call, key string) (fields, error) {
 		return nil, clientFault(http.StatusBadRequest, "Request is not in valid JSON format")
 	}
 	return in, nil
-}
-
-// objects decodes a list of objects.
-func (f fields) objects(name string) []fields {
-	var out []fields
-	if json.Unmarshal(f[name], &out) != nil {
-		return nil
-	}
-	return out
-}
-
-// object decodes an object, nil when it is absent or none.
-func (f fields) object(name string) fields {
-	var out fields
-	if json.Unmarshal(f[name], &out) != nil {
-		return nil
-	}
-	return out
 }
 
 // describe sets what all objects have from a body.

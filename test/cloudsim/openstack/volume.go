@@ -48,7 +48,7 @@ func newCinder(cloud *Cloud, owner Owner, maxLimit int) *Cinder {
 
 // service is Cinder's part of the API.
 func (s *Cinder) service() *service {
-	return &service{name: "volume", prefix: "/volume", errorBody: computeError, micro: volumeMicro(), routes: s.routes, noRoute: htmlNotFound()}
+	return &service{name: "volume", prefix: "/volume", errorBody: novaError("application/json"), micro: volumeMicro(), routes: s.routes, noRoute: htmlNotFound()}
 }
 
 func (s *Cinder) routes(r *router) {
