@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
 type serverRequest struct {
@@ -38,9 +40,9 @@ type nic struct {
 }
 
 // createServer is POST /servers.
-func (s *Nova) createServer(c *call) (*reply, error) {
+func (s *Nova) createServer(c *core.Call) (*core.Reply, error) {
 	var req serverRequest
-	if json.Unmarshal(c.body, &req) != nil || req.Server == nil {
+	if json.Unmarshal(c.Body, &req) != nil || req.Server == nil {
 		return nil, badInput("Malformed request body")
 	}
 	in := req.Server
@@ -53,7 +55,7 @@ func (s *Nova) createServer(c *call) (*reply, error) {
 	case json.Unmarshal(in.FlavorRef, &flavorRef) != nil:
 		flavorRef = string(in.FlavorRef) // a number is taken too
 	}
-	if c.micro >= 37 && in.Networks == nil {
+	if c.Micro >= 37 && in.Networks == nil {
 		return nil, badInput("Invalid input for field/attribute server. 'networks' is a required property")
 	}
 	if in.ImageRef == "" && len(in.BlockDevices) == 0 {
@@ -67,12 +69,12 @@ func (s *Nova) createServer(c *call) (*reply, error) {
 		return nil, badInput("Can not find requested image")
 	}
 	if in.AvailabilityZone == "" {
-		in.AvailabilityZone = s.zones[0]
-	} else if !slices.Contains(s.zones, in.AvailabilityZone) {
+		in.AvailabilityZone = s.Zones[0]
+	} else if !slices.Contains(s.Zones, in.AvailabilityZone) {
 		return nil, badInput("The requested availability zone is not available")
 	}
 	v := &server{
-		id: newID(), name: *in.Name, hostname: in.Hostname, projectID: c.project(), userID: c.userID(), zone: in.AvailabilityZone,
+		id: core.NewID(), name: *in.Name, hostname: in.Hostname, projectID: c.Project(), userID: c.UserID(), zone: in.AvailabilityZone,
 		imageID: in.ImageRef, flavor: s.flavors[i], metadata: in.Metadata, description: in.Description, tags: in.Tags,
 		adminPass: in.AdminPass,
 	}
@@ -87,14 +89,14 @@ func (s *Nova) createServer(c *call) (*reply, error) {
 	s.register(v)
 	v.vmState, v.taskState = "building", "scheduling"
 	s.change(v, func() { v.vmState, v.taskState, v.launched = "active", "", time.Now().UTC().Truncate(time.Second) })
-	groups := []object{}
+	groups := []core.Object{}
 	for _, g := range v.securityGroups {
-		groups = append(groups, object{"name": g})
+		groups = append(groups, core.Object{"name": g})
 	}
-	rep := &reply{status: http.StatusAccepted, body: object{"server": object{
+	rep := &core.Reply{Status: http.StatusAccepted, Body: core.Object{"server": core.Object{
 		"id": v.id, "links": computeLinks(c, "servers", v.id), "OS-DCF:diskConfig": "MANUAL", "security_groups": groups, "adminPass": v.adminPass,
 	}}}
-	return rep.set("Location", c.url("/v2.1/servers/"+v.id)), nil
+	return rep.Set("Location", c.URL("/v2.1/servers/"+v.id)), nil
 }
 
 // register completes a new server and adds it; lock held.
@@ -103,12 +105,12 @@ func (s *Nova) register(v *server) {
 	v.number = s.built
 	v.created = time.Now().UTC().Truncate(time.Second)
 	v.updated = v.created
-	v.reservedAs = "r-" + newHex()[:8]
+	v.reservedAs = "r-" + core.NewHex()[:8]
 	if v.hostname == "" {
 		v.hostname = v.name
 	}
 	if v.adminPass == "" {
-		v.adminPass = randomText(9)
+		v.adminPass = core.RandomText(9)
 	}
 	if v.securityGroups == nil {
 		v.securityGroups = []string{"default"}
@@ -140,7 +142,7 @@ func (s *Nova) attachPorts(v *server, raw json.RawMessage) error {
 	return nil
 }
 
-func (s *Nova) attachPort(v *server, n nic) (Port, error) {
+func (s *Nova) attachPort(v *server, n nic) (core.Port, error) {
 	if n.Port != "" {
 		p, err := s.ports.Bind(n.Port, v.id, v.zone)
 		if err != nil {
@@ -150,13 +152,13 @@ func (s *Nova) attachPort(v *server, n nic) (Port, error) {
 	}
 	if n.UUID != "" {
 		if _, known := s.ports.NetworkName(n.UUID); !known {
-			return Port{}, badInput("Network %s could not be found.", n.UUID)
+			return core.Port{}, badInput("Network %s could not be found.", n.UUID)
 		}
 	}
-	wish := PortWish{DeviceID: v.id, NetworkID: n.UUID, Zone: v.zone, ProjectID: v.projectID}
+	wish := core.PortWish{DeviceID: v.id, NetworkID: n.UUID, Zone: v.zone, ProjectID: v.projectID}
 	if n.FixedIP != "" {
 		if err := wish.FixedIP.UnmarshalText([]byte(n.FixedIP)); err != nil {
-			return Port{}, badInput("Invalid input for field/attribute fixed_ip. Value: %s.", n.FixedIP)
+			return core.Port{}, badInput("Invalid input for field/attribute fixed_ip. Value: %s.", n.FixedIP)
 		}
 	}
 	p, err := s.ports.Create(wish)
@@ -169,9 +171,9 @@ func (s *Nova) attachPort(v *server, n nic) (Port, error) {
 // refusal is Nova's word for what Neutron refused: a 400 with the message that goes with
 // not found, with conflict its own.
 func refusal(err error, message string) error {
-	var e *apiError
-	if errors.As(err, &e) && e.status != http.StatusNotFound {
-		message = e.message
+	var e *core.Error
+	if errors.As(err, &e) && e.Status != http.StatusNotFound {
+		message = e.Message
 	}
 	return badInput("%s", message)
 }
@@ -181,7 +183,7 @@ func refusal(err error, message string) error {
 func (s *Nova) change(v *server, fn func()) {
 	v.transition++
 	n := v.transition
-	s.after(s.stateDelay, func() {
+	s.After(s.StateDelay, func() {
 		if v.transition == n {
 			fn()
 			v.updated = time.Now().UTC().Truncate(time.Second)
@@ -196,13 +198,13 @@ func (s *Nova) setState(v *server, vmState string) {
 	v.updated = time.Now().UTC().Truncate(time.Second)
 }
 
-func (s *Nova) updateServer(c *call) (*reply, error) {
+func (s *Nova) updateServer(c *core.Call) (*core.Reply, error) {
 	v, err := s.pathServer(c)
 	if err != nil {
 		return nil, err
 	}
 	var req serverRequest
-	if json.Unmarshal(c.body, &req) != nil || req.Server == nil {
+	if json.Unmarshal(c.Body, &req) != nil || req.Server == nil {
 		return nil, badInput("Malformed request body")
 	}
 	in := req.Server
@@ -213,10 +215,10 @@ func (s *Nova) updateServer(c *call) (*reply, error) {
 		v.description = in.Description
 	}
 	v.updated = time.Now().UTC().Truncate(time.Second)
-	return ok(object{"server": s.serverBody(c, v, false)})
+	return core.OK(core.Object{"server": s.serverBody(c, v, false)})
 }
 
-func (s *Nova) deleteServer(c *call) (*reply, error) {
+func (s *Nova) deleteServer(c *core.Call) (*core.Reply, error) {
 	v, err := s.pathServer(c)
 	if err != nil {
 		return nil, err
@@ -225,7 +227,7 @@ func (s *Nova) deleteServer(c *call) (*reply, error) {
 		v.taskState = "deleting"
 		s.change(v, func() { s.remove(v) })
 	}
-	return noContent()
+	return core.NoContent()
 }
 
 // remove ends a server and its ports; lock held.
@@ -257,9 +259,9 @@ var serverActions = map[string]serverTransition{
 }
 
 // serverAction is POST /servers/{id}/action.
-func (s *Nova) serverAction(c *call) (*reply, error) {
+func (s *Nova) serverAction(c *core.Call) (*core.Reply, error) {
 	var req map[string]json.RawMessage
-	if json.Unmarshal(c.body, &req) != nil || len(req) != 1 {
+	if json.Unmarshal(c.Body, &req) != nil || len(req) != 1 {
 		return nil, badInput("Malformed request body")
 	}
 	var name string
@@ -274,28 +276,28 @@ func (s *Nova) serverAction(c *call) (*reply, error) {
 		return nil, err
 	}
 	if v.taskState != "" {
-		return nil, errorf(http.StatusConflict, "", "Cannot '%s' instance %s while it is in task_state %s", action.verb, v.id, v.taskState)
+		return nil, core.Errorf(http.StatusConflict, "", "Cannot '%s' instance %s while it is in task_state %s", action.verb, v.id, v.taskState)
 	}
 	if !slices.Contains(action.from, v.vmState) {
-		return nil, errorf(http.StatusConflict, "", "Cannot '%s' instance %s while it is in vm_state %s", action.verb, v.id, v.vmState)
+		return nil, core.Errorf(http.StatusConflict, "", "Cannot '%s' instance %s while it is in vm_state %s", action.verb, v.id, v.vmState)
 	}
 	v.taskState = action.task
 	s.change(v, func() { v.vmState, v.taskState = action.to, "" })
-	return answer(http.StatusAccepted, nil)
+	return core.Answer(http.StatusAccepted, nil)
 }
 
-func (s *Nova) showMetadata(c *call) (*reply, error) {
+func (s *Nova) showMetadata(c *core.Call) (*core.Reply, error) {
 	v, err := s.pathServer(c)
 	if err != nil {
 		return nil, err
 	}
-	return ok(object{"metadata": nonNil(v.metadata)})
+	return core.OK(core.Object{"metadata": nonNil(v.metadata)})
 }
 
-func (s *Nova) addMetadata(c *call) (*reply, error)     { return s.writeMetadata(c, true) }
-func (s *Nova) replaceMetadata(c *call) (*reply, error) { return s.writeMetadata(c, false) }
+func (s *Nova) addMetadata(c *core.Call) (*core.Reply, error)     { return s.writeMetadata(c, true) }
+func (s *Nova) replaceMetadata(c *core.Call) (*core.Reply, error) { return s.writeMetadata(c, false) }
 
-func (s *Nova) writeMetadata(c *call, keep bool) (*reply, error) {
+func (s *Nova) writeMetadata(c *core.Call, keep bool) (*core.Reply, error) {
 	v, err := s.pathServer(c)
 	if err != nil {
 		return nil, err
@@ -303,41 +305,41 @@ func (s *Nova) writeMetadata(c *call, keep bool) (*reply, error) {
 	var req struct {
 		Metadata map[string]string `json:"metadata"`
 	}
-	if json.Unmarshal(c.body, &req) != nil || req.Metadata == nil {
+	if json.Unmarshal(c.Body, &req) != nil || req.Metadata == nil {
 		return nil, badInput("Malformed request body")
 	}
 	if !keep || v.metadata == nil {
 		v.metadata = map[string]string{}
 	}
 	maps.Copy(v.metadata, req.Metadata)
-	return ok(object{"metadata": v.metadata})
+	return core.OK(core.Object{"metadata": v.metadata})
 }
 
 // metadataItem returns the server whose metadata has the path's key.
-func (s *Nova) metadataItem(c *call) (*server, error) {
+func (s *Nova) metadataItem(c *core.Call) (*server, error) {
 	v, err := s.pathServer(c)
 	if err != nil {
 		return nil, err
 	}
-	if _, has := v.metadata[c.param("key")]; !has {
-		return nil, errorf(http.StatusNotFound, "", "Metadata item was not found")
+	if _, has := v.metadata[c.Param("key")]; !has {
+		return nil, core.Errorf(http.StatusNotFound, "", "Metadata item was not found")
 	}
 	return v, nil
 }
 
-func (s *Nova) showMetadataItem(c *call) (*reply, error) {
+func (s *Nova) showMetadataItem(c *core.Call) (*core.Reply, error) {
 	v, err := s.metadataItem(c)
 	if err != nil {
 		return nil, err
 	}
-	return ok(object{"meta": object{c.param("key"): v.metadata[c.param("key")]}})
+	return core.OK(core.Object{"meta": core.Object{c.Param("key"): v.metadata[c.Param("key")]}})
 }
 
-func (s *Nova) deleteMetadataItem(c *call) (*reply, error) {
+func (s *Nova) deleteMetadataItem(c *core.Call) (*core.Reply, error) {
 	v, err := s.metadataItem(c)
 	if err != nil {
 		return nil, err
 	}
-	delete(v.metadata, c.param("key"))
-	return noContent()
+	delete(v.metadata, c.Param("key"))
+	return core.NoContent()
 }

@@ -3,61 +3,63 @@ package openstack
 import (
 	"encoding/json"
 	"net/http"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
-func interfaceBody(c *call, p Port) object {
-	ips := []object{}
+func interfaceBody(c *core.Call, p core.Port) core.Object {
+	ips := []core.Object{}
 	for _, f := range p.FixedIPs {
-		ips = append(ips, object{"subnet_id": f.SubnetID, "ip_address": f.IP.String()})
+		ips = append(ips, core.Object{"subnet_id": f.SubnetID, "ip_address": f.IP.String()})
 	}
-	out := object{"net_id": p.NetworkID, "port_id": p.ID, "mac_addr": p.MAC, "port_state": p.Status, "fixed_ips": ips}
-	if c.micro >= 70 {
+	out := core.Object{"net_id": p.NetworkID, "port_id": p.ID, "mac_addr": p.MAC, "port_state": p.Status, "fixed_ips": ips}
+	if c.Micro >= 70 {
 		out["tag"] = nil
 	}
 	return out
 }
 
-func (s *Nova) listInterfaces(c *call) (*reply, error) {
+func (s *Nova) listInterfaces(c *core.Call) (*core.Reply, error) {
 	v, err := s.pathServer(c)
 	if err != nil {
 		return nil, err
 	}
-	out := []object{}
+	out := []core.Object{}
 	if v.vmState != "building" {
 		for _, p := range s.ports.Of(v.id) {
 			out = append(out, interfaceBody(c, p))
 		}
 	}
-	return ok(object{"interfaceAttachments": out})
+	return core.OK(core.Object{"interfaceAttachments": out})
 }
 
 // pathInterface is the path's port among the server's, nil when it is not among them.
-func (s *Nova) pathInterface(c *call) (*Port, error) {
+func (s *Nova) pathInterface(c *core.Call) (*core.Port, error) {
 	v, err := s.pathServer(c)
 	if err != nil {
 		return nil, err
 	}
 	for _, p := range s.ports.Of(v.id) {
-		if p.ID == c.param("port") {
+		if p.ID == c.Param("port") {
 			return &p, nil
 		}
 	}
 	return nil, nil
 }
 
-func (s *Nova) showInterface(c *call) (*reply, error) {
+func (s *Nova) showInterface(c *core.Call) (*core.Reply, error) {
 	p, err := s.pathInterface(c)
 	if err != nil {
 		return nil, err
 	}
 	if p == nil {
-		return nil, errorf(http.StatusNotFound, "", "Port id %s could not be found.", c.param("port"))
+		return nil, core.Errorf(http.StatusNotFound, "", "Port id %s could not be found.", c.Param("port"))
 	}
-	return ok(object{"interfaceAttachment": interfaceBody(c, *p)})
+	return core.OK(core.Object{"interfaceAttachment": interfaceBody(c, *p)})
 }
 
 // attachInterface is POST /servers/{id}/os-interface: a given port, or a new one on a network.
-func (s *Nova) attachInterface(c *call) (*reply, error) {
+func (s *Nova) attachInterface(c *core.Call) (*core.Reply, error) {
 	v, err := s.pathServer(c)
 	if err != nil {
 		return nil, err
@@ -71,7 +73,7 @@ func (s *Nova) attachInterface(c *call) (*reply, error) {
 			} `json:"fixed_ips"`
 		} `json:"interfaceAttachment"`
 	}
-	if json.Unmarshal(c.body, &req) != nil {
+	if json.Unmarshal(c.Body, &req) != nil {
 		return nil, badInput("Malformed request body")
 	}
 	in := req.Attachment
@@ -85,16 +87,16 @@ func (s *Nova) attachInterface(c *call) (*reply, error) {
 	p, err := s.attachPort(v, n)
 	if err != nil {
 		if _, is := s.ports.Get(n.Port); n.Port != "" && !is {
-			return nil, errorf(http.StatusNotFound, "", "Port id %s could not be found.", n.Port)
+			return nil, core.Errorf(http.StatusNotFound, "", "Port id %s could not be found.", n.Port)
 		}
 		return nil, err
 	}
-	return ok(object{"interfaceAttachment": interfaceBody(c, p)})
+	return core.OK(core.Object{"interfaceAttachment": interfaceBody(c, p)})
 }
 
 // detachInterface is DELETE /servers/{id}/os-interface/{port}. A port that is not the server's is
 // accepted too, as Nova does, which finds out later.
-func (s *Nova) detachInterface(c *call) (*reply, error) {
+func (s *Nova) detachInterface(c *core.Call) (*core.Reply, error) {
 	p, err := s.pathInterface(c)
 	if err != nil {
 		return nil, err
@@ -102,5 +104,5 @@ func (s *Nova) detachInterface(c *call) (*reply, error) {
 	if p != nil {
 		s.ports.Remove(p.ID)
 	}
-	return answer(http.StatusAccepted, nil)
+	return core.Answer(http.StatusAccepted, nil)
 }

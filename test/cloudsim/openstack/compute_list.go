@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
 // serverQuery are the parameters that Nova's schema of the server list knows. From 2.75 on any
@@ -42,7 +44,7 @@ var sortKeys = map[string]func(a, b *server) int{
 }
 
 // listServers is GET /servers and /servers/detail.
-func (s *Nova) listServers(c *call) (*reply, error) {
+func (s *Nova) listServers(c *core.Call) (*core.Reply, error) {
 	if err := checkServerQuery(c); err != nil {
 		return nil, err
 	}
@@ -54,48 +56,48 @@ func (s *Nova) listServers(c *call) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	marker := c.query.Get("marker")
-	items, _, found := page(all, func(v *server) string { return v.id }, marker, limit)
+	marker := c.Query.Get("marker")
+	items, _, found := core.Page(all, func(v *server) string { return v.id }, marker, limit)
 	if !found {
 		return nil, badInput("marker [%s] not found", marker)
 	}
-	out := make([]object, 0, len(items))
+	out := make([]core.Object, 0, len(items))
 	for _, v := range items {
-		if c.path == "/servers/detail" {
+		if c.Path == "/servers/detail" {
 			out = append(out, s.serverBody(c, v, true))
 		} else {
-			out = append(out, object{"id": v.id, "name": v.name, "links": computeLinks(c, "servers", v.id)})
+			out = append(out, core.Object{"id": v.id, "name": v.name, "links": computeLinks(c, "servers", v.id)})
 		}
 	}
-	body := object{"servers": out}
+	body := core.Object{"servers": out}
 	if len(items) > 0 && len(items) == limit { // Nova does not look whether more follow
 		body["servers_links"] = nextLink(c, items[len(items)-1].id)
 	}
-	return ok(body)
+	return core.OK(body)
 }
 
-func checkServerQuery(c *call) error {
-	if c.micro >= 75 {
-		for _, k := range slices.Sorted(keysOf(c.query)) {
+func checkServerQuery(c *core.Call) error {
+	if c.Micro >= 75 {
+		for _, k := range slices.Sorted(keysOf(c.Query)) {
 			if !slices.Contains(serverQuery, k) && !strings.HasPrefix(k, "_") {
 				return badInput("'%s' does not match any of the regexes: '^_'", k)
 			}
 		}
 	}
-	for _, k := range c.query["sort_key"] {
+	for _, k := range c.Query["sort_key"] {
 		if sortKeys[k] == nil {
 			return badInput("Invalid input for query parameters sort_key. Value: %s. '%s' is not one of %v", k, k, slices.Sorted(keysOf(sortKeys)))
 		}
 	}
 	for _, k := range []string{"changes-since", "changes-before"} {
-		if text := c.query.Get(k); text != "" {
+		if text := c.Query.Get(k); text != "" {
 			if _, err := parseDate(text); err != nil {
 				return badInput("Invalid input for query parameters %s. Value: %s. '%s' is not a 'date-time'", k, text, text)
 			}
 		}
 	}
-	if allTenants(c) && !c.admin() {
-		return errorf(http.StatusForbidden, "", "Policy doesn't allow os_compute_api:servers:index:get_all_tenants to be performed.")
+	if allTenants(c) && !c.Admin() {
+		return core.Errorf(http.StatusForbidden, "", "Policy doesn't allow os_compute_api:servers:index:get_all_tenants to be performed.")
 	}
 	return nil
 }
@@ -111,26 +113,26 @@ func keysOf[V any](m map[string]V) func(func(string) bool) {
 }
 
 // filterServers are the servers that the query selects, sorted, newest first by default.
-func (s *Nova) filterServers(c *call) ([]*server, error) {
+func (s *Nova) filterServers(c *core.Call) ([]*server, error) {
 	tests, err := s.serverTests(c)
 	if err != nil {
 		return nil, err
 	}
 	pool := s.servers
-	if c.query.Has("changes-since") || c.query.Has("changes-before") || c.admin() && strings.EqualFold(c.query.Get("deleted"), "true") {
+	if c.Query.Has("changes-since") || c.Query.Has("changes-before") || c.Admin() && strings.EqualFold(c.Query.Get("deleted"), "true") {
 		pool = append(slices.Clone(pool), s.gone...)
 	}
 	all := allTenants(c)
 	var out []*server
 	for _, v := range slices.Backward(pool) {
-		if !all && v.projectID != c.project() {
+		if !all && v.projectID != c.Project() {
 			continue
 		}
 		if !slices.ContainsFunc(tests, func(pass func(*server) bool) bool { return !pass(v) }) {
 			out = append(out, v)
 		}
 	}
-	keys, dirs := c.query["sort_key"], c.query["sort_dir"]
+	keys, dirs := c.Query["sort_key"], c.Query["sort_dir"]
 	slices.SortStableFunc(out, func(a, b *server) int {
 		for i, k := range keys {
 			if n := sortKeys[k](a, b); n != 0 {
@@ -146,11 +148,11 @@ func (s *Nova) filterServers(c *call) ([]*server, error) {
 }
 
 // serverTests turns the query's filters into tests.
-func (s *Nova) serverTests(c *call) ([]func(*server) bool, error) {
+func (s *Nova) serverTests(c *core.Call) ([]func(*server) bool, error) {
 	var tests []func(*server) bool
-	for k, values := range c.query {
+	for k, values := range c.Query {
 		since, free := userFilters[k]
-		if !c.admin() && (!free || c.micro < since) {
+		if !c.Admin() && (!free || c.Micro < since) {
 			continue
 		}
 		test, err := s.serverTest(k, values)

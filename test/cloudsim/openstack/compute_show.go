@@ -7,6 +7,8 @@ import (
 	"maps"
 	"net/http"
 	"net/netip"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
 const secondTime = "2006-01-02T15:04:05Z"
@@ -41,26 +43,26 @@ func (v *server) status() string {
 }
 
 // pathServer is the server of the path, if the caller may see it.
-func (s *Nova) pathServer(c *call) (*server, error) {
-	id := c.param("id")
+func (s *Nova) pathServer(c *core.Call) (*server, error) {
+	id := c.Param("id")
 	v := s.byID[id]
-	if v == nil || !c.sees(v.projectID) {
-		return nil, errorf(http.StatusNotFound, "", "Instance %s could not be found.", id)
+	if v == nil || !c.Sees(v.projectID) {
+		return nil, core.Errorf(http.StatusNotFound, "", "Instance %s could not be found.", id)
 	}
 	return v, nil
 }
 
-func (s *Nova) showServer(c *call) (*reply, error) {
+func (s *Nova) showServer(c *core.Call) (*core.Reply, error) {
 	v, err := s.pathServer(c)
 	if err != nil {
 		return nil, err
 	}
-	return ok(object{"server": s.serverBody(c, v, false)})
+	return core.OK(core.Object{"server": s.serverBody(c, v, false)})
 }
 
 // serverBody is a server as lists with details (list) and single reads show it.
-func (s *Nova) serverBody(c *call, v *server, list bool) object {
-	out := object{
+func (s *Nova) serverBody(c *core.Call, v *server, list bool) core.Object {
+	out := core.Object{
 		"id": v.id, "name": v.name, "status": v.status(), "tenant_id": v.projectID, "user_id": v.userID,
 		"metadata": nonNil(v.metadata), "hostId": v.hostID(), "image": "", "flavor": s.serverFlavor(c, v.flavor),
 		"created": v.created.Format(secondTime), "updated": v.updated.Format(secondTime), "addresses": s.addresses(v, true),
@@ -68,15 +70,15 @@ func (s *Nova) serverBody(c *call, v *server, list bool) object {
 		"OS-DCF:diskConfig": "MANUAL", "OS-EXT-AZ:availability_zone": v.zone, "config_drive": "", "key_name": nil,
 		"OS-SRV-USG:launched_at": timeOrNil(v.launched), "OS-SRV-USG:terminated_at": timeOrNil(v.terminated),
 		"OS-EXT-STS:task_state": textOrNil(v.taskState), "OS-EXT-STS:vm_state": v.vmState, "OS-EXT-STS:power_state": powerStates[v.vmState],
-		"os-extended-volumes:volumes_attached": []object{},
+		"os-extended-volumes:volumes_attached": []core.Object{},
 	}
 	if v.imageID != "" {
-		out["image"] = object{"id": v.imageID, "links": []object{{"rel": "bookmark", "href": c.url("/images/" + v.imageID)}}}
+		out["image"] = core.Object{"id": v.imageID, "links": []core.Object{{"rel": "bookmark", "href": c.URL("/images/" + v.imageID)}}}
 	}
 	if v.vmState != "building" {
-		var groups []object
+		var groups []core.Object
 		for _, g := range v.securityGroups {
-			groups = append(groups, object{"name": g})
+			groups = append(groups, core.Object{"name": g})
 		}
 		out["security_groups"] = groups
 	}
@@ -84,40 +86,40 @@ func (s *Nova) serverBody(c *call, v *server, list bool) object {
 	case "BUILD", "ACTIVE", "REBOOT", "HARD_REBOOT":
 		out["progress"] = 0
 	case "ERROR":
-		out["fault"] = object{"code": http.StatusInternalServerError, "created": v.updated.Format(secondTime), "message": "Build of instance " + v.id + " aborted"}
+		out["fault"] = core.Object{"code": http.StatusInternalServerError, "created": v.updated.Format(secondTime), "message": "Build of instance " + v.id + " aborted"}
 	}
 	s.addVersioned(c, v, list, out)
 	return out
 }
 
 // addVersioned adds what newer microversions and administrators get.
-func (s *Nova) addVersioned(c *call, v *server, list bool, out object) {
-	if c.micro >= 9 {
+func (s *Nova) addVersioned(c *core.Call, v *server, list bool, out core.Object) {
+	if c.Micro >= 9 {
 		out["locked"] = false
 	}
-	if c.micro >= 19 {
+	if c.Micro >= 19 {
 		out["description"] = v.description
 	}
-	if c.micro >= 26 {
+	if c.Micro >= 26 {
 		tags := v.tags
 		if tags == nil {
 			tags = []string{}
 		}
 		out["tags"] = tags
 	}
-	if c.micro >= 63 {
+	if c.Micro >= 63 {
 		out["trusted_image_certificates"] = nil
 	}
-	if c.micro >= 71 && !list {
+	if c.Micro >= 71 && !list {
 		out["server_groups"] = []string{}
 	}
-	if c.micro >= 73 {
+	if c.Micro >= 73 {
 		out["locked_reason"] = nil
 	}
-	if c.micro >= 90 {
+	if c.Micro >= 90 {
 		out["OS-EXT-SRV-ATTR:hostname"] = v.hostname
 	}
-	if !c.admin() {
+	if !c.Admin() {
 		return
 	}
 	host := any("compute-" + v.zone)
@@ -126,14 +128,14 @@ func (s *Nova) addVersioned(c *call, v *server, list bool, out object) {
 	}
 	out["OS-EXT-SRV-ATTR:host"], out["OS-EXT-SRV-ATTR:hypervisor_hostname"] = host, host
 	out["OS-EXT-SRV-ATTR:instance_name"] = fmt.Sprintf("instance-%08x", v.number)
-	if c.micro >= 3 {
-		maps.Copy(out, object{
+	if c.Micro >= 3 {
+		maps.Copy(out, core.Object{
 			"OS-EXT-SRV-ATTR:reservation_id": v.reservedAs, "OS-EXT-SRV-ATTR:launch_index": 0, "OS-EXT-SRV-ATTR:hostname": v.hostname,
 			"OS-EXT-SRV-ATTR:kernel_id": "", "OS-EXT-SRV-ATTR:ramdisk_id": "", "OS-EXT-SRV-ATTR:root_device_name": "/dev/sda",
 			"OS-EXT-SRV-ATTR:user_data": nil,
 		})
 	}
-	if c.micro >= 16 {
+	if c.Micro >= 16 {
 		out["host_status"] = "UP"
 	}
 }
@@ -155,25 +157,25 @@ func textOrNil(s string) any {
 }
 
 // serverFlavor is the flavor inside a server: from 2.47 on its values without its id.
-func (s *Nova) serverFlavor(c *call, f *flavor) object {
-	if c.micro < 47 {
-		return object{"id": f.id, "links": []object{{"rel": "bookmark", "href": c.url("/flavors/" + f.id)}}}
+func (s *Nova) serverFlavor(c *core.Call, f *flavor) core.Object {
+	if c.Micro < 47 {
+		return core.Object{"id": f.id, "links": []core.Object{{"rel": "bookmark", "href": c.URL("/flavors/" + f.id)}}}
 	}
-	return object{"vcpus": f.vcpus, "ram": f.ram, "disk": f.disk, "ephemeral": 0, "swap": 0, "original_name": f.name, "extra_specs": nonNil(f.extraSpecs)}
+	return core.Object{"vcpus": f.vcpus, "ram": f.ram, "disk": f.disk, "ephemeral": 0, "swap": 0, "original_name": f.name, "extra_specs": nonNil(f.extraSpecs)}
 }
 
 // addresses are the server's by network, from its ports; none while it is being built.
-func (s *Nova) addresses(v *server, extended bool) map[string][]object {
-	out := map[string][]object{}
+func (s *Nova) addresses(v *server, extended bool) map[string][]core.Object {
+	out := map[string][]core.Object{}
 	if v.vmState == "building" || v.vmState == "deleted" {
 		return out
 	}
-	add := func(p Port, ip netip.Addr, kind string) {
+	add := func(p core.Port, ip netip.Addr, kind string) {
 		version := 4
 		if ip.Is6() {
 			version = 6
 		}
-		a := object{"version": version, "addr": ip.String()}
+		a := core.Object{"version": version, "addr": ip.String()}
 		if extended {
 			a["OS-EXT-IPS:type"], a["OS-EXT-IPS-MAC:mac_addr"] = kind, p.MAC
 		}
@@ -190,17 +192,17 @@ func (s *Nova) addresses(v *server, extended bool) map[string][]object {
 	return out
 }
 
-func (s *Nova) listIPs(c *call) (*reply, error) {
+func (s *Nova) listIPs(c *core.Call) (*core.Reply, error) {
 	v, err := s.pathServer(c)
 	if err != nil {
 		return nil, err
 	}
-	return ok(object{"addresses": s.addresses(v, false)})
+	return core.OK(core.Object{"addresses": s.addresses(v, false)})
 }
 
-func (s *Nova) listAttachments(c *call) (*reply, error) {
+func (s *Nova) listAttachments(c *core.Call) (*core.Reply, error) {
 	if _, err := s.pathServer(c); err != nil {
 		return nil, err
 	}
-	return ok(object{"volumeAttachments": []object{}})
+	return core.OK(core.Object{"volumeAttachments": []core.Object{}})
 }

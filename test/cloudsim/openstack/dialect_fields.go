@@ -7,13 +7,15 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
 // fields is the validated body of a create or update.
 type fields map[string]json.RawMessage
 
-func badRequest(format string, args ...any) *apiError {
-	return errorf(http.StatusBadRequest, "HTTPBadRequest", format, args...)
+func badRequest(format string, args ...any) *core.Error {
+	return core.Errorf(http.StatusBadRequest, "HTTPBadRequest", format, args...)
 }
 
 func (f fields) has(name string) bool { _, is := f[name]; return is }

@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
 // faultNames are the names of Nova's and Cinder's error bodies by status.
@@ -14,33 +16,33 @@ var faultNames = map[int]string{
 }
 
 // novaError makes Nova's and Cinder's error bodies, whose content types differ.
-func novaError(contentType string) func(*call, *apiError) (string, any) {
-	return func(_ *call, e *apiError) (string, any) {
-		name := faultNames[e.status]
+func novaError(contentType string) func(*core.Call, *core.Error) (string, any) {
+	return func(_ *core.Call, e *core.Error) (string, any) {
+		name := faultNames[e.Status]
 		if name == "" {
 			name = "computeFault"
 		}
-		return contentType, object{name: object{"code": e.status, "message": e.message}}
+		return contentType, core.Object{name: core.Object{"code": e.Status, "message": e.Message}}
 	}
 }
 
 // badInput is a 400 of Nova or Cinder.
-func badInput(format string, args ...any) *apiError {
-	return errorf(http.StatusBadRequest, "", format, args...)
+func badInput(format string, args ...any) *core.Error {
+	return core.Errorf(http.StatusBadRequest, "", format, args...)
 }
 
-func malformedVersion(v string) *apiError {
-	return errorf(http.StatusBadRequest, "", "API Version String %s is of invalid format. Must be of format MajorNum.MinorNum.", v)
+func malformedVersion(v string) *core.Error {
+	return core.Errorf(http.StatusBadRequest, "", "API Version String %s is of invalid format. Must be of format MajorNum.MinorNum.", v)
 }
 
-func versionOutOfRange(v, low, high string) *apiError {
-	return errorf(http.StatusNotAcceptable, "", "Version %s is not supported by the API. Minimum is %s and maximum is %s.", v, low, high)
+func versionOutOfRange(v, low, high string) *core.Error {
+	return core.Errorf(http.StatusNotAcceptable, "", "Version %s is not supported by the API. Minimum is %s and maximum is %s.", v, low, high)
 }
 
 // nextLink is the link to the next page: the query's last values, sorted, then the marker.
-func nextLink(c *call, marker string) []object {
+func nextLink(c *core.Call, marker string) []core.Object {
 	q := url.Values{}
-	for k, values := range c.query {
+	for k, values := range c.Query {
 		if k != "marker" {
 			q.Set(k, values[len(values)-1])
 		}
@@ -49,12 +51,12 @@ func nextLink(c *call, marker string) []object {
 	if text != "" {
 		text += "&"
 	}
-	return []object{{"rel": "next", "href": c.self() + "?" + text + "marker=" + url.QueryEscape(marker)}}
+	return []core.Object{{"rel": "next", "href": c.Self() + "?" + text + "marker=" + url.QueryEscape(marker)}}
 }
 
-func allTenants(c *call) bool {
-	v := strings.ToLower(c.query.Get("all_tenants"))
-	return c.query.Has("all_tenants") && v != "0" && v != "false"
+func allTenants(c *core.Call) bool {
+	v := strings.ToLower(c.Query.Get("all_tenants"))
+	return c.Query.Has("all_tenants") && v != "0" && v != "false"
 }
 
 func parseDate(text string) (time.Time, error) {

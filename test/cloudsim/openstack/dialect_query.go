@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
 // matchValue reports whether a value is one of those wanted.
@@ -15,7 +17,7 @@ func matchValue(have any, want []string) (bool, error) {
 		for _, w := range want {
 			b, is := parseBool(w)
 			if !is {
-				return false, errorf(http.StatusBadRequest, "InvalidInput", "Invalid input for operation: '%s' cannot be converted to boolean.", w)
+				return false, core.Errorf(http.StatusBadRequest, "InvalidInput", "Invalid input for operation: '%s' cannot be converted to boolean.", w)
 			}
 			if b == have {
 				return true, nil
@@ -28,7 +30,7 @@ func matchValue(have any, want []string) (bool, error) {
 	return slices.Contains(want, scalar(have)), nil
 }
 
-func matchTags(v object, key string, want []string) bool {
+func matchTags(v core.Object, key string, want []string) bool {
 	have, is := v["tags"].([]string)
 	if !is {
 		return true
@@ -71,11 +73,11 @@ func scalar(v any) string {
 }
 
 // selectFields keeps the attributes that the query's fields name; none means all.
-func selectFields(v object, names []string) object {
+func selectFields(v core.Object, names []string) core.Object {
 	if len(names) == 0 {
 		return v
 	}
-	out := object{}
+	out := core.Object{}
 	for _, n := range names {
 		if x, is := v[n]; is {
 			out[n] = x

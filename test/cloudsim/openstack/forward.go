@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
 // forwardKey is one address that a load balancer listens on.
@@ -19,7 +21,7 @@ type forwardKey struct {
 
 // forward is the data plane of one listener on one address.
 type forward struct {
-	cloud  *Cloud
+	cloud  *core.Cloud
 	key    forwardKey
 	target atomic.Pointer[target]
 	next   atomic.Uint64 // round robin
@@ -45,9 +47,9 @@ type target struct {
 }
 
 // listenForward starts to listen, and ends with the simulator at the latest.
-func listenForward(cloud *Cloud, key forwardKey, t *target) (*forward, error) {
+func listenForward(cloud *core.Cloud, key forwardKey, t *target) (*forward, error) {
 	f := &forward{cloud: cloud, key: key}
-	f.ctx, f.cancel = context.WithCancel(cloud.ctx)
+	f.ctx, f.cancel = context.WithCancel(cloud.Context)
 	f.target.Store(t)
 	var err error
 	if key.udp {

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
 // acceptPause is waited after a failed accept, as when the process has no file descriptors left.
@@ -31,7 +33,7 @@ func (f *forward) listenTCP() error {
 		f.serveHTTP(ln)
 		return nil
 	}
-	f.cloud.spawn(func(context.Context) { f.acceptAll(ln) })
+	f.cloud.Spawn(func(context.Context) { f.acceptAll(ln) })
 	return nil
 }
 
@@ -39,10 +41,10 @@ func (f *forward) acceptAll(ln net.Listener) {
 	for {
 		conn, err := ln.Accept()
 		if err == nil {
-			f.cloud.spawn(func(context.Context) { f.relay(conn) })
+			f.cloud.Spawn(func(context.Context) { f.relay(conn) })
 			continue
 		}
-		if f.ctx.Err() != nil || errors.Is(err, net.ErrClosed) || !f.cloud.wait(f.ctx, acceptPause) {
+		if f.ctx.Err() != nil || errors.Is(err, net.ErrClosed) || !f.cloud.Wait(f.ctx, acceptPause) {
 			return
 		}
 	}
@@ -69,7 +71,7 @@ func (f *forward) relay(client net.Conn) {
 		return
 	}
 	done := make(chan struct{})
-	f.cloud.spawn(func(context.Context) {
+	f.cloud.Spawn(func(context.Context) {
 		defer close(done)
 		pipe(member, client)
 	})
@@ -100,7 +102,7 @@ func (f *forward) dial(ctx context.Context, t *target, client netip.Addr) (net.C
 	err := errors.New("no member")
 	for _, b := range f.order(t, client) {
 		d := net.Dialer{Timeout: t.connect}
-		if t.from.Is4() == b.Addr().Is4() && f.cloud.hasAddress(b.Addr()) {
+		if t.from.Is4() == b.Addr().Is4() && f.cloud.HasAddress(b.Addr()) {
 			d.LocalAddr = &net.TCPAddr{IP: t.from.AsSlice()}
 		}
 		var conn net.Conn
@@ -153,9 +155,9 @@ func (f *forward) serveHTTP(ln net.Listener) {
 			return conn, nil
 		},
 	}
-	proxy := &httputil.ReverseProxy{Transport: transport, ErrorLog: discardLog(), Rewrite: f.rewrite,
+	proxy := &httputil.ReverseProxy{Transport: transport, ErrorLog: core.DiscardLog(), Rewrite: f.rewrite,
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusServiceUnavailable) }}
-	srv := &http.Server{ReadHeaderTimeout: 30 * time.Second, ErrorLog: discardLog(), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	srv := &http.Server{ReadHeaderTimeout: 30 * time.Second, ErrorLog: core.DiscardLog(), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ap, err := netip.ParseAddrPort(r.RemoteAddr)
 		if err != nil || !f.target.Load().allows(ap.Addr().Unmap()) {
 			panic(http.ErrAbortHandler) // net/http's way to cut a connection
@@ -172,7 +174,7 @@ func (f *forward) serveHTTP(ln net.Listener) {
 			conns.Done()
 		}
 	}
-	f.cloud.spawn(func(context.Context) {
+	f.cloud.Spawn(func(context.Context) {
 		_ = srv.Serve(ln) // ends when the listener is closed
 		_ = srv.Close()
 		conns.Wait()

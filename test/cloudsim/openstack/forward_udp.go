@@ -45,7 +45,7 @@ func (f *forward) listenUDP() error {
 	f.close = conn.Close
 	context.AfterFunc(f.ctx, func() { _ = conn.Close() })
 	u := &udpForward{forward: f, conn: conn, clients: map[netip.AddrPort]*udpClient{}}
-	f.cloud.spawn(func(context.Context) { u.readAll() })
+	f.cloud.Spawn(func(context.Context) { u.readAll() })
 	return nil
 }
 
@@ -57,7 +57,7 @@ func (u *udpForward) readAll() {
 			u.send(netip.AddrPortFrom(from.Addr().Unmap(), from.Port()), slices.Clone(buf[:n]))
 			continue
 		}
-		if u.ctx.Err() != nil || errors.Is(err, net.ErrClosed) || !u.cloud.wait(u.ctx, acceptPause) {
+		if u.ctx.Err() != nil || errors.Is(err, net.ErrClosed) || !u.cloud.Wait(u.ctx, acceptPause) {
 			return
 		}
 	}
@@ -97,7 +97,7 @@ func (u *udpForward) connect(from netip.AddrPort, members []netip.AddrPort, data
 	}
 	c := &udpClient{conn: conn, member: members[0], left: members[1:], last: data}
 	u.clients[from] = c
-	u.cloud.spawn(func(context.Context) { u.answers(from, c) })
+	u.cloud.Spawn(func(context.Context) { u.answers(from, c) })
 	return c
 }
 

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
 // Names of what every simulator starts with.
@@ -66,7 +68,7 @@ type appCredential struct {
 
 // Keystone is the simulated service.
 type Keystone struct {
-	*Cloud
+	*core.Cloud
 	region   string
 	lifetime time.Duration // of tokens
 	main     *Keystone     // the one that has the users and the tokens, of another region or itself
@@ -99,7 +101,7 @@ var interfaces = [3]string{"public", "internal", "admin"}
 
 // newKeystone makes Keystone with the users and projects that every simulator has, or, with a main one, those
 // that the main one has, whose catalog then gets this region's endpoints.
-func newKeystone(cloud *Cloud, main *Keystone, region string, lifetime time.Duration) *Keystone {
+func newKeystone(cloud *core.Cloud, main *Keystone, region string, lifetime time.Duration) *Keystone {
 	s := &Keystone{Cloud: cloud, main: main, region: region, lifetime: lifetime}
 	s.tokens = map[string]*token{}
 	s.catalog = s.newCatalog()
@@ -112,23 +114,23 @@ func newKeystone(cloud *Cloud, main *Keystone, region string, lifetime time.Dura
 	}
 	s.main = s
 	for _, name := range []string{"admin", "member", "reader", "creator", "load-balancer_member"} {
-		s.roles = append(s.roles, role{id: newHex(), name: name})
+		s.roles = append(s.roles, role{id: core.NewHex(), name: name})
 	}
-	k8s := &project{id: newHex(), name: ProjectName}
-	adm := &project{id: newHex(), name: AdminName, description: "Bootstrap project for initializing the cloud."}
+	k8s := &project{id: core.NewHex(), name: ProjectName}
+	adm := &project{id: core.NewHex(), name: AdminName, description: "Bootstrap project for initializing the cloud."}
 	s.projects = []*project{k8s, adm}
 	s.users = []*user{
-		{id: newHex(), name: UserName, password: UserPassword, defaultProject: k8s.id,
+		{id: core.NewHex(), name: UserName, password: UserPassword, defaultProject: k8s.id,
 			roles: map[string][]role{k8s.id: s.roles[1:]}},
-		{id: newHex(), name: AdminName, password: AdminPassword,
+		{id: core.NewHex(), name: AdminName, password: AdminPassword,
 			roles: map[string][]role{adm.id: s.roles[:3], k8s.id: s.roles[:3]}},
 	}
 	return s
 }
 
 // Owner is the user, and its project, to whom belongs what tests make past the API.
-func (s *Keystone) Owner() Owner {
-	return Owner{UserID: s.users[0].id, ProjectID: s.users[0].defaultProject}
+func (s *Keystone) Owner() core.Owner {
+	return core.Owner{UserID: s.users[0].id, ProjectID: s.users[0].defaultProject}
 }
 
 // ProjectIDs are the ids of all projects.
@@ -147,12 +149,12 @@ func (s *Keystone) ProjectID(name string) string {
 }
 
 // AuthURL is Keystone's address.
-func (s *Keystone) AuthURL() string { return s.main.url + "/identity/v3" }
+func (s *Keystone) AuthURL() string { return s.main.URL + "/identity/v3" }
 
 func (s *Keystone) newCatalog() []catalogService {
 	var catalog []catalogService
-	at := func(path string) func(string) string { return func(string) string { return s.url + path } }
-	volume := func(project string) string { return s.url + "/volume/v3/" + project }
+	at := func(path string) func(string) string { return func(string) string { return s.URL + path } }
+	volume := func(project string) string { return s.URL + "/volume/v3/" + project }
 	for _, c := range []catalogService{
 		{typ: "compute", name: "nova", url: at("/compute/v2.1")},
 		{typ: "image", name: "glance", url: at("/image")},
@@ -163,83 +165,83 @@ func (s *Keystone) newCatalog() []catalogService {
 		{typ: "identity", name: "keystone", url: func(string) string { return s.AuthURL() }},
 		{typ: "key-manager", name: "barbican", url: at("/key-manager")},
 	} {
-		c.id, c.endpoints = newHex(), [3]string{newHex(), newHex(), newHex()}
+		c.id, c.endpoints = core.NewHex(), [3]string{core.NewHex(), core.NewHex(), core.NewHex()}
 		catalog = append(catalog, c)
 	}
 	return catalog
 }
 
 // service is Keystone's part of the API.
-func (s *Keystone) service() *service {
-	return &service{name: "identity", prefix: "/identity", errorBody: s.identityError, routes: s.routes, noRoute: identityNoRoute()}
+func (s *Keystone) service() *core.Service {
+	return &core.Service{Name: "identity", Prefix: "/identity", ErrorBody: s.identityError, Routes: s.routes, NoRoute: identityNoRoute()}
 }
 
-func (s *Keystone) routes(r *router) {
-	r.open("GET /{$}", s.identityVersions)
-	r.open("GET /v3", s.identityVersion)
-	r.open("GET /v3/{$}", s.identityVersion)
-	r.open("POST /v3/auth/tokens", s.issueToken)
-	r.open("POST /v3/OS-FEDERATION/identity_providers/{idp}/protocols/{protocol}/auth", s.federate)
-	r.handle("GET /v3/auth/tokens", s.validateToken)
-	r.handle("DELETE /v3/auth/tokens", s.revokeToken)
-	r.handle("GET /v3/auth/catalog", s.showCatalog)
-	r.handle("GET /v3/auth/projects", s.listOwnProjects)
-	r.handle("GET /v3/auth/domains", s.listOwnDomains)
-	r.handle("GET /v3/auth/system", s.listOwnSystem)
-	r.handle("GET /v3/projects", s.adminOnly("identity:list_projects", s.listProjects))
-	r.handle("GET /v3/projects/{id}", s.showProject)
-	r.handle("GET /v3/users", s.adminOnly("identity:list_users", s.listUsers))
-	r.handle("GET /v3/users/{user}", s.showUser)
-	r.handle("GET /v3/users/{user}/projects", s.listUserProjects)
-	r.handle("GET /v3/domains", s.adminOnly("identity:list_domains", s.listDomains))
-	r.handle("GET /v3/domains/{id}", s.showDomain)
-	r.handle("GET /v3/roles", s.adminOnly("identity:list_roles", s.listRoles))
-	r.handle("GET /v3/regions", s.listRegions)
-	r.handle("GET /v3/services", s.adminOnly("identity:list_services", s.listServices))
-	r.handle("GET /v3/services/{id}", s.adminOnly("identity:get_service", s.showService))
-	r.handle("GET /v3/endpoints", s.adminOnly("identity:list_endpoints", s.listEndpoints))
-	r.handle("GET /v3/OS-TRUST/trusts", s.listTrusts)
-	r.handle("POST /v3/OS-TRUST/trusts", s.createTrust)
-	r.handle("GET /v3/OS-TRUST/trusts/{id}", s.showTrust)
-	r.handle("DELETE /v3/OS-TRUST/trusts/{id}", s.deleteTrust)
-	r.handle("GET /v3/users/{user}/application_credentials", s.listAppCredentials)
-	r.handle("POST /v3/users/{user}/application_credentials", s.createAppCredential)
-	r.handle("GET /v3/users/{user}/application_credentials/{id}", s.showAppCredential)
-	r.handle("DELETE /v3/users/{user}/application_credentials/{id}", s.deleteAppCredential)
+func (s *Keystone) routes(r *core.Router) {
+	r.Open("GET /{$}", s.identityVersions)
+	r.Open("GET /v3", s.identityVersion)
+	r.Open("GET /v3/{$}", s.identityVersion)
+	r.Open("POST /v3/auth/tokens", s.issueToken)
+	r.Open("POST /v3/OS-FEDERATION/identity_providers/{idp}/protocols/{protocol}/auth", s.federate)
+	r.Handle("GET /v3/auth/tokens", s.validateToken)
+	r.Handle("DELETE /v3/auth/tokens", s.revokeToken)
+	r.Handle("GET /v3/auth/catalog", s.showCatalog)
+	r.Handle("GET /v3/auth/projects", s.listOwnProjects)
+	r.Handle("GET /v3/auth/domains", s.listOwnDomains)
+	r.Handle("GET /v3/auth/system", s.listOwnSystem)
+	r.Handle("GET /v3/projects", s.adminOnly("identity:list_projects", s.listProjects))
+	r.Handle("GET /v3/projects/{id}", s.showProject)
+	r.Handle("GET /v3/users", s.adminOnly("identity:list_users", s.listUsers))
+	r.Handle("GET /v3/users/{user}", s.showUser)
+	r.Handle("GET /v3/users/{user}/projects", s.listUserProjects)
+	r.Handle("GET /v3/domains", s.adminOnly("identity:list_domains", s.listDomains))
+	r.Handle("GET /v3/domains/{id}", s.showDomain)
+	r.Handle("GET /v3/roles", s.adminOnly("identity:list_roles", s.listRoles))
+	r.Handle("GET /v3/regions", s.listRegions)
+	r.Handle("GET /v3/services", s.adminOnly("identity:list_services", s.listServices))
+	r.Handle("GET /v3/services/{id}", s.adminOnly("identity:get_service", s.showService))
+	r.Handle("GET /v3/endpoints", s.adminOnly("identity:list_endpoints", s.listEndpoints))
+	r.Handle("GET /v3/OS-TRUST/trusts", s.listTrusts)
+	r.Handle("POST /v3/OS-TRUST/trusts", s.createTrust)
+	r.Handle("GET /v3/OS-TRUST/trusts/{id}", s.showTrust)
+	r.Handle("DELETE /v3/OS-TRUST/trusts/{id}", s.deleteTrust)
+	r.Handle("GET /v3/users/{user}/application_credentials", s.listAppCredentials)
+	r.Handle("POST /v3/users/{user}/application_credentials", s.createAppCredential)
+	r.Handle("GET /v3/users/{user}/application_credentials/{id}", s.showAppCredential)
+	r.Handle("DELETE /v3/users/{user}/application_credentials/{id}", s.deleteAppCredential)
 }
 
 // identityError is Keystone's error body.
-func (s *Keystone) identityError(_ *call, e *apiError) (string, any) {
-	if e.status == http.StatusUnauthorized {
-		e.header = http.Header{"Www-Authenticate": {`Keystone uri="` + s.AuthURL() + `"`}}
-		if e.message == http.StatusText(e.status) {
-			e.message = authenticationRequired
+func (s *Keystone) identityError(_ *core.Call, e *core.Error) (string, any) {
+	if e.Status == http.StatusUnauthorized {
+		e.Header = http.Header{"Www-Authenticate": {`Keystone uri="` + s.AuthURL() + `"`}}
+		if e.Message == http.StatusText(e.Status) {
+			e.Message = core.AuthenticationRequired
 		}
 	}
-	return "", object{"error": object{"code": e.status, "message": e.message, "title": http.StatusText(e.status)}}
+	return "", core.Object{"error": core.Object{"code": e.Status, "message": e.Message, "title": http.StatusText(e.Status)}}
 }
 
 // malformedRequest is Keystone's 400.
-func malformedRequest(what string) *apiError {
-	return errorf(http.StatusBadRequest, "", "%s The server could not comply with the request since it is either malformed or otherwise incorrect. The client is assumed to be in error.", what)
+func malformedRequest(what string) *core.Error {
+	return core.Errorf(http.StatusBadRequest, "", "%s The server could not comply with the request since it is either malformed or otherwise incorrect. The client is assumed to be in error.", what)
 }
 
-func identityNoRoute() *apiError {
-	return &apiError{
-		status:      http.StatusNotFound,
-		contentType: "text/html; charset=utf-8",
-		body: []byte("<!doctype html>\n<html lang=en>\n<title>404 Not Found</title>\n<h1>Not Found</h1>\n" +
+func identityNoRoute() *core.Error {
+	return &core.Error{
+		Status:      http.StatusNotFound,
+		ContentType: "text/html; charset=utf-8",
+		Body: []byte("<!doctype html>\n<html lang=en>\n<title>404 Not Found</title>\n<h1>Not Found</h1>\n" +
 			"<p>The requested URL was not found on the server. If you entered the URL manually please check your spelling and try again.</p>\n"),
 	}
 }
 
-func forbiddenAction(action string) *apiError {
-	return errorf(http.StatusForbidden, "", "You are not authorized to perform the requested action: %s.", action)
+func forbiddenAction(action string) *core.Error {
+	return core.Errorf(http.StatusForbidden, "", "You are not authorized to perform the requested action: %s.", action)
 }
 
-func (s *Keystone) adminOnly(action string, h handlerFunc) handlerFunc {
-	return func(c *call) (*reply, error) {
-		if !c.admin() {
+func (s *Keystone) adminOnly(action string, h core.HandlerFunc) core.HandlerFunc {
+	return func(c *core.Call) (*core.Reply, error) {
+		if !c.Admin() {
 			return nil, forbiddenAction(action)
 		}
 		return h(c)
@@ -247,7 +249,7 @@ func (s *Keystone) adminOnly(action string, h handlerFunc) handlerFunc {
 }
 
 // Caller is whom a token of the Keystone that is in charge stands for; the lock is not held.
-func (s *Keystone) Caller(id string) (Caller, bool) {
+func (s *Keystone) Caller(id string) (core.Caller, bool) {
 	s.main.Lock()
 	defer s.main.Unlock()
 	t := s.main.validToken(id)
@@ -255,7 +257,7 @@ func (s *Keystone) Caller(id string) (Caller, bool) {
 }
 
 // tokenOf is the token that a call came with.
-func tokenOf(c *call) *token { return c.caller.(*token) }
+func tokenOf(c *core.Call) *token { return c.Caller.(*token) }
 
 // validToken returns the token with the id while it is valid, nil otherwise; lock held.
 func (s *Keystone) validToken(id string) *token {

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
 // AppCredential is an application credential, made for the user k8s in its project.
@@ -15,7 +17,7 @@ func (s *Keystone) AddApplicationCredential(name string) AppCredential {
 	s.Lock()
 	defer s.Unlock()
 	u := s.users[0]
-	a := &appCredential{id: newHex(), name: name, secret: randomText(64), user: u, projectID: u.defaultProject, roles: u.roles[u.defaultProject]}
+	a := &appCredential{id: core.NewHex(), name: name, secret: core.RandomText(64), user: u, projectID: u.defaultProject, roles: u.roles[u.defaultProject]}
 	s.appCreds = append(s.appCreds, a)
 	return AppCredential{ID: a.id, Name: name, Secret: a.secret}
 }
@@ -46,71 +48,71 @@ func (s *Keystone) removeAppCredential(id string) bool {
 	return len(s.appCreds) < n
 }
 
-func (s *Keystone) snapshot(out *Snapshot) {
+func (s *Keystone) snapshot(out *core.Snapshot) {
 	for _, a := range s.appCreds {
-		out.AppCredentials = append(out.AppCredentials, Item{ID: a.id, Name: a.name})
+		out.AppCredentials = append(out.AppCredentials, core.Item{ID: a.id, Name: a.name})
 	}
 }
 
-func (s *Keystone) appCredentialBody(a *appCredential) object {
+func (s *Keystone) appCredentialBody(a *appCredential) core.Object {
 	var expires any
 	if a.expires != nil {
 		expires = a.expires.UTC().Format("2006-01-02T15:04:05.000000")
 	}
-	var roles []object
+	var roles []core.Object
 	for _, r := range a.roles {
 		roles = append(roles, s.roleBody(r))
 	}
-	return object{
+	return core.Object{
 		"id": a.id, "name": a.name, "description": a.description, "user_id": a.user.id, "project_id": a.projectID, "system": nil,
 		"expires_at": expires, "unrestricted": a.unrestricted, "roles": roles, "links": s.identityLink("/application_credentials/" + a.id),
 	}
 }
 
-func (s *Keystone) listAppCredentials(c *call) (*reply, error) {
+func (s *Keystone) listAppCredentials(c *core.Call) (*core.Reply, error) {
 	u, err := s.pathUser(c, "identity:list_application_credentials")
 	if err != nil {
 		return nil, err
 	}
-	var out []object
+	var out []core.Object
 	for _, a := range s.appCreds {
-		if name := c.query.Get("name"); a.user == u && (name == "" || name == a.name) {
+		if name := c.Query.Get("name"); a.user == u && (name == "" || name == a.name) {
 			out = append(out, s.appCredentialBody(a))
 		}
 	}
 	return identityList(c, "application_credentials", out)
 }
 
-func (s *Keystone) pathAppCredential(c *call, action string) (*appCredential, error) {
+func (s *Keystone) pathAppCredential(c *core.Call, action string) (*appCredential, error) {
 	u, err := s.pathUser(c, action)
 	if err != nil {
 		return nil, err
 	}
-	id := c.param("id")
+	id := c.Param("id")
 	i := slices.IndexFunc(s.appCreds, func(a *appCredential) bool { return a.id == id && a.user == u })
 	if i < 0 {
-		return nil, errorf(http.StatusNotFound, "", "Could not find Application Credential: %s.", id)
+		return nil, core.Errorf(http.StatusNotFound, "", "Could not find Application Credential: %s.", id)
 	}
 	return s.appCreds[i], nil
 }
 
-func (s *Keystone) showAppCredential(c *call) (*reply, error) {
+func (s *Keystone) showAppCredential(c *core.Call) (*core.Reply, error) {
 	a, err := s.pathAppCredential(c, "identity:get_application_credential")
 	if err != nil {
 		return nil, err
 	}
-	return ok(object{"application_credential": s.appCredentialBody(a)})
+	return core.OK(core.Object{"application_credential": s.appCredentialBody(a)})
 }
 
 // managesAppCredentials refuses callers that themselves use a restricted application credential.
-func (s *Keystone) managesAppCredentials(c *call) error {
+func (s *Keystone) managesAppCredentials(c *core.Call) error {
 	if a := s.liveAppCredential(tokenOf(c).appCred); a != nil && a.unrestricted != true {
 		return forbiddenAction("Using method 'application_credential' is not allowed for managing additional application credentials.")
 	}
 	return nil
 }
 
-func (s *Keystone) deleteAppCredential(c *call) (*reply, error) {
+func (s *Keystone) deleteAppCredential(c *core.Call) (*core.Reply, error) {
 	a, err := s.pathAppCredential(c, "identity:delete_application_credential")
 	if err != nil {
 		return nil, err
@@ -119,10 +121,10 @@ func (s *Keystone) deleteAppCredential(c *call) (*reply, error) {
 		return nil, err
 	}
 	s.removeAppCredential(a.id)
-	return noContent()
+	return core.NoContent()
 }
 
-func (s *Keystone) createAppCredential(c *call) (*reply, error) {
+func (s *Keystone) createAppCredential(c *core.Call) (*core.Reply, error) {
 	u, err := s.pathUser(c, "identity:create_application_credential")
 	if err != nil {
 		return nil, err
@@ -143,17 +145,17 @@ func (s *Keystone) createAppCredential(c *call) (*reply, error) {
 			Roles        []roleRef `json:"roles"`
 		} `json:"application_credential"`
 	}
-	if json.Unmarshal(c.body, &req) != nil {
+	if json.Unmarshal(c.Body, &req) != nil {
 		return nil, malformedRequest("Expecting to find valid JSON in request body.")
 	}
 	in := req.AppCredential
 	if in.Name == "" {
-		return nil, errorf(http.StatusBadRequest, "", "'name' is a required property")
+		return nil, core.Errorf(http.StatusBadRequest, "", "'name' is a required property")
 	}
 	if slices.ContainsFunc(s.appCreds, func(a *appCredential) bool { return a.user == u && a.name == in.Name }) {
-		return nil, errorf(http.StatusConflict, "", "Conflict occurred attempting to store application_credential - Duplicate entry found with name %s.", in.Name)
+		return nil, core.Errorf(http.StatusConflict, "", "Conflict occurred attempting to store application_credential - Duplicate entry found with name %s.", in.Name)
 	}
-	a := &appCredential{id: newHex(), name: in.Name, secret: in.Secret, description: in.Description, user: u, projectID: c.project(), unrestricted: in.Unrestricted}
+	a := &appCredential{id: core.NewHex(), name: in.Name, secret: in.Secret, description: in.Description, user: u, projectID: c.Project(), unrestricted: in.Unrestricted}
 	if a.roles, err = pickRoles(tokenOf(c).roles, in.Roles); err != nil {
 		return nil, err
 	}
@@ -165,12 +167,12 @@ func (s *Keystone) createAppCredential(c *call) (*reply, error) {
 		a.expires = &at
 	}
 	if a.secret == "" {
-		a.secret = randomText(64)
+		a.secret = core.RandomText(64)
 	}
 	s.appCreds = append(s.appCreds, a)
 	body := s.appCredentialBody(a)
 	body["secret"] = a.secret
-	return answer(http.StatusCreated, object{"application_credential": body})
+	return core.Answer(http.StatusCreated, core.Object{"application_credential": body})
 }
 
 // roleRef names a role by id or name.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
 // Federation is an identity provider whose tokens Keystone takes, behind a web server that verifies
@@ -31,31 +32,31 @@ func (s *Keystone) AddFederation(f Federation) {
 func (s *Keystone) AddProject(name string) string {
 	s.Lock()
 	defer s.Unlock()
-	p := &project{id: newHex(), name: name}
+	p := &project{id: core.NewHex(), name: name}
 	s.projects = append(s.projects, p)
 	return p.id
 }
 
 // invalidToken is how mod_auth_openidc refuses a token, of which Keystone knows nothing.
-func invalidToken(why string) *apiError {
-	return &apiError{
-		status: http.StatusUnauthorized, contentType: "text/html; charset=iso-8859-1",
-		header: http.Header{"Www-Authenticate": {`Bearer error="invalid_token", error_description="` + why + `"`}},
-		body:   []byte("<!DOCTYPE HTML PUBLIC \"-//IETF//DTD HTML 2.0//EN\">\n<html><head>\n<title>401 Unauthorized</title>\n</head><body>\n<h1>Unauthorized</h1>\n</body></html>\n"),
+func invalidToken(why string) *core.Error {
+	return &core.Error{
+		Status: http.StatusUnauthorized, ContentType: "text/html; charset=iso-8859-1",
+		Header: http.Header{"Www-Authenticate": {`Bearer error="invalid_token", error_description="` + why + `"`}},
+		Body:   []byte("<!DOCTYPE HTML PUBLIC \"-//IETF//DTD HTML 2.0//EN\">\n<html><head>\n<title>401 Unauthorized</title>\n</head><body>\n<h1>Unauthorized</h1>\n</body></html>\n"),
 	}
 }
 
 // federate is POST /v3/OS-FEDERATION/identity_providers/{idp}/protocols/{protocol}/auth: an access token
 // for an unscoped token.
-func (s *Keystone) federate(c *call) (*reply, error) {
+func (s *Keystone) federate(c *core.Call) (*core.Reply, error) {
 	i := slices.IndexFunc(s.federations, func(f Federation) bool {
-		return f.IdentityProvider == c.param("idp") && f.Protocol == c.param("protocol")
+		return f.IdentityProvider == c.Param("idp") && f.Protocol == c.Param("protocol")
 	})
 	if i < 0 {
-		return nil, errorf(http.StatusNotFound, "", "Could not find identity provider: %s.", c.param("idp"))
+		return nil, core.Errorf(http.StatusNotFound, "", "Could not find identity provider: %s.", c.Param("idp"))
 	}
 	f := s.federations[i]
-	bearer, ok := strings.CutPrefix(c.r.Header.Get("Authorization"), "Bearer ")
+	bearer, ok := strings.CutPrefix(c.Request.Header.Get("Authorization"), "Bearer ")
 	if !ok {
 		return nil, invalidToken("No bearer token found in the request")
 	}
@@ -70,13 +71,13 @@ func (s *Keystone) federate(c *call) (*reply, error) {
 	}
 	u := s.federatedUser(verified.Subject, f)
 	if u == nil {
-		return nil, errorf(http.StatusUnauthorized, "", authenticationRequired)
+		return nil, core.Errorf(http.StatusUnauthorized, "", core.AuthenticationRequired)
 	}
 	now := time.Now().UTC()
-	t := &token{id: "gAAAAAB" + randomText(120), methods: []string{f.Protocol}, audit: []string{randomText(16)}, user: u, issued: now, expires: now.Add(s.lifetime)}
+	t := &token{id: "gAAAAAB" + core.RandomText(120), methods: []string{f.Protocol}, audit: []string{core.RandomText(16)}, user: u, issued: now, expires: now.Add(s.lifetime)}
 	s.tokens[t.id] = t
-	rep := &reply{status: http.StatusCreated, body: object{"token": s.tokenBody(t, false)}}
-	return rep.set("X-Subject-Token", t.id), nil
+	rep := &core.Reply{Status: http.StatusCreated, Body: core.Object{"token": s.tokenBody(t, false)}}
+	return rep.Set("X-Subject-Token", t.id), nil
 }
 
 // federatedUser returns the user that the mapping makes of a subject, nil if it makes none.

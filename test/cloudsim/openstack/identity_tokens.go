@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
 // nameOrID names a project, with the domain its name belongs to.
@@ -50,16 +52,16 @@ func (n *nameOrID) inDomain() bool {
 }
 
 // issueToken is POST /v3/auth/tokens.
-func (s *Keystone) issueToken(c *call) (*reply, error) {
+func (s *Keystone) issueToken(c *core.Call) (*core.Reply, error) {
 	var req authRequest
-	if json.Unmarshal(c.body, &req) != nil {
+	if json.Unmarshal(c.Body, &req) != nil {
 		return nil, malformedRequest("Expecting to find valid JSON in request body.")
 	}
 	id := req.Auth.Identity
 	if id == nil {
-		return nil, errorf(http.StatusBadRequest, "", "'identity' is a required property")
+		return nil, core.Errorf(http.StatusBadRequest, "", "'identity' is a required property")
 	}
-	t := &token{issued: time.Now().UTC(), audit: []string{randomText(16)}}
+	t := &token{issued: time.Now().UTC(), audit: []string{core.RandomText(16)}}
 	t.expires = t.issued.Add(s.lifetime)
 	for _, method := range id.Methods {
 		var err error
@@ -79,15 +81,15 @@ func (s *Keystone) issueToken(c *call) (*reply, error) {
 		}
 	}
 	if t.user == nil {
-		return nil, unauthorized(c)
+		return nil, core.Unauthorized(c)
 	}
 	if err := s.scope(c, t, req.Auth.Scope); err != nil {
 		return nil, err
 	}
-	t.id = "gAAAAAB" + randomText(120)
+	t.id = "gAAAAAB" + core.RandomText(120)
 	s.tokens[t.id] = t
-	rep := &reply{status: http.StatusCreated, body: object{"token": s.tokenBody(t, true)}}
-	return rep.set("X-Subject-Token", t.id), nil
+	rep := &core.Reply{Status: http.StatusCreated, Body: core.Object{"token": s.tokenBody(t, true)}}
+	return rep.Set("X-Subject-Token", t.id), nil
 }
 
 func (s *Keystone) byPassword(t *token, ref *userRef) error {
@@ -99,7 +101,7 @@ func (s *Keystone) byPassword(t *token, ref *userRef) error {
 	}
 	u := s.findUser(ref)
 	if u == nil || u.password != ref.Password {
-		return errorf(http.StatusUnauthorized, "", authenticationRequired)
+		return core.Errorf(http.StatusUnauthorized, "", core.AuthenticationRequired)
 	}
 	t.user, t.methods = u, append(t.methods, "password")
 	return nil
@@ -122,7 +124,7 @@ func (s *Keystone) findUser(ref *userRef) *user {
 func (s *Keystone) byToken(t *token, id string) error {
 	old := s.validToken(id)
 	if old == nil {
-		return errorf(http.StatusNotFound, "", "Could not recognize Fernet token")
+		return core.Errorf(http.StatusNotFound, "", "Could not recognize Fernet token")
 	}
 	if old.appCred != "" || old.trust != "" {
 		return forbiddenAction("Using a delegated token to create another token is not allowed.")
@@ -135,7 +137,7 @@ func (s *Keystone) byToken(t *token, id string) error {
 }
 
 func (s *Keystone) byAppCredential(t *token, id, name, secret string, ref *userRef) error {
-	refused := errorf(http.StatusUnauthorized, "", authenticationRequired)
+	refused := core.Errorf(http.StatusUnauthorized, "", core.AuthenticationRequired)
 	i := slices.IndexFunc(s.appCreds, func(a *appCredential) bool {
 		if id != "" {
 			return a.id == id
@@ -144,7 +146,7 @@ func (s *Keystone) byAppCredential(t *token, id, name, secret string, ref *userR
 	})
 	if i < 0 {
 		if id != "" { // Keystone answers an id that does not exist with 404, not 401
-			return errorf(http.StatusNotFound, "", "Could not find Application Credential: %s.", id)
+			return core.Errorf(http.StatusNotFound, "", "Could not find Application Credential: %s.", id)
 		}
 		return refused
 	}
@@ -158,10 +160,10 @@ func (s *Keystone) byAppCredential(t *token, id, name, secret string, ref *userR
 }
 
 // scope sets the token's project and roles from the request's scope, or the user's default.
-func (s *Keystone) scope(c *call, t *token, raw json.RawMessage) error {
+func (s *Keystone) scope(c *core.Call, t *token, raw json.RawMessage) error {
 	if t.appCred != "" {
 		if len(raw) > 0 && !bytes.Equal(raw, []byte("null")) {
-			return errorf(http.StatusUnauthorized, "", "Error authenticating with application credential: Application credentials cannot request a scope.")
+			return core.Errorf(http.StatusUnauthorized, "", "Error authenticating with application credential: Application credentials cannot request a scope.")
 		}
 		t.admin = hasRole(t.roles, "admin")
 		return nil
@@ -181,7 +183,7 @@ func (s *Keystone) scope(c *call, t *token, raw json.RawMessage) error {
 		return malformedRequest("Expecting to find a valid scope.")
 	}
 	if want.Domain != nil || want.System != nil {
-		return unauthorized(c) // nobody here has a role on the domain or the system
+		return core.Unauthorized(c) // nobody here has a role on the domain or the system
 	}
 	if want.Trust != nil {
 		return s.scopeToTrust(c, t, want.Trust.ID)
@@ -193,13 +195,13 @@ func (s *Keystone) scope(c *call, t *token, raw json.RawMessage) error {
 	} else if p := s.findProject(want.Project); p != nil {
 		t.projectID = p.id
 	} else {
-		return unauthorized(c)
+		return core.Unauthorized(c)
 	}
 	if t.projectID == "" {
 		return nil
 	}
 	if t.roles = t.user.roles[t.projectID]; len(t.roles) == 0 {
-		return unauthorized(c)
+		return core.Unauthorized(c)
 	}
 	t.admin = hasRole(t.roles, "admin")
 	return nil
@@ -225,11 +227,11 @@ func (s *Keystone) findProject(ref *nameOrID) *project {
 // keystoneTime is how tokens write times.
 const keystoneTime = "2006-01-02T15:04:05.000000Z"
 
-func (s *Keystone) tokenBody(t *token, catalog bool) object {
-	domain := object{"id": domainID, "name": "Default"}
-	out := object{
+func (s *Keystone) tokenBody(t *token, catalog bool) core.Object {
+	domain := core.Object{"id": domainID, "name": "Default"}
+	out := core.Object{
 		"methods":    t.methods,
-		"user":       object{"domain": domain, "id": t.user.id, "name": t.user.name, "password_expires_at": nil},
+		"user":       core.Object{"domain": domain, "id": t.user.id, "name": t.user.name, "password_expires_at": nil},
 		"audit_ids":  t.audit,
 		"expires_at": t.expires.Format(keystoneTime),
 		"issued_at":  t.issued.Format(keystoneTime),
@@ -238,18 +240,18 @@ func (s *Keystone) tokenBody(t *token, catalog bool) object {
 		return out
 	}
 	p := s.findProject(&nameOrID{ID: t.projectID})
-	out["project"] = object{"domain": domain, "id": p.id, "name": p.name}
+	out["project"] = core.Object{"domain": domain, "id": p.id, "name": p.name}
 	out["is_domain"] = false
-	roles := []object{}
+	roles := []core.Object{}
 	for _, r := range t.roles {
-		roles = append(roles, object{"id": r.id, "name": r.name})
+		roles = append(roles, core.Object{"id": r.id, "name": r.name})
 	}
 	out["roles"] = roles
 	if a := s.liveAppCredential(t.appCred); a != nil {
-		out["application_credential"] = object{"id": a.id, "name": a.name, "restricted": a.unrestricted != true}
+		out["application_credential"] = core.Object{"id": a.id, "name": a.name, "restricted": a.unrestricted != true}
 	}
 	if x := s.findTrust(t.trust); x != nil {
-		out["OS-TRUST:trust"] = object{"id": x.id, "trustor_user": object{"id": x.trustor.id}, "trustee_user": object{"id": x.trustee.id}, "impersonation": true}
+		out["OS-TRUST:trust"] = core.Object{"id": x.id, "trustor_user": core.Object{"id": x.trustor.id}, "trustee_user": core.Object{"id": x.trustee.id}, "impersonation": true}
 		delete(out, "is_domain")
 	}
 	if catalog {
@@ -258,16 +260,16 @@ func (s *Keystone) tokenBody(t *token, catalog bool) object {
 	return out
 }
 
-func (s *Keystone) catalogBody(projectID string) []object {
-	out := []object{}
+func (s *Keystone) catalogBody(projectID string) []core.Object {
+	out := []core.Object{}
 	for _, svc := range s.catalog {
-		var endpoints []object
+		var endpoints []core.Object
 		for _, e := range s.endpointsOf(svc) {
 			for i, iface := range interfaces {
-				endpoints = append(endpoints, object{"id": e.svc.endpoints[i], "interface": iface, "region_id": e.region, "url": e.svc.url(projectID), "region": e.region})
+				endpoints = append(endpoints, core.Object{"id": e.svc.endpoints[i], "interface": iface, "region_id": e.region, "url": e.svc.url(projectID), "region": e.region})
 			}
 		}
-		out = append(out, object{"endpoints": endpoints, "id": svc.id, "type": svc.typ, "name": svc.name})
+		out = append(out, core.Object{"endpoints": endpoints, "id": svc.id, "type": svc.typ, "name": svc.name})
 	}
 	return out
 }
@@ -293,37 +295,37 @@ func (s *Keystone) endpointsOf(svc catalogService) []regionalService {
 
 // subject is the token that X-Subject-Token names, which the caller may look at when it is
 // the caller's user's or the caller is an admin.
-func (s *Keystone) subject(c *call, action string) (*token, error) {
-	id := c.r.Header.Get("X-Subject-Token")
+func (s *Keystone) subject(c *core.Call, action string) (*token, error) {
+	id := c.Request.Header.Get("X-Subject-Token")
 	if id == "" {
 		return nil, forbiddenAction(action)
 	}
 	t := s.validToken(id)
 	if t == nil {
-		return nil, errorf(http.StatusNotFound, "", "Could not recognize Fernet token")
+		return nil, core.Errorf(http.StatusNotFound, "", "Could not recognize Fernet token")
 	}
-	if t.user != tokenOf(c).user && !c.admin() {
+	if t.user != tokenOf(c).user && !c.Admin() {
 		return nil, forbiddenAction(action)
 	}
 	return t, nil
 }
 
-func (s *Keystone) validateToken(c *call) (*reply, error) {
+func (s *Keystone) validateToken(c *core.Call) (*core.Reply, error) {
 	t, err := s.subject(c, "identity:validate_token")
 	if err != nil {
 		return nil, err
 	}
-	rep := &reply{status: http.StatusOK, body: object{"token": s.tokenBody(t, !c.query.Has("nocatalog"))}}
-	return rep.set("X-Subject-Token", t.id), nil
+	rep := &core.Reply{Status: http.StatusOK, Body: core.Object{"token": s.tokenBody(t, !c.Query.Has("nocatalog"))}}
+	return rep.Set("X-Subject-Token", t.id), nil
 }
 
-func (s *Keystone) revokeToken(c *call) (*reply, error) {
+func (s *Keystone) revokeToken(c *core.Call) (*core.Reply, error) {
 	t, err := s.subject(c, "identity:revoke_token")
 	if err != nil {
 		return nil, err
 	}
 	delete(s.tokens, t.id)
-	return noContent()
+	return core.NoContent()
 }
 
 // ExpireTokens makes every token that was issued so far invalid.

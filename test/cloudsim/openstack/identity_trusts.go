@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
 // trust lets trustee act as trustor in a project with some of the trustor's roles.
@@ -21,7 +23,7 @@ func (s *Keystone) AddTrust() Trust {
 	s.Lock()
 	defer s.Unlock()
 	trustor, trustee := s.users[0], s.users[1]
-	t := &trust{id: newHex(), projectID: trustor.defaultProject, trustor: trustor, trustee: trustee, roles: trustor.roles[trustor.defaultProject]}
+	t := &trust{id: core.NewHex(), projectID: trustor.defaultProject, trustor: trustor, trustee: trustee, roles: trustor.roles[trustor.defaultProject]}
 	s.trusts = append(s.trusts, t)
 	return Trust{ID: t.id, TrusteeID: trustee.id, TrusteeName: trustee.name, TrusteePassword: trustee.password}
 }
@@ -45,33 +47,33 @@ func (s *Keystone) findTrust(id string) *trust {
 }
 
 // scopeToTrust makes the token one of the trust's.
-func (s *Keystone) scopeToTrust(c *call, t *token, id string) error {
+func (s *Keystone) scopeToTrust(c *core.Call, t *token, id string) error {
 	x := s.findTrust(id)
 	if x == nil {
-		return unauthorized(c)
+		return core.Unauthorized(c)
 	}
 	if x.trustee != t.user {
-		return errorf(http.StatusForbidden, "", "You are not authorized to perform the requested action.")
+		return core.Errorf(http.StatusForbidden, "", "You are not authorized to perform the requested action.")
 	}
 	t.user, t.projectID, t.roles, t.trust = x.trustor, x.projectID, x.roles, x.id
 	return nil
 }
 
-func (s *Keystone) trustBody(t *trust) object {
-	roles := []object{}
+func (s *Keystone) trustBody(t *trust) core.Object {
+	roles := []core.Object{}
 	for _, r := range t.roles {
 		body := s.roleBody(r)
 		body["links"] = s.identityLink("/roles/" + r.id)
 		roles = append(roles, body)
 	}
-	return object{
+	return core.Object{
 		"roles": roles, "id": t.id, "trustor_user_id": t.trustor.id, "trustee_user_id": t.trustee.id, "project_id": t.projectID,
 		"impersonation": true, "expires_at": nil, "remaining_uses": nil, "deleted_at": nil, "redelegated_trust_id": nil, "redelegation_count": 0,
-		"roles_links": object{"self": s.AuthURL() + "/" + t.id + "/roles", "next": nil, "previous": nil}, "links": s.identityLink("/OS-TRUST/trusts/" + t.id),
+		"roles_links": core.Object{"self": s.AuthURL() + "/" + t.id + "/roles", "next": nil, "previous": nil}, "links": s.identityLink("/OS-TRUST/trusts/" + t.id),
 	}
 }
 
-func (s *Keystone) createTrust(c *call) (*reply, error) {
+func (s *Keystone) createTrust(c *core.Call) (*core.Reply, error) {
 	var req struct {
 		Trust struct {
 			Trustor string    `json:"trustor_user_id"`
@@ -80,30 +82,30 @@ func (s *Keystone) createTrust(c *call) (*reply, error) {
 			Roles   []roleRef `json:"roles"`
 		} `json:"trust"`
 	}
-	if json.Unmarshal(c.body, &req) != nil {
+	if json.Unmarshal(c.Body, &req) != nil {
 		return nil, malformedRequest("Expecting to find valid JSON in request body.")
 	}
 	in := req.Trust
 	trustee := s.findUser(&userRef{nameOrID: nameOrID{ID: in.Trustee}})
 	if trustee == nil {
-		return nil, errorf(http.StatusNotFound, "", "Could not find user: %s.", in.Trustee)
+		return nil, core.Errorf(http.StatusNotFound, "", "Could not find user: %s.", in.Trustee)
 	}
-	if in.Trustor != tokenOf(c).user.id || in.Project != c.project() || tokenOf(c).trust != "" {
+	if in.Trustor != tokenOf(c).user.id || in.Project != c.Project() || tokenOf(c).trust != "" {
 		return nil, forbiddenAction("identity:create_trust")
 	}
-	t := &trust{id: newHex(), projectID: in.Project, trustor: tokenOf(c).user, trustee: trustee}
+	t := &trust{id: core.NewHex(), projectID: in.Project, trustor: tokenOf(c).user, trustee: trustee}
 	var err error
 	if t.roles, err = pickRoles(tokenOf(c).roles, in.Roles); err != nil {
 		return nil, err
 	}
 	s.trusts = append(s.trusts, t)
-	return answer(http.StatusCreated, object{"trust": s.trustBody(t)})
+	return core.Answer(http.StatusCreated, core.Object{"trust": s.trustBody(t)})
 }
 
-func (s *Keystone) listTrusts(c *call) (*reply, error) {
-	var out []object
+func (s *Keystone) listTrusts(c *core.Call) (*core.Reply, error) {
+	var out []core.Object
 	for _, t := range s.trusts {
-		if c.admin() || t.trustor == tokenOf(c).user || t.trustee == tokenOf(c).user {
+		if c.Admin() || t.trustor == tokenOf(c).user || t.trustee == tokenOf(c).user {
 			out = append(out, s.trustBody(t))
 		}
 	}
@@ -111,30 +113,30 @@ func (s *Keystone) listTrusts(c *call) (*reply, error) {
 }
 
 // pathTrust is the trust of the path, when the caller may look at it.
-func (s *Keystone) pathTrust(c *call) (*trust, error) {
-	t := s.findTrust(c.param("id"))
-	if t == nil || t.trustor != tokenOf(c).user && t.trustee != tokenOf(c).user && !c.admin() {
-		return nil, errorf(http.StatusNotFound, "", "Could not find trust: %s.", c.param("id"))
+func (s *Keystone) pathTrust(c *core.Call) (*trust, error) {
+	t := s.findTrust(c.Param("id"))
+	if t == nil || t.trustor != tokenOf(c).user && t.trustee != tokenOf(c).user && !c.Admin() {
+		return nil, core.Errorf(http.StatusNotFound, "", "Could not find trust: %s.", c.Param("id"))
 	}
 	return t, nil
 }
 
-func (s *Keystone) showTrust(c *call) (*reply, error) {
+func (s *Keystone) showTrust(c *core.Call) (*core.Reply, error) {
 	t, err := s.pathTrust(c)
 	if err != nil {
 		return nil, err
 	}
-	return ok(object{"trust": s.trustBody(t)})
+	return core.OK(core.Object{"trust": s.trustBody(t)})
 }
 
-func (s *Keystone) deleteTrust(c *call) (*reply, error) {
+func (s *Keystone) deleteTrust(c *core.Call) (*core.Reply, error) {
 	t, err := s.pathTrust(c)
 	if err != nil {
 		return nil, err
 	}
-	if t.trustor != tokenOf(c).user && !c.admin() {
+	if t.trustor != tokenOf(c).user && !c.Admin() {
 		return nil, forbiddenAction("identity:delete_trust")
 	}
 	s.trusts = slices.DeleteFunc(s.trusts, func(x *trust) bool { return x == t })
-	return noContent()
+	return core.NoContent()
 }

@@ -8,12 +8,14 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
 // Barbican is the simulated service.
 type Barbican struct {
-	*Cloud
-	owner Owner
+	*core.Cloud
+	owner core.Owner
 
 	secrets    []*secret // in order of creation
 	containers []*container
@@ -48,29 +50,31 @@ const (
 	keysTime   = "2006-01-02T15:04:05"
 )
 
-func keysMicro() *microRange {
-	page := func(status int, detail string) *apiError {
+func keysMicro() *core.Micro {
+	page := func(status int, detail string) *core.Error {
 		title := strconv.Itoa(status) + " " + http.StatusText(status)
-		return &apiError{status: status, contentType: "text/html; charset=UTF-8", body: []byte("<html>\n <head>\n  <title>" + title +
+		return &core.Error{Status: status, ContentType: "text/html; charset=UTF-8", Body: []byte("<html>\n <head>\n  <title>" + title +
 			"</title>\n </head>\n <body>\n  <h1>" + title + "</h1>\n  " + detail + "\n </body>\n</html>")}
 	}
-	return &microRange{
-		name: "key-manager", major: 1, min: 0, max: 1,
-		malformed: func(v string) *apiError {
+	return &core.Micro{
+		Name: "key-manager", Major: 1, Min: 0, Max: 1,
+		Malformed: func(v string) *core.Error {
 			return page(http.StatusBadRequest, "Invalid microversion: invalid version string: "+v)
 		},
-		outOfRange: func(v string) *apiError {
+		OutOfRange: func(v string) *core.Error {
 			return page(http.StatusNotAcceptable, "Invalid microversion: Unacceptable version header: "+v)
 		},
 	}
 }
 
 // newBarbican makes Barbican without secrets.
-func newBarbican(cloud *Cloud, owner Owner) *Barbican { return &Barbican{Cloud: cloud, owner: owner} }
+func newBarbican(cloud *core.Cloud, owner core.Owner) *Barbican {
+	return &Barbican{Cloud: cloud, owner: owner}
+}
 
 // service is Barbican's part of the API.
-func (s *Barbican) service() *service {
-	return &service{name: "key-manager", prefix: "/key-manager", errorBody: keysError, micro: keysMicro(), routes: s.routes, noRoute: errorf(http.StatusNotFound, "", "")}
+func (s *Barbican) service() *core.Service {
+	return &core.Service{Name: "key-manager", Prefix: "/key-manager", ErrorBody: keysError, Micro: keysMicro(), Routes: s.routes, NoRoute: core.Errorf(http.StatusNotFound, "", "")}
 }
 
 // Finder reports whether there is a secret or container with an id; the lock is held.
@@ -81,87 +85,87 @@ func (s *Barbican) Finder() func(id string) bool {
 	}
 }
 
-func (s *Barbican) routes(r *router) {
-	r.open("GET /{$}", s.keysVersions)
-	r.open("GET /v1", s.keysVersion)
-	r.open("GET /v1/{$}", s.keysVersion)
-	r.handle("GET /v1/secrets", s.listSecrets)
-	r.handle("GET /v1/secrets/{$}", s.listSecrets)
-	r.handle("POST /v1/secrets", s.createSecret)
-	r.handle("POST /v1/secrets/{$}", s.createSecret)
-	r.handle("GET /v1/secrets/{id}", s.showSecret)
-	r.handle("GET /v1/secrets/{id}/payload", s.showPayload)
-	r.handle("PUT /v1/secrets/{id}", s.putPayload)
-	r.handle("DELETE /v1/secrets/{id}", s.deleteSecret)
-	r.handle("GET /v1/containers", s.listContainers)
-	r.handle("GET /v1/containers/{$}", s.listContainers)
-	r.handle("POST /v1/containers", s.createContainer)
-	r.handle("POST /v1/containers/{$}", s.createContainer)
-	r.handle("GET /v1/containers/{id}", s.showContainer)
-	r.handle("DELETE /v1/containers/{id}", s.deleteContainer)
+func (s *Barbican) routes(r *core.Router) {
+	r.Open("GET /{$}", s.keysVersions)
+	r.Open("GET /v1", s.keysVersion)
+	r.Open("GET /v1/{$}", s.keysVersion)
+	r.Handle("GET /v1/secrets", s.listSecrets)
+	r.Handle("GET /v1/secrets/{$}", s.listSecrets)
+	r.Handle("POST /v1/secrets", s.createSecret)
+	r.Handle("POST /v1/secrets/{$}", s.createSecret)
+	r.Handle("GET /v1/secrets/{id}", s.showSecret)
+	r.Handle("GET /v1/secrets/{id}/payload", s.showPayload)
+	r.Handle("PUT /v1/secrets/{id}", s.putPayload)
+	r.Handle("DELETE /v1/secrets/{id}", s.deleteSecret)
+	r.Handle("GET /v1/containers", s.listContainers)
+	r.Handle("GET /v1/containers/{$}", s.listContainers)
+	r.Handle("POST /v1/containers", s.createContainer)
+	r.Handle("POST /v1/containers/{$}", s.createContainer)
+	r.Handle("GET /v1/containers/{id}", s.showContainer)
+	r.Handle("DELETE /v1/containers/{id}", s.deleteContainer)
 }
 
 // keysError is Barbican's error body.
-func keysError(_ *call, e *apiError) (string, any) {
-	return "", object{"code": e.status, "title": http.StatusText(e.status), "description": e.message}
+func keysError(_ *core.Call, e *core.Error) (string, any) {
+	return "", core.Object{"code": e.Status, "title": http.StatusText(e.Status), "description": e.Message}
 }
 
-func keysRefusal(schema, format string, args ...any) *apiError {
-	e := errorf(http.StatusBadRequest, "", format, args...)
-	e.message = "Provided object does not match schema '" + schema + "': " + e.message
+func keysRefusal(schema, format string, args ...any) *core.Error {
+	e := core.Errorf(http.StatusBadRequest, "", format, args...)
+	e.Message = "Provided object does not match schema '" + schema + "': " + e.Message
 	return e
 }
 
-func (s *Barbican) keysVersionBody(c *call) object {
-	out := object{"id": "v1", "links": []object{{"rel": "self", "href": c.url("/v1/")},
+func (s *Barbican) keysVersionBody(c *core.Call) core.Object {
+	out := core.Object{"id": "v1", "links": []core.Object{{"rel": "self", "href": c.URL("/v1/")},
 		{"rel": "describedby", "type": "text/html", "href": "https://docs.openstack.org/"}}}
-	if c.micro >= 1 {
+	if c.Micro >= 1 {
 		out["status"], out["min_version"], out["max_version"] = "CURRENT", "1.0", "1.1"
 		return out
 	}
 	out["status"] = "stable"
-	out["media-types"] = []object{{"base": "application/json", "type": "application/vnd.openstack.key-manager-v1+json"}}
+	out["media-types"] = []core.Object{{"base": "application/json", "type": "application/vnd.openstack.key-manager-v1+json"}}
 	return out
 }
 
-func (s *Barbican) keysVersions(c *call) (*reply, error) {
-	versions := []object{s.keysVersionBody(c)}
-	if c.micro >= 1 {
-		return answer(http.StatusMultipleChoices, object{"versions": versions})
+func (s *Barbican) keysVersions(c *core.Call) (*core.Reply, error) {
+	versions := []core.Object{s.keysVersionBody(c)}
+	if c.Micro >= 1 {
+		return core.Answer(http.StatusMultipleChoices, core.Object{"versions": versions})
 	}
-	return answer(http.StatusMultipleChoices, object{"versions": object{"values": versions}})
+	return core.Answer(http.StatusMultipleChoices, core.Object{"versions": core.Object{"values": versions}})
 }
 
-func (s *Barbican) keysVersion(c *call) (*reply, error) {
-	return ok(object{"version": s.keysVersionBody(c)})
+func (s *Barbican) keysVersion(c *core.Call) (*core.Reply, error) {
+	return core.OK(core.Object{"version": s.keysVersionBody(c)})
 }
 
-func (s *Barbican) secretBody(c *call, x *secret) object {
-	out := object{
+func (s *Barbican) secretBody(c *core.Call, x *secret) core.Object {
+	out := core.Object{
 		"created": x.created.Format(keysTime), "updated": x.updated.Format(keysTime), "status": "ACTIVE", "name": x.name,
 		"secret_type": x.kind, "expiration": nil, "algorithm": x.algorithm, "bit_length": x.bitLength, "mode": x.mode,
-		"creator_id": x.creatorID, "secret_ref": c.url("/v1/secrets/" + x.id),
+		"creator_id": x.creatorID, "secret_ref": c.URL("/v1/secrets/" + x.id),
 	}
 	if x.expiration != nil {
 		out["expiration"] = x.expiration.Format(keysTime)
 	}
 	if x.payload != nil {
-		out["content_types"] = object{"default": x.contentType}
+		out["content_types"] = core.Object{"default": x.contentType}
 	}
-	if c.micro >= 1 {
-		out["consumers"] = []object{}
+	if c.Micro >= 1 {
+		out["consumers"] = []core.Object{}
 	}
 	return out
 }
 
 // notYours is the refusal of what belongs to another project.
-func notYours(what string) *apiError {
-	return errorf(http.StatusForbidden, "", "%s attempt not allowed - please review your user/project privileges", what)
+func notYours(what string) *core.Error {
+	return core.Errorf(http.StatusForbidden, "", "%s attempt not allowed - please review your user/project privileges", what)
 }
 
 // secretByID returns the caller's secret; an expired one is as good as gone.
-func (s *Barbican) secretByID(c *call, id string) *secret {
-	i := slices.IndexFunc(s.secrets, func(x *secret) bool { return x.id == id && x.projectID == c.project() })
+func (s *Barbican) secretByID(c *core.Call, id string) *secret {
+	i := slices.IndexFunc(s.secrets, func(x *secret) bool { return x.id == id && x.projectID == c.Project() })
 	if i < 0 || s.secrets[i].expired() {
 		return nil
 	}
@@ -171,23 +175,23 @@ func (s *Barbican) secretByID(c *call, id string) *secret {
 func (x *secret) expired() bool { return x.expiration != nil && !time.Now().Before(*x.expiration) }
 
 // pathSecret is the path's secret; what names the caller's wish in a refusal.
-func (s *Barbican) pathSecret(c *call, what string) (*secret, error) {
-	id := c.param("id")
+func (s *Barbican) pathSecret(c *core.Call, what string) (*secret, error) {
+	id := c.Param("id")
 	if x := s.secretByID(c, id); x != nil {
 		return x, nil
 	}
-	if slices.ContainsFunc(s.secrets, func(x *secret) bool { return x.id == id && x.projectID != c.project() && !x.expired() }) {
+	if slices.ContainsFunc(s.secrets, func(x *secret) bool { return x.id == id && x.projectID != c.Project() && !x.expired() }) {
 		return nil, notYours(what)
 	}
 	if isUUID(id) {
-		return nil, errorf(http.StatusNotFound, "", "Secret not found.")
+		return nil, core.Errorf(http.StatusNotFound, "", "Secret not found.")
 	}
-	return nil, errorf(http.StatusNotFound, "", "Not Found. Provided secret id is invalid.")
+	return nil, core.Errorf(http.StatusNotFound, "", "Not Found. Provided secret id is invalid.")
 }
 
 // accepted is the first type of the Accept header; "*/*" when it names none.
-func accepted(c *call) string {
-	first, _, _ := strings.Cut(c.r.Header.Get("Accept"), ",")
+func accepted(c *core.Call) string {
+	first, _, _ := strings.Cut(c.Request.Header.Get("Accept"), ",")
 	first, _, _ = strings.Cut(first, ";")
 	if first = strings.TrimSpace(first); first == "" {
 		return "*/*"
@@ -196,7 +200,7 @@ func accepted(c *call) string {
 }
 
 // showSecret answers the metadata, or the payload when its type is asked for.
-func (s *Barbican) showSecret(c *call) (*reply, error) {
+func (s *Barbican) showSecret(c *core.Call) (*core.Reply, error) {
 	x, err := s.pathSecret(c, "Secret retrieval")
 	if err != nil {
 		return nil, err
@@ -204,10 +208,10 @@ func (s *Barbican) showSecret(c *call) (*reply, error) {
 	if t := accepted(c); t == textType || t == binaryType {
 		return payloadReply(x, t)
 	}
-	return ok(s.secretBody(c, x))
+	return core.OK(s.secretBody(c, x))
 }
 
-func (s *Barbican) showPayload(c *call) (*reply, error) {
+func (s *Barbican) showPayload(c *core.Call) (*core.Reply, error) {
 	x, err := s.pathSecret(c, "Secret payload retrieval")
 	if err != nil {
 		return nil, err
@@ -215,54 +219,54 @@ func (s *Barbican) showPayload(c *call) (*reply, error) {
 	return payloadReply(x, accepted(c))
 }
 
-func payloadReply(x *secret, accept string) (*reply, error) {
+func payloadReply(x *secret, accept string) (*core.Reply, error) {
 	contentType := accept
 	switch accept {
 	case textType:
 		contentType = "text/plain; charset=UTF-8"
 	case binaryType, "*/*":
 	default:
-		return nil, errorf(http.StatusNotAcceptable, "", "Secret payload retrieval issue seen - Wrong payload content-type.")
+		return nil, core.Errorf(http.StatusNotAcceptable, "", "Secret payload retrieval issue seen - Wrong payload content-type.")
 	}
 	if x.payload == nil {
-		return nil, errorf(http.StatusNotFound, "", "Not Found. Sorry but your secret has no payload.")
+		return nil, core.Errorf(http.StatusNotFound, "", "Not Found. Sorry but your secret has no payload.")
 	}
-	return &reply{status: http.StatusOK, body: x.payload, contentType: contentType}, nil
+	return &core.Reply{Status: http.StatusOK, Body: x.payload, ContentType: contentType}, nil
 }
 
-func (s *Barbican) deleteSecret(c *call) (*reply, error) {
+func (s *Barbican) deleteSecret(c *core.Call) (*core.Reply, error) {
 	x, err := s.pathSecret(c, "Secret deletion")
 	if err != nil {
 		return nil, err
 	}
 	s.secrets = slices.DeleteFunc(s.secrets, func(y *secret) bool { return y == x })
-	return noContent()
+	return core.NoContent()
 }
 
 // putPayload gives a secret its payload, once.
-func (s *Barbican) putPayload(c *call) (*reply, error) {
+func (s *Barbican) putPayload(c *core.Call) (*core.Reply, error) {
 	x, err := s.pathSecret(c, "Secret update")
 	if err != nil {
 		return nil, err
 	}
-	contentType, _, _ := strings.Cut(c.r.Header.Get("Content-Type"), ";")
+	contentType, _, _ := strings.Cut(c.Request.Header.Get("Content-Type"), ";")
 	if contentType != textType && contentType != binaryType {
-		return nil, errorf(http.StatusUnsupportedMediaType, "", "Unexpected content type. Expected content types are: ['application/octet-stream', 'text/plain']")
+		return nil, core.Errorf(http.StatusUnsupportedMediaType, "", "Unexpected content type. Expected content types are: ['application/octet-stream', 'text/plain']")
 	}
 	if x.payload != nil {
-		return nil, errorf(http.StatusConflict, "", "Secret already has data, cannot modify it.")
+		return nil, core.Errorf(http.StatusConflict, "", "Secret already has data, cannot modify it.")
 	}
-	payload := c.body
-	if c.r.Header.Get("Content-Encoding") == "base64" {
-		if payload, err = looseBase64(string(c.body)); err != nil {
-			return nil, errorf(http.StatusBadRequest, "", "Secret update issue seen - Problem decoding payload.")
+	payload := c.Body
+	if c.Request.Header.Get("Content-Encoding") == "base64" {
+		if payload, err = looseBase64(string(c.Body)); err != nil {
+			return nil, core.Errorf(http.StatusBadRequest, "", "Secret update issue seen - Problem decoding payload.")
 		}
 	}
 	if len(payload) == 0 {
-		return nil, errorf(http.StatusBadRequest, "", "Secret update issue seen - No data supplied to process..")
+		return nil, core.Errorf(http.StatusBadRequest, "", "Secret update issue seen - No data supplied to process..")
 	}
 	x.payload, x.contentType, x.updated = payload, contentType, time.Now().UTC()
-	return noContent()
+	return core.NoContent()
 }
 
 // looseBase64 decodes as Python does: what is no base64 character is passed over.
@@ -276,12 +280,12 @@ func looseBase64(text string) ([]byte, error) {
 }
 
 // requireJSON refuses bodies of another content type.
-func requireJSON(c *call, into any) error {
-	if t, _, _ := strings.Cut(c.r.Header.Get("Content-Type"), ";"); t != "application/json" {
-		return errorf(http.StatusUnsupportedMediaType, "", "Unexpected content type. Expected content types are: ['application/json']")
+func requireJSON(c *core.Call, into any) error {
+	if t, _, _ := strings.Cut(c.Request.Header.Get("Content-Type"), ";"); t != "application/json" {
+		return core.Errorf(http.StatusUnsupportedMediaType, "", "Unexpected content type. Expected content types are: ['application/json']")
 	}
-	if json.Unmarshal(c.body, into) != nil {
-		return errorf(http.StatusBadRequest, "", "Malformed JSON")
+	if json.Unmarshal(c.Body, into) != nil {
+		return core.Errorf(http.StatusBadRequest, "", "Malformed JSON")
 	}
 	return nil
 }

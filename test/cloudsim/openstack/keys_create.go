@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
 type secretRequest struct {
@@ -69,7 +71,7 @@ func (r *secretRequest) payload() ([]byte, error) {
 }
 
 // createSecret is POST /secrets.
-func (s *Barbican) createSecret(c *call) (*reply, error) {
+func (s *Barbican) createSecret(c *core.Call) (*core.Reply, error) {
 	var req secretRequest
 	if err := requireJSON(c, &req); err != nil {
 		return nil, err
@@ -86,7 +88,7 @@ func (s *Barbican) createSecret(c *call) (*reply, error) {
 	}
 	now := time.Now().UTC()
 	x := &secret{
-		id: newID(), projectID: c.project(), creatorID: c.userID(), name: req.Name, kind: req.SecretType, algorithm: req.Algorithm,
+		id: core.NewID(), projectID: c.Project(), creatorID: c.UserID(), name: req.Name, kind: req.SecretType, algorithm: req.Algorithm,
 		mode: req.Mode, bitLength: req.BitLength, payload: payload, created: now, updated: now,
 		contentType: strings.TrimSpace(strings.Split(req.ContentType, ";")[0]),
 	}
@@ -104,24 +106,24 @@ func (s *Barbican) createSecret(c *call) (*reply, error) {
 		x.expiration = &at
 	}
 	s.secrets = append(s.secrets, x)
-	ref := c.url("/v1/secrets/" + x.id)
-	rep := &reply{status: http.StatusCreated, body: object{"secret_ref": ref}}
-	return rep.set("Location", ref), nil
+	ref := c.URL("/v1/secrets/" + x.id)
+	rep := &core.Reply{Status: http.StatusCreated, Body: core.Object{"secret_ref": ref}}
+	return rep.Set("Location", ref), nil
 }
 
 // keysPage cuts a page by limit and offset and adds the links that Barbican has.
-func keysPage(c *call, key, path string, items []object) (*reply, error) {
+func keysPage(c *core.Call, key, path string, items []core.Object) (*core.Reply, error) {
 	number := func(name string, def int) int {
-		if n, err := strconv.Atoi(c.query.Get(name)); err == nil && n >= 0 {
+		if n, err := strconv.Atoi(c.Query.Get(name)); err == nil && n >= 0 {
 			return n
 		}
 		return def // what is no number is passed over
 	}
 	limit, offset, total := min(number("limit", 10), 100), number("offset", 0), len(items)
 	first := min(offset, total)
-	body := object{key: items[first:min(first+limit, total)], "total": total}
+	body := core.Object{key: items[first:min(first+limit, total)], "total": total}
 	link := func(offset int) string {
-		return c.url(path) + "?limit=" + strconv.Itoa(limit) + "&offset=" + strconv.Itoa(offset)
+		return c.URL(path) + "?limit=" + strconv.Itoa(limit) + "&offset=" + strconv.Itoa(offset)
 	}
 	if first > 0 && first < total {
 		body["previous"] = link(max(0, first-limit))
@@ -129,19 +131,19 @@ func keysPage(c *call, key, path string, items []object) (*reply, error) {
 	if first+limit < total {
 		body["next"] = link(first + limit)
 	}
-	return ok(body)
+	return core.OK(body)
 }
 
-func (s *Barbican) listSecrets(c *call) (*reply, error) {
-	items := []object{}
+func (s *Barbican) listSecrets(c *core.Call) (*core.Reply, error) {
+	items := []core.Object{}
 	for _, x := range s.secrets {
-		if x.projectID != c.project() || x.expired() {
+		if x.projectID != c.Project() || x.expired() {
 			continue
 		}
 		body := s.secretBody(c, x)
 		keep := true
 		for param, field := range map[string]string{"name": "name", "secret_type": "secret_type"} {
-			keep = keep && (!c.query.Has(param) || body[field] == c.query.Get(param))
+			keep = keep && (!c.Query.Has(param) || body[field] == c.Query.Get(param))
 		}
 		if keep {
 			items = append(items, body)
@@ -150,17 +152,17 @@ func (s *Barbican) listSecrets(c *call) (*reply, error) {
 	return keysPage(c, "secrets", "/v1/secrets", items)
 }
 
-func (s *Barbican) containerBody(c *call, x *container) object {
-	refs := []object{}
+func (s *Barbican) containerBody(c *core.Call, x *container) core.Object {
+	refs := []core.Object{}
 	for _, r := range x.refs {
 		if s.secretByID(c, lastSegment(r.Ref)) != nil { // deleting a secret takes it out of its containers
-			refs = append(refs, object{"name": r.Name, "secret_ref": r.Ref})
+			refs = append(refs, core.Object{"name": r.Name, "secret_ref": r.Ref})
 		}
 	}
 	at := x.created.Format(keysTime)
-	return object{
+	return core.Object{
 		"created": at, "updated": at, "status": "ACTIVE", "name": x.name, "type": x.kind, "creator_id": x.creatorID,
-		"secret_refs": refs, "consumers": []object{}, "container_ref": c.url("/v1/containers/" + x.id),
+		"secret_refs": refs, "consumers": []core.Object{}, "container_ref": c.URL("/v1/containers/" + x.id),
 	}
 }
 
@@ -172,7 +174,7 @@ var containerNames = map[string][]string{
 	"rsa":         {"private_key", "public_key", "private_key_passphrase"},
 }
 
-func (s *Barbican) createContainer(c *call) (*reply, error) {
+func (s *Barbican) createContainer(c *core.Call) (*core.Reply, error) {
 	var req struct {
 		Name string      `json:"name"`
 		Type string      `json:"type"`
@@ -194,20 +196,20 @@ func (s *Barbican) createContainer(c *call) (*reply, error) {
 			return nil, keysRefusal("Container", "only 'private_key', 'public_key' and 'private_key_passphrase' reference names are allowed for RSA type. Invalid property: 'secret_refs'")
 		}
 		if s.secretByID(c, lastSegment(r.Ref)) == nil {
-			return nil, errorf(http.StatusNotFound, "", "Secret provided for '%s' doesn't exist.", r.Name)
+			return nil, core.Errorf(http.StatusNotFound, "", "Secret provided for '%s' doesn't exist.", r.Name)
 		}
 	}
-	x := &container{id: newID(), projectID: c.project(), creatorID: c.userID(), name: req.Name, kind: req.Type, refs: req.Refs, created: time.Now().UTC()}
+	x := &container{id: core.NewID(), projectID: c.Project(), creatorID: c.UserID(), name: req.Name, kind: req.Type, refs: req.Refs, created: time.Now().UTC()}
 	s.containers = append(s.containers, x)
-	ref := c.url("/v1/containers/" + x.id)
-	rep := &reply{status: http.StatusCreated, body: object{"container_ref": ref}}
-	return rep.set("Location", ref), nil
+	ref := c.URL("/v1/containers/" + x.id)
+	rep := &core.Reply{Status: http.StatusCreated, Body: core.Object{"container_ref": ref}}
+	return rep.Set("Location", ref), nil
 }
 
-func (s *Barbican) listContainers(c *call) (*reply, error) {
-	items := []object{}
+func (s *Barbican) listContainers(c *core.Call) (*core.Reply, error) {
+	items := []core.Object{}
 	for _, x := range s.containers {
-		if x.projectID == c.project() && (!c.query.Has("name") || x.name == c.query.Get("name")) {
+		if x.projectID == c.Project() && (!c.Query.Has("name") || x.name == c.Query.Get("name")) {
 			items = append(items, s.containerBody(c, x))
 		}
 	}
@@ -215,36 +217,36 @@ func (s *Barbican) listContainers(c *call) (*reply, error) {
 }
 
 // pathContainer is the path's container; what names the caller's wish in a refusal.
-func (s *Barbican) pathContainer(c *call, what string) (*container, error) {
-	id := c.param("id")
+func (s *Barbican) pathContainer(c *core.Call, what string) (*container, error) {
+	id := c.Param("id")
 	i := slices.IndexFunc(s.containers, func(x *container) bool { return x.id == id })
 	if i < 0 && isUUID(id) {
-		return nil, errorf(http.StatusNotFound, "", "Secrets container not found.")
+		return nil, core.Errorf(http.StatusNotFound, "", "Secrets container not found.")
 	}
 	if i < 0 {
-		return nil, errorf(http.StatusNotFound, "", "Not Found. Provided container id is invalid.")
+		return nil, core.Errorf(http.StatusNotFound, "", "Not Found. Provided container id is invalid.")
 	}
-	if s.containers[i].projectID != c.project() {
+	if s.containers[i].projectID != c.Project() {
 		return nil, notYours(what)
 	}
 	return s.containers[i], nil
 }
 
-func (s *Barbican) showContainer(c *call) (*reply, error) {
+func (s *Barbican) showContainer(c *core.Call) (*core.Reply, error) {
 	x, err := s.pathContainer(c, "Container retrieval")
 	if err != nil {
 		return nil, err
 	}
-	return ok(s.containerBody(c, x))
+	return core.OK(s.containerBody(c, x))
 }
 
-func (s *Barbican) deleteContainer(c *call) (*reply, error) {
+func (s *Barbican) deleteContainer(c *core.Call) (*core.Reply, error) {
 	x, err := s.pathContainer(c, "Container deletion")
 	if err != nil {
 		return nil, err
 	}
 	s.containers = slices.DeleteFunc(s.containers, func(y *container) bool { return y == x })
-	return noContent()
+	return core.NoContent()
 }
 
 // AddSecret stores a secret of the project k8s and returns its id. A payload whose type is
@@ -253,16 +255,16 @@ func (s *Barbican) AddSecret(name, contentType string, payload []byte) string {
 	s.Lock()
 	defer s.Unlock()
 	now := time.Now().UTC()
-	x := &secret{id: newID(), projectID: s.owner.ProjectID, creatorID: s.owner.UserID, name: name, kind: "opaque", payload: slices.Clone(payload), contentType: contentType, created: now, updated: now}
+	x := &secret{id: core.NewID(), projectID: s.owner.ProjectID, creatorID: s.owner.UserID, name: name, kind: "opaque", payload: slices.Clone(payload), contentType: contentType, created: now, updated: now}
 	s.secrets = append(s.secrets, x)
 	return x.id
 }
 
-func (s *Barbican) snapshot(out *Snapshot) {
+func (s *Barbican) snapshot(out *core.Snapshot) {
 	for _, x := range s.secrets {
-		out.Secrets = append(out.Secrets, Item{ID: x.id, Name: x.name})
+		out.Secrets = append(out.Secrets, core.Item{ID: x.id, Name: x.name})
 	}
 	for _, x := range s.containers {
-		out.Containers = append(out.Containers, Item{ID: x.id, Name: x.name})
+		out.Containers = append(out.Containers, core.Item{ID: x.id, Name: x.name})
 	}
 }

@@ -4,22 +4,24 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
-func networkVersions(c *call) (*reply, error) {
-	return ok(object{"versions": []object{{"id": "v2.0", "status": "CURRENT", "links": []object{{"rel": "self", "href": c.url("/v2.0/")}}}}})
+func networkVersions(c *core.Call) (*core.Reply, error) {
+	return core.OK(core.Object{"versions": []core.Object{{"id": "v2.0", "status": "CURRENT", "links": []core.Object{{"rel": "self", "href": c.URL("/v2.0/")}}}}})
 }
 
-func networkResources(c *call) (*reply, error) {
-	out := []object{}
+func networkResources(c *core.Call) (*core.Reply, error) {
+	out := []core.Object{}
 	for _, name := range []string{"network", "subnet", "subnetpool", "port"} {
-		out = append(out, object{"name": name, "collection": name + "s", "links": []object{{"rel": "self", "href": c.url("/v2.0/" + name + "s")}}})
+		out = append(out, core.Object{"name": name, "collection": name + "s", "links": []core.Object{{"rel": "self", "href": c.URL("/v2.0/" + name + "s")}}})
 	}
-	return ok(object{"resources": out})
+	return core.OK(core.Object{"resources": out})
 }
 
-func extensionView(e [4]string) object {
-	return object{"alias": e[0], "name": e[1], "description": e[2], "updated": e[3], "links": []object{}}
+func extensionView(e [4]string) core.Object {
+	return core.Object{"alias": e[0], "name": e[1], "description": e[2], "updated": e[3], "links": []core.Object{}}
 }
 
 // extensions are those that are there, as loaded and not hidden; lock held.
@@ -31,24 +33,24 @@ func (s *Neutron) extensions() [][4]string {
 	return slices.DeleteFunc(all, func(e [4]string) bool { return s.hidden[e[0]] })
 }
 
-func (s *Neutron) listExtensions(c *call) (*reply, error) {
-	out := []object{}
+func (s *Neutron) listExtensions(c *core.Call) (*core.Reply, error) {
+	out := []core.Object{}
 	for _, e := range s.extensions() {
 		out = append(out, extensionView(e))
 	}
-	return ok(object{"extensions": out})
+	return core.OK(core.Object{"extensions": out})
 }
 
-func (s *Neutron) showExtension(c *call) (*reply, error) {
-	alias := c.param("alias")
+func (s *Neutron) showExtension(c *core.Call) (*core.Reply, error) {
+	alias := c.Param("alias")
 	for _, e := range s.extensions() {
 		if e[0] == alias {
-			return ok(object{"extension": extensionView(e)})
+			return core.OK(core.Object{"extension": extensionView(e)})
 		}
 	}
-	return nil, &apiError{
-		status: http.StatusNotFound, kind: "HTTPNotFound", message: "Extension with alias " + alias + " does not exist", contentType: "text/plain; charset=UTF-8",
-		body: []byte("404 Not Found\n\nThe resource could not be found.\n\n Extension with alias " + alias + " does not exist  "),
+	return nil, &core.Error{
+		Status: http.StatusNotFound, Kind: "HTTPNotFound", Message: "Extension with alias " + alias + " does not exist", ContentType: "text/plain; charset=UTF-8",
+		Body: []byte("404 Not Found\n\nThe resource could not be found.\n\n Extension with alias " + alias + " does not exist  "),
 	}
 }
 
@@ -64,10 +66,10 @@ func (s *Neutron) HideExtension(alias string) {
 }
 
 // needs wraps a handler that belongs to an extension.
-func (s *Neutron) needs(alias string, h handlerFunc) handlerFunc {
-	return func(c *call) (*reply, error) {
+func (s *Neutron) needs(alias string, h core.HandlerFunc) core.HandlerFunc {
+	return func(c *core.Call) (*core.Reply, error) {
 		if s.hidden[alias] {
-			return noSuchRoute(c)
+			return core.NoSuchRoute(c)
 		}
 		return h(c)
 	}
@@ -86,39 +88,39 @@ func quotaLimit(name string) int {
 	return -1
 }
 
-func (s *Neutron) quotaRoutes(r *router) {
-	quota := func(c *call) (*reply, error) {
-		if !c.sees(c.param("project")) {
-			return nil, errorf(http.StatusForbidden, "PolicyNotAuthorized", "rule:get_quota is disallowed by policy")
+func (s *Neutron) quotaRoutes(r *core.Router) {
+	quota := func(c *core.Call) (*core.Reply, error) {
+		if !c.Sees(c.Param("project")) {
+			return nil, core.Errorf(http.StatusForbidden, "PolicyNotAuthorized", "rule:get_quota is disallowed by policy")
 		}
-		out := object{}
+		out := core.Object{}
 		for _, n := range quotaNames() {
 			out[n] = quotaLimit(n)
 		}
-		return ok(object{"quota": out})
+		return core.OK(core.Object{"quota": out})
 	}
-	r.handle("GET /v2.0/quotas", func(*call) (*reply, error) {
-		return nil, errorf(http.StatusForbidden, "PolicyNotAuthorized", "rule:get_quota is disallowed by policy")
+	r.Handle("GET /v2.0/quotas", func(*core.Call) (*core.Reply, error) {
+		return nil, core.Errorf(http.StatusForbidden, "PolicyNotAuthorized", "rule:get_quota is disallowed by policy")
 	})
-	r.handle("GET /v2.0/quotas/{project}", quota)
-	r.handle("GET /v2.0/quotas/{project}/default", quota)
-	r.handle("GET /v2.0/quotas/{project}/details.json", s.quotaUsage)
+	r.Handle("GET /v2.0/quotas/{project}", quota)
+	r.Handle("GET /v2.0/quotas/{project}/default", quota)
+	r.Handle("GET /v2.0/quotas/{project}/details.json", s.quotaUsage)
 }
 
-func (s *Neutron) quotaUsage(c *call) (*reply, error) {
+func (s *Neutron) quotaUsage(c *core.Call) (*core.Reply, error) {
 	used := map[string]int{}
 	for _, k := range s.netKinds() {
 		for _, x := range k.all() {
-			if x.base().project == c.param("project") {
+			if x.base().project == c.Param("project") {
 				used[k.one]++
 			}
 		}
 	}
-	out := object{}
+	out := core.Object{}
 	for _, n := range quotaNames() {
-		out[n] = object{"limit": quotaLimit(n), "used": used[n], "reserved": 0}
+		out[n] = core.Object{"limit": quotaLimit(n), "used": used[n], "reserved": 0}
 	}
-	return ok(object{"quota": out})
+	return core.OK(core.Object{"quota": out})
 }
 
 // rawNull is the body "null".

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
 // firstFree is how far into a seeded subnet its ports' addresses begin.
@@ -66,7 +68,7 @@ func (sub *subnet) take(portID string) (netip.Addr, error) {
 		}
 		ip = ip.Next()
 	}
-	return netip.Addr{}, errorf(http.StatusConflict, "IpAddressGenerationFailure", "No more IP addresses available on network %s.", sub.networkID)
+	return netip.Addr{}, core.Errorf(http.StatusConflict, "IpAddressGenerationFailure", "No more IP addresses available on network %s.", sub.networkID)
 }
 
 func (sub *subnet) poolOf(ip netip.Addr) int {
@@ -81,10 +83,10 @@ func (sub *subnet) poolOf(ip netip.Addr) int {
 // takeThis gives one address to a port.
 func (sub *subnet) takeThis(ip netip.Addr, portID string) error {
 	if !sub.cidr.Contains(ip) {
-		return errorf(http.StatusBadRequest, "InvalidIpForSubnet", "IP address %s is not a valid IP for the specified subnet.", ip)
+		return core.Errorf(http.StatusBadRequest, "InvalidIpForSubnet", "IP address %s is not a valid IP for the specified subnet.", ip)
 	}
 	if _, used := sub.used[ip]; used {
-		return errorf(http.StatusConflict, "IpAddressAlreadyAllocated", "IP address %s already allocated in subnet %s", ip, sub.id)
+		return core.Errorf(http.StatusConflict, "IpAddressAlreadyAllocated", "IP address %s already allocated in subnet %s", ip, sub.id)
 	}
 	sub.used[ip] = portID
 	return nil
@@ -103,11 +105,11 @@ func (s *Neutron) subnetsOf(networkID string) []*subnet {
 
 // allocate gives a port its addresses: those wished, or without wishes one of the first
 // subnet of each IP version. On an error nothing stays allocated.
-func (s *Neutron) allocate(p *port, wishes []FixedIPWish, asked bool) error {
+func (s *Neutron) allocate(p *port, wishes []core.FixedIPWish, asked bool) error {
 	if !asked {
 		wishes = s.usualWishes(p.networkID)
 	}
-	var got []FixedIP
+	var got []core.FixedIP
 	for _, w := range wishes {
 		ip, err := s.allocateOne(p, w)
 		if err != nil {
@@ -120,10 +122,10 @@ func (s *Neutron) allocate(p *port, wishes []FixedIPWish, asked bool) error {
 	return nil
 }
 
-func (s *Neutron) usualWishes(networkID string) []FixedIPWish {
-	var v4, v6 []FixedIPWish
+func (s *Neutron) usualWishes(networkID string) []core.FixedIPWish {
+	var v4, v6 []core.FixedIPWish
 	for _, sub := range s.subnetsOf(networkID) {
-		switch wish := (FixedIPWish{SubnetID: sub.id}); {
+		switch wish := (core.FixedIPWish{SubnetID: sub.id}); {
 		case sub.cidr.Addr().Is4() && v4 == nil:
 			v4 = append(v4, wish)
 		case sub.cidr.Addr().Is6() && v6 == nil && !sub.auto():
@@ -139,13 +141,13 @@ func (sub *subnet) auto() bool { return sub.mode == "slaac" || sub.mode == "dhcp
 // autoAddress gives a port, which must not be a router's, its addresses of the subnets with SLAAC.
 func (s *Neutron) autoAddress(p *port) {
 	for _, sub := range s.subnetsOf(p.networkID) {
-		has := slices.ContainsFunc(p.fixed, func(ip FixedIP) bool { return ip.SubnetID == sub.id })
+		has := slices.ContainsFunc(p.fixed, func(ip core.FixedIP) bool { return ip.SubnetID == sub.id })
 		if !sub.auto() || has {
 			continue
 		}
 		ip := eui64(sub.cidr, p.mac)
 		sub.used[ip] = p.id
-		p.fixed = append(slices.Clone(p.fixed), FixedIP{sub.id, ip})
+		p.fixed = append(slices.Clone(p.fixed), core.FixedIP{SubnetID: sub.id, IP: ip})
 	}
 }
 
@@ -160,37 +162,37 @@ func eui64(cidr netip.Prefix, mac string) netip.Addr {
 	return netip.AddrFrom16(b)
 }
 
-func (s *Neutron) allocateOne(p *port, w FixedIPWish) (FixedIP, error) {
+func (s *Neutron) allocateOne(p *port, w core.FixedIPWish) (core.FixedIP, error) {
 	sub, err := s.wishedSubnet(p, w)
 	if err != nil {
-		return FixedIP{}, err
+		return core.FixedIP{}, err
 	}
 	if w.IP == "" && sub.auto() {
 		ip := eui64(sub.cidr, p.mac)
-		return FixedIP{sub.id, ip}, sub.takeThis(ip, p.id)
+		return core.FixedIP{SubnetID: sub.id, IP: ip}, sub.takeThis(ip, p.id)
 	}
 	if w.IP == "" {
 		ip, err := sub.take(p.id)
-		return FixedIP{sub.id, ip}, err
+		return core.FixedIP{SubnetID: sub.id, IP: ip}, err
 	}
 	ip, err := netip.ParseAddr(w.IP)
 	if err != nil {
-		return FixedIP{}, badRequest("Invalid input for fixed_ips. Reason: '%s' is not a valid IP address.", w.IP)
+		return core.FixedIP{}, badRequest("Invalid input for fixed_ips. Reason: '%s' is not a valid IP address.", w.IP)
 	}
-	return FixedIP{sub.id, ip}, sub.takeThis(ip, p.id)
+	return core.FixedIP{SubnetID: sub.id, IP: ip}, sub.takeThis(ip, p.id)
 }
 
-func (s *Neutron) wishedSubnet(p *port, w FixedIPWish) (*subnet, error) {
+func (s *Neutron) wishedSubnet(p *port, w core.FixedIPWish) (*subnet, error) {
 	if w.SubnetID != "" {
 		if !isUUID(w.SubnetID) {
 			return nil, badRequest("Invalid input for fixed_ips. Reason: '%s' is not a valid UUID.", w.SubnetID)
 		}
 		sub, is := s.subnets[w.SubnetID]
 		if !is {
-			return nil, errorf(http.StatusNotFound, "SubnetNotFound", "Subnet %s could not be found.", w.SubnetID)
+			return nil, core.Errorf(http.StatusNotFound, "SubnetNotFound", "Subnet %s could not be found.", w.SubnetID)
 		}
 		if sub.networkID != p.networkID {
-			return nil, errorf(http.StatusBadRequest, "InvalidInput", "Invalid input for operation: Failed to create port on network %s, because fixed_ips included invalid subnet %s.", p.networkID, sub.id)
+			return nil, core.Errorf(http.StatusBadRequest, "InvalidInput", "Invalid input for operation: Failed to create port on network %s, because fixed_ips included invalid subnet %s.", p.networkID, sub.id)
 		}
 		return sub, nil
 	}
@@ -203,10 +205,10 @@ func (s *Neutron) wishedSubnet(p *port, w FixedIPWish) (*subnet, error) {
 			return sub, nil
 		}
 	}
-	return nil, errorf(http.StatusBadRequest, "InvalidIpForNetwork", "IP address %s is not a valid IP for any of the subnets on the specified network.", ip)
+	return nil, core.Errorf(http.StatusBadRequest, "InvalidIpForNetwork", "IP address %s is not a valid IP for any of the subnets on the specified network.", ip)
 }
 
-func (s *Neutron) release(ips []FixedIP) {
+func (s *Neutron) release(ips []core.FixedIP) {
 	for _, ip := range ips {
 		if sub := s.subnets[ip.SubnetID]; sub != nil {
 			delete(sub.used, ip.IP)

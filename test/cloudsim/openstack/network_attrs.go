@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
 // attr is one attribute of a kind of object and what Neutron takes for it.
@@ -26,22 +28,22 @@ const (
 )
 
 // body returns the object (or with many the objects) in the request's body.
-func (k *netKind) body(c *call) (one fields, many []fields, err error) {
+func (k *netKind) body(c *core.Call) (one fields, many []fields, err error) {
 	var doc map[string]json.RawMessage
-	if json.Unmarshal(c.body, &doc) != nil {
+	if json.Unmarshal(c.Body, &doc) != nil {
 		return nil, nil, badRequest("Body contains invalid data")
 	}
 	if raw, is := doc[k.one]; is && json.Unmarshal(raw, &one) == nil && one != nil {
 		return one, nil, nil
 	}
-	if raw, is := doc[k.many]; is && c.r.Method == http.MethodPost && json.Unmarshal(raw, &many) == nil && len(many) > 0 {
+	if raw, is := doc[k.many]; is && c.Request.Method == http.MethodPost && json.Unmarshal(raw, &many) == nil && len(many) > 0 {
 		return nil, many, nil
 	}
 	return nil, nil, badRequest("Unable to find '%s' in request body", k.one)
 }
 
 // check validates fields against the kind's attributes as Neutron does.
-func (k *netKind) check(c *call, in fields, create bool) error {
+func (k *netKind) check(c *core.Call, in fields, create bool) error {
 	known := map[string]attr{}
 	for _, a := range k.attrs {
 		known[a.name] = a
@@ -67,8 +69,8 @@ func (k *netKind) check(c *call, in fields, create bool) error {
 			return badRequest("Attribute '%s' not allowed in POST", a.name)
 		case !create && !strings.Contains(a.modes, "u"):
 			return badRequest("Cannot update read-only attribute %s", a.name)
-		case strings.Contains(a.modes, "a") && create && !c.admin():
-			return errorf(http.StatusForbidden, "PolicyNotAuthorized", "(rule:create_%s and rule:create_%s:%s) is disallowed by policy", k.one, k.one, a.name)
+		case strings.Contains(a.modes, "a") && create && !c.Admin():
+			return core.Errorf(http.StatusForbidden, "PolicyNotAuthorized", "(rule:create_%s and rule:create_%s:%s) is disallowed by policy", k.one, k.one, a.name)
 		}
 		if err := a.check(raw); err != nil {
 			return err
@@ -77,9 +79,9 @@ func (k *netKind) check(c *call, in fields, create bool) error {
 	return k.checkProject(c, in)
 }
 
-func (k *netKind) checkProject(c *call, in fields) error {
+func (k *netKind) checkProject(c *core.Call, in fields) error {
 	for _, name := range []string{"project_id", "tenant_id"} {
-		if in.has(name) && in.text(name) != c.project() && !c.admin() {
+		if in.has(name) && in.text(name) != c.Project() && !c.Admin() {
 			return badRequest("Specifying 'project_id' or 'tenant_id' other than the authenticated project in request requires admin or advsvc privileges")
 		}
 	}
@@ -98,7 +100,7 @@ func (a attr) check(raw json.RawMessage) error {
 		}
 	case boolean:
 		if _, is := parseBool(plain(raw)); !is {
-			return errorf(http.StatusBadRequest, "InvalidInput", "Invalid input for operation: '%s' cannot be converted to boolean.", plain(raw))
+			return core.Errorf(http.StatusBadRequest, "InvalidInput", "Invalid input for operation: '%s' cannot be converted to boolean.", plain(raw))
 		}
 	case uuidValue, uuidOrNull:
 		if a.typ == uuidOrNull && string(raw) == "null" {

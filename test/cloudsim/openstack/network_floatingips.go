@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
 func (s *Neutron) floatingIPKind() *netKind {
@@ -19,24 +21,24 @@ func (s *Neutron) floatingIPKind() *netKind {
 		get:     func(id string) (netItem, bool) { x, is := s.fips[id]; return x, is },
 		view:    s.floatingIPView,
 		create:  s.createFloatingIP,
-		update:  func(c *call, x netItem, in fields) error { return s.updateFloatingIP(c, x.(*floatingIP), in) },
-		remove: func(_ *call, x netItem) error {
+		update:  func(c *core.Call, x netItem, in fields) error { return s.updateFloatingIP(c, x.(*floatingIP), in) },
+		remove: func(_ *core.Call, x netItem) error {
 			s.deleteFloatingIP(x.(*floatingIP))
 			return nil
 		},
 	}
 }
 
-func (s *Neutron) floatingIPView(_ *call, x netItem) object {
+func (s *Neutron) floatingIPView(_ *core.Call, x netItem) core.Object {
 	f := x.(*floatingIP)
-	o := f.view(object{
+	o := f.view(core.Object{
 		"floating_ip_address": f.ip.String(), "floating_network_id": f.networkID, "router_id": nil, "port_id": nil,
 		"fixed_ip_address": nil, "status": "DOWN", "port_details": nil, "dns_domain": "", "dns_name": "",
 	})
 	delete(o, "name") // floating IPs have none
 	if p := f.target; p != nil {
 		o["router_id"], o["port_id"], o["fixed_ip_address"], o["status"] = f.router, p.id, f.fixed.String(), "ACTIVE"
-		o["port_details"] = object{
+		o["port_details"] = core.Object{
 			"name": p.name, "network_id": p.networkID, "mac_address": p.mac, "admin_state_up": p.adminUp,
 			"status": p.status, "device_id": p.deviceID, "device_owner": p.owner,
 		}
@@ -47,18 +49,18 @@ func (s *Neutron) floatingIPView(_ *call, x netItem) object {
 	return o
 }
 
-func (s *Neutron) createFloatingIP(c *call, in fields) (netItem, error) {
+func (s *Neutron) createFloatingIP(c *core.Call, in fields) (netItem, error) {
 	x, err := s.networkKind().find(c, in.text("floating_network_id"))
 	if err != nil {
 		return nil, err
 	}
 	n := x.(*network)
 	if !n.external {
-		return nil, errorf(http.StatusBadRequest, "BadRequest", "Bad floatingip request: Network %s is not a valid external network.", n.id)
+		return nil, core.Errorf(http.StatusBadRequest, "BadRequest", "Bad floatingip request: Network %s is not a valid external network.", n.id)
 	}
-	var wishes []FixedIPWish
-	if w := (FixedIPWish{SubnetID: in.text("subnet_id"), IP: in.text("floating_ip_address")}); w != (FixedIPWish{}) {
-		wishes = []FixedIPWish{w}
+	var wishes []core.FixedIPWish
+	if w := (core.FixedIPWish{SubnetID: in.text("subnet_id"), IP: in.text("floating_ip_address")}); w != (core.FixedIPWish{}) {
+		wishes = []core.FixedIPWish{w}
 	}
 	p, err := s.newPort(n, "", "", wishes, wishes != nil)
 	if err != nil {
@@ -66,7 +68,7 @@ func (s *Neutron) createFloatingIP(c *call, in fields) (netItem, error) {
 	}
 	if len(p.fixed) == 0 {
 		s.removePort(p)
-		return nil, errorf(http.StatusBadRequest, "ExternalIpAddressExhausted", "Unable to find any IP address on external network %s.", n.id)
+		return nil, core.Errorf(http.StatusBadRequest, "ExternalIpAddressExhausted", "Unable to find any IP address on external network %s.", n.id)
 	}
 	f := &floatingIP{entity: s.newEntity(owner(c, in), ""), networkID: n.id, port: p, ip: p.fixed[0].IP}
 	p.owner, p.status, p.portSecurity = "network:floatingip", "N/A", false
@@ -79,20 +81,20 @@ func (s *Neutron) createFloatingIP(c *call, in fields) (netItem, error) {
 	return f, nil
 }
 
-func (s *Neutron) updateFloatingIP(c *call, f *floatingIP, in fields) error {
+func (s *Neutron) updateFloatingIP(c *core.Call, f *floatingIP, in fields) error {
 	if in.has("port_id") {
 		if err := s.associateAs(c, f, in); err != nil {
 			return err
 		}
 	} else if !in.null("fixed_ip_address") && in.has("fixed_ip_address") {
-		return errorf(http.StatusBadRequest, "BadRequest", "Bad floatingip request: fixed_ip_address cannot be specified without a port_id.")
+		return core.Errorf(http.StatusBadRequest, "BadRequest", "Bad floatingip request: fixed_ip_address cannot be specified without a port_id.")
 	}
 	f.describe(in)
 	return nil
 }
 
 // associateAs associates a floating IP with the port that a body names, or with none.
-func (s *Neutron) associateAs(c *call, f *floatingIP, in fields) error {
+func (s *Neutron) associateAs(c *core.Call, f *floatingIP, in fields) error {
 	if in.null("port_id") {
 		s.associate(f, nil, netip.Addr{})
 		return nil
@@ -108,11 +110,11 @@ func (s *Neutron) associateAs(c *call, f *floatingIP, in fields) error {
 	}
 	router := s.routerBetween(fixed.SubnetID, f.networkID)
 	if router == nil {
-		return errorf(http.StatusNotFound, "ExternalGatewayForFloatingIPNotFound", "External network %s is not reachable from subnet %s.  Therefore, cannot associate Port %s with a Floating IP.", f.networkID, fixed.SubnetID, p.id)
+		return core.Errorf(http.StatusNotFound, "ExternalGatewayForFloatingIPNotFound", "External network %s is not reachable from subnet %s.  Therefore, cannot associate Port %s with a Floating IP.", f.networkID, fixed.SubnetID, p.id)
 	}
 	for _, other := range s.fipsByPort[p.id] {
 		if other != f && other.fixed == fixed.IP && other.networkID == f.networkID {
-			return errorf(http.StatusConflict, "FloatingIPPortAlreadyAssociated", "Cannot associate floating IP %s (%s) with port %s using fixed IP %s, as that fixed IP already has a floating IP on external network %s.",
+			return core.Errorf(http.StatusConflict, "FloatingIPPortAlreadyAssociated", "Cannot associate floating IP %s (%s) with port %s using fixed IP %s, as that fixed IP already has a floating IP on external network %s.",
 				f.ip, f.id, p.id, fixed.IP, f.networkID)
 		}
 	}
@@ -122,7 +124,7 @@ func (s *Neutron) associateAs(c *call, f *floatingIP, in fields) error {
 }
 
 // fixedForFloating picks the fixed IP that a floating IP shall lead to.
-func fixedForFloating(p *port, in fields) (FixedIP, error) {
+func fixedForFloating(p *port, in fields) (core.FixedIP, error) {
 	want := in.text("fixed_ip_address")
 	for _, ip := range p.fixed {
 		if want == "" && ip.IP.Is4() || ip.IP.String() == want {
@@ -130,9 +132,9 @@ func fixedForFloating(p *port, in fields) (FixedIP, error) {
 		}
 	}
 	if want != "" {
-		return FixedIP{}, errorf(http.StatusBadRequest, "BadRequest", "Bad floatingip request: Port %s does not have fixed ip %s.", p.id, want)
+		return core.FixedIP{}, core.Errorf(http.StatusBadRequest, "BadRequest", "Bad floatingip request: Port %s does not have fixed ip %s.", p.id, want)
 	}
-	return FixedIP{}, errorf(http.StatusBadRequest, "BadRequest", "Bad floatingip request: Cannot add floating IP to port %s that has no fixed IPv4 addresses.", p.id)
+	return core.FixedIP{}, core.Errorf(http.StatusBadRequest, "BadRequest", "Bad floatingip request: Cannot add floating IP to port %s that has no fixed IPv4 addresses.", p.id)
 }
 
 func (s *Neutron) routerBetween(subnetID, externalID string) *netRouter {

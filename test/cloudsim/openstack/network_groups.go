@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
 func (s *Neutron) securityGroupKind() *netKind {
@@ -20,23 +22,23 @@ func (s *Neutron) securityGroupKind() *netKind {
 		all:     func() []netItem { return byID(s.groups) },
 		get:     func(id string) (netItem, bool) { x, is := s.groups[id]; return x, is },
 		view:    securityGroupView,
-		create: func(c *call, in fields) (netItem, error) {
+		create: func(c *core.Call, in fields) (netItem, error) {
 			if in.text("name") == "default" && s.defaultGroups[owner(c, in)] != nil {
-				return nil, errorf(http.StatusConflict, "SecurityGroupDefaultAlreadyExists", "Default security group already exists.")
+				return nil, core.Errorf(http.StatusConflict, "SecurityGroupDefaultAlreadyExists", "Default security group already exists.")
 			}
 			g := s.newGroup(owner(c, in), "")
 			g.describe(in)
 			return g, nil
 		},
-		update: func(_ *call, x netItem, in fields) error {
+		update: func(_ *core.Call, x netItem, in fields) error {
 			g := x.(*securityGroup)
 			if s.defaultGroups[g.project] == g && in.has("name") {
-				return errorf(http.StatusConflict, "SecurityGroupCannotUpdateDefault", "Updating default security group not allowed.")
+				return core.Errorf(http.StatusConflict, "SecurityGroupCannotUpdateDefault", "Updating default security group not allowed.")
 			}
 			g.describe(in)
 			return nil
 		},
-		remove: func(c *call, x netItem) error { return s.deleteGroup(c, x.(*securityGroup)) },
+		remove: func(c *core.Call, x netItem) error { return s.deleteGroup(c, x.(*securityGroup)) },
 	}
 }
 
@@ -56,15 +58,15 @@ func (s *Neutron) addRule(r *securityRule) {
 	r.group.rules = append(r.group.rules, r)
 }
 
-func (s *Neutron) deleteGroup(c *call, g *securityGroup) error {
+func (s *Neutron) deleteGroup(c *core.Call, g *securityGroup) error {
 	for _, p := range s.ports {
 		if slices.Contains(p.groups, g.id) {
-			return errorf(http.StatusConflict, "SecurityGroupInUse", "Security Group %s in use.", g.id)
+			return core.Errorf(http.StatusConflict, "SecurityGroupInUse", "Security Group %s in use.", g.id)
 		}
 	}
 	if s.defaultGroups[g.project] == g {
-		if !c.admin() {
-			return errorf(http.StatusConflict, "SecurityGroupCannotRemoveDefault", "Insufficient rights for removing default security group.")
+		if !c.Admin() {
+			return core.Errorf(http.StatusConflict, "SecurityGroupCannotRemoveDefault", "Insufficient rights for removing default security group.")
 		}
 		delete(s.defaultGroups, g.project)
 	}
@@ -79,16 +81,16 @@ func (s *Neutron) dropGroup(g *securityGroup) {
 	delete(s.groups, g.id)
 }
 
-func securityGroupView(_ *call, x netItem) object {
+func securityGroupView(_ *core.Call, x netItem) core.Object {
 	g := x.(*securityGroup)
-	rules := []object{}
+	rules := []core.Object{}
 	for _, r := range g.rules {
 		// Of the rules in a group Neutron tells more than of rules alone.
 		v := r.view()
 		v["standard_attr_id"], v["tags"] = r.seq, []string{}
 		rules = append(rules, v)
 	}
-	return g.view(object{"stateful": true, "shared": false, "security_group_rules": rules})
+	return g.view(core.Object{"stateful": true, "shared": false, "security_group_rules": rules})
 }
 
 func (s *Neutron) securityRuleKind() *netKind {
@@ -103,11 +105,11 @@ func (s *Neutron) securityRuleKind() *netKind {
 		missing: notFoundAs("SecurityGroupRuleNotFound", "Security group rule %s does not exist"),
 		all:     func() []netItem { return byID(s.rules) },
 		get:     func(id string) (netItem, bool) { x, is := s.rules[id]; return x, is },
-		view:    func(_ *call, x netItem) object { return x.(*securityRule).view() },
+		view:    func(_ *core.Call, x netItem) core.Object { return x.(*securityRule).view() },
 		create:  s.createRule,
 		// Zed breaks when a rule is updated.
-		update: func(*call, netItem, fields) error { return internalError() },
-		remove: func(_ *call, x netItem) error {
+		update: func(*core.Call, netItem, fields) error { return internalError() },
+		remove: func(_ *core.Call, x netItem) error {
 			r := x.(*securityRule)
 			r.group.rules = slices.DeleteFunc(r.group.rules, func(y *securityRule) bool { return y == r })
 			r.group.changed()
@@ -122,7 +124,7 @@ func (s *Neutron) securityRuleKind() *netKind {
 					return err
 				}
 				if seen[string(raw)] {
-					return errorf(http.StatusConflict, "DuplicateSecurityGroupRuleInPost", "Duplicate Security Group Rule in POST.")
+					return core.Errorf(http.StatusConflict, "DuplicateSecurityGroupRuleInPost", "Duplicate Security Group Rule in POST.")
 				}
 				seen[string(raw)] = true
 			}
@@ -131,8 +133,8 @@ func (s *Neutron) securityRuleKind() *netKind {
 	}
 }
 
-func (r *securityRule) view() object {
-	o := r.entity.view(object{
+func (r *securityRule) view() core.Object {
+	o := r.entity.view(core.Object{
 		"security_group_id": r.group.id, "ethertype": r.ethertype, "direction": r.direction, "protocol": r.protocol,
 		"port_range_min": r.min, "port_range_max": r.max, "remote_ip_prefix": r.prefix, "remote_address_group_id": nil,
 		"remote_group_id": r.remoteGroup, "normalized_cidr": nil,
@@ -155,7 +157,7 @@ func (r *securityRule) text() string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s %s %s-%s %s%s", r.direction, r.ethertype, scalar(r.protocol), scalar(r.min), scalar(r.max), scalar(r.prefix), scalar(r.remoteGroup)))
 }
 
-func (s *Neutron) createRule(c *call, in fields) (netItem, error) {
+func (s *Neutron) createRule(c *core.Call, in fields) (netItem, error) {
 	x, err := s.securityGroupKind().own(c, in.text("security_group_id"))
 	if err != nil {
 		return nil, err
@@ -171,7 +173,7 @@ func (s *Neutron) createRule(c *call, in fields) (netItem, error) {
 	}
 	for _, other := range r.group.rules {
 		if r.same(other) {
-			return nil, errorf(http.StatusConflict, "SecurityGroupRuleExists", "Security group rule already exists. Rule id is %s.", other.id)
+			return nil, core.Errorf(http.StatusConflict, "SecurityGroupRuleExists", "Security group rule already exists. Rule id is %s.", other.id)
 		}
 	}
 	r.describe(in)
@@ -186,7 +188,7 @@ func (r *securityRule) set(in fields) error {
 	}
 	if v := in.text("ethertype"); v != "" {
 		if r.ethertype = v; v != "IPv4" && v != "IPv6" {
-			return errorf(http.StatusBadRequest, "SecurityGroupRuleInvalidEtherType", "Security group rule for ethertype '%s' not supported. Allowed values are ['IPv4', 'IPv6'].", v)
+			return core.Errorf(http.StatusBadRequest, "SecurityGroupRuleInvalidEtherType", "Security group rule for ethertype '%s' not supported. Allowed values are ['IPv4', 'IPv6'].", v)
 		}
 	}
 	if in.has("protocol") && !in.null("protocol") {
@@ -235,7 +237,7 @@ func (r *securityRule) number() (int, bool) {
 
 func (r *securityRule) checkPorts() error {
 	bad := func(kind, format string, args ...any) error {
-		return errorf(http.StatusBadRequest, kind, format, args...)
+		return core.Errorf(http.StatusBadRequest, kind, format, args...)
 	}
 	number, known := r.number()
 	if !known {
@@ -271,7 +273,7 @@ func (r *securityRule) checkPorts() error {
 
 func (r *securityRule) checkRemote() error {
 	if r.prefix != nil && r.remoteGroup != nil {
-		return errorf(http.StatusBadRequest, "SecurityGroupMultipleRemoteEntites", "Only one of remote_ip_prefix or remote_group_id or remote_address_group_id may be provided.")
+		return core.Errorf(http.StatusBadRequest, "SecurityGroupMultipleRemoteEntites", "Only one of remote_ip_prefix or remote_group_id or remote_address_group_id may be provided.")
 	}
 	if r.prefix == nil {
 		return nil
@@ -283,10 +285,10 @@ func (r *securityRule) checkRemote() error {
 	}
 	p, err := netip.ParsePrefix(text)
 	if err != nil {
-		return errorf(http.StatusBadRequest, "InvalidCIDR", "Invalid CIDR %s given as IP prefix.", text)
+		return core.Errorf(http.StatusBadRequest, "InvalidCIDR", "Invalid CIDR %s given as IP prefix.", text)
 	}
 	if p.Addr().Is4() != (r.ethertype == "IPv4") {
-		return errorf(http.StatusBadRequest, "SecurityGroupRuleParameterConflict", "Conflicting value ethertype %s for CIDR %s", r.ethertype, text)
+		return core.Errorf(http.StatusBadRequest, "SecurityGroupRuleParameterConflict", "Conflicting value ethertype %s for CIDR %s", r.ethertype, text)
 	}
 	return nil
 }

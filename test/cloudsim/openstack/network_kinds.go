@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
 // netKind is one kind of Neutron's objects: how it is named, validated, kept and shown.
@@ -11,27 +13,27 @@ type netKind struct {
 	one, many string // keys in bodies
 	path      string // in addresses
 	attrs     []attr
-	missing   func(id string) *apiError
+	missing   func(id string) *core.Error
 
 	all  func() []netItem // in order of id
 	get  func(id string) (netItem, bool)
-	view func(c *call, x netItem) object
+	view func(c *core.Call, x netItem) core.Object
 	// visible says who may see an object besides its project and the admin; nil: nobody.
 	visible func(x netItem) bool
 	// narrow may answer a list's filters from an index; nil or false: all items are looked at.
-	narrow func(c *call) ([]netItem, bool)
+	narrow func(c *core.Call) ([]netItem, bool)
 
-	create func(c *call, in fields) (netItem, error) // nil: cannot be created
-	update func(c *call, x netItem, in fields) error
-	remove func(c *call, x netItem) error
+	create func(c *core.Call, in fields) (netItem, error) // nil: cannot be created
+	update func(c *core.Call, x netItem, in fields) error
+	remove func(c *core.Call, x netItem) error
 	// bulk checks the bodies of a bulk create together; may be nil.
 	bulk func(in []fields) error
 }
 
 // notFoundAs makes a kind's refusal of unknown ids.
-func notFoundAs(kind, format string) func(string) *apiError {
-	return func(id string) *apiError {
-		return errorf(http.StatusNotFound, kind, format, id)
+func notFoundAs(kind, format string) func(string) *core.Error {
+	return func(id string) *core.Error {
+		return core.Errorf(http.StatusNotFound, kind, format, id)
 	}
 }
 
@@ -46,32 +48,32 @@ func (s *Neutron) netKinds() []*netKind {
 }
 
 // service is Neutron's part of the API.
-func (s *Neutron) service() *service {
-	return &service{name: "network", prefix: "/network", errorBody: networkError, routes: s.routes, noRoute: errorf(http.StatusNotFound, "HTTPNotFound", "The resource could not be found.")}
+func (s *Neutron) service() *core.Service {
+	return &core.Service{Name: "network", Prefix: "/network", ErrorBody: networkError, Routes: s.routes, NoRoute: core.Errorf(http.StatusNotFound, "HTTPNotFound", "The resource could not be found.")}
 }
 
-func (s *Neutron) routes(r *router) {
-	r.open("GET /{$}", networkVersions)
-	r.handle("GET /v2.0/{$}", networkResources)
-	r.handle("GET /v2.0/extensions", s.listExtensions)
-	r.handle("GET /v2.0/extensions/{alias}", s.showExtension)
+func (s *Neutron) routes(r *core.Router) {
+	r.Open("GET /{$}", networkVersions)
+	r.Handle("GET /v2.0/{$}", networkResources)
+	r.Handle("GET /v2.0/extensions", s.listExtensions)
+	r.Handle("GET /v2.0/extensions/{alias}", s.showExtension)
 	s.quotaRoutes(r)
 	for _, path := range []string{"subnetpools", "agents", "availability_zones", "address-groups", "address-scopes"} {
 		key := strings.ReplaceAll(path, "-", "_")
-		r.handle("GET /v2.0/"+path, func(*call) (*reply, error) { return ok(object{key: []any{}}) })
+		r.Handle("GET /v2.0/"+path, func(*core.Call) (*core.Reply, error) { return core.OK(core.Object{key: []any{}}) })
 	}
 	for _, k := range s.netKinds() {
 		base := "/v2.0/" + k.path
-		r.handle("GET "+base, k.list)
-		r.handle("POST "+base, k.post)
-		r.handle("GET "+base+"/{id}", k.show)
-		r.handle("PUT "+base+"/{id}", k.put)
-		r.handle("DELETE "+base+"/{id}", k.delete)
-		r.handle("POST "+base+"/{id}", methodNotAllowed)
-		r.handle("PATCH "+base+"/{id}", methodNotAllowed)
+		r.Handle("GET "+base, k.list)
+		r.Handle("POST "+base, k.post)
+		r.Handle("GET "+base+"/{id}", k.show)
+		r.Handle("PUT "+base+"/{id}", k.put)
+		r.Handle("DELETE "+base+"/{id}", k.delete)
+		r.Handle("POST "+base+"/{id}", methodNotAllowed)
+		r.Handle("PATCH "+base+"/{id}", methodNotAllowed)
 		// Neutron takes changes of a collection for changes of an object "None".
-		r.handle("PUT "+base, func(*call) (*reply, error) { return nil, k.missing("None") })
-		r.handle("DELETE "+base, func(*call) (*reply, error) { return nil, k.missing("None") })
+		r.Handle("PUT "+base, func(*core.Call) (*core.Reply, error) { return nil, k.missing("None") })
+		r.Handle("DELETE "+base, func(*core.Call) (*core.Reply, error) { return nil, k.missing("None") })
 		k.tagRoutes(r, base)
 	}
 	s.routerActions(r)
@@ -80,12 +82,12 @@ func (s *Neutron) routes(r *router) {
 	}
 }
 
-func methodNotAllowed(*call) (*reply, error) {
-	return nil, errorf(http.StatusMethodNotAllowed, "", "The server could not comply with the request since it is either malformed or otherwise incorrect.")
+func methodNotAllowed(*core.Call) (*core.Reply, error) {
+	return nil, core.Errorf(http.StatusMethodNotAllowed, "", "The server could not comply with the request since it is either malformed or otherwise incorrect.")
 }
 
 // find returns the object that a path names, if the caller may see it.
-func (k *netKind) find(c *call, id string) (netItem, error) {
+func (k *netKind) find(c *core.Call, id string) (netItem, error) {
 	x, is := k.get(id)
 	if !is || !k.sees(c, x) {
 		return nil, k.missing(id)
@@ -93,26 +95,26 @@ func (k *netKind) find(c *call, id string) (netItem, error) {
 	return x, nil
 }
 
-func (k *netKind) sees(c *call, x netItem) bool {
-	return c.sees(x.base().project) || k.visible != nil && k.visible(x)
+func (k *netKind) sees(c *core.Call, x netItem) bool {
+	return c.Sees(x.base().project) || k.visible != nil && k.visible(x)
 }
 
 // own is find for changes: what the caller sees of others cannot be changed.
-func (k *netKind) own(c *call, id string) (netItem, error) {
+func (k *netKind) own(c *core.Call, id string) (netItem, error) {
 	x, err := k.find(c, id)
 	if err != nil {
 		return nil, err
 	}
-	if !c.sees(x.base().project) {
-		verb := map[string]string{http.MethodDelete: "delete", http.MethodPut: "update"}[c.r.Method]
-		return nil, errorf(http.StatusForbidden, "PolicyNotAuthorized", "rule:%s_%s is disallowed by policy", verb, k.one)
+	if !c.Sees(x.base().project) {
+		verb := map[string]string{http.MethodDelete: "delete", http.MethodPut: "update"}[c.Request.Method]
+		return nil, core.Errorf(http.StatusForbidden, "PolicyNotAuthorized", "rule:%s_%s is disallowed by policy", verb, k.one)
 	}
 	return x, k.precondition(c, x)
 }
 
 // precondition checks If-Match: revision_number=N.
-func (k *netKind) precondition(c *call, x netItem) error {
-	h, is := strings.CutPrefix(c.r.Header.Get("If-Match"), "revision_number=")
+func (k *netKind) precondition(c *core.Call, x netItem) error {
+	h, is := strings.CutPrefix(c.Request.Header.Get("If-Match"), "revision_number=")
 	if !is {
 		return nil
 	}
@@ -121,20 +123,20 @@ func (k *netKind) precondition(c *call, x netItem) error {
 		return badRequest("Bad format for If-Match header: revision_number=%s", h)
 	}
 	if have := x.base().revision; n != have {
-		return errorf(http.StatusPreconditionFailed, "RevisionNumberConstraintFailed", "Constrained to %d, but current revision is %d", n, have)
+		return core.Errorf(http.StatusPreconditionFailed, "RevisionNumberConstraintFailed", "Constrained to %d, but current revision is %d", n, have)
 	}
 	return nil
 }
 
-func (k *netKind) show(c *call) (*reply, error) {
-	x, err := k.find(c, c.param("id"))
+func (k *netKind) show(c *core.Call) (*core.Reply, error) {
+	x, err := k.find(c, c.Param("id"))
 	if err != nil {
 		return nil, err
 	}
-	return ok(object{k.one: selectFields(k.view(c, x), c.query["fields"])})
+	return core.OK(core.Object{k.one: selectFields(k.view(c, x), c.Query["fields"])})
 }
 
-func (k *netKind) post(c *call) (*reply, error) {
+func (k *netKind) post(c *core.Call) (*core.Reply, error) {
 	one, many, err := k.body(c)
 	if err != nil {
 		return nil, err
@@ -153,11 +155,11 @@ func (k *netKind) post(c *call) (*reply, error) {
 	if k.one == "network" {
 		view["is_default"] = false // which later answers say of external networks only
 	}
-	return answer(http.StatusCreated, object{k.one: view})
+	return core.Answer(http.StatusCreated, core.Object{k.one: view})
 }
 
 // postMany creates several objects or none.
-func (k *netKind) postMany(c *call, many []fields) (*reply, error) {
+func (k *netKind) postMany(c *core.Call, many []fields) (*core.Reply, error) {
 	for _, in := range many {
 		if err := k.check(c, in, true); err != nil {
 			return nil, err
@@ -169,7 +171,7 @@ func (k *netKind) postMany(c *call, many []fields) (*reply, error) {
 		}
 	}
 	var done []netItem
-	views := []object{}
+	views := []core.Object{}
 	for _, in := range many {
 		x, err := k.create(c, in)
 		if err != nil {
@@ -183,15 +185,15 @@ func (k *netKind) postMany(c *call, many []fields) (*reply, error) {
 		done = append(done, x)
 		views = append(views, k.view(c, x))
 	}
-	return answer(http.StatusCreated, object{k.many: views})
+	return core.Answer(http.StatusCreated, core.Object{k.many: views})
 }
 
-func (k *netKind) put(c *call) (*reply, error) {
+func (k *netKind) put(c *core.Call) (*core.Reply, error) {
 	in, _, err := k.body(c)
 	if err != nil {
 		return nil, err
 	}
-	x, err := k.own(c, c.param("id"))
+	x, err := k.own(c, c.Param("id"))
 	if err != nil {
 		return nil, err
 	}
@@ -202,25 +204,25 @@ func (k *netKind) put(c *call) (*reply, error) {
 		return nil, err
 	}
 	x.base().changed()
-	return ok(object{k.one: k.view(c, x)})
+	return core.OK(core.Object{k.one: k.view(c, x)})
 }
 
-func (k *netKind) delete(c *call) (*reply, error) {
-	x, err := k.own(c, c.param("id"))
+func (k *netKind) delete(c *core.Call) (*core.Reply, error) {
+	x, err := k.own(c, c.Param("id"))
 	if err != nil {
 		return nil, err
 	}
 	if err := k.remove(c, x); err != nil {
 		return nil, err
 	}
-	return noContent()
+	return core.NoContent()
 }
 
 // networkError is Neutron's error body.
-func networkError(_ *call, e *apiError) (string, any) {
-	kind := e.kind
+func networkError(_ *core.Call, e *core.Error) (string, any) {
+	kind := e.Kind
 	if kind == "" {
-		kind = "HTTP" + strings.ReplaceAll(http.StatusText(e.status), " ", "")
+		kind = "HTTP" + strings.ReplaceAll(http.StatusText(e.Status), " ", "")
 	}
-	return "", object{"NeutronError": object{"type": kind, "message": e.message, "detail": ""}}
+	return "", core.Object{"NeutronError": core.Object{"type": kind, "message": e.Message, "detail": ""}}
 }

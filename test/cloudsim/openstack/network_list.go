@@ -6,14 +6,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
 // notFilters are the query keys that steer a list and select nothing.
 var notFilters = [...]string{"fields", "limit", "marker", "page_reverse", "sort_key", "sort_dir"}
 
 // list answers a collection: filters, order, page, fields.
-func (k *netKind) list(c *call) (*reply, error) {
-	limit, err := listLimit(c.query)
+func (k *netKind) list(c *core.Call) (*core.Reply, error) {
+	limit, err := listLimit(c.Query)
 	if err != nil {
 		return nil, err
 	}
@@ -21,25 +23,25 @@ func (k *netKind) list(c *call) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := sortViews(views, c.query); err != nil {
+	if err := sortViews(views, c.Query); err != nil {
 		return nil, err
 	}
-	marker := c.query.Get("marker")
+	marker := c.Query.Get("marker")
 	if marker != "" {
 		if _, err := k.find(c, marker); err != nil {
 			return nil, err
 		}
 	}
 	out, links := cutPage(c, k.path, views, marker, limit)
-	body := object{}
+	body := core.Object{}
 	for i := range out {
-		out[i] = selectFields(out[i], c.query["fields"])
+		out[i] = selectFields(out[i], c.Query["fields"])
 	}
 	body[k.many] = out
 	if len(links) > 0 {
 		body[k.many+"_links"] = links
 	}
-	return ok(body)
+	return core.OK(body)
 }
 
 // listLimit is the page's size, 0 for no paging.
@@ -50,15 +52,15 @@ func listLimit(q url.Values) (int, error) {
 	}
 	n, err := strconv.Atoi(v)
 	if err != nil || n < 0 {
-		return 0, errorf(http.StatusBadRequest, "BadRequest", "Bad limit request: Limit must be an integer 0 or greater and not '%s'.", v)
+		return 0, core.Errorf(http.StatusBadRequest, "BadRequest", "Bad limit request: Limit must be an integer 0 or greater and not '%s'.", v)
 	}
 	return n, nil
 }
 
 // matching returns the views of the objects that the filters select, in order of id.
-func (k *netKind) matching(c *call) ([]object, error) {
+func (k *netKind) matching(c *core.Call) ([]core.Object, error) {
 	items, narrowed := []netItem(nil), false
-	if ids := c.query["id"]; len(ids) > 0 {
+	if ids := c.Query["id"]; len(ids) > 0 {
 		narrowed = true
 		for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
 			if x, is := k.get(id); is {
@@ -71,13 +73,13 @@ func (k *netKind) matching(c *call) ([]object, error) {
 	if !narrowed {
 		items = k.all()
 	}
-	out := []object{}
+	out := []core.Object{}
 	for _, x := range items {
 		if !k.sees(c, x) {
 			continue
 		}
 		v := k.view(c, x)
-		hit, err := matches(v, c.query)
+		hit, err := matches(v, c.Query)
 		if err != nil {
 			return nil, err
 		}
@@ -90,7 +92,7 @@ func (k *netKind) matching(c *call) ([]object, error) {
 
 // matches applies the filters of a query to an object; keys it does not have select nothing,
 // as in Neutron.
-func matches(v object, q url.Values) (bool, error) {
+func matches(v core.Object, q url.Values) (bool, error) {
 	for key, want := range q {
 		if slices.Contains(notFilters[:], key) {
 			continue
@@ -120,14 +122,14 @@ func matches(v object, q url.Values) (bool, error) {
 
 // matchFixedIPs applies filters like ip_address=127.64.0.9 or subnet_id=…; values of one name
 // are alternatives, different names must match on one address.
-func matchFixedIPs(v object, want []string) bool {
-	ips, _ := v["fixed_ips"].([]object)
+func matchFixedIPs(v core.Object, want []string) bool {
+	ips, _ := v["fixed_ips"].([]core.Object)
 	by := map[string][]string{}
 	for _, w := range want {
 		name, value, _ := strings.Cut(w, "=")
 		by[name] = append(by[name], value)
 	}
-	return slices.ContainsFunc(ips, func(ip object) bool {
+	return slices.ContainsFunc(ips, func(ip core.Object) bool {
 		for name, values := range by {
 			var hit bool
 			if name == "ip_address_substr" {
@@ -143,14 +145,14 @@ func matchFixedIPs(v object, want []string) bool {
 	})
 }
 
-func sortViews(views []object, q url.Values) error {
+func sortViews(views []core.Object, q url.Values) error {
 	keys, dirs := q["sort_key"], q["sort_dir"]
 	if len(keys) != len(dirs) {
 		return badRequest("The number of sort_keys and sort_dirs must be same")
 	}
 	for i, key := range slices.Backward(keys) {
 		desc := dirs[i] == "desc"
-		slices.SortStableFunc(views, func(a, b object) int {
+		slices.SortStableFunc(views, func(a, b core.Object) int {
 			n := strings.Compare(scalar(a[key]), scalar(b[key]))
 			if desc {
 				return -n
@@ -162,12 +164,12 @@ func sortViews(views []object, q url.Values) error {
 }
 
 // cutPage cuts the page that limit, marker and page_reverse ask for, with the links around it.
-func cutPage(c *call, path string, views []object, marker string, limit int) ([]object, []object) {
-	id := func(v object) string { return scalar(v["id"]) }
+func cutPage(c *core.Call, path string, views []core.Object, marker string, limit int) ([]core.Object, []core.Object) {
+	id := func(v core.Object) string { return scalar(v["id"]) }
 	if limit == 0 && marker == "" {
 		return views, nil
 	}
-	reverse, _ := parseBool(c.query.Get("page_reverse"))
+	reverse, _ := parseBool(c.Query.Get("page_reverse"))
 	if limit == 0 {
 		limit = -1
 	}
@@ -175,17 +177,17 @@ func cutPage(c *call, path string, views []object, marker string, limit int) ([]
 		views = slices.Clone(views)
 		slices.Reverse(views)
 	}
-	out, more, _ := page(views, id, marker, limit)
+	out, more, _ := core.Page(views, id, marker, limit)
 	if reverse {
 		out = slices.Clone(out)
 		slices.Reverse(out)
 	}
 	if len(out) == 0 {
-		return []object{}, nil
+		return []core.Object{}, nil
 	}
-	link := func(rel, marker string, back bool) object {
+	link := func(rel, marker string, back bool) core.Object {
 		q := url.Values{}
-		for k, v := range c.query {
+		for k, v := range c.Query {
 			if k != "marker" && k != "page_reverse" {
 				q[k] = v
 			}
@@ -194,9 +196,9 @@ func cutPage(c *call, path string, views []object, marker string, limit int) ([]
 		if back {
 			q.Set("page_reverse", "True")
 		}
-		return object{"rel": rel, "href": c.url("/v2.0/" + path + "?" + q.Encode())}
+		return core.Object{"rel": rel, "href": c.URL("/v2.0/" + path + "?" + q.Encode())}
 	}
-	var links []object
+	var links []core.Object
 	if more || reverse {
 		links = append(links, link("next", id(out[len(out)-1]), false))
 	}

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
 // neighbors is what other services do with ports. It is no part of Neutron itself, whose methods are those of
@@ -12,26 +14,26 @@ import (
 type neighbors struct{ s *Neutron }
 
 // Ports are for the services that make ports of their own.
-func (s *Neutron) Ports() Ports { return neighbors{s} }
+func (s *Neutron) Ports() core.Ports { return neighbors{s} }
 
 func (n neighbors) Watch(fn func(portID string)) { n.s.forwardPort = fn }
 
-func (n neighbors) Create(want PortWish) (Port, error) {
+func (n neighbors) Create(want core.PortWish) (core.Port, error) {
 	id := want.NetworkID
 	if id == "" {
 		id = n.s.defaults.NetworkID
 	}
 	on := n.s.networks[id]
 	if on == nil {
-		return Port{}, fmt.Errorf("network %s could not be found", id)
+		return core.Port{}, fmt.Errorf("network %s could not be found", id)
 	}
-	var wishes []FixedIPWish
+	var wishes []core.FixedIPWish
 	if want.FixedIP.IsValid() {
-		wishes = []FixedIPWish{{IP: want.FixedIP.String()}}
+		wishes = []core.FixedIPWish{{IP: want.FixedIP.String()}}
 	}
 	p, err := n.s.newPort(on, want.ProjectID, "", wishes, wishes != nil)
 	if err != nil {
-		return Port{}, fmt.Errorf("port on network %s: %w", id, err)
+		return core.Port{}, fmt.Errorf("port on network %s: %w", id, err)
 	}
 	n.s.autoAddress(p)
 	if g := n.s.defaultGroups[want.ProjectID]; g != nil && p.portSecurity {
@@ -40,13 +42,13 @@ func (n neighbors) Create(want PortWish) (Port, error) {
 	return n.Bind(p.id, want.DeviceID, want.Zone)
 }
 
-func (n neighbors) Bind(portID, deviceID, zone string) (Port, error) {
+func (n neighbors) Bind(portID, deviceID, zone string) (core.Port, error) {
 	p := n.s.ports[portID]
 	if p == nil {
-		return Port{}, fmt.Errorf("port %s could not be found", portID)
+		return core.Port{}, fmt.Errorf("port %s could not be found", portID)
 	}
 	if p.deviceID != "" && p.deviceID != deviceID {
-		return Port{}, fmt.Errorf("port %s is still in use", portID)
+		return core.Port{}, fmt.Errorf("port %s is still in use", portID)
 	}
 	n.s.setDevice(p, deviceID)
 	p.owner, p.host, p.status = "compute:"+zone, "compute-"+zone, "ACTIVE"
@@ -59,18 +61,18 @@ func (n neighbors) Bind(portID, deviceID, zone string) (Port, error) {
 	return n.view(p), nil
 }
 
-func (n neighbors) view(p *port) Port {
-	v := Port{ID: p.id, ProjectID: p.project, DeviceID: p.deviceID, NetworkID: p.networkID, MAC: p.mac, Status: p.status, FixedIPs: p.fixed}
+func (n neighbors) view(p *port) core.Port {
+	v := core.Port{ID: p.id, ProjectID: p.project, DeviceID: p.deviceID, NetworkID: p.networkID, MAC: p.mac, Status: p.status, FixedIPs: p.fixed}
 	v.NetworkName, _ = n.NetworkName(p.networkID)
 	for _, f := range n.s.fipsByPort[p.id] {
-		v.FloatingIPs = append(v.FloatingIPs, FloatingIP{IP: f.ip, Fixed: f.fixed})
+		v.FloatingIPs = append(v.FloatingIPs, core.FloatingIP{IP: f.ip, Fixed: f.fixed})
 	}
 	return v
 }
 
-func (n neighbors) Of(deviceID string) []Port {
+func (n neighbors) Of(deviceID string) []core.Port {
 	ports := n.s.portsByDevice[deviceID]
-	out := make([]Port, len(ports))
+	out := make([]core.Port, len(ports))
 	for i, p := range ports {
 		out[i] = n.view(p)
 	}
@@ -85,10 +87,10 @@ func (n neighbors) DeleteOf(deviceID string) {
 	}
 }
 
-func (n neighbors) Get(id string) (Port, bool) {
+func (n neighbors) Get(id string) (core.Port, bool) {
 	p := n.s.ports[id]
 	if p == nil {
-		return Port{}, false
+		return core.Port{}, false
 	}
 	return n.view(p), true
 }
@@ -103,26 +105,26 @@ func (n neighbors) NetworkName(id string) (string, bool) {
 	return x.name, true
 }
 
-func (n neighbors) Subnet(id string) (Subnet, bool) {
+func (n neighbors) Subnet(id string) (core.Subnet, bool) {
 	sub := n.s.subnets[id]
 	if sub == nil {
-		return Subnet{}, false
+		return core.Subnet{}, false
 	}
-	return Subnet{ID: sub.id, NetworkID: sub.networkID, CIDR: sub.cidr}, true
+	return core.Subnet{ID: sub.id, NetworkID: sub.networkID, CIDR: sub.cidr}, true
 }
 
-func (n neighbors) SubnetsOf(networkID string) []Subnet {
-	var out []Subnet
+func (n neighbors) SubnetsOf(networkID string) []core.Subnet {
+	var out []core.Subnet
 	for _, sub := range n.s.subnetsOf(networkID) {
-		out = append(out, Subnet{ID: sub.id, NetworkID: sub.networkID, CIDR: sub.cidr})
+		out = append(out, core.Subnet{ID: sub.id, NetworkID: sub.networkID, CIDR: sub.cidr})
 	}
 	return out
 }
 
-func (n neighbors) CreateVIP(want VIPWish) (Port, error) {
+func (n neighbors) CreateVIP(want core.VIPWish) (core.Port, error) {
 	p, err := n.s.newPort(n.s.networks[n.s.subnets[want.FixedIPs[0].SubnetID].networkID], want.ProjectID, want.Name, want.FixedIPs, true)
 	if err != nil {
-		return Port{}, err
+		return core.Port{}, err
 	}
 	n.s.autoAddress(p)
 	if g := n.s.defaultGroups[want.ProjectID]; g != nil {

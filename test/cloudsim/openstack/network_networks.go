@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
 func (s *Neutron) networkKind() *netKind {
@@ -22,7 +24,7 @@ func (s *Neutron) networkKind() *netKind {
 		get:     func(id string) (netItem, bool) { x, is := s.networks[id]; return x, is },
 		view:    s.networkView,
 		visible: func(x netItem) bool { n := x.(*network); return n.external || n.shared },
-		create: func(c *call, in fields) (netItem, error) {
+		create: func(c *core.Call, in fields) (netItem, error) {
 			n := &network{entity: s.newEntity(owner(c, in), ""), adminUp: true, portSecurity: true, mtu: 1442}
 			if err := setNetwork(n, in); err != nil {
 				return nil, err
@@ -31,19 +33,19 @@ func (s *Neutron) networkKind() *netKind {
 			s.networks[n.id] = n
 			return n, nil
 		},
-		update: func(_ *call, x netItem, in fields) error { return setNetwork(x.(*network), in) },
-		remove: func(_ *call, x netItem) error { return s.deleteNetwork(x.(*network)) },
+		update: func(_ *core.Call, x netItem, in fields) error { return setNetwork(x.(*network), in) },
+		remove: func(_ *core.Call, x netItem) error { return s.deleteNetwork(x.(*network)) },
 	}
 }
 
 // owner is the project of an object that a body creates.
-func owner(c *call, in fields) string {
+func owner(c *core.Call, in fields) string {
 	for _, name := range []string{"project_id", "tenant_id"} {
 		if v := in.text(name); v != "" {
 			return v
 		}
 	}
-	return c.project()
+	return c.Project()
 }
 
 func setNetwork(n *network, in fields) error {
@@ -58,7 +60,7 @@ func setNetwork(n *network, in fields) error {
 	return nil
 }
 
-func (s *Neutron) networkView(c *call, x netItem) object {
+func (s *Neutron) networkView(c *core.Call, x netItem) core.Object {
 	n := x.(*network)
 	subnets := []string{}
 	for _, sub := range bySeq(s.subnets) {
@@ -66,7 +68,7 @@ func (s *Neutron) networkView(c *call, x netItem) object {
 			subnets = append(subnets, sub.id)
 		}
 	}
-	o := n.view(object{
+	o := n.view(core.Object{
 		"admin_state_up": n.adminUp, "mtu": n.mtu, "status": "ACTIVE", "subnets": subnets, "shared": n.shared,
 		"availability_zone_hints": []string{}, "availability_zones": []string{}, "ipv4_address_scope": nil, "ipv6_address_scope": nil,
 		"router:external": n.external, "port_security_enabled": n.portSecurity,
@@ -74,7 +76,7 @@ func (s *Neutron) networkView(c *call, x netItem) object {
 	if n.external {
 		o["is_default"] = false
 	}
-	if c.admin() {
+	if c.Admin() {
 		o["provider:network_type"], o["provider:physical_network"], o["provider:segmentation_id"] = "geneve", nil, 1000+n.seq
 	}
 	return o
@@ -89,7 +91,7 @@ func (s *Neutron) deleteNetwork(n *network) error {
 		}
 	}
 	if len(inUse) > 0 {
-		return errorf(http.StatusConflict, "NetworkInUse", "Unable to complete operation on network %s. There are one or more ports still in use on the network, id for these ports is: %s.",
+		return core.Errorf(http.StatusConflict, "NetworkInUse", "Unable to complete operation on network %s. There are one or more ports still in use on the network, id for these ports is: %s.",
 			n.id, strings.Join(inUse, ","))
 	}
 	for id, sub := range s.subnets {
@@ -121,12 +123,12 @@ func (s *Neutron) subnetKind() *netKind {
 			return n.shared || n.external && !s.opts.HideExternalSubnets
 		},
 		create: s.createSubnet,
-		update: func(_ *call, x netItem, in fields) error { return setSubnet(x.(*subnet), in) },
-		remove: func(_ *call, x netItem) error { return s.deleteSubnet(x.(*subnet)) },
+		update: func(_ *core.Call, x netItem, in fields) error { return setSubnet(x.(*subnet), in) },
+		remove: func(_ *core.Call, x netItem) error { return s.deleteSubnet(x.(*subnet)) },
 	}
 }
 
-func (s *Neutron) createSubnet(c *call, in fields) (netItem, error) {
+func (s *Neutron) createSubnet(c *core.Call, in fields) (netItem, error) {
 	k := s.networkKind()
 	x, err := k.own(c, in.text("network_id"))
 	if err != nil {
@@ -134,11 +136,11 @@ func (s *Neutron) createSubnet(c *call, in fields) (netItem, error) {
 	}
 	n := x.(*network)
 	if !in.has("cidr") || in.null("cidr") {
-		return nil, errorf(http.StatusBadRequest, "BadRequest", "Bad subnets request: a subnetpool must be specified in the absence of a cidr.")
+		return nil, core.Errorf(http.StatusBadRequest, "BadRequest", "Bad subnets request: a subnetpool must be specified in the absence of a cidr.")
 	}
 	cidr, err := netip.ParsePrefix(in.text("cidr"))
 	if err != nil {
-		return nil, errorf(http.StatusBadRequest, "InvalidInput", "Invalid input for operation: %s is not in a CIDR format.", in.text("cidr"))
+		return nil, core.Errorf(http.StatusBadRequest, "InvalidInput", "Invalid input for operation: %s is not in a CIDR format.", in.text("cidr"))
 	}
 	cidr = cidr.Masked()
 	if version := in.number("ip_version", 4); (version == 6) != cidr.Addr().Is6() {
@@ -146,7 +148,7 @@ func (s *Neutron) createSubnet(c *call, in fields) (netItem, error) {
 	}
 	for _, other := range s.subnets {
 		if other.networkID == n.id && other.cidr.Overlaps(cidr) {
-			return nil, errorf(http.StatusBadRequest, "InvalidInput", "Invalid input for operation: Requested subnet with cidr: %s for network: %s overlaps with another subnet.", cidr, n.id)
+			return nil, core.Errorf(http.StatusBadRequest, "InvalidInput", "Invalid input for operation: Requested subnet with cidr: %s for network: %s overlaps with another subnet.", cidr, n.id)
 		}
 	}
 	sub := s.newSubnet(n, cidr, "", owner(c, in))
@@ -207,7 +209,7 @@ func setSubnet(sub *subnet, in fields) error {
 	}
 	for _, p := range pools {
 		if !sub.cidr.Contains(p.Start) || !sub.cidr.Contains(p.End) || p.End.Less(p.Start) {
-			return errorf(http.StatusBadRequest, "OutOfBoundsAllocationPool", "The allocation pool %s-%s spans beyond the subnet cidr %s.", p.Start, p.End, sub.cidr)
+			return core.Errorf(http.StatusBadRequest, "OutOfBoundsAllocationPool", "The allocation pool %s-%s spans beyond the subnet cidr %s.", p.Start, p.End, sub.cidr)
 		}
 	}
 	var dns []string
@@ -239,17 +241,17 @@ func setSubnet(sub *subnet, in fields) error {
 	return nil
 }
 
-func subnetView(_ *call, x netItem) object {
+func subnetView(_ *core.Call, x netItem) core.Object {
 	sub := x.(*subnet)
-	pools := []object{}
+	pools := []core.Object{}
 	for _, p := range sub.pools {
-		pools = append(pools, object{"start": p.first.String(), "end": p.last.String()})
+		pools = append(pools, core.Object{"start": p.first.String(), "end": p.last.String()})
 	}
 	version := 4
 	if sub.cidr.Addr().Is6() {
 		version = 6
 	}
-	o := sub.view(object{
+	o := sub.view(core.Object{
 		"network_id": sub.networkID, "ip_version": version, "subnetpool_id": nil, "enable_dhcp": sub.dhcp,
 		"ipv6_ra_mode": orNull(sub.raMode), "ipv6_address_mode": orNull(sub.mode), "gateway_ip": nil, "cidr": sub.cidr.String(), "allocation_pools": pools,
 		"host_routes": append([]hostRoute{}, sub.hosts...), "dns_nameservers": append([]string{}, sub.dns...), "service_types": []string{},
@@ -262,7 +264,7 @@ func subnetView(_ *call, x netItem) object {
 
 func (s *Neutron) deleteSubnet(sub *subnet) error {
 	if len(sub.used) > 0 {
-		return errorf(http.StatusConflict, "SubnetInUse", "Unable to complete operation on subnet %s: One or more ports have an IP allocation from this subnet.", sub.id)
+		return core.Errorf(http.StatusConflict, "SubnetInUse", "Unable to complete operation on subnet %s: One or more ports have an IP allocation from this subnet.", sub.id)
 	}
 	delete(s.subnets, sub.id)
 	if n := s.networks[sub.networkID]; n != nil {

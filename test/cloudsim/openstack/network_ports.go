@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
 func (s *Neutron) portKind() *netKind {
@@ -24,15 +26,15 @@ func (s *Neutron) portKind() *netKind {
 		view:    portObject,
 		narrow:  s.narrowByDevice,
 		create:  s.createPort,
-		update:  func(_ *call, x netItem, in fields) error { return s.updatePort(x.(*port), in) },
-		remove: func(_ *call, x netItem) error {
+		update:  func(_ *core.Call, x netItem, in fields) error { return s.updatePort(x.(*port), in) },
+		remove: func(_ *core.Call, x netItem) error {
 			p := x.(*port)
 			if err := p.trunkGuard(); err != nil {
 				return err
 			}
 			switch p.owner {
 			case "network:router_interface", "network:router_gateway", "network:floatingip":
-				return errorf(http.StatusConflict, "ServicePortInUse", "Port %s cannot be deleted directly via the port API: has device owner %s.", p.id, p.owner)
+				return core.Errorf(http.StatusConflict, "ServicePortInUse", "Port %s cannot be deleted directly via the port API: has device owner %s.", p.id, p.owner)
 			}
 			s.removePort(p)
 			return nil
@@ -41,8 +43,8 @@ func (s *Neutron) portKind() *netKind {
 }
 
 // narrowByDevice answers lists filtered by device_id from the index.
-func (s *Neutron) narrowByDevice(c *call) ([]netItem, bool) {
-	ids := c.query["device_id"]
+func (s *Neutron) narrowByDevice(c *core.Call) ([]netItem, bool) {
+	ids := c.Query["device_id"]
 	if len(ids) == 0 {
 		return nil, false
 	}
@@ -55,13 +57,13 @@ func (s *Neutron) narrowByDevice(c *call) ([]netItem, bool) {
 	return byID(found), true
 }
 
-func portObject(c *call, x netItem) object {
+func portObject(c *core.Call, x netItem) core.Object {
 	p := x.(*port)
-	ips := []object{}
+	ips := []core.Object{}
 	for _, ip := range p.fixed {
-		ips = append(ips, object{"subnet_id": ip.SubnetID, "ip_address": ip.IP.String()})
+		ips = append(ips, core.Object{"subnet_id": ip.SubnetID, "ip_address": ip.IP.String()})
 	}
-	o := p.view(object{
+	o := p.view(core.Object{
 		"network_id": p.networkID, "mac_address": p.mac, "admin_state_up": p.adminUp, "status": p.status,
 		"device_id": p.deviceID, "device_owner": p.owner, "fixed_ips": ips, "allowed_address_pairs": append([]addressPair{}, p.pairs...),
 		"extra_dhcp_opts": []any{}, "security_groups": append([]string{}, p.groups...), "binding:vnic_type": "normal",
@@ -69,20 +71,20 @@ func portObject(c *call, x netItem) object {
 	})
 	if t := p.trunk; t != nil {
 		// Lists lack the subports' MAC addresses.
-		o["trunk_details"] = object{"trunk_id": t.id, "sub_ports": t.subportViews(c.r.PathValue("id") != "")}
+		o["trunk_details"] = core.Object{"trunk_id": t.id, "sub_ports": t.subportViews(c.Request.PathValue("id") != "")}
 	}
-	if c.admin() {
-		vif, details := "unbound", object{}
+	if c.Admin() {
+		vif, details := "unbound", core.Object{}
 		if p.host != "" {
-			vif, details = "ovs", object{"port_filter": true, "connectivity": "l2"}
+			vif, details = "ovs", core.Object{"port_filter": true, "connectivity": "l2"}
 		}
-		o["binding:host_id"], o["binding:profile"], o["binding:vif_type"], o["binding:vif_details"] = p.host, object{}, vif, details
+		o["binding:host_id"], o["binding:profile"], o["binding:vif_type"], o["binding:vif_details"] = p.host, core.Object{}, vif, details
 	}
 	return o
 }
 
 // newPort makes a port and gives it addresses; lock held.
-func (s *Neutron) newPort(n *network, project, name string, wishes []FixedIPWish, asked bool) (*port, error) {
+func (s *Neutron) newPort(n *network, project, name string, wishes []core.FixedIPWish, asked bool) (*port, error) {
 	p := &port{entity: s.newEntity(project, name), networkID: n.id, mac: s.newMAC(), adminUp: true, portSecurity: n.portSecurity, status: "DOWN"}
 	if err := s.allocate(p, wishes, asked); err != nil {
 		return nil, err
@@ -92,16 +94,16 @@ func (s *Neutron) newPort(n *network, project, name string, wishes []FixedIPWish
 	return p, nil
 }
 
-func (s *Neutron) createPort(c *call, in fields) (netItem, error) {
+func (s *Neutron) createPort(c *core.Call, in fields) (netItem, error) {
 	x, err := s.networkKind().find(c, in.text("network_id"))
 	if err != nil {
 		return nil, err
 	}
 	n := x.(*network)
-	if !c.sees(n.project) && !n.shared {
-		return nil, errorf(http.StatusForbidden, "PolicyNotAuthorized", "rule:create_port is disallowed by policy")
+	if !c.Sees(n.project) && !n.shared {
+		return nil, core.Errorf(http.StatusForbidden, "PolicyNotAuthorized", "rule:create_port is disallowed by policy")
 	}
-	var wishes []FixedIPWish
+	var wishes []core.FixedIPWish
 	if err := in.into("fixed_ips", &wishes); err != nil {
 		return nil, err
 	}
@@ -137,10 +139,10 @@ func (s *Neutron) updatePort(p *port, in fields) error {
 	}
 	security := in.boolean("port_security_enabled", p.portSecurity)
 	if !security && len(pairs) > 0 {
-		return errorf(http.StatusConflict, "AddressPairAndPortSecurityRequired", "Port Security must be enabled in order to have allowed address pairs on a port.")
+		return core.Errorf(http.StatusConflict, "AddressPairAndPortSecurityRequired", "Port Security must be enabled in order to have allowed address pairs on a port.")
 	}
 	if !security && len(groups) > 0 {
-		return errorf(http.StatusConflict, "PortSecurityPortHasSecurityGroup", "Port has security group associated. Cannot disable port security or ip address until security group is removed.")
+		return core.Errorf(http.StatusConflict, "PortSecurityPortHasSecurityGroup", "Port has security group associated. Cannot disable port security or ip address until security group is removed.")
 	}
 	if in.has("fixed_ips") {
 		if err := s.reallocate(p, in); err != nil {
@@ -164,7 +166,7 @@ func (s *Neutron) updatePort(p *port, in fields) error {
 
 // reallocate changes a port's addresses; those it keeps stay allocated.
 func (s *Neutron) reallocate(p *port, in fields) error {
-	var wishes []FixedIPWish
+	var wishes []core.FixedIPWish
 	if err := in.into("fixed_ips", &wishes); err != nil {
 		return err
 	}
@@ -192,7 +194,7 @@ func (s *Neutron) wishedGroups(p *port, in fields) ([]string, error) {
 	}
 	for _, id := range ids {
 		if s.groups[id] == nil {
-			return nil, errorf(http.StatusNotFound, "SecurityGroupNotFound", "Security group %s does not exist", id)
+			return nil, core.Errorf(http.StatusNotFound, "SecurityGroupNotFound", "Security group %s does not exist", id)
 		}
 	}
 	return ids, nil
@@ -215,7 +217,7 @@ func wishedPairs(p *port, in fields) ([]addressPair, error) {
 	var out []addressPair
 	for _, r := range raw {
 		if r.IP == nil {
-			return nil, errorf(http.StatusBadRequest, "AllowedAddressPairsMissingIP", "AllowedAddressPair must contain ip_address")
+			return nil, core.Errorf(http.StatusBadRequest, "AllowedAddressPairsMissingIP", "AllowedAddressPair must contain ip_address")
 		}
 		_, errIP := netip.ParseAddr(*r.IP)
 		_, errNet := netip.ParsePrefix(*r.IP)
@@ -227,7 +229,7 @@ func wishedPairs(p *port, in fields) ([]addressPair, error) {
 			pair.MAC, mac = *r.MAC, *r.MAC
 		}
 		if slices.Contains(out, pair) {
-			return nil, errorf(http.StatusBadRequest, "DuplicateAddressPairInRequest", "Request contains duplicate address pair: mac_address %s ip_address %s.", mac, pair.IP)
+			return nil, core.Errorf(http.StatusBadRequest, "DuplicateAddressPairInRequest", "Request contains duplicate address pair: mac_address %s ip_address %s.", mac, pair.IP)
 		}
 		out = append(out, pair)
 	}

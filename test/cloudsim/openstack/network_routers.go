@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
 func (s *Neutron) routerKind() *netKind {
@@ -19,7 +21,7 @@ func (s *Neutron) routerKind() *netKind {
 		all:     func() []netItem { return byID(s.routers) },
 		get:     func(id string) (netItem, bool) { x, is := s.routers[id]; return x, is },
 		view:    routerView,
-		create: func(c *call, in fields) (netItem, error) {
+		create: func(c *core.Call, in fields) (netItem, error) {
 			r := &netRouter{entity: s.newEntity(owner(c, in), ""), adminUp: true, snat: true}
 			if err := s.setRouter(c, r, in); err != nil {
 				return nil, err
@@ -27,28 +29,28 @@ func (s *Neutron) routerKind() *netKind {
 			s.routers[r.id] = r
 			return r, nil
 		},
-		update: func(c *call, x netItem, in fields) error { return s.setRouter(c, x.(*netRouter), in) },
-		remove: func(_ *call, x netItem) error { return s.deleteRouter(x.(*netRouter)) },
+		update: func(c *core.Call, x netItem, in fields) error { return s.setRouter(c, x.(*netRouter), in) },
+		remove: func(_ *core.Call, x netItem) error { return s.deleteRouter(x.(*netRouter)) },
 	}
 }
 
-func routerView(_ *call, x netItem) object {
+func routerView(_ *core.Call, x netItem) core.Object {
 	r := x.(*netRouter)
-	o := r.view(object{
+	o := r.view(core.Object{
 		"admin_state_up": r.adminUp, "status": "ACTIVE", "external_gateway_info": nil,
 		"availability_zones": []string{}, "availability_zone_hints": []string{}, "routes": append([]hostRoute{}, r.routes...),
 	})
 	if r.gateway != nil {
-		ips := []object{}
+		ips := []core.Object{}
 		for _, ip := range r.gateway.fixed {
-			ips = append(ips, object{"subnet_id": ip.SubnetID, "ip_address": ip.IP.String()})
+			ips = append(ips, core.Object{"subnet_id": ip.SubnetID, "ip_address": ip.IP.String()})
 		}
-		o["external_gateway_info"] = object{"network_id": r.gateway.networkID, "external_fixed_ips": ips, "enable_snat": r.snat}
+		o["external_gateway_info"] = core.Object{"network_id": r.gateway.networkID, "external_fixed_ips": ips, "enable_snat": r.snat}
 	}
 	return o
 }
 
-func (s *Neutron) setRouter(c *call, r *netRouter, in fields) error {
+func (s *Neutron) setRouter(c *core.Call, r *netRouter, in fields) error {
 	if in.has("external_gateway_info") {
 		if err := s.setGateway(c, r, in["external_gateway_info"]); err != nil {
 			return err
@@ -70,11 +72,11 @@ func (s *Neutron) setRouter(c *call, r *netRouter, in fields) error {
 }
 
 // setGateway joins a router to an external network, or parts it from it.
-func (s *Neutron) setGateway(c *call, r *netRouter, raw json.RawMessage) error {
+func (s *Neutron) setGateway(c *core.Call, r *netRouter, raw json.RawMessage) error {
 	var info struct {
-		NetworkID string        `json:"network_id"`
-		SNAT      *bool         `json:"enable_snat"`
-		IPs       []FixedIPWish `json:"external_fixed_ips"`
+		NetworkID string             `json:"network_id"`
+		SNAT      *bool              `json:"enable_snat"`
+		IPs       []core.FixedIPWish `json:"external_fixed_ips"`
 	}
 	if json.Unmarshal(raw, &info) != nil {
 		return badRequest("Invalid input for external_gateway_info. Reason: '%s' is not a dictionary.", plain(raw))
@@ -88,7 +90,7 @@ func (s *Neutron) setGateway(c *call, r *netRouter, raw json.RawMessage) error {
 	}
 	n := x.(*network)
 	if !n.external {
-		return errorf(http.StatusBadRequest, "BadRequest", "Bad router request: Network %s is not an external network.", n.id)
+		return core.Errorf(http.StatusBadRequest, "BadRequest", "Bad router request: Network %s is not an external network.", n.id)
 	}
 	if info.SNAT != nil {
 		r.snat = *info.SNAT
@@ -124,7 +126,7 @@ func (s *Neutron) clearGateway(r *netRouter) error {
 	for _, f := range s.fips {
 		if f.router == r.id {
 			r.gateway = gateway
-			return errorf(http.StatusConflict, "RouterExternalGatewayInUseByFloatingIp", "Gateway cannot be updated for router %s, since a gateway to external network %s is required by one or more floating IPs.", r.id, gateway.networkID)
+			return core.Errorf(http.StatusConflict, "RouterExternalGatewayInUseByFloatingIp", "Gateway cannot be updated for router %s, since a gateway to external network %s is required by one or more floating IPs.", r.id, gateway.networkID)
 		}
 	}
 	s.removePort(gateway)
@@ -133,7 +135,7 @@ func (s *Neutron) clearGateway(r *netRouter) error {
 
 func (s *Neutron) deleteRouter(r *netRouter) error {
 	if len(r.ifaces) > 0 {
-		return errorf(http.StatusConflict, "RouterInUse", "Router %s has ports still attached: %s", r.id, r.ifaces[0].id)
+		return core.Errorf(http.StatusConflict, "RouterInUse", "Router %s has ports still attached: %s", r.id, r.ifaces[0].id)
 	}
 	r.routes = nil
 	if err := s.clearGateway(r); err != nil {
@@ -144,16 +146,16 @@ func (s *Neutron) deleteRouter(r *netRouter) error {
 }
 
 // routerActions registers what is done to routers besides create, update and delete.
-func (s *Neutron) routerActions(r *router) {
+func (s *Neutron) routerActions(r *core.Router) {
 	base := "PUT /v2.0/routers/{id}/"
-	r.handle(base+"add_router_interface", s.addInterface)
-	r.handle(base+"remove_router_interface", s.removeInterface)
-	r.handle(base+"add_extraroutes", s.needs("extraroute-atomic", func(c *call) (*reply, error) { return s.changeRoutes(c, addRoutes) }))
-	r.handle(base+"remove_extraroutes", s.needs("extraroute-atomic", func(c *call) (*reply, error) { return s.changeRoutes(c, removeRoutes) }))
+	r.Handle(base+"add_router_interface", s.addInterface)
+	r.Handle(base+"remove_router_interface", s.removeInterface)
+	r.Handle(base+"add_extraroutes", s.needs("extraroute-atomic", func(c *core.Call) (*core.Reply, error) { return s.changeRoutes(c, addRoutes) }))
+	r.Handle(base+"remove_extraroutes", s.needs("extraroute-atomic", func(c *core.Call) (*core.Reply, error) { return s.changeRoutes(c, removeRoutes) }))
 }
 
-func (s *Neutron) actedRouter(c *call) (*netRouter, error) {
-	x, err := s.routerKind().own(c, c.param("id"))
+func (s *Neutron) actedRouter(c *core.Call) (*netRouter, error) {
+	x, err := s.routerKind().own(c, c.Param("id"))
 	if err != nil {
 		return nil, err
 	}
@@ -166,16 +168,16 @@ type interfaceWish struct {
 	PortID   string `json:"port_id"`
 }
 
-func (s *Neutron) interfaceBody(c *call) (*netRouter, interfaceWish, error) {
+func (s *Neutron) interfaceBody(c *core.Call) (*netRouter, interfaceWish, error) {
 	var in interfaceWish
 	r, err := s.actedRouter(c)
 	if err != nil {
 		return nil, in, err
 	}
 	bad := func(format string, args ...any) (*netRouter, interfaceWish, error) {
-		return nil, in, errorf(http.StatusBadRequest, "BadRequest", "Bad router request: "+format+".", args...)
+		return nil, in, core.Errorf(http.StatusBadRequest, "BadRequest", "Bad router request: "+format+".", args...)
 	}
-	if json.Unmarshal(c.body, &in) != nil || in == (interfaceWish{}) {
+	if json.Unmarshal(c.Body, &in) != nil || in == (interfaceWish{}) {
 		return bad("Either subnet_id or port_id must be specified")
 	}
 	for _, id := range []string{in.SubnetID, in.PortID} {
@@ -186,13 +188,13 @@ func (s *Neutron) interfaceBody(c *call) (*netRouter, interfaceWish, error) {
 	return r, in, nil
 }
 
-func (s *Neutron) addInterface(c *call) (*reply, error) {
+func (s *Neutron) addInterface(c *core.Call) (*core.Reply, error) {
 	r, in, err := s.interfaceBody(c)
 	if err != nil {
 		return nil, err
 	}
 	if in.SubnetID != "" && in.PortID != "" {
-		return nil, errorf(http.StatusBadRequest, "BadRequest", "Bad router request: Cannot specify both subnet-id and port-id.")
+		return nil, core.Errorf(http.StatusBadRequest, "BadRequest", "Bad router request: Cannot specify both subnet-id and port-id.")
 	}
 	p, err := s.interfacePort(c, r, in)
 	if err != nil {
@@ -202,11 +204,11 @@ func (s *Neutron) addInterface(c *call) (*reply, error) {
 	s.setDevice(p, r.id)
 	p.changed()
 	r.ifaces = append(r.ifaces, p)
-	return ok(interfaceView(r, p))
+	return core.OK(interfaceView(r, p))
 }
 
 // interfacePort finds or makes the port of a new interface.
-func (s *Neutron) interfacePort(c *call, r *netRouter, in interfaceWish) (*port, error) {
+func (s *Neutron) interfacePort(c *core.Call, r *netRouter, in interfaceWish) (*port, error) {
 	if in.PortID != "" {
 		x, err := s.portKind().own(c, in.PortID)
 		if err != nil {
@@ -214,11 +216,11 @@ func (s *Neutron) interfacePort(c *call, r *netRouter, in interfaceWish) (*port,
 		}
 		p := x.(*port)
 		if p.deviceID != "" {
-			return nil, errorf(http.StatusConflict, "PortInUse", "Unable to complete operation on port %s for network %s. Port already has an attached device %s.", p.id, p.networkID, p.deviceID)
+			return nil, core.Errorf(http.StatusConflict, "PortInUse", "Unable to complete operation on port %s for network %s. Port already has an attached device %s.", p.id, p.networkID, p.deviceID)
 		}
 		for _, ip := range p.fixed {
 			if r.ifaceOn(ip.SubnetID) != nil {
-				return nil, errorf(http.StatusBadRequest, "BadRequest", "Bad router request: Router already has a port on subnet %s.", ip.SubnetID)
+				return nil, core.Errorf(http.StatusBadRequest, "BadRequest", "Bad router request: Router already has a port on subnet %s.", ip.SubnetID)
 			}
 		}
 		return p, nil
@@ -229,32 +231,32 @@ func (s *Neutron) interfacePort(c *call, r *netRouter, in interfaceWish) (*port,
 	}
 	sub := x.(*subnet)
 	if r.ifaceOn(sub.id) != nil {
-		return nil, errorf(http.StatusBadRequest, "BadRequest", "Bad router request: Router already has a port on subnet %s.", sub.id)
+		return nil, core.Errorf(http.StatusBadRequest, "BadRequest", "Bad router request: Router already has a port on subnet %s.", sub.id)
 	}
 	if !sub.gateway.IsValid() {
-		return nil, errorf(http.StatusBadRequest, "BadRequest", "Bad router request: Subnet for router interface must have a gateway IP.")
+		return nil, core.Errorf(http.StatusBadRequest, "BadRequest", "Bad router request: Subnet for router interface must have a gateway IP.")
 	}
-	return s.newPort(s.networks[sub.networkID], r.project, "", []FixedIPWish{{SubnetID: sub.id, IP: sub.gateway.String()}}, true)
+	return s.newPort(s.networks[sub.networkID], r.project, "", []core.FixedIPWish{{SubnetID: sub.id, IP: sub.gateway.String()}}, true)
 }
 
 func (r *netRouter) ifaceOn(subnetID string) *port {
 	for _, p := range r.ifaces {
-		if slices.ContainsFunc(p.fixed, func(ip FixedIP) bool { return ip.SubnetID == subnetID }) {
+		if slices.ContainsFunc(p.fixed, func(ip core.FixedIP) bool { return ip.SubnetID == subnetID }) {
 			return p
 		}
 	}
 	return nil
 }
 
-func interfaceView(r *netRouter, p *port) object {
+func interfaceView(r *netRouter, p *port) core.Object {
 	subnets := []string{}
 	for _, ip := range p.fixed {
 		subnets = append(subnets, ip.SubnetID)
 	}
-	return object{"id": r.id, "tenant_id": r.project, "port_id": p.id, "network_id": p.networkID, "subnet_id": subnets[0], "subnet_ids": subnets}
+	return core.Object{"id": r.id, "tenant_id": r.project, "port_id": p.id, "network_id": p.networkID, "subnet_id": subnets[0], "subnet_ids": subnets}
 }
 
-func (s *Neutron) removeInterface(c *call) (*reply, error) {
+func (s *Neutron) removeInterface(c *core.Call) (*core.Reply, error) {
 	r, in, err := s.interfaceBody(c)
 	if err != nil {
 		return nil, err
@@ -262,11 +264,11 @@ func (s *Neutron) removeInterface(c *call) (*reply, error) {
 	p := r.ifaceOn(in.SubnetID)
 	if in.PortID != "" {
 		if p = s.ports[in.PortID]; p == nil || !slices.Contains(r.ifaces, p) {
-			return nil, errorf(http.StatusNotFound, "RouterInterfaceNotFound", "Router %s does not have an interface with id %s", r.id, in.PortID)
+			return nil, core.Errorf(http.StatusNotFound, "RouterInterfaceNotFound", "Router %s does not have an interface with id %s", r.id, in.PortID)
 		}
 	}
 	if p == nil {
-		return nil, errorf(http.StatusNotFound, "RouterInterfaceNotFoundForSubnet", "Router %s has no interface on subnet %s", r.id, in.SubnetID)
+		return nil, core.Errorf(http.StatusNotFound, "RouterInterfaceNotFoundForSubnet", "Router %s has no interface on subnet %s", r.id, in.SubnetID)
 	}
 	if err := s.interfaceInUse(r, p); err != nil {
 		return nil, err
@@ -274,7 +276,7 @@ func (s *Neutron) removeInterface(c *call) (*reply, error) {
 	view := interfaceView(r, p)
 	r.ifaces = slices.DeleteFunc(r.ifaces, func(x *port) bool { return x == p })
 	s.removePort(p)
-	return ok(view)
+	return core.OK(view)
 }
 
 // interfaceInUse refuses to remove an interface that floating IPs or routes need.
@@ -283,12 +285,12 @@ func (s *Neutron) interfaceInUse(r *netRouter, p *port) error {
 		sub := s.subnets[ip.SubnetID]
 		for _, f := range s.fips {
 			if f.router == r.id && f.target != nil && sub.cidr.Contains(f.fixed) {
-				return errorf(http.StatusConflict, "RouterInterfaceInUseByFloatingIP", "Router interface for subnet %s on router %s cannot be deleted, as it is required by one or more floating IPs.", sub.id, r.id)
+				return core.Errorf(http.StatusConflict, "RouterInterfaceInUseByFloatingIP", "Router interface for subnet %s on router %s cannot be deleted, as it is required by one or more floating IPs.", sub.id, r.id)
 			}
 		}
 		for _, route := range r.routes {
 			if hop, err := netip.ParseAddr(route.NextHop); err == nil && sub.cidr.Contains(hop) {
-				return errorf(http.StatusConflict, "RouterInterfaceInUseByRoute", "Router interface for subnet %s on router %s cannot be deleted, as it is required by one or more routes.", sub.id, r.id)
+				return core.Errorf(http.StatusConflict, "RouterInterfaceInUseByRoute", "Router interface for subnet %s on router %s cannot be deleted, as it is required by one or more routes.", sub.id, r.id)
 			}
 		}
 	}

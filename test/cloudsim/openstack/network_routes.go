@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
 // python shows a route as Neutron's messages do.
@@ -82,17 +84,17 @@ func (s *Neutron) checkRoutes(r *netRouter, routes []hostRoute) error {
 	return nil
 }
 
-func invalidRoutes(routes []hostRoute, reason string) *apiError {
+func invalidRoutes(routes []hostRoute, reason string) *core.Error {
 	texts := make([]string, len(routes))
 	for i, r := range routes {
 		texts[i] = r.python()
 	}
-	return errorf(http.StatusBadRequest, "InvalidRoutes", "Invalid format for routes: [%s], %s", strings.Join(texts, ", "), reason)
+	return core.Errorf(http.StatusBadRequest, "InvalidRoutes", "Invalid format for routes: [%s], %s", strings.Join(texts, ", "), reason)
 }
 
 // changeRoutes answers add_extraroutes and remove_extraroutes. A body they cannot read is an
 // internal error in Zed, and so it is here.
-func (s *Neutron) changeRoutes(c *call, change func(have, in []hostRoute) []hostRoute) (*reply, error) {
+func (s *Neutron) changeRoutes(c *core.Call, change func(have, in []hostRoute) []hostRoute) (*core.Reply, error) {
 	r, err := s.actedRouter(c)
 	if err != nil {
 		return nil, err
@@ -102,7 +104,7 @@ func (s *Neutron) changeRoutes(c *call, change func(have, in []hostRoute) []host
 			Routes *[]struct{ Destination, NextHop *string }
 		}
 	}
-	if json.Unmarshal(c.body, &in) != nil || in.Router == nil || in.Router.Routes == nil {
+	if json.Unmarshal(c.Body, &in) != nil || in.Router == nil || in.Router.Routes == nil {
 		return nil, internalError()
 	}
 	var routes []hostRoute
@@ -125,12 +127,12 @@ func (s *Neutron) changeRoutes(c *call, change func(have, in []hostRoute) []host
 	if r.gateway != nil {
 		view["gw_port_id"] = r.gateway.id
 	}
-	return ok(object{"router": view})
+	return core.OK(core.Object{"router": view})
 }
 
 // internalError is Neutron's answer when it breaks.
-func internalError() *apiError {
-	return errorf(http.StatusInternalServerError, "HTTPInternalServerError", "Request Failed: internal server error while processing your request.")
+func internalError() *core.Error {
+	return core.Errorf(http.StatusInternalServerError, "HTTPInternalServerError", "Request Failed: internal server error while processing your request.")
 }
 
 func addRoutes(have, in []hostRoute) []hostRoute {

@@ -1,10 +1,14 @@
 package openstack
 
-import "net/netip"
+import (
+	"net/netip"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
+)
 
 // newNeutron makes Neutron with what every simulator starts with: a default security group for each
 // project, an external and a private network, and a router between them.
-func newNeutron(cloud *Cloud, opts neutronOptions) *Neutron {
+func newNeutron(cloud *core.Cloud, opts neutronOptions) *Neutron {
 	s := &Neutron{Cloud: cloud, opts: opts, forwardPort: func(string) {}}
 	s.networks, s.subnets, s.ports, s.routers = map[string]*network{}, map[string]*subnet{}, map[string]*port{}, map[string]*netRouter{}
 	s.fips, s.groups, s.rules = map[string]*floatingIP{}, map[string]*securityGroup{}, map[string]*securityRule{}
@@ -14,9 +18,9 @@ func newNeutron(cloud *Cloud, opts neutronOptions) *Neutron {
 		s.seedDefaultGroup(id)
 	}
 	mine := opts.Own
-	public := s.seedNet("public", opts.Admin, cloud.floating)
+	public := s.seedNet("public", opts.Admin, cloud.Floating)
 	public.external = true
-	private := s.seedNet("k8s-net", mine, cloud.tenant)
+	private := s.seedNet("k8s-net", mine, cloud.Tenant)
 	publicSubnet, privateSubnet := s.subnetsOf(public.id)[0], s.subnetsOf(private.id)[0]
 	publicSubnet.name, publicSubnet.dhcp = "public-subnet", false
 	privateSubnet.name, privateSubnet.dns = "k8s-subnet", []string{"8.8.8.8"}
@@ -57,7 +61,7 @@ func (s *Neutron) seedRouterPort(r *netRouter, n *network, project, owner string
 	p := &port{entity: s.newEntity(project, ""), networkID: n.id, mac: s.newMAC(), adminUp: true, status: "ACTIVE", owner: owner}
 	sub := s.subnetsOf(n.id)[0]
 	sub.used[ip] = p.id
-	p.fixed = []FixedIP{{sub.id, ip}}
+	p.fixed = []core.FixedIP{{SubnetID: sub.id, IP: ip}}
 	p.revision = 2
 	s.ports[p.id] = p
 	s.setDevice(p, r.id)

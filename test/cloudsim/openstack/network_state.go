@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
 // neutronOptions are openstack.Options as far as they are Neutron's, and what it has of the others.
@@ -17,7 +19,7 @@ type neutronOptions struct {
 
 // Neutron is the simulated service.
 type Neutron struct {
-	*Cloud
+	*core.Cloud
 	opts        neutronOptions
 	forwardPort func(portID string) // is told of changed ports
 
@@ -63,7 +65,7 @@ func (e *entity) changed() {
 }
 
 // view holds the attributes that all objects have.
-func (e *entity) view(o object) object {
+func (e *entity) view(o core.Object) core.Object {
 	tags := e.tags
 	if tags == nil {
 		tags = []string{}
@@ -113,7 +115,7 @@ type port struct {
 	status                string
 	deviceID, owner       string
 	host                  string
-	fixed                 []FixedIP
+	fixed                 []core.FixedIP
 	pairs                 []addressPair
 	groups                []string
 	trunk                 *trunk // of which it is the parent
@@ -164,7 +166,7 @@ type securityRule struct {
 func (s *Neutron) newEntity(project, name string) entity {
 	s.seq++
 	now := time.Now().UTC()
-	return entity{id: newID(), project: project, name: name, seq: s.seq, created: now, updated: now}
+	return entity{id: core.NewID(), project: project, name: name, seq: s.seq, created: now, updated: now}
 }
 
 // byID returns the items in order of id, as Neutron lists them.
@@ -194,37 +196,37 @@ func (s *Neutron) Defaults() Defaults {
 	return s.defaults
 }
 
-func (s *Neutron) snapshot(out *Snapshot) {
+func (s *Neutron) snapshot(out *core.Snapshot) {
 	for _, n := range bySeq(s.networks) {
-		out.Networks = append(out.Networks, Item{ID: n.id, Name: n.name})
+		out.Networks = append(out.Networks, core.Item{ID: n.id, Name: n.name})
 	}
 	for _, n := range bySeq(s.subnets) {
-		out.Subnets = append(out.Subnets, Item{ID: n.id, Name: n.name, Info: n.cidr.String()})
+		out.Subnets = append(out.Subnets, core.Item{ID: n.id, Name: n.name, Info: n.cidr.String()})
 	}
 	for _, p := range bySeq(s.ports) {
-		out.Ports = append(out.Ports, Item{ID: p.id, Name: p.name, Info: p.owner + " " + joinAddrs(p.fixed)})
+		out.Ports = append(out.Ports, core.Item{ID: p.id, Name: p.name, Info: p.owner + " " + joinAddrs(p.fixed)})
 	}
 	for _, r := range bySeq(s.routers) {
-		out.Routers = append(out.Routers, Item{ID: r.id, Name: r.name})
+		out.Routers = append(out.Routers, core.Item{ID: r.id, Name: r.name})
 		for _, x := range r.routes {
-			out.Routes = append(out.Routes, Item{ID: r.id, Name: x.Destination + " via " + x.NextHop})
+			out.Routes = append(out.Routes, core.Item{ID: r.id, Name: x.Destination + " via " + x.NextHop})
 		}
 	}
 	for _, f := range bySeq(s.fips) {
-		out.FloatingIPs = append(out.FloatingIPs, Item{ID: f.id, Name: f.ip.String(), Info: f.description})
+		out.FloatingIPs = append(out.FloatingIPs, core.Item{ID: f.id, Name: f.ip.String(), Info: f.description})
 	}
 	for _, g := range bySeq(s.groups) {
 		if s.defaultGroups[g.project] == g {
 			continue
 		}
-		out.SecurityGroups = append(out.SecurityGroups, Item{ID: g.id, Name: g.name, Info: g.description})
+		out.SecurityGroups = append(out.SecurityGroups, core.Item{ID: g.id, Name: g.name, Info: g.description})
 		for _, r := range g.rules {
-			out.SecurityGroupRules = append(out.SecurityGroupRules, Item{ID: r.id, Name: g.name, Info: r.text()})
+			out.SecurityGroupRules = append(out.SecurityGroupRules, core.Item{ID: r.id, Name: g.name, Info: r.text()})
 		}
 	}
 }
 
-func joinAddrs(ips []FixedIP) string {
+func joinAddrs(ips []core.FixedIP) string {
 	out := make([]string, len(ips))
 	for i, ip := range ips {
 		out[i] = ip.IP.String()

@@ -4,47 +4,49 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
 // tagRoutes registers a kind's tags.
-func (k *netKind) tagRoutes(r *router, base string) {
+func (k *netKind) tagRoutes(r *core.Router, base string) {
 	if k.one == "security_group_rule" {
 		return // rules have none
 	}
-	r.handle("GET "+base+"/{id}/tags", k.listTags)
-	r.handle("PUT "+base+"/{id}/tags", k.replaceTags)
-	r.handle("DELETE "+base+"/{id}/tags", k.clearTags)
-	r.handle("GET "+base+"/{id}/tags/{tag}", k.showTag)
-	r.handle("PUT "+base+"/{id}/tags/{tag}", k.addTag)
-	r.handle("DELETE "+base+"/{id}/tags/{tag}", k.removeTag)
+	r.Handle("GET "+base+"/{id}/tags", k.listTags)
+	r.Handle("PUT "+base+"/{id}/tags", k.replaceTags)
+	r.Handle("DELETE "+base+"/{id}/tags", k.clearTags)
+	r.Handle("GET "+base+"/{id}/tags/{tag}", k.showTag)
+	r.Handle("PUT "+base+"/{id}/tags/{tag}", k.addTag)
+	r.Handle("DELETE "+base+"/{id}/tags/{tag}", k.removeTag)
 }
 
-func (k *netKind) tagged(c *call) (*entity, error) {
-	x, is := k.get(c.param("id"))
-	if !is || !c.sees(x.base().project) {
-		return nil, errorf(http.StatusNotFound, "TagResourceNotFound", "Resource %s %s could not be found.", k.path, c.param("id"))
+func (k *netKind) tagged(c *core.Call) (*entity, error) {
+	x, is := k.get(c.Param("id"))
+	if !is || !c.Sees(x.base().project) {
+		return nil, core.Errorf(http.StatusNotFound, "TagResourceNotFound", "Resource %s %s could not be found.", k.path, c.Param("id"))
 	}
 	return x.base(), nil
 }
 
-func (k *netKind) listTags(c *call) (*reply, error) {
+func (k *netKind) listTags(c *core.Call) (*core.Reply, error) {
 	e, err := k.tagged(c)
 	if err != nil {
 		return nil, err
 	}
-	return ok(object{"tags": append([]string{}, e.tags...)})
+	return core.OK(core.Object{"tags": append([]string{}, e.tags...)})
 }
 
-func (k *netKind) replaceTags(c *call) (*reply, error) {
-	invalid := func(format string, args ...any) (*reply, error) {
-		return nil, errorf(http.StatusBadRequest, "InvalidInput", "Invalid input for operation: "+format, args...)
+func (k *netKind) replaceTags(c *core.Call) (*core.Reply, error) {
+	invalid := func(format string, args ...any) (*core.Reply, error) {
+		return nil, core.Errorf(http.StatusBadRequest, "InvalidInput", "Invalid input for operation: "+format, args...)
 	}
 	e, err := k.tagged(c)
 	if err != nil {
 		return nil, err
 	}
 	var doc map[string]json.RawMessage
-	if json.Unmarshal(c.body, &doc) != nil || doc["tags"] == nil {
+	if json.Unmarshal(c.Body, &doc) != nil || doc["tags"] == nil {
 		return invalid("Invalid tags body.")
 	}
 	var tags []string
@@ -58,56 +60,56 @@ func (k *netKind) replaceTags(c *call) (*reply, error) {
 	}
 	e.tags = tags
 	e.changed()
-	return ok(object{"tags": tags})
+	return core.OK(core.Object{"tags": tags})
 }
 
-func (k *netKind) clearTags(c *call) (*reply, error) {
+func (k *netKind) clearTags(c *core.Call) (*core.Reply, error) {
 	e, err := k.tagged(c)
 	if err != nil {
 		return nil, err
 	}
 	e.tags = nil
 	e.changed()
-	return noContent()
+	return core.NoContent()
 }
 
-func (k *netKind) showTag(c *call) (*reply, error) {
+func (k *netKind) showTag(c *core.Call) (*core.Reply, error) {
 	e, err := k.tagged(c)
 	if err != nil {
 		return nil, err
 	}
-	if !slices.Contains(e.tags, c.param("tag")) {
+	if !slices.Contains(e.tags, c.Param("tag")) {
 		return nil, tagNotFound(c)
 	}
-	return noContent()
+	return core.NoContent()
 }
 
-func (k *netKind) addTag(c *call) (*reply, error) {
+func (k *netKind) addTag(c *core.Call) (*core.Reply, error) {
 	e, err := k.tagged(c)
 	if err != nil {
 		return nil, err
 	}
-	if t := c.param("tag"); !slices.Contains(e.tags, t) {
+	if t := c.Param("tag"); !slices.Contains(e.tags, t) {
 		e.tags = append(slices.Clone(e.tags), t)
 	}
 	e.changed()
-	return answer(http.StatusCreated, rawNull())
+	return core.Answer(http.StatusCreated, rawNull())
 }
 
-func (k *netKind) removeTag(c *call) (*reply, error) {
+func (k *netKind) removeTag(c *core.Call) (*core.Reply, error) {
 	e, err := k.tagged(c)
 	if err != nil {
 		return nil, err
 	}
-	i := slices.Index(e.tags, c.param("tag"))
+	i := slices.Index(e.tags, c.Param("tag"))
 	if i < 0 {
 		return nil, tagNotFound(c)
 	}
 	e.tags = slices.Delete(slices.Clone(e.tags), i, i+1)
 	e.changed()
-	return noContent()
+	return core.NoContent()
 }
 
-func tagNotFound(c *call) *apiError {
-	return errorf(http.StatusNotFound, "TagNotFound", "Tag %s could not be found.", c.param("tag"))
+func tagNotFound(c *core.Call) *core.Error {
+	return core.Errorf(http.StatusNotFound, "TagNotFound", "Tag %s could not be found.", c.Param("tag"))
 }

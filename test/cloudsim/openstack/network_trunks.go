@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
 // Trunks carry the networks of their subports to the parent's server as VLANs. Zed has them only
@@ -45,13 +47,13 @@ func (s *Neutron) trunkKind() *netKind {
 		get:     func(id string) (netItem, bool) { x, is := s.trunks[id]; return x, is },
 		view:    trunkView,
 		create:  s.createTrunk,
-		update: func(_ *call, x netItem, in fields) error {
+		update: func(_ *core.Call, x netItem, in fields) error {
 			t := x.(*trunk)
 			t.describe(in)
 			t.adminUp = in.boolean("admin_state_up", t.adminUp)
 			return nil
 		},
-		remove: func(_ *call, x netItem) error {
+		remove: func(_ *core.Call, x netItem) error {
 			t := x.(*trunk)
 			if err := t.manageable(); err != nil {
 				return err
@@ -66,15 +68,15 @@ func (s *Neutron) trunkKind() *netKind {
 	}
 }
 
-func trunkView(_ *call, x netItem) object {
+func trunkView(_ *core.Call, x netItem) core.Object {
 	t := x.(*trunk)
-	return t.view(object{"port_id": t.parent.id, "admin_state_up": t.adminUp, "status": "ACTIVE", "sub_ports": t.subportViews(false)})
+	return t.view(core.Object{"port_id": t.parent.id, "admin_state_up": t.adminUp, "status": "ACTIVE", "sub_ports": t.subportViews(false)})
 }
 
-func (t *trunk) subportViews(macs bool) []object {
-	out := []object{}
+func (t *trunk) subportViews(macs bool) []core.Object {
+	out := []core.Object{}
 	for _, sub := range t.subs {
-		o := object{"port_id": sub.port.id, "segmentation_type": sub.typ, "segmentation_id": sub.vlan}
+		o := core.Object{"port_id": sub.port.id, "segmentation_type": sub.typ, "segmentation_id": sub.vlan}
 		if macs {
 			o["mac_address"] = sub.port.mac
 		}
@@ -84,26 +86,26 @@ func (t *trunk) subportViews(macs bool) []object {
 }
 
 // trunkRoutes registers the trunks, where there are any.
-func (s *Neutron) trunkRoutes(r *router) {
+func (s *Neutron) trunkRoutes(r *core.Router) {
 	base := "/v2.0/trunks/{id}/"
-	r.handle("GET "+base+"get_subports", func(c *call) (*reply, error) {
-		x, err := s.trunkKind().find(c, c.param("id"))
+	r.Handle("GET "+base+"get_subports", func(c *core.Call) (*core.Reply, error) {
+		x, err := s.trunkKind().find(c, c.Param("id"))
 		if err != nil {
 			return nil, err
 		}
-		return ok(object{"sub_ports": x.(*trunk).subportViews(false)})
+		return core.OK(core.Object{"sub_ports": x.(*trunk).subportViews(false)})
 	})
-	r.handle("PUT "+base+"add_subports", func(c *call) (*reply, error) { return s.changeSubports(c, s.addSubports) })
-	r.handle("PUT "+base+"remove_subports", func(c *call) (*reply, error) { return s.changeSubports(c, s.removeSubports) })
+	r.Handle("PUT "+base+"add_subports", func(c *core.Call) (*core.Reply, error) { return s.changeSubports(c, s.addSubports) })
+	r.Handle("PUT "+base+"remove_subports", func(c *core.Call) (*core.Reply, error) { return s.changeSubports(c, s.removeSubports) })
 }
 
-func (s *Neutron) changeSubports(c *call, change func(*call, *trunk, []subPortWish) error) (*reply, error) {
-	x, err := s.trunkKind().own(c, c.param("id"))
+func (s *Neutron) changeSubports(c *core.Call, change func(*core.Call, *trunk, []subPortWish) error) (*core.Reply, error) {
+	x, err := s.trunkKind().own(c, c.Param("id"))
 	if err != nil {
 		return nil, err
 	}
 	var doc map[string]json.RawMessage
-	if json.Unmarshal(c.body, &doc) != nil {
+	if json.Unmarshal(c.Body, &doc) != nil {
 		return nil, badRequest("Body contains invalid data")
 	}
 	wishes, err := subPortWishes(doc["sub_ports"])
@@ -118,11 +120,11 @@ func (s *Neutron) changeSubports(c *call, change func(*call, *trunk, []subPortWi
 		return nil, err
 	}
 	t.changed()
-	return ok(trunkView(c, t))
+	return core.OK(trunkView(c, t))
 }
 
-func invalidInput(format string, args ...any) *apiError {
-	return errorf(http.StatusBadRequest, "InvalidInput", "Invalid input for operation: "+format, args...)
+func invalidInput(format string, args ...any) *core.Error {
+	return core.Errorf(http.StatusBadRequest, "InvalidInput", "Invalid input for operation: "+format, args...)
 }
 
 // subPortWishes checks a list of subports by itself.
@@ -155,12 +157,12 @@ func subPortWishes(raw json.RawMessage) ([]subPortWish, error) {
 
 func (t *trunk) manageable() error {
 	if !t.adminUp {
-		return errorf(http.StatusConflict, "TrunkDisabled", "Trunk %s is currently disabled.", t.id)
+		return core.Errorf(http.StatusConflict, "TrunkDisabled", "Trunk %s is currently disabled.", t.id)
 	}
 	return nil
 }
 
-func (s *Neutron) createTrunk(c *call, in fields) (netItem, error) {
+func (s *Neutron) createTrunk(c *core.Call, in fields) (netItem, error) {
 	x, err := s.portKind().find(c, in.text("port_id"))
 	if err != nil {
 		return nil, err
@@ -168,9 +170,9 @@ func (s *Neutron) createTrunk(c *call, in fields) (netItem, error) {
 	p := x.(*port)
 	switch {
 	case p.sub != nil:
-		return nil, errorf(http.StatusConflict, "TrunkPortInUse", "Port %s is in use by another trunk.", p.id)
+		return nil, core.Errorf(http.StatusConflict, "TrunkPortInUse", "Port %s is in use by another trunk.", p.id)
 	case p.trunk != nil:
-		return nil, errorf(http.StatusConflict, "ParentPortInUse", "Port %s is currently in use and is not eligible for use as a parent port.", p.id)
+		return nil, core.Errorf(http.StatusConflict, "ParentPortInUse", "Port %s is currently in use and is not eligible for use as a parent port.", p.id)
 	}
 	var wishes []subPortWish
 	if in.given("sub_ports") {
@@ -190,7 +192,7 @@ func (s *Neutron) createTrunk(c *call, in fields) (netItem, error) {
 }
 
 // addSubports adds all or none.
-func (s *Neutron) addSubports(c *call, t *trunk, wishes []subPortWish) error {
+func (s *Neutron) addSubports(c *core.Call, t *trunk, wishes []subPortWish) error {
 	var made []*subport
 	for _, w := range wishes {
 		x, err := s.portKind().find(c, *w.PortID)
@@ -200,7 +202,7 @@ func (s *Neutron) addSubports(c *call, t *trunk, wishes []subPortWish) error {
 		p := x.(*port)
 		switch {
 		case p == t.parent || p.trunk != nil:
-			return errorf(http.StatusConflict, "ParentPortInUse", "Port %s is currently in use and is not eligible for use as a parent port.", p.id)
+			return core.Errorf(http.StatusConflict, "ParentPortInUse", "Port %s is currently in use and is not eligible for use as a parent port.", p.id)
 		case w.Type == "" || w.VLAN == nil:
 			return invalidInput("Invalid subport details '%s': missing segmentation information. Must specify both segmentation_id and segmentation_type.", p.id)
 		case w.Type != "vlan":
@@ -208,11 +210,11 @@ func (s *Neutron) addSubports(c *call, t *trunk, wishes []subPortWish) error {
 		case *w.VLAN < 1 || *w.VLAN > 4094:
 			return invalidInput("Segmentation ID '%d' is not in range.", *w.VLAN)
 		case p.sub != nil:
-			return errorf(http.StatusConflict, "TrunkPortInUse", "Port %s is in use by another trunk.", p.id)
+			return core.Errorf(http.StatusConflict, "TrunkPortInUse", "Port %s is in use by another trunk.", p.id)
 		case p.deviceID != "":
-			return errorf(http.StatusConflict, "PortInUse", "Unable to complete operation on port %s for network %s. Port already has an attached device %s.", p.id, p.networkID, p.deviceID)
+			return core.Errorf(http.StatusConflict, "PortInUse", "Unable to complete operation on port %s for network %s. Port already has an attached device %s.", p.id, p.networkID, p.deviceID)
 		case slices.ContainsFunc(t.subs, func(o *subport) bool { return o.typ == w.Type && o.vlan == *w.VLAN }):
-			return errorf(http.StatusConflict, "DuplicateSubPort", "segmentation_type %s and segmentation_id %d already in use on trunk %s.", w.Type, *w.VLAN, t.id)
+			return core.Errorf(http.StatusConflict, "DuplicateSubPort", "segmentation_type %s and segmentation_id %d already in use on trunk %s.", w.Type, *w.VLAN, t.id)
 		}
 		made = append(made, &subport{port: p, typ: w.Type, vlan: *w.VLAN})
 	}
@@ -224,13 +226,13 @@ func (s *Neutron) addSubports(c *call, t *trunk, wishes []subPortWish) error {
 	return nil
 }
 
-func (s *Neutron) removeSubports(_ *call, t *trunk, wishes []subPortWish) error {
+func (s *Neutron) removeSubports(_ *core.Call, t *trunk, wishes []subPortWish) error {
 	left := slices.Clone(t.subs)
 	var gone []*subport
 	for _, w := range wishes {
 		i := slices.IndexFunc(left, func(sub *subport) bool { return sub.port.id == *w.PortID })
 		if i < 0 {
-			return errorf(http.StatusNotFound, "SubPortNotFound", "SubPort %s on trunk %s could not be found.", *w.PortID, t.id)
+			return core.Errorf(http.StatusNotFound, "SubPortNotFound", "SubPort %s on trunk %s could not be found.", *w.PortID, t.id)
 		}
 		gone = append(gone, left[i])
 		left = slices.Delete(left, i, i+1)
@@ -251,9 +253,9 @@ func (s *Neutron) detachSubport(sub *subport) {
 func (p *port) trunkGuard() error {
 	switch {
 	case p.sub != nil:
-		return errorf(http.StatusConflict, "PortInUseAsSubPort", "Port %s is currently a subport for trunk %s.", p.id, p.sub.id)
+		return core.Errorf(http.StatusConflict, "PortInUseAsSubPort", "Port %s is currently a subport for trunk %s.", p.id, p.sub.id)
 	case p.trunk != nil:
-		return errorf(http.StatusConflict, "PortInUseAsTrunkParent", "Port %s is currently a parent port for trunk %s.", p.id, p.trunk.id)
+		return core.Errorf(http.StatusConflict, "PortInUseAsTrunkParent", "Port %s is currently a parent port for trunk %s.", p.id, p.trunk.id)
 	}
 	return nil
 }

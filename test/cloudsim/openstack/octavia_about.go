@@ -1,5 +1,7 @@
 package openstack
 
+import "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
+
 // lbVersions are the versions of Octavia's API and when they were made.
 func lbVersions() [][2]string {
 	return [][2]string{
@@ -34,36 +36,38 @@ func lbVersions() [][2]string {
 }
 
 // octaviaAbout registers what Octavia tells about itself.
-func (s *Octavia) octaviaAbout(r *router) {
-	r.open("GET /{$}", func(c *call) (*reply, error) {
+func (s *Octavia) octaviaAbout(r *core.Router) {
+	r.Open("GET /{$}", func(c *core.Call) (*core.Reply, error) {
 		all := lbVersions()
-		out := make([]object, len(all))
+		out := make([]core.Object, len(all))
 		for i, v := range all {
 			status := "SUPPORTED"
 			if i == len(all)-1 {
 				status = "CURRENT"
 			}
-			out[i] = object{"id": v[0], "status": status, "updated": v[1], "links": []object{{"rel": "self", "href": c.url("/v2")}}}
+			out[i] = core.Object{"id": v[0], "status": status, "updated": v[1], "links": []core.Object{{"rel": "self", "href": c.URL("/v2")}}}
 		}
-		return ok(object{"versions": out})
+		return core.OK(core.Object{"versions": out})
 	})
 	for _, v := range []string{"/v2", "/v2.0"} {
-		r.handle("GET "+v, func(*call) (*reply, error) { return ok("v2") })
-		r.handle("GET "+v+"/lbaas", func(*call) (*reply, error) { return ok("v2") })
-		r.handle("GET "+v+"/lbaas/providers", func(*call) (*reply, error) {
-			return ok(object{"providers": []object{
+		r.Handle("GET "+v, func(*core.Call) (*core.Reply, error) { return core.OK("v2") })
+		r.Handle("GET "+v+"/lbaas", func(*core.Call) (*core.Reply, error) { return core.OK("v2") })
+		r.Handle("GET "+v+"/lbaas/providers", func(*core.Call) (*core.Reply, error) {
+			return core.OK(core.Object{"providers": []core.Object{
 				{"name": amphora, "description": "The amphora driver (noop amphorae)"}, {"name": "octavia", "description": "alias of amphora"},
 				{"name": ovn, "description": "OVN provider"},
 			}})
 		})
 		for path, key := range map[string]string{"flavors": "flavors", "availabilityzones": "availability_zones", "l7policies": "l7policies"} {
-			r.handle("GET "+v+"/lbaas/"+path, func(*call) (*reply, error) { return ok(object{key: []any{}, key + "_links": []any{}}) })
+			r.Handle("GET "+v+"/lbaas/"+path, func(*core.Call) (*core.Reply, error) {
+				return core.OK(core.Object{key: []any{}, key + "_links": []any{}})
+			})
 		}
-		r.handle("GET "+v+"/lbaas/quotas/{project}", func(c *call) (*reply, error) {
-			if !c.sees(c.param("project")) {
+		r.Handle("GET "+v+"/lbaas/quotas/{project}", func(c *core.Call) (*core.Reply, error) {
+			if !c.Sees(c.Param("project")) {
 				return nil, forbidden()
 			}
-			return ok(object{"quota": object{"load_balancer": -1, "listener": -1, "member": -1, "pool": -1, "health_monitor": -1, "l7policy": -1, "l7rule": -1}})
+			return core.OK(core.Object{"quota": core.Object{"load_balancer": -1, "listener": -1, "member": -1, "pool": -1, "health_monitor": -1, "l7policy": -1, "l7rule": -1}})
 		})
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
 // lbAttr is one attribute of a kind of object and what Octavia takes for it.
@@ -45,17 +47,17 @@ const (
 var statusCodes = regexp.MustCompile(`^(\d{3}(\s*,\s*\d{3})*)$|^(\d{3}-\d{3})$`)
 
 // clientFault is a refusal in Octavia's shape.
-func clientFault(status int, format string, args ...any) *apiError {
-	return errorf(status, "Client", format, args...)
+func clientFault(status int, format string, args ...any) *core.Error {
+	return core.Errorf(status, "Client", format, args...)
 }
 
-func validationFault(format string, args ...any) *apiError {
+func validationFault(format string, args ...any) *core.Error {
 	return clientFault(http.StatusBadRequest, "Validation failure: "+format, args...)
 }
 
 // unsupported is the refusal of the ovn driver.
-func unsupported(format string, args ...any) *apiError {
-	return errorf(http.StatusNotImplemented, "Server", "Provider 'ovn' does not support a requested option: "+format, args...)
+func unsupported(format string, args ...any) *core.Error {
+	return core.Errorf(http.StatusNotImplemented, "Server", "Provider 'ovn' does not support a requested option: "+format, args...)
 }
 
 // checkLB validates an object of a body; argument is its place in the body as messages name it.
@@ -183,14 +185,14 @@ func pythonText(raw json.RawMessage) string {
 }
 
 // lbBody reads the object under a key of the request's body.
-func lbBody(c *call, key string) (fields, error) {
+func lbBody(c *core.Call, key string) (fields, error) {
 	var doc map[string]json.RawMessage
-	if json.Unmarshal(c.body, &doc) != nil {
+	if json.Unmarshal(c.Body, &doc) != nil {
 		return nil, clientFault(http.StatusBadRequest, "Request is not in valid JSON format")
 	}
 	raw, is := doc[key]
 	if !is {
-		return nil, errorf(http.StatusInternalServerError, "Server", "'UnsetType' object has no attribute 'project_id'")
+		return nil, core.Errorf(http.StatusInternalServerError, "Server", "'UnsetType' object has no attribute 'project_id'")
 	}
 	var in fields
 	if json.Unmarshal(raw, &in) != nil {
@@ -217,15 +219,15 @@ func (e *lbEntity) describe(in fields) {
 }
 
 // octaviaError is Octavia's error body.
-func octaviaError(_ *call, e *apiError) (string, any) {
-	if e.kind == "" && e.status == http.StatusNotFound {
+func octaviaError(_ *core.Call, e *core.Error) (string, any) {
+	if e.Kind == "" && e.Status == http.StatusNotFound {
 		return "text/plain; charset=UTF-8", []byte("404 Not Found\n\nThe resource could not be found.\n\n   ")
 	}
-	fault := e.kind
+	fault := e.Kind
 	if fault == "" {
-		if fault = "Client"; e.status >= 500 {
+		if fault = "Client"; e.Status >= 500 {
 			fault = "Server"
 		}
 	}
-	return "", object{"faultcode": fault, "faultstring": e.message, "debuginfo": nil}
+	return "", core.Object{"faultcode": fault, "faultstring": e.Message, "debuginfo": nil}
 }

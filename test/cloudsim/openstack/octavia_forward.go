@@ -76,12 +76,12 @@ func (s *Octavia) targets(lb *loadBalancer) map[forwardKey]*target {
 		}
 	}
 	// Nothing listens outside of the simulator's addresses.
-	addrs = slices.DeleteFunc(addrs, func(a netip.Addr) bool { return !s.hasAddress(a) })
+	addrs = slices.DeleteFunc(addrs, func(a netip.Addr) bool { return !s.HasAddress(a) })
 	for _, l := range lb.listeners {
 		if !l.adminUp || inCreation(l) || l.protocol == "SCTP" || l.protocol == "TERMINATED_HTTPS" || l.protocol == "PROMETHEUS" {
 			continue
 		}
-		t := l.target(s.hasAddress)
+		t := l.target(s.HasAddress)
 		for _, a := range addrs {
 			out[forwardKey{netip.AddrPortFrom(a, uint16(l.port)), l.protocol == "UDP"}] = t
 		}

@@ -27,10 +27,10 @@ func (s *Octavia) checkHealth(lb *loadBalancer) {
 	}
 	for _, p := range lb.pools {
 		if h := p.monitor; h != nil && lb.checks[p] == nil && h.adminUp && lb.adminUp && !inCreation(h) {
-			ctx, cancel := context.WithCancel(s.ctx)
+			ctx, cancel := context.WithCancel(s.Context)
 			check := &healthCheck{pool: p, monitor: h, cancel: cancel, streak: map[*member]int{}}
 			lb.checks[p] = check
-			s.spawn(func(context.Context) { s.runCheck(ctx, check) })
+			s.Spawn(func(context.Context) { s.runCheck(ctx, check) })
 		}
 	}
 }
@@ -52,7 +52,7 @@ func (s *Octavia) runCheck(ctx context.Context, h *healthCheck) {
 		var wg sync.WaitGroup
 		for _, p := range probes {
 			// What is not the simulator's to reach is never asked and counts as alive.
-			wg.Go(func() { p.up = !s.hasAddress(p.at.Addr()) || p.ask(ctx) })
+			wg.Go(func() { p.up = !s.HasAddress(p.at.Addr()) || p.ask(ctx) })
 		}
 		wg.Wait()
 		if ctx.Err() != nil {
@@ -63,7 +63,7 @@ func (s *Octavia) runCheck(ctx context.Context, h *healthCheck) {
 			s.forwardLB(h.pool.lb) //nolint:contextcheck // what it starts lives as long as the simulator
 		}
 		s.Unlock()
-		if !s.wait(ctx, delay) {
+		if !s.Wait(ctx, delay) {
 			return
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
 // LoadBalancer is a load balancer with all below it, as tests look at it and add it past the API.
@@ -93,7 +95,7 @@ func (s *Octavia) AddLoadBalancer(want LoadBalancer) (LoadBalancer, error) {
 		x.provider = amphora
 	}
 	x.name, x.description, x.tags = want.Name, want.Description, slices.Clone(want.Tags)
-	if err := s.makeVIP(x, FixedIPWish{SubnetID: s.opts.SubnetID}); err != nil {
+	if err := s.makeVIP(x, core.FixedIPWish{SubnetID: s.opts.SubnetID}); err != nil {
 		return LoadBalancer{}, fmt.Errorf("port of load balancer %q: %w", want.Name, err)
 	}
 	for _, w := range want.Listeners {

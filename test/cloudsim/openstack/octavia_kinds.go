@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
 // lbKind is one kind of Octavia's objects: how it is named, validated, kept and shown.
@@ -18,21 +20,21 @@ type lbKind struct {
 	// filters are query keys that select by an attribute under another name, or by none of the view.
 	filters map[string]func(x lbItem) string
 
-	all    func(c *call) ([]lbItem, error)
-	get    func(c *call, id string) (lbItem, bool)
-	view   func(x lbItem) object
-	made   func(x lbItem) object // the answer to its creation; nil: view
-	create func(c *call, in fields) (lbItem, error)
-	update func(c *call, x lbItem, in fields) error
-	remove func(c *call, x lbItem) error
+	all    func(c *core.Call) ([]lbItem, error)
+	get    func(c *core.Call, id string) (lbItem, bool)
+	view   func(x lbItem) core.Object
+	made   func(x lbItem) core.Object // the answer to its creation; nil: view
+	create func(c *core.Call, in fields) (lbItem, error)
+	update func(c *core.Call, x lbItem, in fields) error
+	remove func(c *core.Call, x lbItem) error
 }
 
 // service is Octavia's part of the API.
-func (s *Octavia) service() *service {
-	return &service{name: "load-balancer", prefix: "/load-balancer", errorBody: octaviaError, routes: s.routes, noRoute: htmlNotFound()}
+func (s *Octavia) service() *core.Service {
+	return &core.Service{Name: "load-balancer", Prefix: "/load-balancer", ErrorBody: octaviaError, Routes: s.routes, NoRoute: core.HTMLNotFound()}
 }
 
-func (s *Octavia) routes(r *router) {
+func (s *Octavia) routes(r *core.Router) {
 	s.octaviaAbout(r)
 	kinds := map[string]*lbKind{
 		"/v2/lbaas/loadbalancers":          s.loadBalancerKind(),
@@ -47,23 +49,23 @@ func (s *Octavia) routes(r *router) {
 		"/v2.0/lbaas/healthmonitors":       s.monitorKind(),
 	}
 	for base, k := range kinds {
-		r.handle("GET "+base, k.list)
-		r.handle("POST "+base, k.post)
-		r.handle("GET "+base+"/{id}", k.show)
-		r.handle("PUT "+base+"/{id}", k.put)
-		r.handle("DELETE "+base+"/{id}", k.delete)
+		r.Handle("GET "+base, k.list)
+		r.Handle("POST "+base, k.post)
+		r.Handle("GET "+base+"/{id}", k.show)
+		r.Handle("PUT "+base+"/{id}", k.put)
+		r.Handle("DELETE "+base+"/{id}", k.delete)
 	}
 	for _, v := range []string{"/v2", "/v2.0"} {
-		r.handle("PUT "+v+"/lbaas/pools/{pool}/members", s.batchMembers)
-		r.handle("GET "+v+"/lbaas/loadbalancers/{id}/status", s.lbStatus)
-		r.handle("GET "+v+"/lbaas/loadbalancers/{id}/statuses", s.lbStatus)
-		r.handle("GET "+v+"/lbaas/loadbalancers/{id}/stats", s.lbStats)
-		r.handle("GET "+v+"/lbaas/listeners/{id}/stats", s.listenerStats)
+		r.Handle("PUT "+v+"/lbaas/pools/{pool}/members", s.batchMembers)
+		r.Handle("GET "+v+"/lbaas/loadbalancers/{id}/status", s.lbStatus)
+		r.Handle("GET "+v+"/lbaas/loadbalancers/{id}/statuses", s.lbStatus)
+		r.Handle("GET "+v+"/lbaas/loadbalancers/{id}/stats", s.lbStats)
+		r.Handle("GET "+v+"/lbaas/listeners/{id}/stats", s.listenerStats)
 	}
 }
 
 // view holds the attributes that all objects have.
-func (e *lbEntity) view(o object) object {
+func (e *lbEntity) view(o core.Object) core.Object {
 	o["id"], o["name"], o["description"] = e.id, e.name, e.description
 	o["project_id"], o["tenant_id"] = e.project, e.project
 	o["tags"] = append([]string{}, e.tags...)
@@ -77,34 +79,34 @@ func (e *lbEntity) view(o object) object {
 
 func lbTime(t time.Time) string { return t.Format("2006-01-02T15:04:05") }
 
-func (k *lbKind) missing(id string) *apiError {
+func (k *lbKind) missing(id string) *core.Error {
 	return clientFault(http.StatusNotFound, "%s %s not found.", k.label, id)
 }
 
-func (k *lbKind) find(c *call, id string) (lbItem, error) {
+func (k *lbKind) find(c *core.Call, id string) (lbItem, error) {
 	x, is := k.get(c, id)
 	if !is {
 		return nil, k.missing(id)
 	}
-	if !c.sees(x.root().project) {
+	if !c.Sees(x.root().project) {
 		return nil, forbidden()
 	}
 	return x, nil
 }
 
-func forbidden() *apiError {
+func forbidden() *core.Error {
 	return clientFault(http.StatusForbidden, "Policy does not allow this request to be performed.")
 }
 
-func (k *lbKind) show(c *call) (*reply, error) {
-	x, err := k.find(c, c.param("id"))
+func (k *lbKind) show(c *core.Call) (*core.Reply, error) {
+	x, err := k.find(c, c.Param("id"))
 	if err != nil {
 		return nil, err
 	}
-	return ok(object{k.one: selectFields(k.view(x), c.query["fields"])})
+	return core.OK(core.Object{k.one: selectFields(k.view(x), c.Query["fields"])})
 }
 
-func (k *lbKind) post(c *call) (*reply, error) {
+func (k *lbKind) post(c *core.Call) (*core.Reply, error) {
 	in, err := lbBody(c, k.one)
 	if err != nil {
 		return nil, err
@@ -112,7 +114,7 @@ func (k *lbKind) post(c *call) (*reply, error) {
 	if err := checkLB(k.attrs, k.argument, in, true); err != nil {
 		return nil, err
 	}
-	if p := in.text("project_id"); p != "" && !c.sees(p) {
+	if p := in.text("project_id"); p != "" && !c.Sees(p) {
 		return nil, forbidden()
 	}
 	x, err := k.create(c, in)
@@ -123,10 +125,10 @@ func (k *lbKind) post(c *call) (*reply, error) {
 	if k.made != nil {
 		view = k.made
 	}
-	return answer(http.StatusCreated, object{k.one: view(x)})
+	return core.Answer(http.StatusCreated, core.Object{k.one: view(x)})
 }
 
-func (k *lbKind) put(c *call) (*reply, error) {
+func (k *lbKind) put(c *core.Call) (*core.Reply, error) {
 	in, err := lbBody(c, k.one)
 	if err != nil {
 		return nil, err
@@ -134,7 +136,7 @@ func (k *lbKind) put(c *call) (*reply, error) {
 	if err := checkLB(k.attrs, k.argument, in, false); err != nil {
 		return nil, err
 	}
-	x, err := k.find(c, c.param("id"))
+	x, err := k.find(c, c.Param("id"))
 	if err != nil {
 		return nil, err
 	}
@@ -143,77 +145,77 @@ func (k *lbKind) put(c *call) (*reply, error) {
 	}
 	x.root().describe(in)
 	x.root().updated = time.Now().UTC()
-	return ok(object{k.one: k.view(x)})
+	return core.OK(core.Object{k.one: k.view(x)})
 }
 
-func (k *lbKind) delete(c *call) (*reply, error) {
-	x, err := k.find(c, c.param("id"))
+func (k *lbKind) delete(c *core.Call) (*core.Reply, error) {
+	x, err := k.find(c, c.Param("id"))
 	if err != nil {
 		return nil, err
 	}
 	if err := k.remove(c, x); err != nil {
 		return nil, err
 	}
-	return noContent()
+	return core.NoContent()
 }
 
 // list answers a collection: filters, order, page, fields.
-func (k *lbKind) list(c *call) (*reply, error) {
+func (k *lbKind) list(c *core.Call) (*core.Reply, error) {
 	items, err := k.all(c)
 	if err != nil {
 		return nil, err
 	}
 	for _, key := range []string{"project_id", "tenant_id"} {
-		if v := c.query.Get(key); v != "" && !c.sees(v) {
+		if v := c.Query.Get(key); v != "" && !c.Sees(v) {
 			return nil, forbidden()
 		}
 	}
-	if err := k.checkFilters(c.query); err != nil {
+	if err := k.checkFilters(c.Query); err != nil {
 		return nil, err
 	}
-	views := []object{}
+	views := []core.Object{}
 	for _, x := range items {
-		if !c.sees(x.root().project) {
+		if !c.Sees(x.root().project) {
 			continue
 		}
 		v := k.view(x)
-		if k.matches(x, v, c.query) {
+		if k.matches(x, v, c.Query) {
 			views = append(views, v)
 		}
 	}
-	if err := sortLB(views, c.query); err != nil {
+	if err := sortLB(views, c.Query); err != nil {
 		return nil, err
 	}
 	limit := -1
-	if v := c.query.Get("limit"); v != "" {
+	if v := c.Query.Get("limit"); v != "" {
 		if limit, err = strconv.Atoi(v); err != nil {
 			return nil, badLimit(v)
 		}
 	}
-	marker := c.query.Get("marker")
-	out, more, found := page(views, func(v object) string { return scalar(v["id"]) }, marker, limit)
+	marker := c.Query.Get("marker")
+	out, more, found := core.Page(views, func(v core.Object) string { return scalar(v["id"]) }, marker, limit)
 	if !found {
 		return nil, clientFault(http.StatusBadRequest, "Supplied pagination marker '%s' is not valid.", marker)
 	}
-	links := []object{}
+	links := []core.Object{}
 	if more && len(out) > 0 {
 		q := url.Values{}
-		for key, v := range c.query {
+		for key, v := range c.Query {
 			q[key] = v
 		}
 		q.Set("marker", scalar(out[len(out)-1]["id"]))
-		links = append(links, object{"rel": "next", "href": c.self() + "?" + q.Encode()})
+		links = append(links, core.Object{"rel": "next", "href": c.Self() + "?" + q.Encode()})
 	}
 	for i := range out {
-		out[i] = selectFields(out[i], c.query["fields"])
+		out[i] = selectFields(out[i], c.Query["fields"])
 	}
-	return ok(object{k.many: out, k.many + "_links": links})
+	return core.OK(core.Object{k.many: out, k.many + "_links": links})
 }
 
-func badLimit(v string) *apiError {
-	return &apiError{
-		status: http.StatusBadRequest, message: "limit", contentType: "text/plain; charset=UTF-8",
-		body: []byte("400 Bad Request\n\nThe server could not comply with the request since it is either malformed or otherwise incorrect.\n\n Supplied pagination limit '" + v + "' is not valid.  "),
+func badLimit(v string) *core.Error {
+	return &core.Error{
+		Status: http.StatusBadRequest, Message: "limit", ContentType: "text/plain; charset=UTF-8",
+		Body: []byte("400 Bad Request\n\nThe server could not comply with the request since it is either malformed or otherwise incorrect.\n\n Supplied pagination limit '" + v + "' is not valid.  "),
 	}
 }
 
@@ -237,13 +239,13 @@ func (k *lbKind) checkFilters(q url.Values) error {
 			return clientFault(http.StatusBadRequest, "One or more arguments are either duplicate or invalid")
 		}
 		if len(q[key]) > 1 && slices.Contains(known, key) { // Octavia hands both to the database, which cannot
-			return errorf(http.StatusInternalServerError, "Server", `(pymysql.err.OperationalError) (4078, "Illegal parameter data types varchar and row for operation '='")`)
+			return core.Errorf(http.StatusInternalServerError, "Server", `(pymysql.err.OperationalError) (4078, "Illegal parameter data types varchar and row for operation '='")`)
 		}
 	}
 	return nil
 }
 
-func (k *lbKind) matches(x lbItem, v object, q url.Values) bool {
+func (k *lbKind) matches(x lbItem, v core.Object, q url.Values) bool {
 	for key, want := range q {
 		switch {
 		case slices.Contains(lbSteering[:], key):
@@ -265,7 +267,7 @@ func (k *lbKind) matches(x lbItem, v object, q url.Values) bool {
 }
 
 // sortLB orders views by sort=key:dir,… or sort_key and sort_dir.
-func sortLB(views []object, q url.Values) error {
+func sortLB(views []core.Object, q url.Values) error {
 	keys, dirs := q["sort_key"], q["sort_dir"]
 	for part := range strings.SplitSeq(q.Get("sort"), ",") {
 		if part != "" {
@@ -280,7 +282,7 @@ func sortLB(views []object, q url.Values) error {
 			}
 		}
 		desc := i < len(dirs) && dirs[i] == "desc"
-		slices.SortStableFunc(views, func(a, b object) int {
+		slices.SortStableFunc(views, func(a, b core.Object) int {
 			if desc {
 				a, b = b, a
 			}

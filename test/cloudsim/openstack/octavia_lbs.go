@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
 const (
@@ -27,15 +29,15 @@ func (s *Octavia) loadBalancerKind() *lbKind {
 	return &lbKind{
 		one: "loadbalancer", many: "loadbalancers", label: "Load Balancer", argument: "load_balancer.loadbalancer",
 		attrs: loadBalancerAttrs(),
-		all:   func(*call) ([]lbItem, error) { return items(byAge(s.lbs)), nil },
-		get:   func(_ *call, id string) (lbItem, bool) { x, is := s.lbs[id]; return x, is },
-		view:  func(x lbItem) object { return lbView(x.(*loadBalancer)) },
-		made:  func(x lbItem) object { return fullView(x.(*loadBalancer)) },
-		create: func(c *call, in fields) (lbItem, error) {
+		all:   func(*core.Call) ([]lbItem, error) { return items(byAge(s.lbs)), nil },
+		get:   func(_ *core.Call, id string) (lbItem, bool) { x, is := s.lbs[id]; return x, is },
+		view:  func(x lbItem) core.Object { return lbView(x.(*loadBalancer)) },
+		made:  func(x lbItem) core.Object { return fullView(x.(*loadBalancer)) },
+		create: func(c *core.Call, in fields) (lbItem, error) {
 			return s.createLB(c, in)
 		},
-		update: func(_ *call, x lbItem, in fields) error { return s.updateLB(x.(*loadBalancer), in) },
-		remove: func(c *call, x lbItem) error { return s.deleteLB(c, x.(*loadBalancer)) },
+		update: func(_ *core.Call, x lbItem, in fields) error { return s.updateLB(x.(*loadBalancer), in) },
+		remove: func(c *core.Call, x lbItem) error { return s.deleteLB(c, x.(*loadBalancer)) },
 	}
 }
 
@@ -49,16 +51,16 @@ func items[T lbItem](in []T) []lbItem {
 }
 
 // ids lists objects as references.
-func ids[T lbItem](in []T) []object {
-	out := make([]object, len(in))
+func ids[T lbItem](in []T) []core.Object {
+	out := make([]core.Object, len(in))
 	for i, x := range in {
-		out[i] = object{"id": x.root().id}
+		out[i] = core.Object{"id": x.root().id}
 	}
 	return out
 }
 
-func lbView(x *loadBalancer) object {
-	return x.view(object{
+func lbView(x *loadBalancer) core.Object {
+	return x.view(core.Object{
 		"vip_address": x.vip.String(), "vip_port_id": x.vipPort, "vip_subnet_id": x.vipSubnet, "vip_network_id": x.vipNetwork,
 		"additional_vips": x.additionalViews(), "listeners": ids(x.listeners), "pools": ids(x.pools), "provider": x.provider, "flavor_id": nil,
 		"vip_qos_policy_id": nil, "availability_zone": nil,
@@ -66,9 +68,9 @@ func lbView(x *loadBalancer) object {
 }
 
 // fullView shows a new load balancer with its whole tree, as the answer to its creation does.
-func fullView(x *loadBalancer) object {
+func fullView(x *loadBalancer) core.Object {
 	o := lbView(x)
-	listeners, pools := []object{}, []object{}
+	listeners, pools := []core.Object{}, []core.Object{}
 	for _, l := range x.listeners {
 		v := listenerView(l)
 		delete(v, "loadbalancers")
@@ -77,7 +79,7 @@ func fullView(x *loadBalancer) object {
 	for _, p := range x.pools {
 		v := poolView(p)
 		delete(v, "loadbalancers")
-		members := []object{}
+		members := []core.Object{}
 		for _, m := range p.members {
 			members = append(members, memberView(m))
 		}
@@ -94,7 +96,7 @@ func fullView(x *loadBalancer) object {
 	return o
 }
 
-func (s *Octavia) createLB(c *call, in fields) (lbItem, error) {
+func (s *Octavia) createLB(c *core.Call, in fields) (lbItem, error) {
 	provider := in.text("provider")
 	switch provider {
 	case "", "octavia":
@@ -116,7 +118,7 @@ func (s *Octavia) createLB(c *call, in fields) (lbItem, error) {
 	}
 	project := in.text("project_id")
 	if project == "" {
-		project = c.project()
+		project = c.Project()
 	}
 	x := &loadBalancer{lbEntity: s.newLBEntity(project), provider: provider, forwards: map[forwardKey]*forward{}, checks: map[*pool]*healthCheck{}}
 	x.describe(in)
@@ -156,10 +158,10 @@ func (s *Octavia) adopt(lb *loadBalancer) {
 }
 
 // placeVIP finds or makes the VIP's port.
-func (s *Octavia) placeVIP(c *call, x *loadBalancer, in fields) error {
+func (s *Octavia) placeVIP(c *core.Call, x *loadBalancer, in fields) error {
 	if id := in.text("vip_port_id"); id != "" {
 		p, is := s.network.Get(id)
-		if !is || !c.sees(p.ProjectID) {
+		if !is || !c.Sees(p.ProjectID) {
 			return vipNotFound("Port", id)
 		}
 		if p.DeviceID != "" {
@@ -179,7 +181,7 @@ func (s *Octavia) placeVIP(c *call, x *loadBalancer, in fields) error {
 	if err := s.checkVIPs(x); err != nil {
 		return err
 	}
-	if err := s.makeVIP(x, FixedIPWish{SubnetID: sub.ID, IP: in.text("vip_address")}); err != nil {
+	if err := s.makeVIP(x, core.FixedIPWish{SubnetID: sub.ID, IP: in.text("vip_address")}); err != nil {
 		return providerFault(x.provider, err)
 	}
 	return nil
@@ -191,35 +193,35 @@ func vipNotFound(what, id string) error {
 
 // vipSubnet is the subnet that a body names for the VIP, itself or through its network: that of the
 // address asked for, else the first, of IPv4 where there is one.
-func (s *Octavia) vipSubnet(in fields) (Subnet, error) {
+func (s *Octavia) vipSubnet(in fields) (core.Subnet, error) {
 	id, networkID := in.text("vip_subnet_id"), in.text("vip_network_id")
 	if _, is := s.network.NetworkName(networkID); networkID != "" && !is {
-		return Subnet{}, vipNotFound("Network", networkID)
+		return core.Subnet{}, vipNotFound("Network", networkID)
 	}
 	if id != "" {
 		sub, is := s.network.Subnet(id)
 		if !is || networkID != "" && sub.NetworkID != networkID {
-			return Subnet{}, vipNotFound("Subnet", id)
+			return core.Subnet{}, vipNotFound("Subnet", id)
 		}
 		return sub, nil
 	}
 	subs := s.network.SubnetsOf(networkID)
 	if len(subs) == 0 {
-		return Subnet{}, validationFault("Supplied network does not contain a subnet.")
+		return core.Subnet{}, validationFault("Supplied network does not contain a subnet.")
 	}
-	fits := func(sub Subnet) bool { return sub.CIDR.Addr().Is4() }
+	fits := func(sub core.Subnet) bool { return sub.CIDR.Addr().Is4() }
 	if ip, err := netip.ParseAddr(in.text("vip_address")); err == nil {
-		fits = func(sub Subnet) bool { return sub.CIDR.Contains(ip) }
+		fits = func(sub core.Subnet) bool { return sub.CIDR.Contains(ip) }
 		if !slices.ContainsFunc(subs, fits) {
-			return Subnet{}, validationFault("Supplied network does not contain a subnet for VIP address specified.")
+			return core.Subnet{}, validationFault("Supplied network does not contain a subnet for VIP address specified.")
 		}
 	}
 	return subs[max(0, slices.IndexFunc(subs, fits))], nil
 }
 
 // makeVIP makes the VIP's port as the provider's driver does.
-func (s *Octavia) makeVIP(x *loadBalancer, wish FixedIPWish) error {
-	want := VIPWish{ProjectID: x.project, Name: "octavia-lb-" + x.id, FixedIPs: []FixedIPWish{wish}}
+func (s *Octavia) makeVIP(x *loadBalancer, wish core.FixedIPWish) error {
+	want := core.VIPWish{ProjectID: x.project, Name: "octavia-lb-" + x.id, FixedIPs: []core.FixedIPWish{wish}}
 	if x.provider == ovn {
 		want.Name = "ovn-lb-vip-" + x.id
 	} else { // ovn's driver forgets the others
@@ -241,9 +243,9 @@ func (s *Octavia) makeVIP(x *loadBalancer, wish FixedIPWish) error {
 
 // usePort makes a port the VIP's, with that of its addresses that the body names. A port that the caller
 // brought keeps its device and owner.
-func (x *loadBalancer) usePort(p Port, in fields) error {
+func (x *loadBalancer) usePort(p core.Port, in fields) error {
 	subnetID, address := in.text("vip_subnet_id"), in.text("vip_address")
-	i := slices.IndexFunc(p.FixedIPs, func(ip FixedIP) bool {
+	i := slices.IndexFunc(p.FixedIPs, func(ip core.FixedIP) bool {
 		return subnetID != "" && ip.SubnetID == subnetID || subnetID == "" && address != "" && ip.IP.String() == address
 	})
 	switch {
@@ -271,10 +273,10 @@ func (s *Octavia) undoVIP(x *loadBalancer) {
 // providerFault is what Octavia makes of Neutron's refusal.
 func providerFault(provider string, err error) error {
 	text := err.Error()
-	if e, is := err.(*apiError); is { //nolint:errorlint // the callers do not wrap
-		text = e.message
+	if e, is := err.(*core.Error); is { //nolint:errorlint // the callers do not wrap
+		text = e.Message
 	}
-	return errorf(http.StatusInternalServerError, "Server", "Provider '%s' reports error: %s\nNeutron server returns request_ids: ['req-%s']", provider, text, newID())
+	return core.Errorf(http.StatusInternalServerError, "Server", "Provider '%s' reports error: %s\nNeutron server returns request_ids: ['req-%s']", provider, text, core.NewID())
 }
 
 // invalidState is the refusal to change a load balancer itself while it is pending.
@@ -293,11 +295,11 @@ func (s *Octavia) updateLB(x *loadBalancer, in fields) error {
 	return nil
 }
 
-func (s *Octavia) deleteLB(c *call, x *loadBalancer) error {
+func (s *Octavia) deleteLB(c *core.Call, x *loadBalancer) error {
 	if x.prov != active && x.prov != inError {
 		return x.invalidState()
 	}
-	cascade, _ := parseBool(c.query.Get("cascade"))
+	cascade, _ := parseBool(c.Query.Get("cascade"))
 	if !cascade && len(x.listeners)+len(x.pools) > 0 {
 		return validationFault("Cannot delete Load Balancer %s - it has children", x.id)
 	}
@@ -305,15 +307,15 @@ func (s *Octavia) deleteLB(c *call, x *loadBalancer) error {
 	return nil
 }
 
-func (s *Octavia) lbStatus(c *call) (*reply, error) {
-	y, err := s.loadBalancerKind().find(c, c.param("id"))
+func (s *Octavia) lbStatus(c *core.Call) (*core.Reply, error) {
+	y, err := s.loadBalancerKind().find(c, c.Param("id"))
 	if err != nil {
 		return nil, err
 	}
 	x := y.(*loadBalancer)
-	listeners := []object{}
+	listeners := []core.Object{}
 	for _, l := range x.listeners {
-		pools := []object{}
+		pools := []core.Object{}
 		if l.pool != nil {
 			pools = append(pools, poolStatus(l.pool))
 		}
@@ -323,16 +325,16 @@ func (s *Octavia) lbStatus(c *call) (*reply, error) {
 	}
 	out := statusOf(x)
 	out["listeners"] = listeners
-	return ok(object{"statuses": object{"loadbalancer": out}})
+	return core.OK(core.Object{"statuses": core.Object{"loadbalancer": out}})
 }
 
-func statusOf(x lbItem) object {
+func statusOf(x lbItem) core.Object {
 	e := x.root()
-	return object{"id": e.id, "name": e.name, "operating_status": e.oper, "provisioning_status": e.prov}
+	return core.Object{"id": e.id, "name": e.name, "operating_status": e.oper, "provisioning_status": e.prov}
 }
 
-func poolStatus(p *pool) object {
-	members := []object{}
+func poolStatus(p *pool) core.Object {
+	members := []core.Object{}
 	for _, m := range p.members {
 		v := statusOf(m)
 		v["address"], v["protocol_port"] = m.address.String(), m.port
@@ -348,23 +350,23 @@ func poolStatus(p *pool) object {
 	return out
 }
 
-func (s *Octavia) lbStats(c *call) (*reply, error) {
-	if _, err := s.loadBalancerKind().find(c, c.param("id")); err != nil {
+func (s *Octavia) lbStats(c *core.Call) (*core.Reply, error) {
+	if _, err := s.loadBalancerKind().find(c, c.Param("id")); err != nil {
 		return nil, err
 	}
 	return noStats()
 }
 
-func (s *Octavia) listenerStats(c *call) (*reply, error) {
-	if _, err := s.listenerKind().find(c, c.param("id")); err != nil {
+func (s *Octavia) listenerStats(c *core.Call) (*core.Reply, error) {
+	if _, err := s.listenerKind().find(c, c.Param("id")); err != nil {
 		return nil, err
 	}
 	return noStats()
 }
 
 // noStats answers zeros, as Octavia does before an amphora has reported.
-func noStats() (*reply, error) {
-	return ok(object{"stats": object{"bytes_in": 0, "bytes_out": 0, "active_connections": 0, "total_connections": 0, "request_errors": 0}})
+func noStats() (*core.Reply, error) {
+	return core.OK(core.Object{"stats": core.Object{"bytes_in": 0, "bytes_out": 0, "active_connections": 0, "total_connections": 0, "request_errors": 0}})
 }
 
 // sameFamily reports whether two addresses are of one IP version.

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
 func listenerAttrs() []lbAttr {
@@ -33,12 +35,12 @@ func (s *Octavia) listenerKind() *lbKind {
 		one: "listener", many: "listeners", label: "Listener", argument: "listener_.listener",
 		attrs:   listenerAttrs(),
 		filters: map[string]func(lbItem) string{"loadbalancer_id": ownerID, "load_balancer_id": ownerID},
-		all:     func(*call) ([]lbItem, error) { return items(byAge(s.listeners)), nil },
-		get:     func(_ *call, id string) (lbItem, bool) { x, is := s.listeners[id]; return x, is },
-		view:    func(x lbItem) object { return listenerView(x.(*listener)) },
+		all:     func(*core.Call) ([]lbItem, error) { return items(byAge(s.listeners)), nil },
+		get:     func(_ *core.Call, id string) (lbItem, bool) { x, is := s.listeners[id]; return x, is },
+		view:    func(x lbItem) core.Object { return listenerView(x.(*listener)) },
 		create:  s.createListener,
-		update:  func(_ *call, x lbItem, in fields) error { return s.updateListener(x.(*listener), in) },
-		remove: func(_ *call, x lbItem) error {
+		update:  func(_ *core.Call, x lbItem, in fields) error { return s.updateListener(x.(*listener), in) },
+		remove: func(_ *core.Call, x lbItem) error {
 			l := x.(*listener)
 			if err := l.lb.mutable(); err != nil {
 				return err
@@ -49,11 +51,11 @@ func (s *Octavia) listenerKind() *lbKind {
 	}
 }
 
-func listenerView(x *listener) object {
-	o := x.view(object{
+func listenerView(x *listener) core.Object {
+	o := x.view(core.Object{
 		"protocol": x.protocol, "protocol_port": x.port, "connection_limit": x.limit, "default_tls_container_ref": x.tls,
 		"sni_container_refs": append([]string{}, x.sni...), "default_pool_id": nil, "l7policies": []any{}, "insert_headers": x.insertHeaders,
-		"loadbalancers": []object{{"id": x.lb.id}}, "timeout_client_data": x.timeouts.client, "timeout_member_connect": x.timeouts.connect,
+		"loadbalancers": []core.Object{{"id": x.lb.id}}, "timeout_client_data": x.timeouts.client, "timeout_member_connect": x.timeouts.connect,
 		"timeout_member_data": x.timeouts.member, "timeout_tcp_inspect": x.timeouts.inspect, "client_ca_tls_container_ref": nil,
 		"client_authentication": "NONE", "client_crl_container_ref": nil, "allowed_cidrs": nil, "tls_ciphers": nil, "tls_versions": nil, "alpn_protocols": nil,
 	})
@@ -64,14 +66,14 @@ func listenerView(x *listener) object {
 		o["allowed_cidrs"] = x.cidrs
 	}
 	if x.insertHeaders == nil {
-		o["insert_headers"] = object{}
+		o["insert_headers"] = core.Object{}
 	}
 	return o
 }
 
-func (s *Octavia) createListener(c *call, in fields) (lbItem, error) {
+func (s *Octavia) createListener(c *core.Call, in fields) (lbItem, error) {
 	lb := s.lbs[in.text("loadbalancer_id")]
-	if lb == nil || !c.sees(lb.project) {
+	if lb == nil || !c.Sees(lb.project) {
 		return nil, clientFault(http.StatusNotFound, "Load Balancer %s not found.", in.text("loadbalancer_id"))
 	}
 	if in.given("default_pool") || len(in.objects("l7policies")) > 0 {
@@ -101,8 +103,8 @@ func (s *Octavia) createListener(c *call, in fields) (lbItem, error) {
 }
 
 // nestedFault is how Zed breaks on nested objects outside of the creation of a load balancer.
-func nestedFault() *apiError {
-	return errorf(http.StatusInternalServerError, "Server", "'dict' object has no attribute '_sa_instance_state'")
+func nestedFault() *core.Error {
+	return core.Errorf(http.StatusInternalServerError, "Server", "'dict' object has no attribute '_sa_instance_state'")
 }
 
 // defaultPool finds the pool that a body names.

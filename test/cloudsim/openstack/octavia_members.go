@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/netip"
 	"time"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
 func memberAttrs() []lbAttr {
@@ -19,35 +21,35 @@ func memberAttrs() []lbAttr {
 func (s *Octavia) memberKind() *lbKind {
 	return &lbKind{
 		one: "member", many: "members", label: "Member", argument: "member_.member", attrs: memberAttrs(),
-		all: func(c *call) ([]lbItem, error) {
-			p := s.pools[c.param("pool")]
-			if p == nil || !c.sees(p.project) {
+		all: func(c *core.Call) ([]lbItem, error) {
+			p := s.pools[c.Param("pool")]
+			if p == nil || !c.Sees(p.project) {
 				return nil, s.noPool(c)
 			}
 			return items(p.members), nil
 		},
-		get: func(c *call, id string) (lbItem, bool) {
+		get: func(c *core.Call, id string) (lbItem, bool) {
 			x, is := s.members[id]
-			return x, is && x.pool.id == c.param("pool")
+			return x, is && x.pool.id == c.Param("pool")
 		},
-		view:   func(x lbItem) object { return memberView(x.(*member)) },
+		view:   func(x lbItem) core.Object { return memberView(x.(*member)) },
 		create: s.createMember,
-		update: func(_ *call, x lbItem, in fields) error {
+		update: func(_ *core.Call, x lbItem, in fields) error {
 			m := x.(*member)
 			if err := m.set(in); err != nil {
 				return err
 			}
 			return s.pendMember(m, pendingUpdate)
 		},
-		remove: func(_ *call, x lbItem) error { return s.pendMember(x.(*member), pendingDelete) },
+		remove: func(_ *core.Call, x lbItem) error { return s.pendMember(x.(*member), pendingDelete) },
 	}
 }
 
 // noPool is Octavia's odd refusal to list the members of an unknown pool.
-func (s *Octavia) noPool(c *call) *apiError {
-	return &apiError{
-		status: http.StatusNotFound, message: "pool", contentType: "text/plain; charset=UTF-8",
-		body: []byte("404 Bad Request\n\nThe server could not comply with the request since it is either malformed or otherwise incorrect.\n\n Pool " + c.param("pool") + " not found.  "),
+func (s *Octavia) noPool(c *core.Call) *core.Error {
+	return &core.Error{
+		Status: http.StatusNotFound, Message: "pool", ContentType: "text/plain; charset=UTF-8",
+		Body: []byte("404 Bad Request\n\nThe server could not comply with the request since it is either malformed or otherwise incorrect.\n\n Pool " + c.Param("pool") + " not found.  "),
 	}
 }
 
@@ -60,8 +62,8 @@ func (s *Octavia) pendMember(m *member, status string) error {
 	return nil
 }
 
-func memberView(x *member) object {
-	o := x.view(object{
+func memberView(x *member) core.Object {
+	o := x.view(core.Object{
 		"address": x.address.String(), "protocol_port": x.port, "weight": x.weight, "backup": x.backup, "subnet_id": x.subnet,
 		"monitor_address": x.monitorAddress, "monitor_port": x.monitorPort,
 	})
@@ -69,10 +71,10 @@ func memberView(x *member) object {
 	return o
 }
 
-func (s *Octavia) createMember(c *call, in fields) (lbItem, error) {
-	p := s.pools[c.param("pool")]
-	if p == nil || !c.sees(p.project) {
-		return nil, clientFault(http.StatusNotFound, "Pool %s not found.", c.param("pool"))
+func (s *Octavia) createMember(c *core.Call, in fields) (lbItem, error) {
+	p := s.pools[c.Param("pool")]
+	if p == nil || !c.Sees(p.project) {
+		return nil, clientFault(http.StatusNotFound, "Pool %s not found.", c.Param("pool"))
 	}
 	m, err := s.buildMember(p, in)
 	if err != nil {
@@ -95,7 +97,7 @@ func (s *Octavia) addMember(m *member) {
 	s.members[m.id] = m
 }
 
-func duplicateMember(m *member) *apiError {
+func duplicateMember(m *member) *core.Error {
 	return clientFault(http.StatusConflict, "Another member on this pool is already using ip %s on protocol_port %d", m.address, m.port)
 }
 
@@ -134,7 +136,7 @@ func (s *Octavia) buildMember(p *pool, in fields) (*member, error) {
 		return nil, unsupported("OVN provider does not support mixing IPv4/IPv6 configuration within the same Load Balancer.")
 	}
 	if p.lb.provider == amphora && transport(p.protocol) != "TCP" && len(p.users()) > 0 && !p.lb.hasFamily(ip) {
-		return nil, errorf(http.StatusNotImplemented, "Server", "Provider 'amphora' does not support a requested option: This provider doesn't support mixing IPv4 and IPv6 addresses for its VIP and members in %s load balancers.", p.protocol)
+		return nil, core.Errorf(http.StatusNotImplemented, "Server", "Provider 'amphora' does not support a requested option: This provider doesn't support mixing IPv4 and IPv6 addresses for its VIP and members in %s load balancers.", p.protocol)
 	}
 	return m, nil
 }
@@ -159,20 +161,20 @@ func (x *member) set(in fields) error {
 }
 
 // batchMembers makes a pool's members those of the body: others go, unless additive_only is asked for.
-func (s *Octavia) batchMembers(c *call) (*reply, error) {
+func (s *Octavia) batchMembers(c *core.Call) (*core.Reply, error) {
 	var doc struct{ Members []fields }
-	if json.Unmarshal(c.body, &doc) != nil {
+	if json.Unmarshal(c.Body, &doc) != nil {
 		return nil, clientFault(http.StatusBadRequest, "Request is not in valid JSON format")
 	}
 	if doc.Members == nil {
-		return nil, errorf(http.StatusInternalServerError, "Server", "'UnsetType' object is not iterable")
+		return nil, core.Errorf(http.StatusInternalServerError, "Server", "'UnsetType' object is not iterable")
 	}
 	for _, in := range doc.Members {
 		if err := checkLB(memberAttrs(), "members_.members", in, true); err != nil {
 			return nil, err
 		}
 	}
-	y, err := s.poolKind().find(c, c.param("pool"))
+	y, err := s.poolKind().find(c, c.Param("pool"))
 	if err != nil {
 		return nil, err
 	}
@@ -180,11 +182,11 @@ func (s *Octavia) batchMembers(c *call) (*reply, error) {
 	if err := p.mutable(); err != nil {
 		return nil, err
 	}
-	additive, _ := parseBool(c.query.Get("additive_only"))
+	additive, _ := parseBool(c.Query.Get("additive_only"))
 	if err := s.replaceMembers(p, doc.Members, additive); err != nil {
 		return nil, err
 	}
-	return answer(http.StatusAccepted, nil)
+	return core.Answer(http.StatusAccepted, nil)
 }
 
 // replaceMembers plans the whole change before it makes any of it.

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
 func monitorAttrs() []lbAttr {
@@ -24,11 +26,11 @@ func (s *Octavia) monitorKind() *lbKind {
 		one: "healthmonitor", many: "healthmonitors", label: "Health Monitor", argument: "health_monitor_.healthmonitor",
 		attrs:   monitorAttrs(),
 		filters: map[string]func(lbItem) string{"pool_id": func(x lbItem) string { return x.(*monitor).pool.id }},
-		all:     func(*call) ([]lbItem, error) { return items(byAge(s.monitors)), nil },
-		get:     func(_ *call, id string) (lbItem, bool) { x, is := s.monitors[id]; return x, is },
-		view:    func(x lbItem) object { return monitorView(x.(*monitor)) },
+		all:     func(*core.Call) ([]lbItem, error) { return items(byAge(s.monitors)), nil },
+		get:     func(_ *core.Call, id string) (lbItem, bool) { x, is := s.monitors[id]; return x, is },
+		view:    func(x lbItem) core.Object { return monitorView(x.(*monitor)) },
 		create:  s.createMonitor,
-		update: func(_ *call, x lbItem, in fields) error {
+		update: func(_ *core.Call, x lbItem, in fields) error {
 			h := x.(*monitor)
 			if err := h.pool.mutable(); err != nil {
 				return err
@@ -40,7 +42,7 @@ func (s *Octavia) monitorKind() *lbKind {
 			touchMonitored(h.pool)
 			return nil
 		},
-		remove: func(_ *call, x lbItem) error {
+		remove: func(_ *core.Call, x lbItem) error {
 			h := x.(*monitor)
 			if err := h.pool.mutable(); err != nil {
 				return err
@@ -52,19 +54,19 @@ func (s *Octavia) monitorKind() *lbKind {
 	}
 }
 
-func monitorView(x *monitor) object {
-	o := x.view(object{
+func monitorView(x *monitor) core.Object {
+	o := x.view(core.Object{
 		"type": x.typ, "delay": x.delay, "timeout": x.timeout, "max_retries": x.retries, "max_retries_down": x.retriesDown,
-		"http_method": x.method, "url_path": x.path, "expected_codes": x.codes, "pools": []object{{"id": x.pool.id}},
+		"http_method": x.method, "url_path": x.path, "expected_codes": x.codes, "pools": []core.Object{{"id": x.pool.id}},
 		"http_version": x.httpVersion, "domain_name": x.dom,
 	})
 	delete(o, "description")
 	return o
 }
 
-func (s *Octavia) createMonitor(c *call, in fields) (lbItem, error) {
+func (s *Octavia) createMonitor(c *core.Call, in fields) (lbItem, error) {
 	p := s.pools[in.text("pool_id")]
-	if p == nil || !c.sees(p.project) {
+	if p == nil || !c.Sees(p.project) {
 		return nil, clientFault(http.StatusNotFound, "Pool %s not found.", in.text("pool_id"))
 	}
 	h, err := s.buildMonitor(p, in)

@@ -2,6 +2,8 @@ package openstack
 
 import (
 	"net/http"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
 func poolAttrs() []lbAttr {
@@ -23,12 +25,12 @@ func (s *Octavia) poolKind() *lbKind {
 		one: "pool", many: "pools", label: "Pool", argument: "pool_.pool",
 		filters: map[string]func(lbItem) string{"loadbalancer_id": ownerID, "load_balancer_id": ownerID},
 		attrs:   poolAttrs(),
-		all:     func(*call) ([]lbItem, error) { return items(byAge(s.pools)), nil },
-		get:     func(_ *call, id string) (lbItem, bool) { x, is := s.pools[id]; return x, is },
-		view:    func(x lbItem) object { return poolView(x.(*pool)) },
+		all:     func(*core.Call) ([]lbItem, error) { return items(byAge(s.pools)), nil },
+		get:     func(_ *core.Call, id string) (lbItem, bool) { x, is := s.pools[id]; return x, is },
+		view:    func(x lbItem) core.Object { return poolView(x.(*pool)) },
 		create:  s.createPool,
-		update:  func(_ *call, x lbItem, in fields) error { return s.updatePool(x.(*pool), in) },
-		remove: func(_ *call, x lbItem) error {
+		update:  func(_ *core.Call, x lbItem, in fields) error { return s.updatePool(x.(*pool), in) },
+		remove: func(_ *core.Call, x lbItem) error {
 			p := x.(*pool)
 			if err := p.lb.mutable(); err != nil {
 				return err
@@ -41,10 +43,10 @@ func (s *Octavia) poolKind() *lbKind {
 	return k
 }
 
-func poolView(x *pool) object {
-	o := x.view(object{
+func poolView(x *pool) core.Object {
+	o := x.view(core.Object{
 		"protocol": x.protocol, "lb_algorithm": x.algorithm, "session_persistence": x.persistence,
-		"loadbalancers": []object{{"id": x.lb.id}}, "listeners": ids(x.users()), "members": ids(x.members),
+		"loadbalancers": []core.Object{{"id": x.lb.id}}, "listeners": ids(x.users()), "members": ids(x.members),
 		"tls_container_ref": nil, "ca_tls_container_ref": nil, "crl_container_ref": nil, "tls_enabled": false, "tls_ciphers": nil, "tls_versions": nil, "alpn_protocols": nil,
 	})
 	if x.monitor != nil {
@@ -53,7 +55,7 @@ func poolView(x *pool) object {
 	return o
 }
 
-func (s *Octavia) createPool(c *call, in fields) (lbItem, error) {
+func (s *Octavia) createPool(c *core.Call, in fields) (lbItem, error) {
 	lb, l, err := s.poolPlace(c, in)
 	if err != nil {
 		return nil, err
@@ -92,11 +94,11 @@ func (s *Octavia) createPool(c *call, in fields) (lbItem, error) {
 }
 
 // poolPlace finds the load balancer and the listener that a new pool is for.
-func (s *Octavia) poolPlace(c *call, in fields) (*loadBalancer, *listener, error) {
+func (s *Octavia) poolPlace(c *core.Call, in fields) (*loadBalancer, *listener, error) {
 	if id := in.text("listener_id"); id != "" {
 		l := s.listeners[id]
-		if l == nil || !c.sees(l.project) {
-			return nil, nil, errorf(http.StatusInternalServerError, "Server", "'NoneType' object has no attribute 'load_balancer_id'")
+		if l == nil || !c.Sees(l.project) {
+			return nil, nil, core.Errorf(http.StatusInternalServerError, "Server", "'NoneType' object has no attribute 'load_balancer_id'")
 		}
 		return l.lb, l, nil
 	}
@@ -105,7 +107,7 @@ func (s *Octavia) poolPlace(c *call, in fields) (*loadBalancer, *listener, error
 		return nil, nil, validationFault("Must provide at least one of: loadbalancer_id, listener_id")
 	}
 	lb := s.lbs[id]
-	if lb == nil || !c.sees(lb.project) {
+	if lb == nil || !c.Sees(lb.project) {
 		return nil, nil, clientFault(http.StatusNotFound, "Load Balancer %s not found.", id)
 	}
 	return lb, nil, nil
@@ -114,7 +116,7 @@ func (s *Octavia) poolPlace(c *call, in fields) (*loadBalancer, *listener, error
 // balances is what the amphora driver checks of a pool, unless it comes with its load balancer.
 func (x *loadBalancer) balances(in fields) error {
 	if algorithm := in.text("lb_algorithm"); x.provider == amphora && algorithm == "SOURCE_IP_PORT" {
-		return errorf(http.StatusNotImplemented, "Server", "Provider 'amphora' does not support a requested option: Amphora provider does not support %s algorithm.", algorithm)
+		return core.Errorf(http.StatusNotImplemented, "Server", "Provider 'amphora' does not support a requested option: Amphora provider does not support %s algorithm.", algorithm)
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func (s *Octavia) pend(lb *loadBalancer, status string, items ...lbItem) {
 		l, is := x.(*listener)
 		fails = fails || is && status == pendingCreate && l.unguardable()
 	}
-	s.after(s.octaviaDelay(), func() {
+	s.After(s.octaviaDelay(), func() {
 		s.settle(lb)
 		for _, l := range lb.listeners {
 			if fails {
@@ -84,7 +84,7 @@ func (s *Octavia) octaviaDelay() time.Duration {
 	if s.opts.Delay != 0 {
 		return s.opts.Delay
 	}
-	return s.stateDelay
+	return s.StateDelay
 }
 
 // settle ends what is pending in a load balancer's tree; lock held. Only one change is ever pending in a

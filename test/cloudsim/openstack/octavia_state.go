@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
 // Provisioning and operating statuses.
@@ -24,7 +26,7 @@ type octaviaOptions struct {
 	Delay                  time.Duration
 	Jobboard, LeakVIPPorts bool
 
-	Network Ports
+	Network core.Ports
 	// HasCertificate reports whether there is a secret or container with an id; the lock is held.
 	HasCertificate func(id string) bool
 	// Project and SubnetID are where AddLoadBalancer makes some.
@@ -33,8 +35,8 @@ type octaviaOptions struct {
 
 // Octavia is the simulated service.
 type Octavia struct {
-	*Cloud
-	network Ports
+	*core.Cloud
+	network core.Ports
 	opts    octaviaOptions
 
 	seq       int
@@ -143,7 +145,7 @@ func (x *member) owner() *loadBalancer       { return x.pool.lb }
 func (x *monitor) owner() *loadBalancer      { return x.pool.lb }
 
 // newOctavia makes Octavia without load balancers.
-func newOctavia(cloud *Cloud, opts octaviaOptions) *Octavia {
+func newOctavia(cloud *core.Cloud, opts octaviaOptions) *Octavia {
 	s := &Octavia{
 		Cloud: cloud, network: opts.Network, opts: opts,
 		lbs: map[string]*loadBalancer{}, listeners: map[string]*listener{}, pools: map[string]*pool{},
@@ -156,7 +158,7 @@ func newOctavia(cloud *Cloud, opts octaviaOptions) *Octavia {
 // newLBEntity makes the base of a new object.
 func (s *Octavia) newLBEntity(project string) lbEntity {
 	s.seq++
-	return lbEntity{id: newID(), project: project, seq: s.seq, created: time.Now().UTC(), prov: pendingCreate, oper: offline, adminUp: true}
+	return lbEntity{id: core.NewID(), project: project, seq: s.seq, created: time.Now().UTC(), prov: pendingCreate, oper: offline, adminUp: true}
 }
 
 // byAge returns the objects in order of creation, as Octavia lists them.
@@ -198,9 +200,9 @@ func (x *pool) users() []*listener {
 	return out
 }
 
-func (s *Octavia) snapshot(out *Snapshot) {
-	item := func(x lbItem, info string) Item {
-		return Item{ID: x.root().id, Name: x.root().name, Info: info}
+func (s *Octavia) snapshot(out *core.Snapshot) {
+	item := func(x lbItem, info string) core.Item {
+		return core.Item{ID: x.root().id, Name: x.root().name, Info: info}
 	}
 	for _, x := range byAge(s.lbs) {
 		out.LoadBalancers = append(out.LoadBalancers, item(x, x.prov+" "+x.vip.String()))

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
 // additionalVIP is one of a load balancer's VIPs besides the first. The ovn driver (up to 3.0) takes
@@ -15,12 +17,14 @@ type additionalVIP struct {
 	ip     netip.Addr
 }
 
-func (v additionalVIP) wish() FixedIPWish { return FixedIPWish{SubnetID: v.subnet, IP: v.asked} }
+func (v additionalVIP) wish() core.FixedIPWish {
+	return core.FixedIPWish{SubnetID: v.subnet, IP: v.asked}
+}
 
-func (x *loadBalancer) additionalViews() []object {
-	out := []object{}
+func (x *loadBalancer) additionalViews() []core.Object {
+	out := []core.Object{}
 	for _, v := range x.additional {
-		o := object{"subnet_id": v.subnet, "ip_address": nil}
+		o := core.Object{"subnet_id": v.subnet, "ip_address": nil}
 		if v.ip.IsValid() {
 			o["ip_address"] = v.ip.String()
 		} else if v.asked != "" {
@@ -37,7 +41,7 @@ func wishedVIPs(in fields) ([]additionalVIP, error) {
 		return nil, nil
 	}
 	if in.null("additional_vips") {
-		return nil, errorf(http.StatusInternalServerError, "Server", "'NoneType' object is not iterable")
+		return nil, core.Errorf(http.StatusInternalServerError, "Server", "'NoneType' object is not iterable")
 	}
 	var list []fields
 	if json.Unmarshal(in["additional_vips"], &list) != nil {
@@ -68,7 +72,7 @@ func (s *Octavia) checkVIPs(x *loadBalancer) error {
 	for _, id := range ids {
 		sub, is := s.network.Subnet(id)
 		if !is {
-			return errorf(http.StatusInternalServerError, "Server", "subnet not found (subnet id: %s).", id)
+			return core.Errorf(http.StatusInternalServerError, "Server", "subnet not found (subnet id: %s).", id)
 		}
 		if sub.NetworkID != first.NetworkID {
 			return validationFault("All VIP subnets must belong to the same network.")
@@ -78,7 +82,7 @@ func (s *Octavia) checkVIPs(x *loadBalancer) error {
 }
 
 // nameVIPs takes the additional VIPs' addresses from the port, as the amphora driver does.
-func (x *loadBalancer) nameVIPs(p Port) {
+func (x *loadBalancer) nameVIPs(p core.Port) {
 	if x.provider == ovn {
 		return
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
 // Server is a server as tests see it.
@@ -40,21 +42,21 @@ func (s *Nova) SeedServers(seed Seed) []Server {
 	s.Lock()
 	defer s.Unlock()
 	if len(seed.Zones) == 0 {
-		seed.Zones = s.zones[:1]
+		seed.Zones = s.Zones[:1]
 	}
 	for _, z := range seed.Zones {
-		if !slices.Contains(s.zones, z) {
-			s.zones = append(s.zones, z)
+		if !slices.Contains(s.Zones, z) {
+			s.Zones = append(s.Zones, z)
 		}
 	}
 	f := s.flavorNamed(seed.Flavor)
 	out := make([]Server, 0, seed.Count)
 	for i := range seed.Count {
 		v := &server{
-			id: newID(), name: seed.NamePrefix + strconv.Itoa(i), projectID: s.owner.ProjectID, userID: s.owner.UserID, zone: seed.Zones[i%len(seed.Zones)],
+			id: core.NewID(), name: seed.NamePrefix + strconv.Itoa(i), projectID: s.owner.ProjectID, userID: s.owner.UserID, zone: seed.Zones[i%len(seed.Zones)],
 			imageID: s.images[0].id, flavor: f, metadata: seed.Metadata,
 		}
-		if _, err := s.ports.Create(PortWish{DeviceID: v.id, Zone: v.zone, ProjectID: v.projectID}); err != nil {
+		if _, err := s.ports.Create(core.PortWish{DeviceID: v.id, Zone: v.zone, ProjectID: v.projectID}); err != nil {
 			return out
 		}
 		s.register(v)
@@ -73,7 +75,7 @@ func (s *Nova) flavorNamed(name string) *flavor {
 	if i >= 0 {
 		return s.flavors[i]
 	}
-	f := &flavor{id: newID(), name: name, vcpus: 2, ram: 4096, disk: 20}
+	f := &flavor{id: core.NewID(), name: name, vcpus: 2, ram: 4096, disk: 20}
 	s.flavors = append(s.flavors, f)
 	return f
 }
@@ -176,8 +178,8 @@ func (s *Nova) DeleteServer(id string) bool {
 	return true
 }
 
-func (s *Nova) snapshot(out *Snapshot) {
+func (s *Nova) snapshot(out *core.Snapshot) {
 	for _, v := range s.servers {
-		out.Servers = append(out.Servers, Item{ID: v.id, Name: v.name, Info: v.status()})
+		out.Servers = append(out.Servers, core.Item{ID: v.id, Name: v.name, Info: v.status()})
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"testing"
 	"time"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
 // Options configures a simulator. The zero value is a good one.
@@ -46,9 +48,20 @@ type Options struct {
 	MaxLimit int
 }
 
+type (
+	// Fault makes matching requests go wrong.
+	Fault = core.Fault
+	// Mutation is a call that changes the cloud, as hooks see it.
+	Mutation = core.Mutation
+	// Request is one line of the request log.
+	Request = core.Request
+	// Item is one object in a Snapshot.
+	Item = core.Item
+)
+
 // Sim is a running simulator. All methods may be called concurrently.
 type Sim struct {
-	*API
+	*core.API
 	*Keystone
 	*Nova
 	*Neutron
@@ -74,7 +87,7 @@ func Start(opts Options) (*Sim, error) {
 	if opts.MaxLimit == 0 {
 		opts.MaxLimit = 1000
 	}
-	api, cloud, err := listen(apiOptions{Listen: opts.Listen, Addresses: opts.Addresses, Net: opts.Net, TLS: opts.TLS, StateDelay: opts.StateDelay})
+	api, cloud, err := core.Listen(core.Options{Listen: opts.Listen, Addresses: opts.Addresses, Net: opts.Net, TLS: opts.TLS, StateDelay: opts.StateDelay})
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +98,7 @@ func Start(opts Options) (*Sim, error) {
 }
 
 // compose makes the services, gives each what it needs of the others, and returns those that this simulator serves.
-func (s *Sim) compose(cloud *Cloud, opts Options) []*service {
+func (s *Sim) compose(cloud *core.Cloud, opts Options) []*core.Service {
 	var main *Keystone
 	if opts.Keystone != nil {
 		main = opts.Keystone.Keystone
@@ -104,7 +117,7 @@ func (s *Sim) compose(cloud *Cloud, opts Options) []*service {
 		Network: neutron.Ports(), HasCertificate: barbican.Finder(), Project: owner.ProjectID, SubnetID: neutron.Defaults().SubnetID,
 	})
 	s.Keystone, s.Nova, s.Neutron, s.Octavia, s.Cinder, s.Barbican = keystone, nova, neutron, octavia, cinder, barbican
-	services := []*service{nova.service(), nova.imageService(), cinder.service(), barbican.service(), neutron.service(), octavia.service()}
+	services := []*core.Service{nova.service(), nova.imageService(), cinder.service(), barbican.service(), neutron.service(), octavia.service()}
 	if main == nil {
 		services = append(services, keystone.service())
 	}
@@ -127,10 +140,10 @@ func ForTest(t testing.TB, opts ...Options) *Sim {
 }
 
 // Snapshot returns what exists now.
-func (s *Sim) Snapshot() Snapshot {
+func (s *Sim) Snapshot() core.Snapshot {
 	s.Keystone.Lock() // which all services share
 	defer s.Keystone.Unlock()
-	var out Snapshot
+	var out core.Snapshot
 	s.Keystone.snapshot(&out)
 	s.Nova.snapshot(&out)
 	s.Cinder.snapshot(&out)

@@ -9,12 +9,14 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
 // Cinder is the simulated service. Its zones are Nova's.
 type Cinder struct {
-	*Cloud
-	owner    Owner
+	*core.Cloud
+	owner    core.Owner
 	maxLimit int
 
 	volumes     []*volume // in order of creation
@@ -34,28 +36,28 @@ type volume struct {
 // volumeType is the only volume type's name.
 const volumeType = "__DEFAULT__"
 
-func volumeMicro() *microRange {
-	return &microRange{
-		name: "volume", major: 3, min: 0, max: 70, malformed: malformedVersion,
-		outOfRange: func(v string) *apiError { return versionOutOfRange(v, "3.0", "3.70") },
+func volumeMicro() *core.Micro {
+	return &core.Micro{
+		Name: "volume", Major: 3, Min: 0, Max: 70, Malformed: malformedVersion,
+		OutOfRange: func(v string) *core.Error { return versionOutOfRange(v, "3.0", "3.70") },
 	}
 }
 
 // newCinder makes Cinder without volumes.
-func newCinder(cloud *Cloud, owner Owner, maxLimit int) *Cinder {
-	return &Cinder{Cloud: cloud, owner: owner, maxLimit: maxLimit, typeID: newID(), serviceUUID: newID()}
+func newCinder(cloud *core.Cloud, owner core.Owner, maxLimit int) *Cinder {
+	return &Cinder{Cloud: cloud, owner: owner, maxLimit: maxLimit, typeID: core.NewID(), serviceUUID: core.NewID()}
 }
 
 // service is Cinder's part of the API.
-func (s *Cinder) service() *service {
-	return &service{name: "volume", prefix: "/volume", errorBody: novaError("application/json"), micro: volumeMicro(), routes: s.routes, noRoute: htmlNotFound()}
+func (s *Cinder) service() *core.Service {
+	return &core.Service{Name: "volume", Prefix: "/volume", ErrorBody: novaError("application/json"), Micro: volumeMicro(), Routes: s.routes, NoRoute: core.HTMLNotFound()}
 }
 
-func (s *Cinder) routes(r *router) {
-	r.open("GET /{$}", s.volumeVersions)
-	r.open("GET /v3/{$}", s.volumeVersion)
-	r.open("GET /v3", s.volumeVersion)
-	for pattern, h := range map[string]handlerFunc{
+func (s *Cinder) routes(r *core.Router) {
+	r.Open("GET /{$}", s.volumeVersions)
+	r.Open("GET /v3/{$}", s.volumeVersion)
+	r.Open("GET /v3", s.volumeVersion)
+	for pattern, h := range map[string]core.HandlerFunc{
 		"GET /volumes":                   s.listVolumes,
 		"GET /volumes/detail":            s.listVolumes,
 		"POST /volumes":                  s.createVolume,
@@ -77,116 +79,118 @@ func (s *Cinder) routes(r *router) {
 		"GET /scheduler-stats/get_pools": emptyList("pools"),
 	} {
 		method, path, _ := strings.Cut(pattern, " ")
-		r.handle(method+" /v3/{project}"+path, inProject(h))
+		r.Handle(method+" /v3/{project}"+path, inProject(h))
 	}
 }
 
-func emptyList(key string) handlerFunc {
-	return func(*call) (*reply, error) { return ok(object{key: []object{}}) }
+func emptyList(key string) core.HandlerFunc {
+	return func(*core.Call) (*core.Reply, error) { return core.OK(core.Object{key: []core.Object{}}) }
 }
 
 // listVolumeAttachments is there from 3.27 on.
-func listVolumeAttachments(c *call) (*reply, error) {
-	if c.micro < 27 {
-		return nil, errorf(http.StatusNotFound, "", "The resource could not be found.")
+func listVolumeAttachments(c *core.Call) (*core.Reply, error) {
+	if c.Micro < 27 {
+		return nil, core.Errorf(http.StatusNotFound, "", "The resource could not be found.")
 	}
-	return ok(object{"attachments": []object{}})
+	return core.OK(core.Object{"attachments": []core.Object{}})
 }
 
 // inProject checks the path's project as Cinder does.
-func inProject(h handlerFunc) handlerFunc {
-	return func(c *call) (*reply, error) {
-		p := c.param("project")
-		if !projectSegment.MatchString(p) {
-			c.version = ""
-			return nil, htmlNotFound()
+func inProject(h core.HandlerFunc) core.HandlerFunc {
+	return func(c *core.Call) (*core.Reply, error) {
+		p := c.Param("project")
+		if !core.ProjectSegment.MatchString(p) {
+			c.Version = ""
+			return nil, core.HTMLNotFound()
 		}
-		if p != c.project() {
+		if p != c.Project() {
 			return nil, badInput("Malformed request url")
 		}
 		return h(c)
 	}
 }
 
-func (s *Cinder) volumeVersionsBody(c *call) object {
-	return object{"versions": []object{{
+func (s *Cinder) volumeVersionsBody(c *core.Call) core.Object {
+	return core.Object{"versions": []core.Object{{
 		"id": "v3.0", "status": "CURRENT", "version": "3.70", "min_version": "3.0", "updated": "2022-08-31T00:00:00Z",
-		"links": []object{{"rel": "describedby", "type": "text/html", "href": "https://docs.openstack.org/"},
-			{"rel": "self", "href": c.url("/v3/")}},
-		"media-types": []object{{"base": "application/json", "type": "application/vnd.openstack.volume+json;version=3"}},
+		"links": []core.Object{{"rel": "describedby", "type": "text/html", "href": "https://docs.openstack.org/"},
+			{"rel": "self", "href": c.URL("/v3/")}},
+		"media-types": []core.Object{{"base": "application/json", "type": "application/vnd.openstack.volume+json;version=3"}},
 	}}}
 }
 
-func (s *Cinder) volumeVersions(c *call) (*reply, error) {
-	return answer(http.StatusMultipleChoices, s.volumeVersionsBody(c))
+func (s *Cinder) volumeVersions(c *core.Call) (*core.Reply, error) {
+	return core.Answer(http.StatusMultipleChoices, s.volumeVersionsBody(c))
 }
 
-func (s *Cinder) volumeVersion(c *call) (*reply, error) { return ok(s.volumeVersionsBody(c)) }
+func (s *Cinder) volumeVersion(c *core.Call) (*core.Reply, error) {
+	return core.OK(s.volumeVersionsBody(c))
+}
 
-func volumeLinks(c *call, id string) []object {
-	path := c.project() + "/volumes/" + id
-	return []object{{"rel": "self", "href": c.url("/v3/" + path)}, {"rel": "bookmark", "href": c.url("/" + path)}}
+func volumeLinks(c *core.Call, id string) []core.Object {
+	path := c.Project() + "/volumes/" + id
+	return []core.Object{{"rel": "self", "href": c.URL("/v3/" + path)}, {"rel": "bookmark", "href": c.URL("/" + path)}}
 }
 
 // volumeBody is a volume; read is set where it is read, as opposed to just made or changed.
-func (s *Cinder) volumeBody(c *call, v *volume, read bool) object {
-	out := object{
+func (s *Cinder) volumeBody(c *core.Call, v *volume, read bool) core.Object {
+	out := core.Object{
 		"id": v.id, "status": v.status, "size": v.size, "availability_zone": v.zone, "created_at": v.created.Format(novaTime),
 		"updated_at": timeOrNil(v.updated), "name": v.name, "description": v.description, "volume_type": volumeType, "snapshot_id": nil,
 		"source_volid": nil, "metadata": nonNil(v.metadata), "links": volumeLinks(c, v.id), "user_id": v.userID, "bootable": "false",
-		"encrypted": false, "replication_status": nil, "consistencygroup_id": nil, "multiattach": false, "attachments": []object{},
+		"encrypted": false, "replication_status": nil, "consistencygroup_id": nil, "multiattach": false, "attachments": []core.Object{},
 	}
 	if read {
 		out["os-vol-tenant-attr:tenant_id"] = v.projectID
 	}
-	if read && c.admin() {
+	if read && c.Admin() {
 		out["os-vol-host-attr:host"], out["os-vol-mig-status-attr:migstat"], out["os-vol-mig-status-attr:name_id"] = "cinder@fake#"+v.zone, nil, nil
 		out["migration_status"] = nil
-		if c.micro >= 21 {
+		if c.Micro >= 21 {
 			out["provider_id"] = nil
 		}
-		if c.micro >= 61 {
+		if c.Micro >= 61 {
 			out["cluster_name"] = nil
 		}
 	}
-	if c.micro >= 13 {
+	if c.Micro >= 13 {
 		out["group_id"] = nil
 	}
-	if c.micro >= 48 {
+	if c.Micro >= 48 {
 		out["shared_targets"], out["service_uuid"] = false, s.serviceUUID
 	}
-	if c.micro >= 63 {
+	if c.Micro >= 63 {
 		out["volume_type_id"] = s.typeID
 	}
-	if c.micro >= 65 {
+	if c.Micro >= 65 {
 		out["consumes_quota"] = true
 	}
 	return out
 }
 
-func (s *Cinder) pathVolume(c *call) (*volume, error) {
-	id := c.param("id")
-	i := slices.IndexFunc(s.volumes, func(v *volume) bool { return v.id == id && c.sees(v.projectID) })
+func (s *Cinder) pathVolume(c *core.Call) (*volume, error) {
+	id := c.Param("id")
+	i := slices.IndexFunc(s.volumes, func(v *volume) bool { return v.id == id && c.Sees(v.projectID) })
 	if i < 0 {
-		return nil, errorf(http.StatusNotFound, "", "Volume %s could not be found.", id)
+		return nil, core.Errorf(http.StatusNotFound, "", "Volume %s could not be found.", id)
 	}
 	return s.volumes[i], nil
 }
 
-func (s *Cinder) showVolume(c *call) (*reply, error) {
+func (s *Cinder) showVolume(c *core.Call) (*core.Reply, error) {
 	v, err := s.pathVolume(c)
 	if err != nil {
 		return nil, err
 	}
-	return ok(object{"volume": s.volumeBody(c, v, true)})
+	return core.OK(core.Object{"volume": s.volumeBody(c, v, true)})
 }
 
-func (s *Cinder) showVolumeMetadata(c *call) (*reply, error) {
+func (s *Cinder) showVolumeMetadata(c *core.Call) (*core.Reply, error) {
 	v, err := s.pathVolume(c)
 	if err != nil {
 		return nil, err
 	}
-	return ok(object{"metadata": nonNil(v.metadata)})
+	return core.OK(core.Object{"metadata": nonNil(v.metadata)})
 }
 
 type volumeRequest struct {
@@ -200,9 +204,9 @@ type volumeRequest struct {
 	} `json:"volume"`
 }
 
-func decodeVolume(c *call) (*volumeRequest, error) {
+func decodeVolume(c *core.Call) (*volumeRequest, error) {
 	var req volumeRequest
-	if json.Unmarshal(c.body, &req) != nil {
+	if json.Unmarshal(c.Body, &req) != nil {
 		return nil, badInput("Malformed request body")
 	}
 	if req.Volume == nil {
@@ -230,7 +234,7 @@ func volumeSize(raw json.RawMessage) (int, error) {
 
 // createVolume is POST /volumes. An unknown zone becomes the default one, as Cinder does where
 // allow_availability_zone_fallback is set.
-func (s *Cinder) createVolume(c *call) (*reply, error) {
+func (s *Cinder) createVolume(c *core.Call) (*core.Reply, error) {
 	req, err := decodeVolume(c)
 	if err != nil {
 		return nil, err
@@ -241,27 +245,27 @@ func (s *Cinder) createVolume(c *call) (*reply, error) {
 		return nil, err
 	}
 	if in.VolumeType != "" && in.VolumeType != volumeType && in.VolumeType != s.typeID {
-		return nil, errorf(http.StatusNotFound, "", "Volume type with name %s could not be found.", in.VolumeType)
+		return nil, core.Errorf(http.StatusNotFound, "", "Volume type with name %s could not be found.", in.VolumeType)
 	}
-	if !slices.Contains(s.zones, in.AvailabilityZone) {
-		in.AvailabilityZone = s.zones[0]
+	if !slices.Contains(s.Zones, in.AvailabilityZone) {
+		in.AvailabilityZone = s.Zones[0]
 	}
 	v := &volume{
-		id: newID(), status: "creating", zone: in.AvailabilityZone, projectID: c.project(), userID: c.userID(), size: size,
+		id: core.NewID(), status: "creating", zone: in.AvailabilityZone, projectID: c.Project(), userID: c.UserID(), size: size,
 		description: in.Description, metadata: in.Metadata, created: time.Now().UTC(),
 	}
 	setText(&v.name, in.Name)
 	s.volumes = append(s.volumes, v)
-	s.after(s.stateDelay, func() {
+	s.After(s.StateDelay, func() {
 		if v.status == "creating" {
 			v.status, v.updated = "available", time.Now().UTC().Truncate(time.Second)
 			v.created = v.created.Truncate(time.Second)
 		}
 	})
-	return answer(http.StatusAccepted, object{"volume": s.volumeBody(c, v, false)})
+	return core.Answer(http.StatusAccepted, core.Object{"volume": s.volumeBody(c, v, false)})
 }
 
-func (s *Cinder) updateVolume(c *call) (*reply, error) {
+func (s *Cinder) updateVolume(c *core.Call) (*core.Reply, error) {
 	v, err := s.pathVolume(c)
 	if err != nil {
 		return nil, err
@@ -278,19 +282,19 @@ func (s *Cinder) updateVolume(c *call) (*reply, error) {
 		v.metadata = maps.Clone(req.Volume.Metadata)
 	}
 	v.updated = time.Now().UTC().Truncate(time.Second)
-	return ok(object{"volume": s.volumeBody(c, v, false)})
+	return core.OK(core.Object{"volume": s.volumeBody(c, v, false)})
 }
 
-func (s *Cinder) deleteVolume(c *call) (*reply, error) {
+func (s *Cinder) deleteVolume(c *core.Call) (*core.Reply, error) {
 	v, err := s.pathVolume(c)
 	if err != nil {
 		return nil, err
 	}
 	if v.status != "deleting" {
 		v.status = "deleting"
-		s.after(s.stateDelay, func() { s.removeVolume(v.id) })
+		s.After(s.StateDelay, func() { s.removeVolume(v.id) })
 	}
-	return &reply{status: http.StatusAccepted, contentType: "text/html; charset=UTF-8"}, nil
+	return &core.Reply{Status: http.StatusAccepted, ContentType: "text/html; charset=UTF-8"}, nil
 }
 
 // removeVolume ends a volume; lock held.
@@ -301,7 +305,7 @@ func (s *Cinder) removeVolume(id string) bool {
 }
 
 // volumeAction knows the one action that needs no more than the volume: os-extend.
-func (s *Cinder) volumeAction(c *call) (*reply, error) {
+func (s *Cinder) volumeAction(c *core.Call) (*core.Reply, error) {
 	v, err := s.pathVolume(c)
 	if err != nil {
 		return nil, err
@@ -311,14 +315,14 @@ func (s *Cinder) volumeAction(c *call) (*reply, error) {
 			NewSize int `json:"new_size"`
 		} `json:"os-extend"`
 	}
-	if json.Unmarshal(c.body, &req) != nil || req.Extend == nil {
-		return nil, badInput("There is no such action: %s", actionName(c.body))
+	if json.Unmarshal(c.Body, &req) != nil || req.Extend == nil {
+		return nil, badInput("There is no such action: %s", actionName(c.Body))
 	}
 	if req.Extend.NewSize <= v.size {
 		return nil, badInput("Invalid input received: New size for extend must be greater than current size. (current: %d, extended: %d).", v.size, req.Extend.NewSize)
 	}
 	v.size, v.updated = req.Extend.NewSize, time.Now().UTC().Truncate(time.Second)
-	return &reply{status: http.StatusAccepted, contentType: "text/html; charset=UTF-8"}, nil
+	return &core.Reply{Status: http.StatusAccepted, ContentType: "text/html; charset=UTF-8"}, nil
 }
 
 // actionName is the first key of an action's body.

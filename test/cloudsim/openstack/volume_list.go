@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
 // volumeFilters are the list's filters; Cinder ignores others.
@@ -29,7 +31,7 @@ var volumeSortKeys = map[string]func(a, b *volume) int{
 }
 
 // listVolumes is GET /volumes and /volumes/detail.
-func (s *Cinder) listVolumes(c *call) (*reply, error) {
+func (s *Cinder) listVolumes(c *core.Call) (*core.Reply, error) {
 	limit, err := s.volumeLimit(c)
 	if err != nil {
 		return nil, err
@@ -38,31 +40,31 @@ func (s *Cinder) listVolumes(c *call) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	marker := c.query.Get("marker")
-	items, _, found := page(all, func(v *volume) string { return v.id }, marker, limit)
+	marker := c.Query.Get("marker")
+	items, _, found := core.Page(all, func(v *volume) string { return v.id }, marker, limit)
 	if !found {
-		return nil, errorf(http.StatusNotFound, "", "Volume %s could not be found.", marker)
+		return nil, core.Errorf(http.StatusNotFound, "", "Volume %s could not be found.", marker)
 	}
-	out := make([]object, 0, len(items))
+	out := make([]core.Object, 0, len(items))
 	for _, v := range items {
-		if c.path == "/volumes/detail" {
+		if c.Path == "/volumes/detail" {
 			out = append(out, s.volumeBody(c, v, true))
 		} else {
-			out = append(out, object{"id": v.id, "name": v.name, "links": volumeLinks(c, v.id)})
+			out = append(out, core.Object{"id": v.id, "name": v.name, "links": volumeLinks(c, v.id)})
 		}
 	}
-	body := object{"volumes": out}
+	body := core.Object{"volumes": out}
 	if len(items) > 0 && len(items) == limit {
 		body["volumes_links"] = nextLink(c, items[len(items)-1].id)
 	}
-	if withCount, err := strconv.ParseBool(c.query.Get("with_count")); err == nil && withCount && c.micro >= 45 {
+	if withCount, err := strconv.ParseBool(c.Query.Get("with_count")); err == nil && withCount && c.Micro >= 45 {
 		body["count"] = len(all)
 	}
-	return ok(body)
+	return core.OK(body)
 }
 
-func (s *Cinder) volumeLimit(c *call) (int, error) {
-	text := c.query.Get("limit")
+func (s *Cinder) volumeLimit(c *core.Call) (int, error) {
+	text := c.Query.Get("limit")
 	if text == "" {
 		return s.maxLimit, nil
 	}
@@ -77,17 +79,17 @@ func (s *Cinder) volumeLimit(c *call) (int, error) {
 }
 
 // filterVolumes are the volumes that the query selects, newest first unless sorted otherwise.
-func (s *Cinder) filterVolumes(c *call) ([]*volume, error) {
-	all := c.admin() && allTenants(c)
-	metadata := metadataFilter(c.query.Get("metadata"))
+func (s *Cinder) filterVolumes(c *core.Call) ([]*volume, error) {
+	all := c.Admin() && allTenants(c)
+	metadata := metadataFilter(c.Query.Get("metadata"))
 	var out []*volume
 	for _, v := range slices.Backward(s.volumes) {
-		if !all && v.projectID != c.project() {
+		if !all && v.projectID != c.Project() {
 			continue
 		}
 		keep := true
 		for k, get := range volumeFilters {
-			keep = keep && (!c.query.Has(k) || get(v) == c.query.Get(k))
+			keep = keep && (!c.Query.Has(k) || get(v) == c.Query.Get(k))
 		}
 		for k, want := range metadata {
 			keep = keep && v.metadata[k] == want
@@ -96,9 +98,9 @@ func (s *Cinder) filterVolumes(c *call) ([]*volume, error) {
 			out = append(out, v)
 		}
 	}
-	keys := c.query.Get("sort")
-	if k := c.query.Get("sort_key"); k != "" {
-		keys = k + ":" + cmp.Or(c.query.Get("sort_dir"), "desc")
+	keys := c.Query.Get("sort")
+	if k := c.Query.Get("sort_key"); k != "" {
+		keys = k + ":" + cmp.Or(c.Query.Get("sort_dir"), "desc")
 	}
 	if keys == "" {
 		return out, nil
@@ -128,53 +130,53 @@ func metadataFilter(text string) map[string]string {
 	return out
 }
 
-func (s *Cinder) volumeTypeBody(c *call, list bool) object {
-	out := object{"id": s.typeID, "name": volumeType, "is_public": true, "description": "Default Volume Type", "extra_specs": object{}}
+func (s *Cinder) volumeTypeBody(c *core.Call, list bool) core.Object {
+	out := core.Object{"id": s.typeID, "name": volumeType, "is_public": true, "description": "Default Volume Type", "extra_specs": core.Object{}}
 	if list {
 		out["os-volume-type-access:is_public"] = true
 	}
-	if c.admin() {
+	if c.Admin() {
 		out["qos_specs_id"] = nil
 	}
 	return out
 }
 
-func (s *Cinder) listVolumeTypes(c *call) (*reply, error) {
-	return ok(object{"volume_types": []object{s.volumeTypeBody(c, true)}})
+func (s *Cinder) listVolumeTypes(c *core.Call) (*core.Reply, error) {
+	return core.OK(core.Object{"volume_types": []core.Object{s.volumeTypeBody(c, true)}})
 }
 
 func (s *Cinder) isVolumeType(id string) bool { return id == s.typeID || id == "default" }
 
-func (s *Cinder) showVolumeType(c *call) (*reply, error) {
-	if id := c.param("id"); !s.isVolumeType(id) {
-		return nil, errorf(http.StatusNotFound, "", "Volume type %s could not be found.", id)
+func (s *Cinder) showVolumeType(c *core.Call) (*core.Reply, error) {
+	if id := c.Param("id"); !s.isVolumeType(id) {
+		return nil, core.Errorf(http.StatusNotFound, "", "Volume type %s could not be found.", id)
 	}
-	return ok(object{"volume_type": s.volumeTypeBody(c, false)})
+	return core.OK(core.Object{"volume_type": s.volumeTypeBody(c, false)})
 }
 
-func (s *Cinder) showVolumeTypeSpecs(c *call) (*reply, error) {
-	if id := c.param("id"); !s.isVolumeType(id) {
-		return nil, errorf(http.StatusNotFound, "", "Volume type %s could not be found.", id)
+func (s *Cinder) showVolumeTypeSpecs(c *core.Call) (*core.Reply, error) {
+	if id := c.Param("id"); !s.isVolumeType(id) {
+		return nil, core.Errorf(http.StatusNotFound, "", "Volume type %s could not be found.", id)
 	}
-	return ok(object{"extra_specs": object{}})
+	return core.OK(core.Object{"extra_specs": core.Object{}})
 }
 
-func (s *Cinder) listVolumeZones(*call) (*reply, error) {
-	out := []object{}
-	for _, z := range s.zones {
-		out = append(out, object{"zoneName": z, "zoneState": object{"available": true}})
+func (s *Cinder) listVolumeZones(*core.Call) (*core.Reply, error) {
+	out := []core.Object{}
+	for _, z := range s.Zones {
+		out = append(out, core.Object{"zoneName": z, "zoneState": core.Object{"available": true}})
 	}
-	return ok(object{"availabilityZoneInfo": out})
+	return core.OK(core.Object{"availabilityZoneInfo": out})
 }
 
-func (s *Cinder) showVolumeLimits(c *call) (*reply, error) {
+func (s *Cinder) showVolumeLimits(c *core.Call) (*core.Reply, error) {
 	n, size := 0, 0
 	for _, v := range s.volumes {
-		if v.projectID == c.project() {
+		if v.projectID == c.Project() {
 			n, size = n+1, size+v.size
 		}
 	}
-	return ok(object{"limits": object{"rate": []object{}, "absolute": object{
+	return core.OK(core.Object{"limits": core.Object{"rate": []core.Object{}, "absolute": core.Object{
 		"maxTotalVolumes": -1, "maxTotalSnapshots": -1, "maxTotalVolumeGigabytes": -1, "maxTotalBackups": 10, "maxTotalBackupGigabytes": 1000,
 		"totalVolumesUsed": n, "totalGigabytesUsed": size, "totalSnapshotsUsed": 0, "totalBackupsUsed": 0, "totalBackupGigabytesUsed": 0,
 	}}})
@@ -193,11 +195,11 @@ type Volume struct {
 func (s *Cinder) AddVolume(name, zone string) Volume {
 	s.Lock()
 	defer s.Unlock()
-	if !slices.Contains(s.zones, zone) {
-		s.zones = append(s.zones, zone)
+	if !slices.Contains(s.Zones, zone) {
+		s.Zones = append(s.Zones, zone)
 	}
 	now := time.Now().UTC().Truncate(time.Second)
-	v := &volume{id: newID(), name: name, status: "available", zone: zone, projectID: s.owner.ProjectID, userID: s.owner.UserID, size: 1, created: now, updated: now}
+	v := &volume{id: core.NewID(), name: name, status: "available", zone: zone, projectID: s.owner.ProjectID, userID: s.owner.UserID, size: 1, created: now, updated: now}
 	s.volumes = append(s.volumes, v)
 	return v.view()
 }
@@ -224,8 +226,8 @@ func (s *Cinder) DeleteVolume(id string) bool {
 	return s.removeVolume(id)
 }
 
-func (s *Cinder) snapshot(out *Snapshot) {
+func (s *Cinder) snapshot(out *core.Snapshot) {
 	for _, v := range s.volumes {
-		out.Volumes = append(out.Volumes, Item{ID: v.id, Name: v.name, Info: v.status})
+		out.Volumes = append(out.Volumes, core.Item{ID: v.id, Name: v.name, Info: v.status})
 	}
 }

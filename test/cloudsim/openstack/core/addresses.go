@@ -1,4 +1,4 @@
-package openstack
+package core
 
 import (
 	"errors"
@@ -12,10 +12,10 @@ import (
 // addressPlan divides 127.N.0.0/16, or Options.Addresses likewise.
 type addressPlan struct {
 	net int
-	// tenant is the private subnet, 127.N.0.0/18: gateway .0.1, ports from .0.10 on.
-	tenant netip.Prefix
-	// floating is the external subnet, 127.N.128.0/18: floating IPs and router gateways.
-	floating netip.Prefix
+	// Tenant is the private subnet, 127.N.0.0/18: gateway .0.1, ports from .0.10 on.
+	Tenant netip.Prefix
+	// Floating is the external subnet, 127.N.128.0/18: floating IPs and router gateways.
+	Floating netip.Prefix
 }
 
 // claimPort is the TCP port on 127.N.255.254 whose listener marks the net as taken; it is outside
@@ -25,14 +25,14 @@ const claimPort = 17127
 func planFor(a, b byte) addressPlan {
 	return addressPlan{
 		net:      int(b),
-		tenant:   netip.PrefixFrom(netip.AddrFrom4([4]byte{a, b, 0, 0}), 18),
-		floating: netip.PrefixFrom(netip.AddrFrom4([4]byte{a, b, 128, 0}), 18),
+		Tenant:   netip.PrefixFrom(netip.AddrFrom4([4]byte{a, b, 0, 0}), 18),
+		Floating: netip.PrefixFrom(netip.AddrFrom4([4]byte{a, b, 128, 0}), 18),
 	}
 }
 
 // claimNet takes 127.Net.0.0/16, or a free one when Net is 0, so that simulators of several
 // processes never share addresses. Addresses are the caller's to share.
-func (o *apiOptions) claimNet() (io.Closer, addressPlan, error) {
+func (o *Options) claimNet() (io.Closer, addressPlan, error) {
 	if o.Addresses.IsValid() {
 		octets := o.Addresses.Addr().As4()
 		return io.NopCloser(nil), planFor(octets[0], octets[1]), nil

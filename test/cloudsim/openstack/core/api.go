@@ -1,4 +1,4 @@
-package openstack
+package core
 
 import (
 	"context"
@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// apiOptions are openstack.Options as far as they are not a service's.
-type apiOptions struct {
+// Options are openstack.Options as far as they are not a service's.
+type Options struct {
 	Listen     string
 	Addresses  netip.Prefix
 	Net        int
@@ -50,8 +50,8 @@ type Identity interface {
 	AuthURL() string
 }
 
-// listen listens for the API of a cloud, which is yet without services; Serve then serves.
-func listen(opts apiOptions) (*API, *Cloud, error) {
+// Listen listens for the API of a cloud, which is yet without services; Serve then serves.
+func Listen(opts Options) (*API, *Cloud, error) {
 	if err := opts.complete(); err != nil {
 		return nil, nil, err
 	}
@@ -60,7 +60,7 @@ func listen(opts apiOptions) (*API, *Cloud, error) {
 		return nil, nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	cloud := &Cloud{addressPlan: plan, addresses: opts.Addresses, stateDelay: opts.StateDelay, start: time.Now().UTC(), ctx: ctx, stop: stop}
+	cloud := &Cloud{addressPlan: plan, addresses: opts.Addresses, StateDelay: opts.StateDelay, Started: time.Now().UTC(), Context: ctx, stop: stop}
 	s := &API{cloud: cloud, listen: opts.Listen, claim: claim}
 	s.obs.done = ctx.Done()
 	if err := s.openListener(opts.TLS); err != nil {
@@ -71,14 +71,14 @@ func listen(opts apiOptions) (*API, *Cloud, error) {
 }
 
 // Serve answers calls of the services from now on.
-func (s *API) Serve(identity Identity, services []*service) {
+func (s *API) Serve(identity Identity, services []*Service) {
 	s.identity = identity
 	s.http = &http.Server{
 		Handler:           s.handler(services),
 		ReadHeaderTimeout: 30 * time.Second,
 		// Real OpenStack speaks HTTP/1.1 only.
 		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){},
-		ErrorLog:     discardLog(),
+		ErrorLog:     DiscardLog(),
 		ConnState:    s.countConnection,
 	}
 	s.serving.Add(1)
@@ -88,7 +88,7 @@ func (s *API) Serve(identity Identity, services []*service) {
 	}()
 }
 
-func (o *apiOptions) complete() error {
+func (o *Options) complete() error {
 	if o.Listen == "" {
 		o.Listen = "127.0.0.1:0"
 	}
@@ -114,14 +114,14 @@ func (s *API) openListener(withTLS bool) error {
 		return fmt.Errorf("listen for the simulated OpenStack: %w", err)
 	}
 	if !withTLS {
-		s.cloud.url, s.listener = "http://"+ln.Addr().String(), ln
+		s.cloud.URL, s.listener = "http://"+ln.Addr().String(), ln
 		return nil
 	}
 	conf, err := s.makeCertificates()
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}
-	s.cloud.url, s.listener = "https://"+ln.Addr().String(), tls.NewListener(ln, conf)
+	s.cloud.URL, s.listener = "https://"+ln.Addr().String(), tls.NewListener(ln, conf)
 	return nil
 }
 
@@ -162,10 +162,10 @@ func (s *API) countConnection(_ net.Conn, state http.ConnState) {
 func (s *API) Connections() int { return int(s.open.Load()) }
 
 // Done is closed when Close begins, for hooks that block.
-func (s *API) Done() <-chan struct{} { return s.cloud.ctx.Done() }
+func (s *API) Done() <-chan struct{} { return s.cloud.Context.Done() }
 
 // URL is the scheme, host and port of all services, without a trailing slash.
-func (s *API) URL() string { return s.cloud.url }
+func (s *API) URL() string { return s.cloud.URL }
 
 // CAFile is the file with the CA's certificate, "" without Options.TLS. It is removed by Close.
 func (s *API) CAFile() string { return s.caFile }

@@ -1,4 +1,4 @@
-package openstack
+package core
 
 import (
 	"context"
@@ -12,24 +12,24 @@ type Cloud struct {
 	sync.Mutex // guards the state of all services, and zones
 
 	addressPlan
-	url        string // scheme://host:port
+	URL        string // scheme://host:port
 	addresses  netip.Prefix
-	stateDelay time.Duration
-	zones      []string // the availability zones, which Nova and Cinder have in common
-	start      time.Time
-	ctx        context.Context // ends at Close; owned by the simulator, not by a call
+	StateDelay time.Duration
+	Zones      []string // the availability zones, which Nova and Cinder have in common
+	Started    time.Time
+	Context    context.Context // ends at Close; owned by the simulator, not by a call
 	stop       context.CancelFunc
 	wg         sync.WaitGroup
 	held       chan struct{} // closed when transient states may end again
 }
 
-// hasAddress says whether the simulator may listen on an address or connect to it.
-func (s *Cloud) hasAddress(a netip.Addr) bool { return a.IsLoopback() || s.addresses.Contains(a) }
+// HasAddress says whether the simulator may listen on an address or connect to it.
+func (s *Cloud) HasAddress(a netip.Addr) bool { return a.IsLoopback() || s.addresses.Contains(a) }
 
-// after runs fn with the lock held once d has passed, unless the simulator closes first.
+// After runs fn with the lock held once d has passed, unless the simulator closes first.
 // It may be called with or without the lock held.
-func (s *Cloud) after(d time.Duration, fn func()) {
-	s.spawn(func(ctx context.Context) {
+func (s *Cloud) After(d time.Duration, fn func()) {
+	s.Spawn(func(ctx context.Context) {
 		t := time.NewTimer(max(d, 0))
 		defer t.Stop()
 		select {
@@ -70,24 +70,24 @@ func (s *API) HoldStates() (release func()) {
 	})
 }
 
-// spawn runs fn in a goroutine that Close waits for; ctx ends at Close. The lock is not held.
-func (s *Cloud) spawn(fn func(ctx context.Context)) {
+// Spawn runs fn in a goroutine that Close waits for; ctx ends at Close. The lock is not held.
+func (s *Cloud) Spawn(fn func(ctx context.Context)) {
 	s.wg.Add(1)
 	go func() {
 		defer s.wg.Done()
-		fn(s.ctx)
+		fn(s.Context)
 	}()
 }
 
-// wait lets d pass; false when the client or the simulator went away first.
-func (s *Cloud) wait(ctx context.Context, d time.Duration) bool {
+// Wait lets d pass; false when the client or the simulator went away first.
+func (s *Cloud) Wait(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
 		return true
 	case <-ctx.Done():
-	case <-s.ctx.Done():
+	case <-s.Context.Done():
 	}
 	return false
 }

@@ -1,4 +1,4 @@
-package openstack
+package core
 
 import (
 	"context"
@@ -65,7 +65,7 @@ func (s *API) AddFault(f Fault) (remove func()) {
 }
 
 // fault returns a copy of the fault that hits the call, nil when none does.
-func (o *observer) fault(c *call) *Fault {
+func (o *observer) fault(c *Call) *Fault {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, f := range slices.Backward(o.faults) {
@@ -79,20 +79,20 @@ func (o *observer) fault(c *call) *Fault {
 	return nil
 }
 
-func (f *Fault) matches(c *call) bool {
-	if f.Service != "" && f.Service != c.svc.name || f.Method != "" && f.Method != c.r.Method {
+func (f *Fault) matches(c *Call) bool {
+	if f.Service != "" && f.Service != c.svc.Name || f.Method != "" && f.Method != c.Request.Method {
 		return false
 	}
-	if f.Path == "" || c.path == f.Path || strings.HasPrefix(c.path, strings.TrimSuffix(f.Path, "/")+"/") {
+	if f.Path == "" || c.Path == f.Path || strings.HasPrefix(c.Path, strings.TrimSuffix(f.Path, "/")+"/") {
 		return true
 	}
-	hit, err := path.Match(f.Path, c.path)
+	hit, err := path.Match(f.Path, c.Path)
 	return err == nil && hit
 }
 
 // applyBefore does what a fault does instead of the call; true when the call goes on.
-func (s *API) applyBefore(ctx context.Context, c *call, f *Fault, entry *Request, w http.ResponseWriter) bool {
-	if f.Latency > 0 && !s.cloud.wait(ctx, f.Latency) {
+func (s *API) applyBefore(ctx context.Context, c *Call, f *Fault, entry *Request, w http.ResponseWriter) bool {
+	if f.Latency > 0 && !s.cloud.Wait(ctx, f.Latency) {
 		return false
 	}
 	switch {
@@ -101,17 +101,17 @@ func (s *API) applyBefore(ctx context.Context, c *call, f *Fault, entry *Request
 		reset(w)
 		return false
 	case f.Hang:
-		s.cloud.wait(ctx, math.MaxInt64)
+		s.cloud.Wait(ctx, math.MaxInt64)
 		reset(w)
 		return false
 	case f.Status != 0:
-		_, err := noSuchRoute(c)
+		_, err := NoSuchRoute(c)
 		switch f.Status {
 		case http.StatusNotFound:
 		case http.StatusUnauthorized:
-			err = unauthorized(c)
+			err = Unauthorized(c)
 		default:
-			err = errorf(f.Status, "", "%s", http.StatusText(f.Status))
+			err = Errorf(f.Status, "", "%s", http.StatusText(f.Status))
 		}
 		out := s.errorWire(c, err)
 		f.replaceBody(out)

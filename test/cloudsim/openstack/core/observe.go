@@ -1,4 +1,4 @@
-package openstack
+package core
 
 import (
 	"net/http"
@@ -40,7 +40,7 @@ type Mutation struct {
 // Fail answers the call with an error of the service. Before, the call is then not carried out;
 // After, it was carried out all the same.
 func (m Mutation) Fail(status int, message string) {
-	m.verdict.err = errorf(status, "", "%s", message)
+	m.verdict.err = Errorf(status, "", "%s", message)
 }
 
 // Drop resets the connection instead of answering. Before, the call is then not carried out;
@@ -86,13 +86,13 @@ func (o *observer) end(r *Request, status int) {
 }
 
 // runHooks calls all hooks; it holds no lock meanwhile, so that they may block.
-func (o *observer) runHooks(c *call, after bool, status int) verdict {
+func (o *observer) runHooks(c *Call, after bool, status int) verdict {
 	o.mu.Lock()
 	hooks := slices.Clone(o.hooks)
 	o.mu.Unlock()
 	var v verdict
 	for _, h := range hooks {
-		h.fn(Mutation{Service: c.svc.name, Method: c.r.Method, Path: c.path, Body: c.body, After: after, Status: status, verdict: &v})
+		h.fn(Mutation{Service: c.svc.Name, Method: c.Request.Method, Path: c.Path, Body: c.Body, After: after, Status: status, verdict: &v})
 	}
 	return v
 }

@@ -1,4 +1,4 @@
-package openstack
+package core
 
 import (
 	"crypto/rand"
@@ -9,12 +9,12 @@ import (
 	"github.com/google/uuid"
 )
 
-// newID returns a random UUID with dashes, as all services but Keystone use.
-func newID() string { return uuid.NewString() }
+// NewID returns a random UUID with dashes, as all services but Keystone use.
+func NewID() string { return uuid.NewString() }
 
-// page cuts one page out of items: those after the one whose id is marker, at most limit
+// Page cuts one page out of items: those after the one whose id is marker, at most limit
 // (negative for all). more says that items follow; found is false when there is no such marker.
-func page[T any](items []T, id func(T) string, marker string, limit int) (out []T, more, found bool) {
+func Page[T any](items []T, id func(T) string, marker string, limit int) (out []T, more, found bool) {
 	if marker != "" {
 		i := slices.IndexFunc(items, func(x T) bool { return id(x) == marker })
 		if i < 0 {
@@ -28,8 +28,8 @@ func page[T any](items []T, id func(T) string, marker string, limit int) (out []
 	return items, false, true
 }
 
-// newHex returns a random id as Keystone makes them.
-func newHex() string { return hex.EncodeToString(randomBytes(16)) }
+// NewHex returns a random id as Keystone makes them.
+func NewHex() string { return hex.EncodeToString(randomBytes(16)) }
 
 func randomBytes(n int) []byte {
 	b := make([]byte, n)
@@ -37,5 +37,5 @@ func randomBytes(n int) []byte {
 	return b
 }
 
-// randomText returns a secret of n random bytes.
-func randomText(n int) string { return base64.RawURLEncoding.EncodeToString(randomBytes(n)) }
+// RandomText returns a secret of n random bytes.
+func RandomText(n int) string { return base64.RawURLEncoding.EncodeToString(randomBytes(n)) }

@@ -1,4 +1,4 @@
-package openstack
+package core
 
 import (
 	"crypto/tls"
@@ -16,9 +16,9 @@ import (
 const maxBody = 16 << 20
 
 // serve runs one request: log, faults, token, hooks, handler, answer.
-func (s *API) serve(svc *service, h handlerFunc, auth bool, w http.ResponseWriter, r *http.Request) {
+func (s *API) serve(svc *Service, h HandlerFunc, auth bool, w http.ResponseWriter, r *http.Request) {
 	path := shortPath(svc, r.URL.Path)
-	entry, live := s.obs.begin(Request{Service: svc.name, Method: r.Method, Path: path, Query: r.URL.Query(), Time: time.Now()})
+	entry, live := s.obs.begin(Request{Service: svc.Name, Method: r.Method, Path: path, Query: r.URL.Query(), Time: time.Now()})
 	if !live {
 		reset(w)
 		return
@@ -28,7 +28,7 @@ func (s *API) serve(svc *service, h handlerFunc, auth bool, w http.ResponseWrite
 	if err != nil {
 		return // the client went away or sent too much; its connection ends here
 	}
-	c := &call{srv: s, svc: svc, r: r, body: body, query: r.URL.Query(), path: path}
+	c := &Call{srv: s, svc: svc, Request: r, Body: body, Query: r.URL.Query(), Path: path}
 	fault := s.obs.fault(c)
 	if fault != nil && !s.applyBefore(r.Context(), c, fault, entry, w) {
 		return
@@ -47,7 +47,7 @@ func (s *API) serve(svc *service, h handlerFunc, auth bool, w http.ResponseWrite
 }
 
 // run answers a call with its hooks around it; nil means that the connection shall be cut.
-func (s *API) run(c *call, h handlerFunc, auth bool) *wire {
+func (s *API) run(c *Call, h HandlerFunc, auth bool) *wire {
 	if err := s.prepare(c, auth); err != nil {
 		return s.errorWire(c, err)
 	}
@@ -69,24 +69,24 @@ func (s *API) run(c *call, h handlerFunc, auth bool) *wire {
 }
 
 // prepare checks the token and negotiates the microversion.
-func (s *API) prepare(c *call, auth bool) error {
+func (s *API) prepare(c *Call, auth bool) error {
 	if auth {
-		caller, valid := s.identity.Caller(c.r.Header.Get("X-Auth-Token"))
+		caller, valid := s.identity.Caller(c.Request.Header.Get("X-Auth-Token"))
 		if !valid {
-			return unauthorized(c)
+			return Unauthorized(c)
 		}
-		c.caller = caller
+		c.Caller = caller
 	}
 	return c.negotiate()
 }
 
 // mutates reports whether the call changes the cloud; asking for a token does not.
-func (c *call) mutates() bool {
-	return c.r.Method != http.MethodGet && c.r.Method != http.MethodHead && c.path != "/auth/tokens" && !strings.HasPrefix(c.path, "/OS-FEDERATION/")
+func (c *Call) mutates() bool {
+	return c.Request.Method != http.MethodGet && c.Request.Method != http.MethodHead && c.Path != "/auth/tokens" && !strings.HasPrefix(c.Path, "/OS-FEDERATION/")
 }
 
 // execute runs the handler and encodes its reply, with the lock held.
-func (s *API) execute(c *call, h handlerFunc) *wire {
+func (s *API) execute(c *Call, h HandlerFunc) *wire {
 	s.cloud.Lock()
 	defer s.cloud.Unlock()
 	rep, err := h(c)
@@ -104,36 +104,36 @@ type wire struct {
 	truncate bool
 }
 
-func (s *API) wire(c *call, rep *reply) *wire {
+func (s *API) wire(c *Call, rep *Reply) *wire {
 	body, ct, err := rep.encode()
 	if err != nil {
 		return &wire{status: http.StatusInternalServerError, body: []byte(err.Error()), header: http.Header{"Content-Type": {"text/plain"}}}
 	}
-	out := &wire{status: rep.status, body: body, header: rep.header.Clone()}
+	out := &wire{status: rep.Status, body: body, header: rep.header.Clone()}
 	if out.header == nil {
 		out.header = http.Header{}
 	}
 	if ct != "" {
 		out.header.Set("Content-Type", ct)
 	}
-	id := "req-" + newID()
+	id := "req-" + NewID()
 	out.header.Set("X-Openstack-Request-Id", id)
 	c.describeVersion(out.header, id)
 	return out
 }
 
-func (s *API) errorWire(c *call, err error) *wire {
-	var e *apiError
+func (s *API) errorWire(c *Call, err error) *wire {
+	var e *Error
 	if !errors.As(err, &e) {
-		e = errorf(http.StatusInternalServerError, "", "simulator: %s", err)
+		e = Errorf(http.StatusInternalServerError, "", "simulator: %s", err)
 	}
-	rep := &reply{status: e.status}
-	if rep.body = e.body; rep.body == nil {
-		rep.contentType, rep.body = c.svc.errorBody(c, e)
+	rep := &Reply{Status: e.Status}
+	if rep.Body = e.Body; rep.Body == nil {
+		rep.ContentType, rep.Body = c.svc.ErrorBody(c, e)
 	} else {
-		rep.contentType = e.contentType
+		rep.ContentType = e.ContentType
 	}
-	rep.header = e.header // errorBody may have set it
+	rep.header = e.Header // errorBody may have set it
 	return s.wire(c, rep)
 }
 
@@ -174,17 +174,18 @@ func reset(w http.ResponseWriter) {
 
 var (
 	versionSegment = regexp.MustCompile(`^v\d+(\.\d+)?$`)
-	projectSegment = regexp.MustCompile(`^[0-9a-f]{32}$`)
+	// ProjectSegment is a project's id in a path.
+	ProjectSegment = regexp.MustCompile(`^[0-9a-f]{32}$`)
 )
 
 // shortPath is the path as the request log and the faults name it: "/servers/detail" for
 // /compute/v2.1/servers/detail, "/volumes" for /volume/v3/<project>/volumes.
-func shortPath(svc *service, path string) string {
-	path = strings.TrimPrefix(path, svc.prefix)
+func shortPath(svc *Service, path string) string {
+	path = strings.TrimPrefix(path, svc.Prefix)
 	first, rest, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	if versionSegment.MatchString(first) {
 		path = "/" + rest
-		if first, rest, _ = strings.Cut(rest, "/"); svc.name == "volume" && projectSegment.MatchString(first) {
+		if first, rest, _ = strings.Cut(rest, "/"); svc.Name == "volume" && ProjectSegment.MatchString(first) {
 			path = "/" + rest
 		}
 	}
@@ -194,19 +195,20 @@ func shortPath(svc *service, path string) string {
 	return path
 }
 
-func discardLog() *log.Logger { return log.New(io.Discard, "", 0) }
+// DiscardLog is for servers whose clients come and go as tests want it.
+func DiscardLog() *log.Logger { return log.New(io.Discard, "", 0) }
 
-// authenticationRequired is the message of all refusals for lack of a valid identity.
-const authenticationRequired = "The request you have made requires authentication."
+// AuthenticationRequired is the message of all refusals for lack of a valid identity.
+const AuthenticationRequired = "The request you have made requires authentication."
 
-// unauthorized is the refusal of a missing or invalid token: Keystone's own, and for the other
+// Unauthorized is the refusal of a missing or invalid token: Keystone's own, and for the other
 // services that of the middleware which they all share.
-func unauthorized(c *call) *apiError {
-	e := errorf(http.StatusUnauthorized, "", authenticationRequired)
-	if c.svc.name == "identity" {
+func Unauthorized(c *Call) *Error {
+	e := Errorf(http.StatusUnauthorized, "", AuthenticationRequired)
+	if c.svc.Name == "identity" {
 		return e
 	}
-	e.header = http.Header{"Www-Authenticate": {`Keystone uri="` + strings.TrimSuffix(c.srv.identity.AuthURL(), "/v3") + `"`}}
-	e.body = object{"error": object{"code": e.status, "title": "Unauthorized", "message": e.message}}
+	e.Header = http.Header{"Www-Authenticate": {`Keystone uri="` + strings.TrimSuffix(c.srv.identity.AuthURL(), "/v3") + `"`}}
+	e.Body = Object{"error": Object{"code": e.Status, "title": "Unauthorized", "message": e.Message}}
 	return e
 }

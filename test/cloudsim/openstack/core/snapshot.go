@@ -1,4 +1,4 @@
-package openstack
+package core
 
 // Item is one object in a Snapshot.
 type Item struct {

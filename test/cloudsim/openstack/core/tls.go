@@ -1,4 +1,4 @@
-package openstack
+package core
 
 import (
 	"crypto/ecdsa"
