@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
 )
 
 // Nova is the simulated service.
@@ -58,8 +59,8 @@ type image struct{ id, name string }
 func computeMicro() *core.Micro {
 	return &core.Micro{
 		Name: "compute", Legacy: "X-OpenStack-Nova-API-Version", Major: 2, Min: 1, Max: 93,
-		Malformed:  malformedVersion,
-		OutOfRange: func(v string) *core.Error { return versionOutOfRange(v, "2.1", "2.93") },
+		Malformed:  dialect.MalformedVersion,
+		OutOfRange: func(v string) *core.Error { return dialect.VersionOutOfRange(v, "2.1", "2.93") },
 	}
 }
 
@@ -80,7 +81,7 @@ func newNova(cloud *core.Cloud, ports core.Ports, owner core.Owner, maxLimit int
 
 // service is Nova's part of the API.
 func (s *Nova) service() *core.Service {
-	return &core.Service{Name: "compute", Prefix: "/compute", ErrorBody: novaError("application/json; charset=UTF-8"), Micro: computeMicro(), Routes: s.routes, NoRoute: core.HTMLNotFound()}
+	return &core.Service{Name: "compute", Prefix: "/compute", ErrorBody: dialect.NovaError("application/json; charset=UTF-8"), Micro: computeMicro(), Routes: s.routes, NoRoute: core.HTMLNotFound()}
 }
 
 func (s *Nova) routes(r *core.Router) {
@@ -149,7 +150,7 @@ func (s *Nova) flavorBody(c *core.Call, f *flavor, detail bool) core.Object {
 		"vcpus": f.vcpus, "os-flavor-access:is_public": true, "rxtx_factor": json.Number("1.0"),
 	})
 	if c.Micro >= 61 {
-		out["extra_specs"] = nonNil(f.extraSpecs)
+		out["extra_specs"] = dialect.NonNil(f.extraSpecs)
 	}
 	if c.Micro >= 75 {
 		out["swap"] = 0
@@ -169,7 +170,7 @@ func (s *Nova) listFlavors(c *core.Call) (*core.Reply, error) {
 	}
 	items, _, found := core.Page(s.flavors, func(f *flavor) string { return f.id }, c.Query.Get("marker"), limit)
 	if !found {
-		return nil, badInput("marker [%s] not found", c.Query.Get("marker"))
+		return nil, dialect.BadInput("marker [%s] not found", c.Query.Get("marker"))
 	}
 	out := []core.Object{}
 	for _, f := range items {
@@ -177,7 +178,7 @@ func (s *Nova) listFlavors(c *core.Call) (*core.Reply, error) {
 	}
 	body := core.Object{"flavors": out}
 	if len(items) > 0 && len(items) == limit {
-		body["flavors_links"] = nextLink(c, items[len(items)-1].id)
+		body["flavors_links"] = dialect.NextLink(c, items[len(items)-1].id)
 	}
 	return core.OK(body)
 }
@@ -204,7 +205,7 @@ func (s *Nova) showExtraSpecs(c *core.Call) (*core.Reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return core.OK(core.Object{"extra_specs": nonNil(f.extraSpecs)})
+	return core.OK(core.Object{"extra_specs": dialect.NonNil(f.extraSpecs)})
 }
 
 func (s *Nova) listZones(*core.Call) (*core.Reply, error) {
@@ -221,7 +222,7 @@ func (s *Nova) listZonesDetail(c *core.Call) (*core.Reply, error) {
 	}
 	out := []core.Object{}
 	for _, z := range s.Zones {
-		service := core.Object{"available": true, "active": true, "updated_at": time.Now().UTC().Format(novaTime)}
+		service := core.Object{"available": true, "active": true, "updated_at": time.Now().UTC().Format(dialect.NovaTime)}
 		out = append(out, core.Object{"zoneName": z, "zoneState": core.Object{"available": true}, "hosts": core.Object{"compute-" + z: core.Object{"nova-compute": service}}})
 	}
 	return core.OK(core.Object{"availabilityZoneInfo": out})
@@ -254,7 +255,7 @@ func (s *Nova) limit(c *core.Call) (int, error) {
 	}
 	n, err := strconv.ParseUint(text, 10, 31)
 	if err != nil {
-		return 0, badInput("Invalid input for query parameters limit. Value: %s. '%s' does not match '^[0-9]*$'", text, text)
+		return 0, dialect.BadInput("Invalid input for query parameters limit. Value: %s. '%s' does not match '^[0-9]*$'", text, text)
 	}
 	return min(int(n), s.maxLimit), nil
 }

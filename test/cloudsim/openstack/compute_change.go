@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
 )
 
 type serverRequest struct {
@@ -43,35 +44,35 @@ type nic struct {
 func (s *Nova) createServer(c *core.Call) (*core.Reply, error) {
 	var req serverRequest
 	if json.Unmarshal(c.Body, &req) != nil || req.Server == nil {
-		return nil, badInput("Malformed request body")
+		return nil, dialect.BadInput("Malformed request body")
 	}
 	in := req.Server
 	var flavorRef string
 	switch {
 	case in.Name == nil:
-		return nil, badInput("Invalid input for field/attribute server. 'name' is a required property")
+		return nil, dialect.BadInput("Invalid input for field/attribute server. 'name' is a required property")
 	case in.FlavorRef == nil:
-		return nil, badInput("Invalid input for field/attribute server. 'flavorRef' is a required property")
+		return nil, dialect.BadInput("Invalid input for field/attribute server. 'flavorRef' is a required property")
 	case json.Unmarshal(in.FlavorRef, &flavorRef) != nil:
 		flavorRef = string(in.FlavorRef) // a number is taken too
 	}
 	if c.Micro >= 37 && in.Networks == nil {
-		return nil, badInput("Invalid input for field/attribute server. 'networks' is a required property")
+		return nil, dialect.BadInput("Invalid input for field/attribute server. 'networks' is a required property")
 	}
 	if in.ImageRef == "" && len(in.BlockDevices) == 0 {
-		return nil, badInput("Missing imageRef attribute")
+		return nil, dialect.BadInput("Missing imageRef attribute")
 	}
 	i := slices.IndexFunc(s.flavors, func(f *flavor) bool { return f.id == flavorRef })
 	if i < 0 {
-		return nil, badInput("Flavor %s could not be found.", flavorRef)
+		return nil, dialect.BadInput("Flavor %s could not be found.", flavorRef)
 	}
 	if in.ImageRef != "" && !slices.ContainsFunc(s.images, func(m image) bool { return m.id == in.ImageRef }) {
-		return nil, badInput("Can not find requested image")
+		return nil, dialect.BadInput("Can not find requested image")
 	}
 	if in.AvailabilityZone == "" {
 		in.AvailabilityZone = s.Zones[0]
 	} else if !slices.Contains(s.Zones, in.AvailabilityZone) {
-		return nil, badInput("The requested availability zone is not available")
+		return nil, dialect.BadInput("The requested availability zone is not available")
 	}
 	v := &server{
 		id: core.NewID(), name: *in.Name, hostname: in.Hostname, projectID: c.Project(), userID: c.UserID(), zone: in.AvailabilityZone,
@@ -81,8 +82,8 @@ func (s *Nova) createServer(c *core.Call) (*core.Reply, error) {
 	for _, g := range in.SecurityGroups {
 		v.securityGroups = append(v.securityGroups, g.Name)
 	}
-	setText(&v.accessIPv4, in.AccessIPv4)
-	setText(&v.accessIPv6, in.AccessIPv6)
+	dialect.SetText(&v.accessIPv4, in.AccessIPv4)
+	dialect.SetText(&v.accessIPv6, in.AccessIPv6)
 	if err := s.attachPorts(v, in.Networks); err != nil {
 		return nil, err
 	}
@@ -130,7 +131,7 @@ func (s *Nova) attachPorts(v *server, raw json.RawMessage) error {
 	if raw != nil && word == "" {
 		nics = nil
 		if json.Unmarshal(raw, &nics) != nil {
-			return badInput("Invalid input for field/attribute networks.")
+			return dialect.BadInput("Invalid input for field/attribute networks.")
 		}
 	}
 	for _, n := range nics {
@@ -152,13 +153,13 @@ func (s *Nova) attachPort(v *server, n nic) (core.Port, error) {
 	}
 	if n.UUID != "" {
 		if _, known := s.ports.NetworkName(n.UUID); !known {
-			return core.Port{}, badInput("Network %s could not be found.", n.UUID)
+			return core.Port{}, dialect.BadInput("Network %s could not be found.", n.UUID)
 		}
 	}
 	wish := core.PortWish{DeviceID: v.id, NetworkID: n.UUID, Zone: v.zone, ProjectID: v.projectID}
 	if n.FixedIP != "" {
 		if err := wish.FixedIP.UnmarshalText([]byte(n.FixedIP)); err != nil {
-			return core.Port{}, badInput("Invalid input for field/attribute fixed_ip. Value: %s.", n.FixedIP)
+			return core.Port{}, dialect.BadInput("Invalid input for field/attribute fixed_ip. Value: %s.", n.FixedIP)
 		}
 	}
 	p, err := s.ports.Create(wish)
@@ -175,7 +176,7 @@ func refusal(err error, message string) error {
 	if errors.As(err, &e) && e.Status != http.StatusNotFound {
 		message = e.Message
 	}
-	return badInput("%s", message)
+	return dialect.BadInput("%s", message)
 }
 
 // change lets fn happen to the server after the delay of transient states, unless its state
@@ -205,12 +206,12 @@ func (s *Nova) updateServer(c *core.Call) (*core.Reply, error) {
 	}
 	var req serverRequest
 	if json.Unmarshal(c.Body, &req) != nil || req.Server == nil {
-		return nil, badInput("Malformed request body")
+		return nil, dialect.BadInput("Malformed request body")
 	}
 	in := req.Server
-	setText(&v.name, in.Name)
-	setText(&v.accessIPv4, in.AccessIPv4)
-	setText(&v.accessIPv6, in.AccessIPv6)
+	dialect.SetText(&v.name, in.Name)
+	dialect.SetText(&v.accessIPv4, in.AccessIPv4)
+	dialect.SetText(&v.accessIPv6, in.AccessIPv6)
 	if in.Description != nil {
 		v.description = in.Description
 	}
@@ -262,14 +263,14 @@ var serverActions = map[string]serverTransition{
 func (s *Nova) serverAction(c *core.Call) (*core.Reply, error) {
 	var req map[string]json.RawMessage
 	if json.Unmarshal(c.Body, &req) != nil || len(req) != 1 {
-		return nil, badInput("Malformed request body")
+		return nil, dialect.BadInput("Malformed request body")
 	}
 	var name string
 	for name = range req {
 	}
 	action, known := serverActions[name]
 	if !known {
-		return nil, badInput("There is no such action: %s", name)
+		return nil, dialect.BadInput("There is no such action: %s", name)
 	}
 	v, err := s.pathServer(c)
 	if err != nil {
@@ -291,7 +292,7 @@ func (s *Nova) showMetadata(c *core.Call) (*core.Reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return core.OK(core.Object{"metadata": nonNil(v.metadata)})
+	return core.OK(core.Object{"metadata": dialect.NonNil(v.metadata)})
 }
 
 func (s *Nova) addMetadata(c *core.Call) (*core.Reply, error)     { return s.writeMetadata(c, true) }
@@ -306,7 +307,7 @@ func (s *Nova) writeMetadata(c *core.Call, keep bool) (*core.Reply, error) {
 		Metadata map[string]string `json:"metadata"`
 	}
 	if json.Unmarshal(c.Body, &req) != nil || req.Metadata == nil {
-		return nil, badInput("Malformed request body")
+		return nil, dialect.BadInput("Malformed request body")
 	}
 	if !keep || v.metadata == nil {
 		v.metadata = map[string]string{}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
 )
 
 func interfaceBody(c *core.Call, p core.Port) core.Object {
@@ -74,7 +75,7 @@ func (s *Nova) attachInterface(c *core.Call) (*core.Reply, error) {
 		} `json:"interfaceAttachment"`
 	}
 	if json.Unmarshal(c.Body, &req) != nil {
-		return nil, badInput("Malformed request body")
+		return nil, dialect.BadInput("Malformed request body")
 	}
 	in := req.Attachment
 	n := nic{UUID: in.NetID, Port: in.PortID}
@@ -82,7 +83,7 @@ func (s *Nova) attachInterface(c *core.Call) (*core.Reply, error) {
 		n.FixedIP = in.FixedIPs[0].IP
 	}
 	if n.Port == "" && n.UUID == "" {
-		return nil, badInput("Multiple possible networks found, use a Network ID to be more specific.")
+		return nil, dialect.BadInput("Multiple possible networks found, use a Network ID to be more specific.")
 	}
 	p, err := s.attachPort(v, n)
 	if err != nil {

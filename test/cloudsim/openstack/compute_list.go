@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
 )
 
 // serverQuery are the parameters that Nova's schema of the server list knows. From 2.75 on any
@@ -59,7 +60,7 @@ func (s *Nova) listServers(c *core.Call) (*core.Reply, error) {
 	marker := c.Query.Get("marker")
 	items, _, found := core.Page(all, func(v *server) string { return v.id }, marker, limit)
 	if !found {
-		return nil, badInput("marker [%s] not found", marker)
+		return nil, dialect.BadInput("marker [%s] not found", marker)
 	}
 	out := make([]core.Object, 0, len(items))
 	for _, v := range items {
@@ -71,7 +72,7 @@ func (s *Nova) listServers(c *core.Call) (*core.Reply, error) {
 	}
 	body := core.Object{"servers": out}
 	if len(items) > 0 && len(items) == limit { // Nova does not look whether more follow
-		body["servers_links"] = nextLink(c, items[len(items)-1].id)
+		body["servers_links"] = dialect.NextLink(c, items[len(items)-1].id)
 	}
 	return core.OK(body)
 }
@@ -80,23 +81,23 @@ func checkServerQuery(c *core.Call) error {
 	if c.Micro >= 75 {
 		for _, k := range slices.Sorted(keysOf(c.Query)) {
 			if !slices.Contains(serverQuery, k) && !strings.HasPrefix(k, "_") {
-				return badInput("'%s' does not match any of the regexes: '^_'", k)
+				return dialect.BadInput("'%s' does not match any of the regexes: '^_'", k)
 			}
 		}
 	}
 	for _, k := range c.Query["sort_key"] {
 		if sortKeys[k] == nil {
-			return badInput("Invalid input for query parameters sort_key. Value: %s. '%s' is not one of %v", k, k, slices.Sorted(keysOf(sortKeys)))
+			return dialect.BadInput("Invalid input for query parameters sort_key. Value: %s. '%s' is not one of %v", k, k, slices.Sorted(keysOf(sortKeys)))
 		}
 	}
 	for _, k := range []string{"changes-since", "changes-before"} {
 		if text := c.Query.Get(k); text != "" {
-			if _, err := parseDate(text); err != nil {
-				return badInput("Invalid input for query parameters %s. Value: %s. '%s' is not a 'date-time'", k, text, text)
+			if _, err := dialect.ParseDate(text); err != nil {
+				return dialect.BadInput("Invalid input for query parameters %s. Value: %s. '%s' is not a 'date-time'", k, text, text)
 			}
 		}
 	}
-	if allTenants(c) && !c.Admin() {
+	if dialect.AllTenants(c) && !c.Admin() {
 		return core.Errorf(http.StatusForbidden, "", "Policy doesn't allow os_compute_api:servers:index:get_all_tenants to be performed.")
 	}
 	return nil
@@ -122,7 +123,7 @@ func (s *Nova) filterServers(c *core.Call) ([]*server, error) {
 	if c.Query.Has("changes-since") || c.Query.Has("changes-before") || c.Admin() && strings.EqualFold(c.Query.Get("deleted"), "true") {
 		pool = append(slices.Clone(pool), s.gone...)
 	}
-	all := allTenants(c)
+	all := dialect.AllTenants(c)
 	var out []*server
 	for _, v := range slices.Backward(pool) {
 		if !all && v.projectID != c.Project() {
@@ -177,13 +178,13 @@ func (s *Nova) serverTest(key string, values []string) (func(*server) bool, erro
 	case "name", "display_name", "hostname":
 		re, err := regexp.Compile("(?i)" + value)
 		if err != nil {
-			return nil, badInput("Invalid input for query parameters %s. Value: %s. '%s' is not a 'regex'", key, value, value)
+			return nil, dialect.BadInput("Invalid input for query parameters %s. Value: %s. '%s' is not a 'regex'", key, value, value)
 		}
 		return func(v *server) bool { return re.MatchString(v.name) }, nil
 	case "ip", "ip6":
 		re, err := regexp.Compile("^(?:" + value + ")")
 		if err != nil {
-			return nil, badInput("Invalid input for query parameters %s. Value: %s. '%s' is not a 'regex'", key, value, value)
+			return nil, dialect.BadInput("Invalid input for query parameters %s. Value: %s. '%s' is not a 'regex'", key, value, value)
 		}
 		return func(v *server) bool { return s.hasAddress(v, re, key == "ip6") }, nil
 	case "status":
@@ -191,7 +192,7 @@ func (s *Nova) serverTest(key string, values []string) (func(*server) bool, erro
 			return slices.ContainsFunc(values, func(want string) bool { return strings.EqualFold(want, v.status()) })
 		}, nil
 	case "changes-since", "changes-before":
-		at, _ := parseDate(value) // checked before
+		at, _ := dialect.ParseDate(value) // checked before
 		return func(v *server) bool { return v.updated.Before(at) == (key == "changes-before") }, nil
 	case "tags", "tags-any", "not-tags", "not-tags-any":
 		return tagTest(key, strings.Split(value, ",")), nil

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
 )
 
 const secondTime = "2006-01-02T15:04:05Z"
@@ -64,11 +65,11 @@ func (s *Nova) showServer(c *core.Call) (*core.Reply, error) {
 func (s *Nova) serverBody(c *core.Call, v *server, list bool) core.Object {
 	out := core.Object{
 		"id": v.id, "name": v.name, "status": v.status(), "tenant_id": v.projectID, "user_id": v.userID,
-		"metadata": nonNil(v.metadata), "hostId": v.hostID(), "image": "", "flavor": s.serverFlavor(c, v.flavor),
+		"metadata": dialect.NonNil(v.metadata), "hostId": v.hostID(), "image": "", "flavor": s.serverFlavor(c, v.flavor),
 		"created": v.created.Format(secondTime), "updated": v.updated.Format(secondTime), "addresses": s.addresses(v, true),
 		"accessIPv4": v.accessIPv4, "accessIPv6": v.accessIPv6, "links": computeLinks(c, "servers", v.id),
 		"OS-DCF:diskConfig": "MANUAL", "OS-EXT-AZ:availability_zone": v.zone, "config_drive": "", "key_name": nil,
-		"OS-SRV-USG:launched_at": timeOrNil(v.launched), "OS-SRV-USG:terminated_at": timeOrNil(v.terminated),
+		"OS-SRV-USG:launched_at": dialect.TimeOrNil(v.launched), "OS-SRV-USG:terminated_at": dialect.TimeOrNil(v.terminated),
 		"OS-EXT-STS:task_state": textOrNil(v.taskState), "OS-EXT-STS:vm_state": v.vmState, "OS-EXT-STS:power_state": powerStates[v.vmState],
 		"os-extended-volumes:volumes_attached": []core.Object{},
 	}
@@ -161,7 +162,7 @@ func (s *Nova) serverFlavor(c *core.Call, f *flavor) core.Object {
 	if c.Micro < 47 {
 		return core.Object{"id": f.id, "links": []core.Object{{"rel": "bookmark", "href": c.URL("/flavors/" + f.id)}}}
 	}
-	return core.Object{"vcpus": f.vcpus, "ram": f.ram, "disk": f.disk, "ephemeral": 0, "swap": 0, "original_name": f.name, "extra_specs": nonNil(f.extraSpecs)}
+	return core.Object{"vcpus": f.vcpus, "ram": f.ram, "disk": f.disk, "ephemeral": 0, "swap": 0, "original_name": f.name, "extra_specs": dialect.NonNil(f.extraSpecs)}
 }
 
 // addresses are the server's by network, from its ports; none while it is being built.

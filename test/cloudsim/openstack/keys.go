@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
 )
 
 // Barbican is the simulated service.
@@ -183,7 +184,7 @@ func (s *Barbican) pathSecret(c *core.Call, what string) (*secret, error) {
 	if slices.ContainsFunc(s.secrets, func(x *secret) bool { return x.id == id && x.projectID != c.Project() && !x.expired() }) {
 		return nil, notYours(what)
 	}
-	if isUUID(id) {
+	if dialect.IsUUID(id) {
 		return nil, core.Errorf(http.StatusNotFound, "", "Secret not found.")
 	}
 	return nil, core.Errorf(http.StatusNotFound, "", "Not Found. Provided secret id is invalid.")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
 )
 
 type secretRequest struct {
@@ -96,7 +97,7 @@ func (s *Barbican) createSecret(c *core.Call) (*core.Reply, error) {
 		x.name = x.id
 	}
 	if req.Expiration != "" {
-		at, err := parseDate(req.Expiration)
+		at, err := dialect.ParseDate(req.Expiration)
 		if err != nil {
 			return nil, keysRefusal("Secret", "Invalid date for 'expiration'. Invalid property: 'expiration'")
 		}
@@ -220,7 +221,7 @@ func (s *Barbican) listContainers(c *core.Call) (*core.Reply, error) {
 func (s *Barbican) pathContainer(c *core.Call, what string) (*container, error) {
 	id := c.Param("id")
 	i := slices.IndexFunc(s.containers, func(x *container) bool { return x.id == id })
-	if i < 0 && isUUID(id) {
+	if i < 0 && dialect.IsUUID(id) {
 		return nil, core.Errorf(http.StatusNotFound, "", "Secrets container not found.")
 	}
 	if i < 0 {

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
 )
 
 // firstFree is how far into a seeded subnet its ports' addresses begin.
@@ -177,15 +178,15 @@ func (s *Neutron) allocateOne(p *port, w core.FixedIPWish) (core.FixedIP, error)
 	}
 	ip, err := netip.ParseAddr(w.IP)
 	if err != nil {
-		return core.FixedIP{}, badRequest("Invalid input for fixed_ips. Reason: '%s' is not a valid IP address.", w.IP)
+		return core.FixedIP{}, dialect.BadRequest("Invalid input for fixed_ips. Reason: '%s' is not a valid IP address.", w.IP)
 	}
 	return core.FixedIP{SubnetID: sub.id, IP: ip}, sub.takeThis(ip, p.id)
 }
 
 func (s *Neutron) wishedSubnet(p *port, w core.FixedIPWish) (*subnet, error) {
 	if w.SubnetID != "" {
-		if !isUUID(w.SubnetID) {
-			return nil, badRequest("Invalid input for fixed_ips. Reason: '%s' is not a valid UUID.", w.SubnetID)
+		if !dialect.IsUUID(w.SubnetID) {
+			return nil, dialect.BadRequest("Invalid input for fixed_ips. Reason: '%s' is not a valid UUID.", w.SubnetID)
 		}
 		sub, is := s.subnets[w.SubnetID]
 		if !is {
@@ -198,7 +199,7 @@ func (s *Neutron) wishedSubnet(p *port, w core.FixedIPWish) (*subnet, error) {
 	}
 	ip, err := netip.ParseAddr(w.IP)
 	if err != nil {
-		return nil, badRequest("Invalid input for fixed_ips. Reason: '%s' is not a valid IP address.", w.IP)
+		return nil, dialect.BadRequest("Invalid input for fixed_ips. Reason: '%s' is not a valid IP address.", w.IP)
 	}
 	for _, sub := range s.subnetsOf(p.networkID) {
 		if sub.cidr.Contains(ip) {

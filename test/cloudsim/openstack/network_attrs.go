@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
 )
 
 // attr is one attribute of a kind of object and what Neutron takes for it.
@@ -28,10 +29,10 @@ const (
 )
 
 // body returns the object (or with many the objects) in the request's body.
-func (k *netKind) body(c *core.Call) (one fields, many []fields, err error) {
+func (k *netKind) body(c *core.Call) (one dialect.Fields, many []dialect.Fields, err error) {
 	var doc map[string]json.RawMessage
 	if json.Unmarshal(c.Body, &doc) != nil {
-		return nil, nil, badRequest("Body contains invalid data")
+		return nil, nil, dialect.BadRequest("Body contains invalid data")
 	}
 	if raw, is := doc[k.one]; is && json.Unmarshal(raw, &one) == nil && one != nil {
 		return one, nil, nil
@@ -39,11 +40,11 @@ func (k *netKind) body(c *core.Call) (one fields, many []fields, err error) {
 	if raw, is := doc[k.many]; is && c.Request.Method == http.MethodPost && json.Unmarshal(raw, &many) == nil && len(many) > 0 {
 		return nil, many, nil
 	}
-	return nil, nil, badRequest("Unable to find '%s' in request body", k.one)
+	return nil, nil, dialect.BadRequest("Unable to find '%s' in request body", k.one)
 }
 
 // check validates fields against the kind's attributes as Neutron does.
-func (k *netKind) check(c *core.Call, in fields, create bool) error {
+func (k *netKind) check(c *core.Call, in dialect.Fields, create bool) error {
 	known := map[string]attr{}
 	for _, a := range k.attrs {
 		known[a.name] = a
@@ -56,19 +57,19 @@ func (k *netKind) check(c *core.Call, in fields, create bool) error {
 	}
 	if len(unknown) > 0 {
 		slices.Sort(unknown)
-		return badRequest("Unrecognized attribute(s) '%s'", strings.Join(unknown, ", "))
+		return dialect.BadRequest("Unrecognized attribute(s) '%s'", strings.Join(unknown, ", "))
 	}
 	for _, a := range k.attrs {
 		raw, given := in[a.name]
 		switch {
 		case create && !given && strings.Contains(a.modes, "!"):
-			return badRequest("Failed to parse request. Required attribute '%s' not specified", a.name)
+			return dialect.BadRequest("Failed to parse request. Required attribute '%s' not specified", a.name)
 		case !given:
 			continue
 		case create && !strings.Contains(a.modes, "c"):
-			return badRequest("Attribute '%s' not allowed in POST", a.name)
+			return dialect.BadRequest("Attribute '%s' not allowed in POST", a.name)
 		case !create && !strings.Contains(a.modes, "u"):
-			return badRequest("Cannot update read-only attribute %s", a.name)
+			return dialect.BadRequest("Cannot update read-only attribute %s", a.name)
 		case strings.Contains(a.modes, "a") && create && !c.Admin():
 			return core.Errorf(http.StatusForbidden, "PolicyNotAuthorized", "(rule:create_%s and rule:create_%s:%s) is disallowed by policy", k.one, k.one, a.name)
 		}
@@ -79,10 +80,10 @@ func (k *netKind) check(c *core.Call, in fields, create bool) error {
 	return k.checkProject(c, in)
 }
 
-func (k *netKind) checkProject(c *core.Call, in fields) error {
+func (k *netKind) checkProject(c *core.Call, in dialect.Fields) error {
 	for _, name := range []string{"project_id", "tenant_id"} {
-		if in.has(name) && in.text(name) != c.Project() && !c.Admin() {
-			return badRequest("Specifying 'project_id' or 'tenant_id' other than the authenticated project in request requires admin or advsvc privileges")
+		if in.Has(name) && in.Text(name) != c.Project() && !c.Admin() {
+			return dialect.BadRequest("Specifying 'project_id' or 'tenant_id' other than the authenticated project in request requires admin or advsvc privileges")
 		}
 	}
 	return nil
@@ -93,33 +94,33 @@ func (a attr) check(raw json.RawMessage) error {
 	case text:
 		var v string
 		if json.Unmarshal(raw, &v) != nil || string(raw) == "null" {
-			return badRequest("Invalid input for %s. Reason: '%s' is not a valid string.", a.name, plain(raw))
+			return dialect.BadRequest("Invalid input for %s. Reason: '%s' is not a valid string.", a.name, dialect.Plain(raw))
 		}
 		if len(v) > 255 {
-			return badRequest("Invalid input for %s. Reason: '%s' exceeds maximum length of 255.", a.name, v)
+			return dialect.BadRequest("Invalid input for %s. Reason: '%s' exceeds maximum length of 255.", a.name, v)
 		}
 	case boolean:
-		if _, is := parseBool(plain(raw)); !is {
-			return core.Errorf(http.StatusBadRequest, "InvalidInput", "Invalid input for operation: '%s' cannot be converted to boolean.", plain(raw))
+		if _, is := dialect.ParseBool(dialect.Plain(raw)); !is {
+			return core.Errorf(http.StatusBadRequest, "InvalidInput", "Invalid input for operation: '%s' cannot be converted to boolean.", dialect.Plain(raw))
 		}
 	case uuidValue, uuidOrNull:
 		if a.typ == uuidOrNull && string(raw) == "null" {
 			return nil
 		}
-		if v := plain(raw); !isUUID(v) {
-			return badRequest("Invalid input for %s. Reason: '%s' is not a valid UUID.", a.name, v)
+		if v := dialect.Plain(raw); !dialect.IsUUID(v) {
+			return dialect.BadRequest("Invalid input for %s. Reason: '%s' is not a valid UUID.", a.name, v)
 		}
 	}
 	return nil
 }
 
 // describe sets name and description from a body.
-func (e *entity) describe(in fields) {
-	if in.has("name") {
-		e.name = in.text("name")
+func (e *entity) describe(in dialect.Fields) {
+	if in.Has("name") {
+		e.name = in.Text("name")
 	}
-	if in.has("description") {
-		e.description = in.text("description")
+	if in.Has("description") {
+		e.description = in.Text("description")
 	}
 }
 
@@ -127,10 +128,10 @@ func (e *entity) describe(in fields) {
 func parseCIDR(attribute, v string) (netip.Prefix, error) {
 	p, err := netip.ParsePrefix(v)
 	if err != nil {
-		return p, badRequest("Invalid input for %s. Reason: '%s' is not a valid CIDR.", attribute, v)
+		return p, dialect.BadRequest("Invalid input for %s. Reason: '%s' is not a valid CIDR.", attribute, v)
 	}
 	if p.Masked() != p {
-		return p, badRequest("Invalid input for %s. Reason: '%s' is not a recognized CIDR, '%s' is recommended.", attribute, v, p.Masked())
+		return p, dialect.BadRequest("Invalid input for %s. Reason: '%s' is not a recognized CIDR, '%s' is recommended.", attribute, v, p.Masked())
 	}
 	return p, nil
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
 )
 
 func (s *Neutron) floatingIPKind() *netKind {
@@ -21,7 +22,9 @@ func (s *Neutron) floatingIPKind() *netKind {
 		get:     func(id string) (netItem, bool) { x, is := s.fips[id]; return x, is },
 		view:    s.floatingIPView,
 		create:  s.createFloatingIP,
-		update:  func(c *core.Call, x netItem, in fields) error { return s.updateFloatingIP(c, x.(*floatingIP), in) },
+		update: func(c *core.Call, x netItem, in dialect.Fields) error {
+			return s.updateFloatingIP(c, x.(*floatingIP), in)
+		},
 		remove: func(_ *core.Call, x netItem) error {
 			s.deleteFloatingIP(x.(*floatingIP))
 			return nil
@@ -49,8 +52,8 @@ func (s *Neutron) floatingIPView(_ *core.Call, x netItem) core.Object {
 	return o
 }
 
-func (s *Neutron) createFloatingIP(c *core.Call, in fields) (netItem, error) {
-	x, err := s.networkKind().find(c, in.text("floating_network_id"))
+func (s *Neutron) createFloatingIP(c *core.Call, in dialect.Fields) (netItem, error) {
+	x, err := s.networkKind().find(c, in.Text("floating_network_id"))
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +62,7 @@ func (s *Neutron) createFloatingIP(c *core.Call, in fields) (netItem, error) {
 		return nil, core.Errorf(http.StatusBadRequest, "BadRequest", "Bad floatingip request: Network %s is not a valid external network.", n.id)
 	}
 	var wishes []core.FixedIPWish
-	if w := (core.FixedIPWish{SubnetID: in.text("subnet_id"), IP: in.text("floating_ip_address")}); w != (core.FixedIPWish{}) {
+	if w := (core.FixedIPWish{SubnetID: in.Text("subnet_id"), IP: in.Text("floating_ip_address")}); w != (core.FixedIPWish{}) {
 		wishes = []core.FixedIPWish{w}
 	}
 	p, err := s.newPort(n, "", "", wishes, wishes != nil)
@@ -81,12 +84,12 @@ func (s *Neutron) createFloatingIP(c *core.Call, in fields) (netItem, error) {
 	return f, nil
 }
 
-func (s *Neutron) updateFloatingIP(c *core.Call, f *floatingIP, in fields) error {
-	if in.has("port_id") {
+func (s *Neutron) updateFloatingIP(c *core.Call, f *floatingIP, in dialect.Fields) error {
+	if in.Has("port_id") {
 		if err := s.associateAs(c, f, in); err != nil {
 			return err
 		}
-	} else if !in.null("fixed_ip_address") && in.has("fixed_ip_address") {
+	} else if !in.Null("fixed_ip_address") && in.Has("fixed_ip_address") {
 		return core.Errorf(http.StatusBadRequest, "BadRequest", "Bad floatingip request: fixed_ip_address cannot be specified without a port_id.")
 	}
 	f.describe(in)
@@ -94,12 +97,12 @@ func (s *Neutron) updateFloatingIP(c *core.Call, f *floatingIP, in fields) error
 }
 
 // associateAs associates a floating IP with the port that a body names, or with none.
-func (s *Neutron) associateAs(c *core.Call, f *floatingIP, in fields) error {
-	if in.null("port_id") {
+func (s *Neutron) associateAs(c *core.Call, f *floatingIP, in dialect.Fields) error {
+	if in.Null("port_id") {
 		s.associate(f, nil, netip.Addr{})
 		return nil
 	}
-	x, err := s.portKind().find(c, in.text("port_id"))
+	x, err := s.portKind().find(c, in.Text("port_id"))
 	if err != nil {
 		return err
 	}
@@ -124,8 +127,8 @@ func (s *Neutron) associateAs(c *core.Call, f *floatingIP, in fields) error {
 }
 
 // fixedForFloating picks the fixed IP that a floating IP shall lead to.
-func fixedForFloating(p *port, in fields) (core.FixedIP, error) {
-	want := in.text("fixed_ip_address")
+func fixedForFloating(p *port, in dialect.Fields) (core.FixedIP, error) {
+	want := in.Text("fixed_ip_address")
 	for _, ip := range p.fixed {
 		if want == "" && ip.IP.Is4() || ip.IP.String() == want {
 			return ip, nil

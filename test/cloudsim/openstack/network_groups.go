@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
 )
 
 func (s *Neutron) securityGroupKind() *netKind {
@@ -22,17 +23,17 @@ func (s *Neutron) securityGroupKind() *netKind {
 		all:     func() []netItem { return byID(s.groups) },
 		get:     func(id string) (netItem, bool) { x, is := s.groups[id]; return x, is },
 		view:    securityGroupView,
-		create: func(c *core.Call, in fields) (netItem, error) {
-			if in.text("name") == "default" && s.defaultGroups[owner(c, in)] != nil {
+		create: func(c *core.Call, in dialect.Fields) (netItem, error) {
+			if in.Text("name") == "default" && s.defaultGroups[owner(c, in)] != nil {
 				return nil, core.Errorf(http.StatusConflict, "SecurityGroupDefaultAlreadyExists", "Default security group already exists.")
 			}
 			g := s.newGroup(owner(c, in), "")
 			g.describe(in)
 			return g, nil
 		},
-		update: func(_ *core.Call, x netItem, in fields) error {
+		update: func(_ *core.Call, x netItem, in dialect.Fields) error {
 			g := x.(*securityGroup)
-			if s.defaultGroups[g.project] == g && in.has("name") {
+			if s.defaultGroups[g.project] == g && in.Has("name") {
 				return core.Errorf(http.StatusConflict, "SecurityGroupCannotUpdateDefault", "Updating default security group not allowed.")
 			}
 			g.describe(in)
@@ -108,7 +109,7 @@ func (s *Neutron) securityRuleKind() *netKind {
 		view:    func(_ *core.Call, x netItem) core.Object { return x.(*securityRule).view() },
 		create:  s.createRule,
 		// Zed breaks when a rule is updated.
-		update: func(*core.Call, netItem, fields) error { return internalError() },
+		update: func(*core.Call, netItem, dialect.Fields) error { return internalError() },
 		remove: func(_ *core.Call, x netItem) error {
 			r := x.(*securityRule)
 			r.group.rules = slices.DeleteFunc(r.group.rules, func(y *securityRule) bool { return y == r })
@@ -116,7 +117,7 @@ func (s *Neutron) securityRuleKind() *netKind {
 			delete(s.rules, r.id)
 			return nil
 		},
-		bulk: func(in []fields) error {
+		bulk: func(in []dialect.Fields) error {
 			seen := map[string]bool{}
 			for _, f := range in {
 				raw, err := json.Marshal(f)
@@ -154,15 +155,15 @@ func (r *securityRule) view() core.Object {
 
 // text is the rule in one line, for snapshots.
 func (r *securityRule) text() string {
-	return strings.TrimSpace(fmt.Sprintf("%s %s %s %s-%s %s%s", r.direction, r.ethertype, scalar(r.protocol), scalar(r.min), scalar(r.max), scalar(r.prefix), scalar(r.remoteGroup)))
+	return strings.TrimSpace(fmt.Sprintf("%s %s %s %s-%s %s%s", r.direction, r.ethertype, dialect.Scalar(r.protocol), dialect.Scalar(r.min), dialect.Scalar(r.max), dialect.Scalar(r.prefix), dialect.Scalar(r.remoteGroup)))
 }
 
-func (s *Neutron) createRule(c *core.Call, in fields) (netItem, error) {
-	x, err := s.securityGroupKind().own(c, in.text("security_group_id"))
+func (s *Neutron) createRule(c *core.Call, in dialect.Fields) (netItem, error) {
+	x, err := s.securityGroupKind().own(c, in.Text("security_group_id"))
 	if err != nil {
 		return nil, err
 	}
-	r := &securityRule{entity: s.newEntity(owner(c, in), ""), group: x.(*securityGroup), direction: in.text("direction"), ethertype: "IPv4"}
+	r := &securityRule{entity: s.newEntity(owner(c, in), ""), group: x.(*securityGroup), direction: in.Text("direction"), ethertype: "IPv4"}
 	if err := r.set(in); err != nil {
 		return nil, err
 	}
@@ -182,30 +183,30 @@ func (s *Neutron) createRule(c *core.Call, in fields) (netItem, error) {
 	return r, nil
 }
 
-func (r *securityRule) set(in fields) error {
+func (r *securityRule) set(in dialect.Fields) error {
 	if r.direction != "ingress" && r.direction != "egress" {
-		return badRequest("Invalid input for direction. Reason: %s is not in valid_values.", plain(in["direction"]))
+		return dialect.BadRequest("Invalid input for direction. Reason: %s is not in valid_values.", dialect.Plain(in["direction"]))
 	}
-	if v := in.text("ethertype"); v != "" {
+	if v := in.Text("ethertype"); v != "" {
 		if r.ethertype = v; v != "IPv4" && v != "IPv6" {
 			return core.Errorf(http.StatusBadRequest, "SecurityGroupRuleInvalidEtherType", "Security group rule for ethertype '%s' not supported. Allowed values are ['IPv4', 'IPv6'].", v)
 		}
 	}
-	if in.has("protocol") && !in.null("protocol") {
-		v := strings.ToLower(plain(in["protocol"]))
+	if in.Has("protocol") && !in.Null("protocol") {
+		v := strings.ToLower(dialect.Plain(in["protocol"]))
 		r.protocol = &v
 	}
-	if err := in.into("port_range_min", &r.min); err != nil {
+	if err := in.Into("port_range_min", &r.min); err != nil {
 		return err
 	}
-	if err := in.into("port_range_max", &r.max); err != nil {
+	if err := in.Into("port_range_max", &r.max); err != nil {
 		return err
 	}
 	if err := r.checkPorts(); err != nil {
 		return err
 	}
 	for name, to := range map[string]**string{"remote_ip_prefix": &r.prefix, "remote_group_id": &r.remoteGroup} {
-		if v := in.text(name); v != "" {
+		if v := in.Text(name); v != "" {
 			*to = &v
 		}
 	}
@@ -297,12 +298,12 @@ func (r *securityRule) checkRemote() error {
 func (r *securityRule) same(o *securityRule) bool {
 	rn, _ := r.number()
 	on, _ := o.number()
-	return rn == on && r.direction == o.direction && r.ethertype == o.ethertype && scalar(r.min) == scalar(o.min) && scalar(r.max) == scalar(o.max) &&
-		scalar(r.remoteGroup) == scalar(o.remoteGroup) && anyPrefix(r.prefix) == anyPrefix(o.prefix)
+	return rn == on && r.direction == o.direction && r.ethertype == o.ethertype && dialect.Scalar(r.min) == dialect.Scalar(o.min) && dialect.Scalar(r.max) == dialect.Scalar(o.max) &&
+		dialect.Scalar(r.remoteGroup) == dialect.Scalar(o.remoteGroup) && anyPrefix(r.prefix) == anyPrefix(o.prefix)
 }
 
 func anyPrefix(p *string) string {
-	if v := scalar(p); v != "0.0.0.0/0" && v != "::/0" {
+	if v := dialect.Scalar(p); v != "0.0.0.0/0" && v != "::/0" {
 		return v
 	}
 	return ""

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
 )
 
 // netKind is one kind of Neutron's objects: how it is named, validated, kept and shown.
@@ -23,11 +24,11 @@ type netKind struct {
 	// narrow may answer a list's filters from an index; nil or false: all items are looked at.
 	narrow func(c *core.Call) ([]netItem, bool)
 
-	create func(c *core.Call, in fields) (netItem, error) // nil: cannot be created
-	update func(c *core.Call, x netItem, in fields) error
+	create func(c *core.Call, in dialect.Fields) (netItem, error) // nil: cannot be created
+	update func(c *core.Call, x netItem, in dialect.Fields) error
 	remove func(c *core.Call, x netItem) error
 	// bulk checks the bodies of a bulk create together; may be nil.
-	bulk func(in []fields) error
+	bulk func(in []dialect.Fields) error
 }
 
 // notFoundAs makes a kind's refusal of unknown ids.
@@ -120,7 +121,7 @@ func (k *netKind) precondition(c *core.Call, x netItem) error {
 	}
 	n, err := strconv.Atoi(h)
 	if err != nil {
-		return badRequest("Bad format for If-Match header: revision_number=%s", h)
+		return dialect.BadRequest("Bad format for If-Match header: revision_number=%s", h)
 	}
 	if have := x.base().revision; n != have {
 		return core.Errorf(http.StatusPreconditionFailed, "RevisionNumberConstraintFailed", "Constrained to %d, but current revision is %d", n, have)
@@ -133,7 +134,7 @@ func (k *netKind) show(c *core.Call) (*core.Reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return core.OK(core.Object{k.one: selectFields(k.view(c, x), c.Query["fields"])})
+	return core.OK(core.Object{k.one: dialect.SelectFields(k.view(c, x), c.Query["fields"])})
 }
 
 func (k *netKind) post(c *core.Call) (*core.Reply, error) {
@@ -159,7 +160,7 @@ func (k *netKind) post(c *core.Call) (*core.Reply, error) {
 }
 
 // postMany creates several objects or none.
-func (k *netKind) postMany(c *core.Call, many []fields) (*core.Reply, error) {
+func (k *netKind) postMany(c *core.Call, many []dialect.Fields) (*core.Reply, error) {
 	for _, in := range many {
 		if err := k.check(c, in, true); err != nil {
 			return nil, err

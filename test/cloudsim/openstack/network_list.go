@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
 )
 
 // notFilters are the query keys that steer a list and select nothing.
@@ -35,7 +36,7 @@ func (k *netKind) list(c *core.Call) (*core.Reply, error) {
 	out, links := cutPage(c, k.path, views, marker, limit)
 	body := core.Object{}
 	for i := range out {
-		out[i] = selectFields(out[i], c.Query["fields"])
+		out[i] = dialect.SelectFields(out[i], c.Query["fields"])
 	}
 	body[k.many] = out
 	if len(links) > 0 {
@@ -100,7 +101,7 @@ func matches(v core.Object, q url.Values) (bool, error) {
 		var hit, known bool
 		switch key {
 		case "tags", "tags-any", "not-tags", "not-tags-any":
-			hit, known = matchTags(v, key, want), true
+			hit, known = dialect.MatchTags(v, key, want), true
 		case "fixed_ips":
 			hit, known = matchFixedIPs(v, want), v["fixed_ips"] != nil
 		default:
@@ -109,7 +110,7 @@ func matches(v core.Object, q url.Values) (bool, error) {
 				break
 			}
 			var err error
-			if hit, err = matchValue(have, want); err != nil {
+			if hit, err = dialect.MatchValue(have, want); err != nil {
 				return false, err
 			}
 		}
@@ -133,9 +134,9 @@ func matchFixedIPs(v core.Object, want []string) bool {
 		for name, values := range by {
 			var hit bool
 			if name == "ip_address_substr" {
-				hit = slices.ContainsFunc(values, func(x string) bool { return strings.Contains(scalar(ip["ip_address"]), x) })
+				hit = slices.ContainsFunc(values, func(x string) bool { return strings.Contains(dialect.Scalar(ip["ip_address"]), x) })
 			} else {
-				hit = slices.Contains(values, scalar(ip[name]))
+				hit = slices.Contains(values, dialect.Scalar(ip[name]))
 			}
 			if !hit {
 				return false
@@ -148,12 +149,12 @@ func matchFixedIPs(v core.Object, want []string) bool {
 func sortViews(views []core.Object, q url.Values) error {
 	keys, dirs := q["sort_key"], q["sort_dir"]
 	if len(keys) != len(dirs) {
-		return badRequest("The number of sort_keys and sort_dirs must be same")
+		return dialect.BadRequest("The number of sort_keys and sort_dirs must be same")
 	}
 	for i, key := range slices.Backward(keys) {
 		desc := dirs[i] == "desc"
 		slices.SortStableFunc(views, func(a, b core.Object) int {
-			n := strings.Compare(scalar(a[key]), scalar(b[key]))
+			n := strings.Compare(dialect.Scalar(a[key]), dialect.Scalar(b[key]))
 			if desc {
 				return -n
 			}
@@ -165,11 +166,11 @@ func sortViews(views []core.Object, q url.Values) error {
 
 // cutPage cuts the page that limit, marker and page_reverse ask for, with the links around it.
 func cutPage(c *core.Call, path string, views []core.Object, marker string, limit int) ([]core.Object, []core.Object) {
-	id := func(v core.Object) string { return scalar(v["id"]) }
+	id := func(v core.Object) string { return dialect.Scalar(v["id"]) }
 	if limit == 0 && marker == "" {
 		return views, nil
 	}
-	reverse, _ := parseBool(c.Query.Get("page_reverse"))
+	reverse, _ := dialect.ParseBool(c.Query.Get("page_reverse"))
 	if limit == 0 {
 		limit = -1
 	}

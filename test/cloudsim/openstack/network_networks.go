@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
 )
 
 func (s *Neutron) networkKind() *netKind {
@@ -24,7 +25,7 @@ func (s *Neutron) networkKind() *netKind {
 		get:     func(id string) (netItem, bool) { x, is := s.networks[id]; return x, is },
 		view:    s.networkView,
 		visible: func(x netItem) bool { n := x.(*network); return n.external || n.shared },
-		create: func(c *core.Call, in fields) (netItem, error) {
+		create: func(c *core.Call, in dialect.Fields) (netItem, error) {
 			n := &network{entity: s.newEntity(owner(c, in), ""), adminUp: true, portSecurity: true, mtu: 1442}
 			if err := setNetwork(n, in); err != nil {
 				return nil, err
@@ -33,30 +34,30 @@ func (s *Neutron) networkKind() *netKind {
 			s.networks[n.id] = n
 			return n, nil
 		},
-		update: func(_ *core.Call, x netItem, in fields) error { return setNetwork(x.(*network), in) },
+		update: func(_ *core.Call, x netItem, in dialect.Fields) error { return setNetwork(x.(*network), in) },
 		remove: func(_ *core.Call, x netItem) error { return s.deleteNetwork(x.(*network)) },
 	}
 }
 
 // owner is the project of an object that a body creates.
-func owner(c *core.Call, in fields) string {
+func owner(c *core.Call, in dialect.Fields) string {
 	for _, name := range []string{"project_id", "tenant_id"} {
-		if v := in.text(name); v != "" {
+		if v := in.Text(name); v != "" {
 			return v
 		}
 	}
 	return c.Project()
 }
 
-func setNetwork(n *network, in fields) error {
-	if err := in.into("mtu", &n.mtu); err != nil {
+func setNetwork(n *network, in dialect.Fields) error {
+	if err := in.Into("mtu", &n.mtu); err != nil {
 		return err
 	}
 	n.describe(in)
-	n.adminUp = in.boolean("admin_state_up", n.adminUp)
-	n.shared = in.boolean("shared", n.shared)
-	n.external = in.boolean("router:external", n.external)
-	n.portSecurity = in.boolean("port_security_enabled", n.portSecurity)
+	n.adminUp = in.Boolean("admin_state_up", n.adminUp)
+	n.shared = in.Boolean("shared", n.shared)
+	n.external = in.Boolean("router:external", n.external)
+	n.portSecurity = in.Boolean("port_security_enabled", n.portSecurity)
 	return nil
 }
 
@@ -123,27 +124,27 @@ func (s *Neutron) subnetKind() *netKind {
 			return n.shared || n.external && !s.opts.HideExternalSubnets
 		},
 		create: s.createSubnet,
-		update: func(_ *core.Call, x netItem, in fields) error { return setSubnet(x.(*subnet), in) },
+		update: func(_ *core.Call, x netItem, in dialect.Fields) error { return setSubnet(x.(*subnet), in) },
 		remove: func(_ *core.Call, x netItem) error { return s.deleteSubnet(x.(*subnet)) },
 	}
 }
 
-func (s *Neutron) createSubnet(c *core.Call, in fields) (netItem, error) {
+func (s *Neutron) createSubnet(c *core.Call, in dialect.Fields) (netItem, error) {
 	k := s.networkKind()
-	x, err := k.own(c, in.text("network_id"))
+	x, err := k.own(c, in.Text("network_id"))
 	if err != nil {
 		return nil, err
 	}
 	n := x.(*network)
-	if !in.has("cidr") || in.null("cidr") {
+	if !in.Has("cidr") || in.Null("cidr") {
 		return nil, core.Errorf(http.StatusBadRequest, "BadRequest", "Bad subnets request: a subnetpool must be specified in the absence of a cidr.")
 	}
-	cidr, err := netip.ParsePrefix(in.text("cidr"))
+	cidr, err := netip.ParsePrefix(in.Text("cidr"))
 	if err != nil {
-		return nil, core.Errorf(http.StatusBadRequest, "InvalidInput", "Invalid input for operation: %s is not in a CIDR format.", in.text("cidr"))
+		return nil, core.Errorf(http.StatusBadRequest, "InvalidInput", "Invalid input for operation: %s is not in a CIDR format.", in.Text("cidr"))
 	}
 	cidr = cidr.Masked()
-	if version := in.number("ip_version", 4); (version == 6) != cidr.Addr().Is6() {
+	if version := in.Number("ip_version", 4); (version == 6) != cidr.Addr().Is6() {
 		return nil, invalidInput("cidr '%s' does not match the ip_version '%d'.", cidr, version)
 	}
 	for _, other := range s.subnets {
@@ -152,7 +153,7 @@ func (s *Neutron) createSubnet(c *core.Call, in fields) (netItem, error) {
 		}
 	}
 	sub := s.newSubnet(n, cidr, "", owner(c, in))
-	if in.null("gateway_ip") {
+	if in.Null("gateway_ip") {
 		sub.gateway, sub.pools = netip.Addr{}, []addressRange{{cidr.Addr().Next(), sub.pools[0].last}}
 	}
 	if err := setSubnet(sub, in); err != nil {
@@ -175,14 +176,14 @@ func (s *Neutron) createSubnet(c *core.Call, in fields) (netItem, error) {
 }
 
 // setModes sets how hosts of an IPv6 subnet get their addresses.
-func (sub *subnet) setModes(in fields) error {
+func (sub *subnet) setModes(in dialect.Fields) error {
 	for name, to := range map[string]*string{"ipv6_ra_mode": &sub.raMode, "ipv6_address_mode": &sub.mode} {
-		if !in.given(name) {
+		if !in.Given(name) {
 			continue
 		}
-		*to = in.text(name)
+		*to = in.Text(name)
 		if !slices.Contains([]string{"dhcpv6-stateful", "dhcpv6-stateless", "slaac"}, *to) {
-			return badRequest("Invalid input for %s. Reason: %s is not in valid_values.", name, plain(in[name]))
+			return dialect.BadRequest("Invalid input for %s. Reason: %s is not in valid_values.", name, dialect.Plain(in[name]))
 		}
 		if sub.cidr.Addr().Is4() {
 			return invalidInput("ipv6_ra_mode or ipv6_address_mode are not valid when ip_version is 4.")
@@ -202,9 +203,9 @@ func orNull(v string) any {
 	return v
 }
 
-func setSubnet(sub *subnet, in fields) error {
+func setSubnet(sub *subnet, in dialect.Fields) error {
 	var pools []struct{ Start, End netip.Addr }
-	if err := in.into("allocation_pools", &pools); err != nil {
+	if err := in.Into("allocation_pools", &pools); err != nil {
 		return err
 	}
 	for _, p := range pools {
@@ -214,30 +215,30 @@ func setSubnet(sub *subnet, in fields) error {
 	}
 	var dns []string
 	var hosts []hostRoute
-	if err := in.into("dns_nameservers", &dns); err != nil {
+	if err := in.Into("dns_nameservers", &dns); err != nil {
 		return err
 	}
-	if err := in.into("host_routes", &hosts); err != nil {
+	if err := in.Into("host_routes", &hosts); err != nil {
 		return err
 	}
-	if err := in.into("gateway_ip", &sub.gateway); err != nil {
+	if err := in.Into("gateway_ip", &sub.gateway); err != nil {
 		return err
 	}
-	if in.has("allocation_pools") && len(pools) > 0 {
+	if in.Has("allocation_pools") && len(pools) > 0 {
 		sub.pools = nil
 		for _, p := range pools {
 			sub.pools = append(sub.pools, addressRange{p.Start, p.End})
 		}
 		sub.next = sub.pools[0].first
 	}
-	if in.has("dns_nameservers") {
+	if in.Has("dns_nameservers") {
 		sub.dns = dns
 	}
-	if in.has("host_routes") {
+	if in.Has("host_routes") {
 		sub.hosts = hosts
 	}
 	sub.describe(in)
-	sub.dhcp = in.boolean("enable_dhcp", sub.dhcp)
+	sub.dhcp = in.Boolean("enable_dhcp", sub.dhcp)
 	return nil
 }
 

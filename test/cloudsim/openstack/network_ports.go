@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
 )
 
 func (s *Neutron) portKind() *netKind {
@@ -26,7 +27,7 @@ func (s *Neutron) portKind() *netKind {
 		view:    portObject,
 		narrow:  s.narrowByDevice,
 		create:  s.createPort,
-		update:  func(_ *core.Call, x netItem, in fields) error { return s.updatePort(x.(*port), in) },
+		update:  func(_ *core.Call, x netItem, in dialect.Fields) error { return s.updatePort(x.(*port), in) },
 		remove: func(_ *core.Call, x netItem) error {
 			p := x.(*port)
 			if err := p.trunkGuard(); err != nil {
@@ -94,8 +95,8 @@ func (s *Neutron) newPort(n *network, project, name string, wishes []core.FixedI
 	return p, nil
 }
 
-func (s *Neutron) createPort(c *core.Call, in fields) (netItem, error) {
-	x, err := s.networkKind().find(c, in.text("network_id"))
+func (s *Neutron) createPort(c *core.Call, in dialect.Fields) (netItem, error) {
+	x, err := s.networkKind().find(c, in.Text("network_id"))
 	if err != nil {
 		return nil, err
 	}
@@ -104,19 +105,19 @@ func (s *Neutron) createPort(c *core.Call, in fields) (netItem, error) {
 		return nil, core.Errorf(http.StatusForbidden, "PolicyNotAuthorized", "rule:create_port is disallowed by policy")
 	}
 	var wishes []core.FixedIPWish
-	if err := in.into("fixed_ips", &wishes); err != nil {
+	if err := in.Into("fixed_ips", &wishes); err != nil {
 		return nil, err
 	}
 	project := owner(c, in)
-	p, err := s.newPort(n, project, "", wishes, in.has("fixed_ips") && !in.null("fixed_ips"))
+	p, err := s.newPort(n, project, "", wishes, in.Has("fixed_ips") && !in.Null("fixed_ips"))
 	if err != nil {
 		return nil, err
 	}
-	if mac := in.text("mac_address"); mac != "" {
+	if mac := in.Text("mac_address"); mac != "" {
 		p.mac = mac
 	}
 	s.autoAddress(p)
-	if g := s.defaultGroups[project]; g != nil && !in.has("security_groups") && in.boolean("port_security_enabled", n.portSecurity) {
+	if g := s.defaultGroups[project]; g != nil && !in.Has("security_groups") && in.Boolean("port_security_enabled", n.portSecurity) {
 		p.groups = []string{g.id}
 	}
 	delete(in, "fixed_ips")
@@ -128,7 +129,7 @@ func (s *Neutron) createPort(c *core.Call, in fields) (netItem, error) {
 }
 
 // updatePort applies a validated body to a port.
-func (s *Neutron) updatePort(p *port, in fields) error {
+func (s *Neutron) updatePort(p *port, in dialect.Fields) error {
 	groups, err := s.wishedGroups(p, in)
 	if err != nil {
 		return err
@@ -137,37 +138,37 @@ func (s *Neutron) updatePort(p *port, in fields) error {
 	if err != nil {
 		return err
 	}
-	security := in.boolean("port_security_enabled", p.portSecurity)
+	security := in.Boolean("port_security_enabled", p.portSecurity)
 	if !security && len(pairs) > 0 {
 		return core.Errorf(http.StatusConflict, "AddressPairAndPortSecurityRequired", "Port Security must be enabled in order to have allowed address pairs on a port.")
 	}
 	if !security && len(groups) > 0 {
 		return core.Errorf(http.StatusConflict, "PortSecurityPortHasSecurityGroup", "Port has security group associated. Cannot disable port security or ip address until security group is removed.")
 	}
-	if in.has("fixed_ips") {
+	if in.Has("fixed_ips") {
 		if err := s.reallocate(p, in); err != nil {
 			return err
 		}
 	}
 	p.describe(in)
 	p.groups, p.pairs, p.portSecurity = groups, pairs, security
-	p.adminUp = in.boolean("admin_state_up", p.adminUp)
-	if in.has("device_owner") {
-		p.owner = in.text("device_owner")
+	p.adminUp = in.Boolean("admin_state_up", p.adminUp)
+	if in.Has("device_owner") {
+		p.owner = in.Text("device_owner")
 	}
-	if in.has("device_id") {
-		s.setDevice(p, in.text("device_id"))
+	if in.Has("device_id") {
+		s.setDevice(p, in.Text("device_id"))
 	}
-	if in.has("binding:host_id") {
-		p.host = in.text("binding:host_id")
+	if in.Has("binding:host_id") {
+		p.host = in.Text("binding:host_id")
 	}
 	return nil
 }
 
 // reallocate changes a port's addresses; those it keeps stay allocated.
-func (s *Neutron) reallocate(p *port, in fields) error {
+func (s *Neutron) reallocate(p *port, in dialect.Fields) error {
 	var wishes []core.FixedIPWish
-	if err := in.into("fixed_ips", &wishes); err != nil {
+	if err := in.Into("fixed_ips", &wishes); err != nil {
 		return err
 	}
 	old := p.fixed
@@ -184,12 +185,12 @@ func (s *Neutron) reallocate(p *port, in fields) error {
 	return nil
 }
 
-func (s *Neutron) wishedGroups(p *port, in fields) ([]string, error) {
-	if !in.has("security_groups") {
+func (s *Neutron) wishedGroups(p *port, in dialect.Fields) ([]string, error) {
+	if !in.Has("security_groups") {
 		return p.groups, nil
 	}
 	var ids []string
-	if err := in.into("security_groups", &ids); err != nil {
+	if err := in.Into("security_groups", &ids); err != nil {
 		return nil, err
 	}
 	for _, id := range ids {
@@ -200,11 +201,11 @@ func (s *Neutron) wishedGroups(p *port, in fields) ([]string, error) {
 	return ids, nil
 }
 
-func wishedPairs(p *port, in fields) ([]addressPair, error) {
-	if !in.has("allowed_address_pairs") {
+func wishedPairs(p *port, in dialect.Fields) ([]addressPair, error) {
+	if !in.Has("allowed_address_pairs") {
 		return p.pairs, nil
 	}
-	if in.null("allowed_address_pairs") {
+	if in.Null("allowed_address_pairs") {
 		return nil, nil
 	}
 	var raw []struct {
@@ -212,7 +213,7 @@ func wishedPairs(p *port, in fields) ([]addressPair, error) {
 		MAC *string `json:"mac_address"`
 	}
 	if json.Unmarshal(in["allowed_address_pairs"], &raw) != nil {
-		return nil, badRequest("Allowed address pairs must be a list.")
+		return nil, dialect.BadRequest("Allowed address pairs must be a list.")
 	}
 	var out []addressPair
 	for _, r := range raw {
@@ -222,7 +223,7 @@ func wishedPairs(p *port, in fields) ([]addressPair, error) {
 		_, errIP := netip.ParseAddr(*r.IP)
 		_, errNet := netip.ParsePrefix(*r.IP)
 		if errIP != nil && errNet != nil {
-			return nil, badRequest("'%s' is not a valid IP address", *r.IP)
+			return nil, dialect.BadRequest("'%s' is not a valid IP address", *r.IP)
 		}
 		pair, mac := addressPair{MAC: p.mac, IP: *r.IP}, "None"
 		if r.MAC != nil {

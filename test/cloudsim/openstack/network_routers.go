@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
 )
 
 func (s *Neutron) routerKind() *netKind {
@@ -21,7 +22,7 @@ func (s *Neutron) routerKind() *netKind {
 		all:     func() []netItem { return byID(s.routers) },
 		get:     func(id string) (netItem, bool) { x, is := s.routers[id]; return x, is },
 		view:    routerView,
-		create: func(c *core.Call, in fields) (netItem, error) {
+		create: func(c *core.Call, in dialect.Fields) (netItem, error) {
 			r := &netRouter{entity: s.newEntity(owner(c, in), ""), adminUp: true, snat: true}
 			if err := s.setRouter(c, r, in); err != nil {
 				return nil, err
@@ -29,7 +30,7 @@ func (s *Neutron) routerKind() *netKind {
 			s.routers[r.id] = r
 			return r, nil
 		},
-		update: func(c *core.Call, x netItem, in fields) error { return s.setRouter(c, x.(*netRouter), in) },
+		update: func(c *core.Call, x netItem, in dialect.Fields) error { return s.setRouter(c, x.(*netRouter), in) },
 		remove: func(_ *core.Call, x netItem) error { return s.deleteRouter(x.(*netRouter)) },
 	}
 }
@@ -50,13 +51,13 @@ func routerView(_ *core.Call, x netItem) core.Object {
 	return o
 }
 
-func (s *Neutron) setRouter(c *core.Call, r *netRouter, in fields) error {
-	if in.has("external_gateway_info") {
+func (s *Neutron) setRouter(c *core.Call, r *netRouter, in dialect.Fields) error {
+	if in.Has("external_gateway_info") {
 		if err := s.setGateway(c, r, in["external_gateway_info"]); err != nil {
 			return err
 		}
 	}
-	if in.has("routes") {
+	if in.Has("routes") {
 		routes, err := parseRoutes(in["routes"])
 		if err != nil {
 			return err
@@ -67,7 +68,7 @@ func (s *Neutron) setRouter(c *core.Call, r *netRouter, in fields) error {
 		r.routes = routes
 	}
 	r.describe(in)
-	r.adminUp = in.boolean("admin_state_up", r.adminUp)
+	r.adminUp = in.Boolean("admin_state_up", r.adminUp)
 	return nil
 }
 
@@ -79,7 +80,7 @@ func (s *Neutron) setGateway(c *core.Call, r *netRouter, raw json.RawMessage) er
 		IPs       []core.FixedIPWish `json:"external_fixed_ips"`
 	}
 	if json.Unmarshal(raw, &info) != nil {
-		return badRequest("Invalid input for external_gateway_info. Reason: '%s' is not a dictionary.", plain(raw))
+		return dialect.BadRequest("Invalid input for external_gateway_info. Reason: '%s' is not a dictionary.", dialect.Plain(raw))
 	}
 	if info.NetworkID == "" {
 		return s.clearGateway(r)
@@ -181,7 +182,7 @@ func (s *Neutron) interfaceBody(c *core.Call) (*netRouter, interfaceWish, error)
 		return bad("Either subnet_id or port_id must be specified")
 	}
 	for _, id := range []string{in.SubnetID, in.PortID} {
-		if id != "" && !isUUID(id) {
+		if id != "" && !dialect.IsUUID(id) {
 			return bad("'%s' is not a valid UUID", id)
 		}
 	}

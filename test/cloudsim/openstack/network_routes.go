@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
 )
 
 // python shows a route as Neutron's messages do.
@@ -19,14 +20,14 @@ func (r hostRoute) python() string {
 // parseRoutes checks a router's routes as a PUT of the router takes them.
 func parseRoutes(raw json.RawMessage) ([]hostRoute, error) {
 	bad := func(format string, args ...any) ([]hostRoute, error) {
-		return nil, badRequest("Invalid input for routes. Reason: "+format, args...)
+		return nil, dialect.BadRequest("Invalid input for routes. Reason: "+format, args...)
 	}
 	if string(raw) == "null" {
 		return nil, nil
 	}
 	var in []map[string]any
 	if json.Unmarshal(raw, &in) != nil {
-		return bad("Invalid data format for hostroute: '%s'.", plain(raw))
+		return bad("Invalid data format for hostroute: '%s'.", dialect.Plain(raw))
 	}
 	var out []hostRoute
 	for _, m := range in {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
 )
 
 // tagRoutes registers a kind's tags.
@@ -51,7 +52,7 @@ func (k *netKind) replaceTags(c *core.Call) (*core.Reply, error) {
 	}
 	var tags []string
 	if json.Unmarshal(doc["tags"], &tags) != nil {
-		return invalid("'%s' is not a list.", plain(doc["tags"]))
+		return invalid("'%s' is not a list.", dialect.Plain(doc["tags"]))
 	}
 	for i, t := range tags {
 		if slices.Contains(tags[:i], t) {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
 )
 
 // Trunks carry the networks of their subports to the parent's server as VLANs. Zed has them only
@@ -47,10 +48,10 @@ func (s *Neutron) trunkKind() *netKind {
 		get:     func(id string) (netItem, bool) { x, is := s.trunks[id]; return x, is },
 		view:    trunkView,
 		create:  s.createTrunk,
-		update: func(_ *core.Call, x netItem, in fields) error {
+		update: func(_ *core.Call, x netItem, in dialect.Fields) error {
 			t := x.(*trunk)
 			t.describe(in)
-			t.adminUp = in.boolean("admin_state_up", t.adminUp)
+			t.adminUp = in.Boolean("admin_state_up", t.adminUp)
 			return nil
 		},
 		remove: func(_ *core.Call, x netItem) error {
@@ -106,7 +107,7 @@ func (s *Neutron) changeSubports(c *core.Call, change func(*core.Call, *trunk, [
 	}
 	var doc map[string]json.RawMessage
 	if json.Unmarshal(c.Body, &doc) != nil {
-		return nil, badRequest("Body contains invalid data")
+		return nil, dialect.BadRequest("Body contains invalid data")
 	}
 	wishes, err := subPortWishes(doc["sub_ports"])
 	if err != nil {
@@ -131,14 +132,14 @@ func invalidInput(format string, args ...any) *core.Error {
 func subPortWishes(raw json.RawMessage) ([]subPortWish, error) {
 	var out []subPortWish
 	if json.Unmarshal(raw, &out) != nil {
-		return nil, invalidInput("Invalid data format for subports: '%s' is not a list.", plain(raw))
+		return nil, invalidInput("Invalid data format for subports: '%s' is not a list.", dialect.Plain(raw))
 	}
 	seen := map[string]bool{}
 	for _, w := range out {
 		switch {
 		case w.PortID == nil:
 			return nil, invalidInput("A valid port UUID must be specified.")
-		case !isUUID(*w.PortID):
+		case !dialect.IsUUID(*w.PortID):
 			return nil, invalidInput("Invalid UUID for subport: '%s'.", *w.PortID)
 		case seen[*w.PortID]:
 			return nil, invalidInput("Non unique UUID for subport: '%s'.", *w.PortID)
@@ -162,8 +163,8 @@ func (t *trunk) manageable() error {
 	return nil
 }
 
-func (s *Neutron) createTrunk(c *core.Call, in fields) (netItem, error) {
-	x, err := s.portKind().find(c, in.text("port_id"))
+func (s *Neutron) createTrunk(c *core.Call, in dialect.Fields) (netItem, error) {
+	x, err := s.portKind().find(c, in.Text("port_id"))
 	if err != nil {
 		return nil, err
 	}
@@ -175,12 +176,12 @@ func (s *Neutron) createTrunk(c *core.Call, in fields) (netItem, error) {
 		return nil, core.Errorf(http.StatusConflict, "ParentPortInUse", "Port %s is currently in use and is not eligible for use as a parent port.", p.id)
 	}
 	var wishes []subPortWish
-	if in.given("sub_ports") {
+	if in.Given("sub_ports") {
 		if wishes, err = subPortWishes(in["sub_ports"]); err != nil {
 			return nil, err
 		}
 	}
-	t := &trunk{entity: s.newEntity(owner(c, in), ""), parent: p, adminUp: in.boolean("admin_state_up", true)}
+	t := &trunk{entity: s.newEntity(owner(c, in), ""), parent: p, adminUp: in.Boolean("admin_state_up", true)}
 	t.describe(in)
 	p.trunk = t
 	if err := s.addSubports(c, t, wishes); err != nil {

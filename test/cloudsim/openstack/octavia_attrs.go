@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
 )
 
 // lbAttr is one attribute of a kind of object and what Octavia takes for it.
@@ -61,7 +62,7 @@ func unsupported(format string, args ...any) *core.Error {
 }
 
 // checkLB validates an object of a body; argument is its place in the body as messages name it.
-func checkLB(attrs []lbAttr, argument string, in fields, create bool) error {
+func checkLB(attrs []lbAttr, argument string, in dialect.Fields, create bool) error {
 	allowed := func(a lbAttr) bool {
 		return create && strings.Contains(a.modes, "c") || !create && strings.Contains(a.modes, "u")
 	}
@@ -85,7 +86,7 @@ func checkLB(attrs []lbAttr, argument string, in fields, create bool) error {
 	return nil
 }
 
-func sortedKeys(in fields) []string {
+func sortedKeys(in dialect.Fields) []string {
 	keys := make([]string, 0, len(in))
 	for k := range in {
 		keys = append(keys, k)
@@ -96,7 +97,7 @@ func sortedKeys(in fields) []string {
 
 // reason says why a value is refused, "" when it is not.
 func (a lbAttr) reason(raw json.RawMessage) string {
-	v := plain(raw)
+	v := dialect.Plain(raw)
 	switch a.typ {
 	case lbText:
 		if len(v) > 255 {
@@ -106,11 +107,11 @@ func (a lbAttr) reason(raw json.RawMessage) string {
 	case lbInt:
 		return a.numberReason(v)
 	case lbBool:
-		if _, is := parseBool(v); !is {
+		if _, is := dialect.ParseBool(v); !is {
 			return "Value not an boolean: " + v
 		}
 	case lbUUID:
-		if !isUUID(v) {
+		if !dialect.IsUUID(v) {
 			return "Value should be UUID format"
 		}
 	case lbIP:
@@ -162,7 +163,7 @@ func (a lbAttr) numberReason(v string) string {
 func cidrsReason(raw json.RawMessage) string {
 	var list []string
 	if json.Unmarshal(raw, &list) != nil {
-		return "Value not a valid list: " + plain(raw)
+		return "Value not a valid list: " + dialect.Plain(raw)
 	}
 	for _, v := range list {
 		if _, err := netip.ParsePrefix(v); err != nil {
@@ -181,11 +182,11 @@ func pythonText(raw json.RawMessage) string {
 		}
 		return "[" + strings.Join(list, ", ") + "]"
 	}
-	return plain(raw)
+	return dialect.Plain(raw)
 }
 
 // lbBody reads the object under a key of the request's body.
-func lbBody(c *core.Call, key string) (fields, error) {
+func lbBody(c *core.Call, key string) (dialect.Fields, error) {
 	var doc map[string]json.RawMessage
 	if json.Unmarshal(c.Body, &doc) != nil {
 		return nil, clientFault(http.StatusBadRequest, "Request is not in valid JSON format")
@@ -194,7 +195,7 @@ func lbBody(c *core.Call, key string) (fields, error) {
 	if !is {
 		return nil, core.Errorf(http.StatusInternalServerError, "Server", "'UnsetType' object has no attribute 'project_id'")
 	}
-	var in fields
+	var in dialect.Fields
 	if json.Unmarshal(raw, &in) != nil {
 		return nil, clientFault(http.StatusBadRequest, "Request is not in valid JSON format")
 	}
@@ -202,15 +203,15 @@ func lbBody(c *core.Call, key string) (fields, error) {
 }
 
 // describe sets what all objects have from a body.
-func (e *lbEntity) describe(in fields) {
-	if in.has("name") {
-		e.name = in.text("name")
+func (e *lbEntity) describe(in dialect.Fields) {
+	if in.Has("name") {
+		e.name = in.Text("name")
 	}
-	if in.has("description") {
-		e.description = in.text("description")
+	if in.Has("description") {
+		e.description = in.Text("description")
 	}
-	e.adminUp = in.boolean("admin_state_up", e.adminUp)
-	if in.has("tags") {
+	e.adminUp = in.Boolean("admin_state_up", e.adminUp)
+	if in.Has("tags") {
 		var tags []string
 		if json.Unmarshal(in["tags"], &tags) == nil {
 			e.tags = tags

@@ -1,21 +1,23 @@
 package openstack
 
+import "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
+
 // graph builds the listeners, pools, members and monitors that come with a new load balancer.
 // Nothing of it is known to the simulator before adopt.
-func (s *Octavia) graph(lb *loadBalancer, in fields) error {
+func (s *Octavia) graph(lb *loadBalancer, in dialect.Fields) error {
 	const place = "load_balancer.loadbalancer"
 	named := map[string]*pool{}
-	for _, p := range in.objects("pools") {
+	for _, p := range in.Objects("pools") {
 		if err := s.graphPool(lb, p, place+".pools", named); err != nil {
 			return err
 		}
 	}
-	listeners := in.objects("listeners")
+	listeners := in.Objects("listeners")
 	for _, l := range listeners {
 		if err := checkLB(nestedAttrs(listenerAttrs(), "loadbalancer_id", "project_id"), place+".listeners", l, true); err != nil {
 			return err
 		}
-		if p := l.object("default_pool"); len(p) > 0 {
+		if p := l.Object("default_pool"); len(p) > 0 {
 			if err := s.graphPool(lb, p, place+".listeners.default_pool", named); err != nil {
 				return err
 			}
@@ -26,11 +28,11 @@ func (s *Octavia) graph(lb *loadBalancer, in fields) error {
 		if err != nil {
 			return err
 		}
-		if p := in.object("default_pool"); len(p) > 0 {
-			if named[p.text("name")] == nil {
-				return validationFault("Pool '%s' was referenced but no full definition was found.", p.text("name"))
+		if p := in.Object("default_pool"); len(p) > 0 {
+			if named[p.Text("name")] == nil {
+				return validationFault("Pool '%s' was referenced but no full definition was found.", p.Text("name"))
 			}
-			if err := l.use(named[p.text("name")]); err != nil {
+			if err := l.use(named[p.Text("name")]); err != nil {
 				return err
 			}
 		}
@@ -55,9 +57,9 @@ func nestedAttrs(attrs []lbAttr, without ...string) []lbAttr {
 }
 
 // graphPool builds one pool, unless the object only refers to one by its name.
-func (s *Octavia) graphPool(lb *loadBalancer, in fields, place string, named map[string]*pool) error {
-	name := in.text("name")
-	if !in.given("protocol") && !in.given("lb_algorithm") && name != "" {
+func (s *Octavia) graphPool(lb *loadBalancer, in dialect.Fields, place string, named map[string]*pool) error {
+	name := in.Text("name")
+	if !in.Given("protocol") && !in.Given("lb_algorithm") && name != "" {
 		return nil
 	}
 	if err := checkLB(nestedAttrs(poolAttrs(), "loadbalancer_id", "listener_id", "project_id"), place, in, true); err != nil {
@@ -73,7 +75,7 @@ func (s *Octavia) graphPool(lb *loadBalancer, in fields, place string, named map
 	if err != nil {
 		return err
 	}
-	if h := in.object("healthmonitor"); len(h) > 0 {
+	if h := in.Object("healthmonitor"); len(h) > 0 {
 		if err := checkLB(nestedAttrs(monitorAttrs(), "pool_id", "project_id"), place+".healthmonitor", h, true); err != nil {
 			return err
 		}
@@ -81,7 +83,7 @@ func (s *Octavia) graphPool(lb *loadBalancer, in fields, place string, named map
 			return err
 		}
 	}
-	for _, in := range in.objects("members") {
+	for _, in := range in.Objects("members") {
 		if err := checkLB(nestedAttrs(memberAttrs(), "project_id"), place+".members", in, true); err != nil {
 			return err
 		}

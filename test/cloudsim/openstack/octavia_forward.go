@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/forward"
 )
 
 // forwardPort brings the forwarding of the load balancer with a VIP port in line; lock held.
@@ -20,8 +22,8 @@ func (s *Octavia) forwardPort(portID string) {
 func (s *Octavia) forwardLB(lb *loadBalancer) bool {
 	want := s.targets(lb)
 	for key, f := range lb.forwards {
-		if t := want[key]; t == nil || t.http != f.target.Load().http {
-			f.stop()
+		if t := want[key]; t == nil || t.HTTP != f.Target.Load().HTTP {
+			f.Stop()
 			delete(lb.forwards, key)
 		}
 	}
@@ -29,18 +31,18 @@ func (s *Octavia) forwardLB(lb *loadBalancer) bool {
 	var failed []netip.Addr
 	for key, t := range want {
 		if f := lb.forwards[key]; f != nil {
-			f.target.Store(t)
+			f.Target.Store(t)
 			continue
 		}
-		f, err := listenForward(s.Cloud, key, t)
+		f, err := forward.Listen(s.Cloud, key, t)
 		if err == nil {
 			lb.forwards[key] = f
 			continue
 		}
-		if key.at.Addr() == lb.vip {
+		if key.At.Addr() == lb.vip {
 			good = false
 		}
-		failed = append(failed, key.at.Addr())
+		failed = append(failed, key.At.Addr())
 	}
 	s.network.MarkFailed(lb.vipPort, failed)
 	s.checkHealth(lb)
@@ -50,7 +52,7 @@ func (s *Octavia) forwardLB(lb *loadBalancer) bool {
 // stopForwards ends a load balancer's data plane; lock held.
 func (s *Octavia) stopForwards(lb *loadBalancer) {
 	for key, f := range lb.forwards {
-		f.stop()
+		f.Stop()
 		delete(lb.forwards, key)
 	}
 	for p, h := range lb.checks {
@@ -60,8 +62,8 @@ func (s *Octavia) stopForwards(lb *loadBalancer) {
 }
 
 // targets computes what a load balancer shall listen on, and for what.
-func (s *Octavia) targets(lb *loadBalancer) map[forwardKey]*target {
-	out := map[forwardKey]*target{}
+func (s *Octavia) targets(lb *loadBalancer) map[forward.Key]*forward.Target {
+	out := map[forward.Key]*forward.Target{}
 	p, is := s.network.Get(lb.vipPort)
 	if !lb.adminUp || !is {
 		return out
@@ -83,33 +85,33 @@ func (s *Octavia) targets(lb *loadBalancer) map[forwardKey]*target {
 		}
 		t := l.target(s.HasAddress)
 		for _, a := range addrs {
-			out[forwardKey{netip.AddrPortFrom(a, uint16(l.port)), l.protocol == "UDP"}] = t
+			out[forward.Key{At: netip.AddrPortFrom(a, uint16(l.port)), UDP: l.protocol == "UDP"}] = t
 		}
 	}
 	return out
 }
 
-func (x *listener) target(reachable func(netip.Addr) bool) *target {
-	t := &target{listener: x.id, http: x.protocol == "HTTP", headers: x.insertHeaders, from: x.lb.vip, connect: time.Duration(x.timeouts.connect) * time.Millisecond}
+func (x *listener) target(reachable func(netip.Addr) bool) *forward.Target {
+	t := &forward.Target{HTTP: x.protocol == "HTTP", Headers: x.insertHeaders, From: x.lb.vip, Connect: time.Duration(x.timeouts.connect) * time.Millisecond}
 	for _, c := range x.cidrs {
 		if p, err := netip.ParsePrefix(c); err == nil {
-			t.cidrs = append(t.cidrs, p)
+			t.CIDRs = append(t.CIDRs, p)
 		}
 	}
 	p := x.pool
 	if p == nil || !p.adminUp {
 		return t
 	}
-	t.sticky = p.persistence != nil && p.persistence.Type == "SOURCE_IP" || p.algorithm == "SOURCE_IP" || p.algorithm == "SOURCE_IP_PORT"
+	t.Sticky = p.persistence != nil && p.persistence.Type == "SOURCE_IP" || p.algorithm == "SOURCE_IP" || p.algorithm == "SOURCE_IP_PORT"
 	switch p.protocol {
 	case "PROXY":
-		t.proxy = 1
+		t.Proxy = 1
 	case "PROXYV2":
-		t.proxy = 2
+		t.Proxy = 2
 	}
 	for _, m := range p.serving(reachable) {
 		for range max(1, min(m.weight, 16)) {
-			t.backends = append(t.backends, netip.AddrPortFrom(m.address, uint16(m.port)))
+			t.Backends = append(t.Backends, netip.AddrPortFrom(m.address, uint16(m.port)))
 		}
 	}
 	return t

@@ -5,6 +5,9 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/forward"
 )
 
 // healthCheck asks the members of one pool again and again whether they live.
@@ -37,7 +40,7 @@ func (s *Octavia) checkHealth(lb *loadBalancer) {
 
 // question is what one member is asked, and its answer.
 type question struct {
-	probe
+	forward.Probe
 	member *member
 	up     bool
 }
@@ -52,7 +55,7 @@ func (s *Octavia) runCheck(ctx context.Context, h *healthCheck) {
 		var wg sync.WaitGroup
 		for _, p := range probes {
 			// What is not the simulator's to reach is never asked and counts as alive.
-			wg.Go(func() { p.up = !s.HasAddress(p.at.Addr()) || p.ask(ctx) })
+			wg.Go(func() { p.up = !s.HasAddress(p.At.Addr()) || p.Ask(ctx) })
 		}
 		wg.Wait()
 		if ctx.Err() != nil {
@@ -86,9 +89,9 @@ func (h *healthCheck) probes() []*question {
 		if x.monitorPort != nil {
 			port = *x.monitorPort
 		}
-		out = append(out, &question{member: x, probe: probe{
-			at: netip.AddrPortFrom(addr, uint16(port)), typ: m.typ, timeout: time.Duration(max(1, m.timeout)) * time.Second,
-			method: scalar(m.method), path: scalar(m.path), codes: scalar(m.codes),
+		out = append(out, &question{member: x, Probe: forward.Probe{
+			At: netip.AddrPortFrom(addr, uint16(port)), Type: m.typ, Timeout: time.Duration(max(1, m.timeout)) * time.Second,
+			Method: dialect.Scalar(m.method), Path: dialect.Scalar(m.path), Codes: dialect.Scalar(m.codes),
 		}})
 	}
 	return out

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
 )
 
 // lbKind is one kind of Octavia's objects: how it is named, validated, kept and shown.
@@ -24,8 +25,8 @@ type lbKind struct {
 	get    func(c *core.Call, id string) (lbItem, bool)
 	view   func(x lbItem) core.Object
 	made   func(x lbItem) core.Object // the answer to its creation; nil: view
-	create func(c *core.Call, in fields) (lbItem, error)
-	update func(c *core.Call, x lbItem, in fields) error
+	create func(c *core.Call, in dialect.Fields) (lbItem, error)
+	update func(c *core.Call, x lbItem, in dialect.Fields) error
 	remove func(c *core.Call, x lbItem) error
 }
 
@@ -103,7 +104,7 @@ func (k *lbKind) show(c *core.Call) (*core.Reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return core.OK(core.Object{k.one: selectFields(k.view(x), c.Query["fields"])})
+	return core.OK(core.Object{k.one: dialect.SelectFields(k.view(x), c.Query["fields"])})
 }
 
 func (k *lbKind) post(c *core.Call) (*core.Reply, error) {
@@ -114,7 +115,7 @@ func (k *lbKind) post(c *core.Call) (*core.Reply, error) {
 	if err := checkLB(k.attrs, k.argument, in, true); err != nil {
 		return nil, err
 	}
-	if p := in.text("project_id"); p != "" && !c.Sees(p) {
+	if p := in.Text("project_id"); p != "" && !c.Sees(p) {
 		return nil, forbidden()
 	}
 	x, err := k.create(c, in)
@@ -193,7 +194,7 @@ func (k *lbKind) list(c *core.Call) (*core.Reply, error) {
 		}
 	}
 	marker := c.Query.Get("marker")
-	out, more, found := core.Page(views, func(v core.Object) string { return scalar(v["id"]) }, marker, limit)
+	out, more, found := core.Page(views, func(v core.Object) string { return dialect.Scalar(v["id"]) }, marker, limit)
 	if !found {
 		return nil, clientFault(http.StatusBadRequest, "Supplied pagination marker '%s' is not valid.", marker)
 	}
@@ -203,11 +204,11 @@ func (k *lbKind) list(c *core.Call) (*core.Reply, error) {
 		for key, v := range c.Query {
 			q[key] = v
 		}
-		q.Set("marker", scalar(out[len(out)-1]["id"]))
+		q.Set("marker", dialect.Scalar(out[len(out)-1]["id"]))
 		links = append(links, core.Object{"rel": "next", "href": c.Self() + "?" + q.Encode()})
 	}
 	for i := range out {
-		out[i] = selectFields(out[i], c.Query["fields"])
+		out[i] = dialect.SelectFields(out[i], c.Query["fields"])
 	}
 	return core.OK(core.Object{k.many: out, k.many + "_links": links})
 }
@@ -250,7 +251,7 @@ func (k *lbKind) matches(x lbItem, v core.Object, q url.Values) bool {
 		switch {
 		case slices.Contains(lbSteering[:], key):
 		case slices.Contains(lbTagFilters[:], key):
-			if !matchTags(v, key, want) {
+			if !dialect.MatchTags(v, key, want) {
 				return false
 			}
 		case k.filters[key] != nil:
@@ -258,7 +259,7 @@ func (k *lbKind) matches(x lbItem, v core.Object, q url.Values) bool {
 				return false
 			}
 		default:
-			if hit, err := matchValue(v[key], want); err != nil || !hit {
+			if hit, err := dialect.MatchValue(v[key], want); err != nil || !hit {
 				return false
 			}
 		}
@@ -286,7 +287,7 @@ func sortLB(views []core.Object, q url.Values) error {
 			if desc {
 				a, b = b, a
 			}
-			return strings.Compare(scalar(a[key]), scalar(b[key]))
+			return strings.Compare(dialect.Scalar(a[key]), dialect.Scalar(b[key]))
 		})
 	}
 	return nil

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/forward"
 )
 
 const (
@@ -33,10 +35,10 @@ func (s *Octavia) loadBalancerKind() *lbKind {
 		get:   func(_ *core.Call, id string) (lbItem, bool) { x, is := s.lbs[id]; return x, is },
 		view:  func(x lbItem) core.Object { return lbView(x.(*loadBalancer)) },
 		made:  func(x lbItem) core.Object { return fullView(x.(*loadBalancer)) },
-		create: func(c *core.Call, in fields) (lbItem, error) {
+		create: func(c *core.Call, in dialect.Fields) (lbItem, error) {
 			return s.createLB(c, in)
 		},
-		update: func(_ *core.Call, x lbItem, in fields) error { return s.updateLB(x.(*loadBalancer), in) },
+		update: func(_ *core.Call, x lbItem, in dialect.Fields) error { return s.updateLB(x.(*loadBalancer), in) },
 		remove: func(c *core.Call, x lbItem) error { return s.deleteLB(c, x.(*loadBalancer)) },
 	}
 }
@@ -96,8 +98,8 @@ func fullView(x *loadBalancer) core.Object {
 	return o
 }
 
-func (s *Octavia) createLB(c *core.Call, in fields) (lbItem, error) {
-	provider := in.text("provider")
+func (s *Octavia) createLB(c *core.Call, in dialect.Fields) (lbItem, error) {
+	provider := in.Text("provider")
 	switch provider {
 	case "", "octavia":
 		provider = amphora
@@ -105,22 +107,22 @@ func (s *Octavia) createLB(c *core.Call, in fields) (lbItem, error) {
 	default:
 		return nil, clientFault(http.StatusBadRequest, "Provider '%s' is not enabled.", provider)
 	}
-	if !in.given("vip_port_id") && !in.given("vip_network_id") && !in.given("vip_subnet_id") {
+	if !in.Given("vip_port_id") && !in.Given("vip_network_id") && !in.Given("vip_subnet_id") {
 		return nil, validationFault("VIP must contain one of: vip_port_id, vip_network_id, vip_subnet_id.")
 	}
 	switch {
-	case in.given("flavor_id"):
+	case in.Given("flavor_id"):
 		return nil, validationFault("Invalid flavor_id.") // there are none
-	case in.has("availability_zone"):
+	case in.Has("availability_zone"):
 		return nil, validationFault("Invalid availability zone.")
-	case in.given("vip_qos_policy_id"):
+	case in.Given("vip_qos_policy_id"):
 		return nil, validationFault("VIP QoS policy is not allowed in this deployment.")
 	}
-	project := in.text("project_id")
+	project := in.Text("project_id")
 	if project == "" {
 		project = c.Project()
 	}
-	x := &loadBalancer{lbEntity: s.newLBEntity(project), provider: provider, forwards: map[forwardKey]*forward{}, checks: map[*pool]*healthCheck{}}
+	x := &loadBalancer{lbEntity: s.newLBEntity(project), provider: provider, forwards: map[forward.Key]*forward.Forward{}, checks: map[*pool]*healthCheck{}}
 	x.describe(in)
 	var err error
 	if x.additional, err = wishedVIPs(in); err != nil {
@@ -158,8 +160,8 @@ func (s *Octavia) adopt(lb *loadBalancer) {
 }
 
 // placeVIP finds or makes the VIP's port.
-func (s *Octavia) placeVIP(c *core.Call, x *loadBalancer, in fields) error {
-	if id := in.text("vip_port_id"); id != "" {
+func (s *Octavia) placeVIP(c *core.Call, x *loadBalancer, in dialect.Fields) error {
+	if id := in.Text("vip_port_id"); id != "" {
 		p, is := s.network.Get(id)
 		if !is || !c.Sees(p.ProjectID) {
 			return vipNotFound("Port", id)
@@ -181,7 +183,7 @@ func (s *Octavia) placeVIP(c *core.Call, x *loadBalancer, in fields) error {
 	if err := s.checkVIPs(x); err != nil {
 		return err
 	}
-	if err := s.makeVIP(x, core.FixedIPWish{SubnetID: sub.ID, IP: in.text("vip_address")}); err != nil {
+	if err := s.makeVIP(x, core.FixedIPWish{SubnetID: sub.ID, IP: in.Text("vip_address")}); err != nil {
 		return providerFault(x.provider, err)
 	}
 	return nil
@@ -193,8 +195,8 @@ func vipNotFound(what, id string) error {
 
 // vipSubnet is the subnet that a body names for the VIP, itself or through its network: that of the
 // address asked for, else the first, of IPv4 where there is one.
-func (s *Octavia) vipSubnet(in fields) (core.Subnet, error) {
-	id, networkID := in.text("vip_subnet_id"), in.text("vip_network_id")
+func (s *Octavia) vipSubnet(in dialect.Fields) (core.Subnet, error) {
+	id, networkID := in.Text("vip_subnet_id"), in.Text("vip_network_id")
 	if _, is := s.network.NetworkName(networkID); networkID != "" && !is {
 		return core.Subnet{}, vipNotFound("Network", networkID)
 	}
@@ -210,7 +212,7 @@ func (s *Octavia) vipSubnet(in fields) (core.Subnet, error) {
 		return core.Subnet{}, validationFault("Supplied network does not contain a subnet.")
 	}
 	fits := func(sub core.Subnet) bool { return sub.CIDR.Addr().Is4() }
-	if ip, err := netip.ParseAddr(in.text("vip_address")); err == nil {
+	if ip, err := netip.ParseAddr(in.Text("vip_address")); err == nil {
 		fits = func(sub core.Subnet) bool { return sub.CIDR.Contains(ip) }
 		if !slices.ContainsFunc(subs, fits) {
 			return core.Subnet{}, validationFault("Supplied network does not contain a subnet for VIP address specified.")
@@ -238,13 +240,13 @@ func (s *Octavia) makeVIP(x *loadBalancer, wish core.FixedIPWish) error {
 	}
 	x.nameVIPs(p)
 	x.ownsPort = true
-	return x.usePort(p, fields{"vip_subnet_id": json.RawMessage(`"` + wish.SubnetID + `"`)})
+	return x.usePort(p, dialect.Fields{"vip_subnet_id": json.RawMessage(`"` + wish.SubnetID + `"`)})
 }
 
 // usePort makes a port the VIP's, with that of its addresses that the body names. A port that the caller
 // brought keeps its device and owner.
-func (x *loadBalancer) usePort(p core.Port, in fields) error {
-	subnetID, address := in.text("vip_subnet_id"), in.text("vip_address")
+func (x *loadBalancer) usePort(p core.Port, in dialect.Fields) error {
+	subnetID, address := in.Text("vip_subnet_id"), in.Text("vip_address")
 	i := slices.IndexFunc(p.FixedIPs, func(ip core.FixedIP) bool {
 		return subnetID != "" && ip.SubnetID == subnetID || subnetID == "" && address != "" && ip.IP.String() == address
 	})
@@ -284,8 +286,8 @@ func (x *loadBalancer) invalidState() error {
 	return clientFault(http.StatusConflict, "Invalid state %s of loadbalancer resource %s", x.prov, x.id)
 }
 
-func (s *Octavia) updateLB(x *loadBalancer, in fields) error {
-	if in.given("vip_qos_policy_id") {
+func (s *Octavia) updateLB(x *loadBalancer, in dialect.Fields) error {
+	if in.Given("vip_qos_policy_id") {
 		return validationFault("VIP QoS policy is not allowed in this deployment.")
 	}
 	if x.prov != active {
@@ -299,7 +301,7 @@ func (s *Octavia) deleteLB(c *core.Call, x *loadBalancer) error {
 	if x.prov != active && x.prov != inError {
 		return x.invalidState()
 	}
-	cascade, _ := parseBool(c.Query.Get("cascade"))
+	cascade, _ := dialect.ParseBool(c.Query.Get("cascade"))
 	if !cascade && len(x.listeners)+len(x.pools) > 0 {
 		return validationFault("Cannot delete Load Balancer %s - it has children", x.id)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
 )
 
 func listenerAttrs() []lbAttr {
@@ -39,7 +40,7 @@ func (s *Octavia) listenerKind() *lbKind {
 		get:     func(_ *core.Call, id string) (lbItem, bool) { x, is := s.listeners[id]; return x, is },
 		view:    func(x lbItem) core.Object { return listenerView(x.(*listener)) },
 		create:  s.createListener,
-		update:  func(_ *core.Call, x lbItem, in fields) error { return s.updateListener(x.(*listener), in) },
+		update:  func(_ *core.Call, x lbItem, in dialect.Fields) error { return s.updateListener(x.(*listener), in) },
 		remove: func(_ *core.Call, x lbItem) error {
 			l := x.(*listener)
 			if err := l.lb.mutable(); err != nil {
@@ -71,12 +72,12 @@ func listenerView(x *listener) core.Object {
 	return o
 }
 
-func (s *Octavia) createListener(c *core.Call, in fields) (lbItem, error) {
-	lb := s.lbs[in.text("loadbalancer_id")]
+func (s *Octavia) createListener(c *core.Call, in dialect.Fields) (lbItem, error) {
+	lb := s.lbs[in.Text("loadbalancer_id")]
 	if lb == nil || !c.Sees(lb.project) {
-		return nil, clientFault(http.StatusNotFound, "Load Balancer %s not found.", in.text("loadbalancer_id"))
+		return nil, clientFault(http.StatusNotFound, "Load Balancer %s not found.", in.Text("loadbalancer_id"))
 	}
-	if in.given("default_pool") || len(in.objects("l7policies")) > 0 {
+	if in.Given("default_pool") || len(in.Objects("l7policies")) > 0 {
 		return nil, nestedFault()
 	}
 	p, err := s.defaultPool(lb, in)
@@ -108,8 +109,8 @@ func nestedFault() *core.Error {
 }
 
 // defaultPool finds the pool that a body names.
-func (s *Octavia) defaultPool(lb *loadBalancer, in fields) (*pool, error) {
-	id := in.text("default_pool_id")
+func (s *Octavia) defaultPool(lb *loadBalancer, in dialect.Fields) (*pool, error) {
+	id := in.Text("default_pool_id")
 	if id == "" {
 		return nil, nil
 	}
@@ -151,8 +152,8 @@ func (x *listener) fits(protocol string) error {
 }
 
 // buildListener makes a listener that fits among the load balancer's others.
-func (s *Octavia) buildListener(lb *loadBalancer, in fields) (*listener, error) {
-	l := &listener{lbEntity: s.newLBEntity(lb.project), lb: lb, protocol: in.text("protocol"), port: in.number("protocol_port", 0)}
+func (s *Octavia) buildListener(lb *loadBalancer, in dialect.Fields) (*listener, error) {
+	l := &listener{lbEntity: s.newLBEntity(lb.project), lb: lb, protocol: in.Text("protocol"), port: in.Number("protocol_port", 0)}
 	l.describe(in)
 	l.limit, l.timeouts = -1, defaultTimeouts()
 	for _, o := range lb.listeners {
@@ -174,7 +175,7 @@ func transport(protocol string) string {
 }
 
 // setListener applies a validated body; null takes an attribute back to its default.
-func (s *Octavia) setListener(l *listener, in fields) error {
+func (s *Octavia) setListener(l *listener, in dialect.Fields) error {
 	if err := s.checkListener(l, in); err != nil {
 		return err
 	}
@@ -187,38 +188,38 @@ func (s *Octavia) setListener(l *listener, in fields) error {
 		{"connection_limit", &l.limit, -1}, {"timeout_client_data", &l.timeouts.client, def.client}, {"timeout_member_connect", &l.timeouts.connect, def.connect},
 		{"timeout_member_data", &l.timeouts.member, def.member}, {"timeout_tcp_inspect", &l.timeouts.inspect, def.inspect},
 	} {
-		if in.has(n.name) {
-			*n.to = in.number(n.name, n.def)
+		if in.Has(n.name) {
+			*n.to = in.Number(n.name, n.def)
 		}
 	}
-	if in.has("allowed_cidrs") {
+	if in.Has("allowed_cidrs") {
 		l.cidrs = nil
-		if err := in.into("allowed_cidrs", &l.cidrs); err != nil {
+		if err := in.Into("allowed_cidrs", &l.cidrs); err != nil {
 			return err
 		}
 	}
-	if in.has("default_tls_container_ref") {
-		if l.tls = nil; in.given("default_tls_container_ref") {
-			l.tls = in.text("default_tls_container_ref")
+	if in.Has("default_tls_container_ref") {
+		if l.tls = nil; in.Given("default_tls_container_ref") {
+			l.tls = in.Text("default_tls_container_ref")
 		}
 	}
-	if in.has("sni_container_refs") {
+	if in.Has("sni_container_refs") {
 		l.sni = nil
-		if err := in.into("sni_container_refs", &l.sni); err != nil {
+		if err := in.Into("sni_container_refs", &l.sni); err != nil {
 			return err
 		}
 	}
-	if in.has("insert_headers") {
+	if in.Has("insert_headers") {
 		l.insertHeaders = nil
-		return in.into("insert_headers", &l.insertHeaders)
+		return in.Into("insert_headers", &l.insertHeaders)
 	}
 	return nil
 }
 
 // checkListener refuses what does not fit the listener's protocol, VIP or provider.
-func (s *Octavia) checkListener(l *listener, in fields) error {
+func (s *Octavia) checkListener(l *listener, in dialect.Fields) error {
 	var headers map[string]any
-	if err := in.into("insert_headers", &headers); err != nil {
+	if err := in.Into("insert_headers", &headers); err != nil {
 		return err
 	}
 	http7 := l.protocol == "HTTP" || l.protocol == "TERMINATED_HTTPS"
@@ -232,7 +233,7 @@ func (s *Octavia) checkListener(l *listener, in fields) error {
 		return err
 	}
 	var cidrs []string
-	if err := in.into("allowed_cidrs", &cidrs); err != nil {
+	if err := in.Into("allowed_cidrs", &cidrs); err != nil {
 		return err
 	}
 	for _, v := range cidrs {
@@ -269,15 +270,15 @@ func unknownHeaders(headers map[string]any, protocol string) []string {
 }
 
 // checkCertificates refuses TERMINATED_HTTPS without certificates, and what Barbican does not have.
-func (s *Octavia) checkCertificates(l *listener, in fields) error {
+func (s *Octavia) checkCertificates(l *listener, in dialect.Fields) error {
 	if l.protocol != "TERMINATED_HTTPS" {
 		return nil
 	}
 	var refs []string
-	if err := in.into("sni_container_refs", &refs); err != nil {
+	if err := in.Into("sni_container_refs", &refs); err != nil {
 		return err
 	}
-	if ref := in.text("default_tls_container_ref"); ref != "" {
+	if ref := in.Text("default_tls_container_ref"); ref != "" {
 		refs = append([]string{ref}, refs...)
 	}
 	if len(refs) == 0 && l.tls == nil && len(l.sni) == 0 {
@@ -301,8 +302,8 @@ func (s *Octavia) hasCertificate(ref string) bool {
 	return s.opts.HasCertificate(ref[at+1:])
 }
 
-func (s *Octavia) updateListener(l *listener, in fields) error {
-	if in.has("default_pool_id") {
+func (s *Octavia) updateListener(l *listener, in dialect.Fields) error {
+	if in.Has("default_pool_id") {
 		p, err := s.defaultPool(l.lb, in)
 		if err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
 )
 
 func memberAttrs() []lbAttr {
@@ -34,7 +35,7 @@ func (s *Octavia) memberKind() *lbKind {
 		},
 		view:   func(x lbItem) core.Object { return memberView(x.(*member)) },
 		create: s.createMember,
-		update: func(_ *core.Call, x lbItem, in fields) error {
+		update: func(_ *core.Call, x lbItem, in dialect.Fields) error {
 			m := x.(*member)
 			if err := m.set(in); err != nil {
 				return err
@@ -71,7 +72,7 @@ func memberView(x *member) core.Object {
 	return o
 }
 
-func (s *Octavia) createMember(c *core.Call, in fields) (lbItem, error) {
+func (s *Octavia) createMember(c *core.Call, in dialect.Fields) (lbItem, error) {
 	p := s.pools[c.Param("pool")]
 	if p == nil || !c.Sees(p.project) {
 		return nil, clientFault(http.StatusNotFound, "Pool %s not found.", c.Param("pool"))
@@ -111,13 +112,13 @@ func (x *pool) memberAt(ip netip.Addr, port int) *member {
 }
 
 // buildMember makes a member that is not yet in its pool.
-func (s *Octavia) buildMember(p *pool, in fields) (*member, error) {
-	m := &member{lbEntity: s.newLBEntity(p.project), pool: p, port: in.number("protocol_port", 0), weight: 1, subnet: in.optional("subnet_id")}
+func (s *Octavia) buildMember(p *pool, in dialect.Fields) (*member, error) {
+	m := &member{lbEntity: s.newLBEntity(p.project), pool: p, port: in.Number("protocol_port", 0), weight: 1, subnet: in.Optional("subnet_id")}
 	m.oper = noMonitor
 	if p.monitor != nil {
 		m.oper = offline
 	}
-	ip, err := netip.ParseAddr(in.text("address"))
+	ip, err := netip.ParseAddr(in.Text("address"))
 	if err != nil {
 		return nil, err
 	}
@@ -142,18 +143,18 @@ func (s *Octavia) buildMember(p *pool, in fields) (*member, error) {
 }
 
 // set applies a validated body.
-func (x *member) set(in fields) error {
-	if x.pool.lb.provider == ovn && (in.given("monitor_address") || in.given("monitor_port")) {
+func (x *member) set(in dialect.Fields) error {
+	if x.pool.lb.provider == ovn && (in.Given("monitor_address") || in.Given("monitor_port")) {
 		return unsupported("OVN Load Balancer does not support different member monitor address or port.")
 	}
-	x.weight = in.number("weight", x.weight)
-	x.backup = in.boolean("backup", x.backup)
-	if in.has("monitor_address") {
-		x.monitorAddress = in.optional("monitor_address")
+	x.weight = in.Number("weight", x.weight)
+	x.backup = in.Boolean("backup", x.backup)
+	if in.Has("monitor_address") {
+		x.monitorAddress = in.Optional("monitor_address")
 	}
-	if in.has("monitor_port") {
-		if x.monitorPort = nil; in.given("monitor_port") {
-			n := in.number("monitor_port", 0)
+	if in.Has("monitor_port") {
+		if x.monitorPort = nil; in.Given("monitor_port") {
+			n := in.Number("monitor_port", 0)
 			x.monitorPort = &n
 		}
 	}
@@ -162,7 +163,7 @@ func (x *member) set(in fields) error {
 
 // batchMembers makes a pool's members those of the body: others go, unless additive_only is asked for.
 func (s *Octavia) batchMembers(c *core.Call) (*core.Reply, error) {
-	var doc struct{ Members []fields }
+	var doc struct{ Members []dialect.Fields }
 	if json.Unmarshal(c.Body, &doc) != nil {
 		return nil, clientFault(http.StatusBadRequest, "Request is not in valid JSON format")
 	}
@@ -182,7 +183,7 @@ func (s *Octavia) batchMembers(c *core.Call) (*core.Reply, error) {
 	if err := p.mutable(); err != nil {
 		return nil, err
 	}
-	additive, _ := parseBool(c.Query.Get("additive_only"))
+	additive, _ := dialect.ParseBool(c.Query.Get("additive_only"))
 	if err := s.replaceMembers(p, doc.Members, additive); err != nil {
 		return nil, err
 	}
@@ -190,10 +191,10 @@ func (s *Octavia) batchMembers(c *core.Call) (*core.Reply, error) {
 }
 
 // replaceMembers plans the whole change before it makes any of it.
-func (s *Octavia) replaceMembers(p *pool, want []fields, additive bool) error {
+func (s *Octavia) replaceMembers(p *pool, want []dialect.Fields, additive bool) error {
 	type change struct {
 		m  *member
-		in fields // nil for a new member
+		in dialect.Fields // nil for a new member
 	}
 	var plan []change
 	kept := map[*member]bool{}
@@ -234,8 +235,8 @@ func (s *Octavia) replaceMembers(p *pool, want []fields, additive bool) error {
 		}
 		ch.m.describe(ch.in)
 		moved := false
-		if ch.in.given("subnet_id") { // only a batch may change it, and nobody checks it
-			subnet := ch.in.optional("subnet_id")
+		if ch.in.Given("subnet_id") { // only a batch may change it, and nobody checks it
+			subnet := ch.in.Optional("subnet_id")
 			moved = ch.m.subnet == nil || subnet == nil || *ch.m.subnet != *subnet
 			ch.m.subnet = subnet
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
 )
 
 func monitorAttrs() []lbAttr {
@@ -30,7 +31,7 @@ func (s *Octavia) monitorKind() *lbKind {
 		get:     func(_ *core.Call, id string) (lbItem, bool) { x, is := s.monitors[id]; return x, is },
 		view:    func(x lbItem) core.Object { return monitorView(x.(*monitor)) },
 		create:  s.createMonitor,
-		update: func(_ *core.Call, x lbItem, in fields) error {
+		update: func(_ *core.Call, x lbItem, in dialect.Fields) error {
 			h := x.(*monitor)
 			if err := h.pool.mutable(); err != nil {
 				return err
@@ -64,10 +65,10 @@ func monitorView(x *monitor) core.Object {
 	return o
 }
 
-func (s *Octavia) createMonitor(c *core.Call, in fields) (lbItem, error) {
-	p := s.pools[in.text("pool_id")]
+func (s *Octavia) createMonitor(c *core.Call, in dialect.Fields) (lbItem, error) {
+	p := s.pools[in.Text("pool_id")]
 	if p == nil || !c.Sees(p.project) {
-		return nil, clientFault(http.StatusNotFound, "Pool %s not found.", in.text("pool_id"))
+		return nil, clientFault(http.StatusNotFound, "Pool %s not found.", in.Text("pool_id"))
 	}
 	h, err := s.buildMonitor(p, in)
 	if err != nil {
@@ -101,8 +102,8 @@ func touchMonitored(p *pool) {
 }
 
 // buildMonitor makes a monitor that its pool does not yet know.
-func (s *Octavia) buildMonitor(p *pool, in fields) (*monitor, error) {
-	h := &monitor{lbEntity: s.newLBEntity(p.project), pool: p, typ: in.text("type"), retriesDown: 3}
+func (s *Octavia) buildMonitor(p *pool, in dialect.Fields) (*monitor, error) {
+	h := &monitor{lbEntity: s.newLBEntity(p.project), pool: p, typ: in.Text("type"), retriesDown: 3}
 	udp := p.protocol == "UDP" || p.protocol == "SCTP"
 	if h.typ == "UDP-CONNECT" && !udp {
 		return nil, validationFault("The UDP-CONNECT type is only supported for pools of type UDP/SCTP.")
@@ -129,25 +130,25 @@ func (x *monitor) offered() error {
 func (x *monitor) http() bool { return strings.HasPrefix(x.typ, "HTTP") }
 
 // set applies a validated body.
-func (x *monitor) set(in fields) error {
+func (x *monitor) set(in dialect.Fields) error {
 	for _, f := range []struct {
 		name string
 		to   *any
 	}{{"http_method", &x.method}, {"url_path", &x.path}, {"expected_codes", &x.codes}, {"domain_name", &x.dom}} {
-		if !in.given(f.name) {
+		if !in.Given(f.name) {
 			continue
 		}
 		if !x.http() {
 			return clientFault(http.StatusBadRequest, "%s is not a valid option for health monitors of type %s", f.name, x.typ)
 		}
-		*f.to = in.text(f.name)
+		*f.to = in.Text(f.name)
 	}
-	if in.given("http_version") {
+	if in.Given("http_version") {
 		x.httpVersion = in["http_version"]
 	}
-	x.delay = in.number("delay", x.delay)
-	x.timeout = in.number("timeout", x.timeout)
-	x.retries = in.number("max_retries", x.retries)
-	x.retriesDown = in.number("max_retries_down", x.retriesDown)
+	x.delay = in.Number("delay", x.delay)
+	x.timeout = in.Number("timeout", x.timeout)
+	x.retries = in.Number("max_retries", x.retries)
+	x.retriesDown = in.Number("max_retries_down", x.retriesDown)
 	return nil
 }

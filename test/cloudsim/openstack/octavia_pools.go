@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
 )
 
 func poolAttrs() []lbAttr {
@@ -29,7 +30,7 @@ func (s *Octavia) poolKind() *lbKind {
 		get:     func(_ *core.Call, id string) (lbItem, bool) { x, is := s.pools[id]; return x, is },
 		view:    func(x lbItem) core.Object { return poolView(x.(*pool)) },
 		create:  s.createPool,
-		update:  func(_ *core.Call, x lbItem, in fields) error { return s.updatePool(x.(*pool), in) },
+		update:  func(_ *core.Call, x lbItem, in dialect.Fields) error { return s.updatePool(x.(*pool), in) },
 		remove: func(_ *core.Call, x lbItem) error {
 			p := x.(*pool)
 			if err := p.lb.mutable(); err != nil {
@@ -55,19 +56,19 @@ func poolView(x *pool) core.Object {
 	return o
 }
 
-func (s *Octavia) createPool(c *core.Call, in fields) (lbItem, error) {
+func (s *Octavia) createPool(c *core.Call, in dialect.Fields) (lbItem, error) {
 	lb, l, err := s.poolPlace(c, in)
 	if err != nil {
 		return nil, err
 	}
-	if len(in.objects("members")) > 0 || in.given("healthmonitor") {
+	if len(in.Objects("members")) > 0 || in.Given("healthmonitor") {
 		return nil, nestedFault()
 	}
 	if err := lb.mutable(); err != nil {
 		return nil, err
 	}
 	if l != nil {
-		if err := l.fits(in.text("protocol")); err != nil {
+		if err := l.fits(in.Text("protocol")); err != nil {
 			return nil, err
 		}
 	}
@@ -94,15 +95,15 @@ func (s *Octavia) createPool(c *core.Call, in fields) (lbItem, error) {
 }
 
 // poolPlace finds the load balancer and the listener that a new pool is for.
-func (s *Octavia) poolPlace(c *core.Call, in fields) (*loadBalancer, *listener, error) {
-	if id := in.text("listener_id"); id != "" {
+func (s *Octavia) poolPlace(c *core.Call, in dialect.Fields) (*loadBalancer, *listener, error) {
+	if id := in.Text("listener_id"); id != "" {
 		l := s.listeners[id]
 		if l == nil || !c.Sees(l.project) {
 			return nil, nil, core.Errorf(http.StatusInternalServerError, "Server", "'NoneType' object has no attribute 'load_balancer_id'")
 		}
 		return l.lb, l, nil
 	}
-	id := in.text("loadbalancer_id")
+	id := in.Text("loadbalancer_id")
 	if id == "" {
 		return nil, nil, validationFault("Must provide at least one of: loadbalancer_id, listener_id")
 	}
@@ -114,24 +115,24 @@ func (s *Octavia) poolPlace(c *core.Call, in fields) (*loadBalancer, *listener, 
 }
 
 // balances is what the amphora driver checks of a pool, unless it comes with its load balancer.
-func (x *loadBalancer) balances(in fields) error {
-	if algorithm := in.text("lb_algorithm"); x.provider == amphora && algorithm == "SOURCE_IP_PORT" {
+func (x *loadBalancer) balances(in dialect.Fields) error {
+	if algorithm := in.Text("lb_algorithm"); x.provider == amphora && algorithm == "SOURCE_IP_PORT" {
 		return core.Errorf(http.StatusNotImplemented, "Server", "Provider 'amphora' does not support a requested option: Amphora provider does not support %s algorithm.", algorithm)
 	}
 	return nil
 }
 
-func (s *Octavia) buildPool(lb *loadBalancer, in fields) (*pool, error) {
-	p := &pool{lbEntity: s.newLBEntity(lb.project), lb: lb, protocol: in.text("protocol")}
+func (s *Octavia) buildPool(lb *loadBalancer, in dialect.Fields) (*pool, error) {
+	p := &pool{lbEntity: s.newLBEntity(lb.project), lb: lb, protocol: in.Text("protocol")}
 	p.describe(in)
 	return p, p.set(in)
 }
 
 // set applies a validated body.
-func (x *pool) set(in fields) error {
+func (x *pool) set(in dialect.Fields) error {
 	algorithm := x.algorithm
-	if in.given("lb_algorithm") {
-		algorithm = in.text("lb_algorithm")
+	if in.Given("lb_algorithm") {
+		algorithm = in.Text("lb_algorithm")
 	}
 	persistence, err := x.wishedPersistence(in)
 	if err != nil {
@@ -149,14 +150,14 @@ func (x *pool) set(in fields) error {
 	return nil
 }
 
-func (x *pool) wishedPersistence(in fields) (*persistence, error) {
-	if !in.has("session_persistence") {
+func (x *pool) wishedPersistence(in dialect.Fields) (*persistence, error) {
+	if !in.Has("session_persistence") {
 		return x.persistence, nil
 	}
-	if in.null("session_persistence") {
+	if in.Null("session_persistence") {
 		return nil, nil
 	}
-	sp := in.object("session_persistence")
+	sp := in.Object("session_persistence")
 	if len(sp) == 0 { // changes nothing: only null takes it away
 		return x.persistence, nil
 	}
@@ -171,17 +172,17 @@ func (x *pool) wishedPersistence(in fields) (*persistence, error) {
 	if x.persistence != nil {
 		out = *x.persistence
 	}
-	if sp.given("type") {
-		out.Type = sp.text("type")
+	if sp.Given("type") {
+		out.Type = sp.Text("type")
 	}
-	if sp.has("cookie_name") {
-		out.Cookie = sp.optional("cookie_name")
+	if sp.Has("cookie_name") {
+		out.Cookie = sp.Optional("cookie_name")
 	}
-	if sp.has("persistence_granularity") {
-		out.Granularity = sp.optional("persistence_granularity")
+	if sp.Has("persistence_granularity") {
+		out.Granularity = sp.Optional("persistence_granularity")
 	}
-	if sp.given("persistence_timeout") {
-		n := sp.number("persistence_timeout", 0)
+	if sp.Given("persistence_timeout") {
+		n := sp.Number("persistence_timeout", 0)
 		out.Timeout = &n
 	}
 	switch udp := x.protocol == "UDP" || x.protocol == "SCTP"; {
@@ -197,7 +198,7 @@ func (x *pool) wishedPersistence(in fields) (*persistence, error) {
 	return &out, nil
 }
 
-func (s *Octavia) updatePool(p *pool, in fields) error {
+func (s *Octavia) updatePool(p *pool, in dialect.Fields) error {
 	if err := p.lb.mutable(); err != nil {
 		return err
 	}

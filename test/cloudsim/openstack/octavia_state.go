@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/forward"
 )
 
 // Provisioning and operating statuses.
@@ -81,7 +82,7 @@ type loadBalancer struct {
 	group              string // id of the VIP port's security group, "" for none
 	listeners          []*listener
 	pools              []*pool
-	forwards           map[forwardKey]*forward
+	forwards           map[forward.Key]*forward.Forward
 	checks             map[*pool]*healthCheck
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
 )
 
 // additionalVIP is one of a load balancer's VIPs besides the first. The ovn driver (up to 3.0) takes
@@ -36,17 +37,17 @@ func (x *loadBalancer) additionalViews() []core.Object {
 }
 
 // wishedVIPs reads additional_vips of a new load balancer.
-func wishedVIPs(in fields) ([]additionalVIP, error) {
-	if !in.has("additional_vips") {
+func wishedVIPs(in dialect.Fields) ([]additionalVIP, error) {
+	if !in.Has("additional_vips") {
 		return nil, nil
 	}
-	if in.null("additional_vips") {
+	if in.Null("additional_vips") {
 		return nil, core.Errorf(http.StatusInternalServerError, "Server", "'NoneType' object is not iterable")
 	}
-	var list []fields
+	var list []dialect.Fields
 	if json.Unmarshal(in["additional_vips"], &list) != nil {
 		return nil, clientFault(http.StatusBadRequest, "Invalid input for field/attribute load_balancer. Value: '%s'. Value not a valid list: %s",
-			pythonText(in["additional_vips"]), plain(in["additional_vips"]))
+			pythonText(in["additional_vips"]), dialect.Plain(in["additional_vips"]))
 	}
 	attrs := []lbAttr{{name: "subnet_id", typ: lbUUID, modes: "c!"}, {name: "ip_address", typ: lbIP, modes: "c"}}
 	var out []additionalVIP
@@ -54,7 +55,7 @@ func wishedVIPs(in fields) ([]additionalVIP, error) {
 		if err := checkLB(attrs, "load_balancer.loadbalancer.additional_vips", v, true); err != nil {
 			return nil, err
 		}
-		out = append(out, additionalVIP{subnet: v.text("subnet_id"), asked: v.text("ip_address")})
+		out = append(out, additionalVIP{subnet: v.Text("subnet_id"), asked: v.Text("ip_address")})
 	}
 	return out, nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
 )
 
 // Cinder is the simulated service. Its zones are Nova's.
@@ -38,8 +39,8 @@ const volumeType = "__DEFAULT__"
 
 func volumeMicro() *core.Micro {
 	return &core.Micro{
-		Name: "volume", Major: 3, Min: 0, Max: 70, Malformed: malformedVersion,
-		OutOfRange: func(v string) *core.Error { return versionOutOfRange(v, "3.0", "3.70") },
+		Name: "volume", Major: 3, Min: 0, Max: 70, Malformed: dialect.MalformedVersion,
+		OutOfRange: func(v string) *core.Error { return dialect.VersionOutOfRange(v, "3.0", "3.70") },
 	}
 }
 
@@ -50,7 +51,7 @@ func newCinder(cloud *core.Cloud, owner core.Owner, maxLimit int) *Cinder {
 
 // service is Cinder's part of the API.
 func (s *Cinder) service() *core.Service {
-	return &core.Service{Name: "volume", Prefix: "/volume", ErrorBody: novaError("application/json"), Micro: volumeMicro(), Routes: s.routes, NoRoute: core.HTMLNotFound()}
+	return &core.Service{Name: "volume", Prefix: "/volume", ErrorBody: dialect.NovaError("application/json"), Micro: volumeMicro(), Routes: s.routes, NoRoute: core.HTMLNotFound()}
 }
 
 func (s *Cinder) routes(r *core.Router) {
@@ -104,7 +105,7 @@ func inProject(h core.HandlerFunc) core.HandlerFunc {
 			return nil, core.HTMLNotFound()
 		}
 		if p != c.Project() {
-			return nil, badInput("Malformed request url")
+			return nil, dialect.BadInput("Malformed request url")
 		}
 		return h(c)
 	}
@@ -135,9 +136,9 @@ func volumeLinks(c *core.Call, id string) []core.Object {
 // volumeBody is a volume; read is set where it is read, as opposed to just made or changed.
 func (s *Cinder) volumeBody(c *core.Call, v *volume, read bool) core.Object {
 	out := core.Object{
-		"id": v.id, "status": v.status, "size": v.size, "availability_zone": v.zone, "created_at": v.created.Format(novaTime),
-		"updated_at": timeOrNil(v.updated), "name": v.name, "description": v.description, "volume_type": volumeType, "snapshot_id": nil,
-		"source_volid": nil, "metadata": nonNil(v.metadata), "links": volumeLinks(c, v.id), "user_id": v.userID, "bootable": "false",
+		"id": v.id, "status": v.status, "size": v.size, "availability_zone": v.zone, "created_at": v.created.Format(dialect.NovaTime),
+		"updated_at": dialect.TimeOrNil(v.updated), "name": v.name, "description": v.description, "volume_type": volumeType, "snapshot_id": nil,
+		"source_volid": nil, "metadata": dialect.NonNil(v.metadata), "links": volumeLinks(c, v.id), "user_id": v.userID, "bootable": "false",
 		"encrypted": false, "replication_status": nil, "consistencygroup_id": nil, "multiattach": false, "attachments": []core.Object{},
 	}
 	if read {
@@ -190,7 +191,7 @@ func (s *Cinder) showVolumeMetadata(c *core.Call) (*core.Reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return core.OK(core.Object{"metadata": nonNil(v.metadata)})
+	return core.OK(core.Object{"metadata": dialect.NonNil(v.metadata)})
 }
 
 type volumeRequest struct {
@@ -207,10 +208,10 @@ type volumeRequest struct {
 func decodeVolume(c *core.Call) (*volumeRequest, error) {
 	var req volumeRequest
 	if json.Unmarshal(c.Body, &req) != nil {
-		return nil, badInput("Malformed request body")
+		return nil, dialect.BadInput("Malformed request body")
 	}
 	if req.Volume == nil {
-		return nil, badInput("'volume' is a required property")
+		return nil, dialect.BadInput("'volume' is a required property")
 	}
 	return &req, nil
 }
@@ -220,14 +221,14 @@ var digits = regexp.MustCompile(`^[0-9]+$`)
 func volumeSize(raw json.RawMessage) (int, error) {
 	text := strings.Trim(string(raw), `"`)
 	if text == "" || text == "null" {
-		return 0, badInput("The server could not comply with the request since it is either malformed or otherwise incorrect.")
+		return 0, dialect.BadInput("The server could not comply with the request since it is either malformed or otherwise incorrect.")
 	}
 	if !digits.MatchString(strings.TrimPrefix(text, "-")) || strings.HasPrefix(string(raw), `"`) && !digits.MatchString(text) {
-		return 0, badInput("Invalid input for field/attribute size. Value: %s. '%s' does not match '^[0-9]+$'", text, text)
+		return 0, dialect.BadInput("Invalid input for field/attribute size. Value: %s. '%s' does not match '^[0-9]+$'", text, text)
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
-		return 0, badInput("Invalid input for field/attribute size. Value: %s. %s is less than the minimum of 1", text, text)
+		return 0, dialect.BadInput("Invalid input for field/attribute size. Value: %s. %s is less than the minimum of 1", text, text)
 	}
 	return n, nil
 }
@@ -254,7 +255,7 @@ func (s *Cinder) createVolume(c *core.Call) (*core.Reply, error) {
 		id: core.NewID(), status: "creating", zone: in.AvailabilityZone, projectID: c.Project(), userID: c.UserID(), size: size,
 		description: in.Description, metadata: in.Metadata, created: time.Now().UTC(),
 	}
-	setText(&v.name, in.Name)
+	dialect.SetText(&v.name, in.Name)
 	s.volumes = append(s.volumes, v)
 	s.After(s.StateDelay, func() {
 		if v.status == "creating" {
@@ -274,7 +275,7 @@ func (s *Cinder) updateVolume(c *core.Call) (*core.Reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	setText(&v.name, req.Volume.Name)
+	dialect.SetText(&v.name, req.Volume.Name)
 	if req.Volume.Description != nil {
 		v.description = req.Volume.Description
 	}
@@ -316,10 +317,10 @@ func (s *Cinder) volumeAction(c *core.Call) (*core.Reply, error) {
 		} `json:"os-extend"`
 	}
 	if json.Unmarshal(c.Body, &req) != nil || req.Extend == nil {
-		return nil, badInput("There is no such action: %s", actionName(c.Body))
+		return nil, dialect.BadInput("There is no such action: %s", actionName(c.Body))
 	}
 	if req.Extend.NewSize <= v.size {
-		return nil, badInput("Invalid input received: New size for extend must be greater than current size. (current: %d, extended: %d).", v.size, req.Extend.NewSize)
+		return nil, dialect.BadInput("Invalid input received: New size for extend must be greater than current size. (current: %d, extended: %d).", v.size, req.Extend.NewSize)
 	}
 	v.size, v.updated = req.Extend.NewSize, time.Now().UTC().Truncate(time.Second)
 	return &core.Reply{Status: http.StatusAccepted, ContentType: "text/html; charset=UTF-8"}, nil

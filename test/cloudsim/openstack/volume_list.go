@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
 )
 
 // volumeFilters are the list's filters; Cinder ignores others.
@@ -55,7 +56,7 @@ func (s *Cinder) listVolumes(c *core.Call) (*core.Reply, error) {
 	}
 	body := core.Object{"volumes": out}
 	if len(items) > 0 && len(items) == limit {
-		body["volumes_links"] = nextLink(c, items[len(items)-1].id)
+		body["volumes_links"] = dialect.NextLink(c, items[len(items)-1].id)
 	}
 	if withCount, err := strconv.ParseBool(c.Query.Get("with_count")); err == nil && withCount && c.Micro >= 45 {
 		body["count"] = len(all)
@@ -70,17 +71,17 @@ func (s *Cinder) volumeLimit(c *core.Call) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil {
-		return 0, badInput("limit param must be an integer")
+		return 0, dialect.BadInput("limit param must be an integer")
 	}
 	if n < 0 {
-		return 0, badInput("limit param must be positive")
+		return 0, dialect.BadInput("limit param must be positive")
 	}
 	return min(n, s.maxLimit), nil
 }
 
 // filterVolumes are the volumes that the query selects, newest first unless sorted otherwise.
 func (s *Cinder) filterVolumes(c *core.Call) ([]*volume, error) {
-	all := c.Admin() && allTenants(c)
+	all := c.Admin() && dialect.AllTenants(c)
 	metadata := metadataFilter(c.Query.Get("metadata"))
 	var out []*volume
 	for _, v := range slices.Backward(s.volumes) {
@@ -109,7 +110,7 @@ func (s *Cinder) filterVolumes(c *core.Call) ([]*volume, error) {
 		name, dir, _ := strings.Cut(key, ":")
 		compare := volumeSortKeys[name]
 		if compare == nil {
-			return nil, badInput("Invalid input received: Invalid sort key")
+			return nil, dialect.BadInput("Invalid input received: Invalid sort key")
 		}
 		slices.SortStableFunc(out, func(a, b *volume) int {
 			if dir == "asc" {

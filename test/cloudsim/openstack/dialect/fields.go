@@ -1,4 +1,4 @@
-package openstack
+package dialect
 
 import (
 	"encoding/json"
@@ -11,22 +11,25 @@ import (
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
-// fields is the validated body of a create or update.
-type fields map[string]json.RawMessage
+// Fields is the validated body of a create or update.
+type Fields map[string]json.RawMessage
 
-func badRequest(format string, args ...any) *core.Error {
+// BadRequest is a 400 of Neutron.
+func BadRequest(format string, args ...any) *core.Error {
 	return core.Errorf(http.StatusBadRequest, "HTTPBadRequest", format, args...)
 }
 
-func (f fields) has(name string) bool { _, is := f[name]; return is }
+// Has reports whether an attribute is there.
+func (f Fields) Has(name string) bool { _, is := f[name]; return is }
 
-func (f fields) null(name string) bool { return string(f[name]) == "null" }
+// Null reports whether an attribute is null.
+func (f Fields) Null(name string) bool { return string(f[name]) == "null" }
 
-// given reports whether an attribute is there and not null.
-func (f fields) given(name string) bool { return f.has(name) && !f.null(name) }
+// Given reports whether an attribute is there and not null.
+func (f Fields) Given(name string) bool { return f.Has(name) && !f.Null(name) }
 
-// text is a string attribute, "" when it is absent or null.
-func (f fields) text(name string) string {
+// Text is a string attribute, "" when it is absent or null.
+func (f Fields) Text(name string) string {
 	var v string
 	if json.Unmarshal(f[name], &v) != nil {
 		return ""
@@ -34,65 +37,66 @@ func (f fields) text(name string) string {
 	return v
 }
 
-// optional is a string attribute or nil.
-func (f fields) optional(name string) *string {
-	if !f.given(name) {
+// Optional is a string attribute or nil.
+func (f Fields) Optional(name string) *string {
+	if !f.Given(name) {
 		return nil
 	}
-	v := f.text(name)
+	v := f.Text(name)
 	return &v
 }
 
-// boolean is a boolean attribute, def when it is absent.
-func (f fields) boolean(name string, def bool) bool {
-	if v, is := parseBool(plain(f[name])); is && f.has(name) {
+// Boolean is a boolean attribute, def when it is absent.
+func (f Fields) Boolean(name string, def bool) bool {
+	if v, is := ParseBool(Plain(f[name])); is && f.Has(name) {
 		return v
 	}
 	return def
 }
 
-// number is an integer attribute, def when it is absent or null.
-func (f fields) number(name string, def int) int {
-	if n, err := strconv.Atoi(plain(f[name])); err == nil && f.has(name) {
+// Number is an integer attribute, def when it is absent or null.
+func (f Fields) Number(name string, def int) int {
+	if n, err := strconv.Atoi(Plain(f[name])); err == nil && f.Has(name) {
 		return n
 	}
 	return def
 }
 
-// into decodes an attribute; absent and null leave v as it is.
-func (f fields) into(name string, v any) error {
+// Into decodes an attribute; absent and null leave v as it is.
+func (f Fields) Into(name string, v any) error {
 	raw, is := f[name]
 	if !is || string(raw) == "null" {
 		return nil
 	}
 	if err := json.Unmarshal(raw, v); err != nil {
-		return badRequest("Invalid input for %s. Reason: '%s' has the wrong type.", name, plain(raw))
+		return BadRequest("Invalid input for %s. Reason: '%s' has the wrong type.", name, Plain(raw))
 	}
 	return nil
 }
 
-// object decodes an object, nil when it is absent or none.
-func (f fields) object(name string) fields {
-	var out fields
+// Object decodes an object, nil when it is absent or none.
+func (f Fields) Object(name string) Fields {
+	var out Fields
 	if json.Unmarshal(f[name], &out) != nil {
 		return nil
 	}
 	return out
 }
 
-// objects decodes a list of objects.
-func (f fields) objects(name string) []fields {
-	var out []fields
+// Objects decodes a list of objects.
+func (f Fields) Objects(name string) []Fields {
+	var out []Fields
 	if json.Unmarshal(f[name], &out) != nil {
 		return nil
 	}
 	return out
 }
 
-func isUUID(v string) bool { return len(v) == 36 && uuid.Validate(v) == nil }
+// IsUUID reports whether a value is an id with dashes.
+func IsUUID(v string) bool { return len(v) == 36 && uuid.Validate(v) == nil }
 
-// plain is a JSON value as Python would format it: strings without quotes.
-func plain(raw json.RawMessage) string {
+// Plain is a JSON value as Python would format it: strings without quotes.
+func Plain(raw json.RawMessage) string {
 	var v string
 	if json.Unmarshal(raw, &v) == nil {
 		if string(raw) == "null" {
@@ -103,7 +107,8 @@ func plain(raw json.RawMessage) string {
 	return string(raw)
 }
 
-func parseBool(v string) (value, is bool) {
+// ParseBool reads what both take for a boolean.
+func ParseBool(v string) (value, is bool) {
 	switch strings.ToLower(v) {
 	case "true", "1":
 		return true, true

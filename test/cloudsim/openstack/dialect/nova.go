@@ -1,4 +1,4 @@
-package openstack
+package dialect
 
 import (
 	"net/http"
@@ -15,8 +15,8 @@ var faultNames = map[int]string{
 	413: "overLimit", 415: "badMediaType", 429: "overLimit", 501: "notImplemented", 503: "serviceUnavailable",
 }
 
-// novaError makes Nova's and Cinder's error bodies, whose content types differ.
-func novaError(contentType string) func(*core.Call, *core.Error) (string, any) {
+// NovaError makes Nova's and Cinder's error bodies, whose content types differ.
+func NovaError(contentType string) func(*core.Call, *core.Error) (string, any) {
 	return func(_ *core.Call, e *core.Error) (string, any) {
 		name := faultNames[e.Status]
 		if name == "" {
@@ -26,21 +26,23 @@ func novaError(contentType string) func(*core.Call, *core.Error) (string, any) {
 	}
 }
 
-// badInput is a 400 of Nova or Cinder.
-func badInput(format string, args ...any) *core.Error {
+// BadInput is a 400 of Nova or Cinder.
+func BadInput(format string, args ...any) *core.Error {
 	return core.Errorf(http.StatusBadRequest, "", format, args...)
 }
 
-func malformedVersion(v string) *core.Error {
+// MalformedVersion refuses a microversion that is none.
+func MalformedVersion(v string) *core.Error {
 	return core.Errorf(http.StatusBadRequest, "", "API Version String %s is of invalid format. Must be of format MajorNum.MinorNum.", v)
 }
 
-func versionOutOfRange(v, low, high string) *core.Error {
+// VersionOutOfRange refuses a microversion that is not offered.
+func VersionOutOfRange(v, low, high string) *core.Error {
 	return core.Errorf(http.StatusNotAcceptable, "", "Version %s is not supported by the API. Minimum is %s and maximum is %s.", v, low, high)
 }
 
-// nextLink is the link to the next page: the query's last values, sorted, then the marker.
-func nextLink(c *core.Call, marker string) []core.Object {
+// NextLink is the link to the next page: the query's last values, sorted, then the marker.
+func NextLink(c *core.Call, marker string) []core.Object {
 	q := url.Values{}
 	for k, values := range c.Query {
 		if k != "marker" {
@@ -54,12 +56,14 @@ func nextLink(c *core.Call, marker string) []core.Object {
 	return []core.Object{{"rel": "next", "href": c.Self() + "?" + text + "marker=" + url.QueryEscape(marker)}}
 }
 
-func allTenants(c *core.Call) bool {
+// AllTenants reports whether a query asks for the objects of all projects.
+func AllTenants(c *core.Call) bool {
 	v := strings.ToLower(c.Query.Get("all_tenants"))
 	return c.Query.Has("all_tenants") && v != "0" && v != "false"
 }
 
-func parseDate(text string) (time.Time, error) {
+// ParseDate reads a time with or without its zone.
+func ParseDate(text string) (time.Time, error) {
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
 		at, err = time.Parse("2006-01-02T15:04:05", text)
@@ -67,25 +71,27 @@ func parseDate(text string) (time.Time, error) {
 	return at, err
 }
 
-// novaTime is how Nova and Cinder write times.
-const novaTime = "2006-01-02T15:04:05.000000"
+// NovaTime is how Nova and Cinder write times.
+const NovaTime = "2006-01-02T15:04:05.000000"
 
-func timeOrNil(t time.Time) any {
+// TimeOrNil is a time, or null for none.
+func TimeOrNil(t time.Time) any {
 	if t.IsZero() {
 		return nil
 	}
-	return t.Format(novaTime)
+	return t.Format(NovaTime)
 }
 
-func nonNil(m map[string]string) map[string]string {
+// NonNil is metadata, {} for none.
+func NonNil(m map[string]string) map[string]string {
 	if m == nil {
 		return map[string]string{}
 	}
 	return m
 }
 
-// setText changes to where the request has a value.
-func setText(to, value *string) {
+// SetText changes to where the request has a value.
+func SetText(to, value *string) {
 	if value != nil {
 		*to = *value
 	}

@@ -1,4 +1,4 @@
-package openstack
+package dialect
 
 import (
 	"fmt"
@@ -10,12 +10,12 @@ import (
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
-// matchValue reports whether a value is one of those wanted.
-func matchValue(have any, want []string) (bool, error) {
+// MatchValue reports whether a value is one of those wanted.
+func MatchValue(have any, want []string) (bool, error) {
 	switch have := have.(type) {
 	case bool:
 		for _, w := range want {
-			b, is := parseBool(w)
+			b, is := ParseBool(w)
 			if !is {
 				return false, core.Errorf(http.StatusBadRequest, "InvalidInput", "Invalid input for operation: '%s' cannot be converted to boolean.", w)
 			}
@@ -27,10 +27,11 @@ func matchValue(have any, want []string) (bool, error) {
 	case []string:
 		return slices.ContainsFunc(want, func(w string) bool { return slices.Contains(have, w) }), nil
 	}
-	return slices.Contains(want, scalar(have)), nil
+	return slices.Contains(want, Scalar(have)), nil
 }
 
-func matchTags(v core.Object, key string, want []string) bool {
+// MatchTags applies one of the filters by tags.
+func MatchTags(v core.Object, key string, want []string) bool {
 	have, is := v["tags"].([]string)
 	if !is {
 		return true
@@ -57,8 +58,8 @@ func matchTags(v core.Object, key string, want []string) bool {
 	}
 }
 
-// scalar is a value as a query writes it.
-func scalar(v any) string {
+// Scalar is a value as a query writes it.
+func Scalar(v any) string {
 	r := reflect.ValueOf(v)
 	if r.Kind() == reflect.Pointer {
 		if r.IsNil() {
@@ -72,8 +73,8 @@ func scalar(v any) string {
 	return fmt.Sprint(v)
 }
 
-// selectFields keeps the attributes that the query's fields name; none means all.
-func selectFields(v core.Object, names []string) core.Object {
+// SelectFields keeps the attributes that the query's fields name; none means all.
+func SelectFields(v core.Object, names []string) core.Object {
 	if len(names) == 0 {
 		return v
 	}

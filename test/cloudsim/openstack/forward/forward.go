@@ -1,4 +1,4 @@
-package openstack
+package forward
 
 import (
 	"context"
@@ -13,46 +13,46 @@ import (
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
-// forwardKey is one address that a load balancer listens on.
-type forwardKey struct {
-	at  netip.AddrPort
-	udp bool
+// Key is one address that a load balancer listens on.
+type Key struct {
+	At  netip.AddrPort
+	UDP bool
 }
 
-// forward is the data plane of one listener on one address.
-type forward struct {
-	cloud  *core.Cloud
-	key    forwardKey
-	target atomic.Pointer[target]
+// Forward is the data plane of one listener on one address.
+type Forward struct {
+	cloud *core.Cloud
+	key   Key
+	// Target may be stored anew, but not with another HTTP.
+	Target atomic.Pointer[Target]
 	next   atomic.Uint64 // round robin
 	ctx    context.Context
 	cancel context.CancelFunc
 	close  func() error
 }
 
-// target is what a forward does with its traffic; it is not changed once it is stored.
-type target struct {
-	listener string
-	// http says that requests, not connections, are forwarded, with headers added.
-	http    bool
-	headers map[string]string
-	// proxy is 1 or 2 when a PROXY protocol header goes first.
-	proxy    int
-	sticky   bool
-	cidrs    []netip.Prefix
-	backends []netip.AddrPort
-	// from is the address that members see connections come from: the VIP, as behind an amphora.
-	from    netip.Addr
-	connect time.Duration
+// Target is what a forward does with its traffic; it is not changed once it is stored.
+type Target struct {
+	// HTTP says that requests, not connections, are forwarded, with headers added.
+	HTTP    bool
+	Headers map[string]string
+	// Proxy is 1 or 2 when a PROXY protocol header goes first.
+	Proxy    int
+	Sticky   bool
+	CIDRs    []netip.Prefix
+	Backends []netip.AddrPort
+	// From is the address that members see connections come from: the VIP, as behind an amphora.
+	From    netip.Addr
+	Connect time.Duration
 }
 
-// listenForward starts to listen, and ends with the simulator at the latest.
-func listenForward(cloud *core.Cloud, key forwardKey, t *target) (*forward, error) {
-	f := &forward{cloud: cloud, key: key}
+// Listen starts to listen, and ends with the simulator at the latest.
+func Listen(cloud *core.Cloud, key Key, t *Target) (*Forward, error) {
+	f := &Forward{cloud: cloud, key: key}
 	f.ctx, f.cancel = context.WithCancel(cloud.Context)
-	f.target.Store(t)
+	f.Target.Store(t)
 	var err error
-	if key.udp {
+	if key.UDP {
 		err = f.listenUDP()
 	} else {
 		err = f.listenTCP()
@@ -64,24 +64,24 @@ func listenForward(cloud *core.Cloud, key forwardKey, t *target) (*forward, erro
 	return f, nil
 }
 
-// stop ends listening at once and cuts what is being forwarded.
-func (f *forward) stop() {
+// Stop ends listening at once and cuts what is being forwarded.
+func (f *Forward) Stop() {
 	f.cancel()
 	_ = f.close()
 }
 
 // allows reports whether the listener's allowed_cidrs let a client in; none let everybody in.
-func (t *target) allows(client netip.Addr) bool {
-	return len(t.cidrs) == 0 || slices.ContainsFunc(t.cidrs, func(p netip.Prefix) bool { return p.Contains(client) })
+func (t *Target) allows(client netip.Addr) bool {
+	return len(t.CIDRs) == 0 || slices.ContainsFunc(t.CIDRs, func(p netip.Prefix) bool { return p.Contains(client) })
 }
 
 // order lists the backends in the order in which a client's connection tries them.
-func (f *forward) order(t *target, client netip.Addr) []netip.AddrPort {
-	if len(t.backends) == 0 {
+func (f *Forward) order(t *Target, client netip.Addr) []netip.AddrPort {
+	if len(t.Backends) == 0 {
 		return nil
 	}
 	var at uint64
-	if t.sticky {
+	if t.Sticky {
 		h := fnv.New64a()
 		b := client.As16()
 		_, _ = h.Write(b[:]) // never fails
@@ -89,8 +89,8 @@ func (f *forward) order(t *target, client netip.Addr) []netip.AddrPort {
 	} else {
 		at = f.next.Add(1) - 1
 	}
-	i := int(at % uint64(len(t.backends)))
-	out := slices.Concat(t.backends[i:], t.backends[:i])
+	i := int(at % uint64(len(t.Backends)))
+	out := slices.Concat(t.Backends[i:], t.Backends[:i])
 	seen := map[netip.AddrPort]bool{}
 	return slices.DeleteFunc(out, func(b netip.AddrPort) bool {
 		again := seen[b]

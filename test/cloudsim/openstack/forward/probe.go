@@ -1,4 +1,4 @@
-package openstack
+package forward
 
 import (
 	"context"
@@ -10,22 +10,22 @@ import (
 	"time"
 )
 
-// probe is one question to one member.
-type probe struct {
-	at      netip.AddrPort
-	typ     string
-	method  string
-	path    string
-	codes   string
-	timeout time.Duration
+// Probe is one question to one member.
+type Probe struct {
+	At      netip.AddrPort
+	Type    string
+	Method  string
+	Path    string
+	Codes   string
+	Timeout time.Duration
 }
 
-// ask reports whether the member lives. What cannot be asked without privileges or TLS is asked by
+// Ask reports whether the member lives. What cannot be asked without privileges or TLS is asked by
 // connecting, UDP by whether the port refuses.
-func (p *probe) ask(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+func (p *Probe) Ask(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, p.Timeout)
 	defer cancel()
-	switch p.typ {
+	switch p.Type {
 	case "HTTP":
 		return p.askHTTP(ctx)
 	case "UDP-CONNECT":
@@ -34,15 +34,15 @@ func (p *probe) ask(ctx context.Context) bool {
 		return true // whoever has an address answers
 	}
 	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", p.at.String())
+	conn, err := d.DialContext(ctx, "tcp", p.At.String())
 	if err != nil {
 		return false
 	}
 	return conn.Close() == nil
 }
 
-func (p *probe) askHTTP(ctx context.Context) bool {
-	req, err := http.NewRequestWithContext(ctx, p.method, "http://"+p.at.String()+p.path, nil)
+func (p *Probe) askHTTP(ctx context.Context) bool {
+	req, err := http.NewRequestWithContext(ctx, p.Method, "http://"+p.At.String()+p.Path, nil)
 	if err != nil {
 		return false
 	}
@@ -53,7 +53,7 @@ func (p *probe) askHTTP(ctx context.Context) bool {
 		return false
 	}
 	defer func() { _ = res.Body.Close() }()
-	return expected(p.codes, res.StatusCode)
+	return expected(p.Codes, res.StatusCode)
 }
 
 // expected reports whether a status is among "200", "200,202" or "200-204".
@@ -74,9 +74,9 @@ func expected(codes string, status int) bool {
 // udpPatience is how long a UDP port has to refuse.
 const udpPatience = 100 * time.Millisecond
 
-func (p *probe) askUDP(ctx context.Context) bool {
+func (p *Probe) askUDP(ctx context.Context) bool {
 	var d net.Dialer
-	conn, err := d.DialContext(ctx, "udp", p.at.String())
+	conn, err := d.DialContext(ctx, "udp", p.At.String())
 	if err != nil {
 		return false
 	}

@@ -1,4 +1,4 @@
-package openstack
+package forward
 
 import (
 	"context"
@@ -16,20 +16,21 @@ import (
 	"time"
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
 )
 
 // acceptPause is waited after a failed accept, as when the process has no file descriptors left.
 const acceptPause = 50 * time.Millisecond
 
-func (f *forward) listenTCP() error {
+func (f *Forward) listenTCP() error {
 	var lc net.ListenConfig
-	ln, err := lc.Listen(f.ctx, "tcp", f.key.at.String())
+	ln, err := lc.Listen(f.ctx, "tcp", f.key.At.String())
 	if err != nil {
 		return fmt.Errorf("listen for a load balancer: %w", err)
 	}
 	f.close = ln.Close
 	context.AfterFunc(f.ctx, func() { _ = ln.Close() })
-	if f.target.Load().http {
+	if f.Target.Load().HTTP {
 		f.serveHTTP(ln)
 		return nil
 	}
@@ -37,7 +38,7 @@ func (f *forward) listenTCP() error {
 	return nil
 }
 
-func (f *forward) acceptAll(ln net.Listener) {
+func (f *Forward) acceptAll(ln net.Listener) {
 	for {
 		conn, err := ln.Accept()
 		if err == nil {
@@ -51,10 +52,10 @@ func (f *forward) acceptAll(ln net.Listener) {
 }
 
 // relay forwards one connection to the first member that takes it.
-func (f *forward) relay(client net.Conn) {
+func (f *Forward) relay(client net.Conn) {
 	defer func() { _ = client.Close() }()
 	defer context.AfterFunc(f.ctx, func() { _ = client.Close() })()
-	t := f.target.Load()
+	t := f.Target.Load()
 	from := clientAddr(client.RemoteAddr())
 	if !t.allows(from.Addr()) {
 		abort(client)
@@ -67,7 +68,7 @@ func (f *forward) relay(client net.Conn) {
 	}
 	defer func() { _ = member.Close() }()
 	defer context.AfterFunc(f.ctx, func() { _ = member.Close() })()
-	if _, err := member.Write(proxyHeader(t.proxy, from, f.key.at)); err != nil {
+	if _, err := member.Write(proxyHeader(t.Proxy, from, f.key.At)); err != nil {
 		return
 	}
 	done := make(chan struct{})
@@ -98,12 +99,12 @@ func pipe(to, from net.Conn) {
 }
 
 // dial connects to the first member that takes the connection; dead ones are skipped.
-func (f *forward) dial(ctx context.Context, t *target, client netip.Addr) (net.Conn, error) {
+func (f *Forward) dial(ctx context.Context, t *Target, client netip.Addr) (net.Conn, error) {
 	err := errors.New("no member")
 	for _, b := range f.order(t, client) {
-		d := net.Dialer{Timeout: t.connect}
-		if t.from.Is4() == b.Addr().Is4() && f.cloud.HasAddress(b.Addr()) {
-			d.LocalAddr = &net.TCPAddr{IP: t.from.AsSlice()}
+		d := net.Dialer{Timeout: t.Connect}
+		if t.From.Is4() == b.Addr().Is4() && f.cloud.HasAddress(b.Addr()) {
+			d.LocalAddr = &net.TCPAddr{IP: t.From.AsSlice()}
 		}
 		var conn net.Conn
 		if conn, err = d.DialContext(ctx, "tcp", b.String()); err == nil {
@@ -139,17 +140,17 @@ func proxyHeader(version int, from, to netip.AddrPort) []byte {
 }
 
 // serveHTTP forwards requests with the headers that the listener inserts.
-func (f *forward) serveHTTP(ln net.Listener) {
+func (f *Forward) serveHTTP(ln net.Listener) {
 	transport := &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			from, _ := ctx.Value(clientKey{}).(netip.AddrPort)
-			t := f.target.Load()
+			t := f.Target.Load()
 			conn, err := f.dial(ctx, t, from.Addr())
 			if err != nil {
 				return nil, err
 			}
-			if _, err := conn.Write(proxyHeader(t.proxy, from, f.key.at)); err != nil {
+			if _, err := conn.Write(proxyHeader(t.Proxy, from, f.key.At)); err != nil {
 				return nil, errors.Join(err, conn.Close())
 			}
 			return conn, nil
@@ -159,7 +160,7 @@ func (f *forward) serveHTTP(ln net.Listener) {
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusServiceUnavailable) }}
 	srv := &http.Server{ReadHeaderTimeout: 30 * time.Second, ErrorLog: core.DiscardLog(), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ap, err := netip.ParseAddrPort(r.RemoteAddr)
-		if err != nil || !f.target.Load().allows(ap.Addr().Unmap()) {
+		if err != nil || !f.Target.Load().allows(ap.Addr().Unmap()) {
 			panic(http.ErrAbortHandler) // net/http's way to cut a connection
 		}
 		proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), clientKey{}, ap)))
@@ -184,18 +185,18 @@ func (f *forward) serveHTTP(ln net.Listener) {
 // clientKey is the context key of a request's client address.
 type clientKey struct{}
 
-func (f *forward) rewrite(r *httputil.ProxyRequest) {
-	t := f.target.Load()
+func (f *Forward) rewrite(r *httputil.ProxyRequest) {
+	t := f.Target.Load()
 	r.SetURL(&url.URL{Scheme: "http", Host: r.In.Host})
 	r.Out.Host = r.In.Host
 	from, _ := r.In.Context().Value(clientKey{}).(netip.AddrPort)
-	on := func(h string) bool { v, _ := parseBool(t.headers[h]); return v }
+	on := func(h string) bool { v, _ := dialect.ParseBool(t.Headers[h]); return v }
 	r.Out.Header["X-Forwarded-For"] = r.In.Header["X-Forwarded-For"]
 	if on("X-Forwarded-For") {
 		r.Out.Header.Add("X-Forwarded-For", from.Addr().Unmap().String())
 	}
 	if on("X-Forwarded-Port") {
-		r.Out.Header.Set("X-Forwarded-Port", strconv.Itoa(int(f.key.at.Port())))
+		r.Out.Header.Set("X-Forwarded-Port", strconv.Itoa(int(f.key.At.Port())))
 	}
 	if on("X-Forwarded-Proto") {
 		r.Out.Header.Set("X-Forwarded-Proto", "http")

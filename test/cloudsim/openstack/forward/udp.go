@@ -1,4 +1,4 @@
-package openstack
+package forward
 
 import (
 	"context"
@@ -21,7 +21,7 @@ const (
 
 // udpForward relays datagrams; each client has its own socket to its member.
 type udpForward struct {
-	*forward
+	*Forward
 	conn *net.UDPConn
 
 	mu      sync.Mutex
@@ -37,14 +37,14 @@ type udpClient struct {
 	left []netip.AddrPort
 }
 
-func (f *forward) listenUDP() error {
-	conn, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(f.key.at))
+func (f *Forward) listenUDP() error {
+	conn, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(f.key.At))
 	if err != nil {
 		return fmt.Errorf("listen for a load balancer: %w", err)
 	}
 	f.close = conn.Close
 	context.AfterFunc(f.ctx, func() { _ = conn.Close() })
-	u := &udpForward{forward: f, conn: conn, clients: map[netip.AddrPort]*udpClient{}}
+	u := &udpForward{Forward: f, conn: conn, clients: map[netip.AddrPort]*udpClient{}}
 	f.cloud.Spawn(func(context.Context) { u.readAll() })
 	return nil
 }
@@ -65,14 +65,14 @@ func (u *udpForward) readAll() {
 
 // send passes a client's datagram on to its member.
 func (u *udpForward) send(from netip.AddrPort, data []byte) {
-	t := u.target.Load()
+	t := u.Target.Load()
 	if !t.allows(from.Addr()) {
 		return
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	c := u.clients[from]
-	if c != nil && !slices.Contains(t.backends, c.member) {
+	if c != nil && !slices.Contains(t.Backends, c.member) {
 		_ = c.conn.Close()
 		delete(u.clients, from)
 		c = nil
