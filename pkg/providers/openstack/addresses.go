@@ -100,7 +100,7 @@ func nodeAddresses(s *server, ports []port, subports []subport, cfg *NetworkingC
 			b.addFromNetwork(name, a, cfg)
 		}
 	}
-	sortAddresses(b.list, cfg.sortOrder)
+	sortAddresses(b.list, cfg.prefixes())
 	return b.list
 }
 

@@ -1,12 +1,20 @@
 package openstack
 
 import (
-	"net/netip"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 )
+
+// sorted is the section with an order of addresses.
+func sorted(order string) NetworkingConfig {
+	cfg, _, err := ParseConfig("cloud.conf", []byte("[Networking]\naddress-sort-order = "+order+"\n"))
+	if err != nil {
+		panic(err)
+	}
+	return cfg.Networking
+}
 
 func internal(a string) corev1.NodeAddress {
 	return corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: a}
@@ -109,7 +117,7 @@ func TestNodeAddresses(t *testing.T) {
 			name:   "sort order: by prefix, ascending inside, the rest behind as it was",
 			server: server{AccessIPv4: "192.0.2.1", Metadata: map[string]string{"hostname": "n"}, Addresses: networks{"net": {floating("203.0.113.7")}}},
 			ports:  []port{portOf("ACTIVE", "10.0.0.9", "10.0.0.10", "10.0.0.2", "172.16.0.1", "fd00::9", "fd00::1")},
-			cfg:    NetworkingConfig{sortOrder: []netip.Prefix{netip.MustParsePrefix("fd00::/8"), netip.MustParsePrefix("10.0.0.0/8")}},
+			cfg:    sorted("fd00::/8, 10.0.0.0/8"),
 			want: []corev1.NodeAddress{internal("fd00::1"), internal("fd00::9"), internal("10.0.0.2"), internal("10.0.0.9"), internal("10.0.0.10"),
 				internal("172.16.0.1"), external("192.0.2.1"), hostName("n"), external("203.0.113.7")},
 		},

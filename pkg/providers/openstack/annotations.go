@@ -51,8 +51,6 @@ const (
 const (
 	maxTimeout     = 24 * 24 * 60 * 60 * 1000 // ms
 	maxConnections = 1 << 30
-	maxSeconds     = 24 * 60 * 60
-	maxRetries     = 10
 )
 
 // Annotations is the vocabulary of Service annotations, as the reference documents it.

@@ -63,7 +63,9 @@ func madeID(r interface{ ExtractInto(to any) error }, key string) (string, error
 	if err := r.ExtractInto(&doc); err != nil {
 		return "", err
 	}
-	var made octaviaID
+	var made struct {
+		ID string `json:"id"`
+	}
 	if err := json.Unmarshal(doc[key], &made); err != nil || made.ID == "" {
 		return "", fmt.Errorf("the answer has no %s with an ID", key)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/openstack"
 )
 
 const (
@@ -23,6 +24,9 @@ const (
 	pageSize = 1000
 	// maxPages stops a list that never ends.
 	maxPages = 1000
+	// fewIDs is how many elements of a collection are asked for by a value each, in one call, instead
+	// of listing all: 50 UUIDs make a query of 2.4 kB; proxies commonly allow 4 or 8.
+	fewIDs = 50
 )
 
 // client is the access to the services of one region. All interfaces of the provider share
@@ -34,9 +38,6 @@ const (
 // wrapError("<verb> <object> <id>", err). The client must be used for one operation only.
 type client struct {
 	session session
-	cfg     *Config
-	// regional says that provider IDs name the region (OS_CCM_REGIONAL=true).
-	regional bool
 }
 
 // session is what the provider needs of an auth.Session.
@@ -44,6 +45,11 @@ type session interface {
 	Service(ctx context.Context, service string) (*gophercloud.ServiceClient, error)
 	Region() string
 }
+
+var _ session = (*auth.Session)(nil)
+
+// newClient makes the client of a session.
+func newClient(s session) *client { return &client{session: s} }
 
 // compute returns a client of Nova at the microversion that embeds the flavor's name.
 func (c *client) compute(ctx context.Context) (*gophercloud.ServiceClient, error) {
@@ -197,9 +203,8 @@ func lastID(raw json.RawMessage) string {
 // listIn reads the elements of a collection whose field has one of the values, in as few
 // calls as keep the URL short. The values may be in any number; none makes no call.
 func listIn[T any](ctx context.Context, sc *gophercloud.ServiceClient, path, key, field string, values []string, query url.Values) ([]T, error) {
-	const perCall = 50 // 50 UUIDs make a query of 2.4 kB; proxies commonly allow 4 or 8
 	var all []T
-	for chunk := range slices.Chunk(values, perCall) {
+	for chunk := range slices.Chunk(values, fewIDs) {
 		q := maps.Clone(query)
 		if q == nil {
 			q = url.Values{}
@@ -212,6 +217,44 @@ func listIn[T any](ctx context.Context, sc *gophercloud.ServiceClient, path, key
 		all = append(all, items...)
 	}
 	return all, nil
+}
+
+// getJSON reads one document.
+func getJSON(ctx context.Context, sc *gophercloud.ServiceClient, url string, into any) error {
+	resp, err := sc.Get(ctx, url, into, &gophercloud.RequestOpts{OkCodes: []int{http.StatusOK}})
+	if resp != nil {
+		_ = resp.Body.Close()
+	}
+	return err
+}
+
+// putJSON changes something; into may be nil.
+func putJSON(ctx context.Context, sc *gophercloud.ServiceClient, url string, body, into any, headers map[string]string) error {
+	resp, err := sc.Put(ctx, url, body, into, &gophercloud.RequestOpts{
+		OkCodes: []int{http.StatusOK, http.StatusCreated, http.StatusNoContent}, MoreHeaders: headers,
+	})
+	if resp != nil {
+		_ = resp.Body.Close()
+	}
+	return err
+}
+
+// deleteQuietly deletes; what is gone already is fine.
+func deleteQuietly(ctx context.Context, sc *gophercloud.ServiceClient, url string) error {
+	resp, err := sc.Delete(ctx, url, &gophercloud.RequestOpts{OkCodes: []int{http.StatusNoContent, http.StatusOK, http.StatusAccepted, http.StatusNotFound}})
+	if resp != nil {
+		_ = resp.Body.Close()
+	}
+	return err
+}
+
+// listFewOrAll reads the elements of a collection whose field has one of the values in one
+// call: where there are many of them it reads the whole collection, and none makes no call.
+func listFewOrAll[T any](ctx context.Context, sc *gophercloud.ServiceClient, collection, field string, values []string, query url.Values) ([]T, error) {
+	if len(values) > fewIDs {
+		return listAll[T](ctx, sc, collection, query, collection)
+	}
+	return listIn[T](ctx, sc, collection, collection, field, values, query)
 }
 
 // failAll answers every ref of a batch with the same error.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/klog/v2"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
@@ -16,10 +17,7 @@ import (
 // regionalEnv, set to "true", makes provider IDs name their region.
 const regionalEnv = "OS_CCM_REGIONAL"
 
-var (
-	_ cloud.Factory = New
-	_ session       = (*auth.Session)(nil)
-)
+var _ cloud.Factory = New
 
 // New implements cloud.Factory for OpenStack. Without a configuration file the credentials
 // come from clouds.yaml or the environment, and everything else has its default.
@@ -48,40 +46,40 @@ func New(ctx context.Context, configFile string, o cloud.Options) (*cloud.Provid
 		}
 	}
 	if o.DryRun {
-		ao.Intercept = newDryRun(klog.FromContext(ctx)).intercept
+		ao.Intercept = newDryRun(klog.FromContext(ctx))
 	}
 	s, err := auth.New(cfg.Global, ao)
 	if err != nil {
 		return nil, warnings, err
 	}
-	c := &client{session: s, cfg: cfg, regional: os.Getenv(regionalEnv) == "true"}
-	p := compose(c)
+	c, regional := newClient(s), os.Getenv(regionalEnv) == "true"
+	p := compose(c, cfg, regional)
 	k := &keeper{session: s, file: configFile, cfg: cfg}
 	p.Ready, p.Run = k.ready, k.run
 	if len(cfg.Region) > 0 {
 		if err := checkRegions(configFile, s.Region(), cfg); err != nil {
 			return nil, warnings, err
 		}
-		joinRegions(p, c, s)
+		joinRegions(p, cfg, s)
 	}
 	return p, warnings, nil
 }
 
 // compose makes the provider of what the configuration turns on.
-func compose(c *client) *cloud.Provider {
+func compose(c *client, cfg *Config, regional bool) *cloud.Provider {
 	p := &cloud.Provider{
 		Name:      Name,
-		Instances: &Instances{c: c},
+		Instances: newInstances(c, cfg, regional),
 		Owns:      owns,
-		Volumes:   &Volumes{c: c},
+		Volumes:   &Volumes{c: c, ignoreZone: cfg.BlockStorage.IgnoreVolumeAZ},
 	}
-	if lb := &c.cfg.LoadBalancer; lb.Enabled {
-		p.LoadBalancers, p.Annotations = newLoadBalancers(c), annotationsFor(lb)
-		p.CheckLoadBalancer = c.cfg.checkLoadBalancer
-		p.LoadBalancerClasses = classNames(c.cfg.LoadBalancerClass)
+	if lb := &cfg.LoadBalancer; lb.Enabled {
+		p.LoadBalancers, p.Annotations = newLoadBalancers(c, cfg), annotationsFor(lb)
+		p.CheckLoadBalancer = func(spec *cloud.LoadBalancerSpec) (field.ErrorList, []string) { return checkLoadBalancer(cfg, spec) }
+		p.LoadBalancerClasses = classNames(cfg.LoadBalancerClass)
 	}
-	if len(c.cfg.Route.RouterID) > 0 {
-		p.Routes = newRoutes(c)
+	if len(cfg.Route.RouterID) > 0 {
+		p.Routes = newRoutes(c, cfg.Route.RouterID)
 	}
 	return p
 }

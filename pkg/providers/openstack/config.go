@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -99,6 +100,9 @@ type NetworkingConfig struct {
 	sortOrder []netip.Prefix
 }
 
+// prefixes are the prefixes of AddressSortOrder.
+func (n *NetworkingConfig) prefixes() []netip.Prefix { return n.sortOrder }
+
 // BlockStorageConfig is the section [BlockStorage].
 type BlockStorageConfig struct {
 	IgnoreVolumeAZ bool `gcfg:"ignore-volume-az" default:"false" doc:"Do not label PersistentVolumes with the zone of their volume."`
@@ -117,10 +121,13 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// Seconds are its whole seconds.
+func (d Duration) Seconds() int { return int(time.Duration(d) / time.Second) }
+
 // String writes the duration as UnmarshalText reads it.
 func (d Duration) String() string { return time.Duration(d).String() }
 
-// Monitor methods and other constants of the file.
+// Words of the file.
 const (
 	methodRoundRobin       = "ROUND_ROBIN"
 	methodLeastConnections = "LEAST_CONNECTIONS"
@@ -131,7 +138,29 @@ const (
 	providerOctavia        = "octavia" // another name of amphora
 	storeBarbican          = "barbican"
 	storeExternal          = "external"
+
+	sourceConfigDrive     = "configDrive"
+	sourceMetadataService = "metadataService"
 )
+
+// Limits of Octavia (octavia.common.constants).
+const (
+	maxSeconds = 24 * 60 * 60
+	maxRetries = 10
+)
+
+// methods are the algorithms that Octavia knows.
+func methods() []string {
+	return []string{methodRoundRobin, methodLeastConnections, methodSourceIP, methodSourceIPPort}
+}
+
+// isMethod reports whether Octavia knows an algorithm.
+func isMethod(s string) bool { return slices.Contains(methods(), s) }
+
+// isAmphora reports whether a provider is that of amphorae, which has two names.
+func isAmphora(provider string) bool {
+	return provider == providerAmphora || provider == providerOctavia
+}
 
 func defaultConfig() Config {
 	return Config{

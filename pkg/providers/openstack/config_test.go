@@ -14,11 +14,6 @@ import (
 	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/openstack"
 )
 
-const (
-	idA = "aaaaaaaa-0000-4000-8000-000000000001"
-	idB = "bbbbbbbb-0000-4000-8000-000000000002"
-)
-
 func diffConfig(want, got any) string {
 	return cmp.Diff(want, got, cmp.AllowUnexported(NetworkingConfig{}), cmpopts.EquateComparable(netip.Prefix{}),
 		cmp.Comparer(func(a, b cloudauth.Secret) bool { return a.Equal(b) }))

@@ -77,7 +77,7 @@ func (k *checker) seconds(section, key string, value *Duration, def Duration) {
 		k.warnf(section, key, "%s is not between 1s and %ds, as Octavia requires: %s is used", *value, maxSeconds, def)
 		*value = def
 	case d%time.Second != 0:
-		k.warnf(section, key, "%s counts as %ds: Octavia takes whole seconds", *value, seconds(*value))
+		k.warnf(section, key, "%s counts as %ds: Octavia takes whole seconds", *value, value.Seconds())
 	}
 }
 

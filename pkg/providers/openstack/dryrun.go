@@ -50,11 +50,13 @@ type dryRun struct {
 // maxSeen bounds how many requests are remembered as logged; then all are logged once more.
 const maxSeen = 100_000
 
-func newDryRun(logger klog.Logger) *dryRun {
-	return &dryRun{logger: logger, seen: map[[sha256.Size]byte]bool{}}
+// newDryRun returns an auth.Options.Intercept that lets nothing be changed.
+func newDryRun(logger klog.Logger) func(service string, req *http.Request, send http.RoundTripper) (*http.Response, error) {
+	d := &dryRun{logger: logger, seen: map[[sha256.Size]byte]bool{}}
+	return d.intercept
 }
 
-// intercept is auth.Options.Intercept.
+// intercept answers one request.
 func (d *dryRun) intercept(service string, req *http.Request, send http.RoundTripper) (*http.Response, error) {
 	var body []byte
 	if req.Body != nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr/funcr"
 	"k8s.io/klog/v2"
@@ -115,7 +116,7 @@ func TestDryRunOfDeletion(t *testing.T) {
 	p, said := dryProvider(t, x.sim)
 	x.sim.ResetRequests()
 	err := p.LoadBalancers.Delete(testContext(t), x.spec.LoadBalancerRef)
-	if cloud.KindOf(err) != cloud.KindRetryAfter || cloud.RetryAfter(err) != dryRunRetry {
+	if cloud.KindOf(err) != cloud.KindRetryAfter || cloud.RetryAfter(err) != 10*time.Minute {
 		t.Errorf("error %v, again after %s", err, cloud.RetryAfter(err))
 	}
 	log := strings.Join(said(), "\n")

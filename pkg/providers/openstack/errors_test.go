@@ -18,8 +18,6 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
 
-const missingID = "00000000-0000-4000-8000-00000000dead"
-
 // The bodies are what OpenStack Zed answers to gophercloud (Accept: application/json).
 func TestWrapErrorKind(t *testing.T) {
 	const (

@@ -18,8 +18,6 @@ const (
 	// fewServers is how many servers are read one by one instead of from a list, at least: as
 	// many as the list has pages, if that is more.
 	fewServers = 2
-	// fewPorts is how many ports, or servers with ports, are asked for by their IDs instead of listing all.
-	fewPorts = 50
 	// statusShutoff is Nova's status of a server that is powered off and stays so.
 	statusShutoff = "SHUTOFF"
 	// labelHostID is the additional Node label that tells which Nodes share a host.
@@ -36,12 +34,21 @@ const (
 // name are KindConflict: none is picked, unless the machine's own UUID says which it is. See
 // confirmAbsent for what makes a name NotFound.
 type Instances struct {
-	c *client
+	c          *client
+	networking *NetworkingConfig
+	// labelPrefix begins the keys of metadata that become labels of Nodes.
+	labelPrefix string
+	// regional says that provider IDs name the region.
+	regional bool
 	// pages is how many the last full list of servers had.
 	pages atomic.Int64
 }
 
 var _ cloud.Instances = (*Instances)(nil)
+
+func newInstances(c *client, cfg *Config, regional bool) *Instances {
+	return &Instances{c: c, networking: &cfg.Networking, labelPrefix: cfg.Metadata.NodeLabelPrefix, regional: regional}
+}
 
 // Find implements cloud.Instances.
 func (i *Instances) Find(ctx context.Context, refs []cloud.InstanceRef) []cloud.Result[*cloud.Instance] {
@@ -153,17 +160,17 @@ func (i *Instances) instances(ctx context.Context, found map[target]cloud.Result
 
 func (i *Instances) instance(s *server, net *attachments) *cloud.Instance {
 	inst := &cloud.Instance{
-		ProviderID: i.c.providerID(s.ID),
+		ProviderID: i.providerID(s.ID),
 		Name:       s.Name,
 		Type:       text.LabelValue(cmp.Or(s.Flavor.OriginalName, s.Flavor.ID)),
 		Zone:       text.LabelValue(s.AvailabilityZone),
 		Region:     i.c.region(),
-		Addresses:  nodeAddresses(s, net.ports[s.ID], net.subports[s.ID], &i.c.cfg.Networking),
+		Addresses:  nodeAddresses(s, net.ports[s.ID], net.subports[s.ID], i.networking),
 		Shutdown:   s.Status == statusShutoff,
 		MachineIDs: []string{s.ID}, // as libvirt tells the guest
 		Scope:      s.scope,
 	}
-	inst.Labels = nodeLabels(s, i.c.cfg.Metadata.NodeLabelPrefix)
+	inst.Labels = nodeLabels(s, i.labelPrefix)
 	return inst
 }
 
@@ -187,9 +194,9 @@ func nodeLabels(s *server, prefix string) map[string]string {
 }
 
 // providerID is a server's provider ID in the configured form.
-func (c *client) providerID(serverID string) string {
-	if c.regional {
-		return formatProviderID(serverID, c.region())
+func (i *Instances) providerID(serverID string) string {
+	if i.regional {
+		return formatProviderID(serverID, i.c.region())
 	}
 	return formatProviderID(serverID, "")
 }

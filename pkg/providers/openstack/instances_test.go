@@ -267,7 +267,7 @@ func TestFindFailsWithoutPorts(t *testing.T) {
 
 // Only SHUTOFF is a shutdown: every other status may pass, or is not Nova's at all.
 func TestOnlyShutoffIsShutdown(t *testing.T) {
-	i := &Instances{c: &client{session: noSession{}, cfg: &Config{}}}
+	i := newInstances(newClient(noSession{}), &Config{}, false)
 	for status, want := range map[string]bool{
 		"SHUTOFF": true, "ACTIVE": false, "BUILD": false, "REBOOT": false, "HARD_REBOOT": false, "PAUSED": false, "SUSPENDED": false,
 		"RESCUE": false, "RESIZE": false, "VERIFY_RESIZE": false, "MIGRATING": false, "SHELVED": false, "SHELVED_OFFLOADED": false,

@@ -159,7 +159,7 @@ func TestSnapshotSeesChanges(t *testing.T) {
 				}
 				x.ensure(x.spec)
 				x.ensure(x.spec)
-				w, _ := wishesOf(x.spec, x.lbs.c.cfg)
+				w, _ := wishesOf(x.spec, x.lbs.cfg)
 				want, _, _ := w.want("amphora")
 				if changes, _, err := diffTree(x.tree(x.spec), want, lbOwnership{names: w.names, owner: true}); err != nil || len(changes) > 0 {
 					t.Errorf("not put right: %v, %v", changes, err)
@@ -330,7 +330,7 @@ func TestVeryManyChildrenAreMadeOneByOne(t *testing.T) {
 				sent = strings.Count(string(m.Body), `"protocol_port"`)
 			}
 		})
-		spec.Settings[annSubnetID] = x.lbs.c.cfg.LoadBalancer.SubnetID
+		spec.Settings[annSubnetID] = x.lbs.cfg.LoadBalancer.SubnetID
 		x.ensure(spec)
 		remove()
 		if sent != want || len(x.sim.Snapshot().Listeners) != 2 {

@@ -16,7 +16,7 @@ import (
 // what contradicts itself (readWishes). Ensure and the Service webhook have it from here both.
 
 // checkLoadBalancer implements cloud.Provider.CheckLoadBalancer.
-func (c *Config) checkLoadBalancer(spec *cloud.LoadBalancerSpec) (problems field.ErrorList, warnings []string) {
+func checkLoadBalancer(c *Config, spec *cloud.LoadBalancerSpec) (problems field.ErrorList, warnings []string) {
 	w := readWishes(spec, c)
 	problems = w.problems
 	if err := w.certificateProblem(); err != nil && slices.ContainsFunc(spec.Ports, isTCP) {

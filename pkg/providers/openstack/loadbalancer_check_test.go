@@ -72,7 +72,7 @@ func TestCheckIsWhatEnsureDoes(t *testing.T) {
 			want := ensureRefuses(spec, cfg)
 			bare := *spec // as the webhook has it
 			bare.Cluster, bare.Members, bare.UID = cloud.Cluster{}, nil, ""
-			problems, _ := cfg.checkLoadBalancer(&bare)
+			problems, _ := checkLoadBalancer(cfg, &bare)
 			var got []string
 			for _, p := range problems {
 				got = append(got, p.Error())
@@ -120,12 +120,12 @@ func TestCheckOfExisting(t *testing.T) {
 		"the status":  func(s *cloud.LoadBalancerSpec) { s.CurrentIngress = []corev1.LoadBalancerIngress{{IP: "203.0.113.7"}} },
 	} {
 		spec := wishesSpec(cloud.Settings{annProxyProtocol: "v1"}, exists)
-		problems, warnings := cfg.checkLoadBalancer(spec)
+		problems, warnings := checkLoadBalancer(cfg, spec)
 		if len(problems) > 0 || len(warnings) != 1 || !strings.Contains(warnings[0], "(unless the load balancer that there is can do it)") {
 			t.Errorf("known by %s: problems %v, warnings %q", name, problems, warnings)
 		}
 		spec.Settings[annForwardedFor] = "true" // contradicts itself on any
-		if problems, _ := cfg.checkLoadBalancer(spec); len(problems) != 1 {
+		if problems, _ := checkLoadBalancer(cfg, spec); len(problems) != 1 {
 			t.Errorf("known by %s: problems %v of a contradiction", name, problems)
 		}
 	}
@@ -139,12 +139,12 @@ func TestCheckOfManyRanges(t *testing.T) {
 		}
 	})
 	for conf, want := range map[string]int{"lb-provider=ovn\nmanage-security-groups=true": 1, "lb-provider=ovn": 0, "manage-security-groups=true": 0} {
-		if problems, _ := wishesConfig(t, "[LoadBalancer]\n"+conf+"\n").checkLoadBalancer(spec); len(problems) != want {
+		if problems, _ := checkLoadBalancer(wishesConfig(t, "[LoadBalancer]\n"+conf+"\n"), spec); len(problems) != want {
 			t.Errorf("%q: problems %v, want %d", conf, problems, want)
 		}
 	}
 	spec.SourceRanges = spec.SourceRanges[1:]
-	if problems, _ := wishesConfig(t, "[LoadBalancer]\nlb-provider=ovn\nmanage-security-groups=true\n").checkLoadBalancer(spec); len(problems) != 0 {
+	if problems, _ := checkLoadBalancer(wishesConfig(t, "[LoadBalancer]\nlb-provider=ovn\nmanage-security-groups=true\n"), spec); len(problems) != 0 {
 		t.Errorf("problems %v of as many as are made", problems)
 	}
 }
@@ -165,7 +165,7 @@ func TestCheckOfPattern(t *testing.T) {
 		"no floating": {func(s *cloud.LoadBalancerSpec) { s.Settings[annInternal] = "true" }, -1},
 	} {
 		spec := wishesSpec(cloud.Settings{annFloatingSubnet: "~("}, tt.change)
-		problems, warnings := cfg.checkLoadBalancer(spec)
+		problems, warnings := checkLoadBalancer(cfg, spec)
 		if len(problems) != max(tt.want, 0) || tt.want < 1 && len(warnings) != tt.want+1 {
 			t.Errorf("%s: problems %v, warnings %q", name, problems, warnings)
 		}
@@ -175,11 +175,11 @@ func TestCheckOfPattern(t *testing.T) {
 // TestCheckNamesTheSource: where cloud.conf is to blame, the user is told so.
 func TestCheckNamesTheSource(t *testing.T) {
 	cfg := wishesConfig(t, "[LoadBalancer]\ndefault-tls-container-ref=my-certificate\n")
-	problems, _ := cfg.checkLoadBalancer(wishesSpec(cloud.Settings{}, nil))
+	problems, _ := checkLoadBalancer(cfg, wishesSpec(cloud.Settings{}, nil))
 	if len(problems) != 1 || !strings.Contains(problems[0].Error(), "this is [LoadBalancer] default-tls-container-ref of cloud.conf") {
 		t.Errorf("%v", problems)
 	}
-	if problems, _ := cfg.checkLoadBalancer(wishesSpec(cloud.Settings{annTLSContainerRef: ""}, nil)); len(problems) > 0 {
+	if problems, _ := checkLoadBalancer(cfg, wishesSpec(cloud.Settings{annTLSContainerRef: ""}, nil)); len(problems) > 0 {
 		t.Errorf("taken away by the annotation: %v", problems)
 	}
 }
@@ -202,11 +202,11 @@ func TestSourceIPPortOnAmphora(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			x := newLBTestOn(t, ossim.Options{StateDelay: time.Millisecond}, 3, "")
-			x.lbs.c.cfg.LoadBalancer.Method = tt.conf
+			x.lbs.cfg.LoadBalancer.Method = tt.conf
 			if tt.annotation != "" {
 				x.spec.Settings[annMethod] = tt.annotation
 			}
-			problems, warnings := x.lbs.c.cfg.checkLoadBalancer(x.spec)
+			problems, warnings := checkLoadBalancer(x.lbs.cfg, x.spec)
 			if len(problems) > 0 || len(warnings) != tt.warnings {
 				t.Errorf("problems %v, warnings %q", problems, warnings)
 			}
@@ -223,8 +223,8 @@ func TestSourceIPPortOnAmphora(t *testing.T) {
 	}
 
 	x := newLBTestOn(t, ossim.Options{StateDelay: time.Millisecond}, 3, "")
-	x.lbs.c.cfg.LoadBalancer.Method = methodSourceIPPort
-	lb := x.makeLB(loadbalancers.CreateOpts{Name: occmName("web"), VipSubnetID: x.lbs.c.cfg.LoadBalancer.SubnetID, Tags: []string{occmName("web")}, Listeners: []listeners.CreateOpts{{
+	x.lbs.cfg.LoadBalancer.Method = methodSourceIPPort
+	lb := x.makeLB(loadbalancers.CreateOpts{Name: occmName("web"), VipSubnetID: x.lbs.cfg.LoadBalancer.SubnetID, Tags: []string{occmName("web")}, Listeners: []listeners.CreateOpts{{
 		Name: "listener_0_" + occmName("web"), Protocol: "TCP", ProtocolPort: 80, Tags: []string{occmName("web")},
 		DefaultPool: &pools.CreateOpts{Name: "pool_0_" + occmName("web"), Protocol: "TCP", LBMethod: pools.LBMethodSourceIpPort},
 	}}})

@@ -95,7 +95,7 @@ func TestCrashWhileCreating(t *testing.T) {
 		t.Run(conf, func(t *testing.T) {
 			crashEverywhere(t, conf, func(*lbTest) {}, tryEnsure, func(x *lbTest) {
 				retry(x.t, func() error { return tryEnsure(x) })
-				x.wantConverged(x.spec, x.lbs.c.cfg.LoadBalancer.Provider)
+				x.wantConverged(x.spec, x.lbs.cfg.LoadBalancer.Provider)
 				if n := len(x.sim.Snapshot().FloatingIPs); n != 1 {
 					x.t.Errorf("%d floating IPs, want 1", n)
 				}

@@ -24,7 +24,7 @@ func (l *LoadBalancers) Delete(ctx context.Context, ref cloud.LoadBalancerRef) e
 	err = o.delete(ctx, ref)
 	switch {
 	case err != nil:
-	case l.c.cfg.LoadBalancer.ManageSecurityGroups:
+	case l.cfg.LoadBalancer.ManageSecurityGroups:
 		err = o.deleteGroups(ctx, ref)
 	default:
 		err = o.deleteOldGroup(ctx, ref)
@@ -211,7 +211,7 @@ func (o *lbOperation) deleteOwn(ctx context.Context, ref cloud.LoadBalancerRef, 
 			return err
 		}
 	}
-	if o.lb.c.cfg.LoadBalancer.CascadeDelete {
+	if o.lb.cfg.LoadBalancer.CascadeDelete {
 		return o.deleteLB(ctx, lb)
 	}
 	if _, err := o.removeChildren(ctx, ref, names, lb, true); err != nil {

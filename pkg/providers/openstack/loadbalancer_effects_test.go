@@ -186,7 +186,7 @@ func seeBody(part string) func(*effectTest) string {
 
 func seeAnnotationDefault(name string) func(*effectTest) string {
 	return func(x *effectTest) string {
-		for _, a := range annotationsFor(&x.lbs.c.cfg.LoadBalancer) {
+		for _, a := range annotationsFor(&x.lbs.cfg.LoadBalancer) {
 			if a.Name == name {
 				return a.Default
 			}

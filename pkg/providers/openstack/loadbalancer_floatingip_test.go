@@ -14,7 +14,7 @@ import (
 func (x *lbTest) makeFIP(portID, description string) *floatingips.FloatingIP {
 	x.t.Helper()
 	f, err := floatingips.Create(testContext(x.t), x.op().neutron, floatingips.CreateOpts{
-		FloatingNetworkID: x.lbs.c.cfg.LoadBalancer.FloatingNetworkID, PortID: portID, Description: description}).Extract()
+		FloatingNetworkID: x.lbs.cfg.LoadBalancer.FloatingNetworkID, PortID: portID, Description: description}).Extract()
 	if err != nil {
 		x.t.Fatal(err)
 	}
@@ -149,30 +149,6 @@ func TestFloatingSubnets(t *testing.T) {
 	}
 }
 
-func TestSubnetNameMatcher(t *testing.T) {
-	tests := []struct {
-		pattern, name string
-		want          bool
-	}{
-		{"", "any", true}, {"pub*", "public", true}, {"pub*", "private", false}, {"!pub*", "private", true}, {"!pub*", "public", false},
-		{"~pub.*", "public", true}, {"~pub", "public", false}, {"~pub.*", "republic", false}, {"!~pub.*", "republic", true}, {"!~pub.*", "public", false},
-		{"~pub|public", "public", false}, {"~public|pub", "public", true}, {"~pub", "", true}, {"!~pub", "", false}, {"pub*", "", true},
-		{"public", "public", true}, {"public", "public-1", false}, {"pub*", "public/a", false}, {"pub?ic", "public", true}, {"p[u-v]b*", "public", true},
-		{"{public,dmz}-*", "dmz-1", true}, {"{public,dmz}-*", "lan-1", false}, {"a.b", "axb", false}, {"a,b", "a,b", true}, {"**/x", "a/b/x", true}, {"a(b)+", "a(b)+", true},
-	}
-	for _, tt := range tests {
-		match, err := subnetNameMatcher(tt.pattern)
-		if err != nil || match(tt.name) != tt.want {
-			t.Errorf("pattern %q matches %q = %v, %v; want %v", tt.pattern, tt.name, !tt.want, err, tt.want)
-		}
-	}
-	for _, bad := range []string{"~(", "[", "![", "{a", "~" + strings.Repeat("x{1000}", 37), strings.Repeat("a", 256)} {
-		if _, err := subnetNameMatcher(bad); err == nil {
-			t.Errorf("pattern %q is taken", bad)
-		}
-	}
-}
-
 func TestPublishedStatus(t *testing.T) {
 	x := newLBTest(t, 1, "enable-ingress-hostname=true\n")
 	x.spec.Settings[annProxyProtocol] = "v1"
@@ -184,7 +160,7 @@ func TestPublishedStatus(t *testing.T) {
 	if in := x.ensure(x.spec).Ingress[0]; in.IP != "" || in.Hostname != "web.example.org" {
 		t.Errorf("ingress %+v, want the annotation's host name", in)
 	}
-	x.lbs.c.cfg.LoadBalancer.EnableIngressHostname = false
+	x.lbs.cfg.LoadBalancer.EnableIngressHostname = false
 	delete(x.spec.Settings, annHostname)
 	if in := x.ensure(x.spec).Ingress[0]; in.IP == "" || in.IPMode == nil || *in.IPMode != corev1.LoadBalancerIPModeProxy {
 		t.Errorf("ingress %+v, want the address with ipMode Proxy", in)
@@ -267,7 +243,7 @@ func TestFloatingIPWhenThereAreSeveralExternalNetworks(t *testing.T) {
 // and gets its floating IP once there is a network for it.
 func TestVIPIsPublishedWhenThereIsNoExternalNetwork(t *testing.T) {
 	x := newLBTest(t, 1, "")
-	external := x.lbs.c.cfg.LoadBalancer.FloatingNetworkID
+	external := x.lbs.cfg.LoadBalancer.FloatingNetworkID
 	setExternal := func(is bool) {
 		x.asAdmin(func() {
 			x.neutron("PUT", "networks/"+external, map[string]any{"network": map[string]any{"router:external": is}})

@@ -158,7 +158,7 @@ func (o *lbOperation) portsAt(ctx context.Context, members map[netip.Addr]groupM
 	if len(members) == 0 {
 		return nil, nil
 	}
-	if len(members) <= fewPorts {
+	if len(members) <= fewIDs {
 		var filters []string
 		for addr := range members {
 			filters = append(filters, "ip_address="+addr.String())

@@ -28,7 +28,7 @@ func (x *lbTest) makeLB(opts loadbalancers.CreateOpts) *octaviaLB {
 	x.t.Helper()
 	ctx, o := testContext(x.t), x.op()
 	if opts.VipSubnetID == "" {
-		opts.VipSubnetID = x.lbs.c.cfg.LoadBalancer.SubnetID
+		opts.VipSubnetID = x.lbs.cfg.LoadBalancer.SubnetID
 	}
 	made, err := loadbalancers.Create(ctx, o.octavia, opts).Extract()
 	if err != nil {
@@ -85,7 +85,7 @@ func TestComplaintUnanchoredFloatingIPPrefix(t *testing.T) {
 	for _, opts := range []floatingips.CreateOpts{
 		{Description: own + "-2"}, {Description: own}, {Description: own, PortID: foreign.VIPPortID},
 	} {
-		opts.FloatingNetworkID = x.lbs.c.cfg.LoadBalancer.FloatingNetworkID
+		opts.FloatingNetworkID = x.lbs.cfg.LoadBalancer.FloatingNetworkID
 		if _, err := floatingips.Create(ctx, o.neutron, opts).Extract(); err != nil {
 			t.Fatal(err)
 		}
@@ -211,7 +211,7 @@ func TestLoadBalancerIsNotMadeAnewInAnotherCloud(t *testing.T) {
 	x = newLBTest(t, 2, "")
 	forget(first.spec) // never served, as far as anybody knows
 	first.spec.Members = first.all
-	first.spec.Settings[annSubnetID] = x.lbs.c.cfg.LoadBalancer.SubnetID
+	first.spec.Settings[annSubnetID] = x.lbs.cfg.LoadBalancer.SubnetID
 	x.ensure(first.spec)
 }
 

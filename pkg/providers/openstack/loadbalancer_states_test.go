@@ -183,7 +183,7 @@ func TestErrorsKeepTheirKind(t *testing.T) {
 func TestMemberSubnet(t *testing.T) {
 	x := newLBTest(t, 2, "")
 	ctx, o := testContext(t), x.op()
-	nodes := x.lbs.c.cfg.LoadBalancer.SubnetID
+	nodes := x.lbs.cfg.LoadBalancer.SubnetID
 	network, err := networks.Create(ctx, o.neutron, networks.CreateOpts{Name: "vips"}).Extract()
 	if err != nil {
 		t.Fatal(err)
@@ -217,7 +217,7 @@ func TestMemberSubnet(t *testing.T) {
 		})
 	}
 	// Without any subnet in the configuration the VIP goes where the nodes are.
-	x.lbs.c.cfg.LoadBalancer.SubnetID = ""
+	x.lbs.cfg.LoadBalancer.SubnetID = ""
 	status := x.ensure(x.spec)
 	if got := x.lb(status.Annotations[annLoadBalancerID]).VIPSubnetID; got != nodes {
 		t.Errorf("the VIP is in subnet %s, want %s", got, nodes)
@@ -285,7 +285,7 @@ func TestCreateWithoutAnAnswer(t *testing.T) {
 func TestMemberSubnetOfTheNodesOwnServer(t *testing.T) {
 	x := newLBTest(t, 1, "")
 	ctx, o := testContext(t), x.op()
-	nodes := x.lbs.c.cfg.LoadBalancer.SubnetID
+	nodes := x.lbs.cfg.LoadBalancer.SubnetID
 	cidr, err := o.subnetCIDR(ctx, nodes)
 	if err != nil {
 		t.Fatal(err)
@@ -304,7 +304,7 @@ func TestMemberSubnetOfTheNodesOwnServer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	x.lbs.c.cfg.LoadBalancer.SubnetID = ""
+	x.lbs.cfg.LoadBalancer.SubnetID = ""
 	status := x.ensure(x.spec)
 	if got := x.lb(status.Annotations[annLoadBalancerID]).VIPSubnetID; got != nodes {
 		t.Errorf("the VIP is in subnet %s, want %s", got, nodes)

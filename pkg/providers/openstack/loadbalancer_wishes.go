@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -201,8 +199,8 @@ func (w *lbWishes) monitor() (m lbMonitor, ok bool) {
 	s := w.spec.Settings
 	ok = w.spec.HealthCheck != nil || w.asksForMonitor()
 	return lbMonitor{
-		Delay:          s.Int(annMonitorDelay, seconds(w.cfg.MonitorDelay)),
-		Timeout:        s.Int(annMonitorTimeout, seconds(w.cfg.MonitorTimeout)),
+		Delay:          s.Int(annMonitorDelay, w.cfg.MonitorDelay.Seconds()),
+		Timeout:        s.Int(annMonitorTimeout, w.cfg.MonitorTimeout.Seconds()),
 		MaxRetries:     s.Int(annMonitorRetries, w.cfg.MonitorMaxRetries),
 		MaxRetriesDown: s.Int(annMonitorRetriesDown, w.cfg.MonitorMaxRetriesDown),
 	}, ok
@@ -213,16 +211,8 @@ func (w *lbWishes) asksForMonitor() bool {
 	return w.spec.Settings.Bool(annMonitor, w.cfg.CreateMonitor)
 }
 
-func seconds(d Duration) int { return int(time.Duration(d) / time.Second) }
-
 // anyMethod says that a pool keeps whichever algorithm it has.
 const anyMethod = "*"
-
-func methods() []string {
-	return []string{methodRoundRobin, methodLeastConnections, methodSourceIP, methodSourceIPPort}
-}
-
-func isMethod(s string) bool { return slices.Contains(methods(), s) }
 
 // method is the algorithm of pools on a load balancer of provider, and keep another one that those
 // there are may have. Amphorae go by ROUND_ROBIN where a pool that came with its load balancer has
@@ -244,8 +234,4 @@ func (w *lbWishes) method(provider string) (method, keep string) {
 		return methodRoundRobin, methodSourceIPPort
 	}
 	return method, ""
-}
-
-func isAmphora(provider string) bool {
-	return provider == providerAmphora || provider == providerOctavia
 }

@@ -358,7 +358,7 @@ func TestPrecedenceOfFloatingIPs(t *testing.T) {
 
 func TestClassesThatServicesCanPick(t *testing.T) {
 	cfg := wishesConfig(t, "[LoadBalancerClass]\n[LoadBalancerClass \"c\"]\n[LoadBalancerClass \"b\"]\n")
-	if p := compose(&client{cfg: cfg}); !cmp.Equal([]string{"b", "c"}, p.LoadBalancerClasses) {
+	if p := compose(&client{}, cfg, false); !cmp.Equal([]string{"b", "c"}, p.LoadBalancerClasses) {
 		t.Errorf("the provider's classes are %v", p.LoadBalancerClasses)
 	}
 }

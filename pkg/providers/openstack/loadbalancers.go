@@ -24,6 +24,7 @@ var _ cloud.LoadBalancers = (*LoadBalancers)(nil)
 // point is taken up by the next one.
 type LoadBalancers struct {
 	c     *client
+	cfg   *Config
 	waits lbWaits
 	now   func() time.Time
 	trees treeCache
@@ -47,8 +48,8 @@ type LoadBalancers struct {
 	minor    atomic.Int64 // newest version 2.x of Octavia's API
 }
 
-func newLoadBalancers(c *client) *LoadBalancers {
-	return &LoadBalancers{c: c, waits: defaultLBWaits(), now: time.Now}
+func newLoadBalancers(c *client, cfg *Config) *LoadBalancers {
+	return &LoadBalancers{c: c, cfg: cfg, waits: defaultLBWaits(), now: time.Now}
 }
 
 // Get implements cloud.LoadBalancers.
@@ -70,7 +71,7 @@ func (l *LoadBalancers) Get(ctx context.Context, ref cloud.LoadBalancerRef) (*cl
 	if err != nil {
 		return nil, err
 	}
-	if len(fips) > 0 && !l.c.cfg.LoadBalancer.Internal && !ref.Settings.Bool(annInternal, false) {
+	if len(fips) > 0 && !l.cfg.LoadBalancer.Internal && !ref.Settings.Bool(annInternal, false) {
 		floating = fips[0].Address
 	}
 	return l.status(ref.Settings, lb, lb.addresses(floating, true), floating, nil), nil
@@ -78,7 +79,7 @@ func (l *LoadBalancers) Get(ctx context.Context, ref cloud.LoadBalancerRef) (*cl
 
 // Ensure implements cloud.LoadBalancers.
 func (l *LoadBalancers) Ensure(ctx context.Context, spec *cloud.LoadBalancerSpec) (*cloud.LoadBalancerStatus, error) {
-	w, err := wishesOf(spec, l.c.cfg)
+	w, err := wishesOf(spec, l.cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -251,9 +252,9 @@ func (o *lbOperation) converge(ctx context.Context, w *lbWishes, lb *octaviaLB, 
 
 // UpdateMembers implements cloud.LoadBalancers.
 func (l *LoadBalancers) UpdateMembers(ctx context.Context, spec *cloud.LoadBalancerSpec) error {
-	w, err := wishesOf(spec, l.c.cfg)
+	w, err := wishesOf(spec, l.cfg)
 	if spec.Frozen && spec.Cluster.UID != "" {
-		w, err = readWishes(spec, l.c.cfg), nil
+		w, err = readWishes(spec, l.cfg), nil
 	}
 	if err != nil {
 		return err
@@ -307,7 +308,7 @@ func (w *lbWishes) wantOf(lb *octaviaLB) (*lbTree, error) {
 
 // status is what is published.
 func (l *LoadBalancers) status(s cloud.Settings, lb *octaviaLB, addresses []string, floating string, warnings []string) *cloud.LoadBalancerStatus {
-	cfg := &l.c.cfg.LoadBalancer
+	cfg := &l.cfg.LoadBalancer
 	mode, suffix := corev1.LoadBalancerIPModeVIP, ""
 	if s.String(annProxyProtocol, "false") != "false" {
 		mode = corev1.LoadBalancerIPModeProxy

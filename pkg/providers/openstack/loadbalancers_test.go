@@ -185,7 +185,7 @@ func (x *lbTest) tree(spec *cloud.LoadBalancerSpec) *lbTree {
 // wantConverged fails when the cloud is not what the spec wants.
 func (x *lbTest) wantConverged(spec *cloud.LoadBalancerSpec, provider string) {
 	x.t.Helper()
-	w, err := wishesOf(spec, x.lbs.c.cfg)
+	w, err := wishesOf(spec, x.lbs.cfg)
 	if err != nil {
 		x.t.Fatal(err)
 	}

@@ -19,9 +19,6 @@ import (
 )
 
 const (
-	sourceConfigDrive     = "configDrive"
-	sourceMetadataService = "metadataService"
-
 	// machineFile is where a server finds what it is, in both sources.
 	machineFile = "openstack/latest/meta_data.json"
 	// machineFileMax caps what is read of it.
@@ -100,14 +97,14 @@ func readMetadataService(ctx context.Context, m *MetadataConfig) ([]byte, error)
 // checkMachine says in the log whether the credentials see the server that this process runs
 // on. It is a hint and no more: controllers may run in another project than their cluster,
 // so that seeing the server proves nothing about the cluster's servers, nor does not seeing it.
-func checkMachine(ctx context.Context, c *client) {
+func checkMachine(ctx context.Context, c *client, from *MetadataConfig) {
 	log := klog.FromContext(ctx)
-	m, err := readMachine(ctx, &c.cfg.Metadata)
+	m, err := readMachine(ctx, from)
 	if err != nil {
 		log.V(2).Info("Which server this machine is could not be read; [Metadata] of cloud.conf says where from", "reason", err.Error())
 		return
 	}
-	switch doubt, err := c.doubtAbout(ctx, m); {
+	switch doubt, err := doubtAbout(ctx, c, m); {
 	case err != nil:
 		log.V(2).Info("This machine's server could not be read", "server", m.ID, "reason", err.Error())
 	case doubt != "":
@@ -119,7 +116,7 @@ func checkMachine(ctx context.Context, c *client) {
 }
 
 // doubtAbout returns why the credentials do not see the machine's server, empty when they do.
-func (c *client) doubtAbout(ctx context.Context, m *machine) (string, error) {
+func doubtAbout(ctx context.Context, c *client, m *machine) (string, error) {
 	sc, err := c.compute(ctx)
 	if err != nil {
 		return "", err

@@ -96,13 +96,13 @@ func TestDoubtAboutMachine(t *testing.T) {
 		{s.ID, "another", "the credentials are for project " + projectOf(sc)},
 		{missingID, projectOf(sc), "perhaps another region"},
 	} {
-		got, err := c.doubtAbout(testContext(t), &machine{ID: test.id, ProjectID: test.project})
+		got, err := doubtAbout(testContext(t), c, &machine{ID: test.id, ProjectID: test.project})
 		if err != nil || (got == "") != (test.want == "") || !strings.Contains(got, test.want) {
 			t.Errorf("%+v: %q, %v", test, got, err)
 		}
 	}
 	defer sim.AddFault(ossim.Fault{Service: "compute", Status: 503})()
-	if got, err := c.doubtAbout(testContext(t), &machine{ID: s.ID, ProjectID: projectOf(sc)}); err == nil || got != "" {
+	if got, err := doubtAbout(testContext(t), c, &machine{ID: s.ID, ProjectID: projectOf(sc)}); err == nil || got != "" {
 		t.Errorf("with Nova down: %q, %v", got, err)
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"context"
 	"net/url"
 	"slices"
-
-	"github.com/gophercloud/gophercloud/v2"
 )
 
 // attachments are the ports of servers and what reaches them through trunks, by server ID.
@@ -18,15 +16,6 @@ type attachments struct {
 // portQuery asks for no more of a port than is used; Neutron ignores fields it does not know.
 func portQuery() url.Values {
 	return url.Values{"fields": {"id", "device_id", "network_id", "status", "fixed_ips", "trunk_details"}}
-}
-
-// listFewOrAll reads the elements of a collection whose field has one of the values in one
-// call: where there are many of them it reads the whole collection, and none makes no call.
-func listFewOrAll[T any](ctx context.Context, sc *gophercloud.ServiceClient, collection, field string, values []string, query url.Values) ([]T, error) {
-	if len(values) > fewPorts {
-		return listAll[T](ctx, sc, collection, query, collection)
-	}
-	return listIn[T](ctx, sc, collection, collection, field, values, query)
 }
 
 // readPorts reads the ports of the servers: of few by their devices, of many by listing

@@ -32,11 +32,11 @@ func checkRegions(file, primary string, cfg *Config) error {
 }
 
 // joinRegions makes p, the provider of the primary region, the one of all regions.
-func joinRegions(p *cloud.Provider, c *client, s *auth.Session) {
+func joinRegions(p *cloud.Provider, cfg *Config, s *auth.Session) {
 	primary := *p
-	all := []places.Place{{Name: c.region(), Provider: &primary}}
-	for _, name := range slices.Sorted(maps.Keys(c.cfg.Region)) {
-		all = append(all, places.Place{Name: name, Provider: c.inRegion(s.In(name), c.cfg.Region[name])})
+	all := []places.Place{{Name: s.Region(), Provider: &primary}}
+	for _, name := range slices.Sorted(maps.Keys(cfg.Region)) {
+		all = append(all, places.Place{Name: name, Provider: inRegion(cfg, s.In(name), cfg.Region[name])})
 	}
 	places.Join(p, all, places.Words{
 		Place:     "region",
@@ -47,8 +47,8 @@ func joinRegions(p *cloud.Provider, c *client, s *auth.Session) {
 
 // inRegion is the provider of a further region: the same login and configuration, save what
 // the region's section says. Load balancers live in the primary region.
-func (c *client) inRegion(r *auth.Region, section *RegionConfig) *cloud.Provider {
-	cfg := *c.cfg
+func inRegion(primary *Config, r *auth.Region, section *RegionConfig) *cloud.Provider {
+	cfg := *primary
 	cfg.LoadBalancer.Enabled = false
 	cfg.Route.RouterID = section.RouterID
 	if len(section.InternalNetworkName) > 0 {
@@ -57,7 +57,7 @@ func (c *client) inRegion(r *auth.Region, section *RegionConfig) *cloud.Provider
 	if len(section.PublicNetworkName) > 0 {
 		cfg.Networking.PublicNetworkName = section.PublicNetworkName
 	}
-	p := compose(&client{session: r, cfg: &cfg, regional: true})
+	p := compose(newClient(r), &cfg, true)
 	p.Ready = func(ctx context.Context) error {
 		if err := r.Require(ctx, neededServices...); err != nil {
 			return fmt.Errorf("[Region %q] of cloud.conf: %w", r.Region(), err)

@@ -3,7 +3,6 @@ package openstack
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -272,14 +271,6 @@ func (b *routeBatch) putPairs(ctx context.Context, sc *gophercloud.ServiceClient
 		err = errors.New("the answer is not about this port")
 	}
 	return doc.Port, err
-}
-
-// guard makes Neutron refuse a change when the object has another revision by now.
-func guard(can map[string]bool, revision int) map[string]string {
-	if !can["revision-if-match"] {
-		return nil
-	}
-	return map[string]string{"If-Match": fmt.Sprintf("revision_number=%d", revision)}
 }
 
 func logger(ctx context.Context) klog.Logger { return klog.FromContext(ctx) }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
-	"net/http"
 	"net/netip"
 	"strings"
 
@@ -257,13 +256,4 @@ func (b *routeBatch) writeRecord(ctx context.Context, tag string) error {
 
 func (b *routeBatch) tagURL(sc *gophercloud.ServiceClient, tag string) string {
 	return sc.ServiceURL("routers", b.r.routerID(), "tags", tag)
-}
-
-// deleteQuietly deletes; what is gone already is fine.
-func deleteQuietly(ctx context.Context, sc *gophercloud.ServiceClient, url string) error {
-	resp, err := sc.Delete(ctx, url, &gophercloud.RequestOpts{OkCodes: []int{http.StatusNoContent, http.StatusOK, http.StatusAccepted, http.StatusNotFound}})
-	if resp != nil {
-		_ = resp.Body.Close()
-	}
-	return err
 }

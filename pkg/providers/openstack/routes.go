@@ -52,12 +52,12 @@ func newRouter(c *client, id string, x *extensions) *Routes {
 }
 
 // newRoutes manages the routes of the configured routers, of which there is at least one.
-func newRoutes(c *client) cloud.Routes {
+func newRoutes(c *client, ids []string) cloud.Routes {
 	x := &extensions{}
-	if ids := c.cfg.Route.RouterID; len(ids) > 1 {
+	if len(ids) > 1 {
 		return newRouterSet(c, ids, x)
 	}
-	return newRouter(c, c.cfg.Route.RouterID[0], x)
+	return newRouter(c, ids[0], x)
 }
 
 // List implements cloud.Routes with one request.

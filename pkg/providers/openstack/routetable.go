@@ -3,14 +3,9 @@ package openstack
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net/http"
 	"net/netip"
 	"slices"
-	"sync"
 	"time"
-
-	"github.com/gophercloud/gophercloud/v2"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
@@ -203,17 +198,6 @@ func (r *Routes) put(ctx context.Context, op, action string, entries []routeEntr
 	return t.Routes, nil
 }
 
-// putJSON changes something; into may be nil.
-func putJSON(ctx context.Context, sc *gophercloud.ServiceClient, url string, body, into any, headers map[string]string) error {
-	resp, err := sc.Put(ctx, url, body, into, &gophercloud.RequestOpts{
-		OkCodes: []int{http.StatusOK, http.StatusCreated, http.StatusNoContent}, MoreHeaders: headers,
-	})
-	if resp != nil {
-		_ = resp.Body.Close()
-	}
-	return err
-}
-
 // sleep waits for d or until ctx ends.
 func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
@@ -224,48 +208,4 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// extensions remembers which extensions Neutron has.
-type extensions struct {
-	mu      sync.Mutex
-	aliases map[string]bool
-	read    time.Time
-}
-
-// extensionsTTL is how long the answer is used: Neutron may be upgraded under us.
-const extensionsTTL = 10 * time.Minute
-
-// get returns the aliases of Neutron's extensions.
-func (e *extensions) get(ctx context.Context, c *client) (map[string]bool, error) {
-	e.mu.Lock()
-	aliases, fresh := e.aliases, time.Since(e.read) < extensionsTTL
-	e.mu.Unlock()
-	if aliases != nil && fresh {
-		return aliases, nil
-	}
-	sc, err := c.network(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var doc struct {
-		Extensions []struct {
-			Alias string `json:"alias"`
-		} `json:"extensions"`
-	}
-	const op = "list network extensions"
-	if err := getJSON(ctx, sc, sc.ServiceURL("extensions"), &doc); err != nil {
-		return nil, wrapError(op, err)
-	}
-	if len(doc.Extensions) == 0 {
-		return nil, &cloud.Error{Op: op, Err: fmt.Errorf("the answer names none")}
-	}
-	aliases = make(map[string]bool, len(doc.Extensions))
-	for _, x := range doc.Extensions {
-		aliases[x.Alias] = true
-	}
-	e.mu.Lock()
-	e.aliases, e.read = aliases, time.Now()
-	e.mu.Unlock()
-	return aliases, nil
 }

@@ -2,7 +2,6 @@ package openstack
 
 import (
 	"context"
-	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
@@ -205,13 +204,4 @@ func (i *Instances) confirmAbsent(ctx context.Context, t target) (*server, error
 		}
 	}
 	return nil, inScope(cloud.Errorf(cloud.KindNotFound, "no server is named %s", t.name), scopeOf(sc))
-}
-
-// getJSON reads one document.
-func getJSON(ctx context.Context, sc *gophercloud.ServiceClient, url string, into any) error {
-	resp, err := sc.Get(ctx, url, into, &gophercloud.RequestOpts{OkCodes: []int{http.StatusOK}})
-	if resp != nil {
-		_ = resp.Body.Close()
-	}
-	return err
 }

@@ -14,6 +14,12 @@ import (
 // requestTimeout is beyond what the simulator takes on a busy machine: no test waits for it.
 const requestTimeout = 5 * time.Minute
 
+const (
+	missingID = "00000000-0000-4000-8000-00000000dead"
+	idA       = "aaaaaaaa-0000-4000-8000-000000000001"
+	idB       = "bbbbbbbb-0000-4000-8000-000000000002"
+)
+
 // newProvider makes the provider as the program does, from the simulator's cloud.conf with
 // more appended, and logs in, so that request counts are those of the operation alone.
 func newProvider(t *testing.T, sim *ossim.Sim, more string) *cloud.Provider {

@@ -67,7 +67,7 @@ func (k *keeper) run(ctx context.Context) error {
 	g.Go(func() error { return k.watch(ctx) })
 	if k.cfg.Metadata.SearchOrder != "" {
 		g.Go(func() error {
-			checkMachine(ctx, &client{session: k.session, cfg: k.cfg})
+			checkMachine(ctx, newClient(k.session), &k.cfg.Metadata)
 			return nil
 		})
 	}

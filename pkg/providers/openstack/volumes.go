@@ -28,6 +28,8 @@ const (
 // the Cinder CSI driver.
 type Volumes struct {
 	c *client
+	// ignoreZone says that no PersistentVolume is ours.
+	ignoreZone bool
 	// pages is how many pages of the list of volumes were needed when it was read last, as far
 	// as that is known: Cinder lists a whole project's, and cannot be asked for those of some IDs.
 	pages atomic.Int64
@@ -37,7 +39,7 @@ var _ cloud.Volumes = (*Volumes)(nil)
 
 // Sources implements cloud.Volumes.
 func (v *Volumes) Sources() []cloud.VolumeSource {
-	if v.c.cfg.BlockStorage.IgnoreVolumeAZ {
+	if v.ignoreZone {
 		return nil
 	}
 	return []cloud.VolumeSource{
@@ -49,7 +51,7 @@ func (v *Volumes) Sources() []cloud.VolumeSource {
 // Ref implements cloud.Volumes. With [BlockStorage] ignore-volume-az no PersistentVolume is
 // ours: they get no labels, as the key has always meant.
 func (v *Volumes) Ref(pv *corev1.PersistentVolume) (cloud.VolumeRef, bool, error) {
-	if v.c.cfg.BlockStorage.IgnoreVolumeAZ {
+	if v.ignoreZone {
 		return cloud.VolumeRef{}, false, nil
 	}
 	var ref cloud.VolumeRef

@@ -48,7 +48,7 @@ func TestVolumeRef(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			v := &Volumes{c: &client{cfg: &Config{BlockStorage: BlockStorageConfig{IgnoreVolumeAZ: tt.ignore}}}}
+			v := &Volumes{ignoreZone: tt.ignore}
 			got, ok, err := v.Ref(tt.pv)
 			if got != tt.want || ok != tt.ok || (err != nil) != tt.err {
 				t.Errorf("got %+v, %v, %v; want %+v, %v, error %v", got, ok, err, tt.want, tt.ok, tt.err)
