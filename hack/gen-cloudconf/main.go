@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/openstack"
-	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
 )
 
 func main() {
@@ -42,9 +42,9 @@ file changes.
 func reference() ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString(head)
-	config := reflect.TypeFor[openstack.Config]()
-	for i := range config.NumField() {
-		f := config.Field(i)
+	conf := reflect.TypeFor[config.Config]()
+	for i := range conf.NumField() {
+		f := conf.Field(i)
 		name, typ := f.Tag.Get("gcfg"), f.Type
 		header := "[" + name + "]"
 		if typ.Kind() == reflect.Map {

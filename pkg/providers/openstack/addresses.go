@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
 )
 
 // server is what is read of a Nova server.
@@ -71,7 +73,7 @@ const (
 // network in the order of their names, with trunk subports behind; at last the configured
 // sort order. The rules are those of openstack-cloud-controller-manager, because Nodes keep
 // their first address for life. Pure.
-func nodeAddresses(s *server, ports []port, subports []subport, cfg *NetworkingConfig) []corev1.NodeAddress {
+func nodeAddresses(s *server, ports []port, subports []subport, cfg *config.Networking) []corev1.NodeAddress {
 	b := &addressBuilder{ipv4Only: cfg.IPv6SupportDisabled}
 	for _, p := range ports {
 		if p.Status != statusActive {
@@ -100,7 +102,7 @@ func nodeAddresses(s *server, ports []port, subports []subport, cfg *NetworkingC
 			b.addFromNetwork(name, a, cfg)
 		}
 	}
-	sortAddresses(b.list, cfg.prefixes())
+	sortAddresses(b.list, cfg.Prefixes())
 	return b.list
 }
 
@@ -126,7 +128,7 @@ func (b *addressBuilder) remove(address string) {
 	b.list = slices.DeleteFunc(b.list, func(a corev1.NodeAddress) bool { return a.Address == address })
 }
 
-func (b *addressBuilder) addFromNetwork(network string, a serverAddress, cfg *NetworkingConfig) {
+func (b *addressBuilder) addFromNetwork(network string, a serverAddress, cfg *config.Networking) {
 	switch {
 	case a.Type == addressFloating:
 		b.add(corev1.NodeExternalIP, a.Addr)

@@ -5,11 +5,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
 )
 
 // sorted is the section with an order of addresses.
-func sorted(order string) NetworkingConfig {
-	cfg, _, err := ParseConfig("cloud.conf", []byte("[Networking]\naddress-sort-order = "+order+"\n"))
+func sorted(order string) config.Networking {
+	cfg, _, err := config.Parse("cloud.conf", []byte("[Networking]\naddress-sort-order = "+order+"\n"))
 	if err != nil {
 		panic(err)
 	}
@@ -44,7 +46,7 @@ func TestNodeAddresses(t *testing.T) {
 		server   server
 		ports    []port
 		subports []subport
-		cfg      NetworkingConfig
+		cfg      config.Networking
 		want     []corev1.NodeAddress
 	}{
 		{name: "none"},
@@ -89,21 +91,21 @@ func TestNodeAddresses(t *testing.T) {
 			server:   server{AccessIPv6: "2001:db8::1", Addresses: networks{"net": {fixed("10.0.0.5"), fixed("fd00::5"), floating("2001:db8::2")}}},
 			ports:    []port{portOf("ACTIVE", "fd00::5", "10.0.0.5")},
 			subports: []subport{{network: "vlan", addresses: []string{"fd01::5"}}},
-			cfg:      NetworkingConfig{IPv6SupportDisabled: true},
+			cfg:      config.Networking{IPv6SupportDisabled: true},
 			want:     []corev1.NodeAddress{internal("10.0.0.5")},
 		},
 		{
 			name:   "public network: its port's address is external only",
 			server: server{Addresses: networks{"ext": {fixed("192.0.2.5")}, "net": {fixed("10.0.0.5")}}},
 			ports:  []port{portOf("ACTIVE", "192.0.2.5"), portOf("ACTIVE", "10.0.0.5")},
-			cfg:    NetworkingConfig{PublicNetworkName: []string{"ext", "ext2"}},
+			cfg:    config.Networking{PublicNetworkName: []string{"ext", "ext2"}},
 			want:   []corev1.NodeAddress{internal("10.0.0.5"), external("192.0.2.5")},
 		},
 		{
 			name:   "internal networks: others are left out, floating IPs and public networks stay",
 			server: server{Addresses: networks{"net": {fixed("10.0.0.5"), floating("203.0.113.7")}, "storage": {fixed("10.9.0.5")}, "ext": {fixed("192.0.2.5")}}},
 			ports:  []port{portOf("ACTIVE", "10.9.0.5"), portOf("ACTIVE", "10.0.0.5"), portOf("ACTIVE", "192.0.2.5")},
-			cfg:    NetworkingConfig{InternalNetworkName: []string{"net"}, PublicNetworkName: []string{"ext"}},
+			cfg:    config.Networking{InternalNetworkName: []string{"net"}, PublicNetworkName: []string{"ext"}},
 			want:   []corev1.NodeAddress{internal("10.0.0.5"), external("192.0.2.5"), external("203.0.113.7")},
 		},
 		{
@@ -140,7 +142,7 @@ func TestNodeAddressesDoesNotChangeItsInput(t *testing.T) {
 	list := make([]serverAddress, 1, 4)
 	list[0] = fixed("10.0.0.5")
 	s := server{Addresses: map[string][]serverAddress{"net": list}}
-	nodeAddresses(&s, nil, []subport{{network: "net", addresses: []string{"10.0.0.6"}}}, &NetworkingConfig{})
+	nodeAddresses(&s, nil, []subport{{network: "net", addresses: []string{"10.0.0.6"}}}, &config.Networking{})
 	if len(s.Addresses["net"]) != 1 || list[:2][1].Addr != "" {
 		t.Errorf("the server was changed: %v", list[:2])
 	}

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
 )
 
 // Names of the Service annotations. They are the ones that existing clusters use.
@@ -55,12 +56,12 @@ const (
 
 // Annotations is the vocabulary of Service annotations, as the reference documents it.
 func Annotations() []cloud.Annotation {
-	return annotationsFor(&LoadBalancerConfig{})
+	return annotationsFor(&config.LoadBalancer{})
 }
 
 // annotationsFor is the vocabulary under a configuration: the node selector of cloud.conf
 // is the default of the annotation.
-func annotationsFor(cfg *LoadBalancerConfig) []cloud.Annotation {
+func annotationsFor(cfg *config.LoadBalancer) []cloud.Annotation {
 	out := addressAnnotations()
 	out = append(out, listenerAnnotations()...)
 	return append(out, memberAnnotations(cfg)...)
@@ -102,18 +103,18 @@ func listenerAnnotations() []cloud.Annotation {
 }
 
 // memberAnnotations say how traffic reaches the Nodes.
-func memberAnnotations(cfg *LoadBalancerConfig) []cloud.Annotation {
+func memberAnnotations(cfg *config.LoadBalancer) []cloud.Annotation {
 	return []cloud.Annotation{
 		{Name: annMemberSubnetID, Type: cloud.TypeUUID, Ignorable: true, Default: "`[LoadBalancer] member-subnet-id`, or the subnet that the members are in", Doc: "Subnet of the members; a change takes effect when the members change next. Provider ovn keeps the one that a member was made with."},
-		{Name: annMethod, Type: cloud.TypeEnum, RefuseNew: true, Enum: []string{methodRoundRobin, methodLeastConnections, methodSourceIP, methodSourceIPPort},
+		{Name: annMethod, Type: cloud.TypeEnum, RefuseNew: true, Enum: []string{config.MethodRoundRobin, config.MethodLeastConnections, config.MethodSourceIP, config.MethodSourceIPPort},
 			Default: "`[LoadBalancer] lb-method`", Doc: "Algorithm; provider ovn knows SOURCE_IP_PORT only, provider amphora all but that."},
 		{Name: annProxyProtocol, Type: cloud.TypeEnum, Ignorable: true, Enum: []string{"true", "false", "v1", "v2"}, Default: "false",
 			Doc: "Send the PROXY protocol to TCP members; true is v1. The Service's status then says `ipMode: Proxy`."},
 		{Name: annNodeSelector, Type: cloud.TypeSelector, Default: cfg.NodeSelector, Doc: "Nodes that become members, as a list of labels (`disk=ssd,gpu`: a label without a value must exist) or a label selector (`zone in (a, b)`); `[LoadBalancer] node-selector` when it is not set."},
 		{Name: annMonitor, Type: cloud.TypeBool, Default: "`[LoadBalancer] create-monitor`", Doc: "Check the members' health. `externalTrafficPolicy: Local` always does."},
-		{Name: annMonitorDelay, Type: cloud.TypeInt, Min: 1, Max: maxSeconds, Default: "`[LoadBalancer] monitor-delay`", Doc: "Seconds between two checks."},
-		{Name: annMonitorTimeout, Type: cloud.TypeInt, Min: 1, Max: maxSeconds, Default: "`[LoadBalancer] monitor-timeout`", Doc: "Seconds that a check may take."},
-		{Name: annMonitorRetries, Type: cloud.TypeInt, Min: 1, Max: maxRetries, Default: "`[LoadBalancer] monitor-max-retries`", Doc: "Successful checks that bring a member back."},
-		{Name: annMonitorRetriesDown, Type: cloud.TypeInt, Min: 1, Max: maxRetries, Default: "`[LoadBalancer] monitor-max-retries-down`", Doc: "Failed checks that take a member out."},
+		{Name: annMonitorDelay, Type: cloud.TypeInt, Min: 1, Max: config.MaxSeconds, Default: "`[LoadBalancer] monitor-delay`", Doc: "Seconds between two checks."},
+		{Name: annMonitorTimeout, Type: cloud.TypeInt, Min: 1, Max: config.MaxSeconds, Default: "`[LoadBalancer] monitor-timeout`", Doc: "Seconds that a check may take."},
+		{Name: annMonitorRetries, Type: cloud.TypeInt, Min: 1, Max: config.MaxRetries, Default: "`[LoadBalancer] monitor-max-retries`", Doc: "Successful checks that bring a member back."},
+		{Name: annMonitorRetriesDown, Type: cloud.TypeInt, Min: 1, Max: config.MaxRetries, Default: "`[LoadBalancer] monitor-max-retries-down`", Doc: "Failed checks that take a member out."},
 	}
 }

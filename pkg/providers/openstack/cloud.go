@@ -12,7 +12,13 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/openstack"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/providerid"
 )
+
+// Name is the value of --cloud-provider.
+const Name = providerid.Name
 
 // regionalEnv, set to "true", makes provider IDs name their region.
 const regionalEnv = "OS_CCM_REGIONAL"
@@ -29,7 +35,7 @@ func New(ctx context.Context, configFile string, o cloud.Options) (*cloud.Provid
 			return nil, nil, fmt.Errorf("read cloud config: %w", err)
 		}
 	}
-	cfg, warnings, err := ParseConfig(configFile, data)
+	cfg, warnings, err := config.Parse(configFile, data)
 	if err != nil {
 		return nil, warnings, err
 	}
@@ -40,19 +46,19 @@ func New(ctx context.Context, configFile string, o cloud.Options) (*cloud.Provid
 	if t := o.Traffic; t != nil {
 		ao.Admit = t.Admit
 		ao.Answered = func(service, endpoint string, status int, header http.Header) {
-			if isThrottling(status) {
-				t.Refused(service, endpoint, retryAfter(header, time.Now()))
+			if api.IsThrottling(status) {
+				t.Refused(service, endpoint, api.RetryAfter(header, time.Now()))
 			}
 		}
 	}
 	if o.DryRun {
-		ao.Intercept = newDryRun(klog.FromContext(ctx))
+		ao.Intercept = api.DryRun(klog.FromContext(ctx))
 	}
 	s, err := auth.New(cfg.Global, ao)
 	if err != nil {
 		return nil, warnings, err
 	}
-	c, regional := newClient(s), os.Getenv(regionalEnv) == "true"
+	c, regional := api.New(s), os.Getenv(regionalEnv) == "true"
 	p := compose(c, cfg, regional)
 	k := &keeper{session: s, file: configFile, cfg: cfg}
 	p.Ready, p.Run = k.ready, k.run
@@ -66,11 +72,11 @@ func New(ctx context.Context, configFile string, o cloud.Options) (*cloud.Provid
 }
 
 // compose makes the provider of what the configuration turns on.
-func compose(c *client, cfg *Config, regional bool) *cloud.Provider {
+func compose(c *api.Client, cfg *config.Config, regional bool) *cloud.Provider {
 	p := &cloud.Provider{
 		Name:      Name,
 		Instances: newInstances(c, cfg, regional),
-		Owns:      owns,
+		Owns:      providerid.Owns,
 		Volumes:   &Volumes{c: c, ignoreZone: cfg.BlockStorage.IgnoreVolumeAZ},
 	}
 	if lb := &cfg.LoadBalancer; lb.Enabled {

@@ -5,9 +5,12 @@
 // IDs and annotations as openstack-cloud-controller-manager, so that either can take over
 // a running cluster from the other.
 //
-// Files: cloud.go composes the provider, config.go is cloud.conf, api.go reaches the
-// services, errors.go maps their errors; instances.go, loadbalancers.go, routes.go and
-// volumes.go each fulfill one interface of pkg/cloud.
+// cloud.go composes the provider of its packages, health.go says whether the cloud can be used
+// and looks after cloud.conf:
+//
+//	config      cloud.conf
+//	providerid  the provider IDs of Nodes
+//	api         the services' client, paging, errors, dry run
+//
+// What is left here fulfills pkg/cloud's interfaces. Nothing below imports this package.
 package openstack
-
-//go:generate go run ../../../hack/gen-cloudconf ../../../docs/reference/cloud-conf-openstack.md

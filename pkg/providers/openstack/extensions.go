@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 )
 
 // extensions remembers which extensions Neutron has.
@@ -20,14 +21,14 @@ type extensions struct {
 const extensionsTTL = 10 * time.Minute
 
 // get returns the aliases of Neutron's extensions.
-func (e *extensions) get(ctx context.Context, c *client) (map[string]bool, error) {
+func (e *extensions) get(ctx context.Context, c *api.Client) (map[string]bool, error) {
 	e.mu.Lock()
 	aliases, fresh := e.aliases, time.Since(e.read) < extensionsTTL
 	e.mu.Unlock()
 	if aliases != nil && fresh {
 		return aliases, nil
 	}
-	sc, err := c.network(ctx)
+	sc, err := c.Network(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -37,8 +38,8 @@ func (e *extensions) get(ctx context.Context, c *client) (map[string]bool, error
 		} `json:"extensions"`
 	}
 	const op = "list network extensions"
-	if err := getJSON(ctx, sc, sc.ServiceURL("extensions"), &doc); err != nil {
-		return nil, wrapError(op, err)
+	if err := api.GetJSON(ctx, sc, sc.ServiceURL("extensions"), &doc); err != nil {
+		return nil, api.WrapError(op, err)
 	}
 	if len(doc.Extensions) == 0 {
 		return nil, &cloud.Error{Op: op, Err: fmt.Errorf("the answer names none")}

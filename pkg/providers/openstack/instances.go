@@ -11,6 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/providerid"
 	"github.com/isthmus-cloud/isthmus/pkg/text"
 )
 
@@ -34,8 +37,8 @@ const (
 // name are KindConflict: none is picked, unless the machine's own UUID says which it is. See
 // confirmAbsent for what makes a name NotFound.
 type Instances struct {
-	c          *client
-	networking *NetworkingConfig
+	c          *api.Client
+	networking *config.Networking
 	// labelPrefix begins the keys of metadata that become labels of Nodes.
 	labelPrefix string
 	// regional says that provider IDs name the region.
@@ -46,7 +49,7 @@ type Instances struct {
 
 var _ cloud.Instances = (*Instances)(nil)
 
-func newInstances(c *client, cfg *Config, regional bool) *Instances {
+func newInstances(c *api.Client, cfg *config.Config, regional bool) *Instances {
 	return &Instances{c: c, networking: &cfg.Networking, labelPrefix: cfg.Metadata.NodeLabelPrefix, regional: regional}
 }
 
@@ -124,13 +127,13 @@ func (i *Instances) target(ref cloud.InstanceRef) (target, error) {
 		}
 		return t, nil
 	}
-	id, region, err := ParseProviderID(ref.ProviderID)
+	id, region, err := providerid.Parse(ref.ProviderID)
 	if err != nil {
 		return target{}, err
 	}
-	if region != "" && region != i.c.region() {
+	if region != "" && region != i.c.Region() {
 		return target{}, cloud.Errorf(cloud.KindInvalid, "provider ID %.200q is in region %.50q; this is region %q",
-			ref.ProviderID, region, i.c.region())
+			ref.ProviderID, region, i.c.Region())
 	}
 	return target{id: id}, nil
 }
@@ -164,7 +167,7 @@ func (i *Instances) instance(s *server, net *attachments) *cloud.Instance {
 		Name:       s.Name,
 		Type:       text.LabelValue(cmp.Or(s.Flavor.OriginalName, s.Flavor.ID)),
 		Zone:       text.LabelValue(s.AvailabilityZone),
-		Region:     i.c.region(),
+		Region:     i.c.Region(),
 		Addresses:  nodeAddresses(s, net.ports[s.ID], net.subports[s.ID], i.networking),
 		Shutdown:   s.Status == statusShutoff,
 		MachineIDs: []string{s.ID}, // as libvirt tells the guest
@@ -196,7 +199,7 @@ func nodeLabels(s *server, prefix string) map[string]string {
 // providerID is a server's provider ID in the configured form.
 func (i *Instances) providerID(serverID string) string {
 	if i.regional {
-		return formatProviderID(serverID, i.c.region())
+		return providerid.Format(serverID, i.c.Region())
 	}
-	return formatProviderID(serverID, "")
+	return providerid.Format(serverID, "")
 }

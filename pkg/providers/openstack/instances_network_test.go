@@ -21,7 +21,7 @@ import (
 // neutronOf is the client of the provider itself.
 func neutronOf(t *testing.T, p *cloud.Provider) *gophercloud.ServiceClient {
 	t.Helper()
-	sc, err := p.Instances.(*Instances).c.network(testContext(t))
+	sc, err := p.Instances.(*Instances).c.Network(testContext(t))
 	if err != nil {
 		t.Fatal(err)
 	}

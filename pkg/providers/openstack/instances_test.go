@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 )
 
@@ -267,7 +269,7 @@ func TestFindFailsWithoutPorts(t *testing.T) {
 
 // Only SHUTOFF is a shutdown: every other status may pass, or is not Nova's at all.
 func TestOnlyShutoffIsShutdown(t *testing.T) {
-	i := newInstances(newClient(noSession{}), &Config{}, false)
+	i := newInstances(api.New(noSession{}), &config.Config{}, false)
 	for status, want := range map[string]bool{
 		"SHUTOFF": true, "ACTIVE": false, "BUILD": false, "REBOOT": false, "HARD_REBOOT": false, "PAUSED": false, "SUSPENDED": false,
 		"RESCUE": false, "RESIZE": false, "VERIFY_RESIZE": false, "MIGRATING": false, "SHELVED": false, "SHELVED_OFFLOADED": false,
@@ -280,7 +282,7 @@ func TestOnlyShutoffIsShutdown(t *testing.T) {
 }
 
 // noSession has no cloud.
-type noSession struct{ session }
+type noSession struct{ api.Session }
 
 func (noSession) Region() string { return "" }
 

@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 )
 
 // apply makes the changes of e.todo, one API call each, and waits after each until Octavia
@@ -58,7 +59,7 @@ func withProgress(err error, made bool) error {
 func (o *lbOperation) call(ctx context.Context, lbID string, c lbChange) error {
 	switch c.action {
 	case createListener:
-		id, err := madeID(listeners.Create(ctx, o.octavia, listenerCreateOpts(c.listener, lbID)), "listener")
+		id, err := api.MadeID(listeners.Create(ctx, o.octavia, listenerCreateOpts(c.listener, lbID)), "listener")
 		c.listener.ID = id
 		return err
 	case updateListener:
@@ -72,7 +73,7 @@ func (o *lbOperation) call(ctx context.Context, lbID string, c lbChange) error {
 		} else {
 			opts.LoadbalancerID = lbID
 		}
-		id, err := madeID(pools.Create(ctx, o.octavia, opts), "pool")
+		id, err := api.MadeID(pools.Create(ctx, o.octavia, opts), "pool")
 		c.pool.ID = id
 		return err
 	case updatePool:
@@ -86,7 +87,7 @@ func (o *lbOperation) call(ctx context.Context, lbID string, c lbChange) error {
 	case createMonitor:
 		opts := monitorCreateOpts(c.pool.Monitor)
 		opts.PoolID = c.pool.ID
-		id, err := madeID(monitors.Create(ctx, o.octavia, opts), "healthmonitor")
+		id, err := api.MadeID(monitors.Create(ctx, o.octavia, opts), "healthmonitor")
 		c.pool.Monitor.ID = id
 		return err
 	case updateMonitor:
@@ -101,7 +102,7 @@ func (o *lbOperation) call(ctx context.Context, lbID string, c lbChange) error {
 
 // gone takes the cloud's word that what was to be deleted does not exist for success.
 func gone(err error) error {
-	if err != nil && cloud.IsNotFound(wrapError("delete", err)) {
+	if err != nil && cloud.IsNotFound(api.WrapError("delete", err)) {
 		return nil
 	}
 	return err

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
 )
 
 // known is what the load balancer consists of: as remembered or, where that does not hold
@@ -103,7 +104,7 @@ func (o *lbOperation) plan(ctx context.Context, w *lbWishes, lb *octaviaLB, owne
 
 // diff is diffTree for the Service, or followNodes for a frozen one.
 func (w *lbWishes) diff(lb *octaviaLB, owner bool, actual, want *lbTree) ([]lbChange, *lbTree, error) {
-	ownership := lbOwnership{names: w.names, owner: owner, ovn: lb.Provider == providerOVN}
+	ownership := lbOwnership{names: w.names, owner: owner, ovn: lb.Provider == config.ProviderOVN}
 	if w.spec.Frozen {
 		changes, next := w.followNodes(actual, ownership)
 		return changes, next, nil

@@ -10,13 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
 )
 
 // Here is what is refused, or only partly fulfilled, by the Service and cloud.conf alone, beside
 // what contradicts itself (readWishes). Ensure and the Service webhook have it from here both.
 
 // checkLoadBalancer implements cloud.Provider.CheckLoadBalancer.
-func checkLoadBalancer(c *Config, spec *cloud.LoadBalancerSpec) (problems field.ErrorList, warnings []string) {
+func checkLoadBalancer(c *config.Config, spec *cloud.LoadBalancerSpec) (problems field.ErrorList, warnings []string) {
 	w := readWishes(spec, c)
 	problems = w.problems
 	if err := w.certificateProblem(); err != nil && slices.ContainsFunc(spec.Ports, isTCP) {
@@ -55,11 +56,11 @@ func (w *lbWishes) lacks(provider string) (problems field.ErrorList, warnings []
 	}
 	problems = w.otherFamily(provider)
 	switch method := s.String(annMethod, ""); {
-	case provider == providerOVN:
+	case provider == config.ProviderOVN:
 		return append(problems, w.lacksOfOVN()...), append(warnings, w.warningsOfOVN()...)
-	case isAmphora(provider) && method == methodSourceIPPort:
-		warnings = append(warnings, fmt.Sprintf("annotation %s: load balancer provider %s does not know %s and goes by %s; use %s, %s or %s", annMethod, provider, methodSourceIPPort,
-			methodRoundRobin, methodRoundRobin, methodLeastConnections, methodSourceIP))
+	case config.IsAmphora(provider) && method == config.MethodSourceIPPort:
+		warnings = append(warnings, fmt.Sprintf("annotation %s: load balancer provider %s does not know %s and goes by %s; use %s, %s or %s", annMethod, provider, config.MethodSourceIPPort,
+			config.MethodRoundRobin, config.MethodRoundRobin, config.MethodLeastConnections, config.MethodSourceIP))
 	}
 	return problems, warnings // others answer for themselves
 }
@@ -81,7 +82,7 @@ func (w *lbWishes) hasOwnRange() bool {
 
 // ignoresRanges reports whether nothing restricts clients on load balancers of provider.
 func (w *lbWishes) ignoresRanges(provider string) bool {
-	return provider == providerOVN && !w.cfg.ManageSecurityGroups
+	return provider == config.ProviderOVN && !w.cfg.ManageSecurityGroups
 }
 
 func (w *lbWishes) lacksOfOVN() (problems field.ErrorList) {
@@ -100,14 +101,14 @@ func (w *lbWishes) lacksOfOVN() (problems field.ErrorList) {
 			len(w.spec.Ports), len(w.spec.SourceRanges), n, maxGroupRules)))
 	}
 	if m := w.foreignMethod(); m != "" && !w.served() {
-		problems = append(problems, field.Invalid(cloud.AnnotationPath(annMethod), m, "load balancer provider ovn knows "+methodSourceIPPort+" only"))
+		problems = append(problems, field.Invalid(cloud.AnnotationPath(annMethod), m, "load balancer provider ovn knows "+config.MethodSourceIPPort+" only"))
 	}
 	return problems
 }
 
 // foreignMethod is an algorithm of the annotation that ovn has not.
 func (w *lbWishes) foreignMethod() string {
-	if m := w.spec.Settings.String(annMethod, ""); m != methodSourceIPPort {
+	if m := w.spec.Settings.String(annMethod, ""); m != config.MethodSourceIPPort {
 		return m
 	}
 	return ""
@@ -118,7 +119,7 @@ func (w *lbWishes) served() bool { return len(w.spec.CurrentIngress) > 0 }
 
 func (w *lbWishes) warningsOfOVN() (warnings []string) {
 	if m := w.foreignMethod(); m != "" && w.served() {
-		warnings = append(warnings, fmt.Sprintf("annotation %s: %s has no effect: load balancer provider ovn knows %s only", annMethod, m, methodSourceIPPort))
+		warnings = append(warnings, fmt.Sprintf("annotation %s: %s has no effect: load balancer provider ovn knows %s only", annMethod, m, config.MethodSourceIPPort))
 	}
 	if len(w.spec.SourceRanges) > 0 && !w.cfg.ManageSecurityGroups {
 		warnings = append(warnings, fmt.Sprintf("%s has no effect, EVERYONE IS LET IN: load balancer provider ovn cannot restrict clients; use provider amphora or set [LoadBalancer] manage-security-groups", w.sourceRangesPath()))
@@ -197,7 +198,7 @@ func (w *lbWishes) oneVIP() string {
 // certificateProblem is what is wrong with the reference of the certificate, nil when it can
 // be looked up, or when there is none or its store is not ours to ask.
 func (w *lbWishes) certificateProblem() *field.Error {
-	if w.tlsRef == "" || w.cfg.ContainerStore != storeBarbican {
+	if w.tlsRef == "" || w.cfg.ContainerStore != config.StoreBarbican {
 		return nil
 	}
 	if kind, _ := barbicanRef(w.tlsRef); kind != "" {
@@ -216,7 +217,7 @@ func (w *lbWishes) patternProblem() *field.Error {
 	if !w.hasFIP() || w.fip.subnetID != "" {
 		return nil
 	}
-	if _, err := subnetNameMatcher(w.fip.subnetName); err != nil {
+	if _, err := config.SubnetMatcher(w.fip.subnetName); err != nil {
 		return field.Invalid(cloud.AnnotationPath(annFloatingSubnet), limitedText(w.fip.subnetName), err.Error()+"; use a glob, or a regular expression after ~")
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 )
 
@@ -42,7 +43,7 @@ func TestCheckIsWhatEnsureDoes(t *testing.T) {
 	choices := [][]choice{
 		{none, set(annProxyProtocol, "v1"), set(annProxyProtocol, "false")},
 		{none, set(annForwardedFor, "true")},
-		{none, set(annMethod, methodSourceIPPort), set(annMethod, methodRoundRobin)},
+		{none, set(annMethod, config.MethodSourceIPPort), set(annMethod, config.MethodRoundRobin)},
 		{none, set(annClass, "silver"), set(annClass, "gold")},
 		{none, ranges("10.0.0.0/8"), ranges("10.0.0.0/8", "2001:db8::/32"), ranges("2001:db8::/32")},
 		{families(corev1.IPv4Protocol), families(corev1.IPv6Protocol, corev1.IPv4Protocol), families(corev1.IPv4Protocol, corev1.IPv6Protocol)},
@@ -50,7 +51,7 @@ func TestCheckIsWhatEnsureDoes(t *testing.T) {
 		{none, {"an address", func(s *cloud.LoadBalancerSpec) { s.LoadBalancerIP = netip.MustParseAddr("203.0.113.7") }}},
 	}
 	const class = "[LoadBalancerClass \"silver\"]\n"
-	configs := []*Config{
+	configs := []*config.Config{
 		wishesConfig(t, class), wishesConfig(t, "[LoadBalancer]\nlb-provider=ovn\n"+class),
 		wishesConfig(t, "[LoadBalancer]\nlb-provider=ovn\nmanage-security-groups=true\n"+class), wishesConfig(t, "[LoadBalancer]\nlb-provider=another\n"+class),
 	}
@@ -94,7 +95,7 @@ func TestCheckIsWhatEnsureDoes(t *testing.T) {
 const diffID = "01234567-89ab-cdef-0123-456789abcdef"
 
 // ensureRefuses is what Ensure refuses of a new load balancer before it is made, all at once.
-func ensureRefuses(spec *cloud.LoadBalancerSpec, cfg *Config) []string {
+func ensureRefuses(spec *cloud.LoadBalancerSpec, cfg *config.Config) []string {
 	var out []string
 	add := func(err error) {
 		if err == nil {
@@ -188,7 +189,7 @@ func TestCheckNamesTheSource(t *testing.T) {
 // (AMPHORA_SUPPORTED_LB_ALGORITHMS), but not of those that come with a load balancer, which then
 // go by ROUND_ROBIN. Services served so keep being served, and get further ports.
 func TestSourceIPPortOnAmphora(t *testing.T) {
-	_, warnings, err := ParseConfig("cloud.conf", []byte("[Global]\nauth-url=http://127.0.0.1/v3\nusername=u\nuser-domain-name=d\npassword=p\ntenant-name=t\ntenant-domain-name=d\n[LoadBalancer]\nlb-method=SOURCE_IP_PORT\n"))
+	_, warnings, err := config.Parse("cloud.conf", []byte("[Global]\nauth-url=http://127.0.0.1/v3\nusername=u\nuser-domain-name=d\npassword=p\ntenant-name=t\ntenant-domain-name=d\n[LoadBalancer]\nlb-method=SOURCE_IP_PORT\n"))
 	if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "provider amphora does not know SOURCE_IP_PORT") {
 		t.Errorf("cloud.conf: %v, warnings %q", err, warnings)
 	}
@@ -197,8 +198,8 @@ func TestSourceIPPortOnAmphora(t *testing.T) {
 		name, conf, annotation string
 		warnings               int
 	}{
-		{name: "annotation", conf: methodRoundRobin, annotation: methodSourceIPPort, warnings: 1},
-		{name: "cloud.conf", conf: methodSourceIPPort},
+		{name: "annotation", conf: config.MethodRoundRobin, annotation: config.MethodSourceIPPort, warnings: 1},
+		{name: "cloud.conf", conf: config.MethodSourceIPPort},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			x := newLBTestOn(t, ossim.Options{StateDelay: time.Millisecond}, 3, "")
@@ -223,7 +224,7 @@ func TestSourceIPPortOnAmphora(t *testing.T) {
 	}
 
 	x := newLBTestOn(t, ossim.Options{StateDelay: time.Millisecond}, 3, "")
-	x.lbs.cfg.LoadBalancer.Method = methodSourceIPPort
+	x.lbs.cfg.LoadBalancer.Method = config.MethodSourceIPPort
 	lb := x.makeLB(loadbalancers.CreateOpts{Name: occmName("web"), VipSubnetID: x.lbs.cfg.LoadBalancer.SubnetID, Tags: []string{occmName("web")}, Listeners: []listeners.CreateOpts{{
 		Name: "listener_0_" + occmName("web"), Protocol: "TCP", ProtocolPort: 80, Tags: []string{occmName("web")},
 		DefaultPool: &pools.CreateOpts{Name: "pool_0_" + occmName("web"), Protocol: "TCP", LBMethod: pools.LBMethodSourceIpPort},

@@ -17,6 +17,8 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/openstack"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
 )
 
 // maxPopulated bounds what is sent in one call, by members and source ranges.
@@ -104,7 +106,7 @@ func (o *lbOperation) createCall(ctx context.Context, opts loadbalancers.CreateO
 		if isAnswerLost(r.Err) {
 			o.lb.creations.lost(opts.Name, o.lb.now())
 		}
-		return nil, wrapError("create load balancer "+opts.Name, r.Err)
+		return nil, api.WrapError("create load balancer "+opts.Name, r.Err)
 	}
 	if err := r.ExtractInto(&answer); err != nil {
 		return nil, fmt.Errorf("create load balancer %s: the answer is malformed: %w", opts.Name, err)
@@ -205,7 +207,7 @@ func (o *lbOperation) createOpts(ctx context.Context, w *lbWishes) (loadbalancer
 	opts := loadbalancers.CreateOpts{
 		Name: w.names.lb, Description: w.names.lbDescription, Tags: []string{w.names.lb, w.names.owner}, Provider: w.cfg.Provider,
 	}
-	if w.cfg.Provider != providerOVN {
+	if w.cfg.Provider != config.ProviderOVN {
 		opts.FlavorID, opts.AvailabilityZone = w.vip.flavorID, w.vip.zone
 	}
 	if w.vip.address.IsValid() {
@@ -255,7 +257,7 @@ func (o *lbOperation) populate(ctx context.Context, w *lbWishes, vipSubnetID str
 		opts := listenerCreateOpts(l, "")
 		pool := poolCreateOpts(l.Pool)
 		pool.Members = createMembers(l.Pool.Members)
-		if l.Pool.Monitor != nil && w.cfg.Provider != providerOVN {
+		if l.Pool.Monitor != nil && w.cfg.Provider != config.ProviderOVN {
 			pool.Monitor = monitorCreateOpts(l.Pool.Monitor)
 		}
 		opts.DefaultPool = &pool

@@ -11,6 +11,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
 )
 
 // Delete implements cloud.LoadBalancers. The floating IPs go first: as long as the load
@@ -197,7 +199,7 @@ func (o *lbOperation) deleteFIPs(ctx context.Context, ref cloud.LoadBalancerRef,
 
 func (o *lbOperation) deleteFIP(ctx context.Context, f *floatingIP) error {
 	klog.FromContext(ctx).V(2).Info("Deleting floating IP", "floatingIP", f.Address)
-	return wrapError("delete floating IP "+f.Address, gone(floatingips.Delete(ctx, o.neutron, f.ID).Err))
+	return api.WrapError("delete floating IP "+f.Address, gone(floatingips.Delete(ctx, o.neutron, f.ID).Err))
 }
 
 // deleteOwn deletes the load balancer that was made for the Service.
@@ -219,7 +221,7 @@ func (o *lbOperation) deleteOwn(ctx context.Context, ref cloud.LoadBalancerRef, 
 	}
 	o.changes(lb.ID)
 	if err := gone(loadbalancers.Delete(ctx, o.octavia, lb.ID, loadbalancers.DeleteOpts{}).Err); err != nil {
-		return o.pendingOr(ctx, lb.ID, wrapError("delete load balancer "+lb.ID, err))
+		return o.pendingOr(ctx, lb.ID, api.WrapError("delete load balancer "+lb.ID, err))
 	}
 	return o.waitGone(ctx, lb.ID)
 }
@@ -253,7 +255,7 @@ func (o *lbOperation) removeChildren(ctx context.Context, ref cloud.LoadBalancer
 	if !tree.hasAll(lb.Listeners) || !tree.hasPools(lb.Pools) { // what they lack would stay behind
 		return nil, o.retryLater("the lists of load balancer %s's listeners and pools lack some that it has", lb.ID)
 	}
-	changes, next, err := diffTree(tree, &lbTree{}, lbOwnership{names: names, owner: owner, ovn: lb.Provider == providerOVN})
+	changes, next, err := diffTree(tree, &lbTree{}, lbOwnership{names: names, owner: owner, ovn: lb.Provider == config.ProviderOVN})
 	if err != nil {
 		return nil, err
 	}

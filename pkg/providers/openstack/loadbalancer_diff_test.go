@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
 )
 
 func diffNames() lbNames {
@@ -21,7 +22,7 @@ func haveTree(change func(*lbTree)) *lbTree {
 	t := &lbTree{}
 	for i, proto := range []string{protoTCP, protoUDP} {
 		p := &lbPool{
-			ID: "pool-" + proto, Name: n.pool(i), Protocol: proto, Method: methodRoundRobin, Status: stateActive, Used: true,
+			ID: "pool-" + proto, Name: n.pool(i), Protocol: proto, Method: config.MethodRoundRobin, Status: stateActive, Used: true,
 			Members: []lbMember{
 				{Name: "n1", Address: "10.0.0.1", Port: 30000 + i, Weight: &weight, SubnetID: "sub"},
 				{Name: "n2", Address: "10.0.0.2", Port: 30000 + i, Weight: &weight, SubnetID: "sub"},
@@ -96,7 +97,7 @@ func TestDiffTree(t *testing.T) {
 			name: "listener protocol, crash before the new pool was used", want: func(w *lbTree) {
 				w.Listeners[0].Protocol, w.Listeners[0].ForwardedFor, w.Pools[0].Protocol = protoHTTP, true, protoHTTP
 			}, have: func(h *lbTree) {
-				h.Pools = append(h.Pools, &lbPool{ID: "new", Name: p0, Protocol: protoHTTP, Method: methodRoundRobin, Status: stateActive})
+				h.Pools = append(h.Pools, &lbPool{ID: "new", Name: p0, Protocol: protoHTTP, Method: config.MethodRoundRobin, Status: stateActive})
 			},
 			changes: []string{"set members of " + p0 + ": 2", "create monitor " + p0, "delete listener " + l0 + " TCP/80", "create listener " + l0 + " HTTP/80", "delete pool " + p0},
 		},
@@ -110,7 +111,7 @@ func TestDiffTree(t *testing.T) {
 			},
 		},
 		{
-			name: "algorithm and affinity", want: func(w *lbTree) { w.Pools[0].Method, w.Pools[1].ByClientIP = methodSourceIP, true },
+			name: "algorithm and affinity", want: func(w *lbTree) { w.Pools[0].Method, w.Pools[1].ByClientIP = config.MethodSourceIP, true },
 			changes: []string{"update pool " + p0, "update pool " + p1},
 		},
 		{

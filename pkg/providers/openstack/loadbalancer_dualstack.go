@@ -15,6 +15,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
 )
 
 // A Service of two families gets one load balancer with two VIPs on the same network: one
@@ -71,7 +73,7 @@ const restrictedReason = "Octavia restricts clients of one family only, and ther
 func (w *lbWishes) serveFamilies(lb *octaviaLB) error {
 	w.second = false
 	second := lb.secondAddress()
-	if second != "" && w.restricted() && lb.Provider != providerOVN {
+	if second != "" && w.restricted() && lb.Provider != config.ProviderOVN {
 		// Octavia would try to make rules of one family for the other and end in ERROR.
 		return cloud.Errorf(cloud.KindUnsupported, "load balancer %s has VIPs of both families, and %s: remove the ranges, or make the Service anew", lb.ID, restrictedReason)
 	}
@@ -196,7 +198,7 @@ func (o *lbOperation) planSecond(ctx context.Context, w *lbWishes, opts *loadbal
 	case err != nil:
 		return err
 	}
-	w.second = w.cfg.Provider != providerOVN // which makes no use of it in some versions
+	w.second = w.cfg.Provider != config.ProviderOVN // which makes no use of it in some versions
 	opts.AdditionalVips = []loadbalancers.AdditionalVip{{SubnetID: subnet}}
 	return nil
 }
@@ -217,9 +219,9 @@ func (o *lbOperation) subnetOn(ctx context.Context, w *lbWishes, network string,
 		ID   string       `json:"id"`
 		CIDR netip.Prefix `json:"cidr"`
 	}
-	all, err := listAll[subnet](ctx, o.neutron, "subnets", url.Values{"network_id": {network}, "ip_version": {version}}, "subnets")
+	all, err := api.ListAll[subnet](ctx, o.neutron, "subnets", url.Values{"network_id": {network}, "ip_version": {version}}, "subnets")
 	if err != nil {
-		return "", wrapError("list subnets of network "+network, err)
+		return "", api.WrapError("list subnets of network "+network, err)
 	}
 	if len(all) == 1 {
 		return all[0].ID, nil
@@ -250,7 +252,7 @@ func (o *lbOperation) networkOf(ctx context.Context, subnetID string) (string, e
 	if err == nil && answer.Subnet.NetworkID == "" {
 		err = errors.New("the answer has none with a network")
 	}
-	return answer.Subnet.NetworkID, wrapError("get subnet "+subnetID, err)
+	return answer.Subnet.NetworkID, api.WrapError("get subnet "+subnetID, err)
 }
 
 // octaviaMinor is the newest version 2.x of Octavia's API, read once per process.
@@ -264,8 +266,8 @@ func (o *lbOperation) octaviaMinor(ctx context.Context) (int, error) {
 		} `json:"versions"`
 	}
 	root := strings.TrimSuffix(o.octavia.ResourceBaseURL(), "v2.0/")
-	if err := getJSON(ctx, o.octavia, root, &doc); err != nil {
-		return 0, wrapError("read the versions of Octavia", err)
+	if err := api.GetJSON(ctx, o.octavia, root, &doc); err != nil {
+		return 0, api.WrapError("read the versions of Octavia", err)
 	}
 	minor := 0
 	for _, v := range doc.Versions {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 )
 
@@ -410,7 +411,7 @@ func TestEveryKeyHasItsEffect(t *testing.T) {
 		}
 		return also + "\n" + line
 	}
-	for _, key := range gcfgKeys(LoadBalancerConfig{}) {
+	for _, key := range gcfgKeys(config.LoadBalancer{}) {
 		e, ok := keys[key]
 		if !ok {
 			t.Errorf("[LoadBalancer] %s has no row", key)
@@ -421,7 +422,7 @@ func TestEveryKeyHasItsEffect(t *testing.T) {
 			e.check(t, inSection)
 		})
 	}
-	for _, key := range gcfgKeys(LoadBalancerClassConfig{}) { // as in [LoadBalancer]
+	for _, key := range gcfgKeys(config.LoadBalancerClass{}) { // as in [LoadBalancer]
 		e, ok := keys[key]
 		if !ok {
 			t.Errorf("[LoadBalancerClass] %s has no row", key)

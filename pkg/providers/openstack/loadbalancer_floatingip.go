@@ -14,6 +14,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
 )
 
 // floatingIP is a floating IP as Neutron answers it.
@@ -26,8 +28,8 @@ type floatingIP struct {
 }
 
 func (o *lbOperation) listFIPs(ctx context.Context, field, value string) ([]floatingIP, error) {
-	fips, err := listAll[floatingIP](ctx, o.neutron, "floatingips", url.Values{field: {value}}, "floatingips")
-	return fips, wrapError("list floating IPs with "+field+" "+value, err)
+	fips, err := api.ListAll[floatingIP](ctx, o.neutron, "floatingips", url.Values{field: {value}}, "floatingips")
+	return fips, api.WrapError("list floating IPs with "+field+" "+value, err)
 }
 
 // attachedFIPs are the floating IPs of a load balancer's VIP.
@@ -42,7 +44,7 @@ func (o *lbOperation) attachedFIPs(ctx context.Context, lb *octaviaLB) ([]floati
 // ownFIPs are the project's floating IPs: an administrator sees those of others as well.
 func (o *lbOperation) ownFIPs(ctx context.Context, field, value string) ([]floatingIP, error) {
 	fips, err := o.listFIPs(ctx, field, value)
-	project := projectOf(o.neutron)
+	project := api.ProjectOf(o.neutron)
 	return slices.DeleteFunc(fips, func(f floatingIP) bool { return project != "" && f.ProjectID != "" && f.ProjectID != project }), err
 }
 
@@ -146,7 +148,7 @@ func publishedAddresses(w *lbWishes) []string { return publishedBy(w.spec.LoadBa
 
 func (o *lbOperation) attachFIP(ctx context.Context, f *floatingIP, portID string) error {
 	klog.FromContext(ctx).V(2).Info("Attaching floating IP", "floatingIP", f.Address, "port", portID)
-	return wrapError("attach floating IP "+f.Address+" to port "+portID,
+	return api.WrapError("attach floating IP "+f.Address+" to port "+portID,
 		floatingips.Update(ctx, o.neutron, f.ID, floatingips.UpdateOpts{PortID: &portID}).Err)
 }
 
@@ -157,7 +159,7 @@ func (o *lbOperation) releaseFIP(ctx context.Context, names lbNames, keep bool, 
 		return o.deleteFIP(ctx, f)
 	}
 	klog.FromContext(ctx).V(2).Info("Detaching floating IP", "floatingIP", f.Address)
-	return wrapError("detach floating IP "+f.Address,
+	return api.WrapError("detach floating IP "+f.Address,
 		gone(floatingips.Update(ctx, o.neutron, f.ID, floatingips.UpdateOpts{PortID: new(string)}).Err))
 }
 
@@ -221,7 +223,7 @@ func (o *lbOperation) createFIP(ctx context.Context, w *lbWishes, portID string)
 		if subnet != "" {
 			op += ", subnet " + subnet
 		}
-		err = wrapError(op, err)
+		err = api.WrapError(op, err)
 		if w.fip.address.IsValid() && cloud.KindOf(err) == cloud.KindDenied {
 			err = &cloud.Error{Kind: cloud.KindDenied, Err: fmt.Errorf("%w: spec.loadBalancerIP %s is no floating IP of this project, and only administrators choose the address of a new one; create it beforehand", err, w.fip.address)}
 		}
@@ -249,7 +251,7 @@ func (o *lbOperation) fipSubnets(ctx context.Context, w *lbWishes, network strin
 	if problem := w.patternProblem(); problem != nil {
 		return nil, cloud.Refuse(cloud.KindInvalid, "find the subnet for floating IPs", field.ErrorList{problem})
 	}
-	match, err := subnetNameMatcher(w.fip.subnetName)
+	match, err := config.SubnetMatcher(w.fip.subnetName)
 	if err != nil {
 		return nil, err
 	}
@@ -261,9 +263,9 @@ func (o *lbOperation) fipSubnets(ctx context.Context, w *lbWishes, network strin
 		ID   string `json:"id"`
 		Name string `json:"name"`
 	}
-	subnets, err := listAll[subnet](ctx, o.neutron, "subnets", query, "subnets")
+	subnets, err := api.ListAll[subnet](ctx, o.neutron, "subnets", query, "subnets")
 	if err != nil {
-		return nil, wrapError("list subnets of network "+network, err)
+		return nil, api.WrapError("list subnets of network "+network, err)
 	}
 	var ids []string
 	for _, s := range subnets {

@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 )
 
 // externalNetwork is the network that floating IPs come from when nothing names one, "" for none:
@@ -21,9 +22,9 @@ func (o *lbOperation) externalNetwork(ctx context.Context) (string, error) {
 		ID      string   `json:"id"`
 		Subnets []string `json:"subnets"`
 	}
-	networks, err := listAll[network](ctx, o.neutron, "networks", url.Values{"router:external": {"true"}}, "networks")
+	networks, err := api.ListAll[network](ctx, o.neutron, "networks", url.Values{"router:external": {"true"}}, "networks")
 	if err != nil {
-		return "", wrapError("find the external network", err)
+		return "", api.WrapError("find the external network", err)
 	}
 	for _, n := range networks {
 		if len(n.Subnets) == 0 {
@@ -47,9 +48,9 @@ func (o *lbOperation) hasFloatingSubnet(ctx context.Context, network string, ids
 		ID      string `json:"id"`
 		Version int    `json:"ip_version"`
 	}
-	visible, err := listAll[subnet](ctx, o.neutron, "subnets", url.Values{"network_id": {network}}, "subnets")
+	visible, err := api.ListAll[subnet](ctx, o.neutron, "subnets", url.Values{"network_id": {network}}, "subnets")
 	if err != nil {
-		return false, wrapError("list subnets of network "+network, err)
+		return false, api.WrapError("list subnets of network "+network, err)
 	}
 	version := map[string]int{}
 	for _, s := range visible {

@@ -9,6 +9,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 )
 
 // leaveFormer takes the Service off the load balancers that it used before: the annotation
@@ -28,13 +29,13 @@ func (o *lbOperation) leaveFormer(ctx context.Context, w *lbWishes, status *clou
 	query := url.Values{"tags": {w.names.lb}}
 	if o.claimed || moved { // where it was before, it may have another cluster name
 		query = url.Values{}
-		if project := projectOf(o.octavia); project != "" {
+		if project := api.ProjectOf(o.octavia); project != "" {
 			query.Set("project_id", project)
 		}
 	}
-	all, err := listAll[octaviaLB](ctx, o.octavia, "lbaas/loadbalancers", query, "loadbalancers")
+	all, err := api.ListAll[octaviaLB](ctx, o.octavia, "lbaas/loadbalancers", query, "loadbalancers")
 	if err != nil {
-		return wrapError("list load balancers that "+w.names.lb+" may have used", err)
+		return api.WrapError("list load balancers that "+w.names.lb+" may have used", err)
 	}
 	for i := range all {
 		lb := &all[i]

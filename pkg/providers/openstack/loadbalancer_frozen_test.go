@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
 )
 
 // frozenOf is the spec as the service controller has it while the wish is not valid.
@@ -28,7 +29,7 @@ func TestMembersFollowWhenWishIsInvalid(t *testing.T) {
 			x.ensure(x.spec)
 			want := x.tree(x.spec)
 			frozen := frozenOf(x.spec, func(s *cloud.LoadBalancerSpec) {
-				s.Settings = cloud.Settings{annLoadBalancerID: x.spec.Settings[annLoadBalancerID], annClass: "nobody's", annForwardedFor: "true", annProxyProtocol: "v1", annMethod: methodSourceIP}
+				s.Settings = cloud.Settings{annLoadBalancerID: x.spec.Settings[annLoadBalancerID], annClass: "nobody's", annForwardedFor: "true", annProxyProtocol: "v1", annMethod: config.MethodSourceIP}
 				s.Members, s.Ports = x.all[1:], slices.Clone(s.Ports[:1]) // and one port is missing
 			})
 			x.restart()

@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 )
 
 // groupPort is what is read of a port that has, or shall have, a Service's security group.
@@ -33,9 +34,9 @@ func groupPortFields() []string {
 
 // portsWithGroup are the ports that a security group is given to.
 func (o *lbOperation) portsWithGroup(ctx context.Context, id string) ([]*groupPort, error) {
-	ports, err := listAll[*groupPort](ctx, o.neutron, "ports", url.Values{"security_groups": {id}, "fields": groupPortFields()}, "ports")
+	ports, err := api.ListAll[*groupPort](ctx, o.neutron, "ports", url.Values{"security_groups": {id}, "fields": groupPortFields()}, "ports")
 	if err != nil {
-		return nil, wrapError("list ports with security group "+id, err)
+		return nil, api.WrapError("list ports with security group "+id, err)
 	}
 	return slices.DeleteFunc(ports, func(p *groupPort) bool { return !slices.Contains(p.Groups, id) }), nil
 }
@@ -158,17 +159,17 @@ func (o *lbOperation) portsAt(ctx context.Context, members map[netip.Addr]groupM
 	if len(members) == 0 {
 		return nil, nil
 	}
-	if len(members) <= fewIDs {
+	if len(members) <= api.FewIDs {
 		var filters []string
 		for addr := range members {
 			filters = append(filters, "ip_address="+addr.String())
 		}
 		slices.Sort(filters)
-		ports, err = listIn[*groupPort](ctx, o.neutron, "ports", "ports", "fixed_ips", filters, query)
+		ports, err = api.ListIn[*groupPort](ctx, o.neutron, "ports", "ports", "fixed_ips", filters, query)
 	} else {
-		ports, err = listAll[*groupPort](ctx, o.neutron, "ports", query, "ports")
+		ports, err = api.ListAll[*groupPort](ctx, o.neutron, "ports", query, "ports")
 	}
-	return ports, wrapError("list ports of members", err)
+	return ports, api.WrapError("list ports of members", err)
 }
 
 const (
@@ -217,7 +218,7 @@ func (o *lbOperation) changeGroupsOf(ctx context.Context, p *groupPort, group st
 		klog.FromContext(ctx).V(2).Info("Changing security groups of a port", "port", p.ID, "server", p.DeviceID, "securityGroup", group, "add", add)
 		body := map[string]any{"port": map[string]any{"security_groups": list}}
 		url := o.neutron.ServiceURL("ports", p.ID)
-		err := wrapError(op, putJSON(ctx, o.neutron, url, body, nil, guard(can, p.Revision)))
+		err := api.WrapError(op, api.PutJSON(ctx, o.neutron, url, body, nil, guard(can, p.Revision)))
 		switch {
 		case err == nil, cloud.IsNotFound(err): // a port that is gone needs nothing
 			return nil
@@ -227,7 +228,7 @@ func (o *lbOperation) changeGroupsOf(ctx context.Context, p *groupPort, group st
 		var doc struct {
 			Port *groupPort `json:"port"`
 		}
-		switch getErr := wrapError(op, getJSON(ctx, o.neutron, url, &doc)); {
+		switch getErr := api.WrapError(op, api.GetJSON(ctx, o.neutron, url, &doc)); {
 		case cloud.IsNotFound(getErr):
 			return nil
 		case getErr != nil || doc.Port == nil:

@@ -17,6 +17,9 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/providerid"
 )
 
 // groupCache remembers which Services' security groups were seen as they shall be, by the
@@ -127,7 +130,7 @@ func (o *lbOperation) closeGroup(ctx context.Context, work *groupWork) error {
 	for _, r := range work.surplus {
 		klog.FromContext(ctx).V(2).Info("Deleting rule of security group", "securityGroup", work.state.id, "rule", r.key())
 		if err := gone(rules.Delete(ctx, o.neutron, r.ID).ExtractErr()); err != nil {
-			return wrapError("delete security group rule "+r.ID, err)
+			return api.WrapError("delete security group rule "+r.ID, err)
 		}
 	}
 	if err := o.changeGroups(ctx, work.drop, work.state.id, false); err != nil {
@@ -143,7 +146,7 @@ func groupMembers(w *lbWishes) map[netip.Addr]groupMember {
 	out := map[netip.Addr]groupMember{}
 	for _, m := range w.spec.Members {
 		member := groupMember{node: m.Node.NodeName}
-		if id, _, err := ParseProviderID(m.Node.ProviderID); err == nil {
+		if id, _, err := providerid.Parse(m.Node.ProviderID); err == nil {
 			member.server = id
 		}
 		for _, ipv6 := range w.families() {
@@ -195,7 +198,7 @@ func (o *lbOperation) groupSources(ctx context.Context, w *lbWishes, lb *octavia
 		}
 		s.inside = append(s.inside, cidr)
 	}
-	if lb.Provider == providerOVN {
+	if lb.Provider == config.ProviderOVN {
 		s.clients = w.clientRanges()
 	}
 	return s, nil
@@ -217,7 +220,7 @@ func (o *lbOperation) openRules(ctx context.Context, w *lbWishes, state *groupSt
 			Group *securityGroup `json:"security_group"`
 		}
 		if err := groups.Create(ctx, o.neutron, opts).ExtractInto(&doc); err != nil {
-			return nil, wrapError("create security group "+name, err)
+			return nil, api.WrapError("create security group "+name, err)
 		}
 		if doc.Group == nil || doc.Group.ID == "" {
 			return nil, fmt.Errorf("create security group %s: the answer has no ID", name)
@@ -240,7 +243,7 @@ func (o *lbOperation) openRules(ctx context.Context, w *lbWishes, state *groupSt
 	}
 	klog.FromContext(ctx).V(2).Info("Creating rules of security group", "securityGroup", group.ID, "rules", len(opts))
 	if _, err := rules.CreateBulk(ctx, o.neutron, opts).Extract(); err != nil {
-		return nil, wrapError("create rules of security group "+group.ID, err)
+		return nil, api.WrapError("create rules of security group "+group.ID, err)
 	}
 	return surplus, nil
 }
@@ -250,11 +253,11 @@ func (o *lbOperation) openRules(ctx context.Context, w *lbWishes, state *groupSt
 // all the same.
 func (o *lbOperation) findGroups(ctx context.Context, ref cloud.LoadBalancerRef) ([]securityGroup, error) {
 	name := groupName(ref)
-	all, err := listAll[securityGroup](ctx, o.neutron, "security-groups", url.Values{"name": {name}}, "security_groups")
+	all, err := api.ListAll[securityGroup](ctx, o.neutron, "security-groups", url.Values{"name": {name}}, "security_groups")
 	if err != nil {
-		return nil, wrapError("find security group "+name, err)
+		return nil, api.WrapError("find security group "+name, err)
 	}
-	project, names := projectOf(o.neutron), namesFor(ref)
+	project, names := api.ProjectOf(o.neutron), namesFor(ref)
 	all = slices.DeleteFunc(all, func(g securityGroup) bool {
 		return g.Name != name || project != "" && g.ProjectID != "" && g.ProjectID != project || names.isForeign(g.Tags)
 	})
@@ -282,7 +285,7 @@ func (o *lbOperation) deleteGroups(ctx context.Context, ref cloud.LoadBalancerRe
 		}
 		klog.FromContext(ctx).V(2).Info("Deleting security group", "securityGroup", g.ID, "name", g.Name)
 		err = gone(groups.Delete(ctx, o.neutron, g.ID).ExtractErr())
-		if err = wrapError("delete security group "+g.ID, err); cloud.KindOf(err) == cloud.KindConflict {
+		if err = api.WrapError("delete security group "+g.ID, err); cloud.KindOf(err) == cloud.KindConflict {
 			// Somebody has given it to a port meanwhile.
 			err = &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: o.lb.waits.retry, Err: err}
 		}

@@ -14,6 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/providerid"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 )
 
@@ -23,7 +25,7 @@ const managed = "manage-security-groups=true\n"
 func (x *lbTest) neutron(method, path string, body any) map[string]any {
 	x.t.Helper()
 	ctx := testContext(x.t)
-	sc, err := x.lbs.c.network(ctx)
+	sc, err := x.lbs.c.Network(ctx)
 	if err != nil {
 		x.t.Fatal(err)
 	}
@@ -31,9 +33,9 @@ func (x *lbTest) neutron(method, path string, body any) map[string]any {
 	url := sc.ServiceURL(path)
 	switch method {
 	case "GET":
-		err = getJSON(ctx, sc, url, &out)
+		err = api.GetJSON(ctx, sc, url, &out)
 	case "PUT":
-		err = putJSON(ctx, sc, url, body, &out, nil)
+		err = api.PutJSON(ctx, sc, url, body, &out, nil)
 	case "POST":
 		_, err = sc.Post(ctx, url, body, &out, nil)
 	case "DELETE":
@@ -49,11 +51,11 @@ func (x *lbTest) neutron(method, path string, body any) map[string]any {
 func (x *lbTest) ports() map[string]*groupPort {
 	x.t.Helper()
 	ctx := testContext(x.t)
-	sc, err := x.lbs.c.network(ctx)
+	sc, err := x.lbs.c.Network(ctx)
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	all, err := listAll[*groupPort](ctx, sc, "ports", url.Values{}, "ports")
+	all, err := api.ListAll[*groupPort](ctx, sc, "ports", url.Values{}, "ports")
 	if err != nil {
 		x.t.Fatal(err)
 	}
@@ -68,7 +70,7 @@ func (x *lbTest) ports() map[string]*groupPort {
 
 // portOf is the port of the n-th server.
 func (x *lbTest) portOf(n int) *groupPort {
-	id, _, _ := ParseProviderID(x.all[n].Node.ProviderID)
+	id, _, _ := providerid.Parse(x.all[n].Node.ProviderID)
 	return x.ports()[id]
 }
 
@@ -108,7 +110,7 @@ func (x *lbTest) wantGroups(spec *cloud.LoadBalancerSpec, before map[string][]st
 		want[server] = slices.Clone(before[server])
 	}
 	for _, m := range spec.Members {
-		id, _, _ := ParseProviderID(m.Node.ProviderID)
+		id, _, _ := providerid.Parse(m.Node.ProviderID)
 		want[id] = append(want[id], g.ID)
 	}
 	for _, list := range want {

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 )
 
 // oldGroups are the security groups of Services that there were when the process first had
@@ -70,9 +71,9 @@ func (o *lbOperation) deleteOldGroup(ctx context.Context, ref cloud.LoadBalancer
 		type group struct {
 			Name string `json:"name"`
 		}
-		all, err := listAll[group](ctx, o.neutron, "security-groups", url.Values{"fields": {"id", "name"}}, "security_groups")
+		all, err := api.ListAll[group](ctx, o.neutron, "security-groups", url.Values{"fields": {"id", "name"}}, "security_groups")
 		if err != nil {
-			return wrapError("list security groups", err)
+			return api.WrapError("list security groups", err)
 		}
 		names := map[string]bool{}
 		for _, g := range all {

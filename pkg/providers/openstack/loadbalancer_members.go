@@ -13,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/providerid"
 )
 
 // members are those that have an address of the family, each address once.
@@ -140,9 +142,9 @@ func (o *lbOperation) subnetOfPort(ctx context.Context, w *lbWishes, addr netip.
 	if server != "" {
 		query.Set("device_id", server)
 	}
-	ports, err := listAll[port](ctx, o.neutron, "ports", query, "ports")
+	ports, err := api.ListAll[port](ctx, o.neutron, "ports", query, "ports")
 	if err != nil {
-		return "", wrapError("find the port with address "+addr.String(), err)
+		return "", api.WrapError("find the port with address "+addr.String(), err)
 	}
 	var found []string
 	for _, p := range ports {
@@ -175,7 +177,7 @@ func (w *lbWishes) near() []cloud.LoadBalancerMember {
 func (w *lbWishes) serverAt(addr netip.Addr) string {
 	for _, m := range w.near() {
 		if a, ok := memberAddress(m, addr.Is6()); ok && a == addr {
-			if id, _, err := ParseProviderID(m.Node.ProviderID); err == nil {
+			if id, _, err := providerid.Parse(m.Node.ProviderID); err == nil {
 				return id
 			}
 		}
@@ -198,7 +200,7 @@ func (o *lbOperation) subnetCIDR(ctx context.Context, id string) (netip.Prefix, 
 		err = errors.New("the answer has none with a CIDR")
 	}
 	if err != nil {
-		return netip.Prefix{}, wrapError("get subnet "+id, err)
+		return netip.Prefix{}, api.WrapError("get subnet "+id, err)
 	}
 	o.lb.cidrs.put(id, answer.Subnet.CIDR)
 	return answer.Subnet.CIDR, nil

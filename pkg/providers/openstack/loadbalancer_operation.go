@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 )
 
 // lbWaits says how long one operation waits for Octavia, which works asynchronously.
@@ -52,11 +53,11 @@ type lbOperation struct {
 }
 
 func (l *LoadBalancers) operation(ctx context.Context) (*lbOperation, error) {
-	octavia, err := l.c.loadBalancer(ctx)
+	octavia, err := l.c.LoadBalancer(ctx)
 	if err != nil {
 		return nil, err
 	}
-	neutron, err := l.c.network(ctx)
+	neutron, err := l.c.Network(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -65,9 +66,9 @@ func (l *LoadBalancers) operation(ctx context.Context) (*lbOperation, error) {
 
 // named returns the project's load balancers of a name, in the order of their IDs.
 func (o *lbOperation) named(ctx context.Context, name string) ([]octaviaLB, error) {
-	all, err := listAll[octaviaLB](ctx, o.octavia, "lbaas/loadbalancers", url.Values{"name": {name}}, "loadbalancers")
+	all, err := api.ListAll[octaviaLB](ctx, o.octavia, "lbaas/loadbalancers", url.Values{"name": {name}}, "loadbalancers")
 	if err != nil {
-		return nil, wrapError("find load balancer "+name, err)
+		return nil, api.WrapError("find load balancer "+name, err)
 	}
 	all = slices.DeleteFunc(all, func(lb octaviaLB) bool { return lb.Name != name || o.isElsewhere(&lb) })
 	slices.SortFunc(all, func(a, b octaviaLB) int { return strings.Compare(a.ID, b.ID) })
@@ -98,7 +99,7 @@ func (o *lbOperation) get(ctx context.Context, id string) (*octaviaLB, error) {
 	}
 	r := loadbalancers.Get(ctx, o.octavia, id)
 	if r.Err != nil {
-		return nil, wrapError("get load balancer "+id, r.Err)
+		return nil, api.WrapError("get load balancer "+id, r.Err)
 	}
 	if err := r.ExtractInto(&answer); err != nil {
 		return nil, fmt.Errorf("get load balancer %s: the answer is malformed: %w", id, err)
@@ -217,7 +218,7 @@ func (o *lbOperation) send(ctx context.Context, id, what string, call func() err
 	if err == nil {
 		return nil
 	}
-	wrapped := wrapError(what, err)
+	wrapped := api.WrapError(what, err)
 	if gophercloud.ResponseCodeIs(err, http.StatusConflict) {
 		if lb, getErr := o.get(ctx, id); getErr == nil && lb.isPending() {
 			return &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: o.lb.waits.retry, Err: wrapped}

@@ -8,6 +8,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 )
 
 // Whose a load balancer is. The first row that applies decides; "our name" is the one that the
@@ -140,7 +141,7 @@ func (o *lbOperation) share(ctx context.Context, names lbNames, ev evidence, lb 
 // isElsewhere reports whether a load balancer is of another project than ours: an administrator
 // sees those of others as well.
 func (o *lbOperation) isElsewhere(lb *octaviaLB) bool {
-	project := projectOf(o.octavia)
+	project := api.ProjectOf(o.octavia)
 	return project != "" && lb.ProjectID != "" && lb.ProjectID != project
 }
 

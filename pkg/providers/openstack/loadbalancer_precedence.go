@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
 )
 
 // Here is which of class, annotation and cloud.conf counts, field by field. The order is that of
@@ -36,7 +37,7 @@ func (w *lbWishes) class() string {
 
 // classOf is the section of the class of that name, an empty one where there is none, which is a
 // problem if it has a name.
-func (w *lbWishes) classOf(name string, classes map[string]*LoadBalancerClassConfig) *LoadBalancerClassConfig {
+func (w *lbWishes) classOf(name string, classes map[string]*config.LoadBalancerClass) *config.LoadBalancerClass {
 	if c := classes[name]; c != nil {
 		return c
 	}
@@ -48,18 +49,18 @@ func (w *lbWishes) classOf(name string, classes map[string]*LoadBalancerClassCon
 		w.refuse(field.Invalid(path, name, fmt.Sprintf("cloud.conf has no [LoadBalancerClass %q]; it has %s", name,
 			orNone(strings.Join(classNames(classes), ", ")))))
 	}
-	return &LoadBalancerClassConfig{}
+	return &config.LoadBalancerClass{}
 }
 
 // classNames are the names of classes that Services can pick.
-func classNames(classes map[string]*LoadBalancerClassConfig) []string {
+func classNames(classes map[string]*config.LoadBalancerClass) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(classes)), func(name string) bool { return name == "" })
 }
 
 // places decides on networks and subnets. internal must be known.
-func (w *lbWishes) places(classes map[string]*LoadBalancerClassConfig) {
+func (w *lbWishes) places(classes map[string]*config.LoadBalancerClass) {
 	s, lb, name := w.spec.Settings, w.cfg, w.class()
-	class, first := &LoadBalancerClassConfig{}, w.classOf("", classes)
+	class, first := &config.LoadBalancerClass{}, w.classOf("", classes)
 	if name != "" {
 		class = w.classOf(name, classes)
 		if !w.internal {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/monitors"
+
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 )
 
 // octaviaLB is a load balancer as Octavia answers it.
@@ -136,13 +138,13 @@ func readTree(ctx context.Context, sc *gophercloud.ServiceClient, lbID string) (
 }
 
 func readListeners(ctx context.Context, sc *gophercloud.ServiceClient, lbID string) ([]octaviaListener, error) {
-	listeners, err := listAll[octaviaListener](ctx, sc, "lbaas/listeners", url.Values{"loadbalancer_id": {lbID}}, "listeners")
-	return listeners, wrapError("list listeners of load balancer "+lbID, err)
+	listeners, err := api.ListAll[octaviaListener](ctx, sc, "lbaas/listeners", url.Values{"loadbalancer_id": {lbID}}, "listeners")
+	return listeners, api.WrapError("list listeners of load balancer "+lbID, err)
 }
 
 func readPools(ctx context.Context, sc *gophercloud.ServiceClient, lbID string) ([]octaviaPool, error) {
-	pools, err := listAll[octaviaPool](ctx, sc, "lbaas/pools", url.Values{"loadbalancer_id": {lbID}}, "pools")
-	return pools, wrapError("list pools of load balancer "+lbID, err)
+	pools, err := api.ListAll[octaviaPool](ctx, sc, "lbaas/pools", url.Values{"loadbalancer_id": {lbID}}, "pools")
+	return pools, api.WrapError("list pools of load balancer "+lbID, err)
 }
 
 func (l *octaviaListener) node(pools map[string]*lbPool) *lbListener {
@@ -185,7 +187,7 @@ func readPool(ctx context.Context, sc *gophercloud.ServiceClient, p octaviaPool)
 	}
 	r := monitors.Get(ctx, sc, p.MonitorID)
 	if r.Err != nil {
-		return nil, wrapError("get health monitor "+p.MonitorID, r.Err)
+		return nil, api.WrapError("get health monitor "+p.MonitorID, r.Err)
 	}
 	if err := r.ExtractInto(&answer); err != nil || answer.Monitor == nil {
 		return nil, fmt.Errorf("get health monitor %s: the answer is malformed: %w", p.MonitorID, err)
@@ -219,9 +221,9 @@ func readMembers(ctx context.Context, sc *gophercloud.ServiceClient, p octaviaPo
 }
 
 func listMembers(ctx context.Context, sc *gophercloud.ServiceClient, poolID string) ([]lbMember, error) {
-	members, err := listAll[octaviaMember](ctx, sc, "lbaas/pools/"+poolID+"/members", nil, "members")
+	members, err := api.ListAll[octaviaMember](ctx, sc, "lbaas/pools/"+poolID+"/members", nil, "members")
 	if err != nil {
-		return nil, wrapError("list members of pool "+poolID, err)
+		return nil, api.WrapError("list members of pool "+poolID, err)
 	}
 	var out []lbMember
 	for _, m := range members {

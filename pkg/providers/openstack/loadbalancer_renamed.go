@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 )
 
 // renamedLBs are the IDs of the load balancers that carry the cluster's tag and the name of
@@ -48,7 +49,7 @@ func (o *lbOperation) renamed(ctx context.Context, names lbNames) ([]*holding, e
 }
 
 func (o *lbOperation) renamedIDs(ctx context.Context, names lbNames) ([]string, error) {
-	r, scope := &o.lb.renamed, scopeOf(o.octavia)
+	r, scope := &o.lb.renamed, api.ScopeOf(o.octavia)
 	get := func() (ids []string, known bool) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -58,9 +59,9 @@ func (o *lbOperation) renamedIDs(ctx context.Context, names lbNames) ([]string, 
 		return ids, nil
 	}
 	_, err, _ := r.reading.Do(scope, func() (any, error) {
-		all, err := listAll[octaviaLB](ctx, o.octavia, "lbaas/loadbalancers", url.Values{"tags": {names.owner}}, "loadbalancers")
+		all, err := api.ListAll[octaviaLB](ctx, o.octavia, "lbaas/loadbalancers", url.Values{"tags": {names.owner}}, "loadbalancers")
 		if err != nil {
-			return nil, wrapError("list load balancers with tag "+names.owner, err)
+			return nil, api.WrapError("list load balancers with tag "+names.owner, err)
 		}
 		found := map[string][]string{}
 		for i := range all {

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/providerid"
 )
 
 // witnesses is how many Nodes' servers are asked for at most, so that some may have gone.
@@ -15,14 +17,14 @@ const witnesses = 5
 // get other load balancers there and lose their addresses. Where no Node tells, or Nova is not to be
 // asked, the load balancer is made.
 func (o *lbOperation) checkScope(ctx context.Context, w *lbWishes) error {
-	compute, err := o.lb.c.compute(ctx)
+	compute, err := o.lb.c.Compute(ctx)
 	if err != nil {
 		return ignoreRefusal(err)
 	}
 	asked := 0
 	for _, m := range append(w.spec.Members[:len(w.spec.Members):len(w.spec.Members)], w.spec.Candidates...) {
-		id, region, err := ParseProviderID(m.Node.ProviderID)
-		if err != nil || region != "" && region != o.lb.c.region() || asked == witnesses {
+		id, region, err := providerid.Parse(m.Node.ProviderID)
+		if err != nil || region != "" && region != o.lb.c.Region() || asked == witnesses {
 			continue
 		}
 		switch _, err := getServerByID(ctx, compute, id); {
@@ -36,7 +38,7 @@ func (o *lbOperation) checkScope(ctx context.Context, w *lbWishes) error {
 		return nil
 	}
 	return cloud.Errorf(cloud.KindConflict, "load balancer %s is not found in %s, and neither are the servers of %d nodes: it is not made anew, as cloud.conf may be that of another project or region. If the load balancer is gone all the same, remove the annotations %s and %s",
-		w.names.lb, scopeOf(o.octavia), asked, annLoadBalancerID, annAddress)
+		w.names.lb, api.ScopeOf(o.octavia), asked, annLoadBalancerID, annAddress)
 }
 
 // ignoreRefusal is nil for a refusal that time does not mend.

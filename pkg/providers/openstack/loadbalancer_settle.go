@@ -8,6 +8,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 )
 
 // settle brings a load balancer into a state in which it takes changes: it waits for work
@@ -51,7 +52,7 @@ func (o *lbOperation) deleteLB(ctx context.Context, lb *octaviaLB) error {
 	o.changes(lb.ID)
 	err := loadbalancers.Delete(ctx, o.octavia, lb.ID, loadbalancers.DeleteOpts{Cascade: true}).Err
 	if err := gone(err); err != nil {
-		return o.pendingOr(ctx, lb.ID, wrapError("delete load balancer "+lb.ID, err))
+		return o.pendingOr(ctx, lb.ID, api.WrapError("delete load balancer "+lb.ID, err))
 	}
 	return o.waitGone(ctx, lb.ID)
 }

@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/sync/singleflight"
 	"k8s.io/klog/v2"
+
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 )
 
 const (
@@ -113,7 +115,7 @@ func (lb *octaviaLB) isRecent(at time.Time) bool {
 
 // snapshot returns one that is not too old; operations that need one at the same time share it.
 func (o *lbOperation) snapshot(ctx context.Context) (*lbSnapshot, error) {
-	s, scope := &o.lb.snapshots, scopeOf(o.octavia)
+	s, scope := &o.lb.snapshots, api.ScopeOf(o.octavia)
 	s.mu.Lock()
 	current := s.current
 	s.mu.Unlock()
@@ -143,28 +145,28 @@ func (o *lbOperation) readSnapshot(ctx context.Context) (*lbSnapshot, error) {
 		pools: map[string][]octaviaPool{}, monitors: map[string]octaviaMonitor{},
 	}
 	query := url.Values{}
-	if project := projectOf(o.octavia); project != "" { // an administrator sees those of others as well
+	if project := api.ProjectOf(o.octavia); project != "" { // an administrator sees those of others as well
 		query.Set("project_id", project)
 	}
-	lbs, err := listAll[octaviaLB](ctx, o.octavia, "lbaas/loadbalancers", query, "loadbalancers")
+	lbs, err := api.ListAll[octaviaLB](ctx, o.octavia, "lbaas/loadbalancers", query, "loadbalancers")
 	if err != nil {
-		return nil, wrapError("list load balancers", err)
+		return nil, api.WrapError("list load balancers", err)
 	}
 	for _, lb := range lbs {
 		snap.lbs[lb.ID] = lb
 	}
-	listeners, err := listAll[octaviaListener](ctx, o.octavia, "lbaas/listeners", query, "listeners")
+	listeners, err := api.ListAll[octaviaListener](ctx, o.octavia, "lbaas/listeners", query, "listeners")
 	if err != nil {
-		return nil, wrapError("list listeners", err)
+		return nil, api.WrapError("list listeners", err)
 	}
 	for _, l := range listeners {
 		for _, lb := range l.LoadBalancers {
 			snap.listeners[lb.ID] = append(snap.listeners[lb.ID], l)
 		}
 	}
-	pools, err := listAll[octaviaPool](ctx, o.octavia, "lbaas/pools", query, "pools")
+	pools, err := api.ListAll[octaviaPool](ctx, o.octavia, "lbaas/pools", query, "pools")
 	if err != nil {
-		return nil, wrapError("list pools", err)
+		return nil, api.WrapError("list pools", err)
 	}
 	for _, p := range pools {
 		for _, lb := range p.LoadBalancers {
@@ -174,9 +176,9 @@ func (o *lbOperation) readSnapshot(ctx context.Context) (*lbSnapshot, error) {
 	if !slices.ContainsFunc(pools, func(p octaviaPool) bool { return p.MonitorID != "" }) {
 		return snap, nil
 	}
-	monitors, err := listAll[octaviaMonitor](ctx, o.octavia, "lbaas/healthmonitors", query, "healthmonitors")
+	monitors, err := api.ListAll[octaviaMonitor](ctx, o.octavia, "lbaas/healthmonitors", query, "healthmonitors")
 	if err != nil {
-		return nil, wrapError("list health monitors", err)
+		return nil, api.WrapError("list health monitors", err)
 	}
 	for _, m := range monitors {
 		snap.monitors[m.ID] = m

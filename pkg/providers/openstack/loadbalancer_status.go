@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/gophercloud/gophercloud/v2"
+
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 )
 
 // octaviaStatus is a load balancer's status tree: what it consists of, in one call, without
@@ -42,7 +44,7 @@ func (o *lbOperation) status(ctx context.Context, id string) (*octaviaStatus, er
 		defer func() { _ = resp.Body.Close() }()
 	}
 	if err != nil {
-		return nil, wrapError(op, err)
+		return nil, api.WrapError(op, err)
 	}
 	if answer.Statuses.LoadBalancer == nil {
 		return nil, fmt.Errorf("%s: the answer holds none", op)

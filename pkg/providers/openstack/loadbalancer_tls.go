@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
 	"github.com/isthmus-cloud/isthmus/pkg/text"
 )
 
@@ -15,7 +17,7 @@ import (
 // them. Octavia refuses those that are missing as well, but says so late, on a load
 // balancer that is there already, and without the next step. Another store is not asked.
 func (o *lbOperation) checkCertificates(ctx context.Context, w *lbWishes, listeners ...*lbListener) error {
-	if w.cfg.ContainerStore != storeBarbican {
+	if w.cfg.ContainerStore != config.StoreBarbican {
 		return nil
 	}
 	checked := map[string]bool{}
@@ -40,12 +42,12 @@ func (o *lbOperation) checkCertificate(ctx context.Context, w *lbWishes, ref str
 		source = "cloud.conf [LoadBalancer] default-tls-container-ref"
 	}
 	kind, id := barbicanRef(ref)
-	sc, err := o.lb.c.service(ctx, "key-manager")
+	sc, err := o.lb.c.Service(ctx, "key-manager")
 	if err != nil {
 		return fmt.Errorf("%s: check the certificate: %w; if the cloud has no Barbican, set [LoadBalancer] container-store = external", source, err)
 	}
 	var doc struct{}
-	err = wrapError(fmt.Sprintf("get %s %s", strings.TrimSuffix(kind, "s"), id), getJSON(ctx, sc, sc.ServiceURL(kind, id), &doc))
+	err = api.WrapError(fmt.Sprintf("get %s %s", strings.TrimSuffix(kind, "s"), id), api.GetJSON(ctx, sc, sc.ServiceURL(kind, id), &doc))
 	switch {
 	case cloud.IsNotFound(err):
 		return &cloud.Error{Kind: cloud.KindInvalid, Err: fmt.Errorf("%s: Barbican has no %s %s: store the certificate or correct the reference", source, strings.TrimSuffix(kind, "s"), id)}

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
 )
 
 // Defaults of the listener annotations, in ms.
@@ -27,7 +28,7 @@ func (w *lbWishes) want(provider string) (tree *lbTree, warnings []string, err e
 	if err := cloud.Refuse(cloud.KindUnsupported, "load balancer "+w.names.lb, problems); err != nil {
 		return nil, nil, err
 	}
-	b := &treeBuilder{w: w, ovn: provider == providerOVN, warnings: slices.Concat(w.warnings, advice)}
+	b := &treeBuilder{w: w, ovn: provider == config.ProviderOVN, warnings: slices.Concat(w.warnings, advice)}
 	b.method, b.keepMethod = w.method(provider)
 	members := b.members(w.isIPv6())
 	if w.second {

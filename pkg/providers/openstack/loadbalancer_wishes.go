@@ -11,13 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
 )
 
 // lbWishes is what a Service wants of OpenStack: its spec with annotations, class and
 // cloud.conf put together. Making it calls no cloud.
 type lbWishes struct {
 	spec  *cloud.LoadBalancerSpec
-	cfg   *LoadBalancerConfig
+	cfg   *config.LoadBalancer
 	names lbNames
 
 	loadBalancerID    string // of the annotation
@@ -62,7 +63,7 @@ func (w *lbWishes) refuse(problem *field.Error) { w.problems = append(w.problems
 
 // wishesOf puts spec and configuration together; errors are of KindInvalid and name
 // everything that contradicts itself.
-func wishesOf(spec *cloud.LoadBalancerSpec, cfg *Config) (*lbWishes, error) {
+func wishesOf(spec *cloud.LoadBalancerSpec, cfg *config.Config) (*lbWishes, error) {
 	w := readWishes(spec, cfg)
 	op := "plan load balancer " + w.names.lb
 	if spec.Cluster.UID == "" {
@@ -75,7 +76,7 @@ func wishesOf(spec *cloud.LoadBalancerSpec, cfg *Config) (*lbWishes, error) {
 }
 
 // readWishes is wishesOf that notes what contradicts itself.
-func readWishes(spec *cloud.LoadBalancerSpec, cfg *Config) *lbWishes {
+func readWishes(spec *cloud.LoadBalancerSpec, cfg *config.Config) *lbWishes {
 	s, lb := spec.Settings, &cfg.LoadBalancer
 	w := &lbWishes{
 		spec: spec, cfg: lb, names: namesFor(spec.LoadBalancerRef),
@@ -221,17 +222,17 @@ const anyMethod = "*"
 // no pool that is there.
 func (w *lbWishes) method(provider string) (method, keep string) {
 	configured := w.cfg.Method
-	if configured == "" || w.cfg.Provider == providerOVN { // then it is of that one, which cannot choose
-		configured = methodRoundRobin
+	if configured == "" || w.cfg.Provider == config.ProviderOVN { // then it is of that one, which cannot choose
+		configured = config.MethodRoundRobin
 	}
 	method = cmp.Or(w.spec.Settings.String(annMethod, ""), configured)
 	switch {
-	case provider == providerOVN:
-		return methodSourceIPPort, anyMethod
-	case !isMethod(method):
-		return methodRoundRobin, anyMethod
-	case isAmphora(provider) && method == methodSourceIPPort:
-		return methodRoundRobin, methodSourceIPPort
+	case provider == config.ProviderOVN:
+		return config.MethodSourceIPPort, anyMethod
+	case !config.IsMethod(method):
+		return config.MethodRoundRobin, anyMethod
+	case config.IsAmphora(provider) && method == config.MethodSourceIPPort:
+		return config.MethodRoundRobin, config.MethodSourceIPPort
 	}
 	return method, ""
 }

@@ -11,11 +11,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
 )
 
-func wishesConfig(t *testing.T, text string) *Config {
+func wishesConfig(t *testing.T, text string) *config.Config {
 	t.Helper()
-	cfg, _, err := ParseConfig("cloud.conf", []byte("[Global]\nauth-url=http://127.0.0.1/v3\nusername=u\npassword=p\ntenant-name=t\n"+text))
+	cfg, _, err := config.Parse("cloud.conf", []byte("[Global]\nauth-url=http://127.0.0.1/v3\nusername=u\npassword=p\ntenant-name=t\n"+text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +88,7 @@ func TestWantedTree(t *testing.T) {
 			spec: func(s *cloud.LoadBalancerSpec) { s.HealthCheck = &cloud.HealthCheck{Port: 31000, Path: "/healthz"} },
 			change: func(tcp, udp *lbListener) {
 				for i, l := range []*lbListener{tcp, udp} {
-					l.Timeouts, l.Everyone, l.Pool.Method = nil, nil, methodSourceIPPort
+					l.Timeouts, l.Everyone, l.Pool.Method = nil, nil, config.MethodSourceIPPort
 					l.Pool.Implied = true
 					l.Pool.Monitor = &lbMonitor{Name: diffNames().monitor(i), Type: monitorTCP, Delay: 5, Timeout: 3, MaxRetries: 1, MaxRetriesDown: 3}
 				}
@@ -96,25 +98,25 @@ func TestWantedTree(t *testing.T) {
 			change: func(tcp, udp *lbListener) {
 				for _, l := range []*lbListener{tcp, udp} {
 					l.Connections = 3
-					l.Timeouts, l.Everyone, l.Pool.Method = nil, nil, methodSourceIPPort
+					l.Timeouts, l.Everyone, l.Pool.Method = nil, nil, config.MethodSourceIPPort
 				}
 			}},
 		{name: "ranges are ignored by ovn", provider: "ovn", warnings: 1, spec: func(s *cloud.LoadBalancerSpec) {
 			s.SourceRanges = []netip.Prefix{netip.MustParsePrefix("2001:db8::/32")}
 		}, change: func(tcp, udp *lbListener) {
 			for _, l := range []*lbListener{tcp, udp} {
-				l.Timeouts, l.Everyone, l.Pool.Method = nil, nil, methodSourceIPPort
+				l.Timeouts, l.Everyone, l.Pool.Method = nil, nil, config.MethodSourceIPPort
 			}
 		}},
 		{name: "numbers that are not sent", provider: "ovn", settings: cloud.Settings{annMonitorDelay: "0", annTimeoutClient: "-1"}, warnings: 1, change: func(tcp, udp *lbListener) {
 			for _, l := range []*lbListener{tcp, udp} {
-				l.Timeouts, l.Everyone, l.Pool.Method = nil, nil, methodSourceIPPort
+				l.Timeouts, l.Everyone, l.Pool.Method = nil, nil, config.MethodSourceIPPort
 			}
 		}},
-		{name: "affinity and method", settings: cloud.Settings{annMethod: methodLeastConnections}, spec: func(s *cloud.LoadBalancerSpec) { s.SessionAffinityTimeout = 1 },
+		{name: "affinity and method", settings: cloud.Settings{annMethod: config.MethodLeastConnections}, spec: func(s *cloud.LoadBalancerSpec) { s.SessionAffinityTimeout = 1 },
 			change: func(tcp, udp *lbListener) {
 				for _, l := range []*lbListener{tcp, udp} {
-					l.Pool.Method, l.Pool.ByClientIP = methodLeastConnections, true
+					l.Pool.Method, l.Pool.ByClientIP = config.MethodLeastConnections, true
 				}
 			}},
 		{name: "IPv6: the node without an address of that family is left out", warnings: 1,
@@ -184,7 +186,7 @@ func TestWantedTree(t *testing.T) {
 func plainTree() *lbTree {
 	n, t := diffNames(), &lbTree{}
 	for i, proto := range []string{protoTCP, protoUDP} {
-		p := &lbPool{Name: n.pool(i), Protocol: proto, Method: methodRoundRobin, Status: stateActive, Used: true, Members: []lbMember{
+		p := &lbPool{Name: n.pool(i), Protocol: proto, Method: config.MethodRoundRobin, Status: stateActive, Used: true, Members: []lbMember{
 			{Name: "a", Address: "10.0.0.1", Port: 30080 + i}, {Name: "b", Address: "10.0.0.2", Port: 30080 + i}}}
 		t.Pools = append(t.Pools, p)
 		t.Listeners = append(t.Listeners, &lbListener{Name: n.listener(i), Protocol: proto, Port: 80, Connections: -1,
@@ -197,14 +199,14 @@ func plainTree() *lbTree {
 // somebody else made by the same wish stays.
 func TestMethodOfExistingPools(t *testing.T) {
 	for _, tt := range []struct{ name, conf, provider, annotation, have, want, made string }{
-		{"changed", "", "amphora", methodSourceIP, methodRoundRobin, methodSourceIP, methodSourceIP},
-		{"of cloud.conf", "lb-method=SOURCE_IP\n", "amphora", "", methodRoundRobin, methodSourceIP, methodSourceIP},
-		{"an empty annotation is none", "lb-method=SOURCE_IP\n", "amphora", "", methodSourceIP, methodSourceIP, methodSourceIP},
-		{"unknown", "lb-method=SOURCE_IP\n", "amphora", "FASTEST", methodLeastConnections, methodLeastConnections, methodRoundRobin},
-		{"unknown in cloud.conf", "lb-method=FASTEST\n", "amphora", "", methodLeastConnections, methodLeastConnections, methodRoundRobin},
-		{"made with another's SOURCE_IP_PORT", "", "amphora", methodSourceIPPort, methodSourceIPPort, methodSourceIPPort, methodRoundRobin},
-		{"SOURCE_IP_PORT where it cannot be", "", "amphora", methodSourceIPPort, methodSourceIP, methodRoundRobin, methodRoundRobin},
-		{"ovn", "", "ovn", methodRoundRobin, methodSourceIPPort, methodSourceIPPort, methodSourceIPPort},
+		{"changed", "", "amphora", config.MethodSourceIP, config.MethodRoundRobin, config.MethodSourceIP, config.MethodSourceIP},
+		{"of cloud.conf", "lb-method=SOURCE_IP\n", "amphora", "", config.MethodRoundRobin, config.MethodSourceIP, config.MethodSourceIP},
+		{"an empty annotation is none", "lb-method=SOURCE_IP\n", "amphora", "", config.MethodSourceIP, config.MethodSourceIP, config.MethodSourceIP},
+		{"unknown", "lb-method=SOURCE_IP\n", "amphora", "FASTEST", config.MethodLeastConnections, config.MethodLeastConnections, config.MethodRoundRobin},
+		{"unknown in cloud.conf", "lb-method=FASTEST\n", "amphora", "", config.MethodLeastConnections, config.MethodLeastConnections, config.MethodRoundRobin},
+		{"made with another's SOURCE_IP_PORT", "", "amphora", config.MethodSourceIPPort, config.MethodSourceIPPort, config.MethodSourceIPPort, config.MethodRoundRobin},
+		{"SOURCE_IP_PORT where it cannot be", "", "amphora", config.MethodSourceIPPort, config.MethodSourceIP, config.MethodRoundRobin, config.MethodRoundRobin},
+		{"ovn", "", "ovn", config.MethodRoundRobin, config.MethodSourceIPPort, config.MethodSourceIPPort, config.MethodSourceIPPort},
 	} {
 		settings := cloud.Settings{}
 		if tt.annotation != "" || tt.name == "an empty annotation is none" {
@@ -242,7 +244,7 @@ func TestRefusedWishes(t *testing.T) {
 		want     []string
 	}{
 		{name: "everything that ovn lacks", provider: "ovn", kind: cloud.KindUnsupported,
-			settings: cloud.Settings{annTLSContainerRef: "x", annForwardedFor: "true", annMethod: methodRoundRobin},
+			settings: cloud.Settings{annTLSContainerRef: "x", annForwardedFor: "true", annMethod: config.MethodRoundRobin},
 			want:     []string{annTLSContainerRef, annForwardedFor, `"ROUND_ROBIN": load balancer provider ovn knows SOURCE_IP_PORT only`}},
 		{name: "PROXY protocol on ovn", provider: "ovn", kind: cloud.KindUnsupported, settings: cloud.Settings{annProxyProtocol: "v1"}, want: []string{annProxyProtocol}},
 		{name: "contradictions", kind: cloud.KindInvalid, settings: cloud.Settings{annProxyProtocol: "v1", annForwardedFor: "true", annClass: "gold"},
@@ -358,7 +360,7 @@ func TestPrecedenceOfFloatingIPs(t *testing.T) {
 
 func TestClassesThatServicesCanPick(t *testing.T) {
 	cfg := wishesConfig(t, "[LoadBalancerClass]\n[LoadBalancerClass \"c\"]\n[LoadBalancerClass \"b\"]\n")
-	if p := compose(&client{}, cfg, false); !cmp.Equal([]string{"b", "c"}, p.LoadBalancerClasses) {
+	if p := compose(&api.Client{}, cfg, false); !cmp.Equal([]string{"b", "c"}, p.LoadBalancerClasses) {
 		t.Errorf("the provider's classes are %v", p.LoadBalancerClasses)
 	}
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/keylock"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
 )
 
 var _ cloud.LoadBalancers = (*LoadBalancers)(nil)
@@ -23,8 +25,8 @@ var _ cloud.LoadBalancers = (*LoadBalancers)(nil)
 // left. Nothing of importance is kept in the process: an operation that is cut off at any
 // point is taken up by the next one.
 type LoadBalancers struct {
-	c     *client
-	cfg   *Config
+	c     *api.Client
+	cfg   *config.Config
 	waits lbWaits
 	now   func() time.Time
 	trees treeCache
@@ -48,7 +50,7 @@ type LoadBalancers struct {
 	minor    atomic.Int64 // newest version 2.x of Octavia's API
 }
 
-func newLoadBalancers(c *client, cfg *Config) *LoadBalancers {
+func newLoadBalancers(c *api.Client, cfg *config.Config) *LoadBalancers {
 	return &LoadBalancers{c: c, cfg: cfg, waits: defaultLBWaits(), now: time.Now}
 }
 

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 )
 
@@ -171,7 +172,7 @@ func (x *lbTest) wantNothing(when string) {
 func (x *lbTest) tree(spec *cloud.LoadBalancerSpec) *lbTree {
 	x.t.Helper()
 	ctx := testContext(x.t)
-	sc, err := x.lbs.c.loadBalancer(ctx)
+	sc, err := x.lbs.c.LoadBalancer(ctx)
 	if err != nil {
 		x.t.Fatal(err)
 	}
@@ -290,7 +291,7 @@ func TestLoadBalancerChanges(t *testing.T) {
 			s.Settings[annMonitor], s.Settings[annMonitorDelay] = "true", "9"
 		}},
 		{name: "timeouts, limit, method", only: "amphora", change: func(s *cloud.LoadBalancerSpec) {
-			s.Settings[annTimeoutClient], s.Settings[annConnectionLimit], s.Settings[annMethod] = "60000", "100", methodLeastConnections
+			s.Settings[annTimeoutClient], s.Settings[annConnectionLimit], s.Settings[annMethod] = "60000", "100", config.MethodLeastConnections
 		}},
 		{name: "X-Forwarded-For", only: "amphora", change: func(s *cloud.LoadBalancerSpec) { s.Settings[annForwardedFor] = "true" }},
 		{name: "PROXY protocol", only: "amphora", change: func(s *cloud.LoadBalancerSpec) { s.Settings[annProxyProtocol] = "v2" }},

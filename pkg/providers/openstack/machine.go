@@ -15,6 +15,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
 	"github.com/isthmus-cloud/isthmus/pkg/text"
 )
 
@@ -36,11 +38,11 @@ type machine struct {
 }
 
 // readMachine reads the first source that has an answer.
-func readMachine(ctx context.Context, m *MetadataConfig) (*machine, error) {
+func readMachine(ctx context.Context, m *config.Metadata) (*machine, error) {
 	var errs []error
 	for _, source := range text.List(m.SearchOrder) {
 		read := readConfigDrive
-		if source == sourceMetadataService {
+		if source == config.SourceMetadataService {
 			read = readMetadataService
 		}
 		data, err := read(ctx, m)
@@ -60,7 +62,7 @@ func readMachine(ctx context.Context, m *MetadataConfig) (*machine, error) {
 	return nil, errors.Join(errs...)
 }
 
-func readConfigDrive(_ context.Context, m *MetadataConfig) ([]byte, error) {
+func readConfigDrive(_ context.Context, m *config.Metadata) ([]byte, error) {
 	f, err := os.Open(filepath.Join(m.ConfigDrive, machineFile))
 	if err != nil {
 		return nil, err
@@ -69,7 +71,7 @@ func readConfigDrive(_ context.Context, m *MetadataConfig) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, machineFileMax))
 }
 
-func readMetadataService(ctx context.Context, m *MetadataConfig) ([]byte, error) {
+func readMetadataService(ctx context.Context, m *config.Metadata) ([]byte, error) {
 	timeout := time.Duration(m.RequestTimeout)
 	if timeout <= 0 {
 		timeout = machineTimeout
@@ -97,7 +99,7 @@ func readMetadataService(ctx context.Context, m *MetadataConfig) ([]byte, error)
 // checkMachine says in the log whether the credentials see the server that this process runs
 // on. It is a hint and no more: controllers may run in another project than their cluster,
 // so that seeing the server proves nothing about the cluster's servers, nor does not seeing it.
-func checkMachine(ctx context.Context, c *client, from *MetadataConfig) {
+func checkMachine(ctx context.Context, c *api.Client, from *config.Metadata) {
 	log := klog.FromContext(ctx)
 	m, err := readMachine(ctx, from)
 	if err != nil {
@@ -116,17 +118,17 @@ func checkMachine(ctx context.Context, c *client, from *MetadataConfig) {
 }
 
 // doubtAbout returns why the credentials do not see the machine's server, empty when they do.
-func doubtAbout(ctx context.Context, c *client, m *machine) (string, error) {
-	sc, err := c.compute(ctx)
+func doubtAbout(ctx context.Context, c *api.Client, m *machine) (string, error) {
+	sc, err := c.Compute(ctx)
 	if err != nil {
 		return "", err
 	}
-	if project := projectOf(sc); project != "" && project != m.ProjectID {
+	if project := api.ProjectOf(sc); project != "" && project != m.ProjectID {
 		return "the credentials are for project " + project, nil
 	}
 	_, err = getServerByID(ctx, sc, m.ID)
 	if cloud.IsNotFound(err) {
-		return "it is not in " + scopeOf(sc) + ", perhaps another region", nil
+		return "it is not in " + api.ScopeOf(sc) + ", perhaps another region", nil
 	}
 	return "", err
 }

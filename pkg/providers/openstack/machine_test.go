@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 )
 
@@ -69,7 +71,7 @@ func TestReadMachine(t *testing.T) {
 		{name: "too large", order: "metadataService", url: service(200, strings.Repeat(" ", machineFileMax)+machineJSON(idA, "p1")), err: []string{"metadataService: "}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := readMachine(t.Context(), &MetadataConfig{SearchOrder: test.order, ConfigDrive: test.drive, ServiceURL: test.url, RequestTimeout: Duration(300 * time.Millisecond)})
+			got, err := readMachine(t.Context(), &config.Metadata{SearchOrder: test.order, ConfigDrive: test.drive, ServiceURL: test.url, RequestTimeout: config.Duration(300 * time.Millisecond)})
 			if diff := cmp.Diff(test.want, got); diff != "" || (err != nil) != (test.err != nil) {
 				t.Errorf("%v, machine (-want +got):\n%s", err, diff)
 			}
@@ -87,14 +89,14 @@ func TestDoubtAboutMachine(t *testing.T) {
 	sim := ossim.ForTest(t)
 	s := sim.SeedServers(ossim.Seed{Count: 1, NamePrefix: "node-"})[0]
 	c := newProvider(t, sim, "").Instances.(*Instances).c
-	sc, err := c.compute(testContext(t))
+	sc, err := c.Compute(testContext(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct{ id, project, want string }{
-		{s.ID, projectOf(sc), ""},
-		{s.ID, "another", "the credentials are for project " + projectOf(sc)},
-		{missingID, projectOf(sc), "perhaps another region"},
+		{s.ID, api.ProjectOf(sc), ""},
+		{s.ID, "another", "the credentials are for project " + api.ProjectOf(sc)},
+		{missingID, api.ProjectOf(sc), "perhaps another region"},
 	} {
 		got, err := doubtAbout(testContext(t), c, &machine{ID: test.id, ProjectID: test.project})
 		if err != nil || (got == "") != (test.want == "") || !strings.Contains(got, test.want) {
@@ -102,7 +104,7 @@ func TestDoubtAboutMachine(t *testing.T) {
 		}
 	}
 	defer sim.AddFault(ossim.Fault{Service: "compute", Status: 503})()
-	if got, err := doubtAbout(testContext(t), c, &machine{ID: s.ID, ProjectID: projectOf(sc)}); err == nil || got != "" {
+	if got, err := doubtAbout(testContext(t), c, &machine{ID: s.ID, ProjectID: api.ProjectOf(sc)}); err == nil || got != "" {
 		t.Errorf("with Nova down: %q, %v", got, err)
 	}
 }

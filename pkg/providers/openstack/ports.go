@@ -5,6 +5,8 @@ import (
 	"context"
 	"net/url"
 	"slices"
+
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 )
 
 // attachments are the ports of servers and what reaches them through trunks, by server ID.
@@ -22,13 +24,13 @@ func portQuery() url.Values {
 // every port once. (Ports cannot be listed by a prefix of device_owner, and the owner of a
 // server's port names the zone it was made in, which need not be the server's any more.)
 func (i *Instances) readPorts(ctx context.Context, servers []string) (*attachments, error) {
-	sc, err := i.c.network(ctx)
+	sc, err := i.c.Network(ctx)
 	if err != nil {
 		return nil, err
 	}
-	all, err := listFewOrAll[port](ctx, sc, "ports", "device_id", servers, portQuery())
+	all, err := api.ListFewOrAll[port](ctx, sc, "ports", "device_id", servers, portQuery())
 	if err != nil {
-		return nil, wrapError("list ports", err)
+		return nil, api.WrapError("list ports", err)
 	}
 	known := make(map[string]*port, len(all))
 	for n := range all {
@@ -68,13 +70,13 @@ func (i *Instances) readSubports(ctx context.Context, a *attachments, known map[
 	if len(carried) == 0 {
 		return nil
 	}
-	sc, err := i.c.network(ctx)
+	sc, err := i.c.Network(ctx)
 	if err != nil {
 		return err
 	}
-	more, err := listFewOrAll[port](ctx, sc, "ports", "id", missing, portQuery())
+	more, err := api.ListFewOrAll[port](ctx, sc, "ports", "id", missing, portQuery())
 	if err != nil {
-		return wrapError("list trunk subports", err)
+		return api.WrapError("list trunk subports", err)
 	}
 	for n := range more {
 		known[more[n].ID] = &more[n]
@@ -111,13 +113,13 @@ func (i *Instances) networkNames(ctx context.Context, carried map[string][]strin
 	}
 	slices.Sort(ids)
 	type network struct{ ID, Name string }
-	sc, err := i.c.network(ctx)
+	sc, err := i.c.Network(ctx)
 	if err != nil {
 		return nil, err
 	}
-	networks, err := listFewOrAll[network](ctx, sc, "networks", "id", ids, url.Values{"fields": {"id", "name"}})
+	networks, err := api.ListFewOrAll[network](ctx, sc, "networks", "id", ids, url.Values{"fields": {"id", "name"}})
 	if err != nil {
-		return nil, wrapError("list networks of trunk subports", err)
+		return nil, api.WrapError("list networks of trunk subports", err)
 	}
 	names := make(map[string]string, len(networks))
 	for _, n := range networks {

@@ -10,6 +10,9 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/places"
 	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/openstack"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/providerid"
 )
 
 // How several regions are one cloud.
@@ -20,7 +23,7 @@ import (
 
 // checkRegions checks the sections [Region] against the name of the primary region, which may
 // come from clouds.yaml or the environment.
-func checkRegions(file, primary string, cfg *Config) error {
+func checkRegions(file, primary string, cfg *config.Config) error {
 	var errs []error
 	if primary == "" && len(cfg.Region) > 0 {
 		errs = append(errs, fmt.Errorf("%s: [Global] region: must be set where there are sections [Region \"name\"]: it is the primary region", file))
@@ -32,7 +35,7 @@ func checkRegions(file, primary string, cfg *Config) error {
 }
 
 // joinRegions makes p, the provider of the primary region, the one of all regions.
-func joinRegions(p *cloud.Provider, cfg *Config, s *auth.Session) {
+func joinRegions(p *cloud.Provider, cfg *config.Config, s *auth.Session) {
 	primary := *p
 	all := []places.Place{{Name: s.Region(), Provider: &primary}}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Region)) {
@@ -47,7 +50,7 @@ func joinRegions(p *cloud.Provider, cfg *Config, s *auth.Session) {
 
 // inRegion is the provider of a further region: the same login and configuration, save what
 // the region's section says. Load balancers live in the primary region.
-func inRegion(primary *Config, r *auth.Region, section *RegionConfig) *cloud.Provider {
+func inRegion(primary *config.Config, r *auth.Region, section *config.Region) *cloud.Provider {
 	cfg := *primary
 	cfg.LoadBalancer.Enabled = false
 	cfg.Route.RouterID = section.RouterID
@@ -57,7 +60,7 @@ func inRegion(primary *Config, r *auth.Region, section *RegionConfig) *cloud.Pro
 	if len(section.PublicNetworkName) > 0 {
 		cfg.Networking.PublicNetworkName = section.PublicNetworkName
 	}
-	p := compose(newClient(r), &cfg, true)
+	p := compose(api.New(r), &cfg, true)
 	p.Ready = func(ctx context.Context) error {
 		if err := r.Require(ctx, neededServices...); err != nil {
 			return fmt.Errorf("[Region %q] of cloud.conf: %w", r.Region(), err)
@@ -69,7 +72,7 @@ func inRegion(primary *Config, r *auth.Region, section *RegionConfig) *cloud.Pro
 
 // regionOf names the region of a provider ID, "" where it names none.
 func regionOf(providerID string) string {
-	_, name, err := ParseProviderID(providerID)
+	_, name, err := providerid.Parse(providerID)
 	if err != nil { // whoever is asked about it says so
 		return ""
 	}

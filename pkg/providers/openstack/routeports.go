@@ -12,6 +12,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/providerid"
 )
 
 // routePort is what is read of a port that has a next hop.
@@ -66,14 +68,14 @@ func (b *routeBatch) findPorts(ctx context.Context) error {
 	if len(filters) == 0 {
 		return nil
 	}
-	sc, err := b.r.c.network(ctx)
+	sc, err := b.r.c.Network(ctx)
 	if err != nil {
 		return err
 	}
-	ports, err := listIn[*routePort](ctx, sc, "ports", "ports", "fixed_ips", filters, url.Values{"fields": {
+	ports, err := api.ListIn[*routePort](ctx, sc, "ports", "ports", "fixed_ips", filters, url.Values{"fields": {
 		"id", "device_id", "fixed_ips", "allowed_address_pairs", "port_security_enabled", "revision_number", "mac_address"}})
 	if err != nil {
-		return wrapError("list ports of next hops", err)
+		return api.WrapError("list ports of next hops", err)
 	}
 	byAddress := portsByAddress(ports)
 	var subnets []string // of the router, read when needed
@@ -82,7 +84,7 @@ func (b *routeBatch) findPorts(ctx context.Context) error {
 			continue
 		}
 		candidates := slices.Clone(byAddress[item.route.NextHop])
-		if id, _, err := ParseProviderID(item.route.Node.ProviderID); err == nil {
+		if id, _, err := providerid.Parse(item.route.Node.ProviderID); err == nil {
 			candidates = slices.DeleteFunc(candidates, func(p *routePort) bool { return p.DeviceID != id })
 		} else if len(candidates) > 1 {
 			if subnets == nil {
@@ -130,13 +132,13 @@ func (p *routePort) onSubnet(ip netip.Addr, subnets []string) bool {
 
 // routerSubnets lists the subnets that the router has an interface on.
 func (b *routeBatch) routerSubnets(ctx context.Context) ([]string, error) {
-	sc, err := b.r.c.network(ctx)
+	sc, err := b.r.c.Network(ctx)
 	if err != nil {
 		return nil, err
 	}
-	ports, err := listAll[port](ctx, sc, "ports", url.Values{"device_id": {b.r.routerID()}, "fields": {"id", "fixed_ips"}}, "ports")
+	ports, err := api.ListAll[port](ctx, sc, "ports", url.Values{"device_id": {b.r.routerID()}, "fields": {"id", "fixed_ips"}}, "ports")
 	if err != nil {
-		return nil, wrapError("list interfaces of router "+b.r.routerID(), err)
+		return nil, api.WrapError("list interfaces of router "+b.r.routerID(), err)
 	}
 	subnets := []string{}
 	for _, p := range ports {
@@ -237,7 +239,7 @@ func (b *routeBatch) changePort(ctx context.Context, p *routePort, change func(*
 		if pairs == nil {
 			pairs = []addressPair{}
 		}
-		sc, err := b.r.c.network(ctx)
+		sc, err := b.r.c.Network(ctx)
 		if err != nil {
 			return err
 		}
@@ -246,12 +248,12 @@ func (b *routeBatch) changePort(ctx context.Context, p *routePort, change func(*
 			*p = *answer
 			return nil
 		}
-		err = wrapError(op, err)
+		err = api.WrapError(op, err)
 		if !cloud.IsStale(err) || try == pairTries {
 			return err
 		}
 		var doc portDoc
-		if getErr := getJSON(ctx, sc, sc.ServiceURL("ports", p.ID), &doc); getErr != nil || doc.Port == nil {
+		if getErr := api.GetJSON(ctx, sc, sc.ServiceURL("ports", p.ID), &doc); getErr != nil || doc.Port == nil {
 			return err
 		}
 		*p = *doc.Port
@@ -266,7 +268,7 @@ type portDoc struct {
 func (b *routeBatch) putPairs(ctx context.Context, sc *gophercloud.ServiceClient, p *routePort, pairs []addressPair) (*routePort, error) {
 	var doc portDoc
 	body := map[string]any{"port": map[string]any{"allowed_address_pairs": pairs}}
-	err := putJSON(ctx, sc, sc.ServiceURL("ports", p.ID), body, &doc, guard(b.can, p.Revision))
+	err := api.PutJSON(ctx, sc, sc.ServiceURL("ports", p.ID), body, &doc, guard(b.can, p.Revision))
 	if err == nil && doc.Port == nil {
 		err = errors.New("the answer is not about this port")
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 )
 
 // A record says that Isthmus made a route for a cluster: a tag on the router,
@@ -203,12 +204,12 @@ func (b *routeBatch) recordBehind(ctx context.Context) {
 		return
 	}
 	for _, tag := range b.staleRecords() {
-		sc, err := b.r.c.network(ctx)
+		sc, err := b.r.c.Network(ctx)
 		if err == nil {
-			err = deleteQuietly(ctx, sc, b.tagURL(sc, tag))
+			err = api.DeleteQuietly(ctx, sc, b.tagURL(sc, tag))
 		}
 		if err != nil {
-			logger(ctx).V(2).Info("A record of a removed route stays on the router for now", "router", b.r.routerID(), "tag", tag, "err", wrapError("remove record", err))
+			logger(ctx).V(2).Info("A record of a removed route stays on the router for now", "router", b.r.routerID(), "tag", tag, "err", api.WrapError("remove record", err))
 		}
 	}
 }
@@ -242,12 +243,12 @@ func (b *routeBatch) writeRecords(ctx context.Context, want []wantedRecord) map[
 }
 
 func (b *routeBatch) writeRecord(ctx context.Context, tag string) error {
-	sc, err := b.r.c.network(ctx)
+	sc, err := b.r.c.Network(ctx)
 	if err != nil {
 		return err
 	}
-	if err := putJSON(ctx, sc, b.tagURL(sc, tag), nil, nil, nil); err != nil {
-		return wrapError("record a route on router "+b.r.routerID(), err)
+	if err := api.PutJSON(ctx, sc, b.tagURL(sc, tag), nil, nil, nil); err != nil {
+		return api.WrapError("record a route on router "+b.r.routerID(), err)
 	}
 	b.table.Tags = append(b.table.Tags, tag)
 	b.table.tagSet[tag] = true

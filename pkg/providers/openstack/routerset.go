@@ -12,12 +12,13 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 )
 
 // routerSet manages pod routes on several routers, as where each zone has one of its own: a
 // route belongs on each router that has an interface on the subnet of its next hop.
 type routerSet struct {
-	c       *client
+	c       *api.Client
 	routers []*Routes
 
 	mu    sync.Mutex
@@ -27,7 +28,7 @@ type routerSet struct {
 
 var _ cloud.Routes = (*routerSet)(nil)
 
-func newRouterSet(c *client, ids []string, x *extensions) *routerSet {
+func newRouterSet(c *api.Client, ids []string, x *extensions) *routerSet {
 	s := &routerSet{c: c}
 	for _, id := range ids {
 		s.routers = append(s.routers, newRouter(c, id, x))
@@ -129,7 +130,7 @@ func reaches(subnets []netip.Prefix, hop netip.Addr) bool {
 // readTables reads all routers, in their order.
 func (s *routerSet) readTables(ctx context.Context) ([]*routeTable, error) {
 	const op = "list routers"
-	sc, err := s.c.network(ctx)
+	sc, err := s.c.Network(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -137,9 +138,9 @@ func (s *routerSet) readTables(ctx context.Context) ([]*routeTable, error) {
 	for k, r := range s.routers {
 		ids[k] = r.router
 	}
-	list, err := listIn[*routeTable](ctx, sc, "routers", "routers", "id", ids, url.Values{"fields": {"id", "routes", "tags", "revision_number"}})
+	list, err := api.ListIn[*routeTable](ctx, sc, "routers", "routers", "id", ids, url.Values{"fields": {"id", "routes", "tags", "revision_number"}})
 	if err != nil {
-		return nil, wrapError(op, err)
+		return nil, api.WrapError(op, err)
 	}
 	out := make([]*routeTable, len(ids))
 	for k, id := range ids {
@@ -182,7 +183,7 @@ func (s *routerSet) reaches(ctx context.Context) (map[string][]netip.Prefix, err
 }
 
 func (s *routerSet) readReach(ctx context.Context) (map[string][]netip.Prefix, error) {
-	sc, err := s.c.network(ctx)
+	sc, err := s.c.Network(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -190,9 +191,9 @@ func (s *routerSet) readReach(ctx context.Context) (map[string][]netip.Prefix, e
 	for _, r := range s.routers {
 		ids = append(ids, r.router)
 	}
-	ports, err := listIn[port](ctx, sc, "ports", "ports", "device_id", ids, url.Values{"fields": {"id", "device_id", "fixed_ips"}})
+	ports, err := api.ListIn[port](ctx, sc, "ports", "ports", "device_id", ids, url.Values{"fields": {"id", "device_id", "fixed_ips"}})
 	if err != nil {
-		return nil, wrapError("list interfaces of routers", err)
+		return nil, api.WrapError("list interfaces of routers", err)
 	}
 	on := map[string][]string{} // routers, by subnet
 	var subnets []string
@@ -205,9 +206,9 @@ func (s *routerSet) readReach(ctx context.Context) (map[string][]netip.Prefix, e
 		}
 	}
 	type subnet struct{ ID, CIDR string }
-	list, err := listIn[subnet](ctx, sc, "subnets", "subnets", "id", subnets, url.Values{"fields": {"id", "cidr"}})
+	list, err := api.ListIn[subnet](ctx, sc, "subnets", "subnets", "id", subnets, url.Values{"fields": {"id", "cidr"}})
 	if err != nil {
-		return nil, wrapError("list subnets of routers", err)
+		return nil, api.WrapError("list subnets of routers", err)
 	}
 	out := map[string][]netip.Prefix{}
 	for _, x := range list {

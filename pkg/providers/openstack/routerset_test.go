@@ -14,6 +14,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 )
 
@@ -30,7 +31,7 @@ func newRouterSetLab(t *testing.T) *routerSetLab {
 	t.Helper()
 	lab := newRouteLab(t, 2)
 	ctx, c := testContext(t), lab.routes.c
-	sc, err := c.network(ctx)
+	sc, err := c.Network(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +129,7 @@ func TestSeveralRouters(t *testing.T) {
 		}
 	})
 	t.Run("not recorded on one router", func(t *testing.T) {
-		sc, err := lab.routes.c.network(testContext(t))
+		sc, err := lab.routes.c.Network(testContext(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -140,7 +141,7 @@ func TestSeveralRouters(t *testing.T) {
 			victim = lab.twin
 		}
 		for _, tag := range []string{record, record + recordPair} {
-			if err := deleteQuietly(testContext(t), sc, sc.ServiceURL("routers", victim.routes.router, "tags", tag)); err != nil {
+			if err := api.DeleteQuietly(testContext(t), sc, sc.ServiceURL("routers", victim.routes.router, "tags", tag)); err != nil {
 				t.Fatal(err)
 			}
 		}

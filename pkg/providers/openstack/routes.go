@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 )
 
 // Routes manages pod routes as extra routes of a Neutron router, and lets each node's port
@@ -31,7 +32,7 @@ import (
 // its Node. Other routes that others made stay unless the caller asks for the removal of
 // exactly them; address pairs that others made always stay.
 type Routes struct {
-	c      *client
+	c      *api.Client
 	router string // its ID
 	// turn holds one token: changes of the table and its records must not interleave.
 	turn       chan struct{}
@@ -47,12 +48,12 @@ const recordsAhead = 10
 
 var _ cloud.Routes = (*Routes)(nil)
 
-func newRouter(c *client, id string, x *extensions) *Routes {
+func newRouter(c *api.Client, id string, x *extensions) *Routes {
 	return &Routes{c: c, router: id, turn: make(chan struct{}, 1), extensions: x, pairs: map[routeEntry]bool{}}
 }
 
 // newRoutes manages the routes of the configured routers, of which there is at least one.
-func newRoutes(c *client, ids []string) cloud.Routes {
+func newRoutes(c *api.Client, ids []string) cloud.Routes {
 	x := &extensions{}
 	if len(ids) > 1 {
 		return newRouterSet(c, ids, x)

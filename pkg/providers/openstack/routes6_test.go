@@ -18,7 +18,7 @@ import (
 func newDualStackLab(t *testing.T, servers int) *routeLab {
 	lab := newRouteLab(t, 0)
 	ctx := testContext(t)
-	sc, err := lab.routes.c.network(ctx)
+	sc, err := lab.routes.c.Network(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}

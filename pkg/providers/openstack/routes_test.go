@@ -20,6 +20,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 )
 
@@ -74,9 +75,9 @@ func (l *routeLab) mustApply(add, remove []cloud.Route) {
 func (l *routeLab) put(path string, body any) {
 	l.t.Helper()
 	ctx := testContext(l.t)
-	sc, err := l.routes.c.network(ctx)
+	sc, err := l.routes.c.Network(ctx)
 	if err == nil {
-		err = putJSON(ctx, sc, sc.ServiceURL(path), body, nil, nil)
+		err = api.PutJSON(ctx, sc, sc.ServiceURL(path), body, nil, nil)
 	}
 	if err != nil {
 		l.t.Fatalf("put %s: %v", path, err)
@@ -101,11 +102,11 @@ func (l *routeLab) state() routeState {
 		s.Routes = append(s.Routes, e.Destination+" via "+e.NextHop)
 	}
 	slices.Sort(s.Routes)
-	sc, err := l.routes.c.network(ctx)
+	sc, err := l.routes.c.Network(ctx)
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	ports, err := listAll[routePort](ctx, sc, "ports", nil, "ports")
+	ports, err := api.ListAll[routePort](ctx, sc, "ports", nil, "ports")
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -492,7 +493,7 @@ func (l *routeLab) crashAt(n int, carriedOut bool, add, remove []cloud.Route) bo
 func (l *routeLab) island(cidr, address string) {
 	l.t.Helper()
 	ctx := testContext(l.t)
-	sc, err := l.routes.c.network(ctx)
+	sc, err := l.routes.c.Network(ctx)
 	if err != nil {
 		l.t.Fatal(err)
 	}

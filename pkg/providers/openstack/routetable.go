@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 )
 
 // routeTable is what is read of the router.
@@ -72,12 +73,12 @@ func (r *Routes) routerID() string { return r.router }
 // readTable reads the router.
 func (r *Routes) readTable(ctx context.Context) (*routeTable, error) {
 	op := "get router " + r.routerID()
-	sc, err := r.c.network(ctx)
+	sc, err := r.c.Network(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var doc routerDoc
-	if err := wrapError(op, getJSON(ctx, sc, sc.ServiceURL("routers", r.routerID()), &doc)); err != nil {
+	if err := api.WrapError(op, api.GetJSON(ctx, sc, sc.ServiceURL("routers", r.routerID()), &doc)); err != nil {
 		return nil, routerError(err)
 	}
 	return doc.table(op)
@@ -178,7 +179,7 @@ func merge(table, entries []routeEntry, add bool) []routeEntry {
 
 // put changes the router, at action or, where that is empty, itself.
 func (r *Routes) put(ctx context.Context, op, action string, entries []routeEntry, headers map[string]string) ([]routeEntry, error) {
-	sc, err := r.c.network(ctx)
+	sc, err := r.c.Network(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +189,7 @@ func (r *Routes) put(ctx context.Context, op, action string, entries []routeEntr
 	}
 	body := map[string]any{"router": map[string]any{"routes": entries}}
 	var doc routerDoc
-	if err := wrapError(op, putJSON(ctx, sc, sc.ServiceURL(parts...), body, &doc, headers)); err != nil {
+	if err := api.WrapError(op, api.PutJSON(ctx, sc, sc.ServiceURL(parts...), body, &doc, headers)); err != nil {
 		return nil, routerError(err)
 	}
 	t, err := doc.table(op)

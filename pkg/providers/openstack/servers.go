@@ -11,6 +11,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/places"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 )
 
 // novaCellsMicroversion is the first in which servers of a cell that is down are listed (as
@@ -35,8 +36,8 @@ func (i *Instances) readServers(ctx context.Context, targets []target) map[targe
 		}
 		return out
 	}
-	i.pages.Store(int64(len(servers)+pageSize-1) / pageSize)
-	scope := scopeOf(sc)
+	i.pages.Store(int64(len(servers)+api.PageSize-1) / api.PageSize)
+	scope := api.ScopeOf(sc)
 	byID, byName := make(map[string]*server, len(servers)), make(map[string][]*server, len(servers))
 	for n := range servers {
 		s := &servers[n]
@@ -48,7 +49,7 @@ func (i *Instances) readServers(ctx context.Context, targets []target) map[targe
 	}
 	for _, t := range targets {
 		s, err := pick(t, byID, byName)
-		out[t] = cloud.Result[*server]{Value: s, Err: inScope(err, scope)}
+		out[t] = cloud.Result[*server]{Value: s, Err: api.InScope(err, scope)}
 	}
 	return out
 }
@@ -92,12 +93,12 @@ func theOne(t target, candidates []*server) (*server, error) {
 // listServers also returns the client that it used, to tell where the servers are.
 func (i *Instances) listServers(ctx context.Context, query url.Values) (*gophercloud.ServiceClient, []server, error) {
 	const op = "list servers"
-	sc, err := i.c.compute(ctx)
+	sc, err := i.c.Compute(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	servers, err := listAll[server](ctx, sc, "servers/detail", query, "servers")
-	return sc, servers, wrapError(op, err)
+	servers, err := api.ListAll[server](ctx, sc, "servers/detail", query, "servers")
+	return sc, servers, api.WrapError(op, err)
 }
 
 // getServer reads one server: by ID directly, by name from a list filtered by it. KindNotFound
@@ -118,14 +119,14 @@ func (i *Instances) getServer(ctx context.Context, t target) (*server, error) {
 }
 
 func (i *Instances) getServerByID(ctx context.Context, id string) (*server, error) {
-	sc, err := i.c.compute(ctx)
+	sc, err := i.c.Compute(ctx)
 	if err != nil {
 		return nil, err
 	}
-	scope := scopeOf(sc)
+	scope := api.ScopeOf(sc)
 	s, err := getServerByID(ctx, sc, id)
 	if err != nil {
-		return nil, inScope(err, scope)
+		return nil, api.InScope(err, scope)
 	}
 	s.scope = scope
 	return s, nil
@@ -146,9 +147,9 @@ func (i *Instances) getServerByName(ctx context.Context, t target) (*server, err
 	}
 	s, err := theOne(t, exact)
 	if err != nil {
-		return nil, inScope(err, scopeOf(sc))
+		return nil, api.InScope(err, api.ScopeOf(sc))
 	}
-	s.scope = scopeOf(sc)
+	s.scope = api.ScopeOf(sc)
 	return s, nil
 }
 
@@ -157,8 +158,8 @@ func getServerByID(ctx context.Context, sc *gophercloud.ServiceClient, id string
 	var doc struct {
 		Server *server `json:"server"`
 	}
-	if err := getJSON(ctx, sc, sc.ServiceURL("servers", id), &doc); err != nil {
-		return nil, wrapError(op, err)
+	if err := api.GetJSON(ctx, sc, sc.ServiceURL("servers", id), &doc); err != nil {
+		return nil, api.WrapError(op, err)
 	}
 	if doc.Server == nil || !strings.EqualFold(doc.Server.ID, id) {
 		return nil, cloud.Errorf(cloud.KindUnknown, "%s: the answer is not about this server", op)
@@ -180,15 +181,15 @@ func getServerByID(ctx context.Context, sc *gophercloud.ServiceClient, id string
 //
 // Everything else is KindUnknown. A server that the full list does hold is returned.
 func (i *Instances) confirmAbsent(ctx context.Context, t target) (*server, error) {
-	sc, err := i.c.compute(ctx)
+	sc, err := i.c.Compute(ctx)
 	if err != nil {
 		return nil, err
 	}
 	sc.Microversion = novaCellsMicroversion
 	op := "confirm that no server is named " + t.name
-	all, err := listAll[server](ctx, sc, "servers/detail", nil, "servers")
+	all, err := api.ListAll[server](ctx, sc, "servers/detail", nil, "servers")
 	if err != nil {
-		return nil, wrapError(op, err)
+		return nil, api.WrapError(op, err)
 	}
 	if len(all) == 0 {
 		return nil, cloud.Errorf(cloud.KindUnknown, "%s: %w; are the credentials of the cluster's project?", op, places.ErrEmpty)
@@ -203,5 +204,5 @@ func (i *Instances) confirmAbsent(ctx context.Context, t target) (*server, error
 			return ofThatName(t, s)
 		}
 	}
-	return nil, inScope(cloud.Errorf(cloud.KindNotFound, "no server is named %s", t.name), scopeOf(sc))
+	return nil, api.InScope(cloud.Errorf(cloud.KindNotFound, "no server is named %s", t.name), api.ScopeOf(sc))
 }

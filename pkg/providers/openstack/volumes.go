@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 	"github.com/isthmus-cloud/isthmus/pkg/text"
 )
 
@@ -27,7 +28,7 @@ const (
 // Volumes answers for Cinder volumes: of in-tree cinder PersistentVolumes and of those of
 // the Cinder CSI driver.
 type Volumes struct {
-	c *client
+	c *api.Client
 	// ignoreZone says that no PersistentVolume is ours.
 	ignoreZone bool
 	// pages is how many pages of the list of volumes were needed when it was read last, as far
@@ -106,7 +107,7 @@ func (v *Volumes) Get(ctx context.Context, ref cloud.VolumeRef) (*cloud.Volume, 
 func (v *Volumes) listed(ctx context.Context, ids []string) []cloud.Result[*cloud.Volume] {
 	found, err := v.list(ctx, ids)
 	if err != nil {
-		return failAll[*cloud.Volume](len(ids), err)
+		return api.FailAll[*cloud.Volume](len(ids), err)
 	}
 	out := make([]cloud.Result[*cloud.Volume], len(ids))
 	for n, id := range ids {
@@ -156,7 +157,7 @@ type volume struct {
 }
 
 func (v *Volumes) answer(vol *volume) *cloud.Volume {
-	out := &cloud.Volume{ID: vol.ID, Region: v.c.region()}
+	out := &cloud.Volume{ID: vol.ID, Region: v.c.Region()}
 	// As the zone label of Nodes, or the two would never match.
 	if zone := text.LabelValue(vol.AvailabilityZone); zone != "" {
 		out.Zones = []string{zone}
@@ -167,7 +168,7 @@ func (v *Volumes) answer(vol *volume) *cloud.Volume {
 // list reads volumes until it has all of ids, or has read one page more than they are worth:
 // then so many are not looked for in the list again.
 func (v *Volumes) list(ctx context.Context, ids []string) (map[string]*volume, error) {
-	sc, err := v.c.blockStorage(ctx)
+	sc, err := v.c.BlockStorage(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +177,7 @@ func (v *Volumes) list(ctx context.Context, ids []string) (map[string]*volume, e
 		found[id] = nil
 	}
 	missing, pages, most := len(found), 0, max(1, len(ids)/pagePays)
-	err = eachPage(ctx, sc, "volumes/detail", nil, "volumes", func(page []volume) bool {
+	err = api.EachPage(ctx, sc, "volumes/detail", nil, "volumes", func(page []volume) bool {
 		for n := range page {
 			id := strings.ToLower(page[n].ID)
 			if known, wanted := found[id]; wanted && known == nil {
@@ -188,7 +189,7 @@ func (v *Volumes) list(ctx context.Context, ids []string) (map[string]*volume, e
 		return missing > 0 && pages <= most // one more than it is worth tells whether there are more
 	})
 	if err != nil {
-		return nil, wrapError("list volumes", err)
+		return nil, api.WrapError("list volumes", err)
 	}
 	v.pages.Store(int64(pages))
 	return found, nil
@@ -199,15 +200,15 @@ func (v *Volumes) get(ctx context.Context, id string) (*volume, error) {
 	if !text.IsUUID(id) {
 		return nil, cloud.Errorf(cloud.KindInvalid, "%.100q is not a Cinder volume's UUID", id)
 	}
-	sc, err := v.c.blockStorage(ctx)
+	sc, err := v.c.BlockStorage(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var doc struct {
 		Volume *volume `json:"volume"`
 	}
-	if err := getJSON(ctx, sc, sc.ServiceURL("volumes", id), &doc); err != nil {
-		return nil, wrapError(op, err)
+	if err := api.GetJSON(ctx, sc, sc.ServiceURL("volumes", id), &doc); err != nil {
+		return nil, api.WrapError(op, err)
 	}
 	if doc.Volume == nil || !strings.EqualFold(doc.Volume.ID, id) {
 		return nil, &cloud.Error{Op: op, Err: fmt.Errorf("the answer is not about this volume")}

@@ -64,7 +64,7 @@ func TestVolumeRef(t *testing.T) {
 func makeVolumes(t *testing.T, p *cloud.Provider, zones ...string) []cloud.VolumeRef {
 	t.Helper()
 	ctx := testContext(t)
-	sc, err := p.Volumes.(*Volumes).c.blockStorage(ctx)
+	sc, err := p.Volumes.(*Volumes).c.BlockStorage(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}

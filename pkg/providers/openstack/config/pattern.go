@@ -1,4 +1,4 @@
-package openstack
+package config
 
 import (
 	"fmt"
@@ -10,14 +10,14 @@ import (
 // maxPattern is how long a name may be.
 const maxPattern = 255
 
-// subnetNameMatcher reads a name pattern: a glob, a regular expression after "~", either negated
+// SubnetMatcher reads a name pattern: a glob, a regular expression after "~", either negated
 // by a leading "!". The empty pattern matches everything. As in the existing manager the leftmost
 // match of a regular expression must be the whole name, of alternatives the first that matches, so
 // that ~pub|public is not the name public; and a subnet without a name matches each pattern.
 //
 // A pattern is no longer than a name: of 23 kB, as an annotation may have, one takes 700 MB and two
 // seconds to compile.
-func subnetNameMatcher(pattern string) (func(name string) bool, error) {
+func SubnetMatcher(pattern string) (func(name string) bool, error) {
 	if pattern == "" {
 		return func(string) bool { return true }, nil
 	}

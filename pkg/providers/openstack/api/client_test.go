@@ -1,4 +1,4 @@
-package openstack
+package api
 
 import (
 	"context"
@@ -39,7 +39,7 @@ func serve(t *testing.T, pages map[string]string) (sc *gophercloud.ServiceClient
 
 func fullPage(from int) string {
 	var b strings.Builder
-	for n := range pageSize {
+	for n := range PageSize {
 		if n > 0 {
 			b.WriteByte(',')
 		}
@@ -74,8 +74,8 @@ func TestListAll(t *testing.T) {
 			},
 		},
 		{
-			name: "a full page without a link is not the end", want: pageSize + 1, calls: 2,
-			pages: map[string]string{"": fullPage(1), fmt.Sprint(pageSize): `{"items":[{"id":"z"}]}`},
+			name: "a full page without a link is not the end", want: PageSize + 1, calls: 2,
+			pages: map[string]string{"": fullPage(1), fmt.Sprint(PageSize): `{"items":[{"id":"z"}]}`},
 		},
 		{name: "no key", pages: map[string]string{"": `{}`}, calls: 1, err: `has no "items"`},
 		{name: "null", pages: map[string]string{"": `{"items":null}`}, calls: 1, err: `has no "items"`},
@@ -99,7 +99,7 @@ func TestListAll(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			sc, asked := serve(t, tt.pages)
-			got, err := listAll[item](context.Background(), sc, "items", url.Values{"name": {"n"}}, "items")
+			got, err := ListAll[item](context.Background(), sc, "items", url.Values{"name": {"n"}}, "items")
 			if len(got) != tt.want || len(*asked) != tt.calls {
 				t.Errorf("%d elements in %d requests, want %d in %d", len(got), len(*asked), tt.want, tt.calls)
 			}
@@ -109,10 +109,10 @@ func TestListAll(t *testing.T) {
 			if err != nil && got != nil {
 				t.Errorf("elements with an error: %v", got)
 			}
-			if cloud.IsNotFound(wrapError("list", err)) {
+			if cloud.IsNotFound(WrapError("list", err)) {
 				t.Errorf("a failed list is NotFound: %v", err)
 			}
-			if first := (*asked)[0]; first.Get("name") != "n" || first.Get("limit") != fmt.Sprint(pageSize) {
+			if first := (*asked)[0]; first.Get("name") != "n" || first.Get("limit") != fmt.Sprint(PageSize) {
 				t.Errorf("first request asked for %v", first)
 			}
 		})
@@ -122,7 +122,7 @@ func TestListAll(t *testing.T) {
 // A null among elements that are read as pointers would end the process.
 func TestListWithNull(t *testing.T) {
 	sc, _ := serve(t, map[string]string{"": `{"items":[{"id":"a"},null]}`})
-	if got, err := listAll[*item](context.Background(), sc, "items", nil, "items"); err == nil || !strings.Contains(err.Error(), "null") {
+	if got, err := ListAll[*item](context.Background(), sc, "items", nil, "items"); err == nil || !strings.Contains(err.Error(), "null") {
 		t.Errorf("%v, %v; want an error", got, err)
 	}
 }
@@ -133,7 +133,7 @@ func TestListIn(t *testing.T) {
 	for n := range 120 {
 		values = append(values, fmt.Sprint(n))
 	}
-	got, err := listIn[item](context.Background(), sc, "items", "items", "device_id", values, url.Values{"fields": {"id"}})
+	got, err := ListIn[item](context.Background(), sc, "items", "items", "device_id", values, url.Values{"fields": {"id"}})
 	if err != nil || len(got) != 3 {
 		t.Fatalf("%v, %v; want one element of each of three requests", got, err)
 	}
@@ -145,7 +145,7 @@ func TestListIn(t *testing.T) {
 		t.Errorf("values sent (-want +got):\n%s", diff)
 	}
 	*asked = nil
-	if got, err := listIn[item](context.Background(), sc, "items", "items", "id", nil, nil); got != nil || err != nil || len(*asked) > 0 {
+	if got, err := ListIn[item](context.Background(), sc, "items", "items", "id", nil, nil); got != nil || err != nil || len(*asked) > 0 {
 		t.Errorf("no values: %v, %v, requests %v", got, err, *asked)
 	}
 }

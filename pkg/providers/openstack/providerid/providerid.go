@@ -1,4 +1,8 @@
-package openstack
+// Package providerid reads and writes the provider IDs of Nodes, as
+// openstack-cloud-controller-manager does.
+//
+// It does not look a server up, and does not know which region is ours.
+package providerid
 
 import (
 	"strings"
@@ -12,7 +16,7 @@ import (
 // Name is the value of --cloud-provider and the scheme of provider IDs.
 const Name = "openstack"
 
-// ParseProviderID splits a Node's provider ID into the server's UUID, in lower case, and
+// Parse splits a Node's provider ID into the server's UUID, in lower case, and
 // the region it names, if any. The forms are
 //
 //	openstack:///<uuid>
@@ -20,7 +24,7 @@ const Name = "openstack"
 //
 // with or without "openstack://". Anything else is KindInvalid: a Node that belongs to
 // another cloud is never NotFound here.
-func ParseProviderID(id string) (uuid, region string, err error) {
+func Parse(id string) (uuid, region string, err error) {
 	rest := id
 	if scheme, after, ok := strings.Cut(id, "://"); ok {
 		if scheme != Name {
@@ -35,13 +39,13 @@ func ParseProviderID(id string) (uuid, region string, err error) {
 	return strings.ToLower(uuid), region, nil
 }
 
-// owns implements cloud.Provider.Owns: a provider ID may be without "openstack://".
-func owns(n *corev1.Node) bool {
+// Owns implements cloud.Provider.Owns: a provider ID may be without "openstack://".
+func Owns(n *corev1.Node) bool {
 	scheme, _, ok := strings.Cut(n.Spec.ProviderID, "://")
 	return !ok || scheme == Name
 }
 
-// formatProviderID writes a server's provider ID; region is empty unless provider IDs are regional.
-func formatProviderID(uuid, region string) string {
+// Format writes a server's provider ID; region is empty unless provider IDs are regional.
+func Format(uuid, region string) string {
 	return Name + "://" + region + "/" + uuid
 }

@@ -1,4 +1,4 @@
-package openstack
+package api
 
 import (
 	"bytes"
@@ -50,8 +50,8 @@ type dryRun struct {
 // maxSeen bounds how many requests are remembered as logged; then all are logged once more.
 const maxSeen = 100_000
 
-// newDryRun returns an auth.Options.Intercept that lets nothing be changed.
-func newDryRun(logger klog.Logger) func(service string, req *http.Request, send http.RoundTripper) (*http.Response, error) {
+// DryRun returns an auth.Options.Intercept that lets nothing be changed.
+func DryRun(logger klog.Logger) func(service string, req *http.Request, send http.RoundTripper) (*http.Response, error) {
 	d := &dryRun{logger: logger, seen: map[[sha256.Size]byte]bool{}}
 	return d.intercept
 }

@@ -1,4 +1,4 @@
-package openstack
+package api
 
 import (
 	"context"
@@ -20,62 +20,62 @@ import (
 const (
 	// novaMicroversion is the first in which a server holds its flavor's name (Pike).
 	novaMicroversion = "2.47"
-	// pageSize is asked for in lists; services may give less.
-	pageSize = 1000
+	// PageSize is asked for in lists; services may give less.
+	PageSize = 1000
 	// maxPages stops a list that never ends.
 	maxPages = 1000
-	// fewIDs is how many elements of a collection are asked for by a value each, in one call, instead
+	// FewIDs is how many elements of a collection are asked for by a value each, in one call, instead
 	// of listing all: 50 UUIDs make a query of 2.4 kB; proxies commonly allow 4 or 8.
-	fewIDs = 50
+	FewIDs = 50
 )
 
-// client is the access to the services of one region. All interfaces of the provider share
+// Client is the access to the services of one region. All interfaces of the provider share
 // one. It holds no gophercloud client: each operation asks the session for one, so that
 // credentials that were reloaded are used at once.
 //
 // For files of this package: get a service client with c.compute(ctx) and so on, call
-// gophercloud's packages or listAll with it, and pass every error through
-// wrapError("<verb> <object> <id>", err). The client must be used for one operation only.
-type client struct {
-	session session
+// gophercloud's packages or ListAll with it, and pass every error through
+// WrapError("<verb> <object> <id>", err). The client must be used for one operation only.
+type Client struct {
+	session Session
 }
 
-// session is what the provider needs of an auth.Session.
-type session interface {
+// Session is what the provider needs of an auth.Session.
+type Session interface {
 	Service(ctx context.Context, service string) (*gophercloud.ServiceClient, error)
 	Region() string
 }
 
-var _ session = (*auth.Session)(nil)
+var _ Session = (*auth.Session)(nil)
 
-// newClient makes the client of a session.
-func newClient(s session) *client { return &client{session: s} }
+// New makes the client of a session.
+func New(s Session) *Client { return &Client{session: s} }
 
-// compute returns a client of Nova at the microversion that embeds the flavor's name.
-func (c *client) compute(ctx context.Context) (*gophercloud.ServiceClient, error) {
-	sc, err := c.service(ctx, "compute")
+// Compute returns a client of Nova at the microversion that embeds the flavor's name.
+func (c *Client) Compute(ctx context.Context) (*gophercloud.ServiceClient, error) {
+	sc, err := c.Service(ctx, "compute")
 	if err == nil {
 		sc.Microversion = novaMicroversion
 	}
 	return sc, err
 }
 
-// network returns a client of Neutron.
-func (c *client) network(ctx context.Context) (*gophercloud.ServiceClient, error) {
-	return c.service(ctx, "network")
+// Network returns a client of Neutron.
+func (c *Client) Network(ctx context.Context) (*gophercloud.ServiceClient, error) {
+	return c.Service(ctx, "network")
 }
 
-// loadBalancer returns a client of Octavia.
-func (c *client) loadBalancer(ctx context.Context) (*gophercloud.ServiceClient, error) {
-	return c.service(ctx, "load-balancer")
+// LoadBalancer returns a client of Octavia.
+func (c *Client) LoadBalancer(ctx context.Context) (*gophercloud.ServiceClient, error) {
+	return c.Service(ctx, "load-balancer")
 }
 
-// blockStorage returns a client of Cinder.
-func (c *client) blockStorage(ctx context.Context) (*gophercloud.ServiceClient, error) {
-	return c.service(ctx, "block-storage")
+// BlockStorage returns a client of Cinder.
+func (c *Client) BlockStorage(ctx context.Context) (*gophercloud.ServiceClient, error) {
+	return c.Service(ctx, "block-storage")
 }
 
-func (c *client) service(ctx context.Context, name string) (*gophercloud.ServiceClient, error) {
+func (c *Client) Service(ctx context.Context, name string) (*gophercloud.ServiceClient, error) {
 	sc, err := c.session.Service(ctx, name)
 	if err != nil {
 		return nil, authError("reach "+name, err)
@@ -83,10 +83,10 @@ func (c *client) service(ctx context.Context, name string) (*gophercloud.Service
 	return sc, nil
 }
 
-// region is the configured region: the label of Nodes and volumes.
-func (c *client) region() string { return c.session.Region() }
+// Region is the configured region: the label of Nodes and volumes.
+func (c *Client) Region() string { return c.session.Region() }
 
-// listAll reads every page of a collection. path is relative to the service (for example
+// ListAll reads every page of a collection. path is relative to the service (for example
 // "servers/detail"), key is the member of the answer that holds the elements ("servers").
 //
 // It is stricter than gophercloud's pagers, because what a list lacks is taken for missing:
@@ -94,9 +94,9 @@ func (c *client) region() string { return c.session.Region() }
 // to the next one is followed by asking for what comes after its last element, and a link
 // that repeats itself is an error. Of a link only the query is used: the token goes nowhere
 // but to the endpoint of the catalog. On any error the elements read so far are dropped.
-func listAll[T any](ctx context.Context, sc *gophercloud.ServiceClient, path string, query url.Values, key string) ([]T, error) {
+func ListAll[T any](ctx context.Context, sc *gophercloud.ServiceClient, path string, query url.Values, key string) ([]T, error) {
 	var all []T
-	err := eachPage(ctx, sc, path, query, key, func(items []T) bool {
+	err := EachPage(ctx, sc, path, query, key, func(items []T) bool {
 		all = append(all, items...)
 		return true
 	})
@@ -106,13 +106,13 @@ func listAll[T any](ctx context.Context, sc *gophercloud.ServiceClient, path str
 	return all, nil
 }
 
-// eachPage is listAll that hands out the pages, until more is false.
-func eachPage[T any](ctx context.Context, sc *gophercloud.ServiceClient, path string, query url.Values, key string, more func([]T) bool) error {
+// EachPage is ListAll that hands out the pages, until more is false.
+func EachPage[T any](ctx context.Context, sc *gophercloud.ServiceClient, path string, query url.Values, key string, more func([]T) bool) error {
 	q := maps.Clone(query)
 	if q == nil {
 		q = url.Values{}
 	}
-	q.Set("limit", strconv.Itoa(pageSize))
+	q.Set("limit", strconv.Itoa(PageSize))
 	seen := map[string]bool{}
 	for range maxPages {
 		encoded := q.Encode()
@@ -130,7 +130,7 @@ func eachPage[T any](ctx context.Context, sc *gophercloud.ServiceClient, path st
 		switch {
 		case page.next != nil:
 			q = page.next
-		case len(page.items) >= pageSize && page.lastID != "":
+		case len(page.items) >= PageSize && page.lastID != "":
 			q = maps.Clone(q)
 			q.Set("marker", page.lastID)
 		default:
@@ -183,7 +183,7 @@ func getPage[T any](ctx context.Context, sc *gophercloud.ServiceClient, pageURL,
 		}
 		page.next = u.Query()
 	}
-	if page.next == nil && len(page.items) >= pageSize {
+	if page.next == nil && len(page.items) >= PageSize {
 		page.lastID = lastID(raw)
 	}
 	return page, nil
@@ -200,17 +200,17 @@ func lastID(raw json.RawMessage) string {
 	return ids[len(ids)-1].ID
 }
 
-// listIn reads the elements of a collection whose field has one of the values, in as few
+// ListIn reads the elements of a collection whose field has one of the values, in as few
 // calls as keep the URL short. The values may be in any number; none makes no call.
-func listIn[T any](ctx context.Context, sc *gophercloud.ServiceClient, path, key, field string, values []string, query url.Values) ([]T, error) {
+func ListIn[T any](ctx context.Context, sc *gophercloud.ServiceClient, path, key, field string, values []string, query url.Values) ([]T, error) {
 	var all []T
-	for chunk := range slices.Chunk(values, fewIDs) {
+	for chunk := range slices.Chunk(values, FewIDs) {
 		q := maps.Clone(query)
 		if q == nil {
 			q = url.Values{}
 		}
 		q[field] = chunk
-		items, err := listAll[T](ctx, sc, path, q, key)
+		items, err := ListAll[T](ctx, sc, path, q, key)
 		if err != nil {
 			return nil, err
 		}
@@ -219,8 +219,8 @@ func listIn[T any](ctx context.Context, sc *gophercloud.ServiceClient, path, key
 	return all, nil
 }
 
-// getJSON reads one document.
-func getJSON(ctx context.Context, sc *gophercloud.ServiceClient, url string, into any) error {
+// GetJSON reads one document.
+func GetJSON(ctx context.Context, sc *gophercloud.ServiceClient, url string, into any) error {
 	resp, err := sc.Get(ctx, url, into, &gophercloud.RequestOpts{OkCodes: []int{http.StatusOK}})
 	if resp != nil {
 		_ = resp.Body.Close()
@@ -228,8 +228,8 @@ func getJSON(ctx context.Context, sc *gophercloud.ServiceClient, url string, int
 	return err
 }
 
-// putJSON changes something; into may be nil.
-func putJSON(ctx context.Context, sc *gophercloud.ServiceClient, url string, body, into any, headers map[string]string) error {
+// PutJSON changes something; into may be nil.
+func PutJSON(ctx context.Context, sc *gophercloud.ServiceClient, url string, body, into any, headers map[string]string) error {
 	resp, err := sc.Put(ctx, url, body, into, &gophercloud.RequestOpts{
 		OkCodes: []int{http.StatusOK, http.StatusCreated, http.StatusNoContent}, MoreHeaders: headers,
 	})
@@ -239,8 +239,8 @@ func putJSON(ctx context.Context, sc *gophercloud.ServiceClient, url string, bod
 	return err
 }
 
-// deleteQuietly deletes; what is gone already is fine.
-func deleteQuietly(ctx context.Context, sc *gophercloud.ServiceClient, url string) error {
+// DeleteQuietly deletes; what is gone already is fine.
+func DeleteQuietly(ctx context.Context, sc *gophercloud.ServiceClient, url string) error {
 	resp, err := sc.Delete(ctx, url, &gophercloud.RequestOpts{OkCodes: []int{http.StatusNoContent, http.StatusOK, http.StatusAccepted, http.StatusNotFound}})
 	if resp != nil {
 		_ = resp.Body.Close()
@@ -248,17 +248,17 @@ func deleteQuietly(ctx context.Context, sc *gophercloud.ServiceClient, url strin
 	return err
 }
 
-// listFewOrAll reads the elements of a collection whose field has one of the values in one
+// ListFewOrAll reads the elements of a collection whose field has one of the values in one
 // call: where there are many of them it reads the whole collection, and none makes no call.
-func listFewOrAll[T any](ctx context.Context, sc *gophercloud.ServiceClient, collection, field string, values []string, query url.Values) ([]T, error) {
-	if len(values) > fewIDs {
-		return listAll[T](ctx, sc, collection, query, collection)
+func ListFewOrAll[T any](ctx context.Context, sc *gophercloud.ServiceClient, collection, field string, values []string, query url.Values) ([]T, error) {
+	if len(values) > FewIDs {
+		return ListAll[T](ctx, sc, collection, query, collection)
 	}
-	return listIn[T](ctx, sc, collection, collection, field, values, query)
+	return ListIn[T](ctx, sc, collection, collection, field, values, query)
 }
 
-// failAll answers every ref of a batch with the same error.
-func failAll[T any](n int, err error) []cloud.Result[T] {
+// FailAll answers every ref of a batch with the same error.
+func FailAll[T any](n int, err error) []cloud.Result[T] {
 	out := make([]cloud.Result[T], n)
 	for i := range out {
 		out[i].Err = err

@@ -1,4 +1,4 @@
-package openstack
+package config
 
 import (
 	"errors"
@@ -73,8 +73,8 @@ func (k *checker) between(section, key string, value *int, low, high, def int) {
 // seconds is between for durations.
 func (k *checker) seconds(section, key string, value *Duration, def Duration) {
 	switch d := time.Duration(*value); {
-	case d < time.Second || d > maxSeconds*time.Second:
-		k.warnf(section, key, "%s is not between 1s and %ds, as Octavia requires: %s is used", *value, maxSeconds, def)
+	case d < time.Second || d > MaxSeconds*time.Second:
+		k.warnf(section, key, "%s is not between 1s and %ds, as Octavia requires: %s is used", *value, MaxSeconds, def)
 		*value = def
 	case d%time.Second != 0:
 		k.warnf(section, key, "%s counts as %ds: Octavia takes whole seconds", *value, value.Seconds())
@@ -100,19 +100,19 @@ func (c *Config) check(file string) (warnings []string, err error) {
 	return k.warnings, errors.Join(k.errs...)
 }
 
-func (k *checker) loadBalancer(lb *LoadBalancerConfig) {
+func (k *checker) loadBalancer(lb *LoadBalancer) {
 	const section = "LoadBalancer"
 	if lb.Provider == "" {
 		k.warnf(section, "lb-provider", "is empty: Octavia's default provider is taken; leave the key out for amphora")
 	}
-	if !isMethod(lb.Method) {
-		k.warnf(section, "lb-method", "%q is none of %s: pools keep the algorithm that they have, new ones get %s", lb.Method, strings.Join(methods(), ", "), methodRoundRobin)
+	if !IsMethod(lb.Method) {
+		k.warnf(section, "lb-method", "%q is none of %s: pools keep the algorithm that they have, new ones get %s", lb.Method, strings.Join(methods(), ", "), MethodRoundRobin)
 	}
-	if lb.Provider == providerOVN && isMethod(lb.Method) && lb.Method != methodSourceIPPort {
-		k.warnf(section, "lb-method", "provider ovn refuses %s; set %s or leave the key out", lb.Method, methodSourceIPPort)
+	if lb.Provider == ProviderOVN && IsMethod(lb.Method) && lb.Method != MethodSourceIPPort {
+		k.warnf(section, "lb-method", "provider ovn refuses %s; set %s or leave the key out", lb.Method, MethodSourceIPPort)
 	}
-	if isAmphora(lb.Provider) && lb.Method == methodSourceIPPort {
-		k.warnf(section, "lb-method", "provider %s does not know %s and goes by %s; set another or leave the key out", lb.Provider, lb.Method, methodRoundRobin)
+	if IsAmphora(lb.Provider) && lb.Method == MethodSourceIPPort {
+		k.warnf(section, "lb-method", "provider %s does not know %s and goes by %s; set another or leave the key out", lb.Provider, lb.Method, MethodRoundRobin)
 	}
 	if _, err := cloud.ParseSelector(lb.NodeSelector); err != nil {
 		k.warnf(section, "node-selector", "%v: Services without a selector of their own keep the members that they have, new ones are not served", err)
@@ -130,20 +130,20 @@ func (k *checker) loadBalancer(lb *LoadBalancerConfig) {
 	if lb.MonitorTimeout > lb.MonitorDelay {
 		k.warnf(section, "monitor-timeout", "%s is longer than monitor-delay %s; Octavia may refuse it", lb.MonitorTimeout, lb.MonitorDelay)
 	}
-	k.between(section, "monitor-max-retries", &lb.MonitorMaxRetries, 1, maxRetries, usual.MonitorMaxRetries)
-	k.between(section, "monitor-max-retries-down", &lb.MonitorMaxRetriesDown, 1, maxRetries, usual.MonitorMaxRetriesDown)
+	k.between(section, "monitor-max-retries", &lb.MonitorMaxRetries, 1, MaxRetries, usual.MonitorMaxRetries)
+	k.between(section, "monitor-max-retries-down", &lb.MonitorMaxRetriesDown, 1, MaxRetries, usual.MonitorMaxRetriesDown)
 	if lb.MaxSharedLB < 1 {
 		k.warnf(section, "max-shared-lb", "%d: no load balancer can be shared", lb.MaxSharedLB)
 	}
 	if errs := validation.IsDNS1123Subdomain(lb.IngressHostnameSuffix); len(errs) > 0 {
 		k.warnf(section, "ingress-hostname-suffix", "%q is not a domain name: %s; addresses are published in its place", lb.IngressHostnameSuffix, errs[0])
 	}
-	if lb.ContainerStore != storeBarbican && lb.ContainerStore != storeExternal {
-		k.warnf(section, "container-store", "%q is neither %s nor %s: certificates are not looked up", lb.ContainerStore, storeBarbican, storeExternal)
+	if lb.ContainerStore != StoreBarbican && lb.ContainerStore != storeExternal {
+		k.warnf(section, "container-store", "%q is neither %s nor %s: certificates are not looked up", lb.ContainerStore, StoreBarbican, storeExternal)
 	}
 }
 
-func (k *checker) class(name string, class *LoadBalancerClassConfig) {
+func (k *checker) class(name string, class *LoadBalancerClass) {
 	section := fmt.Sprintf("LoadBalancerClass %q", name)
 	if name == "" {
 		section = "LoadBalancerClass"
@@ -159,7 +159,7 @@ func (k *checker) class(name string, class *LoadBalancerClassConfig) {
 }
 
 // region checks a further region. Its name becomes part of provider IDs and a label's value.
-func (k *checker) region(name string, r *RegionConfig) {
+func (k *checker) region(name string, r *Region) {
 	if errs := validation.IsValidLabelValue(name); name == "" || len(errs) > 0 {
 		k.errorf("Region", strconv.Quote(name), "a section needs the name of a region of the catalog: [Region \"name\"]")
 		return
@@ -167,12 +167,12 @@ func (k *checker) region(name string, r *RegionConfig) {
 	r.RouterID = k.routers(fmt.Sprintf("Region %q", name), r.RouterID)
 }
 
-func (k *checker) metadata(m *MetadataConfig) {
+func (k *checker) metadata(m *Metadata) {
 	const section = "Metadata"
 	var seen []string
 	for _, source := range text.List(m.SearchOrder) {
-		if source != sourceConfigDrive && source != sourceMetadataService {
-			k.errorf(section, "search-order", "%q is none of %s, %s", source, sourceConfigDrive, sourceMetadataService)
+		if source != sourceConfigDrive && source != SourceMetadataService {
+			k.errorf(section, "search-order", "%q is none of %s, %s", source, sourceConfigDrive, SourceMetadataService)
 		}
 		if slices.Contains(seen, source) {
 			k.warnf(section, "search-order", "%s stands there twice", source)
@@ -192,7 +192,7 @@ func (k *checker) metadata(m *MetadataConfig) {
 
 // pattern checks a subnet name pattern.
 func (k *checker) pattern(section, key, value string) {
-	if _, err := subnetNameMatcher(value); err != nil {
+	if _, err := SubnetMatcher(value); err != nil {
 		k.warnf(section, key, "%q: %v: no floating IP can be made by it", value, err)
 	}
 }

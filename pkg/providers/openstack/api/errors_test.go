@@ -1,4 +1,4 @@
-package openstack
+package api
 
 import (
 	"context"
@@ -16,6 +16,12 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+const (
+	missingID = "00000000-0000-4000-8000-00000000dead"
+	idA       = "aaaaaaaa-0000-4000-8000-000000000001"
+	idB       = "bbbbbbbb-0000-4000-8000-000000000002"
 )
 
 // The bodies are what OpenStack Zed answers to gophercloud (Accept: application/json).
@@ -113,7 +119,7 @@ func TestWrapErrorKind(t *testing.T) {
 				"value": sdk, "wrapped": fmt.Errorf("x: %w", sdk),
 				"after re-authentication": &gophercloud.ErrErrorAfterReauthentication{ErrOriginal: sdk},
 			} {
-				if got := cloud.KindOf(wrapError("op", err)); got != tt.want {
+				if got := cloud.KindOf(WrapError("op", err)); got != tt.want {
 					t.Errorf("%s: kind %v, want %v", form, got, tt.want)
 				}
 			}
@@ -122,7 +128,7 @@ func TestWrapErrorKind(t *testing.T) {
 }
 
 func TestWrapErrorText(t *testing.T) {
-	err := wrapError("get server x", gophercloud.ErrUnexpectedResponseCode{
+	err := WrapError("get server x", gophercloud.ErrUnexpectedResponseCode{
 		Method: "GET", URL: "https://c:8774/v2.1/servers/x?name=hidden", Actual: 400,
 		Body: []byte(`{"badRequest": {"message": "no` + "\\n" + `token gAAAAABf0123_-x= and password=hunter2 ` + strings.Repeat("long ", 5000) + `"}}`),
 	})
@@ -143,12 +149,12 @@ func TestWrapErrorText(t *testing.T) {
 }
 
 func TestWrapErrorKeepsCauses(t *testing.T) {
-	if wrapError("op", nil) != nil {
+	if WrapError("op", nil) != nil {
 		t.Error("nil became an error")
 	}
 	refused := &net.OpError{Op: "dial", Err: errors.New("connection refused")}
 	for cause, kind := range map[error]cloud.Kind{context.Canceled: cloud.KindUnknown, context.DeadlineExceeded: cloud.KindUnavailable, refused: cloud.KindUnavailable} {
-		err := wrapError("list servers", &url.Error{Op: "Get", URL: "http://c/v2.1/servers/detail?name=x", Err: cause})
+		err := WrapError("list servers", &url.Error{Op: "Get", URL: "http://c/v2.1/servers/detail?name=x", Err: cause})
 		if !errors.Is(err, cause) || cloud.KindOf(err) != kind {
 			t.Errorf("%v: %v of kind %v", cause, err, cloud.KindOf(err))
 		}
@@ -157,15 +163,15 @@ func TestWrapErrorKeepsCauses(t *testing.T) {
 		}
 	}
 	inner := &cloud.Error{Kind: cloud.KindThrottled, RetryAfter: time.Second, Err: errors.New("x")}
-	if err := wrapError("op", inner); cloud.KindOf(err) != cloud.KindThrottled || cloud.RetryAfter(err) != time.Second {
+	if err := WrapError("op", inner); cloud.KindOf(err) != cloud.KindThrottled || cloud.RetryAfter(err) != time.Second {
 		t.Errorf("kind or wait was lost: %#v", err)
 	}
 	notSent := &url.Error{Op: "Get", URL: "http://c/v2.1/servers?name=x", Err: inner}
-	if err := wrapError("op", notSent); cloud.KindOf(err) != cloud.KindThrottled || cloud.RetryAfter(err) != time.Second || err.Error() != "op: x" {
+	if err := WrapError("op", notSent); cloud.KindOf(err) != cloud.KindThrottled || cloud.RetryAfter(err) != time.Second || err.Error() != "op: x" {
 		t.Errorf("a request that was not sent: %v of kind %v", err, cloud.KindOf(err))
 	}
 	joined := errors.Join(cloud.Errorf(cloud.KindNotFound, "a"), errors.New("b"))
-	if err := wrapError("op", joined); cloud.IsNotFound(err) {
+	if err := WrapError("op", joined); cloud.IsNotFound(err) {
 		t.Error("one NotFound among other errors became NotFound")
 	}
 }
@@ -181,11 +187,11 @@ func TestRetryAfter(t *testing.T) {
 		{"Sat, 21 Nov 2026 09:00:30 GMT", 30 * time.Second}, {"Sat, 21 Nov 2026 08:00:00 GMT", 0}, {"Sun, 21 Nov 2027 08:00:00 GMT", time.Hour},
 	}
 	for _, tt := range tests {
-		if got := retryAfter(http.Header{"Retry-After": {tt.header}}, now); got != tt.want {
+		if got := RetryAfter(http.Header{"Retry-After": {tt.header}}, now); got != tt.want {
 			t.Errorf("Retry-After %q: %v, want %v", tt.header, got, tt.want)
 		}
 	}
-	if got := retryAfter(nil, now); got != 0 {
+	if got := RetryAfter(nil, now); got != 0 {
 		t.Errorf("no headers: %v", got)
 	}
 }
@@ -196,7 +202,7 @@ func FuzzAnswerError(f *testing.F) {
 		f.Add(404, []byte(s))
 	}
 	f.Fuzz(func(t *testing.T, status int, body []byte) {
-		err := wrapError("op", gophercloud.ErrUnexpectedResponseCode{Method: "GET", URL: "http://c/servers/" + missingID, Actual: status, Body: body})
+		err := WrapError("op", gophercloud.ErrUnexpectedResponseCode{Method: "GET", URL: "http://c/servers/" + missingID, Actual: status, Body: body})
 		if cloud.IsNotFound(err) && !strings.Contains(strings.ToLower(string(body)), "dead") && !strings.Contains(string(body), `\u`) {
 			t.Errorf("NotFound from %q", body)
 		}
@@ -224,12 +230,12 @@ func TestErrorHints(t *testing.T) {
 		{get(x509.CertificateInvalidError{Reason: x509.Expired}), "check the clocks"},
 		{get(http.ErrSchemeMismatch), "the endpoint does not speak TLS"},
 	} {
-		got := wrapError("do", tt.err).Error()
+		got := WrapError("do", tt.err).Error()
 		if !strings.Contains(got, tt.want) || strings.Contains(got, "\n") || strings.Contains(got, "name=y") {
 			t.Errorf("%q is not one line with %q", got, tt.want)
 		}
 	}
-	if got := wrapError("do", answered(403, "Quota has been met")).Error(); strings.Contains(got, "role") {
+	if got := WrapError("do", answered(403, "Quota has been met")).Error(); strings.Contains(got, "role") {
 		t.Errorf("a quota: %q", got)
 	}
 }

@@ -1,4 +1,4 @@
-package openstack
+package config
 
 import (
 	"strings"
@@ -17,13 +17,13 @@ func TestSubnetNameMatcher(t *testing.T) {
 		{"{public,dmz}-*", "dmz-1", true}, {"{public,dmz}-*", "lan-1", false}, {"a.b", "axb", false}, {"a,b", "a,b", true}, {"**/x", "a/b/x", true}, {"a(b)+", "a(b)+", true},
 	}
 	for _, tt := range tests {
-		match, err := subnetNameMatcher(tt.pattern)
+		match, err := SubnetMatcher(tt.pattern)
 		if err != nil || match(tt.name) != tt.want {
 			t.Errorf("pattern %q matches %q = %v, %v; want %v", tt.pattern, tt.name, !tt.want, err, tt.want)
 		}
 	}
 	for _, bad := range []string{"~(", "[", "![", "{a", "~" + strings.Repeat("x{1000}", 37), strings.Repeat("a", 256)} {
-		if _, err := subnetNameMatcher(bad); err == nil {
+		if _, err := SubnetMatcher(bad); err == nil {
 			t.Errorf("pattern %q is taken", bad)
 		}
 	}

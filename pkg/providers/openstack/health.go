@@ -14,6 +14,8 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
 	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/openstack"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
 )
 
 // configPoll is how often cloud.conf is looked at.
@@ -27,7 +29,7 @@ var neededServices = []string{"compute", "network"}
 type keeper struct {
 	session *auth.Session
 	file    string
-	cfg     *Config
+	cfg     *config.Config
 	once    sync.Once // for the warnings of the start
 }
 
@@ -67,7 +69,7 @@ func (k *keeper) run(ctx context.Context) error {
 	g.Go(func() error { return k.watch(ctx) })
 	if k.cfg.Metadata.SearchOrder != "" {
 		g.Go(func() error {
-			checkMachine(ctx, newClient(k.session), &k.cfg.Metadata)
+			checkMachine(ctx, api.New(k.session), &k.cfg.Metadata)
 			return nil
 		})
 	}
@@ -103,7 +105,7 @@ func (k *keeper) compare(ctx context.Context, said string) string {
 	if err != nil {
 		return said // the session says so
 	}
-	cfg, _, err := ParseConfig(k.file, data)
+	cfg, _, err := config.Parse(k.file, data)
 	if err != nil {
 		if said != err.Error() {
 			log.Error(err, "cloud.conf changed and has mistakes now: correct them, the next start would fail")
@@ -122,7 +124,7 @@ func (k *keeper) compare(ctx context.Context, said string) string {
 }
 
 // changedSections names the sections other than [Global] in which two configurations differ.
-func changedSections(a, b *Config) []string {
+func changedSections(a, b *config.Config) []string {
 	var out []string
 	x, y := reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()
 	for n := range x.NumField() {

@@ -1,4 +1,4 @@
-package openstack
+package config
 
 import (
 	"errors"
@@ -15,19 +15,19 @@ import (
 // the key, default and doc describe it (docs/reference/cloud-conf-openstack.md is generated
 // from them). ParseConfig sets the defaults, so a Config made by it can be used as it is.
 type Config struct {
-	Global            auth.Config                         `gcfg:"Global" doc:"How to reach and authenticate to the cloud."`
-	LoadBalancer      LoadBalancerConfig                  `gcfg:"LoadBalancer" doc:"Services of type LoadBalancer (Octavia)."`
-	LoadBalancerClass map[string]*LoadBalancerClassConfig `gcfg:"LoadBalancerClass" unnamed:"true" doc:"Named sets of networks that a Service picks with spec.loadBalancerClass or the annotation loadbalancer.openstack.org/class."`
-	Route             RouteConfig                         `gcfg:"Route" doc:"Pod routes on a Neutron router."`
-	Metadata          MetadataConfig                      `gcfg:"Metadata" doc:"Where the machine that the controllers run on learns which server it is. With it, a warning at start tells when the credentials are not for that server's project or region; nothing else depends on it."`
-	Networking        NetworkingConfig                    `gcfg:"Networking" doc:"Which of a server's addresses its Node gets."`
-	BlockStorage      BlockStorageConfig                  `gcfg:"BlockStorage" doc:"Labels of PersistentVolumes."`
-	Region            map[string]*RegionConfig            `gcfg:"Region" doc:"A further region of the same Keystone, whose servers are Nodes and whose volumes are labeled as well. [Global] region is the primary region, which has the load balancers. What a section does not set is as in the primary region, save the router: pod routes of a region need its own. Provider IDs of servers in further regions always name the region."`
-	Registry          map[string]*auth.Registry           `gcfg:"Registry" doc:"Image registries; read by the kubelet credential provider, accepted here."`
+	Global            auth.Config                   `gcfg:"Global" doc:"How to reach and authenticate to the cloud."`
+	LoadBalancer      LoadBalancer                  `gcfg:"LoadBalancer" doc:"Services of type LoadBalancer (Octavia)."`
+	LoadBalancerClass map[string]*LoadBalancerClass `gcfg:"LoadBalancerClass" unnamed:"true" doc:"Named sets of networks that a Service picks with spec.loadBalancerClass or the annotation loadbalancer.openstack.org/class."`
+	Route             Route                         `gcfg:"Route" doc:"Pod routes on a Neutron router."`
+	Metadata          Metadata                      `gcfg:"Metadata" doc:"Where the machine that the controllers run on learns which server it is. With it, a warning at start tells when the credentials are not for that server's project or region; nothing else depends on it."`
+	Networking        Networking                    `gcfg:"Networking" doc:"Which of a server's addresses its Node gets."`
+	BlockStorage      BlockStorage                  `gcfg:"BlockStorage" doc:"Labels of PersistentVolumes."`
+	Region            map[string]*Region            `gcfg:"Region" doc:"A further region of the same Keystone, whose servers are Nodes and whose volumes are labeled as well. [Global] region is the primary region, which has the load balancers. What a section does not set is as in the primary region, save the router: pod routes of a region need its own. Provider IDs of servers in further regions always name the region."`
+	Registry          map[string]*auth.Registry     `gcfg:"Registry" doc:"Image registries; read by the kubelet credential provider, accepted here."`
 }
 
-// LoadBalancerConfig is the section [LoadBalancer].
-type LoadBalancerConfig struct {
+// LoadBalancer is the section [LoadBalancer].
+type LoadBalancer struct {
 	Enabled                bool     `gcfg:"enabled" default:"true" doc:"Serve Services of type LoadBalancer."`
 	Provider               string   `gcfg:"lb-provider" default:"amphora" doc:"Octavia provider that load balancers are made with, such as amphora, octavia or ovn."`
 	Method                 string   `gcfg:"lb-method" default:"ROUND_ROBIN" doc:"Algorithm of pools: ROUND_ROBIN, LEAST_CONNECTIONS, SOURCE_IP or SOURCE_IP_PORT; for provider ovn the default is SOURCE_IP_PORT, the only one it has."`
@@ -57,8 +57,8 @@ type LoadBalancerConfig struct {
 	DefaultTLSContainerRef string   `gcfg:"default-tls-container-ref" doc:"Barbican reference of the certificate of TLS listeners whose Service names none."`
 }
 
-// LoadBalancerClassConfig is one section [LoadBalancerClass "name"].
-type LoadBalancerClassConfig struct {
+// LoadBalancerClass is one section [LoadBalancerClass "name"].
+type LoadBalancerClass struct {
 	FloatingNetworkID  string `gcfg:"floating-network-id" doc:"As in [LoadBalancer]."`
 	FloatingSubnetID   string `gcfg:"floating-subnet-id" doc:"As in [LoadBalancer]."`
 	FloatingSubnet     string `gcfg:"floating-subnet" doc:"As in [LoadBalancer]."`
@@ -68,20 +68,20 @@ type LoadBalancerClassConfig struct {
 	MemberSubnetID     string `gcfg:"member-subnet-id" doc:"As in [LoadBalancer]."`
 }
 
-// RouteConfig is the section [Route].
-type RouteConfig struct {
+// Route is the section [Route].
+type Route struct {
 	RouterID []string `gcfg:"router-id" doc:"Router that pod routes are set on; without it routes are not managed. May be repeated: a Node's routes are set on each of these routers that has an interface on the subnet of the Node's address."`
 }
 
-// RegionConfig is one section [Region "name"].
-type RegionConfig struct {
+// Region is one section [Region "name"].
+type Region struct {
 	RouterID            []string `gcfg:"router-id" doc:"As in [Route]; without it there are no pod routes in this region."`
 	PublicNetworkName   []string `gcfg:"public-network-name" doc:"As in [Networking], which it replaces."`
 	InternalNetworkName []string `gcfg:"internal-network-name" doc:"As in [Networking], which it replaces."`
 }
 
-// MetadataConfig is the section [Metadata].
-type MetadataConfig struct {
+// Metadata is the section [Metadata].
+type Metadata struct {
 	SearchOrder     string   `gcfg:"search-order" doc:"Order of the sources configDrive and metadataService, or one of them; empty for neither."`
 	RequestTimeout  Duration `gcfg:"request-timeout" default:"0s" doc:"Timeout of each request to the cloud; 0 for 30s. Of those to the metadata service as well, where 0 is 5s."`
 	ConfigDrive     string   `gcfg:"config-drive" default:"/mnt/config" doc:"Folder in which the config drive is mounted."`
@@ -89,8 +89,8 @@ type MetadataConfig struct {
 	NodeLabelPrefix string   `gcfg:"node-label-prefix" doc:"Metadata of a server whose key begins with this, such as label:, become labels of its Node when that is initialized, without the prefix. Keys and values that make no valid label are left out. Empty for none."`
 }
 
-// NetworkingConfig is the section [Networking].
-type NetworkingConfig struct {
+// Networking is the section [Networking].
+type Networking struct {
 	IPv6SupportDisabled bool     `gcfg:"ipv6-support-disabled" default:"false" doc:"Leave IPv6 addresses out."`
 	PublicNetworkName   []string `gcfg:"public-network-name" doc:"Network whose addresses are ExternalIP; may be repeated."`
 	InternalNetworkName []string `gcfg:"internal-network-name" doc:"Network whose addresses are InternalIP, others being left out; may be repeated."`
@@ -100,11 +100,11 @@ type NetworkingConfig struct {
 	sortOrder []netip.Prefix
 }
 
-// prefixes are the prefixes of AddressSortOrder.
-func (n *NetworkingConfig) prefixes() []netip.Prefix { return n.sortOrder }
+// Prefixes are the prefixes of AddressSortOrder.
+func (n *Networking) Prefixes() []netip.Prefix { return n.sortOrder }
 
-// BlockStorageConfig is the section [BlockStorage].
-type BlockStorageConfig struct {
+// BlockStorage is the section [BlockStorage].
+type BlockStorage struct {
 	IgnoreVolumeAZ bool `gcfg:"ignore-volume-az" default:"false" doc:"Do not label PersistentVolumes with the zone of their volume."`
 }
 
@@ -129,42 +129,42 @@ func (d Duration) String() string { return time.Duration(d).String() }
 
 // Words of the file.
 const (
-	methodRoundRobin       = "ROUND_ROBIN"
-	methodLeastConnections = "LEAST_CONNECTIONS"
-	methodSourceIP         = "SOURCE_IP"
-	methodSourceIPPort     = "SOURCE_IP_PORT"
-	providerOVN            = "ovn"
+	MethodRoundRobin       = "ROUND_ROBIN"
+	MethodLeastConnections = "LEAST_CONNECTIONS"
+	MethodSourceIP         = "SOURCE_IP"
+	MethodSourceIPPort     = "SOURCE_IP_PORT"
+	ProviderOVN            = "ovn"
 	providerAmphora        = "amphora"
 	providerOctavia        = "octavia" // another name of amphora
-	storeBarbican          = "barbican"
+	StoreBarbican          = "barbican"
 	storeExternal          = "external"
 
 	sourceConfigDrive     = "configDrive"
-	sourceMetadataService = "metadataService"
+	SourceMetadataService = "metadataService"
 )
 
 // Limits of Octavia (octavia.common.constants).
 const (
-	maxSeconds = 24 * 60 * 60
-	maxRetries = 10
+	MaxSeconds = 24 * 60 * 60
+	MaxRetries = 10
 )
 
 // methods are the algorithms that Octavia knows.
 func methods() []string {
-	return []string{methodRoundRobin, methodLeastConnections, methodSourceIP, methodSourceIPPort}
+	return []string{MethodRoundRobin, MethodLeastConnections, MethodSourceIP, MethodSourceIPPort}
 }
 
-// isMethod reports whether Octavia knows an algorithm.
-func isMethod(s string) bool { return slices.Contains(methods(), s) }
+// IsMethod reports whether Octavia knows an algorithm.
+func IsMethod(s string) bool { return slices.Contains(methods(), s) }
 
-// isAmphora reports whether a provider is that of amphorae, which has two names.
-func isAmphora(provider string) bool {
+// IsAmphora reports whether a provider is that of amphorae, which has two names.
+func IsAmphora(provider string) bool {
 	return provider == providerAmphora || provider == providerOctavia
 }
 
 func defaultConfig() Config {
 	return Config{
-		LoadBalancer: LoadBalancerConfig{
+		LoadBalancer: LoadBalancer{
 			Enabled:               true,
 			Provider:              providerAmphora,
 			CascadeDelete:         true,
@@ -174,22 +174,22 @@ func defaultConfig() Config {
 			MonitorMaxRetriesDown: 3,
 			IngressHostnameSuffix: "nip.io",
 			MaxSharedLB:           2,
-			ContainerStore:        storeBarbican,
+			ContainerStore:        StoreBarbican,
 		},
-		Metadata: MetadataConfig{ConfigDrive: "/mnt/config", ServiceURL: "http://169.254.169.254"},
+		Metadata: Metadata{ConfigDrive: "/mnt/config", ServiceURL: "http://169.254.169.254"},
 	}
 }
 
-// ParseConfig decodes and checks cloud.conf. file is its name for messages. Unknown keys
+// Parse decodes and checks cloud.conf. file is its name for messages. Unknown keys
 // and doubtful values are warnings; err joins every error there is, each naming file,
 // section and key. [Global] is checked by the session that is made of it.
-func ParseConfig(file string, data []byte) (cfg *Config, warnings []string, err error) {
+func Parse(file string, data []byte) (cfg *Config, warnings []string, err error) {
 	c := defaultConfig()
 	warnings, decodeErr := auth.Decode(file, data, &c)
 	if c.LoadBalancer.Method == "" {
-		c.LoadBalancer.Method = methodRoundRobin
-		if c.LoadBalancer.Provider == providerOVN {
-			c.LoadBalancer.Method = methodSourceIPPort
+		c.LoadBalancer.Method = MethodRoundRobin
+		if c.LoadBalancer.Provider == ProviderOVN {
+			c.LoadBalancer.Method = MethodSourceIPPort
 		}
 	}
 	// What did not decode kept its default, so it is not complained about twice.

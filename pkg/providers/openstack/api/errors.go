@@ -1,4 +1,4 @@
-package openstack
+package api
 
 import (
 	"context"
@@ -21,11 +21,11 @@ import (
 // maxRetryAfter caps the wait that a cloud may ask for.
 const maxRetryAfter = time.Hour
 
-// wrapError turns an error of gophercloud into a *cloud.Error of the right kind for the
+// WrapError turns an error of gophercloud into a *cloud.Error of the right kind for the
 // operation op ("get server <id>"). An error that has a kind already keeps it; nil stays nil.
 //
 // The one dangerous kind is KindNotFound, see isObjectMissing.
-func wrapError(op string, err error) error {
+func WrapError(op string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -83,7 +83,7 @@ func answerError(op string, code *gophercloud.ErrUnexpectedResponseCode) error {
 	return &cloud.Error{
 		Kind:       kind,
 		Op:         op,
-		RetryAfter: retryAfter(code.ResponseHeader, time.Now()),
+		RetryAfter: RetryAfter(code.ResponseHeader, time.Now()),
 		Err: fmt.Errorf("%d %s: %s (%s %s)%s", code.Actual, http.StatusText(code.Actual), answer.text,
 			code.Method, withoutQuery(code.URL), answerHint(code.Actual, kind, answer.text)),
 	}
@@ -123,9 +123,9 @@ func networkHint(err error) string {
 	return ""
 }
 
-// isThrottling reports whether the status is a refusal for too many requests: Nova's of old
+// IsThrottling reports whether the status is a refusal for too many requests: Nova's of old
 // and Swift's middleware's, too.
-func isThrottling(status int) bool {
+func IsThrottling(status int) bool {
 	return status == http.StatusTooManyRequests || status == http.StatusRequestEntityTooLarge || status == 498
 }
 
@@ -133,7 +133,7 @@ func kindOf(code *gophercloud.ErrUnexpectedResponseCode, answer remoteAnswer) cl
 	switch {
 	case code.Actual < http.StatusInternalServerError && isFull(answer):
 		return cloud.KindQuota
-	case isThrottling(code.Actual):
+	case IsThrottling(code.Actual):
 		return cloud.KindThrottled
 	}
 	switch code.Actual {
@@ -193,9 +193,9 @@ func withoutQuery(raw string) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }
 
-// retryAfter reads the header Retry-After: seconds or an HTTP date. Zero when there is none
+// RetryAfter reads the header Retry-After: seconds or an HTTP date. Zero when there is none
 // or it makes no sense.
-func retryAfter(h http.Header, now time.Time) time.Duration {
+func RetryAfter(h http.Header, now time.Time) time.Duration {
 	v := strings.TrimSpace(h.Get("Retry-After"))
 	if v == "" {
 		return 0

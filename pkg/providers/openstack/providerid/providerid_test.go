@@ -1,4 +1,4 @@
-package openstack
+package providerid
 
 import (
 	"strings"
@@ -18,7 +18,7 @@ func TestParseProviderID(t *testing.T) {
 		"openstack:///" + strings.ToUpper(id): "",
 	}
 	for in, region := range good {
-		uuid, gotRegion, err := ParseProviderID(in)
+		uuid, gotRegion, err := Parse(in)
 		if err != nil || uuid != id || gotRegion != region {
 			t.Errorf("%s: %q, %q, %v", in, uuid, gotRegion, err)
 		}
@@ -29,7 +29,7 @@ func TestParseProviderID(t *testing.T) {
 		"aws:///eu-west-1a/i-0123456789abcdef0", "aws:///" + id, "OPENSTACK:///" + id, "://" + id, "kind://docker/kind/kind-control-plane",
 	}
 	for _, in := range bad {
-		if uuid, _, err := ParseProviderID(in); cloud.KindOf(err) != cloud.KindInvalid {
+		if uuid, _, err := Parse(in); cloud.KindOf(err) != cloud.KindInvalid {
 			t.Errorf("%s: %q, %v; want an error of kind Invalid", in, uuid, err)
 		}
 	}
@@ -40,14 +40,14 @@ func FuzzParseProviderID(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		uuid, region, err := ParseProviderID(s)
+		uuid, region, err := Parse(s)
 		if err != nil {
 			return
 		}
 		if !text.IsUUID(uuid) || uuid != strings.ToLower(uuid) {
 			t.Fatalf("%q: uuid %q", s, uuid)
 		}
-		again, r, err := ParseProviderID(formatProviderID(uuid, region))
+		again, r, err := Parse(Format(uuid, region))
 		if again != uuid || r != region || err != nil {
 			t.Fatalf("%q: %q/%q does not survive writing: %q/%q, %v", s, region, uuid, r, again, err)
 		}

@@ -1,4 +1,4 @@
-package openstack
+package api
 
 import (
 	"encoding/json"
@@ -56,9 +56,9 @@ func isObjectMissing(method, rawURL string, answer remoteAnswer) bool {
 	return false
 }
 
-// madeID is the ID of what a call has made. A call that was answered with another document, as
+// MadeID is the ID of what a call has made. A call that was answered with another document, as
 // something between us and the service may do, is not known to have made it.
-func madeID(r interface{ ExtractInto(to any) error }, key string) (string, error) {
+func MadeID(r interface{ ExtractInto(to any) error }, key string) (string, error) {
 	var doc map[string]json.RawMessage
 	if err := r.ExtractInto(&doc); err != nil {
 		return "", err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/openstack"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 )
 
@@ -106,7 +107,7 @@ func TestChangedSectionsNeedARestart(t *testing.T) {
 	sim := ossim.ForTest(t)
 	file := filepath.Join(t.TempDir(), "cloud.conf")
 	conf := sim.CloudConf()
-	cfg, _, err := ParseConfig(file, []byte(conf))
+	cfg, _, err := config.Parse(file, []byte(conf))
 	if err != nil {
 		t.Fatal(err)
 	}

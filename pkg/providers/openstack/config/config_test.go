@@ -1,4 +1,4 @@
-package openstack
+package config
 
 import (
 	"net/netip"
@@ -14,25 +14,30 @@ import (
 	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/openstack"
 )
 
+const (
+	idA = "aaaaaaaa-0000-4000-8000-000000000001"
+	idB = "bbbbbbbb-0000-4000-8000-000000000002"
+)
+
 func diffConfig(want, got any) string {
-	return cmp.Diff(want, got, cmp.AllowUnexported(NetworkingConfig{}), cmpopts.EquateComparable(netip.Prefix{}),
+	return cmp.Diff(want, got, cmp.AllowUnexported(Networking{}), cmpopts.EquateComparable(netip.Prefix{}),
 		cmp.Comparer(func(a, b cloudauth.Secret) bool { return a.Equal(b) }))
 }
 
 func TestParseConfigDefaults(t *testing.T) {
 	for _, text := range []string{"", "[LoadBalancer]\n[Networking]\n"} {
-		got, warnings, err := ParseConfig("cloud.conf", []byte(text))
+		got, warnings, err := Parse("cloud.conf", []byte(text))
 		if err != nil || len(warnings) > 0 {
 			t.Fatalf("%v, %v", warnings, err)
 		}
 		want := &Config{
-			LoadBalancer: LoadBalancerConfig{
+			LoadBalancer: LoadBalancer{
 				Enabled: true, Provider: "amphora", Method: "ROUND_ROBIN", CascadeDelete: true,
 				MonitorDelay: Duration(5 * time.Second), MonitorTimeout: Duration(3 * time.Second),
 				MonitorMaxRetries: 1, MonitorMaxRetriesDown: 3,
 				IngressHostnameSuffix: "nip.io", MaxSharedLB: 2, ContainerStore: "barbican",
 			},
-			Metadata: MetadataConfig{ConfigDrive: "/mnt/config", ServiceURL: "http://169.254.169.254"},
+			Metadata: Metadata{ConfigDrive: "/mnt/config", ServiceURL: "http://169.254.169.254"},
 		}
 		if diff := diffConfig(want, got); diff != "" {
 			t.Errorf("defaults (-want +got):\n%s", diff)
@@ -45,12 +50,12 @@ func TestParseConfigEveryKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, warnings, err := ParseConfig("cloud.conf", data)
+	got, warnings, err := Parse("cloud.conf", data)
 	if err != nil || len(warnings) != 0 {
 		t.Fatalf("%q, %v", warnings, err)
 	}
 	want := &Config{
-		LoadBalancer: LoadBalancerConfig{
+		LoadBalancer: LoadBalancer{
 			Provider: "octavia", Method: "LEAST_CONNECTIONS", Internal: true, NodeSelector: "role=edge,zone in (a,b)",
 			FlavorID: idA, AvailabilityZone: "lb-az", SubnetID: idA, MemberSubnetID: idB, NetworkID: idA, FloatingNetworkID: idB,
 			FloatingSubnet: "!~^public-.*$", FloatingSubnetID: idA, FloatingSubnetTags: "a,b", CreateMonitor: true,
@@ -58,18 +63,18 @@ func TestParseConfigEveryKey(t *testing.T) {
 			ManageSecurityGroups: true, EnableIngressHostname: true, IngressHostnameSuffix: "lb.example.org", MaxSharedLB: 5,
 			ContainerStore: "external", SerialAPICalls: true, DefaultTLSContainerRef: "https://barbican/v1/containers/" + idA,
 		},
-		LoadBalancerClass: map[string]*LoadBalancerClassConfig{
+		LoadBalancerClass: map[string]*LoadBalancerClass{
 			"Internet": {FloatingNetworkID: idA, FloatingSubnetID: idB, FloatingSubnet: "public*", FloatingSubnetTags: "x", NetworkID: idA, SubnetID: idB, MemberSubnetID: idA},
 			"dmz":      {SubnetID: idB},
 		},
-		Route:    RouteConfig{RouterID: []string{idA}},
-		Metadata: MetadataConfig{SearchOrder: "metadataService", RequestTimeout: Duration(2 * time.Second), ConfigDrive: "/media/config", ServiceURL: "http://metadata.example.org", NodeLabelPrefix: "label:"},
-		Networking: NetworkingConfig{
+		Route:    Route{RouterID: []string{idA}},
+		Metadata: Metadata{SearchOrder: "metadataService", RequestTimeout: Duration(2 * time.Second), ConfigDrive: "/media/config", ServiceURL: "http://metadata.example.org", NodeLabelPrefix: "label:"},
+		Networking: Networking{
 			IPv6SupportDisabled: true, PublicNetworkName: []string{"ext-1", "ext-2"}, InternalNetworkName: []string{"net-1", "net-2"},
 			AddressSortOrder: "10.1.0.0/16, 2001:db8::/32",
 			sortOrder:        []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("2001:db8::/32")},
 		},
-		BlockStorage: BlockStorageConfig{IgnoreVolumeAZ: true},
+		BlockStorage: BlockStorage{IgnoreVolumeAZ: true},
 		Registry:     got.Registry, // belongs to the credential provider
 	}
 	if diff := diffConfig(want.LoadBalancer, got.LoadBalancer); diff != "" {
@@ -82,11 +87,11 @@ func TestParseConfigEveryKey(t *testing.T) {
 }
 
 func TestParseConfigOVNMethod(t *testing.T) {
-	got, warnings, err := ParseConfig("c", []byte("[LoadBalancer]\nlb-provider = ovn\n"))
+	got, warnings, err := Parse("c", []byte("[LoadBalancer]\nlb-provider = ovn\n"))
 	if err != nil || len(warnings) > 0 || got.LoadBalancer.Method != "SOURCE_IP_PORT" {
 		t.Errorf("provider ovn alone: %+v, %v, %v", got, warnings, err)
 	}
-	_, warnings, err = ParseConfig("c", []byte("[LoadBalancer]\nlb-provider = ovn\nlb-method = ROUND_ROBIN\n"))
+	_, warnings, err = Parse("c", []byte("[LoadBalancer]\nlb-provider = ovn\nlb-method = ROUND_ROBIN\n"))
 	if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "[LoadBalancer] lb-method: provider ovn refuses ROUND_ROBIN") {
 		t.Errorf("provider ovn with ROUND_ROBIN: %v, %v", warnings, err)
 	}
@@ -122,7 +127,7 @@ service-url = 169.254.169.254
 [Networking]
 address-sort-order = 10.0.0.0/8, 10.0.0.0/40
 `
-	cfg, warnings, err := ParseConfig("cloud.conf", []byte(data))
+	cfg, warnings, err := Parse("cloud.conf", []byte(data))
 	if cfg != nil || err == nil {
 		t.Fatalf("got %+v, %v; want an error", cfg, err)
 	}
@@ -136,7 +141,7 @@ address-sort-order = 10.0.0.0/8, 10.0.0.0/40
 
 // TestNumbersOfMonitorsThatOctaviaRefusesAreTheDefaults: else no Service with a monitor would be served.
 func TestNumbersOfMonitorsThatOctaviaRefusesAreTheDefaults(t *testing.T) {
-	cfg, warnings, err := ParseConfig("cloud.conf", []byte("[LoadBalancer]\nmonitor-delay=500ms\nmonitor-timeout=0s\nmonitor-max-retries=0\nmonitor-max-retries-down=11\n"))
+	cfg, warnings, err := Parse("cloud.conf", []byte("[LoadBalancer]\nmonitor-delay=500ms\nmonitor-timeout=0s\nmonitor-max-retries=0\nmonitor-max-retries-down=11\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +196,7 @@ func TestParseConfigOfTheExistingManager(t *testing.T) {
 		"[BlockStorage]\nbs-version = auto\n[Unknown \"x\"]\na\n":                   "unknown section [Unknown",
 		"[Global \"x\"]\nauth-url = http://x\n":                                     "takes no name",
 	} {
-		cfg, warnings, err := ParseConfig("cloud.conf", []byte(text))
+		cfg, warnings, err := Parse("cloud.conf", []byte(text))
 		if err != nil || cfg == nil {
 			t.Errorf("%q: %v", text, err)
 		}
@@ -199,14 +204,14 @@ func TestParseConfigOfTheExistingManager(t *testing.T) {
 			t.Errorf("%q: warnings %q, want %q", text, got, warning)
 		}
 	}
-	cfg, _, err := ParseConfig("cloud.conf", []byte("[LoadBalancerClass]\nsubnet-id = x\n[Route]\nrouter-id =\n[Networking]\naddress-sort-order = nonsense, 10.0.0.0/8\n"))
+	cfg, _, err := Parse("cloud.conf", []byte("[LoadBalancerClass]\nsubnet-id = x\n[Route]\nrouter-id =\n[Networking]\naddress-sort-order = nonsense, 10.0.0.0/8\n"))
 	if err != nil || cfg.LoadBalancerClass[""].SubnetID != "x" || len(cfg.Route.RouterID) > 0 || len(cfg.Networking.sortOrder) != 1 {
 		t.Errorf("%+v, %v", cfg, err)
 	}
 }
 
 func TestParseConfigWarnings(t *testing.T) {
-	_, warnings, err := ParseConfig("cloud.conf", []byte("[LoadBalancer]\nsubnet-ids = x\nmonitor-timeout = 9s\n[Loadbalancers]\na = b\n"))
+	_, warnings, err := Parse("cloud.conf", []byte("[LoadBalancer]\nsubnet-ids = x\nmonitor-timeout = 9s\n[Loadbalancers]\na = b\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +230,7 @@ func FuzzParseConfig(f *testing.F) {
 	f.Add(data)
 	f.Add([]byte("[LoadBalancerClass \"\"]\nsubnet-id=x"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		cfg, _, err := ParseConfig("cloud.conf", data)
+		cfg, _, err := Parse("cloud.conf", data)
 		if (cfg == nil) == (err == nil) {
 			t.Errorf("config %v with error %v", cfg, err)
 		}

@@ -1,4 +1,4 @@
-package openstack
+package api
 
 import (
 	"github.com/gophercloud/gophercloud/v2"
@@ -7,19 +7,19 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
 
-// scopeOf is where sc's answers about servers come from: one project at one endpoint. Nova
+// ScopeOf is where sc's answers about servers come from: one project at one endpoint. Nova
 // says "not found" of a server of another project or region in the very words that it has
 // for one that is gone.
-func scopeOf(sc *gophercloud.ServiceClient) string {
-	project := projectOf(sc)
+func ScopeOf(sc *gophercloud.ServiceClient) string {
+	project := ProjectOf(sc)
 	if project == "" {
 		project = "unknown"
 	}
 	return "project " + project + " at " + withoutQuery(sc.Endpoint)
 }
 
-// projectOf is the ID of the project that sc's token is for, "" when that is not known.
-func projectOf(sc *gophercloud.ServiceClient) string {
+// ProjectOf is the ID of the project that sc's token is for, "" when that is not known.
+func ProjectOf(sc *gophercloud.ServiceClient) string {
 	if r, ok := sc.GetAuthResult().(interface {
 		ExtractProject() (*tokens.Project, error)
 	}); ok {
@@ -30,8 +30,8 @@ func projectOf(sc *gophercloud.ServiceClient) string {
 	return ""
 }
 
-// inScope adds to KindNotFound where that is so; other errors stay as they are.
-func inScope(err error, scope string) error {
+// InScope adds to KindNotFound where that is so; other errors stay as they are.
+func InScope(err error, scope string) error {
 	if !cloud.IsNotFound(err) {
 		return err
 	}
