@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/identity"
 )
 
 // CloudConf is the text of a cloud.conf for this simulator: password authentication as the
@@ -14,7 +16,7 @@ func (s *Sim) CloudConf() string {
 	d := s.Defaults()
 	var b strings.Builder
 	fmt.Fprintf(&b, "[Global]\nauth-url = %s\nusername = %s\npassword = %s\ntenant-name = %s\ntenant-domain-name = Default\nuser-domain-name = Default\nregion = %s\n",
-		s.AuthURL(), UserName, UserPassword, ProjectName, s.region)
+		s.AuthURL(), identity.UserName, identity.UserPassword, identity.ProjectName, s.region)
 	if s.CAFile() != "" {
 		fmt.Fprintf(&b, "ca-file = %s\n", s.CAFile())
 	}
@@ -38,8 +40,8 @@ func (s *Sim) CloudsYAML() string {
 	var b strings.Builder
 	b.WriteString("clouds:\n")
 	for _, c := range []struct{ name, user, password, project string }{
-		{"sim", UserName, UserPassword, ProjectName},
-		{"sim-admin", AdminName, AdminPassword, AdminName},
+		{"sim", identity.UserName, identity.UserPassword, identity.ProjectName},
+		{"sim-admin", identity.AdminName, identity.AdminPassword, identity.AdminName},
 	} {
 		fmt.Fprintf(&b, "  %s:\n    auth_type: password\n    auth:\n      auth_url: %s\n      username: %s\n      password: %s\n      project_name: %s\n"+
 			"      user_domain_name: Default\n      project_domain_name: Default\n    region_name: %s\n    identity_api_version: \"3\"\n",

@@ -6,7 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/compute"
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/identity"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/keymanager"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/loadbalancer"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/network"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/volume"
 )
 
 // Options configures a simulator. The zero value is a good one.
@@ -57,17 +63,42 @@ type (
 	Request = core.Request
 	// Item is one object in a Snapshot.
 	Item = core.Item
+
+	// Federation is an identity provider whose tokens Keystone takes.
+	Federation = identity.Federation
+	// AppCredential is an application credential.
+	AppCredential = identity.AppCredential
+	// Server is a server as tests see it.
+	Server = compute.Server
+	// Seed says which servers SeedServers makes.
+	Seed = compute.Seed
+	// Route is one of a router's.
+	Route = network.Route
+	// LoadBalancer is a load balancer with all below it.
+	LoadBalancer = loadbalancer.LoadBalancer
+	// Listener is a listener with its default pool.
+	Listener = loadbalancer.Listener
+)
+
+// Names of what every simulator starts with.
+const (
+	Region        = identity.Region
+	UserName      = identity.UserName
+	UserPassword  = identity.UserPassword
+	ProjectName   = identity.ProjectName
+	AdminName     = identity.AdminName
+	AdminPassword = identity.AdminPassword
 )
 
 // Sim is a running simulator. All methods may be called concurrently.
 type Sim struct {
 	*core.API
-	*Keystone
-	*Nova
-	*Neutron
-	*Octavia
-	*Cinder
-	*Barbican
+	*identity.Keystone
+	*compute.Nova
+	*network.Neutron
+	*loadbalancer.Octavia
+	*volume.Cinder
+	*keymanager.Barbican
 
 	region string
 }
@@ -79,7 +110,7 @@ func Start(opts Options) (*Sim, error) {
 		return nil, errors.New("the options Keystone and Region go together")
 	}
 	if opts.Region == "" {
-		opts.Region = Region
+		opts.Region = identity.Region
 	}
 	if opts.TokenLifetime == 0 {
 		opts.TokenLifetime = time.Hour
@@ -99,27 +130,27 @@ func Start(opts Options) (*Sim, error) {
 
 // compose makes the services, gives each what it needs of the others, and returns those that this simulator serves.
 func (s *Sim) compose(cloud *core.Cloud, opts Options) []*core.Service {
-	var main *Keystone
+	var main *identity.Keystone
 	if opts.Keystone != nil {
 		main = opts.Keystone.Keystone
 	}
-	keystone := newKeystone(cloud, main, opts.Region, opts.TokenLifetime)
+	keystone := identity.New(cloud, main, opts.Region, opts.TokenLifetime)
 	owner := keystone.Owner()
-	neutron := newNeutron(cloud, neutronOptions{
+	neutron := network.New(cloud, network.Options{
 		Trunks: opts.Trunks, HideExternalSubnets: opts.HideExternalSubnets,
-		Projects: keystone.ProjectIDs(), Own: keystone.ProjectID(ProjectName), Admin: keystone.ProjectID(AdminName),
+		Projects: keystone.ProjectIDs(), Own: keystone.ProjectID(identity.ProjectName), Admin: keystone.ProjectID(identity.AdminName),
 	})
-	nova := newNova(cloud, neutron.Ports(), owner, opts.MaxLimit)
-	cinder := newCinder(cloud, owner, opts.MaxLimit)
-	barbican := newBarbican(cloud, owner)
-	octavia := newOctavia(cloud, octaviaOptions{
+	nova := compute.New(cloud, neutron.Ports(), owner, opts.MaxLimit)
+	cinder := volume.New(cloud, owner, opts.MaxLimit)
+	barbican := keymanager.New(cloud, owner)
+	octavia := loadbalancer.New(cloud, loadbalancer.Options{
 		Delay: opts.OctaviaDelay, Jobboard: opts.Jobboard, LeakVIPPorts: opts.LeakVIPPorts,
 		Network: neutron.Ports(), HasCertificate: barbican.Finder(), Project: owner.ProjectID, SubnetID: neutron.Defaults().SubnetID,
 	})
 	s.Keystone, s.Nova, s.Neutron, s.Octavia, s.Cinder, s.Barbican = keystone, nova, neutron, octavia, cinder, barbican
-	services := []*core.Service{nova.service(), nova.imageService(), cinder.service(), barbican.service(), neutron.service(), octavia.service()}
+	services := []*core.Service{nova.Service(), nova.ImageService(), cinder.Service(), barbican.Service(), neutron.Service(), octavia.Service()}
 	if main == nil {
-		services = append(services, keystone.service())
+		services = append(services, keystone.Service())
 	}
 	return services
 }
@@ -144,11 +175,11 @@ func (s *Sim) Snapshot() core.Snapshot {
 	s.Keystone.Lock() // which all services share
 	defer s.Keystone.Unlock()
 	var out core.Snapshot
-	s.Keystone.snapshot(&out)
-	s.Nova.snapshot(&out)
-	s.Cinder.snapshot(&out)
-	s.Barbican.snapshot(&out)
-	s.Neutron.snapshot(&out)
-	s.Octavia.snapshot(&out)
+	s.Keystone.Snapshot(&out)
+	s.Nova.Snapshot(&out)
+	s.Cinder.Snapshot(&out)
+	s.Barbican.Snapshot(&out)
+	s.Neutron.Snapshot(&out)
+	s.Octavia.Snapshot(&out)
 	return out
 }

@@ -1,4 +1,4 @@
-package openstack
+package compute
 
 import (
 	"net/http"
@@ -10,8 +10,8 @@ import (
 
 // Glance: just enough for servers to have an image.
 
-// imageService is Glance's part of the API.
-func (s *Nova) imageService() *core.Service {
+// ImageService is Glance's part of the API.
+func (s *Nova) ImageService() *core.Service {
 	return &core.Service{Name: "image", Prefix: "/image", ErrorBody: imageError, Routes: s.imageRoutes}
 }
 

@@ -1,4 +1,4 @@
-package openstack
+package compute
 
 import (
 	"encoding/json"

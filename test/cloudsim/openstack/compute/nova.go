@@ -1,4 +1,4 @@
-package openstack
+package compute
 
 import (
 	"encoding/json"
@@ -64,8 +64,8 @@ func computeMicro() *core.Micro {
 	}
 }
 
-// newNova makes Nova with flavors and an image, and no servers.
-func newNova(cloud *core.Cloud, ports core.Ports, owner core.Owner, maxLimit int) *Nova {
+// New makes Nova with flavors and an image, and no servers.
+func New(cloud *core.Cloud, ports core.Ports, owner core.Owner, maxLimit int) *Nova {
 	cloud.Zones = []string{"az1", "az2", "az3"}
 	return &Nova{
 		Cloud: cloud, ports: ports, owner: owner, maxLimit: maxLimit,
@@ -79,8 +79,8 @@ func newNova(cloud *core.Cloud, ports core.Ports, owner core.Owner, maxLimit int
 	}
 }
 
-// service is Nova's part of the API.
-func (s *Nova) service() *core.Service {
+// Service is Nova's part of the API.
+func (s *Nova) Service() *core.Service {
 	return &core.Service{Name: "compute", Prefix: "/compute", ErrorBody: dialect.NovaError("application/json; charset=UTF-8"), Micro: computeMicro(), Routes: s.routes, NoRoute: core.HTMLNotFound()}
 }
 

@@ -1,4 +1,4 @@
-package openstack
+package compute
 
 import (
 	"maps"
@@ -178,7 +178,8 @@ func (s *Nova) DeleteServer(id string) bool {
 	return true
 }
 
-func (s *Nova) snapshot(out *core.Snapshot) {
+// Snapshot adds what exists; the lock is held.
+func (s *Nova) Snapshot(out *core.Snapshot) {
 	for _, v := range s.servers {
 		out.Servers = append(out.Servers, core.Item{ID: v.id, Name: v.name, Info: v.status()})
 	}

@@ -1,4 +1,4 @@
-package openstack
+package identity
 
 import (
 	"encoding/json"
@@ -48,7 +48,8 @@ func (s *Keystone) removeAppCredential(id string) bool {
 	return len(s.appCreds) < n
 }
 
-func (s *Keystone) snapshot(out *core.Snapshot) {
+// Snapshot adds what exists; the lock is held.
+func (s *Keystone) Snapshot(out *core.Snapshot) {
 	for _, a := range s.appCreds {
 		out.AppCredentials = append(out.AppCredentials, core.Item{ID: a.id, Name: a.name})
 	}

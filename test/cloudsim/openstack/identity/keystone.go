@@ -1,4 +1,4 @@
-package openstack
+package identity
 
 import (
 	"net/http"
@@ -99,9 +99,9 @@ type catalogService struct {
 
 var interfaces = [3]string{"public", "internal", "admin"}
 
-// newKeystone makes Keystone with the users and projects that every simulator has, or, with a main one, those
+// New makes Keystone with the users and projects that every simulator has, or, with a main one, those
 // that the main one has, whose catalog then gets this region's endpoints.
-func newKeystone(cloud *core.Cloud, main *Keystone, region string, lifetime time.Duration) *Keystone {
+func New(cloud *core.Cloud, main *Keystone, region string, lifetime time.Duration) *Keystone {
 	s := &Keystone{Cloud: cloud, main: main, region: region, lifetime: lifetime}
 	s.tokens = map[string]*token{}
 	s.catalog = s.newCatalog()
@@ -171,8 +171,8 @@ func (s *Keystone) newCatalog() []catalogService {
 	return catalog
 }
 
-// service is Keystone's part of the API.
-func (s *Keystone) service() *core.Service {
+// Service is Keystone's part of the API.
+func (s *Keystone) Service() *core.Service {
 	return &core.Service{Name: "identity", Prefix: "/identity", ErrorBody: s.identityError, Routes: s.routes, NoRoute: identityNoRoute()}
 }
 

@@ -1,4 +1,4 @@
-package openstack
+package identity
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package openstack
+package keymanager
 
 import (
 	"encoding/base64"
@@ -68,13 +68,13 @@ func keysMicro() *core.Micro {
 	}
 }
 
-// newBarbican makes Barbican without secrets.
-func newBarbican(cloud *core.Cloud, owner core.Owner) *Barbican {
+// New makes Barbican without secrets.
+func New(cloud *core.Cloud, owner core.Owner) *Barbican {
 	return &Barbican{Cloud: cloud, owner: owner}
 }
 
-// service is Barbican's part of the API.
-func (s *Barbican) service() *core.Service {
+// Service is Barbican's part of the API.
+func (s *Barbican) Service() *core.Service {
 	return &core.Service{Name: "key-manager", Prefix: "/key-manager", ErrorBody: keysError, Micro: keysMicro(), Routes: s.routes, NoRoute: core.Errorf(http.StatusNotFound, "", "")}
 }
 

@@ -1,4 +1,4 @@
-package openstack
+package keymanager
 
 import (
 	"encoding/json"
@@ -261,7 +261,8 @@ func (s *Barbican) AddSecret(name, contentType string, payload []byte) string {
 	return x.id
 }
 
-func (s *Barbican) snapshot(out *core.Snapshot) {
+// Snapshot adds what exists; the lock is held.
+func (s *Barbican) Snapshot(out *core.Snapshot) {
 	for _, x := range s.secrets {
 		out.Secrets = append(out.Secrets, core.Item{ID: x.id, Name: x.name})
 	}

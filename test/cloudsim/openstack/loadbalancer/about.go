@@ -1,4 +1,4 @@
-package openstack
+package loadbalancer
 
 import "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 

@@ -1,4 +1,4 @@
-package openstack
+package loadbalancer
 
 import (
 	"net/http"
@@ -30,8 +30,8 @@ type lbKind struct {
 	remove func(c *core.Call, x lbItem) error
 }
 
-// service is Octavia's part of the API.
-func (s *Octavia) service() *core.Service {
+// Service is Octavia's part of the API.
+func (s *Octavia) Service() *core.Service {
 	return &core.Service{Name: "load-balancer", Prefix: "/load-balancer", ErrorBody: octaviaError, Routes: s.routes, NoRoute: core.HTMLNotFound()}
 }
 

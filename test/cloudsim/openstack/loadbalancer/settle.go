@@ -1,4 +1,4 @@
-package openstack
+package loadbalancer
 
 import (
 	"net/http"

@@ -1,4 +1,4 @@
-package openstack
+package loadbalancer
 
 import (
 	"net/netip"
@@ -21,8 +21,8 @@ const (
 	inError       = "ERROR"
 )
 
-// octaviaOptions are openstack.Options as far as they are Octavia's, and what it has of the others.
-type octaviaOptions struct {
+// Options are openstack.Options as far as they are Octavia's, and what it has of the others.
+type Options struct {
 	// Delay is that of PENDING_* states, 0 for that of all transient states.
 	Delay                  time.Duration
 	Jobboard, LeakVIPPorts bool
@@ -38,7 +38,7 @@ type octaviaOptions struct {
 type Octavia struct {
 	*core.Cloud
 	network core.Ports
-	opts    octaviaOptions
+	opts    Options
 
 	seq       int
 	lbs       map[string]*loadBalancer
@@ -145,8 +145,8 @@ func (x *pool) owner() *loadBalancer         { return x.lb }
 func (x *member) owner() *loadBalancer       { return x.pool.lb }
 func (x *monitor) owner() *loadBalancer      { return x.pool.lb }
 
-// newOctavia makes Octavia without load balancers.
-func newOctavia(cloud *core.Cloud, opts octaviaOptions) *Octavia {
+// New makes Octavia without load balancers.
+func New(cloud *core.Cloud, opts Options) *Octavia {
 	s := &Octavia{
 		Cloud: cloud, network: opts.Network, opts: opts,
 		lbs: map[string]*loadBalancer{}, listeners: map[string]*listener{}, pools: map[string]*pool{},
@@ -201,7 +201,8 @@ func (x *pool) users() []*listener {
 	return out
 }
 
-func (s *Octavia) snapshot(out *core.Snapshot) {
+// Snapshot adds what exists; the lock is held.
+func (s *Octavia) Snapshot(out *core.Snapshot) {
 	item := func(x lbItem, info string) core.Item {
 		return core.Item{ID: x.root().id, Name: x.root().name, Info: info}
 	}

@@ -1,4 +1,4 @@
-package openstack
+package network
 
 // trunkExtensions come with the service plugin trunk.
 func trunkExtensions() [][4]string {

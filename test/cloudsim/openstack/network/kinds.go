@@ -1,4 +1,4 @@
-package openstack
+package network
 
 import (
 	"net/http"
@@ -48,8 +48,8 @@ func (s *Neutron) netKinds() []*netKind {
 	return kinds
 }
 
-// service is Neutron's part of the API.
-func (s *Neutron) service() *core.Service {
+// Service is Neutron's part of the API.
+func (s *Neutron) Service() *core.Service {
 	return &core.Service{Name: "network", Prefix: "/network", ErrorBody: networkError, Routes: s.routes, NoRoute: core.Errorf(http.StatusNotFound, "HTTPNotFound", "The resource could not be found.")}
 }
 

@@ -1,4 +1,4 @@
-package openstack
+package network
 
 import (
 	"net/netip"
@@ -6,9 +6,9 @@ import (
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
-// newNeutron makes Neutron with what every simulator starts with: a default security group for each
+// New makes Neutron with what every simulator starts with: a default security group for each
 // project, an external and a private network, and a router between them.
-func newNeutron(cloud *core.Cloud, opts neutronOptions) *Neutron {
+func New(cloud *core.Cloud, opts Options) *Neutron {
 	s := &Neutron{Cloud: cloud, opts: opts, forwardPort: func(string) {}}
 	s.networks, s.subnets, s.ports, s.routers = map[string]*network{}, map[string]*subnet{}, map[string]*port{}, map[string]*netRouter{}
 	s.fips, s.groups, s.rules = map[string]*floatingIP{}, map[string]*securityGroup{}, map[string]*securityRule{}

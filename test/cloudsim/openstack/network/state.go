@@ -1,4 +1,4 @@
-package openstack
+package network
 
 import (
 	"net/netip"
@@ -9,8 +9,8 @@ import (
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
-// neutronOptions are openstack.Options as far as they are Neutron's, and what it has of the others.
-type neutronOptions struct {
+// Options are openstack.Options as far as they are Neutron's, and what it has of the others.
+type Options struct {
 	Trunks, HideExternalSubnets bool
 	// Projects have default security groups; Own and Admin have networks.
 	Projects   []string
@@ -20,7 +20,7 @@ type neutronOptions struct {
 // Neutron is the simulated service.
 type Neutron struct {
 	*core.Cloud
-	opts        neutronOptions
+	opts        Options
 	forwardPort func(portID string) // is told of changed ports
 
 	defaults Defaults
@@ -196,7 +196,8 @@ func (s *Neutron) Defaults() Defaults {
 	return s.defaults
 }
 
-func (s *Neutron) snapshot(out *core.Snapshot) {
+// Snapshot adds what exists; the lock is held.
+func (s *Neutron) Snapshot(out *core.Snapshot) {
 	for _, n := range bySeq(s.networks) {
 		out.Networks = append(out.Networks, core.Item{ID: n.id, Name: n.name})
 	}

@@ -1,4 +1,4 @@
-package openstack
+package network
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package openstack
+package volume
 
 import (
 	"encoding/json"
@@ -44,13 +44,13 @@ func volumeMicro() *core.Micro {
 	}
 }
 
-// newCinder makes Cinder without volumes.
-func newCinder(cloud *core.Cloud, owner core.Owner, maxLimit int) *Cinder {
+// New makes Cinder without volumes.
+func New(cloud *core.Cloud, owner core.Owner, maxLimit int) *Cinder {
 	return &Cinder{Cloud: cloud, owner: owner, maxLimit: maxLimit, typeID: core.NewID(), serviceUUID: core.NewID()}
 }
 
-// service is Cinder's part of the API.
-func (s *Cinder) service() *core.Service {
+// Service is Cinder's part of the API.
+func (s *Cinder) Service() *core.Service {
 	return &core.Service{Name: "volume", Prefix: "/volume", ErrorBody: dialect.NovaError("application/json"), Micro: volumeMicro(), Routes: s.routes, NoRoute: core.HTMLNotFound()}
 }
 

@@ -1,4 +1,4 @@
-package openstack
+package volume
 
 import (
 	"cmp"
@@ -227,7 +227,8 @@ func (s *Cinder) DeleteVolume(id string) bool {
 	return s.removeVolume(id)
 }
 
-func (s *Cinder) snapshot(out *core.Snapshot) {
+// Snapshot adds what exists; the lock is held.
+func (s *Cinder) Snapshot(out *core.Snapshot) {
 	for _, v := range s.volumes {
 		out.Volumes = append(out.Volumes, core.Item{ID: v.id, Name: v.name, Info: v.status})
 	}

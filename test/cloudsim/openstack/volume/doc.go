@@ -1,0 +1,2 @@
+// Package volume is Cinder: volumes, their types and zones. Nothing is ever attached, and zones are those that Nova has.
+package volume
