@@ -83,7 +83,7 @@ func (o *Options) addControllerFlags(fss *cliflag.NamedFlagSets) {
 		"A loss beyond the limit is believed after this time, if other instances of the cluster are seen all the while. 0 means never: "+
 			"an operator must annotate the namespace kube-system with "+DeleteNodesUntil+"=<time>.")
 
-	o.NodeIPAM.addFlags(fss.FlagSet(NodeIPAMController))
+	o.NodeIPAM.addFlags(fss.FlagSet(NodeIPAMController), &o.Component.KubeCloudShared.CIDRAllocatorType)
 
 	fs = fss.FlagSet(names.ServiceLBController)
 	fs.Int32Var(&c.ServiceController.ConcurrentServiceSyncs, "concurrent-service-syncs", c.ServiceController.ConcurrentServiceSyncs,

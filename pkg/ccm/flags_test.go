@@ -192,6 +192,9 @@ func TestValidate(t *testing.T) {
 		{name: "node IPAM", args: []string{"--controllers=*,node-ipam-controller", "--allocate-node-cidrs", "--cluster-cidr=10.244.0.0/16,10.99.0.0/16,fd00::/48", "--service-cluster-ip-range=10.96.0.0/12", "--node-cidr-mask-size-ipv4=25"}},
 		{name: "node IPAM alone", args: []string{"--controllers=nodeipam"}, want: []string{"--controllers names node-ipam-controller, which requires --allocate-node-cidrs"}},
 		{name: "node IPAM without CIDRs", args: []string{"--controllers=nodeipam", "--allocate-node-cidrs"}, want: []string{"--allocate-node-cidrs requires --cluster-cidr"}},
+		{name: "node IPAM from the cloud", args: []string{"--controllers=nodeipam", "--allocate-node-cidrs", "--cidr-allocator-type=CloudAllocator"}},
+		{name: "node IPAM from elsewhere", args: []string{"--controllers=nodeipam", "--allocate-node-cidrs", "--cluster-cidr=10.0.0.0/16", "--cidr-allocator-type=IPAMFromCluster"}, want: []string{`--cidr-allocator-type must be RangeAllocator or CloudAllocator, not "IPAMFromCluster"`}},
+		{name: "CIDRs from the cloud, but not here", args: []string{"--allocate-node-cidrs", "--cidr-allocator-type=CloudAllocator"}, want: []string{"--allocate-node-cidrs requires --cluster-cidr"}},
 		{name: "node IPAM with nonsense", args: []string{"--controllers=nodeipam", "--allocate-node-cidrs", "--cluster-cidr=10.0.0.0/33", "--service-cluster-ip-range=x"}, want: []string{`--cluster-cidr: "10.0.0.0/33" is not a CIDR such as 10.244.0.0/16`}},
 		{name: "node IPAM with other nonsense", args: []string{"--controllers=nodeipam", "--allocate-node-cidrs", "--cluster-cidr=10.0.0.0/16", "--service-cluster-ip-range=x"}, want: []string{`--service-cluster-ip-range: "x" is not a CIDR such as 10.244.0.0/16`}},
 		{name: "node IPAM with a wrong size", args: []string{"--controllers=nodeipam", "--allocate-node-cidrs", "--cluster-cidr=10.0.0.0/16", "--node-cidr-mask-size=15"}, want: []string{"--node-cidr-mask-size: a Node's CIDR of /15 is larger than the cluster CIDR 10.0.0.0/16"}},
@@ -281,7 +284,6 @@ func TestFlagsWithoutEffectWhenManifestsCarryThem(t *testing.T) {
 	for args, want := range map[string]string{
 		"--use-service-account-credentials=false --cidr-allocator-type=RangeAllocator --authentication-skip-lookup": "",
 		"--use-service-account-credentials":        "--use-service-account-credentials=true has no effect: all controllers share one least-privileged ServiceAccount; remove the flag",
-		"--cidr-allocator-type=CloudAllocator":     "--cidr-allocator-type=CloudAllocator has no effect: pod CIDRs are allocated",
 		"--requestheader-username-headers=x":       "--requestheader-username-headers=x has no effect: clients behind a front proxy",
 		"--external-cloud-volume-plugin=openstack": "--external-cloud-volume-plugin=openstack has no effect",
 	} {

@@ -30,7 +30,6 @@ func ignoredFlags() []ignoredFlag {
 		{name: "allow-untagged-cloud", harmless: no, isBool: true, instead: "how things are marked is set in the cloud's configuration file; remove the flag"},
 		{name: "authentication-skip-lookup", harmless: yes, isBool: true, instead: "the cluster's authentication ConfigMap is never read; name the CA with --client-ca-file"},
 		{name: "authentication-tolerate-lookup-failure", harmless: yes, isBool: true, instead: "the cluster's authentication ConfigMap is never read; name the CA with --client-ca-file"},
-		{name: "cidr-allocator-type", harmless: []string{"RangeAllocator"}, instead: "pod CIDRs are allocated from --cluster-cidr only (RangeAllocator); remove the flag"},
 		{name: "controller-start-interval", harmless: []string{"0", "0s"}, instead: "controllers start together; limit the load with --kube-api-qps and --kube-api-burst"},
 		{name: "external-cloud-volume-plugin", harmless: []string{""}, instead: "volumes belong to the cloud's CSI driver; remove the flag"},
 		{name: "node-sync-period", harmless: []string{"0", "0s"}, instead: "use --node-monitor-period and --route-reconciliation-period"},

@@ -29,7 +29,7 @@ type instances struct {
 	rounds *decorate.Rounds
 	clock  clock.PassiveClock
 	// notReady, uninitialized and initialized are the nodes that each kind of question is about.
-	notReady, uninitialized, initialized *decorate.Peers
+	notReady, uninitialized, initialized, noPodCIDRs *decorate.Peers
 }
 
 var _ cloudprovider.InstancesV2 = (*instances)(nil)
@@ -45,6 +45,7 @@ func newInstances(a *adapter, monitorPeriod time.Duration) *instances {
 		notReady:      peers(func(n *corev1.Node) bool { return !isReady(n) }),
 		uninitialized: peers(isUninitialized),
 		initialized:   peers(func(n *corev1.Node) bool { return !isUninitialized(n) }),
+		noPodCIDRs:    peers(func(n *corev1.Node) bool { return n.Spec.ProviderID != "" && len(n.Spec.PodCIDRs) == 0 }),
 	}
 }
 
@@ -107,6 +108,11 @@ func (i *instances) InstanceMetadata(ctx context.Context, node *corev1.Node) (*c
 		Region:           instance.Region,
 		AdditionalLabels: instance.Labels,
 	}, nil
+}
+
+// withPodCIDRs implements nodeipam.Find.
+func (i *instances) withPodCIDRs(ctx context.Context, node *corev1.Node) (*cloud.Instance, error) {
+	return i.lookup(ctx, node, decorate.MetadataMaxAge, i.noPodCIDRs)
 }
 
 func (i *instances) lookup(ctx context.Context, node *corev1.Node, maxAge time.Duration, others *decorate.Peers) (*cloud.Instance, error) {

@@ -164,6 +164,9 @@ func (m *Manager) preflight(ctx context.Context, p *decorate.Provider) (cloud.Cl
 	if len(cidrs) == 0 && m.opts.routesWanted(p.Routes != nil) {
 		return cloud.Cluster{}, errors.New("--cluster-cidr is required while the cloud's configuration turns routes on: set it, or turn routes off with --configure-cloud-routes=false")
 	}
+	if m.opts.nodeIPAMEnabled() && m.opts.fromCloud() && !p.GivesPodCIDRs {
+		return cloud.Cluster{}, fmt.Errorf("--cidr-allocator-type=%s: cloud %s gives its instances no pod CIDRs: use %s", allocatorCloud, p.Name, allocatorRange)
+	}
 	uid, err := clusterUID(ctx, m.client)
 	if err != nil {
 		return cloud.Cluster{}, err

@@ -25,7 +25,9 @@ type NodeIPAMOptions struct {
 	MaskSize, MaskSizeIPv4, MaskSizeIPv6 int32
 }
 
-func (n *NodeIPAMOptions) addFlags(fs *pflag.FlagSet) {
+func (n *NodeIPAMOptions) addFlags(fs *pflag.FlagSet, allocator *string) {
+	fs.StringVar(allocator, "cidr-allocator-type", *allocator,
+		"Where "+NodeIPAMController+" has pod CIDRs from: "+allocatorRange+" (--cluster-cidr) or "+allocatorCloud+" (what the cloud has given a node's instance, in clouds that do).")
 	fs.StringVar(&n.ServiceCIDR, "service-cluster-ip-range", n.ServiceCIDR,
 		"CIDRs of Services, comma-separated, at most one of each IP family: nodes get nothing that overlaps them.")
 	fs.Int32Var(&n.MaskSize, "node-cidr-mask-size", n.MaskSize,
@@ -37,6 +39,17 @@ func (n *NodeIPAMOptions) addFlags(fs *pflag.FlagSet) {
 // podCIDRs parses --cluster-cidr.
 func (o *Options) podCIDRs() ([]netip.Prefix, error) {
 	return nodeipam.ParseCIDRs("cluster-cidr", o.Component.KubeCloudShared.ClusterCIDR)
+}
+
+// The values of --cidr-allocator-type: where pod CIDRs come from.
+const (
+	allocatorRange = "RangeAllocator"
+	allocatorCloud = "CloudAllocator"
+)
+
+// fromCloud reports whether pod CIDRs are those that the cloud gives instances.
+func (o *Options) fromCloud() bool {
+	return o.Component.KubeCloudShared.CIDRAllocatorType == allocatorCloud
 }
 
 // nodeIPAMEnabled reports whether pod CIDRs are allocated here.
@@ -61,6 +74,13 @@ func (o *Options) checkNodeIPAM() []error {
 	}
 	if !o.Component.KubeCloudShared.AllocateNodeCIDRs {
 		return []error{fmt.Errorf("--controllers names %s, which requires --allocate-node-cidrs", NodeIPAMController)}
+	}
+	switch o.Component.KubeCloudShared.CIDRAllocatorType {
+	case allocatorCloud:
+		return nil
+	case allocatorRange:
+	default:
+		return []error{fmt.Errorf("--cidr-allocator-type must be %s or %s, not %.40q", allocatorRange, allocatorCloud, o.Component.KubeCloudShared.CIDRAllocatorType)}
 	}
 	config, err := o.nodeIPAM()
 	if err != nil || o.Component.KubeCloudShared.ClusterCIDR == "" {
@@ -87,18 +107,27 @@ func (o *Options) checkMigratedNodeIPAM(leaders []cmconfig.ControllerLeaderConfi
 // explainNodeIPAM says where pod CIDRs come from, and which flags have no effect.
 func (o *Options) explainNodeIPAM(logger klog.Logger) {
 	if o.nodeIPAMEnabled() {
+		if o.fromCloud() && o.NodeIPAM != (NodeIPAMOptions{}) {
+			logger.Info("Sizes of pod CIDRs and --service-cluster-ip-range have no effect with --cidr-allocator-type=" + allocatorCloud)
+		}
 		return
 	}
 	if o.Component.KubeCloudShared.AllocateNodeCIDRs {
 		logger.Info("Pod CIDRs are left to kube-controller-manager: to have them allocated here, let --controllers name " + NodeIPAMController)
 	}
-	if o.NodeIPAM != (NodeIPAMOptions{}) {
+	if o.NodeIPAM != (NodeIPAMOptions{}) || o.Component.KubeCloudShared.CIDRAllocatorType != allocatorRange {
 		logger.Info("The settings of the node IPAM controller have no effect: --controllers does not name " + NodeIPAMController)
 	}
 }
 
 // nodeIPAMController makes the controller and returns what runs it.
-func (t *term) nodeIPAMController(ctx context.Context, client kubernetes.Interface) (func(), error) {
+func (t *term) nodeIPAMController(ctx context.Context, client kubernetes.Interface, a *adapter) (func(), error) {
+	nodes := t.informers.Core().V1().Nodes()
+	if t.opts.fromCloud() {
+		recorder, shutdown := t.recorder(ctx, "cidrAllocator")
+		c := nodeipam.NewFromCloud(client, nodes, recorder, t.provider.Owns, a.instances.withPodCIDRs)
+		return t.ours(ctx, NodeIPAMController, "nodeipam", c.Run, shutdown), nil
+	}
 	config, err := t.opts.nodeIPAM()
 	if err != nil {
 		return nil, err
@@ -108,6 +137,6 @@ func (t *term) nodeIPAMController(ctx context.Context, client kubernetes.Interfa
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	recorder, shutdown := t.recorder(ctx, "cidrAllocator")
-	c := nodeipam.New(client, t.informers.Core().V1().Nodes(), recorder, config, m)
+	c := nodeipam.New(client, nodes, recorder, config, m)
 	return t.ours(ctx, NodeIPAMController, "nodeipam", c.Run, shutdown), nil
 }

@@ -142,7 +142,7 @@ func NewOptions() (*Options, error) {
 	o.Component.Generic.LeaderElection.ResourceName = "cloud-controller-manager"
 	o.Component.Generic.LeaderElection.ResourceNamespace = metav1.NamespaceSystem
 	o.Component.Generic.Debugging.EnableProfiling = true
-	o.Component.KubeCloudShared.CIDRAllocatorType = "RangeAllocator"
+	o.Component.KubeCloudShared.CIDRAllocatorType = allocatorRange
 	o.Component.Generic.ClientConnection.QPS = unlimited
 	o.Component.NodeController.ConcurrentNodeSyncs = nodeSyncs
 	o.Component.ServiceController.ConcurrentServiceSyncs = serviceSyncs

@@ -203,7 +203,7 @@ func (t *term) controller(ctx context.Context, name string, a *adapter) (func(),
 	case names.ServiceLBController:
 		return t.serviceController(ctx, name, client)
 	case NodeIPAMController:
-		return t.nodeIPAMController(ctx, client)
+		return t.nodeIPAMController(ctx, client, a)
 	case names.NodeRouteController:
 		return t.routeController(ctx, client)
 	case PersistentVolumeLabelController:

@@ -50,7 +50,7 @@ func (o *Options) checkCloud(clouds []string) []error {
 	if _, err := o.podCIDRs(); err != nil {
 		errs = append(errs, err)
 	}
-	if shared.AllocateNodeCIDRs && shared.ClusterCIDR == "" {
+	if shared.AllocateNodeCIDRs && shared.ClusterCIDR == "" && !(o.fromCloud() && o.nodeIPAMEnabled()) {
 		errs = append(errs, errors.New("--allocate-node-cidrs requires --cluster-cidr"))
 	}
 	return errs

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 )
 
@@ -45,7 +46,7 @@ func (c *Controller) assign(ctx context.Context, name string) error {
 	case err != nil || node == nil || h.assigned:
 		return err
 	}
-	err = c.patch(ctx, node, h.cidrs)
+	err = patch(ctx, c.client, node, h.cidrs)
 	switch {
 	case err == nil:
 		c.mu.Lock()
@@ -120,7 +121,7 @@ func (c *Controller) noneLeft(node *corev1.Node, full *fullError) {
 
 // patch sets the CIDRs of exactly this Node. The API server refuses it when the Node has
 // others, and when the name belongs to another Node by now.
-func (c *Controller) patch(ctx context.Context, node *corev1.Node, cidrs []netip.Prefix) error {
+func patch(ctx context.Context, client kubernetes.Interface, node *corev1.Node, cidrs []netip.Prefix) error {
 	texts := make([]string, len(cidrs))
 	for i, cidr := range cidrs {
 		texts[i] = cidr.String()
@@ -135,7 +136,7 @@ func (c *Controller) patch(ctx context.Context, node *corev1.Node, cidrs []netip
 	// Not ended by ctx: what is under way when the controller ends is waited for.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patchTimeout)
 	defer cancel()
-	err = c.client.CoreV1().RESTClient().Patch(types.MergePatchType).Resource("nodes").Name(node.Name).
+	err = client.CoreV1().RESTClient().Patch(types.MergePatchType).Resource("nodes").Name(node.Name).
 		Timeout(patchTimeout).Body(body).Do(ctx).Error()
 	if err != nil {
 		return fmt.Errorf("set pod CIDRs of node %s: %w", node.Name, err)

@@ -16,4 +16,6 @@
 //     the write was lost: the next try offers the same one. It is free again only when the
 //     Node is gone or turns out to have others.
 //   - Nodes are told apart by their UIDs, and a write is for one UID only.
+//
+// FromCloud takes the place of all this where the cloud has given each instance its CIDRs.
 package nodeipam
