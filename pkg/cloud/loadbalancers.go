@@ -10,11 +10,10 @@ import (
 
 // LoadBalancers realizes Services of type LoadBalancer.
 type LoadBalancers interface {
-	// Get reads the load balancer's status. KindNotFound when the cloud has none for ref.
-	Get(ctx context.Context, ref LoadBalancerRef) (*LoadBalancerStatus, error)
 	// Ensure makes the cloud match spec, creating, changing and deleting only what is ours,
 	// and returns the status to publish. It may wait briefly; while the cloud still works
-	// on it, it returns KindRetryAfter and is called again.
+	// on it, it returns KindRetryAfter and is called again. A status may come with that, whose
+	// annotations and warnings are published at once: what is to be found again by its ID.
 	Ensure(ctx context.Context, spec *LoadBalancerSpec) (*LoadBalancerStatus, error)
 	// UpdateMembers makes the members match spec.Members, for a load balancer that Ensure
 	// has completed before with a spec that otherwise was the same. A spec that is Frozen may be
@@ -22,10 +21,11 @@ type LoadBalancers interface {
 	// changes. Without Members those of a pool go that are no Candidates any more, but never all.
 	// KindNotFound when there is no load balancer.
 	UpdateMembers(ctx context.Context, spec *LoadBalancerSpec) error
-	// Delete removes all that Ensure made for ref, also what is left when the load balancer
-	// itself is gone already. Nil when nothing is left. Settings are the Service's, as in
-	// LoadBalancerSpec (what to keep).
-	Delete(ctx context.Context, ref LoadBalancerRef) error
+	// Delete removes all that Ensure made for the Service, also what is left when the load balancer
+	// itself is gone already. Nil when nothing is left. spec is what the Service says by now, as
+	// far as it is valid, without Members: a hint that may be wrong. What goes is what marks in the
+	// cloud say; Settings also say what to keep.
+	Delete(ctx context.Context, spec *LoadBalancerSpec) error
 }
 
 // Waiting is implemented by LoadBalancers that finish work in the background: after a
@@ -94,8 +94,6 @@ type LoadBalancerPort struct {
 	// Port is where clients connect, NodePort where members listen; 0 when the Service has none,
 	// so that no member can serve the port.
 	Port, NodePort int32
-	// AppProtocol is the Service port's hint; may be empty.
-	AppProtocol string
 }
 
 // LoadBalancerMember is one Node behind a load balancer.

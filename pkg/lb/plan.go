@@ -63,12 +63,12 @@ func Review(service *corev1.Service, class string, provider *cloud.Provider) (pr
 	return append(p.problems, more...), append(p.warnings, advice...)
 }
 
-// Ref names the load balancer of service for reading and deletion. Annotations that are not
-// valid are left out rather than refused: a Service that could never be served must still
-// be deletable.
-func Ref(service *corev1.Service, cluster cloud.Cluster, vocabulary []cloud.Annotation) cloud.LoadBalancerRef {
-	settings, _, _ := Check(service.Annotations, vocabulary)
-	return ref(service, cluster, settings)
+// Hint is what service says of its load balancer, for deletion: without Members, and without what is
+// not valid, as a Service that could never be served must still be deletable.
+func Hint(service *corev1.Service, class string, cluster cloud.Cluster, vocabulary []cloud.Annotation) *cloud.LoadBalancerSpec {
+	spec := (&planner{service: service}).draft(nil, cluster, vocabulary)
+	spec.Class = class
+	return spec
 }
 
 func ref(service *corev1.Service, cluster cloud.Cluster, settings cloud.Settings) cloud.LoadBalancerRef {
@@ -184,9 +184,6 @@ func (p *planner) ports() []cloud.LoadBalancerPort {
 		port := cloud.LoadBalancerPort{Name: sp.Name, Protocol: sp.Protocol, Port: sp.Port, NodePort: sp.NodePort}
 		if port.Protocol == "" {
 			port.Protocol = corev1.ProtocolTCP
-		}
-		if sp.AppProtocol != nil {
-			port.AppProtocol = *sp.AppProtocol
 		}
 		protocols := []corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP}
 		if !slices.Contains(protocols, port.Protocol) {

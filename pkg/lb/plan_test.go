@@ -268,9 +268,12 @@ func TestPlanNamesEveryProblem(t *testing.T) {
 		t.Errorf("%d problems, want %d:\n%v", n, len(want)-1, err)
 	}
 
-	ref := Ref(service, testCluster, testVocabulary())
-	if diff := cmp.Diff(cloud.LoadBalancerRef{Cluster: testCluster, Namespace: "ns", Name: "web", UID: "svc-uid", Settings: cloud.Settings{}}, ref, cmpAddrs()...); diff != "" {
-		t.Errorf("Ref of the broken Service (-want +got):\n%s", diff)
+	hint := Hint(service, "gold", testCluster, testVocabulary())
+	if diff := cmp.Diff(cloud.LoadBalancerRef{Cluster: testCluster, Namespace: "ns", Name: "web", UID: "svc-uid", Settings: cloud.Settings{}}, hint.LoadBalancerRef, cmpAddrs()...); diff != "" {
+		t.Errorf("the hint of the broken Service (-want +got):\n%s", diff)
+	}
+	if hint.Class != "gold" || hint.Frozen || len(hint.Members) > 0 {
+		t.Errorf("the hint of the broken Service is %+v", hint)
 	}
 }
 

@@ -2,7 +2,6 @@ package cloudtest
 
 import (
 	"net/netip"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,8 +9,8 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
 
-// serves is the check of a feature that a Service asks for: it is served as asked for, the
-// provider reports it so, and once deleted nothing is left.
+// serves is the check of a feature that a Service asks for: it is served as asked for, and once
+// deleted nothing is left.
 func serves(f Feature, what string, shape func(*service), special func(*Listener)) feature {
 	return feature{name: f, what: what, check: func(t *T, x *suite) {
 		p, s := x.start(t), x.service(t, string(f))
@@ -20,34 +19,9 @@ func serves(f Feature, what string, shape func(*service), special func(*Listener
 		}
 		s.ensure(p)
 		s.check(special)
-		s.checkGet(p)
 		s.delete(p)
-		if err := wantGone(t, p, s); err != nil {
-			t.Errorf("after the deletion: %v", err)
-		}
+		s.wantNothing("after the deletion")
 	}}
-}
-
-// checkGet compares Get with what Ensure has published.
-func (s *service) checkGet(p *process) {
-	got, err := p.balancers(s.t).Get(s.t.Ctx, s.spec.LoadBalancerRef)
-	if err != nil {
-		s.t.Errorf("Get: %v", err)
-		return
-	}
-	same := func(a, b corev1.LoadBalancerIngress) bool { return a.IP == b.IP && a.Hostname == b.Hostname }
-	if !slices.EqualFunc(got.Ingress, s.spec.CurrentIngress, same) {
-		s.t.Errorf("Get says %+v, Ensure said %+v", got.Ingress, s.spec.CurrentIngress)
-	}
-}
-
-// wantGone checks that Get knows the load balancer to be gone.
-func wantGone(t *T, p *process, s *service) error {
-	_, err := p.balancers(t).Get(t.Ctx, s.spec.LoadBalancerRef)
-	if cloud.IsNotFound(err) {
-		return nil
-	}
-	return cloud.Errorf(cloud.KindUnknown, "Get gives %w, want KindNotFound", err)
 }
 
 func protocol(p corev1.Protocol) func(*service) {

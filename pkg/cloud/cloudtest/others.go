@@ -26,10 +26,9 @@ func everyCall(t *T, x *suite, p *process) map[string]error {
 	}
 	if p.LoadBalancers != nil {
 		s := x.service(t, "errors")
-		_, out["LoadBalancers.Get"] = p.LoadBalancers.Get(t.Ctx, s.spec.LoadBalancerRef)
 		_, out["LoadBalancers.Ensure"] = p.LoadBalancers.Ensure(t.Ctx, s.spec)
 		out["LoadBalancers.UpdateMembers"] = p.LoadBalancers.UpdateMembers(t.Ctx, s.spec)
-		out["LoadBalancers.Delete"] = p.LoadBalancers.Delete(t.Ctx, s.spec.LoadBalancerRef)
+		out["LoadBalancers.Delete"] = p.LoadBalancers.Delete(t.Ctx, s.spec)
 	}
 	if p.Routes != nil {
 		cluster := x.cluster

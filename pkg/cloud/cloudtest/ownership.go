@@ -109,7 +109,7 @@ func checkSameNamed(t *T, x *suite) {
 	if err := q.LoadBalancers.UpdateMembers(t.Ctx, &other); err == nil {
 		t.Errorf("UpdateMembers for a cluster of the same name succeeds")
 	}
-	if err := q.LoadBalancers.Delete(t.Ctx, other.LoadBalancerRef); err != nil && cloud.KindOf(err) != cloud.KindConflict {
+	if err := q.LoadBalancers.Delete(t.Ctx, &other); err != nil && cloud.KindOf(err) != cloud.KindConflict {
 		t.Errorf("Delete for a cluster of the same name: %v", err)
 	}
 	if n := q.mutations.Load(); n > 0 {
@@ -198,6 +198,6 @@ func checkCrashUpdate(t *T, x *suite) {
 
 func checkCrashDelete(t *T, x *suite) {
 	crashes(t, x, LoadBalancerCrashDel, func(s *service, p *process) { s.ensure(p) }, func(ctx context.Context, s *service, p *process) error {
-		return p.balancers(t).Delete(ctx, s.spec.LoadBalancerRef)
+		return p.balancers(t).Delete(ctx, s.spec)
 	}, func(s *service, p *process) { s.delete(p) })
 }

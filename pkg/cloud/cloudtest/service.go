@@ -175,7 +175,7 @@ func (s *service) delete(p *process) {
 	if p.LoadBalancers == nil {
 		return
 	}
-	if err := s.x.patiently(s.t.Ctx, func(ctx context.Context) error { return p.LoadBalancers.Delete(ctx, s.spec.LoadBalancerRef) }); err != nil {
+	if err := s.x.patiently(s.t.Ctx, func(ctx context.Context) error { return p.LoadBalancers.Delete(ctx, s.spec) }); err != nil {
 		s.t.spoil("Delete: %v", err)
 	}
 }

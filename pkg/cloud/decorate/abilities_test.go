@@ -223,10 +223,6 @@ func (f *fakeBalancers) call(ref cloud.LoadBalancerRef) (*cloud.LoadBalancerStat
 	return &cloud.LoadBalancerStatus{}, f.err
 }
 
-func (f *fakeBalancers) Get(_ context.Context, ref cloud.LoadBalancerRef) (*cloud.LoadBalancerStatus, error) {
-	return f.call(ref)
-}
-
 func (f *fakeBalancers) Ensure(_ context.Context, spec *cloud.LoadBalancerSpec) (*cloud.LoadBalancerStatus, error) {
 	return f.call(spec.LoadBalancerRef)
 }
@@ -236,8 +232,8 @@ func (f *fakeBalancers) UpdateMembers(_ context.Context, spec *cloud.LoadBalance
 	return err
 }
 
-func (f *fakeBalancers) Delete(_ context.Context, ref cloud.LoadBalancerRef) error {
-	_, err := f.call(ref)
+func (f *fakeBalancers) Delete(_ context.Context, spec *cloud.LoadBalancerSpec) error {
+	_, err := f.call(spec.LoadBalancerRef)
 	return err
 }
 
@@ -250,10 +246,10 @@ func TestLoadBalancerCallsFollowEachOther(t *testing.T) {
 		for k := range 10 {
 			spec := &cloud.LoadBalancerSpec{LoadBalancerRef: cloud.LoadBalancerRef{Namespace: "default", Name: fmt.Sprint(k)}}
 			for n, call := range []func() error{
-				func() error { _, err := d.LoadBalancers.Get(t.Context(), spec.LoadBalancerRef); return err },
+				func() error { _, err := d.LoadBalancers.Ensure(t.Context(), spec); return err },
 				func() error { _, err := d.LoadBalancers.Ensure(t.Context(), spec); return err },
 				func() error { return d.LoadBalancers.UpdateMembers(t.Context(), spec) },
-				func() error { return d.LoadBalancers.Delete(t.Context(), spec.LoadBalancerRef) },
+				func() error { return d.LoadBalancers.Delete(t.Context(), spec) },
 			} {
 				wg.Go(func() {
 					if err := call(); err != nil {
@@ -286,16 +282,16 @@ func TestLoadBalancerErrors(t *testing.T) {
 		}{{cloud.KindConflict, 1}, {cloud.KindRetryAfter, 1}, {cloud.KindUnknown, 3}} {
 			f.calls, f.err = 0, &cloud.Error{Kind: test.kind, RetryAfter: time.Second, Err: errors.New("no")}
 			status, err := d.LoadBalancers.Ensure(t.Context(), spec)
-			if status != nil || cloud.KindOf(err) != test.kind || cloud.RetryAfter(err) != time.Second || f.calls != test.calls {
+			if (status != nil) != (test.kind == cloud.KindRetryAfter) || cloud.KindOf(err) != test.kind || cloud.RetryAfter(err) != time.Second || f.calls != test.calls {
 				t.Errorf("%v: got %v, %v after %d calls", test.kind, status, err, f.calls)
 			}
 		}
-		f.err, f.empty = nil, true
-		if _, err := d.LoadBalancers.Get(t.Context(), spec.LoadBalancerRef); err == nil || cloud.IsNotFound(err) {
+		f.err, f.empty = nil, true // neither status nor error
+		if _, err := d.LoadBalancers.Ensure(t.Context(), spec); err == nil || cloud.IsNotFound(err) {
 			t.Errorf("neither status nor error: got %v", err)
 		}
 		f.empty = false
-		go func() { _ = d.LoadBalancers.Delete(t.Context(), spec.LoadBalancerRef) }()
+		go func() { _ = d.LoadBalancers.Delete(t.Context(), spec) }()
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()

@@ -37,16 +37,20 @@ func (l *loadBalancers) Attach(ctx context.Context, again func(cloud.LoadBalance
 	}
 }
 
-// Get implements cloud.LoadBalancers.
-func (l *loadBalancers) Get(ctx context.Context, ref cloud.LoadBalancerRef) (*cloud.LoadBalancerStatus, error) {
-	return l.status(ctx, ref, operation{ability: "loadbalancers", name: "get"},
-		func(ctx context.Context) (*cloud.LoadBalancerStatus, error) { return l.next.Get(ctx, ref) })
-}
-
 // Ensure implements cloud.LoadBalancers.
 func (l *loadBalancers) Ensure(ctx context.Context, spec *cloud.LoadBalancerSpec) (*cloud.LoadBalancerStatus, error) {
-	return l.status(ctx, spec.LoadBalancerRef, operation{ability: "loadbalancers", name: "ensure", mutation: true},
-		func(ctx context.Context) (*cloud.LoadBalancerStatus, error) { return l.next.Ensure(ctx, spec) })
+	var status *cloud.LoadBalancerStatus
+	err := l.do(ctx, spec.LoadBalancerRef, operation{ability: "loadbalancers", name: "ensure", mutation: true}, func(ctx context.Context) (err error) {
+		status, err = l.next.Ensure(ctx, spec)
+		if err == nil && status == nil {
+			err = errors.New("the provider answered with neither a status nor an error, which is a bug in it")
+		}
+		return err
+	})
+	if err != nil && cloud.KindOf(err) != cloud.KindRetryAfter {
+		return nil, err
+	}
+	return status, err
 }
 
 // UpdateMembers implements cloud.LoadBalancers.
@@ -57,27 +61,10 @@ func (l *loadBalancers) UpdateMembers(ctx context.Context, spec *cloud.LoadBalan
 }
 
 // Delete implements cloud.LoadBalancers.
-func (l *loadBalancers) Delete(ctx context.Context, ref cloud.LoadBalancerRef) error {
-	return l.do(ctx, ref, operation{ability: "loadbalancers", name: "delete", mutation: true}, func(ctx context.Context) error {
-		return l.next.Delete(ctx, ref)
+func (l *loadBalancers) Delete(ctx context.Context, spec *cloud.LoadBalancerSpec) error {
+	return l.do(ctx, spec.LoadBalancerRef, operation{ability: "loadbalancers", name: "delete", mutation: true}, func(ctx context.Context) error {
+		return l.next.Delete(ctx, spec)
 	})
-}
-
-// status is do for calls with an answer.
-func (l *loadBalancers) status(ctx context.Context, ref cloud.LoadBalancerRef, op operation,
-	f func(context.Context) (*cloud.LoadBalancerStatus, error)) (*cloud.LoadBalancerStatus, error) {
-	var status *cloud.LoadBalancerStatus
-	err := l.do(ctx, ref, op, func(ctx context.Context) (err error) {
-		status, err = f(ctx)
-		if err == nil && status == nil {
-			err = errors.New("the provider answered with neither a status nor an error, which is a bug in it")
-		}
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return status, nil
 }
 
 func (l *loadBalancers) do(ctx context.Context, ref cloud.LoadBalancerRef, op operation, f func(context.Context) error) error {

@@ -28,7 +28,7 @@ const Component = "service-controller"
 type LoadBalancers interface {
 	Ensure(ctx context.Context, spec *cloud.LoadBalancerSpec) (*cloud.LoadBalancerStatus, error)
 	UpdateMembers(ctx context.Context, spec *cloud.LoadBalancerSpec) error
-	Delete(ctx context.Context, ref cloud.LoadBalancerRef) error
+	Delete(ctx context.Context, spec *cloud.LoadBalancerSpec) error
 }
 
 var _ LoadBalancers = cloud.LoadBalancers(nil)

@@ -110,6 +110,9 @@ func (c *Controller) ensureAll(ctx context.Context, e *entry, w wish, verify boo
 	klog.FromContext(ctx).V(2).Info("Ensuring load balancer", "members", len(w.spec.Members), "verify", verify)
 	status, err := c.LoadBalancers.Ensure(ctx, w.spec)
 	if err != nil {
+		if status != nil {
+			c.announce(ctx, e, claimed, &w, status)
+		}
 		return c.refused(ctx, e, failure{w.service, operation, w.plan, reasonFailed, doing}, w, err)
 	}
 	c.warnOnce(e, w.service, status.Warnings)
@@ -128,12 +131,33 @@ func (c *Controller) ensureAll(ctx context.Context, e *entry, w wish, verify boo
 	return c.untilVerify(e)
 }
 
-// completed notes what has been made. The annotations that we have just written are part of
-// the plan that the Service comes back with.
-func (c *Controller) completed(e *entry, w wish, status *cloud.LoadBalancerStatus, verified bool) {
+// announce publishes what is known of a load balancer that is not done yet, but for its addresses.
+func (c *Controller) announce(ctx context.Context, e *entry, service *corev1.Service, w *wish, status *cloud.LoadBalancerStatus) {
+	c.warnOnce(e, service, status.Warnings)
+	_, err := c.patch(ctx, e, service, func(s *corev1.Service) {
+		if !hasAnnotations(s, status.Annotations) {
+			s.Annotations = overlay(s.Annotations, status.Annotations)
+		}
+	})
+	if err != nil { // the next attempt says it again
+		klog.FromContext(ctx).Error(err, "Cannot publish what is known of the load balancer")
+		return
+	}
+	w.plan = c.planWith(w, status)
+	e.about = w.plan.rest
+}
+
+// planWith is the plan that the Service comes back with when status is published: the annotations
+// are part of it.
+func (c *Controller) planWith(w *wish, status *cloud.LoadBalancerStatus) plan {
 	after := *w.spec
 	after.Settings, _, _ = lb.Check(overlay(w.service.Annotations, status.Annotations), c.Vocabulary)
-	e.done = &completion{plan: planOf(&after, w.plan.members), status: status}
+	return planOf(&after, w.plan.members)
+}
+
+// completed notes what has been made.
+func (c *Controller) completed(e *entry, w wish, status *cloud.LoadBalancerStatus, verified bool) {
+	e.done = &completion{plan: c.planWith(&w, status), status: status}
 	e.succeeded()
 	if c.SyncPeriod > 0 && (verified || e.verifyAt.IsZero()) {
 		e.verifyAt = c.Clock.Now().Add(spread(c.SyncPeriod))

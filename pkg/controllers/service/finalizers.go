@@ -90,6 +90,19 @@ func (c *Controller) classChanged(e *entry, s *corev1.Service) bool {
 	})
 }
 
+// classOf is the LoadBalancerSpec.Class that the Service's load balancer was made with: that of its
+// finalizer where the API server has wiped the class.
+func (c *Controller) classOf(s *corev1.Service) string {
+	for _, f := range s.Finalizers {
+		if class, ours := c.claimedFor(f); ours {
+			name, _ := c.Classes.Find(&class)
+			return name
+		}
+	}
+	class, _ := c.Classes.Find(s.Spec.LoadBalancerClass)
+	return class
+}
+
 func (c *Controller) serves(s *corev1.Service) bool {
 	_, served := c.Classes.Find(s.Spec.LoadBalancerClass)
 	return served

@@ -37,7 +37,7 @@ type fakeCloud struct {
 	calls  []string
 	ensure func(ctx context.Context, spec *cloud.LoadBalancerSpec) (*cloud.LoadBalancerStatus, error)
 	update func(ctx context.Context, spec *cloud.LoadBalancerSpec) error
-	remove func(ctx context.Context, ref cloud.LoadBalancerRef) error
+	remove func(ctx context.Context, spec *cloud.LoadBalancerSpec) error
 }
 
 func (f *fakeCloud) log(format string, args ...any) {
@@ -106,13 +106,17 @@ func (f *fakeCloud) UpdateMembers(ctx context.Context, spec *cloud.LoadBalancerS
 	return nil
 }
 
-func (f *fakeCloud) Delete(ctx context.Context, ref cloud.LoadBalancerRef) error {
-	f.log("delete %s uid %s", ref.Name, ref.UID)
+func (f *fakeCloud) Delete(ctx context.Context, spec *cloud.LoadBalancerSpec) error {
+	class := ""
+	if spec.Class != "" {
+		class = " class " + spec.Class
+	}
+	f.log("delete %s uid %s%s", spec.Name, spec.UID, class)
 	f.mu.Lock()
 	remove := f.remove
 	f.mu.Unlock()
 	if remove != nil {
-		return remove(ctx, ref)
+		return remove(ctx, spec)
 	}
 	return nil
 }

@@ -116,7 +116,8 @@ func (c *Controller) remove(ctx context.Context, key string, e *entry, service *
 	c.once(e, service, corev1.EventTypeNormal, reasonDeleting, "Deleting load balancer")
 	klog.FromContext(ctx).V(2).Info("Deleting load balancer")
 	// Always, whether or not there is one: what was made beside it goes, too.
-	if err := c.LoadBalancers.Delete(ctx, lb.Ref(service, c.Cluster, c.Vocabulary)); err != nil && !cloud.IsNotFound(err) {
+	hint := lb.Hint(service, c.classOf(service), c.Cluster, c.Vocabulary)
+	if err := cloud.IgnoreNotFound(c.LoadBalancers.Delete(ctx, hint)); err != nil {
 		return c.failed(ctx, e, f, err)
 	}
 	if release {

@@ -229,7 +229,7 @@ func TestTextsAreBounded(t *testing.T) {
 // A deletion is looked at again after the time that the cloud names, too.
 func TestComplaintRetryAfterOfDeletion(t *testing.T) {
 	w := settled(t, nil)
-	w.cloud.remove = func(context.Context, cloud.LoadBalancerRef) error {
+	w.cloud.remove = func(context.Context, *cloud.LoadBalancerSpec) error {
 		return &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: 9 * time.Second, Err: errors.New("PENDING_DELETE")}
 	}
 	w.delete("web")
@@ -255,7 +255,7 @@ func TestComplaintGetPreCheckLeak(t *testing.T) {
 	w := newWorld(t, nil)
 	w.create(service("web", func(s *corev1.Service) { s.Finalizers = []string{finalizer} }))
 	w.delete("web")
-	w.cloud.remove = func(context.Context, cloud.LoadBalancerRef) error {
+	w.cloud.remove = func(context.Context, *cloud.LoadBalancerSpec) error {
 		if s := w.stored("web"); s == nil || !hasFinalizer(s) {
 			t.Error("the finalizer went before Delete")
 		}
@@ -404,7 +404,7 @@ func TestServiceIsGoneOrAnother(t *testing.T) {
 		w := settled(t, nil)
 		w.create(service("web", func(s *corev1.Service) { s.UID = "web-2" }))
 		fails := true
-		w.cloud.remove = func(context.Context, cloud.LoadBalancerRef) error {
+		w.cloud.remove = func(context.Context, *cloud.LoadBalancerSpec) error {
 			if fails {
 				return &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: time.Second, Err: errors.New("busy")}
 			}

@@ -115,7 +115,7 @@ func TestDryRunOfDeletion(t *testing.T) {
 	x.ensure(x.spec)
 	p, said := dryProvider(t, x.sim)
 	x.sim.ResetRequests()
-	err := p.LoadBalancers.Delete(testContext(t), x.spec.LoadBalancerRef)
+	err := p.LoadBalancers.Delete(testContext(t), x.spec)
 	if cloud.KindOf(err) != cloud.KindRetryAfter || cloud.RetryAfter(err) != 10*time.Minute {
 		t.Errorf("error %v, again after %s", err, cloud.RetryAfter(err))
 	}

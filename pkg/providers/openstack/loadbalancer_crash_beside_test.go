@@ -14,9 +14,9 @@ func TestCrashWhileDeletingWithGroups(t *testing.T) {
 		before = x.groupsBefore()
 		x.ensure(x.spec)
 	}, func(x *lbTest) error {
-		return x.lbs.Delete(testContext(x.t), x.spec.LoadBalancerRef)
+		return x.lbs.Delete(testContext(x.t), x.spec)
 	}, func(x *lbTest) {
-		retry(x.t, func() error { return x.lbs.Delete(testContext(x.t), x.spec.LoadBalancerRef) })
+		retry(x.t, func() error { return x.lbs.Delete(testContext(x.t), x.spec) })
 		x.wantNothing("after the deletion")
 		for server, groups := range x.groupsBefore() {
 			if !slices.Equal(groups, before[server]) {
@@ -43,7 +43,7 @@ func TestCrashOfSharedLoadBalancer(t *testing.T) {
 		return err
 	}
 	remove := func(spec func(*lbTest) *cloud.LoadBalancerSpec) func(*lbTest) error {
-		return func(x *lbTest) error { return x.lbs.Delete(testContext(x.t), spec(x).LoadBalancerRef) }
+		return func(x *lbTest) error { return x.lbs.Delete(testContext(x.t), spec(x)) }
 	}
 	ofFirst, ofSecond := func(x *lbTest) *cloud.LoadBalancerSpec { return x.spec }, func(*lbTest) *cloud.LoadBalancerSpec { return second }
 	end := func(x *lbTest, specs ...func(*lbTest) *cloud.LoadBalancerSpec) {
@@ -101,7 +101,7 @@ func TestCrashOfDualStack(t *testing.T) {
 				t.Errorf("call %d after=%v: %d addresses, want 2", n, after, got)
 			}
 			x.restart()
-			retry(t, func() error { return x.lbs.Delete(testContext(t), x.spec.LoadBalancerRef) })
+			retry(t, func() error { return x.lbs.Delete(testContext(t), x.spec) })
 			x.wantNothing("after the deletion")
 			if c.cut == "" {
 				break

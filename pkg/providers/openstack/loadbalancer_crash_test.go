@@ -99,7 +99,7 @@ func TestCrashWhileCreating(t *testing.T) {
 				if n := len(x.sim.Snapshot().FloatingIPs); n != 1 {
 					x.t.Errorf("%d floating IPs, want 1", n)
 				}
-				retry(x.t, func() error { return x.lbs.Delete(testContext(x.t), x.spec.LoadBalancerRef) })
+				retry(x.t, func() error { return x.lbs.Delete(testContext(x.t), x.spec) })
 				x.wantNothing("after the deletion")
 			})
 		})
@@ -110,7 +110,7 @@ func TestCrashWhileCreating(t *testing.T) {
 // it ever had an address.
 func TestCrashWhileCreatingThenDeleted(t *testing.T) {
 	crashEverywhere(t, "", func(*lbTest) {}, tryEnsure, func(x *lbTest) {
-		retry(x.t, func() error { return x.lbs.Delete(testContext(x.t), x.spec.LoadBalancerRef) })
+		retry(x.t, func() error { return x.lbs.Delete(testContext(x.t), x.spec) })
 		x.wantNothing("after the deletion")
 	})
 }
@@ -133,7 +133,7 @@ func TestCrashWhileUpdating(t *testing.T) {
 				if n := len(x.sim.Snapshot().Pools); n != 2 {
 					x.t.Errorf("%d pools, want 2", n)
 				}
-				retry(x.t, func() error { return x.lbs.Delete(testContext(x.t), x.spec.LoadBalancerRef) })
+				retry(x.t, func() error { return x.lbs.Delete(testContext(x.t), x.spec) })
 				x.wantNothing("after the deletion")
 			})
 		})
@@ -144,9 +144,9 @@ func TestCrashWhileDeleting(t *testing.T) {
 	for _, conf := range []string{"", "cascade-delete=false\ncreate-monitor=true\n", "lb-provider=ovn\ncascade-delete=false\ncreate-monitor=true\n"} {
 		t.Run(conf, func(t *testing.T) {
 			crashEverywhere(t, conf, func(x *lbTest) { x.ensure(x.spec) }, func(x *lbTest) error {
-				return x.lbs.Delete(testContext(x.t), x.spec.LoadBalancerRef)
+				return x.lbs.Delete(testContext(x.t), x.spec)
 			}, func(x *lbTest) {
-				retry(x.t, func() error { return x.lbs.Delete(testContext(x.t), x.spec.LoadBalancerRef) })
+				retry(x.t, func() error { return x.lbs.Delete(testContext(x.t), x.spec) })
 				x.wantNothing("after the deletion")
 			})
 		})

@@ -17,7 +17,8 @@ import (
 
 // Delete implements cloud.LoadBalancers. The floating IPs go first: as long as the load
 // balancer is there, what is left of an interrupted deletion is found through it.
-func (l *LoadBalancers) Delete(ctx context.Context, ref cloud.LoadBalancerRef) error {
+func (l *LoadBalancers) Delete(ctx context.Context, spec *cloud.LoadBalancerSpec) error {
+	ref := spec.LoadBalancerRef
 	l.repairs.take(ref.UID)
 	o, err := l.operation(ctx)
 	if err != nil {

@@ -324,7 +324,7 @@ func TestSecurityGroupCrashes(t *testing.T) {
 		x.spec.Members = x.spec.Members[1:]
 		x.ensure(x.spec)
 		x.wantGroups(x.spec, before)
-		retry(x.t, func() error { return x.lbs.Delete(testContext(x.t), x.spec.LoadBalancerRef) })
+		retry(x.t, func() error { return x.lbs.Delete(testContext(x.t), x.spec) })
 		x.wantNothing("after the deletion")
 	})
 }

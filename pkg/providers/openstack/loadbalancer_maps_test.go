@@ -61,7 +61,7 @@ func TestNothingIsRememberedOfDeletedServices(t *testing.T) {
 			t.Fatal("the creation's answer is not lost")
 		}
 		remove()
-		if err := x.lbs.Delete(testContext(t), lost.LoadBalancerRef); cloud.KindOf(err) != cloud.KindRetryAfter {
+		if err := x.lbs.Delete(testContext(t), lost); cloud.KindOf(err) != cloud.KindRetryAfter {
 			t.Errorf("Delete while the creation may be under way: %v, want KindRetryAfter", err)
 		}
 		x.lbs.repairs.keep(all[0].UID, []string{"create listener"})
@@ -92,7 +92,7 @@ func TestLostCreationIsAwaitedByTheDeletion(t *testing.T) {
 	if _, err := x.lbs.Ensure(testContext(t), x.spec); err == nil {
 		t.Fatal("the answer is not lost")
 	}
-	if err := x.lbs.Delete(testContext(t), x.spec.LoadBalancerRef); cloud.KindOf(err) != cloud.KindRetryAfter {
+	if err := x.lbs.Delete(testContext(t), x.spec); cloud.KindOf(err) != cloud.KindRetryAfter {
 		t.Errorf("Delete: %v, want KindRetryAfter until the load balancer would be there", err)
 	}
 	other := &lbTest{t: t, sim: x.sim, conf: x.conf, all: x.all}

@@ -64,7 +64,7 @@ func TestSecondClusterOfTheSameNameIsRefusedWhenTheFirstHasTakenOver(t *testing.
 	if err := x.lbs.UpdateMembers(testContext(t), &other); cloud.KindOf(err) != cloud.KindConflict {
 		t.Errorf("the other cluster's UpdateMembers: %v, want KindConflict", err)
 	}
-	if err := x.lbs.Delete(testContext(t), other.LoadBalancerRef); err != nil {
+	if err := x.lbs.Delete(testContext(t), &other); err != nil {
 		t.Errorf("the other cluster's Delete: %v", err)
 	}
 	if n := x.sim.Mutations(); n != 0 {

@@ -165,7 +165,7 @@ func TestDeletionTakesNoShortListForAll(t *testing.T) {
 			x.restart()
 			remove := x.sim.AddFault(ossim.Fault{Service: "load-balancer", Method: http.MethodGet, Path: path, EmptyList: true})
 			x.sim.ResetRequests()
-			if err := x.lbs.Delete(testContext(t), x.spec.LoadBalancerRef); cloud.KindOf(err) != cloud.KindRetryAfter || x.sim.Mutations() != 0 {
+			if err := x.lbs.Delete(testContext(t), x.spec); cloud.KindOf(err) != cloud.KindRetryAfter || x.sim.Mutations() != 0 {
 				t.Errorf("%s empty, tag lost %v: %v and %d changing calls, want KindRetryAfter and none", path, lost, err, x.sim.Mutations())
 			}
 			remove()
@@ -290,7 +290,7 @@ func TestHangingDeletion(t *testing.T) {
 	if cloud.KindOf(err) != cloud.KindRetryAfter {
 		t.Errorf("Ensure: %v, want KindRetryAfter", err)
 	}
-	if err := x.lbs.Delete(testContext(t), x.spec.LoadBalancerRef); cloud.KindOf(err) != cloud.KindRetryAfter {
+	if err := x.lbs.Delete(testContext(t), x.spec); cloud.KindOf(err) != cloud.KindRetryAfter {
 		t.Errorf("Delete: %v, want KindRetryAfter", err)
 	}
 }
@@ -325,7 +325,7 @@ func TestVanishedWhileDeleting(t *testing.T) {
 				Body: `{"loadbalancer":{"id":"` + lb.ID + `","provisioning_status":"DELETED"}}`})
 		}
 	})
-	if err := x.lbs.Delete(testContext(t), second.LoadBalancerRef); cloud.KindOf(err) != cloud.KindRetryAfter {
+	if err := x.lbs.Delete(testContext(t), second); cloud.KindOf(err) != cloud.KindRetryAfter {
 		t.Errorf("Delete: %v, want KindRetryAfter", err)
 	}
 	remove()

@@ -49,9 +49,9 @@ func TestBusyLoadBalancer(t *testing.T) {
 		"Ensure":        func(ctx context.Context) error { _, err := x.lbs.Ensure(ctx, x.spec); return err },
 		"UpdateMembers": func(ctx context.Context) error { return x.lbs.UpdateMembers(ctx, x.spec) },
 		"Delete": func(ctx context.Context) error {
-			ref := x.spec.LoadBalancerRef
-			ref.Settings = cloud.Settings{annLoadBalancerID: ref.Settings[annLoadBalancerID], annKeepFloatingIP: "true"}
-			return x.lbs.Delete(ctx, ref)
+			spec := *x.spec
+			spec.Settings = cloud.Settings{annLoadBalancerID: spec.Settings[annLoadBalancerID], annKeepFloatingIP: "true"}
+			return x.lbs.Delete(ctx, &spec)
 		},
 	}
 	for name, op := range ops {
@@ -165,8 +165,7 @@ func TestErrorsKeepTheirKind(t *testing.T) {
 				x.restart()
 				ctx := testContext(t)
 				_, ensureErr := x.lbs.Ensure(ctx, x.spec)
-				_, getErr := x.lbs.Get(ctx, x.spec.LoadBalancerRef)
-				for name, err := range map[string]error{"Ensure": ensureErr, "Get": getErr, "Delete": x.lbs.Delete(ctx, x.spec.LoadBalancerRef)} {
+				for name, err := range map[string]error{"Ensure": ensureErr, "Delete": x.lbs.Delete(ctx, x.spec)} {
 					if err == nil || cloud.KindOf(err) != tt.kind || cloud.RetryAfter(err) != fault.RetryAfter {
 						t.Errorf("%s: %v of %v after %s, want %v", name, err, cloud.KindOf(err), cloud.RetryAfter(err), tt.kind)
 					}

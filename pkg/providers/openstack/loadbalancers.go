@@ -54,31 +54,6 @@ func newLoadBalancers(c *api.Client, cfg *config.Config) *LoadBalancers {
 	return &LoadBalancers{c: c, cfg: cfg, waits: defaultLBWaits(), now: time.Now}
 }
 
-// Get implements cloud.LoadBalancers.
-func (l *LoadBalancers) Get(ctx context.Context, ref cloud.LoadBalancerRef) (*cloud.LoadBalancerStatus, error) {
-	o, err := l.operation(ctx)
-	if err != nil {
-		return nil, err
-	}
-	h, err := o.find(ctx, ref)
-	if err != nil {
-		return nil, err
-	}
-	if h == nil {
-		return nil, cloud.Errorf(cloud.KindNotFound, "load balancer %s does not exist", namesFor(ref).lb)
-	}
-	lb := h.lb
-	floating := ""
-	fips, err := o.attachedFIPs(ctx, lb)
-	if err != nil {
-		return nil, err
-	}
-	if len(fips) > 0 && !l.cfg.LoadBalancer.Internal && !ref.Settings.Bool(annInternal, false) {
-		floating = fips[0].Address
-	}
-	return l.status(ref.Settings, lb, lb.addresses(floating, true), floating, nil), nil
-}
-
 // Ensure implements cloud.LoadBalancers.
 func (l *LoadBalancers) Ensure(ctx context.Context, spec *cloud.LoadBalancerSpec) (*cloud.LoadBalancerStatus, error) {
 	w, err := wishesOf(spec, l.cfg)

@@ -68,7 +68,7 @@ func TestComplaint2284ReconcilesInFlightSurvive(t *testing.T) {
 			if _, err := p.LoadBalancers.Ensure(ctx, spec); err != nil {
 				return err
 			}
-			return p.LoadBalancers.Delete(ctx, spec.LoadBalancerRef)
+			return p.LoadBalancers.Delete(ctx, spec)
 		})
 	}
 	for n, m := range x.all[:2] {
