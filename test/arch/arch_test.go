@@ -119,9 +119,11 @@ var arrows = []struct {
 	{"test/cloudsim/openstack/forward", []string{"test/cloudsim/openstack/core", "test/cloudsim/openstack/dialect"}},
 	{"test/cloudsim/openstack/identity", []string{"test/cloudsim"}}, // for the issuer of tokens
 	{"test/cloudsim/openstack/compute", []string{"test/cloudsim/openstack/core", "test/cloudsim/openstack/dialect"}},
+	{"test/cloudsim/openstack/network/resource", []string{"test/cloudsim/openstack/core", "test/cloudsim/openstack/dialect"}},
 	{"test/cloudsim/openstack/network", []string{"test/cloudsim/openstack/core", "test/cloudsim/openstack/dialect"}},
 	{"test/cloudsim/openstack/volume", []string{"test/cloudsim/openstack/core", "test/cloudsim/openstack/dialect"}},
 	{"test/cloudsim/openstack/keymanager", []string{"test/cloudsim/openstack/core", "test/cloudsim/openstack/dialect"}},
+	{"test/cloudsim/openstack/loadbalancer/schema", []string{"test/cloudsim/openstack/core", "test/cloudsim/openstack/dialect"}},
 	{"test/cloudsim/openstack/loadbalancer", []string{"test/cloudsim/openstack/core", "test/cloudsim/openstack/dialect", "test/cloudsim/openstack/forward"}},
 	{"test/cloudsim", nil},
 	{"test/controlplane", nil},

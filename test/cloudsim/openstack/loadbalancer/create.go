@@ -1,6 +1,9 @@
 package loadbalancer
 
-import "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
+import (
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/loadbalancer/schema"
+)
 
 // graph builds the listeners, pools, members and monitors that come with a new load balancer.
 // Nothing of it is known to the simulator before adopt.
@@ -14,7 +17,7 @@ func (s *Octavia) graph(lb *loadBalancer, in dialect.Fields) error {
 	}
 	listeners := in.Objects("listeners")
 	for _, l := range listeners {
-		if err := checkLB(nestedAttrs(listenerAttrs(), "loadbalancer_id", "project_id"), place+".listeners", l, true); err != nil {
+		if err := schema.Check(nestedAttrs(listenerAttrs(), "loadbalancer_id", "project_id"), place+".listeners", l, true); err != nil {
 			return err
 		}
 		if p := l.Object("default_pool"); len(p) > 0 {
@@ -30,7 +33,7 @@ func (s *Octavia) graph(lb *loadBalancer, in dialect.Fields) error {
 		}
 		if p := in.Object("default_pool"); len(p) > 0 {
 			if named[p.Text("name")] == nil {
-				return validationFault("Pool '%s' was referenced but no full definition was found.", p.Text("name"))
+				return schema.ValidationFault("Pool '%s' was referenced but no full definition was found.", p.Text("name"))
 			}
 			if err := l.use(named[p.Text("name")]); err != nil {
 				return err
@@ -42,12 +45,12 @@ func (s *Octavia) graph(lb *loadBalancer, in dialect.Fields) error {
 }
 
 // nestedAttrs is a kind's attributes without those that its place in a body already tells.
-func nestedAttrs(attrs []lbAttr, without ...string) []lbAttr {
-	var out []lbAttr
+func nestedAttrs(attrs []schema.Attr, without ...string) []schema.Attr {
+	var out []schema.Attr
 	for _, a := range attrs {
 		skip := false
 		for _, w := range without {
-			skip = skip || a.name == w
+			skip = skip || a.Name == w
 		}
 		if !skip {
 			out = append(out, a)
@@ -62,21 +65,21 @@ func (s *Octavia) graphPool(lb *loadBalancer, in dialect.Fields, place string, n
 	if !in.Given("protocol") && !in.Given("lb_algorithm") && name != "" {
 		return nil
 	}
-	if err := checkLB(nestedAttrs(poolAttrs(), "loadbalancer_id", "listener_id", "project_id"), place, in, true); err != nil {
+	if err := schema.Check(nestedAttrs(poolAttrs(), "loadbalancer_id", "listener_id", "project_id"), place, in, true); err != nil {
 		return err
 	}
 	if name == "" {
-		return validationFault("Pools must be named when creating a fully populated loadbalancer.")
+		return schema.ValidationFault("Pools must be named when creating a fully populated loadbalancer.")
 	}
 	if named[name] != nil {
-		return validationFault("Pool names must be unique when creating a fully populated loadbalancer.")
+		return schema.ValidationFault("Pool names must be unique when creating a fully populated loadbalancer.")
 	}
 	p, err := s.buildPool(lb, in)
 	if err != nil {
 		return err
 	}
 	if h := in.Object("healthmonitor"); len(h) > 0 {
-		if err := checkLB(nestedAttrs(monitorAttrs(), "pool_id", "project_id"), place+".healthmonitor", h, true); err != nil {
+		if err := schema.Check(nestedAttrs(monitorAttrs(), "pool_id", "project_id"), place+".healthmonitor", h, true); err != nil {
 			return err
 		}
 		if p.monitor, err = s.buildMonitor(p, h); err != nil {
@@ -84,7 +87,7 @@ func (s *Octavia) graphPool(lb *loadBalancer, in dialect.Fields, place string, n
 		}
 	}
 	for _, in := range in.Objects("members") {
-		if err := checkLB(nestedAttrs(memberAttrs(), "project_id"), place+".members", in, true); err != nil {
+		if err := schema.Check(nestedAttrs(memberAttrs(), "project_id"), place+".members", in, true); err != nil {
 			return err
 		}
 		m, err := s.buildMember(p, in)

@@ -1,6 +1,7 @@
 package loadbalancer
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/loadbalancer/schema"
 )
 
 // lbKind is one kind of Octavia's objects: how it is named, validated, kept and shown.
@@ -17,7 +19,7 @@ type lbKind struct {
 	one, many string // keys in bodies
 	label     string // in messages: "Load Balancer"
 	argument  string // the body's place in messages: "load_balancer.loadbalancer"
-	attrs     []lbAttr
+	attrs     []schema.Attr
 	// filters are query keys that select by an attribute under another name, or by none of the view.
 	filters map[string]func(x lbItem) string
 
@@ -32,7 +34,7 @@ type lbKind struct {
 
 // Service is Octavia's part of the API.
 func (s *Octavia) Service() *core.Service {
-	return &core.Service{Name: "load-balancer", Prefix: "/load-balancer", ErrorBody: octaviaError, Routes: s.routes, NoRoute: core.HTMLNotFound()}
+	return &core.Service{Name: "load-balancer", Prefix: "/load-balancer", ErrorBody: schema.ErrorBody, Routes: s.routes, NoRoute: core.HTMLNotFound()}
 }
 
 func (s *Octavia) routes(r *core.Router) {
@@ -81,7 +83,7 @@ func (e *lbEntity) view(o core.Object) core.Object {
 func lbTime(t time.Time) string { return t.Format("2006-01-02T15:04:05") }
 
 func (k *lbKind) missing(id string) *core.Error {
-	return clientFault(http.StatusNotFound, "%s %s not found.", k.label, id)
+	return schema.ClientFault(http.StatusNotFound, "%s %s not found.", k.label, id)
 }
 
 func (k *lbKind) find(c *core.Call, id string) (lbItem, error) {
@@ -96,7 +98,7 @@ func (k *lbKind) find(c *core.Call, id string) (lbItem, error) {
 }
 
 func forbidden() *core.Error {
-	return clientFault(http.StatusForbidden, "Policy does not allow this request to be performed.")
+	return schema.ClientFault(http.StatusForbidden, "Policy does not allow this request to be performed.")
 }
 
 func (k *lbKind) show(c *core.Call) (*core.Reply, error) {
@@ -108,11 +110,11 @@ func (k *lbKind) show(c *core.Call) (*core.Reply, error) {
 }
 
 func (k *lbKind) post(c *core.Call) (*core.Reply, error) {
-	in, err := lbBody(c, k.one)
+	in, err := schema.Body(c, k.one)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkLB(k.attrs, k.argument, in, true); err != nil {
+	if err := schema.Check(k.attrs, k.argument, in, true); err != nil {
 		return nil, err
 	}
 	if p := in.Text("project_id"); p != "" && !c.Sees(p) {
@@ -130,11 +132,11 @@ func (k *lbKind) post(c *core.Call) (*core.Reply, error) {
 }
 
 func (k *lbKind) put(c *core.Call) (*core.Reply, error) {
-	in, err := lbBody(c, k.one)
+	in, err := schema.Body(c, k.one)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkLB(k.attrs, k.argument, in, false); err != nil {
+	if err := schema.Check(k.attrs, k.argument, in, false); err != nil {
 		return nil, err
 	}
 	x, err := k.find(c, c.Param("id"))
@@ -196,7 +198,7 @@ func (k *lbKind) list(c *core.Call) (*core.Reply, error) {
 	marker := c.Query.Get("marker")
 	out, more, found := core.Page(views, func(v core.Object) string { return dialect.Scalar(v["id"]) }, marker, limit)
 	if !found {
-		return nil, clientFault(http.StatusBadRequest, "Supplied pagination marker '%s' is not valid.", marker)
+		return nil, schema.ClientFault(http.StatusBadRequest, "Supplied pagination marker '%s' is not valid.", marker)
 	}
 	links := []core.Object{}
 	if more && len(out) > 0 {
@@ -230,14 +232,14 @@ var lbTagFilters = [...]string{"tags", "tags-any", "not-tags", "not-tags-any"}
 func (k *lbKind) checkFilters(q url.Values) error {
 	known := []string{"id", "name", "description", "project_id", "tenant_id", "provisioning_status", "operating_status", "admin_state_up", "created_at", "updated_at"}
 	for _, a := range k.attrs {
-		if a.typ != lbAny && a.typ != lbTags && a.typ != lbCIDRs && a.name != "listener_id" {
-			known = append(known, a.name)
+		if a.Type != schema.Any && a.Type != schema.Tags && a.Type != schema.CIDRs && a.Name != "listener_id" {
+			known = append(known, a.Name)
 		}
 	}
 	for key := range q {
 		_, own := k.filters[key]
 		if !own && !slices.Contains(known, key) && !slices.Contains(lbSteering[:], key) && !slices.Contains(lbTagFilters[:], key) {
-			return clientFault(http.StatusBadRequest, "One or more arguments are either duplicate or invalid")
+			return schema.ClientFault(http.StatusBadRequest, "One or more arguments are either duplicate or invalid")
 		}
 		if len(q[key]) > 1 && slices.Contains(known, key) { // Octavia hands both to the database, which cannot
 			return core.Errorf(http.StatusInternalServerError, "Server", `(pymysql.err.OperationalError) (4078, "Illegal parameter data types varchar and row for operation '='")`)
@@ -279,7 +281,7 @@ func sortLB(views []core.Object, q url.Values) error {
 	for i, key := range slices.Backward(keys) {
 		if len(views) > 0 {
 			if _, is := views[0][key]; !is {
-				return clientFault(http.StatusBadRequest, "Supplied sort key '%s' is not valid.", key)
+				return schema.ClientFault(http.StatusBadRequest, "Supplied sort key '%s' is not valid.", key)
 			}
 		}
 		desc := i < len(dirs) && dirs[i] == "desc"
@@ -291,4 +293,21 @@ func sortLB(views []core.Object, q url.Values) error {
 		})
 	}
 	return nil
+}
+
+// describe sets what all objects have from a body.
+func (e *lbEntity) describe(in dialect.Fields) {
+	if in.Has("name") {
+		e.name = in.Text("name")
+	}
+	if in.Has("description") {
+		e.description = in.Text("description")
+	}
+	e.adminUp = in.Boolean("admin_state_up", e.adminUp)
+	if in.Has("tags") {
+		var tags []string
+		if json.Unmarshal(in["tags"], &tags) == nil {
+			e.tags = tags
+		}
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/forward"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/loadbalancer/schema"
 )
 
 const (
@@ -16,14 +17,14 @@ const (
 	ovn     = "ovn"
 )
 
-func loadBalancerAttrs() []lbAttr {
-	return []lbAttr{
-		{name: "name", typ: lbText, modes: "cu"}, {name: "description", typ: lbText, modes: "cu"}, {name: "admin_state_up", typ: lbBool, modes: "cu"},
-		{name: "tags", typ: lbTags, modes: "cu"}, {name: "vip_address", typ: lbIP, modes: "c"}, {name: "vip_port_id", typ: lbUUID, modes: "c"},
-		{name: "vip_subnet_id", typ: lbUUID, modes: "c"}, {name: "vip_network_id", typ: lbUUID, modes: "c"}, {name: "vip_qos_policy_id", typ: lbUUID, modes: "cu"},
-		{name: "additional_vips", typ: lbAny, modes: "c"}, {name: "project_id", typ: lbText, modes: "c"}, {name: "listeners", typ: lbAny, modes: "c"},
-		{name: "pools", typ: lbAny, modes: "c"}, {name: "provider", typ: lbText, modes: "c"}, {name: "flavor_id", typ: lbUUID, modes: "c"},
-		{name: "availability_zone", typ: lbText, modes: "c"},
+func loadBalancerAttrs() []schema.Attr {
+	return []schema.Attr{
+		{Name: "name", Type: schema.Text, Modes: "cu"}, {Name: "description", Type: schema.Text, Modes: "cu"}, {Name: "admin_state_up", Type: schema.Bool, Modes: "cu"},
+		{Name: "tags", Type: schema.Tags, Modes: "cu"}, {Name: "vip_address", Type: schema.IP, Modes: "c"}, {Name: "vip_port_id", Type: schema.UUID, Modes: "c"},
+		{Name: "vip_subnet_id", Type: schema.UUID, Modes: "c"}, {Name: "vip_network_id", Type: schema.UUID, Modes: "c"}, {Name: "vip_qos_policy_id", Type: schema.UUID, Modes: "cu"},
+		{Name: "additional_vips", Type: schema.Any, Modes: "c"}, {Name: "project_id", Type: schema.Text, Modes: "c"}, {Name: "listeners", Type: schema.Any, Modes: "c"},
+		{Name: "pools", Type: schema.Any, Modes: "c"}, {Name: "provider", Type: schema.Text, Modes: "c"}, {Name: "flavor_id", Type: schema.UUID, Modes: "c"},
+		{Name: "availability_zone", Type: schema.Text, Modes: "c"},
 	}
 }
 
@@ -105,18 +106,18 @@ func (s *Octavia) createLB(c *core.Call, in dialect.Fields) (lbItem, error) {
 		provider = amphora
 	case amphora, ovn:
 	default:
-		return nil, clientFault(http.StatusBadRequest, "Provider '%s' is not enabled.", provider)
+		return nil, schema.ClientFault(http.StatusBadRequest, "Provider '%s' is not enabled.", provider)
 	}
 	if !in.Given("vip_port_id") && !in.Given("vip_network_id") && !in.Given("vip_subnet_id") {
-		return nil, validationFault("VIP must contain one of: vip_port_id, vip_network_id, vip_subnet_id.")
+		return nil, schema.ValidationFault("VIP must contain one of: vip_port_id, vip_network_id, vip_subnet_id.")
 	}
 	switch {
 	case in.Given("flavor_id"):
-		return nil, validationFault("Invalid flavor_id.") // there are none
+		return nil, schema.ValidationFault("Invalid flavor_id.") // there are none
 	case in.Has("availability_zone"):
-		return nil, validationFault("Invalid availability zone.")
+		return nil, schema.ValidationFault("Invalid availability zone.")
 	case in.Given("vip_qos_policy_id"):
-		return nil, validationFault("VIP QoS policy is not allowed in this deployment.")
+		return nil, schema.ValidationFault("VIP QoS policy is not allowed in this deployment.")
 	}
 	project := in.Text("project_id")
 	if project == "" {
@@ -167,7 +168,7 @@ func (s *Octavia) placeVIP(c *core.Call, x *loadBalancer, in dialect.Fields) err
 			return vipNotFound("Port", id)
 		}
 		if p.DeviceID != "" {
-			return validationFault("Port %s is already used by device %s ", p.ID, p.DeviceID)
+			return schema.ValidationFault("Port %s is already used by device %s ", p.ID, p.DeviceID)
 		}
 		if err := x.usePort(p, in); err != nil {
 			return err
@@ -190,7 +191,7 @@ func (s *Octavia) placeVIP(c *core.Call, x *loadBalancer, in dialect.Fields) err
 }
 
 func vipNotFound(what, id string) error {
-	return clientFault(http.StatusBadRequest, "%s %s not found.", what, id)
+	return schema.ClientFault(http.StatusBadRequest, "%s %s not found.", what, id)
 }
 
 // vipSubnet is the subnet that a body names for the VIP, itself or through its network: that of the
@@ -209,13 +210,13 @@ func (s *Octavia) vipSubnet(in dialect.Fields) (core.Subnet, error) {
 	}
 	subs := s.network.SubnetsOf(networkID)
 	if len(subs) == 0 {
-		return core.Subnet{}, validationFault("Supplied network does not contain a subnet.")
+		return core.Subnet{}, schema.ValidationFault("Supplied network does not contain a subnet.")
 	}
 	fits := func(sub core.Subnet) bool { return sub.CIDR.Addr().Is4() }
 	if ip, err := netip.ParseAddr(in.Text("vip_address")); err == nil {
 		fits = func(sub core.Subnet) bool { return sub.CIDR.Contains(ip) }
 		if !slices.ContainsFunc(subs, fits) {
-			return core.Subnet{}, validationFault("Supplied network does not contain a subnet for VIP address specified.")
+			return core.Subnet{}, schema.ValidationFault("Supplied network does not contain a subnet for VIP address specified.")
 		}
 	}
 	return subs[max(0, slices.IndexFunc(subs, fits))], nil
@@ -253,11 +254,11 @@ func (x *loadBalancer) usePort(p core.Port, in dialect.Fields) error {
 	switch {
 	case i >= 0:
 	case subnetID != "":
-		return validationFault("No VIP address found on the specified VIP port within the specified subnet.")
+		return schema.ValidationFault("No VIP address found on the specified VIP port within the specified subnet.")
 	case address != "":
-		return validationFault("Specified VIP address not found on the specified VIP port.")
+		return schema.ValidationFault("Specified VIP address not found on the specified VIP port.")
 	case len(p.FixedIPs) != 1:
-		return validationFault("VIP port's subnet could not be determined. Please specify either a VIP subnet or address.")
+		return schema.ValidationFault("VIP port's subnet could not be determined. Please specify either a VIP subnet or address.")
 	default:
 		i = 0
 	}
@@ -283,12 +284,12 @@ func providerFault(provider string, err error) error {
 
 // invalidState is the refusal to change a load balancer itself while it is pending.
 func (x *loadBalancer) invalidState() error {
-	return clientFault(http.StatusConflict, "Invalid state %s of loadbalancer resource %s", x.prov, x.id)
+	return schema.ClientFault(http.StatusConflict, "Invalid state %s of loadbalancer resource %s", x.prov, x.id)
 }
 
 func (s *Octavia) updateLB(x *loadBalancer, in dialect.Fields) error {
 	if in.Given("vip_qos_policy_id") {
-		return validationFault("VIP QoS policy is not allowed in this deployment.")
+		return schema.ValidationFault("VIP QoS policy is not allowed in this deployment.")
 	}
 	if x.prov != active {
 		return x.invalidState()
@@ -303,7 +304,7 @@ func (s *Octavia) deleteLB(c *core.Call, x *loadBalancer) error {
 	}
 	cascade, _ := dialect.ParseBool(c.Query.Get("cascade"))
 	if !cascade && len(x.listeners)+len(x.pools) > 0 {
-		return validationFault("Cannot delete Load Balancer %s - it has children", x.id)
+		return schema.ValidationFault("Cannot delete Load Balancer %s - it has children", x.id)
 	}
 	s.pend(x, pendingDelete, x)
 	return nil

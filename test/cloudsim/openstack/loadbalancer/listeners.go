@@ -8,25 +8,26 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/loadbalancer/schema"
 )
 
-func listenerAttrs() []lbAttr {
-	timeout := func(name string) lbAttr {
-		return lbAttr{name: name, typ: lbInt, modes: "cu", max: maxTimeout}
+func listenerAttrs() []schema.Attr {
+	timeout := func(name string) schema.Attr {
+		return schema.Attr{Name: name, Type: schema.Int, Modes: "cu", Max: schema.MaxTimeout}
 	}
-	return []lbAttr{
-		{name: "loadbalancer_id", typ: lbUUID, modes: "c!"},
-		{name: "protocol", typ: lbEnum, modes: "c!", values: []string{"SCTP", "TERMINATED_HTTPS", "HTTP", "PROMETHEUS", "HTTPS", "TCP", "UDP"}},
-		{name: "protocol_port", typ: lbInt, modes: "c!", min: 1, max: 65535}, {name: "name", typ: lbText, modes: "cu"},
-		{name: "description", typ: lbText, modes: "cu"}, {name: "admin_state_up", typ: lbBool, modes: "cu"}, {name: "tags", typ: lbTags, modes: "cu"},
-		{name: "connection_limit", typ: lbInt, modes: "cu", min: -1, max: maxNumber}, {name: "default_pool_id", typ: lbUUID, modes: "cu"},
-		{name: "default_pool", typ: lbAny, modes: "c"}, {name: "l7policies", typ: lbAny, modes: "c"}, {name: "insert_headers", typ: lbAny, modes: "cu"},
+	return []schema.Attr{
+		{Name: "loadbalancer_id", Type: schema.UUID, Modes: "c!"},
+		{Name: "protocol", Type: schema.Enum, Modes: "c!", Values: []string{"SCTP", "TERMINATED_HTTPS", "HTTP", "PROMETHEUS", "HTTPS", "TCP", "UDP"}},
+		{Name: "protocol_port", Type: schema.Int, Modes: "c!", Min: 1, Max: 65535}, {Name: "name", Type: schema.Text, Modes: "cu"},
+		{Name: "description", Type: schema.Text, Modes: "cu"}, {Name: "admin_state_up", Type: schema.Bool, Modes: "cu"}, {Name: "tags", Type: schema.Tags, Modes: "cu"},
+		{Name: "connection_limit", Type: schema.Int, Modes: "cu", Min: -1, Max: schema.MaxNumber}, {Name: "default_pool_id", Type: schema.UUID, Modes: "cu"},
+		{Name: "default_pool", Type: schema.Any, Modes: "c"}, {Name: "l7policies", Type: schema.Any, Modes: "c"}, {Name: "insert_headers", Type: schema.Any, Modes: "cu"},
 		timeout("timeout_client_data"), timeout("timeout_member_connect"), timeout("timeout_member_data"), timeout("timeout_tcp_inspect"),
-		{name: "default_tls_container_ref", typ: lbText, modes: "cu"}, {name: "sni_container_refs", typ: lbTags, modes: "cu"},
-		{name: "client_ca_tls_container_ref", typ: lbText, modes: "cu"}, {name: "client_crl_container_ref", typ: lbText, modes: "cu"},
-		{name: "client_authentication", typ: lbEnum, modes: "cu", values: []string{"NONE", "OPTIONAL", "MANDATORY"}},
-		{name: "allowed_cidrs", typ: lbCIDRs, modes: "cu"}, {name: "tls_ciphers", typ: lbAny, modes: "cu"}, {name: "tls_versions", typ: lbAny, modes: "cu"},
-		{name: "alpn_protocols", typ: lbAny, modes: "cu"}, {name: "project_id", typ: lbText, modes: "c"},
+		{Name: "default_tls_container_ref", Type: schema.Text, Modes: "cu"}, {Name: "sni_container_refs", Type: schema.Tags, Modes: "cu"},
+		{Name: "client_ca_tls_container_ref", Type: schema.Text, Modes: "cu"}, {Name: "client_crl_container_ref", Type: schema.Text, Modes: "cu"},
+		{Name: "client_authentication", Type: schema.Enum, Modes: "cu", Values: []string{"NONE", "OPTIONAL", "MANDATORY"}},
+		{Name: "allowed_cidrs", Type: schema.CIDRs, Modes: "cu"}, {Name: "tls_ciphers", Type: schema.Any, Modes: "cu"}, {Name: "tls_versions", Type: schema.Any, Modes: "cu"},
+		{Name: "alpn_protocols", Type: schema.Any, Modes: "cu"}, {Name: "project_id", Type: schema.Text, Modes: "c"},
 	}
 }
 
@@ -75,7 +76,7 @@ func listenerView(x *listener) core.Object {
 func (s *Octavia) createListener(c *core.Call, in dialect.Fields) (lbItem, error) {
 	lb := s.lbs[in.Text("loadbalancer_id")]
 	if lb == nil || !c.Sees(lb.project) {
-		return nil, clientFault(http.StatusNotFound, "Load Balancer %s not found.", in.Text("loadbalancer_id"))
+		return nil, schema.ClientFault(http.StatusNotFound, "Load Balancer %s not found.", in.Text("loadbalancer_id"))
 	}
 	if in.Given("default_pool") || len(in.Objects("l7policies")) > 0 {
 		return nil, nestedFault()
@@ -116,10 +117,10 @@ func (s *Octavia) defaultPool(lb *loadBalancer, in dialect.Fields) (*pool, error
 	}
 	p := s.pools[id]
 	if p == nil {
-		return nil, clientFault(http.StatusNotFound, "Pool %s not found.", id)
+		return nil, schema.ClientFault(http.StatusNotFound, "Pool %s not found.", id)
 	}
 	if p.lb != lb {
-		return nil, clientFault(http.StatusBadRequest, "Pool %s is on another load balancer.", id)
+		return nil, schema.ClientFault(http.StatusBadRequest, "Pool %s is on another load balancer.", id)
 	}
 	return p, nil
 }
@@ -146,7 +147,7 @@ func (x *listener) use(p *pool) error {
 // fits refuses a pool's protocol that does not go with the listener's.
 func (x *listener) fits(protocol string) error {
 	if !slices.Contains(poolProtocols()[x.protocol], protocol) {
-		return validationFault("The pool protocol '%s' is invalid while the listener protocol is '%s'.", protocol, x.protocol)
+		return schema.ValidationFault("The pool protocol '%s' is invalid while the listener protocol is '%s'.", protocol, x.protocol)
 	}
 	return nil
 }
@@ -158,7 +159,7 @@ func (s *Octavia) buildListener(lb *loadBalancer, in dialect.Fields) (*listener,
 	l.limit, l.timeouts = -1, defaultTimeouts()
 	for _, o := range lb.listeners {
 		if o.port == l.port && transport(o.protocol) == transport(l.protocol) {
-			return nil, clientFault(http.StatusConflict, "Another Listener on this Load Balancer is already using protocol %s and protocol_port %d", o.protocol, o.port)
+			return nil, schema.ClientFault(http.StatusConflict, "Another Listener on this Load Balancer is already using protocol %s and protocol_port %d", o.protocol, o.port)
 		}
 	}
 	return l, s.setListener(l, in)
@@ -224,10 +225,10 @@ func (s *Octavia) checkListener(l *listener, in dialect.Fields) error {
 	}
 	http7 := l.protocol == "HTTP" || l.protocol == "TERMINATED_HTTPS"
 	if len(headers) > 0 && !http7 {
-		return clientFault(http.StatusBadRequest, "insert-headers is not a valid option for a %s protocol listener.", l.protocol)
+		return schema.ClientFault(http.StatusBadRequest, "insert-headers is not a valid option for a %s protocol listener.", l.protocol)
 	}
 	if bad := unknownHeaders(headers, l.protocol); len(bad) > 0 {
-		return clientFault(http.StatusBadRequest, "dict_keys(['%s']) is not a valid option for insert_headers", strings.Join(bad, "', '"))
+		return schema.ClientFault(http.StatusBadRequest, "dict_keys(['%s']) is not a valid option for insert_headers", strings.Join(bad, "', '"))
 	}
 	if err := s.checkCertificates(l, in); err != nil {
 		return err
@@ -238,17 +239,17 @@ func (s *Octavia) checkListener(l *listener, in dialect.Fields) error {
 	}
 	for _, v := range cidrs {
 		if p, err := netip.ParsePrefix(v); err == nil && !sameFamily(p.Addr(), l.lb.vip) {
-			return validationFault("CIDR %s IP version incompatible with VIP %s IP version.", v, l.lb.vip)
+			return schema.ValidationFault("CIDR %s IP version incompatible with VIP %s IP version.", v, l.lb.vip)
 		}
 	}
 	if l.lb.provider != ovn {
 		return nil
 	}
 	if t := transport(l.protocol); t != l.protocol {
-		return unsupported("OVN provider does not support %s protocol", l.protocol)
+		return schema.Unsupported("OVN provider does not support %s protocol", l.protocol)
 	}
 	if len(cidrs) > 0 {
-		return unsupported("OVN provider does not support allowed_cidrs option")
+		return schema.Unsupported("OVN provider does not support allowed_cidrs option")
 	}
 	return nil
 }
@@ -282,7 +283,7 @@ func (s *Octavia) checkCertificates(l *listener, in dialect.Fields) error {
 		refs = append([]string{ref}, refs...)
 	}
 	if len(refs) == 0 && l.tls == nil && len(l.sni) == 0 {
-		return validationFault("An SNI or default certificate container reference must be provided for TERMINATED_HTTPS protocol listeners.")
+		return schema.ValidationFault("An SNI or default certificate container reference must be provided for TERMINATED_HTTPS protocol listeners.")
 	}
 	var bad []string
 	for _, ref := range refs {
@@ -291,7 +292,7 @@ func (s *Octavia) checkCertificates(l *listener, in dialect.Fields) error {
 		}
 	}
 	if len(bad) > 0 {
-		return clientFault(http.StatusBadRequest, "Could not retrieve certificate: [%s]", strings.Join(bad, ", "))
+		return schema.ClientFault(http.StatusBadRequest, "Could not retrieve certificate: [%s]", strings.Join(bad, ", "))
 	}
 	return nil
 }

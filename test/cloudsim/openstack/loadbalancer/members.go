@@ -8,14 +8,15 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/loadbalancer/schema"
 )
 
-func memberAttrs() []lbAttr {
-	return []lbAttr{
-		{name: "address", typ: lbIP, modes: "c!"}, {name: "protocol_port", typ: lbInt, modes: "c!", min: 1, max: 65535}, {name: "name", typ: lbText, modes: "cu"},
-		{name: "admin_state_up", typ: lbBool, modes: "cu"}, {name: "tags", typ: lbTags, modes: "cu"}, {name: "weight", typ: lbInt, modes: "cu", max: 256},
-		{name: "backup", typ: lbBool, modes: "cu"}, {name: "subnet_id", typ: lbUUID, modes: "c"}, {name: "monitor_port", typ: lbInt, modes: "cu", min: 1, max: 65535},
-		{name: "monitor_address", typ: lbIP, modes: "cu"}, {name: "project_id", typ: lbText, modes: "c"},
+func memberAttrs() []schema.Attr {
+	return []schema.Attr{
+		{Name: "address", Type: schema.IP, Modes: "c!"}, {Name: "protocol_port", Type: schema.Int, Modes: "c!", Min: 1, Max: 65535}, {Name: "name", Type: schema.Text, Modes: "cu"},
+		{Name: "admin_state_up", Type: schema.Bool, Modes: "cu"}, {Name: "tags", Type: schema.Tags, Modes: "cu"}, {Name: "weight", Type: schema.Int, Modes: "cu", Max: 256},
+		{Name: "backup", Type: schema.Bool, Modes: "cu"}, {Name: "subnet_id", Type: schema.UUID, Modes: "c"}, {Name: "monitor_port", Type: schema.Int, Modes: "cu", Min: 1, Max: 65535},
+		{Name: "monitor_address", Type: schema.IP, Modes: "cu"}, {Name: "project_id", Type: schema.Text, Modes: "c"},
 	}
 }
 
@@ -75,7 +76,7 @@ func memberView(x *member) core.Object {
 func (s *Octavia) createMember(c *core.Call, in dialect.Fields) (lbItem, error) {
 	p := s.pools[c.Param("pool")]
 	if p == nil || !c.Sees(p.project) {
-		return nil, clientFault(http.StatusNotFound, "Pool %s not found.", c.Param("pool"))
+		return nil, schema.ClientFault(http.StatusNotFound, "Pool %s not found.", c.Param("pool"))
 	}
 	m, err := s.buildMember(p, in)
 	if err != nil {
@@ -99,7 +100,7 @@ func (s *Octavia) addMember(m *member) {
 }
 
 func duplicateMember(m *member) *core.Error {
-	return clientFault(http.StatusConflict, "Another member on this pool is already using ip %s on protocol_port %d", m.address, m.port)
+	return schema.ClientFault(http.StatusConflict, "Another member on this pool is already using ip %s on protocol_port %d", m.address, m.port)
 }
 
 func (x *pool) memberAt(ip netip.Addr, port int) *member {
@@ -124,17 +125,17 @@ func (s *Octavia) buildMember(p *pool, in dialect.Fields) (*member, error) {
 	}
 	m.address = ip
 	if ip == netip.AddrFrom4([4]byte{169, 254, 169, 254}) {
-		return nil, clientFault(http.StatusBadRequest, "%s is not a valid option for member address", ip)
+		return nil, schema.ClientFault(http.StatusBadRequest, "%s is not a valid option for member address", ip)
 	}
 	if m.subnet != nil && !s.hasSubnet(*m.subnet) {
-		return nil, clientFault(http.StatusBadRequest, "Subnet %s not found.", *m.subnet)
+		return nil, schema.ClientFault(http.StatusBadRequest, "Subnet %s not found.", *m.subnet)
 	}
 	m.describe(in)
 	if err := m.set(in); err != nil {
 		return nil, err
 	}
 	if p.lb.provider == ovn && !sameFamily(ip, p.lb.vip) {
-		return nil, unsupported("OVN provider does not support mixing IPv4/IPv6 configuration within the same Load Balancer.")
+		return nil, schema.Unsupported("OVN provider does not support mixing IPv4/IPv6 configuration within the same Load Balancer.")
 	}
 	if p.lb.provider == amphora && transport(p.protocol) != "TCP" && len(p.users()) > 0 && !p.lb.hasFamily(ip) {
 		return nil, core.Errorf(http.StatusNotImplemented, "Server", "Provider 'amphora' does not support a requested option: This provider doesn't support mixing IPv4 and IPv6 addresses for its VIP and members in %s load balancers.", p.protocol)
@@ -145,7 +146,7 @@ func (s *Octavia) buildMember(p *pool, in dialect.Fields) (*member, error) {
 // set applies a validated body.
 func (x *member) set(in dialect.Fields) error {
 	if x.pool.lb.provider == ovn && (in.Given("monitor_address") || in.Given("monitor_port")) {
-		return unsupported("OVN Load Balancer does not support different member monitor address or port.")
+		return schema.Unsupported("OVN Load Balancer does not support different member monitor address or port.")
 	}
 	x.weight = in.Number("weight", x.weight)
 	x.backup = in.Boolean("backup", x.backup)
@@ -165,13 +166,13 @@ func (x *member) set(in dialect.Fields) error {
 func (s *Octavia) batchMembers(c *core.Call) (*core.Reply, error) {
 	var doc struct{ Members []dialect.Fields }
 	if json.Unmarshal(c.Body, &doc) != nil {
-		return nil, clientFault(http.StatusBadRequest, "Request is not in valid JSON format")
+		return nil, schema.ClientFault(http.StatusBadRequest, "Request is not in valid JSON format")
 	}
 	if doc.Members == nil {
 		return nil, core.Errorf(http.StatusInternalServerError, "Server", "'UnsetType' object is not iterable")
 	}
 	for _, in := range doc.Members {
-		if err := checkLB(memberAttrs(), "members_.members", in, true); err != nil {
+		if err := schema.Check(memberAttrs(), "members_.members", in, true); err != nil {
 			return nil, err
 		}
 	}

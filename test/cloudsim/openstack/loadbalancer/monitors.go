@@ -7,18 +7,19 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/loadbalancer/schema"
 )
 
-func monitorAttrs() []lbAttr {
-	return []lbAttr{
-		{name: "pool_id", typ: lbUUID, modes: "c!"},
-		{name: "type", typ: lbEnum, modes: "c!", values: []string{"SCTP", "HTTP", "HTTPS", "PING", "TCP", "TLS-HELLO", "UDP-CONNECT"}},
-		{name: "delay", typ: lbInt, modes: "cu!", max: maxNumber}, {name: "timeout", typ: lbInt, modes: "cu!", max: maxNumber},
-		{name: "max_retries", typ: lbInt, modes: "cu!", min: 1, max: 10}, {name: "max_retries_down", typ: lbInt, modes: "cu", min: 1, max: 10},
-		{name: "name", typ: lbText, modes: "cu"}, {name: "admin_state_up", typ: lbBool, modes: "cu"}, {name: "tags", typ: lbTags, modes: "cu"},
-		{name: "http_method", typ: lbEnum, modes: "cu", values: []string{"GET", "HEAD", "POST", "PUT", "DELETE", "TRACE", "OPTIONS", "PATCH", "CONNECT"}},
-		{name: "url_path", typ: lbPath, modes: "cu"}, {name: "expected_codes", typ: lbCodes, modes: "cu"}, {name: "http_version", typ: lbAny, modes: "cu"},
-		{name: "domain_name", typ: lbAny, modes: "cu"}, {name: "project_id", typ: lbText, modes: "c"},
+func monitorAttrs() []schema.Attr {
+	return []schema.Attr{
+		{Name: "pool_id", Type: schema.UUID, Modes: "c!"},
+		{Name: "type", Type: schema.Enum, Modes: "c!", Values: []string{"SCTP", "HTTP", "HTTPS", "PING", "TCP", "TLS-HELLO", "UDP-CONNECT"}},
+		{Name: "delay", Type: schema.Int, Modes: "cu!", Max: schema.MaxNumber}, {Name: "timeout", Type: schema.Int, Modes: "cu!", Max: schema.MaxNumber},
+		{Name: "max_retries", Type: schema.Int, Modes: "cu!", Min: 1, Max: 10}, {Name: "max_retries_down", Type: schema.Int, Modes: "cu", Min: 1, Max: 10},
+		{Name: "name", Type: schema.Text, Modes: "cu"}, {Name: "admin_state_up", Type: schema.Bool, Modes: "cu"}, {Name: "tags", Type: schema.Tags, Modes: "cu"},
+		{Name: "http_method", Type: schema.Enum, Modes: "cu", Values: []string{"GET", "HEAD", "POST", "PUT", "DELETE", "TRACE", "OPTIONS", "PATCH", "CONNECT"}},
+		{Name: "url_path", Type: schema.Path, Modes: "cu"}, {Name: "expected_codes", Type: schema.Codes, Modes: "cu"}, {Name: "http_version", Type: schema.Any, Modes: "cu"},
+		{Name: "domain_name", Type: schema.Any, Modes: "cu"}, {Name: "project_id", Type: schema.Text, Modes: "c"},
 	}
 }
 
@@ -68,7 +69,7 @@ func monitorView(x *monitor) core.Object {
 func (s *Octavia) createMonitor(c *core.Call, in dialect.Fields) (lbItem, error) {
 	p := s.pools[in.Text("pool_id")]
 	if p == nil || !c.Sees(p.project) {
-		return nil, clientFault(http.StatusNotFound, "Pool %s not found.", in.Text("pool_id"))
+		return nil, schema.ClientFault(http.StatusNotFound, "Pool %s not found.", in.Text("pool_id"))
 	}
 	h, err := s.buildMonitor(p, in)
 	if err != nil {
@@ -81,7 +82,7 @@ func (s *Octavia) createMonitor(c *core.Call, in dialect.Fields) (lbItem, error)
 		return nil, err
 	}
 	if p.monitor != nil {
-		return nil, clientFault(http.StatusConflict, "This pool already has a health monitor")
+		return nil, schema.ClientFault(http.StatusConflict, "This pool already has a health monitor")
 	}
 	p.monitor = h
 	s.monitors[h.id] = h
@@ -106,10 +107,10 @@ func (s *Octavia) buildMonitor(p *pool, in dialect.Fields) (*monitor, error) {
 	h := &monitor{lbEntity: s.newLBEntity(p.project), pool: p, typ: in.Text("type"), retriesDown: 3}
 	udp := p.protocol == "UDP" || p.protocol == "SCTP"
 	if h.typ == "UDP-CONNECT" && !udp {
-		return nil, validationFault("The UDP-CONNECT type is only supported for pools of type UDP/SCTP.")
+		return nil, schema.ValidationFault("The UDP-CONNECT type is only supported for pools of type UDP/SCTP.")
 	}
 	if udp && !slices.Contains([]string{"UDP-CONNECT", "SCTP", "HTTP", "TCP"}, h.typ) {
-		return nil, validationFault("The associated pool protocol is %s, so only a HTTP,SCTP,TCP,UDP-CONNECT health monitor is supported.", p.protocol)
+		return nil, schema.ValidationFault("The associated pool protocol is %s, so only a HTTP,SCTP,TCP,UDP-CONNECT health monitor is supported.", p.protocol)
 	}
 	if h.http() {
 		h.method, h.path, h.codes = "GET", "/", "200"
@@ -122,7 +123,7 @@ func (s *Octavia) buildMonitor(p *pool, in dialect.Fields) (*monitor, error) {
 // populated create.
 func (x *monitor) offered() error {
 	if x.pool.lb.provider == ovn && x.typ != "TCP" && x.typ != "UDP-CONNECT" {
-		return unsupported("OVN provider does not support %s health monitor type. Supported types: UDP-CONNECT, TCP", x.typ)
+		return schema.Unsupported("OVN provider does not support %s health monitor type. Supported types: UDP-CONNECT, TCP", x.typ)
 	}
 	return nil
 }
@@ -139,7 +140,7 @@ func (x *monitor) set(in dialect.Fields) error {
 			continue
 		}
 		if !x.http() {
-			return clientFault(http.StatusBadRequest, "%s is not a valid option for health monitors of type %s", f.name, x.typ)
+			return schema.ClientFault(http.StatusBadRequest, "%s is not a valid option for health monitors of type %s", f.name, x.typ)
 		}
 		*f.to = in.Text(f.name)
 	}

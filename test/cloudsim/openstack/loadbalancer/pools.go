@@ -5,18 +5,19 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/loadbalancer/schema"
 )
 
-func poolAttrs() []lbAttr {
-	return []lbAttr{
-		{name: "loadbalancer_id", typ: lbUUID, modes: "c"}, {name: "listener_id", typ: lbUUID, modes: "c"},
-		{name: "protocol", typ: lbEnum, modes: "c!", values: []string{"PROXYV2", "SCTP", "PROXY", "HTTP", "HTTPS", "TCP", "UDP"}},
-		{name: "lb_algorithm", typ: lbEnum, modes: "cu!", values: []string{"ROUND_ROBIN", "SOURCE_IP", "LEAST_CONNECTIONS", "SOURCE_IP_PORT"}},
-		{name: "name", typ: lbText, modes: "cu"}, {name: "description", typ: lbText, modes: "cu"}, {name: "admin_state_up", typ: lbBool, modes: "cu"},
-		{name: "tags", typ: lbTags, modes: "cu"}, {name: "session_persistence", typ: lbAny, modes: "cu"}, {name: "members", typ: lbAny, modes: "c"},
-		{name: "healthmonitor", typ: lbAny, modes: "c"}, {name: "tls_enabled", typ: lbBool, modes: "cu"}, {name: "tls_container_ref", typ: lbAny, modes: "cu"},
-		{name: "ca_tls_container_ref", typ: lbAny, modes: "cu"}, {name: "crl_container_ref", typ: lbAny, modes: "cu"}, {name: "tls_ciphers", typ: lbAny, modes: "cu"},
-		{name: "tls_versions", typ: lbAny, modes: "cu"}, {name: "alpn_protocols", typ: lbAny, modes: "cu"}, {name: "project_id", typ: lbText, modes: "c"},
+func poolAttrs() []schema.Attr {
+	return []schema.Attr{
+		{Name: "loadbalancer_id", Type: schema.UUID, Modes: "c"}, {Name: "listener_id", Type: schema.UUID, Modes: "c"},
+		{Name: "protocol", Type: schema.Enum, Modes: "c!", Values: []string{"PROXYV2", "SCTP", "PROXY", "HTTP", "HTTPS", "TCP", "UDP"}},
+		{Name: "lb_algorithm", Type: schema.Enum, Modes: "cu!", Values: []string{"ROUND_ROBIN", "SOURCE_IP", "LEAST_CONNECTIONS", "SOURCE_IP_PORT"}},
+		{Name: "name", Type: schema.Text, Modes: "cu"}, {Name: "description", Type: schema.Text, Modes: "cu"}, {Name: "admin_state_up", Type: schema.Bool, Modes: "cu"},
+		{Name: "tags", Type: schema.Tags, Modes: "cu"}, {Name: "session_persistence", Type: schema.Any, Modes: "cu"}, {Name: "members", Type: schema.Any, Modes: "c"},
+		{Name: "healthmonitor", Type: schema.Any, Modes: "c"}, {Name: "tls_enabled", Type: schema.Bool, Modes: "cu"}, {Name: "tls_container_ref", Type: schema.Any, Modes: "cu"},
+		{Name: "ca_tls_container_ref", Type: schema.Any, Modes: "cu"}, {Name: "crl_container_ref", Type: schema.Any, Modes: "cu"}, {Name: "tls_ciphers", Type: schema.Any, Modes: "cu"},
+		{Name: "tls_versions", Type: schema.Any, Modes: "cu"}, {Name: "alpn_protocols", Type: schema.Any, Modes: "cu"}, {Name: "project_id", Type: schema.Text, Modes: "c"},
 	}
 }
 
@@ -73,7 +74,7 @@ func (s *Octavia) createPool(c *core.Call, in dialect.Fields) (lbItem, error) {
 		}
 	}
 	if l != nil && l.pool != nil {
-		return nil, clientFault(http.StatusConflict, "This listener already has a default pool")
+		return nil, schema.ClientFault(http.StatusConflict, "This listener already has a default pool")
 	}
 	if err := lb.balances(in); err != nil {
 		return nil, err
@@ -105,11 +106,11 @@ func (s *Octavia) poolPlace(c *core.Call, in dialect.Fields) (*loadBalancer, *li
 	}
 	id := in.Text("loadbalancer_id")
 	if id == "" {
-		return nil, nil, validationFault("Must provide at least one of: loadbalancer_id, listener_id")
+		return nil, nil, schema.ValidationFault("Must provide at least one of: loadbalancer_id, listener_id")
 	}
 	lb := s.lbs[id]
 	if lb == nil || !c.Sees(lb.project) {
-		return nil, nil, clientFault(http.StatusNotFound, "Load Balancer %s not found.", id)
+		return nil, nil, schema.ClientFault(http.StatusNotFound, "Load Balancer %s not found.", id)
 	}
 	return lb, nil, nil
 }
@@ -140,10 +141,10 @@ func (x *pool) set(in dialect.Fields) error {
 	}
 	if x.lb.provider == ovn {
 		if transport(x.protocol) != x.protocol {
-			return unsupported("OVN provider does not support %s protocol", x.protocol)
+			return schema.Unsupported("OVN provider does not support %s protocol", x.protocol)
 		}
 		if algorithm != "SOURCE_IP_PORT" {
-			return unsupported("OVN provider does not support %s algorithm", algorithm)
+			return schema.Unsupported("OVN provider does not support %s algorithm", algorithm)
 		}
 	}
 	x.algorithm, x.persistence = algorithm, persistence
@@ -161,11 +162,11 @@ func (x *pool) wishedPersistence(in dialect.Fields) (*persistence, error) {
 	if len(sp) == 0 { // changes nothing: only null takes it away
 		return x.persistence, nil
 	}
-	attrs := []lbAttr{
-		{name: "type", typ: lbEnum, modes: "cu!", values: []string{"APP_COOKIE", "SOURCE_IP", "HTTP_COOKIE"}}, {name: "cookie_name", typ: lbText, modes: "cu"},
-		{name: "persistence_timeout", typ: lbInt, modes: "cu", max: maxNumber}, {name: "persistence_granularity", typ: lbIP, modes: "cu"},
+	attrs := []schema.Attr{
+		{Name: "type", Type: schema.Enum, Modes: "cu!", Values: []string{"APP_COOKIE", "SOURCE_IP", "HTTP_COOKIE"}}, {Name: "cookie_name", Type: schema.Text, Modes: "cu"},
+		{Name: "persistence_timeout", Type: schema.Int, Modes: "cu", Max: schema.MaxNumber}, {Name: "persistence_granularity", Type: schema.IP, Modes: "cu"},
 	}
-	if err := checkLB(attrs, "pool_.pool.session_persistence", sp, x.persistence == nil); err != nil {
+	if err := schema.Check(attrs, "pool_.pool.session_persistence", sp, x.persistence == nil); err != nil {
 		return nil, err
 	}
 	out := persistence{}
@@ -187,13 +188,13 @@ func (x *pool) wishedPersistence(in dialect.Fields) (*persistence, error) {
 	}
 	switch udp := x.protocol == "UDP" || x.protocol == "SCTP"; {
 	case out.Type == "APP_COOKIE" && out.Cookie == nil:
-		return nil, validationFault(`Field "cookie_name" must be specified when using the "APP_COOKIE" session persistence type.`)
+		return nil, schema.ValidationFault(`Field "cookie_name" must be specified when using the "APP_COOKIE" session persistence type.`)
 	case out.Type != "APP_COOKIE" && out.Cookie != nil:
-		return nil, validationFault(`Field "cookie_name" can only be specified with session persistence of type "APP_COOKIE".`)
+		return nil, schema.ValidationFault(`Field "cookie_name" can only be specified with session persistence of type "APP_COOKIE".`)
 	case !udp && (out.Timeout != nil || out.Granularity != nil):
-		return nil, validationFault("persistence_timeout and persistence_granularity is only for UDP and SCTP protocol pools.")
+		return nil, schema.ValidationFault("persistence_timeout and persistence_granularity is only for UDP and SCTP protocol pools.")
 	case udp && out.Type != "SOURCE_IP":
-		return nil, validationFault("Session persistence of type SOURCE_IP is only supported for UDP or SCTP protocol pools.")
+		return nil, schema.ValidationFault("Session persistence of type SOURCE_IP is only supported for UDP or SCTP protocol pools.")
 	}
 	return &out, nil
 }

@@ -5,12 +5,14 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/loadbalancer/schema"
 )
 
 // mutable refuses changes of what belongs to a load balancer that is not ACTIVE.
 func (x *loadBalancer) mutable() error {
 	if x.prov != active {
-		return clientFault(http.StatusConflict, "Load Balancer %s is immutable and cannot be updated.", x.id)
+		return schema.ClientFault(http.StatusConflict, "Load Balancer %s is immutable and cannot be updated.", x.id)
 	}
 	return nil
 }
@@ -18,7 +20,7 @@ func (x *loadBalancer) mutable() error {
 // mutable refuses changes of a pool's members and monitor while the pool is not ACTIVE.
 func (x *pool) mutable() error {
 	if x.stuck {
-		return clientFault(http.StatusConflict, "Pool %s is immutable and cannot be updated.", x.id)
+		return schema.ClientFault(http.StatusConflict, "Pool %s is immutable and cannot be updated.", x.id)
 	}
 	return x.lb.mutable()
 }

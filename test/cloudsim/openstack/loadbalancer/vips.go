@@ -8,6 +8,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/loadbalancer/schema"
 )
 
 // additionalVIP is one of a load balancer's VIPs besides the first. The ovn driver (up to 3.0) takes
@@ -46,13 +47,13 @@ func wishedVIPs(in dialect.Fields) ([]additionalVIP, error) {
 	}
 	var list []dialect.Fields
 	if json.Unmarshal(in["additional_vips"], &list) != nil {
-		return nil, clientFault(http.StatusBadRequest, "Invalid input for field/attribute load_balancer. Value: '%s'. Value not a valid list: %s",
-			pythonText(in["additional_vips"]), dialect.Plain(in["additional_vips"]))
+		return nil, schema.ClientFault(http.StatusBadRequest, "Invalid input for field/attribute load_balancer. Value: '%s'. Value not a valid list: %s",
+			schema.PythonText(in["additional_vips"]), dialect.Plain(in["additional_vips"]))
 	}
-	attrs := []lbAttr{{name: "subnet_id", typ: lbUUID, modes: "c!"}, {name: "ip_address", typ: lbIP, modes: "c"}}
+	attrs := []schema.Attr{{Name: "subnet_id", Type: schema.UUID, Modes: "c!"}, {Name: "ip_address", Type: schema.IP, Modes: "c"}}
 	var out []additionalVIP
 	for _, v := range list {
-		if err := checkLB(attrs, "load_balancer.loadbalancer.additional_vips", v, true); err != nil {
+		if err := schema.Check(attrs, "load_balancer.loadbalancer.additional_vips", v, true); err != nil {
 			return nil, err
 		}
 		out = append(out, additionalVIP{subnet: v.Text("subnet_id"), asked: v.Text("ip_address")})
@@ -65,7 +66,7 @@ func (s *Octavia) checkVIPs(x *loadBalancer) error {
 	ids := []string{x.vipSubnet}
 	for _, v := range x.additional {
 		if slices.Contains(ids, v.subnet) {
-			return validationFault("Duplicate VIP subnet(s) specified. Only one IP can be bound per subnet.")
+			return schema.ValidationFault("Duplicate VIP subnet(s) specified. Only one IP can be bound per subnet.")
 		}
 		ids = append(ids, v.subnet)
 	}
@@ -76,7 +77,7 @@ func (s *Octavia) checkVIPs(x *loadBalancer) error {
 			return core.Errorf(http.StatusInternalServerError, "Server", "subnet not found (subnet id: %s).", id)
 		}
 		if sub.NetworkID != first.NetworkID {
-			return validationFault("All VIP subnets must belong to the same network.")
+			return schema.ValidationFault("All VIP subnets must belong to the same network.")
 		}
 	}
 	return nil

@@ -1,7 +1,6 @@
 package network
 
 import (
-	"encoding/json"
 	"net/http"
 	"slices"
 
@@ -110,9 +109,9 @@ func (s *Neutron) quotaRoutes(r *core.Router) {
 func (s *Neutron) quotaUsage(c *core.Call) (*core.Reply, error) {
 	used := map[string]int{}
 	for _, k := range s.netKinds() {
-		for _, x := range k.all() {
-			if x.base().project == c.Param("project") {
-				used[k.one]++
+		for _, x := range k.All() {
+			if x.Base().Project == c.Param("project") {
+				used[k.One]++
 			}
 		}
 	}
@@ -122,6 +121,3 @@ func (s *Neutron) quotaUsage(c *core.Call) (*core.Reply, error) {
 	}
 	return core.OK(core.Object{"quota": out})
 }
-
-// rawNull is the body "null".
-func rawNull() json.RawMessage { return json.RawMessage("null") }

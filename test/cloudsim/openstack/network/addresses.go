@@ -9,6 +9,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/network/resource"
 )
 
 // firstFree is how far into a seeded subnet its ports' addresses begin.
@@ -21,12 +22,12 @@ func (s *Neutron) newSubnet(n *network, cidr netip.Prefix, name, project string)
 		gw = cidr.Addr() // of IPv6 Neutron takes the first address
 	}
 	sub := &subnet{
-		entity: s.newEntity(project, name), networkID: n.id, cidr: cidr, gateway: gw, dhcp: true,
+		Entity: s.newEntity(project, name), networkID: n.ID, cidr: cidr, gateway: gw, dhcp: true,
 		pools: []addressRange{{gw.Next(), lastHost(cidr)}},
 		used:  map[netip.Addr]string{},
 	}
 	sub.next = sub.pools[0].first
-	s.subnets[sub.id] = sub
+	s.subnets[sub.ID] = sub
 	return sub
 }
 
@@ -87,7 +88,7 @@ func (sub *subnet) takeThis(ip netip.Addr, portID string) error {
 		return core.Errorf(http.StatusBadRequest, "InvalidIpForSubnet", "IP address %s is not a valid IP for the specified subnet.", ip)
 	}
 	if _, used := sub.used[ip]; used {
-		return core.Errorf(http.StatusConflict, "IpAddressAlreadyAllocated", "IP address %s already allocated in subnet %s", ip, sub.id)
+		return core.Errorf(http.StatusConflict, "IpAddressAlreadyAllocated", "IP address %s already allocated in subnet %s", ip, sub.ID)
 	}
 	sub.used[ip] = portID
 	return nil
@@ -96,7 +97,7 @@ func (sub *subnet) takeThis(ip netip.Addr, portID string) error {
 // subnetsOf lists a network's subnets in order of creation.
 func (s *Neutron) subnetsOf(networkID string) []*subnet {
 	var out []*subnet
-	for _, sub := range bySeq(s.subnets) {
+	for _, sub := range resource.BySeq(s.subnets) {
 		if sub.networkID == networkID {
 			out = append(out, sub)
 		}
@@ -126,7 +127,7 @@ func (s *Neutron) allocate(p *port, wishes []core.FixedIPWish, asked bool) error
 func (s *Neutron) usualWishes(networkID string) []core.FixedIPWish {
 	var v4, v6 []core.FixedIPWish
 	for _, sub := range s.subnetsOf(networkID) {
-		switch wish := (core.FixedIPWish{SubnetID: sub.id}); {
+		switch wish := (core.FixedIPWish{SubnetID: sub.ID}); {
 		case sub.cidr.Addr().Is4() && v4 == nil:
 			v4 = append(v4, wish)
 		case sub.cidr.Addr().Is6() && v6 == nil && !sub.auto():
@@ -142,13 +143,13 @@ func (sub *subnet) auto() bool { return sub.mode == "slaac" || sub.mode == "dhcp
 // autoAddress gives a port, which must not be a router's, its addresses of the subnets with SLAAC.
 func (s *Neutron) autoAddress(p *port) {
 	for _, sub := range s.subnetsOf(p.networkID) {
-		has := slices.ContainsFunc(p.fixed, func(ip core.FixedIP) bool { return ip.SubnetID == sub.id })
+		has := slices.ContainsFunc(p.fixed, func(ip core.FixedIP) bool { return ip.SubnetID == sub.ID })
 		if !sub.auto() || has {
 			continue
 		}
 		ip := eui64(sub.cidr, p.mac)
-		sub.used[ip] = p.id
-		p.fixed = append(slices.Clone(p.fixed), core.FixedIP{SubnetID: sub.id, IP: ip})
+		sub.used[ip] = p.ID
+		p.fixed = append(slices.Clone(p.fixed), core.FixedIP{SubnetID: sub.ID, IP: ip})
 	}
 }
 
@@ -170,17 +171,17 @@ func (s *Neutron) allocateOne(p *port, w core.FixedIPWish) (core.FixedIP, error)
 	}
 	if w.IP == "" && sub.auto() {
 		ip := eui64(sub.cidr, p.mac)
-		return core.FixedIP{SubnetID: sub.id, IP: ip}, sub.takeThis(ip, p.id)
+		return core.FixedIP{SubnetID: sub.ID, IP: ip}, sub.takeThis(ip, p.ID)
 	}
 	if w.IP == "" {
-		ip, err := sub.take(p.id)
-		return core.FixedIP{SubnetID: sub.id, IP: ip}, err
+		ip, err := sub.take(p.ID)
+		return core.FixedIP{SubnetID: sub.ID, IP: ip}, err
 	}
 	ip, err := netip.ParseAddr(w.IP)
 	if err != nil {
 		return core.FixedIP{}, dialect.BadRequest("Invalid input for fixed_ips. Reason: '%s' is not a valid IP address.", w.IP)
 	}
-	return core.FixedIP{SubnetID: sub.id, IP: ip}, sub.takeThis(ip, p.id)
+	return core.FixedIP{SubnetID: sub.ID, IP: ip}, sub.takeThis(ip, p.ID)
 }
 
 func (s *Neutron) wishedSubnet(p *port, w core.FixedIPWish) (*subnet, error) {
@@ -193,7 +194,7 @@ func (s *Neutron) wishedSubnet(p *port, w core.FixedIPWish) (*subnet, error) {
 			return nil, core.Errorf(http.StatusNotFound, "SubnetNotFound", "Subnet %s could not be found.", w.SubnetID)
 		}
 		if sub.networkID != p.networkID {
-			return nil, core.Errorf(http.StatusBadRequest, "InvalidInput", "Invalid input for operation: Failed to create port on network %s, because fixed_ips included invalid subnet %s.", p.networkID, sub.id)
+			return nil, core.Errorf(http.StatusBadRequest, "InvalidInput", "Invalid input for operation: Failed to create port on network %s, because fixed_ips included invalid subnet %s.", p.networkID, sub.ID)
 		}
 		return sub, nil
 	}

@@ -7,42 +7,43 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/network/resource"
 )
 
-func (s *Neutron) floatingIPKind() *netKind {
-	return &netKind{
-		one: "floatingip", many: "floatingips", path: "floatingips",
-		attrs: []attr{
-			{"floating_network_id", uuidValue, "c!"}, {"floating_ip_address", anyValue, "ca"}, {"subnet_id", uuidOrNull, "c"},
-			{"port_id", uuidOrNull, "cu"}, {"fixed_ip_address", anyValue, "cu"}, {"description", text, "cu"}, {"router_id", anyValue, ""},
-			{"dns_name", text, "c"}, {"dns_domain", text, "c"}, {"tenant_id", text, "c"}, {"project_id", text, "c"}, {"id", anyValue, ""}, {"status", anyValue, ""},
+func (s *Neutron) floatingIPKind() *resource.Kind {
+	return &resource.Kind{
+		One: "floatingip", Many: "floatingips", Path: "floatingips",
+		Attrs: []resource.Attr{
+			{"floating_network_id", resource.UUID, "c!"}, {"floating_ip_address", resource.Any, "ca"}, {"subnet_id", resource.UUIDOrNull, "c"},
+			{"port_id", resource.UUIDOrNull, "cu"}, {"fixed_ip_address", resource.Any, "cu"}, {"description", resource.Text, "cu"}, {"router_id", resource.Any, ""},
+			{"dns_name", resource.Text, "c"}, {"dns_domain", resource.Text, "c"}, {"tenant_id", resource.Text, "c"}, {"project_id", resource.Text, "c"}, {"id", resource.Any, ""}, {"status", resource.Any, ""},
 		},
-		missing: notFoundAs("FloatingIPNotFound", "Floating IP %s could not be found"),
-		all:     func() []netItem { return byID(s.fips) },
-		get:     func(id string) (netItem, bool) { x, is := s.fips[id]; return x, is },
-		view:    s.floatingIPView,
-		create:  s.createFloatingIP,
-		update: func(c *core.Call, x netItem, in dialect.Fields) error {
+		Missing: resource.NotFound("FloatingIPNotFound", "Floating IP %s could not be found"),
+		All:     func() []resource.Item { return resource.ByID(s.fips) },
+		Get:     func(id string) (resource.Item, bool) { x, is := s.fips[id]; return x, is },
+		View:    s.floatingIPView,
+		Create:  s.createFloatingIP,
+		Update: func(c *core.Call, x resource.Item, in dialect.Fields) error {
 			return s.updateFloatingIP(c, x.(*floatingIP), in)
 		},
-		remove: func(_ *core.Call, x netItem) error {
+		Remove: func(_ *core.Call, x resource.Item) error {
 			s.deleteFloatingIP(x.(*floatingIP))
 			return nil
 		},
 	}
 }
 
-func (s *Neutron) floatingIPView(_ *core.Call, x netItem) core.Object {
+func (s *Neutron) floatingIPView(_ *core.Call, x resource.Item) core.Object {
 	f := x.(*floatingIP)
-	o := f.view(core.Object{
+	o := f.View(core.Object{
 		"floating_ip_address": f.ip.String(), "floating_network_id": f.networkID, "router_id": nil, "port_id": nil,
 		"fixed_ip_address": nil, "status": "DOWN", "port_details": nil, "dns_domain": "", "dns_name": "",
 	})
 	delete(o, "name") // floating IPs have none
 	if p := f.target; p != nil {
-		o["router_id"], o["port_id"], o["fixed_ip_address"], o["status"] = f.router, p.id, f.fixed.String(), "ACTIVE"
+		o["router_id"], o["port_id"], o["fixed_ip_address"], o["status"] = f.router, p.ID, f.fixed.String(), "ACTIVE"
 		o["port_details"] = core.Object{
-			"name": p.name, "network_id": p.networkID, "mac_address": p.mac, "admin_state_up": p.adminUp,
+			"name": p.Name, "network_id": p.networkID, "mac_address": p.mac, "admin_state_up": p.adminUp,
 			"status": p.status, "device_id": p.deviceID, "device_owner": p.owner,
 		}
 	}
@@ -52,14 +53,14 @@ func (s *Neutron) floatingIPView(_ *core.Call, x netItem) core.Object {
 	return o
 }
 
-func (s *Neutron) createFloatingIP(c *core.Call, in dialect.Fields) (netItem, error) {
-	x, err := s.networkKind().find(c, in.Text("floating_network_id"))
+func (s *Neutron) createFloatingIP(c *core.Call, in dialect.Fields) (resource.Item, error) {
+	x, err := s.networkKind().Find(c, in.Text("floating_network_id"))
 	if err != nil {
 		return nil, err
 	}
 	n := x.(*network)
 	if !n.external {
-		return nil, core.Errorf(http.StatusBadRequest, "BadRequest", "Bad floatingip request: Network %s is not a valid external network.", n.id)
+		return nil, core.Errorf(http.StatusBadRequest, "BadRequest", "Bad floatingip request: Network %s is not a valid external network.", n.ID)
 	}
 	var wishes []core.FixedIPWish
 	if w := (core.FixedIPWish{SubnetID: in.Text("subnet_id"), IP: in.Text("floating_ip_address")}); w != (core.FixedIPWish{}) {
@@ -71,16 +72,16 @@ func (s *Neutron) createFloatingIP(c *core.Call, in dialect.Fields) (netItem, er
 	}
 	if len(p.fixed) == 0 {
 		s.removePort(p)
-		return nil, core.Errorf(http.StatusBadRequest, "ExternalIpAddressExhausted", "Unable to find any IP address on external network %s.", n.id)
+		return nil, core.Errorf(http.StatusBadRequest, "ExternalIpAddressExhausted", "Unable to find any IP address on external network %s.", n.ID)
 	}
-	f := &floatingIP{entity: s.newEntity(owner(c, in), ""), networkID: n.id, port: p, ip: p.fixed[0].IP}
+	f := &floatingIP{Entity: s.newEntity(owner(c, in), ""), networkID: n.ID, port: p, ip: p.fixed[0].IP}
 	p.owner, p.status, p.portSecurity = "network:floatingip", "N/A", false
-	s.setDevice(p, f.id)
+	s.setDevice(p, f.ID)
 	if err := s.updateFloatingIP(c, f, in); err != nil {
 		s.removePort(p)
 		return nil, err
 	}
-	s.fips[f.id] = f
+	s.fips[f.ID] = f
 	return f, nil
 }
 
@@ -92,7 +93,7 @@ func (s *Neutron) updateFloatingIP(c *core.Call, f *floatingIP, in dialect.Field
 	} else if !in.Null("fixed_ip_address") && in.Has("fixed_ip_address") {
 		return core.Errorf(http.StatusBadRequest, "BadRequest", "Bad floatingip request: fixed_ip_address cannot be specified without a port_id.")
 	}
-	f.describe(in)
+	f.Describe(in)
 	return nil
 }
 
@@ -102,7 +103,7 @@ func (s *Neutron) associateAs(c *core.Call, f *floatingIP, in dialect.Fields) er
 		s.associate(f, nil, netip.Addr{})
 		return nil
 	}
-	x, err := s.portKind().find(c, in.Text("port_id"))
+	x, err := s.portKind().Find(c, in.Text("port_id"))
 	if err != nil {
 		return err
 	}
@@ -113,16 +114,16 @@ func (s *Neutron) associateAs(c *core.Call, f *floatingIP, in dialect.Fields) er
 	}
 	router := s.routerBetween(fixed.SubnetID, f.networkID)
 	if router == nil {
-		return core.Errorf(http.StatusNotFound, "ExternalGatewayForFloatingIPNotFound", "External network %s is not reachable from subnet %s.  Therefore, cannot associate Port %s with a Floating IP.", f.networkID, fixed.SubnetID, p.id)
+		return core.Errorf(http.StatusNotFound, "ExternalGatewayForFloatingIPNotFound", "External network %s is not reachable from subnet %s.  Therefore, cannot associate Port %s with a Floating IP.", f.networkID, fixed.SubnetID, p.ID)
 	}
-	for _, other := range s.fipsByPort[p.id] {
+	for _, other := range s.fipsByPort[p.ID] {
 		if other != f && other.fixed == fixed.IP && other.networkID == f.networkID {
 			return core.Errorf(http.StatusConflict, "FloatingIPPortAlreadyAssociated", "Cannot associate floating IP %s (%s) with port %s using fixed IP %s, as that fixed IP already has a floating IP on external network %s.",
-				f.ip, f.id, p.id, fixed.IP, f.networkID)
+				f.ip, f.ID, p.ID, fixed.IP, f.networkID)
 		}
 	}
 	s.associate(f, p, fixed.IP)
-	f.router = router.id
+	f.router = router.ID
 	return nil
 }
 
@@ -135,13 +136,13 @@ func fixedForFloating(p *port, in dialect.Fields) (core.FixedIP, error) {
 		}
 	}
 	if want != "" {
-		return core.FixedIP{}, core.Errorf(http.StatusBadRequest, "BadRequest", "Bad floatingip request: Port %s does not have fixed ip %s.", p.id, want)
+		return core.FixedIP{}, core.Errorf(http.StatusBadRequest, "BadRequest", "Bad floatingip request: Port %s does not have fixed ip %s.", p.ID, want)
 	}
-	return core.FixedIP{}, core.Errorf(http.StatusBadRequest, "BadRequest", "Bad floatingip request: Cannot add floating IP to port %s that has no fixed IPv4 addresses.", p.id)
+	return core.FixedIP{}, core.Errorf(http.StatusBadRequest, "BadRequest", "Bad floatingip request: Cannot add floating IP to port %s that has no fixed IPv4 addresses.", p.ID)
 }
 
 func (s *Neutron) routerBetween(subnetID, externalID string) *netRouter {
-	for _, r := range bySeq(s.routers) {
+	for _, r := range resource.BySeq(s.routers) {
 		if r.gateway != nil && r.gateway.networkID == externalID && r.ifaceOn(subnetID) != nil {
 			return r
 		}
@@ -153,18 +154,18 @@ func (s *Neutron) routerBetween(subnetID, externalID string) *netRouter {
 func (s *Neutron) associate(f *floatingIP, p *port, fixed netip.Addr) {
 	var old *port
 	if old = f.target; old != nil {
-		left := slices.DeleteFunc(s.fipsByPort[old.id], func(x *floatingIP) bool { return x == f })
-		if s.fipsByPort[old.id] = left; len(left) == 0 {
-			delete(s.fipsByPort, old.id)
+		left := slices.DeleteFunc(s.fipsByPort[old.ID], func(x *floatingIP) bool { return x == f })
+		if s.fipsByPort[old.ID] = left; len(left) == 0 {
+			delete(s.fipsByPort, old.ID)
 		}
 	}
 	f.target, f.fixed, f.router, f.failed = p, fixed, "", false
 	if p != nil {
-		s.fipsByPort[p.id] = append(s.fipsByPort[p.id], f)
+		s.fipsByPort[p.ID] = append(s.fipsByPort[p.ID], f)
 	}
 	for _, x := range []*port{old, p} {
 		if x != nil {
-			s.forwardPort(x.id)
+			s.forwardPort(x.ID)
 		}
 	}
 }
@@ -172,5 +173,5 @@ func (s *Neutron) associate(f *floatingIP, p *port, fixed netip.Addr) {
 func (s *Neutron) deleteFloatingIP(f *floatingIP) {
 	s.associate(f, nil, netip.Addr{})
 	s.removePort(f.port)
-	delete(s.fips, f.id)
+	delete(s.fips, f.ID)
 }

@@ -11,65 +11,66 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/network/resource"
 )
 
-func (s *Neutron) securityGroupKind() *netKind {
-	return &netKind{
-		one: "security_group", many: "security_groups", path: "security-groups",
-		attrs: []attr{
-			{"name", text, "cu"}, {"description", text, "cu"}, {"stateful", boolean, "cu"}, {"tenant_id", text, "c"}, {"project_id", text, "c"}, {"id", anyValue, ""},
+func (s *Neutron) securityGroupKind() *resource.Kind {
+	return &resource.Kind{
+		One: "security_group", Many: "security_groups", Path: "security-groups",
+		Attrs: []resource.Attr{
+			{"name", resource.Text, "cu"}, {"description", resource.Text, "cu"}, {"stateful", resource.Boolean, "cu"}, {"tenant_id", resource.Text, "c"}, {"project_id", resource.Text, "c"}, {"id", resource.Any, ""},
 		},
-		missing: notFoundAs("SecurityGroupNotFound", "Security group %s does not exist"),
-		all:     func() []netItem { return byID(s.groups) },
-		get:     func(id string) (netItem, bool) { x, is := s.groups[id]; return x, is },
-		view:    securityGroupView,
-		create: func(c *core.Call, in dialect.Fields) (netItem, error) {
+		Missing: resource.NotFound("SecurityGroupNotFound", "Security group %s does not exist"),
+		All:     func() []resource.Item { return resource.ByID(s.groups) },
+		Get:     func(id string) (resource.Item, bool) { x, is := s.groups[id]; return x, is },
+		View:    securityGroupView,
+		Create: func(c *core.Call, in dialect.Fields) (resource.Item, error) {
 			if in.Text("name") == "default" && s.defaultGroups[owner(c, in)] != nil {
 				return nil, core.Errorf(http.StatusConflict, "SecurityGroupDefaultAlreadyExists", "Default security group already exists.")
 			}
 			g := s.newGroup(owner(c, in), "")
-			g.describe(in)
+			g.Describe(in)
 			return g, nil
 		},
-		update: func(_ *core.Call, x netItem, in dialect.Fields) error {
+		Update: func(_ *core.Call, x resource.Item, in dialect.Fields) error {
 			g := x.(*securityGroup)
-			if s.defaultGroups[g.project] == g && in.Has("name") {
+			if s.defaultGroups[g.Project] == g && in.Has("name") {
 				return core.Errorf(http.StatusConflict, "SecurityGroupCannotUpdateDefault", "Updating default security group not allowed.")
 			}
-			g.describe(in)
+			g.Describe(in)
 			return nil
 		},
-		remove: func(c *core.Call, x netItem) error { return s.deleteGroup(c, x.(*securityGroup)) },
+		Remove: func(c *core.Call, x resource.Item) error { return s.deleteGroup(c, x.(*securityGroup)) },
 	}
 }
 
 // newGroup makes a group with the egress rules that every group starts with; lock held.
 func (s *Neutron) newGroup(project, name string) *securityGroup {
-	g := &securityGroup{entity: s.newEntity(project, name)}
-	g.revision = 1
-	s.groups[g.id] = g
+	g := &securityGroup{Entity: s.newEntity(project, name)}
+	g.Revision = 1
+	s.groups[g.ID] = g
 	for _, ethertype := range []string{"IPv4", "IPv6"} {
-		s.addRule(&securityRule{entity: s.newEntity(project, ""), group: g, automatic: true, direction: "egress", ethertype: ethertype})
+		s.addRule(&securityRule{Entity: s.newEntity(project, ""), group: g, automatic: true, direction: "egress", ethertype: ethertype})
 	}
 	return g
 }
 
 func (s *Neutron) addRule(r *securityRule) {
-	s.rules[r.id] = r
+	s.rules[r.ID] = r
 	r.group.rules = append(r.group.rules, r)
 }
 
 func (s *Neutron) deleteGroup(c *core.Call, g *securityGroup) error {
 	for _, p := range s.ports {
-		if slices.Contains(p.groups, g.id) {
-			return core.Errorf(http.StatusConflict, "SecurityGroupInUse", "Security Group %s in use.", g.id)
+		if slices.Contains(p.groups, g.ID) {
+			return core.Errorf(http.StatusConflict, "SecurityGroupInUse", "Security Group %s in use.", g.ID)
 		}
 	}
-	if s.defaultGroups[g.project] == g {
+	if s.defaultGroups[g.Project] == g {
 		if !c.Admin() {
 			return core.Errorf(http.StatusConflict, "SecurityGroupCannotRemoveDefault", "Insufficient rights for removing default security group.")
 		}
-		delete(s.defaultGroups, g.project)
+		delete(s.defaultGroups, g.Project)
 	}
 	s.dropGroup(g)
 	return nil
@@ -77,47 +78,47 @@ func (s *Neutron) deleteGroup(c *core.Call, g *securityGroup) error {
 
 func (s *Neutron) dropGroup(g *securityGroup) {
 	for _, r := range g.rules {
-		delete(s.rules, r.id)
+		delete(s.rules, r.ID)
 	}
-	delete(s.groups, g.id)
+	delete(s.groups, g.ID)
 }
 
-func securityGroupView(_ *core.Call, x netItem) core.Object {
+func securityGroupView(_ *core.Call, x resource.Item) core.Object {
 	g := x.(*securityGroup)
 	rules := []core.Object{}
 	for _, r := range g.rules {
 		// Of the rules in a group Neutron tells more than of rules alone.
 		v := r.view()
-		v["standard_attr_id"], v["tags"] = r.seq, []string{}
+		v["standard_attr_id"], v["tags"] = r.Seq, []string{}
 		rules = append(rules, v)
 	}
-	return g.view(core.Object{"stateful": true, "shared": false, "security_group_rules": rules})
+	return g.View(core.Object{"stateful": true, "shared": false, "security_group_rules": rules})
 }
 
-func (s *Neutron) securityRuleKind() *netKind {
-	return &netKind{
-		one: "security_group_rule", many: "security_group_rules", path: "security-group-rules",
-		attrs: []attr{
-			{"security_group_id", anyValue, "c!"}, {"direction", anyValue, "c!"}, {"ethertype", anyValue, "c"}, {"protocol", anyValue, "c"},
-			{"port_range_min", anyValue, "c"}, {"port_range_max", anyValue, "c"}, {"remote_ip_prefix", anyValue, "c"},
-			{"remote_group_id", anyValue, "c"}, {"remote_address_group_id", anyValue, "c"}, {"description", text, "cu"},
-			{"tenant_id", text, "c"}, {"project_id", text, "c"}, {"id", anyValue, ""},
+func (s *Neutron) securityRuleKind() *resource.Kind {
+	return &resource.Kind{
+		One: "security_group_rule", Many: "security_group_rules", Path: "security-group-rules",
+		Attrs: []resource.Attr{
+			{"security_group_id", resource.Any, "c!"}, {"direction", resource.Any, "c!"}, {"ethertype", resource.Any, "c"}, {"protocol", resource.Any, "c"},
+			{"port_range_min", resource.Any, "c"}, {"port_range_max", resource.Any, "c"}, {"remote_ip_prefix", resource.Any, "c"},
+			{"remote_group_id", resource.Any, "c"}, {"remote_address_group_id", resource.Any, "c"}, {"description", resource.Text, "cu"},
+			{"tenant_id", resource.Text, "c"}, {"project_id", resource.Text, "c"}, {"id", resource.Any, ""},
 		},
-		missing: notFoundAs("SecurityGroupRuleNotFound", "Security group rule %s does not exist"),
-		all:     func() []netItem { return byID(s.rules) },
-		get:     func(id string) (netItem, bool) { x, is := s.rules[id]; return x, is },
-		view:    func(_ *core.Call, x netItem) core.Object { return x.(*securityRule).view() },
-		create:  s.createRule,
+		Missing: resource.NotFound("SecurityGroupRuleNotFound", "Security group rule %s does not exist"),
+		All:     func() []resource.Item { return resource.ByID(s.rules) },
+		Get:     func(id string) (resource.Item, bool) { x, is := s.rules[id]; return x, is },
+		View:    func(_ *core.Call, x resource.Item) core.Object { return x.(*securityRule).view() },
+		Create:  s.createRule,
 		// Zed breaks when a rule is updated.
-		update: func(*core.Call, netItem, dialect.Fields) error { return internalError() },
-		remove: func(_ *core.Call, x netItem) error {
+		Update: func(*core.Call, resource.Item, dialect.Fields) error { return internalError() },
+		Remove: func(_ *core.Call, x resource.Item) error {
 			r := x.(*securityRule)
 			r.group.rules = slices.DeleteFunc(r.group.rules, func(y *securityRule) bool { return y == r })
-			r.group.changed()
-			delete(s.rules, r.id)
+			r.group.Changed()
+			delete(s.rules, r.ID)
 			return nil
 		},
-		bulk: func(in []dialect.Fields) error {
+		Bulk: func(in []dialect.Fields) error {
 			seen := map[string]bool{}
 			for _, f := range in {
 				raw, err := json.Marshal(f)
@@ -135,8 +136,8 @@ func (s *Neutron) securityRuleKind() *netKind {
 }
 
 func (r *securityRule) view() core.Object {
-	o := r.entity.view(core.Object{
-		"security_group_id": r.group.id, "ethertype": r.ethertype, "direction": r.direction, "protocol": r.protocol,
+	o := r.View(core.Object{
+		"security_group_id": r.group.ID, "ethertype": r.ethertype, "direction": r.direction, "protocol": r.protocol,
 		"port_range_min": r.min, "port_range_max": r.max, "remote_ip_prefix": r.prefix, "remote_address_group_id": nil,
 		"remote_group_id": r.remoteGroup, "normalized_cidr": nil,
 	})
@@ -158,27 +159,27 @@ func (r *securityRule) text() string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s %s %s-%s %s%s", r.direction, r.ethertype, dialect.Scalar(r.protocol), dialect.Scalar(r.min), dialect.Scalar(r.max), dialect.Scalar(r.prefix), dialect.Scalar(r.remoteGroup)))
 }
 
-func (s *Neutron) createRule(c *core.Call, in dialect.Fields) (netItem, error) {
-	x, err := s.securityGroupKind().own(c, in.Text("security_group_id"))
+func (s *Neutron) createRule(c *core.Call, in dialect.Fields) (resource.Item, error) {
+	x, err := s.securityGroupKind().Own(c, in.Text("security_group_id"))
 	if err != nil {
 		return nil, err
 	}
-	r := &securityRule{entity: s.newEntity(owner(c, in), ""), group: x.(*securityGroup), direction: in.Text("direction"), ethertype: "IPv4"}
+	r := &securityRule{Entity: s.newEntity(owner(c, in), ""), group: x.(*securityGroup), direction: in.Text("direction"), ethertype: "IPv4"}
 	if err := r.set(in); err != nil {
 		return nil, err
 	}
 	if r.remoteGroup != nil {
-		if _, err := s.securityGroupKind().find(c, *r.remoteGroup); err != nil {
+		if _, err := s.securityGroupKind().Find(c, *r.remoteGroup); err != nil {
 			return nil, err
 		}
 	}
 	for _, other := range r.group.rules {
 		if r.same(other) {
-			return nil, core.Errorf(http.StatusConflict, "SecurityGroupRuleExists", "Security group rule already exists. Rule id is %s.", other.id)
+			return nil, core.Errorf(http.StatusConflict, "SecurityGroupRuleExists", "Security group rule already exists. Rule id is %s.", other.ID)
 		}
 	}
-	r.describe(in)
-	r.group.changed()
+	r.Describe(in)
+	r.group.Changed()
 	s.addRule(r)
 	return r, nil
 }

@@ -37,9 +37,9 @@ func (n neighbors) Create(want core.PortWish) (core.Port, error) {
 	}
 	n.s.autoAddress(p)
 	if g := n.s.defaultGroups[want.ProjectID]; g != nil && p.portSecurity {
-		p.groups = []string{g.id}
+		p.groups = []string{g.ID}
 	}
-	return n.Bind(p.id, want.DeviceID, want.Zone)
+	return n.Bind(p.ID, want.DeviceID, want.Zone)
 }
 
 func (n neighbors) Bind(portID, deviceID, zone string) (core.Port, error) {
@@ -57,14 +57,14 @@ func (n neighbors) Bind(portID, deviceID, zone string) (core.Port, error) {
 			sub.port.status = p.status
 		}
 	}
-	p.changed()
+	p.Changed()
 	return n.view(p), nil
 }
 
 func (n neighbors) view(p *port) core.Port {
-	v := core.Port{ID: p.id, ProjectID: p.project, DeviceID: p.deviceID, NetworkID: p.networkID, MAC: p.mac, Status: p.status, FixedIPs: p.fixed}
+	v := core.Port{ID: p.ID, ProjectID: p.Project, DeviceID: p.deviceID, NetworkID: p.networkID, MAC: p.mac, Status: p.status, FixedIPs: p.fixed}
 	v.NetworkName, _ = n.NetworkName(p.networkID)
-	for _, f := range n.s.fipsByPort[p.id] {
+	for _, f := range n.s.fipsByPort[p.ID] {
 		v.FloatingIPs = append(v.FloatingIPs, core.FloatingIP{IP: f.ip, Fixed: f.fixed})
 	}
 	return v
@@ -102,7 +102,7 @@ func (n neighbors) NetworkName(id string) (string, bool) {
 	if !is {
 		return "", false
 	}
-	return x.name, true
+	return x.Name, true
 }
 
 func (n neighbors) Subnet(id string) (core.Subnet, bool) {
@@ -110,13 +110,13 @@ func (n neighbors) Subnet(id string) (core.Subnet, bool) {
 	if sub == nil {
 		return core.Subnet{}, false
 	}
-	return core.Subnet{ID: sub.id, NetworkID: sub.networkID, CIDR: sub.cidr}, true
+	return core.Subnet{ID: sub.ID, NetworkID: sub.networkID, CIDR: sub.cidr}, true
 }
 
 func (n neighbors) SubnetsOf(networkID string) []core.Subnet {
 	var out []core.Subnet
 	for _, sub := range n.s.subnetsOf(networkID) {
-		out = append(out, core.Subnet{ID: sub.id, NetworkID: sub.networkID, CIDR: sub.cidr})
+		out = append(out, core.Subnet{ID: sub.ID, NetworkID: sub.networkID, CIDR: sub.cidr})
 	}
 	return out
 }
@@ -128,7 +128,7 @@ func (n neighbors) CreateVIP(want core.VIPWish) (core.Port, error) {
 	}
 	n.s.autoAddress(p)
 	if g := n.s.defaultGroups[want.ProjectID]; g != nil {
-		p.groups = []string{g.id}
+		p.groups = []string{g.ID}
 	}
 	if want.Owner != "" {
 		p.adminUp, p.owner = false, want.Owner
@@ -146,9 +146,9 @@ func (n neighbors) Guard(portID, group string) string {
 		return ""
 	}
 	g := n.s.newGroup(servicesProject, group)
-	p.groups = []string{g.id}
-	p.changed()
-	return g.id
+	p.groups = []string{g.ID}
+	p.Changed()
+	return g.ID
 }
 
 func (n neighbors) Unguard(portID, groupID string) {

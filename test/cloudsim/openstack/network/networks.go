@@ -8,34 +8,35 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/network/resource"
 )
 
-func (s *Neutron) networkKind() *netKind {
-	return &netKind{
-		one: "network", many: "networks", path: "networks",
-		attrs: []attr{
-			{"name", text, "cu"}, {"description", text, "cu"}, {"admin_state_up", boolean, "cu"}, {"shared", boolean, "cua"},
-			{"router:external", boolean, "cua"}, {"port_security_enabled", boolean, "cu"}, {"mtu", anyValue, "cu"},
-			{"availability_zone_hints", anyValue, "c"}, {"dns_domain", text, "cu"}, {"is_default", boolean, "cua"},
-			{"provider:network_type", anyValue, "cua"}, {"provider:physical_network", anyValue, "cua"}, {"provider:segmentation_id", anyValue, "cua"},
-			{"tenant_id", text, "c"}, {"project_id", text, "c"}, {"id", anyValue, ""}, {"status", anyValue, ""}, {"subnets", anyValue, ""},
+func (s *Neutron) networkKind() *resource.Kind {
+	return &resource.Kind{
+		One: "network", Many: "networks", Path: "networks",
+		Attrs: []resource.Attr{
+			{"name", resource.Text, "cu"}, {"description", resource.Text, "cu"}, {"admin_state_up", resource.Boolean, "cu"}, {"shared", resource.Boolean, "cua"},
+			{"router:external", resource.Boolean, "cua"}, {"port_security_enabled", resource.Boolean, "cu"}, {"mtu", resource.Any, "cu"},
+			{"availability_zone_hints", resource.Any, "c"}, {"dns_domain", resource.Text, "cu"}, {"is_default", resource.Boolean, "cua"},
+			{"provider:network_type", resource.Any, "cua"}, {"provider:physical_network", resource.Any, "cua"}, {"provider:segmentation_id", resource.Any, "cua"},
+			{"tenant_id", resource.Text, "c"}, {"project_id", resource.Text, "c"}, {"id", resource.Any, ""}, {"status", resource.Any, ""}, {"subnets", resource.Any, ""},
 		},
-		missing: notFoundAs("NetworkNotFound", "Network %s could not be found."),
-		all:     func() []netItem { return byID(s.networks) },
-		get:     func(id string) (netItem, bool) { x, is := s.networks[id]; return x, is },
-		view:    s.networkView,
-		visible: func(x netItem) bool { n := x.(*network); return n.external || n.shared },
-		create: func(c *core.Call, in dialect.Fields) (netItem, error) {
-			n := &network{entity: s.newEntity(owner(c, in), ""), adminUp: true, portSecurity: true, mtu: 1442}
+		Missing: resource.NotFound("NetworkNotFound", "Network %s could not be found."),
+		All:     func() []resource.Item { return resource.ByID(s.networks) },
+		Get:     func(id string) (resource.Item, bool) { x, is := s.networks[id]; return x, is },
+		View:    s.networkView,
+		Visible: func(x resource.Item) bool { n := x.(*network); return n.external || n.shared },
+		Create: func(c *core.Call, in dialect.Fields) (resource.Item, error) {
+			n := &network{Entity: s.newEntity(owner(c, in), ""), adminUp: true, portSecurity: true, mtu: 1442}
 			if err := setNetwork(n, in); err != nil {
 				return nil, err
 			}
-			n.changed()
-			s.networks[n.id] = n
+			n.Changed()
+			s.networks[n.ID] = n
 			return n, nil
 		},
-		update: func(_ *core.Call, x netItem, in dialect.Fields) error { return setNetwork(x.(*network), in) },
-		remove: func(_ *core.Call, x netItem) error { return s.deleteNetwork(x.(*network)) },
+		Update: func(_ *core.Call, x resource.Item, in dialect.Fields) error { return setNetwork(x.(*network), in) },
+		Remove: func(_ *core.Call, x resource.Item) error { return s.deleteNetwork(x.(*network)) },
 	}
 }
 
@@ -53,7 +54,7 @@ func setNetwork(n *network, in dialect.Fields) error {
 	if err := in.Into("mtu", &n.mtu); err != nil {
 		return err
 	}
-	n.describe(in)
+	n.Describe(in)
 	n.adminUp = in.Boolean("admin_state_up", n.adminUp)
 	n.shared = in.Boolean("shared", n.shared)
 	n.external = in.Boolean("router:external", n.external)
@@ -61,15 +62,15 @@ func setNetwork(n *network, in dialect.Fields) error {
 	return nil
 }
 
-func (s *Neutron) networkView(c *core.Call, x netItem) core.Object {
+func (s *Neutron) networkView(c *core.Call, x resource.Item) core.Object {
 	n := x.(*network)
 	subnets := []string{}
-	for _, sub := range bySeq(s.subnets) {
-		if sub.networkID == n.id {
-			subnets = append(subnets, sub.id)
+	for _, sub := range resource.BySeq(s.subnets) {
+		if sub.networkID == n.ID {
+			subnets = append(subnets, sub.ID)
 		}
 	}
-	o := n.view(core.Object{
+	o := n.View(core.Object{
 		"admin_state_up": n.adminUp, "mtu": n.mtu, "status": "ACTIVE", "subnets": subnets, "shared": n.shared,
 		"availability_zone_hints": []string{}, "availability_zones": []string{}, "ipv4_address_scope": nil, "ipv6_address_scope": nil,
 		"router:external": n.external, "port_security_enabled": n.portSecurity,
@@ -78,7 +79,7 @@ func (s *Neutron) networkView(c *core.Call, x netItem) core.Object {
 		o["is_default"] = false
 	}
 	if c.Admin() {
-		o["provider:network_type"], o["provider:physical_network"], o["provider:segmentation_id"] = "geneve", nil, 1000+n.seq
+		o["provider:network_type"], o["provider:physical_network"], o["provider:segmentation_id"] = "geneve", nil, 1000+n.Seq
 	}
 	return o
 }
@@ -86,52 +87,52 @@ func (s *Neutron) networkView(c *core.Call, x netItem) core.Object {
 // deleteNetwork deletes a network with its subnets unless ports are in the way.
 func (s *Neutron) deleteNetwork(n *network) error {
 	var inUse []string
-	for _, p := range bySeq(s.ports) {
-		if p.networkID == n.id {
-			inUse = append(inUse, p.id)
+	for _, p := range resource.BySeq(s.ports) {
+		if p.networkID == n.ID {
+			inUse = append(inUse, p.ID)
 		}
 	}
 	if len(inUse) > 0 {
 		return core.Errorf(http.StatusConflict, "NetworkInUse", "Unable to complete operation on network %s. There are one or more ports still in use on the network, id for these ports is: %s.",
-			n.id, strings.Join(inUse, ","))
+			n.ID, strings.Join(inUse, ","))
 	}
 	for id, sub := range s.subnets {
-		if sub.networkID == n.id {
+		if sub.networkID == n.ID {
 			delete(s.subnets, id)
 		}
 	}
-	delete(s.networks, n.id)
+	delete(s.networks, n.ID)
 	return nil
 }
 
-func (s *Neutron) subnetKind() *netKind {
-	return &netKind{
-		one: "subnet", many: "subnets", path: "subnets",
-		attrs: []attr{
-			{"network_id", uuidValue, "c!"}, {"name", text, "cu"}, {"description", text, "cu"}, {"cidr", anyValue, "c"}, {"ip_version", anyValue, "c!"},
-			{"gateway_ip", anyValue, "cu"}, {"allocation_pools", anyValue, "cu"}, {"dns_nameservers", anyValue, "cu"},
-			{"host_routes", anyValue, "cu"}, {"enable_dhcp", boolean, "cu"}, {"subnetpool_id", anyValue, "c"}, {"prefixlen", anyValue, "c"},
-			{"use_default_subnetpool", boolean, "c"}, {"ipv6_ra_mode", anyValue, "c"}, {"ipv6_address_mode", anyValue, "c"},
-			{"service_types", anyValue, "cu"}, {"dns_publish_fixed_ip", boolean, "cu"}, {"segment_id", anyValue, "cu"},
-			{"tenant_id", text, "c"}, {"project_id", text, "c"}, {"id", anyValue, ""},
+func (s *Neutron) subnetKind() *resource.Kind {
+	return &resource.Kind{
+		One: "subnet", Many: "subnets", Path: "subnets",
+		Attrs: []resource.Attr{
+			{"network_id", resource.UUID, "c!"}, {"name", resource.Text, "cu"}, {"description", resource.Text, "cu"}, {"cidr", resource.Any, "c"}, {"ip_version", resource.Any, "c!"},
+			{"gateway_ip", resource.Any, "cu"}, {"allocation_pools", resource.Any, "cu"}, {"dns_nameservers", resource.Any, "cu"},
+			{"host_routes", resource.Any, "cu"}, {"enable_dhcp", resource.Boolean, "cu"}, {"subnetpool_id", resource.Any, "c"}, {"prefixlen", resource.Any, "c"},
+			{"use_default_subnetpool", resource.Boolean, "c"}, {"ipv6_ra_mode", resource.Any, "c"}, {"ipv6_address_mode", resource.Any, "c"},
+			{"service_types", resource.Any, "cu"}, {"dns_publish_fixed_ip", resource.Boolean, "cu"}, {"segment_id", resource.Any, "cu"},
+			{"tenant_id", resource.Text, "c"}, {"project_id", resource.Text, "c"}, {"id", resource.Any, ""},
 		},
-		missing: notFoundAs("SubnetNotFound", "Subnet %s could not be found."),
-		all:     func() []netItem { return byID(s.subnets) },
-		get:     func(id string) (netItem, bool) { x, is := s.subnets[id]; return x, is },
-		view:    subnetView,
-		visible: func(x netItem) bool {
+		Missing: resource.NotFound("SubnetNotFound", "Subnet %s could not be found."),
+		All:     func() []resource.Item { return resource.ByID(s.subnets) },
+		Get:     func(id string) (resource.Item, bool) { x, is := s.subnets[id]; return x, is },
+		View:    subnetView,
+		Visible: func(x resource.Item) bool {
 			n := s.networks[x.(*subnet).networkID]
 			return n.shared || n.external && !s.opts.HideExternalSubnets
 		},
-		create: s.createSubnet,
-		update: func(_ *core.Call, x netItem, in dialect.Fields) error { return setSubnet(x.(*subnet), in) },
-		remove: func(_ *core.Call, x netItem) error { return s.deleteSubnet(x.(*subnet)) },
+		Create: s.createSubnet,
+		Update: func(_ *core.Call, x resource.Item, in dialect.Fields) error { return setSubnet(x.(*subnet), in) },
+		Remove: func(_ *core.Call, x resource.Item) error { return s.deleteSubnet(x.(*subnet)) },
 	}
 }
 
-func (s *Neutron) createSubnet(c *core.Call, in dialect.Fields) (netItem, error) {
+func (s *Neutron) createSubnet(c *core.Call, in dialect.Fields) (resource.Item, error) {
 	k := s.networkKind()
-	x, err := k.own(c, in.Text("network_id"))
+	x, err := k.Own(c, in.Text("network_id"))
 	if err != nil {
 		return nil, err
 	}
@@ -148,8 +149,8 @@ func (s *Neutron) createSubnet(c *core.Call, in dialect.Fields) (netItem, error)
 		return nil, invalidInput("cidr '%s' does not match the ip_version '%d'.", cidr, version)
 	}
 	for _, other := range s.subnets {
-		if other.networkID == n.id && other.cidr.Overlaps(cidr) {
-			return nil, core.Errorf(http.StatusBadRequest, "InvalidInput", "Invalid input for operation: Requested subnet with cidr: %s for network: %s overlaps with another subnet.", cidr, n.id)
+		if other.networkID == n.ID && other.cidr.Overlaps(cidr) {
+			return nil, core.Errorf(http.StatusBadRequest, "InvalidInput", "Invalid input for operation: Requested subnet with cidr: %s for network: %s overlaps with another subnet.", cidr, n.ID)
 		}
 	}
 	sub := s.newSubnet(n, cidr, "", owner(c, in))
@@ -157,21 +158,21 @@ func (s *Neutron) createSubnet(c *core.Call, in dialect.Fields) (netItem, error)
 		sub.gateway, sub.pools = netip.Addr{}, []addressRange{{cidr.Addr().Next(), sub.pools[0].last}}
 	}
 	if err := setSubnet(sub, in); err != nil {
-		delete(s.subnets, sub.id)
+		delete(s.subnets, sub.ID)
 		return nil, err
 	}
 	if err := sub.setModes(in); err != nil {
-		delete(s.subnets, sub.id)
+		delete(s.subnets, sub.ID)
 		return nil, err
 	}
 	if sub.auto() {
-		for _, p := range bySeq(s.ports) {
-			if p.networkID == n.id && !strings.HasPrefix(p.owner, "network:router") {
+		for _, p := range resource.BySeq(s.ports) {
+			if p.networkID == n.ID && !strings.HasPrefix(p.owner, "network:router") {
 				s.autoAddress(p)
 			}
 		}
 	}
-	n.changed()
+	n.Changed()
 	return sub, nil
 }
 
@@ -237,12 +238,12 @@ func setSubnet(sub *subnet, in dialect.Fields) error {
 	if in.Has("host_routes") {
 		sub.hosts = hosts
 	}
-	sub.describe(in)
+	sub.Describe(in)
 	sub.dhcp = in.Boolean("enable_dhcp", sub.dhcp)
 	return nil
 }
 
-func subnetView(_ *core.Call, x netItem) core.Object {
+func subnetView(_ *core.Call, x resource.Item) core.Object {
 	sub := x.(*subnet)
 	pools := []core.Object{}
 	for _, p := range sub.pools {
@@ -252,7 +253,7 @@ func subnetView(_ *core.Call, x netItem) core.Object {
 	if sub.cidr.Addr().Is6() {
 		version = 6
 	}
-	o := sub.view(core.Object{
+	o := sub.View(core.Object{
 		"network_id": sub.networkID, "ip_version": version, "subnetpool_id": nil, "enable_dhcp": sub.dhcp,
 		"ipv6_ra_mode": orNull(sub.raMode), "ipv6_address_mode": orNull(sub.mode), "gateway_ip": nil, "cidr": sub.cidr.String(), "allocation_pools": pools,
 		"host_routes": append([]hostRoute{}, sub.hosts...), "dns_nameservers": append([]string{}, sub.dns...), "service_types": []string{},
@@ -265,11 +266,23 @@ func subnetView(_ *core.Call, x netItem) core.Object {
 
 func (s *Neutron) deleteSubnet(sub *subnet) error {
 	if len(sub.used) > 0 {
-		return core.Errorf(http.StatusConflict, "SubnetInUse", "Unable to complete operation on subnet %s: One or more ports have an IP allocation from this subnet.", sub.id)
+		return core.Errorf(http.StatusConflict, "SubnetInUse", "Unable to complete operation on subnet %s: One or more ports have an IP allocation from this subnet.", sub.ID)
 	}
-	delete(s.subnets, sub.id)
+	delete(s.subnets, sub.ID)
 	if n := s.networks[sub.networkID]; n != nil {
-		n.changed()
+		n.Changed()
 	}
 	return nil
+}
+
+// parseCIDR checks what Neutron takes as a CIDR for an attribute.
+func parseCIDR(attribute, v string) (netip.Prefix, error) {
+	p, err := netip.ParsePrefix(v)
+	if err != nil {
+		return p, dialect.BadRequest("Invalid input for %s. Reason: '%s' is not a valid CIDR.", attribute, v)
+	}
+	if p.Masked() != p {
+		return p, dialect.BadRequest("Invalid input for %s. Reason: '%s' is not a recognized CIDR, '%s' is recommended.", attribute, v, p.Masked())
+	}
+	return p, nil
 }

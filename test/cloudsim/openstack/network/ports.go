@@ -8,34 +8,35 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/network/resource"
 )
 
-func (s *Neutron) portKind() *netKind {
-	return &netKind{
-		one: "port", many: "ports", path: "ports",
-		attrs: []attr{
-			{"network_id", uuidValue, "c!"}, {"name", text, "cu"}, {"description", text, "cu"}, {"admin_state_up", boolean, "cu"},
-			{"fixed_ips", anyValue, "cu"}, {"mac_address", anyValue, "c"}, {"device_id", text, "cu"}, {"device_owner", text, "cu"},
-			{"security_groups", anyValue, "cu"}, {"allowed_address_pairs", anyValue, "cu"}, {"port_security_enabled", boolean, "cu"},
-			{"extra_dhcp_opts", anyValue, "cu"}, {"binding:vnic_type", anyValue, "cu"}, {"binding:host_id", text, "cua"},
-			{"binding:profile", anyValue, "cua"}, {"dns_name", text, "cu"}, {"dns_domain", text, "cu"}, {"numa_affinity_policy", anyValue, "cu"},
-			{"tenant_id", text, "c"}, {"project_id", text, "c"}, {"id", anyValue, ""}, {"status", anyValue, ""},
+func (s *Neutron) portKind() *resource.Kind {
+	return &resource.Kind{
+		One: "port", Many: "ports", Path: "ports",
+		Attrs: []resource.Attr{
+			{"network_id", resource.UUID, "c!"}, {"name", resource.Text, "cu"}, {"description", resource.Text, "cu"}, {"admin_state_up", resource.Boolean, "cu"},
+			{"fixed_ips", resource.Any, "cu"}, {"mac_address", resource.Any, "c"}, {"device_id", resource.Text, "cu"}, {"device_owner", resource.Text, "cu"},
+			{"security_groups", resource.Any, "cu"}, {"allowed_address_pairs", resource.Any, "cu"}, {"port_security_enabled", resource.Boolean, "cu"},
+			{"extra_dhcp_opts", resource.Any, "cu"}, {"binding:vnic_type", resource.Any, "cu"}, {"binding:host_id", resource.Text, "cua"},
+			{"binding:profile", resource.Any, "cua"}, {"dns_name", resource.Text, "cu"}, {"dns_domain", resource.Text, "cu"}, {"numa_affinity_policy", resource.Any, "cu"},
+			{"tenant_id", resource.Text, "c"}, {"project_id", resource.Text, "c"}, {"id", resource.Any, ""}, {"status", resource.Any, ""},
 		},
-		missing: notFoundAs("PortNotFound", "Port %s could not be found."),
-		all:     func() []netItem { return byID(s.ports) },
-		get:     func(id string) (netItem, bool) { x, is := s.ports[id]; return x, is },
-		view:    portObject,
-		narrow:  s.narrowByDevice,
-		create:  s.createPort,
-		update:  func(_ *core.Call, x netItem, in dialect.Fields) error { return s.updatePort(x.(*port), in) },
-		remove: func(_ *core.Call, x netItem) error {
+		Missing: resource.NotFound("PortNotFound", "Port %s could not be found."),
+		All:     func() []resource.Item { return resource.ByID(s.ports) },
+		Get:     func(id string) (resource.Item, bool) { x, is := s.ports[id]; return x, is },
+		View:    portObject,
+		Narrow:  s.narrowByDevice,
+		Create:  s.createPort,
+		Update:  func(_ *core.Call, x resource.Item, in dialect.Fields) error { return s.updatePort(x.(*port), in) },
+		Remove: func(_ *core.Call, x resource.Item) error {
 			p := x.(*port)
 			if err := p.trunkGuard(); err != nil {
 				return err
 			}
 			switch p.owner {
 			case "network:router_interface", "network:router_gateway", "network:floatingip":
-				return core.Errorf(http.StatusConflict, "ServicePortInUse", "Port %s cannot be deleted directly via the port API: has device owner %s.", p.id, p.owner)
+				return core.Errorf(http.StatusConflict, "ServicePortInUse", "Port %s cannot be deleted directly via the port API: has device owner %s.", p.ID, p.owner)
 			}
 			s.removePort(p)
 			return nil
@@ -44,7 +45,7 @@ func (s *Neutron) portKind() *netKind {
 }
 
 // narrowByDevice answers lists filtered by device_id from the index.
-func (s *Neutron) narrowByDevice(c *core.Call) ([]netItem, bool) {
+func (s *Neutron) narrowByDevice(c *core.Call) ([]resource.Item, bool) {
 	ids := c.Query["device_id"]
 	if len(ids) == 0 {
 		return nil, false
@@ -52,19 +53,19 @@ func (s *Neutron) narrowByDevice(c *core.Call) ([]netItem, bool) {
 	found := map[string]*port{}
 	for _, id := range ids {
 		for _, p := range s.portsByDevice[id] {
-			found[p.id] = p
+			found[p.ID] = p
 		}
 	}
-	return byID(found), true
+	return resource.ByID(found), true
 }
 
-func portObject(c *core.Call, x netItem) core.Object {
+func portObject(c *core.Call, x resource.Item) core.Object {
 	p := x.(*port)
 	ips := []core.Object{}
 	for _, ip := range p.fixed {
 		ips = append(ips, core.Object{"subnet_id": ip.SubnetID, "ip_address": ip.IP.String()})
 	}
-	o := p.view(core.Object{
+	o := p.View(core.Object{
 		"network_id": p.networkID, "mac_address": p.mac, "admin_state_up": p.adminUp, "status": p.status,
 		"device_id": p.deviceID, "device_owner": p.owner, "fixed_ips": ips, "allowed_address_pairs": append([]addressPair{}, p.pairs...),
 		"extra_dhcp_opts": []any{}, "security_groups": append([]string{}, p.groups...), "binding:vnic_type": "normal",
@@ -72,7 +73,7 @@ func portObject(c *core.Call, x netItem) core.Object {
 	})
 	if t := p.trunk; t != nil {
 		// Lists lack the subports' MAC addresses.
-		o["trunk_details"] = core.Object{"trunk_id": t.id, "sub_ports": t.subportViews(c.Request.PathValue("id") != "")}
+		o["trunk_details"] = core.Object{"trunk_id": t.ID, "sub_ports": t.subportViews(c.Request.PathValue("id") != "")}
 	}
 	if c.Admin() {
 		vif, details := "unbound", core.Object{}
@@ -86,22 +87,22 @@ func portObject(c *core.Call, x netItem) core.Object {
 
 // newPort makes a port and gives it addresses; lock held.
 func (s *Neutron) newPort(n *network, project, name string, wishes []core.FixedIPWish, asked bool) (*port, error) {
-	p := &port{entity: s.newEntity(project, name), networkID: n.id, mac: s.newMAC(), adminUp: true, portSecurity: n.portSecurity, status: "DOWN"}
+	p := &port{Entity: s.newEntity(project, name), networkID: n.ID, mac: s.newMAC(), adminUp: true, portSecurity: n.portSecurity, status: "DOWN"}
 	if err := s.allocate(p, wishes, asked); err != nil {
 		return nil, err
 	}
-	p.changed()
-	s.ports[p.id] = p
+	p.Changed()
+	s.ports[p.ID] = p
 	return p, nil
 }
 
-func (s *Neutron) createPort(c *core.Call, in dialect.Fields) (netItem, error) {
-	x, err := s.networkKind().find(c, in.Text("network_id"))
+func (s *Neutron) createPort(c *core.Call, in dialect.Fields) (resource.Item, error) {
+	x, err := s.networkKind().Find(c, in.Text("network_id"))
 	if err != nil {
 		return nil, err
 	}
 	n := x.(*network)
-	if !c.Sees(n.project) && !n.shared {
+	if !c.Sees(n.Project) && !n.shared {
 		return nil, core.Errorf(http.StatusForbidden, "PolicyNotAuthorized", "rule:create_port is disallowed by policy")
 	}
 	var wishes []core.FixedIPWish
@@ -118,7 +119,7 @@ func (s *Neutron) createPort(c *core.Call, in dialect.Fields) (netItem, error) {
 	}
 	s.autoAddress(p)
 	if g := s.defaultGroups[project]; g != nil && !in.Has("security_groups") && in.Boolean("port_security_enabled", n.portSecurity) {
-		p.groups = []string{g.id}
+		p.groups = []string{g.ID}
 	}
 	delete(in, "fixed_ips")
 	if err := s.updatePort(p, in); err != nil {
@@ -150,7 +151,7 @@ func (s *Neutron) updatePort(p *port, in dialect.Fields) error {
 			return err
 		}
 	}
-	p.describe(in)
+	p.Describe(in)
 	p.groups, p.pairs, p.portSecurity = groups, pairs, security
 	p.adminUp = in.Boolean("admin_state_up", p.adminUp)
 	if in.Has("device_owner") {
@@ -176,7 +177,7 @@ func (s *Neutron) reallocate(p *port, in dialect.Fields) error {
 	if err := s.allocate(p, wishes, true); err != nil {
 		for _, ip := range old {
 			if sub := s.subnets[ip.SubnetID]; sub != nil {
-				sub.used[ip.IP] = p.id
+				sub.used[ip.IP] = p.ID
 			}
 		}
 		p.fixed = old
@@ -259,13 +260,13 @@ func (s *Neutron) unindexDevice(p *port) {
 
 // removePort deletes a port; its floating IPs become free.
 func (s *Neutron) removePort(p *port) {
-	for _, f := range slices.Clone(s.fipsByPort[p.id]) {
+	for _, f := range slices.Clone(s.fipsByPort[p.ID]) {
 		s.associate(f, nil, netip.Addr{})
-		f.changed()
+		f.Changed()
 	}
 	s.dropTrunks(p)
 	s.release(p.fixed)
 	s.unindexDevice(p)
-	delete(s.ports, p.id)
-	s.forwardPort(p.id)
+	delete(s.ports, p.ID)
+	s.forwardPort(p.ID)
 }

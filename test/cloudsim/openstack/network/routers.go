@@ -8,36 +8,39 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/network/resource"
 )
 
-func (s *Neutron) routerKind() *netKind {
-	return &netKind{
-		one: "router", many: "routers", path: "routers",
-		attrs: []attr{
-			{"name", text, "cu"}, {"description", text, "cu"}, {"admin_state_up", boolean, "cu"}, {"external_gateway_info", anyValue, "cu"},
-			{"routes", anyValue, "cu"}, {"availability_zone_hints", anyValue, "c"}, {"distributed", boolean, "cua"}, {"ha", boolean, "cua"},
-			{"flavor_id", anyValue, "c"}, {"tenant_id", text, "c"}, {"project_id", text, "c"}, {"id", anyValue, ""}, {"status", anyValue, ""},
+func (s *Neutron) routerKind() *resource.Kind {
+	return &resource.Kind{
+		One: "router", Many: "routers", Path: "routers",
+		Attrs: []resource.Attr{
+			{"name", resource.Text, "cu"}, {"description", resource.Text, "cu"}, {"admin_state_up", resource.Boolean, "cu"}, {"external_gateway_info", resource.Any, "cu"},
+			{"routes", resource.Any, "cu"}, {"availability_zone_hints", resource.Any, "c"}, {"distributed", resource.Boolean, "cua"}, {"ha", resource.Boolean, "cua"},
+			{"flavor_id", resource.Any, "c"}, {"tenant_id", resource.Text, "c"}, {"project_id", resource.Text, "c"}, {"id", resource.Any, ""}, {"status", resource.Any, ""},
 		},
-		missing: notFoundAs("RouterNotFound", "Router %s could not be found"),
-		all:     func() []netItem { return byID(s.routers) },
-		get:     func(id string) (netItem, bool) { x, is := s.routers[id]; return x, is },
-		view:    routerView,
-		create: func(c *core.Call, in dialect.Fields) (netItem, error) {
-			r := &netRouter{entity: s.newEntity(owner(c, in), ""), adminUp: true, snat: true}
+		Missing: resource.NotFound("RouterNotFound", "Router %s could not be found"),
+		All:     func() []resource.Item { return resource.ByID(s.routers) },
+		Get:     func(id string) (resource.Item, bool) { x, is := s.routers[id]; return x, is },
+		View:    routerView,
+		Create: func(c *core.Call, in dialect.Fields) (resource.Item, error) {
+			r := &netRouter{Entity: s.newEntity(owner(c, in), ""), adminUp: true, snat: true}
 			if err := s.setRouter(c, r, in); err != nil {
 				return nil, err
 			}
-			s.routers[r.id] = r
+			s.routers[r.ID] = r
 			return r, nil
 		},
-		update: func(c *core.Call, x netItem, in dialect.Fields) error { return s.setRouter(c, x.(*netRouter), in) },
-		remove: func(_ *core.Call, x netItem) error { return s.deleteRouter(x.(*netRouter)) },
+		Update: func(c *core.Call, x resource.Item, in dialect.Fields) error {
+			return s.setRouter(c, x.(*netRouter), in)
+		},
+		Remove: func(_ *core.Call, x resource.Item) error { return s.deleteRouter(x.(*netRouter)) },
 	}
 }
 
-func routerView(_ *core.Call, x netItem) core.Object {
+func routerView(_ *core.Call, x resource.Item) core.Object {
 	r := x.(*netRouter)
-	o := r.view(core.Object{
+	o := r.View(core.Object{
 		"admin_state_up": r.adminUp, "status": "ACTIVE", "external_gateway_info": nil,
 		"availability_zones": []string{}, "availability_zone_hints": []string{}, "routes": append([]hostRoute{}, r.routes...),
 	})
@@ -67,7 +70,7 @@ func (s *Neutron) setRouter(c *core.Call, r *netRouter, in dialect.Fields) error
 		}
 		r.routes = routes
 	}
-	r.describe(in)
+	r.Describe(in)
 	r.adminUp = in.Boolean("admin_state_up", r.adminUp)
 	return nil
 }
@@ -85,18 +88,18 @@ func (s *Neutron) setGateway(c *core.Call, r *netRouter, raw json.RawMessage) er
 	if info.NetworkID == "" {
 		return s.clearGateway(r)
 	}
-	x, err := s.networkKind().find(c, info.NetworkID)
+	x, err := s.networkKind().Find(c, info.NetworkID)
 	if err != nil {
 		return err
 	}
 	n := x.(*network)
 	if !n.external {
-		return core.Errorf(http.StatusBadRequest, "BadRequest", "Bad router request: Network %s is not an external network.", n.id)
+		return core.Errorf(http.StatusBadRequest, "BadRequest", "Bad router request: Network %s is not an external network.", n.ID)
 	}
 	if info.SNAT != nil {
 		r.snat = *info.SNAT
 	}
-	if r.gateway != nil && r.gateway.networkID == n.id && info.IPs == nil {
+	if r.gateway != nil && r.gateway.networkID == n.ID && info.IPs == nil {
 		return nil
 	}
 	if r.gateway != nil {
@@ -109,7 +112,7 @@ func (s *Neutron) setGateway(c *core.Call, r *netRouter, raw json.RawMessage) er
 		return err
 	}
 	p.owner, p.status = "network:router_gateway", "ACTIVE"
-	s.setDevice(p, r.id)
+	s.setDevice(p, r.ID)
 	r.gateway = p
 	return nil
 }
@@ -125,9 +128,9 @@ func (s *Neutron) clearGateway(r *netRouter) error {
 		return err
 	}
 	for _, f := range s.fips {
-		if f.router == r.id {
+		if f.router == r.ID {
 			r.gateway = gateway
-			return core.Errorf(http.StatusConflict, "RouterExternalGatewayInUseByFloatingIp", "Gateway cannot be updated for router %s, since a gateway to external network %s is required by one or more floating IPs.", r.id, gateway.networkID)
+			return core.Errorf(http.StatusConflict, "RouterExternalGatewayInUseByFloatingIp", "Gateway cannot be updated for router %s, since a gateway to external network %s is required by one or more floating IPs.", r.ID, gateway.networkID)
 		}
 	}
 	s.removePort(gateway)
@@ -136,13 +139,13 @@ func (s *Neutron) clearGateway(r *netRouter) error {
 
 func (s *Neutron) deleteRouter(r *netRouter) error {
 	if len(r.ifaces) > 0 {
-		return core.Errorf(http.StatusConflict, "RouterInUse", "Router %s has ports still attached: %s", r.id, r.ifaces[0].id)
+		return core.Errorf(http.StatusConflict, "RouterInUse", "Router %s has ports still attached: %s", r.ID, r.ifaces[0].ID)
 	}
 	r.routes = nil
 	if err := s.clearGateway(r); err != nil {
 		return err
 	}
-	delete(s.routers, r.id)
+	delete(s.routers, r.ID)
 	return nil
 }
 
@@ -156,7 +159,7 @@ func (s *Neutron) routerActions(r *core.Router) {
 }
 
 func (s *Neutron) actedRouter(c *core.Call) (*netRouter, error) {
-	x, err := s.routerKind().own(c, c.Param("id"))
+	x, err := s.routerKind().Own(c, c.Param("id"))
 	if err != nil {
 		return nil, err
 	}
@@ -202,8 +205,8 @@ func (s *Neutron) addInterface(c *core.Call) (*core.Reply, error) {
 		return nil, err
 	}
 	p.owner, p.status, p.groups, p.portSecurity = "network:router_interface", "ACTIVE", nil, false
-	s.setDevice(p, r.id)
-	p.changed()
+	s.setDevice(p, r.ID)
+	p.Changed()
 	r.ifaces = append(r.ifaces, p)
 	return core.OK(interfaceView(r, p))
 }
@@ -211,13 +214,13 @@ func (s *Neutron) addInterface(c *core.Call) (*core.Reply, error) {
 // interfacePort finds or makes the port of a new interface.
 func (s *Neutron) interfacePort(c *core.Call, r *netRouter, in interfaceWish) (*port, error) {
 	if in.PortID != "" {
-		x, err := s.portKind().own(c, in.PortID)
+		x, err := s.portKind().Own(c, in.PortID)
 		if err != nil {
 			return nil, err
 		}
 		p := x.(*port)
 		if p.deviceID != "" {
-			return nil, core.Errorf(http.StatusConflict, "PortInUse", "Unable to complete operation on port %s for network %s. Port already has an attached device %s.", p.id, p.networkID, p.deviceID)
+			return nil, core.Errorf(http.StatusConflict, "PortInUse", "Unable to complete operation on port %s for network %s. Port already has an attached device %s.", p.ID, p.networkID, p.deviceID)
 		}
 		for _, ip := range p.fixed {
 			if r.ifaceOn(ip.SubnetID) != nil {
@@ -226,18 +229,18 @@ func (s *Neutron) interfacePort(c *core.Call, r *netRouter, in interfaceWish) (*
 		}
 		return p, nil
 	}
-	x, err := s.subnetKind().own(c, in.SubnetID)
+	x, err := s.subnetKind().Own(c, in.SubnetID)
 	if err != nil {
 		return nil, err
 	}
 	sub := x.(*subnet)
-	if r.ifaceOn(sub.id) != nil {
-		return nil, core.Errorf(http.StatusBadRequest, "BadRequest", "Bad router request: Router already has a port on subnet %s.", sub.id)
+	if r.ifaceOn(sub.ID) != nil {
+		return nil, core.Errorf(http.StatusBadRequest, "BadRequest", "Bad router request: Router already has a port on subnet %s.", sub.ID)
 	}
 	if !sub.gateway.IsValid() {
 		return nil, core.Errorf(http.StatusBadRequest, "BadRequest", "Bad router request: Subnet for router interface must have a gateway IP.")
 	}
-	return s.newPort(s.networks[sub.networkID], r.project, "", []core.FixedIPWish{{SubnetID: sub.id, IP: sub.gateway.String()}}, true)
+	return s.newPort(s.networks[sub.networkID], r.Project, "", []core.FixedIPWish{{SubnetID: sub.ID, IP: sub.gateway.String()}}, true)
 }
 
 func (r *netRouter) ifaceOn(subnetID string) *port {
@@ -254,7 +257,7 @@ func interfaceView(r *netRouter, p *port) core.Object {
 	for _, ip := range p.fixed {
 		subnets = append(subnets, ip.SubnetID)
 	}
-	return core.Object{"id": r.id, "tenant_id": r.project, "port_id": p.id, "network_id": p.networkID, "subnet_id": subnets[0], "subnet_ids": subnets}
+	return core.Object{"id": r.ID, "tenant_id": r.Project, "port_id": p.ID, "network_id": p.networkID, "subnet_id": subnets[0], "subnet_ids": subnets}
 }
 
 func (s *Neutron) removeInterface(c *core.Call) (*core.Reply, error) {
@@ -265,11 +268,11 @@ func (s *Neutron) removeInterface(c *core.Call) (*core.Reply, error) {
 	p := r.ifaceOn(in.SubnetID)
 	if in.PortID != "" {
 		if p = s.ports[in.PortID]; p == nil || !slices.Contains(r.ifaces, p) {
-			return nil, core.Errorf(http.StatusNotFound, "RouterInterfaceNotFound", "Router %s does not have an interface with id %s", r.id, in.PortID)
+			return nil, core.Errorf(http.StatusNotFound, "RouterInterfaceNotFound", "Router %s does not have an interface with id %s", r.ID, in.PortID)
 		}
 	}
 	if p == nil {
-		return nil, core.Errorf(http.StatusNotFound, "RouterInterfaceNotFoundForSubnet", "Router %s has no interface on subnet %s", r.id, in.SubnetID)
+		return nil, core.Errorf(http.StatusNotFound, "RouterInterfaceNotFoundForSubnet", "Router %s has no interface on subnet %s", r.ID, in.SubnetID)
 	}
 	if err := s.interfaceInUse(r, p); err != nil {
 		return nil, err
@@ -285,13 +288,13 @@ func (s *Neutron) interfaceInUse(r *netRouter, p *port) error {
 	for _, ip := range p.fixed {
 		sub := s.subnets[ip.SubnetID]
 		for _, f := range s.fips {
-			if f.router == r.id && f.target != nil && sub.cidr.Contains(f.fixed) {
-				return core.Errorf(http.StatusConflict, "RouterInterfaceInUseByFloatingIP", "Router interface for subnet %s on router %s cannot be deleted, as it is required by one or more floating IPs.", sub.id, r.id)
+			if f.router == r.ID && f.target != nil && sub.cidr.Contains(f.fixed) {
+				return core.Errorf(http.StatusConflict, "RouterInterfaceInUseByFloatingIP", "Router interface for subnet %s on router %s cannot be deleted, as it is required by one or more floating IPs.", sub.ID, r.ID)
 			}
 		}
 		for _, route := range r.routes {
 			if hop, err := netip.ParseAddr(route.NextHop); err == nil && sub.cidr.Contains(hop) {
-				return core.Errorf(http.StatusConflict, "RouterInterfaceInUseByRoute", "Router interface for subnet %s on router %s cannot be deleted, as it is required by one or more routes.", sub.id, r.id)
+				return core.Errorf(http.StatusConflict, "RouterInterfaceInUseByRoute", "Router interface for subnet %s on router %s cannot be deleted, as it is required by one or more routes.", sub.ID, r.ID)
 			}
 		}
 	}

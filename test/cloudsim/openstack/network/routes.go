@@ -121,12 +121,12 @@ func (s *Neutron) changeRoutes(c *core.Call, change func(have, in []hostRoute) [
 	}
 	if !slices.Equal(next, r.routes) {
 		r.routes = next
-		r.changed()
+		r.Changed()
 	}
 	view := routerView(c, r)
 	view["distributed"], view["ha"], view["ha_vr_id"] = false, false, 0
 	if r.gateway != nil {
-		view["gw_port_id"] = r.gateway.id
+		view["gw_port_id"] = r.gateway.ID
 	}
 	return core.OK(core.Object{"router": view})
 }
@@ -175,7 +175,7 @@ func (s *Neutron) AddOperatorRoute(destination, nextHop string) {
 	defer s.Unlock()
 	r := s.routers[s.defaults.RouterID]
 	r.routes = addRoutes(r.routes, []hostRoute{{destination, nextHop}})
-	r.changed()
+	r.Changed()
 }
 
 func (s *Neutron) routerOr(id string) string {

@@ -21,34 +21,34 @@ func New(cloud *core.Cloud, opts Options) *Neutron {
 	public := s.seedNet("public", opts.Admin, cloud.Floating)
 	public.external = true
 	private := s.seedNet("k8s-net", mine, cloud.Tenant)
-	publicSubnet, privateSubnet := s.subnetsOf(public.id)[0], s.subnetsOf(private.id)[0]
-	publicSubnet.name, publicSubnet.dhcp = "public-subnet", false
-	privateSubnet.name, privateSubnet.dns = "k8s-subnet", []string{"8.8.8.8"}
-	r := &netRouter{entity: s.newEntity(mine, "k8s-router"), adminUp: true, snat: true}
-	s.routers[r.id] = r
+	publicSubnet, privateSubnet := s.subnetsOf(public.ID)[0], s.subnetsOf(private.ID)[0]
+	publicSubnet.Name, publicSubnet.dhcp = "public-subnet", false
+	privateSubnet.Name, privateSubnet.dns = "k8s-subnet", []string{"8.8.8.8"}
+	r := &netRouter{Entity: s.newEntity(mine, "k8s-router"), adminUp: true, snat: true}
+	s.routers[r.ID] = r
 	r.gateway = s.seedRouterPort(r, public, "", "network:router_gateway", publicSubnet.next)
 	r.ifaces = []*port{s.seedRouterPort(r, private, mine, "network:router_interface", privateSubnet.gateway)}
 	s.defaults = Defaults{
-		NetworkID: private.id, SubnetID: privateSubnet.id, ExternalNetworkID: public.id, ExternalSubnetID: publicSubnet.id,
-		RouterID: r.id, SecurityGroupID: s.defaultGroups[mine].id,
+		NetworkID: private.ID, SubnetID: privateSubnet.ID, ExternalNetworkID: public.ID, ExternalSubnetID: publicSubnet.ID,
+		RouterID: r.ID, SecurityGroupID: s.defaultGroups[mine].ID,
 	}
 	return s
 }
 
 func (s *Neutron) seedDefaultGroup(project string) {
 	g := s.newGroup(project, "default")
-	g.description = "Default security group"
+	g.Description = "Default security group"
 	s.defaultGroups[project] = g
 	for _, ethertype := range []string{"IPv4", "IPv6"} {
-		s.addRule(&securityRule{entity: s.newEntity(project, ""), group: g, automatic: true, direction: "ingress", ethertype: ethertype, remoteGroup: &g.id})
+		s.addRule(&securityRule{Entity: s.newEntity(project, ""), group: g, automatic: true, direction: "ingress", ethertype: ethertype, remoteGroup: &g.ID})
 	}
 }
 
 // seedNet makes a network with one subnet whose first addresses stay unused.
 func (s *Neutron) seedNet(name, project string, cidr netip.Prefix) *network {
-	n := &network{entity: s.newEntity(project, name), adminUp: true, portSecurity: true, mtu: 1442}
-	n.revision = 2
-	s.networks[n.id] = n
+	n := &network{Entity: s.newEntity(project, name), adminUp: true, portSecurity: true, mtu: 1442}
+	n.Revision = 2
+	s.networks[n.ID] = n
 	sub := s.newSubnet(n, cidr, "", project)
 	for range firstFree - 2 {
 		sub.pools[0].first = sub.pools[0].first.Next()
@@ -58,12 +58,12 @@ func (s *Neutron) seedNet(name, project string, cidr netip.Prefix) *network {
 }
 
 func (s *Neutron) seedRouterPort(r *netRouter, n *network, project, owner string, ip netip.Addr) *port {
-	p := &port{entity: s.newEntity(project, ""), networkID: n.id, mac: s.newMAC(), adminUp: true, status: "ACTIVE", owner: owner}
-	sub := s.subnetsOf(n.id)[0]
-	sub.used[ip] = p.id
-	p.fixed = []core.FixedIP{{SubnetID: sub.id, IP: ip}}
-	p.revision = 2
-	s.ports[p.id] = p
-	s.setDevice(p, r.id)
+	p := &port{Entity: s.newEntity(project, ""), networkID: n.ID, mac: s.newMAC(), adminUp: true, status: "ACTIVE", owner: owner}
+	sub := s.subnetsOf(n.ID)[0]
+	sub.used[ip] = p.ID
+	p.fixed = []core.FixedIP{{SubnetID: sub.ID, IP: ip}}
+	p.Revision = 2
+	s.ports[p.ID] = p
+	s.setDevice(p, r.ID)
 	return p
 }

@@ -2,11 +2,11 @@ package network
 
 import (
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/network/resource"
 )
 
 // Options are openstack.Options as far as they are Neutron's, and what it has of the others.
@@ -43,50 +43,14 @@ type Neutron struct {
 	defaultGroups map[string]*securityGroup
 }
 
-// entity is what all of Neutron's objects have.
-type entity struct {
-	id, project, name, description string
-
-	seq              int
-	tags             []string
-	created, updated time.Time
-	revision         int
-}
-
-// netItem is one of Neutron's objects.
-type netItem interface{ base() *entity }
-
-func (e *entity) base() *entity { return e }
-
-// changed counts a revision.
-func (e *entity) changed() {
-	e.revision++
-	e.updated = time.Now().UTC()
-}
-
-// view holds the attributes that all objects have.
-func (e *entity) view(o core.Object) core.Object {
-	tags := e.tags
-	if tags == nil {
-		tags = []string{}
-	}
-	o["id"], o["name"], o["description"] = e.id, e.name, e.description
-	o["tenant_id"], o["project_id"], o["tags"] = e.project, e.project, tags
-	o["created_at"], o["updated_at"] = netTime(e.created), netTime(e.updated)
-	o["revision_number"] = e.revision
-	return o
-}
-
-func netTime(t time.Time) string { return t.Format("2006-01-02T15:04:05Z") }
-
 type network struct {
-	entity
+	resource.Entity
 	external, shared, adminUp, portSecurity bool
 	mtu                                     int
 }
 
 type subnet struct {
-	entity
+	resource.Entity
 	networkID string
 	cidr      netip.Prefix
 	gateway   netip.Addr // zero for none
@@ -108,7 +72,7 @@ type hostRoute struct {
 }
 
 type port struct {
-	entity
+	resource.Entity
 	networkID             string
 	mac                   string
 	adminUp, portSecurity bool
@@ -128,7 +92,7 @@ type addressPair struct {
 }
 
 type netRouter struct {
-	entity
+	resource.Entity
 	adminUp bool
 	snat    bool
 	gateway *port // nil without an external gateway
@@ -137,7 +101,7 @@ type netRouter struct {
 }
 
 type floatingIP struct {
-	entity
+	resource.Entity
 	networkID string
 	port      *port // its own port on the external network
 	ip        netip.Addr
@@ -148,12 +112,12 @@ type floatingIP struct {
 }
 
 type securityGroup struct {
-	entity
+	resource.Entity
 	rules []*securityRule
 }
 
 type securityRule struct {
-	entity
+	resource.Entity
 	group                *securityGroup
 	automatic            bool // came with its group
 	direction, ethertype string
@@ -163,30 +127,10 @@ type securityRule struct {
 }
 
 // newEntity makes the base of a new object.
-func (s *Neutron) newEntity(project, name string) entity {
+func (s *Neutron) newEntity(project, name string) resource.Entity {
 	s.seq++
 	now := time.Now().UTC()
-	return entity{id: core.NewID(), project: project, name: name, seq: s.seq, created: now, updated: now}
-}
-
-// byID returns the items in order of id, as Neutron lists them.
-func byID[T netItem](m map[string]T) []netItem {
-	out := make([]netItem, 0, len(m))
-	for _, x := range m {
-		out = append(out, x)
-	}
-	slices.SortFunc(out, func(a, b netItem) int { return strings.Compare(a.base().id, b.base().id) })
-	return out
-}
-
-// bySeq returns the items in order of creation.
-func bySeq[T netItem](m map[string]T) []T {
-	out := make([]T, 0, len(m))
-	for _, x := range m {
-		out = append(out, x)
-	}
-	slices.SortFunc(out, func(a, b T) int { return a.base().seq - b.base().seq })
-	return out
+	return resource.Entity{ID: core.NewID(), Project: project, Name: name, Seq: s.seq, Created: now, Updated: now}
 }
 
 // Defaults returns the ids of what Start has made.
@@ -198,31 +142,31 @@ func (s *Neutron) Defaults() Defaults {
 
 // Snapshot adds what exists; the lock is held.
 func (s *Neutron) Snapshot(out *core.Snapshot) {
-	for _, n := range bySeq(s.networks) {
-		out.Networks = append(out.Networks, core.Item{ID: n.id, Name: n.name})
+	for _, n := range resource.BySeq(s.networks) {
+		out.Networks = append(out.Networks, core.Item{ID: n.ID, Name: n.Name})
 	}
-	for _, n := range bySeq(s.subnets) {
-		out.Subnets = append(out.Subnets, core.Item{ID: n.id, Name: n.name, Info: n.cidr.String()})
+	for _, n := range resource.BySeq(s.subnets) {
+		out.Subnets = append(out.Subnets, core.Item{ID: n.ID, Name: n.Name, Info: n.cidr.String()})
 	}
-	for _, p := range bySeq(s.ports) {
-		out.Ports = append(out.Ports, core.Item{ID: p.id, Name: p.name, Info: p.owner + " " + joinAddrs(p.fixed)})
+	for _, p := range resource.BySeq(s.ports) {
+		out.Ports = append(out.Ports, core.Item{ID: p.ID, Name: p.Name, Info: p.owner + " " + joinAddrs(p.fixed)})
 	}
-	for _, r := range bySeq(s.routers) {
-		out.Routers = append(out.Routers, core.Item{ID: r.id, Name: r.name})
+	for _, r := range resource.BySeq(s.routers) {
+		out.Routers = append(out.Routers, core.Item{ID: r.ID, Name: r.Name})
 		for _, x := range r.routes {
-			out.Routes = append(out.Routes, core.Item{ID: r.id, Name: x.Destination + " via " + x.NextHop})
+			out.Routes = append(out.Routes, core.Item{ID: r.ID, Name: x.Destination + " via " + x.NextHop})
 		}
 	}
-	for _, f := range bySeq(s.fips) {
-		out.FloatingIPs = append(out.FloatingIPs, core.Item{ID: f.id, Name: f.ip.String(), Info: f.description})
+	for _, f := range resource.BySeq(s.fips) {
+		out.FloatingIPs = append(out.FloatingIPs, core.Item{ID: f.ID, Name: f.ip.String(), Info: f.Description})
 	}
-	for _, g := range bySeq(s.groups) {
-		if s.defaultGroups[g.project] == g {
+	for _, g := range resource.BySeq(s.groups) {
+		if s.defaultGroups[g.Project] == g {
 			continue
 		}
-		out.SecurityGroups = append(out.SecurityGroups, core.Item{ID: g.id, Name: g.name, Info: g.description})
+		out.SecurityGroups = append(out.SecurityGroups, core.Item{ID: g.ID, Name: g.Name, Info: g.Description})
 		for _, r := range g.rules {
-			out.SecurityGroupRules = append(out.SecurityGroupRules, core.Item{ID: r.id, Name: g.name, Info: r.text()})
+			out.SecurityGroupRules = append(out.SecurityGroupRules, core.Item{ID: r.ID, Name: g.Name, Info: r.text()})
 		}
 	}
 }

@@ -8,13 +8,14 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/network/resource"
 )
 
 // Trunks carry the networks of their subports to the parent's server as VLANs. Zed has them only
 // where the service plugin trunk is loaded (Options.Trunks); what is here follows Neutron's source.
 
 type trunk struct {
-	entity
+	resource.Entity
 	parent  *port
 	adminUp bool
 	subs    []*subport
@@ -36,25 +37,25 @@ type subPortWish struct {
 	VLAN   *int    `json:"segmentation_id"`
 }
 
-func (s *Neutron) trunkKind() *netKind {
-	return &netKind{
-		one: "trunk", many: "trunks", path: "trunks",
-		attrs: []attr{
-			{"port_id", uuidValue, "c!"}, {"name", text, "cu"}, {"description", text, "cu"}, {"admin_state_up", boolean, "cu"},
-			{"sub_ports", anyValue, "c"}, {"tenant_id", text, "c"}, {"project_id", text, "c"}, {"id", anyValue, ""}, {"status", anyValue, ""},
+func (s *Neutron) trunkKind() *resource.Kind {
+	return &resource.Kind{
+		One: "trunk", Many: "trunks", Path: "trunks",
+		Attrs: []resource.Attr{
+			{"port_id", resource.UUID, "c!"}, {"name", resource.Text, "cu"}, {"description", resource.Text, "cu"}, {"admin_state_up", resource.Boolean, "cu"},
+			{"sub_ports", resource.Any, "c"}, {"tenant_id", resource.Text, "c"}, {"project_id", resource.Text, "c"}, {"id", resource.Any, ""}, {"status", resource.Any, ""},
 		},
-		missing: notFoundAs("TrunkNotFound", "Trunk %s could not be found."),
-		all:     func() []netItem { return byID(s.trunks) },
-		get:     func(id string) (netItem, bool) { x, is := s.trunks[id]; return x, is },
-		view:    trunkView,
-		create:  s.createTrunk,
-		update: func(_ *core.Call, x netItem, in dialect.Fields) error {
+		Missing: resource.NotFound("TrunkNotFound", "Trunk %s could not be found."),
+		All:     func() []resource.Item { return resource.ByID(s.trunks) },
+		Get:     func(id string) (resource.Item, bool) { x, is := s.trunks[id]; return x, is },
+		View:    trunkView,
+		Create:  s.createTrunk,
+		Update: func(_ *core.Call, x resource.Item, in dialect.Fields) error {
 			t := x.(*trunk)
-			t.describe(in)
+			t.Describe(in)
 			t.adminUp = in.Boolean("admin_state_up", t.adminUp)
 			return nil
 		},
-		remove: func(_ *core.Call, x netItem) error {
+		Remove: func(_ *core.Call, x resource.Item) error {
 			t := x.(*trunk)
 			if err := t.manageable(); err != nil {
 				return err
@@ -63,21 +64,21 @@ func (s *Neutron) trunkKind() *netKind {
 				s.detachSubport(sub)
 			}
 			t.parent.trunk = nil
-			delete(s.trunks, t.id)
+			delete(s.trunks, t.ID)
 			return nil
 		},
 	}
 }
 
-func trunkView(_ *core.Call, x netItem) core.Object {
+func trunkView(_ *core.Call, x resource.Item) core.Object {
 	t := x.(*trunk)
-	return t.view(core.Object{"port_id": t.parent.id, "admin_state_up": t.adminUp, "status": "ACTIVE", "sub_ports": t.subportViews(false)})
+	return t.View(core.Object{"port_id": t.parent.ID, "admin_state_up": t.adminUp, "status": "ACTIVE", "sub_ports": t.subportViews(false)})
 }
 
 func (t *trunk) subportViews(macs bool) []core.Object {
 	out := []core.Object{}
 	for _, sub := range t.subs {
-		o := core.Object{"port_id": sub.port.id, "segmentation_type": sub.typ, "segmentation_id": sub.vlan}
+		o := core.Object{"port_id": sub.port.ID, "segmentation_type": sub.typ, "segmentation_id": sub.vlan}
 		if macs {
 			o["mac_address"] = sub.port.mac
 		}
@@ -90,7 +91,7 @@ func (t *trunk) subportViews(macs bool) []core.Object {
 func (s *Neutron) trunkRoutes(r *core.Router) {
 	base := "/v2.0/trunks/{id}/"
 	r.Handle("GET "+base+"get_subports", func(c *core.Call) (*core.Reply, error) {
-		x, err := s.trunkKind().find(c, c.Param("id"))
+		x, err := s.trunkKind().Find(c, c.Param("id"))
 		if err != nil {
 			return nil, err
 		}
@@ -101,7 +102,7 @@ func (s *Neutron) trunkRoutes(r *core.Router) {
 }
 
 func (s *Neutron) changeSubports(c *core.Call, change func(*core.Call, *trunk, []subPortWish) error) (*core.Reply, error) {
-	x, err := s.trunkKind().own(c, c.Param("id"))
+	x, err := s.trunkKind().Own(c, c.Param("id"))
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +121,7 @@ func (s *Neutron) changeSubports(c *core.Call, change func(*core.Call, *trunk, [
 	if err := change(c, t, wishes); err != nil {
 		return nil, err
 	}
-	t.changed()
+	t.Changed()
 	return core.OK(trunkView(c, t))
 }
 
@@ -158,22 +159,22 @@ func subPortWishes(raw json.RawMessage) ([]subPortWish, error) {
 
 func (t *trunk) manageable() error {
 	if !t.adminUp {
-		return core.Errorf(http.StatusConflict, "TrunkDisabled", "Trunk %s is currently disabled.", t.id)
+		return core.Errorf(http.StatusConflict, "TrunkDisabled", "Trunk %s is currently disabled.", t.ID)
 	}
 	return nil
 }
 
-func (s *Neutron) createTrunk(c *core.Call, in dialect.Fields) (netItem, error) {
-	x, err := s.portKind().find(c, in.Text("port_id"))
+func (s *Neutron) createTrunk(c *core.Call, in dialect.Fields) (resource.Item, error) {
+	x, err := s.portKind().Find(c, in.Text("port_id"))
 	if err != nil {
 		return nil, err
 	}
 	p := x.(*port)
 	switch {
 	case p.sub != nil:
-		return nil, core.Errorf(http.StatusConflict, "TrunkPortInUse", "Port %s is in use by another trunk.", p.id)
+		return nil, core.Errorf(http.StatusConflict, "TrunkPortInUse", "Port %s is in use by another trunk.", p.ID)
 	case p.trunk != nil:
-		return nil, core.Errorf(http.StatusConflict, "ParentPortInUse", "Port %s is currently in use and is not eligible for use as a parent port.", p.id)
+		return nil, core.Errorf(http.StatusConflict, "ParentPortInUse", "Port %s is currently in use and is not eligible for use as a parent port.", p.ID)
 	}
 	var wishes []subPortWish
 	if in.Given("sub_ports") {
@@ -181,14 +182,14 @@ func (s *Neutron) createTrunk(c *core.Call, in dialect.Fields) (netItem, error) 
 			return nil, err
 		}
 	}
-	t := &trunk{entity: s.newEntity(owner(c, in), ""), parent: p, adminUp: in.Boolean("admin_state_up", true)}
-	t.describe(in)
+	t := &trunk{Entity: s.newEntity(owner(c, in), ""), parent: p, adminUp: in.Boolean("admin_state_up", true)}
+	t.Describe(in)
 	p.trunk = t
 	if err := s.addSubports(c, t, wishes); err != nil {
 		p.trunk = nil
 		return nil, err
 	}
-	s.trunks[t.id] = t
+	s.trunks[t.ID] = t
 	return t, nil
 }
 
@@ -196,32 +197,32 @@ func (s *Neutron) createTrunk(c *core.Call, in dialect.Fields) (netItem, error) 
 func (s *Neutron) addSubports(c *core.Call, t *trunk, wishes []subPortWish) error {
 	var made []*subport
 	for _, w := range wishes {
-		x, err := s.portKind().find(c, *w.PortID)
+		x, err := s.portKind().Find(c, *w.PortID)
 		if err != nil {
 			return err
 		}
 		p := x.(*port)
 		switch {
 		case p == t.parent || p.trunk != nil:
-			return core.Errorf(http.StatusConflict, "ParentPortInUse", "Port %s is currently in use and is not eligible for use as a parent port.", p.id)
+			return core.Errorf(http.StatusConflict, "ParentPortInUse", "Port %s is currently in use and is not eligible for use as a parent port.", p.ID)
 		case w.Type == "" || w.VLAN == nil:
-			return invalidInput("Invalid subport details '%s': missing segmentation information. Must specify both segmentation_id and segmentation_type.", p.id)
+			return invalidInput("Invalid subport details '%s': missing segmentation information. Must specify both segmentation_id and segmentation_type.", p.ID)
 		case w.Type != "vlan":
 			return invalidInput("Unknown segmentation_type '%s'.", w.Type)
 		case *w.VLAN < 1 || *w.VLAN > 4094:
 			return invalidInput("Segmentation ID '%d' is not in range.", *w.VLAN)
 		case p.sub != nil:
-			return core.Errorf(http.StatusConflict, "TrunkPortInUse", "Port %s is in use by another trunk.", p.id)
+			return core.Errorf(http.StatusConflict, "TrunkPortInUse", "Port %s is in use by another trunk.", p.ID)
 		case p.deviceID != "":
-			return core.Errorf(http.StatusConflict, "PortInUse", "Unable to complete operation on port %s for network %s. Port already has an attached device %s.", p.id, p.networkID, p.deviceID)
+			return core.Errorf(http.StatusConflict, "PortInUse", "Unable to complete operation on port %s for network %s. Port already has an attached device %s.", p.ID, p.networkID, p.deviceID)
 		case slices.ContainsFunc(t.subs, func(o *subport) bool { return o.typ == w.Type && o.vlan == *w.VLAN }):
-			return core.Errorf(http.StatusConflict, "DuplicateSubPort", "segmentation_type %s and segmentation_id %d already in use on trunk %s.", w.Type, *w.VLAN, t.id)
+			return core.Errorf(http.StatusConflict, "DuplicateSubPort", "segmentation_type %s and segmentation_id %d already in use on trunk %s.", w.Type, *w.VLAN, t.ID)
 		}
 		made = append(made, &subport{port: p, typ: w.Type, vlan: *w.VLAN})
 	}
 	for _, sub := range made {
 		sub.port.sub, sub.port.owner, sub.port.status = t, subportOwner, t.parent.status
-		sub.port.changed()
+		sub.port.Changed()
 		t.subs = append(t.subs, sub)
 	}
 	return nil
@@ -231,9 +232,9 @@ func (s *Neutron) removeSubports(_ *core.Call, t *trunk, wishes []subPortWish) e
 	left := slices.Clone(t.subs)
 	var gone []*subport
 	for _, w := range wishes {
-		i := slices.IndexFunc(left, func(sub *subport) bool { return sub.port.id == *w.PortID })
+		i := slices.IndexFunc(left, func(sub *subport) bool { return sub.port.ID == *w.PortID })
 		if i < 0 {
-			return core.Errorf(http.StatusNotFound, "SubPortNotFound", "SubPort %s on trunk %s could not be found.", *w.PortID, t.id)
+			return core.Errorf(http.StatusNotFound, "SubPortNotFound", "SubPort %s on trunk %s could not be found.", *w.PortID, t.ID)
 		}
 		gone = append(gone, left[i])
 		left = slices.Delete(left, i, i+1)
@@ -247,16 +248,16 @@ func (s *Neutron) removeSubports(_ *core.Call, t *trunk, wishes []subPortWish) e
 
 func (s *Neutron) detachSubport(sub *subport) {
 	sub.port.sub, sub.port.owner, sub.port.status = nil, "", "DOWN"
-	sub.port.changed()
+	sub.port.Changed()
 }
 
 // trunkGuard refuses to delete a port that a trunk uses.
 func (p *port) trunkGuard() error {
 	switch {
 	case p.sub != nil:
-		return core.Errorf(http.StatusConflict, "PortInUseAsSubPort", "Port %s is currently a subport for trunk %s.", p.id, p.sub.id)
+		return core.Errorf(http.StatusConflict, "PortInUseAsSubPort", "Port %s is currently a subport for trunk %s.", p.ID, p.sub.ID)
 	case p.trunk != nil:
-		return core.Errorf(http.StatusConflict, "PortInUseAsTrunkParent", "Port %s is currently a parent port for trunk %s.", p.id, p.trunk.id)
+		return core.Errorf(http.StatusConflict, "PortInUseAsTrunkParent", "Port %s is currently a parent port for trunk %s.", p.ID, p.trunk.ID)
 	}
 	return nil
 }
@@ -271,7 +272,7 @@ func (s *Neutron) dropTrunks(p *port) {
 		for _, sub := range t.subs {
 			s.detachSubport(sub)
 		}
-		delete(s.trunks, t.id)
+		delete(s.trunks, t.ID)
 		p.trunk = nil
 	}
 }

@@ -1,4 +1,4 @@
-package network
+package resource
 
 import (
 	"net/http"
@@ -15,7 +15,7 @@ import (
 var notFilters = [...]string{"fields", "limit", "marker", "page_reverse", "sort_key", "sort_dir"}
 
 // list answers a collection: filters, order, page, fields.
-func (k *netKind) list(c *core.Call) (*core.Reply, error) {
+func (k *Kind) list(c *core.Call) (*core.Reply, error) {
 	limit, err := listLimit(c.Query)
 	if err != nil {
 		return nil, err
@@ -29,18 +29,18 @@ func (k *netKind) list(c *core.Call) (*core.Reply, error) {
 	}
 	marker := c.Query.Get("marker")
 	if marker != "" {
-		if _, err := k.find(c, marker); err != nil {
+		if _, err := k.Find(c, marker); err != nil {
 			return nil, err
 		}
 	}
-	out, links := cutPage(c, k.path, views, marker, limit)
+	out, links := cutPage(c, k.Path, views, marker, limit)
 	body := core.Object{}
 	for i := range out {
 		out[i] = dialect.SelectFields(out[i], c.Query["fields"])
 	}
-	body[k.many] = out
+	body[k.Many] = out
 	if len(links) > 0 {
-		body[k.many+"_links"] = links
+		body[k.Many+"_links"] = links
 	}
 	return core.OK(body)
 }
@@ -59,27 +59,27 @@ func listLimit(q url.Values) (int, error) {
 }
 
 // matching returns the views of the objects that the filters select, in order of id.
-func (k *netKind) matching(c *core.Call) ([]core.Object, error) {
-	items, narrowed := []netItem(nil), false
+func (k *Kind) matching(c *core.Call) ([]core.Object, error) {
+	items, narrowed := []Item(nil), false
 	if ids := c.Query["id"]; len(ids) > 0 {
 		narrowed = true
 		for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
-			if x, is := k.get(id); is {
+			if x, is := k.Get(id); is {
 				items = append(items, x)
 			}
 		}
-	} else if k.narrow != nil {
-		items, narrowed = k.narrow(c)
+	} else if k.Narrow != nil {
+		items, narrowed = k.Narrow(c)
 	}
 	if !narrowed {
-		items = k.all()
+		items = k.All()
 	}
 	out := []core.Object{}
 	for _, x := range items {
 		if !k.sees(c, x) {
 			continue
 		}
-		v := k.view(c, x)
+		v := k.View(c, x)
 		hit, err := matches(v, c.Query)
 		if err != nil {
 			return nil, err

@@ -1,4 +1,4 @@
-package network
+package resource
 
 import (
 	"encoding/json"
@@ -10,8 +10,8 @@ import (
 )
 
 // tagRoutes registers a kind's tags.
-func (k *netKind) tagRoutes(r *core.Router, base string) {
-	if k.one == "security_group_rule" {
+func (k *Kind) tagRoutes(r *core.Router, base string) {
+	if k.One == "security_group_rule" {
 		return // rules have none
 	}
 	r.Handle("GET "+base+"/{id}/tags", k.listTags)
@@ -22,15 +22,15 @@ func (k *netKind) tagRoutes(r *core.Router, base string) {
 	r.Handle("DELETE "+base+"/{id}/tags/{tag}", k.removeTag)
 }
 
-func (k *netKind) tagged(c *core.Call) (*entity, error) {
-	x, is := k.get(c.Param("id"))
-	if !is || !c.Sees(x.base().project) {
-		return nil, core.Errorf(http.StatusNotFound, "TagResourceNotFound", "Resource %s %s could not be found.", k.path, c.Param("id"))
+func (k *Kind) tagged(c *core.Call) (*Entity, error) {
+	x, is := k.Get(c.Param("id"))
+	if !is || !c.Sees(x.Base().Project) {
+		return nil, core.Errorf(http.StatusNotFound, "TagResourceNotFound", "Resource %s %s could not be found.", k.Path, c.Param("id"))
 	}
-	return x.base(), nil
+	return x.Base(), nil
 }
 
-func (k *netKind) listTags(c *core.Call) (*core.Reply, error) {
+func (k *Kind) listTags(c *core.Call) (*core.Reply, error) {
 	e, err := k.tagged(c)
 	if err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func (k *netKind) listTags(c *core.Call) (*core.Reply, error) {
 	return core.OK(core.Object{"tags": append([]string{}, e.tags...)})
 }
 
-func (k *netKind) replaceTags(c *core.Call) (*core.Reply, error) {
+func (k *Kind) replaceTags(c *core.Call) (*core.Reply, error) {
 	invalid := func(format string, args ...any) (*core.Reply, error) {
 		return nil, core.Errorf(http.StatusBadRequest, "InvalidInput", "Invalid input for operation: "+format, args...)
 	}
@@ -60,21 +60,21 @@ func (k *netKind) replaceTags(c *core.Call) (*core.Reply, error) {
 		}
 	}
 	e.tags = tags
-	e.changed()
+	e.Changed()
 	return core.OK(core.Object{"tags": tags})
 }
 
-func (k *netKind) clearTags(c *core.Call) (*core.Reply, error) {
+func (k *Kind) clearTags(c *core.Call) (*core.Reply, error) {
 	e, err := k.tagged(c)
 	if err != nil {
 		return nil, err
 	}
 	e.tags = nil
-	e.changed()
+	e.Changed()
 	return core.NoContent()
 }
 
-func (k *netKind) showTag(c *core.Call) (*core.Reply, error) {
+func (k *Kind) showTag(c *core.Call) (*core.Reply, error) {
 	e, err := k.tagged(c)
 	if err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func (k *netKind) showTag(c *core.Call) (*core.Reply, error) {
 	return core.NoContent()
 }
 
-func (k *netKind) addTag(c *core.Call) (*core.Reply, error) {
+func (k *Kind) addTag(c *core.Call) (*core.Reply, error) {
 	e, err := k.tagged(c)
 	if err != nil {
 		return nil, err
@@ -93,11 +93,11 @@ func (k *netKind) addTag(c *core.Call) (*core.Reply, error) {
 	if t := c.Param("tag"); !slices.Contains(e.tags, t) {
 		e.tags = append(slices.Clone(e.tags), t)
 	}
-	e.changed()
-	return core.Answer(http.StatusCreated, rawNull())
+	e.Changed()
+	return core.Answer(http.StatusCreated, json.RawMessage("null"))
 }
 
-func (k *netKind) removeTag(c *core.Call) (*core.Reply, error) {
+func (k *Kind) removeTag(c *core.Call) (*core.Reply, error) {
 	e, err := k.tagged(c)
 	if err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (k *netKind) removeTag(c *core.Call) (*core.Reply, error) {
 		return nil, tagNotFound(c)
 	}
 	e.tags = slices.Delete(slices.Clone(e.tags), i, i+1)
-	e.changed()
+	e.Changed()
 	return core.NoContent()
 }
 
