@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/isthmus-cloud/isthmus/pkg/ccm"
+	ccmoptions "github.com/isthmus-cloud/isthmus/pkg/ccm/options"
 	"github.com/isthmus-cloud/isthmus/pkg/providers"
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
 	"github.com/isthmus-cloud/isthmus/webhooks/pvlabel"
@@ -100,7 +100,7 @@ func checkArgs(t *testing.T, rendered string) {
 			for i := range c.Args {
 				c.Args[i] = strings.Replace(c.Args[i], "=/etc/isthmus/", "="+dir+"/", 1)
 			}
-			if _, _, err := ccm.Parse(o.flags(), c.Args); err != nil {
+			if _, _, err := ccmoptions.Parse(o.flags(), c.Args); err != nil {
 				t.Errorf("%v: %q", err, c.Args)
 				continue
 			}

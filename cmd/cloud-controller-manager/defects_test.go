@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/isthmus-cloud/isthmus/pkg/ccm"
+	ccmoptions "github.com/isthmus-cloud/isthmus/pkg/ccm/options"
 )
 
 // The framework's commands that host webhooks refuse --logging-format.
@@ -13,7 +13,7 @@ func TestDefectLoggingFormatRejected(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := ccm.Parse(o.flags(), []string{"--webhooks=*", "--logging-format=json"}); err != nil {
+	if _, _, err := ccmoptions.Parse(o.flags(), []string{"--webhooks=*", "--logging-format=json"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := o.ccm.Logging.Format; got != "json" || !o.webhooks.on("persistentvolume-label") {
@@ -35,7 +35,7 @@ func TestServesClassless(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := ccm.Parse(o.flags(), strings.Fields(flags)); err != nil {
+		if _, _, err := ccmoptions.Parse(o.flags(), strings.Fields(flags)); err != nil {
 			t.Fatal(err)
 		}
 		if got := o.ccm.ServesClassless(); got != want {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/isthmus-cloud/isthmus/pkg/ccm"
+	ccmoptions "github.com/isthmus-cloud/isthmus/pkg/ccm/options"
 )
 
 // foreignFlags are other programs' that the guides name in the same way.
@@ -77,7 +77,7 @@ func parse(t *testing.T, guide string, args []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := ccm.Parse(o.flags(), args); err != nil {
+	if _, _, err := ccmoptions.Parse(o.flags(), args); err != nil {
 		t.Errorf("%s shows a command line that is refused: %v: %s", guide, err, strings.Join(args, " "))
 	}
 }

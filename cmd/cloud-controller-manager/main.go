@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/isthmus-cloud/isthmus/pkg/ccm"
+	ccmoptions "github.com/isthmus-cloud/isthmus/pkg/ccm/options"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
 	"github.com/isthmus-cloud/isthmus/pkg/providers"
@@ -47,13 +48,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return fail(stderr, 1, err)
 	}
 	sections := o.flags()
-	switch help, showVersion, err := ccm.Parse(sections, args); {
+	switch help, showVersion, err := ccmoptions.Parse(sections, args); {
 	case err != nil:
 		return fail(stderr, 2, err)
 	case help:
 		cols, _, _ := term.TerminalSize(stdout)
 		_, _ = fmt.Fprintf(stdout, "%s runs the cloud's controllers of a Kubernetes cluster and hosts its admission webhooks.\n\nUsage:\n  %s --cloud-provider=NAME [flags]\n", program, program)
-		ccm.PrintHelp(stdout, sections, cols)
+		ccmoptions.PrintHelp(stdout, sections, cols)
 		return 0
 	case showVersion:
 		_, _ = fmt.Fprintln(stdout, "isthmus", program, version.String())
@@ -88,12 +89,12 @@ func fail(stderr io.Writer, code int, err error) int {
 
 // options are the flags of all parts.
 type options struct {
-	ccm      *ccm.Options
+	ccm      *ccmoptions.Options
 	webhooks *webhookOptions
 }
 
 func newOptions() (*options, error) {
-	o, err := ccm.NewOptions()
+	o, err := ccmoptions.New()
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/isthmus-cloud/isthmus/pkg/ccm"
+	ccmoptions "github.com/isthmus-cloud/isthmus/pkg/ccm/options"
 	"github.com/isthmus-cloud/isthmus/webhooks"
 	"github.com/isthmus-cloud/isthmus/webhooks/hosted"
 	"github.com/isthmus-cloud/isthmus/webhooks/registration"
@@ -18,7 +19,7 @@ import (
 
 // checkRegistration returns what is wrong with the flags about registration, alone or beside
 // others; selected says whether webhooks are turned on.
-func (o *webhookOptions) checkRegistration(selected bool, c *ccm.Options) error {
+func (o *webhookOptions) checkRegistration(selected bool, c *ccmoptions.Options) error {
 	r, d := o.registration, registration.NewOptions()
 	errs := []error{r.Validate(webhooks.Names(hosted.All()))}
 	switch {
@@ -35,7 +36,7 @@ func (o *webhookOptions) checkRegistration(selected bool, c *ccm.Options) error 
 }
 
 // onlyRemoves reports whether all that is to be done is to remove webhook configurations.
-func (o *webhookOptions) onlyRemoves(c *ccm.Options) bool {
+func (o *webhookOptions) onlyRemoves(c *ccmoptions.Options) bool {
 	selected, err := webhooks.Select(hosted.All(), o.list)
 	return err == nil && len(selected) == 0 && o.registration.Mode == registration.Remove && !c.RunsControllers()
 }

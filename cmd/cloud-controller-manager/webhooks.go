@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/isthmus-cloud/isthmus/pkg/ccm"
+	ccmoptions "github.com/isthmus-cloud/isthmus/pkg/ccm/options"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
 	"github.com/isthmus-cloud/isthmus/pkg/lb"
 	"github.com/isthmus-cloud/isthmus/webhooks"
@@ -50,7 +51,7 @@ func (o *webhookOptions) addFlags(fs *pflag.FlagSet) {
 }
 
 // validate returns all that is wrong with the flags, alone or beside those of c.
-func (o *webhookOptions) validate(c *ccm.Options) error {
+func (o *webhookOptions) validate(c *ccmoptions.Options) error {
 	selected, err := webhooks.Select(hosted.All(), o.list)
 	errs := []error{err, o.checkRegistration(len(selected) > 0, c)}
 	if len(selected) > 0 && c.DryRun {
@@ -78,7 +79,7 @@ func (o *webhookOptions) on(name string) bool {
 }
 
 // addTo adds the webhook server to m, if --webhooks turns one on.
-func (o *webhookOptions) addTo(ctx context.Context, m *ccm.Manager, p *decorate.Provider, c *ccm.Options) error {
+func (o *webhookOptions) addTo(ctx context.Context, m *ccm.Manager, p *decorate.Provider, c *ccmoptions.Options) error {
 	selected, err := webhooks.Select(hosted.All(), o.list)
 	if err != nil {
 		return err

@@ -6,6 +6,8 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/isthmus-cloud/isthmus/pkg/ccm/apiclient"
+	"github.com/isthmus-cloud/isthmus/pkg/ccm/options"
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
 )
 
@@ -26,11 +28,11 @@ func TestClientsAreLimitedOnlyWhenAskedTo(t *testing.T) {
 		{[]string{"--kube-api-qps=20"}, 20, 30},
 		{[]string{"--kube-api-qps=7.5", "--kube-api-burst=9"}, 7.5, 9},
 	} {
-		o, err := NewOptions()
+		o, err := options.New()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := Parse(o.Flags(), append(test.args, "--cloud-provider=openstack", "--kubeconfig="+kubeconfig)); err != nil {
+		if _, _, err := options.Parse(o.Flags(), append(test.args, "--cloud-provider=openstack", "--kubeconfig="+kubeconfig)); err != nil {
 			t.Fatal(err)
 		}
 		if err := o.Validate([]string{"openstack"}); err != nil {
@@ -40,7 +42,7 @@ func TestClientsAreLimitedOnlyWhenAskedTo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for name, c := range map[string]*rest.Config{"the manager's": m.Config(), "a controller's": named(m.Config(), "x")} {
+		for name, c := range map[string]*rest.Config{"the manager's": m.Config(), "a controller's": apiclient.Named(m.Config(), "x")} {
 			if c.QPS != test.qps || c.Burst != test.burst && test.qps > 0 || c.RateLimiter != nil {
 				t.Errorf("%v: %s client has %v requests a second and a burst of %d, want %v and %d", test.args, name, c.QPS, c.Burst, test.qps, test.burst)
 			}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/isthmus-cloud/isthmus/pkg/ccm"
+	"github.com/isthmus-cloud/isthmus/pkg/ccm/options"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack"
@@ -81,12 +82,12 @@ func (m *Manager) compose(ctx context.Context, o Options) (func() error, error) 
 	if err := os.WriteFile(conf, []byte(o.CloudConf), 0o600); err != nil {
 		return nil, err
 	}
-	opts, err := ccm.NewOptions()
+	opts, err := options.New()
 	if err != nil {
 		return nil, err
 	}
 	args := append([]string{"--cloud-provider=openstack", "--cloud-config=" + conf, "--kubeconfig=" + o.Kubeconfig, "--bind-address=127.0.0.1"}, o.Args...)
-	if _, _, err := ccm.Parse(opts.Flags(), args); err != nil {
+	if _, _, err := options.Parse(opts.Flags(), args); err != nil {
 		return nil, err
 	}
 	if err := opts.Validate([]string{"openstack"}); err != nil {

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/isthmus-cloud/isthmus/pkg/ccm"
+	"github.com/isthmus-cloud/isthmus/pkg/ccm/options"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
@@ -47,7 +47,7 @@ func (c *cluster) keptNodes(r *running, servers []ossim.Server, n int, reason st
 func release(t *testing.T, client kubernetes.Interface, value string) {
 	t.Helper()
 	annotate := func(ctx context.Context, value string) {
-		patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, ccm.DeleteNodesUntil, value)
+		patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, options.DeleteNodesUntil, value)
 		if _, err := client.CoreV1().Namespaces().Patch(ctx, metav1.NamespaceSystem, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 			t.Error(err)
 		}

@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/isthmus-cloud/isthmus/pkg/ccm"
+	"github.com/isthmus-cloud/isthmus/pkg/ccm/options"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
@@ -110,7 +110,7 @@ func (c *cluster) routesHeld(reason string) string {
 		c.t.Fatal(err)
 	}
 	for _, e := range events.Items {
-		if e.InvolvedObject.Kind == "Namespace" && e.Type == corev1.EventTypeWarning && strings.Contains(e.Message, reason) && strings.Contains(e.Message, ccm.DeleteNodesUntil) {
+		if e.InvolvedObject.Kind == "Namespace" && e.Type == corev1.EventTypeWarning && strings.Contains(e.Message, reason) && strings.Contains(e.Message, options.DeleteNodesUntil) {
 			return ""
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/isthmus-cloud/isthmus/pkg/ccm"
+	"github.com/isthmus-cloud/isthmus/pkg/ccm/options"
 )
 
 // Routes and address pairs to the Nodes' pods appear and disappear with the Nodes. What an
@@ -138,7 +138,7 @@ func TestRoutes(t *testing.T) {
 func (c *cluster) releaseNodes() {
 	c.t.Helper()
 	annotate := func(ctx context.Context, value string) error {
-		patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, ccm.DeleteNodesUntil, value)
+		patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, options.DeleteNodesUntil, value)
 		_, err := c.client.CoreV1().Namespaces().Patch(ctx, metav1.NamespaceSystem, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 		return err
 	}

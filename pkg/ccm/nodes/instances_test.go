@@ -1,0 +1,242 @@
+package nodes
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	cloudproviderapi "k8s.io/cloud-provider/api"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/deletionguard"
+)
+
+// oneAnswer is a cloud that gives everyone the same answer.
+type oneAnswer struct {
+	instance *cloud.Instance
+	err      error
+	asked    int
+}
+
+func (o *oneAnswer) Find(_ context.Context, refs []cloud.InstanceRef) []cloud.Result[*cloud.Instance] {
+	o.asked++
+	out := make([]cloud.Result[*cloud.Instance], len(refs))
+	for k := range out {
+		out[k] = cloud.Result[*cloud.Instance]{Value: o.instance, Err: o.err}
+	}
+	return out
+}
+
+func (o *oneAnswer) Get(context.Context, cloud.InstanceRef) (*cloud.Instance, error) {
+	o.asked++
+	return o.instance, o.err
+}
+
+func testInstances(t *testing.T, answer *oneAnswer) *instances {
+	t.Helper()
+	return testInstancesOf(t, cloud.Provider{Instances: answer})
+}
+
+func testInstancesOf(t *testing.T, provider cloud.Provider) *instances {
+	t.Helper()
+	provider.Name, provider.Ready = "test", func(context.Context) error { return nil }
+	p, err := decorate.New(&provider,
+		decorate.Options{Reads: decorate.Policy{Attempts: 1, BackoffBase: time.Millisecond}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(context.Background())
+	a := NewAdapter(ctx, p, corelisters.NewNodeLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})), time.Second)
+	t.Cleanup(func() { end(); a.End() })
+	return a.instances
+}
+
+func instanceNode(providerID string, taints ...corev1.Taint) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: corev1.NodeSpec{ProviderID: providerID, Taints: taints}}
+}
+
+// Only "not found" lets the framework delete a Node, and no error lets it taint one.
+func TestInstanceErrorsAreNoAnswers(t *testing.T) {
+	missing := cloud.Errorf(cloud.KindNotFound, "no such server")
+	failures := map[string]error{
+		"no kind":            errors.New("connection reset"),
+		"joined with others": errors.Join(missing, errors.New("connection reset")),
+	}
+	for k := cloud.KindUnknown; k <= cloud.KindFailed; k++ {
+		if k != cloud.KindNotFound {
+			failures[k.String()] = cloud.Errorf(k, "failed")
+		}
+	}
+	for name, failure := range failures {
+		t.Run(name, func(t *testing.T) {
+			i := testInstances(t, &oneAnswer{err: failure})
+			if _, err := i.InstanceExists(t.Context(), instanceNode("test:///1")); err == nil {
+				t.Error("InstanceExists takes a failure for an answer")
+			}
+			if shutdown, err := i.InstanceShutdown(t.Context(), instanceNode("test:///1")); err == nil || shutdown {
+				t.Errorf("InstanceShutdown takes a failure for the answer %t", shutdown)
+			}
+			if _, err := i.InstanceMetadata(t.Context(), instanceNode("test:///1")); err == nil {
+				t.Error("InstanceMetadata takes a failure for an answer")
+			}
+		})
+	}
+	i := testInstances(t, &oneAnswer{err: missing})
+	if exists, err := i.InstanceExists(t.Context(), instanceNode("test:///1")); exists || err != nil {
+		t.Errorf("not found: got %t, %v", exists, err)
+	}
+	if shutdown, err := i.InstanceShutdown(t.Context(), instanceNode("test:///1")); err == nil || shutdown {
+		t.Errorf("not found: InstanceShutdown says %t, %v", shutdown, err)
+	}
+}
+
+// A node of another cloud is neither looked up nor touched.
+func TestForeignInstances(t *testing.T) {
+	answer := &oneAnswer{err: cloud.Errorf(cloud.KindNotFound, "no such server")}
+	i := testInstances(t, answer)
+	node := instanceNode("other://1")
+	if exists, err := i.InstanceExists(t.Context(), node); !exists || err != nil {
+		t.Errorf("InstanceExists: got %t, %v", exists, err)
+	}
+	if shutdown, err := i.InstanceShutdown(t.Context(), node); shutdown || err != nil {
+		t.Errorf("InstanceShutdown: got %t, %v", shutdown, err)
+	}
+	if m, err := i.InstanceMetadata(t.Context(), node); err != nil || m == nil || m.ProviderID != node.Spec.ProviderID || len(m.NodeAddresses) > 0 {
+		t.Errorf("InstanceMetadata: got %+v, %v", m, err)
+	}
+	waiting := instanceNode("other://1", corev1.Taint{Key: cloudproviderapi.TaintExternalCloudProvider})
+	if m, err := i.InstanceMetadata(t.Context(), waiting); m != nil || err != nil {
+		t.Errorf("InstanceMetadata of an uninitialized node: got %+v, %v", m, err)
+	}
+	if answer.asked > 0 {
+		t.Errorf("the cloud was asked %d times", answer.asked)
+	}
+}
+
+// Nothing reaches the cloud after the term, and what is refused then is no answer either.
+func TestInstancesAfterTheTerm(t *testing.T) {
+	answer := &oneAnswer{err: cloud.Errorf(cloud.KindNotFound, "no such server")}
+	i := testInstances(t, answer)
+	ctx, end := context.WithCancel(t.Context())
+	i.calls = newCalls(ctx)
+	end()
+	if _, err := i.InstanceExists(context.WithoutCancel(ctx), instanceNode("test:///1")); !errors.Is(err, errTermEnded) || answer.asked > 0 {
+		t.Errorf("got error %v after %d questions", err, answer.asked)
+	}
+}
+
+// What the deletion guard holds is neither gone nor shut down, and no error for each Node and
+// cycle in the log.
+func TestHeldNodesExist(t *testing.T) {
+	missing := &cloud.Error{Kind: cloud.KindNotFound, Scope: "elsewhere", Err: errors.New("no such server")}
+	i := testInstances(t, &oneAnswer{err: missing})
+	node := instanceNode("test:///1")
+	if exists, err := i.InstanceExists(t.Context(), node); !exists || err != nil {
+		t.Errorf("exists: %t, %v", exists, err)
+	}
+	if shutdown, err := i.InstanceShutdown(t.Context(), node); shutdown || err != nil {
+		t.Errorf("shut down: %t, %v", shutdown, err)
+	}
+	if metadata, err := i.InstanceMetadata(t.Context(), node); metadata != nil || !deletionguard.IsHeld(err) {
+		t.Errorf("metadata: %+v, %v", metadata, err)
+	}
+	if hold := i.provider.Nodes.Held(); hold == nil || len(hold.Nodes) != 1 {
+		t.Errorf("held: %+v", hold)
+	}
+}
+
+// Which Nodes a cloud answers for is its own affair; without a word of it their scheme decides.
+func TestNodesAreOwnedAsTheProviderSays(t *testing.T) {
+	robots := func(n *corev1.Node) bool { return n.Spec.ProviderID == "" || n.Spec.ProviderID[:1] == "r" }
+	for _, tt := range []struct {
+		name, id string
+		owns     func(*corev1.Node) bool
+		want     bool
+	}{
+		{"no ID", "", nil, true},
+		{"its scheme", "test:///1", nil, true},
+		{"another scheme", "other:///1", nil, false},
+		{"a scheme that begins alike", "testing:///1", nil, false},
+		{"no scheme", "eu-1.i-1", nil, false},
+		{"a second scheme of its own", "robot://1", robots, true},
+		{"an ID that it refuses", "test:///1", robots, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			answer := &oneAnswer{instance: &cloud.Instance{}}
+			i := testInstancesOf(t, cloud.Provider{Instances: answer, Owns: tt.owns})
+			if exists, err := i.InstanceExists(t.Context(), instanceNode(tt.id)); !exists || err != nil {
+				t.Errorf("exists: %t, %v", exists, err)
+			}
+			if asked := answer.asked > 0; asked != tt.want {
+				t.Errorf("the cloud was asked: %t, want %t", asked, tt.want)
+			}
+		})
+	}
+}
+
+// "Not found" proves nothing while the instance is so new that the cloud may not know it yet.
+func TestNewbornNodesExist(t *testing.T) {
+	const newborn = 5 * time.Minute
+	missing := cloud.Errorf(cloud.KindNotFound, "no such server")
+	now := time.Now().Truncate(time.Second)
+	for _, tt := range []struct {
+		name    string
+		age     time.Duration
+		newborn time.Duration
+		exists  bool
+	}{
+		{"newborn", newborn - time.Second, newborn, true},
+		{"of the future, by a clock that is ahead", -time.Second, newborn, true},
+		{"old enough", newborn, newborn, false},
+		{"a cloud whose reads do not lag", time.Second, 0, false},
+		{"such a cloud, and a clock that is ahead", -time.Second, 0, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			i := testInstancesOf(t, cloud.Provider{Instances: &oneAnswer{err: missing}, Newborn: tt.newborn})
+			i.clock = clocktesting.NewFakePassiveClock(now)
+			node := instanceNode("test:///1")
+			node.CreationTimestamp = metav1.NewTime(now.Add(-tt.age))
+			if exists, err := i.InstanceExists(t.Context(), node); exists != tt.exists || err != nil {
+				t.Errorf("exists: %t, %v; want %t", exists, err, tt.exists)
+			}
+			if shutdown, err := i.InstanceShutdown(t.Context(), node); shutdown || (err == nil) != tt.exists {
+				t.Errorf("shut down: %t, %v", shutdown, err)
+			}
+			if m, err := i.InstanceMetadata(t.Context(), node); m != nil || err == nil || cloud.IsNotFound(err) == tt.exists {
+				t.Errorf("metadata: %+v, %v", m, err)
+			}
+		})
+	}
+}
+
+// A Node without a provider ID is looked up with all that tells which machine it is.
+func TestRefOfANodeWithoutAProviderID(t *testing.T) {
+	node := instanceNode("")
+	node.Status.NodeInfo.SystemUUID = "A-2"
+	node.Labels = map[string]string{"group": "blue"}
+	for text, want := range map[string]string{"": "", "10.0.0.1": "10.0.0.1", "10.0.0.1,fd00::1": "10.0.0.1", "fd00::1": "fd00::1", "::ffff:10.0.0.1": "10.0.0.1", "nonsense": ""} {
+		node.Annotations = map[string]string{cloudproviderapi.AnnotationAlphaProvidedIPAddr: text}
+		ref := cloud.InstanceRef{NodeName: "a", SystemUUID: "A-2", Hint: "blue"}
+		if want != "" {
+			ref.NodeIP = netip.MustParseAddr(want)
+		}
+		if got := refOf(node, "group"); got != ref {
+			t.Errorf("--node-ip=%s: %+v, want %+v", text, got, ref)
+		}
+	}
+	if got := refOf(node, ""); got.Hint != "" {
+		t.Errorf("a cloud without hints gets %q", got.Hint)
+	}
+	node.Spec.ProviderID = "test:///1"
+	if got, want := refOf(node, "group"), (cloud.InstanceRef{NodeName: "a", ProviderID: "test:///1"}); got != want {
+		t.Errorf("with a provider ID: %+v, want no more than %+v", got, want)
+	}
+}

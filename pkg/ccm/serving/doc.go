@@ -1,0 +1,3 @@
+// Package serving is the secure port: health, metrics, /configz and profiles over TLS, for those whom the API server
+// knows and permits. It knows no controller.
+package serving
