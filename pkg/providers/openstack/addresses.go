@@ -35,25 +35,6 @@ type serverAddress struct {
 	Type string `json:"OS-EXT-IPS:type"`
 }
 
-// port is what is read of a Neutron port.
-type port struct {
-	ID           string    `json:"id"`
-	DeviceID     string    `json:"device_id"`
-	NetworkID    string    `json:"network_id"`
-	Status       string    `json:"status"`
-	FixedIPs     []fixedIP `json:"fixed_ips"`
-	TrunkDetails *struct {
-		SubPorts []struct {
-			PortID string `json:"port_id"`
-		} `json:"sub_ports"`
-	} `json:"trunk_details"`
-}
-
-type fixedIP struct {
-	SubnetID  string `json:"subnet_id"`
-	IPAddress string `json:"ip_address"`
-}
-
 // subport is a VLAN port that reaches the server through a trunk.
 type subport struct {
 	network   string // its network's name

@@ -52,7 +52,7 @@ func New(ctx context.Context, configFile string, o cloud.Options) (*cloud.Provid
 		}
 	}
 	if o.DryRun {
-		ao.Intercept = api.DryRun(klog.FromContext(ctx))
+		ao.Intercept = api.NewDryRun(klog.FromContext(ctx)).Intercept
 	}
 	s, err := auth.New(cfg.Global, ao)
 	if err != nil {

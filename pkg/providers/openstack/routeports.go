@@ -2,38 +2,19 @@ package openstack
 
 import (
 	"context"
-	"errors"
 	"net/netip"
 	"net/url"
 	"slices"
 
-	"github.com/gophercloud/gophercloud/v2"
 	"golang.org/x/sync/errgroup"
-	"k8s.io/klog/v2"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/providerid"
 )
 
-// routePort is what is read of a port that has a next hop.
-type routePort struct {
-	ID           string        `json:"id"`
-	DeviceID     string        `json:"device_id"`
-	FixedIPs     []fixedIP     `json:"fixed_ips"`
-	Pairs        []addressPair `json:"allowed_address_pairs"`
-	PortSecurity *bool         `json:"port_security_enabled"`
-	Revision     int           `json:"revision_number"`
-	MAC          string        `json:"mac_address"`
-}
-
-type addressPair struct {
-	IPAddress  string `json:"ip_address"`
-	MACAddress string `json:"mac_address,omitempty"`
-}
-
-// is reports whether the pair lets the port send from the route's destination by its own MAC.
-func (a addressPair) is(p *routePort, route cloud.Route) bool {
+// isPairOf reports whether the pair lets the port send from the route's destination by its own MAC.
+func isPairOf(route cloud.Route, a addressPair, p *port) bool {
 	if a.MACAddress != "" && p.MAC != "" && a.MACAddress != p.MAC {
 		return false
 	}
@@ -46,11 +27,11 @@ func (a addressPair) is(p *routePort, route cloud.Route) bool {
 
 // needsPair reports whether the port lacks the pair for the route. A port without port
 // security may send from any address, and Neutron refuses pairs there.
-func (p *routePort) needsPair(route cloud.Route) bool {
-	if p == nil || (p.PortSecurity != nil && !*p.PortSecurity) {
+func needsPair(p *port, route cloud.Route) bool {
+	if p == nil || p.isOpen() {
 		return false
 	}
-	return !slices.ContainsFunc(p.Pairs, func(a addressPair) bool { return a.is(p, route) })
+	return !slices.ContainsFunc(p.Pairs, func(a addressPair) bool { return isPairOf(route, a, p) })
 }
 
 // findPorts finds the port behind each item's next hop, for all items in one request. The
@@ -72,7 +53,7 @@ func (b *routeBatch) findPorts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ports, err := api.ListIn[*routePort](ctx, sc, "ports", "ports", "fixed_ips", filters, url.Values{"fields": {
+	ports, err := api.ListIn[*port](ctx, sc, "ports", "ports", "fixed_ips", filters, url.Values{"fields": {
 		"id", "device_id", "fixed_ips", "allowed_address_pairs", "port_security_enabled", "revision_number", "mac_address"}})
 	if err != nil {
 		return api.WrapError("list ports of next hops", err)
@@ -85,14 +66,14 @@ func (b *routeBatch) findPorts(ctx context.Context) error {
 		}
 		candidates := slices.Clone(byAddress[item.route.NextHop])
 		if id, _, err := providerid.Parse(item.route.Node.ProviderID); err == nil {
-			candidates = slices.DeleteFunc(candidates, func(p *routePort) bool { return p.DeviceID != id })
+			candidates = slices.DeleteFunc(candidates, func(p *port) bool { return p.DeviceID != id })
 		} else if len(candidates) > 1 {
 			if subnets == nil {
 				if subnets, err = b.routerSubnets(ctx); err != nil {
 					return err
 				}
 			}
-			candidates = slices.DeleteFunc(candidates, func(p *routePort) bool { return !p.onSubnet(item.route.NextHop, subnets) })
+			candidates = slices.DeleteFunc(candidates, func(p *port) bool { return !onSubnet(p, item.route.NextHop, subnets) })
 		}
 		switch {
 		case len(candidates) == 1:
@@ -107,12 +88,11 @@ func (b *routeBatch) findPorts(ctx context.Context) error {
 }
 
 // portsByAddress lists each port under each of its addresses, once.
-func portsByAddress(ports []*routePort) map[netip.Addr][]*routePort {
-	out := map[netip.Addr][]*routePort{}
+func portsByAddress(ports []*port) map[netip.Addr][]*port {
+	out := map[netip.Addr][]*port{}
 	for _, p := range ports {
-		for _, f := range p.FixedIPs {
-			addr, err := netip.ParseAddr(f.IPAddress)
-			if err == nil && !slices.ContainsFunc(out[addr], func(o *routePort) bool { return o.ID == p.ID }) {
+		for _, addr := range p.addresses() {
+			if !slices.ContainsFunc(out[addr], func(o *port) bool { return o.ID == p.ID }) {
 				out[addr] = append(out[addr], p)
 			}
 		}
@@ -120,13 +100,8 @@ func portsByAddress(ports []*routePort) map[netip.Addr][]*routePort {
 	return out
 }
 
-func (f fixedIP) is(ip netip.Addr) bool {
-	addr, err := netip.ParseAddr(f.IPAddress)
-	return err == nil && addr == ip
-}
-
 // onSubnet reports whether the port has the address on one of the subnets.
-func (p *routePort) onSubnet(ip netip.Addr, subnets []string) bool {
+func onSubnet(p *port, ip netip.Addr, subnets []string) bool {
 	return slices.ContainsFunc(p.FixedIPs, func(f fixedIP) bool { return f.is(ip) && slices.Contains(subnets, f.SubnetID) })
 }
 
@@ -152,10 +127,10 @@ func (b *routeBatch) routerSubnets(ctx context.Context) ([]string, error) {
 // addPairs gives each port that lacks it the pair of its route.
 func (b *routeBatch) addPairs(ctx context.Context) {
 	items := slices.DeleteFunc(b.open(true), func(item *routeItem) bool { return item.adopt })
-	b.changePairs(ctx, items, func(p *routePort, items []*routeItem) []addressPair {
+	b.changePairs(ctx, items, func(p *port, items []*routeItem) []addressPair {
 		pairs := slices.Clone(p.Pairs)
 		for _, item := range items {
-			if p.needsPair(item.route) {
+			if needsPair(p, item.route) {
 				pairs = append(pairs, addressPair{IPAddress: item.route.Destination.Masked().String()})
 			}
 		}
@@ -166,7 +141,7 @@ func (b *routeBatch) addPairs(ctx context.Context) {
 // rememberPairs notes the pairs that are about to be made.
 func (b *routeBatch) rememberPairs() {
 	for _, item := range b.open(true) {
-		if !item.adopt && item.port.needsPair(item.route) && b.table.record(b.cluster, item.route) != recordWithPair {
+		if !item.adopt && needsPair(item.port, item.route) && b.table.record(b.cluster, item.route) != recordWithPair {
 			b.r.pairs[entryOf(item.route)] = true
 		}
 	}
@@ -179,10 +154,10 @@ func (b *routeBatch) ownsPair(route cloud.Route) bool {
 
 // removePairs takes the pairs of removed routes out again, those that are ours.
 func (b *routeBatch) removePairs(ctx context.Context) {
-	b.changePairs(ctx, b.open(false), func(p *routePort, items []*routeItem) []addressPair {
+	b.changePairs(ctx, b.open(false), func(p *port, items []*routeItem) []addressPair {
 		return slices.DeleteFunc(slices.Clone(p.Pairs), func(a addressPair) bool {
 			return slices.ContainsFunc(items, func(item *routeItem) bool {
-				return a.is(p, item.route) && b.ownsPair(item.route)
+				return isPairOf(item.route, a, p) && b.ownsPair(item.route)
 			})
 		})
 	})
@@ -192,7 +167,7 @@ func (b *routeBatch) removePairs(ctx context.Context) {
 const pairsAtOnce = 4
 
 // changePairs changes each port of the items at most once. A port that fails fails its items.
-func (b *routeBatch) changePairs(ctx context.Context, items []*routeItem, change func(*routePort, []*routeItem) []addressPair) {
+func (b *routeBatch) changePairs(ctx context.Context, items []*routeItem, change func(*port, []*routeItem) []addressPair) {
 	byPort := map[string][]*routeItem{}
 	for _, item := range items {
 		if item.port != nil {
@@ -203,7 +178,7 @@ func (b *routeBatch) changePairs(ctx context.Context, items []*routeItem, change
 	g.SetLimit(pairsAtOnce)
 	for _, items := range byPort {
 		g.Go(func() error {
-			err := b.changePort(ctx, items[0].port, func(p *routePort) []addressPair { return change(p, items) })
+			err := b.changePort(ctx, items[0].port, func(p *port) []addressPair { return change(p, items) })
 			for _, item := range items {
 				item.err = portError(item, err)
 			}
@@ -225,54 +200,17 @@ func portError(item *routeItem, err error) error {
 	return nil
 }
 
+// pairTries bounds how often a port is read again because others have changed it.
 const pairTries = 3
 
-// changePort writes a port's pairs where change changes them. The revision guards what
-// others wrote since it was read: then it is read again and changed anew.
-func (b *routeBatch) changePort(ctx context.Context, p *routePort, change func(*routePort) []addressPair) error {
-	op := "set allowed address pairs of port " + p.ID
-	for try := 1; ; try++ {
+// changePort writes a port's pairs where change changes them.
+func (b *routeBatch) changePort(ctx context.Context, p *port, change func(*port) []addressPair) error {
+	c := portChange{Op: "set allowed address pairs of port " + p.ID, Key: "allowed_address_pairs", Tries: pairTries}
+	return c.apply(ctx, b.r.c, b.can, p, func(p *port) any {
 		pairs := change(p)
 		if slices.Equal(pairs, p.Pairs) {
 			return nil
 		}
-		if pairs == nil {
-			pairs = []addressPair{}
-		}
-		sc, err := b.r.c.Network(ctx)
-		if err != nil {
-			return err
-		}
-		answer, err := b.putPairs(ctx, sc, p, pairs)
-		if err == nil {
-			*p = *answer
-			return nil
-		}
-		err = api.WrapError(op, err)
-		if !cloud.IsStale(err) || try == pairTries {
-			return err
-		}
-		var doc portDoc
-		if getErr := api.GetJSON(ctx, sc, sc.ServiceURL("ports", p.ID), &doc); getErr != nil || doc.Port == nil {
-			return err
-		}
-		*p = *doc.Port
-	}
+		return append([]addressPair{}, pairs...) // not null
+	})
 }
-
-// portDoc is one port as Neutron sends it.
-type portDoc struct {
-	Port *routePort `json:"port"`
-}
-
-func (b *routeBatch) putPairs(ctx context.Context, sc *gophercloud.ServiceClient, p *routePort, pairs []addressPair) (*routePort, error) {
-	var doc portDoc
-	body := map[string]any{"port": map[string]any{"allowed_address_pairs": pairs}}
-	err := api.PutJSON(ctx, sc, sc.ServiceURL("ports", p.ID), body, &doc, guard(b.can, p.Revision))
-	if err == nil && doc.Port == nil {
-		err = errors.New("the answer is not about this port")
-	}
-	return doc.Port, err
-}
-
-func logger(ctx context.Context) klog.Logger { return klog.FromContext(ctx) }

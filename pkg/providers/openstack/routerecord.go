@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
+	"k8s.io/klog/v2"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
@@ -182,7 +183,7 @@ func (b *routeBatch) keepsRecords() bool {
 func (b *routeBatch) recordAhead(ctx context.Context) {
 	if want := b.missingRecords(func(item *routeItem) bool { return !item.adopt }); len(want) <= recordsAhead {
 		for tag, err := range b.writeRecords(ctx, want) {
-			logger(ctx).V(2).Info("A route has no record for now", "router", b.r.routerID(), "tag", tag, "err", err)
+			klog.FromContext(ctx).V(2).Info("A route has no record for now", "router", b.r.routerID(), "tag", tag, "err", err)
 		}
 	}
 }
@@ -209,7 +210,7 @@ func (b *routeBatch) recordBehind(ctx context.Context) {
 			err = api.DeleteQuietly(ctx, sc, b.tagURL(sc, tag))
 		}
 		if err != nil {
-			logger(ctx).V(2).Info("A record of a removed route stays on the router for now", "router", b.r.routerID(), "tag", tag, "err", api.WrapError("remove record", err))
+			klog.FromContext(ctx).V(2).Info("A record of a removed route stays on the router for now", "router", b.r.routerID(), "tag", tag, "err", api.WrapError("remove record", err))
 		}
 	}
 }

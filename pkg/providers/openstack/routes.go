@@ -129,8 +129,8 @@ type routeBatch struct {
 type routeItem struct {
 	route cloud.Route
 	add   bool
-	adopt bool       // to be added, but there already and not recorded
-	port  *routePort // the port that has the next hop; nil when there is none
+	adopt bool  // to be added, but there already and not recorded
+	port  *port // the port that has the next hop; nil when there is none
 	err   error
 }
 

@@ -106,7 +106,7 @@ func (l *routeLab) state() routeState {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	ports, err := api.ListAll[routePort](ctx, sc, "ports", nil, "ports")
+	ports, err := api.ListAll[port](ctx, sc, "ports", nil, "ports")
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -666,7 +666,7 @@ func BenchmarkRoutesOfManyNodes(b *testing.B) {
 	for i := range n {
 		route := cloud.Route{Destination: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i / 256), byte(i % 256), 0}), 24), NextHop: netip.AddrFrom4([4]byte{172, 16, byte(i / 256), byte(i % 256)})}
 		table.Routes, table.Tags = append(table.Routes, entryOf(route)), append(table.Tags, recordTag(cluster, route)+recordPair)
-		items = append(items, &routeItem{route: route, add: true, port: &routePort{}})
+		items = append(items, &routeItem{route: route, add: true, port: &port{}})
 	}
 	b.Run("list", func(b *testing.B) {
 		for b.Loop() {

@@ -75,6 +75,7 @@ func (c *Client) BlockStorage(ctx context.Context) (*gophercloud.ServiceClient, 
 	return c.Service(ctx, "block-storage")
 }
 
+// Service returns a client of the service of that name in the catalog.
 func (c *Client) Service(ctx context.Context, name string) (*gophercloud.ServiceClient, error) {
 	sc, err := c.session.Service(ctx, name)
 	if err != nil {

@@ -37,10 +37,10 @@ var (
 	errNotDeleted = errors.New("dry run: it was not deleted, so what would follow is not known")
 )
 
-// dryRun stands between the provider and the cloud when nothing may be changed. It logs each
+// DryRun stands between the provider and the cloud when nothing may be changed. It logs each
 // request that would change something, once, and answers it as the cloud would have: what is
 // changed as it stands with the change applied, what is made with an ID of its own.
-type dryRun struct {
+type DryRun struct {
 	logger klog.Logger
 
 	mu   sync.Mutex
@@ -50,14 +50,13 @@ type dryRun struct {
 // maxSeen bounds how many requests are remembered as logged; then all are logged once more.
 const maxSeen = 100_000
 
-// DryRun returns an auth.Options.Intercept that lets nothing be changed.
-func DryRun(logger klog.Logger) func(service string, req *http.Request, send http.RoundTripper) (*http.Response, error) {
-	d := &dryRun{logger: logger, seen: map[[sha256.Size]byte]bool{}}
-	return d.intercept
+// NewDryRun makes a dry run that says in the log what would be changed.
+func NewDryRun(logger klog.Logger) *DryRun {
+	return &DryRun{logger: logger, seen: map[[sha256.Size]byte]bool{}}
 }
 
-// intercept answers one request.
-func (d *dryRun) intercept(service string, req *http.Request, send http.RoundTripper) (*http.Response, error) {
+// Intercept is auth.Options.Intercept.
+func (d *DryRun) Intercept(service string, req *http.Request, send http.RoundTripper) (*http.Response, error) {
 	var body []byte
 	if req.Body != nil {
 		var err error
@@ -82,7 +81,7 @@ func (d *dryRun) intercept(service string, req *http.Request, send http.RoundTri
 }
 
 // log says what would be sent; what controllers try again and again is said once.
-func (d *dryRun) log(service string, req *http.Request, body []byte) {
+func (d *DryRun) log(service string, req *http.Request, body []byte) {
 	key := sha256.Sum256(slices.Concat([]byte(req.Method+" "+req.URL.RequestURI()+" "), body))
 	d.mu.Lock()
 	repeated := d.seen[key]
