@@ -73,14 +73,15 @@ func New(ctx context.Context, configFile string, o cloud.Options) (*cloud.Provid
 
 // compose makes the provider of what the configuration turns on.
 func compose(c *api.Client, cfg *config.Config, regional bool) *cloud.Provider {
+	instances := newInstances(c, cfg, regional)
 	p := &cloud.Provider{
 		Name:      Name,
-		Instances: newInstances(c, cfg, regional),
+		Instances: instances,
 		Owns:      providerid.Owns,
-		Volumes:   &Volumes{c: c, ignoreZone: cfg.BlockStorage.IgnoreVolumeAZ},
+		Volumes:   newVolumes(c, cfg.BlockStorage.IgnoreVolumeAZ),
 	}
 	if lb := &cfg.LoadBalancer; lb.Enabled {
-		p.LoadBalancers, p.Annotations = newLoadBalancers(c, cfg), annotationsFor(lb)
+		p.LoadBalancers, p.Annotations = newLoadBalancers(c, cfg, instances.exists), annotationsFor(lb)
 		p.CheckLoadBalancer = func(spec *cloud.LoadBalancerSpec) (field.ErrorList, []string) { return checkLoadBalancer(cfg, spec) }
 		p.LoadBalancerClasses = classNames(cfg.LoadBalancerClass)
 	}

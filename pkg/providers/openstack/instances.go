@@ -49,6 +49,7 @@ type Instances struct {
 
 var _ cloud.Instances = (*Instances)(nil)
 
+// newInstances makes the servers of a region. With regional their provider IDs name it.
 func newInstances(c *api.Client, cfg *config.Config, regional bool) *Instances {
 	return &Instances{c: c, networking: &cfg.Networking, labelPrefix: cfg.Metadata.NodeLabelPrefix, regional: regional}
 }

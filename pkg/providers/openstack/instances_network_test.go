@@ -15,13 +15,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api/apitest"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 )
 
 // neutronOf is the client of the provider itself.
 func neutronOf(t *testing.T, p *cloud.Provider) *gophercloud.ServiceClient {
 	t.Helper()
-	sc, err := p.Instances.(*Instances).c.Network(testContext(t))
+	sc, err := p.Instances.(*Instances).c.Network(apitest.Context(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +57,7 @@ func TestTrunkSubports(t *testing.T) {
 			sim := ossim.ForTest(t, ossim.Options{Trunks: true})
 			servers := sim.SeedServers(ossim.Seed{Count: count, NamePrefix: "node-"})
 			p := newProvider(t, sim, "")
-			ctx, sc := testContext(t), neutronOf(t, p)
+			ctx, sc := apitest.Context(t), neutronOf(t, p)
 			vlan := makeNetwork(ctx, t, sc, "vlan", "10.7.0.0/24")
 			var want [][]corev1.NodeAddress
 			for _, s := range servers {
@@ -76,7 +77,7 @@ func TestTrunkSubports(t *testing.T) {
 				want = append(want, addresses)
 			}
 			sim.ResetRequests()
-			for n, r := range p.Instances.Find(testContext(t), refsOf(servers)) {
+			for n, r := range p.Instances.Find(apitest.Context(t), refsOf(servers)) {
 				if r.Err != nil {
 					t.Fatal(r.Err)
 				}
@@ -84,10 +85,10 @@ func TestTrunkSubports(t *testing.T) {
 					t.Errorf("addresses (-want +got):\n%s", diff)
 				}
 			}
-			if n := calls(sim); n > 4 {
+			if n := apitest.Calls(sim); n > 4 {
 				t.Errorf("%d calls, want at most servers, ports, subports and networks", n)
 			}
-			logCalls(t, sim)
+			apitest.LogCalls(t, sim)
 		})
 	}
 }
@@ -104,12 +105,12 @@ func TestFindFiveThousand(t *testing.T) {
 	for _, test := range []struct{ nodes, most int }{{5000, 6 + 6}, {5, 5 + 1}, {6, 6 + 1}, {1, 2}} { // the last page is empty
 		sim.ResetRequests()
 		refs := refsOf(servers[:test.nodes])
-		for n, r := range p.Instances.Find(testContext(t), refs) {
+		for n, r := range p.Instances.Find(apitest.Context(t), refs) {
 			if r.Err != nil {
 				t.Fatalf("%v: %v", refs[n], r.Err)
 			}
 		}
-		if n := calls(sim); n > test.most {
+		if n := apitest.Calls(sim); n > test.most {
 			t.Errorf("%d calls for %d nodes, want at most %d", n, test.nodes, test.most)
 		}
 		if lists := sim.Count("compute", "GET") > 0 && listed(sim); lists != (test.nodes > 5) {
@@ -158,9 +159,9 @@ func TestSystemUUID(t *testing.T) {
 	for _, tt := range tests {
 		refs = append(refs, tt.ref)
 	}
-	answers := p.Instances.Find(testContext(t), refs)
+	answers := p.Instances.Find(apitest.Context(t), refs)
 	for n, tt := range tests {
-		direct, err := p.Instances.Get(testContext(t), tt.ref)
+		direct, err := p.Instances.Get(apitest.Context(t), tt.ref)
 		for how, got := range map[string]cloud.Result[*cloud.Instance]{"Find": answers[n], "Get": {Value: direct, Err: err}} {
 			switch {
 			case tt.want != "" && (got.Err != nil || got.Value.ProviderID != "openstack:///"+tt.want):

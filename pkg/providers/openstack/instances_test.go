@@ -11,6 +11,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api/apitest"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 )
@@ -62,7 +63,7 @@ func TestFindMany(t *testing.T) {
 	sim.StopServer(servers[7].ID)
 	servers[7].Status = "SHUTOFF"
 	p := newProvider(t, sim, "")
-	defer logCalls(t, sim)
+	defer apitest.LogCalls(t, sim)
 	for name, refs := range map[string][]cloud.InstanceRef{
 		"by ID": refsOf(servers),
 		"by name": func() []cloud.InstanceRef {
@@ -75,8 +76,8 @@ func TestFindMany(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			sim.ResetRequests()
-			got := p.Instances.Find(testContext(t), refs)
-			if n := calls(sim); n > 3 {
+			got := p.Instances.Find(apitest.Context(t), refs)
+			if n := apitest.Calls(sim); n > 3 {
 				t.Errorf("%d calls for %d nodes, want at most 3", n, len(refs))
 			}
 			for n, r := range got {
@@ -95,14 +96,14 @@ func TestFindFewReadsDirectly(t *testing.T) {
 	p := newProvider(t, sim, "")
 	refs := refsOf(servers)[:2]
 	refs = append(refs, refs[0]) // the same once more costs nothing
-	got := p.Instances.Find(testContext(t), refs)
+	got := p.Instances.Find(apitest.Context(t), refs)
 	for n, s := range []ossim.Server{servers[0], servers[1], servers[0]} {
 		if got[n].Err != nil {
 			t.Fatal(got[n].Err)
 		}
 		checkInstance(t, wantInstance(s), got[n].Value)
 	}
-	if n := calls(sim); n != 3 {
+	if n := apitest.Calls(sim); n != 3 {
 		t.Errorf("%d calls, want 2 for the servers and 1 for their ports", n)
 	}
 	for _, r := range sim.Requests() {
@@ -110,7 +111,7 @@ func TestFindFewReadsDirectly(t *testing.T) {
 			t.Errorf("two servers were read from a list")
 		}
 	}
-	logCalls(t, sim)
+	apitest.LogCalls(t, sim)
 }
 
 // Every ref has its own answer: what is missing, malformed or foreign does not spoil the rest.
@@ -140,9 +141,9 @@ func TestFindMixed(t *testing.T) {
 	for _, tt := range tests {
 		refs = append(refs, tt.ref)
 	}
-	answers := p.Instances.Find(testContext(t), refs)
+	answers := p.Instances.Find(apitest.Context(t), refs)
 	for n, tt := range tests {
-		direct, err := p.Instances.Get(testContext(t), tt.ref)
+		direct, err := p.Instances.Get(apitest.Context(t), tt.ref)
 		for how, got := range map[string]cloud.Result[*cloud.Instance]{"Find": answers[n], "Get": {Value: direct, Err: err}} {
 			switch {
 			case tt.want == -1 && got.Err != nil:
@@ -152,7 +153,7 @@ func TestFindMixed(t *testing.T) {
 			}
 		}
 	}
-	logCalls(t, sim)
+	apitest.LogCalls(t, sim)
 }
 
 // With Nova or Neutron in any kind of trouble nothing is NotFound when asked for directly.
@@ -184,7 +185,7 @@ func TestGetIsNeverNotFoundInTrouble(t *testing.T) {
 			t.Run(fmt.Sprintf("%s %s", name, ref.NodeName), func(t *testing.T) {
 				fault.Service = "compute"
 				defer sim.AddFault(fault)()
-				if _, err := p.Instances.Get(testContext(t), ref); cloud.IsNotFound(err) {
+				if _, err := p.Instances.Get(apitest.Context(t), ref); cloud.IsNotFound(err) {
 					t.Errorf("NotFound: %v", err)
 				} else if err == nil && name != "empty" { // a direct read is no list
 					t.Errorf("an answer without an error")
@@ -201,12 +202,12 @@ func TestShortListIsContradicted(t *testing.T) {
 	p := newProvider(t, sim, "")
 	defer sim.AddFault(ossim.Fault{Service: "compute", Path: "/servers/detail", ShortList: true})()
 	missing := 0
-	for n, r := range p.Instances.Find(testContext(t), refsOf(servers)) {
+	for n, r := range p.Instances.Find(apitest.Context(t), refsOf(servers)) {
 		if r.Err == nil {
 			continue
 		}
 		missing++
-		got, err := p.Instances.Get(testContext(t), refsOf(servers)[n])
+		got, err := p.Instances.Get(apitest.Context(t), refsOf(servers)[n])
 		if err != nil {
 			t.Errorf("get: %v", err)
 			continue
@@ -223,20 +224,20 @@ func TestGetByNameNeedsTwoLists(t *testing.T) {
 	sim := ossim.ForTest(t)
 	p := newProvider(t, sim, "")
 	gone := cloud.InstanceRef{NodeName: "node-gone"}
-	if _, err := p.Instances.Get(testContext(t), gone); err == nil || cloud.KindOf(err) != cloud.KindUnknown {
+	if _, err := p.Instances.Get(apitest.Context(t), gone); err == nil || cloud.KindOf(err) != cloud.KindUnknown {
 		t.Errorf("a project without servers: %v of kind %v, want Unknown", err, cloud.KindOf(err))
 	}
 	servers := sim.SeedServers(ossim.Seed{Count: 2, NamePrefix: "node-"})
-	found, err := p.Instances.Get(testContext(t), cloud.InstanceRef{NodeName: "node-1"})
+	found, err := p.Instances.Get(apitest.Context(t), cloud.InstanceRef{NodeName: "node-1"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Instances.Get(testContext(t), gone); !cloud.IsNotFound(err) || cloud.ScopeOf(err) != found.Scope {
+	if _, err := p.Instances.Get(apitest.Context(t), gone); !cloud.IsNotFound(err) || cloud.ScopeOf(err) != found.Scope {
 		t.Errorf("absent name: %v of kind %v in scope %q, want NotFound in %q", err, cloud.KindOf(err), cloud.ScopeOf(err), found.Scope)
 	}
 	// The filter finds nothing, once; the full list does.
 	defer sim.AddFault(ossim.Fault{Service: "compute", Path: "/servers/detail", EmptyList: true, Times: 1})()
-	got, err := p.Instances.Get(testContext(t), cloud.InstanceRef{NodeName: "node-1"})
+	got, err := p.Instances.Get(apitest.Context(t), cloud.InstanceRef{NodeName: "node-1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +245,7 @@ func TestGetByNameNeedsTwoLists(t *testing.T) {
 	// A server of a cell that is down has no name.
 	remove := sim.AddFault(ossim.Fault{Service: "compute", Path: "/servers/detail", Body: `{"servers": []}`})
 	sim.AddFault(ossim.Fault{Service: "compute", Path: "/servers/detail", Times: 0, Body: `{"servers": [{"id": "` + missingID + `", "status": "UNKNOWN"}]}`})
-	if _, err := p.Instances.Get(testContext(t), gone); cloud.KindOf(err) != cloud.KindUnknown || err == nil {
+	if _, err := p.Instances.Get(apitest.Context(t), gone); cloud.KindOf(err) != cloud.KindUnknown || err == nil {
 		t.Errorf("with a cell down: %v of kind %v, want Unknown", err, cloud.KindOf(err))
 	}
 	remove()
@@ -256,7 +257,7 @@ func TestFindFailsWithoutPorts(t *testing.T) {
 	p := newProvider(t, sim, "")
 	defer sim.AddFault(ossim.Fault{Service: "network", Path: "/ports", Status: 503})()
 	refs := append(refsOf(servers), cloud.InstanceRef{NodeName: "x", ProviderID: deadID})
-	got := p.Instances.Find(testContext(t), refs)
+	got := p.Instances.Find(apitest.Context(t), refs)
 	for n, r := range got[:4] {
 		if r.Err == nil || cloud.KindOf(r.Err) != cloud.KindUnavailable {
 			t.Errorf("%v: %v, %v; an instance without its addresses is none", refs[n], r.Value, r.Err)
@@ -290,19 +291,19 @@ func TestThrottledWithWait(t *testing.T) {
 	sim := ossim.ForTest(t)
 	p := newProvider(t, sim, "")
 	defer sim.AddFault(ossim.Fault{Service: "compute", Status: 429, RetryAfter: 7 * time.Second})()
-	_, err := p.Instances.Get(testContext(t), cloud.InstanceRef{ProviderID: deadID})
+	_, err := p.Instances.Get(apitest.Context(t), cloud.InstanceRef{ProviderID: deadID})
 	if cloud.KindOf(err) != cloud.KindThrottled || cloud.RetryAfter(err) != 7*time.Second {
 		t.Errorf("%v of kind %v, wait %v", err, cloud.KindOf(err), cloud.RetryAfter(err))
 	}
 }
 
 func TestRegionalProviderIDs(t *testing.T) {
-	t.Setenv(regionalEnv, "true")
 	sim := ossim.ForTest(t)
 	servers := sim.SeedServers(ossim.Seed{Count: 1, NamePrefix: "node-"})
 	p := newProvider(t, sim, "")
+	p.Instances.(*Instances).regional = true
 	for _, id := range []string{"", "openstack:///" + servers[0].ID, "openstack://RegionOne/" + servers[0].ID} {
-		got, err := p.Instances.Get(testContext(t), cloud.InstanceRef{NodeName: "node-0", ProviderID: id})
+		got, err := p.Instances.Get(apitest.Context(t), cloud.InstanceRef{NodeName: "node-0", ProviderID: id})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -317,7 +318,7 @@ func TestAccessAddressesAndMetadata(t *testing.T) {
 	s := sim.SeedServers(ossim.Seed{Count: 1, NamePrefix: "node-", Metadata: map[string]string{"hostname": "n0.example.org"}})[0]
 	sim.SetServerAccessIPs(s.ID, "192.0.2.9", "2001:db8::9")
 	p := newProvider(t, sim, "[Networking]\nipv6-support-disabled = true\n")
-	got, err := p.Instances.Get(testContext(t), refsOf([]ossim.Server{s})[0])
+	got, err := p.Instances.Get(apitest.Context(t), refsOf([]ossim.Server{s})[0])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,17 +17,13 @@ const witnesses = 5
 // get other load balancers there and lose their addresses. Where no Node tells, or Nova is not to be
 // asked, the load balancer is made.
 func (o *lbOperation) checkScope(ctx context.Context, w *lbWishes) error {
-	compute, err := o.lb.c.Compute(ctx)
-	if err != nil {
-		return ignoreRefusal(err)
-	}
 	asked := 0
 	for _, m := range append(w.spec.Members[:len(w.spec.Members):len(w.spec.Members)], w.spec.Candidates...) {
 		id, region, err := providerid.Parse(m.Node.ProviderID)
 		if err != nil || region != "" && region != o.lb.c.Region() || asked == witnesses {
 			continue
 		}
-		switch _, err := getServerByID(ctx, compute, id); {
+		switch err := o.lb.server(ctx, id); {
 		case !cloud.IsNotFound(err):
 			return ignoreRefusal(err)
 		default:

@@ -25,11 +25,13 @@ var _ cloud.LoadBalancers = (*LoadBalancers)(nil)
 // left. Nothing of importance is kept in the process: an operation that is cut off at any
 // point is taken up by the next one.
 type LoadBalancers struct {
-	c     *api.Client
-	cfg   *config.Config
-	waits lbWaits
-	now   func() time.Time
-	trees treeCache
+	c   *api.Client
+	cfg *config.Config
+	// server is an error unless Nova knows the server of that ID.
+	server func(ctx context.Context, id string) error
+	waits  lbWaits
+	now    func() time.Time
+	trees  treeCache
 	// locks let one operation at a time work on each load balancer, by its ID: Octavia has no
 	// conditional updates (Zed ignores If-Match), so that two Services that share a load balancer
 	// would lose each other's tags.
@@ -50,8 +52,8 @@ type LoadBalancers struct {
 	minor    atomic.Int64 // newest version 2.x of Octavia's API
 }
 
-func newLoadBalancers(c *api.Client, cfg *config.Config) *LoadBalancers {
-	return &LoadBalancers{c: c, cfg: cfg, waits: defaultLBWaits(), now: time.Now}
+func newLoadBalancers(c *api.Client, cfg *config.Config, server func(ctx context.Context, id string) error) *LoadBalancers {
+	return &LoadBalancers{c: c, cfg: cfg, server: server, waits: defaultLBWaits(), now: time.Now}
 }
 
 // Ensure implements cloud.LoadBalancers.

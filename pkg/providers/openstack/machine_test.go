@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api/apitest"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 )
@@ -89,7 +90,7 @@ func TestDoubtAboutMachine(t *testing.T) {
 	sim := ossim.ForTest(t)
 	s := sim.SeedServers(ossim.Seed{Count: 1, NamePrefix: "node-"})[0]
 	c := newProvider(t, sim, "").Instances.(*Instances).c
-	sc, err := c.Compute(testContext(t))
+	sc, err := c.Compute(apitest.Context(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,13 +99,13 @@ func TestDoubtAboutMachine(t *testing.T) {
 		{s.ID, "another", "the credentials are for project " + api.ProjectOf(sc)},
 		{missingID, api.ProjectOf(sc), "perhaps another region"},
 	} {
-		got, err := doubtAbout(testContext(t), c, &machine{ID: test.id, ProjectID: test.project})
+		got, err := doubtAbout(apitest.Context(t), c, &machine{ID: test.id, ProjectID: test.project})
 		if err != nil || (got == "") != (test.want == "") || !strings.Contains(got, test.want) {
 			t.Errorf("%+v: %q, %v", test, got, err)
 		}
 	}
 	defer sim.AddFault(ossim.Fault{Service: "compute", Status: 503})()
-	if got, err := doubtAbout(testContext(t), c, &machine{ID: s.ID, ProjectID: api.ProjectOf(sc)}); err == nil || got != "" {
+	if got, err := doubtAbout(apitest.Context(t), c, &machine{ID: s.ID, ProjectID: api.ProjectOf(sc)}); err == nil || got != "" {
 		t.Errorf("with Nova down: %q, %v", got, err)
 	}
 }

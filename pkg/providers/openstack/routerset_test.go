@@ -15,6 +15,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api/apitest"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 )
 
@@ -30,7 +31,7 @@ type routerSetLab struct {
 func newRouterSetLab(t *testing.T) *routerSetLab {
 	t.Helper()
 	lab := newRouteLab(t, 2)
-	ctx, c := testContext(t), lab.routes.c
+	ctx, c := apitest.Context(t), lab.routes.c
 	sc, err := c.Network(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +71,7 @@ func newRouterSetLab(t *testing.T) *routerSetLab {
 
 func (l *routerSetLab) apply(add, remove []cloud.Route) {
 	l.t.Helper()
-	for n, err := range l.set.Apply(testContext(l.t), l.cluster, add, remove) {
+	for n, err := range l.set.Apply(apitest.Context(l.t), l.cluster, add, remove) {
 		if err != nil {
 			l.t.Fatalf("route %d: %v", n, err)
 		}
@@ -79,7 +80,7 @@ func (l *routerSetLab) apply(add, remove []cloud.Route) {
 
 func (l *routerSetLab) list() map[string]string {
 	l.t.Helper()
-	routes, err := l.set.List(testContext(l.t), l.cluster)
+	routes, err := l.set.List(apitest.Context(l.t), l.cluster)
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -114,7 +115,7 @@ func TestSeveralRouters(t *testing.T) {
 	if diff := cmp.Diff(complete, lab.list()); diff != "" {
 		t.Errorf("routes (-want +got):\n%s", diff)
 	}
-	if n := calls(lab.sim); n != 1 {
+	if n := apitest.Calls(lab.sim); n != 1 {
 		t.Errorf("%d calls to list three routers, want 1", n)
 	}
 
@@ -129,7 +130,7 @@ func TestSeveralRouters(t *testing.T) {
 		}
 	})
 	t.Run("not recorded on one router", func(t *testing.T) {
-		sc, err := lab.routes.c.Network(testContext(t))
+		sc, err := lab.routes.c.Network(apitest.Context(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +142,7 @@ func TestSeveralRouters(t *testing.T) {
 			victim = lab.twin
 		}
 		for _, tag := range []string{record, record + recordPair} {
-			if err := api.DeleteQuietly(testContext(t), sc, sc.ServiceURL("routers", victim.routes.router, "tags", tag)); err != nil {
+			if err := api.DeleteQuietly(apitest.Context(t), sc, sc.ServiceURL("routers", victim.routes.router, "tags", tag)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -155,7 +156,7 @@ func TestSeveralRouters(t *testing.T) {
 	})
 	t.Run("no router reaches it", func(t *testing.T) {
 		nowhere := cloud.Route{Destination: netip.MustParsePrefix("10.244.98.0/24"), NextHop: netip.MustParseAddr("203.0.113.9")}
-		errs := lab.set.Apply(testContext(t), lab.cluster, []cloud.Route{nowhere, lab.route(0)}, nil)
+		errs := lab.set.Apply(apitest.Context(t), lab.cluster, []cloud.Route{nowhere, lab.route(0)}, nil)
 		if len(errs) != 2 || errs[1] != nil || cloud.KindOf(errs[0]) != cloud.KindInvalid || !strings.Contains(errs[0].Error(), "no router of router-id has an interface") {
 			t.Errorf("got %v", errs)
 		}
@@ -163,7 +164,7 @@ func TestSeveralRouters(t *testing.T) {
 	t.Run("a router is gone", func(t *testing.T) {
 		body := fmt.Sprintf(`{"routers": [{"id": %q, "routes": [], "tags": []}]}`, lab.first.routes.router)
 		defer lab.sim.AddFault(ossim.Fault{Service: "network", Method: "GET", Path: "/routers", Body: body})()
-		if _, err := lab.set.List(testContext(t), lab.cluster); err == nil || cloud.IsNotFound(err) || !strings.Contains(err.Error(), "names a router that does not exist") {
+		if _, err := lab.set.List(apitest.Context(t), lab.cluster); err == nil || cloud.IsNotFound(err) || !strings.Contains(err.Error(), "names a router that does not exist") {
 			t.Errorf("got %v", err)
 		}
 	})

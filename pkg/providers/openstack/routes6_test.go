@@ -11,13 +11,14 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api/apitest"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 )
 
 // newDualStackLab is a lab whose servers have an address of each family on the router's networks.
 func newDualStackLab(t *testing.T, servers int) *routeLab {
 	lab := newRouteLab(t, 0)
-	ctx := testContext(t)
+	ctx := apitest.Context(t)
 	sc, err := lab.routes.c.Network(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +107,7 @@ func TestRoutesOfTwoClustersWithTheSameCIDRs(t *testing.T) {
 	}
 	lab.mustApply(lab.both(0), nil)
 	alone := lab.state()
-	ctx := testContext(t)
+	ctx := apitest.Context(t)
 	for n, err := range lab.routes.Apply(ctx, other, theirs, nil) {
 		if err != nil {
 			t.Fatalf("route %d: %v", n, err)

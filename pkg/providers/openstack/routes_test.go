@@ -21,6 +21,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api/apitest"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 )
 
@@ -59,7 +60,7 @@ func (l *routeLab) someRoutes(from, to int) []cloud.Route {
 }
 
 func (l *routeLab) apply(add, remove []cloud.Route) []error {
-	return l.routes.Apply(testContext(l.t), l.cluster, add, remove)
+	return l.routes.Apply(apitest.Context(l.t), l.cluster, add, remove)
 }
 
 func (l *routeLab) mustApply(add, remove []cloud.Route) {
@@ -74,7 +75,7 @@ func (l *routeLab) mustApply(add, remove []cloud.Route) {
 // put changes something as an operator would.
 func (l *routeLab) put(path string, body any) {
 	l.t.Helper()
-	ctx := testContext(l.t)
+	ctx := apitest.Context(l.t)
 	sc, err := l.routes.c.Network(ctx)
 	if err == nil {
 		err = api.PutJSON(ctx, sc, sc.ServiceURL(path), body, nil, nil)
@@ -92,7 +93,7 @@ type routeState struct {
 
 func (l *routeLab) state() routeState {
 	l.t.Helper()
-	ctx := testContext(l.t)
+	ctx := apitest.Context(l.t)
 	table, err := l.routes.readTable(ctx)
 	if err != nil {
 		l.t.Fatal(err)
@@ -124,7 +125,7 @@ func (l *routeLab) state() routeState {
 
 func (l *routeLab) list() []cloud.Route {
 	l.t.Helper()
-	got, err := l.routes.List(testContext(l.t), l.cluster)
+	got, err := l.routes.List(apitest.Context(l.t), l.cluster)
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -144,15 +145,15 @@ func TestRoutesAsASet(t *testing.T) {
 	lab.sim.ResetRequests()
 	lab.mustApply(lab.someRoutes(0, n), nil)
 	// Reads: router, extensions, two lists of ports (50 next hops each). Changes: table, ports.
-	if got := calls(lab.sim); got != 4+1+n {
+	if got := apitest.Calls(lab.sim); got != 4+1+n {
 		t.Errorf("%d calls to add %d routes, want %d", got, n, 4+1+n)
-		logCalls(t, lab.sim)
+		apitest.LogCalls(t, lab.sim)
 	}
 	lab.sim.ResetRequests()
 	lab.mustApply(lab.someRoutes(0, n), nil)
-	if got := calls(lab.sim); got != 1+n {
+	if got := apitest.Calls(lab.sim); got != 1+n {
 		t.Errorf("%d calls to record %d routes, want %d", got, n, 1+n)
-		logCalls(t, lab.sim)
+		apitest.LogCalls(t, lab.sim)
 	}
 	got := lab.list()
 	if len(got) != n {
@@ -171,7 +172,7 @@ func TestRoutesAsASet(t *testing.T) {
 	}
 	other := lab.cluster
 	other.UID = "uid-2"
-	theirs, err := lab.routes.List(testContext(t), other)
+	theirs, err := lab.routes.List(apitest.Context(t), other)
 	if err != nil || len(theirs) != n || theirs[0].Ours {
 		t.Errorf("another cluster sees %d routes, ours %v, %v", len(theirs), theirs[0].Ours, err)
 	}
@@ -230,7 +231,7 @@ func TestMissingTableIsNotEmpty(t *testing.T) {
 	for method, path := range map[string]string{http.MethodGet: "", http.MethodPut: "/remove_extraroutes"} {
 		remove := lab.sim.AddFault(ossim.Fault{Service: "network", Method: method, Path: "/routers/" + lab.routes.routerID() + path,
 			Body: fmt.Sprintf(`{"router": {"id": %q, "tags": [], "revision_number": 1}}`, lab.routes.routerID())})
-		if _, err := lab.routes.List(testContext(t), lab.cluster); (err == nil) == (method == http.MethodGet) {
+		if _, err := lab.routes.List(apitest.Context(t), lab.cluster); (err == nil) == (method == http.MethodGet) {
 			t.Errorf("list while %s lacks the routes: %v", method, err)
 		}
 		for _, err := range lab.apply(nil, lab.someRoutes(0, 1)) {
@@ -254,12 +255,12 @@ func TestRoutesIdleCost(t *testing.T) {
 	lab.mustApply(lab.someRoutes(0, 3), nil)
 	lab.sim.ResetRequests()
 	lab.list()
-	if got := calls(lab.sim); got != 1 {
+	if got := apitest.Calls(lab.sim); got != 1 {
 		t.Errorf("%d calls to list, want 1", got)
 	}
 	lab.sim.ResetRequests()
-	if lab.apply(nil, nil) != nil || calls(lab.sim) != 0 {
-		t.Errorf("an empty change made %d calls", calls(lab.sim))
+	if lab.apply(nil, nil) != nil || apitest.Calls(lab.sim) != 0 {
+		t.Errorf("an empty change made %d calls", apitest.Calls(lab.sim))
 	}
 }
 
@@ -464,7 +465,7 @@ func (l *routeLab) clean() {
 // crashAt applies, with the connection cut at the n-th change and all later ones refused.
 // It reports whether it came to that.
 func (l *routeLab) crashAt(n int, carriedOut bool, add, remove []cloud.Route) bool {
-	ctx, cancel := context.WithCancel(testContext(l.t))
+	ctx, cancel := context.WithCancel(apitest.Context(l.t))
 	defer cancel()
 	var mu sync.Mutex
 	seen, crashed := 0, false
@@ -492,7 +493,7 @@ func (l *routeLab) crashAt(n int, carriedOut bool, add, remove []cloud.Route) bo
 // island makes a network that the router does not reach, with a port that has the address.
 func (l *routeLab) island(cidr, address string) {
 	l.t.Helper()
-	ctx := testContext(l.t)
+	ctx := apitest.Context(l.t)
 	sc, err := l.routes.c.Network(ctx)
 	if err != nil {
 		l.t.Fatal(err)
@@ -528,7 +529,7 @@ func TestRoutesOneBadAmongMany(t *testing.T) {
 	if got := lab.list(); len(got) != 4 {
 		t.Errorf("routes %v, want 4", got)
 	}
-	logCalls(t, lab.sim)
+	apitest.LogCalls(t, lab.sim)
 }
 
 // The same address on a network that the router does not reach is another port.
@@ -568,7 +569,7 @@ func TestRoutesInTrouble(t *testing.T) {
 			tt.fault.Service = "network"
 			defer lab.sim.AddFault(tt.fault)()
 			lab.sim.ResetRequests()
-			if _, err := lab.routes.List(testContext(t), lab.cluster); err == nil || cloud.KindOf(err) != tt.want {
+			if _, err := lab.routes.List(apitest.Context(t), lab.cluster); err == nil || cloud.KindOf(err) != tt.want {
 				t.Errorf("list: %v of kind %v, want %v", err, cloud.KindOf(err), tt.want)
 			}
 			for _, err := range lab.apply(lab.someRoutes(0, 1), lab.someRoutes(1, 2)) {

@@ -118,6 +118,12 @@ func (i *Instances) getServer(ctx context.Context, t target) (*server, error) {
 	return i.getServerByName(ctx, t)
 }
 
+// exists is an error unless there is a server of that ID: KindNotFound where Nova says so.
+func (i *Instances) exists(ctx context.Context, id string) error {
+	_, err := i.getServerByID(ctx, id)
+	return err
+}
+
 func (i *Instances) getServerByID(ctx context.Context, id string) (*server, error) {
 	sc, err := i.c.Compute(ctx)
 	if err != nil {

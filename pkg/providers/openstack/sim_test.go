@@ -5,14 +5,11 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api/apitest"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 )
-
-// requestTimeout is beyond what the simulator takes on a busy machine: no test waits for it.
-const requestTimeout = 5 * time.Minute
 
 const (
 	missingID = "00000000-0000-4000-8000-00000000dead"
@@ -33,7 +30,7 @@ func newProviderOf(t *testing.T, sim *ossim.Sim, conf string) *cloud.Provider {
 	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p, warnings, err := New(context.Background(), file, cloud.Options{UserAgent: "test", RequestTimeout: requestTimeout})
+	p, warnings, err := New(context.Background(), file, cloud.Options{UserAgent: "test", RequestTimeout: apitest.RequestTimeout})
 	if err != nil || len(warnings) > 0 {
 		t.Fatalf("new provider: %v, %v", warnings, err)
 	}
@@ -45,24 +42,8 @@ func newProviderOf(t *testing.T, sim *ossim.Sim, conf string) *cloud.Provider {
 	return p
 }
 
-func testContext(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
-	t.Cleanup(cancel)
-	return ctx
-}
+func testContext(t *testing.T) context.Context { return apitest.Context(t) }
 
-// calls is the number of requests since the last reset, authentication aside.
-func calls(sim *ossim.Sim) int {
-	return sim.Count("", "") - sim.Count("identity", "")
-}
+func calls(sim *ossim.Sim) int { return apitest.Calls(sim) }
 
-// logCalls prints the request log of a failed test.
-func logCalls(t *testing.T, sim *ossim.Sim) {
-	t.Helper()
-	if t.Failed() {
-		for _, r := range sim.Requests() {
-			t.Logf("%s %s %s?%s: %d", r.Service, r.Method, r.Path, r.Query.Encode(), r.Status)
-		}
-	}
-}
+func logCalls(t *testing.T, sim *ossim.Sim) { apitest.LogCalls(t, sim) }

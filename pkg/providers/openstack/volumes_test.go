@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api/apitest"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 )
 
@@ -63,7 +64,7 @@ func TestVolumeRef(t *testing.T) {
 // makeVolumes makes a volume in each of the zones.
 func makeVolumes(t *testing.T, p *cloud.Provider, zones ...string) []cloud.VolumeRef {
 	t.Helper()
-	ctx := testContext(t)
+	ctx := apitest.Context(t)
 	sc, err := p.Volumes.(*Volumes).c.BlockStorage(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +83,7 @@ func makeVolumes(t *testing.T, p *cloud.Provider, zones ...string) []cloud.Volum
 // findVolumes asks as decorate does: what a batch did not have is read directly.
 func findVolumes(t *testing.T, p *cloud.Provider, refs []cloud.VolumeRef) []cloud.Result[*cloud.Volume] {
 	t.Helper()
-	ctx := testContext(t)
+	ctx := apitest.Context(t)
 	results := p.Volumes.Find(ctx, refs)
 	for n, r := range results {
 		if cloud.IsNotFound(r.Err) {
@@ -111,7 +112,7 @@ func TestVolumesFind(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			sim.ResetRequests()
-			defer logCalls(t, sim)
+			defer apitest.LogCalls(t, sim)
 			for n, r := range findVolumes(t, p, refs[tt.from:tt.to]) {
 				n += tt.from
 				if want[n] == "" {
@@ -124,7 +125,7 @@ func TestVolumesFind(t *testing.T) {
 					t.Errorf("volume (-want +got):\n%s", diff)
 				}
 			}
-			if n := calls(sim); n != tt.calls {
+			if n := apitest.Calls(sim); n != tt.calls {
 				t.Errorf("%d calls, want %d", n, tt.calls)
 			}
 		})
@@ -158,7 +159,7 @@ func TestVolumesOfLargeProject(t *testing.T) {
 				t.Errorf("%s: volume %d: %+v, %v", tt.name, n, r.Value, r.Err)
 			}
 		}
-		if n := calls(sim); n != tt.calls {
+		if n := apitest.Calls(sim); n != tt.calls {
 			t.Errorf("%s: %d calls, want %d", tt.name, n, tt.calls)
 		}
 	}
