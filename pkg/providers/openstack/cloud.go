@@ -13,8 +13,11 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/openstack"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/cinder"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/nova"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/providerid"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/router"
 )
 
 // Name is the value of --cloud-provider.
@@ -73,20 +76,20 @@ func New(ctx context.Context, configFile string, o cloud.Options) (*cloud.Provid
 
 // compose makes the provider of what the configuration turns on.
 func compose(c *api.Client, cfg *config.Config, regional bool) *cloud.Provider {
-	instances := newInstances(c, cfg, regional)
+	instances := nova.New(c, cfg, regional)
 	p := &cloud.Provider{
 		Name:      Name,
 		Instances: instances,
 		Owns:      providerid.Owns,
-		Volumes:   newVolumes(c, cfg.BlockStorage.IgnoreVolumeAZ),
+		Volumes:   cinder.New(c, cfg.BlockStorage.IgnoreVolumeAZ),
 	}
 	if lb := &cfg.LoadBalancer; lb.Enabled {
-		p.LoadBalancers, p.Annotations = newLoadBalancers(c, cfg, instances.exists), annotationsFor(lb)
+		p.LoadBalancers, p.Annotations = newLoadBalancers(c, cfg, instances.Exists), annotationsFor(lb)
 		p.CheckLoadBalancer = func(spec *cloud.LoadBalancerSpec) (field.ErrorList, []string) { return checkLoadBalancer(cfg, spec) }
 		p.LoadBalancerClasses = classNames(cfg.LoadBalancerClass)
 	}
 	if len(cfg.Route.RouterID) > 0 {
-		p.Routes = newRoutes(c, cfg.Route.RouterID)
+		p.Routes = router.New(c, cfg.Route.RouterID)
 	}
 	return p
 }

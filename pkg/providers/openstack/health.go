@@ -16,6 +16,7 @@ import (
 	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/openstack"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/nova"
 )
 
 // configPoll is how often cloud.conf is looked at.
@@ -69,7 +70,7 @@ func (k *keeper) run(ctx context.Context) error {
 	g.Go(func() error { return k.watch(ctx) })
 	if k.cfg.Metadata.SearchOrder != "" {
 		g.Go(func() error {
-			checkMachine(ctx, api.New(k.session), &k.cfg.Metadata)
+			nova.CheckMachine(ctx, api.New(k.session), &k.cfg.Metadata)
 			return nil
 		})
 	}

@@ -15,17 +15,18 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/neutron"
 )
 
 // groupPort is what is read of a port that has, or shall have, a Service's security group.
 type groupPort struct {
-	ID           string    `json:"id"`
-	DeviceID     string    `json:"device_id"`
-	DeviceOwner  string    `json:"device_owner"`
-	FixedIPs     []fixedIP `json:"fixed_ips"`
-	Groups       []string  `json:"security_groups"`
-	PortSecurity *bool     `json:"port_security_enabled"`
-	Revision     int       `json:"revision_number"`
+	ID           string            `json:"id"`
+	DeviceID     string            `json:"device_id"`
+	DeviceOwner  string            `json:"device_owner"`
+	FixedIPs     []neutron.FixedIP `json:"fixed_ips"`
+	Groups       []string          `json:"security_groups"`
+	PortSecurity *bool             `json:"port_security_enabled"`
+	Revision     int               `json:"revision_number"`
 }
 
 func groupPortFields() []string {
@@ -184,7 +185,7 @@ func (o *lbOperation) changeGroups(ctx context.Context, ports []*groupPort, grou
 	if len(ports) == 0 {
 		return nil
 	}
-	can, err := o.lb.extensions.get(ctx, o.lb.c)
+	can, err := o.lb.extensions.Get(ctx, o.lb.c)
 	if err != nil {
 		return err
 	}
@@ -218,7 +219,7 @@ func (o *lbOperation) changeGroupsOf(ctx context.Context, p *groupPort, group st
 		klog.FromContext(ctx).V(2).Info("Changing security groups of a port", "port", p.ID, "server", p.DeviceID, "securityGroup", group, "add", add)
 		body := map[string]any{"port": map[string]any{"security_groups": list}}
 		url := o.neutron.ServiceURL("ports", p.ID)
-		err := api.WrapError(op, api.PutJSON(ctx, o.neutron, url, body, nil, guard(can, p.Revision)))
+		err := api.WrapError(op, api.PutJSON(ctx, o.neutron, url, body, nil, neutron.Guard(can, p.Revision)))
 		switch {
 		case err == nil, cloud.IsNotFound(err): // a port that is gone needs nothing
 			return nil

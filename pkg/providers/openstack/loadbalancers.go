@@ -14,6 +14,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/keylock"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/neutron"
 )
 
 var _ cloud.LoadBalancers = (*LoadBalancers)(nil)
@@ -45,7 +46,7 @@ type LoadBalancers struct {
 	groups     groupCache
 	oldGroups  oldGroups
 	renamed    renamedLBs
-	extensions extensions
+	extensions neutron.Extensions
 
 	cidrs    subnetCIDRs
 	external atomic.Value // ID of the external network that floating IPs come from, string

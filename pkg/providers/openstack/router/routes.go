@@ -1,4 +1,4 @@
-package openstack
+package router
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/neutron"
 )
 
 // Routes manages pod routes as extra routes of a Neutron router, and lets each node's port
@@ -36,7 +37,7 @@ type Routes struct {
 	router string // its ID
 	// turn holds one token: changes of the table and its records must not interleave.
 	turn       chan struct{}
-	extensions *extensions
+	extensions *neutron.Extensions
 	// pairs are the routes whose address pairs this process made, as far as no record says so:
 	// until they are recorded or gone. Whoever has the turn may use it.
 	pairs map[routeEntry]bool
@@ -48,13 +49,13 @@ const recordsAhead = 10
 
 var _ cloud.Routes = (*Routes)(nil)
 
-func newRouter(c *api.Client, id string, x *extensions) *Routes {
+func newRouter(c *api.Client, id string, x *neutron.Extensions) *Routes {
 	return &Routes{c: c, router: id, turn: make(chan struct{}, 1), extensions: x, pairs: map[routeEntry]bool{}}
 }
 
-// newRoutes manages the routes of the configured routers, of which there is at least one.
-func newRoutes(c *api.Client, ids []string) cloud.Routes {
-	x := &extensions{}
+// New manages the routes of the configured routers, of which there is at least one.
+func New(c *api.Client, ids []string) cloud.Routes {
+	x := &neutron.Extensions{}
 	if len(ids) > 1 {
 		return newRouterSet(c, ids, x)
 	}
@@ -129,8 +130,8 @@ type routeBatch struct {
 type routeItem struct {
 	route cloud.Route
 	add   bool
-	adopt bool  // to be added, but there already and not recorded
-	port  *port // the port that has the next hop; nil when there is none
+	adopt bool          // to be added, but there already and not recorded
+	port  *neutron.Port // the port that has the next hop; nil when there is none
 	err   error
 }
 
@@ -154,7 +155,7 @@ func (b *routeBatch) apply(ctx context.Context) error {
 	if b.table, err = b.r.readTable(ctx); err != nil {
 		return err
 	}
-	if b.can, err = b.r.extensions.get(ctx, b.r.c); err != nil {
+	if b.can, err = b.r.extensions.Get(ctx, b.r.c); err != nil {
 		return err
 	}
 	for _, item := range b.items {

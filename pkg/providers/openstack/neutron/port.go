@@ -1,4 +1,4 @@
-package openstack
+package neutron
 
 import (
 	"context"
@@ -9,18 +9,18 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 )
 
-// port is a Neutron port, as much of it as anything reads: who asks for some fields of a port
+// Port is a Neutron port, as much of it as anything reads: who asks for some fields of a port
 // gets no others.
-type port struct {
+type Port struct {
 	ID           string        `json:"id"`
 	DeviceID     string        `json:"device_id"`
 	DeviceOwner  string        `json:"device_owner"`
 	NetworkID    string        `json:"network_id"`
 	Status       string        `json:"status"`
 	MAC          string        `json:"mac_address"`
-	FixedIPs     []fixedIP     `json:"fixed_ips"`
+	FixedIPs     []FixedIP     `json:"fixed_ips"`
 	Groups       []string      `json:"security_groups"`
-	Pairs        []addressPair `json:"allowed_address_pairs"`
+	Pairs        []AddressPair `json:"allowed_address_pairs"`
 	PortSecurity *bool         `json:"port_security_enabled"`
 	Revision     int           `json:"revision_number"`
 	TrunkDetails *struct {
@@ -30,26 +30,26 @@ type port struct {
 	} `json:"trunk_details"`
 }
 
-// fixedIP is an address of a port on one of its subnets.
-type fixedIP struct {
+// FixedIP is an address of a port on one of its subnets.
+type FixedIP struct {
 	SubnetID  string `json:"subnet_id"`
 	IPAddress string `json:"ip_address"`
 }
 
-// addressPair is what a port may send from beside its own addresses.
-type addressPair struct {
+// AddressPair is what a port may send from beside its own addresses.
+type AddressPair struct {
 	IPAddress  string `json:"ip_address"`
 	MACAddress string `json:"mac_address,omitempty"`
 }
 
-// is reports whether it is the address.
-func (f fixedIP) is(ip netip.Addr) bool {
+// Is reports whether it is the address.
+func (f FixedIP) Is(ip netip.Addr) bool {
 	addr, err := netip.ParseAddr(f.IPAddress)
 	return err == nil && addr == ip
 }
 
-// addresses are the port's own addresses.
-func (p *port) addresses() []netip.Addr {
+// Addresses are the port's own addresses.
+func (p *Port) Addresses() []netip.Addr {
 	var out []netip.Addr
 	for _, f := range p.FixedIPs {
 		if addr, err := netip.ParseAddr(f.IPAddress); err == nil {
@@ -59,19 +59,19 @@ func (p *port) addresses() []netip.Addr {
 	return out
 }
 
-// isOpen reports whether the port has no port security: it may send from any address, takes no
+// IsOpen reports whether the port has no port security: it may send from any address, takes no
 // security groups, and Neutron refuses both.
-func (p *port) isOpen() bool { return p.PortSecurity != nil && !*p.PortSecurity }
+func (p *Port) IsOpen() bool { return p.PortSecurity != nil && !*p.PortSecurity }
 
-// portChange is a change of one list of a port, which is written as a whole.
-type portChange struct {
+// PortChange is a change of one list of a port, which is written as a whole.
+type PortChange struct {
 	Op, Key string // what it is called in errors; the list
 	Tries   int    // how often the port may have been changed by others meanwhile
 }
 
-// apply writes what change makes of the list, if anything. The port's revision guards what others
+// Apply writes what change makes of the list, if anything. The port's revision guards what others
 // have written since it was read: then it is read again and changed anew. p is the port as it is then.
-func (c portChange) apply(ctx context.Context, client *api.Client, can map[string]bool, p *port, change func(*port) any) error {
+func (c PortChange) Apply(ctx context.Context, client *api.Client, can map[string]bool, p *Port, change func(*Port) any) error {
 	for try := 1; ; try++ {
 		list := change(p)
 		if list == nil {
@@ -82,11 +82,11 @@ func (c portChange) apply(ctx context.Context, client *api.Client, can map[strin
 			return err
 		}
 		var doc struct {
-			Port *port `json:"port"`
+			Port *Port `json:"port"`
 		}
 		url := sc.ServiceURL("ports", p.ID)
 		body := map[string]any{"port": map[string]any{c.Key: list}}
-		err = api.PutJSON(ctx, sc, url, body, &doc, guard(can, p.Revision))
+		err = api.PutJSON(ctx, sc, url, body, &doc, Guard(can, p.Revision))
 		if err == nil && doc.Port == nil {
 			err = errors.New("the answer is not about this port")
 		}

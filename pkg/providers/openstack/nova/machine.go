@@ -1,4 +1,4 @@
-package openstack
+package nova
 
 import (
 	"context"
@@ -96,10 +96,10 @@ func readMetadataService(ctx context.Context, m *config.Metadata) ([]byte, error
 	return io.ReadAll(io.LimitReader(resp.Body, machineFileMax))
 }
 
-// checkMachine says in the log whether the credentials see the server that this process runs
+// CheckMachine says in the log whether the credentials see the server that this process runs
 // on. It is a hint and no more: controllers may run in another project than their cluster,
 // so that seeing the server proves nothing about the cluster's servers, nor does not seeing it.
-func checkMachine(ctx context.Context, c *api.Client, from *config.Metadata) {
+func CheckMachine(ctx context.Context, c *api.Client, from *config.Metadata) {
 	log := klog.FromContext(ctx)
 	m, err := readMachine(ctx, from)
 	if err != nil {

@@ -1,4 +1,4 @@
-package openstack
+package nova
 
 import (
 	"context"
@@ -118,8 +118,8 @@ func (i *Instances) getServer(ctx context.Context, t target) (*server, error) {
 	return i.getServerByName(ctx, t)
 }
 
-// exists is an error unless there is a server of that ID: KindNotFound where Nova says so.
-func (i *Instances) exists(ctx context.Context, id string) error {
+// Exists is an error unless there is a server of that ID: KindNotFound where Nova says so.
+func (i *Instances) Exists(ctx context.Context, id string) error {
 	_, err := i.getServerByID(ctx, id)
 	return err
 }

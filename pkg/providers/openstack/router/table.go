@@ -1,4 +1,4 @@
-package openstack
+package router
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/neutron"
 )
 
 // routeTable is what is read of the router.
@@ -141,7 +142,7 @@ func (r *Routes) replaceTable(ctx context.Context, can map[string]bool, entries 
 		if err != nil {
 			return nil, err
 		}
-		table, err := r.put(ctx, op, "", merge(t.Routes, entries, add), guard(can, t.Revision))
+		table, err := r.put(ctx, op, "", merge(t.Routes, entries, add), neutron.Guard(can, t.Revision))
 		if err == nil {
 			return table, nil
 		}

@@ -1,4 +1,4 @@
-package openstack
+package nova
 
 import (
 	"maps"
@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/neutron"
 )
 
 // server is what is read of a Nova server.
@@ -54,7 +55,7 @@ const (
 // network in the order of their names, with trunk subports behind; at last the configured
 // sort order. The rules are those of openstack-cloud-controller-manager, because Nodes keep
 // their first address for life. Pure.
-func nodeAddresses(s *server, ports []port, subports []subport, cfg *config.Networking) []corev1.NodeAddress {
+func nodeAddresses(s *server, ports []neutron.Port, subports []subport, cfg *config.Networking) []corev1.NodeAddress {
 	b := &addressBuilder{ipv4Only: cfg.IPv6SupportDisabled}
 	for _, p := range ports {
 		if p.Status != statusActive {

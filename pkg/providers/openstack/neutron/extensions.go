@@ -1,4 +1,4 @@
-package openstack
+package neutron
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 )
 
-// extensions remembers which extensions Neutron has.
-type extensions struct {
+// Extensions remembers which extensions Neutron has.
+type Extensions struct {
 	mu      sync.Mutex
 	aliases map[string]bool
 	read    time.Time
@@ -20,8 +20,8 @@ type extensions struct {
 // extensionsTTL is how long the answer is used: Neutron may be upgraded under us.
 const extensionsTTL = 10 * time.Minute
 
-// get returns the aliases of Neutron's extensions.
-func (e *extensions) get(ctx context.Context, c *api.Client) (map[string]bool, error) {
+// Get returns the aliases of Neutron's extensions.
+func (e *Extensions) Get(ctx context.Context, c *api.Client) (map[string]bool, error) {
 	e.mu.Lock()
 	aliases, fresh := e.aliases, time.Since(e.read) < extensionsTTL
 	e.mu.Unlock()
@@ -54,8 +54,8 @@ func (e *extensions) get(ctx context.Context, c *api.Client) (map[string]bool, e
 	return aliases, nil
 }
 
-// guard makes Neutron refuse a change when the object has another revision by now.
-func guard(can map[string]bool, revision int) map[string]string {
+// Guard makes Neutron refuse a change when the object has another revision by now.
+func Guard(can map[string]bool, revision int) map[string]string {
 	if !can["revision-if-match"] {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package openstack
+package router
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/neutron"
 )
 
 // routerSet manages pod routes on several routers, as where each zone has one of its own: a
@@ -28,7 +29,7 @@ type routerSet struct {
 
 var _ cloud.Routes = (*routerSet)(nil)
 
-func newRouterSet(c *api.Client, ids []string, x *extensions) *routerSet {
+func newRouterSet(c *api.Client, ids []string, x *neutron.Extensions) *routerSet {
 	s := &routerSet{c: c}
 	for _, id := range ids {
 		s.routers = append(s.routers, newRouter(c, id, x))
@@ -191,7 +192,7 @@ func (s *routerSet) readReach(ctx context.Context) (map[string][]netip.Prefix, e
 	for _, r := range s.routers {
 		ids = append(ids, r.router)
 	}
-	ports, err := api.ListIn[port](ctx, sc, "ports", "ports", "device_id", ids, url.Values{"fields": {"id", "device_id", "fixed_ips"}})
+	ports, err := api.ListIn[neutron.Port](ctx, sc, "ports", "ports", "device_id", ids, url.Values{"fields": {"id", "device_id", "fixed_ips"}})
 	if err != nil {
 		return nil, api.WrapError("list interfaces of routers", err)
 	}

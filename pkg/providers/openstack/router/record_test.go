@@ -1,4 +1,4 @@
-package openstack
+package router
 
 import (
 	"net/http"
@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/neutron"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 )
 
@@ -112,7 +113,7 @@ func TestManyRoutesCrash(t *testing.T) {
 			if diff := diffState(left, lab.state()); diff != "" {
 				t.Errorf("%s at change %d: another cluster changed (-before +after):\n%s", drop, crash, diff)
 			}
-			lab.routes = newRouter(lab.routes.c, lab.routes.router, &extensions{})
+			lab.routes = newRouter(lab.routes.c, lab.routes.router, &neutron.Extensions{})
 			lab.mustApply(lab.missing(0, many), nil)
 			lab.mustApply(lab.unrecorded(0, many), nil)
 			if got := lab.state(); len(lab.ours()) != many || len(got.Routes) != many+2 || len(got.Pairs) != many {

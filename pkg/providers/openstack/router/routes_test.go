@@ -1,4 +1,4 @@
-package openstack
+package router
 
 import (
 	"context"
@@ -22,6 +22,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api/apitest"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/neutron"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 )
 
@@ -107,7 +108,7 @@ func (l *routeLab) state() routeState {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	ports, err := api.ListAll[port](ctx, sc, "ports", nil, "ports")
+	ports, err := api.ListAll[neutron.Port](ctx, sc, "ports", nil, "ports")
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -275,7 +276,7 @@ func TestRoutesOfOthersStay(t *testing.T) {
 		{"192.168.77.0/24", hop}, {"10.244.200.0/24", hop}, {lab.route(2).Destination.String(), lab.servers[2].Addresses[0].String()},
 	}}})
 	lab.put("routers/"+router+"/tags", map[string]any{"tags": []string{"operators", "isthmus-", "isthmus-of-mine", clusterRecordPrefix(lab.cluster) + "mine", clusterRecordPrefix(lab.cluster) + "AAAAAAAAAAAA_"}})
-	lab.put("ports/"+lab.servers[0].PortIDs[0], map[string]any{"port": map[string]any{"allowed_address_pairs": []addressPair{
+	lab.put("ports/"+lab.servers[0].PortIDs[0], map[string]any{"port": map[string]any{"allowed_address_pairs": []neutron.AddressPair{
 		{IPAddress: "10.99.0.0/16"}, {IPAddress: lab.route(0).Destination.Addr().String()}}}})
 	before := lab.state()
 
@@ -350,7 +351,7 @@ func TestComplaintRoutesOfAnotherControllerAreTakenOver(t *testing.T) {
 		}
 		lab.put("routers/"+lab.routes.router, map[string]any{"router": map[string]any{"routes": entries}})
 		for i, e := range entries {
-			lab.put("ports/"+lab.servers[i].PortIDs[0], map[string]any{"port": map[string]any{"allowed_address_pairs": []addressPair{{IPAddress: e.Destination}}}})
+			lab.put("ports/"+lab.servers[i].PortIDs[0], map[string]any{"port": map[string]any{"allowed_address_pairs": []neutron.AddressPair{{IPAddress: e.Destination}}}})
 		}
 		want := lab.state()
 		for _, r := range lab.someRoutes(0, n) {
@@ -483,7 +484,7 @@ func (l *routeLab) crashAt(n int, carriedOut bool, add, remove []cloud.Route) bo
 		}
 	})
 	defer stop()
-	fresh := newRouter(l.routes.c, l.routes.router, &extensions{})
+	fresh := newRouter(l.routes.c, l.routes.router, &neutron.Extensions{})
 	fresh.Apply(ctx, l.cluster, add, remove)
 	mu.Lock()
 	defer mu.Unlock()
@@ -667,7 +668,7 @@ func BenchmarkRoutesOfManyNodes(b *testing.B) {
 	for i := range n {
 		route := cloud.Route{Destination: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i / 256), byte(i % 256), 0}), 24), NextHop: netip.AddrFrom4([4]byte{172, 16, byte(i / 256), byte(i % 256)})}
 		table.Routes, table.Tags = append(table.Routes, entryOf(route)), append(table.Tags, recordTag(cluster, route)+recordPair)
-		items = append(items, &routeItem{route: route, add: true, port: &port{}})
+		items = append(items, &routeItem{route: route, add: true, port: &neutron.Port{}})
 	}
 	b.Run("list", func(b *testing.B) {
 		for b.Loop() {

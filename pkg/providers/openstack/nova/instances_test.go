@@ -1,4 +1,4 @@
-package openstack
+package nova
 
 import (
 	"fmt"
@@ -31,6 +31,7 @@ func wantInstance(s ossim.Server) *cloud.Instance {
 	i := &cloud.Instance{
 		ProviderID: "openstack:///" + s.ID, Name: s.Name, Type: s.Flavor, Zone: s.Zone, Region: "RegionOne", Shutdown: s.Status == "SHUTOFF",
 	}
+	i.MachineIDs = []string{s.ID}
 	for _, a := range s.Addresses {
 		i.Addresses = append(i.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: a.String()})
 	}
@@ -270,7 +271,7 @@ func TestFindFailsWithoutPorts(t *testing.T) {
 
 // Only SHUTOFF is a shutdown: every other status may pass, or is not Nova's at all.
 func TestOnlyShutoffIsShutdown(t *testing.T) {
-	i := newInstances(api.New(noSession{}), &config.Config{}, false)
+	i := New(api.New(noSession{}), &config.Config{}, false)
 	for status, want := range map[string]bool{
 		"SHUTOFF": true, "ACTIVE": false, "BUILD": false, "REBOOT": false, "HARD_REBOOT": false, "PAUSED": false, "SUSPENDED": false,
 		"RESCUE": false, "RESIZE": false, "VERIFY_RESIZE": false, "MIGRATING": false, "SHELVED": false, "SHELVED_OFFLOADED": false,

@@ -1,4 +1,4 @@
-package openstack
+package nova
 
 import (
 	"cmp"
@@ -49,8 +49,8 @@ type Instances struct {
 
 var _ cloud.Instances = (*Instances)(nil)
 
-// newInstances makes the servers of a region. With regional their provider IDs name it.
-func newInstances(c *api.Client, cfg *config.Config, regional bool) *Instances {
+// New makes the servers of a region. With regional their provider IDs name it.
+func New(c *api.Client, cfg *config.Config, regional bool) *Instances {
 	return &Instances{c: c, networking: &cfg.Networking, labelPrefix: cfg.Metadata.NodeLabelPrefix, regional: regional}
 }
 

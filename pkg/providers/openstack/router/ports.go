@@ -1,4 +1,4 @@
-package openstack
+package router
 
 import (
 	"context"
@@ -10,11 +10,12 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/neutron"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/providerid"
 )
 
 // isPairOf reports whether the pair lets the port send from the route's destination by its own MAC.
-func isPairOf(route cloud.Route, a addressPair, p *port) bool {
+func isPairOf(route cloud.Route, a neutron.AddressPair, p *neutron.Port) bool {
 	if a.MACAddress != "" && p.MAC != "" && a.MACAddress != p.MAC {
 		return false
 	}
@@ -27,11 +28,11 @@ func isPairOf(route cloud.Route, a addressPair, p *port) bool {
 
 // needsPair reports whether the port lacks the pair for the route. A port without port
 // security may send from any address, and Neutron refuses pairs there.
-func needsPair(p *port, route cloud.Route) bool {
-	if p == nil || p.isOpen() {
+func needsPair(p *neutron.Port, route cloud.Route) bool {
+	if p == nil || p.IsOpen() {
 		return false
 	}
-	return !slices.ContainsFunc(p.Pairs, func(a addressPair) bool { return isPairOf(route, a, p) })
+	return !slices.ContainsFunc(p.Pairs, func(a neutron.AddressPair) bool { return isPairOf(route, a, p) })
 }
 
 // findPorts finds the port behind each item's next hop, for all items in one request. The
@@ -53,7 +54,7 @@ func (b *routeBatch) findPorts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ports, err := api.ListIn[*port](ctx, sc, "ports", "ports", "fixed_ips", filters, url.Values{"fields": {
+	ports, err := api.ListIn[*neutron.Port](ctx, sc, "ports", "ports", "fixed_ips", filters, url.Values{"fields": {
 		"id", "device_id", "fixed_ips", "allowed_address_pairs", "port_security_enabled", "revision_number", "mac_address"}})
 	if err != nil {
 		return api.WrapError("list ports of next hops", err)
@@ -66,14 +67,14 @@ func (b *routeBatch) findPorts(ctx context.Context) error {
 		}
 		candidates := slices.Clone(byAddress[item.route.NextHop])
 		if id, _, err := providerid.Parse(item.route.Node.ProviderID); err == nil {
-			candidates = slices.DeleteFunc(candidates, func(p *port) bool { return p.DeviceID != id })
+			candidates = slices.DeleteFunc(candidates, func(p *neutron.Port) bool { return p.DeviceID != id })
 		} else if len(candidates) > 1 {
 			if subnets == nil {
 				if subnets, err = b.routerSubnets(ctx); err != nil {
 					return err
 				}
 			}
-			candidates = slices.DeleteFunc(candidates, func(p *port) bool { return !onSubnet(p, item.route.NextHop, subnets) })
+			candidates = slices.DeleteFunc(candidates, func(p *neutron.Port) bool { return !onSubnet(p, item.route.NextHop, subnets) })
 		}
 		switch {
 		case len(candidates) == 1:
@@ -88,11 +89,11 @@ func (b *routeBatch) findPorts(ctx context.Context) error {
 }
 
 // portsByAddress lists each port under each of its addresses, once.
-func portsByAddress(ports []*port) map[netip.Addr][]*port {
-	out := map[netip.Addr][]*port{}
+func portsByAddress(ports []*neutron.Port) map[netip.Addr][]*neutron.Port {
+	out := map[netip.Addr][]*neutron.Port{}
 	for _, p := range ports {
-		for _, addr := range p.addresses() {
-			if !slices.ContainsFunc(out[addr], func(o *port) bool { return o.ID == p.ID }) {
+		for _, addr := range p.Addresses() {
+			if !slices.ContainsFunc(out[addr], func(o *neutron.Port) bool { return o.ID == p.ID }) {
 				out[addr] = append(out[addr], p)
 			}
 		}
@@ -101,8 +102,8 @@ func portsByAddress(ports []*port) map[netip.Addr][]*port {
 }
 
 // onSubnet reports whether the port has the address on one of the subnets.
-func onSubnet(p *port, ip netip.Addr, subnets []string) bool {
-	return slices.ContainsFunc(p.FixedIPs, func(f fixedIP) bool { return f.is(ip) && slices.Contains(subnets, f.SubnetID) })
+func onSubnet(p *neutron.Port, ip netip.Addr, subnets []string) bool {
+	return slices.ContainsFunc(p.FixedIPs, func(f neutron.FixedIP) bool { return f.Is(ip) && slices.Contains(subnets, f.SubnetID) })
 }
 
 // routerSubnets lists the subnets that the router has an interface on.
@@ -111,7 +112,7 @@ func (b *routeBatch) routerSubnets(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	ports, err := api.ListAll[port](ctx, sc, "ports", url.Values{"device_id": {b.r.routerID()}, "fields": {"id", "fixed_ips"}}, "ports")
+	ports, err := api.ListAll[neutron.Port](ctx, sc, "ports", url.Values{"device_id": {b.r.routerID()}, "fields": {"id", "fixed_ips"}}, "ports")
 	if err != nil {
 		return nil, api.WrapError("list interfaces of router "+b.r.routerID(), err)
 	}
@@ -127,11 +128,11 @@ func (b *routeBatch) routerSubnets(ctx context.Context) ([]string, error) {
 // addPairs gives each port that lacks it the pair of its route.
 func (b *routeBatch) addPairs(ctx context.Context) {
 	items := slices.DeleteFunc(b.open(true), func(item *routeItem) bool { return item.adopt })
-	b.changePairs(ctx, items, func(p *port, items []*routeItem) []addressPair {
+	b.changePairs(ctx, items, func(p *neutron.Port, items []*routeItem) []neutron.AddressPair {
 		pairs := slices.Clone(p.Pairs)
 		for _, item := range items {
 			if needsPair(p, item.route) {
-				pairs = append(pairs, addressPair{IPAddress: item.route.Destination.Masked().String()})
+				pairs = append(pairs, neutron.AddressPair{IPAddress: item.route.Destination.Masked().String()})
 			}
 		}
 		return pairs
@@ -154,8 +155,8 @@ func (b *routeBatch) ownsPair(route cloud.Route) bool {
 
 // removePairs takes the pairs of removed routes out again, those that are ours.
 func (b *routeBatch) removePairs(ctx context.Context) {
-	b.changePairs(ctx, b.open(false), func(p *port, items []*routeItem) []addressPair {
-		return slices.DeleteFunc(slices.Clone(p.Pairs), func(a addressPair) bool {
+	b.changePairs(ctx, b.open(false), func(p *neutron.Port, items []*routeItem) []neutron.AddressPair {
+		return slices.DeleteFunc(slices.Clone(p.Pairs), func(a neutron.AddressPair) bool {
 			return slices.ContainsFunc(items, func(item *routeItem) bool {
 				return isPairOf(item.route, a, p) && b.ownsPair(item.route)
 			})
@@ -167,7 +168,7 @@ func (b *routeBatch) removePairs(ctx context.Context) {
 const pairsAtOnce = 4
 
 // changePairs changes each port of the items at most once. A port that fails fails its items.
-func (b *routeBatch) changePairs(ctx context.Context, items []*routeItem, change func(*port, []*routeItem) []addressPair) {
+func (b *routeBatch) changePairs(ctx context.Context, items []*routeItem, change func(*neutron.Port, []*routeItem) []neutron.AddressPair) {
 	byPort := map[string][]*routeItem{}
 	for _, item := range items {
 		if item.port != nil {
@@ -178,7 +179,7 @@ func (b *routeBatch) changePairs(ctx context.Context, items []*routeItem, change
 	g.SetLimit(pairsAtOnce)
 	for _, items := range byPort {
 		g.Go(func() error {
-			err := b.changePort(ctx, items[0].port, func(p *port) []addressPair { return change(p, items) })
+			err := b.changePort(ctx, items[0].port, func(p *neutron.Port) []neutron.AddressPair { return change(p, items) })
 			for _, item := range items {
 				item.err = portError(item, err)
 			}
@@ -204,13 +205,13 @@ func portError(item *routeItem, err error) error {
 const pairTries = 3
 
 // changePort writes a port's pairs where change changes them.
-func (b *routeBatch) changePort(ctx context.Context, p *port, change func(*port) []addressPair) error {
-	c := portChange{Op: "set allowed address pairs of port " + p.ID, Key: "allowed_address_pairs", Tries: pairTries}
-	return c.apply(ctx, b.r.c, b.can, p, func(p *port) any {
+func (b *routeBatch) changePort(ctx context.Context, p *neutron.Port, change func(*neutron.Port) []neutron.AddressPair) error {
+	c := neutron.PortChange{Op: "set allowed address pairs of port " + p.ID, Key: "allowed_address_pairs", Tries: pairTries}
+	return c.Apply(ctx, b.r.c, b.can, p, func(p *neutron.Port) any {
 		pairs := change(p)
 		if slices.Equal(pairs, p.Pairs) {
 			return nil
 		}
-		return append([]addressPair{}, pairs...) // not null
+		return append([]neutron.AddressPair{}, pairs...) // not null
 	})
 }

@@ -1,4 +1,4 @@
-package openstack
+package router
 
 import (
 	"context"

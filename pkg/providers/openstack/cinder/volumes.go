@@ -1,4 +1,4 @@
-package openstack
+package cinder
 
 import (
 	"context"
@@ -38,8 +38,8 @@ type Volumes struct {
 
 var _ cloud.Volumes = (*Volumes)(nil)
 
-// newVolumes makes the volumes of a region, none of them ours with ignoreZone.
-func newVolumes(c *api.Client, ignoreZone bool) *Volumes { return &Volumes{c: c, ignoreZone: ignoreZone} }
+// New makes the volumes of a region, none of them ours with ignoreZone.
+func New(c *api.Client, ignoreZone bool) *Volumes { return &Volumes{c: c, ignoreZone: ignoreZone} }
 
 // Sources implements cloud.Volumes.
 func (v *Volumes) Sources() []cloud.VolumeSource {

@@ -1,4 +1,4 @@
-package openstack
+package nova
 
 import (
 	"testing"
@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/neutron"
 )
 
 // sorted is the section with an order of addresses.
@@ -31,10 +32,10 @@ func hostName(a string) corev1.NodeAddress {
 func fixed(a string) serverAddress    { return serverAddress{Addr: a, Type: "fixed"} }
 func floating(a string) serverAddress { return serverAddress{Addr: a, Type: "floating"} }
 
-func portOf(status string, ips ...string) port {
-	p := port{Status: status}
+func portOf(status string, ips ...string) neutron.Port {
+	p := neutron.Port{Status: status}
 	for _, ip := range ips {
-		p.FixedIPs = append(p.FixedIPs, fixedIP{IPAddress: ip})
+		p.FixedIPs = append(p.FixedIPs, neutron.FixedIP{IPAddress: ip})
 	}
 	return p
 }
@@ -44,7 +45,7 @@ func TestNodeAddresses(t *testing.T) {
 	tests := []struct {
 		name     string
 		server   server
-		ports    []port
+		ports    []neutron.Port
 		subports []subport
 		cfg      config.Networking
 		want     []corev1.NodeAddress
@@ -53,26 +54,26 @@ func TestNodeAddresses(t *testing.T) {
 		{
 			name:   "one port, listed by Nova as well",
 			server: server{Addresses: networks{"net": {fixed("10.0.0.5")}}},
-			ports:  []port{portOf("ACTIVE", "10.0.0.5")},
+			ports:  []neutron.Port{portOf("ACTIVE", "10.0.0.5")},
 			want:   []corev1.NodeAddress{internal("10.0.0.5")},
 		},
 		{
 			name:   "ports come first, in their order; what Nova adds follows by network name",
 			server: server{Addresses: networks{"b": {fixed("10.2.0.9"), fixed("10.2.0.5")}, "a": {fixed("10.1.0.9"), fixed("10.1.0.5")}}},
-			ports:  []port{portOf("ACTIVE", "10.2.0.5"), portOf("ACTIVE", "10.1.0.5")},
+			ports:  []neutron.Port{portOf("ACTIVE", "10.2.0.5"), portOf("ACTIVE", "10.1.0.5")},
 			want:   []corev1.NodeAddress{internal("10.2.0.5"), internal("10.1.0.5"), internal("10.1.0.9"), internal("10.2.0.9")},
 		},
 		{
 			name:   "a port that is down does not count, but Nova's address does",
 			server: server{Addresses: networks{"a": {fixed("10.1.0.5")}, "b": {fixed("10.2.0.5")}}},
-			ports:  []port{portOf("DOWN", "10.1.0.5"), portOf("ACTIVE", "10.2.0.5")},
+			ports:  []neutron.Port{portOf("DOWN", "10.1.0.5"), portOf("ACTIVE", "10.2.0.5")},
 			want:   []corev1.NodeAddress{internal("10.2.0.5"), internal("10.1.0.5")},
 		},
 		{
 			name: "access addresses, host name and floating IP",
 			server: server{AccessIPv4: "192.0.2.1", AccessIPv6: "2001:db8::1", Metadata: map[string]string{"hostname": "n1.example.org"},
 				Addresses: networks{"net": {fixed("10.0.0.5"), floating("203.0.113.7")}}},
-			ports: []port{portOf("ACTIVE", "10.0.0.5")},
+			ports: []neutron.Port{portOf("ACTIVE", "10.0.0.5")},
 			want:  []corev1.NodeAddress{internal("10.0.0.5"), external("192.0.2.1"), external("2001:db8::1"), hostName("n1.example.org"), external("203.0.113.7")},
 		},
 		{
@@ -83,13 +84,13 @@ func TestNodeAddresses(t *testing.T) {
 		{
 			name:   "dual stack",
 			server: server{Addresses: networks{"net": {fixed("10.0.0.5"), fixed("fd00::5")}}},
-			ports:  []port{portOf("ACTIVE", "fd00::5", "10.0.0.5")},
+			ports:  []neutron.Port{portOf("ACTIVE", "fd00::5", "10.0.0.5")},
 			want:   []corev1.NodeAddress{internal("fd00::5"), internal("10.0.0.5")},
 		},
 		{
 			name:     "IPv6 disabled",
 			server:   server{AccessIPv6: "2001:db8::1", Addresses: networks{"net": {fixed("10.0.0.5"), fixed("fd00::5"), floating("2001:db8::2")}}},
-			ports:    []port{portOf("ACTIVE", "fd00::5", "10.0.0.5")},
+			ports:    []neutron.Port{portOf("ACTIVE", "fd00::5", "10.0.0.5")},
 			subports: []subport{{network: "vlan", addresses: []string{"fd01::5"}}},
 			cfg:      config.Networking{IPv6SupportDisabled: true},
 			want:     []corev1.NodeAddress{internal("10.0.0.5")},
@@ -97,28 +98,28 @@ func TestNodeAddresses(t *testing.T) {
 		{
 			name:   "public network: its port's address is external only",
 			server: server{Addresses: networks{"ext": {fixed("192.0.2.5")}, "net": {fixed("10.0.0.5")}}},
-			ports:  []port{portOf("ACTIVE", "192.0.2.5"), portOf("ACTIVE", "10.0.0.5")},
+			ports:  []neutron.Port{portOf("ACTIVE", "192.0.2.5"), portOf("ACTIVE", "10.0.0.5")},
 			cfg:    config.Networking{PublicNetworkName: []string{"ext", "ext2"}},
 			want:   []corev1.NodeAddress{internal("10.0.0.5"), external("192.0.2.5")},
 		},
 		{
 			name:   "internal networks: others are left out, floating IPs and public networks stay",
 			server: server{Addresses: networks{"net": {fixed("10.0.0.5"), floating("203.0.113.7")}, "storage": {fixed("10.9.0.5")}, "ext": {fixed("192.0.2.5")}}},
-			ports:  []port{portOf("ACTIVE", "10.9.0.5"), portOf("ACTIVE", "10.0.0.5"), portOf("ACTIVE", "192.0.2.5")},
+			ports:  []neutron.Port{portOf("ACTIVE", "10.9.0.5"), portOf("ACTIVE", "10.0.0.5"), portOf("ACTIVE", "192.0.2.5")},
 			cfg:    config.Networking{InternalNetworkName: []string{"net"}, PublicNetworkName: []string{"ext"}},
 			want:   []corev1.NodeAddress{internal("10.0.0.5"), external("192.0.2.5"), external("203.0.113.7")},
 		},
 		{
 			name:     "trunk subports join their networks",
 			server:   server{Addresses: networks{"net": {fixed("10.0.0.5")}, "zz": {fixed("10.8.0.5")}}},
-			ports:    []port{portOf("ACTIVE", "10.0.0.5")},
+			ports:    []neutron.Port{portOf("ACTIVE", "10.0.0.5")},
 			subports: []subport{{network: "vlan", addresses: []string{"10.7.0.5"}}, {network: "net", addresses: []string{"10.0.0.6"}}},
 			want:     []corev1.NodeAddress{internal("10.0.0.5"), internal("10.0.0.6"), internal("10.7.0.5"), internal("10.8.0.5")},
 		},
 		{
 			name:   "sort order: by prefix, ascending inside, the rest behind as it was",
 			server: server{AccessIPv4: "192.0.2.1", Metadata: map[string]string{"hostname": "n"}, Addresses: networks{"net": {floating("203.0.113.7")}}},
-			ports:  []port{portOf("ACTIVE", "10.0.0.9", "10.0.0.10", "10.0.0.2", "172.16.0.1", "fd00::9", "fd00::1")},
+			ports:  []neutron.Port{portOf("ACTIVE", "10.0.0.9", "10.0.0.10", "10.0.0.2", "172.16.0.1", "fd00::9", "fd00::1")},
 			cfg:    sorted("fd00::/8, 10.0.0.0/8"),
 			want: []corev1.NodeAddress{internal("fd00::1"), internal("fd00::9"), internal("10.0.0.2"), internal("10.0.0.9"), internal("10.0.0.10"),
 				internal("172.16.0.1"), external("192.0.2.1"), hostName("n"), external("203.0.113.7")},
@@ -126,7 +127,7 @@ func TestNodeAddresses(t *testing.T) {
 		{
 			name:   "what is no address is left out",
 			server: server{AccessIPv4: "x", Addresses: networks{"net": {fixed(""), fixed("10.0.0.256")}}},
-			ports:  []port{portOf("ACTIVE", "nonsense")},
+			ports:  []neutron.Port{portOf("ACTIVE", "nonsense")},
 		},
 	}
 	for _, tt := range tests {

@@ -1,4 +1,4 @@
-package openstack
+package nova
 
 import (
 	"cmp"
@@ -7,11 +7,12 @@ import (
 	"slices"
 
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/neutron"
 )
 
 // attachments are the ports of servers and what reaches them through trunks, by server ID.
 type attachments struct {
-	ports    map[string][]port // sorted by ID
+	ports    map[string][]neutron.Port // sorted by ID
 	subports map[string][]subport
 }
 
@@ -28,22 +29,22 @@ func (i *Instances) readPorts(ctx context.Context, servers []string) (*attachmen
 	if err != nil {
 		return nil, err
 	}
-	all, err := api.ListFewOrAll[port](ctx, sc, "ports", "device_id", servers, portQuery())
+	all, err := api.ListFewOrAll[neutron.Port](ctx, sc, "ports", "device_id", servers, portQuery())
 	if err != nil {
 		return nil, api.WrapError("list ports", err)
 	}
-	known := make(map[string]*port, len(all))
+	known := make(map[string]*neutron.Port, len(all))
 	for n := range all {
 		known[all[n].ID] = &all[n]
 	}
-	out := &attachments{ports: make(map[string][]port, len(servers)), subports: map[string][]subport{}}
+	out := &attachments{ports: make(map[string][]neutron.Port, len(servers)), subports: map[string][]subport{}}
 	for _, p := range known {
 		if _, wanted := slices.BinarySearch(servers, p.DeviceID); wanted {
 			out.ports[p.DeviceID] = append(out.ports[p.DeviceID], *p)
 		}
 	}
 	for _, ports := range out.ports {
-		slices.SortFunc(ports, func(a, b port) int { return cmp.Compare(a.ID, b.ID) })
+		slices.SortFunc(ports, func(a, b neutron.Port) int { return cmp.Compare(a.ID, b.ID) })
 	}
 	return out, i.readSubports(ctx, out, known)
 }
@@ -51,7 +52,7 @@ func (i *Instances) readPorts(ctx context.Context, servers []string) (*attachmen
 // readSubports adds the trunk subports of the servers, which the ports that carry the
 // trunks name: their ports where they are not known yet, and their networks' names, by
 // which address rules go.
-func (i *Instances) readSubports(ctx context.Context, a *attachments, known map[string]*port) error {
+func (i *Instances) readSubports(ctx context.Context, a *attachments, known map[string]*neutron.Port) error {
 	var missing []string
 	carried := map[string][]string{} // server → subport IDs
 	for server, ports := range a.ports {
@@ -74,7 +75,7 @@ func (i *Instances) readSubports(ctx context.Context, a *attachments, known map[
 	if err != nil {
 		return err
 	}
-	more, err := api.ListFewOrAll[port](ctx, sc, "ports", "id", missing, portQuery())
+	more, err := api.ListFewOrAll[neutron.Port](ctx, sc, "ports", "id", missing, portQuery())
 	if err != nil {
 		return api.WrapError("list trunk subports", err)
 	}
@@ -102,7 +103,7 @@ func (i *Instances) readSubports(ctx context.Context, a *attachments, known map[
 }
 
 // networkNames reads the names of the carried subports' networks, by ID.
-func (i *Instances) networkNames(ctx context.Context, carried map[string][]string, known map[string]*port) (map[string]string, error) {
+func (i *Instances) networkNames(ctx context.Context, carried map[string][]string, known map[string]*neutron.Port) (map[string]string, error) {
 	var ids []string
 	for _, subports := range carried {
 		for _, id := range subports {
