@@ -9,7 +9,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/isthmus-cloud/isthmus/test/differential/openstack"
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/difference"
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/recording"
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/script"
 )
 
 func main() {
@@ -28,7 +30,7 @@ func run(dir, reference, guide string) error {
 	if err != nil {
 		return err
 	}
-	var r openstack.Results
+	var r difference.Results
 	if err := json.Unmarshal(data, &r); err != nil {
 		return fmt.Errorf("results.golden: %w", err)
 	}
@@ -78,8 +80,8 @@ In %d of %d scenarios every step ends the same but for the owner's mark. The oth
 
 // inRealCloud is the real cloud that recordings are from, too, and of how many scenarios.
 func inRealCloud(dir string) (cloud string, scenarios int, err error) {
-	for _, g := range openstack.RealGroups() {
-		r, err := openstack.ReadRecording(filepath.Join(dir, openstack.RealRecordings), g.Name)
+	for _, g := range script.RealGroups() {
+		r, err := recording.Read(filepath.Join(dir, recording.Real), g.Name)
 		if err != nil {
 			return "", 0, err
 		}
@@ -89,11 +91,11 @@ func inRealCloud(dir string) (cloud string, scenarios int, err error) {
 }
 
 // table is the reference. So many of the scenarios are recorded in a real cloud, too.
-func table(r *openstack.Results, cloud string, scenarios int) []byte {
+func table(r *difference.Results, cloud string, scenarios int) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, head, r.Manager, r.Scenarios, r.Groups)
 	fmt.Fprintf(&b, like, scenarios, cloud)
-	if list := openstack.RealDifferences(); len(list) > 0 {
+	if list := difference.RealDifferences(); len(list) > 0 {
 		b.WriteString(", except:\n\n")
 		for _, d := range list {
 			fmt.Fprintf(&b, "- %s: %s\n", d.Name, d.Why)
@@ -102,16 +104,16 @@ func table(r *openstack.Results, cloud string, scenarios int) []byte {
 		b.WriteString(".\n")
 	}
 	fmt.Fprintf(&b, scratch, r.Same, r.Scenarios)
-	for _, d := range openstack.Differences() {
+	for _, d := range difference.Differences() {
 		fmt.Fprintf(&b, "| %s | %d |\n", d.Name, r.Intended[d.Name])
 	}
 	b.WriteString("\n## Taking over\n\nStarted on each state that OCCM had left and not failed at, Isthmus publishes the same addresses and changes nothing in the cloud but to mark " +
 		"each load balancer as this cluster's, except:\n\n")
-	for _, x := range openstack.AtTakeover() {
+	for _, x := range difference.AtTakeover() {
 		fmt.Fprintf(&b, "- %s %s\n", x.What, x.Why)
 	}
 	fmt.Fprintf(&b, "\n## Going back\n\nOCCM was started on %d states that Isthmus had left. Where it can serve a Service at all it changed nothing in the cloud, except:\n\n", r.Back)
-	for _, x := range openstack.TakingBack() {
+	for _, x := range difference.TakingBack() {
 		fmt.Fprintf(&b, "- %s %s\n", x.What, x.Why)
 	}
 	return b.Bytes()
@@ -121,7 +123,7 @@ func table(r *openstack.Results, cloud string, scenarios int) []byte {
 func differences() []byte {
 	var b bytes.Buffer
 	b.WriteString("| OCCM | Isthmus | Why |\n|---|---|---|\n")
-	for _, d := range openstack.Differences() {
+	for _, d := range difference.Differences() {
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", d.OCCM, d.Here, d.Why)
 	}
 	return b.Bytes()

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/isthmus-cloud/isthmus/test/differential/openstack"
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/difference"
 )
 
 func TestTheListReplacesWhatIsBetweenTheMarks(t *testing.T) {
@@ -21,8 +21,8 @@ func TestTheListReplacesWhatIsBetweenTheMarks(t *testing.T) {
 }
 
 func TestTheReferenceCounts(t *testing.T) {
-	first := openstack.Differences()[0]
-	got := string(table(&openstack.Results{Manager: "v9", Groups: 2, Scenarios: 30, Same: 20, Back: 40, Intended: map[string]int{first.Name: 7}}, "OpenStack X", 12))
+	first := difference.Differences()[0]
+	got := string(table(&difference.Results{Manager: "v9", Groups: 2, Scenarios: 30, Same: 20, Back: 40, Intended: map[string]int{first.Name: 7}}, "OpenStack X", 12))
 	for _, want := range []string{"v9", "30 scenarios in 2 groups", "In 20 of 30 scenarios", "| " + first.Name + " | 7 |", "started on 40 states", "12 of the scenarios against a real cloud, too (OpenStack X"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing in\n%s", want, got)

@@ -15,7 +15,10 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
 	"github.com/isthmus-cloud/isthmus/test/differential"
-	"github.com/isthmus-cloud/isthmus/test/differential/openstack"
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/play"
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/record"
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/recording"
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/script"
 )
 
 func main() {
@@ -50,19 +53,19 @@ func run(ctx context.Context) error {
 		}
 		*version = told
 	}
-	groups := openstack.Groups()
+	groups := script.Groups()
 	if *real {
-		groups, *out = openstack.RealGroups(), openstack.SimulatorLike(*out)
+		groups, *out = script.RealGroups(), recording.SimulatorLike(*out)
 	}
 	if *only != "" {
-		groups = slices.DeleteFunc(groups, func(g openstack.Group) bool { return !slices.Contains(strings.Split(*only, ","), g.Name) })
+		groups = slices.DeleteFunc(groups, func(g script.Group) bool { return !slices.Contains(strings.Split(*only, ","), g.Name) })
 	}
-	work := make(chan *openstack.Group)
+	work := make(chan *script.Group)
 	failed := make(chan error, len(groups)+*width)
 	var wg sync.WaitGroup
 	for range *width {
 		wg.Go(func() {
-			plane, err := controlplane.Run(openstack.PlaneOptions())
+			plane, err := controlplane.Run(play.PlaneOptions())
 			if err != nil {
 				failed <- err
 				for range work { // the other workers must not block
@@ -70,7 +73,7 @@ func run(ctx context.Context) error {
 				return
 			}
 			for g := range work {
-				r := &job{openstack.Recorder{Binary: *binary, Version: *version, Plane: plane, Logs: *logs}, *out, *ours, *back, *real}
+				r := &job{record.Recorder{Binary: *binary, Version: *version, Plane: plane, Logs: *logs}, *out, *ours, *back, *real}
 				failed <- r.record(ctx, g)
 			}
 			failed <- plane.Stop()
@@ -94,25 +97,25 @@ func run(ctx context.Context) error {
 
 // job is how a group is recorded.
 type job struct {
-	openstack.Recorder
+	record.Recorder
 	out, ours  string
 	back, real bool
 }
 
-func (j *job) record(ctx context.Context, g *openstack.Group) error {
-	var recording *openstack.Recording
+func (j *job) record(ctx context.Context, g *script.Group) error {
+	var made *recording.Recording
 	var err error
 	if j.back {
-		recording, err = openstack.ReadRecording(j.out, g.Name)
+		made, err = recording.Read(j.out, g.Name)
 	} else {
-		recording, err = j.Record(ctx, g)
+		made, err = j.Record(ctx, g)
 	}
 	if err == nil && j.ours != "" && !j.real {
-		recording.Backs, err = j.Back(ctx, g, j.ours)
+		made.Backs, err = j.Back(ctx, g, j.ours)
 	}
 	if err != nil {
 		return err
 	}
 	fmt.Printf("%s: %d scenarios, %d phases\n", g.Name, len(g.Scenarios), len(g.Phases()))
-	return recording.Write(j.out)
+	return made.Write(j.out)
 }

@@ -140,6 +140,9 @@ var arrows = []struct {
 	{"test/controlplane", nil},
 	{"test/golden", nil},
 	{"test/eventually", nil},
+	{"test/differential/openstack/script", []string{"test/differential/openstack/snapshot"}},
+	{"test/differential/openstack/recording", []string{"test/differential/openstack/script", "test/differential/openstack/snapshot"}},
+	{"test/differential/openstack/difference", []string{"test/differential/openstack/recording", "test/differential/openstack/script", "test/differential/openstack/snapshot"}},
 	{"test", []string{"cmd", "credentialprovider", "manifests", "pkg", "webhooks"}},
 	{"hack", []string{"cmd", "credentialprovider", "manifests", "pkg", "webhooks", "test"}},
 }

@@ -15,13 +15,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
-	differential "github.com/isthmus-cloud/isthmus/test/differential/openstack"
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/play"
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/recording"
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/snapshot"
 	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
 
 // takeover is a cluster, and its cloud, as openstack-cloud-controller-manager has left them.
 type takeover struct {
-	*differential.Player
+	*play.Player
 	c        *cluster
 	sim      *ossim.Sim
 	services []types.NamespacedName
@@ -40,21 +42,21 @@ func newTakeover(c *cluster, sim *ossim.Sim) *takeover {
 		}
 	}
 	const dir, phase = "../differential/openstack/testdata", 1
-	group, recording, err := differential.Recorded(dir, "sh-plain")
+	group, recorded, err := recording.Of(dir, "sh-plain")
 	must(err)
-	internal, more, err := differential.Recorded(dir, "s-ip-internal")
+	internal, more, err := recording.Of(dir, "s-ip-internal")
 	must(err)
 	group.Scenarios = append(group.Scenarios, internal.Scenarios...)
-	maps.Copy(recording.States, more.States)
-	place, err := group.World.Make(t.Context(), sim, len(group.Nodes))
+	maps.Copy(recorded.States, more.States)
+	place, err := play.Make(t.Context(), group.World, sim, len(group.Nodes))
 	must(err)
-	o := &takeover{Player: &differential.Player{Group: group, Place: place, Client: c.client}, c: c, sim: sim}
+	o := &takeover{Player: &play.Player{Group: group, Place: place, Client: c.client}, c: c, sim: sim}
 	t.Cleanup(func() {
 		if err := o.Clean(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
 		}
 	})
-	o.services, err = o.Restore(t.Context(), recording, phase)
+	o.services, err = o.Restore(t.Context(), recorded, phase)
 	must(err)
 	for i := range group.Nodes {
 		node := fmt.Sprintf("node%d", i)
@@ -70,7 +72,7 @@ func newTakeover(c *cluster, sim *ossim.Sim) *takeover {
 }
 
 // state is what the cloud holds, without the owner's marks.
-func (o *takeover) state() map[string]*differential.State {
+func (o *takeover) state() map[string]*snapshot.State {
 	o.c.t.Helper()
 	all, err := o.Place.Cloud.Read(o.c.t.Context(), o.Place.Symbols, o.Names())
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/lb"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
-	differential "github.com/isthmus-cloud/isthmus/test/differential/openstack"
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/play"
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/recording"
 )
 
 // occmName is what OCCM calls the load balancer of a Service, and tags what is the Service's.
@@ -31,12 +32,12 @@ func recorded(t *testing.T, scenario string, phase int, conf string, before ...f
 			t.Fatal(err)
 		}
 	}
-	group, recording, err := differential.Recorded("../../../test/differential/openstack/testdata", scenario)
+	group, recorded, err := recording.Of("../../../test/differential/openstack/testdata", scenario)
 	must(err)
 	x := newLBTestOn(t, ossim.Options{StateDelay: time.Millisecond, Jobboard: !group.World.Stuck}, 0, "")
 	t.Cleanup(func() { logCalls(t, x.sim) })
 	const servers = 3
-	place, err := group.World.Make(t.Context(), x.sim, servers)
+	place, err := play.Make(t.Context(), group.World, x.sim, servers)
 	must(err)
 	for i := range servers {
 		node := fmt.Sprintf("node%d", i)
@@ -47,8 +48,8 @@ func recorded(t *testing.T, scenario string, phase int, conf string, before ...f
 	for _, f := range before {
 		f(x)
 	}
-	must(place.Cloud.Restore(t.Context(), place.Symbols, recording.State(scenario, phase)))
-	services, err := (&differential.Player{Group: group, Place: place}).Services(recording, phase)
+	must(place.Cloud.Restore(t.Context(), place.Symbols, recorded.State(scenario, phase)))
+	services, err := (&play.Player{Group: group, Place: place}).Services(recorded, phase)
 	must(err)
 	text, err := place.Symbols.Expand(group.Conf)
 	must(err)

@@ -2,13 +2,12 @@
 // openstack-cloud-controller-manager (OCCM) does: scenarios, a recorder that runs OCCM's binary,
 // recordings, and the replay against them without OCCM.
 //
-// Does: describe scenarios as tables (Groups), make the World they are played in, read what the
-// cloud and the API hold with identifiers and addresses replaced by symbols (State), make it
-// again (Restore), compare two of it (Compare) and sort the differences by the reasons that a
-// typed list gives (Intended).
+// The scenarios are in package script, what they are played in and how in play, what is left of them in
+// snapshot; record runs OCCM, recording keeps what it did, and difference compares. This package has the tests,
+// which play ours against the recordings (testdata).
 //
-// Some scenarios are recorded in a real cloud as well (RealGroups): that OCCM does the same there tells that the
-// simulator is like it.
+// Some scenarios are recorded in a real cloud as well (script.RealGroups): that OCCM does the same there tells that
+// the simulator is like it.
 //
 // Does not: hold code of OCCM. The recordings are what it has done; `make record-occm
 // OCCM=PATH` makes them anew.

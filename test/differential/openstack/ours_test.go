@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/play"
 	"github.com/isthmus-cloud/isthmus/test/inprocess"
 )
 
@@ -15,7 +16,7 @@ const parallel = 3
 
 var showLogs = flag.Bool("controller-logs", false, "show what the controllers log")
 
-var planes = controlplane.Pool[*controlplane.ControlPlane]{New: func() (*controlplane.ControlPlane, error) { return controlplane.Run(PlaneOptions()) }}
+var planes = controlplane.Pool[*controlplane.ControlPlane]{New: func() (*controlplane.ControlPlane, error) { return controlplane.Run(play.PlaneOptions()) }}
 
 func TestMain(m *testing.M) { os.Exit(planes.Run(m, parallel, showLogs)) }
 

@@ -21,6 +21,11 @@ import (
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
 	"github.com/isthmus-cloud/isthmus/test/differential"
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/difference"
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/play"
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/recording"
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/script"
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/snapshot"
 	"github.com/isthmus-cloud/isthmus/test/golden"
 	"github.com/isthmus-cloud/isthmus/test/inprocess"
 )
@@ -29,39 +34,39 @@ const recordings = "testdata"
 
 // replay is one group, played with ours.
 type replay struct {
-	*Player
+	*play.Player
 	t        *testing.T
 	sim      *ossim.Sim
 	plane    *controlplane.ControlPlane
-	recorded *Recording
+	recorded *recording.Recording
 	observer *differential.Observer
 	// states are those last read.
-	states map[string]*State
+	states map[string]*snapshot.State
 	// exceptions are of a takeover.
-	exceptions *Exceptions
+	exceptions *difference.Exceptions
 }
 
-func newReplay(t *testing.T, g *Group) *replay {
+func newReplay(t *testing.T, g *script.Group) *replay {
 	t.Helper()
-	recorded, err := ReadRecording(recordings, g.Name)
+	recorded, err := recording.Read(recordings, g.Name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if recorded.Digest != g.Digest() {
 		t.Fatalf("group %s is another one than the recorded one: make record-occm ARGS='-groups %s' OCCM=PATH records it anew", g.Name, g.Name)
 	}
-	sim, err := g.World.Simulator()
+	sim, err := play.Simulator(g.World)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(sim.Close)
-	place, err := g.World.Make(t.Context(), sim, g.Servers())
+	place, err := play.Make(t.Context(), g.World, sim, g.Servers())
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := &replay{t: t, sim: sim, plane: planes.Take(t), recorded: recorded}
-	r.Player = &Player{Group: g, Place: place, Client: r.plane.Client}
-	r.observer = &differential.Observer{Client: r.Client, Quiet: 200 * time.Millisecond, Calls: func() (int, int) { return calls(sim.Requests()) }}
+	r.Player = &play.Player{Group: g, Place: place, Client: r.plane.Client}
+	r.observer = &differential.Observer{Client: r.Client, Quiet: 200 * time.Millisecond, Calls: func() (int, int) { return play.Calls(sim.Requests()) }}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 		defer cancel()
@@ -102,14 +107,14 @@ var report struct {
 
 // TestFromScratch: ours ends where OCCM has ended, but for the differences that the list names.
 func TestFromScratch(t *testing.T) {
-	sieve, err := NewSieve()
+	sieve, err := difference.NewSieve()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var mu sync.Mutex
 	played := 0
 	t.Run("groups", func(t *testing.T) {
-		for _, g := range Groups() {
+		for _, g := range script.Groups() {
 			t.Run(g.Name, func(t *testing.T) {
 				t.Parallel()
 				r := newReplay(t, &g)
@@ -129,7 +134,7 @@ func TestFromScratch(t *testing.T) {
 		}
 	})
 	writeReport(t)
-	if t.Failed() || played != len(Groups()) {
+	if t.Failed() || played != len(script.Groups()) {
 		return // what is idle and how many they are tells only a whole run
 	}
 	for _, d := range sieve.Idle() {
@@ -145,12 +150,12 @@ func TestFromScratch(t *testing.T) {
 }
 
 // fromScratch plays the group and returns the differences at the end of each phase.
-func (r *replay) fromScratch(sieve *Sieve) [][]Difference {
+func (r *replay) fromScratch(sieve *difference.Sieve) [][]difference.Difference {
 	r.t.Helper()
 	ctx := r.t.Context()
 	r.must(r.Prepare(ctx))
 	r.start()
-	var out [][]Difference
+	var out [][]difference.Difference
 	for i, phase := range r.Group.Phases() {
 		before, err := r.observer.Mark(ctx)
 		r.must(err)
@@ -184,7 +189,7 @@ func (r *replay) strays(phase int) (out []string) {
 }
 
 // differences waits until there are none but those meant to be, and no strays; after a while it returns those left.
-func (r *replay) differences(number int, phase string, before differential.Mark, sieve *Sieve) []Difference {
+func (r *replay) differences(number int, phase string, before differential.Mark, sieve *difference.Sieve) []difference.Difference {
 	r.t.Helper()
 	ctx := r.t.Context()
 	asked, since := 0, time.Now()
@@ -197,13 +202,13 @@ func (r *replay) differences(number int, phase string, before differential.Mark,
 		states, err := r.Read(ctx, before, now)
 		r.must(err)
 		r.states = states
-		var all []Difference
+		var all []difference.Difference
 		for _, name := range r.Names() {
-			d, err := Compare(name, phase, r.recorded.State(name, number), states[name])
+			d, err := difference.Compare(name, phase, r.recorded.State(name, number), states[name])
 			r.must(err)
-			reached := r.recorded.reached(name, number, states[name])
-			if reached == Neither { // whether it was tried again within the phase does not matter
-				d = slices.DeleteFunc(d, func(d Difference) bool { return strings.HasSuffix(d.Path, ".failed") })
+			reached := difference.ReachedBy(r.recorded, name, number, states[name])
+			if reached == difference.Neither { // whether it was tried again within the phase does not matter
+				d = slices.DeleteFunc(d, func(d difference.Difference) bool { return strings.HasSuffix(d.Path, ".failed") })
 			}
 			for i := range d {
 				d[i].Reached = reached
@@ -220,7 +225,7 @@ func (r *replay) differences(number int, phase string, before differential.Mark,
 	}
 }
 
-func noteRest(group string, rest []Difference) {
+func noteRest(group string, rest []difference.Difference) {
 	report.mu.Lock()
 	defer report.mu.Unlock()
 	for _, d := range rest {
@@ -281,8 +286,8 @@ func (r *replay) passed(phase int) {
 // recorded are the version that all recordings have, and how many states of ours they tell of.
 func recorded(t *testing.T) (version string, back int) {
 	t.Helper()
-	for _, g := range Groups() {
-		r, err := ReadRecording(recordings, g.Name)
+	for _, g := range script.Groups() {
+		r, err := recording.Read(recordings, g.Name)
 		if err != nil {
 			t.Fatal(err)
 		}

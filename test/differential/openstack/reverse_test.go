@@ -3,19 +3,23 @@ package openstack
 import (
 	"regexp"
 	"testing"
+
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/difference"
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/recording"
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/script"
 )
 
 // TestTakingBack: OCCM, started on what ours had left, changed nothing but what the list names; where it
 // has failed from scratch, it tries again. Whether that still is what ours leaves TestFromScratch checks.
 func TestTakingBack(t *testing.T) {
-	list := TakingBack()
+	list := difference.TakingBack()
 	var matches []*regexp.Regexp
 	for _, x := range list {
 		matches = append(matches, regexp.MustCompile("^(?:"+x.Match+")$"))
 	}
 	hits := make([]int, len(list))
-	for _, g := range Groups() {
-		r, err := ReadRecording(recordings, g.Name)
+	for _, g := range script.Groups() {
+		r, err := recording.Read(recordings, g.Name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,11 +8,16 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/difference"
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/play"
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/script"
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/snapshot"
 )
 
 // TestTakeover: started on what OCCM has left, ours changes nothing but the owner's mark.
 func TestTakeover(t *testing.T) {
-	exceptions, err := NewExceptions()
+	exceptions, err := difference.NewExceptions()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,8 +31,8 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
-func takeovers(t *testing.T, exceptions *Exceptions) {
-	for _, g := range Groups() {
+func takeovers(t *testing.T, exceptions *difference.Exceptions) {
+	for _, g := range script.Groups() {
 		phases := g.Phases()
 		for i, phase := range phases[:len(phases)-1] {
 			if phase == "node joins" {
@@ -53,7 +58,7 @@ func (r *replay) takeover(number int) {
 	r.must(err)
 	then, err := r.Read(ctx, before, before)
 	r.must(err)
-	var made Changes
+	var made play.Changes
 	made.Watch(r.sim, true)
 	ours := r.start()
 	within, cancel := context.WithTimeout(ctx, time.Minute)
@@ -77,7 +82,7 @@ func (r *replay) takeover(number int) {
 var takesAddress = regexp.MustCompile(`^((PUT|DELETE) /floatingips/|DELETE /lbaas/loadbalancers/)`)
 
 // unchanged checks one scenario. What OCCM has not managed ours may put right, but no address goes.
-func (r *replay) unchanged(s *Scenario, number int, then, now *State, calls []string) {
+func (r *replay) unchanged(s *script.Scenario, number int, then, now *snapshot.State, calls []string) {
 	phase, recorded, failed := r.Group.Phases()[number], r.recorded.State(s.Name, number), r.recorded.Failed(s.Name, number)
 	for _, c := range calls {
 		if !failed || takesAddress.MatchString(c) {
@@ -86,8 +91,8 @@ func (r *replay) unchanged(s *Scenario, number int, then, now *State, calls []st
 	}
 	for name, p := range recorded.Services {
 		is := now.Services[name]
-		if compact(p.Ingress) != compact(is.Ingress) && len(p.Ingress) > 0 {
-			r.complain(fmt.Sprintf("%s, %s: taking over published %s, and OCCM %s", s.Name, phase, compact(is.Ingress), compact(p.Ingress)))
+		if snapshot.Compact(p.Ingress) != snapshot.Compact(is.Ingress) && len(p.Ingress) > 0 {
+			r.complain(fmt.Sprintf("%s, %s: taking over published %s, and OCCM %s", s.Name, phase, snapshot.Compact(is.Ingress), snapshot.Compact(p.Ingress)))
 		}
 		if is.Failed && !failed {
 			r.complain(fmt.Sprintf("%s, %s: ours fails at what OCCM has served: %s", s.Name, phase, strings.Join(is.Events, " ")))

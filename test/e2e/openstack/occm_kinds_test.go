@@ -5,7 +5,7 @@ package e2e
 import (
 	corev1 "k8s.io/api/core/v1"
 
-	differential "github.com/isthmus-cloud/isthmus/test/differential/openstack"
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/script"
 )
 
 // kind is a Service of one kind, alone in its namespace, which has the kind's name.
@@ -22,8 +22,8 @@ type kind struct {
 	none bool
 }
 
-func (k *kind) service() *differential.Service {
-	s := &differential.Service{Annotations: map[string]string{}, Ports: k.ports, Patch: k.patch}
+func (k *kind) service() *script.Service {
+	s := &script.Service{Annotations: map[string]string{}, Ports: k.ports, Patch: k.patch}
 	for key, value := range k.annotations {
 		s.Annotations[key] = value
 	}

@@ -17,7 +17,10 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 
 	"github.com/isthmus-cloud/isthmus/test/differential"
-	osdiff "github.com/isthmus-cloud/isthmus/test/differential/openstack"
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/difference"
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/record"
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/recording"
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/script"
 )
 
 var occmVersion = flag.String("occm-version", "", "the version of that binary, where it does not know it")
@@ -39,19 +42,19 @@ func TestRecordingsHoldOnTheRealCloud(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, g := range osdiff.RealGroups() {
+	for _, g := range script.RealGroups() {
 		t.Run(g.Name, func(t *testing.T) {
-			simulated, err := osdiff.ReadRecording(osdiff.SimulatorLike(testdata), g.Name)
+			simulated, err := recording.Read(recording.SimulatorLike(testdata), g.Name)
 			if err != nil {
 				t.Fatal(err)
 			}
 			real := recordHere(t, &g, version)
 			if *updateConformance {
-				if err := real.Write(filepath.Join(testdata, osdiff.RealRecordings)); err != nil {
+				if err := real.Write(filepath.Join(testdata, recording.Real)); err != nil {
 					t.Fatal(err)
 				}
 			}
-			rest, _, err := osdiff.CompareRecordings(&g, simulated, real)
+			rest, _, err := difference.CompareRecordings(&g, simulated, real)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -63,7 +66,7 @@ func TestRecordingsHoldOnTheRealCloud(t *testing.T) {
 }
 
 // recordHere plays a group with openstack-cloud-controller-manager in the tests' project.
-func recordHere(t *testing.T, g *osdiff.Group, version string) *osdiff.Recording {
+func recordHere(t *testing.T, g *script.Group, version string) *recording.Recording {
 	t.Helper()
 	c := newCluster(t)
 	place := c.cloud.place(c.servers(g.Servers())) // their names are those of the scenarios' Nodes
@@ -79,7 +82,7 @@ func recordHere(t *testing.T, g *osdiff.Group, version string) *osdiff.Recording
 			t.Errorf("clean the cloud up: %v", err)
 		}
 	})
-	r := &osdiff.Recorder{
+	r := &record.Recorder{
 		Binary: *occmPath, Version: version, Plane: c.plane, Workers: 8,
 		Env: []string{"OCCM_WAIT_LB_ACTIVE_STEPS=40"}, // hours: a busy Octavia is no failure here
 	}

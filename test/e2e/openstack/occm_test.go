@@ -24,7 +24,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
 	"github.com/isthmus-cloud/isthmus/test/differential"
-	osdiff "github.com/isthmus-cloud/isthmus/test/differential/openstack"
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/play"
 )
 
 var occmPath = flag.String("occm", "", "the binary of openstack-cloud-controller-manager")
@@ -36,7 +36,7 @@ const workers = 3
 type swap struct {
 	*cluster
 	kinds   kinds
-	place   *osdiff.Place
+	place   *play.Place
 	servers []server
 	conf    string // of either manager
 	manager *running

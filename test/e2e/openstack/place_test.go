@@ -20,15 +20,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	differential "github.com/isthmus-cloud/isthmus/test/differential/openstack"
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/play"
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/snapshot"
 )
 
 // place is the project as scenarios of test/differential name it: {subnet}, {network}, {router},
 // {ext}; of server N {nodeN} (address), {nodeN.id}, {nodeN.port}.
-func (c *realCloud) place(servers []server) *differential.Place {
-	p := &differential.Place{
-		Cloud:   &differential.Cloud{Network: c.member.network, LoadBalancer: c.member.loadBalancer},
-		Symbols: differential.NewSymbols("", ""),
+func (c *realCloud) place(servers []server) *play.Place {
+	p := &play.Place{
+		Cloud:   &snapshot.Cloud{Network: c.member.network, LoadBalancer: c.member.loadBalancer},
+		Symbols: snapshot.NewSymbols("", ""),
 	}
 	for symbol, value := range map[string]string{"subnet": c.subnetID, "network": c.networkID, "router": c.routerID, "ext": c.externalID} {
 		p.Symbols.Set(symbol, value)
@@ -45,7 +46,7 @@ func (c *realCloud) place(servers []server) *differential.Place {
 // userMade makes what users have in the cloud before their Services: {own-fip} is the address of
 // a floating IP, {own-port} a port, {own-lb} a load balancer with a floating IP and a listener.
 // It goes with the test.
-func (c *realCloud) userMade(t *testing.T, symbols *differential.Symbols) {
+func (c *realCloud) userMade(t *testing.T, symbols *snapshot.Symbols) {
 	t.Helper()
 	ctx, net, octavia := t.Context(), c.member.network, c.member.loadBalancer
 	fip := func(symbol, port string) {
@@ -145,7 +146,7 @@ func (c *cluster) settled() inventory {
 		if out, err = c.cloud.inventory(ctx); err != nil {
 			return err
 		}
-		busy, err := (&differential.Cloud{LoadBalancer: c.cloud.member.loadBalancer}).Busy(ctx)
+		busy, err := (&snapshot.Cloud{LoadBalancer: c.cloud.member.loadBalancer}).Busy(ctx)
 		if err == nil && busy != "" {
 			err = errors.New(busy)
 		}

@@ -13,7 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/isthmus-cloud/isthmus/test/differential"
-	osdiff "github.com/isthmus-cloud/isthmus/test/differential/openstack"
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/play"
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/recording"
 )
 
 // TestTakeover: the Services that openstack-cloud-controller-manager was recorded to serve (see test/differential), with
@@ -28,9 +29,9 @@ func TestTakeover(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	group, recording, err := osdiff.Recorded("../../differential/openstack/testdata", "v-client", "v-proxy", "v-xff")
+	group, recorded, err := recording.Of("../../differential/openstack/testdata", "v-client", "v-proxy", "v-xff")
 	must(err)
-	player := &osdiff.Player{Group: group, Place: c.cloud.place(c.servers(group.Servers())), Client: c.client}
+	player := &play.Player{Group: group, Place: c.cloud.place(c.servers(group.Servers())), Client: c.client}
 	t.Cleanup(func() {
 		if err := player.Clean(context.WithoutCancel(ctx)); err != nil {
 			t.Errorf("clean the cluster up: %v", err)
@@ -38,7 +39,7 @@ func TestTakeover(t *testing.T) {
 	})
 	empty := c.settled()
 	made := progress("making what the old cloud controller manager has made")
-	services, err := player.Restore(ctx, recording, 0)
+	services, err := player.Restore(ctx, recorded, 0)
 	must(err)
 	made()
 	published := func() (out []any) {

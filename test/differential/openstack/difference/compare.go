@@ -1,10 +1,13 @@
-package openstack
+package difference
 
 import (
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/recording"
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/snapshot"
 )
 
 // Difference is one thing that differs between what two managers left of a scenario.
@@ -30,26 +33,16 @@ const (
 	Neither
 )
 
-// reached is how far they have come after a phase, at whose end ours left a state.
-func (r *Recording) reached(scenario string, phase int, ours *State) Reached {
+// ReachedBy is how far they have come after a phase, at whose end ours left a state.
+func ReachedBy(r *recording.Recording, scenario string, phase int, ours *snapshot.State) Reached {
 	switch {
 	case !r.Failed(scenario, phase):
 		return BothServe
-	case ours.served():
+	case ours.Served():
 		return OnlyOurs
 	default:
 		return Neither
 	}
-}
-
-// served says that every Service has an address and none has just failed.
-func (s *State) served() bool {
-	for _, p := range s.Services {
-		if p.Failed || len(p.Ingress) == 0 {
-			return false
-		}
-	}
-	return true
 }
 
 func (d Difference) String() string {
@@ -64,12 +57,12 @@ func orNone(v string) string {
 }
 
 // Compare returns how two states of a scenario differ, the events of Services aside.
-func Compare(scenario, phase string, occm, ours *State) ([]Difference, error) {
-	a, err := occm.tree()
+func Compare(scenario, phase string, occm, ours *snapshot.State) ([]Difference, error) {
+	a, err := occm.Tree()
 	if err != nil {
 		return nil, err
 	}
-	b, err := ours.tree()
+	b, err := ours.Tree()
 	if err != nil {
 		return nil, err
 	}
@@ -110,93 +103,5 @@ func shown(v any) string {
 	if v == nil {
 		return ""
 	}
-	return compact(v)
-}
-
-// tree is the state with every list as a map, so that its items are compared by what they are,
-// not where they stand.
-func (s *State) tree() (map[string]any, error) {
-	c, err := s.Clone()
-	if err != nil {
-		return nil, err
-	}
-	out := map[string]any{
-		"lb":   keyed(c.LoadBalancers, func(o Object) string { return text(o, "name") }),
-		"fip":  keyed(c.FloatingIPs, func(o Object) string { return text(o, "floating_ip_address") }),
-		"sg":   keyed(c.SecurityGroups, func(o Object) string { return text(o, "name") }),
-		"port": keyed(c.Ports, func(o Object) string { return text(o, "name") }),
-	}
-	services := map[string]any{}
-	for name, p := range c.Services {
-		ingress := map[string]any{}
-		for i, v := range p.Ingress {
-			ingress[fmt.Sprintf("[%d]", i)] = compact(v)
-		}
-		annotations := map[string]any{}
-		for k, v := range p.Annotations {
-			annotations["["+k+"]"] = v
-		}
-		one := map[string]any{"annotation": annotations, "ingress": ingress, "finalizer": set(p.Finalizers)}
-		if p.Failed {
-			one["failed"] = true
-		}
-		services["["+name+"]"] = one
-	}
-	out["service"] = services
-	return out, nil
-}
-
-func set(list []string) map[string]any {
-	out := map[string]any{}
-	for _, v := range list {
-		out["["+v+"]"] = true
-	}
-	return out
-}
-
-// keyed makes a map of a list of objects, and below them, too.
-func keyed(list []Object, key func(Object) string) map[string]any {
-	out := map[string]any{}
-	for _, o := range list {
-		k := "[" + key(o) + "]"
-		for i := 2; out[k] != nil; i++ {
-			k = fmt.Sprintf("[%s#%d]", key(o), i)
-		}
-		out[k] = mapped(o)
-	}
-	return out
-}
-
-// mapped makes maps of the lists in an object.
-func mapped(o Object) map[string]any {
-	out := map[string]any{}
-	for k, v := range o {
-		switch k {
-		case "listeners":
-			out["listener"] = keyed(objects(o, k), func(l Object) string { return fmt.Sprintf("%s:%v", transport(text(l, "protocol")), l["protocol_port"]) })
-		case "pools":
-			out["pool"] = keyed(objects(o, k), func(p Object) string { return text(p, "name") })
-		case "members":
-			out["member"] = keyed(objects(o, k), func(m Object) string { return text(m, "name") })
-		case "rules":
-			out["rule"] = keyed(objects(o, k), func(r Object) string { return compact(r) })
-		case "tags", "ports", "tagged", "allowed_cidrs", "security_groups":
-			out[k] = set(texts(o, k))
-		default:
-			if x, is := v.(map[string]any); is {
-				out[k] = mapped(x)
-				continue
-			}
-			out[k] = v
-		}
-	}
-	return out
-}
-
-// transport is the protocol below a listener's.
-func transport(protocol string) string {
-	if protocol == "UDP" || protocol == "SCTP" {
-		return protocol
-	}
-	return "TCP"
+	return snapshot.Compact(v)
 }

@@ -1,4 +1,4 @@
-package openstack
+package difference
 
 import (
 	"regexp"

@@ -1,7 +1,9 @@
-package openstack
+package difference
 
 import (
 	"regexp"
+
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/script"
 )
 
 // Intended is a kind of difference that is meant to be.
@@ -52,7 +54,7 @@ func (s *Sieve) Results() Results {
 	for i, d := range Differences() {
 		add(out.Intended, d.Name, s.intended[i], i == 0)
 	}
-	for _, g := range Groups() {
+	for _, g := range script.Groups() {
 		out.Groups++
 		out.Scenarios += len(g.Scenarios)
 	}

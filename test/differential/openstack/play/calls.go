@@ -1,4 +1,4 @@
-package openstack
+package play
 
 import (
 	"encoding/json"
@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/snapshot"
 )
 
 // mutates reports whether a request would change the cloud.
@@ -15,9 +16,9 @@ func mutates(r *ossim.Request) bool {
 	return r.Method != http.MethodGet && r.Method != http.MethodHead && r.Service != "identity"
 }
 
-// calls is how many calls of the simulator's log have changed the cloud, and how many calls are not
+// Calls is how many calls of the simulator's log have changed the cloud, and how many calls are not
 // answered. Attempts that fail for ever ask and are refused for ever: those do not count.
-func calls(log []ossim.Request) (all, open int) {
+func Calls(log []ossim.Request) (all, open int) {
 	for i := range log {
 		switch r := &log[i]; {
 		case r.Status == 0:
@@ -56,7 +57,7 @@ func (c *Changes) Forget() {
 
 // By returns the calls by scenario, with symbols. Those that only put the owner's mark on a load
 // balancer are left out, once for each.
-func (c *Changes) By(symbols *Symbols, scenarios []string) map[string][]string {
+func (c *Changes) By(symbols *snapshot.Symbols, scenarios []string) map[string][]string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out, marked := map[string][]string{}, map[string]bool{}
@@ -66,7 +67,7 @@ func (c *Changes) By(symbols *Symbols, scenarios []string) map[string][]string {
 			continue
 		}
 		text := symbols.Fold(strings.TrimSpace(m.Method + " " + m.Path + " " + string(m.Body)))
-		if name := ownerOf(Object{"name": text}, scenarios); name != "" {
+		if name := snapshot.OwnerOf(snapshot.Object{"name": text}, scenarios); name != "" {
 			out[name] = append(out[name], text)
 		}
 	}

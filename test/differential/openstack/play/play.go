@@ -1,4 +1,4 @@
-package openstack
+package play
 
 import (
 	"context"
@@ -13,11 +13,13 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/isthmus-cloud/isthmus/test/differential"
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/script"
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/snapshot"
 )
 
 // Player does what the users of a group do. The manager runs beside it.
 type Player struct {
-	Group  *Group
+	Group  *script.Group
 	Place  *Place
 	Client kubernetes.Interface
 }
@@ -29,22 +31,6 @@ func (p *Player) Names() []string {
 		out = append(out, s.Name)
 	}
 	return out
-}
-
-// each calls do for each Service, with a number that no other Service of the group has.
-func (p *Player) each(do func(s *Scenario, service *Service, number int) error) error {
-	number := 0
-	for i := range p.Group.Scenarios {
-		s := &p.Group.Scenarios[i]
-		number = max(number, s.first)
-		for j := range s.Services {
-			if err := do(s, &s.Services[j], number); err != nil {
-				return fmt.Errorf("scenario %s: %w", s.Name, err)
-			}
-			number++
-		}
-	}
-	return nil
 }
 
 // Prepare makes the namespaces, Nodes and what is given in the cloud.
@@ -70,7 +56,7 @@ func (p *Player) Prepare(ctx context.Context) error {
 }
 
 // join makes a Node as cloud-node-controller has left it.
-func (p *Player) join(ctx context.Context, i int, n *Node) error {
+func (p *Player) join(ctx context.Context, i int, n *script.Node) error {
 	name := fmt.Sprintf("node%d", i)
 	id := p.Place.Symbols.Value(name + ".id")
 	out := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: n.Labels}, Spec: corev1.NodeSpec{ProviderID: "openstack:///" + id}}
@@ -83,21 +69,13 @@ func (p *Player) join(ctx context.Context, i int, n *Node) error {
 		for _, a := range list.addresses {
 			a, err := p.Place.Symbols.Expand(a)
 			if err != nil {
-				return fmt.Errorf("Node %s: %w", name, err)
+				return fmt.Errorf("address of Node %s: %w", name, err)
 			}
 			out.Status.Addresses = append(out.Status.Addresses, corev1.NodeAddress{Type: list.typ, Address: a})
 		}
 	}
 	_, err := p.Client.CoreV1().Nodes().Create(ctx, out, metav1.CreateOptions{})
 	return err
-}
-
-// Servers is how many servers the group's cloud must have.
-func (g *Group) Servers() int {
-	if g.Joins != nil {
-		return len(g.Nodes) + 1
-	}
-	return len(g.Nodes)
 }
 
 // Phase does what users do in a phase of the group (see Group.Phases). It returns the Services that a
@@ -108,9 +86,9 @@ func (p *Player) Phase(ctx context.Context, number int) ([]types.NamespacedName,
 	case number == 0:
 		return p.create(ctx)
 	case name == "node joins":
-		return p.all(ctx, p.join(ctx, len(p.Group.Nodes), p.Group.Joins))
+		return p.All(ctx, p.join(ctx, len(p.Group.Nodes), p.Group.Joins))
 	case name == "node leaves":
-		return p.all(ctx, p.Client.CoreV1().Nodes().Delete(ctx, fmt.Sprintf("node%d", p.Group.Leaves), metav1.DeleteOptions{}))
+		return p.All(ctx, p.Client.CoreV1().Nodes().Delete(ctx, fmt.Sprintf("node%d", p.Group.Leaves), metav1.DeleteOptions{}))
 	case name == "delete":
 		return p.deleteAll(ctx)
 	}
@@ -120,7 +98,7 @@ func (p *Player) Phase(ctx context.Context, number int) ([]types.NamespacedName,
 // Create makes the Services. Their UIDs get symbols.
 func (p *Player) create(ctx context.Context) ([]types.NamespacedName, error) {
 	var out []types.NamespacedName
-	err := p.each(func(s *Scenario, service *Service, number int) error {
+	err := p.Group.Each(func(s *script.Scenario, service *script.Service, number int) error {
 		if service.Later {
 			return nil
 		}
@@ -131,7 +109,7 @@ func (p *Player) create(ctx context.Context) ([]types.NamespacedName, error) {
 	return out, err
 }
 
-func (p *Player) createOne(ctx context.Context, s *Scenario, service *Service, number int) ([]types.NamespacedName, error) {
+func (p *Player) createOne(ctx context.Context, s *script.Scenario, service *script.Service, number int) ([]types.NamespacedName, error) {
 	object, err := service.Object(s.Name, number, p.Place.Symbols)
 	if err != nil {
 		return nil, err
@@ -154,15 +132,15 @@ func served(s *corev1.Service) []types.NamespacedName {
 // name gives what the API server has chosen for a Service symbols.
 func (p *Place) name(s *corev1.Service) {
 	p.Symbols.Set("uid:"+s.Namespace+"/"+s.Name, string(s.UID))
-	legacy := "a" + stripped(string(s.UID))
+	legacy := "a" + snapshot.Stripped(string(s.UID))
 	p.Symbols.Set("legacy:"+s.Namespace+"/"+s.Name, legacy[:32])
 }
 
 // steps takes the steps with this number of all scenarios.
 func (p *Player) steps(ctx context.Context, number int) ([]types.NamespacedName, error) {
 	var out []types.NamespacedName
-	err := p.each(func(s *Scenario, service *Service, n int) error {
-		if number >= len(s.Steps) || s.Steps[number].service() != service.name() {
+	err := p.Group.Each(func(s *script.Scenario, service *script.Service, n int) error {
+		if number >= len(s.Steps) || s.Steps[number].ServiceName() != service.ServiceName() {
 			return nil
 		}
 		key, err := p.step(ctx, s, service, &s.Steps[number], n)
@@ -172,23 +150,23 @@ func (p *Player) steps(ctx context.Context, number int) ([]types.NamespacedName,
 	return out, err
 }
 
-func (p *Player) step(ctx context.Context, s *Scenario, service *Service, step *Step, number int) ([]types.NamespacedName, error) {
+func (p *Player) step(ctx context.Context, s *script.Scenario, service *script.Service, step *script.Step, number int) ([]types.NamespacedName, error) {
 	services := p.Client.CoreV1().Services(s.Name)
 	if step.Create {
 		return p.createOne(ctx, s, service, number)
 	}
-	before, err := services.Get(ctx, service.name(), metav1.GetOptions{})
+	before, err := services.Get(ctx, service.ServiceName(), metav1.GetOptions{})
 	if err != nil {
 		return nil, err
 	}
 	if step.Delete {
 		return p.deleteOne(ctx, before)
 	}
-	text, err := expandPatch(step.Patch, number, p.Place.Symbols)
+	text, err := script.ExpandPatch(step.Patch, number, p.Place.Symbols)
 	if err != nil {
 		return nil, err
 	}
-	after, err := services.Patch(ctx, service.name(), types.MergePatchType, []byte(text), metav1.PatchOptions{})
+	after, err := services.Patch(ctx, service.ServiceName(), types.MergePatchType, []byte(text), metav1.PatchOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("patch %s: %w", text, err)
 	}
@@ -201,8 +179,8 @@ func (p *Player) step(ctx context.Context, s *Scenario, service *Service, step *
 	return served(before), nil
 }
 
-// all are the Services whose last attempt did not fail: those that a change of the Nodes reaches.
-func (p *Player) all(ctx context.Context, err error) ([]types.NamespacedName, error) {
+// All are the Services whose last attempt did not fail: those that a change of the Nodes reaches.
+func (p *Player) All(ctx context.Context, err error) ([]types.NamespacedName, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -277,12 +255,12 @@ func ignoreNotFound(err error) error {
 }
 
 // Read returns the state of each scenario.
-func (p *Player) Read(ctx context.Context, before, now differential.Mark) (map[string]*State, error) {
+func (p *Player) Read(ctx context.Context, before, now differential.Mark) (map[string]*snapshot.State, error) {
 	out, err := p.Place.Cloud.Read(ctx, p.Place.Symbols, p.Names())
 	if err != nil {
 		return nil, err
 	}
-	return out, ReadServices(ctx, p.Client, p.Place.Symbols, out, before, now)
+	return out, snapshot.ReadServices(ctx, p.Client, p.Place.Symbols, out, before, now)
 }
 
 // Conf is the cloud.conf of the group in its place.

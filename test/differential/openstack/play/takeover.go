@@ -1,4 +1,4 @@
-package openstack
+package play
 
 import (
 	"context"
@@ -10,11 +10,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/recording"
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/script"
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/snapshot"
 )
 
 // Restore makes cloud and API what was recorded of the scenarios that had changed in a phase, without any
 // manager. It returns the Services that a manager then works on.
-func (p *Player) Restore(ctx context.Context, recorded *Recording, phase int) ([]types.NamespacedName, error) {
+func (p *Player) Restore(ctx context.Context, recorded *recording.Recording, phase int) ([]types.NamespacedName, error) {
 	if err := p.restoreNodes(ctx, phase); err != nil {
 		return nil, err
 	}
@@ -30,7 +34,7 @@ func (p *Player) Restore(ctx context.Context, recorded *Recording, phase int) ([
 		}
 		groups := state.SecurityGroups
 		state.SecurityGroups = nil
-		s.addPorts(state)
+		addPorts(s, state)
 		if err := p.Place.Cloud.Restore(ctx, p.Place.Symbols, state); err != nil {
 			return nil, fmt.Errorf("scenario %s: %w", s.Name, err)
 		}
@@ -47,36 +51,35 @@ func (p *Player) Restore(ctx context.Context, recorded *Recording, phase int) ([
 
 // Services are the Services as their users and the manager had left them after a phase, without what an API server
 // adds. What is restored of the cloud has given the symbols their values.
-func (p *Player) Services(recorded *Recording, phase int) ([]*corev1.Service, error) {
+func (p *Player) Services(recorded *recording.Recording, phase int) ([]*corev1.Service, error) {
 	var out []*corev1.Service
-	err := p.each(func(s *Scenario, service *Service, number int) error {
-		published, is := recorded.State(s.Name, phase).Services[service.name()]
+	err := p.Group.Each(func(s *script.Scenario, service *script.Service, number int) error {
+		published, is := recorded.State(s.Name, phase).Services[service.ServiceName()]
 		object, deleted, err := p.after(s, service, number, phase)
 		if err != nil || deleted || !is {
 			return err
 		}
 		out = append(out, object)
-		return published.write(object, p.Place.Symbols)
+		return published.Write(object, p.Place.Symbols)
 	})
 	return out, err
 }
 
-// addPorts adds the given ports that a state lacks because a load balancer has them by then.
-func (s *Scenario) addPorts(state *State) {
+// addPorts adds the scenario's given ports that a state lacks because a load balancer has them by then.
+func addPorts(s *script.Scenario, state *snapshot.State) {
 	if s.Given == nil {
 		return
 	}
 	for _, p := range s.Given.Ports {
-		if !slices.ContainsFunc(state.Ports, func(o Object) bool { return text(o, "name") == text(p, "name") }) {
+		if !slices.ContainsFunc(state.Ports, func(o snapshot.Object) bool { return snapshot.Text(o, "name") == snapshot.Text(p, "name") }) {
 			state.Ports = append(state.Ports, p)
 		}
 	}
 }
 
 // knowGone gives symbols to what is gone by then and still spoken of: identifiers and addresses of nothing.
-func (p *Player) knowGone(s *Scenario, state *State) {
-	for i, symbol := range inBraces.FindAllString(compact(s.Services)+compact(s.Steps)+compact(state.Services), -1) {
-		symbol = strings.Trim(symbol, "{}")
+func (p *Player) knowGone(s *script.Scenario, state *snapshot.State) {
+	for i, symbol := range snapshot.SymbolsIn(snapshot.Compact(s.Services) + snapshot.Compact(s.Steps) + snapshot.Compact(state.Services)) {
 		if p.Place.Symbols.Value(symbol) != "" {
 			continue
 		}
@@ -112,18 +115,18 @@ func (p *Player) restoreNodes(ctx context.Context, phase int) error {
 	return nil
 }
 
-func (p *Player) restoreServices(ctx context.Context, s *Scenario, state *State, phase int) ([]types.NamespacedName, error) {
+func (p *Player) restoreServices(ctx context.Context, s *script.Scenario, state *snapshot.State, phase int) ([]types.NamespacedName, error) {
 	var out []types.NamespacedName
-	err := p.each(func(of *Scenario, service *Service, number int) error {
+	err := p.Group.Each(func(of *script.Scenario, service *script.Service, number int) error {
 		if of.Name != s.Name {
 			return nil
 		}
-		if _, is := state.Services[service.name()]; !is {
+		if _, is := state.Services[service.ServiceName()]; !is {
 			return nil
 		}
 		object, deleted, err := p.after(s, service, number, phase)
 		if err != nil || deleted {
-			delete(state.Services, service.name())
+			delete(state.Services, service.ServiceName())
 			return err
 		}
 		made, err := p.Client.CoreV1().Services(s.Name).Create(ctx, object, metav1.CreateOptions{})
@@ -138,28 +141,28 @@ func (p *Player) restoreServices(ctx context.Context, s *Scenario, state *State,
 		return nil, err
 	}
 	for _, g := range state.SecurityGroups {
-		if err := p.Place.Cloud.restoreGroup(ctx, p.Place.Symbols, g); err != nil {
+		if err := p.Place.Cloud.RestoreGroup(ctx, p.Place.Symbols, g); err != nil {
 			return nil, err
 		}
 	}
-	return out, RestoreServices(ctx, p.Client, p.Place.Symbols, s.Name, state)
+	return out, snapshot.RestoreServices(ctx, p.Client, p.Place.Symbols, s.Name, state)
 }
 
 // after is a Service as users have it after a phase, and whether they have deleted it.
-func (p *Player) after(s *Scenario, service *Service, number, phase int) (object *corev1.Service, deleted bool, err error) {
+func (p *Player) after(s *script.Scenario, service *script.Service, number, phase int) (object *corev1.Service, deleted bool, err error) {
 	object, err = service.Object(s.Name, number, p.Place.Symbols)
 	if err != nil {
 		return nil, false, err
 	}
 	for i := range min(phase, len(s.Steps)) {
 		step := &s.Steps[i]
-		if step.service() != service.name() || step.Create {
+		if step.ServiceName() != service.ServiceName() || step.Create {
 			continue
 		}
 		if step.Delete {
 			return object, true, nil
 		}
-		if err := merge(object, step.Patch, number, p.Place.Symbols); err != nil {
+		if err := script.Merge(object, step.Patch, number, p.Place.Symbols); err != nil {
 			return nil, false, err
 		}
 	}

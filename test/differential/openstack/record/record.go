@@ -1,4 +1,4 @@
-package openstack
+package record
 
 import (
 	"cmp"
@@ -15,6 +15,9 @@ import (
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
 	"github.com/isthmus-cloud/isthmus/test/differential"
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/play"
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/recording"
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/script"
 )
 
 // Recorder runs OCCM on groups.
@@ -40,7 +43,7 @@ const (
 
 // session is one group in a new simulator, or in a real cloud.
 type session struct {
-	*Player
+	*play.Player
 	sim      *ossim.Sim // nil in a real cloud
 	dir      string
 	observer *differential.Observer
@@ -48,15 +51,15 @@ type session struct {
 }
 
 // open makes the group's world. The caller must close the session.
-func (r *Recorder) open(ctx context.Context, g *Group) (*session, error) {
-	sim, err := g.World.Simulator()
+func (r *Recorder) open(ctx context.Context, g *script.Group) (*session, error) {
+	sim, err := play.Simulator(g.World)
 	if err != nil {
 		return nil, err
 	}
 	s := &session{sim: sim, patience: phasePatience}
-	place, err := g.World.Make(ctx, sim, g.Servers())
+	place, err := play.Make(ctx, g.World, sim, g.Servers())
 	if err == nil {
-		err = r.enter(ctx, s, g, place, func() (all, open int) { return calls(sim.Requests()) })
+		err = r.enter(ctx, s, g, place, func() (all, open int) { return play.Calls(sim.Requests()) })
 	}
 	if err != nil {
 		sim.Close()
@@ -66,8 +69,8 @@ func (r *Recorder) open(ctx context.Context, g *Group) (*session, error) {
 }
 
 // enter prepares a group's place.
-func (r *Recorder) enter(ctx context.Context, s *session, g *Group, place *Place, calls func() (all, open int)) (err error) {
-	s.Player = &Player{Group: g, Place: place, Client: r.Plane.Client}
+func (r *Recorder) enter(ctx context.Context, s *session, g *script.Group, place *play.Place, calls func() (all, open int)) (err error) {
+	s.Player = &play.Player{Group: g, Place: place, Client: r.Plane.Client}
 	s.observer = &differential.Observer{Client: s.Client, Quiet: quiet, Busy: place.Cloud.Busy, Calls: calls}
 	if s.dir, err = os.MkdirTemp("", "record-occm-"); err != nil {
 		return err
@@ -86,7 +89,7 @@ func (s *session) close(ctx context.Context) error {
 }
 
 // Record plays a group with OCCM, from scratch.
-func (r *Recorder) Record(ctx context.Context, g *Group) (_ *Recording, err error) {
+func (r *Recorder) Record(ctx context.Context, g *script.Group) (_ *recording.Recording, err error) {
 	s, err := r.open(ctx, g)
 	if err != nil {
 		return nil, err
@@ -97,7 +100,7 @@ func (r *Recorder) Record(ctx context.Context, g *Group) (_ *Recording, err erro
 
 // RecordAt plays a group with OCCM in a place that stands: a project of a real cloud. calls is how many calls
 // have changed that cloud, and how many it has not answered. What the group leaves in the cloud stays there.
-func (r *Recorder) RecordAt(ctx context.Context, g *Group, place *Place, calls func() (all, open int)) (_ *Recording, err error) {
+func (r *Recorder) RecordAt(ctx context.Context, g *script.Group, place *play.Place, calls func() (all, open int)) (_ *recording.Recording, err error) {
 	s := &session{patience: realPatience}
 	if err := r.enter(ctx, s, g, place, calls); err != nil {
 		return nil, fmt.Errorf("group %s: %w", g.Name, err)
@@ -106,13 +109,13 @@ func (r *Recorder) RecordAt(ctx context.Context, g *Group, place *Place, calls f
 	return r.record(ctx, s)
 }
 
-func (r *Recorder) record(ctx context.Context, s *session) (*Recording, error) {
+func (r *Recorder) record(ctx context.Context, s *session) (*recording.Recording, error) {
 	g := s.Group
 	m, err := r.start(ctx, s.Player, s.dir, r.Binary)
 	if err != nil {
 		return nil, err
 	}
-	out := &Recording{Manager: r.Version, Group: g.Name, Digest: g.Digest()}
+	out := &recording.Recording{Manager: r.Version, Group: g.Name, Digest: g.Digest()}
 	err = s.play(ctx, m, out)
 	if r.Logs != "" {
 		err = errors.Join(err, os.WriteFile(filepath.Join(r.Logs, g.Name+".log"), []byte(m.Log()), 0o600))
@@ -123,7 +126,7 @@ func (r *Recorder) record(ctx context.Context, s *session) (*Recording, error) {
 	return out, nil
 }
 
-func (s *session) play(ctx context.Context, m *differential.Manager, out *Recording) error {
+func (s *session) play(ctx context.Context, m *differential.Manager, out *recording.Recording) error {
 	o := s.observer
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -169,7 +172,7 @@ func (s *session) settled(ctx context.Context, before differential.Mark, service
 }
 
 // start starts the service controller of a binary with the group's cloud.conf.
-func (r *Recorder) start(ctx context.Context, p *Player, dir, binary string) (*differential.Manager, error) {
+func (r *Recorder) start(ctx context.Context, p *play.Player, dir, binary string) (*differential.Manager, error) {
 	text, err := p.Conf()
 	if err != nil {
 		return nil, err

@@ -1,15 +1,16 @@
-package openstack
+package recording
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/script"
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/snapshot"
 )
 
 // Recording is what a manager has done in a group.
@@ -24,34 +25,28 @@ type Recording struct {
 	// Backs are what the manager did on what ours had left.
 	Backs []Back `json:"backs,omitempty"`
 	// States are what the cloud and the API held, by scenario and phase; nil for the same as in the phase before.
-	States map[string][]*State `json:"-"`
-}
-
-// Digest tells one description of a group from another.
-func (g *Group) Digest() string {
-	sum := sha256.Sum256([]byte(compact(g)))
-	return hex.EncodeToString(sum[:8])
+	States map[string][]*snapshot.State `json:"-"`
 }
 
 // State is what a scenario held after a phase.
-func (r *Recording) State(scenario string, phase int) *State {
+func (r *Recording) State(scenario string, phase int) *snapshot.State {
 	states := r.States[scenario]
 	for i := min(phase, len(states)-1); i >= 0; i-- {
 		if states[i] != nil {
 			return states[i]
 		}
 	}
-	return &State{}
+	return &snapshot.State{}
 }
 
 // Add notes the states after a phase.
-func (r *Recording) Add(states map[string]*State, scenarios []string) {
+func (r *Recording) Add(states map[string]*snapshot.State, scenarios []string) {
 	if r.States == nil {
-		r.States = map[string][]*State{}
+		r.States = map[string][]*snapshot.State{}
 	}
 	for _, name := range scenarios {
 		state := states[name]
-		if list := r.States[name]; len(list) > 0 && compact(state) == compact(r.State(name, len(list)-1)) {
+		if list := r.States[name]; len(list) > 0 && snapshot.Compact(state) == snapshot.Compact(r.State(name, len(list)-1)) {
 			state = nil
 		}
 		r.States[name] = append(r.States[name], state)
@@ -75,29 +70,29 @@ func (r *Recording) Write(dir string) error {
 }
 
 type line struct {
-	Scenario string   `json:"scenario"`
-	States   []*State `json:"states"`
+	Scenario string            `json:"scenario"`
+	States   []*snapshot.State `json:"states"`
 }
 
-// Recorded returns the group of some scenarios, with them alone, and its recording.
-func Recorded(dir string, scenarios ...string) (*Group, *Recording, error) {
-	for _, g := range Groups() {
+// Of returns the group of some scenarios, with them alone, and its recording.
+func Of(dir string, scenarios ...string) (*script.Group, *Recording, error) {
+	for _, g := range script.Groups() {
 		if only := g.Only(scenarios...); len(only.Scenarios) == len(scenarios) {
-			r, err := ReadRecording(dir, g.Name)
+			r, err := Read(dir, g.Name)
 			return only, r, err
 		}
 	}
 	return nil, nil, fmt.Errorf("no group has the scenarios %q", scenarios)
 }
 
-// ReadRecording reads the recording of a group.
-func ReadRecording(dir, group string) (*Recording, error) {
+// Read reads the recording of a group.
+func Read(dir, group string) (*Recording, error) {
 	data, err := os.ReadFile(filepath.Join(filepath.Clean(dir), group+".jsonl"))
 	if err != nil {
 		return nil, fmt.Errorf("recording of group %s: %w; make record-occm makes it", group, err)
 	}
 	decoder := json.NewDecoder(bytes.NewReader(data))
-	r := &Recording{States: map[string][]*State{}}
+	r := &Recording{States: map[string][]*snapshot.State{}}
 	if err := decoder.Decode(r); err != nil {
 		return nil, fmt.Errorf("recording of group %s: %w", group, err)
 	}
@@ -121,19 +116,27 @@ func (r *Recording) Changed(scenario string, phase int) bool {
 // something half done.
 func (r *Recording) Failed(scenario string, phase int) bool {
 	for i := range phase + 1 {
-		if r.State(scenario, i).failed() {
+		if r.State(scenario, i).Failed() {
 			return true
 		}
 	}
 	return false
 }
 
-// failed says that not all of the scenario's Services are served.
-func (s *State) failed() bool {
-	for _, p := range s.Services {
-		if p.Failed {
-			return true
-		}
-	}
-	return false
+// Back is what OCCM did when it was started on what ours had left after a phase.
+type Back struct {
+	Phase int `json:"phase"`
+	// Ours are digests of what ours had left, by scenario.
+	Ours map[string]string `json:"ours"`
+	// Calls are OCCM's that changed the cloud, by scenario; none where it should be so.
+	Calls map[string][]string `json:"calls,omitempty"`
+}
+
+// Real is the folder, in testdata, of what OCCM has done in a real cloud; its folder "simulator" has the
+// same scenarios in a simulator that is set up like that cloud.
+const Real = "zed"
+
+// SimulatorLike is the folder with the simulator's recordings of RealGroups.
+func SimulatorLike(testdata string) string {
+	return filepath.Join(testdata, Real, "simulator")
 }

@@ -1,4 +1,6 @@
-package openstack
+package script
+
+import "github.com/isthmus-cloud/isthmus/test/differential/openstack/snapshot"
 
 // cloudGroups are what clouds and Nodes can be like.
 func cloudGroups() []Group {
@@ -31,21 +33,21 @@ func cloudGroups() []Group {
 
 // given are Services for which there is something in the cloud.
 func given() []Scenario {
-	freeFIP := func(name, wish string) *State {
-		return &State{FloatingIPs: []Object{{"floating_network_id": "{ext}", "description": name, "floating_ip_address": "{" + wish + "}"}}}
+	freeFIP := func(name, wish string) *snapshot.State {
+		return &snapshot.State{FloatingIPs: []snapshot.Object{{"floating_network_id": "{ext}", "description": name, "floating_ip_address": "{" + wish + "}"}}}
 	}
-	named := func(name, lb string, tags ...any) *State {
-		o := Object{"name": lb, "vip_subnet_id": "{subnet}", "vip_address": "{vip:" + lb + "}"}
+	named := func(name, lb string, tags ...any) *snapshot.State {
+		o := snapshot.Object{"name": lb, "vip_subnet_id": "{subnet}", "vip_address": "{vip:" + lb + "}"}
 		if len(tags) > 0 {
 			o["tags"] = tags
 		}
 		_ = name
-		return &State{LoadBalancers: []Object{o}}
+		return &snapshot.State{LoadBalancers: []snapshot.Object{o}}
 	}
-	port := func(name string) *State {
-		return &State{Ports: []Object{{"name": name + "-own", "network_id": "{network}"}}}
+	port := func(name string) *snapshot.State {
+		return &snapshot.State{Ports: []snapshot.Object{{"name": name + "-own", "network_id": "{network}"}}}
 	}
-	of := func(name string, given *State, patch string, annotations map[string]string, steps ...Step) Scenario {
+	of := func(name string, given *snapshot.State, patch string, annotations map[string]string, steps ...Step) Scenario {
 		return Scenario{Name: name, Given: given, Services: []Service{{Annotations: prefixed(annotations), Patch: patch}}, Steps: steps}
 	}
 	return []Scenario{

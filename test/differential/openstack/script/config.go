@@ -1,4 +1,4 @@
-package openstack
+package script
 
 // configGroups have each key of cloud.conf, valid and odd, with the core kinds of Services.
 func configGroups() []Group {

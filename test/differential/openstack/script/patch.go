@@ -1,17 +1,19 @@
-package openstack
+package script
 
 import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/snapshot"
 )
 
 // healthNodePort is where the node ports for health checks begin, see expandPatch.
 const healthNodePort = 32000
 
-// expandPatch puts values into a patch: {health} is a node port that only the Service with this number
+// ExpandPatch puts values into a patch: {health} is a node port that only the Service with this number
 // has, {port+N} its Nth node port.
-func expandPatch(patch string, number int, symbols *Symbols) (string, error) {
+func ExpandPatch(patch string, number int, symbols *snapshot.Symbols) (string, error) {
 	patch = strings.ReplaceAll(patch, "{health}", fmt.Sprint(healthNodePort+number))
 	for i := range 8 {
 		patch = strings.ReplaceAll(patch, fmt.Sprintf("{port+%d}", i), fmt.Sprint(firstNodePort+8*number+i))

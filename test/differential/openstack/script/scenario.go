@@ -1,6 +1,8 @@
-package openstack
+package script
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -8,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/snapshot"
 )
 
 // Group is scenarios that are played side by side: by one manager with one cloud.conf, in one
@@ -41,7 +45,7 @@ type Node struct {
 type Scenario struct {
 	Name string
 	// Given is what users have made in the cloud before.
-	Given    *State
+	Given    *snapshot.State
 	Services []Service
 	// Steps follow after the Services are made; those of all scenarios of a group are taken
 	// side by side.
@@ -113,14 +117,16 @@ func (g *Group) Phases() []string {
 	return append(out, "delete")
 }
 
-func (s *Service) name() string {
+// ServiceName is its name, "a" without.
+func (s *Service) ServiceName() string {
 	if s.Name == "" {
 		return "a"
 	}
 	return s.Name
 }
 
-func (s *Step) service() string {
+// ServiceName is the name of the Service that it changes.
+func (s *Step) ServiceName() string {
 	if s.Service == "" {
 		return "a"
 	}
@@ -133,9 +139,9 @@ const firstNodePort = 30000
 
 // Object makes the Service as it is to be created; number tells the scenario's Services from
 // all others of the group.
-func (s *Service) Object(namespace string, number int, symbols *Symbols) (*corev1.Service, error) {
+func (s *Service) Object(namespace string, number int, symbols *snapshot.Symbols) (*corev1.Service, error) {
 	out := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.name(), Annotations: map[string]string{}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.ServiceName(), Annotations: map[string]string{}},
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: slices.Clone(s.Ports)},
 	}
 	for k, v := range s.Annotations {
@@ -163,12 +169,12 @@ func (s *Service) Object(namespace string, number int, symbols *Symbols) (*corev
 	if s.Patch == "" {
 		return out, nil
 	}
-	return out, merge(out, s.Patch, number, symbols)
+	return out, Merge(out, s.Patch, number, symbols)
 }
 
-// merge applies a JSON merge patch; {health} in it is a node port for health checks.
-func merge(out *corev1.Service, patch string, number int, symbols *Symbols) error {
-	text, err := expandPatch(patch, number, symbols)
+// Merge applies a JSON merge patch; {health} in it is a node port for health checks.
+func Merge(out *corev1.Service, patch string, number int, symbols *snapshot.Symbols) error {
+	text, err := ExpandPatch(patch, number, symbols)
 	if err != nil {
 		return fmt.Errorf("Service %s/%s: %w", out.Namespace, out.Name, err)
 	}
@@ -185,5 +191,57 @@ func merge(out *corev1.Service, patch string, number int, symbols *Symbols) erro
 		return fmt.Errorf("Service %s/%s: patch %s: %w", out.Namespace, out.Name, text, err)
 	}
 	*out = fresh
+	return nil
+}
+
+// Servers is how many servers the group's cloud must have.
+func (g *Group) Servers() int {
+	if g.Joins != nil {
+		return len(g.Nodes) + 1
+	}
+	return len(g.Nodes)
+}
+
+// Digest tells one description of a group from another.
+func (g *Group) Digest() string {
+	sum := sha256.Sum256([]byte(snapshot.Compact(g)))
+	return hex.EncodeToString(sum[:8])
+}
+
+// Backs are the phases after which OCCM is started on what ours has left: the first, and the last one before the end.
+func (g *Group) Backs() []int {
+	last := len(g.Phases()) - 2
+	if last == 0 {
+		return []int{0}
+	}
+	return []int{0, last}
+}
+
+// World says what the cloud of a group is like.
+type World struct {
+	// External is how many external networks there are: -1 for none, 0 for one.
+	External int
+	// DualStack has an IPv6 subnet beside the IPv4 one.
+	DualStack bool
+	// Stuck has Octavia's amphora driver leave what comes with a new load balancer in PENDING_CREATE, as Zed
+	// does without a jobboard.
+	Stuck bool
+	// Hidden has Neutron hide the subnets of external networks from projects, as its default policy does.
+	Hidden bool `json:",omitempty"`
+}
+
+// Each calls do for each Service, with a number that no other Service of the group has.
+func (g *Group) Each(do func(s *Scenario, service *Service, number int) error) error {
+	number := 0
+	for i := range g.Scenarios {
+		s := &g.Scenarios[i]
+		number = max(number, s.first)
+		for j := range s.Services {
+			if err := do(s, &s.Services[j], number); err != nil {
+				return fmt.Errorf("scenario %s: %w", s.Name, err)
+			}
+			number++
+		}
+	}
 	return nil
 }

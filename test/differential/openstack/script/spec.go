@@ -1,10 +1,12 @@
-package openstack
+package script
 
 import (
 	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/snapshot"
 )
 
 const (
@@ -107,10 +109,10 @@ func shared() []Scenario {
 		return Scenario{Name: name, Services: []Service{{Annotations: prefixed(annotations)}, second(b, port)}, Steps: append([]Step{{Service: "b", Create: true}}, steps...)}
 	}
 	hidden := map[string]string{internal: "true"}
-	own := func(name string, fip bool) *State {
-		s := &State{LoadBalancers: []Object{{"name": name + "-own", "vip_subnet_id": "{subnet}", "vip_address": "{vip:" + name + "-own}"}}}
+	own := func(name string, fip bool) *snapshot.State {
+		s := &snapshot.State{LoadBalancers: []snapshot.Object{{"name": name + "-own", "vip_subnet_id": "{subnet}", "vip_address": "{vip:" + name + "-own}"}}}
 		if fip {
-			s.FloatingIPs = []Object{{"floating_network_id": "{ext}", "description": name, "port_id": "{vipport:" + name + "-own}", "floating_ip_address": "{fip:" + name + "-own}"}}
+			s.FloatingIPs = []snapshot.Object{{"floating_network_id": "{ext}", "description": name, "port_id": "{vipport:" + name + "-own}", "floating_ip_address": "{fip:" + name + "-own}"}}
 		}
 		return s
 	}

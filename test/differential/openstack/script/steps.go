@@ -1,9 +1,11 @@
-package openstack
+package script
 
 import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/isthmus-cloud/isthmus/test/differential/openstack/snapshot"
 )
 
 // key is an annotation's whole name.
@@ -22,7 +24,7 @@ func annotate(name, value string) Step { return annotateAll(map[string]string{na
 
 // annotateAll is a step that sets annotations.
 func annotateAll(annotations map[string]string) Step {
-	return patch(fmt.Sprintf(`{"metadata":{"annotations":%s}}`, compact(prefixed(annotations))))
+	return patch(fmt.Sprintf(`{"metadata":{"annotations":%s}}`, snapshot.Compact(prefixed(annotations))))
 }
 
 // remove is a step that takes annotations away.

@@ -1,4 +1,4 @@
-package openstack
+package script
 
 // value is an annotation with what users write into it.
 type value struct {

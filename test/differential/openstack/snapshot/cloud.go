@@ -1,10 +1,9 @@
-package openstack
+package snapshot
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"time"
 
@@ -35,7 +34,7 @@ func Login(ctx context.Context, options gophercloud.AuthOptions, region string) 
 // list reads a whole collection; its key is the last part of path but for what keys says.
 func (c *Cloud) list(ctx context.Context, service *gophercloud.ServiceClient, key string, path ...string) ([]Object, error) {
 	var doc map[string]json.RawMessage
-	if err := call(ctx, service, http.MethodGet, nil, &doc, path...); err != nil {
+	if err := Call(ctx, service, http.MethodGet, nil, &doc, path...); err != nil {
 		return nil, err
 	}
 	var out []Object
@@ -45,17 +44,17 @@ func (c *Cloud) list(ctx context.Context, service *gophercloud.ServiceClient, ke
 	return out, nil
 }
 
-// make creates an object and returns how the cloud shows it.
-func (c *Cloud) make(ctx context.Context, service *gophercloud.ServiceClient, key string, body Object, path ...string) (Object, error) {
+// Make creates an object and returns how the cloud shows it.
+func (c *Cloud) Make(ctx context.Context, service *gophercloud.ServiceClient, key string, body Object, path ...string) (Object, error) {
 	var doc map[string]Object
-	if err := call(ctx, service, http.MethodPost, map[string]any{key: body}, &doc, path...); err != nil {
+	if err := Call(ctx, service, http.MethodPost, map[string]any{key: body}, &doc, path...); err != nil {
 		return nil, err
 	}
 	return doc[key], nil
 }
 
-// call makes one request.
-func call(ctx context.Context, service *gophercloud.ServiceClient, method string, body, into any, path ...string) error {
+// Call makes one request.
+func Call(ctx context.Context, service *gophercloud.ServiceClient, method string, body, into any, path ...string) error {
 	opts := &gophercloud.RequestOpts{OkCodes: []int{200, 201, 202, 204}, JSONBody: body, JSONResponse: into}
 	resp, err := service.Request(ctx, method, service.ServiceURL(path...), opts)
 	if err != nil {
@@ -71,7 +70,7 @@ func call(ctx context.Context, service *gophercloud.ServiceClient, method string
 func (c *Cloud) active(ctx context.Context, id string) error {
 	for wait := time.Millisecond; ; wait = min(2*wait, time.Second) {
 		var doc map[string]Object
-		if err := call(ctx, c.LoadBalancer, http.MethodGet, nil, &doc, "lbaas", "loadbalancers", id); err != nil {
+		if err := Call(ctx, c.LoadBalancer, http.MethodGet, nil, &doc, "lbaas", "loadbalancers", id); err != nil {
 			return err
 		}
 		switch doc["loadbalancer"]["provisioning_status"] {
@@ -95,51 +94,9 @@ func (c *Cloud) Busy(ctx context.Context) (string, error) {
 		return "", err
 	}
 	for _, lb := range lbs {
-		if s := text(lb, "provisioning_status"); s != "ACTIVE" && s != "ERROR" {
-			return fmt.Sprintf("load balancer %s is %s", text(lb, "name"), s), nil
+		if s := Text(lb, "provisioning_status"); s != "ACTIVE" && s != "ERROR" {
+			return fmt.Sprintf("load balancer %s is %s", Text(lb, "name"), s), nil
 		}
 	}
 	return "", nil
-}
-
-func text(o Object, key string) string {
-	v, _ := o[key].(string)
-	return v
-}
-
-func objects(o Object, key string) []Object {
-	list, _ := o[key].([]any)
-	var out []Object
-	for _, v := range list {
-		if x, is := v.(map[string]any); is {
-			out = append(out, x)
-		}
-	}
-	if typed, is := o[key].([]Object); is {
-		return typed
-	}
-	return out
-}
-
-func texts(o Object, key string) []string {
-	list, _ := o[key].([]any)
-	var out []string
-	for _, v := range list {
-		if x, is := v.(string); is {
-			out = append(out, x)
-		}
-	}
-	if typed, is := o[key].([]string); is {
-		return typed
-	}
-	return out
-}
-
-// without is a copy without some keys.
-func without(o Object, keys ...string) Object {
-	out := maps.Clone(o)
-	for _, k := range keys {
-		delete(out, k)
-	}
-	return out
 }

@@ -1,4 +1,4 @@
-package openstack
+package snapshot
 
 import (
 	"cmp"
@@ -34,7 +34,7 @@ func (c *Cloud) contents(ctx context.Context) (*contents, error) {
 		}
 	}
 	for _, p := range out.pools {
-		id := text(p, "id")
+		id := Text(p, "id")
 		out.members[id], err = c.list(ctx, c.LoadBalancer, "members", "lbaas", "pools", id, "members")
 		switch {
 		case gophercloud.ResponseCodeIs(err, http.StatusNotFound) && ctx.Err() == nil:
@@ -63,7 +63,7 @@ func (c *Cloud) Read(ctx context.Context, symbols *Symbols, scenarios []string) 
 	for _, name := range append([]string{""}, scenarios...) {
 		out[name] = &State{}
 	}
-	of := func(o Object) *State { return out[ownerOf(o, scenarios)] }
+	of := func(o Object) *State { return out[OwnerOf(o, scenarios)] }
 	for _, lb := range all.lbs {
 		s := of(lb)
 		s.LoadBalancers = append(s.LoadBalancers, all.tree(lb, symbols))
@@ -73,14 +73,14 @@ func (c *Cloud) Read(ctx context.Context, symbols *Symbols, scenarios []string) 
 		s.FloatingIPs = append(s.FloatingIPs, normal(f, symbols, "description", "floating_ip_address", "floating_network_id", "port_id", "tags"))
 	}
 	for _, g := range all.groups {
-		if text(g, "name") == "default" {
+		if Text(g, "name") == "default" {
 			continue
 		}
 		s := of(g)
 		s.SecurityGroups = append(s.SecurityGroups, all.group(g, symbols))
 	}
 	for _, p := range all.ports {
-		if text(p, "device_owner") == "" && text(p, "name") != "" {
+		if Text(p, "device_owner") == "" && Text(p, "name") != "" {
 			s := of(p)
 			s.Ports = append(s.Ports, normal(p, symbols, "name", "network_id", "security_groups", "tags"))
 		}
@@ -94,39 +94,39 @@ func (c *Cloud) Read(ctx context.Context, symbols *Symbols, scenarios []string) 
 // name gives all objects symbols.
 func (all *contents) name(symbols *Symbols) {
 	byAge := func(list []Object) {
-		slices.SortStableFunc(list, func(a, b Object) int { return cmp.Compare(text(a, "created_at"), text(b, "created_at")) })
+		slices.SortStableFunc(list, func(a, b Object) int { return cmp.Compare(Text(a, "created_at"), Text(b, "created_at")) })
 	}
 	vips := map[string]string{}
 	byAge(all.lbs)
 	for _, lb := range all.lbs {
-		name := text(lb, "name")
-		symbols.Add("lb:"+name, text(lb, "id"))
-		vips[text(lb, "vip_port_id")] = symbols.Add("vip:"+name, text(lb, "vip_address"))
-		symbols.Add("vipport:"+name, text(lb, "vip_port_id"))
+		name := Text(lb, "name")
+		symbols.Add("lb:"+name, Text(lb, "id"))
+		vips[Text(lb, "vip_port_id")] = symbols.Add("vip:"+name, Text(lb, "vip_address"))
+		symbols.Add("vipport:"+name, Text(lb, "vip_port_id"))
 		for _, v := range objects(lb, "additional_vips") {
-			symbols.Add("vip6:"+name, text(v, "ip_address"))
+			symbols.Add("vip6:"+name, Text(v, "ip_address"))
 		}
 	}
 	for kind, list := range map[string][]Object{"listener": all.listeners, "pool": all.pools, "monitor": all.monitors} {
 		for _, o := range list {
-			symbols.Add(kind+":"+text(o, "name"), text(o, "id"))
+			symbols.Add(kind+":"+Text(o, "name"), Text(o, "id"))
 		}
 	}
 	byAge(all.fips)
 	for _, f := range all.fips {
-		key := strings.TrimPrefix(vips[text(f, "port_id")], "vip:")
+		key := strings.TrimPrefix(vips[Text(f, "port_id")], "vip:")
 		if key == "" {
-			key = symbols.Fold(text(f, "description"))
+			key = symbols.Fold(Text(f, "description"))
 		}
-		symbols.Add("fip:"+key, text(f, "floating_ip_address"))
-		symbols.Add("fip-id:"+key, text(f, "id"))
+		symbols.Add("fip:"+key, Text(f, "floating_ip_address"))
+		symbols.Add("fip-id:"+key, Text(f, "id"))
 	}
 	for _, g := range all.groups {
-		symbols.Add("sg:"+inSymbol(symbols.Fold(text(g, "name"))), text(g, "id"))
+		symbols.Add("sg:"+inSymbol(symbols.Fold(Text(g, "name"))), Text(g, "id"))
 	}
 	for _, p := range all.ports {
-		if text(p, "device_owner") == "" && text(p, "name") != "" {
-			symbols.Add("port:"+text(p, "name"), text(p, "id"))
+		if Text(p, "device_owner") == "" && Text(p, "name") != "" {
+			symbols.Add("port:"+Text(p, "name"), Text(p, "id"))
 		}
 	}
 }
@@ -139,7 +139,7 @@ func inSymbol(folded string) string {
 // tree is the normal form of a load balancer.
 func (all *contents) tree(lb Object, symbols *Symbols) Object {
 	out := normal(lb, symbols, "name", "description", "provider", "tags", "vip_subnet_id", "vip_address", "flavor_id", "availability_zone", "additional_vips", "admin_state_up")
-	if p := symbols.Fold(text(lb, "vip_port_id")); strings.HasPrefix(p, "{port:") {
+	if p := symbols.Fold(Text(lb, "vip_port_id")); strings.HasPrefix(p, "{port:") {
 		out["vip_port_id"] = p
 	}
 	note(out, lb)
@@ -152,7 +152,7 @@ func (all *contents) tree(lb Object, symbols *Symbols) Object {
 		x := normal(l, symbols, "name", "description", "protocol", "protocol_port", "connection_limit", "timeout_client_data", "timeout_member_connect",
 			"timeout_member_data", "timeout_tcp_inspect", "default_tls_container_ref", "sni_container_refs", "insert_headers", "allowed_cidrs", "tags", "admin_state_up")
 		for _, p := range all.pools {
-			if id := text(p, "id"); id == text(l, "default_pool_id") {
+			if id := Text(p, "id"); id == Text(l, "default_pool_id") {
 				used[id] = true
 				x["default_pool"] = all.pool(p, symbols)
 			}
@@ -161,7 +161,7 @@ func (all *contents) tree(lb Object, symbols *Symbols) Object {
 		listeners = append(listeners, x)
 	}
 	for _, p := range all.pools {
-		if below(p, lb) && !used[text(p, "id")] {
+		if below(p, lb) && !used[Text(p, "id")] {
 			pools = append(pools, all.pool(p, symbols))
 		}
 	}
@@ -175,15 +175,15 @@ func (all *contents) tree(lb Object, symbols *Symbols) Object {
 func (all *contents) pool(p Object, symbols *Symbols) Object {
 	out := normal(p, symbols, "name", "description", "protocol", "lb_algorithm", "session_persistence", "tags", "admin_state_up")
 	var members []Object
-	for _, m := range all.members[text(p, "id")] {
+	for _, m := range all.members[Text(p, "id")] {
 		members = append(members, normal(m, symbols, "name", "address", "protocol_port", "weight", "backup", "subnet_id", "monitor_port", "monitor_address", "tags", "admin_state_up"))
 	}
 	byKey(members, "name", "address", "protocol_port")
 	put(out, "members", members)
 	for _, h := range all.monitors {
-		if text(h, "id") == text(p, "healthmonitor_id") {
+		if Text(h, "id") == Text(p, "healthmonitor_id") {
 			keys := []string{"name", "type", "delay", "timeout", "max_retries", "max_retries_down", "tags", "admin_state_up"}
-			if strings.HasPrefix(text(h, "type"), "HTTP") {
+			if strings.HasPrefix(Text(h, "type"), "HTTP") {
 				keys = append(keys, "http_method", "url_path", "expected_codes")
 			}
 			out["healthmonitor"] = normal(h, symbols, keys...)
@@ -200,15 +200,15 @@ func (all *contents) group(g Object, symbols *Symbols) Object {
 	for _, r := range objects(g, "security_group_rules") {
 		rules = append(rules, normal(r, symbols, "direction", "ethertype", "protocol", "port_range_min", "port_range_max", "remote_ip_prefix", "remote_group_id", "description"))
 	}
-	slices.SortFunc(rules, func(a, b Object) int { return cmp.Compare(compact(a), compact(b)) })
+	slices.SortFunc(rules, func(a, b Object) int { return cmp.Compare(Compact(a), Compact(b)) })
 	put(out, "rules", rules)
 	var carry, tagged []any
 	for _, p := range all.ports {
-		if slices.Contains(texts(p, "security_groups"), text(g, "id")) {
-			carry = append(carry, symbols.Fold(text(p, "id")))
+		if slices.Contains(texts(p, "security_groups"), Text(g, "id")) {
+			carry = append(carry, symbols.Fold(Text(p, "id")))
 		}
-		if slices.Contains(texts(p, "tags"), text(g, "id")) {
-			tagged = append(tagged, symbols.Fold(text(p, "id")))
+		if slices.Contains(texts(p, "tags"), Text(g, "id")) {
+			tagged = append(tagged, symbols.Fold(Text(p, "id")))
 		}
 	}
 	for key, list := range map[string][]any{"ports": carry, "tagged": tagged} {
@@ -222,12 +222,12 @@ func (all *contents) group(g Object, symbols *Symbols) Object {
 
 // below reports whether an object belongs to a load balancer.
 func below(o, lb Object) bool {
-	return slices.ContainsFunc(objects(o, "loadbalancers"), func(x Object) bool { return text(x, "id") == text(lb, "id") })
+	return slices.ContainsFunc(objects(o, "loadbalancers"), func(x Object) bool { return Text(x, "id") == Text(lb, "id") })
 }
 
 // note notes that an object is in error: that is not to be made again.
 func note(out, shown Object) {
-	if text(shown, "provisioning_status") == "ERROR" {
+	if Text(shown, "provisioning_status") == "ERROR" {
 		out["error"] = true
 	}
 }
@@ -308,10 +308,10 @@ func (s *State) sort() {
 	byKey(s.Ports, "name")
 }
 
-// ownerOf is the scenario whose name an object bears, the longest where one has another in it.
-func ownerOf(o Object, scenarios []string) string {
+// OwnerOf is the scenario whose name an object bears, the longest where one has another in it.
+func OwnerOf(o Object, scenarios []string) string {
 	found := ""
-	for _, where := range []string{text(o, "name"), text(o, "description")} {
+	for _, where := range []string{Text(o, "name"), Text(o, "description")} {
 		for _, s := range scenarios {
 			if len(s) > len(found) && strings.Contains(where, s) {
 				found = s

@@ -1,8 +1,7 @@
-package openstack
+package snapshot
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -17,7 +16,7 @@ func (c *Cloud) Restore(ctx context.Context, symbols *Symbols, s *State) error {
 		if err != nil {
 			return err
 		}
-		symbols.Add("port:"+text(p, "name"), text(made, "id"))
+		symbols.Add("port:"+Text(p, "name"), Text(made, "id"))
 	}
 	for _, lb := range s.LoadBalancers {
 		if err := c.restoreLB(ctx, symbols, lb); err != nil {
@@ -30,7 +29,7 @@ func (c *Cloud) Restore(ctx context.Context, symbols *Symbols, s *State) error {
 		}
 	}
 	for _, g := range s.SecurityGroups {
-		if err := c.restoreGroup(ctx, symbols, g); err != nil {
+		if err := c.RestoreGroup(ctx, symbols, g); err != nil {
 			return err
 		}
 	}
@@ -43,36 +42,36 @@ func (c *Cloud) create(ctx context.Context, symbols *Symbols, service *gopherclo
 	if err != nil {
 		return nil, err
 	}
-	made, err := c.make(ctx, service, key, body.(map[string]any), path...)
+	made, err := c.Make(ctx, service, key, body.(map[string]any), path...)
 	if err != nil {
-		return nil, fmt.Errorf("make %s: %w", compact(o), err)
+		return nil, fmt.Errorf("make %s: %w", Compact(o), err)
 	}
 	return made, nil
 }
 
 func (c *Cloud) restoreLB(ctx context.Context, symbols *Symbols, lb Object) error {
 	leave := []string{"error"}
-	if strings.HasPrefix(text(lb, "vip_address"), "{vip:") {
+	if strings.HasPrefix(Text(lb, "vip_address"), "{vip:") {
 		leave = append(leave, "vip_address")
 	}
-	if text(lb, "vip_port_id") != "" {
+	if Text(lb, "vip_port_id") != "" {
 		leave = append(leave, "vip_subnet_id")
 	}
 	made, err := c.create(ctx, symbols, c.LoadBalancer, "loadbalancer", without(lb, leave...), []string{"lbaas", "loadbalancers"})
 	if err != nil {
 		return err
 	}
-	name := text(lb, "name")
-	symbols.Add("lb:"+name, text(made, "id"))
-	symbols.Add("vipport:"+name, text(made, "vip_port_id"))
-	if v := text(lb, "vip_address"); strings.HasPrefix(v, "{") {
-		symbols.Add(strings.Trim(v, "{}"), text(made, "vip_address"))
+	name := Text(lb, "name")
+	symbols.Add("lb:"+name, Text(made, "id"))
+	symbols.Add("vipport:"+name, Text(made, "vip_port_id"))
+	if v := Text(lb, "vip_address"); strings.HasPrefix(v, "{") {
+		symbols.Add(strings.Trim(v, "{}"), Text(made, "vip_address"))
 	}
-	return c.active(ctx, text(made, "id"))
+	return c.active(ctx, Text(made, "id"))
 }
 
 func (c *Cloud) restoreFIP(ctx context.Context, symbols *Symbols, f Object) error {
-	address := text(f, "floating_ip_address")
+	address := Text(f, "floating_ip_address")
 	leave := []string{"tags"}
 	if _, err := symbols.Expand(address); err != nil || strings.HasPrefix(address, "{fip:") {
 		leave = append(leave, "floating_ip_address")
@@ -82,9 +81,9 @@ func (c *Cloud) restoreFIP(ctx context.Context, symbols *Symbols, f Object) erro
 		return err
 	}
 	if strings.HasPrefix(address, "{") {
-		symbols.Add(strings.Trim(address, "{}"), text(made, "floating_ip_address"))
+		symbols.Add(strings.Trim(address, "{}"), Text(made, "floating_ip_address"))
 	}
-	return c.tag(ctx, symbols, "floatingips", text(made, "id"), f)
+	return c.tag(ctx, symbols, "floatingips", Text(made, "id"), f)
 }
 
 // tag puts the tags of a normal form on an object.
@@ -96,18 +95,19 @@ func (c *Cloud) tag(ctx context.Context, symbols *Symbols, collection, id string
 	if err != nil {
 		return err
 	}
-	return call(ctx, c.Network, http.MethodPut, map[string]any{"tags": tags}, nil, collection, id, "tags")
+	return Call(ctx, c.Network, http.MethodPut, map[string]any{"tags": tags}, nil, collection, id, "tags")
 }
 
-func (c *Cloud) restoreGroup(ctx context.Context, symbols *Symbols, g Object) error {
+// RestoreGroup makes a security group from its normal form.
+func (c *Cloud) RestoreGroup(ctx context.Context, symbols *Symbols, g Object) error {
 	made, err := c.create(ctx, symbols, c.Network, "security_group", g, []string{"security-groups"}, "rules", "ports", "tagged", "tags")
 	if err != nil {
 		return err
 	}
-	id := text(made, "id")
-	symbols.Add("sg:"+inSymbol(text(g, "name")), id)
+	id := Text(made, "id")
+	symbols.Add("sg:"+inSymbol(Text(g, "name")), id)
 	for _, r := range objects(made, "security_group_rules") { // those that every group begins with
-		if err := call(ctx, c.Network, http.MethodDelete, nil, nil, "security-group-rules", text(r, "id")); err != nil {
+		if err := Call(ctx, c.Network, http.MethodDelete, nil, nil, "security-group-rules", Text(r, "id")); err != nil {
 			return err
 		}
 	}
@@ -124,11 +124,11 @@ func (c *Cloud) restoreGroup(ctx context.Context, symbols *Symbols, g Object) er
 			return err
 		}
 		var doc map[string]Object
-		if err := call(ctx, c.Network, http.MethodGet, nil, &doc, "ports", port); err != nil {
+		if err := Call(ctx, c.Network, http.MethodGet, nil, &doc, "ports", port); err != nil {
 			return err
 		}
 		groups := append(texts(doc["port"], "security_groups"), id)
-		if err := call(ctx, c.Network, http.MethodPut, map[string]any{"port": map[string]any{"security_groups": groups}}, nil, "ports", port); err != nil {
+		if err := Call(ctx, c.Network, http.MethodPut, map[string]any{"port": map[string]any{"security_groups": groups}}, nil, "ports", port); err != nil {
 			return err
 		}
 	}
@@ -137,18 +137,9 @@ func (c *Cloud) restoreGroup(ctx context.Context, symbols *Symbols, g Object) er
 		if err != nil {
 			return err
 		}
-		if err := call(ctx, c.Network, http.MethodPut, nil, nil, "ports", port, "tags", id); err != nil {
+		if err := Call(ctx, c.Network, http.MethodPut, nil, nil, "ports", port, "tags", id); err != nil {
 			return err
 		}
 	}
 	return c.tag(ctx, symbols, "security-groups", id, g)
-}
-
-// compact is an object as JSON in one line.
-func compact(v any) string {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Sprint(v)
-	}
-	return string(data)
 }

@@ -1,4 +1,4 @@
-package openstack
+package snapshot
 
 import (
 	"context"
@@ -82,14 +82,14 @@ func RestoreServices(ctx context.Context, client kubernetes.Interface, symbols *
 	for name, p := range state.Services {
 		s, err := client.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
-			return fmt.Errorf("Service %s/%s: %w", namespace, name, err)
+			return fmt.Errorf("get Service %s/%s: %w", namespace, name, err)
 		}
-		if err := p.write(s, symbols); err != nil {
+		if err := p.Write(s, symbols); err != nil {
 			return err
 		}
 		status := s.Status
 		if s, err = client.CoreV1().Services(namespace).Update(ctx, s, metav1.UpdateOptions{}); err != nil {
-			return fmt.Errorf("Service %s/%s: %w", namespace, name, err)
+			return fmt.Errorf("update Service %s/%s: %w", namespace, name, err)
 		}
 		s.Status = status
 		if _, err := client.CoreV1().Services(namespace).UpdateStatus(ctx, s, metav1.UpdateOptions{}); err != nil {
@@ -99,8 +99,8 @@ func RestoreServices(ctx context.Context, client kubernetes.Interface, symbols *
 	return nil
 }
 
-// write writes it to the Service.
-func (p *Published) write(s *corev1.Service, symbols *Symbols) (err error) {
+// Write writes it to the Service.
+func (p *Published) Write(s *corev1.Service, symbols *Symbols) (err error) {
 	s.Annotations, s.Finalizers = map[string]string{}, p.Finalizers
 	for k, v := range p.Annotations {
 		if s.Annotations[k], err = symbols.Expand(v); err != nil {

@@ -1,7 +1,10 @@
-package openstack
+package snapshot
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -45,4 +48,51 @@ func (s *State) Clone() (*State, error) {
 	}
 	out := &State{}
 	return out, json.Unmarshal(data, out)
+}
+
+// Digest tells one state from another, but for what events tell of Services.
+func (s *State) Digest() (string, error) {
+	c, err := s.Clone()
+	if err != nil {
+		return "", err
+	}
+	for name, p := range c.Services {
+		p.Failed = false
+		c.Services[name] = p
+	}
+	tree, err := c.Tree()
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256([]byte(Compact(tree)))
+	return hex.EncodeToString(sum[:6]), nil
+}
+
+// Served says that every Service has an address and none has just failed.
+func (s *State) Served() bool {
+	for _, p := range s.Services {
+		if p.Failed || len(p.Ingress) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Failed says that not all of the scenario's Services are served.
+func (s *State) Failed() bool {
+	for _, p := range s.Services {
+		if p.Failed {
+			return true
+		}
+	}
+	return false
+}
+
+// Compact is an object as JSON in one line.
+func Compact(v any) string {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(data)
 }

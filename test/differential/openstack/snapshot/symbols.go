@@ -1,4 +1,4 @@
-package openstack
+package snapshot
 
 import (
 	"fmt"
@@ -146,5 +146,14 @@ func (s *Symbols) Add(symbol, value string) string {
 	return name
 }
 
-// stripped is an identifier without its hyphens.
-func stripped(id string) string { return strings.ReplaceAll(id, "-", "") }
+// Stripped is an identifier without its hyphens.
+func Stripped(id string) string { return strings.ReplaceAll(id, "-", "") }
+
+// SymbolsIn are the symbols in a text, without their braces.
+func SymbolsIn(text string) []string {
+	var out []string
+	for _, symbol := range inBraces.FindAllString(text, -1) {
+		out = append(out, strings.Trim(symbol, "{}"))
+	}
+	return out
+}
