@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/loadbalancers"
-	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
@@ -142,12 +141,12 @@ func (o *lbOperation) vipFamily(ctx context.Context, w *lbWishes, opts *loadbala
 	case opts.VipPortID != "" || opts.VipAddress != "" && opts.VipSubnetID == "":
 		return nil
 	case opts.VipSubnetID != "":
-		cidr, err := o.subnetCIDR(ctx, opts.VipSubnetID)
+		cidr, err := o.lb.subnets.CIDR(ctx, opts.VipSubnetID)
 		if cloud.IsNotFound(err) || err == nil && cidr.Addr().Is6() == w.isIPv6() {
 			return nil // another project's, perhaps: Octavia will tell
 		}
 		if err == nil && network == "" {
-			network, err = o.networkOf(ctx, opts.VipSubnetID)
+			network, err = o.lb.subnets.NetworkOf(ctx, opts.VipSubnetID)
 		}
 		if err != nil {
 			return err
@@ -185,7 +184,7 @@ func (o *lbOperation) planSecond(ctx context.Context, w *lbWishes, opts *loadbal
 	}
 	network := opts.VipNetworkID
 	if network == "" {
-		if network, err = o.networkOf(ctx, opts.VipSubnetID); err != nil {
+		if network, err = o.lb.subnets.NetworkOf(ctx, opts.VipSubnetID); err != nil {
 			return err
 		}
 	}
@@ -215,13 +214,9 @@ func (o *lbOperation) subnetOn(ctx context.Context, w *lbWishes, network string,
 	if ipv6 {
 		version, family = "6", corev1.IPv6Protocol
 	}
-	type subnet struct {
-		ID   string       `json:"id"`
-		CIDR netip.Prefix `json:"cidr"`
-	}
-	all, err := api.ListAll[subnet](ctx, o.neutron, "subnets", url.Values{"network_id": {network}, "ip_version": {version}}, "subnets")
+	all, err := o.lb.subnets.In(ctx, network, url.Values{"ip_version": {version}})
 	if err != nil {
-		return "", api.WrapError("list subnets of network "+network, err)
+		return "", err
 	}
 	if len(all) == 1 {
 		return all[0].ID, nil
@@ -239,20 +234,6 @@ func (o *lbOperation) subnetOn(ctx context.Context, w *lbWishes, network string,
 		return "", &noSubnet{fmt.Sprintf("network %s of the VIP has no %s subnet", network, family)}
 	}
 	return "", &noSubnet{fmt.Sprintf("network %s of the VIP has several %s subnets, %s, and no node is in one of them", network, family, strings.Join(ids, ", "))}
-}
-
-// networkOf is the network of a subnet.
-func (o *lbOperation) networkOf(ctx context.Context, subnetID string) (string, error) {
-	var answer struct {
-		Subnet struct {
-			NetworkID string `json:"network_id"`
-		} `json:"subnet"`
-	}
-	err := subnets.Get(ctx, o.neutron, subnetID).ExtractInto(&answer)
-	if err == nil && answer.Subnet.NetworkID == "" {
-		err = errors.New("the answer has none with a network")
-	}
-	return answer.Subnet.NetworkID, api.WrapError("get subnet "+subnetID, err)
 }
 
 // octaviaMinor is the newest version 2.x of Octavia's API, read once per process.

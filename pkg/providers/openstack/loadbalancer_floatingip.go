@@ -192,7 +192,7 @@ func (o *lbOperation) createFIP(ctx context.Context, w *lbWishes, portID string)
 	network := w.fip.networkID
 	if network == "" {
 		var err error
-		if network, err = o.externalNetwork(ctx); err != nil {
+		if network, err = o.lb.subnets.External(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -234,7 +234,7 @@ func (o *lbOperation) createFIP(ctx context.Context, w *lbWishes, portID string)
 		}
 	}
 	if w.fip.networkID == "" {
-		o.lb.external.Store("") // it may have been replaced
+		o.lb.subnets.ForgetExternal()
 	}
 	if len(errs) == 1 {
 		return nil, errs[0]
@@ -255,17 +255,13 @@ func (o *lbOperation) fipSubnets(ctx context.Context, w *lbWishes, network strin
 	if err != nil {
 		return nil, err
 	}
-	query := url.Values{"network_id": {network}}
+	query := url.Values{}
 	if name, tags := tagFilter(w.fip.subnetTags); tags != "" {
 		query.Set(name, tags)
 	}
-	type subnet struct {
-		ID   string `json:"id"`
-		Name string `json:"name"`
-	}
-	subnets, err := api.ListAll[subnet](ctx, o.neutron, "subnets", query, "subnets")
+	subnets, err := o.lb.subnets.In(ctx, network, query)
 	if err != nil {
-		return nil, api.WrapError("list subnets of network "+network, err)
+		return nil, err
 	}
 	var ids []string
 	for _, s := range subnets {

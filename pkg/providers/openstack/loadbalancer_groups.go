@@ -192,7 +192,7 @@ func (o *lbOperation) memberSubnets(ctx context.Context, w *lbWishes, lb *octavi
 // the VIP's.
 func (o *lbOperation) groupSources(ctx context.Context, w *lbWishes, lb *octaviaLB, subnets []string) (s groupSources, err error) {
 	for _, id := range subnets {
-		cidr, err := o.subnetCIDR(ctx, id)
+		cidr, err := o.lb.subnets.CIDR(ctx, id)
 		if err != nil {
 			return s, fmt.Errorf("find where load balancer %s sends from: %w", lb.ID, err)
 		}

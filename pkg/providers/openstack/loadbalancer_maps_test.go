@@ -3,7 +3,6 @@ package openstack
 import (
 	"fmt"
 	"net/http"
-	"net/netip"
 	"reflect"
 	"testing"
 	"time"
@@ -76,7 +75,7 @@ func TestNothingIsRememberedOfDeletedServices(t *testing.T) {
 			t.Fatalf("only the maps %v are looked at: this test checks nothing", left)
 		}
 		for path, n := range left {
-			bounded := path == ".cidrs.byID" || path == ".extensions.aliases" || path == ".oldGroups.names"
+			bounded := path == ".subnets.byID" || path == ".extensions.aliases" || path == ".oldGroups.names"
 			if n > 0 && !bounded && path != ".snapshots.current.lbs" {
 				t.Errorf("%s: %d entries are left of %d deleted Services", path, n, len(all))
 			}
@@ -102,17 +101,4 @@ func TestLostCreationIsAwaitedByTheDeletion(t *testing.T) {
 	}
 	x.delete(x.spec)
 	x.wantNothing("after the deletion")
-}
-
-func TestSubnetCIDRsAreBounded(t *testing.T) {
-	var c subnetCIDRs
-	for i := range 10_000 {
-		c.put(fmt.Sprint(i), netip.MustParsePrefix("192.0.2.0/24"))
-	}
-	if n := len(c.byID); n > maxSubnets {
-		t.Errorf("%d subnets are remembered", n)
-	}
-	if _, ok := c.get("9999"); !ok {
-		t.Error("the last one is forgotten")
-	}
 }

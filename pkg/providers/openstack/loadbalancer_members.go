@@ -2,18 +2,16 @@ package openstack
 
 import (
 	"context"
-	"errors"
 	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 
-	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/neutron"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/providerid"
 )
 
@@ -70,7 +68,7 @@ func (o *lbOperation) readMemberSubnet(ctx context.Context, w *lbWishes) error {
 	if w.memberSubnet == "" {
 		return nil
 	}
-	cidr, err := o.subnetCIDR(ctx, w.memberSubnet)
+	cidr, err := o.lb.subnets.CIDR(ctx, w.memberSubnet)
 	if cloud.IsNotFound(err) { // another project's, perhaps: Octavia will tell
 		return nil
 	}
@@ -103,7 +101,7 @@ func (o *lbOperation) subnetOf(ctx context.Context, w *lbWishes, addr netip.Addr
 		if id == "" {
 			continue
 		}
-		cidr, err := o.subnetCIDR(ctx, id)
+		cidr, err := o.lb.subnets.CIDR(ctx, id)
 		if err != nil && !cloud.IsNotFound(err) { // not found: it may be another project's
 			return "", err
 		}
@@ -120,7 +118,7 @@ func (o *lbOperation) subnetOf(ctx context.Context, w *lbWishes, addr netip.Addr
 	if err != nil || id == "" {
 		return "", err
 	}
-	cidr, err := o.subnetCIDR(ctx, id)
+	cidr, err := o.lb.subnets.CIDR(ctx, id)
 	if err == nil {
 		o.subnets[id] = cidr
 	}
@@ -130,19 +128,12 @@ func (o *lbOperation) subnetOf(ctx context.Context, w *lbWishes, addr netip.Addr
 // subnetOfPort finds the subnet by the port of the member's server: a project may well have
 // several networks with the same CIDR, each with a server of that address.
 func (o *lbOperation) subnetOfPort(ctx context.Context, w *lbWishes, addr netip.Addr) (string, error) {
-	type port struct {
-		DeviceOwner string `json:"device_owner"`
-		FixedIPs    []struct {
-			SubnetID string `json:"subnet_id"`
-			Address  string `json:"ip_address"`
-		} `json:"fixed_ips"`
-	}
 	query := url.Values{"fixed_ips": {"ip_address=" + addr.String()}}
 	server := w.serverAt(addr)
 	if server != "" {
 		query.Set("device_id", server)
 	}
-	ports, err := api.ListAll[port](ctx, o.neutron, "ports", query, "ports")
+	ports, err := api.ListAll[neutron.Port](ctx, o.neutron, "ports", query, "ports")
 	if err != nil {
 		return "", api.WrapError("find the port with address "+addr.String(), err)
 	}
@@ -152,7 +143,7 @@ func (o *lbOperation) subnetOfPort(ctx context.Context, w *lbWishes, addr netip.
 			continue
 		}
 		for _, f := range p.FixedIPs {
-			if f.Address == addr.String() && !slices.Contains(found, f.SubnetID) {
+			if f.IPAddress == addr.String() && !slices.Contains(found, f.SubnetID) {
 				found = append(found, f.SubnetID)
 			}
 		}
@@ -183,50 +174,4 @@ func (w *lbWishes) serverAt(addr netip.Addr) string {
 		}
 	}
 	return ""
-}
-
-// subnetCIDR reads a subnet's CIDR, once per process: it never changes.
-func (o *lbOperation) subnetCIDR(ctx context.Context, id string) (netip.Prefix, error) {
-	if cidr, ok := o.lb.cidrs.get(id); ok {
-		return cidr, nil
-	}
-	var answer struct {
-		Subnet struct {
-			CIDR netip.Prefix `json:"cidr"`
-		} `json:"subnet"`
-	}
-	err := subnets.Get(ctx, o.neutron, id).ExtractInto(&answer)
-	if err == nil && !answer.Subnet.CIDR.IsValid() { // it would be remembered
-		err = errors.New("the answer has none with a CIDR")
-	}
-	if err != nil {
-		return netip.Prefix{}, api.WrapError("get subnet "+id, err)
-	}
-	o.lb.cidrs.put(id, answer.Subnet.CIDR)
-	return answer.Subnet.CIDR, nil
-}
-
-// subnetCIDRs remembers the CIDRs of subnets, which never change, by the subnet's ID: of at
-// most maxSubnets, so that those of deleted subnets do not pile up.
-type subnetCIDRs struct {
-	mu   sync.Mutex
-	byID map[string]netip.Prefix
-}
-
-const maxSubnets = 1000
-
-func (c *subnetCIDRs) get(id string) (netip.Prefix, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	cidr, ok := c.byID[id]
-	return cidr, ok
-}
-
-func (c *subnetCIDRs) put(id string, cidr netip.Prefix) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.byID == nil || len(c.byID) >= maxSubnets {
-		c.byID = map[string]netip.Prefix{}
-	}
-	c.byID[id] = cidr
 }

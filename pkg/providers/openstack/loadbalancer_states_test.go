@@ -285,7 +285,7 @@ func TestMemberSubnetOfTheNodesOwnServer(t *testing.T) {
 	x := newLBTest(t, 1, "")
 	ctx, o := testContext(t), x.op()
 	nodes := x.lbs.cfg.LoadBalancer.SubnetID
-	cidr, err := o.subnetCIDR(ctx, nodes)
+	cidr, err := o.lb.subnets.CIDR(ctx, nodes)
 	if err != nil {
 		t.Fatal(err)
 	}

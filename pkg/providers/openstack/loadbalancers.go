@@ -48,13 +48,12 @@ type LoadBalancers struct {
 	renamed    renamedLBs
 	extensions neutron.Extensions
 
-	cidrs    subnetCIDRs
-	external atomic.Value // ID of the external network that floating IPs come from, string
-	minor    atomic.Int64 // newest version 2.x of Octavia's API
+	subnets *neutron.Subnets
+	minor   atomic.Int64 // newest version 2.x of Octavia's API
 }
 
 func newLoadBalancers(c *api.Client, cfg *config.Config, server func(ctx context.Context, id string) error) *LoadBalancers {
-	return &LoadBalancers{c: c, cfg: cfg, server: server, waits: defaultLBWaits(), now: time.Now}
+	return &LoadBalancers{c: c, cfg: cfg, server: server, subnets: neutron.NewSubnets(c), waits: defaultLBWaits(), now: time.Now}
 }
 
 // Ensure implements cloud.LoadBalancers.
