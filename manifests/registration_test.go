@@ -31,7 +31,7 @@ func environment(t *testing.T) webhooks.Environment {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return webhooks.Environment{Provider: p, Classes: lb.Classes{Provider: p.Name, Names: p.LoadBalancerClasses, Default: true}}
+	return webhooks.Environment{Provider: p, Classes: lb.NewClasses(&p.LoadBalancing, true)}
 }
 
 // TestStaticConfigurations: the webhook configurations that ship are those that

@@ -103,7 +103,7 @@ func (o *webhookOptions) addTo(ctx context.Context, m *ccm.Manager, p *decorate.
 	}
 	env := webhooks.Environment{
 		Provider: &p.Provider,
-		Classes:  lb.Classes{Provider: p.Name, Names: p.LoadBalancerClasses, Default: c.ServesClassless()},
+		Classes:  lb.NewClasses(&p.LoadBalancing, c.ServesClassless()),
 	}
 	var served []webhooks.Webhook
 	for _, w := range selected {

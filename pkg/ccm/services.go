@@ -19,8 +19,8 @@ func (l *leaderControllers) serviceController(ctx context.Context, name string, 
 	recorder, shutdown := l.recorder(ctx, service.Component)
 	s, err := service.New(service.Config{
 		LoadBalancers: l.provider.LoadBalancers,
-		Vocabulary:    l.provider.Annotations,
-		Classes:       lb.Classes{Provider: l.provider.Name, Names: l.provider.LoadBalancerClasses, Default: o.DefaultClass},
+		Provider:      &l.provider.Provider,
+		Classes:       lb.NewClasses(&l.provider.LoadBalancing, o.DefaultClass),
 		Cluster:       l.cluster,
 		Client:        client.CoreV1(),
 		Services:      core.Services(),

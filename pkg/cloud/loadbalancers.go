@@ -55,7 +55,7 @@ type LoadBalancerRef struct {
 // Service and the Nodes. Implementations must not change it.
 type LoadBalancerSpec struct {
 	LoadBalancerRef
-	// Class is one of Provider.LoadBalancerClasses, picked by spec.loadBalancerClass; empty
+	// Class is that of LoadBalancerTraits.Classes which spec.loadBalancerClass picks; empty
 	// for the provider's own class and for Services without one.
 	Class string
 	// Verify asks Ensure to read everything afresh from the cloud instead of trusting what
@@ -100,8 +100,8 @@ type LoadBalancerPort struct {
 type LoadBalancerMember struct {
 	// Node names the instance.
 	Node InstanceRef
-	// Addresses are the Node's InternalIPs, in the Node's order, then its ExternalIPs of an IP
-	// family of which it has no InternalIP; never empty.
+	// Addresses are the Node's InternalIPs, in the Node's order, then with ByAnyIP its ExternalIPs of
+	// an IP family of which it has no InternalIP; empty only with ByInstance.
 	Addresses []netip.Addr
 }
 

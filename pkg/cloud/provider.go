@@ -39,10 +39,8 @@ type Provider struct {
 	// already is at most a warning. Ensure's own refusals are the same rules in the same
 	// words. Nil where there are none; must not be slow.
 	CheckLoadBalancer func(spec *LoadBalancerSpec) (problems field.ErrorList, warnings []string)
-	// LoadBalancerClasses are the names of sets of settings that the configuration defines
-	// for load balancers. A Service picks one with spec.loadBalancerClass
-	// "isthmus-cloud.github.io/<provider>-<name>"; LoadBalancerSpec.Class then holds the name.
-	LoadBalancerClasses []string
+	// LoadBalancing is what the planner must know of LoadBalancers.
+	LoadBalancing LoadBalancerTraits
 	// Routes is nil where pod routes are not managed.
 	Routes Routes
 	// Routing are the traits of Routes.

@@ -1,57 +1,58 @@
 package lb
 
 import (
+	"maps"
 	"slices"
 	"strings"
-)
 
-// classDomain is what the values of spec.loadBalancerClass that are ours begin with.
-const classDomain = "isthmus-cloud.github.io/"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
 
 // Classes say which Services of type LoadBalancer one controller serves, so that several
 // can live side by side in a cluster.
 type Classes struct {
-	// Provider is cloud.Provider.Name: "isthmus-cloud.github.io/<provider>" is its own class.
-	Provider string
-	// Names are cloud.Provider.LoadBalancerClasses: each adds
-	// "isthmus-cloud.github.io/<provider>-<name>".
-	Names []string
 	// Default tells that Services without a class are served, too.
 	Default bool
+
+	traits *cloud.LoadBalancerTraits
 }
 
-// Find says whether a Service with this spec.loadBalancerClass (nil for none) is served
-// and, if so, by which of Names; the name is empty for the provider's own class and for no
-// class.
-func (c Classes) Find(class *string) (name string, served bool) {
-	if class == nil {
-		return "", c.Default
-	}
-	if *class == c.Own() {
-		return "", true
-	}
-	name, ok := strings.CutPrefix(*class, c.Own()+"-")
-	if !ok || !slices.Contains(c.Names, name) {
-		return "", false
-	}
-	return name, true
+// NewClasses returns the classes of a provider with these traits.
+func NewClasses(traits *cloud.LoadBalancerTraits, serveDefault bool) Classes {
+	return Classes{Default: serveDefault, traits: traits}
 }
 
-// Misspelled reports whether the class is one of the provider's but of none of Names, so
+// Of says whether a Service is served and, if so, by which LoadBalancerSpec.Class, which is empty
+// for the provider's own class and for no class.
+func (c Classes) Of(service *corev1.Service) (name string, served bool) {
+	if class := service.Spec.LoadBalancerClass; class != nil {
+		return c.Find(*class)
+	}
+	return "", c.Default && (c.traits.Elsewhere == nil || c.traits.Elsewhere(service) == "")
+}
+
+// Find is Of for a value of spec.loadBalancerClass.
+func (c Classes) Find(class string) (name string, served bool) {
+	name, served = c.traits.Classes[class]
+	return name, served
+}
+
+// Misspelled reports whether the class begins as the provider's do but is none of them, so
 // that nobody serves it.
-func (c Classes) Misspelled(class *string) bool {
-	_, served := c.Find(class)
-	return class != nil && !served && strings.HasPrefix(*class, c.Own()+"-")
+func (c Classes) Misspelled(class string) bool {
+	if _, served := c.Find(class); served {
+		return false
+	}
+	return slices.ContainsFunc(c.Own(), func(own string) bool { return strings.HasPrefix(class, own+"-") })
 }
 
-// Own is the provider's own class. The others are it with "-" and a name.
-func (c Classes) Own() string { return classDomain + c.Provider }
+// Own are the provider's own classes, those without a LoadBalancerSpec.Class. Others are one of them
+// with "-" and a name, or whole values of their own.
+func (c Classes) Own() []string {
+	return slices.DeleteFunc(c.All(), func(class string) bool { return c.traits.Classes[class] != "" })
+}
 
 // All returns the classes that are served, as spec.loadBalancerClass has them.
-func (c Classes) All() []string {
-	out := []string{c.Own()}
-	for _, name := range c.Names {
-		out = append(out, c.Own()+"-"+name)
-	}
-	return out
-}
+func (c Classes) All() []string { return slices.Sorted(maps.Keys(c.traits.Classes)) }

@@ -48,7 +48,7 @@ func TestHealthCheckNodePort(t *testing.T) {
 		service := testService(func(s *corev1.Service) {
 			s.Spec.ExternalTrafficPolicy, s.Spec.HealthCheckNodePort = corev1.ServiceExternalTrafficPolicyLocal, port
 		})
-		spec, warnings, err := Plan(service, NewNodes(testNodes()), testCluster, testVocabulary())
+		spec, warnings, err := Plan(service, NewNodes(testNodes(), &testTraits), testCluster, testProvider())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -54,6 +54,8 @@ type Nodes struct {
 	candidates []candidate                // sorted by name
 	members    []cloud.LoadBalancerMember // those of them that can be some
 
+	reach cloud.Reach
+
 	mu         sync.Mutex
 	selections map[string]*Selection // by selector; at most maxSelections
 }
@@ -63,24 +65,29 @@ type Nodes struct {
 const maxSelections = 256
 
 type candidate struct {
-	member cloud.LoadBalancerMember // without addresses: cannot be one
-	labels labels.Set
-	digest []byte
+	member    cloud.LoadBalancerMember
+	reachable bool // else it cannot be one
+	labels    labels.Set
+	digest    []byte
 }
 
-// NewNodes prepares nodes, which are not changed and must not change any more.
-func NewNodes(nodes []*corev1.Node) *Nodes {
-	out := &Nodes{candidates: make([]candidate, 0, len(nodes)), selections: map[string]*Selection{}}
+// NewNodes prepares nodes, which are not changed and must not change any more, for a cloud with
+// these traits.
+func NewNodes(nodes []*corev1.Node, traits *cloud.LoadBalancerTraits) *Nodes {
+	out := &Nodes{candidates: make([]candidate, 0, len(nodes)), reach: traits.Reach, selections: map[string]*Selection{}}
 	for _, n := range nodes {
+		if traits.Eligible != nil && !traits.Eligible(n) {
+			continue
+		}
 		m := cloud.LoadBalancerMember{
 			Node:      cloud.InstanceRef{NodeName: n.Name, ProviderID: n.Spec.ProviderID},
-			Addresses: MemberAddresses(n),
+			Addresses: MemberAddresses(n, traits.Reach),
 		}
-		out.candidates = append(out.candidates, candidate{member: m, labels: n.Labels, digest: fmt.Appendf(nil, "%+q %v\n", m.Node, m.Addresses)})
+		out.candidates = append(out.candidates, candidate{member: m, reachable: IsReachable(n, traits.Reach), labels: n.Labels, digest: fmt.Appendf(nil, "%+q %v\n", m.Node, m.Addresses)})
 	}
 	slices.SortFunc(out.candidates, func(a, b candidate) int { return strings.Compare(a.member.Node.NodeName, b.member.Node.NodeName) })
 	for _, c := range out.candidates {
-		if len(c.member.Addresses) > 0 {
+		if c.reachable {
 			out.members = append(out.members, c.member)
 		}
 	}
@@ -95,7 +102,7 @@ type Selection struct {
 	// select, without which no load balancer may be made.
 	Digest string
 
-	addressless []string
+	unreachable []string
 	matched     bool // a node, or there is none at all
 }
 
@@ -125,8 +132,8 @@ func (n *Nodes) pick(selector labels.Selector) *Selection {
 		if !selector.Matches(c.labels) {
 			continue
 		}
-		if len(c.member.Addresses) == 0 {
-			out.addressless = append(out.addressless, c.member.Node.NodeName)
+		if !c.reachable {
+			out.unreachable = append(out.unreachable, c.member.Node.NodeName)
 			continue
 		}
 		out.Members = append(out.Members, c.member)
@@ -136,14 +143,15 @@ func (n *Nodes) pick(selector labels.Selector) *Selection {
 		hash.Write([]byte("none of them"))
 	}
 	out.Digest = hex.EncodeToString(hash.Sum(nil))
-	out.matched = len(n.candidates) == 0 || len(out.Members)+len(out.addressless) > 0
+	out.matched = len(n.candidates) == 0 || len(out.Members)+len(out.unreachable) > 0
 	return out
 }
 
 func (p *planner) members(nodes *Nodes, selector labels.Selector) []cloud.LoadBalancerMember {
 	s := nodes.Select(selector)
-	if len(s.addressless) > 0 {
-		p.warnf("nodes without an InternalIP or ExternalIP get no traffic: %s", shortList(s.addressless))
+	if len(s.unreachable) > 0 {
+		lacks := map[cloud.Reach]string{cloud.ByInternalIP: "an InternalIP", cloud.ByAnyIP: "an InternalIP or ExternalIP", cloud.ByInstance: "a provider ID"}
+		p.warnf("nodes without %s get no traffic: %s", lacks[nodes.reach], shortList(s.unreachable))
 	}
 	if !s.matched {
 		p.warnf("the node selector %q matches none of %d nodes: the load balancer has no members", selector, len(nodes.candidates))
@@ -151,10 +159,24 @@ func (p *planner) members(nodes *Nodes, selector labels.Selector) []cloud.LoadBa
 	return s.Members
 }
 
-// MemberAddresses returns the addresses by which load balancers reach the Node, each once: of each
-// IP family its InternalIPs in its order or, where it has none, its ExternalIPs.
-func MemberAddresses(n *corev1.Node) []netip.Addr {
+// IsReachable reports whether load balancers can reach the Node.
+func IsReachable(n *corev1.Node, reach cloud.Reach) bool {
+	if reach == cloud.ByInstance {
+		return n.Spec.ProviderID != ""
+	}
+	return len(MemberAddresses(n, reach)) > 0
+}
+
+// MemberAddresses returns the addresses by which load balancers reach the Node, each once: its
+// InternalIPs in its order and with ByAnyIP, of an IP family of which it has none, its ExternalIPs.
+func MemberAddresses(n *corev1.Node, reach cloud.Reach) []netip.Addr {
+	if reach == cloud.ByInstance {
+		return nil
+	}
 	out := addressesOf(n, corev1.NodeInternalIP)
+	if reach == cloud.ByInternalIP {
+		return out
+	}
 	internal := len(out)
 	for _, addr := range addressesOf(n, corev1.NodeExternalIP) {
 		if !slices.ContainsFunc(out[:internal], func(a netip.Addr) bool { return a.Is4() == addr.Is4() }) {

@@ -28,16 +28,16 @@ const (
 
 // Plan returns all that the load balancer of service shall be. nodes are the candidates for
 // members; those that an annotation of type TypeSelector does not select are left out, and
-// those without an address with a warning. vocabulary is the provider's.
+// those that cannot be reached with a warning.
 //
 // warnings are for the user and stop nothing. The error joins every problem there is, each
 // naming the field or annotation, its value and what is allowed; it is of KindInvalid. Then the
 // plan is Frozen: it has the members all the same, unless the selector of Nodes is what is wrong.
 // service is neither changed nor kept; the members are shared with other plans of nodes.
-func Plan(service *corev1.Service, nodes *Nodes, cluster cloud.Cluster, vocabulary []cloud.Annotation) (*cloud.LoadBalancerSpec, []string, error) {
+func Plan(service *corev1.Service, nodes *Nodes, cluster cloud.Cluster, provider *cloud.Provider) (*cloud.LoadBalancerSpec, []string, error) {
 	p := &planner{service: service}
-	spec := p.draft(nodes, cluster, vocabulary)
-	p.excuse(spec, vocabulary)
+	spec := p.draft(nodes, cluster, provider)
+	p.excuse(spec, provider.Annotations)
 	if err := cloud.Refuse(cloud.KindInvalid, "plan load balancer of Service "+service.Namespace+"/"+service.Name, p.problems); err != nil {
 		spec.Frozen = true
 		return spec, p.warnings, err
@@ -54,7 +54,7 @@ func Review(service *corev1.Service, class string, provider *cloud.Provider) (pr
 		return field.ErrorList{field.TooLong(field.NewPath("metadata", "annotations"), "", validation.TotalAnnotationSizeLimitB)}, nil
 	}
 	p := &planner{service: service}
-	spec := p.draft(nil, cloud.Cluster{}, provider.Annotations)
+	spec := p.draft(nil, cloud.Cluster{}, provider)
 	if provider.CheckLoadBalancer == nil || len(spec.Ports) == 0 {
 		return p.problems, p.warnings
 	}
@@ -65,8 +65,8 @@ func Review(service *corev1.Service, class string, provider *cloud.Provider) (pr
 
 // Hint is what service says of its load balancer, for deletion: without Members, and without what is
 // not valid, as a Service that could never be served must still be deletable.
-func Hint(service *corev1.Service, class string, cluster cloud.Cluster, vocabulary []cloud.Annotation) *cloud.LoadBalancerSpec {
-	spec := (&planner{service: service}).draft(nil, cluster, vocabulary)
+func Hint(service *corev1.Service, class string, cluster cloud.Cluster, provider *cloud.Provider) *cloud.LoadBalancerSpec {
+	spec := (&planner{service: service}).draft(nil, cluster, provider)
 	spec.Class = class
 	return spec
 }
@@ -138,13 +138,13 @@ func (p *planner) excuse(spec *cloud.LoadBalancerSpec, vocabulary []cloud.Annota
 const asItIs = "the load balancer stays as it is in this"
 
 // draft is the plan without what is wrong, which p notes.
-func (p *planner) draft(nodes *Nodes, cluster cloud.Cluster, vocabulary []cloud.Annotation) *cloud.LoadBalancerSpec {
-	service := p.service
+func (p *planner) draft(nodes *Nodes, cluster cloud.Cluster, provider *cloud.Provider) *cloud.LoadBalancerSpec {
+	service, vocabulary := p.service, provider.Annotations
 	settings, problems, warnings := Check(service.Annotations, vocabulary)
 	p.problems, p.warnings = problems, warnings
 
 	spec := &cloud.LoadBalancerSpec{LoadBalancerRef: ref(service, cluster, settings)}
-	spec.Ports = p.ports()
+	spec.Ports = p.ports(provider.LoadBalancing.NodePorts)
 	selector, err := Selector(service, vocabulary)
 	if err == nil {
 		spec.Members = p.members(nodes, selector)
@@ -169,7 +169,7 @@ func (p *planner) selector(err error) {
 	}
 }
 
-func (p *planner) ports() []cloud.LoadBalancerPort {
+func (p *planner) ports(needNodePorts bool) []cloud.LoadBalancerPort {
 	path := specPath.Child("ports")
 	if len(p.service.Spec.Ports) == 0 {
 		p.refuse(field.Required(path, "a load balancer needs at least one port"))
@@ -192,7 +192,7 @@ func (p *planner) ports() []cloud.LoadBalancerPort {
 		if port.Port < 1 || port.Port > 65535 {
 			p.refuse(field.Invalid(path.Index(i).Child("port"), port.Port, "use a number between 1 and 65535"))
 		}
-		if port.NodePort == 0 {
+		if port.NodePort == 0 && needNodePorts {
 			p.warnf("%s: load balancers send traffic to node ports, and there is none, so that nobody serves the port; remove spec.allocateLoadBalancerNodePorts: false",
 				path.Index(i).Child("nodePort"))
 		}

@@ -18,6 +18,12 @@ import (
 
 var testCluster = cloud.Cluster{Name: "c", UID: "uid-1"}
 
+var testTraits = cloud.LoadBalancerTraits{Reach: cloud.ByAnyIP, NodePorts: true}
+
+func testProvider() *cloud.Provider {
+	return &cloud.Provider{Annotations: testVocabulary(), LoadBalancing: testTraits}
+}
+
 func testVocabulary() []cloud.Annotation {
 	return []cloud.Annotation{
 		{Name: "lb.example.org/flavor-id", Type: cloud.TypeUUID, RefuseNew: true},
@@ -211,7 +217,7 @@ func TestPlan(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			service := testService(tt.service)
 			before := service.DeepCopy()
-			got, warnings, err := Plan(service, NewNodes(testNodes()), testCluster, testVocabulary())
+			got, warnings, err := Plan(service, NewNodes(testNodes(), &testTraits), testCluster, testProvider())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -245,7 +251,7 @@ func TestPlanNamesEveryProblem(t *testing.T) {
 		s.Spec.LoadBalancerIP = "here"
 		s.Spec.SessionAffinity = "Cookie"
 	})
-	spec, _, err := Plan(service, NewNodes(testNodes()), testCluster, testVocabulary())
+	spec, _, err := Plan(service, NewNodes(testNodes(), &testTraits), testCluster, testProvider())
 	if !spec.Frozen || cloud.KindOf(err) != cloud.KindInvalid {
 		t.Fatalf("Plan = %v, %v; want an error of KindInvalid", spec, err)
 	}
@@ -268,7 +274,7 @@ func TestPlanNamesEveryProblem(t *testing.T) {
 		t.Errorf("%d problems, want %d:\n%v", n, len(want)-1, err)
 	}
 
-	hint := Hint(service, "gold", testCluster, testVocabulary())
+	hint := Hint(service, "gold", testCluster, testProvider())
 	if diff := cmp.Diff(cloud.LoadBalancerRef{Cluster: testCluster, Namespace: "ns", Name: "web", UID: "svc-uid", Settings: cloud.Settings{}}, hint.LoadBalancerRef, cmpAddrs()...); diff != "" {
 		t.Errorf("the hint of the broken Service (-want +got):\n%s", diff)
 	}
@@ -282,7 +288,7 @@ func TestPlanNamesEveryProblem(t *testing.T) {
 func TestPlanWithoutHostname(t *testing.T) {
 	for _, name := range []string{"10.0.0.1", "Web.example.org", "web.example.org."} {
 		service := testService(func(s *corev1.Service) { s.Annotations["lb.example.org/hostname"] = name })
-		spec, warnings, err := Plan(service, NewNodes(testNodes()), testCluster, testVocabulary())
+		spec, warnings, err := Plan(service, NewNodes(testNodes(), &testTraits), testCluster, testProvider())
 		if err != nil || spec.Settings.Has("lb.example.org/hostname") || len(spec.Members) == 0 {
 			t.Errorf("%s: Plan = %+v, %v", name, spec, err)
 		}
@@ -298,7 +304,7 @@ func TestPlanWithoutHostname(t *testing.T) {
 }
 
 func TestPlanWithoutPorts(t *testing.T) {
-	_, _, err := Plan(testService(func(s *corev1.Service) { s.Spec.Ports = nil }), nil, testCluster, nil)
+	_, _, err := Plan(testService(func(s *corev1.Service) { s.Spec.Ports = nil }), nil, testCluster, &cloud.Provider{LoadBalancing: testTraits})
 	if err == nil || !strings.Contains(err.Error(), "spec.ports: Required value") {
 		t.Errorf("err = %v", err)
 	}
@@ -316,7 +322,7 @@ func FuzzCheck(f *testing.F) {
 			t.Errorf("%q=%q is both valid and not", name, value)
 		}
 		service := testService(func(s *corev1.Service) { s.Annotations[name] = value })
-		if spec, _, err := Plan(service, nil, testCluster, vocabulary); err == nil && spec == nil || spec != nil && (err != nil) != spec.Frozen {
+		if spec, _, err := Plan(service, nil, testCluster, &cloud.Provider{Annotations: vocabulary, LoadBalancing: testTraits}); err == nil && spec == nil || spec != nil && (err != nil) != spec.Frozen {
 			t.Errorf("Plan = %v, %v", spec, err)
 		}
 	})
@@ -339,13 +345,13 @@ func TestMembersByExternalIP(t *testing.T) {
 		{"neither", []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: "10.0.0.1"}, {Type: external, Address: "nonsense"}}, nil},
 	} {
 		node := &corev1.Node{Status: corev1.NodeStatus{Addresses: tt.addrs}}
-		if got := MemberAddresses(node); !slices.Equal(got, tt.want) {
+		if got := MemberAddresses(node, cloud.ByAnyIP); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
 		}
 	}
 	node := testNode("n", nil)
 	node.Status.Addresses = []corev1.NodeAddress{{Type: external, Address: "203.0.113.1"}}
-	spec, warnings, err := Plan(testService(nil), NewNodes([]*corev1.Node{node}), testCluster, nil)
+	spec, warnings, err := Plan(testService(nil), NewNodes([]*corev1.Node{node}, &testTraits), testCluster, &cloud.Provider{LoadBalancing: testTraits})
 	if err != nil || len(warnings) > 0 || len(spec.Members) != 1 || spec.Members[0].Addresses[0] != addr("203.0.113.1") {
 		t.Errorf("members of a Node with only an ExternalIP: %+v, %q, %v", spec, warnings, err)
 	}
@@ -361,7 +367,7 @@ func TestPlanTakesWhatIsNoWordForDefault(t *testing.T) {
 	} {
 		for _, value := range values {
 			service := testService(func(s *corev1.Service) { s.Annotations[name] = value })
-			spec, warnings, err := Plan(service, NewNodes(testNodes()), testCluster, testVocabulary())
+			spec, warnings, err := Plan(service, NewNodes(testNodes(), &testTraits), testCluster, testProvider())
 			if err != nil || spec.Settings.Has(name) || len(spec.Members) == 0 {
 				t.Errorf("%s=%q: %+v, %v", name, value, spec, err)
 			}
@@ -387,11 +393,11 @@ func TestPlanOfServedServiceWithWrongCreationValue(t *testing.T) {
 		s.Annotations["lb.example.org/flavor-id"] = "m1"
 		s.Spec.LoadBalancerIP = "here"
 	})
-	if _, _, err := Plan(service, nil, testCluster, testVocabulary()); err == nil || !strings.Contains(err.Error(), "flavor-id") || !strings.Contains(err.Error(), "loadBalancerIP") {
+	if _, _, err := Plan(service, nil, testCluster, testProvider()); err == nil || !strings.Contains(err.Error(), "flavor-id") || !strings.Contains(err.Error(), "loadBalancerIP") {
 		t.Errorf("never served: %v", err)
 	}
 	service.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.1"}}
-	spec, warnings, err := Plan(service, nil, testCluster, testVocabulary())
+	spec, warnings, err := Plan(service, nil, testCluster, testProvider())
 	if err != nil || spec.Settings["lb.example.org/flavor-id"] != "m1" || spec.LoadBalancerIP.IsValid() {
 		t.Fatalf("served: %+v, %v", spec, err)
 	}
@@ -409,7 +415,7 @@ func TestPlanWithoutPortsOnNodes(t *testing.T) {
 		s.Spec.Ports[0].NodePort = 0
 		s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 	})
-	spec, warnings, err := Plan(service, NewNodes(testNodes()), testCluster, testVocabulary())
+	spec, warnings, err := Plan(service, NewNodes(testNodes(), &testTraits), testCluster, testProvider())
 	if err != nil || len(spec.Ports) != 2 || spec.Ports[0].NodePort != 0 || spec.HealthCheck != nil || len(spec.Members) == 0 {
 		t.Fatalf("%+v, %v", spec, err)
 	}
@@ -424,11 +430,11 @@ func TestPlanWithoutPortsOnNodes(t *testing.T) {
 // by itself; Services that state their own are served.
 func TestPlanWithWrongDefaultSelector(t *testing.T) {
 	vocabulary := []cloud.Annotation{{Name: "lb.example.org/node-selector", Type: cloud.TypeSelector, Default: "a in b"}}
-	_, _, err := Plan(testService(nil), NewNodes(testNodes()), testCluster, vocabulary)
+	_, _, err := Plan(testService(nil), NewNodes(testNodes(), &testTraits), testCluster, &cloud.Provider{Annotations: vocabulary, LoadBalancing: testTraits})
 	if err == nil || !strings.Contains(err.Error(), "default of the cloud's configuration") {
 		t.Errorf("err = %v", err)
 	}
-	spec, _, err := Plan(testService(func(s *corev1.Service) { s.Annotations["lb.example.org/node-selector"] = "" }), NewNodes(testNodes()), testCluster, vocabulary)
+	spec, _, err := Plan(testService(func(s *corev1.Service) { s.Annotations["lb.example.org/node-selector"] = "" }), NewNodes(testNodes(), &testTraits), testCluster, &cloud.Provider{Annotations: vocabulary, LoadBalancing: testTraits})
 	if err != nil || len(spec.Members) != 3 {
 		t.Errorf("%+v, %v", spec, err)
 	}
@@ -438,7 +444,7 @@ func TestSourceRangesSeparatedByBlanks(t *testing.T) {
 	service := testService(func(s *corev1.Service) {
 		s.Annotations[corev1.AnnotationLoadBalancerSourceRangesKey] = "10.0.0.0/8 192.0.2.7/24,\t198.51.100.0/24"
 	})
-	spec, _, err := Plan(service, nil, testCluster, testVocabulary())
+	spec, _, err := Plan(service, nil, testCluster, testProvider())
 	if err != nil || len(spec.SourceRanges) != 3 {
 		t.Errorf("%+v, %v", spec, err)
 	}
@@ -448,19 +454,19 @@ func TestSourceRangesSeparatedByBlanks(t *testing.T) {
 // what is wrong, those that could be some.
 func TestPlanIsFrozenWhenWishIsInvalid(t *testing.T) {
 	service := testService(func(s *corev1.Service) { s.Annotations["lb.example.org/method"] = "C" })
-	spec, _, err := Plan(service, NewNodes(testNodes()), testCluster, testVocabulary())
+	spec, _, err := Plan(service, NewNodes(testNodes(), &testTraits), testCluster, testProvider())
 	if err == nil || !spec.Frozen || len(spec.Members) != 2 || len(spec.Ports) != 2 {
 		t.Errorf("%+v, %v", spec, err)
 	}
 	service.Annotations["lb.example.org/node-selector"] = "a in"
-	spec, _, err = Plan(service, NewNodes(testNodes()), testCluster, testVocabulary())
+	spec, _, err = Plan(service, NewNodes(testNodes(), &testTraits), testCluster, testProvider())
 	if err == nil || spec == nil || !spec.Frozen || len(spec.Members) > 0 || len(spec.Candidates) != 3 {
 		t.Errorf("with a wrong selector: %+v, %v", spec, err)
 	}
 }
 
 func TestSelectionsAreBoundedWhenTheNodesDoNotChange(t *testing.T) {
-	n := NewNodes(testNodes())
+	n := NewNodes(testNodes(), &testTraits)
 	for i := range 10_000 {
 		selector, err := labels.Parse(fmt.Sprintf("pool!=p%d", i))
 		if err != nil {

@@ -58,7 +58,7 @@ func startTarget(t *testing.T) *target {
 		t.Fatal(err)
 	}
 	for _, w := range hosted.All() {
-		s.Register(w.Name, w.Path, w.New(webhooks.Environment{Provider: p, Classes: lb.Classes{Provider: p.Name, Default: true}}))
+		s.Register(w.Name, w.Path, w.New(webhooks.Environment{Provider: p, Classes: lb.NewClasses(&p.LoadBalancing, true)}))
 	}
 	_, port, err := net.SplitHostPort(o.Listener.Addr().String())
 	if err != nil {

@@ -63,7 +63,7 @@ func judge(t *testing.T, env webhooks.Environment, raw []byte, name, value strin
 	if !resp.Allowed && (resp.Result.Code != http.StatusUnprocessableEntity || len(causes(resp)) == 0) {
 		t.Fatalf("rejected as %v", resp.Result)
 	}
-	if class, ours := env.Classes.Find(s.Spec.LoadBalancerClass); ours && s.Spec.Type == corev1.ServiceTypeLoadBalancer && s.DeletionTimestamp == nil {
+	if class, ours := env.Classes.Of(s); ours && s.Spec.Type == corev1.ServiceTypeLoadBalancer && s.DeletionTimestamp == nil {
 		if planned, _ := plan(env, decoded(t, canonical)); resp.Allowed != (len(planned) == 0) {
 			t.Errorf("class %q: allowed %v, the planner and the provider refuse %q", class, resp.Allowed, planned)
 		}

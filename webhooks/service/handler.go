@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -56,10 +58,21 @@ func Webhook() webhooks.Webhook {
 // matchConditions leave out what Handle would allow without a word.
 func matchConditions(e webhooks.Environment) []admissionregistrationv1.MatchCondition {
 	const class = "object.spec.loadBalancerClass"
-	own := e.Classes.Own()
-	ours := fmt.Sprintf("has(%s) && (%s == %q || %s.startsWith(%q))", class, class, own, class, own+"-")
+	var all []string
+	for _, own := range e.Classes.Own() {
+		all = append(all, fmt.Sprintf("%s == %q", class, own), fmt.Sprintf("%s.startsWith(%q)", class, own+"-"))
+	}
+	for _, name := range e.Classes.All() {
+		if !slices.ContainsFunc(e.Classes.Own(), func(own string) bool { return name == own || strings.HasPrefix(name, own+"-") }) {
+			all = append(all, fmt.Sprintf("%s == %q", class, name))
+		}
+	}
+	if len(all) == 0 {
+		all = []string{"false"}
+	}
+	ours := fmt.Sprintf("has(%s) && (%s)", class, strings.Join(all, " || "))
 	if e.Classes.Default {
-		ours = fmt.Sprintf("!has(%s) || %s == %q || %s.startsWith(%q)", class, class, own, class, own+"-")
+		ours = strings.Join(append([]string{fmt.Sprintf("!has(%s)", class)}, all...), " || ")
 	}
 	const annotations = "(has(%[1]s.metadata.annotations) ? %[1]s.metadata.annotations : {})"
 	return []admissionregistrationv1.MatchCondition{

@@ -103,6 +103,22 @@ func TestDefaultClass(t *testing.T) {
 	}
 }
 
+// Services of an existing manager's classes are sent, too, and none where a cloud has no class.
+func TestClassConditionIsMadeOfWholeValues(t *testing.T) {
+	for want, classes := range map[string]map[string]string{
+		`has(object.spec.loadBalancerClass) && (object.spec.loadBalancerClass == "isthmus-cloud.github.io/aws" || ` +
+			`object.spec.loadBalancerClass.startsWith("isthmus-cloud.github.io/aws-") || object.spec.loadBalancerClass == "service.k8s.aws/nlb")`: {
+			"service.k8s.aws/nlb": "nlb", "isthmus-cloud.github.io/aws": "", "isthmus-cloud.github.io/aws-gold": "gold",
+		},
+		`has(object.spec.loadBalancerClass) && (false)`: nil,
+	} {
+		e := webhooks.Environment{Classes: lb.NewClasses(&cloud.LoadBalancerTraits{Classes: classes}, false)}
+		if diff := cmp.Diff(want, service.Webhook().MatchConditions(e)[1].Expression); diff != "" {
+			t.Errorf("match condition (-want +got):\n%s", diff)
+		}
+	}
+}
+
 // TestBecomesOurs: what was wrong while a Service was none of ours is no excuse.
 func TestBecomesOurs(t *testing.T) {
 	handler := service.New(environment(t, ""))
@@ -174,7 +190,7 @@ func TestTimeIsUp(t *testing.T) {
 
 // TestAnotherCloud: the webhook knows no cloud: vocabulary, rules and classes are the provider's.
 func TestAnotherCloud(t *testing.T) {
-	provider := &cloud.Provider{Name: "example", LoadBalancers: struct{ cloud.LoadBalancers }{}, Annotations: []cloud.Annotation{
+	provider := &cloud.Provider{Name: "example", LoadBalancing: cloud.LoadBalancerTraits{Classes: cloud.OwnClasses("example", "gold")}, LoadBalancers: struct{ cloud.LoadBalancers }{}, Annotations: []cloud.Annotation{
 		{Name: "lb.example.org/size", Type: cloud.TypeEnum, Enum: []string{"small", "large"}, Doc: "Size."}},
 		CheckLoadBalancer: func(spec *cloud.LoadBalancerSpec) (field.ErrorList, []string) {
 			if spec.Settings.String("lb.example.org/size", "") == "large" && spec.Class != "gold" {
@@ -182,7 +198,7 @@ func TestAnotherCloud(t *testing.T) {
 			}
 			return nil, nil
 		}}
-	env := webhooks.Environment{Provider: provider, Classes: lb.Classes{Provider: "example", Names: []string{"gold"}, Default: true}}
+	env := webhooks.Environment{Provider: provider, Classes: lb.NewClasses(&provider.LoadBalancing, true)}
 	handler, ok := service.Webhook().New(env).(*service.Handler)
 	if !ok {
 		t.Fatal("no handler")

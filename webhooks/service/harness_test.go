@@ -40,7 +40,7 @@ func environment(t testing.TB, conf string) webhooks.Environment {
 	if err != nil || len(warnings) > 0 {
 		t.Fatalf("provider: %v, warnings %v", err, warnings)
 	}
-	return webhooks.Environment{Provider: p, Classes: lb.Classes{Provider: p.Name, Names: p.LoadBalancerClasses, Default: true}}
+	return webhooks.Environment{Provider: p, Classes: lb.NewClasses(&p.LoadBalancing, true)}
 }
 
 const ovn = "[LoadBalancer]\nlb-provider = ovn\n"

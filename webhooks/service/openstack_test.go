@@ -116,7 +116,7 @@ func checkAlike(t *testing.T, env webhooks.Environment, s *corev1.Service, field
 // plan is what becomes of a Service in the service controller before the cloud is asked. A wrong
 // host name is a problem, though the controller goes on without it.
 func plan(env webhooks.Environment, s *corev1.Service) (problems, warnings []string) {
-	spec, told, err := lb.Plan(s, nil, cloud.Cluster{Name: "c", UID: "u"}, env.Provider.Annotations)
+	spec, told, err := lb.Plan(s, nil, cloud.Cluster{Name: "c", UID: "u"}, env.Provider)
 	for _, w := range told {
 		if problem, is := strings.CutSuffix(w, "; until then, the address is published in its place"); is {
 			problems = append(problems, problem)
@@ -128,7 +128,7 @@ func plan(env webhooks.Environment, s *corev1.Service) (problems, warnings []str
 		_, text, _ := strings.Cut(err.Error(), ": ")
 		return append(problems, strings.Split(text, "\n")...), warnings
 	}
-	spec.Class, _ = env.Classes.Find(s.Spec.LoadBalancerClass)
+	spec.Class, _ = env.Classes.Of(s)
 	refused, more := env.Provider.CheckLoadBalancer(spec)
 	for _, p := range refused {
 		problems = append(problems, p.Error())
@@ -148,7 +148,7 @@ func TestEnsureRefusesAlike(t *testing.T) {
 		"address of IPv6": func(s *corev1.Service) { s.Spec.LoadBalancerIP = "2001:db8::1" },
 	} {
 		s := example(change)
-		spec, _, err := lb.Plan(s, nil, cloud.Cluster{Name: "c", UID: "u"}, env.Provider.Annotations)
+		spec, _, err := lb.Plan(s, nil, cloud.Cluster{Name: "c", UID: "u"}, env.Provider)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -42,7 +42,7 @@ func (v verdict) limited() verdict {
 func (h *Handler) review(old, service *corev1.Service) verdict {
 	e := h.environment
 	class, ours := h.wants(service)
-	misspelled := wants(service) && e.Classes.Misspelled(service.Spec.LoadBalancerClass)
+	misspelled := wants(service) && service.Spec.LoadBalancerClass != nil && e.Classes.Misspelled(*service.Spec.LoadBalancerClass)
 	if !ours && !misspelled || old != nil && same(old, service, e.Provider.Annotations) {
 		return verdict{}
 	}
@@ -64,7 +64,7 @@ func (h *Handler) review(old, service *corev1.Service) verdict {
 
 // wants says whether a Service asks for a load balancer of ours, and by which class.
 func (h *Handler) wants(service *corev1.Service) (class string, ours bool) {
-	class, ours = h.environment.Classes.Find(service.Spec.LoadBalancerClass)
+	class, ours = h.environment.Classes.Of(service)
 	return class, ours && wants(service)
 }
 

@@ -93,7 +93,7 @@ func (o *Options) addControllerFlags(fss *cliflag.NamedFlagSets) {
 		"Each load balancer is read afresh from the cloud, and what others have changed is put right, after a random time between half of this and this; 0 turns that off.")
 	fs.BoolVar(&o.LoadBalancers.DefaultClass, "load-balancer-default-class", o.LoadBalancers.DefaultClass,
 		"Whether Services without spec.loadBalancerClass are served. Turn it off to run beside another cloud controller manager that serves them: "+
-			"then only Services of the classes isthmus-cloud.github.io/<cloud> and isthmus-cloud.github.io/<cloud>-<name> are, "+
+			"then only Services of one of the cloud's classes are, isthmus-cloud.github.io/<cloud> and isthmus-cloud.github.io/<cloud>-<name> with OpenStack, "+
 			"and --leader-elect-resource-name must be another one than the other's.")
 
 	fs = fss.FlagSet(names.NodeRouteController)

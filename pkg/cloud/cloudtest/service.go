@@ -102,7 +102,7 @@ func (x *suite) patiently(ctx context.Context, op func(context.Context) error) e
 func (s *service) tryEnsure(ctx context.Context, p *process) error {
 	balancers := p.balancers(s.t)
 	refused, calls := s.refused(p), p.calls.Load()
-	status, err := balancers.Ensure(ctx, s.spec)
+	status, err := balancers.Ensure(ctx, s.asked(p))
 	k := cloud.KindOf(err)
 	switch {
 	case err == nil && len(refused) > 0:
@@ -137,6 +137,18 @@ func (s *service) refused(p *process) field.ErrorList {
 	return problems
 }
 
+// asked is the spec as the planner makes it for the provider: with ByInstance, members have no addresses.
+func (s *service) asked(p *process) *cloud.LoadBalancerSpec {
+	spec := *s.spec
+	if p.LoadBalancing.Reach == cloud.ByInstance {
+		spec.Members = slices.Clone(spec.Members)
+		for i := range spec.Members {
+			spec.Members[i].Addresses = nil
+		}
+	}
+	return &spec
+}
+
 func (s *service) publish(status *cloud.LoadBalancerStatus) {
 	s.spec.CurrentIngress = status.Ingress
 	for k, v := range status.Annotations {
@@ -165,7 +177,7 @@ func (s *service) ensure(p *process) {
 }
 
 func (s *service) updateMembers(p *process) {
-	if err := s.x.patiently(s.t.Ctx, func(ctx context.Context) error { return p.balancers(s.t).UpdateMembers(ctx, s.spec) }); err != nil {
+	if err := s.x.patiently(s.t.Ctx, func(ctx context.Context) error { return p.balancers(s.t).UpdateMembers(ctx, s.asked(p)) }); err != nil {
 		s.t.Fatalf("UpdateMembers: %v", err)
 	}
 }

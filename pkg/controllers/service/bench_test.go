@@ -66,7 +66,7 @@ func BenchmarkNodePass(b *testing.B) {
 		providerIDs := func(all []*corev1.Node) map[string]string {
 			out := map[string]string{}
 			for _, n := range all {
-				if eligible(n) {
+				if newNodes(nil, &testProvider.LoadBalancing).eligible(n) {
 					out[n.Name] = n.Spec.ProviderID
 				}
 			}

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/lb"
 )
 
@@ -195,7 +196,9 @@ func TestClassIsConfiguredNoLonger(t *testing.T) {
 }
 
 func TestServicesWithoutAClassAreOthersWhenTurnedOff(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.Classes = lb.Classes{Provider: "fake"} })
+	w := newWorld(t, func(c *Config) {
+		c.Classes = lb.NewClasses(&cloud.LoadBalancerTraits{Classes: cloud.OwnClasses("fake")}, false)
+	})
 	w.create(service("web", func(s *corev1.Service) { toClusterIP(s); s.Finalizers = []string{finalizer} }))
 	w.sync("web")
 	w.wantCalls()

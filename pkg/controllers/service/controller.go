@@ -37,8 +37,9 @@ var _ LoadBalancers = cloud.LoadBalancers(nil)
 type Config struct {
 	// LoadBalancers is the cloud, whose calls have deadlines.
 	LoadBalancers LoadBalancers
-	// Vocabulary is the provider's; may be empty.
-	Vocabulary []cloud.Annotation
+	// Provider has the annotations and the traits by which Services are planned. Its abilities are
+	// not used.
+	Provider *cloud.Provider
 	// Classes say which Services are served.
 	Classes lb.Classes
 	// Cluster owns the load balancers.
@@ -104,7 +105,7 @@ func New(c Config) (*Controller, error) {
 		Config:   c,
 		told:     told,
 		services: c.Services.Lister(),
-		nodes:    newNodes(c.Nodes.Lister()),
+		nodes:    newNodes(c.Nodes.Lister(), &c.Provider.LoadBalancing),
 		records:  records{byKey: map[string]*entry{}},
 		queue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[string]{
 			Name: "service", Clock: c.Clock,

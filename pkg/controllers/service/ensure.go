@@ -31,7 +31,7 @@ func (c *Controller) ensure(ctx context.Context, e *entry, service *corev1.Servi
 	if e.made {
 		e.service = service
 	}
-	selector, err := lb.Selector(service, c.Vocabulary)
+	selector, err := lb.Selector(service, c.Provider.Annotations)
 	if err != nil { // Plan says what is wrong with it; each Node may be a member
 		selector = labels.Everything()
 	}
@@ -41,7 +41,7 @@ func (c *Controller) ensure(ctx context.Context, e *entry, service *corev1.Servi
 		return firstRetry
 	}
 	w := wish{service: service}
-	w.spec, w.warnings, err = lb.Plan(service, set, c.Cluster, c.Vocabulary)
+	w.spec, w.warnings, err = lb.Plan(service, set, c.Cluster, c.Provider)
 	if err != nil {
 		w.plan = plan{rest: digest([]byte(string(service.UID) + " " + err.Error())), members: selection.Digest}
 	} else {
@@ -151,7 +151,7 @@ func (c *Controller) announce(ctx context.Context, e *entry, service *corev1.Ser
 // are part of it.
 func (c *Controller) planWith(w *wish, status *cloud.LoadBalancerStatus) plan {
 	after := *w.spec
-	after.Settings, _, _ = lb.Check(overlay(w.service.Annotations, status.Annotations), c.Vocabulary)
+	after.Settings, _, _ = lb.Check(overlay(w.service.Annotations, status.Annotations), c.Provider.Annotations)
 	return planOf(&after, w.plan.members)
 }
 

@@ -4,6 +4,9 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/lb"
 )
 
 // finalizer keeps a Service without a load balancer class until its load balancer is gone.
@@ -26,7 +29,7 @@ func (c *Controller) claimedFor(f string) (class string, ours bool) {
 	if f == finalizer {
 		return "", c.Classes.Default
 	}
-	_, served := c.Classes.Find(&f)
+	_, served := c.Classes.Find(f)
 	return f, served
 }
 
@@ -34,12 +37,15 @@ func (c *Controller) claimedFor(f string) (class string, ours bool) {
 // of its class.
 func (c *Controller) finalizersOf(s *corev1.Service) []string {
 	want := finalizerFor(s.Spec.LoadBalancerClass)
+	set, existing := c.existing(s)
 	out := slices.DeleteFunc(slices.Clone(s.Finalizers), func(f string) bool {
 		_, ours := c.claimedFor(f)
-		return ours && f != want
+		return ours && f != want || slices.Contains(existing, f) && !slices.Contains(set, f)
 	})
-	if !slices.Contains(out, want) {
-		out = append(out, want)
+	for _, f := range append([]string{want}, set...) {
+		if !slices.Contains(out, f) {
+			out = append(out, f)
+		}
 	}
 	return out
 }
@@ -48,15 +54,19 @@ func (c *Controller) finalizersOf(s *corev1.Service) []string {
 // What may belong to the controller of the class that the Service has by now stays.
 func (c *Controller) released(s *corev1.Service) []string {
 	others := wants(s) && !c.serves(s)
+	_, existing := c.existing(s)
 	return slices.DeleteFunc(slices.Clone(s.Finalizers), func(f string) bool {
 		_, ours := c.claimedFor(f)
-		return ours && (f != finalizer || !others)
+		return (ours || slices.Contains(existing, f)) && (f != finalizer || !others)
 	})
 }
 
 // isClaimed reports whether a Service has a finalizer of ours. That of Services without a
 // class is used by others, too: foreign says that the Service was seen with a class of theirs.
 func (c *Controller) isClaimed(s *corev1.Service, foreign bool) bool {
+	if _, existing := c.existing(s); !foreign && c.serves(s) && slices.ContainsFunc(s.Finalizers, func(f string) bool { return slices.Contains(existing, f) }) {
+		return true
+	}
 	return slices.ContainsFunc(s.Finalizers, func(f string) bool {
 		_, ours := c.claimedFor(f)
 		if f == finalizer && (foreign || wants(s) && !c.serves(s)) {
@@ -70,7 +80,7 @@ func (c *Controller) isClaimed(s *corev1.Service, foreign bool) bool {
 // it and has no longer, "" for none. Whose load balancer that is cannot be told any more:
 // another Isthmus with another configuration may serve the class.
 func (c *Controller) stranded(s *corev1.Service) string {
-	i := slices.IndexFunc(s.Finalizers, func(f string) bool { return c.Classes.Misspelled(&f) })
+	i := slices.IndexFunc(s.Finalizers, func(f string) bool { return c.Classes.Misspelled(f) })
 	if i < 0 {
 		return ""
 	}
@@ -90,21 +100,35 @@ func (c *Controller) classChanged(e *entry, s *corev1.Service) bool {
 	})
 }
 
+// existing are the finalizers that the cloud's existing manager has on a Service: those that it is to
+// have with ours, and all.
+func (c *Controller) existing(s *corev1.Service) (set, all []string) {
+	if c.Provider.LoadBalancing.Finalizers == nil {
+		return nil, nil
+	}
+	return c.Provider.LoadBalancing.Finalizers(c.hint(s))
+}
+
+// hint is what a Service says of its load balancer.
+func (c *Controller) hint(s *corev1.Service) *cloud.LoadBalancerSpec {
+	return lb.Hint(s, c.classOf(s), c.Cluster, c.Provider)
+}
+
 // classOf is the LoadBalancerSpec.Class that the Service's load balancer was made with: that of its
 // finalizer where the API server has wiped the class.
 func (c *Controller) classOf(s *corev1.Service) string {
 	for _, f := range s.Finalizers {
 		if class, ours := c.claimedFor(f); ours {
-			name, _ := c.Classes.Find(&class)
+			name, _ := c.Classes.Find(class)
 			return name
 		}
 	}
-	class, _ := c.Classes.Find(s.Spec.LoadBalancerClass)
+	class, _ := c.Classes.Of(s)
 	return class
 }
 
 func (c *Controller) serves(s *corev1.Service) bool {
-	_, served := c.Classes.Find(s.Spec.LoadBalancerClass)
+	_, served := c.Classes.Of(s)
 	return served
 }
 

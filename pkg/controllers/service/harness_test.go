@@ -121,6 +121,10 @@ func (f *fakeCloud) Delete(ctx context.Context, spec *cloud.LoadBalancerSpec) er
 	return nil
 }
 
+var testProvider = &cloud.Provider{Name: "fake", Annotations: testVocabulary, LoadBalancing: cloud.LoadBalancerTraits{
+	Reach: cloud.ByAnyIP, NodePorts: true, Classes: cloud.OwnClasses("fake", "gold", "silver"),
+}}
+
 var testVocabulary = []cloud.Annotation{
 	{Name: "lb.example.org/id", Type: cloud.TypeString, Written: true},
 	{Name: "lb.example.org/address", Type: cloud.TypeString, Written: true, NotRead: true},
@@ -152,8 +156,8 @@ func newWorld(t testing.TB, change func(*Config)) *world {
 	w.client.PrependReactor("patch", "services", w.patch)
 	w.informers = informers.NewSharedInformerFactory(w.client, 0)
 	config := Config{
-		LoadBalancers: w.cloud, Vocabulary: testVocabulary,
-		Classes: lb.Classes{Provider: "fake", Names: []string{"gold", "silver"}, Default: true},
+		LoadBalancers: w.cloud, Provider: testProvider,
+		Classes: lb.NewClasses(&testProvider.LoadBalancing, true),
 		Cluster: cloud.Cluster{Name: "c", UID: "cluster-uid"}, Client: w.client.CoreV1(),
 		Services: w.informers.Core().V1().Services(), Nodes: w.informers.Core().V1().Nodes(),
 		Recorder: w.recorder, Workers: 2, SyncPeriod: time.Hour, Clock: w.clock,

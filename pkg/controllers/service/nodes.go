@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/lb"
 )
 
@@ -28,6 +29,7 @@ const (
 // after a change.
 type nodes struct {
 	lister corelisters.NodeLister
+	traits *cloud.LoadBalancerTraits
 	// signal holds an element when a change is to take effect by itself.
 	signal chan struct{}
 
@@ -36,8 +38,8 @@ type nodes struct {
 	set   *lb.Nodes
 }
 
-func newNodes(lister corelisters.NodeLister) *nodes {
-	return &nodes{lister: lister, signal: make(chan struct{}, 1), stale: true}
+func newNodes(lister corelisters.NodeLister, traits *cloud.LoadBalancerTraits) *nodes {
+	return &nodes{lister: lister, traits: traits, signal: make(chan struct{}, 1), stale: true}
 }
 
 // handler notes changes of Nodes.
@@ -52,13 +54,13 @@ func (n *nodes) handler() cache.ResourceEventHandler {
 				return
 			}
 			switch {
-			case !sameMember(o, c):
+			case !n.sameMember(o, c):
 				n.changed(true)
-			case eligible(o) != eligible(c):
+			case n.eligible(o) != n.eligible(c):
 				// Like the framework: that a Node is about to go is no reason to cut its
 				// connections at once; the next update of a load balancer leaves it out. One
 				// that stays after all may have been left out already: it comes back by itself.
-				n.changed(eligible(c))
+				n.changed(n.eligible(c))
 			}
 		},
 	}
@@ -87,23 +89,24 @@ func (n *nodes) current() (*lb.Nodes, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
-	n.set = lb.NewNodes(slices.DeleteFunc(all, func(node *corev1.Node) bool { return !eligible(node) }))
+	n.set = lb.NewNodes(slices.DeleteFunc(all, func(node *corev1.Node) bool { return !n.eligible(node) }), n.traits)
 	n.stale = false
 	return n.set, nil
 }
 
 // sameMember reports whether two states of a Node are the same to every load balancer, but
 // for whether it is about to go.
-func sameMember(a, b *corev1.Node) bool {
+func (n *nodes) sameMember(a, b *corev1.Node) bool {
 	return a.UID == b.UID && a.Spec.ProviderID == b.Spec.ProviderID && maps.Equal(a.Labels, b.Labels) &&
 		hasTaint(a, taintUninitialized) == hasTaint(b, taintUninitialized) &&
-		slices.Equal(lb.MemberAddresses(a), lb.MemberAddresses(b))
+		slices.Equal(lb.MemberAddresses(a, n.traits.Reach), lb.MemberAddresses(b, n.traits.Reach)) &&
+		(n.traits.Eligible == nil || n.traits.Eligible(a) == n.traits.Eligible(b))
 }
 
 // eligible reports whether a Node may be a member: it is neither excluded by its label nor
 // about to go, and not one that only waits for its initialization. Whether it is ready does
 // not count: the health checks see to that, without a change of the load balancer.
-func eligible(node *corev1.Node) bool {
+func (n *nodes) eligible(node *corev1.Node) bool {
 	if value, ok := node.Labels[corev1.LabelNodeExcludeBalancers]; ok {
 		if excluded, err := strconv.ParseBool(value); err != nil || excluded {
 			return false
@@ -112,7 +115,7 @@ func eligible(node *corev1.Node) bool {
 	if node.DeletionTimestamp != nil || hasTaint(node, taintToBeDeleted) {
 		return false
 	}
-	return !hasTaint(node, taintUninitialized) || len(lb.MemberAddresses(node)) > 0
+	return !hasTaint(node, taintUninitialized) || lb.IsReachable(node, n.traits.Reach)
 }
 
 func hasTaint(node *corev1.Node, key string) bool {

@@ -57,7 +57,7 @@ func TestEligibleNodes(t *testing.T) {
 			for _, change := range tt.change {
 				change(after)
 			}
-			if got := eligible(after); got != tt.want {
+			if got := newNodes(nil, &testProvider.LoadBalancing).eligible(after); got != tt.want {
 				t.Errorf("eligible: %t", got)
 			}
 			w := newWorld(t, nil)

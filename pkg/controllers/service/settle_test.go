@@ -23,7 +23,7 @@ func TestNodesAreWaitedForUntilTheyAreQuietButNotForEver(t *testing.T) {
 		"just too often": {int(most / (quiet / 2)), most},
 	} {
 		synctest.Test(t, func(t *testing.T) { // whose clock goes on when all wait
-			c := &Controller{nodes: newNodes(nil)}
+			c := &Controller{nodes: newNodes(nil, &testProvider.LoadBalancing)}
 			c.Clock, c.NodeQuiet, c.NodeWait = clock.RealClock{}, quiet, most
 			ctx, cancel := context.WithCancel(t.Context())
 			var wg sync.WaitGroup
@@ -51,7 +51,7 @@ func TestNodesAreWaitedForUntilTheyAreQuietButNotForEver(t *testing.T) {
 }
 
 func TestSettleEndsWithItsContext(t *testing.T) {
-	c := &Controller{nodes: newNodes(nil)}
+	c := &Controller{nodes: newNodes(nil, &testProvider.LoadBalancing)}
 	c.Clock, c.NodeQuiet, c.NodeWait = clock.RealClock{}, time.Hour, time.Hour
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

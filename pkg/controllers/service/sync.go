@@ -12,7 +12,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
-	"github.com/isthmus-cloud/isthmus/pkg/lb"
 )
 
 const operationDelete = "delete"
@@ -48,7 +47,7 @@ func (c *Controller) sync(ctx context.Context, key string) time.Duration {
 
 // decide does what a Service's state asks for.
 func (c *Controller) decide(ctx context.Context, key string, e *entry, service *corev1.Service) time.Duration {
-	class, served := c.Classes.Find(service.Spec.LoadBalancerClass)
+	class, served := c.Classes.Of(service)
 	asks := wants(service) && service.DeletionTimestamp == nil
 	if asks && served {
 		if c.classChanged(e, service) {
@@ -83,7 +82,7 @@ func (c *Controller) decide(ctx context.Context, key string, e *entry, service *
 // leave notes that a Service is served by others.
 func (c *Controller) leave(e *entry, service *corev1.Service) {
 	e.foreign, e.service = true, service
-	if c.Classes.Misspelled(service.Spec.LoadBalancerClass) {
+	if class := service.Spec.LoadBalancerClass; class != nil && c.Classes.Misspelled(*class) {
 		c.once(e, service, corev1.EventTypeWarning, reasonWarning, fmt.Sprintf(
 			"spec.loadBalancerClass %q is no class of this cloud's configuration, nothing is done for it: use one of %s",
 			*service.Spec.LoadBalancerClass, strings.Join(c.Classes.All(), ", ")))
@@ -116,7 +115,7 @@ func (c *Controller) remove(ctx context.Context, key string, e *entry, service *
 	c.once(e, service, corev1.EventTypeNormal, reasonDeleting, "Deleting load balancer")
 	klog.FromContext(ctx).V(2).Info("Deleting load balancer")
 	// Always, whether or not there is one: what was made beside it goes, too.
-	hint := lb.Hint(service, c.classOf(service), c.Cluster, c.Vocabulary)
+	hint := c.hint(service)
 	if err := cloud.IgnoreNotFound(c.LoadBalancers.Delete(ctx, hint)); err != nil {
 		return c.failed(ctx, e, f, err)
 	}

@@ -86,7 +86,9 @@ func compose(c *api.Client, cfg *config.Config, regional bool) *cloud.Provider {
 	if lb := &cfg.LoadBalancer; lb.Enabled {
 		p.LoadBalancers, p.Annotations = newLoadBalancers(c, cfg, instances.Exists), annotationsFor(lb)
 		p.CheckLoadBalancer = func(spec *cloud.LoadBalancerSpec) (field.ErrorList, []string) { return checkLoadBalancer(cfg, spec) }
-		p.LoadBalancerClasses = classNames(cfg.LoadBalancerClass)
+		p.LoadBalancing = cloud.LoadBalancerTraits{
+			Reach: cloud.ByAnyIP, NodePorts: true, Classes: cloud.OwnClasses(Name, classNames(cfg.LoadBalancerClass)...),
+		}
 	}
 	if len(cfg.Route.RouterID) > 0 {
 		p.Routes = router.New(c, cfg.Route.RouterID)

@@ -57,7 +57,7 @@ func recorded(t *testing.T, scenario string, phase int, conf string, before ...f
 	x.restart()
 	var specs []*cloud.LoadBalancerSpec
 	for _, s := range services {
-		spec, _, err := lb.Plan(s, nil, testCluster, Annotations())
+		spec, _, err := lb.Plan(s, nil, testCluster, &cloud.Provider{Annotations: Annotations()})
 		must(err)
 		spec.UID, spec.Members = "uid-"+s.Name, slices.Clone(x.all[:2])
 		specs = append(specs, spec)

@@ -360,8 +360,8 @@ func TestPrecedenceOfFloatingIPs(t *testing.T) {
 
 func TestClassesThatServicesCanPick(t *testing.T) {
 	cfg := wishesConfig(t, "[LoadBalancerClass]\n[LoadBalancerClass \"c\"]\n[LoadBalancerClass \"b\"]\n")
-	if p := compose(&api.Client{}, cfg, false); !cmp.Equal([]string{"b", "c"}, p.LoadBalancerClasses) {
-		t.Errorf("the provider's classes are %v", p.LoadBalancerClasses)
+	if p := compose(&api.Client{}, cfg, false); !cmp.Equal(cloud.OwnClasses("openstack", "b", "c"), p.LoadBalancing.Classes) {
+		t.Errorf("the provider's classes are %v", p.LoadBalancing.Classes)
 	}
 }
 

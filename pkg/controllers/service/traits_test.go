@@ -1,0 +1,94 @@
+package service
+
+import (
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/lb"
+)
+
+func withTraits(change func(*cloud.LoadBalancerTraits)) func(*Config) {
+	return func(c *Config) {
+		p := *testProvider
+		change(&p.LoadBalancing)
+		c.Provider, c.Classes = &p, lb.NewClasses(&p.LoadBalancing, true)
+	}
+}
+
+// An existing manager's finalizers go on and off with ours: what it has put on a Service must not
+// keep it for ever, also when we see the Service for the first time while it goes.
+func TestFinalizersOfTheExistingManager(t *testing.T) {
+	const internal, external = "gke.networking.io/l4-ilb-v1", "gke.networking.io/l4-netlb-v1"
+	traits := withTraits(func(l *cloud.LoadBalancerTraits) {
+		l.Finalizers = func(spec *cloud.LoadBalancerSpec) (set, all []string) {
+			all = []string{internal, external}
+			if spec.Settings["lb.example.org/timeout"] == "5" {
+				return all[:1], all
+			}
+			return all[1:], all
+		}
+	})
+	finalizers := func(w *world, want ...string) {
+		t.Helper()
+		if s := w.stored("web"); s == nil || !slices.Equal(s.Finalizers, want) {
+			t.Errorf("finalizers are %v, want %v", s.Finalizers, want)
+		}
+	}
+	w := newWorld(t, traits)
+	w.create(service("web", func(s *corev1.Service) { s.Finalizers = []string{"example.org/other", internal} }))
+	w.sync("web")
+	finalizers(w, "example.org/other", finalizer, external)
+	w.change("web", func(s *corev1.Service) { s.Annotations["lb.example.org/timeout"] = "5" })
+	w.sync("web")
+	finalizers(w, "example.org/other", finalizer, internal)
+	w.change("web", toClusterIP)
+	w.sync("web")
+	finalizers(w, "example.org/other")
+	w.wantCalls("ensure web uid web-1 []", "ensure web uid web-1 []", "delete web uid web-1")
+
+	w = newWorld(t, traits)
+	w.create(service("web", func(s *corev1.Service) { s.Finalizers = []string{external} }))
+	w.delete("web")
+	w.sync("web")
+	w.wantCalls("delete web uid web-1")
+	if s := w.stored("web"); s != nil {
+		t.Errorf("the Service stays with the finalizers %v", s.Finalizers)
+	}
+}
+
+// A Service without a class that says to be another controller's is left to it.
+func TestServicesOfOthersAreLeftToThem(t *testing.T) {
+	w := newWorld(t, withTraits(func(l *cloud.LoadBalancerTraits) {
+		l.Elsewhere = func(s *corev1.Service) string { return s.Annotations["lb.example.org/type"] }
+	}))
+	w.create(service("web", func(s *corev1.Service) {
+		s.Annotations["lb.example.org/type"] = "external"
+		s.Finalizers = []string{finalizer}
+	}))
+	w.sync("web")
+	w.delete("web")
+	w.sync("web")
+	w.wantCalls()
+	w.wantPatches(0)
+	w.create(service("own", nil))
+	w.sync("own")
+	w.wantCalls("ensure own uid own-1 []")
+}
+
+// Nodes that are never members make no work.
+func TestNodesThatAreNotEligible(t *testing.T) {
+	w := newWorld(t, withTraits(func(l *cloud.LoadBalancerTraits) {
+		l.Eligible = func(n *corev1.Node) bool { return n.Labels["type"] != "virtual" }
+	}))
+	w.setNodes(node("n1", nil), node("n2", label("type", "virtual")))
+	w.create(service("web", nil))
+	w.sync("web")
+	w.wantCalls("ensure web uid web-1 [n1]")
+	before, after := node("n1", nil), node("n1", label("type", "virtual"))
+	if n := w.c.nodes; n.sameMember(before, after) {
+		t.Error("a Node that is no member any more is taken for the same")
+	}
+}
