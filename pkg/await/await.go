@@ -18,7 +18,8 @@ type Pace struct {
 	// First is how long after its begin an object is looked at first, Most the longest pause
 	// between two looks at it; in between the pause is an eighth of the time it has taken.
 	First, Most time.Duration
-	// Gap is the shortest time from the begin of one look to that of the next.
+	// Gap is the shortest time from the begin of one look to that of the next while there are
+	// several objects. One alone is cheap to look at: for it that is First.
 	Gap time.Duration
 	// Retry is after how long a Wait in vain asks to be called again, should nobody be told before.
 	Retry time.Duration
@@ -127,6 +128,14 @@ func (w *Waiter[T]) Forget(ref cloud.LoadBalancerRef, id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.waits, keyOf(ref, id))
+}
+
+// Tells reports whether Services are told of an end that their Wait was in vain for: there is a
+// term. Without one, whoever comes back has to look for itself.
+func (w *Waiter[T]) Tells() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.tells()
 }
 
 // Len is how many waits are remembered.

@@ -66,17 +66,25 @@ func (w *Waiter[T]) pause(ctx context.Context) (time.Duration, bool) {
 	now := time.Now()
 	w.evict(now)
 	var due time.Time
+	id, gap := "", w.pace.First
 	for _, x := range w.waits {
-		if !x.hasEnded() && (due.IsZero() || x.due.Before(due)) {
+		if x.hasEnded() {
+			continue
+		}
+		if due.IsZero() || x.due.Before(due) {
 			due = x.due
 		}
+		if id != "" && id != x.id {
+			gap = w.pace.Gap
+		}
+		id = x.id
 	}
 	if due.IsZero() {
 		w.stop()
 		w.stop = nil
 		return 0, false
 	}
-	if earliest := w.looked.Add(w.pace.Gap); due.Before(earliest) {
+	if earliest := w.looked.Add(gap); due.Before(earliest) {
 		due = earliest
 	}
 	return max(due.Sub(now), 0), true

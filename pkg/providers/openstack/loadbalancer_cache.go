@@ -30,8 +30,10 @@ type treeEntry struct {
 	underway bool
 	// unproven says that the tree is what a fully populated create answered.
 	unproven bool
-	// fresh says that we have made the load balancer and not yet given its VIP an address.
+	// fresh says that we have made the load balancer and not yet returned its address.
 	fresh bool
+	// floating is the address that a fresh one's VIP was given while Octavia made it, "" for none.
+	floating string
 	// internal is the name of the Service for which the VIP was seen without a floating IP.
 	internal string
 }

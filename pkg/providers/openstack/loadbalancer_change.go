@@ -52,13 +52,7 @@ func (o *lbOperation) change(ctx context.Context, w *lbWishes, lb *octaviaLB, ow
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case len(known.todo) > 0:
-		lb, err = o.apply(ctx, w.spec.LoadBalancerRef, lb, known)
-	case lb.asCreated: // its updated_at is that of before it was done
-		lb, err = o.get(ctx, lb.ID)
-	}
-	if err != nil {
+	if lb, err = o.apply(ctx, w.spec.LoadBalancerRef, lb, known); err != nil {
 		return nil, err
 	}
 	known.underway = false

@@ -79,8 +79,13 @@ func (o *lbOperation) create(ctx context.Context, w *lbWishes, want *lbTree) (*o
 	if populated {
 		e.tree = made.tree(want)
 	}
+	o.work = lbWork{id: lb.ID, names: w.names, owner: true}
+	e.floating, err = o.exposeEarly(ctx, w, lb)
 	o.lb.trees.put(lb, *e, o.lb.now()) // an operation that comes after a long creation goes on from here
-	if err := o.waitMade(ctx, lb, e); err != nil {
+	if err != nil {
+		return nil, nil, err
+	}
+	if lb, err = o.waitMade(ctx, lb.ID, e); err != nil {
 		return nil, nil, &cloud.Error{Kind: cloud.KindOf(err), Op: "create load balancer " + w.names.lb, RetryAfter: cloud.RetryAfter(err), Progress: true, Err: err}
 	}
 	return lb, e, nil
@@ -101,7 +106,13 @@ func (o *lbOperation) createCall(ctx context.Context, opts loadbalancers.CreateO
 	var answer struct {
 		LoadBalancer createdLB `json:"loadbalancer"`
 	}
-	r := loadbalancers.Create(ctx, o.octavia, opts)
+	var r loadbalancers.CreateResult
+	if err := o.lb.creates.do(ctx, func() error {
+		r = loadbalancers.Create(ctx, o.octavia, opts)
+		return nil
+	}); err != nil {
+		return nil, err
+	}
 	if r.Err != nil {
 		if isAnswerLost(r.Err) {
 			o.lb.creations.lost(opts.Name, o.lb.now())
@@ -114,7 +125,6 @@ func (o *lbOperation) createCall(ctx context.Context, opts loadbalancers.CreateO
 	if answer.LoadBalancer.ID == "" {
 		return nil, fmt.Errorf("create load balancer %s: the answer has no ID", opts.Name)
 	}
-	answer.LoadBalancer.asCreated = true
 	return &answer.LoadBalancer, nil
 }
 

@@ -20,11 +20,14 @@ import (
 func (l *LoadBalancers) Delete(ctx context.Context, spec *cloud.LoadBalancerSpec) error {
 	ref := spec.LoadBalancerRef
 	l.repairs.take(ref.UID)
-	o, err := l.operation(ctx)
+	o, err := l.operation(ctx, ref)
 	if err != nil {
 		return err
 	}
-	err = o.delete(ctx, ref)
+	gone, err := o.resumeDeletion(ctx, ref)
+	if err == nil && !gone {
+		err = o.delete(ctx, ref)
+	}
 	switch {
 	case err != nil:
 	case l.cfg.LoadBalancer.ManageSecurityGroups:
@@ -48,8 +51,10 @@ func (o *lbOperation) delete(ctx context.Context, ref cloud.LoadBalancerRef) err
 		return err
 	}
 	made := false
-	for _, h := range held {
+	for i, h := range held {
 		made = made || h.owner
+		o.work = lbWork{id: h.lb.ID, names: h.names, owner: h.owner}
+		o.last = h.owner && i == len(held)-1
 		if err := o.inTurn(ctx, h.lb, func(lb *octaviaLB) error {
 			if h.owner {
 				return o.deleteMade(ctx, ref, h.names, lb)
@@ -207,7 +212,7 @@ func (o *lbOperation) deleteFIP(ctx context.Context, f *floatingIP) error {
 func (o *lbOperation) deleteOwn(ctx context.Context, ref cloud.LoadBalancerRef, names lbNames, lb *octaviaLB) error {
 	switch {
 	case lb.Status == "PENDING_DELETE":
-		return o.waitGoing(ctx, lb.ID)
+		return o.waitDeleted(ctx, lb.ID)
 	case lb.isPending():
 		// In state ERROR it can be deleted, too.
 		if _, err := o.waitIdle(ctx, lb.ID); err != nil && cloud.KindOf(err) == cloud.KindRetryAfter {
@@ -215,6 +220,7 @@ func (o *lbOperation) deleteOwn(ctx context.Context, ref cloud.LoadBalancerRef, 
 		}
 	}
 	if o.lb.cfg.LoadBalancer.CascadeDelete {
+		o.work.deleting = o.last
 		return o.deleteLB(ctx, lb)
 	}
 	if _, err := o.removeChildren(ctx, ref, names, lb, true); err != nil {
@@ -224,7 +230,13 @@ func (o *lbOperation) deleteOwn(ctx context.Context, ref cloud.LoadBalancerRef, 
 	if err := gone(loadbalancers.Delete(ctx, o.octavia, lb.ID, loadbalancers.DeleteOpts{}).Err); err != nil {
 		return o.pendingOr(ctx, lb.ID, api.WrapError("delete load balancer "+lb.ID, err))
 	}
-	return o.waitGone(ctx, lb.ID)
+	return o.waitDeleted(ctx, lb.ID)
+}
+
+// waitDeleted is waitGone for the load balancer that was made for the Service which is deleted.
+func (o *lbOperation) waitDeleted(ctx context.Context, id string) error {
+	o.work.deleting = o.last
+	return o.waitGone(ctx, id)
 }
 
 // leave takes the Service's listeners and tag off a load balancer that stays. The tag goes

@@ -105,7 +105,7 @@ func (x *effectTest) run(lines string) {
 	}
 	publish(x.spec, x.status)
 	ctx := testContext(x.t)
-	o, err := x.lbs.operation(ctx)
+	o, err := x.lbs.operation(ctx, x.spec.LoadBalancerRef)
 	if err == nil {
 		x.lb, err = o.get(ctx, x.spec.Settings[annLoadBalancerID])
 	}

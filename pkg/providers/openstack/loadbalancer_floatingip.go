@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -37,8 +39,29 @@ func (o *lbOperation) attachedFIPs(ctx context.Context, lb *octaviaLB) ([]floati
 	if lb.VIPPortID == "" {
 		return nil, nil // Neutron takes an empty filter for none
 	}
-	fips, err := o.listFIPs(ctx, "port_id", lb.VIPPortID)
-	return slices.DeleteFunc(fips, func(f floatingIP) bool { return f.PortID != lb.VIPPortID }), err
+	all, err := o.lb.fips.do(ctx, lb.VIPPortID, o.fipsOfPorts)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Clone(all[lb.VIPPortID]), nil
+}
+
+// portsAtOnce is how many ports are asked about in one request, whose address must not be too long.
+const portsAtOnce = 50
+
+// fipsOfPorts are the floating IPs of ports, by port.
+func (o *lbOperation) fipsOfPorts(ctx context.Context, ports map[string]bool) (map[string][]floatingIP, error) {
+	out := map[string][]floatingIP{}
+	for some := range slices.Chunk(slices.Sorted(maps.Keys(ports)), portsAtOnce) {
+		fips, err := api.ListAll[floatingIP](ctx, o.neutron, "floatingips", url.Values{"port_id": some}, "floatingips")
+		if err != nil {
+			return nil, api.WrapError("list floating IPs with port_id "+strings.Join(some, ", "), err)
+		}
+		for _, f := range fips {
+			out[f.PortID] = append(out[f.PortID], f)
+		}
+	}
+	return out, nil
 }
 
 // ownFIPs are the project's floating IPs: an administrator sees those of others as well.
@@ -46,6 +69,18 @@ func (o *lbOperation) ownFIPs(ctx context.Context, field, value string) ([]float
 	fips, err := o.listFIPs(ctx, field, value)
 	project := api.ProjectOf(o.neutron)
 	return slices.DeleteFunc(fips, func(f floatingIP) bool { return project != "" && f.ProjectID != "" && f.ProjectID != project }), err
+}
+
+// exposeEarly gives the VIP of a load balancer that Octavia has only begun to make its floating IP,
+// which needs the VIP's port only, and returns its address. Where it gets none, which is a warning,
+// that is told when the load balancer is there.
+func (o *lbOperation) exposeEarly(ctx context.Context, w *lbWishes, lb *octaviaLB) (string, error) {
+	if !w.hasFIP() || lb.VIPPortID == "" {
+		return "", nil
+	}
+	warnings := len(o.warnings)
+	defer func() { o.warnings = o.warnings[:warnings] }()
+	return o.ensureFIP(ctx, w, lb, true)
 }
 
 // ensureFIP gives the VIP its floating IP and returns the address. fresh says that the VIP's

@@ -23,11 +23,11 @@ import (
 func (o *lbOperation) leaveFormer(ctx context.Context, w *lbWishes, status *cloud.LoadBalancerStatus) error {
 	published := publishedAddresses(w)
 	moved := len(published) > 0 && !slices.Contains(published, status.Annotations[annAddress])
-	if !o.claimed && !o.surplus && !moved && !w.spec.Verify {
+	if !o.work.claimed && !o.work.surplus && !moved && !w.spec.Verify {
 		return nil
 	}
 	query := url.Values{"tags": {w.names.lb}}
-	if o.claimed || moved { // where it was before, it may have another cluster name
+	if o.work.claimed || moved { // where it was before, it may have another cluster name
 		query = url.Values{}
 		if project := api.ProjectOf(o.octavia); project != "" {
 			query.Set("project_id", project)

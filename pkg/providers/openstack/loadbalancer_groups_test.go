@@ -78,7 +78,7 @@ func (x *lbTest) portOf(n int) *groupPort {
 func (x *lbTest) group(spec *cloud.LoadBalancerSpec) *securityGroup {
 	x.t.Helper()
 	ctx := testContext(x.t)
-	o, err := x.lbs.operation(ctx)
+	o, err := x.lbs.operation(ctx, x.spec.LoadBalancerRef)
 	if err != nil {
 		x.t.Fatal(err)
 	}

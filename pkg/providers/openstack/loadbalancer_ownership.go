@@ -217,7 +217,7 @@ func (o *lbOperation) findMade(ctx context.Context, names lbNames, ev evidence) 
 		return nil, err
 	}
 	ours := names.ours(all)
-	if o.surplus = len(ours) > 1; len(ours) > 0 {
+	if o.work.surplus = len(ours) > 1; len(ours) > 0 {
 		return &holding{lb: &ours[0], names: names, owner: true}, nil
 	}
 	others, err := o.otherwiseNamed(ctx, names, ev, len(all) == 0)

@@ -16,7 +16,7 @@ import (
 // op is an operation to reach the cloud with, as the code under test does.
 func (x *lbTest) op() *lbOperation {
 	x.t.Helper()
-	o, err := x.lbs.operation(testContext(x.t))
+	o, err := x.lbs.operation(testContext(x.t), x.spec.LoadBalancerRef)
 	if err != nil {
 		x.t.Fatal(err)
 	}

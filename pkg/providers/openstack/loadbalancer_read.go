@@ -36,8 +36,6 @@ type octaviaLB struct {
 	// UpdatedAt changes whenever the load balancer or a child of it does, because each
 	// change takes the load balancer through a PENDING state.
 	UpdatedAt string `json:"updated_at"`
-	// asCreated says that it is as the call answered that made it.
-	asCreated bool
 }
 
 // octaviaListener is a listener as Octavia answers it.

@@ -17,7 +17,7 @@ import (
 func (o *lbOperation) settle(ctx context.Context, w *lbWishes, lb *octaviaLB, owner bool) (*octaviaLB, error) {
 	switch {
 	case lb.Status == "PENDING_DELETE":
-		if err := o.waitGoing(ctx, lb.ID); err != nil {
+		if err := o.waitGone(ctx, lb.ID); err != nil {
 			return nil, err
 		}
 		if !owner {
@@ -41,7 +41,8 @@ func (o *lbOperation) settle(ctx context.Context, w *lbWishes, lb *octaviaLB, ow
 		return nil, errorState(lb)
 	}
 	klog.FromContext(ctx).V(2).Info("Deleting a load balancer whose creation failed", "loadBalancer", lb.ID)
-	if _, err := o.removeFIPs(ctx, w.names, w.keepFIP, lb); err != nil { // of a creation that was cut off after it
+	// Its floating IP was made with it and goes with it. One to be kept is one that was there before.
+	if _, err := o.removeFIPs(ctx, w.names, w.keepFIP && w.fip.address.IsValid(), lb); err != nil {
 		return nil, err
 	}
 	return nil, o.deleteLB(ctx, lb)
@@ -50,7 +51,9 @@ func (o *lbOperation) settle(ctx context.Context, w *lbWishes, lb *octaviaLB, ow
 // deleteLB deletes a load balancer with its children and waits until it is gone.
 func (o *lbOperation) deleteLB(ctx context.Context, lb *octaviaLB) error {
 	o.changes(lb.ID)
-	err := loadbalancers.Delete(ctx, o.octavia, lb.ID, loadbalancers.DeleteOpts{Cascade: true}).Err
+	err := o.lb.changes.do(ctx, func() error {
+		return loadbalancers.Delete(ctx, o.octavia, lb.ID, loadbalancers.DeleteOpts{Cascade: true}).Err
+	})
 	if err := gone(err); err != nil {
 		return o.pendingOr(ctx, lb.ID, api.WrapError("delete load balancer "+lb.ID, err))
 	}
@@ -78,7 +81,7 @@ func (o *lbOperation) claim(ctx context.Context, w *lbWishes, lb *octaviaLB, own
 				lb.ID, len(others), w.cfg.MaxSharedLB)
 		}
 	}
-	o.claimed = !slices.Contains(lb.Tags, w.names.lb)
+	o.work.claimed = !slices.Contains(lb.Tags, w.names.lb)
 	return o.retag(ctx, lb, func(tags []string) []string {
 		if tags = withTags(tags, w.names.lb); owner {
 			tags = withTags(tags, w.names.owner)

@@ -148,9 +148,9 @@ func (o *lbOperation) readSnapshot(ctx context.Context) (*lbSnapshot, error) {
 	if project := api.ProjectOf(o.octavia); project != "" { // an administrator sees those of others as well
 		query.Set("project_id", project)
 	}
-	lbs, err := api.ListAll[octaviaLB](ctx, o.octavia, "lbaas/loadbalancers", query, "loadbalancers")
+	lbs, err := o.project(ctx)
 	if err != nil {
-		return nil, api.WrapError("list load balancers", err)
+		return nil, err
 	}
 	for _, lb := range lbs {
 		snap.lbs[lb.ID] = lb

@@ -117,30 +117,26 @@ func (e *treeEntry) prove(s *octaviaStatus) bool {
 	return true
 }
 
-// waitMade waits until a new load balancer is there, and fills in what became of its children.
-func (o *lbOperation) waitMade(ctx context.Context, lb *octaviaLB, e *treeEntry) error {
-	var last *octaviaStatus
-	err := o.poll(ctx, func() (done bool, err error) {
-		last, err = o.status(ctx, lb.ID)
-		return err == nil && !isPending(last.Status), err
-	})
-	switch {
-	case err != nil:
-		return err
-	case isPending(last.Status):
-		return o.retryLater("load balancer %s is %s", lb.ID, last.Status)
-	case last.Status == stateError:
-		return errorState(lb)
+// waitMade waits briefly until a new load balancer is there, and fills in what became of its
+// children. It returns the load balancer as it is then.
+func (o *lbOperation) waitMade(ctx context.Context, id string, e *treeEntry) (*octaviaLB, error) {
+	defer o.hurry()()
+	lb, err := o.waitActive(ctx, id)
+	if err != nil {
+		return nil, err
 	}
-	lb.Status = last.Status
-	if !e.prove(last) { // a provider that answers otherwise than Octavia
-		read, err := o.read(ctx, lb.ID)
+	status, err := o.status(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if !e.prove(status) { // a provider that answers otherwise than Octavia
+		read, err := o.read(ctx, id)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		e.tree, e.unproven = read.tree, false
 	}
-	return nil
+	return lb, nil
 }
 
 // fill reads the members of the pools that changes set and of which only addresses are known:

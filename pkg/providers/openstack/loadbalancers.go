@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/isthmus-cloud/isthmus/pkg/await"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/keylock"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
@@ -17,7 +19,10 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/neutron"
 )
 
-var _ cloud.LoadBalancers = (*LoadBalancers)(nil)
+var (
+	_ cloud.LoadBalancers = (*LoadBalancers)(nil)
+	_ cloud.Waiting       = (*LoadBalancers)(nil)
+)
 
 // LoadBalancers implements cloud.LoadBalancers with Octavia and Neutron's floating IPs.
 //
@@ -33,6 +38,15 @@ type LoadBalancers struct {
 	waits  lbWaits
 	now    func() time.Time
 	trees  treeCache
+	// await looks at what Octavia works on; see waiter. underway is who waits for what of it.
+	awaitOnce sync.Once
+	await     *await.Waiter[*octaviaLB]
+	underway  lbUnderway
+	// creates and changes bound what Octavia is asked to do at a time.
+	creates, changes crowd
+	// lookUps and fips are reads that operations share.
+	lookUps together[map[string]lbFound]
+	fips    together[map[string][]floatingIP]
 	// locks let one operation at a time work on each load balancer, by its ID: Octavia has no
 	// conditional updates (Zed ignores If-Match), so that two Services that share a load balancer
 	// would lose each other's tags.
@@ -62,7 +76,7 @@ func (l *LoadBalancers) Ensure(ctx context.Context, spec *cloud.LoadBalancerSpec
 	if err != nil {
 		return nil, err
 	}
-	o, err := l.operation(ctx)
+	o, err := l.operation(ctx, spec.LoadBalancerRef)
 	if err != nil {
 		return nil, err
 	}
@@ -127,17 +141,12 @@ func (o *lbOperation) ensure(ctx context.Context, w *lbWishes) (*cloud.LoadBalan
 // works on it, which done ends. From then on w has the names of what is on it.
 func (o *lbOperation) take(ctx context.Context, w *lbWishes) (lb *octaviaLB, owner bool, done func(), err error) {
 	done = func() {}
-	ref := w.spec.LoadBalancerRef
-	var h *holding
-	if lb = o.fromSnapshot(ctx, w); lb != nil {
-		h, err = o.recognize(ctx, namesFor(ref), evidenceOf(ref), lb)
-	} else {
-		h, err = o.find(ctx, ref)
-	}
+	h, err := o.locate(ctx, w)
 	if err != nil || h == nil {
 		return nil, false, done, err
 	}
 	w.names, lb, owner = h.names, h.lb, h.owner
+	o.work.id, o.work.names, o.work.owner = lb.ID, h.names, h.owner
 	done, waited, err := o.lb.locks.Lock(ctx, lb.ID)
 	if err != nil {
 		return nil, owner, func() {}, fmt.Errorf("load balancer %s: wait for the other Service's change to end: %w", lb.ID, err)
@@ -149,6 +158,18 @@ func (o *lbOperation) take(ctx context.Context, w *lbWishes) (lb *octaviaLB, own
 		}
 	}
 	return lb, owner, done, nil
+}
+
+// locate finds the Service's load balancer, nil when there is none.
+func (o *lbOperation) locate(ctx context.Context, w *lbWishes) (*holding, error) {
+	ref := w.spec.LoadBalancerRef
+	if h, err := o.resume(ctx, ref); err != nil || h != nil {
+		return h, err
+	}
+	if lb := o.fromSnapshot(ctx, w); lb != nil {
+		return o.recognize(ctx, namesFor(ref), evidenceOf(ref), lb)
+	}
+	return o.find(ctx, ref)
 }
 
 // ensureNew makes the load balancer and all that belongs to it.
@@ -196,15 +217,18 @@ func (o *lbOperation) converge(ctx context.Context, w *lbWishes, lb *octaviaLB, 
 	if err != nil {
 		return nil, err
 	}
-	fresh := known.fresh
-	known.fresh = false
+	fresh, made := known.fresh, known.floating
+	known.fresh, known.floating = false, ""
 	o.lb.trees.put(lb, known, o.lb.now())
 	floating := o.shared
 	switch {
 	case !owner:
 	case w.hasFIP():
 		known.internal = ""
-		if floating, err = o.ensureFIP(ctx, w, lb, fresh); err != nil {
+		if floating = made; floating != "" {
+			break
+		}
+		if floating, err = o.ensureFIP(ctx, w, lb, false); err != nil {
 			return nil, err
 		}
 	case known.internal != w.names.lb && !fresh:
@@ -239,7 +263,7 @@ func (l *LoadBalancers) UpdateMembers(ctx context.Context, spec *cloud.LoadBalan
 		return err
 	}
 	w.likelySubnet = w.likelySubnetLater
-	o, err := l.operation(ctx)
+	o, err := l.operation(ctx, spec.LoadBalancerRef)
 	if err != nil {
 		return err
 	}
