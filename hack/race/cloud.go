@@ -4,8 +4,8 @@ import "time"
 
 // cloudKind is a cloud to race on: all that differs from cloud to cloud.
 type cloudKind struct {
-	// name is the value of --cloud-provider.
-	name string
+	// name picks it, provider is the value of --cloud-provider.
+	name, provider string
 	// other is the short name of the cloud's existing manager, as the table has it.
 	other string
 	// open makes a cloud of its own, in which there is nothing yet.
@@ -40,7 +40,8 @@ type world interface {
 }
 
 // machine is what a Node runs on: id is the cloud's, uuid what its firmware says, which kubelets report.
-type machine struct{ id, name, uuid string }
+// address is in its network, where that is of interest.
+type machine struct{ id, name, uuid, address string }
 
 // calls are requests to a cloud; a login is a read.
 type calls struct {
@@ -54,4 +55,4 @@ func (c calls) minus(before calls) calls {
 }
 
 // cloudKinds are all clouds, the default first.
-func cloudKinds() []cloudKind { return []cloudKind{openStack()} }
+func cloudKinds() []cloudKind { return []cloudKind{openStack(), realZed()} }

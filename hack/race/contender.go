@@ -34,6 +34,8 @@ type run struct {
 	process  *process
 	used     usage
 	machines []machine
+	// first is when the first Service of a row had its address.
+	first time.Time
 }
 
 // size is how much there is of everything.
@@ -67,7 +69,7 @@ func everybody() []string {
 
 func (r *run) startManager(more ...string) error {
 	args := append([]string{
-		"--cloud-provider=" + r.kind.name, "--cloud-config=" + r.file("cloud.conf"), "--kubeconfig=" + r.file("kubeconfig"),
+		"--cloud-provider=" + r.kind.provider, "--cloud-config=" + r.file("cloud.conf"), "--kubeconfig=" + r.file("kubeconfig"),
 	}, everybody()...)
 	p, err := startProcess(r.binary, r.file("log"), append(append(args, r.args...), more...)...)
 	r.process = p

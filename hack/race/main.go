@@ -73,7 +73,14 @@ func parse(args []string, out io.Writer) (*options, error) {
 	fs.Usage = func() { fmt.Fprint(out, help); fs.PrintDefaults() }
 	fs.StringVar(&o.cloud, "cloud", cloudKinds()[0].name, "the `cloud` to race on")
 	for _, k := range cloudKinds() {
-		o.others[k.name] = fs.String(strings.ToLower(k.other), "", "`path` of "+k.name+"'s existing manager, "+k.other)
+		for _, before := range cloudKinds() { // clouds of one provider have one manager
+			if before.other == k.other && o.others[before.name] != nil {
+				o.others[k.name] = o.others[before.name]
+			}
+		}
+		if o.others[k.name] == nil {
+			o.others[k.name] = fs.String(strings.ToLower(k.other), "", "`path` of "+k.name+"'s existing manager, "+k.other)
+		}
 	}
 	fs.StringVar(&o.otherVersion, "other-version", "", "the existing manager's `version`, where its binary does not know it")
 	fs.StringVar(&o.ours, "ours", "", "`path` of our manager; without, it is built as make builds it")
@@ -210,6 +217,9 @@ func (o *options) race(ctx context.Context, t *table, i int, dir string, out io.
 			return fmt.Errorf("%s: %w", row.title, err)
 		}
 		row.results = append(row.results, got)
+		if !r.first.IsZero() {
+			fmt.Fprintf(out, "  the first address after %.1f s\n", got.first.Seconds())
+		}
 		fmt.Fprintf(out, "✓ %s: %s: %.1f s, %d reads and %d writes of the cloud, %d writes to the API server\n",
 			c.name, row.title, got.time.Seconds(), got.cloud.reads, got.cloud.writes, got.writes)
 	}

@@ -10,7 +10,7 @@ import (
 // openStack is the simulated OpenStack. Its Octavia has a jobboard: without one, amphora's load balancers
 // keep children that refuse changes, which is a matter of that cloud and not of who asks.
 func openStack() cloudKind {
-	return cloudKind{name: "openstack", other: "OCCM", open: func(d delays) (world, error) {
+	return cloudKind{name: "openstack", provider: "openstack", other: "OCCM", open: func(d delays) (world, error) {
 		sim, err := ossim.Start(ossim.Options{Jobboard: true, OctaviaDelay: d.pending})
 		if err != nil {
 			return nil, err

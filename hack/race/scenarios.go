@@ -58,6 +58,9 @@ func creation() scenario {
 		act:   func(ctx context.Context, r *run) error { return r.publish(ctx, r.size.services) },
 		done: func(_ context.Context, r *run) (bool, string) {
 			n := r.published()
+			if n > 0 && r.first.IsZero() {
+				r.first = time.Now()
+			}
 			return n == r.size.services, fmt.Sprintf("%d of %d Services", n, r.size.services)
 		},
 	}
@@ -133,6 +136,8 @@ type result struct {
 	time   time.Duration
 	cloud  calls
 	writes int
+	// first is when the first Service had its address, of rows that give any.
+	first time.Duration
 }
 
 // measure plays a scenario.
@@ -148,6 +153,7 @@ func (s scenario) measure(ctx context.Context, r *run) (result, error) {
 		return result{}, err
 	}
 	begin := time.Now()
+	r.first = time.Time{}
 	if err := s.act(ctx, r); err != nil {
 		return result{}, err
 	}
@@ -166,5 +172,9 @@ func (s scenario) measure(ctx context.Context, r *run) (result, error) {
 		end = last
 	}
 	after, err := r.writes()
-	return result{time: end.Sub(begin), cloud: r.world.calls().minus(cloud), writes: after - writes}, err
+	first := time.Duration(0)
+	if !r.first.IsZero() {
+		first = r.first.Sub(begin)
+	}
+	return result{first: first, time: end.Sub(begin), cloud: r.world.calls().minus(cloud), writes: after - writes}, err
 }
