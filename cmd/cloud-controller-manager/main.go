@@ -120,7 +120,7 @@ func (o *options) run(ctx context.Context) error {
 	if o.webhooks.onlyRemoves(o.ccm) {
 		return o.removeRegistration(ctx, m)
 	}
-	p, err := o.cloud(ctx)
+	p, err := o.cloud(ctx, m)
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (o *options) run(ctx context.Context) error {
 }
 
 // cloud makes the cloud that the flags name, and decorates it.
-func (o *options) cloud(ctx context.Context) (*decorate.Provider, error) {
+func (o *options) cloud(ctx context.Context, m *ccm.Manager) (*decorate.Provider, error) {
 	flags := o.ccm.Component.KubeCloudShared.CloudProvider
 	factory, err := providers.Named(flags.Name)
 	if err != nil {
@@ -153,6 +153,7 @@ func (o *options) cloud(ctx context.Context) (*decorate.Provider, error) {
 		UserAgent: strings.Join(append(slices.Clone(o.ccm.UserAgent), "isthmus-"+program+"/"+version.String()), " "),
 		Observe:   counted.Observer(flags.Name),
 		Traffic:   traffic,
+		Kube:      m.Kube(),
 		Reloaded:  counted.Reloaded(flags.Name),
 		DryRun:    o.ccm.DryRun,
 	})

@@ -83,6 +83,9 @@ func (m *Manager) watches() bool { return m.opts.RunsControllers() }
 // Config returns a copy of the API server's client configuration.
 func (m *Manager) Config() *rest.Config { return rest.CopyConfig(m.config) }
 
+// Kube is what a provider gets of the cluster.
+func (m *Manager) Kube() cloud.Kube { return apiclient.NewKube(m.client) }
+
 // Add makes Run run r: on every replica if r says that it needs no leader election,
 // otherwise on the leader.
 func (m *Manager) Add(r manager.Runnable) { m.extra = append(m.extra, r) }
@@ -168,7 +171,16 @@ func (m *Manager) preflight(ctx context.Context, p *decorate.Provider) (cloud.Cl
 	if err != nil {
 		return cloud.Cluster{}, err
 	}
-	return cloud.Cluster{Name: m.opts.Component.KubeCloudShared.ClusterName, UID: uid, PodCIDRs: cidrs}, nil
+	cluster := cloud.Cluster{Name: m.opts.Component.KubeCloudShared.ClusterName, UID: uid, ID: uid, PodCIDRs: cidrs}
+	if p.Identify != nil && m.watches() { // webhooks alone mark nothing
+		if cluster.ID, err = p.Identify(ctx, cluster); err == nil && cluster.ID == "" {
+			err = errors.New("it has no name")
+		}
+		if err != nil {
+			return cloud.Cluster{}, fmt.Errorf("what marks this cluster in cloud %s: %w", p.Name, err)
+		}
+	}
+	return cluster, nil
 }
 
 // newManager makes controller-runtime's manager, which only runs things for us: health,

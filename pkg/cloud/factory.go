@@ -23,6 +23,8 @@ type Options struct {
 	// Traffic stands before every request to the cloud but those for its tokens; each service is a
 	// family, each of its endpoints a place. May be nil.
 	Traffic Traffic
+	// Kube is the cluster, for what the configuration names there. Nil where there is none.
+	Kube Kube
 	// Reloaded is told every attempt to take over credentials that changed on disk: nil when
 	// they are in use, else why not. May be nil; must not block.
 	Reloaded func(err error)

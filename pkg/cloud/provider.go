@@ -47,6 +47,13 @@ type Provider struct {
 	Routing RouteTraits
 	// Volumes is nil where PersistentVolumes are not labeled.
 	Volumes Volumes
+	// Identify returns the cluster's name in the cloud's marks, which becomes Cluster.ID: what the
+	// existing manager knows by a tag or has written down. It is asked before the controllers start,
+	// and may be asked again. Nil: Cluster.UID.
+	Identify func(ctx context.Context, cluster Cluster) (string, error)
+	// KubeObjects are what the provider uses of Options.Kube, as its configuration names it; rights
+	// are given for these and no others.
+	KubeObjects []KubeObject
 	// Ready answers nil once the cloud can be asked (credentials accepted, endpoints known)
 	// and otherwise why not. Required; it must not call the cloud at every probe.
 	Ready func(ctx context.Context) error

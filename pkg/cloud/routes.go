@@ -25,6 +25,8 @@ type Cluster struct {
 	Name string
 	// UID is the UID of the namespace kube-system: unique, never changes.
 	UID string
+	// ID is the cluster's name in the cloud's marks, see Provider.Identify.
+	ID string
 	// PodCIDRs are --cluster-cidr; only Routes uses them.
 	PodCIDRs []netip.Prefix
 }

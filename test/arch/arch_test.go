@@ -95,7 +95,7 @@ var arrows = []struct {
 	{"pkg/cloudauth", []string{"pkg/nearest", "pkg/version"}},
 	{"pkg/lb", []string{"pkg/cloud", "pkg/nearest", "pkg/text"}},
 	{"pkg/pv", []string{"pkg/cloud"}},
-	{"pkg/ccm/apiclient", []string{"pkg/version"}},
+	{"pkg/ccm/apiclient", []string{"pkg/cloud", "pkg/version"}},
 	{"pkg/ccm/options", []string{"pkg/cloud/decorate/deletionguard", "pkg/controllers/nodeipam", "pkg/controllers/pvlabel", "pkg/nearest"}},
 	{"pkg/ccm/csitopology", []string{"pkg/ccm/options", "pkg/cloud"}},
 	{"pkg/ccm/leader", []string{"pkg/ccm/apiclient", "pkg/ccm/options"}},

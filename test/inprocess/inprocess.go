@@ -26,6 +26,8 @@ type Options struct {
 	// RequestTimeout is that of one call to the cloud, 10 s when it is zero.
 	RequestTimeout time.Duration
 	Decorate       decorate.Options
+	// Factory makes the cloud of --cloud-provider=fake; nil is OpenStack.
+	Factory cloud.Factory
 }
 
 // Manager is one that runs. Its methods may be called by the test's goroutine only.
@@ -86,11 +88,15 @@ func (m *Manager) compose(ctx context.Context, o Options) (func() error, error) 
 	if err != nil {
 		return nil, err
 	}
-	args := append([]string{"--cloud-provider=openstack", "--cloud-config=" + conf, "--kubeconfig=" + o.Kubeconfig, "--bind-address=127.0.0.1"}, o.Args...)
+	name, factory := "openstack", cloud.Factory(openstack.New)
+	if o.Factory != nil {
+		name, factory = "fake", o.Factory
+	}
+	args := append([]string{"--cloud-provider=" + name, "--cloud-config=" + conf, "--kubeconfig=" + o.Kubeconfig, "--bind-address=127.0.0.1"}, o.Args...)
 	if _, _, err := options.Parse(opts.Flags(), args); err != nil {
 		return nil, err
 	}
-	if err := opts.Validate([]string{"openstack"}); err != nil {
+	if err := opts.Validate([]string{name}); err != nil {
 		return nil, err
 	}
 	if opts.Serving.Listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0"); err != nil {
@@ -104,7 +110,7 @@ func (m *Manager) compose(ctx context.Context, o Options) (func() error, error) 
 	if o.RequestTimeout == 0 {
 		o.RequestTimeout = 10 * time.Second
 	}
-	p, _, err := openstack.New(ctx, conf, cloud.Options{RequestTimeout: o.RequestTimeout})
+	p, _, err := factory(ctx, conf, cloud.Options{RequestTimeout: o.RequestTimeout, Kube: manager.Kube()})
 	if err != nil {
 		return nil, err
 	}

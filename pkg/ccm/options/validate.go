@@ -51,7 +51,7 @@ func (o *Options) checkCloud(clouds []string) []error {
 	if _, err := o.PodCIDRs(); err != nil {
 		errs = append(errs, err)
 	}
-	if shared.AllocateNodeCIDRs && shared.ClusterCIDR == "" && !(o.FromCloud() && o.NodeIPAMEnabled()) {
+	if shared.AllocateNodeCIDRs && shared.ClusterCIDR == "" && (!o.FromCloud() || !o.NodeIPAMEnabled()) {
 		errs = append(errs, errors.New("--allocate-node-cidrs requires --cluster-cidr"))
 	}
 	return errs
