@@ -53,7 +53,7 @@ func TestFlagsAreTheFrameworks(t *testing.T) {
 		if f.Hidden {
 			continue // ignored
 		}
-		if ours, is := map[string]string{"concurrent-service-syncs": "10", "concurrent-node-syncs": "10", "kube-api-qps": "-1"}[name]; is { // see options.go
+		if ours, is := map[string]string{"concurrent-service-syncs": "100", "concurrent-node-syncs": "10", "kube-api-qps": "-1"}[name]; is { // see options.go
 			def = ours
 		}
 		if want, ok := retyped[name]; ok {

@@ -107,11 +107,11 @@ type Auth struct {
 	AlwaysAllowPaths []string
 }
 
-// serviceSyncs is the default of --concurrent-service-syncs. The framework's is 1, with which
-// one Node that goes keeps the only worker busy for minutes: Octavia needs seconds for the
-// members of each load balancer, and is waited for. The calls are the same for any number; Octavia's
-// own workers bound what it does at a time.
-const serviceSyncs = 10
+// serviceSyncs is the default of --concurrent-service-syncs. The framework's is 1, with which each
+// Service waits for the cloud's answers to the one before. No worker waits for what the cloud does
+// after it has answered, and how much a cloud is asked at a time its provider bounds by what it can
+// do; so a worker is a goroutine of some kilobytes.
+const serviceSyncs = 100
 
 // nodeSyncs is the default of --concurrent-node-syncs. The framework's is 1, with which each write of
 // each Node waits for that of the one before; the cloud is asked about all of them at once in any case.

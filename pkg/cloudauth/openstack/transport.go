@@ -48,7 +48,7 @@ func newHTTPClient(s *settings, o Options) (*http.Client, *transport) {
 		TLSClientConfig:       s.tls.Clone(),
 		TLSHandshakeTimeout:   10 * time.Second,
 		ForceAttemptHTTP2:     true,
-		MaxIdleConnsPerHost:   32, // requests go out in parallel
+		MaxIdleConnsPerHost:   100, // requests go out in parallel
 		IdleConnTimeout:       90 * time.Second,
 		ExpectContinueTimeout: time.Second,
 	}
