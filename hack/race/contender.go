@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/isthmus-cloud/isthmus/hack/rig"
 )
 
 // contender is a controller manager that races.
@@ -23,16 +25,16 @@ type contender struct {
 // run is one contender in a world and a cluster of its own.
 type run struct {
 	*contender
-	*cluster
+	*rig.Cluster
 	world world
 	kind  cloudKind
 	size  size
 	dir   string
 
 	// progress is told how far the row is.
-	progress *progress
-	process  *process
-	used     usage
+	progress *rig.Progress
+	process  *rig.Process
+	used     rig.Usage
 	machines []machine
 	// first is when the first Service of a row had its address.
 	first time.Time
@@ -55,7 +57,7 @@ func begin(ctx context.Context, c *contender, kind cloudKind, d delays, s size, 
 	if err := os.WriteFile(r.file("cloud.conf"), []byte(r.world.config()), 0o600); err != nil {
 		return nil, err
 	}
-	r.cluster, err = startCluster(ctx, c.account, dir)
+	r.Cluster, err = rig.StartCluster(ctx, c.account, dir)
 	return r, err
 }
 
@@ -71,7 +73,7 @@ func (r *run) startManager(more ...string) error {
 	args := append([]string{
 		"--cloud-provider=" + r.kind.provider, "--cloud-config=" + r.file("cloud.conf"), "--kubeconfig=" + r.file("kubeconfig"),
 	}, everybody()...)
-	p, err := startProcess(r.binary, r.file("log"), append(append(args, r.args...), more...)...)
+	p, err := rig.StartProcess(r.binary, r.file("log"), append(append(args, r.args...), more...)...)
 	r.process = p
 	return err
 }
@@ -80,15 +82,15 @@ func (r *run) stopManager() {
 	if r.process == nil {
 		return
 	}
-	r.process.stop()
-	r.used, r.process = r.used.plus(r.process.used()), nil
+	r.process.Stop()
+	r.used, r.process = r.used.Plus(r.process.Used()), nil
 }
 
 func (r *run) end() error {
 	r.stopManager()
 	var err error
-	if r.cluster != nil {
-		err = r.stop()
+	if r.Cluster != nil {
+		err = r.End()
 	}
 	if r.world != nil {
 		r.world.close()
@@ -108,9 +110,9 @@ func (r *run) until(ctx context.Context, done func() (bool, string)) error {
 		if ok {
 			return nil
 		}
-		r.progress.see(seen)
+		r.progress.See(seen)
 		if r.process != nil {
-			if err := r.process.alive(); err != nil {
+			if err := r.process.Alive(); err != nil {
 				return err
 			}
 		}
@@ -132,7 +134,7 @@ func (r *run) settle(ctx context.Context) (last time.Time, err error) {
 	writes := -1
 	err = r.until(ctx, func() (bool, string) {
 		nowCloud := r.world.calls()
-		nowWrites, werr := r.writes()
+		nowWrites, werr := r.Wrote()
 		if werr != nil || nowCloud != cloud || nowWrites != writes || nowCloud.open > 0 || r.world.busy() {
 			last, cloud, writes = time.Now(), nowCloud, nowWrites
 		}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/isthmus-cloud/isthmus/hack/rig"
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
 )
 
@@ -148,17 +149,17 @@ func (o *options) prepare(ctx context.Context, dir string, out io.Writer) (*tabl
 			t.kind = k
 		}
 	}
-	ours := &contender{name: "ours", binary: o.ours, account: ourAccount, args: strings.Fields(o.ourArgs)}
+	ours := &contender{name: "ours", binary: o.ours, account: rig.OurAccount, args: strings.Fields(o.ourArgs)}
 	if ours.binary == "" {
 		fmt.Fprintln(out, "building our manager …")
 		var err error
-		if ours.binary, err = build(ctx, dir); err != nil {
+		if ours.binary, err = rig.Build(ctx, dir); err != nil {
 			return nil, err
 		}
 	}
 	t.contenders = append(t.contenders, ours)
 	if path := *o.others[o.cloud]; path != "" {
-		t.contenders = append(t.contenders, &contender{name: t.kind.other, binary: path, version: o.otherVersion, account: otherAccount, args: strings.Fields(o.otherArgs)})
+		t.contenders = append(t.contenders, &contender{name: t.kind.other, binary: path, version: o.otherVersion, account: rig.OtherAccount, args: strings.Fields(o.otherArgs)})
 	} else {
 		fmt.Fprintf(out, "without -%s only ours runs\n", strings.ToLower(t.kind.other))
 	}
@@ -168,7 +169,7 @@ func (o *options) prepare(ctx context.Context, dir string, out io.Writer) (*tabl
 			return nil, err
 		}
 		if c.version == "" {
-			if c.version, err = versionOf(ctx, c.binary); err != nil {
+			if c.version, err = rig.VersionOf(ctx, c.binary); err != nil {
 				return nil, err
 			}
 		}
@@ -210,7 +211,7 @@ func (o *options) race(ctx context.Context, t *table, i int, dir string, out io.
 			}
 		}
 		one, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("after %s: see -timeout", o.timeout))
-		r.progress = newProgress(out, c.name+": "+row.title)
+		r.progress = rig.NewProgress(out, c.name+": "+row.title)
 		got, err := row.scenario.measure(one, r)
 		cancel()
 		if err != nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/isthmus-cloud/isthmus/hack/rig"
 )
 
 // scenario is a row of the table. They follow one another: each begins where the one before has ended.
@@ -31,7 +33,7 @@ func scenarios() []scenario {
 			prepare: func(ctx context.Context, r *run) error { return r.arrive(ctx, r.size.nodes) },
 			act:     func(_ context.Context, r *run) error { return r.startManager(args...) },
 			done: func(_ context.Context, r *run) (bool, string) {
-				n := r.initialized()
+				n := r.Initialized()
 				return n == len(r.machines), fmt.Sprintf("%d of %d Nodes", n, len(r.machines))
 			},
 		}
@@ -49,15 +51,19 @@ func (r *run) arrive(ctx context.Context, n int) error {
 		return err
 	}
 	r.machines = append(r.machines, made...)
-	return r.register(ctx, made)
+	var nodes []rig.Machine
+	for _, m := range made {
+		nodes = append(nodes, rig.Machine{Name: m.name, UUID: m.uuid})
+	}
+	return r.Register(ctx, nodes)
 }
 
 func creation() scenario {
 	return scenario{
 		title: func(s size) string { return fmt.Sprintf("%d Services × 2 ports created at once", s.services) },
-		act:   func(ctx context.Context, r *run) error { return r.publish(ctx, r.size.services) },
+		act:   func(ctx context.Context, r *run) error { return r.Publish(ctx, r.size.services) },
 		done: func(_ context.Context, r *run) (bool, string) {
-			n := r.published()
+			n := r.Published()
 			if n > 0 && r.first.IsZero() {
 				r.first = time.Now()
 			}
@@ -72,7 +78,7 @@ func joining() scenario {
 		act:   func(ctx context.Context, r *run) error { return r.arrive(ctx, 1) },
 		done: func(_ context.Context, r *run) (bool, string) {
 			in, pools := r.world.behind(r.machines[len(r.machines)-1])
-			return in == pools && r.initialized() == len(r.machines), fmt.Sprintf("in %d of %d pools", in, pools)
+			return in == pools && r.Initialized() == len(r.machines), fmt.Sprintf("in %d of %d pools", in, pools)
 		},
 	}
 }
@@ -85,11 +91,11 @@ func leaving() scenario {
 			if err := r.world.leave(last); err != nil {
 				return err
 			}
-			return r.unready(ctx, last.name)
+			return r.Unready(ctx, last.name)
 		},
 		done: func(_ context.Context, r *run) (bool, string) {
 			in, pools := r.world.behind(r.machines[len(r.machines)-1])
-			if gone := len(r.allNodes()) == len(r.machines)-1; in > 0 || !gone {
+			if gone := len(r.Nodes()) == len(r.machines)-1; in > 0 || !gone {
 				return false, fmt.Sprintf("in %d of %d pools", in, pools)
 			}
 			r.machines = r.machines[:len(r.machines)-1]
@@ -103,7 +109,7 @@ func restart() scenario {
 	return scenario{
 		title: func(size) string { return "restart, nothing has changed: until the last call" },
 		prepare: func(ctx context.Context, r *run) error {
-			before = r.leader(ctx)
+			before = r.Leader(ctx)
 			return nil
 		},
 		act: func(ctx context.Context, r *run) error {
@@ -113,7 +119,7 @@ func restart() scenario {
 			}
 			// Until it leads it is quiet, however much there is to do.
 			return r.until(ctx, func() (bool, string) {
-				now := r.leader(ctx)
+				now := r.Leader(ctx)
 				return now != "" && now != before, "waiting for the lease"
 			})
 		},
@@ -123,9 +129,9 @@ func restart() scenario {
 func deletion() scenario {
 	return scenario{
 		title: func(s size) string { return fmt.Sprintf("deletion of all %d Services, nothing left", s.services) },
-		act:   func(ctx context.Context, r *run) error { return r.hide(ctx) },
+		act:   func(ctx context.Context, r *run) error { return r.Hide(ctx) },
 		done: func(_ context.Context, r *run) (bool, string) {
-			n, left := len(r.balanced()), r.world.left()
+			n, left := len(r.Balanced()), r.world.left()
 			return n == 0 && left == 0, fmt.Sprintf("%d Services and %d objects in the cloud left", n, left)
 		},
 	}
@@ -148,7 +154,7 @@ func (s scenario) measure(ctx context.Context, r *run) (result, error) {
 		}
 	}
 	cloud := r.world.calls()
-	writes, err := r.writes()
+	writes, err := r.Wrote()
 	if err != nil {
 		return result{}, err
 	}
@@ -171,7 +177,7 @@ func (s scenario) measure(ctx context.Context, r *run) (result, error) {
 	if s.done == nil {
 		end = last
 	}
-	after, err := r.writes()
+	after, err := r.Wrote()
 	first := time.Duration(0)
 	if !r.first.IsZero() {
 		first = r.first.Sub(begin)

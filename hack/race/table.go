@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/isthmus-cloud/isthmus/hack/rig"
 )
 
 // table is what comes out.
@@ -15,7 +17,7 @@ type table struct {
 	contenders []*contender
 	rows       []row
 	// used is what each contender has used, before the second new beginning.
-	used []usage
+	used []rig.Usage
 	// about is the cloud, plane the API server's version.
 	about, plane string
 	// loads are how many processes wanted to run when each contender began; of Linux only.
@@ -134,12 +136,12 @@ func (t *table) columns() []string {
 func (t *table) usage() [][]string {
 	rows := [][]string{{"CPU time, all rows but the last"}, {"memory at most"}}
 	for _, u := range t.used {
-		rows[0] = append(rows[0], fmt.Sprintf("%.1f s", u.cpu.Seconds()))
-		rows[1] = append(rows[1], fmt.Sprintf("%.0f MB", float64(u.memory)/1e6))
+		rows[0] = append(rows[0], fmt.Sprintf("%.1f s", u.CPU.Seconds()))
+		rows[1] = append(rows[1], fmt.Sprintf("%.0f MB", float64(u.Memory)/1e6))
 	}
 	if len(t.used) == 2 {
-		rows[0] = append(rows[0], ratio(t.used[0].cpu.Seconds(), t.used[1].cpu.Seconds()))
-		rows[1] = append(rows[1], ratio(float64(t.used[0].memory), float64(t.used[1].memory)))
+		rows[0] = append(rows[0], ratio(t.used[0].CPU.Seconds(), t.used[1].CPU.Seconds()))
+		rows[1] = append(rows[1], ratio(float64(t.used[0].Memory), float64(t.used[1].Memory)))
 	}
 	return rows
 }

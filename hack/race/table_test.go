@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/isthmus-cloud/isthmus/hack/rig"
 )
 
 func sample(contenders ...string) *table {
@@ -13,7 +15,7 @@ func sample(contenders ...string) *table {
 	}
 	for k, name := range contenders {
 		t.contenders = append(t.contenders, &contender{name: name, version: "version of " + name})
-		t.used = append(t.used, usage{cpu: time.Duration(k+1) * time.Second, memory: 100e6})
+		t.used = append(t.used, rig.Usage{CPU: time.Duration(k+1) * time.Second, Memory: 100e6})
 	}
 	for k, s := range scenarios()[:3] {
 		r := row{scenario: s, title: s.title(t.size)}

@@ -1,4 +1,4 @@
-package main
+package rig
 
 import (
 	"context"
@@ -23,8 +23,8 @@ import (
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
 )
 
-// cluster is a control plane of one contender, and what a watch of it has seen.
-type cluster struct {
+// Cluster is a control plane of one manager, and what a watch of it has seen.
+type Cluster struct {
 	*controlplane.ControlPlane
 	// user is as whom the contender writes.
 	user string
@@ -37,26 +37,26 @@ type cluster struct {
 // The two ServiceAccounts: ours has what the manifests give it, the other one may do anything.
 const (
 	namespace    = manifests.Namespace
-	ourAccount   = manifests.ServiceAccount
-	otherAccount = "other-cloud-controller-manager"
+	OurAccount   = manifests.ServiceAccount
+	OtherAccount = "other-cloud-controller-manager"
 )
 
-// startCluster starts a control plane and watches it. The kubeconfig in dir acts as account.
-func startCluster(ctx context.Context, account, dir string) (*cluster, error) {
+// StartCluster starts a control plane and watches it. The kubeconfig in dir acts as account.
+func StartCluster(ctx context.Context, account, dir string) (*Cluster, error) {
 	cp, err := controlplane.Run(controlplane.Options{Audit: true})
 	if err != nil {
 		return nil, err
 	}
-	c := &cluster{ControlPlane: cp, user: "system:serviceaccount:" + namespace + ":" + account, unwatch: func() {}}
+	c := &Cluster{ControlPlane: cp, user: "system:serviceaccount:" + namespace + ":" + account, unwatch: func() {}}
 	if err := errors.Join(c.admit(ctx, account, filepath.Join(dir, "kubeconfig")), c.watch(ctx)); err != nil {
-		return nil, errors.Join(err, c.stop())
+		return nil, errors.Join(err, c.End())
 	}
 	return c, nil
 }
 
 // admit gives account its rights and writes its kubeconfig.
-func (c *cluster) admit(ctx context.Context, account, kubeconfig string) error {
-	if account == ourAccount {
+func (c *Cluster) admit(ctx context.Context, account, kubeconfig string) error {
+	if account == OurAccount {
 		rbac, err := manifests.RBAC()
 		if err != nil {
 			return err
@@ -74,7 +74,7 @@ func (c *cluster) admit(ctx context.Context, account, kubeconfig string) error {
 	return controlplane.WriteKubeconfig(kubeconfig, config)
 }
 
-func (c *cluster) admitOther(ctx context.Context, account string) error {
+func (c *Cluster) admitOther(ctx context.Context, account string) error {
 	_, err := c.Client.CoreV1().ServiceAccounts(namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account}}, metav1.CreateOptions{})
 	if err != nil {
 		return fmt.Errorf("create ServiceAccount %s: %w", account, err)
@@ -91,7 +91,7 @@ func (c *cluster) admitOther(ctx context.Context, account string) error {
 }
 
 // watch begins the watch, so that looking costs the API server nothing.
-func (c *cluster) watch(ctx context.Context) error {
+func (c *Cluster) watch(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	factory := informers.NewSharedInformerFactory(c.Client, 0)
 	c.nodes, c.services = factory.Core().V1().Nodes().Lister(), factory.Core().V1().Services().Lister()
@@ -105,13 +105,14 @@ func (c *cluster) watch(ctx context.Context) error {
 	return nil
 }
 
-func (c *cluster) stop() error {
+// End ends it.
+func (c *Cluster) End() error {
 	c.unwatch()
 	return c.Stop()
 }
 
-// writes is how many writes the contender has made, leases aside.
-func (c *cluster) writes() (int, error) {
+// Wrote is how many writes the contender has made, leases aside.
+func (c *Cluster) Wrote() (int, error) {
 	all, err := c.Writes()
 	n := 0
 	for _, w := range all {
@@ -122,30 +123,36 @@ func (c *cluster) writes() (int, error) {
 	return n, err
 }
 
-// register makes a Node for each machine, as kubelets with --cloud-provider=external do.
-func (c *cluster) register(ctx context.Context, machines []machine) error {
-	return inParallel(machines, func(m machine) error {
+// Machine is what a Node runs on: uuid is what its firmware says, which kubelets report.
+type Machine struct {
+	Name, UUID string
+	Labels     map[string]string
+}
+
+// Register makes a Node for each machine, as kubelets with --cloud-provider=external do.
+func (c *Cluster) Register(ctx context.Context, machines []Machine) error {
+	return inParallel(machines, func(m Machine) error {
 		now := metav1.Now()
 		_, err := c.Client.CoreV1().Nodes().Create(ctx, &corev1.Node{
-			ObjectMeta: metav1.ObjectMeta{Name: m.name},
+			ObjectMeta: metav1.ObjectMeta{Name: m.Name, Labels: m.Labels},
 			Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: cloudproviderapi.TaintExternalCloudProvider, Value: "true", Effect: corev1.TaintEffectNoSchedule}}},
 			Status: corev1.NodeStatus{
 				Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: now, LastTransitionTime: now}},
-				Addresses:  []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: m.name}},
-				NodeInfo:   corev1.NodeSystemInfo{SystemUUID: m.uuid},
+				Addresses:  []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: m.Name}},
+				NodeInfo:   corev1.NodeSystemInfo{SystemUUID: m.UUID},
 			},
 		}, metav1.CreateOptions{})
 		if err != nil {
-			return fmt.Errorf("create Node %s: %w", m.name, err)
+			return fmt.Errorf("create Node %s: %w", m.Name, err)
 		}
 		return nil
 	})
 }
 
-// initialized is how many Nodes have all that a cloud controller manager gives them.
-func (c *cluster) initialized() int {
+// Initialized is how many Nodes have all that a cloud controller manager gives them.
+func (c *Cluster) Initialized() int {
 	n := 0
-	for _, node := range c.allNodes() {
+	for _, node := range c.Nodes() {
 		tainted, addressed := false, false
 		for _, t := range node.Spec.Taints {
 			tainted = tainted || t.Key == cloudproviderapi.TaintExternalCloudProvider
@@ -160,7 +167,8 @@ func (c *cluster) initialized() int {
 	return n
 }
 
-func (c *cluster) allNodes() []*corev1.Node {
+// Nodes are all Nodes.
+func (c *Cluster) Nodes() []*corev1.Node {
 	list, err := c.nodes.List(labels.Everything())
 	if err != nil { // a lister reads memory: it has no errors
 		return nil
@@ -168,8 +176,8 @@ func (c *cluster) allNodes() []*corev1.Node {
 	return list
 }
 
-// unready makes a Node's condition Ready unknown, as the node controller does once the kubelet is silent.
-func (c *cluster) unready(ctx context.Context, name string) error {
+// Unready makes a Node's condition Ready unknown, as the node controller does once the kubelet is silent.
+func (c *Cluster) Unready(ctx context.Context, name string) error {
 	patch := `{"status":{"conditions":[{"type":"Ready","status":"Unknown"}]}}`
 	if _, err := c.Client.CoreV1().Nodes().Patch(ctx, name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
 		return fmt.Errorf("make Node %s unready: %w", name, err)
@@ -179,8 +187,8 @@ func (c *cluster) unready(ctx context.Context, name string) error {
 
 const serviceNamespace = metav1.NamespaceDefault
 
-// publish creates n Services of two ports at once, hide deletes all of them.
-func (c *cluster) publish(ctx context.Context, n int) error {
+// Publish creates n Services of two ports at once.
+func (c *Cluster) Publish(ctx context.Context, n int) error {
 	names := make([]string, n)
 	for i := range names {
 		names[i] = fmt.Sprintf("race-%d", i)
@@ -199,8 +207,9 @@ func (c *cluster) publish(ctx context.Context, n int) error {
 	})
 }
 
-func (c *cluster) hide(ctx context.Context) error {
-	return inParallel(c.balanced(), func(s *corev1.Service) error {
+// Hide deletes all Services of type LoadBalancer.
+func (c *Cluster) Hide(ctx context.Context) error {
+	return inParallel(c.Balanced(), func(s *corev1.Service) error {
 		if err := c.Client.CoreV1().Services(s.Namespace).Delete(ctx, s.Name, metav1.DeleteOptions{}); err != nil {
 			return fmt.Errorf("delete Service %s: %w", s.Name, err)
 		}
@@ -208,10 +217,10 @@ func (c *cluster) hide(ctx context.Context) error {
 	})
 }
 
-// balanced are the Services of type LoadBalancer.
-func (c *cluster) balanced() []*corev1.Service {
+// Balanced are the Services of type LoadBalancer.
+func (c *Cluster) Balanced() []*corev1.Service {
 	list, err := c.services.List(labels.Everything())
-	if err != nil { // see allNodes
+	if err != nil { // see Nodes
 		return nil
 	}
 	var out []*corev1.Service
@@ -223,10 +232,10 @@ func (c *cluster) balanced() []*corev1.Service {
 	return out
 }
 
-// published is how many Services have an address.
-func (c *cluster) published() int {
+// Published is how many Services have an address.
+func (c *Cluster) Published() int {
 	n := 0
-	for _, s := range c.balanced() {
+	for _, s := range c.Balanced() {
 		if len(s.Status.LoadBalancer.Ingress) > 0 {
 			n++
 		}
@@ -234,8 +243,8 @@ func (c *cluster) published() int {
 	return n
 }
 
-// leader is who holds the lease, "" for nobody.
-func (c *cluster) leader(ctx context.Context) string {
+// Leader is who holds the lease, "" for nobody.
+func (c *Cluster) Leader(ctx context.Context) string {
 	lease, err := c.Client.CoordinationV1().Leases(namespace).Get(ctx, "cloud-controller-manager", metav1.GetOptions{})
 	if err != nil || lease.Spec.HolderIdentity == nil {
 		return ""

@@ -1,4 +1,4 @@
-package main
+package rig
 
 import (
 	"context"
@@ -14,23 +14,23 @@ import (
 	"time"
 )
 
-// process is a running controller manager.
-type process struct {
+// Process is a running controller manager.
+type Process struct {
 	cmd   *exec.Cmd
 	log   string
 	ended chan struct{}
 	err   error // how it ended; readable once ended is closed
 
-	memory int64 // see usage; known once it was stopped
+	memory int64 // see Used; known once it was stopped
 }
 
-// startProcess runs a binary with its output appended to the file log.
-func startProcess(binary, log string, args ...string) (*process, error) {
+// StartProcess runs a binary with its output appended to the file log.
+func StartProcess(binary, log string, args ...string) (*Process, error) {
 	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	p := &process{cmd: exec.Command(binary, args...), log: log, ended: make(chan struct{})} //nolint:gosec,noctx // the caller's choice; ends by stop
+	p := &Process{cmd: exec.Command(binary, args...), log: log, ended: make(chan struct{})} //nolint:gosec,noctx // the caller's choice; ends by Stop
 	p.cmd.Stdout, p.cmd.Stderr = out, out
 	// Ctrl-C goes to the whole foreground process group: the child has one of its own.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -46,8 +46,8 @@ func startProcess(binary, log string, args ...string) (*process, error) {
 	return p, nil
 }
 
-// alive is an error once the process has ended.
-func (p *process) alive() error {
+// Alive is an error once the process has ended.
+func (p *Process) Alive() error {
 	select {
 	case <-p.ended:
 		return errors.Join(fmt.Errorf("%s ended by itself; the end of its log:\n%s", filepath.Base(p.cmd.Path), p.tail()), p.err)
@@ -56,9 +56,9 @@ func (p *process) alive() error {
 	}
 }
 
-// stop ends the process: SIGTERM first, SIGKILL after half a minute. It may be called again.
-func (p *process) stop() {
-	p.memory = p.peak()
+// Stop ends the process: SIGTERM first, SIGKILL after half a minute. It may be called again.
+func (p *Process) Stop() {
+	p.memory = p.Peak()
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // gone already is fine
 	select {
 	case <-p.ended:
@@ -68,9 +68,9 @@ func (p *process) stop() {
 	}
 }
 
-// peak is the most memory at a time of a running process, 0 where there is no /proc. What the kernel accounts
+// Peak is the most memory at a time of a running process, 0 where there is no /proc. What the kernel accounts
 // for an ended child is no less than what this program had when it started it.
-func (p *process) peak() int64 {
+func (p *Process) Peak() int64 {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
 	if err != nil {
 		return 0
@@ -83,22 +83,22 @@ func (p *process) peak() int64 {
 	return kibibytes << 10
 }
 
-// used is what a stopped process has used.
-func (p *process) used() usage {
+// Used is what a stopped process has used.
+func (p *Process) Used() Usage {
 	state := p.cmd.ProcessState
-	return usage{cpu: state.UserTime() + state.SystemTime(), memory: p.memory}
+	return Usage{CPU: state.UserTime() + state.SystemTime(), Memory: p.memory}
 }
 
-// usage is CPU time, and the most memory at a time in bytes.
-type usage struct {
-	cpu    time.Duration
-	memory int64
+// Usage is CPU time, and the most memory at a time in bytes.
+type Usage struct {
+	CPU    time.Duration
+	Memory int64
 }
 
-// plus is what two processes one after the other have used.
-func (u usage) plus(v usage) usage { return usage{cpu: u.cpu + v.cpu, memory: max(u.memory, v.memory)} }
+// Plus is what two processes one after the other have used.
+func (u Usage) Plus(v Usage) Usage { return Usage{CPU: u.CPU + v.CPU, Memory: max(u.Memory, v.Memory)} }
 
-func (p *process) tail() string {
+func (p *Process) tail() string {
 	data, err := os.ReadFile(p.log)
 	if err != nil {
 		return err.Error()
@@ -107,9 +107,9 @@ func (p *process) tail() string {
 	return strings.ToValidUTF8(string(data[max(0, len(data)-most):]), "")
 }
 
-// versionOf is the version that a binary tells of itself or, where it knows none, the Kubernetes that it is
+// VersionOf is the version that a binary tells of itself or, where it knows none, the Kubernetes that it is
 // built on and the beginning of its digest.
-func versionOf(ctx context.Context, binary string) (string, error) {
+func VersionOf(ctx context.Context, binary string) (string, error) {
 	out, err := exec.CommandContext(ctx, binary, "--version").CombinedOutput() //nolint:gosec // the caller's choice
 	if err != nil {
 		return "", fmt.Errorf("%s --version: %w: %s", binary, err, strings.TrimSpace(string(out)))
@@ -134,8 +134,8 @@ func versionOf(ctx context.Context, binary string) (string, error) {
 	return text, nil
 }
 
-// build builds our manager as make does.
-func build(ctx context.Context, dir string) (string, error) {
+// Build builds our manager as make does.
+func Build(ctx context.Context, dir string) (string, error) {
 	binary := filepath.Join(dir, "cloud-controller-manager")
 	version := "unknown"
 	if out, err := exec.CommandContext(ctx, "git", "describe", "--tags", "--always", "--dirty").Output(); err == nil {
