@@ -116,6 +116,10 @@ bench: $(CONTROL_PLANE) ## Benchmarks, the webhook behind a real kube-apiserver 
 race: $(CONTROL_PLANE) build ## The same work done by us and, with OCCM=PATH, by that binary: time, cloud calls, API writes (ARGS=-help)
 	@$(GO) run ./hack/race -ours bin/cloud-controller-manager $(if $(OCCM),-occm '$(OCCM)') $(ARGS)
 
+.PHONY: bench-scale
+bench-scale: $(CONTROL_PLANE) build ## What clusters of 1,000 to 15,000 Nodes cost, into docs/reference/performance.md (20 minutes; ARGS='-nodes 1000 -services 100' is a smaller run, which writes nothing)
+	@$(GO) run ./hack/bench-scale -ours bin/cloud-controller-manager $(or $(ARGS),-markdown docs/reference/performance.md)
+
 .PHONY: bench-credential
 bench-credential: ## CPU time of the credential provider until its first byte, over a program that does nothing (fails over 5 ms) and of AWS' own, with ECP=PATH that binary (over 0.8)
 	@$(GO) run ./hack/bench-credential $(if $(ECP),-ecp '$(ECP)') $(ARGS)

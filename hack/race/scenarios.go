@@ -61,7 +61,7 @@ func (r *run) arrive(ctx context.Context, n int) error {
 func creation() scenario {
 	return scenario{
 		title: func(s size) string { return fmt.Sprintf("%d Services × 2 ports created at once", s.services) },
-		act:   func(ctx context.Context, r *run) error { return r.Publish(ctx, r.size.services) },
+		act:   func(ctx context.Context, r *run) error { return r.Publish(ctx, 0, r.size.services) },
 		done: func(_ context.Context, r *run) (bool, string) {
 			n := r.Published()
 			if n > 0 && r.first.IsZero() {

@@ -43,7 +43,7 @@ const (
 
 // StartCluster starts a control plane and watches it. The kubeconfig in dir acts as account.
 func StartCluster(ctx context.Context, account, dir string) (*Cluster, error) {
-	cp, err := controlplane.Run(controlplane.Options{Audit: true})
+	cp, err := controlplane.Run(controlplane.Options{Audit: true, APIServerArgs: map[string][]string{"service-cluster-ip-range": {"10.0.0.0/20"}}})
 	if err != nil {
 		return nil, err
 	}
@@ -187,11 +187,11 @@ func (c *Cluster) Unready(ctx context.Context, name string) error {
 
 const serviceNamespace = metav1.NamespaceDefault
 
-// Publish creates n Services of two ports at once.
-func (c *Cluster) Publish(ctx context.Context, n int) error {
-	names := make([]string, n)
+// Publish creates Services of two ports at once, so that after have of them there are n.
+func (c *Cluster) Publish(ctx context.Context, have, n int) error {
+	names := make([]string, n-have)
 	for i := range names {
-		names[i] = fmt.Sprintf("race-%d", i)
+		names[i] = fmt.Sprintf("race-%d", have+i)
 	}
 	return inParallel(names, func(name string) error {
 		_, err := c.Client.CoreV1().Services(serviceNamespace).Create(ctx, &corev1.Service{

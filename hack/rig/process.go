@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -70,17 +71,40 @@ func (p *Process) Stop() {
 
 // Peak is the most memory at a time of a running process, 0 where there is no /proc. What the kernel accounts
 // for an ended child is no less than what this program had when it started it.
-func (p *Process) Peak() int64 {
+func (p *Process) Peak() int64 { return p.memoryOf("VmHWM:") }
+
+// memoryOf is a value of /proc/PID/status.
+func (p *Process) memoryOf(key string) int64 {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
 	if err != nil {
 		return 0
 	}
-	_, after, _ := strings.Cut(string(status), "VmHWM:")
+	_, after, _ := strings.Cut(string(status), key)
 	var kibibytes int64
 	if _, err := fmt.Sscan(after, &kibibytes); err != nil {
 		return 0
 	}
 	return kibibytes << 10
+}
+
+// ticks is how many units of CPU time in /proc make a second.
+const ticks = 100
+
+// Now is the CPU time that a running process has used so far, and the memory that it has; nothing where there is no /proc.
+func (p *Process) Now() Usage {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	_, after, _ := strings.Cut(string(stat), ") ")
+	fields := strings.Fields(after)
+	if err != nil || len(fields) < 13 {
+		return Usage{}
+	}
+	var sum time.Duration
+	for _, f := range fields[11:13] { // utime and stime
+		if n, err := strconv.ParseInt(f, 10, 64); err == nil {
+			sum += time.Duration(n) * time.Second / ticks
+		}
+	}
+	return Usage{CPU: sum, Memory: p.memoryOf("VmRSS:")}
 }
 
 // Used is what a stopped process has used.
