@@ -13,7 +13,6 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 
-	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/openstack"
 )
 
@@ -256,13 +255,4 @@ func ListFewOrAll[T any](ctx context.Context, sc *gophercloud.ServiceClient, col
 		return ListAll[T](ctx, sc, collection, query, collection)
 	}
 	return ListIn[T](ctx, sc, collection, collection, field, values, query)
-}
-
-// FailAll answers every ref of a batch with the same error.
-func FailAll[T any](n int, err error) []cloud.Result[T] {
-	out := make([]cloud.Result[T], n)
-	for i := range out {
-		out[i].Err = err
-	}
-	return out
 }

@@ -110,7 +110,7 @@ func (v *Volumes) Get(ctx context.Context, ref cloud.VolumeRef) (*cloud.Volume, 
 func (v *Volumes) listed(ctx context.Context, ids []string) []cloud.Result[*cloud.Volume] {
 	found, err := v.list(ctx, ids)
 	if err != nil {
-		return api.FailAll[*cloud.Volume](len(ids), err)
+		return failAll[*cloud.Volume](len(ids), err)
 	}
 	out := make([]cloud.Result[*cloud.Volume], len(ids))
 	for n, id := range ids {
@@ -217,4 +217,13 @@ func (v *Volumes) get(ctx context.Context, id string) (*volume, error) {
 		return nil, &cloud.Error{Op: op, Err: fmt.Errorf("the answer is not about this volume")}
 	}
 	return doc.Volume, nil
+}
+
+// failAll answers every ref of a batch with the same error.
+func failAll[T any](n int, err error) []cloud.Result[T] {
+	out := make([]cloud.Result[T], n)
+	for i := range out {
+		out[i].Err = err
+	}
+	return out
 }

@@ -39,7 +39,7 @@ func Open(t testing.TB, sim *ossim.Sim, conf string) (*api.Client, *config.Confi
 // Context ends with the test, or where that hangs.
 func Context(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) //nolint:forbidigo // what cleans up uses it, too
 	t.Cleanup(cancel)
 	return ctx
 }
