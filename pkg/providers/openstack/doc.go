@@ -11,7 +11,7 @@
 //	config      cloud.conf
 //	providerid  the provider IDs of Nodes
 //	api         the services' client, paging, errors, dry run
-//	neutron     ports, subnets, extensions, for those that share them
+//	neutron     ports, subnets, floating IPs
 //	nova        servers and the addresses of Nodes: pkg/cloud's Instances
 //	cinder      Volumes
 //	router      Routes

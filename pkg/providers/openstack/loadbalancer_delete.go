@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/loadbalancers"
-	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
-	"k8s.io/klog/v2"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
@@ -175,7 +173,7 @@ func (o *lbOperation) deleteFIPs(ctx context.Context, ref cloud.LoadBalancerRef,
 			if !names.isFIPOf(lb, f.Description) {
 				continue
 			}
-			if err := o.deleteFIP(ctx, &f); err != nil {
+			if err := o.lb.floating.Delete(ctx, &f); err != nil {
 				return err
 			}
 			if f.Address == address {
@@ -189,23 +187,18 @@ func (o *lbOperation) deleteFIPs(ctx context.Context, ref cloud.LoadBalancerRef,
 	if address == "" {
 		return nil
 	}
-	fips, err := o.ownFIPs(ctx, "description", names.fipDescription)
+	fips, err := o.lb.floating.Own(ctx, "description", names.fipDescription)
 	if err != nil {
 		return err
 	}
 	for _, f := range fips {
 		if f.Description == names.fipDescription && f.PortID == "" && f.Address == address {
-			if err := o.deleteFIP(ctx, &f); err != nil {
+			if err := o.lb.floating.Delete(ctx, &f); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
-}
-
-func (o *lbOperation) deleteFIP(ctx context.Context, f *floatingIP) error {
-	klog.FromContext(ctx).V(2).Info("Deleting floating IP", "floatingIP", f.Address)
-	return api.WrapError("delete floating IP "+f.Address, gone(floatingips.Delete(ctx, o.neutron, f.ID).Err))
 }
 
 // deleteOwn deletes the load balancer that was made for the Service.

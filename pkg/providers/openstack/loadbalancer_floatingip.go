@@ -5,70 +5,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
 	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/klog/v2"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
-	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/neutron"
 )
 
-// floatingIP is a floating IP as Neutron answers it.
-type floatingIP struct {
-	ID          string `json:"id"`
-	Address     string `json:"floating_ip_address"`
-	PortID      string `json:"port_id"`
-	Description string `json:"description"`
-	ProjectID   string `json:"project_id"`
-}
-
-func (o *lbOperation) listFIPs(ctx context.Context, field, value string) ([]floatingIP, error) {
-	fips, err := api.ListAll[floatingIP](ctx, o.neutron, "floatingips", url.Values{field: {value}}, "floatingips")
-	return fips, api.WrapError("list floating IPs with "+field+" "+value, err)
-}
-
 // attachedFIPs are the floating IPs of a load balancer's VIP.
-func (o *lbOperation) attachedFIPs(ctx context.Context, lb *octaviaLB) ([]floatingIP, error) {
+func (o *lbOperation) attachedFIPs(ctx context.Context, lb *octaviaLB) ([]neutron.FloatingIP, error) {
 	if lb.VIPPortID == "" {
 		return nil, nil // Neutron takes an empty filter for none
 	}
-	all, err := o.lb.fips.do(ctx, lb.VIPPortID, o.fipsOfPorts)
+	all, err := o.lb.fips.do(ctx, lb.VIPPortID, o.lb.floating.OfPorts)
 	if err != nil {
 		return nil, err
 	}
 	return slices.Clone(all[lb.VIPPortID]), nil
-}
-
-// portsAtOnce is how many ports are asked about in one request, whose address must not be too long.
-const portsAtOnce = 50
-
-// fipsOfPorts are the floating IPs of ports, by port.
-func (o *lbOperation) fipsOfPorts(ctx context.Context, ports map[string]bool) (map[string][]floatingIP, error) {
-	out := map[string][]floatingIP{}
-	for some := range slices.Chunk(slices.Sorted(maps.Keys(ports)), portsAtOnce) {
-		fips, err := api.ListAll[floatingIP](ctx, o.neutron, "floatingips", url.Values{"port_id": some}, "floatingips")
-		if err != nil {
-			return nil, api.WrapError("list floating IPs with port_id "+strings.Join(some, ", "), err)
-		}
-		for _, f := range fips {
-			out[f.PortID] = append(out[f.PortID], f)
-		}
-	}
-	return out, nil
-}
-
-// ownFIPs are the project's floating IPs: an administrator sees those of others as well.
-func (o *lbOperation) ownFIPs(ctx context.Context, field, value string) ([]floatingIP, error) {
-	fips, err := o.listFIPs(ctx, field, value)
-	project := api.ProjectOf(o.neutron)
-	return slices.DeleteFunc(fips, func(f floatingIP) bool { return project != "" && f.ProjectID != "" && f.ProjectID != project }), err
 }
 
 // exposeEarly gives the VIP of a load balancer that Octavia has only begun to make its floating IP,
@@ -89,7 +47,7 @@ func (o *lbOperation) ensureFIP(ctx context.Context, w *lbWishes, lb *octaviaLB,
 	if lb.VIPPortID == "" {
 		return "", fmt.Errorf("load balancer %s has no VIP port that a floating IP could lead to", lb.ID)
 	}
-	var attached []floatingIP
+	var attached []neutron.FloatingIP
 	if !fresh {
 		var err error
 		if attached, err = o.attachedFIPs(ctx, lb); err != nil {
@@ -110,7 +68,7 @@ func (o *lbOperation) ensureFIP(ctx context.Context, w *lbWishes, lb *octaviaLB,
 	if old, err := o.publishedFIP(ctx, w); err != nil {
 		return "", err
 	} else if old != nil {
-		return old.Address, o.attachFIP(ctx, old, lb.VIPPortID)
+		return old.Address, o.lb.floating.Attach(ctx, old, lb.VIPPortID)
 	}
 	made, err := o.createFIP(ctx, w, lb.VIPPortID)
 	if err != nil || made == nil {
@@ -121,9 +79,9 @@ func (o *lbOperation) ensureFIP(ctx context.Context, w *lbWishes, lb *octaviaLB,
 
 // attachedAddress is the address by which the VIP is reached already. It stays: clients use it, and
 // other controllers ignore spec.loadBalancerIP as long as there is one.
-func (o *lbOperation) attachedAddress(w *lbWishes, lb *octaviaLB, attached []floatingIP) string {
+func (o *lbOperation) attachedAddress(w *lbWishes, lb *octaviaLB, attached []neutron.FloatingIP) string {
 	wanted := w.fip.address
-	if !wanted.IsValid() || slices.ContainsFunc(attached, func(f floatingIP) bool { return f.Address == wanted.String() }) {
+	if !wanted.IsValid() || slices.ContainsFunc(attached, func(f neutron.FloatingIP) bool { return f.Address == wanted.String() }) {
 		return cmp.Or(addressIf(wanted), attached[0].Address)
 	}
 	o.warnings = append(o.warnings, fmt.Sprintf("spec.loadBalancerIP %s has no effect: load balancer %s is reached by the floating IP %s; disassociate that one first, and this one is associated", wanted, lb.ID, attached[0].Address))
@@ -141,7 +99,7 @@ func addressIf(a netip.Addr) string {
 // attachWanted attaches the floating IP of spec.loadBalancerIP to a VIP that has none.
 func (o *lbOperation) attachWanted(ctx context.Context, w *lbWishes, lb *octaviaLB) (string, error) {
 	address := w.fip.address.String()
-	found, err := o.ownFIPs(ctx, "floating_ip_address", address)
+	found, err := o.lb.floating.Own(ctx, "floating_ip_address", address)
 	if err != nil {
 		return "", err
 	}
@@ -151,7 +109,7 @@ func (o *lbOperation) attachWanted(ctx context.Context, w *lbWishes, lb *octavia
 		}
 	}
 	if len(found) > 0 {
-		return address, o.attachFIP(ctx, &found[0], lb.VIPPortID)
+		return address, o.lb.floating.Attach(ctx, &found[0], lb.VIPPortID)
 	}
 	made, err := o.createFIP(ctx, w, lb.VIPPortID)
 	if err != nil || made == nil {
@@ -162,12 +120,12 @@ func (o *lbOperation) attachWanted(ctx context.Context, w *lbWishes, lb *octavia
 
 // publishedFIP finds an unused floating IP of ours whose address the Service has published: by its
 // status, as the description may be that of a Service in another cluster of the same name.
-func (o *lbOperation) publishedFIP(ctx context.Context, w *lbWishes) (*floatingIP, error) {
+func (o *lbOperation) publishedFIP(ctx context.Context, w *lbWishes) (*neutron.FloatingIP, error) {
 	published := evidenceOf(w.spec.LoadBalancerRef).status
 	if len(published) == 0 {
 		return nil, nil
 	}
-	fips, err := o.ownFIPs(ctx, "description", w.names.fipDescription)
+	fips, err := o.lb.floating.Own(ctx, "description", w.names.fipDescription)
 	if err != nil {
 		return nil, err
 	}
@@ -181,21 +139,13 @@ func (o *lbOperation) publishedFIP(ctx context.Context, w *lbWishes) (*floatingI
 
 func publishedAddresses(w *lbWishes) []string { return publishedBy(w.spec.LoadBalancerRef) }
 
-func (o *lbOperation) attachFIP(ctx context.Context, f *floatingIP, portID string) error {
-	klog.FromContext(ctx).V(2).Info("Attaching floating IP", "floatingIP", f.Address, "port", portID)
-	return api.WrapError("attach floating IP "+f.Address+" to port "+portID,
-		floatingips.Update(ctx, o.neutron, f.ID, floatingips.UpdateOpts{PortID: &portID}).Err)
-}
-
 // releaseFIP takes a floating IP off the VIP: one that we made is deleted unless it is to be
 // kept, every other one is only detached.
-func (o *lbOperation) releaseFIP(ctx context.Context, names lbNames, keep bool, f *floatingIP) error {
+func (o *lbOperation) releaseFIP(ctx context.Context, names lbNames, keep bool, f *neutron.FloatingIP) error {
 	if names.isFIP(f.Description) && !keep {
-		return o.deleteFIP(ctx, f)
+		return o.lb.floating.Delete(ctx, f)
 	}
-	klog.FromContext(ctx).V(2).Info("Detaching floating IP", "floatingIP", f.Address)
-	return api.WrapError("detach floating IP "+f.Address,
-		gone(floatingips.Update(ctx, o.neutron, f.ID, floatingips.UpdateOpts{PortID: new(string)}).Err))
+	return o.lb.floating.Detach(ctx, f)
 }
 
 // removeFIPs takes our floating IPs off a load balancer that needs none. One that somebody
@@ -223,7 +173,7 @@ func (o *lbOperation) removeFIPs(ctx context.Context, names lbNames, keep bool, 
 // createFIP makes a floating IP. With portID it is attached from its first moment on, so
 // that a crash cannot leave one that nothing points to. Nil, and a warning, where there is no
 // external network to take it from.
-func (o *lbOperation) createFIP(ctx context.Context, w *lbWishes, portID string) (*floatingIP, error) {
+func (o *lbOperation) createFIP(ctx context.Context, w *lbWishes, portID string) (*neutron.FloatingIP, error) {
 	network := w.fip.networkID
 	if network == "" {
 		var err error
@@ -245,20 +195,10 @@ func (o *lbOperation) createFIP(ctx context.Context, w *lbWishes, portID string)
 		if w.fip.address.IsValid() {
 			opts.FloatingIP = w.fip.address.String()
 		}
-		var made floatingIP
-		err := floatingips.Create(ctx, o.neutron, opts).ExtractInto(&made)
-		if err == nil && made.Address != "" {
-			klog.FromContext(ctx).V(2).Info("Created floating IP", "floatingIP", made.Address, "port", portID)
-			return &floatingIP{ID: made.ID, Address: made.Address, PortID: portID, Description: opts.Description}, nil
-		}
+		made, err := o.lb.floating.Create(ctx, opts)
 		if err == nil {
-			err = errors.New("the answer has none")
+			return made, nil
 		}
-		op := "create floating IP in network " + network
-		if subnet != "" {
-			op += ", subnet " + subnet
-		}
-		err = api.WrapError(op, err)
 		if w.fip.address.IsValid() && cloud.KindOf(err) == cloud.KindDenied {
 			err = &cloud.Error{Kind: cloud.KindDenied, Err: fmt.Errorf("%w: spec.loadBalancerIP %s is no floating IP of this project, and only administrators choose the address of a new one; create it beforehand", err, w.fip.address)}
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/neutron"
 )
 
 // leaveFormer takes the Service off the load balancers that it used before: the annotation
@@ -115,5 +116,5 @@ func (o *lbOperation) wasOurs(ctx context.Context, w *lbWishes, lb *octaviaLB, t
 		return false, nil
 	}
 	fips, err := o.attachedFIPs(ctx, lb)
-	return slices.ContainsFunc(fips, func(f floatingIP) bool { return slices.Contains(published, f.Address) }), err
+	return slices.ContainsFunc(fips, func(f neutron.FloatingIP) bool { return slices.Contains(published, f.Address) }), err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/neutron"
 )
 
 // Whose a load balancer is. The first row that applies decides; "our name" is the one that the
@@ -92,7 +93,7 @@ func (o *lbOperation) shows(ctx context.Context, ev evidence, lb *octaviaLB) (bo
 		return true, nil
 	}
 	fips, err := o.attachedFIPs(ctx, lb)
-	return slices.ContainsFunc(fips, func(f floatingIP) bool { return slices.Contains(ev.published, f.Address) }), err
+	return slices.ContainsFunc(fips, func(f neutron.FloatingIP) bool { return slices.Contains(ev.published, f.Address) }), err
 }
 
 // recognize says what a load balancer is to the Service, by the table above.

@@ -12,6 +12,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/loadbalancers"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/neutron"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 )
 
@@ -263,7 +264,7 @@ func TestNewFloatingIPIsWanted(t *testing.T) {
 		x.admin = true
 		x.restart()
 		unused := x.makeFIP("", "")
-		if err := gone(x.op().deleteFIP(testContext(t), &floatingIP{ID: unused.ID})); err != nil {
+		if err := gone(x.lbs.floating.Delete(testContext(t), &neutron.FloatingIP{ID: unused.ID})); err != nil {
 			t.Fatal(err)
 		}
 		x.spec.LoadBalancerIP = netip.MustParseAddr(unused.FloatingIP)
@@ -301,7 +302,7 @@ func TestMovedFloatingIPStays(t *testing.T) {
 	x.ensure(x.spec)
 	other := x.makeLB(loadbalancers.CreateOpts{Name: "other"})
 	o, f := x.op(), x.sim.Snapshot().FloatingIPs[0]
-	if err := o.attachFIP(testContext(t), &floatingIP{ID: f.ID}, other.VIPPortID); err != nil {
+	if err := x.lbs.floating.Attach(testContext(t), &neutron.FloatingIP{ID: f.ID}, other.VIPPortID); err != nil {
 		t.Fatal(err)
 	}
 	old := x.spec.CurrentIngress[0].IP

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/neutron"
 )
 
 // A Service that names, by the annotation load-balancer-id, a load balancer that was not made
@@ -36,7 +37,7 @@ func (o *lbOperation) sharedFIP(ctx context.Context, w *lbWishes, lb *octaviaLB)
 		switch {
 		case !joined:
 			return "", err
-		case slices.ContainsFunc(attached, func(f floatingIP) bool { return slices.Contains(published, f.Address) }):
+		case slices.ContainsFunc(attached, func(f neutron.FloatingIP) bool { return slices.Contains(published, f.Address) }):
 			w.refuseLater(err) // it keeps the address by which clients reach it
 		default:
 			o.warnings = append(o.warnings, err.Error())

@@ -46,7 +46,7 @@ type LoadBalancers struct {
 	creates, changes crowd
 	// lookUps and fips are reads that operations share.
 	lookUps together[map[string]lbFound]
-	fips    together[map[string][]floatingIP]
+	fips    together[map[string][]neutron.FloatingIP]
 	// locks let one operation at a time work on each load balancer, by its ID: Octavia has no
 	// conditional updates (Zed ignores If-Match), so that two Services that share a load balancer
 	// would lose each other's tags.
@@ -62,12 +62,13 @@ type LoadBalancers struct {
 	renamed    renamedLBs
 	extensions neutron.Extensions
 
-	subnets *neutron.Subnets
-	minor   atomic.Int64 // newest version 2.x of Octavia's API
+	subnets  *neutron.Subnets
+	floating *neutron.FloatingIPs
+	minor    atomic.Int64 // newest version 2.x of Octavia's API
 }
 
 func newLoadBalancers(c *api.Client, cfg *config.Config, server func(ctx context.Context, id string) error) *LoadBalancers {
-	return &LoadBalancers{c: c, cfg: cfg, server: server, subnets: neutron.NewSubnets(c), waits: defaultLBWaits(), now: time.Now}
+	return &LoadBalancers{c: c, cfg: cfg, server: server, subnets: neutron.NewSubnets(c), floating: neutron.NewFloatingIPs(c), waits: defaultLBWaits(), now: time.Now}
 }
 
 // Ensure implements cloud.LoadBalancers.
