@@ -282,8 +282,8 @@ func TestNewFloatingIPIsWanted(t *testing.T) {
 // the others.
 func TestHangingDeletion(t *testing.T) {
 	x := newLBTest(t, 1, "")
-	x.lbs.waits.total, x.lbs.waits.brief = time.Hour, 20*time.Millisecond
 	x.ensure(x.spec)
+	x.lbs.waits.total, x.lbs.waits.brief = time.Hour, 20*time.Millisecond
 	lb := *x.lb(x.spec.Settings[annLoadBalancerID])
 	defer x.showAs(lb, "PENDING_DELETE", true, 0)()
 	defer x.showAs(lb, "PENDING_DELETE", false, 0)()

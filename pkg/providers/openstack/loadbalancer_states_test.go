@@ -38,9 +38,8 @@ func (x *lbTest) showAs(lb octaviaLB, status string, list bool, times int) (remo
 
 func TestBusyLoadBalancer(t *testing.T) {
 	x := newLBTest(t, 2, "")
-	x.lbs.waits.brief = 30 * time.Millisecond
-	x.lbs.waits.retry = 7 * time.Second
 	x.ensure(x.spec)
+	x.lbs.waits.brief, x.lbs.waits.retry = 30*time.Millisecond, 7*time.Second
 	busy := *x.lb(x.spec.Settings[annLoadBalancerID])
 	removeList := x.showAs(busy, "PENDING_UPDATE", true, 0)
 	remove := x.showAs(busy, "PENDING_UPDATE", false, 0)
