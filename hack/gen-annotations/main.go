@@ -50,6 +50,9 @@ func reference(annotations []cloud.Annotation) ([]byte, error) {
 			return nil, fmt.Errorf("annotation %s has no description", a.Name)
 		}
 		doc := a.Doc
+		if len(a.Aliases) > 0 {
+			doc += " Also `" + strings.Join(a.Aliases, "`, `") + "`."
+		}
 		if a.Written {
 			doc += " Written by the controller."
 		}

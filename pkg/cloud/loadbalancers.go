@@ -139,15 +139,24 @@ const (
 	TypeIP       AnnotationType = "IP address"
 	TypeUUID     AnnotationType = "UUID"
 	TypeHostname AnnotationType = "host name"
+	TypeDuration AnnotationType = "duration"
+	TypeList     AnnotationType = "list"
+	TypePairs    AnnotationType = "key=value list"
+	TypePorts    AnnotationType = "ports"
 )
 
 // Annotation is one Service annotation that a provider understands: one row of the table
 // from which Services are planned and checked and the reference is generated.
 type Annotation struct {
-	// Name is the whole key.
+	// Name is the whole key. Where it holds {port}, each number of a port in its place makes one.
 	Name string
+	// Aliases are other names that mean the same, in the order in which they count, after Name. Settings
+	// hold their value by Name. They hold no {port}.
+	Aliases []string
 	// Type is its value's type.
 	Type AnnotationType
+	// Parse says what is allowed when it does not take a value that is of Type; nil takes all.
+	Parse func(value string) error
 	// Enum are the values allowed for TypeEnum.
 	Enum []string
 	// Min and Max bound TypeInt; both zero means unbounded.

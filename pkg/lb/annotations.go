@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -31,21 +32,20 @@ const (
 // known one, up to some number.
 func Check(annotations map[string]string, vocabulary []cloud.Annotation) (settings cloud.Settings, problems field.ErrorList, warnings []string) {
 	settings = cloud.Settings{}
-	known := make(map[string]*cloud.Annotation, len(vocabulary))
-	for i := range vocabulary {
-		known[vocabulary[i].Name] = &vocabulary[i]
-	}
+	known := newVocabulary(vocabulary, annotations)
 	var strange *strangers
 	unknown, lookedAt := 0, 0
 	for _, name := range slices.Sorted(maps.Keys(annotations)) {
-		a, ok := known[name]
+		a, key, ok := known.find(name)
 		switch {
+		case ok && key == "": // what goes before it counts
+			warnings = append(warnings, fmt.Sprintf("annotation %s has no effect, as another name of the same is set: %s", name, a.Name))
 		case ok && a.NotRead:
 		case ok:
 			value := valueOf(a, annotations[name])
-			switch problem := refuse(a, value); {
+			switch problem := refuse(a, name, value); {
 			case problem == nil:
-				settings[name] = value
+				settings[key] = value
 			case isLiteral(a):
 				warnings = append(warnings, problem.Error()+"; until then it is as if it were not set")
 			default:
@@ -82,15 +82,21 @@ func isLiteral(a *cloud.Annotation) bool {
 // refuse says what is allowed when value is not of a's type; nil when it is. An empty value
 // is valid for texts and references, where it takes a configured default away, and for words of
 // which a wrong one is refused: the default holds.
-func refuse(a *cloud.Annotation, value string) *field.Error {
+func refuse(a *cloud.Annotation, name, value string) *field.Error {
 	if a.Type == cloud.TypeEnum {
 		if value == "" && !a.Ignorable || slices.Contains(a.Enum, value) {
 			return nil
 		}
-		return field.NotSupported(cloud.AnnotationPath(a.Name), shown(value), a.Enum)
+		return field.NotSupported(cloud.AnnotationPath(name), shown(value), a.Enum)
 	}
-	if allowed := allowed(a, value); allowed != "" {
-		return field.Invalid(cloud.AnnotationPath(a.Name), shown(value), allowed)
+	why := allowed(a, value)
+	if why == "" && a.Parse != nil {
+		if err := a.Parse(value); err != nil {
+			why = err.Error()
+		}
+	}
+	if why != "" {
+		return field.Invalid(cloud.AnnotationPath(name), shown(value), why)
 	}
 	return nil
 }
@@ -133,9 +139,34 @@ func allowed(a *cloud.Annotation, value string) string {
 		if value != "" && !isHostname(value) {
 			return "use a DNS name in lower case such as web.example.org"
 		}
-	case cloud.TypeEnum, cloud.TypeString:
+	default:
+		return allowedItems(a.Type, value)
 	}
 	return ""
+}
+
+// allowedItems says what is, when a value that is not empty is not of a type with a form of its own.
+func allowedItems(kind cloud.AnnotationType, value string) string {
+	bad := func(ok func(string) bool) bool {
+		return value != "" && slices.ContainsFunc(strings.Split(value, ","), func(s string) bool { return !ok(strings.TrimSpace(s)) })
+	}
+	switch {
+	case kind == cloud.TypeDuration:
+		if d, err := time.ParseDuration(value); value != "" && (err != nil || d < 0) {
+			return "use a duration such as 30s or 5m"
+		}
+	case kind == cloud.TypePairs && bad(func(s string) bool { key, _, ok := strings.Cut(s, "="); return ok && strings.TrimSpace(key) != "" }):
+		return "use a comma-separated list such as team=web,stage=live"
+	case kind == cloud.TypePorts && bad(func(s string) bool { return isPort(s) || s == "*" || len(validation.IsValidPortName(s)) == 0 }):
+		return "use a comma-separated list of the Service's ports by number or name, or * for all"
+	}
+	return ""
+}
+
+// isPort reports whether s is the number of a port as it is written usually.
+func isPort(s string) bool {
+	n, err := strconv.ParseUint(s, 10, 16)
+	return err == nil && n > 0 && strconv.FormatUint(n, 10) == s
 }
 
 func refuseInt(a *cloud.Annotation, value string) string {

@@ -26,13 +26,14 @@ func Selector(service *corev1.Service, vocabulary []cloud.Annotation) (labels.Se
 		if a.Type != cloud.TypeSelector || a.NotRead {
 			continue
 		}
-		text, ok := service.Annotations[a.Name]
+		name := stated(a, service.Annotations)
+		text, ok := service.Annotations[name]
 		if !ok {
 			text = a.Default
 		}
 		s, err := cloud.ParseSelector(text)
 		if err != nil {
-			return labels.Nothing(), field.Invalid(cloud.AnnotationPath(a.Name), shown(text), source(ok)+allowed(a, text))
+			return labels.Nothing(), field.Invalid(cloud.AnnotationPath(name), shown(text), source(ok)+allowed(a, text))
 		}
 		reqs, _ := s.Requirements()
 		out = out.Add(reqs...)

@@ -119,14 +119,21 @@ func (p *planner) excuse(spec *cloud.LoadBalancerSpec, vocabulary []cloud.Annota
 			return wrong
 		})
 	}
-	for _, a := range vocabulary {
-		switch {
-		case a.Type == cloud.TypeHostname:
-			excused(cloud.AnnotationPath(a.Name), "until then, the address is published in its place")
-		case a.RefuseNew && served:
-			before := len(p.problems)
-			if excused(cloud.AnnotationPath(a.Name), asItIs); len(p.problems) < before {
-				spec.Settings[a.Name] = strings.TrimSpace(p.service.Annotations[a.Name])
+	for i := range vocabulary {
+		a := &vocabulary[i]
+		for _, name := range names(a, p.service.Annotations) {
+			switch {
+			case a.Type == cloud.TypeHostname:
+				excused(cloud.AnnotationPath(name), "until then, the address is published in its place")
+			case a.RefuseNew && served:
+				before := len(p.problems)
+				if excused(cloud.AnnotationPath(name), asItIs); len(p.problems) < before {
+					key := a.Name
+					if strings.Contains(key, portPlace) {
+						key = name
+					}
+					spec.Settings[key] = strings.TrimSpace(p.service.Annotations[name])
+				}
 			}
 		}
 	}

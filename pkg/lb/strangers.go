@@ -23,7 +23,7 @@ func newStrangers(vocabulary []cloud.Annotation) *strangers {
 	s := &strangers{}
 	for _, a := range vocabulary {
 		if !a.NotRead {
-			s.inputs = append(s.inputs, a.Name)
+			s.inputs = append(append(s.inputs, a.Name), a.Aliases...)
 		}
 		prefix, rest, ok := strings.Cut(a.Name, "/")
 		if !ok {
