@@ -3,7 +3,7 @@ package cloud
 // Mark is what an object in the cloud tells of its owner: in tags, a description, a name that only we
 // give. What it does not tell is empty.
 type Mark struct {
-	// ClusterUID is Cluster.UID, ClusterID the cluster's name in the cloud where that is another one.
+	// ClusterUID is Cluster.UID, ClusterID is Cluster.ID.
 	ClusterUID, ClusterID string
 	// Service is the namespace and name, "default/web", ServiceUID its UID.
 	Service, ServiceUID string
@@ -30,14 +30,13 @@ const (
 	Adopt
 )
 
-// Judge is the one rule of ownership. clusterID is what Mark.ClusterID has of this cluster, empty where
-// clouds are told its UID only. A mark that contradicts is final. A mark of the cluster and of the
+// Judge is the one rule of ownership. A mark that contradicts is final. A mark of the cluster and of the
 // Service, or of the cluster with a name that fits, proves ownership. An object without a mark of any
 // cluster may be adopted if both its name and what the Service shows speak for it: neither alone does.
-func Judge(m Mark, e Evidence, ref LoadBalancerRef, clusterID string) Ownership {
+func Judge(m Mark, e Evidence, ref LoadBalancerRef) Ownership {
 	contradicts := func(says, is string) bool { return says != "" && says != is }
 	switch {
-	case contradicts(m.ClusterUID, ref.Cluster.UID), contradicts(m.ClusterID, clusterID),
+	case contradicts(m.ClusterUID, ref.Cluster.UID), contradicts(m.ClusterID, ref.Cluster.ID),
 		contradicts(m.Service, ref.Namespace+"/"+ref.Name), contradicts(m.ServiceUID, ref.UID):
 		return Foreign
 	case m.ClusterUID != "" || m.ClusterID != "":

@@ -8,7 +8,7 @@ import (
 
 func TestJudge(t *testing.T) {
 	const own, id = "cluster-uid", "prod"
-	ref := cloud.LoadBalancerRef{Cluster: cloud.Cluster{Name: "kubernetes", UID: own}, Namespace: "default", Name: "web", UID: "web-uid"}
+	ref := cloud.LoadBalancerRef{Cluster: cloud.Cluster{Name: "kubernetes", UID: own, ID: id}, Namespace: "default", Name: "web", UID: "web-uid"}
 	name, shown, both := cloud.Evidence{NameFits: true}, cloud.Evidence{Published: true}, cloud.Evidence{NameFits: true, Published: true}
 	for _, tt := range []struct {
 		name string
@@ -33,13 +33,13 @@ func TestJudge(t *testing.T) {
 		{"another Service", cloud.Mark{ClusterUID: own, Service: "default/api"}, both, cloud.Foreign},
 		{"a Service of this name that is gone", cloud.Mark{ClusterUID: own, Service: "default/web", ServiceUID: "old-uid"}, both, cloud.Foreign},
 	} {
-		if got := cloud.Judge(tt.mark, tt.with, ref, id); got != tt.want {
+		if got := cloud.Judge(tt.mark, tt.with, ref); got != tt.want {
 			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
 		}
 	}
 	unknown := ref
 	unknown.Cluster.UID = ""
-	if got := cloud.Judge(cloud.Mark{ClusterUID: own, Service: "default/web"}, both, unknown, ""); got != cloud.Foreign {
+	if got := cloud.Judge(cloud.Mark{ClusterUID: own, Service: "default/web"}, both, unknown); got != cloud.Foreign {
 		t.Errorf("a cluster that does not know itself: %d, want Foreign", got)
 	}
 }
