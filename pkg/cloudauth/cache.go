@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/isthmus-cloud/isthmus/pkg/backoff"
 )
 
 // CacheOptions say what a Cache keeps, and for how long.
@@ -86,10 +88,7 @@ func NewCache[V any](o CacheOptions[V]) *Cache[V] {
 }
 
 func defaultBackoff(failures int, _ error) time.Duration {
-	if failures < 2 {
-		return 0
-	}
-	return min(firstBackoff<<min(failures-2, 10), lastBackoff)
+	return backoff.Doubling(firstBackoff, lastBackoff, failures-1)
 }
 
 // Get returns a value that is good, from memory if there is one. Its errors are those of Fetch, and of ctx for who

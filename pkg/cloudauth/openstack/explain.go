@@ -11,11 +11,12 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
+
+	"github.com/isthmus-cloud/isthmus/pkg/backoff"
 )
 
 // explain makes an *Error of what went wrong with Keystone: what, where, and what to do.
@@ -55,7 +56,7 @@ func (l *login) explainAnswer(keystone string, answer gophercloud.ErrUnexpectedR
 	if message != "" {
 		status = fmt.Sprintf(" (%d: %s)", answer.Actual, l.settings.excerpt(message))
 	}
-	e := &Error{RetryAfter: retryAfter(answer.ResponseHeader)}
+	e := &Error{RetryAfter: backoff.Asked(answer.ResponseHeader, time.Now())}
 	switch code := answer.Actual; {
 	case code == http.StatusUnauthorized, code == http.StatusNotFound && ofKeystone:
 		// 404 in Keystone's own words is its answer to an unknown application credential.
@@ -111,17 +112,6 @@ func said(body []byte) (message string, ofKeystone bool) {
 		return b.Error.Message, true
 	}
 	return string(body), false
-}
-
-func retryAfter(h http.Header) time.Duration {
-	v := h.Get("Retry-After")
-	if seconds, err := strconv.Atoi(v); err == nil && seconds > 0 {
-		return time.Duration(seconds) * time.Second
-	}
-	if at, err := http.ParseTime(v); err == nil {
-		return max(time.Until(at), 0)
-	}
-	return 0
 }
 
 func (l *login) explainNetwork(keystone string, err error) error {

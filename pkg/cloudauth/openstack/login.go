@@ -11,6 +11,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 	"golang.org/x/time/rate"
 
+	"github.com/isthmus-cloud/isthmus/pkg/backoff"
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
 )
 
@@ -57,7 +58,7 @@ func (s *Session) newLogin(set *settings) *login {
 	l.renewals = rate.NewLimiter(rate.Every(renewEvery), renewBurst)
 	l.renewal = s.renew
 	l.transport.newer = func(ctx context.Context, used *http.Transport) *http.Transport { return s.newerTransport(ctx, l, used) }
-	l.tokens = cloudauth.NewCache(cloudauth.CacheOptions[struct{}]{Fetch: l.fetch, Timeout: 3 * l.timeout, Backoff: backoff, Now: s.options.now})
+	l.tokens = cloudauth.NewCache(cloudauth.CacheOptions[struct{}]{Fetch: l.fetch, Timeout: 3 * l.timeout, Backoff: leaveAlone, Now: s.options.now})
 	return l
 }
 
@@ -139,13 +140,13 @@ func (l *login) fetch(ctx context.Context) (none struct{}, never time.Time, err 
 	return none, never, nil
 }
 
-// backoff is how long Keystone is left alone after so many failures in a row.
-func backoff(failures int, err error) time.Duration {
+// leaveAlone is how long Keystone is left alone after so many failures in a row.
+func leaveAlone(failures int, err error) time.Duration {
 	e, longest := AsError(err), lastRetry
 	if e != nil && e.Reason == Rejected {
 		longest = lastRejected
 	}
-	wait := min(firstRetry<<min(failures-1, 10), longest)
+	wait := backoff.Doubling(firstRetry, longest, failures)
 	if e != nil && e.RetryAfter > wait {
 		wait = min(e.RetryAfter, time.Minute)
 	}

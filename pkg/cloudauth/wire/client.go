@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
-	"strconv"
 	"time"
+
+	"github.com/isthmus-cloud/isthmus/pkg/backoff"
 )
 
 const (
@@ -114,10 +114,10 @@ func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 		if attempt >= most || !r.again(response, err) || ctx.Err() != nil {
 			return response, err
 		}
-		delay := c.options.Backoff << (attempt - 1)
-		delay = delay/2 + rand.N(delay) //nolint:gosec // jitter is no secret
+		delay := backoff.Doubling(c.options.Backoff, time.Hour, attempt)
+		delay = backoff.Jitter(delay/2, delay*3/2)
 		if response != nil {
-			delay = max(delay, retryAfter(response.Header))
+			delay = max(delay, backoff.Asked(response.Header, time.Now()))
 		}
 		if end, ok := ctx.Deadline(); ok && time.Until(end) < delay {
 			return response, err
@@ -138,15 +138,6 @@ func (r Request) again(response *Response, err error) bool {
 		return response.Status == http.StatusTooManyRequests || response.Status >= http.StatusInternalServerError || r.Passes != nil && r.Passes(response.Status)
 	}
 	return !Lasts(err)
-}
-
-// retryAfter reads how long the service wants to be left alone.
-func retryAfter(h http.Header) time.Duration {
-	seconds, err := strconv.Atoi(h.Get("Retry-After"))
-	if err != nil || seconds < 0 || seconds > 3600 {
-		return 0
-	}
-	return time.Duration(seconds) * time.Second
 }
 
 // once sends the request once.

@@ -3,12 +3,12 @@ package service
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
+	"github.com/isthmus-cloud/isthmus/pkg/backoff"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
 
@@ -92,7 +92,7 @@ func (c *Controller) failed(ctx context.Context, e *entry, f failure, err error)
 		logger.V(2).Info("The load balancer has changed meanwhile", "operation", f.operation, "again", wait, "reason", text)
 	default:
 		e.failures++
-		wait = backoff(e.failures)
+		wait = afterFailures(e.failures)
 		logger.Error(errors.New(text), "Load balancer operation failed", "operation", f.operation, "again", wait)
 		c.once(e, f.service, corev1.EventTypeWarning, f.reason, f.doing+": "+text)
 	}
@@ -142,13 +142,10 @@ func (e *entry) succeeded() {
 	e.tried, e.failures, e.notBefore, e.waiting, e.hopeless, e.refused = plan{}, 0, time.Time{}, time.Time{}, false, false
 }
 
-// backoff is the wait after the nth failure in a row: doubled each time, with jitter.
-func backoff(n int) time.Duration {
-	wait := lastRetry
-	if shift := n - 1; shift < 10 {
-		wait = min(firstRetry<<shift, lastRetry)
-	}
-	return max(wait-rand.N(wait/5), firstRetry)
+// afterFailures is the wait after the nth failure in a row: doubled each time, with jitter.
+func afterFailures(n int) time.Duration {
+	wait := backoff.Doubling(firstRetry, lastRetry, n)
+	return backoff.Jitter(max(wait*4/5, firstRetry), wait)
 }
 
 // spread returns a random time between half of d and d, so that what began together does
@@ -157,5 +154,5 @@ func spread(d time.Duration) time.Duration {
 	if d < 2 {
 		return d
 	}
-	return d/2 + rand.N(d/2) + 1
+	return backoff.Jitter(d/2, d)
 }
