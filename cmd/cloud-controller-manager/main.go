@@ -151,7 +151,6 @@ func (o *options) cloud(ctx context.Context, m *ccm.Manager) (*decorate.Provider
 	}
 	p, warnings, err := factory(ctx, flags.CloudConfigFile, cloud.Options{
 		UserAgent: strings.Join(append(slices.Clone(o.ccm.UserAgent), "isthmus-"+program+"/"+version.String()), " "),
-		Observe:   counted.Observer(flags.Name),
 		Traffic:   traffic,
 		Kube:      m.Kube(),
 		Reloaded:  counted.Reloaded(flags.Name),

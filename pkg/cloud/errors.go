@@ -68,6 +68,9 @@ type Error struct {
 	Progress bool
 	// Scope is, with KindNotFound, where the object was not found; see Instance.Scope.
 	Scope string
+	// RequestID is the cloud's own name of the request that failed, for its operators. It is not in
+	// the text, which would be another one each time.
+	RequestID string
 	// Err is the cause; required.
 	Err error
 }
@@ -125,6 +128,17 @@ func RetryAfter(err error) time.Duration {
 		return e.RetryAfter
 	}
 	return 0
+}
+
+// RequestIDOf returns the cloud's own name of the request that failed, "" when that is not known.
+func RequestIDOf(err error) string {
+	for err != nil {
+		if e, ok := err.(*Error); ok && e.RequestID != "" { //nolint:errorlint // as KindOf
+			return e.RequestID
+		}
+		err = errors.Unwrap(err)
+	}
+	return ""
 }
 
 // HasProgress reports whether the call that err is of has changed something.

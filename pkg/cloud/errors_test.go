@@ -94,3 +94,10 @@ func TestWhatErrorsSay(t *testing.T) {
 		})
 	}
 }
+
+func TestRequestIDIsThatOfTheCauseAndNotInTheText(t *testing.T) {
+	err := fmt.Errorf("ensure: %w", &cloud.Error{Kind: cloud.KindRetryAfter, Err: &cloud.Error{RequestID: "req-1", Err: errors.New("503")}})
+	if cloud.RequestIDOf(err) != "req-1" || err.Error() != "ensure: 503" || cloud.RequestIDOf(errors.New("x")) != "" {
+		t.Errorf("%q of %v", cloud.RequestIDOf(err), err)
+	}
+}

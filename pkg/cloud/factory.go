@@ -17,11 +17,8 @@ type Options struct {
 	UserAgent string
 	// RequestTimeout bounds each request to the cloud; 0 means the cloud's default.
 	RequestTimeout time.Duration
-	// Observe is told every request to the cloud: the service, the HTTP method, the status
-	// of the answer (0 when there was none) and the time it took. May be nil; must not block.
-	Observe func(service, method string, status int, d time.Duration)
-	// Traffic stands before every request to the cloud but those for its tokens; each service is a
-	// family, each of its endpoints a place. May be nil.
+	// Traffic stands before every request to the cloud; those for its tokens are never told to be
+	// throttled. May be nil.
 	Traffic Traffic
 	// Kube is the cluster, for what the configuration names there. Nil where there is none.
 	Kube Kube

@@ -1,11 +1,11 @@
 package service_test
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -34,9 +34,7 @@ func environment(t testing.TB, conf string) webhooks.Environment {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p, warnings, err := openstack.New(t.Context(), file, cloud.Options{UserAgent: "test", Observe: func(service, method string, _ int, _ time.Duration) {
-		t.Errorf("the cloud was asked: %s of %s", method, service)
-	}})
+	p, warnings, err := openstack.New(t.Context(), file, cloud.Options{UserAgent: "test", Traffic: noTraffic{t}})
 	if err != nil || len(warnings) > 0 {
 		t.Fatalf("provider: %v, warnings %v", err, warnings)
 	}
@@ -44,6 +42,14 @@ func environment(t testing.TB, conf string) webhooks.Environment {
 }
 
 const ovn = "[LoadBalancer]\nlb-provider = ovn\n"
+
+// noTraffic is to a cloud that must not be asked.
+type noTraffic struct{ testing.TB }
+
+func (n noTraffic) Begin(_ context.Context, r cloud.Request) (func(cloud.Outcome), error) {
+	n.Errorf("the cloud was asked: %s of %s", r.Op, r.Family)
+	return func(cloud.Outcome) {}, nil
+}
 
 // example is a Service as the API server sends it.
 func example(change func(*corev1.Service)) *corev1.Service {

@@ -3,7 +3,6 @@ package cloudtest
 import (
 	"context"
 	"sync/atomic"
-	"time"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
@@ -26,14 +25,7 @@ func (x *suite) start(t *T) *process { return x.startAs(t, x.New) }
 
 func (x *suite) startAs(t *T, make newProvider) *process {
 	p := &process{}
-	observe := func(service, method string, _ int, _ time.Duration) {
-		p.calls.Add(1)
-		if x.Mutates(service, method) && p.mutations.Add(1) == p.crashAt.Load() {
-			p.crashed.Store(true)
-			p.crash()
-		}
-	}
-	made, stop, err := make(cloud.Options{UserAgent: "isthmus-conformance", Observe: observe})
+	made, stop, err := make(cloud.Options{UserAgent: "isthmus-conformance", Traffic: p})
 	if err != nil {
 		t.spoil("make the provider: %v", err)
 		t.Fatalf("no provider")
@@ -43,6 +35,17 @@ func (x *suite) startAs(t *T, make newProvider) *process {
 	}
 	p.Provider = made
 	return p
+}
+
+// Begin implements cloud.Traffic: it counts, and crashes after an answer.
+func (p *process) Begin(_ context.Context, r cloud.Request) (func(cloud.Outcome), error) {
+	return func(cloud.Outcome) {
+		p.calls.Add(1)
+		if r.Mutates && p.mutations.Add(1) == p.crashAt.Load() {
+			p.crashed.Store(true)
+			p.crash()
+		}
+	}, nil
 }
 
 // until runs op, which is cut off after the answer of its n-th mutating call as a crash of

@@ -16,12 +16,10 @@ import (
 // Setup is a cloud to be checked.
 type Setup struct {
 	// New makes the provider, decorated or not, as a started process does: it knows nothing of
-	// earlier ones. It must pass o.Observe on. stop ends what it has running; may be nil.
+	// earlier ones. It must pass o.Traffic on. stop ends what it has running; may be nil.
 	New func(o cloud.Options) (p *cloud.Provider, stop func(), err error)
 	// NewDenied is New with credentials that the cloud does not accept.
 	NewDenied func(o cloud.Options) (p *cloud.Provider, stop func(), err error)
-	// Mutates tells the requests that change the cloud, by what Options.Observe is told of them.
-	Mutates func(service, method string) bool
 	// World is the cloud from outside.
 	World World
 	// Unsupported are the features that the cloud lacks, with the reason of each.
@@ -123,8 +121,8 @@ type Listener struct {
 }
 
 func (s *Setup) complete() error {
-	if s.New == nil || s.NewDenied == nil || s.Mutates == nil || s.World == nil {
-		return errors.New("cloudtest: New, NewDenied, Mutates and World are required")
+	if s.New == nil || s.NewDenied == nil || s.World == nil {
+		return errors.New("cloudtest: New, NewDenied and World are required")
 	}
 	known := Features()
 	for f, reason := range s.Unsupported {

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"github.com/isthmus-cloud/isthmus/pkg/backoff"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/text"
 )
 
 // operation is one method of the contract; its fields are metric labels.
@@ -67,6 +68,9 @@ func (c *caller) try(ctx context.Context, op operation, patient func() bool, att
 			return nil
 		}
 		kind := cloud.KindOf(last)
+		if id := cloud.RequestIDOf(last); id != "" && kind != cloud.KindNotFound {
+			klog.FromContext(ctx).V(2).Info("Cloud call failed", "provider", c.provider, "ability", op.ability, "operation", op.name, "requestID", text.Clip(id, 100), "err", text.Clip(last.Error(), 500))
+		}
 		if !retryable(kind) {
 			return last
 		}
@@ -151,11 +155,7 @@ func outcome(err error) string {
 
 // backoff is the wait after the nth attempt: full jitter.
 func (p Policy) backoff(n int) time.Duration {
-	ceiling := p.BackoffMax
-	if shift := n - 1; shift < 20 && p.BackoffBase<<shift < ceiling {
-		ceiling = p.BackoffBase << shift
-	}
-	return rand.N(ceiling + 1)
+	return backoff.Jitter(0, backoff.Doubling(p.BackoffBase, p.BackoffMax, n))
 }
 
 // batch asks for keys, and on retry only for those that failed in a way that may pass.

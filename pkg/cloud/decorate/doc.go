@@ -9,7 +9,8 @@
 //   - LoadBalancers: calls for one load balancer never overlap.
 //   - All of them: a deadline, retries with jittered backoff, and metrics.
 //
-// Traffic honors Retry-After before every single request, by service and endpoint.
+// Traffic stands before every single request: it honors Retry-After by service and endpoint, and
+// notes in the log what changed the cloud.
 //
 // An answer is only ever the cloud's: errors are not remembered as answers, and the last
 // good answer is not served beyond the age its asker accepts, however long the cloud fails.

@@ -3,8 +3,6 @@ package decorate
 import (
 	"errors"
 	"fmt"
-	"strconv"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -81,15 +79,6 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 		return nil, fmt.Errorf("register the cloud's metrics: %w", err)
 	}
 	return m, nil
-}
-
-// Observer is the hook by which the provider of that name counts its API requests. status
-// is the HTTP status, 0 when there was no answer. service and method must be few.
-func (m *Metrics) Observer(provider string) func(service, method string, status int, d time.Duration) {
-	return func(service, method string, status int, d time.Duration) {
-		m.requests.WithLabelValues(provider, service, method, strconv.Itoa(status)).Inc()
-		m.requestTime.WithLabelValues(provider, service, method).Observe(d.Seconds())
-	}
 }
 
 // Reloaded is the hook by which the provider of that name counts its reloads of credentials.

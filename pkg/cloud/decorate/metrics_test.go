@@ -4,22 +4,30 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
 
-func TestObserver(t *testing.T) {
+func TestMetrics(t *testing.T) {
 	r := prometheus.NewPedanticRegistry()
 	m, err := NewMetrics(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	observe := m.Observer("openstack")
-	observe("compute", "GET", 200, time.Second)
-	observe("compute", "GET", 200, time.Second)
-	observe("compute", "GET", 0, time.Second)
+	traffic, err := NewTraffic("openstack", Options{Metrics: m})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, status := range []int{200, 200, 0} {
+		end, err := traffic.Begin(t.Context(), cloud.Request{Family: "compute", Op: "GET"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		end(cloud.Outcome{Status: status})
+	}
 	wantMetric(t, m.requests.WithLabelValues("openstack", "compute", "GET", "200"), 2)
 	wantMetric(t, m.requests.WithLabelValues("openstack", "compute", "GET", "0"), 1)
 	wantMetric(t, m.requestTime.WithLabelValues("openstack", "compute", "GET"), 3)

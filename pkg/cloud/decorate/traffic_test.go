@@ -1,6 +1,7 @@
 package decorate
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
 	"k8s.io/utils/clock"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
@@ -25,18 +28,20 @@ func testTraffic(t *testing.T, m *Metrics) *Traffic {
 }
 
 // After a Retry-After no request to that service at that place goes before its end, whoever was
-// refused, and however often they ask it is no attempt. All other requests go at once.
+// refused, and however often they ask it is no attempt. Then they go one after the other. All other
+// requests go at once.
 func TestThrottlingHoldsOneServiceAtOnePlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := testCaller(t, Options{})
 		traffic := testTraffic(t, c.metrics)
-		const wait = 20 * time.Second
+		const wait, queue = 20 * time.Second, 41 * time.Second / rateLeast
 		began := time.Now()
 		var mu sync.Mutex
 		sent := map[string][]time.Duration{}
 		request := func(family, place string) func(context.Context) error {
 			return func(ctx context.Context) error {
-				if err := traffic.Admit(ctx, family, place); err != nil {
+				end, err := traffic.Begin(ctx, cloud.Request{Family: family, Place: place})
+				if err != nil {
 					return fmt.Errorf("get something: %w", err)
 				}
 				mu.Lock()
@@ -44,9 +49,10 @@ func TestThrottlingHoldsOneServiceAtOnePlace(t *testing.T) {
 				key := family + "@" + place
 				sent[key] = append(sent[key], time.Since(began))
 				if key == "lb@one" && len(sent[key]) == 1 {
-					traffic.Refused(family, place, wait)
+					end(cloud.Outcome{Status: 429, Throttled: true, RetryAfter: wait})
 					return &cloud.Error{Kind: cloud.KindThrottled, RetryAfter: wait, Err: errors.New("429")}
 				}
+				end(cloud.Outcome{Status: 200})
 				return nil
 			}
 		}
@@ -71,7 +77,7 @@ func TestThrottlingHoldsOneServiceAtOnePlace(t *testing.T) {
 		wg.Wait()
 		for key, at := range sent {
 			for n, d := range at {
-				if held := key == "lb@one" && n > 0; held && (d < wait || d > wait+2*throttleSpread) || !held && d > time.Millisecond {
+				if held := key == "lb@one" && n > 0; held && (d < wait || d > wait+queue+throttleSpread) || !held && d > time.Millisecond {
 					t.Errorf("request %d to %s went after %v", n, key, d)
 				}
 			}
@@ -85,31 +91,146 @@ func TestThrottlingHoldsOneServiceAtOnePlace(t *testing.T) {
 	})
 }
 
+// sentIn is how many requests go in a time that has as many as want to.
+func sentIn(t *testing.T, traffic *Traffic, family string, d time.Duration) int {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	for n := 0; ; n++ {
+		end, err := traffic.Begin(ctx, cloud.Request{Family: family})
+		if err != nil || ctx.Err() != nil {
+			return n
+		}
+		end(cloud.Outcome{Status: 200})
+		time.Sleep(10 * time.Millisecond) // what one takes
+	}
+}
+
+// A family that was refused goes on with half the rate that it had, once for all that were refused
+// together, and recovers slowly; others keep theirs.
+func TestRefusedFamilyHalvesItsRateAndRecovers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		traffic := testTraffic(t, nil)
+		const full = 100
+		if n := sentIn(t, traffic, "lb", 3*time.Second); n < 3*full {
+			t.Fatalf("%d requests in 3 s before", n)
+		}
+		var ends []func(cloud.Outcome)
+		for range 10 {
+			end, err := traffic.Begin(t.Context(), cloud.Request{Family: "lb"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ends = append(ends, end)
+		}
+		for _, end := range ends {
+			end(cloud.Outcome{Status: 429, Throttled: true, RetryAfter: time.Second})
+		}
+		time.Sleep(time.Second)
+		if n := sentIn(t, traffic, "lb", 2*time.Second); n < full*9/10 || n > full*5/4 {
+			t.Errorf("%d requests in 2 s afterwards, want half of %d a second", n, full)
+		}
+		if n := sentIn(t, traffic, "compute", 2*time.Second); n < 2*full {
+			t.Errorf("%d requests of another family in 2 s", n)
+		}
+		time.Sleep(recovery)
+		if n := sentIn(t, traffic, "lb", time.Second); n < full*9/10 {
+			t.Errorf("%d requests in 1 s when it has recovered, want %d", n, full)
+		}
+		for range 4 { // refused again and again
+			end, err := traffic.Begin(t.Context(), cloud.Request{Family: "lb"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Millisecond)
+			end(cloud.Outcome{Status: 429, Throttled: true})
+			time.Sleep(2 * time.Second)
+		}
+		if n := sentIn(t, traffic, "lb", time.Second); n < rateLeast || n > full/4 {
+			t.Errorf("%d requests in 1 s after four more refusals", n)
+		}
+		time.Sleep(recovered)
+		if n := sentIn(t, traffic, "lb", time.Second); n < full {
+			t.Errorf("%d requests in 1 s long after, want %d", n, full)
+		}
+		time.Sleep(2 * recovered)
+		if sentIn(t, traffic, "image", time.Second); len(traffic.gates) > 1 {
+			t.Errorf("remembered are %v", traffic.gates)
+		}
+	})
+}
+
 func TestTrafficBoundsItsWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		traffic := testTraffic(t, nil)
-		admit := func(ctx context.Context) error { return traffic.Admit(ctx, "lb", "one") }
+		key := gateKey{"lb", "one"}
+		refused := func(wait time.Duration) { traffic.refused(key, time.Now(), bounded(wait)) }
+		admit := func(ctx context.Context) error { return traffic.admit(ctx, key) }
 		began := time.Now()
-		traffic.Refused("lb", "one", 0)
+		refused(0)
 		if err := admit(t.Context()); err != nil || time.Since(began) < throttleDefault {
 			t.Errorf("without a Retry-After it waited %v, %v", time.Since(began), err)
 		}
-		traffic.Refused("lb", "one", throttleBrief)
+		refused(throttleBrief)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := admit(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the asker left: %v", err)
 		}
-		traffic.Refused("lb", "one", 1000*time.Hour)
-		traffic.Refused("lb", "one", time.Second) // a shorter wait opens nothing
+		refused(1000 * time.Hour)
+		refused(time.Second) // a shorter wait opens nothing
 		err := admit(t.Context())
 		if cloud.KindOf(err) != cloud.KindThrottled || cloud.RetryAfter(err) != throttleMax || !strings.Contains(err.Error(), "lb at one: not asked, as it throttles for another 5m0s") {
 			t.Errorf("by an absurd Retry-After: %v", err)
 		}
 		time.Sleep(throttleMax)
-		traffic.Refused("lb", "two", time.Minute)
-		if err := admit(t.Context()); err != nil || len(traffic.until) != 1 {
-			t.Errorf("afterwards: %v; remembered are %v", err, traffic.until)
+		var queued sync.WaitGroup
+		var mu sync.Mutex
+		late := 0
+		for range 2 * rateLeast * int(queueMost/time.Second) {
+			queued.Go(func() {
+				if err := admit(t.Context()); cloud.KindOf(err) == cloud.KindThrottled && cloud.RetryAfter(err) > 0 {
+					mu.Lock()
+					defer mu.Unlock()
+					late++
+				}
+			})
+		}
+		queued.Wait()
+		if waited := time.Since(began) - throttleMax - 2*time.Second; late == 0 || waited > queueMost+throttleMax {
+			t.Errorf("%d are told to come again, %v waited", late, waited)
 		}
 	})
+}
+
+// Each request that changes the cloud is one line in the log, with the cloud's own name of it,
+// whatever came of it; reads are none.
+func TestChangesAreLogged(t *testing.T) {
+	var log bytes.Buffer
+	ctx := klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(2), textlogger.Output(&log))))
+	traffic := testTraffic(t, nil)
+	for _, r := range []struct {
+		cloud.Request
+		cloud.Outcome
+	}{
+		{cloud.Request{Family: "network", Op: "GET", Object: "/read"}, cloud.Outcome{Status: 200}},
+		{cloud.Request{Family: "network", Place: "https://n", Op: "POST", Object: "/v2.0/ports", Mutates: true}, cloud.Outcome{Status: 201, RequestID: "req-1"}},
+		{cloud.Request{Family: strings.Repeat("f", 5000), Place: strings.Repeat("p", 5000), Op: strings.Repeat("o", 5000), Object: strings.Repeat("x", 5000), Mutates: true},
+			cloud.Outcome{RequestID: strings.Repeat("r", 5000)}},
+	} {
+		end, err := traffic.Begin(ctx, r.Request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		end(r.Outcome)
+	}
+	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+	if len(lines) != 2 || len(lines[1]) > 1024 {
+		t.Fatalf("%d lines, the last of %d bytes:\n%s", len(lines), len(lines[len(lines)-1]), log.String())
+	}
+	for _, want := range []string{`"network"`, `"https://n"`, `"POST"`, `"/v2.0/ports"`, "status=201", `"req-1"`} {
+		if !strings.Contains(lines[0], want) {
+			t.Errorf("%s does not say %s", lines[0], want)
+		}
+	}
 }

@@ -13,6 +13,9 @@ import (
 // defaultRequestTimeout bounds a request where Options say nothing.
 const defaultRequestTimeout = 30 * time.Second
 
+// Keystone is the service that gives out tokens, as requests name it.
+const Keystone = "identity"
+
 // Options are the parts of a Session that cloud.conf does not set.
 type Options struct {
 	// ConfigFile is the cloud.conf that the Config came from. Run reads it again when it
@@ -22,14 +25,10 @@ type Options struct {
 	UserAgent string
 	// RequestTimeout bounds each HTTP request, body included; 0 means 30 s.
 	RequestTimeout time.Duration
-	// Observe is called after every HTTP request, retries and authentication ("identity")
-	// included, with the status of the answer, 0 when there was none. Nil for no one.
-	Observe func(service, method string, status int, d time.Duration)
-	// Admit is asked before every HTTP request but those to Keystone, by the service and where its
-	// URLs begin; a request that it has an error for fails with that. Nil admits all.
-	Admit func(ctx context.Context, service, endpoint string) error
-	// Answered is told of every answer to those requests. Nil for no one.
-	Answered func(service, endpoint string, status int, header http.Header)
+	// Begin is called before every HTTP request, retries and authentication (Keystone) included, with
+	// the service and where its URLs begin; a request that it has an error for is not sent and fails
+	// with that. end is told the answer, nil when there was none. Nil for no one.
+	Begin func(service, endpoint string, req *http.Request) (end func(*http.Response), err error)
 	// Intercept, when set, is called in place of sending a request that is not a read; send
 	// sends one. Requests to Keystone are sent, as without them there is no token.
 	Intercept func(service string, req *http.Request, send http.RoundTripper) (*http.Response, error)

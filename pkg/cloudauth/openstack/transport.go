@@ -29,16 +29,11 @@ const (
 // transport is what every request to OpenStack goes through: it measures, it bounds what
 // comes back, and it keeps secrets out of refusals, which clouds like to repeat in them.
 type transport struct {
-	base    atomic.Pointer[http.Transport]
-	newer   func(ctx context.Context, used *http.Transport) *http.Transport // to try after a certificate was not trusted; may return nil
-	secrets []cloudauth.Secret
-	observe func(service, method string, status int, d time.Duration)
-	// admit and answered are those of Options.
-	admit    func(ctx context.Context, service, endpoint string) error
-	answered func(service, endpoint string, status int, header http.Header)
-	// intercept is Options.Intercept.
-	intercept func(service string, req *http.Request, send http.RoundTripper) (*http.Response, error)
-	prefixes  atomic.Pointer[map[string]string]
+	base     atomic.Pointer[http.Transport]
+	newer    func(ctx context.Context, used *http.Transport) *http.Transport // to try after a certificate was not trusted; may return nil
+	secrets  []cloudauth.Secret
+	options  Options
+	prefixes atomic.Pointer[map[string]string]
 }
 
 func newHTTPClient(s *settings, o Options) (*http.Client, *transport) {
@@ -52,7 +47,7 @@ func newHTTPClient(s *settings, o Options) (*http.Client, *transport) {
 		IdleConnTimeout:       90 * time.Second,
 		ExpectContinueTimeout: time.Second,
 	}
-	t := &transport{secrets: s.cfg.secrets(), observe: o.Observe, admit: o.Admit, answered: o.Answered, intercept: o.Intercept}
+	t := &transport{secrets: s.cfg.secrets(), options: o}
 	t.base.Store(base)
 	return &http.Client{Transport: t, Timeout: o.RequestTimeout, CheckRedirect: sameHost}, t
 }
@@ -72,9 +67,9 @@ func sameHost(req *http.Request, via []*http.Request) error {
 
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	if t.intercept != nil && req.Method != http.MethodGet && req.Method != http.MethodHead {
-		if service, _ := t.service(req); service != "identity" {
-			return t.intercept(service, req, sender{t})
+	if t.options.Intercept != nil && req.Method != http.MethodGet && req.Method != http.MethodHead {
+		if service, _ := t.service(req); service != Keystone {
+			return t.options.Intercept(service, req, sender{t})
 		}
 	}
 	return t.send(req)
@@ -111,29 +106,21 @@ func (t *transport) send(req *http.Request) (*http.Response, error) {
 }
 
 func (t *transport) exchange(base *http.Transport, req *http.Request) (*http.Response, error) {
-	service, endpoint := t.service(req)
-	if t.admit != nil && service != "identity" {
-		if err := t.admit(req.Context(), service, endpoint); err != nil {
+	end := func(*http.Response) {}
+	if t.options.Begin != nil {
+		service, endpoint := t.service(req)
+		var err error
+		if end, err = t.options.Begin(service, endpoint, req); err != nil {
 			if req.Body != nil {
 				_ = req.Body.Close()
 			}
 			return nil, err
 		}
 	}
-	start := time.Now()
 	resp, err := base.RoundTrip(req)
-	if t.observe != nil {
-		status := 0
-		if err == nil {
-			status = resp.StatusCode
-		}
-		t.observe(service, req.Method, status, time.Since(start))
-	}
+	end(resp)
 	if err != nil {
 		return nil, err
-	}
-	if t.answered != nil && service != "identity" {
-		t.answered(service, endpoint, resp.StatusCode, resp.Header)
 	}
 	if resp.StatusCode < http.StatusBadRequest {
 		resp.Body = &boundedBody{ReadCloser: resp.Body, left: maxBody}
@@ -163,7 +150,7 @@ func (t *transport) CloseIdleConnections() { t.base.Load().CloseIdleConnections(
 func (t *transport) service(req *http.Request) (name, endpoint string) {
 	known := t.prefixes.Load()
 	if known == nil { // before there is a catalog, only Keystone can be asked
-		return "identity", ""
+		return Keystone, ""
 	}
 	target := req.URL.Scheme + "://" + req.URL.Host + req.URL.Path
 	for prefix, n := range *known {

@@ -1,7 +1,6 @@
 package openstack
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -19,85 +18,61 @@ import (
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 )
 
-func TestObserve(t *testing.T) {
+// Every request is begun by its service and where its endpoint begins, and its answer told; one that
+// may not begin is not sent.
+func TestBegin(t *testing.T) {
 	sim := ossim.ForTest(t)
 	var mu sync.Mutex
 	var seen []string
-	s := open(t, passwordConfig(sim), Options{Observe: func(service, method string, status int, d time.Duration) {
+	var shut error
+	note := func(f string, args ...any) {
 		mu.Lock()
 		defer mu.Unlock()
-		seen = append(seen, fmt.Sprintf("%s %s %d %t", service, method, status, d > 0))
+		seen = append(seen, fmt.Sprintf(f, args...))
+	}
+	s := open(t, passwordConfig(sim), Options{Begin: func(service, endpoint string, req *http.Request) (func(*http.Response), error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return func(resp *http.Response) {
+			status, wait := 0, ""
+			if resp != nil {
+				status, wait = resp.StatusCode, resp.Header.Get("Retry-After")
+			}
+			note("%s %s %s %d %s", service, strings.TrimPrefix(endpoint, sim.URL()), req.Method, status, wait)
+		}, shut
 	}}, nil)
-	for name := range services {
-		client, err := s.Service(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp, err := client.Get(t.Context(), client.ServiceURL("no-such-thing"), nil, nil)
-		if err == nil {
-			t.Errorf("%s answers %s to nonsense", name, resp.Status)
-		}
-	}
-	defer sim.AddFault(ossim.Fault{Service: "network", Reset: true})()
-	client, err := s.Service(t.Context(), "network")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := client.Post(t.Context(), client.ServiceURL("ports"), map[string]any{}, nil, nil); err == nil {
-		t.Error("a reset connection is no error")
-	}
-	want := []string{
-		"block-storage GET 404 true", "compute GET 404 true", "identity POST 201 true", "key-manager GET 404 true",
-		"load-balancer GET 404 true", "network GET 404 true", "network POST 0 true",
-	}
-	slices.Sort(seen)
-	if diff := cmp.Diff(want, seen); diff != "" {
-		t.Errorf("observed (-want +got):\n%s", diff)
-	}
-}
-
-// Every request but Keystone's is admitted by its service and where its endpoint begins, and
-// its answer told; one that is not admitted is not sent.
-func TestAdmit(t *testing.T) {
-	sim := ossim.ForTest(t)
-	var mu sync.Mutex
-	var admitted, answered []string
-	var shut error
-	s := open(t, passwordConfig(sim), Options{
-		Admit: func(_ context.Context, service, endpoint string) error {
-			mu.Lock()
-			defer mu.Unlock()
-			admitted = append(admitted, service+" "+strings.TrimPrefix(endpoint, sim.URL()))
-			return shut
-		},
-		Answered: func(service, _ string, status int, header http.Header) {
-			mu.Lock()
-			defer mu.Unlock()
-			answered = append(answered, fmt.Sprint(service, " ", status, " ", header.Get("Retry-After")))
-		},
-	}, nil)
-	defer sim.AddFault(ossim.Fault{Service: "network", Status: 429, RetryAfter: 7 * time.Second})()
-	post := func(service string) error {
+	ask := func(service, method string) error {
+		t.Helper()
 		client, err := s.Service(t.Context(), service)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = client.Post(t.Context(), client.ServiceURL("no-such-thing"), map[string]any{}, nil, nil)
+		_, err = client.Request(t.Context(), method, client.ServiceURL("no-such-thing"), &gophercloud.RequestOpts{})
+		if err == nil {
+			t.Errorf("%s answers nonsense", service)
+		}
 		return err
 	}
-	if post("compute") == nil || post("network") == nil {
-		t.Error("no error")
+	for name := range services {
+		_ = ask(name, http.MethodGet)
 	}
+	throttled := sim.AddFault(ossim.Fault{Service: "network", Status: 429, RetryAfter: 7 * time.Second})
+	_ = ask("network", http.MethodPost)
+	throttled()
+	defer sim.AddFault(ossim.Fault{Service: "network", Reset: true})()
+	_ = ask("network", http.MethodPost)
 	shut = errors.New("shut")
 	sim.ResetRequests()
-	if err := post("network"); !errors.Is(err, shut) || len(sim.Requests()) != 0 {
-		t.Errorf("not admitted, but %v, and %d requests", err, len(sim.Requests()))
+	if err := ask("network", http.MethodPost); !errors.Is(err, shut) || len(sim.Requests()) != 0 {
+		t.Errorf("it may not begin, but %v, and %d requests", err, len(sim.Requests()))
 	}
-	if diff := cmp.Diff([]string{"compute /compute/", "network /network/", "network /network/"}, admitted); diff != "" {
-		t.Errorf("admitted (-want +got):\n%s", diff)
+	want := []string{
+		"block-storage /volume/ GET 404 ", "compute /compute/ GET 404 ", "identity  POST 201 ", "key-manager /key-manager/ GET 404 ",
+		"load-balancer /load-balancer/ GET 404 ", "network /network/ GET 404 ", "network /network/ POST 0 ", "network /network/ POST 429 7",
 	}
-	if diff := cmp.Diff([]string{"compute 404 ", "network 429 7"}, answered); diff != "" {
-		t.Errorf("answered (-want +got):\n%s", diff)
+	slices.Sort(seen)
+	if diff := cmp.Diff(want, seen); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 }
 

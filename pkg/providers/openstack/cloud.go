@@ -3,7 +3,6 @@ package openstack
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"os"
 	"time"
 
@@ -42,17 +41,9 @@ func New(ctx context.Context, configFile string, o cloud.Options) (*cloud.Provid
 	if err != nil {
 		return nil, warnings, err
 	}
-	ao := auth.Options{ConfigFile: configFile, UserAgent: o.UserAgent, RequestTimeout: o.RequestTimeout, Observe: o.Observe, Reloaded: o.Reloaded}
+	ao := auth.Options{ConfigFile: configFile, UserAgent: o.UserAgent, RequestTimeout: o.RequestTimeout, Begin: api.Begin(o.Traffic), Reloaded: o.Reloaded}
 	if t := time.Duration(cfg.Metadata.RequestTimeout); t > 0 && ao.RequestTimeout <= 0 {
 		ao.RequestTimeout = t
-	}
-	if t := o.Traffic; t != nil {
-		ao.Admit = t.Admit
-		ao.Answered = func(service, endpoint string, status int, header http.Header) {
-			if api.IsThrottling(status) {
-				t.Refused(service, endpoint, api.RetryAfter(header, time.Now()))
-			}
-		}
 	}
 	if o.DryRun {
 		ao.Intercept = api.NewDryRun(klog.FromContext(ctx)).Intercept

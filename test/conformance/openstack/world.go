@@ -91,11 +91,8 @@ func New(ctx context.Context, a Access, o Options) (*World, error) {
 // Setup is the suite's setup of this World; unsupported is what the cloud lacks.
 func (w *World) Setup(unsupported map[cloudtest.Feature]string) cloudtest.Setup {
 	return cloudtest.Setup{
-		New:       func(o cloud.Options) (*cloud.Provider, func(), error) { return w.start(o, w.access) },
-		NewDenied: w.startDenied,
-		Mutates: func(service, method string) bool {
-			return service != "identity" && method != http.MethodGet && method != http.MethodHead
-		},
+		New:         func(o cloud.Options) (*cloud.Provider, func(), error) { return w.start(o, w.access) },
+		NewDenied:   w.startDenied,
 		World:       w,
 		Unsupported: unsupported,
 		Patience:    w.patience,

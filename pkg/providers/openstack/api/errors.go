@@ -8,18 +8,15 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 
+	"github.com/isthmus-cloud/isthmus/pkg/backoff"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/openstack"
 )
-
-// maxRetryAfter caps the wait that a cloud may ask for.
-const maxRetryAfter = time.Hour
 
 // WrapError turns an error of gophercloud into a *cloud.Error of the right kind for the
 // operation op ("get server <id>"). An error that has a kind already keeps it; nil stays nil.
@@ -83,7 +80,8 @@ func answerError(op string, code *gophercloud.ErrUnexpectedResponseCode) error {
 	return &cloud.Error{
 		Kind:       kind,
 		Op:         op,
-		RetryAfter: RetryAfter(code.ResponseHeader, time.Now()),
+		RetryAfter: backoff.Asked(code.ResponseHeader, time.Now()),
+		RequestID:  requestID(code.ResponseHeader),
 		Err: fmt.Errorf("%d %s: %s (%s %s)%s", code.Actual, http.StatusText(code.Actual), answer.text,
 			code.Method, withoutQuery(code.URL), answerHint(code.Actual, kind, answer.text)),
 	}
@@ -123,9 +121,9 @@ func networkHint(err error) string {
 	return ""
 }
 
-// IsThrottling reports whether the status is a refusal for too many requests: Nova's of old
+// isThrottling reports whether the status is a refusal for too many requests: Nova's of old
 // and Swift's middleware's, too.
-func IsThrottling(status int) bool {
+func isThrottling(status int) bool {
 	return status == http.StatusTooManyRequests || status == http.StatusRequestEntityTooLarge || status == 498
 }
 
@@ -133,7 +131,7 @@ func kindOf(code *gophercloud.ErrUnexpectedResponseCode, answer remoteAnswer) cl
 	switch {
 	case code.Actual < http.StatusInternalServerError && isFull(answer):
 		return cloud.KindQuota
-	case IsThrottling(code.Actual):
+	case isThrottling(code.Actual):
 		return cloud.KindThrottled
 	}
 	switch code.Actual {
@@ -193,24 +191,5 @@ func withoutQuery(raw string) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }
 
-// RetryAfter reads the header Retry-After: seconds or an HTTP date. Zero when there is none
-// or it makes no sense.
-func RetryAfter(h http.Header, now time.Time) time.Duration {
-	v := strings.TrimSpace(h.Get("Retry-After"))
-	if v == "" {
-		return 0
-	}
-	var d time.Duration
-	if seconds, err := strconv.ParseFloat(v, 64); err == nil {
-		if !(seconds > 0) { // also NaN
-			return 0
-		}
-		d = maxRetryAfter
-		if seconds < maxRetryAfter.Seconds() {
-			d = time.Duration(seconds * float64(time.Second))
-		}
-	} else if at, err := http.ParseTime(v); err == nil {
-		d = at.Sub(now)
-	}
-	return min(max(d, 0), maxRetryAfter)
-}
+// requestID is by what the cloud's operators find a request in its logs.
+func requestID(h http.Header) string { return h.Get("X-Openstack-Request-Id") }

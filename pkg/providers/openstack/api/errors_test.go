@@ -176,26 +176,6 @@ func TestWrapErrorKeepsCauses(t *testing.T) {
 	}
 }
 
-func TestRetryAfter(t *testing.T) {
-	now := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
-	tests := []struct {
-		header string
-		want   time.Duration
-	}{
-		{"", 0}, {"2", 2 * time.Second}, {" 3 ", 3 * time.Second}, {"0.5", 500 * time.Millisecond}, {"0", 0}, {"-1", 0},
-		{"NaN", 0}, {"soon", 0}, {"1e300", time.Hour}, {"99999999999", time.Hour},
-		{"Sat, 21 Nov 2026 09:00:30 GMT", 30 * time.Second}, {"Sat, 21 Nov 2026 08:00:00 GMT", 0}, {"Sun, 21 Nov 2027 08:00:00 GMT", time.Hour},
-	}
-	for _, tt := range tests {
-		if got := RetryAfter(http.Header{"Retry-After": {tt.header}}, now); got != tt.want {
-			t.Errorf("Retry-After %q: %v, want %v", tt.header, got, tt.want)
-		}
-	}
-	if got := RetryAfter(nil, now); got != 0 {
-		t.Errorf("no headers: %v", got)
-	}
-}
-
 // No body whatsoever may panic, and none may be NotFound without naming the object.
 func FuzzAnswerError(f *testing.F) {
 	for _, s := range []string{"", "{}", "null", "[]", `"x"`, `{"itemNotFound":{}}`, `{"itemNotFound":"x"}`, `{"NeutronError":"text"}`, `{"NeutronError":{"message":1}}`, "<html>", `{"title":"x","description":"y"}`} {
