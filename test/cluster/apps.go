@@ -25,7 +25,7 @@ var helloManifest string
 // StartHello pushes the image of a program that answers HTTP requests with its pod's name, and creates a Deployment
 // of two and a Service of type LoadBalancer for them.
 func (c *Cluster) StartHello(ctx context.Context) error {
-	image, err := c.Registry.PushProgram(ctx, "apps/hello:1", "hello")
+	image, err := c.Registry.pushProgram(ctx, "apps/hello:1", "hello")
 	if err != nil {
 		return err
 	}

@@ -98,7 +98,7 @@ func (c *Cluster) start(ctx context.Context, o Options) (err error) {
 
 // install boots a new machine, puts onto it what it needs, and starts what it runs.
 func (c *Cluster) install(ctx context.Context, m *Machine) error {
-	if err := m.PowerOn(ctx); err != nil {
+	if err := m.powerOn(ctx); err != nil {
 		return err
 	}
 	if m == c.Machines[0] {
@@ -173,7 +173,7 @@ func (c *Cluster) startMachine(ctx context.Context, m *Machine) error {
 
 // Boot boots a machine whose power is off, and starts what it runs.
 func (c *Cluster) Boot(ctx context.Context, m *Machine) error {
-	if err := m.PowerOn(ctx); err != nil {
+	if err := m.powerOn(ctx); err != nil {
 		return err
 	}
 	return c.startMachine(ctx, m)

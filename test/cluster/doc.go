@@ -8,5 +8,5 @@
 // and its router has the routes that the API was told.
 //
 // A machine is a set of namespaces with a disk: PowerOff ends all that runs in it at once, as a power
-// failure does, and PowerOn boots it from what was written.
+// failure does, and powerOn boots it from what was written.
 package cluster

@@ -37,8 +37,8 @@ func newMachine(env *environment, name string, index int, address netip.Addr) *M
 	return &Machine{Name: name, Address: address, env: env, index: index, disk: filepath.Join(env.dir, "machines", name)}
 }
 
-// PowerOn boots the machine: its first process, and its network. What it runs is started with Start.
-func (m *Machine) PowerOn(ctx context.Context) error {
+// powerOn boots the machine: its first process, and its network. What it runs is started with Start.
+func (m *Machine) powerOn(ctx context.Context) error {
 	if m.first != nil {
 		return fmt.Errorf("machine %s is on", m.Name)
 	}

@@ -15,10 +15,10 @@ import (
 
 // Where things are on a node.
 const (
-	// ProvidersConfig and ProvidersBin are the kubelet's --image-credential-provider-config and -bin-dir, where the
+	// providersConfig and providersBin are the kubelet's --image-credential-provider-config and -bin-dir, where the
 	// package has them.
-	ProvidersConfig = "/etc/isthmus/credential-provider/credential-provider.yaml"
-	ProvidersBin    = "/opt/isthmus/credential-providers"
+	providersConfig = "/etc/isthmus/credential-provider/credential-provider.yaml"
+	providersBin    = "/opt/isthmus/credential-providers"
 
 	containerd   = "/run/containerd/containerd.sock"
 	sandboxImage = "isthmus.test/pause:1"
@@ -156,7 +156,7 @@ func (c *Cluster) startNode(ctx context.Context, m *Machine) error {
 	args := []string{
 		"--config=/var/lib/kubelet/config.yaml", "--kubeconfig=/etc/kubernetes/kubelet.conf", "--cert-dir=/var/lib/kubelet/pki", "--cloud-provider=external",
 		"--hostname-override=" + m.Name, "--node-ip=" + m.Address.String(), "--v=2",
-		"--image-credential-provider-config=" + ProvidersConfig, "--image-credential-provider-bin-dir=" + ProvidersBin,
+		"--image-credential-provider-config=" + providersConfig, "--image-credential-provider-bin-dir=" + providersBin,
 	}
 	if m == c.Machines[0] {
 		args = append(args, "--register-with-taints=node-role.kubernetes.io/control-plane=:NoSchedule")

@@ -24,9 +24,9 @@ func (c *Cluster) installProvider(ctx context.Context, m *Machine) error {
 	if _, err := m.Run(ctx, "sh", "-ec", `mkdir -p /var/lib/dpkg/info /var/lib/dpkg/updates && touch /var/lib/dpkg/status && exec dpkg --install "$0"`, packages[len(packages)-1]); err != nil {
 		return err
 	}
-	dir := filepath.Dir(ProvidersConfig)
+	dir := filepath.Dir(providersConfig)
 	for file, content := range map[string]string{
-		ProvidersConfig: fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1
+		providersConfig: fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1
 kind: CredentialProviderConfig
 providers:
 - name: isthmus-credential-provider
@@ -42,6 +42,6 @@ providers:
 			return err
 		}
 	}
-	_, err = m.Run(ctx, "/usr/bin/isthmus-credential-provider", "check", "--kubelet-config="+ProvidersConfig, "--bin-dir="+ProvidersBin)
+	_, err = m.Run(ctx, "/usr/bin/isthmus-credential-provider", "check", "--kubelet-config="+providersConfig, "--bin-dir="+providersBin)
 	return err
 }

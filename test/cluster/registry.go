@@ -122,8 +122,8 @@ func (r *Registry) Push(ctx context.Context, repository string, image v1.Image) 
 	return ref.String(), nil
 }
 
-// PushProgram makes an image of one program of the sandbox and pushes it.
-func (r *Registry) PushProgram(ctx context.Context, repository, program string) (string, error) {
+// pushProgram makes an image of one program of the sandbox and pushes it.
+func (r *Registry) pushProgram(ctx context.Context, repository, program string) (string, error) {
 	image, err := imageOf(r.env.program(program))
 	if err != nil {
 		return "", err

@@ -117,14 +117,14 @@ func (s *Nova) Servers() []Server {
 }
 
 // StopServer shuts a server down (SHUTOFF) at once; false when there is none.
-func (s *Nova) StopServer(id string) bool { return s.SetServerStatus(id, "SHUTOFF") }
+func (s *Nova) StopServer(id string) bool { return s.setServerStatus(id, "SHUTOFF") }
 
 // StartServer makes a server ACTIVE at once; false when there is none.
-func (s *Nova) StartServer(id string) bool { return s.SetServerStatus(id, "ACTIVE") }
+func (s *Nova) StartServer(id string) bool { return s.setServerStatus(id, "ACTIVE") }
 
-// SetServerStatus gives a server a status at once: ACTIVE, SHUTOFF, PAUSED, SUSPENDED,
+// setServerStatus gives a server a status at once: ACTIVE, SHUTOFF, PAUSED, SUSPENDED,
 // SHELVED_OFFLOADED, BUILD or ERROR. False when there is no such server or status.
-func (s *Nova) SetServerStatus(id, status string) bool {
+func (s *Nova) setServerStatus(id, status string) bool {
 	vmState, known := map[string]string{
 		"ACTIVE": "active", "SHUTOFF": "stopped", "PAUSED": "paused", "SUSPENDED": "suspended",
 		"SHELVED_OFFLOADED": "shelved_offloaded", "BUILD": "building", "ERROR": "error",
@@ -136,21 +136,6 @@ func (s *Nova) SetServerStatus(id, status string) bool {
 		return false
 	}
 	s.setState(v, vmState)
-	return true
-}
-
-// SetServerMetadata sets one metadata key of a server; false when there is no such server.
-func (s *Nova) SetServerMetadata(id, key, value string) bool {
-	s.Lock()
-	defer s.Unlock()
-	v := s.byID[id]
-	if v == nil {
-		return false
-	}
-	if v.metadata == nil {
-		v.metadata = map[string]string{}
-	}
-	v.metadata[key] = value
 	return true
 }
 
