@@ -14,6 +14,13 @@ type loadBalancers struct {
 	*joined
 }
 
+// Attach implements cloud.Waiting, for a place that may not.
+func (l *loadBalancers) Attach(ctx context.Context, again func(cloud.LoadBalancerRef)) {
+	if w, ok := l.LoadBalancers.(cloud.Waiting); ok {
+		w.Attach(ctx, again)
+	}
+}
+
 // Ensure implements cloud.LoadBalancers.
 func (l *loadBalancers) Ensure(ctx context.Context, spec *cloud.LoadBalancerSpec) (*cloud.LoadBalancerStatus, error) {
 	own, others := l.own(spec)

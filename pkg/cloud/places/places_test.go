@@ -27,6 +27,8 @@ type toy struct {
 	failed error
 	calls  int
 	spec   *cloud.LoadBalancerSpec
+	// attached is how often somebody wanted to hear of the end of work.
+	attached int
 }
 
 // begin counts a call and says how it fails.
@@ -128,6 +130,8 @@ func (t toyBalancers) Ensure(_ context.Context, spec *cloud.LoadBalancerSpec) (*
 	t.spec = spec
 	return &cloud.LoadBalancerStatus{}, nil
 }
+
+func (t toyBalancers) Attach(context.Context, func(cloud.LoadBalancerRef)) { t.attached++ }
 
 func (t toyBalancers) UpdateMembers(_ context.Context, spec *cloud.LoadBalancerSpec) error {
 	t.spec = spec
@@ -449,6 +453,12 @@ func TestLoadBalancersHaveTheirOwnPlacesNodes(t *testing.T) {
 	want := []string{"1 nodes get no traffic from the load balancer, which is in site here and cannot reach their sites: c (there)"}
 	if diff := cmp.Diff(want, status.Warnings); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
+	if w, ok := p.LoadBalancers.(cloud.Waiting); ok {
+		w.Attach(t.Context(), nil)
+	}
+	if here.attached != 1 || there.attached != 0 {
+		t.Errorf("attached %d times here, %d there", here.attached, there.attached)
 	}
 	here.spec = nil
 	if err := p.LoadBalancers.UpdateMembers(t.Context(), spec); err != nil || len(here.spec.Members) != 2 {
