@@ -258,7 +258,7 @@ func TestWorkThatNobodyAsksAboutIsForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
-		if n := len(s.times()); w.Len() != 0 || n > 120 {
+		if n := len(s.times()); w.Len() != 0 || n > 125 {
 			t.Errorf("%d waits are left, %d looks", w.Len(), n)
 		}
 	})
