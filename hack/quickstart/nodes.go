@@ -143,7 +143,7 @@ func (w *world) shutdownNoticed(ctx context.Context) (string, error) {
 // deletionNoticed deletes a server behind the cluster's back.
 func (w *world) deletionNoticed(ctx context.Context) (string, error) {
 	server := w.servers[2]
-	if !w.cloud.DeleteServer(server.ID) { //nolint:contextcheck // the simulated cloud outlives the step and has a context of its own
+	if !w.cloud.DeleteServer(server.ID) {
 		return "", fmt.Errorf("the cloud has no server %s", server.ID)
 	}
 	if err := w.setReady(ctx, server.Name, corev1.ConditionUnknown); err != nil {
