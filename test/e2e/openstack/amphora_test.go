@@ -32,7 +32,7 @@ func TestServiceOnAmphora(t *testing.T) {
 	// once PENDING_CREATE, its listeners and pools, and members and monitor of each pool, which is then
 	// written once more. An attempt that follows finds the load balancer by name, and may read the
 	// listeners, pools, members and monitors again.
-	m.budget("creation with two ports", c.proxy.since(mark), 6+2+2*2, 1+2+2*2, "POST /v2.0/lbaas/loadbalancers", "PUT /v2.0/lbaas/pools/", "PUT /v2.0/lbaas/pools/", "POST /v2.0/floatingips")
+	m.budget("creation with two ports", c.proxy.since(mark), 6+2+2*2, 1+2+2*2, "POST /v2.0/lbaas/loadbalancers", "POST /v2.0/floatingips", "PUT /v2.0/lbaas/pools/", "PUT /v2.0/lbaas/pools/")
 
 	lb, o := c.lb("life"), c.state()
 	if lb.Provider != "amphora" || lb.Description != "Kubernetes external service default/life from cluster e2e" || !slices.Contains(lb.Tags, lb.Name) {
