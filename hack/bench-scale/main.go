@@ -5,23 +5,16 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
-	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
-
 	"github.com/isthmus-cloud/isthmus/hack/rig"
-	"github.com/isthmus-cloud/isthmus/test/controlplane"
 )
 
 const help = `bench-scale: what the manager costs in clusters of several sizes
@@ -67,26 +60,12 @@ func (n *numbers) Set(text string) error {
 	return nil
 }
 
-func main() {
-	controlplane.Silence()
-	ctrl.SetLogger(klog.Background())
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	err := start(ctx, os.Args[1:], os.Stdout)
-	stop()
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "bench-scale:", err)
-		os.Exit(1)
-	}
-}
+func main() { rig.Main("bench-scale", start) }
 
 func parse(args []string, out io.Writer) (*options, error) {
 	o := &options{}
 	nodes, services := numbers{1000, 5000, 15000}, numbers{100, 500}
-	fs := flag.NewFlagSet("bench-scale", flag.ContinueOnError)
-	fs.SetOutput(out)
-	fs.Usage = func() { fmt.Fprint(out, help); fs.PrintDefaults() }
+	fs := rig.NewFlagSet("bench-scale", help, out)
 	fs.Var(&nodes, "nodes", "how many Nodes; several `numbers` are several clusters")
 	fs.Var(&services, "services", "how many Services; several `numbers` come one after the other")
 	fs.IntVar(&o.members, "members", 50, "how many Nodes are members of each load balancer")
@@ -97,33 +76,23 @@ func parse(args []string, out io.Writer) (*options, error) {
 	fs.StringVar(&o.ours, "ours", "", "`path` of the manager; without, it is built as make builds it")
 	fs.StringVar(&o.markdown, "markdown", "", "`file` to write the page to, its plot beside it")
 	fs.BoolVar(&o.keep, "keep", false, "keep the logs and say where they are")
-	if err := fs.Parse(args); err != nil {
+	if err := rig.Parse(fs, args); err != nil {
 		return nil, err
-	}
-	if fs.NArg() > 0 {
-		return nil, fmt.Errorf("unexpected argument %q: see -help", fs.Arg(0))
 	}
 	o.nodes, o.services = nodes, services
 	o.quiet, o.cycle = 5*time.Second, time.Minute
 	return o, nil
 }
 
-func start(ctx context.Context, args []string, out io.Writer) (err error) {
+func start(ctx context.Context, args []string, out io.Writer) error {
 	o, err := parse(args, out)
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "isthmus-bench-scale-")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if o.keep || err != nil && ctx.Err() == nil {
-			fmt.Fprintln(out, "the logs are in", dir)
-			return
-		}
-		err = errors.Join(err, os.RemoveAll(dir))
-	}()
+	return rig.InFolder(ctx, "bench-scale", o.keep, out, func(dir string) error { return o.run(ctx, dir, out) })
+}
+
+func (o *options) run(ctx context.Context, dir string, out io.Writer) error {
 	r, err := o.measure(ctx, dir, out)
 	if err != nil {
 		return err

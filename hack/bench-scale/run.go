@@ -259,42 +259,19 @@ func (s *stage) rest(ctx context.Context) error {
 	return nil
 }
 
-// look is how often it is looked whether something is done, which takes the machine's time, too.
-const look = 200 * time.Millisecond
-
 // until waits until done says so; seen is what to show meanwhile.
-func (s *stage) until(ctx context.Context, done func() (bool, string)) error {
-	tick := time.NewTicker(look)
-	defer tick.Stop()
-	for {
-		ok, seen := done()
-		if ok {
-			return nil
-		}
-		if s.progress != nil {
-			s.progress.See(seen)
-		}
-		if err := s.process.Alive(); err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("it was not done (%s): %w", seen, context.Cause(ctx))
-		case <-tick.C:
-		}
-	}
+func (s *stage) until(ctx context.Context, done func() (ok bool, seen string)) error {
+	return s.waiting().Until(ctx, done)
+}
+
+func (s *stage) waiting() rig.Wait {
+	return rig.Wait{Every: 200 * time.Millisecond, Process: s.process, Progress: s.progress}
 }
 
 // settle waits until the manager has nothing left to do, and returns when it did the last of it.
 func (s *stage) settle(ctx context.Context) (last time.Time, err error) {
-	sum, writes := -1, -1
-	err = s.until(ctx, func() (bool, string) {
+	return s.waiting().Settle(ctx, s.Cluster, s.quiet, func() (int, bool) {
 		all, open := s.world.calls()
-		now, err := s.Wrote()
-		if err != nil || all.sum() != sum || now != writes || open > 0 || s.world.busy() {
-			last, sum, writes = time.Now(), all.sum(), now
-		}
-		return time.Since(last) >= s.quiet, fmt.Sprintf("%d cloud calls", all.sum())
+		return all.sum(), open > 0 || s.world.busy()
 	})
-	return last, err
 }

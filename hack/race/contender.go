@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"time"
@@ -98,30 +97,13 @@ func (r *run) end() error {
 	return err
 }
 
-// look is how often it is looked whether something is done, which takes the machine's time, too.
-const look = 100 * time.Millisecond
-
 // until waits until done says so; seen is what to show meanwhile.
-func (r *run) until(ctx context.Context, done func() (bool, string)) error {
-	tick := time.NewTicker(look)
-	defer tick.Stop()
-	for {
-		ok, seen := done()
-		if ok {
-			return nil
-		}
-		r.progress.See(seen)
-		if r.process != nil {
-			if err := r.process.Alive(); err != nil {
-				return err
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("it was not done (%s): %w", seen, context.Cause(ctx))
-		case <-tick.C:
-		}
-	}
+func (r *run) until(ctx context.Context, done func() (ok bool, seen string)) error {
+	return r.waiting().Until(ctx, done)
+}
+
+func (r *run) waiting() rig.Wait {
+	return rig.Wait{Every: 100 * time.Millisecond, Process: r.process, Progress: r.progress}
 }
 
 // quiet is how long there must be neither a call nor a write until a contender has nothing left to do: longer than
@@ -130,15 +112,8 @@ const quiet = 4 * time.Second
 
 // settle waits until the contender has nothing left to do, and returns when it did the last of it.
 func (r *run) settle(ctx context.Context) (last time.Time, err error) {
-	var cloud calls
-	writes := -1
-	err = r.until(ctx, func() (bool, string) {
-		nowCloud := r.world.calls()
-		nowWrites, werr := r.Wrote()
-		if werr != nil || nowCloud != cloud || nowWrites != writes || nowCloud.open > 0 || r.world.busy() {
-			last, cloud, writes = time.Now(), nowCloud, nowWrites
-		}
-		return time.Since(last) >= quiet, fmt.Sprintf("%d cloud calls", nowCloud.reads+nowCloud.writes)
+	return r.waiting().Settle(ctx, r.Cluster, quiet, func() (int, bool) {
+		c := r.world.calls()
+		return c.reads + c.writes, c.open > 0 || r.world.busy()
 	})
-	return last, err
 }

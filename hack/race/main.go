@@ -6,21 +6,14 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
-	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
-
 	"github.com/isthmus-cloud/isthmus/hack/rig"
-	"github.com/isthmus-cloud/isthmus/test/controlplane"
 )
 
 const help = `race: our cloud controller manager against a cloud's existing one, at their default flags
@@ -53,25 +46,11 @@ type options struct {
 	keep               bool
 }
 
-func main() {
-	controlplane.Silence()
-	ctrl.SetLogger(klog.Background())
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	err := start(ctx, os.Args[1:], os.Stdout)
-	stop()
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "race:", err)
-		os.Exit(1)
-	}
-}
+func main() { rig.Main("race", start) }
 
 func parse(args []string, out io.Writer) (*options, error) {
 	o := &options{others: map[string]*string{}}
-	fs := flag.NewFlagSet("race", flag.ContinueOnError)
-	fs.SetOutput(out)
-	fs.Usage = func() { fmt.Fprint(out, help); fs.PrintDefaults() }
+	fs := rig.NewFlagSet("race", help, out)
 	fs.StringVar(&o.cloud, "cloud", cloudKinds()[0].name, "the `cloud` to race on")
 	for _, k := range cloudKinds() {
 		for _, before := range cloudKinds() { // clouds of one provider have one manager
@@ -94,11 +73,8 @@ func parse(args []string, out io.Writer) (*options, error) {
 	fs.DurationVar(&o.timeout, "timeout", 15*time.Minute, "what each row may take at most")
 	fs.StringVar(&o.markdown, "markdown", "", "`file` to write the table to, too, as Markdown")
 	fs.BoolVar(&o.keep, "keep", false, "keep the logs and say where they are")
-	if err := fs.Parse(args); err != nil {
+	if err := rig.Parse(fs, args); err != nil {
 		return nil, err
-	}
-	if fs.NArg() > 0 {
-		return nil, fmt.Errorf("unexpected argument %q: see -help", fs.Arg(0))
 	}
 	if o.others[o.cloud] == nil {
 		return nil, fmt.Errorf("-cloud %s is unknown: see -help", o.cloud)
@@ -109,22 +85,15 @@ func parse(args []string, out io.Writer) (*options, error) {
 	return o, nil
 }
 
-func start(ctx context.Context, args []string, out io.Writer) (err error) {
+func start(ctx context.Context, args []string, out io.Writer) error {
 	o, err := parse(args, out)
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "isthmus-race-")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if o.keep || err != nil && ctx.Err() == nil {
-			fmt.Fprintln(out, "the logs are in", dir)
-			return
-		}
-		err = errors.Join(err, os.RemoveAll(dir))
-	}()
+	return rig.InFolder(ctx, "race", o.keep, out, func(dir string) error { return o.run(ctx, dir, out) })
+}
+
+func (o *options) run(ctx context.Context, dir string, out io.Writer) error {
 	t, err := o.prepare(ctx, dir, out)
 	if err != nil {
 		return err

@@ -5,21 +5,18 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/isthmus-cloud/isthmus/test/wiretap"
 )
 
-// proxy stands before the APIs of a real cloud and counts the requests. Keystone's catalog as seen through
-// it names its own addresses.
+// proxy stands before the APIs of a real cloud and counts the requests.
 type proxy struct {
 	keystone string
-	servers  []*httptest.Server
+	tap      *wiretap.Tap
 	log      *os.File // each request, as it ends
 
 	mu    sync.Mutex
@@ -33,37 +30,12 @@ func startProxy(keystone string, record func(method, path string, body []byte, s
 		return nil, err
 	}
 	p := &proxy{log: log}
-	var replacements []string
-	front := func(address string, change func(*http.Response) error) (string, error) {
-		to, err := url.Parse(address)
-		if err != nil {
-			return "", err
-		}
-		base := to.Scheme + "://" + to.Host
-		rp := &httputil.ReverseProxy{ModifyResponse: change, Rewrite: func(r *httputil.ProxyRequest) {
-			r.Out.URL.Scheme, r.Out.URL.Host = to.Scheme, to.Host // and the client's Host: links then name the proxy
-		}}
-		s := httptest.NewServer(p.counted(rp, record))
-		p.servers = append(p.servers, s)
-		replacements = append(replacements, base, s.URL)
-		return s.URL + to.Path, nil
+	p.tap, err = wiretap.Start(keystone, addresses, func(_ string, forward http.Handler) http.Handler { return p.counted(forward, record) })
+	if err != nil {
+		return nil, err
 	}
-	for _, address := range addresses {
-		if _, err := front(address, nil); err != nil {
-			return nil, err
-		}
-	}
-	p.keystone, err = front(keystone, func(resp *http.Response) error {
-		body, err := io.ReadAll(resp.Body)
-		if err != nil {
-			return err
-		}
-		body = []byte(strings.NewReplacer(replacements...).Replace(string(body)))
-		resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-		resp.Header.Set("Content-Length", strconv.Itoa(len(body)))
-		return nil
-	})
-	return p, err
+	p.keystone = p.tap.Keystone
+	return p, nil
 }
 
 func (p *proxy) counted(next http.Handler, record func(string, string, []byte, int)) http.Handler {
@@ -83,27 +55,15 @@ func (p *proxy) counted(next http.Handler, record func(string, string, []byte, i
 		}
 		p.mu.Unlock()
 		began := time.Now()
-		answer := &statusWriter{ResponseWriter: w, status: http.StatusOK}
+		answer := &wiretap.Answer{ResponseWriter: w, Status: http.StatusOK}
 		next.ServeHTTP(answer, r)
 		p.mu.Lock()
 		p.count.open--
-		fmt.Fprintf(p.log, "%s %6d ms %d %s %s\n", began.Format("15:04:05.000"), time.Since(began).Milliseconds(), answer.status, r.Method, r.URL.RequestURI())
+		fmt.Fprintf(p.log, "%s %6d ms %d %s %s\n", began.Format("15:04:05.000"), time.Since(began).Milliseconds(), answer.Status, r.Method, r.URL.RequestURI())
 		p.mu.Unlock()
-		record(r.Method, r.URL.Path, body, answer.status)
+		record(r.Method, r.URL.Path, body, answer.Status)
 	})
 }
-
-type statusWriter struct {
-	http.ResponseWriter
-	status int
-}
-
-func (w *statusWriter) WriteHeader(status int) {
-	w.status = status
-	w.ResponseWriter.WriteHeader(status)
-}
-
-func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (p *proxy) calls() calls {
 	p.mu.Lock()
@@ -112,9 +72,7 @@ func (p *proxy) calls() calls {
 }
 
 func (p *proxy) close() {
-	for _, s := range p.servers {
-		s.Close()
-	}
+	p.tap.Close()
 	fmt.Println("the requests are in", p.log.Name())
 	_ = p.log.Close()
 }

@@ -4,23 +4,20 @@ package e2e
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
+	"github.com/isthmus-cloud/isthmus/test/wiretap"
 )
 
 // call is a request that a program under test has made.
@@ -34,8 +31,7 @@ func (c call) String() string {
 	return fmt.Sprintf("%s %s %s → %d", c.service, c.method, c.path, c.status)
 }
 
-// proxy stands before all of the cloud's APIs, one listener for each, and writes down every
-// request. Keystone's catalog as seen through it names the proxy's listeners.
+// proxy stands before all of the cloud's APIs and writes down every request.
 type proxy struct {
 	authURL string // Keystone's, through the proxy
 
@@ -76,54 +72,27 @@ func newProxy(t testing.TB, c *realCloud) *proxy {
 			}
 		}
 	}
-	// Several types may share one address (Cinder's): the proxy has one listener for each address.
-	addresses := map[string]string{} // scheme and host, through the proxy
-	var replacements []string
-	services := make([]string, 0, len(targets))
-	for service := range targets {
-		services = append(services, service)
-	}
-	slices.SortFunc(services, func(a, b string) int { return cmp.Compare(a, b) })
-	var keystone *httputil.ReverseProxy
-	for _, service := range services {
-		target, err := url.Parse(targets[service])
-		if err != nil {
-			t.Fatal(err)
-		}
-		base := target.Scheme + "://" + target.Host
-		if addresses[base] != "" {
-			continue
-		}
-		rp := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
-			r.Out.URL.Scheme, r.Out.URL.Host = target.Scheme, target.Host // and the client's Host: links then name the proxy
-		}}
-		server := httptest.NewServer(p.record(service, rp))
-		t.Cleanup(server.Close)
-		addresses[base] = server.URL
-		replacements = append(replacements, base, server.URL)
-		if service == "identity" {
-			keystone = rp
-			p.authURL = server.URL + target.Path
+	// Several types may share one address (Cinder's): the first of them names what passes there.
+	services, apis := map[string]string{}, []string{}
+	for _, service := range slices.Sorted(maps.Keys(targets)) {
+		if api := targets[service]; services[api] == "" {
+			services[api] = service
+			apis = append(apis, api)
 		}
 	}
-	replacer := strings.NewReplacer(replacements...)
-	keystone.ModifyResponse = func(resp *http.Response) error {
-		body, err := io.ReadAll(resp.Body)
-		if err != nil {
-			return err
-		}
-		body = []byte(replacer.Replace(string(body)))
-		resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-		resp.Header.Set("Content-Length", strconv.Itoa(len(body)))
-		return nil
+	tap, err := wiretap.Start(c.authURL, apis, func(api string, forward http.Handler) http.Handler { return p.record(services[api], forward) })
+	if err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(tap.Close)
+	p.authURL = tap.Keystone
 	return p
 }
 
 // record writes down what passes.
 func (p *proxy) record(service string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		answer := &statusWriter{ResponseWriter: w}
+		answer := &wiretap.Answer{ResponseWriter: w}
 		made := call{service: service, method: r.Method, path: r.URL.RequestURI(), at: time.Now()}
 		p.mu.Lock()
 		p.open++
@@ -145,24 +114,12 @@ func (p *proxy) record(service string, next http.Handler) http.Handler {
 			r.Body = io.NopCloser(bytes.NewReader(body))
 		}
 		next.ServeHTTP(answer, r)
-		made.status = answer.status
+		made.status = answer.Status
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.calls = append(p.calls, made)
 	})
 }
-
-type statusWriter struct {
-	http.ResponseWriter
-	status int
-}
-
-func (w *statusWriter) WriteHeader(status int) {
-	w.status = status
-	w.ResponseWriter.WriteHeader(status)
-}
-
-func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // mark is where the calls stand; since(mark) returns those after it.
 func (p *proxy) mark() int {
