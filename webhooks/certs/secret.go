@@ -18,7 +18,7 @@ import (
 type secretWatch struct{ *watched.Object }
 
 func watchSecret(client kubernetes.Interface, name types.NamespacedName) secretWatch {
-	return secretWatch{watched.New(client.CoreV1().RESTClient(), "secrets", name, &corev1.Secret{}, func(err error) error {
+	return secretWatch{watched.New(watched.Target{Client: client.CoreV1().RESTClient(), Resource: "secrets", Name: name, Empty: &corev1.Secret{}}, func(err error) error {
 		return fmt.Errorf("read the Secret: %w%s", err, nextStep(err))
 	})}
 }

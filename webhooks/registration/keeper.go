@@ -71,7 +71,8 @@ func New(o Options) (*Keeper, error) {
 	k := &Keeper{opts: o, metrics: m, pace: pace{look: time.Second, retry: 2 * time.Second, patience: 30 * time.Second, burst: 5, refill: 30 * time.Second}}
 	for _, t := range []webhooks.Type{webhooks.Mutating, webhooks.Validating} {
 		r := &reconciler{Keeper: k, kind: t, api: apiOf(o.Client, t)}
-		r.watched = watched.New(r.api.rest, r.api.resource, types.NamespacedName{Name: Name}, r.api.empty, func(err error) error { return explain("watch", kindName(t), err) })
+		r.watched = watched.New(watched.Target{Client: r.api.rest, Resource: r.api.resource, Name: types.NamespacedName{Name: Name}, Empty: r.api.empty},
+			func(err error) error { return explain("watch", kindName(t), err) })
 		if o.Mode == Auto {
 			r.rendered = render(&k.opts, t)
 		}

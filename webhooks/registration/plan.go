@@ -31,23 +31,29 @@ const (
 // writes reports whether something is to be written.
 func (r reason) writes() bool { return r != asWanted && r != notOurs && r != notHeld }
 
-// plan returns what to make of live, nil for none, and why; nil for nothing. rendered is what is
-// wanted but for the CAs, nil for nothing; own are this replica's; holds says that it is to write.
-func plan(live, rendered *configuration, own sets.Set[string], holds bool, now time.Time) (*configuration, reason) {
+// replica is what one of them wants.
+type replica struct {
+	rendered *configuration   // but for the CAs; nil for none
+	own      sets.Set[string] // this replica's CAs
+	holds    bool             // that it is to write
+}
+
+// plan returns what to make of live, nil for none, and why; nil for nothing.
+func (r replica) plan(live *configuration, now time.Time) (*configuration, reason) {
 	if live != nil && !isOurs(live) {
 		return nil, notOurs
 	}
-	if rendered != nil && lacks(live, own) && !injected(live) {
+	if r.rendered != nil && lacks(live, r.own) && !injected(live) {
 		out := live.DeepCopy()
 		valid := authorities([]byte(strings.Join(sets.List(trusted(live)), "")), now) // what has expired goes with this
-		trusting(out, valid.Union(own))
+		trusting(out, valid.Union(r.own))
 		return out, addCA
 	}
-	want := desired(live, rendered, own)
+	want := desired(live, r.rendered, r.own)
 	switch {
 	case same(live, want):
 		return nil, asWanted
-	case !holds:
+	case !r.holds:
 		return nil, notHeld
 	case want == nil:
 		return nil, removal

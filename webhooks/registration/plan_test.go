@@ -98,7 +98,8 @@ func TestPlan(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := tt.live.DeepCopy()
-			c, why := plan(tt.live, tt.rendered, authorities([]byte(strings.Join(tt.own, "")), now.Add(-time.Minute)), tt.holds, now)
+			own := authorities([]byte(strings.Join(tt.own, "")), now.Add(-time.Minute))
+			c, why := replica{tt.rendered, own, tt.holds}.plan(tt.live, now)
 			if why != tt.why {
 				t.Fatalf("%q, want %q", why, tt.why)
 			}
@@ -112,7 +113,7 @@ func TestPlan(t *testing.T) {
 				t.Errorf("%d webhooks, CAs (-want +got):\n%s", len(c.Webhooks), diff)
 			}
 			if why != addCA {
-				if _, again := plan(c, tt.rendered, authorities([]byte(strings.Join(tt.own, "")), now.Add(-time.Minute)), true, now); again != asWanted {
+				if _, again := (replica{tt.rendered, own, true}).plan(c, now); again != asWanted {
 					t.Errorf("what was written is %q", again)
 				}
 			}

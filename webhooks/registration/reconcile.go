@@ -92,13 +92,13 @@ func (r *reconciler) reconcile(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	holds := r.holds()
-	c, why := plan(live, r.rendered, r.own(), holds, time.Now())
+	want := replica{r.rendered, r.own(), r.holds()}
+	c, why := want.plan(live, time.Now())
 	if why.writes() { // by what may be old
 		if live, err = r.api.get(ctx); err != nil {
 			return err
 		}
-		c, why = plan(live, r.rendered, r.own(), holds, time.Now())
+		c, why = want.plan(live, time.Now())
 	}
 	up := 0.0
 	if why == asWanted {

@@ -35,7 +35,8 @@ func TestUIDOfAHead(t *testing.T) {
 
 // Who is late with a body gives way with all that it holds, and comes last afterwards until a body of its is there in time.
 func TestBodyThatIsLateGivesWayWithAllItHolds(t *testing.T) {
-	h := newHook("test", nil, NewOptions(), nil, newShares(maxBodies, reservedMemory), newShares(maxDecoded, reservedMemory), newLatecomers())
+	c := newCommon(*NewOptions())
+	h := newHook("test", nil, &c)
 	a := &arrival{hook: h, client: "c", giveWay: func(error) {}}
 	var err error
 	if a.slot, err = h.slots.take(t.Context(), &claim{client: "c", n: 1, giveWay: a.giveWay}, false); err != nil {
@@ -119,7 +120,8 @@ func TestAnswerIsBoundedAsItIsSent(t *testing.T) {
 
 // All that a request held is given back with it.
 func TestAllIsGivenBack(t *testing.T) {
-	h := newHook("test", nil, NewOptions(), nil, newShares(maxBodies, reservedMemory), newShares(maxDecoded, reservedMemory), newLatecomers())
+	c := newCommon(*NewOptions())
+	h := newHook("test", nil, &c)
 	a := &arrival{hook: h, client: "c", giveWay: func(error) {}}
 	for of, into := range map[*shares]**claim{h.slots: &a.slot, h.memory: &a.memory, h.decoded: &a.decoded} {
 		var err error

@@ -23,8 +23,9 @@ func Answer(t *testing.T, contentType string, body []byte, h admission.Handler) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts := Options{}.withDefaults()
-	hook := newHook("fuzz", h, &opts, m, newShares(maxBodies, reservedMemory), newShares(maxDecoded, reservedMemory), newLatecomers())
+	c := newCommon(Options{}.withDefaults())
+	c.metrics = m
+	hook := newHook("fuzz", h, &c)
 	req := httptest.NewRequest(http.MethodPost, "/fuzz?timeout=5s", bytes.NewReader(body))
 	req.Header.Set("Content-Type", contentType)
 	rec := httptest.NewRecorder()

@@ -26,25 +26,35 @@ const (
 	auditOutcome = "outcome"
 )
 
+// common is what all webhooks of a server have together.
+type common struct {
+	opts    Options
+	metrics *metrics
+	// memory is for the bodies of all requests, decoded for what is built of them.
+	memory, decoded *shares
+	latecomers      *latecomers
+}
+
+func newCommon(o Options) common {
+	return common{opts: o, memory: newShares(maxBodies, reservedMemory), decoded: newShares(maxDecoded, reservedMemory), latecomers: newLatecomers()}
+}
+
 // hook serves one admission.Handler.
 type hook struct {
+	*common
 	name    string
 	handler admission.Handler
-	opts    *Options
-	metrics *metrics
-	// slots are for the requests that are being handled; memory and decoded are for those of all webhooks.
-	slots, memory, decoded *shares
-	latecomers             *latecomers
+	// slots are for the requests that are being handled.
+	slots *shares
 	// buffers are *bytes.Buffer for bodies.
 	buffers *sync.Pool
 }
 
-func newHook(name string, h admission.Handler, o *Options, m *metrics, memory, decoded *shares, late *latecomers) *hook {
-	if m != nil {
-		m.inFlight.WithLabelValues(name) // so that it is seen before the first request
+func newHook(name string, h admission.Handler, c *common) *hook {
+	if c.metrics != nil {
+		c.metrics.inFlight.WithLabelValues(name) // so that it is seen before the first request
 	}
-	return &hook{name: name, handler: h, opts: o, metrics: m, slots: newShares(maxInFlight, reservedSlots), memory: memory, decoded: decoded, latecomers: late,
-		buffers: &sync.Pool{New: func() any { return &bytes.Buffer{} }}}
+	return &hook{common: c, name: name, handler: h, slots: newShares(maxInFlight, reservedSlots), buffers: &sync.Pool{New: func() any { return &bytes.Buffer{} }}}
 }
 
 // ServeHTTP answers every request with an AdmissionReview.

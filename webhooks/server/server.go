@@ -37,16 +37,13 @@ var (
 
 // Server serves admission webhooks. Register everything before Start.
 type Server struct {
-	opts    Options
-	metrics *metrics
+	common
 	clients *clients // nil: everyone may ask
 	notices *notices
 	// hooks are by path; they stay as they are from Start on.
-	hooks           map[string]*hook
-	memory, decoded *shares // of all hooks' requests
-	requests        *shares // of HTTP/2
-	latecomers      *latecomers
-	crowd           *crowd
+	hooks    map[string]*hook
+	requests *shares // of HTTP/2
+	crowd    *crowd
 	// bad are the registrations that Start refuses.
 	bad []error
 
@@ -64,8 +61,7 @@ func New(o Options) (*Server, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{opts: o, hooks: map[string]*hook{}, requests: newShares(maxRequests, reservedRequests), crowd: newCrowd(),
-		memory: newShares(maxBodies, reservedMemory), decoded: newShares(maxDecoded, reservedMemory), latecomers: newLatecomers(), notices: newNotices(o.Clock)}
+	s := &Server{common: newCommon(o), hooks: map[string]*hook{}, requests: newShares(maxRequests, reservedRequests), crowd: newCrowd(), notices: newNotices(o.Clock)}
 	if !o.Enabled() {
 		return s, nil
 	}
@@ -100,7 +96,7 @@ func (s *Server) Register(name, path string, h admission.Handler) {
 			return
 		}
 	}
-	s.hooks[path] = newHook(name, h, &s.opts, s.metrics, s.memory, s.decoded, s.latecomers)
+	s.hooks[path] = newHook(name, h, &s.common)
 }
 
 // NeedLeaderElection is false: every replica serves.

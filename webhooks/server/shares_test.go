@@ -381,7 +381,7 @@ func TestLatecomers(t *testing.T) {
 // Without a uid the API server reads no answer, so it gets the error and does as the policy says.
 func TestNothingPassesWithoutUID(t *testing.T) {
 	ignore := func(string) admissionregistrationv1.FailurePolicyType { return admissionregistrationv1.Ignore }
-	h := &hook{name: "test", opts: &Options{FailurePolicy: ignore}}
+	h := &hook{common: &common{opts: Options{FailurePolicy: ignore}}, name: "test"}
 	for err, code := range map[error]int32{errNoRoom: 429, errGiveWay: 429, context.DeadlineExceeded: 504, errTooComplex: 413} {
 		if resp, _ := h.unjudged(err, false); resp.Allowed || resp.Result.Code != code || resp.Result.Message == "" {
 			t.Errorf("%v, no uid: %+v, want code %d", err, resp, code)

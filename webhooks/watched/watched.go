@@ -28,13 +28,21 @@ type Object struct {
 	err error // why nothing was read yet
 }
 
-// New returns an Object, of the type of empty. It uses no network. explain says of which object
-// an error is and what to do about it.
-func New(client cache.Getter, resource string, name types.NamespacedName, empty runtime.Object, explain func(error) error) *Object {
-	lists := listFirst{cache.NewFilteredListWatchFromClient(client, resource, name.Namespace, func(o *metav1.ListOptions) {
-		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name.Name).String()
+// Target is which object is followed. All is required but the namespace of what has none.
+type Target struct {
+	Client   cache.Getter
+	Resource string // in the plural, as in paths of the API
+	Name     types.NamespacedName
+	Empty    runtime.Object // of the object's type
+}
+
+// New returns an Object. It uses no network. explain says of which object an error is and what to do
+// about it.
+func New(t Target, explain func(error) error) *Object {
+	lists := listFirst{cache.NewFilteredListWatchFromClient(t.Client, t.Resource, t.Name.Namespace, func(o *metav1.ListOptions) {
+		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, t.Name.Name).String()
 	})}
-	return &Object{Changed: make(chan struct{}, 1), name: name, informer: cache.NewSharedIndexInformer(lists, empty, 0, nil), explain: explain, err: ErrNotRead}
+	return &Object{Changed: make(chan struct{}, 1), name: t.Name, informer: cache.NewSharedIndexInformer(lists, t.Empty, 0, nil), explain: explain, err: ErrNotRead}
 }
 
 // listFirst makes an informer list before it watches: only so it says why it cannot, and ends at

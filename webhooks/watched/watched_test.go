@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // follow runs an Object for a ConfigMap; end waits for its end.
 func follow(t *testing.T, client kubernetes.Interface, name string) (o *watched.Object, end func()) {
 	t.Helper()
-	o = watched.New(client.CoreV1().RESTClient(), "configmaps", types.NamespacedName{Namespace: "default", Name: name}, &corev1.ConfigMap{},
+	o = watched.New(watched.Target{client.CoreV1().RESTClient(), "configmaps", types.NamespacedName{Namespace: "default", Name: name}, &corev1.ConfigMap{}},
 		func(err error) error { return fmt.Errorf("read it: %w", err) })
 	if _, err := o.Get(); !errors.Is(err, watched.ErrNotRead) {
 		t.Errorf("before it runs: %v", err)

@@ -47,12 +47,12 @@ type CA struct {
 func NewCA(t testing.TB) *CA {
 	t.Helper()
 	ca := &CA{key: newKey(t)}
-	template := &x509.Certificate{
+	ca.cert = &x509.Certificate{
 		Subject:   pkix.Name{CommonName: "test CA " + rand.Text()[:8]},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(10, 0, 0),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
-	ca.PEM = sign(t, template, template, ca.key, ca.key)
+	ca.PEM = ca.sign(t, ca.cert, ca.key)
 	block, _ := pem.Decode(ca.PEM)
 	var err error
 	if ca.cert, err = x509.ParseCertificate(block.Bytes); err != nil {
@@ -81,7 +81,7 @@ func (ca *CA) Issue(t testing.TB, notAfter time.Time) (cert, key []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return sign(t, template, ca.cert, k, ca.key), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
+	return ca.sign(t, template, k), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
 }
 
 // WriteDir writes ca.crt, tls.crt and tls.key into dir, valid for a month.
@@ -104,14 +104,15 @@ func newKey(t testing.TB) *ecdsa.PrivateKey {
 	return key
 }
 
-func sign(t testing.TB, template, parent *x509.Certificate, key, signer *ecdsa.PrivateKey) []byte {
+// sign returns the certificate of key.
+func (ca *CA) sign(t testing.TB, template *x509.Certificate, key *ecdsa.PrivateKey) []byte {
 	t.Helper()
 	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
 	if err != nil {
 		t.Fatal(err)
 	}
 	template.SerialNumber = serial
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
+	der, err := x509.CreateCertificate(rand.Reader, template, ca.cert, key.Public(), ca.key)
 	if err != nil {
 		t.Fatal(err)
 	}
