@@ -111,8 +111,8 @@ func NormalRegistry(registry string) (string, error) {
 	return host + port, nil
 }
 
-// SameRegistry reports whether both are the same registry, port included.
-func SameRegistry(a, b string) bool {
+// sameRegistry reports whether both are the same registry, port included.
+func sameRegistry(a, b string) bool {
 	x, errX := NormalRegistry(a)
 	y, errY := NormalRegistry(b)
 	return errX == nil && errY == nil && x == y

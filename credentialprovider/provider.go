@@ -100,7 +100,7 @@ func (s Set) Answer(ctx context.Context, request *Request) (*Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(s.Anonymous, func(r string) bool { return SameRegistry(r, image.Registry) }) {
+	if slices.ContainsFunc(s.Anonymous, func(r string) bool { return sameRegistry(r, image.Registry) }) {
 		return anonymous(request), nil
 	}
 	kind, provider, err := s.Responsible(image)

@@ -20,7 +20,7 @@ type fixed struct {
 }
 
 func (f *fixed) Serves(image Image) bool {
-	return slices.ContainsFunc(f.registries, func(r string) bool { return SameRegistry(r, image.Registry) })
+	return slices.ContainsFunc(f.registries, func(r string) bool { return sameRegistry(r, image.Registry) })
 }
 
 func (f *fixed) MatchImages() []string { return f.registries }

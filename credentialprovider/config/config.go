@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v2"
@@ -30,6 +31,13 @@ type Config struct {
 	azureSections     `yaml:",inline"`
 	gcpSections       `yaml:",inline"`
 	openstackSections `yaml:",inline"`
+}
+
+// sections are all kinds, in the order in which they are asked. Those that know their
+// registries by the host's name come first: their names do not overlap, and they cost
+// nothing. A registry that cloud.conf names comes last, because that file has to be read.
+func sections() []section {
+	return slices.Concat(ecrSections(), acrSections(), artifactRegistrySections(), openstackRegistrySections())
 }
 
 // Set makes of the configuration what answers requests. warn is called with warnings.

@@ -1,8 +1,6 @@
 package config
 
 import (
-	"slices"
-
 	"github.com/isthmus-cloud/isthmus/credentialprovider"
 )
 
@@ -27,13 +25,6 @@ type section struct {
 	inPartitions func(images, partitions []string) ([]string, error)
 	// login sets the file of --cloud-config; nil if that is not for this kind.
 	login func(*Config, string)
-}
-
-// sections are all kinds, in the order in which they are asked. Those that know their
-// registries by the host's name come first: their names do not overlap, and they cost
-// nothing. A registry that cloud.conf names comes last, because that file has to be read.
-func sections() []section {
-	return slices.Concat(ecrSections(), acrSections(), artifactRegistrySections(), openstackRegistrySections())
 }
 
 func orNew[S any](s *S) *S {

@@ -77,8 +77,8 @@ type Result struct {
 	Restart bool
 }
 
-// ErrForeign is that there is a file that is not ours.
-var ErrForeign = errors.New("it is not what was installed here")
+// errForeign is that there is a file that is not ours.
+var errForeign = errors.New("it is not what was installed here")
 
 // ErrRejected is that the kubelet did not run with what is to be installed.
 var ErrRejected = errors.New("the kubelet did not run with it")
@@ -221,7 +221,7 @@ func (p Plan) changes(old record) ([]Item, error) {
 		case there == "" || p.Force || there == i.sum() || slices.Contains(old.Files[i.key()], there):
 			changes = append(changes, i)
 		default:
-			errs = append(errs, fmt.Errorf("%s: %w: somebody else made it, or has changed it since; look at it, and remove it or give --force to replace it", p.path(i), ErrForeign))
+			errs = append(errs, fmt.Errorf("%s: %w: somebody else made it, or has changed it since; look at it, and remove it or give --force to replace it", p.path(i), errForeign))
 		}
 	}
 	return changes, errors.Join(errs...)

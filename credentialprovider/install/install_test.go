@@ -209,7 +209,7 @@ func TestForeignFiles(t *testing.T) {
 			if diff := cmp.Diff(before, tree(t, one)); diff != "" {
 				t.Errorf("something was replaced (-before +after):\n%s", diff)
 			}
-			if !errors.Is(err, ErrForeign) {
+			if !errors.Is(err, errForeign) {
 				return
 			}
 			two.Force = true

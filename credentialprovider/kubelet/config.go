@@ -2,13 +2,14 @@ package kubelet
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
 // The names of the kubelet's API for its configuration and for providers.
 const (
-	ConfigGroup   = "kubelet.config.k8s.io"
-	ConfigKind    = "CredentialProviderConfig"
+	configGroup   = "kubelet.config.k8s.io"
+	configKind    = "CredentialProviderConfig"
 	ProviderGroup = "credentialprovider.kubelet.k8s.io"
 )
 
@@ -99,14 +100,9 @@ func (f Finding) String() string {
 	return text
 }
 
-// Has reports whether there is a finding of a level.
-func Has(findings []Finding, level Level) bool {
-	for _, f := range findings {
-		if f.Level == level {
-			return true
-		}
-	}
-	return false
+// hasProblem reports whether a finding is a problem.
+func hasProblem(findings []Finding) bool {
+	return slices.ContainsFunc(findings, func(f Finding) bool { return f.Level == Problem })
 }
 
 // versions are those of the kubelet's configuration, and of requests to providers.

@@ -51,23 +51,23 @@ func (d *decoder) warning(field, cause, next string) {
 
 // checkHeader checks apiVersion and kind.
 func (d *decoder) checkHeader(c Config) {
-	if c.Kind != ConfigKind {
-		d.problem("kind", fmt.Sprintf("it is %q and has to be %s: the kubelet does not start", cloudauth.Excerpt(c.Kind, 60), ConfigKind), "write kind: "+ConfigKind)
+	if c.Kind != configKind {
+		d.problem("kind", fmt.Sprintf("it is %q and has to be %s: the kubelet does not start", cloudauth.Excerpt(c.Kind, 60), configKind), "write kind: "+configKind)
 	}
-	version, ok := strings.CutPrefix(c.APIVersion, ConfigGroup+"/")
+	version, ok := strings.CutPrefix(c.APIVersion, configGroup+"/")
 	known := false
 	for _, v := range versions() {
 		known = known || v == version
 	}
 	if !ok || !known {
-		d.problem("apiVersion", fmt.Sprintf("it is %q, which the kubelet does not know: it does not start", cloudauth.Excerpt(c.APIVersion, 60)), "write apiVersion: "+ConfigGroup+"/v1")
+		d.problem("apiVersion", fmt.Sprintf("it is %q, which the kubelet does not know: it does not start", cloudauth.Excerpt(c.APIVersion, 60)), "write apiVersion: "+configGroup+"/v1")
 		return
 	}
 	for i, e := range c.Providers {
 		if version != "v1" && e.TokenAttributes != nil {
 			d.findings = append(d.findings, Finding{
 				Level: Problem, File: d.file, Entry: e.Name, Field: fmt.Sprintf("providers[%d].tokenAttributes", i),
-				Cause: c.APIVersion + " has no tokenAttributes: the kubelet does not start", Next: "write apiVersion: " + ConfigGroup + "/v1 at the top of the file",
+				Cause: c.APIVersion + " has no tokenAttributes: the kubelet does not start", Next: "write apiVersion: " + configGroup + "/v1 at the top of the file",
 			})
 		}
 	}

@@ -36,7 +36,7 @@ func TestValidateAsKubelet(t *testing.T) {
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			entries, findings := Load(file)
-			if !Has(findings, Problem) {
+			if !hasProblem(findings) {
 				findings = append(findings, Validate(entries, bin)...)
 			}
 			starts := true
@@ -102,11 +102,11 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 		obj, err := decode(data)
-		if err != nil && !Has(findings, Problem) {
+		if err != nil && !hasProblem(findings) {
 			t.Errorf("the kubelet refuses it (%v), and here it has no problem: %+v", err, c)
 		}
 		got, ok := obj.(*configv1.CredentialProviderConfig)
-		if err != nil || !ok || Has(findings, Problem) {
+		if err != nil || !ok || hasProblem(findings) {
 			return
 		}
 		if len(got.Providers) != len(c.Providers) {

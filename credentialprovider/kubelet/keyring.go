@@ -10,7 +10,7 @@ import (
 func Runs(entries []Entry, image string) []Entry {
 	var out []Entry
 	for _, e := range entries {
-		if slices.ContainsFunc(e.MatchImages, func(m string) bool { return Matches(m, image) }) {
+		if slices.ContainsFunc(e.MatchImages, func(m string) bool { return matches(m, image) }) {
 			out = append(out, e)
 		}
 	}
@@ -40,7 +40,7 @@ func Tried(keys []string, image string) []string {
 	}
 	var out []string
 	for _, plain := range slices.Backward(slices.Sorted(maps.Keys(byKey))) {
-		if Matches(plain, image) {
+		if matches(plain, image) {
 			out = append(out, byKey[plain]...)
 		}
 	}

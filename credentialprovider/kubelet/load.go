@@ -47,13 +47,13 @@ func Load(path string) ([]Entry, []Finding) {
 			continue
 		}
 		c, found := Decode(file, data)
-		if len(c.Providers) == 0 && !Has(found, Problem) && len(files) > 1 {
+		if len(c.Providers) == 0 && !hasProblem(found) && len(files) > 1 {
 			found = append(found, Finding{Level: Warning, File: file, Field: "providers", Cause: "there are none in it", Next: "remove the file"})
 		}
 		entries = append(entries, c.Providers...)
 		findings = append(findings, found...)
 	}
-	if len(entries) == 0 && !Has(findings, Problem) {
+	if len(entries) == 0 && !hasProblem(findings) {
 		findings = append(findings, Finding{Level: Problem, File: path, Field: "providers", Cause: "there are none: the kubelet does not start", Next: "add one (isthmus-credential-provider config writes it)"})
 	}
 	return entries, findings
@@ -79,7 +79,7 @@ func filesOf(dir string) ([]string, []Finding, error) {
 		files = append(files, filepath.Join(dir, e.Name()))
 	}
 	if len(files) == 0 {
-		findings = append(findings, Finding{Level: Problem, File: dir, Cause: "it has no files *.json, *.yaml or *.yml: the kubelet does not start", Next: "put a " + ConfigKind + " there (isthmus-credential-provider config writes one)"})
+		findings = append(findings, Finding{Level: Problem, File: dir, Cause: "it has no files *.json, *.yaml or *.yml: the kubelet does not start", Next: "put a " + configKind + " there (isthmus-credential-provider config writes one)"})
 	}
 	slices.Sort(files)
 	return files, findings, nil

@@ -30,10 +30,10 @@ func split(text string) (pattern, error) {
 	return pattern{labels: strings.Split(host, "."), port: port, path: u.Path}, nil
 }
 
-// Matches reports whether the kubelet takes a pattern, of matchImages or a key of a provider's
+// matches reports whether the kubelet takes a pattern, of matchImages or a key of a provider's
 // answer, to hold for an image: the same number of labels in the host, each matched by its own, the
 // same port, and a path that begins like the pattern's.
-func Matches(match, image string) bool { return whyNot(match, image) == "" }
+func matches(match, image string) bool { return whyNot(match, image) == "" }
 
 // whyNot says why a pattern does not hold for an image, "" if it does.
 func whyNot(match, image string) string {

@@ -15,7 +15,7 @@ func TestMatchesAsKubelet(t *testing.T) {
 	matched := 0
 	for _, l := range lines {
 		want := l[2] == "true"
-		if got := Matches(l[0], l[1]); got != want {
+		if got := matches(l[0], l[1]); got != want {
 			t.Errorf("%s, %s: %t, and the kubelet %t (%s)", l[0], l[1], got, want, whyNot(l[0], l[1]))
 		}
 		if want {
@@ -155,7 +155,7 @@ func FuzzPatterns(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, a, image, b string) {
 		fault := faultOf(a)
-		inA, inB := Matches(a, image), Matches(b, image)
+		inA, inB := matches(a, image), matches(b, image)
 		if inA && inB && !Overlap(a, b) {
 			t.Errorf("%q and %q both match %q, but do not overlap", a, b, image)
 		}

@@ -13,7 +13,7 @@ import (
 
 // NewConfig returns a configuration of these entries.
 func NewConfig(entries ...Entry) Config {
-	return Config{APIVersion: ConfigGroup + "/v1", Kind: ConfigKind, Providers: entries}
+	return Config{APIVersion: configGroup + "/v1", Kind: configKind, Providers: entries}
 }
 
 // Render returns the configuration as YAML, after lines of comment.
@@ -24,7 +24,7 @@ func (c Config) Render(comment ...string) ([]byte, error) {
 	}
 	data, err := yaml.Marshal(c)
 	if err != nil {
-		return nil, fmt.Errorf("writing the %s: %w", ConfigKind, err)
+		return nil, fmt.Errorf("writing the %s: %w", configKind, err)
 	}
 	out.Write(data)
 	return out.Bytes(), nil
