@@ -1,15 +1,18 @@
 // Package backoff is how long to wait before another try: longer after each failure in a row,
 // and as long as the other side asks for.
 //
-// It neither waits nor tries: who does has a context, a clock and a reason.
+// It does not try anything: who does has a reason.
 package backoff
 
 import (
+	"context"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
+
+	"k8s.io/utils/clock"
 )
 
 // maxAsked caps the wait that another side may ask for.
@@ -52,4 +55,19 @@ func Asked(h http.Header, now time.Time) time.Duration {
 		d = at.Sub(now)
 	}
 	return min(max(d, 0), maxAsked)
+}
+
+// Sleep waits d or until ctx ends, whose cause it then returns.
+func Sleep(ctx context.Context, c clock.Clock, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	t := c.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C():
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }

@@ -8,8 +8,6 @@ import (
 	"net/http"
 	"strings"
 	"time"
-
-	"github.com/gophercloud/gophercloud/v2"
 )
 
 // How a rotation of credentials goes without a failed request.
@@ -27,17 +25,6 @@ const (
 	// lookEvery is how often the files are looked at meanwhile.
 	lookEvery = 100 * time.Millisecond
 )
-
-// ready returns the login in use, authenticated, with its client and catalog.
-func (s *Session) ready(ctx context.Context) (*login, *gophercloud.ProviderClient, *catalog, error) {
-	l := s.login()
-	pc, catalog, err := l.ready(ctx)
-	if err != nil && l.refused() && s.supersede(ctx, l) {
-		l = s.login()
-		pc, catalog, err = l.ready(ctx)
-	}
-	return l, pc, catalog, err
-}
 
 // renew is gophercloud's ReauthFunc for the client of l: the cloud refused its token.
 // gophercloud sees to it that it runs once for all requests that were refused at the same
