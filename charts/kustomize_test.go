@@ -11,9 +11,12 @@ import (
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/isthmus-cloud/isthmus/manifests"
+	"github.com/isthmus-cloud/isthmus/pkg/ccm/apiclient"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
 )
 
@@ -29,6 +32,8 @@ func TestKustomize(t *testing.T) {
 		{"base", []string{"openstack", "metrics-reader"}, "webhooks.enabled=false"},
 		{"base", []string{"openstack", "metrics-reader", "webhook-server", "webhook-cert-manager", "webhook-auto"}, "webhooks.certificate.source=cert-manager"},
 		{"base", []string{"openstack", "metrics-reader", "webhook-server", "webhook-files", "webhook-auto"}, "webhooks.certificate.source=files"},
+		{"overlays/openstack", []string{"provider-objects"}, kubeObjects(cloud.KubeObject{Kind: cloud.KubeSecret, Namespace: manifests.Namespace, Name: "isthmus-provider"},
+			cloud.KubeObject{Kind: cloud.KubeConfigMap, Namespace: manifests.Namespace, Name: "isthmus-provider"})},
 		{"overlays/openstack-webhooks", nil, apart},
 		{"overlays/openstack-webhooks", []string{"webhook-client-ca"}, apart + ",webhooks.clientCAConfigMap=isthmus-webhook-client-ca"},
 		{"overlays/openstack-webhooks", []string{"webhook-network-policy"}, apart + ",networkPolicy.enabled=true,networkPolicy.apiServerCIDRs={192.0.2.0/24}"},
@@ -45,6 +50,56 @@ func TestKustomize(t *testing.T) {
 				t.Errorf("(-kustomize +helm):\n%s", diff)
 			}
 		})
+	}
+}
+
+// kubeObjects are values for what a provider uses of the cluster.
+func kubeObjects(objects ...cloud.KubeObject) string {
+	var out []string
+	for n, o := range objects {
+		out = append(out, fmt.Sprintf("cloud.kubeObjects[%[1]d].kind=%[2]s,cloud.kubeObjects[%[1]d].namespace=%[3]s,cloud.kubeObjects[%[1]d].name=%[4]s", n, o.Kind, o.Namespace, o.Name))
+	}
+	return strings.Join(out, ",")
+}
+
+// TestProviderObjects: the chart gives a provider the rights that the code asks for, whatever it uses.
+func TestProviderObjects(t *testing.T) {
+	uses := []cloud.KubeObject{{Kind: cloud.KubeConfigMap, Namespace: "b", Name: "m"}, {Kind: cloud.KubeSecret, Namespace: "a", Name: "s"},
+		{Kind: cloud.KubeConfigMap, Namespace: "b", Name: "n"}, {Kind: cloud.KubeSecret, Namespace: "b", Name: "s"}}
+	provider := func(documents string) map[string]any {
+		t.Helper()
+		out := map[string]any{}
+		for name, o := range normal(t, documents) {
+			if strings.Contains(name, ":provider") {
+				out[name] = o
+			}
+		}
+		return out
+	}
+	for set, accounts := range map[string][]string{
+		"webhooks.enabled=false":                                                      {manifests.ServiceAccount},
+		"webhooks.deployment.enabled=true":                                            {manifests.ServiceAccount, manifests.WebhookServiceAccount},
+		"webhooks.deployment.enabled=true,controller.kind=None":                       {manifests.WebhookServiceAccount},
+		"webhooks.enabled=false,controller.kind=None,credentialProvider.enabled=true": nil,
+	} {
+		want := map[string]any{}
+		for n, account := range accounts {
+			roles, err := apiclient.ProviderRoles(uses, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: account})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, o := range provider(string(roles)) {
+				if binding, ok := want[name].(map[string]any); ok && n > 0 && binding["subjects"] != nil {
+					binding["subjects"] = append(binding["subjects"].([]any), o.(map[string]any)["subjects"].([]any)...)
+					continue
+				}
+				want[name] = o
+			}
+		}
+		got := provider(template(t, namespace, "--set", valid+","+set+","+kubeObjects(uses...)))
+		if diff := gocmp.Diff(want, got); diff != "" || len(got) != 4 && accounts != nil {
+			t.Errorf("%s: (-code +chart):\n%s", set, diff)
+		}
 	}
 }
 

@@ -9,8 +9,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/isthmus-cloud/isthmus/manifests"
+	"github.com/isthmus-cloud/isthmus/pkg/ccm/apiclient"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/lb"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack"
@@ -63,6 +68,52 @@ func TestStaticConfigurations(t *testing.T) {
 	}
 	if diff := cmp.Diff(want.String(), string(read(t, staticFile))); diff != "" {
 		t.Errorf("%s is not what would be registered; run this test with -update (-want +got):\n%s", staticFile, diff)
+	}
+}
+
+const providerFile = "components/provider-objects/rbac.yaml"
+
+// TestProviderObjects: the roles that ship for what a provider uses of the cluster are those that the code asks for.
+func TestProviderObjects(t *testing.T) {
+	account := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: manifests.Namespace, Name: manifests.ServiceAccount}
+	roles, err := apiclient.ProviderRoles([]cloud.KubeObject{
+		{Kind: cloud.KubeSecret, Namespace: manifests.Namespace, Name: "isthmus-provider"}, {Kind: cloud.KubeConfigMap, Namespace: manifests.Namespace, Name: "isthmus-provider"},
+	}, account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "# Written by: go test ./manifests -run TestProviderObjects -update\n" + strings.TrimPrefix(string(roles), "---\n")
+	if *update {
+		if err := os.WriteFile(providerFile, []byte(want), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(want, string(read(t, providerFile))); diff != "" {
+		t.Errorf("%s is not what a provider needs; run this test with -update (-want +got):\n%s", providerFile, diff)
+	}
+}
+
+// TestOverlaysHaveWhatTheirProviderUses: a cloud whose configuration, as it ships, names objects of the cluster has the roles for
+// them in its overlays, and no other cloud has.
+func TestOverlaysHaveWhatTheirProviderUses(t *testing.T) {
+	p := environment(t).Provider
+	for _, overlay := range overlays {
+		objects := build(t, overlay)
+		account := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: manifests.Namespace, Name: workload(t, objects).Spec.ServiceAccountName}
+		roles, err := apiclient.ProviderRoles(p.KubeObjects, account)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, got := decode(t, roles), []client.Object{}
+		for _, o := range objects {
+			if strings.HasSuffix(o.GetName(), ":provider") {
+				got = append(got, o)
+			}
+		}
+		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s: roles of the provider (-want +got):\n%s", overlay, diff)
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/yaml"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
@@ -41,7 +42,7 @@ func (k kube) WatchSecret(ctx context.Context, namespace, name string, on func(m
 		return fmt.Errorf("read Secret %s/%s, which the cloud's configuration names: %w", namespace, name, err)
 	}
 	factory := informers.NewSharedInformerFactoryWithOptions(k.client, 0, informers.WithNamespace(namespace),
-		informers.WithTransform(Trim), informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+		informers.WithTransform(crcache.TransformStripManagedFields()), informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
 		}))
 	seen := func(obj any) {
