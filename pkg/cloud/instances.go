@@ -11,7 +11,7 @@ import (
 type Instances interface {
 	// Find answers every ref, in their order, in as few API calls as the cloud allows.
 	// KindNotFound in an answer means "not in what the batch read returned"; it becomes
-	// evidence only after Get confirms it, which decorate.Instances does.
+	// evidence only after Get confirms it, which instancecache.Cache does.
 	Find(ctx context.Context, refs []InstanceRef) []Result[*Instance]
 	// Get reads one instance directly, never from a list of many or a cache. Its
 	// KindNotFound is the cloud's own word about this instance.

@@ -9,6 +9,11 @@ type Mark struct {
 	Service, ServiceUID string
 }
 
+// Mark is that of what is made for the Service, with all that is known of it.
+func (r LoadBalancerRef) Mark() Mark {
+	return Mark{ClusterUID: r.Cluster.UID, ClusterID: r.Cluster.ID, Service: r.Namespace + "/" + r.Name, ServiceUID: r.UID}
+}
+
 // Evidence is what else speaks for a Service's ownership.
 type Evidence struct {
 	// NameFits: the object has the name that is given to the Service's. Anybody may choose a name.

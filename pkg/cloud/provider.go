@@ -2,6 +2,7 @@ package cloud
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -60,6 +61,21 @@ type Provider struct {
 	// Run does the provider's background work (reloading credentials that changed on
 	// disk, …) until ctx ends. Nil when there is none.
 	Run func(ctx context.Context) error
+}
+
+// ReadyOnce makes a Provider.Ready of a question to the cloud: once the cloud has answered it is not asked again.
+func ReadyOnce(ask func(context.Context) error) func(context.Context) error {
+	var ready atomic.Bool
+	return func(ctx context.Context) error {
+		if ready.Load() {
+			return nil
+		}
+		err := ask(ctx)
+		if err == nil {
+			ready.Store(true)
+		}
+		return err
+	}
 }
 
 // Result is one answer of a batch: exactly one of Value (when Err is nil) and Err.

@@ -38,3 +38,14 @@ type Outcome struct {
 	// RequestID is the cloud's own name of the request, by which its operators find it.
 	RequestID string
 }
+
+// Begin is Traffic.Begin of a provider's options, also where they have none. Nothing begins once ctx has ended.
+func (o Options) Begin(ctx context.Context, r Request) (end func(Outcome), err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if o.Traffic == nil {
+		return func(Outcome) {}, nil
+	}
+	return o.Traffic.Begin(ctx, r)
+}

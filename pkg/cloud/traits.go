@@ -20,7 +20,7 @@ type LoadBalancerTraits struct {
 	// a spelling mistake.
 	Classes map[string]string
 	// Finalizers are those of the existing manager on Services that are served: those of set go on
-	// with ours, all go off. spec is a hint, as for Delete.
+	// with ours, all go off, but where others serve the Service by now. spec is a hint, as for Delete.
 	Finalizers func(spec *LoadBalancerSpec) (set, all []string)
 }
 

@@ -40,6 +40,9 @@ type Options struct {
 	Quiet, Most time.Duration
 	// Wait is how long Ensure and Delete wait for the end of the pass; by default not at all.
 	Wait time.Duration
+	// Waiters is how many of them wait at most, by default all. Whoever comes beside is told
+	// KindRetryAfter at once: a caller with few workers would otherwise gather as few tenants.
+	Waiters int
 	// Retry is when to ask again where nobody is told (5 s).
 	Retry time.Duration
 	// Tenants is how many there are in a pass at most (1,000).
@@ -64,13 +67,11 @@ type Objects[D, R any] struct {
 
 	mu      sync.Mutex
 	objects map[string]*object[D, R] // those that have entries
+	waiters int                      // who wait, all together
 	// term and again are those of Attach; nil before.
 	term  context.Context //nolint:containedctx // of the passes, which outlive the calls that asked for them
 	again func(cloud.LoadBalancerRef)
 }
-
-// tenantKey tells tenants apart. A Service that was made anew is another one.
-type tenantKey struct{ cluster, namespace, name, uid string }
 
 type phase int
 
@@ -83,7 +84,7 @@ const (
 
 // object is what is going on with one object.
 type object[D, R any] struct {
-	entries map[tenantKey]*entry[D, R]
+	entries map[cloud.LoadBalancerKey]*entry[D, R]
 	queue   []*entry[D, R] // those that are queued, in the order in which they came
 	running bool           // there is a goroutine that makes its passes
 	arrived chan struct{}  // holds an element when something has come since it was emptied
@@ -149,34 +150,34 @@ func (o *Objects[D, R]) want(ctx context.Context, key string, t Tenant[D]) (none
 		defer timer.Stop()
 		timeout = timer.C()
 	}
-	for waiting := o.options.Wait > 0; ; {
-		e, done, answer := o.enter(ctx, key, t, waiting)
+	for waits := o.options.Wait > 0; ; {
+		e, done, answer := o.enter(ctx, key, t, waits)
 		switch {
 		case e == nil:
 			return answer.Value, answer.Err
-		case !waiting:
+		case done == nil:
 			return none, &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: o.options.Retry, Err: fmt.Errorf("%s is changed together with what other Services want of it", key)}
 		}
 		select {
 		case <-done:
 		case <-timeout:
-			waiting = false
+			waits = false
 		case <-ctx.Done():
-			waiting = false
+			waits = false
 		}
 		o.leave(e)
 	}
 }
 
-// enter takes the answer where there is one; otherwise it notes what the tenant wants, and done is
-// closed when the next pass with the entry e has ended. Who waits for that leaves e afterwards, and
-// enters again: the answer may be there, and nobody was told of it.
+// enter takes the answer where there is one; otherwise it notes what the tenant wants. done, nil for who
+// does not wait, is closed when the next pass with the entry e has ended. Who waits for that leaves e
+// afterwards, and enters again: the answer may be there, and nobody was told of it.
 func (o *Objects[D, R]) enter(ctx context.Context, key string, t Tenant[D], waits bool) (e *entry[D, R], done <-chan struct{}, answer cloud.Result[R]) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	obj, id := o.objects[key], keyOf(t.Ref)
+	obj, id := o.objects[key], t.Ref.Key()
 	if obj == nil {
-		obj = &object[D, R]{entries: map[tenantKey]*entry[D, R]{}, arrived: make(chan struct{}, 1)}
+		obj = &object[D, R]{entries: map[cloud.LoadBalancerKey]*entry[D, R]{}, arrived: make(chan struct{}, 1)}
 		o.objects[key] = obj
 	}
 	if e = obj.entries[id]; e == nil {
@@ -184,7 +185,7 @@ func (o *Objects[D, R]) enter(ctx context.Context, key string, t Tenant[D], wait
 		obj.entries[id] = e
 	}
 	switch same := e.tenant.same(t); {
-	case e.phase == ended && same:
+	case e.phase == ended && same && o.options.Clock.Now().Sub(e.since) <= keep: // an older one is not true any more
 		return nil, nil, o.collect(key, obj, id, e)
 	case e.phase == passing && same:
 		e.next = nil
@@ -202,9 +203,11 @@ func (o *Objects[D, R]) enter(ctx context.Context, key string, t Tenant[D], wait
 		obj.running = true
 		go o.run(klog.NewContext(bound, klog.LoggerWithValues(klog.Background(), "object", key)), key, obj) //nolint:contextcheck // what passes log is not about the Service that asked first
 	}
-	if waits {
-		e.waiters++
+	if !waits || o.options.Waiters > 0 && o.waiters >= o.options.Waiters {
+		return e, nil, answer
 	}
+	e.waiters++
+	o.waiters++
 	return e, e.done, answer
 }
 
@@ -212,10 +215,21 @@ func (o *Objects[D, R]) leave(e *entry[D, R]) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	e.waiters--
+	o.waiters--
+}
+
+// Len is how many tenants something is known of.
+func (o *Objects[D, R]) Len() (n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, obj := range o.objects {
+		n += len(obj.entries)
+	}
+	return n
 }
 
 // collect gives an answer out and forgets it.
-func (o *Objects[D, R]) collect(key string, obj *object[D, R], id tenantKey, e *entry[D, R]) cloud.Result[R] {
+func (o *Objects[D, R]) collect(key string, obj *object[D, R], id cloud.LoadBalancerKey, e *entry[D, R]) cloud.Result[R] {
 	answer := e.answer
 	e.answer, e.phase, e.tenant = cloud.Result[R]{}, idle, Tenant[D]{}
 	if !e.apart {
@@ -228,7 +242,7 @@ func (o *Objects[D, R]) collect(key string, obj *object[D, R], id tenantKey, e *
 // evict forgets what is too old.
 func (o *Objects[D, R]) evict(obj *object[D, R]) {
 	now := o.options.Clock.Now()
-	maps.DeleteFunc(obj.entries, func(_ tenantKey, e *entry[D, R]) bool {
+	maps.DeleteFunc(obj.entries, func(_ cloud.LoadBalancerKey, e *entry[D, R]) bool {
 		return (e.phase == ended || e.phase == idle) && now.Sub(e.since) > keep
 	})
 }
@@ -257,10 +271,6 @@ func (obj *object[D, R]) arrive() {
 
 func (t Tenant[D]) same(other Tenant[D]) bool {
 	return t.Gone == other.Gone && reflect.DeepEqual(t.Desired, other.Desired)
-}
-
-func keyOf(ref cloud.LoadBalancerRef) tenantKey {
-	return tenantKey{ref.Cluster.UID, ref.Namespace, ref.Name, ref.UID}
 }
 
 var errAnswers = errors.New("the pass did not answer each tenant, which is a bug in it")

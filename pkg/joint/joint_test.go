@@ -376,3 +376,45 @@ func TestPassThatDoesNotAnswerAll(t *testing.T) {
 		t.Errorf("a pass without answers: %v", err)
 	}
 }
+
+// Where callers are few, those that wait must not keep others from coming.
+func TestFewWaitThatAllCanCome(t *testing.T) {
+	const few = 3
+	c := newToyCloud(t)
+	p := start(t, c, Options{Wait: time.Hour, Waiters: few, Tenants: 30, Quiet: time.Hour})
+	var later []string
+	errs := p.ask(services(30), open)
+	for name, err := range errs {
+		if cloud.KindOf(err) == cloud.KindRetryAfter {
+			later = append(later, name)
+		} else if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	slices.Sort(later)
+	if len(later) < 30-few {
+		t.Errorf("%d have waited, want at most %d", 30-len(later), few)
+	}
+	p.settle()
+	if told := p.takeTold(); told != strings.Join(later, " ") {
+		t.Errorf("told were %q, want %q", told, later)
+	}
+	if bad := p.refused(p.ask(later, open), cloud.KindRetryAfter); len(bad) > 0 || p.Len() > 0 {
+		t.Errorf("%v are not served, of %d something is remembered", bad, p.Len())
+	}
+	if puts, _ := c.counts(); puts != 1 {
+		t.Errorf("%d writes, want 1", puts)
+	}
+}
+
+// An answer is collected soon after the pass, or the pass is made again: what it says is not true any more.
+func TestOldAnswerIsNotGivenOut(t *testing.T) {
+	c := newToyCloud(t)
+	p := start(t, c, Options{})
+	p.ask([]string{"web"}, open)
+	p.settle()
+	p.clock.Step(keep + time.Second)
+	if errs := p.serve([]string{"web"}, open); errs["web"] != nil {
+		t.Errorf("error %v, want none after a pass of now", errs["web"])
+	}
+}

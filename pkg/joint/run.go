@@ -133,16 +133,17 @@ func (r *round[D, R]) serve(ctx context.Context, set []*entry[D, R]) {
 	}
 }
 
-// isSomebodys reports whether a tenant may be the reason of err: trying the others without it may
-// help then.
-func isSomebodys(ctx context.Context, err error) bool {
+// Blames reports whether a tenant may be the reason of err: trying the others without it may help then.
+func Blames(err error) bool {
 	switch cloud.KindOf(err) {
 	case cloud.KindUnavailable, cloud.KindThrottled, cloud.KindDenied, cloud.KindRetryAfter, cloud.KindStale:
 		return false
 	default:
-		return ctx.Err() == nil
+		return true
 	}
 }
+
+func isSomebodys(ctx context.Context, err error) bool { return Blames(err) && ctx.Err() == nil }
 
 // try makes a pass, once more where others have changed the object meanwhile.
 func (r *round[D, R]) try(ctx context.Context, set []*entry[D, R]) (answers []cloud.Result[R], err error) {

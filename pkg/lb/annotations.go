@@ -10,11 +10,13 @@ import (
 	"time"
 	"unicode"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/nearest"
 	"github.com/isthmus-cloud/isthmus/pkg/text"
 )
 
@@ -197,4 +199,135 @@ func isHostname(s string) bool {
 // splitRanges splits a list whose items are separated by commas or blanks.
 func splitRanges(s string) []string {
 	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
+}
+
+// portPlace stands in an annotation's name for the number of a port.
+const portPlace = "{port}"
+
+// vocabulary finds a provider's annotations by the names that stand at an object.
+type vocabulary struct {
+	byName      map[string]*cloud.Annotation // also by aliases
+	withPort    []*cloud.Annotation
+	annotations map[string]string // the object's
+}
+
+func newVocabulary(all []cloud.Annotation, annotations map[string]string) *vocabulary {
+	v := &vocabulary{byName: make(map[string]*cloud.Annotation, len(all)), annotations: annotations}
+	for i := range all {
+		a := &all[i]
+		if strings.Contains(a.Name, portPlace) {
+			v.withPort = append(v.withPort, a)
+		}
+		for _, name := range append([]string{a.Name}, a.Aliases...) {
+			v.byName[name] = a
+		}
+	}
+	return v
+}
+
+// find returns the annotation that name is one of, and by which key Settings hold its value: empty
+// for an alias where a name that goes before it is set.
+func (v *vocabulary) find(name string) (a *cloud.Annotation, key string, ok bool) {
+	if a, ok = v.byName[name]; ok && !strings.Contains(name, portPlace) {
+		if name != stated(a, v.annotations) {
+			return a, "", true
+		}
+		return a, a.Name, true
+	}
+	for _, a := range v.withPort {
+		before, after, _ := strings.Cut(a.Name, portPlace)
+		if rest, ok := strings.CutPrefix(name, before); ok {
+			if port, ok := strings.CutSuffix(rest, after); ok && isPort(port) {
+				return a, name, true
+			}
+		}
+	}
+	return nil, "", false
+}
+
+// stated returns that name of an annotation, without a port in it, which counts; its own when it is
+// not set.
+func stated(a *cloud.Annotation, annotations map[string]string) string {
+	for _, name := range append([]string{a.Name}, a.Aliases...) {
+		if _, ok := annotations[name]; ok {
+			return name
+		}
+	}
+	return a.Name
+}
+
+// names are all those of an annotation that stand at an object and count.
+func names(a *cloud.Annotation, annotations map[string]string) []string {
+	if !strings.Contains(a.Name, portPlace) {
+		return []string{stated(a, annotations)}
+	}
+	v := newVocabulary([]cloud.Annotation{*a}, annotations)
+	var out []string
+	for name := range annotations {
+		if _, key, ok := v.find(name); ok && key != "" {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// strangers tell which of the annotations that a vocabulary lacks were meant for it.
+type strangers struct {
+	// own begin annotations of the vocabulary's provider only: prefixes that nobody else uses, and
+	// those below shared prefixes with the provider's mark, as in service.beta.kubernetes.io/aws-….
+	own []string
+	// inputs are the names of the vocabulary that are read.
+	inputs []string
+}
+
+func newStrangers(vocabulary []cloud.Annotation) *strangers {
+	s := &strangers{}
+	for _, a := range vocabulary {
+		if !a.NotRead {
+			s.inputs = append(append(s.inputs, a.Name), a.Aliases...)
+		}
+		prefix, rest, ok := strings.Cut(a.Name, "/")
+		if !ok {
+			continue
+		}
+		own := prefix + "/"
+		if isShared(prefix) {
+			mark, _, marked := strings.Cut(rest, "-")
+			if !marked || a.Name == corev1.AnnotationLoadBalancerSourceRangesKey { // Kubernetes' own
+				continue
+			}
+			own += mark + "-"
+		}
+		s.own = append(s.own, own)
+	}
+	return s
+}
+
+// warn warns of an unknown annotation that begins as the provider's do, or that two letters
+// make one of them.
+func (s *strangers) warn(name string) []string {
+	const typo = 2
+	near := ""
+	for _, own := range s.own {
+		if strings.HasPrefix(name, own) {
+			if near = nearest.Of(name, s.inputs); near == "" {
+				return []string{fmt.Sprintf("annotation %s is not known and has no effect", name)}
+			}
+			break
+		}
+	}
+	if near == "" {
+		near = nearest.Within(name, s.inputs, typo)
+	}
+	if near == "" {
+		return nil
+	}
+	return []string{fmt.Sprintf("annotation %s is not known and has no effect; did you mean %s?", name, near)}
+}
+
+// isShared reports whether several parties define annotations below prefix, so that one
+// which the vocabulary lacks may well be somebody else's.
+func isShared(prefix string) bool {
+	return prefix == "kubernetes.io" || strings.HasSuffix(prefix, ".kubernetes.io") || strings.HasSuffix(prefix, ".k8s.io")
 }

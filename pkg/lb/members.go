@@ -148,18 +148,6 @@ func (n *Nodes) pick(selector labels.Selector) *Selection {
 	return out
 }
 
-func (p *planner) members(nodes *Nodes, selector labels.Selector) []cloud.LoadBalancerMember {
-	s := nodes.Select(selector)
-	if len(s.unreachable) > 0 {
-		lacks := map[cloud.Reach]string{cloud.ByInternalIP: "an InternalIP", cloud.ByAnyIP: "an InternalIP or ExternalIP", cloud.ByInstance: "a provider ID"}
-		p.warnf("nodes without %s get no traffic: %s", lacks[nodes.reach], shortList(s.unreachable))
-	}
-	if !s.matched {
-		p.warnf("the node selector %q matches none of %d nodes: the load balancer has no members", selector, len(nodes.candidates))
-	}
-	return s.Members
-}
-
 // IsReachable reports whether load balancers can reach the Node.
 func IsReachable(n *corev1.Node, reach cloud.Reach) bool {
 	if reach == cloud.ByInstance {
@@ -202,13 +190,4 @@ func addressesOf(n *corev1.Node, kind corev1.NodeAddressType) []netip.Addr {
 		}
 	}
 	return out
-}
-
-// shortList joins at most ten items and says whether there are more.
-func shortList(items []string) string {
-	const most = 10
-	if len(items) <= most {
-		return strings.Join(items, ", ")
-	}
-	return strings.Join(items[:most], ", ") + ", …"
 }

@@ -423,6 +423,38 @@ func TestRoutesAreTheirNodesPlaces(t *testing.T) {
 	}
 }
 
+// Routes to instances, and blackholes, have no address to tell them apart by.
+func TestRouteIsRemovedWhereItsHopWasSeen(t *testing.T) {
+	cidr := netip.MustParsePrefix("10.0.1.0/24")
+	a, b, blackhole := cloud.Route{Destination: cidr, Target: "toy://here/a"}, cloud.Route{Destination: cidr, Target: "toy://there/b"}, cloud.Route{Destination: cidr, Blackhole: true}
+	for _, tt := range []struct {
+		name              string
+		atHere, atThere   cloud.Route
+		remove            cloud.Route
+		atHereN, atThereN int
+	}{
+		{"to an instance", a, b, b, 1, 0},
+		{"to an instance, beside a blackhole", blackhole, b, b, 1, 0},
+		{"a blackhole, beside one to an instance", a, blackhole, blackhole, 1, 0},
+		{"a blackhole in both places", blackhole, blackhole, blackhole, 0, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			here, there, p := two()
+			here.table, there.table = []cloud.Route{tt.atHere}, []cloud.Route{tt.atThere}
+			cluster := cloud.Cluster{UID: "u"}
+			if _, err := p.Routes.List(t.Context(), cluster); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.Routes.Apply(t.Context(), cluster, nil, []cloud.Route{tt.remove})[0]; err != nil {
+				t.Fatal(err)
+			}
+			if len(here.table) != tt.atHereN || len(there.table) != tt.atThereN {
+				t.Errorf("%v and %v are left, want %d and %d routes", here.table, there.table, tt.atHereN, tt.atThereN)
+			}
+		})
+	}
+}
+
 func TestRoutesOfPlaceWithoutAny(t *testing.T) {
 	_, _, p := two(func(t *toy, p *cloud.Provider) {
 		if t.name == "there" {

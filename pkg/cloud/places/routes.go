@@ -116,7 +116,7 @@ func (r *routes) holders(cluster cloud.Cluster, route cloud.Route) []int {
 	for k := range r.places {
 		all = append(all, k)
 		if slices.ContainsFunc(r.last[k][cluster.UID], func(o cloud.Route) bool {
-			return o.Destination == route.Destination && o.NextHop == route.NextHop
+			return o.Destination == route.Destination && o.Hop() == route.Hop()
 		}) {
 			seen = append(seen, k)
 		}
