@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/collectors"
 	"github.com/isthmus-cloud/isthmus/pkg/lb"
 )
 
@@ -72,8 +74,6 @@ type Controller struct {
 	nodes    *nodes
 	queue    workqueue.TypedDelayingInterface[string]
 	records  records
-	// told: the cloud tells of the end of work that a Service waits for.
-	told bool
 }
 
 // New returns a Controller. Its queue works from now on; the end of Run ends it.
@@ -100,10 +100,8 @@ func New(c Config) (*Controller, error) {
 	if c.NodeWait <= 0 {
 		c.NodeWait = 5 * time.Second
 	}
-	_, told := c.LoadBalancers.(cloud.Waiting)
 	return &Controller{
 		Config:   c,
-		told:     told,
 		services: c.Services.Lister(),
 		nodes:    newNodes(c.Nodes.Lister(), &c.Provider.LoadBalancing),
 		records:  records{byKey: map[string]*entry{}},
@@ -204,4 +202,44 @@ func (c *Controller) next(ctx context.Context) bool {
 		c.queue.AddAfter(key, again)
 	}
 	return true
+}
+
+// Metrics are the controller's numbers, under the framework's names where it has them. The
+// queue's own are workqueue_*{name="service"}.
+type Metrics struct {
+	syncs           *prometheus.CounterVec
+	nodeSyncErrors  prometheus.Counter
+	nodeSyncLatency prometheus.Histogram
+	hostLatency     prometheus.Histogram
+	repairs         prometheus.Counter
+}
+
+// NewMetrics makes the metrics and registers them with r; nil registers them nowhere. Those
+// that r has already are shared.
+func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
+	const subsystem = "service_controller"
+	seconds := prometheus.ExponentialBuckets(.001, 4, 10)
+	m := &Metrics{
+		syncs: prometheus.NewCounterVec(prometheus.CounterOpts{Subsystem: subsystem, Name: "loadbalancer_sync_total",
+			Help: "Work on load balancers by operation (ensure, verify, update_members, delete) and result (done, waiting, failed)."}, []string{"operation", "result"}),
+		nodeSyncErrors: prometheus.NewCounter(prometheus.CounterOpts{Subsystem: subsystem, Name: "nodesync_error_total",
+			Help: "Updates of members after a change of Nodes that failed."}),
+		nodeSyncLatency: prometheus.NewHistogram(prometheus.HistogramOpts{Subsystem: subsystem, Name: "nodesync_latency_seconds",
+			Help: "Time to work out which load balancers a change of Nodes concerns.", Buckets: seconds}),
+		hostLatency: prometheus.NewHistogram(prometheus.HistogramOpts{Subsystem: subsystem, Name: "update_loadbalancer_host_latency_seconds",
+			Help: "Time to update one load balancer's members.", Buckets: seconds}),
+		repairs: prometheus.NewCounter(prometheus.CounterOpts{Subsystem: subsystem, Name: "repairs_total",
+			Help: "Load balancers that others had changed and that were put right."}),
+	}
+	err := errors.Join(collectors.Register(r, &m.syncs), collectors.Register(r, &m.nodeSyncErrors), collectors.Register(r, &m.nodeSyncLatency),
+		collectors.Register(r, &m.hostLatency), collectors.Register(r, &m.repairs))
+	if err != nil {
+		return nil, fmt.Errorf("service controller: %w", err)
+	}
+	for _, operation := range []string{"ensure", "verify", "update_members", operationDelete} {
+		for _, result := range []string{resultDone, resultWaiting, resultFailed} {
+			m.syncs.WithLabelValues(operation, result) // so that alerts have a zero to start from
+		}
+	}
+	return m, nil
 }

@@ -122,6 +122,42 @@ func hasTaint(node *corev1.Node, key string) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == key })
 }
 
+// watch is how a change of Nodes is seen to concern a Service.
+type watch struct {
+	selector labels.Selector
+	digest   string
+}
+
+// watched returns what each Service selects and what that was when it was last worked on.
+func (r *records) watched() map[string]*watch {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := make(map[string]*watch, len(r.byKey))
+	for key, e := range r.byKey {
+		if w := e.watching.Load(); w != nil {
+			out[key] = w
+		}
+	}
+	return out
+}
+
+// members returns the Nodes and what selector selects of them, and has a change of that
+// noticed from now on.
+func (c *Controller) members(e *entry, selector labels.Selector) (*lb.Nodes, *lb.Selection, error) {
+	for {
+		set, err := c.nodes.current()
+		if err != nil {
+			return nil, nil, err
+		}
+		selection := set.Select(selector)
+		e.watching.Store(&watch{selector: selector, digest: selection.Digest})
+		// A pass over the Services in between would have missed us.
+		if again, err := c.nodes.current(); err == nil && again == set {
+			return set, selection, nil
+		}
+	}
+}
+
 // followNodes makes changes of Nodes take effect, many of them at once.
 func (c *Controller) followNodes(ctx context.Context) {
 	for {

@@ -59,6 +59,37 @@ func TestFinalizersOfTheExistingManager(t *testing.T) {
 	}
 }
 
+// An existing manager that serves the Service by now, for a class of its own, may have its finalizers
+// on it: only it lets go of them.
+func TestFinalizersOfTheExistingManagerStayWhereOthersServeByNow(t *testing.T) {
+	const theirs = "gke.networking.io/l4-netlb-v1"
+	for _, before := range []*string{nil, new("isthmus-cloud.github.io/fake")} {
+		w := newWorld(t, withTraits(func(l *cloud.LoadBalancerTraits) {
+			l.Finalizers = func(*cloud.LoadBalancerSpec) (set, all []string) { return []string{theirs}, []string{theirs} }
+		}))
+		w.create(service("web", func(s *corev1.Service) { s.Spec.LoadBalancerClass = before }))
+		w.sync("web")
+		w.change("web", func(s *corev1.Service) {
+			s.Spec.LoadBalancerClass = new("networking.gke.io/l4-regional-external-legacy")
+		})
+		w.sync("web")
+		w.wantCalls("ensure web uid web-1 []", "delete web uid web-1")
+		want := []string{theirs}
+		if before == nil {
+			want = []string{finalizer, theirs} // which the framework has for Services of any class, too
+		}
+		if s := w.stored("web"); !slices.Equal(s.Finalizers, want) {
+			t.Errorf("a Service that had the class %s is left with the finalizers %v, want %v", value(before), s.Finalizers, want)
+		}
+		w.delete("web")
+		w.sync("web")
+		w.wantCalls()
+		if s := w.stored("web"); s == nil || !slices.Equal(s.Finalizers, want) {
+			t.Errorf("a deletion that others work on leaves %v, want the finalizers %v", s, want)
+		}
+	}
+}
+
 // A Service without a class that says to be another controller's is left to it.
 func TestServicesOfOthersAreLeftToThem(t *testing.T) {
 	w := newWorld(t, withTraits(func(l *cloud.LoadBalancerTraits) {
