@@ -31,7 +31,7 @@ func labeled(labels map[string]string) *corev1.PersistentVolume {
 
 func dynamic(labels map[string]string) *corev1.PersistentVolume {
 	object := labeled(labels)
-	object.Annotations = map[string]string{pv.AnnotationProvisionedBy: "somebody"}
+	object.Annotations = map[string]string{"pv.kubernetes.io/provisioned-by": "somebody"}
 	return object
 }
 

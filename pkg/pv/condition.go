@@ -30,5 +30,5 @@ func Condition(sources []cloud.VolumeSource) string {
 	}
 	return fmt.Sprintf("has(object.metadata.annotations) && %q in object.metadata.annotations\n"+
 		"? (has(object.metadata.labels) && (%s)) || (!has(object.spec.csi) && (%s))\n"+
-		": (%s)", AnnotationProvisionedBy, strings.Join(pairs, " || "), own, own)
+		": (%s)", annotationProvisionedBy, strings.Join(pairs, " || "), own, own)
 }

@@ -18,8 +18,8 @@ const OptOutLabel = "isthmus-cloud.github.io/skip-persistentvolume-label"
 // zoneDelimiter joins the zones of a volume that can be attached in several.
 const zoneDelimiter = "__"
 
-// AnnotationProvisionedBy marks dynamically provisioned PersistentVolumes.
-const AnnotationProvisionedBy = "pv.kubernetes.io/provisioned-by"
+// annotationProvisionedBy marks dynamically provisioned PersistentVolumes.
+const annotationProvisionedBy = "pv.kubernetes.io/provisioned-by"
 
 // Mutation is what a PersistentVolume lacks. The zero value means nothing.
 type Mutation struct {
@@ -50,7 +50,7 @@ func trustedPairs() [][2]string {
 // source may be any: the scheduler heeds these labels on every PersistentVolume, and the
 // node affinity says no more than they do.
 func Trusted(pv *corev1.PersistentVolume) (m Mutation, ok bool, err error) {
-	if _, dynamic := pv.Annotations[AnnotationProvisionedBy]; !dynamic {
+	if _, dynamic := pv.Annotations[annotationProvisionedBy]; !dynamic {
 		return Mutation{}, false, nil
 	}
 	for _, keys := range trustedPairs() {

@@ -66,7 +66,7 @@ func TestTooManyTerms(t *testing.T) {
 		t.Errorf("decided by the user: %v", err)
 	}
 	dynamic := withTerms(101)
-	dynamic.Annotations = map[string]string{pv.AnnotationProvisionedBy: "p"}
+	dynamic.Annotations = map[string]string{"pv.kubernetes.io/provisioned-by": "p"}
 	dynamic.Labels[corev1.LabelTopologyZone] = "a"
 	if _, ok, err := pv.Trusted(dynamic); !ok || err == nil || err.Error() != want {
 		t.Errorf("trusted: %v, %v, want %q", ok, err, want)

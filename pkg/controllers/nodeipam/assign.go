@@ -46,7 +46,7 @@ func (c *Controller) assign(ctx context.Context, name string) error {
 	case err != nil || node == nil || h.assigned:
 		return err
 	}
-	err = patch(ctx, c.client, node, h.cidrs)
+	err = patch(ctx, c.Client, node, h.cidrs)
 	switch {
 	case err == nil:
 		c.mu.Lock()
@@ -60,7 +60,7 @@ func (c *Controller) assign(ctx context.Context, name string) error {
 	}
 	// The CIDRs stay reserved: the write may have been carried out all the same.
 	if c.queue.NumRequeues(name) >= quietTries && c.unassigned(node.UID) {
-		c.recorder.Eventf(node, corev1.EventTypeWarning, eventFailed, "Pod CIDRs %v cannot be set, will try again: %v", h.cidrs, err)
+		c.Recorder.Eventf(node, corev1.EventTypeWarning, eventFailed, "Pod CIDRs %v cannot be set, will try again: %v", h.cidrs, err)
 	}
 	return err
 }
@@ -71,7 +71,7 @@ func (c *Controller) assign(ctx context.Context, name string) error {
 func (c *Controller) reserve(name string) (*corev1.Node, holding, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	node, err := c.nodes.Lister().Get(name)
+	node, err := c.Nodes.Lister().Get(name)
 	switch {
 	case apierrors.IsNotFound(err):
 		delete(c.waiting, name)
@@ -114,7 +114,7 @@ func (c *Controller) noneLeft(node *corev1.Node, full *fullError) {
 	c.waiting[node.Name] = last
 	c.mu.Unlock()
 	if again {
-		c.recorder.Eventf(node, corev1.EventTypeWarning, eventNotAvailable,
+		c.Recorder.Eventf(node, corev1.EventTypeWarning, eventNotAvailable,
 			"Node waits for a pod CIDR: %v; remove unused Nodes or extend --cluster-cidr", full)
 	}
 }

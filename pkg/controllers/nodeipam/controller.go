@@ -34,12 +34,26 @@ const (
 	pageSize = 500
 )
 
+// Cluster is the Kubernetes cluster that a controller works in. All is required.
+type Cluster struct {
+	Client kubernetes.Interface
+	// Nodes must be a running informer.
+	Nodes coreinformers.NodeInformer
+	// Recorder publishes events about Nodes.
+	Recorder record.EventRecorder
+}
+
+// newQueue returns what the controller's workers take the names of Nodes from.
+func newQueue() workqueue.TypedRateLimitingInterface[string] {
+	return workqueue.NewTypedRateLimitingQueueWithConfig(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryMin, retryMax),
+		workqueue.TypedRateLimitingQueueConfig[string]{Name: "node_ipam_controller"})
+}
+
 // Controller gives Nodes their pod CIDRs. New makes one, Run runs it once.
 type Controller struct {
-	client   kubernetes.Interface
-	nodes    coreinformers.NodeInformer
-	recorder record.EventRecorder
-	queue    workqueue.TypedRateLimitingInterface[string]
+	Cluster
+	queue workqueue.TypedRateLimitingInterface[string]
 
 	mu     sync.Mutex
 	ledger *ledger
@@ -49,22 +63,15 @@ type Controller struct {
 	waiting map[string]time.Time
 }
 
-// New makes a Controller of a configuration that Validate has accepted. Events are recorded
-// with recorder.
-func New(client kubernetes.Interface, nodes coreinformers.NodeInformer, recorder record.EventRecorder, config Config, m *Metrics) *Controller {
-	return &Controller{
-		client: client, nodes: nodes, recorder: recorder,
-		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryMin, retryMax),
-			workqueue.TypedRateLimitingQueueConfig[string]{Name: "node_ipam_controller"}),
-		ledger: newLedger(config, m), gone: map[types.UID]bool{}, waiting: map[string]time.Time{},
-	}
+// New makes a Controller of a configuration that Validate has accepted.
+func New(cluster Cluster, config Config, m *Metrics) *Controller {
+	return &Controller{Cluster: cluster, queue: newQueue(), ledger: newLedger(config, m), gone: map[types.UID]bool{}, waiting: map[string]time.Time{}}
 }
 
 // Run allocates until ctx ends. It returns when no write is under way any more.
 func (c *Controller) Run(ctx context.Context) error {
 	defer c.queue.ShutDown()
-	informer := c.nodes.Informer()
+	informer := c.Nodes.Informer()
 	registration, err := informer.AddEventHandler(c.handlers(ctx))
 	if err != nil {
 		return fmt.Errorf("watch nodes: %w", err)
@@ -102,7 +109,7 @@ func (c *Controller) seed(ctx context.Context) bool {
 
 func (c *Controller) readAll(ctx context.Context) error {
 	p := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-		return c.client.CoreV1().Nodes().List(ctx, o)
+		return c.Client.CoreV1().Nodes().List(ctx, o)
 	})
 	p.PageSize = pageSize
 	return p.EachListItem(ctx, metav1.ListOptions{}, func(o runtime.Object) error {
@@ -159,7 +166,7 @@ func (c *Controller) given(node *corev1.Node) {
 	others := c.gone == nil && !slices.Equal(h.cidrs, cidrs)
 	c.mu.Unlock()
 	if others {
-		c.recorder.Eventf(node, corev1.EventTypeWarning, eventOthers,
+		c.Recorder.Eventf(node, corev1.EventTypeWarning, eventOthers,
 			"Pod CIDR %v was not allocated here: two allocators give one CIDR to two Nodes; turn off kube-controller-manager's (--controllers=*,-node-ipam-controller) or this one", cidrs)
 	}
 }
@@ -182,11 +189,11 @@ func (c *Controller) observe(ctx context.Context, node *corev1.Node) {
 	}
 	c.mu.Unlock()
 	if len(outside) > 0 {
-		c.recorder.Eventf(node, corev1.EventTypeWarning, eventOutOfRange,
+		c.Recorder.Eventf(node, corev1.EventTypeWarning, eventOutOfRange,
 			"Pod CIDR %v lies outside of --cluster-cidr: it is left as it is", outside)
 	}
 	if len(shared) > 0 {
-		c.recorder.Eventf(node, corev1.EventTypeWarning, eventShared,
+		c.Recorder.Eventf(node, corev1.EventTypeWarning, eventShared,
 			"Pod CIDR %v overlaps what another Node or Services have: pods get addresses of each other; delete this Node and let it register again", shared)
 	}
 	if first {

@@ -6,10 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	coreinformers "k8s.io/client-go/informers/core/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
@@ -22,31 +19,24 @@ import (
 // The cloud keeps the account, so that there is none here. NewFromCloud makes one, Run runs
 // it once.
 type FromCloud struct {
-	client   kubernetes.Interface
-	nodes    coreinformers.NodeInformer
-	recorder record.EventRecorder
-	owns     func(*corev1.Node) bool
-	find     Find
-	queue    workqueue.TypedRateLimitingInterface[string]
+	Cluster
+	owns  func(*corev1.Node) bool
+	find  Find
+	queue workqueue.TypedRateLimitingInterface[string]
 }
 
 // Find returns a Node's instance.
 type Find func(ctx context.Context, node *corev1.Node) (*cloud.Instance, error)
 
 // NewFromCloud makes a FromCloud for the Nodes of which owns holds.
-func NewFromCloud(client kubernetes.Interface, nodes coreinformers.NodeInformer, recorder record.EventRecorder, owns func(*corev1.Node) bool, find Find) *FromCloud {
-	return &FromCloud{
-		client: client, nodes: nodes, recorder: recorder, owns: owns, find: find,
-		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryMin, retryMax),
-			workqueue.TypedRateLimitingQueueConfig[string]{Name: "node_ipam_controller"}),
-	}
+func NewFromCloud(cluster Cluster, owns func(*corev1.Node) bool, find Find) *FromCloud {
+	return &FromCloud{Cluster: cluster, owns: owns, find: find, queue: newQueue()}
 }
 
 // Run works until ctx ends. It returns when no write is under way any more.
 func (c *FromCloud) Run(ctx context.Context) error {
 	defer c.queue.ShutDown()
-	informer := c.nodes.Informer()
+	informer := c.Nodes.Informer()
 	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    c.seen,
 		UpdateFunc: func(_, now any) { c.seen(now) },
@@ -72,7 +62,7 @@ func (c *FromCloud) lacks(node *corev1.Node) bool {
 
 // assign gives the Node its instance's CIDRs if it has none.
 func (c *FromCloud) assign(ctx context.Context, name string) error {
-	node, err := c.nodes.Lister().Get(name)
+	node, err := c.Nodes.Lister().Get(name)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
@@ -89,7 +79,7 @@ func (c *FromCloud) assign(ctx context.Context, name string) error {
 		c.tell(node, eventNotAvailable, "Node waits for a pod CIDR: the cloud has given its instance %s none", instance.ProviderID)
 		return fmt.Errorf("node %s: the cloud has given instance %s no pod CIDR", name, instance.ProviderID)
 	}
-	err = patch(ctx, c.client, node, instance.PodCIDRs)
+	err = patch(ctx, c.Client, node, instance.PodCIDRs)
 	switch {
 	case err == nil:
 		klog.FromContext(ctx).V(2).Info("Node has got the pod CIDRs of its instance", "node", klog.KObj(node), "podCIDRs", instance.PodCIDRs)
@@ -104,6 +94,6 @@ func (c *FromCloud) assign(ctx context.Context, name string) error {
 // tell makes an event at the third failure in a row, for the first heal by themselves.
 func (c *FromCloud) tell(node *corev1.Node, reason, format string, args ...any) {
 	if c.queue.NumRequeues(node.Name) == quietTries {
-		c.recorder.Eventf(node, corev1.EventTypeWarning, reason, format, args...)
+		c.Recorder.Eventf(node, corev1.EventTypeWarning, reason, format, args...)
 	}
 }

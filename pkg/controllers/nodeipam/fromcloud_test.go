@@ -47,7 +47,7 @@ func (c *cluster) runFromCloud(g *given) {
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	broadcaster.StartRecordingToSink(&v1core.EventSinkImpl{Interface: c.client.CoreV1().Events("")})
 	owns := func(n *corev1.Node) bool { return !strings.HasPrefix(n.Spec.ProviderID, "other:") }
-	f := NewFromCloud(c.client, nodes.Core().V1().Nodes(), broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "cidrAllocator"}), owns, g.find)
+	f := NewFromCloud(Cluster{c.client, nodes.Core().V1().Nodes(), broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "cidrAllocator"})}, owns, g.find)
 	nodes.Core().V1().Nodes().Informer()
 	nodes.StartWithContext(ctx)
 	ended := make(chan error, 1)

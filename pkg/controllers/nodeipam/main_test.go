@@ -201,7 +201,7 @@ func (c *cluster) run(config Config, t *transport, nodes informers.SharedInforme
 	}
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	broadcaster.StartRecordingToSink(&v1core.EventSinkImpl{Interface: c.client.CoreV1().Events("")})
-	controller = New(client, nodes.Core().V1().Nodes(), broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "cidrAllocator"}), config, m)
+	controller = New(Cluster{client, nodes.Core().V1().Nodes(), broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "cidrAllocator"})}, config, m)
 	ended := make(chan error, 1)
 	nodes.Core().V1().Nodes().Informer()
 	nodes.StartWithContext(ctx)

@@ -31,7 +31,7 @@ func still(t *testing.T, client kubernetes.Interface, nodes ...*corev1.Node) *Co
 	if errs := config.Validate(); len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	c := New(client, informer, record.NewFakeRecorder(100), config, metrics)
+	c := New(Cluster{client, informer, record.NewFakeRecorder(100)}, config, metrics)
 	t.Cleanup(c.queue.ShutDown)
 	return c
 }
@@ -61,13 +61,13 @@ func TestNodeOfTheSameNameGetsNoCIDRMeantForAnother(t *testing.T) {
 	before := made.DeepCopy()
 	before.UID = "that-of-the-node-before"
 	c := still(t, cluster.client, before)
-	if err := patch(t.Context(), c.client, before, mustPrefixes("10.244.0.0/24")); err == nil {
+	if err := patch(t.Context(), c.Client, before, mustPrefixes("10.244.0.0/24")); err == nil {
 		t.Error("the patch was accepted")
 	}
 	if got := cluster.podCIDRs()["again"]; got != "" {
 		t.Errorf("the Node has got %s", got)
 	}
-	if err := patch(t.Context(), c.client, made, mustPrefixes("10.244.0.0/24")); err != nil {
+	if err := patch(t.Context(), c.Client, made, mustPrefixes("10.244.0.0/24")); err != nil {
 		t.Error(err)
 	}
 }

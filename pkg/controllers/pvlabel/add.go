@@ -80,7 +80,7 @@ func (c *Controller) allowed(n *candidate, nodes []*corev1.Node, attached []stri
 	for _, node := range nodes {
 		if slices.Contains(attached, node.Name) && !pv.Matches(node.Labels, place) {
 			c.Metrics.count(resultContradicted)
-			c.once(n.object, corev1.EventTypeWarning, reasonElsewhere,
+			c.once(n.object, reasonElsewhere,
 				"Nothing was added, as it is attached to Node %s, which is not in %s: its Pod could not be scheduled there again; if volumes may be attached outside of their zone, "+
 					"turn their zones off in the cloud's configuration, otherwise move the Pod", node.Name, describe(place))
 			c.settleForNow(n.object)
@@ -90,11 +90,11 @@ func (c *Controller) allowed(n *candidate, nodes []*corev1.Node, attached []stri
 	// Nodes that are about to come, or to get their labels, are no reason to complain.
 	say := c.once
 	if len(nodes) == 0 || slices.ContainsFunc(nodes, uninitialized) {
-		say = func(*corev1.PersistentVolume, string, string, string, ...any) {}
+		say = func(*corev1.PersistentVolume, string, string, ...any) {}
 	}
 	if labels := (pv.Mutation{Labels: n.mutation.Labels}).Place(); stuck(n, labels, nodes) {
 		c.Metrics.count(resultContradicted)
-		say(n.object, corev1.EventTypeWarning, reasonNoNodes,
+		say(n.object, reasonNoNodes,
 			"Nothing was added, as no Node that it can be used on is in %s: its Pod could not be scheduled any more; compare the labels of the Nodes with the cloud's zones; "+
 				"if volumes may be attached outside of their zone, turn their zones off in the cloud's configuration", describe(labels))
 		c.awaitNode(n.object, labels, n.nodes)
@@ -102,7 +102,7 @@ func (c *Controller) allowed(n *candidate, nodes []*corev1.Node, attached []stri
 	}
 	required := n.mutation.Requirements
 	if len(required) > 0 && !slices.ContainsFunc(nodes, func(node *corev1.Node) bool { return pv.Matches(node.Labels, required) }) {
-		say(n.object, corev1.EventTypeWarning, reasonNoNodes,
+		say(n.object, reasonNoNodes,
 			"Node affinity, which could not be changed any more, was not added: no Node is in %s; compare the labels of the Nodes", describe(required))
 		n.mutation.Requirements = nil
 		n.waits = required
@@ -159,7 +159,7 @@ func (c *Controller) write(ctx context.Context, n *candidate) {
 	case err == nil:
 		c.Metrics.count(resultLabeled)
 		logger.V(2).Info("PersistentVolume has got its place", "persistentVolume", klog.KObj(object), "labels", n.mutation.Labels, "requirements", len(n.mutation.Requirements))
-		c.once(object, corev1.EventTypeNormal, reasonLabeled, "Added %s, which were missing", added(n.mutation))
+		c.once(object, reasonLabeled, "Added %s, which were missing", added(n.mutation))
 		if len(n.waits) > 0 {
 			c.say(after, reasonNoNodes)
 			c.awaitNode(after, n.waits, n.nodes)
@@ -192,7 +192,7 @@ func (c *Controller) failed(ctx context.Context, n *candidate, err error) {
 	c.Metrics.count(resultFailed)
 	klog.FromContext(ctx).V(2).Info("PersistentVolume is not labeled for now, will try again", "persistentVolume", klog.KObj(n.object), "reason", err.Error())
 	if c.queue.NumRequeues(n.object.Name) >= quietTries {
-		c.once(n.object, corev1.EventTypeWarning, reasonFailed, "Zone and region cannot be added, will try again: %v", err)
+		c.once(n.object, reasonFailed, "Zone and region cannot be added, will try again: %v", err)
 	}
 	c.queue.AddRateLimited(n.object.Name)
 }

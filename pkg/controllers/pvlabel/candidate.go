@@ -81,7 +81,7 @@ func (c *Controller) decide(n *candidate, v *cloud.Volume) bool {
 		c.invalid(n.object, err)
 	case len(contradictions) > 0:
 		c.Metrics.count(resultContradicted)
-		c.once(n.object, corev1.EventTypeWarning, reasonContradiction,
+		c.once(n.object, reasonContradiction,
 			"Nothing was added, as this is not what the cloud says of volume %s: %s; correct or remove the label, or add %s=true to keep it",
 			n.ref.ID, strings.Join(contradictions, "; "), pv.OptOutLabel)
 		c.settleForNow(n.object)
@@ -98,7 +98,7 @@ func (c *Controller) decide(n *candidate, v *cloud.Volume) bool {
 // has said what no label can hold.
 func (c *Controller) invalid(object *corev1.PersistentVolume, err error) {
 	c.Metrics.count(resultFailed)
-	c.once(object, corev1.EventTypeWarning, reasonInvalid, "Zone and region cannot be added: %v", err)
+	c.once(object, reasonInvalid, "Zone and region cannot be added: %v", err)
 	c.settle(object)
 }
 
@@ -107,13 +107,13 @@ func (c *Controller) unanswered(ctx context.Context, n *candidate, err error) {
 	switch cloud.KindOf(err) {
 	case cloud.KindNotFound:
 		c.Metrics.count(resultFailed)
-		c.once(n.object, corev1.EventTypeWarning, reasonNotFound,
+		c.once(n.object, reasonNotFound,
 			"Volume %s does not exist in the cloud, as far as its project shows, so its zone cannot be added; if it is another project's, add %s=true to keep it as it is: %v",
 			n.ref.ID, pv.OptOutLabel, err)
 		c.settleForNow(n.object)
 	case cloud.KindInvalid, cloud.KindUnsupported, cloud.KindConflict, cloud.KindQuota, cloud.KindFailed:
 		c.Metrics.count(resultFailed)
-		c.once(n.object, corev1.EventTypeWarning, reasonInvalid, "Zone and region cannot be added: volume %s: %v", n.ref.ID, err)
+		c.once(n.object, reasonInvalid, "Zone and region cannot be added: volume %s: %v", n.ref.ID, err)
 		c.settleForNow(n.object)
 	default:
 		c.unknown(ctx, n, err)
@@ -129,7 +129,7 @@ func (c *Controller) unknown(ctx context.Context, n *candidate, err error) {
 		if cloud.KindOf(err) == cloud.KindDenied {
 			text = "The cloud refuses to show volume %s to the cloud controller manager, check its credentials and their project; will try again: %v"
 		}
-		c.once(n.object, corev1.EventTypeWarning, reasonUnknown, text, n.ref.ID, err)
+		c.once(n.object, reasonUnknown, text, n.ref.ID, err)
 	}
 	c.queue.AddRateLimited(n.object.Name)
 }

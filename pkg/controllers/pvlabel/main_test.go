@@ -21,6 +21,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/caller"
 	"github.com/isthmus-cloud/isthmus/pkg/controllers/pvlabel"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
@@ -54,7 +55,7 @@ func newCluster(t *testing.T) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.cloud, err = decorate.New(p, decorate.Options{Reads: decorate.Policy{Attempts: 1}}); err != nil {
+	if c.cloud, err = decorate.New(p, caller.Options{Reads: caller.Policy{Attempts: 1}}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.cloud.Close)

@@ -132,7 +132,11 @@ func (c *Controller) forget(uid types.UID) {
 }
 
 // once publishes an event about object, unless there was one of that reason since it changed.
-func (c *Controller) once(object *corev1.PersistentVolume, kind, reason, format string, args ...any) {
+func (c *Controller) once(object *corev1.PersistentVolume, reason, format string, args ...any) {
+	kind := corev1.EventTypeWarning
+	if reason == reasonLabeled {
+		kind = corev1.EventTypeNormal
+	}
 	if c.say(object, reason) {
 		c.Recorder.Eventf(object, kind, reason, format, args...)
 	}

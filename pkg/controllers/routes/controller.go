@@ -29,16 +29,19 @@ const (
 	adoptAtOnce = 50
 	// pauseMin is the least time between passes that changes of Nodes begin.
 	pauseMin = time.Second
-	// repeatAfter is how long the same event about a Node is not repeated.
+	// repeatAfter is how long the same event about a Node is not repeated, and what somebody has to
+	// mend in the cloud is not tried again.
 	repeatAfter = 5 * time.Minute
 )
 
 // Reasons of events; the first is the framework's.
 const (
-	eventFailed   = "FailedToCreateRoute"
-	eventConflict = "RouteConflict"
-	eventHeld     = "RouteRemovalHeld"
-	eventResumed  = "RouteRemovalResumed"
+	eventFailed     = "FailedToCreateRoute"
+	eventStuck      = "FailedToDeleteRoute"
+	eventUnrecorded = "FailedToRecordRoute"
+	eventConflict   = "RouteConflict"
+	eventHeld       = "RouteRemovalHeld"
+	eventResumed    = "RouteRemovalResumed"
 )
 
 // Config is what a Controller works with. All is required.
@@ -76,6 +79,7 @@ type Controller struct {
 	known    map[path]bool       // see plan
 	adopted  map[path]bool       // that an attempt to record them has succeeded
 	failures map[path]int        // of routes to be made, how often each has failed
+	refused  map[attempt]refusal // see due
 	reported map[event]time.Time // when an event was published last
 	hold     hold
 	more     bool // to do, as it seems: the next pass does so at once
@@ -90,7 +94,7 @@ func New(c Config) *Controller {
 		client: c.Client, nodes: c.Nodes, routes: c.Routes, routing: routing{c.Traits, c.Owns}, cluster: c.Cluster, recorder: c.Recorder, period: c.Period,
 		guard: c.Guard, metrics: c.Metrics, clock: c.Clock,
 		status: newConditions(c.Client, c.Nodes),
-		known:  map[path]bool{}, adopted: map[path]bool{}, failures: map[path]int{}, reported: map[event]time.Time{},
+		known:  map[path]bool{}, adopted: map[path]bool{}, failures: map[path]int{}, refused: map[attempt]refusal{}, reported: map[event]time.Time{},
 	}
 }
 
@@ -190,6 +194,7 @@ func (c *Controller) pass(ctx context.Context) {
 		}
 	}
 	c.known = p.known
+	maps.DeleteFunc(c.refused, func(_ attempt, r refusal) bool { return !c.clock.Now().Before(r.until) })
 	if sure {
 		p.remove = append(p.remove, c.removable(ctx, p)...)
 	}
@@ -221,7 +226,12 @@ func (c *Controller) settle(n *corev1.Node, p *plan, result result) {
 		pending = pending || result.pending[at]
 		if err := result.failed[at]; err != nil {
 			complete = false
-			c.report(n, eventFailed, fmt.Sprintf("Could not create route to %s via %s: %v", at.destination, at.hop, err))
+			c.report(n, eventFailed, fmt.Sprintf("Could not create route to %s via %s: %v%s", at.destination, at.hop, err, c.nextStep(err)))
+		}
+		for other, err := range result.stuck {
+			if other.destination == at.destination {
+				c.report(n, eventStuck, fmt.Sprintf("Could not delete route to %s via %s, which does not lead to the Node: %v%s", other.destination, other.hop, err, c.nextStep(err)))
+			}
 		}
 	}
 	for _, at := range p.conflicts[n.Name] {

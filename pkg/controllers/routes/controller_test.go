@@ -3,6 +3,7 @@ package routes
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,15 +17,17 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/deletionguard"
 )
 
 // table is a cloud's routes.
 type table struct {
 	mu      sync.Mutex
 	routes  map[path]cloud.Route
-	applied []int    // how many routes were to be added, by call
-	order   []string // what was done, in order
-	refuse  bool
+	applied []int        // how many routes were to be added, by call
+	order   []string     // what was done, in order
+	refuse  bool         // to add
+	fail    error        // whatever is to be changed
 	down    error        // what List answers
 	attempt map[path]int // to add a route
 }
@@ -55,6 +58,9 @@ func (x *table) Apply(_ context.Context, _ cloud.Cluster, add, remove []cloud.Ro
 		did = append(did, fmt.Sprintf("-%s>%s", r.Destination, r.Hop()))
 	}
 	x.order = append(x.order, strings.Join(did, " "))
+	if x.fail != nil {
+		return slices.Repeat([]error{x.fail}, len(errs))
+	}
 	for k, r := range add {
 		x.attempt[pathOf(r)]++
 		if x.refuse {
@@ -125,7 +131,7 @@ func newLab(t *testing.T, routes int, live, seen []runtime.Object) *lab {
 	}
 	l.Controller = New(Config{
 		Client: l.live, Nodes: factory.Core().V1().Nodes(), Routes: l.cloud, Recorder: l.events, Period: time.Hour,
-		Guard:   Guard{Count: 3, Percent: 45, Settle: 10 * time.Minute, Release: func(time.Time) string { return "Say so." }},
+		Guard:   Guard{Limits: deletionguard.Limits{Count: 3, Percent: 45, Settle: 10 * time.Minute}, Release: func(time.Time) string { return "Say so." }},
 		Metrics: metrics, Clock: l.now,
 	})
 	factory.Core().V1().Nodes().Informer()

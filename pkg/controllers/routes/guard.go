@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/deletionguard"
 )
 
 const (
@@ -25,15 +26,10 @@ const (
 // a list of Nodes that lacks most of them is rather an API server that was restored from a
 // backup, or asked too early, than a cluster without Nodes.
 type Guard struct {
-	// Count and Percent are the limit: as many routes, or that share of the cluster's routes,
-	// whichever is more, may go in one pass. A Percent of 100 lets all go.
-	Count, Percent int
-	// Settle is how long a greater loss must last until it is believed, where other routes lead
-	// to Nodes; 0 means that only an operator lets it go.
-	Settle time.Duration
-	// Operator reads an operator's word: whether what is held goes, and what is wrong with how it
-	// was said. It is asked while routes are held. May be nil.
-	Operator func(context.Context) (confirmed bool, problem string)
+	// Limits are of the cluster's routes that may go in one pass. A Percent of 100 lets all go.
+	Limits deletionguard.Limits
+	// Operator reads an operator's word. It is asked while routes are held. May be nil.
+	Operator func(context.Context) deletionguard.Operator
 	// Release says how an operator does that now, in an Event.
 	Release func(now time.Time) string
 }
@@ -42,33 +38,26 @@ type Guard struct {
 // one, gone to none.
 type loss struct{ gone, kept int }
 
-// evaluate says why the routes of Nodes that are gone stay, "" when they may go; settled tells
-// that the loss has lasted for Settle. The first row that fits counts:
-//
-//	gone             kept    settled   verdict
-//	none, or one     any     any       go
-//	all, 2 at least  none    any       held: nothing shows that this is the cluster's list of Nodes
-//	≤ limit          some    any       go
-//	> limit          some    yes       go
-//	> limit          some    no        held
-func (g *Guard) evaluate(l loss, settled bool) string {
-	total := l.gone + l.kept
-	limit := max(g.Count, total*g.Percent/100)
-	switch {
-	case l.gone <= 1 || g.Percent >= 100:
+// evaluate says why the routes of Nodes that are gone stay, "" when they may go. It is the deletion guard's
+// rule, by which the routes that are kept show that this is the cluster's list of Nodes; but one may always go.
+func (g *Guard) evaluate(l loss, lasted time.Duration) string {
+	counts := deletionguard.Counts{Seen: l.kept, SeenHere: l.kept, Missing: l.gone, MissingHere: l.gone}
+	verdict := deletionguard.Evaluate(deletionguard.Input{Claim: deletionguard.IDNotFound, Evidence: deletionguard.IDResolved,
+		Counts: counts, Limits: &g.Limits, Lasted: lasted})
+	switch total := l.gone + l.kept; {
+	case l.gone <= 1 || verdict.Allows():
 		return ""
 	case l.kept == 0:
 		return fmt.Sprintf("not one of the %d routes leads to a node", total)
-	case l.gone <= limit || settled:
-		return ""
+	default:
+		return fmt.Sprintf("%d of %d routes lead to no node, more than the limit of %d", l.gone, total, g.Limits.Of(counts))
 	}
-	return fmt.Sprintf("%d of %d routes lead to no node, more than the limit of %d", l.gone, total, limit)
 }
 
 // judge says why nothing of p.gone may be removed, "" when it may.
-func (g *Guard) judge(p *plan, settled bool) string {
+func (g *Guard) judge(p *plan, lasted time.Duration) string {
 	for _, l := range p.losses() {
-		if reason := g.evaluate(l, settled); reason != "" {
+		if reason := g.evaluate(l, lasted); reason != "" {
 			return reason
 		}
 	}
@@ -106,7 +95,7 @@ type hold struct {
 func (c *Controller) liveNodes(ctx context.Context, p *plan) []*corev1.Node {
 	now := c.clock.Now()
 	if c.hold.reason != "" && len(p.remove) == 0 && now.Sub(c.hold.looked) < liveWhileHeld {
-		if confirmed, _ := c.operator(ctx); !confirmed { // what is wrong with it is told when the read is due
+		if !c.operator(ctx).Confirmed { // what is wrong with it is told when the read is due
 			return nil
 		}
 	}
@@ -133,9 +122,9 @@ func (c *Controller) liveNodes(ctx context.Context, p *plan) []*corev1.Node {
 }
 
 // operator asks whether an operator lets routes go.
-func (c *Controller) operator(ctx context.Context) (confirmed bool, problem string) {
+func (c *Controller) operator(ctx context.Context) deletionguard.Operator {
 	if c.guard.Operator == nil {
-		return false, ""
+		return deletionguard.Operator{}
 	}
 	return c.guard.Operator(ctx)
 }
@@ -143,19 +132,19 @@ func (c *Controller) operator(ctx context.Context) (confirmed bool, problem stri
 // removable returns the routes of Nodes that are gone which may be removed now, and tells of
 // those that may not.
 func (c *Controller) removable(ctx context.Context, p *plan) []cloud.Route {
-	now := c.clock.Now()
-	if c.guard.judge(p, false) == "" {
+	reason := c.guard.judge(p, 0)
+	if reason == "" {
 		c.hold.over = time.Time{}
 	} else if c.hold.over.IsZero() {
-		c.hold.over = now
+		c.hold.over = c.clock.Now()
+	} else {
+		reason = c.guard.judge(p, c.clock.Since(c.hold.over))
 	}
-	settled := !c.hold.over.IsZero() && c.guard.Settle > 0 && now.Sub(c.hold.over) >= c.guard.Settle
-	reason := c.guard.judge(p, settled)
 	if reason != "" {
-		switch confirmed, problem := c.operator(ctx); {
-		case problem != "":
-			reason += "; " + problem
-		case confirmed:
+		switch word := c.operator(ctx); {
+		case word.Problem != "":
+			reason += "; " + word.Problem
+		case word.Confirmed:
 			klog.FromContext(ctx).V(2).Info("An operator lets these routes go", "routes", len(p.gone), "doubt", reason)
 			reason = ""
 		}

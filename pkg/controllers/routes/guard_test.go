@@ -15,30 +15,31 @@ import (
 	k8stesting "k8s.io/client-go/testing"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/deletionguard"
 )
 
 func TestGuardEvaluate(t *testing.T) {
-	usual := Guard{Count: 3, Percent: 45}
-	off := Guard{Count: 3, Percent: 100}
+	usual := Guard{Limits: deletionguard.Limits{Count: 3, Percent: 45, Settle: time.Minute}}
+	off := Guard{Limits: deletionguard.Limits{Count: 3, Percent: 100}}
 	for _, test := range []struct {
-		name    string
-		guard   Guard
-		loss    loss
-		settled bool
-		want    string
+		name   string
+		guard  Guard
+		loss   loss
+		lasted time.Duration
+		want   string
 	}{
-		{"nothing is gone", usual, loss{0, 10}, false, ""},
-		{"there is nothing", usual, loss{0, 0}, false, ""},
-		{"the last one", usual, loss{1, 0}, false, ""},
-		{"both of two", usual, loss{2, 0}, false, "not one of the 2 routes leads to a node"},
-		{"all three, for long", usual, loss{3, 0}, true, "not one of the 3 routes leads to a node"},
-		{"the count", usual, loss{3, 1}, false, ""},
-		{"the share", usual, loss{45, 55}, false, ""},
-		{"more than the share", usual, loss{46, 54}, false, "46 of 100 routes lead to no node, more than the limit of 45"},
-		{"more than the share, for long", usual, loss{46, 54}, true, ""},
-		{"turned off", off, loss{100, 0}, false, ""},
+		{"nothing is gone", usual, loss{0, 10}, 0, ""},
+		{"there is nothing", usual, loss{0, 0}, 0, ""},
+		{"the last one", usual, loss{1, 0}, 0, ""},
+		{"both of two", usual, loss{2, 0}, 0, "not one of the 2 routes leads to a node"},
+		{"all three, for long", usual, loss{3, 0}, time.Minute, "not one of the 3 routes leads to a node"},
+		{"the count", usual, loss{3, 1}, 0, ""},
+		{"the share", usual, loss{45, 55}, 0, ""},
+		{"more than the share", usual, loss{46, 54}, 0, "46 of 100 routes lead to no node, more than the limit of 45"},
+		{"more than the share, for long", usual, loss{46, 54}, time.Minute, ""},
+		{"turned off", off, loss{100, 0}, 0, ""},
 	} {
-		if got := test.guard.evaluate(test.loss, test.settled); got != test.want {
+		if got := test.guard.evaluate(test.loss, test.lasted); got != test.want {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)
 		}
 	}
@@ -51,7 +52,7 @@ func TestGuardCountsByFamily(t *testing.T) {
 	if diff := cmp.Diff([2]loss{{1, 0}, {1, 0}}, p.losses(), cmp.AllowUnexported(loss{})); diff != "" {
 		t.Errorf("losses (-want +got):\n%s", diff)
 	}
-	if reason := (&Guard{Count: 3, Percent: 45}).judge(p, false); reason != "" {
+	if reason := (&Guard{Limits: deletionguard.Limits{Count: 3, Percent: 45}}).judge(p, 0); reason != "" {
 		t.Errorf("the last Node's routes are held: %s", reason)
 	}
 }
@@ -126,7 +127,9 @@ func TestManyRoutesAreHeld(t *testing.T) {
 func TestAllRoutesAreHeldUntilAnOperatorSaysSo(t *testing.T) {
 	l := newLab(t, 3, nil, nil)
 	confirmed, problem := false, ""
-	l.guard.Operator = func(context.Context) (bool, string) { return confirmed, problem }
+	l.guard.Operator = func(context.Context) deletionguard.Operator {
+		return deletionguard.Operator{Confirmed: confirmed, Problem: problem}
+	}
 	ctx := t.Context()
 	if got := l.after(ctx, 0); got != 3 || !strings.Contains(l.event(), "not one of the 3 routes leads to a node. Say so.") {
 		t.Errorf("%d routes, want 3", got)

@@ -189,14 +189,20 @@ func (p *plan) replaced(remove []cloud.Route) (old, rest []cloud.Route) {
 	return old, rest
 }
 
-// room tells routes to be added for which the table has room from the others. What takes
-// another one's place, or completes a partial one, needs none.
-func (p *plan) room() (fit, over []cloud.Route) {
-	free := p.Max - len(p.listed)
+// room tells routes to be added for which the table has room from the others. What takes the place of another one, which
+// is there or is of old, or completes a partial one, needs none.
+func (p *plan) room(old []cloud.Route) (fit, over []cloud.Route) {
+	free, places := p.Max-len(p.listed), map[netip.Prefix]int{}
+	for _, r := range old {
+		places[r.Destination.Masked()]++
+	}
 	for _, r := range p.add {
 		needs := !p.listed[pathOf(r)] && (!p.OneHop || !p.taken[r.Destination])
 		switch {
 		case p.Max <= 0 || !needs:
+			fit = append(fit, r)
+		case places[r.Destination] > 0:
+			places[r.Destination]--
 			fit = append(fit, r)
 		case free > 0:
 			free--
