@@ -26,6 +26,7 @@ import (
 	ccmoptions "github.com/isthmus-cloud/isthmus/pkg/ccm/options"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/caller"
 	"github.com/isthmus-cloud/isthmus/pkg/providers"
 	"github.com/isthmus-cloud/isthmus/pkg/version"
 	"github.com/isthmus-cloud/isthmus/webhooks/pvlabel"
@@ -140,12 +141,12 @@ func (o *options) cloud(ctx context.Context, m *ccm.Manager) (*decorate.Provider
 	if err != nil {
 		return nil, err
 	}
-	counted, err := decorate.NewMetrics(metrics.Registry)
+	counted, err := caller.NewMetrics(metrics.Registry)
 	if err != nil {
 		return nil, err
 	}
-	decoration := decorate.Options{Metrics: counted}
-	traffic, err := decorate.NewTraffic(flags.Name, decoration)
+	decoration := caller.Options{Metrics: counted}
+	traffic, err := caller.NewTraffic(flags.Name, decoration)
 	if err != nil {
 		return nil, err
 	}

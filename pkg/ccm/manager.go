@@ -12,6 +12,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
+	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -69,7 +70,7 @@ func New(ctx context.Context, o *options.Options) (*Manager, error) {
 		return nil, err
 	}
 	resync := o.Component.Generic.MinResyncPeriod.Duration
-	m.informers = informers.NewSharedInformerFactoryWithOptions(m.client, resync+rand.N(resync), informers.WithTransform(apiclient.Trim))
+	m.informers = informers.NewSharedInformerFactoryWithOptions(m.client, resync+rand.N(resync), informers.WithTransform(crcache.TransformStripManagedFields()))
 	if m.watches() {
 		m.informers.Core().V1().Nodes().Informer()
 		m.informers.Core().V1().Services().Informer()

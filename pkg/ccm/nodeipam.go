@@ -14,10 +14,9 @@ import (
 
 // nodeIPAMController makes the controller and returns what runs it.
 func (l *leaderControllers) nodeIPAMController(ctx context.Context, client kubernetes.Interface, a *nodes.Adapter) (func(), error) {
-	informer := l.informers.Core().V1().Nodes()
 	if l.opts.FromCloud() {
 		recorder, shutdown := l.recorder(ctx, "cidrAllocator")
-		c := nodeipam.NewFromCloud(client, informer, recorder, l.provider.Owns, a.WithPodCIDRs)
+		c := nodeipam.NewFromCloud(nodeipam.Cluster{Client: client, Nodes: l.informers.Core().V1().Nodes(), Recorder: recorder}, l.provider.Owns, a.WithPodCIDRs)
 		return l.instrumented(ctx, options.NodeIPAMController, "nodeipam", c.Run, shutdown), nil
 	}
 	config, err := l.opts.NodeIPAMConfig()
@@ -29,6 +28,6 @@ func (l *leaderControllers) nodeIPAMController(ctx context.Context, client kuber
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	recorder, shutdown := l.recorder(ctx, "cidrAllocator")
-	c := nodeipam.New(client, informer, recorder, config, m)
+	c := nodeipam.New(nodeipam.Cluster{Client: client, Nodes: l.informers.Core().V1().Nodes(), Recorder: recorder}, config, m)
 	return l.instrumented(ctx, options.NodeIPAMController, "nodeipam", c.Run, shutdown), nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/ccm/nodes"
 	"github.com/isthmus-cloud/isthmus/pkg/ccm/options"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/deletionguard"
 	"github.com/isthmus-cloud/isthmus/pkg/controllers/routes"
 )
 
@@ -23,16 +24,14 @@ func (l *leaderControllers) routeController(ctx context.Context, client kubernet
 		return nil, nil
 	}
 	recorder, shutdown := l.recorder(ctx, "route_controller")
-	limits := l.opts.NodeDeletion
 	c := routes.New(routes.Config{
 		Client: client, Nodes: l.informers.Core().V1().Nodes(), Routes: l.provider.Routes, Traits: l.provider.Routing, Owns: l.provider.Owns,
 		Cluster: l.cluster, Recorder: recorder,
 		Period: l.opts.Component.KubeCloudShared.RouteReconciliationPeriod.Duration,
 		Guard: routes.Guard{
-			Count: limits.Count, Percent: limits.Percent, Settle: limits.Settle,
-			Operator: func(ctx context.Context) (bool, string) {
-				word := nodes.Operator(ctx, l.client, clock.RealClock{})
-				return word.Confirmed, word.Problem
+			Limits: l.opts.NodeDeletion,
+			Operator: func(ctx context.Context) deletionguard.Operator {
+				return nodes.Operator(ctx, l.client, clock.RealClock{})
 			},
 			Release: func(now time.Time) string {
 				return fmt.Sprintf("If these Nodes are really gone, say so with: kubectl annotate --overwrite namespace %s %s=%s",

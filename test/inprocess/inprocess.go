@@ -13,6 +13,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/ccm/options"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/caller"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack"
 	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
@@ -25,7 +26,7 @@ type Options struct {
 	Args []string
 	// RequestTimeout is that of one call to the cloud, 10 s when it is zero.
 	RequestTimeout time.Duration
-	Decorate       decorate.Options
+	Decorate       caller.Options
 	// Factory makes the cloud of --cloud-provider=fake; nil is OpenStack.
 	Factory cloud.Factory
 }

@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
-	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/caller"
 	"github.com/isthmus-cloud/isthmus/test/inprocess"
 )
 
@@ -151,7 +151,7 @@ func (c *cluster) startFake(f *fakeCloud, args ...string) *inprocess.Manager {
 func (c *cluster) fakeOptions(f *fakeCloud, args []string) inprocess.Options {
 	return inprocess.Options{
 		Factory: f.make, Kubeconfig: c.kubeconfig,
-		Decorate: decorate.Options{Clock: clock.RealClock{}, Reads: decorate.Policy{BackoffBase: time.Millisecond}},
+		Decorate: caller.Options{Clock: clock.RealClock{}, Reads: caller.Policy{BackoffBase: time.Millisecond}},
 		Args: append([]string{"--cluster-cidr=10.244.0.0/16", "--leader-elect=false", "--node-monitor-period=100ms",
 			"--route-reconciliation-period=200ms"}, args...),
 	}

@@ -20,7 +20,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/isthmus-cloud/isthmus/manifests"
-	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/caller"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
 	"github.com/isthmus-cloud/isthmus/test/inprocess"
@@ -300,7 +300,7 @@ func (c *cluster) start(content string, clk clock.Clock, args []string) *running
 	}
 	m := inprocess.Start(c.t, inprocess.Options{
 		CloudConf: content, Kubeconfig: c.kubeconfig, RequestTimeout: timeout,
-		Decorate: decorate.Options{Clock: clk, Reads: decorate.Policy{BackoffBase: time.Millisecond, Deadline: 5 * timeout}},
+		Decorate: caller.Options{Clock: clk, Reads: caller.Policy{BackoffBase: time.Millisecond, Deadline: 5 * timeout}},
 		Args: append([]string{
 			"--cluster-cidr=10.244.0.0/16",
 			"--leader-elect-lease-duration=15s", "--leader-elect-renew-deadline=10s", "--leader-elect-retry-period=200ms",

@@ -60,7 +60,7 @@ func (c *cluster) deleteService(name string) {
 	}
 }
 
-// address waits for the Service's address.
+// address waits for the Service's address, and until all that belongs to it is done: the annotations come last.
 func (c *cluster) address(name string) string {
 	c.t.Helper()
 	address := ""
@@ -68,6 +68,9 @@ func (c *cluster) address(name string) string {
 		s, _ := c.service(name)
 		if len(s.Status.LoadBalancer.Ingress) == 0 {
 			return fmt.Sprintf("Service %s has no address; events: %s", name, c.eventsOf(name))
+		}
+		if s.Annotations["loadbalancer.openstack.org/load-balancer-id"] == "" {
+			return fmt.Sprintf("Service %s has an address, but its load balancer is not done; events: %s", name, c.eventsOf(name))
 		}
 		address = s.Status.LoadBalancer.Ingress[0].IP
 		return ""

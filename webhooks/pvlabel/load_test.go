@@ -14,6 +14,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/caller"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 	"github.com/isthmus-cloud/isthmus/test/eventually"
@@ -28,7 +29,7 @@ func startDecorated(t *testing.T) (*ossim.Sim, *pvlabel.Handler) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := decorate.New(p, decorate.Options{})
+	d, err := decorate.New(p, caller.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,14 +50,6 @@ func Named(config *rest.Config, name string) *rest.Config {
 	return config
 }
 
-// Trim drops what no controller reads from the informers' objects.
-func Trim(obj any) (any, error) {
-	if o, ok := obj.(metav1.Object); ok {
-		o.SetManagedFields(nil)
-	}
-	return obj, nil
-}
-
 // retryEvery is the time between attempts to reach the API server at start.
 const retryEvery = 500 * time.Millisecond
 

@@ -2,23 +2,22 @@ package apiclient
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
+
+	"github.com/isthmus-cloud/isthmus/pkg/dryrun"
 )
 
 // DryRun makes the API server check every write of config's clients, answer as if it
 // had stored it, and store nothing (the API's dryRun=All); each write is logged once.
 func DryRun(config *rest.Config, logger klog.Logger) {
-	d := &dryRun{logger: logger, seen: map[[sha256.Size]byte]bool{}}
+	d := &dryRun{logger: logger}
 	config.ContentType = runtime.ContentTypeJSON
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return dryRunTransport{d, next} })
 }
@@ -26,13 +25,8 @@ func DryRun(config *rest.Config, logger klog.Logger) {
 // dryRun is what the transports of all clients share.
 type dryRun struct {
 	logger klog.Logger
-
-	mu   sync.Mutex
-	seen map[[sha256.Size]byte]bool // at most maxSeen
+	once   dryrun.Once
 }
-
-// maxSeen bounds how many writes are remembered as logged; then all are logged once more.
-const maxSeen = 100_000
 
 type dryRunTransport struct {
 	*dryRun
@@ -49,14 +43,9 @@ func (t dryRunTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Method == http.MethodGet || req.Method == http.MethodHead || asks(req.URL.Path) {
 		return t.next.RoundTrip(req)
 	}
-	var body []byte
-	if req.Body != nil {
-		var err error
-		body, err = io.ReadAll(req.Body)
-		_ = req.Body.Close()
-		if err != nil {
-			return nil, err
-		}
+	body, err := dryrun.Body(req)
+	if err != nil {
+		return nil, err
 	}
 	t.log(req, body)
 	dry := req.Clone(req.Context())
@@ -75,17 +64,6 @@ func (d *dryRun) log(req *http.Request, body []byte) {
 	if strings.HasSuffix(req.URL.Path, "/events") || strings.Contains(req.URL.Path, "/events/") {
 		return
 	}
-	key := sha256.Sum256(slices.Concat([]byte(req.Method+" "+req.URL.Path+" "), body))
-	d.mu.Lock()
-	repeated := d.seen[key]
-	if len(d.seen) >= maxSeen {
-		clear(d.seen)
-	}
-	d.seen[key] = true
-	d.mu.Unlock()
-	logger := d.logger
-	if repeated {
-		logger = logger.V(4)
-	}
-	logger.Info("Dry run: the API server would store", "method", req.Method, "path", req.URL.Path, "body", strings.TrimSpace(string(body)))
+	d.once.Logger(d.logger, req.Method+" "+req.URL.Path, body).
+		Info("Dry run: the API server would store", "method", req.Method, "path", req.URL.Path, "body", strings.TrimSpace(string(body)))
 }

@@ -3,42 +3,199 @@ package nodes
 import (
 	"context"
 	"errors"
-	"sync"
+	"net/netip"
+	"slices"
+	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	cloudprovider "k8s.io/cloud-provider"
+	cloudproviderapi "k8s.io/cloud-provider/api"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/deletionguard"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/instancecache"
 )
 
 // Adapter lets the framework's controllers work with a decorated cloud. One lives as long
 // as the controllers of one term of leadership; after End no call reaches the cloud.
+//
+// The framework asks node by node; who is likely to be asked about next is asked about at the same time.
 type Adapter struct {
 	provider *decorate.Provider
-	nodes    corelisters.NodeLister
-	calls    *calls
-
-	instances *instances
+	// rounds makes one cycle of the node lifecycle controller share one read.
+	rounds *Rounds
+	clock  clock.PassiveClock
+	// notReady, uninitialized and initialized are the nodes that each kind of question is about.
+	notReady, uninitialized, initialized, noPodCIDRs *instancecache.Peers
 }
 
-// NewAdapter returns an adapter whose calls to the cloud end with ctx. monitorPeriod is that of the node lifecycle
-// controller.
+var (
+	_ cloudprovider.Interface   = (*Adapter)(nil)
+	_ cloudprovider.InstancesV2 = (*Adapter)(nil)
+)
+
+// NewAdapter returns an adapter whose calls to the cloud end with ctx: the framework ends its controllers
+// without waiting for their workers, and makes some calls with a context of its own. monitorPeriod is that of
+// the node lifecycle controller.
 func NewAdapter(ctx context.Context, p *decorate.Provider, nodes corelisters.NodeLister, monitorPeriod time.Duration) *Adapter {
-	a := &Adapter{provider: p, nodes: nodes, calls: newCalls(ctx)}
-	a.instances = newInstances(a, monitorPeriod)
-	return a
+	peers := func(is func(*corev1.Node) bool) *instancecache.Peers {
+		return &instancecache.Peers{List: func() []cloud.InstanceRef { return refsOf(nodes, p, is) }}
+	}
+	context.AfterFunc(ctx, p.EndLease)
+	return &Adapter{
+		provider:      p,
+		rounds:        NewRounds(monitorPeriod, nil),
+		clock:         clock.RealClock{},
+		notReady:      peers(func(n *corev1.Node) bool { return !isReady(n) }),
+		uninitialized: peers(isUninitialized),
+		initialized:   peers(func(n *corev1.Node) bool { return !isUninitialized(n) }),
+		noPodCIDRs:    peers(func(n *corev1.Node) bool { return n.Spec.ProviderID != "" && len(n.Spec.PodCIDRs) == 0 }),
+	}
 }
 
-// End returns when no call to the cloud that needs the lease is under way any more, neither
-// for a controller nor, shared by several, in the decorated cloud. The context of NewAdapter
-// must have ended.
-func (a *Adapter) End() {
-	a.calls.end()
-	a.provider.EndLease()
+// End returns when no call to the cloud that needs the lease is under way any more.
+func (a *Adapter) End() { a.provider.EndLease() }
+
+// InstanceExists implements cloudprovider.InstancesV2. False, upon which the framework
+// deletes the Node, is returned only on the cloud's own word; nodes of other clouds, those that the
+// deletion guard keeps and those too new for the cloud's word count as existing.
+func (a *Adapter) InstanceExists(ctx context.Context, node *corev1.Node) (bool, error) {
+	if a.foreign(node) {
+		return true, nil
+	}
+	_, err := a.lookup(ctx, node, a.rounds.First(refOf(node, a.provider.HintLabel)), a.notReady)
+	if cloud.IsNotFound(err) {
+		klog.FromContext(ctx).V(2).Info("Cloud says that the node's instance does not exist", "node", klog.KObj(node), "providerID", node.Spec.ProviderID, "reason", err.Error())
+		return false, nil
+	}
+	if isKept(err) {
+		return true, nil
+	}
+	return err == nil, err
 }
 
-var _ cloudprovider.Interface = (*Adapter)(nil)
+// InstanceShutdown implements cloudprovider.InstancesV2.
+func (a *Adapter) InstanceShutdown(ctx context.Context, node *corev1.Node) (bool, error) {
+	if a.foreign(node) {
+		return false, nil
+	}
+	instance, err := a.lookup(ctx, node, a.rounds.Further(), a.notReady)
+	if isKept(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return instance.Shutdown, nil
+}
+
+// InstanceMetadata implements cloudprovider.InstancesV2. For a node of another cloud it
+// answers so that the framework leaves the node alone: nil while the node waits to be
+// initialized, nothing new after that.
+func (a *Adapter) InstanceMetadata(ctx context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
+	others := a.initialized
+	if isUninitialized(node) {
+		others = a.uninitialized
+	}
+	if a.foreign(node) {
+		if isUninitialized(node) {
+			return nil, nil
+		}
+		return &cloudprovider.InstanceMetadata{ProviderID: node.Spec.ProviderID}, nil
+	}
+	instance, err := a.lookup(ctx, node, instancecache.MetadataMaxAge, others)
+	if err != nil {
+		return nil, err
+	}
+	return &cloudprovider.InstanceMetadata{
+		ProviderID:       instance.ProviderID,
+		InstanceType:     instance.Type,
+		NodeAddresses:    slices.Clone(instance.Addresses), // the framework appends to them
+		Zone:             instance.Zone,
+		Region:           instance.Region,
+		AdditionalLabels: instance.Labels,
+	}, nil
+}
+
+// WithPodCIDRs implements nodeipam.Find.
+func (a *Adapter) WithPodCIDRs(ctx context.Context, node *corev1.Node) (*cloud.Instance, error) {
+	return a.lookup(ctx, node, instancecache.MetadataMaxAge, a.noPodCIDRs)
+}
+
+func (a *Adapter) lookup(ctx context.Context, node *corev1.Node, maxAge time.Duration, others *instancecache.Peers) (*cloud.Instance, error) {
+	instance, err := a.provider.Nodes.Lookup(ctx, refOf(node, a.provider.HintLabel), maxAge, others)
+	newborn, age := a.provider.Newborn, a.clock.Since(node.CreationTimestamp.Time)
+	if newborn > 0 && age < newborn && cloud.IsNotFound(err) {
+		klog.FromContext(ctx).V(4).Info("Instance is not found, which proves nothing yet", "node", klog.KObj(node), "age", age, "newborn", newborn, "reason", err.Error())
+		err = cloud.Errorf(cloud.KindUnknown, "%w: %v", errNewborn, err)
+	}
+	return instance, err
+}
+
+// errNewborn is what "not found" becomes about a Node that is younger than Provider.Newborn.
+var errNewborn = errors.New("not found, but the node is so new that the cloud may not know its instance yet")
+
+// isKept reports whether err is a "not found" upon which nothing is done. The deletion guard says so
+// itself, once and not for each of thousands; a newborn's instance is found soon, or is gone.
+func isKept(err error) bool { return deletionguard.IsHeld(err) || errors.Is(err, errNewborn) }
+
+// foreign reports whether the cloud does not answer for the node.
+func (a *Adapter) foreign(node *corev1.Node) bool { return !a.provider.Owns(node) }
+
+// refOf names the node's instance by its provider ID or, without one, by all else that tells;
+// hintLabel is cloud.Provider.HintLabel.
+func refOf(node *corev1.Node, hintLabel string) cloud.InstanceRef {
+	ref := cloud.InstanceRef{NodeName: node.Name, ProviderID: node.Spec.ProviderID}
+	if ref.ProviderID != "" {
+		return ref
+	}
+	ref.SystemUUID = node.Status.NodeInfo.SystemUUID
+	first, _, _ := strings.Cut(node.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr], ",")
+	if ip, err := netip.ParseAddr(first); err == nil {
+		ref.NodeIP = ip.Unmap()
+	}
+	if hintLabel != "" {
+		ref.Hint = node.Labels[hintLabel]
+	}
+	return ref
+}
+
+// refsOf lists the provider's nodes of which is holds.
+func refsOf(nodes corelisters.NodeLister, p *decorate.Provider, is func(*corev1.Node) bool) []cloud.InstanceRef {
+	list, err := nodes.List(labels.Everything())
+	if err != nil { // a lister reads memory: it has no errors
+		return nil
+	}
+	refs := make([]cloud.InstanceRef, 0, len(list))
+	for _, n := range list {
+		if p.Owns(n) && is(n) {
+			refs = append(refs, refOf(n, p.HintLabel))
+		}
+	}
+	return refs
+}
+
+func isUninitialized(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+		return t.Key == cloudproviderapi.TaintExternalCloudProvider
+	})
+}
+
+func isReady(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
 
 // Initialize implements cloudprovider.Interface. There is nothing to do: the provider's
 // background work runs on every replica, leader or not.
@@ -48,7 +205,7 @@ func (*Adapter) Initialize(cloudprovider.ControllerClientBuilder, <-chan struct{
 func (*Adapter) LoadBalancer() (cloudprovider.LoadBalancer, bool) { return nil, false }
 
 // InstancesV2 implements cloudprovider.Interface.
-func (a *Adapter) InstancesV2() (cloudprovider.InstancesV2, bool) { return a.instances, true }
+func (a *Adapter) InstancesV2() (cloudprovider.InstancesV2, bool) { return a, true }
 
 // Routes implements cloudprovider.Interface: the route controller is our own.
 func (*Adapter) Routes() (cloudprovider.Routes, bool) { return nil, false }
@@ -68,44 +225,87 @@ func (a *Adapter) ProviderName() string { return a.provider.Name }
 // HasClusterID implements cloudprovider.Interface: the UID of kube-system.
 func (*Adapter) HasClusterID() bool { return true }
 
-// errTermEnded is what calls get after the controllers' end.
-var errTermEnded = errors.New("this replica no longer leads")
-
-// calls are the calls of the framework's controllers that have not returned. The framework
-// ends its controllers without waiting for their workers, and makes some calls with a
-// context of its own; calls sees to it that none outlives the lease.
-type calls struct {
-	ctx context.Context // ends the calls; held because the framework passes its own
-
-	mu    sync.Mutex
-	ended bool
-	open  sync.WaitGroup
+// nodeClient is the client of the framework's two controllers of Nodes. It does not send what changes
+// nothing, and does not ask for what is known:
+//
+// The framework compares addresses by their type and so takes those of a Node with two of one
+// type, as a dual-stack Node has, for changed at every sync.
+//
+// It makes an Event "Node synced successfully" of each Node that it initializes, a third write
+// beside the Node and its status that says what the Node says itself; the log has it, too.
+//
+// Every five seconds the node lifecycle controller asks for each Node whose instance is shut down, in
+// whatever version, to see whether it has the taint: the informer has it. The taint is written with the
+// version that was read, so that an old one is a conflict, after which the API server is asked.
+type nodeClient struct {
+	kubernetes.Interface
+	nodes corelisters.NodeLister
 }
 
-func newCalls(ctx context.Context) *calls { return &calls{ctx: ctx} }
+// NewClient returns c as the framework's two controllers of Nodes are to have it.
+func NewClient(c kubernetes.Interface, nodes corelisters.NodeLister) kubernetes.Interface {
+	return nodeClient{c, nodes}
+}
 
-// begin returns ctx, ending also with the term, and what to call at the end.
-func (c *calls) begin(ctx context.Context) (context.Context, func(), error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ended || c.ctx.Err() != nil {
-		return nil, nil, errTermEnded
+// CoreV1 implements kubernetes.Interface.
+func (c nodeClient) CoreV1() corev1client.CoreV1Interface {
+	return nodeCore{c.Interface.CoreV1(), c.nodes}
+}
+
+type nodeCore struct {
+	corev1client.CoreV1Interface
+	nodes corelisters.NodeLister
+}
+
+// Nodes implements corev1client.NodesGetter.
+func (c nodeCore) Nodes() corev1client.NodeInterface {
+	return knownNodes{c.CoreV1Interface.Nodes(), c.nodes}
+}
+
+// Events implements corev1client.EventsGetter.
+func (c nodeCore) Events(namespace string) corev1client.EventInterface {
+	return nodeEvents{c.CoreV1Interface.Events(namespace)}
+}
+
+type nodeEvents struct{ corev1client.EventInterface }
+
+// initialized is the reason of the framework's Event.
+const initialized = "Synced"
+
+// CreateWithEventNamespace implements corev1client.EventInterface; the framework's sink has no other way.
+func (e nodeEvents) CreateWithEventNamespace(event *corev1.Event) (*corev1.Event, error) {
+	if event.Reason == initialized && event.Type == corev1.EventTypeNormal {
+		return event, nil
 	}
-	c.open.Add(1)
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(c.ctx, func() { cancel(errTermEnded) })
-	return ctx, func() {
-		stop()
-		cancel(nil)
-		c.open.Done()
-	}, nil
+	return e.EventInterface.CreateWithEventNamespace(event) //nolint:staticcheck // what is asked for is passed on
 }
 
-// end refuses further calls and returns when those under way have returned. The context of
-// newCalls must have ended.
-func (c *calls) end() {
-	c.mu.Lock()
-	c.ended = true
-	c.mu.Unlock()
-	c.open.Wait()
+type knownNodes struct {
+	corev1client.NodeInterface
+	nodes corelisters.NodeLister
+}
+
+// anyVersion is a resource version that asks for no certain one.
+const anyVersion = "0"
+
+// Get implements corev1client.NodeInterface.
+func (n knownNodes) Get(ctx context.Context, name string, opts metav1.GetOptions) (*corev1.Node, error) {
+	if opts.ResourceVersion == anyVersion {
+		if node, err := n.nodes.Get(name); err == nil {
+			return node.DeepCopy(), nil
+		}
+	}
+	return n.NodeInterface.Get(ctx, name, opts)
+}
+
+// emptyPatch is what the framework makes of two Nodes that are the same.
+const emptyPatch = "{}"
+
+// Patch implements corev1client.NodeInterface. The answer to an empty patch has nothing but
+// the name: the framework does not look at it.
+func (n knownNodes) Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string) (*corev1.Node, error) {
+	if string(data) == emptyPatch && slices.Equal(subresources, []string{"status"}) {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, nil
+	}
+	return n.NodeInterface.Patch(ctx, name, pt, data, opts, subresources...)
 }

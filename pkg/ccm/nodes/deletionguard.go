@@ -17,6 +17,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/deletionguard"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/instancecache"
 )
 
 const (
@@ -37,7 +38,7 @@ const (
 // Guard turns on p's deletion guard for the Nodes that nodes lists. The informer need not run yet.
 func Guard(p *decorate.Provider, nodes corelisters.NodeLister, limits deletionguard.Limits, client kubernetes.Interface) {
 	all := func() []cloud.InstanceRef { return refsOf(nodes, p, func(*corev1.Node) bool { return true }) }
-	p.Nodes.Guard(&decorate.Peers{List: all}, limits, func(ctx context.Context) deletionguard.Operator {
+	p.Nodes.Guard(&instancecache.Peers{List: all}, limits, func(ctx context.Context) deletionguard.Operator {
 		return Operator(ctx, client, clock.RealClock{})
 	})
 }

@@ -89,12 +89,7 @@ func (o *Options) addControllerFlags(fss *cliflag.NamedFlagSets) {
 	fs.Int32Var(&c.ServiceController.ConcurrentServiceSyncs, "concurrent-service-syncs", c.ServiceController.ConcurrentServiceSyncs,
 		"How many Services are worked on at a time, each for a few seconds until the cloud is done or the next one has its turn. "+
 			"More make changes of many Services or nodes take effect sooner, and the cloud's API busier; 1 is other cloud controller managers' default.")
-	fs.DurationVar(&o.LoadBalancers.SyncPeriod, "load-balancer-sync-period", o.LoadBalancers.SyncPeriod,
-		"Each load balancer is read afresh from the cloud, and what others have changed is put right, after a random time between half of this and this; 0 turns that off.")
-	fs.BoolVar(&o.LoadBalancers.DefaultClass, "load-balancer-default-class", o.LoadBalancers.DefaultClass,
-		"Whether Services without spec.loadBalancerClass are served. Turn it off to run beside another cloud controller manager that serves them: "+
-			"then only Services of one of the cloud's classes are, isthmus-cloud.github.io/<cloud> and isthmus-cloud.github.io/<cloud>-<name> with OpenStack, "+
-			"and --leader-elect-resource-name must be another one than the other's.")
+	o.LoadBalancers.addFlags(fs)
 
 	fs = fss.FlagSet(names.NodeRouteController)
 	fs.DurationVar(&c.KubeCloudShared.RouteReconciliationPeriod.Duration, "route-reconciliation-period",

@@ -64,14 +64,6 @@ const (
 	CSITopologyNever  = "never"
 )
 
-// LoadBalancers are settings of the service controller.
-type LoadBalancers struct {
-	// SyncPeriod is the longest time until a load balancer is read afresh and repaired; 0 turns that off.
-	SyncPeriod time.Duration
-	// DefaultClass tells that Services without a load balancer class are served.
-	DefaultClass bool
-}
-
 // Serving are the settings of the secure port.
 type Serving struct {
 	BindAddress net.IP
@@ -131,7 +123,7 @@ func New() (*Options, error) {
 		CSITopology:     CSITopologyAuto,
 		StartTimeout:    30 * time.Second,
 		ShutdownTimeout: 30 * time.Second,
-		LoadBalancers:   LoadBalancers{SyncPeriod: 30 * time.Minute, DefaultClass: true},
+		LoadBalancers:   defaultLoadBalancers(),
 		NodeDeletion:    deletionguard.Limits{Count: 3, Percent: 45, Settle: 10 * time.Minute},
 		Serving:         Serving{BindAddress: net.IPv4zero, Port: 10258},
 		Auth: Auth{

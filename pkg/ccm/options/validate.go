@@ -84,9 +84,7 @@ func (o *Options) checkNumbers() []error {
 			errs = append(errs, fmt.Errorf("--%s must be positive, not %s", flag, d))
 		}
 	}
-	if d := o.LoadBalancers.SyncPeriod; d != 0 && d < time.Second {
-		errs = append(errs, fmt.Errorf("--load-balancer-sync-period must be 0, which turns it off, or at least 1s, not %s", d))
-	}
+	errs = append(errs, o.LoadBalancers.check()...)
 	d := &o.NodeDeletion
 	if d.Percent < 0 || d.Percent > 100 {
 		errs = append(errs, fmt.Errorf("--node-deletion-limit-percentage must be between 0 and 100, not %d", d.Percent))

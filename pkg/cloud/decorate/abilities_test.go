@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"sync"
@@ -12,14 +13,36 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/isthmus-cloud/isthmus/pkg/backoff"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/caller"
 )
 
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func ready(context.Context) error { return nil }
+
+// noInstances is a cloud without any.
+type noInstances struct{ cloud.Instances }
+
+// decorated makes a Provider of f that the end of the test closes.
+func decorated(t testing.TB, p cloud.Provider, o caller.Options) *Provider {
+	t.Helper()
+	p.Name, p.Ready, p.Instances = "fake", ready, noInstances{}
+	d, err := New(&p, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.Close)
+	return d
+}
+
 func TestNewKeepsWhatIsMissing(t *testing.T) {
-	d := decorated(t, cloud.Provider{Annotations: []cloud.Annotation{{Name: "a"}}}, Options{})
+	d := decorated(t, cloud.Provider{Annotations: []cloud.Annotation{{Name: "a"}}}, caller.Options{})
 	if d.LoadBalancers != nil || d.Routes != nil || d.Volumes != nil || d.Run != nil {
 		t.Error("an ability that the cloud lacks is there")
 	}
@@ -30,10 +53,10 @@ func TestNewKeepsWhatIsMissing(t *testing.T) {
 		t.Errorf("got %+v", d.Provider)
 	}
 	for name, p := range map[string]*cloud.Provider{
-		"nil": nil, "no name": {Instances: newFakeInstances(0), Ready: ready},
-		"no instances": {Name: "x", Ready: ready}, "no ready": {Name: "x", Instances: newFakeInstances(0)},
+		"nil": nil, "no name": {Instances: noInstances{}, Ready: ready},
+		"no instances": {Name: "x", Ready: ready}, "no ready": {Name: "x", Instances: noInstances{}},
 	} {
-		if _, err := New(p, Options{}); err == nil {
+		if _, err := New(p, caller.Options{}); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
@@ -76,7 +99,7 @@ func (f *fakeVolumes) Find(ctx context.Context, refs []cloud.VolumeRef) []cloud.
 	f.active++
 	f.peak = max(f.peak, f.active)
 	f.mu.Unlock()
-	err := sleep(ctx, clock.RealClock{}, f.latency)
+	err := backoff.Sleep(ctx, clock.RealClock{}, f.latency)
 	f.mu.Lock()
 	f.active--
 	if err != nil {
@@ -91,7 +114,7 @@ func (f *fakeVolumes) Get(ctx context.Context, ref cloud.VolumeRef) (*cloud.Volu
 	f.gets = append(f.gets, ref)
 	have := f.have[ref.ID] || f.hidden[ref.ID]
 	f.mu.Unlock()
-	if err := sleep(ctx, clock.RealClock{}, f.latency); err != nil {
+	if err := backoff.Sleep(ctx, clock.RealClock{}, f.latency); err != nil {
 		return nil, err
 	}
 	if !have {
@@ -104,7 +127,7 @@ func (f *fakeVolumes) Get(ctx context.Context, ref cloud.VolumeRef) (*cloud.Volu
 func TestVolumesThatABatchLacksAreReadDirectly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeVolumes{have: map[string]bool{"listed": true}, hidden: map[string]bool{"hidden": true}}
-		d := decorated(t, cloud.Provider{Volumes: f}, Options{})
+		d := decorated(t, cloud.Provider{Volumes: f}, caller.Options{})
 		r := d.Volumes.Find(t.Context(), []cloud.VolumeRef{{ID: "hidden"}, {ID: "listed"}, {ID: "gone"}})
 		if r[0].Err != nil || r[0].Value.ID != "hidden" || r[1].Err != nil || !cloud.IsNotFound(r[2].Err) {
 			t.Errorf("got %v", r)
@@ -118,7 +141,7 @@ func TestVolumesThatABatchLacksAreReadDirectly(t *testing.T) {
 func TestVolumesAreReadTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeVolumes{have: map[string]bool{}, latency: time.Second}
-		d := decorated(t, cloud.Provider{Volumes: f}, Options{})
+		d := decorated(t, cloud.Provider{Volumes: f}, caller.Options{})
 		var wg sync.WaitGroup
 		for k := range 50 {
 			for range 2 {
@@ -154,7 +177,7 @@ func TestVolumesAreReadTogether(t *testing.T) {
 func TestVolumesNotFoundIsFresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeVolumes{have: map[string]bool{}, latency: 10 * time.Second}
-		d := decorated(t, cloud.Provider{Volumes: f}, Options{})
+		d := decorated(t, cloud.Provider{Volumes: f}, caller.Options{})
 		refs := []cloud.VolumeRef{{ID: "v"}}
 		var wg sync.WaitGroup
 		wg.Go(func() {
@@ -176,7 +199,7 @@ func TestVolumesNotFoundIsFresh(t *testing.T) {
 func TestVolumesErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeVolumes{latency: time.Second}
-		d := decorated(t, cloud.Provider{Volumes: f}, Options{Reads: Policy{Attempts: 1}})
+		d := decorated(t, cloud.Provider{Volumes: f}, caller.Options{Reads: caller.Policy{Attempts: 1}})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		if r := d.Volumes.Find(ctx, []cloud.VolumeRef{{ID: "v"}}); r[0].Err == nil || cloud.IsNotFound(r[0].Err) {
@@ -240,7 +263,7 @@ func (f *fakeBalancers) Delete(_ context.Context, spec *cloud.LoadBalancerSpec) 
 func TestLoadBalancerCallsFollowEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeBalancers{active: map[string]int{}}
-		d := decorated(t, cloud.Provider{LoadBalancers: f}, Options{})
+		d := decorated(t, cloud.Provider{LoadBalancers: f}, caller.Options{})
 		var wg sync.WaitGroup
 		began := time.Now()
 		for k := range 10 {
@@ -274,7 +297,7 @@ func TestLoadBalancerCallsFollowEachOther(t *testing.T) {
 func TestLoadBalancerErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeBalancers{active: map[string]int{}}
-		d := decorated(t, cloud.Provider{LoadBalancers: f}, Options{})
+		d := decorated(t, cloud.Provider{LoadBalancers: f}, caller.Options{})
 		spec := &cloud.LoadBalancerSpec{LoadBalancerRef: cloud.LoadBalancerRef{Namespace: "default", Name: "web"}}
 		for _, test := range []struct {
 			kind  cloud.Kind
@@ -304,45 +327,25 @@ func TestLoadBalancerErrors(t *testing.T) {
 
 // fakeRoutes is a table of routes.
 type fakeRoutes struct {
-	latency time.Duration
-	mu      sync.Mutex
 	table   map[netip.Prefix]cloud.Route
-	applies [][2]int // numbers of added and removed
-	active  int
-	lists   int
+	applies [][2]int                         // numbers of added and removed
 	fail    func(n int, r cloud.Route) error // n counts Applies from 1
 	short   bool                             // answer less than asked
 }
 
-func (f *fakeRoutes) List(ctx context.Context, _ cloud.Cluster) ([]cloud.Route, error) {
-	f.mu.Lock()
-	f.lists++
-	var routes []cloud.Route
-	for _, r := range f.table {
-		routes = append(routes, r)
-	}
-	f.mu.Unlock()
-	return routes, sleep(ctx, clock.RealClock{}, f.latency)
+func (f *fakeRoutes) List(context.Context, cloud.Cluster) ([]cloud.Route, error) {
+	return slices.Collect(maps.Values(f.table)), nil
 }
 
-func (f *fakeRoutes) Apply(ctx context.Context, _ cloud.Cluster, add, remove []cloud.Route) []error {
-	f.mu.Lock()
-	if f.active++; f.active > 1 {
-		panic("two sets at a time")
-	}
+func (f *fakeRoutes) Apply(_ context.Context, _ cloud.Cluster, add, remove []cloud.Route) []error {
 	f.applies = append(f.applies, [2]int{len(add), len(remove)})
 	n := len(f.applies)
-	f.mu.Unlock()
-	err := sleep(ctx, clock.RealClock{}, f.latency)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.active--
 	if f.short {
 		return nil
 	}
 	errs := make([]error, len(add)+len(remove))
 	for k, r := range append(slices.Clone(add), remove...) {
-		if errs[k] = err; err == nil && f.fail != nil {
+		if f.fail != nil {
 			errs[k] = f.fail(n, r)
 		}
 		switch {
@@ -363,135 +366,32 @@ func route(k int) cloud.Route {
 
 var cluster = cloud.Cluster{Name: "kubernetes", UID: "u", PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
 
-// The framework creates and deletes routes one call each, 200 at a time.
-func TestRoutesAreAppliedAsSets(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := &fakeRoutes{table: map[netip.Prefix]cloud.Route{}, latency: time.Second}
-		d := decorated(t, cloud.Provider{Routes: f}, Options{})
-		for k := range 50 {
-			f.table[route(k).Destination] = route(k)
-		}
-		f.fail = func(_ int, r cloud.Route) error {
-			if r == route(7) || r == route(60) {
-				return cloud.Errorf(cloud.KindConflict, "not %s", r.Destination)
-			}
-			return nil
-		}
-		var wg sync.WaitGroup
-		for k := range 200 {
-			wg.Go(func() {
-				add, remove := []cloud.Route{route(k)}, []cloud.Route(nil)
-				if k < 50 {
-					add, remove = remove, add
-				}
-				errs := d.Routes.Apply(t.Context(), cluster, add, remove)
-				if failed := len(errs) != 1 || errs[0] != nil; failed != (k == 7 || k == 60) {
-					t.Errorf("route %d: %v", k, errs)
-				}
-			})
-		}
-		wg.Wait()
-		if diff := cmp.Diff([][2]int{{150, 50}}, f.applies); diff != "" {
-			t.Errorf("sets (-want +got):\n%s", diff)
-		}
-		if len(f.table) != 150 {
-			t.Errorf("%d routes, want 150", len(f.table))
-		}
-	})
-}
-
-// The same route added and removed at once: the order of the calls counts. What arrives
-// while a set is applied waits for the next.
-func TestRoutesKeepOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := &fakeRoutes{table: map[netip.Prefix]cloud.Route{}, latency: time.Second}
-		d := decorated(t, cloud.Provider{Routes: f}, Options{})
-		var wg sync.WaitGroup
-		apply := func(add, remove []cloud.Route) {
-			wg.Go(func() {
-				for _, err := range d.Routes.Apply(t.Context(), cluster, add, remove) {
-					if err != nil {
-						t.Error(err)
-					}
-				}
-			})
-			synctest.Wait()
-		}
-		r := []cloud.Route{route(1)}
-		apply(r, nil)
-		apply(r, nil) // the same wish twice is one change
-		apply(nil, r)
-		apply(r, []cloud.Route{route(1)}) // both in one call
-		time.Sleep(500 * time.Millisecond)
-		apply([]cloud.Route{route(2)}, nil)
-		apply([]cloud.Route{route(3)}, nil)
-		wg.Wait()
-		if diff := cmp.Diff([][2]int{{1, 0}, {0, 1}, {1, 0}, {2, 1}}, f.applies); diff != "" {
-			t.Errorf("sets (-want +got):\n%s", diff)
-		}
-		if got := d.Routes.Apply(t.Context(), cluster, nil, nil); len(got) != 0 || len(f.applies) != 4 {
-			t.Errorf("nothing to apply: %v", got)
-		}
-	})
-}
-
 func TestRoutesRetryOnlyWhatFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeRoutes{table: map[netip.Prefix]cloud.Route{}}
 		f.fail = func(n int, r cloud.Route) error {
-			if n == 1 && (r == route(1) || r == route(9)) {
+			switch {
+			case n == 1 && (r == route(1) || r == route(9)):
 				return errors.New("connection reset")
+			case r == route(10):
+				return cloud.Errorf(cloud.KindConflict, "somebody else's")
 			}
 			return nil
 		}
-		d := decorated(t, cloud.Provider{Routes: f}, Options{})
-		errs := d.Routes.Apply(t.Context(), cluster, []cloud.Route{route(0), route(1), route(2)}, []cloud.Route{route(8), route(9)})
-		if diff := cmp.Diff([][2]int{{3, 2}, {1, 1}}, f.applies); diff != "" || errors.Join(errs...) != nil || len(errs) != 5 {
+		d := decorated(t, cloud.Provider{Routes: f}, caller.Options{})
+		errs := d.Routes.Apply(t.Context(), cluster, []cloud.Route{route(0), route(1), route(2)}, []cloud.Route{route(8), route(9), route(10)})
+		if diff := cmp.Diff([][2]int{{3, 3}, {1, 1}}, f.applies); diff != "" || errors.Join(errs[:5]...) != nil || len(errs) != 6 || cloud.KindOf(errs[5]) != cloud.KindConflict {
 			t.Errorf("%v, sets (-want +got):\n%s", errs, diff)
+		}
+		if got := d.Routes.Apply(t.Context(), cluster, nil, nil); len(got) != 0 || len(f.applies) != 2 {
+			t.Errorf("nothing to apply: %v", got)
+		}
+		if list, err := d.Routes.List(t.Context(), cluster); err != nil || len(list) != 3 {
+			t.Errorf("listed %v, %v", list, err)
 		}
 		f.short = true
 		if errs := d.Routes.Apply(t.Context(), cluster, []cloud.Route{route(1)}, nil); len(errs) != 1 || errs[0] == nil {
 			t.Errorf("no answers: got %v", errs)
-		}
-		d.Close()
-		if errs := d.Routes.Apply(t.Context(), cluster, []cloud.Route{route(1)}, nil); len(errs) != 1 || errs[0] == nil {
-			t.Errorf("closed: got %v", errs)
-		}
-		if _, err := d.Routes.List(t.Context(), cluster); err == nil {
-			t.Error("closed: listed")
-		}
-	})
-}
-
-func TestRoutesAreListedOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := &fakeRoutes{table: map[netip.Prefix]cloud.Route{}, latency: time.Second}
-		d := decorated(t, cloud.Provider{Routes: f}, Options{})
-		var wg sync.WaitGroup
-		list := func(want int) {
-			wg.Go(func() {
-				routes, err := d.Routes.List(t.Context(), cluster)
-				if err != nil || len(routes) != want {
-					t.Errorf("got %v, %v; want %d", routes, err, want)
-				}
-			})
-		}
-		for range 10 {
-			list(0)
-		}
-		wg.Wait()
-		if f.lists != 1 {
-			t.Errorf("%d reads, want 1", f.lists)
-		}
-		// A list that began before a change ended must not answer who asks after it.
-		wg.Go(func() { d.Routes.Apply(t.Context(), cluster, []cloud.Route{route(1)}, nil) })
-		time.Sleep(500 * time.Millisecond)
-		list(0)
-		time.Sleep(600 * time.Millisecond)
-		list(1)
-		wg.Wait()
-		if f.lists != 3 {
-			t.Errorf("%d reads, want 3", f.lists)
 		}
 	})
 }

@@ -2,10 +2,10 @@ package decorate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/caller"
 	"github.com/isthmus-cloud/isthmus/pkg/keylock"
 )
 
@@ -13,7 +13,7 @@ import (
 // follow each other, in no particular order; those for different ones run at once.
 type loadBalancers struct {
 	next cloud.LoadBalancers
-	call *caller
+	call *caller.Caller
 	keys keylock.Locks[lbKey]
 }
 
@@ -26,10 +26,6 @@ var (
 	_ cloud.Waiting       = (*loadBalancers)(nil)
 )
 
-func newLoadBalancers(next cloud.LoadBalancers, c *caller) *loadBalancers {
-	return &loadBalancers{next: next, call: c}
-}
-
 // Attach implements cloud.Waiting, for a cloud that may not.
 func (l *loadBalancers) Attach(ctx context.Context, again func(cloud.LoadBalancerRef)) {
 	if w, ok := l.next.(cloud.Waiting); ok {
@@ -40,12 +36,9 @@ func (l *loadBalancers) Attach(ctx context.Context, again func(cloud.LoadBalance
 // Ensure implements cloud.LoadBalancers.
 func (l *loadBalancers) Ensure(ctx context.Context, spec *cloud.LoadBalancerSpec) (*cloud.LoadBalancerStatus, error) {
 	var status *cloud.LoadBalancerStatus
-	err := l.do(ctx, spec.LoadBalancerRef, operation{ability: "loadbalancers", name: "ensure", mutation: true}, func(ctx context.Context) (err error) {
+	err := l.do(ctx, spec.LoadBalancerRef, "ensure", func(ctx context.Context) (err error) {
 		status, err = l.next.Ensure(ctx, spec)
-		if err == nil && status == nil {
-			err = errors.New("the provider answered with neither a status nor an error, which is a bug in it")
-		}
-		return err
+		return caller.Answered("a status", status, err)
 	})
 	if err != nil && cloud.KindOf(err) != cloud.KindRetryAfter {
 		return nil, err
@@ -55,23 +48,23 @@ func (l *loadBalancers) Ensure(ctx context.Context, spec *cloud.LoadBalancerSpec
 
 // UpdateMembers implements cloud.LoadBalancers.
 func (l *loadBalancers) UpdateMembers(ctx context.Context, spec *cloud.LoadBalancerSpec) error {
-	return l.do(ctx, spec.LoadBalancerRef, operation{ability: "loadbalancers", name: "update_members", mutation: true}, func(ctx context.Context) error {
+	return l.do(ctx, spec.LoadBalancerRef, "update_members", func(ctx context.Context) error {
 		return l.next.UpdateMembers(ctx, spec)
 	})
 }
 
 // Delete implements cloud.LoadBalancers.
 func (l *loadBalancers) Delete(ctx context.Context, spec *cloud.LoadBalancerSpec) error {
-	return l.do(ctx, spec.LoadBalancerRef, operation{ability: "loadbalancers", name: "delete", mutation: true}, func(ctx context.Context) error {
+	return l.do(ctx, spec.LoadBalancerRef, "delete", func(ctx context.Context) error {
 		return l.next.Delete(ctx, spec)
 	})
 }
 
-func (l *loadBalancers) do(ctx context.Context, ref cloud.LoadBalancerRef, op operation, f func(context.Context) error) error {
+func (l *loadBalancers) do(ctx context.Context, ref cloud.LoadBalancerRef, operation string, f func(context.Context) error) error {
 	done, _, err := l.keys.Lock(ctx, lbKey{ref.Cluster.UID + "/" + ref.Cluster.Name, ref.Namespace, ref.Name})
 	if err != nil {
 		return fmt.Errorf("load balancer of service %s/%s: wait for the call before to end: %w", ref.Namespace, ref.Name, err)
 	}
 	defer done()
-	return l.call.do(ctx, op, f)
+	return l.call.Do(ctx, caller.Operation{Ability: "loadbalancers", Name: operation, Mutation: true}, f)
 }

@@ -2,62 +2,38 @@ package decorate
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
 
+	"github.com/isthmus-cloud/isthmus/pkg/batcher"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/caller"
 )
 
 const (
 	// volumesWindow is how long a read of volumes waits for company.
 	volumesWindow = 10 * time.Millisecond
-	// volumeReads is how many reads of volumes are under way at a time. What is asked
-	// meanwhile is one further read, so that a cloud that is slow is not asked more often.
+	// volumeReads is how many reads of volumes are under way at a time.
 	volumeReads = 4
+	// volumeGets bounds the direct reads of one batch at a time that check "not found".
+	volumeGets = 8
 )
 
-// volumes decorates cloud.Volumes: refs that are asked for within volumesWindow, or while
-// volumeReads reads are under way, are read together, and what a batch did not have is read
-// directly. Every answer comes from a read that began after it was asked for; nothing is
-// remembered. A read ends when nobody waits for it.
+// volumes decorates cloud.Volumes: refs that are asked for together are read together, and what a batch
+// did not have is read directly. Nothing is remembered.
 type volumes struct {
-	next  cloud.Volumes
-	call  *caller
-	work  *work
-	slots chan struct{} // one for each read under way
-
-	mu      sync.Mutex
-	pending *volumesRead
-}
-
-// volumesRead is one batch.
-type volumesRead struct {
-	done    chan struct{} // closed when results can be read
-	results map[cloud.VolumeRef]cloud.Result[*cloud.Volume]
-
-	// Guarded by volumes.mu:
-	askers int                     // who waits
-	wanted map[cloud.VolumeRef]int // by how many of them
-	cancel context.CancelFunc      // nil until it runs
+	cloud.Volumes
+	call  *caller.Caller
+	reads *batcher.Batcher[cloud.VolumeRef, cloud.Result[*cloud.Volume]]
 }
 
 var _ cloud.Volumes = (*volumes)(nil)
 
-func newVolumes(next cloud.Volumes, c *caller, w *work) *volumes {
-	return &volumes{next: next, call: c, work: w, slots: make(chan struct{}, volumeReads)}
-}
-
-// Sources implements cloud.Volumes.
-func (v *volumes) Sources() []cloud.VolumeSource { return v.next.Sources() }
-
-// Ref implements cloud.Volumes.
-func (v *volumes) Ref(pv *corev1.PersistentVolume) (cloud.VolumeRef, bool, error) {
-	return v.next.Ref(pv)
+func newVolumes(next cloud.Volumes, c *caller.Caller, w *batcher.Work) *volumes {
+	return &volumes{Volumes: next, call: c, reads: batcher.New[cloud.VolumeRef, cloud.Result[*cloud.Volume]](
+		batcher.Options{Work: w, Window: volumesWindow, Reads: volumeReads, Clock: c.Clock})}
 }
 
 // Find implements cloud.Volumes.
@@ -66,92 +42,25 @@ func (v *volumes) Find(ctx context.Context, refs []cloud.VolumeRef) []cloud.Resu
 		return nil
 	}
 	results := make([]cloud.Result[*cloud.Volume], len(refs))
-	read, err := v.join(ctx, refs)
-	if err == nil {
-		select {
-		case <-read.done:
-		case <-ctx.Done():
-			err = context.Cause(ctx)
-		}
-		v.leave(read, refs)
-	}
+	found, err := v.reads.Do(ctx, refs, v.read)
 	for k, ref := range refs {
 		if err != nil {
 			results[k].Err = fmt.Errorf("read volume %s: %w", ref.ID, err)
 		} else {
-			results[k] = read.results[ref]
+			results[k] = found[ref]
 		}
 	}
 	return results
 }
 
-// join adds refs to the batch that has not begun, or to a new one.
-func (v *volumes) join(ctx context.Context, refs []cloud.VolumeRef) (*volumesRead, error) {
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.pending == nil {
-		read := &volumesRead{done: make(chan struct{}), wanted: map[cloud.VolumeRef]int{}}
-		if !v.work.start(ctx, func(ctx context.Context) { v.run(ctx, read) }) {
-			return nil, errClosed
-		}
-		v.pending = read
-	}
-	v.pending.askers++
-	for _, ref := range refs {
-		v.pending.wanted[ref]++
-	}
-	return v.pending, nil
-}
-
-// leave takes back what join added. When nobody waits any more, the read ends.
-func (v *volumes) leave(read *volumesRead, refs []cloud.VolumeRef) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	for _, ref := range refs {
-		if read.wanted[ref]--; read.wanted[ref] == 0 {
-			delete(read.wanted, ref)
-		}
-	}
-	if read.askers--; read.askers > 0 {
-		return
-	}
-	if v.pending == read {
-		v.pending = nil
-	}
-	if read.cancel != nil {
-		read.cancel()
-	}
-}
-
-// run waits for company and for its turn, then reads. When it is closed or left by all while
-// waiting, the read fails for that.
-func (v *volumes) run(ctx context.Context, read *volumesRead) {
-	defer close(read.done)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	v.mu.Lock()
-	read.cancel = cancel
-	left := read.askers == 0
-	v.mu.Unlock()
-	if left {
-		return
-	}
-	_ = sleep(ctx, v.call.clock, volumesWindow)
-	select {
-	case v.slots <- struct{}{}:
-		defer func() { <-v.slots }()
-	case <-ctx.Done():
-	}
-	refs := v.begin(read)
-	if len(refs) == 0 {
-		return
-	}
-	results := batch(ctx, v.call, operation{ability: "volumes", name: "find"}, refs, v.ask)
+// read makes one Find with its retries, and checks what it does not have.
+func (v *volumes) read(ctx context.Context, refs []cloud.VolumeRef) map[cloud.VolumeRef]cloud.Result[*cloud.Volume] {
+	results := caller.Batch(ctx, v.call, caller.Operation{Ability: "volumes", Name: "find"}, refs,
+		func(ctx context.Context, refs []cloud.VolumeRef) []cloud.Result[*cloud.Volume] {
+			return caller.AllAnswered("a volume", v.Volumes.Find(ctx, refs))
+		})
 	var confirming errgroup.Group
-	confirming.SetLimit(confirmations)
+	confirming.SetLimit(volumeGets)
 	for k, ref := range refs {
 		if cloud.IsNotFound(results[k].Err) {
 			confirming.Go(func() error {
@@ -161,48 +70,18 @@ func (v *volumes) run(ctx context.Context, read *volumesRead) {
 		}
 	}
 	_ = confirming.Wait() // every error is in its answer
-	read.results = make(map[cloud.VolumeRef]cloud.Result[*cloud.Volume], len(refs))
+	out := make(map[cloud.VolumeRef]cloud.Result[*cloud.Volume], len(refs))
 	for k, ref := range refs {
-		read.results[ref] = results[k]
+		out[ref] = results[k]
 	}
+	return out
 }
 
 // Get implements cloud.Volumes.
 func (v *volumes) Get(ctx context.Context, ref cloud.VolumeRef) (volume *cloud.Volume, err error) {
-	err = v.call.do(ctx, operation{ability: "volumes", name: "get"}, func(ctx context.Context) (err error) {
-		volume, err = v.next.Get(ctx, ref)
-		return wholeVolume(volume, err)
+	err = v.call.Do(ctx, caller.Operation{Ability: "volumes", Name: "get"}, func(ctx context.Context) (err error) {
+		volume, err = v.Volumes.Get(ctx, ref)
+		return caller.Answered("a volume", volume, err)
 	})
 	return volume, err
-}
-
-// begin ends the gathering and returns what is wanted.
-func (v *volumes) begin(read *volumesRead) []cloud.VolumeRef {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.pending == read {
-		v.pending = nil
-	}
-	refs := make([]cloud.VolumeRef, 0, len(read.wanted))
-	for ref := range read.wanted {
-		refs = append(refs, ref)
-	}
-	return refs
-}
-
-// ask asks the provider.
-func (v *volumes) ask(ctx context.Context, refs []cloud.VolumeRef) []cloud.Result[*cloud.Volume] {
-	results := v.next.Find(ctx, refs)
-	for k := range results {
-		results[k].Err = wholeVolume(results[k].Value, results[k].Err)
-	}
-	return results
-}
-
-// wholeVolume turns "no error and no volume" into an error.
-func wholeVolume(volume *cloud.Volume, err error) error {
-	if err == nil && volume == nil {
-		return errors.New("the provider answered with neither a volume nor an error, which is a bug in it")
-	}
-	return err
 }

@@ -12,8 +12,11 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"github.com/isthmus-cloud/isthmus/pkg/ccm/nodes"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/caller"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/instancecache"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 )
@@ -48,7 +51,7 @@ type fleet struct {
 	clock    *shiftedClock
 	servers  []ossim.Server
 	refs     []cloud.InstanceRef
-	all      *decorate.Peers // refs
+	all      *instancecache.Peers // refs
 }
 
 func newFleet(t *testing.T, n int) *fleet {
@@ -61,7 +64,7 @@ func newFleet(t *testing.T, n int) *fleet {
 func newFleetOf(t *testing.T, n int, sim *ossim.Sim, more string, reads time.Duration) *fleet {
 	t.Helper()
 	f := &fleet{t: t, sim: sim, clock: &shiftedClock{}}
-	f.all = &decorate.Peers{List: func() []cloud.InstanceRef { return f.refs }}
+	f.all = &instancecache.Peers{List: func() []cloud.InstanceRef { return f.refs }}
 	f.servers = sim.SeedServers(ossim.Seed{Count: n, NamePrefix: "node-", Zones: []string{"az1", "az2", "az3"}})
 	for _, s := range f.servers {
 		f.refs = append(f.refs, cloud.InstanceRef{NodeName: s.Name})
@@ -70,11 +73,11 @@ func newFleetOf(t *testing.T, n int, sim *ossim.Sim, more string, reads time.Dur
 	if err := os.WriteFile(conf, []byte(sim.CloudConf()+more), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	o := decorate.Options{
+	o := caller.Options{
 		Clock: f.clock,
-		Reads: decorate.Policy{BackoffBase: time.Millisecond, Deadline: reads},
+		Reads: caller.Policy{BackoffBase: time.Millisecond, Deadline: reads},
 	}
-	traffic, err := decorate.NewTraffic("openstack", o)
+	traffic, err := caller.NewTraffic("openstack", o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +102,7 @@ func newFleetOf(t *testing.T, n int, sim *ossim.Sim, more string, reads time.Dur
 func (f *fleet) initialize() {
 	f.t.Helper()
 	for k, ref := range f.refs {
-		instance, err := f.provider.Nodes.Lookup(f.t.Context(), ref, decorate.MetadataMaxAge, f.all)
+		instance, err := f.provider.Nodes.Lookup(f.t.Context(), ref, instancecache.MetadataMaxAge, f.all)
 		if err != nil {
 			f.t.Fatal(err)
 		}
@@ -117,10 +120,10 @@ func (f *fleet) cycle(n int) (gone, shutdown map[string]bool, errs int) {
 	f.clock.advance(period)
 	f.sim.ResetRequests()
 	gone, shutdown = map[string]bool{}, map[string]bool{}
-	notReady := &decorate.Peers{List: func() []cloud.InstanceRef { return f.refs[:n] }}
+	notReady := &instancecache.Peers{List: func() []cloud.InstanceRef { return f.refs[:n] }}
 	for _, ref := range f.refs[:n] {
 		ask := func() (*cloud.Instance, error) {
-			return f.provider.Nodes.Lookup(f.t.Context(), ref, decorate.LifecycleMaxAge(period), notReady)
+			return f.provider.Nodes.Lookup(f.t.Context(), ref, nodes.LifecycleMaxAge(period), notReady)
 		}
 		_, err := ask() // exists?
 		if cloud.IsNotFound(err) {
@@ -164,7 +167,7 @@ func TestInstanceCallBudgets(t *testing.T) {
 	f.clock.advance(5 * time.Minute)
 	f.sim.ResetRequests()
 	for _, ref := range f.refs {
-		if _, err := f.provider.Nodes.Lookup(t.Context(), ref, decorate.MetadataMaxAge, f.all); err != nil {
+		if _, err := f.provider.Nodes.Lookup(t.Context(), ref, instancecache.MetadataMaxAge, f.all); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -194,8 +197,8 @@ func TestInstanceCallBudgets(t *testing.T) {
 func TestSlowStartBudget(t *testing.T) {
 	f := newFleet(t, 500)
 	f.clock.held = time.Now()
-	rounds := decorate.NewRounds(period, f.clock)
-	left := &decorate.Peers{List: func() (refs []cloud.InstanceRef) {
+	rounds := nodes.NewRounds(period, f.clock)
+	left := &instancecache.Peers{List: func() (refs []cloud.InstanceRef) {
 		for _, ref := range f.refs {
 			if ref.ProviderID == "" {
 				refs = append(refs, ref)
@@ -203,7 +206,7 @@ func TestSlowStartBudget(t *testing.T) {
 		}
 		return refs
 	}}
-	ask := func(ref cloud.InstanceRef, maxAge time.Duration, others *decorate.Peers) *cloud.Instance {
+	ask := func(ref cloud.InstanceRef, maxAge time.Duration, others *instancecache.Peers) *cloud.Instance {
 		instance, err := f.provider.Nodes.Lookup(t.Context(), ref, maxAge, others)
 		if err != nil {
 			t.Fatal(err)
@@ -212,7 +215,7 @@ func TestSlowStartBudget(t *testing.T) {
 	}
 	for round := range 16 {
 		for k := 33 * round; k < min(33*(round+1), len(f.refs)); k++ {
-			f.refs[k].ProviderID = ask(f.refs[k], decorate.MetadataMaxAge, left).ProviderID
+			f.refs[k].ProviderID = ask(f.refs[k], instancecache.MetadataMaxAge, left).ProviderID
 		}
 		for _, ref := range f.refs {
 			ask(ref, rounds.First(ref), f.all)

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
-	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/instancecache"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 )
 
@@ -47,7 +47,7 @@ func TestComplaintNoRetryOn429And5xx(t *testing.T) {
 				f.sim.AddFault(fault)
 				began := time.Now()
 				for _, ref := range f.refs {
-					if _, err := f.provider.Nodes.Lookup(t.Context(), ref, decorate.MetadataMaxAge, f.all); err != nil {
+					if _, err := f.provider.Nodes.Lookup(t.Context(), ref, instancecache.MetadataMaxAge, f.all); err != nil {
 						t.Error(err)
 					}
 				}

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
-	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/instancecache"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 )
 
@@ -84,7 +84,7 @@ func TestThrottledRegionHoldsNoOther(t *testing.T) {
 		f.refs[n].ProviderID = "openstack:///" + s.ID
 	}
 	refs := append(f.refs[:len(f.refs):len(f.refs)], other)
-	peers := &decorate.Peers{List: func() []cloud.InstanceRef { return refs }}
+	peers := &instancecache.Peers{List: func() []cloud.InstanceRef { return refs }}
 	for _, service := range []string{"compute", "network"} {
 		two.AddFault(ossim.Fault{Service: service, Status: 429, RetryAfter: time.Minute, Times: 1})
 	}

@@ -52,8 +52,8 @@ type Limits struct {
 	Settle time.Duration
 }
 
-// of is how many of the counted Nodes may be missing.
-func (l *Limits) of(c Counts) int {
+// Of is how many of the counted Nodes may be missing.
+func (l *Limits) Of(c Counts) int {
 	return max(l.Count, (c.Seen+c.Missing+c.Unreadable)*l.Percent/100)
 }
 
@@ -145,11 +145,11 @@ func (in Input) judge() Verdict {
 	case in.Claim != IDNotFound && in.Evidence != IDResolved && c.ExistingLost > 0 && c.ExistingSeen == 0:
 		hold(NameInForeignScope, "none of %d nodes that had a provider ID at start was found there; check that the credentials and the region are the cluster's own", c.ExistingLost)
 	case in.Claim == NameFound:
-	case c.Missing > in.Limits.of(c):
+	case c.Missing > in.Limits.Of(c):
 		if settled := in.Limits.Settle > 0 && in.Lasted >= in.Limits.Settle; !settled || c.SeenHere == 0 {
-			hold(TooManyMissing, "%d of %d nodes have no instance, more than the limit of %d", c.Missing, total, in.Limits.of(c))
+			hold(TooManyMissing, "%d of %d nodes have no instance, more than the limit of %d", c.Missing, total, in.Limits.Of(c))
 		}
-	case c.Missing+c.Unreadable > in.Limits.of(c):
+	case c.Missing+c.Unreadable > in.Limits.Of(c):
 		hold(TooManyUnreadable, "the instances of %d of %d nodes could not be read", c.Unreadable, total)
 	case c.Seen == 0 && (in.Evidence == Unidentified || in.Limits.Percent < 100):
 		hold(NoInstanceAtAll, "no instance of the cluster is seen now (nodes: %d)", total)

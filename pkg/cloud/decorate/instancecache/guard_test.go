@@ -1,4 +1,4 @@
-package decorate
+package instancecache
 
 import (
 	"context"
@@ -9,7 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/caller"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/deletionguard"
 )
 
@@ -61,8 +64,8 @@ type guarded struct {
 	t       *testing.T
 	cloud   *inScopes
 	nodes   *nodes
-	d       *Provider
-	m       *Metrics
+	d       *Cache
+	m       *caller.Metrics
 	percent int // of the limit
 	lists   int // how often the guard's Nodes were gone through
 	// operator is an operator's word.
@@ -80,8 +83,8 @@ func newGuarded(t *testing.T, n int) *guarded {
 
 // restart is a new process.
 func (b *guarded) restart() {
-	b.d = decorated(b.t, cloud.Provider{Instances: b.cloud}, Options{Metrics: b.m})
-	b.d.Nodes.Guard(&Peers{List: func() []cloud.InstanceRef { b.lists++; return b.nodes.list() }},
+	b.d = cached(b.t, b.cloud, caller.Options{Metrics: b.m})
+	b.d.Guard(&Peers{List: func() []cloud.InstanceRef { b.lists++; return b.nodes.list() }},
 		deletionguard.Limits{Count: 3, Percent: b.percent, Settle: 10 * time.Minute},
 		func(context.Context) deletionguard.Operator { return b.operator })
 }
@@ -93,13 +96,13 @@ func (b *guarded) cycle() (deleted int) {
 	rest := []cloud.InstanceRef{}
 	peers := &Peers{List: b.nodes.list}
 	for _, ref := range b.nodes.list() {
-		_, err := b.d.Nodes.Lookup(b.t.Context(), ref, 4500*time.Millisecond, peers)
+		_, err := b.d.Lookup(b.t.Context(), ref, 4500*time.Millisecond, peers)
 		if cloud.IsNotFound(err) {
 			deleted++
 			continue
 		}
 		rest = append(rest, ref)
-		if hold := b.d.Nodes.Held(); deletionguard.IsHeld(err) && hold == nil {
+		if hold := b.d.Held(); deletionguard.IsHeld(err) && hold == nil {
 			b.t.Errorf("%v, but nothing is held", err)
 		}
 	}
@@ -115,7 +118,7 @@ func (b *guarded) want(deleted int, reason string) {
 	if got := b.cycle(); got != deleted {
 		b.t.Errorf("%d Nodes were deleted, want %d", got, deleted)
 	}
-	hold := b.d.Nodes.Held()
+	hold := b.d.Held()
 	if (hold != nil) != (reason != "") || hold != nil && !strings.Contains(hold.Verdict.Message, reason) {
 		b.t.Errorf("held: %+v, want because of %q", hold, reason)
 	}
@@ -123,8 +126,8 @@ func (b *guarded) want(deleted int, reason string) {
 	if hold != nil {
 		on, held = 1, float64(len(hold.Nodes))
 	}
-	wantMetric(b.t, b.m.guardOn.WithLabelValues("fake"), on)
-	wantMetric(b.t, b.m.held.WithLabelValues("fake"), held)
+	wantMetric(b.t, b.m.GuardOn.WithLabelValues("fake"), on)
+	wantMetric(b.t, b.m.Held.WithLabelValues("fake"), held)
 }
 
 // join adds a Node with its instance.
@@ -302,7 +305,7 @@ func TestNodesAreCountedOnceABatchWhenTheClusterIsNew(t *testing.T) {
 		b.nodes.register("not asked about yet")
 		others := &Peers{List: func() []cloud.InstanceRef { return b.nodes.list()[:200] }}
 		for k, ref := range b.nodes.list()[:200] {
-			found, err := b.d.Nodes.Lookup(t.Context(), ref, MetadataMaxAge, others)
+			found, err := b.d.Lookup(t.Context(), ref, MetadataMaxAge, others)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -321,12 +324,12 @@ func TestNodesAreCountedAnewWhenTheAnswersGetOld(t *testing.T) {
 		b.want(0, "")
 		b.lose(0, 2)
 		ask := func() error {
-			_, err := b.d.Nodes.Lookup(t.Context(), b.nodes.list()[0], time.Hour, nil)
+			_, err := b.d.Lookup(t.Context(), b.nodes.list()[0], time.Hour, nil)
 			return err
 		}
 		time.Sleep(MetadataMaxAge)
 		b.cloud.set(func() { b.cloud.hidden = true })
-		if _, err := b.d.Nodes.Lookup(t.Context(), b.nodes.list()[0], time.Second, &Peers{List: b.nodes.list}); !deletionguard.IsHeld(err) {
+		if _, err := b.d.Lookup(t.Context(), b.nodes.list()[0], time.Second, &Peers{List: b.nodes.list}); !deletionguard.IsHeld(err) {
 			t.Errorf("20 of 20 are missing, but: %v", err)
 		}
 		b.cloud.set(func() { b.cloud.hidden = false })
@@ -389,7 +392,7 @@ func TestLossIsHeldWhenNoOtherIsSeen(t *testing.T) {
 		if b.cycle(); len(b.nodes.list()) != 0 {
 			t.Errorf("%d Nodes are left after the release", len(b.nodes.list()))
 		}
-		if hold := b.d.Nodes.Held(); hold != nil {
+		if hold := b.d.Held(); hold != nil {
 			t.Errorf("still held: %+v", hold)
 		}
 	})
@@ -421,7 +424,7 @@ func TestDirectReadsContradictWhenListsLackServers(t *testing.T) {
 				t.Fatal("a Node was deleted")
 			}
 		}
-		if value(t, b.m.contradiction.WithLabelValues("fake")) == 0 {
+		if testutil.ToFloat64(b.m.Contradictions.WithLabelValues("fake")) == 0 {
 			t.Error("no direct read contradicted the lists")
 		}
 		b.cloud.set(func() { b.cloud.hidden = false })
@@ -492,20 +495,20 @@ func TestNameMatchIsRefusedWhenExistingNodesAreNotFound(t *testing.T) {
 			if b.cycle() != 0 {
 				t.Fatal("a Node was deleted")
 			}
-			if _, err := b.d.Nodes.Lookup(t.Context(), byName, MetadataMaxAge, nil); err == nil || !strings.Contains(err.Error(), "none of 2 nodes that had a provider ID at start was found there") {
+			if _, err := b.d.Lookup(t.Context(), byName, MetadataMaxAge, nil); err == nil || !strings.Contains(err.Error(), "none of 2 nodes that had a provider ID at start was found there") {
 				t.Fatalf("a name match is taken for the Node's: %v", err)
 			}
 			b.restart()
 		}
 		b.operator = deletionguard.Operator{Confirmed: true}
-		if _, err := b.d.Nodes.Lookup(t.Context(), byName, MetadataMaxAge, nil); err != nil {
+		if _, err := b.d.Lookup(t.Context(), byName, MetadataMaxAge, nil); err != nil {
 			t.Errorf("an operator's word does not count: %v", err)
 		}
 		b.operator = deletionguard.Operator{}
 		b.restart()
 		b.cloud.set(func() { b.cloud.scope, b.cloud.findErr, b.cloud.getErr = "ours", nil, nil })
 		b.want(1, "") // newer
-		if _, err := b.d.Nodes.Lookup(t.Context(), byName, MetadataMaxAge, nil); err != nil {
+		if _, err := b.d.Lookup(t.Context(), byName, MetadataMaxAge, nil); err != nil {
 			t.Error(err)
 		}
 	})
@@ -531,12 +534,12 @@ func TestNameMatchCountsForNothingWhenCredentialsAreRotatedToAnotherProject(t *t
 					b.cloud.set(func() { b.cloud.scope, b.cloud.findErr, b.cloud.getErr = "theirs", notFound, notFound })
 					time.Sleep(ago)
 					byName := cloud.InstanceRef{NodeName: name}
-					if found, err := b.d.Nodes.Lookup(t.Context(), byName, MetadataMaxAge, nil); err == nil {
+					if found, err := b.d.Lookup(t.Context(), byName, MetadataMaxAge, nil); err == nil {
 						t.Fatalf("the new Node got %s of another project", found.ProviderID)
 					}
 					b.cloud.set(func() { b.cloud.scope, b.cloud.findErr, b.cloud.getErr = "ours", nil, nil })
 					time.Sleep(MetadataMaxAge)
-					if _, err := b.d.Nodes.Lookup(t.Context(), byName, MetadataMaxAge, nil); err != nil {
+					if _, err := b.d.Lookup(t.Context(), byName, MetadataMaxAge, nil); err != nil {
 						t.Error(err)
 					}
 				}
@@ -554,7 +557,7 @@ func TestFirstNodeOfAnotherScopeIsFoundByNameWhenOthersAreSeen(t *testing.T) {
 		b.cloud.add("new")
 		b.nodes.register("new")
 		b.cloud.set(func() { b.cloud.scope = "the other region" })
-		if _, err := b.d.Nodes.Lookup(t.Context(), cloud.InstanceRef{NodeName: "new"}, MetadataMaxAge, nil); err != nil {
+		if _, err := b.d.Lookup(t.Context(), cloud.InstanceRef{NodeName: "new"}, MetadataMaxAge, nil); err != nil {
 			t.Error(err)
 		}
 	})

@@ -1,4 +1,4 @@
-package decorate
+package caller
 
 import (
 	"errors"
@@ -32,7 +32,7 @@ func TestMetrics(t *testing.T) {
 	wantMetric(t, m.requests.WithLabelValues("openstack", "compute", "GET", "0"), 1)
 	wantMetric(t, m.requestTime.WithLabelValues("openstack", "compute", "GET"), 3)
 	reloaded := m.Reloaded("openstack")
-	m.instances("openstack")
+	m.StartInstances("openstack")
 	for name, want := range map[string]int{"credential_reloads_total": 2, "instance_lookups_total": 5, "instance_refreshes_total": 1,
 		"instance_contradictions_total": 1, "throttle_wait_seconds_total": 1} { // alerts have a zero to start from
 		if n, err := testutil.GatherAndCount(r, "isthmus_cloud_"+name); err != nil || n != want {

@@ -60,7 +60,7 @@ func TestComplaintNodeAddressesChangeDetected(t *testing.T) {
 				if err := factory.Core().V1().Nodes().Informer().GetIndexer().Add(node); err != nil {
 					t.Fatal(err)
 				}
-				c, err := cloudnode.NewCloudNodeController(factory.Core().V1().Nodes(), wrap(client), testInstances(t, answer).Adapter, time.Minute, 1, 1)
+				c, err := cloudnode.NewCloudNodeController(factory.Core().V1().Nodes(), wrap(client), testInstances(t, answer), time.Minute, 1, 1)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -1,4 +1,4 @@
-package decorate
+package nodes
 
 import (
 	"sync"
@@ -7,13 +7,14 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/instancecache"
 )
 
 const (
 	// roundMax is the greatest age that Rounds accepts, however long a round takes.
 	roundMax = time.Minute
 	// manyNodes in a round are a cluster that starts or a zone that is down: then answers as
-	// old as MetadataMaxAge do. With --kube-api-qps=20 500 nodes take 50 s to initialize, not ready
+	// old as instancecache.MetadataMaxAge do. With --kube-api-qps=20 500 nodes take 50 s to initialize, not ready
 	// meanwhile, and would cost a read of all every period.
 	manyNodes = 50
 )
@@ -33,6 +34,13 @@ type Rounds struct {
 	seen  map[cloud.InstanceRef]struct{}
 	last  int // nodes in the round before
 	began time.Time
+}
+
+// LifecycleMaxAge is the age of answers with which one cycle of the node lifecycle
+// controller shares one batch and the next cycle gets its own: just under the period that
+// lies between the end of a cycle and the start of the next.
+func LifecycleMaxAge(nodeMonitorPeriod time.Duration) time.Duration {
+	return nodeMonitorPeriod * 9 / 10
 }
 
 // NewRounds makes Rounds for a controller with that period; c may be nil for the real clock.
@@ -70,7 +78,7 @@ func (r *Rounds) age() time.Duration {
 	}
 	least := r.least
 	if max(r.last, len(r.seen)) > manyNodes {
-		least = max(least, MetadataMaxAge)
+		least = max(least, instancecache.MetadataMaxAge)
 	}
 	return max(least, min(r.clock.Since(r.began)+least, roundMax))
 }

@@ -14,8 +14,10 @@ import (
 	cloudproviderapi "k8s.io/cloud-provider/api"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/isthmus-cloud/isthmus/pkg/batcher"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/caller"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/deletionguard"
 )
 
@@ -40,23 +42,23 @@ func (o *oneAnswer) Get(context.Context, cloud.InstanceRef) (*cloud.Instance, er
 	return o.instance, o.err
 }
 
-func testInstances(t *testing.T, answer *oneAnswer) *instances {
+func testInstances(t *testing.T, answer *oneAnswer) *Adapter {
 	t.Helper()
 	return testInstancesOf(t, cloud.Provider{Instances: answer})
 }
 
-func testInstancesOf(t *testing.T, provider cloud.Provider) *instances {
+func testInstancesOf(t *testing.T, provider cloud.Provider) *Adapter {
 	t.Helper()
 	provider.Name, provider.Ready = "test", func(context.Context) error { return nil }
 	p, err := decorate.New(&provider,
-		decorate.Options{Reads: decorate.Policy{Attempts: 1, BackoffBase: time.Millisecond}})
+		caller.Options{Reads: caller.Policy{Attempts: 1, BackoffBase: time.Millisecond}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, end := context.WithCancel(context.Background())
 	a := NewAdapter(ctx, p, corelisters.NewNodeLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})), time.Second)
 	t.Cleanup(func() { end(); a.End() })
-	return a.instances
+	return a
 }
 
 func instanceNode(providerID string, taints ...corev1.Taint) *corev1.Node {
@@ -121,15 +123,50 @@ func TestForeignInstances(t *testing.T) {
 	}
 }
 
-// Nothing reaches the cloud after the term, and what is refused then is no answer either.
-func TestInstancesAfterTheTerm(t *testing.T) {
-	answer := &oneAnswer{err: cloud.Errorf(cloud.KindNotFound, "no such server")}
-	i := testInstances(t, answer)
-	ctx, end := context.WithCancel(t.Context())
-	i.calls = newCalls(ctx)
+// hanging answers when it is let.
+type hanging struct {
+	oneAnswer
+	began, let chan struct{}
+}
+
+func (h *hanging) Find(ctx context.Context, refs []cloud.InstanceRef) []cloud.Result[*cloud.Instance] {
+	close(h.began)
+	<-ctx.Done()
+	<-h.let
+	return h.oneAnswer.Find(ctx, refs)
+}
+
+// What is under way when the term ends is ended, whatever context it has, and waited for; nothing
+// reaches the cloud after that. What is refused then is no answer.
+func TestCallsEndWithTheTerm(t *testing.T) {
+	h := &hanging{oneAnswer{err: cloud.Errorf(cloud.KindNotFound, "no such server")}, make(chan struct{}), make(chan struct{})}
+	p, err := decorate.New(&cloud.Provider{Name: "test", Instances: h, Ready: func(context.Context) error { return nil }}, caller.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	term, end := context.WithCancel(t.Context())
+	a := NewAdapter(term, p, corelisters.NewNodeLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})), time.Second)
+	node, answered := instanceNode("test:///1"), make(chan error)
+	go func() {
+		_, err := a.InstanceExists(context.WithoutCancel(term), node)
+		answered <- err
+	}()
+	<-h.began
 	end()
-	if _, err := i.InstanceExists(context.WithoutCancel(ctx), instanceNode("test:///1")); !errors.Is(err, errTermEnded) || answer.asked > 0 {
-		t.Errorf("got error %v after %d questions", err, answer.asked)
+	ended := make(chan struct{})
+	go func() { a.End(); close(ended) }()
+	select {
+	case <-ended:
+		t.Error("the term ends before the call has returned")
+	default:
+	}
+	close(h.let)
+	if err := <-answered; err == nil {
+		t.Error("the call was answered")
+	}
+	<-ended
+	if _, err := a.InstanceExists(context.WithoutCancel(term), node); !errors.Is(err, batcher.ErrClosed) || h.asked != 1 {
+		t.Errorf("after the term: %v, and the cloud was asked %d times", err, h.asked)
 	}
 }
 

@@ -1,4 +1,4 @@
-package decorate
+package caller
 
 import (
 	"errors"
@@ -9,22 +9,15 @@ import (
 
 // Metrics are the cloud's numbers. No label holds an object's name.
 type Metrics struct {
-	calls         *prometheus.HistogramVec
-	inFlight      *prometheus.GaugeVec
-	batchSize     *prometheus.HistogramVec
-	retries       *prometheus.CounterVec
-	throttleWait  *prometheus.CounterVec
-	lookups       *prometheus.CounterVec
-	refreshes     *prometheus.CounterVec
-	snapshotSize  *prometheus.GaugeVec
-	contradiction *prometheus.CounterVec
-	requests      *prometheus.CounterVec
-	requestTime   *prometheus.HistogramVec
-	guardOn       *prometheus.GaugeVec
-	held          *prometheus.GaugeVec
-	reloads       *prometheus.CounterVec
-	reloadTime    *prometheus.GaugeVec
-	reloadPending *prometheus.GaugeVec
+	// Of instancecache.
+	Lookups, Refreshes, Contradictions *prometheus.CounterVec
+	SnapshotSize, GuardOn, Held        *prometheus.GaugeVec
+
+	calls, batchSize, requestTime   *prometheus.HistogramVec
+	inFlight                        *prometheus.GaugeVec
+	retries, throttleWait, requests *prometheus.CounterVec
+	reloads                         *prometheus.CounterVec
+	reloadTime, reloadPending       *prometheus.GaugeVec
 }
 
 // NewMetrics makes the metrics and registers them with r, e.g. controller-runtime's
@@ -43,20 +36,20 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 			"provider", "ability", "operation", "kind"),
 		throttleWait: counter("throttle_wait_seconds_total", "Time that calls were held back because the cloud asked for it.",
 			"provider"),
-		lookups: counter("instance_lookups_total",
+		Lookups: counter("instance_lookups_total",
 			"Instance lookups: hit (snapshot), shared (a batch under way), miss (new batch), absent (the snapshot's batch did not have it), failed (a batch has just failed).",
 			"provider", "result"),
-		refreshes:    counter("instance_refreshes_total", "Batches read into the snapshot of instances.", "provider"),
-		snapshotSize: gauge("instance_snapshot_size", "Instances in the snapshot.", "provider"),
-		contradiction: counter("instance_contradictions_total",
+		Refreshes:    counter("instance_refreshes_total", "Batches read into the snapshot of instances.", "provider"),
+		SnapshotSize: gauge("instance_snapshot_size", "Instances in the snapshot.", "provider"),
+		Contradictions: counter("instance_contradictions_total",
 			"Instances that a batch read did not have and a direct read found.", "provider"),
 		requests: counter("api_requests_total", "Requests to the cloud's API by status code; 0 is no answer.",
 			"provider", "service", "method", "code"),
 		requestTime: histogram("api_request_duration_seconds", "Duration of requests to the cloud's API.",
 			durations, "provider", "service", "method"),
-		guardOn: gauge("node_deletion_brake",
+		GuardOn: gauge("node_deletion_brake",
 			"1 while the deletion guard keeps Nodes whose instances were not found.", "provider"),
-		held: gauge("nodes_held", "Nodes that the deletion guard keeps.", "provider"),
+		Held: gauge("nodes_held", "Nodes that the deletion guard keeps.", "provider"),
 		reloads: counter("credential_reloads_total",
 			"Attempts to take over credentials that changed on disk, by result: success or failure.", "provider", "result"),
 		reloadTime: gauge("credential_reload_timestamp_seconds",
@@ -68,8 +61,8 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 		return m, nil
 	}
 	var errs []error
-	for _, c := range []prometheus.Collector{m.calls, m.inFlight, m.batchSize, m.retries, m.throttleWait, m.lookups,
-		m.refreshes, m.snapshotSize, m.contradiction, m.requests, m.requestTime, m.guardOn, m.held,
+	for _, c := range []prometheus.Collector{m.calls, m.inFlight, m.batchSize, m.retries, m.throttleWait, m.Lookups,
+		m.Refreshes, m.SnapshotSize, m.Contradictions, m.requests, m.requestTime, m.GuardOn, m.Held,
 		m.reloads, m.reloadTime, m.reloadPending} {
 		if err := r.Register(c); err != nil {
 			errs = append(errs, err)
@@ -96,13 +89,13 @@ func (m *Metrics) Reloaded(provider string) func(err error) {
 	}
 }
 
-// instances gives the counters of instances of that provider a zero for alerts to start from.
-func (m *Metrics) instances(provider string) {
+// StartInstances gives the counters of instances of that provider a zero for alerts to start from.
+func (m *Metrics) StartInstances(provider string) {
 	for _, result := range []string{"hit", "shared", "miss", "absent", "failed"} {
-		m.lookups.WithLabelValues(provider, result)
+		m.Lookups.WithLabelValues(provider, result)
 	}
-	m.refreshes.WithLabelValues(provider)
-	m.contradiction.WithLabelValues(provider)
+	m.Refreshes.WithLabelValues(provider)
+	m.Contradictions.WithLabelValues(provider)
 	m.throttleWait.WithLabelValues(provider)
 }
 

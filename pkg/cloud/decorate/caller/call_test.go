@@ -1,4 +1,4 @@
-package decorate
+package caller
 
 import (
 	"context"
@@ -15,16 +15,20 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
 
-func testCaller(t *testing.T, o Options) *caller {
+func testCaller(t *testing.T, o Options) *Caller {
 	t.Helper()
 	if o.Metrics == nil {
 		o.Metrics = newMetrics(t)
 	}
 	o.Clock = clock.RealClock{}
-	return newCaller("fake", o)
+	c, err := New("fake", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
-var readOp, changeOp = operation{ability: "instances", name: "get", patient: true}, operation{ability: "routes", name: "apply", mutation: true}
+var readOp, changeOp = Operation{Ability: "instances", Name: "get", Patient: true}, Operation{Ability: "routes", Name: "apply", Mutation: true}
 
 func TestRetryByKind(t *testing.T) {
 	for _, test := range []struct {
@@ -44,12 +48,12 @@ func TestRetryByKind(t *testing.T) {
 		{kind: cloud.KindQuota, reads: 1, changes: 1},
 		{kind: cloud.KindFailed, reads: 1, changes: 1},
 	} {
-		for op, want := range map[operation]int{readOp: test.reads, changeOp: test.changes} {
-			t.Run(fmt.Sprint(test.kind, " ", op.name), func(t *testing.T) {
+		for op, want := range map[Operation]int{readOp: test.reads, changeOp: test.changes} {
+			t.Run(fmt.Sprint(test.kind, " ", op.Name), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					c := testCaller(t, Options{})
 					attempts := 0
-					err := c.do(t.Context(), op, func(context.Context) error {
+					err := c.Do(t.Context(), op, func(context.Context) error {
 						attempts++
 						return &cloud.Error{Kind: test.kind, Op: "get server 1", RetryAfter: 2 * time.Second, Err: errors.New("no")}
 					})
@@ -62,9 +66,9 @@ func TestRetryByKind(t *testing.T) {
 					if want > 1 && !strings.Contains(err.Error(), fmt.Sprintf("gave up after %d attempts", want)) {
 						t.Errorf("the error does not say that it was tried again: %v", err)
 					}
-					wantMetric(t, c.metrics.calls.WithLabelValues("fake", op.ability, op.name, test.kind.String()), float64(want))
-					wantMetric(t, c.metrics.retries.WithLabelValues("fake", op.ability, op.name, test.kind.String()), float64(want-1))
-					wantMetric(t, c.metrics.inFlight.WithLabelValues("fake", op.ability, op.name), 0)
+					wantMetric(t, c.Metrics.calls.WithLabelValues("fake", op.Ability, op.Name, test.kind.String()), float64(want))
+					wantMetric(t, c.Metrics.retries.WithLabelValues("fake", op.Ability, op.Name, test.kind.String()), float64(want-1))
+					wantMetric(t, c.Metrics.inFlight.WithLabelValues("fake", op.Ability, op.Name), 0)
 				})
 			})
 		}
@@ -75,7 +79,7 @@ func TestRetrySucceeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := testCaller(t, Options{})
 		attempts := 0
-		err := c.do(t.Context(), readOp, func(context.Context) error {
+		err := c.Do(t.Context(), readOp, func(context.Context) error {
 			if attempts++; attempts < 3 {
 				return errors.New("connection reset")
 			}
@@ -84,7 +88,7 @@ func TestRetrySucceeds(t *testing.T) {
 		if err != nil || attempts != 3 {
 			t.Errorf("%d attempts, %v", attempts, err)
 		}
-		wantMetric(t, c.metrics.calls.WithLabelValues("fake", "instances", "get", "OK"), 1)
+		wantMetric(t, c.Metrics.calls.WithLabelValues("fake", "instances", "get", "OK"), 1)
 	})
 }
 
@@ -95,7 +99,7 @@ func TestDeadline(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name     string
-		op       operation
+		op       Operation
 		attempt  func(context.Context) error
 		reads    Policy
 		caller   time.Duration
@@ -105,7 +109,7 @@ func TestDeadline(t *testing.T) {
 		{name: "mutation hangs", op: changeOp, attempt: hang, min: 3 * time.Minute, max: 3 * time.Minute},
 		{name: "caller leaves", op: readOp, attempt: hang, caller: time.Second, min: time.Second, max: time.Second},
 		{name: "caller leaves between attempts", op: readOp, caller: time.Second, min: time.Second, max: time.Second,
-			reads:   Policy{Attempts: 1000, BackoffBase: time.Hour, BackoffMax: time.Hour},
+			reads:   Policy{Attempts: 1000, BackoffBase: time.Hour},
 			attempt: func(context.Context) error { return errors.New("500") }},
 		{name: "many quick attempts", op: readOp, max: 3 * time.Minute, reads: Policy{Attempts: 1000000, BackoffBase: 20 * time.Second},
 			min: 3 * time.Minute, attempt: func(context.Context) error { return errors.New("500") }},
@@ -122,7 +126,7 @@ func TestDeadline(t *testing.T) {
 					defer cancel()
 				}
 				began := time.Now()
-				err := c.do(ctx, test.op, test.attempt)
+				err := c.Do(ctx, test.op, test.attempt)
 				if err == nil || cloud.KindOf(err) != cloud.KindUnknown {
 					t.Errorf("got %v", err)
 				}
@@ -135,7 +139,7 @@ func TestDeadline(t *testing.T) {
 }
 
 func TestBackoffIsFullJitter(t *testing.T) {
-	p := Policy{}.withDefaults(time.Minute, 4)
+	p := Policy{}.withDefaults(4)
 	for n, ceiling := range []time.Duration{1: 500 * time.Millisecond, 2: time.Second, 3: 2 * time.Second, 6: 10 * time.Second, 100: 10 * time.Second} {
 		if ceiling == 0 {
 			continue
@@ -159,7 +163,7 @@ func TestBatchRetriesOnlyWhatFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := testCaller(t, Options{})
 		var asked [][]int
-		results := batch(t.Context(), c, readOp, []int{1, 2, 3, 4, 5, 6}, func(_ context.Context, keys []int) []cloud.Result[int] {
+		results := Batch(t.Context(), c, readOp, []int{1, 2, 3, 4, 5, 6}, func(_ context.Context, keys []int) []cloud.Result[int] {
 			asked = append(asked, keys)
 			out := make([]cloud.Result[int], len(keys))
 			for k, key := range keys {
@@ -187,7 +191,7 @@ func TestBatchRetriesOnlyWhatFailed(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("results (-want +got):\n%s", diff)
 		}
-		wantMetric(t, c.metrics.batchSize.WithLabelValues("fake", "instances", "get"), 4)
+		wantMetric(t, c.Metrics.batchSize.WithLabelValues("fake", "instances", "get"), 4)
 	})
 }
 
@@ -200,7 +204,7 @@ func TestThrottledCallWaitsAsAsked(t *testing.T) {
 			return &cloud.Error{Kind: cloud.KindThrottled, RetryAfter: wait, Err: errors.New("429")}
 		}
 		began, attempts := time.Now(), 0
-		err := c.do(t.Context(), readOp, func(context.Context) error {
+		err := c.Do(t.Context(), readOp, func(context.Context) error {
 			if attempts++; attempts == 1 {
 				return throttled(20 * time.Second)
 			}
@@ -209,11 +213,11 @@ func TestThrottledCallWaitsAsAsked(t *testing.T) {
 		if took := time.Since(began); err != nil || attempts != 2 || took < 20*time.Second || took > 20*time.Second+throttleSpread {
 			t.Errorf("%d attempts in %v, %v", attempts, took, err)
 		}
-		if waited := value(t, c.metrics.throttleWait.WithLabelValues("fake")); waited < 20 {
+		if waited := value(t, c.Metrics.throttleWait.WithLabelValues("fake")); waited < 20 {
 			t.Errorf("a throttle wait of %v s was counted", waited)
 		}
 		began = time.Now()
-		results := batch(t.Context(), c, readOp, []int{1, 2}, func(_ context.Context, keys []int) []cloud.Result[int] {
+		results := Batch(t.Context(), c, readOp, []int{1, 2}, func(_ context.Context, keys []int) []cloud.Result[int] {
 			return []cloud.Result[int]{{Err: throttled(time.Hour)}, {Err: throttled(time.Hour)}}
 		})
 		for _, r := range results {
@@ -233,10 +237,10 @@ func TestThrottledCallHoldsNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, began := testCaller(t, Options{}), time.Now()
 		throttled := &cloud.Error{Kind: cloud.KindThrottled, RetryAfter: 20 * time.Second, Err: errors.New("429")}
-		if err := c.do(t.Context(), changeOp, func(context.Context) error { return throttled }); cloud.KindOf(err) != cloud.KindThrottled || cloud.RetryAfter(err) != throttled.RetryAfter {
+		if err := c.Do(t.Context(), changeOp, func(context.Context) error { return throttled }); cloud.KindOf(err) != cloud.KindThrottled || cloud.RetryAfter(err) != throttled.RetryAfter {
 			t.Errorf("a change: %v", err)
 		}
-		results := batch(t.Context(), c, readOp, []int{1, 2}, func(_ context.Context, keys []int) []cloud.Result[int] {
+		results := Batch(t.Context(), c, readOp, []int{1, 2}, func(_ context.Context, keys []int) []cloud.Result[int] {
 			return []cloud.Result[int]{{Value: 1}, {Err: throttled}}
 		})
 		if results[0].Err != nil || cloud.KindOf(results[1].Err) != cloud.KindThrottled {
@@ -256,7 +260,7 @@ func TestBatchIsJudgedByItsWorstAnswer(t *testing.T) {
 		"Stale": {cloud.KindQuota, cloud.KindStale}, "Throttled": {cloud.KindUnknown, cloud.KindThrottled, cloud.KindDenied},
 	} {
 		c, calls := testCaller(t, Options{Reads: Policy{Attempts: 1}}), 0
-		batch(t.Context(), c, readOp, kinds, func(_ context.Context, kinds []cloud.Kind) []cloud.Result[int] {
+		Batch(t.Context(), c, readOp, kinds, func(_ context.Context, kinds []cloud.Kind) []cloud.Result[int] {
 			calls++
 			out := make([]cloud.Result[int], len(kinds))
 			for k, kind := range kinds {
@@ -267,6 +271,6 @@ func TestBatchIsJudgedByItsWorstAnswer(t *testing.T) {
 		if calls != 1 {
 			t.Errorf("%v: %d calls", kinds, calls)
 		}
-		wantMetric(t, c.metrics.calls.WithLabelValues("fake", "instances", "get", want), 1)
+		wantMetric(t, c.Metrics.calls.WithLabelValues("fake", "instances", "get", want), 1)
 	}
 }

@@ -1,4 +1,4 @@
-package decorate
+package caller
 
 import (
 	"context"
@@ -113,7 +113,7 @@ func (t *Traffic) admit(ctx context.Context, key gateKey) error {
 			return nil
 		}
 		began := t.clock.Now()
-		err := sleep(ctx, t.clock, shut+turn)
+		err := backoff.Sleep(ctx, t.clock, shut+turn)
 		t.metrics.throttleWait.WithLabelValues(t.provider).Add(t.clock.Since(began).Seconds())
 		if err != nil || shut == 0 && !t.isShut(key) {
 			return err
@@ -212,19 +212,4 @@ func bounded(wait time.Duration) time.Duration {
 // spread lets those who wait for the same end go one after the other.
 func spread(wait time.Duration) time.Duration {
 	return backoff.Jitter(wait, wait+min(wait/10, throttleSpread))
-}
-
-// sleep waits d or until ctx ends, whose cause it then returns.
-func sleep(ctx context.Context, c clock.Clock, d time.Duration) error {
-	if d <= 0 {
-		return nil
-	}
-	t := c.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C():
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -1,4 +1,4 @@
-package decorate
+package instancecache
 
 import (
 	"errors"
@@ -12,9 +12,9 @@ import (
 func TestScopeIsTheLastOneSeenWhenReadsFail(t *testing.T) {
 	now := time.Now()
 	here, there := cloud.InstanceRef{NodeName: "a", ProviderID: "x://1"}, cloud.InstanceRef{NodeName: "b", ProviderID: "x://2"}
-	s := snapshot{}
-	s.put(here, &cloud.Instance{ProviderID: here.ProviderID, Scope: "here"}, "", now, now)
-	s.put(there, &cloud.Instance{ProviderID: there.ProviderID, Scope: "there"}, "", now, now)
+	s := snapshot{entries: map[cloud.InstanceRef]entry{}}
+	s.put(here, entry{instance: &cloud.Instance{ProviderID: here.ProviderID, Scope: "here"}, began: now, arrived: now})
+	s.put(there, entry{instance: &cloud.Instance{ProviderID: there.ProviderID, Scope: "there"}, began: now, arrived: now})
 	s.fail(there, errors.New("down"), now.Add(time.Minute))
 	for _, tt := range []struct {
 		name string

@@ -1,4 +1,4 @@
-package decorate
+package caller
 
 import (
 	"bytes"
@@ -33,7 +33,7 @@ func testTraffic(t *testing.T, m *Metrics) *Traffic {
 func TestThrottlingHoldsOneServiceAtOnePlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := testCaller(t, Options{})
-		traffic := testTraffic(t, c.metrics)
+		traffic := testTraffic(t, c.Metrics)
 		const wait, queue = 20 * time.Second, 41 * time.Second / rateLeast
 		began := time.Now()
 		var mu sync.Mutex
@@ -57,10 +57,10 @@ func TestThrottlingHoldsOneServiceAtOnePlace(t *testing.T) {
 			}
 		}
 		var wg sync.WaitGroup
-		call := func(op operation, family, place string) {
-			op.patient = true
+		call := func(op Operation, family, place string) {
+			op.Patient = true
 			wg.Go(func() {
-				if err := c.do(t.Context(), op, request(family, place)); err != nil {
+				if err := c.Do(t.Context(), op, request(family, place)); err != nil {
 					t.Error(err)
 				}
 			})
@@ -85,7 +85,7 @@ func TestThrottlingHoldsOneServiceAtOnePlace(t *testing.T) {
 		if len(sent["lb@one"]) != 42 || len(sent["compute@one"]) != 20 || len(sent["lb@two"]) != 20 {
 			t.Errorf("%d, %d and %d requests", len(sent["lb@one"]), len(sent["compute@one"]), len(sent["lb@two"]))
 		}
-		if waited := value(t, c.metrics.throttleWait.WithLabelValues("fake")); waited < 41*19 {
+		if waited := value(t, c.Metrics.throttleWait.WithLabelValues("fake")); waited < 41*19 {
 			t.Errorf("a throttle wait of %v s was counted", waited)
 		}
 	})

@@ -1,4 +1,4 @@
-package decorate
+package instancecache
 
 import (
 	"context"
@@ -11,11 +11,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/caller"
 )
 
 const period = 5 * time.Second // --node-monitor-period
 
-func mustFind(t *testing.T, i *Instances, ref cloud.InstanceRef, maxAge time.Duration, others *Peers) *cloud.Instance {
+func mustFind(t *testing.T, i *Cache, ref cloud.InstanceRef, maxAge time.Duration, others *Peers) *cloud.Instance {
 	t.Helper()
 	instance, err := i.Lookup(t.Context(), ref, maxAge, others)
 	if err != nil {
@@ -31,10 +32,10 @@ func TestInitializationIsOneBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, pop := newFakeInstances(500), newNodes(500)
 		f.latency = 300 * time.Millisecond
-		d := decorated(t, cloud.Provider{Instances: f}, Options{})
+		d := cached(t, f, caller.Options{})
 		all := &Peers{List: pop.list}
 		for k, ref := range pop.list() {
-			instance := mustFind(t, d.Nodes, ref, MetadataMaxAge, all)
+			instance := mustFind(t, d, ref, MetadataMaxAge, all)
 			if instance.Name != ref.NodeName {
 				t.Fatalf("%s got the instance %s", ref.NodeName, instance.Name)
 			}
@@ -42,13 +43,13 @@ func TestInitializationIsOneBatch(t *testing.T) {
 			time.Sleep(10 * time.Millisecond) // the API server
 		}
 		for _, ref := range pop.list() {
-			mustFind(t, d.Nodes, ref, MetadataMaxAge, all)
+			mustFind(t, d, ref, MetadataMaxAge, all)
 		}
 		f.wantCalls(t, 1, 0)
 
 		time.Sleep(5 * time.Minute) // --node-status-update-frequency
 		for _, ref := range pop.list() {
-			mustFind(t, d.Nodes, ref, MetadataMaxAge, all)
+			mustFind(t, d, ref, MetadataMaxAge, all)
 		}
 		f.wantCalls(t, 2, 0)
 	})
@@ -70,12 +71,12 @@ func TestLifecycleCycleIsOneBatch(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f, pop := newFakeInstances(500), newNodes(500)
 				f.latency = test.latency
-				d := decorated(t, cloud.Provider{Instances: f}, Options{})
+				d := cached(t, f, caller.Options{})
 				notReady := &Peers{List: func() []cloud.InstanceRef { return pop.list()[:test.nodes] }}
 				for cycle := range 4 {
 					for _, ref := range notReady.List() {
 						for range 2 {
-							if _, err := d.Nodes.Lookup(t.Context(), ref, LifecycleMaxAge(period), notReady); err != nil {
+							if _, err := d.Lookup(t.Context(), ref, period*9/10, notReady); err != nil {
 								t.Fatal(err)
 							}
 						}
@@ -92,69 +93,26 @@ func TestLifecycleCycleIsOneBatch(t *testing.T) {
 	}
 }
 
-// A round in which the API server is slow costs one batch too, and one of minutes one a
-// minute. Rounds of many nodes share a batch for half a minute.
-func TestRounds(t *testing.T) {
-	for _, test := range []struct {
-		nodes   int
-		patch   time.Duration // after each node
-		rounds  int
-		batches int // in all rounds
-	}{
-		{manyNodes, 0, 3, 3},
-		{manyNodes, 500 * time.Millisecond, 3, 3},
-		{manyNodes, 5 * time.Second, 3, 15},
-		{500, 0, 16, 3}, // 80 s
-		{500, 500 * time.Millisecond, 3, 14},
-	} {
-		t.Run(fmt.Sprintf("%d nodes, %v", test.nodes, test.patch), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f, pop := newFakeInstances(501), newNodes(test.nodes)
-				f.latency = 200 * time.Millisecond
-				d := decorated(t, cloud.Provider{Instances: f}, Options{})
-				rounds, notReady := NewRounds(period, nil), &Peers{List: pop.list}
-				if rounds.Further() != LifecycleMaxAge(period) {
-					t.Error("a question before the first round")
-				}
-				for range test.rounds {
-					for _, ref := range pop.list() {
-						for _, age := range []func() time.Duration{func() time.Duration { return rounds.First(ref) }, rounds.Further} {
-							if _, err := d.Nodes.Lookup(t.Context(), ref, age(), notReady); err != nil {
-								t.Fatal(err)
-							}
-						}
-						time.Sleep(test.patch)
-					}
-					time.Sleep(period)
-				}
-				if finds, _ := f.calls(); finds != test.batches {
-					t.Errorf("%d batches in %d rounds, want %d", finds, test.rounds, test.batches)
-				}
-			})
-		})
-	}
-}
-
 func TestConcurrentLookupsShareOneFind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, among := range []bool{true, false} {
 			f, pop := newFakeInstances(500), newNodes(500)
 			f.latency = time.Second
-			o := Options{Metrics: newMetrics(t)}
+			o := caller.Options{Metrics: newMetrics(t)}
 			var all *Peers
 			if among {
 				all = &Peers{List: pop.list}
 			}
-			d := decorated(t, cloud.Provider{Instances: f}, o)
+			d := cached(t, f, o)
 			var wg sync.WaitGroup
 			for _, ref := range pop.list() {
-				wg.Go(func() { mustFind(t, d.Nodes, ref, MetadataMaxAge, all) })
+				wg.Go(func() { mustFind(t, d, ref, MetadataMaxAge, all) })
 			}
 			wg.Wait()
 			f.wantCalls(t, 1, 0)
-			wantMetric(t, o.Metrics.lookups.WithLabelValues("fake", "miss"), 1)
-			wantMetric(t, o.Metrics.lookups.WithLabelValues("fake", "shared"), 499)
-			wantMetric(t, o.Metrics.refreshes.WithLabelValues("fake"), 1)
+			wantMetric(t, o.Metrics.Lookups.WithLabelValues("fake", "miss"), 1)
+			wantMetric(t, o.Metrics.Lookups.WithLabelValues("fake", "shared"), 499)
+			wantMetric(t, o.Metrics.Refreshes.WithLabelValues("fake"), 1)
 		}
 	})
 }
@@ -171,7 +129,7 @@ func TestRegistrationOneByOne(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f, pop := newFakeInstances(500), newNodes(0)
 				f.latency = 100 * time.Millisecond
-				d := decorated(t, cloud.Provider{Instances: f}, Options{})
+				d := cached(t, f, caller.Options{})
 				all := &Peers{List: pop.list}
 				queue := make(chan string, 500)
 				go func() {
@@ -185,7 +143,7 @@ func TestRegistrationOneByOne(t *testing.T) {
 				}()
 				for name := range queue { // the framework's only worker
 					began := time.Now()
-					mustFind(t, d.Nodes, cloud.InstanceRef{NodeName: name}, MetadataMaxAge, all)
+					mustFind(t, d, cloud.InstanceRef{NodeName: name}, MetadataMaxAge, all)
 					if took := time.Since(began); took > spacingMax+time.Second {
 						t.Errorf("%s waited %v", name, took)
 					}
@@ -202,11 +160,11 @@ func TestRegistrationOneByOne(t *testing.T) {
 func TestBatchAsksOnlyForWhatIsMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, pop := newFakeInstances(12), newNodes(10)
-		d := decorated(t, cloud.Provider{Instances: f}, Options{})
+		d := cached(t, f, caller.Options{})
 		all := &Peers{List: pop.list}
 		var sizes []int
 		look := func(node string) {
-			mustFind(t, d.Nodes, cloud.InstanceRef{NodeName: node}, MetadataMaxAge, all)
+			mustFind(t, d, cloud.InstanceRef{NodeName: node}, MetadataMaxAge, all)
 			f.set(func() { sizes = append(sizes, len(f.finds[len(f.finds)-1])) })
 		}
 		look("node-0")
@@ -234,17 +192,17 @@ func TestBatchAsksOnlyForWhatIsMissing(t *testing.T) {
 func TestAnswersBelongToTheirRef(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeInstances(2)
-		d := decorated(t, cloud.Provider{Instances: f}, Options{})
-		mustFind(t, d.Nodes, cloud.InstanceRef{NodeName: "node-0", ProviderID: "fake:///id-of-node-0"}, time.Hour, nil)
-		mustFind(t, d.Nodes, cloud.InstanceRef{NodeName: "node-0"}, time.Hour, nil)
+		d := cached(t, f, caller.Options{})
+		mustFind(t, d, cloud.InstanceRef{NodeName: "node-0", ProviderID: "fake:///id-of-node-0"}, time.Hour, nil)
+		mustFind(t, d, cloud.InstanceRef{NodeName: "node-0"}, time.Hour, nil)
 		f.wantCalls(t, 2, 0)
-		got := mustFind(t, d.Nodes, cloud.InstanceRef{NodeName: "node-0", ProviderID: "fake:///id-of-node-1"}, time.Hour, nil)
+		got := mustFind(t, d, cloud.InstanceRef{NodeName: "node-0", ProviderID: "fake:///id-of-node-1"}, time.Hour, nil)
 		if got.Name != "node-1" {
 			t.Errorf("got %s for the provider ID of node-1", got.Name)
 		}
 		f.wantCalls(t, 3, 0)
-		mustFind(t, d.Nodes, cloud.InstanceRef{ProviderID: "fake:///id-of-node-1"}, time.Hour, nil)
-		mustFind(t, d.Nodes, cloud.InstanceRef{ProviderID: "fake:///id-of-node-1"}, time.Hour, nil)
+		mustFind(t, d, cloud.InstanceRef{ProviderID: "fake:///id-of-node-1"}, time.Hour, nil)
+		mustFind(t, d, cloud.InstanceRef{ProviderID: "fake:///id-of-node-1"}, time.Hour, nil)
 		f.wantCalls(t, 4, 0)
 	})
 }
@@ -253,13 +211,13 @@ func TestMaxAgeZeroAsksAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeInstances(1)
 		f.latency = 10 * time.Second
-		d := decorated(t, cloud.Provider{Instances: f}, Options{})
+		d := cached(t, f, caller.Options{})
 		ref := cloud.InstanceRef{NodeName: "node-0"}
 		var wg sync.WaitGroup
-		wg.Go(func() { mustFind(t, d.Nodes, ref, time.Minute, nil) })
+		wg.Go(func() { mustFind(t, d, ref, time.Minute, nil) })
 		time.Sleep(5 * time.Second)
-		wg.Go(func() { mustFind(t, d.Nodes, ref, time.Minute, nil) }) // shares
-		wg.Go(func() { mustFind(t, d.Nodes, ref, 0, nil) })           // the read under way began too early
+		wg.Go(func() { mustFind(t, d, ref, time.Minute, nil) }) // shares
+		wg.Go(func() { mustFind(t, d, ref, 0, nil) })           // the read under way began too early
 		wg.Wait()
 		f.wantCalls(t, 2, 0)
 	})
@@ -269,14 +227,14 @@ func TestCallersLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeInstances(1)
 		f.latency = 10 * time.Second
-		d := decorated(t, cloud.Provider{Instances: f}, Options{})
+		d := cached(t, f, caller.Options{})
 		ref := cloud.InstanceRef{NodeName: "node-0"}
 		first, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			began := time.Now()
-			if _, err := d.Nodes.Lookup(first, ref, time.Minute, nil); err == nil || cloud.IsNotFound(err) {
+			if _, err := d.Lookup(first, ref, time.Minute, nil); err == nil || cloud.IsNotFound(err) {
 				t.Errorf("the first caller's deadline: got %v", err)
 			}
 			if took := time.Since(began); took > time.Second {
@@ -284,10 +242,10 @@ func TestCallersLeave(t *testing.T) {
 			}
 		})
 		synctest.Wait()
-		wg.Go(func() { mustFind(t, d.Nodes, ref, time.Minute, nil) })
+		wg.Go(func() { mustFind(t, d, ref, time.Minute, nil) })
 		wg.Wait()
 		f.wantCalls(t, 1, 0)
-		if _, err := d.Nodes.Lookup(first, ref, time.Minute, nil); err == nil {
+		if _, err := d.Lookup(first, ref, time.Minute, nil); err == nil {
 			t.Error("a context that is done got an answer")
 		}
 	})
@@ -296,13 +254,13 @@ func TestCallersLeave(t *testing.T) {
 func TestSnapshotForgetsFormerNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, pop := newFakeInstances(500), newNodes(500)
-		o := Options{Metrics: newMetrics(t)}
-		d := decorated(t, cloud.Provider{Instances: f}, o)
+		o := caller.Options{Metrics: newMetrics(t)}
+		d := cached(t, f, o)
 		all := &Peers{List: pop.list}
 		look := func(entries int) {
 			t.Helper()
-			mustFind(t, d.Nodes, cloud.InstanceRef{NodeName: "node-0"}, time.Second, all)
-			if got := len(d.Nodes.known); got != entries {
+			mustFind(t, d, cloud.InstanceRef{NodeName: "node-0"}, time.Second, all)
+			if got := len(d.known.entries); got != entries {
 				t.Fatalf("snapshot has %d entries, want %d", got, entries)
 			}
 		}
@@ -312,8 +270,8 @@ func TestSnapshotForgetsFormerNodes(t *testing.T) {
 		look(500)
 		time.Sleep(retention / 2)
 		look(10)
-		wantMetric(t, o.Metrics.snapshotSize.WithLabelValues("fake"), 10)
-		if got := len(d.Nodes.underWay) + len(d.Nodes.confirming); got != 0 {
+		wantMetric(t, o.Metrics.SnapshotSize.WithLabelValues("fake"), 10)
+		if got := len(d.underWay) + len(d.confirming); got != 0 {
 			t.Errorf("%d calls are still noted as under way", got)
 		}
 	})
@@ -323,13 +281,13 @@ func TestCloseEndsWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeInstances(1)
 		f.latency = 24 * time.Hour
-		d := decorated(t, cloud.Provider{Instances: f}, Options{Reads: Policy{Deadline: 48 * time.Hour}})
+		d := cached(t, f, caller.Options{Reads: caller.Policy{Deadline: 48 * time.Hour}})
 		refs := []cloud.InstanceRef{{NodeName: "node-0"}, {NodeName: "node-1"}}
 		var wg sync.WaitGroup
 		for k, ref := range refs {
 			wg.Go(func() {
 				time.Sleep(time.Duration(k) * (time.Second - window/2)) // under way, waiting to begin
-				if _, err := d.Nodes.Lookup(t.Context(), ref, time.Minute, nil); err == nil || cloud.IsNotFound(err) {
+				if _, err := d.Lookup(t.Context(), ref, time.Minute, nil); err == nil || cloud.IsNotFound(err) {
 					t.Errorf("got %v", err)
 				}
 			})
@@ -338,7 +296,7 @@ func TestCloseEndsWaiting(t *testing.T) {
 		d.Close()
 		d.Close()
 		wg.Wait()
-		if _, err := d.Nodes.Lookup(t.Context(), refs[0], time.Minute, nil); err == nil || cloud.IsNotFound(err) {
+		if _, err := d.Lookup(t.Context(), refs[0], time.Minute, nil); err == nil || cloud.IsNotFound(err) {
 			t.Errorf("after Close: got %v", err)
 		}
 	})
@@ -346,17 +304,17 @@ func TestCloseEndsWaiting(t *testing.T) {
 
 func BenchmarkLookupHit(b *testing.B) {
 	f, pop := newFakeInstances(5000), newNodes(5000)
-	d := decorated(b, cloud.Provider{Instances: f}, Options{})
+	d := cached(b, f, caller.Options{})
 	all := &Peers{List: pop.list}
 	refs := pop.list()
 	ctx := context.Background()
-	if _, err := d.Nodes.Lookup(ctx, refs[0], time.Hour, all); err != nil {
+	if _, err := d.Lookup(ctx, refs[0], time.Hour, all); err != nil {
 		b.Fatal(err)
 	}
 	b.ReportAllocs()
 	k := 0
 	for b.Loop() {
-		if _, err := d.Nodes.Lookup(ctx, refs[k%len(refs)], time.Hour, all); err != nil {
+		if _, err := d.Lookup(ctx, refs[k%len(refs)], time.Hour, all); err != nil {
 			b.Fatal(err)
 		}
 		k++
@@ -368,12 +326,12 @@ func BenchmarkLookupHit(b *testing.B) {
 
 func BenchmarkRefresh(b *testing.B) {
 	f, pop := newFakeInstances(5000), newNodes(5000)
-	d := decorated(b, cloud.Provider{Instances: f}, Options{})
+	d := cached(b, f, caller.Options{})
 	refs := pop.list()
 	ctx := context.Background()
 	b.ReportAllocs()
 	for b.Loop() {
-		for k, r := range d.Nodes.read(ctx, refs) {
+		for k, r := range d.read(ctx, refs) {
 			if r.Err != nil {
 				b.Fatal(refs[k], r.Err)
 			}

@@ -1,4 +1,4 @@
-package decorate
+package instancecache
 
 import (
 	"context"
@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/goleak"
 	"k8s.io/utils/clock"
 
+	"github.com/isthmus-cloud/isthmus/pkg/backoff"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/caller"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -76,7 +78,7 @@ func (f *fakeInstances) Find(ctx context.Context, refs []cloud.InstanceRef) []cl
 	f.finds = append(f.finds, refs)
 	latency := f.latency
 	f.mu.Unlock()
-	err := sleep(ctx, clock.RealClock{}, latency)
+	err := backoff.Sleep(ctx, clock.RealClock{}, latency)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	results := make([]cloud.Result[*cloud.Instance], len(refs))
@@ -102,7 +104,7 @@ func (f *fakeInstances) Get(ctx context.Context, ref cloud.InstanceRef) (*cloud.
 	f.peak = max(f.peak, f.active)
 	latency := f.latency
 	f.mu.Unlock()
-	err := sleep(ctx, clock.RealClock{}, latency)
+	err := backoff.Sleep(ctx, clock.RealClock{}, latency)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.active--
@@ -169,46 +171,30 @@ func (p *nodes) keep(n int) {
 	p.refs = p.refs[:n]
 }
 
-func ready(context.Context) error { return nil }
-
-// decorated makes a Provider of f that the end of the test closes.
-func decorated(t testing.TB, p cloud.Provider, o Options) *Provider {
+// cached makes a Cache of f that the end of the test closes.
+func cached(t testing.TB, f cloud.Instances, o caller.Options) *Cache {
 	t.Helper()
-	p.Name = "fake"
-	p.Ready = ready
-	if p.Instances == nil {
-		p.Instances = newFakeInstances(0)
-	}
-	d, err := New(&p, o)
+	call, err := caller.New("fake", o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(d.Close)
-	return d
+	c := New(f, call)
+	t.Cleanup(c.Close)
+	return c
 }
 
-func newMetrics(t *testing.T) *Metrics {
+func newMetrics(t *testing.T) *caller.Metrics {
 	t.Helper()
-	m, err := NewMetrics(prometheus.NewPedanticRegistry())
+	m, err := caller.NewMetrics(prometheus.NewPedanticRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return m
 }
 
-// value is a counter's or gauge's value, or how often a histogram was fed.
-func value(t *testing.T, metric any) float64 {
+func wantMetric(t *testing.T, metric prometheus.Collector, want float64) {
 	t.Helper()
-	var got dto.Metric
-	if err := metric.(prometheus.Metric).Write(&got); err != nil {
-		t.Fatal(err)
-	}
-	return got.GetCounter().GetValue() + got.GetGauge().GetValue() + float64(got.GetHistogram().GetSampleCount())
-}
-
-func wantMetric(t *testing.T, metric any, want float64) {
-	t.Helper()
-	if got := value(t, metric); got != want {
-		t.Errorf("metric is %v, want %v: %v", got, want, metric.(prometheus.Metric).Desc())
+	if got := testutil.ToFloat64(metric); got != want {
+		t.Errorf("metric is %v, want %v", got, want)
 	}
 }

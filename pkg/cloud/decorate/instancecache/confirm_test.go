@@ -1,4 +1,4 @@
-package decorate
+package instancecache
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/caller"
 )
 
 // Not found is what the direct read says, whatever the batch said.
@@ -46,9 +47,9 @@ func TestNotFoundIsConfirmed(t *testing.T) {
 					f.add("node-0")
 				}
 				m := newMetrics(t)
-				d := decorated(t, cloud.Provider{Instances: f}, Options{Metrics: m})
+				d := cached(t, f, caller.Options{Metrics: m})
 				ref := cloud.InstanceRef{NodeName: "node-0", ProviderID: "fake:///id-of-node-0"}
-				instance, err := d.Nodes.Lookup(t.Context(), ref, MetadataMaxAge, nil)
+				instance, err := d.Lookup(t.Context(), ref, MetadataMaxAge, nil)
 				if test.ok != (err == nil) || test.ok != (instance != nil) {
 					t.Fatalf("got %v, %v", instance, err)
 				}
@@ -56,7 +57,7 @@ func TestNotFoundIsConfirmed(t *testing.T) {
 					t.Errorf("got kind %v (%v), want %v", got, err, test.want)
 				}
 				f.wantCalls(t, test.finds, test.gets)
-				wantMetric(t, m.contradiction.WithLabelValues("fake"), test.contradiction)
+				wantMetric(t, m.Contradictions.WithLabelValues("fake"), test.contradiction)
 			})
 		})
 	}
@@ -66,24 +67,24 @@ func TestNotFoundIsConfirmed(t *testing.T) {
 func TestNotFoundIsNotRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, pop := newFakeInstances(3), newNodes(4)
-		d := decorated(t, cloud.Provider{Instances: f}, Options{})
+		d := cached(t, f, caller.Options{})
 		all := &Peers{List: pop.list}
 		missing := cloud.InstanceRef{NodeName: "node-3"}
-		mustFind(t, d.Nodes, cloud.InstanceRef{NodeName: "node-0"}, MetadataMaxAge, all)
+		mustFind(t, d, cloud.InstanceRef{NodeName: "node-0"}, MetadataMaxAge, all)
 		for n := range 3 {
-			if _, err := d.Nodes.Lookup(t.Context(), missing, MetadataMaxAge, all); !cloud.IsNotFound(err) {
+			if _, err := d.Lookup(t.Context(), missing, MetadataMaxAge, all); !cloud.IsNotFound(err) {
 				t.Fatalf("got %v, want not found", err)
 			}
 			f.wantCalls(t, 1, n+1)
 		}
 		f.add("node-3")
-		mustFind(t, d.Nodes, missing, MetadataMaxAge, all)
+		mustFind(t, d, missing, MetadataMaxAge, all)
 		f.wantCalls(t, 1, 4)
-		mustFind(t, d.Nodes, missing, MetadataMaxAge, all) // the direct read's answer is kept
+		mustFind(t, d, missing, MetadataMaxAge, all) // the direct read's answer is kept
 		f.wantCalls(t, 1, 4)
 		f.remove("node-3")
 		time.Sleep(MetadataMaxAge)
-		if _, err := d.Nodes.Lookup(t.Context(), missing, MetadataMaxAge, all); !cloud.IsNotFound(err) {
+		if _, err := d.Lookup(t.Context(), missing, MetadataMaxAge, all); !cloud.IsNotFound(err) {
 			t.Fatalf("got %v, want not found", err)
 		}
 		f.wantCalls(t, 2, 5)
@@ -94,12 +95,12 @@ func TestConfirmationsAreSharedAndBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, pop := newFakeInstances(100), newNodes(100)
 		f.hidden, f.latency = true, time.Second
-		d := decorated(t, cloud.Provider{Instances: f}, Options{})
+		d := cached(t, f, caller.Options{})
 		all := &Peers{List: pop.list}
 		var wg sync.WaitGroup
 		for _, ref := range pop.list() {
 			for range 3 {
-				wg.Go(func() { mustFind(t, d.Nodes, ref, MetadataMaxAge, all) })
+				wg.Go(func() { mustFind(t, d, ref, MetadataMaxAge, all) })
 			}
 		}
 		wg.Wait()
@@ -115,17 +116,17 @@ func TestLaterReadWins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeInstances(1)
 		f.hidden, f.latency = true, 10*time.Second
-		d := decorated(t, cloud.Provider{Instances: f}, Options{})
+		d := cached(t, f, caller.Options{})
 		ref := cloud.InstanceRef{NodeName: "node-0"}
 		var wg sync.WaitGroup
-		wg.Go(func() { d.Nodes.read(t.Context(), []cloud.InstanceRef{ref}) })
+		wg.Go(func() { d.read(t.Context(), []cloud.InstanceRef{ref}) })
 		time.Sleep(time.Second)
 		f.set(func() { f.latency = 0 })
-		if _, err := d.Nodes.get(t.Context(), ref); err != nil {
+		if _, err := d.get(t.Context(), ref); err != nil {
 			t.Fatal(err)
 		}
 		wg.Wait()
-		mustFind(t, d.Nodes, ref, time.Minute, nil)
+		mustFind(t, d, ref, time.Minute, nil)
 		f.wantCalls(t, 1, 1)
 	})
 }
@@ -138,16 +139,16 @@ func TestOutage(t *testing.T) {
 		t.Run(kind.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f, pop := newFakeInstances(500), newNodes(500)
-				d := decorated(t, cloud.Provider{Instances: f}, Options{})
+				d := cached(t, f, caller.Options{})
 				all := &Peers{List: pop.list}
-				mustFind(t, d.Nodes, pop.list()[0], MetadataMaxAge, all)
+				mustFind(t, d, pop.list()[0], MetadataMaxAge, all)
 				f.set(func() { f.findErr = func(cloud.InstanceRef) error { return cloud.Errorf(kind, "down") } })
 				time.Sleep(MetadataMaxAge - time.Second)
-				mustFind(t, d.Nodes, pop.list()[1], MetadataMaxAge, all)
+				mustFind(t, d, pop.list()[1], MetadataMaxAge, all)
 				f.wantCalls(t, 1, 0)
 				time.Sleep(time.Second)
 				for _, ref := range pop.list() {
-					_, err := d.Nodes.Lookup(t.Context(), ref, MetadataMaxAge, all)
+					_, err := d.Lookup(t.Context(), ref, MetadataMaxAge, all)
 					if err == nil || cloud.KindOf(err) != kind {
 						t.Fatalf("got %v, want an error of kind %v", err, kind)
 					}
@@ -158,7 +159,7 @@ func TestOutage(t *testing.T) {
 				f.set(func() { f.findErr = nil })
 				time.Sleep(failureHold)
 				for _, ref := range pop.list() {
-					mustFind(t, d.Nodes, ref, MetadataMaxAge, all)
+					mustFind(t, d, ref, MetadataMaxAge, all)
 				}
 			})
 		})
@@ -170,14 +171,14 @@ func TestLeavingIsNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeInstances(1)
 		f.latency = time.Second
-		d := decorated(t, cloud.Provider{Instances: f}, Options{})
+		d := cached(t, f, caller.Options{})
 		ref := cloud.InstanceRef{NodeName: "node-0"}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		if r := d.Nodes.read(ctx, []cloud.InstanceRef{ref}); r[0].Err == nil || cloud.IsNotFound(r[0].Err) {
+		if r := d.read(ctx, []cloud.InstanceRef{ref}); r[0].Err == nil || cloud.IsNotFound(r[0].Err) {
 			t.Errorf("got %v", r[0].Err)
 		}
-		mustFind(t, d.Nodes, ref, time.Minute, nil)
+		mustFind(t, d, ref, time.Minute, nil)
 	})
 }
 
@@ -227,8 +228,8 @@ func TestBrokenProviderIsAnError(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				d := decorated(t, cloud.Provider{Instances: &brokenInstances{answers: answers}}, Options{})
-				instance, err := d.Nodes.Lookup(t.Context(), cloud.InstanceRef{NodeName: "n"}, time.Minute, nil)
+				d := cached(t, &brokenInstances{answers: answers}, caller.Options{})
+				instance, err := d.Lookup(t.Context(), cloud.InstanceRef{NodeName: "n"}, time.Minute, nil)
 				if err == nil || instance != nil || cloud.KindOf(err) != cloud.KindUnknown {
 					t.Errorf("got %v, %v", instance, err)
 				}
