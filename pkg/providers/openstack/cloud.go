@@ -15,6 +15,8 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/cinder"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/nova"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/octavia"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/octavia/plan"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/providerid"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/router"
 )
@@ -26,6 +28,9 @@ const Name = providerid.Name
 const regionalEnv = "OS_CCM_REGIONAL"
 
 var _ cloud.Factory = New
+
+// Annotations is the vocabulary of Service annotations, as the reference documents it.
+func Annotations() []cloud.Annotation { return plan.Annotations(&config.LoadBalancer{}) }
 
 // New implements cloud.Factory for OpenStack. Without a configuration file the credentials
 // come from clouds.yaml or the environment, and everything else has its default.
@@ -76,10 +81,10 @@ func compose(c *api.Client, cfg *config.Config, regional bool) *cloud.Provider {
 		Volumes:   cinder.New(c, cfg.BlockStorage.IgnoreVolumeAZ),
 	}
 	if lb := &cfg.LoadBalancer; lb.Enabled {
-		p.LoadBalancers, p.Annotations = newLoadBalancers(c, cfg, instances.Exists), annotationsFor(lb)
-		p.CheckLoadBalancer = func(spec *cloud.LoadBalancerSpec) (field.ErrorList, []string) { return checkLoadBalancer(cfg, spec) }
+		p.LoadBalancers, p.Annotations = octavia.New(c, cfg, instances.Exists), plan.Annotations(lb)
+		p.CheckLoadBalancer = func(spec *cloud.LoadBalancerSpec) (field.ErrorList, []string) { return plan.Check(cfg, spec) }
 		p.LoadBalancing = cloud.LoadBalancerTraits{
-			Reach: cloud.ByAnyIP, NodePorts: true, Classes: cloud.OwnClasses(Name, classNames(cfg.LoadBalancerClass)...),
+			Reach: cloud.ByAnyIP, NodePorts: true, Classes: cloud.OwnClasses(Name, plan.ClassNames(cfg.LoadBalancerClass)...),
 		}
 	}
 	if len(cfg.Route.RouterID) > 0 {

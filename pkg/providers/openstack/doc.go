@@ -15,6 +15,7 @@
 //	nova        servers and the addresses of Nodes: pkg/cloud's Instances
 //	cinder      Volumes
 //	router      Routes
+//	octavia     LoadBalancers; octavia/plan what is decided about them, octavia/wire what Octavia is told
 //
-// What is left here fulfills pkg/cloud's interfaces. Nothing below imports this package.
+// Nothing below imports this package.
 package openstack

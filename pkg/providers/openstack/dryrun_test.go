@@ -54,7 +54,7 @@ func mutations(sim *ossim.Sim) []string {
 
 // A dry run follows changes of what exists to their end, names each, and makes none.
 func TestDryRunFollowsChanges(t *testing.T) {
-	x := newLBTest(t, 3, "")
+	x := newLBTest(t, 3)
 	x.ensure(x.spec)
 	before := x.sim.LoadBalancers()
 	p, said := dryProvider(t, x.sim)
@@ -84,7 +84,7 @@ func TestDryRunFollowsChanges(t *testing.T) {
 
 // What cannot be followed to its end is said and comes back later; it is no failure.
 func TestDryRunOfNewObjects(t *testing.T) {
-	x := newLBTest(t, 3, "")
+	x := newLBTest(t, 3)
 	p, said := dryProvider(t, x.sim)
 	if _, err := p.LoadBalancers.Ensure(testContext(t), x.spec); cloud.KindOf(err) != cloud.KindRetryAfter {
 		t.Errorf("error %v", err)
@@ -111,7 +111,7 @@ func TestDryRunOfNewObjects(t *testing.T) {
 
 // A deletion is said, with the floating IP's, and not looked at again every few seconds.
 func TestDryRunOfDeletion(t *testing.T) {
-	x := newLBTest(t, 3, "")
+	x := newLBTest(t, 3)
 	x.ensure(x.spec)
 	p, said := dryProvider(t, x.sim)
 	x.sim.ResetRequests()
@@ -132,9 +132,9 @@ func TestDryRunOfDeletion(t *testing.T) {
 
 // Security groups that would be made are followed to the Nodes' ports.
 func TestDryRunOfSecurityGroups(t *testing.T) {
-	x := newLBTest(t, 3, "")
+	x := newLBTest(t, 3)
 	x.ensure(x.spec)
-	before := x.groupsBefore()
+	before := x.sim.Snapshot().Ports
 	p, said := dryProvider(t, x.sim, "\n[LoadBalancer]\n"+managed)
 	x.sim.ResetRequests()
 	if _, err := p.LoadBalancers.Ensure(testContext(t), x.spec); err != nil {
@@ -143,11 +143,11 @@ func TestDryRunOfSecurityGroups(t *testing.T) {
 	if got := mutations(x.sim); len(got) > 0 {
 		t.Errorf("the cloud was asked to change: %v", got)
 	}
-	if !reflect.DeepEqual(before, x.groupsBefore()) {
+	if !reflect.DeepEqual(before, x.sim.Snapshot().Ports) {
 		t.Error("the ports have changed")
 	}
 	log := strings.Join(said(), "\n")
-	if ports := strings.Count(log, `"method"="PUT" "path"="/network/v2.0/ports/`); ports != 3 || !strings.Contains(log, groupPrefix) || !strings.Contains(log, "30080") {
+	if ports := strings.Count(log, `"method"="PUT" "path"="/network/v2.0/ports/`); ports != 3 || !strings.Contains(log, "lb-sg-") || !strings.Contains(log, "30080") {
 		t.Errorf("%d ports would be changed, want 3:\n%s", ports, log)
 	}
 }

@@ -2,25 +2,18 @@ package openstack
 
 import (
 	"context"
-	"fmt"
-	"os"
 	"reflect"
-	"strings"
 	"sync"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/klog/v2"
 
-	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
 	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/openstack"
+	"github.com/isthmus-cloud/isthmus/pkg/cloudconf"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/nova"
 )
-
-// configPoll is how often cloud.conf is looked at.
-const configPoll = 5 * time.Second
 
 // neededServices are those without which nothing works, so that a wrong region is found at the start.
 var neededServices = []string{"compute", "network"}
@@ -67,7 +60,7 @@ func (k *keeper) warn(ctx context.Context) {
 func (k *keeper) run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return k.session.Run(ctx) })
-	g.Go(func() error { return k.watch(ctx) })
+	g.Go(func() error { return k.conf().Watch(ctx) })
 	if k.cfg.Metadata.SearchOrder != "" {
 		g.Go(func() error {
 			nova.CheckMachine(ctx, api.New(k.session), &k.cfg.Metadata)
@@ -77,65 +70,19 @@ func (k *keeper) run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// watch says when cloud.conf changed in what only a restart takes over.
-func (k *keeper) watch(ctx context.Context) error {
-	if k.file == "" {
-		return nil
-	}
-	ticker := time.NewTicker(configPoll)
-	defer ticker.Stop()
-	seen, said := cloudauth.Fingerprint(k.file), ""
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
-		if now := cloudauth.Fingerprint(k.file); now != seen {
-			seen = now
-			said = k.compare(ctx, said)
-		}
-	}
-}
-
-// compare says what differs between cloud.conf and what is in use, unless it was said last;
-// it returns what there is to be said.
-func (k *keeper) compare(ctx context.Context, said string) string {
-	log := klog.FromContext(ctx)
-	data, err := os.ReadFile(k.file)
-	if err != nil {
-		return said // the session says so
-	}
-	cfg, _, err := config.Parse(k.file, data)
-	if err != nil {
-		if said != err.Error() {
-			log.Error(err, "cloud.conf changed and has mistakes now: correct them, the next start would fail")
-		}
-		return err.Error()
-	}
-	sections := strings.Join(changedSections(k.cfg, cfg), ", ")
-	switch sections {
-	case said:
-	case "":
-		log.Info("cloud.conf is again what is in use")
-	default:
-		log.Info("cloud.conf changed in sections that are read only at the start: restart to use them; until then all of the old ones stay in use", "sections", sections)
-	}
-	return sections
-}
-
-// changedSections names the sections other than [Global] in which two configurations differ.
-func changedSections(a, b *config.Config) []string {
-	var out []string
-	x, y := reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()
-	for n := range x.NumField() {
-		name := x.Type().Field(n).Tag.Get("gcfg")
-		if name == "" || name == "Global" || name == "Registry" {
-			continue // the session's, and the credential provider's
-		}
-		if !reflect.DeepEqual(x.Field(n).Interface(), y.Field(n).Interface()) {
-			out = append(out, fmt.Sprintf("[%s]", name))
-		}
-	}
-	return out
+// conf is cloud.conf, in which only [Global], the session's, and the registries, the credential provider's,
+// need no restart.
+func (k *keeper) conf() cloudconf.File[config.Config] {
+	return cloudconf.File[config.Config]{Path: k.file, InUse: k.cfg,
+		Parse: func(data []byte) (*config.Config, error) {
+			cfg, _, err := config.Parse(k.file, data)
+			return cfg, err
+		},
+		Section: func(f reflect.StructField) string {
+			name := f.Tag.Get("gcfg")
+			if name == "" || name == "Global" || name == "Registry" {
+				return ""
+			}
+			return "[" + name + "]"
+		}}
 }

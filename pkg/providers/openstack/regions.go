@@ -25,7 +25,7 @@ import (
 // come from clouds.yaml or the environment.
 func checkRegions(file, primary string, cfg *config.Config) error {
 	var errs []error
-	if primary == "" && len(cfg.Region) > 0 {
+	if primary == "" {
 		errs = append(errs, fmt.Errorf("%s: [Global] region: must be set where there are sections [Region \"name\"]: it is the primary region", file))
 	}
 	if _, ok := cfg.Region[primary]; ok && primary != "" {
@@ -45,7 +45,10 @@ func joinRegions(p *cloud.Provider, cfg *config.Config, s *auth.Session) {
 		Place:     "region",
 		Add:       func(name string) string { return fmt.Sprintf("add [Region %q] to cloud.conf", name) },
 		AddRoutes: func(name string) string { return fmt.Sprintf("set router-id in [Region %q] of cloud.conf", name) },
-	}, func(ref cloud.InstanceRef) string { return regionOf(ref.ProviderID) })
+	}, func(ref cloud.InstanceRef) string {
+		_, region, _ := providerid.Parse(ref.ProviderID) // whoever is asked about a wrong one says so
+		return region
+	})
 }
 
 // inRegion is the provider of a further region: the same login and configuration, save what
@@ -68,13 +71,4 @@ func inRegion(primary *config.Config, r *auth.Region, section *config.Region) *c
 		return nil
 	}
 	return p
-}
-
-// regionOf names the region of a provider ID, "" where it names none.
-func regionOf(providerID string) string {
-	_, name, err := providerid.Parse(providerID)
-	if err != nil { // whoever is asked about it says so
-		return ""
-	}
-	return name
 }

@@ -3,4 +3,4 @@
 // a real OpenStack; it needs a project that nobody else uses, for the suite lists all that is there.
 package openstack
 
-//go:generate go run ../../../hack/gen-conformance testdata ../../../docs/reference/conformance.md
+//go:generate go run ../../../hack/gen-conformance ../../.. ../../../docs/reference/conformance.md

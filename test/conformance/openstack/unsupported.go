@@ -20,7 +20,10 @@ const (
 
 // Unsupported is what a cloud with an Octavia provider lacks.
 func Unsupported(provider string, kind Kind) map[cloudtest.Feature]string {
-	out := map[cloudtest.Feature]string{}
+	out := map[cloudtest.Feature]string{
+		cloudtest.InstancesPodCIDRs: "Nova gives servers no addresses for pods",
+		cloudtest.RoutesBlackhole:   "a router's routes lead to addresses, and nothing says that nobody has one any more",
+	}
 	if provider == "ovn" {
 		for f, reason := range map[cloudtest.Feature]string{
 			cloudtest.LoadBalancerHTTP:    "the ovn driver balances connections, not requests",

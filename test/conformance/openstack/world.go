@@ -17,6 +17,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/cloudtest"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/caller"
 	provider "github.com/isthmus-cloud/isthmus/pkg/providers/openstack"
 )
 
@@ -123,8 +124,8 @@ func (w *World) start(o cloud.Options, a Access) (*cloud.Provider, func(), error
 	if err != nil {
 		return nil, nil, err
 	}
-	policy := decorate.Policy{Attempts: 2, BackoffBase: 100 * time.Millisecond}
-	d, err := decorate.New(p, decorate.Options{Reads: policy, Mutations: policy})
+	policy := caller.Policy{Attempts: 2, BackoffBase: 100 * time.Millisecond}
+	d, err := decorate.New(p, caller.Options{Reads: policy, Mutations: policy})
 	if err != nil {
 		return nil, nil, err
 	}

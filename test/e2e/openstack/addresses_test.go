@@ -22,7 +22,9 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/caller"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/deletionguard"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/instancecache"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack"
 )
 
@@ -247,17 +249,17 @@ func TestOtherProjectIsNoEvidence(t *testing.T) {
 	if err := json.Unmarshal(data, &other); err != nil {
 		t.Fatal(err)
 	}
-	nodes := func(cred appCred) *decorate.Instances {
+	nodes := func(cred appCred) *instancecache.Cache {
 		p, _, err := openstack.New(t.Context(), writeConf(t, confFor(cred, c.region)), cloud.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := decorate.New(p, decorate.Options{})
+		d, err := decorate.New(p, caller.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(d.Close)
-		d.Nodes.Guard(&decorate.Peers{List: func() []cloud.InstanceRef { return refs }},
+		d.Nodes.Guard(&instancecache.Peers{List: func() []cloud.InstanceRef { return refs }},
 			deletionguard.Limits{Count: 3, Percent: 45}, nil)
 		return d.Nodes
 	}

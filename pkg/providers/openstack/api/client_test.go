@@ -48,7 +48,7 @@ func fullPage(from int) string {
 	return `{"items":[` + b.String() + `]}`
 }
 
-func TestListAll(t *testing.T) {
+func TestList(t *testing.T) {
 	tests := []struct {
 		name  string
 		pages map[string]string
@@ -99,7 +99,7 @@ func TestListAll(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			sc, asked := serve(t, tt.pages)
-			got, err := ListAll[item](context.Background(), sc, "items", url.Values{"name": {"n"}}, "items")
+			got, err := List[item](context.Background(), With(sc, "list"), "items", url.Values{"name": {"n"}})
 			if len(got) != tt.want || len(*asked) != tt.calls {
 				t.Errorf("%d elements in %d requests, want %d in %d", len(got), len(*asked), tt.want, tt.calls)
 			}
@@ -122,18 +122,18 @@ func TestListAll(t *testing.T) {
 // A null among elements that are read as pointers would end the process.
 func TestListWithNull(t *testing.T) {
 	sc, _ := serve(t, map[string]string{"": `{"items":[{"id":"a"},null]}`})
-	if got, err := ListAll[*item](context.Background(), sc, "items", nil, "items"); err == nil || !strings.Contains(err.Error(), "null") {
+	if got, err := List[*item](context.Background(), With(sc, "list"), "items", nil); err == nil || !strings.Contains(err.Error(), "null") {
 		t.Errorf("%v, %v; want an error", got, err)
 	}
 }
 
-func TestListIn(t *testing.T) {
+func TestListBy(t *testing.T) {
 	sc, asked := serve(t, map[string]string{"": `{"items":[{"id":"a"}]}`})
 	var values []string
 	for n := range 120 {
 		values = append(values, fmt.Sprint(n))
 	}
-	got, err := ListIn[item](context.Background(), sc, "items", "items", "device_id", values, url.Values{"fields": {"id"}})
+	got, err := ListBy[item](context.Background(), With(sc, "list"), "items", "device_id", url.Values{"device_id": values, "fields": {"id"}})
 	if err != nil || len(got) != 3 {
 		t.Fatalf("%v, %v; want one element of each of three requests", got, err)
 	}
@@ -145,7 +145,36 @@ func TestListIn(t *testing.T) {
 		t.Errorf("values sent (-want +got):\n%s", diff)
 	}
 	*asked = nil
-	if got, err := ListIn[item](context.Background(), sc, "items", "items", "id", nil, nil); got != nil || err != nil || len(*asked) > 0 {
+	if got, err := ListBy[item](context.Background(), With(sc, "list"), "items", "id", nil); got != nil || err != nil || len(*asked) > 0 {
 		t.Errorf("no values: %v, %v, requests %v", got, err, *asked)
+	}
+}
+
+// TestOperationNamesItsErrors: also where there is no client of the service, or nothing in the answer.
+func TestOperationNamesItsErrors(t *testing.T) {
+	ctx := t.Context()
+	sc, _ := serve(t, map[string]string{"": `{"item":{"id":"1"},"null":null,"list":[]}`})
+	if got, err := Get[item](ctx, With(sc, "get item 1"), "item", "items", "1"); err != nil || got.ID != "1" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got, err := Put[item](ctx, With(sc, "change item 1"), "item", Change{Path: []string{"items", "1"}, Body: map[string]any{"item": item{ID: "1"}}}); err != nil || got.ID != "1" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if err := With(sc, "delete item 1").Delete(ctx, "items", "1"); err != nil {
+		t.Error(err)
+	}
+	for _, key := range []string{"null", "list", "other"} {
+		if got, err := Get[item](ctx, With(sc, "get item 1"), key, "items", "1"); got != nil || err == nil || cloud.KindOf(err) != cloud.KindUnknown || !strings.Contains(err.Error(), "get item 1: the answer") {
+			t.Errorf("%s: %+v, %v", key, got, err)
+		}
+	}
+	none := Op{name: "get item 1", err: authError("reach items", fmt.Errorf("no endpoint"))}
+	_, getErr := Get[item](ctx, none, "item", "items", "1")
+	_, listErr := List[item](ctx, none, "items", nil)
+	_, putErr := Put[item](ctx, none, "item", Change{})
+	for _, err := range []error{getErr, listErr, putErr, none.Delete(ctx)} {
+		if err == nil || !strings.Contains(err.Error(), "reach items") {
+			t.Errorf("without a client: %v", err)
+		}
 	}
 }

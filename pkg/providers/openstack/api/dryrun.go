@@ -1,24 +1,22 @@
 package api
 
 import (
-	"bytes"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"path"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
 	"k8s.io/klog/v2"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/dryrun"
+	"github.com/isthmus-cloud/isthmus/pkg/text"
 )
 
 const (
@@ -42,29 +40,19 @@ var (
 // changed as it stands with the change applied, what is made with an ID of its own.
 type DryRun struct {
 	logger klog.Logger
-
-	mu   sync.Mutex
-	seen map[[sha256.Size]byte]bool // at most maxSeen
+	once   dryrun.Once
 }
-
-// maxSeen bounds how many requests are remembered as logged; then all are logged once more.
-const maxSeen = 100_000
 
 // NewDryRun makes a dry run that says in the log what would be changed.
 func NewDryRun(logger klog.Logger) *DryRun {
-	return &DryRun{logger: logger, seen: map[[sha256.Size]byte]bool{}}
+	return &DryRun{logger: logger}
 }
 
 // Intercept is auth.Options.Intercept.
 func (d *DryRun) Intercept(service string, req *http.Request, send http.RoundTripper) (*http.Response, error) {
-	var body []byte
-	if req.Body != nil {
-		var err error
-		body, err = io.ReadAll(req.Body)
-		_ = req.Body.Close()
-		if err != nil {
-			return nil, fmt.Errorf("dry run: read the request's body: %w", err)
-		}
+	body, err := dryrun.Body(req)
+	if err != nil {
+		return nil, err
 	}
 	d.log(service, req, body)
 	switch req.Method {
@@ -72,7 +60,7 @@ func (d *DryRun) Intercept(service string, req *http.Request, send http.RoundTri
 		if path.Base(path.Dir(req.URL.Path)) == "loadbalancers" { // whose end is waited for
 			return nil, &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: dryRunRetry, Err: errNotDeleted}
 		}
-		return dryAnswer(req, http.StatusNoContent, nil), nil
+		return dryrun.Answer(req, http.StatusNoContent, nil), nil
 	case http.MethodPost:
 		return dryCreated(req, body)
 	default:
@@ -82,23 +70,8 @@ func (d *DryRun) Intercept(service string, req *http.Request, send http.RoundTri
 
 // log says what would be sent; what controllers try again and again is said once.
 func (d *DryRun) log(service string, req *http.Request, body []byte) {
-	key := sha256.Sum256(slices.Concat([]byte(req.Method+" "+req.URL.RequestURI()+" "), body))
-	d.mu.Lock()
-	repeated := d.seen[key]
-	if len(d.seen) >= maxSeen {
-		clear(d.seen)
-	}
-	d.seen[key] = true
-	d.mu.Unlock()
-	logger := d.logger
-	if repeated {
-		logger = logger.V(4)
-	}
-	text := string(body[:min(len(body), dryRunBody)])
-	if len(body) > dryRunBody {
-		text += "…"
-	}
-	logger.Info("Dry run: the cloud would be changed", "service", service, "method", req.Method, "path", req.URL.RequestURI(), "body", text)
+	d.once.Logger(d.logger, req.Method+" "+req.URL.RequestURI(), body).
+		Info("Dry run: the cloud would be changed", "service", service, "method", req.Method, "path", req.URL.RequestURI(), "body", text.Clip(string(body), dryRunBody))
 }
 
 // dryCreated answers a request that makes something, or an action.
@@ -126,7 +99,7 @@ func dryCreated(req *http.Request, body []byte) (*http.Response, error) {
 			}
 		}
 	}
-	return dryJSON(req, http.StatusCreated, doc)
+	return dryrun.AnswerWith(req, http.StatusCreated, doc)
 }
 
 // dryChanged answers a request that changes something: with what it is now, and the change.
@@ -134,11 +107,11 @@ func dryChanged(req *http.Request, body []byte, send http.RoundTripper) (*http.R
 	last := path.Base(req.URL.Path)
 	switch {
 	case last == "members": // of a pool, as a batch
-		return dryAnswer(req, http.StatusAccepted, nil), nil
+		return dryrun.Answer(req, http.StatusAccepted, nil), nil
 	case path.Base(path.Dir(req.URL.Path)) == "tags":
-		return dryAnswer(req, http.StatusCreated, nil), nil
+		return dryrun.Answer(req, http.StatusCreated, nil), nil
 	case last == "tags":
-		return dryAnswer(req, http.StatusOK, body), nil
+		return dryrun.Answer(req, http.StatusOK, body), nil
 	}
 	read := req.Clone(req.Context())
 	read.Method, read.Body, read.ContentLength, read.GetBody = http.MethodGet, nil, 0, nil
@@ -168,7 +141,7 @@ func dryChanged(req *http.Request, body []byte, send http.RoundTripper) (*http.R
 		}
 		maps.Copy(doc[key], fields)
 	}
-	return dryJSON(req, http.StatusOK, doc)
+	return dryrun.AnswerWith(req, http.StatusOK, doc)
 }
 
 // mergedRoutes is a router's table after routes were added to it or removed from it.
@@ -190,22 +163,4 @@ func mergedRoutes(table, routes any, add bool) []any {
 		out = []any{}
 	}
 	return out
-}
-
-func dryJSON(req *http.Request, status int, doc any) (*http.Response, error) {
-	body, err := json.Marshal(doc)
-	if err != nil {
-		return nil, fmt.Errorf("dry run: %s %s: %w", req.Method, req.URL.Path, err)
-	}
-	return dryAnswer(req, status, body), nil
-}
-
-func dryAnswer(req *http.Request, status int, body []byte) *http.Response {
-	return &http.Response{
-		StatusCode: status, Status: fmt.Sprintf("%d %s", status, http.StatusText(status)),
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header:        http.Header{"Content-Type": {"application/json"}},
-		Body:          io.NopCloser(bytes.NewReader(body)),
-		ContentLength: int64(len(body)), Request: req,
-	}
 }

@@ -2,7 +2,7 @@ package cinder
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -110,7 +110,7 @@ func (v *Volumes) Get(ctx context.Context, ref cloud.VolumeRef) (*cloud.Volume, 
 func (v *Volumes) listed(ctx context.Context, ids []string) []cloud.Result[*cloud.Volume] {
 	found, err := v.list(ctx, ids)
 	if err != nil {
-		return failAll[*cloud.Volume](len(ids), err)
+		return slices.Repeat([]cloud.Result[*cloud.Volume]{{Err: err}}, len(ids))
 	}
 	out := make([]cloud.Result[*cloud.Volume], len(ids))
 	for n, id := range ids {
@@ -171,16 +171,12 @@ func (v *Volumes) answer(vol *volume) *cloud.Volume {
 // list reads volumes until it has all of ids, or has read one page more than they are worth:
 // then so many are not looked for in the list again.
 func (v *Volumes) list(ctx context.Context, ids []string) (map[string]*volume, error) {
-	sc, err := v.c.BlockStorage(ctx)
-	if err != nil {
-		return nil, err
-	}
 	found := make(map[string]*volume, len(ids))
 	for _, id := range ids {
 		found[id] = nil
 	}
 	missing, pages, most := len(found), 0, max(1, len(ids)/pagePays)
-	err = api.EachPage(ctx, sc, "volumes/detail", nil, "volumes", func(page []volume) bool {
+	err := api.Pages(ctx, v.c.On(ctx, api.BlockStorage, "list volumes"), "volumes/detail", nil, func(page []volume) bool {
 		for n := range page {
 			id := strings.ToLower(page[n].ID)
 			if known, wanted := found[id]; wanted && known == nil {
@@ -192,38 +188,20 @@ func (v *Volumes) list(ctx context.Context, ids []string) (map[string]*volume, e
 		return missing > 0 && pages <= most // one more than it is worth tells whether there are more
 	})
 	if err != nil {
-		return nil, api.WrapError("list volumes", err)
+		return nil, err
 	}
 	v.pages.Store(int64(pages))
 	return found, nil
 }
 
 func (v *Volumes) get(ctx context.Context, id string) (*volume, error) {
-	op := "get volume " + id
 	if !text.IsUUID(id) {
 		return nil, cloud.Errorf(cloud.KindInvalid, "%.100q is not a Cinder volume's UUID", id)
 	}
-	sc, err := v.c.BlockStorage(ctx)
-	if err != nil {
-		return nil, err
+	op := "get volume " + id
+	vol, err := api.Get[volume](ctx, v.c.On(ctx, api.BlockStorage, op), "volume", "volumes", id)
+	if err == nil && !strings.EqualFold(vol.ID, id) {
+		return nil, &cloud.Error{Op: op, Err: errors.New("the answer is not about this volume")}
 	}
-	var doc struct {
-		Volume *volume `json:"volume"`
-	}
-	if err := api.GetJSON(ctx, sc, sc.ServiceURL("volumes", id), &doc); err != nil {
-		return nil, api.WrapError(op, err)
-	}
-	if doc.Volume == nil || !strings.EqualFold(doc.Volume.ID, id) {
-		return nil, &cloud.Error{Op: op, Err: fmt.Errorf("the answer is not about this volume")}
-	}
-	return doc.Volume, nil
-}
-
-// failAll answers every ref of a batch with the same error.
-func failAll[T any](n int, err error) []cloud.Result[T] {
-	out := make([]cloud.Result[T], n)
-	for i := range out {
-		out[i].Err = err
-	}
-	return out
+	return vol, err
 }

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api/apitest"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 )
@@ -65,7 +66,7 @@ func TestVolumeRef(t *testing.T) {
 func makeVolumes(t *testing.T, p *cloud.Provider, zones ...string) []cloud.VolumeRef {
 	t.Helper()
 	ctx := apitest.Context(t)
-	sc, err := p.Volumes.(*Volumes).c.BlockStorage(ctx)
+	sc, err := p.Volumes.(*Volumes).c.Service(ctx, api.BlockStorage)
 	if err != nil {
 		t.Fatal(err)
 	}

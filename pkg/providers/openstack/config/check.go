@@ -58,19 +58,19 @@ func (k *checker) routers(section string, ids []string) []string {
 	return out
 }
 
-// between replaces a value that Octavia would refuse by the default, lest no Service with a
+// retries replaces a number that Octavia would refuse by the default, lest no Service with a
 // health monitor be served.
-func (k *checker) between(section, key string, value *int, low, high, def int) {
+func (k *checker) retries(section, key string, value *int, def int) {
 	switch {
 	case *value < 0:
-		k.errorf(section, key, "%d is negative; use a number between %d and %d", *value, low, high)
-	case *value < low || *value > high:
-		k.warnf(section, key, "%d is not between %d and %d, as Octavia requires: %d is used", *value, low, high, def)
+		k.errorf(section, key, "%d is negative; use a number between 1 and %d", *value, MaxRetries)
+	case *value < 1 || *value > MaxRetries:
+		k.warnf(section, key, "%d is not between 1 and %d, as Octavia requires: %d is used", *value, MaxRetries, def)
 		*value = def
 	}
 }
 
-// seconds is between for durations.
+// seconds is retries for durations.
 func (k *checker) seconds(section, key string, value *Duration, def Duration) {
 	switch d := time.Duration(*value); {
 	case d < time.Second || d > MaxSeconds*time.Second:
@@ -130,8 +130,8 @@ func (k *checker) loadBalancer(lb *LoadBalancer) {
 	if lb.MonitorTimeout > lb.MonitorDelay {
 		k.warnf(section, "monitor-timeout", "%s is longer than monitor-delay %s; Octavia may refuse it", lb.MonitorTimeout, lb.MonitorDelay)
 	}
-	k.between(section, "monitor-max-retries", &lb.MonitorMaxRetries, 1, MaxRetries, usual.MonitorMaxRetries)
-	k.between(section, "monitor-max-retries-down", &lb.MonitorMaxRetriesDown, 1, MaxRetries, usual.MonitorMaxRetriesDown)
+	k.retries(section, "monitor-max-retries", &lb.MonitorMaxRetries, usual.MonitorMaxRetries)
+	k.retries(section, "monitor-max-retries-down", &lb.MonitorMaxRetriesDown, usual.MonitorMaxRetriesDown)
 	if lb.MaxSharedLB < 1 {
 		k.warnf(section, "max-shared-lb", "%d: no load balancer can be shared", lb.MaxSharedLB)
 	}

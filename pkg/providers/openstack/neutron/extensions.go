@@ -2,19 +2,18 @@ package neutron
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/inventory"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 )
 
 // Extensions remembers which extensions Neutron has.
 type Extensions struct {
-	mu      sync.Mutex
-	aliases map[string]bool
-	read    time.Time
+	aliases inventory.Value[map[string]bool]
 }
 
 // extensionsTTL is how long the answer is used: Neutron may be upgraded under us.
@@ -22,36 +21,22 @@ const extensionsTTL = 10 * time.Minute
 
 // Get returns the aliases of Neutron's extensions.
 func (e *Extensions) Get(ctx context.Context, c *api.Client) (map[string]bool, error) {
-	e.mu.Lock()
-	aliases, fresh := e.aliases, time.Since(e.read) < extensionsTTL
-	e.mu.Unlock()
-	if aliases != nil && fresh {
+	return e.aliases.Get(ctx, extensionsTTL, func(ctx context.Context) (map[string]bool, error) {
+		const op = "list network extensions"
+		type extension struct{ Alias string }
+		list, err := api.Get[[]extension](ctx, c.On(ctx, api.Network, op), "extensions", "extensions")
+		if err != nil {
+			return nil, err
+		}
+		if len(*list) == 0 {
+			return nil, &cloud.Error{Op: op, Err: errors.New("the answer names none")}
+		}
+		aliases := make(map[string]bool, len(*list))
+		for _, x := range *list {
+			aliases[x.Alias] = true
+		}
 		return aliases, nil
-	}
-	sc, err := c.Network(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var doc struct {
-		Extensions []struct {
-			Alias string `json:"alias"`
-		} `json:"extensions"`
-	}
-	const op = "list network extensions"
-	if err := api.GetJSON(ctx, sc, sc.ServiceURL("extensions"), &doc); err != nil {
-		return nil, api.WrapError(op, err)
-	}
-	if len(doc.Extensions) == 0 {
-		return nil, &cloud.Error{Op: op, Err: fmt.Errorf("the answer names none")}
-	}
-	aliases = make(map[string]bool, len(doc.Extensions))
-	for _, x := range doc.Extensions {
-		aliases[x.Alias] = true
-	}
-	e.mu.Lock()
-	e.aliases, e.read = aliases, time.Now()
-	e.mu.Unlock()
-	return aliases, nil
+	})
 }
 
 // Guard makes Neutron refuse a change when the object has another revision by now.

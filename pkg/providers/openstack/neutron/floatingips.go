@@ -3,15 +3,19 @@ package neutron
 import (
 	"context"
 	"errors"
-	"maps"
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
 	"k8s.io/klog/v2"
 
+	"github.com/isthmus-cloud/isthmus/pkg/batcher"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/inflight"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 )
 
@@ -26,59 +30,76 @@ type FloatingIP struct {
 
 // FloatingIPs reads and changes floating IPs. Whose they are is not its matter, and it remembers
 // nothing of them.
-type FloatingIPs struct{ c *api.Client }
+type FloatingIPs struct {
+	c       *api.Client
+	lookUps *batcher.Batcher[string, cloud.Result[[]FloatingIP]]
+	// creates bounds how many are asked for at a time: Neutron has to repeat what others' changes of the
+	// same router and pool come in between.
+	creates inflight.Limit
+}
+
+// lookUpDeadline bounds one read of what several operations ask for.
+const lookUpDeadline = time.Minute
 
 // NewFloatingIPs makes the floating IPs of a region.
-func NewFloatingIPs(c *api.Client) *FloatingIPs { return &FloatingIPs{c: c} }
+func NewFloatingIPs(c *api.Client) *FloatingIPs {
+	return &FloatingIPs{c: c, lookUps: batcher.New[string, cloud.Result[[]FloatingIP]](batcher.Options{Deadline: lookUpDeadline})}
+}
 
-// OfPorts are the floating IPs of ports, by port.
-func (s *FloatingIPs) OfPorts(ctx context.Context, ports map[string]bool) (map[string][]FloatingIP, error) {
-	sc, err := s.c.Network(ctx)
+// OfPort are the floating IPs of a port, read together with those that others ask for.
+func (s *FloatingIPs) OfPort(ctx context.Context, port string) ([]FloatingIP, error) {
+	all, err := s.lookUps.Do(ctx, []string{port}, s.ofPorts)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("wait for the floating IPs of port %s: %w", port, err)
 	}
-	all := slices.Sorted(maps.Keys(ports))
-	fips, err := api.ListIn[FloatingIP](ctx, sc, "floatingips", "floatingips", "port_id", all, nil)
-	if err != nil {
-		return nil, api.WrapError("list floating IPs with port_id "+strings.Join(all[:min(len(all), api.FewIDs)], ", "), err)
+	return slices.Clone(all[port].Value), all[port].Err
+}
+
+func (s *FloatingIPs) ofPorts(ctx context.Context, ports []string) map[string]cloud.Result[[]FloatingIP] {
+	slices.Sort(ports)
+	op := s.c.On(ctx, api.Network, "list floating IPs with port_id "+strings.Join(ports[:min(len(ports), api.FewIDs)], ", "))
+	fips, err := api.ListBy[FloatingIP](ctx, op, "floatingips", "port_id", url.Values{"port_id": ports})
+	out := make(map[string]cloud.Result[[]FloatingIP], len(ports))
+	for _, port := range ports {
+		out[port] = cloud.Result[[]FloatingIP]{Err: err}
 	}
-	out := map[string][]FloatingIP{}
 	for _, f := range fips {
-		out[f.PortID] = append(out[f.PortID], f)
+		r := out[f.PortID]
+		r.Value = append(r.Value, f)
+		out[f.PortID] = r
 	}
-	return out, nil
+	return out
 }
 
 // Own are the project's floating IPs whose field has the value: an administrator sees those of
 // others as well.
 func (s *FloatingIPs) Own(ctx context.Context, field, value string) ([]FloatingIP, error) {
-	sc, err := s.c.Network(ctx)
+	op := s.c.On(ctx, api.Network, "list floating IPs with "+field+" "+value)
+	fips, err := api.List[FloatingIP](ctx, op, "floatingips", url.Values{field: {value}})
 	if err != nil {
 		return nil, err
 	}
-	fips, err := api.ListAll[FloatingIP](ctx, sc, "floatingips", url.Values{field: {value}}, "floatingips")
-	project := api.ProjectOf(sc)
-	return slices.DeleteFunc(fips, func(f FloatingIP) bool { return project != "" && f.ProjectID != "" && f.ProjectID != project }),
-		api.WrapError("list floating IPs with "+field+" "+value, err)
+	project := api.ProjectOf(op.Client())
+	return slices.DeleteFunc(fips, func(f FloatingIP) bool { return project != "" && f.ProjectID != "" && f.ProjectID != project }), nil
 }
 
 // Create makes one. With a port it is attached from its first moment on, so that a crash cannot
 // leave one that nothing points to.
 func (s *FloatingIPs) Create(ctx context.Context, opts floatingips.CreateOpts) (*FloatingIP, error) {
-	sc, err := s.c.Network(ctx)
-	if err != nil {
-		return nil, err
+	op := "create floating IP in network " + opts.FloatingNetworkID
+	if opts.SubnetID != "" {
+		op += ", subnet " + opts.SubnetID
 	}
 	made := FloatingIP{}
-	if err = floatingips.Create(ctx, sc, opts).ExtractInto(&made); err == nil && made.Address == "" {
-		err = errors.New("the answer has none")
-	}
-	if err != nil {
-		op := "create floating IP in network " + opts.FloatingNetworkID
-		if opts.SubnetID != "" {
-			op += ", subnet " + opts.SubnetID
+	err := s.c.On(ctx, api.Network, op).Call(func(sc *gophercloud.ServiceClient) error {
+		err := s.creates.Do(ctx, func() error { return floatingips.Create(ctx, sc, opts).ExtractInto(&made) })
+		if err == nil && made.Address == "" {
+			err = errors.New("the answer has none")
 		}
-		return nil, api.WrapError(op, err)
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
 	klog.FromContext(ctx).V(2).Info("Created floating IP", "floatingIP", made.Address, "port", opts.PortID)
 	return &FloatingIP{ID: made.ID, Address: made.Address, PortID: opts.PortID, Description: opts.Description}, nil
@@ -93,30 +114,19 @@ func (s *FloatingIPs) Attach(ctx context.Context, f *FloatingIP, portID string) 
 // Detach has it lead nowhere; one that is gone does.
 func (s *FloatingIPs) Detach(ctx context.Context, f *FloatingIP) error {
 	klog.FromContext(ctx).V(2).Info("Detaching floating IP", "floatingIP", f.Address)
-	return ignoreNotFound(s.update(ctx, "detach floating IP "+f.Address, f, ""))
+	return cloud.IgnoreNotFound(s.update(ctx, "detach floating IP "+f.Address, f, ""))
 }
 
 func (s *FloatingIPs) update(ctx context.Context, op string, f *FloatingIP, portID string) error {
-	sc, err := s.c.Network(ctx)
-	if err != nil {
-		return err
-	}
-	return api.WrapError(op, floatingips.Update(ctx, sc, f.ID, floatingips.UpdateOpts{PortID: &portID}).Err)
+	return s.c.On(ctx, api.Network, op).Call(func(sc *gophercloud.ServiceClient) error {
+		return floatingips.Update(ctx, sc, f.ID, floatingips.UpdateOpts{PortID: &portID}).Err
+	})
 }
 
 // Delete gives it back; one that is gone is.
 func (s *FloatingIPs) Delete(ctx context.Context, f *FloatingIP) error {
 	klog.FromContext(ctx).V(2).Info("Deleting floating IP", "floatingIP", f.Address)
-	sc, err := s.c.Network(ctx)
-	if err != nil {
-		return err
-	}
-	return ignoreNotFound(api.WrapError("delete floating IP "+f.Address, floatingips.Delete(ctx, sc, f.ID).Err))
-}
-
-func ignoreNotFound(err error) error {
-	if cloud.IsNotFound(err) {
-		return nil
-	}
-	return err
+	return cloud.IgnoreNotFound(s.c.On(ctx, api.Network, "delete floating IP "+f.Address).Call(func(sc *gophercloud.ServiceClient) error {
+		return floatingips.Delete(ctx, sc, f.ID).Err
+	}))
 }

@@ -58,15 +58,11 @@ func TestSubnetsReadOnceWhatNeverChanges(t *testing.T) {
 // readPort is the port as it is, by a client of its own.
 func readPort(t *testing.T, c *api.Client, id string) *Port {
 	t.Helper()
-	sc, err := c.Network(t.Context())
+	p, err := api.Get[Port](t.Context(), c.On(t.Context(), api.Network, "get port "+id), "port", "ports", id)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var doc struct{ Port *Port }
-	if err := api.GetJSON(t.Context(), sc, sc.ServiceURL("ports", id), &doc); err != nil {
-		t.Fatal(err)
-	}
-	return doc.Port
+	return p
 }
 
 func TestPortChangeKeepsWhatOthersWrote(t *testing.T) {

@@ -77,34 +77,23 @@ func (c PortChange) Apply(ctx context.Context, client *api.Client, can map[strin
 		if list == nil {
 			return nil
 		}
-		sc, err := client.Network(ctx)
-		if err != nil {
-			return err
-		}
-		var doc struct {
-			Port *Port `json:"port"`
-		}
-		url := sc.ServiceURL("ports", p.ID)
+		op, path := client.On(ctx, api.Network, c.Op), []string{"ports", p.ID}
 		body := map[string]any{"port": map[string]any{c.Key: list}}
-		err = api.PutJSON(ctx, sc, url, body, &doc, Guard(can, p.Revision))
-		if err == nil && doc.Port == nil {
-			err = errors.New("the answer is not about this port")
-		}
+		now, err := api.Put[Port](ctx, op, "port", api.Change{Path: path, Body: body, Headers: Guard(can, p.Revision)})
 		if err == nil {
-			*p = *doc.Port
+			*p = *now
 			return nil
 		}
-		err = api.WrapError(c.Op, err)
 		if !cloud.IsStale(err) || try == c.Tries {
 			return err
 		}
-		doc.Port = nil
-		switch getErr := api.WrapError(c.Op, api.GetJSON(ctx, sc, url, &doc)); {
+		now, getErr := api.Get[Port](ctx, op, "port", path...)
+		switch {
 		case cloud.IsNotFound(getErr):
 			return getErr
-		case getErr != nil || doc.Port == nil:
+		case getErr != nil:
 			return errors.Join(err, getErr)
 		}
-		*p = *doc.Port
+		*p = *now
 	}
 }

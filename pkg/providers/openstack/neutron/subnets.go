@@ -7,8 +7,10 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 )
 
@@ -38,20 +40,14 @@ type Subnets struct {
 // NewSubnets makes the subnets of a region.
 func NewSubnets(c *api.Client) *Subnets { return &Subnets{c: c} }
 
-// get reads one subnet, of which is says what the answer must have.
-func (s *Subnets) get(ctx context.Context, id, what string, has func(Subnet) bool) (Subnet, error) {
-	sc, err := s.c.Network(ctx)
-	if err != nil {
-		return Subnet{}, err
+// get reads one subnet, of which what says what the answer must have.
+func (s *Subnets) get(ctx context.Context, id, what string, has func(*Subnet) bool) (*Subnet, error) {
+	op := "get subnet " + id
+	subnet, err := api.Get[Subnet](ctx, s.c.On(ctx, api.Network, op), "subnet", "subnets", id)
+	if err == nil && !has(subnet) {
+		err = &cloud.Error{Op: op, Err: errors.New("the answer has none with a " + what)}
 	}
-	var doc struct {
-		Subnet Subnet `json:"subnet"`
-	}
-	err = api.GetJSON(ctx, sc, sc.ServiceURL("subnets", id), &doc)
-	if err == nil && !has(doc.Subnet) {
-		err = errors.New("the answer has none with a " + what)
-	}
-	return doc.Subnet, api.WrapError("get subnet "+id, err)
+	return subnet, err
 }
 
 // CIDR is a subnet's, read once per process.
@@ -62,7 +58,7 @@ func (s *Subnets) CIDR(ctx context.Context, id string) (netip.Prefix, error) {
 	if known {
 		return cidr, nil
 	}
-	subnet, err := s.get(ctx, id, "CIDR", func(x Subnet) bool { return x.CIDR.IsValid() }) // it would be remembered
+	subnet, err := s.get(ctx, id, "CIDR", func(x *Subnet) bool { return x.CIDR.IsValid() }) // it would be remembered
 	if err != nil {
 		return netip.Prefix{}, err
 	}
@@ -81,20 +77,39 @@ func (s *Subnets) remember(id string, cidr netip.Prefix) {
 
 // NetworkOf is the network of a subnet.
 func (s *Subnets) NetworkOf(ctx context.Context, id string) (string, error) {
-	subnet, err := s.get(ctx, id, "network", func(x Subnet) bool { return x.NetworkID != "" })
-	return subnet.NetworkID, err
+	subnet, err := s.get(ctx, id, "network", func(x *Subnet) bool { return x.NetworkID != "" })
+	if err != nil {
+		return "", err
+	}
+	return subnet.NetworkID, nil
 }
 
 // In lists the subnets of a network, those that query asks for.
 func (s *Subnets) In(ctx context.Context, network string, query url.Values) ([]Subnet, error) {
-	sc, err := s.c.Network(ctx)
-	if err != nil {
-		return nil, err
-	}
 	q := url.Values{"network_id": {network}}
 	maps.Copy(q, query)
-	subnets, err := api.ListAll[Subnet](ctx, sc, "subnets", q, "subnets")
-	return subnets, api.WrapError("list subnets of network "+network, err)
+	return api.List[Subnet](ctx, s.c.On(ctx, api.Network, "list subnets of network "+network), "subnets", q)
+}
+
+// OfAddress are the subnets in which servers have an address: one server or, with "", any.
+func (s *Subnets) OfAddress(ctx context.Context, addr netip.Addr, server string) ([]string, error) {
+	query := url.Values{"fixed_ips": {"ip_address=" + addr.String()}}
+	if server != "" {
+		query.Set("device_id", server)
+	}
+	ports, err := api.List[Port](ctx, s.c.On(ctx, api.Network, "find the port with address "+addr.String()), "ports", query)
+	var found []string
+	for _, p := range ports {
+		if server == "" && !strings.HasPrefix(p.DeviceOwner, "compute:") {
+			continue
+		}
+		for _, f := range p.FixedIPs {
+			if f.IPAddress == addr.String() && !slices.Contains(found, f.SubnetID) {
+				found = append(found, f.SubnetID)
+			}
+		}
+	}
+	return found, err
 }
 
 // External is the network that floating IPs come from when nothing names one, "" for none: the
@@ -107,17 +122,13 @@ func (s *Subnets) External(ctx context.Context) (string, error) {
 	if id != "" {
 		return id, nil
 	}
-	sc, err := s.c.Network(ctx)
-	if err != nil {
-		return "", err
-	}
 	type network struct {
 		ID      string   `json:"id"`
 		Subnets []string `json:"subnets"`
 	}
-	networks, err := api.ListAll[network](ctx, sc, "networks", url.Values{"router:external": {"true"}}, "networks")
+	networks, err := api.List[network](ctx, s.c.On(ctx, api.Network, "find the external network"), "networks", url.Values{"router:external": {"true"}})
 	if err != nil {
-		return "", api.WrapError("find the external network", err)
+		return "", err
 	}
 	for _, n := range networks {
 		if len(n.Subnets) == 0 {

@@ -132,7 +132,9 @@ func TestNodeAddresses(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, nodeAddresses(&tt.server, tt.ports, tt.subports, &tt.cfg)); diff != "" {
+			got := nodeAddresses(&tt.server, tt.ports, tt.subports, &tt.cfg)
+			sortAddresses(got, tt.cfg.Prefixes())
+			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("addresses (-want +got):\n%s", diff)
 			}
 		})

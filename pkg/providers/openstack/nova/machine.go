@@ -119,14 +119,14 @@ func CheckMachine(ctx context.Context, c *api.Client, from *config.Metadata) {
 
 // doubtAbout returns why the credentials do not see the machine's server, empty when they do.
 func doubtAbout(ctx context.Context, c *api.Client, m *machine) (string, error) {
-	sc, err := c.Compute(ctx)
+	sc, err := c.Service(ctx, api.Compute)
 	if err != nil {
 		return "", err
 	}
 	if project := api.ProjectOf(sc); project != "" && project != m.ProjectID {
 		return "the credentials are for project " + project, nil
 	}
-	_, err = getServerByID(ctx, sc, m.ID)
+	_, err = (&Instances{c: c}).getServerByID(ctx, m.ID)
 	if cloud.IsNotFound(err) {
 		return "it is not in " + api.ScopeOf(sc) + ", perhaps another region", nil
 	}

@@ -90,7 +90,7 @@ func TestDoubtAboutMachine(t *testing.T) {
 	sim := ossim.ForTest(t)
 	s := sim.SeedServers(ossim.Seed{Count: 1, NamePrefix: "node-"})[0]
 	c := newProvider(t, sim, "").Instances.(*Instances).c
-	sc, err := c.Compute(apitest.Context(t))
+	sc, err := c.Service(apitest.Context(t), api.Compute)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,17 +50,13 @@ func (b *routeBatch) findPorts(ctx context.Context) error {
 	if len(filters) == 0 {
 		return nil
 	}
-	sc, err := b.r.c.Network(ctx)
+	ports, err := api.ListBy[*neutron.Port](ctx, b.r.c.On(ctx, api.Network, "list ports of next hops"), "ports", "fixed_ips", url.Values{"fixed_ips": filters, "fields": {
+		"id", "device_id", "fixed_ips", "allowed_address_pairs", "port_security_enabled", "revision_number", "mac_address"}})
 	if err != nil {
 		return err
 	}
-	ports, err := api.ListIn[*neutron.Port](ctx, sc, "ports", "ports", "fixed_ips", filters, url.Values{"fields": {
-		"id", "device_id", "fixed_ips", "allowed_address_pairs", "port_security_enabled", "revision_number", "mac_address"}})
-	if err != nil {
-		return api.WrapError("list ports of next hops", err)
-	}
 	byAddress := portsByAddress(ports)
-	var subnets []string // of the router, read when needed
+	var subnets map[string][]string // of the router, read when needed
 	for _, item := range b.items {
 		if item.err != nil || item.adopt {
 			continue
@@ -70,7 +66,7 @@ func (b *routeBatch) findPorts(ctx context.Context) error {
 			candidates = slices.DeleteFunc(candidates, func(p *neutron.Port) bool { return p.DeviceID != id })
 		} else if len(candidates) > 1 {
 			if subnets == nil {
-				if subnets, err = b.routerSubnets(ctx); err != nil {
+				if subnets, err = interfaces(ctx, b.r.c, b.r.router); err != nil {
 					return err
 				}
 			}
@@ -102,27 +98,24 @@ func portsByAddress(ports []*neutron.Port) map[netip.Addr][]*neutron.Port {
 }
 
 // onSubnet reports whether the port has the address on one of the subnets.
-func onSubnet(p *neutron.Port, ip netip.Addr, subnets []string) bool {
-	return slices.ContainsFunc(p.FixedIPs, func(f neutron.FixedIP) bool { return f.Is(ip) && slices.Contains(subnets, f.SubnetID) })
+func onSubnet(p *neutron.Port, ip netip.Addr, subnets map[string][]string) bool {
+	return slices.ContainsFunc(p.FixedIPs, func(f neutron.FixedIP) bool { return f.Is(ip) && subnets[f.SubnetID] != nil })
 }
 
-// routerSubnets lists the subnets that the router has an interface on.
-func (b *routeBatch) routerSubnets(ctx context.Context) ([]string, error) {
-	sc, err := b.r.c.Network(ctx)
+// interfaces are the subnets that routers have interfaces on, with those routers.
+func interfaces(ctx context.Context, c *api.Client, routers ...string) (map[string][]string, error) {
+	ports, err := api.ListBy[neutron.Port](ctx, c.On(ctx, api.Network, "list interfaces of routers"), "ports", "device_id",
+		url.Values{"device_id": routers, "fields": {"id", "device_id", "fixed_ips"}})
 	if err != nil {
 		return nil, err
 	}
-	ports, err := api.ListAll[neutron.Port](ctx, sc, "ports", url.Values{"device_id": {b.r.routerID()}, "fields": {"id", "fixed_ips"}}, "ports")
-	if err != nil {
-		return nil, api.WrapError("list interfaces of router "+b.r.routerID(), err)
-	}
-	subnets := []string{}
+	on := map[string][]string{}
 	for _, p := range ports {
-		for _, ip := range p.FixedIPs {
-			subnets = append(subnets, ip.SubnetID)
+		for _, f := range p.FixedIPs {
+			on[f.SubnetID] = append(on[f.SubnetID], p.DeviceID)
 		}
 	}
-	return subnets, nil
+	return on, nil
 }
 
 // addPairs gives each port that lacks it the pair of its route.

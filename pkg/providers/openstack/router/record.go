@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/gophercloud/gophercloud/v2"
 	"k8s.io/klog/v2"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
@@ -183,7 +182,7 @@ func (b *routeBatch) keepsRecords() bool {
 func (b *routeBatch) recordAhead(ctx context.Context) {
 	if want := b.missingRecords(func(item *routeItem) bool { return !item.adopt }); len(want) <= recordsAhead {
 		for tag, err := range b.writeRecords(ctx, want) {
-			klog.FromContext(ctx).V(2).Info("A route has no record for now", "router", b.r.routerID(), "tag", tag, "err", err)
+			klog.FromContext(ctx).V(2).Info("A route has no record for now", "router", b.r.router, "tag", tag, "err", err)
 		}
 	}
 }
@@ -205,12 +204,8 @@ func (b *routeBatch) recordBehind(ctx context.Context) {
 		return
 	}
 	for _, tag := range b.staleRecords() {
-		sc, err := b.r.c.Network(ctx)
-		if err == nil {
-			err = api.DeleteQuietly(ctx, sc, b.tagURL(sc, tag))
-		}
-		if err != nil {
-			klog.FromContext(ctx).V(2).Info("A record of a removed route stays on the router for now", "router", b.r.routerID(), "tag", tag, "err", api.WrapError("remove record", err))
+		if err := b.r.c.On(ctx, api.Network, "remove record").Delete(ctx, b.tagPath(tag)...); err != nil {
+			klog.FromContext(ctx).V(2).Info("A record of a removed route stays on the router for now", "router", b.r.router, "tag", tag, "err", err)
 		}
 	}
 }
@@ -244,18 +239,14 @@ func (b *routeBatch) writeRecords(ctx context.Context, want []wantedRecord) map[
 }
 
 func (b *routeBatch) writeRecord(ctx context.Context, tag string) error {
-	sc, err := b.r.c.Network(ctx)
-	if err != nil {
+	if _, err := api.Put[struct{}](ctx, b.r.c.On(ctx, api.Network, "record a route on router "+b.r.router), "", api.Change{Path: b.tagPath(tag)}); err != nil {
 		return err
-	}
-	if err := api.PutJSON(ctx, sc, b.tagURL(sc, tag), nil, nil, nil); err != nil {
-		return api.WrapError("record a route on router "+b.r.routerID(), err)
 	}
 	b.table.Tags = append(b.table.Tags, tag)
 	b.table.tagSet[tag] = true
 	return nil
 }
 
-func (b *routeBatch) tagURL(sc *gophercloud.ServiceClient, tag string) string {
-	return sc.ServiceURL("routers", b.r.routerID(), "tags", tag)
+func (b *routeBatch) tagPath(tag string) []string {
+	return []string{"routers", b.r.router, "tags", tag}
 }

@@ -19,7 +19,7 @@ const many = recordsAhead + 5
 // refuseTag makes the writing of the route's record fail, of every record without one, until
 // the returned function is called.
 func (l *routeLab) refuseTag(of ...cloud.Route) (stop func()) {
-	path := "/routers/" + l.routes.routerID() + "/tags/*"
+	path := "/routers/" + l.routes.router + "/tags/*"
 	if len(of) > 0 {
 		path = strings.TrimSuffix(path, "*") + recordTag(l.cluster, of[0]) + recordPair
 	}
@@ -99,7 +99,7 @@ func TestManyRoutesCrash(t *testing.T) {
 	for _, drop := range []string{"answer lost", "call lost"} {
 		for _, crash := range []int{1, 2, many, many + 1} {
 			lab := newRouteLab(t, many+1)
-			lab.put("routers/"+lab.routes.routerID(), map[string]any{"router": map[string]any{"routes": []routeEntry{
+			lab.put("routers/"+lab.routes.router, map[string]any{"router": map[string]any{"routes": []routeEntry{
 				{"192.168.77.0/24", lab.servers[0].Addresses[0].String()}, {"10.244.200.0/24", lab.servers[0].Addresses[0].String()}}}})
 			before := lab.state()
 			if crashed := lab.crashAt(crash, drop == "answer lost", lab.someRoutes(0, many), nil); crashed != (crash <= many+1) {
@@ -143,7 +143,7 @@ func (l *routeLab) unrecorded(from, to int) []cloud.Route {
 func TestAddressPairGoesWhenItsRouteIsNeverMade(t *testing.T) {
 	lab := newRouteLab(t, many+1)
 	before := lab.state()
-	stop := lab.sim.AddFault(ossim.Fault{Service: "network", Method: http.MethodPut, Path: "/routers/" + lab.routes.routerID() + "/add_extraroutes", Status: 500})
+	stop := lab.sim.AddFault(ossim.Fault{Service: "network", Method: http.MethodPut, Path: "/routers/" + lab.routes.router + "/add_extraroutes", Status: 500})
 	for n, err := range lab.apply(lab.someRoutes(0, many), nil) {
 		if err == nil {
 			t.Errorf("route %d: no error", n)

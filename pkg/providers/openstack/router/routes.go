@@ -2,7 +2,6 @@ package router
 
 import (
 	"context"
-	"errors"
 	"net/netip"
 	"slices"
 
@@ -225,6 +224,3 @@ func insideAny(p netip.Prefix, outer []netip.Prefix) bool {
 		return o.Addr().Is4() == p.Addr().Is4() && o.Bits() <= p.Bits() && o.Contains(p.Addr())
 	})
 }
-
-// errTableMoved says that the whole-table update lost a race every time.
-var errTableMoved = errors.New("the route table kept changing meanwhile")

@@ -77,11 +77,7 @@ func (l *routeLab) mustApply(add, remove []cloud.Route) {
 func (l *routeLab) put(path string, body any) {
 	l.t.Helper()
 	ctx := apitest.Context(l.t)
-	sc, err := l.routes.c.Network(ctx)
-	if err == nil {
-		err = api.PutJSON(ctx, sc, sc.ServiceURL(path), body, nil, nil)
-	}
-	if err != nil {
+	if _, err := api.Put[any](ctx, l.routes.c.On(ctx, api.Network, "put"), "", api.Change{Path: []string{path}, Body: body}); err != nil {
 		l.t.Fatalf("put %s: %v", path, err)
 	}
 }
@@ -104,11 +100,7 @@ func (l *routeLab) state() routeState {
 		s.Routes = append(s.Routes, e.Destination+" via "+e.NextHop)
 	}
 	slices.Sort(s.Routes)
-	sc, err := l.routes.c.Network(ctx)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	ports, err := api.ListAll[neutron.Port](ctx, sc, "ports", nil, "ports")
+	ports, err := api.List[neutron.Port](ctx, l.routes.c.On(ctx, api.Network, "list ports"), "ports", nil)
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -206,7 +198,7 @@ func TestRecordsLeaveLateTagsAlone(t *testing.T) {
 		var once sync.Once
 		stop := lab.sim.OnMutation(func(m ossim.Mutation) {
 			if !m.After && strings.Contains(m.Path, "/tags") && !strings.HasSuffix(m.Path, tag) {
-				once.Do(func() { lab.put("routers/"+lab.routes.routerID()+"/tags/"+tag, nil) })
+				once.Do(func() { lab.put("routers/"+lab.routes.router+"/tags/"+tag, nil) })
 			}
 		})
 		defer stop()
@@ -230,8 +222,8 @@ func TestMissingTableIsNotEmpty(t *testing.T) {
 	lab.mustApply(lab.someRoutes(0, 1), nil)
 	before := lab.state()
 	for method, path := range map[string]string{http.MethodGet: "", http.MethodPut: "/remove_extraroutes"} {
-		remove := lab.sim.AddFault(ossim.Fault{Service: "network", Method: method, Path: "/routers/" + lab.routes.routerID() + path,
-			Body: fmt.Sprintf(`{"router": {"id": %q, "tags": [], "revision_number": 1}}`, lab.routes.routerID())})
+		remove := lab.sim.AddFault(ossim.Fault{Service: "network", Method: method, Path: "/routers/" + lab.routes.router + path,
+			Body: fmt.Sprintf(`{"router": {"id": %q, "tags": [], "revision_number": 1}}`, lab.routes.router)})
 		if _, err := lab.routes.List(apitest.Context(t), lab.cluster); (err == nil) == (method == http.MethodGet) {
 			t.Errorf("list while %s lacks the routes: %v", method, err)
 		}
@@ -271,7 +263,7 @@ func TestRoutesIdleCost(t *testing.T) {
 func TestRoutesOfOthersStay(t *testing.T) {
 	lab := newRouteLab(t, 3)
 	hop := lab.servers[0].Addresses[0].String()
-	router := lab.routes.routerID()
+	router := lab.routes.router
 	lab.put("routers/"+router, map[string]any{"router": map[string]any{"routes": []routeEntry{
 		{"192.168.77.0/24", hop}, {"10.244.200.0/24", hop}, {lab.route(2).Destination.String(), lab.servers[2].Addresses[0].String()},
 	}}})
@@ -310,10 +302,10 @@ func TestRoutesWholeTable(t *testing.T) {
 	// An operator adds a route between our read and our write, once.
 	var raced atomic.Bool
 	lab.sim.OnMutation(func(m ossim.Mutation) {
-		if m.After || m.Method != http.MethodPut || m.Path != "/routers/"+lab.routes.routerID() || raced.Swap(true) {
+		if m.After || m.Method != http.MethodPut || m.Path != "/routers/"+lab.routes.router || raced.Swap(true) {
 			return
 		}
-		lab.put("routers/"+lab.routes.routerID(), map[string]any{"router": map[string]any{"routes": []routeEntry{operators}}})
+		lab.put("routers/"+lab.routes.router, map[string]any{"router": map[string]any{"routes": []routeEntry{operators}}})
 	})
 	before := lab.state()
 	lab.mustApply(lab.someRoutes(0, 3), nil)
@@ -387,7 +379,7 @@ func TestRouteThatIsNotRecordedIsAnError(t *testing.T) {
 		entries = append(entries, entryOf(r))
 	}
 	lab.put("routers/"+lab.routes.router, map[string]any{"router": map[string]any{"routes": entries}})
-	remove := lab.sim.AddFault(ossim.Fault{Service: "network", Method: "PUT", Path: "/routers/" + lab.routes.routerID() + "/tags/", Status: 500})
+	remove := lab.sim.AddFault(ossim.Fault{Service: "network", Method: "PUT", Path: "/routers/" + lab.routes.router + "/tags/", Status: 500})
 	for n, err := range lab.apply(lab.someRoutes(0, 2), nil) {
 		if err == nil {
 			t.Errorf("route %d has no record, and that is no error", n)
@@ -552,8 +544,8 @@ func TestRoutesAmbiguousNextHop(t *testing.T) {
 // Trouble with the router is never a route that is not found, and changes nothing.
 func TestRoutesInTrouble(t *testing.T) {
 	lab := newRouteLab(t, 2)
-	router := "/routers/" + lab.routes.routerID()
-	missing := `{"NeutronError": {"type": "RouterNotFound", "message": "Router ` + lab.routes.routerID() + ` could not be found", "detail": ""}}`
+	router := "/routers/" + lab.routes.router
+	missing := `{"NeutronError": {"type": "RouterNotFound", "message": "Router ` + lab.routes.router + ` could not be found", "detail": ""}}`
 	tests := map[string]struct {
 		fault ossim.Fault
 		want  cloud.Kind

@@ -3,6 +3,7 @@ package router
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/inventory"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/neutron"
 )
@@ -21,10 +23,7 @@ import (
 type routerSet struct {
 	c       *api.Client
 	routers []*Routes
-
-	mu    sync.Mutex
-	reach map[string][]netip.Prefix // of the subnets of each router's interfaces
-	read  time.Time
+	reach   inventory.Value[map[string][]netip.Prefix] // of the subnets of each router's interfaces
 }
 
 var _ cloud.Routes = (*routerSet)(nil)
@@ -44,7 +43,7 @@ func (s *routerSet) List(ctx context.Context, cluster cloud.Cluster) ([]cloud.Ro
 	if err != nil {
 		return nil, err
 	}
-	reach, err := s.reaches(ctx)
+	reach, err := s.reach.Get(ctx, reachTTL, s.readReach)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +82,7 @@ func (s *routerSet) Apply(ctx context.Context, cluster cloud.Cluster, add, remov
 	if len(out) == 0 {
 		return nil
 	}
-	reach, err := s.reaches(ctx)
+	reach, err := s.reach.Get(ctx, reachTTL, s.readReach)
 	if err != nil {
 		return slices.Repeat([]error{err}, len(out))
 	}
@@ -91,7 +90,7 @@ func (s *routerSet) Apply(ctx context.Context, cluster cloud.Cluster, add, remov
 	for n, route := range add {
 		placed[n] = slices.ContainsFunc(s.routers, func(r *Routes) bool { return reaches(reach[r.router], route.NextHop) })
 		if !placed[n] {
-			s.forget() // the interface may be new
+			s.reach.Forget() // the interface may be new
 			out[n] = cloud.Errorf(cloud.KindInvalid, "route to %s: no router of router-id has an interface on the subnet of its next hop %s", route.Destination, route.NextHop)
 		}
 	}
@@ -128,20 +127,21 @@ func reaches(subnets []netip.Prefix, hop netip.Addr) bool {
 	return slices.ContainsFunc(subnets, func(p netip.Prefix) bool { return p.Contains(hop) })
 }
 
+// ids are those of the routers, in their order.
+func (s *routerSet) ids() (ids []string) {
+	for _, r := range s.routers {
+		ids = append(ids, r.router)
+	}
+	return ids
+}
+
 // readTables reads all routers, in their order.
 func (s *routerSet) readTables(ctx context.Context) ([]*routeTable, error) {
 	const op = "list routers"
-	sc, err := s.c.Network(ctx)
+	ids := s.ids()
+	list, err := api.ListBy[*routeTable](ctx, s.c.On(ctx, api.Network, op), "routers", "id", url.Values{"id": ids, "fields": {"id", "routes", "tags", "revision_number"}})
 	if err != nil {
 		return nil, err
-	}
-	ids := make([]string, len(s.routers))
-	for k, r := range s.routers {
-		ids[k] = r.router
-	}
-	list, err := api.ListIn[*routeTable](ctx, sc, "routers", "routers", "id", ids, url.Values{"fields": {"id", "routes", "tags", "revision_number"}})
-	if err != nil {
-		return nil, api.WrapError(op, err)
 	}
 	out := make([]*routeTable, len(ids))
 	for k, id := range ids {
@@ -149,7 +149,7 @@ func (s *routerSet) readTables(ctx context.Context) ([]*routeTable, error) {
 		if n < 0 {
 			return nil, cloud.Errorf(cloud.KindInvalid, "router-id names a router that does not exist: %s", id)
 		}
-		if out[k], err = (routerDoc{list[n]}).table(op); err != nil {
+		if out[k], err = list[n].checked(op); err != nil {
 			return nil, err
 		}
 	}
@@ -159,63 +159,23 @@ func (s *routerSet) readTables(ctx context.Context) ([]*routeTable, error) {
 // reachTTL is how long the subnets of the routers' interfaces are remembered.
 const reachTTL = 10 * time.Minute
 
-func (s *routerSet) forget() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.read = time.Time{}
-}
-
-// reaches returns the subnets that each router has an interface on.
-func (s *routerSet) reaches(ctx context.Context) (map[string][]netip.Prefix, error) {
-	s.mu.Lock()
-	reach, fresh := s.reach, time.Since(s.read) < reachTTL
-	s.mu.Unlock()
-	if reach != nil && fresh {
-		return reach, nil
-	}
-	reach, err := s.readReach(ctx)
-	if err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.reach, s.read = reach, time.Now()
-	return reach, nil
-}
-
+// readReach returns the subnets that each router has an interface on.
 func (s *routerSet) readReach(ctx context.Context) (map[string][]netip.Prefix, error) {
-	sc, err := s.c.Network(ctx)
+	on, err := interfaces(ctx, s.c, s.ids()...)
 	if err != nil {
 		return nil, err
-	}
-	var ids []string
-	for _, r := range s.routers {
-		ids = append(ids, r.router)
-	}
-	ports, err := api.ListIn[neutron.Port](ctx, sc, "ports", "ports", "device_id", ids, url.Values{"fields": {"id", "device_id", "fixed_ips"}})
-	if err != nil {
-		return nil, api.WrapError("list interfaces of routers", err)
-	}
-	on := map[string][]string{} // routers, by subnet
-	var subnets []string
-	for _, p := range ports {
-		for _, f := range p.FixedIPs {
-			if on[f.SubnetID] == nil {
-				subnets = append(subnets, f.SubnetID)
-			}
-			on[f.SubnetID] = append(on[f.SubnetID], p.DeviceID)
-		}
 	}
 	type subnet struct{ ID, CIDR string }
-	list, err := api.ListIn[subnet](ctx, sc, "subnets", "subnets", "id", subnets, url.Values{"fields": {"id", "cidr"}})
+	const op = "list subnets of routers"
+	list, err := api.ListBy[subnet](ctx, s.c.On(ctx, api.Network, op), "subnets", "id", url.Values{"id": slices.Sorted(maps.Keys(on)), "fields": {"id", "cidr"}})
 	if err != nil {
-		return nil, api.WrapError("list subnets of routers", err)
+		return nil, err
 	}
 	out := map[string][]netip.Prefix{}
 	for _, x := range list {
 		cidr, err := netip.ParsePrefix(x.CIDR)
 		if err != nil {
-			return nil, &cloud.Error{Op: "list subnets of routers", Err: fmt.Errorf("subnet %s: %w", x.ID, err)}
+			return nil, &cloud.Error{Op: op, Err: fmt.Errorf("subnet %s: %w", x.ID, err)}
 		}
 		for _, router := range on[x.ID] {
 			out[router] = append(out[router], cidr)

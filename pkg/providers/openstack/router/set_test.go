@@ -142,7 +142,7 @@ func TestSeveralRouters(t *testing.T) {
 			victim = lab.twin
 		}
 		for _, tag := range []string{record, record + recordPair} {
-			if err := api.DeleteQuietly(apitest.Context(t), sc, sc.ServiceURL("routers", victim.routes.router, "tags", tag)); err != nil {
+			if err := api.With(sc, "remove record").Delete(apitest.Context(t), "routers", victim.routes.router, "tags", tag); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -7,6 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/utils/clock"
+
+	"github.com/isthmus-cloud/isthmus/pkg/backoff"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/neutron"
@@ -69,38 +72,27 @@ func (e routeEntry) plain() routeEntry {
 
 func (t *routeTable) has(route cloud.Route) bool { return t.entries[entryOf(route)] }
 
-func (r *Routes) routerID() string { return r.router }
-
 // readTable reads the router.
 func (r *Routes) readTable(ctx context.Context) (*routeTable, error) {
-	op := "get router " + r.routerID()
-	sc, err := r.c.Network(ctx)
+	op := "get router " + r.router
+	t, err := api.Get[routeTable](ctx, r.c.On(ctx, api.Network, op), "router", "routers", r.router)
 	if err != nil {
-		return nil, err
-	}
-	var doc routerDoc
-	if err := api.WrapError(op, api.GetJSON(ctx, sc, sc.ServiceURL("routers", r.routerID()), &doc)); err != nil {
 		return nil, routerError(err)
 	}
-	return doc.table(op)
+	return t.checked(op)
 }
 
-// routerDoc is the router as Neutron sends it.
-type routerDoc struct {
-	Router *routeTable `json:"router"`
-}
-
-// table is the router's table. A missing one is never taken for an empty one: the records of
+// checked is the table, to be used. A missing one is never taken for an empty one: the records of
 // all routes would go, and a table that is written back would lose those of others.
-func (d routerDoc) table(op string) (*routeTable, error) {
+func (t *routeTable) checked(op string) (*routeTable, error) {
 	switch {
-	case d.Router == nil || d.Router.ID == "":
+	case t.ID == "":
 		return nil, &cloud.Error{Op: op, Err: errors.New("the answer is not about this router")}
-	case d.Router.Routes == nil:
+	case t.Routes == nil:
 		return nil, &cloud.Error{Op: op, Err: errors.New("the answer has no table of routes; does Neutron have the extension extraroute?")}
 	}
-	d.Router.index()
-	return d.Router, nil
+	t.index()
+	return t, nil
 }
 
 // routerError keeps a missing router from being taken for a missing route.
@@ -113,18 +105,13 @@ func routerError(err error) error {
 
 // change adds or removes entries in the table and returns the table as it then is.
 func (r *Routes) change(ctx context.Context, can map[string]bool, entries []routeEntry, add bool) ([]routeEntry, error) {
-	if can["extraroute-atomic"] {
-		return r.changeAtomically(ctx, entries, add)
+	switch {
+	case !can["extraroute-atomic"]:
+		return r.replaceTable(ctx, can, entries, add)
+	case add:
+		return r.put(ctx, "add routes to router "+r.router, "add_extraroutes", entries, nil)
 	}
-	return r.replaceTable(ctx, can, entries, add)
-}
-
-func (r *Routes) changeAtomically(ctx context.Context, entries []routeEntry, add bool) ([]routeEntry, error) {
-	action, op := "remove_extraroutes", "remove routes from router "+r.routerID()
-	if add {
-		action, op = "add_extraroutes", "add routes to router "+r.routerID()
-	}
-	return r.put(ctx, op, action, entries, nil)
+	return r.put(ctx, "remove routes from router "+r.router, "remove_extraroutes", entries, nil)
 }
 
 const (
@@ -135,7 +122,7 @@ const (
 // replaceTable is for a Neutron without extraroute-atomic: it reads the table and writes it
 // back changed, with the revision as a guard against changes by others in between.
 func (r *Routes) replaceTable(ctx context.Context, can map[string]bool, entries []routeEntry, add bool) ([]routeEntry, error) {
-	op := "replace routes of router " + r.routerID()
+	op := "replace routes of router " + r.router
 	pause := replacePause
 	for range replaceTries {
 		t, err := r.readTable(ctx)
@@ -154,12 +141,12 @@ func (r *Routes) replaceTable(ctx context.Context, can map[string]bool, entries 
 		if readErr != nil || now.Revision == t.Revision {
 			return nil, err
 		}
-		if err := sleep(ctx, pause); err != nil {
+		if err := backoff.Sleep(ctx, clock.RealClock{}, pause); err != nil {
 			return nil, &cloud.Error{Op: op, Err: err}
 		}
 		pause *= 2
 	}
-	return nil, &cloud.Error{Kind: cloud.KindStale, Op: op, Err: errTableMoved}
+	return nil, cloud.Errorf(cloud.KindStale, "%s: the route table kept changing meanwhile", op)
 }
 
 // merge is the table with entries added or removed; all others stay as they are written.
@@ -180,34 +167,17 @@ func merge(table, entries []routeEntry, add bool) []routeEntry {
 
 // put changes the router, at action or, where that is empty, itself.
 func (r *Routes) put(ctx context.Context, op, action string, entries []routeEntry, headers map[string]string) ([]routeEntry, error) {
-	sc, err := r.c.Network(ctx)
-	if err != nil {
-		return nil, err
-	}
-	parts := []string{"routers", r.routerID()}
+	path := []string{"routers", r.router}
 	if action != "" {
-		parts = append(parts, action)
+		path = append(path, action)
 	}
 	body := map[string]any{"router": map[string]any{"routes": entries}}
-	var doc routerDoc
-	if err := api.WrapError(op, api.PutJSON(ctx, sc, sc.ServiceURL(parts...), body, &doc, headers)); err != nil {
+	t, err := api.Put[routeTable](ctx, r.c.On(ctx, api.Network, op), "router", api.Change{Path: path, Body: body, Headers: headers})
+	if err != nil {
 		return nil, routerError(err)
 	}
-	t, err := doc.table(op)
-	if err != nil {
+	if t, err = t.checked(op); err != nil {
 		return nil, err
 	}
 	return t.Routes, nil
-}
-
-// sleep waits for d or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
