@@ -120,6 +120,10 @@ race: $(CONTROL_PLANE) build ## The same work done by us and, with OCCM=PATH, by
 bench-scale: $(CONTROL_PLANE) build ## What clusters of 1,000 to 15,000 Nodes cost, into docs/reference/performance.md (20 minutes; ARGS='-nodes 1000 -services 100' is a smaller run, which writes nothing)
 	@$(GO) run ./hack/bench-scale -ours bin/cloud-controller-manager $(or $(ARGS),-markdown docs/reference/performance.md)
 
+.PHONY: shape
+shape: $(CONTROL_PLANE) ## Sizes of packages, names exported for nobody, parameter lists, and the files that a Node's and a Service's change pass (ARGS='-o json')
+	@$(GO) run ./hack/shape $(ARGS)
+
 .PHONY: bench-credential
 bench-credential: ## CPU time of the credential provider until its first byte, over a program that does nothing (fails over 5 ms) and of AWS' own, with ECP=PATH that binary (over 0.8)
 	@$(GO) run ./hack/bench-credential $(if $(ECP),-ecp '$(ECP)') $(ARGS)

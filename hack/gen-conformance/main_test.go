@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,7 +13,8 @@ import (
 func TestReference(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, r cloudtest.Results) {
-		if err := os.WriteFile(filepath.Join(dir, name+".golden"), r.Marshal(), 0o600); err != nil {
+		file := filepath.Join(dir, name+".golden")
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, r.Marshal(), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -34,14 +36,18 @@ func TestReference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"| yes | no (1) | yes | no (1) |", "\n1. it cannot\n"} {
+	for _, want := range []string{"| yes | no (1) | yes | no (1) | yes |", "\n1. it cannot\n"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}
 	}
 	short := full()
 	delete(short, cloudtest.LoadBalancerTCP)
-	write("zed-ovn", short)
+	write(openstack+"zed-ovn", short)
+	if text, err = reference(dir); err != nil || !strings.Contains(string(text), "| yes | yes | yes | – | yes |") {
+		t.Errorf("a column that has not been run with a new feature: %v in\n%s", err, text)
+	}
+	write(openstack+"simulator-ovn", short)
 	if _, err := reference(dir); err == nil || !strings.Contains(err.Error(), "lacks features") {
 		t.Errorf("a column that lacks a feature: %v", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/netip"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -19,6 +20,8 @@ func instanceFeatures() []feature {
 		{name: InstancesShutdown, what: "An instance that is powered off is shut down, not gone", silent: true, check: checkShutdown},
 		{name: InstancesDeleted, what: "A deleted instance is NotFound", silent: true, check: checkDeleted},
 		{name: InstancesForeignID, what: "Another cloud's provider ID is refused and never NotFound", silent: true, check: checkForeignID},
+		{name: InstancesNewborn, what: "An instance is found as soon as it is made, or once it is no newborn any more", silent: true, check: checkNewborn},
+		{name: InstancesPodCIDRs, what: "The cloud gives instances their pod CIDRs (`--cidr-allocator-type=CloudAllocator`)", silent: true, check: checkPodCIDRs},
 	}
 }
 
@@ -161,6 +164,36 @@ func checkForeignID(t *T, x *suite) {
 	for id, want := range map[string]bool{"": true, x.nodes[0].Ref.ProviderID: true, x.World.UnknownID(): true, ref.ProviderID: false} {
 		if got := p.Owns(&corev1.Node{Spec: corev1.NodeSpec{ProviderID: id}}); got != want {
 			t.Errorf("a Node with provider ID %q is owned: %t, want %t", id, got, want)
+		}
+	}
+}
+
+// checkNewborn: what the cloud's reads do not have yet would else be taken for what is gone.
+func checkNewborn(t *T, x *suite) {
+	p, n := x.start(t), x.spare(t, "newborn")
+	born := time.Now()
+	for _, ref := range []cloud.InstanceRef{n.Ref, {NodeName: n.Ref.NodeName}} {
+		err := x.eventually(t.Ctx, func(ctx context.Context) (bool, error) {
+			_, err := p.Instances.Get(ctx, ref)
+			if cloud.IsNotFound(err) && time.Since(born) < p.Newborn {
+				return false, nil
+			}
+			return err == nil, err
+		})
+		if err != nil {
+			t.Errorf("Get of the new instance %+v: %v; the provider says that it is found within %s", ref, err, p.Newborn)
+		}
+	}
+}
+
+func checkPodCIDRs(t *T, x *suite) {
+	p := x.start(t)
+	if !p.GivesPodCIDRs {
+		t.Errorf("the provider does not say that it gives Nodes their pod CIDRs")
+	}
+	for _, n := range x.nodes {
+		if got := x.get(t, p, n.Ref).PodCIDRs; !slices.Equal(got, n.PodCIDRs) || len(got) == 0 {
+			t.Errorf("instance %s has the pod CIDRs %v, want %v, and at least one", n.Ref.NodeName, got, n.PodCIDRs)
 		}
 	}
 }

@@ -58,6 +58,7 @@ func changeFeatures() []feature {
 	return []feature{
 		{name: LoadBalancerPorts, what: "Ports come, go and change on a load balancer that serves", check: checkPorts},
 		{name: LoadBalancerMembers, what: "Nodes come and go", check: checkMembers},
+		{name: LoadBalancerFrozen, what: "Of a Service that is no longer valid the members still follow the Nodes, and nothing else changes", check: checkFrozen},
 		{name: LoadBalancerSame, what: "What is as wanted already costs no changing call, also after a restart", check: checkIdempotent},
 	}
 }
@@ -177,6 +178,29 @@ func checkMembers(t *T, x *suite) {
 		}
 		s.spec.Members = some
 		s.updateMembers(p)
+		s.check(nil)
+	}
+}
+
+func checkFrozen(t *T, x *suite) {
+	p, s := x.start(t), x.service(t, string(LoadBalancerFrozen))
+	all := s.spec.Members
+	s.spec.Members = all[:1]
+	s.ensure(p)
+	for _, step := range []struct{ members, candidates, want []cloud.LoadBalancerMember }{
+		{members: all, candidates: all, want: all},
+		{candidates: all[1:], want: all[1:]}, // nobody knows whom the Service wants: who is gone goes
+		{want: all[1:]},                      // but never all
+	} {
+		frozen := *s.spec
+		frozen.Frozen, frozen.Members, frozen.Candidates = true, step.members, step.candidates
+		frozen.Ports = []cloud.LoadBalancerPort{{Name: "other", Protocol: corev1.ProtocolUDP, Port: 9999, NodePort: 31999}}
+		frozen.SourceRanges = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
+		wish := s.spec
+		s.spec = &frozen
+		s.updateMembers(p)
+		s.spec = wish
+		s.spec.Members = step.want
 		s.check(nil)
 	}
 }

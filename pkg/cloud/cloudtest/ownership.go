@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -20,6 +21,7 @@ func ownershipFeatures() []feature {
 		{name: LoadBalancerShared, what: "Two Services share a load balancer; the one that stays keeps it", check: checkShared},
 		{name: LoadBalancerOwn, what: "A Service is put onto a load balancer of the user, which stays", check: checkUserOwned},
 		{name: LoadBalancerGone, what: "Deletion also cleans up where the load balancer is gone already", check: checkGoneAlready},
+		{name: LoadBalancerHint, what: "Deletion removes what marks say, whatever the Service says by then", check: checkDeleteHint},
 		{name: LoadBalancerAgain, what: "A load balancer that somebody deleted is made again", check: checkMadeAgain},
 		{name: LoadBalancerClusters, what: "Clusters of one name do not seize each other's load balancers", check: checkSameNamed},
 		{name: LoadBalancerForeign, what: "What others have on and next to a load balancer stays", check: checkForeign},
@@ -82,6 +84,19 @@ func checkGoneAlready(t *T, x *suite) {
 	s.wantNothing("after the deletion of a Service whose load balancer was gone")
 }
 
+func checkDeleteHint(t *T, x *suite) {
+	p, s := x.start(t), x.service(t, string(LoadBalancerHint))
+	s.ensure(p)
+	hint := *s.spec
+	hint.Settings, hint.CurrentIngress, hint.Members, hint.SessionAffinityTimeout = cloud.Settings{}, nil, nil, time.Hour
+	hint.Ports = []cloud.LoadBalancerPort{{Name: "other", Protocol: corev1.ProtocolUDP, Port: 9999, NodePort: 31999}}
+	served := s.spec
+	s.spec = &hint
+	s.delete(x.start(t))
+	s.spec = served
+	s.wantNothing("after a deletion with a hint that is wrong")
+}
+
 func checkMadeAgain(t *T, x *suite) {
 	p, s := x.start(t), x.service(t, string(LoadBalancerAgain))
 	s.ensure(p)
@@ -101,19 +116,22 @@ func checkSameNamed(t *T, x *suite) {
 	other.Settings, other.CurrentIngress = cloud.Settings{}, nil
 	other.Ports = []cloud.LoadBalancerPort{{Name: "other", Protocol: corev1.ProtocolTCP, Port: 9999, NodePort: 31999}}
 	q := x.start(t)
-	if _, err := q.LoadBalancers.Ensure(t.Ctx, &other); err == nil {
-		t.Errorf("Ensure for a cluster of the same name succeeds")
-	} else if cloud.IsNotFound(err) {
+	status, err := q.LoadBalancers.Ensure(t.Ctx, &other)
+	switch own := err == nil; {
+	case own && x.World.LoadBalancerID(status) == s.id:
+		t.Errorf("Ensure for a cluster of the same name takes the load balancer %s", s.id)
+	case cloud.IsNotFound(err):
 		t.Errorf("Ensure for a cluster of the same name: %v", err)
-	}
-	if err := q.LoadBalancers.UpdateMembers(t.Ctx, &other); err == nil {
-		t.Errorf("UpdateMembers for a cluster of the same name succeeds")
+	case !own: // where names tell load balancers apart
+		if err := q.LoadBalancers.UpdateMembers(t.Ctx, &other); err == nil {
+			t.Errorf("UpdateMembers for a cluster of the same name succeeds")
+		}
 	}
 	if err := q.LoadBalancers.Delete(t.Ctx, &other); err != nil && cloud.KindOf(err) != cloud.KindConflict {
 		t.Errorf("Delete for a cluster of the same name: %v", err)
 	}
-	if n := q.mutations.Load(); n > 0 {
-		t.Errorf("the cluster of the same name made %d changing calls", n)
+	if n := q.mutations.Load(); err != nil && n > 0 {
+		t.Errorf("the cluster of the same name is refused, but made %d changing calls", n)
 	}
 	s.check(nil)
 }
@@ -146,16 +164,24 @@ func checkForeign(t *T, x *suite) {
 	t.Must(remove(t.Ctx))
 }
 
-// crashes has an operation crash after its first, second, … changing call, each time on a
-// Service of its own, until it makes no more calls. then runs in a new process.
-func crashes(t *T, x *suite, f Feature, prepare func(*service, *process), op func(context.Context, *service, *process) error, then func(*service, *process)) {
+// interruption is an operation that is cut off.
+type interruption struct {
+	feature Feature
+	prepare func(*service, *process) // nil for nothing
+	op      func(context.Context, *service, *process) error
+	then    func(*service, *process) // in a new process
+}
+
+// crashes has the operation crash after its first, second, … changing call, each time on a
+// Service of its own, until it makes no more calls.
+func (i interruption) crashes(t *T, x *suite) {
 	for n := int64(1); n <= mostCalls; n++ {
-		p, s := x.start(t), x.service(t, fmt.Sprintf("%s-%d", f, n))
-		if prepare != nil {
-			prepare(s, p)
+		p, s := x.start(t), x.service(t, fmt.Sprintf("%s-%d", i.feature, n))
+		if i.prepare != nil {
+			i.prepare(s, p)
 		}
 		crashed, err := p.until(t.Ctx, n, func(ctx context.Context) error {
-			return x.patiently(ctx, func(ctx context.Context) error { return op(ctx, s, p) })
+			return x.patiently(ctx, func(ctx context.Context) error { return i.op(ctx, s, p) })
 		})
 		switch {
 		case !crashed && err != nil:
@@ -163,7 +189,7 @@ func crashes(t *T, x *suite, f Feature, prepare func(*service, *process), op fun
 		case !crashed && n == 1:
 			t.Fatalf("the operation makes no changing call")
 		}
-		then(s, x.start(t))
+		i.then(s, x.start(t))
 		s.delete(x.start(t))
 		s.wantNothing(fmt.Sprintf("cut off after call %d", n))
 		if !crashed || len(t.failures)+len(t.spoiled) > 0 {
@@ -174,30 +200,34 @@ func crashes(t *T, x *suite, f Feature, prepare func(*service, *process), op fun
 }
 
 func checkCrashCreate(t *T, x *suite) {
-	crashes(t, x, LoadBalancerCrashNew, nil, func(ctx context.Context, s *service, p *process) error { return s.tryEnsure(ctx, p) },
-		func(s *service, p *process) {
+	interruption{feature: LoadBalancerCrashNew,
+		op: func(ctx context.Context, s *service, p *process) error { return s.tryEnsure(ctx, p) },
+		then: func(s *service, p *process) {
 			s.ensure(p)
 			s.check(nil)
-		})
+		}}.crashes(t, x)
 }
 
 func checkCrashUpdate(t *T, x *suite) {
-	crashes(t, x, LoadBalancerCrashSet, func(s *service, p *process) {
-		s.ensure(p)
-		s.spec.Members = s.spec.Members[1:]
-		s.spec.Ports = []cloud.LoadBalancerPort{
-			{Name: "web", Protocol: corev1.ProtocolTCP, Port: 8080, NodePort: nodePort},
-			{Name: "https", Protocol: corev1.ProtocolTCP, Port: 443, NodePort: 30443},
-		}
-	}, func(ctx context.Context, s *service, p *process) error { return s.tryEnsure(ctx, p) },
-		func(s *service, p *process) {
+	interruption{feature: LoadBalancerCrashSet,
+		prepare: func(s *service, p *process) {
+			s.ensure(p)
+			s.spec.Members = s.spec.Members[1:]
+			s.spec.Ports = []cloud.LoadBalancerPort{
+				{Name: "web", Protocol: corev1.ProtocolTCP, Port: 8080, NodePort: nodePort},
+				{Name: "https", Protocol: corev1.ProtocolTCP, Port: 443, NodePort: 30443},
+			}
+		},
+		op: func(ctx context.Context, s *service, p *process) error { return s.tryEnsure(ctx, p) },
+		then: func(s *service, p *process) {
 			s.ensure(p)
 			s.check(nil)
-		})
+		}}.crashes(t, x)
 }
 
 func checkCrashDelete(t *T, x *suite) {
-	crashes(t, x, LoadBalancerCrashDel, func(s *service, p *process) { s.ensure(p) }, func(ctx context.Context, s *service, p *process) error {
-		return p.balancers(t).Delete(ctx, s.spec)
-	}, func(s *service, p *process) { s.delete(p) })
+	interruption{feature: LoadBalancerCrashDel,
+		prepare: func(s *service, p *process) { s.ensure(p) },
+		op:      func(ctx context.Context, s *service, p *process) error { return p.balancers(t).Delete(ctx, s.spec) },
+		then:    func(s *service, p *process) { s.delete(p) }}.crashes(t, x)
 }

@@ -15,6 +15,7 @@ func routeFeatures() []feature {
 		{name: RoutesSame, what: "Routes that are there already cost no changing call", alone: true, silent: true, check: checkSameRoutes},
 		{name: RoutesForeign, what: "Routes of operators stay", alone: true, silent: true, check: checkForeignRoutes},
 		{name: RoutesIPv6, what: "IPv6 routes", alone: true, silent: true, check: func(t *T, x *suite) { checkRoutes(t, x, true) }},
+		{name: RoutesBlackhole, what: "A route to an instance that is gone is a blackhole, which is replaced or removed", alone: true, silent: true, check: checkBlackhole},
 	}
 }
 
@@ -158,4 +159,30 @@ func checkForeignRoutes(t *T, x *suite) {
 			t.Errorf("the operator's route %s is gone", key(outside))
 		}
 	}
+}
+
+func checkBlackhole(t *T, x *suite) {
+	r, n := x.routes(t, false), x.spare(t, "routed")
+	gone := []cloud.Route{r.to(r.ours[0].Destination.String(), n, false), r.to(r.ours[1].Destination.String(), n, false)}
+	var holes []cloud.Route
+	for _, g := range gone {
+		holes = append(holes, cloud.Route{Destination: g.Destination, Blackhole: true})
+	}
+	t.Cleanup(func() {
+		left, err := r.p.Routes.List(t.Ctx, r.cluster)
+		if err := errors.Join(append(r.p.Routes.Apply(t.Ctx, r.cluster, nil, left), err)...); err != nil {
+			t.spoil("remove the routes to an instance that is gone: %v", err)
+		}
+	})
+	r.apply(gone, nil)
+	r.check(gone, nil)
+	t.Must(x.World.DeleteInstance(t.Ctx, n))
+	if r.check(holes, nil); len(t.failures) > 0 {
+		return
+	}
+	if !r.p.Routing.OneHop {
+		r.apply(nil, holes[:1])
+	}
+	r.apply(r.ours[:1], holes[1:])
+	r.check(r.ours[:1], nil)
 }

@@ -58,7 +58,12 @@ func members(nodes []Instance) []cloud.LoadBalancerMember {
 
 // ask adds the annotations that ask for a feature.
 func (s *service) ask(f Feature) {
-	maps.Copy(s.spec.Settings, must[cloud.Settings](s.t)(s.x.World.Settings(s.t.Ctx, f)))
+	settings, err := s.x.World.Settings(s.t.Ctx, f)
+	if errors.Is(err, ErrNoAnnotation) {
+		s.t.Impossible(err.Error())
+	}
+	s.t.Must(err)
+	maps.Copy(s.spec.Settings, settings)
 }
 
 // balancers are the provider's; without them the check ends.
@@ -110,11 +115,10 @@ func (s *service) tryEnsure(ctx context.Context, p *process) error {
 	case len(refused) == 0 && p.CheckLoadBalancer != nil && p.calls.Load() == calls && (k == cloud.KindInvalid || k == cloud.KindUnsupported):
 		s.t.spoil("Ensure refuses without asking the cloud what CheckLoadBalancer does not: %v", err)
 	}
-	if err != nil {
-		return err
+	if status != nil {
+		s.publish(status)
 	}
-	s.publish(status)
-	return nil
+	return err
 }
 
 // refused is what the provider refuses of the Service by itself, as the Service webhook asks.
@@ -141,16 +145,20 @@ func (s *service) refused(p *process) field.ErrorList {
 func (s *service) asked(p *process) *cloud.LoadBalancerSpec {
 	spec := *s.spec
 	if p.LoadBalancing.Reach == cloud.ByInstance {
-		spec.Members = slices.Clone(spec.Members)
-		for i := range spec.Members {
-			spec.Members[i].Addresses = nil
+		for _, nodes := range []*[]cloud.LoadBalancerMember{&spec.Members, &spec.Candidates} {
+			*nodes = slices.Clone(*nodes)
+			for i := range *nodes {
+				(*nodes)[i].Addresses = nil
+			}
 		}
 	}
 	return &spec
 }
 
 func (s *service) publish(status *cloud.LoadBalancerStatus) {
-	s.spec.CurrentIngress = status.Ingress
+	if len(status.Ingress) > 0 {
+		s.spec.CurrentIngress = status.Ingress
+	}
 	for k, v := range status.Annotations {
 		if v == "" {
 			delete(s.spec.Settings, k)

@@ -41,7 +41,8 @@ type World interface {
 	ForeignID() string
 
 	// Settings are the annotations that ask for a feature: LoadBalancerHTTP, …TLS, …PROXY,
-	// …Internal, …Hostname (HostName), …IPv6, …Dual. What they need is made beforehand and stays.
+	// …Internal, …Hostname (HostName), …IPv6, …Dual; ErrNoAnnotation where none does. What they need
+	// is made beforehand and stays.
 	Settings(ctx context.Context, f Feature) (cloud.Settings, error)
 	// UseLoadBalancer are the annotations that put a Service onto a load balancer.
 	UseLoadBalancer(id string) cloud.Settings
@@ -80,6 +81,10 @@ type World interface {
 	Everything(ctx context.Context) ([]string, error)
 }
 
+// ErrNoAnnotation is World.Settings' answer for a feature that no annotation asks for, so that there is no wish
+// that the provider could refuse. The feature must be declared unsupported.
+var ErrNoAnnotation = errors.New("no annotation asks for it")
+
 // HostName is what the Settings of LoadBalancerHostname ask for.
 const HostName = "web.example.org"
 
@@ -91,6 +96,8 @@ type Instance struct {
 	Zone      string
 	// MachineID is the UUID that the machine's kubelet reports; empty where it is none of the instance's.
 	MachineID string
+	// PodCIDRs are those that the cloud has given it; none where it gives none.
+	PodCIDRs []netip.Prefix
 }
 
 // LoadBalancer is what the cloud says of a load balancer.
