@@ -203,7 +203,7 @@ func portFields() url.Values {
 
 // read reads the ports that the Services want something of: of one that knows nothing, those with its
 // group; those of members by their addresses; every port once where several know nothing. What is to be
-// dropped was read before.
+// dropped was read before: who changes it is told if it is another one by now.
 func (s *SecurityGroups) read(ctx context.Context, tenants []joint.Tenant[Membership]) (*portsSeen, error) {
 	seen := &portsSeen{byID: map[string]*Port{}, byAddress: map[netip.Addr][]*Port{}, byGroup: map[string][]*Port{}}
 	var unknown, addresses []string
@@ -237,43 +237,20 @@ func (s *SecurityGroups) read(ctx context.Context, tenants []joint.Tenant[Member
 			}
 		}
 	}
-	if err := s.readWhere(ctx, seen, "fixed_ips", addresses); err != nil {
+	slices.Sort(addresses)
+	query := portFields()
+	query["fixed_ips"] = slices.Compact(addresses)
+	found, err := api.ListByOrAll[*Port](ctx, s.c.On(ctx, api.Network, "list ports of members"), "ports", "fixed_ips", query)
+	if err != nil {
 		return nil, err
 	}
-	return seen, s.readAgain(ctx, seen, drop)
-}
-
-// readWhere adds the ports that have one of the values.
-func (s *SecurityGroups) readWhere(ctx context.Context, seen *portsSeen, field string, values []string) error {
-	slices.Sort(values)
-	query := portFields()
-	query[field] = slices.Compact(values)
-	found, err := api.ListByOrAll[*Port](ctx, s.c.On(ctx, api.Network, "list ports of members"), "ports", field, query)
 	seen.add(found)
-	return err
-}
-
-// readAgain adds ports that were read before: as they were then where Neutron refuses to change one that
-// has changed since, and otherwise as they are.
-func (s *SecurityGroups) readAgain(ctx context.Context, seen *portsSeen, ports []*Port) error {
-	if len(ports) == 0 {
-		return nil
-	}
-	can, err := s.extensions.Get(ctx, s.c)
-	if err != nil {
-		return err
-	}
-	slices.SortFunc(ports, func(a, b *Port) int { return cmp.Compare(b.Revision, a.Revision) }) // the latest of each
-	var ids []string
-	for _, p := range ports {
-		if Guard(can, p.Revision) == nil {
-			ids = append(ids, p.ID)
-			continue
-		}
+	slices.SortFunc(drop, func(a, b *Port) int { return cmp.Compare(b.Revision, a.Revision) }) // the latest of each
+	for _, p := range drop {
 		port := *p // the tenant's stays as it is
 		seen.add([]*Port{&port})
 	}
-	return s.readWhere(ctx, seen, "id", ids)
+	return seen, nil
 }
 
 const (

@@ -70,30 +70,34 @@ type PortChange struct {
 }
 
 // Apply writes what change makes of the list, if anything. The port's revision guards what others
-// have written since it was read: then it is read again and changed anew. p is the port as it is then.
+// have written since it was read: then it is read again and changed anew. A Neutron without such a guard
+// has the port read just before. p is the port as it is then.
 func (c PortChange) Apply(ctx context.Context, client *api.Client, can map[string]bool, p *Port, change func(*Port) any) error {
+	op, path := client.On(ctx, api.Network, c.Op), []string{"ports", p.ID}
+	var stale error
 	for try := 1; ; try++ {
+		if stale != nil || Guard(can, p.Revision) == nil {
+			now, err := api.Get[Port](ctx, op, "port", path...)
+			switch {
+			case cloud.IsNotFound(err), err != nil && stale == nil:
+				return err
+			case err != nil:
+				return errors.Join(stale, err)
+			}
+			*p = *now
+		}
 		list := change(p)
 		if list == nil {
 			return nil
 		}
-		op, path := client.On(ctx, api.Network, c.Op), []string{"ports", p.ID}
 		body := map[string]any{"port": map[string]any{c.Key: list}}
 		now, err := api.Put[Port](ctx, op, "port", api.Change{Path: path, Body: body, Headers: Guard(can, p.Revision)})
 		if err == nil {
 			*p = *now
 			return nil
 		}
-		if !cloud.IsStale(err) || try == c.Tries {
+		if stale = err; !cloud.IsStale(err) || try == c.Tries {
 			return err
 		}
-		now, getErr := api.Get[Port](ctx, op, "port", path...)
-		switch {
-		case cloud.IsNotFound(getErr):
-			return getErr
-		case getErr != nil:
-			return errors.Join(err, getErr)
-		}
-		*p = *now
 	}
 }
