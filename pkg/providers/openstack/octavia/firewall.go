@@ -24,12 +24,20 @@ type firewall struct {
 	subnets []string // of the members
 	rules   []neutron.Rule
 	members neutron.Members
-	warning string    // of members without a port
+	without []string // Nodes of them that have no port
+	warning string
 	until   time.Time // when it is read again
 
 	// What is to be closed when the load balancer has stopped to use it.
 	surplus []neutron.Rule
 	left    []*neutron.Port
+}
+
+// having are the members that have the group.
+func (f *firewall) having() neutron.Members {
+	out := maps.Clone(f.members)
+	maps.DeleteFunc(out, func(_ netip.Addr, m neutron.Member) bool { return slices.Contains(f.without, m.Node) })
+	return out
 }
 
 // openFirewall lets the load balancer reach the members that it is about to get: it makes the
@@ -77,7 +85,7 @@ func (r *reconciliation) openFirewall(ctx context.Context) (err error) {
 		return nil
 	}
 	want.group, want.until = known.group, known.until // only Nodes have come or gone
-	return r.openPorts(ctx, want, known.members)
+	return r.openPorts(ctx, want, known.having())
 }
 
 // openFrozen gives the Service's security group, whose rules stay as they are, to the members.
@@ -102,9 +110,10 @@ func (r *reconciliation) openPorts(ctx context.Context, f firewall, known neutro
 		}
 		return r.resumeLater(err)
 	}
-	if n := len(placed.Without); n > 0 {
+	f.without = placed.Without
+	if n := len(f.without); n > 0 {
 		f.warning = fmt.Sprintf("%d nodes have no Neutron port of this project with their address, so that the security group %s could not be given to them: %s; open their node ports by a group of yours",
-			n, groupName(r.ref), strings.Join(placed.Without[:min(n, 10)], ", "))
+			n, groupName(r.ref), strings.Join(f.without[:min(n, 10)], ", "))
 	}
 	r.warn(f.warning)
 	if placed.Given > 0 && r.desired.Spec.Verify {

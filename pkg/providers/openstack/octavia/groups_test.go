@@ -295,6 +295,27 @@ func TestPortsWithoutPortSecurityGetNoGroup(t *testing.T) {
 	x.budget("unchanged", 2, func() { x.ensure(x.spec) })
 }
 
+// TestNodeWithoutPortIsWarnedOfAsLongAsItHasNone: also after other Nodes have come, and what is unchanged costs
+// nothing.
+func TestNodeWithoutPortIsWarnedOfAsLongAsItHasNone(t *testing.T) {
+	x := newLBTest(t, 3, managed)
+	x.spec.Members = slices.Clone(x.all[:2])
+	x.spec.Members[1].Node.ProviderID = "openstack:///" + missingID
+	warned := func(when string) {
+		t.Helper()
+		if w := x.ensure(x.spec).Warnings; !slices.ContainsFunc(w, func(w string) bool {
+			return strings.HasPrefix(w, "1 nodes have no Neutron port") && strings.Contains(w, x.spec.Members[1].Node.NodeName)
+		}) {
+			t.Errorf("%s: %q", when, w)
+		}
+	}
+	warned("at first")
+	x.budget("unchanged", 2, func() { warned("unchanged") })
+	x.spec.Members = append(x.spec.Members, x.all[2])
+	warned("when a Node has come")
+	x.budget("unchanged", 2, func() { warned("unchanged after that") })
+}
+
 // TestTakeoverOfSecurityGroups takes over a group as other controllers leave it, on more
 // ports of a member than needed, without any change.
 func TestTakeoverOfSecurityGroups(t *testing.T) {
