@@ -57,21 +57,24 @@ func newCluster(t testing.TB) *cluster {
 	return c
 }
 
-// clean removes what the test has left in the cluster.
+// clean removes what the test has left in the cluster. The webhooks go first. A busy API server ends a request
+// before it has deleted thousands of PersistentVolumes, so what is left is deleted by the next one.
 func (c *cluster) clean() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
 	var all metav1.ListOptions
 	var now metav1.DeleteOptions
-	if err := errors.Join(
-		c.client.CoreV1().PersistentVolumes().DeleteCollection(ctx, now, all),
-		c.forgetCertificates(ctx),
-		client.IgnoreNotFound(c.client.CoreV1().Services(metav1.NamespaceSystem).Delete(ctx, "isthmus-webhook", now)),
-		c.client.DiscoveryV1().EndpointSlices(metav1.NamespaceSystem).DeleteCollection(ctx, now, all),
-		c.client.CoordinationV1().Leases(metav1.NamespaceSystem).DeleteCollection(ctx, now, all),
-	); err != nil {
-		c.t.Errorf("clean the cluster: %v", err)
-	}
+	ctx := context.Background()
+	eventually.NoError(c.t, func() error {
+		if err := errors.Join(
+			c.forgetCertificates(ctx),
+			c.client.CoreV1().PersistentVolumes().DeleteCollection(ctx, now, all),
+			client.IgnoreNotFound(c.client.CoreV1().Services(metav1.NamespaceSystem).Delete(ctx, "isthmus-webhook", now)),
+			c.client.DiscoveryV1().EndpointSlices(metav1.NamespaceSystem).DeleteCollection(ctx, now, all),
+			c.client.CoordinationV1().Leases(metav1.NamespaceSystem).DeleteCollection(ctx, now, all),
+		); err != nil {
+			return fmt.Errorf("clean the cluster: %w", err)
+		}
+		return nil
+	})
 }
 
 // secretName is the Secret of self-managed certificates, in kube-system.
