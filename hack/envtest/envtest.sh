@@ -27,8 +27,9 @@ download() { # ARCHIVE
   rm -rf "$store"
   path=$(env -C "$tools" timeout 300 "$go" tool setup-envtest use "${version#v}" --index "$index" --bin-dir "$store/new" -p path 2>&1) ||
     fail "$(grep . <<< "$path" | tail -1)"
-  # Only what is complete has the version's name; and a read-only folder would outlive `make clean`.
-  chmod -R u+w "$store" && mv "$path" "$store/$version"
+  # Only what is complete has the version's name; and a read-only folder would outlive `make clean`. Before the path, on
+  # a new machine, go tells what it downloads.
+  chmod -R u+w "$store" && mv "${path##*$'\n'}" "$store/$version"
 }
 
 exec 9> "$bin/.envtest.lock"
