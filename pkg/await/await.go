@@ -22,7 +22,8 @@ type Pace struct {
 	// between two looks at it; in between the pause is an eighth of the time it has taken.
 	First, Most time.Duration
 	// Gap is the shortest time from the begin of one look to that of the next while there are
-	// several objects. One alone is cheap to look at: for it that is First.
+	// several objects, or twenty times as long as the last look took: a cloud that is busy is not
+	// kept busy by being looked at. One alone is cheap to look at: for it that is First.
 	Gap time.Duration
 	// Retry is after how long a Wait in vain asks to be called again, should nobody be told before.
 	Retry time.Duration
@@ -39,6 +40,8 @@ const (
 	// forgotten is after how long work is not looked at any more that nobody asks about. It is
 	// longer than the longest pause between two attempts of a controller.
 	forgotten = 15 * time.Minute
+	// share is which part of the time may be spent with looks at several objects: a twentieth.
+	share = 20
 	// deadline bounds one look.
 	deadline = time.Minute
 )
@@ -56,6 +59,7 @@ type Waiter[T any] struct {
 	// stop ends the goroutine that looks; nil while there is none.
 	stop   context.CancelFunc
 	looked time.Time     // when the last look began
+	took   time.Duration // how long it took
 	failed error         // of the last look
 	news   chan struct{} // holds one element when a wait has begun
 }
@@ -286,7 +290,7 @@ func (w *Waiter[T]) pause(ctx context.Context) (time.Duration, bool) {
 			due = x.due
 		}
 		if id != "" && id != x.id {
-			gap = w.pace.Gap
+			gap = min(max(w.pace.Gap, share*w.took), w.pace.Most)
 		}
 		id = x.id
 	}
@@ -345,7 +349,7 @@ func (w *Waiter[T]) pick() (waits []*wait[T], ids []string) {
 // tell ends the waits for what has ended. Those that began after the look did are not among them.
 func (w *Waiter[T]) tell(waits []*wait[T], seen map[string]T, err error) {
 	w.mu.Lock()
-	w.failed = err
+	w.failed, w.took = err, time.Since(w.looked)
 	again := w.again
 	if !w.tells() {
 		again = nil

@@ -118,6 +118,38 @@ func TestOneLookASecondWhenHundredsArePending(t *testing.T) {
 	})
 }
 
+// A cloud that takes long to answer is busy.
+func TestLooksTakeATwentiethOfTheTimeWhenTheyAreSlow(t *testing.T) {
+	for took, gap := range map[time.Duration]time.Duration{20 * time.Millisecond: time.Second, 100 * time.Millisecond: 2 * time.Second, time.Second: 10 * time.Second, 30 * time.Second: 30 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &site{during: func() { time.Sleep(took) }}
+			w := New(s.poll, Pace{})
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+			defer cancel()
+			var wg sync.WaitGroup
+			for i := range 3 {
+				wg.Go(func() {
+					if _, err := w.Wait(ctx, ref(fmt.Sprint(i)), fmt.Sprint("lb-", i), time.Hour); err == nil {
+						t.Error("the work has ended")
+					}
+				})
+			}
+			wg.Wait()
+			time.Sleep(took) // the last look ends
+			synctest.Wait()
+			looks := s.times()
+			if len(looks) < 8 {
+				t.Fatalf("%s: %d looks", took, len(looks))
+			}
+			for i := 2; i < 8; i++ {
+				if d := looks[i].Sub(looks[i-1]); d != gap {
+					t.Errorf("each look takes %s: the next one began %s later, want %s", took, d, gap)
+				}
+			}
+		})
+	}
+}
+
 func TestWaitTellsWhatWasSeenWhenTheWorkEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &site{}
