@@ -152,11 +152,7 @@ func TestManagedSecurityGroups(t *testing.T) {
 
 			x.spec.Members = slices.Clone(x.all[1:])
 			const ports, listing, writes = 2, 1, 3 // two Nodes have come, one has gone
-			first := 1                             // a pool that its creation has left in PENDING_CREATE is touched
-			if provider == "ovn" {
-				first = 0
-			}
-			x.budget("node-set change", 1+ports+first+listing+writes, func() {
+			x.budget("node-set change", 1+ports+listing+writes, func() {
 				if err := x.lbs.UpdateMembers(testContext(t), x.spec); err != nil {
 					t.Fatal(err)
 				}

@@ -403,25 +403,32 @@ func mergeMembers(have, want []Member, ovn bool) (merged []Member, same bool) {
 	return merged, same
 }
 
+// maxFirstTouches is how many pools a new load balancer's first operation brings to ACTIVE.
+// One makes it serve on all ports; each is a call and a wait before its address is published.
+// The others are touched when they are changed first.
+const maxFirstTouches = 2
+
 // firstTouches are the changes of a new load balancer, whose children Octavia may have left in
 // PENDING_CREATE. Zed (worker v2 with the jobboard off, its default) then has not told the
-// amphora of any of them. Updating one pool tells it of all, so that it serves on all ports; members
-// outside of the VIP's subnet are not even reached before the members of one pool are set. The other
-// pools are touched when they are changed first: each touch is a call and work for Octavia, while other
-// Services wait for their load balancers.
+// amphora of any of them. Updating one pool tells it of all; members outside of the VIP's
+// subnet are not even reached before the members of one pool are set.
 func firstTouches(lb *LoadBalancer, next *Tree, changes []Change) []Change {
 	if slices.ContainsFunc(next.Pools, func(p *Pool) bool { return p.ID != "" && p.Status != StatePendingCreate }) {
 		return changes // the amphora has been told
 	}
-	i := slices.IndexFunc(next.Pools, func(p *Pool) bool { return p.ID != "" })
-	if i < 0 {
-		return changes
-	}
-	p := next.Pools[i]
-	p.Status = StateActive
-	first := []Change{{Action: TouchPool, Pool: p}}
-	if p.reaches(lb.VIPSubnetID) {
-		first = append(first, Change{Action: SetMembers, Pool: p})
+	var first []Change
+	for _, p := range next.Pools {
+		if p.Status != StatePendingCreate || p.ID == "" {
+			continue
+		}
+		p.Status = StateActive
+		first = append(first, Change{Action: TouchPool, Pool: p})
+		if len(first) == 1 && p.reaches(lb.VIPSubnetID) {
+			first = append(first, Change{Action: SetMembers, Pool: p})
+		}
+		if len(first) >= maxFirstTouches {
+			break
+		}
 	}
 	return append(first, changes...)
 }
