@@ -22,8 +22,8 @@ type Pace struct {
 	// between two looks at it; in between the pause is an eighth of the time it has taken.
 	First, Most time.Duration
 	// Gap is the shortest time from the begin of one look to that of the next while there are
-	// several objects, or twenty times as long as the last look took: a cloud that is busy is not
-	// kept busy by being looked at. One alone is cheap to look at: for it that is First.
+	// several objects; it is twenty times as long as the last look took where that is longer, up to
+	// Most: a cloud that is busy is not kept busy by being looked at. One alone is cheap to look at: for it that is First.
 	Gap time.Duration
 	// Retry is after how long a Wait in vain asks to be called again, should nobody be told before.
 	Retry time.Duration
