@@ -98,7 +98,8 @@ func podFailures() []trial {
 	}
 }
 
-// end returns what ends the provider of that name with a signal, as soon as it runs.
+// end returns what ends the provider of that name with a signal, as soon as it runs and catches signals: until then, none
+// but the kernel says how it ended.
 func end(provider string, signal syscall.Signal) func(t *testing.T) {
 	return func(t *testing.T) {
 		for range 600 {
@@ -115,6 +116,9 @@ func end(provider string, signal syscall.Signal) func(t *testing.T) {
 				if _, err := fmt.Sscanf(file, "/proc/%d/", &pid); err != nil {
 					t.Fatal(err)
 				}
+				if !catches(pid, syscall.SIGABRT) {
+					continue
+				}
 				if err := syscall.Kill(pid, signal); err != nil {
 					t.Fatal(err)
 				}
@@ -124,6 +128,15 @@ func end(provider string, signal syscall.Signal) func(t *testing.T) {
 		}
 		t.Fatal("the kubelet does not run the provider")
 	}
+}
+
+// catches tells whether a process has a handler for a signal, by SigCgt of proc(5).
+func catches(pid int, signal syscall.Signal) bool {
+	data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)) // it may have ended
+	_, rest, _ := strings.Cut(string(data), "\nSigCgt:")
+	var mask uint64
+	_, err := fmt.Sscanf(rest, "%x", &mask)
+	return err == nil && mask&(1<<(signal-1)) != 0
 }
 
 // checkFinds: the command check finds, as the kubelet of the node, each mistake of a configuration
