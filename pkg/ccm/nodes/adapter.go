@@ -26,6 +26,10 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/instancecache"
 )
 
+// aheadMax is how old an answer may be with which a Node is initialized that waited for the API server to take what
+// thousands before it got: as old as what its status shows between two cycles at the default --node-status-update-frequency.
+const aheadMax = 5 * time.Minute
+
 // Adapter lets the framework's controllers work with a decorated cloud. One lives as long
 // as the controllers of one term of leadership; after End no call reaches the cloud.
 //
@@ -51,13 +55,15 @@ func NewAdapter(ctx context.Context, p *decorate.Provider, nodes corelisters.Nod
 	peers := func(is func(*corev1.Node) bool) *instancecache.Peers {
 		return &instancecache.Peers{List: func() []cloud.InstanceRef { return refsOf(nodes, p, is) }}
 	}
+	uninitialized := peers(isUninitialized)
+	uninitialized.Ahead = aheadMax
 	context.AfterFunc(ctx, p.EndLease)
 	return &Adapter{
 		provider:      p,
 		rounds:        NewRounds(monitorPeriod, nil),
 		clock:         clock.RealClock{},
 		notReady:      peers(func(n *corev1.Node) bool { return !isReady(n) }),
-		uninitialized: peers(isUninitialized),
+		uninitialized: uninitialized,
 		initialized:   peers(func(n *corev1.Node) bool { return !isUninitialized(n) }),
 		noPodCIDRs:    peers(func(n *corev1.Node) bool { return n.Spec.ProviderID != "" && len(n.Spec.PodCIDRs) == 0 }),
 	}

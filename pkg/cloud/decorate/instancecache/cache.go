@@ -33,6 +33,18 @@ const (
 type Peers struct {
 	// List must be cheap (an informer's cache) and ask neither the cloud nor the Cache.
 	List func() []cloud.InstanceRef
+	// Ahead is how old an instance may be that was read for one of them before anybody asked about it: once it
+	// was told, maxAge counts again. So what takes its Nodes long to go through costs no more reads than what
+	// does not. Zero is maxAge.
+	Ahead time.Duration
+}
+
+// ahead is Ahead of others, which may be nil.
+func (p *Peers) ahead() time.Duration {
+	if p == nil {
+		return 0
+	}
+	return p.Ahead
 }
 
 // Cache asks cloud.Instances on behalf of controllers that go node by node.
@@ -104,7 +116,11 @@ func (c *Cache) Lookup(ctx context.Context, ref cloud.InstanceRef, maxAge time.D
 	if b != nil {
 		select {
 		case <-b.done:
-			instance, err = b.answer(ref)
+			if instance, err = b.answer(ref); err == nil {
+				c.mu.Lock()
+				c.known.tell(ref)
+				c.mu.Unlock()
+			}
 		case <-ctx.Done():
 			return nil, named(ref, context.Cause(ctx))
 		}
@@ -129,8 +145,9 @@ func (c *Cache) join(ctx context.Context, ref cloud.InstanceRef, maxAge time.Dur
 	if c.work.Closed() {
 		return nil, nil, batcher.ErrClosed
 	}
-	switch state, e := c.known.get(ref, c.call.Clock.Now(), maxAge); state {
+	switch state, e := c.known.get(ref, c.call.Clock.Now(), maxAge, others.ahead()); state {
 	case present:
+		c.known.tell(ref)
 		c.hits.Inc()
 		return nil, e.instance, nil
 	case absent:
@@ -243,7 +260,7 @@ func (c *Cache) begin(b *batch) []cloud.InstanceRef {
 			if b.wanted[ref] || c.underWay[ref] != nil {
 				continue
 			}
-			if state, _ := c.known.get(ref, c.began, p.maxAge); state == present || state == absent {
+			if state, _ := c.known.get(ref, c.began, p.maxAge, p.peers.Ahead); state == present || state == absent {
 				continue
 			}
 			b.wanted[ref] = true

@@ -55,6 +55,28 @@ func TestInitializationIsOneBatch(t *testing.T) {
 	})
 }
 
+// Initialization that takes minutes, as the API server does not take the writes faster, is one batch all the same; a Node
+// whose instance was told already, and one that came later, get a newer answer.
+func TestSlowInitializationIsOneBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, pop := newFakeInstances(501), newNodes(500)
+		d := cached(t, f, caller.Options{})
+		all := &Peers{List: pop.list, Ahead: 5 * time.Minute}
+		for k, ref := range pop.list()[:400] {
+			pop.initialize(k, mustFind(t, d, ref, MetadataMaxAge, all).ProviderID)
+			time.Sleep(500 * time.Millisecond) // 200 s in all
+		}
+		f.wantCalls(t, 1, 0)
+		mustFind(t, d, pop.list()[399], MetadataMaxAge, all)
+		f.wantCalls(t, 2, 0)
+		mustFind(t, d, cloud.InstanceRef{NodeName: "node-500"}, MetadataMaxAge, all)
+		f.wantCalls(t, 3, 0)
+		time.Sleep(5 * time.Minute)
+		mustFind(t, d, pop.list()[450], MetadataMaxAge, all)
+		f.wantCalls(t, 4, 0)
+	})
+}
+
 // Exists and Shutdown of every NotReady node, each period after the last cycle's end.
 func TestLifecycleCycleIsOneBatch(t *testing.T) {
 	for _, test := range []struct {

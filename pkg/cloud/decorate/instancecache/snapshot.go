@@ -17,7 +17,7 @@ const (
 	// failureHold is how long the error of a failed read answers those who ask again, so
 	// that a controller going through its nodes one by one does not storm a cloud that is down.
 	failureHold = 2 * time.Second
-	// retention is how long answers stay that nobody refreshes: longer than any maxAge.
+	// retention is how long answers stay that nobody refreshes: longer than any maxAge and Peers.Ahead.
 	retention = 10 * time.Minute
 	// sweepEvery is how often those are dropped.
 	sweepEvery = time.Minute
@@ -39,6 +39,8 @@ type entry struct {
 	scope string
 	// began and arrived are the times of the read.
 	began, arrived time.Time
+	// told is that somebody was answered with it.
+	told bool
 	// err is why the last read failed, for failedRef, at failed. It is no answer and leaves
 	// the last answer as it is.
 	err       error
@@ -79,23 +81,33 @@ const (
 	failed               // a read has failed just now
 )
 
-// get says what is known of ref that arrived less than maxAge before now. Failures count
-// for failureHold, or maxAge when that is shorter.
-func (s *snapshot) get(ref cloud.InstanceRef, now time.Time, maxAge time.Duration) (state, entry) {
+// get says what is known of ref that arrived less than maxAge before now, or less than ahead if it is an instance that
+// nobody was told of yet. Failures count for failureHold, or maxAge when that is shorter.
+func (s *snapshot) get(ref cloud.InstanceRef, now time.Time, maxAge, ahead time.Duration) (state, entry) {
 	e, ok := s.entries[slot(ref)]
 	if !ok || maxAge <= 0 {
 		return unknown, entry{}
 	}
-	if e.answers(ref) && now.Sub(e.arrived) < maxAge {
-		if e.instance == nil {
-			return absent, e
-		}
+	age := now.Sub(e.arrived)
+	switch {
+	case !e.answers(ref):
+	case e.instance != nil && (age < maxAge || !e.told && age < ahead):
 		return present, e
+	case e.instance == nil && age < maxAge:
+		return absent, e
 	}
 	if e.err != nil && e.failedRef == ref && now.Sub(e.failed) < min(failureHold, maxAge) {
 		return failed, e
 	}
 	return unknown, entry{}
+}
+
+// tell records that somebody was answered with what is known of ref.
+func (s *snapshot) tell(ref cloud.InstanceRef) {
+	if e, ok := s.entries[slot(ref)]; ok {
+		e.told = true
+		s.entries[slot(ref)] = e
+	}
 }
 
 // scope is where ref's instance was seen last, however long ago; "" where that is not known.
@@ -215,7 +227,7 @@ func (c *Cache) tally() nodeCounts {
 	}
 	n := nodeCounts{seen: map[string]int{}, missing: map[string]int{}, unreadable: map[string]int{}, batch: c.batches, until: now.Add(MetadataMaxAge)}
 	for _, ref := range c.nodes.List() {
-		state, e := c.known.get(ref, now, MetadataMaxAge)
+		state, e := c.known.get(ref, now, MetadataMaxAge, 0)
 		if state == failed && slices.Contains([]cloud.Kind{cloud.KindInvalid, cloud.KindConflict}, cloud.KindOf(e.err)) {
 			continue // no question for this cloud, or none that it can answer
 		}
