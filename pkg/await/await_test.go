@@ -120,14 +120,27 @@ func TestOneLookASecondWhenHundredsArePending(t *testing.T) {
 
 // A cloud that takes long to answer is busy.
 func TestLooksTakeATwentiethOfTheTimeWhenTheyAreSlow(t *testing.T) {
-	for took, gap := range map[time.Duration]time.Duration{20 * time.Millisecond: time.Second, 100 * time.Millisecond: 2 * time.Second, time.Second: 10 * time.Second, 30 * time.Second: 30 * time.Second} {
+	for _, tt := range []struct {
+		objects   int
+		took, gap time.Duration
+	}{
+		{3, 20 * time.Millisecond, time.Second},
+		{3, 100 * time.Millisecond, 2 * time.Second},
+		{3, time.Second, 10 * time.Second},
+		{3, 30 * time.Second, 30 * time.Second},
+		{1, 20 * time.Millisecond, 250 * time.Millisecond}, // one alone: a fifth
+		{1, 100 * time.Millisecond, 500 * time.Millisecond},
+		{1, time.Second, 5 * time.Second},
+		{1, 30 * time.Second, 30 * time.Second},
+	} {
+		took, gap := tt.took, tt.gap
 		synctest.Test(t, func(t *testing.T) {
 			s := &site{during: func() { time.Sleep(took) }}
 			w := New(s.poll, Pace{})
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
 			var wg sync.WaitGroup
-			for i := range 3 {
+			for i := range tt.objects {
 				wg.Go(func() {
 					if _, err := w.Wait(ctx, ref(fmt.Sprint(i)), fmt.Sprint("lb-", i), time.Hour); err == nil {
 						t.Error("the work has ended")
@@ -143,7 +156,7 @@ func TestLooksTakeATwentiethOfTheTimeWhenTheyAreSlow(t *testing.T) {
 			}
 			for i := 2; i < 8; i++ {
 				if d := looks[i].Sub(looks[i-1]); d != gap {
-					t.Errorf("each look takes %s: the next one began %s later, want %s", took, d, gap)
+					t.Errorf("%d objects, each look takes %s: the next one began %s later, want %s", tt.objects, took, d, gap)
 				}
 			}
 		})
