@@ -2,6 +2,7 @@ package octavia
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -160,7 +161,7 @@ type snapshot struct {
 	lbs       map[string]plan.LoadBalancer // by ID
 	listeners map[string][]wire.Listener   // by load balancer ID
 	pools     map[string][]wire.Pool       // by load balancer ID
-	monitors  map[string]wire.Monitor      // by ID
+	monitors  map[string]plan.Monitor      // by ID
 }
 
 // fromSnapshot returns the load balancer that the Service's annotation names if nothing is
@@ -203,32 +204,24 @@ func (r *reconciliation) snapshotOf(ctx context.Context, id string) (*plan.LoadB
 	if err != nil || status.Status != plan.StateActive {
 		return nil, nil, err
 	}
-	k := &known{tree: &plan.Tree{}, readAt: snap.at}
-	byID := map[string]*plan.Pool{}
-	for _, p := range snap.pools[id] {
-		node := p.Node()
-		if p.MonitorID != "" {
-			m, ok := snap.monitors[p.MonitorID]
-			if !ok {
-				return nil, nil, nil
-			}
-			node.Monitor = m.Node()
+	differs := errors.New("the snapshot lacks a monitor")
+	tree, err := wire.TreeOf(snap.listeners[id], snap.pools[id], func(node *plan.Pool, p wire.Pool) (err error) {
+		if m, ok := snap.monitors[p.MonitorID]; ok {
+			node.Monitor = &m
+		} else if p.MonitorID != "" {
+			return differs
 		}
 		if seen := status.Pool(p.ID); seen != nil && (node.Monitor == nil || node.Monitor.Type != plan.MonitorHTTP) {
 			node.Members, node.Thin = seen.Nodes(), true
-		} else if node.Members, err = r.octavia.MembersOf(ctx, p); err != nil { // it is unused, or its members' monitor ports matter
-			return nil, nil, err
+			return nil
 		}
-		byID[p.ID] = node
-		k.tree.Pools = append(k.tree.Pools, node)
-	}
-	for _, l := range snap.listeners[id] {
-		k.tree.Listeners = append(k.tree.Listeners, l.Node(byID))
-	}
-	if !status.Proves(k.tree) {
+		node.Members, err = r.octavia.MembersOf(ctx, p) // it is unused, or its members' monitor ports matter
+		return err
+	})
+	if errors.Is(err, differs) || err == nil && !status.Proves(tree) {
 		return nil, nil, nil
 	}
-	return &lb, k, nil
+	return &lb, &known{tree: tree, readAt: snap.at}, err
 }
 
 // isRecent reports whether a load balancer may have changed twice in the second before at.
@@ -245,7 +238,7 @@ func (r *reconciliation) snapshot(ctx context.Context) (*snapshot, error) {
 func (r *reconciliation) readSnapshot(ctx context.Context) (*snapshot, error) {
 	snap := &snapshot{
 		at: r.now(), lbs: map[string]plan.LoadBalancer{}, listeners: map[string][]wire.Listener{},
-		pools: map[string][]wire.Pool{}, monitors: map[string]wire.Monitor{},
+		pools: map[string][]wire.Pool{}, monitors: map[string]plan.Monitor{},
 	}
 	lbs, err := r.octavia.List(ctx)
 	if err != nil {
@@ -275,7 +268,7 @@ func (r *reconciliation) readSnapshot(ctx context.Context) (*snapshot, error) {
 	if !slices.ContainsFunc(pools, func(p wire.Pool) bool { return p.MonitorID != "" }) {
 		return snap, nil
 	}
-	monitors, err := wire.Of[wire.Monitor](ctx, r.octavia, "healthmonitors")
+	monitors, err := wire.Of[plan.Monitor](ctx, r.octavia, "healthmonitors")
 	for _, m := range monitors {
 		snap.monitors[m.ID] = m
 	}

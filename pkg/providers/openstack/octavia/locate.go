@@ -75,7 +75,7 @@ func (r *reconciliation) recognize(ctx context.Context, lb *plan.LoadBalancer) (
 // it: today's, unless it came there under another --cluster-name.
 func (r *reconciliation) tenantNames(ctx context.Context, lb *plan.LoadBalancer) (plan.Names, error) {
 	before := r.names.FormerTags(lb)
-	if len(before) == 0 {
+	if len(before) == 0 || slices.Contains(lb.Tags, r.names.LB) {
 		return r.names, nil
 	}
 	listeners, err := r.octavia.Listeners(ctx, lb.ID)

@@ -95,7 +95,7 @@ func (r *reconciliation) isShared(ctx context.Context) (bool, error) {
 		return true, nil
 	}
 	tree := &plan.Tree{}
-	if k, ok := r.trees.of(r.lb, r.now()); ok && k.tree.HasAll(r.lb.Listeners) {
+	if k, ok := r.trees.of(r.lb, r.now()); ok && k.tree.HasAll(r.lb.Listeners...) {
 		tree = k.tree
 	} else {
 		listeners, err := r.octavia.Listeners(ctx, r.lb.ID)
@@ -105,7 +105,7 @@ func (r *reconciliation) isShared(ctx context.Context) (bool, error) {
 		for _, l := range listeners {
 			tree.Listeners = append(tree.Listeners, l.Node(nil))
 		}
-		if !tree.HasAll(r.lb.Listeners) {
+		if !tree.HasAll(r.lb.Listeners...) {
 			return false, r.retryLater("the list of load balancer %s's listeners lacks some that it has", r.lb.ID)
 		}
 	}

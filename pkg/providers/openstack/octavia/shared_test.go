@@ -14,7 +14,6 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/neutron"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/octavia/plan"
-	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/octavia/wire"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 )
 
@@ -264,7 +263,7 @@ func TestNewFloatingIPIsWanted(t *testing.T) {
 		x.admin = true
 		x.restart()
 		unused := x.makeFIP("", "")
-		if err := wire.Gone(x.lbs.floating.Delete(testContext(t), &neutron.FloatingIP{ID: unused.ID})); err != nil {
+		if err := x.lbs.floating.Delete(testContext(t), &neutron.FloatingIP{ID: unused.ID}); err != nil {
 			t.Fatal(err)
 		}
 		x.spec.LoadBalancerIP = netip.MustParseAddr(unused.FloatingIP)

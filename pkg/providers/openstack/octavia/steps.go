@@ -154,7 +154,7 @@ func (r *reconciliation) observeAll(ctx context.Context) error {
 	if err := r.read(ctx); err != nil {
 		return err
 	}
-	if !r.known.tree.HasAll(r.lb.Listeners) || !r.known.tree.HasPools(r.lb.Pools) {
+	if !r.known.tree.HasAll(slices.Concat(r.lb.Listeners, r.lb.Pools)...) {
 		return r.retryLater("the lists of load balancer %s's listeners and pools lack some that it has", r.lb.ID)
 	}
 	return nil

@@ -54,6 +54,12 @@ const (
 	maxConnections = 1 << 30
 )
 
+// Defaults of the listeners' timeouts, in ms.
+const (
+	dataTimeout    = 50000
+	connectTimeout = 5000
+)
+
 // Annotations is the vocabulary of Service annotations under a configuration: the node selector
 // of cloud.conf is the default of the annotation.
 func Annotations(cfg *config.LoadBalancer) []cloud.Annotation {
@@ -121,9 +127,9 @@ func (l *Listener) tune(s cloud.Settings, ovn bool) {
 		return
 	}
 	l.Timeouts = &Timeouts{
-		Client:  s.Int(AnnTimeoutClient, defaultTimeoutClient),
-		Connect: s.Int(AnnTimeoutConnect, defaultTimeoutConnect),
-		Member:  s.Int(AnnTimeoutMember, defaultTimeoutMember),
-		Inspect: s.Int(AnnTimeoutInspect, defaultTimeoutInspect),
+		Client:  s.Int(AnnTimeoutClient, dataTimeout),
+		Connect: s.Int(AnnTimeoutConnect, connectTimeout),
+		Member:  s.Int(AnnTimeoutMember, dataTimeout),
+		Inspect: s.Int(AnnTimeoutInspect, 0),
 	}
 }

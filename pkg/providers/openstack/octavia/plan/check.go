@@ -24,6 +24,15 @@ const mostText = 200
 // million, which one Service can ask for, took 30 s each time.
 const MaxGroupRules = 10_000
 
+// notes are texts, each of which is there where it applies.
+type notes []string
+
+func (n *notes) add(applies bool, format string, args ...any) {
+	if applies {
+		*n = append(*n, fmt.Sprintf(format, args...))
+	}
+}
+
 // Check implements cloud.Provider.CheckLoadBalancer.
 func Check(c *config.Config, spec *cloud.LoadBalancerSpec) (problems field.ErrorList, warnings []string) {
 	svc := resolve(spec, c)
@@ -57,18 +66,17 @@ func isTCP(p cloud.LoadBalancerPort) bool { return p.Protocol == corev1.Protocol
 // lacks is what a load balancer provider cannot do of the wishes: a problem where traffic
 // would be let in or handled otherwise than the Service says, a warning where it would only
 // miss a tuning.
-func (svc *Service) lacks(provider string) (problems field.ErrorList, warnings []string) {
+func (svc *Service) lacks(provider string) (problems field.ErrorList, warnings notes) {
 	s := svc.Spec.Settings
-	if svc.Spec.HealthCheck != nil && s.Has(AnnMonitor) && !s.Bool(AnnMonitor, true) {
-		warnings = append(warnings, fmt.Sprintf("annotation %s: externalTrafficPolicy Local needs health monitors, so the pools have them", AnnMonitor))
-	}
+	warnings.add(svc.Spec.HealthCheck != nil && s.Has(AnnMonitor) && !s.Bool(AnnMonitor, true),
+		"annotation %s: externalTrafficPolicy Local needs health monitors, so the pools have them", AnnMonitor)
 	problems = svc.otherFamily(provider)
 	switch method := s.String(AnnMethod, ""); {
 	case provider == config.ProviderOVN:
 		return append(problems, svc.lacksOfOVN()...), append(warnings, svc.warningsOfOVN()...)
 	case config.IsAmphora(provider) && method == config.MethodSourceIPPort:
-		warnings = append(warnings, fmt.Sprintf("annotation %s: load balancer provider %s does not know %s and goes by %s; use %s, %s or %s", AnnMethod, provider, config.MethodSourceIPPort,
-			config.MethodRoundRobin, config.MethodRoundRobin, config.MethodLeastConnections, config.MethodSourceIP))
+		warnings.add(true, "annotation %s: load balancer provider %s does not know %s and goes by %s; use %s, %s or %s", AnnMethod, provider, config.MethodSourceIPPort,
+			config.MethodRoundRobin, config.MethodRoundRobin, config.MethodLeastConnections, config.MethodSourceIP)
 	}
 	return problems, warnings // others answer for themselves
 }
@@ -89,20 +97,17 @@ func (svc *Service) ignoresRanges(provider string) bool {
 }
 
 func (svc *Service) lacksOfOVN() (problems field.ErrorList) {
-	forbid := func(path *field.Path, detail string) { problems = append(problems, field.Forbidden(path, detail)) }
-	if svc.TLSRef != "" {
-		forbid(cloud.AnnotationPath(AnnTLSContainerRef), "load balancer provider ovn cannot end TLS; remove it, or leave it empty where cloud.conf sets it")
+	forbid := func(applies bool, path *field.Path, detail string) {
+		if applies {
+			problems = append(problems, field.Forbidden(path, detail))
+		}
 	}
-	if svc.forwardedFor {
-		forbid(cloud.AnnotationPath(AnnForwardedFor), "load balancer provider ovn does not understand HTTP; remove it")
-	}
-	if svc.proxy != "" {
-		forbid(cloud.AnnotationPath(AnnProxyProtocol), "load balancer provider ovn does not speak the PROXY protocol; remove it")
-	}
-	if n := len(svc.Spec.Ports) * len(svc.Spec.SourceRanges); n > MaxGroupRules && svc.Config.ManageSecurityGroups {
-		problems = append(problems, field.Forbidden(family.RangesPath(svc.Spec), fmt.Sprintf("%d ports and %d ranges need %d rules of a security group, and at most %d are made: use fewer ranges",
-			len(svc.Spec.Ports), len(svc.Spec.SourceRanges), n, MaxGroupRules)))
-	}
+	forbid(svc.TLSRef != "", cloud.AnnotationPath(AnnTLSContainerRef), "load balancer provider ovn cannot end TLS; remove it, or leave it empty where cloud.conf sets it")
+	forbid(svc.forwardedFor, cloud.AnnotationPath(AnnForwardedFor), "load balancer provider ovn does not understand HTTP; remove it")
+	forbid(svc.proxy != "", cloud.AnnotationPath(AnnProxyProtocol), "load balancer provider ovn does not speak the PROXY protocol; remove it")
+	ports, ranges := len(svc.Spec.Ports), len(svc.Spec.SourceRanges)
+	forbid(ports*ranges > MaxGroupRules && svc.Config.ManageSecurityGroups, family.RangesPath(svc.Spec),
+		fmt.Sprintf("%d ports and %d ranges need %d rules of a security group, and at most %d are made: use fewer ranges", ports, ranges, ports*ranges, MaxGroupRules))
 	if m := svc.foreignMethod(); m != "" && !svc.served() {
 		problems = append(problems, field.Invalid(cloud.AnnotationPath(AnnMethod), m, "load balancer provider ovn knows "+config.MethodSourceIPPort+" only"))
 	}
@@ -120,26 +125,19 @@ func (svc *Service) foreignMethod() string {
 // served reports whether the Service had its load balancer before.
 func (svc *Service) served() bool { return len(svc.Spec.CurrentIngress) > 0 }
 
-func (svc *Service) warningsOfOVN() (warnings []string) {
-	if m := svc.foreignMethod(); m != "" && svc.served() {
-		warnings = append(warnings, fmt.Sprintf("annotation %s: %s has no effect: load balancer provider ovn knows %s only", AnnMethod, m, config.MethodSourceIPPort))
-	}
-	if len(svc.Spec.SourceRanges) > 0 && !svc.Config.ManageSecurityGroups {
-		warnings = append(warnings, fmt.Sprintf("%s has no effect, EVERYONE IS LET IN: load balancer provider ovn cannot restrict clients; use provider amphora or set [LoadBalancer] manage-security-groups", family.RangesPath(svc.Spec)))
-	}
-	if len(svc.sourceRanges) > 0 && svc.Config.ManageSecurityGroups {
-		warnings = append(warnings, fmt.Sprintf("%s: load balancer provider ovn cannot restrict clients; the security group of the nodes does, unless another group of theirs opens the node ports", family.RangesPath(svc.Spec)))
-	}
-	if svc.Spec.HealthCheck != nil {
-		warnings = append(warnings, "load balancer provider ovn has no HTTP health monitors: with externalTrafficPolicy Local it finds the nodes that have endpoints by connecting to the node port")
-	}
-	if svc.Spec.SessionAffinityTimeout > 0 {
-		warnings = append(warnings, "spec.sessionAffinity ClientIP: load balancer provider ovn, up to OpenStack Zed at least, accepts it and does nothing: connections of one client go to several nodes")
-	}
+func (svc *Service) warningsOfOVN() (warnings notes) {
+	method, ranges, managed := svc.foreignMethod(), family.RangesPath(svc.Spec), svc.Config.ManageSecurityGroups
+	warnings.add(method != "" && svc.served(), "annotation %s: %s has no effect: load balancer provider ovn knows %s only", AnnMethod, method, config.MethodSourceIPPort)
+	warnings.add(len(svc.Spec.SourceRanges) > 0 && !managed,
+		"%s has no effect, EVERYONE IS LET IN: load balancer provider ovn cannot restrict clients; use provider amphora or set [LoadBalancer] manage-security-groups", ranges)
+	warnings.add(len(svc.sourceRanges) > 0 && managed,
+		"%s: load balancer provider ovn cannot restrict clients; the security group of the nodes does, unless another group of theirs opens the node ports", ranges)
+	warnings.add(svc.Spec.HealthCheck != nil,
+		"load balancer provider ovn has no HTTP health monitors: with externalTrafficPolicy Local it finds the nodes that have endpoints by connecting to the node port")
+	warnings.add(svc.Spec.SessionAffinityTimeout > 0,
+		"spec.sessionAffinity ClientIP: load balancer provider ovn, up to OpenStack Zed at least, accepts it and does nothing: connections of one client go to several nodes")
 	for _, name := range []string{AnnTimeoutClient, AnnTimeoutConnect, AnnTimeoutMember, AnnTimeoutInspect, AnnConnectionLimit, AnnFlavorID, AnnAvailabilityZone} {
-		if svc.Spec.Settings.Has(name) {
-			warnings = append(warnings, fmt.Sprintf("annotation %s has no effect: load balancer provider ovn does not know it", name))
-		}
+		warnings.add(svc.Spec.Settings.Has(name), "annotation %s has no effect: load balancer provider ovn does not know it", name)
 	}
 	return warnings
 }
@@ -151,9 +149,7 @@ func (svc *Service) tcpOnly() {
 	}
 	s := svc.Spec.Settings
 	for name, set := range map[string]bool{AnnProxyProtocol: svc.proxy != "", AnnForwardedFor: svc.forwardedFor, AnnTLSContainerRef: s.String(AnnTLSContainerRef, "") != ""} {
-		if set {
-			svc.warnf("annotation %s has no effect: the Service has no TCP port", name)
-		}
+		svc.warnings.add(set, "annotation %s has no effect: the Service has no TCP port", name)
 	}
 	slices.Sort(svc.warnings)
 }
@@ -162,9 +158,8 @@ func (svc *Service) tcpOnly() {
 func (svc *Service) monitorTimes() {
 	m, ok := svc.Monitor()
 	s := svc.Spec.Settings
-	if ok && m.Timeout > m.Delay && (s.Has(AnnMonitorTimeout) || s.Has(AnnMonitorDelay)) {
-		svc.warnf("annotations %s and %s: a check of %d s is longer than the %d s between two; Octavia may refuse it", AnnMonitorTimeout, AnnMonitorDelay, m.Timeout, m.Delay)
-	}
+	svc.warnings.add(ok && m.Timeout > m.Delay && (s.Has(AnnMonitorTimeout) || s.Has(AnnMonitorDelay)),
+		"annotations %s and %s: a check of %d s is longer than the %d s between two; Octavia may refuse it", AnnMonitorTimeout, AnnMonitorDelay, m.Timeout, m.Delay)
 }
 
 // OneVIP is why a new load balancer of a Service of two families gets one VIP, whatever the
@@ -212,12 +207,8 @@ func (svc *Service) SubnetPatternProblem() *field.Error {
 // BarbicanRef reads a reference: its kind is containers or secrets, "" for neither.
 func BarbicanRef(ref string) (kind, id string) {
 	parts := strings.Split(strings.TrimSuffix(ref, "/"), "/")
-	if len(parts) < 2 || !text.IsUUID(parts[len(parts)-1]) {
-		return "", ""
+	if n := len(parts); n > 1 && text.IsUUID(parts[n-1]) && (parts[n-2] == "containers" || parts[n-2] == "secrets") {
+		return parts[n-2], parts[n-1]
 	}
-	kind, id = parts[len(parts)-2], parts[len(parts)-1]
-	if kind != "containers" && kind != "secrets" {
-		return "", ""
-	}
-	return kind, id
+	return "", ""
 }

@@ -13,14 +13,6 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
 )
 
-// Defaults of the listener annotations, in ms.
-const (
-	defaultTimeoutClient  = 50000
-	defaultTimeoutConnect = 5000
-	defaultTimeoutMember  = 50000
-	defaultTimeoutInspect = 0
-)
-
 // Desired is what a Service wants of one load balancer: resolved once, when it is known which one that
 // is, and never changed.
 type Desired struct {
@@ -136,10 +128,9 @@ func (b *treeBuilder) listener(i int, port cloud.LoadBalancerPort) *Listener {
 		l.ForwardedFor = b.forwardedFor
 	}
 	l.tune(b.Spec.Settings, b.ovn)
-	if b.ovn {
-		return l
+	if !b.ovn {
+		l.AllowedCIDRs, l.Everyone = b.sourceRanges, b.everyone()
 	}
-	l.AllowedCIDRs, l.Everyone = b.sourceRanges, b.everyone()
 	return l
 }
 

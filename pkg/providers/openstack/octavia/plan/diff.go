@@ -121,7 +121,9 @@ func (d *treeDiff) all(want *Tree) error {
 					l.Port, l.Key().transport, l.ID, l.Name)
 			}
 		case !wanted[l.Key()]:
-			d.removeListener(l)
+			d.add(DeleteListener, l, nil)
+			d.next.Listeners = slices.DeleteFunc(d.next.Listeners, func(x *Listener) bool { return x == l })
+			d.dropPool(l.Pool)
 		}
 	}
 	d.removeOrphans(want)
@@ -135,14 +137,6 @@ func (d *treeDiff) all(want *Tree) error {
 
 func (d *treeDiff) add(action Action, l *Listener, p *Pool) {
 	d.changes = append(d.changes, Change{Action: action, Listener: l, Pool: p})
-}
-
-func (d *treeDiff) removeListener(l *Listener) {
-	d.add(DeleteListener, l, nil)
-	d.next.Listeners = slices.DeleteFunc(d.next.Listeners, func(x *Listener) bool { return x == l })
-	if p := l.Pool; p != nil && d.names.isPool(p.Name) {
-		d.dropPool(p)
-	}
 }
 
 // removePool deletes a pool; Octavia deletes its members and monitor with it.
@@ -189,23 +183,19 @@ func (d *treeDiff) listener(w *Listener) error {
 		*l = merged
 		d.add(UpdateListener, l, nil)
 	}
-	if l.Pool != nil && l.Pool.Protocol == w.Pool.Protocol {
-		d.pool(l.Pool, d.asFound(l, w.Pool))
-		return nil
-	}
-	old := l.Pool
-	if old == nil {
+	switch old := l.Pool; {
+	case old == nil:
 		d.attachPool(l, w.Pool)
-		return nil
-	}
-	// A pool's protocol cannot change, and a listener has one default pool.
-	if !d.names.isPool(old.Name) {
+	case old.Protocol == w.Pool.Protocol:
+		d.pool(old, d.asFound(l, w.Pool))
+	case !d.names.isPool(old.Name): // a pool's protocol cannot change, and a listener has one default pool
 		return cloud.Errorf(cloud.KindConflict, "listener %s sends to pool %s (%q) of protocol %s, which is not this Service's: remove it from the listener",
 			l.ID, old.ID, old.Name, old.Protocol)
+	default:
+		l.Pool = d.freePool(w.Pool)
+		d.add(UpdateListener, l, nil)
+		d.dropPool(old)
 	}
-	l.Pool = d.freePool(w.Pool)
-	d.add(UpdateListener, l, nil)
-	d.dropPool(old)
 	return nil
 }
 
@@ -222,14 +212,12 @@ func (d *treeDiff) replaceListener(i int, w *Listener) {
 	d.next.Listeners[i] = &l
 	d.add(DeleteListener, old, nil)
 	d.add(CreateListener, &l, nil)
-	if old.Pool != nil && d.names.isPool(old.Pool.Name) {
-		d.dropPool(old.Pool)
-	}
+	d.dropPool(old.Pool)
 }
 
-// dropPool removes a pool unless another listener uses it.
+// dropPool removes a listener's pool if it has one of ours that no other listener uses.
 func (d *treeDiff) dropPool(p *Pool) {
-	if !slices.ContainsFunc(d.next.Listeners, func(x *Listener) bool { return x.Pool == p }) {
+	if p != nil && d.names.isPool(p.Name) && !slices.ContainsFunc(d.next.Listeners, func(x *Listener) bool { return x.Pool == p }) {
 		d.removePool(p)
 	}
 }
@@ -283,14 +271,9 @@ func (d *treeDiff) attachPool(l *Listener, w *Pool) {
 }
 
 func (d *treeDiff) pool(p, w *Pool) {
-	wanted := w.Members
-	if p.Monitor == nil && w.Monitor == nil {
-		wanted = withMonitorPorts(wanted, p.Members)
-	}
-	members, same := mergeMembers(p.Members, wanted, d.ovn)
-	persistent := p.ByClientIP == w.ByClientIP
+	members, same := d.mergeMembers(p, w)
 	switch {
-	case p.Method != w.Method && !keeps(p, w) || !persistent:
+	case p.Method != w.Method && !keeps(p, w) || p.ByClientIP != w.ByClientIP:
 		if p.ByClientIP = w.ByClientIP; !keeps(p, w) {
 			p.Method = w.Method
 		}
@@ -358,44 +341,31 @@ func listenerMatches(have, want *Listener) bool {
 		slices.Equal(have.AllowedCIDRs, want.AllowedCIDRs)
 }
 
-// withMonitorPorts are members with the monitor ports of those that exist, which mean nothing without a
-// monitor: other controllers leave them when they take it away.
-func withMonitorPorts(members, have []Member) []Member {
-	ports := make(map[netip.AddrPort]int, len(have))
-	for _, m := range have {
-		ports[m.Endpoint()] = m.MonitorPort
-	}
-	out := slices.Clone(members)
-	for i := range out {
-		out[i].MonitorPort = ports[out[i].Endpoint()]
-	}
-	return out
-}
-
 // mergeMembers returns the members wanted, with what is kept of those that exist, and
-// whether that is what there is already. Another subnet is no reason to set them: the existing
-// manager gives members one by where they come from, and what it has made is to stay. Octavia (Zed) makes of a member of provider ovn
-// whose subnet changes a new one and an old one of the same ID, and so loses it: it keeps
-// its subnet.
-func mergeMembers(have, want []Member, ovn bool) (merged []Member, same bool) {
-	byEndpoint := make(map[any]Member, len(have))
-	for _, m := range have {
+// whether that is what there is already. Monitor ports mean nothing without a monitor: they are kept, as
+// other controllers leave them when they take it away. Another subnet is no reason to set members: the
+// existing manager gives them one by where they come from, and what it has made is to stay. Octavia (Zed)
+// makes of a member of provider ovn whose subnet changes a new one and an old one of the same ID, and so
+// loses it: it keeps its subnet.
+func (d *treeDiff) mergeMembers(have, want *Pool) (merged []Member, same bool) {
+	byEndpoint := make(map[netip.AddrPort]Member, len(have.Members))
+	for _, m := range have.Members {
 		byEndpoint[m.Endpoint()] = m
 	}
-	same = len(have) == len(want)
-	for _, w := range want {
+	same = len(have.Members) == len(want.Members)
+	for _, w := range want.Members {
 		h, ok := byEndpoint[w.Endpoint()]
+		if have.Monitor == nil && want.Monitor == nil {
+			w.MonitorPort = h.MonitorPort
+		}
+		same = same && ok && h.Name == w.Name && h.MonitorPort == w.MonitorPort
 		if ok {
-			if ovn {
-				w.SubnetID = h.SubnetID
-			}
-			same = same && h.Name == w.Name && h.MonitorPort == w.MonitorPort
 			h.ClearMonitorPort = h.MonitorPort != 0 && w.MonitorPort == 0
 			h.Name, h.MonitorPort = w.Name, w.MonitorPort
-			h.SubnetID = cmp.Or(w.SubnetID, h.SubnetID)
+			if !d.ovn {
+				h.SubnetID = cmp.Or(w.SubnetID, h.SubnetID)
+			}
 			w = h
-		} else {
-			same = false
 		}
 		merged = append(merged, w)
 	}
@@ -416,24 +386,17 @@ func firstTouches(lb *LoadBalancer, next *Tree, changes []Change) []Change {
 	if slices.ContainsFunc(next.Pools, func(p *Pool) bool { return p.ID != "" && p.Status != StatePendingCreate }) {
 		return changes // the amphora has been told
 	}
+	outside := func(m Member) bool { return m.SubnetID != "" && m.SubnetID != lb.VIPSubnetID }
 	var first []Change
 	for _, p := range next.Pools {
-		if p.Status != StatePendingCreate || p.ID == "" {
+		if p.ID == "" || len(first) >= maxFirstTouches {
 			continue
 		}
 		p.Status = StateActive
 		first = append(first, Change{Action: TouchPool, Pool: p})
-		if len(first) == 1 && p.reaches(lb.VIPSubnetID) {
+		if len(first) == 1 && slices.ContainsFunc(p.Members, outside) {
 			first = append(first, Change{Action: SetMembers, Pool: p})
-		}
-		if len(first) >= maxFirstTouches {
-			break
 		}
 	}
 	return append(first, changes...)
-}
-
-// reaches reports whether members are in another subnet than the VIP's.
-func (p *Pool) reaches(vipSubnetID string) bool {
-	return slices.ContainsFunc(p.Members, func(m Member) bool { return m.SubnetID != "" && m.SubnetID != vipSubnetID })
 }

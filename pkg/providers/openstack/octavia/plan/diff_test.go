@@ -289,13 +289,17 @@ func TestMergeMembersKeeps(t *testing.T) {
 	have := []Member{{Name: "old", Address: "10.0.0.1", Port: 1, MonitorPort: 9, Weight: &zero, Disabled: true, Backup: true, SubnetID: "sub", Tags: []string{"t"}}}
 	want := []Member{{Name: "new", Address: "10.0.0.1", Port: 1}, {Name: "b", Address: "10.0.0.0", Port: 1}}
 	moved := []Member{{Name: "old", Address: "10.0.0.1", Port: 1, MonitorPort: 9, SubnetID: "other"}}
-	if got, same := mergeMembers(have, moved, true); !same || got[0].SubnetID != "sub" {
+	merge := func(want []Member, ovn bool) ([]Member, bool) {
+		d := treeDiff{ovn: ovn}
+		return d.mergeMembers(&Pool{Members: have, Monitor: &Monitor{}}, &Pool{Members: want})
+	}
+	if got, same := merge(moved, true); !same || got[0].SubnetID != "sub" {
 		t.Errorf("on ovn a member moves to subnet %s, where Octavia would lose it", got[0].SubnetID)
 	}
-	if got, same := mergeMembers(have, moved, false); !same || got[0].SubnetID != "other" {
+	if got, same := merge(moved, false); !same || got[0].SubnetID != "other" {
 		t.Errorf("another subnet alone: same is %v; with the next change the member is in subnet %s", same, got[0].SubnetID)
 	}
-	got, same := mergeMembers(have, want, false)
+	got, same := merge(want, false)
 	if same {
 		t.Error("same = true")
 	}

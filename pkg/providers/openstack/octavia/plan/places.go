@@ -79,24 +79,11 @@ func (svc *Service) places(classes map[string]*config.LoadBalancerClass) {
 	}
 
 	svc.FloatingIP.NetworkID = cmp.Or(class.FloatingNetworkID, s.String(AnnFloatingNetworkID, lb.FloatingNetworkID))
-	svc.FloatingIP.floatingSubnet = firstSubnet(
+	svc.FloatingIP.floatingSubnet = cmp.Or(
 		floatingSubnet{class.FloatingSubnetID, class.FloatingSubnet, class.FloatingSubnetTags},
 		floatingSubnet{s.String(AnnFloatingSubnetID, ""), s.String(AnnFloatingSubnet, ""), s.String(AnnFloatingSubnetTags, "")},
 		floatingSubnet{lb.FloatingSubnetID, lb.FloatingSubnet, lb.FloatingSubnetTags})
-}
-
-// FloatingSubnet says which subnet a floating IP is taken from.
-type floatingSubnet struct{ SubnetID, SubnetName, SubnetTags string }
-
-// firstSubnet is the first that says anything.
-func firstSubnet(choices ...floatingSubnet) floatingSubnet {
-	for _, c := range choices {
-		switch {
-		case c.SubnetID != "":
-			return floatingSubnet{SubnetID: c.SubnetID}
-		case c != floatingSubnet{}:
-			return c
-		}
+	if id := svc.FloatingIP.SubnetID; id != "" {
+		svc.FloatingIP.floatingSubnet = floatingSubnet{SubnetID: id}
 	}
-	return floatingSubnet{}
 }

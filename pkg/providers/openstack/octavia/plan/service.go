@@ -36,7 +36,7 @@ type Service struct {
 	proxy             string       // "", ProtoProxy or ProtoProxyV2
 	forwardedFor      bool
 	sourceRanges      []string // as NormalCIDRs writes them
-	warnings          []string
+	warnings          notes
 	problems          field.ErrorList
 }
 
@@ -54,9 +54,7 @@ type FloatingIP struct {
 	floatingSubnet
 }
 
-func (svc *Service) warnf(format string, args ...any) {
-	svc.warnings = append(svc.warnings, fmt.Sprintf(format, args...))
-}
+type floatingSubnet struct{ SubnetID, SubnetName, SubnetTags string }
 
 func (svc *Service) refuse(problem *field.Error) { svc.problems = append(svc.problems, problem) }
 
@@ -115,13 +113,12 @@ func (svc *Service) WithLaterMembers() *Service {
 // family decides on floating IP and VIP. IPv6 has no floating IPs.
 func (svc *Service) family(s cloud.Settings) {
 	svc.Internal = svc.Config.Internal || s.Bool(AnnInternal, false)
-	if svc.Config.Internal && !s.Bool(AnnInternal, true) {
-		svc.warnf("annotation %s: false has no effect: cloud.conf [LoadBalancer] internal-lb makes all load balancers internal", AnnInternal)
-	}
+	svc.warnings.add(svc.Config.Internal && !s.Bool(AnnInternal, true),
+		"annotation %s: false has no effect: cloud.conf [LoadBalancer] internal-lb makes all load balancers internal", AnnInternal)
 	wanted := svc.Spec.LoadBalancerIP
 	switch {
 	case wanted.IsValid() && wanted.Is6() != svc.IsIPv6() && svc.served():
-		svc.warnf("spec.loadBalancerIP: %s has no effect: it is not of the Service's first family %s", wanted, svc.Spec.IPFamilies[0])
+		svc.warnings.add(true, "spec.loadBalancerIP: %s has no effect: it is not of the Service's first family %s", wanted, svc.Spec.IPFamilies[0])
 		wanted = netip.Addr{}
 	case wanted.IsValid() && wanted.Is6() != svc.IsIPv6():
 		svc.refuse(field.Invalid(field.NewPath("spec", "loadBalancerIP"), wanted.String(), fmt.Sprintf("use an address of the Service's first family %s", svc.Spec.IPFamilies[0])))
@@ -156,12 +153,7 @@ func (svc *Service) Published() []string { return published(svc.Spec.LoadBalance
 func (svc *Service) hasFIP(second bool) bool { return !svc.Internal && (!svc.IsIPv6() || second) }
 
 func (svc *Service) protocols(s cloud.Settings) {
-	switch s.String(AnnProxyProtocol, "false") {
-	case "true", "v1":
-		svc.proxy = ProtoProxy
-	case "v2":
-		svc.proxy = ProtoProxyV2
-	}
+	svc.proxy = map[string]string{"true": ProtoProxy, "v1": ProtoProxy, "v2": ProtoProxyV2}[s.String(AnnProxyProtocol, "")]
 	if svc.proxy != "" && svc.forwardedFor {
 		svc.refuse(field.Invalid(cloud.AnnotationPath(AnnProxyProtocol), s.String(AnnProxyProtocol, ""),
 			fmt.Sprintf("contradicts the annotation %s: set one of them", AnnForwardedFor)))
@@ -180,21 +172,18 @@ func (svc *Service) protocols(s cloud.Settings) {
 
 // FixedAtCreation warns of what the Service says that only a new load balancer could fulfill.
 func (svc *Service) FixedAtCreation(lb *LoadBalancer) []string {
-	var out []string
+	var out notes
 	check := func(what, wanted, is string) {
-		if wanted != "" && !strings.EqualFold(wanted, is) {
-			out = append(out, fmt.Sprintf("%s %s has no effect on load balancer %s, which has %s: it is fixed at creation", what, wanted, lb.ID, is))
-		}
+		out.add(wanted != "" && !strings.EqualFold(wanted, is),
+			"%s %s has no effect on load balancer %s, which has %s: it is fixed at creation", what, wanted, lb.ID, is)
 	}
-	s := svc.Spec.Settings
 	if svc.VIP.Address.IsValid() {
 		check("spec.loadBalancerIP", svc.VIP.Address.String(), lb.VIPAddress)
 	}
-	check("annotation "+AnnSubnetID, s.String(AnnSubnetID, ""), lb.VIPSubnetID)
-	check("annotation "+AnnNetworkID, s.String(AnnNetworkID, ""), lb.VIPNetworkID)
-	check("annotation "+AnnPortID, s.String(AnnPortID, ""), lb.VIPPortID)
-	check("annotation "+AnnFlavorID, s.String(AnnFlavorID, ""), lb.FlavorID)
-	check("annotation "+AnnAvailabilityZone, s.String(AnnAvailabilityZone, ""), lb.Zone)
+	for _, x := range [][2]string{{AnnSubnetID, lb.VIPSubnetID}, {AnnNetworkID, lb.VIPNetworkID}, {AnnPortID, lb.VIPPortID},
+		{AnnFlavorID, lb.FlavorID}, {AnnAvailabilityZone, lb.Zone}} {
+		check("annotation "+x[0], svc.Spec.Settings.String(x[0], ""), x[1])
+	}
 	return out
 }
 

@@ -40,10 +40,7 @@ type Octavia struct {
 }
 
 // found is the answer about one key.
-type found struct {
-	lbs []plan.LoadBalancer
-	err error
-}
+type found = cloud.Result[[]plan.LoadBalancer]
 
 // New returns the Octavia of a region.
 func New(c *api.Client) *Octavia {
@@ -98,43 +95,38 @@ func (c *Client) lookUp(ctx context.Context, key string) ([]plan.LoadBalancer, e
 	if err != nil {
 		return nil, fmt.Errorf("wait for the answer about %s: %w", key, err)
 	}
-	return slices.Clone(all[key].lbs), all[key].err
+	return slices.Clone(all[key].Value), all[key].Err
 }
 
 // lookUpAll answers several keys. A list that lacks an ID proves nothing.
 func (c *Client) lookUpAll(ctx context.Context, keys []string) map[string]found {
-	out := make(map[string]found, len(keys))
-	if len(keys) > aloneAtMost {
+	out, listed := make(map[string]found, len(keys)), len(keys) > aloneAtMost
+	if listed {
 		all, err := c.List(ctx)
-		if err != nil {
-			for _, key := range keys {
-				out[key] = found{err: err}
-			}
-			return out
+		for _, key := range keys {
+			out[key] = found{Err: err}
 		}
 		for _, lb := range all {
 			for _, key := range [...]string{lb.ID, nameKey + lb.Name} {
-				if slices.Contains(keys, key) {
-					out[key] = found{lbs: append(out[key].lbs, lb)}
+				if f, ok := out[key]; ok {
+					out[key] = found{Value: append(f.Value, lb)}
 				}
 			}
 		}
 	}
 	for _, key := range keys {
-		name, isName := strings.CutPrefix(key, nameKey)
-		switch _, ok := out[key]; {
-		case ok, isName && len(keys) > aloneAtMost:
+		f := out[key]
+		switch name, isName := strings.CutPrefix(key, nameKey); {
+		case f.Err != nil, len(f.Value) > 0, isName && listed:
 		case isName:
-			all, err := c.list(ctx, url.Values{"name": {name}}, "find load balancer "+name)
-			out[key] = found{all, err}
+			f.Value, f.Err = c.list(ctx, url.Values{"name": {name}}, "find load balancer "+name)
 		default:
-			lb, err := c.GetAlone(ctx, key)
-			if err != nil {
-				out[key] = found{err: err}
-				continue
+			var lb *plan.LoadBalancer
+			if lb, f.Err = c.GetAlone(ctx, key); f.Err == nil {
+				f.Value = []plan.LoadBalancer{*lb}
 			}
-			out[key] = found{lbs: []plan.LoadBalancer{*lb}}
 		}
+		out[key] = f
 	}
 	return out
 }
@@ -173,18 +165,15 @@ func (c *Client) GetAlone(ctx context.Context, id string) (*plan.LoadBalancer, e
 
 // Status reads a load balancer's status tree.
 func (c *Client) Status(ctx context.Context, id string) (*Status, error) {
-	type statuses struct {
-		LoadBalancer *Status `json:"loadbalancer"`
-	}
 	op := "get status of load balancer " + id
-	answer, err := api.Get[statuses](ctx, api.With(c.sc, op), "statuses", "lbaas", "loadbalancers", id, "status")
+	answer, err := api.Get[map[string]*Status](ctx, api.With(c.sc, op), "statuses", "lbaas", "loadbalancers", id, "status")
 	if err != nil {
 		return nil, err
 	}
-	if answer.LoadBalancer == nil {
-		return nil, &cloud.Error{Op: op, Err: errors.New("the answer holds none")}
+	if status := (*answer)["loadbalancer"]; status != nil {
+		return status, nil
 	}
-	return answer.LoadBalancer, nil
+	return nil, &cloud.Error{Op: op, Err: errors.New("the answer holds none")}
 }
 
 // Tree reads all children of a load balancer: 2 calls, one for each pool that has
@@ -198,23 +187,14 @@ func (c *Client) Tree(ctx context.Context, id string) (*plan.Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &plan.Tree{}
-	byID := map[string]*plan.Pool{}
-	for _, p := range pools {
-		node := p.Node()
-		if node.Members, err = c.MembersOf(ctx, p); err != nil {
-			return nil, err
+	return TreeOf(listeners, pools, func(node *plan.Pool, p Pool) (err error) {
+		if node.Members, err = c.MembersOf(ctx, p); err != nil || p.MonitorID == "" {
+			return err
 		}
-		if node.Monitor, err = c.monitorOf(ctx, p); err != nil {
-			return nil, err
-		}
-		t.Pools = append(t.Pools, node)
-		byID[p.ID] = node
-	}
-	for _, l := range listeners {
-		t.Listeners = append(t.Listeners, l.Node(byID))
-	}
-	return t, nil
+		m := "get health monitor " + p.MonitorID
+		node.Monitor, err = api.Get[plan.Monitor](ctx, api.With(c.sc, m), "healthmonitor", "lbaas", "healthmonitors", p.MonitorID)
+		return err
+	})
 }
 
 // Listeners reads those of a load balancer.
@@ -225,17 +205,6 @@ func (c *Client) Listeners(ctx context.Context, id string) ([]Listener, error) {
 // Of lists the project's children of all load balancers of one kind.
 func Of[T any](ctx context.Context, c *Client, kind string) ([]T, error) {
 	return api.List[T](ctx, api.With(c.sc, "list "+kind), "lbaas/"+kind, c.ofProject())
-}
-
-func (c *Client) monitorOf(ctx context.Context, p Pool) (*plan.Monitor, error) {
-	if p.MonitorID == "" {
-		return nil, nil
-	}
-	m, err := api.Get[Monitor](ctx, api.With(c.sc, "get health monitor "+p.MonitorID), "healthmonitor", "lbaas", "healthmonitors", p.MonitorID)
-	if err != nil {
-		return nil, err
-	}
-	return m.Node(), nil
 }
 
 // MembersOf reads a pool's members, if it has any.

@@ -18,7 +18,7 @@ type Listener struct {
 // Pool is a pool as Octavia answers it, Members and Listeners by their IDs.
 type Pool struct {
 	plan.Pool
-	Persistence *struct {
+	Persistence struct {
 		Type string `json:"type"`
 	} `json:"session_persistence"`
 	MonitorID     string     `json:"healthmonitor_id"`
@@ -26,9 +26,6 @@ type Pool struct {
 	Listeners     []plan.Ref `json:"listeners"`
 	LoadBalancers []plan.Ref `json:"loadbalancers"`
 }
-
-// Monitor is a health monitor as Octavia answers it.
-type Monitor struct{ plan.Monitor }
 
 // member is a member as Octavia answers it.
 type member struct {
@@ -50,7 +47,7 @@ type Status struct {
 type PoolStatus struct {
 	ID      string `json:"id"`
 	Status  string `json:"provisioning_status"`
-	Monitor *struct {
+	Monitor struct {
 		ID     string `json:"id"`
 		Status string `json:"provisioning_status"`
 	} `json:"health_monitor"`
@@ -63,7 +60,7 @@ type Created struct {
 	Listeners []Listener `json:"listeners"`
 	Pools     []struct {
 		Pool
-		Monitor *plan.Ref `json:"healthmonitor"`
+		Monitor plan.Ref `json:"healthmonitor"`
 	} `json:"pools"`
 }
 
@@ -81,21 +78,27 @@ func (l *Listener) Node(pools map[string]*plan.Pool) *plan.Listener {
 	return &n
 }
 
-// Node is the pool without members and monitor.
-func (p *Pool) Node() *plan.Pool {
-	n := p.Pool
-	n.Used = len(p.Listeners) > 0
-	n.ByClientIP = p.Persistence != nil && p.Persistence.Type == plan.PersistenceSourceIP
-	return &n
-}
-
-// Node is the monitor.
-func (m *Monitor) Node() *plan.Monitor {
-	n := m.Monitor
-	if n.Type != plan.MonitorHTTP {
-		n.Path, n.Method, n.Codes = "", "", ""
+// TreeOf is the tree of a load balancer's listeners and pools, to each of which fill adds members and
+// monitor.
+func TreeOf(listeners []Listener, pools []Pool, fill func(node *plan.Pool, p Pool) error) (*plan.Tree, error) {
+	t, byID := &plan.Tree{}, map[string]*plan.Pool{}
+	for _, p := range pools {
+		n := p.Pool
+		n.Used = len(p.Listeners) > 0
+		n.ByClientIP = p.Persistence.Type == plan.PersistenceSourceIP
+		if err := fill(&n, p); err != nil {
+			return nil, err
+		}
+		if m := n.Monitor; m != nil && m.Type != plan.MonitorHTTP {
+			m.Path, m.Method, m.Codes = "", "", ""
+		}
+		t.Pools = append(t.Pools, &n)
+		byID[p.ID] = &n
 	}
-	return &n
+	for _, l := range listeners {
+		t.Listeners = append(t.Listeners, l.Node(byID))
+	}
+	return t, nil
 }
 
 func nodesOf(members []member) []plan.Member {
@@ -125,13 +128,9 @@ func (s *Status) Pool(id string) *PoolStatus {
 
 // Proves reports whether a tree consists of the same objects; then its nodes get their statuses.
 func (s *Status) Proves(tree *plan.Tree) bool {
-	used := map[string]bool{}
-	known := map[string]bool{}
+	known, used := map[string]bool{}, map[*plan.Pool]bool{}
 	for _, l := range tree.Listeners {
-		known[l.ID] = true
-		if l.Pool != nil {
-			used[l.Pool.ID] = true
-		}
+		known[l.ID], used[l.Pool] = true, true
 	}
 	if len(s.Listeners) != len(known) {
 		return false
@@ -143,16 +142,13 @@ func (s *Status) Proves(tree *plan.Tree) bool {
 	}
 	for _, p := range tree.Pools {
 		seen := s.Pool(p.ID)
-		if seen == nil {
-			if used[p.ID] {
-				return false
-			}
+		if seen == nil && !used[p] {
 			continue
 		}
-		if len(seen.Members) != len(p.Members) {
+		if seen == nil || len(seen.Members) != len(p.Members) {
 			return false
 		}
-		hasMonitor := seen.Monitor != nil && seen.Monitor.ID != ""
+		hasMonitor := seen.Monitor.ID != ""
 		if hasMonitor != (p.Monitor != nil) || hasMonitor && seen.Monitor.ID != p.Monitor.ID {
 			return false
 		}
@@ -170,7 +166,7 @@ func (c *Created) Tree(want *plan.Tree) *plan.Tree {
 	tree := want.Clone()
 	for _, l := range tree.Listeners {
 		l.ID = ""
-		if i := slices.IndexFunc(c.Listeners, func(x Listener) bool { return x.Node(nil).Key() == l.Key() }); i >= 0 {
+		if i := slices.IndexFunc(c.Listeners, func(x Listener) bool { return x.Key() == l.Key() }); i >= 0 {
 			l.ID = c.Listeners[i].ID
 		}
 		for _, p := range c.Pools {
@@ -179,7 +175,7 @@ func (c *Created) Tree(want *plan.Tree) *plan.Tree {
 			}
 			l.Pool.ID, l.Pool.Status = p.ID, p.Status
 			switch {
-			case p.Monitor == nil || p.Monitor.ID == "":
+			case p.Monitor.ID == "":
 				l.Pool.Monitor = nil
 			case l.Pool.Monitor != nil:
 				l.Pool.Monitor.ID = p.Monitor.ID

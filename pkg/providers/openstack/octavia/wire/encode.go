@@ -23,9 +23,7 @@ import (
 // Create makes a load balancer. lost says that it may have been made, or still be, although there is an
 // error.
 func (c *Client) Create(ctx context.Context, opts loadbalancers.CreateOpts) (made *Created, lost bool, err error) {
-	var answer struct {
-		LoadBalancer Created `json:"loadbalancer"`
-	}
+	var answer map[string]*Created
 	var r loadbalancers.CreateResult
 	if err := c.creates.Do(ctx, func() error {
 		r = loadbalancers.Create(ctx, c.sc, opts)
@@ -40,10 +38,10 @@ func (c *Client) Create(ctx context.Context, opts loadbalancers.CreateOpts) (mad
 	if err := r.ExtractInto(&answer); err != nil {
 		return nil, false, fmt.Errorf("%s: the answer is malformed: %w", op, err)
 	}
-	if answer.LoadBalancer.ID == "" {
+	if made = answer["loadbalancer"]; made == nil || made.ID == "" {
 		return nil, false, errors.New(op + ": the answer has no ID")
 	}
-	return &answer.LoadBalancer, false, nil
+	return made, false, nil
 }
 
 // isAnswerLost reports whether a request may have been carried out, or still be, although it
@@ -70,14 +68,19 @@ func (c *Client) Tag(ctx context.Context, id string, tags []string) error {
 
 // Delete deletes a load balancer, with its children if it is to cascade. One that is gone is deleted.
 func (c *Client) Delete(ctx context.Context, id string, cascade bool) error {
-	return c.change(ctx, "delete load balancer "+id, func() error {
-		return Gone(loadbalancers.Delete(ctx, c.sc, id, loadbalancers.DeleteOpts{Cascade: cascade}).Err)
-	})
+	return cloud.IgnoreNotFound(c.change(ctx, "delete load balancer "+id, func() error {
+		return loadbalancers.Delete(ctx, c.sc, id, loadbalancers.DeleteOpts{Cascade: cascade}).Err
+	}))
 }
 
-// Change makes one change of a load balancer's children, and fills in the ID of what it makes.
+// Change makes one change of a load balancer's children, and fills in the ID of what it makes. What is to be
+// deleted and gone is deleted.
 func (c *Client) Change(ctx context.Context, id string, x plan.Change) error {
-	return c.change(ctx, x.String()+" of load balancer "+id, func() error { return c.call(ctx, id, x) })
+	err := c.change(ctx, x.String()+" of load balancer "+id, func() error { return c.call(ctx, id, x) })
+	if x.Action == plan.DeleteListener || x.Action == plan.DeletePool || x.Action == plan.DeleteMonitor {
+		return cloud.IgnoreNotFound(err)
+	}
+	return err
 }
 
 func (c *Client) change(ctx context.Context, op string, call func() error) error {
@@ -85,16 +88,14 @@ func (c *Client) change(ctx context.Context, op string, call func() error) error
 }
 
 // call makes the API call of one change.
-func (c *Client) call(ctx context.Context, lbID string, x plan.Change) error {
+func (c *Client) call(ctx context.Context, lbID string, x plan.Change) (err error) {
 	switch x.Action {
 	case plan.CreateListener:
-		id, err := api.MadeID(listeners.Create(ctx, c.sc, listenerCreateOpts(x.Listener, lbID)), "listener")
-		x.Listener.ID = id
-		return err
+		x.Listener.ID, err = api.MadeID(listeners.Create(ctx, c.sc, listenerCreateOpts(x.Listener, lbID)), "listener")
 	case plan.UpdateListener:
-		return listeners.Update(ctx, c.sc, x.Listener.ID, listenerUpdateOpts(x.Listener)).Err
+		err = listeners.Update(ctx, c.sc, x.Listener.ID, listenerUpdateOpts(x.Listener)).Err
 	case plan.DeleteListener:
-		return Gone(listeners.Delete(ctx, c.sc, x.Listener.ID).Err)
+		err = listeners.Delete(ctx, c.sc, x.Listener.ID).Err
 	case plan.CreatePool:
 		opts := poolCreateOpts(x.Pool)
 		if x.Listener != nil {
@@ -102,37 +103,25 @@ func (c *Client) call(ctx context.Context, lbID string, x plan.Change) error {
 		} else {
 			opts.LoadbalancerID = lbID
 		}
-		id, err := api.MadeID(pools.Create(ctx, c.sc, opts), "pool")
-		x.Pool.ID = id
-		return err
+		x.Pool.ID, err = api.MadeID(pools.Create(ctx, c.sc, opts), "pool")
 	case plan.UpdatePool:
-		return pools.Update(ctx, c.sc, x.Pool.ID, pools.UpdateOpts{LBMethod: pools.LBMethod(x.Pool.Method), Persistence: persistence(x.Pool)}).Err
+		err = pools.Update(ctx, c.sc, x.Pool.ID, pools.UpdateOpts{LBMethod: pools.LBMethod(x.Pool.Method), Persistence: persistence(x.Pool)}).Err
 	case plan.TouchPool:
-		return pools.Update(ctx, c.sc, x.Pool.ID, pools.UpdateOpts{Name: &x.Pool.Name}).Err
+		err = pools.Update(ctx, c.sc, x.Pool.ID, pools.UpdateOpts{Name: &x.Pool.Name}).Err
 	case plan.DeletePool:
-		return Gone(pools.Delete(ctx, c.sc, x.Pool.ID).Err)
+		err = pools.Delete(ctx, c.sc, x.Pool.ID).Err
 	case plan.SetMembers:
-		return pools.BatchUpdateMembers(ctx, c.sc, x.Pool.ID, batchMembers(x.Pool.Members)).Err
+		err = pools.BatchUpdateMembers(ctx, c.sc, x.Pool.ID, batchMembers(x.Pool.Members)).Err
 	case plan.CreateMonitor:
 		opts := monitorCreateOpts(x.Pool.Monitor)
 		opts.PoolID = x.Pool.ID
-		id, err := api.MadeID(monitors.Create(ctx, c.sc, opts), "healthmonitor")
-		x.Pool.Monitor.ID = id
-		return err
+		x.Pool.Monitor.ID, err = api.MadeID(monitors.Create(ctx, c.sc, opts), "healthmonitor")
 	case plan.UpdateMonitor:
 		m := x.Pool.Monitor
-		return monitors.Update(ctx, c.sc, m.ID, monitors.UpdateOpts{Delay: m.Delay, Timeout: m.Timeout,
+		err = monitors.Update(ctx, c.sc, m.ID, monitors.UpdateOpts{Delay: m.Delay, Timeout: m.Timeout,
 			MaxRetries: m.MaxRetries, MaxRetriesDown: m.MaxRetriesDown, URLPath: m.Path, HTTPMethod: m.Method, ExpectedCodes: m.Codes}).Err
 	case plan.DeleteMonitor:
-		return Gone(monitors.Delete(ctx, c.sc, x.Pool.Monitor.ID).Err)
-	}
-	return nil
-}
-
-// Gone takes the cloud's word that what was to be deleted does not exist for success.
-func Gone(err error) error {
-	if err != nil && cloud.IsNotFound(api.WrapError("delete", err)) {
-		return nil
+		err = monitors.Delete(ctx, c.sc, x.Pool.Monitor.ID).Err
 	}
 	return err
 }
@@ -163,14 +152,8 @@ func ranges(l *plan.Listener) []string {
 }
 
 func listenerUpdateOpts(l *plan.Listener) listeners.UpdateOpts {
-	cidrs := ranges(l)
-	if cidrs == nil {
-		cidrs = []string{}
-	}
-	headers := maps.Clone(l.Headers)
-	if headers == nil {
-		headers = map[string]string{}
-	}
+	cidrs, headers := append([]string{}, ranges(l)...), map[string]string{}
+	maps.Copy(headers, l.Headers)
 	delete(headers, forwardedForHeader)
 	if l.ForwardedFor {
 		headers[forwardedForHeader] = "true"
