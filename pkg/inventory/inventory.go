@@ -1,6 +1,7 @@
-// Package inventory keeps what is read all at once and from time to time, for all who ask.
+// Package inventory keeps what is read from time to time, for all who ask: one thing that is read all at once
+// (Value), or what was learned by keys (Memory).
 //
-// It does not read by itself, nor ahead of time, and keeps no failure. Answers about single things of many
+// It does not read by itself, nor ahead of time, and keeps no failure. Answers about single instances of many
 // are instancecache's.
 package inventory
 
