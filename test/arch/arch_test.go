@@ -123,7 +123,7 @@ var arrows = []struct {
 	{"pkg/providers/openstack/router", []string{"pkg/backoff", "pkg/cloud", "pkg/inventory", "pkg/providers/openstack/api", "pkg/providers/openstack/neutron", "pkg/providers/openstack/providerid"}},
 	{"pkg/providers/openstack/octavia/plan", []string{"pkg/cloud", "pkg/lb/family", "pkg/marks", "pkg/providers/openstack/config", "pkg/providers/openstack/providerid", "pkg/text"}},
 	{"pkg/providers/openstack/octavia/wire", []string{"pkg/batcher", "pkg/cloud", "pkg/cloudauth/openstack", "pkg/inflight", "pkg/providers/openstack/api", "pkg/providers/openstack/octavia/plan"}},
-	{"pkg/providers/openstack/octavia", []string{"pkg/await", "pkg/cloud", "pkg/joint", "pkg/keylock", "pkg/lb/family", "pkg/providers/openstack/api", "pkg/providers/openstack/config", "pkg/providers/openstack/neutron", "pkg/providers/openstack/providerid"}},
+	{"pkg/providers/openstack/octavia", []string{"pkg/await", "pkg/cloud", "pkg/inventory", "pkg/joint", "pkg/keylock", "pkg/lb/family", "pkg/providers/openstack/api", "pkg/providers/openstack/config", "pkg/providers/openstack/neutron", "pkg/providers/openstack/providerid"}},
 	{"pkg/providers", []string{"pkg/await", "pkg/cloud", "pkg/cloudauth", "pkg/cloudconf", "pkg/joint", "pkg/keylock", "pkg/text", "pkg/version"}},
 	{"webhooks", []string{"pkg/clientca", "pkg/cloud", "pkg/lb", "pkg/collectors", "pkg/nearest", "pkg/pv", "pkg/text", "pkg/version"}},
 	{"credentialprovider/install", nil},

@@ -196,7 +196,7 @@ func TestVerifyTrustsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	known, _ := x.lbs.trees.get(id, time.Now())
+	known, _ := x.lbs.trees.Get(id, time.Now())
 	x.lbs.trees.keep(lb, known, time.Now()) // as if it had been in the same second
 	if status := x.ensure(x.spec); len(status.Repaired) != 0 || len(x.tree(x.spec).Pools[0].Members) != 0 {
 		t.Fatalf("the change is not hidden, so that the test shows nothing: %q", status.Repaired)

@@ -3,85 +3,16 @@ package octavia
 import (
 	"context"
 	"errors"
-	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
 
-	"golang.org/x/sync/singleflight"
 	"k8s.io/klog/v2"
 
+	"github.com/isthmus-cloud/isthmus/pkg/inventory"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/octavia/plan"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/octavia/wire"
 )
-
-// memory remembers values by a key for some time each. What is too old goes with the next one that
-// comes, so that nothing is left of what nobody asks for any more. The zero value is ready for use.
-type memory[K comparable, V any] struct {
-	mu      sync.Mutex
-	entries map[K]remembered[V]
-	reading singleflight.Group
-}
-
-type remembered[V any] struct {
-	value V
-	until time.Time
-}
-
-func (m *memory[K, V]) put(key K, value V, now, until time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.entries == nil {
-		m.entries = map[K]remembered[V]{}
-	}
-	maps.DeleteFunc(m.entries, func(_ K, old remembered[V]) bool { return now.After(old.until) })
-	m.entries[key] = remembered[V]{value, until}
-}
-
-func (m *memory[K, V]) get(key K, now time.Time) (V, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	e, ok := m.entries[key]
-	if now.After(e.until) {
-		delete(m.entries, key)
-		var none V
-		return none, false
-	}
-	return e.value, ok
-}
-
-// take is get that forgets.
-func (m *memory[K, V]) take(key K, now time.Time) (V, bool) {
-	defer m.forget(key)
-	return m.get(key, now)
-}
-
-// read is get that reads what is not there, once for all who ask at the same time, and believes it for ttl.
-func (m *memory[K, V]) read(key K, now func() time.Time, ttl time.Duration, read func() (V, error)) (V, error) {
-	v, err, _ := m.reading.Do(fmt.Sprint(key), func() (any, error) {
-		began := now()
-		if v, ok := m.get(key, began); ok {
-			return v, nil
-		}
-		v, err := read()
-		if err == nil {
-			m.put(key, v, began, began.Add(ttl))
-		}
-		return v, err
-	})
-	if err != nil {
-		var none V
-		return none, err
-	}
-	return v.(V), nil
-}
-
-func (m *memory[K, V]) forget(key K) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.entries, key)
-}
 
 // treeTTL bounds how long a tree is believed: two changes within the second that Octavia's
 // timestamps can tell apart would otherwise hide one of them for ever.
@@ -127,11 +58,13 @@ type known struct {
 // treeCache remembers what load balancers consist of, by their ID. An entry holds as long as Octavia
 // says that the load balancer has not been updated since, whoever did it; so the cloud stays the
 // source of truth, and an unchanged load balancer costs no reading of its children.
-type treeCache struct{ memory[string, known] }
+type treeCache struct {
+	inventory.Memory[string, known]
+}
 
 // of returns what is known of lb, if it is known as it is now.
 func (c *treeCache) of(lb *plan.LoadBalancer, now time.Time) (known, bool) {
-	k, ok := c.get(lb.ID, now)
+	k, ok := c.Get(lb.ID, now)
 	same := k.phase != current || lb.UpdatedAt != "" && k.updatedAt == lb.UpdatedAt
 	if !ok || lb.Status != plan.StateActive || !same {
 		return known{}, false
@@ -142,7 +75,20 @@ func (c *treeCache) of(lb *plan.LoadBalancer, now time.Time) (known, bool) {
 // keep remembers k as the state of lb.
 func (c *treeCache) keep(lb *plan.LoadBalancer, k known, now time.Time) {
 	k.updatedAt = lb.UpdatedAt
-	c.put(lb.ID, k, now, k.readAt.Add(treeTTL))
+	c.Put(lb.ID, k, now, k.readAt.Add(treeTTL))
+}
+
+// listeners is the tree of a load balancer as it is remembered, if it has all of these children, or with
+// nothing but its listeners, as they are read.
+func (r *reconciliation) listeners(ctx context.Context, lb *plan.LoadBalancer, children ...plan.Ref) (*plan.Tree, error) {
+	if k, ok := r.trees.of(lb, r.now()); ok && k.tree.HasAll(children...) {
+		return k.tree, nil
+	}
+	all, err := r.octavia.Listeners(ctx, lb.ID)
+	if err != nil {
+		return nil, err
+	}
+	return wire.TreeOf(all, nil, nil)
 }
 
 const (
@@ -171,9 +117,9 @@ type snapshot struct {
 // That nothing was added or removed since, and the members, is read from its status tree. A
 // change of an attribute in between is found the next time: its updated_at is another one.
 func (r *reconciliation) fromSnapshot(ctx context.Context) *plan.LoadBalancer {
-	_, _ = r.snapshots.get(r.octavia.Scope(), r.now()) // one that is too old goes
+	_, _ = r.snapshots.Get(r.octavia.Scope(), r.now()) // one that is too old goes
 	id := r.service.LoadBalancerID
-	if _, ok := r.trees.get(id, r.now()); id == "" || r.service.Spec.Verify || ok {
+	if _, ok := r.trees.Get(id, r.now()); id == "" || r.service.Spec.Verify || ok {
 		return nil
 	}
 	lb, k, err := r.snapshotOf(ctx, id)
@@ -232,7 +178,7 @@ func isRecent(lb *plan.LoadBalancer, at time.Time) bool {
 
 // snapshot returns one that is not too old; operations that need one at the same time share it.
 func (r *reconciliation) snapshot(ctx context.Context) (*snapshot, error) {
-	return r.snapshots.read(r.octavia.Scope(), r.now, snapshotAge, func() (*snapshot, error) { return r.readSnapshot(ctx) })
+	return r.snapshots.Read(r.octavia.Scope(), r.now, snapshotAge, func() (*snapshot, error) { return r.readSnapshot(ctx) })
 }
 
 func (r *reconciliation) readSnapshot(ctx context.Context) (*snapshot, error) {
@@ -277,7 +223,7 @@ func (r *reconciliation) readSnapshot(ctx context.Context) (*snapshot, error) {
 
 // leaveSnapshot takes out a load balancer that we change.
 func (r *reconciliation) leaveSnapshot(id string) {
-	if snap, ok := r.snapshots.get(r.octavia.Scope(), r.now()); ok {
+	if snap, ok := r.snapshots.Get(r.octavia.Scope(), r.now()); ok {
 		snap.changed.Store(id, true)
 	}
 }

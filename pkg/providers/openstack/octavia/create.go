@@ -2,7 +2,6 @@ package octavia
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -71,7 +70,7 @@ func (r *reconciliation) create(ctx context.Context) error {
 	}
 	if lost {
 		until := r.now().Add(lostCreation)
-		r.creations.put(names.LB, until, r.now(), until)
+		r.creations.Put(names.LB, until, r.now(), until)
 	}
 	if err != nil {
 		return err
@@ -159,7 +158,7 @@ const lostCreation = time.Minute
 
 // mayHaveLost returns KindRetryAfter while a creation of the name may still be under way.
 func (r *reconciliation) mayHaveLost(name string) error {
-	until, ok := r.creations.get(name, r.now())
+	until, ok := r.creations.Get(name, r.now())
 	if !ok || !r.now().Before(until) {
 		return nil
 	}
@@ -170,11 +169,8 @@ func (r *reconciliation) mayHaveLost(name string) error {
 // isRefusal reports whether Octavia has certainly made nothing, because of what the request
 // says or because a quota is met.
 func isRefusal(err error) bool {
-	switch cloud.KindOf(err) {
-	case cloud.KindInvalid, cloud.KindUnsupported, cloud.KindConflict, cloud.KindDenied, cloud.KindStale, cloud.KindQuota:
-		return true
-	}
-	return false
+	kinds := []cloud.Kind{cloud.KindInvalid, cloud.KindUnsupported, cloud.KindConflict, cloud.KindDenied, cloud.KindStale, cloud.KindQuota}
+	return slices.Contains(kinds, cloud.KindOf(err))
 }
 
 func (r *reconciliation) createOpts(ctx context.Context) (loadbalancers.CreateOpts, error) {
@@ -212,8 +208,7 @@ const witnesses = 5
 // asked, the load balancer is made.
 func (r *reconciliation) checkScope(ctx context.Context) error {
 	asked := 0
-	members := r.service.Spec.Members
-	for _, m := range append(members[:len(members):len(members)], r.service.Spec.Candidates...) {
+	for _, m := range slices.Concat(r.service.Spec.Members, r.service.Spec.Candidates) {
 		id, region, err := providerid.Parse(m.Node.ProviderID)
 		if err != nil || region != "" && region != r.c.Region() || asked == witnesses {
 			continue
@@ -377,10 +372,9 @@ func (r *reconciliation) vipFamily(ctx context.Context, opts *loadbalancers.Crea
 	case !ipv6:
 		return nil
 	}
-	subnet, err := r.subnetOn(ctx, network, ipv6)
-	var none *noSubnet
-	if errors.As(err, &none) {
-		return &cloud.Error{Kind: cloud.KindInvalid, Err: fmt.Errorf("no subnet for the VIP of the Service's first family: %w; set [LoadBalancer] subnet-id in cloud.conf or the annotation %s", err, plan.AnnSubnetID)}
+	subnet, none, err := r.subnetOn(ctx, network, ipv6)
+	if none != "" {
+		return cloud.Errorf(cloud.KindInvalid, "no subnet for the VIP of the Service's first family: %s; set [LoadBalancer] subnet-id in cloud.conf or the annotation %s", none, plan.AnnSubnetID)
 	}
 	opts.VipSubnetID = subnet
 	return err
@@ -412,49 +406,39 @@ func (r *reconciliation) planSecond(ctx context.Context, opts *loadbalancers.Cre
 			return false, err
 		}
 	}
-	subnet, err := r.subnetOn(ctx, network, !r.service.IsIPv6())
-	var none *noSubnet
-	switch {
-	case errors.As(err, &none):
-		r.oneVIP = none.reason
-		return false, nil
-	case err != nil:
+	subnet, none, err := r.subnetOn(ctx, network, !r.service.IsIPv6())
+	if r.oneVIP = none; err != nil || none != "" {
 		return false, err
 	}
 	opts.AdditionalVips = []loadbalancers.AdditionalVip{{SubnetID: subnet}}
 	return r.service.Config.Provider != config.ProviderOVN, nil // which makes no use of it in some versions
 }
 
-// noSubnet says why a network has no subnet to take.
-type noSubnet struct{ reason string }
-
-func (n *noSubnet) Error() string { return n.reason }
-
 // subnetOn is the subnet of a network for VIPs of a family: the only one, or the one that
-// the Nodes are in.
-func (r *reconciliation) subnetOn(ctx context.Context, network string, ipv6 bool) (string, error) {
+// the Nodes are in. none says why there is none to take.
+func (r *reconciliation) subnetOn(ctx context.Context, network string, ipv6 bool) (id, none string, err error) {
 	version, family := "4", corev1.IPv4Protocol
 	if ipv6 {
 		version, family = "6", corev1.IPv6Protocol
 	}
 	all, err := r.subnets.In(ctx, network, url.Values{"ip_version": {version}})
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	if len(all) == 1 {
-		return all[0].ID, nil
+		return all[0].ID, "", nil
 	}
 	var ids []string
 	for _, s := range all {
 		ids = append(ids, s.ID)
 		for _, m := range r.service.Near() {
 			if slices.ContainsFunc(m.Addresses, func(a netip.Addr) bool { return a.Is6() == ipv6 && s.CIDR.Contains(a) }) {
-				return s.ID, nil
+				return s.ID, "", nil
 			}
 		}
 	}
 	if len(all) == 0 {
-		return "", &noSubnet{fmt.Sprintf("network %s of the VIP has no %s subnet", network, family)}
+		return "", fmt.Sprintf("network %s of the VIP has no %s subnet", network, family), nil
 	}
-	return "", &noSubnet{fmt.Sprintf("network %s of the VIP has several %s subnets, %s, and no node is in one of them", network, family, strings.Join(ids, ", "))}
+	return "", fmt.Sprintf("network %s of the VIP has several %s subnets, %s, and no node is in one of them", network, family, strings.Join(ids, ", ")), nil
 }

@@ -33,13 +33,6 @@ type firewall struct {
 	left    []*neutron.Port
 }
 
-// having are the members that have the group.
-func (f *firewall) having() neutron.Members {
-	out := maps.Clone(f.members)
-	maps.DeleteFunc(out, func(_ netip.Addr, m neutron.Member) bool { return slices.Contains(f.without, m.Node) })
-	return out
-}
-
 // openFirewall lets the load balancer reach the members that it is about to get: it makes the
 // Service's security group, its rules, and gives it to the members' ports. What is too
 // much is closed by closeFirewall, after the load balancer has stopped to use it. There is
@@ -51,7 +44,7 @@ func (r *reconciliation) openFirewall(ctx context.Context) (err error) {
 		return nil
 	case !d.Config.ManageSecurityGroups:
 		if r.known.phase.isNew() && len(d.Published()) == 0 {
-			r.noGroup.put(r.ref.UID, true, r.now(), r.now().Add(processTTL))
+			r.noGroup.Put(r.ref.UID, true, r.now(), r.now().Add(processTTL))
 		}
 		if d.Spec.Frozen || !r.readTree {
 			return nil
@@ -60,7 +53,7 @@ func (r *reconciliation) openFirewall(ctx context.Context) (err error) {
 	case d.Spec.Frozen:
 		return r.openFrozen(ctx)
 	}
-	known, ok := r.firewalls.get(r.ref.UID, r.now())
+	known, ok := r.firewalls.Get(r.ref.UID, r.now())
 	ok = ok && !d.Spec.Verify
 	want := firewall{members: groupMembers(d), until: r.now().Add(treeTTL)}
 	if want.subnets, err = r.memberSubnets(ctx, known.subnets); err != nil {
@@ -71,7 +64,7 @@ func (r *reconciliation) openFirewall(ctx context.Context) (err error) {
 	}
 	same := maps.Equal(known.members, want.members)
 	if !ok || !slices.Equal(known.rules, want.rules) || known.left != nil && !same {
-		r.firewalls.forget(r.ref.UID)
+		r.firewalls.Forget(r.ref.UID)
 		if err := r.openRules(ctx, &want); err != nil {
 			return err
 		}
@@ -85,7 +78,9 @@ func (r *reconciliation) openFirewall(ctx context.Context) (err error) {
 		return nil
 	}
 	want.group, want.until = known.group, known.until // only Nodes have come or gone
-	return r.openPorts(ctx, want, known.having())
+	having := maps.Clone(known.members)
+	maps.DeleteFunc(having, func(_ netip.Addr, m neutron.Member) bool { return slices.Contains(known.without, m.Node) })
+	return r.openPorts(ctx, want, having)
 }
 
 // openFrozen gives the Service's security group, whose rules stay as they are, to the members.
@@ -106,7 +101,7 @@ func (r *reconciliation) openPorts(ctx context.Context, f firewall, known neutro
 	placed, err := r.groups().Place(ctx, r.ref, neutron.Membership{Group: f.group, Members: f.members, Known: known})
 	if err != nil {
 		if cloud.KindOf(err) != cloud.KindRetryAfter { // the group may be gone: it is looked for anew
-			r.firewalls.forget(r.ref.UID)
+			r.firewalls.Forget(r.ref.UID)
 		}
 		return r.resumeLater(err)
 	}
@@ -160,8 +155,8 @@ func (r *reconciliation) closeFirewall(ctx context.Context) error {
 // rememberFirewall remembers what is known of the Service's group; of one whose rules were not looked at
 // nothing is.
 func (r *reconciliation) rememberFirewall(f *firewall) {
-	if r.firewalls.forget(r.ref.UID); !f.until.IsZero() {
-		r.firewalls.put(r.ref.UID, *f, r.now(), f.until)
+	if r.firewalls.Forget(r.ref.UID); !f.until.IsZero() {
+		r.firewalls.Put(r.ref.UID, *f, r.now(), f.until)
 	}
 }
 
@@ -169,10 +164,7 @@ func (r *reconciliation) rememberFirewall(f *firewall) {
 func groupMembers(d *plan.Desired) neutron.Members {
 	out := neutron.Members{}
 	for _, m := range d.Spec.Members {
-		id, _, err := providerid.Parse(m.Node.ProviderID)
-		if err != nil {
-			id = ""
-		}
+		id, _, _ := providerid.Parse(m.Node.ProviderID) // "" where it tells none
 		for _, ipv6 := range d.Families() {
 			if a, ok := family.Address(m, ipv6); ok {
 				out[a] = neutron.Member{Node: m.Node.NodeName, Server: id}
@@ -233,10 +225,13 @@ func (r *reconciliation) groupRules(ctx context.Context, subnets []string) ([]ne
 // checks of an ovn load balancer come from the members' networks.
 func groupRules(d *plan.Service, inside, clients []netip.Prefix) []neutron.Rule {
 	_, monitored := d.Monitor()
+	unheld := slices.DeleteFunc(slices.Clone(inside), func(p netip.Prefix) bool { // what no prefix of clients holds
+		return slices.ContainsFunc(clients, func(o netip.Prefix) bool { return o.Bits() <= p.Bits() && o.Contains(p.Addr()) })
+	})
 	rules := map[string]neutron.Rule{}
 	add := func(protocol string, port int32, from []netip.Prefix) {
 		for _, p := range from {
-			r := neutron.Rule{Direction: "ingress", EtherType: etherType(p), Protocol: strings.ToLower(protocol), Min: int(port), Max: int(port), Prefix: p.String()}
+			r := neutron.Rule{Direction: "ingress", EtherType: string(cloud.FamilyOf(p.Addr())), Protocol: strings.ToLower(protocol), Min: int(port), Max: int(port), Prefix: p.String()}
 			rules[r.Key()] = r
 		}
 	}
@@ -246,27 +241,13 @@ func groupRules(d *plan.Service, inside, clients []netip.Prefix) []neutron.Rule 
 		}
 		add(string(p.Protocol), p.NodePort, clients)
 		if clients == nil || monitored {
-			add(string(p.Protocol), p.NodePort, without(inside, clients))
+			add(string(p.Protocol), p.NodePort, unheld)
 		}
 	}
 	if h := d.Spec.HealthCheck; h != nil {
 		add("tcp", h.Port, inside)
 	}
 	return slices.SortedFunc(maps.Values(rules), func(a, b neutron.Rule) int { return cmp.Compare(a.Key(), b.Key()) })
-}
-
-// without are the prefixes that none of others holds.
-func without(prefixes, others []netip.Prefix) []netip.Prefix {
-	return slices.DeleteFunc(slices.Clone(prefixes), func(p netip.Prefix) bool {
-		return slices.ContainsFunc(others, func(o netip.Prefix) bool { return o.Bits() <= p.Bits() && o.Contains(p.Addr()) })
-	})
-}
-
-func etherType(p netip.Prefix) string {
-	if p.Addr().Is6() {
-		return "IPv6"
-	}
-	return "IPv4"
 }
 
 // openRules finds or makes the group and its missing rules, and notes those that are too many. Rules that
@@ -334,7 +315,7 @@ func (r *reconciliation) deleteFirewall(ctx context.Context) error {
 			return err
 		}
 	}
-	r.firewalls.forget(r.ref.UID)
+	r.firewalls.Forget(r.ref.UID)
 	all, err := r.findGroups(ctx)
 	if err != nil {
 		return err
@@ -352,7 +333,7 @@ func (r *reconciliation) deleteFirewall(ctx context.Context) error {
 		}
 	}
 	if !managed {
-		r.noGroup.put(r.ref.UID, true, r.now(), r.now().Add(processTTL))
+		r.noGroup.Put(r.ref.UID, true, r.now(), r.now().Add(processTTL))
 	}
 	return nil
 }
@@ -360,10 +341,10 @@ func (r *reconciliation) deleteFirewall(ctx context.Context) error {
 // mayHaveGroup reports whether the Service, while groups are not managed, has one from the time when they
 // were: not one that is new or has lost it, nor one whose group there was not when that was first asked.
 func (r *reconciliation) mayHaveGroup(ctx context.Context) (bool, error) {
-	if none, _ := r.noGroup.get(r.ref.UID, r.now()); none {
+	if none, _ := r.noGroup.Get(r.ref.UID, r.now()); none {
 		return false, nil
 	}
-	names, err := r.formerGroups.read(r.octavia.Scope(), r.now, processTTL, func() (map[string]bool, error) {
+	names, err := r.formerGroups.Read(r.octavia.Scope(), r.now, processTTL, func() (map[string]bool, error) {
 		names, err := r.groups().Names(ctx)
 		maps.DeleteFunc(names, func(name string, _ bool) bool { return !strings.HasPrefix(name, groupPrefix) })
 		return names, err

@@ -475,8 +475,8 @@ func TestManyServicesWriteEachPortOnce(t *testing.T) {
 	}
 	gather := func() { // until all have come, and keep nobody waiting but a few
 		x.restart()
-		x.lbs.groups()
-		x.lbs.security = neutron.NewSecurityGroups(x.lbs.c, joint.Options{Tenants: services, Quiet: time.Hour, Most: time.Hour, Wait: time.Hour, Waiters: portWaiters, Retry: time.Millisecond})
+		groups := neutron.NewSecurityGroups(x.lbs.c, joint.Options{Tenants: services, Quiet: time.Hour, Most: time.Hour, Wait: time.Hour, Waiters: portWaiters, Retry: time.Millisecond})
+		x.lbs.groups = func() *neutron.SecurityGroups { return groups }
 	}
 	all := func(what string, writes int, members []cloud.LoadBalancerMember, op func(context.Context, *cloud.LoadBalancerSpec) error) {
 		t.Helper()

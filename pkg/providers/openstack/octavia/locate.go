@@ -114,21 +114,11 @@ func (r *reconciliation) mayShare(ctx context.Context, names plan.Names, lb *pla
 	if !slices.Contains(lb.Tags, names.LB) || slices.Contains(r.ev.Published, lb.VIPAddress) {
 		return nil
 	}
-	var tags [][]string
-	if k, ok := r.trees.of(lb, r.now()); ok {
-		for _, l := range k.tree.Listeners {
-			tags = append(tags, l.Tags)
-		}
-	} else {
-		listeners, err := r.octavia.Listeners(ctx, lb.ID)
-		if err != nil {
-			return err
-		}
-		for _, l := range listeners {
-			tags = append(tags, l.Tags)
-		}
+	tree, err := r.listeners(ctx, lb)
+	if err != nil {
+		return err
 	}
-	refusal := names.MayShare(lb, tags)
+	refusal := names.MayShare(lb, tree.Listeners)
 	if refusal == nil {
 		return nil
 	}
@@ -184,9 +174,8 @@ func (r *reconciliation) made(ctx context.Context) (all []plan.LoadBalancer, mad
 	if all, err = r.octavia.Named(ctx, r.names.LB); err != nil {
 		return nil, nil, err
 	}
-	ours := r.names.Ours(all)
-	for i := range ours {
-		made = append(made, &holding{&ours[i], r.names, plan.Owner})
+	for _, lb := range r.names.Ours(all) {
+		made = append(made, &holding{&lb, r.names, plan.Owner})
 	}
 	if len(made) == 0 {
 		made, err = r.proven(ctx, all)
@@ -307,7 +296,7 @@ func (r *reconciliation) annotated(ctx context.Context) ([]*holding, error) {
 // another --cluster-name than today's. They are read once a process, when the first Service is not found by
 // its annotation or today's name: no further ones are made meanwhile.
 func (r *reconciliation) renamedIDs(ctx context.Context) ([]string, error) {
-	known, err := r.renamed.read(r.octavia.Scope(), r.now, processTTL, func() (map[string][]string, error) {
+	known, err := r.renamed.Read(r.octavia.Scope(), r.now, processTTL, func() (map[string][]string, error) {
 		all, err := r.octavia.Tagged(ctx, r.names.OwnerTag)
 		found := map[string][]string{}
 		for i := range all {

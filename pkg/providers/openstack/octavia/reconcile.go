@@ -8,8 +8,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/await"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
-	"github.com/isthmus-cloud/isthmus/pkg/joint"
-	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/neutron"
+	"github.com/isthmus-cloud/isthmus/pkg/inventory"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/octavia/plan"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/octavia/wire"
 )
@@ -47,31 +46,6 @@ type report struct {
 	created  bool
 	readTree bool   // the load balancer's children were read, not remembered
 	address  string // the floating IP by which the Service is reached, "" for none
-}
-
-// phase is what can be done with a load balancer.
-type phase int
-
-const (
-	phaseAbsent phase = iota
-	phasePending
-	phaseReady
-	phaseFailed
-	phaseDeleting
-)
-
-func (r *reconciliation) phase() phase {
-	switch {
-	case r.lb == nil:
-		return phaseAbsent
-	case r.lb.Status == stateDeleting:
-		return phaseDeleting
-	case r.lb.IsPending():
-		return phasePending
-	case r.lb.Status == plan.StateError:
-		return phaseFailed
-	}
-	return phaseReady
 }
 
 const stateDeleting = "PENDING_DELETE"
@@ -166,44 +140,13 @@ func defaultWaits() waits {
 	return waits{first: p.First, most: p.Most, gap: p.Gap, total: 5 * time.Second, brief: time.Second, retry: p.Retry, turn: 20 * time.Second}
 }
 
-// Attach implements cloud.Waiting.
-func (l *LoadBalancers) Attach(ctx context.Context, again func(cloud.LoadBalancerRef)) {
-	l.waiter().Attach(ctx, again)
-	l.groups().Attach(ctx, again)
-}
-
-// waiter looks at all load balancers that Octavia works on.
-func (l *LoadBalancers) waiter() *await.Waiter[*plan.LoadBalancer] {
-	l.start()
-	return l.await
-}
-
-// groups are the managed security groups.
-func (l *LoadBalancers) groups() *neutron.SecurityGroups {
-	l.start()
-	return l.security
-}
-
-// portWaiters is how many operations wait for the change of ports that they share: few of those that
-// gather for it, so that all can come.
-const portWaiters = 8
-
-// start makes what waits for the cloud.
-func (l *LoadBalancers) start() {
-	l.once.Do(func() {
-		w := l.waits
-		l.await = await.New((&look{octavia: l.octavia}).poll, await.Pace{First: w.first, Most: w.most, Gap: w.gap, Retry: w.retry})
-		l.security = neutron.NewSecurityGroups(l.c, joint.Options{Quiet: w.first, Wait: w.brief, Waiters: portWaiters, Retry: w.retry})
-	})
-}
-
 // look looks at load balancers that Octavia works on.
 type look struct {
 	octavia *wire.Octavia
 
 	// listed are those that the last list had, by scope: that the next one lacks them, and not all,
 	// says that they are gone. That a list lacks any other one proves nothing.
-	listed memory[string, map[string]*plan.LoadBalancer]
+	listed inventory.Memory[string, map[string]*plan.LoadBalancer]
 }
 
 // poll returns those that are not pending any more, nil for one that is gone: one by itself, several
@@ -225,8 +168,8 @@ func (p *look) poll(ctx context.Context, ids []string) (map[string]*plan.LoadBal
 	for i := range all {
 		seen[all[i].ID] = &all[i]
 	}
-	before, _ := p.listed.get(c.Scope(), time.Now())
-	p.listed.put(c.Scope(), seen, time.Now(), time.Now().Add(workTTL))
+	before, _ := p.listed.Get(c.Scope(), time.Now())
+	p.listed.Put(c.Scope(), seen, time.Now(), time.Now().Add(workTTL))
 	for _, id := range ids {
 		switch lb := seen[id]; {
 		case lb != nil && !lb.IsPending():
@@ -281,7 +224,7 @@ func (r *reconciliation) wait(ctx context.Context, id string, patience time.Dura
 
 // keepWork has the Service's next operation go on with this one's work.
 func (r *reconciliation) keepWork() {
-	r.underway.put(r.ref.Key(), r.work, r.now(), r.now().Add(workTTL))
+	r.underway.Put(r.ref.Key(), r.work, r.now(), r.now().Add(workTTL))
 }
 
 // waitActive waits until Octavia has done its work on the load balancer.
@@ -342,7 +285,7 @@ const workTTL = 15 * time.Minute
 // resume waits for what the Service's operation before has waited for in vain. It is nil when there
 // is nothing, or nothing any more that this one can go on with.
 func (r *reconciliation) resume(ctx context.Context) (*holding, error) {
-	before, ok := r.underway.take(r.ref.Key(), r.now())
+	before, ok := r.underway.Take(r.ref.Key(), r.now())
 	if id := r.service.LoadBalancerID; !ok || before.deleting || id != "" && id != before.id {
 		return nil, nil
 	}
@@ -361,7 +304,7 @@ func (r *reconciliation) resume(ctx context.Context) (*holding, error) {
 
 // resumeDeletion is resume for a deletion. It reports whether all that was waited for is gone.
 func (r *reconciliation) resumeDeletion(ctx context.Context) (bool, error) {
-	before, ok := r.underway.take(r.ref.Key(), r.now())
+	before, ok := r.underway.Take(r.ref.Key(), r.now())
 	if !ok {
 		return false, nil
 	}
@@ -371,6 +314,6 @@ func (r *reconciliation) resumeDeletion(ctx context.Context) (bool, error) {
 		r.work = work{}
 		return false, err
 	}
-	r.trees.forget(before.id)
+	r.trees.Forget(before.id)
 	return true, nil
 }

@@ -41,7 +41,7 @@ func (r *reconciliation) releaseAll(ctx context.Context) error {
 		made = made || h.role == plan.Owner
 	}
 	for _, h := range held {
-		r.trees.forget(h.lb.ID)
+		r.trees.Forget(h.lb.ID)
 	}
 	if made {
 		return nil
@@ -89,25 +89,17 @@ func (r *reconciliation) release(ctx context.Context) error {
 // one that came within a second of our own last change does not show in updated_at.
 func (r *reconciliation) isShared(ctx context.Context) (bool, error) {
 	switch {
-	case r.phase() == phaseDeleting:
+	case r.lb.Status == stateDeleting:
 		return false, nil
 	case len(r.work.names.OtherServices(r.lb.Tags)) > 0:
 		return true, nil
 	}
-	tree := &plan.Tree{}
-	if k, ok := r.trees.of(r.lb, r.now()); ok && k.tree.HasAll(r.lb.Listeners...) {
-		tree = k.tree
-	} else {
-		listeners, err := r.octavia.Listeners(ctx, r.lb.ID)
-		if err != nil {
-			return false, err
-		}
-		for _, l := range listeners {
-			tree.Listeners = append(tree.Listeners, l.Node(nil))
-		}
-		if !tree.HasAll(r.lb.Listeners...) {
-			return false, r.retryLater("the list of load balancer %s's listeners lacks some that it has", r.lb.ID)
-		}
+	tree, err := r.listeners(ctx, r.lb, r.lb.Listeners...)
+	if err != nil {
+		return false, err
+	}
+	if !tree.HasAll(r.lb.Listeners...) {
+		return false, r.retryLater("the list of load balancer %s's listeners lacks some that it has", r.lb.ID)
 	}
 	return slices.ContainsFunc(tree.Listeners, func(l *plan.Listener) bool { return !r.work.names.IsOurs(l, plan.Owner) }), nil
 }
@@ -151,7 +143,7 @@ func (r *reconciliation) deleteFIPs(ctx context.Context, lb *plan.LoadBalancer) 
 
 // deleteOwn deletes the load balancer that was made for the Service.
 func (r *reconciliation) deleteOwn(ctx context.Context) error {
-	if r.phase() == phaseDeleting {
+	if r.lb.Status == stateDeleting {
 		return r.waitGone(ctx, r.lb.ID)
 	}
 	// In state ERROR it can be deleted, too.

@@ -3,6 +3,7 @@ package octavia
 import (
 	"net/http"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -340,8 +341,10 @@ func TestTreeCacheForgets(t *testing.T) {
 	c.keep(&plan.LoadBalancer{ID: "a"}, known{readAt: now}, now)
 	now = now.Add(treeTTL + time.Second)
 	c.keep(&plan.LoadBalancer{ID: "b"}, known{readAt: now}, now)
-	if _, ok := c.entries["a"]; ok || len(c.entries) != 1 {
-		t.Errorf("entries %v, want b only", c.entries)
+	left := map[string]int{}
+	entries(reflect.ValueOf(&c), "", left)
+	if _, ok := c.Get("b", now); !ok || left[".Memory.entries"] != 1 {
+		t.Errorf("%v are left, want b only", left)
 	}
 }
 

@@ -34,29 +34,27 @@ func (r *reconciliation) lock(ctx context.Context) error {
 // settle brings a load balancer into a state in which it takes changes: it waits for work
 // that is under way, and gives up one that failed before it ever served anybody.
 func (r *reconciliation) settle(ctx context.Context) error {
-	switch r.phase() {
-	case phaseDeleting:
-		id := r.lb.ID
-		if err := r.waitGone(ctx, id); err != nil {
+	switch lb := r.lb; {
+	case lb == nil:
+	case lb.Status == stateDeleting:
+		if err := r.waitGone(ctx, lb.ID); err != nil {
 			return err
 		}
 		if r.work.role == plan.Tenant {
-			return cloud.Errorf(cloud.KindInvalid, "annotation %s: load balancer %s was deleted; remove the annotation", plan.AnnLoadBalancerID, id)
+			return cloud.Errorf(cloud.KindInvalid, "annotation %s: load balancer %s was deleted; remove the annotation", plan.AnnLoadBalancerID, lb.ID)
 		}
 		r.lb = nil
-	case phasePending:
-		id := r.lb.ID
+	case lb.IsPending():
 		err := r.waitIdle(ctx)
 		if err == nil || cloud.KindOf(err) == cloud.KindRetryAfter {
 			return err
 		}
-		if r.lb, err = r.octavia.Get(ctx, id); err != nil {
+		if r.lb, err = r.octavia.Get(ctx, lb.ID); err != nil {
 			return err
 		}
 		return r.settle(ctx)
-	case phaseFailed:
+	case lb.Status == plan.StateError:
 		return r.giveUp(ctx)
-	case phaseAbsent, phaseReady:
 	}
 	return nil
 }
@@ -382,7 +380,7 @@ func (r *reconciliation) pendingOr(ctx context.Context, err error) error {
 
 // forgetReads forgets what was read of a load balancer that is about to be changed.
 func (r *reconciliation) forgetReads(id string) {
-	r.trees.forget(id)
+	r.trees.Forget(id)
 	r.leaveSnapshot(id)
 	r.waiter().Forget(r.ref, id)
 }

@@ -194,8 +194,10 @@ func TestServiceGoesOnWithoutLookingItUpWhenOctaviaIsDone(t *testing.T) {
 	op("members", "", func() error { return x.lbs.UpdateMembers(testContext(t), x.spec) })
 	op("delete", "", func() error { return x.lbs.Delete(testContext(t), x.spec) })
 	x.wantNothing("after the deletion")
-	if n := x.lbs.waiter().Len(); n != 0 || len(x.lbs.underway.entries) != 0 {
-		t.Errorf("remembered are still %d waits and %d works", n, len(x.lbs.underway.entries))
+	works := map[string]int{}
+	entries(reflect.ValueOf(&x.lbs.underway), "", works)
+	if n := x.lbs.waiter().Len(); n != 0 || works[".entries"] != 0 {
+		t.Errorf("remembered are still %d waits and %d works", n, works[".entries"])
 	}
 }
 

@@ -63,14 +63,8 @@ const (
 // Annotations is the vocabulary of Service annotations under a configuration: the node selector
 // of cloud.conf is the default of the annotation.
 func Annotations(cfg *config.LoadBalancer) []cloud.Annotation {
-	out := addressAnnotations()
-	out = append(out, listenerAnnotations()...)
-	return append(out, memberAnnotations(cfg)...)
-}
-
-// addressAnnotations say where the load balancer is reached and which one it is.
-func addressAnnotations() []cloud.Annotation {
 	return []cloud.Annotation{
+		// Where the load balancer is reached and which one it is.
 		{Name: AnnInternal, Type: cloud.TypeBool, Default: "false", Doc: "Give the load balancer no floating IP. `[LoadBalancer] internal-lb = true` goes before it."},
 		{Name: AnnClass, Type: cloud.TypeString, Doc: "Take networks and subnets from the section `[LoadBalancerClass \"…\"]` of cloud.conf, as `spec.loadBalancerClass` does; what it sets goes before the annotations."},
 		{Name: AnnFloatingNetworkID, Type: cloud.TypeUUID, RefuseNew: true, Default: "`[LoadBalancer] floating-network-id`, or the first external network with an IPv4 subnet", Doc: "External network of the floating IP."},
@@ -86,12 +80,8 @@ func addressAnnotations() []cloud.Annotation {
 		{Name: AnnHostname, Type: cloud.TypeHostname, Doc: "Host name to publish in the Service's status in place of the address."},
 		{Name: AnnFlavorID, Type: cloud.TypeUUID, RefuseNew: true, Default: "`[LoadBalancer] flavor-id`", Doc: "Octavia flavor; fixed at creation."},
 		{Name: AnnAvailabilityZone, Type: cloud.TypeString, Default: "`[LoadBalancer] availability-zone`", Doc: "Octavia availability zone; fixed at creation."},
-	}
-}
 
-// listenerAnnotations say how traffic is accepted.
-func listenerAnnotations() []cloud.Annotation {
-	return []cloud.Annotation{
+		// How traffic is accepted.
 		{Name: AnnSourceRanges, Type: cloud.TypeCIDRs, Doc: "Clients let in, used when `spec.loadBalancerSourceRanges` is empty."},
 		{Name: AnnConnectionLimit, Type: cloud.TypeInt, Min: -1, Max: maxConnections, Default: "-1", Doc: "Connections per listener; -1 for no limit."},
 		{Name: AnnTimeoutClient, Type: cloud.TypeInt, Max: maxTimeout, Default: "50000", Doc: "Inactivity of the client, in ms, after which a connection is closed; not with provider ovn."},
@@ -100,12 +90,8 @@ func listenerAnnotations() []cloud.Annotation {
 		{Name: AnnTimeoutInspect, Type: cloud.TypeInt, Max: maxTimeout, Default: "0", Doc: "Time to wait for more TCP packets to inspect, in ms; not with provider ovn."},
 		{Name: AnnForwardedFor, Type: cloud.TypeBool, Default: "false", Doc: "Make TCP listeners HTTP listeners that add the header X-Forwarded-For."},
 		{Name: AnnTLSContainerRef, Type: cloud.TypeString, Default: "`[LoadBalancer] default-tls-container-ref`", Doc: "Barbican container or secret of the certificate: TCP listeners end TLS."},
-	}
-}
 
-// memberAnnotations say how traffic reaches the Nodes.
-func memberAnnotations(cfg *config.LoadBalancer) []cloud.Annotation {
-	return []cloud.Annotation{
+		// How traffic reaches the Nodes.
 		{Name: AnnMemberSubnetID, Type: cloud.TypeUUID, Ignorable: true, Default: "`[LoadBalancer] member-subnet-id`, or the subnet that the members are in", Doc: "Subnet of the members; a change takes effect when the members change next. Provider ovn keeps the one that a member was made with."},
 		{Name: AnnMethod, Type: cloud.TypeEnum, RefuseNew: true, Enum: []string{config.MethodRoundRobin, config.MethodLeastConnections, config.MethodSourceIP, config.MethodSourceIPPort},
 			Default: "`[LoadBalancer] lb-method`", Doc: "Algorithm; provider ovn knows SOURCE_IP_PORT only, provider amphora all but that."},

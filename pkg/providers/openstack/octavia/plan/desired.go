@@ -166,8 +166,9 @@ func (b *treeBuilder) pool(i int, port cloud.LoadBalancerPort, listenerProtocol 
 	check := 0
 	if monitor, ok := b.Monitor(); ok {
 		monitor.Name = b.Names.monitor(i)
-		monitor.Type = b.monitorType(port)
-		if monitor.Type == MonitorHTTP {
+		monitor.Type = map[corev1.Protocol]string{ProtoTCP: MonitorTCP, ProtoUDP: MonitorUDP, ProtoSCTP: MonitorSCTP}[port.Protocol]
+		if b.Spec.HealthCheck != nil && !b.ovn {
+			monitor.Type = MonitorHTTP
 			monitor.Path, monitor.Method, monitor.Codes = b.Spec.HealthCheck.Path, http.MethodGet, "200"
 			check = int(b.Spec.HealthCheck.Port)
 		}
@@ -198,17 +199,4 @@ func (svc *Service) members(nodes []family.Member, port, check int) []Member {
 	}
 	SortMembers(out)
 	return out
-}
-
-func (b *treeBuilder) monitorType(port cloud.LoadBalancerPort) string {
-	switch {
-	case b.Spec.HealthCheck != nil && !b.ovn:
-		return MonitorHTTP
-	case port.Protocol == ProtoUDP:
-		return MonitorUDP
-	case port.Protocol == ProtoSCTP:
-		return MonitorSCTP
-	default:
-		return MonitorTCP
-	}
 }

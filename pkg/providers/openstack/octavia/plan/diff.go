@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/lb/family"
 	"github.com/isthmus-cloud/isthmus/pkg/marks"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
 )
@@ -399,4 +400,52 @@ func firstTouches(lb *LoadBalancer, next *Tree, changes []Change) []Change {
 		}
 	}
 	return append(first, changes...)
+}
+
+// A frozen spec is of a Service whose wish is not valid as a whole. What it has stays as it is, but
+// for the members of its pools, which follow the Nodes: a Node that goes must not keep its traffic,
+// whatever an annotation says.
+
+// followNodes brings the Nodes into the pools of the Service's listeners, at the Service's node port or, where
+// it has no such port any more, the one that the members have. No pool is emptied.
+func (d *treeDiff) followNodes(w *Desired) {
+	first, _ := family.Members(w.Spec.Members, w.IsIPv6())
+	second, _ := family.Members(w.Spec.Members, !w.IsIPv6())
+	for _, l := range d.next.Listeners {
+		p := l.Pool
+		if !d.names.IsOurs(l, d.role) || p == nil || !d.names.isPool(p.Name) {
+			continue
+		}
+		want, port, check, nodes := *p, 0, 0, first
+		if len(p.Members) > 0 {
+			port, check = p.Members[0].Port, p.Members[0].MonitorPort
+		}
+		if i := slices.IndexFunc(w.Spec.Ports, func(sp cloud.LoadBalancerPort) bool { return keyOf(sp) == l.Key() && sp.NodePort > 0 }); i >= 0 {
+			port = int(w.Spec.Ports[i].NodePort)
+		}
+		if w.Spec.HealthCheck != nil && p.Monitor != nil && p.Monitor.Type == MonitorHTTP {
+			check = int(w.Spec.HealthCheck.Port)
+		}
+		if w.Second && (d.ovn || l.Key().transport != ProtoTCP) {
+			nodes = slices.Concat(first, second)
+		}
+		want.Members = w.members(nodes, port, check)
+		if len(w.Spec.Members) == 0 {
+			want.Members = w.stillNodes(p.Members)
+		}
+		if port > 0 && len(want.Members) > 0 {
+			d.pool(p, &want)
+		}
+	}
+}
+
+// stillNodes are those of members that are Nodes: which of these the Service selects is not known.
+func (svc *Service) stillNodes(members []Member) []Member {
+	nodes := map[netip.Addr]bool{}
+	for _, c := range svc.Spec.Candidates {
+		for _, a := range c.Addresses {
+			nodes[a] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(members), func(m Member) bool { return !nodes[m.Endpoint().Addr()] })
 }

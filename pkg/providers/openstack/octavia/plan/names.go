@@ -291,9 +291,9 @@ func (n Names) FormerTags(lb *LoadBalancer) []string {
 // MayShare refuses a load balancer on which a Service of the same name is, in another cluster of the
 // same name: the listeners with the Service's tag are that one's, unless our cluster's mark is on one
 // of them. nil, and to be asked for the address, where the Service is not there: shown.
-func (n Names) MayShare(lb *LoadBalancer, listeners [][]string) error {
-	listeners = slices.DeleteFunc(listeners, func(tags []string) bool { return !slices.Contains(tags, n.LB) })
-	if len(listeners) == 0 || slices.ContainsFunc(listeners, func(tags []string) bool { return slices.Contains(tags, n.OwnerTag) }) {
+func (n Names) MayShare(lb *LoadBalancer, listeners []*Listener) error {
+	tagged := slices.DeleteFunc(slices.Clone(listeners), func(l *Listener) bool { return !slices.Contains(l.Tags, n.LB) })
+	if len(tagged) == 0 || slices.ContainsFunc(tagged, func(l *Listener) bool { return slices.Contains(l.Tags, n.OwnerTag) }) {
 		return nil
 	}
 	return cloud.Errorf(cloud.KindConflict,

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/lb/family"
+	"github.com/isthmus-cloud/isthmus/pkg/marks"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/providerid"
 )
@@ -162,7 +165,7 @@ func (svc *Service) protocols(s cloud.Settings) {
 	svc.monitorTimes()
 	seen := map[ListenerKey]int{}
 	for i, p := range svc.Spec.Ports {
-		k := (&Listener{Protocol: string(p.Protocol), Port: int(p.Port)}).Key()
+		k := keyOf(p)
 		if j, ok := seen[k]; ok {
 			svc.refuse(field.Invalid(field.NewPath("spec", "ports").Index(i), fmt.Sprintf("%d/%s", p.Port, p.Protocol), fmt.Sprintf("spec.ports[%d] is the same port", j)))
 		}
@@ -257,4 +260,189 @@ func (svc *Service) memberSubnetFor(ipv6 bool) string {
 		return ""
 	}
 	return svc.MemberSubnet
+}
+
+// Here is which of class, annotation and cloud.conf counts, field by field. The order is that of
+// the existing manager, whose load balancers are taken over, also where it is odd:
+//
+//   - VIP: the class, the annotation, cloud.conf; of an internal load balancer the annotation goes
+//     before the class. A section [LoadBalancerClass] without a name goes before all of them for
+//     Services without a class and for internal ones.
+//   - Members: the annotation, the class and cloud.conf's member-subnet-id; else cloud.conf's
+//     subnet-id, the annotation for the VIP, the class's subnet for it, or for members that come
+//     later the class's only. A subnet for VIPs is a member's only if it holds its address: there
+//     the existing manager cuts members off.
+//   - Floating IP: the class, the annotation, cloud.conf; a floating subnet's three keys count as a
+//     whole, and the ID goes before name and tags.
+
+// class is the name of the class, which spec.loadBalancerClass or the annotation picks.
+func (svc *Service) class() string {
+	name := svc.Spec.Settings.String(AnnClass, "")
+	if svc.Spec.Class != "" && name != "" && name != svc.Spec.Class {
+		svc.refuse(field.Invalid(cloud.AnnotationPath(AnnClass), name, fmt.Sprintf("spec.loadBalancerClass picks the class %q: remove the annotation", svc.Spec.Class)))
+	}
+	return cmp.Or(svc.Spec.Class, name)
+}
+
+// classOf is the section of the class of that name, an empty one where there is none, which is a
+// problem if it has a name.
+func (svc *Service) classOf(name string, classes map[string]*config.LoadBalancerClass) *config.LoadBalancerClass {
+	if c := classes[name]; c != nil {
+		return c
+	}
+	if name != "" {
+		path := cloud.AnnotationPath(AnnClass)
+		if svc.Spec.Class != "" {
+			path = field.NewPath("spec", "loadBalancerClass")
+		}
+		svc.refuse(field.Invalid(path, name, fmt.Sprintf("cloud.conf has no [LoadBalancerClass %q]; it has %s", name,
+			cmp.Or(strings.Join(ClassNames(classes), ", "), "none"))))
+	}
+	return &config.LoadBalancerClass{}
+}
+
+// ClassNames are the names of classes that Services can pick.
+func ClassNames(classes map[string]*config.LoadBalancerClass) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(classes)), func(name string) bool { return name == "" })
+}
+
+// places decides on networks and subnets. internal must be known.
+func (svc *Service) places(classes map[string]*config.LoadBalancerClass) {
+	s, lb, name := svc.Spec.Settings, svc.Config, svc.class()
+	class, first := &config.LoadBalancerClass{}, svc.classOf("", classes)
+	if name != "" {
+		class = svc.classOf(name, classes)
+		if !svc.Internal {
+			first = class
+		}
+	}
+	vipSubnet := s.String(AnnSubnetID, "")
+	svc.VIP.SubnetID = cmp.Or(first.SubnetID, vipSubnet, class.SubnetID, lb.SubnetID)
+	svc.VIP.NetworkID = cmp.Or(first.NetworkID, s.String(AnnNetworkID, ""), class.NetworkID, lb.NetworkID)
+
+	svc.MemberSubnet = cmp.Or(s.String(AnnMemberSubnetID, ""), class.MemberSubnetID, lb.MemberSubnetID)
+	svc.LikelySubnet = cmp.Or(lb.SubnetID, vipSubnet, class.SubnetID)
+	svc.likelySubnetLater = cmp.Or(lb.SubnetID, vipSubnet)
+	if name != "" {
+		svc.likelySubnetLater = cmp.Or(lb.SubnetID, class.SubnetID)
+	}
+
+	svc.FloatingIP.NetworkID = cmp.Or(class.FloatingNetworkID, s.String(AnnFloatingNetworkID, lb.FloatingNetworkID))
+	svc.FloatingIP.floatingSubnet = cmp.Or(
+		floatingSubnet{class.FloatingSubnetID, class.FloatingSubnet, class.FloatingSubnetTags},
+		floatingSubnet{s.String(AnnFloatingSubnetID, ""), s.String(AnnFloatingSubnet, ""), s.String(AnnFloatingSubnetTags, "")},
+		floatingSubnet{lb.FloatingSubnetID, lb.FloatingSubnet, lb.FloatingSubnetTags})
+	if id := svc.FloatingIP.SubnetID; id != "" {
+		svc.FloatingIP.floatingSubnet = floatingSubnet{SubnetID: id}
+	}
+}
+
+// A Service that names, by the annotation load-balancer-id, a load balancer that was not made
+// for it shares it as it is: its addresses are the business of the Service that it was made
+// for, or of the user. A sharer adds and removes none: by a floating IP of its own it would
+// publish the ports of everybody on an internal load balancer to the internet.
+//
+// So it must have the exposure that the load balancer has. That is decided before anything is
+// made for it. When it changes later the sharer's listeners and members are kept up to date
+// all the same, and its error or warning says what is wrong.
+
+// Exposure is how a Service is reached.
+type Exposure struct {
+	// FloatingIP is the address by which it is, "" for none.
+	FloatingIP string
+	Warning    string
+	// Refused is the answer when all else that the Service wants is done.
+	Refused error
+}
+
+// SharedExposure is how a sharer is reached on a load balancer with these floating IPs. An error keeps a
+// Service off that has not joined yet.
+func (d *Desired) SharedExposure(lb *LoadBalancer, attached []string) (Exposure, error) {
+	joined := slices.Contains(lb.Tags, d.Names.LB)
+	published := d.Published()
+	reached := func(a string) bool { return slices.Contains(published, a) }
+	var refusal error
+	switch {
+	case d.Internal && len(attached) > 0:
+		refusal = cloud.Errorf(cloud.KindConflict, "load balancer %s is reached from outside by the floating IP %s, and the Service is to be internal: use an internal load balancer, or remove the annotation %s to get one of its own",
+			lb.ID, attached[0], AnnLoadBalancerID)
+		if joined && !slices.ContainsFunc(attached, reached) { // otherwise it keeps the address by which clients reach it
+			return Exposure{Warning: refusal.Error()}, nil
+		}
+	case !d.HasFIP() || !isIPv4(lb.VIPAddress) && !isIPv4(lb.SecondAddress()):
+		return Exposure{}, nil
+	case len(attached) == 0:
+		refusal = cloud.Errorf(cloud.KindConflict, "load balancer %s has no floating IP, and only the Service that it was made for may give it one, as it concerns all who share it: let that Service be external, attach a floating IP to port %s, or let this Service be internal (annotation %s)",
+			lb.ID, lb.VIPPortID, AnnInternal)
+	}
+	switch {
+	case refusal != nil && joined:
+		return Exposure{Refused: refusal}, nil
+	case refusal != nil:
+		return Exposure{}, refusal
+	}
+	wanted := d.FloatingIP.Address
+	out := Exposure{FloatingIP: attached[0]}
+	for _, a := range attached {
+		if wanted.IsValid() && a == wanted.String() {
+			return Exposure{FloatingIP: a}, nil
+		}
+		if reached(a) {
+			out.FloatingIP = a
+		}
+	}
+	if wanted.IsValid() {
+		out.Warning = fmt.Sprintf("spec.loadBalancerIP %s has no effect: load balancer %s was not made for this Service and has the floating IP %s", wanted, lb.ID, out.FloatingIP)
+	}
+	return out, nil
+}
+
+// MayExpose refuses the owner of an internal load balancer a floating IP while others share
+// it: whoever came to it when it was internal may rely on that. One that it had before, and
+// lost, it gets again, if the Service's status shows it: what annotations say is its user's word.
+func (d *Desired) MayExpose(lb *LoadBalancer) error {
+	sharers := d.Names.OtherServices(lb.Tags)
+	if len(sharers) == 0 || slices.ContainsFunc(d.Spec.CurrentIngress, func(in corev1.LoadBalancerIngress) bool {
+		return isIPv4(in.IP) && in.IP != lb.VIPAddress && in.IP != lb.SecondAddress()
+	}) {
+		return nil
+	}
+	return cloud.Errorf(cloud.KindConflict, "load balancer %s gets no floating IP while it is shared: it would publish %s as well; give those a load balancer of their own first, or let this Service be internal (annotation %s)",
+		lb.ID, strings.Join(sharers, ", "), AnnInternal)
+}
+
+// Claim is the load balancer's tags with those that the Service marks it with: as used by it and, of its
+// owner, as the cluster's. An error keeps one more off that is shared by too many.
+func (d *Desired) Claim(lb *LoadBalancer, role Role) ([]string, error) {
+	tags := d.Names.Mark(lb.Tags, role)
+	if others := d.Names.OtherServices(lb.Tags); role == Tenant && len(tags) > len(lb.Tags) && len(others) >= d.Config.MaxSharedLB {
+		return nil, cloud.Errorf(cloud.KindConflict, "load balancer %s is shared by %d Services already, and [LoadBalancer] max-shared-lb is %d: use another one or raise the limit",
+			lb.ID, len(others), d.Config.MaxSharedLB)
+	}
+	return tags, nil
+}
+
+// Mark adds the tags that say whose a load balancer is.
+func (n Names) Mark(tags []string, role Role) []string {
+	if tags = marks.Add(tags, n.LB); role == Owner {
+		tags = marks.Add(tags, n.OwnerTag)
+	}
+	return tags
+}
+
+// Knows reports whether the Service may change the members of a load balancer: one that has its tag. A
+// frozen one has it beyond doubt as its owner or, as a tenant, by its tag and our cluster's mark or the
+// ID in its annotation.
+func (svc *Service) Knows(lb *LoadBalancer, names Names, role Role) bool {
+	tagged := slices.Contains(lb.Tags, names.LB)
+	if !svc.Spec.Frozen {
+		return tagged
+	}
+	return role == Owner || tagged && (slices.Contains(lb.Tags, names.OwnerTag) || svc.LoadBalancerID == lb.ID)
+}
+
+// IsNewborn reports whether the creation of a load balancer of ours may have been cut off before it
+// served anybody: its ID is published when nothing is left to be done.
+func (d *Desired) IsNewborn(lb *LoadBalancer) bool {
+	return lb.Name == d.Names.LB && slices.Contains(lb.Tags, d.Names.OwnerTag) && d.LoadBalancerID == ""
 }

@@ -167,6 +167,11 @@ func (l *Listener) Key() ListenerKey {
 	return k
 }
 
+// keyOf is the key of the listener that a Service's port has.
+func keyOf(p cloud.LoadBalancerPort) ListenerKey {
+	return (&Listener{Protocol: string(p.Protocol), Port: int(p.Port)}).Key()
+}
+
 // Endpoint is the member's address and port.
 func (m Member) Endpoint() netip.AddrPort {
 	addr, _ := netip.ParseAddr(m.Address) // the zero address for what Octavia could not have sent
