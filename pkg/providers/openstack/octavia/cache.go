@@ -138,7 +138,7 @@ func (r *reconciliation) fromSnapshot(ctx context.Context) *plan.LoadBalancer {
 // snapshotOf is what a snapshot and the status tree tell of a load balancer, nil when they do
 // not agree on it.
 func (r *reconciliation) snapshotOf(ctx context.Context, id string) (*plan.LoadBalancer, *known, error) {
-	snap, err := r.snapshot(ctx)
+	snap, err := r.snapshots.Read(r.octavia.Scope(), r.now, snapshotAge, func() (*snapshot, error) { return r.readSnapshot(ctx) })
 	if err != nil {
 		return nil, nil, err
 	}
@@ -174,11 +174,6 @@ func (r *reconciliation) snapshotOf(ctx context.Context, id string) (*plan.LoadB
 func isRecent(lb *plan.LoadBalancer, at time.Time) bool {
 	updated, err := time.Parse("2006-01-02T15:04:05", lb.UpdatedAt)
 	return err != nil || at.Sub(updated).Abs() < timestampStep
-}
-
-// snapshot returns one that is not too old; operations that need one at the same time share it.
-func (r *reconciliation) snapshot(ctx context.Context) (*snapshot, error) {
-	return r.snapshots.Read(r.octavia.Scope(), r.now, snapshotAge, func() (*snapshot, error) { return r.readSnapshot(ctx) })
 }
 
 func (r *reconciliation) readSnapshot(ctx context.Context) (*snapshot, error) {

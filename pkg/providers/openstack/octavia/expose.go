@@ -197,12 +197,9 @@ func (r *reconciliation) removeFIPs(ctx context.Context, keep bool) (left string
 // external network to take it from.
 func (r *reconciliation) createFIP(ctx context.Context) (string, error) {
 	wanted := r.service.FloatingIP
-	network := wanted.NetworkID
-	if network == "" {
-		var err error
-		if network, err = r.subnets.External(ctx); err != nil {
-			return "", err
-		}
+	network, err := r.floatingNetwork(ctx)
+	if err != nil {
+		return "", err
 	}
 	if network == "" {
 		r.warnings = append(r.warnings, "there is no external network for a floating IP, so that the address of the VIP is published; set [LoadBalancer] floating-network-id in cloud.conf or the annotation "+plan.AnnFloatingNetworkID)
@@ -235,6 +232,14 @@ func (r *reconciliation) createFIP(ctx context.Context) (string, error) {
 		return "", errs[0]
 	}
 	return "", errors.Join(errs...)
+}
+
+// floatingNetwork is where floating IPs come from, "" for nowhere.
+func (r *reconciliation) floatingNetwork(ctx context.Context) (string, error) {
+	if id := r.service.FloatingIP.NetworkID; id != "" {
+		return id, nil
+	}
+	return r.subnets.External(ctx)
 }
 
 // fipSubnets are the subnets to try for a floating IP, "" for whichever Neutron takes.
@@ -275,15 +280,13 @@ func (r *reconciliation) fipSubnets(ctx context.Context, network string) ([]stri
 // checkFloatingSubnet refuses a floating subnet that there is not, or that is of another network,
 // before a load balancer is made for which there would be no address.
 func (r *reconciliation) checkFloatingSubnet(ctx context.Context) error {
-	id, network := r.service.FloatingIP.SubnetID, r.service.FloatingIP.NetworkID
+	id := r.service.FloatingIP.SubnetID
 	if id == "" || r.service.Internal || r.service.IsIPv6() {
 		return nil
 	}
-	if network == "" {
-		var err error
-		if network, err = r.subnets.External(ctx); err != nil || network == "" {
-			return err
-		}
+	network, err := r.floatingNetwork(ctx)
+	if err != nil || network == "" {
+		return err
 	}
 	is, err := r.subnets.NetworkOf(ctx, id)
 	switch {

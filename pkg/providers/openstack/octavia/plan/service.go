@@ -256,7 +256,7 @@ func (svc *Service) ServerAt(addr netip.Addr) string {
 // memberSubnetFor is the subnet that the configuration names for members of the family, ""
 // when it is to be found out.
 func (svc *Service) memberSubnetFor(ipv6 bool) string {
-	if svc.MemberSubnet == "" || svc.memberCIDR.IsValid() && svc.memberCIDR.Addr().Is6() != ipv6 {
+	if svc.memberCIDR.IsValid() && svc.memberCIDR.Addr().Is6() != ipv6 {
 		return ""
 	}
 	return svc.MemberSubnet
@@ -424,10 +424,10 @@ func (d *Desired) Claim(lb *LoadBalancer, role Role) ([]string, error) {
 
 // Mark adds the tags that say whose a load balancer is.
 func (n Names) Mark(tags []string, role Role) []string {
-	if tags = marks.Add(tags, n.LB); role == Owner {
-		tags = marks.Add(tags, n.OwnerTag)
+	if role == Owner {
+		return marks.Add(tags, n.LB, n.OwnerTag)
 	}
-	return tags
+	return marks.Add(tags, n.LB)
 }
 
 // Knows reports whether the Service may change the members of a load balancer: one that has its tag. A
