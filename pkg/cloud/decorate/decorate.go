@@ -42,7 +42,9 @@ func New(p *cloud.Provider, o caller.Options) (*Provider, error) {
 	d := &Provider{Provider: *p, Nodes: instancecache.New(p.Instances, c), reads: batcher.NewWork()}
 	d.Instances = nil
 	if d.Owns == nil {
-		d.Owns = ownsScheme(p.Name)
+		d.Owns = func(n *corev1.Node) bool {
+			return n.Spec.ProviderID == "" || strings.HasPrefix(n.Spec.ProviderID, p.Name+"://")
+		}
 	}
 	if p.LoadBalancers != nil {
 		d.LoadBalancers = &loadBalancers{next: p.LoadBalancers, call: c}
@@ -54,13 +56,6 @@ func New(p *cloud.Provider, o caller.Options) (*Provider, error) {
 		d.Volumes = newVolumes(p.Volumes, c, d.reads)
 	}
 	return d, nil
-}
-
-// ownsScheme is cloud.Provider.Owns of a cloud that has none.
-func ownsScheme(name string) func(*corev1.Node) bool {
-	return func(n *corev1.Node) bool {
-		return n.Spec.ProviderID == "" || strings.HasPrefix(n.Spec.ProviderID, name+"://")
-	}
 }
 
 // EndLease is Close for all but Volumes, which every replica may read for its webhooks,

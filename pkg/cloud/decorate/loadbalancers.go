@@ -21,10 +21,7 @@ type loadBalancers struct {
 // be answered with the object that its predecessor had.
 type lbKey struct{ cluster, namespace, name string }
 
-var (
-	_ cloud.LoadBalancers = (*loadBalancers)(nil)
-	_ cloud.Waiting       = (*loadBalancers)(nil)
-)
+var _ cloud.Waiting = (*loadBalancers)(nil)
 
 // Attach implements cloud.Waiting, for a cloud that may not.
 func (l *loadBalancers) Attach(ctx context.Context, again func(cloud.LoadBalancerRef)) {

@@ -14,8 +14,6 @@ type routes struct {
 	call *caller.Caller
 }
 
-var _ cloud.Routes = (*routes)(nil)
-
 // List implements cloud.Routes.
 func (r *routes) List(ctx context.Context, cluster cloud.Cluster) (list []cloud.Route, err error) {
 	err = r.call.Do(ctx, caller.Operation{Ability: "routes", Name: "list"}, func(ctx context.Context) (err error) {

@@ -29,8 +29,6 @@ type volumes struct {
 	reads *batcher.Batcher[cloud.VolumeRef, cloud.Result[*cloud.Volume]]
 }
 
-var _ cloud.Volumes = (*volumes)(nil)
-
 func newVolumes(next cloud.Volumes, c *caller.Caller, w *batcher.Work) *volumes {
 	return &volumes{Volumes: next, call: c, reads: batcher.New[cloud.VolumeRef, cloud.Result[*cloud.Volume]](
 		batcher.Options{Work: w, Window: volumesWindow, Reads: volumeReads, Clock: c.Clock})}

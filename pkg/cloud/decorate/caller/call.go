@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -26,14 +27,11 @@ type Options struct {
 }
 
 func (o Options) withDefaults() (Options, error) {
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
-	if o.Metrics != nil {
-		return o, nil
-	}
+	o.Clock = cmp.Or[clock.Clock](o.Clock, clock.RealClock{})
 	var err error
-	o.Metrics, err = NewMetrics(nil)
+	if o.Metrics == nil {
+		o.Metrics, err = NewMetrics(nil)
+	}
 	return o, err
 }
 
@@ -152,10 +150,12 @@ func (c *Caller) once(ctx context.Context, op Operation, attempt func(context.Co
 	inFlight := c.Metrics.inFlight.WithLabelValues(c.Provider, op.Ability, op.Name)
 	inFlight.Inc()
 	defer inFlight.Dec()
-	began := c.Clock.Now()
+	began, kind := c.Clock.Now(), "OK"
 	err := attempt(ctx)
-	c.Metrics.calls.WithLabelValues(c.Provider, op.Ability, op.Name, outcome(err)).
-		Observe(c.Clock.Since(began).Seconds())
+	if err != nil {
+		kind = cloud.KindOf(err).String()
+	}
+	c.Metrics.calls.WithLabelValues(c.Provider, op.Ability, op.Name, kind).Observe(c.Clock.Since(began).Seconds())
 	return err
 }
 
@@ -174,19 +174,7 @@ func (c *Caller) gaveUp(op Operation, last, why error, attempts int, began time.
 
 // retryable: another attempt may help, and only time or reading again is needed for it.
 func retryable(k cloud.Kind) bool {
-	switch k {
-	case cloud.KindThrottled, cloud.KindUnknown, cloud.KindUnavailable, cloud.KindStale:
-		return true
-	}
-	return false
-}
-
-// outcome is err as the label kind has it.
-func outcome(err error) string {
-	if err == nil {
-		return "OK"
-	}
-	return cloud.KindOf(err).String()
+	return k == cloud.KindThrottled || k == cloud.KindUnknown || k == cloud.KindUnavailable || k == cloud.KindStale
 }
 
 // backoff is the wait after the nth attempt: full jitter.
@@ -212,24 +200,21 @@ func Batch[K comparable, V any](ctx context.Context, c *Caller, op Operation, ke
 		if len(answers) != len(ask) {
 			err := fmt.Errorf("%s %s: provider %s gave %d answers to %d questions, which is a bug in it",
 				op.Ability, op.Name, c.Provider, len(answers), len(ask))
-			answers = make([]cloud.Result[V], len(ask))
-			for i := range answers {
-				answers[i].Err = err
-			}
+			answers = slices.Repeat([]cloud.Result[V]{{Err: err}}, len(ask))
 		}
 		var again []int
+		var askAgain []K
 		var worst error
 		for i, answer := range answers {
 			results[open[i]] = answer
-			worst = worse(worst, answer.Err)
+			if rank(answer.Err) > rank(worst) {
+				worst = answer.Err
+			}
 			if answer.Err != nil && retryable(cloud.KindOf(answer.Err)) {
-				again = append(again, open[i])
+				again, askAgain = append(again, open[i]), append(askAgain, ask[i])
 			}
 		}
-		open, ask = again, make([]K, len(again))
-		for i, k := range again {
-			ask[i] = keys[k]
-		}
+		open, ask = again, askAgain
 		return worst
 	})
 	for _, k := range open { // what failed, with all that do knows; what was never tried
@@ -238,15 +223,8 @@ func Batch[K comparable, V any](ctx context.Context, c *Caller, op Operation, ke
 	return results
 }
 
-// worse picks the error by which a batch is judged: throttling first, then what may pass
+// rank orders the errors of a batch, which is judged by the highest: throttling, then what may pass
 // with time, then what will not. Not found is an answer.
-func worse(a, b error) error {
-	if rank(b) > rank(a) {
-		return b
-	}
-	return a
-}
-
 func rank(err error) int {
 	if err == nil {
 		return 0

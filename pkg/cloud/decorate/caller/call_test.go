@@ -185,9 +185,9 @@ func TestBatchRetriesOnlyWhatFailed(t *testing.T) {
 		}
 		var got []string
 		for _, r := range results {
-			got = append(got, fmt.Sprint(r.Value, " ", outcome(r.Err), " ", r.Err))
+			got = append(got, fmt.Sprint(r.Value, " ", cloud.KindOf(r.Err), " ", r.Err))
 		}
-		want := []string{"10 OK <nil>", "0 NotFound 2", "0 Denied 3", "40 OK <nil>", "50 OK <nil>", "0 Unknown key 6"}
+		want := []string{"10 Unknown <nil>", "0 NotFound 2", "0 Denied 3", "40 Unknown <nil>", "50 Unknown <nil>", "0 Unknown key 6"}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("results (-want +got):\n%s", diff)
 		}

@@ -136,14 +136,10 @@ func (t *Traffic) turn(key gateKey) (shut, turn time.Duration) {
 		return shut, 0
 	}
 	if rate := g.rate(now); rate > 0 {
-		at := g.next
-		if at.Before(now) {
-			at = now
-		}
-		if turn = at.Sub(now); turn > queueMost {
+		if turn = max(g.next.Sub(now), 0); turn > queueMost {
 			return 0, turn
 		}
-		g.next = at.Add(time.Duration(float64(time.Second) / rate))
+		g.next = now.Add(turn + time.Duration(float64(time.Second)/rate))
 	}
 	g.count(now)
 	return 0, turn
@@ -179,11 +175,7 @@ func (t *Traffic) refused(key gateKey, began time.Time, wait time.Duration) {
 
 // rate is how many requests a second may go now; 0 is no limit.
 func (g *gate) rate(now time.Time) float64 {
-	opened := g.halved
-	if g.until.After(opened) {
-		opened = g.until
-	}
-	open := max(now.Sub(opened), 0)
+	open := max(min(now.Sub(g.halved), now.Sub(g.until)), 0)
 	if g.limit == 0 || open > recovered {
 		return 0
 	}

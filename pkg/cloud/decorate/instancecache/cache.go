@@ -1,6 +1,7 @@
 package instancecache
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,13 +40,8 @@ type Peers struct {
 	Ahead time.Duration
 }
 
-// ahead is Ahead of others, which may be nil.
-func (p *Peers) ahead() time.Duration {
-	if p == nil {
-		return 0
-	}
-	return p.Ahead
-}
+// nobody is what nil Peers mean.
+var nobody = &Peers{}
 
 // Cache asks cloud.Instances on behalf of controllers that go node by node.
 type Cache struct {
@@ -112,6 +108,7 @@ func (c *Cache) Lookup(ctx context.Context, ref cloud.InstanceRef, maxAge time.D
 	if c.nodes != nil && c.guard.Engaged() {
 		others = c.nodes // so that each batch serves to count them, too
 	}
+	others = cmp.Or(others, nobody)
 	b, instance, err := c.join(ctx, ref, maxAge, others)
 	if b != nil {
 		select {
@@ -145,7 +142,7 @@ func (c *Cache) join(ctx context.Context, ref cloud.InstanceRef, maxAge time.Dur
 	if c.work.Closed() {
 		return nil, nil, batcher.ErrClosed
 	}
-	switch state, e := c.known.get(ref, c.call.Clock.Now(), maxAge, others.ahead()); state {
+	switch state, e := c.known.get(ref, c.call.Clock.Now(), maxAge, others.Ahead); state {
 	case present:
 		c.known.tell(ref)
 		c.hits.Inc()
@@ -194,7 +191,7 @@ func (b *batch) add(ref cloud.InstanceRef, maxAge time.Duration, others *Peers) 
 		b.wanted[ref] = true
 		b.asked = append(b.asked, ref)
 	}
-	if others != nil && others.List != nil {
+	if others.List != nil {
 		b.prefetches[prefetch{others, maxAge}] = true
 	}
 }
