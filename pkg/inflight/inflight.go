@@ -1,5 +1,5 @@
-// Package inflight bounds how many requests of a kind are under way at a time, by what the service shows
-// that it can do at a time.
+// Package inflight bounds how many requests of a kind are under way at a time: Limit by what the service
+// shows that it can do at a time, Each by a number.
 //
 // It does not know how often a service may be asked, which the service says itself (cloud.Traffic), and
 // does not repeat anything.

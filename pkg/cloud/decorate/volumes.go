@@ -3,13 +3,13 @@ package decorate
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/isthmus-cloud/isthmus/pkg/batcher"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/caller"
+	"github.com/isthmus-cloud/isthmus/pkg/inflight"
 )
 
 const (
@@ -57,17 +57,11 @@ func (v *volumes) read(ctx context.Context, refs []cloud.VolumeRef) map[cloud.Vo
 		func(ctx context.Context, refs []cloud.VolumeRef) []cloud.Result[*cloud.Volume] {
 			return caller.AllAnswered("a volume", v.Volumes.Find(ctx, refs))
 		})
-	var confirming errgroup.Group
-	confirming.SetLimit(volumeGets)
-	for k, ref := range refs {
+	inflight.Each(volumeGets, slices.All(refs), func(k int, ref cloud.VolumeRef) {
 		if cloud.IsNotFound(results[k].Err) {
-			confirming.Go(func() error {
-				results[k].Value, results[k].Err = v.Get(ctx, ref)
-				return nil
-			})
+			results[k].Value, results[k].Err = v.Get(ctx, ref)
 		}
-	}
-	_ = confirming.Wait() // every error is in its answer
+	})
 	out := make(map[cloud.VolumeRef]cloud.Result[*cloud.Volume], len(refs))
 	for k, ref := range refs {
 		out[ref] = results[k]

@@ -3,14 +3,15 @@ package cinder
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/inflight"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 	"github.com/isthmus-cloud/isthmus/pkg/text"
 )
@@ -35,8 +36,6 @@ type Volumes struct {
 	// as that is known: Cinder lists a whole project's, and cannot be asked for those of some IDs.
 	pages atomic.Int64
 }
-
-var _ cloud.Volumes = (*Volumes)(nil)
 
 // New makes the volumes of a region, none of them ours with ignoreZone.
 func New(c *api.Client, ignoreZone bool) *Volumes { return &Volumes{c: c, ignoreZone: ignoreZone} }
@@ -79,78 +78,41 @@ func (v *Volumes) Ref(pv *corev1.PersistentVolume) (cloud.VolumeRef, bool, error
 	return ref, true, nil
 }
 
-// Find implements cloud.Volumes: from a list where that is cheaper, else by reading each.
+// Find implements cloud.Volumes: from a list where that is cheaper, as far as is known, else by reading
+// each, some at a time.
 func (v *Volumes) Find(ctx context.Context, refs []cloud.VolumeRef) []cloud.Result[*cloud.Volume] {
-	ids := distinctIDs(refs)
-	answers := make(map[string]cloud.Result[*cloud.Volume], len(ids))
-	read := v.read
-	if v.listIsCheaper(len(ids)) {
-		read = v.listed
+	answers := make(map[string]*cloud.Result[*cloud.Volume], len(refs))
+	for _, ref := range refs {
+		answers[ref.ID] = &cloud.Result[*cloud.Volume]{}
 	}
-	for n, r := range read(ctx, ids) {
-		answers[ids[n]] = r
+	if len(answers) > pagePays*max(1, int(v.pages.Load())) {
+		v.list(ctx, answers)
+	} else {
+		inflight.Each(volumeReads, slices.All(slices.Sorted(maps.Keys(answers))), func(_ int, id string) {
+			answers[id].Value, answers[id].Err = v.Get(ctx, cloud.VolumeRef{ID: id})
+		})
 	}
 	out := make([]cloud.Result[*cloud.Volume], len(refs))
 	for n, ref := range refs {
-		out[n] = answers[ref.ID]
+		out[n] = *answers[ref.ID]
 	}
 	return out
 }
 
 // Get implements cloud.Volumes.
 func (v *Volumes) Get(ctx context.Context, ref cloud.VolumeRef) (*cloud.Volume, error) {
-	vol, err := v.get(ctx, ref.ID)
+	if !text.IsUUID(ref.ID) {
+		return nil, cloud.Errorf(cloud.KindInvalid, "%.100q is not a Cinder volume's UUID", ref.ID)
+	}
+	op := "get volume " + ref.ID
+	vol, err := api.Get[volume](ctx, v.c.On(ctx, api.BlockStorage, op), "volume", "volumes", ref.ID)
 	if err != nil {
 		return nil, err
 	}
+	if !strings.EqualFold(vol.ID, ref.ID) {
+		return nil, &cloud.Error{Op: op, Err: errors.New("the answer is not about this volume")}
+	}
 	return v.answer(vol), nil
-}
-
-// listed answers from a list of volumes; KindNotFound means "not seen in it".
-func (v *Volumes) listed(ctx context.Context, ids []string) []cloud.Result[*cloud.Volume] {
-	found, err := v.list(ctx, ids)
-	if err != nil {
-		return slices.Repeat([]cloud.Result[*cloud.Volume]{{Err: err}}, len(ids))
-	}
-	out := make([]cloud.Result[*cloud.Volume], len(ids))
-	for n, id := range ids {
-		if vol := found[id]; vol != nil {
-			out[n].Value = v.answer(vol)
-		} else {
-			out[n].Err = cloud.Errorf(cloud.KindNotFound, "volume %s is not in the list of volumes", id)
-		}
-	}
-	return out
-}
-
-// read reads the volumes one by one, some at a time.
-func (v *Volumes) read(ctx context.Context, ids []string) []cloud.Result[*cloud.Volume] {
-	out := make([]cloud.Result[*cloud.Volume], len(ids))
-	var g errgroup.Group
-	g.SetLimit(volumeReads)
-	for n, id := range ids {
-		g.Go(func() error {
-			out[n].Value, out[n].Err = v.Get(ctx, cloud.VolumeRef{ID: id})
-			return nil
-		})
-	}
-	_ = g.Wait() // every error is in its answer
-	return out
-}
-
-// distinctIDs returns the IDs of refs, sorted.
-func distinctIDs(refs []cloud.VolumeRef) []string {
-	ids := make([]string, len(refs))
-	for n, ref := range refs {
-		ids[n] = ref.ID
-	}
-	slices.Sort(ids)
-	return slices.Compact(ids)
-}
-
-// listIsCheaper reports whether so many volumes are read better from a list, as far as is known.
-func (v *Volumes) listIsCheaper(wanted int) bool {
-	return wanted > pagePays*max(1, int(v.pages.Load()))
 }
 
 // volume is what is read of a Cinder volume.
@@ -168,40 +130,29 @@ func (v *Volumes) answer(vol *volume) *cloud.Volume {
 	return out
 }
 
-// list reads volumes until it has all of ids, or has read one page more than they are worth:
-// then so many are not looked for in the list again.
-func (v *Volumes) list(ctx context.Context, ids []string) (map[string]*volume, error) {
-	found := make(map[string]*volume, len(ids))
-	for _, id := range ids {
-		found[id] = nil
-	}
-	missing, pages, most := len(found), 0, max(1, len(ids)/pagePays)
+// list answers from a list of volumes, where KindNotFound means "not seen in it". It reads until it has
+// all, or one page more than they are worth: then so many are not looked for in the list again.
+func (v *Volumes) list(ctx context.Context, answers map[string]*cloud.Result[*cloud.Volume]) {
+	missing, pages, most := len(answers), 0, max(1, len(answers)/pagePays)
 	err := api.Pages(ctx, v.c.On(ctx, api.BlockStorage, "list volumes"), "volumes/detail", nil, func(page []volume) bool {
-		for n := range page {
-			id := strings.ToLower(page[n].ID)
-			if known, wanted := found[id]; wanted && known == nil {
-				found[id] = &page[n]
+		for _, vol := range page {
+			if r := answers[strings.ToLower(vol.ID)]; r != nil && r.Value == nil {
+				r.Value = v.answer(&vol)
 				missing--
 			}
 		}
 		pages++
 		return missing > 0 && pages <= most // one more than it is worth tells whether there are more
 	})
-	if err != nil {
-		return nil, err
+	if err == nil {
+		v.pages.Store(int64(pages))
 	}
-	v.pages.Store(int64(pages))
-	return found, nil
-}
-
-func (v *Volumes) get(ctx context.Context, id string) (*volume, error) {
-	if !text.IsUUID(id) {
-		return nil, cloud.Errorf(cloud.KindInvalid, "%.100q is not a Cinder volume's UUID", id)
+	for id, r := range answers {
+		switch {
+		case err != nil:
+			*r = cloud.Result[*cloud.Volume]{Err: err}
+		case r.Value == nil:
+			r.Err = cloud.Errorf(cloud.KindNotFound, "volume %s is not in the list of volumes", id)
+		}
 	}
-	op := "get volume " + id
-	vol, err := api.Get[volume](ctx, v.c.On(ctx, api.BlockStorage, op), "volume", "volumes", id)
-	if err == nil && !strings.EqualFold(vol.ID, id) {
-		return nil, &cloud.Error{Op: op, Err: errors.New("the answer is not about this volume")}
-	}
-	return vol, err
 }

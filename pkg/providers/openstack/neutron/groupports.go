@@ -11,10 +11,10 @@ import (
 	"strings"
 	"sync"
 
-	"golang.org/x/sync/errgroup"
 	"k8s.io/klog/v2"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/inflight"
 	"github.com/isthmus-cloud/isthmus/pkg/joint"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 )
@@ -283,30 +283,25 @@ func (s *SecurityGroups) write(ctx context.Context, changes map[*Port]*groupChan
 	if err != nil {
 		return err
 	}
-	var g errgroup.Group
-	g.SetLimit(portsAtOnce)
 	var mu sync.Mutex
 	var errs []error
-	for p, change := range changes {
-		g.Go(func() error {
-			c := PortChange{Op: "set security groups of port " + p.ID, Key: "security_groups", Tries: portTries}
-			err := c.Apply(ctx, s.c, can, p, func(p *Port) any {
-				list := change.of(p)
-				if slices.Equal(list, p.Groups) {
-					return nil
-				}
-				klog.FromContext(ctx).V(2).Info("Changing security groups of a port", "port", p.ID, "server", p.DeviceID, "add", change.add, "remove", change.remove)
-				return list
-			})
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil && !cloud.IsNotFound(err) {
-				errs = append(errs, err)
+	inflight.Each(portsAtOnce, maps.All(changes), func(p *Port, change *groupChange) {
+		c := PortChange{Op: "set security groups of port " + p.ID, Key: "security_groups", Tries: portTries}
+		err := c.Apply(ctx, s.c, can, p, func(p *Port) any {
+			list := change.of(p)
+			if slices.Equal(list, p.Groups) {
+				return nil
 			}
-			return nil
+			klog.FromContext(ctx).V(2).Info("Changing security groups of a port", "port", p.ID, "server", p.DeviceID,
+				"add", change.add, "remove", change.remove)
+			return list
 		})
-	}
-	_ = g.Wait() // its functions answer by errs
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil && !cloud.IsNotFound(err) {
+			errs = append(errs, err)
+		}
+	})
 	if len(errs) == 0 {
 		return nil
 	}

@@ -2,13 +2,13 @@ package router
 
 import (
 	"context"
+	"maps"
 	"net/netip"
 	"net/url"
 	"slices"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/inflight"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/neutron"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/providerid"
@@ -168,18 +168,12 @@ func (b *routeBatch) changePairs(ctx context.Context, items []*routeItem, change
 			byPort[item.port.ID] = append(byPort[item.port.ID], item)
 		}
 	}
-	var g errgroup.Group
-	g.SetLimit(pairsAtOnce)
-	for _, items := range byPort {
-		g.Go(func() error {
-			err := b.changePort(ctx, items[0].port, func(p *neutron.Port) []neutron.AddressPair { return change(p, items) })
-			for _, item := range items {
-				item.err = portError(item, err)
-			}
-			return nil
-		})
-	}
-	_ = g.Wait() // its functions answer by their items
+	inflight.Each(pairsAtOnce, maps.All(byPort), func(_ string, items []*routeItem) {
+		err := b.changePort(ctx, items[0].port, func(p *neutron.Port) []neutron.AddressPair { return change(p, items) })
+		for _, item := range items {
+			item.err = portError(item, err)
+		}
+	})
 }
 
 // portError is what a port's failure means to a route: a port that is gone needs no cleaning
