@@ -3,6 +3,7 @@ package cloud
 import (
 	"context"
 	"net/netip"
+	"slices"
 )
 
 // Routes manages the cloud's routes from pod CIDRs to nodes.
@@ -31,6 +32,13 @@ type Cluster struct {
 	PodCIDRs []netip.Prefix
 }
 
+// HasPods reports whether the prefix lies inside one of the cluster's pod CIDRs.
+func (c Cluster) HasPods(p netip.Prefix) bool {
+	return slices.ContainsFunc(c.PodCIDRs, func(o netip.Prefix) bool {
+		return o.Addr().Is4() == p.Addr().Is4() && o.Bits() <= p.Bits() && o.Contains(p.Addr())
+	})
+}
+
 // Route is one pod CIDR's way to its node. Exactly one of NextHop, Target and Blackhole says where
 // it leads.
 type Route struct {
@@ -55,6 +63,17 @@ type Route struct {
 	// Partial is set by List when the route is missing in one of several tables that it
 	// belongs to; adding it again completes it.
 	Partial bool
+}
+
+// CheckHop is KindInvalid unless r leads to an address of its destination's family.
+func (r Route) CheckHop() error {
+	if !r.Destination.IsValid() || !r.NextHop.IsValid() {
+		return Errorf(KindInvalid, "route to %s via %s: destination and next hop are both needed", r.Destination, r.NextHop)
+	}
+	if r.Destination.Addr().Is4() != r.NextHop.Is4() {
+		return Errorf(KindInvalid, "route to %s via %s: the address families differ", r.Destination, r.NextHop)
+	}
+	return nil
 }
 
 // Hop is where a Route leads. It is comparable.

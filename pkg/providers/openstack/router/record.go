@@ -2,29 +2,12 @@ package router
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
-	"net/netip"
-	"strings"
 
 	"k8s.io/klog/v2"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/marks"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
-)
-
-// A record says that Isthmus made a route for a cluster: a tag on the router,
-//
-//	isthmus-<6 characters of the hash of the cluster's UID>-<destination and next hop>[p]
-//
-// where the end is base64url of the destination's address, its length and the next hop's
-// address, and p says that the allowed address pair on the node's port is ours as well. So
-// written it never exceeds the 60 characters that a tag may have, fits in a URL's path, and
-// can be read back: what a crash left of a route that nobody asks for any more is known. The
-// next hop is in it so that an operator who points the destination elsewhere owns that route.
-const (
-	recordPrefix = "isthmus-"
-	recordPair   = "p"
 )
 
 // recordState is what the records say of a route.
@@ -36,49 +19,23 @@ const (
 	recordWithPair                    // both are ours
 )
 
-func clusterRecordPrefix(cluster cloud.Cluster) string {
-	sum := sha256.Sum256([]byte(cluster.UID))
-	return recordPrefix + base64.RawURLEncoding.EncodeToString(sum[:])[:6] + "-"
-}
-
-// recordTag is the record of a route whose address pair is not ours.
+// recordTag is the record of a route whose address pair is not ours; with marks.Beside the pair is,
+// too. It has at most the 60 characters that Neutron takes.
 func recordTag(cluster cloud.Cluster, route cloud.Route) string {
-	dst := route.Destination.Masked()
-	raw := append(dst.Addr().AsSlice(), byte(dst.Bits()))
-	raw = append(raw, route.NextHop.AsSlice()...)
-	return clusterRecordPrefix(cluster) + base64.RawURLEncoding.EncodeToString(raw)
+	return marks.Route(cluster.UID, route.Destination, route.NextHop)
 }
 
 // parseRecord reads a record of the cluster; ok is false for any other tag.
 func parseRecord(cluster cloud.Cluster, tag string) (route cloud.Route, pair, ok bool) {
-	text, ok := strings.CutPrefix(tag, clusterRecordPrefix(cluster))
-	if !ok {
-		return cloud.Route{}, false, false
-	}
-	if len(text)%4 == 1 { // both families make a multiple of 4
-		text, pair = strings.CutSuffix(text, recordPair)
-	}
-	raw, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil || (len(raw) != 4+1+4 && len(raw) != 16+1+16) {
-		return cloud.Route{}, false, false
-	}
-	half := len(raw) / 2
-	dst, _ := netip.AddrFromSlice(raw[:half])
-	route.NextHop, _ = netip.AddrFromSlice(raw[half+1:])
-	route.Destination = netip.PrefixFrom(dst, int(raw[half]))
-	base := tag
-	if pair {
-		base = strings.TrimSuffix(tag, recordPair)
-	}
-	// Only what is written exactly so is ours.
-	return route, pair, route.Destination.IsValid() && recordTag(cluster, route) == base
+	route.Destination, route.NextHop, pair, ok = marks.ParseRoute(cluster.UID, tag)
+	return route, pair, ok
 }
 
 // record is what the table's records say of the route.
 func (t *routeTable) record(cluster cloud.Cluster, route cloud.Route) recordState {
 	tag := recordTag(cluster, route)
 	switch {
-	case t.tagSet[tag+recordPair]:
+	case t.tagSet[tag+marks.Beside]:
 		return recordWithPair
 	case t.tagSet[tag]:
 		return recordRoute
@@ -132,7 +89,7 @@ func (b *routeBatch) missingRecords(pick func(*routeItem) bool) []wantedRecord {
 		case state == recordWithPair:
 			continue
 		case b.ownsPair(item.route):
-			tag += recordPair
+			tag += marks.Beside
 		case state == recordRoute:
 			continue
 		}
@@ -153,7 +110,7 @@ func (b *routeBatch) staleRecords() []string {
 		}
 	}
 	for _, item := range b.items {
-		if (item.add || item.err != nil) && checkRoute(item.route) == nil { // with an error it may be half done
+		if (item.add || item.err != nil) && item.route.CheckHop() == nil { // with an error it may be half done
 			needed[recordTag(b.cluster, item.route)] = true
 		}
 	}
@@ -164,7 +121,7 @@ func (b *routeBatch) staleRecords() []string {
 			continue
 		}
 		base := recordTag(b.cluster, route)
-		if superseded := !pair && b.table.tagSet[base+recordPair]; !needed[base] || superseded {
+		if superseded := !pair && b.table.tagSet[base+marks.Beside]; !needed[base] || superseded {
 			stale = append(stale, tag)
 		}
 	}

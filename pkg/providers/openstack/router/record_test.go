@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/marks"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/neutron"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 )
@@ -21,7 +22,7 @@ const many = recordsAhead + 5
 func (l *routeLab) refuseTag(of ...cloud.Route) (stop func()) {
 	path := "/routers/" + l.routes.router + "/tags/*"
 	if len(of) > 0 {
-		path = strings.TrimSuffix(path, "*") + recordTag(l.cluster, of[0]) + recordPair
+		path = strings.TrimSuffix(path, "*") + recordTag(l.cluster, of[0]) + marks.Beside
 	}
 	return l.sim.AddFault(ossim.Fault{Service: "network", Method: http.MethodPut, Path: path, Status: 500})
 }

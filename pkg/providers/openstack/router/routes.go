@@ -2,7 +2,6 @@ package router
 
 import (
 	"context"
-	"net/netip"
 	"slices"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
@@ -14,7 +13,7 @@ import (
 // send from its pod CIDR (allowed address pairs).
 //
 // What Isthmus made is recorded as tags on the router, one a route and each a request of its
-// own, see routerecord.go. A route never waits for many of them, and fails for none:
+// own, see record.go. A route never waits for many of them, and fails for none:
 //
 //	add, up to recordsAhead: record → allowed address pair → route
 //	add, more:               allowed address pair → route; recorded when asked for again
@@ -46,19 +45,20 @@ type Routes struct {
 // a second's work.
 const recordsAhead = 10
 
-var _ cloud.Routes = (*Routes)(nil)
-
 func newRouter(c *api.Client, id string, x *neutron.Extensions) *Routes {
 	return &Routes{c: c, router: id, turn: make(chan struct{}, 1), extensions: x, pairs: map[routeEntry]bool{}}
 }
 
 // New manages the routes of the configured routers, of which there is at least one.
 func New(c *api.Client, ids []string) cloud.Routes {
-	x := &neutron.Extensions{}
-	if len(ids) > 1 {
-		return newRouterSet(c, ids, x)
+	s, x := &routerSet{c: c, ids: ids}, &neutron.Extensions{}
+	for _, id := range ids {
+		s.routers = append(s.routers, newRouter(c, id, x))
 	}
-	return newRouter(c, ids[0], x)
+	if len(ids) == 1 {
+		return s.routers[0]
+	}
+	return s
 }
 
 // List implements cloud.Routes with one request.
@@ -79,7 +79,7 @@ func (t *routeTable) list(cluster cloud.Cluster) []cloud.Route {
 			continue
 		}
 		route.Ours = t.record(cluster, route) != recordNone
-		if route.Ours || insideAny(route.Destination, cluster.PodCIDRs) {
+		if route.Ours || cluster.HasPods(route.Destination) {
 			out = append(out, route)
 		}
 	}
@@ -148,7 +148,7 @@ func (b *routeBatch) open(add bool) []*routeItem {
 // apply does everything; its error is one that stopped it before anything was changed.
 func (b *routeBatch) apply(ctx context.Context) error {
 	for _, item := range b.items {
-		item.err = checkRoute(item.route)
+		item.err = item.route.CheckHop()
 	}
 	var err error
 	if b.table, err = b.r.readTable(ctx); err != nil {
@@ -171,16 +171,6 @@ func (b *routeBatch) apply(ctx context.Context) error {
 	b.addPairs(ctx)
 	b.changeTable(ctx, true)
 	b.recordBehind(ctx)
-	return nil
-}
-
-func checkRoute(route cloud.Route) error {
-	if !route.Destination.IsValid() || !route.NextHop.IsValid() {
-		return cloud.Errorf(cloud.KindInvalid, "route to %s via %s: destination and next hop are both needed", route.Destination, route.NextHop)
-	}
-	if route.Destination.Addr().Is4() != route.NextHop.Is4() {
-		return cloud.Errorf(cloud.KindInvalid, "route to %s via %s: the address families differ", route.Destination, route.NextHop)
-	}
 	return nil
 }
 
@@ -217,10 +207,4 @@ func (b *routeBatch) changeSet(ctx context.Context, items []*routeItem, add bool
 			item.err = err
 		}
 	}
-}
-
-func insideAny(p netip.Prefix, outer []netip.Prefix) bool {
-	return slices.ContainsFunc(outer, func(o netip.Prefix) bool {
-		return o.Addr().Is4() == p.Addr().Is4() && o.Bits() <= p.Bits() && o.Contains(p.Addr())
-	})
 }

@@ -2,11 +2,9 @@ package router
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +18,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/marks"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api/apitest"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/neutron"
@@ -267,7 +266,8 @@ func TestRoutesOfOthersStay(t *testing.T) {
 	lab.put("routers/"+router, map[string]any{"router": map[string]any{"routes": []routeEntry{
 		{"192.168.77.0/24", hop}, {"10.244.200.0/24", hop}, {lab.route(2).Destination.String(), lab.servers[2].Addresses[0].String()},
 	}}})
-	lab.put("routers/"+router+"/tags", map[string]any{"tags": []string{"operators", "isthmus-", "isthmus-of-mine", clusterRecordPrefix(lab.cluster) + "mine", clusterRecordPrefix(lab.cluster) + "AAAAAAAAAAAA_"}})
+	begin := recordTag(lab.cluster, lab.route(0))[:len("isthmus-123456-")]
+	lab.put("routers/"+router+"/tags", map[string]any{"tags": []string{"operators", "isthmus-", "isthmus-of-mine", begin + "mine", begin + "AAAAAAAAAAAA_"}})
 	lab.put("ports/"+lab.servers[0].PortIDs[0], map[string]any{"port": map[string]any{"allowed_address_pairs": []neutron.AddressPair{
 		{IPAddress: "10.99.0.0/16"}, {IPAddress: lab.route(0).Destination.Addr().String()}}}})
 	before := lab.state()
@@ -577,42 +577,6 @@ func TestRoutesInTrouble(t *testing.T) {
 	}
 }
 
-func TestRecords(t *testing.T) {
-	cluster, other := cloud.Cluster{UID: "0d6a2a5e-9c1a-4b7e-8b1d-1f2e3d4c5b6a"}, cloud.Cluster{UID: "x"}
-	for _, r := range [][2]string{
-		{"10.244.1.0/24", "10.0.0.5"}, {"10.244.1.0/24", "10.0.0.6"}, {"0.0.0.0/0", "255.255.255.255"}, {"10.244.1.1/32", "10.0.0.5"},
-		{"fd00:10:244:1::/64", "fd00::f816:3eff:fe95:555a"}, {"ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff/128", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"},
-	} {
-		route := cloud.Route{Destination: netip.MustParsePrefix(r[0]), NextHop: netip.MustParseAddr(r[1])}
-		for _, suffix := range []string{"", recordPair} {
-			tag := recordTag(cluster, route) + suffix
-			if len(tag) > 60 || url.PathEscape(tag) != tag {
-				t.Errorf("%s: %d characters, at most 60, or unfit for a path", tag, len(tag))
-			}
-			got, pair, ok := parseRecord(cluster, tag)
-			if !ok || got != route || pair != (suffix != "") {
-				t.Errorf("%s: read back as %v, %v, %v", tag, got, pair, ok)
-			}
-			if _, _, ok := parseRecord(other, tag); ok {
-				t.Errorf("%s is taken for another cluster's", tag)
-			}
-		}
-	}
-}
-
-// A tag that is not written exactly as a record is none.
-func TestParseRecordIsExact(t *testing.T) {
-	cluster := cloud.Cluster{UID: "x"}
-	for _, raw := range [][]byte{
-		{10, 244, 1, 5, 24, 10, 0, 0, 5}, {10, 244, 1, 0, 33, 10, 0, 0, 5}, {10, 244, 1, 0, 24, 10, 0, 0}, {10, 244, 1, 0, 24, 10, 0, 0, 5, 0}, {},
-	} {
-		tag := clusterRecordPrefix(cluster) + base64.RawURLEncoding.EncodeToString(raw)
-		if route, _, ok := parseRecord(cluster, tag); ok {
-			t.Errorf("%v is read as %v", raw, route)
-		}
-	}
-}
-
 // What a crash left stays on record until its cleaning up has worked.
 func TestRoutesAbandonedAndInTrouble(t *testing.T) {
 	lab := newRouteLab(t, 3)
@@ -630,27 +594,6 @@ func TestRoutesAbandonedAndInTrouble(t *testing.T) {
 	}
 }
 
-func FuzzParseRecord(f *testing.F) {
-	cluster := cloud.Cluster{UID: "x"}
-	f.Add("")
-	f.Add(recordTag(cluster, cloud.Route{Destination: netip.MustParsePrefix("10.244.1.0/24"), NextHop: netip.MustParseAddr("10.0.0.5")}))
-	f.Fuzz(func(t *testing.T, tag string) {
-		for _, tag := range []string{tag, clusterRecordPrefix(cluster) + tag} {
-			route, pair, ok := parseRecord(cluster, tag)
-			if !ok {
-				continue
-			}
-			again := recordTag(cluster, route)
-			if pair {
-				again += recordPair
-			}
-			if again != tag {
-				t.Errorf("%q is read as %v, which is written %q", tag, route, again)
-			}
-		}
-	})
-}
-
 // BenchmarkRoutesOfManyNodes is what a pass over a large table costs beside its requests.
 func BenchmarkRoutesOfManyNodes(b *testing.B) {
 	const n = 5000
@@ -659,7 +602,7 @@ func BenchmarkRoutesOfManyNodes(b *testing.B) {
 	var items []*routeItem
 	for i := range n {
 		route := cloud.Route{Destination: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i / 256), byte(i % 256), 0}), 24), NextHop: netip.AddrFrom4([4]byte{172, 16, byte(i / 256), byte(i % 256)})}
-		table.Routes, table.Tags = append(table.Routes, entryOf(route)), append(table.Tags, recordTag(cluster, route)+recordPair)
+		table.Routes, table.Tags = append(table.Routes, entryOf(route)), append(table.Tags, recordTag(cluster, route)+marks.Beside)
 		items = append(items, &routeItem{route: route, add: true, port: &neutron.Port{}})
 	}
 	b.Run("list", func(b *testing.B) {

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -10,30 +11,19 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/inflight"
 	"github.com/isthmus-cloud/isthmus/pkg/inventory"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
-	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/neutron"
 )
 
 // routerSet manages pod routes on several routers, as where each zone has one of its own: a
 // route belongs on each router that has an interface on the subnet of its next hop.
 type routerSet struct {
 	c       *api.Client
-	routers []*Routes
+	ids     []string                                   // of the routers
+	routers []*Routes                                  // in the order of their IDs
 	reach   inventory.Value[map[string][]netip.Prefix] // of the subnets of each router's interfaces
-}
-
-var _ cloud.Routes = (*routerSet)(nil)
-
-func newRouterSet(c *api.Client, ids []string, x *neutron.Extensions) *routerSet {
-	s := &routerSet{c: c}
-	for _, id := range ids {
-		s.routers = append(s.routers, newRouter(c, id, x))
-	}
-	return s
 }
 
 // List implements cloud.Routes with one request for all routers and, every reachTTL, two for
@@ -47,28 +37,24 @@ func (s *routerSet) List(ctx context.Context, cluster cloud.Cluster) ([]cloud.Ro
 	if err != nil {
 		return nil, err
 	}
-	type path struct {
-		destination netip.Prefix
-		nextHop     netip.Addr
-	}
 	var out []cloud.Route
-	at := map[path]int{}
-	on := map[path]map[string]bool{} // whether it is recorded, by the router that has it
+	at := map[cloud.Route]int{}             // by destination and next hop
+	on := map[cloud.Route]map[string]bool{} // whether it is recorded, by the router that has it
 	for k, t := range tables {
 		for _, route := range t.list(cluster) {
-			p := path{route.Destination, route.NextHop}
+			p := cloud.Route{Destination: route.Destination, NextHop: route.NextHop}
 			if _, seen := at[p]; !seen {
 				at[p], on[p] = len(out), map[string]bool{}
 				out = append(out, route)
 			}
-			on[p][s.routers[k].router] = route.Ours
+			on[p][s.ids[k]] = route.Ours
 			out[at[p]].Ours = out[at[p]].Ours || route.Ours
 		}
 	}
 	for p, n := range at {
-		for _, r := range s.routers {
-			recorded, there := on[p][r.router]
-			if there && recorded != out[n].Ours || !there && reaches(reach[r.router], p.nextHop) {
+		for _, id := range s.ids {
+			recorded, there := on[p][id]
+			if there && recorded != out[n].Ours || !there && reaches(reach[id], p.NextHop) {
 				out[n].Partial = true
 			}
 		}
@@ -86,40 +72,31 @@ func (s *routerSet) Apply(ctx context.Context, cluster cloud.Cluster, add, remov
 	if err != nil {
 		return slices.Repeat([]error{err}, len(out))
 	}
-	placed := make([]bool, len(add))
 	for n, route := range add {
-		placed[n] = slices.ContainsFunc(s.routers, func(r *Routes) bool { return reaches(reach[r.router], route.NextHop) })
-		if !placed[n] {
+		if !slices.ContainsFunc(s.ids, func(id string) bool { return reaches(reach[id], route.NextHop) }) {
 			s.reach.Forget() // the interface may be new
 			out[n] = cloud.Errorf(cloud.KindInvalid, "route to %s: no router of router-id has an interface on the subnet of its next hop %s", route.Destination, route.NextHop)
 		}
 	}
 	var mu sync.Mutex
-	var g errgroup.Group
-	for _, r := range s.routers {
+	inflight.Each(0, slices.All(s.routers), func(_ int, r *Routes) {
 		var mine []cloud.Route
 		var where []int
 		for n, route := range add {
-			if placed[n] && reaches(reach[r.router], route.NextHop) {
+			if reaches(reach[r.router], route.NextHop) {
 				mine, where = append(mine, route), append(where, n)
 			}
 		}
 		for n := range remove {
 			where = append(where, len(add)+n)
 		}
-		g.Go(func() error {
-			errs := r.Apply(ctx, cluster, mine, remove)
-			mu.Lock()
-			defer mu.Unlock()
-			for k, err := range errs {
-				if out[where[k]] == nil {
-					out[where[k]] = err
-				}
-			}
-			return nil
-		})
-	}
-	_ = g.Wait() // every error is in its answer
+		errs := r.Apply(ctx, cluster, mine, remove)
+		mu.Lock()
+		defer mu.Unlock()
+		for k, err := range errs {
+			out[where[k]] = cmp.Or(out[where[k]], err)
+		}
+	})
 	return out
 }
 
@@ -127,25 +104,16 @@ func reaches(subnets []netip.Prefix, hop netip.Addr) bool {
 	return slices.ContainsFunc(subnets, func(p netip.Prefix) bool { return p.Contains(hop) })
 }
 
-// ids are those of the routers, in their order.
-func (s *routerSet) ids() (ids []string) {
-	for _, r := range s.routers {
-		ids = append(ids, r.router)
-	}
-	return ids
-}
-
 // readTables reads all routers, in their order.
 func (s *routerSet) readTables(ctx context.Context) ([]*routeTable, error) {
 	const op = "list routers"
-	ids := s.ids()
-	list, err := api.ListBy[*routeTable](ctx, s.c.On(ctx, api.Network, op), "routers", "id", url.Values{"id": ids, "fields": {"id", "routes", "tags", "revision_number"}})
+	list, err := api.ListBy[*routeTable](ctx, s.c.On(ctx, api.Network, op), "routers", "id", url.Values{"id": s.ids, "fields": {"id", "routes", "tags", "revision_number"}})
 	if err != nil {
 		return nil, err
 	}
-	out := make([]*routeTable, len(ids))
-	for k, id := range ids {
-		n := slices.IndexFunc(list, func(t *routeTable) bool { return t != nil && t.ID == id })
+	out := make([]*routeTable, len(s.ids))
+	for k, id := range s.ids {
+		n := slices.IndexFunc(list, func(t *routeTable) bool { return t.ID == id })
 		if n < 0 {
 			return nil, cloud.Errorf(cloud.KindInvalid, "router-id names a router that does not exist: %s", id)
 		}
@@ -161,7 +129,7 @@ const reachTTL = 10 * time.Minute
 
 // readReach returns the subnets that each router has an interface on.
 func (s *routerSet) readReach(ctx context.Context) (map[string][]netip.Prefix, error) {
-	on, err := interfaces(ctx, s.c, s.ids()...)
+	on, err := interfaces(ctx, s.c, s.ids...)
 	if err != nil {
 		return nil, err
 	}

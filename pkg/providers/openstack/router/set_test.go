@@ -14,6 +14,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/marks"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api/apitest"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
@@ -138,10 +139,10 @@ func TestSeveralRouters(t *testing.T) {
 		// missing records that it is ours: without that record the pair would stay, so the
 		// record of the other one is taken.
 		victim, record := lab.first, recordTag(lab.cluster, lab.route(0))
-		if slices.Contains(lab.first.state().Tags, record+recordPair) {
+		if slices.Contains(lab.first.state().Tags, record+marks.Beside) {
 			victim = lab.twin
 		}
-		for _, tag := range []string{record, record + recordPair} {
+		for _, tag := range []string{record, record + marks.Beside} {
 			if err := api.With(sc, "remove record").Delete(apitest.Context(t), "routers", victim.routes.router, "tags", tag); err != nil {
 				t.Fatal(err)
 			}

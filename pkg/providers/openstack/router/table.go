@@ -51,11 +51,8 @@ func entryOf(route cloud.Route) routeEntry {
 // parse reads an entry; ok is false for what is no route.
 func (e routeEntry) parse() (route cloud.Route, ok bool) {
 	dst, err := netip.ParsePrefix(e.Destination)
-	if err != nil {
-		return cloud.Route{}, false
-	}
-	hop, err := netip.ParseAddr(e.NextHop)
-	if err != nil {
+	hop, hopErr := netip.ParseAddr(e.NextHop)
+	if err != nil || hopErr != nil {
 		return cloud.Route{}, false
 	}
 	return cloud.Route{Destination: dst.Masked(), NextHop: hop.Unmap()}, true
