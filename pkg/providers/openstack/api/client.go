@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -33,29 +34,23 @@ const novaMicroversion = "2.47"
 // with that. Where gophercloud's packages are called with c.Service, every error goes through WrapError.
 // Either must be used for one operation only.
 type Client struct {
-	session Session
+	Session
 }
 
 // Session is what the provider needs of an auth.Session.
 type Session interface {
 	Service(ctx context.Context, service string) (*gophercloud.ServiceClient, error)
+	// Region is the configured region: the label of Nodes and volumes.
 	Region() string
 }
 
-var _ Session = (*auth.Session)(nil)
-
 // New makes the client of a session.
-func New(s Session) *Client { return &Client{session: s} }
-
-// Network returns a client of Neutron.
-func (c *Client) Network(ctx context.Context) (*gophercloud.ServiceClient, error) {
-	return c.Service(ctx, Network)
-}
+func New(s Session) *Client { return &Client{s} }
 
 // Service returns a client of the service of that name in the catalog; of Nova at the microversion that
 // embeds the flavor's name.
 func (c *Client) Service(ctx context.Context, name string) (*gophercloud.ServiceClient, error) {
-	sc, err := c.session.Service(ctx, name)
+	sc, err := c.Session.Service(ctx, name)
 	if err != nil {
 		return nil, authError("reach "+name, err)
 	}
@@ -65,18 +60,11 @@ func (c *Client) Service(ctx context.Context, name string) (*gophercloud.Service
 	return sc, nil
 }
 
-// Region is the configured region: the label of Nodes and volumes.
-func (c *Client) Region() string { return c.session.Region() }
-
 // ScopeOf is where sc's answers about servers come from: one project at one endpoint. Nova
 // says "not found" of a server of another project or region in the very words that it has
 // for one that is gone.
 func ScopeOf(sc *gophercloud.ServiceClient) string {
-	project := ProjectOf(sc)
-	if project == "" {
-		project = "unknown"
-	}
-	return "project " + project + " at " + withoutQuery(sc.Endpoint)
+	return "project " + cmp.Or(ProjectOf(sc), "unknown") + " at " + withoutQuery(sc.Endpoint)
 }
 
 // ProjectOf is the ID of the project that sc's token is for, "" when that is not known.

@@ -54,7 +54,10 @@ func (d *DryRun) Intercept(service string, req *http.Request, send http.RoundTri
 	if err != nil {
 		return nil, err
 	}
-	d.log(service, req, body)
+	// What controllers try again and again is said once.
+	uri := req.URL.RequestURI()
+	d.once.Logger(d.logger, req.Method+" "+uri, body).Info("Dry run: the cloud would be changed", "service", service,
+		"method", req.Method, "path", uri, "body", text.Clip(string(body), dryRunBody))
 	switch req.Method {
 	case http.MethodDelete:
 		if path.Base(path.Dir(req.URL.Path)) == "loadbalancers" { // whose end is waited for
@@ -66,12 +69,6 @@ func (d *DryRun) Intercept(service string, req *http.Request, send http.RoundTri
 	default:
 		return dryChanged(req, body, send)
 	}
-}
-
-// log says what would be sent; what controllers try again and again is said once.
-func (d *DryRun) log(service string, req *http.Request, body []byte) {
-	d.once.Logger(d.logger, req.Method+" "+req.URL.RequestURI(), body).
-		Info("Dry run: the cloud would be changed", "service", service, "method", req.Method, "path", req.URL.RequestURI(), "body", text.Clip(string(body), dryRunBody))
 }
 
 // dryCreated answers a request that makes something, or an action.

@@ -30,8 +30,7 @@ func WrapError(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	var known *cloud.Error
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*cloud.Error](err); ok {
 		if sent, ok := err.(*url.Error); ok { //nolint:errorlint // only what net/http puts around the error of a request that was not sent
 			err = sent.Err // without the URL
 		}
@@ -40,12 +39,10 @@ func WrapError(op string, err error) error {
 	if auth.AsError(err) != nil {
 		return authError(op, err) // the token was refused and could not be renewed
 	}
-	var code gophercloud.ErrUnexpectedResponseCode
-	if errors.As(err, &code) {
+	if code, ok := errors.AsType[gophercloud.ErrUnexpectedResponseCode](err); ok {
 		return answerError(op, &code)
 	}
-	var netErr *url.Error
-	if errors.As(err, &netErr) {
+	if netErr, ok := errors.AsType[*url.Error](err); ok {
 		kind := cloud.KindUnavailable
 		if errors.Is(err, context.Canceled) { // by us, which says nothing about the service
 			kind = cloud.KindUnknown
@@ -60,21 +57,14 @@ func WrapError(op string, err error) error {
 func authError(op string, err error) error {
 	e := &cloud.Error{Op: op, Err: err}
 	if a := auth.AsError(err); a != nil {
-		e.RetryAfter, e.Err = a.RetryAfter, a // without what gophercloud put around it
-		switch a.Reason {
-		case auth.Rejected:
-			e.Kind = cloud.KindDenied
-		case auth.Throttled:
-			e.Kind = cloud.KindThrottled
-		case auth.NoEndpoint:
-			e.Kind = cloud.KindUnsupported
-		case auth.Misconfigured:
-			e.Kind = cloud.KindInvalid
-		case auth.Failed, auth.Unreachable:
-			e.Kind = cloud.KindUnavailable
-		}
+		e.Kind, e.RetryAfter, e.Err = reasonKinds[a.Reason], a.RetryAfter, a // without what gophercloud put around it
 	}
 	return e
+}
+
+var reasonKinds = map[auth.Reason]cloud.Kind{
+	auth.Rejected: cloud.KindDenied, auth.Throttled: cloud.KindThrottled, auth.NoEndpoint: cloud.KindUnsupported,
+	auth.Misconfigured: cloud.KindInvalid, auth.Failed: cloud.KindUnavailable, auth.Unreachable: cloud.KindUnavailable,
 }
 
 // answerError is the error for an answer with an unexpected status code.
@@ -126,39 +116,32 @@ func networkHint(err error) string {
 }
 
 func kindOf(code *gophercloud.ErrUnexpectedResponseCode, answer remoteAnswer) cloud.Kind {
+	status, gone := code.Actual, code.Actual == http.StatusNotFound || code.Actual == http.StatusGone
+	kind, known := statusKinds[status]
 	switch {
-	case code.Actual < http.StatusInternalServerError && isFull(answer):
+	case status < http.StatusInternalServerError && isFull(answer):
 		return cloud.KindQuota
-	case isThrottling(code.Actual):
+	case isThrottling(status):
 		return cloud.KindThrottled
-	}
-	switch code.Actual {
-	case http.StatusNotFound, http.StatusGone:
-		switch {
-		case isObjectMissing(code.Method, code.URL, answer):
-			return cloud.KindNotFound
-		case answer.shape == shapeNeutron && code.Method != http.MethodGet && answer.neutronType != "HTTPNotFound":
-			return cloud.KindInvalid // something that the request refers to is missing
-		}
-		return cloud.KindUnknown
-	case http.StatusUnauthorized, http.StatusForbidden:
-		return cloud.KindDenied
-	case http.StatusConflict:
-		if isOthers(answer) {
-			return cloud.KindConflict
-		}
-		return cloud.KindStale
-	case http.StatusPreconditionFailed, http.StatusLocked:
-		return cloud.KindStale
-	case http.StatusBadRequest, http.StatusUnprocessableEntity:
-		return cloud.KindInvalid
-	case http.StatusNotImplemented, http.StatusMethodNotAllowed, http.StatusNotAcceptable:
-		return cloud.KindUnsupported
-	}
-	if code.Actual >= http.StatusInternalServerError {
+	case gone && isObjectMissing(code.Method, code.URL, answer):
+		return cloud.KindNotFound
+	case gone && answer.neutron && code.Method != http.MethodGet && answer.neutronType != "HTTPNotFound":
+		return cloud.KindInvalid // something that the request refers to is missing
+	case status == http.StatusConflict && isOthers(answer):
+		return cloud.KindConflict
+	case status >= http.StatusInternalServerError && !known:
 		return cloud.KindUnavailable
 	}
-	return cloud.KindUnknown
+	return kind
+}
+
+// statusKinds are the kinds of those that mean one, whatever comes with them.
+var statusKinds = map[int]cloud.Kind{
+	http.StatusUnauthorized: cloud.KindDenied, http.StatusForbidden: cloud.KindDenied,
+	http.StatusConflict: cloud.KindStale, http.StatusPreconditionFailed: cloud.KindStale, http.StatusLocked: cloud.KindStale,
+	http.StatusBadRequest: cloud.KindInvalid, http.StatusUnprocessableEntity: cloud.KindInvalid,
+	http.StatusNotImplemented: cloud.KindUnsupported, http.StatusMethodNotAllowed: cloud.KindUnsupported,
+	http.StatusNotAcceptable: cloud.KindUnsupported,
 }
 
 // isFull reports whether a refusal is for lack of room: a quota, or no free address in a range.
@@ -202,22 +185,15 @@ const maxRemote = 300
 // well is about that one.
 func isObjectMissing(method, rawURL string, answer remoteAnswer) bool {
 	u, err := url.Parse(rawURL)
-	if err != nil || method == http.MethodPost {
+	if err != nil || method == http.MethodPost || answer.message == "" {
 		return false
 	}
 	segments := strings.Split(strings.Trim(u.Path, "/"), "/")
-	switch answer.shape {
-	case shapeNone:
-		return false
-	case shapeTitled:
-		if strings.Contains(strings.ToLower(answer.message), "not found") && len(segments) >= 2 {
-			if parent := segments[len(segments)-2]; parent == "secrets" || parent == "containers" {
-				return true
-			}
-		}
-	case shapeItem, shapeNeutron, shapeFault:
-	}
 	message := strings.ToLower(answer.message)
+	if n := len(segments) - 2; answer.titled && strings.Contains(message, "not found") && n >= 0 &&
+		(segments[n] == "secrets" || segments[n] == "containers") {
+		return true
+	}
 	for _, id := range uuidLike.FindAllString(message, -1) {
 		if !slices.ContainsFunc(segments, func(s string) bool { return strings.EqualFold(s, id) }) {
 			return false // "router <id> has no interface on subnet <other id>"
@@ -248,23 +224,12 @@ func MadeID(r interface{ ExtractInto(to any) error }, key string) (string, error
 	return made.ID, nil
 }
 
-// answerShape is the kind of error document that a body is.
-type answerShape int
-
-const (
-	shapeNone    answerShape = iota // not an error document of a service
-	shapeItem                       // {"itemNotFound": {"code": 404, "message": …}} (Nova, Cinder)
-	shapeNeutron                    // {"NeutronError": {"type": …, "message": …}}
-	shapeFault                      // {"faultcode": …, "faultstring": …} (Octavia)
-	shapeTitled                     // {"code": 404, "title": …, "description": …} (Barbican, Octavia)
-)
-
 // remoteAnswer is an error document, read.
 type remoteAnswer struct {
-	shape       answerShape
-	message     string // as sent
-	neutronType string
-	text        string // fit for an error message
+	message         string // as sent; "" where it is not an error document of a service
+	neutronType     string
+	neutron, titled bool   // which document it is
+	text            string // fit for an error message
 }
 
 func parseAnswer(body []byte) remoteAnswer {
@@ -281,16 +246,16 @@ func parseAnswer(body []byte) remoteAnswer {
 	if json.Unmarshal(body, &doc) == nil {
 		switch {
 		case doc.ItemNotFound != nil:
-			a.shape, a.message = shapeItem, doc.ItemNotFound.Message
+			a.message = doc.ItemNotFound.Message // {"itemNotFound": {"code": 404, "message": …}} (Nova, Cinder)
 		case len(doc.NeutronError) > 0:
 			var n struct{ Type, Message string }
 			if json.Unmarshal(doc.NeutronError, &n) == nil {
-				a.shape, a.neutronType, a.message = shapeNeutron, n.Type, n.Message
+				a.neutron, a.neutronType, a.message = true, n.Type, n.Message
 			}
 		case doc.FaultString != "":
-			a.shape, a.message = shapeFault, doc.FaultString
+			a.message = doc.FaultString // {"faultcode": …, "faultstring": …} (Octavia)
 		case doc.Title != "" && doc.Description != "":
-			a.shape, a.message = shapeTitled, doc.Description
+			a.titled, a.message = true, doc.Description // {"code": 404, "title": …, "description": …} (Barbican, Octavia)
 		}
 	}
 	switch {

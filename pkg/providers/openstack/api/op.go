@@ -14,8 +14,6 @@ import (
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
-
-	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
 
 const (
@@ -97,7 +95,8 @@ func Get[T any](ctx context.Context, o Op, key string, path ...string) (*T, erro
 	if err := o.Read(ctx, &doc, path...); err != nil {
 		return nil, err
 	}
-	return under[T](o, doc, key)
+	out, err := under[*T](doc, key, "")
+	return out, WrapError(o.name, err)
 }
 
 // Put changes what path names, with headers, and reads the document that the answer holds under key, as Get
@@ -115,7 +114,8 @@ func Put[T any](ctx context.Context, o Op, key string, change Change) (*T, error
 	if err != nil || key == "" {
 		return nil, err
 	}
-	return under[T](o, doc, key)
+	out, err := under[*T](doc, key, "")
+	return out, WrapError(o.name, err)
 }
 
 // Change is what Put sends, and where.
@@ -125,15 +125,14 @@ type Change struct {
 	Headers map[string]string
 }
 
-// under is the document that an answer holds under key.
-func under[T any](o Op, doc map[string]json.RawMessage, key string) (*T, error) {
+// under is what an answer, of a URL as " of <URL>" or "", holds under key.
+func under[T any](doc map[string]json.RawMessage, key, of string) (out T, err error) {
 	raw, ok := doc[key]
 	if !ok || string(raw) == "null" {
-		return nil, &cloud.Error{Op: o.name, Err: fmt.Errorf("the answer has no %q", key)}
+		return out, fmt.Errorf("the answer%s has no %q", of, key)
 	}
-	out := new(T)
-	if err := json.Unmarshal(raw, out); err != nil {
-		return nil, &cloud.Error{Op: o.name, Err: fmt.Errorf("the answer is malformed: %w", err)}
+	if err := json.Unmarshal(raw, &out); err != nil {
+		return *new(T), fmt.Errorf("the answer%s is malformed: %w", of, err)
 	}
 	return out, nil
 }
@@ -213,57 +212,40 @@ func pages[T any](ctx context.Context, sc *gophercloud.ServiceClient, collection
 			return fmt.Errorf("list %s: the pages repeat themselves", key)
 		}
 		seen[encoded] = true
-		page, err := getPage[T](ctx, sc, sc.ServiceURL(collection)+"?"+encoded, key)
+		items, next, err := getPage[T](ctx, sc, sc.ServiceURL(collection), key, q)
 		if err != nil {
 			return err
 		}
-		if !more(page.items) {
+		if !more(items) || next == nil {
 			return nil
 		}
-		switch {
-		case page.next != nil:
-			q = page.next
-		case len(page.items) >= PageSize && page.lastID != "":
-			q = maps.Clone(q)
-			q.Set("marker", page.lastID)
-		default:
-			return nil
-		}
+		q = next
 	}
 	return fmt.Errorf("list %s: more than %d pages", key, maxPages)
 }
 
-// listPage is one page of a collection.
-type listPage[T any] struct {
-	items  []T
-	next   url.Values // the query of the next page; nil when no link names one
-	lastID string
-}
-
-func getPage[T any](ctx context.Context, sc *gophercloud.ServiceClient, pageURL, key string) (*listPage[T], error) {
+// getPage reads a page of a collection, whose elements the answer holds under key, and says by which query
+// the next one is read, nil for none.
+func getPage[T any](ctx context.Context, sc *gophercloud.ServiceClient, at, key string, q url.Values) (items []T, next url.Values, err error) {
 	var doc map[string]json.RawMessage
-	resp, err := sc.Get(ctx, pageURL, &doc, &gophercloud.RequestOpts{OkCodes: []int{http.StatusOK}})
+	resp, err := sc.Get(ctx, at+"?"+q.Encode(), &doc, &gophercloud.RequestOpts{OkCodes: []int{http.StatusOK}})
 	if resp != nil {
 		defer func() { _ = resp.Body.Close() }()
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	raw, ok := doc[key]
-	if !ok || string(raw) == "null" {
-		return nil, fmt.Errorf("the answer of %s has no %q", withoutQuery(pageURL), key)
+	at = withoutQuery(at)
+	if items, err = under[[]T](doc, key, " of "+at); err != nil {
+		return nil, nil, err
 	}
-	page := &listPage[T]{}
-	if err := json.Unmarshal(raw, &page.items); err != nil {
-		return nil, fmt.Errorf("the answer of %s is malformed: %w", withoutQuery(pageURL), err)
-	}
-	if reflect.TypeFor[T]().Kind() == reflect.Pointer && slices.ContainsFunc(page.items, func(item T) bool { return reflect.ValueOf(item).IsNil() }) {
-		return nil, fmt.Errorf("the answer of %s is malformed: an element is null", withoutQuery(pageURL))
+	if reflect.TypeFor[T]().Kind() == reflect.Pointer && slices.ContainsFunc(items, func(item T) bool { return reflect.ValueOf(item).IsNil() }) {
+		return nil, nil, fmt.Errorf("the answer of %s is malformed: an element is null", at)
 	}
 	var links []struct{ Rel, Href string }
 	if raw, ok := doc[key+"_links"]; ok {
 		if err := json.Unmarshal(raw, &links); err != nil {
-			return nil, fmt.Errorf("the links of %s are malformed: %w", withoutQuery(pageURL), err)
+			return nil, nil, fmt.Errorf("the links of %s are malformed: %w", at, err)
 		}
 	}
 	for _, l := range links {
@@ -272,23 +254,14 @@ func getPage[T any](ctx context.Context, sc *gophercloud.ServiceClient, pageURL,
 		}
 		u, err := url.Parse(l.Href)
 		if err != nil || u.RawQuery == "" {
-			return nil, fmt.Errorf("the link to the next page of %s is malformed", withoutQuery(pageURL))
+			return nil, nil, fmt.Errorf("the link to the next page of %s is malformed", at)
 		}
-		page.next = u.Query()
+		next = u.Query()
 	}
-	if page.next == nil && len(page.items) >= PageSize {
-		page.lastID = lastID(raw)
+	var ids []struct{ ID string }
+	if next == nil && len(items) >= PageSize && json.Unmarshal(doc[key], &ids) == nil && ids[len(ids)-1].ID != "" {
+		next = maps.Clone(q)
+		next.Set("marker", ids[len(ids)-1].ID)
 	}
-	return page, nil
-}
-
-// lastID is the id of the last element of a JSON array.
-func lastID(raw json.RawMessage) string {
-	var ids []struct {
-		ID string `json:"id"`
-	}
-	if json.Unmarshal(raw, &ids) != nil || len(ids) == 0 {
-		return ""
-	}
-	return ids[len(ids)-1].ID
+	return items, next, nil
 }

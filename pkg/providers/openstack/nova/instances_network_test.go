@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api/apitest"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 )
@@ -22,7 +23,7 @@ import (
 // neutronOf is the client of the provider itself.
 func neutronOf(t *testing.T, p *cloud.Provider) *gophercloud.ServiceClient {
 	t.Helper()
-	sc, err := p.Instances.(*Instances).c.Network(apitest.Context(t))
+	sc, err := p.Instances.(*Instances).c.Service(apitest.Context(t), api.Network)
 	if err != nil {
 		t.Fatal(err)
 	}

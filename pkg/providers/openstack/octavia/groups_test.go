@@ -32,7 +32,7 @@ const managed = "manage-security-groups=true\n"
 func (x *lbTest) neutron(method, path string, body any) map[string]any {
 	x.t.Helper()
 	ctx := testContext(x.t)
-	sc, err := x.lbs.c.Network(ctx)
+	sc, err := x.lbs.c.Service(ctx, api.Network)
 	if err != nil {
 		x.t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api/apitest"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/nova"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/octavia/plan"
@@ -44,7 +45,7 @@ func (x *lbTest) op() *testOp {
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	network, err := x.lbs.c.Network(testContext(x.t))
+	network, err := x.lbs.c.Service(testContext(x.t), api.Network)
 	if err != nil {
 		x.t.Fatal(err)
 	}

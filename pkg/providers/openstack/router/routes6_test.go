@@ -11,6 +11,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api/apitest"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 )
@@ -19,7 +20,7 @@ import (
 func newDualStackLab(t *testing.T, servers int) *routeLab {
 	lab := newRouteLab(t, 0)
 	ctx := apitest.Context(t)
-	sc, err := lab.routes.c.Network(ctx)
+	sc, err := lab.routes.c.Service(ctx, api.Network)
 	if err != nil {
 		t.Fatal(err)
 	}

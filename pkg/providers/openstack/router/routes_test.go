@@ -487,7 +487,7 @@ func (l *routeLab) crashAt(n int, carriedOut bool, add, remove []cloud.Route) bo
 func (l *routeLab) island(cidr, address string) {
 	l.t.Helper()
 	ctx := apitest.Context(l.t)
-	sc, err := l.routes.c.Network(ctx)
+	sc, err := l.routes.c.Service(ctx, api.Network)
 	if err != nil {
 		l.t.Fatal(err)
 	}

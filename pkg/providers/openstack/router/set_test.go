@@ -33,7 +33,7 @@ func newRouterSetLab(t *testing.T) *routerSetLab {
 	t.Helper()
 	lab := newRouteLab(t, 2)
 	ctx, c := apitest.Context(t), lab.routes.c
-	sc, err := c.Network(ctx)
+	sc, err := c.Service(ctx, api.Network)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestSeveralRouters(t *testing.T) {
 		}
 	})
 	t.Run("not recorded on one router", func(t *testing.T) {
-		sc, err := lab.routes.c.Network(apitest.Context(t))
+		sc, err := lab.routes.c.Service(apitest.Context(t), api.Network)
 		if err != nil {
 			t.Fatal(err)
 		}
