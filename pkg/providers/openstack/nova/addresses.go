@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"context"
 	"maps"
-	"net/netip"
 	"net/url"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/neutron"
@@ -40,12 +40,6 @@ type serverAddress struct {
 	Type string `json:"OS-EXT-IPS:type"`
 }
 
-// subport is a VLAN port that reaches the server through a trunk.
-type subport struct {
-	network   string // its network's name
-	addresses []string
-}
-
 const (
 	statusActive    = "ACTIVE"
 	addressFloating = "floating"
@@ -53,108 +47,51 @@ const (
 	metadataHostname = "hostname"
 )
 
-// nodeAddresses builds a Node's addresses in their order, but for the configured one (sortAddresses): the fixed IPs of ACTIVE
-// ports (ports must be sorted by ID, the order in which Neutron lists them), accessIPv4 and
-// accessIPv6, the host name of the server's metadata, then what Nova lists, network by
-// network in the order of their names, with trunk subports behind. The rules are those of openstack-cloud-controller-manager, because Nodes keep
-// their first address for life. Pure.
-func nodeAddresses(s *server, ports []neutron.Port, subports []subport, cfg *config.Networking) []corev1.NodeAddress {
-	b := &addressBuilder{ipv4Only: cfg.IPv6SupportDisabled}
+// nodeAddresses builds a Node's addresses in their order: the fixed IPs of ACTIVE ports (ports must be sorted
+// by ID, the order in which Neutron lists them), accessIPv4 and accessIPv6, the host name of the server's
+// metadata, then what Nova lists, network by network in the order of their names, with trunk subports behind;
+// of all that, what is configured comes first. The rules are those of openstack-cloud-controller-manager,
+// because Nodes keep their first address for life. Pure.
+func nodeAddresses(s *server, ports []neutron.Port, subports map[string][]serverAddress, cfg *config.Networking) []corev1.NodeAddress {
+	b := &cloud.AddressList{IPv4Only: cfg.IPv6SupportDisabled}
 	for _, p := range ports {
 		if p.Status != statusActive {
 			continue
 		}
 		for _, ip := range p.FixedIPs {
-			b.add(corev1.NodeInternalIP, ip.IPAddress)
+			b.Add(corev1.NodeInternalIP, ip.IPAddress)
 		}
 	}
-	b.add(corev1.NodeExternalIP, s.AccessIPv4)
-	b.add(corev1.NodeExternalIP, s.AccessIPv6)
+	b.Add(corev1.NodeExternalIP, s.AccessIPv4)
+	b.Add(corev1.NodeExternalIP, s.AccessIPv6)
 	if name := s.Metadata[metadataHostname]; name != "" {
-		b.list = append(b.list, corev1.NodeAddress{Type: corev1.NodeHostName, Address: name})
+		b.List = append(b.List, corev1.NodeAddress{Type: corev1.NodeHostName, Address: name})
 	}
-	networks := map[string][]serverAddress{}
-	for name, addresses := range s.Addresses {
-		networks[name] = slices.Clone(addresses)
-	}
-	for _, sp := range subports {
-		for _, ip := range sp.addresses {
-			networks[sp.network] = append(networks[sp.network], serverAddress{Addr: ip, Type: "fixed"})
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(networks)) {
-		for _, a := range networks[name] {
-			b.addFromNetwork(name, a, cfg)
-		}
-	}
-	return b.list
-}
-
-type addressBuilder struct {
-	ipv4Only bool
-	list     []corev1.NodeAddress
-}
-
-// add appends an IP address unless it is there with that type, is no IP address, or is IPv6
-// where that is disabled.
-func (b *addressBuilder) add(typ corev1.NodeAddressType, address string) {
-	ip, err := netip.ParseAddr(address)
-	if err != nil || (b.ipv4Only && !ip.Unmap().Is4()) {
-		return
-	}
-	a := corev1.NodeAddress{Type: typ, Address: address}
-	if !slices.Contains(b.list, a) {
-		b.list = append(b.list, a)
-	}
-}
-
-func (b *addressBuilder) remove(address string) {
-	b.list = slices.DeleteFunc(b.list, func(a corev1.NodeAddress) bool { return a.Address == address })
-}
-
-func (b *addressBuilder) addFromNetwork(network string, a serverAddress, cfg *config.Networking) {
-	switch {
-	case a.Type == addressFloating:
-		b.add(corev1.NodeExternalIP, a.Addr)
-	case slices.Contains(cfg.PublicNetworkName, network):
-		b.remove(a.Addr) // its port made it an InternalIP
-		b.add(corev1.NodeExternalIP, a.Addr)
-	case len(cfg.InternalNetworkName) == 0 || slices.Contains(cfg.InternalNetworkName, network):
-		b.add(corev1.NodeInternalIP, a.Addr)
-	default:
-		b.remove(a.Addr)
-	}
-}
-
-// sortAddresses moves the addresses of the first prefix to the front in ascending order,
-// then those of the second, and so on; the rest keep their order behind.
-func sortAddresses(list []corev1.NodeAddress, order []netip.Prefix) {
-	rank := func(a corev1.NodeAddress) (int, netip.Addr) {
-		ip, err := netip.ParseAddr(a.Address)
-		if err != nil {
-			return len(order), netip.Addr{}
-		}
-		for i, p := range order {
-			if p.Contains(ip.Unmap()) {
-				return i, ip.Unmap()
+	names := slices.AppendSeq(slices.Collect(maps.Keys(s.Addresses)), maps.Keys(subports))
+	slices.Sort(names)
+	for _, network := range slices.Compact(names) {
+		for _, a := range slices.Concat(s.Addresses[network], subports[network]) {
+			switch {
+			case a.Type == addressFloating:
+				b.Add(corev1.NodeExternalIP, a.Addr)
+			case slices.Contains(cfg.PublicNetworkName, network):
+				b.Remove(a.Addr) // its port made it an InternalIP
+				b.Add(corev1.NodeExternalIP, a.Addr)
+			case len(cfg.InternalNetworkName) == 0 || slices.Contains(cfg.InternalNetworkName, network):
+				b.Add(corev1.NodeInternalIP, a.Addr)
+			default:
+				b.Remove(a.Addr)
 			}
 		}
-		return len(order), netip.Addr{}
 	}
-	slices.SortStableFunc(list, func(a, b corev1.NodeAddress) int {
-		ra, ipa := rank(a)
-		rb, ipb := rank(b)
-		if ra != rb {
-			return ra - rb
-		}
-		return ipa.Compare(ipb)
-	})
+	b.Sort(cfg.Prefixes())
+	return b.List
 }
 
 // attachments are the ports of servers and what reaches them through trunks, by server ID.
 type attachments struct {
-	ports    map[string][]neutron.Port // sorted by ID
-	subports map[string][]subport
+	ports    map[string][]neutron.Port             // sorted by ID
+	subports map[string]map[string][]serverAddress // by the names of their networks, too
 }
 
 // ports reads those whose field has one of the values, of many values by listing every port once, and no
@@ -176,7 +113,7 @@ func (i *Instances) readPorts(ctx context.Context, servers []string) (*attachmen
 	for n := range all {
 		known[all[n].ID] = &all[n]
 	}
-	out := &attachments{ports: make(map[string][]neutron.Port, len(servers)), subports: map[string][]subport{}}
+	out := &attachments{ports: make(map[string][]neutron.Port, len(servers)), subports: map[string]map[string][]serverAddress{}}
 	for _, p := range known {
 		if _, wanted := slices.BinarySearch(servers, p.DeviceID); wanted {
 			out.ports[p.DeviceID] = append(out.ports[p.DeviceID], *p)
@@ -222,16 +159,16 @@ func (i *Instances) readSubports(ctx context.Context, a *attachments, known map[
 		return err
 	}
 	for server, ids := range carried {
+		a.subports[server] = map[string][]serverAddress{}
 		for _, id := range ids {
 			p := known[id]
 			if p == nil || names[p.NetworkID] == "" {
 				continue // another project's: its addresses cannot be seen
 			}
-			sp := subport{network: names[p.NetworkID]}
+			on := names[p.NetworkID]
 			for _, ip := range p.FixedIPs {
-				sp.addresses = append(sp.addresses, ip.IPAddress)
+				a.subports[server][on] = append(a.subports[server][on], serverAddress{Addr: ip.IPAddress, Type: "fixed"})
 			}
-			a.subports[server] = append(a.subports[server], sp)
 		}
 	}
 	return nil

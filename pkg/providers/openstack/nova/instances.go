@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"maps"
-	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
@@ -41,23 +40,17 @@ const (
 // name are KindConflict: none is picked, unless the machine's own UUID says which it is. See
 // confirmAbsent for what makes a name NotFound.
 type Instances struct {
-	c          *api.Client
-	networking *config.Networking
-	// labelPrefix begins the keys of metadata that become labels of Nodes.
-	labelPrefix string
-	// order is that of addresses.
-	order []netip.Prefix
+	c   *api.Client
+	cfg *config.Config
 	// regional says that provider IDs name the region.
 	regional bool
 	// pages is how many the last full list of servers had.
 	pages atomic.Int64
 }
 
-var _ cloud.Instances = (*Instances)(nil)
-
 // New makes the servers of a region. With regional their provider IDs name it.
 func New(c *api.Client, cfg *config.Config, regional bool) *Instances {
-	return &Instances{c: c, networking: &cfg.Networking, order: cfg.Networking.Prefixes(), labelPrefix: cfg.Metadata.NodeLabelPrefix, regional: regional}
+	return &Instances{c: c, cfg: cfg, regional: regional}
 }
 
 // Find implements cloud.Instances.
@@ -169,20 +162,22 @@ func (i *Instances) instances(ctx context.Context, found map[target]cloud.Result
 }
 
 func (i *Instances) instance(s *server, net *attachments) *cloud.Instance {
-	inst := &cloud.Instance{
-		ProviderID: i.providerID(s.ID),
+	region := ""
+	if i.regional {
+		region = i.c.Region()
+	}
+	return &cloud.Instance{
+		ProviderID: providerid.Format(s.ID, region),
 		Name:       s.Name,
 		Type:       text.LabelValue(cmp.Or(s.Flavor.OriginalName, s.Flavor.ID)),
 		Zone:       text.LabelValue(s.AvailabilityZone),
 		Region:     i.c.Region(),
-		Addresses:  nodeAddresses(s, net.ports[s.ID], net.subports[s.ID], i.networking),
+		Addresses:  nodeAddresses(s, net.ports[s.ID], net.subports[s.ID], &i.cfg.Networking),
+		Labels:     nodeLabels(s, i.cfg.Metadata.NodeLabelPrefix),
 		Shutdown:   s.Status == statusShutoff,
 		MachineIDs: []string{s.ID}, // as libvirt tells the guest
 		Scope:      s.scope,
 	}
-	sortAddresses(inst.Addresses, i.order)
-	inst.Labels = nodeLabels(s, i.labelPrefix)
-	return inst
 }
 
 // nodeLabels are the additional labels of a server's Node. Nova allows no slash in a key of
@@ -202,14 +197,6 @@ func nodeLabels(s *server, prefix string) map[string]string {
 		return nil
 	}
 	return labels
-}
-
-// providerID is a server's provider ID in the configured form.
-func (i *Instances) providerID(serverID string) string {
-	if i.regional {
-		return providerid.Format(serverID, i.c.Region())
-	}
-	return providerid.Format(serverID, "")
 }
 
 // novaCellsMicroversion is the first in which servers of a cell that is down are listed (as
