@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
@@ -30,11 +31,11 @@ type Subnet struct {
 // the CIDRs of at most maxSubnets subnets by ID, which never change, and the external network until
 // it is said to be of no use.
 type Subnets struct {
-	c *api.Client
+	c        *api.Client
+	external atomic.Pointer[string] // nil where it has to be looked for
 
-	mu       sync.Mutex
-	byID     map[string]netip.Prefix
-	external string
+	mu   sync.Mutex
+	byID map[string]netip.Prefix
 }
 
 // NewSubnets makes the subnets of a region.
@@ -116,11 +117,8 @@ func (s *Subnets) OfAddress(ctx context.Context, addr netip.Addr, server string)
 // first external one, in the order of the API, that has an IPv4 subnet, or one that is not shown to
 // the project. It is the existing manager's choice.
 func (s *Subnets) External(ctx context.Context) (string, error) {
-	s.mu.Lock()
-	id := s.external
-	s.mu.Unlock()
-	if id != "" {
-		return id, nil
+	if id := s.external.Load(); id != nil {
+		return *id, nil
 	}
 	type network struct {
 		ID      string   `json:"id"`
@@ -143,7 +141,7 @@ func (s *Subnets) External(ctx context.Context) (string, error) {
 			other[x.ID] = x.Version != 4
 		}
 		if slices.ContainsFunc(n.Subnets, func(id string) bool { return !other[id] }) {
-			s.setExternal(n.ID)
+			s.external.Store(&n.ID)
 			return n.ID, nil
 		}
 	}
@@ -151,10 +149,4 @@ func (s *Subnets) External(ctx context.Context) (string, error) {
 }
 
 // ForgetExternal has the external network looked for again: it may have been replaced.
-func (s *Subnets) ForgetExternal() { s.setExternal("") }
-
-func (s *Subnets) setExternal(id string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.external = id
-}
+func (s *Subnets) ForgetExternal() { s.external.Store(nil) }
