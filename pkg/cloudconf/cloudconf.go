@@ -1,5 +1,5 @@
-// Package cloudconf watches a cloud's configuration file and says in the log when it changed in what only
-// a restart takes over.
+// Package cloudconf is what clouds' configuration files share: values of theirs, and who watches the file and
+// says in the log when it changed in what only a restart takes over.
 //
 // It takes nothing over itself: credentials that change are their session's matter.
 package cloudconf

@@ -113,7 +113,7 @@ var arrows = []struct {
 	{"pkg/controllers/service", []string{"pkg/backoff", "pkg/cloud", "pkg/lb", "pkg/collectors", "pkg/text"}},
 	{"pkg/controllers/pvlabel", []string{"pkg/cloud", "pkg/controllers/workers", "pkg/collectors", "pkg/pv"}},
 	{"pkg/controllers", []string{"pkg/cloud", "pkg/collectors"}},
-	{"pkg/providers/openstack/config", []string{"pkg/cloud", "pkg/cloudauth/openstack", "pkg/text"}},
+	{"pkg/providers/openstack/config", []string{"pkg/cloud", "pkg/cloudauth/openstack", "pkg/cloudconf", "pkg/text"}},
 	{"pkg/providers/openstack/providerid", []string{"pkg/cloud", "pkg/text"}},
 	{"pkg/providers/openstack/api/apitest", []string{"pkg/cloudauth/openstack", "pkg/providers/openstack/api", "pkg/providers/openstack/config", "test/cloudsim/openstack"}},
 	{"pkg/providers/openstack/api", []string{"pkg/backoff", "pkg/cloud", "pkg/cloudauth", "pkg/dryrun", "pkg/text"}},

@@ -2,13 +2,12 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/openstack"
+	"github.com/isthmus-cloud/isthmus/pkg/cloudconf"
 )
 
 // Config is cloud.conf, decoded and checked. The struct tags are the reference: gcfg names
@@ -108,24 +107,8 @@ type BlockStorage struct {
 	IgnoreVolumeAZ bool `gcfg:"ignore-volume-az" default:"false" doc:"Do not label PersistentVolumes with the zone of their volume."`
 }
 
-// Duration is a time span written as in cloud.conf: "5s", "1m30s".
-type Duration time.Duration
-
-// UnmarshalText implements encoding.TextUnmarshaler, which gcfg uses.
-func (d *Duration) UnmarshalText(text []byte) error {
-	v, err := time.ParseDuration(strings.TrimSpace(string(text)))
-	if err != nil {
-		return fmt.Errorf("%q is not a duration such as 5s or 1m30s", text)
-	}
-	*d = Duration(v)
-	return nil
-}
-
-// Seconds are its whole seconds.
-func (d Duration) Seconds() int { return int(time.Duration(d) / time.Second) }
-
-// String writes the duration as UnmarshalText reads it.
-func (d Duration) String() string { return time.Duration(d).String() }
+// Duration is a time span as cloud.conf has it.
+type Duration = cloudconf.Duration
 
 // Words of the file.
 const (
