@@ -25,7 +25,8 @@ func TestAddressList(t *testing.T) {
 	l.Add(corev1.NodeExternalIP, "192.0.2.1")
 	l.Add(corev1.NodeInternalIP, "192.0.2.1")
 	l.Remove("192.0.2.1")
-	if got, want := texts(v4), []string{"InternalIP 10.0.0.9", "InternalIP 10.0.0.10", "InternalIP 172.16.0.1", "InternalIP ::ffff:10.0.0.3"}; !slices.Equal(got, want) {
+	want := []string{"InternalIP 10.0.0.9", "InternalIP 10.0.0.10", "InternalIP 172.16.0.1", "InternalIP ::ffff:10.0.0.3"}
+	if got := texts(v4); !slices.Equal(got, want) {
 		t.Errorf("of IPv4: %q, want %q", got, want)
 	}
 	before := texts(l)
@@ -33,7 +34,7 @@ func TestAddressList(t *testing.T) {
 		t.Errorf("sorted by no prefix: %q, was %q", texts(l), before)
 	}
 	l.Sort([]netip.Prefix{netip.MustParsePrefix("fd00::/8"), netip.MustParsePrefix("10.0.0.0/8")})
-	want := []string{"InternalIP fd00::1", "InternalIP ::ffff:10.0.0.3", "InternalIP 10.0.0.9", "ExternalIP 10.0.0.9", "InternalIP 10.0.0.10",
+	want = []string{"InternalIP fd00::1", "InternalIP ::ffff:10.0.0.3", "InternalIP 10.0.0.9", "ExternalIP 10.0.0.9", "InternalIP 10.0.0.10",
 		"InternalIP 172.16.0.1", "Hostname n"}
 	if got := texts(l); !slices.Equal(got, want) {
 		t.Errorf("sorted: %q, want %q", got, want)

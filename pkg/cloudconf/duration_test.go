@@ -6,7 +6,9 @@ import (
 )
 
 func TestDurationIsReadAsItIsWritten(t *testing.T) {
-	for text, want := range map[string]time.Duration{"5s": 5 * time.Second, " 1m30s ": 90 * time.Second, "1500ms": 1500 * time.Millisecond, "0s": 0, "-1s": -time.Second} {
+	for text, want := range map[string]time.Duration{
+		"5s": 5 * time.Second, " 1m30s ": 90 * time.Second, "1500ms": 1500 * time.Millisecond, "0s": 0, "-1s": -time.Second,
+	} {
 		var d, again Duration
 		if err := d.UnmarshalText([]byte(text)); err != nil || time.Duration(d) != want || d.Seconds() != int(want/time.Second) {
 			t.Errorf("%q: %v of %d seconds, %v", text, d, d.Seconds(), err)

@@ -1,5 +1,6 @@
-// Package marks writes into what clouds let objects carry which cluster they are of, and which
-// routes were made for it, and reads it back: here into plain tags. Who else uses an object, and what its name and description tell, is the cloud's.
+// Package marks writes into what clouds let objects carry which cluster they are of, and which routes were
+// made for it, and reads it back: here into plain tags. Who else uses an object, and what its name and
+// description tell, is the cloud's.
 //
 // It decides nothing: cloud.Judge does.
 package marks

@@ -226,7 +226,7 @@ func pages[T any](ctx context.Context, sc *gophercloud.ServiceClient, collection
 
 // getPage reads a page of a collection, whose elements the answer holds under key, and says by which query
 // the next one is read, nil for none.
-func getPage[T any](ctx context.Context, sc *gophercloud.ServiceClient, at, key string, q url.Values) (items []T, next url.Values, err error) {
+func getPage[T any](ctx context.Context, sc *gophercloud.ServiceClient, at, key string, q url.Values) ([]T, url.Values, error) {
 	var doc map[string]json.RawMessage
 	resp, err := sc.Get(ctx, at+"?"+q.Encode(), &doc, &gophercloud.RequestOpts{OkCodes: []int{http.StatusOK}})
 	if resp != nil {
@@ -236,10 +236,12 @@ func getPage[T any](ctx context.Context, sc *gophercloud.ServiceClient, at, key 
 		return nil, nil, err
 	}
 	at = withoutQuery(at)
-	if items, err = under[[]T](doc, key, " of "+at); err != nil {
+	items, err := under[[]T](doc, key, " of "+at)
+	if err != nil {
 		return nil, nil, err
 	}
-	if reflect.TypeFor[T]().Kind() == reflect.Pointer && slices.ContainsFunc(items, func(item T) bool { return reflect.ValueOf(item).IsNil() }) {
+	isNil := func(item T) bool { return reflect.ValueOf(item).IsNil() }
+	if reflect.TypeFor[T]().Kind() == reflect.Pointer && slices.ContainsFunc(items, isNil) {
 		return nil, nil, fmt.Errorf("the answer of %s is malformed: an element is null", at)
 	}
 	var links []struct{ Rel, Href string }
@@ -248,6 +250,7 @@ func getPage[T any](ctx context.Context, sc *gophercloud.ServiceClient, at, key 
 			return nil, nil, fmt.Errorf("the links of %s are malformed: %w", at, err)
 		}
 	}
+	var next url.Values
 	for _, l := range links {
 		if l.Rel != "next" {
 			continue

@@ -17,15 +17,15 @@ import (
 
 // server is what is read of a Nova server.
 type server struct {
-	ID               string                     `json:"id"`
-	Name             string                     `json:"name"`
-	Status           string                     `json:"status"`
-	HostID           string                     `json:"hostId"`
-	AvailabilityZone string                     `json:"OS-EXT-AZ:availability_zone"`
-	AccessIPv4       string                     `json:"accessIPv4"`
-	AccessIPv6       string                     `json:"accessIPv6"`
-	Metadata         map[string]string          `json:"metadata"`
-	Addresses        map[string][]serverAddress `json:"addresses"`
+	ID               string            `json:"id"`
+	Name             string            `json:"name"`
+	Status           string            `json:"status"`
+	HostID           string            `json:"hostId"`
+	AvailabilityZone string            `json:"OS-EXT-AZ:availability_zone"`
+	AccessIPv4       string            `json:"accessIPv4"`
+	AccessIPv6       string            `json:"accessIPv6"`
+	Metadata         map[string]string `json:"metadata"`
+	Addresses        byNetwork         `json:"addresses"`
 	Flavor           struct {
 		ID           string `json:"id"`
 		OriginalName string `json:"original_name"`
@@ -33,6 +33,9 @@ type server struct {
 
 	scope string // where it was read
 }
+
+// byNetwork are a server's addresses by the names of their networks.
+type byNetwork map[string][]serverAddress
 
 // serverAddress is one address of a server as Nova knows it.
 type serverAddress struct {
@@ -52,7 +55,7 @@ const (
 // metadata, then what Nova lists, network by network in the order of their names, with trunk subports behind;
 // of all that, what is configured comes first. The rules are those of openstack-cloud-controller-manager,
 // because Nodes keep their first address for life. Pure.
-func nodeAddresses(s *server, ports []neutron.Port, subports map[string][]serverAddress, cfg *config.Networking) []corev1.NodeAddress {
+func nodeAddresses(s *server, ports []neutron.Port, subports byNetwork, cfg *config.Networking) []corev1.NodeAddress {
 	b := &cloud.AddressList{IPv4Only: cfg.IPv6SupportDisabled}
 	for _, p := range ports {
 		if p.Status != statusActive {
@@ -90,8 +93,8 @@ func nodeAddresses(s *server, ports []neutron.Port, subports map[string][]server
 
 // attachments are the ports of servers and what reaches them through trunks, by server ID.
 type attachments struct {
-	ports    map[string][]neutron.Port             // sorted by ID
-	subports map[string]map[string][]serverAddress // by the names of their networks, too
+	ports    map[string][]neutron.Port // sorted by ID
+	subports map[string]byNetwork
 }
 
 // ports reads those whose field has one of the values, of many values by listing every port once, and no
@@ -113,7 +116,7 @@ func (i *Instances) readPorts(ctx context.Context, servers []string) (*attachmen
 	for n := range all {
 		known[all[n].ID] = &all[n]
 	}
-	out := &attachments{ports: make(map[string][]neutron.Port, len(servers)), subports: map[string]map[string][]serverAddress{}}
+	out := &attachments{ports: make(map[string][]neutron.Port, len(servers)), subports: map[string]byNetwork{}}
 	for _, p := range known {
 		if _, wanted := slices.BinarySearch(servers, p.DeviceID); wanted {
 			out.ports[p.DeviceID] = append(out.ports[p.DeviceID], *p)
@@ -159,7 +162,7 @@ func (i *Instances) readSubports(ctx context.Context, a *attachments, known map[
 		return err
 	}
 	for server, ids := range carried {
-		a.subports[server] = map[string][]serverAddress{}
+		a.subports[server] = byNetwork{}
 		for _, id := range ids {
 			p := known[id]
 			if p == nil || names[p.NetworkID] == "" {
@@ -186,13 +189,13 @@ func (i *Instances) networkNames(ctx context.Context, carried map[string][]strin
 	}
 	slices.Sort(ids)
 	type network struct{ ID, Name string }
-	networks, err := api.ListByOrAll[network](ctx, i.c.On(ctx, api.Network, "list networks of trunk subports"), "networks", "id",
+	list, err := api.ListByOrAll[network](ctx, i.c.On(ctx, api.Network, "list networks of trunk subports"), "networks", "id",
 		url.Values{"id": ids, "fields": {"id", "name"}})
 	if err != nil {
 		return nil, err
 	}
-	names := make(map[string]string, len(networks))
-	for _, n := range networks {
+	names := make(map[string]string, len(list))
+	for _, n := range list {
 		names[n.ID] = n.Name
 	}
 	return names, nil

@@ -41,84 +41,83 @@ func portOf(status string, ips ...string) neutron.Port {
 }
 
 func TestNodeAddresses(t *testing.T) {
-	type networks = map[string][]serverAddress
 	tests := []struct {
 		name     string
 		server   server
 		ports    []neutron.Port
-		subports networks
+		subports byNetwork
 		cfg      config.Networking
 		want     []corev1.NodeAddress
 	}{
 		{name: "none"},
 		{
 			name:   "one port, listed by Nova as well",
-			server: server{Addresses: networks{"net": {fixed("10.0.0.5")}}},
+			server: server{Addresses: byNetwork{"net": {fixed("10.0.0.5")}}},
 			ports:  []neutron.Port{portOf("ACTIVE", "10.0.0.5")},
 			want:   []corev1.NodeAddress{internal("10.0.0.5")},
 		},
 		{
 			name:   "ports come first, in their order; what Nova adds follows by network name",
-			server: server{Addresses: networks{"b": {fixed("10.2.0.9"), fixed("10.2.0.5")}, "a": {fixed("10.1.0.9"), fixed("10.1.0.5")}}},
+			server: server{Addresses: byNetwork{"b": {fixed("10.2.0.9"), fixed("10.2.0.5")}, "a": {fixed("10.1.0.9"), fixed("10.1.0.5")}}},
 			ports:  []neutron.Port{portOf("ACTIVE", "10.2.0.5"), portOf("ACTIVE", "10.1.0.5")},
 			want:   []corev1.NodeAddress{internal("10.2.0.5"), internal("10.1.0.5"), internal("10.1.0.9"), internal("10.2.0.9")},
 		},
 		{
 			name:   "a port that is down does not count, but Nova's address does",
-			server: server{Addresses: networks{"a": {fixed("10.1.0.5")}, "b": {fixed("10.2.0.5")}}},
+			server: server{Addresses: byNetwork{"a": {fixed("10.1.0.5")}, "b": {fixed("10.2.0.5")}}},
 			ports:  []neutron.Port{portOf("DOWN", "10.1.0.5"), portOf("ACTIVE", "10.2.0.5")},
 			want:   []corev1.NodeAddress{internal("10.2.0.5"), internal("10.1.0.5")},
 		},
 		{
 			name: "access addresses, host name and floating IP",
 			server: server{AccessIPv4: "192.0.2.1", AccessIPv6: "2001:db8::1", Metadata: map[string]string{"hostname": "n1.example.org"},
-				Addresses: networks{"net": {fixed("10.0.0.5"), floating("203.0.113.7")}}},
+				Addresses: byNetwork{"net": {fixed("10.0.0.5"), floating("203.0.113.7")}}},
 			ports: []neutron.Port{portOf("ACTIVE", "10.0.0.5")},
 			want:  []corev1.NodeAddress{internal("10.0.0.5"), external("192.0.2.1"), external("2001:db8::1"), hostName("n1.example.org"), external("203.0.113.7")},
 		},
 		{
 			name:   "the floating IP that is the access address comes once",
-			server: server{AccessIPv4: "203.0.113.7", Addresses: networks{"net": {floating("203.0.113.7")}}},
+			server: server{AccessIPv4: "203.0.113.7", Addresses: byNetwork{"net": {floating("203.0.113.7")}}},
 			want:   []corev1.NodeAddress{external("203.0.113.7")},
 		},
 		{
 			name:   "dual stack",
-			server: server{Addresses: networks{"net": {fixed("10.0.0.5"), fixed("fd00::5")}}},
+			server: server{Addresses: byNetwork{"net": {fixed("10.0.0.5"), fixed("fd00::5")}}},
 			ports:  []neutron.Port{portOf("ACTIVE", "fd00::5", "10.0.0.5")},
 			want:   []corev1.NodeAddress{internal("fd00::5"), internal("10.0.0.5")},
 		},
 		{
 			name:     "IPv6 disabled",
-			server:   server{AccessIPv6: "2001:db8::1", Addresses: networks{"net": {fixed("10.0.0.5"), fixed("fd00::5"), floating("2001:db8::2")}}},
+			server:   server{AccessIPv6: "2001:db8::1", Addresses: byNetwork{"net": {fixed("10.0.0.5"), fixed("fd00::5"), floating("2001:db8::2")}}},
 			ports:    []neutron.Port{portOf("ACTIVE", "fd00::5", "10.0.0.5")},
-			subports: networks{"vlan": {fixed("fd01::5")}},
+			subports: byNetwork{"vlan": {fixed("fd01::5")}},
 			cfg:      config.Networking{IPv6SupportDisabled: true},
 			want:     []corev1.NodeAddress{internal("10.0.0.5")},
 		},
 		{
 			name:   "public network: its port's address is external only",
-			server: server{Addresses: networks{"ext": {fixed("192.0.2.5")}, "net": {fixed("10.0.0.5")}}},
+			server: server{Addresses: byNetwork{"ext": {fixed("192.0.2.5")}, "net": {fixed("10.0.0.5")}}},
 			ports:  []neutron.Port{portOf("ACTIVE", "192.0.2.5"), portOf("ACTIVE", "10.0.0.5")},
 			cfg:    config.Networking{PublicNetworkName: []string{"ext", "ext2"}},
 			want:   []corev1.NodeAddress{internal("10.0.0.5"), external("192.0.2.5")},
 		},
 		{
 			name:   "internal networks: others are left out, floating IPs and public networks stay",
-			server: server{Addresses: networks{"net": {fixed("10.0.0.5"), floating("203.0.113.7")}, "storage": {fixed("10.9.0.5")}, "ext": {fixed("192.0.2.5")}}},
+			server: server{Addresses: byNetwork{"net": {fixed("10.0.0.5"), floating("203.0.113.7")}, "storage": {fixed("10.9.0.5")}, "ext": {fixed("192.0.2.5")}}},
 			ports:  []neutron.Port{portOf("ACTIVE", "10.9.0.5"), portOf("ACTIVE", "10.0.0.5"), portOf("ACTIVE", "192.0.2.5")},
 			cfg:    config.Networking{InternalNetworkName: []string{"net"}, PublicNetworkName: []string{"ext"}},
 			want:   []corev1.NodeAddress{internal("10.0.0.5"), external("192.0.2.5"), external("203.0.113.7")},
 		},
 		{
 			name:     "trunk subports join their networks",
-			server:   server{Addresses: networks{"net": {fixed("10.0.0.5")}, "zz": {fixed("10.8.0.5")}}},
+			server:   server{Addresses: byNetwork{"net": {fixed("10.0.0.5")}, "zz": {fixed("10.8.0.5")}}},
 			ports:    []neutron.Port{portOf("ACTIVE", "10.0.0.5")},
-			subports: networks{"vlan": {fixed("10.7.0.5")}, "net": {fixed("10.0.0.6")}},
+			subports: byNetwork{"vlan": {fixed("10.7.0.5")}, "net": {fixed("10.0.0.6")}},
 			want:     []corev1.NodeAddress{internal("10.0.0.5"), internal("10.0.0.6"), internal("10.7.0.5"), internal("10.8.0.5")},
 		},
 		{
 			name:   "sort order: by prefix, ascending inside, the rest behind as it was",
-			server: server{AccessIPv4: "192.0.2.1", Metadata: map[string]string{"hostname": "n"}, Addresses: networks{"net": {floating("203.0.113.7")}}},
+			server: server{AccessIPv4: "192.0.2.1", Metadata: map[string]string{"hostname": "n"}, Addresses: byNetwork{"net": {floating("203.0.113.7")}}},
 			ports:  []neutron.Port{portOf("ACTIVE", "10.0.0.9", "10.0.0.10", "10.0.0.2", "172.16.0.1", "fd00::9", "fd00::1")},
 			cfg:    sorted("fd00::/8, 10.0.0.0/8"),
 			want: []corev1.NodeAddress{internal("fd00::1"), internal("fd00::9"), internal("10.0.0.2"), internal("10.0.0.9"), internal("10.0.0.10"),
@@ -126,7 +125,7 @@ func TestNodeAddresses(t *testing.T) {
 		},
 		{
 			name:   "what is no address is left out",
-			server: server{AccessIPv4: "x", Addresses: networks{"net": {fixed(""), fixed("10.0.0.256")}}},
+			server: server{AccessIPv4: "x", Addresses: byNetwork{"net": {fixed(""), fixed("10.0.0.256")}}},
 			ports:  []neutron.Port{portOf("ACTIVE", "nonsense")},
 		},
 	}
@@ -144,7 +143,7 @@ func TestNodeAddressesDoesNotChangeItsInput(t *testing.T) {
 	list := make([]serverAddress, 1, 4)
 	list[0] = fixed("10.0.0.5")
 	s := server{Addresses: map[string][]serverAddress{"net": list}}
-	nodeAddresses(&s, nil, map[string][]serverAddress{"net": {fixed("10.0.0.6")}}, &config.Networking{})
+	nodeAddresses(&s, nil, byNetwork{"net": {fixed("10.0.0.6")}}, &config.Networking{})
 	if len(s.Addresses["net"]) != 1 || list[:2][1].Addr != "" {
 		t.Errorf("the server was changed: %v", list[:2])
 	}
