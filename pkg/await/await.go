@@ -24,7 +24,7 @@ type Pace struct {
 	// Gap is the shortest time from the begin of one look to that of the next while there are
 	// several objects; it is twenty times as long as the last look took where that is longer, up to
 	// Most: a cloud that is busy is not kept busy by being looked at. One alone is cheap to look at: for it that is First,
-	// or five times as long as the last look took.
+	// or five times as long as the last look took, up to Gap.
 	Gap time.Duration
 	// Retry is after how long a Wait in vain asks to be called again, should nobody be told before.
 	Retry time.Duration
@@ -41,7 +41,7 @@ const (
 	// forgotten is after how long work is not looked at any more that nobody asks about. It is
 	// longer than the longest pause between two attempts of a controller.
 	forgotten = 15 * time.Minute
-	// share is which part of the time may be spent with looks at several objects: a twentieth; with those at one, a fifth.
+	// share is which part of the time may be spent with looks at several objects: a twentieth; with those at one, a fifth, or once a Gap.
 	share, shareOfOne = 20, 5
 	// deadline bounds one look.
 	deadline = time.Minute
@@ -282,7 +282,7 @@ func (w *Waiter[T]) pause(ctx context.Context) (time.Duration, bool) {
 	now := time.Now()
 	w.evict(now)
 	var due time.Time
-	id, gap := "", min(max(w.pace.First, shareOfOne*w.took), w.pace.Most)
+	id, gap := "", max(w.pace.First, min(shareOfOne*w.took, w.pace.Gap))
 	for _, x := range w.waits {
 		if x.hasEnded() {
 			continue

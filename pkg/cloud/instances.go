@@ -3,6 +3,8 @@ package cloud
 import (
 	"context"
 	"net/netip"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -63,4 +65,9 @@ type Instance struct {
 	Scope string
 	// Shutdown is true only when the cloud says that the instance is powered off and stays so.
 	Shutdown bool
+}
+
+// IsMachineOf reports whether ref's machine itself says that it is the instance.
+func (i *Instance) IsMachineOf(ref InstanceRef) bool {
+	return ref.SystemUUID != "" && slices.ContainsFunc(i.MachineIDs, func(id string) bool { return strings.EqualFold(id, ref.SystemUUID) })
 }

@@ -38,6 +38,10 @@ func (m *Memory[K, V]) Put(key K, value V, now, until time.Time) {
 func (m *Memory[K, V]) Get(key K, now time.Time) (value V, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.get(key, now)
+}
+
+func (m *Memory[K, V]) get(key K, now time.Time) (value V, ok bool) {
 	e, ok := m.entries[key]
 	if now.After(e.until) {
 		delete(m.entries, key)
@@ -48,29 +52,29 @@ func (m *Memory[K, V]) Get(key K, now time.Time) (value V, ok bool) {
 
 // Take is Get that forgets.
 func (m *Memory[K, V]) Take(key K, now time.Time) (V, bool) {
-	defer m.Forget(key)
-	return m.Get(key, now)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	defer delete(m.entries, key)
+	return m.get(key, now)
 }
 
 // Read is Get that reads what is not there, once for all who ask at the same time, and believes it for ttl
 // from when that began. No failure is remembered.
 func (m *Memory[K, V]) Read(key K, now func() time.Time, ttl time.Duration, read func() (V, error)) (V, error) {
-	v, err, _ := m.reading.Do(fmt.Sprint(key), func() (any, error) {
+	v, err, _ := m.reading.Do(fmt.Sprintf("%#v", key), func() (any, error) {
 		began := now()
 		if v, ok := m.Get(key, began); ok {
 			return v, nil
 		}
 		v, err := read()
-		if err == nil {
-			m.Put(key, v, began, began.Add(ttl))
+		if err != nil {
+			return nil, err
 		}
-		return v, err
+		m.Put(key, v, began, began.Add(ttl))
+		return v, nil
 	})
-	if err != nil {
-		var none V
-		return none, err
-	}
-	return v.(V), nil
+	out, _ := v.(V)
+	return out, err
 }
 
 // Forget forgets what is remembered.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/netip"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -276,4 +277,43 @@ func TestRefOfANodeWithoutAProviderID(t *testing.T) {
 	if got, want := refOf(node, "group"), (cloud.InstanceRef{NodeName: "a", ProviderID: "test:///1"}); got != want {
 		t.Errorf("with a provider ID: %+v, want no more than %+v", got, want)
 	}
+}
+
+// What was read of all uninitialized Nodes when the first one's turn came serves the last one's minutes later, and
+// serves nobody else.
+func TestSlowInitializationIsReadOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answer := &oneAnswer{instance: &cloud.Instance{ProviderID: "test:///1", MachineIDs: []string{"uuid"}}}
+		p, err := decorate.New(&cloud.Provider{Name: "test", Instances: answer, Ready: func(context.Context) error { return nil }}, caller.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+		nodes := make([]*corev1.Node, 3)
+		for k := range nodes {
+			nodes[k] = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: string(rune('a' + k))},
+				Spec:   corev1.NodeSpec{Taints: []corev1.Taint{{Key: cloudproviderapi.TaintExternalCloudProvider, Effect: corev1.TaintEffectNoSchedule}}},
+				Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{SystemUUID: "uuid"}}}
+			if err := indexer.Add(nodes[k]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, end := context.WithCancel(t.Context())
+		a := NewAdapter(ctx, p, corelisters.NewNodeLister(indexer), time.Second)
+		defer a.End()
+		defer end()
+		ask := func(node *corev1.Node, want int) {
+			t.Helper()
+			if _, err := a.InstanceMetadata(t.Context(), node); err != nil || answer.asked != want {
+				t.Errorf("%s: %v, and the cloud was asked %d times, want %d", node.Name, err, answer.asked, want)
+			}
+		}
+		ask(nodes[0], 1)
+		time.Sleep(aheadMax - time.Second)
+		ask(nodes[1], 1)
+		ask(nodes[1], 2)
+		other := nodes[2].DeepCopy()
+		other.Spec.Taints = nil
+		ask(other, 3)
+	})
 }

@@ -42,8 +42,9 @@ func New(p *cloud.Provider, o caller.Options) (*Provider, error) {
 	d := &Provider{Provider: *p, Nodes: instancecache.New(p.Instances, c), reads: batcher.NewWork()}
 	d.Instances = nil
 	if d.Owns == nil {
+		scheme := p.Name + "://"
 		d.Owns = func(n *corev1.Node) bool {
-			return n.Spec.ProviderID == "" || strings.HasPrefix(n.Spec.ProviderID, p.Name+"://")
+			return n.Spec.ProviderID == "" || strings.HasPrefix(n.Spec.ProviderID, scheme)
 		}
 	}
 	if p.LoadBalancers != nil {

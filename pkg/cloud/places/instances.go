@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -170,7 +168,7 @@ func (i *instances) decide(ref cloud.InstanceRef, answers []answer) cloud.Result
 	var unsure, absent, empty error
 	for _, a := range answers {
 		switch {
-		case a.Err == nil && isMachine(ref, a.Value): // of instances of one name, the machine itself tells which it is
+		case a.Err == nil && a.Value.IsMachineOf(ref): // of instances of one name, the machine itself tells which it is
 			return a.Result
 		case a.Err == nil:
 			found = append(found, a)
@@ -209,9 +207,4 @@ func (i *instances) gone(ref cloud.InstanceRef, answers []answer, absent error) 
 		err.Scope = cloud.ScopeOf(answers[0].Err)
 	}
 	return err
-}
-
-// isMachine reports whether ref's machine itself says that it is the instance.
-func isMachine(ref cloud.InstanceRef, instance *cloud.Instance) bool {
-	return ref.SystemUUID != "" && slices.ContainsFunc(instance.MachineIDs, func(id string) bool { return strings.EqualFold(id, ref.SystemUUID) })
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -231,7 +230,7 @@ type evidence struct {
 func (e *evidence) saw(ref cloud.InstanceRef, instance *cloud.Instance) {
 	switch scope := instance.Scope; {
 	case scope == "" || e.proven[scope]:
-	case instance.Marked, isMachine(ref, instance), e.existing(ref), len(e.nameMatches) >= maxNameMatches:
+	case instance.Marked, instance.IsMachineOf(ref), e.existing(ref), len(e.nameMatches) >= maxNameMatches:
 		e.prove(scope)
 	default:
 		if e.nameMatches == nil {
@@ -239,13 +238,6 @@ func (e *evidence) saw(ref cloud.InstanceRef, instance *cloud.Instance) {
 		}
 		e.nameMatches[instance.ProviderID] = scope
 	}
-}
-
-// isMachine reports whether ref's machine itself says that it is the instance.
-func isMachine(ref cloud.InstanceRef, instance *cloud.Instance) bool {
-	return ref.SystemUUID != "" && slices.ContainsFunc(instance.MachineIDs, func(id string) bool {
-		return strings.EqualFold(id, ref.SystemUUID)
-	})
 }
 
 // existing reports whether ref has a provider ID that is more than a name match of this process.

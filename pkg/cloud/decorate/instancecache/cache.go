@@ -34,9 +34,9 @@ const (
 type Peers struct {
 	// List must be cheap (an informer's cache) and ask neither the cloud nor the Cache.
 	List func() []cloud.InstanceRef
-	// Ahead is how old an instance may be that was read for one of them before anybody asked about it: once it
-	// was told, maxAge counts again. So what takes its Nodes long to go through costs no more reads than what
-	// does not. Zero is maxAge.
+	// Ahead is how old an instance may be that was read before anybody asked about it, where the machine itself says
+	// that it is the one (cloud.Instance.IsMachineOf): once it was told, or a later read has failed, maxAge counts
+	// again. So what takes its Nodes long to go through costs no more reads than what does not. Zero is maxAge.
 	Ahead time.Duration
 }
 
@@ -94,7 +94,7 @@ func (c *Cache) Guard(nodes *Peers, limits deletionguard.Limits, operator func(c
 // Held returns what the guard holds now, nil when it holds nothing.
 func (c *Cache) Held() *deletionguard.Hold { return c.guard.Held() }
 
-// Lookup answers for one node with what the cloud said at most maxAge ago, counted from
+// Lookup answers for one node with what the cloud said at most maxAge ago (or Peers.Ahead), counted from
 // when its answer arrived; zero asks it now. A ref with no such answer is asked for
 // together with those of others that have none, in one Find which concurrent askers share:
 // a controller that asks only about some nodes (those not ready, those not initialized)
@@ -392,7 +392,7 @@ func (c *Cache) get(ctx context.Context, ref cloud.InstanceRef) (instance *cloud
 	}
 	c.guard.Saw(ref, instance)
 	c.mu.Lock()
-	c.known.put(ref, entry{instance: instance, began: began, arrived: c.call.Clock.Now()})
+	c.known.put(ref, entry{instance: instance, began: began, arrived: c.call.Clock.Now(), told: true})
 	c.mu.Unlock()
 	c.call.Metrics.Contradictions.WithLabelValues(c.call.Provider).Inc()
 	klog.FromContext(ctx).V(2).Info("A batch read did not have an instance that a direct read found; the direct read counts",

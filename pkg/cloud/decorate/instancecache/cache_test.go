@@ -60,6 +60,9 @@ func TestInitializationIsOneBatch(t *testing.T) {
 func TestSlowInitializationIsOneBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, pop := newFakeInstances(501), newNodes(500)
+		for k := range pop.refs {
+			pop.refs[k].SystemUUID = "ID-OF-NODE-" + fmt.Sprint(k)
+		}
 		d := cached(t, f, caller.Options{})
 		all := &Peers{List: pop.list, Ahead: 5 * time.Minute}
 		for k, ref := range pop.list()[:400] {
@@ -74,6 +77,34 @@ func TestSlowInitializationIsOneBatch(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		mustFind(t, d, pop.list()[450], MetadataMaxAge, all)
 		f.wantCalls(t, 4, 0)
+	})
+}
+
+// What was read ahead is no answer where a name alone leads to it, which another machine may have by now, nor where
+// it could not be read again since.
+func TestReadAheadProvesNothingByNameOrAfterAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, pop := newFakeInstances(3), newNodes(3)
+		pop.refs[2].SystemUUID = "id-of-node-2"
+		d := cached(t, f, caller.Options{Reads: caller.Policy{Attempts: 1}})
+		all := &Peers{List: pop.list, Ahead: 5 * time.Minute}
+		mustFind(t, d, pop.list()[0], MetadataMaxAge, all)
+		time.Sleep(2 * MetadataMaxAge)
+		f.set(func() { f.servers["node-1"] = &cloud.Instance{ProviderID: "fake:///another"} })
+		if i := mustFind(t, d, pop.list()[1], MetadataMaxAge, nil); i.ProviderID != "fake:///another" {
+			t.Errorf("the Node of that name got %s, which was there before", i.ProviderID)
+		}
+		f.set(func() {
+			f.findErr = func(cloud.InstanceRef) error { return cloud.Errorf(cloud.KindConflict, "2 servers have this name") }
+		})
+		other := &Peers{List: pop.list}
+		for range 2 {
+			if _, err := d.Lookup(t.Context(), pop.list()[2], time.Second, other); cloud.KindOf(err) != cloud.KindConflict {
+				t.Errorf("got %v", err)
+			}
+			other = all
+			time.Sleep(failureHold)
+		}
 	})
 }
 

@@ -46,7 +46,7 @@ func newFakeInstances(n int) *fakeInstances {
 func (f *fakeInstances) add(name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.servers[name] = &cloud.Instance{Name: name, ProviderID: "fake:///id-of-" + name}
+	f.servers[name] = &cloud.Instance{Name: name, ProviderID: "fake:///id-of-" + name, MachineIDs: []string{"id-of-" + name}}
 }
 
 func (f *fakeInstances) remove(name string) {

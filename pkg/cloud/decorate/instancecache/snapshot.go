@@ -71,6 +71,12 @@ func (e *entry) answers(ref cloud.InstanceRef) bool {
 		ref.ProviderID != "" && e.instance.ProviderID == ref.ProviderID
 }
 
+// isAhead reports whether e may answer ref although it is old: nobody was told of it yet, no later read has failed, and
+// the machine itself is the instance, not one that has had its name.
+func (e *entry) isAhead(ref cloud.InstanceRef) bool {
+	return !e.told && !e.failed.After(e.arrived) && (ref.ProviderID != "" || e.instance.IsMachineOf(ref))
+}
+
 // state is what the snapshot can say.
 type state int
 
@@ -81,8 +87,8 @@ const (
 	failed               // a read has failed just now
 )
 
-// get says what is known of ref that arrived less than maxAge before now, or less than ahead if it is an instance that
-// nobody was told of yet. Failures count for failureHold, or maxAge when that is shorter.
+// get says what is known of ref that arrived less than maxAge before now, or less than ahead if it is ahead of its
+// asker. Failures count for failureHold, or maxAge when that is shorter.
 func (s *snapshot) get(ref cloud.InstanceRef, now time.Time, maxAge, ahead time.Duration) (state, entry) {
 	e, ok := s.entries[slot(ref)]
 	if !ok || maxAge <= 0 {
@@ -91,7 +97,7 @@ func (s *snapshot) get(ref cloud.InstanceRef, now time.Time, maxAge, ahead time.
 	age := now.Sub(e.arrived)
 	switch {
 	case !e.answers(ref):
-	case e.instance != nil && (age < maxAge || !e.told && age < ahead):
+	case e.instance != nil && (age < maxAge || age < ahead && e.isAhead(ref)):
 		return present, e
 	case e.instance == nil && age < maxAge:
 		return absent, e

@@ -152,10 +152,12 @@ func (r *reconciliation) snapshotOf(ctx context.Context, id string) (*plan.LoadB
 	}
 	differs := errors.New("the snapshot lacks a monitor")
 	tree, err := wire.TreeOf(snap.listeners[id], snap.pools[id], func(node *plan.Pool, p wire.Pool) (err error) {
-		if m, ok := snap.monitors[p.MonitorID]; ok {
+		if p.MonitorID != "" {
+			m, ok := snap.monitors[p.MonitorID]
+			if !ok {
+				return differs
+			}
 			node.Monitor = &m
-		} else if p.MonitorID != "" {
-			return differs
 		}
 		if seen := status.Pool(p.ID); seen != nil && (node.Monitor == nil || node.Monitor.Type != plan.MonitorHTTP) {
 			node.Members, node.Thin = seen.Nodes(), true

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -166,7 +167,7 @@ func (b *treeBuilder) pool(i int, port cloud.LoadBalancerPort, listenerProtocol 
 	check := 0
 	if monitor, ok := b.Monitor(); ok {
 		monitor.Name = b.Names.monitor(i)
-		monitor.Type = map[corev1.Protocol]string{ProtoTCP: MonitorTCP, ProtoUDP: MonitorUDP, ProtoSCTP: MonitorSCTP}[port.Protocol]
+		monitor.Type = cmp.Or(map[corev1.Protocol]string{ProtoUDP: MonitorUDP, ProtoSCTP: MonitorSCTP}[port.Protocol], MonitorTCP)
 		if b.Spec.HealthCheck != nil && !b.ovn {
 			monitor.Type = MonitorHTTP
 			monitor.Path, monitor.Method, monitor.Codes = b.Spec.HealthCheck.Path, http.MethodGet, "200"

@@ -165,15 +165,18 @@ func (c *Client) GetAlone(ctx context.Context, id string) (*plan.LoadBalancer, e
 
 // Status reads a load balancer's status tree.
 func (c *Client) Status(ctx context.Context, id string) (*Status, error) {
+	type statuses struct {
+		LoadBalancer *Status `json:"loadbalancer"`
+	}
 	op := "get status of load balancer " + id
-	answer, err := api.Get[map[string]*Status](ctx, api.With(c.sc, op), "statuses", "lbaas", "loadbalancers", id, "status")
+	answer, err := api.Get[statuses](ctx, api.With(c.sc, op), "statuses", "lbaas", "loadbalancers", id, "status")
 	if err != nil {
 		return nil, err
 	}
-	if status := (*answer)["loadbalancer"]; status != nil {
-		return status, nil
+	if answer.LoadBalancer == nil {
+		return nil, &cloud.Error{Op: op, Err: errors.New("the answer holds none")}
 	}
-	return nil, &cloud.Error{Op: op, Err: errors.New("the answer holds none")}
+	return answer.LoadBalancer, nil
 }
 
 // Tree reads all children of a load balancer: 2 calls, one for each pool that has

@@ -23,7 +23,9 @@ import (
 // Create makes a load balancer. lost says that it may have been made, or still be, although there is an
 // error.
 func (c *Client) Create(ctx context.Context, opts loadbalancers.CreateOpts) (made *Created, lost bool, err error) {
-	var answer map[string]*Created
+	var answer struct {
+		LoadBalancer *Created `json:"loadbalancer"`
+	}
 	var r loadbalancers.CreateResult
 	if err := c.creates.Do(ctx, func() error {
 		r = loadbalancers.Create(ctx, c.sc, opts)
@@ -38,7 +40,7 @@ func (c *Client) Create(ctx context.Context, opts loadbalancers.CreateOpts) (mad
 	if err := r.ExtractInto(&answer); err != nil {
 		return nil, false, fmt.Errorf("%s: the answer is malformed: %w", op, err)
 	}
-	if made = answer["loadbalancer"]; made == nil || made.ID == "" {
+	if made = answer.LoadBalancer; made == nil || made.ID == "" {
 		return nil, false, errors.New(op + ": the answer has no ID")
 	}
 	return made, false, nil
