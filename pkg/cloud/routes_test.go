@@ -9,7 +9,7 @@ func TestHasPods(t *testing.T) {
 	c := Cluster{PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16"), netip.MustParsePrefix("::/0")}}
 	for prefix, want := range map[string]bool{
 		"10.244.0.0/16": true, "10.244.255.0/24": true, "10.244.1.1/32": true, "fd00::/64": true,
-		"10.0.0.0/8": false, "10.245.0.0/24": false, "0.0.0.0/0": false,
+		"10.244.0.0/15": false, "10.0.0.0/8": false, "10.245.0.0/24": false, "0.0.0.0/0": false,
 	} {
 		if got := c.HasPods(netip.MustParsePrefix(prefix)); got != want {
 			t.Errorf("%s: %t", prefix, got)
