@@ -14,7 +14,10 @@ import (
 	"testing"
 	"time"
 
+	clocktesting "k8s.io/utils/clock/testing"
+
 	"github.com/isthmus-cloud/isthmus/test/eventually"
+	"github.com/isthmus-cloud/isthmus/webhooks/server"
 )
 
 // stranger is the address of one of many clients.
@@ -24,7 +27,8 @@ func stranger(i int) string { return fmt.Sprintf("127.1.%d.%d", i/250, 1+i%250) 
 // turned out, leave the API server's requests room, also for several at a time.
 func TestStrangersWithSlowBodies(t *testing.T) {
 	const strangers, slots, atATime, requests = 320, 256, 8, 400
-	r := start(t, allow)
+	now := clocktesting.NewFakeClock(time.Now()) // stands still but for the strangers: however busy the machine, no other body is late
+	r := start(t, allow, func(o *server.Options) { o.Clock = now })
 	ctx, cancel := context.WithCancel(t.Context())
 	var all, api sync.WaitGroup
 	defer all.Wait()
@@ -55,11 +59,12 @@ func TestStrangersWithSlowBodies(t *testing.T) {
 		}
 		return nil
 	})
+	now.Step(time.Second) // which is what a body has: those of the strangers that are in are late
 	c := r.client(t)
 	var worst, refused atomic.Int64
 	for range atATime {
 		api.Go(func() {
-			for range requests / atATime {
+			for i := 0; i < requests/atATime && refused.Load() == 0; i++ {
 				begun := time.Now()
 				review, _ := r.post(t, c, "?timeout=30s", []byte(goodReview))
 				if took := int64(time.Since(begun)); took > worst.Load() {
@@ -72,9 +77,7 @@ func TestStrangersWithSlowBodies(t *testing.T) {
 		})
 	}
 	api.Wait()
-	// All 400 are without the reserve. Bodies have a second of real time, which a machine that is busy enough takes from
-	// one or two of ours, too: the strangers are 320 clients on the same cores.
-	if n := refused.Load(); n > requests/100 {
+	if n := refused.Load(); n > 0 {
 		t.Errorf("%d of %d requests were refused", n, requests)
 	}
 	t.Logf("the slowest of %d requests, %d at a time, took %s", requests, atATime, time.Duration(worst.Load()))
