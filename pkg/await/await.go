@@ -41,7 +41,8 @@ const (
 	// forgotten is after how long work is not looked at any more that nobody asks about. It is
 	// longer than the longest pause between two attempts of a controller.
 	forgotten = 15 * time.Minute
-	// share is which part of the time may be spent with looks at several objects: a twentieth; with those at one, a fifth, or once a Gap.
+	// share is which part of the time may be spent with looks at several objects: a twentieth; with those
+	// at one, a fifth, or once a Gap.
 	share, shareOfOne = 20, 5
 	// deadline bounds one look.
 	deadline = time.Minute
