@@ -5,9 +5,12 @@ import (
 	"strings"
 )
 
+// elbService is what both versions of Elastic Load Balancing are called in names and signatures.
+const elbService = "elasticloadbalancing"
+
 // endpoint is what a name of AWS stands for.
 type endpoint struct {
-	service string // "sts", "ecr", "ecr-public"
+	service string // "sts", "ecr", "ecr-public", "ec2", "elasticloadbalancing": as signatures have it
 	region  string
 }
 
@@ -50,6 +53,9 @@ func endpointOf(host string) (endpoint, bool) {
 			{"sts", "sts.", p.suffix, false}, {"sts", "sts.", p.dualStack, false}, {"sts", "sts-fips.", p.suffix, true}, {"sts", "sts-fips.", p.dualStack, true},
 			{"ecr", "api.ecr.", p.suffix, false}, {"ecr", "ecr.", p.dualStack, false},
 			{"ecr", "ecr-fips.", p.suffix, true}, {"ecr", "api.ecr-fips.", p.suffix, true}, {"ecr", "ecr-fips.", p.dualStack, true},
+			{"ec2", "ec2.", p.suffix, false}, {"ec2", "ec2.", p.dualStack, false}, {"ec2", "ec2-fips.", p.suffix, true}, {"ec2", "ec2-fips.", p.dualStack, true},
+			{elbService, elbService + ".", p.suffix, false}, {elbService, elbService + ".", p.dualStack, false},
+			{elbService, elbService + "-fips.", p.suffix, true}, {elbService, elbService + "-fips.", p.dualStack, true},
 		} {
 			rest, ok := strings.CutPrefix(host, shape.prefix)
 			if !ok || shape.fips && !p.fips {

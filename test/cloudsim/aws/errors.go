@@ -39,12 +39,14 @@ func (c *call) errorReply(err error) *reply {
 		e.status = http.StatusBadRequest
 	}
 	switch c.endpoint.service {
+	case "ec2":
+		return c.ec2Error(e)
 	case "sts":
 		kind := "Sender"
 		if e.status >= http.StatusInternalServerError {
 			kind = "Receiver"
 		}
-		return xmlReply(e.status, xmlError{Type: kind, Code: e.code, Message: e.message, RequestID: requestID()})
+		return xmlReply(e.status, xmlError{Type: kind, Code: e.code, Message: e.message, RequestID: c.id})
 	case "imds":
 		return &reply{Status: e.status, ContentType: "text/html", Body: fmt.Appendf(nil, "<?xml version=\"1.0\" encoding=\"iso-8859-1\"?>\n<html><head><title>%d - %s</title></head><body><h1>%d - %s</h1></body></html>\n",
 			e.status, http.StatusText(e.status), e.status, http.StatusText(e.status))}

@@ -123,15 +123,15 @@ func (c *call) allow(action, resource string) error {
 	if slices.ContainsFunc(id.principal.Actions, func(pattern string) bool { ok, err := path.Match(pattern, action); return err == nil && ok }) {
 		return nil
 	}
-	code := "AccessDenied"
-	if c.endpoint.service != "sts" {
-		code = "AccessDeniedException"
+	reason := fmt.Sprintf("User: %s is not authorized to perform: %s on resource: %s because no identity-based policy allows the %s action",
+		id.arn, action, resource, action)
+	switch c.endpoint.service {
+	case "ec2":
+		return errorf(http.StatusForbidden, "UnauthorizedOperation", "You are not authorized to perform this operation. %s", reason)
+	case "sts", elbService:
+		return errorf(http.StatusForbidden, "AccessDenied", "%s", reason)
 	}
-	status := http.StatusForbidden
-	if c.endpoint.service != "sts" {
-		status = http.StatusBadRequest
-	}
-	return errorf(status, code, "User: %s is not authorized to perform: %s on resource: %s because no identity-based policy allows the %s action", id.arn, action, resource, action)
+	return errorf(http.StatusBadRequest, "AccessDeniedException", "%s", reason)
 }
 
 // partitionOf is the partition of a region.

@@ -11,14 +11,16 @@ import (
 type metadataState struct {
 	region string
 	role   *Principal // of the instance; nil for none
-	tokens map[string]time.Time
+	// instance is the instance's ID, in an account.
+	instance, account string
+	tokens            map[string]time.Time
 
 	containerRole  *Principal
 	containerToken string
 }
 
 func newMetadata() metadataState {
-	return metadataState{region: "us-east-1", tokens: map[string]time.Time{}}
+	return metadataState{region: "us-east-1", instance: "i-0123456789abcdef0", account: "111122223333", tokens: map[string]time.Time{}}
 }
 
 // SetInstanceRole gives the instance a role by its ARN; "" takes it away.
@@ -26,6 +28,26 @@ func (s *Sim) SetInstanceRole(arn string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.metadata.role = s.iam.roles[arn]
+}
+
+// SetInstance makes the metadata service that of an instance, as far as the paths go that are served. It need not exist.
+func (s *Sim) SetInstance(account, region, id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.metadata.account, s.metadata.region, s.metadata.instance = account, region, id
+}
+
+// identity is the instance's identity document. mu held.
+func (s *Sim) identity() map[string]string {
+	m := s.metadata
+	out := map[string]string{"region": m.region, "instanceId": m.instance, "accountId": m.account}
+	if region := s.regions[place{m.account, m.region}]; region != nil {
+		if found, err := region.Instances([]string{m.instance}); err == nil {
+			i := found[0]
+			out["availabilityZone"], out["instanceType"], out["privateIp"] = i.Zone, i.Type, i.PrivateIP
+		}
+	}
+	return out
 }
 
 // SetContainer gives a role to whoever asks the container endpoint with this authorization
@@ -65,11 +87,15 @@ func (s *Sim) instanceMetadata(c *call) (*reply, error) {
 	case c.action == "/latest/meta-data/placement/region":
 		return text(s.metadata.region)
 	case c.action == "/latest/dynamic/instance-identity/document":
-		return jsonReply(http.StatusOK, "text/plain", map[string]string{"region": s.metadata.region, "instanceId": "i-0123456789abcdef0", "accountId": "111122223333"}), nil
+		return jsonReply(http.StatusOK, "text/plain", s.identity()), nil
+	case c.action == "/latest/meta-data/instance-id":
+		return text(s.metadata.instance)
+	case c.action == "/latest/meta-data/placement/availability-zone" && s.identity()["availabilityZone"] != "":
+		return text(s.identity()["availabilityZone"])
 	case isRole && role != nil && name == "":
 		return text(role.Name)
 	case isRole && role != nil && name == role.Name:
-		keys, _, expires := s.session(role, "i-0123456789abcdef0")
+		keys, _, expires := s.session(role, s.metadata.instance)
 		return jsonReply(http.StatusOK, "text/plain", map[string]string{
 			"Code": "Success", "Type": "AWS-HMAC", "LastUpdated": time.Now().UTC().Format(time.RFC3339),
 			"AccessKeyId": keys.AccessKeyID, "SecretAccessKey": keys.SecretAccessKey, "Token": keys.SessionToken, "Expiration": expires.Format(time.RFC3339),

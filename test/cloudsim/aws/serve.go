@@ -8,11 +8,12 @@ import (
 	"strings"
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/aws/query"
 )
 
 const maxBody = 4 << 20
 
-// Request is a line of the request log. Service is "sts", "ecr", "ecr-public", "imds" or "container",
+// Request is a line of the request log. Service is "sts", "ecr", "ecr-public", "ec2", "imds" or "container",
 // Action the operation ("AssumeRole") or the path, and Access the access key that signed it.
 type Request = cloudsim.Request
 
@@ -26,6 +27,8 @@ type call struct {
 	r        *http.Request
 	body     []byte
 	form     url.Values // of the query protocol
+	version  string     // of the query protocol, "" for STS
+	id       string
 	endpoint endpoint
 	action   string
 	caller   *caller // nil when nothing is signed
@@ -37,10 +40,10 @@ func (s *Sim) answer(w http.ResponseWriter, r *http.Request, host string) {
 	if err != nil {
 		return
 	}
-	c := &call{r: r, body: body}
+	c := &call{r: r, body: body, id: requestID()}
 	handler := s.route(c, host)
-	w.Header().Set("X-Amzn-Requestid", requestID())
-	s.Answer(w, r, Request{Host: host, Service: c.endpoint.service, Action: c.action, Access: accessKey(r), UserAgent: r.UserAgent()},
+	w.Header().Set("X-Amzn-Requestid", c.id)
+	s.Answer(w, r, Request{Host: host, Service: c.service(), Action: c.action, Access: accessKey(r), UserAgent: r.UserAgent()},
 		func() *reply { return s.run(c, handler) },
 		func(status int, code, message string) *reply {
 			return c.errorReply(&apiError{status: status, code: code, message: message})
@@ -49,12 +52,17 @@ func (s *Sim) answer(w http.ResponseWriter, r *http.Request, host string) {
 
 type handler struct {
 	signed bool
-	run    func(*Sim, *call) (*reply, error)
+	run    func(*Sim, *call) (*reply, error) // with s.mu held
+	// query is in place of run for services with state and locks of their own: run without s.mu.
+	query *queryHandler
 }
 
 func (s *Sim) run(c *call, h *handler) *reply {
 	if h == nil {
-		return c.errorReply(&apiError{status: http.StatusBadRequest, code: "UnknownOperationException", message: "unknown operation " + c.action})
+		return c.errorReply(c.unknownOperation())
+	}
+	if h.query != nil {
+		return s.runQuery(c, h.query)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,11 +107,25 @@ func (s *Sim) route(c *call, host string) *handler {
 		return &handler{signed: true, run: (*Sim).privateToken}
 	}
 	form, err := url.ParseQuery(string(c.body))
-	if err != nil || host != "" && c.endpoint.service != "sts" {
+	if err != nil {
 		return nil
 	}
-	c.form, c.action, c.endpoint.service = form, form.Get("Action"), "sts"
-	switch c.action {
+	c.form, c.action = form, form.Get("Action")
+	if host == "" {
+		c.endpoint.service = serviceOf(form.Get("Version"))
+	}
+	switch c.endpoint.service {
+	case "sts":
+		return stsHandler(c.action)
+	case "ec2":
+		c.version = form.Get("Version")
+		return queryOf(c)
+	}
+	return nil
+}
+
+func stsHandler(action string) *handler {
+	switch action {
 	case "AssumeRole":
 		return &handler{signed: true, run: (*Sim).assumeRole}
 	case "AssumeRoleWithWebIdentity":
@@ -118,6 +140,10 @@ func asAPIError(err error) *apiError {
 	var e *apiError
 	if errors.As(err, &e) {
 		return e
+	}
+	var q *query.Error
+	if errors.As(err, &q) {
+		return &apiError{status: q.Status, code: q.Code, message: q.Message}
 	}
 	return &apiError{status: http.StatusInternalServerError, code: "InternalFailure", message: err.Error()}
 }

@@ -75,8 +75,14 @@ func (s *Sim) verify(c *call) (*caller, error) {
 
 // code is how the call's service calls an error that all of them have.
 func (c *call) code(name string) string {
-	if c.endpoint.service == "sts" {
+	switch c.endpoint.service {
+	case "sts", elbService:
 		return name
+	case "ec2": // unverified but for the first two and the last, and so is the status
+		return map[string]string{
+			"InvalidClientTokenId": "AuthFailure", "SignatureDoesNotMatch": "AuthFailure",
+			"MissingAuthenticationToken": "MissingAuthenticationToken", "ExpiredToken": "RequestExpired",
+		}[name]
 	}
 	return map[string]string{
 		"MissingAuthenticationToken": "MissingAuthenticationTokenException", "InvalidClientTokenId": "UnrecognizedClientException",

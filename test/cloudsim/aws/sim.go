@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/aws/ec2"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/aws/query"
 )
 
 // Options configures a simulator. The zero value is a good one.
@@ -13,6 +15,8 @@ type Options struct {
 	TokenLifetime time.Duration
 	// CredentialsLifetime is how long temporary credentials live, 1 hour by default.
 	CredentialsLifetime time.Duration
+	// EC2 configures EC2's regions.
+	EC2 ec2.Options
 }
 
 // Sim is a running simulator. All methods may be called concurrently.
@@ -25,6 +29,9 @@ type Sim struct {
 	iam      iamState
 	registry map[string]*registryToken // by password
 	metadata metadataState
+	regions  map[place]*ec2.Region
+
+	buckets query.Buckets // has its own lock
 }
 
 // Start starts a simulator without users and roles.
@@ -35,7 +42,7 @@ func Start(opts Options) (*Sim, error) {
 	if opts.CredentialsLifetime == 0 {
 		opts.CredentialsLifetime = time.Hour
 	}
-	s := &Sim{opts: opts, registry: map[string]*registryToken{}, metadata: newMetadata(), iam: newIAM()}
+	s := &Sim{opts: opts, registry: map[string]*registryToken{}, metadata: newMetadata(), iam: newIAM(), regions: map[place]*ec2.Region{}}
 	var err error
 	if s.Issuer, err = cloudsim.NewIssuer(); err != nil {
 		return nil, err
