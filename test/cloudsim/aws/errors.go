@@ -41,6 +41,8 @@ func (c *call) errorReply(err error) *reply {
 	switch c.endpoint.service {
 	case "ec2":
 		return c.ec2Error(e)
+	case elbService:
+		return c.elbError(e)
 	case "sts":
 		kind := "Sender"
 		if e.status >= http.StatusInternalServerError {

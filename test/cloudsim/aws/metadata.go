@@ -41,8 +41,8 @@ func (s *Sim) SetInstance(account, region, id string) {
 func (s *Sim) identity() map[string]string {
 	m := s.metadata
 	out := map[string]string{"region": m.region, "instanceId": m.instance, "accountId": m.account}
-	if region := s.regions[place{m.account, m.region}]; region != nil {
-		if found, err := region.Instances([]string{m.instance}); err == nil {
+	if at := s.states[place{m.account, m.region}]; at != nil {
+		if found, err := at.ec2.Instances([]string{m.instance}); err == nil {
 			i := found[0]
 			out["availabilityZone"], out["instanceType"], out["privateIp"] = i.Zone, i.Type, i.PrivateIP
 		}

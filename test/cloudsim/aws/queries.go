@@ -5,6 +5,8 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/aws/ec2"
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/aws/ec2/wire"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/aws/elbv2"
+	elbv2wire "github.com/isthmus-cloud/isthmus/test/cloudsim/aws/elbv2/wire"
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/aws/query"
 )
 
@@ -15,15 +17,29 @@ type place struct{ account, region string }
 func (s *Sim) EC2(account, region string) *ec2.Region {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.region(place{account, region})
+	return s.state(place{account, region}).ec2
 }
 
-// region is EC2. mu held.
-func (s *Sim) region(p place) *ec2.Region {
-	if s.regions[p] == nil {
-		s.regions[p] = ec2.New(p.account, p.region, s.opts.EC2)
+// ELBv2 is what an account has of Elastic Load Balancing v2 in a region: nothing at first.
+func (s *Sim) ELBv2(account, region string) *elbv2.Region {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state(place{account, region}).elbv2
+}
+
+// state has the services' states of a place.
+type state struct {
+	ec2   *ec2.Region
+	elbv2 *elbv2.Region
+}
+
+// state is what is in a place. mu held.
+func (s *Sim) state(p place) *state {
+	if s.states[p] == nil {
+		region := ec2.New(p.account, p.region, s.opts.EC2)
+		s.states[p] = &state{ec2: region, elbv2: elbv2.New(region, s.opts.ELBv2)}
 	}
-	return s.regions[p]
+	return s.states[p]
 }
 
 // Throttle gives each account, in each region, a bucket for an operation ("ec2", "DescribeInstances") of so many requests, which
@@ -35,37 +51,59 @@ func (s *Sim) Throttle(service, action string, capacity int, perSecond float64) 
 // queryHandler answers an operation of a service with state of its own.
 type queryHandler struct {
 	permission string // such as "ec2:DescribeInstances"
-	item       string // in the answer's lists
 	namespace  string
-	write      func(in *query.Form, out *query.Writer, region *ec2.Region) error
+	write      func(in *query.Form, out *query.Writer, at *state) error
 }
 
 // serviceOf is the service that a version of a query API belongs to.
 func serviceOf(version string) string {
-	if version == wire.Version {
+	switch version {
+	case wire.Version:
 		return "ec2"
+	case elbv2wire.Version:
+		return elbService
 	}
 	return "sts"
 }
 
 // service is what the log calls the call's service.
-func (c *call) service() string { return c.endpoint.service }
+func (c *call) service() string {
+	if c.version == elbv2wire.Version {
+		return "elbv2"
+	}
+	return c.endpoint.service
+}
 
 // queryOf finds the operation of a call; nil for none.
 func queryOf(c *call) *handler {
-	if operation := wire.Find(c.action); c.version == wire.Version && operation != nil {
-		return &handler{query: &queryHandler{
-			permission: "ec2:" + c.action, item: "item", namespace: wire.Namespace,
-			write: func(in *query.Form, out *query.Writer, region *ec2.Region) error {
-				return operation(&wire.Call{In: in, Out: out, Region: region})
-			},
-		}}
+	h := &queryHandler{permission: c.endpoint.service + ":" + c.action}
+	switch {
+	case c.endpoint.service != serviceOf(c.version):
+		return nil
+	case c.version == wire.Version:
+		operation := wire.Find(c.action)
+		if operation == nil {
+			return nil
+		}
+		h.namespace = wire.Namespace
+		h.write = func(in *query.Form, out *query.Writer, at *state) error {
+			return operation(&wire.Call{In: in, Out: out, Region: at.ec2})
+		}
+	case c.version == elbv2wire.Version:
+		operation := elbv2wire.Find(c.action)
+		if operation == nil {
+			return nil
+		}
+		h.namespace = elbv2wire.Namespace
+		h.write = func(in *query.Form, out *query.Writer, at *state) error {
+			return operation(&elbv2wire.Call{In: in, Out: out, Region: at.elbv2})
+		}
 	}
-	return nil
+	return &handler{query: h}
 }
 
-// admit verifies a call and says in which region's state it is. What is not permitted is refused.
-func (s *Sim) admit(c *call, h *queryHandler) (*ec2.Region, error) {
+// admit verifies a call and says which state it is about. What is not permitted is refused.
+func (s *Sim) admit(c *call, h *queryHandler) (*state, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var err error
@@ -82,11 +120,11 @@ func (s *Sim) admit(c *call, h *queryHandler) (*ec2.Region, error) {
 	if err := c.allow(h.permission, "*"); err != nil {
 		return nil, err
 	}
-	return s.region(p), nil
+	return s.state(p), nil
 }
 
 func (s *Sim) runQuery(c *call, h *queryHandler) *reply {
-	region, err := s.admit(c, h)
+	at, err := s.admit(c, h)
 	if err != nil {
 		return c.errorReply(err)
 	}
@@ -94,12 +132,23 @@ func (s *Sim) runQuery(c *call, h *queryHandler) *reply {
 	if c.endpoint.service == "ec2" && in.Get("DryRun") == "true" {
 		return c.errorReply(wire.DryRun())
 	}
-	out := query.NewWriter(h.item)
+	item := map[bool]string{true: "item", false: "member"}[c.endpoint.service == "ec2"]
+	out := query.NewWriter(item)
 	out.Raw(xmlHead)
 	out.Open(c.action + `Response xmlns="` + h.namespace + `"`)
-	out.Text("requestId", c.id)
-	if err := h.write(in, out, region); err != nil {
+	if item == "item" {
+		out.Text("requestId", c.id)
+	} else {
+		out.Open(c.action + "Result")
+	}
+	if err := h.write(in, out, at); err != nil {
 		return c.errorReply(err)
+	}
+	if item == "member" {
+		out.Close()
+		out.Open("ResponseMetadata")
+		out.Text("RequestId", c.id)
+		out.Close()
 	}
 	out.Close()
 	return &reply{Status: http.StatusOK, ContentType: "text/xml;charset=UTF-8", Body: out.Bytes()}
@@ -123,12 +172,33 @@ func (c *call) ec2Error(e *apiError) *reply {
 	return &reply{Status: e.status, ContentType: "text/xml;charset=UTF-8", Body: out.Bytes()}
 }
 
+// elbError is an error as Elastic Load Balancing has it.
+func (c *call) elbError(e *apiError) *reply {
+	out := query.NewWriter("")
+	out.Raw(xmlHead)
+	out.Open(`ErrorResponse xmlns="http://elasticloadbalancing.amazonaws.com/doc/` + c.version + `/"`)
+	out.Open("Error")
+	out.Text("Type", map[bool]string{true: "Receiver", false: "Sender"}[e.status >= http.StatusInternalServerError])
+	out.Text("Code", e.code)
+	out.Text("Message", e.message)
+	out.Close()
+	out.Text("RequestId", c.id)
+	out.Close()
+	return &reply{Status: e.status, ContentType: "text/xml", Body: out.Bytes()}
+}
+
 // throttled is the error of a call that comes too soon.
 func (c *call) throttled() error {
+	if c.endpoint.service == elbService {
+		return errorf(http.StatusBadRequest, "Throttling", "Rate exceeded")
+	}
 	return errorf(http.StatusServiceUnavailable, "RequestLimitExceeded", "Request limit exceeded.")
 }
 
 func (c *call) unknownOperation() error {
+	if c.endpoint.service == elbService {
+		return errorf(http.StatusBadRequest, "InvalidAction", "Could not find operation %s for version %s", c.action, c.version)
+	}
 	if c.endpoint.service == "ec2" {
 		return errorf(http.StatusBadRequest, "InvalidAction", "The action %s is not valid for this web service.", c.action)
 	}

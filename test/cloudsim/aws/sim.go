@@ -6,6 +6,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim"
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/aws/ec2"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/aws/elbv2"
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/aws/query"
 )
 
@@ -17,6 +18,8 @@ type Options struct {
 	CredentialsLifetime time.Duration
 	// EC2 configures EC2's regions.
 	EC2 ec2.Options
+	// ELBv2 configures load balancers.
+	ELBv2 elbv2.Options
 }
 
 // Sim is a running simulator. All methods may be called concurrently.
@@ -29,7 +32,7 @@ type Sim struct {
 	iam      iamState
 	registry map[string]*registryToken // by password
 	metadata metadataState
-	regions  map[place]*ec2.Region
+	states   map[place]*state
 
 	buckets query.Buckets // has its own lock
 }
@@ -42,7 +45,7 @@ func Start(opts Options) (*Sim, error) {
 	if opts.CredentialsLifetime == 0 {
 		opts.CredentialsLifetime = time.Hour
 	}
-	s := &Sim{opts: opts, registry: map[string]*registryToken{}, metadata: newMetadata(), iam: newIAM(), regions: map[place]*ec2.Region{}}
+	s := &Sim{opts: opts, registry: map[string]*registryToken{}, metadata: newMetadata(), iam: newIAM(), states: map[place]*state{}}
 	var err error
 	if s.Issuer, err = cloudsim.NewIssuer(); err != nil {
 		return nil, err
