@@ -22,7 +22,8 @@ func (r Record) Created() time.Time { return r.born }
 // Clock numbers objects, and does things later. Nothing runs in the background: who locks the state calls Settle.
 type Clock struct {
 	seq int64
-	due []event // sorted by time
+	due []event   // sorted by time
+	at  time.Time // when what Settle does just now was due, zero outside of it
 }
 
 type event struct {
@@ -39,13 +40,18 @@ func (c *Clock) Next() int64 {
 // Record is that of a new object.
 func (c *Clock) Record() Record { return Record{c.Next(), time.Now()} }
 
-// After lets do happen d from now, at the first Settle from then on. It happens at once if d is not positive.
+// After lets do happen d from now, at the first Settle from then on. It happens at once if d is not positive. For what itself
+// happens later, now is when it was due: however late somebody looks, what follows is on time.
 func (c *Clock) After(d time.Duration, do func()) {
 	if d <= 0 {
 		do()
 		return
 	}
-	e := event{time.Now().Add(d), do}
+	now := c.at
+	if now.IsZero() {
+		now = time.Now()
+	}
+	e := event{now.Add(d), do}
 	i, _ := slices.BinarySearchFunc(c.due, e, func(a, b event) int {
 		if a.at.After(b.at) {
 			return 1
@@ -59,10 +65,12 @@ func (c *Clock) After(d time.Duration, do func()) {
 func (c *Clock) Settle() {
 	now := time.Now()
 	for len(c.due) > 0 && !c.due[0].at.After(now) {
-		do := c.due[0].do
+		next := c.due[0]
 		c.due = slices.Delete(c.due, 0, 1)
-		do()
+		c.at = next.at
+		next.do()
 	}
+	c.at = time.Time{}
 }
 
 // Object is what a table holds. It is not changed, but replaced.
