@@ -142,6 +142,8 @@ var arrows = []struct {
 	{"test/cloudsim/aws/store", nil},
 	{"test/cloudsim/aws/ec2/wire", []string{"test/cloudsim/aws/ec2", "test/cloudsim/aws/query"}},
 	{"test/cloudsim/aws/ec2", []string{"test/cloudsim/aws/query", "test/cloudsim/aws/store"}},
+	{"test/cloudsim/aws/elb/wire", []string{"test/cloudsim/aws/elb", "test/cloudsim/aws/query"}},
+	{"test/cloudsim/aws/elb", []string{"test/cloudsim/aws/ec2", "test/cloudsim/aws/query", "test/cloudsim/aws/store"}},
 	{"test/cloudsim/aws/elbv2/wire", []string{"test/cloudsim/aws/elbv2", "test/cloudsim/aws/query"}},
 	{"test/cloudsim/aws/elbv2", []string{"test/cloudsim/aws/ec2", "test/cloudsim/aws/query", "test/cloudsim/aws/store"}},
 	{"test/cloudsim/openstack/core", nil},

@@ -1,5 +1,5 @@
-// Package aws is a simulated AWS at the wire: STS, ECR, ECR Public, EC2, Elastic Load Balancing v2, the
-// instance metadata service (IMDSv2 only) and the endpoint for container credentials (ECS, EKS Pod Identity), for the real
+// Package aws is a simulated AWS at the wire: STS, ECR, ECR Public, EC2, Elastic Load Balancing (classic and v2),
+// the instance metadata service (IMDSv2 only) and the endpoint for container credentials (ECS, EKS Pod Identity), for the real
 // SDK to talk to. It answers in AWS' own formats, errors included.
 //
 // # Use
@@ -23,6 +23,6 @@
 //   - iam.go has users, roles, their policies and temporary credentials; the OIDC issuer is cloudsim.Issuer.
 //   - sts.go, ecr.go, metadata.go are the services that share this state.
 //   - queries.go admits calls to services with state of their own, by account and region: package ec2 has EC2's, package
-//     ec2/wire speaks its API; elbv2 and elbv2/wire are alike. Package query has what query protocols share, and package store
+//     ec2/wire speaks its API; elb and elbv2 are alike. Package query has what query protocols share, and package store
 //     what states are built of. Those run without s.mu.
 package aws

@@ -5,6 +5,8 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/aws/ec2"
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/aws/ec2/wire"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/aws/elb"
+	elbwire "github.com/isthmus-cloud/isthmus/test/cloudsim/aws/elb/wire"
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/aws/elbv2"
 	elbv2wire "github.com/isthmus-cloud/isthmus/test/cloudsim/aws/elbv2/wire"
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/aws/query"
@@ -27,9 +29,17 @@ func (s *Sim) ELBv2(account, region string) *elbv2.Region {
 	return s.state(place{account, region}).elbv2
 }
 
+// ELB is what an account has of classic Elastic Load Balancing in a region: nothing at first.
+func (s *Sim) ELB(account, region string) *elb.Region {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state(place{account, region}).elb
+}
+
 // state has the services' states of a place.
 type state struct {
 	ec2   *ec2.Region
+	elb   *elb.Region
 	elbv2 *elbv2.Region
 }
 
@@ -37,7 +47,7 @@ type state struct {
 func (s *Sim) state(p place) *state {
 	if s.states[p] == nil {
 		region := ec2.New(p.account, p.region, s.opts.EC2)
-		s.states[p] = &state{ec2: region, elbv2: elbv2.New(region, s.opts.ELBv2)}
+		s.states[p] = &state{ec2: region, elb: elb.New(region, s.opts.ELB), elbv2: elbv2.New(region, s.opts.ELBv2)}
 	}
 	return s.states[p]
 }
@@ -60,7 +70,7 @@ func serviceOf(version string) string {
 	switch version {
 	case wire.Version:
 		return "ec2"
-	case elbv2wire.Version:
+	case elbv2wire.Version, elbwire.Version:
 		return elbService
 	}
 	return "sts"
@@ -68,8 +78,11 @@ func serviceOf(version string) string {
 
 // service is what the log calls the call's service.
 func (c *call) service() string {
-	if c.version == elbv2wire.Version {
+	switch c.version {
+	case elbv2wire.Version:
 		return "elbv2"
+	case elbwire.Version:
+		return "elb"
 	}
 	return c.endpoint.service
 }
@@ -88,6 +101,15 @@ func queryOf(c *call) *handler {
 		h.namespace = wire.Namespace
 		h.write = func(in *query.Form, out *query.Writer, at *state) error {
 			return operation(&wire.Call{In: in, Out: out, Region: at.ec2})
+		}
+	case c.version == elbwire.Version:
+		operation := elbwire.Find(c.action)
+		if operation == nil {
+			return nil
+		}
+		h.namespace = elbwire.Namespace
+		h.write = func(in *query.Form, out *query.Writer, at *state) error {
+			return operation(&elbwire.Call{In: in, Out: out, Region: at.elb})
 		}
 	case c.version == elbv2wire.Version:
 		operation := elbv2wire.Find(c.action)

@@ -13,7 +13,7 @@ import (
 
 const maxBody = 4 << 20
 
-// Request is a line of the request log. Service is "sts", "ecr", "ecr-public", "ec2", "elbv2", "imds" or "container",
+// Request is a line of the request log. Service is "sts", "ecr", "ecr-public", "ec2", "elb", "elbv2", "imds" or "container",
 // Action the operation ("AssumeRole") or the path, and Access the access key that signed it.
 type Request = cloudsim.Request
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim"
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/aws/ec2"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/aws/elb"
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/aws/elbv2"
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/aws/query"
 )
@@ -18,7 +19,8 @@ type Options struct {
 	CredentialsLifetime time.Duration
 	// EC2 configures EC2's regions.
 	EC2 ec2.Options
-	// ELBv2 configures load balancers.
+	// ELB and ELBv2 configure load balancers, classic ones and others.
+	ELB   elb.Options
 	ELBv2 elbv2.Options
 }
 
@@ -45,7 +47,8 @@ func Start(opts Options) (*Sim, error) {
 	if opts.CredentialsLifetime == 0 {
 		opts.CredentialsLifetime = time.Hour
 	}
-	s := &Sim{opts: opts, registry: map[string]*registryToken{}, metadata: newMetadata(), iam: newIAM(), states: map[place]*state{}}
+	s := &Sim{opts: opts, registry: map[string]*registryToken{}, metadata: newMetadata(), iam: newIAM(),
+		states: map[place]*state{}}
 	var err error
 	if s.Issuer, err = cloudsim.NewIssuer(); err != nil {
 		return nil, err
