@@ -2,6 +2,7 @@ package aws_test
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"testing"
 
@@ -56,9 +57,23 @@ func (w *world) configOf(k aws.Keys) sdk.Config {
 	return sdk.Config{
 		Region:      region,
 		Credentials: credentials.NewStaticCredentialsProvider(k.AccessKeyID, k.SecretAccessKey, k.SessionToken),
-		HTTPClient:  &http.Client{Transport: transport},
+		HTTPClient:  &http.Client{Transport: patient{transport}},
 		Retryer:     func() sdk.Retryer { return sdk.NopRetryer{} },
 	}
+}
+
+// patient sends a request's body as nothing but a reader. smithy-go 1.28.8 closes the body once an answer has begun, and its WriteTo
+// is at its end then: to net/http that is a failed write if it comes before net/http has found that nothing more is to be written,
+// and it closes the connection under the answer. Nobody but a simulator answers so soon.
+type patient struct{ http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (p patient) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body != nil {
+		r = r.WithContext(r.Context())
+		r.Body = struct{ io.ReadCloser }{r.Body}
+	}
+	return p.RoundTripper.RoundTrip(r)
 }
 
 // must returns what a call returned that may not fail.
