@@ -65,7 +65,8 @@ func TestInstanceIsShownWithAllThatItHas(t *testing.T) {
 		*i.SecurityGroups[0].GroupId, *i.SecurityGroups[0].GroupName, tags)
 	want := fmt.Sprintln(added.ID, "p5.48xlarge", "running", 16, "spot", "together", "eu-central-1b", "euc1-az3", vpc.ID,
 		subnet.ID,
-		"10.0.1.10", "203.0.113.7", "ip-10-0-1-10.eu-central-1.compute.internal", "ec2-203-0-113-7.eu-central-1.compute.amazonaws.com",
+		"10.0.1.10", "203.0.113.7", "ip-10-0-1-10.eu-central-1.compute.internal",
+		"ec2-203-0-113-7.eu-central-1.compute.amazonaws.com",
 		"2001:db8::10", true, nodes.ID, "nodes", added.Tags)
 	if got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
@@ -77,7 +78,8 @@ func TestInstanceIsShownWithAllThatItHas(t *testing.T) {
 		*one.Ipv6Addresses[0].Ipv6Address,
 		*one.Ipv6Prefixes[0].Ipv6Prefix, two.Attachment.Status, *two.Attachment.DeviceIndex,
 		*two.Attachment.NetworkCardIndex, *two.Ipv4Prefixes[0].Ipv4Prefix)
-	if want := "in-use attached 0 0 2 10.0.1.11 true 203.0.113.7 2001:db8::10 2001:db8:0:0:1::/80 attaching 1 1 10.0.1.32/28\n"; got != want {
+	want = "in-use attached 0 0 2 10.0.1.11 true 203.0.113.7 2001:db8::10 2001:db8:0:0:1::/80 attaching 1 1 10.0.1.32/28\n"
+	if got != want {
 		t.Errorf("interfaces: got %s want %s", got, want)
 	}
 	named := w.region.AddInstance(sim.Instance{ResourceName: true})
@@ -168,8 +170,8 @@ func TestInstancesAreRefusedAsEC2Does(t *testing.T) {
 			ec2.DescribeInstancesInput{MaxResults: sdk.Int32(1)}},
 		{"large page", "InvalidParameterValue", "", ec2.DescribeInstancesInput{MaxResults: sdk.Int32(1001)}},
 		{"token", "InvalidNextToken", "", ec2.DescribeInstancesInput{MaxResults: sdk.Int32(10), NextToken: sdk.String("x")}},
-		{"filter", "InvalidParameterValue", "The filter 'colour' is invalid",
-			ec2.DescribeInstancesInput{Filters: []types.Filter{filter("colour", "red")}}},
+		{"filter", "InvalidParameterValue", "The filter 'color' is invalid",
+			ec2.DescribeInstancesInput{Filters: []types.Filter{filter("color", "red")}}},
 		{"many values", "FilterLimitExceeded", "The maximum number of filter values specified on a single call is 200",
 			ec2.DescribeInstancesInput{Filters: []types.Filter{filter("tag:Name", many...)}}},
 	} {
@@ -268,8 +270,9 @@ func TestEC2FaultsReachTheSDK(t *testing.T) {
 	wantStatus(t, err, http.StatusPreconditionFailed, "DryRunOperation", "")
 	_, err = w.ec2.RunInstances(t.Context(), &ec2.RunInstancesInput{MinCount: sdk.Int32(1), MaxCount: sdk.Int32(1)})
 	wantError(t, err, "InvalidAction", "")
-	wantStatus(t, list(ec2.NewFromConfig(w.configOf(aws.Keys{AccessKeyID: "AKIANOBODY", SecretAccessKey: "x"}))),
-		http.StatusForbidden, "AuthFailure", "")
+	nobody := ec2.NewFromConfig(w.configOf(aws.Keys{AccessKeyID: "AKIANOBODY", SecretAccessKey: "x"}))
+	wantStatus(t, list(nobody), http.StatusUnauthorized, "AuthFailure",
+		"AWS was not able to validate the provided access credentials")
 
 	w.Throttle("ec2", "DescribeInstances", 2, 0)
 	for range 2 {
@@ -303,7 +306,7 @@ func TestEC2FaultsReachTheSDK(t *testing.T) {
 func TestEC2IsReachedDirectly(t *testing.T) {
 	w := newWorld(t, aws.Options{})
 	config := w.config.Copy()
-	config.HTTPClient = http.DefaultClient
+	config.HTTPClient = &http.Client{Transport: patient{http.DefaultTransport}}
 	direct := ec2.NewFromConfig(config, func(o *ec2.Options) { o.BaseEndpoint = sdk.String(w.URL()) })
 	if got := must(direct.DescribeAvailabilityZones(t.Context(),
 		&ec2.DescribeAvailabilityZonesInput{}))(t); len(got.AvailabilityZones) != 3 {

@@ -187,7 +187,7 @@ func TestListenersAndTargetGroups(t *testing.T) {
 	}
 	_, err = b.lb.DescribeTargetGroups(t.Context(),
 		&elasticloadbalancingv2.DescribeTargetGroupsInput{TargetGroupArns: []string{*group.TargetGroupArn}})
-	wantError(t, err, "TargetGroupNotFound", "")
+	wantError(t, err, "TargetGroupNotFound", "One or more target groups not found")
 	_, err = b.lb.DeleteListener(t.Context(), &elasticloadbalancingv2.DeleteListenerInput{ListenerArn: l.ListenerArn})
 	wantError(t, err, "ListenerNotFound", "")
 }
@@ -253,7 +253,8 @@ func TestTargetsAndTheirHealth(t *testing.T) {
 
 	three := b.region.AddInstance(sim.Instance{SubnetID: b.subnets[0]})
 	wantError(t, register(three.ID), "TooManyTargets", "")
-	wantError(t, register(two.ID), "InvalidTarget", "")
+	wantError(t, register(one.ID, two.ID), "InvalidTarget",
+		"The following targets are not in a running state and cannot be registered: '"+two.ID+"'")
 	wantError(t, register("i-0123456789abcdef0"), "InvalidTarget", "")
 	wantError(t, register(b.region.AddInstance(sim.Instance{}).ID), "InvalidTarget", "")
 	must(b.lb.DeregisterTargets(t.Context(), &elasticloadbalancingv2.DeregisterTargetsInput{
@@ -272,7 +273,9 @@ func TestAttributesAndTags(t *testing.T) {
 	b := newBalancing(t, aws.Options{})
 	lb, group := must(b.create("one"))(t), must(b.group("k8s-a", 30080))(t)
 	out := must(b.lb.ModifyLoadBalancerAttributes(t.Context(), &elasticloadbalancingv2.ModifyLoadBalancerAttributesInput{
-		LoadBalancerArn: lb.LoadBalancerArn, Attributes: []types.LoadBalancerAttribute{{Key: sdk.String("load_balancing.cross_zone.enabled"), Value: sdk.String("true")}},
+		LoadBalancerArn: lb.LoadBalancerArn,
+		Attributes: []types.LoadBalancerAttribute{{Key: sdk.String("load_balancing.cross_zone.enabled"),
+			Value: sdk.String("true")}},
 	}))(t)
 	got := map[string]string{}
 	for _, a := range out.Attributes {
@@ -283,7 +286,7 @@ func TestAttributesAndTags(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	_, err := b.lb.ModifyTargetGroupAttributes(t.Context(), &elasticloadbalancingv2.ModifyTargetGroupAttributesInput{
-		TargetGroupArn: group.TargetGroupArn, Attributes: []types.TargetGroupAttribute{{Key: sdk.String("colour"),
+		TargetGroupArn: group.TargetGroupArn, Attributes: []types.TargetGroupAttribute{{Key: sdk.String("color"),
 			Value: sdk.String("red")}},
 	})
 	wantError(t, err, "ValidationError", "")
@@ -339,7 +342,8 @@ func TestSubnetsAndSecurityGroupsAreReplaced(t *testing.T) {
 	wantError(t, err, "SubnetNotFound", "The subnet ID 'subnet-0123456789abcdef0' does not exist")
 	ip := b.region.AddAddress(sim.Address{PublicIP: "203.0.113.80"})
 	fixed := must(b.lb.CreateLoadBalancer(t.Context(), &elasticloadbalancingv2.CreateLoadBalancerInput{
-		Name: sdk.String("fixed"), Type: types.LoadBalancerTypeEnumNetwork, SubnetMappings: []types.SubnetMapping{{SubnetId: &b.subnets[0], AllocationId: &ip.ID}},
+		Name: sdk.String("fixed"), Type: types.LoadBalancerTypeEnumNetwork,
+		SubnetMappings: []types.SubnetMapping{{SubnetId: &b.subnets[0], AllocationId: &ip.ID}},
 	}))(t).LoadBalancers[0]
 	if a := fixed.AvailabilityZones[0].LoadBalancerAddresses; len(a) != 1 || *a[0].IpAddress != "203.0.113.80" ||
 		*a[0].AllocationId != ip.ID {

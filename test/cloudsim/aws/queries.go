@@ -130,7 +130,7 @@ func (s *Sim) admit(c *call, h *queryHandler) (*state, error) {
 	defer s.mu.Unlock()
 	var err error
 	if c.caller, err = s.verify(c); err != nil {
-		return nil, err
+		return nil, c.plainly(err)
 	}
 	if err := c.partition(c.caller.region); err != nil {
 		return nil, err
@@ -143,6 +143,17 @@ func (s *Sim) admit(c *call, h *queryHandler) (*state, error) {
 		return nil, err
 	}
 	return s.state(p), nil
+}
+
+// plainly is an error about credentials as EC2 says it, which has fewer words about them than other services.
+func (c *call) plainly(err error) error {
+	switch e := asAPIError(err); e.code {
+	case "AuthFailure":
+		return errorf(http.StatusUnauthorized, e.code, "AWS was not able to validate the provided access credentials")
+	case "RequestExpired":
+		return errorf(http.StatusBadRequest, e.code, "Request has expired.")
+	}
+	return err
 }
 
 func (s *Sim) runQuery(c *call, h *queryHandler) *reply {

@@ -42,21 +42,25 @@ func (s *Sim) verify(c *call) (*caller, error) {
 	key, date, region, service, signed, signature := m[1], m[2], m[3], m[4], strings.Split(m[5], ";"), m[6]
 	id := s.iam.keys[key]
 	if id == nil || id.token != c.r.Header.Get("X-Amz-Security-Token") {
-		return nil, errorf(http.StatusForbidden, c.code("InvalidClientTokenId"), "The security token included in the request is invalid.")
+		return nil, errorf(http.StatusForbidden, c.code("InvalidClientTokenId"),
+			"The security token included in the request is invalid.")
 	}
 	if !id.expires.IsZero() && time.Now().After(id.expires) {
 		return nil, errorf(http.StatusForbidden, c.code("ExpiredToken"), "The security token included in the request is expired")
 	}
 	at, err := time.Parse("20060102T150405Z", c.r.Header.Get("X-Amz-Date"))
 	if err != nil || at.Format("20060102") != date || time.Since(at).Abs() > maxSkew {
-		return nil, errorf(http.StatusForbidden, c.code("SignatureDoesNotMatch"), "Signature expired: %s is not within 5 min of now", c.r.Header.Get("X-Amz-Date"))
+		return nil, errorf(http.StatusForbidden, c.code("SignatureDoesNotMatch"), "Signature expired: %s is not within 5 min of now",
+			c.r.Header.Get("X-Amz-Date"))
 	}
 	if service != c.endpoint.service || c.endpoint.region != "" && region != c.endpoint.region {
-		return nil, errorf(http.StatusForbidden, c.code("SignatureDoesNotMatch"), "Credential should be scoped to a valid region and the correct service: %s %s", c.endpoint.region, c.endpoint.service)
+		return nil, errorf(http.StatusForbidden, c.code("SignatureDoesNotMatch"),
+			"Credential should be scoped to a valid region and the correct service: %s %s", c.endpoint.region, c.endpoint.service)
 	}
 	for name := range c.r.Header {
 		if name = strings.ToLower(name); strings.HasPrefix(name, "x-amz-") && !slices.Contains(signed, name) {
-			return nil, errorf(http.StatusForbidden, c.code("SignatureDoesNotMatch"), "There were headers present in the request which were not signed: %s", name)
+			return nil, errorf(http.StatusForbidden, c.code("SignatureDoesNotMatch"),
+				"There were headers present in the request which were not signed: %s", name)
 		}
 	}
 	canonical := canonicalRequest(c, signed)
@@ -78,7 +82,7 @@ func (c *call) code(name string) string {
 	switch c.endpoint.service {
 	case "sts", elbService:
 		return name
-	case "ec2": // unverified but for the first two and the last, and so is the status
+	case "ec2": // unverified is MissingAuthenticationToken
 		return map[string]string{
 			"InvalidClientTokenId": "AuthFailure", "SignatureDoesNotMatch": "AuthFailure",
 			"MissingAuthenticationToken": "MissingAuthenticationToken", "ExpiredToken": "RequestExpired",
@@ -107,7 +111,8 @@ func canonicalRequest(c *call, signed []string) string {
 		path = "/"
 	}
 	query := strings.ReplaceAll(c.r.URL.Query().Encode(), "+", "%20")
-	return strings.Join([]string{c.r.Method, (&url.URL{Path: path}).EscapedPath(), query, headers.String(), strings.Join(signed, ";"), sum(string(c.body))}, "\n")
+	return strings.Join([]string{c.r.Method, (&url.URL{Path: path}).EscapedPath(), query, headers.String(),
+		strings.Join(signed, ";"), sum(string(c.body))}, "\n")
 }
 
 func sum(text string) string {

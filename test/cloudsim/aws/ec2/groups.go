@@ -20,6 +20,7 @@ type SecurityGroup struct {
 	Tags  map[string]string
 }
 
+// Key is the ID.
 func (g *SecurityGroup) Key() string { return g.ID }
 
 func (g *SecurityGroup) clone() *SecurityGroup {

@@ -57,6 +57,7 @@ type Instance struct {
 	Launched time.Time
 }
 
+// Key is the ID.
 func (i *Instance) Key() string { return i.ID }
 
 func (i *Instance) clone() *Instance {

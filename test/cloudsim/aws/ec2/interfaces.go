@@ -42,6 +42,7 @@ type NetworkInterface struct {
 	Tags              map[string]string
 }
 
+// Key is the ID.
 func (n *NetworkInterface) Key() string { return n.ID }
 
 func (n *NetworkInterface) clone() *NetworkInterface {

@@ -42,8 +42,13 @@ type Subnet struct {
 	Tags        map[string]string
 }
 
-func (z *Zone) Key() string   { return z.Name }
-func (v *VPC) Key() string    { return v.ID }
+// Key is the name.
+func (z *Zone) Key() string { return z.Name }
+
+// Key is the ID.
+func (v *VPC) Key() string { return v.ID }
+
+// Key is the ID.
 func (s *Subnet) Key() string { return s.ID }
 
 // furnish makes what a new account finds.

@@ -34,6 +34,7 @@ type Route struct {
 	Local                                  bool
 }
 
+// Key is the ID.
 func (t *RouteTable) Key() string { return t.ID }
 
 func (t *RouteTable) clone() *RouteTable {

@@ -22,6 +22,7 @@ type Volume struct {
 	Tags               map[string]string
 }
 
+// Key is the ID.
 func (v *Volume) Key() string { return v.ID }
 
 // Address is an Elastic IP address.
@@ -34,6 +35,7 @@ type Address struct {
 	Tags        map[string]string
 }
 
+// Key is the ID.
 func (a *Address) Key() string { return a.ID }
 
 // AddVolume adds a volume, and completes what is empty. It returns the volume.

@@ -39,7 +39,8 @@ func (m Mapping) PublicIP() string { return m.publicIP }
 // Key is the ARN.
 func (b *LoadBalancer) Key() string { return b.ARN }
 
-// CreateLoadBalancer makes a load balancer of what of its fields a request has. One that is there with the same settings is returned.
+// CreateLoadBalancer makes a load balancer of what of its fields a request has. One that is there with the same settings
+// is returned.
 func (r *Region) CreateLoadBalancer(in LoadBalancer) (*LoadBalancer, error) {
 	r.lock()
 	defer r.mu.Unlock()
@@ -173,7 +174,8 @@ func (r *Region) attach(b *LoadBalancer, m *Mapping) {
 	n := ec2.NetworkInterface{
 		SubnetID: m.SubnetID, Managed: true, RequesterID: "amazon-elb", Attachment: "attached", Groups: b.SecurityGroups,
 		Description: "ELB " + b.ARN[strings.Index(b.ARN, "loadbalancer/")+len("loadbalancer/"):],
-		Type:        map[string]string{"network": "network_load_balancer"}[b.Type], PublicIP: m.publicIP, NoGroups: len(b.SecurityGroups) == 0,
+		Type:        map[string]string{"network": "network_load_balancer"}[b.Type], PublicIP: m.publicIP,
+		NoGroups: len(b.SecurityGroups) == 0,
 	}
 	if m.PrivateIP != "" {
 		n.PrivateIPs = []string{m.PrivateIP}
@@ -202,7 +204,7 @@ func (r *Region) SetState(arn, state string) {
 func (r *Region) LoadBalancers(arns, names []string) ([]*LoadBalancer, error) {
 	r.lock()
 	defer r.mu.Unlock()
-	missing := func(left []string) error { return notFound("LoadBalancerNotFound", "Load balancers", left) }
+	missing := notListed("LoadBalancerNotFound", "load balancers")
 	if len(names) > 0 {
 		return pick(&r.balancers, names, func(b *LoadBalancer) string { return b.Name }, missing)
 	}

@@ -98,7 +98,8 @@ func targetGroupAttributes(protocol, kind string) map[string]string {
 	}
 }
 
-// CreateTargetGroup makes a target group of what of its fields a request has. One that is there with the same settings is returned.
+// CreateTargetGroup makes a target group of what of its fields a request has. One that is there with the same settings is
+// returned.
 func (r *Region) CreateTargetGroup(in TargetGroup) (*TargetGroup, error) {
 	r.lock()
 	defer r.mu.Unlock()
@@ -142,19 +143,21 @@ func (r *Region) LoadBalancerOf(group string) string {
 
 // loadBalancerOf is LoadBalancerOf. Locked.
 func (r *Region) loadBalancerOf(group string) string {
-	for _, l := range r.listeners.All() {
+	found := ""
+	r.listeners.Any(func(l *Listener) bool {
 		if l.TargetGroupARN == group {
-			return l.LoadBalancerARN
+			found = l.LoadBalancerARN
 		}
-	}
-	return ""
+		return found != ""
+	})
+	return found
 }
 
 // TargetGroups are those with these ARNs, or these names, or of a load balancer, or all.
 func (r *Region) TargetGroups(arns, names []string, balancer string) ([]*TargetGroup, error) {
 	r.lock()
 	defer r.mu.Unlock()
-	missing := func(left []string) error { return notFound("TargetGroupNotFound", "Target groups", left) }
+	missing := notListed("TargetGroupNotFound", "target groups")
 	switch {
 	case len(names) > 0:
 		return pick(&r.groups, names, func(g *TargetGroup) string { return g.Name }, missing)

@@ -120,10 +120,7 @@ func (r *Region) Listeners(arns []string, balancer string) ([]*Listener, error) 
 	defer r.mu.Unlock()
 	switch {
 	case balancer == "":
-		return pick(&r.listeners, arns, (*Listener).Key, func(left []string) error {
-			return notFound("ListenerNotFound", "Listeners",
-				left)
-		})
+		return pick(&r.listeners, arns, (*Listener).Key, notListed("ListenerNotFound", "listeners"))
 	case r.balancers.Get(balancer) == nil:
 		return nil, notFound("LoadBalancerNotFound", "Load balancers", []string{balancer})
 	}

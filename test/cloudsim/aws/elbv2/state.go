@@ -18,7 +18,8 @@ import (
 type Options struct {
 	// Provisioning is how long load balancers are "provisioning"; 0 is no time.
 	Provisioning time.Duration
-	// Release is how long a deleted load balancer keeps its network interfaces, and a deleted listener its target group; 0 is no time.
+	// Release is how long a deleted load balancer keeps its network interfaces, and a deleted listener its target
+	// group; 0 is no time.
 	Release time.Duration
 	// Probing is how long targets are "initial"; 0 is no time.
 	Probing time.Duration
@@ -95,7 +96,8 @@ func checkName(kind, name string) error {
 	case len(name) > 32:
 		return query.Errorf("ValidationError", "%s name '%s' cannot be longer than '32' characters", kind, name)
 	case !nameForm.MatchString(name) || strings.HasPrefix(name, "internal-"): // unverified message
-		return query.Errorf("ValidationError", "%s name '%s' can only contain characters that are alphanumeric characters and hyphens(-)", kind, name)
+		return query.Errorf("ValidationError", "%s name '%s' can only contain characters that are alphanumeric characters and hyphens(-)",
+			kind, name)
 	}
 	return nil
 }
@@ -181,9 +183,14 @@ func (r *Region) SetTags(arn string, add map[string]string, remove []string) err
 	return nil
 }
 
-// notFound is an error about objects that don't exist. The messages are unverified.
+// notFound is an error about objects that don't exist. The messages are as reported of target groups and listeners.
 func notFound(code, kind string, which []string) error {
-	return query.Errorf(code, "%s '[%s]' not found", kind, strings.Join(which, ", "))
+	return query.Errorf(code, "%s '%s' not found", kind, strings.Join(which, "', '"))
+}
+
+// notListed is notFound of operations that list.
+func notListed(code, kind string) func([]string) error {
+	return func([]string) error { return query.Errorf(code, "One or more %s not found", kind) }
 }
 
 // pick returns what has one of the keys, which all must be there; all without keys.

@@ -41,12 +41,12 @@ func (r *Region) Register(arn string, targets []Target) error {
 	defer r.mu.Unlock()
 	_, err := r.changeGroup(arn, func(g *TargetGroup) error {
 		next := slices.Clone(g.Targets)
+		if err := r.checkTargets(g, targets); err != nil {
+			return err
+		}
 		for _, t := range targets {
 			if t.Port == 0 {
 				t.Port = g.Port
-			}
-			if err := r.checkTarget(g, t); err != nil {
-				return err
 			}
 			t.since = time.Now()
 			if i := slices.IndexFunc(next, t.same); i < 0 {
@@ -64,19 +64,26 @@ func (r *Region) Register(arn string, targets []Target) error {
 	return err
 }
 
-// checkTarget says whether a target can be one of a group. The messages are unverified. Locked.
-func (r *Region) checkTarget(g *TargetGroup, t Target) error {
+// checkTargets says whether targets can be those of a group. Only the message about a state is as reported. Locked.
+func (r *Region) checkTargets(g *TargetGroup, targets []Target) error {
 	if g.TargetType != "instance" {
 		return nil
 	}
-	found, err := r.ec2.Instances([]string{t.ID})
-	switch {
-	case err != nil:
-		return query.Errorf("InvalidTarget", "The following targets are not valid: '%s'", t.ID)
-	case found[0].State != ec2.Running:
-		return query.Errorf("InvalidTarget", "The following targets are not in a running state and cannot be registered: '%s'", t.ID)
-	case found[0].VPCID != g.VPCID:
-		return query.Errorf("InvalidTarget", "The following targets are not in the target group VPC '%s': '%s'", g.VPCID, t.ID)
+	var idle []string
+	for _, t := range targets {
+		found, err := r.ec2.Instances([]string{t.ID})
+		switch {
+		case err != nil:
+			return query.Errorf("InvalidTarget", "The following targets are not valid: '%s'", t.ID)
+		case found[0].State != ec2.Running:
+			idle = append(idle, "'"+t.ID+"'")
+		case found[0].VPCID != g.VPCID:
+			return query.Errorf("InvalidTarget", "The following targets are not in the target group VPC '%s': '%s'", g.VPCID, t.ID)
+		}
+	}
+	if len(idle) > 0 {
+		return query.Errorf("InvalidTarget", "The following targets are not in a running state and cannot be registered: %s",
+			strings.Join(idle, ", "))
 	}
 	return nil
 }

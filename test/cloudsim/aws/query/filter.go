@@ -63,15 +63,15 @@ func (f *filter) matches(value string) bool {
 // Values are case-sensitive. The documentation says "zero or one character" of "?" for some operations, "one" for others.
 func glob(pattern, text string) bool {
 	for i := 0; i < len(pattern); i++ {
-		switch c := pattern[i]; {
-		case c == '*':
+		switch c := pattern[i]; c {
+		case '*':
 			for j := range len(text) + 1 {
 				if glob(pattern[i+1:], text[j:]) {
 					return true
 				}
 			}
 			return false
-		case c == '?':
+		case '?':
 			return text != "" && glob(pattern[i+1:], text[1:]) || glob(pattern[i+1:], text)
 		default:
 			if c == '\\' && i+1 < len(pattern) {

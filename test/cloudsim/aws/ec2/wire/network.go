@@ -226,8 +226,9 @@ func (c *Call) route() (table string, route ec2.Route, v6 bool, err error) {
 		return "", ec2.Route{}, false, err
 	}
 	route = ec2.Route{
-		Destination: c.In.Get("DestinationCidrBlock"), InstanceID: c.In.Get("InstanceId"), InterfaceID: c.In.Get("NetworkInterfaceId"),
-		GatewayID: c.In.Get("GatewayId"), NATGatewayID: c.In.Get("NatGatewayId"), OtherTargetID: c.In.Get("TransitGatewayId"),
+		Destination: c.In.Get("DestinationCidrBlock"), InstanceID: c.In.Get("InstanceId"),
+		InterfaceID: c.In.Get("NetworkInterfaceId"),
+		GatewayID:   c.In.Get("GatewayId"), NATGatewayID: c.In.Get("NatGatewayId"), OtherTargetID: c.In.Get("TransitGatewayId"),
 	}
 	if route.Destination == "" {
 		route.Destination, v6 = c.In.Get("DestinationIpv6CidrBlock"), true

@@ -204,7 +204,8 @@ func (c *Call) writeListener(l *elbv2.Listener) {
 // listener is what a request says of a listener.
 func (c *Call) listener() (elbv2.Listener, error) {
 	l := elbv2.Listener{
-		LoadBalancerARN: c.In.Get("LoadBalancerArn"), Protocol: c.In.Get("Protocol"), SSLPolicy: c.In.Get("SslPolicy"), Tags: pairs(c.In, "Tags"),
+		LoadBalancerARN: c.In.Get("LoadBalancerArn"), Protocol: c.In.Get("Protocol"), SSLPolicy: c.In.Get("SslPolicy"),
+		Tags: pairs(c.In, "Tags"),
 	}
 	for _, certificate := range c.In.Structs("Certificates") {
 		l.CertificateARN = certificate.Get("CertificateArn")

@@ -205,7 +205,8 @@ func (c *Call) mappings() []elbv2.Mapping {
 	}
 	for _, m := range c.In.Structs("SubnetMappings") {
 		out = append(out, elbv2.Mapping{
-			SubnetID: m.Get("SubnetId"), AllocationID: m.Get("AllocationId"), PrivateIP: m.Get("PrivateIPv4Address"), IPv6: m.Get("IPv6Address"),
+			SubnetID: m.Get("SubnetId"), AllocationID: m.Get("AllocationId"), PrivateIP: m.Get("PrivateIPv4Address"),
+			IPv6: m.Get("IPv6Address"),
 		})
 	}
 	return out
