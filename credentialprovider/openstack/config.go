@@ -9,6 +9,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/credentialprovider"
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
 	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/openstack"
+	"github.com/isthmus-cloud/isthmus/pkg/gcfg"
 )
 
 // The types of registries.
@@ -42,7 +43,7 @@ func load(file string) (*cloudConf, []string, error) {
 		return nil, nil, fmt.Errorf("cloud.conf cannot be read: %w; name it with --cloud-config, or with cloudConfig in the section openstack of --config", err)
 	}
 	var c cloudConf
-	warnings, err := auth.DecodePart(file, data, &c)
+	warnings, err := gcfg.DecodePart(file, data, &c)
 	if err != nil {
 		return nil, warnings, err
 	}

@@ -86,8 +86,8 @@ func (b *OnlyTrue) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// doubt is what is to be said of a value.
-func (b *OnlyTrue) doubt(value string) string {
+// Doubt is what is to be said of a value.
+func (b *OnlyTrue) Doubt(value string) string {
 	if value == "true" || value == "false" || value == "" {
 		return ""
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
+	"github.com/isthmus-cloud/isthmus/pkg/gcfg"
 )
 
 // What is sent to Keystone for a cloud.conf.
@@ -42,7 +43,7 @@ func TestAuthRequest(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var conf struct{ Global Config }
-			if _, err := Decode("c", []byte("[Global]\nauth-url=http://k/v3\n"+tt.conf), &conf); err != nil {
+			if _, err := gcfg.Decode("c", []byte("[Global]\nauth-url=http://k/v3\n"+tt.conf), &conf); err != nil {
 				t.Fatal(err)
 			}
 			ao, err := conf.Global.authOptions()
@@ -118,7 +119,7 @@ func TestIncompleteConfigs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var conf struct{ Global Config }
-			if _, err := Decode("c", []byte("[Global]\n"+tt.conf), &conf); err != nil {
+			if _, err := gcfg.Decode("c", []byte("[Global]\n"+tt.conf), &conf); err != nil {
 				t.Fatal(err)
 			}
 			_, err := newSession(conf.Global, Options{ConfigFile: "/etc/kubernetes/cloud.conf"}, func(string) string { return "" })

@@ -11,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
+	"github.com/isthmus-cloud/isthmus/pkg/gcfg"
 )
 
 const (
@@ -232,7 +233,7 @@ func readGlobal(file string) (Config, error) {
 		return Config{}, fmt.Errorf("reading cloud.conf again: %w", err)
 	}
 	var conf struct{ Global Config }
-	if _, err := DecodePart(file, data, &conf); err != nil {
+	if _, err := gcfg.DecodePart(file, data, &conf); err != nil {
 		return Config{}, err
 	}
 	if len(data) == 0 {

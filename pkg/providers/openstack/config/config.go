@@ -8,6 +8,7 @@ import (
 
 	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/openstack"
 	"github.com/isthmus-cloud/isthmus/pkg/cloudconf"
+	"github.com/isthmus-cloud/isthmus/pkg/gcfg"
 )
 
 // Config is cloud.conf, decoded and checked. The struct tags are the reference: gcfg names
@@ -168,7 +169,7 @@ func defaultConfig() Config {
 // section and key. [Global] is checked by the session that is made of it.
 func Parse(file string, data []byte) (cfg *Config, warnings []string, err error) {
 	c := defaultConfig()
-	warnings, decodeErr := auth.Decode(file, data, &c)
+	warnings, decodeErr := gcfg.Decode(file, data, &c)
 	if c.LoadBalancer.Method == "" {
 		c.LoadBalancer.Method = MethodRoundRobin
 		if c.LoadBalancer.Provider == ProviderOVN {

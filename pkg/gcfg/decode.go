@@ -1,4 +1,4 @@
-package openstack
+package gcfg
 
 import (
 	"bytes"
@@ -11,50 +11,58 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/nearest"
 )
 
-// Decode decodes cloud.conf (gcfg syntax) into the struct that into points to: its fields
+// Decode decodes a file in gcfg syntax (cloud.conf) into the struct that into points to: its fields
 // are sections, structs or, for [Section "name"], map[string]*struct, which takes [Section] as
 // well, as "", if the field is tagged unnamed:"true"; their fields are
 // keys, named by the tag gcfg:"name" or else by the field's name. Names are not
-// case-sensitive. A slice collects repeated keys; of other repeated keys the last counts.
+// case-sensitive. A slice collects repeated keys; of other repeated keys the last counts. A type
+// with a method Doubt(value string) string may say what is doubtful of a value that it took.
 //
 // What cannot be read or stored is an error; all errors of the file come at once, joined,
 // each with file, line, section, key and reason, and none with the value of a secret.
 // Unknown sections and keys are warnings with the nearest known name, because existing
 // cloud controllers tolerate them. The warnings come with an error as well.
 func Decode(file string, data []byte, into any) (warnings []string, err error) {
-	return decode(file, data, into, false)
+	return decode(decoder{file: file, sections: sectionsOf(into)}, data)
 }
 
 // DecodePart is Decode for a program that reads only some of the file's sections: other
 // sections are not warned about, unless their name looks like a typing error of one that
 // is read.
 func DecodePart(file string, data []byte, into any) (warnings []string, err error) {
-	return decode(file, data, into, true)
+	return decode(decoder{file: file, sections: sectionsOf(into), part: true}, data)
 }
 
-func decode(file string, data []byte, into any, part bool) ([]string, error) {
+// DecodeStrict is Decode, but unknown sections and keys are errors.
+func DecodeStrict(file string, data []byte, into any) (warnings []string, err error) {
+	return decode(decoder{file: file, sections: sectionsOf(into), strict: true}, data)
+}
+
+func decode(d decoder, data []byte) ([]string, error) {
 	entries, complaints := scanGCFG(bytes.TrimPrefix(data, []byte("\ufeff")))
-	d := decoder{file: file, part: part, sections: sectionsOf(into), lines: map[string]int{}, reported: map[string]bool{}}
+	d.lines, d.reported = map[string]int{}, map[string]bool{}
 	for _, e := range entries {
 		if err := d.store(e); err != nil {
 			complaints = append(complaints, complaint{e.line, where(e) + ": " + err.Error()})
 		}
 	}
+	complaints = append(complaints, d.complaints...)
 	slices.SortStableFunc(complaints, func(a, b complaint) int { return cmp.Compare(a.line, b.line) })
 	var errs []error
 	for _, c := range complaints {
-		errs = append(errs, fmt.Errorf("%s: %w", file, c))
+		errs = append(errs, fmt.Errorf("%s: %w", d.file, c))
 	}
 	return d.warnings, errors.Join(errs...)
 }
 
 type decoder struct {
-	file     string
-	part     bool
-	sections sections
-	lines    map[string]int  // where each single-valued key was seen before
-	reported map[string]bool // unknown sections that were warned about
-	warnings []string
+	file         string
+	part, strict bool
+	sections     sections
+	lines        map[string]int  // where each single-valued key was seen before
+	reported     map[string]bool // unknown sections that were warned about
+	warnings     []string
+	complaints   []complaint // about what is unknown
 }
 
 // store puts one entry where it belongs.
@@ -96,28 +104,40 @@ func (d *decoder) unknownSection(e entry, sec *section, exists bool) {
 	head := header(e.section, e.sub)
 	switch {
 	case exists && sec.named():
-		d.warn(e.line, "section %s has no name; write [%s \"name\"]; it is ignored", head, sec.name)
+		d.unknown(e.line, "section %s has no name; write [%s \"name\"]; it is ignored", head, sec.name)
 	case exists:
-		d.warn(e.line, "section %s takes no name; write [%s]; it is ignored", head, sec.name)
+		d.unknown(e.line, "section %s takes no name; write [%s]; it is ignored", head, sec.name)
 	default:
 		near := nearest.Of(e.section, d.sections.names())
 		if near != "" {
-			d.warn(e.line, "unknown section %s; did you mean [%s]? it is ignored", head, near)
+			d.unknown(e.line, "unknown section %s; did you mean [%s]? it is ignored", head, near)
 		} else if !d.part {
-			d.warn(e.line, "unknown section %s; it is ignored (known: %s)", head, strings.Join(d.sections.names(), ", "))
+			d.unknown(e.line, "unknown section %s; it is ignored (known: %s)", head, strings.Join(d.sections.names(), ", "))
 		}
 	}
 }
 
-// unknownKey warns about a key. A word alone that is like no key is not repeated, because it
+// unknownKey tells of a key. A word alone that is like no key is not repeated, because it
 // may be the rest of a password.
 func (d *decoder) unknownKey(e entry, sec *section) {
 	suggestion := d.suggestKey(sec, e.key)
 	if e.blank && suggestion == "" {
-		d.warn(e.line, "no known key of %s, and without a value; it is ignored", header(e.section, e.sub))
+		d.unknown(e.line, "no known key of %s, and without a value; it is ignored", header(e.section, e.sub))
 		return
 	}
-	d.warn(e.line, "unknown key %s%s; it is ignored", where(e), suggestion)
+	d.unknown(e.line, "unknown key %s%s; it is ignored", where(e), suggestion)
+}
+
+// ignored is what becomes of what is unknown, unless the decoder is strict.
+var ignored = strings.NewReplacer("; it is ignored", "", "? it is ignored", "?")
+
+// unknown tells of what is unknown: as a warning or an error.
+func (d *decoder) unknown(line int, format string, args ...any) {
+	if d.strict {
+		d.complaints = append(d.complaints, complaint{line, fmt.Sprintf(ignored.Replace(format), args...)})
+		return
+	}
+	d.warn(line, format, args...)
 }
 
 // suggestKey says which key was probably meant: one of another section by exactly this name,

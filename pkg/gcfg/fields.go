@@ -1,4 +1,4 @@
-package openstack
+package gcfg
 
 import (
 	"encoding"
@@ -139,8 +139,8 @@ func (f field) set(target reflect.Value, value string, blank bool) error {
 
 // doubt is what is to be said of a value that was taken.
 func (f field) doubt(target reflect.Value, value string) string {
-	if d, ok := target.FieldByIndex(f.index).Addr().Interface().(interface{ doubt(value string) string }); ok {
-		return d.doubt(value)
+	if d, ok := target.FieldByIndex(f.index).Addr().Interface().(interface{ Doubt(value string) string }); ok {
+		return d.Doubt(value)
 	}
 	return ""
 }
