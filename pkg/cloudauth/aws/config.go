@@ -43,6 +43,9 @@ type Role struct {
 	// x-amz-source-account, by which the role's trust policy keeps others from using this
 	// program for their own ends (the confused deputy).
 	SourceARN string `yaml:"sourceARN"`
+	// SourceAccount is sent as x-amz-source-account in place of SourceARN's account, also without a SourceARN;
+	// empty for none.
+	SourceAccount string `yaml:"-"`
 	// SessionName is seen in CloudTrail.
 	SessionName string `yaml:"-"`
 }

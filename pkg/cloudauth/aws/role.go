@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -16,7 +17,10 @@ func (s *Session) assumed(base aws.Config, role Role) aws.CredentialsProvider {
 	client := sts.NewFromConfig(base, func(o *sts.Options) {
 		o.Region = s.cfg.regionFor(o.Region, role.ARN)
 		if role.SourceARN != "" {
-			o.APIOptions = append(o.APIOptions, header("x-amz-source-arn", role.SourceARN), header("x-amz-source-account", accountOf(role.SourceARN)))
+			o.APIOptions = append(o.APIOptions, header("x-amz-source-arn", role.SourceARN))
+		}
+		if account := cmp.Or(role.SourceAccount, accountOf(role.SourceARN)); account != "" {
+			o.APIOptions = append(o.APIOptions, header("x-amz-source-account", account))
 		}
 	})
 	provider := stscreds.NewAssumeRoleProvider(client, role.ARN, func(o *stscreds.AssumeRoleOptions) {

@@ -20,6 +20,7 @@ import (
 	"github.com/aws/smithy-go/middleware"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
+	"github.com/isthmus-cloud/isthmus/pkg/cloudauth/wire"
 )
 
 // Session is a login to AWS. All of its methods may be called concurrently.
@@ -51,6 +52,33 @@ func New(ctx context.Context, cfg Config, o Options) (*Session, error) {
 
 // AWS returns the configuration for a client of one of AWS' services. It is the caller's own.
 func (s *Session) AWS() aws.Config { return s.base.Copy() }
+
+// ForAnswers is AWS for a service whose answers may have so many bytes: lists are longer than what AWS bounds answers to,
+// 1 MiB.
+func (s *Session) ForAnswers(bytes int64) aws.Config {
+	cfg := s.base.Copy()
+	cfg.APIOptions = s.apiOptions(bytes)
+	return cfg
+}
+
+// Metadata returns a client of the instance metadata service of this machine. It speaks version 2 only, past any proxy, and
+// needs no credentials. endpoint is its URL; empty takes the SDK's. What goes wrong is for Explain.
+func (s *Session) Metadata(endpoint string) *imds.Client {
+	bare := s.base.Copy()
+	bare.HTTPClient = withoutProxy(s.base.HTTPClient)
+	return imds.NewFromConfig(bare, s.metadataOptions, func(o *imds.Options) {
+		if endpoint != "" {
+			o.Endpoint = endpoint
+		}
+	})
+}
+
+// metadataOptions are those of each client of the metadata service. It waits for half a second at a time, so that a
+// service that is slow for a moment is asked again.
+func (s *Session) metadataOptions(o *imds.Options) {
+	o.EnableFallback = aws.FalseTernary
+	o.Retryer = retry.NewStandard(func(o *retry.StandardOptions) { o.MaxBackoff = s.options.maxBackoff })
+}
 
 func (s *Session) now() time.Time {
 	if s.options.now != nil {
@@ -139,11 +167,7 @@ func (s *Session) load(ctx context.Context) (aws.Config, error) {
 	metadata := &within{limit: s.options.RequestTimeout, open: sync.OnceValue(func() ec2rolecreds.GetMetadataAPIClient {
 		bare := base.Copy()
 		bare.HTTPClient = local()
-		return imds.NewFromConfig(bare, func(o *imds.Options) {
-			o.EnableFallback = aws.FalseTernary
-			// It waits for half a second at a time, so that a service that is slow for a moment is asked again.
-			o.Retryer = retry.NewStandard(func(o *retry.StandardOptions) { o.MaxBackoff = s.options.maxBackoff })
-		})
+		return imds.NewFromConfig(bare, s.metadataOptions)
 	})}
 	base, err = config.LoadDefaultConfig(ctx, append(s.loadOptions(),
 		config.WithEC2RoleCredentialOptions(func(o *ec2rolecreds.Options) { o.Client = metadata }),
@@ -186,7 +210,7 @@ func (s *Session) loadWebIdentity(ctx context.Context) (aws.Config, error) {
 	}
 	base := aws.Config{
 		Region: cmp.Or(s.cfg.Region, env.Region, s.cfg.DefaultRegion), HTTPClient: client, Retryer: s.newRetryer,
-		Logger: logging.Nop{}, APIOptions: s.apiOptions(), AppID: env.AppID, ConfigSources: []any{env},
+		Logger: logging.Nop{}, APIOptions: s.apiOptions(wire.MaxAnswer), AppID: env.AppID, ConfigSources: []any{env},
 	}
 	if ignored, _, err := env.GetIgnoreConfiguredEndpoints(ctx); env.BaseEndpoint != "" && err == nil && !ignored {
 		base.BaseEndpoint = &env.BaseEndpoint
@@ -195,9 +219,9 @@ func (s *Session) loadWebIdentity(ctx context.Context) (aws.Config, error) {
 	return base, nil
 }
 
-// apiOptions are what all clients do with each request, and to whom they say so.
-func (s *Session) apiOptions() []func(*middleware.Stack) error {
-	return []func(*middleware.Stack) error{onlyEncrypted, bounded, awsmiddleware.AddUserAgentKeyValue(s.options.Program, s.options.Version)}
+// apiOptions are what all clients do with each request, and to whom they say so; answers have so many bytes at most.
+func (s *Session) apiOptions(bytes int64) []func(*middleware.Stack) error {
+	return []func(*middleware.Stack) error{onlyEncrypted, boundedBy(bytes), awsmiddleware.AddUserAgentKeyValue(s.options.Program, s.options.Version)}
 }
 
 func (s *Session) loadOptions() []func(*config.LoadOptions) error {
@@ -207,7 +231,7 @@ func (s *Session) loadOptions() []func(*config.LoadOptions) error {
 		config.WithLogger(logging.Nop{}), // else it writes to stderr, which is the program's
 		config.WithDefaultRegion(s.cfg.DefaultRegion),
 		config.WithCredentialsCacheOptions(func(o *aws.CredentialsCacheOptions) { o.ExpiryWindow = sdkEarly }),
-		config.WithAPIOptions(s.apiOptions()),
+		config.WithAPIOptions(s.apiOptions(wire.MaxAnswer)),
 	}
 	if s.cfg.Region != "" {
 		options = append(options, config.WithRegion(s.cfg.Region))

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
 	awssim "github.com/isthmus-cloud/isthmus/test/cloudsim/aws"
@@ -138,6 +139,11 @@ func TestSources(t *testing.T) {
 		"role assumed by the instance": {func(_ *testing.T, w *world) Config {
 			w.SetInstanceRole(w.instance)
 			return Config{Role: w.targetRole()}
+		}, targetARN},
+		"role assumed for another account than the source's": {func(t *testing.T, w *world) Config {
+			w.setUser(t)
+			return Config{Role: &Role{SourceAccount: other, SourceARN: w.targetRole().SourceARN, ARN: w.AddRole(awssim.Principal{Account: other, Name: "target",
+				Trust: awssim.Trust{Principals: []string{userARN}, SourceAccount: other, SourceARN: w.targetRole().SourceARN}})}}
 		}, targetARN},
 		"role assumed by the environment": {func(t *testing.T, w *world) Config { w.setUser(t); return Config{Role: w.targetRole()} }, targetARN},
 		"web identity that is given, before all others": {func(t *testing.T, w *world) Config {
@@ -543,5 +549,19 @@ func TestNames(t *testing.T) {
 		if CheckRegion(bad) == nil {
 			t.Errorf("%q is taken for a region", bad)
 		}
+	}
+}
+
+func TestMetadataNeedsNoCredentials(t *testing.T) {
+	w := newWorld(t)
+	t.Setenv("HTTP_PROXY", "http://192.0.2.1:1")
+	t.Setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://192.0.2.1:1")
+	s, err := New(t.Context(), Config{}, Options{Program: "test", Version: "v1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.Metadata(w.URL()).GetInstanceIdentityDocument(t.Context(), &imds.GetInstanceIdentityDocumentInput{})
+	if err != nil || got.Region != "us-east-1" || got.InstanceID != "i-0123456789abcdef0" {
+		t.Errorf("%+v, %v", got, err)
 	}
 }

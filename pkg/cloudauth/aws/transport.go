@@ -77,12 +77,19 @@ func withoutProxy(c aws.HTTPClient) aws.HTTPClient {
 	return c
 }
 
-// bounded bounds what is read of an answer.
-func bounded(stack *middleware.Stack) error {
+// bounded bounds what is read of an answer that holds a token, or little else.
+func bounded(stack *middleware.Stack) error { return boundedBy(wire.MaxAnswer)(stack) }
+
+// boundedBy bounds what is read of an answer, in bytes.
+func boundedBy(most int64) func(*middleware.Stack) error {
+	return func(stack *middleware.Stack) error { return addBound(stack, most) }
+}
+
+func addBound(stack *middleware.Stack, most int64) error {
 	return stack.Deserialize.Add(middleware.DeserializeMiddlewareFunc("Bounded", func(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
 		out, metadata, err := next.HandleDeserialize(ctx, in)
 		if r, ok := out.RawResponse.(*smithyhttp.Response); ok && r != nil && r.Response != nil && r.Body != nil {
-			r.Body = wire.Bounded(r.Body, wire.MaxAnswer)
+			r.Body = wire.Bounded(r.Body, most)
 		}
 		return out, metadata, err
 	}), middleware.After)
