@@ -75,7 +75,8 @@ func causeFirst(err error) string {
 	return cause.Error() + " (" + err.Error() + ")"
 }
 
-func (s *Session) excerpt(text string) string { return cloudauth.Excerpt(text, 240, s.secrets()...) }
+// Excerpt makes what others say fit for an error: on one line, cut, without anything that is secret in this Session.
+func (s *Session) Excerpt(text string) string { return cloudauth.Excerpt(text, 240, s.secrets()...) }
 
 // secrets are those that are in use.
 func (s *Session) secrets() []cloudauth.Secret {
@@ -105,7 +106,7 @@ func (s *Session) explainAnswer(e *cloudauth.Error, err error, api smithy.APIErr
 	if code := api.ErrorCode(); code == "SignatureDoesNotMatch" || code == "InvalidSignatureException" {
 		message, _, _ = strings.Cut(message, ".")
 	}
-	said := s.excerpt(strings.TrimSpace(api.ErrorCode() + ": " + message))
+	said := s.Excerpt(strings.TrimSpace(api.ErrorCode() + ": " + message))
 	where := calledOf(err)
 	switch code := api.ErrorCode(); {
 	case isThrottle(code) || status == http.StatusTooManyRequests:
@@ -202,8 +203,8 @@ func (s *Session) explainNetwork(e *cloudauth.Error, err error) {
 	case u != nil, errors.Is(err, context.DeadlineExceeded):
 		e.Reason, e.Text = cloudauth.Unreachable, wire.Explain(where, err, "check the network, VPC endpoints and proxy", s.secrets()...)
 	case errors.As(err, &file):
-		e.Reason, e.Text = cloudauth.Misconfigured, fmt.Sprintf("AWS credentials: %s; check the file and who may read it", s.excerpt(file.Error()))
+		e.Reason, e.Text = cloudauth.Misconfigured, fmt.Sprintf("AWS credentials: %s; check the file and who may read it", s.Excerpt(file.Error()))
 	default:
-		e.Reason, e.Text = cloudauth.Failed, fmt.Sprintf("%s: %s; check the AWS configuration of the environment and the config files", where, s.excerpt(causeFirst(err)))
+		e.Reason, e.Text = cloudauth.Failed, fmt.Sprintf("%s: %s; check the AWS configuration of the environment and the config files", where, s.Excerpt(causeFirst(err)))
 	}
 }

@@ -1,0 +1,166 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
+	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/aws"
+	"github.com/isthmus-cloud/isthmus/pkg/dryrun"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/config"
+)
+
+const (
+	// maxAnswer bounds an answer: a page of a thousand instances with many interfaces has some 20 MiB.
+	maxAnswer = 128 << 20
+	// metadataPatience is what the metadata service may take. It is on this machine, or not there at all.
+	metadataPatience = 10 * time.Second
+)
+
+// Client is the access to the services of one region. All abilities of the provider share one. All methods may be called
+// concurrently; their errors are *cloud.Error.
+type Client struct {
+	cfg     *config.Config
+	options cloud.Options
+	login   auth.Options
+	told    dryrun.Once
+
+	// start is the session that is made at once, also where it is not known yet in which region.
+	start *auth.Session
+	// there is what is used once that is known; turn holds one element while someone finds out.
+	there atomic.Pointer[place]
+	turn  chan struct{}
+
+	accounts accounts
+}
+
+// place is the region with what speaks to it.
+type place struct {
+	session *auth.Session
+	region  string
+	ec2     *ec2.Client
+}
+
+// New makes the client of the configuration. It calls nobody: where the configuration says no region, it is found out when
+// it is needed.
+func New(ctx context.Context, cfg *config.Config, o cloud.Options) (*Client, error) {
+	c := &Client{cfg: cfg, options: o, turn: make(chan struct{}, 1)}
+	program := o.UserAgent[strings.LastIndexByte(o.UserAgent, ' ')+1:] // those before it are added by agents
+	c.login = auth.Options{RequestTimeout: o.RequestTimeout}
+	c.login.Program, c.login.Version, _ = strings.Cut(program, "/")
+	s, err := auth.New(ctx, auth.Config{Region: cfg.Global.Region, Role: cfg.Global.Role()}, c.login)
+	if err != nil {
+		return nil, authError("log in to AWS", err)
+	}
+	if c.start = s; s.Region() != "" {
+		c.there.Store(c.at(s))
+	}
+	return c, nil
+}
+
+// at makes what speaks to a session's region.
+func (c *Client) at(s *auth.Session) *place {
+	region := s.Region()
+	p := &place{session: s, region: region}
+	p.ec2 = ec2.NewFromConfig(s.ForAnswers(maxAnswer), func(o *ec2.Options) {
+		o.Retryer = aws.NopRetryer{}
+		o.APIOptions = append(o.APIOptions, c.around("ec2", region))
+		o.APIOptions = append(o.APIOptions, c.agents()...)
+		override := c.cfg.Override(config.EC2, region)
+		if override == nil {
+			return
+		}
+		o.BaseEndpoint = &override.URL
+		ec2.WithSigV4SigningRegion(override.SigningRegion)(o)
+		if override.SigningName != "" {
+			ec2.WithSigV4SigningName(override.SigningName)(o)
+		}
+	})
+	return p
+}
+
+// agents name the products of the user agent that stand before the program.
+func (c *Client) agents() []stackOption {
+	var out []stackOption
+	products := strings.Fields(c.options.UserAgent)
+	for _, product := range products[:max(len(products)-1, 0)] {
+		name, version, _ := strings.Cut(product, "/")
+		out = append(out, awsmiddleware.AddUserAgentKeyValue(name, version))
+	}
+	return out
+}
+
+// open returns what speaks to the region; where nothing has said which that is, this machine's is taken.
+func (c *Client) open(ctx context.Context) (*place, error) {
+	if p := c.there.Load(); p != nil {
+		return p, nil
+	}
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+		return nil, &cloud.Error{Op: "find the region", Err: context.Cause(ctx)}
+	}
+	if p := c.there.Load(); p != nil {
+		return p, nil
+	}
+	m, err := c.machine(ctx, "find the region", "set Region in [Global] of cloud.conf, or AWS_REGION")
+	if err != nil {
+		return nil, err
+	}
+	s, err := auth.New(ctx, auth.Config{Region: m.Region, Role: c.cfg.Global.Role()}, c.login)
+	if err != nil {
+		return nil, authError("log in to AWS", err)
+	}
+	p := c.at(s)
+	c.there.Store(p)
+	return p, nil
+}
+
+// Region is the region: the label of Nodes and volumes.
+func (c *Client) Region(ctx context.Context) (string, error) {
+	p, err := c.open(ctx)
+	if err != nil {
+		return "", err
+	}
+	return p.region, nil
+}
+
+// Self is the ID of the instance that this machine is, as the instance metadata service says.
+func (c *Client) Self(ctx context.Context, hint string) (string, error) {
+	m, err := c.machine(ctx, "find this machine's instance", hint)
+	return m.InstanceID, err
+}
+
+// machine is what the metadata service says of this machine; hint is what to do where it says nothing.
+func (c *Client) machine(ctx context.Context, op, hint string) (imds.InstanceIdentityDocument, error) {
+	ctx, cancel := context.WithTimeout(ctx, metadataPatience)
+	defer cancel()
+	endpoint := ""
+	if o := c.cfg.Override(config.Metadata, ""); o != nil {
+		endpoint = o.URL
+	}
+	out, err := c.start.Metadata(endpoint).GetInstanceIdentityDocument(ctx, &imds.GetInstanceIdentityDocumentInput{})
+	if err == nil && (out.Region == "" || out.InstanceID == "") {
+		err = fmt.Errorf("its answer has no region or no instance ID")
+	}
+	if err != nil {
+		return imds.InstanceIdentityDocument{}, &cloud.Error{Kind: cloud.KindUnavailable, Op: op,
+			Err: fmt.Errorf("the instance metadata service does not tell what this machine is (%s); on a machine outside of EC2, or in a pod that does not reach it, %s", brief(err), hint)}
+	}
+	return out.InstanceIdentityDocument, nil
+}
+
+// Check asks the cloud whether it can be used: with these credentials, in this region, for what nothing works without.
+func (c *Client) Check(ctx context.Context) error {
+	_, _, err := c.Some(ctx)
+	return err
+}
