@@ -1,0 +1,319 @@
+package instances_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/api/apitest"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/instances"
+)
+
+const (
+	conf    = "[Global]\nRegion = eu-central-1\n"
+	cluster = "c"
+)
+
+// world is a cloud, and what answers for its instances.
+type world struct {
+	*apitest.Cloud
+	*instances.Instances
+}
+
+func newWorld(t *testing.T, more string) *world {
+	t.Helper()
+	w := &world{Cloud: apitest.Start(t)}
+	c, cfg := w.Client(conf+more, cloud.Options{})
+	w.Instances = instances.New(c, &cfg.Global, func() string { return cluster })
+	return w
+}
+
+func tag(key, value string) []types.Tag { return []types.Tag{{Key: &key, Value: &value}} }
+
+// add adds n instances of the cluster, and returns their refs by provider ID.
+func (w *world) add(n int) []cloud.InstanceRef {
+	refs := make([]cloud.InstanceRef, n)
+	for i := range refs {
+		id, name := fmt.Sprintf("i-%05x", i), fmt.Sprintf("ip-10-0-%d-%d.eu-central-1.compute.internal", i/250, i%250)
+		w.AddInstance(types.Instance{InstanceId: &id, PrivateDnsName: &name, Tags: tag("kubernetes.io/cluster/"+cluster, "owned")})
+		refs[i] = cloud.InstanceRef{NodeName: name, ProviderID: "aws:///eu-central-1a/" + id}
+	}
+	return refs
+}
+
+func byID(ids ...string) []cloud.InstanceRef {
+	var out []cloud.InstanceRef
+	for _, id := range ids {
+		out = append(out, cloud.InstanceRef{NodeName: "n", ProviderID: "aws:///eu-central-1a/" + id})
+	}
+	return out
+}
+
+// describes are the calls for instances since the last time.
+func (w *world) describes() int {
+	n := 0
+	for _, r := range w.Requests() {
+		if r.Action == "DescribeInstances" {
+			n++
+		}
+	}
+	return n
+}
+
+func TestFindAsksLittle(t *testing.T) {
+	for _, tt := range []struct{ nodes, unknown, calls int }{
+		{0, 0, 0}, {1, 0, 1}, {200, 0, 1}, {150, 50, 1}, {201, 0, 1}, {1000, 0, 1}, {1001, 0, 2}, {5000, 0, 5}, {4999, 1, 6}, {4500, 500, 8},
+	} {
+		t.Run(fmt.Sprintf("%d and %d", tt.nodes, tt.unknown), func(t *testing.T) {
+			w := newWorld(t, "")
+			refs := w.add(tt.nodes)
+			for n := range tt.unknown {
+				refs = append(refs, byID("i-unknown"+strconv.Itoa(n))...)
+			}
+			slices.Reverse(refs)
+			got := w.Find(t.Context(), refs)
+			if calls := w.describes(); calls != tt.calls {
+				t.Errorf("%d calls, want %d", calls, tt.calls)
+			}
+			for n, r := range got {
+				if strings.Contains(refs[n].ProviderID, "unknown") {
+					if !cloud.IsNotFound(r.Err) || cloud.ScopeOf(r.Err) != apitest.Scope {
+						t.Fatalf("%s: %+v, %v", refs[n].ProviderID, r.Value, r.Err)
+					}
+				} else if r.Err != nil || r.Value.ProviderID != refs[n].ProviderID {
+					t.Fatalf("%s: %+v, %v", refs[n].ProviderID, r.Value, r.Err)
+				}
+			}
+		})
+	}
+}
+
+func TestFindByNameAsksLittle(t *testing.T) {
+	for _, tt := range []struct{ nodes, calls int }{{1, 1}, {195, 1}, {200, 2}, {201, 1}, {1001, 2}} {
+		w := newWorld(t, "")
+		refs := w.add(tt.nodes)
+		for n := range refs {
+			refs[n].ProviderID = ""
+		}
+		got := w.Find(t.Context(), refs)
+		if calls := w.describes(); calls != tt.calls {
+			t.Errorf("%d nodes: %d calls, want %d", tt.nodes, calls, tt.calls)
+		}
+		for n, r := range got {
+			if r.Err != nil || r.Value.Name != refs[n].NodeName {
+				t.Fatalf("%d: %s: %+v, %v: %v", tt.nodes, refs[n].NodeName, r.Value, r.Err, errors.Unwrap(errors.Unwrap(r.Err)))
+			}
+		}
+	}
+}
+
+func TestFindOfInstancesWithoutTheTag(t *testing.T) {
+	w := newWorld(t, "")
+	refs := w.add(300)
+	for n := range 250 {
+		id := "i-untagged" + strconv.Itoa(n)
+		w.AddInstance(types.Instance{InstanceId: &id})
+		refs = append(refs, byID(id)...)
+	}
+	for n, r := range w.Find(t.Context(), refs) {
+		if r.Err != nil || r.Value.Marked != (n < 300) {
+			t.Fatalf("%s: %+v, %v", refs[n].ProviderID, r.Value, r.Err)
+		}
+	}
+	if calls := w.describes(); calls != 3 {
+		t.Errorf("%d calls, want 1 for the list and 2 for the rest", calls)
+	}
+}
+
+func TestStates(t *testing.T) {
+	w := newWorld(t, "")
+	w.add(1)
+	ref := byID("i-00000")[0]
+	for state, want := range map[types.InstanceStateName]struct {
+		kind     cloud.Kind
+		gone     bool
+		shutdown bool
+	}{
+		types.InstanceStateNamePending: {}, types.InstanceStateNameRunning: {}, types.InstanceStateNameStopping: {}, types.InstanceStateNameShuttingDown: {},
+		types.InstanceStateNameStopped:    {shutdown: true},
+		types.InstanceStateNameTerminated: {gone: true, kind: cloud.KindNotFound},
+		"":                                {gone: true, kind: cloud.KindUnknown},
+	} {
+		w.SetState("i-00000", state)
+		found := w.Find(t.Context(), []cloud.InstanceRef{ref})[0]
+		got, err := w.Get(t.Context(), ref)
+		for how, r := range map[string]cloud.Result[*cloud.Instance]{"Find": found, "Get": {Value: got, Err: err}} {
+			if (r.Err != nil) != want.gone || cloud.KindOf(r.Err) != want.kind {
+				t.Errorf("%s of %q: %+v, %v", how, state, r.Value, r.Err)
+			}
+			if r.Err == nil && r.Value.Shutdown != want.shutdown {
+				t.Errorf("%s of %q: shut down: %t", how, state, r.Value.Shutdown)
+			}
+			if want.kind == cloud.KindNotFound && cloud.ScopeOf(r.Err) != apitest.Scope {
+				t.Errorf("%s of %q: scope %q", how, state, cloud.ScopeOf(r.Err))
+			}
+		}
+	}
+}
+
+func TestInstanceIsWhatItsNodeGets(t *testing.T) {
+	w := newWorld(t, "NodeIPFamilies = ipv4\nNodeIPFamilies = ipv6\n")
+	id := "i-0123456789abcdef0"
+	w.AddInstance(types.Instance{
+		InstanceId: &id, PrivateDnsName: aws.String("ip-10-0-0-1.eu-central-1.compute.internal"), PublicDnsName: aws.String("ec2-192-0-2-1.example.com"),
+		PublicIpAddress: aws.String("192.0.2.1"), InstanceType: types.InstanceTypeM5Xlarge, Tags: tag("KubernetesCluster", cluster),
+		NetworkInterfaces: []types.InstanceNetworkInterface{
+			eni(0, 1, types.NetworkInterfaceStatusInUse, "2001:db8::2", "10.0.0.3"),
+			eni(0, 0, types.NetworkInterfaceStatusInUse, "2001:db8::1", "10.0.0.1", "10.0.0.2"),
+		},
+	})
+	want := &cloud.Instance{
+		ProviderID: "aws:///eu-central-1a/" + id, Name: "ip-10-0-0-1.eu-central-1.compute.internal", Type: "m5.xlarge", Zone: "eu-central-1a", Region: "eu-central-1",
+		Labels: map[string]string{"topology.k8s.aws/zone-id": "euc1-az2"}, Marked: true, Scope: apitest.Scope,
+		Addresses: []corev1.NodeAddress{
+			{Type: "InternalIP", Address: "10.0.0.1"}, {Type: "InternalIP", Address: "10.0.0.2"}, {Type: "InternalIP", Address: "10.0.0.3"}, {Type: "ExternalIP", Address: "192.0.2.1"},
+			{Type: "InternalDNS", Address: "ip-10-0-0-1.eu-central-1.compute.internal"}, {Type: "Hostname", Address: "ip-10-0-0-1.eu-central-1.compute.internal"},
+			{Type: "ExternalDNS", Address: "ec2-192-0-2-1.example.com"}, {Type: "InternalIP", Address: "2001:db8::1"}, {Type: "InternalIP", Address: "2001:db8::2"},
+		},
+	}
+	for name, ref := range map[string]cloud.InstanceRef{
+		"provider ID": {NodeName: "n", ProviderID: "aws:///eu-central-1a/" + id}, "bare ID": {NodeName: "n", ProviderID: id}, "private DNS name": {NodeName: want.Name},
+		"resource name": {NodeName: id}, "resource name with a domain": {NodeName: id + ".eu-central-1.compute.internal"},
+	} {
+		found := w.Find(t.Context(), []cloud.InstanceRef{ref})[0]
+		if diff := cmp.Diff(want, found.Value); diff != "" || found.Err != nil {
+			t.Errorf("Find by %s: %v (-want +got):\n%s", name, found.Err, diff)
+		}
+		got, err := w.Get(t.Context(), ref)
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("Get by %s: %v (-want +got):\n%s", name, err, diff)
+		}
+	}
+}
+
+func eni(card, device int32, status types.NetworkInterfaceStatus, ipv6 string, ipv4 ...string) types.InstanceNetworkInterface {
+	out := types.InstanceNetworkInterface{Status: status, Attachment: &types.InstanceNetworkInterfaceAttachment{DeviceIndex: &device, NetworkCardIndex: &card}}
+	if ipv6 != "" {
+		out.Ipv6Addresses = []types.InstanceIpv6Address{{Ipv6Address: &ipv6}}
+	}
+	for _, a := range ipv4 {
+		out.PrivateIpAddresses = append(out.PrivateIpAddresses, types.InstancePrivateIpAddress{PrivateIpAddress: &a})
+	}
+	return out
+}
+
+func TestNameThatIsNotOneInstances(t *testing.T) {
+	w := newWorld(t, "")
+	name := "ip-10-0-0-1.ec2.internal"
+	owned := tag("kubernetes.io/cluster/"+cluster, "owned")
+	add := func(id string, tags []types.Tag, state types.InstanceStateName) {
+		w.AddInstance(types.Instance{InstanceId: &id, PrivateDnsName: &name, Tags: tags, State: &types.InstanceState{Name: state}})
+	}
+	ref := cloud.InstanceRef{NodeName: name}
+	expect := func(what string, find, get cloud.Kind, message string) {
+		t.Helper()
+		if r := w.Find(t.Context(), []cloud.InstanceRef{ref})[0]; cloud.KindOf(r.Err) != find || r.Err == nil {
+			t.Errorf("%s: Find: %+v, %v", what, r.Value, r.Err)
+		}
+		if i, err := w.Get(t.Context(), ref); cloud.KindOf(err) != get || err == nil || !strings.Contains(err.Error(), message) {
+			t.Errorf("%s: Get: %+v, %s: %v, want %s", what, i, cloud.KindOf(err), err, message)
+		}
+	}
+	expect("an account without instances", cloud.KindNotFound, cloud.KindUnknown, "none of the cluster at all in account unknown in eu-central-1")
+	add("i-1", owned, types.InstanceStateNameTerminated)
+	expect("only one that is terminated", cloud.KindNotFound, cloud.KindUnknown, "none of the cluster at all")
+	w.add(1)
+	name = "ip-10-9-9-9.ec2.internal"
+	ref.NodeName = name
+	expect("others are there", cloud.KindNotFound, cloud.KindNotFound, "there is no instance with the private DNS name")
+	if _, err := w.Get(t.Context(), ref); cloud.ScopeOf(err) != apitest.Scope {
+		t.Errorf("scope %q", cloud.ScopeOf(err))
+	}
+	add("i-2", tag("kubernetes.io/cluster/other", "owned"), types.InstanceStateNameRunning)
+	expect("one without the tag", cloud.KindConflict, cloud.KindConflict, "instance i-2 has the private DNS name "+name+", but not the tag kubernetes.io/cluster/c")
+	add("i-3", owned, types.InstanceStateNameRunning)
+	if i, err := w.Get(t.Context(), ref); err != nil || i.ProviderID != "aws:///eu-central-1a/i-3" {
+		t.Errorf("one with the tag beside it: %+v, %v", i, err)
+	}
+	add("i-4", owned, types.InstanceStateNameStopped)
+	expect("two of the cluster", cloud.KindConflict, cloud.KindConflict, "2 instances have the private DNS name "+name+" (i-3 and i-4)")
+}
+
+func TestRefsThatAreNotOurs(t *testing.T) {
+	w := newWorld(t, "")
+	refs := w.add(1)
+	for _, bad := range []cloud.InstanceRef{
+		{NodeName: "n", ProviderID: "openstack:///714f1a84-9733-4bb6-aa45-ad213da01e3c"}, {NodeName: "n", ProviderID: "aws:///a/fargate-10.0.0.1"},
+		{NodeName: "n", ProviderID: "aws:///a/i-*"}, {NodeName: "ip-10-0-0-?.ec2.internal"}, {NodeName: "*"}, {},
+	} {
+		got := w.Find(t.Context(), []cloud.InstanceRef{bad, refs[0]})
+		if cloud.KindOf(got[0].Err) != cloud.KindInvalid || got[1].Err != nil {
+			t.Errorf("Find %+v: %v, and beside it %v", bad, got[0].Err, got[1].Err)
+		}
+		if _, err := w.Get(t.Context(), bad); cloud.KindOf(err) != cloud.KindInvalid {
+			t.Errorf("Get %+v: %v", bad, err)
+		}
+	}
+	if calls := w.describes(); calls != 6 {
+		t.Errorf("%d calls, want those for the one instance alone", calls)
+	}
+}
+
+func TestOutageProvesNothing(t *testing.T) {
+	w := newWorld(t, "")
+	refs := w.add(300)
+	down := apitest.Fault{Status: http.StatusServiceUnavailable, Code: "Unavailable", Message: "m"}
+	for name, refs := range map[string][]cloud.InstanceRef{"few": refs[:2], "many": refs, "names": {{NodeName: refs[0].NodeName}}} {
+		w.Fail("DescribeInstances", down)
+		for _, r := range w.Find(t.Context(), refs) {
+			if cloud.KindOf(r.Err) != cloud.KindUnavailable {
+				t.Fatalf("%s: %v", name, r.Err)
+			}
+		}
+		if calls := w.describes(); calls != 1 {
+			t.Errorf("%s: %d calls while it is down, want 1", name, calls)
+		}
+	}
+	w.Fail("DescribeInstances", down)
+	if _, err := w.Get(t.Context(), refs[0]); cloud.KindOf(err) != cloud.KindUnavailable {
+		t.Errorf("Get: %v", err)
+	}
+	none := apitest.Fault{Status: http.StatusOK, Body: "<DescribeInstancesResponse></DescribeInstancesResponse>"}
+	w.Fail("DescribeInstances", none, down)
+	if _, err := w.Get(t.Context(), cloud.InstanceRef{NodeName: "ip-10-9-9-9.ec2.internal"}); cloud.KindOf(err) != cloud.KindUnavailable {
+		t.Errorf("Get by a name that nobody has, while it is down: %v", err)
+	}
+}
+
+func TestZoneIDWhereEC2DoesNotSayIt(t *testing.T) {
+	w := newWorld(t, "")
+	w.AddInstance(types.Instance{InstanceId: aws.String("i-1"), Placement: &types.Placement{AvailabilityZone: aws.String("eu-central-1b")}})
+	w.Fail("DescribeAvailabilityZones", apitest.Fault{Status: http.StatusForbidden, Code: "UnauthorizedOperation", Message: "m"})
+	if i, err := w.Get(t.Context(), byID("i-1")[0]); err != nil || i.Labels != nil {
+		t.Errorf("without a permission: %+v, %v", i, err)
+	}
+	for range 2 {
+		if i, err := w.Get(t.Context(), byID("i-1")[0]); err != nil || i.Labels["topology.k8s.aws/zone-id"] != "euc1-az3" {
+			t.Errorf("%+v, %v", i, err)
+		}
+	}
+	n := 0
+	for _, r := range w.Requests() {
+		if r.Action == "DescribeAvailabilityZones" {
+			n++
+		}
+	}
+	if n != 2 {
+		t.Errorf("the zones were read %d times, want 2", n)
+	}
+}

@@ -1,0 +1,53 @@
+// Package tags reads and writes the tags by which AWS' objects are a cluster's, as the existing manager does.
+//
+// It does not set them on anything.
+package tags
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+)
+
+const (
+	prefix = "kubernetes.io/cluster/"
+	// legacy is the key of the old tag, whose value is the cluster's ID. An object with it has one cluster.
+	legacy = "KubernetesCluster"
+)
+
+// Key is the key of a cluster's tag. Its value (owned, shared) says nothing here.
+func Key(cluster string) string { return prefix + cluster }
+
+// Has reports whether the tags are those of an object of the cluster. Nothing is one's without a name.
+func Has(tags []types.Tag, cluster string) bool {
+	return cluster != "" && slices.ContainsFunc(tags, func(t types.Tag) bool {
+		key := aws.ToString(t.Key)
+		return key == Key(cluster) || key == legacy && aws.ToString(t.Value) == cluster
+	})
+}
+
+// ClusterOf is the ID of the cluster whose tags an object has. None, several or contradicting ones are an error.
+func ClusterOf(tags []types.Tag) (string, error) {
+	var ids []string
+	for _, t := range tags {
+		id, ok := strings.CutPrefix(aws.ToString(t.Key), prefix)
+		if aws.ToString(t.Key) == legacy {
+			id, ok = aws.ToString(t.Value), true
+		}
+		if ok && id != "" {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	switch len(ids) {
+	case 0:
+		return "", fmt.Errorf("it has no tag %s<ID>", prefix)
+	case 1:
+		return ids[0], nil
+	}
+	return "", fmt.Errorf("its tags name %d clusters (%s)", len(ids), strings.Join(ids, ", "))
+}

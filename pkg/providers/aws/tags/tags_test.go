@@ -1,0 +1,58 @@
+package tags
+
+import (
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+)
+
+func of(pairs ...string) []types.Tag {
+	var out []types.Tag
+	for n := 0; n < len(pairs); n += 2 {
+		out = append(out, types.Tag{Key: &pairs[n], Value: &pairs[n+1]})
+	}
+	return out
+}
+
+func TestHas(t *testing.T) {
+	for _, tt := range []struct {
+		tags    []types.Tag
+		cluster string
+		want    bool
+	}{
+		{nil, "c", false},
+		{[]types.Tag{{}}, "c", false},
+		{of("Name", "c"), "c", false},
+		{of("kubernetes.io/cluster/c", "owned"), "c", true},
+		{of("kubernetes.io/cluster/c", ""), "c", true},
+		{of("kubernetes.io/cluster/c2", "owned"), "c", false},
+		{of("kubernetes.io/cluster/d", "shared", "kubernetes.io/cluster/c", "shared"), "c", true},
+		{of("KubernetesCluster", "c"), "c", true},
+		{of("KubernetesCluster", "d"), "c", false},
+		{of("kubernetes.io/cluster/", "owned", "KubernetesCluster", ""), "", false},
+	} {
+		if got := Has(tt.tags, tt.cluster); got != tt.want {
+			t.Errorf("%v of %s: %t", tt.tags, tt.cluster, got)
+		}
+	}
+}
+
+func TestClusterOf(t *testing.T) {
+	for _, tt := range []struct {
+		tags      []types.Tag
+		want, err string
+	}{
+		{of("kubernetes.io/cluster/c", "owned", "Name", "n"), "c", ""},
+		{of("KubernetesCluster", "c"), "c", ""},
+		{of("KubernetesCluster", "c", "kubernetes.io/cluster/c", "owned"), "c", ""},
+		{of("kubernetes.io/cluster/", "owned"), "", "it has no tag kubernetes.io/cluster/<ID>"},
+		{nil, "", "it has no tag kubernetes.io/cluster/<ID>"},
+		{of("kubernetes.io/cluster/d", "shared", "kubernetes.io/cluster/c", "owned"), "", "its tags name 2 clusters (c, d)"},
+		{of("KubernetesCluster", "d", "kubernetes.io/cluster/c", "owned"), "", "its tags name 2 clusters (c, d)"},
+	} {
+		got, err := ClusterOf(tt.tags)
+		if got != tt.want || (err == nil) != (tt.err == "") || err != nil && err.Error() != tt.err {
+			t.Errorf("%v: %q, %v", tt.tags, got, err)
+		}
+	}
+}
