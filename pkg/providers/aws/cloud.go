@@ -1,0 +1,54 @@
+package aws
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/api"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/config"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/instances"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/providerid"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/volumes"
+)
+
+// Name is the value of --cloud-provider.
+const Name = providerid.Name
+
+// newborn is how long EC2 may not know of an instance that it has made: its reads lag behind.
+const newborn = 5 * time.Minute
+
+var _ cloud.Factory = New
+
+// New implements cloud.Factory for AWS. Without a configuration file everything has its default: credentials are those of the
+// environment, the AWS config files or the machine, and so is the region.
+func New(ctx context.Context, configFile string, o cloud.Options) (*cloud.Provider, []string, error) {
+	var data []byte
+	if configFile != "" {
+		var err error
+		if data, err = os.ReadFile(configFile); err != nil {
+			return nil, nil, fmt.Errorf("read cloud config: %w", err)
+		}
+	}
+	cfg, warnings, err := config.Parse(configFile, data)
+	if err != nil {
+		return nil, warnings, err
+	}
+	c, err := api.New(ctx, cfg, o)
+	if err != nil {
+		return nil, warnings, err
+	}
+	id := newIdentity(c, &cfg.Global)
+	return &cloud.Provider{
+		Name:      Name,
+		Instances: instances.New(c, &cfg.Global, id.cluster),
+		Owns:      providerid.Owns,
+		Newborn:   newborn,
+		Volumes:   volumes.New(c),
+		Identify:  id.identify,
+		Ready:     cloud.ReadyOnce(c.Check),
+		Run:       conf(configFile, cfg).Watch,
+	}, warnings, nil
+}

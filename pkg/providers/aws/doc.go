@@ -1,0 +1,16 @@
+// Package aws is the AWS provider: instances behind Nodes and volumes (both EC2).
+//
+// It reads the same cloud.conf, and recognizes the same provider IDs and tags as the existing manager, so that either can take
+// over a running cluster from the other.
+//
+// cloud.go composes the provider of its packages, identity.go says which cluster it is, health.go looks after cloud.conf:
+//
+//	config      cloud.conf
+//	providerid  the provider IDs of Nodes
+//	tags        the tags by which objects are the cluster's
+//	api         the services' clients, pages, errors, dry run
+//	instances   instances and the addresses of Nodes: pkg/cloud's Instances
+//	volumes     Volumes
+//
+// Nothing below imports this package.
+package aws
