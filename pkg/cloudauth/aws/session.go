@@ -221,7 +221,7 @@ func (s *Session) loadWebIdentity(ctx context.Context) (aws.Config, error) {
 
 // apiOptions are what all clients do with each request, and to whom they say so; answers have so many bytes at most.
 func (s *Session) apiOptions(bytes int64) []func(*middleware.Stack) error {
-	return []func(*middleware.Stack) error{onlyEncrypted, boundedBy(bytes), awsmiddleware.AddUserAgentKeyValue(s.options.Program, s.options.Version)}
+	return []func(*middleware.Stack) error{onlyEncrypted, plainBody, boundedBy(bytes), awsmiddleware.AddUserAgentKeyValue(s.options.Program, s.options.Version)}
 }
 
 func (s *Session) loadOptions() []func(*config.LoadOptions) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"fmt"
+	"io"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -117,6 +118,24 @@ func onlyEncrypted(stack *middleware.Stack) error {
 		}
 		return next.HandleFinalize(ctx, in)
 	}), middleware.After)
+}
+
+// plainBody keeps net/http from writing a request's body by the body's own WriteTo. The SDK closes the body as soon as an answer
+// begins (smithy-go 1.28.8); where the answer is that fast, net/http still asks whether the body has more, WriteTo says io.EOF as
+// an error, and the connection is closed in the middle of the answer.
+func plainBody(stack *middleware.Stack) error {
+	return stack.Build.Add(middleware.BuildMiddlewareFunc("PlainBody", func(ctx context.Context, in middleware.BuildInput, next middleware.BuildHandler) (middleware.BuildOutput, middleware.Metadata, error) {
+		if r, ok := in.Request.(*smithyhttp.Request); ok {
+			if body, ok := r.GetStream().(io.ReadSeeker); ok {
+				plain, err := r.SetStream(struct{ io.ReadSeeker }{body})
+				if err != nil {
+					return middleware.BuildOutput{}, middleware.Metadata{}, err
+				}
+				in.Request = plain
+			}
+		}
+		return next.HandleBuild(ctx, in)
+	}), middleware.Before)
 }
 
 // metadataV6 has the instance metadata service and the endpoint of EKS Pod Identity.

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"errors"
-	"io"
 	"strings"
 	"time"
 
@@ -54,27 +53,10 @@ func (c *Client) around(service, region string) stackOption {
 	return func(stack *middleware.Stack) error {
 		return errors.Join(
 			stack.Initialize.Add(middleware.InitializeMiddlewareFunc("DryRun", c.dryRun), middleware.Before),
-			stack.Build.Add(middleware.BuildMiddlewareFunc("PlainBody", plainBody), middleware.Before),
 			stack.Finalize.Insert(c.traffic(service, region), signing, middleware.Before),
 			stack.Finalize.Insert(middleware.FinalizeMiddlewareFunc("AccessKey", noteAccessKey), signing, middleware.After),
 		)
 	}
-}
-
-// plainBody keeps net/http from writing a request's body by the body's own WriteTo. The SDK closes the body as soon as an answer
-// begins; where the answer is that fast, net/http still asks whether the body has more, WriteTo says io.EOF as an error, and
-// the connection is closed in the middle of the answer.
-func plainBody(ctx context.Context, in middleware.BuildInput, next middleware.BuildHandler) (middleware.BuildOutput, middleware.Metadata, error) {
-	if r, ok := in.Request.(*smithyhttp.Request); ok {
-		if body, ok := r.GetStream().(io.ReadSeeker); ok {
-			plain, err := r.SetStream(struct{ io.ReadSeeker }{body})
-			if err != nil {
-				return middleware.BuildOutput{}, middleware.Metadata{}, err
-			}
-			in.Request = plain
-		}
-	}
-	return next.HandleBuild(ctx, in)
 }
 
 // signing is the SDK's name of what signs a request.
