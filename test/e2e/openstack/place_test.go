@@ -22,6 +22,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/test/differential/openstack/play"
 	"github.com/isthmus-cloud/isthmus/test/differential/openstack/snapshot"
+	"github.com/isthmus-cloud/isthmus/test/differential/symbol"
 )
 
 // place is the project as scenarios of test/differential name it: {subnet}, {network}, {router},
@@ -29,7 +30,7 @@ import (
 func (c *realCloud) place(servers []server) *play.Place {
 	p := &play.Place{
 		Cloud:   &snapshot.Cloud{Network: c.member.network, LoadBalancer: c.member.loadBalancer},
-		Symbols: snapshot.NewSymbols("", ""),
+		Symbols: symbol.New("", ""),
 	}
 	for symbol, value := range map[string]string{"subnet": c.subnetID, "network": c.networkID, "router": c.routerID, "ext": c.externalID} {
 		p.Symbols.Set(symbol, value)
@@ -46,7 +47,7 @@ func (c *realCloud) place(servers []server) *play.Place {
 // userMade makes what users have in the cloud before their Services: {own-fip} is the address of
 // a floating IP, {own-port} a port, {own-lb} a load balancer with a floating IP and a listener.
 // It goes with the test.
-func (c *realCloud) userMade(t *testing.T, symbols *snapshot.Symbols) {
+func (c *realCloud) userMade(t *testing.T, symbols *symbol.Symbols) {
 	t.Helper()
 	ctx, net, octavia := t.Context(), c.member.network, c.member.loadBalancer
 	fip := func(symbol, port string) {

@@ -9,6 +9,7 @@ import (
 
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 	"github.com/isthmus-cloud/isthmus/test/differential/openstack/snapshot"
+	"github.com/isthmus-cloud/isthmus/test/differential/symbol"
 )
 
 // mutates reports whether a request would change the cloud.
@@ -57,7 +58,7 @@ func (c *Changes) Forget() {
 
 // By returns the calls by scenario, with symbols. Those that only put the owner's mark on a load
 // balancer are left out, once for each.
-func (c *Changes) By(symbols *snapshot.Symbols, scenarios []string) map[string][]string {
+func (c *Changes) By(symbols *symbol.Symbols, scenarios []string) map[string][]string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out, marked := map[string][]string{}, map[string]bool{}

@@ -15,6 +15,8 @@ import (
 	"github.com/isthmus-cloud/isthmus/test/differential"
 	"github.com/isthmus-cloud/isthmus/test/differential/openstack/script"
 	"github.com/isthmus-cloud/isthmus/test/differential/openstack/snapshot"
+	"github.com/isthmus-cloud/isthmus/test/differential/steps"
+	"github.com/isthmus-cloud/isthmus/test/differential/symbol"
 )
 
 // Player does what the users of a group do. The manager runs beside it.
@@ -132,7 +134,7 @@ func served(s *corev1.Service) []types.NamespacedName {
 // name gives what the API server has chosen for a Service symbols.
 func (p *Place) name(s *corev1.Service) {
 	p.Symbols.Set("uid:"+s.Namespace+"/"+s.Name, string(s.UID))
-	legacy := "a" + snapshot.Stripped(string(s.UID))
+	legacy := "a" + symbol.Stripped(string(s.UID))
 	p.Symbols.Set("legacy:"+s.Namespace+"/"+s.Name, legacy[:32])
 }
 
@@ -162,7 +164,7 @@ func (p *Player) step(ctx context.Context, s *script.Scenario, service *script.S
 	if step.Delete {
 		return p.deleteOne(ctx, before)
 	}
-	text, err := script.ExpandPatch(step.Patch, number, p.Place.Symbols)
+	text, err := steps.ExpandPatch(step.Patch, number, p.Place.Symbols)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,8 @@ import (
 	"github.com/isthmus-cloud/isthmus/test/differential/openstack/recording"
 	"github.com/isthmus-cloud/isthmus/test/differential/openstack/script"
 	"github.com/isthmus-cloud/isthmus/test/differential/openstack/snapshot"
+	"github.com/isthmus-cloud/isthmus/test/differential/steps"
+	"github.com/isthmus-cloud/isthmus/test/differential/symbol"
 )
 
 // Restore makes cloud and API what was recorded of the scenarios that had changed in a phase, without any
@@ -79,7 +81,7 @@ func addPorts(s *script.Scenario, state *snapshot.State) {
 
 // knowGone gives symbols to what is gone by then and still spoken of: identifiers and addresses of nothing.
 func (p *Player) knowGone(s *script.Scenario, state *snapshot.State) {
-	for i, symbol := range snapshot.SymbolsIn(snapshot.Compact(s.Services) + snapshot.Compact(s.Steps) + snapshot.Compact(state.Services)) {
+	for i, symbol := range symbol.In(snapshot.Compact(s.Services) + snapshot.Compact(s.Steps) + snapshot.Compact(state.Services)) {
 		if p.Place.Symbols.Value(symbol) != "" {
 			continue
 		}
@@ -162,7 +164,7 @@ func (p *Player) after(s *script.Scenario, service *script.Service, number, phas
 		if step.Delete {
 			return object, true, nil
 		}
-		if err := script.Merge(object, step.Patch, number, p.Place.Symbols); err != nil {
+		if err := steps.Merge(object, step.Patch, number, p.Place.Symbols); err != nil {
 			return nil, false, err
 		}
 	}

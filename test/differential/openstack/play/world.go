@@ -13,12 +13,13 @@ import (
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
 	"github.com/isthmus-cloud/isthmus/test/differential/openstack/script"
 	"github.com/isthmus-cloud/isthmus/test/differential/openstack/snapshot"
+	"github.com/isthmus-cloud/isthmus/test/differential/symbol"
 )
 
 // Place is a World that was made, or a project of a real cloud.
 type Place struct {
 	Cloud   *snapshot.Cloud
-	Symbols *snapshot.Symbols
+	Symbols *symbol.Symbols
 	// Global is the section [Global] of a cloud.conf.
 	Global string
 }
@@ -46,7 +47,7 @@ func Make(ctx context.Context, w script.World, sim *ossim.Sim, servers int) (*Pl
 		return nil, err
 	}
 	net := fmt.Sprintf("127.%d", sim.Net())
-	p := &Place{Cloud: cloud, Symbols: snapshot.NewSymbols(net, sim.URL()+"/key-manager")}
+	p := &Place{Cloud: cloud, Symbols: symbol.New(net, sim.URL()+"/key-manager")}
 	p.Global, _, _ = strings.Cut(sim.CloudConf(), "\n[LoadBalancer]")
 	d := sim.Defaults()
 	for symbol, id := range map[string]string{"subnet": d.SubnetID, "network": d.NetworkID, "ext": d.ExternalNetworkID, "ext.1": d.ExternalSubnetID, "router": d.RouterID} {

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/isthmus-cloud/isthmus/test/differential/steps"
 )
 
 // wantScenarios is how many there are at least.
@@ -27,7 +29,7 @@ func TestScenarios(t *testing.T) {
 			}
 			services += len(s.Services)
 		}
-		if last := firstNodePort + 8*services; last > healthNodePort {
+		if last := steps.FirstNodePort + 8*services; last > steps.HealthNodePort {
 			t.Errorf("group %s has more Services than there are node ports", g.Name)
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
+
+	"github.com/isthmus-cloud/isthmus/test/differential/symbol"
 )
 
 // contents is what a project holds, as the cloud shows it.
@@ -53,7 +55,7 @@ func (c *Cloud) contents(ctx context.Context) (*contents, error) {
 
 // Read returns what the cloud holds, by scenario; what belongs to none is under "". New objects get
 // symbols: symbols must be the same at each look of a run.
-func (c *Cloud) Read(ctx context.Context, symbols *Symbols, scenarios []string) (map[string]*State, error) {
+func (c *Cloud) Read(ctx context.Context, symbols *symbol.Symbols, scenarios []string) (map[string]*State, error) {
 	all, err := c.contents(ctx)
 	if err != nil {
 		return nil, err
@@ -92,7 +94,7 @@ func (c *Cloud) Read(ctx context.Context, symbols *Symbols, scenarios []string) 
 }
 
 // name gives all objects symbols.
-func (all *contents) name(symbols *Symbols) {
+func (all *contents) name(symbols *symbol.Symbols) {
 	byAge := func(list []Object) {
 		slices.SortStableFunc(list, func(a, b Object) int { return cmp.Compare(Text(a, "created_at"), Text(b, "created_at")) })
 	}
@@ -137,7 +139,7 @@ func inSymbol(folded string) string {
 }
 
 // tree is the normal form of a load balancer.
-func (all *contents) tree(lb Object, symbols *Symbols) Object {
+func (all *contents) tree(lb Object, symbols *symbol.Symbols) Object {
 	out := normal(lb, symbols, "name", "description", "provider", "tags", "vip_subnet_id", "vip_address", "flavor_id", "availability_zone", "additional_vips", "admin_state_up")
 	if p := symbols.Fold(Text(lb, "vip_port_id")); strings.HasPrefix(p, "{port:") {
 		out["vip_port_id"] = p
@@ -172,7 +174,7 @@ func (all *contents) tree(lb Object, symbols *Symbols) Object {
 	return out
 }
 
-func (all *contents) pool(p Object, symbols *Symbols) Object {
+func (all *contents) pool(p Object, symbols *symbol.Symbols) Object {
 	out := normal(p, symbols, "name", "description", "protocol", "lb_algorithm", "session_persistence", "tags", "admin_state_up")
 	var members []Object
 	for _, m := range all.members[Text(p, "id")] {
@@ -194,7 +196,7 @@ func (all *contents) pool(p Object, symbols *Symbols) Object {
 }
 
 // group is the normal form of a security group.
-func (all *contents) group(g Object, symbols *Symbols) Object {
+func (all *contents) group(g Object, symbols *symbol.Symbols) Object {
 	out := normal(g, symbols, "name", "description", "tags")
 	var rules []Object
 	for _, r := range objects(g, "security_group_rules") {
@@ -252,7 +254,7 @@ func usual() Object {
 }
 
 // normal picks keys of an object.
-func normal(o Object, symbols *Symbols, keys ...string) Object {
+func normal(o Object, symbols *symbol.Symbols, keys ...string) Object {
 	out, def := Object{}, usual()
 	for _, k := range keys {
 		v := o[k]
@@ -274,7 +276,7 @@ func normal(o Object, symbols *Symbols, keys ...string) Object {
 				continue
 			}
 		}
-		v = symbols.foldAll(v)
+		v = symbols.FoldAll(v)
 		if list, is := v.([]any); is && k != "additional_vips" {
 			slices.SortFunc(list, func(a, b any) int { return cmp.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 		}

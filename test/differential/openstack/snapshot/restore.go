@@ -7,10 +7,12 @@ import (
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
+
+	"github.com/isthmus-cloud/isthmus/test/differential/symbol"
 )
 
 // Restore makes in the cloud what a State holds, and gives symbols their new values.
-func (c *Cloud) Restore(ctx context.Context, symbols *Symbols, s *State) error {
+func (c *Cloud) Restore(ctx context.Context, symbols *symbol.Symbols, s *State) error {
 	for _, p := range s.Ports {
 		made, err := c.create(ctx, symbols, c.Network, "port", p, []string{"ports"}, "tags", "security_groups") // a VIP's port has Octavia's group
 		if err != nil {
@@ -37,8 +39,8 @@ func (c *Cloud) Restore(ctx context.Context, symbols *Symbols, s *State) error {
 }
 
 // create makes an object from its normal form without some keys.
-func (c *Cloud) create(ctx context.Context, symbols *Symbols, service *gophercloud.ServiceClient, key string, o Object, path []string, leave ...string) (Object, error) {
-	body, err := symbols.expandAll(without(o, leave...))
+func (c *Cloud) create(ctx context.Context, symbols *symbol.Symbols, service *gophercloud.ServiceClient, key string, o Object, path []string, leave ...string) (Object, error) {
+	body, err := symbols.ExpandAll(without(o, leave...))
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +51,7 @@ func (c *Cloud) create(ctx context.Context, symbols *Symbols, service *gopherclo
 	return made, nil
 }
 
-func (c *Cloud) restoreLB(ctx context.Context, symbols *Symbols, lb Object) error {
+func (c *Cloud) restoreLB(ctx context.Context, symbols *symbol.Symbols, lb Object) error {
 	leave := []string{"error"}
 	if strings.HasPrefix(Text(lb, "vip_address"), "{vip:") {
 		leave = append(leave, "vip_address")
@@ -70,7 +72,7 @@ func (c *Cloud) restoreLB(ctx context.Context, symbols *Symbols, lb Object) erro
 	return c.active(ctx, Text(made, "id"))
 }
 
-func (c *Cloud) restoreFIP(ctx context.Context, symbols *Symbols, f Object) error {
+func (c *Cloud) restoreFIP(ctx context.Context, symbols *symbol.Symbols, f Object) error {
 	address := Text(f, "floating_ip_address")
 	leave := []string{"tags"}
 	if _, err := symbols.Expand(address); err != nil || strings.HasPrefix(address, "{fip:") {
@@ -87,11 +89,11 @@ func (c *Cloud) restoreFIP(ctx context.Context, symbols *Symbols, f Object) erro
 }
 
 // tag puts the tags of a normal form on an object.
-func (c *Cloud) tag(ctx context.Context, symbols *Symbols, collection, id string, o Object) error {
+func (c *Cloud) tag(ctx context.Context, symbols *symbol.Symbols, collection, id string, o Object) error {
 	if len(texts(o, "tags")) == 0 {
 		return nil
 	}
-	tags, err := symbols.expandAll(o["tags"])
+	tags, err := symbols.ExpandAll(o["tags"])
 	if err != nil {
 		return err
 	}
@@ -99,7 +101,7 @@ func (c *Cloud) tag(ctx context.Context, symbols *Symbols, collection, id string
 }
 
 // RestoreGroup makes a security group from its normal form.
-func (c *Cloud) RestoreGroup(ctx context.Context, symbols *Symbols, g Object) error {
+func (c *Cloud) RestoreGroup(ctx context.Context, symbols *symbol.Symbols, g Object) error {
 	made, err := c.create(ctx, symbols, c.Network, "security_group", g, []string{"security-groups"}, "rules", "ports", "tagged", "tags")
 	if err != nil {
 		return err

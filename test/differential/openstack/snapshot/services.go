@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/isthmus-cloud/isthmus/test/differential"
+	"github.com/isthmus-cloud/isthmus/test/differential/symbol"
 )
 
 // lastApplied would repeat a Service in its annotations.
@@ -19,7 +20,7 @@ const lastApplied = corev1.LastAppliedConfigAnnotation
 
 // ReadServices adds to states, by scenario, what is published about the scenarios' Services.
 // before and now say, by their events, how the last attempts ended.
-func ReadServices(ctx context.Context, client kubernetes.Interface, symbols *Symbols, states map[string]*State, before, now differential.Mark) error {
+func ReadServices(ctx context.Context, client kubernetes.Interface, symbols *symbol.Symbols, states map[string]*State, before, now differential.Mark) error {
 	services, err := client.CoreV1().Services("").List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return fmt.Errorf("list Services: %w", err)
@@ -59,7 +60,7 @@ func ReadServices(ctx context.Context, client kubernetes.Interface, symbols *Sym
 	return nil
 }
 
-func published(s *corev1.Service, symbols *Symbols) (Published, error) {
+func published(s *corev1.Service, symbols *symbol.Symbols) (Published, error) {
 	p := Published{Finalizers: s.Finalizers}
 	for k, v := range s.Annotations {
 		if k == lastApplied {
@@ -78,7 +79,7 @@ func published(s *corev1.Service, symbols *Symbols) (Published, error) {
 }
 
 // RestoreServices writes to the scenario's Services, which exist, what is published about them.
-func RestoreServices(ctx context.Context, client kubernetes.Interface, symbols *Symbols, namespace string, state *State) error {
+func RestoreServices(ctx context.Context, client kubernetes.Interface, symbols *symbol.Symbols, namespace string, state *State) error {
 	for name, p := range state.Services {
 		s, err := client.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
@@ -100,7 +101,7 @@ func RestoreServices(ctx context.Context, client kubernetes.Interface, symbols *
 }
 
 // Write writes it to the Service.
-func (p *Published) Write(s *corev1.Service, symbols *Symbols) (err error) {
+func (p *Published) Write(s *corev1.Service, symbols *symbol.Symbols) (err error) {
 	s.Annotations, s.Finalizers = map[string]string{}, p.Finalizers
 	for k, v := range p.Annotations {
 		if s.Annotations[k], err = symbols.Expand(v); err != nil {

@@ -1,22 +1,22 @@
-package script
+package steps
 
 import (
 	"encoding/json"
 	"fmt"
 	"strings"
 
-	"github.com/isthmus-cloud/isthmus/test/differential/openstack/snapshot"
+	"github.com/isthmus-cloud/isthmus/test/differential/symbol"
 )
 
-// healthNodePort is where the node ports for health checks begin, see expandPatch.
-const healthNodePort = 32000
+// HealthNodePort is where the node ports for health checks begin, see ExpandPatch.
+const HealthNodePort = 32000
 
 // ExpandPatch puts values into a patch: {health} is a node port that only the Service with this number
 // has, {port+N} its Nth node port.
-func ExpandPatch(patch string, number int, symbols *snapshot.Symbols) (string, error) {
-	patch = strings.ReplaceAll(patch, "{health}", fmt.Sprint(healthNodePort+number))
+func ExpandPatch(patch string, number int, symbols *symbol.Symbols) (string, error) {
+	patch = strings.ReplaceAll(patch, "{health}", fmt.Sprint(HealthNodePort+number))
 	for i := range 8 {
-		patch = strings.ReplaceAll(patch, fmt.Sprintf("{port+%d}", i), fmt.Sprint(firstNodePort+8*number+i))
+		patch = strings.ReplaceAll(patch, fmt.Sprintf("{port+%d}", i), fmt.Sprint(FirstNodePort+8*number+i))
 	}
 	return symbols.Expand(patch)
 }

@@ -1,4 +1,4 @@
-package snapshot
+package symbol
 
 import (
 	"fmt"
@@ -15,9 +15,9 @@ type Symbols struct {
 	net, keys string
 }
 
-// NewSymbols returns none yet, but for {net}, the beginning of the cloud's IPv4 addresses, and {keys}, the
+// New returns none yet, but for {net}, the beginning of the cloud's IPv4 addresses, and {keys}, the
 // address of its key manager; either may be empty.
-func NewSymbols(net, keys string) *Symbols {
+func New(net, keys string) *Symbols {
 	return &Symbols{values: map[string]string{}, symbols: map[string]string{}, net: net, keys: keys}
 }
 
@@ -83,32 +83,32 @@ func (s *Symbols) Fold(text string) string {
 	})
 }
 
-// foldAll folds every text in a value decoded from JSON.
-func (s *Symbols) foldAll(v any) any {
+// FoldAll folds every text in a value decoded from JSON.
+func (s *Symbols) FoldAll(v any) any {
 	switch v := v.(type) {
 	case string:
 		return s.Fold(v)
 	case []any:
 		for i := range v {
-			v[i] = s.foldAll(v[i])
+			v[i] = s.FoldAll(v[i])
 		}
 	case map[string]any:
 		for k := range v {
-			v[k] = s.foldAll(v[k])
+			v[k] = s.FoldAll(v[k])
 		}
 	}
 	return v
 }
 
-// expandAll expands every text in a value decoded from JSON; it makes a copy.
-func (s *Symbols) expandAll(v any) (any, error) {
+// ExpandAll expands every text in a value decoded from JSON; it makes a copy.
+func (s *Symbols) ExpandAll(v any) (any, error) {
 	switch v := v.(type) {
 	case string:
 		return s.Expand(v)
 	case []any:
 		out := make([]any, len(v))
 		for i := range v {
-			x, err := s.expandAll(v[i])
+			x, err := s.ExpandAll(v[i])
 			if err != nil {
 				return nil, err
 			}
@@ -118,7 +118,7 @@ func (s *Symbols) expandAll(v any) (any, error) {
 	case map[string]any:
 		out := map[string]any{}
 		for k := range v {
-			x, err := s.expandAll(v[k])
+			x, err := s.ExpandAll(v[k])
 			if err != nil {
 				return nil, err
 			}
@@ -149,8 +149,8 @@ func (s *Symbols) Add(symbol, value string) string {
 // Stripped is an identifier without its hyphens.
 func Stripped(id string) string { return strings.ReplaceAll(id, "-", "") }
 
-// SymbolsIn are the symbols in a text, without their braces.
-func SymbolsIn(text string) []string {
+// In are the symbols in a text, without their braces.
+func In(text string) []string {
 	var out []string
 	for _, symbol := range inBraces.FindAllString(text, -1) {
 		out = append(out, strings.Trim(symbol, "{}"))
