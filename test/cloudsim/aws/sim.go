@@ -65,7 +65,8 @@ func Start(opts Options) (*Sim, error) {
 }
 
 // Env are environment variables that make a process take this simulator for AWS. The instance
-// metadata service is in it; nothing else gives the process credentials.
+// metadata service is in it; nothing else gives the process credentials. AWS_CA_BUNDLE is for the SDK, which may find one in the
+// environment that knows nothing of the simulator.
 func (s *Sim) Env() []string {
-	return append(s.ProxyEnv(), "AWS_EC2_METADATA_SERVICE_ENDPOINT="+s.URL())
+	return append(s.ProxyEnv(), "AWS_CA_BUNDLE="+s.CAFile(), "AWS_EC2_METADATA_SERVICE_ENDPOINT="+s.URL())
 }
