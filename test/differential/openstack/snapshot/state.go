@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
+	"github.com/isthmus-cloud/isthmus/test/differential"
 )
 
 // Object is an object of the cloud in its normal form: as the body of the request that would
@@ -30,15 +30,7 @@ type State struct {
 }
 
 // Published is what a manager has written about a Service.
-type Published struct {
-	Annotations map[string]string            `json:"annotations,omitempty"`
-	Finalizers  []string                     `json:"finalizers,omitempty"`
-	Ingress     []corev1.LoadBalancerIngress `json:"ingress,omitempty"`
-	// Failed says that the last attempt has failed.
-	Failed bool `json:"failed,omitempty"`
-	// Events are the reasons, Warnings with a "!" before them.
-	Events []string `json:"events,omitempty"`
-}
+type Published = differential.Published
 
 // Clone is a deep copy.
 func (s *State) Clone() (*State, error) {
