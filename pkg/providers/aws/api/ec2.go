@@ -142,21 +142,6 @@ func (c *Client) volumes(ctx context.Context, op, id string, in *ec2.DescribeVol
 	return found, err
 }
 
-// ZoneIDs reads the IDs of the region's zones, by their names.
-func (c *Client) ZoneIDs(ctx context.Context) (map[string]string, error) {
-	out, _, err := call(ctx, c, "list zones", "", func(ctx context.Context, p *place) (*ec2.DescribeAvailabilityZonesOutput, error) {
-		return p.ec2.DescribeAvailabilityZones(ctx, &ec2.DescribeAvailabilityZonesInput{})
-	})
-	if err != nil {
-		return nil, err
-	}
-	ids := make(map[string]string, len(out.AvailabilityZones))
-	for _, z := range out.AvailabilityZones {
-		ids[aws.ToString(z.ZoneName)] = aws.ToString(z.ZoneId)
-	}
-	return ids, nil
-}
-
 // NetworkNodes reads what the network above instances is, the farthest first, by their IDs, at most MaxTopologyIDs. Those of
 // which AWS does not know it are missing.
 func (c *Client) NetworkNodes(ctx context.Context, ids []string) (map[string][]string, error) {

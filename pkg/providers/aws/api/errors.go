@@ -111,6 +111,8 @@ var kinds = map[string]cloud.Kind{
 	"Unavailable":        cloud.KindUnavailable,
 }
 
+var errNoID = errors.New("the answer has no ID")
+
 // unknownCode is the SDK's word for an answer that has no code, and so is not one of AWS'.
 const unknownCode = "UnknownError"
 
@@ -205,6 +207,8 @@ func hint(code string, kind cloud.Kind, operation string, s *auth.Session) strin
 	switch {
 	case code == unauthorized:
 		return fmt.Sprintf("; allow %s in the IAM policy of %s", operation, s.Who())
+	case code == "RulesPerSecurityGroupLimitExceeded":
+		return "; raise the quota of inbound rules per security group, give Nodes another group with the cluster's tag in its place, or let fewer Services and source ranges in"
 	case kind == cloud.KindQuota:
 		return "; raise the account's quota or extend the subnet, or delete what is not used any more"
 	}
