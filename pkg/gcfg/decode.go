@@ -33,11 +33,6 @@ func DecodePart(file string, data []byte, into any) (warnings []string, err erro
 	return decode(decoder{file: file, sections: sectionsOf(into), part: true}, data)
 }
 
-// DecodeStrict is Decode, but unknown sections and keys are errors.
-func DecodeStrict(file string, data []byte, into any) (warnings []string, err error) {
-	return decode(decoder{file: file, sections: sectionsOf(into), strict: true}, data)
-}
-
 func decode(d decoder, data []byte) ([]string, error) {
 	entries, complaints := scanGCFG(bytes.TrimPrefix(data, []byte("\ufeff")))
 	d.lines, d.reported = map[string]int{}, map[string]bool{}
@@ -46,7 +41,6 @@ func decode(d decoder, data []byte) ([]string, error) {
 			complaints = append(complaints, complaint{e.line, where(e) + ": " + err.Error()})
 		}
 	}
-	complaints = append(complaints, d.complaints...)
 	slices.SortStableFunc(complaints, func(a, b complaint) int { return cmp.Compare(a.line, b.line) })
 	var errs []error
 	for _, c := range complaints {
@@ -56,13 +50,12 @@ func decode(d decoder, data []byte) ([]string, error) {
 }
 
 type decoder struct {
-	file         string
-	part, strict bool
-	sections     sections
-	lines        map[string]int  // where each single-valued key was seen before
-	reported     map[string]bool // unknown sections that were warned about
-	warnings     []string
-	complaints   []complaint // about what is unknown
+	file     string
+	part     bool
+	sections sections
+	lines    map[string]int  // where each single-valued key was seen before
+	reported map[string]bool // unknown sections that were warned about
+	warnings []string
 }
 
 // store puts one entry where it belongs.
@@ -104,15 +97,15 @@ func (d *decoder) unknownSection(e entry, sec *section, exists bool) {
 	head := header(e.section, e.sub)
 	switch {
 	case exists && sec.named():
-		d.unknown(e.line, "section %s has no name; write [%s \"name\"]; it is ignored", head, sec.name)
+		d.warn(e.line, "section %s has no name; write [%s \"name\"]; it is ignored", head, sec.name)
 	case exists:
-		d.unknown(e.line, "section %s takes no name; write [%s]; it is ignored", head, sec.name)
+		d.warn(e.line, "section %s takes no name; write [%s]; it is ignored", head, sec.name)
 	default:
 		near := nearest.Of(e.section, d.sections.names())
 		if near != "" {
-			d.unknown(e.line, "unknown section %s; did you mean [%s]? it is ignored", head, near)
+			d.warn(e.line, "unknown section %s; did you mean [%s]? it is ignored", head, near)
 		} else if !d.part {
-			d.unknown(e.line, "unknown section %s; it is ignored (known: %s)", head, strings.Join(d.sections.names(), ", "))
+			d.warn(e.line, "unknown section %s; it is ignored (known: %s)", head, strings.Join(d.sections.names(), ", "))
 		}
 	}
 }
@@ -122,22 +115,10 @@ func (d *decoder) unknownSection(e entry, sec *section, exists bool) {
 func (d *decoder) unknownKey(e entry, sec *section) {
 	suggestion := d.suggestKey(sec, e.key)
 	if e.blank && suggestion == "" {
-		d.unknown(e.line, "no known key of %s, and without a value; it is ignored", header(e.section, e.sub))
+		d.warn(e.line, "no known key of %s, and without a value; it is ignored", header(e.section, e.sub))
 		return
 	}
-	d.unknown(e.line, "unknown key %s%s; it is ignored", where(e), suggestion)
-}
-
-// ignored is what becomes of what is unknown, unless the decoder is strict.
-var ignored = strings.NewReplacer("; it is ignored", "", "? it is ignored", "?")
-
-// unknown tells of what is unknown: as a warning or an error.
-func (d *decoder) unknown(line int, format string, args ...any) {
-	if d.strict {
-		d.complaints = append(d.complaints, complaint{line, fmt.Sprintf(ignored.Replace(format), args...)})
-		return
-	}
-	d.warn(line, format, args...)
+	d.warn(e.line, "unknown key %s%s; it is ignored", where(e), suggestion)
 }
 
 // suggestKey says which key was probably meant: one of another section by exactly this name,

@@ -201,23 +201,3 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
-
-func TestDecodeStrictRefusesWhatIsUnknown(t *testing.T) {
-	for conf, want := range map[string]string{
-		"[Global]\nregoin = x\n":             "c: line 2: unknown key [Global] regoin; did you mean region?",
-		"[Global]\nfoo-bar-baz = x\n":        "c: line 2: unknown key [Global] foo-bar-baz",
-		"[LoadBalencer]\nsubnet-id = x\n":    "c: line 1: unknown section [LoadBalencer]; did you mean [LoadBalancer]?",
-		"[Metadata]\nx = y\n":                "c: line 1: unknown section [Metadata] (known: Global, LoadBalancer, Registry)",
-		"[Registry]\ntype = x\n":             `c: line 1: section [Registry] has no name; write [Registry "name"]`,
-		"[Global]\ns3cret\n[Global \"a\"]\n": "c: line 2: no known key of [Global], and without a value\nc: line 3: section [Global \"a\"] takes no name; write [Global]",
-	} {
-		var all testConf
-		if warnings, err := gcfg.DecodeStrict("c", []byte(conf), &all); err == nil || err.Error() != want || len(warnings) > 0 {
-			t.Errorf("%q: %v, warnings %q; want %s", conf, err, warnings, want)
-		}
-	}
-	var all testConf
-	if warnings, err := gcfg.DecodeStrict("c", []byte("[Global]\nregion = a\nregion = b\n"), &all); err != nil || len(warnings) != 1 || all.Global.Region != "b" {
-		t.Errorf("a key that is given twice: %v, warnings %q", err, warnings)
-	}
-}

@@ -102,7 +102,7 @@ func defaultConfig() Config {
 // there is, each naming file, section and key.
 func Parse(file string, data []byte) (cfg *Config, warnings []string, err error) {
 	c := defaultConfig()
-	warnings, decodeErr := gcfg.DecodeStrict(file, data, &c)
+	warnings, decodeErr := gcfg.Decode(file, data, &c)
 	// What did not decode kept its default, so it is not complained about twice.
 	more, checkErr := c.check(file)
 	warnings = append(warnings, more...)
