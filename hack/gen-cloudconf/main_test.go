@@ -5,18 +5,23 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/isthmus-cloud/isthmus/pkg/providers"
 )
 
-func TestReferenceIsFresh(t *testing.T) {
-	want, err := reference()
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := os.ReadFile("../../docs/reference/cloud-conf-openstack.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("docs/reference/cloud-conf-openstack.md is stale; run make generate (-want +got):\n%s", diff)
+func TestReferencesAreFresh(t *testing.T) {
+	for cloud := range providers.All() {
+		want, err := reference(cloud)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := "docs/reference/cloud-conf-" + cloud + ".md"
+		got, err := os.ReadFile("../../" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), string(got)); diff != "" {
+			t.Errorf("%s is stale; run make generate (-want +got):\n%s", file, diff)
+		}
 	}
 }

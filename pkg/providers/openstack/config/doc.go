@@ -8,4 +8,4 @@
 // told at once, each with file, section and key.
 package config
 
-//go:generate go run ../../../../hack/gen-cloudconf ../../../../docs/reference/cloud-conf-openstack.md
+//go:generate go run ../../../../hack/gen-cloudconf openstack ../../../../docs/reference/cloud-conf-openstack.md

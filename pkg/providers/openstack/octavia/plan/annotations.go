@@ -1,6 +1,6 @@
 package plan
 
-//go:generate go run ../../../../../hack/gen-annotations ../../../../../docs/reference/service-annotations-openstack.md
+//go:generate go run ../../../../../hack/gen-annotations openstack ../../../../../docs/reference/service-annotations-openstack.md
 
 import (
 	corev1 "k8s.io/api/core/v1"
