@@ -100,7 +100,7 @@ generate: ## Regenerate the references in docs/reference
 
 .PHONY: verify
 verify: build bin/actionlint ## What is generated is fresh, modules are tidy, binaries are small enough
-	@hack/verify.sh
+	@ALL_CLOUDS='$(ALL_CLOUDS)' LDFLAGS='$(LDFLAGS)' hack/verify.sh
 
 .PHONY: record-occm
 record-occm: $(CONTROL_PLANE) ## Record what openstack-cloud-controller-manager does in test/differential (OCCM=PATH; ARGS='-groups a,b' narrows it down)

@@ -7,5 +7,4 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws"
 )
 
-//nolint:unused // All gets it with load balancers and routes
 func addAWS(all map[string]cloud.Factory) { all[aws.Name] = aws.New }

@@ -4,5 +4,4 @@ package providers
 
 import "github.com/isthmus-cloud/isthmus/pkg/cloud"
 
-//nolint:unused // as in aws.go
 func addAWS(map[string]cloud.Factory) {}

@@ -14,6 +14,7 @@ import (
 // All returns the clouds that are built in, by the value of --cloud-provider.
 func All() map[string]cloud.Factory {
 	all := map[string]cloud.Factory{}
+	addAWS(all)
 	addOpenStack(all)
 	return all
 }
