@@ -11,6 +11,7 @@ import (
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	elbv2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/aws"
@@ -47,6 +48,7 @@ type place struct {
 	session *auth.Session
 	region  string
 	ec2     *ec2.Client
+	elbv2   *elbv2.Client
 }
 
 // New makes the client of the configuration. It calls nobody: where the configuration says no region, it is found out when
@@ -84,8 +86,25 @@ func (c *Client) at(s *auth.Session) *place {
 			ec2.WithSigV4SigningName(override.SigningName)(o)
 		}
 	})
+	p.elbv2 = elbv2.NewFromConfig(s.ForAnswers(maxAnswer), func(o *elbv2.Options) {
+		o.Retryer = aws.NopRetryer{}
+		o.APIOptions = append(o.APIOptions, c.around(elbFamily, region))
+		o.APIOptions = append(o.APIOptions, c.agents()...)
+		override := c.cfg.Override(config.ELBV2, region)
+		if override == nil {
+			return
+		}
+		o.BaseEndpoint = &override.URL
+		elbv2.WithSigV4SigningRegion(override.SigningRegion)(o)
+		if override.SigningName != "" {
+			elbv2.WithSigV4SigningName(override.SigningName)(o)
+		}
+	})
 	return p
 }
+
+// elbFamily is what Traffic knows both services of load balancers by: AWS counts their requests together.
+const elbFamily = "elasticloadbalancing"
 
 // agents name the products of the user agent that stand before the program.
 func (c *Client) agents() []stackOption {

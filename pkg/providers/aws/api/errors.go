@@ -28,6 +28,9 @@ var kinds = map[string]cloud.Kind{
 	"InvalidRouteTableID.NotFound":       cloud.KindNotFound,
 	"InvalidSubnetID.NotFound":           cloud.KindNotFound,
 	"InvalidVpcID.NotFound":              cloud.KindNotFound,
+	"ListenerNotFound":                   cloud.KindNotFound,
+	"LoadBalancerNotFound":               cloud.KindNotFound,
+	"TargetGroupNotFound":                cloud.KindNotFound,
 
 	"RequestLimitExceeded":      cloud.KindThrottled,
 	"Throttling":                cloud.KindThrottled,
@@ -75,6 +78,18 @@ var kinds = map[string]cloud.Kind{
 	"MalformedQueryString":        cloud.KindInvalid,
 	"MissingParameter":            cloud.KindInvalid,
 	"ValidationError":             cloud.KindInvalid,
+	"AllocationIdNotFound":        cloud.KindInvalid,
+	"CertificateNotFound":         cloud.KindInvalid,
+	"DuplicateTagKeys":            cloud.KindInvalid,
+	"IncompatibleProtocols":       cloud.KindInvalid,
+	"InvalidConfigurationRequest": cloud.KindInvalid,
+	"InvalidLoadBalancerAction":   cloud.KindInvalid,
+	"InvalidScheme":               cloud.KindInvalid,
+	"InvalidSecurityGroup":        cloud.KindInvalid,
+	"InvalidSubnet":               cloud.KindInvalid,
+	"SSLPolicyNotFound":           cloud.KindInvalid,
+	"SubnetNotFound":              cloud.KindInvalid,
+	"UnsupportedProtocol":         cloud.KindInvalid,
 
 	"DependencyViolation":           cloud.KindConflict,
 	"InvalidGroup.InUse":            cloud.KindConflict,
@@ -82,6 +97,7 @@ var kinds = map[string]cloud.Kind{
 	"InvalidNetworkInterface.InUse": cloud.KindConflict,
 	"Resource.AlreadyAssociated":    cloud.KindConflict,
 	"OperationNotPermitted":         cloud.KindConflict,
+	"TargetGroupAssociationLimit":   cloud.KindConflict,
 
 	"IncorrectState":              cloud.KindStale,
 	"IncorrectInstanceState":      cloud.KindStale,
@@ -91,18 +107,32 @@ var kinds = map[string]cloud.Kind{
 	"InvalidNextToken":            cloud.KindStale,
 	"InvalidPaginationToken":      cloud.KindStale,
 	"ConcurrentTagAccess":         cloud.KindStale,
+	"DuplicateListener":           cloud.KindStale,
+	"DuplicateLoadBalancerName":   cloud.KindStale,
+	"DuplicateTargetGroupName":    cloud.KindStale,
+	"InvalidTarget":               cloud.KindStale,
+	"ResourceInUse":               cloud.KindStale,
 
-	"AddressLimitExceeded":                    cloud.KindQuota,
-	"InsufficientFreeAddressesInSubnet":       cloud.KindQuota,
-	"PrivateIpAddressLimitExceeded":           cloud.KindQuota,
-	"ResourceLimitExceeded":                   cloud.KindQuota,
-	"RouteLimitExceeded":                      cloud.KindQuota,
-	"RulesPerSecurityGroupLimitExceeded":      cloud.KindQuota,
-	"SecurityGroupLimitExceeded":              cloud.KindQuota,
-	"SecurityGroupsPerInstanceLimitExceeded":  cloud.KindQuota,
-	"SecurityGroupsPerInterfaceLimitExceeded": cloud.KindQuota,
-	"TagLimitExceeded":                        cloud.KindQuota,
+	"AddressLimitExceeded":                     cloud.KindQuota,
+	"InsufficientFreeAddressesInSubnet":        cloud.KindQuota,
+	"PrivateIpAddressLimitExceeded":            cloud.KindQuota,
+	"ResourceLimitExceeded":                    cloud.KindQuota,
+	"RouteLimitExceeded":                       cloud.KindQuota,
+	"RulesPerSecurityGroupLimitExceeded":       cloud.KindQuota,
+	"SecurityGroupLimitExceeded":               cloud.KindQuota,
+	"SecurityGroupsPerInstanceLimitExceeded":   cloud.KindQuota,
+	"SecurityGroupsPerInterfaceLimitExceeded":  cloud.KindQuota,
+	"TagLimitExceeded":                         cloud.KindQuota,
+	"TooManyCertificates":                      cloud.KindQuota,
+	"TooManyListeners":                         cloud.KindQuota,
+	"TooManyLoadBalancers":                     cloud.KindQuota,
+	"TooManyRegistrationsForTargetId":          cloud.KindQuota,
+	"TooManyTags":                              cloud.KindQuota,
+	"TooManyTargetGroups":                      cloud.KindQuota,
+	"TooManyTargets":                           cloud.KindQuota,
+	"TooManyUniqueTargetGroupsPerLoadBalancer": cloud.KindQuota,
 
+	"HealthUnavailable":  cloud.KindUnavailable,
 	"InternalError":      cloud.KindUnavailable,
 	"InternalFailure":    cloud.KindUnavailable,
 	"RequestTimeout":     cloud.KindUnavailable,
@@ -166,6 +196,10 @@ func kindOf(err error) cloud.Kind {
 	return cloud.KindUnknown
 }
 
+// anonymous are the codes of "not found" whose messages do not name the object: what it is says the code. Requests that
+// can be answered with them are about one object of that sort.
+var anonymous = map[string]bool{"ListenerNotFound": true, "LoadBalancerNotFound": true, "TargetGroupNotFound": true}
+
 // wrap turns an error of the SDK's into a *cloud.Error of the right kind for the operation name ("get instance i-1"). One that
 // has a kind already keeps it. object is the ID of what the operation is about: "not found" that does not name it is about
 // something else, and proves nothing.
@@ -183,7 +217,7 @@ func wrap(name, object string, err error, s *auth.Session) error {
 		return e // what Explain says of networks and logins is all there is to say
 	}
 	message := messageOf(err)
-	if e.Kind == cloud.KindNotFound && object != "" && !strings.Contains(message, object) {
+	if e.Kind == cloud.KindNotFound && object != "" && !strings.Contains(message, object) && !anonymous[code] {
 		e.Kind = cloud.KindUnknown
 	}
 	e.Err = &cloudauth.Error{Text: s.Excerpt(code+": "+message) + hint(code, e.Kind, operationOf(err), s), Cause: err}

@@ -23,7 +23,8 @@ import (
 // codes has a row for each code that is mapped.
 var codes = map[cloud.Kind][]string{
 	cloud.KindNotFound: {"InvalidInstanceID.NotFound", "InvalidVolume.NotFound", "InvalidGroup.NotFound", "InvalidNetworkInterfaceID.NotFound",
-		"InvalidPermission.NotFound", "InvalidRoute.NotFound", "InvalidRouteTableID.NotFound", "InvalidSubnetID.NotFound", "InvalidVpcID.NotFound"},
+		"InvalidPermission.NotFound", "InvalidRoute.NotFound", "InvalidRouteTableID.NotFound", "InvalidSubnetID.NotFound", "InvalidVpcID.NotFound",
+		"ListenerNotFound", "LoadBalancerNotFound", "TargetGroupNotFound"},
 	cloud.KindThrottled: {"RequestLimitExceeded", "Throttling", "ThrottlingException", "ThrottledException", "RequestThrottled", "RequestThrottledException",
 		"TooManyRequestsException", "EC2ThrottledException", "BandwidthLimitExceeded", "PriorRequestNotComplete", "SlowDown"},
 	cloud.KindDenied: {"UnauthorizedOperation", "AuthFailure", "AccessDenied", "AccessDeniedException", "Blocked", "ExpiredToken", "ExpiredTokenException",
@@ -31,13 +32,18 @@ var codes = map[cloud.Kind][]string{
 		"PendingVerification", "RequestExpired", "SignatureDoesNotMatch", "UnrecognizedClientException"},
 	cloud.KindUnsupported: {"UnsupportedOperation", "Unsupported", "InvalidAction", "UnknownParameter"},
 	cloud.KindInvalid: {"InvalidInstanceID.Malformed", "InvalidVolumeID.Malformed", "InvalidID", "InvalidFilter", "FilterLimitExceeded", "InvalidParameter",
-		"InvalidParameterCombination", "InvalidParameterValue", "MalformedQueryString", "MissingParameter", "ValidationError"},
-	cloud.KindConflict: {"DependencyViolation", "InvalidGroup.InUse", "InvalidIPAddress.InUse", "InvalidNetworkInterface.InUse", "Resource.AlreadyAssociated", "OperationNotPermitted"},
+		"InvalidParameterCombination", "InvalidParameterValue", "MalformedQueryString", "MissingParameter", "ValidationError",
+		"AllocationIdNotFound", "CertificateNotFound", "DuplicateTagKeys", "IncompatibleProtocols", "InvalidConfigurationRequest", "InvalidLoadBalancerAction",
+		"InvalidScheme", "InvalidSecurityGroup", "InvalidSubnet", "SSLPolicyNotFound", "SubnetNotFound", "UnsupportedProtocol"},
+	cloud.KindConflict: {"DependencyViolation", "InvalidGroup.InUse", "InvalidIPAddress.InUse", "InvalidNetworkInterface.InUse", "Resource.AlreadyAssociated", "OperationNotPermitted",
+		"TargetGroupAssociationLimit"},
 	cloud.KindStale: {"IncorrectState", "IncorrectInstanceState", "InvalidGroup.Duplicate", "InvalidPermission.Duplicate", "RouteAlreadyExists", "InvalidNextToken",
-		"InvalidPaginationToken", "ConcurrentTagAccess"},
+		"InvalidPaginationToken", "ConcurrentTagAccess", "DuplicateListener", "DuplicateLoadBalancerName", "DuplicateTargetGroupName", "InvalidTarget", "ResourceInUse"},
 	cloud.KindQuota: {"AddressLimitExceeded", "InsufficientFreeAddressesInSubnet", "PrivateIpAddressLimitExceeded", "ResourceLimitExceeded", "RouteLimitExceeded",
-		"RulesPerSecurityGroupLimitExceeded", "SecurityGroupLimitExceeded", "SecurityGroupsPerInstanceLimitExceeded", "SecurityGroupsPerInterfaceLimitExceeded", "TagLimitExceeded"},
-	cloud.KindUnavailable: {"InternalError", "InternalFailure", "RequestTimeout", "ServerInternal", "ServiceUnavailable", "Unavailable"},
+		"RulesPerSecurityGroupLimitExceeded", "SecurityGroupLimitExceeded", "SecurityGroupsPerInstanceLimitExceeded", "SecurityGroupsPerInterfaceLimitExceeded", "TagLimitExceeded",
+		"TooManyCertificates", "TooManyListeners", "TooManyLoadBalancers", "TooManyRegistrationsForTargetId", "TooManyTags", "TooManyTargetGroups", "TooManyTargets",
+		"TooManyUniqueTargetGroupsPerLoadBalancer"},
+	cloud.KindUnavailable: {"HealthUnavailable", "InternalError", "InternalFailure", "RequestTimeout", "ServerInternal", "ServiceUnavailable", "Unavailable"},
 }
 
 // server answers as EC2 would with an error, and is asked for one instance.

@@ -49,11 +49,11 @@ type ServiceOverride struct {
 // Services, as ServiceOverride names them.
 const (
 	EC2      = "EC2"
+	ELBV2    = "Elastic Load Balancing v2"
 	Metadata = "ec2imds"
 
-	elb   = "Elastic Load Balancing"
-	elbV2 = "Elastic Load Balancing v2"
-	kms   = "KMS"
+	elb = "Elastic Load Balancing"
+	kms = "KMS"
 )
 
 // Words of the file.
