@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"net/http"
+	"net/url"
 	"slices"
 	"sync"
 	"time"
@@ -21,6 +22,8 @@ type Request struct {
 	Access string
 	// UserAgent is what the client calls itself.
 	UserAgent string
+	// Form are the parameters, where the request is one of AWS' query APIs.
+	Form url.Values
 }
 
 // Reply is what a request is answered with.

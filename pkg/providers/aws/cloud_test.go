@@ -9,12 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
-
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/api/apitest"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/config"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/aws/ec2"
 )
 
 func provider(t *testing.T, conf string) *cloud.Provider {
@@ -29,8 +27,6 @@ func provider(t *testing.T, conf string) *cloud.Provider {
 	}
 	return p
 }
-
-func tag(key, value string) types.Tag { return types.Tag{Key: &key, Value: &value} }
 
 func TestProviderCallsNobodyAtStart(t *testing.T) {
 	c := apitest.Start(t)
@@ -62,23 +58,23 @@ func TestProviderCallsNobodyAtStart(t *testing.T) {
 }
 
 func TestIdentify(t *testing.T) {
-	owned := tag("kubernetes.io/cluster/of-tags", "owned")
+	const owned = "kubernetes.io/cluster/of-tags"
 	for name, tt := range map[string]struct {
 		conf     string
-		tags     []types.Tag
+		tags     map[string]string
 		want     string
 		err      string
 		requests int
 	}{
-		"ID of cloud.conf":  {"[Global]\nKubernetesClusterID = c\n", []types.Tag{owned}, "c", "", 0},
-		"tag of cloud.conf": {"[Global]\nKubernetesClusterTag = c\n", []types.Tag{owned}, "c", "", 0},
-		"tags":              {"", []types.Tag{owned, tag("Name", "n")}, "of-tags", "", 1},
+		"ID of cloud.conf":  {"[Global]\nKubernetesClusterID = c\n", map[string]string{owned: "owned"}, "c", "", 0},
+		"tag of cloud.conf": {"[Global]\nKubernetesClusterTag = c\n", map[string]string{owned: "owned"}, "c", "", 0},
+		"tags":              {"", map[string]string{owned: "owned", "Name": "n"}, "of-tags", "", 1},
 		"no tags":           {"", nil, "", "find the cluster's ID: instance i-0123456789abcdef0, which this machine is, does not tell: it has no tag kubernetes.io/cluster/<ID>; set KubernetesClusterID in [Global] of cloud.conf", 2},
-		"two clusters":      {"", []types.Tag{owned, tag("kubernetes.io/cluster/b", "shared")}, "", "its tags name 2 clusters (b, of-tags)", 2},
+		"two clusters":      {"", map[string]string{owned: "owned", "kubernetes.io/cluster/b": "shared"}, "", "its tags name 2 clusters (b, of-tags)", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := apitest.Start(t)
-			c.AddInstance(types.Instance{InstanceId: aws.String(apitest.Self), Tags: tt.tags})
+			c.AddInstance(ec2.Instance{ID: apitest.Self, Tags: tt.tags})
 			p := provider(t, tt.conf)
 			for range 2 {
 				got, err := p.Identify(t.Context(), cloud.Cluster{UID: "u"})
@@ -98,7 +94,7 @@ func TestIdentify(t *testing.T) {
 
 func TestIdentifyOutsideOfEC2(t *testing.T) {
 	c := apitest.Start(t)
-	c.Fail("metadata", apitest.Fault{Status: http.StatusNotFound, Body: "no"})
+	c.AddFault(apitest.Fault{Service: "imds", Status: http.StatusNotFound})
 	p := provider(t, "[Global]\nRegion = eu-central-1\n")
 	if _, err := p.Identify(t.Context(), cloud.Cluster{}); cloud.KindOf(err) != cloud.KindUnavailable || !strings.Contains(err.Error(), "set KubernetesClusterID in [Global] of cloud.conf") {
 		t.Errorf("%s: %v", cloud.KindOf(err), err)

@@ -21,8 +21,10 @@ const (
 	MaxTopologyIDs = 100
 
 	pageSize = 1000
-	fewest   = 5 // that a page may be asked for
-	maxPages = 1000
+	// volumesPageSize is the same of volumes.
+	volumesPageSize = 500
+	fewest          = 5 // that a page may be asked for
+	maxPages        = 1000
 )
 
 // Filter makes a filter; an object passes that has one of the values.
@@ -110,7 +112,7 @@ func (c *Client) scope(s *sent) string { return scopeOf(c.accounts.of(s.accessKe
 
 // Volumes reads every page of the volumes that pass all filters.
 func (c *Client) Volumes(ctx context.Context, filters ...types.Filter) ([]types.Volume, error) {
-	return c.volumes(ctx, "list volumes", "", &ec2.DescribeVolumesInput{Filters: filters, MaxResults: aws.Int32(pageSize)})
+	return c.volumes(ctx, "list volumes", "", &ec2.DescribeVolumesInput{Filters: filters, MaxResults: aws.Int32(volumesPageSize)})
 }
 
 // Volume reads one volume directly. Its KindNotFound is EC2's own word.

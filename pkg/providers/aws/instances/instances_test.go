@@ -5,18 +5,16 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/api/apitest"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/instances"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/aws/ec2"
 )
 
 const (
@@ -38,14 +36,14 @@ func newWorld(t *testing.T, more string) *world {
 	return w
 }
 
-func tag(key, value string) []types.Tag { return []types.Tag{{Key: &key, Value: &value}} }
+func tag(key, value string) map[string]string { return map[string]string{key: value} }
 
 // add adds n instances of the cluster, and returns their refs by provider ID.
 func (w *world) add(n int) []cloud.InstanceRef {
 	refs := make([]cloud.InstanceRef, n)
 	for i := range refs {
-		id, name := fmt.Sprintf("i-%05x", i), fmt.Sprintf("ip-10-0-%d-%d.eu-central-1.compute.internal", i/250, i%250)
-		w.AddInstance(types.Instance{InstanceId: &id, PrivateDnsName: &name, Tags: tag("kubernetes.io/cluster/"+cluster, "owned")})
+		id, name := fmt.Sprintf("i-%08x", i), fmt.Sprintf("ip-10-0-%d-%d.eu-central-1.compute.internal", i/250, i%250)
+		w.AddInstance(ec2.Instance{ID: id, PrivateDNSName: name, Tags: tag("kubernetes.io/cluster/"+cluster, "owned")})
 		refs[i] = cloud.InstanceRef{NodeName: name, ProviderID: "aws:///eu-central-1a/" + id}
 	}
 	return refs
@@ -78,7 +76,7 @@ func TestFindAsksLittle(t *testing.T) {
 			w := newWorld(t, "")
 			refs := w.add(tt.nodes)
 			for n := range tt.unknown {
-				refs = append(refs, byID("i-unknown"+strconv.Itoa(n))...)
+				refs = append(refs, byID(fmt.Sprintf("i-ffff%04x", n))...)
 			}
 			slices.Reverse(refs)
 			got := w.Find(t.Context(), refs)
@@ -86,7 +84,7 @@ func TestFindAsksLittle(t *testing.T) {
 				t.Errorf("%d calls, want %d", calls, tt.calls)
 			}
 			for n, r := range got {
-				if strings.Contains(refs[n].ProviderID, "unknown") {
+				if strings.Contains(refs[n].ProviderID, "i-ffff") {
 					if !cloud.IsNotFound(r.Err) || cloud.ScopeOf(r.Err) != apitest.Scope {
 						t.Fatalf("%s: %+v, %v", refs[n].ProviderID, r.Value, r.Err)
 					}
@@ -121,8 +119,7 @@ func TestFindOfInstancesWithoutTheTag(t *testing.T) {
 	w := newWorld(t, "")
 	refs := w.add(300)
 	for n := range 250 {
-		id := "i-untagged" + strconv.Itoa(n)
-		w.AddInstance(types.Instance{InstanceId: &id})
+		id := w.AddInstance(ec2.Instance{ID: fmt.Sprintf("i-eeee%04x", n)}).ID
 		refs = append(refs, byID(id)...)
 	}
 	for n, r := range w.Find(t.Context(), refs) {
@@ -138,18 +135,18 @@ func TestFindOfInstancesWithoutTheTag(t *testing.T) {
 func TestStates(t *testing.T) {
 	w := newWorld(t, "")
 	w.add(1)
-	ref := byID("i-00000")[0]
-	for state, want := range map[types.InstanceStateName]struct {
+	ref := byID("i-00000000")[0]
+	for state, want := range map[ec2.State]struct {
 		kind     cloud.Kind
 		gone     bool
 		shutdown bool
 	}{
-		types.InstanceStateNamePending: {}, types.InstanceStateNameRunning: {}, types.InstanceStateNameStopping: {}, types.InstanceStateNameShuttingDown: {},
-		types.InstanceStateNameStopped:    {shutdown: true},
-		types.InstanceStateNameTerminated: {gone: true, kind: cloud.KindNotFound},
-		"":                                {gone: true, kind: cloud.KindUnknown},
+		ec2.Pending: {}, ec2.Running: {}, ec2.Stopping: {}, ec2.ShuttingDown: {},
+		ec2.Stopped:    {shutdown: true},
+		ec2.Terminated: {gone: true, kind: cloud.KindNotFound},
+		"":             {gone: true, kind: cloud.KindUnknown},
 	} {
-		w.SetState("i-00000", state)
+		w.EC2.SetState("i-00000000", state)
 		found := w.Find(t.Context(), []cloud.InstanceRef{ref})[0]
 		got, err := w.Get(t.Context(), ref)
 		for how, r := range map[string]cloud.Result[*cloud.Instance]{"Find": found, "Get": {Value: got, Err: err}} {
@@ -169,12 +166,11 @@ func TestStates(t *testing.T) {
 func TestInstanceIsWhatItsNodeGets(t *testing.T) {
 	w := newWorld(t, "NodeIPFamilies = ipv4\nNodeIPFamilies = ipv6\n")
 	id := "i-0123456789abcdef0"
-	w.AddInstance(types.Instance{
-		InstanceId: &id, PrivateDnsName: aws.String("ip-10-0-0-1.eu-central-1.compute.internal"), PublicDnsName: aws.String("ec2-192-0-2-1.example.com"),
-		PublicIpAddress: aws.String("192.0.2.1"), InstanceType: types.InstanceTypeM5Xlarge, Tags: tag("KubernetesCluster", cluster),
-		NetworkInterfaces: []types.InstanceNetworkInterface{
-			eni(0, 1, types.NetworkInterfaceStatusInUse, "2001:db8::2", "10.0.0.3"),
-			eni(0, 0, types.NetworkInterfaceStatusInUse, "2001:db8::1", "10.0.0.1", "10.0.0.2"),
+	w.AddInstance(ec2.Instance{
+		ID: id, PrivateDNSName: "ip-10-0-0-1.eu-central-1.compute.internal", PublicDNSName: "ec2-192-0-2-1.example.com", Type: "m5.xlarge", Tags: tag("KubernetesCluster", cluster),
+		Interfaces: []*ec2.NetworkInterface{
+			{DeviceIndex: 1, IPv6: []string{"2001:db8::2"}, PrivateIPs: []string{"10.0.0.3"}},
+			{IPv6: []string{"2001:db8::1"}, PrivateIPs: []string{"10.0.0.1", "10.0.0.2"}, PublicIP: "192.0.2.1"},
 		},
 	})
 	want := &cloud.Instance{
@@ -201,23 +197,12 @@ func TestInstanceIsWhatItsNodeGets(t *testing.T) {
 	}
 }
 
-func eni(card, device int32, status types.NetworkInterfaceStatus, ipv6 string, ipv4 ...string) types.InstanceNetworkInterface {
-	out := types.InstanceNetworkInterface{Status: status, Attachment: &types.InstanceNetworkInterfaceAttachment{DeviceIndex: &device, NetworkCardIndex: &card}}
-	if ipv6 != "" {
-		out.Ipv6Addresses = []types.InstanceIpv6Address{{Ipv6Address: &ipv6}}
-	}
-	for _, a := range ipv4 {
-		out.PrivateIpAddresses = append(out.PrivateIpAddresses, types.InstancePrivateIpAddress{PrivateIpAddress: &a})
-	}
-	return out
-}
-
 func TestNameThatIsNotOneInstances(t *testing.T) {
 	w := newWorld(t, "")
 	name := "ip-10-0-0-1.ec2.internal"
 	owned := tag("kubernetes.io/cluster/"+cluster, "owned")
-	add := func(id string, tags []types.Tag, state types.InstanceStateName) {
-		w.AddInstance(types.Instance{InstanceId: &id, PrivateDnsName: &name, Tags: tags, State: &types.InstanceState{Name: state}})
+	add := func(id string, tags map[string]string, state ec2.State) {
+		w.AddInstance(ec2.Instance{ID: id, PrivateDNSName: name, Tags: tags, State: state})
 	}
 	ref := cloud.InstanceRef{NodeName: name}
 	expect := func(what string, find, get cloud.Kind, message string) {
@@ -230,7 +215,7 @@ func TestNameThatIsNotOneInstances(t *testing.T) {
 		}
 	}
 	expect("an account without instances", cloud.KindNotFound, cloud.KindUnknown, "none of the cluster at all in account unknown in eu-central-1")
-	add("i-1", owned, types.InstanceStateNameTerminated)
+	add("i-1111111a", owned, ec2.Terminated)
 	expect("only one that is terminated", cloud.KindNotFound, cloud.KindUnknown, "none of the cluster at all")
 	w.add(1)
 	name = "ip-10-9-9-9.ec2.internal"
@@ -239,14 +224,14 @@ func TestNameThatIsNotOneInstances(t *testing.T) {
 	if _, err := w.Get(t.Context(), ref); cloud.ScopeOf(err) != apitest.Scope {
 		t.Errorf("scope %q", cloud.ScopeOf(err))
 	}
-	add("i-2", tag("kubernetes.io/cluster/other", "owned"), types.InstanceStateNameRunning)
-	expect("one without the tag", cloud.KindConflict, cloud.KindConflict, "instance i-2 has the private DNS name "+name+", but not the tag kubernetes.io/cluster/c")
-	add("i-3", owned, types.InstanceStateNameRunning)
-	if i, err := w.Get(t.Context(), ref); err != nil || i.ProviderID != "aws:///eu-central-1a/i-3" {
+	add("i-2222222a", tag("kubernetes.io/cluster/other", "owned"), ec2.Running)
+	expect("one without the tag", cloud.KindConflict, cloud.KindConflict, "instance i-2222222a has the private DNS name "+name+", but not the tag kubernetes.io/cluster/c")
+	add("i-3333333a", owned, ec2.Running)
+	if i, err := w.Get(t.Context(), ref); err != nil || i.ProviderID != "aws:///eu-central-1a/i-3333333a" {
 		t.Errorf("one with the tag beside it: %+v, %v", i, err)
 	}
-	add("i-4", owned, types.InstanceStateNameStopped)
-	expect("two of the cluster", cloud.KindConflict, cloud.KindConflict, "2 instances have the private DNS name "+name+" (i-3 and i-4)")
+	add("i-4444444a", owned, ec2.Stopped)
+	expect("two of the cluster", cloud.KindConflict, cloud.KindConflict, "2 instances have the private DNS name "+name+" (i-3333333a and i-4444444a)")
 }
 
 func TestRefsThatAreNotOurs(t *testing.T) {
@@ -288,7 +273,7 @@ func TestOutageProvesNothing(t *testing.T) {
 	if _, err := w.Get(t.Context(), refs[0]); cloud.KindOf(err) != cloud.KindUnavailable {
 		t.Errorf("Get: %v", err)
 	}
-	none := apitest.Fault{Status: http.StatusOK, Body: "<DescribeInstancesResponse></DescribeInstancesResponse>"}
+	none := apitest.Body("<DescribeInstancesResponse></DescribeInstancesResponse>")
 	w.Fail("DescribeInstances", none, down)
 	if _, err := w.Get(t.Context(), cloud.InstanceRef{NodeName: "ip-10-9-9-9.ec2.internal"}); cloud.KindOf(err) != cloud.KindUnavailable {
 		t.Errorf("Get by a name that nobody has, while it is down: %v", err)
@@ -297,13 +282,15 @@ func TestOutageProvesNothing(t *testing.T) {
 
 func TestZoneIDWhereEC2DoesNotSayIt(t *testing.T) {
 	w := newWorld(t, "")
-	w.AddInstance(types.Instance{InstanceId: aws.String("i-1"), Placement: &types.Placement{AvailabilityZone: aws.String("eu-central-1b")}})
+	old := apitest.Body("<DescribeInstancesResponse><reservationSet><item><ownerId>" + apitest.Account + "</ownerId><instancesSet><item><instanceId>i-1111111a</instanceId>" +
+		"<instanceState><name>running</name></instanceState><placement><availabilityZone>eu-central-1b</availabilityZone></placement></item></instancesSet></item></reservationSet></DescribeInstancesResponse>")
+	w.Fail("DescribeInstances", old, old, old)
 	w.Fail("DescribeAvailabilityZones", apitest.Fault{Status: http.StatusForbidden, Code: "UnauthorizedOperation", Message: "m"})
-	if i, err := w.Get(t.Context(), byID("i-1")[0]); err != nil || i.Labels != nil {
+	if i, err := w.Get(t.Context(), byID("i-1111111a")[0]); err != nil || i.Labels != nil {
 		t.Errorf("without a permission: %+v, %v", i, err)
 	}
 	for range 2 {
-		if i, err := w.Get(t.Context(), byID("i-1")[0]); err != nil || i.Labels["topology.k8s.aws/zone-id"] != "euc1-az3" {
+		if i, err := w.Get(t.Context(), byID("i-1111111a")[0]); err != nil || i.Labels["topology.k8s.aws/zone-id"] != "euc1-az3" {
 			t.Errorf("%+v, %v", i, err)
 		}
 	}

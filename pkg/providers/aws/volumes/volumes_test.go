@@ -11,6 +11,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/api/apitest"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/volumes"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/aws/ec2"
 )
 
 func newVolumes(t *testing.T) (*apitest.Cloud, *volumes.Volumes) {
@@ -72,12 +73,12 @@ func TestFindReadsManyAtOnce(t *testing.T) {
 		c, v := newVolumes(t)
 		var refs []cloud.VolumeRef
 		for n := range tt.there {
-			id := fmt.Sprintf("vol-%05x", n)
-			c.AddVolume(id, "eu-central-1a")
+			id := fmt.Sprintf("vol-%08x", n)
+			c.EC2.AddVolume(ec2.Volume{ID: id})
 			refs = append(refs, cloud.VolumeRef{ID: id, TopologyKey: "k"}, cloud.VolumeRef{ID: id})
 		}
 		for n := range tt.unknown {
-			refs = append(refs, cloud.VolumeRef{ID: fmt.Sprintf("vol-unknown%d", n)})
+			refs = append(refs, cloud.VolumeRef{ID: fmt.Sprintf("vol-ffff%04x", n)})
 		}
 		for n, r := range v.Find(t.Context(), refs) {
 			if n >= 2*tt.there {
@@ -99,18 +100,20 @@ func TestFindReadsManyAtOnce(t *testing.T) {
 
 func TestGetAndFailures(t *testing.T) {
 	c, v := newVolumes(t)
-	c.AddVolume("vol-1", "us-west-2-lax-1a")
-	c.AddVolume("vol-2", "")
-	if got, err := v.Get(t.Context(), cloud.VolumeRef{ID: "vol-1"}); err != nil || !cmp.Equal(got.Zones, []string{"us-west-2-lax-1a"}) {
+	c.EC2.AddZone(ec2.Zone{Name: "us-west-2-lax-1a"})
+	c.EC2.AddVolume(ec2.Volume{ID: "vol-00000001", Zone: "us-west-2-lax-1a"})
+	if got, err := v.Get(t.Context(), cloud.VolumeRef{ID: "vol-00000001"}); err != nil || !cmp.Equal(got.Zones, []string{"us-west-2-lax-1a"}) {
 		t.Errorf("%+v, %v", got, err)
 	}
+	nowhere := apitest.Body("<DescribeVolumesResponse><volumeSet><item><volumeId>vol-00000002</volumeId></item></volumeSet></DescribeVolumesResponse>")
 	down := apitest.Fault{Status: http.StatusServiceUnavailable, Code: "Unavailable", Message: "m"}
 	for name, tt := range map[string]struct {
 		id     string
 		faults []apitest.Fault
 		want   cloud.Kind
 	}{
-		"gone": {"vol-3", nil, cloud.KindNotFound}, "without a zone": {"vol-2", nil, cloud.KindUnknown}, "no ID": {"x", nil, cloud.KindInvalid}, "down": {"vol-1", []apitest.Fault{down, down}, cloud.KindUnavailable},
+		"gone": {"vol-00000003", nil, cloud.KindNotFound}, "without a zone": {"vol-00000002", []apitest.Fault{nowhere, nowhere}, cloud.KindUnknown}, "no ID": {"x", nil, cloud.KindInvalid},
+		"down": {"vol-00000001", []apitest.Fault{down, down}, cloud.KindUnavailable},
 	} {
 		c.Fail("DescribeVolumes", tt.faults...)
 		if got, err := v.Get(t.Context(), cloud.VolumeRef{ID: tt.id}); cloud.KindOf(err) != tt.want || err == nil {
