@@ -129,6 +129,8 @@ var arrows = []struct {
 	{"pkg/providers/aws/providerid", []string{"pkg/cloud"}},
 	{"pkg/providers/aws/tags", nil},
 	{"pkg/providers/aws/api/apitest", []string{"pkg/cloud", "pkg/providers/aws/api", "pkg/providers/aws/config", "test/cloudsim"}},
+	{"pkg/providers/aws/annotations", []string{"pkg/cloud", "pkg/text"}},
+	{"pkg/providers/aws/api/apitest", []string{"pkg/cloud", "pkg/providers/aws/api", "pkg/providers/aws/config"}},
 	{"pkg/providers/aws/api", []string{"pkg/backoff", "pkg/cloud", "pkg/cloudauth", "pkg/dryrun", "pkg/providers/aws/config", "pkg/text"}},
 	{"pkg/providers/aws/instances", []string{"pkg/cloud", "pkg/inventory", "pkg/providers/aws/config", "pkg/providers/aws/api", "pkg/providers/aws/providerid", "pkg/providers/aws/tags", "pkg/text"}},
 	{"pkg/providers/aws/volumes", []string{"pkg/cloud", "pkg/providers/aws/api"}},
