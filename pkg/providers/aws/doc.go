@@ -11,6 +11,7 @@
 //	api         the services' clients, pages, errors, dry run
 //	instances   instances and the addresses of Nodes: pkg/cloud's Instances
 //	volumes     Volumes
+//	vpc         what load balancers need of the network: subnets, security groups, rules in those of Nodes
 //
 // Nothing below imports this package.
 package aws

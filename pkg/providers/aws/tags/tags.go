@@ -5,6 +5,7 @@ package tags
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -16,6 +17,8 @@ const (
 	prefix = "kubernetes.io/cluster/"
 	// legacy is the key of the old tag, whose value is the cluster's ID. An object with it has one cluster.
 	legacy = "KubernetesCluster"
+	// owned is the value of a cluster's tag on what goes with the cluster.
+	owned = "owned"
 )
 
 // Key is the key of a cluster's tag. Its value (owned, shared) says nothing here.
@@ -27,6 +30,33 @@ func Has(tags []types.Tag, cluster string) bool {
 		key := aws.ToString(t.Key)
 		return key == Key(cluster) || key == legacy && aws.ToString(t.Value) == cluster
 	})
+}
+
+// Owned reports whether the tags say that the object is the cluster's alone, and goes with it: what it has made itself.
+func Owned(tags []types.Tag, cluster string) bool {
+	return cluster != "" && slices.ContainsFunc(tags, func(t types.Tag) bool {
+		key, value := aws.ToString(t.Key), aws.ToString(t.Value)
+		return key == Key(cluster) && value == owned || key == legacy && value == cluster
+	})
+}
+
+// Free reports whether the tags are those of an object of no cluster; the old tag does not count.
+func Free(tags []types.Tag) bool {
+	return !slices.ContainsFunc(tags, func(t types.Tag) bool { return strings.HasPrefix(aws.ToString(t.Key), prefix) })
+}
+
+// New are the tags of what the cluster makes: beside its own, which win, those of more. Clusters that old says so of have the old
+// tag, too.
+func New(cluster string, old bool, more map[string]string) map[string]string {
+	out := maps.Clone(more)
+	if out == nil {
+		out = map[string]string{}
+	}
+	if old {
+		out[legacy] = cluster
+	}
+	out[Key(cluster)] = owned
+	return out
 }
 
 // ClusterOf is the ID of the cluster whose tags an object has. None, several or contradicting ones are an error.

@@ -56,3 +56,34 @@ func TestClusterOf(t *testing.T) {
 		}
 	}
 }
+
+func TestOwnedAndFree(t *testing.T) {
+	for _, tt := range []struct {
+		tags        []types.Tag
+		owned, free bool
+	}{
+		{nil, false, true},
+		{of("kubernetes.io/cluster/c", "owned"), true, false},
+		{of("kubernetes.io/cluster/c", "shared"), false, false},
+		{of("kubernetes.io/cluster/d", "owned"), false, false},
+		{of("KubernetesCluster", "c"), true, true},
+		{of("KubernetesCluster", "d"), false, true},
+	} {
+		if owned, free := Owned(tt.tags, "c"), Free(tt.tags); owned != tt.owned || free != tt.free {
+			t.Errorf("%v: owned %t, free %t", tt.tags, owned, free)
+		}
+	}
+	if Owned(of("KubernetesCluster", ""), "") {
+		t.Error("nothing is one's without a name")
+	}
+}
+
+func TestNew(t *testing.T) {
+	more := map[string]string{"a": "b", "kubernetes.io/cluster/c": "shared"}
+	if got := New("c", false, more); len(got) != 2 || got["a"] != "b" || got["kubernetes.io/cluster/c"] != "owned" {
+		t.Errorf("%v", got)
+	}
+	if got := New("c", true, nil); len(got) != 2 || got["KubernetesCluster"] != "c" {
+		t.Errorf("%v", got)
+	}
+}

@@ -1,10 +1,17 @@
 package vpc
 
 import (
+	"cmp"
 	"context"
 	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/inventory"
 	"github.com/isthmus-cloud/isthmus/pkg/joint"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/api"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/config"
@@ -17,19 +24,73 @@ type Network struct {
 	cfg *config.Global
 	// cluster is the ID in the cluster's tag.
 	cluster func() string
+
+	here      atomic.Pointer[place]
+	layout    inventory.Value[*layout]
+	instances instances
+	groups    groups
+	nodes     *joint.Objects[NodeRules, struct{}]
+
+	mu sync.Mutex
+	// wishes are the rules that Services were seen to have, by groups; who is gone goes. They only ever keep rules.
+	wishes map[cloud.LoadBalancerKey]map[string]wish
 }
 
-// New makes the network of the client's region. cluster is the ID in the cluster's tag, "" while it is not known.
-func New(c *api.Client, cfg *config.Global, cluster func() string, _ joint.Options) *Network {
-	return &Network{c: c, cfg: cfg, cluster: cluster}
+// waitForNodes is how long EnsureNodeRules waits for what it has asked for, and waiters how many do: others come again.
+const (
+	waitForNodes = 2 * time.Second
+	waiters      = 2
+)
+
+// New makes the network of the client's region. cluster is the ID in the cluster's tag, "" while it is not known. The options are
+// of the rules in the groups of Nodes; what is not set has its default.
+func New(c *api.Client, cfg *config.Global, cluster func() string, o joint.Options) *Network {
+	n := &Network{c: c, cfg: cfg, cluster: cluster, wishes: map[cloud.LoadBalancerKey]map[string]wish{}}
+	o.Wait, o.Waiters = cmp.Or(o.Wait, waitForNodes), cmp.Or(o.Waiters, waiters)
+	n.nodes = joint.New(n.pass, o)
+	return n
 }
 
 // Attach has again called when the rules in the groups of Nodes that a Service waits for have been written, until ctx ends. See
 // cloud.Waiting.
-func (n *Network) Attach(context.Context, func(cloud.LoadBalancerRef)) {}
+func (n *Network) Attach(ctx context.Context, again func(cloud.LoadBalancerRef)) {
+	n.nodes.Attach(ctx, again)
+}
+
+// place is where the cluster is: a VPC, and the subnet of the machine that this runs on, "" where that is somewhere else.
+type place struct{ vpc, subnet string }
 
 // ID is the VPC's ID: [Global] VPC, else that of this machine's instance.
-func (n *Network) ID(context.Context) (string, error) { return "", unwritten() }
+func (n *Network) ID(ctx context.Context) (string, error) {
+	p, err := n.place(ctx)
+	if err != nil {
+		return "", err
+	}
+	return p.vpc, nil
+}
+
+func (n *Network) place(ctx context.Context) (*place, error) {
+	if p := n.here.Load(); p != nil {
+		return p, nil
+	}
+	p := &place{vpc: n.cfg.VPC, subnet: n.cfg.SubnetID}
+	if p.vpc == "" {
+		const hint = "set VPC in [Global] of cloud.conf"
+		self, err := n.c.Self(ctx, hint)
+		if err != nil {
+			return nil, err
+		}
+		i, err := n.c.Instance(ctx, self)
+		if err != nil {
+			return nil, err
+		}
+		if p.vpc, p.subnet = aws.ToString(i.VpcId), aws.ToString(i.SubnetId); p.vpc == "" {
+			return nil, cloud.Errorf(cloud.KindInvalid, "instance %s, which this machine is, is in no VPC; %s", self, hint)
+		}
+	}
+	n.here.Store(p)
+	return p, nil
+}
 
 // Subnet is a subnet of a load balancer.
 type Subnet struct {
@@ -40,27 +101,13 @@ type Subnet struct {
 	Public bool
 }
 
-// Subnets are those of a load balancer, at least one. named are IDs (subnet-…) and values of the tag Name, as an annotation
-// has them: each must name one subnet; they are returned IDs first. Without named it is one in each availability zone of those
-// that have the cluster's tag or no cluster's, sorted by zone; where internal is false, of those only that are public. The error
-// is KindInvalid where none can be found, and says what to tag.
-func (n *Network) Subnets(_ context.Context, _ bool, _ []string) ([]Subnet, error) {
-	return nil, unwritten()
-}
-
 // Instance is one behind a load balancer.
 type Instance struct {
 	ID, VPC, SubnetID, Zone string
-	// State is EC2's: pending, running, stopping, stopped, shutting-down, terminated.
+	// State is EC2's: pending, running, stopping, stopped, shutting-down.
 	State string
 	// Groups are the IDs of all its security groups.
 	Groups []string
-}
-
-// Instances are those of members, by the IDs of their instances, from a list that Services share. What is no instance of EC2
-// (Fargate), is not there any more or is terminated is left out.
-func (n *Network) Instances(context.Context, []cloud.LoadBalancerMember) (map[string]Instance, error) {
-	return nil, unwritten()
 }
 
 // Rule lets something in: Protocol ("tcp", "udp", "icmp", "-1" for all, without ports) at the ports from From to To (of ICMP the
@@ -77,26 +124,6 @@ type Rule struct {
 type Group struct {
 	Name, Description string
 	Tags              map[string]string
-}
-
-// EnsureGroup makes a load balancer's own security group, and makes what it lets in exactly rules, whatever their descriptions.
-// It is found again by its name. One of that name that is not provably this cluster's is KindConflict. While EC2 does not know
-// yet what it has made it is KindRetryAfter.
-func (n *Network) EnsureGroup(_ context.Context, _ cloud.LoadBalancerRef, _ Group, _ []Rule) (id string, err error) {
-	return "", unwritten()
-}
-
-// FindGroup returns the ID of the load balancer's own security group of that name, "" where there is none that is provably this
-// cluster's.
-func (n *Network) FindGroup(_ context.Context, _ cloud.LoadBalancerRef, _ string) (id string, err error) {
-	return "", unwritten()
-}
-
-// DeleteGroup deletes the load balancer's own security group of that name. Nil when there is none that is provably this
-// cluster's: others' are left alone. It is KindRetryAfter while something uses it: the interfaces of a deleted load balancer
-// stay for some minutes. Rules of other groups that name it must be gone before, see DeleteNodeRules.
-func (n *Network) DeleteGroup(_ context.Context, _ cloud.LoadBalancerRef, _ string) error {
-	return unwritten()
 }
 
 // NodeRules are what the security groups of Nodes let in for one load balancer. The groups of an instance are all that have the
@@ -120,20 +147,4 @@ type NodeRules struct {
 	// HealthPorts are checked by TCP from Subnets. Where the rules for Clients cover that, there are no rules for it.
 	HealthPorts []int32
 	Subnets     []netip.Prefix
-}
-
-// EnsureNodeRules makes the groups of Nodes let in what is wanted, together with what other Services want: KindRetryAfter until
-// that has been done, see joint.Objects. With DisableSecurityGroupIngress it does nothing.
-func (n *Network) EnsureNodeRules(_ context.Context, _ cloud.LoadBalancerRef, _ NodeRules) error {
-	return unwritten()
-}
-
-// DeleteNodeRules takes a load balancer's rules out of the groups of Nodes, as EnsureNodeRules does. Of hint, LoadBalancer and
-// Source count, with SharedSource and LastOfSource.
-func (n *Network) DeleteNodeRules(_ context.Context, _ cloud.LoadBalancerRef, _ NodeRules) error {
-	return unwritten()
-}
-
-func unwritten() error {
-	return cloud.Errorf(cloud.KindUnsupported, "load balancers of AWS are not served yet")
 }

@@ -1,0 +1,218 @@
+package vpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/api"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/tags"
+)
+
+const (
+	// groupsAge is the age of the list of groups that is good enough for a group that is as it shall be.
+	groupsAge = 30 * time.Second
+	// retryNew is when to come back for a group that EC2 does not know yet, retryInUse for one that is still used.
+	retryNew, retryInUse = 2 * time.Second, 10 * time.Second
+	// attempts is how often a group is changed that others change, too.
+	attempts = 3
+)
+
+// groups are the VPC's security groups as they were read last, by ID, without those that were changed since.
+type groups struct {
+	mu   sync.Mutex
+	byID map[string]*types.SecurityGroup // not edited
+	read time.Time
+}
+
+// list reads all groups, which are remembered.
+func (n *Network) listGroups(ctx context.Context) (map[string]*types.SecurityGroup, error) {
+	p, err := n.place(ctx)
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	all, err := n.c.SecurityGroups(ctx, api.Filter("vpc-id", p.vpc))
+	if err != nil {
+		return nil, err
+	}
+	byID, shared := make(map[string]*types.SecurityGroup, len(all)), make(map[string]*types.SecurityGroup, len(all))
+	for i := range all {
+		byID[aws.ToString(all[i].GroupId)], shared[aws.ToString(all[i].GroupId)] = &all[i], &all[i]
+	}
+	n.groups.mu.Lock()
+	defer n.groups.mu.Unlock()
+	n.groups.byID, n.groups.read = shared, began
+	return byID, nil
+}
+
+// forget has a group read anew.
+func (g *groups) forget(id string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.byID, id)
+}
+
+// put remembers a group as it is by now.
+func (g *groups) put(one *types.SecurityGroup) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.byID != nil {
+		g.byID[aws.ToString(one.GroupId)] = one
+	}
+}
+
+// named is a group that was read lately, nil for none.
+func (g *groups) named(name string) *types.SecurityGroup {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if time.Since(g.read) >= groupsAge {
+		return nil
+	}
+	for _, one := range g.byID {
+		if aws.ToString(one.GroupName) == name {
+			return one
+		}
+	}
+	return nil
+}
+
+// complete reports whether the list is good enough to say that there is no group.
+func (g *groups) complete() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return time.Since(g.read) < groupsAge
+}
+
+// readGroup reads the group of a name, nil for none.
+func (n *Network) readGroup(ctx context.Context, name string) (*types.SecurityGroup, error) {
+	p, err := n.place(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found, err := n.c.SecurityGroups(ctx, api.Filter("group-name", name), api.Filter("vpc-id", p.vpc))
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	return &found[0], nil
+}
+
+// judge says whose a group with the name of the Service's is.
+func (n *Network) judge(ref cloud.LoadBalancerRef, g *types.SecurityGroup) cloud.Ownership {
+	m := cloud.Mark{}
+	if tags.Owned(g.Tags, n.cluster()) {
+		m.ClusterID = n.cluster()
+	}
+	ref.Cluster.ID = n.cluster()
+	return cloud.Judge(m, cloud.Evidence{NameFits: true}, ref)
+}
+
+// EnsureGroup makes a load balancer's own security group, and makes what it lets in exactly rules, whatever their descriptions.
+// It is found again by its name. One of that name that is not provably this cluster's is KindConflict. While EC2 does not know
+// yet what it has made it is KindRetryAfter.
+func (n *Network) EnsureGroup(ctx context.Context, ref cloud.LoadBalancerRef, g Group, rules []Rule) (id string, err error) {
+	want := atomsOf(rules)
+	for range attempts {
+		found, err := n.findOrCreate(ctx, g)
+		if err != nil {
+			return "", err
+		}
+		id = aws.ToString(found.GroupId)
+		if n.judge(ref, found) != cloud.Ours {
+			return "", cloud.Errorf(cloud.KindConflict, "security group %s has the name %s of the load balancer's own, but is not marked as the cluster's; give it the tag %s=owned if it is, or rename it",
+				id, g.Name, tags.Key(n.cluster()))
+		}
+		add, drop := difference(atomsIn(found.IpPermissions), want)
+		if len(add)+len(drop) == 0 {
+			return id, nil
+		}
+		n.groups.forget(id)
+		switch err = n.write(ctx, id, change{add: add, drop: drop}); {
+		case err == nil:
+			now := *found
+			now.IpPermissions = want.permissions()
+			n.groups.put(&now)
+			return id, nil
+		case cloud.IsNotFound(err) && len(found.IpPermissions) == 0: // it was made just now
+			return "", &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: retryNew, Progress: true, Err: fmt.Errorf("security group %s is new, and EC2 does not know it everywhere yet: %w", id, err)}
+		case cloud.IsNotFound(err), cloud.IsStale(err): // changed by others meanwhile, or the list was too old
+		default:
+			return "", err
+		}
+	}
+	return "", cloud.Errorf(cloud.KindStale, "security group %s is being changed by somebody else", id)
+}
+
+var errHidden = errors.New("EC2 has a security group of that name, but does not show it yet")
+
+// findOrCreate is the group of the name.
+func (n *Network) findOrCreate(ctx context.Context, g Group) (*types.SecurityGroup, error) {
+	p, err := n.place(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if found := n.groups.named(g.Name); found != nil {
+		return found, nil
+	}
+	if !n.groups.complete() { // 100 Services at once need one list, not 100 reads
+		all, err := n.listGroups(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, found := range all {
+			if aws.ToString(found.GroupName) == g.Name {
+				return found, nil
+			}
+		}
+	}
+	made := tags.New(n.cluster(), n.cfg.KubernetesClusterTag != "", g.Tags)
+	id, err := n.c.CreateSecurityGroup(ctx, p.vpc, g.Name, g.Description, made)
+	if cloud.IsStale(err) {
+		if found, err := n.readGroup(ctx, g.Name); err != nil || found != nil {
+			return found, err
+		}
+		return nil, &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: retryNew, Op: "create security group " + g.Name, Err: errHidden}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &types.SecurityGroup{GroupId: &id, GroupName: &g.Name, Tags: api.Tags(made)}, nil
+}
+
+// FindGroup returns the ID of the load balancer's own security group of that name, "" where there is none that is provably this
+// cluster's.
+func (n *Network) FindGroup(ctx context.Context, ref cloud.LoadBalancerRef, name string) (id string, err error) {
+	found := n.groups.named(name)
+	if found == nil {
+		if found, err = n.readGroup(ctx, name); err != nil {
+			return "", err
+		}
+	}
+	if found == nil || n.judge(ref, found) != cloud.Ours {
+		return "", nil
+	}
+	return aws.ToString(found.GroupId), nil
+}
+
+// DeleteGroup deletes the load balancer's own security group of that name. Nil when there is none that is provably this
+// cluster's: others' are left alone. It is KindRetryAfter while something uses it: the interfaces of a deleted load balancer
+// stay for some minutes. Rules of other groups that name it must be gone before, see DeleteNodeRules.
+func (n *Network) DeleteGroup(ctx context.Context, ref cloud.LoadBalancerRef, name string) error {
+	id, err := n.FindGroup(ctx, ref, name)
+	if err != nil || id == "" {
+		return err
+	}
+	err = n.c.DeleteSecurityGroup(ctx, id)
+	if cloud.KindOf(err) == cloud.KindConflict {
+		return &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: retryInUse, Op: "delete security group " + id,
+			Err: fmt.Errorf("it is still in use: the load balancer's network interfaces stay for some minutes; what else has the group must give it up: %w", err)}
+	}
+	n.groups.forget(id)
+	return cloud.IgnoreNotFound(err)
+}

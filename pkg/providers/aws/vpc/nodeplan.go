@@ -1,0 +1,164 @@
+package vpc
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/isthmus-cloud/isthmus/pkg/joint"
+)
+
+// The descriptions of rules for network load balancers, as the existing manager has them. Those for one load balancer go on with
+// "=" and its name.
+const (
+	clientRule = "kubernetes.io/rule/nlb/client"
+	healthRule = "kubernetes.io/rule/nlb/health"
+	mtuRule    = "kubernetes.io/rule/nlb/mtu"
+)
+
+// wish is what one Service wants of one group.
+type wish struct {
+	rules atoms
+	// covered are rules that are not needed beside rules, but may stay.
+	covered atoms
+}
+
+// tenant is one Service's part of the groups.
+type tenant struct {
+	NodeRules
+	gone   bool
+	wishes map[string]wish // by groups
+}
+
+// newTenant makes a tenant whose instances are in the groups open.
+func newTenant(t joint.Tenant[NodeRules], open []string) tenant {
+	out := tenant{NodeRules: t.Desired, gone: t.Gone, wishes: map[string]wish{}}
+	if t.Gone {
+		return out
+	}
+	w := out.wish()
+	for _, id := range open {
+		out.wishes[id] = w
+	}
+	return out
+}
+
+// wish is what the rules of a Service are in a group of its Nodes.
+func (r NodeRules) wish() wish {
+	w := wish{rules: atoms{}, covered: atoms{}}
+	if r.Source != "" {
+		w.rules[fromGroup(r.Source)] = ""
+	}
+	each := func(to atoms, description, protocol string, ports []int32, from []netip.Prefix) {
+		for _, port := range ports {
+			for a := range atomsOf([]Rule{{Protocol: protocol, From: port, To: port, CIDRs: from}}) {
+				to[a] = description + "=" + r.LoadBalancer
+			}
+		}
+	}
+	everybody := len(r.Clients) == 1 && r.Clients[0].Bits() == 0 && r.Clients[0].Addr().Is4()
+	health := w.rules
+	if everybody && r.Protocol == "tcp" && slices.Equal(unique(r.Ports), unique(r.HealthPorts)) {
+		health = w.covered
+	}
+	each(health, healthRule, "tcp", r.HealthPorts, r.Subnets)
+	each(w.rules, clientRule, r.Protocol, r.Ports, r.Clients)
+	return w
+}
+
+func unique(ports []int32) []int32 { return slices.Compact(slices.Sorted(slices.Values(ports))) }
+
+// fromGroup lets everything in from what has a group.
+func fromGroup(id string) atom {
+	return atom{protocol: allProtocols, from: -1, to: -1, source: id}
+}
+
+// groupRules are a group and what it lets in.
+type groupRules struct {
+	id     string
+	has    atoms
+	tagged bool // as the cluster's
+}
+
+// plan is what to change in a group for some Services. It drops only what is provably theirs, and not wanted by another one of
+// them, nor by others, which are known to want more. Where such a rule has the name of a Service that is gone, it is made anew
+// under the other one's.
+func (g groupRules) plan(tenants []tenant, others atoms) change {
+	c := change{add: atoms{}, drop: atoms{}, again: atoms{}}
+	wanted, theirs := maps.Clone(others), false
+	for _, t := range tenants {
+		w, here := t.wishes[g.id]
+		theirs = theirs || here
+		for a, description := range w.rules {
+			wanted[a] = description
+			if _, there := g.has[a]; !there {
+				c.add[a] = description
+			}
+		}
+	}
+	for a, description := range g.has {
+		for i := range tenants {
+			t := &tenants[i]
+			if !t.owns(a, description, g) || t.wants(a, g.id) {
+				continue
+			}
+			theirs = true
+			if other, needed := wanted[a]; !needed {
+				c.drop[a] = description
+			} else if description != other {
+				c.drop[a], c.again[a] = description, other
+			}
+		}
+	}
+	if theirs {
+		g.mtu(&c)
+	}
+	return c
+}
+
+// wants reports whether a tenant wants a rule in a group, or has it there for nothing.
+func (t *tenant) wants(a atom, group string) bool {
+	w := t.wishes[group]
+	_, rule := w.rules[a]
+	_, covered := w.covered[a]
+	return rule || covered
+}
+
+// owns reports whether a rule of a group is provably the tenant's, so that it may go.
+func (t *tenant) owns(a atom, description string, g groupRules) bool {
+	if t.LoadBalancer != "" && (description == clientRule+"="+t.LoadBalancer || description == healthRule+"="+t.LoadBalancer) {
+		return true
+	}
+	if t.Source == "" || a != fromGroup(t.Source) {
+		return false
+	}
+	if t.SharedSource {
+		return t.gone && t.LastOfSource && g.tagged
+	}
+	return t.gone || g.tagged
+}
+
+// mtu adds to a change that exactly the clients of network load balancers are told of smaller MTUs.
+func (g groupRules) mtu(c *change) {
+	next := maps.Clone(g.has)
+	maps.DeleteFunc(next, func(a atom, _ string) bool { _, gone := c.drop[a]; return gone })
+	maps.Copy(next, c.add)
+	maps.Copy(next, c.again)
+	wanted := atoms{}
+	for a, description := range next {
+		if strings.Contains(description, clientRule) && !strings.Contains(a.source, ":") {
+			wanted[atom{"icmp", 3, 4, a.source}] = mtuRule
+		}
+	}
+	for a := range wanted {
+		if _, there := next[a]; !there {
+			c.add[a] = mtuRule
+		}
+	}
+	for a, description := range g.has {
+		if _, needed := wanted[a]; !needed && description == mtuRule {
+			c.drop[a] = description
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package vpc
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/joint"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/tags"
+)
+
+// nodeFirewall is the object that all Services share: the security groups of the Nodes.
+const nodeFirewall = "the security groups of the Nodes"
+
+// EnsureNodeRules makes the groups of Nodes let in what is wanted, together with what other Services want: KindRetryAfter until
+// that has been done, see joint.Objects. With DisableSecurityGroupIngress it does nothing.
+func (n *Network) EnsureNodeRules(ctx context.Context, ref cloud.LoadBalancerRef, want NodeRules) error {
+	if n.cfg.DisableSGIngress {
+		return nil
+	}
+	_, err := n.nodes.Ensure(ctx, nodeFirewall, ref, want.sorted())
+	return err
+}
+
+// DeleteNodeRules takes a load balancer's rules out of the groups of Nodes, as EnsureNodeRules does. Of hint, LoadBalancer and
+// Source count, with SharedSource and LastOfSource.
+func (n *Network) DeleteNodeRules(ctx context.Context, ref cloud.LoadBalancerRef, hint NodeRules) error {
+	if n.cfg.DisableSGIngress {
+		return nil
+	}
+	return n.nodes.Delete(ctx, nodeFirewall, ref, NodeRules{LoadBalancer: hint.LoadBalancer, Source: hint.Source, SharedSource: hint.SharedSource, LastOfSource: hint.LastOfSource})
+}
+
+// sorted is the same in an order, so that it equals what means the same.
+func (r NodeRules) sorted() NodeRules {
+	byText := func(p []netip.Prefix) []netip.Prefix {
+		return slices.SortedFunc(slices.Values(p), func(a, b netip.Prefix) int { return cmp.Compare(a.String(), b.String()) })
+	}
+	r.Clients, r.Subnets = byText(r.Clients), byText(r.Subnets)
+	r.Instances, r.Ports, r.HealthPorts = slices.Sorted(slices.Values(r.Instances)), slices.Sorted(slices.Values(r.Ports)), slices.Sorted(slices.Values(r.HealthPorts))
+	return r
+}
+
+// pass brings the rules of some Services into the groups of the Nodes: one read of all groups, and of each group that changes one
+// call for what is let in and one for what is shut out.
+func (n *Network) pass(ctx context.Context, _ string, all []joint.Tenant[NodeRules]) ([]cloud.Result[struct{}], error) {
+	groups, err := n.listGroups(ctx)
+	if err != nil {
+		return nil, err
+	}
+	answers := make([]cloud.Result[struct{}], len(all))
+	var ids []string
+	for _, t := range all {
+		ids = append(ids, t.Desired.Instances...)
+	}
+	instances, err := n.instancesByID(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	var tenants []tenant
+	passing := map[cloud.LoadBalancerKey]map[string]wish{}
+	for i, t := range all {
+		var open []string
+		if open, answers[i].Err = n.groupsOf(instances, groups, t.Desired.Instances); answers[i].Err == nil {
+			one := newTenant(t, open)
+			tenants, passing[t.Ref.Key()] = append(tenants, one), one.wishes
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(groups)) {
+		g := groupRules{id: id, has: atomsIn(groups[id].IpPermissions), tagged: tags.Has(groups[id].Tags, n.cluster())}
+		c := g.plan(tenants, n.others(id, passing))
+		if c.none() {
+			continue
+		}
+		n.groups.forget(id)
+		if err := n.write(ctx, id, c); err != nil {
+			return nil, stale(id, err)
+		}
+	}
+	n.remember(passing)
+	return answers, nil
+}
+
+// stale is the error of a group that others have changed since it was read, so that all is read again.
+func stale(id string, err error) error {
+	if cloud.IsNotFound(err) || cloud.IsStale(err) {
+		return cloud.Errorf(cloud.KindStale, "security group %s has changed since it was read: %w", id, err)
+	}
+	return err
+}
+
+// groupsOf are the groups in which instances are let in: all of an instance's that have the cluster's tag, else its only one.
+func (n *Network) groupsOf(instances map[string]Instance, groups map[string]*types.SecurityGroup, ids []string) ([]string, error) {
+	open := map[string]bool{}
+	for _, id := range ids {
+		var tagged, known []string
+		for _, g := range instances[id].Groups {
+			if groups[g] == nil {
+				continue // of an instance in another VPC, or gone since
+			}
+			known = append(known, g)
+			if tags.Has(groups[g].Tags, n.cluster()) {
+				tagged = append(tagged, g)
+			}
+		}
+		if len(tagged) == 0 && len(known) > 1 {
+			return nil, cloud.Errorf(cloud.KindInvalid, "instance %s has %d security groups, none with the tag %s; give that tag to the one whose rules shall let load balancers in", id, len(known), tags.Key(n.cluster()))
+		}
+		if len(tagged) == 0 {
+			tagged = known
+		}
+		for _, g := range tagged {
+			open[g] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(open)), nil
+}
+
+// others are the rules that Services which are not in this pass were seen to have in a group.
+func (n *Network) others(group string, passing map[cloud.LoadBalancerKey]map[string]wish) atoms {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	out := atoms{}
+	for key, w := range n.wishes {
+		if _, here := passing[key]; !here {
+			maps.Copy(out, w[group].rules)
+		}
+	}
+	return out
+}
+
+// remember notes the rules of the Services of a pass that has ended.
+func (n *Network) remember(passed map[cloud.LoadBalancerKey]map[string]wish) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for key, w := range passed {
+		if n.wishes[key] = w; len(w) == 0 {
+			delete(n.wishes, key)
+		}
+	}
+}

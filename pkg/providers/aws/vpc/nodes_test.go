@@ -1,0 +1,212 @@
+package vpc_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/vpc"
+	awssim "github.com/isthmus-cloud/isthmus/test/cloudsim/aws"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/aws/ec2"
+)
+
+// nlb are the rules of a network load balancer.
+func nlb(name string, port int32, instances ...string) vpc.NodeRules {
+	return vpc.NodeRules{LoadBalancer: name, Instances: instances, Protocol: "tcp", Ports: []int32{port}, Clients: prefixes("10.1.0.0/16"),
+		HealthPorts: []int32{port}, Subnets: prefixes("10.0.0.0/18")}
+}
+
+func TestNodesLetClassicLoadBalancersIn(t *testing.T) {
+	w := start(t, "", awssim.Options{})
+	nodes, other, own := w.group("nodes", true), w.group("other", false), w.group("k8s-elb-a1", true)
+	pod := w.group("pods", false)
+	w.EC2.Authorize(nodes, []ec2.Rule{{Protocol: "-1", Group: nodes}})
+	one, two := w.node(nodes, other), w.node(pod)
+	want := vpc.NodeRules{LoadBalancer: "a1", Instances: []string{one, two}, Source: own}
+	if err := w.EnsureNodeRules(t.Context(), ref("web"), want); err != nil {
+		t.Fatal(err)
+	}
+	w.wantActions("DescribeSecurityGroups", "DescribeInstances", "AuthorizeSecurityGroupIngress", "AuthorizeSecurityGroupIngress")
+	w.wantInbound(nodes, "-1 "+nodes, "-1 "+own)
+	w.wantInbound(pod, "-1 "+own) // its only one
+	w.wantInbound(other)
+	if err := w.EnsureNodeRules(t.Context(), ref("web"), want); err != nil {
+		t.Fatal(err)
+	}
+	w.wantActions("DescribeSecurityGroups")
+	want.Instances = nil
+	if err := w.EnsureNodeRules(t.Context(), ref("web"), want); err != nil {
+		t.Fatal(err)
+	}
+	w.wantInbound(nodes, "-1 "+nodes)
+	w.wantInbound(pod, "-1 "+own) // not the cluster's, so only when the load balancer goes
+	if err := w.DeleteNodeRules(t.Context(), ref("web"), want); err != nil {
+		t.Fatal(err)
+	}
+	w.wantInbound(pod)
+}
+
+// kubernetes/cloud-provider-aws#1472: pod traffic was cut, as the rule of the nodes among themselves went with the load balancer's.
+func TestOneSourceOfARuleIsRevoked(t *testing.T) {
+	w := start(t, "", awssim.Options{})
+	nodes, own, friend := w.group("nodes", true), w.group("k8s-elb-a1", true), w.group("friend", false)
+	w.EC2.Authorize(nodes, []ec2.Rule{{Protocol: "-1", Group: nodes}, {Protocol: "-1", Group: friend}, {Protocol: "-1", Group: own}, {Protocol: "tcp", FromPort: 22, ToPort: 22, Group: own}})
+	if err := w.DeleteNodeRules(t.Context(), ref("web"), vpc.NodeRules{LoadBalancer: "a1", Source: own}); err != nil {
+		t.Fatal(err)
+	}
+	w.wantInbound(nodes, "-1 "+nodes, "-1 "+friend, "tcp 22-22 "+own)
+}
+
+// kubernetes/cloud-provider-aws#666: several groups with the cluster's tag were an error.
+func TestAllTaggedGroupsOfAnInstanceAreUsed(t *testing.T) {
+	w := start(t, "", awssim.Options{})
+	a, b, c, own := w.group("a", true), w.group("b", true), w.group("c", false), w.group("k8s-elb-a1", true)
+	if err := w.EnsureNodeRules(t.Context(), ref("web"), vpc.NodeRules{LoadBalancer: "a1", Source: own, Instances: []string{w.node(a, b, c)}}); err != nil {
+		t.Fatal(err)
+	}
+	w.wantInbound(a, "-1 "+own)
+	w.wantInbound(b, "-1 "+own)
+	w.wantInbound(c)
+	d := w.group("d", false)
+	err := w.EnsureNodeRules(t.Context(), ref("web2"), vpc.NodeRules{LoadBalancer: "a2", Source: own, Instances: []string{w.node(c, d)}})
+	if cloud.KindOf(err) != cloud.KindInvalid || !strings.Contains(err.Error(), "has 2 security groups, none with the tag "+clusterTag) {
+		t.Errorf("%v", err)
+	}
+}
+
+// kubernetes/kops#4197: deleting one Service revoked the rule of a shared group for all.
+func TestRuleOfASharedGroupStaysForOthers(t *testing.T) {
+	w := start(t, "", awssim.Options{})
+	nodes, shared := w.group("nodes", true), w.group("shared", false)
+	want := vpc.NodeRules{LoadBalancer: "a1", Source: shared, SharedSource: true, Instances: []string{w.node(nodes)}}
+	if err := w.EnsureNodeRules(t.Context(), ref("web"), want); err != nil {
+		t.Fatal(err)
+	}
+	w.restart("")
+	for _, gone := range []vpc.NodeRules{{LoadBalancer: "a1", Source: shared, SharedSource: true}} {
+		if err := w.DeleteNodeRules(t.Context(), ref("web"), gone); err != nil {
+			t.Fatal(err)
+		}
+		w.wantInbound(nodes, "-1 "+shared)
+		gone.LastOfSource = true
+		if err := w.DeleteNodeRules(t.Context(), ref("web"), gone); err != nil {
+			t.Fatal(err)
+		}
+		w.wantInbound(nodes)
+	}
+}
+
+func TestNodesLetNetworkLoadBalancersIn(t *testing.T) {
+	w := start(t, "", awssim.Options{})
+	nodes, left := w.group("nodes", true), w.group("left", true)
+	i := w.node(nodes)
+	was := w.node(left)
+	ensure := func(name string, want vpc.NodeRules) {
+		t.Helper()
+		if err := w.EnsureNodeRules(t.Context(), ref(name), want); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ensure("web", nlb("a1", 30080, i, was))
+	rules := []string{
+		"tcp 30080-30080 10.1.0.0/16 kubernetes.io/rule/nlb/client=a1", "tcp 30080-30080 10.0.0.0/18 kubernetes.io/rule/nlb/health=a1",
+		"icmp 3-4 10.1.0.0/16 kubernetes.io/rule/nlb/mtu",
+	}
+	w.wantInbound(nodes, rules...)
+	w.wantInbound(left, rules...)
+	open := nlb("a2", 30081, i)
+	open.Clients = prefixes("0.0.0.0/0")
+	ensure("web2", open) // whoever may come in covers the check
+	more := []string{"tcp 30081-30081 0.0.0.0/0 kubernetes.io/rule/nlb/client=a2", "icmp 3-4 0.0.0.0/0 kubernetes.io/rule/nlb/mtu"}
+	w.wantInbound(nodes, append(more, rules...)...)
+	w.restart("")
+	ensure("web", nlb("a1", 30080, i)) // a set of one Service removes nothing of others
+	w.wantInbound(nodes, append(more, rules...)...)
+	w.wantInbound(left)
+	w.Requests()
+	if err := w.DeleteNodeRules(t.Context(), ref("web2"), vpc.NodeRules{LoadBalancer: "a2"}); err != nil {
+		t.Fatal(err)
+	}
+	w.wantActions("DescribeSecurityGroups", "RevokeSecurityGroupIngress")
+	w.wantInbound(nodes, rules...)
+	if err := w.DeleteNodeRules(t.Context(), ref("web"), vpc.NodeRules{LoadBalancer: "a1"}); err != nil {
+		t.Fatal(err)
+	}
+	w.wantInbound(nodes)
+}
+
+func TestSharedCheckStaysForOthers(t *testing.T) {
+	w := start(t, "", awssim.Options{})
+	nodes := w.group("nodes", true)
+	i := w.node(nodes)
+	for n, name := range []string{"web", "web2"} {
+		want := nlb(fmt.Sprintf("a%d", n+1), int32(30080+n), i)
+		want.HealthPorts = []int32{10256}
+		if err := w.EnsureNodeRules(t.Context(), ref(name), want); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := w.inbound(nodes); !slices.Contains(got, "tcp 10256-10256 10.0.0.0/18 kubernetes.io/rule/nlb/health=a1") || len(got) != 4 {
+		t.Errorf("%q", got)
+	}
+	if err := w.DeleteNodeRules(t.Context(), ref("web"), vpc.NodeRules{LoadBalancer: "a1"}); err != nil {
+		t.Fatal(err)
+	}
+	w.wantInbound(nodes, "tcp 10256-10256 10.0.0.0/18 kubernetes.io/rule/nlb/health=a2", "tcp 30081-30081 10.1.0.0/16 kubernetes.io/rule/nlb/client=a2", "icmp 3-4 10.1.0.0/16 kubernetes.io/rule/nlb/mtu")
+}
+
+func TestManyServicesMakeFewCalls(t *testing.T) {
+	w := start(t, "", awssim.Options{EC2: ec2.Options{RulesPerGroup: 500}})
+	nodes := w.group("nodes", true)
+	i := w.node(nodes)
+	const services = 40
+	w.all(services, func(n int) error {
+		return w.EnsureNodeRules(t.Context(), ref(fmt.Sprint("web", n)), nlb(fmt.Sprint("a", n), int32(30000+n), i))
+	})
+	if got := w.inbound(nodes); len(got) != 2*services+1 {
+		t.Errorf("%d rules", len(got))
+	}
+	if n := len(w.Requests()); n > 9 {
+		t.Errorf("%d requests of %d Services, want a few", n, services)
+	}
+	w.all(services, func(n int) error {
+		return w.DeleteNodeRules(t.Context(), ref(fmt.Sprint("web", n)), vpc.NodeRules{LoadBalancer: fmt.Sprint("a", n)})
+	})
+	w.wantInbound(nodes)
+	if n := len(w.Requests()); n > 6 {
+		t.Errorf("%d requests to delete %d Services, want a few", n, services)
+	}
+}
+
+// kubernetes/cloud-provider-aws#90: a group that is full says so, and goes on serving the others.
+func TestFullGroupSaysWhatToDo(t *testing.T) {
+	w := start(t, "", awssim.Options{EC2: ec2.Options{RulesPerGroup: 3}})
+	nodes := w.group("nodes", true)
+	i := w.node(nodes)
+	if err := w.EnsureNodeRules(t.Context(), ref("web"), nlb("a1", 30080, i)); err != nil {
+		t.Fatal(err)
+	}
+	err := w.EnsureNodeRules(t.Context(), ref("web2"), nlb("a2", 30081, i))
+	if cloud.KindOf(err) != cloud.KindQuota || !strings.Contains(err.Error(), nodes) || !strings.Contains(err.Error(), "raise the quota of inbound rules per security group") {
+		t.Errorf("%v", err)
+	}
+	changed := nlb("a1", 30090, i) // no room for both
+	if err := w.EnsureNodeRules(t.Context(), ref("web"), changed); err != nil {
+		t.Error(err)
+	}
+	w.wantInbound(nodes, "tcp 30090-30090 10.1.0.0/16 kubernetes.io/rule/nlb/client=a1", "tcp 30090-30090 10.0.0.0/18 kubernetes.io/rule/nlb/health=a1", "icmp 3-4 10.1.0.0/16 kubernetes.io/rule/nlb/mtu")
+}
+
+func TestGroupsOfNodesAreLeftAloneIfSaid(t *testing.T) {
+	w := start(t, "DisableSecurityGroupIngress = true\n", awssim.Options{})
+	i := w.node(w.group("nodes", true))
+	if err := w.EnsureNodeRules(t.Context(), ref("web"), nlb("a1", 30080, i)); err != nil {
+		t.Error(err)
+	}
+	if err := w.DeleteNodeRules(t.Context(), ref("web"), nlb("a1", 30080, i)); err != nil {
+		t.Error(err)
+	}
+	w.wantActions()
+}
