@@ -82,13 +82,14 @@ test: test-plane ## All tests: unit, simulated cloud, real kube-apiserver (PKGS=
 	@echo "==> go test $(lastword $(PKGS)) (packages print as they end)"
 	@hack/progress.sh tests hack/testargs.sh $(GO_TEST) $(PKGS)
 
-# The replays of test/differential do one thing after the other; their packages have other tests, too.
+# The replays of test/differential, the tests of what is installed (charts, manifests) and those of hack do one thing after the
+# other: what runs at the same time in them are other programs.
 .PHONY: test-race
-test-race: test-plane ## The same with the race detector, but for the replays (it needs a C compiler, and twice the time)
+test-race: test-plane ## The same with the race detector, but for what has nothing concurrent (it needs a C compiler, and twice the time)
 	@command -v $$($(GO) env CC) >/dev/null || { echo "test-race: the race detector needs a C compiler: $$($(GO) env CC)" >&2; exit 1; }
 	@echo "==> go test -race $(lastword $(PKGS)) (packages print as they end)"
 	@hack/progress.sh "tests with the race detector" hack/testargs.sh env CGO_ENABLED=1 $(GO_TEST) -race \
-		$$($(GO) list $(PKGS) | grep -v /test/differential/)
+		$$($(GO) list $(PKGS) | grep -vE '/(test/differential/|charts$$|manifests$$|hack/)')
 
 .PHONY: lint
 lint: bin/golangci-lint ## golangci-lint, the end-to-end tests included
