@@ -72,3 +72,6 @@ func endpointOf(host string) (endpoint, bool) {
 	}
 	return endpoint{}, false
 }
+
+// HasRegion reports whether the name is that of a region as AWS has them.
+func HasRegion(name string) bool { return suffixOf(name) != "" }
