@@ -43,8 +43,8 @@ type Fault struct {
 
 	// Latency is waited before anything else happens.
 	Latency time.Duration
-	// Reset cuts the connection, Hang never answers.
-	Reset, Hang bool
+	// Reset cuts the connection, Hang never answers. Lost cuts it after the request was carried out.
+	Reset, Hang, Lost bool
 	// Status, Code and Message are an error in the service's own format.
 	Status        int
 	Code, Message string
@@ -91,6 +91,9 @@ func (f *Front) Answer(w http.ResponseWriter, r *http.Request, entry Request, ru
 		out.Body = []byte(*fault.Body)
 	}
 	f.obs.end(&entry, out.Status)
+	if fault.Lost {
+		panic(http.ErrAbortHandler)
+	}
 	for _, header := range []http.Header{out.Header, fault.Header} {
 		for k, v := range header {
 			w.Header()[k] = v

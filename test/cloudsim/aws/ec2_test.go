@@ -387,3 +387,15 @@ func TestRegionIsChangedWhileItIsRead(t *testing.T) {
 		t.Errorf("%d addresses are free", w.region.Available(subnet))
 	}
 }
+
+// What is lost was carried out: nobody but the cloud knows.
+func TestAnAnswerIsLost(t *testing.T) {
+	w := newWorld(t, aws.Options{})
+	i := w.region.AddInstance(sim.Instance{})
+	w.AddFault(aws.Fault{Action: "CreateTags", Times: 1, Lost: true})
+	_, err := w.ec2.CreateTags(t.Context(), &ec2.CreateTagsInput{Resources: []string{i.ID}, Tags: []types.Tag{{Key: sdk.String("k"), Value: sdk.String("v")}}})
+	now, readErr := w.region.Instances([]string{i.ID})
+	if err == nil || readErr != nil || now[0].Tags["k"] != "v" {
+		t.Errorf("%v, %+v, %v", err, now, readErr)
+	}
+}
