@@ -134,6 +134,7 @@ var arrows = []struct {
 	{"pkg/providers/aws/api", []string{"pkg/backoff", "pkg/cloud", "pkg/cloudauth", "pkg/dryrun", "pkg/providers/aws/config", "pkg/text"}},
 	{"pkg/providers/aws/instances", []string{"pkg/cloud", "pkg/inventory", "pkg/providers/aws/config", "pkg/providers/aws/api", "pkg/providers/aws/providerid", "pkg/providers/aws/tags", "pkg/text"}},
 	{"pkg/providers/aws/volumes", []string{"pkg/cloud", "pkg/providers/aws/api"}},
+	{"pkg/providers/aws/routes", []string{"pkg/cloud", "pkg/inflight", "pkg/inventory", "pkg/providers/aws/api", "pkg/providers/aws/config", "pkg/providers/aws/providerid", "pkg/providers/aws/tags"}},
 	{"pkg/providers/aws/vpc", []string{"pkg/cloud", "pkg/inventory", "pkg/joint", "pkg/providers/aws/api", "pkg/providers/aws/config", "pkg/providers/aws/providerid", "pkg/providers/aws/tags"}},
 	{"pkg/providers", []string{"pkg/await", "pkg/cloud", "pkg/cloudauth", "pkg/cloudconf", "pkg/joint", "pkg/keylock", "pkg/text", "pkg/version"}},
 	{"webhooks", []string{"pkg/clientca", "pkg/cloud", "pkg/lb", "pkg/collectors", "pkg/nearest", "pkg/pv", "pkg/text", "pkg/version"}},

@@ -11,6 +11,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/config"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/instances"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/providerid"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/routes"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/volumes"
 )
 
@@ -46,6 +47,8 @@ func New(ctx context.Context, configFile string, o cloud.Options) (*cloud.Provid
 		Instances: instances.New(c, &cfg.Global, id.cluster),
 		Owns:      providerid.Owns,
 		Newborn:   newborn,
+		Routes:    routes.New(c, &cfg.Global, id.cluster),
+		Routing:   routes.Traits(),
 		Volumes:   volumes.New(c),
 		Identify:  id.identify,
 		Ready:     cloud.ReadyOnce(c.Check),

@@ -34,10 +34,10 @@ func TestProviderCallsNobodyAtStart(t *testing.T) {
 	if err != nil || len(warnings) > 0 || len(c.Requests()) > 0 {
 		t.Fatalf("%q, %v", warnings, err)
 	}
-	if p.Name != "aws" || p.Instances == nil || p.Volumes == nil || p.Owns == nil || p.Identify == nil || p.Newborn != 5*time.Minute {
+	if p.Name != "aws" || p.Instances == nil || p.Volumes == nil || p.Routes == nil || p.Owns == nil || p.Identify == nil || p.Newborn != 5*time.Minute {
 		t.Errorf("%+v", p)
 	}
-	if p.LoadBalancers != nil || p.Routes != nil || p.GivesPodCIDRs || p.Annotations != nil {
+	if p.LoadBalancers != nil || p.GivesPodCIDRs || p.Annotations != nil {
 		t.Errorf("it claims what it has not: %+v", p)
 	}
 	c.Fail("DescribeInstances", apitest.Fault{Status: http.StatusUnauthorized, Code: "AuthFailure", Message: "m"})

@@ -1,4 +1,4 @@
-// Package aws is the AWS provider: instances behind Nodes and volumes (both EC2).
+// Package aws is the AWS provider: instances behind Nodes, pod routes and volumes (all EC2).
 //
 // It reads the same cloud.conf, and recognizes the same provider IDs and tags as the existing manager, so that either can take
 // over a running cluster from the other.
@@ -10,6 +10,7 @@
 //	tags        the tags by which objects are the cluster's
 //	api         the services' clients, pages, errors, dry run
 //	instances   instances and the addresses of Nodes: pkg/cloud's Instances
+//	routes      pod routes in a route table: Routes
 //	volumes     Volumes
 //	vpc         what load balancers need of the network: subnets, security groups, rules in those of Nodes
 //

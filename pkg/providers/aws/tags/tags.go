@@ -24,6 +24,9 @@ const (
 // Key is the key of a cluster's tag. Its value (owned, shared) says nothing here.
 func Key(cluster string) string { return prefix + cluster }
 
+// Keys are the keys of which an object of the cluster has one. Has judges by the values, too.
+func Keys(cluster string) []string { return []string{Key(cluster), legacy} }
+
 // Has reports whether the tags are those of an object of the cluster. Nothing is one's without a name.
 func Has(tags []types.Tag, cluster string) bool {
 	return cluster != "" && slices.ContainsFunc(tags, func(t types.Tag) bool {
