@@ -11,6 +11,7 @@ import (
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	elb "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing"
 	elbv2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
@@ -48,6 +49,7 @@ type place struct {
 	session *auth.Session
 	region  string
 	ec2     *ec2.Client
+	elb     *elb.Client
 	elbv2   *elbv2.Client
 }
 
@@ -84,6 +86,20 @@ func (c *Client) at(s *auth.Session) *place {
 		ec2.WithSigV4SigningRegion(override.SigningRegion)(o)
 		if override.SigningName != "" {
 			ec2.WithSigV4SigningName(override.SigningName)(o)
+		}
+	})
+	p.elb = elb.NewFromConfig(s.ForAnswers(maxAnswer), func(o *elb.Options) {
+		o.Retryer = aws.NopRetryer{}
+		o.APIOptions = append(o.APIOptions, c.around(elbFamily, region))
+		o.APIOptions = append(o.APIOptions, c.agents()...)
+		override := c.cfg.Override(config.ELB, region)
+		if override == nil {
+			return
+		}
+		o.BaseEndpoint = &override.URL
+		elb.WithSigV4SigningRegion(override.SigningRegion)(o)
+		if override.SigningName != "" {
+			elb.WithSigV4SigningName(override.SigningName)(o)
 		}
 	})
 	p.elbv2 = elbv2.NewFromConfig(s.ForAnswers(maxAnswer), func(o *elbv2.Options) {

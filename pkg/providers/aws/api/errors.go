@@ -30,6 +30,7 @@ var kinds = map[string]cloud.Kind{
 	"InvalidVpcID.NotFound":              cloud.KindNotFound,
 	"ListenerNotFound":                   cloud.KindNotFound,
 	"LoadBalancerNotFound":               cloud.KindNotFound,
+	"PolicyNotFound":                     cloud.KindNotFound,
 	"TargetGroupNotFound":                cloud.KindNotFound,
 
 	"RequestLimitExceeded":      cloud.KindThrottled,
@@ -108,6 +109,8 @@ var kinds = map[string]cloud.Kind{
 	"InvalidPaginationToken":      cloud.KindStale,
 	"ConcurrentTagAccess":         cloud.KindStale,
 	"DuplicateListener":           cloud.KindStale,
+	"DuplicatePolicyName":         cloud.KindStale,
+	"InvalidInstance":             cloud.KindStale,
 	"DuplicateLoadBalancerName":   cloud.KindStale,
 	"DuplicateTargetGroupName":    cloud.KindStale,
 	"InvalidTarget":               cloud.KindStale,
@@ -125,6 +128,7 @@ var kinds = map[string]cloud.Kind{
 	"TagLimitExceeded":                         cloud.KindQuota,
 	"TooManyCertificates":                      cloud.KindQuota,
 	"TooManyListeners":                         cloud.KindQuota,
+	"TooManyPolicies":                          cloud.KindQuota,
 	"TooManyLoadBalancers":                     cloud.KindQuota,
 	"TooManyRegistrationsForTargetId":          cloud.KindQuota,
 	"TooManyTags":                              cloud.KindQuota,
@@ -198,7 +202,7 @@ func kindOf(err error) cloud.Kind {
 
 // anonymous are the codes of "not found" whose messages do not name the object: what it is says the code. Requests that
 // can be answered with them are about one object of that sort.
-var anonymous = map[string]bool{"ListenerNotFound": true, "LoadBalancerNotFound": true, "TargetGroupNotFound": true}
+var anonymous = map[string]bool{"ListenerNotFound": true, "LoadBalancerNotFound": true, "PolicyNotFound": true, "TargetGroupNotFound": true}
 
 // wrap turns an error of the SDK's into a *cloud.Error of the right kind for the operation name ("get instance i-1"). One that
 // has a kind already keeps it. object is the ID of what the operation is about: "not found" that does not name it is about

@@ -24,7 +24,7 @@ import (
 var codes = map[cloud.Kind][]string{
 	cloud.KindNotFound: {"InvalidInstanceID.NotFound", "InvalidVolume.NotFound", "InvalidGroup.NotFound", "InvalidNetworkInterfaceID.NotFound",
 		"InvalidPermission.NotFound", "InvalidRoute.NotFound", "InvalidRouteTableID.NotFound", "InvalidSubnetID.NotFound", "InvalidVpcID.NotFound",
-		"ListenerNotFound", "LoadBalancerNotFound", "TargetGroupNotFound"},
+		"ListenerNotFound", "LoadBalancerNotFound", "PolicyNotFound", "TargetGroupNotFound"},
 	cloud.KindThrottled: {"RequestLimitExceeded", "Throttling", "ThrottlingException", "ThrottledException", "RequestThrottled", "RequestThrottledException",
 		"TooManyRequestsException", "EC2ThrottledException", "BandwidthLimitExceeded", "PriorRequestNotComplete", "SlowDown"},
 	cloud.KindDenied: {"UnauthorizedOperation", "AuthFailure", "AccessDenied", "AccessDeniedException", "Blocked", "ExpiredToken", "ExpiredTokenException",
@@ -38,10 +38,10 @@ var codes = map[cloud.Kind][]string{
 	cloud.KindConflict: {"DependencyViolation", "InvalidGroup.InUse", "InvalidIPAddress.InUse", "InvalidNetworkInterface.InUse", "Resource.AlreadyAssociated", "OperationNotPermitted",
 		"TargetGroupAssociationLimit"},
 	cloud.KindStale: {"IncorrectState", "IncorrectInstanceState", "InvalidGroup.Duplicate", "InvalidPermission.Duplicate", "RouteAlreadyExists", "InvalidNextToken",
-		"InvalidPaginationToken", "ConcurrentTagAccess", "DuplicateListener", "DuplicateLoadBalancerName", "DuplicateTargetGroupName", "InvalidTarget", "ResourceInUse"},
+		"InvalidPaginationToken", "ConcurrentTagAccess", "DuplicateListener", "DuplicatePolicyName", "InvalidInstance", "DuplicateLoadBalancerName", "DuplicateTargetGroupName", "InvalidTarget", "ResourceInUse"},
 	cloud.KindQuota: {"AddressLimitExceeded", "InsufficientFreeAddressesInSubnet", "PrivateIpAddressLimitExceeded", "ResourceLimitExceeded", "RouteLimitExceeded",
 		"RulesPerSecurityGroupLimitExceeded", "SecurityGroupLimitExceeded", "SecurityGroupsPerInstanceLimitExceeded", "SecurityGroupsPerInterfaceLimitExceeded", "TagLimitExceeded",
-		"TooManyCertificates", "TooManyListeners", "TooManyLoadBalancers", "TooManyRegistrationsForTargetId", "TooManyTags", "TooManyTargetGroups", "TooManyTargets",
+		"TooManyCertificates", "TooManyListeners", "TooManyPolicies", "TooManyLoadBalancers", "TooManyRegistrationsForTargetId", "TooManyTags", "TooManyTargetGroups", "TooManyTargets",
 		"TooManyUniqueTargetGroupsPerLoadBalancer"},
 	cloud.KindUnavailable: {"HealthUnavailable", "InternalError", "InternalFailure", "RequestTimeout", "ServerInternal", "ServiceUnavailable", "Unavailable"},
 }

@@ -190,7 +190,7 @@ func (k *checker) overrides(c *Config) {
 
 // effect warns of what an override does not do.
 func (k *checker) effect(section string, o *ServiceOverride, region string) {
-	services := []string{EC2, elb, ELBV2, Metadata}
+	services := []string{EC2, ELB, ELBV2, Metadata}
 	switch {
 	case o.Service == kms:
 		k.warnf(section, "Service", "has no effect: %s is never asked", kms)

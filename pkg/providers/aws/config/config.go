@@ -49,10 +49,10 @@ type ServiceOverride struct {
 // Services, as ServiceOverride names them.
 const (
 	EC2      = "EC2"
+	ELB      = "Elastic Load Balancing"
 	ELBV2    = "Elastic Load Balancing v2"
 	Metadata = "ec2imds"
 
-	elb = "Elastic Load Balancing"
 	kms = "KMS"
 )
 
