@@ -5,6 +5,7 @@ package manifests
 
 import (
 	"embed"
+	"encoding/json"
 	"io/fs"
 )
 
@@ -44,4 +45,21 @@ func CertManagerPolicy() ([]byte, error) {
 // and remove), as YAML documents.
 func RegistrationRBAC() ([]byte, error) {
 	return fs.ReadFile(files, "components/webhook-auto/rbac.yaml")
+}
+
+// IAMActions returns what the IAM policy for AWS allows, such as "ec2:DescribeInstances".
+func IAMActions() ([]string, error) {
+	data, err := fs.ReadFile(files, "overlays/aws/iam-policy.json")
+	if err != nil {
+		return nil, err
+	}
+	var policy struct{ Statement []struct{ Action []string } }
+	if err := json.Unmarshal(data, &policy); err != nil {
+		return nil, err
+	}
+	var actions []string
+	for _, s := range policy.Statement {
+		actions = append(actions, s.Action...)
+	}
+	return actions, nil
 }

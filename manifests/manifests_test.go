@@ -170,7 +170,7 @@ func TestLeaderMigration(t *testing.T) {
 }
 
 // overlays are what ships to be applied as it is; each has one workload that serves webhooks.
-var overlays = []string{"overlays/openstack", "overlays/openstack-webhooks"}
+var overlays = []string{"overlays/openstack", "overlays/openstack-webhooks", "overlays/aws", "overlays/aws-webhooks"}
 
 // workload returns the template of the DaemonSet's or the Deployment's pods.
 func workload(t *testing.T, objects []client.Object) corev1.PodTemplateSpec {
@@ -189,8 +189,12 @@ func workload(t *testing.T, objects []client.Object) corev1.PodTemplateSpec {
 
 // TestPiecesFit: what is named in one manifest is what the others and the code name.
 func TestPiecesFit(t *testing.T) {
-	accounts := map[string]string{"overlays/openstack": manifests.ServiceAccount, "overlays/openstack-webhooks": manifests.WebhookServiceAccount}
+	accounts := map[string]string{}
 	for _, overlay := range overlays {
+		accounts[overlay] = manifests.ServiceAccount
+		if strings.HasSuffix(overlay, "-webhooks") {
+			accounts[overlay] = manifests.WebhookServiceAccount
+		}
 		objects := build(t, overlay)
 		pod, svc := workload(t, objects), find[*corev1.Service](t, objects)
 		if sa := find[*corev1.ServiceAccount](t, objects); sa.Name != accounts[overlay] || sa.Namespace != manifests.Namespace || pod.Spec.ServiceAccountName != sa.Name {
@@ -245,6 +249,8 @@ func TestArgs(t *testing.T) {
 	for name, objects := range map[string][]client.Object{
 		"openstack":            build(t, overlays[0]),
 		"openstack-webhooks":   build(t, overlays[1]),
+		"aws":                  build(t, overlays[2]),
+		"aws-webhooks":         build(t, overlays[3]),
 		"base with webhook":    build(t, "base", "webhook"),
 		"webhooks only, files": build(t, "webhook-manager", "webhook"),
 	} {

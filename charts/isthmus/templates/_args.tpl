@@ -2,7 +2,9 @@
 {{- define "isthmus.args" -}}
 {{- $ := .root -}}
 - --cloud-provider={{ $.Values.cloud.provider }}
+{{- if $.Values.cloud.config.secretName }}
 - --cloud-config=/etc/isthmus/cloud.conf
+{{- end }}
 - --secure-port={{ .settings.securePort }}
 - --v={{ $.Values.logLevel }}
 {{- end }}

@@ -72,6 +72,12 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- if and (include "isthmus.manager" .) (not .Values.cloud.provider) }}
 {{- fail "cloud.provider: required, such as openstack" }}
 {{- end }}
+{{- if and .Values.cloud.config.content (not .Values.cloud.config.secretName) }}
+{{- fail "cloud.config.content: its Secret has no name: set cloud.config.secretName" }}
+{{- end }}
+{{- if and (eq .Values.cloud.provider "openstack") (not .Values.cloud.config.secretName) }}
+{{- fail "cloud.config.secretName: OpenStack cannot do without cloud.conf" }}
+{{- end }}
 {{- if and (include "isthmus.webhooksWithControllers" .) (eq .Values.controller.kind "None") }}
 {{- fail "webhooks.enabled: with controller.kind=None nobody serves them: set webhooks.deployment.enabled=true, or webhooks.enabled=false" }}
 {{- end }}

@@ -122,46 +122,65 @@ spec:
         readOnlyRootFilesystem: true
         capabilities:
           drop: [ALL]
+      {{- with include "isthmus.volumeMounts" . | trim }}
       volumeMounts:
-        - name: cloud-config
-          mountPath: /etc/isthmus
-          readOnly: true
-        {{- if and .webhooks (not .static) (eq $.Values.webhooks.certificate.source "files") }}
-        - name: webhook-tls
-          mountPath: /etc/isthmus-webhook
-          readOnly: true
-        {{- end }}
-        {{- if and .webhooks (not .static) $.Values.webhooks.clientCAConfigMap }}
-        - name: webhook-client-ca
-          mountPath: /etc/isthmus-webhook-clients
-          readOnly: true
-        {{- end }}
-        {{- with $.Values.extraVolumeMounts }}
-        {{- toYaml . | nindent 8 }}
-        {{- end }}
-  volumes:
-    - name: cloud-config
-      {{- if .static }}
-      hostPath:
-        path: {{ .settings.staticPod.directory | quote }}
-        type: Directory
-      {{- else }}
-      secret:
-        secretName: {{ $.Values.cloud.config.secretName | quote }}
-        defaultMode: 0440
+        {{- . | nindent 8 }}
       {{- end }}
-    {{- if and .webhooks (not .static) (eq $.Values.webhooks.certificate.source "files") }}
-    - name: webhook-tls
-      secret:
-        secretName: {{ $.Values.webhooks.certificate.secretName | quote }}
-        defaultMode: 0440
-    {{- end }}
-    {{- if and .webhooks (not .static) $.Values.webhooks.clientCAConfigMap }}
-    - name: webhook-client-ca
-      configMap:
-        name: {{ $.Values.webhooks.clientCAConfigMap | quote }}
-    {{- end }}
-    {{- with $.Values.extraVolumes }}
-    {{- toYaml . | nindent 4 }}
-    {{- end }}
+  {{- with include "isthmus.volumes" . | trim }}
+  volumes:
+    {{- . | nindent 4 }}
+  {{- end }}
+{{- end }}
+
+{{/* Of the pod; the argument is the same. */}}
+{{- define "isthmus.volumeMounts" -}}
+{{- $ := .root -}}
+{{- if or .static $.Values.cloud.config.secretName }}
+- name: cloud-config
+  mountPath: /etc/isthmus
+  readOnly: true
+{{- end }}
+{{- if and .webhooks (not .static) (eq $.Values.webhooks.certificate.source "files") }}
+- name: webhook-tls
+  mountPath: /etc/isthmus-webhook
+  readOnly: true
+{{- end }}
+{{- if and .webhooks (not .static) $.Values.webhooks.clientCAConfigMap }}
+- name: webhook-client-ca
+  mountPath: /etc/isthmus-webhook-clients
+  readOnly: true
+{{- end }}
+{{- with $.Values.extraVolumeMounts }}
+{{- toYaml . | nindent 0 }}
+{{- end }}
+{{- end }}
+
+{{/* Of the pod; the argument is the same. */}}
+{{- define "isthmus.volumes" -}}
+{{- $ := .root -}}
+{{- if .static }}
+- name: cloud-config
+  hostPath:
+    path: {{ .settings.staticPod.directory | quote }}
+    type: Directory
+{{- else if $.Values.cloud.config.secretName }}
+- name: cloud-config
+  secret:
+    secretName: {{ $.Values.cloud.config.secretName | quote }}
+    defaultMode: 0440
+{{- end }}
+{{- if and .webhooks (not .static) (eq $.Values.webhooks.certificate.source "files") }}
+- name: webhook-tls
+  secret:
+    secretName: {{ $.Values.webhooks.certificate.secretName | quote }}
+    defaultMode: 0440
+{{- end }}
+{{- if and .webhooks (not .static) $.Values.webhooks.clientCAConfigMap }}
+- name: webhook-client-ca
+  configMap:
+    name: {{ $.Values.webhooks.clientCAConfigMap | quote }}
+{{- end }}
+{{- with $.Values.extraVolumes }}
+{{- toYaml . | nindent 0 }}
+{{- end }}
 {{- end }}

@@ -1,0 +1,88 @@
+package aws
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/isthmus-cloud/isthmus/manifests"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/api/apitest"
+	awssim "github.com/isthmus-cloud/isthmus/test/cloudsim/aws"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/aws/ec2"
+)
+
+// abilities is all that the provider does: each is tried with the rights of the policy that ships. What an ability can ask the
+// cloud for belongs here, or the policy seems to allow too much.
+var abilities = map[string]func(context.Context, *testing.T, *cloud.Provider, *apitest.Cloud){
+	"instances": func(ctx context.Context, t *testing.T, p *cloud.Provider, c *apitest.Cloud) {
+		i := c.EC2.AddInstance(ec2.Instance{SubnetID: c.Subnets[0].ID, Type: "p5.48xlarge", NetworkNodes: []string{"nn-1", "nn-2", "nn-3"},
+			Tags: map[string]string{"kubernetes.io/cluster/blue": "owned"}})
+		if err := p.Ready(ctx); err != nil {
+			t.Error(err)
+		}
+		for _, r := range p.Instances.Find(ctx, []cloud.InstanceRef{{ProviderID: "aws:///x/" + i.ID}, {NodeName: i.PrivateDNSName}}) {
+			if r.Err != nil || r.Value.Labels["topology.k8s.aws/zone-id"] == "" || r.Value.Labels["topology.k8s.aws/network-node-layer-3"] == "" {
+				t.Errorf("%+v, %v", r.Value, r.Err)
+			}
+		}
+	},
+	"volumes": func(ctx context.Context, t *testing.T, p *cloud.Provider, c *apitest.Cloud) {
+		v := c.EC2.AddVolume(ec2.Volume{})
+		for _, r := range p.Volumes.Find(ctx, []cloud.VolumeRef{{ID: v.ID}}) {
+			if r.Err != nil {
+				t.Error(r.Err)
+			}
+		}
+	},
+}
+
+// spared are actions that the simulator lets nobody need, as it is EC2 at its best.
+var spared = []string{
+	"ec2:DescribeAvailabilityZones", // where instances come without their zone's ID
+}
+
+// TestPolicyIsTheSmallest: the IAM policy that ships allows what the provider asks for, and nothing else.
+func TestPolicyIsTheSmallest(t *testing.T) {
+	allowed, err := manifests.IAMActions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := apitest.Start(t)
+	keys := c.AddUser(awssim.Principal{Account: apitest.Account, Name: "ccm", Actions: allowed})
+	t.Setenv("AWS_ACCESS_KEY_ID", keys.AccessKeyID)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", keys.SecretAccessKey)
+	p := provider(t, "[Global]\nRegion = "+apitest.Region+"\nVPC = "+c.VPC.ID+"\nKubernetesClusterID = blue\n")
+	for name, try := range abilities {
+		t.Run(name, func(t *testing.T) { try(t.Context(), t, p, c) })
+	}
+	for ability, missing := range map[string]bool{"load balancers": p.LoadBalancers != nil && abilities["load balancers"] == nil, "routes": p.Routes != nil && abilities["routes"] == nil} {
+		if missing {
+			t.Errorf("the provider has %s, and nothing here tries them", ability)
+		}
+	}
+	services := map[string]string{"ec2": "ec2", "elb": "elasticloadbalancing", "elbv2": "elasticloadbalancing", "sts": "sts"}
+	var asked []string
+	for _, r := range c.Sim.Requests() {
+		if service, ok := services[r.Service]; ok {
+			asked = append(asked, service+":"+r.Action)
+			if r.Status == http.StatusForbidden {
+				t.Errorf("the policy lacks %s:%s", service, r.Action)
+			}
+		}
+	}
+	for _, action := range spared {
+		if slices.Contains(asked, action) {
+			t.Errorf("%s is asked for: it is not to be spared", action)
+		}
+	}
+	asked = slices.Concat(asked, spared)
+	slices.Sort(asked)
+	slices.Sort(allowed)
+	if diff := cmp.Diff(slices.Compact(asked), allowed); diff != "" {
+		t.Errorf("manifests/overlays/aws/iam-policy.json (-asked +allowed):\n%s", diff)
+	}
+}
