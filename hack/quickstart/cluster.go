@@ -6,44 +6,17 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"k8s.io/client-go/rest"
 
 	"github.com/isthmus-cloud/isthmus/manifests"
-	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
 )
 
 const podCIDR = "10.244.0.0/16"
-
-func (w *world) steps() []step {
-	return []step{
-		{"a simulated OpenStack with 3 servers in 3 zones", w.startCloud},
-		{"etcd and kube-apiserver", w.startCluster},
-		{"the controller manager, as its own ServiceAccount", w.startManager},
-		{"nodes join and are initialized", w.nodesJoin},
-		{"pod routes appear on the router", w.routesAppear},
-		{"a Service gets an address that reaches a backend", w.serviceWorks},
-		{"a server's shutdown is noticed", w.shutdownNoticed},
-		{"a server's deletion is noticed", w.deletionNoticed},
-		{"a PersistentVolume comes back labeled", w.volumeLabeled},
-		{"a private image is pulled with a plugin's credential", w.imagePulled},
-		{"the Service's deletion leaves nothing in the cloud", w.serviceDeleted},
-	}
-}
-
-func (w *world) startCloud(context.Context) (string, error) {
-	sim, err := openstack.Start(openstack.Options{})
-	if err != nil {
-		return "", err
-	}
-	w.onClose(func() error { sim.Close(); return nil })
-	w.cloud = sim
-	w.servers = sim.SeedServers(openstack.Seed{Count: 3, NamePrefix: "node-", Zones: []string{"az1", "az2", "az3"}})
-	return "Keystone at " + sim.AuthURL(), nil
-}
 
 func (w *world) startCluster(ctx context.Context) (string, error) {
 	cp, err := controlplane.Run(controlplane.Options{})
@@ -82,8 +55,12 @@ func (w *world) startManager(ctx context.Context) (string, error) {
 	if err := controlplane.WriteKubeconfig(w.file("ccm.kubeconfig"), cfg); err != nil {
 		return "", err
 	}
-	if err := os.WriteFile(w.file("cloud.conf"), []byte(w.cloud.CloudConf()), 0o600); err != nil {
-		return "", err
+	cloud := []string{"--cloud-provider=" + w.scene.provider}
+	if w.scene.conf != "" {
+		if err := os.WriteFile(w.file("cloud.conf"), []byte(w.scene.conf), 0o600); err != nil {
+			return "", err
+		}
+		cloud = append(cloud, "--cloud-config="+w.file("cloud.conf"))
 	}
 	port, err := controlplane.FreePort("127.0.0.1")
 	if err != nil {
@@ -93,28 +70,22 @@ func (w *world) startManager(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	exited, err := w.start("cloud-controller-manager",
-		"--cloud-provider=openstack",
-		"--cloud-config="+w.file("cloud.conf"),
-		"--kubeconfig="+w.file("ccm.kubeconfig"),
-		"--authentication-kubeconfig="+w.file("ccm.kubeconfig"),
-		"--authorization-kubeconfig="+w.file("ccm.kubeconfig"),
+	exited, err := w.start("cloud-controller-manager", slices.Concat(cloud, w.scene.args, []string{
+		"--kubeconfig=" + w.file("ccm.kubeconfig"),
+		"--authentication-kubeconfig=" + w.file("ccm.kubeconfig"),
+		"--authorization-kubeconfig=" + w.file("ccm.kubeconfig"),
 		"--bind-address=127.0.0.1",
-		"--secure-port="+port,
-		"--cert-dir="+w.file("serving"),
+		"--secure-port=" + port,
+		"--cert-dir=" + w.file("serving"),
 		"--webhooks=*",
 		"--webhook-bind-address=127.0.0.1",
-		"--webhook-secure-port="+webhookPort,
+		"--webhook-secure-port=" + webhookPort,
 		"--webhook-registration=auto",
-		"--webhook-url=https://127.0.0.1:"+webhookPort,
+		"--webhook-url=https://127.0.0.1:" + webhookPort,
 		"--webhook-cert-source=self-managed",
-		"--cluster-cidr="+podCIDR,
-		"--allocate-node-cidrs=true",
-		"--configure-cloud-routes=true",
 		"--node-monitor-period=1s",
-		"--route-reconciliation-period=2s",
 		"--v=2",
-	)
+	})...)
 	if err != nil {
 		return "", err
 	}
@@ -177,19 +148,24 @@ func insecureClient() *http.Client {
 func (w *world) lookAround() {
 	kubectl := w.bin + "/kubectl --kubeconfig " + w.admin
 	fmt.Println("\nLook around (in another terminal):")
-	for _, line := range []string{
+	lines := []string{
 		"export KUBECTL='" + kubectl + "'",
 		"$KUBECTL get nodes -o wide --show-labels",
-		"$KUBECTL describe node " + w.servers[0].Name,
+		"$KUBECTL describe node " + w.scene.machines[0].name,
 		"$KUBECTL get pv -o yaml",
 		"$KUBECTL delete mutatingwebhookconfiguration isthmus; sleep 3; $KUBECTL get mutatingwebhookconfiguration",
 		"$KUBECTL get events -A",
 		"tail -f " + w.file("cloud-controller-manager.log"),
-		"cat " + w.file("cloud.conf"),
-	} {
+	}
+	if w.scene.conf != "" {
+		lines = append(lines, "cat "+w.file("cloud.conf"))
+	}
+	for _, line := range slices.Concat(lines, w.scene.look) {
 		fmt.Println("  " + line)
 	}
-	fmt.Println("\nAnother Service of type LoadBalancer gets an address too:")
-	fmt.Println("  $KUBECTL create service loadbalancer mine --tcp=8081:8081 && $KUBECTL get service mine -w")
+	if w.scene.balances {
+		fmt.Println("\nAnother Service of type LoadBalancer gets an address too:")
+		fmt.Println("  $KUBECTL create service loadbalancer mine --tcp=8081:8081 && $KUBECTL get service mine -w")
+	}
 	fmt.Println(strings.Repeat("─", 60) + "\nCtrl-C ends everything and cleans up.")
 }

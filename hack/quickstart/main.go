@@ -1,4 +1,4 @@
-// Command quickstart shows Isthmus at work on one machine: a simulated OpenStack, a real
+// Command quickstart shows Isthmus at work on one machine: a simulated cloud, a real
 // etcd and kube-apiserver, and the real binaries, run as a cluster runs them. It needs no
 // root, and several can run side by side.
 package main
@@ -18,6 +18,7 @@ const usage = `quickstart: see Isthmus at work on this machine
 
   make quickstart               run the steps, then stay for you to look around (Ctrl-C ends and cleans up)
   make quickstart ARGS=--exit   run the steps and end; the exit code is not 0 when one failed
+  make quickstart CLOUD=aws     the same on a simulated AWS
   make quickstart CLUSTER=1     a whole cluster instead, with kubelets, pods and traffic (Debian 12, root)
 
 Flags:
@@ -30,6 +31,7 @@ func main() {
 func run() int {
 	flags := flag.NewFlagSet("quickstart", flag.ContinueOnError)
 	exit := flags.Bool("exit", false, "end after the steps instead of waiting for Ctrl-C")
+	cloud := flags.String("cloud", "openstack", "simulated `cloud`: openstack or aws")
 	whole := flags.Bool("cluster", false, "start a whole cluster; hack/sandbox does this")
 	bin := flags.String("bin", "bin", "`folder` of the binaries that make build and make bin/kubectl made")
 	flags.Usage = func() {
@@ -46,6 +48,15 @@ func run() int {
 		fmt.Fprintf(os.Stderr, "quickstart: unexpected argument %q: see --help\n", flags.Arg(0))
 		return 2
 	}
+	steps, ok := map[string]func(*world) []step{"openstack": playOpenStack, "aws": playAWS}[*cloud]
+	if !ok {
+		fmt.Fprintf(os.Stderr, "quickstart: there is no simulated cloud %q: CLOUD is openstack or aws\n", *cloud)
+		return 2
+	}
+	if *whole && *cloud != "openstack" {
+		fmt.Fprintf(os.Stderr, "quickstart: a whole cluster is on a simulated OpenStack alone: leave out CLUSTER=1 or CLOUD=%s\n", *cloud)
+		return 2
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), endings()...)
 	defer stop()
 	if *whole {
@@ -60,7 +71,7 @@ func run() int {
 		fmt.Fprintln(os.Stderr, "quickstart:", err)
 		return 1
 	}
-	return play(ctx, stop, binDir, *exit)
+	return play(ctx, stop, &world{bin: binDir}, steps, *exit)
 }
 
 // endings are the signals after which everything must be cleaned up: also when the terminal
@@ -75,14 +86,14 @@ func endings() []os.Signal {
 }
 
 // play runs the steps and, unless exit is set, stays until ctx ends.
-func play(ctx context.Context, stop func(), bin string, exit bool) int {
+func play(ctx context.Context, stop func(), w *world, steps func(*world) []step, exit bool) int {
 	dir, err := os.MkdirTemp("", "isthmus-quickstart-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "quickstart:", err)
 		return 1
 	}
-	w := &world{bin: bin, dir: dir}
-	failed := w.runSteps(ctx)
+	w.dir = dir
+	failed := w.runSteps(ctx, steps(w))
 	interrupted := ctx.Err() != nil
 	if !exit && !interrupted && !failed {
 		w.lookAround()

@@ -22,9 +22,9 @@ const (
 // nodesJoin registers each server's Node as its kubelet does with --cloud-provider=external,
 // and waits until the controller manager has initialized all of them.
 func (w *world) nodesJoin(ctx context.Context) (string, error) {
-	for i, server := range w.servers {
+	for i, server := range w.scene.machines {
 		node := &corev1.Node{
-			ObjectMeta: metav1.ObjectMeta{Name: server.Name, Labels: map[string]string{corev1.LabelHostname: server.Name}},
+			ObjectMeta: metav1.ObjectMeta{Name: server.name, Labels: map[string]string{corev1.LabelHostname: server.name}},
 			Spec: corev1.NodeSpec{
 				PodCIDR:  fmt.Sprintf("10.244.%d.0/24", i),
 				PodCIDRs: []string{fmt.Sprintf("10.244.%d.0/24", i)},
@@ -34,19 +34,19 @@ func (w *world) nodesJoin(ctx context.Context) (string, error) {
 		if _, err := w.cluster.Client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
 			return "", err
 		}
-		if err := w.setReady(ctx, server.Name, corev1.ConditionTrue); err != nil {
+		if err := w.setReady(ctx, server.name, corev1.ConditionTrue); err != nil {
 			return "", err
 		}
 	}
 	var seen []string
 	err := eventually(ctx, func(ctx context.Context) error {
 		seen = nil
-		for _, server := range w.servers {
-			node, err := w.cluster.Client.CoreV1().Nodes().Get(ctx, server.Name, metav1.GetOptions{})
+		for _, server := range w.scene.machines {
+			node, err := w.cluster.Client.CoreV1().Nodes().Get(ctx, server.name, metav1.GetOptions{})
 			if err != nil {
 				return err
 			}
-			if err := initialized(node, server.ID, server.Zone); err != nil {
+			if err := initialized(node, server, w.scene.region); err != nil {
 				return err
 			}
 			seen = append(seen, fmt.Sprintf("%s %s %s", node.Name, node.Status.Addresses[0].Address, node.Labels[corev1.LabelTopologyZone]))
@@ -57,16 +57,16 @@ func (w *world) nodesJoin(ctx context.Context) (string, error) {
 }
 
 // initialized says what node still lacks.
-func initialized(node *corev1.Node, id, zone string) error {
+func initialized(node *corev1.Node, server machine, region string) error {
 	var errs []error
 	want := func(what, got, want string) {
 		if got != want {
 			errs = append(errs, fmt.Errorf("node %s: %s is %q, want %q", node.Name, what, got, want))
 		}
 	}
-	want("provider ID", node.Spec.ProviderID, "openstack:///"+id)
-	want("zone", node.Labels[corev1.LabelTopologyZone], zone)
-	want("region", node.Labels[corev1.LabelTopologyRegion], "RegionOne")
+	want("provider ID", node.Spec.ProviderID, server.providerID)
+	want("zone", node.Labels[corev1.LabelTopologyZone], server.zone)
+	want("region", node.Labels[corev1.LabelTopologyRegion], region)
 	if node.Labels[corev1.LabelInstanceTypeStable] == "" {
 		errs = append(errs, fmt.Errorf("node %s has no instance type", node.Name))
 	}
@@ -102,62 +102,39 @@ func (w *world) setReady(ctx context.Context, name string, status corev1.Conditi
 	return err
 }
 
-// routesAppear waits until the router has a route for every node's pod CIDR.
-func (w *world) routesAppear(ctx context.Context) (string, error) {
-	var routes []string
-	err := eventually(ctx, func(context.Context) error {
-		routes = nil
-		for _, r := range w.cloud.Snapshot().Routes {
-			routes = append(routes, r.Name)
-		}
-		for i := range w.servers {
-			destination := fmt.Sprintf("10.244.%d.0/24 via %s", i, w.servers[i].Addresses[0])
-			if !slices.Contains(routes, destination) {
-				return fmt.Errorf("no route %s on the router: it has %v", destination, routes)
-			}
-		}
-		return nil
-	})
-	return strings.Join(routes, ", "), err
-}
-
 // shutdownNoticed powers a server off behind the cluster's back.
 func (w *world) shutdownNoticed(ctx context.Context) (string, error) {
-	server := w.servers[1]
-	if !w.cloud.StopServer(server.ID) {
-		return "", fmt.Errorf("the cloud has no server %s", server.ID)
-	}
-	if err := w.setReady(ctx, server.Name, corev1.ConditionUnknown); err != nil {
+	server := w.scene.machines[1]
+	w.scene.stop(server)
+	if err := w.setReady(ctx, server.name, corev1.ConditionUnknown); err != nil {
 		return "", err
 	}
 	err := eventually(ctx, func(ctx context.Context) error {
-		node, err := w.cluster.Client.CoreV1().Nodes().Get(ctx, server.Name, metav1.GetOptions{})
+		node, err := w.cluster.Client.CoreV1().Nodes().Get(ctx, server.name, metav1.GetOptions{})
 		if err == nil && !hasTaint(node, taintShutdown) {
-			err = fmt.Errorf("node %s has no taint %s", server.Name, taintShutdown)
+			err = fmt.Errorf("node %s has no taint %s", server.name, taintShutdown)
 		}
 		return err
 	})
-	return server.Name + " has the taint " + taintShutdown, err
+	return server.name + " has the taint " + taintShutdown, err
 }
 
 // deletionNoticed deletes a server behind the cluster's back.
 func (w *world) deletionNoticed(ctx context.Context) (string, error) {
-	server := w.servers[2]
-	if !w.cloud.DeleteServer(server.ID) {
-		return "", fmt.Errorf("the cloud has no server %s", server.ID)
-	}
-	if err := w.setReady(ctx, server.Name, corev1.ConditionUnknown); err != nil {
+	server := w.scene.machines[2]
+	w.scene.remove(server)
+	if err := w.setReady(ctx, server.name, corev1.ConditionUnknown); err != nil {
 		return "", err
 	}
 	err := eventually(ctx, func(ctx context.Context) error {
-		_, err := w.cluster.Client.CoreV1().Nodes().Get(ctx, server.Name, metav1.GetOptions{})
+		_, err := w.cluster.Client.CoreV1().Nodes().Get(ctx, server.name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
 			return nil
 		case err != nil:
 			return err
 		}
-		return fmt.Errorf("node %s is still there", server.Name)
+		return fmt.Errorf("node %s is still there", server.name)
 	})
-	return "Node " + server.Name + " is gone", err
+	return "Node " + server.name + " is gone", err
 }

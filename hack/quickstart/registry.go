@@ -3,9 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -24,58 +22,14 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// imagePulled starts a private registry whose credential only Barbican knows, runs the
-// credential provider as the kubelet does and pulls with what it answers.
-func (w *world) imagePulled(ctx context.Context) (string, error) {
-	password := rand.Text()
-	host, err := w.startRegistry(ctx, "puller", password)
-	if err != nil {
-		return "", err
-	}
-	image := host + "/team/app"
-	ref, err := name.NewTag(image + ":v1")
-	if err != nil {
-		return "", err
-	}
-	basic := &authn.Basic{Username: "puller", Password: password}
-	digest, err := push(ctx, ref, basic)
-	if err != nil {
-		return "", err
-	}
-	if _, err := remote.Image(ref, remote.WithContext(ctx)); err == nil {
-		return "", errors.New("the registry lets anonymous clients pull: this would show nothing")
-	}
-	payload, err := json.Marshal(map[string]any{"auths": map[string]any{host: map[string]string{"username": basic.Username, "password": basic.Password}}})
-	if err != nil {
-		return "", err
-	}
-	w.cloud.AddSecret("registry-credential", "text/plain", payload)
-	conf := w.cloud.CloudConf() + fmt.Sprintf("\n[Registry %q]\ntype = barbican\nsecret = registry-credential\n", host)
-	if err := os.WriteFile(w.file("node-cloud.conf"), []byte(conf), 0o600); err != nil {
-		return "", err
-	}
-	auth, err := w.askPlugin(ctx, image)
-	if err != nil {
-		return "", err
-	}
-	got, err := remote.Image(ref, remote.WithContext(ctx), remote.WithAuth(auth))
-	if err != nil {
-		return "", err
-	}
-	pulled, err := got.Digest()
-	if err == nil && pulled.String() != digest {
-		err = fmt.Errorf("pulled %s, pushed %s", pulled, digest)
-	}
-	return ref.String() + " as " + basic.Username, err
-}
-
 // askPlugin runs the credential provider the way the kubelet does.
-func (w *world) askPlugin(ctx context.Context, image string) (authn.Authenticator, error) {
+func (w *world) askPlugin(ctx context.Context, image string, args ...string) (authn.Authenticator, error) {
 	request := fmt.Sprintf(`{"apiVersion":"credentialprovider.kubelet.k8s.io/v1","kind":"CredentialProviderRequest","image":%q}`, image)
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	var stderr bytes.Buffer
-	cmd := exec.CommandContext(ctx, filepath.Join(w.bin, "isthmus-credential-provider"), "--cloud-config="+w.file("node-cloud.conf"))
+	cmd := exec.CommandContext(ctx, filepath.Join(w.bin, "isthmus-credential-provider"), args...)
+	cmd.Env = append(os.Environ(), w.scene.env...)
 	cmd.Stdin, cmd.Stderr = strings.NewReader(request), &stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -97,7 +51,7 @@ func (w *world) askPlugin(ctx context.Context, image string) (authn.Authenticato
 }
 
 // startRegistry serves a registry on loopback that wants HTTP basic authentication.
-func (w *world) startRegistry(ctx context.Context, user, password string) (host string, err error) {
+func (w *world) startRegistry(ctx context.Context, opens func(user, password string) bool) (host string, err error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err
@@ -105,7 +59,7 @@ func (w *world) startRegistry(ctx context.Context, user, password string) (host 
 	content := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
 	server := &http.Server{
 		Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-			if u, p, ok := r.BasicAuth(); !ok || u != user || p != password {
+			if u, p, ok := r.BasicAuth(); !ok || !opens(u, p) {
 				rw.Header().Set("WWW-Authenticate", `Basic realm="quickstart"`)
 				http.Error(rw, "who are you?", http.StatusUnauthorized)
 				return
@@ -119,12 +73,12 @@ func (w *world) startRegistry(ctx context.Context, user, password string) (host 
 }
 
 // push makes a small image, pushes it and returns its digest.
-func push(ctx context.Context, ref name.Tag, auth authn.Authenticator) (string, error) {
+func push(ctx context.Context, ref name.Tag, options ...remote.Option) (string, error) {
 	image, err := random.Image(1<<10, 1)
 	if err != nil {
 		return "", err
 	}
-	if err := remote.Write(ref, image, remote.WithContext(ctx), remote.WithAuth(auth)); err != nil {
+	if err := remote.Write(ref, image, append(options, remote.WithContext(ctx))...); err != nil {
 		return "", err
 	}
 	digest, err := image.Digest()

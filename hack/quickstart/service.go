@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,7 +37,7 @@ func (w *world) serviceWorks(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := w.startBackend(ctx, net.JoinHostPort(w.servers[0].Addresses[0].String(), strconv.Itoa(int(service.Spec.Ports[0].NodePort)))); err != nil {
+	if err := w.startBackend(ctx, net.JoinHostPort(w.scene.machines[0].address, strconv.Itoa(int(service.Spec.Ports[0].NodePort)))); err != nil {
 		return "", err
 	}
 	var url string
@@ -97,13 +96,13 @@ func answers(ctx context.Context, url, want string) error {
 	return err
 }
 
-// serviceDeleted deletes the Service and looks whether the cloud keeps anything of it.
-func (w *world) serviceDeleted(ctx context.Context) (string, error) {
+// deleteService deletes the Service, and waits until it is gone.
+func (w *world) deleteService(ctx context.Context) error {
 	services := w.cluster.Client.CoreV1().Services("default")
 	if err := services.Delete(ctx, serviceName, metav1.DeleteOptions{}); err != nil {
-		return "", err
+		return err
 	}
-	err := eventually(ctx, func(ctx context.Context) error {
+	return eventually(ctx, func(ctx context.Context) error {
 		_, err := services.Get(ctx, serviceName, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
@@ -113,17 +112,4 @@ func (w *world) serviceDeleted(ctx context.Context) (string, error) {
 		}
 		return errors.New("the Service still waits for its load balancer's deletion")
 	})
-	if err != nil {
-		return "", err
-	}
-	left := w.cloud.Snapshot()
-	var names []string
-	for _, items := range [][]string{itemNames(left.LoadBalancers), itemNames(left.Listeners), itemNames(left.Pools), itemNames(left.Members),
-		itemNames(left.HealthMonitors), itemNames(left.FloatingIPs), itemNames(left.SecurityGroups)} {
-		names = append(names, items...)
-	}
-	if len(names) > 0 {
-		return "", fmt.Errorf("left in the cloud: %s", strings.Join(names, ", "))
-	}
-	return "no load balancer, floating IP or security group left", nil
 }

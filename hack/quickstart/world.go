@@ -14,23 +14,47 @@ import (
 	"syscall"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
 )
 
 // world is all that the steps work on.
 type world struct {
 	bin, dir string
-	cloud    *openstack.Sim
-	servers  []openstack.Server
+	scene    *scene
 	cluster  *controlplane.ControlPlane
 	admin    string // kubeconfig with all rights, for the user
 
 	mu      sync.Mutex
 	closers []func() error
 }
+
+// scene is a simulated cloud, and what of the steps is its own.
+type scene struct {
+	// provider is the value of --cloud-provider.
+	provider string
+	region   string
+	machines []machine
+	// conf is cloud.conf, "" for none; args are the manager's beside those for all clouds, and env is what our binaries' environment
+	// has beside this process's.
+	conf      string
+	args, env []string
+	// calls is the number of requests that the cloud has answered.
+	calls func() int
+	// stop powers a machine off, and remove deletes it, if a step does that.
+	stop, remove func(machine)
+	// volume makes a volume in a zone, and returns its source in a PersistentVolume.
+	volume func(zone string) corev1.PersistentVolumeSource
+	// balances says that Services get load balancers.
+	balances bool
+	// look are commands for the curious.
+	look []string
+}
+
+// machine is one of the cloud's that becomes a Node.
+type machine struct{ id, name, providerID, zone, address string }
 
 // step is one line of what is shown.
 type step struct {
@@ -64,9 +88,9 @@ func (w *world) close() error {
 }
 
 // runSteps runs the steps in order and reports whether one failed; the first failure ends it.
-func (w *world) runSteps(ctx context.Context) (failed bool) {
+func (w *world) runSteps(ctx context.Context, steps []step) (failed bool) {
 	start := time.Now()
-	for _, s := range w.steps() {
+	for _, s := range steps {
 		before, begin := w.calls(), time.Now()
 		done := progress(s.title)
 		seen, err := s.run(ctx)
@@ -108,10 +132,10 @@ func progress(title string) func() {
 
 // calls is the number of requests that the simulated cloud has answered.
 func (w *world) calls() int {
-	if w.cloud == nil {
+	if w.scene == nil {
 		return 0
 	}
-	return w.cloud.Count("", "")
+	return w.scene.calls()
 }
 
 // file is a file in the working folder.
@@ -125,7 +149,7 @@ func (w *world) start(name string, args ...string) (exited <-chan error, err err
 		return nil, err
 	}
 	cmd := exec.Command(filepath.Join(w.bin, name), args...) //nolint:noctx // ends by SIGTERM, not by the context's SIGKILL
-	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Stdout, cmd.Stderr, cmd.Env = log, log, append(os.Environ(), w.scene.env...)
 	// Ctrl-C goes to the whole foreground process group: the child has one of its own.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {

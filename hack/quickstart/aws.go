@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/isthmus-cloud/isthmus/manifests"
+	awssim "github.com/isthmus-cloud/isthmus/test/cloudsim/aws"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/aws/ec2"
+)
+
+// amazon plays on a simulated AWS.
+type amazon struct {
+	*world
+	sim *awssim.Sim
+}
+
+const (
+	awsAccount = "111122223333"
+	awsRegion  = "eu-central-1"
+)
+
+func playAWS(w *world) []step {
+	a := &amazon{world: w}
+	return []step{
+		{"a simulated AWS with 3 instances in 3 zones", a.start},
+		{"etcd and kube-apiserver", a.startCluster},
+		{"the controller manager, as its instance's IAM role", a.startManager},
+		{"nodes join and are initialized", a.nodesJoin},
+		{"an instance's stop is noticed", a.shutdownNoticed},
+		{"a PersistentVolume comes back labeled", a.volumeLabeled},
+		{"a private image of ECR is pulled as the node", a.imagePulled},
+	}
+}
+
+// start starts the cloud with its instances. What the binaries may do there is the policy that ships, and what a node needs to
+// pull images; they find their role by the metadata service, and the cluster's ID by their instance's tags.
+func (a *amazon) start(context.Context) (string, error) {
+	sim, err := awssim.Start(awssim.Options{})
+	if err != nil {
+		return "", err
+	}
+	a.onClose(func() error { sim.Close(); return nil })
+	a.sim = sim
+	actions, err := manifests.IAMActions()
+	if err != nil {
+		return "", err
+	}
+	sim.SetInstanceRole(sim.AddRole(awssim.Principal{Account: awsAccount, Name: "quickstart", Actions: append(actions, "ecr:*")}))
+	region := sim.EC2(awsAccount, awsRegion)
+	a.scene = &scene{
+		provider: "aws", region: awsRegion, env: sim.Env(),
+		calls: func() int { return len(sim.Requests()) },
+		stop:  func(m machine) { region.Stop(m.id) },
+		volume: func(zone string) corev1.PersistentVolumeSource {
+			return corev1.PersistentVolumeSource{
+				CSI: &corev1.CSIPersistentVolumeSource{Driver: "ebs.csi.aws.com", VolumeHandle: region.AddVolume(ec2.Volume{Zone: zone}).ID},
+			}
+		},
+	}
+	for _, zone := range region.Zones() {
+		i := region.AddInstance(ec2.Instance{Zone: zone.Name, Tags: map[string]string{"kubernetes.io/cluster/quickstart": "owned"}})
+		a.scene.machines = append(a.scene.machines, machine{i.ID, i.PrivateDNSName, "aws:///" + i.Zone + "/" + i.ID, i.Zone, i.PrivateIP})
+	}
+	sim.SetInstance(awsAccount, awsRegion, a.scene.machines[0].id)
+	return "simulated: nothing of it is at Amazon; account " + awsAccount + ", " + awsRegion, nil
+}
+
+// imagePulled starts a private registry that takes what the simulated ECR gives, in the place of ECR's own, runs the credential
+// provider as the kubelet does and pulls with what it answers.
+func (a *amazon) imagePulled(ctx context.Context) (string, error) {
+	host, err := a.startRegistry(ctx, a.sim.Registry(awsAccount, awsRegion))
+	if err != nil {
+		return "", err
+	}
+	image := awsAccount + ".dkr.ecr." + awsRegion + ".amazonaws.com/team/app"
+	ref, err := name.NewTag(image+":v1", name.Insecure)
+	if err != nil {
+		return "", err
+	}
+	// ECR's name leads to the registry here.
+	transport := &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, host)
+	}}
+	defer transport.CloseIdleConnections()
+	there := remote.WithTransport(transport)
+	if _, err := remote.Image(ref, remote.WithContext(ctx), there); err == nil {
+		return "", errors.New("the registry lets anonymous clients pull: this would show nothing")
+	}
+	auth, err := a.askPlugin(ctx, image, "--registries=ecr")
+	if err != nil {
+		return "", err
+	}
+	digest, err := push(ctx, ref, there, remote.WithAuth(auth))
+	if err != nil {
+		return "", err
+	}
+	got, err := remote.Image(ref, remote.WithContext(ctx), there, remote.WithAuth(auth))
+	if err != nil {
+		return "", err
+	}
+	pulled, err := got.Digest()
+	if err == nil && pulled.String() != digest {
+		err = fmt.Errorf("pulled %s, pushed %s", pulled, digest)
+	}
+	return ref.String(), err
+}
