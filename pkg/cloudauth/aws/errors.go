@@ -153,6 +153,8 @@ func (s *Session) hint(code, where string) string {
 		return "the access key does not exist in this partition or region; replace it"
 	case "SignatureDoesNotMatch", "InvalidSignatureException":
 		return "the secret access key is wrong, or the clock of the node"
+	case "AuthFailure": // EC2's one word for all of these
+		return "the access key does not exist or is turned off, its secret is wrong, the region is not enabled for the account, or the clock of the node is wrong"
 	}
 	return "see the AWS documentation of the code"
 }

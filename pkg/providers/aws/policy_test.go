@@ -2,7 +2,10 @@ package aws
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
+	"net/netip"
 	"slices"
 	"testing"
 
@@ -27,6 +30,24 @@ var abilities = map[string]func(context.Context, *testing.T, *cloud.Provider, *a
 		for _, r := range p.Instances.Find(ctx, []cloud.InstanceRef{{ProviderID: "aws:///x/" + i.ID}, {NodeName: i.PrivateDNSName}}) {
 			if r.Err != nil || r.Value.Labels["topology.k8s.aws/zone-id"] == "" || r.Value.Labels["topology.k8s.aws/network-node-layer-3"] == "" {
 				t.Errorf("%+v, %v", r.Value, r.Err)
+			}
+		}
+	},
+	"routes": func(ctx context.Context, t *testing.T, p *cloud.Provider, c *apitest.Cloud) {
+		if err := c.EC2.CreateTags([]string{c.EC2.MainRouteTable(c.VPC.ID).ID}, map[string]string{"kubernetes.io/cluster/blue": "owned"}); err != nil {
+			t.Fatal(err)
+		}
+		cluster := cloud.Cluster{ID: "blue", PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")}}
+		for n, interfaces := range [][]*ec2.NetworkInterface{nil, {{}, {DeviceIndex: 1}}} { // the second has two: another call lets it forward
+			i := c.EC2.AddInstance(ec2.Instance{SubnetID: c.Subnets[0].ID, Interfaces: interfaces, Tags: map[string]string{"kubernetes.io/cluster/blue": "owned"}})
+			route := cloud.Route{Destination: netip.MustParsePrefix(fmt.Sprintf("10.244.%d.0/24", n)), Target: "aws:///x/" + i.ID}
+			errs := p.Routes.Apply(ctx, cluster, []cloud.Route{route}, nil)
+			there, err := p.Routes.List(ctx, cluster)
+			if errs = append(errs, err); errors.Join(errs...) != nil || len(there) != 1 {
+				t.Fatalf("%+v, %v", there, errs)
+			}
+			if err := errors.Join(p.Routes.Apply(ctx, cluster, nil, there)...); err != nil {
+				t.Error(err)
 			}
 		}
 	},
