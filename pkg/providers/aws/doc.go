@@ -12,6 +12,7 @@
 //	instances   instances and the addresses of Nodes: pkg/cloud's Instances
 //	routes      pod routes in a route table: Routes
 //	volumes     Volumes
+//	elb         classic load balancers; elb/plan decides about them
 //	vpc         what load balancers need of the network: subnets, security groups, rules in those of Nodes
 //
 // Nothing below imports this package.

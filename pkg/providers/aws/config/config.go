@@ -74,6 +74,10 @@ func (g *Global) HasTopology(instanceType string) bool {
 	return g.topologyInstanceTypes.MatchString(instanceType)
 }
 
+// SharedProbe reports whether load balancers of Services with externalTrafficPolicy Cluster check kube-proxy in place of each
+// port.
+func (g *Global) SharedProbe() bool { return g.HealthProbeMode == probeShared }
+
 // ClusterID is the cluster's ID as the file has it, "" where it has none.
 func (g *Global) ClusterID() string {
 	if g.KubernetesClusterTag != "" {

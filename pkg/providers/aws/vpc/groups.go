@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -24,14 +25,16 @@ const (
 	attempts = 3
 )
 
-// groups are the VPC's security groups as they were read last, by ID, without those that were changed since.
+// groups are the VPC's security groups as they were read last, by ID, with those that were made or changed here since.
 type groups struct {
 	mu   sync.Mutex
-	byID map[string]*types.SecurityGroup // not edited
+	byID map[string]*types.SecurityGroup // what it leads to is not edited
 	read time.Time
+	// written is when groups were made or changed here, since the list was read.
+	written map[string]time.Time
 }
 
-// list reads all groups, which are remembered.
+// listGroups reads all groups, which are remembered.
 func (n *Network) listGroups(ctx context.Context) (map[string]*types.SecurityGroup, error) {
 	p, err := n.place(ctx)
 	if err != nil {
@@ -42,39 +45,57 @@ func (n *Network) listGroups(ctx context.Context) (map[string]*types.SecurityGro
 	if err != nil {
 		return nil, err
 	}
-	byID, shared := make(map[string]*types.SecurityGroup, len(all)), make(map[string]*types.SecurityGroup, len(all))
+	byID := make(map[string]*types.SecurityGroup, len(all))
 	for i := range all {
-		byID[aws.ToString(all[i].GroupId)], shared[aws.ToString(all[i].GroupId)] = &all[i], &all[i]
+		byID[aws.ToString(all[i].GroupId)] = &all[i]
 	}
-	n.groups.mu.Lock()
-	defer n.groups.mu.Unlock()
-	n.groups.byID, n.groups.read = shared, began
+	n.groups.replace(maps.Clone(byID), began)
 	return byID, nil
 }
 
-// forget has a group read anew.
+// replace takes over what was read from began on. What was written meanwhile may not be in it yet.
+func (g *groups) replace(byID map[string]*types.SecurityGroup, began time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	maps.DeleteFunc(g.written, func(_ string, at time.Time) bool { return at.Before(began) })
+	for id := range g.written {
+		byID[id] = g.byID[id]
+	}
+	g.byID, g.read = byID, began
+}
+
+// forget forgets a group that is gone.
 func (g *groups) forget(id string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.byID, id)
+	delete(g.written, id)
+}
+
+// outdate has all groups read anew.
+func (g *groups) outdate() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.read = time.Time{}
 }
 
 // put remembers a group as it is by now.
 func (g *groups) put(one *types.SecurityGroup) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.byID != nil {
-		g.byID[aws.ToString(one.GroupId)] = one
+	if g.byID == nil {
+		g.byID = map[string]*types.SecurityGroup{}
 	}
+	if g.written == nil {
+		g.written = map[string]time.Time{}
+	}
+	g.byID[aws.ToString(one.GroupId)], g.written[aws.ToString(one.GroupId)] = one, time.Now()
 }
 
 // named is a group that was read lately, nil for none.
 func (g *groups) named(name string) *types.SecurityGroup {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if time.Since(g.read) >= groupsAge {
-		return nil
-	}
 	for _, one := range g.byID {
 		if aws.ToString(one.GroupName) == name {
 			return one
@@ -88,6 +109,21 @@ func (g *groups) complete() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return time.Since(g.read) < groupsAge
+}
+
+// namedGroup is the group of a name, nil for none: 100 Services at once need one list, not 100 reads.
+func (n *Network) namedGroup(ctx context.Context, name string) (*types.SecurityGroup, error) {
+	unlock, _, err := n.turns.Lock(ctx, "groups")
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if !n.groups.complete() {
+		if _, err := n.listGroups(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return n.groups.named(name), nil
 }
 
 // readGroup reads the group of a name, nil for none.
@@ -132,7 +168,6 @@ func (n *Network) EnsureGroup(ctx context.Context, ref cloud.LoadBalancerRef, g 
 		if len(add)+len(drop) == 0 {
 			return id, nil
 		}
-		n.groups.forget(id)
 		switch err = n.write(ctx, id, change{add: add, drop: drop}); {
 		case err == nil:
 			now := *found
@@ -142,7 +177,9 @@ func (n *Network) EnsureGroup(ctx context.Context, ref cloud.LoadBalancerRef, g 
 		case cloud.IsNotFound(err) && len(found.IpPermissions) == 0: // it was made just now
 			return "", &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: retryNew, Progress: true, Err: fmt.Errorf("security group %s is new, and EC2 does not know it everywhere yet: %w", id, err)}
 		case cloud.IsNotFound(err), cloud.IsStale(err): // changed by others meanwhile, or the list was too old
+			n.groups.outdate()
 		default:
+			n.groups.outdate() // part of it may have been done
 			return "", err
 		}
 	}
@@ -157,19 +194,8 @@ func (n *Network) findOrCreate(ctx context.Context, g Group) (*types.SecurityGro
 	if err != nil {
 		return nil, err
 	}
-	if found := n.groups.named(g.Name); found != nil {
-		return found, nil
-	}
-	if !n.groups.complete() { // 100 Services at once need one list, not 100 reads
-		all, err := n.listGroups(ctx)
-		if err != nil {
-			return nil, err
-		}
-		for _, found := range all {
-			if aws.ToString(found.GroupName) == g.Name {
-				return found, nil
-			}
-		}
+	if found, err := n.namedGroup(ctx, g.Name); err != nil || found != nil {
+		return found, err
 	}
 	made := tags.New(n.cluster(), n.cfg.KubernetesClusterTag != "", g.Tags)
 	id, err := n.c.CreateSecurityGroup(ctx, p.vpc, g.Name, g.Description, made)
@@ -182,20 +208,17 @@ func (n *Network) findOrCreate(ctx context.Context, g Group) (*types.SecurityGro
 	if err != nil {
 		return nil, err
 	}
-	return &types.SecurityGroup{GroupId: &id, GroupName: &g.Name, Tags: api.Tags(made)}, nil
+	group := &types.SecurityGroup{GroupId: &id, GroupName: &g.Name, Tags: api.Tags(made)}
+	n.groups.put(group) // also where its rules cannot be written now: it is found again
+	return group, nil
 }
 
 // FindGroup returns the ID of the load balancer's own security group of that name, "" where there is none that is provably this
 // cluster's.
 func (n *Network) FindGroup(ctx context.Context, ref cloud.LoadBalancerRef, name string) (id string, err error) {
-	found := n.groups.named(name)
-	if found == nil {
-		if found, err = n.readGroup(ctx, name); err != nil {
-			return "", err
-		}
-	}
-	if found == nil || n.judge(ref, found) != cloud.Ours {
-		return "", nil
+	found, err := n.namedGroup(ctx, name)
+	if err != nil || found == nil || n.judge(ref, found) != cloud.Ours {
+		return "", err
 	}
 	return aws.ToString(found.GroupId), nil
 }
@@ -213,6 +236,8 @@ func (n *Network) DeleteGroup(ctx context.Context, ref cloud.LoadBalancerRef, na
 		return &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: retryInUse, Op: "delete security group " + id,
 			Err: fmt.Errorf("it is still in use: the load balancer's network interfaces stay for some minutes; what else has the group must give it up: %w", err)}
 	}
-	n.groups.forget(id)
-	return cloud.IgnoreNotFound(err)
+	if err = cloud.IgnoreNotFound(err); err == nil {
+		n.groups.forget(id)
+	}
+	return err
 }

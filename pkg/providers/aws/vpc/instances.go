@@ -69,6 +69,11 @@ func (n *Network) Instances(ctx context.Context, members []cloud.LoadBalancerMem
 }
 
 func (n *Network) instancesByID(ctx context.Context, ids []string) (map[string]Instance, error) {
+	unlock, _, err := n.turns.Lock(ctx, "instances")
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	known, fresh := n.instances.get()
 	if !fresh {
 		found := map[string]*Instance{}

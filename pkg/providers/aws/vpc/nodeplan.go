@@ -130,6 +130,9 @@ func (t *tenant) owns(a atom, description string, g groupRules) bool {
 	if t.LoadBalancer != "" && (description == clientRule+"="+t.LoadBalancer || description == healthRule+"="+t.LoadBalancer) {
 		return true
 	}
+	if t.Former != "" && a == fromGroup(t.Former) {
+		return true
+	}
 	if t.Source == "" || a != fromGroup(t.Source) {
 		return false
 	}

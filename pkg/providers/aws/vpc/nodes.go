@@ -28,12 +28,13 @@ func (n *Network) EnsureNodeRules(ctx context.Context, ref cloud.LoadBalancerRef
 }
 
 // DeleteNodeRules takes a load balancer's rules out of the groups of Nodes, as EnsureNodeRules does. Of hint, LoadBalancer and
-// Source count, with SharedSource and LastOfSource.
+// Source count, with SharedSource and LastOfSource, and Former.
 func (n *Network) DeleteNodeRules(ctx context.Context, ref cloud.LoadBalancerRef, hint NodeRules) error {
 	if n.cfg.DisableSGIngress {
 		return nil
 	}
-	return n.nodes.Delete(ctx, nodeFirewall, ref, NodeRules{LoadBalancer: hint.LoadBalancer, Source: hint.Source, SharedSource: hint.SharedSource, LastOfSource: hint.LastOfSource})
+	return n.nodes.Delete(ctx, nodeFirewall, ref, NodeRules{LoadBalancer: hint.LoadBalancer, Source: hint.Source, SharedSource: hint.SharedSource,
+		LastOfSource: hint.LastOfSource, Former: hint.Former})
 }
 
 // sorted is the same in an order, so that it equals what means the same.
@@ -77,7 +78,6 @@ func (n *Network) pass(ctx context.Context, _ string, all []joint.Tenant[NodeRul
 		if c.none() {
 			continue
 		}
-		n.groups.forget(id)
 		if err := n.write(ctx, id, c); err != nil {
 			return nil, stale(id, err)
 		}

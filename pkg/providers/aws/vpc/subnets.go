@@ -58,13 +58,23 @@ func (n *Network) readLayout(ctx context.Context) (*layout, error) {
 	return l, nil
 }
 
+// layoutOf is how the VPC is divided, as it was read at most so long ago, once for all who ask.
+func (n *Network) layoutOf(ctx context.Context, age time.Duration) (*layout, error) {
+	unlock, _, err := n.turns.Lock(ctx, "layout")
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	return n.layout.Get(ctx, age, n.readLayout)
+}
+
 // Subnets are those of a load balancer, at least one. named are IDs (subnet-…) and values of the tag Name, as an annotation
 // has them: each must name one subnet; they are returned IDs first. Without named it is one in each availability zone of those
 // that have the cluster's tag or no cluster's, sorted by zone; where internal is false, of those only that are public. The error
 // is KindInvalid where none can be found, and says what to tag.
 func (n *Network) Subnets(ctx context.Context, internal bool, named []string) (out []Subnet, err error) {
 	for _, age := range []time.Duration{layoutAge, missAge} {
-		l, err := n.layout.Get(ctx, age, n.readLayout)
+		l, err := n.layoutOf(ctx, age)
 		if err != nil {
 			return nil, err
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/inventory"
 	"github.com/isthmus-cloud/isthmus/pkg/joint"
+	"github.com/isthmus-cloud/isthmus/pkg/keylock"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/api"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/config"
 )
@@ -25,6 +26,8 @@ type Network struct {
 	// cluster is the ID in the cluster's tag.
 	cluster func() string
 
+	// turns has one Service read what many want.
+	turns     keylock.Locks[string]
 	here      atomic.Pointer[place]
 	layout    inventory.Value[*layout]
 	instances instances
@@ -139,6 +142,9 @@ type NodeRules struct {
 	// no other load balancer has the group.
 	Source                     string
 	SharedSource, LastOfSource bool
+	// Former is the load balancer's own security group where it has another one in its place by now, or is deleted: nothing is let
+	// in of it any more.
+	Former string
 
 	// Clients are let in to Ports by Protocol ("tcp", "udp") of a network load balancer, and are told of smaller MTUs.
 	Clients  []netip.Prefix

@@ -233,6 +233,7 @@ func TestGroupIsMadeChangedAndDeleted(t *testing.T) {
 		t.Error(err)
 	}
 	w.wantActions("DeleteSecurityGroup")
+	w.restart("")
 	if err := w.DeleteGroup(t.Context(), ref("web"), webGroup.Name); err != nil {
 		t.Error(err)
 	}

@@ -1,0 +1,72 @@
+package plan
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"slices"
+	"strings"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/annotations"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/config"
+)
+
+// Check says what a classic load balancer cannot be, as cloud.Provider.CheckLoadBalancer does.
+func Check(spec *cloud.LoadBalancerSpec, cfg *config.Global) (problems field.ErrorList, warnings []string) {
+	at, s := field.NewPath("spec"), spec.Settings
+	served := false
+	for i := range spec.Ports {
+		p := &spec.Ports[i]
+		served = served || p.NodePort != 0
+		if !supported(p.Protocol) {
+			problems = append(problems, field.NotSupported(at.Child("ports").Index(i).Child("protocol"), p.Protocol, []corev1.Protocol{corev1.ProtocolTCP}))
+		}
+	}
+	if !served {
+		problems = append(problems, field.Required(at.Child("ports"), "a classic load balancer needs a port with a node port"))
+	}
+	if spec.SessionAffinityTimeout > 0 {
+		problems = append(problems, field.Invalid(at.Child("sessionAffinity"), corev1.ServiceAffinityClientIP, "load balancers of AWS have none for TCP; use None"))
+	}
+	if spec.LoadBalancerIP.IsValid() {
+		problems = append(problems, field.Invalid(at.Child("loadBalancerIP"), spec.LoadBalancerIP.String(), "AWS chooses the addresses of a classic load balancer; remove it"))
+	}
+	problems = append(problems, checkSettings(spec)...)
+	if cfg.SharedProbe() && spec.HealthCheck == nil && s.Has(annotations.CheckPort) {
+		warnings = append(warnings, "the annotation "+annotations.CheckPort+" goes before the check that load balancers share")
+	}
+	if len(spec.IPFamilies) > 0 && !slices.Contains(spec.IPFamilies, corev1.IPv4Protocol) {
+		warnings = append(warnings, "a classic load balancer reaches Nodes by IPv4 alone, which the Service does not have in spec.ipFamilies")
+	}
+	for _, name := range []string{annotations.EIPAllocations, annotations.PrivateAddresses} {
+		if s.Has(name) {
+			warnings = append(warnings, "the annotation "+name+" has no effect on a classic load balancer")
+		}
+	}
+	return problems, warnings
+}
+
+func checkSettings(spec *cloud.LoadBalancerSpec) (problems field.ErrorList) {
+	s := spec.Settings
+	refuse := func(name, why string) {
+		problems = append(problems, field.Invalid(cloud.AnnotationPath(name), s.String(name, ""), why))
+	}
+	if s.Has(annotations.TargetGroupAttributes) {
+		refuse(annotations.TargetGroupAttributes, "only network load balancers have target groups; remove it, or set "+annotations.Type+" to nlb")
+	}
+	backend, ends := s.String(annotations.BackendProtocol, ""), false
+	for i := range spec.Ports {
+		ends = ends || annotations.EndsTLS(s).Has(spec.Ports[i].Port, strings.ToLower(spec.Ports[i].Name))
+	}
+	if s.String(annotations.Certificate, "") != "" && ends && backend != "" && outside(backend) == "" {
+		refuse(annotations.BackendProtocol, "with a certificate it is http, https, ssl or tcp")
+	}
+	for name, least := range map[string]int{annotations.CheckInterval: 5, annotations.CheckTimeout: 2, annotations.CheckHealthy: 2, annotations.CheckUnhealthy: 2} {
+		if s.Has(name) && s.Int(name, 0) < least {
+			refuse(name, "of a classic load balancer it is at least "+map[int]string{2: "2", 5: "5"}[least])
+		}
+	}
+	slices.SortStableFunc(problems, func(a, b *field.Error) int { return strings.Compare(a.Field, b.Field) })
+	return problems
+}
