@@ -61,7 +61,7 @@ func (c *Client) CreateListener(ctx context.Context, in *elbv2.CreateListenerInp
 // only is the one object that an answer must have.
 func only[T any](op string, all []T) (*T, error) {
 	if len(all) != 1 {
-		return nil, &cloud.Error{Op: op, Err: errors.New("the answer does not have the one that was made")}
+		return nil, &cloud.Error{Op: op, Err: errors.New("the answer does not have it")}
 	}
 	return &all[0], nil
 }
@@ -73,10 +73,15 @@ func do[Out any](ctx context.Context, c *Client, op, object string, send func(co
 }
 
 // ModifyListener changes a listener; what is nil stays.
-func (c *Client) ModifyListener(ctx context.Context, in *elbv2.ModifyListenerInput) error {
-	return do(ctx, c, "change listener", *in.ListenerArn, func(ctx context.Context, p *place) (*elbv2.ModifyListenerOutput, error) {
+func (c *Client) ModifyListener(ctx context.Context, in *elbv2.ModifyListenerInput) (*types.Listener, error) {
+	const op = "change listener"
+	out, _, err := call(ctx, c, op, *in.ListenerArn, func(ctx context.Context, p *place) (*elbv2.ModifyListenerOutput, error) {
 		return p.elbv2.ModifyListener(ctx, in)
 	})
+	if err != nil {
+		return nil, err
+	}
+	return only(op+" "+*in.ListenerArn, out.Listeners)
 }
 
 // ModifyTargetGroup changes the health check of a target group; what is nil stays.

@@ -84,3 +84,22 @@ func ClusterOf(tags []types.Tag) (string, error) {
 	}
 	return "", fmt.Errorf("its tags name %d clusters (%s)", len(ids), strings.Join(ids, ", "))
 }
+
+// ClusterIn is the cluster that an object's tags, by their keys, name: this one where they name it, else any other, "" where they
+// name none.
+func ClusterIn(tags map[string]string, cluster string) string {
+	other := ""
+	for key, value := range tags {
+		id, ok := strings.CutPrefix(key, prefix)
+		if key == legacy {
+			id, ok = value, true
+		}
+		switch {
+		case ok && id == cluster:
+			return cluster
+		case ok && id > other:
+			other = id
+		}
+	}
+	return other
+}

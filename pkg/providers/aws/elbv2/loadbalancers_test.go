@@ -1,0 +1,368 @@
+package elbv2_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/annotations"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/api/apitest"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/elbv2/plan"
+	awssim "github.com/isthmus-cloud/isthmus/test/cloudsim/aws"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/aws/ec2"
+	sim "github.com/isthmus-cloud/isthmus/test/cloudsim/aws/elbv2"
+)
+
+// must is what there is of a Service with two ports and Nodes.
+func (w *world) must(spec *cloud.LoadBalancerSpec) {
+	w.t.Helper()
+	state := w.state()
+	for _, want := range []string{
+		"lb " + w.name(spec), "listener TCP 80 → 30080", "listener TCP 443 → 30443",
+		"rule of nodes tcp 30080-30080 0.0.0.0/0 kubernetes.io/rule/nlb/client=" + w.name(spec),
+		"rule of nodes tcp 30443-30443 0.0.0.0/0 kubernetes.io/rule/nlb/client=" + w.name(spec), "rule of nodes icmp 3-4 0.0.0.0/0 kubernetes.io/rule/nlb/mtu",
+	} {
+		if !strings.Contains(state, want) {
+			w.t.Errorf("no %s:\n%s", want, state)
+		}
+	}
+}
+
+func TestLife(t *testing.T) {
+	w := start(t, "", awssim.Options{})
+	empty := w.state()
+	spec := w.service("web")
+	for _, step := range []struct {
+		name  string
+		do    func()
+		calls string
+	}{
+		{"create", func() { w.ensure(spec) }, "AuthorizeSecurityGroupIngress 1, CreateListener 2, CreateLoadBalancer 1, CreateTargetGroup 2, " +
+			"DescribeAvailabilityZones 1, DescribeInstances 1, DescribeLoadBalancers 1, DescribeRouteTables 1, DescribeSecurityGroups 1, DescribeSubnets 1, DescribeTargetGroups 1, RegisterTargets 2"},
+		{"nothing new", func() { w.ensure(spec); w.must(spec) }, ""},
+		{"nothing new after a restart", func() { w.restart(); w.ensure(spec); w.must(spec) }, "DescribeAvailabilityZones 1, DescribeInstances 1, DescribeListeners 1, DescribeLoadBalancerAttributes 1, " +
+			"DescribeLoadBalancers 1, DescribeRouteTables 1, DescribeSecurityGroups 1, DescribeSubnets 1, DescribeTags 1, DescribeTargetGroups 1, DescribeTargetHealth 2"},
+		{"delete", func() { w.delete(spec) }, "DeleteLoadBalancer 1, DeleteTargetGroup 2, DescribeSecurityGroups 2, RevokeSecurityGroupIngress 1"},
+	} {
+		step.do()
+		if got := w.counts("Describe"); got != step.calls {
+			t.Errorf("%s: %s, want %s", step.name, got, step.calls)
+		}
+	}
+	if got := w.state(); got != empty {
+		t.Errorf("left over:\n%s", got)
+	}
+	w.restart()
+	w.delete(spec) // also when there is nothing
+}
+
+func TestTakeoverChangesNothing(t *testing.T) {
+	w := start(t, "NLBSecurityGroupMode = Managed\n", awssim.Options{})
+	spec := w.service("web")
+	spec.HealthCheck = &cloud.HealthCheck{Port: 31000, Path: "/healthz"}
+	spec.Settings[annotations.CrossZone], spec.Settings[annotations.TargetGroupAttributes] = "true", "proxy_protocol_v2.enabled=true"
+	w.ensure(spec)
+	balancers, _ := w.elb.LoadBalancers(nil, nil)
+	b := balancers[0]
+	if b.Tags[clusterTag] != "owned" || b.Tags["kubernetes.io/service-name"] != "default/web" || len(b.Mappings) != 3 || len(b.SecurityGroups) != 1 || b.Scheme != "internet-facing" {
+		t.Errorf("%+v", b)
+	}
+	groups, _ := w.elb.TargetGroups(nil, nil, "")
+	for _, g := range groups {
+		if g.Check.Protocol != "HTTP" || g.Check.Port != "31000" || g.Check.Path != "/healthz" || g.Check.Interval != 10 || g.Attributes["proxy_protocol_v2.enabled"] != "true" || g.Tags[clusterTag] != "owned" {
+			t.Errorf("%+v", g)
+		}
+	}
+	if !strings.Contains(w.state(), "rule of "+plan.GroupName(spec.LoadBalancerRef)+" tcp 443-443 0.0.0.0/0") {
+		t.Errorf("%s", w.state())
+	}
+	w.restart()
+	w.ensure(spec)
+	if got := w.counts(); got != "" {
+		t.Errorf("it changes: %s", got)
+	}
+}
+
+func TestANodeJoins(t *testing.T) {
+	w := start(t, "", awssim.Options{})
+	var specs []*cloud.LoadBalancerSpec
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		specs = append(specs, w.service(name))
+		w.ensure(specs[len(specs)-1])
+	}
+	gone := w.nodes[0]
+	w.nodes = w.nodes[1:]
+	joined := w.addNode()
+	w.Requests()
+	var all sync.WaitGroup
+	for _, spec := range specs {
+		spec.Members, spec.Candidates = w.nodes, w.nodes
+		all.Go(func() { w.again(func() error { return w.UpdateMembers(t.Context(), spec) }) })
+	}
+	all.Wait()
+	requests := w.Requests()
+	first := map[string]int{}
+	for i, r := range requests {
+		if _, ok := first[r.Action]; !ok {
+			first[r.Action] = i
+		}
+	}
+	count := func(action string) (n int) {
+		for _, r := range requests {
+			if r.Action == action {
+				n++
+			}
+		}
+		return n
+	}
+	if count("RegisterTargets") != 10 || count("DeregisterTargets") != 10 || first["RegisterTargets"] > first["DeregisterTargets"] {
+		t.Errorf("%d, %d", count("RegisterTargets"), count("DeregisterTargets"))
+	}
+	for _, action := range []string{"DescribeTargetHealth", "DescribeListeners", "DescribeLoadBalancers", "DescribeTags", "AuthorizeSecurityGroupIngress"} {
+		if count(action) > 0 {
+			t.Errorf("%d times %s", count(action), action)
+		}
+	}
+	if n := count("DescribeInstances"); n > 5 {
+		t.Errorf("%d times DescribeInstances", n)
+	}
+	state := w.state()
+	if !strings.Contains(state, joined) || strings.Contains(state, gone.Node.ProviderID[len("aws:///eu-central-1a/"):]) {
+		t.Errorf("%s", state)
+	}
+}
+
+func TestMembersWithoutAnythingRemembered(t *testing.T) {
+	w := start(t, "", awssim.Options{})
+	spec := w.service("web")
+	if err := w.UpdateMembers(t.Context(), spec); !cloud.IsNotFound(err) {
+		t.Errorf("there is none: %v", err)
+	}
+	w.ensure(spec)
+	w.restart()
+	joined := w.addNode()
+	spec.Members, spec.Candidates, spec.Frozen = w.nodes, w.nodes, true
+	spec.Ports = spec.Ports[:1]
+	spec.Settings[annotations.CheckProtocol] = "wrong"
+	w.again(func() error { return w.UpdateMembers(t.Context(), spec) })
+	if n := strings.Count(w.state(), joined); n != 2 {
+		t.Errorf("the new Node is in %d target groups, want 2: what is there stays", n)
+	}
+	spec.Members, spec.Candidates = nil, w.nodes[1:]
+	w.again(func() error { return w.UpdateMembers(t.Context(), spec) })
+	if n := strings.Count(w.state(), joined); n != 2 || w.counts() == "" {
+		t.Errorf("%s", w.state())
+	}
+	spec.Candidates = nil
+	w.counts()
+	w.again(func() error { return w.UpdateMembers(t.Context(), spec) })
+	if got := w.counts(); got != "" {
+		t.Errorf("all members are taken away: %s", got)
+	}
+}
+
+func TestPortsChange(t *testing.T) {
+	w := start(t, "", awssim.Options{})
+	spec := w.service("web")
+	w.ensure(spec)
+	spec.Ports[0].NodePort = 30081
+	spec.Ports[1].Port = 8443
+	w.Requests()
+	w.ensure(spec)
+	var order []string
+	for _, r := range w.Requests() {
+		if !strings.HasPrefix(r.Action, "Describe") && r.Service == "elbv2" {
+			order = append(order, r.Action)
+		}
+	}
+	want := []string{"CreateTargetGroup", "RegisterTargets", "ModifyListener", "CreateListener", "DeleteListener", "DeleteTargetGroup"}
+	if !slices.Equal(order, want) {
+		t.Errorf("%q, want %q", order, want)
+	}
+	state := w.state()
+	for _, want := range []string{"listener TCP 80 → 30081", "listener TCP 8443 → 30443", "tcp 30081-30081"} {
+		if !strings.Contains(state, want) {
+			t.Errorf("no %s:\n%s", want, state)
+		}
+	}
+	if strings.Contains(state, "30080") || strings.Contains(state, "TCP 443") {
+		t.Errorf("left over:\n%s", state)
+	}
+}
+
+func TestTheHostNameIsToldEarlyAndNobodyWaits(t *testing.T) {
+	w := start(t, "", awssim.Options{ELBv2: sim.Options{Provisioning: 300 * time.Millisecond}})
+	told := make(chan cloud.LoadBalancerRef, 100)
+	w.Attach(t.Context(), func(ref cloud.LoadBalancerRef) { told <- ref })
+	spec := w.service("web")
+	status, err := w.Ensure(t.Context(), spec)
+	if cloud.KindOf(err) != cloud.KindRetryAfter || status == nil || len(status.Ingress) != 1 {
+		t.Fatalf("%+v, %v", status, err)
+	}
+	w.must(spec) // all is made before it is active
+	select {
+	case ref := <-told:
+		if ref.Name != "web" {
+			t.Errorf("%+v", ref)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("nobody is told of the end")
+	}
+	w.counts()
+	if _, err := w.Ensure(t.Context(), spec); err != nil {
+		t.Error(err)
+	}
+	if got := w.counts("Describe"); got != "" {
+		t.Errorf("%s", got)
+	}
+}
+
+func TestWhatIsInUseIsDeletedLater(t *testing.T) {
+	w := start(t, "NLBSecurityGroupMode = Managed\n", awssim.Options{ELBv2: sim.Options{Release: 200 * time.Millisecond}})
+	empty := w.state()
+	spec := w.service("web")
+	w.ensure(spec)
+	if err := w.Delete(t.Context(), spec); cloud.KindOf(err) != cloud.KindRetryAfter || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("%s: %v", cloud.KindOf(err), err)
+	}
+	w.restart() // also by another process
+	w.delete(spec)
+	if got := w.state(); got != empty {
+		t.Errorf("left over:\n%s", got)
+	}
+}
+
+func TestWhatOthersHaveChangedIsPutRight(t *testing.T) {
+	w := start(t, "", awssim.Options{})
+	spec := w.service("web")
+	w.ensure(spec)
+	balancers, _ := w.elb.LoadBalancers(nil, nil)
+	listeners, _ := w.elb.Listeners(nil, balancers[0].ARN)
+	if err := w.elb.DeleteListener(listeners[0].ARN); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.elb.SetAttributes(balancers[0].ARN, map[string]string{"load_balancing.cross_zone.enabled": "true"}); err != nil {
+		t.Fatal(err)
+	}
+	w.ensure(spec)
+	if got := w.counts(); strings.Contains(got, "Modify") {
+		t.Errorf("it is read without being asked to: %s", got)
+	}
+	w.Age(2 * time.Minute)
+	spec.Verify = true
+	status := w.ensure(spec)
+	w.must(spec)
+	if len(status.Repaired) != 2 || !strings.Contains(strings.Join(status.Repaired, "; "), "listener of port") {
+		t.Errorf("%q", status.Repaired)
+	}
+}
+
+func TestSomebodyElsesIsLeftAlone(t *testing.T) {
+	w := start(t, "", awssim.Options{})
+	spec := w.service("web")
+	theirs, err := w.elb.CreateLoadBalancer(sim.LoadBalancer{Name: w.name(spec), Type: "network", Tags: map[string]string{"kubernetes.io/cluster/other": "owned"},
+		Mappings: []sim.Mapping{{SubnetID: w.Subnets[0].ID}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := w.state()
+	if _, err := w.Ensure(t.Context(), spec); cloud.KindOf(err) != cloud.KindConflict {
+		t.Errorf("%v", err)
+	}
+	w.delete(spec)
+	if w.state() != before || theirs == nil || w.counts() != "" {
+		t.Errorf("%s", w.state())
+	}
+}
+
+func TestOneThatHasNoMarkIsMarked(t *testing.T) {
+	w := start(t, "", awssim.Options{})
+	spec := w.service("web")
+	status := w.ensure(spec)
+	balancers, _ := w.elb.LoadBalancers(nil, nil)
+	groups, _ := w.elb.TargetGroups(nil, nil, "")
+	for _, arn := range []string{balancers[0].ARN, groups[0].ARN} {
+		if err := w.elb.SetTags(arn, nil, []string{clusterTag, "kubernetes.io/service-name"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.restart()
+	if _, err := w.Ensure(t.Context(), spec); cloud.KindOf(err) != cloud.KindConflict {
+		t.Errorf("a name alone is taken for a proof: %v", err)
+	}
+	spec.CurrentIngress = status.Ingress
+	w.ensure(spec)
+	if got := w.counts(); got != "AddTags 1" {
+		t.Errorf("%s", got)
+	}
+}
+
+func TestSecurityGroups(t *testing.T) {
+	w := start(t, "NLBSecurityGroupMode = Managed\n", awssim.Options{})
+	spec := w.service("web")
+	w.ensure(spec)
+	theirs := w.EC2.AddSecurityGroup(ec2.SecurityGroup{VPCID: w.VPC.ID, Name: "theirs", Description: "d"}).ID
+	spec.Settings[annotations.SecurityGroups] = theirs
+	w.ensure(spec)
+	if got := w.counts(); !strings.Contains(got, "SetSecurityGroups 1") || !strings.Contains(got, "DeleteSecurityGroup 1") || strings.Contains(w.state(), "k8s-default-web") && strings.Contains(w.state(), "security group k8s") {
+		t.Errorf("%s:\n%s", got, w.state())
+	}
+	w.delete(spec)
+	if _, err := w.EC2.SecurityGroups([]string{theirs}); err != nil {
+		t.Errorf("theirs is gone: %v", err)
+	}
+}
+
+func TestOneMadeWithoutSecurityGroupsGetsNone(t *testing.T) {
+	w := start(t, "", awssim.Options{})
+	spec := w.service("web")
+	w.ensure(spec)
+	w.conf = "NLBSecurityGroupMode = Managed\n"
+	w.restart()
+	if status := w.ensure(spec); len(status.Warnings) != 1 || w.counts() != "" {
+		t.Errorf("%q", status.Warnings)
+	}
+}
+
+func TestAnInstanceThatIsRefusedKeepsNobodyOut(t *testing.T) {
+	w := start(t, "", awssim.Options{})
+	stopped := w.addNode()
+	w.EC2.Stop(stopped)
+	spec := w.service("web")
+	_, err := w.Ensure(t.Context(), spec)
+	if cloud.KindOf(err) != cloud.KindRetryAfter || !strings.Contains(err.Error(), stopped) {
+		t.Errorf("%v", err)
+	}
+	if got := w.state(); strings.Contains(got, stopped) || strings.Contains(got, "[]") {
+		t.Errorf("%s", got)
+	}
+	late := w.addNode() // stops after it was listed
+	spec.Members = w.nodes
+	refused := "InvalidTarget"
+	remove := w.AddFault(apitest.Fault{Action: "RegisterTargets", Times: 1, Status: http.StatusBadRequest, Code: refused,
+		Message: "The following targets are not in a running state and cannot be registered: '" + late + "'"})
+	defer remove()
+	if _, err := w.Ensure(t.Context(), spec); cloud.KindOf(err) != cloud.KindRetryAfter {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestAddresses(t *testing.T) {
+	w := start(t, "", awssim.Options{})
+	spec := w.service("web")
+	one := w.EC2.AddAddress(ec2.Address{PublicIP: "203.0.113.80"}).ID
+	spec.Settings[annotations.EIPAllocations], spec.Settings[annotations.Subnets] = one, w.Subnets[0].ID+","+w.Subnets[1].ID
+	if _, err := w.Ensure(t.Context(), spec); cloud.KindOf(err) != cloud.KindInvalid || w.counts() != "" {
+		t.Errorf("%v", err)
+	}
+	spec.Settings[annotations.Subnets] = w.Subnets[0].ID
+	w.ensure(spec)
+	balancers, _ := w.elb.LoadBalancers(nil, nil)
+	if m := balancers[0].Mappings; len(m) != 1 || m[0].PublicIP() != "203.0.113.80" {
+		t.Errorf("%+v", m)
+	}
+}

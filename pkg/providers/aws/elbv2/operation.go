@@ -1,0 +1,265 @@
+package elbv2
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/elbv2/plan"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/vpc"
+)
+
+// memory is what there is for a Service, as far as is known.
+type memory struct {
+	// balancer is nil where there is none; left are target groups that are left over then.
+	balancer *plan.Balancer
+	left     []*plan.TargetGroup
+	// foreign says that there is a load balancer of the name that is somebody else's.
+	foreign bool
+	read    time.Time
+	// wish is that with which Ensure has ended, rules are those of Nodes that have been made. Nil is none.
+	wish  *plan.Wish
+	rules *vpc.NodeRules
+	// repaired was put right, which has not been told yet.
+	repaired []string
+}
+
+func (m *memory) clone() *memory {
+	out := *m
+	if m.balancer != nil {
+		out.balancer = m.balancer.Clone()
+	}
+	out.left = make([]*plan.TargetGroup, 0, len(m.left))
+	for _, g := range m.left {
+		out.left = append(out.left, g.Clone())
+	}
+	return &out
+}
+
+// operation is one call for one Service.
+type operation struct {
+	*LoadBalancers
+	spec *cloud.LoadBalancerSpec
+	wish *plan.Wish
+	m    *memory
+
+	// found are the instances behind the load balancer, members their IDs.
+	found   map[string]vpc.Instance
+	members []string
+	changes []plan.Change
+	// wanted are the security groups that the load balancer shall have; nil leaves them as they are.
+	wanted []string
+	// later is why the operation has to be made again, once all else is done; the first reason counts.
+	later    error
+	warnings []string
+	repaired []string
+}
+
+type step = func(context.Context) error
+
+// run makes the steps one after the other, and remembers what there is then.
+func (o *operation) run(ctx context.Context, steps ...step) error {
+	for _, s := range steps {
+		if err := s(ctx); err != nil {
+			o.remember(err)
+			return &cloud.Error{Kind: cloud.KindOf(err), RetryAfter: cloud.RetryAfter(err), Progress: cloud.HasProgress(err),
+				Op: "network load balancer " + o.wish.Name, Err: err}
+		}
+	}
+	o.remember(nil)
+	return nil
+}
+
+// remember keeps what is known, unless a request may have changed something that nobody has seen.
+func (o *operation) remember(err error) {
+	switch cloud.KindOf(err) {
+	case cloud.KindUnknown, cloud.KindUnavailable, cloud.KindStale, cloud.KindNotFound:
+		if err != nil {
+			o.memories.Forget(o.spec.UID)
+			o.store.forget()
+			return
+		}
+	}
+	if o.m == nil || o.m.balancer == nil {
+		o.memories.Forget(o.spec.UID)
+		return
+	}
+	o.m.repaired = o.repaired
+	if err == nil {
+		o.m.repaired = nil
+	}
+	o.memories.Put(o.spec.UID, o.m.clone(), o.now(), o.now().Add(memoryAge))
+}
+
+func (o *operation) observe(ctx context.Context) error {
+	attributes := slices.ContainsFunc(o.wish.Listeners, func(l plan.Listener) bool { return l.Wanted.Attributes != nil })
+	m, err := o.LoadBalancers.observe(ctx, o.spec, attributes)
+	if err != nil {
+		return err
+	}
+	o.m, o.repaired = m, m.repaired
+	return nil
+}
+
+// ours refuses a load balancer that has the name but is somebody else's, and marks one that has no mark.
+func (o *operation) ours(ctx context.Context) error {
+	b := o.m.balancer
+	if b == nil && o.m.foreign {
+		return cloud.Errorf(cloud.KindConflict,
+			"it is somebody else's by its tags; delete it, or give it the tags kubernetes.io/cluster/%s = owned and kubernetes.io/service-name = %s/%s",
+			o.spec.Cluster.ID, o.spec.Namespace, o.spec.Name)
+	}
+	if b == nil {
+		return nil
+	}
+	var bare []string
+	if judge(b.Tags, o.spec.LoadBalancerRef, true, "") != cloud.Ours {
+		bare = append(bare, b.ARN)
+	}
+	for _, g := range b.Groups {
+		if judgeGroup(g, o.spec.LoadBalancerRef, false) != cloud.Ours {
+			bare = append(bare, g.ARN)
+		}
+	}
+	if len(bare) == 0 {
+		return nil
+	}
+	if err := o.c.AddBalancerTags(ctx, bare, o.wish.Tags); err != nil {
+		return err
+	}
+	b.Tags = merged(b.Tags, o.wish.Tags)
+	o.put()
+	for _, g := range b.Groups {
+		if slices.Contains(bare, g.ARN) {
+			g.Tags = merged(g.Tags, o.wish.Tags)
+			o.enter(g)
+		}
+	}
+	return nil
+}
+
+func (o *operation) exists(context.Context) error {
+	if o.m.balancer == nil {
+		return cloud.Errorf(cloud.KindNotFound, "there is none")
+	}
+	return nil
+}
+
+// instances are those of the members that the load balancer can reach.
+func (o *operation) instances(ctx context.Context) error {
+	nodes, stay := o.spec.Members, o.spec.Frozen && len(o.spec.Members) == 0
+	if stay {
+		nodes = o.spec.Candidates
+	}
+	var err error
+	if o.found, err = o.network.Instances(ctx, nodes); err != nil {
+		return err
+	}
+	for id, i := range o.found {
+		if i.VPC == o.m.balancer.VPC {
+			o.members = append(o.members, id)
+		}
+	}
+	slices.Sort(o.members)
+	return nil
+}
+
+func (o *operation) plan(context.Context) error {
+	o.changes = plan.Diff(o.m.balancer, o.wish, o.members)
+	if o.spec.Verify && o.m.wish != nil && reflect.DeepEqual(o.m.wish, o.wish) {
+		for _, c := range o.changes {
+			if c.Op != plan.Register && c.Op != plan.Deregister {
+				o.repaired = append(o.repaired, c.String())
+			}
+		}
+	}
+	return nil
+}
+
+// planMembers brings the members into all target groups. Of a Service that selects none by mistake those go that are no Nodes any
+// more, but never all.
+func (o *operation) planMembers(context.Context) error {
+	members := o.members
+	if o.spec.Frozen && len(o.spec.Members) == 0 {
+		members = slices.DeleteFunc(slices.Clone(members), func(id string) bool { return !o.has(id) })
+		if len(members) == 0 {
+			return nil
+		}
+	}
+	o.changes = plan.Members(o.m.balancer, members)
+	return nil
+}
+
+// has reports whether an instance is a target.
+func (o *operation) has(id string) bool {
+	return slices.ContainsFunc(o.m.balancer.Groups, func(g *plan.TargetGroup) bool {
+		return slices.ContainsFunc(g.Targets, func(t plan.Target) bool { return t.ID == id })
+	})
+}
+
+// letIn opens the security groups of Nodes, with those of other Services.
+func (o *operation) letIn(ctx context.Context) error {
+	b := o.m.balancer
+	subnets, err := o.network.Subnets(ctx, o.wish.Internal, b.Subnets)
+	if err != nil {
+		return err
+	}
+	want := vpc.NodeRules{LoadBalancer: o.wish.Name, Instances: o.members, Clients: o.wish.Clients, HealthPorts: o.wish.HealthPorts()}
+	want.Ports, want.Protocol = o.wish.NodePorts()
+	for _, s := range subnets {
+		want.Subnets = append(want.Subnets, ipv4(s.CIDRs)...)
+	}
+	slices.SortFunc(want.Subnets, func(x, y netip.Prefix) int { return strings.Compare(x.String(), y.String()) })
+	if o.m.rules != nil && reflect.DeepEqual(*o.m.rules, want) {
+		return nil
+	}
+	if err := o.network.EnsureNodeRules(ctx, o.spec.LoadBalancerRef, want); err != nil {
+		return err
+	}
+	o.m.rules = &want
+	return nil
+}
+
+func ipv4(all []netip.Prefix) []netip.Prefix {
+	return slices.DeleteFunc(slices.Clone(all), func(p netip.Prefix) bool { return !p.Addr().Is4() })
+}
+
+// waitActive waits for a new load balancer, without a worker.
+func (o *operation) waitActive(ctx context.Context) error {
+	b := o.m.balancer
+	if b.State == provisioning {
+		state, err := o.waiter.Wait(ctx, o.spec.LoadBalancerRef, b.ARN, 0)
+		if err != nil {
+			return err
+		}
+		if b.State = state; state == "" {
+			return cloud.Errorf(cloud.KindStale, "it is gone")
+		}
+		o.put()
+	}
+	if b.State == failed {
+		return cloud.Errorf(cloud.KindFailed, "AWS could not make it; delete the Service, or see what AWS says of %s", b.ARN)
+	}
+	return nil
+}
+
+// settle ends an operation after which nothing is left to do.
+func (o *operation) settle(context.Context) error {
+	if o.later != nil {
+		return o.later
+	}
+	o.m.wish = o.wish
+	return nil
+}
+
+// comeBack notes that something has to be done later.
+func (o *operation) comeBack(format string, args ...any) {
+	if o.later == nil {
+		o.later = &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: again, Err: fmt.Errorf(format, args...)}
+	}
+}

@@ -1,0 +1,64 @@
+package elbv2
+
+import (
+	"context"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/elbv2/plan"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/vpc"
+)
+
+// deleteBalancer deletes the load balancer with its listeners.
+func (o *operation) deleteBalancer(ctx context.Context) error {
+	b := o.m.balancer
+	if b == nil {
+		return nil
+	}
+	if err := o.c.DeleteBalancer(ctx, b.ARN); err != nil {
+		return err
+	}
+	o.m.left, o.m.balancer = b.Groups, nil
+	balancer := b.ARN
+	o.store.change(func(all objects) {
+		delete(all.balancers, balancer)
+		for arn, g := range all.groups { // its target groups are nobody's now
+			if len(g.Balancers) == 1 && g.Balancers[0] == balancer {
+				next := g.Clone()
+				next.Balancers = nil
+				all.groups[arn] = next
+			}
+		}
+	})
+	return nil
+}
+
+// deleteGroups deletes the target groups of the Service, also those that are left over of a load balancer that is gone.
+func (o *operation) deleteGroups(ctx context.Context) error {
+	for _, g := range o.m.left {
+		if err := o.deleteGroup(ctx, g); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shutOut takes the load balancer's rules out of the security groups of Nodes.
+func (o *operation) shutOut(ctx context.Context) error {
+	return o.postpone(o.network.DeleteNodeRules(ctx, o.spec.LoadBalancerRef, vpc.NodeRules{LoadBalancer: o.wish.Name}))
+}
+
+// deleteSecurityGroup deletes the load balancer's own security group, whatever the configuration says by now.
+func (o *operation) deleteSecurityGroup(ctx context.Context) error {
+	return o.postpone(o.network.DeleteGroup(ctx, o.spec.LoadBalancerRef, plan.GroupName(o.spec.LoadBalancerRef)))
+}
+
+// postpone keeps what has to be done later from holding up what can be done now.
+func (o *operation) postpone(err error) error {
+	if cloud.KindOf(err) != cloud.KindRetryAfter {
+		return err
+	}
+	if o.later == nil {
+		o.later = err
+	}
+	return nil
+}
