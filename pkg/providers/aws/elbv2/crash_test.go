@@ -114,8 +114,7 @@ func TestLostAnswers(t *testing.T) {
 	for _, action := range []string{"CreateLoadBalancer", "CreateTargetGroup", "RegisterTargets", "CreateListener", "CreateSecurityGroup", "AuthorizeSecurityGroupIngress"} {
 		w := start(t, managed, awssim.Options{})
 		empty := w.state()
-		body := ""
-		remove := w.AddFault(cloudsim.Fault{Action: action, Times: 1, Body: &body})
+		remove := w.AddFault(cloudsim.Fault{Action: action, Times: 1, Lost: true})
 		spec := w.service("web")
 		if _, err := w.Ensure(t.Context(), spec); err == nil {
 			t.Errorf("%s: no error", action)
