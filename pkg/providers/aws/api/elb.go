@@ -89,76 +89,92 @@ func (c *Client) CreateClassicBalancer(ctx context.Context, in *elb.CreateLoadBa
 
 // DeleteClassicBalancer deletes a classic load balancer. One that is not there is gone.
 func (c *Client) DeleteClassicBalancer(ctx context.Context, name string) error {
-	return changeClassic(ctx, c, "delete classic load balancer", name, (*elb.Client).DeleteLoadBalancer, &elb.DeleteLoadBalancerInput{LoadBalancerName: &name})
+	return changeClassic(ctx, c, subject{"delete classic load balancer", name}, (*elb.Client).DeleteLoadBalancer,
+		&elb.DeleteLoadBalancerInput{LoadBalancerName: &name})
 }
 
+// subject is what is done to which load balancer.
+type subject struct{ op, name string }
+
 // changeClassic makes a call that changes a classic load balancer.
-func changeClassic[In, Out any](ctx context.Context, c *Client, op, name string, send func(*elb.Client, context.Context, *In, ...func(*elb.Options)) (*Out, error), in *In) error {
-	_, _, err := call(ctx, c, op, name, func(ctx context.Context, p *place) (*Out, error) { return send(p.elb, ctx, in) })
+func changeClassic[In, Out any](ctx context.Context, c *Client, s subject,
+	send func(*elb.Client, context.Context, *In, ...func(*elb.Options)) (*Out, error), in *In,
+) error {
+	_, _, err := call(ctx, c, s.op, s.name, func(ctx context.Context, p *place) (*Out, error) { return send(p.elb, ctx, in) })
 	return err
 }
 
 // AddClassicListeners adds listeners. It is KindStale where a port has another one.
 func (c *Client) AddClassicListeners(ctx context.Context, name string, listeners []types.Listener) error {
-	return changeClassic(ctx, c, "add listeners to", name, (*elb.Client).CreateLoadBalancerListeners, &elb.CreateLoadBalancerListenersInput{LoadBalancerName: &name, Listeners: listeners})
+	return changeClassic(ctx, c, subject{"add listeners to", name}, (*elb.Client).CreateLoadBalancerListeners,
+		&elb.CreateLoadBalancerListenersInput{LoadBalancerName: &name, Listeners: listeners})
 }
 
 // RemoveClassicListeners removes the listeners of ports.
 func (c *Client) RemoveClassicListeners(ctx context.Context, name string, ports []int32) error {
-	return changeClassic(ctx, c, "remove listeners from", name, (*elb.Client).DeleteLoadBalancerListeners, &elb.DeleteLoadBalancerListenersInput{LoadBalancerName: &name, LoadBalancerPorts: ports})
+	return changeClassic(ctx, c, subject{"remove listeners from", name}, (*elb.Client).DeleteLoadBalancerListeners,
+		&elb.DeleteLoadBalancerListenersInput{LoadBalancerName: &name, LoadBalancerPorts: ports})
 }
 
 // AttachClassic adds subnets.
 func (c *Client) AttachClassic(ctx context.Context, name string, subnets []string) error {
-	return changeClassic(ctx, c, "add subnets to", name, (*elb.Client).AttachLoadBalancerToSubnets, &elb.AttachLoadBalancerToSubnetsInput{LoadBalancerName: &name, Subnets: subnets})
+	return changeClassic(ctx, c, subject{"add subnets to", name}, (*elb.Client).AttachLoadBalancerToSubnets,
+		&elb.AttachLoadBalancerToSubnetsInput{LoadBalancerName: &name, Subnets: subnets})
 }
 
 // DetachClassic removes subnets.
 func (c *Client) DetachClassic(ctx context.Context, name string, subnets []string) error {
-	return changeClassic(ctx, c, "remove subnets from", name, (*elb.Client).DetachLoadBalancerFromSubnets, &elb.DetachLoadBalancerFromSubnetsInput{LoadBalancerName: &name, Subnets: subnets})
+	return changeClassic(ctx, c, subject{"remove subnets from", name}, (*elb.Client).DetachLoadBalancerFromSubnets,
+		&elb.DetachLoadBalancerFromSubnetsInput{LoadBalancerName: &name, Subnets: subnets})
 }
 
 // SetClassicGroups replaces the security groups.
 func (c *Client) SetClassicGroups(ctx context.Context, name string, groups []string) error {
-	return changeClassic(ctx, c, "set security groups of", name, (*elb.Client).ApplySecurityGroupsToLoadBalancer, &elb.ApplySecurityGroupsToLoadBalancerInput{LoadBalancerName: &name, SecurityGroups: groups})
+	return changeClassic(ctx, c, subject{"set security groups of", name}, (*elb.Client).ApplySecurityGroupsToLoadBalancer,
+		&elb.ApplySecurityGroupsToLoadBalancerInput{LoadBalancerName: &name, SecurityGroups: groups})
 }
 
 // SetClassicCheck says how instances are checked.
 func (c *Client) SetClassicCheck(ctx context.Context, name string, check *types.HealthCheck) error {
-	return changeClassic(ctx, c, "set health check of", name, (*elb.Client).ConfigureHealthCheck, &elb.ConfigureHealthCheckInput{LoadBalancerName: &name, HealthCheck: check})
+	return changeClassic(ctx, c, subject{"set health check of", name}, (*elb.Client).ConfigureHealthCheck,
+		&elb.ConfigureHealthCheckInput{LoadBalancerName: &name, HealthCheck: check})
 }
 
 // SetClassicAttributes changes attributes; what is nil stays.
 func (c *Client) SetClassicAttributes(ctx context.Context, name string, a *types.LoadBalancerAttributes) error {
-	return changeClassic(ctx, c, "set attributes of", name, (*elb.Client).ModifyLoadBalancerAttributes, &elb.ModifyLoadBalancerAttributesInput{LoadBalancerName: &name, LoadBalancerAttributes: a})
+	return changeClassic(ctx, c, subject{"set attributes of", name}, (*elb.Client).ModifyLoadBalancerAttributes,
+		&elb.ModifyLoadBalancerAttributesInput{LoadBalancerName: &name, LoadBalancerAttributes: a})
 }
 
 // AddClassicPolicy adds a policy with one attribute. It is KindStale where there is one of that name.
 func (c *Client) AddClassicPolicy(ctx context.Context, name, policy, kind string, attribute [2]string) error {
-	return changeClassic(ctx, c, "add policy "+policy+" to", name, (*elb.Client).CreateLoadBalancerPolicy, &elb.CreateLoadBalancerPolicyInput{LoadBalancerName: &name, PolicyName: &policy,
-		PolicyTypeName: &kind, PolicyAttributes: []types.PolicyAttribute{{AttributeName: &attribute[0], AttributeValue: &attribute[1]}}})
+	return changeClassic(ctx, c, subject{"add policy " + policy + " to", name}, (*elb.Client).CreateLoadBalancerPolicy,
+		&elb.CreateLoadBalancerPolicyInput{LoadBalancerName: &name, PolicyName: &policy,
+			PolicyTypeName: &kind, PolicyAttributes: []types.PolicyAttribute{{AttributeName: &attribute[0], AttributeValue: &attribute[1]}}})
 }
 
 // SetClassicBackend sets the policies for a port of instances; none is an empty list.
 func (c *Client) SetClassicBackend(ctx context.Context, name string, port int32, policies []string) error {
-	return changeClassic(ctx, c, "set policies of a port of instances of", name, (*elb.Client).SetLoadBalancerPoliciesForBackendServer,
+	return changeClassic(ctx, c, subject{"set policies of a port of instances of", name}, (*elb.Client).SetLoadBalancerPoliciesForBackendServer,
 		&elb.SetLoadBalancerPoliciesForBackendServerInput{LoadBalancerName: &name, InstancePort: &port, PolicyNames: append([]string{}, policies...)})
 }
 
 // SetClassicListenerPolicies sets the policies of the listener of a port.
 func (c *Client) SetClassicListenerPolicies(ctx context.Context, name string, port int32, policies []string) error {
-	return changeClassic(ctx, c, "set policies of a listener of", name, (*elb.Client).SetLoadBalancerPoliciesOfListener,
+	return changeClassic(ctx, c, subject{"set policies of a listener of", name}, (*elb.Client).SetLoadBalancerPoliciesOfListener,
 		&elb.SetLoadBalancerPoliciesOfListenerInput{LoadBalancerName: &name, LoadBalancerPort: port, PolicyNames: policies})
 }
 
 // RegisterClassic adds instances, all or none. It is KindStale where one is not there any more.
 func (c *Client) RegisterClassic(ctx context.Context, name string, ids []string) error {
-	return changeClassic(ctx, c, "register instances with", name, (*elb.Client).RegisterInstancesWithLoadBalancer, &elb.RegisterInstancesWithLoadBalancerInput{LoadBalancerName: &name, Instances: classicInstances(ids)})
+	return changeClassic(ctx, c, subject{"register instances with", name}, (*elb.Client).RegisterInstancesWithLoadBalancer,
+		&elb.RegisterInstancesWithLoadBalancerInput{LoadBalancerName: &name, Instances: classicInstances(ids)})
 }
 
 // DeregisterClassic removes instances.
 func (c *Client) DeregisterClassic(ctx context.Context, name string, ids []string) error {
-	return changeClassic(ctx, c, "deregister instances from", name, (*elb.Client).DeregisterInstancesFromLoadBalancer, &elb.DeregisterInstancesFromLoadBalancerInput{LoadBalancerName: &name, Instances: classicInstances(ids)})
+	return changeClassic(ctx, c, subject{"deregister instances from", name}, (*elb.Client).DeregisterInstancesFromLoadBalancer,
+		&elb.DeregisterInstancesFromLoadBalancerInput{LoadBalancerName: &name, Instances: classicInstances(ids)})
 }
 
 func classicInstances(ids []string) []types.Instance {
@@ -171,7 +187,8 @@ func classicInstances(ids []string) []types.Instance {
 
 // AddClassicTags adds tags, or replaces their values.
 func (c *Client) AddClassicTags(ctx context.Context, name string, tags map[string]string) error {
-	return changeClassic(ctx, c, "tag", name, (*elb.Client).AddTags, &elb.AddTagsInput{LoadBalancerNames: []string{name}, Tags: ClassicTagsOf(tags)})
+	return changeClassic(ctx, c, subject{"tag", name}, (*elb.Client).AddTags,
+		&elb.AddTagsInput{LoadBalancerNames: []string{name}, Tags: ClassicTagsOf(tags)})
 }
 
 // ClassicTagsOf are tags as requests of classic Elastic Load Balancing have them, sorted.

@@ -57,7 +57,7 @@ func (n *Network) ForgetInstances() {
 }
 
 // Instances are those of members, by the IDs of their instances, from a list that Services share. What is no instance of EC2
-// (Fargate), is not there any more or is terminated is left out.
+// (Fargate), is in another VPC, is not there any more or is terminated is left out.
 func (n *Network) Instances(ctx context.Context, members []cloud.LoadBalancerMember) (map[string]Instance, error) {
 	var ids []string
 	for _, m := range members {
@@ -65,7 +65,13 @@ func (n *Network) Instances(ctx context.Context, members []cloud.LoadBalancerMem
 			ids = append(ids, id)
 		}
 	}
-	return n.instancesByID(ctx, ids)
+	p, err := n.place(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found, err := n.instancesByID(ctx, ids)
+	maps.DeleteFunc(found, func(_ string, i Instance) bool { return i.VPC != p.vpc })
+	return found, err
 }
 
 func (n *Network) instancesByID(ctx context.Context, ids []string) (map[string]Instance, error) {

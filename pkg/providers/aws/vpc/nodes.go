@@ -72,6 +72,7 @@ func (n *Network) pass(ctx context.Context, _ string, all []joint.Tenant[NodeRul
 			tenants, passing[t.Ref.Key()] = append(tenants, one), one.wishes
 		}
 	}
+	delete(groups, n.cfg.ElbSecurityGroup) // whose rules are left alone, also where Nodes have it
 	for _, id := range slices.Sorted(maps.Keys(groups)) {
 		g := groupRules{id: id, has: atomsIn(groups[id].IpPermissions), tagged: tags.Has(groups[id].Tags, n.cluster())}
 		c := g.plan(tenants, n.others(id, passing))

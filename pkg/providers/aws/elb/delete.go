@@ -1,0 +1,58 @@
+package elb
+
+import (
+	"context"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/elb/plan"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/vpc"
+)
+
+// Delete implements cloud.LoadBalancers: the rules that let the load balancer in, it, and its own security group, each found by its
+// name and tags, also where the others are gone.
+func (l *LoadBalancers) Delete(ctx context.Context, spec *cloud.LoadBalancerSpec) error {
+	ref := spec.LoadBalancerRef
+	seen, _, err := l.find(ctx, ref, false)
+	if err == nil && seen == nil { // the list may lack it
+		seen, _, err = l.find(ctx, ref, true)
+	}
+	if err != nil && cloud.KindOf(err) != cloud.KindConflict { // somebody else's stays
+		return err
+	}
+	own, err := l.net.FindGroup(ctx, ref, plan.GroupName(ref))
+	if err != nil {
+		return err
+	}
+	if err := l.deleteRules(ctx, ref, seen, own); err != nil {
+		return err
+	}
+	if seen != nil {
+		if err := l.c.DeleteClassicBalancer(ctx, plan.Name(ref)); err != nil {
+			return err
+		}
+		l.all.forget(plan.Name(ref))
+	}
+	if own == "" {
+		return nil
+	}
+	return l.net.DeleteGroup(ctx, ref, plan.GroupName(ref))
+}
+
+// deleteRules closes the Nodes for the load balancer. That nobody else needs what is let in of a shared group the other load
+// balancers tell.
+func (l *LoadBalancers) deleteRules(ctx context.Context, ref cloud.LoadBalancerRef, seen *plan.Observed, own string) error {
+	hint := vpc.NodeRules{LoadBalancer: plan.Name(ref)}
+	if seen != nil {
+		hint = nodeRules(ref, l.ordered(ref, seen.Groups, own), own, nil)
+	}
+	if hint.Former = own; hint.SharedSource {
+		var err error
+		if hint.LastOfSource, err = l.all.isLast(ctx, plan.Name(ref), hint.Source); err != nil {
+			return err
+		}
+	}
+	if hint.Source == "" && hint.Former == "" {
+		return nil
+	}
+	return l.net.DeleteNodeRules(ctx, ref, hint)
+}

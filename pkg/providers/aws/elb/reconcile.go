@@ -1,0 +1,206 @@
+package elb
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/annotations"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/elb/plan"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/providerid"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/vpc"
+	"github.com/isthmus-cloud/isthmus/pkg/text"
+)
+
+// Ensure implements cloud.LoadBalancers.
+func (l *LoadBalancers) Ensure(ctx context.Context, spec *cloud.LoadBalancerSpec) (*cloud.LoadBalancerStatus, error) {
+	d, err := plan.Resolve(spec, l.cfg)
+	if err != nil {
+		return nil, err
+	}
+	seen, marked, err := l.find(ctx, spec.LoadBalancerRef, spec.Verify)
+	if err != nil {
+		return nil, err
+	}
+	w := &plan.Wanted{Desired: d, Tags: d.Tags}
+	if err := l.resolve(ctx, spec, w); err != nil {
+		return nil, err
+	}
+	repair := spec.Verify && seen != nil
+	if seen == nil {
+		seen, err = l.create(ctx, spec.LoadBalancerRef, w)
+	} else if !marked {
+		w.Tags = l.tags(spec.LoadBalancerRef, d.Tags)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if w.Instances, err = l.instances(ctx, spec, seen.Instances); err != nil {
+		return nil, err
+	}
+	if seen.Attributes, err = l.all.attributes(ctx, d.Name, spec.Verify); err != nil {
+		return nil, err
+	}
+	rules, own, err := l.rules(ctx, spec.LoadBalancerRef, seen, w)
+	if err != nil {
+		return nil, err
+	}
+	// The load balancer goes on to be made while the Nodes are opened for it together with those of others.
+	opened := l.net.EnsureNodeRules(ctx, spec.LoadBalancerRef, rules)
+	if opened != nil && cloud.KindOf(opened) != cloud.KindRetryAfter {
+		return nil, opened
+	}
+	c := plan.Diff(seen, w)
+	if err := l.apply(ctx, d.Name, &c); err != nil {
+		return nil, err
+	}
+	switch {
+	case opened != nil || own == "":
+	case rules.Former == "": // nothing comes from it any more from now on
+		opened = &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: retryStale, Progress: true, Err: fmt.Errorf("security group %s, which load balancer %s does not have any more, is to be deleted", own, d.Name)}
+	default:
+		opened = l.net.DeleteGroup(ctx, spec.LoadBalancerRef, plan.GroupName(spec.LoadBalancerRef))
+	}
+	status := &cloud.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{Hostname: seen.DNSName}}}
+	if _, status.Warnings = plan.Check(spec, l.cfg); repair {
+		for _, what := range c.Summary() {
+			status.Repaired = append(status.Repaired, what+" of load balancer "+d.Name)
+		}
+	}
+	return status, opened
+}
+
+// resolve finds the subnets, and makes the load balancer's own security group.
+func (l *LoadBalancers) resolve(ctx context.Context, spec *cloud.LoadBalancerSpec, w *plan.Wanted) error {
+	subnets, err := l.net.Subnets(ctx, w.Internal, w.NamedSubnets)
+	if err != nil {
+		return err
+	}
+	for _, s := range subnets {
+		w.Subnets = append(w.Subnets, s.ID)
+	}
+	w.Groups = slices.Clone(w.BaseGroups)
+	if len(w.Groups) == 0 {
+		var rules []vpc.Rule
+		for _, p := range spec.Ports {
+			rules = append(rules, vpc.Rule{Protocol: "tcp", From: p.Port, To: p.Port, CIDRs: w.Clients})
+		}
+		rules = append(rules, vpc.Rule{Protocol: "icmp", From: 3, To: 4, CIDRs: w.Clients})
+		g := vpc.Group{Name: plan.GroupName(spec.LoadBalancerRef), Description: plan.GroupDescription(spec.LoadBalancerRef), Tags: w.Desired.Tags}
+		id, err := l.net.EnsureGroup(ctx, spec.LoadBalancerRef, g, rules)
+		if err != nil {
+			return err
+		}
+		w.Groups = []string{id}
+	}
+	for _, g := range w.ExtraGroups {
+		if !slices.Contains(w.Groups, g) {
+			w.Groups = append(w.Groups, g)
+		}
+	}
+	return nil
+}
+
+// nodeRules are those for a load balancer with groups: all is let in from the first, which others may have unless it is own.
+func nodeRules(ref cloud.LoadBalancerRef, groups []string, own string, instances []string) vpc.NodeRules {
+	out := vpc.NodeRules{LoadBalancer: plan.Name(ref), Instances: instances}
+	if len(groups) > 0 {
+		out.Source, out.SharedSource = groups[0], groups[0] != own
+	}
+	return out
+}
+
+// instances are the IDs of those that shall be registered, of a load balancer that has those of have.
+func (l *LoadBalancers) instances(ctx context.Context, spec *cloud.LoadBalancerSpec, have []string) ([]string, error) {
+	if spec.Frozen && len(spec.Members) == 0 {
+		var candidates []string
+		for _, m := range spec.Candidates {
+			if id, err := providerid.Parse(m.Node.ProviderID); err == nil {
+				candidates = append(candidates, id)
+			}
+		}
+		left := slices.DeleteFunc(slices.Clone(have), func(id string) bool { return !slices.Contains(candidates, id) })
+		if len(left) == 0 {
+			return have, nil
+		}
+		return left, nil
+	}
+	found, err := l.net.Instances(ctx, spec.Members)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Sorted(maps.Keys(found)), nil
+}
+
+// UpdateMembers implements cloud.LoadBalancers.
+func (l *LoadBalancers) UpdateMembers(ctx context.Context, spec *cloud.LoadBalancerSpec) error {
+	seen, _, err := l.find(ctx, spec.LoadBalancerRef, false)
+	if err != nil {
+		return err
+	}
+	if seen == nil {
+		return cloud.Errorf(cloud.KindNotFound, "there is no classic load balancer %s", plan.Name(spec.LoadBalancerRef))
+	}
+	want, err := l.instances(ctx, spec, seen.Instances)
+	if err != nil {
+		return err
+	}
+	own, err := l.net.FindGroup(ctx, spec.LoadBalancerRef, plan.GroupName(spec.LoadBalancerRef))
+	if err != nil {
+		return err
+	}
+	groups := l.ordered(spec.LoadBalancerRef, seen.Groups, own)
+	opened := l.net.EnsureNodeRules(ctx, spec.LoadBalancerRef, nodeRules(spec.LoadBalancerRef, groups, own, want))
+	if opened != nil && cloud.KindOf(opened) != cloud.KindRetryAfter {
+		return opened
+	}
+	c := plan.Members(seen, want)
+	if err := l.apply(ctx, plan.Name(spec.LoadBalancerRef), &c); err != nil {
+		return err
+	}
+	return opened
+}
+
+// ordered puts the groups that a load balancer has in the order in which they are wanted: those in place of its own, or its own,
+// before others.
+func (l *LoadBalancers) ordered(ref cloud.LoadBalancerRef, groups []string, own string) []string {
+	first := plan.BaseGroups(ref.Settings, l.cfg)
+	if len(first) == 0 {
+		first = []string{own}
+	}
+	extra := text.List(ref.Settings.String(annotations.ExtraSecurityGroups, ""))
+	place := func(id string) int {
+		switch i := slices.Index(first, id); {
+		case i >= 0:
+			return i
+		case slices.Contains(extra, id):
+			return len(first) + 1 + slices.Index(extra, id)
+		}
+		return len(first)
+	}
+	out := slices.Clone(groups)
+	slices.SortStableFunc(out, func(a, b string) int { return cmp.Compare(place(a), place(b)) })
+	return out
+}
+
+// rules are those of a load balancer in the groups of Nodes. own is its own security group where it is to have others in its place:
+// while it still has that, so have its rules.
+func (l *LoadBalancers) rules(ctx context.Context, ref cloud.LoadBalancerRef, seen *plan.Observed, w *plan.Wanted) (rules vpc.NodeRules, own string, err error) {
+	if len(w.BaseGroups) == 0 {
+		return nodeRules(ref, w.Groups, w.Groups[0], w.Instances), "", nil
+	}
+	rules = nodeRules(ref, w.Groups, "", w.Instances)
+	own, err = l.net.FindGroup(ctx, ref, plan.GroupName(ref))
+	if err != nil || own == "" || slices.Contains(w.Groups, own) {
+		return rules, "", err
+	}
+	if !slices.Contains(seen.Groups, own) {
+		rules.Former = own
+	}
+	return rules, own, nil
+}
