@@ -162,7 +162,7 @@ func needed() []string { return []string{"--configure-cloud-routes=false", "--se
 
 func (s *stage) start(more ...string) (err error) {
 	args := append([]string{"--cloud-provider=openstack", "--cloud-config=" + filepath.Join(s.dir, "cloud.conf"), "--kubeconfig=" + filepath.Join(s.dir, "kubeconfig")}, needed()...)
-	s.process, err = rig.StartProcess(s.binary, filepath.Join(s.dir, "log"), append(args, more...)...)
+	s.process, err = rig.StartProcess(s.binary, filepath.Join(s.dir, "log"), nil, append(args, more...)...)
 	return err
 }
 

@@ -8,6 +8,8 @@ type cloudKind struct {
 	name, provider string
 	// other is the short name of the cloud's existing manager, as the table has it.
 	other string
+	// annotations are those of Services.
+	annotations map[string]string
 	// open makes a cloud of its own, in which there is nothing yet.
 	open func(delays) (world, error)
 }
@@ -22,6 +24,8 @@ type delays struct {
 type world interface {
 	// config is the content of --cloud-config's file.
 	config() string
+	// environ are variables that lead a manager to the cloud and log it in.
+	environ() []string
 	// about names what is simulated, for the table.
 	about() string
 	// join makes n more machines.
@@ -55,4 +59,4 @@ func (c calls) minus(before calls) calls {
 }
 
 // cloudKinds are all clouds, the default first.
-func cloudKinds() []cloudKind { return []cloudKind{openStack(), realZed()} }
+func cloudKinds() []cloudKind { return []cloudKind{openStack(), realZed(), amazon(), amazonClassic()} }

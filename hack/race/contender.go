@@ -56,8 +56,11 @@ func begin(ctx context.Context, c *contender, kind cloudKind, d delays, s size, 
 	if err := os.WriteFile(r.file("cloud.conf"), []byte(r.world.config()), 0o600); err != nil {
 		return nil, err
 	}
-	r.Cluster, err = rig.StartCluster(ctx, c.account, dir)
-	return r, err
+	if r.Cluster, err = rig.StartCluster(ctx, c.account, dir); err != nil {
+		return r, err
+	}
+	r.ServiceAnnotations = kind.annotations
+	return r, nil
 }
 
 func (r *run) file(name string) string { return filepath.Join(r.dir, name) }
@@ -72,7 +75,7 @@ func (r *run) startManager(more ...string) error {
 	args := append([]string{
 		"--cloud-provider=" + r.kind.provider, "--cloud-config=" + r.file("cloud.conf"), "--kubeconfig=" + r.file("kubeconfig"),
 	}, everybody()...)
-	p, err := rig.StartProcess(r.binary, r.file("log"), append(append(args, r.args...), more...)...)
+	p, err := rig.StartProcess(r.binary, r.file("log"), r.world.environ(), append(append(args, r.args...), more...)...)
 	r.process = p
 	return err
 }

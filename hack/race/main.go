@@ -21,6 +21,7 @@ const help = `race: our cloud controller manager against a cloud's existing one,
   make race OCCM=/path/to/openstack-cloud-controller-manager
   go run ./hack/race -occm /path/to/openstack-cloud-controller-manager
   go run ./hack/race -nodes 5000 -services 0
+  make race ARGS='-cloud aws -aws-ccm /path/to/aws-cloud-controller-manager -delay 100ms -services 100'
 
 Each runs in a world of its own: a real etcd and kube-apiserver (from $KUBEBUILDER_ASSETS or bin/), and a
 simulated cloud in which each call takes -delay and each change of a load balancer -pending. It works as a

@@ -30,6 +30,8 @@ type osWorld struct {
 
 func (w *osWorld) config() string { return w.sim.CloudConf() }
 
+func (w *osWorld) environ() []string { return nil }
+
 func (w *osWorld) about() string { return "simulated OpenStack Zed (Keystone, Nova, Neutron, Octavia)" }
 
 func (w *osWorld) join(n int) ([]machine, error) {

@@ -196,6 +196,9 @@ func (t *table) command() string {
 	if len(t.contenders) < 2 {
 		return "make race"
 	}
+	if t.kind.name != cloudKinds()[0].name {
+		return fmt.Sprintf("make race ARGS='-cloud %s -%s PATH -markdown docs/reference/race-%s.md'", t.kind.name, strings.ToLower(t.kind.other), t.kind.name)
+	}
 	return "make race " + t.kind.other + "=PATH ARGS='-markdown docs/reference/race.md'"
 }
 

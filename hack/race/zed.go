@@ -109,6 +109,8 @@ func (w *zedWorld) config() string {
 		external, strings.ReplaceAll(os.Getenv("RACE_LOADBALANCER"), ";", "\n"))
 }
 
+func (w *zedWorld) environ() []string { return nil }
+
 func (w *zedWorld) externalID() (string, error) {
 	return w.networkID("public")
 }

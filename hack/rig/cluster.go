@@ -32,6 +32,9 @@ type Cluster struct {
 	nodes    corelisters.NodeLister
 	services corelisters.ServiceLister
 	unwatch  func()
+
+	// ServiceAnnotations are those of the Services that Publish makes.
+	ServiceAnnotations map[string]string
 }
 
 // The two ServiceAccounts: ours has what the manifests give it, the other one may do anything.
@@ -195,7 +198,7 @@ func (c *Cluster) Publish(ctx context.Context, have, n int) error {
 	}
 	return inParallel(names, func(name string) error {
 		_, err := c.Client.CoreV1().Services(serviceNamespace).Create(ctx, &corev1.Service{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
+			ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: c.ServiceAnnotations},
 			Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{
 				{Name: "http", Port: 80, TargetPort: intstr.FromInt32(8080)}, {Name: "https", Port: 443, TargetPort: intstr.FromInt32(8443)},
 			}},

@@ -25,14 +25,15 @@ type Process struct {
 	memory int64 // see Used; known once it was stopped
 }
 
-// StartProcess runs a binary with its output appended to the file log.
-func StartProcess(binary, log string, args ...string) (*Process, error) {
+// StartProcess runs a binary with its output appended to the file log. env are variables beside those of this process.
+func StartProcess(binary, log string, env []string, args ...string) (*Process, error) {
 	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	p := &Process{cmd: exec.Command(binary, args...), log: log, ended: make(chan struct{})} //nolint:gosec,noctx // the caller's choice; ends by Stop
 	p.cmd.Stdout, p.cmd.Stderr = out, out
+	p.cmd.Env = append(os.Environ(), env...)
 	// Ctrl-C goes to the whole foreground process group: the child has one of its own.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	err = p.cmd.Start()

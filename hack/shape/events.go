@@ -198,7 +198,7 @@ func (w *watched) start(ctx context.Context) (err error) {
 	w.http = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", w.file("socket"))
 	}}}
-	w.process, err = rig.StartProcess(w.file("manager"), w.file("log"), "--cloud-provider=openstack", "--cloud-config="+w.file("cloud.conf"),
+	w.process, err = rig.StartProcess(w.file("manager"), w.file("log"), nil, "--cloud-provider=openstack", "--cloud-config="+w.file("cloud.conf"),
 		"--kubeconfig="+w.file("kubeconfig"), "--configure-cloud-routes=false", "--secure-port=0", "--node-status-update-frequency=24h")
 	if err != nil {
 		return err
