@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
@@ -19,7 +21,9 @@ import (
 // amazon plays on a simulated AWS.
 type amazon struct {
 	*world
-	sim *awssim.Sim
+	sim    *awssim.Sim
+	region *ec2.Region
+	table  string
 }
 
 const (
@@ -34,6 +38,7 @@ func playAWS(w *world) []step {
 		{"etcd and kube-apiserver", a.startCluster},
 		{"the controller manager, as its instance's IAM role", a.startManager},
 		{"nodes join and are initialized", a.nodesJoin},
+		{"pod routes appear in the VPC's route table", a.routesAppear},
 		{"an instance's stop is noticed", a.shutdownNoticed},
 		{"a PersistentVolume comes back labeled", a.volumeLabeled},
 		{"a private image of ECR is pulled as the node", a.imagePulled},
@@ -55,8 +60,13 @@ func (a *amazon) start(context.Context) (string, error) {
 	}
 	sim.SetInstanceRole(sim.AddRole(awssim.Principal{Account: awsAccount, Name: "quickstart", Actions: append(actions, "ecr:*")}))
 	region := sim.EC2(awsAccount, awsRegion)
+	ours := map[string]string{"kubernetes.io/cluster/quickstart": "owned"}
+	a.region, a.table = region, region.MainRouteTable(region.DefaultVPC().ID).ID
+	if err := region.CreateTags([]string{a.table}, ours); err != nil {
+		return "", err
+	}
 	a.scene = &scene{
-		provider: "aws", region: awsRegion, env: sim.Env(),
+		provider: "aws", region: awsRegion, env: sim.Env(), args: routed(),
 		calls: func() int { return len(sim.Requests()) },
 		stop:  func(m machine) { region.Stop(m.id) },
 		volume: func(zone string) corev1.PersistentVolumeSource {
@@ -66,11 +76,32 @@ func (a *amazon) start(context.Context) (string, error) {
 		},
 	}
 	for _, zone := range region.Zones() {
-		i := region.AddInstance(ec2.Instance{Zone: zone.Name, Tags: map[string]string{"kubernetes.io/cluster/quickstart": "owned"}})
+		i := region.AddInstance(ec2.Instance{Zone: zone.Name, Tags: ours})
 		a.scene.machines = append(a.scene.machines, machine{i.ID, i.PrivateDNSName, "aws:///" + i.Zone + "/" + i.ID, i.Zone, i.PrivateIP})
 	}
 	sim.SetInstance(awsAccount, awsRegion, a.scene.machines[0].id)
 	return "simulated: nothing of it is at Amazon; account " + awsAccount + ", " + awsRegion, nil
+}
+
+// routesAppear waits until the route table has a route for every node's pod CIDR.
+func (a *amazon) routesAppear(ctx context.Context) (string, error) {
+	var seen []string
+	err := eventually(ctx, func(context.Context) error {
+		tables, err := a.region.RouteTables([]string{a.table})
+		if err != nil {
+			return err
+		}
+		seen = nil
+		for i, m := range a.scene.machines {
+			want := ec2.Route{Destination: fmt.Sprintf("10.244.%d.0/24", i), InstanceID: m.id}
+			if !slices.ContainsFunc(tables[0].Routes, func(r ec2.Route) bool { return r.Destination == want.Destination && r.InstanceID == want.InstanceID }) {
+				return fmt.Errorf("no route %s to %s in %s: it has %+v", want.Destination, m.id, a.table, tables[0].Routes)
+			}
+			seen = append(seen, want.Destination+" to "+m.id)
+		}
+		return nil
+	})
+	return strings.Join(seen, ", "), err
 }
 
 // imagePulled starts a private registry that takes what the simulated ECR gives, in the place of ECR's own, runs the credential

@@ -16,7 +16,10 @@ import (
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
 )
 
-const podCIDR = "10.244.0.0/16"
+// routed are the manager's flags for pod routes.
+func routed() []string {
+	return []string{"--cluster-cidr=10.244.0.0/16", "--allocate-node-cidrs=true", "--configure-cloud-routes=true", "--route-reconciliation-period=2s"}
+}
 
 func (w *world) startCluster(ctx context.Context) (string, error) {
 	cp, err := controlplane.Run(controlplane.Options{})

@@ -51,7 +51,7 @@ func (o *openStack) start(context.Context) (string, error) {
 	o.sim = sim
 	o.scene = &scene{
 		provider: "openstack", region: openstack.Region, conf: sim.CloudConf(), balances: true,
-		args:   []string{"--cluster-cidr=" + podCIDR, "--allocate-node-cidrs=true", "--configure-cloud-routes=true", "--route-reconciliation-period=2s"},
+		args:   routed(),
 		calls:  func() int { return sim.Count("", "") },
 		stop:   func(m machine) { sim.StopServer(m.id) },
 		remove: func(m machine) { sim.DeleteServer(m.id) },

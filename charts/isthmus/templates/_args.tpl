@@ -21,6 +21,10 @@
 {{- if ne (join "," $controllers) "*" }}
 - --controllers={{ join "," $controllers }}
 {{- end }}
+{{- /* AWS has routes always, and they need the pods' range. */}}
+{{- if and (eq .Values.cloud.provider "aws") (not (contains "--cluster-cidr=" (join " " $c.extraArgs))) }}
+- --configure-cloud-routes=false
+{{- end }}
 {{- if eq $c.kind "StaticPod" }}
 - --kubeconfig=/etc/isthmus/kubeconfig
 {{- end }}
