@@ -246,7 +246,7 @@ func hint(code string, kind cloud.Kind, operation string, s *auth.Session) strin
 	case code == unauthorized:
 		return fmt.Sprintf("; allow %s in the IAM policy of %s", operation, s.Who())
 	case code == "RulesPerSecurityGroupLimitExceeded":
-		return "; raise the quota of inbound rules per security group, give Nodes another group with the cluster's tag in its place, or let fewer Services and source ranges in"
+		return "; raise the quota of inbound rules per security group, or let fewer Services, ports or source ranges in"
 	case kind == cloud.KindQuota:
 		return "; raise the account's quota or extend the subnet, or delete what is not used any more"
 	}

@@ -17,7 +17,8 @@ func (c *Client) SecurityGroups(ctx context.Context, filters ...types.Filter) (f
 	const op = "list security groups"
 	err = everyPage(op, func(token *string) (*string, error) {
 		out, _, err := call(ctx, c, op, "", func(ctx context.Context, p *place) (*ec2.DescribeSecurityGroupsOutput, error) {
-			return p.ec2.DescribeSecurityGroups(ctx, &ec2.DescribeSecurityGroupsInput{Filters: filters, MaxResults: aws.Int32(pageSize), NextToken: token})
+			return p.ec2.DescribeSecurityGroups(ctx,
+				&ec2.DescribeSecurityGroupsInput{Filters: filters, MaxResults: aws.Int32(pageSize), NextToken: token})
 		})
 		if err != nil {
 			return nil, err
@@ -52,20 +53,24 @@ func (c *Client) DeleteSecurityGroup(ctx context.Context, id string) error {
 	return err
 }
 
-// AuthorizeIngress adds rules to a security group, all or none. It is KindStale where the group has one already.
+// AuthorizeIngress adds rules to a security group, all or none. It is KindStale where the group has one already, and KindNotFound
+// where the group, or one that a rule names, is not there.
 func (c *Client) AuthorizeIngress(ctx context.Context, id string, rules []types.IpPermission) error {
-	_, _, err := call(ctx, c, "add rules to security group", id, func(ctx context.Context, p *place) (*ec2.AuthorizeSecurityGroupIngressOutput, error) {
-		return p.ec2.AuthorizeSecurityGroupIngress(ctx, &ec2.AuthorizeSecurityGroupIngressInput{GroupId: &id, IpPermissions: rules})
-	})
+	// It may be another group that is not there.
+	_, _, err := call(ctx, c, "add rules to security group "+id, "",
+		func(ctx context.Context, p *place) (*ec2.AuthorizeSecurityGroupIngressOutput, error) {
+			return p.ec2.AuthorizeSecurityGroupIngress(ctx, &ec2.AuthorizeSecurityGroupIngressInput{GroupId: &id, IpPermissions: rules})
+		})
 	return err
 }
 
 // RevokeIngress takes rules out of a security group. It is KindNotFound where the group does not have one, or is gone.
 func (c *Client) RevokeIngress(ctx context.Context, id string, rules []types.IpPermission) error {
 	// What EC2 says of a rule that is not there does not name the group.
-	_, _, err := call(ctx, c, "take rules out of security group "+id, "", func(ctx context.Context, p *place) (*ec2.RevokeSecurityGroupIngressOutput, error) {
-		return p.ec2.RevokeSecurityGroupIngress(ctx, &ec2.RevokeSecurityGroupIngressInput{GroupId: &id, IpPermissions: rules})
-	})
+	_, _, err := call(ctx, c, "take rules out of security group "+id, "",
+		func(ctx context.Context, p *place) (*ec2.RevokeSecurityGroupIngressOutput, error) {
+			return p.ec2.RevokeSecurityGroupIngress(ctx, &ec2.RevokeSecurityGroupIngressInput{GroupId: &id, IpPermissions: rules})
+		})
 	return err
 }
 

@@ -16,7 +16,8 @@ import (
 // create makes the load balancer, and returns it as it is then.
 func (l *LoadBalancers) create(ctx context.Context, ref cloud.LoadBalancerRef, w *plan.Wanted) (*plan.Observed, error) {
 	w.Tags = l.tags(ref, w.Desired.Tags)
-	in := &elb.CreateLoadBalancerInput{LoadBalancerName: &w.Name, Listeners: listeners(w.Listeners), Subnets: w.Subnets, SecurityGroups: w.Groups, Tags: api.ClassicTagsOf(w.Tags)}
+	in := &elb.CreateLoadBalancerInput{LoadBalancerName: &w.Name, Listeners: listeners(w.Listeners), Subnets: w.Subnets,
+		SecurityGroups: w.Groups, Tags: api.ClassicTagsOf(w.Tags)}
 	if w.Internal {
 		in.Scheme = aws.String("internal")
 	}
@@ -125,7 +126,8 @@ func (l *LoadBalancers) ssl(ctx context.Context, name string, all []plan.Listene
 func listeners(all []plan.Listener) []types.Listener {
 	out := make([]types.Listener, 0, len(all))
 	for _, l := range all {
-		one := types.Listener{LoadBalancerPort: l.Port, InstancePort: &l.InstancePort, Protocol: &l.Protocol, InstanceProtocol: &l.InstanceProtocol}
+		one := types.Listener{LoadBalancerPort: l.Port, InstancePort: &l.InstancePort, Protocol: &l.Protocol,
+			InstanceProtocol: &l.InstanceProtocol}
 		if l.Certificate != "" {
 			one.SSLCertificateId = &l.Certificate
 		}
@@ -135,7 +137,8 @@ func listeners(all []plan.Listener) []types.Listener {
 }
 
 func healthCheck(h *plan.HealthCheck) *types.HealthCheck {
-	return &types.HealthCheck{Target: &h.Target, Interval: &h.Interval, Timeout: &h.Timeout, HealthyThreshold: &h.Healthy, UnhealthyThreshold: &h.Unhealthy}
+	return &types.HealthCheck{Target: &h.Target, Interval: &h.Interval, Timeout: &h.Timeout, HealthyThreshold: &h.Healthy,
+		UnhealthyThreshold: &h.Unhealthy}
 }
 
 func wantedAttributes(a *plan.Attributes) *types.LoadBalancerAttributes {
@@ -146,7 +149,8 @@ func wantedAttributes(a *plan.Attributes) *types.LoadBalancerAttributes {
 		return &s
 	}
 	return &types.LoadBalancerAttributes{
-		AccessLog:              &types.AccessLog{Enabled: a.LogEnabled, EmitInterval: a.LogInterval, S3BucketName: text(a.LogBucket), S3BucketPrefix: text(a.LogPrefix)},
+		AccessLog: &types.AccessLog{Enabled: a.LogEnabled, EmitInterval: a.LogInterval, S3BucketName: text(a.LogBucket),
+			S3BucketPrefix: text(a.LogPrefix)},
 		ConnectionDraining:     &types.ConnectionDraining{Enabled: a.Draining, Timeout: a.DrainingTimeout},
 		ConnectionSettings:     &types.ConnectionSettings{IdleTimeout: &a.IdleTimeout},
 		CrossZoneLoadBalancing: &types.CrossZoneLoadBalancing{Enabled: a.CrossZone},
@@ -173,11 +177,13 @@ func observedAttributes(a *types.LoadBalancerAttributes) plan.Attributes {
 
 // observed is a load balancer as it was read, without tags and attributes.
 func observed(b *types.LoadBalancerDescription) *plan.Observed {
-	out := &plan.Observed{DNSName: aws.ToString(b.DNSName), Subnets: b.Subnets, Groups: b.SecurityGroups, ListenerPolicies: map[int32][]string{}, BackendPolicies: map[int32][]string{}}
+	out := &plan.Observed{DNSName: aws.ToString(b.DNSName), Subnets: b.Subnets, Groups: b.SecurityGroups,
+		ListenerPolicies: map[int32][]string{}, BackendPolicies: map[int32][]string{}}
 	for _, d := range b.ListenerDescriptions {
 		if l := d.Listener; l != nil {
-			out.Listeners = append(out.Listeners, plan.Listener{Port: l.LoadBalancerPort, InstancePort: aws.ToInt32(l.InstancePort), Protocol: aws.ToString(l.Protocol),
-				InstanceProtocol: aws.ToString(l.InstanceProtocol), Certificate: aws.ToString(l.SSLCertificateId)})
+			out.Listeners = append(out.Listeners, plan.Listener{Port: l.LoadBalancerPort, InstancePort: aws.ToInt32(l.InstancePort),
+				Protocol: aws.ToString(l.Protocol), InstanceProtocol: aws.ToString(l.InstanceProtocol),
+				Certificate: aws.ToString(l.SSLCertificateId)})
 			out.ListenerPolicies[l.LoadBalancerPort] = d.PolicyNames
 		}
 	}

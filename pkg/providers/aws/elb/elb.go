@@ -80,7 +80,8 @@ func (l *LoadBalancers) find(ctx context.Context, ref cloud.LoadBalancerRef, ver
 	}
 	switch whose := l.judge(ref, seen); whose {
 	case cloud.Foreign:
-		return nil, false, cloud.Errorf(cloud.KindConflict, "classic load balancer %s has the name of the Service's, but its tags are not: %s=%s/%s and %s; correct them if it is, or delete it",
+		return nil, false, cloud.Errorf(cloud.KindConflict,
+			"classic load balancer %s has the name of the Service's, but not its tags, %s=%s/%s and %s; correct them if it is, or delete it",
 			name, plan.Service, ref.Namespace, ref.Name, tags.Key(l.cluster()))
 	default:
 		return seen, whose == cloud.Ours, nil
@@ -97,7 +98,8 @@ func (l *LoadBalancers) judge(ref cloud.LoadBalancerRef, seen *plan.Observed) cl
 		m.ClusterID = other
 	}
 	ref.Cluster.ID = cluster
-	published := slices.ContainsFunc(ref.CurrentIngress, func(i corev1.LoadBalancerIngress) bool { return i.Hostname == seen.DNSName })
+	shows := func(i corev1.LoadBalancerIngress) bool { return i.Hostname == seen.DNSName }
+	published := slices.ContainsFunc(ref.CurrentIngress, shows)
 	return cloud.Judge(m, cloud.Evidence{NameFits: true, Published: published}, ref)
 }
 

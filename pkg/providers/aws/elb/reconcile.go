@@ -62,7 +62,8 @@ func (l *LoadBalancers) Ensure(ctx context.Context, spec *cloud.LoadBalancerSpec
 	switch {
 	case opened != nil || own == "":
 	case rules.Former == "": // nothing comes from it any more from now on
-		opened = &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: retryStale, Progress: true, Err: fmt.Errorf("security group %s, which load balancer %s does not have any more, is to be deleted", own, d.Name)}
+		opened = &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: retryStale, Progress: true,
+			Err: fmt.Errorf("security group %s, which load balancer %s does not have any more, is to be deleted", own, d.Name)}
 	default:
 		opened = l.net.DeleteGroup(ctx, spec.LoadBalancerRef, plan.GroupName(spec.LoadBalancerRef))
 	}
@@ -91,8 +92,9 @@ func (l *LoadBalancers) resolve(ctx context.Context, spec *cloud.LoadBalancerSpe
 			rules = append(rules, vpc.Rule{Protocol: "tcp", From: p.Port, To: p.Port, CIDRs: w.Clients})
 		}
 		rules = append(rules, vpc.Rule{Protocol: "icmp", From: 3, To: 4, CIDRs: w.Clients})
-		g := vpc.Group{Name: plan.GroupName(spec.LoadBalancerRef), Description: plan.GroupDescription(spec.LoadBalancerRef), Tags: w.Desired.Tags}
-		id, err := l.net.EnsureGroup(ctx, spec.LoadBalancerRef, g, rules)
+		ref := spec.LoadBalancerRef
+		g := vpc.Group{Name: plan.GroupName(ref), Description: plan.GroupDescription(ref), Tags: w.Desired.Tags}
+		id, err := l.net.EnsureGroup(ctx, ref, g, rules)
 		if err != nil {
 			return err
 		}

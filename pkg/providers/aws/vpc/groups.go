@@ -161,7 +161,8 @@ func (n *Network) EnsureGroup(ctx context.Context, ref cloud.LoadBalancerRef, g 
 		}
 		id = aws.ToString(found.GroupId)
 		if n.judge(ref, found) != cloud.Ours {
-			return "", cloud.Errorf(cloud.KindConflict, "security group %s has the name %s of the load balancer's own, but is not marked as the cluster's; give it the tag %s=owned if it is, or rename it",
+			return "", cloud.Errorf(cloud.KindConflict,
+				"security group %s has the name %s of the load balancer's own, but is not the cluster's; give it the tag %s=owned if it is, or delete it",
 				id, g.Name, tags.Key(n.cluster()))
 		}
 		add, drop := difference(atomsIn(found.IpPermissions), want)
@@ -175,7 +176,8 @@ func (n *Network) EnsureGroup(ctx context.Context, ref cloud.LoadBalancerRef, g 
 			n.groups.put(&now)
 			return id, nil
 		case cloud.IsNotFound(err) && len(found.IpPermissions) == 0: // it was made just now
-			return "", &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: retryNew, Progress: true, Err: fmt.Errorf("security group %s is new, and EC2 does not know it everywhere yet: %w", id, err)}
+			return "", &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: retryNew, Progress: true,
+				Err: fmt.Errorf("security group %s is new, and EC2 does not know it everywhere yet: %w", id, err)}
 		case cloud.IsNotFound(err), cloud.IsStale(err): // changed by others meanwhile, or the list was too old
 			n.groups.outdate()
 		default:
@@ -234,7 +236,7 @@ func (n *Network) DeleteGroup(ctx context.Context, ref cloud.LoadBalancerRef, na
 	err = n.c.DeleteSecurityGroup(ctx, id)
 	if cloud.KindOf(err) == cloud.KindConflict {
 		return &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: retryInUse, Op: "delete security group " + id,
-			Err: fmt.Errorf("it is still in use: the load balancer's network interfaces stay for some minutes; what else has the group must give it up: %w", err)}
+			Err: fmt.Errorf("it is still in use: a load balancer's network interfaces stay for some minutes; anything else must give it up: %w", err)}
 	}
 	if err = cloud.IgnoreNotFound(err); err == nil {
 		n.groups.forget(id)

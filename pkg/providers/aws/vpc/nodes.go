@@ -24,6 +24,14 @@ func (n *Network) EnsureNodeRules(ctx context.Context, ref cloud.LoadBalancerRef
 		return nil
 	}
 	_, err := n.nodes.Ensure(ctx, nodeFirewall, ref, want.sorted())
+	return later(err)
+}
+
+// later has a Service come back where what it needs has not settled: a group that is new, or that others keep changing.
+func later(err error) error {
+	if cloud.IsStale(err) {
+		return &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: retryNew, Err: err}
+	}
 	return err
 }
 
@@ -33,8 +41,8 @@ func (n *Network) DeleteNodeRules(ctx context.Context, ref cloud.LoadBalancerRef
 	if n.cfg.DisableSGIngress {
 		return nil
 	}
-	return n.nodes.Delete(ctx, nodeFirewall, ref, NodeRules{LoadBalancer: hint.LoadBalancer, Source: hint.Source, SharedSource: hint.SharedSource,
-		LastOfSource: hint.LastOfSource, Former: hint.Former})
+	return later(n.nodes.Delete(ctx, nodeFirewall, ref, NodeRules{LoadBalancer: hint.LoadBalancer, Source: hint.Source,
+		SharedSource: hint.SharedSource, LastOfSource: hint.LastOfSource, Former: hint.Former}))
 }
 
 // sorted is the same in an order, so that it equals what means the same.
@@ -43,7 +51,8 @@ func (r NodeRules) sorted() NodeRules {
 		return slices.SortedFunc(slices.Values(p), func(a, b netip.Prefix) int { return cmp.Compare(a.String(), b.String()) })
 	}
 	r.Clients, r.Subnets = byText(r.Clients), byText(r.Subnets)
-	r.Instances, r.Ports, r.HealthPorts = slices.Sorted(slices.Values(r.Instances)), slices.Sorted(slices.Values(r.Ports)), slices.Sorted(slices.Values(r.HealthPorts))
+	r.Instances = slices.Sorted(slices.Values(r.Instances))
+	r.Ports, r.HealthPorts = slices.Sorted(slices.Values(r.Ports)), slices.Sorted(slices.Values(r.HealthPorts))
 	return r
 }
 
@@ -110,7 +119,9 @@ func (n *Network) groupsOf(instances map[string]Instance, groups map[string]*typ
 			}
 		}
 		if len(tagged) == 0 && len(known) > 1 {
-			return nil, cloud.Errorf(cloud.KindInvalid, "instance %s has %d security groups, none with the tag %s; give that tag to the one whose rules shall let load balancers in", id, len(known), tags.Key(n.cluster()))
+			return nil, cloud.Errorf(cloud.KindInvalid,
+				"instance %s has %d security groups, none with the tag %s; give that tag to the one whose rules shall let load balancers in",
+				id, len(known), tags.Key(n.cluster()))
 		}
 		if len(tagged) == 0 {
 			tagged = known

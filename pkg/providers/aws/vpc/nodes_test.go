@@ -210,3 +210,12 @@ func TestGroupsOfNodesAreLeftAloneIfSaid(t *testing.T) {
 	}
 	w.wantActions()
 }
+
+func TestNewGroupOfALoadBalancerIsWaitedFor(t *testing.T) {
+	w := start(t, "", awssim.Options{})
+	i := w.node(w.group("nodes", true))
+	want := vpc.NodeRules{LoadBalancer: "a1", Source: "sg-0123456789abcdef0", Instances: []string{i}}
+	if err := w.EnsureNodeRules(t.Context(), ref("web"), want); cloud.KindOf(err) != cloud.KindRetryAfter {
+		t.Errorf("%v", err)
+	}
+}

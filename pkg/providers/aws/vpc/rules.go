@@ -89,14 +89,15 @@ func difference(have, want atoms) (add, drop atoms) {
 // permissions are atoms as EC2 takes them, in an order: sources of the same ports together.
 func (a atoms) permissions() []types.IpPermission {
 	var out []types.IpPermission
+	var before atom
 	for _, one := range slices.SortedFunc(maps.Keys(a), compareAtoms) {
 		last := len(out) - 1
-		if last < 0 || aws.ToString(out[last].IpProtocol) != one.protocol || aws.ToInt32(out[last].FromPort) != one.port(one.from) || aws.ToInt32(out[last].ToPort) != one.port(one.to) {
+		if last < 0 || !same(&before, &one) {
 			p := types.IpPermission{IpProtocol: &one.protocol}
 			if one.hasPorts() {
 				p.FromPort, p.ToPort = &one.from, &one.to
 			}
-			out, last = append(out, p), last+1
+			out, last, before = append(out, p), last+1, one
 		}
 		p, description := &out[last], aws.String(a[one])
 		if *description == "" {
@@ -120,16 +121,12 @@ func (a atom) hasPorts() bool {
 	return a.protocol != allProtocols && (a.from != -1 || a.to != -1) || strings.HasPrefix(a.protocol, "icmp")
 }
 
-// port is what a request has for a port.
-func (a atom) port(p int32) int32 {
-	if a.hasPorts() {
-		return p
-	}
-	return 0
-}
+// same reports whether two rules differ in their sources at most.
+func same(a, b *atom) bool { return a.protocol == b.protocol && a.from == b.from && a.to == b.to }
 
 func compareAtoms(a, b atom) int {
-	return cmp.Or(cmp.Compare(a.protocol, b.protocol), cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to), cmp.Compare(a.source, b.source))
+	return cmp.Or(cmp.Compare(a.protocol, b.protocol), cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to),
+		cmp.Compare(a.source, b.source))
 }
 
 // change is what to do to the rules of a group: add, then drop, then add again what could not be added before as the group had it,

@@ -20,6 +20,7 @@ const (
 	// layoutAge is the age of the subnets that is good enough, and missAge where what is looked for is not among them.
 	layoutAge, missAge = 5 * time.Minute, 2 * time.Second
 
+	annotation   = "service.beta.kubernetes.io/aws-load-balancer-subnets"
 	rolePublic   = "kubernetes.io/role/elb"
 	roleInternal = "kubernetes.io/role/internal-elb"
 	// regular is the type of zones in which there are load balancers, unlike local zones and others.
@@ -103,11 +104,12 @@ func (l *layout) named(named []string) (out []Subnet, err error) {
 		})
 		switch len(found) {
 		case 0:
-			return nil, cloud.Errorf(cloud.KindInvalid, "VPC %s has no subnet %.100q; name subnets by ID (subnet-…) or by their tag Name", l.place.vpc, name)
+			return nil, cloud.Errorf(cloud.KindInvalid, "VPC %s has no subnet %.100q; name subnets by ID (subnet-…) or by their tag Name",
+				l.place.vpc, name)
 		case 1:
 		default:
-			return nil, cloud.Errorf(cloud.KindInvalid, "VPC %s has %d subnets with the tag Name=%.100s (%s and %s); name them by ID", l.place.vpc, len(found), name,
-				aws.ToString(found[0].SubnetId), aws.ToString(found[1].SubnetId))
+			return nil, cloud.Errorf(cloud.KindInvalid, "VPC %s has %d subnets with the tag Name=%.100s (%s and %s); name them by ID",
+				l.place.vpc, len(found), name, aws.ToString(found[0].SubnetId), aws.ToString(found[1].SubnetId))
 		}
 		s := l.subnet(&found[0])
 		if slices.ContainsFunc(out, func(o Subnet) bool { return o.ID == s.ID }) {
@@ -138,7 +140,8 @@ func (l *layout) pick(cluster string, internal bool) ([]Subnet, error) {
 		public, known := l.public(s)
 		switch kind, ok := l.zones[zone]; {
 		case !known:
-			return nil, cloud.Errorf(cloud.KindInvalid, "subnet %s has no route table, and VPC %s no main one; give it one", aws.ToString(s.SubnetId), l.place.vpc)
+			return nil, cloud.Errorf(cloud.KindInvalid, "subnet %s has no route table, and VPC %s no main one; give it one",
+				aws.ToString(s.SubnetId), l.place.vpc)
 		case zone == "" || !internal && !public || ok && kind != regular:
 		case best[zone] == nil || rank(s) > rank(best[zone]): // of equal ones the first, which has the lowest ID
 			best[zone] = s
@@ -154,10 +157,11 @@ func (l *layout) pick(cluster string, internal bool) ([]Subnet, error) {
 	}
 	route := ""
 	if !internal {
-		route = ", a route to an internet gateway"
+		route = " a route to an internet gateway, and"
 	}
-	return nil, cloud.Errorf(cloud.KindInvalid, "no subnet of VPC %s is fit for %s load balancer: it must be in an availability zone and have%s the tag %s or no tag of another cluster; tag one in each zone (and %s, where a zone has several), or name subnets in the annotation %s",
-		l.place.vpc, what, route, tags.Key(cluster), role, "service.beta.kubernetes.io/aws-load-balancer-subnets")
+	return nil, cloud.Errorf(cloud.KindInvalid, "no subnet of VPC %s is fit for %s load balancer: it must be in an availability zone and have%s "+
+		"the tag %s or no tag of another cluster; tag one in each zone (and %s, where a zone has several), or name subnets in the annotation %s",
+		l.place.vpc, what, route, tags.Key(cluster), role, annotation)
 }
 
 func number(b bool) int {

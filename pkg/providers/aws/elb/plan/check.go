@@ -1,11 +1,11 @@
 package plan
 
 import (
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
-
 	"slices"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/annotations"
@@ -20,17 +20,20 @@ func Check(spec *cloud.LoadBalancerSpec, cfg *config.Global) (problems field.Err
 		p := &spec.Ports[i]
 		served = served || p.NodePort != 0
 		if !supported(p.Protocol) {
-			problems = append(problems, field.NotSupported(at.Child("ports").Index(i).Child("protocol"), p.Protocol, []corev1.Protocol{corev1.ProtocolTCP}))
+			where := at.Child("ports").Index(i).Child("protocol")
+			problems = append(problems, field.NotSupported(where, p.Protocol, []corev1.Protocol{corev1.ProtocolTCP}))
 		}
 	}
 	if !served {
 		problems = append(problems, field.Required(at.Child("ports"), "a classic load balancer needs a port with a node port"))
 	}
 	if spec.SessionAffinityTimeout > 0 {
-		problems = append(problems, field.Invalid(at.Child("sessionAffinity"), corev1.ServiceAffinityClientIP, "load balancers of AWS have none for TCP; use None"))
+		problems = append(problems, field.Invalid(at.Child("sessionAffinity"), corev1.ServiceAffinityClientIP,
+			"classic load balancers have none for TCP; use None"))
 	}
 	if spec.LoadBalancerIP.IsValid() {
-		problems = append(problems, field.Invalid(at.Child("loadBalancerIP"), spec.LoadBalancerIP.String(), "AWS chooses the addresses of a classic load balancer; remove it"))
+		problems = append(problems, field.Invalid(at.Child("loadBalancerIP"), spec.LoadBalancerIP.String(),
+			"AWS chooses the addresses of a classic load balancer; remove it"))
 	}
 	problems = append(problems, checkSettings(spec)...)
 	if cfg.SharedProbe() && spec.HealthCheck == nil && s.Has(annotations.CheckPort) {
@@ -62,7 +65,9 @@ func checkSettings(spec *cloud.LoadBalancerSpec) (problems field.ErrorList) {
 	if s.String(annotations.Certificate, "") != "" && ends && backend != "" && outside(backend) == "" {
 		refuse(annotations.BackendProtocol, "with a certificate it is http, https, ssl or tcp")
 	}
-	for name, least := range map[string]int{annotations.CheckInterval: 5, annotations.CheckTimeout: 2, annotations.CheckHealthy: 2, annotations.CheckUnhealthy: 2} {
+	for name, least := range map[string]int{
+		annotations.CheckInterval: 5, annotations.CheckTimeout: 2, annotations.CheckHealthy: 2, annotations.CheckUnhealthy: 2,
+	} {
 		if s.Has(name) && s.Int(name, 0) < least {
 			refuse(name, "of a classic load balancer it is at least "+map[int]string{2: "2", 5: "5"}[least])
 		}

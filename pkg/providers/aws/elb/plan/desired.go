@@ -175,8 +175,9 @@ func number(s cloud.Settings, name string, def int32) int32 {
 
 func attributes(s cloud.Settings) Attributes {
 	a := Attributes{
-		CrossZone: annotations.IsTrue(s, annotations.CrossZone), LogEnabled: annotations.IsTrue(s, annotations.LogEnabled), Draining: annotations.IsTrue(s, annotations.DrainingEnabled),
-		LogBucket: s.String(annotations.LogBucket, ""), LogPrefix: s.String(annotations.LogPrefix, ""), IdleTimeout: number(s, annotations.IdleTimeout, 60),
+		CrossZone: annotations.IsTrue(s, annotations.CrossZone), LogEnabled: annotations.IsTrue(s, annotations.LogEnabled),
+		Draining: annotations.IsTrue(s, annotations.DrainingEnabled), LogBucket: s.String(annotations.LogBucket, ""),
+		LogPrefix: s.String(annotations.LogPrefix, ""), IdleTimeout: number(s, annotations.IdleTimeout, 60),
 	}
 	for name, at := range map[string]**int32{annotations.LogInterval: &a.LogInterval, annotations.DrainingTimeout: &a.DrainingTimeout} {
 		if s.String(name, "") != "" {

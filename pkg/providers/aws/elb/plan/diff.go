@@ -150,7 +150,8 @@ func (c *Changes) Summary() (out []string) {
 		what string
 	}{
 		{len(c.Tags) > 0, "tags"}, {len(c.Detach)+len(c.Attach) > 0, "subnets"}, {len(c.Groups) > 0, "security groups"},
-		{len(c.RemoveListeners)+len(c.AddListeners) > 0, "listeners"}, {len(c.Policies)+len(c.Backends)+len(c.SSL)+len(c.Closed) > 0, "policies"},
+		{len(c.RemoveListeners)+len(c.AddListeners) > 0, "listeners"},
+		{len(c.Policies)+len(c.Backends)+len(c.SSL)+len(c.Closed) > 0, "policies"},
 		{c.Attributes != nil, "attributes"}, {c.Check != nil, "health check"}, {len(c.Register)+len(c.Deregister) > 0, "instances"},
 	} {
 		if part.is {
@@ -179,7 +180,8 @@ func (a *Attributes) heldBy(o *Attributes) bool {
 	number := func(want, has *int32) bool { return want == nil || has != nil && *want == *has }
 	word := func(want, has string) bool { return want == "" || want == has }
 	return a.CrossZone == o.CrossZone && a.LogEnabled == o.LogEnabled && a.Draining == o.Draining && a.IdleTimeout == o.IdleTimeout &&
-		word(a.LogBucket, o.LogBucket) && word(a.LogPrefix, o.LogPrefix) && number(a.LogInterval, o.LogInterval) && number(a.DrainingTimeout, o.DrainingTimeout)
+		word(a.LogBucket, o.LogBucket) && word(a.LogPrefix, o.LogPrefix) && number(a.LogInterval, o.LogInterval) &&
+		number(a.DrainingTimeout, o.DrainingTimeout)
 }
 
 // without are those of all that are not among others, in the order of all.
