@@ -17,13 +17,24 @@ import (
 // nodeFirewall is the object that all Services share: the security groups of the Nodes.
 const nodeFirewall = "the security groups of the Nodes"
 
+// classicTenant makes a Service with a classic load balancer another tenant than the same with a network load balancer: where it is
+// deleted, it may have both.
+const classicTenant = "/classic"
+
+func (r *NodeRules) tenant(ref cloud.LoadBalancerRef) cloud.LoadBalancerRef {
+	if r.Source != "" || r.Former != "" {
+		ref.UID += classicTenant
+	}
+	return ref
+}
+
 // EnsureNodeRules makes the groups of Nodes let in what is wanted, together with what other Services want: KindRetryAfter until
 // that has been done, see joint.Objects. With DisableSecurityGroupIngress it does nothing.
 func (n *Network) EnsureNodeRules(ctx context.Context, ref cloud.LoadBalancerRef, want NodeRules) error {
 	if n.cfg.DisableSGIngress {
 		return nil
 	}
-	_, err := n.nodes.Ensure(ctx, nodeFirewall, ref, want.sorted())
+	_, err := n.nodes.Ensure(ctx, nodeFirewall, want.tenant(ref), want.sorted())
 	return later(err)
 }
 
@@ -41,7 +52,7 @@ func (n *Network) DeleteNodeRules(ctx context.Context, ref cloud.LoadBalancerRef
 	if n.cfg.DisableSGIngress {
 		return nil
 	}
-	return later(n.nodes.Delete(ctx, nodeFirewall, ref, NodeRules{LoadBalancer: hint.LoadBalancer, Source: hint.Source,
+	return later(n.nodes.Delete(ctx, nodeFirewall, hint.tenant(ref), NodeRules{LoadBalancer: hint.LoadBalancer, Source: hint.Source,
 		SharedSource: hint.SharedSource, LastOfSource: hint.LastOfSource, Former: hint.Former}))
 }
 

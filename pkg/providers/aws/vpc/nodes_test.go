@@ -219,3 +219,26 @@ func TestNewGroupOfALoadBalancerIsWaitedFor(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+func TestServiceWithBothKindsLosesTheRulesOfBoth(t *testing.T) {
+	w := start(t, "", awssim.Options{})
+	nodes, own := w.group("nodes", true), w.group("k8s-elb-a1", true)
+	w.EC2.Authorize(nodes, []ec2.Rule{{Protocol: "-1", Group: own}, {Protocol: "tcp", FromPort: 30080, ToPort: 30080, CIDR: "10.0.0.0/8", Description: "kubernetes.io/rule/nlb/client=a1"}})
+	w.hurry()
+	told := make(chan cloud.LoadBalancerRef, 100)
+	w.Attach(t.Context(), func(r cloud.LoadBalancerRef) { told <- r })
+	for range 20 { // nobody waits, so that each has to find its own answer
+		for _, hint := range []vpc.NodeRules{{LoadBalancer: "a1"}, {LoadBalancer: "a1", Former: own}} {
+			if err := w.DeleteNodeRules(t.Context(), ref("web"), hint); err != nil && cloud.KindOf(err) != cloud.KindRetryAfter {
+				t.Fatal(err)
+			}
+		}
+		if w.inbound(nodes) == nil {
+			break
+		}
+		if r := <-told; r.UID != ref("web").UID {
+			t.Errorf("told %+v", r)
+		}
+	}
+	w.wantInbound(nodes)
+}

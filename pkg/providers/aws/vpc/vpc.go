@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"net/netip"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -57,7 +58,10 @@ func New(c *api.Client, cfg *config.Global, cluster func() string, o joint.Optio
 // Attach has again called when the rules in the groups of Nodes that a Service waits for have been written, until ctx ends. See
 // cloud.Waiting.
 func (n *Network) Attach(ctx context.Context, again func(cloud.LoadBalancerRef)) {
-	n.nodes.Attach(ctx, again)
+	n.nodes.Attach(ctx, func(ref cloud.LoadBalancerRef) {
+		ref.UID = strings.TrimSuffix(ref.UID, classicTenant)
+		again(ref)
+	})
 }
 
 // place is where the cluster is: a VPC, and the subnet of the machine that this runs on, "" where that is somewhere else.

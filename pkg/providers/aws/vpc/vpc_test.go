@@ -37,8 +37,18 @@ func start(t *testing.T, conf string, o awssim.Options) *world {
 // restart is what a new process starts with.
 func (w *world) restart(conf string) {
 	w.t.Helper()
+	w.open(conf, joint.Options{Quiet: 20 * time.Millisecond, Wait: time.Minute, Waiters: 100})
+}
+
+// hurry is restart where nobody waits for rules of Nodes.
+func (w *world) hurry() {
+	w.open("", joint.Options{Quiet: 20 * time.Millisecond, Wait: time.Nanosecond})
+}
+
+func (w *world) open(conf string, o joint.Options) {
+	w.t.Helper()
 	client, cfg := w.Client("[Global]\nRegion = eu-central-1\nKubernetesClusterID = c\nVPC = "+w.VPC.ID+"\n"+conf, cloud.Options{})
-	w.Network = vpc.New(client, &cfg.Global, func() string { return "c" }, joint.Options{Quiet: 20 * time.Millisecond, Wait: time.Minute, Waiters: 100})
+	w.Network = vpc.New(client, &cfg.Global, func() string { return "c" }, o)
 	w.Requests()
 }
 
