@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/annotations"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/api"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/config"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/instances"
@@ -47,11 +48,17 @@ func New(ctx context.Context, configFile string, o cloud.Options) (*cloud.Provid
 		Instances: instances.New(c, &cfg.Global, id.cluster),
 		Owns:      providerid.Owns,
 		Newborn:   newborn,
-		Routes:    routes.New(c, &cfg.Global, id.cluster),
-		Routing:   routes.Traits(),
-		Volumes:   volumes.New(c),
-		Identify:  id.identify,
-		Ready:     cloud.ReadyOnce(c.Check),
-		Run:       conf(configFile, cfg).Watch,
+
+		LoadBalancers:     newLoadBalancers(c, &cfg.Global, id.cluster),
+		Annotations:       annotations.Table(),
+		CheckLoadBalancer: checker(&cfg.Global),
+		LoadBalancing:     loadBalancingTraits(),
+
+		Routes:   routes.New(c, &cfg.Global, id.cluster),
+		Routing:  routes.Traits(),
+		Volumes:  volumes.New(c),
+		Identify: id.identify,
+		Ready:    cloud.ReadyOnce(c.Check),
+		Run:      conf(configFile, cfg).Watch,
 	}, warnings, nil
 }

@@ -37,7 +37,7 @@ func TestProviderCallsNobodyAtStart(t *testing.T) {
 	if p.Name != "aws" || p.Instances == nil || p.Volumes == nil || p.Routes == nil || p.Owns == nil || p.Identify == nil || p.Newborn != 5*time.Minute {
 		t.Errorf("%+v", p)
 	}
-	if p.LoadBalancers != nil || p.GivesPodCIDRs || p.Annotations != nil {
+	if p.GivesPodCIDRs {
 		t.Errorf("it claims what it has not: %+v", p)
 	}
 	c.Fail("DescribeInstances", apitest.Fault{Status: http.StatusUnauthorized, Code: "AuthFailure", Message: "m"})

@@ -51,6 +51,7 @@ var abilities = map[string]func(context.Context, *testing.T, *cloud.Provider, *a
 			}
 		}
 	},
+	"load balancers": tryLoadBalancers,
 	"volumes": func(ctx context.Context, t *testing.T, p *cloud.Provider, c *apitest.Cloud) {
 		v := c.EC2.AddVolume(ec2.Volume{})
 		for _, r := range p.Volumes.Find(ctx, []cloud.VolumeRef{{ID: v.ID}}) {
@@ -63,7 +64,8 @@ var abilities = map[string]func(context.Context, *testing.T, *cloud.Provider, *a
 
 // spared are actions that the simulator lets nobody need, as it is EC2 at its best.
 var spared = []string{
-	"ec2:DescribeAvailabilityZones", // where instances come without their zone's ID
+	"ec2:CreateTags",              // with ec2:CreateSecurityGroup, as the group is made with tags
+	"iam:CreateServiceLinkedRole", // for the first load balancer of an account
 }
 
 // TestPolicyIsTheSmallest: the IAM policy that ships allows what the provider asks for, and nothing else.
@@ -76,7 +78,7 @@ func TestPolicyIsTheSmallest(t *testing.T) {
 	keys := c.AddUser(awssim.Principal{Account: apitest.Account, Name: "ccm", Actions: allowed})
 	t.Setenv("AWS_ACCESS_KEY_ID", keys.AccessKeyID)
 	t.Setenv("AWS_SECRET_ACCESS_KEY", keys.SecretAccessKey)
-	p := provider(t, "[Global]\nRegion = "+apitest.Region+"\nVPC = "+c.VPC.ID+"\nKubernetesClusterID = blue\n")
+	p := provider(t, "[Global]\nRegion = "+apitest.Region+"\nVPC = "+c.VPC.ID+"\nKubernetesClusterID = blue\nNLBSecurityGroupMode = Managed\n")
 	for name, try := range abilities {
 		t.Run(name, func(t *testing.T) { try(t.Context(), t, p, c) })
 	}

@@ -99,8 +99,8 @@ func (l *LoadBalancers) Delete(ctx context.Context, spec *cloud.LoadBalancerSpec
 	return o.run(ctx, o.observe, o.deleteBalancer, o.deleteGroups, o.shutOut, o.deleteSecurityGroup, o.settle)
 }
 
-// Has reports whether there is anything of a network load balancer for the Service, by the lists that all Services share.
-func (l *LoadBalancers) Has(ctx context.Context, ref cloud.LoadBalancerRef) (bool, error) {
+// Exists reports whether there is anything of a network load balancer for the Service, by the lists that all Services share.
+func (l *LoadBalancers) Exists(ctx context.Context, ref cloud.LoadBalancerRef) (bool, error) {
 	all, err := l.store.get(ctx, listAge)
 	if err != nil {
 		return false, err

@@ -48,7 +48,7 @@ func (w *Wish) Refused() error {
 func (w *Wish) Warnings() []string { return w.warnings }
 
 // Check implements cloud.Provider.CheckLoadBalancer for network load balancers.
-func Check(cfg *config.Global, spec *cloud.LoadBalancerSpec) (problems field.ErrorList, warnings []string) {
+func Check(spec *cloud.LoadBalancerSpec, cfg *config.Global) (problems field.ErrorList, warnings []string) {
 	w := Resolve(cfg, spec)
 	return w.problems, w.warnings
 }

@@ -149,7 +149,7 @@ func TestWhatIsRefused(t *testing.T) {
 	} {
 		spec := service("default", "web", tcp("a", 80, 30080), tcp("b", 81, 30081))
 		change(spec)
-		problems, _ := Check(conf(t, ""), spec)
+		problems, _ := Check(spec, conf(t, ""))
 		if err := Resolve(conf(t, ""), spec).Refused(); len(problems) == 0 || !strings.Contains(err.Error(), want) || cloud.KindOf(err) != cloud.KindInvalid {
 			t.Errorf("%s: %v", want, err)
 		}
@@ -163,7 +163,7 @@ func TestWhatIsWarnedOf(t *testing.T) {
 	} {
 		spec := service("default", "web", tcp("", 80, 30080))
 		spec.Settings[name] = "1"
-		if problems, warnings := Check(conf(t, ""), spec); len(problems) > 0 || len(warnings) != 1 || !strings.Contains(warnings[0], want) {
+		if problems, warnings := Check(spec, conf(t, "")); len(problems) > 0 || len(warnings) != 1 || !strings.Contains(warnings[0], want) {
 			t.Errorf("%s: %v, %q", name, problems, warnings)
 		}
 	}

@@ -1,0 +1,189 @@
+package aws
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/isthmus-cloud/isthmus/pkg/await"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/joint"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/annotations"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/api"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/config"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/elb"
+	elbplan "github.com/isthmus-cloud/isthmus/pkg/providers/aws/elb/plan"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/elbv2"
+	nlbplan "github.com/isthmus-cloud/isthmus/pkg/providers/aws/elbv2/plan"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/providerid"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/vpc"
+)
+
+var (
+	_ cloud.LoadBalancers = (*loadBalancers)(nil)
+	_ cloud.Waiting       = (*loadBalancers)(nil)
+)
+
+// otherController serves the Services of the types nlb-ip and external.
+const otherController = "aws-load-balancer-controller"
+
+// kind is a type of load balancers.
+type kind int
+
+const (
+	unknown kind = iota
+	network
+	classic
+)
+
+func (k kind) String() string {
+	return [...]string{"load balancer", "network load balancer", "classic load balancer"}[k]
+}
+
+// balancers are the load balancers of one kind.
+type balancers interface {
+	cloud.LoadBalancers
+	// Exists reports whether there is one for the Service, by what all Services share.
+	Exists(ctx context.Context, ref cloud.LoadBalancerRef) (bool, error)
+}
+
+// loadBalancers gives each Service to the load balancers of the kind that it wants or has.
+type loadBalancers struct {
+	kinds map[kind]balancers
+	waits []cloud.Waiting
+}
+
+func newLoadBalancers(c *api.Client, cfg *config.Global, cluster func() string) *loadBalancers {
+	net := vpc.New(c, cfg, cluster, joint.Options{})
+	nlb := elbv2.New(c, cfg, net, await.DefaultPace())
+	return &loadBalancers{
+		kinds: map[kind]balancers{network: nlb, classic: elb.New(c, cfg, cluster, net)},
+		waits: []cloud.Waiting{net, nlb},
+	}
+}
+
+// Attach implements cloud.Waiting.
+func (l *loadBalancers) Attach(ctx context.Context, again func(cloud.LoadBalancerRef)) {
+	for _, w := range l.waits {
+		w.Attach(ctx, again)
+	}
+}
+
+// Ensure implements cloud.LoadBalancers. A load balancer never becomes one of the other kind.
+func (l *loadBalancers) Ensure(ctx context.Context, spec *cloud.LoadBalancerSpec) (*cloud.LoadBalancerStatus, error) {
+	k := wanted(spec)
+	if err := otherKind(spec, k); err != nil {
+		return nil, &cloud.Error{Kind: cloud.KindInvalid, Err: err}
+	}
+	return l.kinds[k].Ensure(ctx, spec)
+}
+
+// UpdateMembers implements cloud.LoadBalancers.
+func (l *loadBalancers) UpdateMembers(ctx context.Context, spec *cloud.LoadBalancerSpec) error {
+	k := shown(spec.CurrentIngress)
+	if k == unknown {
+		k = wanted(spec)
+	}
+	return l.kinds[k].UpdateMembers(ctx, spec)
+}
+
+// Delete implements cloud.LoadBalancers. The Service may want another kind by now than was made for it, and former versions of the
+// existing manager left the old one then.
+func (l *loadBalancers) Delete(ctx context.Context, spec *cloud.LoadBalancerSpec) error {
+	var first error
+	for _, k := range []kind{network, classic} {
+		err := l.delete(ctx, spec, k)
+		if err != nil && (first == nil || cloud.KindOf(first) == cloud.KindRetryAfter) { // what is more than a wait counts
+			first = err
+		}
+	}
+	return first
+}
+
+// delete deletes all of one kind. What the Service names is deleted as far as there is something left of it.
+func (l *loadBalancers) delete(ctx context.Context, spec *cloud.LoadBalancerSpec, k kind) error {
+	if k != wanted(spec) && k != shown(spec.CurrentIngress) {
+		if exists, err := l.kinds[k].Exists(ctx, spec.LoadBalancerRef); err != nil || !exists {
+			return err
+		}
+	}
+	return l.kinds[k].Delete(ctx, spec)
+}
+
+// wanted is the kind that a Service wants.
+func wanted(spec *cloud.LoadBalancerSpec) kind {
+	if spec.Class == annotations.NLB || spec.Settings.String(annotations.Type, "") == annotations.NLB {
+		return network
+	}
+	return classic
+}
+
+// region is how regions of all partitions are called.
+var region = regexp.MustCompile(`^[a-z]{2,}(-[a-z]+)+-[0-9]+$`)
+
+// shown is the kind of the load balancer whose host name a Service shows: of network load balancers the region comes after "elb",
+// of classic ones before, in all partitions. Addresses and names of others' tell nothing.
+func shown(ingress []corev1.LoadBalancerIngress) kind {
+	if len(ingress) == 0 {
+		return unknown
+	}
+	labels := strings.Split(strings.ToLower(ingress[0].Hostname), ".")
+	for i := 1; i < len(labels)-1; i++ {
+		switch {
+		case labels[i] != "elb":
+		case region.MatchString(labels[i+1]):
+			return network
+		case region.MatchString(labels[i-1]):
+			return classic
+		}
+	}
+	return unknown
+}
+
+// otherKind is an error where a Service has another kind of load balancer than it wants.
+func otherKind(spec *cloud.LoadBalancerSpec, k kind) error {
+	has := shown(spec.CurrentIngress)
+	if has == unknown || has == k {
+		return nil
+	}
+	return fmt.Errorf("annotation %s: the Service has a %s, which does not become a %s; take the change back, or delete the Service and make it anew",
+		annotations.Type, has, k)
+}
+
+// checker implements cloud.Provider.CheckLoadBalancer.
+func checker(cfg *config.Global) func(*cloud.LoadBalancerSpec) (field.ErrorList, []string) {
+	return func(spec *cloud.LoadBalancerSpec) (problems field.ErrorList, warnings []string) {
+		k := wanted(spec)
+		if err := otherKind(spec, k); err != nil {
+			warnings = append(warnings, err.Error())
+		}
+		check := nlbplan.Check
+		if k == classic {
+			check = elbplan.Check
+		}
+		problems, more := check(spec, cfg)
+		return problems, append(warnings, more...)
+	}
+}
+
+// loadBalancingTraits are what the planner must know.
+func loadBalancingTraits() cloud.LoadBalancerTraits {
+	return cloud.LoadBalancerTraits{
+		Reach: cloud.ByInstance, NodePorts: true,
+		Eligible: func(n *corev1.Node) bool { // others than instances, as of Fargate, cannot be targets
+			_, err := providerid.Parse(n.Spec.ProviderID)
+			return err == nil || n.Spec.ProviderID == ""
+		},
+		Elsewhere: func(s *corev1.Service) string {
+			if t := s.Annotations[annotations.Type]; t == annotations.NLBIP || t == annotations.External {
+				return otherController
+			}
+			return ""
+		},
+		Classes: cloud.OwnClasses(Name, annotations.NLB),
+	}
+}

@@ -1,0 +1,137 @@
+package aws
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/annotations"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/api/apitest"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/aws/ec2"
+)
+
+func ingress(host string) []corev1.LoadBalancerIngress {
+	return []corev1.LoadBalancerIngress{{Hostname: host}}
+}
+
+func TestKindsByHostName(t *testing.T) {
+	for host, want := range map[string]kind{
+		"a1-0123.elb.eu-central-1.amazonaws.com":           network,
+		"a1-0123.elb.cn-north-1.amazonaws.com.cn":          network,
+		"a1-0123.elb.us-gov-west-1.amazonaws.com":          network,
+		"a1-0123.elb.us-iso-east-1.c2s.ic.gov":             network,
+		"A1-0123.ELB.eu-central-1.amazonaws.com":           network,
+		"a1-0123.eu-central-1.elb.amazonaws.com":           classic,
+		"internal-a1-0123.us-gov-east-1.elb.amazonaws.com": classic,
+		"a1-0123.cn-northwest-1.elb.amazonaws.com.cn":      classic,
+		"a1-0123.us-isob-east-1.elb.sc2s.sgov.gov":         classic,
+		"web.example.org":                                  unknown,
+		"elb.example.org":                                  unknown,
+		"":                                                 unknown,
+	} {
+		if got := shown(ingress(host)); got != want {
+			t.Errorf("%s: %s, want %s", host, got, want)
+		}
+	}
+	if got := shown(nil); got != unknown {
+		t.Errorf("%s", got)
+	}
+}
+
+func TestWhoServesAService(t *testing.T) {
+	traits := loadBalancingTraits()
+	for value, want := range map[string]string{"": "", "nlb": "", "alb": "", "nlb-ip": otherController, "external": otherController} {
+		s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{annotations.Type: value}}}
+		if got := traits.Elsewhere(s); got != want {
+			t.Errorf("%s: %q", value, got)
+		}
+	}
+	if _, ok := traits.Classes["service.k8s.aws/nlb"]; ok || traits.Classes["isthmus-cloud.github.io/aws-nlb"] != "nlb" || traits.Reach != cloud.ByInstance || !traits.NodePorts {
+		t.Errorf("%+v", traits)
+	}
+	for id, want := range map[string]bool{"aws:///eu-central-1a/i-0123": true, "": true, "aws:///x/fargate-ip-10-0-0-1": false, "eks-hybrid:///x/mi-1": false} {
+		if got := traits.Eligible(&corev1.Node{Spec: corev1.NodeSpec{ProviderID: id}}); got != want {
+			t.Errorf("%s: %t", id, got)
+		}
+	}
+}
+
+// balanced is a cluster with a Node, and a Service of a type.
+func balanced(t *testing.T, c *apitest.Cloud, kind string) *cloud.LoadBalancerSpec {
+	t.Helper()
+	tag := map[string]string{"kubernetes.io/cluster/blue": "owned"}
+	group := c.EC2.AddSecurityGroup(ec2.SecurityGroup{VPCID: c.VPC.ID, Name: "nodes", Description: "Nodes", Tags: tag}).ID
+	c.EC2.AddRoute(c.EC2.MainRouteTable(c.VPC.ID).ID, ec2.Route{Destination: "0.0.0.0/0", GatewayID: "igw-0123456789abcdef0"})
+	i := c.AddInstance(ec2.Instance{Tags: tag, Interfaces: []*ec2.NetworkInterface{{Groups: []string{group}}}})
+	members := []cloud.LoadBalancerMember{{Node: cloud.InstanceRef{NodeName: "node", ProviderID: "aws:///" + i.Zone + "/" + i.ID}}}
+	return &cloud.LoadBalancerSpec{
+		LoadBalancerRef: cloud.LoadBalancerRef{Cluster: cloud.Cluster{ID: "blue", Name: "kubernetes", UID: "u"}, Namespace: "default", Name: "web",
+			UID: "0f0f0f0f-1234-4abc-9def-0123456789ab", Settings: cloud.Settings{annotations.Type: kind}},
+		Ports:      []cloud.LoadBalancerPort{{Protocol: corev1.ProtocolTCP, Port: 80, NodePort: 30080}},
+		IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol}, Members: members, Candidates: members,
+	}
+}
+
+// again repeats an operation until it is not told to come back.
+func again(t *testing.T, op func() error) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		err := op()
+		if err == nil {
+			return
+		}
+		if cloud.KindOf(err) != cloud.KindRetryAfter || time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
+func ensure(t *testing.T, p *cloud.Provider, spec *cloud.LoadBalancerSpec) {
+	t.Helper()
+	again(t, func() error {
+		status, err := p.LoadBalancers.Ensure(t.Context(), spec)
+		if err == nil {
+			spec.CurrentIngress = status.Ingress
+		}
+		return err
+	})
+}
+
+func changes(c *apitest.Cloud) []string {
+	return slices.DeleteFunc(c.Actions(), func(a string) bool { return strings.HasPrefix(a, "Describe") })
+}
+
+func TestEachServiceGetsItsKind(t *testing.T) {
+	for name, want := range map[string]kind{annotations.NLB: network, "": classic, "alb": classic} {
+		c := apitest.Start(t)
+		p := provider(t, "[Global]\nRegion = "+apitest.Region+"\nVPC = "+c.VPC.ID+"\nKubernetesClusterID = blue\n")
+		spec := balanced(t, c, name)
+		ensure(t, p, spec)
+		if got := shown(spec.CurrentIngress); got != want {
+			t.Errorf("%q: %s: %+v", name, got, spec.CurrentIngress)
+		}
+		other := map[kind]string{network: "", classic: annotations.NLB}[want]
+		changed := *spec
+		changed.Settings = cloud.Settings{annotations.Type: other}
+		changes(c)
+		if _, err := p.LoadBalancers.Ensure(t.Context(), &changed); cloud.KindOf(err) != cloud.KindInvalid || len(changes(c)) > 0 {
+			t.Errorf("%q: its type can be changed: %v", name, err)
+		}
+		if problems, warnings := p.CheckLoadBalancer(&changed); len(problems) > 0 || len(warnings) != 1 || !strings.Contains(warnings[0], "does not become") {
+			t.Errorf("%q: %v, %q", name, problems, warnings)
+		}
+		again(t, func() error { return p.LoadBalancers.UpdateMembers(t.Context(), &changed) }) // by what there is
+		changed.CurrentIngress = nil
+		again(t, func() error { return p.LoadBalancers.Delete(t.Context(), &changed) })
+		v2, _ := c.ELBv2(apitest.Account, apitest.Region).LoadBalancers(nil, nil)
+		v1, err := c.ELB(apitest.Account, apitest.Region).LoadBalancers(nil)
+		if len(v2) > 0 || len(v1) > 0 {
+			t.Errorf("%q: a Service that wants another kind by now leaves %d and %d behind, %v", name, len(v2), len(v1), err)
+		}
+	}
+}
