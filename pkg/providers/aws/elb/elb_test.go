@@ -436,6 +436,22 @@ func TestMembersAreUpdated(t *testing.T) {
 	update(frozen, w.ids[2]) // never all
 }
 
+func TestAnswerWithoutInstancesIsNotBelieved(t *testing.T) {
+	w := start(t, "", awssim.Options{})
+	s := w.spec("web", 3)
+	w.ensure(s)
+	before := w.state()
+	w.restart(nil)
+	none := apitest.Body(`<DescribeInstancesResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><reservationSet/></DescribeInstancesResponse>`)
+	w.Fail("DescribeInstances", none, none)
+	if _, err := w.Ensure(t.Context(), s); cloud.KindOf(err) != cloud.KindUnknown || !strings.Contains(err.Error(), "EC2 knows none of the 3 instances of Nodes") {
+		t.Errorf("%v", err)
+	}
+	if got := w.mutations(); len(got) > 0 || w.state() != before {
+		t.Errorf("%v", got)
+	}
+}
+
 func TestManyServicesAtOnce(t *testing.T) {
 	const services = 30
 	w := start(t, "", awssim.Options{EC2: ec2.Options{RulesPerGroup: 100}, ELB: simelb.Options{LoadBalancers: services}})

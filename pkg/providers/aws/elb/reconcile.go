@@ -59,13 +59,8 @@ func (l *LoadBalancers) Ensure(ctx context.Context, spec *cloud.LoadBalancerSpec
 	if err := l.apply(ctx, d.Name, &c); err != nil {
 		return nil, err
 	}
-	switch {
-	case opened != nil || own == "":
-	case rules.Former == "": // nothing comes from it any more from now on
-		opened = &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: retryStale, Progress: true,
-			Err: fmt.Errorf("security group %s, which load balancer %s does not have any more, is to be deleted", own, d.Name)}
-	default:
-		opened = l.net.DeleteGroup(ctx, spec.LoadBalancerRef, plan.GroupName(spec.LoadBalancerRef))
+	if opened == nil && own != "" {
+		opened = l.dropGroup(ctx, spec.LoadBalancerRef, own, rules.Former != "")
 	}
 	status := &cloud.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{Hostname: seen.DNSName}}}
 	if _, status.Warnings = plan.Check(spec, l.cfg); repair {
@@ -74,6 +69,16 @@ func (l *LoadBalancers) Ensure(ctx context.Context, spec *cloud.LoadBalancerSpec
 		}
 	}
 	return status, opened
+}
+
+// dropGroup deletes the load balancer's own security group, which has others in its place. closed says that the Nodes let nothing in
+// from it any more; before, the load balancer must have been without it.
+func (l *LoadBalancers) dropGroup(ctx context.Context, ref cloud.LoadBalancerRef, own string, closed bool) error {
+	if closed {
+		return l.net.DeleteGroup(ctx, ref, plan.GroupName(ref))
+	}
+	return &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: retryStale, Progress: true,
+		Err: fmt.Errorf("security group %s, which load balancer %s does not have any more, is to be deleted", own, plan.Name(ref))}
 }
 
 // resolve finds the subnets, and makes the load balancer's own security group.
@@ -117,15 +122,11 @@ func nodeRules(ref cloud.LoadBalancerRef, groups []string, own string, instances
 	return out
 }
 
-// instances are the IDs of those that shall be registered, of a load balancer that has those of have.
+// instances are the IDs of those that shall be registered, of a load balancer that has those of have. An answer by which none is
+// there of several is not believed: it may be another account's.
 func (l *LoadBalancers) instances(ctx context.Context, spec *cloud.LoadBalancerSpec, have []string) ([]string, error) {
 	if spec.Frozen && len(spec.Members) == 0 {
-		var candidates []string
-		for _, m := range spec.Candidates {
-			if id, err := providerid.Parse(m.Node.ProviderID); err == nil {
-				candidates = append(candidates, id)
-			}
-		}
+		candidates := idsOf(spec.Candidates)
 		left := slices.DeleteFunc(slices.Clone(have), func(id string) bool { return !slices.Contains(candidates, id) })
 		if len(left) == 0 {
 			return have, nil
@@ -136,7 +137,23 @@ func (l *LoadBalancers) instances(ctx context.Context, spec *cloud.LoadBalancerS
 	if err != nil {
 		return nil, err
 	}
+	if want := idsOf(spec.Members); len(found) == 0 && len(want) > 0 && len(have) > 0 {
+		return nil, cloud.Errorf(cloud.KindUnknown,
+			"EC2 knows none of the %d instances of Nodes, such as %s, so load balancer %s keeps its own; are the credentials and the region the cluster's?",
+			len(want), want[0], plan.Name(spec.LoadBalancerRef))
+	}
 	return slices.Sorted(maps.Keys(found)), nil
+}
+
+// idsOf are the IDs of Nodes' instances; others are no instances of EC2's.
+func idsOf(members []cloud.LoadBalancerMember) []string {
+	var out []string
+	for _, m := range members {
+		if id, err := providerid.Parse(m.Node.ProviderID); err == nil {
+			out = append(out, id)
+		}
+	}
+	return out
 }
 
 // UpdateMembers implements cloud.LoadBalancers.
