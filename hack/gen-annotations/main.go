@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	aws "github.com/isthmus-cloud/isthmus/pkg/providers/aws/annotations"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack"
 )
 
@@ -36,6 +37,12 @@ type document struct {
 
 // documents are those that there are, by the value of --cloud-provider.
 var documents = map[string]document{
+	"aws": {"AWS", aws.Table, `What a Service of type LoadBalancer can say to AWS. A malformed value is an error that an event on the Service names: a new Service
+gets no load balancer then, one that has its load balancer keeps it as it is, and its members still follow the Nodes. An annotation
+that is unknown, but begins as these do or is close to one, is warned about and ignored. The [Service
+webhook](../guides/service-webhook.md) says all this before the Service is saved, by the same table. Sections and keys in the column
+Default are those of [cloud.conf](cloud-conf-aws.md).
+`},
 	"openstack": {"OpenStack", openstack.Annotations, `What a Service of type LoadBalancer can say to OpenStack. Words and numbers are taken to the letter: a bool is exactly ` + "`" + `true` + "`" + ` or ` + "`" + `false` + "`" + `,
 an int has neither a unit nor blanks. Anything else there has no effect, as if the annotation were not set, and a Warning event says so.
 Any other malformed value is an error that an event on the Service names: a new Service gets no load balancer then, one that has its load balancer

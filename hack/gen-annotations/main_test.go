@@ -8,11 +8,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers"
 )
 
 // TestReferencesAreFresh fails when a document is not what the table says.
 func TestReferencesAreFresh(t *testing.T) {
-	for name := range documents {
+	for name := range providers.All() {
 		want, err := reference(name)
 		if err != nil {
 			t.Fatal(err)

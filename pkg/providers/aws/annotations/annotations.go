@@ -6,6 +6,8 @@
 // Why one table: which type a Service has is one of its annotations, and a Service has one vocabulary.
 package annotations
 
+//go:generate go run ../../../../hack/gen-annotations aws ../../../../docs/reference/service-annotations-aws.md
+
 import (
 	"errors"
 	"strconv"
