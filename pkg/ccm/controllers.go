@@ -156,6 +156,8 @@ func (l *leaderControllers) controller(ctx context.Context, name string, a *node
 		return l.nodeIPAMController(ctx, client, a)
 	case names.NodeRouteController:
 		return l.routeController(ctx, client)
+	case options.TaggingController:
+		return l.taggingController(ctx, client), nil
 	case options.PersistentVolumeLabelController:
 		return l.pvLabelController(ctx)
 	}

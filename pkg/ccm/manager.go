@@ -133,6 +133,7 @@ func (m *Manager) Run(ctx context.Context, p *decorate.Provider) error {
 		}
 	}
 	m.opts.ExplainNodeIPAM(logger)
+	m.opts.ExplainTagging(logger)
 	if m.opts.DryRun {
 		logger.Info("Dry run: nothing is changed, neither in the cloud nor in the cluster")
 	}

@@ -48,6 +48,11 @@ type Provider struct {
 	Routing RouteTraits
 	// Volumes is nil where PersistentVolumes are not labeled.
 	Volumes Volumes
+	// InstanceTags is nil where instances get no tags of the user's.
+	InstanceTags InstanceTags
+	// TagsLabel is the Node label that holds the sum of the tags that its instance has got, as the existing
+	// manager writes it. Required with InstanceTags.
+	TagsLabel string
 	// Identify returns the cluster's name in the cloud's marks, which becomes Cluster.ID: what the
 	// existing manager knows by a tag or has written down. It is asked before the controllers start,
 	// and may be asked again. Nil: Cluster.UID.

@@ -113,6 +113,7 @@ var arrows = []struct {
 	{"pkg/ccm", []string{"pkg/cloud", "pkg/controllers", "pkg/lb", "pkg/version"}},
 	{"pkg/controllers/service", []string{"pkg/backoff", "pkg/cloud", "pkg/lb", "pkg/collectors", "pkg/text"}},
 	{"pkg/controllers/pvlabel", []string{"pkg/cloud", "pkg/controllers/workers", "pkg/collectors", "pkg/pv"}},
+	{"pkg/controllers/tagging", []string{"pkg/backoff", "pkg/cloud", "pkg/inflight"}},
 	{"pkg/controllers", []string{"pkg/cloud", "pkg/collectors"}},
 	{"pkg/providers/openstack/config", []string{"pkg/cloud", "pkg/cloudauth/openstack", "pkg/cloudconf", "pkg/gcfg", "pkg/text"}},
 	{"pkg/providers/openstack/providerid", []string{"pkg/cloud", "pkg/text"}},

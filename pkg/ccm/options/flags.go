@@ -51,7 +51,7 @@ func (o *Options) addControllerFlags(fss *cliflag.NamedFlagSets) {
 	fs := fss.FlagSet("controllers")
 	fs.StringSliceVar(&c.Generic.Controllers, "controllers", c.Generic.Controllers,
 		"Controllers to run: '*' means all that are on by default, 'foo' runs foo, '-foo' does not run foo, '-*' runs only what is named; "+
-			"of two items that name the same controller, the first wins.\nControllers: "+strings.Join(controllerNames(), ", ")+"\nOff by default: "+NodeIPAMController+", and without its webhook "+PersistentVolumeLabelController)
+			"of two items that name the same controller, the first wins.\nControllers: "+strings.Join(controllerNames(), ", ")+"\nOff by default: "+NodeIPAMController+", "+TaggingController+", and without its webhook "+PersistentVolumeLabelController)
 	fs.DurationVar(&c.Generic.MinResyncPeriod.Duration, "min-resync-period", c.Generic.MinResyncPeriod.Duration,
 		"Informers replay all objects after a random time between this and twice this.")
 
@@ -83,6 +83,7 @@ func (o *Options) addControllerFlags(fss *cliflag.NamedFlagSets) {
 		"A loss beyond the limit is believed after this time, if other instances of the cluster are seen all the while. 0 means never: "+
 			"an operator must annotate the namespace kube-system with "+DeleteNodesUntil+"=<time>.")
 
+	o.Tagging.addFlags(fss.FlagSet(TaggingController))
 	o.NodeIPAM.addFlags(fss.FlagSet(NodeIPAMController), &o.Component.KubeCloudShared.CIDRAllocatorType)
 
 	fs = fss.FlagSet(names.ServiceLBController)

@@ -171,7 +171,7 @@ func TestValidate(t *testing.T) {
 			want: []string{
 				"--cloud-provider is required: one of gce, openstack",
 				"--cluster-cidr: 10.0.0.0/8 and 10.1.0.0/16 overlap",
-				`--controllers: "foo" is not a controller: known are cloud-node-controller, cloud-node-lifecycle-controller, node-ipam-controller, node-route-controller, persistentvolume-label-controller, service-lb-controller`,
+				`--controllers: "foo" is not a controller: known are cloud-node-controller, cloud-node-lifecycle-controller, node-ipam-controller, node-route-controller, persistentvolume-label-controller, service-lb-controller, tagging`,
 				`--controllers: "servce" is not a controller: did you mean service?`,
 				"--concurrent-node-syncs must be at least 1, not 0: turn a controller off with --controllers=*,-<name>",
 				"--concurrent-service-syncs must be at least 1, not -1: turn a controller off with --controllers=*,-<name>",
@@ -210,6 +210,11 @@ func TestValidate(t *testing.T) {
 			`--authorization-always-allow-paths: "/a*b" is no path such as /healthz or, for all that begin so, /healthz/*`,
 			`--authorization-always-allow-paths: "*" is no path such as /healthz or, for all that begin so, /healthz/*`,
 		}},
+		{name: "tags", args: []string{"--controllers=*,tagging", "--tags=team=blue,cost=", "--resources=instance"}},
+		{name: "tagging without tags", args: []string{"--controllers=tagging", "--resources=volume", "--tagging-controller-rate-limit=5"}, want: []string{
+			"--controllers names tagging, which requires --tags, such as --tags=team=blue", `--resources: "volume" cannot be tagged, only instance`,
+		}},
+		{name: "tagging of nothing", args: []string{"--controllers=tagging", "--tags=team=blue"}, want: []string{"--controllers names tagging, which requires --resources=instance"}},
 		{name: "deletion guard", args: []string{"--node-deletion-limit-percentage=101", "--node-deletion-limit-count=-1", "--node-deletion-settle-time=-1s"}, want: []string{
 			"--node-deletion-limit-count must not be negative, but is -1", "--node-deletion-limit-percentage must be between 0 and 100, not 101",
 			"--node-deletion-settle-time must not be negative, but is -1s",
@@ -241,7 +246,7 @@ func TestEnabled(t *testing.T) {
 		want []string
 	}{
 		{"*", []string{"cloud-node-controller", "cloud-node-lifecycle-controller", "node-route-controller", "service-lb-controller"}},
-		{"*,nodeipam,pvlabel", controllerNames()},
+		{"*,nodeipam,pvlabel,tagging", controllerNames()},
 		{"*,-nodeipam,nodeipam", []string{"cloud-node-controller", "cloud-node-lifecycle-controller", "node-route-controller", "service-lb-controller"}},
 		{"", nil},
 		{"-*", nil},

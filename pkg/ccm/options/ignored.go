@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// ignoredFlag is a flag of the framework's that has no effect here. It is taken, because manifests
+// ignoredFlag is a flag of the framework's, or of an existing manager's, that has no effect here. It is taken, because manifests
 // of other cloud controller managers carry it, which must not keep a cluster without one; unless its
 // value asks for what happens anyway, a warning at start says so and what to do instead.
 type ignoredFlag struct {
@@ -20,13 +20,13 @@ type ignoredFlag struct {
 	isBool bool
 }
 
-// ignoredFlags returns all flags of k8s.io/cloud-provider v0.37's options that Options does not have.
+// ignoredFlags returns all flags of k8s.io/cloud-provider v0.37's options that Options does not have, and some of existing managers.
 func ignoredFlags() []ignoredFlag {
 	const frontProxy = "clients behind a front proxy are not supported; let them use tokens or, with --client-ca-file, certificates"
 	const oneCertificate = "put tls.crt and tls.key with all names into the directory of --webhook-cert-dir"
 	const oneListener = "ports are not shared; give each process a --secure-port of its own"
 	yes, no := []string{"true"}, []string{"false"}
-	return []ignoredFlag{
+	return append([]ignoredFlag{
 		{name: "allow-untagged-cloud", harmless: no, isBool: true, instead: "how things are marked is set in the cloud's configuration file; remove the flag"},
 		{name: "authentication-skip-lookup", harmless: yes, isBool: true, instead: "the cluster's authentication ConfigMap is never read; name the CA with --client-ca-file"},
 		{name: "authentication-tolerate-lookup-failure", harmless: yes, isBool: true, instead: "the cluster's authentication ConfigMap is never read; name the CA with --client-ca-file"},
@@ -46,6 +46,17 @@ func ignoredFlags() []ignoredFlag {
 		{name: "webhook-tls-cert-file", harmless: []string{""}, instead: oneCertificate},
 		{name: "webhook-tls-private-key-file", harmless: []string{""}, instead: oneCertificate},
 		{name: "webhook-tls-sni-cert-key", instead: oneCertificate},
+	}, ignoredFlagsOfOthers()...)
+}
+
+// ignoredFlagsOfOthers are those of existing managers.
+func ignoredFlagsOfOthers() []ignoredFlag {
+	const together = "instances are tagged many at a time, and requests to the cloud are paced together; remove the flag"
+	return []ignoredFlag{
+		{name: "tagging-controller-burst-limit", harmless: []string{"0"}, instead: together},
+		{name: "tagging-controller-concurrent-node-syncs", harmless: []string{"1"}, instead: together},
+		{name: "tagging-controller-enable-batching", harmless: []string{"true"}, instead: together, isBool: true},
+		{name: "tagging-controller-rate-limit", harmless: []string{"0"}, instead: together},
 	}
 }
 

@@ -20,6 +20,9 @@ const NodeIPAMController = "node-ipam-controller"
 // guard holds, until the time that is its value.
 const DeleteNodesUntil = "isthmus-cloud.github.io/delete-nodes-until"
 
+// TaggingController is the name that AWS' existing manager has for the controller that tags Nodes' instances.
+const TaggingController = "tagging"
+
 // PersistentVolumeLabelController labels PersistentVolumes that slipped past the webhook
 // persistentvolume-label.
 const PersistentVolumeLabelController = pvlabel.Name
@@ -27,15 +30,16 @@ const PersistentVolumeLabelController = pvlabel.Name
 // controllerNames returns the names of all controllers, sorted.
 func controllerNames() []string {
 	return []string{names.CloudNodeController, names.CloudNodeLifecycleController, NodeIPAMController, names.NodeRouteController,
-		PersistentVolumeLabelController, names.ServiceLBController}
+		PersistentVolumeLabelController, names.ServiceLBController, TaggingController}
 }
 
 // offByDefault are the controllers that '*' leaves off. Node IPAM would be a second allocator
 // beside kube-controller-manager's: --allocate-node-cidrs does not say that it is wanted here,
 // since other cloud controller managers need that flag for their routes. PersistentVolumes
-// are labeled where the webhook is turned on, too: what it adds binds Pods to zones.
+// are labeled where the webhook is turned on, too: what it adds binds Pods to zones. Instances
+// get tags where --tags says which.
 func (o *Options) offByDefault() []string {
-	off := []string{NodeIPAMController}
+	off := []string{NodeIPAMController, TaggingController}
 	if !o.LabelPersistentVolumes {
 		off = append(off, PersistentVolumeLabelController)
 	}

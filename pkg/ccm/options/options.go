@@ -40,6 +40,8 @@ type Options struct {
 	CSITopology string
 	// NodeIPAM are the settings of the node IPAM controller beside --cluster-cidr.
 	NodeIPAM NodeIPAM
+	// Tagging are the settings of the tagging controller.
+	Tagging Tagging
 	// Serving is the secure port.
 	Serving Serving
 	// Auth says who may read the secure port.

@@ -21,6 +21,7 @@ func (o *Options) Validate(clouds []string) error {
 	errs = append(errs, o.checkCloud(clouds)...)
 	errs = append(errs, checkControllers(o.Component.Generic.Controllers)...)
 	errs = append(errs, o.checkNodeIPAM()...)
+	errs = append(errs, o.checkTagging()...)
 	errs = append(errs, o.checkNumbers()...)
 	errs = append(errs, o.checkLeaderElection()...)
 	errs = append(errs, o.checkServing()...)
