@@ -43,9 +43,10 @@ func New(ctx context.Context, configFile string, o cloud.Options) (*cloud.Provid
 		return nil, warnings, err
 	}
 	id := newIdentity(c, &cfg.Global)
+	found := instances.New(c, &cfg.Global, id.cluster)
 	return &cloud.Provider{
 		Name:      Name,
-		Instances: instances.New(c, &cfg.Global, id.cluster),
+		Instances: found,
 		Owns:      providerid.Owns,
 		Newborn:   newborn,
 
@@ -54,11 +55,13 @@ func New(ctx context.Context, configFile string, o cloud.Options) (*cloud.Provid
 		CheckLoadBalancer: checker(&cfg.Global),
 		LoadBalancing:     loadBalancingTraits(),
 
-		Routes:   routes.New(c, &cfg.Global, id.cluster),
-		Routing:  routes.Traits(),
-		Volumes:  volumes.New(c),
-		Identify: id.identify,
-		Ready:    cloud.ReadyOnce(c.Check),
-		Run:      conf(configFile, cfg).Watch,
+		Routes:       routes.New(c, &cfg.Global, id.cluster),
+		Routing:      routes.Traits(),
+		Volumes:      volumes.New(c),
+		InstanceTags: found,
+		TagsLabel:    instances.TagsLabel,
+		Identify:     id.identify,
+		Ready:        cloud.ReadyOnce(c.Check),
+		Run:          conf(configFile, cfg).Watch,
 	}, warnings, nil
 }
