@@ -46,7 +46,7 @@ func TestLife(t *testing.T) {
 		{"nothing new", func() { w.ensure(spec); w.must(spec) }, ""},
 		{"nothing new after a restart", func() { w.restart(); w.ensure(spec); w.must(spec) }, "DescribeAvailabilityZones 1, DescribeInstances 1, DescribeListeners 1, DescribeLoadBalancerAttributes 1, " +
 			"DescribeLoadBalancers 1, DescribeRouteTables 1, DescribeSecurityGroups 1, DescribeSubnets 1, DescribeTags 1, DescribeTargetGroups 1, DescribeTargetHealth 2"},
-		{"delete", func() { w.delete(spec) }, "DeleteLoadBalancer 1, DeleteTargetGroup 2, DescribeSecurityGroups 2, RevokeSecurityGroupIngress 1"},
+		{"delete", func() { w.delete(spec) }, "DeleteLoadBalancer 1, DeleteTargetGroup 2, DescribeSecurityGroups 1, RevokeSecurityGroupIngress 1"},
 	} {
 		step.do()
 		if got := w.counts("Describe"); got != step.calls {
