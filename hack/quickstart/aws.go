@@ -12,6 +12,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/isthmus-cloud/isthmus/manifests"
 	awssim "github.com/isthmus-cloud/isthmus/test/cloudsim/aws"
@@ -23,7 +25,8 @@ type amazon struct {
 	*world
 	sim    *awssim.Sim
 	region *ec2.Region
-	table  string
+	table  string // of the pods' routes
+	nodes  string // security group of the nodes
 }
 
 const (
@@ -39,9 +42,11 @@ func playAWS(w *world) []step {
 		{"the controller manager, as its instance's IAM role", a.startManager},
 		{"nodes join and are initialized", a.nodesJoin},
 		{"pod routes appear in the VPC's route table", a.routesAppear},
+		{"a Service gets a network load balancer", a.serviceBalanced},
 		{"an instance's stop is noticed", a.shutdownNoticed},
 		{"a PersistentVolume comes back labeled", a.volumeLabeled},
 		{"a private image of ECR is pulled as the node", a.imagePulled},
+		{"the Service's deletion leaves nothing in the cloud", a.serviceDeleted},
 	}
 }
 
@@ -65,8 +70,9 @@ func (a *amazon) start(context.Context) (string, error) {
 	if err := region.CreateTags([]string{a.table}, ours); err != nil {
 		return "", err
 	}
+	a.nodes = region.AddSecurityGroup(ec2.SecurityGroup{VPCID: region.DefaultVPC().ID, Name: "nodes", Description: "nodes", Tags: ours}).ID
 	a.scene = &scene{
-		provider: "aws", region: awsRegion, env: sim.Env(), args: routed(),
+		provider: "aws", region: awsRegion, env: sim.Env(), args: routed(), balances: true,
 		calls: func() int { return len(sim.Requests()) },
 		stop:  func(m machine) { region.Stop(m.id) },
 		volume: func(zone string) corev1.PersistentVolumeSource {
@@ -76,7 +82,7 @@ func (a *amazon) start(context.Context) (string, error) {
 		},
 	}
 	for _, zone := range region.Zones() {
-		i := region.AddInstance(ec2.Instance{Zone: zone.Name, Tags: ours})
+		i := region.AddInstance(ec2.Instance{Zone: zone.Name, Tags: ours, Interfaces: []*ec2.NetworkInterface{{Groups: []string{a.nodes}}}})
 		a.scene.machines = append(a.scene.machines, machine{i.ID, i.PrivateDNSName, "aws:///" + i.Zone + "/" + i.ID, i.Zone, i.PrivateIP})
 	}
 	sim.SetInstance(awsAccount, awsRegion, a.scene.machines[0].id)
@@ -102,6 +108,72 @@ func (a *amazon) routesAppear(ctx context.Context) (string, error) {
 		return nil
 	})
 	return strings.Join(seen, ", "), err
+}
+
+// serviceBalanced creates a Service, and looks whether its load balancer has every node for a target. Its address leads nowhere:
+// the simulated load balancer carries no traffic.
+func (a *amazon) serviceBalanced(ctx context.Context) (string, error) {
+	services := a.cluster.Client.CoreV1().Services("default")
+	if _, err := services.Create(ctx, &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: serviceName, Annotations: map[string]string{"service.beta.kubernetes.io/aws-load-balancer-type": "nlb"}},
+		Spec: corev1.ServiceSpec{
+			Type: corev1.ServiceTypeLoadBalancer, Selector: map[string]string{"app": serviceName},
+			Ports: []corev1.ServicePort{{Name: "http", Port: servicePort, TargetPort: intstr.FromInt32(8080)}},
+		},
+	}, metav1.CreateOptions{}); err != nil {
+		return "", err
+	}
+	var seen string
+	err := eventually(ctx, func(ctx context.Context) error {
+		service, err := services.Get(ctx, serviceName, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if len(service.Status.LoadBalancer.Ingress) == 0 {
+			return errors.New("the Service has no address yet")
+		}
+		groups, err := a.sim.ELBv2(awsAccount, awsRegion).TargetGroups(nil, nil, "")
+		if err != nil {
+			return err
+		}
+		if len(groups) != 1 || len(groups[0].Targets) != len(a.scene.machines) {
+			return fmt.Errorf("target groups %+v: want one with every node", groups)
+		}
+		seen = fmt.Sprintf("%s, %d targets", service.Status.LoadBalancer.Ingress[0].Hostname, len(groups[0].Targets))
+		return nil
+	})
+	return seen, err
+}
+
+// serviceDeleted deletes the Service and looks whether the cloud keeps anything of it.
+func (a *amazon) serviceDeleted(ctx context.Context) (string, error) {
+	if err := a.deleteService(ctx); err != nil {
+		return "", err
+	}
+	balancers, err := a.sim.ELBv2(awsAccount, awsRegion).LoadBalancers(nil, nil)
+	if err != nil {
+		return "", err
+	}
+	groups, err := a.sim.ELBv2(awsAccount, awsRegion).TargetGroups(nil, nil, "")
+	if err != nil {
+		return "", err
+	}
+	security, err := a.region.SecurityGroups(nil)
+	if err != nil {
+		return "", err
+	}
+	rules := 0
+	for _, g := range security {
+		for _, r := range g.Rules {
+			if g.ID == a.nodes && !r.Egress {
+				rules++
+			}
+		}
+	}
+	if n := len(balancers) + len(groups) + rules; n > 0 {
+		return "", fmt.Errorf("left in the cloud: %d load balancers, %d target groups, %d rules of the nodes' security group", len(balancers), len(groups), rules)
+	}
+	return "no load balancer, target group or rule of the nodes' security group left", nil
 }
 
 // imagePulled starts a private registry that takes what the simulated ECR gives, in the place of ECR's own, runs the credential
