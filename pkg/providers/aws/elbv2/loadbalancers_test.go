@@ -12,6 +12,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/annotations"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/api/apitest"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/elbv2/plan"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim"
 	awssim "github.com/isthmus-cloud/isthmus/test/cloudsim/aws"
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/aws/ec2"
 	sim "github.com/isthmus-cloud/isthmus/test/cloudsim/aws/elbv2"
@@ -37,20 +38,26 @@ func TestLife(t *testing.T) {
 	empty := w.state()
 	spec := w.service("web")
 	for _, step := range []struct {
-		name  string
-		do    func()
-		calls string
+		name    string
+		do      func()
+		balance string // what is asked of load balancers, and what changes
+		network int    // how often the network is read at most
 	}{
 		{"create", func() { w.ensure(spec) }, "AuthorizeSecurityGroupIngress 1, CreateListener 2, CreateLoadBalancer 1, CreateTargetGroup 2, " +
-			"DescribeAvailabilityZones 1, DescribeInstances 1, DescribeLoadBalancers 1, DescribeRouteTables 1, DescribeSecurityGroups 1, DescribeSubnets 1, DescribeTargetGroups 1, RegisterTargets 2"},
-		{"nothing new", func() { w.ensure(spec); w.must(spec) }, ""},
-		{"nothing new after a restart", func() { w.restart(); w.ensure(spec); w.must(spec) }, "DescribeAvailabilityZones 1, DescribeInstances 1, DescribeListeners 1, DescribeLoadBalancerAttributes 1, " +
-			"DescribeLoadBalancers 1, DescribeRouteTables 1, DescribeSecurityGroups 1, DescribeSubnets 1, DescribeTags 1, DescribeTargetGroups 1, DescribeTargetHealth 2"},
-		{"delete", func() { w.delete(spec) }, "DeleteLoadBalancer 1, DeleteTargetGroup 2, DescribeSecurityGroups 1, RevokeSecurityGroupIngress 1"},
+			"DescribeLoadBalancers 1, DescribeTargetGroups 1, RegisterTargets 2", 6},
+		{"nothing new", func() { w.ensure(spec); w.must(spec) }, "", 0},
+		{"nothing new after a restart", func() { w.restart(); w.ensure(spec); w.must(spec) }, "DescribeListeners 1, DescribeLoadBalancerAttributes 1, " +
+			"DescribeLoadBalancers 1, DescribeTags 1, DescribeTargetGroups 1, DescribeTargetHealth 2", 6},
+		{"delete", func() { w.delete(spec) }, "DeleteLoadBalancer 1, DeleteTargetGroup 2, RevokeSecurityGroupIngress 1", 2},
 	} {
+		w.Requests()
 		step.do()
-		if got := w.counts("Describe"); got != step.calls {
-			t.Errorf("%s: %s, want %s", step.name, got, step.calls)
+		requests := w.Requests()
+		if got := count(requests, "DescribeL", "DescribeT"); got != step.balance {
+			t.Errorf("%s: %s, want %s", step.name, got, step.balance)
+		}
+		if reads := slices.DeleteFunc(requests, func(r cloudsim.Request) bool { return r.Service != "ec2" || !strings.HasPrefix(r.Action, "Describe") }); len(reads) > step.network {
+			t.Errorf("%s: %d reads of the network, want %d at most", step.name, len(reads), step.network)
 		}
 	}
 	if got := w.state(); got != empty {

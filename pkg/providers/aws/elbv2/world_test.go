@@ -20,6 +20,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/elbv2"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/elbv2/plan"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/vpc"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim"
 	awssim "github.com/isthmus-cloud/isthmus/test/cloudsim/aws"
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/aws/ec2"
 	sim "github.com/isthmus-cloud/isthmus/test/cloudsim/aws/elbv2"
@@ -112,9 +113,12 @@ func (w *world) delete(spec *cloud.LoadBalancerSpec) {
 }
 
 // counts are how often each operation was called since it was asked last, as "CreateListener 2".
-func (w *world) counts(prefixes ...string) string {
+func (w *world) counts(prefixes ...string) string { return count(w.Requests(), prefixes...) }
+
+// count is that of requests: of all changes, and of reads with these prefixes.
+func count(requests []cloudsim.Request, prefixes ...string) string {
 	all := map[string]int{}
-	for _, r := range w.Requests() {
+	for _, r := range requests {
 		if !strings.HasPrefix(r.Action, "Describe") || slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(r.Action, p) }) {
 			all[r.Action]++
 		}
