@@ -42,8 +42,14 @@ type process struct {
 	end func() string
 }
 
-// launch starts the binary with args beside those that it needs.
+// launch starts the binary on a simulated OpenStack, with args beside those that it needs.
 func (c *cluster) launch(sim *ossim.Sim, args ...string) *process {
+	c.t.Helper()
+	return c.launchOn([]string{"--cloud-provider=openstack", "--cloud-config=" + write(c.t, "cloud.conf", sim.CloudConf())}, args...)
+}
+
+// launchOn is launch on a cloud that flags name.
+func (c *cluster) launchOn(cloud []string, args ...string) *process {
 	t := c.t
 	t.Helper()
 	p := &process{running: &running{t: t, address: "127.0.0.1:" + freePort(t)}, webhook: &running{t: t, address: "127.0.0.1:" + freePort(t)}, certDir: t.TempDir()}
@@ -55,10 +61,9 @@ func (c *cluster) launch(sim *ossim.Sim, args ...string) *process {
 			p.writeCertificate()
 		}
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), binary(t), append([]string{"--cloud-provider=openstack",
-		"--cloud-config=" + write(t, "cloud.conf", sim.CloudConf()), "--kubeconfig=" + c.kubeconfig, "--cluster-cidr=10.244.0.0/16",
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), binary(t), slices.Concat(cloud, []string{"--kubeconfig=" + c.kubeconfig, "--cluster-cidr=10.244.0.0/16",
 		"--bind-address=127.0.0.1", "--secure-port=" + port, "--authorization-always-allow-paths=/readyz*,/metrics",
-		"--webhook-bind-address=127.0.0.1", "--webhook-secure-port=" + webhookPort}, args...)...)
+		"--webhook-bind-address=127.0.0.1", "--webhook-secure-port=" + webhookPort}, args)...)
 	var stderr bytes.Buffer
 	cmd.Stderr, cmd.Env = &stderr, append(os.Environ(), c.env...)
 	if err := cmd.Start(); err != nil {
