@@ -50,7 +50,7 @@ func Run(t *testing.T, s Setup) Results {
 	found := &collector{results: Results{}}
 	t.Run("beside", func(t *testing.T) {
 		for _, f := range features() {
-			if !f.alone {
+			if !f.alone && !slices.Contains(s.Untried, f.name) {
 				t.Run(string(f.name), func(t *testing.T) {
 					t.Parallel()
 					found.add(f.name, x.try(t, f))
@@ -60,7 +60,7 @@ func Run(t *testing.T, s Setup) Results {
 	})
 	t.Run("alone", func(t *testing.T) {
 		for _, f := range features() {
-			if f.alone {
+			if f.alone && !slices.Contains(s.Untried, f.name) {
 				t.Run(string(f.name), func(t *testing.T) { found.add(f.name, x.try(t, f)) })
 			}
 		}

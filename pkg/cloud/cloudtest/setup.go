@@ -24,6 +24,8 @@ type Setup struct {
 	World World
 	// Unsupported are the features that the cloud lacks, with the reason of each.
 	Unsupported map[Feature]string
+	// Untried are the features that are left out, since World cannot observe them yet: nothing is said of them.
+	Untried []Feature
 	// Patience bounds the wait for the cloud to finish one thing; 2 min when zero.
 	Patience time.Duration
 }
