@@ -81,8 +81,8 @@ func (k *Check) check() error {
 	return nil
 }
 
-// targetGroupAttributes are those of a new one, for Network Load Balancers.
-func targetGroupAttributes(protocol, kind string) map[string]string {
+// UsualGroupAttributes are those of a new target group for Network Load Balancers, by its protocol and the type of its targets.
+func UsualGroupAttributes(protocol, kind string) map[string]string {
 	udp := protocol == "UDP" || protocol == "TCP_UDP"
 	return map[string]string{
 		"deregistration_delay.timeout_seconds": "300", "deregistration_delay.connection_termination.enabled": strconv.FormatBool(udp),
@@ -129,7 +129,7 @@ func (r *Region) CreateTargetGroup(in TargetGroup) (*TargetGroup, error) {
 		return nil, query.Errorf("TooManyTargetGroups", "The maximum number of target groups has been reached")
 	}
 	in.Record, in.ARN = r.clock.Record(), r.arn("targetgroup/"+in.Name+"/"+r.number())
-	in.Attributes = targetGroupAttributes(in.Protocol, in.TargetType)
+	in.Attributes = UsualGroupAttributes(in.Protocol, in.TargetType)
 	r.groups.Put(&in)
 	return &in, nil
 }

@@ -22,6 +22,9 @@ type Target struct {
 	draining bool
 }
 
+// Draining says that it is deregistered, but may still have connections.
+func (t Target) Draining() bool { return t.draining }
+
 func (t Target) same(o Target) bool { return t.ID == o.ID && t.Port == o.Port }
 
 // Health is what is said of a target.
