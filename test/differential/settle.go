@@ -21,6 +21,8 @@ type Observer struct {
 	Calls func() (all, open int)
 	// Busy says what in the cloud is still changing, "" for nothing; may be nil.
 	Busy func(ctx context.Context) (string, error)
+	// Look is a text that changes whenever something else happens that is to be waited for; may be nil.
+	Look func(ctx context.Context) (string, error)
 	// Quiet is how long nothing may happen in the end: longer than the manager's pauses between
 	// two looks at what it waits for.
 	Quiet time.Duration
@@ -119,7 +121,13 @@ func (o *Observer) look(ctx context.Context, since Mark, services []types.Namesp
 			waits = append(waits, busy)
 		}
 	}
-	return fmt.Sprint(all, " ", strings.Join(versions, " ")), strings.Join(waits, ", "), nil
+	seen := ""
+	if o.Look != nil {
+		if seen, err = o.Look(ctx); err != nil {
+			return "", "", err
+		}
+	}
+	return fmt.Sprint(all, " ", strings.Join(versions, " "), " ", seen), strings.Join(waits, ", "), nil
 }
 
 // Expects says whether a manager that serves Services without a class is to be waited for.

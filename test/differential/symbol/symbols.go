@@ -13,12 +13,15 @@ type Symbols struct {
 	symbols map[string]string // of values
 	// net is the beginning of the addresses that the cloud gives, keys the address of its key manager.
 	net, keys string
+	found     *regexp.Regexp // what may have a symbol
 }
 
 // New returns none yet, but for {net}, the beginning of the cloud's IPv4 addresses, and {keys}, the
-// address of its key manager; either may be empty.
-func New(net, keys string) *Symbols {
-	return &Symbols{values: map[string]string{}, symbols: map[string]string{}, net: net, keys: keys}
+// address of its key manager; either may be empty. Beside UUIDs and addresses, what more (regular expressions) finds may have
+// symbols.
+func New(net, keys string, more ...string) *Symbols {
+	return &Symbols{values: map[string]string{}, symbols: map[string]string{}, net: net, keys: keys,
+		found: regexp.MustCompile(strings.Join(append(more, values), "|"))}
 }
 
 // Set makes {symbol} stand for value. A value keeps the first symbol it gets.
@@ -35,9 +38,11 @@ func (s *Symbols) Set(symbol, value string) {
 // Value returns what a symbol stands for, "" for nothing.
 func (s *Symbols) Value(symbol string) string { return s.values[symbol] }
 
+// values are UUIDs, with their hyphens or without, and addresses.
+const values = `[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}|\b[0-9a-f]{31,32}\b|\d{1,3}(?:\.\d{1,3}){3}|\b[0-9a-f]{1,4}:[0-9a-f:]*:[0-9a-f:]*`
+
 var (
 	inBraces = regexp.MustCompile(`\{[A-Za-z0-9][^{},"]*\}`)
-	values   = regexp.MustCompile(`[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}|\b[0-9a-f]{31,32}\b|\d{1,3}(?:\.\d{1,3}){3}|\b[0-9a-f]{1,4}:[0-9a-f:]*:[0-9a-f:]*`)
 	uuid     = regexp.MustCompile(`^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$`)
 )
 
@@ -69,7 +74,7 @@ func (s *Symbols) Fold(text string) string {
 	if s.keys != "" {
 		text = strings.ReplaceAll(text, s.keys, "{keys}")
 	}
-	return values.ReplaceAllStringFunc(text, func(found string) string {
+	return s.found.ReplaceAllStringFunc(text, func(found string) string {
 		if symbol, is := s.symbols[found]; is {
 			return "{" + symbol + "}"
 		}
