@@ -1,0 +1,69 @@
+package difference
+
+import (
+	"fmt"
+	"regexp"
+)
+
+// Intended is a difference that is meant to be.
+type Intended struct {
+	Name string
+	// Theirs, Here and Why are for people.
+	Theirs, Here, Why string
+	// Scenarios and Path (regular expressions for the whole) are where; empty is everywhere.
+	Scenarios, Path string
+}
+
+// Sieve tells differences that are meant to be from others.
+type Sieve struct {
+	list             []Intended
+	scenarios, paths []*regexp.Regexp
+	hits             []int
+}
+
+// NewSieve makes one of a list.
+func NewSieve(list []Intended) (*Sieve, error) {
+	s := &Sieve{list: list, hits: make([]int, len(list))}
+	for _, x := range list {
+		for text, into := range map[*string]*[]*regexp.Regexp{&x.Scenarios: &s.scenarios, &x.Path: &s.paths} {
+			if *text == "" {
+				*text = ".*"
+			}
+			re, err := regexp.Compile("^(?:" + *text + ")$")
+			if err != nil {
+				return nil, fmt.Errorf("difference %q: %w", x.Name, err)
+			}
+			*into = append(*into, re)
+		}
+	}
+	return s, nil
+}
+
+// Rest are those that are not meant to be. With count, those that are count as seen.
+func (s *Sieve) Rest(all []Difference, count bool) (rest []Difference) {
+	for _, d := range all {
+		found := false
+		for i := range s.list {
+			if s.scenarios[i].MatchString(d.Scenario) && s.paths[i].MatchString(d.Path) {
+				found = true
+				if count {
+					s.hits[i]++
+				}
+			}
+		}
+		if !found {
+			rest = append(rest, d)
+		}
+	}
+	return rest
+}
+
+// Idle are the names of those of which nothing was counted.
+func (s *Sieve) Idle() (out []string) {
+	for i, n := range s.hits {
+		if n == 0 {
+			out = append(out, s.list[i].Name)
+		}
+	}
+	return out
+}

@@ -1,0 +1,129 @@
+package snapshot
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// Object is a part of a state.
+type Object = map[string]any
+
+// State is what the cloud and the API hold of one scenario, by kind and then by name: "classic" and "network" load balancers,
+// "group" (target groups of no load balancer), "sg" (security groups), "rule" (in other groups, for the scenario), "route",
+// "instance", "node", "service".
+type State map[string]Object
+
+// put puts an object into a state.
+func (s State) put(kind, name string, o any) {
+	if s[kind] == nil {
+		s[kind] = Object{}
+	}
+	key := name
+	for i := 2; s[kind][key] != nil; i++ {
+		key = fmt.Sprintf("%s#%d", name, i)
+	}
+	s[kind][key] = o
+}
+
+// Failed says that not all of the scenario's Services are served.
+func (s State) Failed() bool {
+	for _, o := range s["service"] {
+		if x, is := o.(Object); is && x["failed"] == true {
+			return true
+		}
+	}
+	return false
+}
+
+// plain is a value as it is read from JSON.
+func plain(v any) (any, error) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	var out any
+	return out, json.Unmarshal(data, &out)
+}
+
+// Plain is the state as it is read from JSON.
+func (s State) Plain() (State, error) {
+	data, err := json.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
+	out := State{}
+	return out, json.Unmarshal(data, &out)
+}
+
+// Compact is a value as JSON in one line.
+func Compact(v any) string {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(data)
+}
+
+// OwnerOf is the scenario that a text names, the longest where one has another in it.
+func OwnerOf(text string, scenarios []string) string {
+	found := ""
+	for _, s := range scenarios {
+		if len(s) > len(found) && (strings.Contains(text, ":"+s+"/") || strings.Contains(text, "("+s+"/") || text == s) {
+			found = s
+		}
+	}
+	return found
+}
+
+// set is a list without an order.
+func set(list []string) Object {
+	out := Object{}
+	for _, v := range list {
+		out[v] = true
+	}
+	return out
+}
+
+// filled leaves out of an object what is empty.
+func filled(o Object) Object {
+	for k, v := range o {
+		switch x := v.(type) {
+		case string:
+			if x != "" {
+				continue
+			}
+		case int:
+			if x != 0 {
+				continue
+			}
+		case bool:
+			if x {
+				continue
+			}
+		case Object:
+			if len(x) > 0 {
+				continue
+			}
+		case []string:
+			if len(x) > 0 {
+				continue
+			}
+		default:
+			continue
+		}
+		delete(o, k)
+	}
+	return o
+}
+
+// texts makes an object of texts, but for what usual has the same.
+func texts(m, usual map[string]string) Object {
+	out := Object{}
+	for k, v := range m {
+		if u, is := usual[k]; !is || u != v {
+			out[k] = v
+		}
+	}
+	return out
+}
