@@ -70,6 +70,9 @@ type Error struct {
 	Progress bool
 	// Scope is, with KindNotFound, where the object was not found; see Instance.Scope.
 	Scope string
+	// Ended says, with KindNotFound, that the cloud still shows the object, as one that is gone for good: its reads
+	// do not lag behind, see Provider.Newborn.
+	Ended bool
 	// RequestID is the cloud's own name of the request that failed, for its operators. It is not in
 	// the text, which would be another one each time.
 	RequestID string
@@ -163,6 +166,16 @@ func ScopeOf(err error) string {
 		err = errors.Unwrap(err)
 	}
 	return ""
+}
+
+// IsEnded reports whether an object is not found because the cloud says that it is gone for good.
+func IsEnded(err error) bool {
+	for ; err != nil; err = errors.Unwrap(err) {
+		if e, ok := err.(*Error); ok && e.Ended { //nolint:errorlint // as KindOf
+			return true
+		}
+	}
+	return false
 }
 
 // AnnotationPath is where an annotation of an object stands, as a client is told of it.

@@ -23,7 +23,7 @@ type Provider struct {
 	// HintLabel is the Node label whose value becomes InstanceRef.Hint; empty for none.
 	HintLabel string
 	// Newborn is how long after an instance's creation the cloud's "not found" proves nothing about
-	// it, because its reads lag behind. It is counted from the Node's creation, which is later.
+	// it, because its reads lag behind; only Error.Ended does. It is counted from the Node's creation, which is later.
 	Newborn time.Duration
 	// GivesPodCIDRs is true where Instance.PodCIDRs are known, so that Nodes can get them
 	// (--cidr-allocator-type=CloudAllocator).

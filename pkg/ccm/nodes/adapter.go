@@ -141,7 +141,7 @@ func (a *Adapter) WithPodCIDRs(ctx context.Context, node *corev1.Node) (*cloud.I
 func (a *Adapter) lookup(ctx context.Context, node *corev1.Node, maxAge time.Duration, others *instancecache.Peers) (*cloud.Instance, error) {
 	instance, err := a.provider.Nodes.Lookup(ctx, refOf(node, a.provider.HintLabel), maxAge, others)
 	newborn, age := a.provider.Newborn, a.clock.Since(node.CreationTimestamp.Time)
-	if newborn > 0 && age < newborn && cloud.IsNotFound(err) {
+	if newborn > 0 && age < newborn && cloud.IsNotFound(err) && !cloud.IsEnded(err) {
 		klog.FromContext(ctx).V(4).Info("Instance is not found, which proves nothing yet", "node", klog.KObj(node), "age", age, "newborn", newborn, "reason", err.Error())
 		err = cloud.Errorf(cloud.KindUnknown, "%w: %v", errNewborn, err)
 	}

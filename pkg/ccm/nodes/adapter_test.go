@@ -3,6 +3,7 @@ package nodes
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"testing"
 	"testing/synctest"
@@ -224,21 +225,24 @@ func TestNodesAreOwnedAsTheProviderSays(t *testing.T) {
 func TestNewbornNodesExist(t *testing.T) {
 	const newborn = 5 * time.Minute
 	missing := cloud.Errorf(cloud.KindNotFound, "no such server")
+	ended := fmt.Errorf("get server 1: %w", &cloud.Error{Kind: cloud.KindNotFound, Ended: true, Err: errors.New("the server is terminated")})
 	now := time.Now().Truncate(time.Second)
 	for _, tt := range []struct {
 		name    string
 		age     time.Duration
 		newborn time.Duration
 		exists  bool
+		err     error
 	}{
-		{"newborn", newborn - time.Second, newborn, true},
-		{"of the future, by a clock that is ahead", -time.Second, newborn, true},
-		{"old enough", newborn, newborn, false},
-		{"a cloud whose reads do not lag", time.Second, 0, false},
-		{"such a cloud, and a clock that is ahead", -time.Second, 0, false},
+		{"newborn", newborn - time.Second, newborn, true, missing},
+		{"newborn, whose instance the cloud shows as terminated", time.Second, newborn, false, ended},
+		{"of the future, by a clock that is ahead", -time.Second, newborn, true, missing},
+		{"old enough", newborn, newborn, false, missing},
+		{"a cloud whose reads do not lag", time.Second, 0, false, missing},
+		{"such a cloud, and a clock that is ahead", -time.Second, 0, false, missing},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			i := testInstancesOf(t, cloud.Provider{Instances: &oneAnswer{err: missing}, Newborn: tt.newborn})
+			i := testInstancesOf(t, cloud.Provider{Instances: &oneAnswer{err: tt.err}, Newborn: tt.newborn})
 			i.clock = clocktesting.NewFakePassiveClock(now)
 			node := instanceNode("test:///1")
 			node.CreationTimestamp = metav1.NewTime(now.Add(-tt.age))

@@ -40,7 +40,7 @@ func stateOf(f *api.Instance) types.InstanceStateName {
 func alive(t target, f *api.Instance) (*api.Instance, error) {
 	switch stateOf(f) {
 	case types.InstanceStateNameTerminated:
-		return nil, &cloud.Error{Kind: cloud.KindNotFound, Scope: f.Scope, Err: fmt.Errorf("instance %s is terminated", t)}
+		return nil, &cloud.Error{Kind: cloud.KindNotFound, Scope: f.Scope, Ended: true, Err: fmt.Errorf("instance %s is terminated", t)}
 	case "":
 		return nil, cloud.Errorf(cloud.KindUnknown, "EC2 does not say in which state instance %s is", t)
 	}

@@ -156,8 +156,8 @@ func TestStates(t *testing.T) {
 			if r.Err == nil && r.Value.Shutdown != want.shutdown {
 				t.Errorf("%s of %q: shut down: %t", how, state, r.Value.Shutdown)
 			}
-			if want.kind == cloud.KindNotFound && cloud.ScopeOf(r.Err) != apitest.Scope {
-				t.Errorf("%s of %q: scope %q", how, state, cloud.ScopeOf(r.Err))
+			if want.kind == cloud.KindNotFound && (cloud.ScopeOf(r.Err) != apitest.Scope || !cloud.IsEnded(r.Err)) {
+				t.Errorf("%s of %q: scope %q, ended: %t", how, state, cloud.ScopeOf(r.Err), cloud.IsEnded(r.Err))
 			}
 		}
 	}
