@@ -37,20 +37,6 @@ func (c *Client) Balancers(ctx context.Context) (found []types.LoadBalancer, err
 	return found, err
 }
 
-// BalancersNamed reads the load balancers of a name, of which there is at most one of each type. None is no error.
-func (c *Client) BalancersNamed(ctx context.Context, name string) ([]types.LoadBalancer, error) {
-	out, _, err := call(ctx, c, "get load balancer", name, func(ctx context.Context, p *place) (*elbv2.DescribeLoadBalancersOutput, error) {
-		return p.elbv2.DescribeLoadBalancers(ctx, &elbv2.DescribeLoadBalancersInput{Names: []string{name}})
-	})
-	if cloud.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return out.LoadBalancers, nil
-}
-
 // TargetGroups reads all target groups of the region, everybody's.
 func (c *Client) TargetGroups(ctx context.Context) (found []types.TargetGroup, err error) {
 	const op = "list target groups"
