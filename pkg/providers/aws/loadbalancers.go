@@ -76,6 +76,9 @@ func (l *loadBalancers) Attach(ctx context.Context, again func(cloud.LoadBalance
 // Ensure implements cloud.LoadBalancers. A load balancer never becomes one of the other kind.
 func (l *loadBalancers) Ensure(ctx context.Context, spec *cloud.LoadBalancerSpec) (*cloud.LoadBalancerStatus, error) {
 	k := wanted(spec)
+	if err := cloud.Refuse(cloud.KindInvalid, "", elsewhere(spec)); err != nil {
+		return nil, err
+	}
 	if err := otherKind(spec, k); err != nil {
 		return nil, &cloud.Error{Kind: cloud.KindInvalid, Err: err}
 	}
@@ -122,6 +125,17 @@ func wanted(spec *cloud.LoadBalancerSpec) kind {
 	return classic
 }
 
+// elsewhere refuses a Service whose class is one of ours, but whose type is another controller's. Those without a class are left to
+// that.
+func elsewhere(spec *cloud.LoadBalancerSpec) field.ErrorList {
+	t := spec.Settings.String(annotations.Type, "")
+	if spec.Class == annotations.NLB || t != annotations.NLBIP && t != annotations.External {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(cloud.AnnotationPath(annotations.Type), t,
+		"this type is "+otherController+"'s, and spec.loadBalancerClass is not; use "+annotations.NLB+", or another class in a new Service")}
+}
+
 // region is how regions of all partitions are called.
 var region = regexp.MustCompile(`^[a-z]{2,}(-[a-z]+)+-[0-9]+$`)
 
@@ -158,6 +172,9 @@ func otherKind(spec *cloud.LoadBalancerSpec, k kind) error {
 func checker(cfg *config.Global) func(*cloud.LoadBalancerSpec) (field.ErrorList, []string) {
 	return func(spec *cloud.LoadBalancerSpec) (problems field.ErrorList, warnings []string) {
 		k := wanted(spec)
+		if problems := elsewhere(spec); problems != nil {
+			return problems, nil
+		}
 		if err := otherKind(spec, k); err != nil {
 			warnings = append(warnings, err.Error())
 		}

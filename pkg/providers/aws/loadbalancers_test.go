@@ -61,11 +61,26 @@ func TestWhoServesAService(t *testing.T) {
 	}
 }
 
+func TestTypesOfOthersWithOurClassAreRefused(t *testing.T) {
+	c := apitest.Start(t)
+	p := provider(t, "[Global]\nRegion = "+apitest.Region+"\nKubernetesClusterID = blue\n")
+	for class, want := range map[string]int{"": 1, "nlb": 0} {
+		spec := balanced(t, c, annotations.External)
+		spec.Class = class
+		if problems, _ := p.CheckLoadBalancer(spec); len(problems) != want {
+			t.Errorf("class %q: %v", class, problems)
+		}
+		if _, err := p.LoadBalancers.Ensure(t.Context(), spec); want == 1 && (cloud.KindOf(err) != cloud.KindInvalid || len(c.Actions()) > 0) {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
 // balanced is a cluster with a Node, and a Service of a type.
 func balanced(t *testing.T, c *apitest.Cloud, kind string) *cloud.LoadBalancerSpec {
 	t.Helper()
 	tag := map[string]string{"kubernetes.io/cluster/blue": "owned"}
-	group := c.EC2.AddSecurityGroup(ec2.SecurityGroup{VPCID: c.VPC.ID, Name: "nodes", Description: "Nodes", Tags: tag}).ID
+	group := c.EC2.AddSecurityGroup(ec2.SecurityGroup{VPCID: c.VPC.ID, Name: "nodes" + kind, Description: "Nodes", Tags: tag}).ID
 	c.EC2.AddRoute(c.EC2.MainRouteTable(c.VPC.ID).ID, ec2.Route{Destination: "0.0.0.0/0", GatewayID: "igw-0123456789abcdef0"})
 	i := c.AddInstance(ec2.Instance{Tags: tag, Interfaces: []*ec2.NetworkInterface{{Groups: []string{group}}}})
 	members := []cloud.LoadBalancerMember{{Node: cloud.InstanceRef{NodeName: "node", ProviderID: "aws:///" + i.Zone + "/" + i.ID}}}

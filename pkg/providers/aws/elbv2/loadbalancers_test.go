@@ -1,6 +1,7 @@
 package elbv2_test
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -140,6 +141,40 @@ func TestANodeJoins(t *testing.T) {
 	state := w.state()
 	if !strings.Contains(state, joined) || strings.Contains(state, gone.Node.ProviderID[len("aws:///eu-central-1a/"):]) {
 		t.Errorf("%s", state)
+	}
+}
+
+func TestServicesShareReads(t *testing.T) {
+	const services = 15
+	w := start(t, "", awssim.Options{})
+	together := func() {
+		var all sync.WaitGroup
+		for n := range services {
+			spec := w.service(fmt.Sprint("web-", n))
+			for i := range spec.Ports {
+				spec.Ports[i].NodePort += int32(n) //nolint:gosec // few
+			}
+			all.Go(func() {
+				w.again(func() error { _, err := w.Ensure(t.Context(), spec); return err })
+			})
+		}
+		all.Wait()
+	}
+	for _, tags := range []int{0, 3} { // of 15 load balancers and 30 target groups, by 20
+		together()
+		got := map[string]int{}
+		for _, r := range w.Requests() {
+			got[r.Action]++
+		}
+		for action, want := range map[string]int{"DescribeLoadBalancers": 1, "DescribeTargetGroups": 1, "DescribeTags": tags} {
+			if got[action] != want {
+				t.Errorf("%d times %s, want %d", got[action], action, want)
+			}
+		}
+		if n := got["AuthorizeSecurityGroupIngress"]; n > services/2 || tags > 0 && n > 0 {
+			t.Errorf("%d changes of the Nodes' group", n)
+		}
+		w.restart()
 	}
 }
 
