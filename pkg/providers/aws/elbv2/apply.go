@@ -40,7 +40,12 @@ func (o *operation) change(ctx context.Context, c plan.Change) error {
 		g := b.Group(c.Group.ARN)
 		g.Attributes = merged(g.Attributes, c.Attributes)
 	case plan.Register:
-		return o.register(ctx, c.Group.ARN, c.Targets)
+		err := o.register(ctx, c.Group.ARN, c.Targets)
+		if cloud.KindOf(err) == cloud.KindQuota && o.leaves(c.Group.ARN) {
+			o.comeBack("some Nodes get no traffic until others' instances have left: %w", err)
+			return nil
+		}
+		return err
 	case plan.Deregister:
 		return o.deregister(ctx, c.Group.ARN, c.Targets)
 	case plan.CreateListener:
@@ -177,6 +182,11 @@ func (o *operation) register(ctx context.Context, group string, targets []plan.T
 		g.Targets = append(g.Targets, plan.Target{ID: id, Port: g.Port})
 	}
 	return nil
+}
+
+// leaves reports whether targets of the group are still to go, which makes room where there are as many as AWS allows.
+func (o *operation) leaves(group string) bool {
+	return slices.ContainsFunc(o.changes, func(c plan.Change) bool { return c.Op == plan.Deregister && c.Group.ARN == group })
 }
 
 func (o *operation) deregister(ctx context.Context, group string, targets []plan.Target) error {

@@ -144,6 +144,30 @@ func TestANodeJoins(t *testing.T) {
 	}
 }
 
+// Where a target group has as many targets as AWS allows, a Node that takes the place of another one waits for its leaving.
+func TestAFullTargetGroupLetsGoFirst(t *testing.T) {
+	w := start(t, "", awssim.Options{ELBv2: sim.Options{Targets: 2, Draining: time.Nanosecond}})
+	spec := w.service("a")
+	w.ensure(spec)
+	gone := w.nodes[0].Node.ProviderID[len("aws:///eu-central-1a/"):]
+	w.nodes = w.nodes[1:]
+	joined := w.addNode()
+	spec.Members, spec.Candidates = w.nodes, w.nodes
+	err := w.UpdateMembers(t.Context(), spec)
+	if cloud.KindOf(err) != cloud.KindRetryAfter || !strings.Contains(err.Error(), "some Nodes get no traffic until others' instances have left") {
+		t.Errorf("%s: %v", cloud.KindOf(err), err)
+	}
+	w.again(func() error { return w.UpdateMembers(t.Context(), spec) })
+	if state := w.state(); !strings.Contains(state, joined) || strings.Contains(state, gone) {
+		t.Errorf("%s", state)
+	}
+	w.addNode()
+	spec.Members, spec.Candidates = w.nodes, w.nodes
+	if err := w.UpdateMembers(t.Context(), spec); cloud.KindOf(err) != cloud.KindQuota {
+		t.Errorf("one too many, and none that leaves: %s: %v", cloud.KindOf(err), err)
+	}
+}
+
 func TestServicesShareReads(t *testing.T) {
 	const services = 15
 	w := start(t, "", awssim.Options{})
