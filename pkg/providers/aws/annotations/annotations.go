@@ -10,6 +10,9 @@ package annotations
 
 import (
 	"errors"
+	"fmt"
+	"maps"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -70,6 +73,14 @@ const (
 // TrafficPort is the value of CheckPort by which each target is checked at the port that it serves.
 const TrafficPort = "traffic-port"
 
+// Tags that say whose an object is.
+const (
+	// ServiceTag has the namespace and name of the Service.
+	ServiceTag  = "kubernetes.io/service-name"
+	clusterTags = "kubernetes.io/cluster/"
+	legacyTag   = "KubernetesCluster"
+)
+
 // truths are the words for true and false, as Go's strconv.ParseBool takes them.
 var truths = []string{"true", "false", "1", "0", "t", "f", "T", "F", "TRUE", "FALSE", "True", "False"} //nolint:gochecknoglobals // a constant
 
@@ -84,6 +95,9 @@ func Table() []cloud.Annotation {
 	list := func(name, doc string) cloud.Annotation {
 		return cloud.Annotation{Name: name, Type: cloud.TypeList, Doc: doc}
 	}
+	groups := func(name, doc string) cloud.Annotation {
+		return cloud.Annotation{Name: name, Type: cloud.TypeList, Parse: parseGroups, Doc: doc}
+	}
 	word := func(name, usual, doc string) cloud.Annotation {
 		return cloud.Annotation{Name: name, Type: cloud.TypeString, Default: usual, Doc: doc}
 	}
@@ -96,11 +110,11 @@ func Table() []cloud.Annotation {
 			Doc: "Subnets, by ID or by their tag `Name`. Of a network load balancer only when it is made."},
 		list(EIPAllocations, "Network load balancers only: allocation IDs of Elastic IPs, one for each subnet. Only when it is made."),
 		list(PrivateAddresses, "Network load balancers only: private IPv4 addresses, one for each subnet. Only when it is made."),
-		list(Tags, "Tags such as `team=web,stage=live` of what is made for the Service."),
+		list(Tags, "Tags such as `team=web,stage=live` of what is made for the Service. Those that say whose it is (`kubernetes.io/…`) are left out."),
 		// Who is let in.
 		{Name: SourceRanges, Type: cloud.TypeCIDRs, Default: "everyone", Doc: "Clients that are let in; `spec.loadBalancerSourceRanges` goes before it."},
-		list(SecurityGroups, "IDs of security groups in place of the load balancer's own, whose rules are left alone. Of a network load balancer with `NLBSecurityGroupMode = Managed` only."),
-		list(ExtraSecurityGroups, "Classic load balancers only: IDs of security groups beside its own."),
+		groups(SecurityGroups, "IDs of security groups in place of the load balancer's own, whose rules are left alone. Of a network load balancer with `NLBSecurityGroupMode = Managed` only."),
+		groups(ExtraSecurityGroups, "Classic load balancers only: IDs of security groups beside its own."),
 		// Nodes.
 		{Name: NodeLabels, Type: cloud.TypeSelector, Doc: "Labels, such as `disk=ssd,gpu`, of the Nodes that get traffic."},
 		// Listeners.
@@ -145,6 +159,18 @@ func parseSubnets(value string) error {
 	return nil
 }
 
+// groupID is how IDs of security groups look. Whatever else a Service names must never become the source of a rule.
+var groupID = regexp.MustCompile(`^sg-[0-9a-f]+$`)
+
+func parseGroups(value string) error {
+	for _, id := range text.List(value) {
+		if !groupID.MatchString(id) {
+			return fmt.Errorf("%q is no ID of a security group; use IDs such as sg-0123456789abcdef0", text.Clip(id, 50))
+		}
+	}
+	return nil
+}
+
 func parseCheckPort(value string) error {
 	if n, err := strconv.ParseUint(value, 10, 16); value != TrafficPort && (err != nil || n == 0) {
 		return errors.New("use the number of a port, or traffic-port")
@@ -165,6 +191,16 @@ func Pairs(value string) map[string]string {
 			out[parts[0]] = parts[1]
 		}
 	}
+	return out
+}
+
+// UserTags are the tags that a Service wishes for what is made for it, without those that say whose that is: a Service cannot give
+// it away, nor take what is another's.
+func UserTags(s cloud.Settings) map[string]string {
+	out := Pairs(s.String(Tags, ""))
+	maps.DeleteFunc(out, func(key, _ string) bool {
+		return key == ServiceTag || key == legacyTag || strings.HasPrefix(key, clusterTags)
+	})
 	return out
 }
 

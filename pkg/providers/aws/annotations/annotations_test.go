@@ -10,16 +10,18 @@ import (
 
 func TestValuesAreTakenAsTheExistingManagerTakesThem(t *testing.T) {
 	for name, values := range map[string]map[string]bool{
-		CrossZone:      {"true": true, "1": true, "T": true, "": true, "yes": false},
-		CheckInterval:  {"30": true, "": false, "1.5": false, "-1": false, "10s": false},
-		CheckPort:      {"traffic-port": true, "80": true, "": false, "0": false, "70000": false},
-		Subnets:        {"subnet-1, main": true, "": false, ",": false},
-		Internal:       {"": true, "false": true, "0.0.0.0/0": true},
-		NodeLabels:     {"disk=ssd,gpu": true, "a b": false},
-		SourceRanges:   {"10.0.0.0/8,192.0.2.0/24": true, "10.0.0.1": false},
-		Tags:           {"a=b,c": true, "": true},
-		ProxyProtocol:  {"*": true, "": true, "80": false},
-		EIPAllocations: {"eipalloc-1,eipalloc-2": true},
+		CrossZone:           {"true": true, "1": true, "T": true, "": true, "yes": false},
+		CheckInterval:       {"30": true, "": false, "1.5": false, "-1": false, "10s": false},
+		CheckPort:           {"traffic-port": true, "80": true, "": false, "0": false, "70000": false},
+		Subnets:             {"subnet-1, main": true, "": false, ",": false},
+		Internal:            {"": true, "false": true, "0.0.0.0/0": true},
+		NodeLabels:          {"disk=ssd,gpu": true, "a b": false},
+		SourceRanges:        {"10.0.0.0/8,192.0.2.0/24": true, "10.0.0.1": false},
+		Tags:                {"a=b,c": true, "": true},
+		ProxyProtocol:       {"*": true, "": true, "80": false},
+		EIPAllocations:      {"eipalloc-1,eipalloc-2": true},
+		SecurityGroups:      {"sg-0123, sg-4": true, "0.0.0.0/0": false, "::/0": false, "pl-1234": false, "sg-1,web": false, "sg-1/0": false},
+		ExtraSecurityGroups: {"sg-1": true, "sg-x": false},
 	} {
 		for value, ok := range values {
 			settings, problems, warnings := lb.Check(map[string]string{name: value}, Table())
@@ -36,6 +38,13 @@ func TestValuesAreTakenAsTheExistingManagerTakesThem(t *testing.T) {
 func TestPairs(t *testing.T) {
 	want := map[string]string{"a": "b", "c": "", "d": "", "e": "f"}
 	if got := Pairs(" a=b, c,d=,=x,e=f=g,"); !reflect.DeepEqual(got, want) {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestUserTagsSayNothingOfWhoseItIs(t *testing.T) {
+	s := cloud.Settings{Tags: "team=web,kubernetes.io/service-name=a/b,kubernetes.io/cluster/other=owned,KubernetesCluster=c,Name=n"}
+	if got, want := UserTags(s), (map[string]string{"team": "web", "Name": "n"}); !reflect.DeepEqual(got, want) {
 		t.Errorf("%v", got)
 	}
 }

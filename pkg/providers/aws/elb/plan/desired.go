@@ -75,7 +75,7 @@ func GroupDescription(ref cloud.LoadBalancerRef) string {
 }
 
 // Service is the tag of the Service's namespace and name.
-const Service = "kubernetes.io/service-name"
+const Service = annotations.ServiceTag
 
 // Resolve is what the Service wants. The error has all that Check says.
 func Resolve(spec *cloud.LoadBalancerSpec, cfg *config.Global) (*Desired, error) {
@@ -85,7 +85,7 @@ func Resolve(spec *cloud.LoadBalancerSpec, cfg *config.Global) (*Desired, error)
 	}
 	s := spec.Settings
 	d := &Desired{
-		Name: Name(spec.LoadBalancerRef), Internal: annotations.IsInternal(s), Tags: annotations.Pairs(s.String(annotations.Tags, "")),
+		Name: Name(spec.LoadBalancerRef), Internal: annotations.IsInternal(s), Tags: annotations.UserTags(s),
 		NamedSubnets: text.List(s.String(annotations.Subnets, "")),
 		BaseGroups:   BaseGroups(s, cfg), ExtraGroups: text.List(s.String(annotations.ExtraSecurityGroups, "")),
 		Clients: spec.SourceRanges, Proxy: s.String(annotations.ProxyProtocol, "") != "", SSLPolicy: s.String(annotations.SSLPolicy, ""),

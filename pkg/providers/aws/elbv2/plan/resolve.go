@@ -15,9 +15,6 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/tags"
 )
 
-// serviceTag is the key of the tag that names the Service.
-const serviceTag = "kubernetes.io/service-name"
-
 // Wish is what a Service makes of a network load balancer.
 type Wish struct {
 	Name     string
@@ -61,7 +58,7 @@ func Resolve(cfg *config.Global, spec *cloud.LoadBalancerSpec) *Wish {
 		Subnets:          list(s, annotations.Subnets),
 		Allocations:      list(s, annotations.EIPAllocations),
 		PrivateAddresses: list(s, annotations.PrivateAddresses),
-		Managed:          cfg.NLBSecurityGroupMode != "", GroupTags: annotations.Pairs(s.String(annotations.Tags, "")),
+		Managed:          cfg.NLBSecurityGroupMode != "", GroupTags: annotations.UserTags(s),
 		Tags: Tags(cfg, spec.LoadBalancerRef),
 	}
 	if w.Managed {
@@ -94,14 +91,14 @@ func Resolve(cfg *config.Global, spec *cloud.LoadBalancerSpec) *Wish {
 
 // Tags are those of all that is made for a Service but its security group.
 func Tags(cfg *config.Global, ref cloud.LoadBalancerRef) map[string]string {
-	more := annotations.Pairs(ref.Settings.String(annotations.Tags, ""))
-	more[serviceTag] = ref.Namespace + "/" + ref.Name
+	more := annotations.UserTags(ref.Settings)
+	more[annotations.ServiceTag] = ref.Namespace + "/" + ref.Name
 	return tags.New(ref.Cluster.ID, cfg.KubernetesClusterTag != "", more)
 }
 
 // MarkOf is what tags tell of an object's owner. Of the clusters it is shared by, this one counts.
 func MarkOf(all map[string]string, ref cloud.LoadBalancerRef) cloud.Mark {
-	return cloud.Mark{ClusterID: tags.ClusterIn(all, ref.Cluster.ID), Service: all[serviceTag]}
+	return cloud.Mark{ClusterID: tags.ClusterIn(all, ref.Cluster.ID), Service: all[annotations.ServiceTag]}
 }
 
 func list(s cloud.Settings, name string) []string {

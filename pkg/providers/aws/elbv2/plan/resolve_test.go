@@ -75,8 +75,8 @@ func TestWish(t *testing.T) {
 	attributes := map[string]string{proxyProtocol: "true"}
 	want := &Wish{
 		Name: Name(spec.LoadBalancerRef), Internal: true, Subnets: []string{"subnet-1", "main"}, Allocations: []string{"e1", "e2"},
-		GroupTags:  map[string]string{"team": "web", serviceTag: "x"},
-		Tags:       map[string]string{"team": "web", serviceTag: "default/web", "kubernetes.io/cluster/c": "owned"},
+		GroupTags:  map[string]string{"team": "web"},
+		Tags:       map[string]string{"team": "web", annotations.ServiceTag: "default/web", "kubernetes.io/cluster/c": "owned"},
 		Attributes: map[string]string{crossZone: "true", logEnabled: "true", logBucket: "b", logPrefix: ""},
 		Clients:    []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")},
 		Listeners: []Listener{
