@@ -142,6 +142,9 @@ func (l *LoadBalancers) instances(ctx context.Context, spec *cloud.LoadBalancerS
 			"EC2 knows none of the %d instances of Nodes, such as %s, so load balancer %s keeps its own; are the credentials and the region the cluster's?",
 			len(want), want[0], plan.Name(spec.LoadBalancerRef))
 	}
+	maps.DeleteFunc(found, func(id string, i vpc.Instance) bool { // AWS refuses all with one that does not run
+		return i.State != "running" && i.State != "pending" && !slices.Contains(have, id)
+	})
 	return slices.Sorted(maps.Keys(found)), nil
 }
 
