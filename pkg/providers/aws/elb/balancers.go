@@ -187,17 +187,3 @@ func (b *balancers) attributes(ctx context.Context, name string, verify bool) (p
 	b.attributesOf.Put(name, found, now, now.Add(detailAge))
 	return found, nil
 }
-
-// isLast reports whether no other load balancer has a security group, as is read anew.
-func (b *balancers) isLast(ctx context.Context, name, group string) (bool, error) {
-	all, err := b.list(ctx, 0)
-	if err != nil {
-		return false, err
-	}
-	for other, one := range all {
-		if other != name && slices.Contains(one.SecurityGroups, group) {
-			return false, nil
-		}
-	}
-	return true, nil
-}

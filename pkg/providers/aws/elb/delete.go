@@ -38,19 +38,13 @@ func (l *LoadBalancers) Delete(ctx context.Context, spec *cloud.LoadBalancerSpec
 	return l.net.DeleteGroup(ctx, ref, plan.GroupName(ref))
 }
 
-// deleteRules closes the Nodes for the load balancer. That nobody else needs what is let in of a shared group the other load
-// balancers tell.
+// deleteRules closes the Nodes for the load balancer. What is let in of a group that others may have, too, stays.
 func (l *LoadBalancers) deleteRules(ctx context.Context, ref cloud.LoadBalancerRef, seen *plan.Observed, own string) error {
 	hint := vpc.NodeRules{LoadBalancer: plan.Name(ref)}
 	if seen != nil {
 		hint = nodeRules(ref, l.ordered(ref, seen.Groups, own), own, nil)
 	}
-	if hint.Former = own; hint.SharedSource {
-		var err error
-		if hint.LastOfSource, err = l.all.isLast(ctx, plan.Name(ref), hint.Source); err != nil {
-			return err
-		}
-	}
+	hint.Former = own
 	if hint.Source == "" && hint.Former == "" {
 		return nil
 	}

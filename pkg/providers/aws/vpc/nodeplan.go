@@ -133,11 +133,8 @@ func (t *tenant) owns(a atom, description string, g groupRules) bool {
 	if t.Former != "" && a == fromGroup(t.Former) {
 		return true
 	}
-	if t.Source == "" || a != fromGroup(t.Source) {
+	if t.Source == "" || t.SharedSource || t.Source == g.id || a != fromGroup(t.Source) {
 		return false
-	}
-	if t.SharedSource {
-		return t.gone && t.LastOfSource && g.tagged
 	}
 	return t.gone || g.tagged
 }

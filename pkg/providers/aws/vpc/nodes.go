@@ -3,6 +3,7 @@ package vpc
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -47,13 +48,13 @@ func later(err error) error {
 }
 
 // DeleteNodeRules takes a load balancer's rules out of the groups of Nodes, as EnsureNodeRules does. Of hint, LoadBalancer and
-// Source count, with SharedSource and LastOfSource, and Former.
+// Source count, with SharedSource, and Former.
 func (n *Network) DeleteNodeRules(ctx context.Context, ref cloud.LoadBalancerRef, hint NodeRules) error {
 	if n.cfg.DisableSGIngress {
 		return nil
 	}
 	return later(n.nodes.Delete(ctx, nodeFirewall, hint.tenant(ref), NodeRules{LoadBalancer: hint.LoadBalancer, Source: hint.Source,
-		SharedSource: hint.SharedSource, LastOfSource: hint.LastOfSource, Former: hint.Former}))
+		SharedSource: hint.SharedSource, Former: hint.Former}))
 }
 
 // sorted is the same in an order, so that it equals what means the same.
@@ -86,6 +87,10 @@ func (n *Network) pass(ctx context.Context, _ string, all []joint.Tenant[NodeRul
 	var tenants []tenant
 	passing := map[cloud.LoadBalancerKey]map[string]wish{}
 	for i, t := range all {
+		if s := t.Desired.Source; !t.Gone && s != "" && groups[s] == nil { // no group, or another VPC's: EC2 would refuse the others' rules with it
+			answers[i].Err = absent(s, t.Desired.SharedSource)
+			continue
+		}
 		var open []string
 		if open, answers[i].Err = n.groupsOf(instances, groups, t.Desired.Instances); answers[i].Err == nil {
 			one := newTenant(t, open)
@@ -105,6 +110,14 @@ func (n *Network) pass(ctx context.Context, _ string, all []joint.Tenant[NodeRul
 	}
 	n.remember(passing)
 	return answers, nil
+}
+
+// absent is the error of a Service whose load balancer has a security group that EC2 does not show in the VPC.
+func absent(group string, shared bool) error {
+	if shared {
+		return cloud.Errorf(cloud.KindInvalid, "security group %s is not in the VPC of the Nodes; name others", group)
+	}
+	return &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: retryNew, Err: fmt.Errorf("EC2 does not show security group %s yet", group)}
 }
 
 // stale is the error of a group that others have changed since it was read, so that all is read again.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
@@ -85,16 +86,32 @@ func TestRuleOfASharedGroupStaysForOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.restart("")
-	for _, gone := range []vpc.NodeRules{{LoadBalancer: "a1", Source: shared, SharedSource: true}} {
-		if err := w.DeleteNodeRules(t.Context(), ref("web"), gone); err != nil {
-			t.Fatal(err)
-		}
-		w.wantInbound(nodes, "-1 "+shared)
-		gone.LastOfSource = true
-		if err := w.DeleteNodeRules(t.Context(), ref("web"), gone); err != nil {
-			t.Fatal(err)
-		}
-		w.wantInbound(nodes)
+	if err := w.DeleteNodeRules(t.Context(), ref("web"), vpc.NodeRules{LoadBalancer: "a1", Source: shared, SharedSource: true}); err != nil {
+		t.Fatal(err)
+	}
+	w.wantInbound(nodes, "-1 "+shared)
+}
+
+// A Service that names what is no group of the VPC must neither open the Nodes, nor keep the others' rules from being made.
+func TestASourceThatIsNoGroupOpensNothing(t *testing.T) {
+	for _, source := range []string{"0.0.0.0/0", "::/0", "pl-12345678", "sg-0fffffffffffffff0"} {
+		w := start(t, "", awssim.Options{})
+		nodes, own := w.group("nodes", true), w.group("k8s-elb-a2", true)
+		node := w.node(nodes)
+		var all sync.WaitGroup
+		all.Go(func() {
+			err := w.EnsureNodeRules(t.Context(), ref("bad"), vpc.NodeRules{LoadBalancer: "a1", Source: source, SharedSource: true, Instances: []string{node}})
+			if cloud.KindOf(err) != cloud.KindInvalid || !strings.Contains(err.Error(), source) {
+				t.Errorf("%s: %v", source, err)
+			}
+		})
+		all.Go(func() {
+			if err := w.EnsureNodeRules(t.Context(), ref("good"), vpc.NodeRules{LoadBalancer: "a2", Source: own, Instances: []string{node}}); err != nil {
+				t.Errorf("beside %s: %v", source, err)
+			}
+		})
+		all.Wait()
+		w.wantInbound(nodes, "-1 "+own)
 	}
 }
 

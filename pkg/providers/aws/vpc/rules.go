@@ -3,6 +3,7 @@ package vpc
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -149,12 +150,21 @@ func (n *Network) write(ctx context.Context, id string, c change) error {
 			return err
 		}
 	}
-	last := atoms{}
-	if full {
-		maps.Copy(last, c.add)
+	if len(c.again) > 0 { // alone, as others need it
+		if err := n.c.AuthorizeIngress(ctx, id, c.again.permissions()); err != nil {
+			return err
+		}
 	}
-	if maps.Copy(last, c.again); len(last) == 0 {
+	if !full {
 		return nil
 	}
-	return n.c.AuthorizeIngress(ctx, id, last.permissions())
+	err := n.c.AuthorizeIngress(ctx, id, c.add.permissions())
+	if cloud.KindOf(err) == cloud.KindQuota { // who was let in before is let in again
+		before := maps.Clone(c.drop)
+		maps.DeleteFunc(before, func(a atom, _ string) bool { _, there := c.again[a]; return there })
+		if len(before) > 0 {
+			err = errors.Join(err, n.c.AuthorizeIngress(ctx, id, before.permissions()))
+		}
+	}
+	return err
 }

@@ -58,22 +58,20 @@ func TestPlanOfAGroup(t *testing.T) {
 		others  atoms
 		want    change
 	}{
-		"new":                           {of(), true, []tenant{with(a1)}, nil, change{add: of(client(1, "0.0.0.0/0"), one, mtu("0.0.0.0/0"), mtuRule)}},
-		"there":                         {of(client(1, "0.0.0.0/0"), one, mtu("0.0.0.0/0"), mtuRule), true, []tenant{with(a1)}, nil, change{}},
-		"a covered check stays":         {of(client(1, "0.0.0.0/0"), one, mtu("0.0.0.0/0"), mtuRule, client(1, "10.0.0.0/24"), healthRule+"=a1"), true, []tenant{with(a1)}, nil, change{}},
-		"somebody's own rule serves":    {of(client(1, "0.0.0.0/0"), "mine", mtu("0.0.0.0/0"), ""), true, []tenant{with(a1)}, nil, change{}},
-		"it goes":                       {of(client(1, "0.0.0.0/0"), one, mtu("0.0.0.0/0"), mtuRule), true, []tenant{gone(a1)}, nil, change{drop: of(client(1, "0.0.0.0/0"), one, mtu("0.0.0.0/0"), mtuRule)}},
-		"others' rules stay":            {of(client(1, "0.0.0.0/0"), one, client(2, "0.0.0.0/0"), two, mtu("0.0.0.0/0"), mtuRule), true, []tenant{gone(a1)}, nil, change{drop: of(client(1, "0.0.0.0/0"), one)}},
-		"nothing of it":                 {of(mtu("10.0.0.0/8"), mtuRule), true, []tenant{gone(a1)}, nil, change{}},
-		"another one needs it":          {of(client(1, "0.0.0.0/0"), one, mtu("0.0.0.0/0"), mtuRule), true, []tenant{gone(a1)}, of(client(1, "0.0.0.0/0"), two), change{drop: of(client(1, "0.0.0.0/0"), one), again: of(client(1, "0.0.0.0/0"), two)}},
-		"a group's rule in a free one":  {of(fromGroup("sg-1"), ""), false, []tenant{{NodeRules: NodeRules{Source: "sg-1"}}}, nil, change{}},
-		"a group's rule in a tagged":    {of(fromGroup("sg-1"), ""), true, []tenant{{NodeRules: NodeRules{Source: "sg-1"}}}, nil, change{drop: of(fromGroup("sg-1"), "")}},
-		"a shared group's rule":         {of(fromGroup("sg-1"), ""), true, []tenant{gone(NodeRules{Source: "sg-1", SharedSource: true})}, nil, change{}},
-		"the last of a shared group":    {of(fromGroup("sg-1"), ""), true, []tenant{gone(NodeRules{Source: "sg-1", SharedSource: true, LastOfSource: true})}, nil, change{drop: of(fromGroup("sg-1"), "")}},
-		"the last, in a free group":     {of(fromGroup("sg-1"), ""), false, []tenant{gone(NodeRules{Source: "sg-1", SharedSource: true, LastOfSource: true})}, nil, change{}},
-		"the last, but one is known to": {of(fromGroup("sg-1"), ""), true, []tenant{gone(NodeRules{Source: "sg-1", SharedSource: true, LastOfSource: true})}, of(fromGroup("sg-1"), ""), change{}},
-		"a former group":                {of(fromGroup("sg-1"), ""), false, []tenant{gone(NodeRules{Former: "sg-1"})}, nil, change{drop: of(fromGroup("sg-1"), "")}},
-		"another port of the group":     {of(atom{"tcp", 22, 22, "sg-1"}, ""), true, []tenant{gone(NodeRules{Former: "sg-1"})}, nil, change{}},
+		"new":                          {of(), true, []tenant{with(a1)}, nil, change{add: of(client(1, "0.0.0.0/0"), one, mtu("0.0.0.0/0"), mtuRule)}},
+		"there":                        {of(client(1, "0.0.0.0/0"), one, mtu("0.0.0.0/0"), mtuRule), true, []tenant{with(a1)}, nil, change{}},
+		"a covered check stays":        {of(client(1, "0.0.0.0/0"), one, mtu("0.0.0.0/0"), mtuRule, client(1, "10.0.0.0/24"), healthRule+"=a1"), true, []tenant{with(a1)}, nil, change{}},
+		"somebody's own rule serves":   {of(client(1, "0.0.0.0/0"), "mine", mtu("0.0.0.0/0"), ""), true, []tenant{with(a1)}, nil, change{}},
+		"it goes":                      {of(client(1, "0.0.0.0/0"), one, mtu("0.0.0.0/0"), mtuRule), true, []tenant{gone(a1)}, nil, change{drop: of(client(1, "0.0.0.0/0"), one, mtu("0.0.0.0/0"), mtuRule)}},
+		"others' rules stay":           {of(client(1, "0.0.0.0/0"), one, client(2, "0.0.0.0/0"), two, mtu("0.0.0.0/0"), mtuRule), true, []tenant{gone(a1)}, nil, change{drop: of(client(1, "0.0.0.0/0"), one)}},
+		"nothing of it":                {of(mtu("10.0.0.0/8"), mtuRule), true, []tenant{gone(a1)}, nil, change{}},
+		"another one needs it":         {of(client(1, "0.0.0.0/0"), one, mtu("0.0.0.0/0"), mtuRule), true, []tenant{gone(a1)}, of(client(1, "0.0.0.0/0"), two), change{drop: of(client(1, "0.0.0.0/0"), one), again: of(client(1, "0.0.0.0/0"), two)}},
+		"a group's rule in a free one": {of(fromGroup("sg-1"), ""), false, []tenant{{NodeRules: NodeRules{Source: "sg-1"}}}, nil, change{}},
+		"a group's rule in a tagged":   {of(fromGroup("sg-1"), ""), true, []tenant{{NodeRules: NodeRules{Source: "sg-1"}}}, nil, change{drop: of(fromGroup("sg-1"), "")}},
+		"a shared group's rule":        {of(fromGroup("sg-1"), ""), true, []tenant{gone(NodeRules{Source: "sg-1", SharedSource: true})}, nil, change{}},
+		"a group's own rule":           {of(fromGroup("sg"), ""), true, []tenant{gone(NodeRules{Source: "sg"})}, nil, change{}},
+		"a former group":               {of(fromGroup("sg-1"), ""), false, []tenant{gone(NodeRules{Former: "sg-1"})}, nil, change{drop: of(fromGroup("sg-1"), "")}},
+		"another port of the group":    {of(atom{"tcp", 22, 22, "sg-1"}, ""), true, []tenant{gone(NodeRules{Former: "sg-1"})}, nil, change{}},
 	} {
 		if tt.others == nil {
 			tt.others = atoms{}

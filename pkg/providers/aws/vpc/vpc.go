@@ -142,10 +142,9 @@ type NodeRules struct {
 	Instances []string
 
 	// Source is a classic load balancer's security group, of which everything is let in. SharedSource says that it is not its
-	// own, so that other Services may need the same rule: it stays where it is not wanted any more, unless LastOfSource says that
-	// no other load balancer has the group.
-	Source                     string
-	SharedSource, LastOfSource bool
+	// own, so that others may need the same rule, which nothing proves to be the Service's: it stays.
+	Source       string
+	SharedSource bool
 	// Former is the load balancer's own security group where it has another one in its place by now, or is deleted: nothing is let
 	// in of it any more.
 	Former string
