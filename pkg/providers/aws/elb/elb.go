@@ -57,10 +57,14 @@ func New(c *api.Client, cfg *config.Global, cluster func() string, n Network) *L
 	return &LoadBalancers{c: c, cfg: cfg, cluster: cluster, net: n, all: balancers{c: c}}
 }
 
-// Exists reports whether there is a classic load balancer with the Service's name, whoever it belongs to.
+// Exists reports whether there is a classic load balancer with the Service's name, whoever it belongs to, or its security group.
 func (l *LoadBalancers) Exists(ctx context.Context, ref cloud.LoadBalancerRef) (bool, error) {
 	b, err := l.all.get(ctx, plan.Name(ref), false)
-	return b != nil, err
+	if err != nil || b != nil {
+		return b != nil, err
+	}
+	group, err := l.net.FindGroup(ctx, ref, plan.GroupName(ref))
+	return group != "", err
 }
 
 // retryStale is when to look again at what others have changed.

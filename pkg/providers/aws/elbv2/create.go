@@ -83,14 +83,17 @@ func (o *operation) create(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	b := balancerOf(made)
+	b.Tags, b.Attributes = o.wish.Tags, plan.NewAttributes()
+	o.m.balancer = b
+	o.waiter.Forget(o.spec.LoadBalancerRef, b.ARN)
+	o.put() // at once: whatever fails from here on, it is not forgotten
 	if err := o.completeGroups(ctx, o.m.left, true); err != nil {
+		o.memories.Forget(o.spec.UID)
+		o.m = nil
 		return err
 	}
-	b := balancerOf(made)
-	b.Tags, b.Attributes, b.Groups = o.wish.Tags, plan.NewAttributes(), o.m.left
-	o.m.balancer, o.m.left = b, nil
-	o.waiter.Forget(o.spec.LoadBalancerRef, b.ARN)
-	o.put()
+	b.Groups, o.m.left = o.m.left, nil
 	return nil
 }
 

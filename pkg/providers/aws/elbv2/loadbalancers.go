@@ -96,17 +96,20 @@ func (l *LoadBalancers) UpdateMembers(ctx context.Context, spec *cloud.LoadBalan
 // Delete implements cloud.LoadBalancers.
 func (l *LoadBalancers) Delete(ctx context.Context, spec *cloud.LoadBalancerSpec) error {
 	o := &operation{LoadBalancers: l, spec: spec, wish: plan.Resolve(l.cfg, spec)}
-	return o.run(ctx, o.observe, o.deleteBalancer, o.deleteGroups, o.shutOut, o.deleteSecurityGroup, o.settle)
+	return o.run(ctx, o.observe, o.lookAgain, o.deleteBalancer, o.deleteGroups, o.shutOut, o.deleteSecurityGroup, o.settle)
 }
 
-// Exists reports whether there is anything of a network load balancer for the Service, by the lists that all Services share.
+// Exists reports whether there is anything of a network load balancer for the Service, by what all Services share.
 func (l *LoadBalancers) Exists(ctx context.Context, ref cloud.LoadBalancerRef) (bool, error) {
 	all, err := l.store.get(ctx, listAge)
 	if err != nil {
 		return false, err
 	}
-	b, groups, _ := find(all, ref)
-	return b != nil || len(groups) > 0, nil
+	if b, groups, _ := find(all, ref); b != nil || len(groups) > 0 {
+		return true, nil
+	}
+	group, err := l.network.FindGroup(ctx, ref, plan.GroupName(ref))
+	return group != "", err
 }
 
 // status is what is told of a load balancer, nil where there is none.

@@ -417,6 +417,38 @@ func TestAnInstanceThatIsRefusedKeepsNobodyOut(t *testing.T) {
 	}
 }
 
+// An answer without any of several instances may be another account's, or another VPC's.
+func TestAnswerWithoutInstancesIsNotBelieved(t *testing.T) {
+	w := start(t, "", awssim.Options{})
+	spec := w.service("web")
+	w.ensure(spec)
+	before := w.state()
+	w.restart()
+	none := apitest.Body(`<DescribeInstancesResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><reservationSet/></DescribeInstancesResponse>`)
+	w.Fail("DescribeInstances", none, none)
+	if _, err := w.Ensure(t.Context(), spec); cloud.KindOf(err) != cloud.KindUnknown || !strings.Contains(err.Error(), "EC2 knows none of the 2 instances of Nodes") {
+		t.Errorf("%v", err)
+	}
+	if got := w.counts(); got != "" || w.state() != before {
+		t.Errorf("%s", got)
+	}
+}
+
+// What only has a name as ours have, and the cluster's tag, may be another Service's or another controller's.
+func TestATargetGroupThatNamesNoServiceStays(t *testing.T) {
+	w := start(t, "", awssim.Options{})
+	spec := w.service("web")
+	g, err := w.elb.CreateTargetGroup(sim.TargetGroup{Name: "k8s-default-web-0123456789", Protocol: "TCP", Port: 30080, VPCID: w.VPC.ID, Tags: map[string]string{clusterTag: "owned"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.ensure(spec)
+	w.delete(spec)
+	if left, err := w.elb.TargetGroups([]string{g.ARN}, nil, ""); err != nil || len(left) != 1 {
+		t.Errorf("%v, %v", left, err)
+	}
+}
+
 func TestAddresses(t *testing.T) {
 	w := start(t, "", awssim.Options{})
 	spec := w.service("web")

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/annotations"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/elbv2/plan"
 )
 
@@ -79,7 +80,8 @@ func find(all objects, ref cloud.LoadBalancerRef) (b *plan.Balancer, groups []*p
 		b = one
 	}
 	for _, g := range all.groups {
-		if used := b != nil && slices.Contains(g.Balancers, b.ARN); judgeGroup(g, ref, used) != cloud.Foreign && (used || len(g.Balancers) == 0) {
+		// One that nothing uses must name the Service: another one's, or another controller's, may have such a name.
+		if used := b != nil && slices.Contains(g.Balancers, b.ARN); judgeGroup(g, ref, used) != cloud.Foreign && (used || len(g.Balancers) == 0 && g.Tags[annotations.ServiceTag] == ref.Namespace+"/"+ref.Name) {
 			groups = append(groups, g)
 		}
 	}

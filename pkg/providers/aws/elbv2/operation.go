@@ -11,6 +11,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/elbv2/plan"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/providerid"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/vpc"
 )
 
@@ -166,7 +167,27 @@ func (o *operation) instances(ctx context.Context) error {
 		}
 	}
 	slices.Sort(o.members)
+	if want := idsOf(nodes); len(o.members) == 0 && len(want) > 0 && o.hasTargets() {
+		return cloud.Errorf(cloud.KindUnknown,
+			"EC2 knows none of the %d instances of Nodes, such as %s, in the load balancer's VPC %s, so it keeps its own; are the credentials, the region and the VPC the cluster's?",
+			len(want), want[0], o.m.balancer.VPC)
+	}
 	return nil
+}
+
+// idsOf are the IDs of Nodes' instances; others are no instances of EC2's.
+func idsOf(members []cloud.LoadBalancerMember) []string {
+	var out []string
+	for _, m := range members {
+		if id, err := providerid.Parse(m.Node.ProviderID); err == nil {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+func (o *operation) hasTargets() bool {
+	return slices.ContainsFunc(o.m.balancer.Groups, func(g *plan.TargetGroup) bool { return len(g.Targets) > 0 })
 }
 
 func (o *operation) plan(context.Context) error {

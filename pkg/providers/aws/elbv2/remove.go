@@ -8,6 +8,23 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/vpc"
 )
 
+// lookAgain reads lists that are nearly new where those at hand have no load balancer, as it may have been made since.
+func (o *operation) lookAgain(ctx context.Context) error {
+	if o.m.balancer != nil {
+		return nil
+	}
+	all, err := o.store.get(ctx, freshAge)
+	if err != nil {
+		return err
+	}
+	b, groups, _ := find(all, o.spec.LoadBalancerRef)
+	next := (&memory{balancer: b, left: groups}).clone()
+	if o.m.balancer, o.m.left = next.balancer, next.left; b != nil {
+		o.m.balancer.Groups, o.m.left = o.m.left, nil
+	}
+	return nil
+}
+
 // deleteBalancer deletes the load balancer with its listeners.
 func (o *operation) deleteBalancer(ctx context.Context) error {
 	b := o.m.balancer
