@@ -75,7 +75,9 @@ func TestECRDoesNotTryAgainWhatLasts(t *testing.T) {
 		env  func(*awsWorld) []string
 		want string
 	}{
-		"certificate": {func(*awsWorld) []string { return []string{"SSL_CERT_FILE=/dev/null", "SSL_CERT_DIR=/nowhere"} },
+		"certificate": {func(*awsWorld) []string {
+			return []string{"AWS_CA_BUNDLE=", "SSL_CERT_FILE=/dev/null", "SSL_CERT_DIR=/nowhere"}
+		},
 			"AWS ECR (GetAuthorizationToken) at api.ecr.eu-central-1.amazonaws.com has a certificate that the system's CAs do not vouch for"},
 		"proxy": {func(*awsWorld) []string { return []string{"AWS_ENDPOINT_URL_ECR=https://no.such.example"} },
 			"AWS ECR (GetAuthorizationToken) at no.such.example cannot be reached (the proxy refuses: 127.0.0.1:"},

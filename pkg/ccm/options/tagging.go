@@ -9,8 +9,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// TagInstances is the value of --resources: what can be tagged.
-const TagInstances = "instance"
+// tagInstances is the value of --resources: what can be tagged.
+const tagInstances = "instance"
 
 // Tagging are the settings of the tagging controller, by the names that AWS' existing manager has for them.
 type Tagging struct {
@@ -21,7 +21,7 @@ type Tagging struct {
 
 func (t *Tagging) addFlags(fs *pflag.FlagSet) {
 	fs.StringToStringVar(&t.Tags, "tags", t.Tags, "Tags that the nodes' instances get in the cloud, as key=value, comma-separated. Required where --controllers names "+TaggingController+".")
-	fs.StringArrayVar(&t.Resources, "resources", t.Resources, "What gets the tags; only "+TagInstances+". Required where --controllers names "+TaggingController+".")
+	fs.StringArrayVar(&t.Resources, "resources", t.Resources, "What gets the tags; only "+tagInstances+". Required where --controllers names "+TaggingController+".")
 }
 
 // TaggingEnabled reports whether instances are tagged.
@@ -39,11 +39,11 @@ func (o *Options) checkTagging() []error {
 		errs = append(errs, fmt.Errorf("--controllers names %s, which requires --tags, such as --tags=team=blue", TaggingController))
 	}
 	if len(o.Tagging.Resources) == 0 {
-		errs = append(errs, fmt.Errorf("--controllers names %s, which requires --resources=%s", TaggingController, TagInstances))
+		errs = append(errs, fmt.Errorf("--controllers names %s, which requires --resources=%s", TaggingController, tagInstances))
 	}
 	for _, r := range o.Tagging.Resources {
-		if r != TagInstances {
-			errs = append(errs, fmt.Errorf("--resources: %.40q cannot be tagged, only %s", r, TagInstances))
+		if r != tagInstances {
+			errs = append(errs, fmt.Errorf("--resources: %.40q cannot be tagged, only %s", r, tagInstances))
 		}
 	}
 	if _, ok := o.Tagging.Tags[""]; ok {

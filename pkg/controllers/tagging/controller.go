@@ -66,11 +66,11 @@ type retry struct {
 
 // New makes a Controller.
 func New(c Config) *Controller {
-	return &Controller{Config: c, sum: Sum(c.Tags), gone: map[string]retry{}, asked: map[types.UID]bool{}, failed: map[types.UID]retry{}}
+	return &Controller{Config: c, sum: sum(c.Tags), gone: map[string]retry{}, asked: map[types.UID]bool{}, failed: map[types.UID]retry{}}
 }
 
-// Sum is what the label says of tags, as the existing manager writes it: MD5 of key=value, sorted, with commas between.
-func Sum(tags map[string]string) string {
+// sum is what the label says of tags, as the existing manager writes it: MD5 of key=value, sorted, with commas between.
+func sum(tags map[string]string) string {
 	var all []string
 	for k, v := range tags {
 		all = append(all, k+"="+v)

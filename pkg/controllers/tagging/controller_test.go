@@ -167,14 +167,14 @@ func TestSum(t *testing.T) {
 	for want, tags := range map[string]map[string]string{
 		"d41d8cd98f00b204e9800998ecf8427e": nil, "9dc867b7f2bf1e40160f90e46628512e": {"b": "2", "a": "1"},
 	} {
-		if got := Sum(tags); got != want {
+		if got := sum(tags); got != want {
 			t.Errorf("%v: %s, want %s", tags, got, want)
 		}
 	}
 }
 
 func TestManyNodesAreTaggedTogetherAndOnce(t *testing.T) {
-	nodes := []*corev1.Node{node("done", map[string]string{label: Sum(wanted)}), node("stale", map[string]string{label: "other"}), node("foreign", nil)}
+	nodes := []*corev1.Node{node("done", map[string]string{label: sum(wanted)}), node("stale", map[string]string{label: "other"}), node("foreign", nil)}
 	want := map[string]bool{"done": false, "stale": true, "foreign": false}
 	for n := range 300 {
 		nodes = append(nodes, node(fmt.Sprint("n", n), nil))
@@ -224,7 +224,7 @@ func TestNewInstancesAreTriedAgain(t *testing.T) {
 
 // A tombstone of a Node whose end was missed is as good as its end.
 func TestTagsGoWithTheNode(t *testing.T) {
-	l := newLab(t, node("a", nil), node("b", nil), node("c", nil), node("foreign", map[string]string{label: Sum(wanted)}), node("untagged", map[string]string{label: "other"}))
+	l := newLab(t, node("a", nil), node("b", nil), node("c", nil), node("foreign", map[string]string{label: sum(wanted)}), node("untagged", map[string]string{label: "other"}))
 	l.pass(t.Context())
 	l.sync()
 	l.x.tags["fake:///b"]["team"] = "red"
@@ -292,13 +292,13 @@ func TestALabelThatCannotBeWrittenComesAgain(t *testing.T) {
 	l.clock.Step(retryFirst)
 	l.pass(t.Context())
 	l.wantCalls("tag 1", "tag 1")
-	if n, err := l.client.CoreV1().Nodes().Get(t.Context(), "a", metav1.GetOptions{}); err != nil || n.Labels[label] != Sum(wanted) {
+	if n, err := l.client.CoreV1().Nodes().Get(t.Context(), "a", metav1.GetOptions{}); err != nil || n.Labels[label] != sum(wanted) {
 		t.Errorf("%+v, %v", n, err)
 	}
 }
 
 func TestTagsThatCannotBeRemovedAreGivenUp(t *testing.T) {
-	l := newLab(t, node("a", map[string]string{label: Sum(wanted)}), node("b", map[string]string{label: Sum(wanted)}))
+	l := newLab(t, node("a", map[string]string{label: sum(wanted)}), node("b", map[string]string{label: sum(wanted)}))
 	l.x.fail["fake:///a"] = cloud.Errorf(cloud.KindDenied, "no")
 	delete(l.x.tags, "fake:///b") // it is not found, so that it has no tags
 	l.remove("a", false)

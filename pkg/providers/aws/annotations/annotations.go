@@ -26,7 +26,7 @@ const prefix = "service.beta.kubernetes.io/aws-load-balancer-"
 
 // Names of the annotations. They are the ones that existing clusters use.
 const (
-	SourceRanges = corev1.AnnotationLoadBalancerSourceRangesKey
+	sourceRanges = corev1.AnnotationLoadBalancerSourceRangesKey
 
 	Type                  = prefix + "type"
 	Internal              = prefix + "internal"
@@ -34,7 +34,7 @@ const (
 	SecurityGroups        = prefix + "security-groups"
 	ExtraSecurityGroups   = prefix + "extra-security-groups"
 	Tags                  = prefix + "additional-resource-tags"
-	NodeLabels            = prefix + "target-node-labels"
+	nodeLabels            = prefix + "target-node-labels"
 	Certificate           = prefix + "ssl-cert"
 	SSLPorts              = prefix + "ssl-ports"
 	SSLPolicy             = prefix + "ssl-negotiation-policy"
@@ -59,9 +59,6 @@ const (
 	EIPAllocations        = prefix + "eip-allocations"
 	PrivateAddresses      = prefix + "private-ipv4-addresses"
 )
-
-// TargetType is an annotation of aws-load-balancer-controller, which serves the Services of types NLBIP and External.
-const TargetType = prefix + "nlb-target-type"
 
 // Values of Type that mean something; all others mean a classic load balancer.
 const (
@@ -112,11 +109,11 @@ func Table() []cloud.Annotation {
 		list(PrivateAddresses, "Network load balancers only: private IPv4 addresses, one for each subnet. Only when it is made."),
 		list(Tags, "Tags such as `team=web,stage=live` of what is made for the Service. Those that say whose it is (`kubernetes.io/…`) are left out."),
 		// Who is let in.
-		{Name: SourceRanges, Type: cloud.TypeCIDRs, Default: "everyone", Doc: "Clients that are let in; `spec.loadBalancerSourceRanges` goes before it."},
+		{Name: sourceRanges, Type: cloud.TypeCIDRs, Default: "everyone", Doc: "Clients that are let in; `spec.loadBalancerSourceRanges` goes before it."},
 		groups(SecurityGroups, "IDs of security groups in place of the load balancer's own, whose rules are left alone. Of a network load balancer with `NLBSecurityGroupMode = Managed` only."),
 		groups(ExtraSecurityGroups, "Classic load balancers only: IDs of security groups beside its own."),
 		// Nodes.
-		{Name: NodeLabels, Type: cloud.TypeSelector, Doc: "Labels, such as `disk=ssd,gpu`, of the Nodes that get traffic."},
+		{Name: nodeLabels, Type: cloud.TypeSelector, Doc: "Labels, such as `disk=ssd,gpu`, of the Nodes that get traffic."},
 		// Listeners.
 		word(Certificate, "", "ARN of the certificate with which the load balancer ends TLS."),
 		word(SSLPorts, "all ports", "Ports, by number or name, that end TLS with the certificate; `*` is all."),

@@ -144,8 +144,8 @@ func (k *checker) families(g *Global) {
 	var out []string
 	for _, f := range g.NodeIPFamilies {
 		switch {
-		case f != IPv4 && f != IPv6:
-			k.errorf(global, "NodeIPFamilies", "%q is neither %s nor %s; give two families in two lines, the key repeated", text.Clip(f, 100), IPv4, IPv6)
+		case f != ipv4 && f != IPv6:
+			k.errorf(global, "NodeIPFamilies", "%q is neither %s nor %s; give two families in two lines, the key repeated", text.Clip(f, 100), ipv4, IPv6)
 		case slices.Contains(out, f):
 			k.warnf(global, "NodeIPFamilies", "%s is there twice", f)
 		default:
@@ -153,7 +153,7 @@ func (k *checker) families(g *Global) {
 		}
 	}
 	if len(out) == 0 {
-		out = []string{IPv4}
+		out = []string{ipv4}
 	}
 	g.NodeIPFamilies = out
 }

@@ -58,7 +58,7 @@ const (
 
 // Words of the file.
 const (
-	IPv4 = "ipv4"
+	ipv4 = "ipv4"
 	IPv6 = "ipv6"
 
 	probeShared   = "Shared"

@@ -21,19 +21,19 @@ type Network interface {
 	Subnets(ctx context.Context, internal bool, named []string) ([]vpc.Subnet, error)
 	Instances(ctx context.Context, members []cloud.LoadBalancerMember) (map[string]vpc.Instance, error)
 	ForgetInstances()
-	Groups
-	Nodes
+	groups
+	nodes
 }
 
-// Groups are the load balancers' own security groups.
-type Groups interface {
+// groups are the load balancers' own security groups.
+type groups interface {
 	EnsureGroup(ctx context.Context, ref cloud.LoadBalancerRef, g vpc.Group, rules []vpc.Rule) (string, error)
 	FindGroup(ctx context.Context, ref cloud.LoadBalancerRef, name string) (string, error)
 	DeleteGroup(ctx context.Context, ref cloud.LoadBalancerRef, name string) error
 }
 
-// Nodes are the security groups of Nodes.
-type Nodes interface {
+// nodes are the security groups of Nodes.
+type nodes interface {
 	EnsureNodeRules(ctx context.Context, ref cloud.LoadBalancerRef, want vpc.NodeRules) error
 	DeleteNodeRules(ctx context.Context, ref cloud.LoadBalancerRef, hint vpc.NodeRules) error
 }

@@ -15,9 +15,15 @@ type change struct {
 	added, removed int
 }
 
-// plan is what has to be done to a table for the routes to be there, or not. machines are the instances that the routes lead to,
-// or shall, by their IDs. errs answers add, then remove, where there is nothing to be done.
-func plan(t *table, machines map[string]*machine, cluster cloud.Cluster, add, remove []cloud.Route) (changes []*change, errs []error) {
+// observed is a table with the instances that its routes lead to, or shall, by their IDs.
+type observed struct {
+	table    *table
+	machines map[string]*machine
+}
+
+// plan is what has to be done to a table for the routes to be there, or not. errs answers add, then remove, where there is nothing to be done.
+func plan(seen observed, cluster cloud.Cluster, add, remove []cloud.Route) (changes []*change, errs []error) {
+	t, machines := seen.table, seen.machines
 	errs = make([]error, len(add)+len(remove))
 	at := map[netip.Prefix]*change{}
 	on := func(destination netip.Prefix) *change {

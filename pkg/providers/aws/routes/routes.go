@@ -77,7 +77,7 @@ func (r *Routes) Apply(ctx context.Context, cluster cloud.Cluster, add, remove [
 	if err != nil {
 		return slices.Repeat([]error{err}, len(add)+len(remove))
 	}
-	changes, errs := plan(t, machines, cluster, add, remove)
+	changes, errs := plan(observed{t, machines}, cluster, add, remove)
 	removals, rest := split(changes)
 	inflight.Each(writesAtOnce, slices.All(removals), func(_ int, c *change) { r.do(ctx, t, c, errs) }) // first, so that a full table has room
 	unready := r.forward(ctx, rest)

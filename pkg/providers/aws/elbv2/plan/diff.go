@@ -229,7 +229,7 @@ func (c HealthCheck) is(w HealthCheck) bool {
 	if !strings.EqualFold(c.Protocol, w.Protocol) || c.Interval != w.Interval || c.Healthy != w.Healthy || c.Unhealthy != w.Unhealthy {
 		return false
 	}
-	if w.Protocol != TCP && c.Path != w.Path && (w.Path != "" || c.Path != "/") { // AWS makes an empty path "/"
+	if w.Protocol != protocolTCP && c.Path != w.Path && (w.Path != "" || c.Path != "/") { // AWS makes an empty path "/"
 		return false
 	}
 	return c.Port == w.Port && (w.Timeout == 0 || c.Timeout == w.Timeout)
@@ -280,7 +280,7 @@ func (w *Wish) NodePorts() (ports []int32, protocol string) {
 	protocol = "tcp"
 	for _, l := range w.Listeners {
 		ports = append(ports, l.Wanted.Port)
-		if l.Wanted.Protocol == UDP {
+		if l.Wanted.Protocol == protocolUDP {
 			protocol = "udp"
 		}
 	}

@@ -75,11 +75,13 @@ func TestDiff(t *testing.T) {
 		}, "attributes of tg0, attributes of tg1, attributes"},
 		"targets of others": {two, func(b *Balancer) { b.Groups[0].Targets = []Target{{"i-9", 30080}, {"i-1", 80}} }, "register [{i-1 30080}], deregister [{i-9 30080} {i-1 80}]"},
 		"a listener of others": {two, func(b *Balancer) {
-			b.Listeners = append(b.Listeners, Listener{ARN: "x", Port: 99, Protocol: TCP, Group: "theirs"})
+			b.Listeners = append(b.Listeners, Listener{ARN: "x", Port: 99, Protocol: protocolTCP, Group: "theirs"})
 		}, "-listener 99"},
 		"a listener less":   {two, func(b *Balancer) { b.Listeners, b.Groups[1].Balancers = b.Listeners[:1], nil }, "+listener 81"},
-		"a listener of UDP": {two, func(b *Balancer) { b.Listeners[1].Protocol = UDP }, "listener 81"},
-		"what is left over": {two, func(b *Balancer) { b.Groups = append(b.Groups, &TargetGroup{ARN: "old", Port: 1, Protocol: TCP}) }, "-group old"},
+		"a listener of UDP": {two, func(b *Balancer) { b.Listeners[1].Protocol = protocolUDP }, "listener 81"},
+		"what is left over": {two, func(b *Balancer) {
+			b.Groups = append(b.Groups, &TargetGroup{ARN: "old", Port: 1, Protocol: protocolTCP})
+		}, "-group old"},
 		"what others use": {two, func(b *Balancer) {
 			b.Groups = append(b.Groups, &TargetGroup{ARN: "old", Port: 1, Balancers: []string{"other"}})
 		}, ""},

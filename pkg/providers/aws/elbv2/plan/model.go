@@ -6,9 +6,9 @@ import (
 
 // Protocols of listeners and target groups.
 const (
-	TCP = "TCP"
-	UDP = "UDP"
-	TLS = "TLS"
+	protocolTCP = "TCP"
+	protocolUDP = "UDP"
+	TLS         = "TLS"
 )
 
 // Attributes of load balancers.

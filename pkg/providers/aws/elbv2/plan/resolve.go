@@ -59,7 +59,7 @@ func Resolve(cfg *config.Global, spec *cloud.LoadBalancerSpec) *Wish {
 		Allocations:      list(s, annotations.EIPAllocations),
 		PrivateAddresses: list(s, annotations.PrivateAddresses),
 		Managed:          cfg.NLBSecurityGroupMode != "", GroupTags: annotations.UserTags(s),
-		Tags: Tags(cfg, spec.LoadBalancerRef),
+		Tags: tagsOf(cfg, spec.LoadBalancerRef),
 	}
 	if w.Managed {
 		w.SecurityGroups = list(s, annotations.SecurityGroups)
@@ -89,8 +89,8 @@ func Resolve(cfg *config.Global, spec *cloud.LoadBalancerSpec) *Wish {
 	return w
 }
 
-// Tags are those of all that is made for a Service but its security group.
-func Tags(cfg *config.Global, ref cloud.LoadBalancerRef) map[string]string {
+// tagsOf are those of all that is made for a Service but its security group.
+func tagsOf(cfg *config.Global, ref cloud.LoadBalancerRef) map[string]string {
 	more := annotations.UserTags(ref.Settings)
 	more[annotations.ServiceTag] = ref.Namespace + "/" + ref.Name
 	return tags.New(ref.Cluster.ID, cfg.KubernetesClusterTag != "", more)
@@ -159,7 +159,7 @@ func hasUDP(spec *cloud.LoadBalancerSpec) bool {
 // healthCheck is that of all target groups.
 func (w *Wish) healthCheck(cfg *config.Global, spec *cloud.LoadBalancerSpec) HealthCheck {
 	s := spec.Settings
-	c := HealthCheck{Protocol: TCP, Port: annotations.TrafficPort, Path: "/", Interval: 30, Healthy: 3, Unhealthy: 3}
+	c := HealthCheck{Protocol: protocolTCP, Port: annotations.TrafficPort, Path: "/", Interval: 30, Healthy: 3, Unhealthy: 3}
 	if h := spec.HealthCheck; h != nil {
 		c = HealthCheck{Protocol: "HTTP", Port: strconv.Itoa(int(h.Port)), Path: h.Path, Interval: 10, Healthy: 2, Unhealthy: 2}
 	}
@@ -167,7 +167,7 @@ func (w *Wish) healthCheck(cfg *config.Global, spec *cloud.LoadBalancerSpec) Hea
 	switch c.Protocol {
 	case "HTTP", "HTTPS":
 		c.Path = s.String(annotations.CheckPath, c.Path)
-	case TCP:
+	case protocolTCP:
 		c.Path = ""
 	default:
 		w.problems = append(w.problems, field.NotSupported(cloud.AnnotationPath(annotations.CheckProtocol),

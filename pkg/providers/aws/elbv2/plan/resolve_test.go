@@ -81,7 +81,7 @@ func TestWish(t *testing.T) {
 		Clients:    []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")},
 		Listeners: []Listener{
 			{Port: 443, Protocol: TLS, Certificate: "arn:cert", Policy: "P", Wanted: &TargetGroup{Port: 30443, Protocol: TLS, Check: check, Attributes: attributes}},
-			{Port: 80, Protocol: TCP, Wanted: &TargetGroup{Port: 30080, Protocol: TCP, Check: check, Attributes: attributes}},
+			{Port: 80, Protocol: protocolTCP, Wanted: &TargetGroup{Port: 30080, Protocol: protocolTCP, Check: check, Attributes: attributes}},
 		},
 	}
 	got := Resolve(conf(t, ""), spec)
