@@ -125,17 +125,20 @@ func TestOtherAnswers(t *testing.T) {
 		kind   cloud.Kind
 		want   string
 	}{
-		"a code that nobody knows":          {says(400, "Strange", "m"), cloud.KindUnknown, "Strange: m"},
-		"the same of a server that fails":   {says(500, "Strange", "m"), cloud.KindUnavailable, "Strange: m"},
-		"too many requests":                 {says(429, "Strange", "m"), cloud.KindThrottled, "Strange: m"},
-		"not found, but something else":     {says(400, "InvalidVolume.NotFound", "The volume 'vol-2' does not exist"), cloud.KindUnknown, "'vol-2' does not exist"},
-		"a 404 of somebody else":            {plain(404, "<html>nginx</html>"), cloud.KindUnknown, "answers 404 Not Found, and nothing that AWS says"},
-		"a 502 of somebody else":            {plain(502, "bad gateway"), cloud.KindUnavailable, "502"},
-		"no XML":                            {plain(200, "<html>login here</html>"), cloud.KindUnknown, ""},
-		"XML that ends":                     {plain(200, "<DescribeVolumesResponse><volumeSet><item>"), cloud.KindUnknown, "something else than the service does"},
-		"an empty answer":                   {plain(200, ""), cloud.KindUnknown, ""},
-		"nobody":                            {func(w http.ResponseWriter) { hangUp(t, w) }, cloud.KindUnavailable, "127.0.0.1"},
-		"a redirect":                        {func(w http.ResponseWriter) { w.Header().Set("Location", "http://127.0.0.1:1/"); w.WriteHeader(302) }, cloud.KindUnknown, "redirects to http://127.0.0.1:1"},
+		"a code that nobody knows":        {says(400, "Strange", "m"), cloud.KindUnknown, "Strange: m"},
+		"the same of a server that fails": {says(500, "Strange", "m"), cloud.KindUnavailable, "Strange: m"},
+		"too many requests":               {says(429, "Strange", "m"), cloud.KindThrottled, "Strange: m"},
+		"not found, but something else":   {says(400, "InvalidVolume.NotFound", "The volume 'vol-2' does not exist"), cloud.KindUnknown, "'vol-2' does not exist"},
+		"a 404 of somebody else":          {plain(404, "<html>nginx</html>"), cloud.KindUnknown, "answers 404 Not Found, and nothing that AWS says"},
+		"a 502 of somebody else":          {plain(502, "bad gateway"), cloud.KindUnavailable, "502"},
+		"no XML":                          {plain(200, "<html>login here</html>"), cloud.KindUnknown, ""},
+		"XML that ends":                   {plain(200, "<DescribeVolumesResponse><volumeSet><item>"), cloud.KindUnknown, "something else than the service does"},
+		"an empty answer":                 {plain(200, ""), cloud.KindUnknown, ""},
+		"nobody":                          {func(w http.ResponseWriter) { hangUp(t, w) }, cloud.KindUnavailable, "127.0.0.1"},
+		"a redirect": {func(w http.ResponseWriter) {
+			w.Header().Set("Location", "http://127.0.0.1:1/")
+			w.WriteHeader(http.StatusFound)
+		}, cloud.KindUnknown, "redirects to http://127.0.0.1:1"},
 		"no permission":                     {says(403, "UnauthorizedOperation", "You are not authorized to perform this operation. Encoded authorization failure message: AbCdEf"), cloud.KindDenied, "not authorized to perform this operation.; allow ec2:DescribeVolumes in the IAM policy of the credentials of EnvConfigCredentials (access key AKIATEST)"},
 		"a wrong signature":                 {says(403, "SignatureDoesNotMatch", "It does not match. The canonical string is s3cret-token"), cloud.KindDenied, "SignatureDoesNotMatch"},
 		"no room":                           {says(400, "SecurityGroupLimitExceeded", "m"), cloud.KindQuota, "raise the account's quota"},

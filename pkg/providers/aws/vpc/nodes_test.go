@@ -23,7 +23,7 @@ func TestNodesLetClassicLoadBalancersIn(t *testing.T) {
 	w := start(t, "", awssim.Options{})
 	nodes, other, own := w.group("nodes", true), w.group("other", false), w.group("k8s-elb-a1", true)
 	pod := w.group("pods", false)
-	w.EC2.Authorize(nodes, []ec2.Rule{{Protocol: "-1", Group: nodes}})
+	w.allow(nodes, []ec2.Rule{{Protocol: "-1", Group: nodes}})
 	one, two := w.node(nodes, other), w.node(pod)
 	want := vpc.NodeRules{LoadBalancer: "a1", Instances: []string{one, two}, Source: own}
 	if err := w.EnsureNodeRules(t.Context(), ref("web"), want); err != nil {
@@ -53,7 +53,7 @@ func TestNodesLetClassicLoadBalancersIn(t *testing.T) {
 func TestOneSourceOfARuleIsRevoked(t *testing.T) {
 	w := start(t, "", awssim.Options{})
 	nodes, own, friend := w.group("nodes", true), w.group("k8s-elb-a1", true), w.group("friend", false)
-	w.EC2.Authorize(nodes, []ec2.Rule{{Protocol: "-1", Group: nodes}, {Protocol: "-1", Group: friend}, {Protocol: "-1", Group: own}, {Protocol: "tcp", FromPort: 22, ToPort: 22, Group: own}})
+	w.allow(nodes, []ec2.Rule{{Protocol: "-1", Group: nodes}, {Protocol: "-1", Group: friend}, {Protocol: "-1", Group: own}, {Protocol: "tcp", FromPort: 22, ToPort: 22, Group: own}})
 	if err := w.DeleteNodeRules(t.Context(), ref("web"), vpc.NodeRules{LoadBalancer: "a1", Source: own}); err != nil {
 		t.Fatal(err)
 	}
@@ -240,7 +240,7 @@ func TestNewGroupOfALoadBalancerIsWaitedFor(t *testing.T) {
 func TestServiceWithBothKindsLosesTheRulesOfBoth(t *testing.T) {
 	w := start(t, "", awssim.Options{})
 	nodes, own := w.group("nodes", true), w.group("k8s-elb-a1", true)
-	w.EC2.Authorize(nodes, []ec2.Rule{{Protocol: "-1", Group: own}, {Protocol: "tcp", FromPort: 30080, ToPort: 30080, CIDR: "10.0.0.0/8", Description: "kubernetes.io/rule/nlb/client=a1"}})
+	w.allow(nodes, []ec2.Rule{{Protocol: "-1", Group: own}, {Protocol: "tcp", FromPort: 30080, ToPort: 30080, CIDR: "10.0.0.0/8", Description: "kubernetes.io/rule/nlb/client=a1"}})
 	w.hurry()
 	told := make(chan cloud.LoadBalancerRef, 100)
 	w.Attach(t.Context(), func(r cloud.LoadBalancerRef) { told <- r })

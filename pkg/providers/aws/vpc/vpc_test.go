@@ -101,6 +101,14 @@ func (w *world) wantActions(want ...string) {
 	}
 }
 
+// allow adds rules to a group.
+func (w *world) allow(id string, rules []ec2.Rule) {
+	w.t.Helper()
+	if _, err := w.EC2.Authorize(id, rules); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 func (w *world) group(name string, tagged bool) string {
 	g := ec2.SecurityGroup{VPCID: w.VPC.ID, Name: name, Description: name, Tags: map[string]string{}}
 	if tagged {

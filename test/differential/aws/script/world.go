@@ -13,16 +13,20 @@ const (
 	Account = "111122223333"
 	Region  = "eu-central-1"
 
-	VPC                = "vpc-0000000000000000a"
-	PublicA, PublicB   = "subnet-0000000000000aa01", "subnet-0000000000000aa02" // 10.0.0.0/20 and 10.0.16.0/20
-	PrivateA, PrivateB = "subnet-0000000000000bb01", "subnet-0000000000000bb02" // 10.0.32.0/20 and 10.0.48.0/20
-	OtherA             = "subnet-0000000000000cc01"                             // of another cluster, public, in zone a
-	MainTable          = "rtb-0000000000000000a"                                // has the cluster's tag
-	PublicTable        = "rtb-0000000000000000b"
-	NodeGroup          = "sg-0000000000000000a" // has the cluster's tag
-	OwnGroup, TwoGroup = "sg-0000000000000000b", "sg-0000000000000000c"
-	EIP1, EIP2         = "eipalloc-00000000000000001", "eipalloc-00000000000000002"
-	Self               = "i-000000000000000ff"
+	VPC         = "vpc-0000000000000000a"
+	PublicA     = "subnet-0000000000000aa01" // 10.0.0.0/20
+	PublicB     = "subnet-0000000000000aa02" // 10.0.16.0/20
+	PrivateA    = "subnet-0000000000000bb01" // 10.0.32.0/20
+	PrivateB    = "subnet-0000000000000bb02" // 10.0.48.0/20
+	OtherA      = "subnet-0000000000000cc01" // of another cluster, public, in zone a
+	MainTable   = "rtb-0000000000000000a"    // has the cluster's tag
+	PublicTable = "rtb-0000000000000000b"
+	NodeGroup   = "sg-0000000000000000a" // has the cluster's tag
+	OwnGroup    = "sg-0000000000000000b"
+	TwoGroup    = "sg-0000000000000000c"
+	EIP1        = "eipalloc-00000000000000001"
+	EIP2        = "eipalloc-00000000000000002"
+	Self        = "i-000000000000000ff"
 )
 
 // ClusterTag is the cluster's.

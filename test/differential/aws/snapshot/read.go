@@ -53,11 +53,11 @@ func (c *Cloud) contents() (out contents, err error) {
 	return out, nil
 }
 
-// Instances are by ID the scenarios whose instances they are, Routes by destination.
-type (
-	Instances map[string]string
-	Routes    map[string]string
-)
+// Instances are by ID the scenarios whose instances they are.
+type Instances map[string]string
+
+// Routes are by destination the scenarios whose routes they are.
+type Routes map[string]string
 
 // Owners are the scenarios that own what does not say so itself.
 type Owners struct {

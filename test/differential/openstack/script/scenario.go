@@ -65,11 +65,11 @@ func (g *Group) Only(names ...string) *Group {
 	return &out
 }
 
-// Service and Step are what all clouds have.
-type (
-	Service = steps.Service
-	Step    = steps.Step
-)
+// Service is what all clouds have.
+type Service = steps.Service
+
+// Step is what all clouds have.
+type Step = steps.Step
 
 // Cluster is the --cluster-name of a group.
 func (g *Group) Cluster() string {

@@ -18,8 +18,9 @@ import (
 )
 
 const (
-	// Region is where the cloud is, and Account whose it is.
-	Region  = "eu-central-1"
+	// Region is where the cloud is.
+	Region = "eu-central-1"
+	// Account is whose it is.
 	Account = "111122223333"
 	// Scope is that of what is found and of what is not.
 	Scope = "account " + Account + " in " + Region

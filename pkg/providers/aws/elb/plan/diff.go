@@ -97,7 +97,7 @@ func Diff(o *Observed, w *Wanted) Changes {
 		}
 	}
 	c.policies(o, w)
-	if !w.Attributes.heldBy(&o.Attributes) {
+	if !w.heldBy(&o.Attributes) {
 		c.Attributes = &w.Attributes
 	}
 	if !w.Check.equal(o.Check) {

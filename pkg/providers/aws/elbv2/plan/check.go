@@ -21,7 +21,7 @@ var onlyClassic = []string{ //nolint:gochecknoglobals // a constant
 }
 
 // check notes what a network load balancer cannot be.
-func (w *Wish) check(cfg *config.Global, spec *cloud.LoadBalancerSpec) {
+func (w *Wish) check(spec *cloud.LoadBalancerSpec) {
 	s := spec.Settings
 	forbid := func(applies bool, path *field.Path, why string) {
 		if applies {

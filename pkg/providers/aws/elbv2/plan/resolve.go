@@ -64,7 +64,7 @@ func Resolve(cfg *config.Global, spec *cloud.LoadBalancerSpec) *Wish {
 	if w.Managed {
 		w.SecurityGroups = list(s, annotations.SecurityGroups)
 	}
-	w.check(cfg, spec)
+	w.check(spec)
 	w.clients(cfg, spec)
 	check := w.healthCheck(cfg, spec)
 	attributes := w.groupAttributes(spec)
