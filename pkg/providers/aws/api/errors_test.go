@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -49,15 +50,18 @@ var codes = map[cloud.Kind][]string{
 // server answers as EC2 would with an error, and is asked for one instance.
 type server struct {
 	*Client
-	answer func(http.ResponseWriter)
+	next atomic.Pointer[func(http.ResponseWriter)]
 }
+
+// answer says how the next requests are answered.
+func (s *server) answer(how func(http.ResponseWriter)) { s.next.Store(&how) }
 
 func newServer(t *testing.T, o cloud.Options) *server {
 	t.Helper()
 	s := &server{}
 	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("X-Amzn-Requestid", "request-1")
-		s.answer(w)
+		(*s.next.Load())(w)
 	}))
 	t.Cleanup(h.Close)
 	for _, v := range os.Environ() {
@@ -100,7 +104,7 @@ func TestEachCodeHasItsKind(t *testing.T) {
 			if kind == cloud.KindUnavailable || code == "RequestLimitExceeded" {
 				status = http.StatusServiceUnavailable
 			}
-			s.answer = says(status, code, "about i-1")
+			s.answer(says(status, code, "about i-1"))
 			_, err := s.Volume(t.Context(), "i-1")
 			if got := cloud.KindOf(err); got != kind {
 				t.Errorf("%s: %s, want %s: %v", code, got, kind, err)
@@ -144,7 +148,7 @@ func TestOtherAnswers(t *testing.T) {
 		"no room":                           {says(400, "SecurityGroupLimitExceeded", "m"), cloud.KindQuota, "raise the account's quota"},
 		"a message with a secret, too long": {says(400, "InvalidParameter", "s3cret-token "+strings.Repeat("x", 1000)), cloud.KindInvalid, "InvalidParameter"},
 	} {
-		s.answer = tt.answer
+		s.answer(tt.answer)
 		_, err := s.Volume(t.Context(), "vol-1")
 		if cloud.KindOf(err) != tt.kind || err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %s: %v, want %s: %s", name, cloud.KindOf(err), err, tt.kind, tt.want)
@@ -168,7 +172,7 @@ func hangUp(t *testing.T, w http.ResponseWriter) {
 func TestCancelledCallProvesNothing(t *testing.T) {
 	s := newServer(t, cloud.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
-	s.answer = func(w http.ResponseWriter) { cancel(); hangUp(t, w) }
+	s.answer(func(w http.ResponseWriter) { cancel(); hangUp(t, w) })
 	_, err := s.Volume(ctx, "vol-1")
 	if cloud.KindOf(err) != cloud.KindUnknown || !errors.Is(err, context.Canceled) {
 		t.Errorf("%s: %v", cloud.KindOf(err), err)
@@ -198,10 +202,10 @@ func TestCredentialsErrorsHaveKinds(t *testing.T) {
 func TestDryRunSendsNoChange(t *testing.T) {
 	s := newServer(t, cloud.Options{DryRun: true})
 	asked := 0
-	s.answer = func(w http.ResponseWriter) {
+	s.answer(func(w http.ResponseWriter) {
 		asked++
 		_, _ = w.Write([]byte("<DescribeVolumesResponse></DescribeVolumesResponse>"))
-	}
+	})
 	_, _, err := call(t.Context(), s.Client, "tag", "i-1", func(ctx context.Context, p *place) (*ec2.CreateTagsOutput, error) {
 		return p.ec2.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{"i-1"}, Tags: nil})
 	})
@@ -264,7 +268,7 @@ func TestTrafficIsToldOfEachRequest(t *testing.T) {
 			cloud.Request{Family: "ec2/describe", Place: "eu-central-1", Op: "DescribeVolumes", Object: "vol-1"}, cloud.Outcome{}},
 	} {
 		*seen = traffic{}
-		s.answer = tt.answer
+		s.answer(tt.answer)
 		err := tt.do()
 		if (err == nil) != (tt.outcome.Status == 200) {
 			t.Errorf("%s: %v", name, err)
@@ -276,7 +280,7 @@ func TestTrafficIsToldOfEachRequest(t *testing.T) {
 			t.Errorf("%s: told %+v, want %+v", name, seen.outcomes, tt.outcome)
 		}
 	}
-	s.answer = func(http.ResponseWriter) { t.Error("it is sent though it must not") }
+	s.answer(func(http.ResponseWriter) { t.Error("it is sent though it must not") })
 	seen.shut = &cloud.Error{Kind: cloud.KindThrottled, RetryAfter: time.Minute, Err: errors.New("shut")}
 	if err := read(); cloud.KindOf(err) != cloud.KindThrottled || cloud.RetryAfter(err) != time.Minute || !errors.Is(err, seen.shut) {
 		t.Errorf("shut: %s, %v: %v", cloud.KindOf(err), cloud.RetryAfter(err), err)
