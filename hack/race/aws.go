@@ -121,7 +121,7 @@ func (w *awsWorld) behind(m machine) (in, pools int) {
 	for _, g := range groups {
 		pools++
 		for _, t := range g.Targets {
-			if t.ID == m.id {
+			if t.ID == m.id && !t.Draining() {
 				in++
 				break
 			}
