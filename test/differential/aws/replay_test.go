@@ -79,10 +79,10 @@ func TestFromScratch(t *testing.T) {
 	}
 	var left []string
 	for _, g := range script.Groups() {
+		if !serves(&g) {
+			continue
+		}
 		t.Run(g.Name, func(t *testing.T) {
-			if !serves(&g) {
-				t.Skip("not played yet")
-			}
 			r := newReplay(t, &g)
 			for i, phase := range g.Phases() {
 				rest := r.phase(i, sieve)
