@@ -74,49 +74,33 @@ func New(ctx context.Context, cfg *config.Config, o cloud.Options) (*Client, err
 func (c *Client) at(s *auth.Session) *place {
 	region := s.Region()
 	p := &place{session: s, region: region}
-	p.ec2 = ec2.NewFromConfig(s.ForAnswers(maxAnswer), func(o *ec2.Options) {
-		o.Retryer = aws.NopRetryer{}
-		o.APIOptions = append(o.APIOptions, c.around("ec2", region))
-		o.APIOptions = append(o.APIOptions, c.agents()...)
-		override := c.cfg.Override(config.EC2, region)
-		if override == nil {
-			return
-		}
-		o.BaseEndpoint = &override.URL
-		ec2.WithSigV4SigningRegion(override.SigningRegion)(o)
-		if override.SigningName != "" {
-			ec2.WithSigV4SigningName(override.SigningName)(o)
-		}
-	})
-	p.elb = elb.NewFromConfig(s.ForAnswers(maxAnswer), func(o *elb.Options) {
-		o.Retryer = aws.NopRetryer{}
-		o.APIOptions = append(o.APIOptions, c.around(elbFamily, region))
-		o.APIOptions = append(o.APIOptions, c.agents()...)
-		override := c.cfg.Override(config.ELB, region)
-		if override == nil {
-			return
-		}
-		o.BaseEndpoint = &override.URL
-		elb.WithSigV4SigningRegion(override.SigningRegion)(o)
-		if override.SigningName != "" {
-			elb.WithSigV4SigningName(override.SigningName)(o)
-		}
-	})
-	p.elbv2 = elbv2.NewFromConfig(s.ForAnswers(maxAnswer), func(o *elbv2.Options) {
-		o.Retryer = aws.NopRetryer{}
-		o.APIOptions = append(o.APIOptions, c.around(elbFamily, region))
-		o.APIOptions = append(o.APIOptions, c.agents()...)
-		override := c.cfg.Override(config.ELBV2, region)
-		if override == nil {
-			return
-		}
-		o.BaseEndpoint = &override.URL
-		elbv2.WithSigV4SigningRegion(override.SigningRegion)(o)
-		if override.SigningName != "" {
-			elbv2.WithSigV4SigningName(override.SigningName)(o)
-		}
-	})
+	at := func(service, family string) (aws.Config, *config.ServiceOverride) {
+		cfg := s.ForAnswers(maxAnswer)
+		cfg.Retryer = func() aws.Retryer { return aws.NopRetryer{} }
+		cfg.APIOptions = append(append(cfg.APIOptions, c.around(family, region)), c.agents()...)
+		return cfg, c.cfg.Override(service, region)
+	}
+	cfg, o := at(config.EC2, "ec2")
+	p.ec2 = ec2.NewFromConfig(cfg, overridden(o, func(o *ec2.Options) **string { return &o.BaseEndpoint }, ec2.WithSigV4SigningRegion, ec2.WithSigV4SigningName))
+	cfg, o = at(config.ELB, elbFamily)
+	p.elb = elb.NewFromConfig(cfg, overridden(o, func(o *elb.Options) **string { return &o.BaseEndpoint }, elb.WithSigV4SigningRegion, elb.WithSigV4SigningName))
+	cfg, o = at(config.ELBV2, elbFamily)
+	p.elbv2 = elbv2.NewFromConfig(cfg, overridden(o, func(o *elbv2.Options) **string { return &o.BaseEndpoint }, elbv2.WithSigV4SigningRegion, elbv2.WithSigV4SigningName))
 	return p
+}
+
+// overridden leads a service's client to the endpoint that cloud.conf has for it, which goes before the environment's.
+func overridden[O any](to *config.ServiceOverride, endpoint func(*O) **string, region, name func(string) func(*O)) func(*O) {
+	return func(o *O) {
+		if to == nil {
+			return
+		}
+		*endpoint(o) = &to.URL
+		region(to.SigningRegion)(o)
+		if to.SigningName != "" {
+			name(to.SigningName)(o)
+		}
+	}
 }
 
 // elbFamily is what Traffic knows both services of load balancers by: AWS counts their requests together.
