@@ -40,7 +40,7 @@ func (n *Network) listGroups(ctx context.Context) (map[string]*types.SecurityGro
 	if err != nil {
 		return nil, err
 	}
-	began := time.Now()
+	began := n.now()
 	all, err := n.c.SecurityGroups(ctx, api.Filter("vpc-id", p.vpc))
 	if err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func (g *groups) outdate() {
 }
 
 // put remembers a group as it is by now.
-func (g *groups) put(one *types.SecurityGroup) {
+func (g *groups) put(one *types.SecurityGroup, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.byID == nil {
@@ -89,7 +89,7 @@ func (g *groups) put(one *types.SecurityGroup) {
 	if g.written == nil {
 		g.written = map[string]time.Time{}
 	}
-	g.byID[aws.ToString(one.GroupId)], g.written[aws.ToString(one.GroupId)] = one, time.Now()
+	g.byID[aws.ToString(one.GroupId)], g.written[aws.ToString(one.GroupId)] = one, now
 }
 
 // named is a group that was read lately, nil for none.
@@ -105,10 +105,10 @@ func (g *groups) named(name string) *types.SecurityGroup {
 }
 
 // complete reports whether the list is good enough to say that there is no group.
-func (g *groups) complete() bool {
+func (g *groups) complete(now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return time.Since(g.read) < groupsAge
+	return now.Sub(g.read) < groupsAge
 }
 
 // namedGroup is the group of a name, nil for none: 100 Services at once need one list, not 100 reads.
@@ -118,7 +118,7 @@ func (n *Network) namedGroup(ctx context.Context, name string) (*types.SecurityG
 		return nil, err
 	}
 	defer unlock()
-	if !n.groups.complete() {
+	if !n.groups.complete(n.now()) {
 		if _, err := n.listGroups(ctx); err != nil {
 			return nil, err
 		}
@@ -171,9 +171,9 @@ func (n *Network) EnsureGroup(ctx context.Context, ref cloud.LoadBalancerRef, g 
 		}
 		switch err = n.write(ctx, id, change{add: add, drop: drop}); {
 		case err == nil:
-			now := *found
-			now.IpPermissions = want.permissions()
-			n.groups.put(&now)
+			next := *found
+			next.IpPermissions = want.permissions()
+			n.groups.put(&next, n.now())
 			return id, nil
 		case cloud.IsNotFound(err) && len(found.IpPermissions) == 0: // it was made just now
 			return "", &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: retryNew, Progress: true,
@@ -211,7 +211,7 @@ func (n *Network) findOrCreate(ctx context.Context, g Group) (*types.SecurityGro
 		return nil, err
 	}
 	group := &types.SecurityGroup{GroupId: &id, GroupName: &g.Name, Tags: api.Tags(made)}
-	n.groups.put(group) // also where its rules cannot be written now: it is found again
+	n.groups.put(group, n.now()) // also where its rules cannot be written now: it is found again
 	return group, nil
 }
 

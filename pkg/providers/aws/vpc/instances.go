@@ -26,20 +26,24 @@ type instances struct {
 	read time.Time
 }
 
-func (i *instances) get() (map[string]*Instance, bool) {
+func (i *instances) get(now time.Time) (map[string]*Instance, bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.byID, !i.read.IsZero() && time.Since(i.read) < instancesAge
+	return i.byID, !i.read.IsZero() && now.Sub(i.read) < instancesAge
 }
 
-// put replaces the list, or adds to it.
-func (i *instances) put(found map[string]*Instance, all bool) map[string]*Instance {
+// replace replaces the list by one that was read from began on.
+func (i *instances) replace(all map[string]*Instance, began time.Time) map[string]*Instance {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if all {
-		i.byID, i.read = found, time.Now()
-		return found
-	}
+	i.byID, i.read = all, began
+	return all
+}
+
+// add adds to the list.
+func (i *instances) add(found map[string]*Instance) map[string]*Instance {
+	i.mu.Lock()
+	defer i.mu.Unlock()
 	next := maps.Clone(i.byID)
 	if next == nil {
 		next = map[string]*Instance{}
@@ -80,7 +84,8 @@ func (n *Network) instancesByID(ctx context.Context, ids []string) (map[string]I
 		return nil, err
 	}
 	defer unlock()
-	known, fresh := n.instances.get()
+	began := n.now()
+	known, fresh := n.instances.get(began)
 	if !fresh {
 		found := map[string]*Instance{}
 		if cluster := n.cluster(); cluster != "" && len(ids) > 0 {
@@ -88,7 +93,7 @@ func (n *Network) instancesByID(ctx context.Context, ids []string) (map[string]I
 				return nil, err
 			}
 		}
-		known = n.instances.put(found, true)
+		known = n.instances.replace(found, began)
 	}
 	lacking := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { _, ok := known[id]; return ok })
 	slices.Sort(lacking)
@@ -102,7 +107,7 @@ func (n *Network) instancesByID(ctx context.Context, ids []string) (map[string]I
 		}
 	}
 	if len(found) > 0 {
-		known = n.instances.put(found, false)
+		known = n.instances.add(found)
 	}
 	out := make(map[string]Instance, len(ids))
 	for _, id := range ids {

@@ -33,6 +33,7 @@ type layout struct {
 	tables  []types.RouteTable
 	zones   map[string]string // the types of zones by names
 	place   *place
+	read    time.Time
 }
 
 func (n *Network) readLayout(ctx context.Context) (*layout, error) {
@@ -40,7 +41,7 @@ func (n *Network) readLayout(ctx context.Context) (*layout, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &layout{zones: map[string]string{}, place: p}
+	l := &layout{zones: map[string]string{}, place: p, read: n.now()}
 	in := api.Filter("vpc-id", p.vpc)
 	if l.subnets, err = n.c.Subnets(ctx, in); err != nil {
 		return nil, err
@@ -66,7 +67,15 @@ func (n *Network) layoutOf(ctx context.Context, age time.Duration) (*layout, err
 		return nil, err
 	}
 	defer unlock()
-	return n.layout.Get(ctx, age, n.readLayout)
+	if l := n.layout.Load(); l != nil && n.now().Sub(l.read) < age {
+		return l, nil
+	}
+	l, err := n.readLayout(ctx)
+	if err != nil {
+		return nil, err
+	}
+	n.layout.Store(l)
+	return l, nil
 }
 
 // Subnets are those of a load balancer, at least one. named are IDs (subnet-…) and values of the tag Name, as an annotation

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"k8s.io/utils/clock"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
-	"github.com/isthmus-cloud/isthmus/pkg/inventory"
 	"github.com/isthmus-cloud/isthmus/pkg/joint"
 	"github.com/isthmus-cloud/isthmus/pkg/keylock"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/api"
@@ -30,10 +30,11 @@ type Network struct {
 	// turns has one Service read what many want.
 	turns     keylock.Locks[string]
 	here      atomic.Pointer[place]
-	layout    inventory.Value[*layout]
+	layout    atomic.Pointer[layout]
 	instances instances
 	groups    groups
 	nodes     *joint.Objects[NodeRules, struct{}]
+	now       func() time.Time
 
 	mu sync.Mutex
 	// wishes are the rules that Services were seen to have, by groups; who is gone goes. They only ever keep rules.
@@ -47,9 +48,11 @@ const (
 )
 
 // New makes the network of the client's region. cluster is the ID in the cluster's tag, "" while it is not known. The options are
-// of the rules in the groups of Nodes; what is not set has its default.
+// of the rules in the groups of Nodes, and their clock of all that is remembered; what is not set has its default.
 func New(c *api.Client, cfg *config.Global, cluster func() string, o joint.Options) *Network {
 	n := &Network{c: c, cfg: cfg, cluster: cluster, wishes: map[cloud.LoadBalancerKey]map[string]wish{}}
+	o.Clock = cmp.Or[clock.WithTicker](o.Clock, clock.RealClock{})
+	n.now = o.Clock.Now
 	o.Wait, o.Waiters = cmp.Or(o.Wait, waitForNodes), cmp.Or(o.Waiters, waiters)
 	n.nodes = joint.New(n.pass, o)
 	return n

@@ -6,8 +6,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"k8s.io/utils/clock"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/joint"
@@ -23,13 +26,26 @@ const clusterTag = "kubernetes.io/cluster/c"
 type world struct {
 	*apitest.Cloud
 	*vpc.Network
-	t *testing.T
+	t     *testing.T
+	clock *ahead
+	gate  cloud.Traffic
 }
+
+// ahead is a clock that is ahead of the real one.
+type ahead struct {
+	clock.RealClock
+	by atomic.Int64
+}
+
+func (a *ahead) Now() time.Time { return a.RealClock.Now().Add(time.Duration(a.by.Load())) }
+
+// pass lets time pass, of which timers do not know.
+func (a *ahead) pass(d time.Duration) { a.by.Add(int64(d)) }
 
 func start(t *testing.T, conf string, o awssim.Options) *world {
 	t.Helper()
 	c := apitest.StartWith(t, o)
-	w := &world{Cloud: c, t: t}
+	w := &world{Cloud: c, t: t, clock: &ahead{}}
 	w.restart(conf)
 	return w
 }
@@ -47,7 +63,8 @@ func (w *world) hurry() {
 
 func (w *world) open(conf string, o joint.Options) {
 	w.t.Helper()
-	client, cfg := w.Client("[Global]\nRegion = eu-central-1\nKubernetesClusterID = c\nVPC = "+w.VPC.ID+"\n"+conf, cloud.Options{})
+	client, cfg := w.Client("[Global]\nRegion = eu-central-1\nKubernetesClusterID = c\nVPC = "+w.VPC.ID+"\n"+conf, cloud.Options{Traffic: w.gate})
+	o.Clock = w.clock
 	w.Network = vpc.New(client, &cfg.Global, func() string { return "c" }, o)
 	w.Requests()
 }
@@ -207,7 +224,7 @@ func TestSubnetThatIsNewIsFound(t *testing.T) {
 	if _, err := w.Network.Subnets(t.Context(), true, nil); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(2100 * time.Millisecond) // what is younger is believed
+	w.clock.pass(2 * time.Second) // what is younger is believed
 	w.EC2.AddSubnet(ec2.Subnet{ID: "subnet-new", VPCID: w.VPC.ID, CIDR: "10.0.192.0/24"})
 	if got, err := w.Network.Subnets(t.Context(), true, []string{"subnet-new"}); err != nil || got[0].ID != "subnet-new" {
 		t.Errorf("%+v, %v", got, err)
