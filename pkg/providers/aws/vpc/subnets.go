@@ -17,8 +17,9 @@ import (
 )
 
 const (
-	// layoutAge is the age of the subnets that is good enough, and missAge where what is looked for is not among them.
-	layoutAge, missAge = 5 * time.Minute, 2 * time.Second
+	// layoutAge is the age of the subnets that is good enough, and missAge where what is looked for is not among them: Services that
+	// name what is not there come again and again, and must not have it read each time.
+	layoutAge, missAge = 5 * time.Minute, 30 * time.Second
 
 	annotation   = "service.beta.kubernetes.io/aws-load-balancer-subnets"
 	rolePublic   = "kubernetes.io/role/elb"

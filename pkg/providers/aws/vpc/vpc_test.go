@@ -224,10 +224,26 @@ func TestSubnetThatIsNewIsFound(t *testing.T) {
 	if _, err := w.Network.Subnets(t.Context(), true, nil); err != nil {
 		t.Fatal(err)
 	}
-	w.clock.pass(2 * time.Second) // what is younger is believed
+	w.clock.pass(30 * time.Second) // what is younger is believed
 	w.EC2.AddSubnet(ec2.Subnet{ID: "subnet-new", VPCID: w.VPC.ID, CIDR: "10.0.192.0/24"})
 	if got, err := w.Network.Subnets(t.Context(), true, []string{"subnet-new"}); err != nil || got[0].ID != "subnet-new" {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestSubnetsThatAreNotThereCostFewReads(t *testing.T) {
+	w := start(t, "", awssim.Options{})
+	const services, minutes = 200, 5
+	for range minutes * 60 / 2 { // each is tried every two seconds
+		for n := range services {
+			if _, err := w.Network.Subnets(t.Context(), true, []string{fmt.Sprint("subnet-", n)}); cloud.KindOf(err) != cloud.KindInvalid {
+				t.Fatal(err)
+			}
+		}
+		w.clock.pass(2 * time.Second)
+	}
+	if n := len(w.Requests()); n > 3*(2*minutes+1) {
+		t.Errorf("%d requests in %d minutes of %d Services with wrong subnets, want 3 each half minute", n, minutes, services)
 	}
 }
 
