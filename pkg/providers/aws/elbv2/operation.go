@@ -239,6 +239,7 @@ func (o *operation) letIn(ctx context.Context) error {
 	if o.m.rules != nil && reflect.DeepEqual(*o.m.rules, want) {
 		return nil
 	}
+	o.m.rules = nil // what there is if it fails nobody knows
 	if err := o.network.EnsureNodeRules(ctx, o.spec.LoadBalancerRef, want); err != nil {
 		return err
 	}

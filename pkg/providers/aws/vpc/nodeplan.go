@@ -79,11 +79,12 @@ type groupRules struct {
 	id     string
 	has    atoms
 	tagged bool // as the cluster's
+	owed   atoms
 }
 
 // plan is what to change in a group for some Services. It drops only what is provably theirs, and not wanted by another one of
 // them, nor by others, which are known to want more. Where such a rule has the name of a Service that is gone, it is made anew
-// under the other one's.
+// under the other one's. What is owed to others, and still wanted, is made with the rest.
 func (g groupRules) plan(tenants []tenant, others atoms) change {
 	c := change{add: atoms{}, drop: atoms{}, again: atoms{}}
 	wanted, theirs := maps.Clone(others), false
@@ -109,6 +110,12 @@ func (g groupRules) plan(tenants []tenant, others atoms) change {
 			} else if description != other {
 				c.drop[a], c.again[a] = description, other
 			}
+		}
+	}
+	for a := range g.owed {
+		description, needed := wanted[a]
+		if _, there := g.has[a]; needed && !there {
+			c.add[a] = description
 		}
 	}
 	if theirs {

@@ -99,14 +99,14 @@ func (n *Network) pass(ctx context.Context, _ string, all []joint.Tenant[NodeRul
 	}
 	delete(groups, n.cfg.ElbSecurityGroup) // whose rules are left alone, also where Nodes have it
 	for _, id := range slices.Sorted(maps.Keys(groups)) {
-		g := groupRules{id: id, has: atomsIn(groups[id].IpPermissions), tagged: tags.Has(groups[id].Tags, n.cluster())}
-		c := g.plan(tenants, n.others(id, passing))
-		if c.none() {
-			continue
-		}
+		others, owed := n.others(id, passing)
+		g := groupRules{id: id, has: atomsIn(groups[id].IpPermissions), tagged: tags.Has(groups[id].Tags, n.cluster()), owed: owed}
+		c := g.plan(tenants, others)
+		n.owe(id, c.again)
 		if err := n.write(ctx, id, c); err != nil {
 			return nil, stale(id, err)
 		}
+		n.paid(id)
 	}
 	n.remember(passing)
 	return answers, nil
@@ -157,17 +157,38 @@ func (n *Network) groupsOf(instances map[string]Instance, groups map[string]*typ
 	return slices.Sorted(maps.Keys(open)), nil
 }
 
-// others are the rules that Services which are not in this pass were seen to have in a group.
-func (n *Network) others(group string, passing map[cloud.LoadBalancerKey]map[string]wish) atoms {
+// others are the rules that Services which are not in this pass were seen to have in a group, and owed those that are owed to them.
+func (n *Network) others(group string, passing map[cloud.LoadBalancerKey]map[string]wish) (others, owed atoms) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	out := atoms{}
+	others = atoms{}
 	for key, w := range n.wishes {
 		if _, here := passing[key]; !here {
-			maps.Copy(out, w[group].rules)
+			maps.Copy(others, w[group].rules)
 		}
 	}
-	return out
+	return others, maps.Clone(n.owed[group])
+}
+
+// owe notes rules that are about to be taken out of a group, though others need them: whichever pass comes next makes them again,
+// should this one fail.
+func (n *Network) owe(group string, again atoms) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(again) == 0 {
+		return
+	}
+	if n.owed[group] == nil {
+		n.owed[group] = atoms{}
+	}
+	maps.Copy(n.owed[group], again)
+}
+
+// paid forgets what was owed to others in a group, which is there by now.
+func (n *Network) paid(group string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.owed, group)
 }
 
 // remember notes the rules of the Services of a pass that has ended.

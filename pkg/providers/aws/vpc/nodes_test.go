@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/api/apitest"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/vpc"
 	awssim "github.com/isthmus-cloud/isthmus/test/cloudsim/aws"
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/aws/ec2"
@@ -154,24 +155,94 @@ func TestNodesLetNetworkLoadBalancersIn(t *testing.T) {
 	w.wantInbound(nodes)
 }
 
-func TestSharedCheckStaysForOthers(t *testing.T) {
-	w := start(t, "", awssim.Options{})
-	nodes := w.group("nodes", true)
+// sharedCheck makes two Services whose checks are one rule, which has the name of the first. left is what the second one needs.
+func (w *world) sharedCheck() (nodes string, all map[string]vpc.NodeRules, left []string) {
+	w.t.Helper()
+	nodes, all = w.group("nodes", true), map[string]vpc.NodeRules{}
 	i := w.node(nodes)
 	for n, name := range []string{"web", "web2"} {
 		want := nlb(fmt.Sprintf("a%d", n+1), int32(30080+n), i)
 		want.HealthPorts = []int32{10256}
-		if err := w.EnsureNodeRules(t.Context(), ref(name), want); err != nil {
-			t.Fatal(err)
+		if err := w.EnsureNodeRules(w.t.Context(), ref(name), want); err != nil {
+			w.t.Fatal(err)
 		}
+		all[name] = want
 	}
 	if got := w.inbound(nodes); !slices.Contains(got, "tcp 10256-10256 10.0.0.0/18 kubernetes.io/rule/nlb/health=a1") || len(got) != 4 {
-		t.Errorf("%q", got)
+		w.t.Fatalf("%q", got)
 	}
+	w.Requests()
+	return nodes, all, []string{
+		"tcp 10256-10256 10.0.0.0/18 kubernetes.io/rule/nlb/health=a2", "tcp 30081-30081 10.1.0.0/16 kubernetes.io/rule/nlb/client=a2", "icmp 3-4 10.1.0.0/16 kubernetes.io/rule/nlb/mtu",
+	}
+}
+
+func TestSharedCheckStaysForOthers(t *testing.T) {
+	w := start(t, "", awssim.Options{})
+	nodes, _, left := w.sharedCheck()
 	if err := w.DeleteNodeRules(t.Context(), ref("web"), vpc.NodeRules{LoadBalancer: "a1"}); err != nil {
 		t.Fatal(err)
 	}
-	w.wantInbound(nodes, "tcp 10256-10256 10.0.0.0/18 kubernetes.io/rule/nlb/health=a2", "tcp 30081-30081 10.1.0.0/16 kubernetes.io/rule/nlb/client=a2", "icmp 3-4 10.1.0.0/16 kubernetes.io/rule/nlb/mtu")
+	w.wantActions("DescribeSecurityGroups", "RevokeSecurityGroupIngress", "AuthorizeSecurityGroupIngress")
+	w.wantInbound(nodes, left...)
+}
+
+// EC2 takes no second rule of the same source under another name, so that there is a moment without it. Whoever comes next brings it
+// back if that moment does not end, also where it is not the one that needs it.
+func TestSharedCheckThatIsLostComesBackAtOnce(t *testing.T) {
+	gone, revoke, authorize := vpc.NodeRules{LoadBalancer: "a1"}, "RevokeSecurityGroupIngress", "AuthorizeSecurityGroupIngress"
+	for _, tt := range []struct {
+		fault apitest.Fault
+		then  []string
+	}{
+		{apitest.Fault{Action: revoke, Times: 1, Lost: true}, []string{authorize}},
+		{apitest.Fault{Action: authorize, Times: 1, Status: 503, Code: "Unavailable"}, []string{authorize}},
+		{apitest.Fault{Action: authorize, Times: 1, Lost: true}, nil},
+	} {
+		for _, next := range []string{"web", "web3"} {
+			w := start(t, "", awssim.Options{})
+			nodes, _, left := w.sharedCheck()
+			remove := w.AddFault(tt.fault)
+			if err := w.DeleteNodeRules(t.Context(), ref("web"), gone); err == nil {
+				t.Fatal("no error")
+			}
+			remove()
+			w.Requests()
+			if err := w.DeleteNodeRules(t.Context(), ref(next), vpc.NodeRules{LoadBalancer: "a" + strings.TrimPrefix(next, "web")}); err != nil {
+				t.Fatal(err)
+			}
+			w.wantActions(append([]string{"DescribeSecurityGroups"}, tt.then...)...)
+			w.wantInbound(nodes, left...)
+		}
+	}
+}
+
+func TestCrashWhileASharedCheckIsRenamed(t *testing.T) {
+	for n := range 3 {
+		w := start(t, "", awssim.Options{})
+		nodes, all, left := w.sharedCheck()
+		w.gate = &crash{left: n}
+		w.restart("")
+		var both sync.WaitGroup
+		both.Go(func() { _ = w.EnsureNodeRules(t.Context(), ref("web2"), all["web2"]) })
+		both.Go(func() { _ = w.DeleteNodeRules(t.Context(), ref("web"), vpc.NodeRules{LoadBalancer: "a1"}) })
+		both.Wait()
+		w.gate = nil
+		w.restart("")
+		if err := w.EnsureNodeRules(t.Context(), ref("web2"), all["web2"]); err != nil {
+			t.Fatal(err)
+		}
+		got := strings.ReplaceAll(strings.Join(w.inbound(nodes), "; "), "health=a1", "health=a2")
+		for _, want := range left {
+			if !strings.Contains(got, want) {
+				t.Errorf("after a crash before change %d: no %s: %s", n, want, got)
+			}
+		}
+		if err := w.DeleteNodeRules(t.Context(), ref("web"), vpc.NodeRules{LoadBalancer: "a1"}); err != nil {
+			t.Fatal(err)
+		}
+		w.wantInbound(nodes, left...)
+	}
 }
 
 func TestManyServicesMakeFewCalls(t *testing.T) {

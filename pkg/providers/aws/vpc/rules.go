@@ -134,8 +134,6 @@ func compareAtoms(a, b atom) int {
 // under another description.
 type change struct{ add, drop, again atoms }
 
-func (c change) none() bool { return len(c.add)+len(c.drop)+len(c.again) == 0 }
-
 // write changes the rules of a group. What is new is let in before what is old is shut out, unless the group has no room for both.
 func (n *Network) write(ctx context.Context, id string, c change) error {
 	full := false

@@ -39,6 +39,8 @@ type Network struct {
 	mu sync.Mutex
 	// wishes are the rules that Services were seen to have, by groups; who is gone goes. They only ever keep rules.
 	wishes map[cloud.LoadBalancerKey]map[string]wish
+	// owed are rules, by groups, that were taken out to be made anew under the name of another Service, and may not be there yet.
+	owed map[string]atoms
 }
 
 // waitForNodes is how long EnsureNodeRules waits for what it has asked for, and waiters how many do: others come again.
@@ -50,7 +52,7 @@ const (
 // New makes the network of the client's region. cluster is the ID in the cluster's tag, "" while it is not known. The options are
 // of the rules in the groups of Nodes, and their clock of all that is remembered; what is not set has its default.
 func New(c *api.Client, cfg *config.Global, cluster func() string, o joint.Options) *Network {
-	n := &Network{c: c, cfg: cfg, cluster: cluster, wishes: map[cloud.LoadBalancerKey]map[string]wish{}}
+	n := &Network{c: c, cfg: cfg, cluster: cluster, wishes: map[cloud.LoadBalancerKey]map[string]wish{}, owed: map[string]atoms{}}
 	o.Clock = cmp.Or[clock.WithTicker](o.Clock, clock.RealClock{})
 	n.now = o.Clock.Now
 	o.Wait, o.Waiters = cmp.Or(o.Wait, waitForNodes), cmp.Or(o.Waiters, waiters)

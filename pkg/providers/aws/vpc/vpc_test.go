@@ -1,6 +1,8 @@
 package vpc_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -137,6 +139,24 @@ func (w *world) group(name string, tagged bool) string {
 // node is an instance of the cluster with groups.
 func (w *world) node(groups ...string) string {
 	return w.AddInstance(ec2.Instance{Interfaces: []*ec2.NetworkInterface{{Groups: groups}}, Tags: map[string]string{clusterTag: "owned"}}).ID
+}
+
+// crash is a cloud.Traffic that lets so many changes pass, and then nothing more: the process has died.
+type crash struct {
+	left int
+	dead bool
+}
+
+var errCrashed = errors.New("crashed")
+
+func (c *crash) Begin(_ context.Context, r cloud.Request) (func(cloud.Outcome), error) {
+	if c.dead = c.dead || r.Mutates && c.left == 0; c.dead {
+		return nil, errCrashed
+	}
+	if r.Mutates {
+		c.left--
+	}
+	return func(cloud.Outcome) {}, nil
 }
 
 // all asks for rules of Services at the same time.
