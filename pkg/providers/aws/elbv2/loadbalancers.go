@@ -35,13 +35,17 @@ type LoadBalancers struct {
 	store   *store
 	// memories are what there is of each Service's load balancer, by its UID, when the last operation ended.
 	memories inventory.Memory[string, *memory]
-	waiter   *await.Waiter[string]
-	now      func() time.Time
+	// doubts are when something of a Service's may have changed that nobody has seen, by its UID. The lists of before are too old for it,
+	// and good enough for others.
+	doubts inventory.Memory[string, time.Time]
+	waiter *await.Waiter[string]
+	now    func() time.Time
 }
 
 // New makes the network load balancers of the client's region.
 func New(c *api.Client, cfg *config.Global, network *vpc.Network, pace await.Pace) *LoadBalancers {
-	l := &LoadBalancers{c: c, cfg: cfg, network: network, store: &store{c: c}, now: time.Now}
+	l := &LoadBalancers{c: c, cfg: cfg, network: network, now: time.Now}
+	l.store = &store{c: c, now: func() time.Time { return l.now() }}
 	l.waiter = await.New(l.poll, pace)
 	return l
 }
@@ -99,9 +103,25 @@ func (l *LoadBalancers) Delete(ctx context.Context, spec *cloud.LoadBalancerSpec
 	return o.run(ctx, o.observe, o.lookAgain, o.deleteBalancer, o.deleteGroups, o.shutOut, o.deleteSecurityGroup, o.settle)
 }
 
+// lists are all load balancers and target groups, as of a read that is at most so old, and no older than what is in doubt of the Service.
+func (l *LoadBalancers) lists(ctx context.Context, ref cloud.LoadBalancerRef, age time.Duration) (objects, error) {
+	now := l.now()
+	since := now.Add(-age)
+	if doubt, ok := l.doubts.Get(ref.UID, now); ok && doubt.After(since) {
+		since = doubt
+	}
+	return l.store.get(ctx, since)
+}
+
+// doubt has the lists read anew for a Service, before it is looked at again.
+func (l *LoadBalancers) doubt(ref cloud.LoadBalancerRef) {
+	now := l.now()
+	l.doubts.Put(ref.UID, now, now, now.Add(listAge))
+}
+
 // Exists reports whether there is anything of a network load balancer for the Service, by what all Services share.
 func (l *LoadBalancers) Exists(ctx context.Context, ref cloud.LoadBalancerRef) (bool, error) {
-	all, err := l.store.get(ctx, listAge)
+	all, err := l.lists(ctx, ref, listAge)
 	if err != nil {
 		return false, err
 	}

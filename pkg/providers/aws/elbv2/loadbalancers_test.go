@@ -202,6 +202,43 @@ func TestServicesShareReads(t *testing.T) {
 	}
 }
 
+// What is uncertain after an outage is looked at together, and so is whether the outage goes on.
+func TestServicesShareReadsInAnOutage(t *testing.T) {
+	const services, rounds = 500, 3
+	w := start(t, "", awssim.Options{})
+	down := func(actions ...string) map[string]int {
+		t.Helper()
+		for _, action := range actions {
+			defer w.AddFault(apitest.Fault{Action: action, Status: http.StatusServiceUnavailable, Code: "ServiceUnavailable"})()
+		}
+		w.Requests()
+		for range rounds {
+			for n := range services {
+				if _, err := w.Ensure(t.Context(), w.service(fmt.Sprint("web-", n))); !cloud.IsUnavailable(err) {
+					t.Fatal(err)
+				}
+			}
+			w.Age(time.Minute)
+		}
+		got := map[string]int{}
+		for _, r := range w.Requests() {
+			got[r.Action]++
+		}
+		return got
+	}
+	got := down("CreateLoadBalancer")
+	if got["CreateLoadBalancer"] != rounds*services || got["DescribeLoadBalancers"] > rounds || got["DescribeTargetGroups"] > rounds {
+		t.Errorf("%v: want each of %d Services to be tried, and one read of the lists in each of %d rounds", got, services, rounds)
+	}
+	got = down("CreateLoadBalancer", "DescribeLoadBalancers")
+	if n := got["DescribeLoadBalancers"]; n < 1 || n > 10*rounds {
+		t.Errorf("%d failing reads of %d Services, want one each round", n, services)
+	}
+	w.Age(time.Minute)
+	w.ensure(w.service("web-1"))
+	w.must(w.service("web-1"))
+}
+
 func TestMembersWithoutAnythingRemembered(t *testing.T) {
 	w := start(t, "", awssim.Options{})
 	spec := w.service("web")

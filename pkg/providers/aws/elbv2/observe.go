@@ -107,7 +107,7 @@ func (l *LoadBalancers) observe(ctx context.Context, spec *cloud.LoadBalancerSpe
 		age = freshAge
 	}
 	read := l.now()
-	all, err := l.store.get(ctx, age)
+	all, err := l.lists(ctx, spec.LoadBalancerRef, age)
 	if err != nil {
 		return nil, err
 	}

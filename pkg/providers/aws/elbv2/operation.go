@@ -78,13 +78,17 @@ func (o *operation) run(ctx context.Context, steps ...step) error {
 
 // remember keeps what is known, unless a request may have changed something that nobody has seen.
 func (o *operation) remember(err error) {
-	switch cloud.KindOf(err) {
+	switch kind := cloud.KindOf(err); kind {
 	case cloud.KindUnknown, cloud.KindUnavailable, cloud.KindStale, cloud.KindNotFound:
-		if err != nil {
-			o.memories.Forget(o.spec.UID)
-			o.store.forget()
-			return
+		if err == nil {
+			break
 		}
+		if o.m == nil && (kind == cloud.KindUnknown || kind == cloud.KindUnavailable) {
+			return // it could not be looked at, so that nothing was changed
+		}
+		o.memories.Forget(o.spec.UID)
+		o.doubt(o.spec.LoadBalancerRef)
+		return
 	}
 	if o.m == nil || o.m.balancer == nil {
 		o.memories.Forget(o.spec.UID)

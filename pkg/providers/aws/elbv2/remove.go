@@ -13,7 +13,7 @@ func (o *operation) lookAgain(ctx context.Context) error {
 	if o.m.balancer != nil {
 		return nil
 	}
-	all, err := o.store.get(ctx, freshAge)
+	all, err := o.lists(ctx, o.spec.LoadBalancerRef, freshAge)
 	if err != nil {
 		return err
 	}

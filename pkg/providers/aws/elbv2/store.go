@@ -21,6 +21,9 @@ const listAge = 10 * time.Minute
 // freshAge is how old they may be for a verification, of which many come at a time.
 const freshAge = time.Minute
 
+// failedAge is for how long a read that has failed is the answer for all: in an outage they must not all try.
+const failedAge = 2 * time.Second
+
 // Names of what may be a Service's: of others no tags are read.
 var (
 	balancerName = regexp.MustCompile(`^a[0-9a-z]{1,31}$`)
@@ -31,11 +34,15 @@ var (
 // attributes and targets. What it gives out is shared, and replaced when it changes.
 type store struct {
 	c       *api.Client
+	now     func() time.Time
 	reading singleflight.Group
 
 	mu   sync.Mutex
-	read time.Time // when the lists were read, zero for never
+	read time.Time // when the read of the lists began, zero for never
 	all  objects
+	// failure is why the last read has failed, at that time.
+	failure  error
+	failedAt time.Time
 	// reads is how many reads are under way, and own what was changed here since the oldest of them began.
 	reads int
 	own   []func(objects)
@@ -47,46 +54,46 @@ type objects struct {
 	groups    map[string]*plan.TargetGroup
 }
 
-// get returns what is there, as of a read that is at most so old. Those who ask meanwhile share one read, which nobody of them
+// get returns what is there, as of a read that has not begun before since. Those who ask meanwhile share one read, which nobody of them
 // ends.
-func (s *store) get(ctx context.Context, age time.Duration) (objects, error) {
-	if all, ok := s.known(age); ok {
-		return all, nil
-	}
-	done := s.reading.DoChan("", func() (any, error) {
-		if all, ok := s.known(age); ok {
-			return all, nil
+func (s *store) get(ctx context.Context, since time.Time) (objects, error) {
+	for {
+		if all, ok, err := s.known(since); ok || err != nil {
+			return all, err
 		}
-		return s.readAll(context.WithoutCancel(ctx)) // each request has a deadline of its own
-	})
-	select {
-	case out := <-done:
-		all, _ := out.Val.(objects)
-		return all, out.Err
-	case <-ctx.Done():
-		return objects{}, context.Cause(ctx)
+		done := s.reading.DoChan("", func() (any, error) {
+			if _, ok, err := s.known(since); ok || err != nil {
+				return nil, err
+			}
+			return nil, s.readAll(context.WithoutCancel(ctx)) // each request has a deadline of its own
+		})
+		select {
+		case out := <-done: // of a read that may have begun too early
+			if out.Err != nil {
+				return objects{}, out.Err
+			}
+		case <-ctx.Done():
+			return objects{}, context.Cause(ctx)
+		}
 	}
 }
 
-func (s *store) known(age time.Duration) (objects, bool) {
+// known is what is there if it was read since, or why it cannot be read.
+func (s *store) known(since time.Time) (objects, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.read.IsZero() || time.Since(s.read) >= age {
-		return objects{}, false
+	switch {
+	case !s.read.Before(since):
+		return s.copied(), true, nil
+	case s.failure != nil && s.now().Sub(s.failedAt) < failedAge:
+		return objects{}, false, s.failure
 	}
-	return s.copied(), true
+	return objects{}, false, nil
 }
 
 // copied is what is there, in maps of its own. Locked.
 func (s *store) copied() objects {
 	return objects{maps.Clone(s.all.balancers), maps.Clone(s.all.groups)}
-}
-
-// forget has the next one who asks read anew.
-func (s *store) forget() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.read = time.Time{}
 }
 
 // change enters what was changed here.
@@ -101,15 +108,15 @@ func (s *store) change(edit func(objects)) {
 	}
 }
 
-func (s *store) readAll(ctx context.Context) (objects, error) {
+func (s *store) readAll(ctx context.Context) error {
 	s.mu.Lock()
 	s.reads++
 	s.mu.Unlock()
-	began := time.Now()
+	began := s.now()
 	all, err := s.list(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err == nil {
+	if s.failure, s.failedAt = err, s.now(); err == nil {
 		for _, edit := range s.own {
 			edit(all)
 		}
@@ -118,10 +125,7 @@ func (s *store) readAll(ctx context.Context) (objects, error) {
 	if s.reads--; s.reads == 0 {
 		s.own = nil
 	}
-	if err != nil {
-		return objects{}, err
-	}
-	return s.copied(), nil
+	return err
 }
 
 // list reads the pages of both lists, and the tags of what may be a Service's.
