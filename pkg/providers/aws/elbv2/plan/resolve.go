@@ -191,10 +191,22 @@ func (w *Wish) healthCheck(cfg *config.Global, spec *cloud.LoadBalancerSpec) Hea
 		}
 	}
 	number(annotations.CheckInterval, &c.Interval, 5, 300)
-	number(annotations.CheckTimeout, &c.Timeout, 2, 120)
+	w.timeout(s, &c)
 	number(annotations.CheckHealthy, &c.Healthy, 2, 10)
 	number(annotations.CheckUnhealthy, &c.Unhealthy, 2, 10)
 	return c
+}
+
+// timeout reads how long a check may take. The existing manager reads it and does nothing with it, so that a wrong one must not keep a
+// Service from being served.
+func (w *Wish) timeout(s cloud.Settings, c *HealthCheck) {
+	n := int32(s.Int(annotations.CheckTimeout, 0)) //nolint:gosec // of 32 bits, by the annotations' table
+	if n >= 2 && n <= min(120, c.Interval) {
+		c.Timeout = n
+		return
+	}
+	w.warnf(s.Has(annotations.CheckTimeout), "annotation %s has no effect: use a number between 2 and 120 that is not above the interval of %d seconds",
+		annotations.CheckTimeout, c.Interval)
 }
 
 func (w *Wish) warnf(applies bool, format string, args ...any) {

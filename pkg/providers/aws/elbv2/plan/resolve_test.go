@@ -102,14 +102,17 @@ func TestHealthChecks(t *testing.T) {
 		set   cloud.Settings
 		want  HealthCheck
 	}{
-		"by default":       {"", nil, nil, HealthCheck{"TCP", "traffic-port", "", 30, 0, 3, 3}},
-		"policy Local":     {"", local, nil, HealthCheck{"HTTP", "31000", "/healthz", 10, 0, 2, 2}},
-		"HTTP":             {"", nil, cloud.Settings{annotations.CheckProtocol: "http"}, HealthCheck{"HTTP", "traffic-port", "/", 30, 0, 3, 3}},
-		"a path":           {"", nil, cloud.Settings{annotations.CheckProtocol: "HTTPS", annotations.CheckPath: "/x"}, HealthCheck{"HTTPS", "traffic-port", "/x", 30, 0, 3, 3}},
-		"Local by TCP":     {"", local, cloud.Settings{annotations.CheckProtocol: "tcp"}, HealthCheck{"TCP", "31000", "", 10, 0, 2, 2}},
-		"shared":           {shared, nil, cloud.Settings{annotations.CheckInterval: "10"}, HealthCheck{"HTTP", "10256", "/healthz", 10, 0, 3, 3}},
-		"shared and port":  {shared, nil, cloud.Settings{annotations.CheckPort: "80"}, HealthCheck{"HTTP", "10256", "/healthz", 30, 0, 3, 3}},
-		"shared and Local": {shared, local, nil, HealthCheck{"HTTP", "31000", "/healthz", 10, 0, 2, 2}},
+		"by default":        {"", nil, nil, HealthCheck{"TCP", "traffic-port", "", 30, 0, 3, 3}},
+		"policy Local":      {"", local, nil, HealthCheck{"HTTP", "31000", "/healthz", 10, 0, 2, 2}},
+		"HTTP":              {"", nil, cloud.Settings{annotations.CheckProtocol: "http"}, HealthCheck{"HTTP", "traffic-port", "/", 30, 0, 3, 3}},
+		"a path":            {"", nil, cloud.Settings{annotations.CheckProtocol: "HTTPS", annotations.CheckPath: "/x"}, HealthCheck{"HTTPS", "traffic-port", "/x", 30, 0, 3, 3}},
+		"a timeout":         {"", nil, cloud.Settings{annotations.CheckTimeout: "30"}, HealthCheck{"TCP", "traffic-port", "", 30, 30, 3, 3}},
+		"no timeout":        {"", nil, cloud.Settings{annotations.CheckTimeout: "1000"}, HealthCheck{"TCP", "traffic-port", "", 30, 0, 3, 3}},
+		"longer than Local": {"", local, cloud.Settings{annotations.CheckTimeout: "11"}, HealthCheck{"HTTP", "31000", "/healthz", 10, 0, 2, 2}},
+		"Local by TCP":      {"", local, cloud.Settings{annotations.CheckProtocol: "tcp"}, HealthCheck{"TCP", "31000", "", 10, 0, 2, 2}},
+		"shared":            {shared, nil, cloud.Settings{annotations.CheckInterval: "10"}, HealthCheck{"HTTP", "10256", "/healthz", 10, 0, 3, 3}},
+		"shared and port":   {shared, nil, cloud.Settings{annotations.CheckPort: "80"}, HealthCheck{"HTTP", "10256", "/healthz", 30, 0, 3, 3}},
+		"shared and Local":  {shared, local, nil, HealthCheck{"HTTP", "31000", "/healthz", 10, 0, 2, 2}},
 	} {
 		spec := service("default", "web", tcp("", 80, 30080))
 		spec.HealthCheck = tt.local
