@@ -10,9 +10,7 @@ package annotations
 
 import (
 	"errors"
-	"fmt"
 	"maps"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -81,7 +79,8 @@ const (
 // truths are the words for true and false, as Go's strconv.ParseBool takes them.
 var truths = []string{"true", "false", "1", "0", "t", "f", "T", "F", "TRUE", "FALSE", "True", "False"} //nolint:gochecknoglobals // a constant
 
-// Table is the vocabulary.
+// Table is the vocabulary. Of annotations that not all load balancers read it takes all values: CheckClassic and CheckGroups are for
+// those that do.
 func Table() []cloud.Annotation {
 	flag := func(name, doc string) cloud.Annotation {
 		return cloud.Annotation{Name: name, Type: cloud.TypeEnum, Enum: truths, Default: "false", Doc: doc}
@@ -91,9 +90,6 @@ func Table() []cloud.Annotation {
 	}
 	list := func(name, doc string) cloud.Annotation {
 		return cloud.Annotation{Name: name, Type: cloud.TypeList, Doc: doc}
-	}
-	groups := func(name, doc string) cloud.Annotation {
-		return cloud.Annotation{Name: name, Type: cloud.TypeList, Parse: parseGroups, Doc: doc}
 	}
 	word := func(name, usual, doc string) cloud.Annotation {
 		return cloud.Annotation{Name: name, Type: cloud.TypeString, Default: usual, Doc: doc}
@@ -110,8 +106,8 @@ func Table() []cloud.Annotation {
 		list(Tags, "Tags such as `team=web,stage=live` of what is made for the Service. Those that say whose it is (`kubernetes.io/…`) are left out."),
 		// Who is let in.
 		{Name: sourceRanges, Type: cloud.TypeCIDRs, Default: "everyone", Doc: "Clients that are let in; `spec.loadBalancerSourceRanges` goes before it."},
-		groups(SecurityGroups, "IDs of security groups in place of the load balancer's own, whose rules are left alone. Of a network load balancer with `NLBSecurityGroupMode = Managed` only."),
-		groups(ExtraSecurityGroups, "Classic load balancers only: IDs of security groups beside its own."),
+		list(SecurityGroups, "IDs of security groups in place of the load balancer's own, whose rules are left alone. Of a network load balancer with `NLBSecurityGroupMode = Managed` only."),
+		list(ExtraSecurityGroups, "Classic load balancers only: IDs of security groups beside its own."),
 		// Nodes.
 		{Name: nodeLabels, Type: cloud.TypeSelector, Doc: "Labels, such as `disk=ssd,gpu`, of the Nodes that get traffic."},
 		// Listeners.
@@ -119,17 +115,17 @@ func Table() []cloud.Annotation {
 		word(SSLPorts, "all ports", "Ports, by number or name, that end TLS with the certificate; `*` is all."),
 		word(SSLPolicy, "AWS's", "Name of the security policy of listeners that end TLS."),
 		word(BackendProtocol, "", "What Nodes speak behind the load balancer: of a classic one `http`, `https`, `ssl` or `tcp`, of a network load balancer `ssl` or nothing."),
-		{Name: ProxyProtocol, Type: cloud.TypeEnum, Enum: []string{"*"}, Doc: "Classic load balancers only: `*` sends the PROXY protocol to all ports."},
-		number(IdleTimeout, "60", "Classic load balancers only: seconds after which an idle connection is closed."),
-		flag(DrainingEnabled, "Classic load balancers only: let connections end when a Node goes."),
-		number(DrainingTimeout, "", "Classic load balancers only: seconds that connections have to end."),
+		word(ProxyProtocol, "", "Classic load balancers only: `*` sends the PROXY protocol to all ports."),
+		word(IdleTimeout, "60", "Classic load balancers only: seconds after which an idle connection is closed."),
+		word(DrainingEnabled, "false", "Classic load balancers only: `true` lets connections end when a Node goes."),
+		word(DrainingTimeout, "", "Classic load balancers only: seconds that connections have to end."),
 		flag(CrossZone, "Send traffic to Nodes of all availability zones."),
 		list(TargetGroupAttributes, "Network load balancers only: `preserve_client_ip.enabled` and `proxy_protocol_v2.enabled`, each `=true` or `=false`."),
 		// Access logs.
 		flag(LogEnabled, "Write access logs to a bucket of S3."),
 		word(LogBucket, "", "The bucket of the access logs."),
 		word(LogPrefix, "", "What the names of access logs in the bucket begin with."),
-		number(LogInterval, "", "Classic load balancers only: minutes between two access logs, 5 or 60."),
+		word(LogInterval, "", "Classic load balancers only: minutes between two access logs, 5 or 60."),
 		// Health checks.
 		word(CheckProtocol, "TCP, with `externalTrafficPolicy: Local` HTTP", "`TCP`, `HTTP` or `HTTPS`, of a classic load balancer also `SSL`."),
 		{Name: CheckPort, Type: cloud.TypeString, Parse: parseCheckPort, Default: "traffic-port, with `externalTrafficPolicy: Local` the Service's `healthCheckNodePort`",
@@ -152,18 +148,6 @@ func parseNumber(value string) error {
 func parseSubnets(value string) error {
 	if len(text.List(value)) == 0 {
 		return errors.New("use a comma-separated list of IDs or names of subnets, or remove it")
-	}
-	return nil
-}
-
-// groupID is how IDs of security groups look. Whatever else a Service names must never become the source of a rule.
-var groupID = regexp.MustCompile(`^sg-[0-9a-f]+$`)
-
-func parseGroups(value string) error {
-	for _, id := range text.List(value) {
-		if !groupID.MatchString(id) {
-			return fmt.Errorf("%q is no ID of a security group; use IDs such as sg-0123456789abcdef0", text.Clip(id, 50))
-		}
 	}
 	return nil
 }

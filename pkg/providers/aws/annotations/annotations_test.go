@@ -10,18 +10,15 @@ import (
 
 func TestValuesAreTakenAsTheExistingManagerTakesThem(t *testing.T) {
 	for name, values := range map[string]map[string]bool{
-		CrossZone:           {"true": true, "1": true, "T": true, "": true, "yes": false},
-		CheckInterval:       {"30": true, "": false, "1.5": false, "-1": false, "10s": false},
-		CheckPort:           {"traffic-port": true, "80": true, "": false, "0": false, "70000": false},
-		Subnets:             {"subnet-1, main": true, "": false, ",": false},
-		Internal:            {"": true, "false": true, "0.0.0.0/0": true},
-		nodeLabels:          {"disk=ssd,gpu": true, "a b": false},
-		sourceRanges:        {"10.0.0.0/8,192.0.2.0/24": true, "10.0.0.1": false},
-		Tags:                {"a=b,c": true, "": true},
-		ProxyProtocol:       {"*": true, "": true, "80": false},
-		EIPAllocations:      {"eipalloc-1,eipalloc-2": true},
-		SecurityGroups:      {"sg-0123, sg-4": true, "0.0.0.0/0": false, "::/0": false, "pl-1234": false, "sg-1,web": false, "sg-1/0": false},
-		ExtraSecurityGroups: {"sg-1": true, "sg-x": false},
+		CrossZone:      {"true": true, "1": true, "T": true, "": true, "yes": false},
+		CheckInterval:  {"30": true, "": false, "1.5": false, "-1": false, "10s": false},
+		CheckPort:      {"traffic-port": true, "80": true, "": false, "0": false, "70000": false},
+		Subnets:        {"subnet-1, main": true, "": false, ",": false},
+		Internal:       {"": true, "false": true, "0.0.0.0/0": true},
+		nodeLabels:     {"disk=ssd,gpu": true, "a b": false},
+		sourceRanges:   {"10.0.0.0/8,192.0.2.0/24": true, "10.0.0.1": false},
+		Tags:           {"a=b,c": true, "": true},
+		EIPAllocations: {"eipalloc-1,eipalloc-2": true},
 	} {
 		for value, ok := range values {
 			settings, problems, warnings := lb.Check(map[string]string{name: value}, Table())
@@ -32,6 +29,29 @@ func TestValuesAreTakenAsTheExistingManagerTakesThem(t *testing.T) {
 	}
 	if _, _, warnings := lb.Check(map[string]string{prefix + "sbunets": "a"}, Table()); len(warnings) != 1 {
 		t.Errorf("a spelling mistake is not told: %q", warnings)
+	}
+}
+
+// TestOnlyClassicLoadBalancersReadThem: a network load balancer with the same values is served.
+func TestOnlyClassicLoadBalancersReadThem(t *testing.T) {
+	for name, values := range map[string]map[string]bool{
+		ProxyProtocol:       {"*": true, "": true, "80": false, "v2": false},
+		IdleTimeout:         {"60": true, "": true, "1h": false},
+		DrainingTimeout:     {"60": true, "": true, "-1": false},
+		LogInterval:         {"5": true, "": true, "5m": false},
+		DrainingEnabled:     {"T": true, "": true, "yes": false},
+		SecurityGroups:      {"sg-0123, sg-4": true, "0.0.0.0/0": false, "::/0": false, "pl-1234": false, "sg-1,web": false, "sg-1/0": false},
+		ExtraSecurityGroups: {"sg-1": true, "sg-x": false},
+	} {
+		for value, ok := range values {
+			settings, problems, _ := lb.Check(map[string]string{name: value}, Table())
+			if len(problems) > 0 || !settings.Has(name) {
+				t.Errorf("%s: %q: %v", name, value, problems)
+			}
+			if problems := CheckClassic(settings); (len(problems) == 0) != ok {
+				t.Errorf("%s: %q: %v", name, value, problems)
+			}
+		}
 	}
 }
 

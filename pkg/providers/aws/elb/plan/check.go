@@ -52,6 +52,7 @@ func Check(spec *cloud.LoadBalancerSpec, cfg *config.Global) (problems field.Err
 
 func checkSettings(spec *cloud.LoadBalancerSpec) (problems field.ErrorList) {
 	s := spec.Settings
+	problems = annotations.CheckClassic(s)
 	refuse := func(name, why string) {
 		problems = append(problems, field.Invalid(cloud.AnnotationPath(name), s.String(name, ""), why))
 	}

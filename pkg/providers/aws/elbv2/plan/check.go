@@ -40,6 +40,9 @@ func (w *Wish) check(spec *cloud.LoadBalancerSpec) {
 				[]corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP}))
 		}
 	}
+	if w.Managed {
+		w.problems = append(w.problems, annotations.CheckGroups(s, annotations.SecurityGroups)...)
+	}
 	for _, name := range onlyClassic {
 		w.warnf(s.Has(name), "annotation %s has no effect on a network load balancer", name)
 	}

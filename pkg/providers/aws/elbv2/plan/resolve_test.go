@@ -159,13 +159,23 @@ func TestWhatIsRefused(t *testing.T) {
 	}
 }
 
+func TestOwnGroupsAreNamedByIDs(t *testing.T) {
+	spec := service("default", "web", tcp("", 80, 30080))
+	spec.Settings[annotations.SecurityGroups] = "sg-1,0.0.0.0/0"
+	problems, _ := Check(spec, conf(t, "NLBSecurityGroupMode = Managed\n"))
+	if len(problems) != 1 || problems[0].Field != cloud.AnnotationPath(annotations.SecurityGroups).String() {
+		t.Errorf("%v", problems)
+	}
+}
+
 func TestWhatIsWarnedOf(t *testing.T) {
 	for name, want := range map[string]string{
 		annotations.IdleTimeout: "no effect on a network load balancer", annotations.SecurityGroups: "without [Global] NLBSecurityGroupMode",
-		annotations.SSLPorts: "no effect without",
+		annotations.SSLPorts: "no effect without", annotations.ProxyProtocol: "no effect on a network load balancer",
+		annotations.CheckTimeout: "not above the interval",
 	} {
 		spec := service("default", "web", tcp("", 80, 30080))
-		spec.Settings[name] = "1"
+		spec.Settings[name] = "1" // of those that only others read any value will do
 		if problems, warnings := Check(spec, conf(t, "")); len(problems) > 0 || len(warnings) != 1 || !strings.Contains(warnings[0], want) {
 			t.Errorf("%s: %v, %q", name, problems, warnings)
 		}
