@@ -490,11 +490,14 @@ func TestAddresses(t *testing.T) {
 	w := start(t, "", awssim.Options{})
 	spec := w.service("web")
 	one := w.EC2.AddAddress(ec2.Address{PublicIP: "203.0.113.80"}).ID
-	spec.Settings[annotations.EIPAllocations], spec.Settings[annotations.Subnets] = one, w.Subnets[0].ID+","+w.Subnets[1].ID
-	if _, err := w.Ensure(t.Context(), spec); cloud.KindOf(err) != cloud.KindInvalid || w.counts() != "" {
-		t.Errorf("%v", err)
+	spec.Settings[annotations.Subnets] = w.Subnets[0].ID + "," + w.Subnets[1].ID
+	for _, tooFew := range []string{one, ""} {
+		spec.Settings[annotations.EIPAllocations] = tooFew
+		if _, err := w.Ensure(t.Context(), spec); cloud.KindOf(err) != cloud.KindInvalid || w.counts() != "" {
+			t.Errorf("%q: %v", tooFew, err)
+		}
 	}
-	spec.Settings[annotations.Subnets] = w.Subnets[0].ID
+	spec.Settings[annotations.EIPAllocations], spec.Settings[annotations.Subnets] = one, w.Subnets[0].ID
 	w.ensure(spec)
 	balancers, _ := w.elb.LoadBalancers(nil, nil)
 	if m := balancers[0].Mappings; len(m) != 1 || m[0].PublicIP() != "203.0.113.80" {

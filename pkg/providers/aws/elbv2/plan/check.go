@@ -53,7 +53,7 @@ func (w *Wish) check(spec *cloud.LoadBalancerSpec) {
 		annotations.SSLPorts, annotations.Certificate)
 	w.warnf(slices.Contains(spec.IPFamilies, corev1.IPv6Protocol), "network load balancers are reached by IPv4 only")
 	for _, named := range [][]string{w.Allocations, w.PrivateAddresses} {
-		if n := len(w.Subnets); n > 0 && len(named) > 0 && len(named) != n {
+		if n := len(w.Subnets); n > 0 && named != nil && len(named) != n {
 			w.warnf(true, "%d addresses for %d subnets: there must be one for each when the load balancer is made", len(named), n)
 		}
 	}
@@ -79,10 +79,10 @@ func (w *Wish) clients(cfg *config.Global, spec *cloud.LoadBalancerSpec) {
 	}
 }
 
-// CheckAddresses is an error unless each of that many subnets has its address, where addresses are named.
+// CheckAddresses is an error unless each of that many subnets has its address, where the annotations are set.
 func (w *Wish) CheckAddresses(subnets int) error {
 	for name, all := range map[string][]string{annotations.EIPAllocations: w.Allocations, annotations.PrivateAddresses: w.PrivateAddresses} {
-		if len(all) > 0 && len(all) != subnets {
+		if all != nil && len(all) != subnets {
 			return cloud.Errorf(cloud.KindInvalid, "annotation %s names %d, and the load balancer is to be in %d subnets; name one for each, or as many subnets in %s",
 				name, len(all), subnets, annotations.Subnets)
 		}

@@ -19,7 +19,8 @@ import (
 type Wish struct {
 	Name     string
 	Internal bool
-	// Subnets are named by IDs or names; none are found by tags. Addresses have one item for each subnet, or none.
+	// Subnets are named by IDs or names; none are found by tags. Addresses have one item for each subnet,
+	// or are nil for any.
 	Subnets, Allocations, PrivateAddresses []string
 	// Managed says that it has security groups: SecurityGroups, or where those are none its own.
 	Managed        bool
@@ -101,8 +102,12 @@ func MarkOf(all map[string]string, ref cloud.LoadBalancerRef) cloud.Mark {
 	return cloud.Mark{ClusterID: tags.ClusterIn(all, ref.Cluster.ID), Service: all[annotations.ServiceTag]}
 }
 
+// list are the items of an annotation, nil without it.
 func list(s cloud.Settings, name string) []string {
-	var out []string
+	if !s.Has(name) {
+		return nil
+	}
+	out := []string{}
 	for item := range strings.SplitSeq(s.String(name, ""), ",") {
 		if item = strings.TrimSpace(item); item != "" {
 			out = append(out, item)
