@@ -10,22 +10,22 @@ type Intended struct {
 	Name string
 	// Theirs, Here and Why are for people.
 	Theirs, Here, Why string
-	// Scenarios and Path (regular expressions for the whole) are where; empty is everywhere.
-	Scenarios, Path string
+	// Scenarios, Phases and Path (regular expressions for the whole) are where; empty is everywhere.
+	Scenarios, Phases, Path string
 }
 
 // Sieve tells differences that are meant to be from others.
 type Sieve struct {
-	list             []Intended
-	scenarios, paths []*regexp.Regexp
-	hits             []int
+	list                     []Intended
+	scenarios, phases, paths []*regexp.Regexp
+	hits                     []int
 }
 
 // NewSieve makes one of a list.
 func NewSieve(list []Intended) (*Sieve, error) {
 	s := &Sieve{list: list, hits: make([]int, len(list))}
 	for _, x := range list {
-		for text, into := range map[*string]*[]*regexp.Regexp{&x.Scenarios: &s.scenarios, &x.Path: &s.paths} {
+		for text, into := range map[*string]*[]*regexp.Regexp{&x.Scenarios: &s.scenarios, &x.Phases: &s.phases, &x.Path: &s.paths} {
 			if *text == "" {
 				*text = ".*"
 			}
@@ -44,7 +44,7 @@ func (s *Sieve) Rest(all []Difference, count bool) (rest []Difference) {
 	for _, d := range all {
 		found := false
 		for i := range s.list {
-			if s.scenarios[i].MatchString(d.Scenario) && s.paths[i].MatchString(d.Path) {
+			if s.scenarios[i].MatchString(d.Scenario) && s.phases[i].MatchString(d.Phase) && s.paths[i].MatchString(d.Path) {
 				found = true
 				if count {
 					s.hits[i]++
