@@ -10,4 +10,7 @@ type InstanceTags interface {
 	Tag(ctx context.Context, providerIDs []string, tags map[string]string) []error
 	// Untag removes those of the tags that have just these values. What is not there is removed.
 	Untag(ctx context.Context, providerIDs []string, tags map[string]string) []error
+	// InstanceOf is the instance's own ID, by which forms of one provider ID are told from another instance's. What is no provider
+	// ID of the cloud's stays as it is.
+	InstanceOf(providerID string) string
 }

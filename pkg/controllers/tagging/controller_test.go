@@ -71,6 +71,9 @@ func (x *instances) Untag(_ context.Context, ids []string, tags map[string]strin
 	})
 }
 
+// InstanceOf takes fake://<zone>/<name> for fake:///<name>.
+func (x *instances) InstanceOf(id string) string { return id[strings.LastIndexByte(id, '/')+1:] }
+
 func (x *instances) took() []string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -267,6 +270,24 @@ func TestANodeThatComesBackKeepsItsTags(t *testing.T) {
 	l.x.took()
 	l.pass(t.Context())
 	l.wantCalls("tag 1")
+	l.wantTags(map[string]bool{"a": true})
+}
+
+// A kubelet that registers anew may write the provider ID in another form.
+func TestANodeThatComesBackInAnotherFormKeepsItsTags(t *testing.T) {
+	l := newLab(t, node("a", nil))
+	l.pass(t.Context())
+	l.sync()
+	l.remove("a", false)
+	back := node("a", map[string]string{label: sum(wanted)})
+	back.UID, back.Spec.ProviderID = "uid-2", "fake://zone/a"
+	if _, err := l.client.CoreV1().Nodes().Create(t.Context(), back, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	l.sync()
+	l.x.took()
+	l.pass(t.Context())
+	l.wantCalls()
 	l.wantTags(map[string]bool{"a": true})
 }
 

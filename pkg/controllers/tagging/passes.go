@@ -129,12 +129,12 @@ func (c *Controller) label(ctx context.Context, n *corev1.Node) error {
 func (c *Controller) untag(ctx context.Context, all []*corev1.Node) (next time.Time) {
 	back := map[string]bool{}
 	for _, n := range all {
-		back[n.Spec.ProviderID] = true
+		back[c.Instances.InstanceOf(n.Spec.ProviderID)] = true // which the Node may write in another form by now
 	}
 	now := c.Clock.Now()
 	var due []string
 	c.mu.Lock()
-	maps.DeleteFunc(c.gone, func(id string, _ retry) bool { return back[id] })
+	maps.DeleteFunc(c.gone, func(id string, _ retry) bool { return back[c.Instances.InstanceOf(id)] })
 	for id, r := range c.gone {
 		if r.at.After(now) {
 			next = earlier(next, r.at)

@@ -26,6 +26,15 @@ func (i *Instances) Untag(ctx context.Context, providerIDs []string, tags map[st
 	return i.change(ctx, providerIDs, func(ctx context.Context, ids []string) error { return i.c.DeleteTags(ctx, ids, tags) })
 }
 
+// InstanceOf implements cloud.InstanceTags.
+func (i *Instances) InstanceOf(providerID string) string {
+	id, err := providerid.Parse(providerID)
+	if err != nil {
+		return providerID
+	}
+	return id
+}
+
 // change changes instances by do, and answers for each.
 func (i *Instances) change(ctx context.Context, providerIDs []string, do func(ctx context.Context, ids []string) error) []error {
 	out := make([]error, len(providerIDs))

@@ -99,6 +99,18 @@ func TestOneThatIsGoneKeepsNoOtherFromItsTags(t *testing.T) {
 	}
 }
 
+func TestInstanceOfProviderIDs(t *testing.T) {
+	w := newWorld(t, "")
+	for in, want := range map[string]string{
+		"aws:///eu-central-1a/i-0123456789abcdef0": "i-0123456789abcdef0", "aws:////i-0123456789abcdef0": "i-0123456789abcdef0",
+		"i-0123456789abcdef0": "i-0123456789abcdef0", "aws:///a/i-012": "i-012", "openstack:///x": "openstack:///x", "": "",
+	} {
+		if got := w.InstanceOf(in); got != want {
+			t.Errorf("%s: %s, want %s", in, got, want)
+		}
+	}
+}
+
 func TestTagsFailTogether(t *testing.T) {
 	w := newWorld(t, "")
 	ids := tagged(w, 2)
