@@ -48,8 +48,13 @@ func RegistrationRBAC() ([]byte, error) {
 }
 
 // IAMActions returns what the IAM policy for AWS allows, such as "ec2:DescribeInstances".
-func IAMActions() ([]string, error) {
-	data, err := fs.ReadFile(files, "overlays/aws/iam-policy.json")
+func IAMActions() ([]string, error) { return iamActions("overlays/aws/iam-policy.json") }
+
+// IAMTaggingActions returns what AWS' policy for the tagging controller allows beside.
+func IAMTaggingActions() ([]string, error) { return iamActions("overlays/aws/iam-policy-tagging.json") }
+
+func iamActions(file string) ([]string, error) {
+	data, err := fs.ReadFile(files, file)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -68,6 +69,57 @@ var spared = []string{
 	"iam:CreateServiceLinkedRole", // for the first load balancer of an account
 }
 
+// limit has providers log in as one who may do the actions.
+func limit(t *testing.T, c *apitest.Cloud, actions []string) {
+	t.Helper()
+	keys := c.AddUser(awssim.Principal{Account: apitest.Account, Name: "ccm", Actions: actions})
+	t.Setenv("AWS_ACCESS_KEY_ID", keys.AccessKeyID)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", keys.SecretAccessKey)
+}
+
+// asked are the actions that were asked for. All must have been allowed.
+func asked(t *testing.T, c *apitest.Cloud) (out []string) {
+	t.Helper()
+	services := map[string]string{"ec2": "ec2", "elb": "elasticloadbalancing", "elbv2": "elasticloadbalancing", "sts": "sts"}
+	for _, r := range c.Sim.Requests() {
+		if service, ok := services[r.Service]; ok {
+			out = append(out, service+":"+r.Action)
+			if r.Status == http.StatusForbidden {
+				t.Errorf("the policy lacks %s:%s", service, r.Action)
+			}
+		}
+	}
+	return out
+}
+
+// TestTaggingPolicyIsTheSmallest: with the policy beside it, the tagging controller's calls are allowed, and no other changes.
+func TestTaggingPolicyIsTheSmallest(t *testing.T) {
+	allowed, err := manifests.IAMActions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tagging, err := manifests.IAMTaggingActions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := apitest.Start(t)
+	limit(t, c, slices.Concat(allowed, tagging))
+	p := provider(t, "[Global]\nRegion = "+apitest.Region+"\nKubernetesClusterID = blue\n")
+	i := c.EC2.AddInstance(ec2.Instance{SubnetID: c.Subnets[0].ID})
+	ids, tags := []string{"aws:///x/" + i.ID, "aws:///x/i-0123456789abcdef1"}, map[string]string{"team": "a"} // of one that is gone, too
+	for _, errs := range [][]error{p.InstanceTags.Tag(t.Context(), ids, tags), p.InstanceTags.Untag(t.Context(), ids, tags)} {
+		if errs[0] != nil || !cloud.IsNotFound(errs[1]) {
+			t.Errorf("%v", errs)
+		}
+	}
+	changes := slices.DeleteFunc(asked(t, c), func(a string) bool { return strings.Contains(a, ":Describe") })
+	slices.Sort(changes)
+	slices.Sort(tagging)
+	if diff := cmp.Diff(slices.Compact(changes), tagging); diff != "" {
+		t.Errorf("manifests/overlays/aws/iam-policy-tagging.json (-asked +allowed):\n%s", diff)
+	}
+}
+
 // TestPolicyIsTheSmallest: the IAM policy that ships allows what the provider asks for, and nothing else.
 func TestPolicyIsTheSmallest(t *testing.T) {
 	allowed, err := manifests.IAMActions()
@@ -75,9 +127,7 @@ func TestPolicyIsTheSmallest(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := apitest.Start(t)
-	keys := c.AddUser(awssim.Principal{Account: apitest.Account, Name: "ccm", Actions: allowed})
-	t.Setenv("AWS_ACCESS_KEY_ID", keys.AccessKeyID)
-	t.Setenv("AWS_SECRET_ACCESS_KEY", keys.SecretAccessKey)
+	limit(t, c, allowed)
 	p := provider(t, "[Global]\nRegion = "+apitest.Region+"\nVPC = "+c.VPC.ID+"\nKubernetesClusterID = blue\nNLBSecurityGroupMode = Managed\n")
 	for name, try := range abilities {
 		t.Run(name, func(t *testing.T) { try(t.Context(), t, p, c) })
@@ -87,16 +137,7 @@ func TestPolicyIsTheSmallest(t *testing.T) {
 			t.Errorf("the provider has %s, and nothing here tries them", ability)
 		}
 	}
-	services := map[string]string{"ec2": "ec2", "elb": "elasticloadbalancing", "elbv2": "elasticloadbalancing", "sts": "sts"}
-	var asked []string
-	for _, r := range c.Sim.Requests() {
-		if service, ok := services[r.Service]; ok {
-			asked = append(asked, service+":"+r.Action)
-			if r.Status == http.StatusForbidden {
-				t.Errorf("the policy lacks %s:%s", service, r.Action)
-			}
-		}
-	}
+	asked := asked(t, c)
 	for _, action := range spared {
 		if slices.Contains(asked, action) {
 			t.Errorf("%s is asked for: it is not to be spared", action)
