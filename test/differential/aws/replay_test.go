@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/isthmus-cloud/isthmus/test/controlplane"
 	"github.com/isthmus-cloud/isthmus/test/differential"
 	"github.com/isthmus-cloud/isthmus/test/differential/aws/difference"
 	"github.com/isthmus-cloud/isthmus/test/differential/aws/play"
@@ -30,6 +31,7 @@ var (
 type replay struct {
 	*play.Player
 	t        *testing.T
+	plane    *controlplane.ControlPlane
 	recorded *recording.Recording
 	observer *differential.Observer
 }
@@ -49,8 +51,8 @@ func newReplay(t *testing.T, g *script.Group) *replay {
 	}
 	t.Cleanup(place.Sim.Close)
 	r := &replay{t: t, recorded: recorded, Player: &play.Player{Group: g, Place: place}}
-	plane := planes.Take(t)
-	r.Client = plane.Client
+	r.plane = planes.Take(t)
+	r.Client = r.plane.Client
 	r.observer = &differential.Observer{Client: r.Client}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -60,7 +62,6 @@ func newReplay(t *testing.T, g *script.Group) *replay {
 		}
 	})
 	r.must(r.Prepare(t.Context()))
-	startOurs(t, plane, place, g)
 	return r
 }
 
@@ -84,6 +85,7 @@ func TestFromScratch(t *testing.T) {
 		}
 		t.Run(g.Name, func(t *testing.T) {
 			r := newReplay(t, &g)
+			startOurs(t, r.plane, r.Place, &g)
 			for i, phase := range g.Phases() {
 				rest := r.phase(i, sieve)
 				for _, d := range rest {

@@ -19,6 +19,13 @@ const uninitialized = "node.cloudprovider.kubernetes.io/uninitialized"
 
 // join makes a Node of a scenario, "" for the group's, with its instance.
 func (p *Player) join(ctx context.Context, scenario string, n *script.Node) error {
+	out := p.newNode(scenario, n)
+	_, err := p.Client.CoreV1().Nodes().Create(ctx, out, metav1.CreateOptions{})
+	return err
+}
+
+// newNode makes the instance of a scenario's Node, and describes the Node as it is before anyone looks after it.
+func (p *Player) newNode(scenario string, n *script.Node) *corev1.Node {
 	made := p.Place.instance(n)
 	name := p.Place.nodeName(n, made)
 	p.nodes[name], p.names[scenario] = scenario, append(p.names[scenario], name)
@@ -42,8 +49,7 @@ func (p *Player) join(ctx context.Context, scenario string, n *script.Node) erro
 	if n.Known && made != nil {
 		out.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: made.PrivateIP}}
 	}
-	_, err := p.Client.CoreV1().Nodes().Create(ctx, out, metav1.CreateOptions{})
-	return err
+	return out
 }
 
 // instance makes a Node's instance; nil where it has none.
@@ -84,10 +90,29 @@ func condition(ready corev1.ConditionStatus) corev1.NodeCondition {
 
 // nodeStep takes a step with one of a scenario's Nodes.
 func (p *Player) nodeStep(ctx context.Context, s *script.Scenario, step *script.NodeStep) error {
-	n := &s.Nodes[step.Node]
 	name := p.names[s.Name][step.Node]
 	nodes := p.Client.CoreV1().Nodes()
-	e := p.Place.Cloud.EC2
+	p.Place.instanceStep(s, step)
+	if step.Delete {
+		return nodes.Delete(ctx, name, metav1.DeleteOptions{})
+	}
+	if step.Patch != "" {
+		if _, err := nodes.Patch(ctx, name, types.MergePatchType, []byte(step.Patch), metav1.PatchOptions{}); err != nil {
+			return ignoreNotFound(err)
+		}
+	}
+	if step.Ready == "" {
+		return nil
+	}
+	status := fmt.Sprintf(`{"status":{"conditions":[{"type":"Ready","status":%q,"reason":"Played"}]}}`, step.Ready)
+	_, err := nodes.Patch(ctx, name, types.StrategicMergePatchType, []byte(status), metav1.PatchOptions{}, "status")
+	return ignoreNotFound(err)
+}
+
+// instanceStep takes what of a step is about the Node's instance.
+func (p *Place) instanceStep(s *script.Scenario, step *script.NodeStep) {
+	n := &s.Nodes[step.Node]
+	e := p.Cloud.EC2
 	switch step.Instance {
 	case "":
 	case "stop":
@@ -106,18 +131,4 @@ func (p *Player) nodeStep(ctx context.Context, s *script.Scenario, step *script.
 		added.InstanceID = n.Instance.ID
 		e.AddInterface(added)
 	}
-	if step.Delete {
-		return nodes.Delete(ctx, name, metav1.DeleteOptions{})
-	}
-	if step.Patch != "" {
-		if _, err := nodes.Patch(ctx, name, types.MergePatchType, []byte(step.Patch), metav1.PatchOptions{}); err != nil {
-			return ignoreNotFound(err)
-		}
-	}
-	if step.Ready == "" {
-		return nil
-	}
-	status := fmt.Sprintf(`{"status":{"conditions":[{"type":"Ready","status":%q,"reason":"Played"}]}}`, step.Ready)
-	_, err := nodes.Patch(ctx, name, types.StrategicMergePatchType, []byte(status), metav1.PatchOptions{}, "status")
-	return ignoreNotFound(err)
 }

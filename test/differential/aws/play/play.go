@@ -32,12 +32,13 @@ type Player struct {
 	instances snapshot.Instances
 	routes    snapshot.Routes
 	names     map[string][]string // of Nodes, by scenario
+	groups    map[string]string   // Services, as tags name them, by the names of their target groups
 }
 
 // Prepare makes the namespaces, and the group's Nodes.
 func (p *Player) Prepare(ctx context.Context) error {
 	p.nodes, p.instances = snapshot.Nodes{}, snapshot.Instances{}
-	p.names, p.routes = map[string][]string{}, snapshot.Routes{}
+	p.names, p.routes, p.groups = map[string][]string{}, snapshot.Routes{}, map[string]string{}
 	for _, s := range p.Group.Scenarios {
 		for _, r := range s.Given {
 			p.Place.Cloud.EC2.AddRoute(script.MainTable, r)
@@ -260,6 +261,13 @@ func (p *Player) Read(ctx context.Context, before, now differential.Mark) (map[s
 	out, err := p.Place.Cloud.Read(p.Place.Symbols, p.Group.Names(), snapshot.Owners{Instances: p.instances, Routes: p.routes})
 	if err != nil {
 		return nil, err
+	}
+	groups, err := p.Place.Cloud.Network.TargetGroups(nil, nil, "")
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range groups {
+		p.groups[g.Name] = g.Tags["kubernetes.io/service-name"]
 	}
 	if err := snapshot.ReadNodes(ctx, p.Client, out, p.nodes); err != nil {
 		return nil, err

@@ -1,8 +1,6 @@
 package play
 
 import (
-	"strings"
-
 	awssim "github.com/isthmus-cloud/isthmus/test/cloudsim/aws"
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/aws/ec2"
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/aws/elb"
@@ -85,23 +83,4 @@ func furnish(e *ec2.Region) {
 // PlaneOptions are those of a control plane for dual-stack Services.
 func PlaneOptions() controlplane.Options {
 	return controlplane.Options{APIServerArgs: map[string][]string{"service-cluster-ip-range": {"10.96.0.0/16,fd00:10::/112"}}}
-}
-
-// Calls is how many calls of the simulator's log have changed the cloud, and how many calls are not answered.
-func Calls(log []awssim.Request) (all, open int) {
-	for _, r := range log {
-		switch {
-		case r.Service == "imds":
-		case r.Status == 0:
-			open++
-		case Changes(r) && r.Status < 400:
-			all++
-		}
-	}
-	return all, open
-}
-
-// Changes says that a request would change the cloud.
-func Changes(r awssim.Request) bool {
-	return r.Service != "imds" && r.Service != "sts" && !strings.HasPrefix(r.Action, "Describe")
 }

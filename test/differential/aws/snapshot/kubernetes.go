@@ -3,6 +3,7 @@ package snapshot
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,6 +48,24 @@ func NodeOf(n *corev1.Node) Object {
 		}
 	}
 	return filled(o)
+}
+
+// WriteNode gives a Node what its normal form, as it is read from JSON, has.
+func WriteNode(n *corev1.Node, o Object) {
+	n.Spec.ProviderID, n.Labels = text(o, "providerID"), pairs(object(o, "labels"))
+	n.Status.Addresses, n.Spec.Taints = nil, nil
+	for _, a := range list(o, "addresses") {
+		kind, address, _ := strings.Cut(a, " ")
+		n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeAddressType(kind), Address: address})
+	}
+	for _, t := range sorted(object(o, "taints")) {
+		key, effect, _ := strings.Cut(t, ":")
+		key, value, _ := strings.Cut(key, "=")
+		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: key, Value: value, Effect: corev1.TaintEffect(effect)})
+	}
+	if status := text(o, "networkUnavailable"); status != "" {
+		n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: corev1.NodeNetworkUnavailable, Status: corev1.ConditionStatus(status)})
+	}
 }
 
 // ReadServices adds what is published about the scenarios' Services to their states.

@@ -1,0 +1,137 @@
+package aws
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/isthmus-cloud/isthmus/test/differential"
+	"github.com/isthmus-cloud/isthmus/test/differential/aws/difference"
+	"github.com/isthmus-cloud/isthmus/test/differential/aws/play"
+	"github.com/isthmus-cloud/isthmus/test/differential/aws/script"
+	"github.com/isthmus-cloud/isthmus/test/differential/aws/snapshot"
+)
+
+// notTaken are the groups that are not taken over yet.
+var notTaken = []string{"classic", "network"}
+
+// TestTakeover: started on what the existing manager has left, ours changes nothing but what the list names. What the existing
+// manager has failed at it may put right, but no load balancer and no address goes.
+func TestTakeover(t *testing.T) {
+	exceptions, err := difference.NewExceptions(difference.AtTakeover())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range script.Groups() {
+		if slices.Contains(notTaken, g.Name) {
+			continue
+		}
+		for i, phase := range g.Phases() {
+			if phase == "node joins" || phase == "delete" {
+				continue // a Node leaves then, and all is as different again
+			}
+			t.Run(g.Name+"/"+strings.ReplaceAll(phase, " ", "-"), func(t *testing.T) {
+				newReplay(t, &g).takeover(i, exceptions)
+			})
+		}
+	}
+	if t.Failed() || flag.Lookup("test.run").Value.String() != "" {
+		return // not all was taken over
+	}
+	for _, name := range exceptions.Idle() {
+		t.Errorf("nothing at a takeover is any more as the list says: %s", name)
+	}
+}
+
+func (r *replay) takeover(number int, exceptions *difference.Exceptions) {
+	t := r.t
+	t.Helper()
+	ctx := t.Context()
+	services, err := r.Restore(ctx, r.recorded, number)
+	r.must(err)
+	before, err := r.observer.Mark(ctx)
+	r.must(err)
+	then := r.states(before)
+	r.faithful(number, then)
+	asked := len(r.Place.Sim.Requests())
+	ours := startOurs(t, r.plane, r.Place, r.Group)
+	r.settled(before, services)
+	r.must(ours.Stop())
+	now := r.states(before)
+	calls := r.By(r.Place.Sim.Requests()[asked:])
+	complain := func(scenario, format string, args ...any) {
+		text := scenario + ", " + r.Group.Phases()[number] + ": " + fmt.Sprintf(format, args...)
+		if !exceptions.Excuses(text) {
+			t.Error(text)
+		}
+	}
+	for _, name := range append([]string{""}, r.Group.Names()...) {
+		failed := r.recorded.Failed(name, number)
+		for _, c := range calls[name] {
+			if !failed || strings.Contains(c, " DeleteLoadBalancer ") {
+				complain(name, "%s", c)
+			}
+		}
+		for _, e := range warnings(now[name]) {
+			if !failed {
+				complain(name, "%s", e)
+			}
+		}
+		difference.Compare(inAPI(then[name]), inAPI(now[name]), func(path, was, is string) {
+			if !failed || strings.HasSuffix(path, ".ingress") && was != "" {
+				complain(name, "%s: was %s, is %s", path, was, is)
+			}
+		})
+	}
+}
+
+// inAPI is what of a state the API has; calls tell what becomes of the rest.
+func inAPI(s snapshot.State) snapshot.State {
+	return snapshot.State{"node": s["node"], "service": s["service"]}
+}
+
+// warnings are the Warnings about the load balancers of a scenario's Services.
+func warnings(s snapshot.State) (out []string) {
+	for name, o := range s["service"] {
+		service, _ := o.(snapshot.Object)
+		events, _ := service["events"].(snapshot.Object)
+		for reason := range events {
+			if strings.HasPrefix(reason, "!") && strings.Contains(reason, "LoadBalancer") { // the API server has some of its own
+				out = append(out, "service."+name+" has a Warning "+reason[1:])
+			}
+		}
+	}
+	return out
+}
+
+// faithful fails the test unless what is restored is what was recorded.
+func (r *replay) faithful(number int, states map[string]snapshot.State) {
+	r.t.Helper()
+	for _, name := range r.Group.Names() {
+		difference.Compare(r.recorded.State(name, number), states[name], func(path, was, is string) {
+			if !strings.HasSuffix(path, ".failed") {
+				r.t.Fatalf("%s: restored is something else: %s: recorded is %s, restored %s", name, path, was, is)
+			}
+		})
+	}
+}
+
+// settled waits until ours has worked on all and does nothing more.
+func (r *replay) settled(before differential.Mark, services []types.NamespacedName) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
+	defer cancel()
+	r.observer.Look = r.Look
+	r.observer.Calls = func() (int, int) { return play.Calls(r.Place.Sim.Requests()) }
+	r.observer.Quiet = 300 * time.Millisecond
+	if len(services) == 0 {
+		r.observer.Quiet = 2500 * time.Millisecond // Nodes and routes are looked at each second or two
+	}
+	r.must(r.observer.Settled(ctx, before, services))
+}
