@@ -75,23 +75,41 @@ func (l *loadBalancers) Attach(ctx context.Context, again func(cloud.LoadBalance
 
 // Ensure implements cloud.LoadBalancers. A load balancer never becomes one of the other kind.
 func (l *loadBalancers) Ensure(ctx context.Context, spec *cloud.LoadBalancerSpec) (*cloud.LoadBalancerStatus, error) {
-	k := wanted(spec)
 	if err := cloud.Refuse(cloud.KindInvalid, "", elsewhere(spec)); err != nil {
 		return nil, err
 	}
-	if err := otherKind(spec, k); err != nil {
-		return nil, &cloud.Error{Kind: cloud.KindInvalid, Err: err}
+	switch k, has, err := l.served(ctx, spec); {
+	case err != nil:
+		return nil, err
+	case has != k:
+		return nil, &cloud.Error{Kind: cloud.KindInvalid, Err: otherKind(has, k)}
+	default:
+		return l.kinds[k].Ensure(ctx, spec)
 	}
-	return l.kinds[k].Ensure(ctx, spec)
+}
+
+// served is the kind that a Service wants, and the one that it has. That is another one only where the cloud has it, too: the host name
+// that the Service shows is what leads to asking.
+func (l *loadBalancers) served(ctx context.Context, spec *cloud.LoadBalancerSpec) (wants, has kind, err error) {
+	wants = wanted(spec)
+	other := shown(spec.CurrentIngress)
+	if other == unknown || other == wants {
+		return wants, wants, nil
+	}
+	exists, err := l.kinds[other].Exists(ctx, spec.LoadBalancerRef)
+	if err != nil || !exists {
+		return wants, wants, err
+	}
+	return wants, other, nil
 }
 
 // UpdateMembers implements cloud.LoadBalancers.
 func (l *loadBalancers) UpdateMembers(ctx context.Context, spec *cloud.LoadBalancerSpec) error {
-	k := shown(spec.CurrentIngress)
-	if k == unknown {
-		k = wanted(spec)
+	_, has, err := l.served(ctx, spec)
+	if err != nil {
+		return err
 	}
-	return l.kinds[k].UpdateMembers(ctx, spec)
+	return l.kinds[has].UpdateMembers(ctx, spec)
 }
 
 // Delete implements cloud.LoadBalancers. The Service may want another kind by now than was made for it, and former versions of the
@@ -158,12 +176,8 @@ func shown(ingress []corev1.LoadBalancerIngress) kind {
 	return unknown
 }
 
-// otherKind is an error where a Service has another kind of load balancer than it wants.
-func otherKind(spec *cloud.LoadBalancerSpec, k kind) error {
-	has := shown(spec.CurrentIngress)
-	if has == unknown || has == k {
-		return nil
-	}
+// otherKind says that a Service has another kind of load balancer than it wants.
+func otherKind(has, k kind) error {
 	return fmt.Errorf("annotation %s: the Service has a %s, which does not become a %s; take the change back, or delete the Service and make it anew",
 		annotations.Type, has, k)
 }
@@ -175,8 +189,8 @@ func checker(cfg *config.Global) func(*cloud.LoadBalancerSpec) (field.ErrorList,
 		if problems := elsewhere(spec); problems != nil {
 			return problems, nil
 		}
-		if err := otherKind(spec, k); err != nil {
-			warnings = append(warnings, err.Error())
+		if has := shown(spec.CurrentIngress); has != unknown && has != k {
+			warnings = append(warnings, otherKind(has, k).Error())
 		}
 		check := nlbplan.Check
 		if k == classic {

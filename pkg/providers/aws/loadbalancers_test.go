@@ -121,6 +121,21 @@ func changes(c *apitest.Cloud) []string {
 	return slices.DeleteFunc(c.Actions(), func(a string) bool { return strings.HasPrefix(a, "Describe") })
 }
 
+// TestHostNamesAreNoProof: an emulator may name network load balancers as AWS names classic ones. What a Service has only the cloud tells.
+func TestHostNamesAreNoProof(t *testing.T) {
+	c := apitest.Start(t)
+	p := provider(t, "[Global]\nRegion = "+apitest.Region+"\nVPC = "+c.VPC.ID+"\nKubernetesClusterID = blue\n")
+	spec := balanced(t, c, annotations.NLB)
+	spec.CurrentIngress = []corev1.LoadBalancerIngress{{Hostname: "web-1." + apitest.Region + ".elb.amazonaws.com"}}
+	if shown(spec.CurrentIngress) != classic {
+		t.Fatal("the name is not that of a classic load balancer")
+	}
+	ensure(t, p, spec)
+	if shown(spec.CurrentIngress) != network {
+		t.Errorf("published is %+v", spec.CurrentIngress)
+	}
+}
+
 func TestEachServiceGetsItsKind(t *testing.T) {
 	for name, want := range map[string]kind{annotations.NLB: network, "": classic, "alb": classic} {
 		c := apitest.Start(t)
