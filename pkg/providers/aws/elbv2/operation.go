@@ -255,11 +255,18 @@ func ipv4(all []netip.Prefix) []netip.Prefix {
 	return slices.DeleteFunc(slices.Clone(all), func(p netip.Prefix) bool { return !p.Addr().Is4() })
 }
 
-// waitActive waits for a new load balancer, without a worker.
+// patience is how long a call waits for a new load balancer where nobody tells of its end.
+const patience = 2 * time.Second
+
+// waitActive waits for a new load balancer, without a worker where the Service is told of the end.
 func (o *operation) waitActive(ctx context.Context) error {
 	b := o.m.balancer
 	if b.State == provisioning {
-		state, err := o.waiter.Wait(ctx, o.spec.LoadBalancerRef, b.ARN, 0)
+		var d time.Duration
+		if !o.waiter.Tells() {
+			d = patience
+		}
+		state, err := o.waiter.Wait(ctx, o.spec.LoadBalancerRef, b.ARN, d)
 		if err != nil {
 			return err
 		}
