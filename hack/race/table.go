@@ -197,17 +197,26 @@ func (t *table) command() string {
 		return "make race"
 	}
 	if t.kind.name != cloudKinds()[0].name {
-		return fmt.Sprintf("make race ARGS='-cloud %s -%s PATH -markdown docs/reference/race-%s.md'", t.kind.name, strings.ToLower(t.kind.other), t.kind.name)
+		return fmt.Sprintf("make race ARGS='-cloud %s -%s PATH -nodes %d -services %d -delay %s -markdown docs/reference/race-%s.md'",
+			t.kind.name, strings.ToLower(t.kind.other), t.size.nodes, t.size.services, t.delays.call, t.kind.name)
 	}
 	return "make race " + t.kind.other + "=PATH ARGS='-markdown docs/reference/race.md'"
+}
+
+// elsewhere names the cloud in titles, where it is not the first one.
+func (t *table) elsewhere() string {
+	if t.kind.name == cloudKinds()[0].name {
+		return ""
+	}
+	return " on " + t.kind.name
 }
 
 // markdown is the table as a document.
 func (t *table) markdown() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Race: what the same work takes\n\n<!-- Written by hack/race. -->\n\n"+
+	fmt.Fprintf(&b, "# Race%s: what the same work takes\n\n<!-- Written by hack/race. -->\n\n"+
 		"The real binaries, one after the other, each with a real kube-apiserver and a cloud of its own. A ratio says how many times as much\n"+
-		"the existing manager takes. Made by `%s`; `go run ./hack/race -help` explains.\n\n", t.command())
+		"the existing manager takes. Made by `%s`; `go run ./hack/race -help` explains.\n\n", t.elsewhere(), t.command())
 	line := func(first string, cells []string) {
 		fmt.Fprintf(&b, "| %s | %s |\n", first, strings.Join(cells, " | "))
 	}

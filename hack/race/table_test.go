@@ -62,3 +62,16 @@ func TestTableSaysThatOthersWereAtWork(t *testing.T) {
 		t.Errorf("got:\n%s", got)
 	}
 }
+
+func TestTableOfAnotherCloudSaysHow(t *testing.T) {
+	table := sample("ours", "AWS-CCM")
+	for _, k := range cloudKinds() {
+		if k.name == "aws" {
+			table.kind = k
+		}
+	}
+	want := "Made by `make race ARGS='-cloud aws -aws-ccm PATH -nodes 500 -services 14 -delay 20ms -markdown docs/reference/race-aws.md'`"
+	if got := table.markdown(); !strings.HasPrefix(got, "# Race on aws: ") || !strings.Contains(got, want) {
+		t.Errorf("got:\n%s", got)
+	}
+}
