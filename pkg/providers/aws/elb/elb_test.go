@@ -391,7 +391,7 @@ func TestSharedGroupServesTheOthers(t *testing.T) {
 	}
 }
 
-func TestInstanceThatDoesNotRunKeepsNobodyOut(t *testing.T) {
+func TestComplaint94966InstanceThatDoesNotRunKeepsNobodyOut(t *testing.T) {
 	w := start(t, "", awssim.Options{})
 	w.EC2.Stop(w.ids[0])
 	s := w.spec("web", 3)

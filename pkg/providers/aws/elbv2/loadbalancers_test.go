@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -431,7 +432,21 @@ func TestOneMadeWithoutSecurityGroupsGetsNone(t *testing.T) {
 	}
 }
 
-func TestAnInstanceThatIsRefusedKeepsNobodyOut(t *testing.T) {
+// TestComplaint822TheTimeoutOfChecksIsSent: with a new target group, and when it changes.
+func TestComplaint822TheTimeoutOfChecksIsSent(t *testing.T) {
+	w := start(t, "", awssim.Options{})
+	spec := w.service("web")
+	for _, timeout := range []int{7, 15} {
+		spec.Settings[annotations.CheckTimeout] = strconv.Itoa(timeout)
+		w.ensure(spec)
+		groups, err := w.elb.TargetGroups(nil, nil, "")
+		if err != nil || len(groups) != 2 || groups[0].Check.Timeout != timeout || groups[1].Check.Timeout != timeout {
+			t.Errorf("%d: %+v, %v", timeout, groups, err)
+		}
+	}
+}
+
+func TestComplaint94966AnInstanceThatIsRefusedKeepsNobodyOut(t *testing.T) {
 	w := start(t, "", awssim.Options{})
 	stopped := w.addNode()
 	w.EC2.Stop(stopped)

@@ -24,6 +24,24 @@ func at(card, device int32) *types.InstanceNetworkInterfaceAttachment {
 	return &types.InstanceNetworkInterfaceAttachment{NetworkCardIndex: &card, DeviceIndex: &device}
 }
 
+// TestComplaint890AddressesDoNotFlip: whatever the order in which EC2 lists the interfaces that network plugins attach, the primary
+// one's addresses come first, and the list is the same.
+func TestComplaint890AddressesDoNotFlip(t *testing.T) {
+	const used = types.NetworkInterfaceStatusInUse
+	plugged := eni(used, at(0, 1), []string{"2001:db8::2"}, "10.0.0.1", "10.0.0.2") // lower than the primary one's
+	primary, card := eni(used, at(0, 0), []string{"2001:db8::9"}, "10.0.9.9"), eni(used, at(1, 0), nil, "10.0.0.3")
+	families := []string{"ipv4", "ipv6"}
+	want := nodeAddresses(&types.Instance{NetworkInterfaces: []types.InstanceNetworkInterface{primary, plugged, card}}, families)
+	if len(want) != 6 || want[0].Address != "10.0.9.9" {
+		t.Fatalf("%v", want)
+	}
+	for _, order := range [][]types.InstanceNetworkInterface{{primary, card, plugged}, {plugged, primary, card}, {plugged, card, primary}, {card, primary, plugged}, {card, plugged, primary}} {
+		if diff := cmp.Diff(want, nodeAddresses(&types.Instance{NetworkInterfaces: order}, families)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+}
+
 func TestNodeAddresses(t *testing.T) {
 	const used = types.NetworkInterfaceStatusInUse
 	several := []types.InstanceNetworkInterface{

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -163,6 +164,20 @@ func TestStates(t *testing.T) {
 	}
 }
 
+// TestComplaint444NodesOfInstancesThatAreGoneGo: also #1471. That an instance is gone is found by its ID, whether its Node has that
+// as provider ID or as name, terminated or no longer known, and so when a manager starts that has never seen it.
+func TestComplaint444NodesOfInstancesThatAreGoneGo(t *testing.T) {
+	w := newWorld(t, "")
+	w.add(2)
+	w.EC2.Terminate("i-00000000")
+	for _, ref := range append(byID("i-00000000", "i-0fffffffffffffff1"), cloud.InstanceRef{NodeName: "i-00000000.example.org"}, cloud.InstanceRef{NodeName: "i-0fffffffffffffff1"}) {
+		found := w.Find(t.Context(), []cloud.InstanceRef{ref})[0]
+		if _, err := w.Get(t.Context(), ref); !cloud.IsNotFound(err) || cloud.ScopeOf(err) != apitest.Scope || !cloud.IsNotFound(found.Err) {
+			t.Errorf("%+v: %v, %v", ref, found.Err, err)
+		}
+	}
+}
+
 func TestInstanceIsWhatItsNodeGets(t *testing.T) {
 	w := newWorld(t, "NodeIPFamilies = ipv4\nNodeIPFamilies = ipv6\n")
 	id := "i-0123456789abcdef0"
@@ -232,6 +247,64 @@ func TestNameThatIsNotOneInstances(t *testing.T) {
 	}
 	add("i-4444444a", owned, ec2.Stopped)
 	expect("two of the cluster", cloud.KindConflict, cloud.KindConflict, "2 instances have the private DNS name "+name+" (i-3333333a and i-4444444a)")
+}
+
+// TestComplaint384NodesOfAnyName: Nodes whose names are not their instances' private DNS names (also #63 and #72), as DHCP options
+// give another domain, or none, or the user has named them.
+func TestComplaint384NodesOfAnyName(t *testing.T) {
+	w := newWorld(t, "")
+	owned := tag("kubernetes.io/cluster/"+cluster, "owned")
+	add := func(id, ip, name string, tags map[string]string, state ec2.State) {
+		w.AddInstance(ec2.Instance{ID: id, PrivateIP: ip, PrivateDNSName: name, Tags: tags, State: state})
+	}
+	add("i-1111111a", "10.0.0.101", "ip-10-0-0-101.eu-central-1.compute.internal", owned, ec2.Running)
+	add("i-2222222a", "10.0.0.102", "ip-10-0-0-103", owned, ec2.Stopped) // whose name is another's address
+	add("i-3333333a", "10.0.0.103", "web", owned, ec2.Running)
+	add("i-4444444a", "10.0.0.104", "x", nil, ec2.Running)
+	add("i-5555555a", "10.0.0.105", "y", owned, ec2.Running)
+	add("i-6666666a", "10.0.0.105", "z", owned, ec2.Running)
+	add("i-7777777a", "10.0.0.107", "v", owned, ec2.Terminated)
+	var refs []cloud.InstanceRef
+	var want []string
+	for _, tt := range []struct{ name, nodeIP, want string }{
+		{"ip-10-0-0-101", "", "i-1111111a"},
+		{"ip-10-0-0-101.example.org", "", "i-1111111a"},
+		{"database.example.org", "10.0.0.101", "i-1111111a"},
+		{"database.example.org", "::ffff:10.0.0.103", "i-3333333a"}, // two that say the same name answer for themselves
+		{"i-1111111a.example.org", "10.0.0.103", "i-1111111a"},
+		{"ip-10-0-0-103", "", "i-2222222a"},
+		{"ip-10-0-0-103", "10.0.0.101", "i-2222222a"},
+		{"other.example.org", "", cloud.KindNotFound.String()},
+		{"ip-10-0-0-104", "", cloud.KindNotFound.String()},
+		{"ip-10-0-0-105", "", cloud.KindConflict.String()},
+		{"ip-10-0-0-107", "", cloud.KindNotFound.String()},
+		{"ip-10-0-0", "", cloud.KindNotFound.String()},
+		{"v6.example.org", "2001:db8::1", cloud.KindNotFound.String()},
+	} {
+		ref := cloud.InstanceRef{NodeName: tt.name}
+		if tt.nodeIP != "" {
+			ref.NodeIP = netip.MustParseAddr(tt.nodeIP)
+		}
+		refs, want = append(refs, ref), append(want, tt.want)
+	}
+	w.describes()
+	for n, r := range w.Find(t.Context(), refs) {
+		got, err := w.Get(t.Context(), refs[n])
+		for how, r := range map[string]cloud.Result[*cloud.Instance]{"Find": r, "Get": {Value: got, Err: err}} {
+			is := cloud.KindOf(r.Err).String()
+			if r.Err == nil {
+				is = strings.TrimPrefix(r.Value.ProviderID, "aws:///eu-central-1a/")
+			}
+			if is != want[n] {
+				t.Errorf("%s of %+v: %s, want %s: %v", how, refs[n], is, want[n], r.Err)
+			}
+		}
+	}
+	w.describes()
+	w.Find(t.Context(), refs)
+	if calls := w.describes(); calls != 3 {
+		t.Errorf("%d calls, want one for IDs, names and addresses each", calls)
+	}
 }
 
 func TestRefsThatAreNotOurs(t *testing.T) {

@@ -84,7 +84,9 @@ func TestTopologyPatternOfCloudConf(t *testing.T) {
 	w.expect(t, "a type of the usual pattern", w.addTyped(3, "p5.48xlarge", true), true, 1, 2)
 }
 
-func TestTopologyThatIsNotTold(t *testing.T) {
+// TestComplaintEKSAMI2307TopologyNeverBlocks: where it is not known or not allowed to be read, Nodes come without it
+// (awslabs/amazon-eks-ami#2307). TestTopologyThatCannotBeRead bounds how long an outage holds new ones back.
+func TestComplaintEKSAMI2307TopologyNeverBlocks(t *testing.T) {
 	for _, code := range []string{"UnsupportedOperation", "UnauthorizedOperation"} {
 		w := newWorld(t, "")
 		p5 := w.addTyped(150, "p5.48xlarge", true)

@@ -154,7 +154,9 @@ func TestRoutesCostOneListAndOneWriteEach(t *testing.T) {
 	w.wantList()
 }
 
-func TestOnlyTheCheckThatIsOnIsTurnedOffOnThePrimaryInterface(t *testing.T) {
+// TestComplaint92783RoutesLeadToPrimaryInterfaces: an instance with several interfaces (kubernetes/kubernetes#92783, #70924) gets
+// its route by its primary one, and only the check that is on is turned off.
+func TestComplaint92783RoutesLeadToPrimaryInterfaces(t *testing.T) {
 	w := newWorld(t, awssim.Options{})
 	tags := map[string]string{tagKey: "owned"}
 	off := w.AddInstance(ec2.Instance{Tags: tags, Interfaces: []*ec2.NetworkInterface{{NoSourceDestCheck: true}}})
@@ -178,7 +180,8 @@ func TestOnlyTheCheckThatIsOnIsTurnedOffOnThePrimaryInterface(t *testing.T) {
 	}
 }
 
-func TestForeignRoutesAreLeftAndFailNothing(t *testing.T) { // kubernetes/cloud-provider-aws#627, #1351, kubernetes#70924
+// TestComplaint627ForeignRoutesAreLeftAndFailNothing: also #1351, by which some routes to instances keep all others from being read.
+func TestComplaint627ForeignRoutesAreLeftAndFailNothing(t *testing.T) {
 	w := newWorld(t, awssim.Options{})
 	own := w.add(2)
 	strange := w.AddInstance(ec2.Instance{})

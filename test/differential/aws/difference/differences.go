@@ -15,6 +15,13 @@ func ofNodes() []Intended {
 			Scenarios: `node-topology-there`, Path: `node\..*\.labels\.topology\.k8s\.aws/network-node-layer-[23]`,
 		},
 		{
+			Name:      "Nodes by their address",
+			Theirs:    "A Node without a provider ID is found by its instance's private DNS name alone: with another domain, or none, it waits for ever.",
+			Here:      "It is found by the address in its name, too, or the one that its kubelet was given.",
+			Why:       "DHCP options and users name machines as they like (#384, #63, #72).",
+			Scenarios: `node-name-short`, Path: `node\.ip-10-0-32-99\.(addresses|labels|providerID|taints)`,
+		},
+		{
 			Name:      "Nodes that nothing is known of go",
 			Theirs:    "A Node without a provider ID whose name leads to no instance stays for ever, also when it is not ready; in v1.37.0 it is deleted.",
 			Here:      "It is deleted once it is not ready, within the limits of the deletion guard.",
