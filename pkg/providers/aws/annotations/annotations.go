@@ -197,6 +197,12 @@ func IsInternal(s cloud.Settings) bool {
 	return v != "" && v != "false"
 }
 
+// InternalStays is what to say of a load balancer that is to be Internal and is not, or the other way round.
+func InternalStays(internal bool) string {
+	is := map[bool]string{true: "internal", false: "internet-facing"}[internal]
+	return "annotation " + Internal + " counts when a load balancer is made: this one stays " + is + "; delete the Service and make it anew to have another one"
+}
+
 // Ports are those of SSLPorts: all where it says none.
 type Ports struct {
 	all   bool

@@ -13,13 +13,16 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/elb/plan"
 )
 
+// internal is the scheme of load balancers without public addresses.
+const internal = "internal"
+
 // create makes the load balancer, and returns it as it is then.
 func (l *LoadBalancers) create(ctx context.Context, ref cloud.LoadBalancerRef, w *plan.Wanted) (*plan.Observed, error) {
 	w.Tags = l.tags(ref, w.Desired.Tags)
 	in := &elb.CreateLoadBalancerInput{LoadBalancerName: &w.Name, Listeners: listeners(w.Listeners), Subnets: w.Subnets,
 		SecurityGroups: w.Groups, Tags: api.ClassicTagsOf(w.Tags)}
 	if w.Internal {
-		in.Scheme = aws.String("internal")
+		in.Scheme = aws.String(internal)
 	}
 	name, err := l.c.CreateClassicBalancer(ctx, in)
 	l.all.forget(w.Name)
@@ -29,7 +32,7 @@ func (l *LoadBalancers) create(ctx context.Context, ref cloud.LoadBalancerRef, w
 	if err != nil {
 		return nil, err
 	}
-	return &plan.Observed{DNSName: name, Subnets: w.Subnets, Groups: w.Groups, Listeners: w.Listeners, Tags: w.Tags}, nil
+	return &plan.Observed{DNSName: name, Internal: w.Internal, Subnets: w.Subnets, Groups: w.Groups, Listeners: w.Listeners, Tags: w.Tags}, nil
 }
 
 // apply makes the changes, in their order.
@@ -177,7 +180,7 @@ func observedAttributes(a *types.LoadBalancerAttributes) plan.Attributes {
 
 // observed is a load balancer as it was read, without tags and attributes.
 func observed(b *types.LoadBalancerDescription) *plan.Observed {
-	out := &plan.Observed{DNSName: aws.ToString(b.DNSName), Subnets: b.Subnets, Groups: b.SecurityGroups,
+	out := &plan.Observed{DNSName: aws.ToString(b.DNSName), Internal: aws.ToString(b.Scheme) == internal, Subnets: b.Subnets, Groups: b.SecurityGroups,
 		ListenerPolicies: map[int32][]string{}, BackendPolicies: map[int32][]string{}}
 	for _, d := range b.ListenerDescriptions {
 		if l := d.Listener; l != nil {

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/inventory"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/api"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/config"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/elb/plan"
@@ -27,14 +28,14 @@ type Network interface {
 
 // groups are the load balancers' own security groups.
 type groups interface {
-	EnsureGroup(ctx context.Context, ref cloud.LoadBalancerRef, g vpc.Group, rules []vpc.Rule) (string, error)
+	EnsureGroup(ctx context.Context, ref cloud.LoadBalancerRef, g vpc.Group, rules []vpc.Rule) (id string, changed []string, err error)
 	FindGroup(ctx context.Context, ref cloud.LoadBalancerRef, name string) (string, error)
 	DeleteGroup(ctx context.Context, ref cloud.LoadBalancerRef, name string) error
 }
 
 // nodes are the security groups of Nodes.
 type nodes interface {
-	EnsureNodeRules(ctx context.Context, ref cloud.LoadBalancerRef, want vpc.NodeRules) error
+	EnsureNodeRules(ctx context.Context, ref cloud.LoadBalancerRef, want vpc.NodeRules) (changed []string, err error)
 	DeleteNodeRules(ctx context.Context, ref cloud.LoadBalancerRef, hint vpc.NodeRules) error
 }
 
@@ -48,6 +49,8 @@ type LoadBalancers struct {
 	cluster func() string
 	net     Network
 	all     balancers
+	// repairs are what verifications that have not ended have put right, by names of load balancers.
+	repairs inventory.Memory[string, []string]
 }
 
 var _ cloud.LoadBalancers = (*LoadBalancers)(nil)

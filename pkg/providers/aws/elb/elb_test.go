@@ -37,6 +37,7 @@ type world struct {
 	conf  string
 	nodes string // the security group of the nodes
 	ids   []string
+	clock apitest.Clock // of the network
 }
 
 func start(t *testing.T, conf string, o awssim.Options) *world {
@@ -65,7 +66,7 @@ func (w *world) restart(traffic cloud.Traffic) {
 	w.t.Helper()
 	client, cfg := w.Client("[Global]\nRegion = eu-central-1\nKubernetesClusterID = c\nVPC = "+w.VPC.ID+"\n"+w.conf, cloud.Options{Traffic: traffic})
 	cluster := func() string { return "c" }
-	n := vpc.New(client, &cfg.Global, cluster, joint.Options{Quiet: 10 * time.Millisecond, Wait: time.Minute, Waiters: 100})
+	n := vpc.New(client, &cfg.Global, cluster, joint.Options{Quiet: 10 * time.Millisecond, Wait: time.Minute, Waiters: 100, Clock: &w.clock})
 	w.LoadBalancers = elb.New(client, &cfg.Global, cluster, n)
 	w.Requests()
 }
@@ -234,25 +235,6 @@ func TestNothingChangesWhereNothingHas(t *testing.T) {
 	}
 	if got := w.mutations(); len(got) > 0 || w.state() != before {
 		t.Errorf("changed after a restart: %v", got)
-	}
-}
-
-func TestDriftIsRepaired(t *testing.T) {
-	w := start(t, "", awssim.Options{})
-	s := w.spec("web", 3)
-	w.ensure(s)
-	before := w.state()
-	region := w.ELB(apitest.Account, apitest.Region)
-	name := plan.Name(s.LoadBalancerRef)
-	if err := region.RemoveListeners(name, []int{443}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := region.Deregister(name, w.ids[:1]); err != nil {
-		t.Fatal(err)
-	}
-	s.Verify = true
-	if status := w.ensure(s); len(status.Repaired) != 2 || w.state() != before {
-		t.Errorf("%q\n%s\nwant\n%s", status.Repaired, w.state(), before)
 	}
 }
 

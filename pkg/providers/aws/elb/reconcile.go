@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -19,56 +20,87 @@ import (
 
 // Ensure implements cloud.LoadBalancers.
 func (l *LoadBalancers) Ensure(ctx context.Context, spec *cloud.LoadBalancerSpec) (*cloud.LoadBalancerStatus, error) {
+	status, changed, err := l.ensure(ctx, spec)
+	if !spec.Verify {
+		return status, err
+	}
+	name, now := plan.Name(spec.LoadBalancerRef), time.Now()
+	before, _ := l.repairs.Take(name, now)
+	changed = slices.Compact(slices.Sorted(slices.Values(append(changed, before...))))
+	if err != nil {
+		l.repairs.Put(name, changed, now, now.Add(detailAge))
+		return status, err
+	}
+	status.Repaired = changed
+	return status, nil
+}
+
+// ensure is Ensure that returns what it has changed, where it is not all that there is.
+func (l *LoadBalancers) ensure(ctx context.Context, spec *cloud.LoadBalancerSpec) (status *cloud.LoadBalancerStatus, changed []string, err error) {
 	d, err := plan.Resolve(spec, l.cfg)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	seen, marked, err := l.find(ctx, spec.LoadBalancerRef, spec.Verify)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	w := &plan.Wanted{Desired: d, Tags: d.Tags}
-	if err := l.resolve(ctx, spec, w); err != nil {
-		return nil, err
+	changed, err = l.resolve(ctx, spec, w)
+	if err != nil {
+		return nil, nil, err
 	}
-	repair := spec.Verify && seen != nil
-	if seen == nil {
+	made := seen == nil
+	if made {
 		seen, err = l.create(ctx, spec.LoadBalancerRef, w)
 	} else if !marked {
 		w.Tags = l.tags(spec.LoadBalancerRef, d.Tags)
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if w.Instances, err = l.instances(ctx, spec, seen.Instances); err != nil {
-		return nil, err
+		return nil, changed, err
 	}
 	if seen.Attributes, err = l.all.attributes(ctx, d.Name, spec.Verify); err != nil {
-		return nil, err
+		return nil, changed, err
 	}
 	rules, own, err := l.rules(ctx, spec.LoadBalancerRef, seen, w)
 	if err != nil {
-		return nil, err
+		return nil, changed, err
 	}
 	// The load balancer goes on to be made while the Nodes are opened for it together with those of others.
-	opened := l.net.EnsureNodeRules(ctx, spec.LoadBalancerRef, rules)
-	if opened != nil && cloud.KindOf(opened) != cloud.KindRetryAfter {
-		return nil, opened
+	more, opened := l.net.EnsureNodeRules(ctx, spec.LoadBalancerRef, rules)
+	if changed = append(changed, more...); opened != nil && cloud.KindOf(opened) != cloud.KindRetryAfter {
+		return nil, changed, opened
 	}
 	c := plan.Diff(seen, w)
+	for _, what := range c.Summary() {
+		changed = append(changed, what+" of load balancer "+d.Name)
+	}
+	if made {
+		changed = again(spec)
+	}
 	if err := l.apply(ctx, d.Name, &c); err != nil {
-		return nil, err
+		return nil, changed, err
 	}
 	if opened == nil && own != "" {
 		opened = l.dropGroup(ctx, spec.LoadBalancerRef, own, rules.Former != "")
 	}
-	status := &cloud.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{Hostname: seen.DNSName}}}
-	if _, status.Warnings = plan.Check(spec, l.cfg); repair {
-		for _, what := range c.Summary() {
-			status.Repaired = append(status.Repaired, what+" of load balancer "+d.Name)
-		}
+	status = &cloud.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{Hostname: seen.DNSName}}}
+	_, status.Warnings = plan.Check(spec, l.cfg)
+	if w.Internal != seen.Internal {
+		status.Warnings = append(status.Warnings, annotations.InternalStays(seen.Internal))
 	}
-	return status, opened
+	return status, changed, opened
+}
+
+// again is what there is to say of a load balancer that was made for a Service that shows one.
+func again(spec *cloud.LoadBalancerSpec) []string {
+	if len(spec.CurrentIngress) == 0 {
+		return nil
+	}
+	return []string{"load balancer " + plan.Name(spec.LoadBalancerRef) + " was gone and was made anew"}
 }
 
 // dropGroup deletes the load balancer's own security group, which has others in its place. closed says that the Nodes let nothing in
@@ -81,11 +113,11 @@ func (l *LoadBalancers) dropGroup(ctx context.Context, ref cloud.LoadBalancerRef
 		Err: fmt.Errorf("security group %s, which load balancer %s does not have any more, is to be deleted", own, plan.Name(ref))}
 }
 
-// resolve finds the subnets, and makes the load balancer's own security group.
-func (l *LoadBalancers) resolve(ctx context.Context, spec *cloud.LoadBalancerSpec, w *plan.Wanted) error {
+// resolve finds the subnets, and makes the load balancer's own security group; changed is what that was not.
+func (l *LoadBalancers) resolve(ctx context.Context, spec *cloud.LoadBalancerSpec, w *plan.Wanted) (changed []string, err error) {
 	subnets, err := l.net.Subnets(ctx, w.Internal, w.NamedSubnets)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, s := range subnets {
 		w.Subnets = append(w.Subnets, s.ID)
@@ -99,9 +131,9 @@ func (l *LoadBalancers) resolve(ctx context.Context, spec *cloud.LoadBalancerSpe
 		rules = append(rules, vpc.Rule{Protocol: "icmp", From: 3, To: 4, CIDRs: w.Clients})
 		ref := spec.LoadBalancerRef
 		g := vpc.Group{Name: plan.GroupName(ref), Description: plan.GroupDescription(ref), Tags: w.Desired.Tags}
-		id, err := l.net.EnsureGroup(ctx, ref, g, rules)
-		if err != nil {
-			return err
+		var id string
+		if id, changed, err = l.net.EnsureGroup(ctx, ref, g, rules); err != nil {
+			return nil, err
 		}
 		w.Groups = []string{id}
 	}
@@ -110,7 +142,7 @@ func (l *LoadBalancers) resolve(ctx context.Context, spec *cloud.LoadBalancerSpe
 			w.Groups = append(w.Groups, g)
 		}
 	}
-	return nil
+	return changed, nil
 }
 
 // nodeRules are those for a load balancer with groups: all is let in from the first, which others may have unless it is own.
@@ -177,7 +209,7 @@ func (l *LoadBalancers) UpdateMembers(ctx context.Context, spec *cloud.LoadBalan
 		return err
 	}
 	groups := l.ordered(spec.LoadBalancerRef, seen.Groups, own)
-	opened := l.net.EnsureNodeRules(ctx, spec.LoadBalancerRef, nodeRules(spec.LoadBalancerRef, groups, own, want))
+	_, opened := l.net.EnsureNodeRules(ctx, spec.LoadBalancerRef, nodeRules(spec.LoadBalancerRef, groups, own, want))
 	if opened != nil && cloud.KindOf(opened) != cloud.KindRetryAfter {
 		return opened
 	}

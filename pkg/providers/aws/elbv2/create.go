@@ -29,11 +29,12 @@ func (o *operation) securityGroups(ctx context.Context) error {
 	if o.wanted = o.wish.SecurityGroups; len(o.wanted) > 0 {
 		return nil
 	}
-	id, err := o.network.EnsureGroup(ctx, o.spec.LoadBalancerRef,
+	id, changed, err := o.network.EnsureGroup(ctx, o.spec.LoadBalancerRef,
 		vpc.Group{Name: plan.GroupName(o.spec.LoadBalancerRef), Description: plan.GroupDescription, Tags: o.wish.GroupTags}, o.rules())
 	if err != nil {
 		return err
 	}
+	o.repair(changed...)
 	o.wanted = []string{id}
 	return nil
 }
@@ -83,6 +84,10 @@ func (o *operation) create(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if len(o.spec.CurrentIngress) > 0 {
+		o.repair("the load balancer was gone and was made anew")
+	}
+	o.made = true
 	b := balancerOf(made)
 	b.Tags, b.Attributes = o.wish.Tags, plan.NewAttributes()
 	o.m.balancer = b
@@ -115,6 +120,7 @@ func (o *operation) setSecurityGroups(ctx context.Context) error {
 	if err := o.c.SetBalancerGroups(ctx, b.ARN, o.wanted); err != nil {
 		return err
 	}
+	o.repair("security groups were set")
 	b.SecurityGroups = o.wanted
 	o.put()
 	return nil

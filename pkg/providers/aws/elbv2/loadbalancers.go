@@ -2,6 +2,7 @@ package elbv2
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -139,10 +140,10 @@ func (o *operation) status(err error) *cloud.LoadBalancerStatus {
 	}
 	s := &cloud.LoadBalancerStatus{
 		Ingress:  []corev1.LoadBalancerIngress{{Hostname: o.m.balancer.DNSName}},
-		Warnings: append(o.wish.Warnings(), o.warnings...),
+		Warnings: slices.Concat(o.wish.Warnings(), o.wish.FixedAtCreation(o.m.balancer), o.warnings),
 	}
 	if err == nil {
-		s.Repaired = o.repaired
+		s.Repaired = slices.Compact(slices.Sorted(slices.Values(o.repaired)))
 	}
 	return s
 }

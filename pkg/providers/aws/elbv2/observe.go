@@ -24,6 +24,7 @@ func balancerOf(b *types.LoadBalancer) *plan.Balancer {
 	out := &plan.Balancer{
 		ARN: aws.ToString(b.LoadBalancerArn), Name: aws.ToString(b.LoadBalancerName), DNSName: aws.ToString(b.DNSName),
 		Type: string(b.Type), VPC: aws.ToString(b.VpcId), SecurityGroups: b.SecurityGroups,
+		Internal: b.Scheme == types.LoadBalancerSchemeEnumInternal,
 	}
 	if b.State != nil {
 		out.State = string(b.State.Code)

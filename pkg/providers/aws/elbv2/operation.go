@@ -59,6 +59,8 @@ type operation struct {
 	later    error
 	warnings []string
 	repaired []string
+	// made says that this operation has made the load balancer.
+	made bool
 }
 
 type step = func(context.Context) error
@@ -111,7 +113,8 @@ func (o *operation) observe(ctx context.Context) error {
 	return nil
 }
 
-// ours refuses a load balancer that has the name but is somebody else's, and marks one that has no mark.
+// ours refuses a load balancer that has the name but is somebody else's, and marks one that has no mark, or in a verification not all
+// tags.
 func (o *operation) ours(ctx context.Context) error {
 	b := o.m.balancer
 	if b == nil && o.m.foreign {
@@ -123,12 +126,15 @@ func (o *operation) ours(ctx context.Context) error {
 		return nil
 	}
 	var bare []string
-	if judge(b.Tags, o.spec.LoadBalancerRef, true, "") != cloud.Ours {
+	lacks := func(tags map[string]string) bool { return o.spec.Verify && !o.wish.TagsHeldBy(tags) }
+	if judge(b.Tags, o.spec.LoadBalancerRef, true, "") != cloud.Ours || lacks(b.Tags) {
 		bare = append(bare, b.ARN)
+		o.repair("tags were set")
 	}
 	for _, g := range b.Groups {
-		if judgeGroup(g, o.spec.LoadBalancerRef, false) != cloud.Ours {
+		if judgeGroup(g, o.spec.LoadBalancerRef, false) != cloud.Ours || lacks(g.Tags) {
 			bare = append(bare, g.ARN)
+			o.repair("tags of target group " + g.Name + " were set")
 		}
 	}
 	if len(bare) == 0 {
@@ -196,14 +202,18 @@ func (o *operation) hasTargets() bool {
 
 func (o *operation) plan(context.Context) error {
 	o.changes = plan.Diff(o.m.balancer, o.wish, o.members)
-	if o.spec.Verify && o.m.wish != nil && reflect.DeepEqual(o.m.wish, o.wish) {
-		for _, c := range o.changes {
-			if c.Op != plan.Register && c.Op != plan.Deregister {
-				o.repaired = append(o.repaired, c.String())
-			}
-		}
+	for _, c := range o.changes {
+		o.repair(c.String())
 	}
 	return nil
+}
+
+// repair notes what is put right of a load balancer that was there before. Whether others have changed it says whoever knows that
+// the Service has not.
+func (o *operation) repair(what ...string) {
+	if o.spec.Verify && !o.made {
+		o.repaired = append(o.repaired, what...)
+	}
 }
 
 // planMembers brings the members into all target groups. Of a Service that selects none by mistake those go that are no Nodes any
@@ -244,9 +254,11 @@ func (o *operation) letIn(ctx context.Context) error {
 		return nil
 	}
 	o.m.rules = nil // what there is if it fails nobody knows
-	if err := o.network.EnsureNodeRules(ctx, o.spec.LoadBalancerRef, want); err != nil {
+	changed, err := o.network.EnsureNodeRules(ctx, o.spec.LoadBalancerRef, want)
+	if err != nil {
 		return err
 	}
+	o.repair(changed...)
 	o.m.rules = &want
 	return nil
 }

@@ -38,6 +38,7 @@ type world struct {
 	nodes []cloud.LoadBalancerMember
 	group string // security group of the Nodes
 	gate  cloud.Traffic
+	clock apitest.Clock // of the network
 }
 
 func start(t *testing.T, conf string, o awssim.Options) *world {
@@ -54,6 +55,12 @@ func start(t *testing.T, conf string, o awssim.Options) *world {
 	return w
 }
 
+// Age lets time pass.
+func (w *world) Age(d time.Duration) {
+	w.LoadBalancers.Age(d)
+	w.clock.Pass(d)
+}
+
 // addNode adds a Node.
 func (w *world) addNode() string {
 	i := w.AddInstance(ec2.Instance{Tags: map[string]string{clusterTag: "owned"}, Interfaces: []*ec2.NetworkInterface{{Groups: []string{w.group}}}})
@@ -65,7 +72,7 @@ func (w *world) addNode() string {
 func (w *world) restart() {
 	w.t.Helper()
 	client, cfg := w.Client("[Global]\nRegion = eu-central-1\nKubernetesClusterID = c\nVPC = "+w.VPC.ID+"\n"+w.conf, cloud.Options{Traffic: w.gate})
-	network := vpc.New(client, &cfg.Global, func() string { return "c" }, joint.Options{Quiet: 10 * time.Millisecond, Wait: time.Minute, Waiters: 1000})
+	network := vpc.New(client, &cfg.Global, func() string { return "c" }, joint.Options{Quiet: 10 * time.Millisecond, Wait: time.Minute, Waiters: 1000, Clock: &w.clock})
 	w.LoadBalancers = elbv2.New(client, &cfg.Global, network, await.Pace{First: 10 * time.Millisecond, Most: 50 * time.Millisecond, Gap: 10 * time.Millisecond, Retry: 20 * time.Millisecond})
 	w.Requests()
 }

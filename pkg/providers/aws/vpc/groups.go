@@ -151,41 +151,41 @@ func (n *Network) judge(ref cloud.LoadBalancerRef, g *types.SecurityGroup) cloud
 
 // EnsureGroup makes a load balancer's own security group, and makes what it lets in exactly rules, whatever their descriptions.
 // It is found again by its name. One of that name that is not provably this cluster's is KindConflict. While EC2 does not know
-// yet what it has made it is KindRetryAfter.
-func (n *Network) EnsureGroup(ctx context.Context, ref cloud.LoadBalancerRef, g Group, rules []Rule) (id string, err error) {
+// yet what it has made it is KindRetryAfter. changed says what was done to its rules.
+func (n *Network) EnsureGroup(ctx context.Context, ref cloud.LoadBalancerRef, g Group, rules []Rule) (id string, changed []string, err error) {
 	want := atomsOf(rules)
 	for range attempts {
 		found, err := n.findOrCreate(ctx, g)
 		if err != nil {
-			return "", err
+			return "", nil, err
 		}
 		id = aws.ToString(found.GroupId)
 		if n.judge(ref, found) != cloud.Ours {
-			return "", cloud.Errorf(cloud.KindConflict,
+			return "", nil, cloud.Errorf(cloud.KindConflict,
 				"security group %s has the name %s of the load balancer's own, but is not the cluster's; give it the tag %s=owned if it is, or delete it",
 				id, g.Name, tags.Key(n.cluster()))
 		}
 		add, drop := difference(atomsIn(found.IpPermissions), want)
 		if len(add)+len(drop) == 0 {
-			return id, nil
+			return id, nil, nil
 		}
 		switch err = n.write(ctx, id, change{add: add, drop: drop}); {
 		case err == nil:
 			next := *found
 			next.IpPermissions = want.permissions()
 			n.groups.put(&next, n.now())
-			return id, nil
+			return id, changes(id, len(add), len(drop)), nil
 		case cloud.IsNotFound(err) && len(found.IpPermissions) == 0: // it was made just now
-			return "", &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: retryNew, Progress: true,
+			return "", nil, &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: retryNew, Progress: true,
 				Err: fmt.Errorf("security group %s is new, and EC2 does not know it everywhere yet: %w", id, err)}
 		case cloud.IsNotFound(err), cloud.IsStale(err): // changed by others meanwhile, or the list was too old
 			n.groups.outdate()
 		default:
 			n.groups.outdate() // part of it may have been done
-			return "", err
+			return "", nil, err
 		}
 	}
-	return "", cloud.Errorf(cloud.KindStale, "security group %s is being changed by somebody else", id)
+	return "", nil, cloud.Errorf(cloud.KindStale, "security group %s is being changed by somebody else", id)
 }
 
 var errHidden = errors.New("EC2 has a security group of that name, but does not show it yet")

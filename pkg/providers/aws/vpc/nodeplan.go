@@ -1,11 +1,13 @@
 package vpc
 
 import (
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
 	"strings"
 
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/joint"
 )
 
@@ -29,6 +31,7 @@ type tenant struct {
 	NodeRules
 	gone   bool
 	wishes map[string]wish // by groups
+	answer *cloud.Result[[]string]
 }
 
 // newTenant makes a tenant whose instances are in the groups open.
@@ -122,6 +125,33 @@ func (g groupRules) plan(tenants []tenant, others atoms) change {
 		g.mtu(&c)
 	}
 	return c
+}
+
+// tell tells each tenant what was changed for it.
+func (g groupRules) tell(tenants []tenant, c change) {
+	for i := range tenants {
+		t, add, drop := &tenants[i], 0, 0
+		w, here := t.wishes[g.id]
+		client := func(source string) bool {
+			return slices.ContainsFunc(t.Clients, func(p netip.Prefix) bool { return source == p.Masked().String() })
+		}
+		for a, description := range c.add {
+			_, its := w.rules[a]
+			add += number(its || here && description == mtuRule && client(a.source))
+		}
+		for a, description := range c.drop {
+			drop += number(t.owns(a, description, g))
+		}
+		t.answer.Value = append(t.answer.Value, changes(g.id, add, drop)...)
+	}
+}
+
+// changes says what was changed of a group's rules, nothing where that is nothing.
+func changes(group string, add, drop int) []string {
+	if add+drop == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("rules of security group %s were set: %d added, %d removed", group, add, drop)}
 }
 
 // wants reports whether a tenant wants a rule in a group, or has it there for nothing.

@@ -30,13 +30,14 @@ func (r *NodeRules) tenant(ref cloud.LoadBalancerRef) cloud.LoadBalancerRef {
 }
 
 // EnsureNodeRules makes the groups of Nodes let in what is wanted, together with what other Services want: KindRetryAfter until
-// that has been done, see joint.Objects. With DisableSecurityGroupIngress it does nothing.
-func (n *Network) EnsureNodeRules(ctx context.Context, ref cloud.LoadBalancerRef, want NodeRules) error {
+// that has been done, see joint.Objects. changed is what was done for the Service, a text for each group. With
+// DisableSecurityGroupIngress it does nothing.
+func (n *Network) EnsureNodeRules(ctx context.Context, ref cloud.LoadBalancerRef, want NodeRules) (changed []string, err error) {
 	if n.cfg.DisableSGIngress {
-		return nil
+		return nil, nil
 	}
-	_, err := n.nodes.Ensure(ctx, nodeFirewall, want.tenant(ref), want.sorted())
-	return later(err)
+	changed, err = n.nodes.Ensure(ctx, nodeFirewall, want.tenant(ref), want.sorted())
+	return changed, later(err)
 }
 
 // later has a Service come back where what it needs has not settled: a group that is new, or that others keep changing.
@@ -70,12 +71,12 @@ func (r NodeRules) sorted() NodeRules {
 
 // pass brings the rules of some Services into the groups of the Nodes: one read of all groups, and of each group that changes one
 // call for what is let in and one for what is shut out.
-func (n *Network) pass(ctx context.Context, _ string, all []joint.Tenant[NodeRules]) ([]cloud.Result[struct{}], error) {
+func (n *Network) pass(ctx context.Context, _ string, all []joint.Tenant[NodeRules]) ([]cloud.Result[[]string], error) {
 	groups, err := n.listGroups(ctx)
 	if err != nil {
 		return nil, err
 	}
-	answers := make([]cloud.Result[struct{}], len(all))
+	answers := make([]cloud.Result[[]string], len(all))
 	var ids []string
 	for _, t := range all {
 		ids = append(ids, t.Desired.Instances...)
@@ -94,6 +95,7 @@ func (n *Network) pass(ctx context.Context, _ string, all []joint.Tenant[NodeRul
 		var open []string
 		if open, answers[i].Err = n.groupsOf(instances, groups, t.Desired.Instances); answers[i].Err == nil {
 			one := newTenant(t, open)
+			one.answer = &answers[i]
 			tenants, passing[t.Ref.Key()] = append(tenants, one), one.wishes
 		}
 	}
@@ -107,6 +109,7 @@ func (n *Network) pass(ctx context.Context, _ string, all []joint.Tenant[NodeRul
 			return nil, stale(id, err)
 		}
 		n.paid(id)
+		g.tell(tenants, c)
 	}
 	n.remember(passing)
 	return answers, nil

@@ -33,7 +33,7 @@ type Network struct {
 	layout    atomic.Pointer[layout]
 	instances instances
 	groups    groups
-	nodes     *joint.Objects[NodeRules, struct{}]
+	nodes     *joint.Objects[NodeRules, []string]
 	now       func() time.Time
 
 	mu sync.Mutex

@@ -8,11 +8,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
-
-	"k8s.io/utils/clock"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/joint"
@@ -29,25 +26,14 @@ type world struct {
 	*apitest.Cloud
 	*vpc.Network
 	t     *testing.T
-	clock *ahead
+	clock apitest.Clock
 	gate  cloud.Traffic
 }
-
-// ahead is a clock that is ahead of the real one.
-type ahead struct {
-	clock.RealClock
-	by atomic.Int64
-}
-
-func (a *ahead) Now() time.Time { return a.RealClock.Now().Add(time.Duration(a.by.Load())) }
-
-// pass lets time pass, of which timers do not know.
-func (a *ahead) pass(d time.Duration) { a.by.Add(int64(d)) }
 
 func start(t *testing.T, conf string, o awssim.Options) *world {
 	t.Helper()
 	c := apitest.StartWith(t, o)
-	w := &world{Cloud: c, t: t, clock: &ahead{}}
+	w := &world{Cloud: c, t: t}
 	w.restart(conf)
 	return w
 }
@@ -58,6 +44,18 @@ func (w *world) restart(conf string) {
 	w.open(conf, joint.Options{Quiet: 20 * time.Millisecond, Wait: time.Minute, Waiters: 100})
 }
 
+// EnsureNodeRules is that of the network where what has changed does not matter.
+func (w *world) EnsureNodeRules(ctx context.Context, ref cloud.LoadBalancerRef, want vpc.NodeRules) error {
+	_, err := w.Network.EnsureNodeRules(ctx, ref, want)
+	return err
+}
+
+// EnsureGroup is that of the network where what has changed does not matter.
+func (w *world) EnsureGroup(ctx context.Context, ref cloud.LoadBalancerRef, g vpc.Group, rules []vpc.Rule) (string, error) {
+	id, _, err := w.Network.EnsureGroup(ctx, ref, g, rules)
+	return id, err
+}
+
 // hurry is restart where nobody waits for rules of Nodes.
 func (w *world) hurry() {
 	w.open("", joint.Options{Quiet: 20 * time.Millisecond, Wait: time.Nanosecond})
@@ -66,7 +64,7 @@ func (w *world) hurry() {
 func (w *world) open(conf string, o joint.Options) {
 	w.t.Helper()
 	client, cfg := w.Client("[Global]\nRegion = eu-central-1\nKubernetesClusterID = c\nVPC = "+w.VPC.ID+"\n"+conf, cloud.Options{Traffic: w.gate})
-	o.Clock = w.clock
+	o.Clock = &w.clock
 	w.Network = vpc.New(client, &cfg.Global, func() string { return "c" }, o)
 	w.Requests()
 }
@@ -244,7 +242,7 @@ func TestSubnetThatIsNewIsFound(t *testing.T) {
 	if _, err := w.Network.Subnets(t.Context(), true, nil); err != nil {
 		t.Fatal(err)
 	}
-	w.clock.pass(30 * time.Second) // what is younger is believed
+	w.clock.Pass(30 * time.Second) // what is younger is believed
 	w.EC2.AddSubnet(ec2.Subnet{ID: "subnet-new", VPCID: w.VPC.ID, CIDR: "10.0.192.0/24"})
 	if got, err := w.Network.Subnets(t.Context(), true, []string{"subnet-new"}); err != nil || got[0].ID != "subnet-new" {
 		t.Errorf("%+v, %v", got, err)
@@ -260,7 +258,7 @@ func TestSubnetsThatAreNotThereCostFewReads(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		w.clock.pass(2 * time.Second)
+		w.clock.Pass(2 * time.Second)
 	}
 	if n := len(w.Requests()); n > 3*(2*minutes+1) {
 		t.Errorf("%d requests in %d minutes of %d Services with wrong subnets, want 3 each half minute", n, minutes, services)

@@ -14,6 +14,7 @@ const (
 // Observed is a load balancer as it is.
 type Observed struct {
 	DNSName         string
+	Internal        bool
 	Subnets, Groups []string
 	Listeners       []Listener
 	// ListenerPolicies are by ports of listeners, BackendPolicies by ports of instances; Policies are the names of all.

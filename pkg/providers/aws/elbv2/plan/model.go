@@ -72,6 +72,7 @@ type Listener struct {
 // Balancer is a load balancer as it is.
 type Balancer struct {
 	ARN, Name, DNSName, Type, State, VPC string
+	Internal                             bool
 	Subnets                              []string
 	SecurityGroups                       []string
 	Tags, Attributes                     map[string]string

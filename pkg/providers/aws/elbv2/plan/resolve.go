@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -44,6 +45,19 @@ func (w *Wish) Refused() error {
 
 // Warnings are what of the wish is fulfilled in part only.
 func (w *Wish) Warnings() []string { return w.warnings }
+
+// FixedAtCreation says what of the wish a load balancer does not fulfil, and never will.
+func (w *Wish) FixedAtCreation(seen *Balancer) (warnings []string) {
+	if w.Internal != seen.Internal {
+		warnings = append(warnings, annotations.InternalStays(seen.Internal))
+	}
+	isOther := func(id string) bool { return strings.HasPrefix(id, "subnet-") && !slices.Contains(seen.Subnets, id) }
+	if other := slices.IndexFunc(w.Subnets, isOther); other >= 0 {
+		warnings = append(warnings, fmt.Sprintf("annotation %s counts when a load balancer is made: this one is in %s, and not in %s; delete the Service and make it anew to have another one",
+			annotations.Subnets, strings.Join(seen.Subnets, ", "), w.Subnets[other]))
+	}
+	return warnings
+}
 
 // Check implements cloud.Provider.CheckLoadBalancer for network load balancers.
 func Check(spec *cloud.LoadBalancerSpec, cfg *config.Global) (problems field.ErrorList, warnings []string) {
@@ -95,6 +109,16 @@ func tagsOf(cfg *config.Global, ref cloud.LoadBalancerRef) map[string]string {
 	more := annotations.UserTags(ref.Settings)
 	more[annotations.ServiceTag] = ref.Namespace + "/" + ref.Name
 	return tags.New(ref.Cluster.ID, cfg.KubernetesClusterTag != "", more)
+}
+
+// TagsHeldBy reports whether an object has the wish's tags. Of the cluster's the value says nothing.
+func (w *Wish) TagsHeldBy(have map[string]string) bool {
+	for key, value := range w.Tags {
+		if has, there := have[key]; !there || has != value && !strings.HasPrefix(key, tags.Key("")) {
+			return false
+		}
+	}
+	return true
 }
 
 // MarkOf is what tags tell of an object's owner. Of the clusters it is shared by, this one counts.
