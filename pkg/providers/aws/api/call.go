@@ -9,7 +9,6 @@ import (
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 	"github.com/aws/smithy-go/middleware"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
-	"k8s.io/klog/v2"
 
 	"github.com/isthmus-cloud/isthmus/pkg/backoff"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
@@ -41,7 +40,7 @@ func call[Out any](ctx context.Context, c *Client, op, object string, send func(
 		return none, nil, authError(name, err)
 	}
 	s := &sent{object: object, region: p.region}
-	out, err := send(context.WithValue(ctx, sentKey{}, s), p)
+	out, err := asIfDone(send(context.WithValue(ctx, sentKey{}, s), p))
 	if err != nil {
 		return none, s, wrap(name, object, err, p.session)
 	}
@@ -51,8 +50,11 @@ func call[Out any](ctx context.Context, c *Client, op, object string, send func(
 // around is what stands around each request of a client of the service.
 func (c *Client) around(service, region string) stackOption {
 	return func(stack *middleware.Stack) error {
-		return errors.Join(
-			stack.Initialize.Add(middleware.InitializeMiddlewareFunc("DryRun", c.dryRun), middleware.Before),
+		var dry error
+		if c.dry != nil {
+			dry = stack.Initialize.Add(c.dry, middleware.Before)
+		}
+		return errors.Join(dry,
 			stack.Finalize.Insert(c.traffic(service, region), signing, middleware.Before),
 			stack.Finalize.Insert(middleware.FinalizeMiddlewareFunc("AccessKey", noteAccessKey), signing, middleware.After),
 		)
@@ -114,20 +116,4 @@ func noteAccessKey(ctx context.Context, in middleware.FinalizeInput, next middle
 		s.accessKey, _, _ = strings.Cut(credential, "/")
 	}
 	return next.HandleFinalize(ctx, in)
-}
-
-// dryRunRetry is when an operation that could not be followed to its end is looked at again.
-const dryRunRetry = 10 * time.Minute
-
-var errNotSent = errors.New("dry run: it was not sent, so what would follow is not known")
-
-// dryRun lets nothing that changes the cloud be sent, and says what that would be.
-func (c *Client) dryRun(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
-	operation := awsmiddleware.GetOperationName(ctx)
-	if !c.options.DryRun || !mutates(operation) {
-		return next.HandleInitialize(ctx, in)
-	}
-	what := parameters(in.Parameters)
-	c.told.Logger(klog.FromContext(ctx), operation, []byte(what)).Info("Dry run: the cloud would be changed", "operation", operation, "parameters", what)
-	return middleware.InitializeOutput{}, middleware.Metadata{}, &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: dryRunRetry, Err: errNotSent}
 }

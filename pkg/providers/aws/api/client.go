@@ -13,10 +13,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	elb "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing"
 	elbv2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
+	"k8s.io/klog/v2"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/aws"
-	"github.com/isthmus-cloud/isthmus/pkg/dryrun"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/config"
 )
 
@@ -33,7 +33,7 @@ type Client struct {
 	cfg     *config.Config
 	options cloud.Options
 	login   auth.Options
-	told    dryrun.Once
+	dry     *dryRun // nil where all is sent
 
 	// start is the session that is made at once, also where it is not known yet in which region.
 	start *auth.Session
@@ -57,6 +57,9 @@ type place struct {
 // it is needed.
 func New(ctx context.Context, cfg *config.Config, o cloud.Options) (*Client, error) {
 	c := &Client{cfg: cfg, options: o, turn: make(chan struct{}, 1)}
+	if o.DryRun {
+		c.dry = &dryRun{c: c, logger: klog.FromContext(ctx)}
+	}
 	program := o.UserAgent[strings.LastIndexByte(o.UserAgent, ' ')+1:] // those before it are added by agents
 	c.login = auth.Options{RequestTimeout: o.RequestTimeout}
 	c.login.Program, c.login.Version, _ = strings.Cut(program, "/")

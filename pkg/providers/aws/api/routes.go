@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"errors"
 	"net/netip"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -27,7 +26,7 @@ func (c *Client) CreateRoute(ctx context.Context, table string, destination neti
 	_, _, err := call(ctx, c, "create route to "+destination.String()+" in", table, func(ctx context.Context, p *place) (*ec2.CreateRouteOutput, error) {
 		return p.ec2.CreateRoute(ctx, in)
 	})
-	return asIfDone(err)
+	return err
 }
 
 // DeleteRoute removes the route to a destination from a table, wherever it leads. One that is not there is gone.
@@ -37,7 +36,7 @@ func (c *Client) DeleteRoute(ctx context.Context, table string, destination neti
 	_, _, err := call(ctx, c, "delete route to "+destination.String()+" from", table, func(ctx context.Context, p *place) (*ec2.DeleteRouteOutput, error) {
 		return p.ec2.DeleteRoute(ctx, in)
 	})
-	return asIfDone(cloud.IgnoreNotFound(err))
+	return cloud.IgnoreNotFound(err)
 }
 
 // byFamily is a destination as requests have it: one of two parameters.
@@ -54,7 +53,7 @@ func (c *Client) Forward(ctx context.Context, instance string) error {
 	_, _, err := call(ctx, c, "turn off the source/destination check of instance", instance, func(ctx context.Context, p *place) (*ec2.ModifyInstanceAttributeOutput, error) {
 		return p.ec2.ModifyInstanceAttribute(ctx, &ec2.ModifyInstanceAttributeInput{InstanceId: &instance, SourceDestCheck: off()})
 	})
-	return asIfDone(err)
+	return err
 }
 
 // ForwardBy is Forward of one interface of an instance that has several.
@@ -62,15 +61,7 @@ func (c *Client) ForwardBy(ctx context.Context, networkInterface string) error {
 	_, _, err := call(ctx, c, "turn off the source/destination check of network interface", networkInterface, func(ctx context.Context, p *place) (*ec2.ModifyNetworkInterfaceAttributeOutput, error) {
 		return p.ec2.ModifyNetworkInterfaceAttribute(ctx, &ec2.ModifyNetworkInterfaceAttributeInput{NetworkInterfaceId: &networkInterface, SourceDestCheck: off()})
 	})
-	return asIfDone(err)
+	return err
 }
 
 func off() *types.AttributeBooleanValue { return &types.AttributeBooleanValue{Value: aws.Bool(false)} }
-
-// asIfDone is the outcome of a change whose answer says nothing more: in a dry run it is as if it were done.
-func asIfDone(err error) error {
-	if errors.Is(err, errNotSent) {
-		return nil
-	}
-	return err
-}

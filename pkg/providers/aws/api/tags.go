@@ -15,7 +15,7 @@ func (c *Client) CreateTags(ctx context.Context, ids []string, tags map[string]s
 	_, _, err := call(ctx, c, opOn("tag", ids), "", func(ctx context.Context, p *place) (*ec2.CreateTagsOutput, error) {
 		return p.ec2.CreateTags(ctx, &ec2.CreateTagsInput{Resources: ids, Tags: Tags(tags)})
 	})
-	return asIfDone(err)
+	return err
 }
 
 // DeleteTags removes those of the tags from objects of EC2 that have just these values, as CreateTags sets them.
@@ -23,7 +23,7 @@ func (c *Client) DeleteTags(ctx context.Context, ids []string, tags map[string]s
 	_, _, err := call(ctx, c, opOn("remove tags of", ids), "", func(ctx context.Context, p *place) (*ec2.DeleteTagsOutput, error) {
 		return p.ec2.DeleteTags(ctx, &ec2.DeleteTagsInput{Resources: ids, Tags: Tags(tags)})
 	})
-	return asIfDone(err)
+	return err
 }
 
 // opOn is the operation about one object or several.

@@ -88,7 +88,7 @@ func (n *Network) pass(ctx context.Context, _ string, all []joint.Tenant[NodeRul
 	var tenants []tenant
 	passing := map[cloud.LoadBalancerKey]map[string]wish{}
 	for i, t := range all {
-		if s := t.Desired.Source; !t.Gone && s != "" && groups[s] == nil { // no group, or another VPC's: EC2 would refuse the others' rules with it
+		if s := t.Desired.Source; !t.Gone && s != "" && groups[s] == nil && !n.c.WouldMake(s) { // no group, or another VPC's: EC2 would refuse the others' rules with it
 			answers[i].Err = absent(s, t.Desired.SharedSource)
 			continue
 		}
