@@ -136,7 +136,8 @@ func TestHostNamesAreNoProof(t *testing.T) {
 	}
 }
 
-func TestEachServiceGetsItsKind(t *testing.T) {
+// kubernetes/kubernetes#66306, #95042, kubernetes/cloud-provider-aws#1254: where the type was changed the former load balancer was left.
+func TestComplaint66306EachServiceGetsItsKind(t *testing.T) {
 	for name, want := range map[string]kind{annotations.NLB: network, "": classic, "alb": classic} {
 		c := apitest.Start(t)
 		p := provider(t, "[Global]\nRegion = "+apitest.Region+"\nVPC = "+c.VPC.ID+"\nKubernetesClusterID = blue\n")

@@ -280,7 +280,8 @@ func TestEverythingIsChanged(t *testing.T) {
 	}
 }
 
-func TestDeletionLeavesNothing(t *testing.T) {
+// kubernetes/cloud-provider-aws#566, kubernetes/kubernetes#79994, #84366: security groups were left over, as nobody came back for one in use.
+func TestComplaint566DeletionLeavesNothing(t *testing.T) {
 	w := start(t, "", awssim.Options{ELB: simelb.Options{Release: 300 * time.Millisecond}})
 	before := w.state()
 	s := w.spec("web", 3)
@@ -353,7 +354,7 @@ func TestLoadBalancerWithoutTagsThatIsPublishedIsMarked(t *testing.T) {
 }
 
 // kubernetes/kops#4197: deleting one of the Services that share ElbSecurityGroup cut all others.
-func TestSharedGroupServesTheOthers(t *testing.T) {
+func TestComplaint4197SharedGroupServesTheOthers(t *testing.T) {
 	w := start(t, "", awssim.Options{})
 	shared := w.group("shared")
 	w.conf = "ElbSecurityGroup = " + shared + "\n"

@@ -52,7 +52,8 @@ func TestCrashWhileCreating(t *testing.T) {
 	})
 }
 
-func TestCrashWhileCreatingThenDeleted(t *testing.T) {
+// kubernetes/kubernetes#79994: what was made of a load balancer that failed was left over.
+func TestComplaint79994CrashWhileCreatingThenDeleted(t *testing.T) {
 	var empty string
 	crashes(t, func(w *world) { empty = w.state() }, func(w *world) error {
 		_, err := w.Ensure(t.Context(), w.service("web"))

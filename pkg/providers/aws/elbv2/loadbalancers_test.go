@@ -325,7 +325,8 @@ func TestTheHostNameIsToldEarlyAndNobodyWaits(t *testing.T) {
 	}
 }
 
-func TestWhatIsInUseIsDeletedLater(t *testing.T) {
+// kubernetes/cloud-provider-aws#566, kubernetes/kubernetes#79994, #84366: security groups were left over, as nobody came back for one in use.
+func TestComplaint566WhatIsInUseIsDeletedLater(t *testing.T) {
 	w := start(t, "NLBSecurityGroupMode = Managed\n", awssim.Options{ELBv2: sim.Options{Release: 200 * time.Millisecond}})
 	empty := w.state()
 	spec := w.service("web")

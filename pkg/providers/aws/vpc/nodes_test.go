@@ -51,7 +51,7 @@ func TestNodesLetClassicLoadBalancersIn(t *testing.T) {
 }
 
 // kubernetes/cloud-provider-aws#1472: pod traffic was cut, as the rule of the nodes among themselves went with the load balancer's.
-func TestOneSourceOfARuleIsRevoked(t *testing.T) {
+func TestComplaint1472OneSourceOfARuleIsRevoked(t *testing.T) {
 	w := start(t, "", awssim.Options{})
 	nodes, own, friend := w.group("nodes", true), w.group("k8s-elb-a1", true), w.group("friend", false)
 	w.allow(nodes, []ec2.Rule{{Protocol: "-1", Group: nodes}, {Protocol: "-1", Group: friend}, {Protocol: "-1", Group: own}, {Protocol: "tcp", FromPort: 22, ToPort: 22, Group: own}})
@@ -62,7 +62,7 @@ func TestOneSourceOfARuleIsRevoked(t *testing.T) {
 }
 
 // kubernetes/cloud-provider-aws#666: several groups with the cluster's tag were an error.
-func TestAllTaggedGroupsOfAnInstanceAreUsed(t *testing.T) {
+func TestComplaint666AllTaggedGroupsOfAnInstanceAreUsed(t *testing.T) {
 	w := start(t, "", awssim.Options{})
 	a, b, c, own := w.group("a", true), w.group("b", true), w.group("c", false), w.group("k8s-elb-a1", true)
 	if err := w.EnsureNodeRules(t.Context(), ref("web"), vpc.NodeRules{LoadBalancer: "a1", Source: own, Instances: []string{w.node(a, b, c)}}); err != nil {
@@ -79,7 +79,7 @@ func TestAllTaggedGroupsOfAnInstanceAreUsed(t *testing.T) {
 }
 
 // kubernetes/kops#4197: deleting one Service revoked the rule of a shared group for all.
-func TestRuleOfASharedGroupStaysForOthers(t *testing.T) {
+func TestComplaint4197RuleOfASharedGroupStaysForOthers(t *testing.T) {
 	w := start(t, "", awssim.Options{})
 	nodes, shared := w.group("nodes", true), w.group("shared", false)
 	want := vpc.NodeRules{LoadBalancer: "a1", Source: shared, SharedSource: true, Instances: []string{w.node(nodes)}}
@@ -268,8 +268,8 @@ func TestManyServicesMakeFewCalls(t *testing.T) {
 	}
 }
 
-// kubernetes/cloud-provider-aws#90: a group that is full says so, and goes on serving the others.
-func TestFullGroupSaysWhatToDo(t *testing.T) {
+// kubernetes/cloud-provider-aws#90, kubernetes/kubernetes#96840: a group that is full says so, and goes on serving the others.
+func TestComplaint90FullGroupSaysWhatToDo(t *testing.T) {
 	w := start(t, "", awssim.Options{EC2: ec2.Options{RulesPerGroup: 3}})
 	nodes := w.group("nodes", true)
 	i := w.node(nodes)

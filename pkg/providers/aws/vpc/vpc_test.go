@@ -333,7 +333,8 @@ func TestGroupOfSomebodyElseIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestGroupThatIsUsedIsDeletedLater(t *testing.T) {
+// kubernetes/cloud-provider-aws#566, kubernetes/kubernetes#79994, #84366: security groups were left over, as nobody came back for one in use.
+func TestComplaint566GroupThatIsUsedIsDeletedLater(t *testing.T) {
 	w := start(t, "", awssim.Options{})
 	id, err := w.EnsureGroup(t.Context(), ref("web"), webGroup, webRules("0.0.0.0/0"))
 	if err != nil {
