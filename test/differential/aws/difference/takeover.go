@@ -10,6 +10,12 @@ func AtTakeover() []Exception {
 			Match: `(node-name-unknown-later|node-known-dead), change \d: node\..*, is `,
 		},
 		{
+			Name:  "Nodes whose short name has the address",
+			What:  "A Node that waits to be initialized, and whose name is the address of an instance without the domain, is found and initialized.",
+			Why:   "The existing manager asks for the whole name alone, and leaves it waiting.",
+			Match: `node-name-short, [a-z0-9 ]+: node\.ip-10-0-32-99\.(addresses|labels|providerID|taints): .*`,
+		},
+		{
 			Name: "rules that another Service's change took away",
 			What: "A rule of the Nodes' security group for a Service's load balancer comes back.",
 			Why: "The existing manager revokes it when another Service stops using its own group (kubernetes/kops#4197): " +
