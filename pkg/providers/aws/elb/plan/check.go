@@ -39,8 +39,8 @@ func Check(spec *cloud.LoadBalancerSpec, cfg *config.Global) (problems field.Err
 	if cfg.SharedProbe() && spec.HealthCheck == nil && s.Has(annotations.CheckPort) {
 		warnings = append(warnings, "the annotation "+annotations.CheckPort+" goes before the check that load balancers share")
 	}
-	if len(spec.IPFamilies) > 0 && !slices.Contains(spec.IPFamilies, corev1.IPv4Protocol) {
-		warnings = append(warnings, "a classic load balancer reaches Nodes by IPv4 alone, which the Service does not have in spec.ipFamilies")
+	if slices.Contains(spec.IPFamilies, corev1.IPv6Protocol) {
+		warnings = append(warnings, "a classic load balancer of a Service is reached, and reaches Nodes, by IPv4 alone")
 	}
 	for _, name := range []string{annotations.EIPAllocations, annotations.PrivateAddresses} {
 		if s.Has(name) {

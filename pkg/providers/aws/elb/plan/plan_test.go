@@ -145,6 +145,11 @@ func TestWhatIsNotPossibleIsTold(t *testing.T) {
 	if problems, warnings := Check(s, conf(t, "ClusterServiceLoadBalancerHealthProbeMode = Shared\n")); len(problems) > 0 || len(warnings) != 3 {
 		t.Errorf("%v, %q", problems, warnings)
 	}
+	s = service()
+	s.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
+	if _, warnings := Check(s, conf(t, "")); len(warnings) != 1 || !strings.Contains(warnings[0], "by IPv4 alone") {
+		t.Errorf("dual stack: %q", warnings)
+	}
 }
 
 func TestGroupsInPlaceOfItsOwn(t *testing.T) {

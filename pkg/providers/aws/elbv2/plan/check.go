@@ -46,6 +46,9 @@ func (w *Wish) check(spec *cloud.LoadBalancerSpec) {
 	for _, name := range onlyClassic {
 		w.warnf(s.Has(name), "annotation %s has no effect on a network load balancer", name)
 	}
+	backend := s.String(annotations.BackendProtocol, "")
+	w.warnf(backend != "" && backend != "ssl" && backend != "tcp",
+		"annotation %s = %s has no effect: network load balancers balance connections, whatever is in them", annotations.BackendProtocol, backend)
 	w.warnf(!w.Managed && s.Has(annotations.SecurityGroups),
 		"annotation %s has no effect without [Global] NLBSecurityGroupMode = Managed of cloud.conf", annotations.SecurityGroups)
 	w.warnf(s.Has(annotations.Certificate) && hasUDP(spec), "annotation %s has no effect on UDP", annotations.Certificate)

@@ -172,7 +172,7 @@ func TestWhatIsWarnedOf(t *testing.T) {
 	for name, want := range map[string]string{
 		annotations.IdleTimeout: "no effect on a network load balancer", annotations.SecurityGroups: "without [Global] NLBSecurityGroupMode",
 		annotations.SSLPorts: "no effect without", annotations.ProxyProtocol: "no effect on a network load balancer",
-		annotations.CheckTimeout: "not above the interval",
+		annotations.CheckTimeout: "not above the interval", annotations.BackendProtocol: "balance connections",
 	} {
 		spec := service("default", "web", tcp("", 80, 30080))
 		spec.Settings[name] = "1" // of those that only others read any value will do
