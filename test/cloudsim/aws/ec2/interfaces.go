@@ -26,8 +26,9 @@ type NetworkInterface struct {
 	// PrivateIPs are its IPv4 addresses, the primary one first. One is taken of the subnet when there is none, unless IPv6Only.
 	PrivateIPs []string
 	IPv6Only   bool
-	// PublicIP is the primary address' public one.
+	// PublicIP is the primary address' public one. Where it is Public, one of Amazon's is taken when there is none.
 	PublicIP                   string
+	Public                     bool
 	IPv6                       []string
 	IPv4Prefixes, IPv6Prefixes []string
 	// Groups are IDs of security groups, the VPC's default one by default, unless it has NoGroups.
@@ -108,6 +109,9 @@ func (r *Region) newInterface(n NetworkInterface) *NetworkInterface {
 			pool.used[a] = true
 		}
 	}
+	if n.Public && n.PublicIP == "" {
+		n.PublicIP = r.publicIPs.take()
+	}
 	if len(n.Groups) == 0 && !n.NoGroups {
 		n.Groups = []string{r.defaultGroup(n.VPCID).ID}
 	}
@@ -145,6 +149,9 @@ func (r *Region) putInterface(n *NetworkInterface) {
 // dropInterface deletes an interface and frees its addresses. Locked.
 func (r *Region) dropInterface(n *NetworkInterface) {
 	r.interfaces.Remove(n.ID)
+	if ip, err := netip.ParseAddr(n.PublicIP); err == nil {
+		delete(r.publicIPs.used, ip)
+	}
 	if pool := r.pools[n.SubnetID]; pool != nil {
 		for _, ip := range n.PrivateIPs {
 			delete(pool.used, netip.MustParseAddr(ip))

@@ -57,6 +57,7 @@ type Region struct {
 	volumes    store.Table[*Volume]
 	addresses  store.Table[*Address]
 	pools      map[string]*pool // by subnet
+	publicIPs  *pool            // of Amazon's, which are given and taken back
 	topology   bool
 }
 
@@ -66,6 +67,7 @@ func New(account, name string, opts Options) *Region {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(account + "/" + name)) // never fails
 	r := &Region{account: account, name: name, opts: opts, seed: h.Sum64(), pools: map[string]*pool{}, topology: true}
+	r.publicIPs = newPool("198.18.0.0/15") // nobody's: they are for benchmarks
 	r.furnish()
 	return r
 }

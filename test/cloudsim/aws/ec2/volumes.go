@@ -79,16 +79,26 @@ func (r *Region) Volumes(ids []string) ([]*Volume, error) {
 	return lookUp(&r.volumes, "vol", ids, nil)
 }
 
-// AddAddress adds an Elastic IP address. It returns the address.
+// AddAddress adds an Elastic IP address, and completes what is empty. It returns the address.
 func (r *Region) AddAddress(a Address) *Address {
 	r.lock()
 	defer r.mu.Unlock()
 	if a.ID == "" {
 		a.ID = r.newID("eipalloc")
 	}
+	if a.PublicIP == "" {
+		a.PublicIP = r.publicIPs.take()
+	}
 	a.Record, a.Tags = r.clock.Record(), maps.Clone(a.Tags)
 	r.addresses.Put(&a)
 	return &a
+}
+
+// RemoveAddress gives an Elastic IP address back. One that is not there is fine.
+func (r *Region) RemoveAddress(id string) {
+	r.lock()
+	defer r.mu.Unlock()
+	r.addresses.Remove(id)
 }
 
 // Addresses are those with these allocation IDs, or all.

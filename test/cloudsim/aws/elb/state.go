@@ -274,7 +274,7 @@ func (r *Region) CheckGroups(b *LoadBalancer) error {
 func (r *Region) attach(b *LoadBalancer, s *Subnet) {
 	s.interfaceID = r.ec2.AddInterface(ec2.NetworkInterface{
 		SubnetID: s.ID, Managed: true, RequesterID: "amazon-elb", Attachment: "attached", Groups: b.SecurityGroups,
-		Description: "ELB " + b.Name,
+		Description: "ELB " + b.Name, Public: b.Scheme == "internet-facing",
 	}).ID
 }
 

@@ -175,7 +175,7 @@ func (r *Region) attach(b *LoadBalancer, m *Mapping) {
 		SubnetID: m.SubnetID, Managed: true, RequesterID: "amazon-elb", Attachment: "attached", Groups: b.SecurityGroups,
 		Description: "ELB " + b.ARN[strings.Index(b.ARN, "loadbalancer/")+len("loadbalancer/"):],
 		Type:        map[string]string{"network": "network_load_balancer"}[b.Type], PublicIP: m.publicIP,
-		NoGroups: len(b.SecurityGroups) == 0,
+		NoGroups: len(b.SecurityGroups) == 0, Public: b.Scheme == "internet-facing",
 	}
 	if m.PrivateIP != "" {
 		n.PrivateIPs = []string{m.PrivateIP}
