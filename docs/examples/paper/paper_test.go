@@ -23,12 +23,13 @@ var update = flag.Bool("update", false, "write the golden file")
 
 // unsupported is what paper lacks.
 var unsupported = map[cloudtest.Feature]string{
-	cloudtest.LoadBalancerHTTP:   "paper balances connections, not requests",
-	cloudtest.LoadBalancerTLS:    "paper balances connections, not requests",
-	cloudtest.LoadBalancerShared: "a load balancer of paper has one owner",
-	cloudtest.LoadBalancerOwn:    "a load balancer of paper has one owner",
-	cloudtest.VolumesZone:        "paper has no volumes",
-	cloudtest.VolumesNotFound:    "paper has no volumes",
+	cloudtest.LoadBalancerHTTP:    "paper balances connections, not requests",
+	cloudtest.LoadBalancerTLS:     "paper balances connections, not requests",
+	cloudtest.LoadBalancerPROXYv1: "paper speaks version 2 of the PROXY protocol alone",
+	cloudtest.LoadBalancerShared:  "a load balancer of paper has one owner",
+	cloudtest.LoadBalancerOwn:     "a load balancer of paper has one owner",
+	cloudtest.VolumesZone:         "paper has no volumes",
+	cloudtest.VolumesNotFound:     "paper has no volumes",
 }
 
 // TestConformance is step 7 of docs/add-a-cloud.md.

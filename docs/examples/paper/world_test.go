@@ -150,10 +150,10 @@ func (w *world) DeleteLoadBalancer(ctx context.Context, id string) error {
 }
 
 // ReserveAddress writes down an address that is in none of the ranges of the configuration.
-func (w *world) ReserveAddress(context.Context) (netip.Addr, func(context.Context) error, error) {
+func (w *world) ReserveAddress(context.Context) (cloudtest.Address, error) {
 	a := netip.AddrFrom4([4]byte{198, 51, 100, byte(w.made.Add(1))})
 	file := w.file("reserved/" + a.String())
-	return a, func(context.Context) error { return os.Remove(file) }, os.WriteFile(file, nil, 0o600)
+	return cloudtest.Address{IP: a, Release: func(context.Context) error { return os.Remove(file) }}, os.WriteFile(file, nil, 0o600)
 }
 
 // MakeForeign makes a load balancer and an address of a Service whose name begins alike, and an address of nobody.

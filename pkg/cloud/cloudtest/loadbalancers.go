@@ -1,7 +1,9 @@
 package cloudtest
 
 import (
+	"maps"
 	"net/netip"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,16 +14,24 @@ import (
 // serves is the check of a feature that a Service asks for: it is served as asked for, and once
 // deleted nothing is left.
 func serves(f Feature, what string, shape func(*service), special func(*Listener)) feature {
-	return feature{name: f, what: what, check: func(t *T, x *suite) {
-		p, s := x.start(t), x.service(t, string(f))
-		if shape != nil {
-			shape(s)
-		}
-		s.ensure(p)
-		s.check(special)
-		s.delete(p)
-		s.wantNothing("after the deletion")
-	}}
+	return feature{name: f, what: what, check: func(t *T, x *suite) { checkServed(t, x, f, shape, special) }}
+}
+
+func checkServed(t *T, x *suite, f Feature, shape func(*service), special func(*Listener)) {
+	p, s := x.start(t), x.service(t, string(f))
+	if shape != nil {
+		shape(s)
+	}
+	s.ensure(p)
+	s.check(special)
+	s.delete(p)
+	s.wantNothing("after the deletion")
+}
+
+// checkTLS: what is inside is HTTP wherever the cloud balances that.
+func checkTLS(t *T, x *suite) {
+	_, lacksHTTP := x.Unsupported[LoadBalancerHTTP]
+	checkServed(t, x, LoadBalancerTLS, asking(LoadBalancerTLS), func(l *Listener) { l.HTTP, l.TLS = !lacksHTTP, true })
 }
 
 func protocol(p corev1.Protocol) func(*service) {
@@ -36,15 +46,17 @@ func loadBalancerFeatures() []feature {
 		serves(LoadBalancerUDP, "UDP", protocol(corev1.ProtocolUDP), nil),
 		serves(LoadBalancerSCTP, "SCTP", protocol(corev1.ProtocolSCTP), nil),
 		serves(LoadBalancerHTTP, "HTTP with the header X-Forwarded-For", asking(LoadBalancerHTTP), func(l *Listener) { l.HTTP, l.ForwardedFor = true, true }),
-		serves(LoadBalancerTLS, "The load balancer ends TLS with a certificate of the cloud's key store", asking(LoadBalancerTLS), func(l *Listener) { l.HTTP, l.TLS = true, true }),
+		{name: LoadBalancerTLS, what: "The load balancer ends TLS with a certificate of the cloud's key store", check: checkTLS},
 		serves(LoadBalancerPROXY, "PROXY protocol, version 2", asking(LoadBalancerPROXY), func(l *Listener) { l.Proxy = 2 }),
+		serves(LoadBalancerPROXYv1, "PROXY protocol, version 1", asking(LoadBalancerPROXYv1), func(l *Listener) { l.Proxy = 1 }),
 		serves(LoadBalancerSources, "`spec.loadBalancerSourceRanges`", func(s *service) {
 			s.spec.SourceRanges = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("198.51.100.7/32")}
 		}, nil),
 		{name: LoadBalancerAffinity, what: "Session affinity ClientIP, switched on and off again", check: checkAffinity},
 		{name: LoadBalancerLocal, what: "`externalTrafficPolicy: Local`: members are asked over HTTP whether they have endpoints", check: checkLocal},
 		{name: LoadBalancerInternal, what: "Internal: no public address", check: checkInternal},
-		{name: LoadBalancerStatic, what: "`spec.loadBalancerIP`: a public address of the user, who keeps it", check: checkStatic},
+		{name: LoadBalancerInward, what: "A Service that is served becomes internal, and gives up its public address", check: checkInward},
+		{name: LoadBalancerStatic, what: "A public address of the user, who keeps it, by `spec.loadBalancerIP` or an annotation", check: checkStatic},
 		{name: LoadBalancerHostname, what: "A host name is published in place of the address", check: checkHostname},
 		serves(LoadBalancerIPv6, "An IPv6 Service", func(s *service) {
 			s.ask(LoadBalancerIPv6)
@@ -85,38 +97,55 @@ func checkLocal(t *T, x *suite) {
 
 func checkInternal(t *T, x *suite) {
 	p, s := x.start(t), x.service(t, string(LoadBalancerInternal))
+	s.ask(LoadBalancerInternal)
+	s.ensure(p)
+	s.check(nil)
+	s.wantPrivate()
+}
+
+func checkInward(t *T, x *suite) {
+	p, s := x.start(t), x.service(t, string(LoadBalancerInward))
 	s.ensure(p)
 	if lb := s.read(); len(lb.Public) == 0 {
-		t.Errorf("a load balancer that is not internal has no public address")
+		t.spoil("a load balancer that is not internal has no public address")
 	}
 	s.ask(LoadBalancerInternal)
 	s.ensure(p)
 	s.check(nil)
+	s.wantPrivate()
+}
+
+// wantPrivate wants the load balancer to have no public address.
+func (s *service) wantPrivate() {
 	if lb := s.read(); len(lb.Public) > 0 {
-		t.Errorf("the internal load balancer has the public addresses %v", lb.Public)
+		s.t.Errorf("the internal load balancer has the public addresses %v", lb.Public)
 	}
 }
 
 func checkStatic(t *T, x *suite) {
 	p, s := x.start(t), x.service(t, string(LoadBalancerStatic))
-	address, release, err := x.World.ReserveAddress(t.Ctx)
-	t.Must(err)
+	address := must[Address](t)(x.World.ReserveAddress(t.Ctx))
 	released := false
 	t.Cleanup(func() {
 		if !released {
-			t.Must(release(t.Ctx))
+			t.Must(address.Release(t.Ctx))
 		}
 	})
-	s.spec.LoadBalancerIP = address
+	if maps.Copy(s.spec.Settings, address.Settings); address.Settings == nil {
+		s.spec.LoadBalancerIP = address.IP
+	}
 	s.ensure(p)
 	s.check(nil)
-	if got := s.spec.CurrentIngress[0].IP; got != address.String() {
-		t.Errorf("published is %s, want %s", got, address)
+	if got := s.spec.CurrentIngress[0]; got.Hostname == "" && got.IP != address.IP.String() {
+		t.Errorf("published is %s, want %s", got.IP, address.IP)
+	}
+	if lb := s.read(); !slices.Equal(lb.Public, []netip.Addr{address.IP}) {
+		t.Errorf("the load balancer has the public addresses %v, want %s", lb.Public, address.IP)
 	}
 	s.delete(p)
 	released = true
-	if err := release(t.Ctx); err != nil {
-		t.Errorf("the user's address %s is not as it was: %v", address, err)
+	if err := address.Release(t.Ctx); err != nil {
+		t.Errorf("the user's address %s is not as it was: %v", address.IP, err)
 	}
 }
 
@@ -154,11 +183,11 @@ func checkDual(t *T, x *suite) {
 func checkPorts(t *T, x *suite) {
 	p, s := x.start(t), x.service(t, string(LoadBalancerPorts))
 	s.ensure(p)
-	https := cloud.LoadBalancerPort{Name: "https", Protocol: corev1.ProtocolTCP, Port: 443, NodePort: 30443}
+	https := cloud.LoadBalancerPort{Name: "https", Protocol: corev1.ProtocolTCP, Port: 443, NodePort: x.nodePort()}
 	for _, ports := range [][]cloud.LoadBalancerPort{
 		{s.spec.Ports[0], https},
-		{https, {Name: "web", Protocol: corev1.ProtocolTCP, Port: 8080, NodePort: nodePort}},
-		{{Name: "https", Protocol: corev1.ProtocolTCP, Port: 443, NodePort: 31443}},
+		{https, {Name: "web", Protocol: corev1.ProtocolTCP, Port: 8080, NodePort: s.spec.Ports[0].NodePort}},
+		{{Name: "https", Protocol: corev1.ProtocolTCP, Port: 443, NodePort: x.nodePort()}},
 	} {
 		s.spec.Ports = ports
 		s.ensure(p)
@@ -194,7 +223,7 @@ func checkFrozen(t *T, x *suite) {
 	} {
 		frozen := *s.spec
 		frozen.Frozen, frozen.Members, frozen.Candidates = true, step.members, step.candidates
-		frozen.Ports = []cloud.LoadBalancerPort{{Name: "other", Protocol: corev1.ProtocolUDP, Port: 9999, NodePort: 31999}}
+		frozen.Ports = []cloud.LoadBalancerPort{{Name: "other", Protocol: corev1.ProtocolUDP, Port: 9999, NodePort: x.nodePort()}}
 		frozen.SourceRanges = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
 		wish := s.spec
 		s.spec = &frozen

@@ -3,6 +3,7 @@ package cloudtest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -31,14 +32,20 @@ func ownershipFeatures() []feature {
 	}
 }
 
+// wantsOthers ends the check where no annotation puts a Service onto a load balancer that is there.
+func (x *suite) wantsOthers(t *T) {
+	if x.World.UseLoadBalancer("") == nil {
+		t.Impossible(ErrNoAnnotation.Error())
+	}
+}
+
 func checkShared(t *T, x *suite) {
+	x.wantsOthers(t)
 	p, first := x.start(t), x.service(t, string(LoadBalancerShared)+"-1")
 	first.ensure(p)
 	second := x.service(t, string(LoadBalancerShared)+"-2")
 	second.spec.Ports[0].Port = 8080
-	for k, v := range x.World.UseLoadBalancer(first.id) {
-		second.spec.Settings[k] = v
-	}
+	maps.Copy(second.spec.Settings, x.World.UseLoadBalancer(first.id))
 	second.ensure(p)
 	if second.id != first.id {
 		t.Errorf("the second Service has load balancer %s, want the first one's %s", second.id, first.id)
@@ -53,6 +60,7 @@ func checkShared(t *T, x *suite) {
 }
 
 func checkUserOwned(t *T, x *suite) {
+	x.wantsOthers(t)
 	p, s := x.start(t), x.service(t, string(LoadBalancerOwn))
 	id, err := x.World.MakeLoadBalancer(t.Ctx, "own-"+x.cluster.Name)
 	t.Must(err)
@@ -62,9 +70,7 @@ func checkUserOwned(t *T, x *suite) {
 	if _, lacks := x.Unsupported[LoadBalancerInternal]; !lacks {
 		s.ask(LoadBalancerInternal) // the user has given it no public address, and a guest gives it none
 	}
-	for k, v := range x.World.UseLoadBalancer(id) {
-		s.spec.Settings[k] = v
-	}
+	maps.Copy(s.spec.Settings, x.World.UseLoadBalancer(id))
 	s.ensure(p)
 	if lb := s.read(); s.id != id || len(lb.Listeners) != len(before.Listeners)+1 {
 		t.Errorf("load balancer %s has listeners %+v, want the user's and one more on %s", s.id, lb.Listeners, id)
@@ -89,7 +95,7 @@ func checkDeleteHint(t *T, x *suite) {
 	s.ensure(p)
 	hint := *s.spec
 	hint.Settings, hint.CurrentIngress, hint.Members, hint.SessionAffinityTimeout = cloud.Settings{}, nil, nil, time.Hour
-	hint.Ports = []cloud.LoadBalancerPort{{Name: "other", Protocol: corev1.ProtocolUDP, Port: 9999, NodePort: 31999}}
+	hint.Ports = []cloud.LoadBalancerPort{{Name: "other", Protocol: corev1.ProtocolUDP, Port: 9999, NodePort: x.nodePort()}}
 	served := s.spec
 	s.spec = &hint
 	s.delete(x.start(t))
@@ -102,6 +108,9 @@ func checkMadeAgain(t *T, x *suite) {
 	s.ensure(p)
 	old := s.id
 	t.Must(x.World.DeleteLoadBalancer(t.Ctx, s.id))
+	if x.Remembers {
+		p = x.start(t)
+	}
 	if s.ensure(p); s.id == old {
 		t.Errorf("the Service is said to be served by %s, which is gone", old)
 	}
@@ -113,8 +122,8 @@ func checkSameNamed(t *T, x *suite) {
 	s.ensure(p)
 	other := *s.spec
 	other.Cluster.UID, other.UID = uuid.NewString(), uuid.NewString()
-	other.Settings, other.CurrentIngress = cloud.Settings{}, nil
-	other.Ports = []cloud.LoadBalancerPort{{Name: "other", Protocol: corev1.ProtocolTCP, Port: 9999, NodePort: 31999}}
+	other.Settings, other.CurrentIngress = x.annotations(), nil
+	other.Ports = []cloud.LoadBalancerPort{{Name: "other", Protocol: corev1.ProtocolTCP, Port: 9999, NodePort: x.nodePort()}}
 	q := x.start(t)
 	status, err := q.LoadBalancers.Ensure(t.Ctx, &other)
 	switch own := err == nil; {
@@ -153,7 +162,7 @@ func checkForeign(t *T, x *suite) {
 		}
 	}
 	verify("before anything")
-	s.spec.Ports[0].NodePort++
+	s.spec.Ports[0].NodePort = x.nodePort()
 	s.ensure(p)
 	verify("after an update")
 	s.ensure(x.start(t))
@@ -214,8 +223,8 @@ func checkCrashUpdate(t *T, x *suite) {
 			s.ensure(p)
 			s.spec.Members = s.spec.Members[1:]
 			s.spec.Ports = []cloud.LoadBalancerPort{
-				{Name: "web", Protocol: corev1.ProtocolTCP, Port: 8080, NodePort: nodePort},
-				{Name: "https", Protocol: corev1.ProtocolTCP, Port: 443, NodePort: 30443},
+				{Name: "web", Protocol: corev1.ProtocolTCP, Port: 8080, NodePort: s.spec.Ports[0].NodePort},
+				{Name: "https", Protocol: corev1.ProtocolTCP, Port: 443, NodePort: s.x.nodePort()},
 			}
 		},
 		op: func(ctx context.Context, s *service, p *process) error { return s.tryEnsure(ctx, p) },

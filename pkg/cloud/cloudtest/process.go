@@ -18,6 +18,8 @@ type process struct {
 	crashed atomic.Bool
 }
 
+const userAgent = "isthmus-conformance"
+
 type newProvider func(cloud.Options) (*cloud.Provider, func(), error)
 
 // start makes a provider that knows nothing of earlier ones.
@@ -25,7 +27,7 @@ func (x *suite) start(t *T) *process { return x.startAs(t, x.New) }
 
 func (x *suite) startAs(t *T, make newProvider) *process {
 	p := &process{}
-	made, stop, err := make(cloud.Options{UserAgent: "isthmus-conformance", Traffic: p})
+	made, stop, err := make(cloud.Options{UserAgent: userAgent, Traffic: p})
 	if err != nil {
 		t.spoil("make the provider: %v", err)
 		t.Fatalf("no provider")

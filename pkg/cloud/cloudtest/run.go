@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,6 +23,8 @@ type suite struct {
 	nodes []Instance
 	// before is Everything at the start.
 	before []string
+	// ports is how many node ports were given.
+	ports atomic.Int32
 }
 
 // nodeCount is how many instances the suite makes for itself.
@@ -37,6 +40,9 @@ func Run(t *testing.T, s Setup) Results {
 	x := &suite{Setup: s, cluster: newCluster()}
 	ctx := t.Context()
 	var err error
+	if x.cluster.ID, err = x.identify(ctx); err != nil {
+		t.Fatalf("identify the cluster: %v", err)
+	}
 	for i := range nodeCount {
 		n, err := s.World.MakeInstance(ctx, fmt.Sprintf("%s-node-%d", x.cluster.Name, i))
 		if err != nil {
@@ -50,7 +56,7 @@ func Run(t *testing.T, s Setup) Results {
 	found := &collector{results: Results{}}
 	t.Run("beside", func(t *testing.T) {
 		for _, f := range features() {
-			if !f.alone && !slices.Contains(s.Untried, f.name) {
+			if !f.alone {
 				t.Run(string(f.name), func(t *testing.T) {
 					t.Parallel()
 					found.add(f.name, x.try(t, f))
@@ -60,13 +66,28 @@ func Run(t *testing.T, s Setup) Results {
 	})
 	t.Run("alone", func(t *testing.T) {
 		for _, f := range features() {
-			if f.alone && !slices.Contains(s.Untried, f.name) {
+			if f.alone {
 				t.Run(string(f.name), func(t *testing.T) { found.add(f.name, x.try(t, f)) })
 			}
 		}
 	})
 	x.checkNothingNew(t)
 	return found.results
+}
+
+// identify is the cluster's name in the cloud's marks, as the program asks for it once.
+func (x *suite) identify(ctx context.Context) (string, error) {
+	p, stop, err := x.New(cloud.Options{UserAgent: userAgent})
+	if err != nil {
+		return "", err
+	}
+	if stop != nil {
+		defer stop()
+	}
+	if p.Identify == nil {
+		return x.cluster.UID, nil
+	}
+	return p.Identify(ctx, x.cluster)
 }
 
 type collector struct {

@@ -18,10 +18,13 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
 
-const (
-	namespace = "conformance"
-	nodePort  = 30080
-)
+const namespace = "conformance"
+
+// firstNodePort and nodePorts are the usual range of node ports.
+const firstNodePort, nodePorts = 30000, 2768
+
+// nodePort gives a node port that no other Service has, as Kubernetes does: some clouds have rules by it that Services share.
+func (x *suite) nodePort() int32 { return firstNodePort + x.ports.Add(1)%nodePorts }
 
 // service is a Service as the service controller has it, with what the cloud is to be.
 type service struct {
@@ -36,8 +39,8 @@ type service struct {
 // deleted after the check, and nothing of it may be left.
 func (x *suite) service(t *T, name string) *service {
 	s := &service{t: t, x: x, spec: &cloud.LoadBalancerSpec{
-		LoadBalancerRef: cloud.LoadBalancerRef{Cluster: x.cluster, Namespace: namespace, Name: name, UID: uuid.NewString(), Settings: cloud.Settings{}},
-		Ports:           []cloud.LoadBalancerPort{{Name: "web", Protocol: corev1.ProtocolTCP, Port: 80, NodePort: nodePort}},
+		LoadBalancerRef: cloud.LoadBalancerRef{Cluster: x.cluster, Namespace: namespace, Name: name, UID: uuid.NewString(), Settings: x.annotations()},
+		Ports:           []cloud.LoadBalancerPort{{Name: "web", Protocol: corev1.ProtocolTCP, Port: 80, NodePort: x.nodePort()}},
 		Members:         members(x.nodes),
 		IPFamilies:      []corev1.IPFamily{corev1.IPv4Protocol},
 	}}
@@ -46,6 +49,13 @@ func (x *suite) service(t *T, name string) *service {
 		s.wantNothing("after the check")
 	})
 	return s
+}
+
+// annotations are those of every Service.
+func (x *suite) annotations() cloud.Settings {
+	out := cloud.Settings{}
+	maps.Copy(out, x.Annotations)
+	return out
 }
 
 func members(nodes []Instance) []cloud.LoadBalancerMember {
@@ -264,6 +274,9 @@ func (s *service) checkAddresses(lb *LoadBalancer) {
 	}
 	for _, in := range s.spec.CurrentIngress {
 		if in.Hostname != "" {
+			if in.Hostname != lb.Hostname && in.Hostname != HostName {
+				s.t.Errorf("published is %q, but the load balancer has the name %q", in.Hostname, lb.Hostname)
+			}
 			continue
 		}
 		if a, err := netip.ParseAddr(in.IP); err != nil || !slices.Contains(all, a) {

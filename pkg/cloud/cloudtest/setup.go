@@ -24,8 +24,11 @@ type Setup struct {
 	World World
 	// Unsupported are the features that the cloud lacks, with the reason of each.
 	Unsupported map[Feature]string
-	// Untried are the features that are left out, since World cannot observe them yet: nothing is said of them.
-	Untried []Feature
+	// Annotations are those of every Service, such as choose one of several kinds of load balancers; may be nil.
+	Annotations cloud.Settings
+	// Remembers says that the provider believes for a while what it knows of load balancers, so that only a new
+	// process sees at once what others have changed.
+	Remembers bool
 	// Patience bounds the wait for the cloud to finish one thing; 2 min when zero.
 	Patience time.Duration
 }
@@ -43,10 +46,10 @@ type World interface {
 	ForeignID() string
 
 	// Settings are the annotations that ask for a feature: LoadBalancerHTTP, …TLS, …PROXY,
-	// …Internal, …Hostname (HostName), …IPv6, …Dual; ErrNoAnnotation where none does. What they need
-	// is made beforehand and stays.
+	// …PROXYv1, …Internal, …Hostname (HostName), …IPv6, …Dual; ErrNoAnnotation where none does. What
+	// they need is made beforehand and stays.
 	Settings(ctx context.Context, f Feature) (cloud.Settings, error)
-	// UseLoadBalancer are the annotations that put a Service onto a load balancer.
+	// UseLoadBalancer are the annotations that put a Service onto a load balancer; nil where none do.
 	UseLoadBalancer(id string) cloud.Settings
 	// MakeLoadBalancer makes one as a user does, with one listener, and returns its ID.
 	MakeLoadBalancer(ctx context.Context, name string) (string, error)
@@ -56,9 +59,8 @@ type World interface {
 	LoadBalancerID(s *cloud.LoadBalancerStatus) string
 	// DeleteLoadBalancer deletes one with all that is part of it; nil where there is none.
 	DeleteLoadBalancer(ctx context.Context, id string) error
-	// ReserveAddress makes a public address that is the user's; release gives it back and fails
-	// when it is gone.
-	ReserveAddress(ctx context.Context) (a netip.Addr, release func(context.Context) error, err error)
+	// ReserveAddress makes a public address that is the user's.
+	ReserveAddress(ctx context.Context) (Address, error)
 	// MakeForeign makes objects of others that are easily taken for the Service's, on and next
 	// to its load balancer. intact fails when one is gone or changed.
 	MakeForeign(ctx context.Context, ref cloud.LoadBalancerRef, id string) (intact, remove func(context.Context) error, err error)
@@ -102,9 +104,20 @@ type Instance struct {
 	PodCIDRs []netip.Prefix
 }
 
+// Address is a public address that is the user's.
+type Address struct {
+	IP netip.Addr
+	// Settings are the annotations that ask for it; without, spec.loadBalancerIP does.
+	Settings cloud.Settings
+	// Release gives it back, and fails when it is gone.
+	Release func(context.Context) error
+}
+
 // LoadBalancer is what the cloud says of a load balancer.
 type LoadBalancer struct {
 	ID string
+	// Hostname is the name that the cloud has given it, under which it is published; empty where it gives none.
+	Hostname string
 	// Private are its addresses in the cluster's network, Public those that lead to them.
 	Private, Public []netip.Addr
 	Listeners       []Listener

@@ -31,6 +31,8 @@ func (w *World) Settings(_ context.Context, f cloudtest.Feature) (cloud.Settings
 		return cloud.Settings{annotations + "default-tls-container-ref": w.certificate}, nil
 	case cloudtest.LoadBalancerPROXY:
 		return cloud.Settings{annotations + "proxy-protocol": "v2"}, nil
+	case cloudtest.LoadBalancerPROXYv1:
+		return cloud.Settings{annotations + "proxy-protocol": "v1"}, nil
 	case cloudtest.LoadBalancerInternal:
 		return cloud.Settings{"service.beta.kubernetes.io/openstack-internal-load-balancer": "true"}, nil
 	case cloudtest.LoadBalancerHostname:

@@ -20,22 +20,23 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/cloudtest"
 )
 
 // ReserveAddress implements cloudtest.World.
-func (w *World) ReserveAddress(ctx context.Context) (netip.Addr, func(context.Context) error, error) {
+func (w *World) ReserveAddress(ctx context.Context) (cloudtest.Address, error) {
 	f, err := floatingips.Create(ctx, w.neutron, floatingips.CreateOpts{FloatingNetworkID: w.external, Description: "reserved by " + w.suffix}).Extract()
 	if err != nil {
-		return netip.Addr{}, nil, err
+		return cloudtest.Address{}, err
 	}
 	a, err := netip.ParseAddr(f.FloatingIP)
-	return a, func(ctx context.Context) error {
+	return cloudtest.Address{IP: a, Release: func(ctx context.Context) error {
 		now, err := floatingips.Get(ctx, w.neutron, f.ID).Extract()
 		if err == nil && now.Description != f.Description {
 			err = fmt.Errorf("its description was %q and is %q", f.Description, now.Description)
 		}
 		return errors.Join(err, gone(floatingips.Delete(ctx, w.neutron, f.ID).ExtractErr()))
-	}, err
+	}}, err
 }
 
 func (w *World) removeAddresses(ctx context.Context) error {

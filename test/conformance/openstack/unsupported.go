@@ -29,6 +29,7 @@ func Unsupported(provider string, kind Kind) map[cloudtest.Feature]string {
 			cloudtest.LoadBalancerHTTP:    "the ovn driver balances connections, not requests",
 			cloudtest.LoadBalancerTLS:     "the ovn driver balances connections, not requests",
 			cloudtest.LoadBalancerPROXY:   "the ovn driver does not touch the connections' content",
+			cloudtest.LoadBalancerPROXYv1: "the ovn driver does not touch the connections' content",
 			cloudtest.LoadBalancerSources: "the ovn driver has no allowed_cidrs",
 			cloudtest.LoadBalancerLocal:   "the ovn driver has no HTTP monitors; a TCP check of the node port takes their place",
 			cloudtest.LoadBalancerDual:    "the ovn driver of Zed forgets additional VIPs",
