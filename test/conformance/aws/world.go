@@ -21,6 +21,8 @@ import (
 	provider "github.com/isthmus-cloud/isthmus/pkg/providers/aws"
 	awssim "github.com/isthmus-cloud/isthmus/test/cloudsim/aws"
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/aws/ec2"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/aws/elb"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/aws/elbv2"
 )
 
 // clusterID is the cluster's in tags.
@@ -30,12 +32,27 @@ func clusterTags() map[string]string {
 	return map[string]string{"kubernetes.io/cluster/" + clusterID: "owned"}
 }
 
-// World is an account's region with a VPC, whose main route table is the cluster's.
+// Kind is a kind of load balancers.
+type Kind string
+
+// The kinds of load balancers that Services choose from.
+const (
+	Network Kind = "network"
+	Classic Kind = "classic"
+)
+
+// World is an account's region with a VPC that is reached from outside, whose main route table is the cluster's, and a security group of the
+// Nodes.
 type World struct {
 	sim    *awssim.Sim
 	region *ec2.Region
+	elb    *elb.Region
+	elbv2  *elbv2.Region
+	kind   Kind
 	subnet *ec2.Subnet
 	table  string
+	nodes  string // the security group
+	more   string // lines of cloud.conf
 	dir    string // of cloud.conf
 
 	// env is locked while providers are made: they take the environment's credentials.
@@ -46,15 +63,30 @@ type World struct {
 
 var _ cloudtest.World = (*World)(nil)
 
+// Options configures a World.
+type Options struct {
+	// Kind is that of the load balancers.
+	Kind Kind
+	// Conf are more lines of [Global] of cloud.conf.
+	Conf string
+	// Dir is for the provider's configuration.
+	Dir string
+}
+
 // New makes the World in a subnet of a VPC. The environment leads to the simulator, with credentials.
-func New(sim *awssim.Sim, region *ec2.Region, subnet *ec2.Subnet, dir string) (*World, error) {
-	w := &World{sim: sim, region: region, subnet: subnet, table: region.MainRouteTable(subnet.VPCID).ID, dir: dir}
+func New(sim *awssim.Sim, region *ec2.Region, subnet *ec2.Subnet, o Options) (*World, error) {
+	account, name := region.Account(), region.Name()
+	w := &World{sim: sim, region: region, elb: sim.ELB(account, name), elbv2: sim.ELBv2(account, name), kind: o.Kind, subnet: subnet,
+		table: region.MainRouteTable(subnet.VPCID).ID, more: o.Conf, dir: o.Dir}
+	region.AddRoute(w.table, ec2.Route{Destination: "0.0.0.0/0", GatewayID: "igw-0123456789abcdef0"})
+	w.nodes = region.AddSecurityGroup(ec2.SecurityGroup{VPCID: subnet.VPCID, Name: "nodes", Description: "Nodes", Tags: clusterTags()}).ID
 	return w, region.CreateTags([]string{w.table}, clusterTags())
 }
 
 // Setup is the suite's setup of this World.
 func (w *World) Setup() cloudtest.Setup {
-	return cloudtest.Setup{New: w.start, NewDenied: w.startDenied, World: w, Unsupported: Unsupported(), Untried: Untried()}
+	return cloudtest.Setup{New: w.start, NewDenied: w.startDenied, World: w, Unsupported: Unsupported(w.kind), Annotations: w.kind.always(),
+		Remembers: w.kind == Network}
 }
 
 // startDenied makes a provider with a secret that is not its key's.
@@ -80,7 +112,7 @@ func (w *World) start(o cloud.Options) (*cloud.Provider, func(), error) {
 func (w *World) make(o cloud.Options) (*cloud.Provider, func(), error) {
 	file := filepath.Join(w.dir, "cloud.conf")
 	conf := "[Global]\nRegion = " + w.region.Name() + "\nKubernetesClusterID = " + clusterID + "\nVPC = " + w.subnet.VPCID + "\nSubnetID = " + w.subnet.ID +
-		"\nNodeIPFamilies = ipv4\nNodeIPFamilies = ipv6\n"
+		"\nNodeIPFamilies = ipv4\nNodeIPFamilies = ipv6\n" + w.more
 	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
 		return nil, nil, err
 	}
@@ -99,7 +131,7 @@ func (w *World) make(o cloud.Options) (*cloud.Provider, func(), error) {
 	return &d.Provider, d.Close, nil
 }
 
-// MakeInstance implements cloudtest.World.
+// MakeInstance implements cloudtest.World. The name has no address, by which a Node is found, too, whatever else is in its name.
 func (w *World) MakeInstance(_ context.Context, name string) (cloudtest.Instance, error) {
 	w.mu.Lock()
 	w.ips++
@@ -107,7 +139,7 @@ func (w *World) MakeInstance(_ context.Context, name string) (cloudtest.Instance
 	w.mu.Unlock()
 	tags := clusterTags()
 	tags["Name"] = name
-	i := w.region.AddInstance(ec2.Instance{SubnetID: w.subnet.ID, Tags: tags, Interfaces: []*ec2.NetworkInterface{{IPv6: []string{ip}}}})
+	i := w.region.AddInstance(ec2.Instance{SubnetID: w.subnet.ID, Tags: tags, PrivateDNSName: name + ".example.internal", Interfaces: []*ec2.NetworkInterface{{IPv6: []string{ip}, Groups: []string{w.nodes}}}})
 	out := cloudtest.Instance{Ref: cloud.InstanceRef{NodeName: i.PrivateDNSName, ProviderID: "aws:///" + i.Zone + "/" + i.ID}, Zone: i.Zone}
 	for _, text := range []string{i.PrivateIP, ip} {
 		a, err := netip.ParseAddr(text)
@@ -204,54 +236,4 @@ func (w *World) Throttle() (undo func(), reason string) {
 			f()
 		}
 	}, ""
-}
-
-// Left implements cloudtest.World: load balancers and their security groups, by their tags and by the name that follows from the UID.
-func (w *World) Left(_ context.Context, ref cloud.LoadBalancerRef) ([]string, error) {
-	const service = "kubernetes.io/service-name"
-	name := ("a" + strings.ReplaceAll(ref.UID, "-", ""))[:32]
-	var out []string
-	balancers, err := w.sim.ELBv2(w.region.Account(), w.region.Name()).LoadBalancers(nil, nil)
-	for _, b := range balancers {
-		if b.Name == name || b.Tags[service] == ref.Namespace+"/"+ref.Name {
-			out = append(out, "load balancer "+b.ARN)
-		}
-	}
-	classic, classicErr := w.sim.ELB(w.region.Account(), w.region.Name()).LoadBalancers(nil)
-	for _, b := range classic {
-		if b.Name == name || b.Tags[service] == ref.Namespace+"/"+ref.Name {
-			out = append(out, "classic load balancer "+b.Name)
-		}
-	}
-	groups, groupsErr := w.region.SecurityGroups(nil)
-	for _, g := range groups {
-		if strings.Contains(g.Name, name) {
-			out = append(out, "security group "+g.ID)
-		}
-	}
-	return out, errors.Join(err, classicErr, groupsErr)
-}
-
-// Everything implements cloudtest.World.
-func (w *World) Everything(ctx context.Context) ([]string, error) {
-	instances, err := w.region.Instances(nil)
-	routes, routesErr := w.Routes(ctx)
-	groups, groupsErr := w.region.SecurityGroups(nil)
-	balancers, balancersErr := w.sim.ELBv2(w.region.Account(), w.region.Name()).LoadBalancers(nil, nil)
-	var out []string
-	for _, i := range instances {
-		if i.State != ec2.Terminated { // one that is gone is shown for a while
-			out = append(out, "instance "+i.ID)
-		}
-	}
-	for _, r := range routes {
-		out = append(out, fmt.Sprintf("route %s via %s", r.Destination, r.Hop()))
-	}
-	for _, g := range groups {
-		out = append(out, "security group "+g.ID+" "+g.Name)
-	}
-	for _, b := range balancers {
-		out = append(out, "load balancer "+b.ARN)
-	}
-	return out, errors.Join(err, routesErr, groupsErr, balancersErr)
 }
