@@ -22,6 +22,20 @@ func ofNodes() []Intended {
 			Scenarios: `node-name-short`, Path: `node\.ip-10-0-32-99\.(addresses|labels|providerID|taints)`,
 		},
 		{
+			Name:      "Nodes of Fargate",
+			Theirs:    "They are initialized by their network interfaces, and while they are not ready they are said to be shut down.",
+			Here:      "They are left alone.",
+			Why:       "They are no instances, and there are none but in EKS, which looks after them itself; one that is not ready is not shut down.",
+			Scenarios: `fargate-(new|not-ready|gone)`, Path: `node\.fargate-ip-.*\.(addresses|labels|taints)`,
+		},
+		{
+			Name:      "Nodes of Fargate whose interface is gone",
+			Theirs:    "They are deleted.",
+			Here:      "They are left alone.",
+			Why:       "As above.",
+			Scenarios: `fargate-gone`, Phases: `change 1`, Path: `node\.fargate-ip-10-0-32-83\.eu-central-1\.compute\.internal`,
+		},
+		{
 			Name:      "Nodes that nothing is known of go",
 			Theirs:    "A Node without a provider ID whose name leads to no instance stays for ever, also when it is not ready; in v1.37.0 it is deleted.",
 			Here:      "It is deleted once it is not ready, within the limits of the deletion guard.",

@@ -1,6 +1,8 @@
 package script
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/aws/ec2"
@@ -163,6 +165,26 @@ func nodeLabels(c *cast) {
 	c.add("node-zone-id-there", Node{ProviderID: usualID, Labels: map[string]string{"topology.k8s.aws/zone-id": "mine"}})
 	c.add("node-labels-there", Node{ProviderID: usualID, Labels: map[string]string{
 		"topology.kubernetes.io/zone": "mine", "node.kubernetes.io/instance-type": "mine"}})
+}
+
+// nodesFargate are Nodes of Fargate, which have a network interface and no instance: here one of an instance stands for it.
+func nodesFargate() Group {
+	c := &cast{next: 0x800}
+	one := func(ip string) Node {
+		name := "ip-" + strings.ReplaceAll(ip, ".", "-") + "." + Region + ".compute.internal"
+		return Node{As: "fargate-" + name, ProviderID: "aws:///" + Region + "a/5a1c9bd6ee-0fe65152/fargate-" + name, Instance: &ec2.Instance{PrivateIP: ip}}
+	}
+	known := func(n Node) Node {
+		n.Known = true
+		return n
+	}
+	nameless := one("10.0.32.84")
+	nameless.ProviderID = ""
+	c.add("fargate-new", one("10.0.32.81"))
+	c.add("fargate-not-ready", known(one("10.0.32.82")), node(NodeStep{Ready: corev1.ConditionUnknown}))
+	c.add("fargate-gone", known(one("10.0.32.83")), gone("terminate")...)
+	c.add("fargate-name", nameless)
+	return Group{Name: "nodes-fargate", Conf: "[Global]\n", Controllers: nodeControllers(), Args: nodeArgs(), Scenarios: c.scenarios}
 }
 
 // nodesDualStack are Nodes with addresses of both families.
