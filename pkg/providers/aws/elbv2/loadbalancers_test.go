@@ -459,6 +459,9 @@ func TestComplaint94966AnInstanceThatIsRefusedKeepsNobodyOut(t *testing.T) {
 	if got := w.state(); strings.Contains(got, stopped) || strings.Contains(got, "[]") {
 		t.Errorf("%s", got)
 	}
+	if got := w.counts(); !strings.Contains(got, "RegisterTargets 2") { // without an attempt that AWS refuses
+		t.Errorf("%s", got)
+	}
 	late := w.addNode() // stops after it was listed
 	spec.Members = w.nodes
 	refused := "InvalidTarget"
