@@ -45,6 +45,9 @@ func (n *Network) listGroups(ctx context.Context) (map[string]*types.SecurityGro
 	if err != nil {
 		return nil, err
 	}
+	if len(all) == 0 { // each VPC has its default one: nothing that follows from there being none is true
+		return nil, cloud.Errorf(cloud.KindUnknown, "EC2 shows no security group of VPC %s; are the credentials, the region and the VPC the cluster's?", p.vpc)
+	}
 	byID := make(map[string]*types.SecurityGroup, len(all))
 	for i := range all {
 		byID[aws.ToString(all[i].GroupId)] = &all[i]

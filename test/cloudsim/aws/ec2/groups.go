@@ -69,7 +69,8 @@ func (r *Region) defaultGroup(vpcID string) *SecurityGroup {
 	return r.groups.Where(func(g *SecurityGroup) bool { return g.VPCID == vpcID && g.Name == "default" })[0]
 }
 
-func (r *Region) hiddenGroup(g *SecurityGroup) bool { return !r.visible(g) }
+// hiddenGroup reports whether a group cannot be seen yet. A VPC is never seen without its default one.
+func (r *Region) hiddenGroup(g *SecurityGroup) bool { return g.Name != "default" && !r.visible(g) }
 
 // SecurityGroups are those with these IDs, or all that can be seen.
 func (r *Region) SecurityGroups(ids []string) ([]*SecurityGroup, error) {
