@@ -28,7 +28,7 @@ type NetworkInterface struct {
 	IPv6Only   bool
 	// PublicIP is the primary address' public one. Where it is Public, one of Amazon's is taken when there is none.
 	PublicIP                   string
-	Public                     bool
+	Public                     bool `json:",omitempty"` // as scenarios that were recorded without it are known by their JSON
 	IPv6                       []string
 	IPv4Prefixes, IPv6Prefixes []string
 	// Groups are IDs of security groups, the VPC's default one by default, unless it has NoGroups.
