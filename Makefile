@@ -206,6 +206,12 @@ openstack-status: ## What of it runs
 e2e-openstack: $(CONTROL_PLANE) ## The real binaries against it; starts it if need be (OCCM=PATH hands clusters over between that and ours; TESTARGS='-run TestX' narrows it down)
 	@GO=$(GO) OCCM=$(OCCM) hack/testargs.sh hack/openstack/e2e.sh
 
+##@ An account of AWS, or an emulator of it
+
+.PHONY: e2e-aws
+e2e-aws: ## The conformance suite where the environment leads to: AWS_REGION, credentials, for an emulator AWS_ENDPOINT_URL. All is made in a VPC of its own, and deleted; at AWS it costs money
+	@hack/progress.sh "the conformance suite at AWS" hack/testargs.sh $(GO_TEST) -v -count 1 -tags e2e ./test/e2e/aws
+
 ##@ Real kubelets (Debian 12, root)
 
 .PHONY: e2e-kubelet

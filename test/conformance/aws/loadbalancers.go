@@ -23,21 +23,26 @@ const (
 	certificate = "arn:aws:acm:eu-central-1:111122223333:certificate/12345678-1234-1234-1234-123456789012"
 )
 
-// always are the annotations of every Service.
-func (k Kind) always() cloud.Settings {
+// Annotations are those of every Service.
+func (k Kind) Annotations() cloud.Settings {
 	if k == Network {
 		return cloud.Settings{annotations + "type": "nlb"}
 	}
 	return nil
 }
 
+// Certificate are the annotations that ask for a certificate.
+func Certificate(arn string) cloud.Settings { return cloud.Settings{annotations + "ssl-cert": arn} }
+
 // Settings implements cloudtest.World.
-func (w *World) Settings(_ context.Context, f cloudtest.Feature) (cloud.Settings, error) {
+func (Kind) Settings(_ context.Context, f cloudtest.Feature) (cloud.Settings, error) {
 	switch f {
 	case cloudtest.LoadBalancerHTTP:
 		return cloud.Settings{annotations + "backend-protocol": "http"}, nil
 	case cloudtest.LoadBalancerTLS:
-		return cloud.Settings{annotations + "ssl-cert": certificate, annotations + "backend-protocol": "http"}, nil
+		settings := Certificate(certificate)
+		settings[annotations+"backend-protocol"] = "http"
+		return settings, nil
 	case cloudtest.LoadBalancerPROXY:
 		return cloud.Settings{annotations + "target-group-attributes": "proxy_protocol_v2.enabled=true"}, nil
 	case cloudtest.LoadBalancerPROXYv1:
@@ -51,15 +56,15 @@ func (w *World) Settings(_ context.Context, f cloudtest.Feature) (cloud.Settings
 }
 
 // UseLoadBalancer implements cloudtest.World.
-func (w *World) UseLoadBalancer(string) cloud.Settings { return nil }
+func (Kind) UseLoadBalancer(string) cloud.Settings { return nil }
 
 // MakeLoadBalancer implements cloudtest.World. No Service may use one of a user's.
-func (w *World) MakeLoadBalancer(context.Context, string) (string, error) {
+func (Kind) MakeLoadBalancer(context.Context, string) (string, error) {
 	return "", cloudtest.ErrNoAnnotation
 }
 
 // LoadBalancerID implements cloudtest.World: names are as good as IDs, as none is given twice.
-func (w *World) LoadBalancerID(s *cloud.LoadBalancerStatus) string {
+func (Kind) LoadBalancerID(s *cloud.LoadBalancerStatus) string {
 	if len(s.Ingress) == 0 {
 		return ""
 	}

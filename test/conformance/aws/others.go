@@ -24,7 +24,7 @@ const serviceTag = "kubernetes.io/service-name"
 func (w *World) ReserveAddress(context.Context) (cloudtest.Address, error) {
 	eip := w.region.AddAddress(ec2.Address{Tags: map[string]string{"team": "web"}})
 	ip, err := netip.ParseAddr(eip.PublicIP)
-	return cloudtest.Address{IP: ip, Settings: cloud.Settings{annotations + "eip-allocations": eip.ID, annotations + "subnets": w.subnet.ID},
+	return cloudtest.Address{IP: ip, Settings: Static(eip.ID, w.subnet.ID),
 		Release: func(context.Context) error {
 			defer w.region.RemoveAddress(eip.ID)
 			now, err := w.region.Addresses([]string{eip.ID})
@@ -33,6 +33,11 @@ func (w *World) ReserveAddress(context.Context) (cloudtest.Address, error) {
 			}
 			return err
 		}}, err
+}
+
+// Static are the annotations that ask for an Elastic IP in a subnet.
+func Static(eip, subnet string) cloud.Settings {
+	return cloud.Settings{annotations + "eip-allocations": eip, annotations + "subnets": subnet}
 }
 
 // nameOf is what the load balancer of a Service is called.
@@ -64,7 +69,7 @@ func (w *World) MakeForeign(_ context.Context, ref cloud.LoadBalancerRef, id str
 	if err != nil {
 		return nil, nil, err
 	}
-	if w.kind == Network {
+	if w.Kind == Network {
 		err = f.makeNetwork(plan.GroupName(next), tags)
 	} else {
 		err = f.makeClassic(tags)
@@ -127,7 +132,7 @@ func (f *foreign) intact(context.Context) error {
 	case classic != nil && (classic.Tags["team"] != "web" || !slices.ContainsFunc(classic.Policies, func(p elb.Policy) bool { return p.Name == "somebody-elses" })):
 		return fmt.Errorf("the user's tag and policy have gone: %v, %v", classic.Tags, classic.Policies)
 	}
-	if f.kind == Classic {
+	if f.Kind == Classic {
 		_, err = f.elb.LoadBalancers([]string{f.name})
 		return err
 	}

@@ -44,11 +44,11 @@ const (
 // World is an account's region with a VPC that is reached from outside, whose main route table is the cluster's, and a security group of the
 // Nodes.
 type World struct {
+	Kind
 	sim    *awssim.Sim
 	region *ec2.Region
 	elb    *elb.Region
 	elbv2  *elbv2.Region
-	kind   Kind
 	subnet *ec2.Subnet
 	table  string
 	nodes  string // the security group
@@ -76,7 +76,7 @@ type Options struct {
 // New makes the World in a subnet of a VPC. The environment leads to the simulator, with credentials.
 func New(sim *awssim.Sim, region *ec2.Region, subnet *ec2.Subnet, o Options) (*World, error) {
 	account, name := region.Account(), region.Name()
-	w := &World{sim: sim, region: region, elb: sim.ELB(account, name), elbv2: sim.ELBv2(account, name), kind: o.Kind, subnet: subnet,
+	w := &World{sim: sim, region: region, elb: sim.ELB(account, name), elbv2: sim.ELBv2(account, name), Kind: o.Kind, subnet: subnet,
 		table: region.MainRouteTable(subnet.VPCID).ID, more: o.Conf, dir: o.Dir}
 	region.AddRoute(w.table, ec2.Route{Destination: "0.0.0.0/0", GatewayID: "igw-0123456789abcdef0"})
 	w.nodes = region.AddSecurityGroup(ec2.SecurityGroup{VPCID: subnet.VPCID, Name: "nodes", Description: "Nodes", Tags: clusterTags()}).ID
@@ -85,8 +85,8 @@ func New(sim *awssim.Sim, region *ec2.Region, subnet *ec2.Subnet, o Options) (*W
 
 // Setup is the suite's setup of this World.
 func (w *World) Setup() cloudtest.Setup {
-	return cloudtest.Setup{New: w.start, NewDenied: w.startDenied, World: w, Unsupported: Unsupported(w.kind), Annotations: w.kind.always(),
-		Remembers: w.kind == Network}
+	return cloudtest.Setup{New: w.start, NewDenied: w.startDenied, World: w, Unsupported: Unsupported(w.Kind), Annotations: w.Annotations(),
+		Remembers: w.Kind == Network}
 }
 
 // startDenied makes a provider with a secret that is not its key's.
