@@ -160,6 +160,36 @@ func TestClassicListenersAndPolicies(t *testing.T) {
 	wantError(t, err, "PolicyNotFound", "")
 }
 
+func TestClassicSettingsHaveLimits(t *testing.T) {
+	c := newClassic(t, aws.Options{})
+	name := sdk.String("aaa")
+	must(c.make("aaa", listener(80, 30080)))(t)
+	for _, target := range []string{"", "TCP", "TCP:0", "TCP:65536", "UDP:80", "HTTP:x/"} {
+		_, err := c.client.ConfigureHealthCheck(t.Context(), &elasticloadbalancing.ConfigureHealthCheckInput{LoadBalancerName: name,
+			HealthCheck: &types.HealthCheck{Target: &target, Interval: sdk.Int32(10), Timeout: sdk.Int32(5), HealthyThreshold: sdk.Int32(2), UnhealthyThreshold: sdk.Int32(2)}})
+		wantError(t, err, "ValidationError", "")
+	}
+	before := *c.show("aaa").HealthCheck.Target
+	for code, all := range map[string][]types.LoadBalancerAttributes{
+		"ValidationError": {
+			{ConnectionSettings: &types.ConnectionSettings{IdleTimeout: sdk.Int32(0)}}, {ConnectionSettings: &types.ConnectionSettings{IdleTimeout: sdk.Int32(4001)}},
+			{ConnectionDraining: &types.ConnectionDraining{Timeout: sdk.Int32(0)}}, {ConnectionDraining: &types.ConnectionDraining{Timeout: sdk.Int32(3601)}},
+		},
+		"InvalidConfigurationRequest": {
+			{AccessLog: &types.AccessLog{Enabled: true}}, {AccessLog: &types.AccessLog{EmitInterval: sdk.Int32(7)}},
+		},
+	} {
+		for _, a := range all {
+			_, err := c.client.ModifyLoadBalancerAttributes(t.Context(), &elasticloadbalancing.ModifyLoadBalancerAttributesInput{LoadBalancerName: name, LoadBalancerAttributes: &a})
+			wantError(t, err, code, "")
+		}
+	}
+	a := must(c.client.DescribeLoadBalancerAttributes(t.Context(), &elasticloadbalancing.DescribeLoadBalancerAttributesInput{LoadBalancerName: name}))(t).LoadBalancerAttributes
+	if after := *c.show("aaa").HealthCheck.Target; after != before || *a.ConnectionSettings.IdleTimeout != 60 || *a.ConnectionDraining.Timeout != 300 || a.AccessLog.Enabled {
+		t.Errorf("what was refused was done: %s, %+v", after, a)
+	}
+}
+
 func TestClassicInstancesSubnetsAndSettings(t *testing.T) {
 	c := newClassic(t, aws.Options{})
 	name := sdk.String("aaa")

@@ -232,8 +232,9 @@ func (c *Call) configureHealthCheck() error {
 			return err
 		}
 	}
-	protocol, _, found := strings.Cut(check.Target, ":")
-	if !found || !slices.Contains([]string{"TCP", "SSL", "HTTP", "HTTPS"}, strings.ToUpper(protocol)) ||
+	protocol, rest, _ := strings.Cut(check.Target, ":")
+	port, _, _ := strings.Cut(rest, "/")
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || !slices.Contains([]string{"TCP", "SSL", "HTTP", "HTTPS"}, strings.ToUpper(protocol)) ||
 		check.Interval < 5 || check.Interval > 300 || check.Timeout < 2 || check.Timeout > 60 || check.Timeout >= check.Interval ||
 		check.Healthy < 2 || check.Healthy > 10 || check.Unhealthy < 2 || check.Unhealthy > 10 { // unverified message
 		return query.Errorf("ValidationError", "The health check is not valid: %+v", check)

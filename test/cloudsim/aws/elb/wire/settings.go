@@ -3,6 +3,7 @@ package wire
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/aws/elb"
@@ -149,6 +150,22 @@ func (c *Call) describeAttributes() error {
 	return nil
 }
 
+// checkAttributes refuses what AWS documents as impossible. The messages are unverified.
+func checkAttributes(all map[string]string) error {
+	if all["AccessLog.Enabled"] == "true" && all["AccessLog.S3BucketName"] == "" {
+		return query.Errorf("InvalidConfigurationRequest", "The bucket of the access log must be specified")
+	}
+	if v := all["AccessLog.EmitInterval"]; v != "" && v != "5" && v != "60" {
+		return query.Errorf("InvalidConfigurationRequest", "The emit interval of the access log is 5 or 60, not %s", v)
+	}
+	for name, most := range map[string]int{"ConnectionSettings.IdleTimeout": 4000, "ConnectionDraining.Timeout": 3600} {
+		if n, err := strconv.Atoi(all[name]); all[name] != "" && (err != nil || n < 1 || n > most) {
+			return query.Errorf("ValidationError", "%s is between 1 and %d, not %s", name, most, all[name])
+		}
+	}
+	return nil
+}
+
 // modifyAttributes changes attributes. Unverified is that what a request leaves out of a section stays.
 func (c *Call) modifyAttributes() error {
 	in := c.In.At("LoadBalancerAttributes")
@@ -167,10 +184,7 @@ func (c *Call) modifyAttributes() error {
 		for _, f := range in.Structs(additional) {
 			b.Attributes[additional+"."+f.Get("Key")] = f.Get("Value")
 		}
-		if b.Attributes["AccessLog.Enabled"] == "true" && b.Attributes["AccessLog.S3BucketName"] == "" { // unverified message
-			return query.Errorf("InvalidConfigurationRequest", "The bucket of the access log must be specified")
-		}
-		return nil
+		return checkAttributes(b.Attributes)
 	})
 	if err != nil {
 		return err
