@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -42,6 +44,9 @@ func Check(spec *cloud.LoadBalancerSpec, cfg *config.Global) (problems field.Err
 	if slices.Contains(spec.IPFamilies, corev1.IPv6Protocol) {
 		warnings = append(warnings, "a classic load balancer of a Service is reached, and reaches Nodes, by IPv4 alone")
 	}
+	if r := spec.SourceRanges; len(r) > 0 && !slices.ContainsFunc(r, func(p netip.Prefix) bool { return p.Addr().Is4() }) {
+		warnings = append(warnings, "nobody can reach a classic load balancer, which has IPv4 alone, as spec.loadBalancerSourceRanges lets in IPv6 only")
+	}
 	for _, name := range []string{annotations.EIPAllocations, annotations.PrivateAddresses} {
 		if s.Has(name) {
 			warnings = append(warnings, "the annotation "+name+" has no effect on a classic load balancer")
@@ -66,13 +71,31 @@ func checkSettings(spec *cloud.LoadBalancerSpec) (problems field.ErrorList) {
 	if s.String(annotations.Certificate, "") != "" && ends && backend != "" && outside(backend) == "" {
 		refuse(annotations.BackendProtocol, "with a certificate it is http, https, ssl or tcp")
 	}
-	for name, least := range map[string]int{
-		annotations.CheckInterval: 5, annotations.CheckTimeout: 2, annotations.CheckHealthy: 2, annotations.CheckUnhealthy: 2,
-	} {
-		if s.Has(name) && s.Int(name, 0) < least {
-			refuse(name, "of a classic load balancer it is at least "+map[int]string{2: "2", 5: "5"}[least])
-		}
-	}
+	checkLimits(s, refuse)
 	slices.SortStableFunc(problems, func(a, b *field.Error) int { return strings.Compare(a.Field, b.Field) })
 	return problems
+}
+
+// checkLimits refuses what AWS would refuse of numbers and health checks once the load balancer is made.
+func checkLimits(s cloud.Settings, refuse func(name, why string)) {
+	for name, limits := range map[string][2]int{
+		annotations.CheckInterval: {5, 300}, annotations.CheckTimeout: {2, 60}, annotations.CheckHealthy: {2, 10},
+		annotations.CheckUnhealthy: {2, 10}, annotations.IdleTimeout: {1, 4000}, annotations.DrainingTimeout: {1, 3600},
+	} {
+		if n := s.Int(name, limits[0]); n < limits[0] || n > limits[1] {
+			refuse(name, fmt.Sprintf("of a classic load balancer it is between %d and %d", limits[0], limits[1]))
+		}
+	}
+	if number(s, annotations.CheckTimeout, checkTimeout) >= number(s, annotations.CheckInterval, checkInterval) {
+		refuse(annotations.CheckTimeout, fmt.Sprintf("it is less than the interval between two checks, of %d seconds", number(s, annotations.CheckInterval, checkInterval)))
+	}
+	if v := s.String(annotations.CheckProtocol, "TCP"); !slices.Contains([]string{"TCP", "SSL", "HTTP", "HTTPS"}, strings.ToUpper(v)) {
+		refuse(annotations.CheckProtocol, "of a classic load balancer it is TCP, SSL, HTTP or HTTPS")
+	}
+	if n := s.Int(annotations.LogInterval, 5); n != 5 && n != 60 {
+		refuse(annotations.LogInterval, "it is 5 or 60")
+	}
+	if annotations.IsTrue(s, annotations.LogEnabled) && s.String(annotations.LogBucket, "") == "" {
+		refuse(annotations.LogEnabled, "access logs need a bucket; set "+annotations.LogBucket)
+	}
 }

@@ -137,6 +137,9 @@ func listener(s cloud.Settings, p *cloud.LoadBalancerPort) Listener {
 	return l
 }
 
+// checkInterval and checkTimeout are those of health checks where the Service says nothing.
+const checkInterval, checkTimeout = 10, 5
+
 // check is how instances are checked: as the Service's policy Local demands, else as the annotations say, by default by TCP on the
 // first port that they serve, or where all load balancers share one check on that.
 func check(spec *cloud.LoadBalancerSpec, cfg *config.Global, all []Listener) HealthCheck {
@@ -164,7 +167,7 @@ func check(spec *cloud.LoadBalancerSpec, cfg *config.Global, all []Listener) Hea
 	}
 	return HealthCheck{
 		Target:   protocol + ":" + strconv.Itoa(int(port)) + path,
-		Interval: number(s, annotations.CheckInterval, 10), Timeout: number(s, annotations.CheckTimeout, 5),
+		Interval: number(s, annotations.CheckInterval, checkInterval), Timeout: number(s, annotations.CheckTimeout, checkTimeout),
 		Healthy: number(s, annotations.CheckHealthy, 2), Unhealthy: number(s, annotations.CheckUnhealthy, 6),
 	}
 }

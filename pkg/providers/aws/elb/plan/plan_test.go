@@ -130,8 +130,6 @@ func TestWhatIsNotPossibleIsTold(t *testing.T) {
 		"backend": {func(s *cloud.LoadBalancerSpec) {
 			s.Settings[annotations.Certificate], s.Settings[annotations.BackendProtocol] = "arn", "udp"
 		}, "with a certificate it is http, https, ssl or tcp"},
-		"interval":  {func(s *cloud.LoadBalancerSpec) { s.Settings[annotations.CheckInterval] = "4" }, "at least 5"},
-		"threshold": {func(s *cloud.LoadBalancerSpec) { s.Settings[annotations.CheckHealthy] = "1" }, "at least 2"},
 	} {
 		s := service()
 		tt.change(s)
@@ -140,9 +138,24 @@ func TestWhatIsNotPossibleIsTold(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	for _, tt := range [][3]string{
+		{annotations.CheckInterval, "4", "between 5 and 300"}, {annotations.CheckInterval, "301", "between 5 and 300"},
+		{annotations.CheckTimeout, "1", "between 2 and 60"}, {annotations.CheckTimeout, "10", "less than the interval between two checks, of 10 seconds"},
+		{annotations.CheckInterval, "5", "less than the interval between two checks, of 5 seconds"},
+		{annotations.CheckHealthy, "1", "between 2 and 10"}, {annotations.CheckUnhealthy, "11", "between 2 and 10"},
+		{annotations.CheckProtocol, "", "TCP, SSL, HTTP or HTTPS"}, {annotations.CheckProtocol, "UDP", "TCP, SSL, HTTP or HTTPS"},
+		{annotations.IdleTimeout, "0", "between 1 and 4000"}, {annotations.DrainingTimeout, "3601", "between 1 and 3600"},
+		{annotations.LogInterval, "7", "5 or 60"}, {annotations.LogEnabled, "true", "need a bucket"},
+		{annotations.IdleTimeout, "", ""}, {annotations.DrainingTimeout, "", ""}, {annotations.LogInterval, "", ""}, // as if they were not there
+	} {
+		_, err := Resolve(service(tt[0], tt[1]), conf(t, ""))
+		if (err == nil) != (tt[2] == "") || err != nil && (cloud.KindOf(err) != cloud.KindInvalid || !strings.Contains(err.Error(), tt[2])) {
+			t.Errorf("%q: %v", tt, err)
+		}
+	}
 	s := service(annotations.EIPAllocations, "eipalloc-1", annotations.CheckPort, "1")
-	s.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol}
-	if problems, warnings := Check(s, conf(t, "ClusterServiceLoadBalancerHealthProbeMode = Shared\n")); len(problems) > 0 || len(warnings) != 3 {
+	s.IPFamilies, s.SourceRanges = []corev1.IPFamily{corev1.IPv6Protocol}, []netip.Prefix{netip.MustParsePrefix("2001:db8::/32")}
+	if problems, warnings := Check(s, conf(t, "ClusterServiceLoadBalancerHealthProbeMode = Shared\n")); len(problems) > 0 || len(warnings) != 4 {
 		t.Errorf("%v, %q", problems, warnings)
 	}
 	s = service()
