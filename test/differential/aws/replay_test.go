@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,10 +22,13 @@ import (
 const recordings = "testdata"
 
 // patience is how long ours may change nothing before it is held to be done although something differs; it is not waited for when
-// all is well. Ours asks for what is on a Node's status only when its answers are older than 30 s. calm is how long nothing may differ for the phase to be over: ours looks at Nodes and routes each second or two.
-var (
-	patience = flag.Duration("patience", 45*time.Second, "how long ours may be idle before differences are believed")
-	calm     = 1500 * time.Millisecond
+// all is well. Ours asks for what is on a Node's status only when its answers are older than 30 s.
+var patience = flag.Duration("patience", 45*time.Second, "how long ours may be idle before differences are believed")
+
+// How long nothing may differ for a phase to be over: ours looks at Nodes and routes each second or two, at Services at once.
+const (
+	calm         = 1500 * time.Millisecond
+	calmServices = 500 * time.Millisecond
 )
 
 // replay is one group, played with ours.
@@ -34,6 +38,9 @@ type replay struct {
 	plane    *controlplane.ControlPlane
 	recorded *recording.Recording
 	observer *differential.Observer
+	calm     time.Duration
+	// failures are the scenarios at which ours has failed, by phase, or that had no address at its end.
+	failures map[string][]bool
 }
 
 func newReplay(t *testing.T, g *script.Group) *replay {
@@ -50,7 +57,10 @@ func newReplay(t *testing.T, g *script.Group) *replay {
 		t.Fatal(err)
 	}
 	t.Cleanup(place.Sim.Close)
-	r := &replay{t: t, recorded: recorded, Player: &play.Player{Group: g, Place: place}}
+	r := &replay{t: t, recorded: recorded, Player: &play.Player{Group: g, Place: place}, calm: calm, failures: map[string][]bool{}}
+	if slices.Contains(g.Controllers, "service-lb-controller") {
+		r.calm = calmServices
+	}
 	r.plane = planes.Take(t)
 	r.Client = r.plane.Client
 	r.observer = &differential.Observer{Client: r.Client}
@@ -78,29 +88,47 @@ func TestFromScratch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var left []string
+	var found report
+	t.Cleanup(func() { found.end(t, sieve) })
 	for _, g := range script.Groups() {
 		if !serves(&g) {
 			continue
 		}
 		t.Run(g.Name, func(t *testing.T) {
+			t.Parallel()
 			r := newReplay(t, &g)
 			startOurs(t, r.plane, r.Place, &g)
-			for i, phase := range g.Phases() {
-				rest := r.phase(i, sieve)
-				for _, d := range rest {
-					left = append(left, d.String())
+			for i := range g.Phases() {
+				for _, d := range found.count(sieve, r.phase(i, sieve)) {
 					t.Error(d)
-				}
-				if len(rest) > 0 && testing.Verbose() {
-					t.Logf("%s: %d differences", phase, len(rest))
 				}
 			}
 		})
 	}
+}
+
+// report is what is left of all groups. Its methods may be called concurrently.
+type report struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+// count notes the differences of a phase that are meant to be, and returns the others.
+func (r *report) count(sieve *difference.Sieve, all []difference.Difference) []difference.Difference {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	rest := sieve.Rest(all, true)
+	for _, d := range rest {
+		r.lines = append(r.lines, d.String())
+	}
+	return rest
+}
+
+// end writes what is left to the file that $DIFFERENCES names, and complains of differences that are none any more.
+func (r *report) end(t *testing.T, sieve *difference.Sieve) {
 	if file := os.Getenv("DIFFERENCES"); file != "" {
-		slices.Sort(left)
-		if err := os.WriteFile(file, []byte(strings.Join(left, "\n")+"\n"), 0o600); err != nil {
+		slices.Sort(r.lines)
+		if err := os.WriteFile(file, []byte(strings.Join(r.lines, "\n")+"\n"), 0o600); err != nil {
 			t.Error(err)
 		}
 	}
@@ -112,7 +140,7 @@ func TestFromScratch(t *testing.T) {
 	}
 }
 
-// phase goes through a phase, and returns the differences at its end that are not meant to be.
+// phase goes through a phase, and returns the differences at its end, those that are meant to be with them.
 func (r *replay) phase(number int, sieve *difference.Sieve) []difference.Difference {
 	r.t.Helper()
 	ctx := r.t.Context()
@@ -132,8 +160,11 @@ func (r *replay) phase(number int, sieve *difference.Sieve) []difference.Differe
 		if len(rest) > 0 {
 			same = time.Now()
 		}
-		if time.Since(same) >= calm || time.Since(since) > *patience || time.Now().After(end) {
-			return sieve.Rest(all, true)
+		if time.Since(same) >= r.calm || time.Since(since) > *patience || time.Now().After(end) {
+			for name, s := range states {
+				r.failures[name] = append(r.failures[name], s.Failed() || !s.Served())
+			}
+			return all
 		}
 		select {
 		case <-ctx.Done():
@@ -158,11 +189,30 @@ func (r *replay) states(before differential.Mark) map[string]snapshot.State {
 
 // differences are all, those that are meant to be with them.
 func (r *replay) differences(number int, states map[string]snapshot.State) (out []difference.Difference) {
+	if number < len(r.recorded.Shared) {
+		difference.Compare(r.recorded.Shared[number], states[""], func(path, theirs, ours string) {
+			out = append(out, difference.Difference{Scenario: "shared", Phase: r.Group.Phases()[number], Path: path, Theirs: theirs, Ours: ours})
+		})
+	}
 	for _, name := range r.Group.Names() {
 		difference.Compare(r.recorded.State(name, number), states[name], func(path, theirs, ours string) {
+			if strings.HasSuffix(path, ".failed") && r.stillFails(name, number, states[name]) {
+				return
+			}
 			out = append(out, difference.Difference{Scenario: name, Phase: r.Group.Phases()[number], Path: path, Theirs: theirs, Ours: ours,
 				Failed: r.recorded.Failed(name, number)})
 		})
 	}
 	return out
+}
+
+// stillFails reports whether both have failed at a scenario since its Services changed: whether they have tried again within the
+// phase does not matter then.
+func (r *replay) stillFails(name string, number int, now snapshot.State) bool {
+	theirs, ours := false, now.Failed() || !now.Served()
+	for i := r.Group.Changed(name, number); i <= number; i++ {
+		theirs = theirs || r.recorded.State(name, i).Failed()
+		ours = ours || i < len(r.failures[name]) && r.failures[name][i]
+	}
+	return theirs && ours
 }

@@ -12,6 +12,8 @@ type Intended struct {
 	Theirs, Here, Why string
 	// Scenarios, Phases and Path (regular expressions for the whole) are where; empty is everywhere.
 	Scenarios, Phases, Path string
+	// Failed is only where theirs has failed at the scenario by then, Gone only where ours has nothing, New only where theirs has.
+	Failed, Gone, New bool
 }
 
 // Sieve tells differences that are meant to be from others.
@@ -44,7 +46,7 @@ func (s *Sieve) Rest(all []Difference, count bool) (rest []Difference) {
 	for _, d := range all {
 		found := false
 		for i := range s.list {
-			if s.scenarios[i].MatchString(d.Scenario) && s.phases[i].MatchString(d.Phase) && s.paths[i].MatchString(d.Path) {
+			if s.is(i, &d) {
 				found = true
 				if count {
 					s.hits[i]++
@@ -56,6 +58,13 @@ func (s *Sieve) Rest(all []Difference, count bool) (rest []Difference) {
 		}
 	}
 	return rest
+}
+
+// is reports whether a difference is the one with the index.
+func (s *Sieve) is(i int, d *Difference) bool {
+	x := &s.list[i]
+	return s.scenarios[i].MatchString(d.Scenario) && s.phases[i].MatchString(d.Phase) && s.paths[i].MatchString(d.Path) &&
+		(d.Failed || !x.Failed) && (d.Ours == "" || !x.Gone) && (d.Theirs == "" || !x.New)
 }
 
 // Idle are the names of those of which nothing was counted.

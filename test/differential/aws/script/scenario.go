@@ -115,6 +115,16 @@ func (g *Group) Phases() []string {
 	return append(out, "delete")
 }
 
+// Changed is the phase in which a scenario last changed by itself, up to a phase: its last step, or its creation.
+func (g *Group) Changed(scenario string, phase int) int {
+	for _, s := range g.Scenarios {
+		if s.Name == scenario {
+			return min(phase, len(s.Steps))
+		}
+	}
+	return 0
+}
+
 // Each calls do for each Service, with a number that no other Service of the group has.
 func (g *Group) Each(do func(s *Scenario, service *steps.Service, number int) error) error {
 	number := 0

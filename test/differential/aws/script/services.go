@@ -220,10 +220,35 @@ func classicServices() []Group {
 	common.values("idle", "", nil, "connection-idle-timeout", "120", "30")
 	common.odds("idle", "connection-idle-timeout", "", "1h", "0")
 	common.values("logs-interval", "", notes{"access-log-enabled": "true", "access-log-s3-bucket-name": "bucket"}, "access-log-emit-interval", "5", "60")
-	return []Group{
+	common.odds("logs-interval", "access-log-emit-interval", "", "7")
+	common.one("allocations", notes{"eip-allocations": EIP1 + "," + EIP2}, addPort())
+	common.one("addresses", notes{"private-ipv4-addresses": "10.0.0.240,10.0.16.240"}, addPort())
+	return append(classicConfigured(), []Group{
 		{Name: "classic-spec", Conf: "[Global]\n", Controllers: serviceController, Nodes: workers(), Joins: third(), Scenarios: spec.scenarios},
 		{Name: "classic", Conf: "[Global]\n", Controllers: serviceController, Nodes: workers(), Joins: third(), Scenarios: common.scenarios},
 		{Name: "classic-groups", Conf: "[Global]\n", Controllers: serviceController, Nodes: workers(), Joins: third(), Scenarios: groups.scenarios},
+	}...)
+}
+
+// classicConfigured are those that cloud.conf says something of.
+func classicConfigured() []Group {
+	conf, own := &company{prefix: "c-conf-"}, &company{prefix: "c-own-"}
+	conf.one("plain", nil, addPort())
+	conf.with("local", local, nil, patch(global))
+	conf.with("ranges", ranges, nil)
+	conf.one("check", notes{"healthcheck-protocol": "TCP", "healthcheck-port": "traffic-port"}, remove("healthcheck-protocol", "healthcheck-port"))
+	conf.one("check-path", notes{"healthcheck-path": "/mine"}, annotate(notes{"healthcheck-port": "8080"}))
+	conf.one("backend", notes{"backend-protocol": "ssl", "ssl-cert": certificate})
+	own.one("plain", nil, addPort())
+	own.one("groups", notes{"security-groups": TwoGroup}, remove("security-groups"))
+	own.one("groups-later", nil, annotate(notes{"security-groups": TwoGroup}))
+	own.one("more-groups", notes{"extra-security-groups": TwoGroup}, remove("extra-security-groups"))
+	own.one("gone", nil, service(steps.Step{Delete: true}))
+	const shared = "KubernetesClusterTag = " + ClusterID + "\nDisableSecurityGroupIngress = true\nClusterServiceLoadBalancerHealthProbeMode = Shared\n" +
+		"ClusterServiceSharedLoadBalancerHealthProbePort = 10356\nClusterServiceSharedLoadBalancerHealthProbePath = /live\n"
+	return []Group{
+		{Name: "classic-conf", Conf: "[Global]\n" + shared, Controllers: serviceController, Nodes: workers(), Joins: third(), Scenarios: conf.scenarios},
+		{Name: "classic-own", Conf: "[Global]\nElbSecurityGroup = " + OwnGroup + "\n", Controllers: serviceController, Nodes: workers(), Joins: third(), Scenarios: own.scenarios},
 	}
 }
 

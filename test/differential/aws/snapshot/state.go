@@ -36,6 +36,16 @@ func (s State) Failed() bool {
 	return false
 }
 
+// Served says that each of the scenario's Services has an address.
+func (s State) Served() bool {
+	for _, o := range s["service"] {
+		if x, is := o.(Object); is && x["ingress"] == nil {
+			return false
+		}
+	}
+	return true
+}
+
 // plain is a value as it is read from JSON.
 func plain(v any) (any, error) {
 	data, err := json.Marshal(v)
