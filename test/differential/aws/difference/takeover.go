@@ -21,7 +21,7 @@ func AtTakeover() []Exception {
 			Why: "The existing manager revokes it when another Service stops using its own group (kubernetes/kops#4197): " +
 				"the load balancer reaches no Node then.",
 			Match: `(c-plain-beside|c-groups-odd-0|), change \d: ec2 AuthorizeSecurityGroupIngress GroupId:\{sg:nodes\} IpProtocol:-1 ` +
-				`Source\.GroupId:\{sg:(own|k8s-elb-lb:c-(plain-beside|groups-odd-0)/a)\}`,
+				`Source\.GroupId:\{sg:(own|two|k8s-elb-lb:c-(plain-beside|groups-odd-0)/a)\}`,
 		},
 		{
 			Name: "rules for health checks of another port",
