@@ -192,11 +192,12 @@ func checker(cfg *config.Global) func(*cloud.LoadBalancerSpec) (field.ErrorList,
 		if has := shown(spec.CurrentIngress); has != unknown && has != k {
 			warnings = append(warnings, otherKind(has, k).Error())
 		}
-		check := nlbplan.Check
+		var more []string
 		if k == classic {
-			check = elbplan.Check
+			problems, more = elbplan.Check(spec)
+		} else {
+			problems, more = nlbplan.Check(spec, cfg)
 		}
-		problems, more := check(spec, cfg)
 		return problems, append(warnings, more...)
 	}
 }

@@ -88,7 +88,7 @@ func (l *LoadBalancers) ensure(ctx context.Context, spec *cloud.LoadBalancerSpec
 		opened = l.dropGroup(ctx, spec.LoadBalancerRef, own, rules.Former != "")
 	}
 	status = &cloud.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{Hostname: seen.DNSName}}}
-	_, status.Warnings = plan.Check(spec, l.cfg)
+	_, status.Warnings = plan.Check(spec)
 	if w.Internal != seen.Internal {
 		status.Warnings = append(status.Warnings, annotations.InternalStays(seen.Internal))
 	}

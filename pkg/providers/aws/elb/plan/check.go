@@ -11,11 +11,10 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/annotations"
-	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/config"
 )
 
 // Check says what a classic load balancer cannot be, as cloud.Provider.CheckLoadBalancer does.
-func Check(spec *cloud.LoadBalancerSpec, cfg *config.Global) (problems field.ErrorList, warnings []string) {
+func Check(spec *cloud.LoadBalancerSpec) (problems field.ErrorList, warnings []string) {
 	at, s := field.NewPath("spec"), spec.Settings
 	served := false
 	for i := range spec.Ports {
@@ -38,9 +37,6 @@ func Check(spec *cloud.LoadBalancerSpec, cfg *config.Global) (problems field.Err
 			"AWS chooses the addresses of a classic load balancer; remove it"))
 	}
 	problems = append(problems, checkSettings(spec)...)
-	if cfg.SharedProbe() && spec.HealthCheck == nil && s.Has(annotations.CheckPort) {
-		warnings = append(warnings, "the annotation "+annotations.CheckPort+" goes before the check that load balancers share")
-	}
 	if slices.Contains(spec.IPFamilies, corev1.IPv6Protocol) {
 		warnings = append(warnings, "a classic load balancer of a Service is reached, and reaches Nodes, by IPv4 alone")
 	}

@@ -79,7 +79,7 @@ const Service = annotations.ServiceTag
 
 // Resolve is what the Service wants. The error has all that Check says.
 func Resolve(spec *cloud.LoadBalancerSpec, cfg *config.Global) (*Desired, error) {
-	problems, _ := Check(spec, cfg)
+	problems, _ := Check(spec)
 	if err := cloud.Refuse(cloud.KindInvalid, "", problems); err != nil {
 		return nil, err
 	}

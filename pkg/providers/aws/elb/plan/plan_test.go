@@ -155,12 +155,12 @@ func TestWhatIsNotPossibleIsTold(t *testing.T) {
 	}
 	s := service(annotations.EIPAllocations, "eipalloc-1", annotations.CheckPort, "1")
 	s.IPFamilies, s.SourceRanges = []corev1.IPFamily{corev1.IPv6Protocol}, []netip.Prefix{netip.MustParsePrefix("2001:db8::/32")}
-	if problems, warnings := Check(s, conf(t, "ClusterServiceLoadBalancerHealthProbeMode = Shared\n")); len(problems) > 0 || len(warnings) != 4 {
+	if problems, warnings := Check(s); len(problems) > 0 || len(warnings) != 3 {
 		t.Errorf("%v, %q", problems, warnings)
 	}
 	s = service()
 	s.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
-	if _, warnings := Check(s, conf(t, "")); len(warnings) != 1 || !strings.Contains(warnings[0], "by IPv4 alone") {
+	if _, warnings := Check(s); len(warnings) != 1 || !strings.Contains(warnings[0], "by IPv4 alone") {
 		t.Errorf("dual stack: %q", warnings)
 	}
 }
