@@ -50,7 +50,7 @@ func AtTakeover() []Exception {
 				`route-beside-gone, create: (ec2 (ModifyInstanceAttribute|CreateRoute) .*|node\..*\.networkUnavailable: was , is "False")`,
 		},
 		{
-			Name:  "wishes that AWS' load balancers do not fulfil",
+			Name:  "wishes that AWS' load balancers do not fulfill",
 			What:  "A Service of the family IPv6, or with a port that has no node port, has a Warning.",
 			Why:   "Such load balancers are reached by IPv4 only, and send traffic to node ports; the existing manager says nothing.",
 			Match: `(c-ipv6|n-ipv6|n-dual-stack|n-no-nodeport), [a-z0-9 ]+: service\.a has a Warning LoadBalancerWarning`,

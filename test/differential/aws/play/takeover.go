@@ -151,7 +151,7 @@ func (p *Player) publish(ctx context.Context, recorded *recording.Recording, pha
 		}
 		text, err := p.Place.Symbols.Expand(snapshot.Compact(o["ingress"]))
 		if err != nil {
-			return nil, fmt.Errorf("Service %s/%s: %w", s.Namespace, s.Name, err)
+			return nil, fmt.Errorf("service %s/%s: %w", s.Namespace, s.Name, err)
 		}
 		if err := json.Unmarshal([]byte(text), &s.Status.LoadBalancer.Ingress); err != nil {
 			return nil, err

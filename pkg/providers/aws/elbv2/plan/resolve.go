@@ -46,7 +46,7 @@ func (w *Wish) Refused() error {
 // Warnings are what of the wish is fulfilled in part only.
 func (w *Wish) Warnings() []string { return w.warnings }
 
-// FixedAtCreation says what of the wish a load balancer does not fulfil, and never will.
+// FixedAtCreation says what of the wish a load balancer does not fulfill, and never will.
 func (w *Wish) FixedAtCreation(seen *Balancer) (warnings []string) {
 	if w.Internal != seen.Internal {
 		warnings = append(warnings, annotations.InternalStays(seen.Internal))
