@@ -6,7 +6,6 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -30,14 +29,6 @@ func TestMain(m *testing.M) { os.Exit(planes.Run(m, parallel, showLogs)) }
 
 // environment is the process's: one manager at a time looks at it, while it is made, and finds its own simulator there.
 var environment sync.Mutex
-
-// recordedOnly are the prefixes of the groups that are recorded, but not played with ours yet.
-var recordedOnly = []string{"network"}
-
-// serves says whether a group is played with ours. Whatever is not named above is.
-func serves(g *script.Group) bool {
-	return !slices.ContainsFunc(recordedOnly, func(prefix string) bool { return strings.HasPrefix(g.Name, prefix) })
-}
 
 // startOurs runs the cloud controller manager with the real AWS provider in this process.
 func startOurs(t *testing.T, plane *controlplane.ControlPlane, place *play.Place, g *script.Group) *inprocess.Manager {

@@ -91,9 +91,6 @@ func TestFromScratch(t *testing.T) {
 	var found report
 	t.Cleanup(func() { found.end(t, sieve) })
 	for _, g := range script.Groups() {
-		if !serves(&g) {
-			continue
-		}
 		t.Run(g.Name, func(t *testing.T) {
 			t.Parallel()
 			r := newReplay(t, &g)

@@ -3,7 +3,7 @@ package difference
 import "slices"
 
 // Differences are all those that are meant to be.
-func Differences() []Intended { return slices.Concat(ofNodes(), ofRoutes(), ofClassic()) }
+func Differences() []Intended { return slices.Concat(ofNodes(), ofRoutes(), ofClassic(), ofNetwork()) }
 
 func ofNodes() []Intended {
 	return []Intended{

@@ -12,8 +12,9 @@ type Intended struct {
 	Theirs, Here, Why string
 	// Scenarios, Phases and Path (regular expressions for the whole) are where; empty is everywhere.
 	Scenarios, Phases, Path string
-	// Failed is only where theirs has failed at the scenario by then, Gone only where ours has nothing, New only where theirs has.
-	Failed, Gone, New bool
+	// Failed is only where theirs has failed at the scenario by then, Gone only where ours has nothing, New only where theirs has,
+	// Both only where both have something.
+	Failed, Gone, New, Both bool
 }
 
 // Sieve tells differences that are meant to be from others.
@@ -64,7 +65,7 @@ func (s *Sieve) Rest(all []Difference, count bool) (rest []Difference) {
 func (s *Sieve) is(i int, d *Difference) bool {
 	x := &s.list[i]
 	return s.scenarios[i].MatchString(d.Scenario) && s.phases[i].MatchString(d.Phase) && s.paths[i].MatchString(d.Path) &&
-		(d.Failed || !x.Failed) && (d.Ours == "" || !x.Gone) && (d.Theirs == "" || !x.New)
+		(d.Failed || !x.Failed) && (d.Ours == "" || !x.Gone) && (d.Theirs == "" || !x.New) && (d.Ours != "" && d.Theirs != "" || !x.Both)
 }
 
 // Idle are the names of those of which nothing was counted.

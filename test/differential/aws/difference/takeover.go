@@ -50,6 +50,12 @@ func AtTakeover() []Exception {
 				`route-beside-gone, create: (ec2 (ModifyInstanceAttribute|CreateRoute) .*|node\..*\.networkUnavailable: was , is "False")`,
 		},
 		{
+			Name:  "annotations of a check that is shared",
+			What:  "A Service with annotations of its own health check has a Warning.",
+			Why:   "By cloud.conf all network load balancers check the same; the existing manager says nothing.",
+			Match: `h-check, create: service\.a has a Warning LoadBalancerWarning`,
+		},
+		{
 			Name:  "wishes that AWS' load balancers do not fulfill",
 			What:  "A Service of the family IPv6, or with a port that has no node port, has a Warning.",
 			Why:   "Such load balancers are reached by IPv4 only, and send traffic to node ports; the existing manager says nothing.",

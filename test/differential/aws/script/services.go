@@ -251,35 +251,3 @@ func classicConfigured() []Group {
 		{Name: "classic-own", Conf: "[Global]\nElbSecurityGroup = " + OwnGroup + "\n", Controllers: serviceController, Nodes: workers(), Joins: third(), Scenarios: own.scenarios},
 	}
 }
-
-// networkServices are Services of network load balancers.
-func networkServices() []Group {
-	base := notes{"type": "nlb"}
-	spec, common, managed := &company{prefix: "n-", base: base}, &company{prefix: "n-", base: base}, &company{prefix: "m-", base: base}
-	spec.spec()
-	spec.one("to-classic", nil, remove("type"))
-	spec.scenarios = append(spec.scenarios, Scenario{Name: "c-to-network", Services: []steps.Service{{}}, Steps: []Step{annotate(base)}})
-	for i, t := range []string{"nlb-ip", "external", "NLB", "alb", ""} {
-		spec.scenarios = append(spec.scenarios, Scenario{Name: fmt.Sprintf("t-type-%d", i), Services: []steps.Service{{Annotations: prefixed(notes{"type": t})}}})
-	}
-	common.common()
-	common.groups()
-	common.values("allocations", "", nil, "eip-allocations", EIP1+","+EIP2)
-	common.odds("allocations", "eip-allocations", EIP1, "")
-	common.one("addresses", notes{"internal": "true", "private-ipv4-addresses": "10.0.32.240,10.0.48.240"}, addPort())
-	common.odds("addresses", "private-ipv4-addresses", "10.0.0.240")
-	common.with("target-attributes-udp", udp, notes{"target-group-attributes": "preserve_client_ip.enabled=false"})
-	managed.one("plain", nil, addPort())
-	managed.with("ranges", ranges, nil, patch(`{"spec":{"loadBalancerSourceRanges":["10.0.0.0/8"]}}`))
-	managed.with("udp", udp, nil)
-	managed.one("internal", notes{"internal": "true"})
-	managed.values("groups", "", nil, "security-groups", OwnGroup, OwnGroup+","+TwoGroup)
-	managed.later("groups", "", notes{"security-groups": OwnGroup})
-	managed.values("tags", "", nil, "additional-resource-tags", "a=b", "a=c")
-	managed.one("more-groups", notes{"extra-security-groups": OwnGroup})
-	return []Group{
-		{Name: "network-spec", Conf: "[Global]\n", Controllers: serviceController, Nodes: workers(), Joins: third(), Scenarios: spec.scenarios},
-		{Name: "network", Conf: "[Global]\n", Controllers: serviceController, Nodes: workers(), Joins: third(), Scenarios: common.scenarios},
-		{Name: "network-managed", Conf: "[Global]\nNLBSecurityGroupMode = Managed\n", Controllers: serviceController, Nodes: workers(), Joins: third(), Scenarios: managed.scenarios},
-	}
-}

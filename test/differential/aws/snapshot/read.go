@@ -216,6 +216,9 @@ func group(g *elbv2.TargetGroup) Object {
 	})
 }
 
+// sharedCheck is the port that is checked of all Services where cloud.conf has them share a check.
+const sharedCheck = 10256
+
 // security notes a security group, or, of a given one, the rules that are there for a scenario.
 func (c *Cloud) security(g *ec2.SecurityGroup, out map[string]State, scenarios []string, symbols *symbol.Symbols) {
 	rules, given := Object{}, slices.Contains(c.Given, g.ID)
@@ -230,7 +233,11 @@ func (c *Cloud) security(g *ec2.SecurityGroup, out map[string]State, scenarios [
 			continue
 		}
 		description := symbols.Fold(r.Description)
-		out[OwnerOf(strings.ReplaceAll(from+" "+description, "sg:k8s-elb-lb:", "sg:"), scenarios)].put("rule", g.ID+" "+text, description)
+		owner := OwnerOf(strings.ReplaceAll(from+" "+description, "sg:k8s-elb-lb:", "sg:"), scenarios)
+		if r.FromPort == sharedCheck {
+			owner = "" // it names one of the Services that need it, whichever came first
+		}
+		out[owner].put("rule", g.ID+" "+text, description)
 	}
 	name := symbols.Fold(g.Name)
 	if given || g.Name == "default" {
