@@ -1,8 +1,11 @@
 package aws
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/annotations"
 	"github.com/isthmus-cloud/isthmus/test/differential/aws/recording"
 	"github.com/isthmus-cloud/isthmus/test/differential/aws/script"
 )
@@ -32,6 +35,30 @@ func TestRecordings(t *testing.T) {
 		}
 		if len(r.States) != len(g.Scenarios) {
 			t.Errorf("group %s: %d scenarios are recorded, want %d", g.Name, len(r.States), len(g.Scenarios))
+		}
+	}
+}
+
+// TestEveryAnnotation: each annotation is in a scenario of each type of load balancers.
+func TestEveryAnnotation(t *testing.T) {
+	for _, kind := range []string{"classic", "network"} {
+		var groups []script.Group
+		for _, g := range script.Groups() {
+			if strings.HasPrefix(g.Name, kind) {
+				groups = append(groups, g)
+			}
+		}
+		text, err := json.Marshal(groups)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range annotations.Table() {
+			if a.Name == annotations.Type {
+				continue // those of network load balancers have all types
+			}
+			if !strings.Contains(strings.ReplaceAll(string(text), `\`, ""), `"`+a.Name+`"`) {
+				t.Errorf("no %s load balancer has the annotation %s", kind, a.Name)
+			}
 		}
 	}
 }
