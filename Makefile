@@ -112,7 +112,8 @@ record-occm: $(CONTROL_PLANE) ## Record what openstack-cloud-controller-manager 
 .PHONY: record-aws
 record-aws: $(CONTROL_PLANE) ## Record what aws-cloud-controller-manager does in test/differential/aws (CCM=PATH CCM_VERSION='what it is built from'; ARGS='-groups a,b' narrows it down)
 	@test -n "$(CCM)" -a -n "$(CCM_VERSION)" || { echo "record-aws: give CCM=PATH, a binary built from its public source, and CCM_VERSION" >&2; exit 1; }
-	@$(GO) run ./hack/record-aws -ccm $(CCM) -version "$(CCM_VERSION)" $(ARGS)
+	@hack/progress.sh cloud-controller-manager $(BUILD) -o bin/cloud-controller-manager ./cmd/cloud-controller-manager
+	@$(GO) run ./hack/record-aws -ccm $(CCM) -version "$(CCM_VERSION)" -ours bin/cloud-controller-manager $(ARGS)
 
 .PHONY: bench
 bench: $(CONTROL_PLANE) ## Benchmarks, the webhook behind a real kube-apiserver among them (figures for people)

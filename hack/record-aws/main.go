@@ -35,6 +35,8 @@ func run(ctx context.Context) (err error) {
 	version := flag.String("version", "", "its version: the binary knows it only when it was built with it")
 	out := flag.String("out", "test/differential/aws/testdata", "folder of the recordings")
 	only := flag.String("groups", "", "groups to record, comma-separated; all when empty")
+	ours := flag.String("ours", "", "path of our cloud-controller-manager: what the existing manager does on what that has left is recorded, too")
+	back := flag.Bool("back", false, "record only that")
 	logs := flag.String("logs", "", "folder for what it prints and what it asks")
 	flag.Parse()
 	if *binary == "" || *version == "" {
@@ -50,6 +52,19 @@ func run(ctx context.Context) (err error) {
 			continue
 		}
 		r := record.Recorder{Binary: *binary, Version: *version, Plane: plane, Logs: *logs}
+		if *ours != "" {
+			made, err := r.Back(ctx, &g, *ours)
+			if err != nil {
+				return err
+			}
+			if err := made.Write(*out); err != nil {
+				return err
+			}
+			fmt.Printf("%s: the way back from %d phases\n", g.Name, len(made.Phases))
+		}
+		if *back {
+			continue
+		}
 		made, err := r.Record(ctx, &g)
 		if err != nil {
 			return err

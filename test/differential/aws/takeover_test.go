@@ -18,9 +18,6 @@ import (
 	"github.com/isthmus-cloud/isthmus/test/differential/aws/snapshot"
 )
 
-// notTaken are the groups that are not taken over yet.
-var notTaken = []string{"classic", "network"}
-
 // TestTakeover: started on what the existing manager has left, ours changes nothing but what the list names. What the existing
 // manager has failed at it may put right, but no load balancer and no address goes.
 func TestTakeover(t *testing.T) {
@@ -28,19 +25,16 @@ func TestTakeover(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, g := range script.Groups() {
-		if slices.Contains(notTaken, g.Name) {
-			continue
-		}
-		for i, phase := range g.Phases() {
-			if phase == "node joins" || phase == "delete" {
-				continue // a Node leaves then, and all is as different again
+	t.Run("groups", func(t *testing.T) {
+		for _, g := range script.Groups() {
+			for _, i := range g.Takeovers() {
+				t.Run(g.Name+"/"+strings.ReplaceAll(g.Phases()[i], " ", "-"), func(t *testing.T) {
+					t.Parallel()
+					newReplay(t, &g).takeover(i, exceptions)
+				})
 			}
-			t.Run(g.Name+"/"+strings.ReplaceAll(phase, " ", "-"), func(t *testing.T) {
-				newReplay(t, &g).takeover(i, exceptions)
-			})
 		}
-	}
+	})
 	if t.Failed() || flag.Lookup("test.run").Value.String() != "" {
 		return // not all was taken over
 	}
@@ -64,7 +58,7 @@ func (r *replay) takeover(number int, exceptions *difference.Exceptions) {
 	r.settled(before, services)
 	r.must(ours.Stop())
 	now := r.states(before)
-	calls := r.By(r.Place.Sim.Requests()[asked:])
+	calls := r.By(r.Place.Sim.Requests()[asked:], false)
 	complain := func(scenario, format string, args ...any) {
 		text := scenario + ", " + r.Group.Phases()[number] + ": " + fmt.Sprintf(format, args...)
 		if !exceptions.Excuses(text) {
@@ -78,12 +72,13 @@ func (r *replay) takeover(number int, exceptions *difference.Exceptions) {
 				complain(name, "%s", c)
 			}
 		}
+		known := r.said(name, number)
 		for _, e := range warnings(now[name]) {
-			if !failed {
+			if !failed && !slices.Contains(known, e) {
 				complain(name, "%s", e)
 			}
 		}
-		difference.Compare(inAPI(then[name]), inAPI(now[name]), func(path, was, is string) {
+		difference.Compare(then[name].InAPI(), now[name].InAPI(), func(path, was, is string) {
 			if !failed || strings.HasSuffix(path, ".ingress") && was != "" {
 				complain(name, "%s: was %s, is %s", path, was, is)
 			}
@@ -91,9 +86,12 @@ func (r *replay) takeover(number int, exceptions *difference.Exceptions) {
 	}
 }
 
-// inAPI is what of a state the API has; calls tell what becomes of the rest.
-func inAPI(s snapshot.State) snapshot.State {
-	return snapshot.State{"node": s["node"], "service": s["service"]}
+// said are the Warnings that the existing manager has published by the end of a phase.
+func (r *replay) said(scenario string, phase int) (out []string) {
+	for i := range phase + 1 {
+		out = append(out, warnings(r.recorded.State(scenario, i))...)
+	}
+	return out
 }
 
 // warnings are the Warnings about the load balancers of a scenario's Services.

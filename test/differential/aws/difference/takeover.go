@@ -27,8 +27,8 @@ func AtTakeover() []Exception {
 			Name: "rules for health checks of another port",
 			What: "A rule that lets a network load balancer check a port that it does not check any more is revoked.",
 			Why:  "The existing manager leaves it behind when the port is changed.",
-			Match: `n-local, .*: ec2 RevokeSecurityGroupIngress .* Source\.Description:kubernetes\.io/rule/nlb/health=\{lb:n-local/a\} ` +
-				`ToPort:32006`,
+			Match: `n-(local|check-port), .*: ec2 RevokeSecurityGroupIngress .* ` +
+				`Source\.Description:kubernetes\.io/rule/nlb/health=\{lb:n-(local|check-port)/a\} ToPort:(32\d\d\d|8080)`,
 		},
 		{
 			Name:  "routes to instances with several interfaces",
@@ -50,16 +50,31 @@ func AtTakeover() []Exception {
 				`route-beside-gone, create: (ec2 (ModifyInstanceAttribute|CreateRoute) .*|node\..*\.networkUnavailable: was , is "False")`,
 		},
 		{
-			Name:  "annotations of a check that is shared",
-			What:  "A Service with annotations of its own health check has a Warning.",
-			Why:   "By cloud.conf all network load balancers check the same; the existing manager says nothing.",
-			Match: `h-check, create: service\.a has a Warning LoadBalancerWarning`,
+			Name:  "what the existing manager does not tell AWS",
+			What:  "`healthcheck-timeout`, and `healthcheck-unhealthy-threshold` without the healthy one, take effect on network load balancers.",
+			Why:   "It is what the Service asks for; the existing manager reads them and does nothing.",
+			Match: `n-check-(timeout|down), [a-z0-9 ]+: elbv2 ModifyTargetGroup (HealthCheckTimeoutSeconds:\d TargetGroupArn:\S+ \S+|TargetGroupArn:\S+ \S+ UnhealthyThresholdCount:\d)`,
 		},
 		{
-			Name:  "wishes that AWS' load balancers do not fulfill",
-			What:  "A Service of the family IPv6, or with a port that has no node port, has a Warning.",
-			Why:   "Such load balancers are reached by IPv4 only, and send traffic to node ports; the existing manager says nothing.",
-			Match: `(c-ipv6|n-ipv6|n-dual-stack|n-no-nodeport), [a-z0-9 ]+: service\.a has a Warning LoadBalancerWarning`,
+			Name:  "load balancers that another Service is named at",
+			What:  "A Service whose annotation `additional-resource-tags` has written over the tag `kubernetes.io/service-name` of its load balancer has a Warning and is not changed any more.",
+			Why:   "By its tag the load balancer is another's. Take the tag out of the annotation, and correct the load balancer's.",
+			Match: `c-tags-odd-3, [a-z0-9 ]+: service\.a(\.failed: was , is true| has a Warning SyncLoadBalancerFailed)`,
+		},
+		{
+			Name:  "labels that no Node has",
+			What:  "A Service whose annotation `target-node-labels` selects no Node has a Warning that nothing serves it.",
+			Why:   "The existing manager says so only when the cluster has no Node.",
+			Match: `[cn]-labels(-odd-2)?, [a-z0-9 ]+: service\.a has a Warning UnAvailableLoadBalancer`,
+		},
+		{
+			Name: "wishes without an effect",
+			What: "A Service has a Warning that asks for what its load balancer cannot be or become: IPv6, a port without a node port, another scheme or other subnets " +
+				"than it was made with, annotations that are not for its type, or that cloud.conf rules out.",
+			Why: "The existing manager says nothing. The load balancer stays as it is.",
+			Match: `(c-(ipv6|allocations|addresses|conf-check(-path)?)|h-check|n-(ipv6|dual-stack|no-nodeport|proxy(-odd-[0-2])?|groups(-later|-odd-[0-2])?|only-classic` +
+				`|(idle|draining|draining-timeout|logs-interval)-odd-0|internal(-later)?|subnets|check-timeout-odd-1)` +
+				`|[cn]-labels(-odd-2)?), [a-z0-9 ]+: service\.a has a Warning LoadBalancerWarning`,
 		},
 	}
 }

@@ -31,10 +31,11 @@ func Changes(r awssim.Request) bool {
 }
 
 // ARNs of target groups are of no use to those who read them: their names tell whose they are.
-var arn = regexp.MustCompile(`arn:aws:elasticloadbalancing:[a-z0-9-]+:\d+:(targetgroup|loadbalancer|listener)/(?:net/)?([^/ ]+)(?:/[0-9a-f]{16})+`)
+var arn = regexp.MustCompile(`arn:aws:elasticloadbalancing:[a-z0-9-]+:\d+:(targetgroup|loadbalancer|listener)/(?:net/)?((?:\{[^}]*\}|[^/ ])+)(?:/[0-9a-f]{16})+`)
 
-// By are the calls of a log that would have changed the cloud, by scenario and with symbols; those of no scenario are under "".
-func (p *Player) By(log []awssim.Request) map[string][]string {
+// By are the calls of a log that would have changed the cloud, by scenario and with symbols; those of no scenario are under "". done says
+// that those that were refused are left out.
+func (p *Player) By(log []awssim.Request, done bool) map[string][]string {
 	for _, r := range log { // those that are gone by now
 		if r.Action == "CreateTargetGroup" {
 			p.groups[r.Form.Get("Name")] = tagOf(r, "kubernetes.io/service-name")
@@ -42,7 +43,7 @@ func (p *Player) By(log []awssim.Request) map[string][]string {
 	}
 	out := map[string][]string{}
 	for _, r := range log {
-		if !Changes(r) {
+		if !Changes(r) || done && r.Status >= 400 {
 			continue
 		}
 		for _, params := range parts(r) {

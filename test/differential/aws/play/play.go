@@ -66,9 +66,9 @@ func (p *Player) Phase(ctx context.Context, number int) ([]types.NamespacedName,
 	case number == 0:
 		return p.create(ctx)
 	case name == "node joins":
-		return p.served(ctx, p.join(ctx, "", p.Group.Joins))
+		return p.reached(ctx, p.join(ctx, "", p.Group.Joins))
 	case name == "node leaves":
-		return p.served(ctx, p.Client.CoreV1().Nodes().Delete(ctx, p.names[""][p.Group.Leaves], metav1.DeleteOptions{}))
+		return p.reached(ctx, p.Client.CoreV1().Nodes().Delete(ctx, p.names[""][p.Group.Leaves], metav1.DeleteOptions{}))
 	case name == "delete":
 		return p.deleteAll(ctx)
 	}
@@ -177,11 +177,16 @@ func (p *Player) step(ctx context.Context, s *script.Scenario, service *steps.Se
 	return worked(before), nil
 }
 
-// served are the Services that have an address: those that a change of the Nodes reaches.
-func (p *Player) served(ctx context.Context, err error) (out []types.NamespacedName, _ error) {
+// reached are the Services that a change of the Nodes reaches.
+func (p *Player) reached(ctx context.Context, err error) ([]types.NamespacedName, error) {
 	if err != nil {
 		return nil, err
 	}
+	return p.Served(ctx)
+}
+
+// Served are the Services that have an address.
+func (p *Player) Served(ctx context.Context) (out []types.NamespacedName, _ error) {
 	list, err := p.Client.CoreV1().Services("").List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err

@@ -76,7 +76,7 @@ func (r *Recorder) Record(ctx context.Context, g *script.Group) (_ *recording.Re
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.close(context.WithoutCancel(ctx))) }()
-	m, err := r.start(ctx, s)
+	m, err := r.start(ctx, s, r.Binary)
 	if err != nil {
 		return nil, err
 	}
@@ -153,14 +153,14 @@ func (s *session) settled(ctx context.Context, before differential.Mark, service
 	return s.observer.Settled(ctx, before, services)
 }
 
-// start starts the manager, with one worker for Services: it then does one thing after the other.
-func (r *Recorder) start(ctx context.Context, s *session) (*differential.Manager, error) {
+// start starts a manager, with one worker for Services: it then does one thing after the other.
+func (r *Recorder) start(ctx context.Context, s *session, binary string) (*differential.Manager, error) {
 	conf, kubeconfig := filepath.Join(s.dir, "cloud.conf"), filepath.Join(s.dir, "kubeconfig")
 	if err := errors.Join(os.WriteFile(conf, []byte(s.Group.Conf), 0o600), controlplane.WriteKubeconfig(kubeconfig, r.Plane.Config)); err != nil {
 		return nil, err
 	}
 	return differential.Start(ctx, differential.Options{
-		Binary: r.Binary, Kubeconfig: kubeconfig, CloudConf: conf, Cloud: "aws", Controllers: s.Group.Controllers, Workers: 1,
+		Binary: binary, Kubeconfig: kubeconfig, CloudConf: conf, Cloud: "aws", Controllers: s.Group.Controllers, Workers: 1,
 		Args: append([]string{"--cluster-name=" + script.ClusterName}, s.Group.Args...), Env: s.Place.Env,
 	})
 }

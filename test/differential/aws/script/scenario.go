@@ -125,6 +125,26 @@ func (g *Group) Changed(scenario string, phase int) int {
 	return 0
 }
 
+// Backs are the phases after which the existing manager is started on what ours has left.
+func (g *Group) Backs() []int {
+	last := len(g.Phases()) - 2
+	if last == 0 || slices.Contains(g.Controllers, "cloud-node-controller") { // ours believes only after a while that an instance is gone
+		return []int{0}
+	}
+	return []int{0, last}
+}
+
+// Takeovers are the phases after which ours is started on what the existing manager has left. When a Node has joined, one leaves
+// next, and all is as different again.
+func (g *Group) Takeovers() (out []int) {
+	for i, name := range g.Phases() {
+		if name != "node joins" && name != "delete" {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
 // Each calls do for each Service, with a number that no other Service of the group has.
 func (g *Group) Each(do func(s *Scenario, service *steps.Service, number int) error) error {
 	number := 0

@@ -1,6 +1,8 @@
 package snapshot
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -64,6 +66,25 @@ func (s State) Plain() (State, error) {
 	}
 	out := State{}
 	return out, json.Unmarshal(data, &out)
+}
+
+// InAPI is what of the state the API has.
+func (s State) InAPI() State { return State{"node": s["node"], "service": s["service"]} }
+
+// Digest tells one state from another, but for what events tell of Services.
+func (s State) Digest() (string, error) {
+	out, err := s.Plain()
+	if err != nil {
+		return "", err
+	}
+	for _, o := range out["service"] {
+		if service, is := o.(Object); is {
+			delete(service, "events")
+			delete(service, "failed")
+		}
+	}
+	sum := sha256.Sum256([]byte(Compact(out)))
+	return hex.EncodeToString(sum[:6]), nil
 }
 
 // Compact is a value as JSON in one line.
