@@ -1,5 +1,6 @@
 // Command gen-differential writes docs/reference/differential.md from the lists and the golden file of
-// test/differential/openstack, and prints the lists into the guide to migration.
+// test/differential/openstack, and prints the lists into the guide to migration; or docs/reference/differential-aws.md from the
+// lists and the recordings of test/differential/aws.
 package main
 
 import (
@@ -15,11 +16,17 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 4 {
-		fmt.Fprintln(os.Stderr, "usage: gen-differential TESTDATA REFERENCE GUIDE")
+	var err error
+	switch {
+	case len(os.Args) == 4 && os.Args[1] == "-aws":
+		err = runAWS(os.Args[2], os.Args[3])
+	case len(os.Args) == 4:
+		err = run(os.Args[1], os.Args[2], os.Args[3])
+	default:
+		fmt.Fprintln(os.Stderr, "usage: gen-differential TESTDATA REFERENCE GUIDE, or gen-differential -aws TESTDATA REFERENCE")
 		os.Exit(2)
 	}
-	if err := run(os.Args[1], os.Args[2], os.Args[3]); err != nil {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "gen-differential:", err)
 		os.Exit(1)
 	}

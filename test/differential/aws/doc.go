@@ -9,3 +9,5 @@
 // Does not: hold code of the existing manager. The recordings are what it has done; `make record-aws CCM=PATH CCM_VERSION=…` makes
 // them anew.
 package aws
+
+//go:generate go run ../../../hack/gen-differential -aws testdata ../../../docs/reference/differential-aws.md
