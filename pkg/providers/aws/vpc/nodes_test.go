@@ -2,6 +2,7 @@ package vpc_test
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -285,6 +286,24 @@ func TestComplaint90FullGroupSaysWhatToDo(t *testing.T) {
 		t.Error(err)
 	}
 	w.wantInbound(nodes, "tcp 30090-30090 10.1.0.0/16 kubernetes.io/rule/nlb/client=a1", "tcp 30090-30090 10.0.0.0/18 kubernetes.io/rule/nlb/health=a1", "icmp 3-4 10.1.0.0/16 kubernetes.io/rule/nlb/mtu")
+}
+
+// TestWhoWasLetInStaysWhateverFails: where old rules had to make room, and AWS has no time for the new ones, nobody would know of the
+// old ones any more.
+func TestWhoWasLetInStaysWhateverFails(t *testing.T) {
+	w := start(t, "", awssim.Options{})
+	nodes := w.group("nodes", true)
+	i := w.node(nodes)
+	if err := w.EnsureNodeRules(t.Context(), ref("web"), nlb("a1", 30080, i)); err != nil {
+		t.Fatal(err)
+	}
+	w.Fail("AuthorizeSecurityGroupIngress",
+		apitest.Fault{Status: http.StatusBadRequest, Code: "RulesPerSecurityGroupLimitExceeded", Message: "full"},
+		apitest.Fault{Status: http.StatusServiceUnavailable, Code: "RequestLimitExceeded", Message: "busy"})
+	if err := w.EnsureNodeRules(t.Context(), ref("web"), nlb("a1", 30090, i)); cloud.KindOf(err) != cloud.KindThrottled {
+		t.Errorf("%v, want that it is throttled", err)
+	}
+	w.wantInbound(nodes, "tcp 30080-30080 10.1.0.0/16 kubernetes.io/rule/nlb/client=a1", "tcp 30080-30080 10.0.0.0/18 kubernetes.io/rule/nlb/health=a1", "icmp 3-4 10.1.0.0/16 kubernetes.io/rule/nlb/mtu")
 }
 
 func TestGroupsOfNodesAreLeftAloneIfSaid(t *testing.T) {

@@ -150,19 +150,28 @@ func (n *Network) write(ctx context.Context, id string, c change) error {
 	}
 	if len(c.again) > 0 { // alone, as others need it
 		if err := n.c.AuthorizeIngress(ctx, id, c.again.permissions()); err != nil {
-			return err
+			return n.restore(ctx, id, c, full, err)
 		}
 	}
 	if !full {
 		return nil
 	}
-	err := n.c.AuthorizeIngress(ctx, id, c.add.permissions())
-	if cloud.KindOf(err) == cloud.KindQuota { // who was let in before is let in again
-		before := maps.Clone(c.drop)
-		maps.DeleteFunc(before, func(a atom, _ string) bool { _, there := c.again[a]; return there })
-		if len(before) > 0 {
-			err = errors.Join(err, n.c.AuthorizeIngress(ctx, id, before.permissions()))
-		}
+	return n.restore(ctx, id, c, full, n.c.AuthorizeIngress(ctx, id, c.add.permissions()))
+}
+
+// restore lets in again who was let in before, where those were shut out to make room and, whatever the reason, others have not been
+// let in: no later pass would know of them.
+func (n *Network) restore(ctx context.Context, id string, c change, full bool, err error) error {
+	if err == nil || !full {
+		return err
+	}
+	before := maps.Clone(c.drop)
+	maps.DeleteFunc(before, func(a atom, _ string) bool { _, there := c.again[a]; return there })
+	if len(before) == 0 {
+		return err
+	}
+	if failed := n.c.AuthorizeIngress(context.WithoutCancel(ctx), id, before.permissions()); failed != nil { // it has a deadline of its own
+		return errors.Join(err, failed)
 	}
 	return err
 }
