@@ -60,11 +60,16 @@ func New(c *api.Client, cfg *config.Global, cluster func() string, n Network) *L
 	return &LoadBalancers{c: c, cfg: cfg, cluster: cluster, net: n, all: balancers{c: c}}
 }
 
+// Serves reports whether there is a classic load balancer with the Service's name, whoever it belongs to.
+func (l *LoadBalancers) Serves(ctx context.Context, ref cloud.LoadBalancerRef) (bool, error) {
+	b, err := l.all.get(ctx, plan.Name(ref), false)
+	return b != nil, err
+}
+
 // Exists reports whether there is a classic load balancer with the Service's name, whoever it belongs to, or its security group.
 func (l *LoadBalancers) Exists(ctx context.Context, ref cloud.LoadBalancerRef) (bool, error) {
-	b, err := l.all.get(ctx, plan.Name(ref), false)
-	if err != nil || b != nil {
-		return b != nil, err
+	if serves, err := l.Serves(ctx, ref); err != nil || serves {
+		return serves, err
 	}
 	group, err := l.net.FindGroup(ctx, ref, plan.GroupName(ref))
 	return group != "", err
@@ -72,6 +77,9 @@ func (l *LoadBalancers) Exists(ctx context.Context, ref cloud.LoadBalancerRef) (
 
 // retryStale is when to look again at what others have changed.
 const retryStale = 2 * time.Second
+
+// retryStopped is when to look again whether an instance runs by now.
+const retryStopped = 10 * time.Second
 
 // find is the load balancer of the Service, nil for none. marked is false for one that has to be marked first. One that is somebody
 // else's is KindConflict.

@@ -378,9 +378,25 @@ func TestComplaint94966InstanceThatDoesNotRunKeepsNobodyOut(t *testing.T) {
 	w := start(t, "", awssim.Options{})
 	w.EC2.Stop(w.ids[0])
 	s := w.spec("web", 3)
-	w.ensure(s)
+	var err error
+	for range 10 { // until all is done but that
+		if _, err = w.Ensure(t.Context(), s); err == nil || strings.Contains(err.Error(), w.ids[0]) {
+			break
+		}
+	}
+	if cloud.KindOf(err) != cloud.KindRetryAfter || !strings.Contains(err.Error(), w.ids[0]) {
+		t.Errorf("%v, want to be told to come back for %s", err, w.ids[0])
+	}
 	if b := w.balancer(s); slices.Contains(b.Instances, w.ids[0]) || len(b.Instances) != 2 {
 		t.Errorf("%v", b.Instances)
+	}
+	if err := w.UpdateMembers(t.Context(), s); cloud.KindOf(err) != cloud.KindRetryAfter {
+		t.Errorf("%v", err)
+	}
+	w.EC2.Run(w.ids[0])
+	w.restart(nil)
+	if w.ensure(s); len(w.balancer(s).Instances) != 3 {
+		t.Errorf("%v", w.balancer(s).Instances)
 	}
 }
 

@@ -59,9 +59,11 @@ func (l *LoadBalancers) ensure(ctx context.Context, spec *cloud.LoadBalancerSpec
 	if err != nil {
 		return nil, nil, err
 	}
-	if w.Instances, err = l.instances(ctx, spec, seen.Instances); err != nil {
+	members, later, err := l.instances(ctx, spec, seen.Instances)
+	if err != nil {
 		return nil, changed, err
 	}
+	w.Instances = members
 	if seen.Attributes, err = l.all.attributes(ctx, d.Name, spec.Verify); err != nil {
 		return nil, changed, err
 	}
@@ -92,7 +94,7 @@ func (l *LoadBalancers) ensure(ctx context.Context, spec *cloud.LoadBalancerSpec
 	if w.Internal != seen.Internal {
 		status.Warnings = append(status.Warnings, annotations.InternalStays(seen.Internal))
 	}
-	return status, changed, opened
+	return status, changed, cmp.Or(opened, later)
 }
 
 // again is what there is to say of a load balancer that was made for a Service that shows one.
@@ -155,29 +157,34 @@ func nodeRules(ref cloud.LoadBalancerRef, groups []string, own string, instances
 }
 
 // instances are the IDs of those that shall be registered, of a load balancer that has those of have. An answer by which none is
-// there of several is not believed: it may be another account's.
-func (l *LoadBalancers) instances(ctx context.Context, spec *cloud.LoadBalancerSpec, have []string) ([]string, error) {
+// there of several is not believed: it may be another account's. later is why to come back: one that does not run gets no traffic.
+func (l *LoadBalancers) instances(ctx context.Context, spec *cloud.LoadBalancerSpec, have []string) (out []string, later, err error) {
 	if spec.Frozen && len(spec.Members) == 0 {
 		candidates := idsOf(spec.Candidates)
 		left := slices.DeleteFunc(slices.Clone(have), func(id string) bool { return !slices.Contains(candidates, id) })
 		if len(left) == 0 {
-			return have, nil
+			return have, nil, nil
 		}
-		return left, nil
+		return left, nil, nil
 	}
 	found, err := l.net.Instances(ctx, spec.Members)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if want := idsOf(spec.Members); len(found) == 0 && len(want) > 0 && len(have) > 0 {
-		return nil, cloud.Errorf(cloud.KindUnknown,
+		return nil, nil, cloud.Errorf(cloud.KindUnknown,
 			"EC2 knows none of the %d instances of Nodes, such as %s, so load balancer %s keeps its own; are the credentials and the region the cluster's?",
 			len(want), want[0], plan.Name(spec.LoadBalancerRef))
 	}
 	maps.DeleteFunc(found, func(id string, i vpc.Instance) bool { // AWS refuses all with one that does not run
-		return i.State != "running" && i.State != "pending" && !slices.Contains(have, id)
+		if i.State == "running" || i.State == "pending" || slices.Contains(have, id) {
+			return false
+		}
+		later = &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: retryStopped,
+			Err: fmt.Errorf("instance %s is a Node's, but %s: it gets no traffic until it runs", id, i.State)}
+		return true
 	})
-	return slices.Sorted(maps.Keys(found)), nil
+	return slices.Sorted(maps.Keys(found)), later, nil
 }
 
 // idsOf are the IDs of Nodes' instances; others are no instances of EC2's.
@@ -200,7 +207,7 @@ func (l *LoadBalancers) UpdateMembers(ctx context.Context, spec *cloud.LoadBalan
 	if seen == nil {
 		return cloud.Errorf(cloud.KindNotFound, "there is no classic load balancer %s", plan.Name(spec.LoadBalancerRef))
 	}
-	want, err := l.instances(ctx, spec, seen.Instances)
+	want, later, err := l.instances(ctx, spec, seen.Instances)
 	if err != nil {
 		return err
 	}
@@ -217,7 +224,7 @@ func (l *LoadBalancers) UpdateMembers(ctx context.Context, spec *cloud.LoadBalan
 	if err := l.apply(ctx, plan.Name(spec.LoadBalancerRef), &c); err != nil {
 		return err
 	}
-	return opened
+	return cmp.Or(opened, later)
 }
 
 // ordered puts the groups that a load balancer has in the order in which they are wanted: those in place of its own, or its own,
