@@ -2,12 +2,14 @@ package elbv2_test
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/annotations"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/api/apitest"
 	awssim "github.com/isthmus-cloud/isthmus/test/cloudsim/aws"
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/aws/ec2"
 	sim "github.com/isthmus-cloud/isthmus/test/cloudsim/aws/elbv2"
@@ -64,9 +66,6 @@ var drifts = map[string]struct {
 	"a tag of the user": {func(w *world, b *sim.LoadBalancer, _ *sim.TargetGroup) error {
 		return w.elb.SetTags(b.ARN, nil, []string{"team"})
 	}, "tags were set"},
-	"the value of a tag": {func(w *world, b *sim.LoadBalancer, _ *sim.TargetGroup) error {
-		return w.elb.SetTags(b.ARN, map[string]string{"team": "y"}, nil)
-	}, "tags were set"},
 	"the cluster's tag": {func(w *world, b *sim.LoadBalancer, _ *sim.TargetGroup) error {
 		return w.elb.SetTags(b.ARN, nil, []string{clusterTag})
 	}, "tags were set"},
@@ -93,6 +92,34 @@ func (w *world) revoke(group, description string) error {
 	}
 	w.t.Fatalf("no rule %s", description)
 	return nil
+}
+
+// TestTagsNeverStandInTheWay: what others have a tag say stays, as with the existing manager, and a tag that AWS refuses keeps back
+// nothing else of the wish.
+func TestTagsNeverStandInTheWay(t *testing.T) {
+	w := start(t, "", awssim.Options{})
+	spec := w.service("web")
+	spec.Settings[annotations.Tags] = "team=x"
+	w.ensure(spec)
+	balancers, _ := w.elb.LoadBalancers(nil, nil)
+	if err := w.elb.SetTags(balancers[0].ARN, map[string]string{"team": "y"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	spec.Verify = true
+	w.Age(2 * time.Minute)
+	w.ensure(spec)
+	if balancers, _ := w.elb.LoadBalancers(nil, nil); balancers[0].Tags["team"] != "y" {
+		t.Errorf("%v", balancers[0].Tags)
+	}
+	spec.Settings[annotations.Tags], spec.Settings[annotations.CrossZone] = "team=x,aws:mine=1", "true"
+	w.Age(2 * time.Minute)
+	remove := w.AddFault(apitest.Fault{Action: "AddTags", Status: http.StatusBadRequest, Code: "ValidationError", Message: "aws: is reserved"})
+	defer remove()
+	status := w.ensure(spec)
+	balancers, _ = w.elb.LoadBalancers(nil, nil)
+	if !strings.Contains(strings.Join(status.Warnings, " "), "aws: is reserved") || balancers[0].Attributes["load_balancing.cross_zone.enabled"] != "true" {
+		t.Errorf("%+v\n%v", status, balancers[0].Attributes)
+	}
 }
 
 func TestDriftIsRepairedAndNamed(t *testing.T) {

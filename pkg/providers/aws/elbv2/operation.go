@@ -126,13 +126,16 @@ func (o *operation) ours(ctx context.Context) error {
 		return nil
 	}
 	var bare []string
+	marked := true // as the Service's: then what else is missing can wait
 	lacks := func(tags map[string]string) bool { return o.spec.Verify && !o.wish.TagsHeldBy(tags) }
-	if judge(b.Tags, o.spec.LoadBalancerRef, true, "") != cloud.Ours || lacks(b.Tags) {
+	if known := judge(b.Tags, o.spec.LoadBalancerRef, true, "") == cloud.Ours; !known || lacks(b.Tags) {
+		marked = marked && known
 		bare = append(bare, b.ARN)
 		o.repair("tags were set")
 	}
 	for _, g := range b.Groups {
-		if judgeGroup(g, o.spec.LoadBalancerRef, false) != cloud.Ours || lacks(g.Tags) {
+		if known := judgeGroup(g, o.spec.LoadBalancerRef, false) == cloud.Ours; !known || lacks(g.Tags) {
+			marked = marked && known
 			bare = append(bare, g.ARN)
 			o.repair("tags of target group " + g.Name + " were set")
 		}
@@ -141,6 +144,10 @@ func (o *operation) ours(ctx context.Context) error {
 		return nil
 	}
 	if err := o.c.AddBalancerTags(ctx, bare, o.wish.Tags); err != nil {
+		if marked && cloud.KindOf(err) == cloud.KindInvalid { // the rest of the wish does not wait for it
+			o.repaired, o.warnings = nil, append(o.warnings, "tags were not set: "+err.Error())
+			return nil
+		}
 		return err
 	}
 	b.Tags = merged(b.Tags, o.wish.Tags)

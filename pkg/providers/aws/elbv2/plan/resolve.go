@@ -111,10 +111,11 @@ func tagsOf(cfg *config.Global, ref cloud.LoadBalancerRef) map[string]string {
 	return tags.New(ref.Cluster.ID, cfg.KubernetesClusterTag != "", more)
 }
 
-// TagsHeldBy reports whether an object has the wish's tags. Of the cluster's the value says nothing.
+// TagsHeldBy reports whether an object has the wish's tags. Values that others have changed stay: the existing manager sets none but
+// with a new object.
 func (w *Wish) TagsHeldBy(have map[string]string) bool {
-	for key, value := range w.Tags {
-		if has, there := have[key]; !there || has != value && !strings.HasPrefix(key, tags.Key("")) {
+	for key := range w.Tags {
+		if _, there := have[key]; !there {
 			return false
 		}
 	}
