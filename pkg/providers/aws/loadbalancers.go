@@ -49,6 +49,7 @@ type balancers interface {
 	cloud.LoadBalancers
 	// Exists reports whether there is one for the Service, by what all Services share.
 	Exists(ctx context.Context, ref cloud.LoadBalancerRef) (bool, error)
+	Serves(ctx context.Context, ref cloud.LoadBalancerRef) (bool, error)
 }
 
 // loadBalancers gives each Service to the load balancers of the kind that it wants or has.
@@ -89,15 +90,15 @@ func (l *loadBalancers) Ensure(ctx context.Context, spec *cloud.LoadBalancerSpec
 }
 
 // served is the kind that a Service wants, and the one that it has. That is another one only where the cloud has it, too: the host name
-// that the Service shows is what leads to asking.
+// that the Service shows is what leads to asking. What is left of one that is gone goes with the Service.
 func (l *loadBalancers) served(ctx context.Context, spec *cloud.LoadBalancerSpec) (wants, has kind, err error) {
 	wants = wanted(spec)
 	other := shown(spec.CurrentIngress)
 	if other == unknown || other == wants {
 		return wants, wants, nil
 	}
-	exists, err := l.kinds[other].Exists(ctx, spec.LoadBalancerRef)
-	if err != nil || !exists {
+	serves, err := l.kinds[other].Serves(ctx, spec.LoadBalancerRef)
+	if err != nil || !serves {
 		return wants, wants, err
 	}
 	return wants, other, nil

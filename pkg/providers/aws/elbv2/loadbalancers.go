@@ -120,6 +120,16 @@ func (l *LoadBalancers) doubt(ref cloud.LoadBalancerRef) {
 	l.doubts.Put(ref.UID, now, now, now.Add(listAge))
 }
 
+// Serves reports whether the Service has a network load balancer, by what all Services share.
+func (l *LoadBalancers) Serves(ctx context.Context, ref cloud.LoadBalancerRef) (bool, error) {
+	all, err := l.lists(ctx, ref, listAge)
+	if err != nil {
+		return false, err
+	}
+	b, _, _ := find(all, ref)
+	return b != nil, nil
+}
+
 // Exists reports whether there is anything of a network load balancer for the Service, by what all Services share.
 func (l *LoadBalancers) Exists(ctx context.Context, ref cloud.LoadBalancerRef) (bool, error) {
 	all, err := l.lists(ctx, ref, listAge)
