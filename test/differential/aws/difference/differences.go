@@ -3,7 +3,9 @@ package difference
 import "slices"
 
 // Differences are all those that are meant to be.
-func Differences() []Intended { return slices.Concat(ofNodes(), ofRoutes(), ofClassic(), ofNetwork()) }
+func Differences() []Intended {
+	return slices.Concat(ofNodes(), ofRoutes(), ofClassic(), ofNetwork(), ofNetworkLater())
+}
 
 func ofNodes() []Intended {
 	return []Intended{

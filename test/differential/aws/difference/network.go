@@ -46,6 +46,12 @@ func ofNetwork() []Intended {
 			Why:       "Nothing must stay open.",
 			Scenarios: `n-check-port|n-local`, Phases: `change \d|node .*`, Path: `rule\.sg-0000000000000000a tcp (8080-8080|32\d\d\d-32\d\d\d) from 10\.0\.(0|16)\.0/20`, Gone: true,
 		},
+	}
+}
+
+// ofNetworkLater are those that show when Nodes and types come and go.
+func ofNetworkLater() []Intended {
+	return []Intended{
 		{
 			Name:      "targets follow Nodes also while the Service cannot be as it wishes",
 			Theirs:    "When a Service's change fails again as Nodes change, its load balancer keeps the targets that it had.",

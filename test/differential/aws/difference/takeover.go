@@ -1,7 +1,11 @@
 package difference
 
+import "slices"
+
 // AtTakeover is all that ours does when it is started on what the existing manager has left and has not failed at.
-func AtTakeover() []Exception {
+func AtTakeover() []Exception { return slices.Concat(ofNodesAtTakeover(), ofServicesAtTakeover()) }
+
+func ofNodesAtTakeover() []Exception {
 	return []Exception{
 		{
 			Name:  "Nodes that nothing is known of",
@@ -49,6 +53,11 @@ func AtTakeover() []Exception {
 			Match: `route-gone, create: ec2 DeleteRoute DestinationCidrBlock:10\.100\.9\.0/24 RouteTableId:\S+|` +
 				`route-beside-gone, create: (ec2 (ModifyInstanceAttribute|CreateRoute) .*|node\..*\.networkUnavailable: was , is "False")`,
 		},
+	}
+}
+
+func ofServicesAtTakeover() []Exception {
+	return []Exception{
 		{
 			Name:  "what the existing manager does not tell AWS",
 			What:  "`healthcheck-timeout`, and `healthcheck-unhealthy-threshold` without the healthy one, take effect on network load balancers.",
