@@ -34,7 +34,8 @@ const head = `# Conformance
 What each cloud does, as the conformance suite (` + "`pkg/cloud/cloudtest`" + `) has found it: the same suite runs against
 the simulator (` + "`make test`" + `) and against a real OpenStack Zed (` + "`make e2e-openstack`" + `), with each provider of Octavia. The suite
 tries what is declared unsupported, too, and fails when it works, or when Isthmus neither refuses it nor warns of it.
-Each run checks its column. "–" has not been run yet. AWS has been seen on its simulator only. "paper" is the example of [Add a cloud](../add-a-cloud.md), which no
+Each run checks its column. "–" has not been run yet. AWS has been seen on its simulator, and at
+an emulator (CONTRIBUTING.md), only. "paper" is the example of [Add a cloud](../add-a-cloud.md), which no
 release has.
 
 `
