@@ -15,6 +15,8 @@ type Intended struct {
 	// Failed is only where theirs has failed at the scenario by then, Gone only where ours has nothing, New only where theirs has,
 	// Both only where both have something.
 	Failed, Gone, New, Both bool
+	// Chance is what differs only where it so happens.
+	Chance bool
 }
 
 // Sieve tells differences that are meant to be from others.
@@ -68,10 +70,10 @@ func (s *Sieve) is(i int, d *Difference) bool {
 		(d.Failed || !x.Failed) && (d.Ours == "" || !x.Gone) && (d.Theirs == "" || !x.New) && (d.Ours != "" && d.Theirs != "" || !x.Both)
 }
 
-// Idle are the names of those of which nothing was counted.
+// Idle are the names of those of which nothing was counted, but for what is chance.
 func (s *Sieve) Idle() (out []string) {
 	for i, n := range s.hits {
-		if n == 0 {
+		if n == 0 && !s.list[i].Chance {
 			out = append(out, s.list[i].Name)
 		}
 	}
