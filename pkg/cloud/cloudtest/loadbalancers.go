@@ -14,10 +14,10 @@ import (
 // serves is the check of a feature that a Service asks for: it is served as asked for, and once
 // deleted nothing is left.
 func serves(f Feature, what string, shape func(*service), special func(*Listener)) feature {
-	return feature{name: f, what: what, check: func(t *T, x *suite) { checkServed(t, x, f, shape, special) }}
+	return feature{name: f, what: what, check: func(t *T, x *suite) { x.checkServed(t, f, shape, special) }}
 }
 
-func checkServed(t *T, x *suite, f Feature, shape func(*service), special func(*Listener)) {
+func (x *suite) checkServed(t *T, f Feature, shape func(*service), special func(*Listener)) {
 	p, s := x.start(t), x.service(t, string(f))
 	if shape != nil {
 		shape(s)
@@ -31,7 +31,7 @@ func checkServed(t *T, x *suite, f Feature, shape func(*service), special func(*
 // checkTLS: what is inside is HTTP wherever the cloud balances that.
 func checkTLS(t *T, x *suite) {
 	_, lacksHTTP := x.Unsupported[LoadBalancerHTTP]
-	checkServed(t, x, LoadBalancerTLS, asking(LoadBalancerTLS), func(l *Listener) { l.HTTP, l.TLS = !lacksHTTP, true })
+	x.checkServed(t, LoadBalancerTLS, asking(LoadBalancerTLS), func(l *Listener) { l.HTTP, l.TLS = !lacksHTTP, true })
 }
 
 func protocol(p corev1.Protocol) func(*service) {

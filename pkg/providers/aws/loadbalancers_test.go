@@ -67,6 +67,7 @@ func TestTypesOfOthersWithOurClassAreRefused(t *testing.T) {
 	for class, want := range map[string]int{"": 1, "nlb": 0} {
 		spec := balanced(t, c, annotations.External)
 		spec.Class = class
+		c.Actions() // those of before
 		if problems, _ := p.CheckLoadBalancer(spec); len(problems) != want {
 			t.Errorf("class %q: %v", class, problems)
 		}
