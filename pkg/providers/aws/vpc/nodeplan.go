@@ -115,9 +115,10 @@ func (g groupRules) plan(tenants []tenant, others atoms) change {
 			}
 		}
 	}
-	for a := range g.owed {
-		description, needed := wanted[a]
-		if _, there := g.has[a]; needed && !there {
+	for a, description := range g.owed { // under the name that it was to have, also where several others want it
+		_, needed := wanted[a]
+		_, there := g.has[a]
+		if _, added := c.add[a]; needed && !there && !added {
 			c.add[a] = description
 		}
 	}
