@@ -209,8 +209,8 @@ e2e-openstack: $(CONTROL_PLANE) ## The real binaries against it; starts it if ne
 
 ##@ An account of AWS, or an emulator of it
 
-.PHONY: e2e-aws
-e2e-aws: ## The conformance suite where the environment leads to: AWS_REGION, credentials, for an emulator AWS_ENDPOINT_URL. All is made in a VPC of its own, and deleted; at AWS it costs money
+.PHONY: conformance-aws
+conformance-aws: ## The conformance suite where the environment leads to: AWS_REGION, credentials, for an emulator AWS_ENDPOINT_URL. All is made in a VPC of its own, and deleted; at AWS it costs money
 	@hack/progress.sh "the conformance suite at AWS" hack/testargs.sh $(GO_TEST) -v -count 1 -tags e2e ./test/e2e/aws
 
 ##@ Real kubelets (Debian 12, root)
