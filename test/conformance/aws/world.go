@@ -108,11 +108,15 @@ func (w *World) start(o cloud.Options) (*cloud.Provider, func(), error) {
 	return w.make(o)
 }
 
-// make makes the provider as the program does.
 func (w *World) make(o cloud.Options) (*cloud.Provider, func(), error) {
-	file := filepath.Join(w.dir, "cloud.conf")
 	conf := "[Global]\nRegion = " + w.region.Name() + "\nKubernetesClusterID = " + clusterID + "\nVPC = " + w.subnet.VPCID + "\nSubnetID = " + w.subnet.ID +
 		"\nNodeIPFamilies = ipv4\nNodeIPFamilies = ipv6\n" + w.more
+	return Make(w.dir, conf, o, caller.Policy{Attempts: 2, BackoffBase: 100 * time.Millisecond})
+}
+
+// Make makes the provider as the program does, of a cloud.conf that it writes into dir; policy is that of all calls.
+func Make(dir, conf string, o cloud.Options, policy caller.Policy) (*cloud.Provider, func(), error) {
+	file := filepath.Join(dir, "cloud.conf")
 	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
 		return nil, nil, err
 	}
@@ -121,7 +125,6 @@ func (w *World) make(o cloud.Options) (*cloud.Provider, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	policy := caller.Policy{Attempts: 2, BackoffBase: 100 * time.Millisecond}
 	d, err := decorate.New(p, caller.Options{Reads: policy, Mutations: policy})
 	if err != nil {
 		return nil, nil, err

@@ -1,18 +1,14 @@
 package account
 
 import (
-	"context"
 	"errors"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/cloudtest"
-	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/caller"
-	provider "github.com/isthmus-cloud/isthmus/pkg/providers/aws"
 	"github.com/isthmus-cloud/isthmus/test/conformance/aws"
 )
 
@@ -39,30 +35,13 @@ func (w *World) startDenied(o cloud.Options) (*cloud.Provider, func(), error) {
 	return p, stop, errors.Join(err, os.Setenv(secret, right))
 }
 
-// make makes the provider as the program does.
 func (w *World) make(o cloud.Options) (*cloud.Provider, func(), error) {
-	file := filepath.Join(w.dir, "cloud.conf")
 	conf := "[Global]\nRegion = " + w.region + "\nKubernetesClusterID = " + w.cluster + "\nVPC = " + w.vpc + "\nSubnetID = " + *w.subnets[0].SubnetId +
 		"\nNodeIPFamilies = ipv4\n"
 	if w.dual() {
 		conf += "NodeIPFamilies = ipv6\n"
 	}
-	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
-		return nil, nil, err
-	}
-	o.RequestTimeout = 30 * time.Second
-	p, _, err := provider.New(context.Background(), file, o)
-	if err != nil {
-		return nil, nil, err
-	}
-	policy := caller.Policy{Attempts: 4, BackoffBase: 500 * time.Millisecond}
-	d, err := decorate.New(p, caller.Options{Reads: policy, Mutations: policy})
-	if err != nil {
-		return nil, nil, err
-	}
-	// The contract is the cloud's; the guard on deletions, which decorate puts before it, answers for many Nodes.
-	d.Instances = p.Instances
-	return &d.Provider, d.Close, nil
+	return aws.Make(w.dir, conf, o, caller.Policy{Attempts: 4, BackoffBase: 500 * time.Millisecond})
 }
 
 func (w *World) dual() bool { return len(w.subnets[0].Ipv6CidrBlockAssociationSet) > 0 }
