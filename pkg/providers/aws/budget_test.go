@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/annotations"
@@ -22,40 +21,31 @@ import (
 // provider's word.
 type fleet struct {
 	*apitest.Cloud
-	t     *testing.T
-	p     *cloud.Provider
+	*term
 	specs []*cloud.LoadBalancerSpec
-	// told has an element for a Service that is to be seen to again.
-	told map[string]chan struct{}
 }
 
 func newFleet(t *testing.T, kind string, services int) *fleet {
 	t.Helper()
 	c := apitest.StartWith(t, awssim.Options{EC2: ec2.Options{RulesPerGroup: 1000, GroupsPerVPC: 1000},
 		ELB: elb.Options{LoadBalancers: services}, ELBv2: elbv2.Options{LoadBalancers: services}})
-	f := &fleet{Cloud: c, t: t, told: map[string]chan struct{}{}}
+	f := &fleet{Cloud: c}
 	one := balanced(t, c, kind)
 	for n := range services {
 		spec := *one
 		spec.Name, spec.UID = fmt.Sprint("web-", n), fmt.Sprintf("%08x-1234-4abc-9def-0123456789ab", n)
 		spec.Ports = slices.Clone(one.Ports)
 		spec.Ports[0].NodePort += int32(n) //nolint:gosec // few
-		f.specs, f.told[spec.UID] = append(f.specs, &spec), make(chan struct{}, 1)
+		f.specs = append(f.specs, &spec)
 	}
-	f.restart()
+	f.restart(t)
 	return f
 }
 
 // restart is what a new process starts with.
-func (f *fleet) restart() {
-	f.t.Helper()
-	f.p = provider(f.t, "[Global]\nRegion = "+apitest.Region+"\nVPC = "+f.VPC.ID+"\nKubernetesClusterID = blue\n")
-	f.p.LoadBalancers.(cloud.Waiting).Attach(f.t.Context(), func(ref cloud.LoadBalancerRef) {
-		select {
-		case f.told[ref.UID] <- struct{}{}:
-		default:
-		}
-	})
+func (f *fleet) restart(t *testing.T) {
+	t.Helper()
+	f.term = newTerm(t, f.Cloud, "[Global]\nRegion = "+apitest.Region+"\nVPC = "+f.VPC.ID+"\nKubernetesClusterID = blue\n", cloud.Options{})
 	f.Requests()
 }
 
@@ -66,17 +56,8 @@ func (f *fleet) all(op func(context.Context, *cloud.LoadBalancerSpec) error) map
 	var group sync.WaitGroup
 	for _, spec := range f.specs {
 		group.Go(func() {
-			for err := op(f.t.Context(), spec); err != nil; err = op(f.t.Context(), spec) {
-				if cloud.KindOf(err) != cloud.KindRetryAfter {
-					f.t.Error(err)
-					return
-				}
-				select {
-				case <-f.told[spec.UID]:
-				case <-time.After(30 * time.Second):
-				case <-f.t.Context().Done():
-					return
-				}
+			if err := f.do(f.t.Context(), spec, op); err != nil {
+				f.t.Error(err)
 			}
 		})
 	}
@@ -86,14 +67,6 @@ func (f *fleet) all(op func(context.Context, *cloud.LoadBalancerSpec) error) map
 		got[action]++
 	}
 	return got
-}
-
-func (f *fleet) ensure(ctx context.Context, spec *cloud.LoadBalancerSpec) error {
-	status, err := f.p.LoadBalancers.Ensure(ctx, spec)
-	if err == nil {
-		spec.CurrentIngress = status.Ingress
-	}
-	return err
 }
 
 // join adds an instance to all Services.
@@ -155,10 +128,8 @@ func TestCallBudgets(t *testing.T) {
 			unchanged := f.all(f.ensure)
 			want["unchanged"].check(t, "unchanged", unchanged)
 			f.join()
-			want["join"].check(t, "join", f.all(func(ctx context.Context, s *cloud.LoadBalancerSpec) error {
-				return f.p.LoadBalancers.UpdateMembers(ctx, s)
-			}))
-			f.restart()
+			want["join"].check(t, "join", f.all(f.UpdateMembers))
+			f.restart(t)
 			restarted := f.all(f.ensure)
 			want["restart"].check(t, "restart", restarted)
 			for _, got := range []map[string]int{unchanged, restarted} {
@@ -168,7 +139,7 @@ func TestCallBudgets(t *testing.T) {
 					}
 				}
 			}
-			want["delete"].check(t, "delete", f.all(func(ctx context.Context, s *cloud.LoadBalancerSpec) error { return f.p.LoadBalancers.Delete(ctx, s) }))
+			want["delete"].check(t, "delete", f.all(f.Delete))
 		})
 	}
 }

@@ -3,12 +3,9 @@ package aws
 import (
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/annotations"
@@ -79,25 +76,19 @@ func TestCrashWhileDeletingAServiceOfAnotherType(t *testing.T) {
 			conf := "[Global]\nRegion = " + apitest.Region + "\nVPC = " + c.VPC.ID + "\nKubernetesClusterID = blue\nNLBSecurityGroupMode = Managed\n"
 			spec := balanced(t, c, was)
 			before := len(marked(t, c))
-			ensure(t, provider(t, conf), spec)
+			made := newTerm(t, c, conf, cloud.Options{})
+			if err := made.do(t.Context(), spec, made.ensure); err != nil {
+				t.Fatal(err)
+			}
 			spec.Settings = cloud.Settings{annotations.Type: is}
 			gate := &crash{left: n}
-			file := filepath.Join(t.TempDir(), "cloud.conf")
-			if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			p, _, err := New(t.Context(), file, cloud.Options{UserAgent: "test/v1", Traffic: gate})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-				if err := p.LoadBalancers.Delete(t.Context(), spec); cloud.KindOf(err) != cloud.KindRetryAfter {
-					break
-				}
-			}
+			one := newTerm(t, c, conf, cloud.Options{Traffic: gate})
+			_ = one.do(t.Context(), spec, one.Delete) // it has crashed
 			spec.CurrentIngress = nil
-			next := provider(t, conf)
-			again(t, func() error { return next.LoadBalancers.Delete(t.Context(), spec) })
+			next := newTerm(t, c, conf, cloud.Options{})
+			if err := next.do(t.Context(), spec, next.Delete); err != nil {
+				t.Fatal(err)
+			}
 			if left := marked(t, c); len(left) != before {
 				t.Fatalf("type %q became %q, crash before change %d: left %q", was, is, n, left)
 			}

@@ -58,9 +58,10 @@ type loadBalancers struct {
 	waits []cloud.Waiting
 }
 
-func newLoadBalancers(c *api.Client, cfg *config.Global, cluster func() string) *loadBalancers {
-	net := vpc.New(c, cfg, cluster, joint.Options{})
-	nlb := elbv2.New(c, cfg, net, await.DefaultPace())
+// newLoadBalancers makes them. The options are of what Services change together, and the pace is that of waiting for AWS.
+func newLoadBalancers(c *api.Client, cfg *config.Global, cluster func() string, o joint.Options, pace await.Pace) *loadBalancers {
+	net := vpc.New(c, cfg, cluster, o)
+	nlb := elbv2.New(c, cfg, net, pace)
 	return &loadBalancers{
 		kinds: map[kind]balancers{network: nlb, classic: elb.New(c, cfg, cluster, net)},
 		waits: []cloud.Waiting{net, nlb},
