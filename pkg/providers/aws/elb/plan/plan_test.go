@@ -144,13 +144,24 @@ func TestWhatIsNotPossibleIsTold(t *testing.T) {
 		{annotations.CheckInterval, "5", "less than the interval between two checks, of 5 seconds"},
 		{annotations.CheckHealthy, "1", "between 2 and 10"}, {annotations.CheckUnhealthy, "11", "between 2 and 10"},
 		{annotations.CheckProtocol, "", "TCP, SSL, HTTP or HTTPS"}, {annotations.CheckProtocol, "UDP", "TCP, SSL, HTTP or HTTPS"},
-		{annotations.IdleTimeout, "0", "between 1 and 4000"}, {annotations.DrainingTimeout, "3601", "between 1 and 3600"},
-		{annotations.LogInterval, "7", "5 or 60"}, {annotations.LogEnabled, "true", "need a bucket"},
+		{annotations.IdleTimeout, "0", "between 1 and 4000"}, {annotations.LogEnabled, "true", "need a bucket"},
 		{annotations.IdleTimeout, "", ""}, {annotations.DrainingTimeout, "", ""}, {annotations.LogInterval, "", ""}, // as if they were not there
 	} {
 		_, err := Resolve(service(tt[0], tt[1]), conf(t, ""))
 		if (err == nil) != (tt[2] == "") || err != nil && (cloud.KindOf(err) != cloud.KindInvalid || !strings.Contains(err.Error(), tt[2])) {
 			t.Errorf("%q: %v", tt, err)
+		}
+	}
+	for _, tt := range [][4]string{ // numbers count where what they are of is switched on
+		{annotations.DrainingEnabled, annotations.DrainingTimeout, "3601", "between 1 and 3600"}, {annotations.DrainingEnabled, annotations.DrainingTimeout, "0", "between 1 and 3600"},
+		{annotations.LogEnabled, annotations.LogInterval, "7", "5 or 60"},
+	} {
+		for _, on := range []string{"true", "false", ""} {
+			s := service(annotations.LogBucket, "logs", tt[0], on, tt[1], tt[2])
+			_, err := Resolve(s, conf(t, ""))
+			if (err != nil) != (on == "true") || err != nil && !strings.Contains(err.Error(), tt[3]) {
+				t.Errorf("%q, %s: %v", tt, on, err)
+			}
 		}
 	}
 	s := service(annotations.EIPAllocations, "eipalloc-1", annotations.CheckPort, "1")
