@@ -136,8 +136,9 @@ func (c *Client) AddBalancerTags(ctx context.Context, arns []string, tags map[st
 	return nil
 }
 
-// RegisterTargets adds instances to a target group, at the group's port. Of each request it is all or none.
-func (c *Client) RegisterTargets(ctx context.Context, group string, instances []string) error {
+// RegisterTargets adds instances to a target group, at the group's port. Of each request it is all or none; done is how many, from the
+// first on, have been added where a later request has failed.
+func (c *Client) RegisterTargets(ctx context.Context, group string, instances []string) (done int, err error) {
 	for some := range slices.Chunk(instances, maxTargets) {
 		in := &elbv2.RegisterTargetsInput{TargetGroupArn: &group}
 		for _, id := range some {
@@ -147,23 +148,26 @@ func (c *Client) RegisterTargets(ctx context.Context, group string, instances []
 			return p.elbv2.RegisterTargets(ctx, in)
 		})
 		if err != nil {
-			return err
+			return done, err
 		}
+		done += len(some)
 	}
-	return nil
+	return done, nil
 }
 
-// DeregisterTargets takes targets out of a target group, each at its port; one without a port is at the group's.
-func (c *Client) DeregisterTargets(ctx context.Context, group string, targets []types.TargetDescription) error {
+// DeregisterTargets takes targets out of a target group, each at its port; one without a port is at the group's. done is as
+// of RegisterTargets.
+func (c *Client) DeregisterTargets(ctx context.Context, group string, targets []types.TargetDescription) (done int, err error) {
 	for some := range slices.Chunk(targets, maxTargets) {
 		err := do(ctx, c, "deregister targets of", group, func(ctx context.Context, p *place) (*elbv2.DeregisterTargetsOutput, error) {
 			return p.elbv2.DeregisterTargets(ctx, &elbv2.DeregisterTargetsInput{TargetGroupArn: &group, Targets: some})
 		})
 		if err != nil {
-			return err
+			return done, err
 		}
+		done += len(some)
 	}
-	return nil
+	return done, nil
 }
 
 // DeleteBalancer deletes a load balancer with its listeners. One that is gone is no error.

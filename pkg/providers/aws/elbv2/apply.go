@@ -163,9 +163,13 @@ func (o *operation) register(ctx context.Context, group string, targets []plan.T
 		}
 		ids = append(ids, t.ID)
 	}
+	g := o.m.balancer.Group(group)
 	for len(ids) > 0 {
-		err := o.c.RegisterTargets(ctx, group, ids)
-		if err == nil {
+		done, err := o.c.RegisterTargets(ctx, group, ids)
+		for _, id := range ids[:done] {
+			g.Targets = append(g.Targets, plan.Target{ID: id, Port: g.Port})
+		}
+		if ids = ids[done:]; err == nil {
 			break
 		}
 		refused := instanceID.FindAllString(err.Error(), -1)
@@ -176,10 +180,6 @@ func (o *operation) register(ctx context.Context, group string, targets []plan.T
 		o.network.ForgetInstances()
 		o.comeBack("some Nodes get no traffic, as AWS does not take their instances: %w", err)
 		ids = left
-	}
-	g := o.m.balancer.Group(group)
-	for _, id := range ids {
-		g.Targets = append(g.Targets, plan.Target{ID: id, Port: g.Port})
 	}
 	return nil
 }
@@ -194,12 +194,10 @@ func (o *operation) deregister(ctx context.Context, group string, targets []plan
 	for _, t := range targets {
 		all = append(all, types.TargetDescription{Id: aws.String(t.ID), Port: aws.Int32(t.Port)})
 	}
-	if err := o.c.DeregisterTargets(ctx, group, all); err != nil {
-		return err
-	}
+	done, err := o.c.DeregisterTargets(ctx, group, all)
 	g := o.m.balancer.Group(group)
-	g.Targets = slices.DeleteFunc(g.Targets, func(t plan.Target) bool { return slices.Contains(targets, t) })
-	return nil
+	g.Targets = slices.DeleteFunc(g.Targets, func(t plan.Target) bool { return slices.Contains(targets[:done], t) })
+	return err
 }
 
 // deleteGroup deletes a target group. AWS takes it for used some time after its listener has gone.

@@ -523,3 +523,27 @@ func TestAddresses(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 }
+
+// Targets that a request has brought in are known, whatever becomes of the next one.
+func TestTargetsOfAChunkAreKnownWhereTheNextIsRefused(t *testing.T) {
+	w := start(t, "", awssim.Options{ELBv2: sim.Options{Targets: 103, Draining: time.Nanosecond}})
+	spec := w.service("a")
+	w.ensure(spec)
+	old := slices.Clone(w.nodes)
+	for range 103 {
+		w.addNode()
+	}
+	spec.Members, spec.Candidates = w.nodes, w.nodes
+	if err := w.UpdateMembers(t.Context(), spec); cloud.KindOf(err) != cloud.KindQuota {
+		t.Fatal(err)
+	}
+	spec.Members, spec.Candidates = old, old
+	w.again(func() error { return w.UpdateMembers(t.Context(), spec) })
+	groups, _ := w.elb.TargetGroups(nil, nil, "")
+	for _, g := range groups {
+		targets, err := w.elb.Health(g.ARN, nil)
+		if err != nil || len(targets) != len(old) {
+			t.Errorf("%d targets, %v: those of a request before one that was refused are forgotten", len(targets), err)
+		}
+	}
+}
