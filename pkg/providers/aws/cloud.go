@@ -8,7 +8,6 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/await"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
-	"github.com/isthmus-cloud/isthmus/pkg/joint"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/annotations"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/api"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/config"
@@ -52,7 +51,7 @@ func New(ctx context.Context, configFile string, o cloud.Options) (*cloud.Provid
 		Owns:      providerid.Owns,
 		Newborn:   newborn,
 
-		LoadBalancers:     newLoadBalancers(c, &cfg.Global, id.cluster, joint.Options{}, await.DefaultPace()),
+		LoadBalancers:     newLoadBalancers(c, &cfg.Global, id.cluster, timing{pace: await.DefaultPace()}),
 		Annotations:       annotations.Table(),
 		CheckLoadBalancer: checker(&cfg.Global),
 		LoadBalancing:     loadBalancingTraits(),

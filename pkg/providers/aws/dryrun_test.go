@@ -12,7 +12,6 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/await"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
-	"github.com/isthmus-cloud/isthmus/pkg/joint"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/annotations"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/api"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/api/apitest"
@@ -32,7 +31,7 @@ func process(t *testing.T, conf string, dry bool) (*loadBalancers, *bytes.Buffer
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newLoadBalancers(c, &cfg.Global, func() string { return "blue" }, joint.Options{}, await.DefaultPace()), log
+	return newLoadBalancers(c, &cfg.Global, func() string { return "blue" }, timing{pace: await.DefaultPace()}), log
 }
 
 // A dry run says all that would be done, in the order in which it would be, and does nothing of it.

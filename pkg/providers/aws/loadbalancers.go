@@ -58,10 +58,18 @@ type loadBalancers struct {
 	waits []cloud.Waiting
 }
 
-// newLoadBalancers makes them. The options are of what Services change together, and the pace is that of waiting for AWS.
-func newLoadBalancers(c *api.Client, cfg *config.Global, cluster func() string, o joint.Options, pace await.Pace) *loadBalancers {
-	net := vpc.New(c, cfg, cluster, o)
-	nlb := elbv2.New(c, cfg, net, pace)
+// timing is how load balancers pass the time.
+type timing struct {
+	// joint is of what Services change together.
+	joint joint.Options
+	// pace is that of waiting for AWS.
+	pace await.Pace
+}
+
+// newLoadBalancers makes them.
+func newLoadBalancers(c *api.Client, cfg *config.Global, cluster func() string, t timing) *loadBalancers {
+	net := vpc.New(c, cfg, cluster, t.joint)
+	nlb := elbv2.New(c, cfg, net, t.pace)
 	return &loadBalancers{
 		kinds: map[kind]balancers{network: nlb, classic: elb.New(c, cfg, cluster, net)},
 		waits: []cloud.Waiting{net, nlb},

@@ -33,7 +33,7 @@ func newTerm(t *testing.T, c *apitest.Cloud, conf string, o cloud.Options) *term
 	pace := await.DefaultPace()
 	pace.First, pace.Gap, pace.Retry = 10*time.Millisecond, 100*time.Millisecond, promised
 	m.loadBalancers = newLoadBalancers(client, &cfg.Global, newIdentity(client, &cfg.Global).cluster,
-		joint.Options{Quiet: 50 * time.Millisecond, Retry: promised, Clock: &m.clock}, pace)
+		timing{joint: joint.Options{Quiet: 50 * time.Millisecond, Retry: promised, Clock: &m.clock}, pace: pace})
 	m.Attach(t.Context(), func(ref cloud.LoadBalancerRef) {
 		select {
 		case m.toldOf(ref.UID) <- struct{}{}:
