@@ -18,7 +18,7 @@
 //
 // # How it is built
 //
-// Each service is a package: identity, compute, network, loadbalancer (with the data plane, forward), volume and
+// Each service is a package: identity, compute, network, loadbalancer (whose data plane is cloudsim/forward), volume and
 // keymanager. They share package core, and package dialect for what two of them say alike; they do not import each
 // other. This package makes them, gives each what it needs of the others, and is all of them: Sim has the
 // methods of the services with which tests look at the cloud and change it past the API.

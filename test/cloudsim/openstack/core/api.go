@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/netip"
@@ -78,7 +79,7 @@ func (s *API) Serve(identity Identity, services []*Service) {
 		ReadHeaderTimeout: 30 * time.Second,
 		// Real OpenStack speaks HTTP/1.1 only.
 		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){},
-		ErrorLog:     DiscardLog(),
+		ErrorLog:     log.New(io.Discard, "", 0), // clients come and go as tests want it
 		ConnState:    s.countConnection,
 	}
 	s.serving.Add(1)

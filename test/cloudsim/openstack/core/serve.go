@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
-	"log"
 	"net"
 	"net/http"
 	"regexp"
@@ -194,9 +193,6 @@ func shortPath(svc *Service, path string) string {
 	}
 	return path
 }
-
-// DiscardLog is for servers whose clients come and go as tests want it.
-func DiscardLog() *log.Logger { return log.New(io.Discard, "", 0) }
 
 // AuthenticationRequired is the message of all refusals for lack of a valid identity.
 const AuthenticationRequired = "The request you have made requires authentication."

@@ -3,10 +3,26 @@ package loadbalancer
 import (
 	"net/netip"
 	"slices"
+	"sync/atomic"
 	"time"
 
-	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/forward"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/forward"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
 )
+
+// forwarding is the data plane of one listener on one address, whose target changes.
+type forwarding struct {
+	*forward.Forward
+	target atomic.Pointer[forward.Target]
+}
+
+func (s *Octavia) listen(key forward.Key, t *forward.Target) (*forwarding, error) {
+	f := &forwarding{}
+	f.target.Store(t)
+	var err error
+	f.Forward, err = forward.Listen(s.Context, s.Spawn, key, func(netip.Addr) *forward.Target { return f.target.Load() })
+	return f, err
+}
 
 // forwardPort brings the forwarding of the load balancer with a VIP port in line; lock held.
 func (s *Octavia) forwardPort(portID string) {
@@ -22,7 +38,7 @@ func (s *Octavia) forwardPort(portID string) {
 func (s *Octavia) forwardLB(lb *loadBalancer) bool {
 	want := s.targets(lb)
 	for key, f := range lb.forwards {
-		if t := want[key]; t == nil || t.HTTP != f.Target.Load().HTTP {
+		if want[key] == nil {
 			f.Stop()
 			delete(lb.forwards, key)
 		}
@@ -31,10 +47,10 @@ func (s *Octavia) forwardLB(lb *loadBalancer) bool {
 	var failed []netip.Addr
 	for key, t := range want {
 		if f := lb.forwards[key]; f != nil {
-			f.Target.Store(t)
+			f.target.Store(t)
 			continue
 		}
-		f, err := forward.Listen(s.Cloud, key, t)
+		f, err := s.listen(key, t)
 		if err == nil {
 			lb.forwards[key] = f
 			continue
@@ -85,14 +101,19 @@ func (s *Octavia) targets(lb *loadBalancer) map[forward.Key]*forward.Target {
 		}
 		t := l.target(s.HasAddress)
 		for _, a := range addrs {
-			out[forward.Key{At: netip.AddrPortFrom(a, uint16(l.port)), UDP: l.protocol == "UDP"}] = t
+			out[forward.Key{At: netip.AddrPortFrom(a, uint16(l.port)), UDP: l.protocol == "UDP", HTTP: l.protocol == "HTTP"}] = t
 		}
 	}
 	return out
 }
 
 func (x *listener) target(reachable func(netip.Addr) bool) *forward.Target {
-	t := &forward.Target{HTTP: x.protocol == "HTTP", Headers: x.insertHeaders, From: x.lb.vip, Connect: time.Duration(x.timeouts.connect) * time.Millisecond}
+	t := &forward.Target{From: x.lb.vip, Connect: time.Duration(x.timeouts.connect) * time.Millisecond}
+	for name, value := range x.insertHeaders {
+		if on, _ := dialect.ParseBool(value); on {
+			t.Headers = append(t.Headers, name)
+		}
+	}
 	for _, c := range x.cidrs {
 		if p, err := netip.ParsePrefix(c); err == nil {
 			t.CIDRs = append(t.CIDRs, p)

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/forward"
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
-	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/forward"
 )
 
 // healthCheck asks the members of one pool again and again whether they live.

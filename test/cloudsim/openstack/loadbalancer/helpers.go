@@ -5,8 +5,8 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/forward"
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
-	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/forward"
 )
 
 // LoadBalancer is a load balancer with all below it, as tests look at it and add it past the API.
@@ -91,7 +91,7 @@ func (s *Octavia) describeLB(x *loadBalancer) LoadBalancer {
 func (s *Octavia) AddLoadBalancer(want LoadBalancer) (LoadBalancer, error) {
 	s.Lock()
 	defer s.Unlock()
-	x := &loadBalancer{lbEntity: s.newLBEntity(s.opts.Project), provider: want.Provider, forwards: map[forward.Key]*forward.Forward{}, checks: map[*pool]*healthCheck{}}
+	x := &loadBalancer{lbEntity: s.newLBEntity(s.opts.Project), provider: want.Provider, forwards: map[forward.Key]*forwarding{}, checks: map[*pool]*healthCheck{}}
 	if x.provider == "" {
 		x.provider = amphora
 	}

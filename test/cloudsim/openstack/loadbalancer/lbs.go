@@ -6,9 +6,9 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/forward"
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
-	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/forward"
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/loadbalancer/schema"
 )
 
@@ -123,7 +123,7 @@ func (s *Octavia) createLB(c *core.Call, in dialect.Fields) (lbItem, error) {
 	if project == "" {
 		project = c.Project()
 	}
-	x := &loadBalancer{lbEntity: s.newLBEntity(project), provider: provider, forwards: map[forward.Key]*forward.Forward{}, checks: map[*pool]*healthCheck{}}
+	x := &loadBalancer{lbEntity: s.newLBEntity(project), provider: provider, forwards: map[forward.Key]*forwarding{}, checks: map[*pool]*healthCheck{}}
 	x.describe(in)
 	var err error
 	if x.additional, err = wishedVIPs(in); err != nil {

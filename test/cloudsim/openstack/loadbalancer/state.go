@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/forward"
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
-	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/forward"
 )
 
 // Provisioning and operating statuses.
@@ -82,7 +82,7 @@ type loadBalancer struct {
 	group              string // id of the VIP port's security group, "" for none
 	listeners          []*listener
 	pools              []*pool
-	forwards           map[forward.Key]*forward.Forward
+	forwards           map[forward.Key]*forwarding
 	checks             map[*pool]*healthCheck
 }
 

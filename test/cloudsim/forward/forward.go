@@ -9,48 +9,46 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
-
-	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
 // Key is one address that a load balancer listens on.
 type Key struct {
 	At  netip.AddrPort
 	UDP bool
+	// HTTP says that requests, not connections, are forwarded.
+	HTTP bool
 }
 
 // Forward is the data plane of one listener on one address.
 type Forward struct {
-	cloud *core.Cloud
-	key   Key
-	// Target may be stored anew, but not with another HTTP.
-	Target atomic.Pointer[Target]
+	key    Key
+	route  func(client netip.Addr) *Target
+	spawn  func(func(context.Context))
 	next   atomic.Uint64 // round robin
 	ctx    context.Context
 	cancel context.CancelFunc
 	close  func() error
 }
 
-// Target is what a forward does with its traffic; it is not changed once it is stored.
+// Target is what a forward does with traffic; it is not changed once it is given.
 type Target struct {
-	// HTTP says that requests, not connections, are forwarded, with headers added.
-	HTTP    bool
-	Headers map[string]string
+	// Headers are those that requests get, of X-Forwarded-For, X-Forwarded-Port and X-Forwarded-Proto.
+	Headers []string
 	// Proxy is 1 or 2 when a PROXY protocol header goes first.
 	Proxy    int
 	Sticky   bool
 	CIDRs    []netip.Prefix
 	Backends []netip.AddrPort
-	// From is the address that members see connections come from: the VIP, as behind an amphora.
+	// From is the address that members see connections come from; the zero value is any of this machine's.
 	From    netip.Addr
 	Connect time.Duration
 }
 
-// Listen starts to listen, and ends with the simulator at the latest.
-func Listen(cloud *core.Cloud, key Key, t *Target) (*Forward, error) {
-	f := &Forward{cloud: cloud, key: key}
-	f.ctx, f.cancel = context.WithCancel(cloud.Context)
-	f.Target.Store(t)
+// Listen starts to listen, until ctx ends at the latest. spawn runs what runs in the background, for somebody who waits for its end.
+// route says what becomes of a client's traffic, each time that some comes; nil is as if nobody listened.
+func Listen(ctx context.Context, spawn func(func(context.Context)), key Key, route func(client netip.Addr) *Target) (*Forward, error) {
+	f := &Forward{key: key, route: route, spawn: spawn}
+	f.ctx, f.cancel = context.WithCancel(ctx)
 	var err error
 	if key.UDP {
 		err = f.listenUDP()
@@ -70,9 +68,9 @@ func (f *Forward) Stop() {
 	_ = f.close()
 }
 
-// allows reports whether the listener's allowed_cidrs let a client in; none let everybody in.
+// allows reports whether a client is let in; no CIDRs let everybody in.
 func (t *Target) allows(client netip.Addr) bool {
-	return len(t.CIDRs) == 0 || slices.ContainsFunc(t.CIDRs, func(p netip.Prefix) bool { return p.Contains(client) })
+	return t != nil && (len(t.CIDRs) == 0 || slices.ContainsFunc(t.CIDRs, func(p netip.Prefix) bool { return p.Contains(client) }))
 }
 
 // order lists the backends in the order in which a client's connection tries them.
@@ -97,6 +95,18 @@ func (f *Forward) order(t *Target, client netip.Addr) []netip.AddrPort {
 		seen[b] = true
 		return again
 	})
+}
+
+// pause lets d pass; false when the forward ends first.
+func (f *Forward) pause(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-f.ctx.Done():
+		return false
+	}
 }
 
 // clientAddr is the address of a connection's other end.

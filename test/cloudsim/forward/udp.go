@@ -45,7 +45,7 @@ func (f *Forward) listenUDP() error {
 	f.close = conn.Close
 	context.AfterFunc(f.ctx, func() { _ = conn.Close() })
 	u := &udpForward{Forward: f, conn: conn, clients: map[netip.AddrPort]*udpClient{}}
-	f.cloud.Spawn(func(context.Context) { u.readAll() })
+	f.spawn(func(context.Context) { u.readAll() })
 	return nil
 }
 
@@ -57,7 +57,7 @@ func (u *udpForward) readAll() {
 			u.send(netip.AddrPortFrom(from.Addr().Unmap(), from.Port()), slices.Clone(buf[:n]))
 			continue
 		}
-		if u.ctx.Err() != nil || errors.Is(err, net.ErrClosed) || !u.cloud.Wait(u.ctx, acceptPause) {
+		if u.ctx.Err() != nil || errors.Is(err, net.ErrClosed) || !u.pause(acceptPause) {
 			return
 		}
 	}
@@ -65,7 +65,7 @@ func (u *udpForward) readAll() {
 
 // send passes a client's datagram on to its member.
 func (u *udpForward) send(from netip.AddrPort, data []byte) {
-	t := u.Target.Load()
+	t := u.route(from.Addr())
 	if !t.allows(from.Addr()) {
 		return
 	}
@@ -97,7 +97,7 @@ func (u *udpForward) connect(from netip.AddrPort, members []netip.AddrPort, data
 	}
 	c := &udpClient{conn: conn, member: members[0], left: members[1:], last: data}
 	u.clients[from] = c
-	u.cloud.Spawn(func(context.Context) { u.answers(from, c) })
+	u.spawn(func(context.Context) { u.answers(from, c) })
 	return c
 }
 

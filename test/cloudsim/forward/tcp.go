@@ -6,17 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
-
-	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
-	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/dialect"
 )
 
 // acceptPause is waited after a failed accept, as when the process has no file descriptors left.
@@ -30,11 +29,11 @@ func (f *Forward) listenTCP() error {
 	}
 	f.close = ln.Close
 	context.AfterFunc(f.ctx, func() { _ = ln.Close() })
-	if f.Target.Load().HTTP {
+	if f.key.HTTP {
 		f.serveHTTP(ln)
 		return nil
 	}
-	f.cloud.Spawn(func(context.Context) { f.acceptAll(ln) })
+	f.spawn(func(context.Context) { f.acceptAll(ln) })
 	return nil
 }
 
@@ -42,10 +41,10 @@ func (f *Forward) acceptAll(ln net.Listener) {
 	for {
 		conn, err := ln.Accept()
 		if err == nil {
-			f.cloud.Spawn(func(context.Context) { f.relay(conn) })
+			f.spawn(func(context.Context) { f.relay(conn) })
 			continue
 		}
-		if f.ctx.Err() != nil || errors.Is(err, net.ErrClosed) || !f.cloud.Wait(f.ctx, acceptPause) {
+		if f.ctx.Err() != nil || errors.Is(err, net.ErrClosed) || !f.pause(acceptPause) {
 			return
 		}
 	}
@@ -55,8 +54,8 @@ func (f *Forward) acceptAll(ln net.Listener) {
 func (f *Forward) relay(client net.Conn) {
 	defer func() { _ = client.Close() }()
 	defer context.AfterFunc(f.ctx, func() { _ = client.Close() })()
-	t := f.Target.Load()
 	from := clientAddr(client.RemoteAddr())
+	t := f.route(from.Addr())
 	if !t.allows(from.Addr()) {
 		abort(client)
 		return
@@ -72,7 +71,7 @@ func (f *Forward) relay(client net.Conn) {
 		return
 	}
 	done := make(chan struct{})
-	f.cloud.Spawn(func(context.Context) {
+	f.spawn(func(context.Context) {
 		defer close(done)
 		pipe(member, client)
 	})
@@ -103,7 +102,7 @@ func (f *Forward) dial(ctx context.Context, t *Target, client netip.Addr) (net.C
 	err := errors.New("no member")
 	for _, b := range f.order(t, client) {
 		d := net.Dialer{Timeout: t.Connect}
-		if t.From.Is4() == b.Addr().Is4() && f.cloud.HasAddress(b.Addr()) {
+		if t.From.IsValid() && t.From.Is4() == b.Addr().Is4() {
 			d.LocalAddr = &net.TCPAddr{IP: t.From.AsSlice()}
 		}
 		var conn net.Conn
@@ -145,7 +144,10 @@ func (f *Forward) serveHTTP(ln net.Listener) {
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			from, _ := ctx.Value(clientKey{}).(netip.AddrPort)
-			t := f.Target.Load()
+			t := f.route(from.Addr())
+			if !t.allows(from.Addr()) {
+				return nil, errors.New("the listener has gone")
+			}
 			conn, err := f.dial(ctx, t, from.Addr())
 			if err != nil {
 				return nil, err
@@ -156,11 +158,12 @@ func (f *Forward) serveHTTP(ln net.Listener) {
 			return conn, nil
 		},
 	}
-	proxy := &httputil.ReverseProxy{Transport: transport, ErrorLog: core.DiscardLog(), Rewrite: f.rewrite,
+	quiet := log.New(io.Discard, "", 0) // clients and members come and go as tests want it
+	proxy := &httputil.ReverseProxy{Transport: transport, ErrorLog: quiet, Rewrite: f.rewrite,
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusServiceUnavailable) }}
-	srv := &http.Server{ReadHeaderTimeout: 30 * time.Second, ErrorLog: core.DiscardLog(), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	srv := &http.Server{ReadHeaderTimeout: 30 * time.Second, ErrorLog: quiet, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ap, err := netip.ParseAddrPort(r.RemoteAddr)
-		if err != nil || !f.Target.Load().allows(ap.Addr().Unmap()) {
+		if err != nil || !f.route(ap.Addr().Unmap()).allows(ap.Addr().Unmap()) {
 			panic(http.ErrAbortHandler) // net/http's way to cut a connection
 		}
 		proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), clientKey{}, ap)))
@@ -175,7 +178,7 @@ func (f *Forward) serveHTTP(ln net.Listener) {
 			conns.Done()
 		}
 	}
-	f.cloud.Spawn(func(context.Context) {
+	f.spawn(func(context.Context) {
 		_ = srv.Serve(ln) // ends when the listener is closed
 		_ = srv.Close()
 		conns.Wait()
@@ -186,11 +189,11 @@ func (f *Forward) serveHTTP(ln net.Listener) {
 type clientKey struct{}
 
 func (f *Forward) rewrite(r *httputil.ProxyRequest) {
-	t := f.Target.Load()
 	r.SetURL(&url.URL{Scheme: "http", Host: r.In.Host})
 	r.Out.Host = r.In.Host
 	from, _ := r.In.Context().Value(clientKey{}).(netip.AddrPort)
-	on := func(h string) bool { v, _ := dialect.ParseBool(t.Headers[h]); return v }
+	t := f.route(from.Addr())
+	on := func(h string) bool { return t != nil && slices.Contains(t.Headers, h) }
 	r.Out.Header["X-Forwarded-For"] = r.In.Header["X-Forwarded-For"]
 	if on("X-Forwarded-For") {
 		r.Out.Header.Add("X-Forwarded-For", from.Addr().Unmap().String())
