@@ -1,6 +1,7 @@
 package ec2
 
 import (
+	"encoding/binary"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -31,6 +32,8 @@ type NetworkInterface struct {
 	Public                     bool `json:",omitempty"` // as scenarios that were recorded without it are known by their JSON
 	IPv6                       []string
 	IPv4Prefixes, IPv6Prefixes []string
+	// PrimaryIPv6 says that the first of IPv6 stays as long as the interface does.
+	PrimaryIPv6 bool `json:",omitempty"`
 	// Groups are IDs of security groups, the VPC's default one by default, unless it has NoGroups.
 	Groups   []string
 	NoGroups bool
@@ -210,6 +213,28 @@ func (r *Region) ModifyInterface(id string, forwards *bool, groups []string) err
 	}
 	r.putInterface(next)
 	return nil
+}
+
+// SetIPv6 gives an interface an address of the subnet's IPv6 range, or takes away all of IPv6 that it has.
+func (r *Region) SetIPv6(id string, on bool) {
+	r.lock()
+	defer r.mu.Unlock()
+	n := r.interfaces.Get(id)
+	if n == nil || on == (len(n.IPv6) > 0) {
+		return
+	}
+	next := n.clone()
+	if next.IPv6 = nil; on {
+		next.IPv6 = []string{inRange(r.subnets.Get(n.SubnetID).IPv6CIDR, n.Sequence())}
+	}
+	r.putInterface(next)
+}
+
+// inRange is an address of an IPv6 range by a number, the same each time.
+func inRange(cidr string, number int64) string {
+	a := netip.MustParsePrefix(cidr).Masked().Addr().As16()
+	binary.BigEndian.PutUint64(a[8:], 0x100+uint64(number)) //nolint:gosec // not negative
+	return netip.AddrFrom16(a).String()
 }
 
 // ModifyInstance is ModifyInterface by the instance, which must have one interface alone.

@@ -48,11 +48,14 @@ func (r *Region) CreateLoadBalancer(in LoadBalancer) (*LoadBalancer, error) {
 		return nil, err
 	}
 	in.Type, in.Scheme = or(in.Type, "application"), or(in.Scheme, "internet-facing")
-	in.IPAddressType = or(in.IPAddressType, "ipv4")
+	in.IPAddressType = or(in.IPAddressType, ipv4)
 	if !slices.Contains([]string{"internet-facing", "internal"}, in.Scheme) {
 		return nil, query.Errorf("InvalidScheme", "The scheme '%s' is not valid", in.Scheme)
 	}
 	if err := r.place(&in); err != nil {
+		return nil, err
+	}
+	if err := r.checkAddressType(&in); err != nil {
 		return nil, err
 	}
 	same := r.balancers.Where(func(o *LoadBalancer) bool { return o.Name == in.Name })
@@ -182,6 +185,7 @@ func (r *Region) attach(b *LoadBalancer, m *Mapping) {
 	}
 	added := r.ec2.AddInterface(n)
 	m.interfaceID = added.ID
+	r.ec2.SetIPv6(added.ID, b.IPAddressType == dualStack)
 }
 
 // setState lets a state follow another. Locked.
@@ -269,13 +273,14 @@ func (r *Region) SetSubnets(arn string, mappings []Mapping, ipAddressType string
 	return r.change(arn, func(b *LoadBalancer) error {
 		old := b.Mappings
 		b.Mappings, b.IPAddressType = mappings, or(ipAddressType, b.IPAddressType)
-		if err := r.place(b); err != nil {
+		if err := errors.Join(r.place(b), r.checkAddressType(b)); err != nil {
 			return err
 		}
 		for i := range b.Mappings {
 			m := &b.Mappings[i]
 			if at := slices.IndexFunc(old, func(o Mapping) bool { return o.SubnetID == m.SubnetID }); at >= 0 {
 				*m = old[at]
+				r.ec2.SetIPv6(m.interfaceID, b.IPAddressType == dualStack)
 				old = slices.Delete(slices.Clone(old), at, at+1)
 			} else {
 				r.attach(b, m)
@@ -284,11 +289,6 @@ func (r *Region) SetSubnets(arn string, mappings []Mapping, ipAddressType string
 		r.release(old)
 		return nil
 	})
-}
-
-// SetIPAddressType changes the IP address type of a load balancer.
-func (r *Region) SetIPAddressType(arn, kind string) (*LoadBalancer, error) {
-	return r.change(arn, func(b *LoadBalancer) error { b.IPAddressType = kind; return nil })
 }
 
 // release lets the interfaces of nodes go, some time later. Locked.

@@ -103,13 +103,16 @@ func UsualGroupAttributes(protocol, kind string) map[string]string {
 func (r *Region) CreateTargetGroup(in TargetGroup) (*TargetGroup, error) {
 	r.lock()
 	defer r.mu.Unlock()
-	in.TargetType, in.IPAddressType = or(in.TargetType, "instance"), or(in.IPAddressType, "ipv4")
+	in.TargetType, in.IPAddressType = or(in.TargetType, "instance"), or(in.IPAddressType, ipv4)
 	in.Check.complete()
 	if err := errors.Join(checkName("Target group", in.Name), checkTags(in.Tags, nil), in.Check.check()); err != nil {
 		return nil, err
 	}
 	if in.Port < 1 || in.Port > 65535 || in.Protocol == "" { // unverified message
 		return nil, query.Errorf("ValidationError", "A port and a protocol must be specified")
+	}
+	if in.IPAddressType != ipv4 && in.IPAddressType != ipv6 { // unverified message
+		return nil, query.Errorf("ValidationError", "The IP address type '%s' is not supported", in.IPAddressType)
 	}
 	if _, err := r.ec2.VPCs([]string{in.VPCID}); err != nil { // unverified message
 		return nil, query.Errorf("ValidationError", "The VPC ID '%s' is not found", in.VPCID)

@@ -59,6 +59,9 @@ func (r *Region) check(l *Listener) error {
 			"The target group '%s' cannot be used with a %s listener of load balancer '%s'",
 			g.ARN, l.Protocol, b.ARN)
 	}
+	if err := r.checkFamilies(b, l.Protocol, g); err != nil {
+		return err
+	}
 	if other := r.loadBalancerOf(g.ARN); other != "" && other != b.ARN {
 		return query.Errorf("TargetGroupAssociationLimit",
 			"The following target groups cannot be associated with more than one load balancer: %s", g.ARN)

@@ -72,7 +72,7 @@ func (r *Region) checkTargets(g *TargetGroup, targets []Target) error {
 	if g.TargetType != "instance" {
 		return nil
 	}
-	var idle []string
+	var idle, without []string
 	for _, t := range targets {
 		found, err := r.ec2.Instances([]string{t.ID})
 		switch {
@@ -82,7 +82,13 @@ func (r *Region) checkTargets(g *TargetGroup, targets []Target) error {
 			idle = append(idle, "'"+t.ID+"'")
 		case found[0].VPCID != g.VPCID:
 			return query.Errorf("InvalidTarget", "The following targets are not in the target group VPC '%s': '%s'", g.VPCID, t.ID)
+		case g.IPAddressType == ipv6 && lacksPrimaryIPv6(found[0]):
+			without = append(without, "'"+t.ID+"'")
 		}
+	}
+	if len(without) > 0 { // as reported: kubernetes-sigs/aws-load-balancer-controller#3692
+		return query.Errorf("InvalidTarget",
+			"The following targets cannot be used with this IPv6 target group because of missing primary IPv6 addresses: %s", strings.Join(without, ", "))
 	}
 	if len(idle) > 0 {
 		return query.Errorf("InvalidTarget", "The following targets are not in a running state and cannot be registered: %s",

@@ -99,7 +99,7 @@ func (c *Call) writeInterface(n *ec2.NetworkInterface, alone bool) {
 	})
 	query.List(w, "ipv6AddressesSet", n.IPv6, func(ip string) {
 		w.Text("ipv6Address", ip)
-		w.Bool("isPrimaryIpv6", false)
+		w.Bool("isPrimaryIpv6", n.PrimaryIPv6 && ip == n.IPv6[0])
 	})
 	for _, p := range []struct {
 		set, name string
