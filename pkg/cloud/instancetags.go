@@ -4,7 +4,7 @@ import "context"
 
 // InstanceTags sets and removes tags on the instances behind Nodes. Instances are named by their provider IDs; each is answered in
 // their order, in as few API calls as the cloud allows, and one that cannot be changed keeps no other from it. KindNotFound is the
-// cloud's word that there is no such instance, or not yet.
+// cloud's word that there is no such instance, or not yet; KindConflict, that it is not the cluster's, and so is left alone.
 type InstanceTags interface {
 	// Tag sets the tags, whatever their values were. Other tags stay.
 	Tag(ctx context.Context, providerIDs []string, tags map[string]string) []error

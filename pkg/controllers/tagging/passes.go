@@ -156,7 +156,7 @@ func (c *Controller) untag(ctx context.Context, all []*corev1.Node) (next time.T
 	for k, id := range due {
 		r := c.gone[id].again(now)
 		switch err := cloud.IgnoreNotFound(errs[k]); {
-		case err == nil || cloud.KindOf(err) == cloud.KindInvalid:
+		case err == nil || cloud.KindOf(err) == cloud.KindInvalid || cloud.KindOf(err) == cloud.KindConflict:
 			delete(c.gone, id)
 		case r.failures >= untagTries:
 			delete(c.gone, id)

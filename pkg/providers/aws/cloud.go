@@ -44,14 +44,15 @@ func New(ctx context.Context, configFile string, o cloud.Options) (*cloud.Provid
 		return nil, warnings, err
 	}
 	id := newIdentity(c, &cfg.Global)
-	found := instances.New(c, &cfg.Global, id.cluster)
+	balancers := newLoadBalancers(c, &cfg.Global, id.cluster, timing{pace: await.DefaultPace()})
+	found := instances.New(c, &cfg.Global, id.cluster, balancers.network.ID)
 	return &cloud.Provider{
 		Name:      Name,
 		Instances: found,
 		Owns:      providerid.Owns,
 		Newborn:   newborn,
 
-		LoadBalancers:     newLoadBalancers(c, &cfg.Global, id.cluster, timing{pace: await.DefaultPace()}),
+		LoadBalancers:     balancers,
 		Annotations:       annotations.Table(),
 		CheckLoadBalancer: checker(&cfg.Global),
 		LoadBalancing:     loadBalancingTraits(),

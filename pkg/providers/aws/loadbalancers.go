@@ -54,8 +54,9 @@ type balancers interface {
 
 // loadBalancers gives each Service to the load balancers of the kind that it wants or has.
 type loadBalancers struct {
-	kinds map[kind]balancers
-	waits []cloud.Waiting
+	kinds   map[kind]balancers
+	network *vpc.Network
+	waits   []cloud.Waiting
 }
 
 // timing is how load balancers pass the time.
@@ -71,8 +72,9 @@ func newLoadBalancers(c *api.Client, cfg *config.Global, cluster func() string, 
 	net := vpc.New(c, cfg, cluster, t.joint)
 	nlb := elbv2.New(c, cfg, net, t.pace)
 	return &loadBalancers{
-		kinds: map[kind]balancers{network: nlb, classic: elb.New(c, cfg, cluster, net)},
-		waits: []cloud.Waiting{net, nlb},
+		kinds:   map[kind]balancers{network: nlb, classic: elb.New(c, cfg, cluster, net)},
+		network: net,
+		waits:   []cloud.Waiting{net, nlb},
 	}
 }
 

@@ -105,7 +105,7 @@ func TestTaggingPolicyIsTheSmallest(t *testing.T) {
 	c := apitest.Start(t)
 	limit(t, c, slices.Concat(allowed, tagging))
 	p := provider(t, "[Global]\nRegion = "+apitest.Region+"\nKubernetesClusterID = blue\n")
-	i := c.EC2.AddInstance(ec2.Instance{SubnetID: c.Subnets[0].ID})
+	i := c.EC2.AddInstance(ec2.Instance{SubnetID: c.Subnets[0].ID, Tags: map[string]string{"kubernetes.io/cluster/blue": "owned"}})
 	ids, tags := []string{"aws:///x/" + i.ID, "aws:///x/i-0123456789abcdef1"}, map[string]string{"team": "a"} // of one that is gone, too
 	for _, errs := range [][]error{p.InstanceTags.Tag(t.Context(), ids, tags), p.InstanceTags.Untag(t.Context(), ids, tags)} {
 		if errs[0] != nil || !cloud.IsNotFound(errs[1]) {

@@ -28,16 +28,19 @@ type Instances struct {
 	c   *api.Client
 	cfg *config.Global
 	// cluster is the ID in the cluster's tag, "" while it is not known.
-	cluster  func() string
+	cluster func() string
+	// vpc is the ID of the cluster's VPC.
+	vpc      func(context.Context) (string, error)
 	topology topology
 	zones    inventory.Value[map[string]string] // IDs by names
 }
 
 var _ cloud.Instances = (*Instances)(nil)
 
-// New makes the instances of the client's region. cluster is the ID in the cluster's tag, "" while it is not known.
-func New(c *api.Client, cfg *config.Global, cluster func() string) *Instances {
-	return &Instances{c: c, cfg: cfg, cluster: cluster, topology: topology{read: c.NetworkNodes, known: cfg.HasTopology}}
+// New makes the instances of the client's region. cluster is the ID in the cluster's tag, "" while it is not known, and vpc the
+// cluster's VPC.
+func New(c *api.Client, cfg *config.Global, cluster func() string, vpc func(context.Context) (string, error)) *Instances {
+	return &Instances{c: c, cfg: cfg, cluster: cluster, vpc: vpc, topology: topology{read: c.NetworkNodes, known: cfg.HasTopology}}
 }
 
 // Find implements cloud.Instances.

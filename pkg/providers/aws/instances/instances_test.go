@@ -1,6 +1,7 @@
 package instances_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -33,9 +34,11 @@ func newWorld(t *testing.T, more string) *world {
 	t.Helper()
 	w := &world{Cloud: apitest.Start(t)}
 	c, cfg := w.Client(conf+more, cloud.Options{})
-	w.Instances = instances.New(c, &cfg.Global, func() string { return cluster })
+	w.Instances = instances.New(c, &cfg.Global, func() string { return cluster }, w.vpc)
 	return w
 }
+
+func (w *world) vpc(context.Context) (string, error) { return w.VPC.ID, nil }
 
 func tag(key, value string) map[string]string { return map[string]string{key: value} }
 

@@ -17,11 +17,13 @@ import (
 
 var userTags = map[string]string{"team": "blue", "cost": "42"}
 
-// tagged adds instances, and returns their provider IDs.
+const clusterTag = "kubernetes.io/cluster/" + cluster
+
+// tagged adds instances of the cluster, and returns their provider IDs.
 func tagged(w *world, n int) []string {
 	out := make([]string, n)
 	for i := range out {
-		out[i] = "aws:///eu-central-1a/" + w.AddInstance(ec2.Instance{Tags: map[string]string{"Name": fmt.Sprint(i), "team": "red"}}).ID
+		out[i] = "aws:///eu-central-1a/" + w.AddInstance(ec2.Instance{Tags: map[string]string{"Name": fmt.Sprint(i), "team": "red", clusterTag: "owned"}}).ID
 	}
 	return out
 }
@@ -32,7 +34,9 @@ func tagsOf(t *testing.T, w *world, id string) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return found[0].Tags
+	out := maps.Clone(found[0].Tags)
+	delete(out, clusterTag)
+	return out
 }
 
 func count(actions []string) map[string]int {
@@ -52,7 +56,7 @@ func TestInstancesAreTaggedByThousands(t *testing.T) {
 			t.Fatalf("%d: %v", k, err)
 		}
 	}
-	if diff := cmp.Diff(map[string]int{"CreateTags": 2}, count(w.Actions())); diff != "" {
+	if diff := cmp.Diff(map[string]int{"CreateTags": 2, "DescribeInstances": 2}, count(w.Actions())); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
 	for k, id := range ids {
@@ -71,7 +75,7 @@ func TestInstancesAreTaggedByThousands(t *testing.T) {
 	if a, b := tagsOf(t, w, ids[0]), tagsOf(t, w, ids[1]); !maps.Equal(a, map[string]string{"Name": "0"}) || !maps.Equal(b, map[string]string{"Name": "1", "team": "green"}) {
 		t.Errorf("%v, %v", a, b)
 	}
-	if diff := cmp.Diff(map[string]int{"DeleteTags": 1}, count(w.Actions())); diff != "" {
+	if diff := cmp.Diff(map[string]int{"DeleteTags": 1, "DescribeInstances": 1}, count(w.Actions())); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
 }
@@ -86,7 +90,7 @@ func TestOneThatIsGoneKeepsNoOtherFromItsTags(t *testing.T) {
 			t.Errorf("%d: %v", k, err)
 		}
 	}
-	if diff := cmp.Diff(map[string]int{"CreateTags": 2, "DescribeInstances": 2}, count(w.Actions())); diff != "" {
+	if diff := cmp.Diff(map[string]int{"CreateTags": 1, "DescribeInstances": 2}, count(w.Actions())); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
 	if got := tagsOf(t, w, ids[249]); got["team"] != "blue" {
@@ -95,6 +99,38 @@ func TestOneThatIsGoneKeepsNoOtherFromItsTags(t *testing.T) {
 	for _, err := range w.Untag(t.Context(), ids[250:251], userTags) {
 		if !cloud.IsNotFound(err) {
 			t.Errorf("%v", err)
+		}
+	}
+}
+
+// TestOnlyInstancesOfTheClusterAreTagged: a Node may name any instance of the account. One that joins may not have the cluster's tag
+// yet, but is in its VPC.
+func TestOnlyInstancesOfTheClusterAreTagged(t *testing.T) {
+	w := newWorld(t, "")
+	other := w.EC2.AddVPC(ec2.VPC{}).ID
+	w.EC2.AddSubnet(ec2.Subnet{VPCID: other, CIDR: "10.0.0.0/18", Zone: "eu-central-1a"})
+	of := func(vpc, key string) string {
+		i := ec2.Instance{VPCID: vpc, Tags: map[string]string{"team": "blue"}}
+		if key != "" {
+			i.Tags[key] = "owned"
+		}
+		return "aws:///eu-central-1a/" + w.AddInstance(i).ID
+	}
+	ids := []string{of(w.VPC.ID, ""), of(other, clusterTag), of(w.VPC.ID, "kubernetes.io/cluster/other"), of(other, "")}
+	for k, err := range w.Tag(t.Context(), ids, userTags) {
+		if refused := k > 1; refused != (cloud.KindOf(err) == cloud.KindConflict) || !refused && err != nil {
+			t.Errorf("%d: %v", k, err)
+		}
+		if got := tagsOf(t, w, ids[k]); (got["cost"] == "42") != (k < 2) {
+			t.Errorf("%d: %v", k, got)
+		}
+	}
+	for k, err := range w.Untag(t.Context(), ids, userTags) {
+		if refused := k > 1; refused != (cloud.KindOf(err) == cloud.KindConflict) || !refused && err != nil {
+			t.Errorf("%d: %v", k, err)
+		}
+		if got := tagsOf(t, w, ids[k]); (got["team"] == "blue") != (k > 1) {
+			t.Errorf("%d: %v", k, got)
 		}
 	}
 }
@@ -125,7 +161,7 @@ func TestTagsFailTogether(t *testing.T) {
 func TestTagsInADryRun(t *testing.T) {
 	w := newWorld(t, "")
 	c, cfg := w.Client(conf, cloud.Options{DryRun: true})
-	dry := instances.New(c, &cfg.Global, func() string { return cluster })
+	dry := instances.New(c, &cfg.Global, func() string { return cluster }, w.vpc)
 	ids := tagged(w, 1)
 	for _, err := range dry.Tag(t.Context(), ids, userTags) {
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/tags"
 )
 
 // change is what is to be done about a destination: the route that is there goes (drop), then one to an instance comes (to).
@@ -46,7 +47,7 @@ func plan(seen observed, cluster cloud.Cluster, add, remove []cloud.Route) (chan
 		}
 	}
 	for k, r := range add {
-		m, err := goal(machines, r)
+		m, err := goal(machines, r, cluster.ID)
 		if err != nil {
 			errs[k] = err
 			continue
@@ -88,13 +89,15 @@ func same(a, b cloud.Route) bool {
 }
 
 // goal is the instance that a route to be added leads to.
-func goal(machines map[string]*machine, r cloud.Route) (*machine, error) {
+func goal(machines map[string]*machine, r cloud.Route, cluster string) (*machine, error) {
 	id, err := instanceOf(r)
 	if err != nil {
 		return nil, err
 	}
 	m := machines[id]
 	switch {
+	case m != nil && !m.marked: // a Node may name any instance
+		return nil, cloud.Errorf(cloud.KindInvalid, "route to %s: instance %s lacks the tag %s; tag it if it is the cluster's", r.Destination, id, tags.Key(cluster))
 	case m == nil || !m.isThere(): // EC2's reads may lag behind; never "not found", which would be about the route
 		return nil, cloud.Errorf(cloud.KindUnknown, "route to %s: EC2 shows no instance %s that it could lead to", r.Destination, id)
 	case m.primary == "":

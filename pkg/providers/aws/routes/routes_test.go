@@ -338,6 +338,24 @@ func TestNewInstancesAreWaitedFor(t *testing.T) {
 	w.mustApply(all, nil)
 }
 
+// A Node may name any instance: one that is not the cluster's neither forwards for it nor gets its routes.
+func TestNoRouteLeadsToAnInstanceOfOthers(t *testing.T) {
+	w := newWorld(t, awssim.Options{})
+	all := w.add(1)
+	for _, foreign := range []map[string]string{nil, {"kubernetes.io/cluster/other": "owned"}} {
+		i := w.AddInstance(ec2.Instance{Tags: foreign})
+		w.Requests()
+		errs := w.Apply(t.Context(), pods, append(all, w.to("10.244.9.0/24", i)), nil)
+		if errs[0] != nil || cloud.KindOf(errs[1]) != cloud.KindInvalid || !strings.Contains(errs[1].Error(), i.ID+" lacks the tag "+tagKey) {
+			t.Errorf("%v", errs)
+		}
+		if found, err := w.EC2.Instances([]string{i.ID}); err != nil || found[0].Interfaces[0].NoSourceDestCheck {
+			t.Errorf("it forwards: %v", err)
+		}
+		w.wantList(ours(all[0]))
+	}
+}
+
 // A process that dies after any call, whether EC2 has carried that out or not, leaves what its successor ends.
 func TestCrashAfterEachCall(t *testing.T) {
 	type crash struct {

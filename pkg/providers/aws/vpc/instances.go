@@ -61,7 +61,8 @@ func (n *Network) ForgetInstances() {
 }
 
 // Instances are those of members, by the IDs of their instances, from a list that Services share. What is no instance of EC2
-// (Fargate), is in another VPC, is not there any more or is terminated is left out.
+// (Fargate), is in another VPC, is not there any more or is terminated is left out. So is what lacks the cluster's tag: a Node may
+// name any instance.
 func (n *Network) Instances(ctx context.Context, members []cloud.LoadBalancerMember) (map[string]Instance, error) {
 	var ids []string
 	for _, m := range members {
@@ -118,13 +119,17 @@ func (n *Network) instancesByID(ctx context.Context, ids []string) (map[string]I
 	return out, nil
 }
 
-// readInstances adds the instances that pass the filters, but terminated ones.
+// readInstances adds the cluster's instances that pass the filters, but terminated ones. While the cluster is not known, all are its.
 func (n *Network) readInstances(ctx context.Context, to map[string]*Instance, filters ...types.Filter) error {
 	found, _, err := n.c.Instances(ctx, filters...)
 	if err != nil {
 		return err
 	}
+	cluster := n.cluster()
 	for _, f := range found {
+		if cluster != "" && !tags.Has(f.Tags, cluster) {
+			continue
+		}
 		i := &Instance{ID: aws.ToString(f.InstanceId), VPC: aws.ToString(f.VpcId), SubnetID: aws.ToString(f.SubnetId)}
 		if f.Placement != nil {
 			i.Zone = aws.ToString(f.Placement.AvailabilityZone)

@@ -117,6 +117,33 @@ func TestASourceThatIsNoGroupOpensNothing(t *testing.T) {
 	}
 }
 
+// A Node may name any instance: nothing is let in to one that is not the cluster's.
+func TestNodesThatAreNotTheClustersStayShut(t *testing.T) {
+	w := start(t, "", awssim.Options{})
+	nodes, theirs := w.group("nodes", true), w.group("theirs", false)
+	node := w.node(nodes)
+	for _, foreign := range []map[string]string{nil, {"kubernetes.io/cluster/other": "owned"}} {
+		i := w.AddInstance(ec2.Instance{Interfaces: []*ec2.NetworkInterface{{Groups: []string{theirs}}}, Tags: foreign}).ID
+		if err := w.EnsureNodeRules(t.Context(), ref("web"), nlb("a1", 30080, node, i)); err != nil {
+			t.Fatal(err)
+		}
+		w.wantInbound(theirs)
+		found, err := w.Instances(t.Context(), members(node, i))
+		if err != nil || len(found) != 1 || found[node].ID != node {
+			t.Errorf("%v, %v", found, err)
+		}
+	}
+}
+
+// members are those of instances.
+func members(ids ...string) []cloud.LoadBalancerMember {
+	var out []cloud.LoadBalancerMember
+	for _, id := range ids {
+		out = append(out, cloud.LoadBalancerMember{Node: cloud.InstanceRef{NodeName: id, ProviderID: "aws:///eu-central-1a/" + id}})
+	}
+	return out
+}
+
 func TestNodesLetNetworkLoadBalancersIn(t *testing.T) {
 	w := start(t, "", awssim.Options{})
 	nodes, left := w.group("nodes", true), w.group("left", true)
