@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -398,6 +399,50 @@ func TestComplaint94966InstanceThatDoesNotRunKeepsNobodyOut(t *testing.T) {
 	if w.ensure(s); len(w.balancer(s).Instances) != 3 {
 		t.Errorf("%v", w.balancer(s).Instances)
 	}
+}
+
+// One Node whose security groups do not tell where to let in, or a group that may not be written, keeps the load balancer from none.
+func TestNodeThatCannotBeOpenedKeepsNobodyOut(t *testing.T) {
+	w := start(t, "", awssim.Options{})
+	w.ids = append(w.ids, w.AddInstance(ec2.Instance{SubnetID: w.Subnets[0].ID, Tags: map[string]string{clusterTag: "owned"},
+		Interfaces: []*ec2.NetworkInterface{{Groups: []string{w.group("x"), w.group("y")}}}}).ID)
+	s := w.spec("web", 3)
+	told := func(kind cloud.Kind, text string, members int) {
+		t.Helper()
+		var status *cloud.LoadBalancerStatus
+		err := settle(w, func(w *world) (err error) {
+			status, err = w.Ensure(t.Context(), s)
+			return err
+		})
+		if cloud.KindOf(err) != kind || !strings.Contains(fmt.Sprint(err), text) || status == nil || len(status.Ingress) != 1 {
+			t.Errorf("%+v, %v", status, err)
+		}
+		if got := w.balancer(s).Instances; len(got) != members {
+			t.Errorf("members %v", got)
+		}
+	}
+	denied := w.AddFault(apitest.Fault{Action: "AuthorizeSecurityGroupIngress", Status: http.StatusForbidden, Code: "UnauthorizedOperation", Message: "m"})
+	s.Settings[annotations.SecurityGroups] = w.group("mine") // which needs no rules of its own
+	told(cloud.KindDenied, w.nodes, 3)
+	denied()
+	s = w.spec("web", 4, annotations.SecurityGroups, s.Settings[annotations.SecurityGroups])
+	told(cloud.KindFailed, w.ids[3]+" has 2 security groups", 4)
+	if !strings.Contains(w.state(), "-1 0-0 <mine>") {
+		t.Error("the other Nodes are shut")
+	}
+	if err := settle(w, func(w *world) error { return w.UpdateMembers(t.Context(), w.cut(s, 1)) }); cloud.KindOf(err) != cloud.KindFailed {
+		t.Errorf("%v", err)
+	}
+	if got := w.balancer(s).Instances; !slices.Equal(got, w.ids[3:]) {
+		t.Errorf("members %v", got)
+	}
+}
+
+// cut is the same with its last n members alone.
+func (w *world) cut(s *cloud.LoadBalancerSpec, n int) *cloud.LoadBalancerSpec {
+	out := *s
+	out.Members = s.Members[len(s.Members)-n:]
+	return &out
 }
 
 func TestOwnGroupGoesWhereAnnotationsNameAnother(t *testing.T) {

@@ -73,10 +73,11 @@ func (l *LoadBalancers) ensure(ctx context.Context, spec *cloud.LoadBalancerSpec
 	}
 	// The load balancer goes on to be made while the Nodes are opened for it together with those of others.
 	more, opened := l.net.EnsureNodeRules(ctx, spec.LoadBalancerRef, rules)
-	if changed = append(changed, more...); opened != nil && cloud.KindOf(opened) != cloud.KindRetryAfter {
-		return nil, changed, opened
-	}
+	changed = append(changed, more...)
 	c := plan.Diff(seen, w)
+	if kind := cloud.KindOf(opened); opened != nil && kind != cloud.KindRetryAfter && kind != cloud.KindFailed {
+		c.Groups = nil // the Nodes may not let in what comes from others
+	}
 	for _, what := range c.Summary() {
 		changed = append(changed, what+" of load balancer "+d.Name)
 	}
@@ -217,9 +218,6 @@ func (l *LoadBalancers) UpdateMembers(ctx context.Context, spec *cloud.LoadBalan
 	}
 	groups := l.ordered(spec.LoadBalancerRef, seen.Groups, own)
 	_, opened := l.net.EnsureNodeRules(ctx, spec.LoadBalancerRef, nodeRules(spec.LoadBalancerRef, groups, own, want))
-	if opened != nil && cloud.KindOf(opened) != cloud.KindRetryAfter {
-		return opened
-	}
 	c := plan.Members(seen, want)
 	if err := l.apply(ctx, plan.Name(spec.LoadBalancerRef), &c); err != nil {
 		return err

@@ -145,7 +145,7 @@ func (l *LoadBalancers) Exists(ctx context.Context, ref cloud.LoadBalancerRef) (
 
 // status is what is told of a load balancer, nil where there is none.
 func (o *operation) status(err error) *cloud.LoadBalancerStatus {
-	if err != nil && cloud.KindOf(err) != cloud.KindRetryAfter || o.m == nil || o.m.balancer == nil || o.m.balancer.DNSName == "" {
+	if err != nil && o.shut == nil && cloud.KindOf(err) != cloud.KindRetryAfter || o.m == nil || o.m.balancer == nil || o.m.balancer.DNSName == "" {
 		return nil
 	}
 	s := &cloud.LoadBalancerStatus{

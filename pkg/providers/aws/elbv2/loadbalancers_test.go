@@ -473,6 +473,38 @@ func TestComplaint94966AnInstanceThatIsRefusedKeepsNobodyOut(t *testing.T) {
 	}
 }
 
+// A Node whose security groups do not tell where to let in keeps neither the others from their traffic nor the Service from its address.
+func TestNodeThatCannotBeOpenedKeepsNobodyOut(t *testing.T) {
+	w := start(t, "", awssim.Options{})
+	var groups []string
+	for _, name := range []string{"x", "y"} {
+		groups = append(groups, w.EC2.AddSecurityGroup(ec2.SecurityGroup{VPCID: w.VPC.ID, Name: name, Description: name}).ID)
+	}
+	bad := w.AddInstance(ec2.Instance{Tags: map[string]string{clusterTag: "owned"}, Interfaces: []*ec2.NetworkInterface{{Groups: groups}}})
+	w.nodes = append(w.nodes, cloud.LoadBalancerMember{Node: cloud.InstanceRef{NodeName: "bad", ProviderID: "aws:///" + bad.Zone + "/" + bad.ID}})
+	spec := w.service("web")
+	var status *cloud.LoadBalancerStatus
+	var err error
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if status, err = w.Ensure(t.Context(), spec); cloud.KindOf(err) != cloud.KindRetryAfter {
+			break
+		}
+	}
+	if cloud.KindOf(err) != cloud.KindFailed || !strings.Contains(fmt.Sprint(err), bad.ID+" has 2 security groups") || status == nil || len(status.Ingress) != 1 {
+		t.Errorf("%+v, %v", status, err)
+	}
+	if got := w.state(); !strings.Contains(got, bad.ID) || !strings.Contains(got, "rule of nodes tcp 30080") {
+		t.Error(got)
+	}
+	if err := w.EC2.CreateTags(groups[:1], map[string]string{clusterTag: "owned"}); err != nil {
+		t.Fatal(err)
+	}
+	w.ensure(spec)
+	if got := w.state(); !strings.Contains(got, "rule of x tcp 30080") {
+		t.Error(got)
+	}
+}
+
 // An answer without any of several instances may be another account's, or another VPC's.
 func TestAnswerWithoutInstancesIsNotBelieved(t *testing.T) {
 	w := start(t, "", awssim.Options{})

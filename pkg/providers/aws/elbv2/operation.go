@@ -1,6 +1,7 @@
 package elbv2
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -59,6 +60,8 @@ type operation struct {
 	later    error
 	warnings []string
 	repaired []string
+	// shut is why Nodes do not let the load balancer in, or not all of them; all else is done.
+	shut error
 	// made says that this operation has made the load balancer.
 	made bool
 }
@@ -262,6 +265,10 @@ func (o *operation) letIn(ctx context.Context) error {
 	}
 	o.m.rules = nil // what there is if it fails nobody knows
 	changed, err := o.network.EnsureNodeRules(ctx, o.spec.LoadBalancerRef, want)
+	if err != nil && cloud.KindOf(err) != cloud.KindRetryAfter {
+		o.shut = err
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -302,8 +309,8 @@ func (o *operation) waitActive(ctx context.Context) error {
 
 // settle ends an operation after which nothing is left to do.
 func (o *operation) settle(context.Context) error {
-	if o.later != nil {
-		return o.later
+	if err := cmp.Or(o.shut, o.later); err != nil {
+		return err
 	}
 	o.m.wish = o.wish
 	return nil

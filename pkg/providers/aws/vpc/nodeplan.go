@@ -34,13 +34,16 @@ type tenant struct {
 	answer *cloud.Result[[]string]
 }
 
-// newTenant makes a tenant whose instances are in the groups open.
-func newTenant(t joint.Tenant[NodeRules], open []string) tenant {
+// newTenant makes a tenant whose instances are in the groups open. In those that it is unsure of, what it has stays.
+func newTenant(t joint.Tenant[NodeRules], open, unsure []string) tenant {
 	out := tenant{NodeRules: t.Desired, gone: t.Gone, wishes: map[string]wish{}}
 	if t.Gone {
 		return out
 	}
 	w := out.wish()
+	for _, id := range unsure {
+		out.wishes[id] = wish{covered: w.all()}
+	}
 	for _, id := range open {
 		out.wishes[id] = w
 	}
@@ -68,6 +71,13 @@ func (r NodeRules) wish() wish {
 	each(health, healthRule, "tcp", r.HealthPorts, r.Subnets)
 	each(w.rules, clientRule, r.Protocol, r.Ports, r.Clients)
 	return w
+}
+
+// all are the rules that a Service may have.
+func (w wish) all() atoms {
+	all := maps.Clone(w.rules)
+	maps.Copy(all, w.covered)
+	return all
 }
 
 func unique(ports []int32) []int32 { return slices.Compact(slices.Sorted(slices.Values(ports))) }
@@ -128,23 +138,38 @@ func (g groupRules) plan(tenants []tenant, others atoms) change {
 	return c
 }
 
+// refuse tells each tenant for which a group was to be changed why it was not.
+func (g groupRules) refuse(tenants []tenant, c change, err error) {
+	for i := range tenants {
+		if t := &tenants[i]; t.answer.Err == nil && len(g.changes(t, c)) > 0 {
+			t.answer.Err = err
+		}
+	}
+}
+
 // tell tells each tenant what was changed for it.
 func (g groupRules) tell(tenants []tenant, c change) {
 	for i := range tenants {
-		t, add, drop := &tenants[i], 0, 0
-		w, here := t.wishes[g.id]
-		client := func(source string) bool {
-			return slices.ContainsFunc(t.Clients, func(p netip.Prefix) bool { return source == p.Masked().String() })
-		}
-		for a, description := range c.add {
-			_, its := w.rules[a]
-			add += number(its || here && description == mtuRule && client(a.source))
-		}
-		for a, description := range c.drop {
-			drop += number(t.owns(a, description, g))
-		}
-		t.answer.Value = append(t.answer.Value, changes(g.id, add, drop)...)
+		t := &tenants[i]
+		t.answer.Value = append(t.answer.Value, g.changes(t, c)...)
 	}
+}
+
+// changes are what a change does for a tenant.
+func (g groupRules) changes(t *tenant, c change) []string {
+	add, drop := 0, 0
+	w, here := t.wishes[g.id]
+	client := func(source string) bool {
+		return slices.ContainsFunc(t.Clients, func(p netip.Prefix) bool { return source == p.Masked().String() })
+	}
+	for a, description := range c.add {
+		_, its := w.rules[a]
+		add += number(its || here && description == mtuRule && client(a.source))
+	}
+	for a, description := range c.drop {
+		drop += number(t.owns(a, description, g))
+	}
+	return changes(g.id, add, drop)
 }
 
 // changes says what was changed of a group's rules, nothing where that is nothing.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
@@ -70,7 +71,8 @@ func (r NodeRules) sorted() NodeRules {
 }
 
 // pass brings the rules of some Services into the groups of the Nodes: one read of all groups, and of each group that changes one
-// call for what is let in and one for what is shut out.
+// call for what is let in and one for what is shut out. A group that cannot be written keeps no other from it, and an instance whose
+// group is not known none but its own traffic.
 func (n *Network) pass(ctx context.Context, _ string, all []joint.Tenant[NodeRules]) ([]cloud.Result[[]string], error) {
 	groups, err := n.listGroups(ctx)
 	if err != nil {
@@ -92,24 +94,36 @@ func (n *Network) pass(ctx context.Context, _ string, all []joint.Tenant[NodeRul
 			answers[i].Err = absent(s, t.Desired.SharedSource)
 			continue
 		}
-		var open []string
-		if open, answers[i].Err = n.groupsOf(instances, groups, t.Desired.Instances); answers[i].Err == nil {
-			one := newTenant(t, open)
-			one.answer = &answers[i]
-			tenants, passing[t.Ref.Key()] = append(tenants, one), one.wishes
-		}
+		var open, unsure []string
+		open, unsure, answers[i].Err = n.groupsOf(instances, groups, t.Desired.Instances)
+		one := newTenant(t, open, unsure)
+		one.answer = &answers[i]
+		tenants, passing[t.Ref.Key()] = append(tenants, one), one.wishes
 	}
 	delete(groups, n.cfg.ElbSecurityGroup) // whose rules are left alone, also where Nodes have it
+	var failed error
 	for _, id := range slices.Sorted(maps.Keys(groups)) {
 		others, owed := n.others(id, passing)
 		g := groupRules{id: id, has: atomsIn(groups[id].IpPermissions), tagged: tags.Has(groups[id].Tags, n.cluster()), owed: owed}
 		c := g.plan(tenants, others)
 		n.owe(id, c.again)
-		if err := n.write(ctx, id, c); err != nil {
-			return nil, stale(id, err)
+		err := stale(id, n.write(ctx, id, c))
+		switch cloud.KindOf(err) {
+		case cloud.KindStale, cloud.KindUnavailable, cloud.KindThrottled: // of all
+			return nil, err
+		case cloud.KindDenied:
+			g.refuse(tenants, c, err)
+			continue
+		}
+		if err != nil { // because of one of the tenants, maybe
+			failed = cmp.Or(failed, err)
+			continue
 		}
 		n.paid(id)
 		g.tell(tenants, c)
+	}
+	if failed != nil {
+		return nil, failed
 	}
 	n.remember(passing)
 	return answers, nil
@@ -131,9 +145,10 @@ func stale(id string, err error) error {
 	return err
 }
 
-// groupsOf are the groups in which instances are let in: all of an instance's that have the cluster's tag, else its only one.
-func (n *Network) groupsOf(instances map[string]Instance, groups map[string]*types.SecurityGroup, ids []string) ([]string, error) {
-	open := map[string]bool{}
+// groupsOf are the groups in which instances are let in: all of an instance's that have the cluster's tag, else its only one. unsure
+// are those of instances of which that says nothing, which the error names.
+func (n *Network) groupsOf(instances map[string]Instance, groups map[string]*types.SecurityGroup, ids []string) (open, unsure []string, err error) {
+	of, doubtful := map[string]bool{}, 0
 	for _, id := range ids {
 		var tagged, known []string
 		for _, g := range instances[id].Groups {
@@ -146,18 +161,27 @@ func (n *Network) groupsOf(instances map[string]Instance, groups map[string]*typ
 			}
 		}
 		if len(tagged) == 0 && len(known) > 1 {
-			return nil, cloud.Errorf(cloud.KindInvalid,
-				"instance %s has %d security groups, none with the tag %s; give that tag to the one whose rules shall let load balancers in",
-				id, len(known), tags.Key(n.cluster()))
+			unsure = append(unsure, known...)
+			if doubtful++; err == nil {
+				err = fmt.Errorf("instance %s has %d security groups (%s), none with the tag %s, so that it may get no traffic; give that tag to the one whose rules shall let load balancers in",
+					id, len(known), strings.Join(known, ", "), tags.Key(n.cluster()))
+			}
+			continue
 		}
 		if len(tagged) == 0 {
 			tagged = known
 		}
 		for _, g := range tagged {
-			open[g] = true
+			of[g] = true
 		}
 	}
-	return slices.Sorted(maps.Keys(open)), nil
+	if doubtful > 1 {
+		err = fmt.Errorf("%w; so with %d instances more", err, doubtful-1)
+	}
+	if err != nil {
+		err = &cloud.Error{Kind: cloud.KindFailed, Err: err}
+	}
+	return slices.Sorted(maps.Keys(of)), unsure, err
 }
 
 // others are the rules that Services which are not in this pass were seen to have in a group, and owed those that are owed to them.

@@ -72,10 +72,63 @@ func TestComplaint666AllTaggedGroupsOfAnInstanceAreUsed(t *testing.T) {
 	w.wantInbound(a, "-1 "+own)
 	w.wantInbound(b, "-1 "+own)
 	w.wantInbound(c)
-	d := w.group("d", false)
-	err := w.EnsureNodeRules(t.Context(), ref("web2"), vpc.NodeRules{LoadBalancer: "a2", Source: own, Instances: []string{w.node(c, d)}})
-	if cloud.KindOf(err) != cloud.KindInvalid || !strings.Contains(err.Error(), "has 2 security groups, none with the tag "+clusterTag) {
+}
+
+// An instance of which its groups do not tell where to let in keeps no other from it, and loses nothing itself.
+func TestInstanceWithoutAGroupToOpenKeepsNobodyOut(t *testing.T) {
+	w := start(t, "", awssim.Options{})
+	nodes, c, d, own := w.group("nodes", true), w.group("c", false), w.group("d", false), w.group("k8s-elb-a1", true)
+	w.allow(c, []ec2.Rule{{Protocol: "-1", Group: own}}) // as long as it was the instance's only one
+	node, bad, more := w.node(nodes), w.node(c, d), w.node(d, c)
+	var all sync.WaitGroup
+	all.Go(func() {
+		err := w.EnsureNodeRules(t.Context(), ref("web"), vpc.NodeRules{LoadBalancer: "a1", Source: own, Instances: []string{node, bad, more}})
+		if cloud.KindOf(err) != cloud.KindFailed || !strings.Contains(fmt.Sprint(err), " has 2 security groups (") ||
+			!strings.Contains(fmt.Sprint(err), "none with the tag "+clusterTag) || !strings.Contains(fmt.Sprint(err), "give that tag to the one") || !strings.Contains(fmt.Sprint(err), "1 instances more") {
+			t.Errorf("%v", err)
+		}
+	})
+	all.Go(func() {
+		if err := w.EnsureNodeRules(t.Context(), ref("good"), nlb("a2", 30080, node)); err != nil {
+			t.Errorf("%v", err)
+		}
+	})
+	all.Wait()
+	w.wantInbound(nodes, "-1 "+own, "tcp 30080-30080 10.1.0.0/16 kubernetes.io/rule/nlb/client=a2", "tcp 30080-30080 10.0.0.0/18 kubernetes.io/rule/nlb/health=a2", "icmp 3-4 10.1.0.0/16 kubernetes.io/rule/nlb/mtu")
+	w.wantInbound(c, "-1 "+own)
+	w.wantInbound(d)
+}
+
+// A group that cannot be written keeps no other from it, and only those who need it are told.
+func TestGroupThatIsDeniedKeepsNoOtherShut(t *testing.T) {
+	w := start(t, "", awssim.Options{})
+	groups := []string{w.group("a", true), w.group("b", true)}
+	slices.Sort(groups) // in which order they are written
+	one, two := w.node(groups[0]), w.node(groups[1])
+	w.Fail("AuthorizeSecurityGroupIngress", apitest.Fault{Status: http.StatusForbidden, Code: "UnauthorizedOperation", Message: "m"})
+	var all sync.WaitGroup
+	all.Go(func() {
+		err := w.EnsureNodeRules(t.Context(), ref("web"), nlb("a1", 30080, one, two))
+		if cloud.KindOf(err) != cloud.KindDenied || !strings.Contains(err.Error(), groups[0]) {
+			t.Errorf("%v", err)
+		}
+	})
+	all.Go(func() {
+		if err := w.EnsureNodeRules(t.Context(), ref("other"), nlb("a2", 30081, two)); err != nil {
+			t.Error(err)
+		}
+	})
+	all.Wait()
+	w.wantInbound(groups[0])
+	if got := w.inbound(groups[1]); len(got) != 5 {
+		t.Errorf("%q", got)
+	}
+	w.Fail("AuthorizeSecurityGroupIngress", apitest.Fault{Status: http.StatusBadRequest, Code: "InternalOddity", Message: "m"})
+	if err := w.EnsureNodeRules(t.Context(), ref("web"), nlb("a1", 30082, one, two)); err == nil || !strings.Contains(err.Error(), groups[0]) {
 		t.Errorf("%v", err)
+	}
+	if got := w.inbound(groups[1]); !strings.Contains(strings.Join(got, ";"), "30082") {
+		t.Errorf("%q", got)
 	}
 }
 
