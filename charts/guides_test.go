@@ -2,12 +2,15 @@ package charts
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/isthmus-cloud/isthmus/manifests"
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
@@ -123,7 +126,7 @@ func TestKustomizationsInGuides(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(own, "kustomization.yaml"), []byte(b.text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if out := r.kubectl("apply", "--dry-run=server", "--validate=strict", "-k", own); !strings.Contains(out, "daemonset.apps") {
+			if out := r.kubectl("apply", "--dry-run=server", "--validate=strict", "-k", own); !strings.Contains(out, "daemonset.apps") && !strings.Contains(out, "deployment.apps") {
 				t.Errorf("%s: %s", file.Name(), out)
 			}
 			if out := r.kubectl("kustomize", own); strings.Contains(b.text, "images:") == strings.Contains(out, "registry.invalid") {
@@ -133,6 +136,38 @@ func TestKustomizationsInGuides(t *testing.T) {
 	}
 	if n < 2 {
 		t.Errorf("only %d kustomizations in the guides", n)
+	}
+}
+
+// TestTrustPoliciesInGuide: the roles of the pods trust the ServiceAccounts that ship.
+func TestTrustPoliciesInGuide(t *testing.T) {
+	trusted := map[string]int{}
+	for _, b := range blocks(t, "install-aws.md") {
+		if b.language != "json" {
+			continue
+		}
+		var policy struct {
+			Statement []struct {
+				Action    string
+				Principal map[string]string
+				Condition map[string]map[string]string
+			}
+		}
+		if err := json.Unmarshal([]byte(b.text), &policy); err != nil {
+			t.Fatalf("%v in\n%s", err, b.text)
+		}
+		for _, s := range policy.Statement {
+			issuer, ok := strings.CutPrefix(s.Principal["Federated"], "arn:aws:iam::111122223333:oidc-provider/")
+			equal := s.Condition["StringEquals"]
+			if !ok || s.Action != "sts:AssumeRoleWithWebIdentity" || equal[issuer+":aud"] != "sts.amazonaws.com" || len(equal) != 2 {
+				t.Errorf("%+v", s)
+			}
+			trusted[equal[issuer+":sub"]]++
+		}
+	}
+	account := "system:serviceaccount:" + manifests.Namespace + ":"
+	if diff := gocmp.Diff(map[string]int{account + manifests.ServiceAccount: 1, account + manifests.WebhookServiceAccount: 1}, trusted); diff != "" {
+		t.Errorf("(-want +trusted):\n%s", diff)
 	}
 }
 

@@ -40,6 +40,7 @@ func TestKustomize(t *testing.T) {
 		{"overlays/openstack-webhooks", []string{"webhook-network-policy"}, apart + ",networkPolicy.enabled=true,networkPolicy.apiServerCIDRs={192.0.2.0/24}"},
 		{"overlays/aws", nil, "cloud.provider=aws,cloud.config.secretName="},
 		{"overlays/aws-webhooks", nil, apart + ",cloud.provider=aws,cloud.config.secretName="},
+		{"overlays/aws-webhooks", []string{"webhook-host-network"}, apart + ",cloud.provider=aws,cloud.config.secretName=,webhooks.deployment.hostNetwork=true,webhooks.deployment.securePort=10268"},
 		{"base", []string{"aws-cloud-config", "metrics-reader"}, "webhooks.enabled=false,cloud.provider=aws"},
 		{"credential-provider", nil, "controller.kind=None,webhooks.enabled=false,credentialProvider.enabled=true"},
 		{"credential-provider", []string{"credential-provider-restart"}, "controller.kind=None,webhooks.enabled=false,credentialProvider.enabled=true,credentialProvider.restartKubelet=true"},

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	gocmp "github.com/google/go-cmp/cmp"
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +20,8 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/yaml"
+
+	"github.com/isthmus-cloud/isthmus/manifests"
 )
 
 const valid = "image.registry=registry.example.com/isthmus,cloud.provider=openstack"
@@ -171,6 +174,27 @@ func TestForms(t *testing.T) {
 	}
 	if provider := objects(t, "controller.kind=None", "webhooks.enabled=false", "credentialProvider.enabled=true", "credentialProvider.files.options=x"); len(provider) != 2 {
 		t.Errorf("the credential provider takes %d objects, want a DaemonSet and a Secret, without any right", len(provider))
+	}
+}
+
+// TestWebhooksHaveAnIdentityOfTheirOwn: what annotates all ServiceAccounts can be said anew for that of the webhooks.
+func TestWebhooksHaveAnIdentityOfTheirOwn(t *testing.T) {
+	const role = `eks\.amazonaws\.com/role-arn`
+	for own, want := range map[string]string{"": "a", "b": "b"} {
+		set := []string{"webhooks.deployment.enabled=true", "serviceAccountAnnotations." + role + "=a", "serviceAccountAnnotations.team=x"}
+		if own != "" {
+			set = append(set, "webhooks.deployment.serviceAccountAnnotations."+role+"="+own)
+		}
+		got := map[string]map[string]string{}
+		for _, o := range find(objects(t, set...), "ServiceAccount") {
+			got[o.GetName()] = o.GetAnnotations()
+		}
+		if diff := gocmp.Diff(map[string]map[string]string{
+			manifests.ServiceAccount:        {"eks.amazonaws.com/role-arn": "a", "team": "x"},
+			manifests.WebhookServiceAccount: {"eks.amazonaws.com/role-arn": want, "team": "x"},
+		}, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
 	}
 }
 

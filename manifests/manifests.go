@@ -53,6 +53,11 @@ func IAMActions() ([]string, error) { return iamActions("overlays/aws/iam-policy
 // IAMTaggingActions returns what AWS' policy for the tagging controller allows beside.
 func IAMTaggingActions() ([]string, error) { return iamActions("overlays/aws/iam-policy-tagging.json") }
 
+// IAMWebhookActions returns what the IAM policy for AWS allows a process that serves webhooks alone.
+func IAMWebhookActions() ([]string, error) {
+	return iamActions("overlays/aws-webhooks/iam-policy.json")
+}
+
 func iamActions(file string) ([]string, error) {
 	data, err := fs.ReadFile(files, file)
 	if err != nil {

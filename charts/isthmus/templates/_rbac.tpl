@@ -1,6 +1,10 @@
 {{/* A ServiceAccount for a pod; the argument is (list . "component"). */}}
 {{- define "isthmus.serviceAccount" -}}
 {{- $ := index . 0 -}}
+{{- $annotations := $.Values.serviceAccountAnnotations -}}
+{{- if eq (index . 1) "cloud-webhook-manager" -}}
+{{- $annotations = mergeOverwrite dict $annotations $.Values.webhooks.deployment.serviceAccountAnnotations -}}
+{{- end -}}
 apiVersion: v1
 kind: ServiceAccount
 metadata:
@@ -8,7 +12,7 @@ metadata:
   namespace: {{ $.Release.Namespace | quote }}
   labels:
     {{- include "isthmus.labels" . | nindent 4 }}
-  {{- with $.Values.serviceAccountAnnotations }}
+  {{- with $annotations }}
   annotations:
     {{- toYaml . | nindent 4 }}
   {{- end }}

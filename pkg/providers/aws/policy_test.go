@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -117,6 +120,50 @@ func TestTaggingPolicyIsTheSmallest(t *testing.T) {
 	slices.Sort(tagging)
 	if diff := cmp.Diff(slices.Compact(changes), tagging); diff != "" {
 		t.Errorf("manifests/overlays/aws/iam-policy-tagging.json (-asked +allowed):\n%s", diff)
+	}
+}
+
+// asPod has providers be the role of a ServiceAccount's pods, which do not reach the metadata service. The role may do the actions.
+func asPod(t *testing.T, c *apitest.Cloud, account string, actions []string) {
+	t.Helper()
+	role := c.AddRole(awssim.Principal{Account: apitest.Account, Name: account, Actions: actions,
+		Trust: awssim.Trust{Subjects: []string{"system:serviceaccount:" + manifests.Namespace + ":" + account}}})
+	token, err := c.ServiceAccountToken(awssim.TokenClaims{Namespace: manifests.Namespace, Name: account, Audience: []string{awssim.Audience}, Lifetime: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "AWS_ROLE_ARN": role,
+		"AWS_WEB_IDENTITY_TOKEN_FILE": file, "AWS_REGION": apitest.Region, "AWS_ENDPOINT_URL_STS": c.URL()} {
+		t.Setenv(name, value)
+	}
+	c.AddFault(apitest.Fault{Service: "imds", Reset: true})
+}
+
+// TestWebhookPolicyIsTheSmallest: a process that serves webhooks alone, as the role of its pods and without cloud.conf, asks for what
+// its policy allows, and for nothing else.
+func TestWebhookPolicyIsTheSmallest(t *testing.T) {
+	allowed, err := manifests.IAMWebhookActions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := apitest.Start(t)
+	asPod(t, c, manifests.WebhookServiceAccount, allowed)
+	p := provider(t, "")
+	if err := p.Ready(t.Context()); err != nil {
+		t.Error(err)
+	}
+	abilities["volumes"](t.Context(), t, p, c)
+	if _, err := p.Volumes.Get(t.Context(), cloud.VolumeRef{ID: c.EC2.AddVolume(ec2.Volume{}).ID}); err != nil {
+		t.Error(err)
+	}
+	asked := slices.DeleteFunc(asked(t, c), func(a string) bool { return strings.HasPrefix(a, "sts:") }) // whose role it is, its trust policy says
+	slices.Sort(asked)
+	if diff := cmp.Diff(slices.Compact(asked), slices.Sorted(slices.Values(allowed))); diff != "" {
+		t.Errorf("manifests/overlays/aws-webhooks/iam-policy.json (-asked +allowed):\n%s", diff)
 	}
 }
 
