@@ -17,15 +17,20 @@ const (
 	awsManager            = "AWS-CCM"
 )
 
+// awsNote is why calls are not a tenth in all rows.
+const awsNote = "Ten times fewer calls are not to be had in each row. AWS takes one change for each load balancer, target group, listener and hundred targets " +
+	"(of classic load balancers one for each group, its rules, the health check and all instances), whoever asks: where they are made, deleted or joined, both have to make the same ones, and only " +
+	"reads can be fewer. After a restart each load balancer's listeners, attributes and targets are read by themselves, as AWS lists them for one at a time."
+
 // amazon is the simulated AWS, with network load balancers. Quotas are the highest that AWS raises them to.
 func amazon() cloudKind {
-	return cloudKind{name: "aws", provider: "aws", other: awsManager, open: openAWS,
+	return cloudKind{name: "aws", provider: "aws", other: awsManager, note: awsNote, open: openAWS,
 		annotations: map[string]string{"service.beta.kubernetes.io/aws-load-balancer-type": "nlb"}}
 }
 
 // amazonClassic is the same with classic load balancers.
 func amazonClassic() cloudKind {
-	return cloudKind{name: "aws-classic", provider: "aws", other: awsManager, open: openAWS}
+	return cloudKind{name: "aws-classic", provider: "aws", other: awsManager, note: awsNote, open: openAWS}
 }
 
 func openAWS(d delays) (world, error) {

@@ -10,6 +10,8 @@ type cloudKind struct {
 	other string
 	// annotations are those of Services.
 	annotations map[string]string
+	// note says what has to be known to read the table, "" for nothing.
+	note string
 	// open makes a cloud of its own, in which there is nothing yet.
 	open func(delays) (world, error)
 }

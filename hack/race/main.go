@@ -22,11 +22,15 @@ const help = `race: our cloud controller manager against a cloud's existing one,
   go run ./hack/race -occm /path/to/openstack-cloud-controller-manager
   go run ./hack/race -nodes 5000 -services 0
   make race ARGS='-cloud aws -aws-ccm /path/to/aws-cloud-controller-manager -delay 100ms -services 100'
+  make race ARGS='-cloud aws -aws-ccm /path/to/aws-cloud-controller-manager -services 100 -idle 1h'
 
 Each runs in a world of its own: a real etcd and kube-apiserver (from $KUBEBUILDER_ASSETS or bin/), and a
 simulated cloud in which each call takes -delay and each change of a load balancer -pending. It works as a
 ServiceAccount. Counted are the calls at the cloud, until the last one, and the writes in
 kube-apiserver's audit log, leases aside. Without the existing manager's path, only ours runs.
+
+With -idle there is no race: both do nothing, side by side, for that long after a quarter of an hour, and what they
+do meanwhile is said for an hour.
 
 It takes about 1.5 minutes for ours and 10 for OCCM. Times are those of this machine: run nothing else on it,
 and look at the ratios. Counts do not depend on it.
@@ -42,7 +46,7 @@ type options struct {
 	ourArgs, otherArgs string
 	size               size
 	delays             delays
-	timeout            time.Duration
+	timeout, idle      time.Duration
 	markdown           string
 	keep               bool
 }
@@ -72,6 +76,7 @@ func parse(args []string, out io.Writer) (*options, error) {
 	fs.DurationVar(&o.delays.call, "delay", 20*time.Millisecond, "what each call of the cloud takes")
 	fs.DurationVar(&o.delays.pending, "pending", 2*time.Second, "how long a load balancer is busy after each change")
 	fs.DurationVar(&o.timeout, "timeout", 15*time.Minute, "what each row may take at most")
+	fs.DurationVar(&o.idle, "idle", 0, "count for so `long` what is done while nothing changes, in place of the race")
 	fs.StringVar(&o.markdown, "markdown", "", "`file` to write the table to, too, as Markdown")
 	fs.BoolVar(&o.keep, "keep", false, "keep the logs and say where they are")
 	if err := rig.Parse(fs, args); err != nil {
@@ -99,10 +104,13 @@ func (o *options) run(ctx context.Context, dir string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	for i := range t.contenders {
-		if err := o.race(ctx, t, i, dir, out); err != nil {
-			return fmt.Errorf("%s: %w", t.contenders[i].name, err)
-		}
+	if o.idle > 0 {
+		err = o.idleHour(ctx, t, dir, out)
+	} else {
+		err = o.raceAll(ctx, t, dir, out)
+	}
+	if err != nil {
+		return err
 	}
 	fmt.Fprintf(out, "\n%s", t.text())
 	if o.markdown == "" {
@@ -150,6 +158,16 @@ func (o *options) prepare(ctx context.Context, dir string, out io.Writer) (*tabl
 		}
 	}
 	return t, nil
+}
+
+// raceAll lets one contender race after the other.
+func (o *options) raceAll(ctx context.Context, t *table, dir string, out io.Writer) error {
+	for i := range t.contenders {
+		if err := o.race(ctx, t, i, dir, out); err != nil {
+			return fmt.Errorf("%s: %w", t.contenders[i].name, err)
+		}
+	}
+	return nil
 }
 
 // race plays all rows with contender i.

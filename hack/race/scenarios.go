@@ -27,21 +27,23 @@ type scenario struct {
 const noLimit = "--kube-api-qps=1000000"
 
 func scenarios() []scenario {
-	initialize := func(args ...string) scenario {
-		return scenario{
-			fresh:   true,
-			prepare: func(ctx context.Context, r *run) error { return r.arrive(ctx, r.size.nodes) },
-			act:     func(_ context.Context, r *run) error { return r.startManager(args...) },
-			done: func(_ context.Context, r *run) (bool, string) {
-				n := r.Initialized()
-				return n == len(r.machines), fmt.Sprintf("%d of %d Nodes", n, len(r.machines))
-			},
-		}
-	}
-	unlimited, defaults := initialize(noLimit, "--kube-api-burst=1000000"), initialize()
+	unlimited := initialization(noLimit, "--kube-api-burst=1000000")
 	unlimited.title = func(s size) string { return fmt.Sprintf("%d Nodes initialized, `%s`", s.nodes, noLimit) }
-	defaults.title = func(s size) string { return fmt.Sprintf("%d Nodes initialized", s.nodes) }
-	return []scenario{defaults, creation(), joining(), leaving(), restart(), deletion(), unlimited}
+	return []scenario{initialization(), creation(), joining(), leaving(), restart(), deletion(), unlimited}
+}
+
+// initialization starts a manager with flags beside those of all.
+func initialization(args ...string) scenario {
+	return scenario{
+		title:   func(s size) string { return fmt.Sprintf("%d Nodes initialized", s.nodes) },
+		fresh:   true,
+		prepare: func(ctx context.Context, r *run) error { return r.arrive(ctx, r.size.nodes) },
+		act:     func(_ context.Context, r *run) error { return r.startManager(args...) },
+		done: func(_ context.Context, r *run) (bool, string) {
+			n := r.Initialized()
+			return n == len(r.machines), fmt.Sprintf("%d of %d Nodes", n, len(r.machines))
+		},
+	}
 }
 
 // arrive makes n machines and their Nodes.
@@ -139,11 +141,14 @@ func deletion() scenario {
 
 // result is a cell of the table.
 type result struct {
+	// time is 0 where nothing is done.
 	time   time.Duration
 	cloud  calls
 	writes int
 	// first is when the first Service had its address, of rows that give any.
 	first time.Duration
+	// cpu is what the manager has used, where it goes on.
+	cpu time.Duration
 }
 
 // measure plays a scenario.

@@ -91,14 +91,18 @@ func ratio(ours, other float64) string {
 // cells are a row's cells after its title.
 func (r row) cells() []string {
 	var out []string
-	for _, figure := range []struct {
+	figures := []struct {
 		text  func(result) string
 		value func(result) float64
 	}{
 		{seconds, func(r result) float64 { return r.time.Seconds() }},
 		{cloudCalls, func(r result) float64 { return float64(r.cloud.reads + r.cloud.writes) }},
 		{apiWrites, func(r result) float64 { return float64(r.writes) }},
-	} {
+	}
+	if len(r.results) > 0 && r.results[0].time == 0 {
+		figures = figures[1:]
+	}
+	for _, figure := range figures {
 		for _, result := range r.results {
 			out = append(out, figure.text(result))
 		}
@@ -112,7 +116,11 @@ func (r row) cells() []string {
 // head are the columns' titles after the first.
 func (t *table) head() []string {
 	var out []string
-	for _, what := range []string{"time", "cloud reads + writes", "API writes"} {
+	figures := []string{"time", "cloud reads + writes", "API writes"}
+	if t.idle > 0 {
+		figures = figures[1:]
+	}
+	for _, what := range figures {
 		columns := t.columns()
 		columns[0] = what + ": " + columns[0]
 		out = append(out, columns...)
@@ -135,6 +143,9 @@ func (t *table) columns() []string {
 // usage are the rows of what the processes have used.
 func (t *table) usage() [][]string {
 	rows := [][]string{{"CPU time, all rows but the last"}, {"memory at most"}}
+	if t.idle > 0 {
+		rows[0][0] = "CPU time"
+	}
 	for _, u := range t.used {
 		rows[0] = append(rows[0], fmt.Sprintf("%.1f s", u.CPU.Seconds()))
 		rows[1] = append(rows[1], fmt.Sprintf("%.0f MB", float64(u.Memory)/1e6))
@@ -160,6 +171,15 @@ func (t *table) notes() []string {
 	if len(t.contenders) == 1 {
 		notes = append(notes, "Only ours: the existing manager's path was not given.")
 	}
+	if t.kind.note != "" {
+		notes = append(notes, t.kind.note)
+	}
+	machine := fmt.Sprintf("Machine: %s/%s with %d cores, which the managers share with the API server and the cloud. Times depend on it, counts do not.%s",
+		runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), t.busy())
+	if t.idle > 0 {
+		return append(notes, fmt.Sprintf("Both did nothing at the same time, and were counted for %s of it, from %s after their start on. All run with default flags, but for "+
+			"--configure-cloud-routes=false --secure-port=0.", t.idle, idleLead), machine)
+	}
 	var parts []string
 	for k, c := range t.contenders {
 		first, last := t.rows[0].results[k], t.rows[len(t.rows)-1].results[k]
@@ -170,7 +190,7 @@ func (t *table) notes() []string {
 		"All run with default flags, but for "+strings.Join(everybody(), " ")+".",
 		"A Node that leaves is noticed at the next look, every 5 s (--node-monitor-period). Who does not give up the lease at its end waits 15 s for it at the next start.",
 		"Cloud calls are counted until there are no more, logins among the reads; API writes are what kube-apiserver's audit log has, without leases.",
-		fmt.Sprintf("Machine: %s/%s with %d cores, which the managers share with the API server and the cloud. Times depend on it, counts do not.%s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), t.busy()))
+		machine)
 }
 
 // text is the table for a terminal.
@@ -196,6 +216,10 @@ func (t *table) command() string {
 	if len(t.contenders) < 2 {
 		return "make race"
 	}
+	if t.idle > 0 {
+		return fmt.Sprintf("make race ARGS='-cloud %s -%s PATH -nodes %d -services %d -delay %s -idle %s -markdown docs/reference/race-%[1]s-idle.md'",
+			t.kind.name, strings.ToLower(t.kind.other), t.size.nodes, t.size.services, t.delays.call, t.idle)
+	}
 	if t.kind.name != cloudKinds()[0].name {
 		return fmt.Sprintf("make race ARGS='-cloud %s -%s PATH -nodes %d -services %d -delay %s -markdown docs/reference/race-%s.md'",
 			t.kind.name, strings.ToLower(t.kind.other), t.size.nodes, t.size.services, t.delays.call, t.kind.name)
@@ -214,9 +238,13 @@ func (t *table) elsewhere() string {
 // markdown is the table as a document.
 func (t *table) markdown() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Race%s: what the same work takes\n\n<!-- Written by hack/race. -->\n\n"+
-		"The real binaries, one after the other, each with a real kube-apiserver and a cloud of its own. A ratio says how many times as much\n"+
-		"the existing manager takes. Made by `%s`; `go run ./hack/race -help` explains.\n\n", t.elsewhere(), t.command())
+	title, order := "Race"+t.elsewhere()+": what the same work takes", "one after the other"
+	if t.idle > 0 {
+		title, order = "Idle hour"+t.elsewhere()+": what is done while nothing changes", "side by side"
+	}
+	fmt.Fprintf(&b, "# %s\n\n<!-- Written by hack/race. -->\n\n"+
+		"The real binaries, %s, each with a real kube-apiserver and a cloud of its own. A ratio says how many times as much\n"+
+		"the existing manager takes. Made by `%s`; `go run ./hack/race -help` explains.\n\n", title, order, t.command())
 	line := func(first string, cells []string) {
 		fmt.Fprintf(&b, "| %s | %s |\n", first, strings.Join(cells, " | "))
 	}

@@ -63,6 +63,24 @@ func TestTableSaysThatOthersWereAtWork(t *testing.T) {
 	}
 }
 
+func TestTableOfAnIdleHourHasNoTimes(t *testing.T) {
+	table := sample("ours", "OCCM")
+	table.idle = 20 * time.Minute
+	table.rows = []row{{title: "an hour", results: []result{{cloud: calls{reads: 10}, writes: 1}, {cloud: calls{reads: 100}, writes: 1}}}}
+	for _, want := range []string{
+		"# Idle hour: what is done while nothing changes\n",
+		"side by side",
+		"|  | cloud reads + writes: ours | OCCM | ratio | API writes: ours | OCCM | ratio |\n|---|---:|---:|---:|---:|---:|---:|\n| an hour | 10 + 0 | 100 + 0 | 10× | 1 | 1 | 1× |\n",
+		"| CPU time | 1.0 s | 2.0 s | 2.0× |",
+		"counted for 20m0s of it",
+		"-idle 20m0s -markdown docs/reference/race-openstack-idle.md'`",
+	} {
+		if got := table.markdown(); !strings.Contains(got, want) {
+			t.Errorf("it lacks %q:\n%s", want, got)
+		}
+	}
+}
+
 func TestTableOfAnotherCloudSaysHow(t *testing.T) {
 	table := sample("ours", "AWS-CCM")
 	for _, k := range cloudKinds() {
