@@ -19,7 +19,7 @@ const usage = `quickstart: see Isthmus at work on this machine
   make quickstart               run the steps, then stay for you to look around (Ctrl-C ends and cleans up)
   make quickstart ARGS=--exit   run the steps and end; the exit code is not 0 when one failed
   make quickstart CLOUD=aws     the same on a simulated AWS
-  make quickstart CLUSTER=1     a whole cluster instead, with kubelets, pods and traffic (Debian 12, root)
+  make quickstart CLUSTER=1     a whole cluster on a simulated OpenStack instead, with kubelets, pods and traffic (Debian 12, root)
 
 Flags:
 `
