@@ -160,10 +160,10 @@ var arrows = []struct {
 	{"test/cloudsim/aws/ec2/wire", []string{"test/cloudsim/aws/ec2", "test/cloudsim/aws/query"}},
 	{"test/cloudsim/aws/ec2", []string{"test/cloudsim/aws/query", "test/cloudsim/aws/store"}},
 	{"test/cloudsim/aws/elb/wire", []string{"test/cloudsim/aws/elb", "test/cloudsim/aws/query"}},
-	{"test/cloudsim/aws/elb", []string{"test/cloudsim/aws/ec2", "test/cloudsim/aws/query", "test/cloudsim/aws/store"}},
+	{"test/cloudsim/aws/elb", []string{"test/cloudsim/aws/ec2", "test/cloudsim/aws/query", "test/cloudsim/aws/store", "test/cloudsim/forward"}},
 	{"test/cloudsim/aws/elbv2/wire", []string{"test/cloudsim/aws/elbv2", "test/cloudsim/aws/query"}},
-	{"test/cloudsim/aws/elbv2", []string{"test/cloudsim/aws/ec2", "test/cloudsim/aws/query", "test/cloudsim/aws/store"}},
-	{"test/cloudsim/openstack/core", nil},
+	{"test/cloudsim/aws/elbv2", []string{"test/cloudsim/aws/ec2", "test/cloudsim/aws/query", "test/cloudsim/aws/store", "test/cloudsim/forward"}},
+	{"test/cloudsim/openstack/core", []string{"test/cloudsim/forward"}},
 	{"test/cloudsim/openstack/dialect", []string{"test/cloudsim/openstack/core"}},
 	{"test/cloudsim/openstack/identity", []string{"test/cloudsim"}}, // for the issuer of tokens
 	{"test/cloudsim/openstack/compute", []string{"test/cloudsim/openstack/core", "test/cloudsim/openstack/dialect"}},
@@ -239,7 +239,7 @@ func TestCloudsKeepApart(t *testing.T) {
 }
 
 // shared are for all clouds.
-var shared = []string{"pkg/cloudauth/wire", "test/cloudsim/forward"}
+var shared = []string{"pkg/cloudauth/wire", "test/cloudsim/forward", "test/cloudsim/forward/forwardtest"}
 
 // clouds are the folders that have another name than their cloud: a kind of registry, a service.
 var clouds = map[string]string{"ecr": "aws", "acr": "azure", "artifactregistry": "gcp", "gce": "gcp"}

@@ -177,6 +177,9 @@ func (s *Sim) runQuery(c *call, h *queryHandler) *reply {
 	if err := h.write(in, out, at); err != nil {
 		return c.errorReply(err)
 	}
+	if s.traffic != nil && c.changed() {
+		s.follow()
+	}
 	if item == "member" {
 		out.Close()
 		out.Open("ResponseMetadata")

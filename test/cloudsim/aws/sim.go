@@ -22,6 +22,9 @@ type Options struct {
 	// ELB and ELBv2 configure load balancers, classic ones and others.
 	ELB   elb.Options
 	ELBv2 elbv2.Options
+	// Traffic has load balancers listen, and carry traffic to instances. All addresses are of this machine's 127.N.0.0/16 then, a
+	// free one; regions have the same ones, so that only one may have load balancers. The last quarter is for VPCs of tests.
+	Traffic bool
 }
 
 // Sim is a running simulator. All methods may be called concurrently.
@@ -36,6 +39,7 @@ type Sim struct {
 	metadata metadataState
 	states   map[place]*state
 
+	traffic *traffic      // has its own lock; nil for none
 	buckets query.Buckets // has its own lock
 }
 
@@ -47,8 +51,7 @@ func Start(opts Options) (*Sim, error) {
 	if opts.CredentialsLifetime == 0 {
 		opts.CredentialsLifetime = time.Hour
 	}
-	s := &Sim{opts: opts, registry: map[string]*registryToken{}, metadata: newMetadata(), iam: newIAM(),
-		states: map[place]*state{}}
+	s := &Sim{registry: map[string]*registryToken{}, metadata: newMetadata(), iam: newIAM(), states: map[place]*state{}}
 	var err error
 	if s.Issuer, err = cloudsim.NewIssuer(); err != nil {
 		return nil, err
@@ -61,6 +64,13 @@ func Start(opts Options) (*Sim, error) {
 	if err != nil {
 		return nil, err
 	}
+	if opts.Traffic {
+		if s.traffic, err = opts.carry(); err != nil {
+			s.Front.Close()
+			return nil, err
+		}
+	}
+	s.opts = opts // nobody knows yet where to ask
 	return s, nil
 }
 

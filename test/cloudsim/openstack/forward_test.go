@@ -1,7 +1,6 @@
 package openstack_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -17,56 +16,12 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/pools"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
 
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/forward/forwardtest"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
 
 const nodePort = 30080
-
-// backend answers each TCP connection on an address with its name and the first line it gets.
-func backend(t *testing.T, name, addr string) (stop func()) {
-	t.Helper()
-	ln := must[net.Listener](t)(net.Listen("tcp", addr))
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			conn, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
-			line, _ := bufio.NewReader(conn).ReadString('\n')
-			_, _ = fmt.Fprintf(conn, "%s %s", name, strings.TrimSpace(line))
-			_ = conn.Close()
-		}
-	}()
-	stop = func() {
-		_ = ln.Close()
-		<-done
-	}
-	t.Cleanup(stop)
-	return stop
-}
-
-// ask sends a line to an address and reads the answer; from is the client's own address, "" for any.
-func ask(addr, from string) (string, error) {
-	d := net.Dialer{Timeout: 5 * time.Second}
-	if from != "" {
-		d.LocalAddr = &net.TCPAddr{IP: net.ParseIP(from)}
-	}
-	conn, err := d.Dial("tcp", addr)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
-	if _, err := fmt.Fprintln(conn, "hello"); err != nil {
-		return "", err
-	}
-	out, err := io.ReadAll(conn)
-	return string(out), err
-}
 
 // twoServers seeds two servers and gives the members of a pool for them.
 func twoServers(sim *ossim.Sim) (a, b string, members []pools.CreateMemberOpts) {
@@ -81,35 +36,35 @@ func TestForwardTCP(t *testing.T) {
 	sim := ossim.ForTest(t, ossim.Options{Jobboard: true, OctaviaDelay: -1})
 	c := octavia(t, sim)
 	a, b, members := twoServers(sim)
-	stopA := backend(t, "a", a)
-	backend(t, "b", b)
+	stopA := forwardtest.Backend(t, "a", a)
+	forwardtest.Backend(t, "b", b)
 	lb := createLB(t, c, full(sim, 8080, members...))
 	vip := lb.VipAddress + ":8080"
 	got := map[string]int{}
 	for range 4 {
-		got[must[string](t)(ask(vip, ""))]++
+		got[must[string](t)(forwardtest.Ask(vip, ""))]++
 	}
 	if got["a hello"] != 2 || got["b hello"] != 2 {
 		t.Errorf("round robin: %v", got)
 	}
 	stopA()
 	for range 3 {
-		if out, err := ask(vip, ""); out != "b hello" {
+		if out, err := forwardtest.Ask(vip, ""); out != "b hello" {
 			t.Errorf("with a dead member: %q, %v", out, err)
 		}
 	}
 	f := must[*floatingips.FloatingIP](t)(floatingips.Create(t.Context(), neutron(t, sim), floatingips.CreateOpts{FloatingNetworkID: sim.Defaults().ExternalNetworkID, PortID: lb.VipPortID}).Extract())
-	if out, err := ask(f.FloatingIP+":8080", ""); out != "b hello" {
+	if out, err := forwardtest.Ask(f.FloatingIP+":8080", ""); out != "b hello" {
 		t.Errorf("through the floating IP: %q, %v", out, err)
 	}
 	if err := floatingips.Delete(t.Context(), neutron(t, sim), f.ID).Err; err != nil {
 		t.Fatal(err)
 	}
-	if out, err := ask(f.FloatingIP+":8080", ""); err == nil {
+	if out, err := forwardtest.Ask(f.FloatingIP+":8080", ""); err == nil {
 		t.Errorf("through the deleted floating IP: %q", out)
 	}
 	deleteLB(t, c, lb.ID)
-	if out, err := ask(vip, ""); err == nil {
+	if out, err := forwardtest.Ask(vip, ""); err == nil {
 		t.Errorf("through the deleted load balancer: %q", out)
 	}
 }
@@ -118,22 +73,22 @@ func TestAllowedCIDRs(t *testing.T) {
 	sim := ossim.ForTest(t, ossim.Options{Jobboard: true, OctaviaDelay: -1})
 	c := octavia(t, sim)
 	a, _, members := twoServers(sim)
-	backend(t, "a", a)
+	forwardtest.Backend(t, "a", a)
 	opts := full(sim, 8080, members[0])
 	opts.Listeners[0].AllowedCIDRs = []string{"127.0.0.7/32"}
 	lb := createLB(t, c, opts)
 	vip := lb.VipAddress + ":8080"
-	if out, err := ask(vip, "127.0.0.7"); out != "a hello" {
+	if out, err := forwardtest.Ask(vip, "127.0.0.7"); out != "a hello" {
 		t.Errorf("allowed client: %q, %v", out, err)
 	}
-	if out, err := ask(vip, "127.0.0.8"); err == nil {
+	if out, err := forwardtest.Ask(vip, "127.0.0.8"); err == nil {
 		t.Errorf("other client: %q", out)
 	}
 	if _, err := listeners.Update(t.Context(), c, lb.Listeners[0].ID, listeners.UpdateOpts{AllowedCIDRs: &[]string{}}).Extract(); err != nil {
 		t.Fatal(err)
 	}
 	settled(t, c, lb.ID)
-	if out, err := ask(vip, "127.0.0.8"); out != "a hello" {
+	if out, err := forwardtest.Ask(vip, "127.0.0.8"); out != "a hello" {
 		t.Errorf("other client without allowed_cidrs: %q, %v", out, err)
 	}
 }
@@ -142,18 +97,18 @@ func TestSourceIPPersistence(t *testing.T) {
 	sim := ossim.ForTest(t, ossim.Options{Jobboard: true, OctaviaDelay: -1})
 	c := octavia(t, sim)
 	a, b, members := twoServers(sim)
-	backend(t, "a", a)
-	backend(t, "b", b)
+	forwardtest.Backend(t, "a", a)
+	forwardtest.Backend(t, "b", b)
 	opts := full(sim, 8080, members...)
 	opts.Listeners[0].DefaultPool.Persistence = &pools.SessionPersistence{Type: "SOURCE_IP"}
 	vip := createLB(t, c, opts).VipAddress + ":8080"
 	both := map[string]bool{}
 	for i := range 16 {
 		from := fmt.Sprintf("127.0.1.%d", i+1)
-		first := must[string](t)(ask(vip, from))
+		first := must[string](t)(forwardtest.Ask(vip, from))
 		both[first] = true
 		for range 2 {
-			if out, err := ask(vip, from); out != first {
+			if out, err := forwardtest.Ask(vip, from); out != first {
 				t.Errorf("%s went to %q, then to %q, %v", from, first, out, err)
 			}
 		}
@@ -167,15 +122,15 @@ func TestMembersComeAndGo(t *testing.T) {
 	sim := ossim.ForTest(t, ossim.Options{Jobboard: true, OctaviaDelay: -1})
 	c := octavia(t, sim)
 	a, b, members := twoServers(sim)
-	backend(t, "a", a)
-	backend(t, "b", b)
+	forwardtest.Backend(t, "a", a)
+	forwardtest.Backend(t, "b", b)
 	lb := createLB(t, c, full(sim, 8080, members[0]))
 	if err := pools.BatchUpdateMembers(t.Context(), c, lb.Pools[0].ID, []pools.BatchUpdateMemberOpts{{Address: members[1].Address, ProtocolPort: nodePort}}).ExtractErr(); err != nil {
 		t.Fatal(err)
 	}
 	settled(t, c, lb.ID)
 	for range 3 {
-		if out, err := ask(lb.VipAddress+":8080", ""); out != "b hello" {
+		if out, err := forwardtest.Ask(lb.VipAddress+":8080", ""); out != "b hello" {
 			t.Errorf("after the change: %q, %v", out, err)
 		}
 	}
@@ -279,7 +234,7 @@ func TestProxyProtocol(t *testing.T) {
 		}()
 		opts := full(sim, 8080, members[0])
 		opts.Listeners[0].DefaultPool.Protocol = protocol
-		_, _ = ask(createLB(t, c, opts).VipAddress+":8080", "127.0.0.9")
+		_, _ = forwardtest.Ask(createLB(t, c, opts).VipAddress+":8080", "127.0.0.9")
 		got := <-head
 		_ = ln.Close()
 		if want == "" {
@@ -295,7 +250,7 @@ func TestHealthMonitor(t *testing.T) {
 	sim := ossim.ForTest(t, ossim.Options{Jobboard: true, OctaviaDelay: -1})
 	c := octavia(t, sim)
 	a, _, members := twoServers(sim)
-	stopA := backend(t, "a", a)
+	stopA := forwardtest.Backend(t, "a", a)
 	opts := full(sim, 8080, members...)
 	opts.Listeners[0].DefaultPool.Monitor = &monitors.CreateOpts{Type: "TCP", Delay: 1, Timeout: 1, MaxRetries: 1, MaxRetriesDown: 1}
 	lb := createLB(t, c, opts)
@@ -313,7 +268,7 @@ func TestHealthMonitor(t *testing.T) {
 	eventually.True(t, "the dead member is found", statuses("DEGRADED ONLINE ERROR"))
 	stopA()
 	eventually.True(t, "both are found dead", statuses("ERROR ERROR ERROR"))
-	backend(t, "a", a)
+	forwardtest.Backend(t, "a", a)
 	eventually.True(t, "the first is back", statuses("DEGRADED ONLINE ERROR"))
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/loadbalancers"
 	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/pools"
 
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/forward/forwardtest"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 )
 
@@ -16,8 +17,8 @@ func TestStrandedChildren(t *testing.T) {
 	sim := ossim.ForTest(t, ossim.Options{OctaviaDelay: -1})
 	c := octavia(t, sim)
 	a, b, members := twoServers(sim)
-	backend(t, "a", a)
-	backend(t, "b", b)
+	forwardtest.Backend(t, "a", a)
+	forwardtest.Backend(t, "b", b)
 	lb := createLB(t, c, full(sim, 8080, members...))
 	statuses := func() (listener, pool, member string) {
 		t.Helper()
@@ -28,7 +29,7 @@ func TestStrandedChildren(t *testing.T) {
 	if l, p, m := statuses(); l != "PENDING_CREATE" || p != "PENDING_CREATE" || m != "PENDING_CREATE" {
 		t.Errorf("after the create: listener %s, pool %s, member %s", l, p, m)
 	}
-	if out, err := ask(lb.VipAddress+":8080", ""); err == nil && out != "" {
+	if out, err := forwardtest.Ask(lb.VipAddress+":8080", ""); err == nil && out != "" {
 		t.Errorf("the load balancer serves: %q", out)
 	}
 	pool := lb.Pools[0].ID
@@ -40,7 +41,7 @@ func TestStrandedChildren(t *testing.T) {
 	if l, p, _ := statuses(); l != "PENDING_CREATE" || p != "PENDING_CREATE" {
 		t.Errorf("after an update of the load balancer: listener %s, pool %s", l, p)
 	}
-	if _, err := ask(lb.VipAddress+":8080", ""); err != nil {
+	if _, err := forwardtest.Ask(lb.VipAddress+":8080", ""); err != nil {
 		t.Errorf("the load balancer does not serve after an update: %v", err)
 	}
 	must[*pools.Pool](t)(pools.Update(t.Context(), c, pool, pools.UpdateOpts{Name: new("p0")}).Extract())

@@ -51,18 +51,25 @@ func (v *VPC) Key() string { return v.ID }
 // Key is the ID.
 func (s *Subnet) Key() string { return s.ID }
 
-// furnish makes what a new account finds.
-func (r *Region) furnish() {
+// furnish makes what a new account finds, with a default VPC of a range.
+func (r *Region) furnish(all netip.Prefix) {
 	for i, letter := range []string{"a", "b", "c"} {
 		// Letters and numbers differ, as they do between accounts, for a mix-up to be seen.
 		r.AddZone(Zone{Name: r.name + letter, ID: fmt.Sprintf("%s-az%d", zoneIDPrefix(r.name), (i+1)%3+1)})
 	}
-	vpc := r.AddVPC(VPC{CIDR: "172.31.0.0/16", Default: true})
+	vpc := r.AddVPC(VPC{CIDR: all.String(), Default: true})
 	for i, letter := range []string{"a", "b", "c"} {
-		r.AddSubnet(Subnet{VPCID: vpc.ID, CIDR: fmt.Sprintf("172.31.%d.0/20", i*16), Zone: r.name + letter, Default: true,
+		r.AddSubnet(Subnet{VPCID: vpc.ID, CIDR: netip.PrefixFrom(at(all, i*16), 20).String(), Zone: r.name + letter, Default: true,
 			MapPublicIP: true})
 	}
 	r.AddRoute(r.MainRouteTable(vpc.ID).ID, Route{Destination: "0.0.0.0/0", GatewayID: r.newID("igw")})
+}
+
+// at is the range's address with another third octet.
+func at(p netip.Prefix, octet int) netip.Addr {
+	b := p.Addr().As4()
+	b[2] = byte(octet)
+	return netip.AddrFrom4(b)
 }
 
 // zoneIDPrefix shortens a region's name as zone IDs have it: "use1", "apse2", "usgw1".

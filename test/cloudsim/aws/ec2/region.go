@@ -3,6 +3,7 @@ package ec2
 import (
 	"fmt"
 	"hash/fnv"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -21,6 +22,9 @@ type Options struct {
 	GroupsPerVPC int
 	// RoutesPerTable is 500 by default, the local routes not counted.
 	RoutesPerTable int
+	// Addresses is a /16 of which the default VPC has the first half, and public addresses are of the third quarter, in place of
+	// 172.31.0.0/16 and 198.18.0.0/15.
+	Addresses netip.Prefix
 }
 
 func (o *Options) complete() {
@@ -68,7 +72,12 @@ func New(account, name string, opts Options) *Region {
 	_, _ = h.Write([]byte(account + "/" + name)) // never fails
 	r := &Region{account: account, name: name, opts: opts, seed: h.Sum64(), pools: map[string]*pool{}, topology: true}
 	r.publicIPs = newPool("198.18.0.0/15") // nobody's: they are for benchmarks
-	r.furnish()
+	vpc := netip.MustParsePrefix("172.31.0.0/16")
+	if o := opts.Addresses; o.IsValid() {
+		vpc = netip.PrefixFrom(o.Addr(), 17)
+		r.publicIPs = newPool(netip.PrefixFrom(at(o, 128), 18).String())
+	}
+	r.furnish(vpc)
 	return r
 }
 
