@@ -170,7 +170,7 @@ func (s *Session) explainMetadata(e *cloudauth.Error, err error) {
 		detail = "it is turned off (AWS_EC2_METADATA_DISABLED)"
 	}
 	e.Text = fmt.Sprintf("the instance metadata service (IMDSv2) gives no role: %s; no AWS credentials are in the environment, the AWS config files and a container endpoint either; "+
-		"attach an instance profile, or configure one of the others", detail)
+		"attach an instance profile (which a pod that is not on the node's network gets with a hop limit of 2 only), or configure one of the others", detail)
 }
 
 // isTooLong reports whether an answer was too long. Some of the SDK's errors do not unwrap.
