@@ -8,7 +8,13 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
 	ccmoptions "github.com/isthmus-cloud/isthmus/pkg/ccm/options"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/lb"
+	"github.com/isthmus-cloud/isthmus/pkg/providers"
 )
 
 // foreignFlags are other programs' that the guides name in the same way.
@@ -99,6 +105,39 @@ func TestCommandsRunElsewhere(t *testing.T) {
 					t.Errorf("%s: %s in %s", filepath.Base(guide), gnu, line)
 				}
 			}
+		}
+	}
+}
+
+// TestServicesInGuideOfAWS: what the guide shows is nothing that AWS' provider refuses or warns of.
+func TestServicesInGuideOfAWS(t *testing.T) {
+	factory, err := providers.Named("aws")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, _, err := factory(t.Context(), "", cloud.Options{UserAgent: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	guide, err := os.ReadFile("../../docs/guides/aws-load-balancers.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(guide, -1)
+	if len(shown) == 0 {
+		t.Error("the guide shows no Service")
+	}
+	for _, m := range shown {
+		s := &corev1.Service{}
+		if err := yaml.UnmarshalStrict(m[1], s); err != nil {
+			t.Fatalf("%v:\n%s", err, m[1])
+		}
+		s.Spec.HealthCheckNodePort = 31000 // as the API server does
+		for n := range s.Spec.Ports {
+			s.Spec.Ports[n].NodePort, s.Spec.Ports[n].Protocol = 30000+int32(n), corev1.ProtocolTCP //nolint:gosec // few
+		}
+		if problems, warnings := lb.Review(s, "", p); len(problems)+len(warnings) > 0 {
+			t.Errorf("%v, %q:\n%s", problems, warnings, m[1])
 		}
 	}
 }
