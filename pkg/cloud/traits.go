@@ -13,7 +13,7 @@ type LoadBalancerTraits struct {
 	// Eligible leaves out Nodes that can never be members.
 	Eligible func(*corev1.Node) bool
 	// Elsewhere names who else serves a Service without a class; "" is nobody. Such a Service is left
-	// to them.
+	// to them. What it had here before stays until it is deleted.
 	Elsewhere func(*corev1.Service) string
 	// Classes are the whole values of spec.loadBalancerClass that are served, each with its
 	// LoadBalancerSpec.Class. A value that goes on with "-" behind one without a Class is taken for

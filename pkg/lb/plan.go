@@ -37,7 +37,15 @@ func (c Classes) Of(service *corev1.Service) (name string, served bool) {
 	if class := service.Spec.LoadBalancerClass; class != nil {
 		return c.Find(*class)
 	}
-	return "", c.Default && (c.traits.Elsewhere == nil || c.traits.Elsewhere(service) == "")
+	return "", c.Default && c.Elsewhere(service) == ""
+}
+
+// Elsewhere names who else serves a Service by its annotations; "" is nobody. They count of Services without a class.
+func (c Classes) Elsewhere(service *corev1.Service) string {
+	if c.traits.Elsewhere == nil || service.Spec.LoadBalancerClass != nil {
+		return ""
+	}
+	return c.traits.Elsewhere(service)
 }
 
 // Find is Of for a value of spec.loadBalancerClass.

@@ -173,7 +173,7 @@ func (c *Controller) enqueue(obj any) bool {
 		obj = gone.Obj
 	}
 	s, ok := obj.(*corev1.Service)
-	if !ok || !wants(s) && !c.isClaimed(s, false) {
+	if !ok || !wants(s) && !c.isClaimed(s) {
 		return false
 	}
 	c.queue.Add(cache.MetaObjectToName(s).String())

@@ -83,10 +83,13 @@ func (c *Controller) claim(ctx context.Context, e *entry, service *corev1.Servic
 	return c.patch(ctx, e, service, func(s *corev1.Service) { s.Finalizers = c.finalizersOf(s) })
 }
 
-// release makes a Service nobody's.
+// release makes a Service nobody's. Where others serve it, its status is theirs: the API server wipes it with the class, and what the
+// Service shows of a load balancer that others replace is for them to replace.
 func (c *Controller) release(ctx context.Context, e *entry, service *corev1.Service) error {
 	_, err := c.patch(ctx, e, service, func(s *corev1.Service) {
-		s.Status.LoadBalancer = corev1.LoadBalancerStatus{}
+		if !c.isOthers(s) {
+			s.Status.LoadBalancer = corev1.LoadBalancerStatus{}
+		}
 		s.Finalizers = c.released(s)
 	})
 	return err
@@ -180,32 +183,40 @@ func (c *Controller) finalizersOf(s *corev1.Service) []string {
 }
 
 // released returns the finalizers that a Service shall have when nothing of ours is left.
-// Where others serve it by now, what may be theirs stays, for them to let go of: the framework's
-// finalizer, and those of the existing manager, which may run for a class that we do not serve.
+// Where others serve it by now, what may be theirs stays for them to let go of: the finalizers of the existing manager, which may
+// run for a class that we do not serve, and the framework's while the Service lives. Once that goes, the framework takes its own
+// off Services of any class and type, and so do we: a Service that others serve may have it of us, or of an existing manager that
+// puts it on all.
 func (c *Controller) released(s *corev1.Service) []string {
-	others := wants(s) && !c.serves(s)
+	others := c.isOthers(s)
 	_, existing := c.existing(s)
 	return slices.DeleteFunc(slices.Clone(s.Finalizers), func(f string) bool {
-		if f == finalizer || slices.Contains(existing, f) {
-			return !others && (f != finalizer || c.Classes.Default)
+		switch _, ours := c.claimedFor(f); {
+		case slices.Contains(existing, f):
+			return !others
+		case f == finalizer:
+			return ours && (!others || s.DeletionTimestamp != nil)
+		default:
+			return ours
 		}
-		_, ours := c.claimedFor(f)
-		return ours
 	})
 }
 
-// isClaimed reports whether a Service has a finalizer of ours. That of Services without a
-// class is used by others, too: foreign says that the Service was seen with a class of theirs.
-func (c *Controller) isClaimed(s *corev1.Service, foreign bool) bool {
-	if _, existing := c.existing(s); !foreign && c.serves(s) && slices.ContainsFunc(s.Finalizers, func(f string) bool { return slices.Contains(existing, f) }) {
-		return true
-	}
+// isOthers reports whether others serve a Service.
+func (c *Controller) isOthers(s *corev1.Service) bool { return wants(s) && !c.serves(s) }
+
+// isClaimed reports whether a Service has a finalizer that is ours to take off now.
+func (c *Controller) isClaimed(s *corev1.Service) bool {
+	_, existing := c.existing(s)
 	return slices.ContainsFunc(s.Finalizers, func(f string) bool {
-		_, ours := c.claimedFor(f)
-		if f == finalizer && (foreign || wants(s) && !c.serves(s)) {
-			return false
+		switch _, ours := c.claimedFor(f); {
+		case slices.Contains(existing, f):
+			return c.serves(s)
+		case f == finalizer:
+			return ours && (!c.isOthers(s) || s.DeletionTimestamp != nil)
+		default:
+			return ours
 		}
-		return ours
 	})
 }
 

@@ -65,8 +65,8 @@ func (c *Controller) decide(ctx context.Context, key string, e *entry, service *
 		}
 		return c.ensure(ctx, e, service, class)
 	}
-	switch {
-	case e.made, c.isClaimed(service, e.foreign):
+	switch ours := e.made || c.isClaimed(service); {
+	case ours && (!asks || c.classChanged(e, service)):
 		return c.remove(ctx, key, e, service, true)
 	case asks:
 		c.leave(e, service)
@@ -75,15 +75,23 @@ func (c *Controller) decide(ctx context.Context, key string, e *entry, service *
 			"The load balancer is not deleted: the finalizer %q is that of a class which this cloud's configuration has no longer: "+
 				"add the class again, or delete the load balancer and the finalizer yourself", c.stranded(service)))
 	case service == e.latest: // the informer is behind
-	case !e.foreign || !c.isClaimed(service, false):
+	default:
 		c.records.drop(key)
 	}
 	return 0
 }
 
-// leave notes that a Service is served by others.
+// leave leaves a Service to others. What was made for it before one of its annotations said so stays as it is, so that nobody is cut
+// off before the others serve, and goes with the Service.
 func (c *Controller) leave(e *entry, service *corev1.Service) {
-	e.foreign, e.service = true, service
+	e.watching.Store(nil)
+	if e.made {
+		c.once(e, service, reasonWarning, fmt.Sprintf(
+			"By its annotations the Service is %s's now. The load balancer that it has had stays, without changes of Nodes, until the Service is deleted",
+			c.Classes.Elsewhere(service)))
+		return
+	}
+	e.service = service
 	if class := service.Spec.LoadBalancerClass; class != nil && c.Classes.Misspelled(*class) {
 		c.once(e, service, reasonWarning, fmt.Sprintf(
 			"spec.loadBalancerClass %q is no class of this cloud's configuration, nothing is done for it: use one of %s",
@@ -148,7 +156,6 @@ type wish struct {
 
 // ensure makes the cloud match a Service that is ours.
 func (c *Controller) ensure(ctx context.Context, e *entry, service *corev1.Service, class string) time.Duration {
-	e.foreign = false
 	if e.made {
 		e.service = service
 	}

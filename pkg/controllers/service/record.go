@@ -65,8 +65,6 @@ type entry struct {
 	service *corev1.Service
 	// made says that there may be something in the cloud.
 	made bool
-	// foreign says that the Service has a class that others serve.
-	foreign bool
 	// latest is the Service as our last write left it; the informer may not have it yet.
 	latest *corev1.Service
 

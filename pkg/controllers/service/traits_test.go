@@ -1,10 +1,13 @@
 package service
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/lb"
@@ -83,30 +86,126 @@ func TestFinalizersOfTheExistingManagerStayWhereOthersServeByNow(t *testing.T) {
 		}
 		w.delete("web")
 		w.sync("web")
-		w.wantCalls()
-		if s := w.stored("web"); s == nil || !slices.Equal(s.Finalizers, want) {
-			t.Errorf("a deletion that others work on leaves %v, want the finalizers %v", s, want)
+		if before == nil {
+			w.wantCalls("delete web uid web-1") // nothing is left of ours, but only the cloud knows after a restart
+		} else {
+			w.wantCalls()
+		}
+		if s := w.stored("web"); s == nil || !slices.Equal(s.Finalizers, []string{theirs}) {
+			t.Errorf("a deletion that others work on leaves %v, want the finalizer %s", s, theirs)
 		}
 	}
 }
 
-// A Service without a class that says to be another controller's is left to it.
+// ofOthers has Services with the annotation lb.example.org/type be another controller's.
+func ofOthers(l *cloud.LoadBalancerTraits) {
+	l.Elsewhere = func(s *corev1.Service) string { return s.Annotations["lb.example.org/type"] }
+}
+
+const theirFinalizer = "lb.example.org/resources"
+
+// toOthers is what users and the other controller do to a Service that is to be its.
+func toOthers(s *corev1.Service) {
+	s.Annotations["lb.example.org/type"] = "other-controller"
+	s.Finalizers = append(s.Finalizers, theirFinalizer)
+	s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{Hostname: "theirs.example.org"}}
+}
+
+// A Service without a class that says to be another controller's is left to it. The existing manager puts the framework's finalizer on
+// it all the same, which nobody else takes off: it must not keep the Service for ever. What the other controller has put there stays.
 func TestServicesOfOthersAreLeftToThem(t *testing.T) {
-	w := newWorld(t, withTraits(func(l *cloud.LoadBalancerTraits) {
-		l.Elsewhere = func(s *corev1.Service) string { return s.Annotations["lb.example.org/type"] }
-	}))
+	w := newWorld(t, withTraits(ofOthers))
 	w.create(service("web", func(s *corev1.Service) {
-		s.Annotations["lb.example.org/type"] = "external"
 		s.Finalizers = []string{finalizer}
+		toOthers(s)
 	}))
 	w.sync("web")
+	w.wantCalls()
+	w.wantPatches(0)
 	w.delete("web")
+	w.cloud.set(func() {
+		w.cloud.remove = func(context.Context, *cloud.LoadBalancerSpec) error { return errors.New("an outage") }
+	})
+	w.sync("web")
+	w.wantPatches(0) // while it is not known that there is nothing
+	w.cloud.set(func() { w.cloud.remove = nil })
+	w.clock.Step(lastRetry)
+	w.sync("web")
+	w.wantCalls("delete web uid web-1", "delete web uid web-1")
+	w.wantPatches(1)
+	s := w.stored("web")
+	if s == nil || !slices.Equal(s.Finalizers, []string{theirFinalizer}) || s.Status.LoadBalancer.Ingress[0].Hostname != "theirs.example.org" {
+		t.Errorf("left of the Service is %v", s)
+	}
 	w.sync("web")
 	w.wantCalls()
 	w.wantPatches(0)
 	w.create(service("own", nil))
 	w.sync("own")
 	w.wantCalls("ensure own uid own-1 []")
+}
+
+// A Service whose annotations make it another controller's keeps its load balancer while it lives, whether or not we were there when
+// they changed: clients go on to be served until the other controller serves them, whose status and finalizer stay. What is ours goes
+// with the Service.
+func TestServiceBecomesAnotherControllers(t *testing.T) {
+	for _, restarted := range []bool{false, true} {
+		w := settled(t, withTraits(ofOthers))
+		w.change("web", toOthers)
+		if restarted {
+			next := newWorld(t, withTraits(ofOthers))
+			next.create(w.stored("web"))
+			w = next
+		}
+		w.sync("web")
+		w.setNodes(node("n3", nil))
+		if got := w.nodePass(); len(got) > 0 {
+			t.Errorf("a change of Nodes makes work for %v", got)
+		}
+		w.sync("web")
+		w.wantCalls()
+		w.wantPatches(0)
+		if restarted {
+			w.wantEvents() // whether there is something of ours is not known
+		} else {
+			w.wantEvents("Warning LoadBalancerWarning By its annotations the Service is other-controller's now.")
+		}
+		w.delete("web")
+		w.sync("web")
+		w.wantCalls("delete web uid web-1")
+		s := w.stored("web")
+		if s == nil || !slices.Equal(s.Finalizers, []string{theirFinalizer}) || s.Status.LoadBalancer.Ingress[0].Hostname != "theirs.example.org" {
+			t.Errorf("restarted %t: left of the Service is %v", restarted, s)
+		}
+	}
+}
+
+// One that is given back has its own address again, and one that asks for nothing any more loses all.
+func TestServiceWasAnotherControllers(t *testing.T) {
+	w := settled(t, withTraits(ofOthers))
+	w.change("web", toOthers)
+	w.sync("web")
+	w.change("web", func(s *corev1.Service) { delete(s.Annotations, "lb.example.org/type") })
+	w.sync("web")
+	if s := w.stored("web"); s.Status.LoadBalancer.Ingress[0].IP != "192.0.2.1" {
+		t.Errorf("the Service shows %v", s.Status.LoadBalancer.Ingress)
+	}
+	w.wantCalls()
+	w.change("web", toOthers)
+	w.sync("web")
+	w.change("web", toClusterIP)
+	w.sync("web")
+	w.wantCalls("delete web uid web-1")
+	if s := w.stored("web"); slices.Contains(s.Finalizers, finalizer) {
+		t.Errorf("finalizers are %v", s.Finalizers)
+	}
+
+	w = settled(t, withTraits(ofOthers)) // also where somebody has taken the finalizer off
+	w.change("web", toOthers)
+	w.sync("web")
+	w.change("web", func(s *corev1.Service) { s.Finalizers, s.DeletionTimestamp = nil, new(metav1.Now()) })
+	w.sync("web")
+	w.wantCalls("delete web uid web-1")
 }
 
 // Nodes that are never members make no work.

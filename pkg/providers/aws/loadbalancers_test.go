@@ -13,6 +13,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/annotations"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/api/apitest"
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/aws/ec2"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/aws/elbv2"
 )
 
 func ingress(host string) []corev1.LoadBalancerIngress {
@@ -164,6 +165,36 @@ func TestComplaint66306EachServiceGetsItsKind(t *testing.T) {
 		v1, err := c.ELB(apitest.Account, apitest.Region).LoadBalancers(nil)
 		if len(v2) > 0 || len(v1) > 0 {
 			t.Errorf("%q: a Service that wants another kind by now leaves %d and %d behind, %v", name, len(v2), len(v1), err)
+		}
+	}
+}
+
+// A Service that aws-load-balancer-controller serves by now may have had a load balancer here. That one goes with it, whatever the Service
+// shows, and nothing of the other controller's, which names its target groups and security groups in the same way.
+func TestServiceOfAnotherControllerLosesWhatWasMadeBefore(t *testing.T) {
+	for before, shows := range map[string]string{annotations.NLB: "k8s-default-web-0123456789-0123.elb." + apitest.Region + ".amazonaws.com", "": ""} {
+		c := apitest.Start(t)
+		p := provider(t, "[Global]\nRegion = "+apitest.Region+"\nVPC = "+c.VPC.ID+"\nKubernetesClusterID = blue\nNLBSecurityGroupMode = Managed\n")
+		spec := balanced(t, c, before)
+		ensure(t, p, spec)
+		region := c.ELBv2(apitest.Account, apitest.Region)
+		tag := map[string]string{"elbv2.k8s.aws/cluster": "kubernetes", "service.k8s.aws/stack": "default/web", "kubernetes.io/cluster/blue": "owned"}
+		if _, err := region.CreateTargetGroup(elbv2.TargetGroup{Name: "k8s-default-web-0123456789", Protocol: "TCP", Port: 80, VPCID: c.VPC.ID, TargetType: "ip", Tags: tag}); err != nil {
+			t.Fatal(err)
+		}
+		left := *spec
+		left.Settings, left.CurrentIngress = cloud.Settings{annotations.Type: annotations.External}, ingress(shows)
+		again(t, func() error { return p.LoadBalancers.Delete(t.Context(), &left) })
+		v2, _ := region.LoadBalancers(nil, nil)
+		v1, err := c.ELB(apitest.Account, apitest.Region).LoadBalancers(nil)
+		if len(v2) > 0 || len(v1) > 0 {
+			t.Errorf("%q: left are %d and %d, %v", before, len(v2), len(v1), err)
+		}
+		if groups, _ := region.TargetGroups(nil, nil, ""); len(groups) != 1 || groups[0].Tags["service.k8s.aws/stack"] == "" {
+			t.Errorf("%q: target groups are %+v", before, groups)
+		}
+		if groups, _ := c.EC2.SecurityGroups(nil); slices.ContainsFunc(groups, func(g *ec2.SecurityGroup) bool { return strings.HasPrefix(g.Name, "k8s-") }) {
+			t.Errorf("%q: a security group is left", before)
 		}
 	}
 }
