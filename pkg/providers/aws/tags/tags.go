@@ -19,6 +19,9 @@ const (
 	legacy = "KubernetesCluster"
 	// owned is the value of a cluster's tag on what goes with the cluster.
 	owned = "owned"
+	// controllers is the key of the tag of what aws-load-balancer-controller has made. It gives its security groups the names that the
+	// existing manager gives them, and tags of a user's choice.
+	controllers = "elbv2.k8s.aws/cluster"
 )
 
 // Key is the key of a cluster's tag. Its value (owned, shared) says nothing here.
@@ -37,6 +40,9 @@ func Has(tags []types.Tag, cluster string) bool {
 
 // Owned reports whether the tags say that the object is the cluster's alone, and goes with it: what it has made itself.
 func Owned(tags []types.Tag, cluster string) bool {
+	if slices.ContainsFunc(tags, func(t types.Tag) bool { return aws.ToString(t.Key) == controllers }) {
+		return false
+	}
 	return cluster != "" && slices.ContainsFunc(tags, func(t types.Tag) bool {
 		key, value := aws.ToString(t.Key), aws.ToString(t.Value)
 		return key == Key(cluster) && value == owned || key == legacy && value == cluster

@@ -68,6 +68,7 @@ func TestOwnedAndFree(t *testing.T) {
 		{of("kubernetes.io/cluster/d", "owned"), false, false},
 		{of("KubernetesCluster", "c"), true, true},
 		{of("KubernetesCluster", "d"), false, true},
+		{of("kubernetes.io/cluster/c", "owned", "elbv2.k8s.aws/cluster", "c"), false, false},
 	} {
 		if owned, free := Owned(tt.tags, "c"), Free(tt.tags); owned != tt.owned || free != tt.free {
 			t.Errorf("%v: owned %t, free %t", tt.tags, owned, free)

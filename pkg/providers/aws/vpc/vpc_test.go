@@ -312,6 +312,7 @@ func TestGroupIsMadeChangedAndDeleted(t *testing.T) {
 func TestGroupOfSomebodyElseIsLeftAlone(t *testing.T) {
 	for name, tags := range map[string]map[string]string{
 		"without tags": nil, "shared": {clusterTag: "shared"}, "of another cluster": {"kubernetes.io/cluster/d": "owned"}, "of the controller of AWS": {"elbv2.k8s.aws/cluster": "c"},
+		"of the controller of AWS, with tags of a user's": {"elbv2.k8s.aws/cluster": "c", clusterTag: "owned"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := start(t, "", awssim.Options{})
