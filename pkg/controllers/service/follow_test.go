@@ -74,6 +74,39 @@ func TestMembersFollowWhenCloudRefuses(t *testing.T) {
 	}
 }
 
+// TestMembersFollowSoonAfterAnOutage: what is wrong with the wish is tried again seldom, but not the members that an outage has kept from
+// it.
+func TestMembersFollowSoonAfterAnOutage(t *testing.T) {
+	w := newWorld(t, nil)
+	w.setNodes(node("n1", nil))
+	w.create(service("web", nil))
+	w.sync("web")
+	w.change("web", func(s *corev1.Service) { s.Annotations["lb.example.org/timeout"] = "5000" })
+	w.sync("web")
+	w.cloud.take()
+	w.cloud.set(func() {
+		w.cloud.update = func(context.Context, *cloud.LoadBalancerSpec) error {
+			return cloud.Errorf(cloud.KindUnavailable, "an outage")
+		}
+	})
+	w.setNodes(node("n2", nil))
+	for range 2 {
+		again := w.sync("web")
+		w.wantCalls("update web [n2]")
+		if again <= 0 || again > 2*firstRetry {
+			t.Errorf("looked at again after %s", again)
+		}
+		w.clock.Step(again)
+	}
+	w.frozen()
+	if again := w.sync("web"); again <= lastRetry {
+		t.Errorf("when nothing is to be done it is looked at again after %s", again)
+	}
+	w.wantCalls("update web [n2]")
+	w.sync("web")
+	w.wantCalls()
+}
+
 // TestMembersAreLeftAloneWhenServiceWasNeverServed: with a wish that is not valid.
 func TestMembersAreLeftAloneWhenServiceWasNeverServed(t *testing.T) {
 	w := newWorld(t, nil)

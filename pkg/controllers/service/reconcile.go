@@ -341,7 +341,7 @@ func isRefusal(err error) bool {
 }
 
 // follow gives the members to the load balancer of a Service whose plan was refused, once. It
-// returns after how long the Service is to be looked at again, again unless the cloud needs time.
+// returns after how long the Service is to be looked at again: again, unless the members have to wait, for which that may be too long.
 func (c *Controller) follow(ctx context.Context, e *entry, w wish, again time.Duration) time.Duration {
 	if !e.refused || e.followed == w.plan || !isServed(w.service) || ctx.Err() != nil {
 		return again
@@ -352,16 +352,18 @@ func (c *Controller) follow(ctx context.Context, e *entry, w wish, again time.Du
 	klog.FromContext(ctx).V(2).Info("Updating the members of a load balancer that is not as it shall be", "members", len(spec.Members))
 	switch err := c.LoadBalancers.UpdateMembers(ctx, &spec); {
 	case err == nil:
-		e.followed, e.waiting = w.plan, time.Time{}
+		e.followed, e.unfollowed, e.waiting = w.plan, 0, time.Time{}
 		c.count(operation, resultDone)
 	case cloud.IsNotFound(err): // there is none
-		e.followed = w.plan
+		e.followed, e.unfollowed = w.plan, 0
 	case isWaiting(err):
 		c.count(operation, resultWaiting)
 		return min(again, max(e.patience(c.Clock.Now(), err), firstRetry))
 	default:
 		c.count(operation, resultFailed)
-		klog.FromContext(ctx).Error(err, "Cannot update the members of a load balancer that is not as it shall be")
+		e.unfollowed++
+		again = min(again, afterFailures(e.unfollowed))
+		klog.FromContext(ctx).Error(err, "Cannot update the members of a load balancer that is not as it shall be", "again", again)
 	}
 	return again
 }

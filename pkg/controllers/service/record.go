@@ -85,8 +85,9 @@ type entry struct {
 	// refused: the cloud did not take the last attempt's plan, and not for a while only.
 	refused bool
 	// followed is the plan whose members the load balancer was given although it is not as it
-	// shall be.
-	followed plan
+	// shall be, unfollowed how often in a row it could not be given them.
+	followed   plan
+	unfollowed int
 	// hopeless: only a change makes the last attempt's plan succeed.
 	hopeless bool
 	// said are the events published for the plan whose rest is about, to tell each once.
