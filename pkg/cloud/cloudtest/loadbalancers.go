@@ -167,10 +167,8 @@ func checkDual(t *T, x *suite) {
 	lb := s.read()
 	s.checkAddresses(lb)
 	var v4, v6 bool
-	for _, in := range s.spec.CurrentIngress {
-		if a, err := netip.ParseAddr(in.IP); err == nil {
-			v4, v6 = v4 || a.Is4(), v6 || a.Is6()
-		}
+	for _, a := range published(s.spec.CurrentIngress, lb) {
+		v4, v6 = v4 || a.Is4(), v6 || a.Is6()
 	}
 	if !v4 || !v6 {
 		t.Errorf("published is %+v, want an address of each family", s.spec.CurrentIngress)
@@ -178,6 +176,19 @@ func checkDual(t *T, x *suite) {
 	if len(lb.Listeners) != len(s.spec.Ports) || len(lb.Listeners[0].Members) < len(s.spec.Members) {
 		t.Errorf("the load balancer has listeners %+v, want %d with all nodes as members", lb.Listeners, len(s.spec.Ports))
 	}
+}
+
+// published are the addresses that are published; those of a load balancer whose name is are its own.
+func published(ingress []corev1.LoadBalancerIngress, lb *LoadBalancer) (out []netip.Addr) {
+	for _, in := range ingress {
+		if in.Hostname != "" && in.Hostname == lb.Hostname {
+			out = slices.Concat(out, lb.Private, lb.Public)
+		}
+		if a, err := netip.ParseAddr(in.IP); err == nil {
+			out = append(out, a)
+		}
+	}
+	return out
 }
 
 func checkPorts(t *T, x *suite) {

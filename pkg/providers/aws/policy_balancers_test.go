@@ -33,6 +33,9 @@ func tryLoadBalancers(_ context.Context, t *testing.T, p *cloud.Provider, c *api
 	ensure(t, other, spec)
 	spec.Ports[0].Port++
 	ensure(t, other, spec)
+	c.DualStack()
+	spec.IPFamilies = append(spec.IPFamilies, corev1.IPv6Protocol)
+	ensure(t, provider(t, "[Global]\nRegion = "+apitest.Region+"\nVPC = "+c.VPC.ID+"\nKubernetesClusterID = blue\n"), spec) // which has not seen the subnets before
 	again(t, func() error { return other.LoadBalancers.Delete(t.Context(), spec) })
 
 	spec = balancedClassic(t, c, tag)

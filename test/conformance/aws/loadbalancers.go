@@ -124,6 +124,13 @@ func (w *World) addresses(out *cloudtest.LoadBalancer, name string) error {
 				*to = append(*to, a)
 			}
 		}
+		for _, six := range n.IPv6 {
+			a, err := netip.ParseAddr(six)
+			if err != nil {
+				return err
+			}
+			out.Private = append(out.Private, a)
+		}
 	}
 	return err
 }
@@ -166,7 +173,6 @@ func (w *World) readListener(b *elbv2.LoadBalancer, l *elbv2.Listener) (*cloudte
 	if g.Check.Protocol != "TCP" {
 		v.CheckPath = g.Check.Path
 	}
-	protocol := strings.ToLower(string(v.Protocol))
 	for _, t := range g.Targets {
 		if t.Draining() {
 			continue
@@ -178,7 +184,7 @@ func (w *World) readListener(b *elbv2.LoadBalancer, l *elbv2.Listener) (*cloudte
 		if v.CheckPath != "" {
 			v.CheckPort = int32(check) //nolint:gosec // a port
 		}
-		m, err := w.target(b, t, opening{protocol, t.Port}, opening{"tcp", check})
+		m, err := w.target(b, g, t, opening{"tcp", check})
 		if err != nil {
 			return nil, err
 		}
@@ -187,7 +193,7 @@ func (w *World) readListener(b *elbv2.LoadBalancer, l *elbv2.Listener) (*cloudte
 		}
 	}
 	if len(b.SecurityGroups) > 0 {
-		v.Clients, err = w.clients(b.SecurityGroups, opening{protocol, l.Port})
+		v.Clients, err = w.clients(b.SecurityGroups, opening{strings.ToLower(string(v.Protocol)), l.Port})
 	}
 	v.Clients = everyone(v.Clients)
 	return v, err
@@ -203,12 +209,16 @@ type member struct {
 
 // target is a target of a network load balancer: reached where its security groups let in some clients, and the health check of all the
 // load balancer's subnets.
-func (w *World) target(b *elbv2.LoadBalancer, t elbv2.Target, traffic, check opening) (member, error) {
+func (w *World) target(b *elbv2.LoadBalancer, g *elbv2.TargetGroup, t elbv2.Target, check opening) (member, error) {
+	six, traffic := g.IPAddressType == "ipv6", opening{"tcp", t.Port}
+	if g.Protocol == "UDP" {
+		traffic.protocol = "udp"
+	}
 	instances, err := w.region.Instances([]string{t.ID})
 	if err != nil {
 		return member{}, err
 	}
-	out, groups := member{address: addressOf(instances[0], traffic.port)}, groupsOf(instances[0])
+	out, groups := member{address: addressOf(instances[0], six, traffic.port)}, groupsOf(instances[0])
 	if out.clients, err = w.clients(groups, traffic); err != nil {
 		return out, err
 	}
@@ -222,7 +232,11 @@ func (w *World) target(b *elbv2.LoadBalancer, t elbv2.Target, traffic, check ope
 		if err != nil {
 			return out, err
 		}
-		subnet, err := netip.ParsePrefix(subnets[0].CIDR)
+		cidr := subnets[0].CIDR
+		if six {
+			cidr = subnets[0].IPv6CIDR
+		}
+		subnet, err := netip.ParsePrefix(cidr)
 		if err != nil {
 			return out, err
 		}
@@ -234,8 +248,12 @@ func (w *World) target(b *elbv2.LoadBalancer, t elbv2.Target, traffic, check ope
 	return out, nil
 }
 
-func addressOf(i *ec2.Instance, port int) netip.AddrPort {
-	a, _ := netip.ParseAddr(i.PrivateIP)       // none of one that is gone
+func addressOf(i *ec2.Instance, six bool, port int) netip.AddrPort {
+	text := i.PrivateIP
+	if n := i.Primary(); six && n != nil && len(n.IPv6) > 0 {
+		text = n.IPv6[0]
+	}
+	a, _ := netip.ParseAddr(text)              // none of one that is gone
 	return netip.AddrPortFrom(a, uint16(port)) //nolint:gosec // a port
 }
 
@@ -285,7 +303,7 @@ func (w *World) readClassic(b *elb.LoadBalancer) (*cloudtest.LoadBalancer, error
 				return nil, err
 			}
 			if reached {
-				v.Members = append(v.Members, addressOf(instances[0], l.InstancePort))
+				v.Members = append(v.Members, addressOf(instances[0], false, l.InstancePort))
 			}
 		}
 		out.Listeners = append(out.Listeners, v)

@@ -10,7 +10,7 @@ import (
 func Unsupported(k Kind) map[cloudtest.Feature]string {
 	const (
 		owned = "as for the existing manager, a load balancer belongs to one Service"
-		ipv4  = "as for the existing manager, load balancers of AWS are reached by IPv4 alone"
+		ipv4  = "as for the existing manager, classic load balancers are reached by IPv4 alone"
 	)
 	out := map[cloudtest.Feature]string{
 		cloudtest.InstancesPodCIDRs: "EC2 gives instances no addresses for pods that Nodes have",
@@ -20,8 +20,6 @@ func Unsupported(k Kind) map[cloudtest.Feature]string {
 		cloudtest.LoadBalancerAffinity: "as for the existing manager, load balancers of AWS keep no client with a Node",
 		cloudtest.LoadBalancerInward:   "AWS makes a load balancer internal only when it makes it",
 		cloudtest.LoadBalancerHostname: "AWS gives each load balancer its name, which is published",
-		cloudtest.LoadBalancerIPv6:     ipv4,
-		cloudtest.LoadBalancerDual:     ipv4,
 		cloudtest.LoadBalancerShared:   owned,
 		cloudtest.LoadBalancerOwn:      owned,
 	}
@@ -34,6 +32,8 @@ func Unsupported(k Kind) map[cloudtest.Feature]string {
 			cloudtest.LoadBalancerUDP:    "classic load balancers do not carry UDP",
 			cloudtest.LoadBalancerPROXY:  "classic load balancers speak version 1 of the PROXY protocol alone",
 			cloudtest.LoadBalancerStatic: "AWS chooses the addresses of classic load balancers",
+			cloudtest.LoadBalancerIPv6:   ipv4,
+			cloudtest.LoadBalancerDual:   ipv4,
 		},
 	}[k])
 	return out

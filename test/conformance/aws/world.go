@@ -41,7 +41,7 @@ const (
 	Classic Kind = "classic"
 )
 
-// World is an account's region with a VPC that is reached from outside, whose main route table is the cluster's, and a security group of the
+// World is an account's region with a VPC that is reached from outside by both IP families, whose main route table is the cluster's, and a security group of the
 // Nodes.
 type World struct {
 	Kind
@@ -78,7 +78,18 @@ func New(sim *awssim.Sim, region *ec2.Region, subnet *ec2.Subnet, o Options) (*W
 	account, name := region.Account(), region.Name()
 	w := &World{sim: sim, region: region, elb: sim.ELB(account, name), elbv2: sim.ELBv2(account, name), Kind: o.Kind, subnet: subnet,
 		table: region.MainRouteTable(subnet.VPCID).ID, more: o.Conf, dir: o.Dir}
-	region.AddRoute(w.table, ec2.Route{Destination: "0.0.0.0/0", GatewayID: "igw-0123456789abcdef0"})
+	for _, everywhere := range []string{"0.0.0.0/0", "::/0"} {
+		region.AddRoute(w.table, ec2.Route{Destination: everywhere, GatewayID: "igw-0123456789abcdef0"})
+	}
+	subnets, err := region.Subnets(nil)
+	if err != nil {
+		return nil, err
+	}
+	for n, s := range subnets {
+		if s.VPCID == subnet.VPCID {
+			region.SetSubnetIPv6(s.ID, fmt.Sprintf("2001:db8:0:%x::/64", n))
+		}
+	}
 	w.nodes = region.AddSecurityGroup(ec2.SecurityGroup{VPCID: subnet.VPCID, Name: "nodes", Description: "Nodes", Tags: clusterTags()}).ID
 	return w, region.CreateTags([]string{w.table}, clusterTags())
 }
@@ -142,7 +153,7 @@ func (w *World) MakeInstance(_ context.Context, name string) (cloudtest.Instance
 	w.mu.Unlock()
 	tags := clusterTags()
 	tags["Name"] = name
-	i := w.region.AddInstance(ec2.Instance{SubnetID: w.subnet.ID, Tags: tags, PrivateDNSName: name + ".example.internal", Interfaces: []*ec2.NetworkInterface{{IPv6: []string{ip}, Groups: []string{w.nodes}}}})
+	i := w.region.AddInstance(ec2.Instance{SubnetID: w.subnet.ID, Tags: tags, PrivateDNSName: name + ".example.internal", Interfaces: []*ec2.NetworkInterface{{IPv6: []string{ip}, PrimaryIPv6: true, Groups: []string{w.nodes}}}})
 	out := cloudtest.Instance{Ref: cloud.InstanceRef{NodeName: i.PrivateDNSName, ProviderID: "aws:///" + i.Zone + "/" + i.ID}, Zone: i.Zone}
 	for _, text := range []string{i.PrivateIP, ip} {
 		a, err := netip.ParseAddr(text)

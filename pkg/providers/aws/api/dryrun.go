@@ -75,7 +75,7 @@ func (d *dryRun) change(ctx context.Context, in any) (any, error) {
 	case *elbv2.CreateTargetGroupInput:
 		return &elbv2.CreateTargetGroupOutput{TargetGroups: []types.TargetGroup{{
 			TargetGroupArn: d.note(madeUp + "targetgroup/" + aws.ToString(in.Name)), TargetGroupName: in.Name, Port: in.Port, Protocol: in.Protocol,
-			VpcId: in.VpcId, TargetType: in.TargetType, HealthCheckProtocol: in.HealthCheckProtocol, HealthCheckPort: in.HealthCheckPort,
+			VpcId: in.VpcId, TargetType: in.TargetType, IpAddressType: in.IpAddressType, HealthCheckProtocol: in.HealthCheckProtocol, HealthCheckPort: in.HealthCheckPort,
 			HealthCheckPath: in.HealthCheckPath, HealthCheckIntervalSeconds: in.HealthCheckIntervalSeconds,
 			HealthCheckTimeoutSeconds: in.HealthCheckTimeoutSeconds, HealthyThresholdCount: in.HealthyThresholdCount,
 			UnhealthyThresholdCount: in.UnhealthyThresholdCount,
@@ -96,7 +96,7 @@ func (d *dryRun) balancer(ctx context.Context, in *elbv2.CreateLoadBalancerInput
 	name := aws.ToString(in.Name)
 	made := types.LoadBalancer{
 		LoadBalancerArn: d.note(madeUp + "loadbalancer/" + name), LoadBalancerName: in.Name, DNSName: aws.String(name + ".dry-run.invalid"),
-		Type: in.Type, Scheme: in.Scheme, SecurityGroups: in.SecurityGroups, State: &types.LoadBalancerState{Code: types.LoadBalancerStateEnumActive},
+		Type: in.Type, Scheme: in.Scheme, IpAddressType: in.IpAddressType, SecurityGroups: in.SecurityGroups, State: &types.LoadBalancerState{Code: types.LoadBalancerStateEnumActive},
 	}
 	var ids []string
 	for _, m := range in.SubnetMappings {

@@ -116,6 +116,17 @@ func (c *Client) SetGroupAttributes(ctx context.Context, group string, set map[s
 	})
 }
 
+// SetDualStack has a load balancer be reached by IPv6 beside IPv4, or by IPv4 alone.
+func (c *Client) SetDualStack(ctx context.Context, balancer string, dual bool) error {
+	kind := types.IpAddressTypeIpv4
+	if dual {
+		kind = types.IpAddressTypeDualstack
+	}
+	return do(ctx, c, "set IP address type of", balancer, func(ctx context.Context, p *place) (*elbv2.SetIpAddressTypeOutput, error) {
+		return p.elbv2.SetIpAddressType(ctx, &elbv2.SetIpAddressTypeInput{LoadBalancerArn: &balancer, IpAddressType: kind})
+	})
+}
+
 // SetBalancerGroups replaces the security groups of a load balancer, which must have had some when it was made.
 func (c *Client) SetBalancerGroups(ctx context.Context, balancer string, groups []string) error {
 	return do(ctx, c, "set security groups of", balancer, func(ctx context.Context, p *place) (*elbv2.SetSecurityGroupsOutput, error) {

@@ -41,15 +41,23 @@ func (o *operation) securityGroups(ctx context.Context) error {
 
 // rules are what the load balancer's own security group lets in.
 func (o *operation) rules() []vpc.Rule {
+	clients := o.wish.Clients
+	if o.wish.DualStack {
+		clients = slices.Concat(clients, o.wish.Clients6)
+	}
 	var out []vpc.Rule
 	for _, l := range o.wish.Listeners {
 		protocol := strings.ToLower(l.Protocol)
 		if l.Protocol == plan.TLS {
 			protocol = "tcp"
 		}
-		out = append(out, vpc.Rule{Protocol: protocol, From: l.Port, To: l.Port, CIDRs: o.wish.Clients})
+		out = append(out, vpc.Rule{Protocol: protocol, From: l.Port, To: l.Port, CIDRs: clients})
 	}
-	return append(out, vpc.Rule{Protocol: "icmp", From: 3, To: 4, CIDRs: o.wish.Clients})
+	out = append(out, vpc.Rule{Protocol: "icmp", From: 3, To: 4, CIDRs: o.wish.Clients})
+	if o.wish.DualStack { // "packet too big"
+		out = append(out, vpc.Rule{Protocol: "icmpv6", From: 2, To: 0, CIDRs: o.wish.Clients6})
+	}
+	return out
 }
 
 // create makes the load balancer where there is none. Target groups that are left over become its, or go.
@@ -64,8 +72,15 @@ func (o *operation) create(ctx context.Context) error {
 	if err := o.wish.CheckAddresses(len(subnets)); err != nil {
 		return err
 	}
+	tags := o.wish.Tags
+	if o.wish.DualStack {
+		tags = merged(tags, plan.AddressTypeTag())
+	}
 	in := &elbv2.CreateLoadBalancerInput{
-		Name: &o.wish.Name, Type: types.LoadBalancerTypeEnumNetwork, SecurityGroups: o.wanted, Tags: api.BalancerTags(o.wish.Tags),
+		Name: &o.wish.Name, Type: types.LoadBalancerTypeEnumNetwork, SecurityGroups: o.wanted, Tags: api.BalancerTags(tags),
+	}
+	if o.wish.DualStack {
+		in.IpAddressType = types.IpAddressTypeDualstack
 	}
 	if o.wish.Internal {
 		in.Scheme = types.LoadBalancerSchemeEnumInternal
@@ -89,7 +104,7 @@ func (o *operation) create(ctx context.Context) error {
 	}
 	o.made = true
 	b := balancerOf(made)
-	b.Tags, b.Attributes = o.wish.Tags, plan.NewAttributes()
+	b.Tags, b.Attributes = tags, plan.NewAttributes()
 	o.m.balancer = b
 	o.waiter.Forget(o.spec.LoadBalancerRef, b.ARN)
 	o.put() // at once: whatever fails from here on, it is not forgotten
@@ -145,6 +160,9 @@ func (o *operation) createGroup(ctx context.Context, g *plan.TargetGroup) error 
 		VpcId: &o.m.balancer.VPC, Name: &g.Name, Port: &g.Port, Protocol: types.ProtocolEnum(g.Protocol), TargetType: types.TargetTypeEnumInstance,
 		HealthCheckProtocol: types.ProtocolEnum(g.Check.Protocol), HealthCheckPort: &g.Check.Port, HealthCheckIntervalSeconds: &g.Check.Interval,
 		HealthyThresholdCount: &g.Check.Healthy, UnhealthyThresholdCount: &g.Check.Unhealthy, Tags: api.BalancerTags(o.wish.Tags),
+	}
+	if g.IPv6 {
+		in.IpAddressType = types.TargetGroupIpAddressTypeEnumIpv6
 	}
 	if g.Check.Path != "" {
 		in.HealthCheckPath = &g.Check.Path

@@ -83,17 +83,17 @@ func (l *LoadBalancers) Ensure(ctx context.Context, spec *cloud.LoadBalancerSpec
 	if err := o.wish.Refused(); err != nil {
 		return nil, err
 	}
-	err := o.run(ctx, o.observe, o.ours, o.securityGroups, o.create, o.setSecurityGroups, o.instances, o.plan, o.apply,
-		o.dropSecurityGroup, o.letIn, o.waitActive, o.settle)
+	err := o.run(ctx, o.observe, o.ours, o.families, o.securityGroups, o.create, o.setSecurityGroups, o.widen, o.narrow, o.instances, o.reach, o.plan,
+		o.apply, o.narrow, o.dropSecurityGroup, o.letIn, o.waitActive, o.settle)
 	return o.status(err), err
 }
 
 // UpdateMembers implements cloud.LoadBalancers.
 func (l *LoadBalancers) UpdateMembers(ctx context.Context, spec *cloud.LoadBalancerSpec) error {
 	o := &operation{LoadBalancers: l, spec: spec, wish: plan.Resolve(l.cfg, spec)}
-	steps := []step{o.observe, o.exists, o.instances, o.planMembers, o.apply}
+	steps := []step{o.observe, o.exists, o.instances, o.targetable, o.planMembers, o.apply}
 	if !spec.Frozen && o.wish.Refused() == nil {
-		steps = append(steps, o.letIn)
+		steps = append(steps, o.families, o.letIn)
 	}
 	return o.run(ctx, append(steps, o.settle)...)
 }

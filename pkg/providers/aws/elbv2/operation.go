@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/lb/family"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/elbv2/plan"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/providerid"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/vpc"
@@ -254,10 +255,14 @@ func (o *operation) letIn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	want := vpc.NodeRules{LoadBalancer: o.wish.Name, Instances: o.members, Clients: o.wish.Clients, HealthPorts: o.wish.HealthPorts()}
+	clients, others := o.wish.Arriving(b)
+	want := vpc.NodeRules{LoadBalancer: o.wish.Name, Instances: o.members, Clients: clients, HealthPorts: o.wish.HealthPorts()}
 	want.Ports, want.Protocol = o.wish.NodePorts()
+	if others {
+		want.HealthPorts = slices.Compact(slices.Sorted(slices.Values(slices.Concat(want.HealthPorts, want.Ports))))
+	}
 	for _, s := range subnets {
-		want.Subnets = append(want.Subnets, ipv4(s.CIDRs)...)
+		want.Subnets = append(want.Subnets, family.Ranges(s.CIDRs, b.TargetsIPv6())...)
 	}
 	slices.SortFunc(want.Subnets, func(x, y netip.Prefix) int { return strings.Compare(x.String(), y.String()) })
 	if o.m.rules != nil && reflect.DeepEqual(*o.m.rules, want) {
@@ -275,10 +280,6 @@ func (o *operation) letIn(ctx context.Context) error {
 	o.repair(changed...)
 	o.m.rules = &want
 	return nil
-}
-
-func ipv4(all []netip.Prefix) []netip.Prefix {
-	return slices.DeleteFunc(slices.Clone(all), func(p netip.Prefix) bool { return !p.Addr().Is4() })
 }
 
 // patience is how long a call waits for a new load balancer where nobody tells of its end.

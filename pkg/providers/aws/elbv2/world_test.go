@@ -175,7 +175,7 @@ func (w *world) state() string {
 			if r.Egress {
 				continue
 			}
-			out = append(out, fmt.Sprintf("rule of %s %s %d-%d %s %s", g.Name, r.Protocol, r.FromPort, r.ToPort, r.CIDR, r.Description))
+			out = append(out, fmt.Sprintf("rule of %s %s %d-%d %s %s", g.Name, r.Protocol, r.FromPort, r.ToPort, r.CIDR+r.CIDR6, r.Description))
 		}
 	}
 	slices.Sort(out)

@@ -140,9 +140,14 @@ func (n *Network) readInstances(ctx context.Context, to map[string]*Instance, fi
 		for _, g := range f.SecurityGroups {
 			i.Groups = append(i.Groups, aws.ToString(g.GroupId))
 		}
+		i.PrimaryIPv6 = slices.ContainsFunc(f.NetworkInterfaces, hasPrimaryIPv6)
 		if to[i.ID] = i; i.State == string(types.InstanceStateNameTerminated) {
 			to[i.ID] = nil
 		}
 	}
 	return nil
+}
+
+func hasPrimaryIPv6(n types.InstanceNetworkInterface) bool {
+	return slices.ContainsFunc(n.Ipv6Addresses, func(a types.InstanceIpv6Address) bool { return aws.ToBool(a.IsPrimaryIpv6) })
 }

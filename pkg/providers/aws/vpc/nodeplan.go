@@ -9,6 +9,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/joint"
+	"github.com/isthmus-cloud/isthmus/pkg/lb/family"
 )
 
 // The descriptions of rules for network load balancers, as the existing manager has them. Those for one load balancer go on with
@@ -63,7 +64,7 @@ func (r NodeRules) wish() wish {
 			}
 		}
 	}
-	everybody := len(r.Clients) == 1 && r.Clients[0].Bits() == 0 && r.Clients[0].Addr().Is4()
+	everybody := len(r.Clients) == 1 && r.Clients[0].Bits() == 0 && len(family.Ranges(r.Subnets, r.Clients[0].Addr().Is4())) == 0
 	health := w.rules
 	if everybody && r.Protocol == "tcp" && slices.Equal(unique(r.Ports), unique(r.HealthPorts)) {
 		health = w.covered
@@ -210,7 +211,11 @@ func (g groupRules) mtu(c *change) {
 	maps.Copy(next, c.again)
 	wanted := atoms{}
 	for a, description := range next {
-		if strings.Contains(description, clientRule) && !strings.Contains(a.source, ":") {
+		switch {
+		case !strings.Contains(description, clientRule):
+		case strings.Contains(a.source, ":"):
+			wanted[atom{"icmpv6", 2, 0, a.source}] = mtuRule
+		default:
 			wanted[atom{"icmp", 3, 4, a.source}] = mtuRule
 		}
 	}

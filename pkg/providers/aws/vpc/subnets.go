@@ -184,14 +184,25 @@ func number(b bool) int {
 // public reports whether a subnet has a route to an internet gateway: in the table that is associated with it, else in the VPC's
 // main one. known is false where there is neither.
 func (l *layout) public(s *types.Subnet) (public, known bool) {
-	table := l.table(func(a types.RouteTableAssociation) bool { return aws.ToString(a.SubnetId) == aws.ToString(s.SubnetId) })
-	if table == nil {
-		table = l.table(func(a types.RouteTableAssociation) bool { return aws.ToBool(a.Main) })
+	table := l.tableOf(s)
+	return table != nil && slices.ContainsFunc(table.Routes, toInternet), table != nil
+}
+
+func toInternet(r types.Route) bool { return strings.HasPrefix(aws.ToString(r.GatewayId), "igw") }
+
+// public6 reports whether a subnet has a route of IPv6 to an internet gateway.
+func (l *layout) public6(s *types.Subnet) bool {
+	table := l.tableOf(s)
+	return table != nil && slices.ContainsFunc(table.Routes, func(r types.Route) bool { return r.DestinationIpv6CidrBlock != nil && toInternet(r) })
+}
+
+// tableOf is the table that is associated with a subnet, else the VPC's main one; nil where there is neither.
+func (l *layout) tableOf(s *types.Subnet) *types.RouteTable {
+	own := l.table(func(a types.RouteTableAssociation) bool { return aws.ToString(a.SubnetId) == aws.ToString(s.SubnetId) })
+	if own != nil {
+		return own
 	}
-	if table == nil {
-		return false, false
-	}
-	return slices.ContainsFunc(table.Routes, func(r types.Route) bool { return strings.HasPrefix(aws.ToString(r.GatewayId), "igw") }), true
+	return l.table(func(a types.RouteTableAssociation) bool { return aws.ToBool(a.Main) })
 }
 
 // table is one with such an association, nil for none.
@@ -206,11 +217,12 @@ func (l *layout) table(has func(types.RouteTableAssociation) bool) *types.RouteT
 func (l *layout) subnet(s *types.Subnet) Subnet {
 	out := Subnet{ID: aws.ToString(s.SubnetId), Zone: aws.ToString(s.AvailabilityZone)}
 	out.Public, _ = l.public(s)
+	out.Public6 = l.public6(s)
 	if p, err := netip.ParsePrefix(aws.ToString(s.CidrBlock)); err == nil {
 		out.CIDRs = append(out.CIDRs, p)
 	}
 	for _, a := range s.Ipv6CidrBlockAssociationSet {
-		if p, err := netip.ParsePrefix(aws.ToString(a.Ipv6CidrBlock)); err == nil {
+		if p, err := netip.ParsePrefix(aws.ToString(a.Ipv6CidrBlock)); err == nil && (a.Ipv6CidrBlockState == nil || a.Ipv6CidrBlockState.State == types.SubnetCidrBlockStateCodeAssociated) {
 			out.CIDRs = append(out.CIDRs, p)
 		}
 	}

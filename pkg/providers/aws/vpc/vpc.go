@@ -15,6 +15,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/joint"
 	"github.com/isthmus-cloud/isthmus/pkg/keylock"
+	"github.com/isthmus-cloud/isthmus/pkg/lb/family"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/api"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/config"
 )
@@ -109,8 +110,14 @@ type Subnet struct {
 	ID, Zone string
 	// CIDRs has the IPv4 one first.
 	CIDRs []netip.Prefix
-	// Public says that there is a route to an internet gateway.
-	Public bool
+	// Public says that there is a route to an internet gateway, Public6 that there is one of IPv6.
+	Public, Public6 bool
+}
+
+// ReachedByIPv6 reports whether a load balancer in it can be reached by IPv6: it has a range of it and, where the load balancer is not internal,
+// a way to the internet.
+func (s *Subnet) ReachedByIPv6(internal bool) bool {
+	return (internal || s.Public6) && len(family.Ranges(s.CIDRs, true)) > 0
 }
 
 // Instance is one behind a load balancer.
@@ -120,6 +127,8 @@ type Instance struct {
 	State string
 	// Groups are the IDs of all its security groups.
 	Groups []string
+	// PrimaryIPv6 says that it has an address of IPv6 that stays, by which alone it is a target by IPv6.
+	PrimaryIPv6 bool
 }
 
 // Rule lets something in: Protocol ("tcp", "udp", "icmp", "-1" for all, without ports) at the ports from From to To (of ICMP the
@@ -158,7 +167,8 @@ type NodeRules struct {
 	Clients  []netip.Prefix
 	Protocol string
 	Ports    []int32
-	// HealthPorts are checked by TCP from Subnets. Where the rules for Clients cover that, there are no rules for it.
+	// HealthPorts are reached by TCP from Subnets, by checks and by clients who come with the load balancer's addresses. Where the rules
+	// for Clients cover that, there are no rules for it.
 	HealthPorts []int32
 	Subnets     []netip.Prefix
 }

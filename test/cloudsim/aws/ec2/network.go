@@ -143,6 +143,15 @@ func (r *Region) AddSubnet(s Subnet) *Subnet {
 	return &s
 }
 
+// SetSubnetIPv6 gives a subnet a range of IPv6, or with "" takes it away.
+func (r *Region) SetSubnetIPv6(id, cidr string) {
+	r.lock()
+	defer r.mu.Unlock()
+	next := *r.subnets.Get(id)
+	next.IPv6CIDR = cidr
+	r.subnets.Put(&next)
+}
+
 // DefaultVPC is the VPC that a region starts with.
 func (r *Region) DefaultVPC() *VPC {
 	r.lock()

@@ -38,7 +38,7 @@ func (w *World) MakeInstance(ctx context.Context, name string) (cloudtest.Instan
 		SecurityGroupIds: []string{w.group}, TagSpecifications: w.tags(types.ResourceTypeInstance, name),
 	}
 	if len(subnet.Ipv6CidrBlockAssociationSet) > 0 {
-		in.Ipv6AddressCount = sdk.Int32(1)
+		in.Ipv6AddressCount, in.EnablePrimaryIpv6 = sdk.Int32(1), sdk.Bool(true)
 	}
 	made, err := w.ec2.RunInstances(ctx, in)
 	if err != nil {

@@ -112,6 +112,11 @@ func (w *World) addresses(ctx context.Context, out *cloudtest.LoadBalancer, name
 		if a, err := netip.ParseAddr(sdk.ToString(n.PrivateIpAddress)); err == nil {
 			out.Private = append(out.Private, a)
 		}
+		for _, six := range n.Ipv6Addresses {
+			if a, err := netip.ParseAddr(sdk.ToString(six.Ipv6Address)); err == nil {
+				out.Private = append(out.Private, a)
+			}
+		}
 		if n.Association == nil {
 			continue
 		}
@@ -171,7 +176,7 @@ func (w *World) readTargets(ctx context.Context, v *cloudtest.Listener, arn stri
 		if h.TargetHealth != nil && h.TargetHealth.State == network.TargetHealthStateEnumDraining {
 			continue
 		}
-		m, err := w.member(ctx, *h.Target.Id, sdk.ToInt32(h.Target.Port))
+		m, err := w.member(ctx, *h.Target.Id, g.IpAddressType == network.TargetGroupIpAddressTypeEnumIpv6, sdk.ToInt32(h.Target.Port))
 		if err != nil {
 			return err
 		}
@@ -196,12 +201,16 @@ func checked(text string, traffic int32) int32 {
 	return n
 }
 
-func (w *World) member(ctx context.Context, id string, port int32) (netip.AddrPort, error) {
+func (w *World) member(ctx context.Context, id string, six bool, port int32) (netip.AddrPort, error) {
 	i, err := w.instance(ctx, id)
 	if err != nil {
 		return netip.AddrPort{}, err
 	}
-	a, err := netip.ParseAddr(sdk.ToString(i.PrivateIpAddress))
+	text := i.PrivateIpAddress
+	if six {
+		text = i.Ipv6Address
+	}
+	a, err := netip.ParseAddr(sdk.ToString(text))
 	return netip.AddrPortFrom(a, uint16(port)), err //nolint:gosec // a port
 }
 
@@ -252,7 +261,7 @@ func (w *World) readClassic(ctx context.Context, b *classic.LoadBalancerDescript
 			v.CheckPath, v.CheckPort = "/"+path, checked(port, 0)
 		}
 		for _, i := range b.Instances {
-			m, err := w.member(ctx, *i.InstanceId, sdk.ToInt32(l.InstancePort))
+			m, err := w.member(ctx, *i.InstanceId, false, sdk.ToInt32(l.InstancePort))
 			if err != nil {
 				return nil, err
 			}

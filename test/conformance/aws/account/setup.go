@@ -55,6 +55,9 @@ func (w *World) Setup() cloudtest.Setup {
 func (w *World) unsupported() map[cloudtest.Feature]string {
 	out := aws.Unsupported(w.Kind)
 	_, out[cloudtest.ErrorsThrottled] = w.Throttle()
+	if w.Kind == aws.Network && !w.dual() {
+		out[cloudtest.LoadBalancerIPv6], out[cloudtest.LoadBalancerDual] = "not tried: the VPC got no range of IPv6", "not tried: the VPC got no range of IPv6"
+	}
 	if os.Getenv(certificateVariable) == "" {
 		out[cloudtest.LoadBalancerTLS] = "not tried: " + certificateVariable + " has the ARN of no certificate"
 	}

@@ -100,7 +100,10 @@ func (w *World) makeNetwork(ctx context.Context) error {
 	if err := w.tag(ctx, w.table); err != nil {
 		return err
 	}
-	_, err = w.ec2.CreateRoute(ctx, &ec2.CreateRouteInput{RouteTableId: &w.table, DestinationCidrBlock: sdk.String("0.0.0.0/0"), GatewayId: &w.gateway})
+	if _, err = w.ec2.CreateRoute(ctx, &ec2.CreateRouteInput{RouteTableId: &w.table, DestinationCidrBlock: sdk.String("0.0.0.0/0"), GatewayId: &w.gateway}); err != nil {
+		return err
+	}
+	_, err = w.ec2.CreateRoute(ctx, &ec2.CreateRouteInput{RouteTableId: &w.table, DestinationIpv6CidrBlock: sdk.String("::/0"), GatewayId: &w.gateway})
 	return err
 }
 

@@ -2,6 +2,7 @@
 package apitest
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -94,6 +95,14 @@ func (c *Cloud) Client(conf string, o cloud.Options) (*api.Client, *config.Confi
 		c.t.Fatal(err)
 	}
 	return client, cfg
+}
+
+// DualStack gives the subnets a range of IPv6 each, and by IPv6 a way to the internet.
+func (c *Cloud) DualStack() {
+	for n, s := range c.Subnets {
+		c.EC2.SetSubnetIPv6(s.ID, fmt.Sprintf("2001:db8:0:%d::/64", n+1))
+	}
+	c.EC2.AddRoute(c.EC2.MainRouteTable(c.VPC.ID).ID, ec2.Route{Destination: "::/0", GatewayID: "igw-0123456789abcdef0"})
 }
 
 // AddInstance adds an instance, by default in the first subnet of VPC.

@@ -54,7 +54,6 @@ func (w *Wish) check(spec *cloud.LoadBalancerSpec) {
 	w.warnf(s.Has(annotations.Certificate) && hasUDP(spec), "annotation %s has no effect on UDP", annotations.Certificate)
 	w.warnf(!s.Has(annotations.Certificate) && s.Has(annotations.SSLPorts), "annotation %s has no effect without %s",
 		annotations.SSLPorts, annotations.Certificate)
-	w.warnf(slices.Contains(spec.IPFamilies, corev1.IPv6Protocol), "network load balancers are reached by IPv4 only")
 	for _, named := range [][]string{w.Allocations, w.PrivateAddresses} {
 		if n := len(w.Subnets); n > 0 && named != nil && len(named) != n {
 			w.warnf(true, "%d addresses for %d subnets: there must be one for each when the load balancer is made", len(named), n)
@@ -66,17 +65,21 @@ func mixed(ports []cloud.LoadBalancerPort) bool {
 	return slices.ContainsFunc(ports, func(p cloud.LoadBalancerPort) bool { return p.Protocol != ports[0].Protocol })
 }
 
-// clients reads who is let in. Load balancers are reached by IPv4 only.
+// clients reads who is let in, and whether any of them by IPv6.
 func (w *Wish) clients(cfg *config.Global, spec *cloud.LoadBalancerSpec) {
-	w.Clients = family.Ranges(spec.SourceRanges, false)
+	w.Clients, w.Clients6 = family.Ranges(spec.SourceRanges, false), family.Ranges(spec.SourceRanges, true)
+	if len(spec.SourceRanges) == 0 {
+		w.Clients, w.Clients6 = []netip.Prefix{family.Everyone(false)}, []netip.Prefix{family.Everyone(true)}
+	}
+	w.restricted = len(spec.SourceRanges) > 0 && family.Restrict(spec.SourceRanges)
+	w.families(spec)
 	switch {
 	case len(spec.SourceRanges) == 0:
-		w.Clients = []netip.Prefix{family.Everyone(false)}
-	case len(w.Clients) == 0:
+	case len(w.Clients) == 0 && !w.IPv6:
 		w.problems = append(w.problems, field.Forbidden(family.RangesPath(spec),
-			"network load balancers are reached by IPv4 only, and there is no range of IPv4, so that nobody would be let in; add one"))
+			"there is no range of IPv4, by which alone the load balancer would be reached, so that nobody would be let in; add one"))
 	default:
-		w.warnf(len(w.Clients) < len(spec.SourceRanges), "%s: ranges of IPv6 have no effect", family.RangesPath(spec))
+		w.warnf(!slices.Contains(spec.IPFamilies, corev1.IPv6Protocol) && len(w.Clients) < len(spec.SourceRanges), "%s: ranges of IPv6 have no effect", family.RangesPath(spec))
 		w.warnf(cfg.DisableSGIngress && !w.Managed,
 			"%s has no effect: by [Global] DisableSecurityGroupIngress of cloud.conf the security groups of Nodes are left alone", family.RangesPath(spec))
 	}

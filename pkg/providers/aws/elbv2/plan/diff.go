@@ -168,7 +168,7 @@ func (d *diff) keep(w *Listener, there *Listener) {
 
 // fits reports whether a target group can become the wanted one. What of it cannot be changed, in part by custom, is in its name.
 func (g *TargetGroup) fits(w *TargetGroup) bool {
-	if g.Port != w.Port || g.Protocol != w.Protocol {
+	if g.Port != w.Port || g.Protocol != w.Protocol || g.IPv6 != w.IPv6 {
 		return false
 	}
 	return g.Name == w.Name || strings.EqualFold(g.Check.Protocol, w.Check.Protocol) && g.Check.Interval == w.Check.Interval

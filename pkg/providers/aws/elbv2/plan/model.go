@@ -43,6 +43,7 @@ type TargetGroup struct {
 	ARN, Name  string
 	Protocol   string
 	Port       int32
+	IPv6       bool // by which its targets are reached
 	Check      HealthCheck
 	Attributes map[string]string // those that count; nil where they are not known
 	// Of one that is there:
@@ -73,6 +74,7 @@ type Listener struct {
 type Balancer struct {
 	ARN, Name, DNSName, Type, State, VPC string
 	Internal                             bool
+	DualStack                            bool // it is reached by IPv6, too
 	Subnets                              []string
 	SecurityGroups                       []string
 	Tags, Attributes                     map[string]string

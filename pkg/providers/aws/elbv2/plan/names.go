@@ -32,8 +32,12 @@ func GroupName(ref cloud.LoadBalancerRef) string {
 // targetGroupName is made of what cannot be changed of a target group, as far as that was so when the name was chosen. port is
 // the Service's.
 func targetGroupName(ref cloud.LoadBalancerRef, port int32, g *TargetGroup) string {
+	family := ""
+	if g.IPv6 { // the existing manager makes none
+		family = "ipv6"
+	}
 	sum := sha1.Sum([]byte(ref.Cluster.ID + ref.Namespace + ref.Name + strconv.Itoa(int(port)) + strconv.Itoa(int(g.Port)) + //nolint:gosec // see above
-		g.Protocol + "instance" + g.Check.Protocol + strconv.Itoa(int(g.Check.Interval))))
+		g.Protocol + "instance" + g.Check.Protocol + strconv.Itoa(int(g.Check.Interval)) + family))
 	return short(ref, sum[:])
 }
 

@@ -31,11 +31,15 @@ type Wish struct {
 	Listeners       []Listener
 	// Attributes and those of each target group are enforced; others stay as they are.
 	Attributes map[string]string
-	// Clients are let in; everyone is 0.0.0.0/0.
-	Clients []netip.Prefix
+	// IPv6 says that the load balancer shall be reached by IPv6, too, where it can be. DualStack says that it can, once Settle knows;
+	// IPv6Only says that Nodes serve the Service by IPv6 alone.
+	IPv6, DualStack, IPv6Only bool
+	// Clients and Clients6 are let in, of IPv4 and where it is DualStack of IPv6. Everyone is 0.0.0.0/0, or ::/0.
+	Clients, Clients6 []netip.Prefix
 
-	problems field.ErrorList
-	warnings []string
+	restricted bool // not everyone is let in
+	problems   field.ErrorList
+	warnings   []string
 }
 
 // Refused is the error of all that is wrong with the wish, nil for nothing.
