@@ -1,6 +1,8 @@
 package service
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -145,6 +147,31 @@ func TestTypeOfAServiceWithAClassChanges(t *testing.T) {
 		w.sync("web")
 		w.wantCalls("ensure web uid web-1 [] class gold", "delete web uid web-1 class gold", "ensure web uid web-1 []")
 		wantFinalizers(w, finalizer)
+	})
+	t.Run("and back without a class, before the load balancer is gone", func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.create(service("web", withClass(goldClass)))
+		w.sync("web")
+		w.cloud.set(func() {
+			w.cloud.remove = func(context.Context, *cloud.LoadBalancerSpec) error { return errors.New("an outage") }
+		})
+		w.change("web", toClusterIP)
+		w.sync("web")
+		w.change("web", func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeLoadBalancer })
+		w.sync("web")
+		w.wantCalls("ensure web uid web-1 [] class gold", "delete web uid web-1 class gold")
+		w.cloud.set(func() { w.cloud.remove = nil })
+		w.clock.Step(lastRetry)
+		w.sync("web")
+		w.wantCalls("delete web uid web-1 class gold", "ensure web uid web-1 []")
+		wantFinalizers(w, finalizer)
+	})
+	t.Run("not, but somebody has put the framework's finalizer on it", func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.create(service("web", func(s *corev1.Service) { withClass(goldClass)(s); s.Finalizers = []string{finalizer, goldClass} }))
+		w.sync("web")
+		w.wantCalls("ensure web uid web-1 [] class gold")
+		wantFinalizers(w, goldClass)
 	})
 	t.Run("and back without a class, which others serve", func(t *testing.T) {
 		w := restart(w)

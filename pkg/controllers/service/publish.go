@@ -232,16 +232,18 @@ func (c *Controller) stranded(s *corev1.Service) string {
 }
 
 // classChanged reports whether we have made the Service's load balancer for another class
-// than its class now.
+// than its class now. The finalizer tells, also while the class is wiped; one of the class now, beside
+// others, says that the load balancer is of that.
 func (c *Controller) classChanged(e *entry, s *corev1.Service) bool {
-	now := value(s.Spec.LoadBalancerClass)
-	if e.made {
-		return value(e.service.Spec.LoadBalancerClass) != now
-	}
-	return slices.ContainsFunc(s.Finalizers, func(f string) bool {
+	now, claimed := value(s.Spec.LoadBalancerClass), false
+	for _, f := range s.Finalizers {
 		before, ours := c.claimedFor(f)
-		return ours && before != now
-	})
+		if ours && before == now {
+			return false
+		}
+		claimed = claimed || ours
+	}
+	return claimed || e.made && value(e.service.Spec.LoadBalancerClass) != now
 }
 
 // existing are the finalizers that the cloud's existing manager has on a Service: those that it is to
