@@ -72,16 +72,13 @@ func checkSettings(spec *cloud.LoadBalancerSpec) (problems field.ErrorList) {
 	return problems
 }
 
-// checkLimits refuses what AWS would refuse of numbers and health checks once the load balancer is made. Numbers of what is switched
-// off are sent all the same, as by the existing manager, and whether they matter is AWS' to say.
+// checkLimits refuses what AWS would refuse of numbers and health checks once the load balancer is made. Impossible numbers of what
+// is switched off are not sent (possible).
 func checkLimits(s cloud.Settings, refuse func(name, why string)) {
 	for name, limits := range map[string][2]int{
 		annotations.CheckInterval: {5, 300}, annotations.CheckTimeout: {2, 60}, annotations.CheckHealthy: {2, 10},
-		annotations.CheckUnhealthy: {2, 10}, annotations.IdleTimeout: {1, 4000}, annotations.DrainingTimeout: {1, 3600},
+		annotations.CheckUnhealthy: {2, 10}, annotations.IdleTimeout: {1, 4000},
 	} {
-		if name == annotations.DrainingTimeout && !annotations.IsTrue(s, annotations.DrainingEnabled) {
-			continue
-		}
 		if n := s.Int(name, limits[0]); n < limits[0] || n > limits[1] {
 			refuse(name, fmt.Sprintf("of a classic load balancer it is between %d and %d", limits[0], limits[1]))
 		}
@@ -92,8 +89,11 @@ func checkLimits(s cloud.Settings, refuse func(name, why string)) {
 	if v := s.String(annotations.CheckProtocol, "TCP"); !slices.Contains([]string{"TCP", "SSL", "HTTP", "HTTPS"}, strings.ToUpper(v)) {
 		refuse(annotations.CheckProtocol, "of a classic load balancer it is TCP, SSL, HTTP or HTTPS")
 	}
+	if annotations.IsTrue(s, annotations.DrainingEnabled) && !possible(annotations.DrainingTimeout, s.Int(annotations.DrainingTimeout, 300)) {
+		refuse(annotations.DrainingTimeout, "of a classic load balancer it is between 1 and 3600")
+	}
 	logs := annotations.IsTrue(s, annotations.LogEnabled)
-	if n := s.Int(annotations.LogInterval, 5); logs && n != 5 && n != 60 {
+	if logs && !possible(annotations.LogInterval, s.Int(annotations.LogInterval, 60)) {
 		refuse(annotations.LogInterval, "it is 5 or 60")
 	}
 	if logs && s.String(annotations.LogBucket, "") == "" {

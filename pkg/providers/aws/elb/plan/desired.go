@@ -183,12 +183,20 @@ func attributes(s cloud.Settings) Attributes {
 		LogPrefix: s.String(annotations.LogPrefix, ""), IdleTimeout: number(s, annotations.IdleTimeout, 60),
 	}
 	for name, at := range map[string]**int32{annotations.LogInterval: &a.LogInterval, annotations.DrainingTimeout: &a.DrainingTimeout} {
-		if s.String(name, "") != "" {
-			n := number(s, name, 0)
+		if n := number(s, name, 0); s.String(name, "") != "" && possible(name, int(n)) {
 			*at = &n
 		}
 	}
 	return a
+}
+
+// possible reports whether AWS takes n as the interval of access logs or the timeout of draining. What it does not take is refused
+// where it counts (checkLimits), and not sent where logs or draining are switched off.
+func possible(name string, n int) bool {
+	if name == annotations.LogInterval {
+		return n == 5 || n == 60
+	}
+	return n >= 1 && n <= 3600
 }
 
 // supported reports whether classic load balancers have the protocol.

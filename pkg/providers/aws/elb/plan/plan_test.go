@@ -158,9 +158,12 @@ func TestWhatIsNotPossibleIsTold(t *testing.T) {
 	} {
 		for _, on := range []string{"true", "false", ""} {
 			s := service(annotations.LogBucket, "logs", tt[0], on, tt[1], tt[2])
-			_, err := Resolve(s, conf(t, ""))
+			d, err := Resolve(s, conf(t, ""))
 			if (err != nil) != (on == "true") || err != nil && !strings.Contains(err.Error(), tt[3]) {
 				t.Errorf("%q, %s: %v", tt, on, err)
+			}
+			if err == nil && (d.Attributes.LogInterval != nil || d.Attributes.DrainingTimeout != nil) {
+				t.Errorf("%q, %s: sent", tt, on)
 			}
 		}
 	}
