@@ -83,16 +83,28 @@ func StartWith(t *testing.T, o awssim.Options) *Cloud {
 // Client makes a client of the cloud by a cloud.conf.
 func (c *Cloud) Client(conf string, o cloud.Options) (*api.Client, *config.Config) {
 	c.t.Helper()
+	return clientOf(c.t, conf, o)
+}
+
+// ClientOf makes a client by a cloud.conf, of whatever cloud the environment leads to.
+func ClientOf(t testing.TB, conf string, o cloud.Options) *api.Client {
+	t.Helper()
+	c, _ := clientOf(t, conf, o)
+	return c
+}
+
+func clientOf(t testing.TB, conf string, o cloud.Options) (*api.Client, *config.Config) {
+	t.Helper()
 	cfg, warnings, err := config.Parse("cloud.conf", []byte(conf))
 	if err != nil || len(warnings) > 0 {
-		c.t.Fatalf("%s: %q, %v", conf, warnings, err)
+		t.Fatalf("%s: %q, %v", conf, warnings, err)
 	}
 	if o.UserAgent == "" {
 		o.UserAgent = "test/v1"
 	}
-	client, err := api.New(c.t.Context(), cfg, o)
+	client, err := api.New(t.Context(), cfg, o)
 	if err != nil {
-		c.t.Fatal(err)
+		t.Fatal(err)
 	}
 	return client, cfg
 }
