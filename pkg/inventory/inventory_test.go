@@ -3,6 +3,8 @@ package inventory
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,10 +35,116 @@ func TestValueIsReadWhenItIsTooOldOrForgotten(t *testing.T) {
 		want(3, nil) // it is fresh
 		v.Forget()
 		want(0, failing)
+		want(0, failing) // as for all who ask just now
 		failing = nil
-		want(5, nil) // a failure is not kept
+		time.Sleep(failureAge)
+		want(5, nil) // a failure is not kept for longer
 		if reads != 5 {
 			t.Errorf("%d reads, want 5", reads)
 		}
+	})
+}
+
+func TestValueIsReadOnceForAllWhoAsk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var v Value[int]
+		reads, failing := 0, error(nil)
+		read := func(ctx context.Context) (int, error) {
+			reads++
+			time.Sleep(10 * time.Second)
+			return reads, errors.Join(failing, ctx.Err())
+		}
+		all := func(want int, wantErr error) {
+			t.Helper()
+			var group sync.WaitGroup
+			ctx, cancel := context.WithCancel(t.Context())
+			group.Go(func() { // asks first, and does not wait for the end
+				if _, err := v.Get(ctx, time.Minute, read); !errors.Is(err, context.Canceled) {
+					t.Errorf("%v", err)
+				}
+			})
+			synctest.Wait()
+			for range 5 {
+				group.Go(func() {
+					if got, err := v.Get(t.Context(), time.Minute, read); got != want || !errors.Is(err, wantErr) {
+						t.Errorf("got %d, %v, want %d, %v", got, err, want, wantErr)
+					}
+				})
+			}
+			synctest.Wait()
+			cancel()
+			group.Wait()
+		}
+		all(1, nil)
+		failing = errors.New("down")
+		v.Forget()
+		all(0, failing)
+		if reads != 2 {
+			t.Errorf("%d reads, want 2", reads)
+		}
+	})
+}
+
+func TestValueThatIsNeededNewerIsReadAgain(t *testing.T) {
+	for _, forget := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) { neededNewer(t, forget) })
+	}
+}
+
+func neededNewer(t *testing.T, forget bool) {
+	var v Value[int]
+	reads := 0
+	read := func(context.Context) (int, error) {
+		reads++
+		n := reads
+		time.Sleep(10 * time.Second)
+		return n, nil
+	}
+	var group sync.WaitGroup
+	for n := range 3 { // the first begins a read, the others come too late for it
+		group.Go(func() {
+			if got, err := v.Since(t.Context(), time.Now(), read); err != nil || got != 2 && (forget || n > 0 || got != 1) {
+				t.Errorf("%d: got %d, %v", n, got, err)
+			}
+		})
+		synctest.Wait()
+		time.Sleep(time.Second)
+	}
+	if forget { // while it is read for the first
+		v.Forget()
+	}
+	group.Wait()
+	if reads != 2 {
+		t.Errorf("%d reads, want 2", reads)
+	}
+}
+
+func TestValueIsEdited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var v Value[[]string]
+		add := func(s string) { v.Edit(func(all []string) []string { return append(slices.Clone(all), s) }) }
+		read := func(context.Context) ([]string, error) {
+			time.Sleep(10 * time.Second)
+			return []string{"read"}, nil
+		}
+		want := func(want ...string) {
+			t.Helper()
+			if got, err := v.Get(t.Context(), time.Minute, read); err != nil || !slices.Equal(got, want) {
+				t.Errorf("got %q, %v, want %q", got, err, want)
+			}
+		}
+		add("lost") // nobody knows yet what it is added to
+		var group sync.WaitGroup
+		group.Go(func() { want("read", "meanwhile") })
+		synctest.Wait()
+		add("meanwhile")
+		group.Wait()
+		add("later")
+		want("read", "meanwhile", "later")
+		if got := v.Known(); len(got) != 3 {
+			t.Errorf("%q", got)
+		}
+		time.Sleep(time.Minute)
+		want("read")
 	})
 }
