@@ -2,6 +2,7 @@ package elb
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -11,6 +12,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/api"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/elb/plan"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/providerid"
 )
 
 // internal is the scheme of load balancers without public addresses.
@@ -37,6 +39,7 @@ func (l *LoadBalancers) create(ctx context.Context, ref cloud.LoadBalancerRef, w
 
 // apply makes the changes, in their order.
 func (l *LoadBalancers) apply(ctx context.Context, name string, c *plan.Changes) error {
+	var refused error
 	steps := []func() error{
 		when(len(c.Tags) > 0, func() error { return l.c.AddClassicTags(ctx, name, c.Tags) }),
 		func() error { return l.subnets(ctx, name, c) },
@@ -49,7 +52,7 @@ func (l *LoadBalancers) apply(ctx context.Context, name string, c *plan.Changes)
 		func() error { return l.ssl(ctx, name, c.SSL) },
 		when(c.Attributes != nil, func() error { return l.c.SetClassicAttributes(ctx, name, wantedAttributes(c.Attributes)) }),
 		when(c.Check != nil, func() error { return l.c.SetClassicCheck(ctx, name, healthCheck(c.Check)) }),
-		when(len(c.Register) > 0, func() error { return l.c.RegisterClassic(ctx, name, c.Register) }),
+		func() (err error) { refused, err = l.register(ctx, name, slices.Clone(c.Register)); return err },
 		when(len(c.Deregister) > 0, func() error { return l.c.DeregisterClassic(ctx, name, c.Deregister) }),
 	}
 	if len(c.Summary()) == 0 {
@@ -65,14 +68,34 @@ func (l *LoadBalancers) apply(ctx context.Context, name string, c *plan.Changes)
 	for _, step := range steps {
 		err := step()
 		if cloud.IsStale(err) || cloud.IsNotFound(err) { // others have changed it, or an instance is gone
-			l.net.ForgetInstances()
+			l.net.ForgetInstances(c.Register...)
 			return &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: retryStale, Err: err}
 		}
 		if err != nil {
 			return err
 		}
 	}
-	return nil
+	return refused
+}
+
+// register registers instances. AWS takes all or none, so that those that it names as the reason are left out, and refused is why to
+// come back for them.
+func (l *LoadBalancers) register(ctx context.Context, name string, ids []string) (refused, err error) {
+	for len(ids) > 0 {
+		err := l.c.RegisterClassic(ctx, name, ids)
+		if err == nil {
+			break
+		}
+		left := providerid.Without(ids, err)
+		if len(left) == len(ids) || !cloud.IsStale(err) && !cloud.IsNotFound(err) {
+			return refused, err
+		}
+		l.net.ForgetInstances(slices.DeleteFunc(ids, func(id string) bool { return slices.Contains(left, id) })...)
+		refused = &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: retryStopped,
+			Err: fmt.Errorf("some Nodes get no traffic, as AWS does not take their instances: %w", err)}
+		ids = left
+	}
+	return refused, nil
 }
 
 func when(is bool, step func() error) func() error {

@@ -20,8 +20,8 @@ import (
 // Network is what classic load balancers need of the VPC.
 type Network interface {
 	Subnets(ctx context.Context, internal bool, named []string) ([]vpc.Subnet, error)
-	Instances(ctx context.Context, members []cloud.LoadBalancerMember) (map[string]vpc.Instance, error)
-	ForgetInstances()
+	Instances(ctx context.Context, members []cloud.LoadBalancerMember) (found map[string]vpc.Instance, later, err error)
+	ForgetInstances(ids ...string)
 	groups
 	nodes
 }

@@ -401,6 +401,89 @@ func TestComplaint94966InstanceThatDoesNotRunKeepsNobodyOut(t *testing.T) {
 	}
 }
 
+// AWS takes all instances of a request or none: those that it names are left out, and the others get their traffic.
+func TestComplaint94966InstanceThatIsRefusedKeepsNobodyOut(t *testing.T) {
+	w := start(t, "", awssim.Options{})
+	s := w.spec("web", 1)
+	w.ensure(s)
+	s = w.cut(w.spec("web", 3), 2)
+	w.Requests()
+	w.Fail("RegisterInstancesWithLoadBalancer", apitest.Fault{Status: http.StatusBadRequest, Code: "InvalidInstance", Message: "Could not find EC2 instance " + w.ids[1] + "."})
+	err := settle(w, func(w *world) error {
+		err := w.UpdateMembers(t.Context(), s)
+		if strings.Contains(fmt.Sprint(err), w.ids[1]) {
+			return cloud.Errorf(cloud.KindInvalid, "%w", err)
+		}
+		return err
+	})
+	if cloud.KindOf(errors.Unwrap(err)) != cloud.KindRetryAfter || !strings.Contains(fmt.Sprint(err), "AWS does not take their instances") {
+		t.Errorf("%v", err)
+	}
+	if got := w.balancer(s).Instances; !slices.Equal(got, w.ids[2:]) {
+		t.Errorf("members %v, want the one that is not refused, and not the old one", got)
+	}
+	w.Requests()
+	if w.ensure(s); len(w.balancer(s).Instances) != 2 {
+		t.Errorf("members %v", w.balancer(s).Instances)
+	}
+	for _, r := range w.Requests() {
+		if r.Action == "DescribeInstances" && (r.Form.Get("Filter.1.Name") != "instance-id" || r.Form.Get("Filter.1.Value.2") != "") {
+			t.Errorf("read more than the one that was refused: %v", r.Form)
+		}
+	}
+}
+
+// EC2's reads lag behind: an instance that it does not show yet comes in by itself.
+func TestInstanceThatIsNotShownYetIsWaitedFor(t *testing.T) {
+	w := start(t, "", awssim.Options{})
+	w.ensure(w.spec("web", 3))
+	w.ids = append(w.ids, "i-0aaaaaaaaaaaaaaaa")
+	s := w.spec("web", 4)
+	lacking := func(times, reads int) {
+		t.Helper()
+		w.Requests()
+		for range times {
+			if err := w.UpdateMembers(t.Context(), s); cloud.KindOf(err) != cloud.KindRetryAfter || !strings.Contains(err.Error(), w.ids[3]) {
+				t.Errorf("%v", err)
+			}
+		}
+		n := 0
+		for _, a := range w.Actions() {
+			n += count(a == "DescribeInstances")
+		}
+		if n != reads {
+			t.Errorf("%d reads, want %d", n, reads)
+		}
+	}
+	lacking(5, 1)
+	w.clock.Pass(5 * time.Second)
+	lacking(5, 1)
+	w.AddInstance(ec2.Instance{ID: w.ids[3], SubnetID: w.Subnets[0].ID, Tags: map[string]string{clusterTag: "owned"}, Interfaces: []*ec2.NetworkInterface{{Groups: []string{w.nodes}}}})
+	w.clock.Pass(5 * time.Second)
+	if err := w.UpdateMembers(t.Context(), s); err != nil || len(w.balancer(s).Instances) != 4 {
+		t.Errorf("%v, %v", w.balancer(s).Instances, err)
+	}
+	w.ids = append(w.ids, "i-0bbbbbbbbbbbbbbbb")
+	s = w.spec("web", 5)
+	if err := w.UpdateMembers(t.Context(), s); cloud.KindOf(err) != cloud.KindRetryAfter {
+		t.Errorf("%v", err)
+	}
+	w.clock.Pass(10 * time.Minute)
+	for range 2 {
+		if err := w.UpdateMembers(t.Context(), s); err != nil {
+			t.Errorf("it is waited for without end: %v", err)
+		}
+		w.clock.Pass(50 * time.Minute)
+	}
+}
+
+func count(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
 // One Node whose security groups do not tell where to let in, or a group that may not be written, keeps the load balancer from none.
 func TestNodeThatCannotBeOpenedKeepsNobodyOut(t *testing.T) {
 	w := start(t, "", awssim.Options{})

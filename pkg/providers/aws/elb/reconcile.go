@@ -168,7 +168,7 @@ func (l *LoadBalancers) instances(ctx context.Context, spec *cloud.LoadBalancerS
 		}
 		return left, nil, nil
 	}
-	found, err := l.net.Instances(ctx, spec.Members)
+	found, later, err := l.net.Instances(ctx, spec.Members)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -3,7 +3,6 @@ package elbv2
 import (
 	"context"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/api"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/elbv2/plan"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/providerid"
 )
 
 // apply makes the changes, one request each, and keeps what is remembered in line.
@@ -149,9 +149,6 @@ func certificates(l plan.Listener) []types.Certificate {
 	return []types.Certificate{{CertificateArn: &l.Certificate}}
 }
 
-// instanceID is how AWS' messages name instances.
-var instanceID = regexp.MustCompile(`\bi-[0-9a-f]+\b`)
-
 // register adds targets to a target group. Those that do not run, or that AWS refuses, are left out until they do: one of them
 // must not keep out the others.
 func (o *operation) register(ctx context.Context, group string, targets []plan.Target) error {
@@ -172,12 +169,11 @@ func (o *operation) register(ctx context.Context, group string, targets []plan.T
 		if ids = ids[done:]; err == nil {
 			break
 		}
-		refused := instanceID.FindAllString(err.Error(), -1)
-		left := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return slices.Contains(refused, id) })
+		left := providerid.Without(ids, err)
 		if !strings.Contains(err.Error(), "InvalidTarget") || len(left) == len(ids) {
 			return err
 		}
-		o.network.ForgetInstances()
+		o.network.ForgetInstances(slices.DeleteFunc(ids, func(id string) bool { return slices.Contains(left, id) })...)
 		o.comeBack("some Nodes get no traffic, as AWS does not take their instances: %w", err)
 		ids = left
 	}

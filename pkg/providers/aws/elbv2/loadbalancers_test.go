@@ -473,6 +473,26 @@ func TestComplaint94966AnInstanceThatIsRefusedKeepsNobodyOut(t *testing.T) {
 	}
 }
 
+// EC2's reads lag behind: an instance that it does not show yet comes in by itself.
+func TestInstanceThatIsNotShownYetIsWaitedFor(t *testing.T) {
+	w := start(t, "", awssim.Options{})
+	const id = "i-0aaaaaaaaaaaaaaaa"
+	w.ensure(w.service("web"))
+	w.nodes = append(w.nodes, cloud.LoadBalancerMember{Node: cloud.InstanceRef{NodeName: "new", ProviderID: "aws:///eu-central-1a/" + id}})
+	spec := w.service("web")
+	for range 3 {
+		if err := w.UpdateMembers(t.Context(), spec); cloud.KindOf(err) != cloud.KindRetryAfter || !strings.Contains(err.Error(), id) {
+			t.Errorf("%v", err)
+		}
+	}
+	w.AddInstance(ec2.Instance{ID: id, Tags: map[string]string{clusterTag: "owned"}, Interfaces: []*ec2.NetworkInterface{{Groups: []string{w.group}}}})
+	w.clock.Pass(5 * time.Second)
+	w.again(func() error { return w.UpdateMembers(t.Context(), spec) })
+	if got := w.state(); strings.Count(got, id) != 2 {
+		t.Error(got)
+	}
+}
+
 // A Node whose security groups do not tell where to let in keeps neither the others from their traffic nor the Service from its address.
 func TestNodeThatCannotBeOpenedKeepsNobodyOut(t *testing.T) {
 	w := start(t, "", awssim.Options{})

@@ -178,9 +178,12 @@ func (o *operation) instances(ctx context.Context) error {
 	if stay {
 		nodes = o.spec.Candidates
 	}
-	var err error
-	if o.found, err = o.network.Instances(ctx, nodes); err != nil {
+	var later, err error
+	if o.found, later, err = o.network.Instances(ctx, nodes); err != nil {
 		return err
+	}
+	if !stay {
+		o.later = cmp.Or(o.later, later)
 	}
 	for id, i := range o.found {
 		if i.VPC == o.m.balancer.VPC {

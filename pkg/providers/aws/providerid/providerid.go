@@ -6,6 +6,8 @@ package providerid
 
 import (
 	"net/url"
+	"regexp"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -57,6 +59,15 @@ func lastPart(id string) string {
 func IsInstanceID(s string) bool {
 	rest, ok := strings.CutPrefix(s, "i-")
 	return ok && rest != "" && len(rest) <= 64 && strings.Trim(rest, "0123456789abcdefghijklmnopqrstuvwxyz") == ""
+}
+
+// named is how AWS' messages name instances.
+var named = regexp.MustCompile(`\bi-[0-9a-f]+\b`)
+
+// Without are the instances of ids that an error of AWS' does not name: with one that is refused, all are.
+func Without(ids []string, err error) []string {
+	refused := named.FindAllString(err.Error(), -1)
+	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return slices.Contains(refused, id) })
 }
 
 // Format writes an instance's provider ID.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -25,22 +24,15 @@ const (
 	attempts = 3
 )
 
-// groups are the VPC's security groups as they were read last, by ID, with those that were made or changed here since.
-type groups struct {
-	mu   sync.Mutex
-	byID map[string]*types.SecurityGroup // what it leads to is not edited
-	read time.Time
-	// written is when groups were made or changed here, since the list was read.
-	written map[string]time.Time
-}
+// groups are the VPC's security groups by ID, not to be edited, with those that were made or changed here since they were read.
+type groups map[string]*types.SecurityGroup
 
 // listGroups reads all groups, which are remembered.
-func (n *Network) listGroups(ctx context.Context) (map[string]*types.SecurityGroup, error) {
+func (n *Network) listGroups(ctx context.Context) (groups, error) {
 	p, err := n.place(ctx)
 	if err != nil {
 		return nil, err
 	}
-	began := n.now()
 	all, err := n.c.SecurityGroups(ctx, api.Filter("vpc-id", p.vpc))
 	if err != nil {
 		return nil, err
@@ -48,85 +40,34 @@ func (n *Network) listGroups(ctx context.Context) (map[string]*types.SecurityGro
 	if len(all) == 0 { // each VPC has its default one: nothing that follows from there being none is true
 		return nil, cloud.Errorf(cloud.KindUnknown, "EC2 shows no security group of VPC %s; are the credentials, the region and the VPC the cluster's?", p.vpc)
 	}
-	byID := make(map[string]*types.SecurityGroup, len(all))
+	byID := make(groups, len(all))
 	for i := range all {
 		byID[aws.ToString(all[i].GroupId)] = &all[i]
 	}
-	n.groups.replace(maps.Clone(byID), began)
 	return byID, nil
 }
 
-// replace takes over what was read from began on. What was written meanwhile may not be in it yet.
-func (g *groups) replace(byID map[string]*types.SecurityGroup, began time.Time) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	maps.DeleteFunc(g.written, func(_ string, at time.Time) bool { return at.Before(began) })
-	for id := range g.written {
-		byID[id] = g.byID[id]
-	}
-	g.byID, g.read = byID, began
-}
-
-// forget forgets a group that is gone.
-func (g *groups) forget(id string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	delete(g.byID, id)
-	delete(g.written, id)
-}
-
-// outdate has all groups read anew.
-func (g *groups) outdate() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.read = time.Time{}
-}
-
-// put remembers a group as it is by now.
-func (g *groups) put(one *types.SecurityGroup, now time.Time) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.byID == nil {
-		g.byID = map[string]*types.SecurityGroup{}
-	}
-	if g.written == nil {
-		g.written = map[string]time.Time{}
-	}
-	g.byID[aws.ToString(one.GroupId)], g.written[aws.ToString(one.GroupId)] = one, now
-}
-
-// named is a group that was read lately, nil for none.
-func (g *groups) named(name string) *types.SecurityGroup {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, one := range g.byID {
-		if aws.ToString(one.GroupName) == name {
-			return one
-		}
-	}
-	return nil
-}
-
-// complete reports whether the list is good enough to say that there is no group.
-func (g *groups) complete(now time.Time) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return now.Sub(g.read) < groupsAge
+// putGroup remembers a group as it is by now.
+func (n *Network) putGroup(one *types.SecurityGroup) {
+	n.groups.Edit(func(all groups) groups {
+		all = maps.Clone(all)
+		all[aws.ToString(one.GroupId)] = one
+		return all
+	})
 }
 
 // namedGroup is the group of a name, nil for none: 100 Services at once need one list, not 100 reads.
 func (n *Network) namedGroup(ctx context.Context, name string) (*types.SecurityGroup, error) {
-	unlock, _, err := n.turns.Lock(ctx, "groups")
+	all, err := n.groups.Get(ctx, groupsAge, n.listGroups)
 	if err != nil {
 		return nil, err
 	}
-	defer unlock()
-	if !n.groups.complete(n.now()) {
-		if _, err := n.listGroups(ctx); err != nil {
-			return nil, err
+	for _, one := range all {
+		if aws.ToString(one.GroupName) == name {
+			return one, nil
 		}
 	}
-	return n.groups.named(name), nil
+	return nil, nil
 }
 
 // readGroup reads the group of a name, nil for none.
@@ -176,15 +117,15 @@ func (n *Network) EnsureGroup(ctx context.Context, ref cloud.LoadBalancerRef, g 
 		case err == nil:
 			next := *found
 			next.IpPermissions = want.permissions()
-			n.groups.put(&next, n.now())
+			n.putGroup(&next)
 			return id, changes(id, len(add), len(drop)), nil
 		case cloud.IsNotFound(err) && len(found.IpPermissions) == 0: // it was made just now
 			return "", nil, &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: retryNew, Progress: true,
 				Err: fmt.Errorf("security group %s is new, and EC2 does not know it everywhere yet: %w", id, err)}
 		case cloud.IsNotFound(err), cloud.IsStale(err): // changed by others meanwhile, or the list was too old
-			n.groups.outdate()
+			n.groups.Forget()
 		default:
-			n.groups.outdate() // part of it may have been done
+			n.groups.Forget() // part of it may have been done
 			return "", nil, err
 		}
 	}
@@ -214,7 +155,7 @@ func (n *Network) findOrCreate(ctx context.Context, g Group) (*types.SecurityGro
 		return nil, err
 	}
 	group := &types.SecurityGroup{GroupId: &id, GroupName: &g.Name, Tags: api.Tags(made)}
-	n.groups.put(group, n.now()) // also where its rules cannot be written now: it is found again
+	n.putGroup(group) // also where its rules cannot be written now: it is found again
 	return group, nil
 }
 
@@ -242,7 +183,11 @@ func (n *Network) DeleteGroup(ctx context.Context, ref cloud.LoadBalancerRef, na
 			Err: fmt.Errorf("it is still in use: a load balancer's network interfaces stay for some minutes; anything else must give it up: %w", err)}
 	}
 	if err = cloud.IgnoreNotFound(err); err == nil {
-		n.groups.forget(id)
+		n.groups.Edit(func(all groups) groups {
+			all = maps.Clone(all)
+			delete(all, id)
+			return all
+		})
 	}
 	return err
 }

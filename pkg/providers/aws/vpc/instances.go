@@ -2,68 +2,59 @@ package vpc
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"github.com/isthmus-cloud/isthmus/pkg/batcher"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/inventory"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/api"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/providerid"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/tags"
 )
 
-// instancesAge is the age of the list of instances that is good enough. Where one is asked for that it lacks, that one is read.
-const instancesAge = time.Minute
+const (
+	// instancesAge is the age of the list of instances that is good enough. Where one is asked for that it lacks, that one is read.
+	instancesAge = time.Minute
+	// absentAge is for how long it is believed that EC2 does not show an instance, and newborn for how long it may not show one that it
+	// has made, or that is about to get its tags.
+	absentAge, newborn = 5 * time.Second, 10 * time.Minute
+	// absenceKept is for how long it is known since when one is absent that nobody asks for.
+	absenceKept = time.Hour
+)
 
-// instances are those that were read, by ID; nil is one that there is not. It is replaced when it is too old, and never edited.
+// instances are the cluster's, as they were read, terminated ones too.
 type instances struct {
-	mu   sync.Mutex
-	byID map[string]*Instance
-	read time.Time
+	list inventory.Value[map[string]*Instance] // by ID
+	byID *batcher.Batcher[string, cloud.Result[*Instance]]
+	// absences are those of instances that were asked for.
+	absences inventory.Memory[string, absence]
 }
 
-func (i *instances) get(now time.Time) (map[string]*Instance, bool) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.byID, !i.read.IsZero() && now.Sub(i.read) < instancesAge
-}
+// absence is since when EC2 does not show an instance, and when that was seen last.
+type absence struct{ since, seen time.Time }
 
-// replace replaces the list by one that was read from began on.
-func (i *instances) replace(all map[string]*Instance, began time.Time) map[string]*Instance {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.byID, i.read = all, began
-	return all
-}
-
-// add adds to the list.
-func (i *instances) add(found map[string]*Instance) map[string]*Instance {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	next := maps.Clone(i.byID)
-	if next == nil {
-		next = map[string]*Instance{}
-	}
-	maps.Copy(next, found)
-	i.byID = next
-	return next
-}
-
-// ForgetInstances has instances read anew, as a load balancer has refused one.
-func (n *Network) ForgetInstances() {
-	n.instances.mu.Lock()
-	defer n.instances.mu.Unlock()
-	n.instances.byID, n.instances.read = nil, time.Time{}
+// ForgetInstances has instances read anew that a load balancer has refused.
+func (n *Network) ForgetInstances(ids ...string) {
+	n.instances.list.Edit(func(all map[string]*Instance) map[string]*Instance {
+		all = maps.Clone(all)
+		for _, id := range ids {
+			delete(all, id)
+		}
+		return all
+	})
 }
 
 // Instances are those of members, by the IDs of their instances, from a list that Services share. What is no instance of EC2
 // (Fargate), is in another VPC, is not there any more or is terminated is left out. So is what lacks the cluster's tag: a Node may
-// name any instance.
-func (n *Network) Instances(ctx context.Context, members []cloud.LoadBalancerMember) (map[string]Instance, error) {
+// name any instance. later is why to come back, KindRetryAfter: EC2 may show one only after a while.
+func (n *Network) Instances(ctx context.Context, members []cloud.LoadBalancerMember) (found map[string]Instance, later, err error) {
 	var ids []string
 	for _, m := range members {
 		if id, err := providerid.Parse(m.Node.ProviderID); err == nil { // others are no instances of EC2's
@@ -72,60 +63,127 @@ func (n *Network) Instances(ctx context.Context, members []cloud.LoadBalancerMem
 	}
 	p, err := n.place(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	found, err := n.instancesByID(ctx, ids)
+	found, err = n.instancesByID(ctx, ids)
+	if err != nil {
+		return nil, nil, err
+	}
+	now := n.now()
+	for _, id := range ids {
+		if a, absent := n.instances.absences.Get(id, now); absent && now.Sub(a.since) < newborn && later == nil {
+			later = &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: absentAge, Err: fmt.Errorf(
+				"EC2 shows no instance %s, which is a Node's, with the tag %s: it gets no traffic until it does", id, tags.Key(n.cluster()))}
+		}
+	}
 	maps.DeleteFunc(found, func(_ string, i Instance) bool { return i.VPC != p.vpc })
-	return found, err
+	return found, later, nil
 }
 
+// instancesByID are those of the instances that are the cluster's and not terminated.
 func (n *Network) instancesByID(ctx context.Context, ids []string) (map[string]Instance, error) {
-	unlock, _, err := n.turns.Lock(ctx, "instances")
+	out := make(map[string]Instance, len(ids))
+	if len(ids) == 0 {
+		return out, nil
+	}
+	known, err := n.instances.list.Get(ctx, instancesAge, func(ctx context.Context) (map[string]*Instance, error) {
+		cluster := n.cluster()
+		if cluster == "" {
+			return map[string]*Instance{}, nil
+		}
+		return n.readInstances(ctx, api.Filter("tag-key", tags.Key(cluster)))
+	})
 	if err != nil {
 		return nil, err
 	}
-	defer unlock()
-	began := n.now()
-	known, fresh := n.instances.get(began)
-	if !fresh {
-		found := map[string]*Instance{}
-		if cluster := n.cluster(); cluster != "" && len(ids) > 0 {
-			if err := n.readInstances(ctx, found, api.Filter("tag-key", tags.Key(cluster))); err != nil {
-				return nil, err
-			}
-		}
-		known = n.instances.replace(found, began)
-	}
-	lacking := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { _, ok := known[id]; return ok })
-	slices.Sort(lacking)
-	found := map[string]*Instance{}
-	for chunk := range slices.Chunk(slices.Compact(lacking), api.MaxFilterValues) {
-		for _, id := range chunk {
-			found[id] = nil
-		}
-		if err := n.readInstances(ctx, found, api.Filter("instance-id", chunk...)); err != nil {
-			return nil, err
-		}
-	}
-	if len(found) > 0 {
-		known = n.instances.add(found)
-	}
-	out := make(map[string]Instance, len(ids))
+	var lacking []string
+	now := n.now()
 	for _, id := range ids {
-		if i := known[id]; i != nil {
+		if known[id] != nil {
+			n.instances.absences.Forget(id)
+		} else if a, ok := n.instances.absences.Get(id, now); !ok || now.Sub(a.seen) >= absentAge {
+			lacking = append(lacking, id)
+		}
+	}
+	more, err := n.lacking(ctx, lacking)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		i := known[id]
+		if i == nil {
+			i = more[id]
+		}
+		if i != nil && i.State != string(types.InstanceStateNameTerminated) {
 			out[id] = *i
 		}
 	}
 	return out, nil
 }
 
-// readInstances adds the cluster's instances that pass the filters, but terminated ones. While the cluster is not known, all are its.
-func (n *Network) readInstances(ctx context.Context, to map[string]*Instance, filters ...types.Filter) error {
+var errLeft = errors.New("the instance was not read")
+
+// lacking reads instances that the list lacks, with those of others who ask meanwhile.
+func (n *Network) lacking(ctx context.Context, ids []string) (map[string]*Instance, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	results, err := n.instances.byID.Do(ctx, ids, n.readByID)
+	if err != nil {
+		return nil, err
+	}
+	out, now := map[string]*Instance{}, n.now()
+	for _, id := range ids {
+		r, ok := results[id]
+		if !ok {
+			r.Err = &cloud.Error{Kind: cloud.KindUnavailable, Op: "get instance " + id, Err: errLeft}
+		}
+		if r.Err != nil {
+			return nil, r.Err
+		}
+		if out[id] = r.Value; r.Value != nil {
+			n.instances.absences.Forget(id)
+			continue
+		}
+		a, known := n.instances.absences.Get(id, now)
+		if a.seen = now; !known {
+			a.since = now
+		}
+		n.instances.absences.Put(id, a, now, now.Add(absenceKept))
+	}
+	return out, nil
+}
+
+// readByID reads instances, by a filter, which passes over what there is not, and adds them to the list.
+func (n *Network) readByID(ctx context.Context, ids []string) map[string]cloud.Result[*Instance] {
+	out, known, read := make(map[string]cloud.Result[*Instance], len(ids)), n.instances.list.Known(), map[string]*Instance{}
+	slices.Sort(ids)
+	for _, id := range ids {
+		out[id] = cloud.Result[*Instance]{Value: known[id]}
+	}
+	ids = slices.DeleteFunc(ids, func(id string) bool { return known[id] != nil }) // it was read for others
+	for chunk := range slices.Chunk(ids, api.MaxFilterValues) {
+		found, err := n.readInstances(ctx, api.Filter("instance-id", chunk...))
+		maps.Copy(read, found)
+		for _, id := range chunk {
+			out[id] = cloud.Result[*Instance]{Value: found[id], Err: err}
+		}
+	}
+	n.instances.list.Edit(func(all map[string]*Instance) map[string]*Instance {
+		all = maps.Clone(all)
+		maps.Copy(all, read)
+		return all
+	})
+	return out
+}
+
+// readInstances are the cluster's instances that pass the filters. While the cluster is not known, all are its.
+func (n *Network) readInstances(ctx context.Context, filters ...types.Filter) (map[string]*Instance, error) {
 	found, _, err := n.c.Instances(ctx, filters...)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	cluster := n.cluster()
+	out, cluster := make(map[string]*Instance, len(found)), n.cluster()
 	for _, f := range found {
 		if cluster != "" && !tags.Has(f.Tags, cluster) {
 			continue
@@ -141,11 +199,9 @@ func (n *Network) readInstances(ctx context.Context, to map[string]*Instance, fi
 			i.Groups = append(i.Groups, aws.ToString(g.GroupId))
 		}
 		i.PrimaryIPv6 = slices.ContainsFunc(f.NetworkInterfaces, hasPrimaryIPv6)
-		if to[i.ID] = i; i.State == string(types.InstanceStateNameTerminated) {
-			to[i.ID] = nil
-		}
+		out[i.ID] = i
 	}
-	return nil
+	return out, nil
 }
 
 func hasPrimaryIPv6(n types.InstanceNetworkInterface) bool {

@@ -74,7 +74,7 @@ func (r NodeRules) sorted() NodeRules {
 // call for what is let in and one for what is shut out. A group that cannot be written keeps no other from it, and an instance whose
 // group is not known none but its own traffic.
 func (n *Network) pass(ctx context.Context, _ string, all []joint.Tenant[NodeRules]) ([]cloud.Result[[]string], error) {
-	groups, err := n.listGroups(ctx)
+	groups, err := n.groups.Since(ctx, n.now(), n.listGroups)
 	if err != nil {
 		return nil, err
 	}
@@ -100,6 +100,7 @@ func (n *Network) pass(ctx context.Context, _ string, all []joint.Tenant[NodeRul
 		one.answer = &answers[i]
 		tenants, passing[t.Ref.Key()] = append(tenants, one), one.wishes
 	}
+	groups = maps.Clone(groups)
 	delete(groups, n.cfg.ElbSecurityGroup) // whose rules are left alone, also where Nodes have it
 	var failed error
 	for _, id := range slices.Sorted(maps.Keys(groups)) {

@@ -181,8 +181,8 @@ func TestNodesThatAreNotTheClustersStayShut(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.wantInbound(theirs)
-		found, err := w.Instances(t.Context(), members(node, i))
-		if err != nil || len(found) != 1 || found[node].ID != node {
+		found, later, err := w.Instances(t.Context(), members(node, i))
+		if err != nil || cloud.KindOf(later) != cloud.KindRetryAfter || len(found) != 1 || found[node].ID != node {
 			t.Errorf("%v, %v", found, err)
 		}
 	}

@@ -34,7 +34,6 @@ type layout struct {
 	tables  []types.RouteTable
 	zones   map[string]string // the types of zones by names
 	place   *place
-	read    time.Time
 }
 
 func (n *Network) readLayout(ctx context.Context) (*layout, error) {
@@ -42,7 +41,7 @@ func (n *Network) readLayout(ctx context.Context) (*layout, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &layout{zones: map[string]string{}, place: p, read: n.now()}
+	l := &layout{zones: map[string]string{}, place: p}
 	in := api.Filter("vpc-id", p.vpc)
 	if l.subnets, err = n.c.Subnets(ctx, in); err != nil {
 		return nil, err
@@ -61,31 +60,13 @@ func (n *Network) readLayout(ctx context.Context) (*layout, error) {
 	return l, nil
 }
 
-// layoutOf is how the VPC is divided, as it was read at most so long ago, once for all who ask.
-func (n *Network) layoutOf(ctx context.Context, age time.Duration) (*layout, error) {
-	unlock, _, err := n.turns.Lock(ctx, "layout")
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	if l := n.layout.Load(); l != nil && n.now().Sub(l.read) < age {
-		return l, nil
-	}
-	l, err := n.readLayout(ctx)
-	if err != nil {
-		return nil, err
-	}
-	n.layout.Store(l)
-	return l, nil
-}
-
 // Subnets are those of a load balancer, at least one. named are IDs (subnet-…) and values of the tag Name, as an annotation
 // has them: each must name one subnet; they are returned IDs first. Without named it is one in each availability zone of those
 // that have the cluster's tag or no cluster's, sorted by zone; where internal is false, of those only that are public. The error
 // is KindInvalid where none can be found, and says what to tag.
 func (n *Network) Subnets(ctx context.Context, internal bool, named []string) (out []Subnet, err error) {
 	for _, age := range []time.Duration{layoutAge, missAge} {
-		l, err := n.layoutOf(ctx, age)
+		l, err := n.layout.Get(ctx, age, n.readLayout)
 		if err != nil {
 			return nil, err
 		}

@@ -12,9 +12,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"k8s.io/utils/clock"
 
+	"github.com/isthmus-cloud/isthmus/pkg/batcher"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/inventory"
 	"github.com/isthmus-cloud/isthmus/pkg/joint"
-	"github.com/isthmus-cloud/isthmus/pkg/keylock"
 	"github.com/isthmus-cloud/isthmus/pkg/lb/family"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/api"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/config"
@@ -28,12 +29,10 @@ type Network struct {
 	// cluster is the ID in the cluster's tag.
 	cluster func() string
 
-	// turns has one Service read what many want.
-	turns     keylock.Locks[string]
 	here      atomic.Pointer[place]
-	layout    atomic.Pointer[layout]
+	layout    inventory.Value[*layout]
 	instances instances
-	groups    groups
+	groups    inventory.Value[groups]
 	nodes     *joint.Objects[NodeRules, []string]
 	now       func() time.Time
 
@@ -56,6 +55,8 @@ func New(c *api.Client, cfg *config.Global, cluster func() string, o joint.Optio
 	n := &Network{c: c, cfg: cfg, cluster: cluster, wishes: map[cloud.LoadBalancerKey]map[string]wish{}, owed: map[string]atoms{}}
 	o.Clock = cmp.Or[clock.WithTicker](o.Clock, clock.RealClock{})
 	n.now = o.Clock.Now
+	n.instances.byID = batcher.New[string, cloud.Result[*Instance]](batcher.Options{})
+	n.layout.Now, n.groups.Now, n.instances.list.Now = n.now, n.now, n.now
 	o.Wait, o.Waiters = cmp.Or(o.Wait, waitForNodes), cmp.Or(o.Waiters, waiters)
 	n.nodes = joint.New(n.pass, o)
 	return n

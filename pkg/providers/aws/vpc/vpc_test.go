@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -234,6 +235,34 @@ func TestSubnetsAreReadOnceForManyServices(t *testing.T) {
 	}
 	if n := len(w.Requests()); n != 3 {
 		t.Errorf("%d requests, want 3", n)
+	}
+}
+
+// In an outage they must not all try, one after the other.
+func TestServicesShareReadsThatFail(t *testing.T) {
+	w := start(t, "", awssim.Options{})
+	node := w.node(w.group("nodes", true))
+	for action, ask := range map[string]func() error{
+		"DescribeSubnets":        func() error { _, err := w.Network.Subnets(t.Context(), true, nil); return err },
+		"DescribeInstances":      func() error { _, _, err := w.Instances(t.Context(), members(node)); return err },
+		"DescribeSecurityGroups": func() error { _, err := w.FindGroup(t.Context(), ref("web"), "k8s-elb-a1"); return err },
+	} {
+		remove := w.AddFault(apitest.Fault{Action: action, Status: http.StatusServiceUnavailable, Code: "Unavailable", Message: "m"})
+		w.Requests()
+		w.all(50, func(int) error {
+			if err := ask(); !cloud.IsUnavailable(err) {
+				return fmt.Errorf("%s: %w", action, err)
+			}
+			return nil
+		})
+		if n := len(w.Requests()); n > 3 {
+			t.Errorf("%s: %d requests, want one", action, n)
+		}
+		remove()
+		w.clock.Pass(2 * time.Second)
+		if err := ask(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
