@@ -107,13 +107,13 @@ verify: build bin/actionlint ## What is generated is fresh, modules are tidy, bi
 record-occm: $(CONTROL_PLANE) ## Record what openstack-cloud-controller-manager does in test/differential (OCCM=PATH; ARGS='-groups a,b' narrows it down)
 	@test -n "$(OCCM)" || { echo "record-occm: give OCCM=PATH, a binary built from its public source" >&2; exit 1; }
 	@hack/progress.sh cloud-controller-manager $(BUILD) -o bin/cloud-controller-manager ./cmd/cloud-controller-manager
-	@$(GO) run ./hack/record-occm -occm $(OCCM) -ours bin/cloud-controller-manager $(ARGS)
+	@$(GO) run ./hack/record openstack -width 2 -manager $(OCCM) -ours bin/cloud-controller-manager $(ARGS)
 
 .PHONY: record-aws
 record-aws: $(CONTROL_PLANE) ## Record what aws-cloud-controller-manager does in test/differential/aws (CCM=PATH CCM_VERSION='what it is built from'; ARGS='-groups a,b' narrows it down)
 	@test -n "$(CCM)" -a -n "$(CCM_VERSION)" || { echo "record-aws: give CCM=PATH, a binary built from its public source, and CCM_VERSION" >&2; exit 1; }
 	@hack/progress.sh cloud-controller-manager $(BUILD) -o bin/cloud-controller-manager ./cmd/cloud-controller-manager
-	@$(GO) run ./hack/record-aws -ccm $(CCM) -version "$(CCM_VERSION)" -ours bin/cloud-controller-manager $(ARGS)
+	@$(GO) run ./hack/record aws -manager $(CCM) -version "$(CCM_VERSION)" -ours bin/cloud-controller-manager $(ARGS)
 
 .PHONY: bench
 bench: $(CONTROL_PLANE) ## Benchmarks, the webhook behind a real kube-apiserver among them (figures for people)

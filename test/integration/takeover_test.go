@@ -50,7 +50,7 @@ func newTakeover(c *cluster, sim *ossim.Sim) *takeover {
 	maps.Copy(recorded.States, more.States)
 	place, err := play.Make(t.Context(), group.World, sim, len(group.Nodes))
 	must(err)
-	o := &takeover{Player: &play.Player{Group: group, Place: place, Client: c.client}, c: c, sim: sim}
+	o := &takeover{Player: play.New(group, place, c.client), c: c, sim: sim}
 	t.Cleanup(func() {
 		if err := o.Clean(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
@@ -74,7 +74,7 @@ func newTakeover(c *cluster, sim *ossim.Sim) *takeover {
 // state is what the cloud holds, without the owner's marks.
 func (o *takeover) state() map[string]*snapshot.State {
 	o.c.t.Helper()
-	all, err := o.Place.Cloud.Read(o.c.t.Context(), o.Place.Symbols, o.Names())
+	all, err := o.Place.Cloud.Read(o.c.t.Context(), o.Place.Symbols, o.Group.Names())
 	if err != nil {
 		o.c.t.Fatal(err)
 	}

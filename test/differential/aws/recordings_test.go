@@ -19,7 +19,7 @@ func TestRecordings(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		if r.Digest != g.Digest() {
+		if r.Digest != script.Digest(&g) {
 			t.Errorf("group %s is not what was recorded: make record-aws ARGS='-groups %s' CCM=PATH", g.Name, g.Name)
 		}
 		if manager == "" {

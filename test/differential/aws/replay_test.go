@@ -49,7 +49,7 @@ func newReplay(t *testing.T, g *script.Group) *replay {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if recorded.Digest != g.Digest() {
+	if recorded.Digest != script.Digest(g) {
 		t.Fatalf("group %s is not what was recorded: make record-aws ARGS='-groups %s' CCM=PATH", g.Name, g.Name)
 	}
 	place, err := play.Make()
@@ -57,12 +57,12 @@ func newReplay(t *testing.T, g *script.Group) *replay {
 		t.Fatal(err)
 	}
 	t.Cleanup(place.Sim.Close)
-	r := &replay{t: t, recorded: recorded, Player: &play.Player{Group: g, Place: place}, calm: calm, failures: map[string][]bool{}}
+	r := &replay{t: t, recorded: recorded, calm: calm, failures: map[string][]bool{}}
 	if slices.Contains(g.Controllers, "service-lb-controller") {
 		r.calm = calmServices
 	}
 	r.plane = planes.Take(t)
-	r.Client = r.plane.Client
+	r.Player = play.New(g, place, r.plane.Client)
 	r.observer = &differential.Observer{Client: r.Client}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

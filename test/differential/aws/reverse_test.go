@@ -6,12 +6,13 @@ import (
 	"github.com/isthmus-cloud/isthmus/test/differential/aws/difference"
 	"github.com/isthmus-cloud/isthmus/test/differential/aws/recording"
 	"github.com/isthmus-cloud/isthmus/test/differential/aws/script"
+	"github.com/isthmus-cloud/isthmus/test/differential/compare"
 )
 
 // TestTakingBack: the existing manager, started on what ours had left, did nothing but what the list names; where it has failed
 // from scratch, it tries again.
 func TestTakingBack(t *testing.T) {
-	list, err := difference.NewExceptions(difference.TakingBack())
+	list, err := compare.NewExceptions(difference.TakingBack())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +26,7 @@ func TestTakingBack(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		if len(back.Phases) != len(g.Backs()) || back.Digest != g.Digest() || back.Manager != r.Manager {
+		if len(back.Phases) != len(g.Backs()) || back.Digest != script.Digest(&g) || back.Manager != r.Manager {
 			t.Errorf("group %s is not what the existing manager was started on, or another version of it was: make record-aws ARGS='-back -groups %s' CCM=PATH",
 				g.Name, g.Name)
 		}

@@ -16,12 +16,13 @@ import (
 	"github.com/isthmus-cloud/isthmus/test/differential/aws/play"
 	"github.com/isthmus-cloud/isthmus/test/differential/aws/script"
 	"github.com/isthmus-cloud/isthmus/test/differential/aws/snapshot"
+	"github.com/isthmus-cloud/isthmus/test/differential/compare"
 )
 
 // TestTakeover: started on what the existing manager has left, ours changes nothing but what the list names. What the existing
 // manager has failed at it may put right, but no load balancer and no address goes.
 func TestTakeover(t *testing.T) {
-	exceptions, err := difference.NewExceptions(difference.AtTakeover())
+	exceptions, err := compare.NewExceptions(difference.AtTakeover())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +44,7 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
-func (r *replay) takeover(number int, exceptions *difference.Exceptions) {
+func (r *replay) takeover(number int, exceptions *compare.Exceptions) {
 	t := r.t
 	t.Helper()
 	ctx := t.Context()

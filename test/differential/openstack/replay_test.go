@@ -21,6 +21,7 @@ import (
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
 	"github.com/isthmus-cloud/isthmus/test/differential"
+	"github.com/isthmus-cloud/isthmus/test/differential/compare"
 	"github.com/isthmus-cloud/isthmus/test/differential/openstack/difference"
 	"github.com/isthmus-cloud/isthmus/test/differential/openstack/play"
 	"github.com/isthmus-cloud/isthmus/test/differential/openstack/recording"
@@ -43,7 +44,7 @@ type replay struct {
 	// states are those last read.
 	states map[string]*snapshot.State
 	// exceptions are of a takeover.
-	exceptions *difference.Exceptions
+	exceptions *compare.Exceptions
 }
 
 func newReplay(t *testing.T, g *script.Group) *replay {
@@ -52,7 +53,7 @@ func newReplay(t *testing.T, g *script.Group) *replay {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if recorded.Digest != g.Digest() {
+	if recorded.Digest != script.Digest(g) {
 		t.Fatalf("group %s is another one than the recorded one: make record-occm ARGS='-groups %s' OCCM=PATH records it anew", g.Name, g.Name)
 	}
 	sim, err := play.Simulator(g.World)
@@ -65,7 +66,7 @@ func newReplay(t *testing.T, g *script.Group) *replay {
 		t.Fatal(err)
 	}
 	r := &replay{t: t, sim: sim, plane: planes.Take(t), recorded: recorded}
-	r.Player = &play.Player{Group: g, Place: place, Client: r.plane.Client}
+	r.Player = play.New(g, place, r.plane.Client)
 	r.observer = &differential.Observer{Client: r.Client, Quiet: 200 * time.Millisecond, Calls: func() (int, int) { return play.Calls(sim.Requests()) }}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
@@ -203,7 +204,7 @@ func (r *replay) differences(number int, phase string, before differential.Mark,
 		r.must(err)
 		r.states = states
 		var all []difference.Difference
-		for _, name := range r.Names() {
+		for _, name := range r.Group.Names() {
 			d, err := difference.Compare(name, phase, r.recorded.State(name, number), states[name])
 			r.must(err)
 			reached := difference.ReachedBy(r.recorded, name, number, states[name])

@@ -88,11 +88,11 @@ func (s *Service) Object(namespace string, number int, symbols *symbol.Symbols) 
 	if s.Patch == "" {
 		return out, nil
 	}
-	return out, Merge(out, s.Patch, number, symbols)
+	return out, merge(out, s.Patch, number, symbols)
 }
 
-// Merge applies a JSON merge patch; {health} in it is a node port for health checks.
-func Merge(out *corev1.Service, patch string, number int, symbols *symbol.Symbols) error {
+// merge applies a JSON merge patch; {health} in it is a node port for health checks.
+func merge(out *corev1.Service, patch string, number int, symbols *symbol.Symbols) error {
 	text, err := ExpandPatch(patch, number, symbols)
 	if err != nil {
 		return fmt.Errorf("Service %s/%s: %w", out.Namespace, out.Name, err)

@@ -31,7 +31,7 @@ func TestTakeover(t *testing.T) {
 	}
 	group, recorded, err := recording.Of("../../differential/openstack/testdata", "v-client", "v-proxy", "v-xff")
 	must(err)
-	player := &play.Player{Group: group, Place: c.cloud.place(c.servers(group.Servers())), Client: c.client}
+	player := play.New(group, c.cloud.place(c.servers(group.Servers())), c.client)
 	t.Cleanup(func() {
 		if err := player.Clean(context.WithoutCancel(ctx)); err != nil {
 			t.Errorf("clean the cluster up: %v", err)

@@ -51,7 +51,7 @@ func recorded(t *testing.T, scenario string, phase int, conf string, before ...f
 		f(x)
 	}
 	must(place.Cloud.Restore(t.Context(), place.Symbols, recorded.State(scenario, phase)))
-	services, err := (&play.Player{Group: group, Place: place}).Services(recorded, phase)
+	services, err := play.New(group, place, nil).Services(recorded, phase)
 	must(err)
 	text, err := place.Symbols.Expand(group.Conf)
 	must(err)

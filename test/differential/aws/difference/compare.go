@@ -2,10 +2,11 @@ package difference
 
 import (
 	"fmt"
-	"maps"
 	"slices"
+	"strings"
 
 	"github.com/isthmus-cloud/isthmus/test/differential/aws/snapshot"
+	"github.com/isthmus-cloud/isthmus/test/differential/compare"
 )
 
 // Difference is one thing that differs between what two managers left of a scenario.
@@ -20,59 +21,21 @@ type Difference struct {
 }
 
 func (d Difference) String() string {
-	return fmt.Sprintf("%s, %s: %s: theirs has %s, ours has %s", d.Scenario, d.Phase, d.Path, orNone(d.Theirs), orNone(d.Ours))
-}
-
-func orNone(v string) string {
-	if v == "" {
-		return "nothing"
-	}
-	return v
+	return fmt.Sprintf("%s, %s: %s: theirs has %s, ours has %s", d.Scenario, d.Phase, d.Path, compare.OrNone(d.Theirs), compare.OrNone(d.Ours))
 }
 
 // Compare returns how two states differ, the events of Services aside, as functions of a path and both values.
 func Compare(theirs, ours snapshot.State, report func(path, theirs, ours string)) {
-	kinds := slices.Collect(maps.Keys(theirs))
-	for k := range ours {
-		if _, is := theirs[k]; !is {
-			kinds = append(kinds, k)
-		}
+	a, b := snapshot.Object{}, snapshot.Object{}
+	for kind := range theirs {
+		a[kind], b[kind] = theirs[kind], ours[kind]
 	}
-	slices.Sort(kinds)
-	for _, k := range kinds {
-		differ(theirs[k], ours[k], k, report)
+	for kind := range ours {
+		a[kind], b[kind] = theirs[kind], ours[kind]
 	}
-}
-
-// differ walks two objects side by side.
-func differ(a, b snapshot.Object, path string, report func(path, a, b string)) {
-	keys := slices.Collect(maps.Keys(a))
-	for k := range b {
-		if _, is := a[k]; !is {
-			keys = append(keys, k)
+	compare.Walk(a, b, func(path []string, theirs, ours string) {
+		if !slices.Contains(path, "events") {
+			report(strings.Join(path, "."), theirs, ours)
 		}
-	}
-	slices.Sort(keys)
-	for _, k := range keys {
-		at := path + "." + k
-		if k == "events" {
-			continue
-		}
-		x, isX := a[k].(snapshot.Object)
-		y, isY := b[k].(snapshot.Object)
-		if isX && isY {
-			differ(x, y, at, report)
-			continue
-		}
-		if t, u := shown(a[k]), shown(b[k]); t != u {
-			report(at, t, u)
-		}
-	}
-}
-
-func shown(v any) string {
-	if v == nil {
-		return ""
-	}
-	return snapshot.Compact(v)
+	})
 }

@@ -1,12 +1,18 @@
 package difference
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/isthmus-cloud/isthmus/test/differential/compare"
+)
 
 // AtTakeover is all that ours does when it is started on what the existing manager has left and has not failed at.
-func AtTakeover() []Exception { return slices.Concat(ofNodesAtTakeover(), ofServicesAtTakeover()) }
+func AtTakeover() []compare.Exception {
+	return slices.Concat(ofNodesAtTakeover(), ofServicesAtTakeover())
+}
 
-func ofNodesAtTakeover() []Exception {
-	return []Exception{
+func ofNodesAtTakeover() []compare.Exception {
+	return []compare.Exception{
 		{
 			Name:  "Nodes that nothing is known of",
 			What:  "A Node that is not ready, without a provider ID, and whose name leads to no instance is deleted.",
@@ -56,8 +62,8 @@ func ofNodesAtTakeover() []Exception {
 	}
 }
 
-func ofServicesAtTakeover() []Exception {
-	return []Exception{
+func ofServicesAtTakeover() []compare.Exception {
+	return []compare.Exception{
 		{
 			Name:  "what the existing manager does not tell AWS",
 			What:  "`healthcheck-timeout`, and `healthcheck-unhealthy-threshold` without the healthy one, take effect on network load balancers.",

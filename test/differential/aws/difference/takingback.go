@@ -1,8 +1,10 @@
 package difference
 
+import "github.com/isthmus-cloud/isthmus/test/differential/compare"
+
 // TakingBack is all that the existing manager does when it is started on what ours has left, Services aside that it cannot serve.
-func TakingBack() []Exception {
-	return []Exception{
+func TakingBack() []compare.Exception {
+	return []compare.Exception{
 		{
 			Name: "what it writes each time",
 			What: "Of classic load balancers it writes the attributes, the tags of `additional-resource-tags` and the TLS policy again, with the values that they have.",

@@ -11,9 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/isthmus-cloud/isthmus/test/differential/aws/recording"
-	"github.com/isthmus-cloud/isthmus/test/differential/aws/script"
 	"github.com/isthmus-cloud/isthmus/test/differential/aws/snapshot"
-	"github.com/isthmus-cloud/isthmus/test/differential/steps"
 )
 
 // Restore makes cloud and API what was recorded after a phase, without any manager; Prepare is done by then. It returns the
@@ -49,14 +47,14 @@ func (p *Player) Restore(ctx context.Context, recorded *recording.Recording, pha
 func (p *Player) membership(ctx context.Context, phase int) error {
 	name := p.Group.Phases()[phase]
 	if name == "node joins" || name == "node leaves" {
-		if err := p.join(ctx, "", p.Group.Joins); err != nil {
+		if err := p.Join(ctx); err != nil {
 			return err
 		}
 	}
 	if name != "node leaves" {
 		return nil
 	}
-	return p.Client.CoreV1().Nodes().Delete(ctx, p.names[""][p.Group.Leaves], metav1.DeleteOptions{})
+	return p.Leave(ctx)
 }
 
 // restoreNodes makes the scenarios' instances, lets happen to them what has happened by then, and makes those of their Nodes that
@@ -98,54 +96,34 @@ func (p *Player) restoreNodes(ctx context.Context, recorded *recording.Recording
 // restoreServices makes the Services as users have them, with the finalizers that they have.
 func (p *Player) restoreServices(ctx context.Context, recorded *recording.Recording, phase int) ([]*corev1.Service, error) {
 	var out []*corev1.Service
-	err := p.Group.Each(func(s *script.Scenario, service *steps.Service, number int) error {
-		o, is := recorded.State(s.Name, phase)["service"][service.ServiceName()].(snapshot.Object)
+	for _, a := range p.Group.Acts() {
+		o, is := recorded.State(a.Scenario, phase)["service"][a.ServiceName()].(snapshot.Object)
 		if !is {
-			return nil
+			continue
 		}
-		object, err := p.after(s, service, number, phase)
+		object, _, err := a.After(phase, p.Symbols) // one that is deleted may be there
 		if err != nil {
-			return err
+			return nil, err
 		}
 		finalizers, _ := o["finalizers"].(snapshot.Object)
 		for f := range finalizers {
 			object.Finalizers = append(object.Finalizers, f)
 		}
 		slices.Sort(object.Finalizers)
-		made, err := p.Client.CoreV1().Services(s.Name).Create(ctx, object, metav1.CreateOptions{})
+		made, err := p.Create(ctx, object)
 		if err != nil {
-			return err
-		}
-		p.Place.name(made)
-		out = append(out, made)
-		return nil
-	})
-	return out, err
-}
-
-// after is a Service as its users have it after a phase.
-func (p *Player) after(s *script.Scenario, service *steps.Service, number, phase int) (*corev1.Service, error) {
-	object, err := service.Object(s.Name, number, p.Place.Symbols)
-	if err != nil {
-		return nil, err
-	}
-	for i := range min(phase, len(s.Steps)) {
-		step := s.Steps[i].Service
-		if step == nil || step.ServiceName() != service.ServiceName() || step.Create || step.Delete {
-			continue
-		}
-		if err := steps.Merge(object, step.Patch, number, p.Place.Symbols); err != nil {
 			return nil, err
 		}
+		out = append(out, made)
 	}
-	return object, nil
+	return out, nil
 }
 
 // publish writes what was published of the Services.
 func (p *Player) publish(ctx context.Context, recorded *recording.Recording, phase int, made []*corev1.Service) (out []types.NamespacedName, err error) {
 	for _, s := range made {
 		o, _ := recorded.State(s.Namespace, phase)["service"][s.Name].(snapshot.Object)
-		out = append(out, worked(s)...)
+		out = append(out, p.Served(s)...)
 		if o["ingress"] == nil {
 			continue
 		}

@@ -14,7 +14,7 @@ func networkServices() []Group {
 	spec.one("to-classic", nil, remove("type"))
 	spec.scenarios = append(spec.scenarios, Scenario{Name: "c-to-network", Services: []steps.Service{{}}, Steps: []Step{annotate(base)}})
 	for i, t := range []string{"nlb-ip", "external", "NLB", "alb", ""} {
-		spec.scenarios = append(spec.scenarios, Scenario{Name: fmt.Sprintf("t-type-%d", i), Services: []steps.Service{{Annotations: prefixed(notes{"type": t})}}})
+		spec.scenarios = append(spec.scenarios, Scenario{Name: fmt.Sprintf("t-type-%d", i), Services: []steps.Service{{Annotations: prefix.All(notes{"type": t})}}})
 	}
 	common.common()
 	common.groups()

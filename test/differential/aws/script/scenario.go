@@ -4,8 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -19,35 +17,12 @@ const (
 	ClusterName = "prod.example"
 )
 
-// Group is scenarios that are played side by side: by one manager with one cloud.conf, in one cloud.
-type Group struct {
-	Name string
-	// Conf is the text of cloud.conf.
-	Conf string
-	// Controllers are those that run, Args further flags of both managers.
-	Controllers, Args []string
-	// Nodes are there from the start, as cloud-node-controller leaves them; Joins comes and then Leaves (its index) goes, after
-	// all steps of the scenarios, where Joins is set.
-	Nodes  []Node
-	Joins  *Node
-	Leaves int
-	// Scenarios have names that are unique among all groups.
-	Scenarios []Scenario
-}
+// Group is scenarios that are played side by side. Given are routes that are in the cluster's table before. A scenario's Nodes have its
+// name in theirs, or the name that Node.As says.
+type Group = steps.Group[struct{}, Node, []ec2.Route, Step]
 
-// Scenario is what users do with some Nodes and Services. Its Services have a namespace of its name, its Nodes its name
-// in theirs, or in the name that Node.As says.
-type Scenario struct {
-	Name string
-	// Given are routes that are in the cluster's table before.
-	Given    []ec2.Route
-	Nodes    []Node
-	Services []steps.Service
-	// Steps follow after Nodes and Services are made; those of all scenarios of a group are taken side by side.
-	Steps []Step
-
-	first int // number of its first Service, at the least; see Only
-}
+// Scenario is what users do with some Nodes and Services.
+type Scenario = steps.Scenario[Node, []ec2.Route, Step]
 
 // Node is a Node and the instance behind it.
 type Node struct {
@@ -71,6 +46,9 @@ type Step struct {
 	Node    *NodeStep
 }
 
+// OfService is the change of a Service, nil where it is of a Node.
+func (s Step) OfService() *steps.Step { return s.Service }
+
 // NodeStep is a change of one of the scenario's Nodes, by its index.
 type NodeStep struct {
 	Node int
@@ -85,100 +63,21 @@ type NodeStep struct {
 	Delete bool
 }
 
-// Only is the group with some of its scenarios alone. Their Services keep the node ports that they have in the whole group.
-func (g *Group) Only(names ...string) *Group {
-	out, number := *g, 0
-	out.Scenarios = nil
-	for _, s := range g.Scenarios {
-		if slices.Contains(names, s.Name) {
-			s.first = number
-			out.Scenarios = append(out.Scenarios, s)
-		}
-		number += len(s.Services)
-	}
-	return &out
-}
-
-// Phases are the names of what is done one after the other in a group, the creation first.
-func (g *Group) Phases() []string {
-	most := 0
-	for _, s := range g.Scenarios {
-		most = max(most, len(s.Steps))
-	}
-	out := []string{"create"}
-	for i := range most {
-		out = append(out, fmt.Sprintf("change %d", i+1))
-	}
-	if g.Joins != nil {
-		out = append(out, "node joins", "node leaves")
-	}
-	return append(out, "delete")
-}
-
-// Changed is the phase in which a scenario last changed by itself, up to a phase: its last step, or its creation.
-func (g *Group) Changed(scenario string, phase int) int {
-	for _, s := range g.Scenarios {
-		if s.Name == scenario {
-			return min(phase, len(s.Steps))
-		}
-	}
-	return 0
-}
-
-// Backs are the phases after which the existing manager is started on what ours has left.
-func (g *Group) Backs() []int {
-	last := len(g.Phases()) - 2
-	if last == 0 || slices.Contains(g.Controllers, "cloud-node-controller") { // ours believes only after a while that an instance is gone
-		return []int{0}
-	}
-	return []int{0, last}
-}
-
-// Takeovers are the phases after which ours is started on what the existing manager has left. When a Node has joined, one leaves
-// next, and all is as different again.
-func (g *Group) Takeovers() (out []int) {
-	for i, name := range g.Phases() {
-		if name != "node joins" && name != "delete" {
-			out = append(out, i)
-		}
-	}
-	return out
-}
-
-// Each calls do for each Service, with a number that no other Service of the group has.
-func (g *Group) Each(do func(s *Scenario, service *steps.Service, number int) error) error {
-	number := 0
-	for i := range g.Scenarios {
-		s := &g.Scenarios[i]
-		number = max(number, s.first)
-		for j := range s.Services {
-			if err := do(s, &s.Services[j], number); err != nil {
-				return fmt.Errorf("scenario %s: %w", s.Name, err)
-			}
-			number++
-		}
-	}
-	return nil
-}
-
-// Names are those of the scenarios.
-func (g *Group) Names() []string {
-	var out []string
-	for _, s := range g.Scenarios {
-		out = append(out, s.Name)
-	}
-	return out
-}
-
-// Digest tells one description of a group from another. Fields that are empty do not count.
-func (g *Group) Digest() string {
+// Digest tells one description of a group from another. Fields of the group itself that are empty do not count.
+func Digest(g *Group) string {
 	data, err := json.Marshal(g)
 	if err != nil {
 		return err.Error()
 	}
-	var all any
+	var all map[string]any
 	if err := json.Unmarshal(data, &all); err != nil {
 		return err.Error()
+	}
+	scenarios, _ := all["Scenarios"].([]any)
+	for _, s := range scenarios {
+		if s, is := s.(map[string]any); is && s["Nodes"] == nil {
+			s["Nodes"] = nil // what is empty counts in lists
+		}
 	}
 	data, err = json.Marshal(filled(all))
 	if err != nil {

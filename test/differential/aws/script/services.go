@@ -1,15 +1,13 @@
 package script
 
 import (
-	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/isthmus-cloud/isthmus/test/differential/steps"
 )
 
 // prefix is that of the annotations.
-const prefix = "service.beta.kubernetes.io/aws-load-balancer-"
+const prefix = steps.Prefix("service.beta.kubernetes.io/aws-load-balancer-")
 
 // Certificates of nobody: AWS does not look at them before it serves.
 const (
@@ -20,50 +18,17 @@ const (
 // notes are annotations without the prefix.
 type notes = map[string]string
 
-func prefixed(a notes) map[string]string {
-	out := map[string]string{}
-	for k, v := range a {
-		out[key(k)] = v
-	}
-	return out
-}
-
-func key(name string) string {
-	if strings.Contains(name, "/") {
-		return name
-	}
-	return prefix + name
-}
-
 // patch is a step that patches the Service.
 func patch(text string) Step { return service(steps.Step{Patch: text}) }
 
 // annotate is a step that sets annotations.
-func annotate(a notes) Step {
-	data, err := json.Marshal(prefixed(a))
-	if err != nil {
-		return patch(err.Error())
-	}
-	return patch(fmt.Sprintf(`{"metadata":{"annotations":%s}}`, data))
-}
+func annotate(a notes) Step { return patch(prefix.Set(a)) }
 
 // remove is a step that takes annotations away.
-func remove(names ...string) Step {
-	gone := map[string]any{}
-	for _, n := range names {
-		gone[key(n)] = nil
-	}
-	data, err := json.Marshal(gone)
-	if err != nil {
-		return patch(err.Error())
-	}
-	return patch(fmt.Sprintf(`{"metadata":{"annotations":%s}}`, data))
-}
+func remove(names ...string) Step { return patch(prefix.Remove(names...)) }
 
 // addPort is a step that adds TCP 443.
-func addPort() Step {
-	return patch(`{"spec":{"ports":[{"name":"p0","port":80,"nodePort":{port+0}},{"name":"p1","port":443,"nodePort":{port+1}}]}}`)
-}
+func addPort() Step { return patch(steps.AddPort) }
 
 // Patches of Services.
 const (
@@ -84,8 +49,8 @@ type company struct {
 
 // with adds one whose Service is patched.
 func (c *company) with(name, patch string, a notes, s ...Step) {
-	all := prefixed(c.base)
-	for k, v := range prefixed(a) {
+	all := prefix.All(c.base)
+	for k, v := range prefix.All(a) {
 		all[k] = v
 	}
 	c.scenarios = append(c.scenarios, Scenario{Name: c.prefix + name, Services: []steps.Service{{Annotations: all, Patch: patch}}, Steps: s})

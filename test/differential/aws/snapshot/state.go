@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/isthmus-cloud/isthmus/test/differential/compare"
 )
 
 // Object is a part of a state.
@@ -37,6 +39,9 @@ func (s State) Failed() bool {
 	}
 	return false
 }
+
+// None says that nothing is known of it.
+func (s State) None() bool { return s == nil }
 
 // Served says that each of the scenario's Services has an address.
 func (s State) Served() bool {
@@ -88,13 +93,7 @@ func (s State) Digest() (string, error) {
 }
 
 // Compact is a value as JSON in one line.
-func Compact(v any) string {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Sprint(v)
-	}
-	return string(data)
-}
+func Compact(v any) string { return compare.Compact(v) }
 
 // OwnerOf is the scenario that a text names, the longest where one has another in it.
 func OwnerOf(text string, scenarios []string) string {

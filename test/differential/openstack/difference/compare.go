@@ -2,10 +2,9 @@ package difference
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
+	"github.com/isthmus-cloud/isthmus/test/differential/compare"
 	"github.com/isthmus-cloud/isthmus/test/differential/openstack/recording"
 	"github.com/isthmus-cloud/isthmus/test/differential/openstack/snapshot"
 )
@@ -46,14 +45,7 @@ func ReachedBy(r *recording.Recording, scenario string, phase int, ours *snapsho
 }
 
 func (d Difference) String() string {
-	return fmt.Sprintf("%s, %s: %s: OCCM has %s, ours has %s", d.Scenario, d.Phase, d.Path, orNone(d.OCCM), orNone(d.Ours))
-}
-
-func orNone(v string) string {
-	if v == "" {
-		return "nothing"
-	}
-	return v
+	return fmt.Sprintf("%s, %s: %s: OCCM has %s, ours has %s", d.Scenario, d.Phase, d.Path, compare.OrNone(d.OCCM), compare.OrNone(d.Ours))
 }
 
 // Compare returns how two states of a scenario differ, the events of Services aside.
@@ -67,41 +59,9 @@ func Compare(scenario, phase string, occm, ours *snapshot.State) ([]Difference, 
 		return nil, err
 	}
 	var out []Difference
-	differ(a, b, "", func(path, x, y string) {
-		out = append(out, Difference{Scenario: scenario, Phase: phase, Path: strings.TrimPrefix(path, "."), OCCM: x, Ours: y})
+	compare.Walk(a, b, func(path []string, x, y string) {
+		at := strings.ReplaceAll("."+strings.Join(path, "."), ".[", "[")
+		out = append(out, Difference{Scenario: scenario, Phase: phase, Path: strings.TrimPrefix(at, "."), OCCM: x, Ours: y})
 	})
 	return out, nil
-}
-
-// differ walks two trees side by side.
-func differ(a, b any, path string, report func(path, a, b string)) {
-	x, isX := a.(map[string]any)
-	y, isY := b.(map[string]any)
-	if !isX || !isY {
-		if t, u := shown(a), shown(b); t != u {
-			report(path, t, u)
-		}
-		return
-	}
-	keys := slices.Collect(maps.Keys(x))
-	for k := range y {
-		if _, is := x[k]; !is {
-			keys = append(keys, k)
-		}
-	}
-	slices.Sort(keys)
-	for _, k := range keys {
-		at := path + "." + k
-		if strings.HasPrefix(k, "[") {
-			at = path + k
-		}
-		differ(x[k], y[k], at, report)
-	}
-}
-
-func shown(v any) string {
-	if v == nil {
-		return ""
-	}
-	return snapshot.Compact(v)
 }

@@ -1,69 +1,10 @@
 package difference
 
-import (
-	"regexp"
-	"sync"
-)
-
-// Exception is what ours does at a takeover beside marking a load balancer, where OCCM has not failed.
-type Exception struct {
-	Name string
-	// What it does and why; the guide prints both.
-	What, Why string
-	// Match is what a whole complaint must match.
-	Match string
-}
-
-// Exceptions sorts complaints about a takeover. Its methods may be called concurrently.
-type Exceptions struct {
-	mu   sync.Mutex
-	list []*regexp.Regexp
-	hits []int
-}
-
-// NewExceptions makes one of AtTakeover.
-func NewExceptions() (*Exceptions, error) {
-	e := &Exceptions{}
-	for _, x := range AtTakeover() {
-		match, err := regexp.Compile("^(?:" + x.Match + ")$")
-		if err != nil {
-			return nil, err
-		}
-		e.list = append(e.list, match)
-	}
-	e.hits = make([]int, len(e.list))
-	return e, nil
-}
-
-// Excuses reports whether the list has a complaint.
-func (e *Exceptions) Excuses(complaint string) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for i, match := range e.list {
-		if match.MatchString(complaint) {
-			e.hits[i]++
-			return true
-		}
-	}
-	return false
-}
-
-// Idle are the entries that no complaint has matched.
-func (e *Exceptions) Idle() []string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	var out []string
-	for i, x := range AtTakeover() {
-		if e.hits[i] == 0 {
-			out = append(out, x.Name)
-		}
-	}
-	return out
-}
+import "github.com/isthmus-cloud/isthmus/test/differential/compare"
 
 // AtTakeover is all that ours does then beside marking load balancers.
-func AtTakeover() []Exception {
-	return []Exception{
+func AtTakeover() []compare.Exception {
+	return []compare.Exception{
 		{
 			Name:  "affinity that OCCM did not take off or put on",
 			What:  "A session affinity that was changed, which OCCM ignores, takes effect: one call for each pool.",

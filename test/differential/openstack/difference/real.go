@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/isthmus-cloud/isthmus/test/differential/compare"
 	"github.com/isthmus-cloud/isthmus/test/differential/openstack/recording"
 	"github.com/isthmus-cloud/isthmus/test/differential/openstack/script"
 )
@@ -36,7 +37,7 @@ func RealDifferences() []Apart {
 // entries of RealDifferences that explain the rest.
 func CompareRecordings(g *script.Group, simulated, real *recording.Recording) (rest, explained []string, err error) {
 	for _, r := range []*recording.Recording{simulated, real} {
-		if r.Digest != g.Digest() {
+		if r.Digest != script.Digest(g) {
 			return nil, nil, fmt.Errorf("group %s is another one than what was recorded (cloud %q)", g.Name, r.Cloud)
 		}
 	}
@@ -63,7 +64,7 @@ func CompareRecordings(g *script.Group, simulated, real *recording.Recording) (r
 					explained = append(explained, RealDifferences()[n].Name)
 					continue
 				}
-				rest = append(rest, fmt.Sprintf("%s, %s: %s: the simulator has %s, the real cloud %s", d.Scenario, d.Phase, d.Path, orNone(d.OCCM), orNone(d.Ours)))
+				rest = append(rest, fmt.Sprintf("%s, %s: %s: the simulator has %s, the real cloud %s", d.Scenario, d.Phase, d.Path, compare.OrNone(d.OCCM), compare.OrNone(d.Ours)))
 			}
 		}
 	}

@@ -7,14 +7,11 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/isthmus-cloud/isthmus/test/differential/openstack/recording"
 	"github.com/isthmus-cloud/isthmus/test/differential/openstack/script"
 	"github.com/isthmus-cloud/isthmus/test/differential/openstack/snapshot"
-	"github.com/isthmus-cloud/isthmus/test/differential/steps"
 	"github.com/isthmus-cloud/isthmus/test/differential/symbol"
 )
 
@@ -55,16 +52,21 @@ func (p *Player) Restore(ctx context.Context, recorded *recording.Recording, pha
 // adds. What is restored of the cloud has given the symbols their values.
 func (p *Player) Services(recorded *recording.Recording, phase int) ([]*corev1.Service, error) {
 	var out []*corev1.Service
-	err := p.Group.Each(func(s *script.Scenario, service *script.Service, number int) error {
-		published, is := recorded.State(s.Name, phase).Services[service.ServiceName()]
-		object, deleted, err := p.after(s, service, number, phase)
-		if err != nil || deleted || !is {
-			return err
+	for _, a := range p.Group.Acts() {
+		published, is := recorded.State(a.Scenario, phase).Services[a.ServiceName()]
+		object, deleted, err := a.After(phase, p.Symbols)
+		if err != nil {
+			return nil, err
+		}
+		if deleted || !is {
+			continue
+		}
+		if err := published.Write(object, p.Symbols); err != nil {
+			return nil, err
 		}
 		out = append(out, object)
-		return published.Write(object, p.Place.Symbols)
-	})
-	return out, err
+	}
+	return out, nil
 }
 
 // addPorts adds the scenario's given ports that a state lacks because a load balancer has them by then.
@@ -96,11 +98,8 @@ func (p *Player) knowGone(s *script.Scenario, state *snapshot.State) {
 
 // restoreNodes makes the Nodes that there are after a phase.
 func (p *Player) restoreNodes(ctx context.Context, phase int) error {
-	for _, s := range p.Group.Scenarios {
-		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Name}}
-		if _, err := p.Client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("namespace %s: %w", s.Name, err)
-		}
+	if err := p.Namespaces(ctx); err != nil {
+		return err
 	}
 	name := p.Group.Phases()[phase]
 	for i := range p.Group.Nodes {
@@ -112,35 +111,30 @@ func (p *Player) restoreNodes(ctx context.Context, phase int) error {
 		}
 	}
 	if name == "node joins" || name == "node leaves" && p.Group.Leaves < len(p.Group.Nodes) {
-		return p.join(ctx, len(p.Group.Nodes), p.Group.Joins)
+		return p.Join(ctx)
 	}
 	return nil
 }
 
 func (p *Player) restoreServices(ctx context.Context, s *script.Scenario, state *snapshot.State, phase int) ([]types.NamespacedName, error) {
 	var out []types.NamespacedName
-	err := p.Group.Each(func(of *script.Scenario, service *script.Service, number int) error {
-		if of.Name != s.Name {
-			return nil
+	for _, a := range p.Group.Acts() {
+		if _, is := state.Services[a.ServiceName()]; a.Scenario != s.Name || !is {
+			continue
 		}
-		if _, is := state.Services[service.ServiceName()]; !is {
-			return nil
-		}
-		object, deleted, err := p.after(s, service, number, phase)
-		if err != nil || deleted {
-			delete(state.Services, service.ServiceName())
-			return err
-		}
-		made, err := p.Client.CoreV1().Services(s.Name).Create(ctx, object, metav1.CreateOptions{})
+		object, deleted, err := a.After(phase, p.Symbols)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		p.Place.name(made)
-		out = append(out, served(made)...)
-		return nil
-	})
-	if err != nil {
-		return nil, err
+		if deleted {
+			delete(state.Services, a.ServiceName())
+			continue
+		}
+		made, err := p.Create(ctx, object)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, p.Served(made)...)
 	}
 	for _, g := range state.SecurityGroups {
 		if err := p.Place.Cloud.RestoreGroup(ctx, p.Place.Symbols, g); err != nil {
@@ -148,25 +142,4 @@ func (p *Player) restoreServices(ctx context.Context, s *script.Scenario, state 
 		}
 	}
 	return out, snapshot.RestoreServices(ctx, p.Client, p.Place.Symbols, s.Name, state)
-}
-
-// after is a Service as users have it after a phase, and whether they have deleted it.
-func (p *Player) after(s *script.Scenario, service *script.Service, number, phase int) (object *corev1.Service, deleted bool, err error) {
-	object, err = service.Object(s.Name, number, p.Place.Symbols)
-	if err != nil {
-		return nil, false, err
-	}
-	for i := range min(phase, len(s.Steps)) {
-		step := &s.Steps[i]
-		if step.ServiceName() != service.ServiceName() || step.Create {
-			continue
-		}
-		if step.Delete {
-			return object, true, nil
-		}
-		if err := steps.Merge(object, step.Patch, number, p.Place.Symbols); err != nil {
-			return nil, false, err
-		}
-	}
-	return object, false, nil
 }

@@ -48,7 +48,7 @@ func given() []Scenario {
 		return &snapshot.State{Ports: []snapshot.Object{{"name": name + "-own", "network_id": "{network}"}}}
 	}
 	of := func(name string, given *snapshot.State, patch string, annotations map[string]string, steps ...Step) Scenario {
-		return Scenario{Name: name, Given: given, Services: []Service{{Annotations: prefixed(annotations), Patch: patch}}, Steps: steps}
+		return Scenario{Name: name, Given: given, Services: []Service{{Annotations: prefix.All(annotations), Patch: patch}}, Steps: steps}
 	}
 	return []Scenario{
 		of("g-fip", freeFIP("g-fip", "fip:g-fip"), `{"spec":{"loadBalancerIP":"{fip:g-fip}"}}`, nil, addPort()),

@@ -5,11 +5,13 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/isthmus-cloud/isthmus/test/differential/steps"
 )
 
 // prefix is that of OCCM's annotations, internal the one without it.
 const (
-	prefix   = "loadbalancer.openstack.org/"
+	prefix   = steps.Prefix("loadbalancer.openstack.org/")
 	internal = "service.beta.kubernetes.io/openstack-internal-load-balancer"
 	ranges   = corev1.AnnotationLoadBalancerSourceRangesKey
 )
@@ -35,20 +37,12 @@ func third() *Node {
 
 // one is a scenario of one Service with annotations.
 func one(name string, annotations map[string]string, steps ...Step) Scenario {
-	return Scenario{Name: name, Services: []Service{{Annotations: prefixed(annotations)}}, Steps: steps}
+	return Scenario{Name: name, Services: []Service{{Annotations: prefix.All(annotations)}}, Steps: steps}
 }
 
 // with is one whose Service is patched.
 func with(name, patch string, annotations map[string]string, steps ...Step) Scenario {
-	return Scenario{Name: name, Services: []Service{{Annotations: prefixed(annotations), Patch: patch}}, Steps: steps}
-}
-
-func prefixed(annotations map[string]string) map[string]string {
-	out := map[string]string{}
-	for k, v := range annotations {
-		out[key(k)] = v
-	}
-	return out
+	return Scenario{Name: name, Services: []Service{{Annotations: prefix.All(annotations), Patch: patch}}, Steps: steps}
 }
 
 // Groups are all scenarios, in a fixed order.
@@ -89,7 +83,7 @@ func sequence(name string, v value, beside map[string]string) []Scenario {
 		return nil
 	}
 	s := one(name, beside)
-	s.Services[0].Annotations[key(v.name)] = v.valid[0]
+	s.Services[0].Annotations[prefix.Key(v.name)] = v.valid[0]
 	for _, x := range v.valid[1:] {
 		s.Steps = append(s.Steps, annotate(v.name, x))
 	}
@@ -102,13 +96,8 @@ func odds(name string, v value, beside map[string]string) []Scenario {
 	var out []Scenario
 	for i, x := range v.odd {
 		s := one(fmt.Sprintf("%s-%d", name, i), beside, addPort())
-		s.Services[0].Annotations[key(v.name)] = x
+		s.Services[0].Annotations[prefix.Key(v.name)] = x
 		out = append(out, s)
 	}
 	return out
-}
-
-// addPort is a step that adds TCP 443.
-func addPort() Step {
-	return patch(`{"spec":{"ports":[{"name":"p0","port":80,"nodePort":{port+0}},{"name":"p1","port":443,"nodePort":{port+1}}]}}`)
 }

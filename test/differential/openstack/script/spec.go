@@ -97,7 +97,7 @@ func manyPorts(n int) string {
 // shared are Services that name another's load balancer, or one that a user has made.
 func shared() []Scenario {
 	second := func(annotations map[string]string, port int32) Service {
-		a := prefixed(annotations)
+		a := prefix.All(annotations)
 		return Service{Name: "b", Later: true, Annotations: a, Ports: []corev1.ServicePort{{Port: port}}}
 	}
 	of := func(scenario string) string { return "{lb:kube_service_kubernetes_" + scenario + "_a}" }
@@ -106,7 +106,7 @@ func shared() []Scenario {
 		for k, v := range more {
 			b[k] = v
 		}
-		return Scenario{Name: name, Services: []Service{{Annotations: prefixed(annotations)}, second(b, port)}, Steps: append([]Step{{Service: "b", Create: true}}, steps...)}
+		return Scenario{Name: name, Services: []Service{{Annotations: prefix.All(annotations)}, second(b, port)}, Steps: append([]Step{{Service: "b", Create: true}}, steps...)}
 	}
 	hidden := map[string]string{internal: "true"}
 	own := func(name string, fip bool) *snapshot.State {
@@ -117,8 +117,8 @@ func shared() []Scenario {
 		return s
 	}
 	user := func(name string, fip bool, annotations map[string]string) Scenario {
-		a := prefixed(annotations)
-		a[key("load-balancer-id")] = "{lb:" + name + "-own}"
+		a := prefix.All(annotations)
+		a[prefix.Key("load-balancer-id")] = "{lb:" + name + "-own}"
 		return Scenario{Name: name, Given: own(name, fip), Services: []Service{{Annotations: a}}, Steps: []Step{addPort()}}
 	}
 	return []Scenario{

@@ -1,20 +1,6 @@
 package script
 
-import (
-	"encoding/json"
-	"fmt"
-	"strings"
-
-	"github.com/isthmus-cloud/isthmus/test/differential/openstack/snapshot"
-)
-
-// key is an annotation's whole name.
-func key(name string) string {
-	if strings.Contains(name, "/") {
-		return name
-	}
-	return prefix + name
-}
+import "github.com/isthmus-cloud/isthmus/test/differential/steps"
 
 // patch is a step that patches the Service.
 func patch(text string) Step { return Step{Patch: text} }
@@ -23,19 +9,10 @@ func patch(text string) Step { return Step{Patch: text} }
 func annotate(name, value string) Step { return annotateAll(map[string]string{name: value}) }
 
 // annotateAll is a step that sets annotations.
-func annotateAll(annotations map[string]string) Step {
-	return patch(fmt.Sprintf(`{"metadata":{"annotations":%s}}`, snapshot.Compact(prefixed(annotations))))
-}
+func annotateAll(annotations map[string]string) Step { return patch(prefix.Set(annotations)) }
 
 // remove is a step that takes annotations away.
-func remove(names ...string) Step {
-	gone := map[string]any{}
-	for _, n := range names {
-		gone[key(n)] = nil
-	}
-	data, err := json.Marshal(gone)
-	if err != nil {
-		return Step{Patch: err.Error()}
-	}
-	return patch(fmt.Sprintf(`{"metadata":{"annotations":%s}}`, data))
-}
+func remove(names ...string) Step { return patch(prefix.Remove(names...)) }
+
+// addPort is a step that adds TCP 443.
+func addPort() Step { return patch(steps.AddPort) }

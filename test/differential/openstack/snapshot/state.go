@@ -4,9 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 
 	"github.com/isthmus-cloud/isthmus/test/differential"
+	"github.com/isthmus-cloud/isthmus/test/differential/compare"
 )
 
 // Object is an object of the cloud in its normal form: as the body of the request that would
@@ -70,8 +70,14 @@ func (s *State) Served() bool {
 	return true
 }
 
+// None says that nothing is known of it.
+func (s *State) None() bool { return s == nil }
+
 // Failed says that not all of the scenario's Services are served.
 func (s *State) Failed() bool {
+	if s == nil {
+		return false
+	}
 	for _, p := range s.Services {
 		if p.Failed {
 			return true
@@ -81,10 +87,4 @@ func (s *State) Failed() bool {
 }
 
 // Compact is an object as JSON in one line.
-func Compact(v any) string {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Sprint(v)
-	}
-	return string(data)
-}
+func Compact(v any) string { return compare.Compact(v) }

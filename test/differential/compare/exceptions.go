@@ -1,4 +1,4 @@
-package difference
+package compare
 
 import (
 	"fmt"
@@ -9,9 +9,9 @@ import (
 // Exception is what a manager does when it is started on what the other has left: a call that changes the cloud, or what it writes.
 type Exception struct {
 	Name string
-	// What it does and why; the reference prints both.
+	// What it does and why; the references print both.
 	What, Why string
-	// Match is what the whole of "scenario, phase: call" must match.
+	// Match is what the whole of a complaint must match.
 	Match string
 }
 
