@@ -171,14 +171,14 @@ func (t *table) notes() []string {
 	if len(t.contenders) == 1 {
 		notes = append(notes, "Only ours: the existing manager's path was not given.")
 	}
-	if t.kind.note != "" {
-		notes = append(notes, t.kind.note)
-	}
 	machine := fmt.Sprintf("Machine: %s/%s with %d cores, which the managers share with the API server and the cloud. Times depend on it, counts do not.%s",
 		runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), t.busy())
 	if t.idle > 0 {
 		return append(notes, fmt.Sprintf("Both did nothing at the same time, and were counted for %s of it, from %s after their start on. All run with default flags, but for "+
 			"--configure-cloud-routes=false --secure-port=0.", t.idle, idleLead), machine)
+	}
+	if t.kind.note != "" {
+		notes = append(notes, t.kind.note)
 	}
 	var parts []string
 	for k, c := range t.contenders {
