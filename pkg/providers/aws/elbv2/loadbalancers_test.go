@@ -540,6 +540,14 @@ func TestAnswerWithoutInstancesIsNotBelieved(t *testing.T) {
 	if got := w.counts(); got != "" || w.state() != before {
 		t.Errorf("%s", got)
 	}
+	w.clock.Pass(time.Minute)
+	w.Fail("DescribeInstances", none, none)
+	if _, err := w.Ensure(t.Context(), spec); cloud.KindOf(err) != cloud.KindUnknown { // nothing was changed meanwhile, so that nothing else is read
+		t.Errorf("%v", err)
+	}
+	if got := w.counts("Describe"); got != "DescribeInstances 2" {
+		t.Errorf("%s", got)
+	}
 }
 
 // What only has a name as ours have, and the cluster's tag, may be another Service's or another controller's.

@@ -63,6 +63,8 @@ type operation struct {
 	repaired []string
 	// shut is why Nodes do not let the load balancer in, or not all of them; all else is done.
 	shut error
+	// aside says that what was tried last is not about the load balancer itself, of which it leaves nothing in doubt.
+	aside bool
 	// made says that this operation has made the load balancer.
 	made bool
 }
@@ -86,7 +88,7 @@ func (o *operation) run(ctx context.Context, steps ...step) error {
 func (o *operation) remember(err error) {
 	switch kind := cloud.KindOf(err); kind {
 	case cloud.KindUnknown, cloud.KindUnavailable, cloud.KindStale, cloud.KindNotFound:
-		if err == nil {
+		if err == nil || o.aside {
 			break
 		}
 		if o.m == nil && (kind == cloud.KindUnknown || kind == cloud.KindUnavailable) {
@@ -174,6 +176,7 @@ func (o *operation) exists(context.Context) error {
 
 // instances are those of the members that the load balancer can reach.
 func (o *operation) instances(ctx context.Context) error {
+	o.aside = true
 	nodes, stay := o.spec.Members, o.spec.Frozen && len(o.spec.Members) == 0
 	if stay {
 		nodes = o.spec.Candidates
@@ -196,6 +199,7 @@ func (o *operation) instances(ctx context.Context) error {
 			"EC2 knows none of the %d instances of Nodes, such as %s, in the load balancer's VPC %s, so it keeps its own; are the credentials, the region and the VPC the cluster's?",
 			len(want), want[0], o.m.balancer.VPC)
 	}
+	o.aside = false
 	return nil
 }
 
@@ -313,6 +317,7 @@ func (o *operation) waitActive(ctx context.Context) error {
 
 // settle ends an operation after which nothing is left to do.
 func (o *operation) settle(context.Context) error {
+	o.aside = o.shut != nil
 	if err := cmp.Or(o.shut, o.later); err != nil {
 		return err
 	}
