@@ -90,24 +90,42 @@ func (r *Routes) known(ctx context.Context, entries []entry) (map[string]*machin
 	return out, err
 }
 
-// read reads instances with 200 a call, by a filter, which passes over what there is not.
+// read reads instances with 200 a call, by a filter, which passes over what there is not. Where there are more, most are in the list of
+// the cluster's, a thousand a call.
 func (r *Routes) read(ctx context.Context, ids map[string]bool) (map[string]*machine, error) {
 	out := map[string]*machine{}
-	for some := range slices.Chunk(slices.Sorted(maps.Keys(ids)), api.MaxFilterValues) {
-		found, _, err := r.c.Instances(ctx, api.Filter("instance-id", some...))
-		if err != nil {
+	if cluster := r.cluster(); cluster != "" && len(ids) > api.MaxFilterValues {
+		if err := r.readBy(ctx, api.Filter("tag-key", tags.Key(cluster)), ids, out); err != nil {
 			return nil, err
 		}
-		for n := range found {
-			m := r.machineOf(&found[n])
-			if old, ok := r.memory.Get(m.id, r.now()); ok {
-				m.target = old.target
-			}
-			r.remember(m)
-			out[m.id] = m
+	}
+	lacking := slices.DeleteFunc(slices.Sorted(maps.Keys(ids)), func(id string) bool { return out[id] != nil })
+	for some := range slices.Chunk(lacking, api.MaxFilterValues) {
+		if err := r.readBy(ctx, api.Filter("instance-id", some...), ids, out); err != nil {
+			return nil, err
 		}
 	}
 	return out, nil
+}
+
+// readBy adds those of the instances to out that pass a filter.
+func (r *Routes) readBy(ctx context.Context, filter types.Filter, ids map[string]bool, out map[string]*machine) error {
+	found, _, err := r.c.Instances(ctx, filter)
+	if err != nil {
+		return err
+	}
+	for n := range found {
+		m := r.machineOf(&found[n])
+		if !ids[m.id] {
+			continue
+		}
+		if old, ok := r.memory.Get(m.id, r.now()); ok {
+			m.target = old.target
+		}
+		r.remember(m)
+		out[m.id] = m
+	}
+	return nil
 }
 
 func (r *Routes) remember(m *machine) {

@@ -22,7 +22,7 @@ func Traits() cloud.RouteTraits { return cloud.RouteTraits{ToInstance: true, One
 
 // Routes manages pod routes in one route table.
 //
-// List reads the table with one call, and instances that routes lead to for the first time, or nowhere. Apply reads the table and
+// List reads the table with one call, and instances that routes lead to for the first time, or nowhere, many at once. Apply reads the table and
 // the instances that it is asked about, and then makes one call for each route: EC2 changes routes one by one. A route takes
 // the place of another one by two calls, as EC2's call for that needs a permission that policies of the existing manager's users
 // lack. Before a route leads to an instance, its interface is told to forward, if it does not.
