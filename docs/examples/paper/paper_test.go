@@ -23,6 +23,7 @@ var update = flag.Bool("update", false, "write the golden file")
 
 // unsupported is what paper lacks.
 var unsupported = map[cloudtest.Feature]string{
+	cloudtest.LoadBalancerTraffic: "not tried: paper carries no traffic",
 	cloudtest.LoadBalancerHTTP:    "paper balances connections, not requests",
 	cloudtest.LoadBalancerTLS:     "paper balances connections, not requests",
 	cloudtest.LoadBalancerPROXYv1: "paper speaks version 2 of the PROXY protocol alone",

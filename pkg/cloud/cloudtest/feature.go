@@ -15,6 +15,7 @@ const (
 	InstancesNewborn     Feature = "instances-newborn"
 	InstancesPodCIDRs    Feature = "instances-pod-cidrs"
 	LoadBalancerTCP      Feature = "lb-tcp"
+	LoadBalancerTraffic  Feature = "lb-traffic"
 	LoadBalancerUDP      Feature = "lb-udp"
 	LoadBalancerSCTP     Feature = "lb-sctp"
 	LoadBalancerHTTP     Feature = "lb-http"

@@ -43,6 +43,7 @@ func asking(f Feature) func(*service) { return func(s *service) { s.ask(f) } }
 func loadBalancerFeatures() []feature {
 	return append([]feature{
 		serves(LoadBalancerTCP, "A TCP port is served by all nodes and taken back without a trace", nil, nil),
+		{name: LoadBalancerTraffic, what: "Clients reach the nodes of a Service, and no others", check: checkTraffic},
 		serves(LoadBalancerUDP, "UDP", protocol(corev1.ProtocolUDP), nil),
 		serves(LoadBalancerSCTP, "SCTP", protocol(corev1.ProtocolSCTP), nil),
 		serves(LoadBalancerHTTP, "HTTP with the header X-Forwarded-For", asking(LoadBalancerHTTP), func(l *Listener) { l.HTTP, l.ForwardedFor = true, true }),

@@ -23,7 +23,7 @@ type Options struct {
 	ELB   elb.Options
 	ELBv2 elbv2.Options
 	// Traffic has load balancers listen, and carry traffic to instances. All addresses are of this machine's 127.N.0.0/16 then, a
-	// free one; regions have the same ones, so that only one may have load balancers. The last quarter is for VPCs of tests.
+	// free one; regions have the same ones, so that only one may have load balancers.
 	Traffic bool
 }
 

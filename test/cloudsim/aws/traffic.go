@@ -39,6 +39,17 @@ func (o *Options) carry() (*traffic, error) {
 
 func (t *traffic) spawn(run func(context.Context)) { t.running.Go(func() { run(t.ctx) }) }
 
+// Spare is a range of the simulator's addresses that it hands out none of, for a VPC of a test's; none without Options.Traffic.
+func (s *Sim) Spare() netip.Prefix {
+	all := s.opts.EC2.Addresses
+	if !all.IsValid() {
+		return all
+	}
+	octets := all.Addr().As4()
+	octets[2] = 192
+	return netip.PrefixFrom(netip.AddrFrom4(octets), 18)
+}
+
 // Close ends the simulator. It may be called more than once.
 func (s *Sim) Close() {
 	s.Front.Close()

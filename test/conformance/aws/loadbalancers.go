@@ -71,6 +71,11 @@ func (Kind) LoadBalancerID(s *cloud.LoadBalancerStatus) string {
 	return s.Ingress[0].Hostname
 }
 
+// Resolve implements cloudtest.Resolver.
+func (w *World) Resolve(_ context.Context, name string) ([]netip.Addr, error) {
+	return w.sim.Resolve(name)
+}
+
 // find is the load balancer of a name, of either kind; both are nil where there is none.
 func (w *World) find(id string) (*elbv2.LoadBalancer, *elb.LoadBalancer, error) {
 	network, err := w.elbv2.LoadBalancers(nil, nil)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/cloudtest"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/api/apitest"
+	awssim "github.com/isthmus-cloud/isthmus/test/cloudsim/aws"
 	"github.com/isthmus-cloud/isthmus/test/conformance/aws"
 )
 
@@ -29,7 +30,7 @@ func TestSimulator(t *testing.T) {
 		"network, security groups": {Kind: aws.Network, Conf: "NLBSecurityGroupMode = Managed\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := apitest.Start(t)
+			c := apitest.StartWith(t, awssim.Options{Traffic: true})
 			o.Dir = t.TempDir()
 			world, err := aws.New(c.Sim, c.EC2, c.Subnets[0], o)
 			if err != nil {

@@ -61,7 +61,10 @@ type World struct {
 	ips int // of IPv6 that were given
 }
 
-var _ cloudtest.World = (*World)(nil)
+var (
+	_ cloudtest.World    = (*World)(nil)
+	_ cloudtest.Resolver = (*World)(nil)
+)
 
 // Options configures a World.
 type Options struct {

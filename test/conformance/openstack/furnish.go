@@ -24,10 +24,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 )
 
-const (
-	cidr4 = "10.96.0.0/16"
-	cidr6 = "fd00:96::/64"
-)
+const cidr6 = "fd00:96::/64"
 
 // furnish makes what every check needs.
 func (w *World) furnish(ctx context.Context) error {
@@ -71,7 +68,7 @@ func (w *World) makeNetwork(ctx context.Context) error {
 		return err
 	}
 	w.network = n.ID
-	s4, err := subnets.Create(ctx, w.neutron, subnets.CreateOpts{NetworkID: n.ID, Name: w.named("v4"), IPVersion: gophercloud.IPv4, CIDR: cidr4}).Extract()
+	s4, err := subnets.Create(ctx, w.neutron, subnets.CreateOpts{NetworkID: n.ID, Name: w.named("v4"), IPVersion: gophercloud.IPv4, CIDR: w.cidr4.String()}).Extract()
 	if err != nil {
 		return err
 	}

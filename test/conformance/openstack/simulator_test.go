@@ -28,7 +28,7 @@ func TestSimulator(t *testing.T) {
 			t.Parallel()
 			sim := ossim.ForTest(t, ossim.Options{StateDelay: time.Millisecond})
 			access := openstack.Access{AuthURL: sim.AuthURL(), Region: ossim.Region, User: ossim.UserName, Password: ossim.UserPassword, Project: ossim.ProjectName}
-			world, err := openstack.New(t.Context(), access, openstack.Options{Provider: provider, Dir: t.TempDir(), Throttle: func() (func(), string) {
+			world, err := openstack.New(t.Context(), access, openstack.Options{Provider: provider, Dir: t.TempDir(), CIDR: sim.Spare(), Throttle: func() (func(), string) {
 				return sim.AddFault(ossim.Fault{Status: 429}), ""
 			}})
 			if err != nil {

@@ -38,6 +38,7 @@ func Unsupported(provider string, kind Kind) map[cloudtest.Feature]string {
 		}
 	}
 	if kind == Real {
+		out[cloudtest.LoadBalancerTraffic] = "not tried: nothing answers on the servers"
 		out[cloudtest.ErrorsThrottled] = "nothing in a plain OpenStack limits the rate of requests"
 	}
 	return out

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"time"
@@ -34,6 +35,7 @@ type World struct {
 	dir      string // of cloud.conf
 	throttle func() (undo func(), reason string)
 	patience time.Duration
+	cidr4    netip.Prefix
 
 	compute, neutron, octavia, cinder, barbican *gophercloud.ServiceClient
 
@@ -54,6 +56,8 @@ type Options struct {
 	Dir string
 	// Throttle has the cloud refuse requests; see cloudtest.World.
 	Throttle func() (undo func(), reason string)
+	// CIDR is the range of the servers' IPv4 addresses, 10.96.0.0/16 by default.
+	CIDR netip.Prefix
 	// Patience is the suite's; see cloudtest.Setup.
 	Patience time.Duration
 }
@@ -64,7 +68,10 @@ func New(ctx context.Context, a Access, o Options) (*World, error) {
 	if _, err := rand.Read(b); err != nil {
 		return nil, err
 	}
-	w := &World{access: a, provider: o.Provider, dir: o.Dir, throttle: o.Throttle, patience: o.Patience, suffix: hex.EncodeToString(b)}
+	w := &World{access: a, provider: o.Provider, dir: o.Dir, throttle: o.Throttle, patience: o.Patience, cidr4: o.CIDR, suffix: hex.EncodeToString(b)}
+	if !w.cidr4.IsValid() {
+		w.cidr4 = netip.MustParsePrefix("10.96.0.0/16")
+	}
 	client, err := sdk.AuthenticatedClient(ctx, gophercloud.AuthOptions{
 		IdentityEndpoint: a.AuthURL, Username: a.User, Password: a.Password, DomainName: "Default", TenantName: a.Project, AllowReauth: true,
 	})

@@ -23,7 +23,7 @@ type Options struct {
 	// RoutesPerTable is 500 by default, the local routes not counted.
 	RoutesPerTable int
 	// Addresses is a /16 of which the default VPC has the first half, and public addresses are of the third quarter, in place of
-	// 172.31.0.0/16 and 198.18.0.0/15.
+	// 172.31.0.0/16 and 198.18.0.0/15. The last quarter is left.
 	Addresses netip.Prefix
 }
 

@@ -14,6 +14,7 @@ type addressPlan struct {
 	Tenant netip.Prefix
 	// Floating is the external subnet, 127.N.128.0/18: floating IPs and router gateways.
 	Floating netip.Prefix
+	spare    netip.Prefix
 }
 
 func planFor(all netip.Prefix) addressPlan {
@@ -23,8 +24,12 @@ func planFor(all netip.Prefix) addressPlan {
 		net:      int(b),
 		Tenant:   netip.PrefixFrom(netip.AddrFrom4([4]byte{a, b, 0, 0}), 18),
 		Floating: netip.PrefixFrom(netip.AddrFrom4([4]byte{a, b, 128, 0}), 18),
+		spare:    netip.PrefixFrom(netip.AddrFrom4([4]byte{a, b, 64, 0}), 18),
 	}
 }
+
+// Spare is a range of the simulator's addresses that it hands out none of, 127.N.64.0/18, for a subnet of a test's.
+func (s *API) Spare() netip.Prefix { return s.cloud.spare }
 
 // claimNet takes 127.Net.0.0/16, or a free one when Net is 0. Addresses are the caller's to share.
 func (o *Options) claimNet() (io.Closer, addressPlan, error) {

@@ -58,6 +58,7 @@ func (w *World) unsupported() map[cloudtest.Feature]string {
 	if w.Kind == aws.Network && !w.dual() {
 		out[cloudtest.LoadBalancerIPv6], out[cloudtest.LoadBalancerDual] = "not tried: the VPC got no range of IPv6", "not tried: the VPC got no range of IPv6"
 	}
+	out[cloudtest.LoadBalancerTraffic] = "not tried: nothing answers on the instances"
 	if os.Getenv(certificateVariable) == "" {
 		out[cloudtest.LoadBalancerTLS] = "not tried: " + certificateVariable + " has the ARN of no certificate"
 	}

@@ -4,6 +4,7 @@ package apitest
 import (
 	"fmt"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -56,9 +57,13 @@ func StartWith(t *testing.T, o awssim.Options) *Cloud {
 	}
 	t.Cleanup(sim.Close)
 	c := &Cloud{Sim: sim, EC2: sim.EC2(Account, Region), t: t}
-	c.VPC = c.EC2.AddVPC(ec2.VPC{})
-	for n, cidr := range []string{"10.0.0.0/18", "10.0.64.0/18", "10.0.128.0/18"} {
-		c.Subnets = append(c.Subnets, c.EC2.AddSubnet(ec2.Subnet{VPCID: c.VPC.ID, CIDR: cidr, Zone: c.EC2.Zones()[n].Name}))
+	all := netip.MustParsePrefix("10.0.0.0/16")
+	if o.Traffic {
+		all = sim.Spare()
+	}
+	c.VPC = c.EC2.AddVPC(ec2.VPC{CIDR: all.String()})
+	for n, zone := range c.EC2.Zones() {
+		c.Subnets = append(c.Subnets, c.EC2.AddSubnet(ec2.Subnet{VPCID: c.VPC.ID, CIDR: quarter(all, n).String(), Zone: zone.Name}))
 	}
 	sim.SetInstance(Account, Region, Self)
 	key := sim.AddUser(awssim.Principal{Account: Account, Name: "test", Actions: []string{"ec2:*", "elasticloadbalancing:*"}})
@@ -78,6 +83,13 @@ func StartWith(t *testing.T, o awssim.Options) *Cloud {
 		t.Setenv(name, value)
 	}
 	return c
+}
+
+// quarter is the n-th quarter of a range, which is larger than a /22.
+func quarter(p netip.Prefix, n int) netip.Prefix {
+	bits, octets := p.Bits()+2, p.Addr().As4()
+	octets[2] += byte(n << (24 - bits))
+	return netip.PrefixFrom(netip.AddrFrom4(octets), bits)
 }
 
 // Client makes a client of the cloud by a cloud.conf.
