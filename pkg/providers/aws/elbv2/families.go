@@ -47,8 +47,7 @@ func (o *operation) widen(ctx context.Context) error {
 	}
 	switch cloud.KindOf(err) {
 	case cloud.KindDenied, cloud.KindInvalid, cloud.KindUnsupported:
-		o.wish.DualStack = false
-		o.warnings = append(o.warnings, "the Service is served by IPv4 alone, as AWS does not let it be reached by IPv6: "+err.Error())
+		o.warnings = append(o.warnings, o.wish.GiveUpIPv6(err))
 		return nil
 	}
 	return err

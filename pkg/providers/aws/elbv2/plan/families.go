@@ -80,6 +80,12 @@ func (w *Wish) Settle(seen *Balancer, lacking []string) (warnings []string, err 
 	return warnings, nil
 }
 
+// GiveUpIPv6 has the load balancer stay one of IPv4 after all, and returns what is to be warned of.
+func (w *Wish) GiveUpIPv6(cause error) (warning string) {
+	w.DualStack = false
+	return w.notIPv6(cause.Error())
+}
+
 // KeepsIPv6 reports whether a load balancer stays dual-stack: because it shall be, or because nobody here has made it so.
 func (w *Wish) KeepsIPv6(seen *Balancer) bool { return w.DualStack || seen.Tags[addressTypeTag] == "" }
 
