@@ -108,3 +108,20 @@ func TestTargetGroupsOfIPv6HaveNamesOfTheirOwn(t *testing.T) {
 		t.Errorf("%+v, before %+v", after, before)
 	}
 }
+
+func TestOnlyWhatWasMadeDualStackHereBecomesIPv4Again(t *testing.T) {
+	for name, tt := range map[string]struct {
+		asked bool
+		tags  map[string]string
+		want  bool
+	}{
+		"asked for":        {true, AddressTypeTag(), true},
+		"no more":          {false, AddressTypeTag(), false},
+		"made by others":   {false, map[string]string{"kubernetes.io/cluster/c": "owned"}, true},
+		"others' and ours": {true, nil, true},
+	} {
+		if got := (&Wish{DualStack: tt.asked}).KeepsIPv6(&Balancer{DualStack: true, Tags: tt.tags}); got != tt.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
