@@ -136,7 +136,7 @@ var arrows = []struct {
 	{"pkg/providers/aws/volumes", []string{"pkg/cloud", "pkg/providers/aws/api"}},
 	{"pkg/providers/aws/routes", []string{"pkg/cloud", "pkg/inflight", "pkg/inventory", "pkg/providers/aws/api", "pkg/providers/aws/config", "pkg/providers/aws/providerid", "pkg/providers/aws/tags"}},
 	{"pkg/providers/aws/elb/plan", []string{"pkg/cloud", "pkg/providers/aws/annotations", "pkg/providers/aws/config", "pkg/text"}},
-	{"pkg/providers/aws/elb", []string{"pkg/cloud", "pkg/inventory", "pkg/keylock", "pkg/providers/aws/annotations", "pkg/providers/aws/api", "pkg/providers/aws/config", "pkg/providers/aws/elb/plan", "pkg/providers/aws/providerid", "pkg/providers/aws/tags", "pkg/providers/aws/vpc", "pkg/text"}},
+	{"pkg/providers/aws/elb", []string{"pkg/batcher", "pkg/cloud", "pkg/inventory", "pkg/providers/aws/annotations", "pkg/providers/aws/api", "pkg/providers/aws/config", "pkg/providers/aws/elb/plan", "pkg/providers/aws/providerid", "pkg/providers/aws/tags", "pkg/providers/aws/vpc", "pkg/text"}},
 	{"pkg/providers/aws/vpc", []string{"pkg/batcher", "pkg/cloud", "pkg/inventory", "pkg/joint", "pkg/lb/family", "pkg/providers/aws/api", "pkg/providers/aws/config", "pkg/providers/aws/providerid", "pkg/providers/aws/tags"}},
 	{"pkg/providers/aws/elbv2/plan", []string{"pkg/cloud", "pkg/lb/family", "pkg/providers/aws/annotations", "pkg/providers/aws/config", "pkg/providers/aws/tags"}},
 	{"pkg/providers/aws/elbv2", []string{"pkg/await", "pkg/cloud", "pkg/inflight", "pkg/inventory", "pkg/lb/family", "pkg/providers/aws/annotations", "pkg/providers/aws/api", "pkg/providers/aws/config", "pkg/providers/aws/providerid", "pkg/providers/aws/vpc"}},

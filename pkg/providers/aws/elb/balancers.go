@@ -5,14 +5,14 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing/types"
 
+	"github.com/isthmus-cloud/isthmus/pkg/batcher"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/inventory"
-	"github.com/isthmus-cloud/isthmus/pkg/keylock"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/api"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/elb/plan"
 )
@@ -22,103 +22,84 @@ const (
 	listAge, detailAge = 30 * time.Second, 10 * time.Minute
 )
 
-// balancers are all classic load balancers, read at once for all Services. What was changed since is not among them.
+// balancers are all classic load balancers, read at once for all Services.
 type balancers struct {
-	c *api.Client
-	// turns has one Service read what many want.
-	turns keylock.Locks[string]
-
-	mu     sync.Mutex
-	byName map[string]*types.LoadBalancerDescription // not edited
-	read   time.Time
-	// written is when load balancers were made or changed here that were not read since.
-	written map[string]time.Time
-
+	c            *api.Client
+	all          inventory.Value[map[string]*balancer] // by name, not edited
+	tagReads     *batcher.Batcher[tagsAsked, cloud.Result[map[string]string]]
 	tagsOf       inventory.Memory[string, map[string]string]
 	attributesOf inventory.Memory[string, plan.Attributes]
 }
 
+// balancer is a load balancer as it was read, not edited. What was made or changed here since then has to be read anew.
+type balancer struct {
+	read    *types.LoadBalancerDescription
+	changed bool
+}
+
+// tagsAsked is whose tags are asked for, and whether those that are remembered will not do.
+type tagsAsked struct {
+	name   string
+	verify bool
+}
+
+func newBalancers(c *api.Client) *balancers {
+	return &balancers{c: c, tagReads: batcher.New[tagsAsked, cloud.Result[map[string]string]](batcher.Options{})}
+}
+
 // get is a load balancer, nil for none; verify reads it anew.
 func (b *balancers) get(ctx context.Context, name string, verify bool) (*types.LoadBalancerDescription, error) {
+	before := b.all.Known()[name]
 	if !verify {
-		all, err := b.list(ctx, listAge)
-		if err != nil {
+		all, err := b.all.Get(ctx, listAge, b.list)
+		if err != nil || all[name] == nil {
 			return nil, err
 		}
-		b.mu.Lock()
-		_, written := b.written[name]
-		b.mu.Unlock()
-		if !written {
-			return all[name], nil
+		if before = all[name]; !before.changed {
+			return before.read, nil
 		}
 	}
-	began := time.Now()
 	one, err := b.c.ClassicBalancer(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.byName == nil || !b.written[name].Before(began) {
-		return one, nil
-	}
-	delete(b.written, name)
-	all := maps.Clone(b.byName)
-	if all[name] = one; one == nil {
-		delete(all, name)
-	}
-	b.byName = all
+	b.put(name, func(now *balancer) *balancer {
+		switch {
+		case now != before: // it was changed again, or read
+			return now
+		case one == nil:
+			return nil
+		}
+		return &balancer{read: one}
+	})
 	return one, nil
 }
 
-// list is all load balancers as they were read; it must not be changed.
-func (b *balancers) list(ctx context.Context, age time.Duration) (map[string]*types.LoadBalancerDescription, error) {
-	since := time.Now().Add(-age)
-	if all := b.readSince(since); all != nil {
-		return all, nil
-	}
-	unlock, _, err := b.turns.Lock(ctx, "list")
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	if all := b.readSince(since); all != nil {
-		return all, nil
-	}
-	began := time.Now()
+// list reads all load balancers.
+func (b *balancers) list(ctx context.Context) (map[string]*balancer, error) {
 	found, err := b.c.ClassicBalancers(ctx)
-	if err != nil {
-		return nil, err
-	}
-	all := make(map[string]*types.LoadBalancerDescription, len(found))
+	all := make(map[string]*balancer, len(found))
 	for i := range found {
-		all[aws.ToString(found[i].LoadBalancerName)] = &found[i]
+		all[aws.ToString(found[i].LoadBalancerName)] = &balancer{read: &found[i]}
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	maps.DeleteFunc(b.written, func(_ string, at time.Time) bool { return at.Before(began) })
-	b.byName, b.read = all, began
-	return all, nil
+	return all, err
 }
 
-// readSince is the list if it was read after a time, else nil.
-func (b *balancers) readSince(since time.Time) map[string]*types.LoadBalancerDescription {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.read.Before(since) {
-		return nil
-	}
-	return b.byName
+// put enters what becomes of a load balancer into the list, nil for that it is gone.
+func (b *balancers) put(name string, next func(*balancer) *balancer) {
+	b.all.Edit(func(all map[string]*balancer) map[string]*balancer {
+		all = maps.Clone(all)
+		if all[name] = next(all[name]); all[name] == nil {
+			delete(all, name)
+		}
+		return all
+	})
 }
 
 // changed has a load balancer read anew by whoever asks for it.
 func (b *balancers) changed(name string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.written == nil {
-		b.written = map[string]time.Time{}
-	}
-	b.written[name] = time.Now()
+	unread := &balancer{changed: true}
+	b.put(name, func(*balancer) *balancer { return unread })
 }
 
 // forget forgets a load balancer, with what is known of it.
@@ -131,43 +112,56 @@ func (b *balancers) forget(name string) {
 // ours is the form of names that Services' load balancers have.
 var ours = regexp.MustCompile(`^a[0-9a-f]{31}$`)
 
-// tags are a load balancer's tags. Those of others that may be Services' are read with them, as many as one request can ask about.
+// tags are a load balancer's tags; verify reads them anew. They are read with those that others ask for at the same time.
 func (b *balancers) tags(ctx context.Context, name string, verify bool) (map[string]string, error) {
-	if !verify {
-		unlock, _, err := b.turns.Lock(ctx, "tags")
-		if err != nil {
-			return nil, err
-		}
-		defer unlock()
-		if found, ok := b.tagsOf.Get(name, time.Now()); ok {
-			return found, nil
-		}
+	if found, ok := b.tagsOf.Get(name, time.Now()); ok && !verify {
+		return found, nil
 	}
-	now, names := time.Now(), []string{name}
-	if !verify {
-		names = b.untold(name, now)
-	}
-	found, err := b.c.ClassicTags(ctx, names)
-	if err != nil && len(names) > 1 { // one of the others may be gone by now
-		found, err = b.c.ClassicTags(ctx, names[:1])
-	}
+	asked := tagsAsked{name, verify}
+	all, err := b.tagReads.Do(ctx, []tagsAsked{asked}, b.readTags)
 	if err != nil {
 		return nil, err
 	}
-	for one, tags := range found {
-		b.tagsOf.Put(one, tags, now, now.Add(detailAge))
-	}
-	return found[name], nil
+	return all[asked].Value, all[asked].Err
 }
 
-// untold are a load balancer and others whose tags are not known.
-func (b *balancers) untold(name string, now time.Time) []string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	names := []string{name}
-	for _, other := range slices.Sorted(maps.Keys(b.byName)) {
-		if _, known := b.tagsOf.Get(other, now); !known && other != name && ours.MatchString(other) && len(names) < api.MaxTagged {
-			names = append(names, other)
+// readTags reads the tags of load balancers, and where a request has room of others that may be Services'.
+func (b *balancers) readTags(ctx context.Context, asked []tagsAsked) map[tagsAsked]cloud.Result[map[string]string] {
+	now, out := time.Now(), make(map[tagsAsked]cloud.Result[map[string]string], len(asked))
+	of := map[string][]tagsAsked{}
+	for _, a := range asked {
+		if found, ok := b.tagsOf.Get(a.name, now); ok && !a.verify { // others have asked meanwhile
+			out[a] = cloud.Result[map[string]string]{Value: found}
+			continue
+		}
+		of[a.name] = append(of[a.name], a)
+	}
+	for names := range slices.Chunk(slices.Sorted(maps.Keys(of)), api.MaxTagged) {
+		found, err := b.c.ClassicTags(ctx, append(names, b.untold(of, now, api.MaxTagged-len(names))...))
+		for _, name := range names {
+			r := cloud.Result[map[string]string]{Value: found[name], Err: err}
+			if cloud.IsNotFound(err) { // one of the others may be gone by now
+				found, r.Err = b.c.ClassicTags(ctx, []string{name})
+				r.Value = found[name]
+			}
+			for _, a := range of[name] {
+				out[a] = r
+			}
+		}
+		for name, tags := range found {
+			b.tagsOf.Put(name, tags, now, now.Add(detailAge))
+		}
+	}
+	return out
+}
+
+// untold are so many load balancers whose tags are neither known nor asked for.
+func (b *balancers) untold(asked map[string][]tagsAsked, now time.Time, most int) []string {
+	var names []string
+	all := b.all.Known()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if _, known := b.tagsOf.Get(name, now); !known && !all[name].changed && asked[name] == nil && ours.MatchString(name) && len(names) < most {
+			names = append(names, name)
 		}
 	}
 	return names

@@ -48,7 +48,7 @@ type LoadBalancers struct {
 	// cluster is the ID in the cluster's tag.
 	cluster func() string
 	net     Network
-	all     balancers
+	all     *balancers
 	// repairs are what verifications that have not ended have put right, by names of load balancers.
 	repairs inventory.Memory[string, []string]
 }
@@ -57,7 +57,7 @@ var _ cloud.LoadBalancers = (*LoadBalancers)(nil)
 
 // New makes the classic load balancers of the client's region. cluster is the ID in the cluster's tag, "" while it is not known.
 func New(c *api.Client, cfg *config.Global, cluster func() string, n Network) *LoadBalancers {
-	return &LoadBalancers{c: c, cfg: cfg, cluster: cluster, net: n, all: balancers{c: c}}
+	return &LoadBalancers{c: c, cfg: cfg, cluster: cluster, net: n, all: newBalancers(c)}
 }
 
 // Serves reports whether there is a classic load balancer with the Service's name, whoever it belongs to.

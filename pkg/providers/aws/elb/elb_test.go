@@ -635,6 +635,39 @@ func TestManyServicesAtOnce(t *testing.T) {
 	}
 }
 
+// What Services share fails for all at once, and tags are those of the load balancers that are there.
+func TestServicesShareReadsThatFail(t *testing.T) {
+	w := start(t, "", awssim.Options{})
+	one, two := w.spec("web-1", 3), w.spec("web-2", 3)
+	w.ensure(one)
+	w.ensure(two)
+	w.restart(nil)
+	remove := w.AddFault(apitest.Fault{Action: "DescribeLoadBalancers", Status: http.StatusServiceUnavailable, Code: "ServiceUnavailable", Message: "m"})
+	var group sync.WaitGroup
+	for n := range 50 {
+		group.Go(func() {
+			if _, err := w.Ensure(t.Context(), w.spec(fmt.Sprint("web-", n), 3)); !cloud.IsUnavailable(err) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	group.Wait()
+	if n := len(w.Requests()); n > 3 {
+		t.Errorf("%d requests in an outage, want one", n)
+	}
+	remove()
+	w.restart(nil)
+	if there, err := w.Serves(t.Context(), two.LoadBalancerRef); err != nil || !there {
+		t.Errorf("%t, %v", there, err)
+	}
+	w.ELB(apitest.Account, apitest.Region).Delete(plan.Name(two.LoadBalancerRef)) // which the list has still
+	w.Requests()
+	w.ensure(one)
+	if got := w.mutations(); len(got) > 0 {
+		t.Errorf("%v", got)
+	}
+}
+
 // crash is a process that ends before its change n.
 type crash struct {
 	mu   sync.Mutex

@@ -148,7 +148,7 @@ func TestRoutesCostOneListAndOneWriteEach(t *testing.T) {
 	if list, err := w.List(t.Context(), pods); err != nil || len(list) != 250 {
 		t.Fatalf("%d routes, %v", len(list), err)
 	}
-	w.wantCounts(map[string]int{"DescribeRouteTables": 1, "DescribeInstances": 1}) // the list of the cluster's
+	w.wantCounts(map[string]int{"DescribeRouteTables": 1, "DescribeInstances": 1})                                     // the list of the cluster's
 	old := w.to("10.244.250.0/24", w.AddInstance(ec2.Instance{Tags: map[string]string{"KubernetesCluster": cluster}})) // which that lacks
 	w.mustApply([]cloud.Route{old}, all)
 	w.wantCounts(map[string]int{"DescribeRouteTables": 1, "DescribeInstances": 2, "DeleteRoute": 250, "ModifyInstanceAttribute": 1, "CreateRoute": 1})
