@@ -137,9 +137,10 @@ func (l *loadBalancers) Delete(ctx context.Context, spec *cloud.LoadBalancerSpec
 	return first
 }
 
-// delete deletes all of one kind. What the Service names is deleted as far as there is something left of it.
+// delete deletes all of one kind. What the Service names is deleted as far as there is something left of it; one that is another
+// controller's by now names neither kind, and may have had both.
 func (l *loadBalancers) delete(ctx context.Context, spec *cloud.LoadBalancerSpec, k kind) error {
-	if k != wanted(spec) && k != shown(spec.CurrentIngress) {
+	if k != wanted(spec) && k != shown(spec.CurrentIngress) && !isOthers(spec.Settings.String(annotations.Type, "")) {
 		if exists, err := l.kinds[k].Exists(ctx, spec.LoadBalancerRef); err != nil || !exists {
 			return err
 		}
@@ -155,11 +156,14 @@ func wanted(spec *cloud.LoadBalancerSpec) kind {
 	return classic
 }
 
+// isOthers reports whether a type is another controller's.
+func isOthers(t string) bool { return t == annotations.NLBIP || t == annotations.External }
+
 // elsewhere refuses a Service whose class is one of ours, but whose type is another controller's. Those without a class are left to
 // that.
 func elsewhere(spec *cloud.LoadBalancerSpec) field.ErrorList {
 	t := spec.Settings.String(annotations.Type, "")
-	if spec.Class == annotations.NLB || t != annotations.NLBIP && t != annotations.External {
+	if spec.Class == annotations.NLB || !isOthers(t) {
 		return nil
 	}
 	return field.ErrorList{field.Invalid(cloud.AnnotationPath(annotations.Type), t,
@@ -223,7 +227,7 @@ func loadBalancingTraits() cloud.LoadBalancerTraits {
 			return err == nil || n.Spec.ProviderID == ""
 		},
 		Elsewhere: func(s *corev1.Service) string {
-			if t := s.Annotations[annotations.Type]; t == annotations.NLBIP || t == annotations.External {
+			if isOthers(s.Annotations[annotations.Type]) {
 				return otherController
 			}
 			return ""

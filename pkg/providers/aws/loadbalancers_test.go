@@ -198,3 +198,41 @@ func TestServiceOfAnotherControllerLosesWhatWasMadeBefore(t *testing.T) {
 		}
 	}
 }
+
+// What the cloud refuses at first is gone at the next attempt, also where nothing else is left to tell of it.
+func TestServiceOfAnotherControllerLeavesNoRules(t *testing.T) {
+	c := apitest.Start(t)
+	p := provider(t, "[Global]\nRegion = "+apitest.Region+"\nVPC = "+c.VPC.ID+"\nKubernetesClusterID = blue\n")
+	spec := balanced(t, c, annotations.NLB)
+	ensure(t, p, spec)
+	rules := func() (n int) {
+		groups, err := c.EC2.SecurityGroups(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, g := range groups {
+			for _, r := range g.Rules {
+				if !r.Egress && g.Name != "default" {
+					n++
+				}
+			}
+		}
+		return n
+	}
+	if rules() == 0 {
+		t.Fatal("nobody lets the load balancer in")
+	}
+	spec.Settings, spec.CurrentIngress = cloud.Settings{annotations.Type: annotations.External}, nil
+	c.Fail("RevokeSecurityGroupIngress", apitest.Fault{Status: 403, Code: "UnauthorizedOperation"})
+	err := p.LoadBalancers.Delete(t.Context(), spec)
+	for cloud.KindOf(err) == cloud.KindRetryAfter {
+		err = p.LoadBalancers.Delete(t.Context(), spec)
+	}
+	if cloud.KindOf(err) != cloud.KindDenied {
+		t.Fatalf("the cloud has not refused: %v", err)
+	}
+	again(t, func() error { return p.LoadBalancers.Delete(t.Context(), spec) })
+	if n := rules(); n > 0 {
+		t.Errorf("%d rules are left", n)
+	}
+}
