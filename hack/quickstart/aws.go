@@ -12,8 +12,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/isthmus-cloud/isthmus/manifests"
 	awssim "github.com/isthmus-cloud/isthmus/test/cloudsim/aws"
@@ -42,8 +40,9 @@ func playAWS(w *world) []step {
 		{"the controller manager, as its instance's IAM role", a.startManager},
 		{"nodes join and are initialized", a.nodesJoin},
 		{"pod routes appear in the VPC's route table", a.routesAppear},
-		{"a Service gets a network load balancer", a.serviceBalanced},
+		{"a Service gets a name that reaches a backend", a.serviceWorks},
 		{"an instance's stop is noticed", a.shutdownNoticed},
+		{"an instance's termination is noticed", a.deletionNoticed},
 		{"a PersistentVolume comes back labeled", a.volumeLabeled},
 		{"a private image of ECR is pulled as the node", a.imagePulled},
 		{"the Service's deletion leaves nothing in the cloud", a.serviceDeleted},
@@ -53,7 +52,7 @@ func playAWS(w *world) []step {
 // start starts the cloud with its instances. What the binaries may do there is the policy that ships, and what a node needs to
 // pull images; they find their role by the metadata service, and the cluster's ID by their instance's tags.
 func (a *amazon) start(context.Context) (string, error) {
-	sim, err := awssim.Start(awssim.Options{})
+	sim, err := awssim.Start(awssim.Options{Traffic: true})
 	if err != nil {
 		return "", err
 	}
@@ -73,8 +72,10 @@ func (a *amazon) start(context.Context) (string, error) {
 	a.nodes = region.AddSecurityGroup(ec2.SecurityGroup{VPCID: region.DefaultVPC().ID, Name: "nodes", Description: "nodes", Tags: ours}).ID
 	a.scene = &scene{
 		provider: "aws", region: awsRegion, env: sim.Env(), args: routed(), balances: true,
-		calls: func() int { return len(sim.Requests()) },
-		stop:  func(m machine) { region.Stop(m.id) },
+		annotations: map[string]string{"service.beta.kubernetes.io/aws-load-balancer-type": "nlb"}, resolve: sim.Resolve,
+		calls:  func() int { return len(sim.Requests()) },
+		stop:   func(m machine) { region.Stop(m.id) },
+		remove: func(m machine) { region.Terminate(m.id) },
 		volume: func(zone string) corev1.PersistentVolumeSource {
 			return corev1.PersistentVolumeSource{
 				CSI: &corev1.CSIPersistentVolumeSource{Driver: "ebs.csi.aws.com", VolumeHandle: region.AddVolume(ec2.Volume{Zone: zone}).ID},
@@ -108,41 +109,6 @@ func (a *amazon) routesAppear(ctx context.Context) (string, error) {
 		return nil
 	})
 	return strings.Join(seen, ", "), err
-}
-
-// serviceBalanced creates a Service, and looks whether its load balancer has every node for a target. Its address leads nowhere:
-// the simulated load balancer carries no traffic.
-func (a *amazon) serviceBalanced(ctx context.Context) (string, error) {
-	services := a.cluster.Client.CoreV1().Services("default")
-	if _, err := services.Create(ctx, &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: serviceName, Annotations: map[string]string{"service.beta.kubernetes.io/aws-load-balancer-type": "nlb"}},
-		Spec: corev1.ServiceSpec{
-			Type: corev1.ServiceTypeLoadBalancer, Selector: map[string]string{"app": serviceName},
-			Ports: []corev1.ServicePort{{Name: "http", Port: servicePort, TargetPort: intstr.FromInt32(8080)}},
-		},
-	}, metav1.CreateOptions{}); err != nil {
-		return "", err
-	}
-	var seen string
-	err := eventually(ctx, func(ctx context.Context) error {
-		service, err := services.Get(ctx, serviceName, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		if len(service.Status.LoadBalancer.Ingress) == 0 {
-			return errors.New("the Service has no address yet")
-		}
-		groups, err := a.sim.ELBv2(awsAccount, awsRegion).TargetGroups(nil, nil, "")
-		if err != nil {
-			return err
-		}
-		if len(groups) != 1 || len(groups[0].Targets) != len(a.scene.machines) {
-			return fmt.Errorf("target groups %+v: want one with every node", groups)
-		}
-		seen = fmt.Sprintf("%s, %d targets", service.Status.LoadBalancer.Ingress[0].Hostname, len(groups[0].Targets))
-		return nil
-	})
-	return seen, err
 }
 
 // serviceDeleted deletes the Service and looks whether the cloud keeps anything of it.

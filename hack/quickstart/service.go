@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,12 +23,12 @@ const (
 	greeting    = "hello through the load balancer"
 )
 
-// serviceWorks creates a Service of type LoadBalancer, plays kube-proxy and the pod on one
-// node, and sends a request through the address that the cloud gave.
+// serviceWorks creates a Service of type LoadBalancer, plays kube-proxy and the pod on every
+// node, and sends a request through each address that the cloud gave.
 func (w *world) serviceWorks(ctx context.Context) (string, error) {
 	services := w.cluster.Client.CoreV1().Services("default")
 	service, err := services.Create(ctx, &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: serviceName},
+		ObjectMeta: metav1.ObjectMeta{Name: serviceName, Annotations: w.scene.annotations},
 		Spec: corev1.ServiceSpec{
 			Type:     corev1.ServiceTypeLoadBalancer,
 			Selector: map[string]string{"app": serviceName},
@@ -37,26 +38,52 @@ func (w *world) serviceWorks(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := w.startBackend(ctx, net.JoinHostPort(w.scene.machines[0].address, strconv.Itoa(int(service.Spec.Ports[0].NodePort)))); err != nil {
-		return "", err
+	for _, m := range w.scene.machines {
+		if err := w.startBackend(ctx, net.JoinHostPort(m.address, strconv.Itoa(int(service.Spec.Ports[0].NodePort)))); err != nil {
+			return "", err
+		}
 	}
-	var url string
+	var urls []string
 	err = eventually(ctx, func(ctx context.Context) error {
 		service, err := services.Get(ctx, serviceName, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
-		if len(service.Status.LoadBalancer.Ingress) == 0 || service.Status.LoadBalancer.Ingress[0].IP == "" {
+		if len(service.Status.LoadBalancer.Ingress) == 0 {
 			return errors.New("the Service has no address yet")
 		}
-		url = "http://" + net.JoinHostPort(service.Status.LoadBalancer.Ingress[0].IP, strconv.Itoa(servicePort))
-		return nil
+		urls, err = w.urlsOf(service.Status.LoadBalancer.Ingress[0])
+		return err
 	})
 	if err != nil {
 		return "", err
 	}
-	err = eventually(ctx, func(ctx context.Context) error { return answers(ctx, url, greeting) })
-	return "GET " + url + " → " + strconv.Quote(greeting), err
+	for _, url := range urls {
+		if err := eventually(ctx, func(ctx context.Context) error { return answers(ctx, url, greeting) }); err != nil {
+			return "", err
+		}
+	}
+	return "GET " + strings.Join(urls, ", ") + " → " + strconv.Quote(greeting), nil
+}
+
+// urlsOf leads to a load balancer's addresses: the one that is published, or those of the name that is.
+func (w *world) urlsOf(in corev1.LoadBalancerIngress) ([]string, error) {
+	hosts := []string{in.IP}
+	if in.Hostname != "" {
+		addresses, err := w.scene.resolve(in.Hostname)
+		if err != nil {
+			return nil, err
+		}
+		hosts = nil
+		for _, a := range addresses {
+			hosts = append(hosts, a.String())
+		}
+	}
+	var urls []string
+	for _, h := range hosts {
+		urls = append(urls, "http://"+net.JoinHostPort(h, strconv.Itoa(servicePort)))
+	}
+	return urls, nil
 }
 
 // startBackend listens where kube-proxy of one node would.

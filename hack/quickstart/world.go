@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -47,8 +48,11 @@ type scene struct {
 	stop, remove func(machine)
 	// volume makes a volume in a zone, and returns its source in a PersistentVolume.
 	volume func(zone string) corev1.PersistentVolumeSource
-	// balances says that Services get load balancers.
-	balances bool
+	// balances says that Services get load balancers, which annotations ask for.
+	balances    bool
+	annotations map[string]string
+	// resolve is where a load balancer's name leads, if the cloud publishes names.
+	resolve func(name string) ([]netip.Addr, error)
 	// look are commands for the curious.
 	look []string
 }
