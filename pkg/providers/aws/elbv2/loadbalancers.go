@@ -46,7 +46,8 @@ type LoadBalancers struct {
 // New makes the network load balancers of the client's region.
 func New(c *api.Client, cfg *config.Global, network *vpc.Network, pace await.Pace) *LoadBalancers {
 	l := &LoadBalancers{c: c, cfg: cfg, network: network, now: time.Now}
-	l.store = &store{c: c, now: func() time.Time { return l.now() }}
+	l.store = &store{c: c}
+	l.store.all.Now = func() time.Time { return l.now() }
 	l.waiter = await.New(l.poll, pace)
 	return l
 }

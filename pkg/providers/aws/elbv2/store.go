@@ -5,11 +5,9 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"sync"
 	"time"
 
-	"golang.org/x/sync/singleflight"
-
+	"github.com/isthmus-cloud/isthmus/pkg/inventory"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/api"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/elbv2/plan"
 )
@@ -21,9 +19,6 @@ const listAge = 10 * time.Minute
 // freshAge is how old they may be for a verification, of which many come at a time.
 const freshAge = time.Minute
 
-// failedAge is for how long a read that has failed is the answer for all: in an outage they must not all try.
-const failedAge = 2 * time.Second
-
 // Names of what may be a Service's: of others no tags are read.
 var (
 	balancerName = regexp.MustCompile(`^a[0-9a-z]{1,31}$`)
@@ -33,19 +28,8 @@ var (
 // store has the load balancers and target groups of the region that may be Services', with their tags, and without listeners,
 // attributes and targets. What it gives out is shared, and replaced when it changes.
 type store struct {
-	c       *api.Client
-	now     func() time.Time
-	reading singleflight.Group
-
-	mu   sync.Mutex
-	read time.Time // when the read of the lists began, zero for never
-	all  objects
-	// failure is why the last read has failed, at that time.
-	failure  error
-	failedAt time.Time
-	// reads is how many reads are under way, and own what was changed here since the oldest of them began.
-	reads int
-	own   []func(objects)
+	c   *api.Client
+	all inventory.Value[objects]
 }
 
 // objects are what is there by ARN.
@@ -54,78 +38,18 @@ type objects struct {
 	groups    map[string]*plan.TargetGroup
 }
 
-// get returns what is there, as of a read that has not begun before since. Those who ask meanwhile share one read, which nobody of them
-// ends.
+// get returns what is there, as of a read that has not begun before since.
 func (s *store) get(ctx context.Context, since time.Time) (objects, error) {
-	for {
-		if all, ok, err := s.known(since); ok || err != nil {
-			return all, err
-		}
-		done := s.reading.DoChan("", func() (any, error) {
-			if _, ok, err := s.known(since); ok || err != nil {
-				return nil, err
-			}
-			return nil, s.readAll(context.WithoutCancel(ctx)) // each request has a deadline of its own
-		})
-		select {
-		case out := <-done: // of a read that may have begun too early
-			if out.Err != nil {
-				return objects{}, out.Err
-			}
-		case <-ctx.Done():
-			return objects{}, context.Cause(ctx)
-		}
-	}
-}
-
-// known is what is there if it was read since, or why it cannot be read.
-func (s *store) known(since time.Time) (objects, bool, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case !s.read.Before(since):
-		return s.copied(), true, nil
-	case s.failure != nil && s.now().Sub(s.failedAt) < failedAge:
-		return objects{}, false, s.failure
-	}
-	return objects{}, false, nil
-}
-
-// copied is what is there, in maps of its own. Locked.
-func (s *store) copied() objects {
-	return objects{maps.Clone(s.all.balancers), maps.Clone(s.all.groups)}
+	return s.all.Since(ctx, since, s.list)
 }
 
 // change enters what was changed here.
 func (s *store) change(edit func(objects)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.all.groups != nil {
-		edit(s.all)
-	}
-	if s.reads > 0 {
-		s.own = append(s.own, edit)
-	}
-}
-
-func (s *store) readAll(ctx context.Context) error {
-	s.mu.Lock()
-	s.reads++
-	s.mu.Unlock()
-	began := s.now()
-	all, err := s.list(ctx)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.failure, s.failedAt = err, s.now(); err == nil {
-		for _, edit := range s.own {
-			edit(all)
-		}
-		s.all, s.read = all, began
-	}
-	if s.reads--; s.reads == 0 {
-		s.own = nil
-	}
-	return err
+	s.all.Edit(func(all objects) objects {
+		all = objects{maps.Clone(all.balancers), maps.Clone(all.groups)}
+		edit(all)
+		return all
+	})
 }
 
 // list reads the pages of both lists, and the tags of what may be a Service's.

@@ -36,11 +36,11 @@ func stateOf(f *api.Instance) types.InstanceStateName {
 	return f.State.Name
 }
 
-// alive is the instance, unless it is terminated: EC2 shows it for an hour, but it never comes back.
+// alive is the instance, with an error where it is terminated: EC2 shows it for an hour, but it never comes back.
 func alive(t target, f *api.Instance) (*api.Instance, error) {
 	switch stateOf(f) {
 	case types.InstanceStateNameTerminated:
-		return nil, &cloud.Error{Kind: cloud.KindNotFound, Scope: f.Scope, Ended: true, Err: fmt.Errorf("instance %s is terminated", t)}
+		return f, &cloud.Error{Kind: cloud.KindNotFound, Scope: f.Scope, Ended: true, Err: fmt.Errorf("instance %s is terminated", t)}
 	case "":
 		return nil, cloud.Errorf(cloud.KindUnknown, "EC2 does not say in which state instance %s is", t)
 	}

@@ -51,7 +51,7 @@ func (i *Instances) change(ctx context.Context, providerIDs []string, do func(ct
 	errs := map[target]error{}
 	var ids []string
 	for t := range w {
-		if errs[t] = found[t].Err; errs[t] == nil {
+		if errs[t] = found[t].Err; errs[t] == nil || cloud.IsEnded(errs[t]) { // it has its tags as long as EC2 shows it
 			errs[t] = i.mayTag(ctx, found[t].Value)
 		}
 		if errs[t] == nil {
