@@ -137,10 +137,10 @@ func (l *loadBalancers) Delete(ctx context.Context, spec *cloud.LoadBalancerSpec
 	return first
 }
 
-// delete deletes all of one kind. What the Service names is deleted as far as there is something left of it; one that is another
-// controller's by now names neither kind, and may have had both.
+// delete deletes all of one kind, as far as there is something left of it. Where the Service shows the other kind and wants it, too, there
+// is hardly anything of this one: it is looked for first.
 func (l *loadBalancers) delete(ctx context.Context, spec *cloud.LoadBalancerSpec, k kind) error {
-	if k != wanted(spec) && k != shown(spec.CurrentIngress) && !isOthers(spec.Settings.String(annotations.Type, "")) {
+	if shows := shown(spec.CurrentIngress); shows != unknown && shows != k && wanted(spec) != k {
 		if exists, err := l.kinds[k].Exists(ctx, spec.LoadBalancerRef); err != nil || !exists {
 			return err
 		}

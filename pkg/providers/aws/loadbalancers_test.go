@@ -199,8 +199,16 @@ func TestServiceOfAnotherControllerLosesWhatWasMadeBefore(t *testing.T) {
 	}
 }
 
-// What the cloud refuses at first is gone at the next attempt, also where nothing else is left to tell of it.
-func TestServiceOfAnotherControllerLeavesNoRules(t *testing.T) {
+// What the cloud refuses at first is gone at the next attempt, also where nothing else is left to tell of it: neither type nor status of
+// the Service say by then of which kind its load balancer was.
+func TestRulesOfAFormerKindGo(t *testing.T) {
+	for _, kind := range []string{annotations.External, ""} {
+		rulesOfAFormerKindGo(t, kind)
+	}
+}
+
+func rulesOfAFormerKindGo(t *testing.T, kind string) {
+	t.Helper()
 	c := apitest.Start(t)
 	p := provider(t, "[Global]\nRegion = "+apitest.Region+"\nVPC = "+c.VPC.ID+"\nKubernetesClusterID = blue\n")
 	spec := balanced(t, c, annotations.NLB)
@@ -222,7 +230,7 @@ func TestServiceOfAnotherControllerLeavesNoRules(t *testing.T) {
 	if rules() == 0 {
 		t.Fatal("nobody lets the load balancer in")
 	}
-	spec.Settings, spec.CurrentIngress = cloud.Settings{annotations.Type: annotations.External}, nil
+	spec.Settings, spec.CurrentIngress = cloud.Settings{annotations.Type: kind}, nil
 	c.Fail("RevokeSecurityGroupIngress", apitest.Fault{Status: 403, Code: "UnauthorizedOperation"})
 	err := p.LoadBalancers.Delete(t.Context(), spec)
 	for cloud.KindOf(err) == cloud.KindRetryAfter {
@@ -233,6 +241,6 @@ func TestServiceOfAnotherControllerLeavesNoRules(t *testing.T) {
 	}
 	again(t, func() error { return p.LoadBalancers.Delete(t.Context(), spec) })
 	if n := rules(); n > 0 {
-		t.Errorf("%d rules are left", n)
+		t.Errorf("%q: %d rules are left", kind, n)
 	}
 }
