@@ -48,6 +48,8 @@ func tryLoadBalancers(_ context.Context, t *testing.T, p *cloud.Provider, c *api
 	spec.Members = nil
 	ensure(t, p, spec)
 	spec.Settings[annotations.Subnets] = c.Subnets[0].ID
+	spec.Settings[annotations.SecurityGroups] = c.EC2.AddSecurityGroup(ec2.SecurityGroup{VPCID: c.VPC.ID, Name: "others too", Description: "d"}).ID
+	spec.Members = spec.Candidates
 	ensure(t, p, spec)
 	again(t, func() error { return p.LoadBalancers.Delete(t.Context(), spec) })
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -41,6 +42,35 @@ func (c *Client) RouteTables(ctx context.Context, filters ...types.Filter) (foun
 		return out.NextToken, nil
 	})
 	return found, err
+}
+
+// InterfaceOf is what the description of a load balancer's network interface begins with; its name follows, or of other than classic ones
+// the end of its ARN.
+const InterfaceOf = "ELB "
+
+// maxFiltered is how many values a filter has at most.
+const maxFiltered = 200
+
+// InterfacesIn reads the network interfaces, everybody's, that have one of the security groups.
+func (c *Client) InterfacesIn(ctx context.Context, groups []string) (found []types.NetworkInterface, err error) {
+	const op = "list network interfaces"
+	for some := range slices.Chunk(groups, maxFiltered) {
+		err = everyPage(op, func(token *string) (*string, error) {
+			out, _, err := call(ctx, c, op, "", func(ctx context.Context, p *place) (*ec2.DescribeNetworkInterfacesOutput, error) {
+				return p.ec2.DescribeNetworkInterfaces(ctx, &ec2.DescribeNetworkInterfacesInput{Filters: []types.Filter{Filter("group-id", some...)},
+					MaxResults: aws.Int32(pageSize), NextToken: token})
+			})
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, out.NetworkInterfaces...)
+			return out.NextToken, nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
 }
 
 // Zones reads the zones of the region that are open to the account.

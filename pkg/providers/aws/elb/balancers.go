@@ -29,6 +29,8 @@ type balancers struct {
 	tagReads     *batcher.Batcher[tagsAsked, cloud.Result[map[string]string]]
 	tagsOf       inventory.Memory[string, map[string]string]
 	attributesOf inventory.Memory[string, plan.Attributes]
+	// going are those that are being deleted here, or were, and may be in all.
+	going inventory.Memory[string, struct{}]
 }
 
 // balancer is a load balancer as it was read, not edited. What was made or changed here since then has to be read anew.
@@ -107,6 +109,30 @@ func (b *balancers) forget(name string) {
 	b.changed(name)
 	b.tagsOf.Forget(name)
 	b.attributesOf.Forget(name)
+}
+
+// goes notes that a load balancer is being deleted.
+func (b *balancers) goes(name string) {
+	now := time.Now()
+	b.going.Put(name, struct{}{}, now, now.Add(2*listAge))
+}
+
+// others reports whether other load balancers than that of the name have a security group, and stay. Of two that go at the same time
+// the one that is asked about last has none beside it. Of those that were made or changed here, the rules in the groups of Nodes tell.
+func (b *balancers) others(ctx context.Context, name, group string) (bool, error) {
+	all, err := b.all.Get(ctx, listAge, b.list)
+	if err != nil {
+		return false, err
+	}
+	for other, one := range all {
+		if other == name || one.changed || !slices.Contains(one.read.SecurityGroups, group) {
+			continue
+		}
+		if _, going := b.going.Get(other, time.Now()); !going {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // ours is the form of names that Services' load balancers have.

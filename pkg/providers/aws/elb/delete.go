@@ -38,14 +38,24 @@ func (l *LoadBalancers) Delete(ctx context.Context, spec *cloud.LoadBalancerSpec
 	return l.net.DeleteGroup(ctx, ref, plan.GroupName(ref))
 }
 
-// deleteRules closes the Nodes for the load balancer. What is let in of a group that others may have, too, stays.
+// deleteRules closes the Nodes for the load balancer. What is let in of a group that others have, too, stays.
 func (l *LoadBalancers) deleteRules(ctx context.Context, ref cloud.LoadBalancerRef, seen *plan.Observed, own string) error {
 	hint := vpc.NodeRules{LoadBalancer: plan.Name(ref)}
 	if seen != nil {
 		hint = nodeRules(ref, l.ordered(ref, seen.Groups, own), own, nil)
 	}
 	hint.Former = own
-	if hint.Source == "" && hint.Former == "" {
+	if hint.SharedSource {
+		l.all.goes(hint.LoadBalancer)
+		others, err := l.all.others(ctx, hint.LoadBalancer, hint.Source)
+		if err != nil {
+			return err
+		}
+		if !others {
+			hint.SharedFormer, hint.Source, hint.SharedSource = hint.Source, "", false
+		}
+	}
+	if hint.Source == "" && hint.Former == "" && hint.SharedFormer == "" {
 		return nil
 	}
 	return l.net.DeleteNodeRules(ctx, ref, hint)

@@ -51,6 +51,9 @@ type LoadBalancers struct {
 	all     *balancers
 	// repairs are what verifications that have not ended have put right, by names of load balancers.
 	repairs inventory.Memory[string, []string]
+	// formers are the groups that load balancers had in place of their own, and have no more, until nothing is let in of them, by names of
+	// load balancers.
+	formers inventory.Memory[string, string]
 }
 
 var _ cloud.LoadBalancers = (*LoadBalancers)(nil)

@@ -41,6 +41,7 @@ func (l *LoadBalancers) ensure(ctx context.Context, spec *cloud.LoadBalancerSpec
 	if err != nil {
 		return nil, nil, err
 	}
+	l.all.going.Forget(d.Name)
 	seen, marked, err := l.find(ctx, spec.LoadBalancerRef, spec.Verify)
 	if err != nil {
 		return nil, nil, err
@@ -89,6 +90,9 @@ func (l *LoadBalancers) ensure(ctx context.Context, spec *cloud.LoadBalancerSpec
 	}
 	if opened == nil && own != "" {
 		opened = l.dropGroup(ctx, spec.LoadBalancerRef, own, rules.Former != "")
+	}
+	if opened == nil {
+		opened = l.left(d.Name, seen)
 	}
 	status = &cloud.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{Hostname: seen.DNSName}}}
 	_, status.Warnings = plan.Check(spec)
@@ -251,15 +255,57 @@ func (l *LoadBalancers) ordered(ref cloud.LoadBalancerRef, groups []string, own 
 // while it still has that, so have its rules.
 func (l *LoadBalancers) rules(ctx context.Context, ref cloud.LoadBalancerRef, seen *plan.Observed, w *plan.Wanted) (rules vpc.NodeRules, own string, err error) {
 	if len(w.BaseGroups) == 0 {
-		return nodeRules(ref, w.Groups, w.Groups[0], w.Instances), "", nil
+		rules = nodeRules(ref, w.Groups, w.Groups[0], w.Instances)
+		rules.SharedFormer, err = l.former(ctx, ref, seen, w, w.Groups[0])
+		return rules, "", err
 	}
 	rules = nodeRules(ref, w.Groups, "", w.Instances)
-	own, err = l.net.FindGroup(ctx, ref, plan.GroupName(ref))
-	if err != nil || own == "" || slices.Contains(w.Groups, own) {
+	if own, err = l.net.FindGroup(ctx, ref, plan.GroupName(ref)); err != nil {
+		return rules, "", err
+	}
+	if rules.SharedFormer, err = l.former(ctx, ref, seen, w, own); err != nil || own == "" || slices.Contains(w.Groups, own) {
 		return rules, "", err
 	}
 	if !slices.Contains(seen.Groups, own) {
 		rules.Former = own
 	}
 	return rules, own, nil
+}
+
+// formerAge is for how long a group is remembered of which nothing is to be let in any more.
+const formerAge = 24 * time.Hour
+
+// former is the group of which Nodes need not let the load balancer in any more: not its own one, which it has just given up, and which
+// no other has. Nothing but a memory of it tells of that: when the process ends before the Nodes are closed, they stay open for whatever
+// gets the group.
+func (l *LoadBalancers) former(ctx context.Context, ref cloud.LoadBalancerRef, seen *plan.Observed, w *plan.Wanted, own string) (string, error) {
+	now := time.Now()
+	if len(seen.Groups) > 0 {
+		if first := l.ordered(ref, seen.Groups, own)[0]; first != own && !slices.Contains(w.Groups, first) {
+			l.formers.Put(w.Name, first, now, now.Add(formerAge))
+		}
+	}
+	former, remembered := l.formers.Get(w.Name, now)
+	switch {
+	case !remembered || slices.Contains(seen.Groups, former): // it goes first
+		return "", nil
+	case slices.Contains(w.Groups, former):
+		l.formers.Forget(w.Name)
+		return "", nil
+	}
+	if others, err := l.all.others(ctx, w.Name, former); others || err != nil {
+		return "", err
+	}
+	return former, nil
+}
+
+// left ends the memory of a group that the load balancer had in place of its own, once the Nodes let nothing in of it.
+func (l *LoadBalancers) left(name string, seen *plan.Observed) error {
+	former, remembered := l.formers.Get(name, time.Now())
+	if remembered && slices.Contains(seen.Groups, former) {
+		return &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: retryStale, Progress: true,
+			Err: fmt.Errorf("Nodes need not let in security group %s, which load balancer %s does not have any more", former, name)}
+	}
+	l.formers.Forget(name)
+	return nil
 }

@@ -94,6 +94,7 @@ type groupRules struct {
 	has    atoms
 	tagged bool // as the cluster's
 	owed   atoms
+	held   map[string]bool // the groups that something in the VPC has, as far as that was asked for
 }
 
 // plan is what to change in a group for some Services. It drops only what is provably theirs, and not wanted by another one of
@@ -197,10 +198,20 @@ func (t *tenant) owns(a atom, description string, g groupRules) bool {
 	if t.Former != "" && a == fromGroup(t.Former) {
 		return true
 	}
+	if t.leaves(a, description, g) {
+		return true
+	}
 	if t.Source == "" || t.SharedSource || t.Source == g.id || a != fromGroup(t.Source) {
 		return false
 	}
 	return t.gone || g.tagged
+}
+
+// leaves reports whether a rule of a group may go, as it lets in what has another group, which nothing has any more. Whoever has described
+// it has made it himself.
+func (t *tenant) leaves(a atom, description string, g groupRules) bool {
+	former := t.SharedFormer
+	return former != "" && a == fromGroup(former) && description == "" && g.tagged && former != g.id && !g.held[former]
 }
 
 // mtu adds to a change that exactly the clients of network load balancers are told of smaller MTUs.

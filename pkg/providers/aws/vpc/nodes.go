@@ -24,7 +24,7 @@ const nodeFirewall = "the security groups of the Nodes"
 const classicTenant = "/classic"
 
 func (r *NodeRules) tenant(ref cloud.LoadBalancerRef) cloud.LoadBalancerRef {
-	if r.Source != "" || r.Former != "" {
+	if r.Source != "" || r.Former != "" || r.SharedFormer != "" {
 		ref.UID += classicTenant
 	}
 	return ref
@@ -50,13 +50,13 @@ func later(err error) error {
 }
 
 // DeleteNodeRules takes a load balancer's rules out of the groups of Nodes, as EnsureNodeRules does. Of hint, LoadBalancer and
-// Source count, with SharedSource, and Former.
+// Source count, with SharedSource, Former and SharedFormer.
 func (n *Network) DeleteNodeRules(ctx context.Context, ref cloud.LoadBalancerRef, hint NodeRules) error {
 	if n.cfg.DisableSGIngress {
 		return nil
 	}
 	return later(n.nodes.Delete(ctx, nodeFirewall, hint.tenant(ref), NodeRules{LoadBalancer: hint.LoadBalancer, Source: hint.Source,
-		SharedSource: hint.SharedSource, Former: hint.Former}))
+		SharedSource: hint.SharedSource, Former: hint.Former, SharedFormer: hint.SharedFormer}))
 }
 
 // sorted is the same in an order, so that it equals what means the same.
@@ -87,6 +87,10 @@ func (n *Network) pass(ctx context.Context, _ string, all []joint.Tenant[NodeRul
 	if err != nil {
 		return nil, err
 	}
+	held, err := n.held(ctx, formers(all, groups))
+	if err != nil {
+		return nil, err
+	}
 	var tenants []tenant
 	passing := map[cloud.LoadBalancerKey]map[string]wish{}
 	for i, t := range all {
@@ -105,7 +109,7 @@ func (n *Network) pass(ctx context.Context, _ string, all []joint.Tenant[NodeRul
 	var failed error
 	for _, id := range slices.Sorted(maps.Keys(groups)) {
 		others, owed := n.others(id, passing)
-		g := groupRules{id: id, has: atomsIn(groups[id].IpPermissions), tagged: tags.Has(groups[id].Tags, n.cluster()), owed: owed}
+		g := groupRules{id: id, has: atomsIn(groups[id].IpPermissions), tagged: tags.Has(groups[id].Tags, n.cluster()), owed: owed, held: held}
 		c := g.plan(tenants, others)
 		n.owe(id, c.again)
 		err := stale(id, n.write(ctx, id, c))

@@ -157,12 +157,15 @@ type NodeRules struct {
 	Instances []string
 
 	// Source is a classic load balancer's security group, of which everything is let in. SharedSource says that it is not its
-	// own, so that others may need the same rule, which nothing proves to be the Service's: it stays.
+	// own, so that others may need the same rule, and that it stays.
 	Source       string
 	SharedSource bool
 	// Former is the load balancer's own security group where it has another one in its place by now, or is deleted: nothing is let
 	// in of it any more.
 	Former string
+	// SharedFormer is a group in Former's place that is not the load balancer's own, and that no other load balancer has which is known
+	// to the caller: nothing is let in of it any more, unless anything else in the VPC has it.
+	SharedFormer string
 
 	// Clients are let in to Ports by Protocol ("tcp", "udp") of a network load balancer, and are told of smaller MTUs.
 	Clients  []netip.Prefix

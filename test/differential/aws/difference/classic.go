@@ -54,10 +54,10 @@ func ofClassic() []Intended {
 			Scenarios: `c-(plain-beside|groups-odd-0)`, Path: `rule\..* from \{sg:k8s-elb-lb:.*`, New: true,
 		},
 		{
-			Name:      "what is let in of a group that others may have stays",
+			Name:      "what is let in of a group that others have stays",
 			Theirs:    "When a load balancer with a group of the annotation or of ElbSecurityGroup goes, or gets other groups, the Nodes let nothing in of that group any more, also where other load balancers have it.",
-			Here:      "That rule stays, also after the last of them.",
-			Why:       "Others may have the group, and nothing says who has made the rule.",
+			Here:      "That rule goes with the last of them, and where nothing else in the VPC has the group.",
+			Why:       "The others' clients would be cut off.",
 			Scenarios: `shared`, Path: `rule\.sg-0000000000000000a -1 0-0 from \{sg:(own|two)\}`, New: true,
 		},
 	}
