@@ -10,7 +10,9 @@ package annotations
 
 import (
 	"errors"
+	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -32,7 +34,7 @@ const (
 	SecurityGroups        = prefix + "security-groups"
 	ExtraSecurityGroups   = prefix + "extra-security-groups"
 	Tags                  = prefix + "additional-resource-tags"
-	nodeLabels            = prefix + "target-node-labels"
+	NodeLabels            = prefix + "target-node-labels"
 	Certificate           = prefix + "ssl-cert"
 	SSLPorts              = prefix + "ssl-ports"
 	SSLPolicy             = prefix + "ssl-negotiation-policy"
@@ -71,9 +73,8 @@ const TrafficPort = "traffic-port"
 // Tags that say whose an object is.
 const (
 	// ServiceTag has the namespace and name of the Service.
-	ServiceTag  = "kubernetes.io/service-name"
-	clusterTags = "kubernetes.io/cluster/"
-	legacyTag   = "KubernetesCluster"
+	ServiceTag = "kubernetes.io/service-name"
+	legacyTag  = "KubernetesCluster"
 )
 
 // truths are the words for true and false, as Go's strconv.ParseBool takes them.
@@ -103,13 +104,13 @@ func Table() []cloud.Annotation {
 			Doc: "Subnets, by ID or by their tag `Name`. Of a network load balancer only when it is made."},
 		list(EIPAllocations, "Network load balancers only: allocation IDs of Elastic IPs, one for each subnet. Only when it is made."),
 		list(PrivateAddresses, "Network load balancers only: private IPv4 addresses, one for each subnet. Only when it is made."),
-		list(Tags, "Tags such as `team=web,stage=live` of what is made for the Service. Those that say whose it is (`kubernetes.io/…`) are left out."),
+		list(Tags, "Tags such as `team=web,stage=live` of what is made for the Service. Those that AWS or controllers go by (`aws:…`, `kubernetes.io/…`, `k8s.io/…`, `….k8s.aws/…`, `karpenter.sh/…`, `eks.amazonaws.com/…`, `KubernetesCluster`) are left out."),
 		// Who is let in.
 		{Name: sourceRanges, Type: cloud.TypeCIDRs, Default: "everyone", Doc: "Clients that are let in; `spec.loadBalancerSourceRanges` goes before it."},
 		list(SecurityGroups, "IDs of security groups in place of the load balancer's own, whose rules are left alone. Of a network load balancer with `NLBSecurityGroupMode = Managed` only."),
 		list(ExtraSecurityGroups, "Classic load balancers only: IDs of security groups beside its own."),
 		// Nodes.
-		{Name: nodeLabels, Type: cloud.TypeSelector, Doc: "Labels, such as `disk=ssd,gpu`, of the Nodes that get traffic."},
+		{Name: NodeLabels, Type: cloud.TypeSelector, Doc: "Labels, such as `disk=ssd,gpu`, of the Nodes that get traffic."},
 		// Listeners.
 		word(Certificate, "", "ARN of the certificate with which the load balancer ends TLS."),
 		word(SSLPorts, "all ports", "Ports, by number or name, that end TLS with the certificate; `*` is all."),
@@ -175,14 +176,32 @@ func Pairs(value string) map[string]string {
 	return out
 }
 
-// UserTags are the tags that a Service wishes for what is made for it, without those that say whose that is: a Service cannot give
-// it away, nor take what is another's.
+// UserTags are the tags that a Service wishes for what is made for it, without reserved ones.
 func UserTags(s cloud.Settings) map[string]string {
 	out := Pairs(s.String(Tags, ""))
-	maps.DeleteFunc(out, func(key, _ string) bool {
-		return key == ServiceTag || key == legacyTag || strings.HasPrefix(key, clusterTags)
-	})
+	maps.DeleteFunc(out, func(key, _ string) bool { return isReserved(key) })
 	return out
+}
+
+// ReservedTags warns of the tags that a Service wishes for and does not get.
+func ReservedTags(s cloud.Settings) (warnings []string) {
+	for _, key := range slices.Sorted(maps.Keys(Pairs(s.String(Tags, "")))) {
+		if isReserved(key) {
+			warnings = append(warnings, fmt.Sprintf("annotation %s: the tag %.100q is left out, as AWS or a controller goes by it", Tags, key))
+		}
+	}
+	return warnings
+}
+
+// reserved are the domains of tags that say whose an object is, or what controllers do with it, with those below them.
+var reserved = []string{"kubernetes.io", "k8s.io", "k8s.aws", "karpenter.sh", "eks.amazonaws.com"} //nolint:gochecknoglobals // a constant
+
+// isReserved reports whether a tag says whose an object is, so that a Service could give it away or take what is another's; or has a
+// controller do something with it, as Karpenter gives machines the security groups with its tag; or is AWS' own.
+func isReserved(key string) bool {
+	domain, _, _ := strings.Cut(strings.ToLower(key), "/")
+	return key == legacyTag || strings.HasPrefix(domain, "aws:") ||
+		slices.ContainsFunc(reserved, func(d string) bool { return domain == d || strings.HasSuffix(domain, "."+d) })
 }
 
 // IsTrue reports whether an annotation says true in one of the words for it. Nothing is false.

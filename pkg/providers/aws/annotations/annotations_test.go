@@ -2,6 +2,7 @@ package annotations
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
@@ -15,7 +16,7 @@ func TestValuesAreTakenAsTheExistingManagerTakesThem(t *testing.T) {
 		CheckPort:      {"traffic-port": true, "80": true, "": false, "0": false, "70000": false},
 		Subnets:        {"subnet-1, main": true, "": false, ",": false},
 		Internal:       {"": true, "false": true, "0.0.0.0/0": true},
-		nodeLabels:     {"disk=ssd,gpu": true, "a b": false},
+		NodeLabels:     {"disk=ssd,gpu": true, "a b": false},
 		sourceRanges:   {"10.0.0.0/8,192.0.2.0/24": true, "10.0.0.1": false},
 		Tags:           {"a=b,c": true, "": true},
 		EIPAllocations: {"eipalloc-1,eipalloc-2": true},
@@ -64,8 +65,12 @@ func TestPairs(t *testing.T) {
 
 func TestUserTagsSayNothingOfWhoseItIs(t *testing.T) {
 	s := cloud.Settings{Tags: "team=web,kubernetes.io/service-name=a/b,kubernetes.io/cluster/other=owned,KubernetesCluster=c,Name=n"}
-	if got, want := UserTags(s), (map[string]string{"team": "web", "Name": "n"}); !reflect.DeepEqual(got, want) {
+	s[Tags] += ",karpenter.sh/discovery=c,elbv2.k8s.aws/cluster=c,Kubernetes.io/role/elb=1,aws:autoscaling:groupName=g,app.example.com/k8s.aws=1"
+	if got, want := UserTags(s), (map[string]string{"team": "web", "Name": "n", "app.example.com/k8s.aws": "1"}); !reflect.DeepEqual(got, want) {
 		t.Errorf("%v", got)
+	}
+	if got := ReservedTags(s); len(got) != 7 || !strings.Contains(got[0], `"Kubernetes.io/role/elb"`) {
+		t.Errorf("%q", got)
 	}
 }
 

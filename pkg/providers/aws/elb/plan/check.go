@@ -43,6 +43,7 @@ func Check(spec *cloud.LoadBalancerSpec) (problems field.ErrorList, warnings []s
 	if r := spec.SourceRanges; len(r) > 0 && !slices.ContainsFunc(r, func(p netip.Prefix) bool { return p.Addr().Is4() }) {
 		warnings = append(warnings, "nobody can reach a classic load balancer, which has IPv4 alone, as spec.loadBalancerSourceRanges lets in IPv6 only")
 	}
+	warnings = append(warnings, annotations.ReservedTags(s)...)
 	for _, name := range []string{annotations.EIPAllocations, annotations.PrivateAddresses} {
 		if s.Has(name) {
 			warnings = append(warnings, "the annotation "+name+" has no effect on a classic load balancer")
