@@ -48,13 +48,13 @@ func (c *Client) RouteTables(ctx context.Context, filters ...types.Filter) (foun
 // the end of its ARN.
 const InterfaceOf = "ELB "
 
-// maxFiltered is how many values a filter has at most.
-const maxFiltered = 200
+// MaxFiltered is how many values a filter has at most.
+const MaxFiltered = 200
 
 // InterfacesIn reads the network interfaces, everybody's, that have one of the security groups.
 func (c *Client) InterfacesIn(ctx context.Context, groups []string) (found []types.NetworkInterface, err error) {
 	const op = "list network interfaces"
-	for some := range slices.Chunk(groups, maxFiltered) {
+	for some := range slices.Chunk(groups, MaxFiltered) {
 		err = everyPage(op, func(token *string) (*string, error) {
 			out, _, err := call(ctx, c, op, "", func(ctx context.Context, p *place) (*ec2.DescribeNetworkInterfacesOutput, error) {
 				return p.ec2.DescribeNetworkInterfaces(ctx, &ec2.DescribeNetworkInterfacesInput{Filters: []types.Filter{Filter("group-id", some...)},

@@ -16,8 +16,17 @@ func (l *LoadBalancers) Delete(ctx context.Context, spec *cloud.LoadBalancerSpec
 	if err == nil && seen == nil { // the list may lack it
 		seen, _, err = l.find(ctx, ref, true)
 	}
-	if err != nil && cloud.KindOf(err) != cloud.KindConflict { // somebody else's stays
+	if cloud.KindOf(err) == cloud.KindConflict { // somebody else's stays, with its group and what that is let in to
+		return nil
+	}
+	if err != nil {
 		return err
+	}
+	if seen != nil {
+		seen.Tags, err = l.all.tags(ctx, plan.Name(ref), true)
+		if cloud.IgnoreNotFound(err) != nil || err == nil && l.judge(ref, seen) == cloud.Foreign { // by now
+			return err
+		}
 	}
 	own, err := l.net.FindGroup(ctx, ref, plan.GroupName(ref))
 	if err != nil {

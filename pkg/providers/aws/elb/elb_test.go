@@ -338,6 +338,25 @@ func TestLoadBalancerOfSomebodyElseIsLeftAlone(t *testing.T) {
 	}
 }
 
+// What is remembered of tags may be minutes old: whatever has changed hands since is not deleted.
+func TestLoadBalancerThatHasChangedHandsIsNotDeleted(t *testing.T) {
+	w := start(t, "", awssim.Options{})
+	s := w.spec("web", 3)
+	w.ensure(s)
+	_, err := w.ELB(apitest.Account, apitest.Region).Change(plan.Name(s.LoadBalancerRef), func(b *simelb.LoadBalancer) error {
+		b.Tags = map[string]string{clusterTag: "owned", plan.Service: "default/other"}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := w.state()
+	w.delete(s)
+	if got := w.state(); got != before {
+		t.Errorf("%s\nwant\n%s", got, before)
+	}
+}
+
 func TestLoadBalancerWithoutTagsThatIsPublishedIsMarked(t *testing.T) {
 	w := start(t, "", awssim.Options{})
 	s := w.spec("web", 3)

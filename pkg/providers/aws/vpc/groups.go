@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -20,6 +21,9 @@ const (
 	groupsAge = 30 * time.Second
 	// retryNew is when to come back for a group that EC2 does not know yet, retryInUse for one that is still used.
 	retryNew, retryInUse = 2 * time.Second, 10 * time.Second
+	// release is how long a load balancer's interfaces have its group at most, and retryStuck when to come back for one that something
+	// else has.
+	release, retryStuck = 10 * time.Minute, 5 * time.Minute
 	// attempts is how often a group is changed that others change, too.
 	attempts = 3
 )
@@ -177,10 +181,17 @@ func (n *Network) DeleteGroup(ctx context.Context, ref cloud.LoadBalancerRef, na
 	if err != nil || id == "" {
 		return err
 	}
+	now, err := n.groupNow(ctx, id)
+	if err != nil {
+		return err
+	}
+	if now != nil && n.judge(ref, now) != cloud.Ours { // it has changed hands
+		n.groups.Forget()
+		return nil
+	}
 	err = n.c.DeleteSecurityGroup(ctx, id)
 	if cloud.KindOf(err) == cloud.KindConflict {
-		return &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: retryInUse, Op: "delete security group " + id,
-			Err: fmt.Errorf("it is still in use: a load balancer's network interfaces stay for some minutes; anything else must give it up: %w", err)}
+		return n.inUse(ctx, id, err)
 	}
 	if err = cloud.IgnoreNotFound(err); err == nil {
 		n.groups.Edit(func(all groups) groups {
@@ -188,6 +199,46 @@ func (n *Network) DeleteGroup(ctx context.Context, ref cloud.LoadBalancerRef, na
 			delete(all, id)
 			return all
 		})
+		n.stuck.Forget(id)
 	}
 	return err
+}
+
+// groupNow is a group as it is now, nil for none, read together with others that are asked about.
+func (n *Network) groupNow(ctx context.Context, id string) (*types.SecurityGroup, error) {
+	found, err := n.latest.Do(ctx, []string{id}, func(ctx context.Context, ids []string) map[string]cloud.Result[*types.SecurityGroup] {
+		out := map[string]cloud.Result[*types.SecurityGroup]{}
+		for some := range slices.Chunk(ids, api.MaxFiltered) {
+			all, err := n.c.SecurityGroups(ctx, api.Filter("group-id", some...))
+			for _, id := range some {
+				out[id] = cloud.Result[*types.SecurityGroup]{Err: err}
+			}
+			for i := range all {
+				out[aws.ToString(all[i].GroupId)] = cloud.Result[*types.SecurityGroup]{Value: &all[i], Err: err}
+			}
+		}
+		return out
+	})
+	if err != nil {
+		return nil, err
+	}
+	return found[id].Value, found[id].Err
+}
+
+// inUse is why a group cannot be deleted. The interfaces of its load balancer go by themselves; whoever else has it, such as another
+// Service that names it, must give it up, for which it makes no sense to ask often.
+func (n *Network) inUse(ctx context.Context, id string, err error) error {
+	now := n.now()
+	since, waits := n.stuck.Get(id, now)
+	if !waits {
+		since = now
+	}
+	n.stuck.Put(id, since, now, now.Add(time.Hour))
+	out := &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: retryInUse, Op: "delete security group " + id}
+	if now.Sub(since) >= release {
+		out.RetryAfter = retryStuck
+	}
+	out.Err = fmt.Errorf("it is still in use%s: a load balancer's network interfaces stay for some minutes; anything else must give it up: %w",
+		n.users(ctx, id), err)
+	return out
 }

@@ -88,6 +88,36 @@ func fromGroup(id string) atom {
 	return atom{protocol: allProtocols, from: -1, to: -1, source: id}
 }
 
+// byWhat finds the few tenants of a pass that a rule or a group may concern, so that many Services and groups are no more work than they
+// have rules.
+type byWhat struct {
+	described, from, in map[string][]*tenant // by descriptions of rules, by their sources, and by groups with wishes
+}
+
+func indexed(tenants []tenant) byWhat {
+	by := byWhat{map[string][]*tenant{}, map[string][]*tenant{}, map[string][]*tenant{}}
+	for i := range tenants {
+		t := &tenants[i]
+		for _, rule := range []string{clientRule, healthRule} {
+			by.described[rule+"="+t.LoadBalancer] = append(by.described[rule+"="+t.LoadBalancer], t)
+		}
+		for _, source := range []string{t.Source, t.Former, t.SharedFormer} {
+			if source != "" {
+				by.from[source] = append(by.from[source], t)
+			}
+		}
+		for id := range t.wishes {
+			by.in[id] = append(by.in[id], t)
+		}
+	}
+	return by
+}
+
+// of are the tenants that may own a rule.
+func (by byWhat) of(a atom, description string) []*tenant {
+	return slices.Concat(by.described[description], by.from[a.source])
+}
+
 // groupRules are a group and what it lets in.
 type groupRules struct {
 	id     string
@@ -100,13 +130,12 @@ type groupRules struct {
 // plan is what to change in a group for some Services. It drops only what is provably theirs, and not wanted by another one of
 // them, nor by others, which are known to want more. Where such a rule has the name of a Service that is gone, it is made anew
 // under the other one's. What is owed to others, and still wanted, is made with the rest.
-func (g groupRules) plan(tenants []tenant, others atoms) change {
+func (g groupRules) plan(by byWhat, others atoms) change {
 	c := change{add: atoms{}, drop: atoms{}, again: atoms{}}
-	wanted, theirs := maps.Clone(others), false
-	for _, t := range tenants {
-		w, here := t.wishes[g.id]
-		theirs = theirs || here
-		for a, description := range w.rules {
+	wanted, theirs := atoms{}, len(by.in[g.id]) > 0
+	maps.Copy(wanted, others)
+	for _, t := range by.in[g.id] {
+		for a, description := range t.wishes[g.id].rules {
 			wanted[a] = description
 			if _, there := g.has[a]; !there {
 				c.add[a] = description
@@ -114,8 +143,7 @@ func (g groupRules) plan(tenants []tenant, others atoms) change {
 		}
 	}
 	for a, description := range g.has {
-		for i := range tenants {
-			t := &tenants[i]
+		for _, t := range by.of(a, description) {
 			if !t.owns(a, description, g) || t.wants(a, g.id) {
 				continue
 			}
@@ -151,6 +179,9 @@ func (g groupRules) refuse(tenants []tenant, c change, err error) {
 
 // tell tells each tenant what was changed for it.
 func (g groupRules) tell(tenants []tenant, c change) {
+	if len(c.add)+len(c.drop) == 0 {
+		return
+	}
 	for i := range tenants {
 		t := &tenants[i]
 		t.answer.Value = append(t.answer.Value, g.changes(t, c)...)
@@ -192,6 +223,9 @@ func (t *tenant) wants(a atom, group string) bool {
 
 // owns reports whether a rule of a group is provably the tenant's, so that it may go.
 func (t *tenant) owns(a atom, description string, g groupRules) bool {
+	if t.Frozen {
+		return false
+	}
 	if t.LoadBalancer != "" && (description == clientRule+"="+t.LoadBalancer || description == healthRule+"="+t.LoadBalancer) {
 		return true
 	}

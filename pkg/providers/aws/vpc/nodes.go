@@ -107,10 +107,10 @@ func (n *Network) pass(ctx context.Context, _ string, all []joint.Tenant[NodeRul
 	groups = maps.Clone(groups)
 	delete(groups, n.cfg.ElbSecurityGroup) // whose rules are left alone, also where Nodes have it
 	var failed error
+	by, others := indexed(tenants), n.others(passing)
 	for _, id := range slices.Sorted(maps.Keys(groups)) {
-		others, owed := n.others(id, passing)
-		g := groupRules{id: id, has: atomsIn(groups[id].IpPermissions), tagged: tags.Has(groups[id].Tags, n.cluster()), owed: owed, held: held}
-		c := g.plan(tenants, others)
+		g := groupRules{id: id, has: atomsIn(groups[id].IpPermissions), tagged: tags.Has(groups[id].Tags, n.cluster()), owed: n.owing(id), held: held}
+		c := g.plan(by, others[id])
 		n.owe(id, c.again)
 		err := stale(id, n.write(ctx, id, c))
 		switch cloud.KindOf(err) {
@@ -189,17 +189,30 @@ func (n *Network) groupsOf(instances map[string]Instance, groups map[string]*typ
 	return slices.Sorted(maps.Keys(of)), unsure, err
 }
 
-// others are the rules that Services which are not in this pass were seen to have in a group, and owed those that are owed to them.
-func (n *Network) others(group string, passing map[cloud.LoadBalancerKey]map[string]wish) (others, owed atoms) {
+// others are the rules, by groups, that Services which are not in this pass were seen to have.
+func (n *Network) others(passing map[cloud.LoadBalancerKey]map[string]wish) map[string]atoms {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	others = atoms{}
-	for key, w := range n.wishes {
-		if _, here := passing[key]; !here {
-			maps.Copy(others, w[group].rules)
+	others := map[string]atoms{}
+	for key, wishes := range n.wishes {
+		if _, here := passing[key]; here {
+			continue
+		}
+		for group, w := range wishes {
+			if others[group] == nil {
+				others[group] = atoms{}
+			}
+			maps.Copy(others[group], w.rules)
 		}
 	}
-	return others, maps.Clone(n.owed[group])
+	return others
+}
+
+// owing are the rules of a group that are owed to Services.
+func (n *Network) owing(group string) atoms {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return maps.Clone(n.owed[group])
 }
 
 // owe notes rules that are about to be taken out of a group, though others need them: whichever pass comes next makes them again,

@@ -71,12 +71,18 @@ func TestPlanOfAGroup(t *testing.T) {
 		"a shared group's rule":        {of(fromGroup("sg-1"), ""), true, []tenant{gone(NodeRules{Source: "sg-1", SharedSource: true})}, nil, change{}},
 		"a group's own rule":           {of(fromGroup("sg"), ""), true, []tenant{gone(NodeRules{Source: "sg"})}, nil, change{}},
 		"a former group":               {of(fromGroup("sg-1"), ""), false, []tenant{gone(NodeRules{Former: "sg-1"})}, nil, change{drop: of(fromGroup("sg-1"), "")}},
+		"a former shared group":        {of(fromGroup("sg-1"), ""), true, []tenant{gone(NodeRules{SharedFormer: "sg-1"})}, nil, change{drop: of(fromGroup("sg-1"), "")}},
+		"… of what is not tagged":      {of(fromGroup("sg-1"), ""), false, []tenant{gone(NodeRules{SharedFormer: "sg-1"})}, nil, change{}},
+		"… of what others describe":    {of(fromGroup("sg-1"), "mine"), true, []tenant{gone(NodeRules{SharedFormer: "sg-1"})}, nil, change{}},
+		"… that is wanted":             {of(fromGroup("sg-1"), ""), true, []tenant{gone(NodeRules{SharedFormer: "sg-1"})}, of(fromGroup("sg-1"), ""), change{}},
+		"… of the group itself":        {of(fromGroup("sg"), ""), true, []tenant{gone(NodeRules{SharedFormer: "sg"})}, nil, change{}},
+		"a frozen Service's":           {of(client(1, "0.0.0.0/0"), one, mtu("0.0.0.0/0"), mtuRule), true, []tenant{with(NodeRules{LoadBalancer: "a1", Frozen: true})}, nil, change{}},
 		"another port of the group":    {of(atom{"tcp", 22, 22, "sg-1"}, ""), true, []tenant{gone(NodeRules{Former: "sg-1"})}, nil, change{}},
 	} {
 		if tt.others == nil {
 			tt.others = atoms{}
 		}
-		got := groupRules{id: "sg", has: tt.has, tagged: tt.tagged}.plan(tt.tenants, tt.others)
+		got := groupRules{id: "sg", has: tt.has, tagged: tt.tagged}.plan(indexed(tt.tenants), tt.others)
 		if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(change{}, atom{}), cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}

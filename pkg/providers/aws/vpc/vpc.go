@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"k8s.io/utils/clock"
 
 	"github.com/isthmus-cloud/isthmus/pkg/batcher"
@@ -33,8 +34,13 @@ type Network struct {
 	layout    inventory.Value[*layout]
 	instances instances
 	groups    inventory.Value[groups]
-	nodes     *joint.Objects[NodeRules, []string]
-	now       func() time.Time
+	// latest reads groups that are about to be deleted, and having the interfaces that have groups. stuck are groups that could not be
+	// deleted as something has them, and since when.
+	latest *batcher.Batcher[string, cloud.Result[*types.SecurityGroup]]
+	having *batcher.Batcher[string, []types.NetworkInterface]
+	stuck  inventory.Memory[string, time.Time]
+	nodes  *joint.Objects[NodeRules, []string]
+	now    func() time.Time
 
 	mu sync.Mutex
 	// wishes are the rules that Services were seen to have, by groups; who is gone goes. They only ever keep rules.
@@ -59,6 +65,8 @@ func New(c *api.Client, cfg *config.Global, cluster func() string, o joint.Optio
 	n.layout.Now, n.groups.Now, n.instances.list.Now = n.now, n.now, n.now
 	o.Wait, o.Waiters = cmp.Or(o.Wait, waitForNodes), cmp.Or(o.Waiters, waiters)
 	n.nodes = joint.New(n.pass, o)
+	n.latest = batcher.New[string, cloud.Result[*types.SecurityGroup]](batcher.Options{})
+	n.having = batcher.New[string, []types.NetworkInterface](batcher.Options{})
 	return n
 }
 
@@ -175,4 +183,7 @@ type NodeRules struct {
 	// for Clients cover that, there are no rules for it.
 	HealthPorts []int32
 	Subnets     []netip.Prefix
+
+	// Frozen says that these are not all rules of the load balancer, as nobody knows what its Service wants by now: what is there of it stays.
+	Frozen bool
 }

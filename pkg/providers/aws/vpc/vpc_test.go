@@ -330,7 +330,7 @@ func TestGroupIsMadeChangedAndDeleted(t *testing.T) {
 	if err := w.DeleteGroup(t.Context(), ref("web"), webGroup.Name); err != nil {
 		t.Error(err)
 	}
-	w.wantActions("DeleteSecurityGroup")
+	w.wantActions("DescribeSecurityGroups", "DeleteSecurityGroup")
 	w.restart("")
 	if err := w.DeleteGroup(t.Context(), ref("web"), webGroup.Name); err != nil {
 		t.Error(err)
@@ -380,6 +380,20 @@ func TestComplaint566GroupThatIsUsedIsDeletedLater(t *testing.T) {
 	}
 	if _, err := w.EC2.SecurityGroups([]string{id}); err == nil {
 		t.Error("it stays")
+	}
+}
+
+func TestGroupThatHasChangedHandsStays(t *testing.T) {
+	w := start(t, "", awssim.Options{})
+	id, err := w.EnsureGroup(t.Context(), ref("web"), webGroup, webRules("0.0.0.0/0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(w.EC2.DeleteTags([]string{id}, map[string]*string{clusterTag: nil}), w.DeleteGroup(t.Context(), ref("web"), webGroup.Name)); err != nil {
+		t.Error(err)
+	}
+	if _, err := w.EC2.SecurityGroups([]string{id}); err != nil {
+		t.Error(err)
 	}
 }
 
