@@ -16,16 +16,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/providerid"
 )
 
-// apply makes the changes, one request each, and keeps what is remembered in line.
-func (o *operation) apply(ctx context.Context) error {
-	for _, c := range o.changes {
-		if err := o.change(ctx, c); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
+// change makes a change, and keeps what is remembered in line.
 func (o *operation) change(ctx context.Context, c plan.Change) error {
 	b := o.m.balancer
 	switch c.Op {
@@ -40,12 +31,7 @@ func (o *operation) change(ctx context.Context, c plan.Change) error {
 		g := b.Group(c.Group.ARN)
 		g.Attributes = merged(g.Attributes, c.Attributes)
 	case plan.Register:
-		err := o.register(ctx, c.Group.ARN, c.Targets)
-		if cloud.KindOf(err) == cloud.KindQuota && o.leaves(c.Group.ARN) {
-			o.comeBack("some Nodes get no traffic until others' instances have left: %w", err)
-			return nil
-		}
-		return err
+		return o.register(ctx, c.Group.ARN, c.Targets)
 	case plan.Deregister:
 		return o.deregister(ctx, c.Group.ARN, c.Targets)
 	case plan.CreateListener:
@@ -59,7 +45,7 @@ func (o *operation) change(ctx context.Context, c plan.Change) error {
 		b.Listeners = slices.DeleteFunc(b.Listeners, func(l plan.Listener) bool { return l.ARN == c.Listener.ARN })
 		o.use(c.Listener.Group)
 	case plan.DeleteGroup:
-		return o.deleteGroup(ctx, c.Group)
+		return o.deleteUnused(ctx, c.Group)
 	case plan.SetAttributes:
 		if err := o.c.SetBalancerAttributes(ctx, b.ARN, c.Attributes); err != nil {
 			return err
@@ -170,7 +156,8 @@ func (o *operation) register(ctx context.Context, group string, targets []plan.T
 			break
 		}
 		left := providerid.Without(ids, err)
-		if !strings.Contains(err.Error(), "InvalidTarget") || len(left) == len(ids) {
+		of := strings.Contains(err.Error(), "InvalidTarget") || strings.Contains(err.Error(), "TooManyRegistrationsForTargetId")
+		if !of || len(left) == len(ids) {
 			return err
 		}
 		o.network.ForgetInstances(slices.DeleteFunc(ids, func(id string) bool { return slices.Contains(left, id) })...)
@@ -194,6 +181,22 @@ func (o *operation) deregister(ctx context.Context, group string, targets []plan
 	g := o.m.balancer.Group(group)
 	g.Targets = slices.DeleteFunc(g.Targets, func(t plan.Target) bool { return slices.Contains(targets[:done], t) })
 	return err
+}
+
+// deleteUnused deletes a target group that the load balancer does not use, unless it is somebody else's by now.
+func (o *operation) deleteUnused(ctx context.Context, g *plan.TargetGroup) error {
+	tags, err := o.marksOf(ctx, []string{g.ARN})
+	if err != nil {
+		return err
+	}
+	now := *g
+	if now.Tags = tags[g.ARN]; now.Tags == nil || judgeGroup(&now, o.spec.LoadBalancerRef, true) != cloud.Foreign {
+		return o.deleteGroup(ctx, g)
+	}
+	b := o.m.balancer
+	b.Groups = slices.DeleteFunc(slices.Clone(b.Groups), func(x *plan.TargetGroup) bool { return x.ARN == g.ARN })
+	o.doubt(o.spec.LoadBalancerRef)
+	return nil
 }
 
 // deleteGroup deletes a target group. AWS takes it for used some time after its listener has gone.

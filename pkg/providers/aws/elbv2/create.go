@@ -117,6 +117,27 @@ func (o *operation) create(ctx context.Context) error {
 	return nil
 }
 
+// tellSubnets warns where the subnets that the Service names by their tags are others by now than when the load balancer was made.
+func (o *operation) tellSubnets(ctx context.Context) error {
+	byName := slices.DeleteFunc(slices.Clone(o.wish.Subnets), plan.IsSubnetID)
+	if o.made || len(byName) == 0 {
+		return nil
+	}
+	subnets, err := o.network.Subnets(ctx, o.wish.Internal, byName)
+	switch {
+	case cloud.KindOf(err) == cloud.KindInvalid:
+		o.warnings = append(o.warnings, plan.SubnetsStay(o.m.balancer, err.Error()))
+	case err != nil:
+		return err
+	}
+	for _, s := range subnets {
+		if !slices.Contains(o.m.balancer.Subnets, s.ID) {
+			o.warnings = append(o.warnings, plan.SubnetsStay(o.m.balancer, "it is not in "+s.ID+", which is named now"))
+		}
+	}
+	return nil
+}
+
 // put enters the load balancer into the lists, without what those lack.
 func (o *operation) put() {
 	next := *o.m.balancer

@@ -111,13 +111,13 @@ func TestTagsNeverStandInTheWay(t *testing.T) {
 	if balancers, _ := w.elb.LoadBalancers(nil, nil); balancers[0].Tags["team"] != "y" {
 		t.Errorf("%v", balancers[0].Tags)
 	}
-	spec.Settings[annotations.Tags], spec.Settings[annotations.CrossZone] = "team=x,aws:mine=1", "true"
+	spec.Settings[annotations.Tags], spec.Settings[annotations.CrossZone] = "team=x,mine=1", "true"
 	w.Age(2 * time.Minute)
-	remove := w.AddFault(apitest.Fault{Action: "AddTags", Status: http.StatusBadRequest, Code: "ValidationError", Message: "aws: is reserved"})
+	remove := w.AddFault(apitest.Fault{Action: "AddTags", Status: http.StatusBadRequest, Code: "ValidationError", Message: "it is reserved"})
 	defer remove()
 	status := w.ensure(spec)
 	balancers, _ = w.elb.LoadBalancers(nil, nil)
-	if !strings.Contains(strings.Join(status.Warnings, " "), "aws: is reserved") || balancers[0].Attributes["load_balancing.cross_zone.enabled"] != "true" {
+	if !strings.Contains(strings.Join(status.Warnings, " "), "it is reserved") || balancers[0].Attributes["load_balancing.cross_zone.enabled"] != "true" {
 		t.Errorf("%+v\n%v", status, balancers[0].Attributes)
 	}
 }
@@ -183,7 +183,7 @@ func TestComplaint64251InternalIsToldToStay(t *testing.T) {
 	spec.Settings[annotations.Subnets] = w.Subnets[0].ID + "," + w.Subnets[1].ID
 	status := w.ensure(spec)
 	if got := strings.Join(status.Warnings, "\n"); !strings.Contains(got, "this one stays internet-facing; delete the Service and make it anew") ||
-		!strings.Contains(got, "this one is in "+w.Subnets[0].ID+", and not in "+w.Subnets[1].ID) {
+		!strings.Contains(got, "this one stays in "+w.Subnets[0].ID+", though it is not in "+w.Subnets[1].ID) {
 		t.Errorf("%q", status.Warnings)
 	}
 	if got := w.counts(); got != "" || w.state() != before {

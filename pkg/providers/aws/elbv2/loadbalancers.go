@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/await"
+	"github.com/isthmus-cloud/isthmus/pkg/batcher"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/inventory"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/api"
@@ -39,6 +40,8 @@ type LoadBalancers struct {
 	// doubts are when something of a Service's may have changed that nobody has seen, by its UID. The lists of before are too old for it,
 	// and good enough for others.
 	doubts inventory.Memory[string, time.Time]
+	// marks reads the tags of what is about to be deleted.
+	marks  *batcher.Batcher[string, cloud.Result[map[string]string]]
 	waiter *await.Waiter[string]
 	now    func() time.Time
 }
@@ -48,6 +51,7 @@ func New(c *api.Client, cfg *config.Global, network *vpc.Network, pace await.Pac
 	l := &LoadBalancers{c: c, cfg: cfg, network: network, now: time.Now}
 	l.store = &store{c: c}
 	l.store.all.Now = func() time.Time { return l.now() }
+	l.marks = batcher.New[string, cloud.Result[map[string]string]](batcher.Options{})
 	l.waiter = await.New(l.poll, pace)
 	return l
 }
@@ -84,25 +88,27 @@ func (l *LoadBalancers) Ensure(ctx context.Context, spec *cloud.LoadBalancerSpec
 	if err := o.wish.Refused(); err != nil {
 		return nil, err
 	}
-	err := o.run(ctx, o.observe, o.ours, o.families, o.securityGroups, o.create, o.setSecurityGroups, o.widen, o.narrow, o.instances, o.reach, o.plan,
-		o.apply, o.narrow, o.dropSecurityGroup, o.letIn, o.waitActive, o.settle)
+	err := o.run(ctx, o.observe, o.ours, o.families, o.securityGroups, o.create, o.setSecurityGroups, o.widen, o.narrow, o.instances, o.reach, o.choose,
+		o.plan, o.apply(o.plan), o.tellFull, o.tellSubnets, o.narrow, o.dropSecurityGroup, o.letIn, o.waitActive, o.settle)
 	return o.status(err), err
 }
 
 // UpdateMembers implements cloud.LoadBalancers.
 func (l *LoadBalancers) UpdateMembers(ctx context.Context, spec *cloud.LoadBalancerSpec) error {
 	o := &operation{LoadBalancers: l, spec: spec, wish: plan.Resolve(l.cfg, spec)}
-	steps := []step{o.observe, o.exists, o.instances, o.targetable, o.planMembers, o.apply}
-	if !spec.Frozen && o.wish.Refused() == nil {
+	steps := []step{o.observe, o.exists, o.instances, o.targetable, o.choose, o.planMembers, o.apply(o.planMembers), o.tellFull}
+	if spec.Frozen || o.wish.Refused() != nil {
+		steps = append(steps, o.letChecksIn)
+	} else {
 		steps = append(steps, o.families, o.letIn)
 	}
-	return o.run(ctx, append(steps, o.settle)...)
+	return o.run(ctx, append(steps, o.settleMembers)...)
 }
 
 // Delete implements cloud.LoadBalancers.
 func (l *LoadBalancers) Delete(ctx context.Context, spec *cloud.LoadBalancerSpec) error {
 	o := &operation{LoadBalancers: l, spec: spec, wish: plan.Resolve(l.cfg, spec)}
-	return o.run(ctx, o.observe, o.lookAgain, o.deleteBalancer, o.deleteGroups, o.shutOut, o.deleteSecurityGroup, o.settle)
+	return o.run(ctx, o.observe, o.lookAgain, o.askWhose, o.deleteBalancer, o.deleteGroups, o.shutOut, o.deleteSecurityGroup, o.settle)
 }
 
 // lists are all load balancers and target groups, as of a read that is at most so old, and no older than what is in doubt of the Service.

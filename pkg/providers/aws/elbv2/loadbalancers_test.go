@@ -50,7 +50,7 @@ func TestLife(t *testing.T) {
 		{"nothing new", func() { w.ensure(spec); w.must(spec) }, "", 0},
 		{"nothing new after a restart", func() { w.restart(); w.ensure(spec); w.must(spec) }, "DescribeListeners 1, DescribeLoadBalancerAttributes 1, " +
 			"DescribeLoadBalancers 1, DescribeTags 1, DescribeTargetGroups 1, DescribeTargetHealth 2", 6},
-		{"delete", func() { w.delete(spec) }, "DeleteLoadBalancer 1, DeleteTargetGroup 2, RevokeSecurityGroupIngress 1", 2},
+		{"delete", func() { w.delete(spec) }, "DeleteLoadBalancer 1, DeleteTargetGroup 2, DescribeTags 1, RevokeSecurityGroupIngress 1", 2},
 	} {
 		w.Requests()
 		step.do()

@@ -67,6 +67,13 @@ func judgeGroup(g *plan.TargetGroup, ref cloud.LoadBalancerRef, used bool) cloud
 	return cloud.Judge(plan.MarkOf(g.Tags, ref), cloud.Evidence{NameFits: plan.IsTargetGroupName(g.Name, ref), Published: used}, ref)
 }
 
+// isOurs reports whether a target group is the Service's, whose load balancer is b, nil for none. One that nothing uses must name the
+// Service: another one's, or another controller's, may have such a name.
+func isOurs(g *plan.TargetGroup, b *plan.Balancer, ref cloud.LoadBalancerRef) bool {
+	used := b != nil && slices.Contains(g.Balancers, b.ARN)
+	return judgeGroup(g, ref, used) != cloud.Foreign && (used || len(g.Balancers) == 0 && g.Tags[annotations.ServiceTag] == ref.Namespace+"/"+ref.Name)
+}
+
 // find returns what there is of a Service, as the lists say: its load balancer, nil where there is none, and its target groups,
 // those that are left over as well. foreign is a load balancer that has its name but is somebody else's.
 func find(all objects, ref cloud.LoadBalancerRef) (b *plan.Balancer, groups []*plan.TargetGroup, foreign bool) {
@@ -81,8 +88,7 @@ func find(all objects, ref cloud.LoadBalancerRef) (b *plan.Balancer, groups []*p
 		b = one
 	}
 	for _, g := range all.groups {
-		// One that nothing uses must name the Service: another one's, or another controller's, may have such a name.
-		if used := b != nil && slices.Contains(g.Balancers, b.ARN); judgeGroup(g, ref, used) != cloud.Foreign && (used || len(g.Balancers) == 0 && g.Tags[annotations.ServiceTag] == ref.Namespace+"/"+ref.Name) {
+		if isOurs(g, b, ref) {
 			groups = append(groups, g)
 		}
 	}

@@ -28,6 +28,8 @@ type memory struct {
 	// wish is that with which Ensure has ended, rules are those of Nodes that have been made. Nil is none.
 	wish  *plan.Wish
 	rules *vpc.NodeRules
+	// full says that AWS has allowed no more targets.
+	full bool
 	// repaired was put right, which has not been told yet.
 	repaired []string
 }
@@ -51,9 +53,13 @@ type operation struct {
 	wish *plan.Wish
 	m    *memory
 
-	// found are the instances behind the load balancer, members their IDs.
+	// found are the instances behind the load balancer, members their IDs, and targets those of them that are to be targets.
 	found   map[string]vpc.Instance
 	members []string
+	targets []string
+	// full is why AWS has refused targets, nil if it has not. fewer says that no fewer can be tried.
+	full    error
+	fewer   bool
 	changes []plan.Change
 	// wanted are the security groups that the load balancer shall have; nil leaves them as they are.
 	wanted []string
@@ -65,8 +71,8 @@ type operation struct {
 	shut error
 	// aside says that what was tried last is not about the load balancer itself, of which it leaves nothing in doubt.
 	aside bool
-	// made says that this operation has made the load balancer.
-	made bool
+	// made says that this operation has made the load balancer, handed that it is somebody else's by now, with what it needs.
+	made, handed bool
 }
 
 type step = func(context.Context) error
@@ -219,7 +225,7 @@ func (o *operation) hasTargets() bool {
 }
 
 func (o *operation) plan(context.Context) error {
-	o.changes = plan.Diff(o.m.balancer, o.wish, o.members)
+	o.changes = plan.Diff(o.m.balancer, o.wish, o.targets)
 	for _, c := range o.changes {
 		o.repair(c.String())
 	}
@@ -237,7 +243,7 @@ func (o *operation) repair(what ...string) {
 // planMembers brings the members into all target groups. Of a Service that selects none by mistake those go that are no Nodes any
 // more, but never all.
 func (o *operation) planMembers(context.Context) error {
-	members := o.members
+	members := o.targets
 	if o.spec.Frozen && len(o.spec.Members) == 0 {
 		members = slices.DeleteFunc(slices.Clone(members), func(id string) bool { return !o.has(id) })
 		if len(members) == 0 {
@@ -257,19 +263,33 @@ func (o *operation) has(id string) bool {
 
 // letIn opens the security groups of Nodes, with those of other Services.
 func (o *operation) letIn(ctx context.Context) error {
-	b := o.m.balancer
-	subnets, err := o.network.Subnets(ctx, o.wish.Internal, b.Subnets)
-	if err != nil {
-		return err
-	}
-	clients, others := o.wish.Arriving(b)
+	clients, others := o.wish.Arriving(o.m.balancer)
 	want := vpc.NodeRules{LoadBalancer: o.wish.Name, Instances: o.members, Clients: clients, HealthPorts: o.wish.HealthPorts()}
 	want.Ports, want.Protocol = o.wish.NodePorts()
 	if others {
 		want.HealthPorts = slices.Compact(slices.Sorted(slices.Values(slices.Concat(want.HealthPorts, want.Ports))))
 	}
+	return o.open(ctx, want)
+}
+
+// letChecksIn keeps the security groups of Nodes open for the checks that target groups make at other ports than their own, where the
+// Service wants what cannot be: a rule for them may have the name of another Service's load balancer, and would go with that.
+func (o *operation) letChecksIn(ctx context.Context) error {
+	want := vpc.NodeRules{LoadBalancer: o.wish.Name, Instances: o.members, HealthPorts: o.m.balancer.CheckPorts(), Frozen: true}
+	if len(want.HealthPorts) == 0 || o.m.rules != nil && !o.m.rules.Frozen { // made by this process, which knows of them
+		return nil
+	}
+	return o.open(ctx, want)
+}
+
+// open makes the rules, for what the load balancer checks from its subnets, unless they are made already.
+func (o *operation) open(ctx context.Context, want vpc.NodeRules) error {
+	subnets, err := o.network.Subnets(ctx, o.m.balancer.Internal, o.m.balancer.Subnets)
+	if err != nil {
+		return err
+	}
 	for _, s := range subnets {
-		want.Subnets = append(want.Subnets, family.Ranges(s.CIDRs, b.TargetsIPv6())...)
+		want.Subnets = append(want.Subnets, family.Ranges(s.CIDRs, o.m.balancer.TargetsIPv6())...)
 	}
 	slices.SortFunc(want.Subnets, func(x, y netip.Prefix) int { return strings.Compare(x.String(), y.String()) })
 	if o.m.rules != nil && reflect.DeepEqual(*o.m.rules, want) {

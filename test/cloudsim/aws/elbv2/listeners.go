@@ -66,7 +66,7 @@ func (r *Region) check(l *Listener) error {
 		return query.Errorf("TargetGroupAssociationLimit",
 			"The following target groups cannot be associated with more than one load balancer: %s", g.ARN)
 	}
-	return nil
+	return r.room(b.ARN, g)
 }
 
 // onPort is the listener on a port of a load balancer, nil for none. Locked.

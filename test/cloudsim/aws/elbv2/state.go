@@ -25,15 +25,16 @@ type Options struct {
 	Probing time.Duration
 	// Draining bounds how long targets are "draining", which is their group's deregistration delay otherwise; 0 does not bound it.
 	Draining time.Duration
-	// LoadBalancers is 50 by default, Listeners (of a load balancer) 50, TargetGroups 3000, Targets (of a group) 1000.
-	LoadBalancers, Listeners, TargetGroups, Targets int
+	// LoadBalancers is 50 by default, Listeners (of a load balancer) 50, TargetGroups 3000, Targets (of a group) 1000, ZoneTargets (of a
+	// network load balancer in a zone, or in all where it balances across them) 500, BalancerTargets (of a network load balancer) 3000.
+	LoadBalancers, Listeners, TargetGroups, Targets, ZoneTargets, BalancerTargets int
 }
 
 func (o *Options) complete() {
 	for _, d := range []struct {
 		at *int
 		is int
-	}{{&o.LoadBalancers, 50}, {&o.Listeners, 50}, {&o.TargetGroups, 3000}, {&o.Targets, 1000}} {
+	}{{&o.LoadBalancers, 50}, {&o.Listeners, 50}, {&o.TargetGroups, 3000}, {&o.Targets, 1000}, {&o.ZoneTargets, 500}, {&o.BalancerTargets, 3000}} {
 		if *d.at == 0 {
 			*d.at = d.is
 		}

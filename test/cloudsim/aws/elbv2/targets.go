@@ -62,9 +62,43 @@ func (r *Region) Register(arn string, targets []Target) error {
 			return query.Errorf("TooManyTargets", "The maximum number of targets for target group '%s' has been reached", arn)
 		}
 		g.Targets = next
-		return nil
+		return r.room(r.loadBalancerOf(arn), g)
 	})
 	return err
+}
+
+// room says whether a network load balancer may have the targets of a group, beside those of its other ones: a target counts once for
+// each. Unverified is that those which are draining count. Locked.
+func (r *Region) room(balancer string, g *TargetGroup) error {
+	b := r.balancers.Get(balancer)
+	if b == nil || b.Type != "network" {
+		return nil
+	}
+	all := slices.Clone(g.Targets)
+	for _, o := range r.groups.Where(func(o *TargetGroup) bool { return o.ARN != g.ARN && r.loadBalancerOf(o.ARN) == balancer }) {
+		all = append(all, o.Targets...)
+	}
+	if len(all) <= r.opts.ZoneTargets {
+		return nil
+	}
+	most := len(all)
+	if b.Attributes["load_balancing.cross_zone.enabled"] != "true" {
+		in := map[string]int{}
+		most = 0
+		for _, t := range all {
+			zone := t.Zone
+			if found, err := r.ec2.Instances([]string{t.ID}); err == nil {
+				zone = found[0].Zone
+			}
+			in[zone]++
+			most = max(most, in[zone])
+		}
+	}
+	if most > r.opts.ZoneTargets || len(all) > r.opts.BalancerTargets { // the message is as reported, of another limit
+		return query.Errorf("TooManyTargets", "The maximum number of targets per load balancer '%d' has been reached on load balancer '%s'",
+			r.opts.ZoneTargets, balancer)
+	}
+	return nil
 }
 
 // checkTargets says whether targets can be those of a group. Only the message about a state is as reported. Locked.

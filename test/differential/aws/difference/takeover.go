@@ -85,11 +85,17 @@ func ofServicesAtTakeover() []compare.Exception {
 		{
 			Name: "wishes without an effect",
 			What: "A Service has a Warning that asks for what its load balancer cannot be or become: IPv6, a port without a node port, another scheme or other subnets " +
-				"than it was made with, annotations that are not for its type, or that cloud.conf rules out.",
+				"than it was made with, tags that controllers go by, annotations that are not for its type, or that cloud.conf rules out.",
 			Why: "The existing manager says nothing. The load balancer stays as it is.",
 			Match: `(c-(ipv6|dual-stack|allocations|addresses|conf-check(-path)?)|h-check|n-(ipv6|dual-stack|no-nodeport|backend(-ssl|-odd-[02])?|proxy(-odd-[0-2])?|groups(-later|-odd-[0-2])?|only-classic` +
 				`|(idle|draining|draining-timeout|logs-interval)-odd-0|internal(-later)?|subnets|check-timeout-odd-1)` +
-				`|[cn]-labels(-odd-2)?), [a-z0-9 ]+: service\.a has a Warning LoadBalancerWarning`,
+				`|[cn]-(labels(-odd-2)?|tags-odd-3)), [a-z0-9 ]+: service\.a has a Warning LoadBalancerWarning`,
+		},
+		{
+			Name:  "checks of any port",
+			What:  "A Service whose `healthcheck-port` opens a port of all Nodes that is none of its own has a Warning.",
+			Why:   "Whoever may make Services can open any port that way; the existing manager says nothing.",
+			Match: `n-check-port, [a-z0-9 ]+: service\.a has a Warning LoadBalancerWarning`,
 		},
 	}
 }

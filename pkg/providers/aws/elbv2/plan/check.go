@@ -43,6 +43,7 @@ func (w *Wish) check(spec *cloud.LoadBalancerSpec) {
 	if w.Managed {
 		w.problems = append(w.problems, annotations.CheckGroups(s, annotations.SecurityGroups)...)
 	}
+	w.warnings = append(w.warnings, annotations.ReservedTags(s)...)
 	for _, name := range onlyClassic {
 		w.warnf(s.Has(name), "annotation %s has no effect on a network load balancer", name)
 	}

@@ -275,6 +275,9 @@ func (w *Wish) HealthPorts() []int32 {
 	return slices.Compact(out)
 }
 
+// CrossesZones reports whether traffic is sent to targets of all zones from each.
+func (w *Wish) CrossesZones() bool { return w.Attributes[crossZone] == "true" }
+
 // NodePorts are the ports on Nodes that clients' traffic goes to, and their protocol as rules of security groups have it.
 func (w *Wish) NodePorts() (ports []int32, protocol string) {
 	protocol = "tcp"

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"slices"
+	"strconv"
 )
 
 // Protocols of listeners and target groups.
@@ -91,6 +92,19 @@ func (b *Balancer) Clone() *Balancer {
 		out.Groups = append(out.Groups, g.Clone())
 	}
 	return &out
+}
+
+// CheckPorts are the ports that target groups of the load balancer check, but for those that one of them serves.
+func (b *Balancer) CheckPorts() (out []int32) {
+	for _, g := range b.Groups {
+		n, err := strconv.ParseInt(g.Check.Port, 10, 32)
+		port := int32(n) //nolint:gosec // of 32 bits
+		if err == nil && slices.Contains(g.Balancers, b.ARN) && !slices.ContainsFunc(b.Groups, func(o *TargetGroup) bool { return o.Port == port }) {
+			out = append(out, port)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // Group returns the target group of an ARN, nil if there is none.

@@ -55,12 +55,20 @@ func (w *Wish) FixedAtCreation(seen *Balancer) (warnings []string) {
 	if w.Internal != seen.Internal {
 		warnings = append(warnings, annotations.InternalStays(seen.Internal))
 	}
-	isOther := func(id string) bool { return strings.HasPrefix(id, "subnet-") && !slices.Contains(seen.Subnets, id) }
+	isOther := func(id string) bool { return IsSubnetID(id) && !slices.Contains(seen.Subnets, id) }
 	if other := slices.IndexFunc(w.Subnets, isOther); other >= 0 {
-		warnings = append(warnings, fmt.Sprintf("annotation %s counts when a load balancer is made: this one is in %s, and not in %s; delete the Service and make it anew to have another one",
-			annotations.Subnets, strings.Join(seen.Subnets, ", "), w.Subnets[other]))
+		warnings = append(warnings, SubnetsStay(seen, "it is not in "+w.Subnets[other]))
 	}
 	return warnings
+}
+
+// IsSubnetID reports whether a subnet is named by its ID, and not by its tag Name.
+func IsSubnetID(name string) bool { return strings.HasPrefix(name, "subnet-") }
+
+// SubnetsStay is what to say of a load balancer that is to be in other subnets than it is in.
+func SubnetsStay(seen *Balancer, why string) string {
+	return fmt.Sprintf("annotation %s counts when a load balancer is made: this one stays in %s, though %s; delete the Service and make it anew to have another one",
+		annotations.Subnets, strings.Join(seen.Subnets, ", "), why)
 }
 
 // Check implements cloud.Provider.CheckLoadBalancer for network load balancers.
@@ -215,6 +223,8 @@ func (w *Wish) healthCheck(cfg *config.Global, spec *cloud.LoadBalancerSpec) Hea
 		}
 		c.Protocol, c.Port, c.Path = "HTTP", strconv.Itoa(cfg.SharedHealthProbePort), cfg.SharedHealthProbePath
 	}
+	w.warnf(!cfg.DisableSGIngress && opens(spec, c.Port), "annotation %s lets the subnets of the load balancer in to port %s of all Nodes, whatever serves it there",
+		annotations.CheckPort, c.Port)
 	number := func(name string, to *int32, least, most int32) {
 		if !s.Has(name) {
 			return
@@ -229,6 +239,20 @@ func (w *Wish) healthCheck(cfg *config.Global, spec *cloud.LoadBalancerSpec) Hea
 	number(annotations.CheckHealthy, &c.Healthy, 2, 10)
 	number(annotations.CheckUnhealthy, &c.Unhealthy, 2, 10)
 	return c
+}
+
+// kubeProxy is the port at which kube-proxy says how it is.
+const kubeProxy = "10256"
+
+// opens reports whether the Service has a port checked that is neither its own nor kube-proxy's.
+func opens(spec *cloud.LoadBalancerSpec, port string) bool {
+	if spec.Settings.String(annotations.CheckPort, "") != port || port == annotations.TrafficPort || port == kubeProxy {
+		return false
+	}
+	if h := spec.HealthCheck; h != nil && port == strconv.Itoa(int(h.Port)) {
+		return false
+	}
+	return !slices.ContainsFunc(spec.Ports, func(p cloud.LoadBalancerPort) bool { return port == strconv.Itoa(int(p.NodePort)) })
 }
 
 // timeout reads how long a check may take. The existing manager reads it and does nothing with it, so that a wrong one must not keep a

@@ -88,8 +88,25 @@ func TestWish(t *testing.T) {
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Wish{}), cmpopts.EquateComparable(netip.Prefix{}), cmpopts.IgnoreFields(TargetGroup{}, "Name")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if err := got.Refused(); err != nil || len(got.Warnings()) != 1 {
+	if err := got.Refused(); err != nil || len(got.Warnings()) != 2 {
 		t.Errorf("%v, %q", err, got.Warnings())
+	}
+}
+
+// Whoever may make Services can have any port of all Nodes opened to the subnets, which is told.
+func TestPortsOfOthersThatAreCheckedAreTold(t *testing.T) {
+	for port, warned := range map[string]bool{"22": true, "30080": false, "traffic-port": false, "10256": false, "32000": false, "": false} {
+		spec := service("default", "web", tcp("http", 80, 30080))
+		spec.HealthCheck = &cloud.HealthCheck{Port: 32000, Path: "/healthz"}
+		if port != "" {
+			spec.Settings[annotations.CheckPort] = port
+		}
+		if got := Resolve(conf(t, ""), spec).Warnings(); (len(got) > 0) != warned {
+			t.Errorf("%s: %q", port, got)
+		}
+		if got := Resolve(conf(t, "DisableSecurityGroupIngress = true"), spec).Warnings(); len(got) > 0 {
+			t.Errorf("%s, where nothing is opened: %q", port, got)
+		}
 	}
 }
 
