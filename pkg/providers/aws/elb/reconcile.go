@@ -94,12 +94,17 @@ func (l *LoadBalancers) ensure(ctx context.Context, spec *cloud.LoadBalancerSpec
 	if opened == nil {
 		opened = l.left(d.Name, seen)
 	}
-	status = &cloud.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{Hostname: seen.DNSName}}}
-	_, status.Warnings = plan.Check(spec)
-	if w.Internal != seen.Internal {
-		status.Warnings = append(status.Warnings, annotations.InternalStays(seen.Internal))
-	}
+	status = &cloud.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{Hostname: seen.DNSName}}, Warnings: warnings(spec, seen, w)}
 	return status, changed, cmp.Or(opened, later)
+}
+
+// warnings are what the Service's author is told of a load balancer that is served.
+func warnings(spec *cloud.LoadBalancerSpec, seen *plan.Observed, w *plan.Wanted) []string {
+	_, all := plan.Check(spec)
+	if w.Internal != seen.Internal {
+		all = append(all, annotations.InternalStays(seen.Internal))
+	}
+	return all
 }
 
 // again is what there is to say of a load balancer that was made for a Service that shows one.
@@ -304,7 +309,7 @@ func (l *LoadBalancers) left(name string, seen *plan.Observed) error {
 	former, remembered := l.formers.Get(name, time.Now())
 	if remembered && slices.Contains(seen.Groups, former) {
 		return &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: retryStale, Progress: true,
-			Err: fmt.Errorf("Nodes need not let in security group %s, which load balancer %s does not have any more", former, name)}
+			Err: fmt.Errorf("security group %s, which load balancer %s does not have any more, need not be let in by Nodes", former, name)}
 	}
 	l.formers.Forget(name)
 	return nil

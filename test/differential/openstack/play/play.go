@@ -73,10 +73,14 @@ func (p *Player) join(ctx context.Context, i int, n *script.Node) error {
 	return err
 }
 
-// Begin, Take and End have nothing to do: scenarios are about Services.
-func (p *Player) Begin(context.Context) error     { return nil }
+// Begin has nothing to do: scenarios are about Services.
+func (p *Player) Begin(context.Context) error { return nil }
+
+// Take has nothing to do, as Begin.
 func (p *Player) Take(context.Context, int) error { return nil }
-func (p *Player) End(context.Context) error       { return nil }
+
+// End has nothing to do, as Begin.
+func (p *Player) End(context.Context) error { return nil }
 
 // Join makes the Node that comes late.
 func (p *Player) Join(ctx context.Context) error {

@@ -162,7 +162,7 @@ func TestWhatIsNotPossibleIsTold(t *testing.T) {
 			if (err != nil) != (on == "true") || err != nil && !strings.Contains(err.Error(), tt[3]) {
 				t.Errorf("%q, %s: %v", tt, on, err)
 			}
-			if err == nil && (d.Attributes.LogInterval != nil || d.Attributes.DrainingTimeout != nil) {
+			if err == nil && (d.LogInterval != nil || d.DrainingTimeout != nil) {
 				t.Errorf("%q, %s: sent", tt, on)
 			}
 		}
