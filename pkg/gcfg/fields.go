@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"strings"
 	"time"
 
+	"go.yaml.in/yaml/v3"
 	"gopkg.in/gcfg.v1/types"
 )
 
@@ -16,6 +16,7 @@ type section struct {
 	name   string
 	value  reflect.Value // a struct, or a map[string]*struct
 	plain  bool          // a map that takes the section without a name, too
+	same   func(a, b string) bool
 	fields []field
 }
 
@@ -30,21 +31,21 @@ type field struct {
 
 // sectionsOf lists the sections of the struct that into points to. It panics when into is
 // of another shape, because that is a mistake in the program and not in a file.
-func sectionsOf(into any) sections {
+func sectionsOf(into any, by syntax) sections {
 	root := reflect.ValueOf(into).Elem()
 	var all sections
 	for _, sf := range reflect.VisibleFields(root.Type()) {
 		if !sf.IsExported() {
 			continue
 		}
-		s := &section{name: nameOf(sf), value: root.FieldByIndex(sf.Index), plain: sf.Tag.Get("unnamed") == "true"}
+		s := &section{same: by.same, name: by.nameOf(sf), value: root.FieldByIndex(sf.Index), plain: sf.Tag.Get("unnamed") == "true"}
 		typ := sf.Type
 		if typ.Kind() == reflect.Map {
 			typ = typ.Elem().Elem()
 		}
 		for _, kf := range reflect.VisibleFields(typ) {
-			if kf.IsExported() && kf.Tag.Get("gcfg") != "-" {
-				s.fields = append(s.fields, field{name: strings.ToLower(nameOf(kf)), index: kf.Index, typ: kf.Type})
+			if kf.IsExported() && kf.Tag.Get(by.tag) != "-" && !kf.Anonymous {
+				s.fields = append(s.fields, field{name: by.keyOf(kf), index: kf.Index, typ: kf.Type})
 			}
 		}
 		all = append(all, s)
@@ -52,16 +53,9 @@ func sectionsOf(into any) sections {
 	return all
 }
 
-func nameOf(sf reflect.StructField) string {
-	if name, _, _ := strings.Cut(sf.Tag.Get("gcfg"), ","); name != "" {
-		return name
-	}
-	return sf.Name
-}
-
 func (s sections) find(name string) (*section, bool) {
 	for _, sec := range s {
-		if strings.EqualFold(sec.name, name) {
+		if sec.same(sec.name, name) {
 			return sec, true
 		}
 	}
@@ -101,7 +95,7 @@ func (s *section) target(sub string) reflect.Value {
 
 func (s *section) find(key string) (field, bool) {
 	for _, f := range s.fields {
-		if strings.EqualFold(f.name, key) {
+		if s.same(f.name, key) {
 			return f, true
 		}
 	}
@@ -135,6 +129,17 @@ func (f field) set(target reflect.Value, value string, blank bool) error {
 		return nil
 	}
 	return setValue(v, value, blank)
+}
+
+// takes reports what is wrong with a list or a map of YAML as the key's value.
+func (f field) takes(kind yaml.Kind) error {
+	switch {
+	case kind == yaml.SequenceNode && f.typ != reflect.TypeFor[List]():
+		return errors.New("it takes one value, not a list")
+	case kind == yaml.MappingNode && f.typ != reflect.TypeFor[Pairs]():
+		return errors.New("it takes one value, not a map")
+	}
+	return nil
 }
 
 // doubt is what is to be said of a value that was taken.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
 	"gopkg.in/gcfg.v1/scanner"
 	"gopkg.in/gcfg.v1/token"
 )
@@ -13,8 +14,9 @@ type entry struct {
 	line         int
 	section, sub string
 	key, value   string
-	blank        bool // no "=" follows the key
-	cut          bool // a comment starts right after the value, without a space between
+	blank        bool      // no "=" follows the key
+	cut          bool      // a comment starts right after the value, without a space between
+	kind         yaml.Kind // of the value, in YAML
 }
 
 // complaint is a mistake in one line of the file.
