@@ -1,0 +1,280 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/vmware/govmomi/fault"
+	"github.com/vmware/govmomi/vapi/rest"
+	"github.com/vmware/govmomi/vim25"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
+	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/vsphere"
+)
+
+// Client asks one vCenter. It may be used concurrently.
+type Client struct {
+	session     *auth.Session
+	options     cloud.Options
+	place       string
+	datacenters []string
+}
+
+// New makes a Client. place names the vCenter; machines are looked for in the datacenters, by name, path or ID, in all where there
+// are none.
+func New(s *auth.Session, o cloud.Options, place string, datacenters []string) *Client {
+	return &Client{session: s, options: o, place: place, datacenters: datacenters}
+}
+
+// Place names the vCenter.
+func (c *Client) Place() string { return c.place }
+
+// Check asks the vCenter whether it can be used with these credentials.
+func (c *Client) Check(ctx context.Context) error {
+	return c.soap(ctx, "CurrentTime", "", func(v *vim25.Client) error {
+		_, err := methods.GetCurrentTime(ctx, v)
+		return err
+	})
+}
+
+// soap makes one request by the vSphere API.
+func (c *Client) soap(ctx context.Context, op, object string, do func(*vim25.Client) error) error {
+	err := c.session.SOAP(ctx, func(v *vim25.Client) error { return c.one(ctx, "vim", op, object, func() error { return do(v) }) })
+	return c.failed(op+" "+object, err)
+}
+
+// rest makes one request by the API of tags.
+func (c *Client) rest(ctx context.Context, op string, do func(*rest.Client) error) error {
+	err := c.session.REST(ctx, func(r *rest.Client) error { return c.one(ctx, "tags", op, "", func() error { return do(r) }) })
+	return c.failed(op, err)
+}
+
+// one passes a request through what stands before all of them.
+func (c *Client) one(ctx context.Context, family, op, object string, do func() error) error {
+	end, err := c.options.Begin(ctx, cloud.Request{Family: family, Place: c.place, Op: op, Object: object})
+	if err != nil {
+		return err
+	}
+	err = do()
+	out := cloud.Outcome{Status: http.StatusOK}
+	if err != nil {
+		out.Status = statusOf(err)
+		out.Throttled = out.Status == http.StatusServiceUnavailable || out.Status == http.StatusTooManyRequests
+	}
+	end(out)
+	return err
+}
+
+// statusOf is the HTTP status of a failure, 0 where there was no answer.
+func statusOf(err error) int {
+	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusTooManyRequests, http.StatusServiceUnavailable} {
+		if rest.IsStatusError(err, status) {
+			return status
+		}
+	}
+	var network *url.Error
+	if errors.As(err, &network) && strings.HasPrefix(network.Err.Error(), "429 ") { // govmomi has no other sign of it
+		return http.StatusTooManyRequests
+	}
+	if _, isFault := fault.As(err, new(types.BaseMethodFault)); isFault {
+		return http.StatusInternalServerError // as SOAP has it
+	}
+	return 0
+}
+
+// failed makes a *cloud.Error of what went wrong. Nothing here is ever "not found": that is for who asked to say.
+func (c *Client) failed(op string, err error) error {
+	var known *cloud.Error
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	if statusOf(err) == http.StatusTooManyRequests {
+		return &cloud.Error{Kind: cloud.KindThrottled, Op: strings.TrimSpace(op), Err: fmt.Errorf("%s answers 429 Too Many Requests", c.place)}
+	}
+	kind := cloud.KindUnavailable
+	var login *cloudauth.Error
+	err = c.session.Explain(err)
+	switch {
+	case errors.As(err, &login):
+		kind = kindOf(login.Reason)
+	case fault.Is(err, &types.NoPermission{}):
+		kind, err = cloud.KindDenied, fmt.Errorf("%s does not let the user do that; it needs a role with System.View and System.Read", c.place)
+	case rest.IsStatusError(err, http.StatusForbidden):
+		kind = cloud.KindDenied
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case fault.Is(err, &types.ManagedObjectNotFound{}):
+		kind, err = cloud.KindStale, errors.New("an object that was asked for is gone")
+	default:
+		err = errors.New(cloudauth.Excerpt(err.Error(), 200))
+	}
+	return &cloud.Error{Kind: kind, Op: strings.TrimSpace(op), Err: err}
+}
+
+func kindOf(r cloudauth.Reason) cloud.Kind {
+	switch r {
+	case cloudauth.Rejected, cloudauth.NoCredentials:
+		return cloud.KindDenied
+	case cloudauth.Throttled:
+		return cloud.KindThrottled
+	case cloudauth.Misconfigured:
+		return cloud.KindInvalid
+	}
+	return cloud.KindUnavailable
+}
+
+// collect reads properties of objects, or of all that a view has. Objects that are gone and properties that are not shown are left
+// out.
+func (c *Client) collect(ctx context.Context, what string, objects []types.ObjectSpec, properties []types.PropertySpec) ([]types.ObjectContent, error) {
+	skipGone := true
+	filter := types.PropertyFilterSpec{ObjectSet: objects, PropSet: properties, ReportMissingObjectsInResults: &skipGone}
+	var out []types.ObjectContent
+	token := ""
+	for first := true; first || token != ""; first = false {
+		err := c.soap(ctx, "RetrievePropertiesEx", what, func(v *vim25.Client) error {
+			pc := v.ServiceContent.PropertyCollector
+			if token != "" {
+				answer, err := methods.ContinueRetrievePropertiesEx(ctx, v, &types.ContinueRetrievePropertiesEx{This: pc, Token: token})
+				if err == nil {
+					out, token = append(out, answer.Returnval.Objects...), answer.Returnval.Token
+				}
+				return err
+			}
+			answer, err := methods.RetrievePropertiesEx(ctx, v, &types.RetrievePropertiesEx{This: pc, SpecSet: []types.PropertyFilterSpec{filter}})
+			if err == nil && answer.Returnval != nil {
+				out, token = answer.Returnval.Objects, answer.Returnval.Token
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// all reads properties of all objects of some kinds below a container.
+func (c *Client) all(ctx context.Context, what string, below func(*vim25.Client) Ref, properties ...types.PropertySpec) ([]types.ObjectContent, error) {
+	var kinds []string
+	for _, p := range properties {
+		kinds = append(kinds, p.Type)
+	}
+	var view Ref
+	err := c.soap(ctx, "CreateContainerView", what, func(v *vim25.Client) error {
+		answer, err := methods.CreateContainerView(ctx, v, &types.CreateContainerView{This: *v.ServiceContent.ViewManager, Container: below(v), Type: kinds, Recursive: true})
+		if err == nil {
+			view = answer.Returnval
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	out, err := c.collect(ctx, what, []types.ObjectSpec{{Obj: view, Skip: types.NewBool(true),
+		SelectSet: []types.BaseSelectionSpec{&types.TraversalSpec{Type: "ContainerView", Path: "view"}}}}, properties)
+	end := c.soap(context.WithoutCancel(ctx), "DestroyView", what, func(v *vim25.Client) error {
+		_, err := methods.DestroyView(ctx, v, &types.DestroyView{This: view})
+		return err
+	})
+	if err == nil && end != nil && cloud.KindOf(end) != cloud.KindStale {
+		return nil, end // the answer may be half of it: the session has ended meanwhile
+	}
+	return out, err
+}
+
+func root(v *vim25.Client) Ref { return v.ServiceContent.RootFolder }
+
+// Machines are all that there are in the datacenters.
+func (c *Client) Machines(ctx context.Context) ([]Machine, error) {
+	below, err := c.containers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []Machine
+	for _, container := range below {
+		found, err := c.all(ctx, "all machines", container, types.PropertySpec{Type: "VirtualMachine", PathSet: machineProperties})
+		if err != nil {
+			return nil, err
+		}
+		for i := range found {
+			out = append(out, machineOf(&found[i]))
+		}
+	}
+	return out, nil
+}
+
+// Search says which machines of the whole vCenter have a UUID, or the name or the address by which the tools in them know them.
+type Search struct{ UUID, DNSName, IP string }
+
+// Search finds machines, whichever datacenter they are in, and reads them.
+func (c *Client) Search(ctx context.Context, all ...Search) ([]Machine, error) {
+	var refs []Ref
+	for _, s := range all {
+		var found []Ref
+		err := c.soap(ctx, s.op(), "", func(v *vim25.Client) (err error) {
+			found, err = s.find(ctx, v)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		refs = append(refs, found...)
+	}
+	if len(refs) == 0 {
+		return nil, nil
+	}
+	objects := make([]types.ObjectSpec, 0, len(refs))
+	for _, r := range refs {
+		objects = append(objects, types.ObjectSpec{Obj: r})
+	}
+	found, err := c.collect(ctx, "some machines", objects, []types.PropertySpec{{Type: "VirtualMachine", PathSet: machineProperties}})
+	var out []Machine
+	for i := range found {
+		if !slices.ContainsFunc(out, func(m Machine) bool { return m.Ref == found[i].Obj }) {
+			out = append(out, machineOf(&found[i]))
+		}
+	}
+	return out, err
+}
+
+func (s Search) op() string {
+	switch {
+	case s.UUID != "":
+		return "FindAllByUuid"
+	case s.DNSName != "":
+		return "FindAllByDnsName"
+	default:
+		return "FindAllByIp"
+	}
+}
+
+func (s Search) find(ctx context.Context, v *vim25.Client) ([]Ref, error) {
+	index := *v.ServiceContent.SearchIndex
+	switch {
+	case s.UUID != "":
+		answer, err := methods.FindAllByUuid(ctx, v, &types.FindAllByUuid{This: index, Uuid: s.UUID, VmSearch: true, InstanceUuid: types.NewBool(false)})
+		if err != nil {
+			return nil, err
+		}
+		return answer.Returnval, nil
+	case s.DNSName != "":
+		answer, err := methods.FindAllByDnsName(ctx, v, &types.FindAllByDnsName{This: index, DnsName: s.DNSName, VmSearch: true})
+		if err != nil {
+			return nil, err
+		}
+		return answer.Returnval, nil
+	default:
+		answer, err := methods.FindAllByIp(ctx, v, &types.FindAllByIp{This: index, Ip: s.IP, VmSearch: true})
+		if err != nil {
+			return nil, err
+		}
+		return answer.Returnval, nil
+	}
+}

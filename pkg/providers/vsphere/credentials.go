@@ -1,0 +1,160 @@
+package vsphere
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
+	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/vsphere"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/vsphere/config"
+)
+
+// poll is how often a directory of secrets is looked at.
+const poll = 5 * time.Second
+
+// credentials are those for one vCenter, from where the configuration has them: the vCenter's own Secret, else the directory, else
+// the Secret for all, else the file.
+type credentials struct {
+	kube    cloud.Kube
+	vcenter *config.VCenter
+	secret  cloud.KubeObject // zero is for none
+	folder  string           // "" is for none
+
+	mu   sync.Mutex
+	data map[string][]byte // the Secret's
+	err  error             // why there is none
+}
+
+func newCredentials(cfg *config.Config, v *config.VCenter, kube cloud.Kube) *credentials {
+	c := &credentials{kube: kube, vcenter: v}
+	g := &cfg.Global
+	switch {
+	case v.SecretName != "" && v.SecretNamespace != "":
+		c.secret = cloud.KubeObject{Kind: cloud.KubeSecret, Namespace: v.SecretNamespace, Name: v.SecretName}
+	case g.SecretsDirectory != "":
+		c.folder = g.SecretsDirectory
+	case g.SecretName != "" && g.SecretNamespace != "":
+		c.secret = cloud.KubeObject{Kind: cloud.KubeSecret, Namespace: g.SecretNamespace, Name: g.SecretName}
+	}
+	if c.secret.Name != "" {
+		c.err = fmt.Errorf("%s has not been read yet", c.where())
+	}
+	return c
+}
+
+// where is how messages call the place.
+func (c *credentials) where() string {
+	if c.folder != "" {
+		return "the directory " + c.folder
+	}
+	return "Secret " + c.secret.Namespace + "/" + c.secret.Name
+}
+
+// get is auth.Options.Credentials.
+func (c *credentials) get(context.Context) (auth.Credentials, error) {
+	var data map[string][]byte
+	var err error
+	switch {
+	case c.folder != "":
+		data, err = readFolder(c.folder)
+	case c.secret.Name != "":
+		c.mu.Lock()
+		data, err = c.data, c.err
+		c.mu.Unlock()
+	default:
+		return auth.Credentials{User: c.vcenter.User, Password: c.vcenter.Password}, nil
+	}
+	if err != nil {
+		return auth.Credentials{}, err
+	}
+	out, err := auth.FromSecret(data, c.vcenter.Server)
+	if err != nil {
+		return auth.Credentials{}, fmt.Errorf("%s: %w", c.where(), err)
+	}
+	return out, nil
+}
+
+// readFolder reads the files of a directory, as the keys of a Secret are mounted.
+func readFolder(folder string) (map[string][]byte, error) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string][]byte{}
+	for _, e := range entries {
+		path := filepath.Join(folder, e.Name())
+		if info, err := os.Stat(path); err != nil || info.IsDir() {
+			continue // ..data of a mounted Secret
+		}
+		data, err := cloudauth.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		out[e.Name()] = data
+	}
+	return out, nil
+}
+
+// watch takes over what changes, until ctx ends. Sessions begun with what was there before are ended.
+func (c *credentials) watch(ctx context.Context, s *auth.Session, reloaded func(error)) error {
+	if reloaded == nil {
+		reloaded = func(error) {}
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	if c.secret.Name != "" {
+		g.Go(func() error {
+			return c.kube.WatchSecret(ctx, c.secret.Namespace, c.secret.Name, func(data map[string][]byte) { c.take(data, s, reloaded) })
+		})
+	}
+	if c.folder != "" {
+		g.Go(func() error { return c.poll(ctx, s, reloaded) })
+	}
+	return g.Wait()
+}
+
+// take takes over a Secret. One that was deleted changes nothing: its credentials may be good, and the next start says so.
+func (c *credentials) take(data map[string][]byte, s *auth.Session, reloaded func(error)) {
+	var err error
+	if data == nil {
+		err = fmt.Errorf("%s does not exist", c.where())
+	} else if _, err = auth.FromSecret(data, c.vcenter.Server); err != nil {
+		err = fmt.Errorf("%s: %w", c.where(), err)
+	}
+	c.mu.Lock()
+	first := c.data == nil
+	if err == nil || first {
+		c.data, c.err = data, err
+	}
+	c.mu.Unlock()
+	reloaded(err)
+	if err == nil {
+		s.Reset()
+	}
+}
+
+func (c *credentials) poll(ctx context.Context, s *auth.Session, reloaded func(error)) error {
+	ticker := time.NewTicker(poll)
+	defer ticker.Stop()
+	last, _ := c.get(ctx)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		now, err := c.get(ctx)
+		if err != nil || now.Equal(&last) {
+			continue
+		}
+		last = now
+		reloaded(nil)
+		s.Reset()
+	}
+}

@@ -1,0 +1,149 @@
+package instances
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/inventory"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/vsphere/api"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/vsphere/config"
+)
+
+// few is how many machines are searched one by one: each takes a call, and all a constant number.
+const few = 4
+
+// Instances are the machines of one vCenter. It may be used concurrently.
+type Instances struct {
+	c        *api.Client
+	families []config.Family
+	nodes    *config.Nodes
+	labels   config.Labels
+	zones    inventory.Value[*zones]
+}
+
+var _ cloud.Instances = (*Instances)(nil)
+
+// New makes the instances of a vCenter.
+func New(c *api.Client, cfg *config.Config, families []config.Family) *Instances {
+	return &Instances{c: c, families: families, nodes: &cfg.Nodes, labels: cfg.Labels}
+}
+
+// Find implements cloud.Instances.
+func (i *Instances) Find(ctx context.Context, refs []cloud.InstanceRef) []cloud.Result[*cloud.Instance] {
+	all, err := i.read(ctx, refs)
+	out := make([]cloud.Result[*cloud.Instance], len(refs))
+	for n, ref := range refs {
+		if out[n].Err = err; err == nil {
+			out[n].Value, out[n].Err = i.answer(ctx, all, ref)
+		}
+	}
+	return out
+}
+
+// Get implements cloud.Instances: a search of the whole vCenter, whatever datacenters are set, as a machine may have been moved. What
+// it does not find is believed only where the vCenter shows other machines: one whose rights were taken shows nothing.
+func (i *Instances) Get(ctx context.Context, ref cloud.InstanceRef) (*cloud.Instance, error) {
+	found, err := i.c.Search(ctx, searches(ref)...)
+	if err != nil {
+		return nil, err
+	}
+	instance, err := i.answer(ctx, newIndex(found), ref)
+	if !cloud.IsNotFound(err) {
+		return instance, err
+	}
+	all, listErr := i.c.Machines(ctx)
+	if listErr != nil {
+		return nil, listErr
+	}
+	if len(all) == 0 {
+		return nil, cloud.Errorf(cloud.KindUnavailable, "%s shows no machine at all, which proves nothing about one; has the user the right System.View where the machines are?", i.c.Place())
+	}
+	return i.answer(ctx, newIndex(all), ref)
+}
+
+// read reads the machines of refs, or all.
+func (i *Instances) read(ctx context.Context, refs []cloud.InstanceRef) (*index, error) {
+	if len(refs) > few {
+		all, err := i.c.Machines(ctx)
+		return newIndex(all), err
+	}
+	var some []api.Search
+	for _, ref := range refs {
+		some = append(some, searches(ref)...)
+	}
+	found, err := i.c.Search(ctx, some...)
+	return newIndex(found), err
+}
+
+// searches are what finds the machine of a ref.
+func searches(ref cloud.InstanceRef) []api.Search {
+	if ref.ProviderID != "" {
+		uuid, err := parse(ref.ProviderID)
+		if err != nil {
+			return nil
+		}
+		return []api.Search{{UUID: uuid}}
+	}
+	var out []api.Search
+	if uuid := strings.ToLower(ref.SystemUUID); isUUID(uuid) {
+		out = append(out, api.Search{UUID: swapped(uuid)}, api.Search{UUID: uuid})
+	}
+	return append(out, api.Search{DNSName: strings.ToLower(ref.NodeName)}, api.Search{IP: ref.NodeName})
+}
+
+// answer is what is told of a ref's machine.
+func (i *Instances) answer(ctx context.Context, all *index, ref cloud.InstanceRef) (*cloud.Instance, error) {
+	m, err := all.find(ref)
+	if err != nil {
+		return nil, err
+	}
+	if m == nil {
+		return nil, notFound(ref, i.c.Place())
+	}
+	out := &cloud.Instance{ProviderID: providerID(m.UUID), Name: m.Name, Type: typeOf(m), MachineIDs: []string{m.UUID, swapped(m.UUID)}, Scope: i.c.Place(),
+		Shutdown: m.Off && !m.Lost}
+	if out.Addresses, err = nodeAddresses(m, i.families, i.nodes); err != nil && !m.Off { // one that is off has no tools that tell
+		return nil, err
+	}
+	if i.labels.On() {
+		z, err := i.zones.Get(ctx, zonesAge, i.readZones)
+		if err == nil {
+			out.Zone, out.Region, err = z.of(m)
+		}
+		if err != nil && ref.ProviderID == "" { // a Node without a zone would get volumes that it cannot reach
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// zonesAge is for how long it is believed where tags are, and what is in what.
+const zonesAge = 5 * time.Minute
+
+//go:embed guests.txt
+var guests string
+
+// guestNames are the names of operating systems by their IDs.
+var guestNames = func() map[string]string {
+	out := map[string]string{}
+	for line := range strings.Lines(guests) {
+		words := strings.Fields(line)
+		for _, id := range words[1:] {
+			out[id] = words[0]
+		}
+	}
+	return out
+}()
+
+// typeOf is the instance type: its size, and the operating system that it was made for.
+func typeOf(m *api.Machine) string {
+	os := guestNames[m.GuestID]
+	if os == "" {
+		os = "unknown"
+	}
+	return fmt.Sprintf("vsphere-vm.cpu-%d.mem-%dgb.os-%s", m.CPUs, m.MemoryMB/1024, os)
+}
