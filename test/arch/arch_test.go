@@ -126,6 +126,9 @@ var arrows = []struct {
 	{"pkg/providers/openstack/octavia/plan", []string{"pkg/cloud", "pkg/lb/family", "pkg/marks", "pkg/providers/openstack/config", "pkg/providers/openstack/providerid", "pkg/text"}},
 	{"pkg/providers/openstack/octavia/wire", []string{"pkg/batcher", "pkg/cloud", "pkg/cloudauth/openstack", "pkg/inflight", "pkg/providers/openstack/api", "pkg/providers/openstack/octavia/plan"}},
 	{"pkg/providers/openstack/octavia", []string{"pkg/await", "pkg/cloud", "pkg/inventory", "pkg/joint", "pkg/keylock", "pkg/lb/family", "pkg/providers/openstack/api", "pkg/providers/openstack/config", "pkg/providers/openstack/neutron", "pkg/providers/openstack/providerid"}},
+	{"pkg/providers/vsphere/config", []string{"pkg/cloudauth", "pkg/gcfg", "pkg/text"}},
+	{"pkg/providers/vsphere/api", []string{"pkg/cloud", "pkg/cloudauth"}},
+	{"pkg/providers/vsphere/instances", []string{"pkg/cloud", "pkg/inventory", "pkg/providers/vsphere/api", "pkg/providers/vsphere/config"}},
 	{"pkg/providers/aws/config", []string{"pkg/cloudauth/aws", "pkg/gcfg", "pkg/text"}},
 	{"pkg/providers/aws/providerid", []string{"pkg/cloud"}},
 	{"pkg/providers/aws/tags", nil},
@@ -261,6 +264,7 @@ func cloudOf(p, root string) string {
 var homes = map[string][]string{
 	module + "/pkg/cloud/decorate":         {"pkg/cloud/decorate", "pkg/ccm", "cmd/cloud-controller-manager", "pkg/controllers/routes", "test", "hack"}, // routes: for the deletion guard's rule
 	"github.com/aws":                       {"pkg/cloudauth/aws", "pkg/providers/aws", "credentialprovider/ecr", "test", "hack"},
+	"github.com/vmware":                    {"pkg/cloudauth/vsphere", "pkg/providers/vsphere", "test", "hack"},
 	"github.com/gophercloud/gophercloud":   {"pkg/cloudauth/openstack", "pkg/providers/openstack", "credentialprovider/openstack", "test", "hack"},
 	"github.com/Azure/azure-sdk-for-go":    {"pkg/cloudauth/azure/azcredential", "test", "hack"},
 	"golang.org/x/oauth2":                  {"pkg/cloudauth/gcp/tokensource"},
