@@ -9,6 +9,7 @@ import (
 
 	"github.com/vmware/govmomi/fault"
 	"github.com/vmware/govmomi/vapi/rest"
+	"github.com/vmware/govmomi/vim25"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 
@@ -46,6 +47,13 @@ func (s *Session) client() (*soap.Client, error) {
 
 // vim25Path is where the vSphere API is.
 const vim25Path = "/sdk"
+
+// Service is what speaks to another service of the vCenter, within the session of c and with what bounds that.
+func Service(c *vim25.Client, path, namespace string) *soap.Client {
+	s := c.NewServiceClient(path, namespace)
+	s.Client = c.Client.Client
+	return s
+}
 
 // bounded bounds answers.
 type bounded struct{ http.RoundTripper }

@@ -13,6 +13,8 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/providers/vsphere/api"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/vsphere/config"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/vsphere/instances"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/vsphere/volumes"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/vsphere/zones"
 )
 
 var _ cloud.Factory = New
@@ -62,9 +64,11 @@ func newVCenter(cfg *config.Config, v *config.VCenter, o cloud.Options) (*cloud.
 		return nil, cloud.Errorf(cloud.KindInvalid, "%w", err)
 	}
 	c := api.New(s, o, "vCenter "+v.Server, v.Datacenters)
+	z := zones.New(c, cfg.Labels)
 	p := &cloud.Provider{
 		Name:      instances.Name,
-		Instances: instances.New(c, cfg, v.Families),
+		Instances: instances.New(c, cfg, v.Families, z),
+		Volumes:   volumes.New(c, z),
 		Ready:     cloud.ReadyOnce(c.Check),
 		Run: func(ctx context.Context) error {
 			defer s.Close()

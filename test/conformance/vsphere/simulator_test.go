@@ -2,6 +2,7 @@ package vsphere_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
@@ -89,4 +90,41 @@ func TestDoubtIsNotFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	want("it shows no machine at all", cloud.KindUnavailable, i.Ref)
+}
+
+// All volumes take the same calls, a hundred with one; what is not there is believed to be gone where others are shown.
+func TestVolumesAreAskedTogether(t *testing.T) {
+	w := start(t, 1)
+	p, stop, err := w.Setup().New(cloud.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	gone := cloud.VolumeRef{ID: "0b1ee9c8-44ee-4a4f-9a0d-8d6d1d7b6a11"}
+	if _, err := p.Volumes.Get(t.Context(), gone); cloud.KindOf(err) != cloud.KindUnavailable {
+		t.Errorf("no volume is shown: %v", err)
+	}
+	refs := []cloud.VolumeRef{{ID: "[LocalDS_0] kubevols/a.vmdk"}}
+	for range 20 {
+		pv, _, err := w.MakeVolume(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		refs = append(refs, cloud.VolumeRef{ID: pv.Spec.CSI.VolumeHandle})
+	}
+	before := w.Requests.Load()
+	for n, r := range p.Volumes.Find(t.Context(), refs) {
+		if n > 0 && (r.Err != nil || !slices.Equal(r.Value.Zones, []string{"zone-a"}) || r.Value.Region != "region-a") {
+			t.Errorf("%+v, %v", r.Value, r.Err)
+		}
+		if n == 0 && cloud.KindOf(r.Err) != cloud.KindInvalid { // each datacenter has one of that name
+			t.Errorf("%+v, %v", r.Value, r.Err)
+		}
+	}
+	if calls := w.Requests.Load() - before; calls != 4 {
+		t.Errorf("%d calls for 20 volumes, want 4", calls)
+	}
+	if _, err := p.Volumes.Get(t.Context(), gone); !cloud.IsNotFound(err) {
+		t.Errorf("others are shown: %v", err)
+	}
 }

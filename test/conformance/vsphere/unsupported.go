@@ -10,8 +10,6 @@ import (
 func unsupported() map[cloudtest.Feature]string {
 	out := map[cloudtest.Feature]string{
 		cloudtest.InstancesPodCIDRs: "vSphere gives machines no addresses for pods",
-		cloudtest.VolumesZone:       "volumes of vSphere are not labeled yet",
-		cloudtest.VolumesNotFound:   "volumes of vSphere are not labeled yet",
 	}
 	for _, f := range cloudtest.Features() {
 		if strings.HasPrefix(string(f), "lb-") {

@@ -16,6 +16,9 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/vmware/govmomi"
+	"github.com/vmware/govmomi/cns"
+	_ "github.com/vmware/govmomi/cns/simulator" // serves volumes
+	cnstypes "github.com/vmware/govmomi/cns/types"
 	"github.com/vmware/govmomi/find"
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/simulator"
@@ -324,10 +327,46 @@ func (w *World) RemoveRoute(context.Context, cloud.Route) error { return errNotS
 // Routes implements cloudtest.World.
 func (w *World) Routes(context.Context) ([]cloud.Route, error) { return nil, nil }
 
-// MakeVolume implements cloudtest.World.
-func (w *World) MakeVolume(context.Context) (*corev1.PersistentVolume, string, error) {
-	return nil, "", errNotServed
+// MakeVolume implements cloudtest.World: one of Cloud Native Storage, on a datastore of all hosts of the first datacenter.
+func (w *World) MakeVolume(ctx context.Context) (*corev1.PersistentVolume, string, error) {
+	store, err := find.NewFinder(w.client.Client).Datastore(ctx, "/DC0/datastore/LocalDS_0")
+	if err != nil {
+		return nil, "", err
+	}
+	c, err := cns.NewClient(ctx, w.client.Client)
+	if err != nil {
+		return nil, "", err
+	}
+	task, err := c.CreateVolume(ctx, []cnstypes.CnsVolumeCreateSpec{{
+		Name: fmt.Sprint("pvc-", w.last.Add(1)), VolumeType: string(cnstypes.CnsVolumeTypeBlock), Datastores: []types.ManagedObjectReference{store.Reference()},
+		BackingObjectDetails: &cnstypes.CnsBlockBackingDetails{CnsBackingObjectDetails: cnstypes.CnsBackingObjectDetails{CapacityInMb: 1}},
+	}})
+	if err != nil {
+		return nil, "", err
+	}
+	info, err := task.WaitForResult(ctx, nil)
+	if err != nil {
+		return nil, "", err
+	}
+	made, ok := info.Result.(cnstypes.CnsVolumeOperationBatchResult)
+	if !ok || len(made.VolumeResults) != 1 {
+		return nil, "", fmt.Errorf("%T is no volume that was made", info.Result)
+	}
+	id := made.VolumeResults[0].GetCnsVolumeOperationResult().VolumeId.Id
+	return &corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{
+		CSI: &corev1.CSIPersistentVolumeSource{Driver: "csi.vsphere.vmware.com", VolumeHandle: id}}}}, zone, nil
 }
 
 // DeleteVolume implements cloudtest.World.
-func (w *World) DeleteVolume(context.Context, *corev1.PersistentVolume) error { return errNotServed }
+func (w *World) DeleteVolume(ctx context.Context, pv *corev1.PersistentVolume) error {
+	c, err := cns.NewClient(ctx, w.client.Client)
+	if err != nil {
+		return err
+	}
+	task, err := c.DeleteVolume(ctx, []cnstypes.CnsVolumeId{{Id: pv.Spec.CSI.VolumeHandle}}, true)
+	if err != nil {
+		return err
+	}
+	_ = task.Wait(ctx) // it may be gone
+	return nil
+}

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/vmware/govmomi/fault"
 	"github.com/vmware/govmomi/vapi/rest"
@@ -26,6 +27,7 @@ type Client struct {
 	options     cloud.Options
 	place       string
 	datacenters []string
+	vsan        atomic.Pointer[string] // the version of Cloud Native Storage's API
 }
 
 // New makes a Client. place names the vCenter; machines are looked for in the datacenters, by name, path or ID, in all where there

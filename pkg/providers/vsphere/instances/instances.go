@@ -5,12 +5,11 @@ import (
 	_ "embed"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
-	"github.com/isthmus-cloud/isthmus/pkg/inventory"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/vsphere/api"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/vsphere/config"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/vsphere/zones"
 )
 
 // few is how many machines are searched one by one: each takes a call, and all a constant number.
@@ -21,15 +20,14 @@ type Instances struct {
 	c        *api.Client
 	families []config.Family
 	nodes    *config.Nodes
-	labels   config.Labels
-	zones    inventory.Value[*zones]
+	zones    *zones.Reader
 }
 
 var _ cloud.Instances = (*Instances)(nil)
 
 // New makes the instances of a vCenter.
-func New(c *api.Client, cfg *config.Config, families []config.Family) *Instances {
-	return &Instances{c: c, families: families, nodes: &cfg.Nodes, labels: cfg.Labels}
+func New(c *api.Client, cfg *config.Config, families []config.Family, z *zones.Reader) *Instances {
+	return &Instances{c: c, families: families, nodes: &cfg.Nodes, zones: z}
 }
 
 // Find implements cloud.Instances.
@@ -109,20 +107,37 @@ func (i *Instances) answer(ctx context.Context, all *index, ref cloud.InstanceRe
 	if out.Addresses, err = nodeAddresses(m, i.families, i.nodes); err != nil && !m.Off { // one that is off has no tools that tell
 		return nil, err
 	}
-	if i.labels.On() {
-		z, err := i.zones.Get(ctx, zonesAge, i.readZones)
-		if err == nil {
-			out.Zone, out.Region, err = z.of(m)
-		}
-		if err != nil && ref.ProviderID == "" { // a Node without a zone would get volumes that it cannot reach
+	if i.zones.On() {
+		if out.Zone, out.Region, err = i.where(ctx, m); err != nil && ref.ProviderID == "" { // a Node without a zone would get volumes that it cannot reach
 			return nil, err
 		}
 	}
 	return out, nil
 }
 
-// zonesAge is for how long it is believed where tags are, and what is in what.
-const zonesAge = 5 * time.Minute
+// where is a machine's zone and region: those of its host and of what that is in, else of its pool, else of itself and its folders.
+func (i *Instances) where(ctx context.Context, m *api.Machine) (zone, region string, err error) {
+	z, err := i.zones.Get(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	itself := []api.Ref{m.Ref}
+	if m.Parent != nil {
+		itself = append(itself, *m.Parent)
+	}
+	var ways [][]api.Ref
+	for _, above := range []*api.Ref{m.Host, m.Pool} {
+		if above != nil {
+			ways = append(ways, []api.Ref{*above})
+		}
+	}
+	if zone, region = z.Of(append(ways, itself)...); zone != "" {
+		return zone, region, nil
+	}
+	labels := i.zones.Labels()
+	return "", "", cloud.Errorf(cloud.KindInvalid, "neither the host of machine %q nor what that is in, its pool or its folders have tags of both categories, %s and %s: tag them, or remove labels from vsphere.conf",
+		m.Name, labels.Zone, labels.Region)
+}
 
 //go:embed guests.txt
 var guests string

@@ -146,34 +146,6 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-func TestZones(t *testing.T) {
-	ref := func(kind, value string) api.Ref { return api.Ref{Type: kind, Value: value} }
-	host, cluster, folder, dc, pool, vm, vmFolder := ref("HostSystem", "h"), ref("ComputeResource", "c"), ref("Folder", "hf"), ref("Datacenter", "d"), ref("ResourcePool", "p"), ref("VirtualMachine", "v"), ref("Folder", "vf")
-	parents := map[api.Ref]api.Ref{host: cluster, cluster: folder, folder: dc, pool: cluster, vmFolder: dc}
-	for name, tt := range map[string]struct {
-		zone, region map[api.Ref]string
-		want         string
-	}{
-		"of the host":                      {zone: map[api.Ref]string{host: "z"}, region: map[api.Ref]string{host: "r"}, want: "z r"},
-		"of what it is in":                 {zone: map[api.Ref]string{cluster: "z"}, region: map[api.Ref]string{dc: "r"}, want: "z r"},
-		"what is farther away counts more": {zone: map[api.Ref]string{host: "near", cluster: "far"}, region: map[api.Ref]string{dc: "r"}, want: "far r"},
-		"up to where both are known":       {zone: map[api.Ref]string{host: "near", dc: "far"}, region: map[api.Ref]string{cluster: "r"}, want: "near r"},
-		"of the pool":                      {zone: map[api.Ref]string{pool: "z"}, region: map[api.Ref]string{pool: "r"}, want: "z r"},
-		"of the machine and its folder":    {zone: map[api.Ref]string{vm: "z"}, region: map[api.Ref]string{vmFolder: "r"}, want: "z r"},
-		"of one alone":                     {zone: map[api.Ref]string{host: "z"}, want: " "},
-	} {
-		z := &zones{parents: parents, zone: tt.zone, region: tt.region}
-		gotZone, gotRegion, err := z.of(&api.Machine{Ref: vm, Host: &host, Pool: &pool, Parent: &vmFolder})
-		if gotZone+" "+gotRegion != tt.want || (err != nil) != (tt.want == " ") {
-			t.Errorf("%s: %s %s, %v", name, gotZone, gotRegion, err)
-		}
-	}
-	loop := &zones{parents: map[api.Ref]api.Ref{host: cluster, cluster: host}}
-	if _, _, err := loop.of(&api.Machine{Ref: vm, Host: &host}); err == nil {
-		t.Error("there is no zone in a ring")
-	}
-}
-
 func TestTypes(t *testing.T) {
 	for id, want := range map[string]string{"ubuntu64Guest": "ubuntu", "rhel9_64Guest": "rhel9", "centos64Guest": "centos64", "x": "unknown", "": "unknown"} {
 		if got := typeOf(&api.Machine{CPUs: 4, MemoryMB: 8191, GuestID: id}); got != fmt.Sprintf("vsphere-vm.cpu-4.mem-7gb.os-%s", want) {
