@@ -41,6 +41,7 @@ func TestKustomize(t *testing.T) {
 		{"overlays/aws", nil, "cloud.provider=aws,cloud.config.secretName="},
 		{"overlays/aws-webhooks", nil, apart + ",cloud.provider=aws,cloud.config.secretName="},
 		{"overlays/aws-webhooks", []string{"webhook-host-network"}, apart + ",cloud.provider=aws,cloud.config.secretName=,webhooks.deployment.hostNetwork=true,webhooks.deployment.securePort=10268"},
+		{"overlays/vsphere", nil, "cloud.provider=vsphere"},
 		{"base", []string{"aws-cloud-config", "metrics-reader"}, "webhooks.enabled=false,cloud.provider=aws"},
 		{"credential-provider", nil, "controller.kind=None,webhooks.enabled=false,credentialProvider.enabled=true"},
 		{"credential-provider", []string{"credential-provider-restart"}, "controller.kind=None,webhooks.enabled=false,credentialProvider.enabled=true,credentialProvider.restartKubelet=true"},

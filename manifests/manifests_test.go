@@ -171,7 +171,7 @@ func TestLeaderMigration(t *testing.T) {
 }
 
 // overlays are what ships to be applied as it is; each has one workload that serves webhooks.
-var overlays = []string{"overlays/openstack", "overlays/openstack-webhooks", "overlays/aws", "overlays/aws-webhooks"}
+var overlays = []string{"overlays/openstack", "overlays/openstack-webhooks", "overlays/aws", "overlays/aws-webhooks", "overlays/vsphere"}
 
 // workload returns the template of the DaemonSet's or the Deployment's pods.
 func workload(t *testing.T, objects []client.Object) corev1.PodTemplateSpec {
@@ -252,6 +252,7 @@ func TestArgs(t *testing.T) {
 		"openstack-webhooks":   build(t, overlays[1]),
 		"aws":                  build(t, overlays[2]),
 		"aws-webhooks":         build(t, overlays[3]),
+		"vsphere":              build(t, overlays[4]),
 		"base with webhook":    build(t, "base", "webhook"),
 		"webhooks only, files": build(t, "webhook-manager", "webhook"),
 	} {

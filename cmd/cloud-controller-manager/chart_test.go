@@ -24,11 +24,11 @@ const chart = "../../charts/isthmus"
 // The flags that the chart sets in its examples, and for all of its values, are right together.
 func TestFlagsInChart(t *testing.T) {
 	examples, err := filepath.Glob(chart + "/examples/openstack*.yaml")
-	aws, errAWS := filepath.Glob(chart + "/examples/aws*.yaml")
-	if err != nil || errAWS != nil || len(examples) < 5 || len(aws) < 2 {
-		t.Fatalf("examples %q, %v; %q, %v", examples, err, aws, errAWS)
+	others, errOthers := filepath.Glob(chart + "/examples/[av][ws]*.yaml")
+	if err != nil || errOthers != nil || len(examples) < 5 || len(others) < 3 {
+		t.Fatalf("examples %q, %v; %q, %v", examples, err, others, errOthers)
 	}
-	examples = append(examples, aws...)
+	examples = append(examples, others...)
 	everything := "controller.controllers={*,-route},controller.clusterName=blue,controller.securePort=10268,webhooks.names={*,-service-load-balancer},webhooks.port=10270," +
 		"webhooks.failurePolicy=Ignore\\,persistentvolume-label=Fail,webhooks.url=https://127.0.0.1:10270,webhooks.certificate.source=cert-manager," +
 		"webhooks.certificate.secretName=other,webhooks.certificate.issuer=ClusterIssuer/ca,webhooks.certificate.injectCA=true,webhooks.clientCAConfigMap=ca,logLevel=4"

@@ -12,6 +12,7 @@ import (
 	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/openstack"
 	awsconfig "github.com/isthmus-cloud/isthmus/pkg/providers/aws/config"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
+	vsphereconfig "github.com/isthmus-cloud/isthmus/pkg/providers/vsphere/config"
 )
 
 func main() {
@@ -48,6 +49,11 @@ sections and keys are not case-sensitive; a value that holds ` + "`#`" + ` or ` 
 keys are warned about and ignored; a malformed value is an error. Only ` + "`[Global]`" + ` is read again when the
 file changes.
 `},
+	"vsphere": {"vSphere", reflect.TypeFor[vsphereconfig.Config](), `The file that ` + "`--cloud-config`" + ` names, vsphere.conf of the existing manager, in YAML or in the syntax of Git's
+configuration files (INI). In INI names are not case-sensitive, and a value that holds ` + "`#`" + ` or ` + "`;`" + ` goes in double quotes; in YAML
+names are as they stand here, and lists may be lists. Unknown keys are warned about and ignored; a malformed value is an error. A
+change needs a restart, but credentials in a Secret or in files of ` + "`secrets-directory`" + `, which are read again.
+`},
 }
 
 // reference is the document of a cloud.
@@ -69,7 +75,14 @@ func reference(cloud string) ([]byte, error) {
 		if doc == "" {
 			return nil, fmt.Errorf("section %s has no description", name)
 		}
-		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| Key | Type | Default | Meaning |\n|---|---|---|---|\n", header, doc)
+		if y := f.Tag.Get("yaml"); y != "" {
+			header += ", in YAML " + y
+		}
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n", header, doc)
+		if f.Tag.Get("keys") == "unserved" {
+			continue
+		}
+		b.WriteString("\n| Key | Type | Default | Meaning |\n|---|---|---|---|\n")
 		if err := writeKeys(&b, header, typ); err != nil {
 			return nil, err
 		}
@@ -84,6 +97,12 @@ func writeKeys(b *bytes.Buffer, header string, typ reflect.Type) error {
 		if !f.IsExported() || key == "-" {
 			continue
 		}
+		if f.Anonymous {
+			if err := writeKeys(b, header, f.Type); err != nil {
+				return err
+			}
+			continue
+		}
 		doc := f.Tag.Get("doc")
 		if doc == "" {
 			doc = elsewhere[typ][key]
@@ -95,6 +114,9 @@ func writeKeys(b *bytes.Buffer, header string, typ reflect.Type) error {
 		if def != "" {
 			def = "`" + def + "`"
 		}
+		if y := f.Tag.Get("yaml"); y != "" && y != key {
+			key += "`, `" + y
+		}
 		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", key, typeName(f.Type), def, strings.ReplaceAll(doc, "|", `\|`))
 	}
 	return nil
@@ -104,6 +126,10 @@ func typeName(t reflect.Type) string {
 	switch {
 	case t.Name() == "Secret":
 		return "secret"
+	case t.Name() == "List", t.Name() == "Subnets":
+		return "list, with commas"
+	case t.Name() == "Pairs":
+		return "map"
 	case strings.HasSuffix(t.String(), "Duration"):
 		return "duration"
 	case t.Kind() == reflect.Slice:

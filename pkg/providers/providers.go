@@ -16,6 +16,7 @@ func All() map[string]cloud.Factory {
 	all := map[string]cloud.Factory{}
 	addAWS(all)
 	addOpenStack(all)
+	addVSphere(all)
 	return all
 }
 

@@ -75,8 +75,8 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- if and .Values.cloud.config.content (not .Values.cloud.config.secretName) }}
 {{- fail "cloud.config.content: its Secret has no name: set cloud.config.secretName" }}
 {{- end }}
-{{- if and (eq .Values.cloud.provider "openstack") (not .Values.cloud.config.secretName) }}
-{{- fail "cloud.config.secretName: OpenStack cannot do without cloud.conf" }}
+{{- if and (has .Values.cloud.provider (list "openstack" "vsphere")) (not .Values.cloud.config.secretName) }}
+{{- fail (printf "cloud.config.secretName: %s cannot do without cloud.conf" .Values.cloud.provider) }}
 {{- end }}
 {{- if and (include "isthmus.webhooksWithControllers" .) (eq .Values.controller.kind "None") }}
 {{- fail "webhooks.enabled: with controller.kind=None nobody serves them: set webhooks.deployment.enabled=true, or webhooks.enabled=false" }}

@@ -17,6 +17,9 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/providers/vsphere/zones"
 )
 
+// Name is the value of --cloud-provider.
+const Name = instances.Name
+
 var _ cloud.Factory = New
 
 // New implements cloud.Factory for vSphere.
@@ -48,7 +51,7 @@ func New(_ context.Context, configFile string, o cloud.Options) (*cloud.Provider
 	}
 	p := all[0].Provider
 	if len(all) > 1 {
-		p = &cloud.Provider{Name: instances.Name}
+		p = &cloud.Provider{Name: Name}
 		places.Join(p, all, places.Words{Place: "vCenter"}, func(cloud.InstanceRef) string { return "" })
 	}
 	p.KubeObjects = objects
@@ -66,7 +69,7 @@ func newVCenter(cfg *config.Config, v *config.VCenter, o cloud.Options) (*cloud.
 	c := api.New(s, o, "vCenter "+v.Server, v.Datacenters)
 	z := zones.New(c, cfg.Labels)
 	p := &cloud.Provider{
-		Name:      instances.Name,
+		Name:      Name,
 		Instances: instances.New(c, cfg, v.Families, z),
 		Volumes:   volumes.New(c, z),
 		Ready:     cloud.ReadyOnce(c.Check),

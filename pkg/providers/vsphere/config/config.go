@@ -16,10 +16,10 @@ type Config struct {
 	Labels  Labels              `gcfg:"Labels" yaml:"labels" doc:"The categories of tags that say where a machine is. Without both of them Nodes get no zone."`
 	Nodes   Nodes               `gcfg:"Nodes" yaml:"nodes" doc:"Which of a machine's addresses its Node gets."`
 
-	LoadBalancer      LoadBalancer      `gcfg:"LoadBalancer" yaml:"loadBalancer" doc:"Load balancers of NSX-T, which are not served: refused where it turns them on."`
-	LoadBalancerClass map[string]*Class `gcfg:"LoadBalancerClass" yaml:"loadBalancerClass" doc:"A class of them."`
-	NSXT              NSXT              `gcfg:"NSXT" yaml:"nsxt" doc:"Access to NSX-T; has no effect."`
-	Route             Route             `gcfg:"Route" yaml:"route" doc:"Routes of NSX-T, which are not served: refused where it turns them on."`
+	LoadBalancer      LoadBalancer      `gcfg:"LoadBalancer" yaml:"loadBalancer" keys:"unserved" doc:"Load balancers of NSX-T, which are not served: refused where it turns them on."`
+	LoadBalancerClass map[string]*Class `gcfg:"LoadBalancerClass" yaml:"loadBalancerClass" keys:"unserved" doc:"A class of them."`
+	NSXT              NSXT              `gcfg:"NSXT" yaml:"nsxt" keys:"unserved" doc:"Access to NSX-T; has no effect."`
+	Route             Route             `gcfg:"Route" yaml:"route" keys:"unserved" doc:"Routes of NSX-T, which are not served: refused where it turns them on."`
 }
 
 // Access is how a vCenter is reached. In Global it is for those that have no value of their own.

@@ -5,3 +5,5 @@
 //
 // It does not reach a vCenter, and no other package of the provider.
 package config
+
+//go:generate go run ../../../../hack/gen-cloudconf vsphere ../../../../docs/reference/cloud-conf-vsphere.md

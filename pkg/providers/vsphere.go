@@ -1,0 +1,10 @@
+//go:build !no_vsphere
+
+package providers
+
+import (
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/vsphere"
+)
+
+func addVSphere(all map[string]cloud.Factory) { all[vsphere.Name] = vsphere.New }
