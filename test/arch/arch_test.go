@@ -130,7 +130,7 @@ var arrows = []struct {
 	{"pkg/providers/vsphere/api", []string{"pkg/cloud", "pkg/cloudauth"}},
 	{"pkg/providers/vsphere/zones", []string{"pkg/inventory", "pkg/providers/vsphere/api", "pkg/providers/vsphere/config"}},
 	{"pkg/providers/vsphere/instances", []string{"pkg/cloud", "pkg/providers/vsphere/api", "pkg/providers/vsphere/config", "pkg/providers/vsphere/zones"}},
-	{"pkg/providers/vsphere/volumes", []string{"pkg/cloud", "pkg/providers/vsphere/api", "pkg/providers/vsphere/zones"}},
+	{"pkg/providers/vsphere/volumes", []string{"pkg/cloud", "pkg/providers/vsphere/api", "pkg/providers/vsphere/config", "pkg/providers/vsphere/zones"}},
 	{"pkg/providers/aws/config", []string{"pkg/cloudauth/aws", "pkg/gcfg", "pkg/text"}},
 	{"pkg/providers/aws/providerid", []string{"pkg/cloud"}},
 	{"pkg/providers/aws/tags", nil},

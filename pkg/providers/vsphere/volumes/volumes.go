@@ -3,7 +3,7 @@
 //
 // A volume is in the zones all of whose hosts can use its datastore, as a Node may be on any of them, or where there is none such, in
 // those of which some can. It attaches nothing, and makes no
-// labels: pkg/pv does. No topology key of the driver is required, as its Nodes have one only where it is set up for that.
+// labels: pkg/pv does.
 package volumes
 
 import (
@@ -19,7 +19,11 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/providers/vsphere/zones"
 )
 
-const csiDriver = "csi.vsphere.vmware.com"
+const (
+	csiDriver = "csi.vsphere.vmware.com"
+	// csiTopology with the name of the category of zones is the driver's topology key.
+	csiTopology = "topology.csi.vmware.com/"
+)
 
 // Volumes answers for the volumes of one vCenter. It may be used concurrently.
 type Volumes struct {
@@ -58,7 +62,11 @@ func (v *Volumes) Ref(pv *corev1.PersistentVolume) (cloud.VolumeRef, bool, error
 	if datastoreOf(name) == "" && (pv.Spec.CSI == nil || !isUUID(name)) {
 		return cloud.VolumeRef{}, false, cloud.Errorf(cloud.KindInvalid, "%s %.100q is neither a path ([datastore] folder/file.vmdk) nor, of the CSI driver, a volume's UUID", field, name)
 	}
-	return cloud.VolumeRef{ID: name}, true, nil
+	ref := cloud.VolumeRef{ID: name}
+	if pv.Spec.CSI != nil && v.zones.On() {
+		ref.TopologyKey = csiTopology + v.zones.Labels().Zone
+	}
+	return ref, true, nil
 }
 
 // datastoreOf is the name of the datastore in a path, empty where it is none.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/vsphere/api"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/vsphere/config"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/vsphere/zones"
 )
 
@@ -46,9 +47,21 @@ func TestRef(t *testing.T) {
 		"a UUID in brackets":  {pv: csi(csiDriver, "{"+id+"}"), kind: cloud.KindInvalid},
 		"a UUID without dash": {pv: csi(csiDriver, "0b1ee9c844ee4a4f9a0d8d6d1d7b6a11"), kind: cloud.KindInvalid},
 	} {
-		got, ok, err := New(nil, nil).Ref(tt.pv)
+		got, ok, err := New(nil, zones.New(nil, config.Labels{})).Ref(tt.pv)
 		if got != (cloud.VolumeRef{ID: tt.want}) || ok != (tt.want != "") || (err != nil) != (tt.kind != cloud.KindUnknown) || cloud.KindOf(err) != tt.kind {
 			t.Errorf("%s: %+v, %t, %v", name, got, ok, err)
+		}
+	}
+}
+
+// The driver's key is the category's, where there is one.
+func TestTopologyKey(t *testing.T) {
+	v := New(nil, zones.New(nil, config.Labels{Zone: "k8s-zone", Region: "k8s-region"}))
+	for key, pv := range map[string]*corev1.PersistentVolume{
+		"": inTree("[ds] a.vmdk"), "topology.csi.vmware.com/k8s-zone": csi(csiDriver, "0b1ee9c8-44ee-4a4f-9a0d-8d6d1d7b6a11"),
+	} {
+		if ref, ok, err := v.Ref(pv); ref.TopologyKey != key || !ok || err != nil {
+			t.Errorf("%+v, %t, %v; want the key %q", ref, ok, err, key)
 		}
 	}
 }
