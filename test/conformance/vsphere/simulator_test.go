@@ -1,7 +1,11 @@
 package vsphere_test
 
 import (
+	"bytes"
+	"flag"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -20,8 +24,26 @@ func start(t *testing.T, machines int) *world.World {
 	return w
 }
 
+var update = flag.Bool("update", false, "write the golden file")
+
 func TestSimulator(t *testing.T) {
-	cloudtest.Run(t, start(t, 1).Setup())
+	r := cloudtest.Run(t, start(t, 1).Setup())
+	if !r.Complete() || t.Failed() {
+		return // the name pattern has left features out, or the run says what is wrong
+	}
+	file := filepath.Join("testdata", "vcsim.golden")
+	if *update {
+		if err := os.WriteFile(file, r.Marshal(), 0o644); err != nil { //nolint:gosec // for everyone
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(filepath.Clean(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(want, r.Marshal()) {
+		t.Errorf("%s is stale: run the test with -update, then make generate", file)
+	}
 }
 
 // All machines of a vCenter take the same calls, however many there are.

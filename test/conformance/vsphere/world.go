@@ -134,6 +134,9 @@ func (w *World) conf(password string) (string, error) {
 	return path, os.WriteFile(path, []byte(conf), 0o600)
 }
 
+// Config is the path of a vsphere.conf with the right password.
+func (w *World) Config() string { return w.confs[0] }
+
 // Setup is the vCenter for the suite.
 func (w *World) Setup() cloudtest.Setup {
 	start := func(conf string) func(o cloud.Options) (*cloud.Provider, func(), error) {
