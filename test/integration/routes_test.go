@@ -78,12 +78,14 @@ func TestRoutes(t *testing.T) {
 			return ""
 		})
 		sim.ResetRequests()
-		<-time.After(time.Second)
+		eventually.Met(t, func() string {
+			if sim.Count("network", "GET") < 3 {
+				return "the route controller does not look at the cloud"
+			}
+			return ""
+		})
 		if n := sim.Mutations(); n > 0 {
 			t.Errorf("%d mutating calls without a change: %v", n, sim.Requests())
-		}
-		if sim.Count("network", "GET") == 0 {
-			t.Error("the route controller does not look at the cloud")
 		}
 	})
 

@@ -51,7 +51,8 @@ func TestComplaint1597DriftIsRepaired(t *testing.T) {
 	})
 }
 
-// Nodes that join together cost each load balancer one update of each pool's members.
+// Nodes that join together cost each load balancer one update of each pool's members. Together is what comes before a second without a
+// change: on a busy machine there may be as many updates as that had seconds.
 func TestComplaint2858NodesThatJoinTogether(t *testing.T) {
 	const services, ports, joining = 3, 2, 20
 	c, sim := newCluster(t), ossim.ForTest(t)
@@ -73,6 +74,7 @@ func TestComplaint2858NodesThatJoinTogether(t *testing.T) {
 		}
 		return ""
 	})
+	began := time.Now()
 	c.register(servers[3:], ready)
 	want := services * ports * (3 + joining)
 	eventually.Met(t, func() string {
@@ -88,8 +90,9 @@ func TestComplaint2858NodesThatJoinTogether(t *testing.T) {
 			updates++
 		}
 	}
-	if updates != services*ports || sim.Mutations() != updates {
-		t.Errorf("%d updates of members and %d mutating requests for %d nodes, want %d of both", updates, sim.Mutations(), joining, services*ports)
+	most := services * ports * (1 + int(time.Since(began)/time.Second))
+	if updates < services*ports || updates > most || sim.Mutations() != updates {
+		t.Errorf("%d updates of members and %d mutating requests for %d nodes, want %d to %d of both", updates, sim.Mutations(), joining, services*ports, most)
 	}
 }
 
