@@ -38,6 +38,8 @@ type Reply struct {
 // fault added that matches applies, alone.
 type Fault struct {
 	Service, Action string
+	// When, if it is set, must be true of the request, too.
+	When func(Request) bool
 	// Times is how many requests it hits; 0 is all.
 	Times int
 
@@ -182,7 +184,8 @@ func (o *observer) fault(r Request) *Fault {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, f := range slices.Backward(o.faults) {
-		if f.Service != "" && f.Service != r.Service || f.Action != "" && f.Action != r.Action || f.Times > 0 && o.left[f] == 0 {
+		if f.Service != "" && f.Service != r.Service || f.Action != "" && f.Action != r.Action || f.Times > 0 && o.left[f] == 0 ||
+			f.When != nil && !f.When(r) {
 			continue
 		}
 		o.left[f]--

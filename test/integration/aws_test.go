@@ -30,6 +30,13 @@ const (
 // startAWS starts a simulated AWS, for binaries that c starts: as an instance's role, with the rights that ship.
 func (c *cluster) startAWS() *ec2.Region {
 	c.t.Helper()
+	_, region := c.simulateAWS()
+	return region
+}
+
+// simulateAWS is startAWS for who needs the simulator, too.
+func (c *cluster) simulateAWS() (*awssim.Sim, *ec2.Region) {
+	c.t.Helper()
 	sim, err := awssim.Start(awssim.Options{})
 	if err != nil {
 		c.t.Fatal(err)
@@ -45,7 +52,7 @@ func (c *cluster) startAWS() *ec2.Region {
 	sim.SetInstanceRole(sim.AddRole(awssim.Principal{Account: awsAccount, Name: "ccm", Actions: actions}))
 	c.env = append(sim.Env(), "AWS_ACCESS_KEY_ID=", "AWS_SECRET_ACCESS_KEY=", "AWS_SESSION_TOKEN=", "AWS_PROFILE=", "AWS_REGION=",
 		"AWS_CONFIG_FILE="+os.DevNull, "AWS_SHARED_CREDENTIALS_FILE="+os.DevNull)
-	return region
+	return sim, region
 }
 
 // registerAll has the API server ask p's webhooks, as they register themselves.

@@ -20,7 +20,7 @@ import (
 
 // keptNodes checks that the guard holds n Nodes and says so everywhere.
 func (c *cluster) keptNodes(r *running, servers []ossim.Server, n int, reason string) string {
-	c.wantUntouched(c.t, servers, nil)
+	c.wantUntouched(c.t, namesOf(servers), nil)
 	status, body := r.get("/readyz", "")
 	// The leader stays ready, or its webhooks would not be called any more.
 	want := fmt.Sprintf("[!]node-deletion warns: %d nodes whose instances were not found are kept", n)
@@ -75,7 +75,7 @@ func (c *cluster) wantHeld(r *running, sim *ossim.Sim, servers []ossim.Server, r
 	sim.ResetRequests()
 	began := time.Now()
 	<-time.After(3 * time.Second)
-	c.wantUntouched(t, servers, nil)
+	c.wantUntouched(t, namesOf(servers), nil)
 	n := sim.Count("compute", "") + sim.Count("network", "")
 	if cycles := 1 + int(time.Since(began)/(500*time.Millisecond)); n > 3*cycles+3 {
 		t.Errorf("%d calls in at most %d cycles and a node status round, want at most 3 a cycle", n, cycles)
@@ -123,7 +123,7 @@ func TestNodesStayWhenAnotherProjectHasTheirNames(t *testing.T) {
 			return ""
 		})
 		<-time.After(2 * time.Second)
-		c.wantUntouched(t, servers, nil)
+		c.wantUntouched(t, namesOf(servers), nil)
 		if id := c.nodes()[servers[2].Name].Spec.ProviderID; id != "" {
 			t.Errorf("the new Node got another project's server %s", id)
 		}
@@ -133,7 +133,7 @@ func TestNodesStayWhenAnotherProjectHasTheirNames(t *testing.T) {
 	}
 	c.startFastCCM(sim, "--leader-elect=false", "--controllers=cloud-node-lifecycle,cloud-node", "--node-monitor-period=500ms")
 	eventually.Met(t, func() string { return c.initialized(servers[2:]) })
-	c.wantUntouched(t, servers, nil)
+	c.wantUntouched(t, namesOf(servers), nil)
 }
 
 // Nova forgets all servers, in the right project: a database restored from nothing.

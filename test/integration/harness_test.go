@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/isthmus-cloud/isthmus/manifests"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/caller"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
@@ -57,6 +58,8 @@ type cluster struct {
 	client *kubernetes.Clientset
 	// env is what binaries have in their environment, beside what is there.
 	env []string
+	// factory makes the cloud of what runs in this process; nil is OpenStack's.
+	factory cloud.Factory
 }
 
 // newCluster makes t run side by side with other tests that have a cluster.
@@ -299,7 +302,7 @@ func (c *cluster) start(content string, clk clock.Clock, args []string) *running
 		timeout /= fast
 	}
 	m := inprocess.Start(c.t, inprocess.Options{
-		CloudConf: content, Kubeconfig: c.kubeconfig, RequestTimeout: timeout,
+		CloudConf: content, Kubeconfig: c.kubeconfig, RequestTimeout: timeout, Factory: c.factory,
 		Decorate: caller.Options{Clock: clk, Reads: caller.Policy{BackoffBase: time.Millisecond, Deadline: 5 * timeout}},
 		Args: append([]string{
 			"--cluster-cidr=10.244.0.0/16",

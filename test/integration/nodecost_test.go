@@ -31,7 +31,7 @@ func TestComplaintEmptyProviderIDIsNeverRemoved(t *testing.T) {
 	sim.DeleteServer(servers[6].ID)
 	c.startFastCCM(sim, "--leader-elect=false", "--controllers=cloud-node-lifecycle")
 	eventually.Met(t, c.left(10))
-	c.wantUntouched(t, servers, gone)
+	c.wantUntouched(t, namesOf(servers), gone)
 }
 
 // Nodes that are not ready cost two calls each every five seconds with the existing cloud
@@ -61,7 +61,7 @@ func TestComplaintNotReadyNodeCost(t *testing.T) {
 			if cycles := 2 + int(time.Since(began)/(2*time.Second)); calls > 3*cycles {
 				t.Errorf("%d calls in at most %d cycles, want at most 3 a cycle", calls, cycles)
 			}
-			c.wantUntouched(t, servers, nil)
+			c.wantUntouched(t, namesOf(servers), nil)
 		})
 	}
 }

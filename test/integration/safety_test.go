@@ -56,65 +56,113 @@ func safetyCases() []safetyCase {
 }
 
 // Whatever the cloud answers instead of the truth, the real framework deletes no Node and
-// taints none as shut down. After each case, a server that is really gone and one that is
-// really off show that the table can fail.
+// taints none as shut down.
 func TestComplaintUnknownErrorDeletesNode(t *testing.T) {
 	t.Parallel()
 	for _, test := range safetyCases() {
 		t.Run(test.name, func(t *testing.T) {
 			c, sim := newCluster(t), ossim.ForTest(t)
-			const bystanders = 60 // more than one page of the batches' direct reads
 			servers := sim.SeedServers(ossim.Seed{Count: bystanders + 2, NamePrefix: "node-"})
-			// Some are looked up by name: Nodes are deleted before they are initialized, too.
-			byName := func(i int) bool { return i < bystanders && i%6 == 0 }
 			c.register(servers, func(i int) nodeState { return nodeState{initialized: !byName(i)} })
-			lost := map[string]bool{} // Nodes that may be away
+			d := doubt{lost: map[string]bool{}, least: test.least, reset: sim.ResetRequests}
 			for i, server := range servers {
+				d.nodes = append(d.nodes, server.Name)
 				if test.lists && byName(i) {
-					lost[server.Name] = true
+					d.lost[server.Name] = true
 				}
 			}
-			c.startFastCCM(sim, "--leader-elect=false", "--controllers=cloud-node-lifecycle", "--concurrent-node-lifecycle-syncs=20")
-			eventually.Met(t, asked(sim, "compute", 1)) // so that the faults hit a running one
-
-			sim.ResetRequests()
-			var removes []func()
-			for _, f := range test.faults {
-				removes = append(removes, sim.AddFault(f))
+			d.start = func(args ...string) {
+				c.startFastCCM(sim, args...)
+				eventually.Met(t, asked(sim, "compute", 1))
 			}
-			if test.expire {
-				sim.ExpireTokens()
-			}
-			often := asked(sim, test.service, test.least)
-			eventually.Met(t, func() string {
-				c.wantUntouched(t, servers, lost)
-				return often()
-			})
-			<-time.After(300 * time.Millisecond) // time for wrong conclusions
-			c.wantUntouched(t, servers, lost)
-			for _, remove := range removes {
-				remove()
-			}
-
-			gone, off := servers[bystanders], servers[bystanders+1]
-			lost[gone.Name] = true
-			sim.DeleteServer(gone.ID)
-			sim.StopServer(off.ID)
-			eventually.Met(t, func() string {
-				nodes := c.nodes()
-				switch n, ok := nodes[off.Name]; {
-				case nodes[gone.Name].Name != "":
-					return "the Node of a deleted server is still there"
-				case !ok:
-					return "the Node of a server that is off is gone"
-				case !hasTaint(n, cloudproviderapi.TaintNodeShutdown):
-					return "the Node of a server that is off has no taint"
+			d.asked = func() int { return sim.Count(test.service, "") }
+			d.lie = func() (stop func()) {
+				var removes []func()
+				for _, f := range test.faults {
+					removes = append(removes, sim.AddFault(f))
 				}
-				return ""
-			})
-			lost[off.Name] = true
-			c.wantUntouched(t, servers, lost)
+				if test.expire {
+					sim.ExpireTokens()
+				}
+				return func() {
+					for _, remove := range removes {
+						remove()
+					}
+				}
+			}
+			d.end = func() {
+				sim.DeleteServer(servers[bystanders].ID)
+				sim.StopServer(servers[bystanders+1].ID)
+			}
+			c.wantDoubt(t, &d)
 		})
+	}
+}
+
+// bystanders are more than one page of the batches' direct reads on OpenStack.
+const bystanders = 60
+
+// byName reports whether a Node is looked up by name: Nodes are deleted before they are initialized, too.
+func byName(i int) bool { return i < bystanders && i%6 == 0 }
+
+// doubt is a cloud that does not tell the truth for a while.
+type doubt struct {
+	// nodes are those of the bystanders, and two more: end lets the first one's machine be gone, and the other's be off.
+	nodes []string
+	end   func()
+	// lost are Nodes that may be away.
+	lost  map[string]bool
+	start func(args ...string)
+	lie   func() (stop func())
+	// asked is how often that of the cloud which lies was asked since reset; least times, lies must have been told.
+	asked func() int
+	reset func()
+	least int
+}
+
+// wantDoubt wants no Node to be deleted or tainted on a lie. Afterwards, a machine that is really gone and one that is
+// really off show that it can fail.
+func (c *cluster) wantDoubt(t *testing.T, d *doubt) {
+	t.Helper()
+	heard := func(least int) func() string {
+		return func() string {
+			c.wantUntouched(t, d.nodes, d.lost)
+			if n := d.asked(); n < least {
+				return fmt.Sprintf("the cloud was asked only %d times", n)
+			}
+			return ""
+		}
+	}
+	d.start("--leader-elect=false", "--controllers=cloud-node-lifecycle", "--concurrent-node-lifecycle-syncs=20")
+	eventually.Met(t, heard(1)) // so that the lies hit a running one
+	d.reset()
+	stop := d.lie()
+	eventually.Met(t, heard(d.least))
+	<-time.After(300 * time.Millisecond) // time for wrong conclusions
+	c.wantUntouched(t, d.nodes, d.lost)
+	stop()
+
+	gone, off := d.nodes[bystanders], d.nodes[bystanders+1]
+	d.lost[gone] = true
+	d.end()
+	eventually.Met(t, c.believed(gone, off))
+	d.lost[off] = true
+	c.wantUntouched(t, d.nodes, d.lost)
+}
+
+// believed says what is missing until the Node of a machine that is gone is gone, too, and that of one that is off is tainted.
+func (c *cluster) believed(gone, off string) func() string {
+	return func() string {
+		nodes := c.nodes()
+		switch n, ok := nodes[off]; {
+		case nodes[gone].Name != "":
+			return "the Node of a deleted machine is still there"
+		case !ok:
+			return "the Node of a machine that is off is gone"
+		case !hasTaint(n, cloudproviderapi.TaintNodeShutdown):
+			return "the Node of a machine that is off has no taint"
+		}
+		return ""
 	}
 }
 
@@ -129,23 +177,32 @@ func asked(sim *ossim.Sim, service string, least int) func() string {
 }
 
 // wantUntouched fails when a Node, save those in except, is gone or tainted.
-func (c *cluster) wantUntouched(t *testing.T, servers []ossim.Server, except map[string]bool) {
+func (c *cluster) wantUntouched(t *testing.T, names []string, except map[string]bool) {
 	t.Helper()
 	nodes := c.nodes()
 	var deleted, tainted []string
-	for _, s := range servers {
-		if except[s.Name] {
+	for _, name := range names {
+		if except[name] {
 			continue
 		}
-		if n, ok := nodes[s.Name]; !ok {
-			deleted = append(deleted, s.Name)
+		if n, ok := nodes[name]; !ok {
+			deleted = append(deleted, name)
 		} else if hasTaint(n, cloudproviderapi.TaintNodeShutdown) {
-			tainted = append(tainted, s.Name)
+			tainted = append(tainted, name)
 		}
 	}
 	if len(deleted)+len(tainted) > 0 {
 		t.Fatalf("deleted: %s; tainted as shut down: %s", strings.Join(deleted, ", "), strings.Join(tainted, ", "))
 	}
+}
+
+// namesOf are the Nodes of servers.
+func namesOf(servers []ossim.Server) []string {
+	var out []string
+	for _, s := range servers {
+		out = append(out, s.Name)
+	}
+	return out
 }
 
 // Nodes of another cloud, or of none, in the same cluster are left alone.
