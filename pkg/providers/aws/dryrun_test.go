@@ -16,6 +16,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/api"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/api/apitest"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/config"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/aws/ec2"
 )
 
 // process are the load balancers of a new process, with its log.
@@ -32,6 +33,22 @@ func process(t *testing.T, conf string, dry bool) (*loadBalancers, *bytes.Buffer
 		t.Fatal(err)
 	}
 	return newLoadBalancers(c, &cfg.Global, func() string { return "blue" }, timing{pace: await.DefaultPace()}), log
+}
+
+// In a dry run the load balancer never gets other groups, for which nobody is to wait.
+func TestDryRunOfOtherGroupsEnds(t *testing.T) {
+	c := apitest.Start(t)
+	spec := balanced(t, c, "")
+	conf := "[Global]\nRegion = " + apitest.Region + "\nKubernetesClusterID = blue\nVPC = " + c.VPC.ID + "\n"
+	for _, name := range []string{"", "mine", "yours"} {
+		if name != "" {
+			spec.Settings[annotations.SecurityGroups] = c.EC2.AddSecurityGroup(ec2.SecurityGroup{VPCID: c.VPC.ID, Name: name, Description: "d"}).ID
+		}
+		for _, dry := range []bool{true, false} {
+			one, _ := process(t, conf, dry)
+			again(t, func() error { _, err := one.Ensure(t.Context(), spec); return err })
+		}
+	}
 }
 
 // A dry run says all that would be done, in the order in which it would be, and does nothing of it.

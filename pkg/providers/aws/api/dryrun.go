@@ -151,6 +151,9 @@ func (d *dryRun) has(id string) bool {
 // WouldMake reports whether an ID is that of something that was not made, as this is a dry run.
 func (c *Client) WouldMake(id string) bool { return c.dry != nil && c.dry.has(id) }
 
+// DryRun reports whether nothing that changes the cloud is sent.
+func (c *Client) DryRun() bool { return c.dry != nil }
+
 // asIfDone is the empty answer to a change that was not sent.
 func asIfDone[Out any](out Out, err error) (Out, error) {
 	if !errors.Is(err, errNotSent) {

@@ -118,7 +118,7 @@ func again(spec *cloud.LoadBalancerSpec) []string {
 // dropGroup deletes the load balancer's own security group, which has others in its place. closed says that the Nodes let nothing in
 // from it any more; before, the load balancer must have been without it.
 func (l *LoadBalancers) dropGroup(ctx context.Context, ref cloud.LoadBalancerRef, own string, closed bool) error {
-	if closed {
+	if closed || l.c.DryRun() { // of which nothing can be seen
 		return l.net.DeleteGroup(ctx, ref, plan.GroupName(ref))
 	}
 	return &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: retryStale, Progress: true,
@@ -307,7 +307,7 @@ func (l *LoadBalancers) former(ctx context.Context, ref cloud.LoadBalancerRef, s
 // left ends the memory of a group that the load balancer had in place of its own, once the Nodes let nothing in of it.
 func (l *LoadBalancers) left(name string, seen *plan.Observed) error {
 	former, remembered := l.formers.Get(name, time.Now())
-	if remembered && slices.Contains(seen.Groups, former) {
+	if remembered && slices.Contains(seen.Groups, former) && !l.c.DryRun() {
 		return &cloud.Error{Kind: cloud.KindRetryAfter, RetryAfter: retryStale, Progress: true,
 			Err: fmt.Errorf("security group %s, which load balancer %s does not have any more, need not be let in by Nodes", former, name)}
 	}

@@ -1,6 +1,7 @@
 package elb_test
 
 import (
+	"context"
 	"strings"
 	"sync"
 	"testing"
@@ -36,6 +37,23 @@ func TestComplaint4197SharedGroupServesTheOthers(t *testing.T) {
 	}
 }
 
+// meet is a cloud.Traffic that lets no load balancer be deleted until so many are to be.
+type meet struct{ all sync.WaitGroup }
+
+func meeting(n int) *meet {
+	m := &meet{}
+	m.all.Add(n)
+	return m
+}
+
+func (m *meet) Begin(_ context.Context, r cloud.Request) (func(cloud.Outcome), error) {
+	if r.Op == "DeleteLoadBalancer" {
+		m.all.Done()
+		m.all.Wait()
+	}
+	return func(cloud.Outcome) {}, nil
+}
+
 // The rule goes with the last of them, also where they go at the same time, and each sees the other's load balancer.
 func TestRuleOfASharedGroupGoesWithTheLast(t *testing.T) {
 	w := start(t, "", awssim.Options{ELB: simelb.Options{Release: time.Hour}}) // interfaces stay
@@ -43,6 +61,7 @@ func TestRuleOfASharedGroupGoesWithTheLast(t *testing.T) {
 	one, two := w.spec("one", 3, annotations.SecurityGroups, mine), w.spec("two", 3, annotations.SecurityGroups, mine)
 	w.ensure(one)
 	w.ensure(two)
+	w.restart(meeting(2))
 	var both sync.WaitGroup
 	for _, s := range []*cloud.LoadBalancerSpec{one, two} {
 		both.Go(func() { w.delete(s) })

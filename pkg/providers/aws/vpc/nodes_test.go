@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/api/apitest"
@@ -147,6 +148,27 @@ func TestComplaint4197RuleOfASharedGroupStaysForOthers(t *testing.T) {
 	w.wantInbound(nodes, "-1 "+shared)
 }
 
+// A rule of a group that is not a load balancer's own goes with the last that has the group, unless something else has it; the interfaces
+// of classic load balancers stay for a while, and whoever asks knows of those.
+func TestRuleOfAFormerGroupStaysForWhateverHasIt(t *testing.T) {
+	for description, stays := range map[string]bool{"": false, "ELB a1": false, "ELB net/a1/0123456789abcdef": true, "Primary network interface": true} {
+		w := start(t, "", awssim.Options{})
+		nodes, shared := w.group("nodes", true), w.group("shared", false)
+		if err := w.EnsureNodeRules(t.Context(), ref("web"), vpc.NodeRules{LoadBalancer: "a1", Source: shared, SharedSource: true, Instances: []string{w.node(nodes)}}); err != nil {
+			t.Fatal(err)
+		}
+		if description != "" {
+			w.EC2.AddInterface(ec2.NetworkInterface{SubnetID: w.Cloud.Subnets[0].ID, Groups: []string{shared}, Managed: true, Description: description})
+		}
+		if err := w.DeleteNodeRules(t.Context(), ref("web"), vpc.NodeRules{LoadBalancer: "a1", SharedFormer: shared}); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(w.inbound(nodes)) > 0; got != stays {
+			t.Errorf("%q has the group: the rule stays: %t", description, got)
+		}
+	}
+}
+
 // A Service that names what is no group of the VPC must neither open the Nodes, nor keep the others' rules from being made.
 func TestASourceThatIsNoGroupOpensNothing(t *testing.T) {
 	for _, source := range []string{"0.0.0.0/0", "::/0", "pl-12345678", "sg-0fffffffffffffff0"} {
@@ -184,6 +206,10 @@ func TestNodesThatAreNotTheClustersStayShut(t *testing.T) {
 		found, later, err := w.Instances(t.Context(), members(node, i))
 		if err != nil || cloud.KindOf(later) != cloud.KindRetryAfter || len(found) != 1 || found[node].ID != node {
 			t.Errorf("%v, %v", found, err)
+		}
+		w.clock.Pass(10 * time.Minute) // in which it could have got its tags
+		if found, later, err := w.Instances(t.Context(), members(node, i)); err != nil || later != nil || len(found) != 1 {
+			t.Errorf("%v, %v, %v", found, later, err)
 		}
 	}
 }
