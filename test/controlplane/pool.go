@@ -59,6 +59,14 @@ func (s *Pool[P]) take() (P, error) {
 	return p, nil
 }
 
+// Spacious has the control planes that are started from now on, and all other processes, take more memory and a fifth less time: they
+// collect garbage less often. It is for TestMain of packages whose tests mostly wait for the API.
+func Spacious() {
+	if err := os.Setenv("GOGC", "300"); err != nil {
+		panic(err)
+	}
+}
+
 // Run is for TestMain: it runs the tests, parallel of them side by side unless -test.parallel says
 // otherwise, without what the code under test logs unless *logs is set by then, stops the control
 // planes and returns the code to end with.

@@ -25,7 +25,10 @@ var planes = controlplane.Pool[*controlplane.ControlPlane]{New: func() (*control
 // parallel is how many groups are played side by side, each with a control plane.
 const parallel = 2
 
-func TestMain(m *testing.M) { os.Exit(planes.Run(m, parallel, showLogs)) }
+func TestMain(m *testing.M) {
+	controlplane.Spacious()
+	os.Exit(planes.Run(m, parallel, showLogs))
+}
 
 // environment is the process's: one manager at a time looks at it, while it is made, and finds its own simulator there.
 var environment sync.Mutex

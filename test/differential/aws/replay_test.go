@@ -49,9 +49,6 @@ func newReplay(t *testing.T, g *script.Group) *replay {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if recorded.Digest != script.Digest(g) {
-		t.Fatalf("group %s is not what was recorded: make record-aws ARGS='-groups %s' CCM=PATH", g.Name, g.Name)
-	}
 	place, err := play.Make()
 	if err != nil {
 		t.Fatal(err)

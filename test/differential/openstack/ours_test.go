@@ -18,7 +18,10 @@ var showLogs = flag.Bool("controller-logs", false, "show what the controllers lo
 
 var planes = controlplane.Pool[*controlplane.ControlPlane]{New: func() (*controlplane.ControlPlane, error) { return controlplane.Run(play.PlaneOptions()) }}
 
-func TestMain(m *testing.M) { os.Exit(planes.Run(m, parallel, showLogs)) }
+func TestMain(m *testing.M) {
+	controlplane.Spacious()
+	os.Exit(planes.Run(m, parallel, showLogs))
+}
 
 // startOurs runs the cloud controller manager with the real OpenStack provider in this process.
 func startOurs(t *testing.T, plane *controlplane.ControlPlane, conf, clusterName string) *inprocess.Manager {

@@ -48,14 +48,21 @@ type Player struct {
 
 // Namespaces makes those of the scenarios that have Services.
 func (p *Player) Namespaces(ctx context.Context) error {
-	made := map[string]bool{}
+	list, err := p.Client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("list namespaces: %w", err)
+	}
+	there := map[string]bool{}
+	for _, ns := range list.Items {
+		there[ns.Name] = true
+	}
 	for _, a := range p.Group.Acts() {
-		if made[a.Scenario] {
+		if there[a.Scenario] {
 			continue
 		}
-		made[a.Scenario] = true
+		there[a.Scenario] = true
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.Scenario}}
-		if _, err := p.Client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		if _, err := p.Client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("namespace %s: %w", a.Scenario, err)
 		}
 	}

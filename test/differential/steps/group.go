@@ -31,6 +31,8 @@ type Group[W, N, G any, S Taken] struct {
 	Leaves int
 	// Scenarios have names that are unique among all groups.
 	Scenarios []Scenario[N, G, S]
+
+	changes int // phases of changes, at the least; see Part
 }
 
 // Scenario is what users do with some Services, and with Nodes. It has a namespace of its own, of its name.
@@ -69,6 +71,22 @@ func (g *Group[W, N, G, S]) Only(names ...string) *Group[W, N, G, S] {
 	return &out
 }
 
+// Part is Only with the phases of the whole group.
+func (g *Group[W, N, G, S]) Part(names ...string) *Group[W, N, G, S] {
+	out := g.Only(names...)
+	out.changes = g.steps()
+	return out
+}
+
+// steps are the most that a scenario has.
+func (g *Group[W, N, G, S]) steps() int {
+	most := g.changes
+	for _, s := range g.Scenarios {
+		most = max(most, len(s.Steps))
+	}
+	return most
+}
+
 // Names are those of the scenarios.
 func (g *Group[W, N, G, S]) Names() []string {
 	var out []string
@@ -91,12 +109,8 @@ func (g *Group[W, N, G, S]) Servers() int {
 
 // Phases are the names of what is done one after the other in a group, the creation first.
 func (g *Group[W, N, G, S]) Phases() []string {
-	most := 0
-	for _, s := range g.Scenarios {
-		most = max(most, len(s.Steps))
-	}
 	out := []string{"create"}
-	for i := range most {
+	for i := range g.steps() {
 		out = append(out, fmt.Sprintf("change %d", i+1))
 	}
 	if g.Joins != nil {
