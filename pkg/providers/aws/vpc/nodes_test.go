@@ -100,6 +100,30 @@ func TestInstanceWithoutAGroupToOpenKeepsNobodyOut(t *testing.T) {
 	w.wantInbound(d)
 }
 
+// An instance that gets another group, of which none tells where to let in, keeps what it was let in by.
+func TestInstanceInDoubtKeepsItsRules(t *testing.T) {
+	w := start(t, "", awssim.Options{})
+	only, more := w.group("only", false), w.group("more", false)
+	node := w.node(only)
+	want := nlb("a1", 30080, node)
+	if err := w.EnsureNodeRules(t.Context(), ref("web"), want); err != nil {
+		t.Fatal(err)
+	}
+	before := w.inbound(only)
+	if len(before) == 0 {
+		t.Fatal("it is not let in")
+	}
+	if err := w.EC2.ModifyInstance(node, nil, []string{only, more}); err != nil {
+		t.Fatal(err)
+	}
+	w.restart("")
+	if err := w.EnsureNodeRules(t.Context(), ref("web"), want); cloud.KindOf(err) != cloud.KindFailed {
+		t.Errorf("%v", err)
+	}
+	w.wantInbound(only, before...)
+	w.wantInbound(more)
+}
+
 // A group that cannot be written keeps no other from it, and only those who need it are told.
 func TestGroupThatIsDeniedKeepsNoOtherShut(t *testing.T) {
 	w := start(t, "", awssim.Options{})
