@@ -162,7 +162,7 @@ func (p *Player) step(ctx context.Context, a *steps.Act, step *steps.Step) ([]ty
 	if err != nil {
 		return nil, fmt.Errorf("patch %s: %w", text, err)
 	}
-	if after.ResourceVersion == before.ResourceVersion {
+	if after.ResourceVersion == before.ResourceVersion || !p.Cloud.Serves(after) {
 		return nil, nil
 	}
 	if out := p.Served(after); len(out) > 0 {

@@ -88,5 +88,26 @@ func ofNetworkLater() []Intended {
 			Why:       "Whoever serves it puts its own.",
 			Scenarios: `t-type-[01]`, Path: `service\.a\.finalizers`, Gone: true,
 		},
+		{
+			Name:      "other controllers' Services are left alone at first",
+			Theirs:    "As above.",
+			Here:      "It is left to aws-load-balancer-controller, until its type changes.",
+			Why:       "As above.",
+			Scenarios: `n-left-before`, Phases: `create`, Path: `service\.a\.finalizers`, Gone: true,
+		},
+		{
+			Name:      "nothing is left of what another controller has taken over",
+			Theirs:    "A Service whose type has become nlb-ip or external keeps its load balancer, which stays for ever when the Service goes.",
+			Here:      "The load balancer stays for its clients, and goes with the Service.",
+			Why:       "Nothing must be left.",
+			Scenarios: `[cn]-left`, Phases: `delete`, Path: `(classic|network|rule|sg)\..*`, Gone: true,
+		},
+		{
+			Name:      "nothing is left of what another controller has taken over, when the Service goes at once, or asks for nothing any more",
+			Theirs:    "As above.",
+			Here:      "As above.",
+			Why:       "As above.",
+			Scenarios: `c-left-gone|n-left-type`, Phases: `change 2|node .*|delete`, Path: `(classic|network|rule|sg)\..*`, Gone: true,
+		},
 	}
 }

@@ -36,7 +36,7 @@ func TakingBack() []compare.Exception {
 			Name:  "finalizers of what it does not serve",
 			What:  "A Service of the type `nlb-ip` or `external` gets the finalizer of cloud controllers.",
 			Why:   "It gives it to every Service of type LoadBalancer, before it finds that another controller serves it.",
-			Match: `t-type-[01], create: service\.a\.finalizers: was , is \{"service\.kubernetes\.io/load-balancer-cleanup":true\}`,
+			Match: `(t-type-[01]|n-left-before), create: service\.a\.finalizers: was , is \{"service\.kubernetes\.io/load-balancer-cleanup":true\}`,
 		},
 	}
 }

@@ -59,5 +59,5 @@ func node(s NodeStep) Step { return Step{Node: &s} }
 
 // Groups are all scenarios, in a fixed order.
 func Groups() []Group {
-	return slices.Concat([]Group{nodes(), nodesDualStack(), nodesFargate()}, classicServices(), networkServices(), routes(), []Group{tags()})
+	return slices.Concat([]Group{nodes(), nodesDualStack(), nodesFargate()}, classicServices(), networkServices(), routes(), []Group{tags(), leftServices()})
 }
