@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/isthmus-cloud/isthmus/test/differential/aws/recording"
 	"github.com/isthmus-cloud/isthmus/test/differential/aws/snapshot"
@@ -98,7 +99,8 @@ func (p *Player) restoreServices(ctx context.Context, recorded *recording.Record
 	var out []*corev1.Service
 	for _, a := range p.Group.Acts() {
 		o, is := recorded.State(a.Scenario, phase)["service"][a.ServiceName()].(snapshot.Object)
-		if !is {
+		if !is { // what is left of one that is gone has its names
+			p.Made(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: a.Scenario, Name: a.ServiceName(), UID: uuid.NewUUID()}})
 			continue
 		}
 		object, _, err := a.After(phase, p.Symbols) // one that is deleted may be there
