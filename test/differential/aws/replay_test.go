@@ -49,7 +49,7 @@ func newReplay(t *testing.T, g *script.Group) *replay {
 	if err != nil {
 		t.Fatal(err)
 	}
-	place, err := play.Make()
+	place, err := play.Make(g.World)
 	if err != nil {
 		t.Fatal(err)
 	}

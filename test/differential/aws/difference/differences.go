@@ -4,7 +4,7 @@ import "slices"
 
 // Differences are all those that are meant to be.
 func Differences() []Intended {
-	return slices.Concat(ofNodes(), ofRoutes(), ofClassic(), ofNetwork(), ofNetworkLater())
+	return slices.Concat(ofNodes(), ofRoutes(), ofClassic(), ofNetwork(), ofNetworkLater(), ofDualStack())
 }
 
 func ofNodes() []Intended {

@@ -8,7 +8,7 @@ import (
 
 // AtTakeover is all that ours does when it is started on what the existing manager has left and has not failed at.
 func AtTakeover() []compare.Exception {
-	return slices.Concat(ofNodesAtTakeover(), ofServicesAtTakeover())
+	return slices.Concat(ofNodesAtTakeover(), ofServicesAtTakeover(), ofDualStackAtTakeover())
 }
 
 func ofNodesAtTakeover() []compare.Exception {

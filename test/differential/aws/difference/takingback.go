@@ -1,10 +1,14 @@
 package difference
 
-import "github.com/isthmus-cloud/isthmus/test/differential/compare"
+import (
+	"slices"
+
+	"github.com/isthmus-cloud/isthmus/test/differential/compare"
+)
 
 // TakingBack is all that the existing manager does when it is started on what ours has left, Services aside that it cannot serve.
 func TakingBack() []compare.Exception {
-	return []compare.Exception{
+	return slices.Concat(ofDualStackBack(), []compare.Exception{
 		{
 			Name: "what it writes each time",
 			What: "Of classic load balancers it writes the attributes, the tags of `additional-resource-tags` and the TLS policy again, with the values that they have.",
@@ -38,5 +42,5 @@ func TakingBack() []compare.Exception {
 			Why:   "It gives it to every Service of type LoadBalancer, before it finds that another controller serves it.",
 			Match: `(t-type-[01]|n-left-before), create: service\.a\.finalizers: was , is \{"service\.kubernetes\.io/load-balancer-cleanup":true\}`,
 		},
-	}
+	})
 }

@@ -24,8 +24,8 @@ type Place struct {
 // groups, and DNS names.
 const made = `sg-[0-9a-f]{17}|\b[0-9a-f]{10}\b|[a-z0-9-]+(?:\.[a-z0-9-]+)*\.elb(?:\.[a-z0-9-]+)*\.amazonaws\.com`
 
-// Make makes the cloud. The caller must close the Sim.
-func Make() (*Place, error) {
+// Make makes the cloud of a World. The caller must close the Sim.
+func Make(w script.World) (*Place, error) {
 	sim, err := awssim.Start(awssim.Options{
 		EC2: ec2.Options{RulesPerGroup: 10000}, ELB: elb.Options{LoadBalancers: 1000}, ELBv2: elbv2.Options{LoadBalancers: 1000},
 	})
@@ -35,6 +35,9 @@ func Make() (*Place, error) {
 	keys := sim.AddUser(awssim.Principal{Account: script.Account, Name: "ccm", Actions: []string{"ec2:*", "elasticloadbalancing:*"}})
 	e := sim.EC2(script.Account, script.Region)
 	furnish(e)
+	if w.DualStack {
+		dualStack(e)
+	}
 	sim.SetInstance(script.Account, script.Region, script.Self)
 	return &Place{
 		Sim: sim, Symbols: symbol.New("", "", made),
@@ -44,6 +47,14 @@ func Make() (*Place, error) {
 		Env: append(sim.Env(), "AWS_ACCESS_KEY_ID="+keys.AccessKeyID, "AWS_SECRET_ACCESS_KEY="+keys.SecretAccessKey,
 			"AWS_CONFIG_FILE=/dev/null", "AWS_SHARED_CREDENTIALS_FILE=/dev/null"),
 	}, nil
+}
+
+// dualStack gives the subnets ranges of IPv6, and the public ones a route to the internet.
+func dualStack(e *ec2.Region) {
+	for id, part := range map[string]string{script.PublicA: "a1", script.PublicB: "a2", script.PrivateA: "b1", script.PrivateB: "b2"} {
+		e.SetSubnetIPv6(id, "2001:db8:0:"+part+"::/64")
+	}
+	e.AddRoute(script.PublicTable, ec2.Route{Destination: "::/0", GatewayID: "igw-0000000000000000a"})
 }
 
 // furnish makes what stands in the cloud.

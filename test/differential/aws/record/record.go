@@ -38,7 +38,7 @@ type session struct {
 
 // open makes the group's cloud. The caller must End the session.
 func (r *Recorder) open(ctx context.Context, g *script.Group) (*session, error) {
-	place, err := play.Make()
+	place, err := play.Make(g.World)
 	if err != nil {
 		return nil, err
 	}

@@ -40,6 +40,7 @@ func networkServices() []Group {
 	managed.values("tags", "", nil, "additional-resource-tags", "a=b", "a=c")
 	managed.one("more-groups", notes{"extra-security-groups": OwnGroup})
 	shared, closed := networkByConf(base)
+	six, sixManaged := networkDualStack(base)
 	return []Group{
 		{Name: "network-spec", Conf: "[Global]\n", Controllers: serviceController, Nodes: workers(), Joins: third(), Scenarios: spec.scenarios},
 		{Name: "network", Conf: "[Global]\n", Controllers: serviceController, Nodes: workers(), Joins: third(), Scenarios: common.scenarios},
@@ -48,7 +49,36 @@ func networkServices() []Group {
 			Controllers: serviceController, Nodes: workers(), Joins: third(), Scenarios: shared.scenarios},
 		{Name: "network-closed", Conf: "[Global]\nDisableSecurityGroupIngress = true\nNLBSecurityGroupMode = Managed\n",
 			Controllers: serviceController, Nodes: workers(), Joins: third(), Scenarios: closed.scenarios},
+		{Name: "network-6", World: World{DualStack: true}, Conf: "[Global]\n", Controllers: serviceController, Nodes: dualStack(workers()...),
+			Joins: &dualStack(*third())[0], Scenarios: six.scenarios},
+		{Name: "network-6-managed", World: World{DualStack: true}, Conf: "[Global]\nNLBSecurityGroupMode = Managed\n", Controllers: serviceController,
+			Nodes: dualStack(workers()...), Joins: &dualStack(*third())[0], Scenarios: sixManaged.scenarios},
 	}
+}
+
+// dualStack gives Nodes' instances addresses of IPv6 that stay.
+func dualStack(nodes ...Node) []Node {
+	for _, n := range nodes {
+		n.Instance.Interfaces[0].IPv6, n.Instance.Interfaces[0].PrimaryIPv6 = []string{"2001:db8:0:b1::" + n.Instance.ID[len(n.Instance.ID)-1:]}, true
+	}
+	return nodes
+}
+
+// networkDualStack are Services with IPv6 in subnets that have it, by default and with security groups of their load balancers' own.
+func networkDualStack(base notes) (plain, managed *company) {
+	const both, single = `{"spec":{"ipFamilyPolicy":"PreferDualStack"}}`, `{"spec":{"ipFamilyPolicy":"SingleStack"}}`
+	plain, managed = &company{prefix: "s-", base: base}, &company{prefix: "sm-", base: base}
+	plain.with("both", both, nil, addPort(), patch(single), patch(both))
+	plain.with("later", "", nil, patch(both))
+	plain.with("required", `{"spec":{"ipFamilyPolicy":"RequireDualStack"}}`, nil)
+	plain.with("six-first", `{"spec":{"ipFamilyPolicy":"PreferDualStack","ipFamilies":["IPv6","IPv4"]}}`, nil, addPort())
+	plain.with("six", `{"spec":{"ipFamilyPolicy":"SingleStack","ipFamilies":["IPv6"]}}`, nil, addPort())
+	plain.with("udp", `{"spec":{"ipFamilyPolicy":"PreferDualStack","ports":[{"name":"p0","port":53,"protocol":"UDP","nodePort":{port+0}}]}}`, nil)
+	plain.with("ranges", both, nil, patch(ranges))
+	plain.with("internal", both, notes{"internal": "true"})
+	managed.with("both", both, nil, addPort(), patch(single))
+	managed.with("ranges", both, nil, patch(`{"spec":{"loadBalancerSourceRanges":["10.0.0.0/8","2001:db8:ffff::/48"]}}`), patch(`{"spec":{"loadBalancerSourceRanges":null}}`))
+	return plain, managed
 }
 
 // networkByConf are Services on which keys of cloud.conf tell: those of a shared health check, and of groups of Nodes that are left alone.

@@ -19,7 +19,13 @@ const (
 
 // Group is scenarios that are played side by side. Given are routes that are in the cluster's table before. A scenario's Nodes have its
 // name in theirs, or the name that Node.As says.
-type Group = steps.Group[struct{}, Node, []ec2.Route, Step]
+type Group = steps.Group[World, Node, []ec2.Route, Step]
+
+// World is what is in the cloud of a group beside what is in each.
+type World struct {
+	// DualStack has subnets with ranges of IPv6, the public ones with a route by it to the internet.
+	DualStack bool
+}
 
 // Scenario is what users do with some Nodes and Services.
 type Scenario = steps.Scenario[Node, []ec2.Route, Step]

@@ -209,8 +209,12 @@ func group(g *elbv2.TargetGroup) Object {
 	}
 	k := g.Check
 	attributes := texts(g.Attributes, elbv2.UsualGroupAttributes(g.Protocol, g.TargetType))
+	family := "" // of those that reach targets by IPv4
+	if g.IPAddressType == "ipv6" {
+		family = g.IPAddressType
+	}
 	return filled(Object{
-		"name": g.Name, "protocol": g.Protocol, "port": g.Port, "type": g.TargetType, "attributes": attributes, "tags": texts(g.Tags, nil),
+		"name": g.Name, "protocol": g.Protocol, "addresses": family, "port": g.Port, "type": g.TargetType, "attributes": attributes, "tags": texts(g.Tags, nil),
 		"targets": set(targets), "check": strings.TrimSpace(fmt.Sprintf("%s %s every %d, timeout %d, %d up, %d down %s %s", k.Protocol, k.Port, k.Interval, k.Timeout,
 			k.Healthy, k.Unhealthy, k.Path, k.Matcher)),
 	})

@@ -129,7 +129,7 @@ func (r *restorer) spareGroup(_ string, o Object) error {
 // targetGroup makes a target group and returns its ARN.
 func (r *restorer) targetGroup(o Object) (string, error) {
 	in := elbv2.TargetGroup{Name: text(o, "name"), VPCID: r.vpc, Protocol: text(o, "protocol"), Port: number(o, "port"), TargetType: text(o, "type"),
-		Tags: pairs(object(o, "tags"))}
+		IPAddressType: text(o, "addresses"), Tags: pairs(object(o, "tags"))}
 	k, rest := &in.Check, ""
 	check := strings.Fields(strings.ReplaceAll(text(o, "check"), ",", ""))
 	if len(check) > 10 { // what has a path has a matcher
