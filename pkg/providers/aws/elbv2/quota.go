@@ -40,25 +40,18 @@ func (o *operation) choose(context.Context) error {
 	return nil
 }
 
-// fitting are as many members as AWS allows by default, zone by zone. Those that are targets stay.
+// fitting are as many members as AWS allows by default, zone by zone, or as it has allowed already: quotas may have been raised. Those
+// that are targets stay.
 func (o *operation) fitting() []string {
 	groups := cmp.Or(len(o.wish.Listeners), len(o.m.balancer.Groups), 1)
-	zone, all := max(zoneTargets/groups, 1), max(min(groupTargets, balancerTargets/groups), 1)
-	if o.wish.CrossesZones() {
-		all = zone
-	}
-	rank := func(id string) int {
-		if o.has(id) {
-			return 0
-		}
-		return 1
-	}
+	zones, all := o.allowed(groups)
 	sorted := slices.Clone(o.members)
-	slices.SortStableFunc(sorted, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
+	of := o.groupsOf()
+	slices.SortStableFunc(sorted, func(a, b string) int { return cmp.Compare(of[b], of[a]) })
 	in := map[string]int{}
 	out := slices.DeleteFunc(sorted, func(id string) bool {
 		z := o.found[id].Zone
-		if in[z] >= zone || all == 0 {
+		if in[z] >= zones(z) || all == 0 {
 			return true
 		}
 		in[z]++
@@ -66,6 +59,37 @@ func (o *operation) fitting() []string {
 		return false
 	})
 	slices.Sort(out)
+	return out
+}
+
+// allowed is how many members there may be in a zone, and in all, where each is in so many target groups. What is in a target group that
+// no listener has yet, AWS has not allowed the load balancer.
+func (o *operation) allowed(groups int) (zones func(string) int, all int) {
+	in, total, most := map[string]int{}, 0, 0
+	for _, g := range o.m.balancer.Groups {
+		if !slices.Contains(g.Balancers, o.m.balancer.ARN) {
+			continue
+		}
+		for _, t := range g.Targets {
+			in[o.found[t.ID].Zone]++
+		}
+		total, most = total+len(g.Targets), max(most, len(g.Targets))
+	}
+	zones = func(z string) int { return max(max(zoneTargets, in[z])/groups, 1) }
+	if o.wish.CrossesZones() {
+		return zones, max(max(zoneTargets, total)/groups, 1)
+	}
+	return zones, max(min(max(groupTargets, most), max(balancerTargets, total)/groups), 1)
+}
+
+// groupsOf says of the load balancer's targets in how many target groups they are.
+func (o *operation) groupsOf() map[string]int {
+	out := map[string]int{}
+	for _, g := range o.m.balancer.Groups {
+		for _, t := range g.Targets {
+			out[t.ID]++
+		}
+	}
 	return out
 }
 

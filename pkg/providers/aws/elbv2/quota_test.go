@@ -98,6 +98,42 @@ func TestAPortThatIsAddedGetsItsShareOfTargets(t *testing.T) {
 	}
 }
 
+// Whoever has had a quota raised, and reaches it, loses no Node that gets traffic.
+func TestNodesStayWhenARaisedQuotaIsReached(t *testing.T) {
+	w := crowd(t, sim.Options{ZoneTargets: 700, Draining: time.Nanosecond})
+	spec := w.service("web")
+	w.ensure(spec)
+	for len(w.nodes) < 360 {
+		w.addNode()
+	}
+	spec.Members, spec.Candidates = w.nodes, w.nodes
+	status := w.ensure(spec)
+	if !strings.Contains(strings.Join(status.Warnings, "\n"), full) {
+		t.Errorf("%q", status.Warnings)
+	}
+	var left int // of those of before
+	groups, err := w.elb.TargetGroups(nil, nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range groups {
+		targets, err := w.elb.Health(g.ARN, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range targets {
+			if !h.Draining() && slices.ContainsFunc(w.nodes[:300], func(m cloud.LoadBalancerMember) bool {
+				return strings.HasSuffix(m.Node.ProviderID, "/"+h.ID)
+			}) {
+				left++
+			}
+		}
+	}
+	if left != 600 {
+		t.Errorf("of 600 targets %d are left: %s", left, w.served())
+	}
+}
+
 // What is refused of a change of Nodes is told, as there is no other sign of it.
 func TestNodesThatAreRefusedAreTold(t *testing.T) {
 	w := start(t, "", awssim.Options{ELBv2: sim.Options{ZoneTargets: 5}})
