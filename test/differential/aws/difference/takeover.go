@@ -8,7 +8,32 @@ import (
 
 // AtTakeover is all that ours does when it is started on what the existing manager has left and has not failed at.
 func AtTakeover() []compare.Exception {
-	return slices.Concat(ofNodesAtTakeover(), ofServicesAtTakeover(), ofDualStackAtTakeover())
+	return slices.Concat(ofNodesAtTakeover(), ofServicesAtTakeover(), ofDualStackAtTakeover(), ofFailedAtTakeover())
+}
+
+// ofFailedAtTakeover are what ours takes away of Services at which the existing manager has failed.
+func ofFailedAtTakeover() []compare.Exception {
+	return []compare.Exception{
+		{
+			Name:  "Nodes that have left while nothing could be changed",
+			What:  "Where the existing manager has failed at a Service's change, and does not follow Nodes any more, those that are gone are taken out of its load balancer.",
+			Why:   "They serve nobody.",
+			Match: `([cn]-affinity-later|[cn]-protocol), node leaves: elb(v2 DeregisterTargets| DeregisterInstancesFromLoadBalancer) .*:i-00000000000000001 .*`,
+		},
+		{
+			Name: "what a port has spoken before",
+			What: "Where the existing manager has failed to let a port speak another protocol, its listener is changed; the former target group and the rule for it go.",
+			Why:  "It is what the Service asks for.",
+			Match: `n-protocol, [a-z0-9 ]+: (elbv2 DeleteTargetGroup TargetGroupArn:\{group:n-protocol/a k8s-nprotoco-a-cf78bb9e69\}` +
+				`|ec2 RevokeSecurityGroupIngress .* IpProtocol:tcp .*/client=\{lb:n-protocol/a\} .*)`,
+		},
+		{
+			Name:  "ranges that could not be kept",
+			What:  "Where the existing manager has failed at ranges of clients, of which one is of IPv6, the rules that let in everybody go.",
+			Why:   "As above.",
+			Match: `sm-ranges, change 1: ec2 RevokeSecurityGroupIngress .* Source\.CidrIp:0\.0\.0\.0/0 .*`,
+		},
+	}
 }
 
 func ofNodesAtTakeover() []compare.Exception {
