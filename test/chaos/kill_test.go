@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -26,7 +27,16 @@ func TestAllKilledIsBackfilled(t *testing.T) {
 		r.kill()
 	}
 	c.waitEndpoints(b, 0)
-	time.Sleep(3 * time.Second)
+	eventually.Met(t, func() string {
+		pvs, err := c.client.CoreV1().PersistentVolumes().List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		if !slices.ContainsFunc(pvs.Items, func(pv corev1.PersistentVolume) bool { return labeled(&pv) != "" }) {
+			return "no creation slips past the webhook"
+		}
+		return ""
+	})
 	all := l.stop()
 	missed := 0
 	for _, created := range all {

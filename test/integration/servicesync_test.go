@@ -83,6 +83,7 @@ func TestComplaint2858NodesThatJoinTogether(t *testing.T) {
 		}
 		return ""
 	})
+	most := services * ports * (1 + int(time.Since(began)/time.Second))
 	<-time.After(1500 * time.Millisecond)
 	updates := 0
 	for _, r := range sim.Requests() {
@@ -90,7 +91,6 @@ func TestComplaint2858NodesThatJoinTogether(t *testing.T) {
 			updates++
 		}
 	}
-	most := services * ports * (1 + int(time.Since(began)/time.Second))
 	if updates < services*ports || updates > most || sim.Mutations() != updates {
 		t.Errorf("%d updates of members and %d mutating requests for %d nodes, want %d to %d of both", updates, sim.Mutations(), joining, services*ports, most)
 	}
