@@ -14,6 +14,9 @@ import (
 // TestReferencesAreFresh fails when a document is not what the table says.
 func TestReferencesAreFresh(t *testing.T) {
 	for name := range providers.All() {
+		if name == "vsphere" { // it has no load balancers
+			continue
+		}
 		want, err := reference(name)
 		if err != nil {
 			t.Fatal(err)
