@@ -12,6 +12,8 @@ type cloudKind struct {
 	annotations map[string]string
 	// note says what has to be known to read the table, "" for nothing.
 	note string
+	// nodesOnly says that it has no load balancers.
+	nodesOnly bool
 	// open makes a cloud of its own, in which there is nothing yet.
 	open func(delays) (world, error)
 }
@@ -61,4 +63,6 @@ func (c calls) minus(before calls) calls {
 }
 
 // cloudKinds are all clouds, the default first.
-func cloudKinds() []cloudKind { return []cloudKind{openStack(), realZed(), amazon(), amazonClassic()} }
+func cloudKinds() []cloudKind {
+	return []cloudKind{openStack(), realZed(), amazon(), amazonClassic(), vmware()}
+}

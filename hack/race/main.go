@@ -23,6 +23,7 @@ const help = `race: our cloud controller manager against a cloud's existing one,
   go run ./hack/race -nodes 5000 -services 0
   make race ARGS='-cloud aws -aws-ccm /path/to/aws-cloud-controller-manager -delay 100ms -services 100'
   make race ARGS='-cloud aws -aws-ccm /path/to/aws-cloud-controller-manager -services 100 -idle 1h'
+  make race ARGS='-cloud vsphere -cpi /path/to/vsphere-cloud-controller-manager -services 0 -delay 10ms'
 
 Each runs in a world of its own: a real etcd and kube-apiserver (from $KUBEBUILDER_ASSETS or bin/), and a
 simulated cloud in which each call takes -delay and each change of a load balancer -pending. It works as a
@@ -87,6 +88,11 @@ func parse(args []string, out io.Writer) (*options, error) {
 	}
 	if o.size.nodes < 1 || o.size.services < 0 {
 		return nil, fmt.Errorf("-nodes %d and -services %d: there must be a Node, and no less than no Service", o.size.nodes, o.size.services)
+	}
+	for _, k := range cloudKinds() {
+		if k.name == o.cloud && k.nodesOnly && o.size.services > 0 {
+			return nil, fmt.Errorf("-cloud %s has no load balancers here: say -services 0", o.cloud)
+		}
 	}
 	return o, nil
 }

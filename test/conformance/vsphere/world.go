@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/vmware/govmomi"
@@ -48,10 +49,15 @@ type World struct {
 	client *govmomi.Client
 	last   atomic.Int32 // of addresses
 	confs  [2]string    // with the password, and with a wrong one
-	// refuse is the status that all requests get, 0 for none; Requests counts them.
-	refuse   atomic.Int32
-	Requests atomic.Int64
+	// refuse is the status that all requests get, 0 for none.
+	refuse atomic.Int32
+	// Requests counts those of others than the World, and Open those of them that are not answered yet. Delay is how long each takes, in
+	// nanoseconds.
+	Requests, Open, Delay atomic.Int64
 }
+
+// agent is how the World names itself, so that its own requests count for nothing.
+const agent = "the world"
 
 // New starts a vCenter with two datacenters, whose first one is in a region and its clusters in a zone; machines is how many there
 // are in each pool. Close ends it. dir is for files.
@@ -67,7 +73,14 @@ func New(ctx context.Context, dir string, machines int) (*World, error) {
 	w.server = w.model.Service.NewServer()
 	next := w.server.Config.Handler
 	w.server.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.UserAgent() == agent {
+			next.ServeHTTP(rw, r)
+			return
+		}
 		w.Requests.Add(1)
+		w.Open.Add(1)
+		defer w.Open.Add(-1)
+		time.Sleep(time.Duration(w.Delay.Load()))
 		if status := int(w.refuse.Load()); status != 0 {
 			http.Error(rw, "no", status)
 			return
@@ -78,6 +91,7 @@ func New(ctx context.Context, dir string, machines int) (*World, error) {
 	if w.client, err = govmomi.NewClient(ctx, w.server.URL, true); err != nil {
 		return nil, err
 	}
+	w.client.UserAgent = agent
 	for n, password := range []string{password, "wrong"} {
 		if w.confs[n], err = w.conf(password); err != nil {
 			return nil, err
@@ -123,16 +137,21 @@ func (w *World) tag(ctx context.Context) error {
 
 // conf writes a vsphere.conf, and returns its path.
 func (w *World) conf(password string) (string, error) {
-	cert := filepath.Join(w.dir, "ca.pem")
 	data := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: w.server.Certificate().Raw})
-	if err := os.WriteFile(cert, data, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(w.dir, "ca.pem"), data, 0o600); err != nil {
 		return "", err
 	}
-	conf := fmt.Sprintf("vcenter:\n  sim:\n    server: %q\n    port: %s\n    user: %s\n    password: %s\n    caFile: %s\n    ipFamily: [ipv4, ipv6]\nlabels:\n  zone: %s\n  region: %s\n",
-		w.server.URL.Hostname(), w.server.URL.Port(), user, password, cert, zones, regions)
 	path := filepath.Join(w.dir, password+".yaml")
-	return path, os.WriteFile(path, []byte(conf), 0o600)
+	return path, os.WriteFile(path, []byte(w.text(password, "ipv4, ipv6")), 0o600)
 }
+
+func (w *World) text(password, families string) string {
+	return fmt.Sprintf("vcenter:\n  sim:\n    server: %q\n    port: %s\n    user: %s\n    password: %s\n    caFile: %s\n    ipFamily: [%s]\nlabels:\n  zone: %s\n  region: %s\n",
+		w.server.URL.Hostname(), w.server.URL.Port(), user, password, filepath.Join(w.dir, "ca.pem"), families, zones, regions)
+}
+
+// ConfigIPv4 is the content of a vsphere.conf for addresses of IPv4 alone.
+func (w *World) ConfigIPv4() string { return w.text(password, "ipv4") }
 
 // Config is the path of a vsphere.conf with the right password.
 func (w *World) Config() string { return w.confs[0] }

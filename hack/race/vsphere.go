@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/cloudtest"
+	"github.com/isthmus-cloud/isthmus/test/conformance/vsphere"
+)
+
+// vmware is govmomi's simulator of a vCenter, which others maintain.
+func vmware() cloudKind {
+	return cloudKind{name: "vsphere", provider: "vsphere", other: "CPI", nodesOnly: true, open: func(d delays) (world, error) {
+		dir, err := os.MkdirTemp("", "isthmus-race-vcsim-")
+		if err != nil {
+			return nil, err
+		}
+		sim, err := vsphere.New(context.Background(), dir, 1)
+		if err != nil {
+			return nil, err
+		}
+		sim.Delay.Store(int64(d.call))
+		return &vsphereWorld{sim: sim, dir: dir, machines: map[string]cloudtest.Instance{}}, nil
+	}}
+}
+
+type vsphereWorld struct {
+	sim      *vsphere.World
+	dir      string
+	joined   int
+	machines map[string]cloudtest.Instance
+}
+
+func (w *vsphereWorld) config() string { return w.sim.ConfigIPv4() }
+
+func (w *vsphereWorld) environ() []string { return nil }
+
+func (w *vsphereWorld) about() string { return "vcsim, the simulator of govmomi, with zones by tags" }
+
+func (w *vsphereWorld) join(n int) ([]machine, error) {
+	var out []machine
+	for range n {
+		w.joined++
+		i, err := w.sim.MakeInstance(context.Background(), fmt.Sprint("node-", w.joined))
+		if err != nil {
+			return nil, err
+		}
+		w.machines[i.MachineID] = i
+		out = append(out, machine{id: i.MachineID, name: i.Ref.NodeName, uuid: i.MachineID})
+	}
+	return out, nil
+}
+
+func (w *vsphereWorld) leave(m machine) error {
+	return w.sim.DeleteInstance(context.Background(), w.machines[m.id])
+}
+
+func (w *vsphereWorld) calls() calls {
+	return calls{reads: int(w.sim.Requests.Load()), open: int(w.sim.Open.Load())}
+}
+
+func (w *vsphereWorld) behind(machine) (in, pools int) { return 0, 0 }
+
+func (w *vsphereWorld) left() int { return 0 }
+
+func (w *vsphereWorld) busy() bool { return false }
+
+func (w *vsphereWorld) close() {
+	w.sim.Close()
+	_ = os.RemoveAll(w.dir)
+}
