@@ -176,7 +176,7 @@ func TestServiceLifecycle(t *testing.T) {
 
 	t.Run("our own annotations cost no second pass", func(t *testing.T) {
 		eventually.Met(t, func() string {
-			if n := strings.Count(c.eventsOf("web"), "EnsuredLoadBalancer"); n == 0 {
+			if c.ensured("web") == 0 {
 				return "no event"
 			}
 			return ""
@@ -189,6 +189,9 @@ func TestServiceLifecycle(t *testing.T) {
 			}
 			return ""
 		})
+		if n := c.ensured("web"); n != 1 {
+			t.Errorf("%d passes, want one", n)
+		}
 		complete := false
 		for _, r := range sim.Requests() {
 			// The last change is the touch of a pool, whose end is looked at.

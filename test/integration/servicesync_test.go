@@ -96,6 +96,21 @@ func TestComplaint2858NodesThatJoinTogether(t *testing.T) {
 	}
 }
 
+// ensured is how many passes over a Service have ended well.
+func (c *cluster) ensured(name string) (n int) {
+	c.t.Helper()
+	list, err := c.client.CoreV1().Events("default").List(c.t.Context(), listOf(name))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, e := range list.Items {
+		if e.Reason == "EnsuredLoadBalancer" {
+			n += int(max(e.Count, 1))
+		}
+	}
+	return n
+}
+
 // After a restart nothing is written, neither to the cloud nor to the cluster.
 func TestServicesAfterARestart(t *testing.T) {
 	const services = 8
@@ -115,15 +130,7 @@ func TestServicesAfterARestart(t *testing.T) {
 	}
 	ensured := func() (n int) {
 		for i := range services {
-			list, err := c.client.CoreV1().Events("default").List(t.Context(), listOf(fmt.Sprint("web", i)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, e := range list.Items {
-				if e.Reason == "EnsuredLoadBalancer" {
-					n += int(max(e.Count, 1))
-				}
-			}
+			n += c.ensured(fmt.Sprint("web", i))
 		}
 		return n
 	}
