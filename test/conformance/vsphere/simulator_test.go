@@ -1,10 +1,7 @@
 package vsphere_test
 
 import (
-	"bytes"
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -12,6 +9,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/cloudtest"
 	world "github.com/isthmus-cloud/isthmus/test/conformance/vsphere"
+	"github.com/isthmus-cloud/isthmus/test/golden"
 )
 
 func start(t *testing.T, machines int) *world.World {
@@ -24,25 +22,10 @@ func start(t *testing.T, machines int) *world.World {
 	return w
 }
 
-var update = flag.Bool("update", false, "write the golden file")
-
 func TestSimulator(t *testing.T) {
 	r := cloudtest.Run(t, start(t, 1).Setup())
-	if !r.Complete() || t.Failed() {
-		return // the name pattern has left features out, or the run says what is wrong
-	}
-	file := filepath.Join("testdata", "vcsim.golden")
-	if *update {
-		if err := os.WriteFile(file, r.Marshal(), 0o644); err != nil { //nolint:gosec // for everyone
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(filepath.Clean(file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(want, r.Marshal()) {
-		t.Errorf("%s is stale: run the test with -update, then make generate", file)
+	if r.Complete() && !t.Failed() { // else the name pattern has left features out, or the run says what is wrong
+		golden.Compare(t, filepath.Join("testdata", "vcsim.golden"), r.Marshal())
 	}
 }
 
