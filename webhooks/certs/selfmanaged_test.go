@@ -85,6 +85,25 @@ func (r *replicas) agree(t *testing.T) *corev1.Secret {
 	return secret
 }
 
+// repaired waits until nothing in the Secret is as testEdited breaks it: what it breaks next would
+// else be restored with it, from what the replicas served before.
+func (r *replicas) repaired(t *testing.T) {
+	t.Helper()
+	eventually.True(t, "the Secret is repaired", func() bool {
+		secret, err := r.client.CoreV1().Secrets(r.secret.Namespace).Get(t.Context(), r.secret.Name, metav1.GetOptions{})
+		if err != nil {
+			return false
+		}
+		for _, key := range []string{"tls.crt", "tls.key", "ca.crt", "issuer.crt", "issuer.key"} {
+			if len(secret.Data[key]) < 2 {
+				return false
+			}
+		}
+		_, broken := secret.Data["retired.crt"]
+		return !broken
+	})
+}
+
 func serves(s certs.Source, secret *corev1.Secret) bool {
 	cert, err := s.GetCertificate(nil)
 	return err == nil && bytes.Equal(certstest.PEM(cert.Leaf), secret.Data["tls.crt"])
@@ -174,6 +193,7 @@ func testEdited(t *testing.T, client kubernetes.Interface) {
 		"issuer.crt": `{"data":{"issuer.crt":"eA=="}}`, "retired.crt": `{"data":{"retired.crt":"eA=="}}`, "all": `{"data":null}`,
 	} {
 		r.change(t, patch)
+		r.repaired(t)
 		if after := r.agree(t).Data["ca.crt"]; !bytes.Equal(before, after) {
 			t.Errorf("the CA changed after an edit of %s", key)
 		}
