@@ -5,8 +5,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/isthmus-cloud/isthmus/pkg/cloud/cloudtest"
-	"github.com/isthmus-cloud/isthmus/test/conformance/vsphere"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/vsphere"
 )
 
 // vmware is govmomi's simulator of a vCenter, which others maintain.
@@ -21,15 +20,14 @@ func vmware() cloudKind {
 			return nil, err
 		}
 		sim.Delay.Store(int64(d.call))
-		return &vsphereWorld{sim: sim, dir: dir, machines: map[string]cloudtest.Instance{}}, nil
+		return &vsphereWorld{sim: sim, dir: dir}, nil
 	}}
 }
 
 type vsphereWorld struct {
-	sim      *vsphere.World
-	dir      string
-	joined   int
-	machines map[string]cloudtest.Instance
+	sim    *vsphere.VCenter
+	dir    string
+	joined int
 }
 
 func (w *vsphereWorld) config() string { return w.sim.ConfigIPv4() }
@@ -42,18 +40,17 @@ func (w *vsphereWorld) join(n int) ([]machine, error) {
 	var out []machine
 	for range n {
 		w.joined++
-		i, err := w.sim.MakeInstance(context.Background(), fmt.Sprint("node-", w.joined))
+		m, err := w.sim.MakeMachine(context.Background(), fmt.Sprint("node-", w.joined))
 		if err != nil {
 			return nil, err
 		}
-		w.machines[i.MachineID] = i
-		out = append(out, machine{id: i.MachineID, name: i.Ref.NodeName, uuid: i.MachineID})
+		out = append(out, machine{id: m.UUID, name: m.Name, uuid: m.UUID})
 	}
 	return out, nil
 }
 
 func (w *vsphereWorld) leave(m machine) error {
-	return w.sim.DeleteInstance(context.Background(), w.machines[m.id])
+	return w.sim.Delete(context.Background(), m.id)
 }
 
 func (w *vsphereWorld) calls() calls {

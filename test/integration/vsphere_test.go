@@ -11,6 +11,7 @@ import (
 	cloudproviderapi "k8s.io/cloud-provider/api"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/cloudtest"
+	sim "github.com/isthmus-cloud/isthmus/test/cloudsim/vsphere"
 	"github.com/isthmus-cloud/isthmus/test/conformance/vsphere"
 	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
@@ -19,11 +20,12 @@ import (
 // is down or shows nothing; PersistentVolumes get their zone.
 func TestVSphere(t *testing.T) {
 	c := newCluster(t)
-	w, err := vsphere.New(t.Context(), t.TempDir(), 1)
+	v, err := sim.New(t.Context(), t.TempDir(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(w.Close)
+	t.Cleanup(v.Close)
+	w := vsphere.World{VCenter: v}
 	var machines []cloudtest.Instance
 	for n := range 3 {
 		m, err := w.MakeInstance(t.Context(), fmt.Sprint("vs-", n))

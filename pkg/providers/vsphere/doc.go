@@ -5,5 +5,5 @@
 // cloud: a Node is gone only where each of them says so.
 //
 // The paravirtual mode and recordings of the existing manager are missing. The conformance suite runs it against govmomi's simulator
-// (test/conformance/vsphere).
+// (test/cloudsim/vsphere).
 package vsphere

@@ -8,18 +8,19 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/cloudtest"
+	sim "github.com/isthmus-cloud/isthmus/test/cloudsim/vsphere"
 	world "github.com/isthmus-cloud/isthmus/test/conformance/vsphere"
 	"github.com/isthmus-cloud/isthmus/test/golden"
 )
 
-func start(t *testing.T, machines int) *world.World {
+func start(t *testing.T, machines int) world.World {
 	t.Helper()
-	w, err := world.New(t.Context(), t.TempDir(), machines)
+	v, err := sim.New(t.Context(), t.TempDir(), machines)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(w.Close)
-	return w
+	t.Cleanup(v.Close)
+	return world.World{VCenter: v}
 }
 
 func TestSimulator(t *testing.T) {

@@ -1,0 +1,328 @@
+package vsphere
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/vmware/govmomi"
+	"github.com/vmware/govmomi/cns"
+	_ "github.com/vmware/govmomi/cns/simulator" // serves volumes
+	cnstypes "github.com/vmware/govmomi/cns/types"
+	"github.com/vmware/govmomi/find"
+	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vapi/rest"
+	_ "github.com/vmware/govmomi/vapi/simulator" // serves tags
+	"github.com/vmware/govmomi/vapi/tags"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// The user of the simulator, and the categories of tags.
+const (
+	user, password = "administrator@vsphere.local", "s3cret"
+	zones, regions = "k8s-zone", "k8s-region"
+)
+
+// Zone is where the first datacenter's machines and volumes are, in a region.
+const (
+	Zone   = "zone-a"
+	region = "region-a"
+)
+
+// VCenter is a simulated vCenter.
+type VCenter struct {
+	model  *simulator.Model
+	server *simulator.Server
+	dir    string
+	client *govmomi.Client
+	last   atomic.Int32 // of addresses
+	confs  [2]string    // with the password, and with a wrong one
+	// refuse is the status that all requests get, 0 for none.
+	refuse atomic.Int32
+	// Requests counts those of others than the simulator, and Open those of them that are not answered yet. Delay is how long each takes, in
+	// nanoseconds.
+	Requests, Open, Delay atomic.Int64
+}
+
+// agent is how the VCenter names itself, so that its own requests count for nothing.
+const agent = "the simulator"
+
+// New starts a vCenter with two datacenters, whose first one is in a region and its clusters in a zone; machines is how many there
+// are in each pool. Close ends it. dir is for files.
+func New(ctx context.Context, dir string, machines int) (*VCenter, error) {
+	v := &VCenter{model: simulator.VPX(), dir: dir}
+	v.model.Datacenter, v.model.Machine = 2, machines
+	if err := v.model.Create(); err != nil {
+		return nil, err
+	}
+	v.model.Service.TLS = new(tls.Config)
+	v.model.Service.Listen = &url.URL{User: url.UserPassword(user, password)}
+	v.model.Service.RegisterEndpoints = true
+	v.server = v.model.Service.NewServer()
+	next := v.server.Config.Handler
+	v.server.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.UserAgent() == agent {
+			next.ServeHTTP(rw, r)
+			return
+		}
+		v.Requests.Add(1)
+		v.Open.Add(1)
+		defer v.Open.Add(-1)
+		time.Sleep(time.Duration(v.Delay.Load()))
+		if status := int(v.refuse.Load()); status != 0 {
+			http.Error(rw, "no", status)
+			return
+		}
+		next.ServeHTTP(rw, r)
+	})
+	var err error
+	if v.client, err = govmomi.NewClient(ctx, v.server.URL, true); err != nil {
+		return nil, err
+	}
+	v.client.UserAgent = agent
+	for n, password := range []string{password, "wrong"} {
+		if v.confs[n], err = v.conf(password); err != nil {
+			return nil, err
+		}
+	}
+	return v, v.tag(ctx)
+}
+
+// Close ends the vCenter.
+func (v *VCenter) Close() {
+	v.server.Close()
+	v.model.Remove()
+}
+
+// tag says where the first datacenter is.
+func (v *VCenter) tag(ctx context.Context) error {
+	r := rest.NewClient(v.client.Client)
+	if err := r.Login(ctx, v.server.URL.User); err != nil {
+		return err
+	}
+	m, finder := tags.NewManager(r), find.NewFinder(v.client.Client)
+	for category, of := range map[string]struct{ path, tag string }{zones: {"/DC0/host/*", Zone}, regions: {"/DC0", region}} {
+		id, err := m.CreateCategory(ctx, &tags.Category{Name: category, Cardinality: "SINGLE"})
+		if err != nil {
+			return err
+		}
+		t, err := m.CreateTag(ctx, &tags.Tag{Name: of.tag, CategoryID: id})
+		if err != nil {
+			return err
+		}
+		found, err := finder.ManagedObjectList(ctx, of.path)
+		if err != nil {
+			return err
+		}
+		for _, o := range found {
+			if err := m.AttachTag(ctx, t, o.Object); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// conf writes a vsphere.conf, and returns its path.
+func (v *VCenter) conf(password string) (string, error) {
+	data := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: v.server.Certificate().Raw})
+	if err := os.WriteFile(filepath.Join(v.dir, "ca.pem"), data, 0o600); err != nil {
+		return "", err
+	}
+	path := filepath.Join(v.dir, password+".yaml")
+	return path, os.WriteFile(path, []byte(v.text(password, "ipv4, ipv6")), 0o600)
+}
+
+func (v *VCenter) text(password, families string) string {
+	return fmt.Sprintf("vcenter:\n  sim:\n    server: %q\n    port: %s\n    user: %s\n    password: %s\n    caFile: %s\n    ipFamily: [%s]\nlabels:\n  zone: %s\n  region: %s\n",
+		v.server.URL.Hostname(), v.server.URL.Port(), user, password, filepath.Join(v.dir, "ca.pem"), families, zones, regions)
+}
+
+// ConfigIPv4 is the content of a vsphere.conf for addresses of IPv4 alone.
+func (v *VCenter) ConfigIPv4() string { return v.text(password, "ipv4") }
+
+// Config is the path of a vsphere.conf with the right password.
+func (v *VCenter) Config() string { return v.confs[0] }
+
+// ConfigDenied is the path of one with a wrong password.
+func (v *VCenter) ConfigDenied() string { return v.confs[1] }
+
+// Machine is one that MakeMachine has made.
+type Machine struct {
+	// Name is that of the machine and that which its tools tell.
+	Name string
+	// UUID is that of its BIOS, and IPv4 and IPv6 are the addresses that its tools tell.
+	UUID       string
+	IPv4, IPv6 netip.Addr
+}
+
+// MakeMachine makes a copy of a machine in the first datacenter, which is on and whose tools tell addresses.
+func (v *VCenter) MakeMachine(ctx context.Context, name string) (Machine, error) {
+	finder := find.NewFinder(v.client.Client)
+	source, err := finder.VirtualMachine(ctx, "/DC0/vm/DC0_C0_RP0_VM0")
+	if err != nil {
+		return Machine{}, err
+	}
+	folder, err := finder.Folder(ctx, "/DC0/vm")
+	if err != nil {
+		return Machine{}, err
+	}
+	id := uuid.NewString()
+	task, err := source.Clone(ctx, folder, name, types.VirtualMachineCloneSpec{Config: &types.VirtualMachineConfigSpec{Uuid: id}})
+	if err != nil {
+		return Machine{}, err
+	}
+	made, err := task.WaitForResult(ctx, nil)
+	if err != nil {
+		return Machine{}, err
+	}
+	on, err := object.NewVirtualMachine(v.client.Client, made.Result.(types.ManagedObjectReference)).PowerOn(ctx)
+	if err != nil {
+		return Machine{}, err
+	}
+	if err := on.Wait(ctx); err != nil {
+		return Machine{}, err
+	}
+	n := v.last.Add(1)
+	v4, v6 := fmt.Sprintf("10.96.%d.%d", n/250, n%250+1), fmt.Sprintf("fd00:96::%x", n)
+	vm, ok := v.model.Map().Get(made.Result.(types.ManagedObjectReference)).(*simulator.VirtualMachine)
+	if !ok {
+		return Machine{}, errors.New("the copy is no machine")
+	}
+	v.model.Service.Context.WithLock(vm, func() {
+		vm.Guest.HostName = name
+		vm.Guest.Net = []types.GuestNicInfo{
+			{Network: "cni0", DeviceConfigId: -1, IpAddress: []string{"10.244.0.1"}},
+			{Network: "VM Network", DeviceConfigId: 4000, IpAddress: []string{"fe80::1", v4, v6}},
+		}
+	})
+	return Machine{Name: name, UUID: id, IPv4: netip.MustParseAddr(v4), IPv6: netip.MustParseAddr(v6)}, nil
+}
+
+// find is the machine of a UUID, nil where there is none.
+func (v *VCenter) find(ctx context.Context, uuid string) (*object.VirtualMachine, error) {
+	found, err := object.NewSearchIndex(v.client.Client).FindByUuid(ctx, nil, uuid, true, types.NewBool(false))
+	if err != nil || found == nil {
+		return nil, err
+	}
+	return object.NewVirtualMachine(v.client.Client, found.Reference()), nil
+}
+
+// Stop turns a machine off.
+func (v *VCenter) Stop(ctx context.Context, uuid string) error {
+	vm, err := v.find(ctx, uuid)
+	if err != nil {
+		return err
+	}
+	task, err := vm.PowerOff(ctx)
+	if err != nil {
+		return err
+	}
+	return task.Wait(ctx)
+}
+
+// Delete removes a machine, if there is one.
+func (v *VCenter) Delete(ctx context.Context, uuid string) error {
+	vm, err := v.find(ctx, uuid)
+	if err != nil || vm == nil {
+		return err
+	}
+	return remove(ctx, vm)
+}
+
+func remove(ctx context.Context, vm *object.VirtualMachine) error {
+	if task, err := vm.PowerOff(ctx); err == nil {
+		_ = task.Wait(ctx) // it may be off
+	}
+	task, err := vm.Destroy(ctx)
+	if err != nil {
+		return err
+	}
+	return task.Wait(ctx)
+}
+
+// Throttle has the vCenter refuse everything as too much until undo.
+func (v *VCenter) Throttle() (undo func()) {
+	v.refuse.Store(http.StatusTooManyRequests)
+	return func() { v.refuse.Store(0) }
+}
+
+// Down has the vCenter answer nothing until undo.
+func (v *VCenter) Down() (undo func()) {
+	v.refuse.Store(http.StatusServiceUnavailable)
+	return func() { v.refuse.Store(0) }
+}
+
+// RemoveAll removes all machines, as a user sees it whose rights were taken.
+func (v *VCenter) RemoveAll(ctx context.Context) error {
+	found, err := find.NewFinder(v.client.Client).VirtualMachineList(ctx, "/*/vm/*")
+	for _, vm := range found {
+		if err := remove(ctx, vm); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// Machines names all machines.
+func (v *VCenter) Machines(ctx context.Context) ([]string, error) {
+	found, err := find.NewFinder(v.client.Client).VirtualMachineList(ctx, "/*/vm/*")
+	var out []string
+	for _, m := range found {
+		out = append(out, "machine "+m.Reference().Value+" "+m.Name())
+	}
+	return out, err
+}
+
+// MakeVolume makes a volume of Cloud Native Storage on a datastore of all hosts of the first datacenter, and returns its ID.
+func (v *VCenter) MakeVolume(ctx context.Context) (string, error) {
+	store, err := find.NewFinder(v.client.Client).Datastore(ctx, "/DC0/datastore/LocalDS_0")
+	if err != nil {
+		return "", err
+	}
+	c, err := cns.NewClient(ctx, v.client.Client)
+	if err != nil {
+		return "", err
+	}
+	task, err := c.CreateVolume(ctx, []cnstypes.CnsVolumeCreateSpec{{
+		Name: fmt.Sprint("pvc-", v.last.Add(1)), VolumeType: string(cnstypes.CnsVolumeTypeBlock), Datastores: []types.ManagedObjectReference{store.Reference()},
+		BackingObjectDetails: &cnstypes.CnsBlockBackingDetails{CnsBackingObjectDetails: cnstypes.CnsBackingObjectDetails{CapacityInMb: 1}},
+	}})
+	if err != nil {
+		return "", err
+	}
+	info, err := task.WaitForResult(ctx, nil)
+	if err != nil {
+		return "", err
+	}
+	made, ok := info.Result.(cnstypes.CnsVolumeOperationBatchResult)
+	if !ok || len(made.VolumeResults) != 1 {
+		return "", fmt.Errorf("%T is no volume that was made", info.Result)
+	}
+	return made.VolumeResults[0].GetCnsVolumeOperationResult().VolumeId.Id, nil
+}
+
+// DeleteVolume removes a volume, if there is one.
+func (v *VCenter) DeleteVolume(ctx context.Context, id string) error {
+	c, err := cns.NewClient(ctx, v.client.Client)
+	if err != nil {
+		return err
+	}
+	task, err := c.DeleteVolume(ctx, []cnstypes.CnsVolumeId{{Id: id}}, true)
+	if err != nil {
+		return err
+	}
+	_ = task.Wait(ctx) // it may be gone
+	return nil
+}
