@@ -59,7 +59,7 @@ help: ## Show this list
 	@awk 'BEGIN {FS = ":.*##"} /^[a-zA-Z0-9_-]+:.*##/ {printf "  \033[36m%-16s\033[0m %s\n", $$1, $$2} /^##@/ {printf "\n%s\n", substr($$0, 5)}' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: quickstart
-quickstart: $(if $(CLUSTER),$(CLUSTER_PLANE),$(CONTROL_PLANE) $(if $(filter --exit,$(ARGS)),,bin/kubectl) build) ## See everything work on this machine (CLOUD=aws plays on a simulated AWS; ARGS=--exit ends after the steps; CLUSTER=1 has kubelets and pods on a simulated OpenStack, on Debian 12 as root)
+quickstart: $(if $(CLUSTER),$(CLUSTER_PLANE),$(CONTROL_PLANE) $(if $(filter --exit,$(ARGS)),,bin/kubectl) build) ## See everything work on this machine (CLOUD=aws plays on a simulated AWS, CLOUD=vsphere on a simulated vCenter; ARGS=--exit ends after the steps; CLUSTER=1 has kubelets and pods on a simulated OpenStack, on Debian 12 as root)
 	@hack/progress.sh quickstart $(GO) build -o bin/quickstart ./hack/quickstart
 	@$(if $(CLUSTER),$(SHIPPED) && exec hack/sandbox/quickstart.sh,exec bin/quickstart) --cloud=$(or $(CLOUD),openstack) $(ARGS)
 

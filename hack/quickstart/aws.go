@@ -74,12 +74,10 @@ func (a *amazon) start(context.Context) (string, error) {
 		provider: "aws", region: awsRegion, env: sim.Env(), args: routed(), balances: true,
 		annotations: map[string]string{"service.beta.kubernetes.io/aws-load-balancer-type": "nlb"}, resolve: sim.Resolve,
 		calls:  func() int { return len(sim.Requests()) },
-		stop:   func(m machine) { region.Stop(m.id) },
-		remove: func(m machine) { region.Terminate(m.id) },
-		volume: func(zone string) corev1.PersistentVolumeSource {
-			return corev1.PersistentVolumeSource{
-				CSI: &corev1.CSIPersistentVolumeSource{Driver: "ebs.csi.aws.com", VolumeHandle: region.AddVolume(ec2.Volume{Zone: zone}).ID},
-			}
+		stop:   func(_ context.Context, m machine) error { region.Stop(m.id); return nil },
+		remove: func(_ context.Context, m machine) error { region.Terminate(m.id); return nil },
+		volume: func(_ context.Context, zone string) (corev1.PersistentVolumeSource, error) {
+			return csiVolume("ebs.csi.aws.com", region.AddVolume(ec2.Volume{Zone: zone}).ID), nil
 		},
 	}
 	for _, zone := range region.Zones() {

@@ -19,6 +19,7 @@ const usage = `quickstart: see Isthmus at work on this machine
   make quickstart               run the steps, then stay for you to look around (Ctrl-C ends and cleans up)
   make quickstart ARGS=--exit   run the steps and end; the exit code is not 0 when one failed
   make quickstart CLOUD=aws     the same on a simulated AWS
+  make quickstart CLOUD=vsphere what there is of vSphere, on a simulated vCenter
   make quickstart CLUSTER=1     a whole cluster on a simulated OpenStack instead, with kubelets, pods and traffic (Debian 12, root)
 
 Flags:
@@ -31,7 +32,7 @@ func main() {
 func run() int {
 	flags := flag.NewFlagSet("quickstart", flag.ContinueOnError)
 	exit := flags.Bool("exit", false, "end after the steps instead of waiting for Ctrl-C")
-	cloud := flags.String("cloud", "openstack", "simulated `cloud`: openstack or aws")
+	cloud := flags.String("cloud", "openstack", "simulated `cloud`: openstack, aws or vsphere")
 	whole := flags.Bool("cluster", false, "start a whole cluster; hack/sandbox does this")
 	bin := flags.String("bin", "bin", "`folder` of the binaries that make build and make bin/kubectl made")
 	flags.Usage = func() {
@@ -48,9 +49,9 @@ func run() int {
 		fmt.Fprintf(os.Stderr, "quickstart: unexpected argument %q: see --help\n", flags.Arg(0))
 		return 2
 	}
-	steps, ok := map[string]func(*world) []step{"openstack": playOpenStack, "aws": playAWS}[*cloud]
+	steps, ok := map[string]func(*world) []step{"openstack": playOpenStack, "aws": playAWS, "vsphere": playVSphere}[*cloud]
 	if !ok {
-		fmt.Fprintf(os.Stderr, "quickstart: there is no simulated cloud %q: CLOUD is openstack or aws\n", *cloud)
+		fmt.Fprintf(os.Stderr, "quickstart: there is no simulated cloud %q: CLOUD is openstack, aws or vsphere\n", *cloud)
 		return 2
 	}
 	if *whole && *cloud != "openstack" {
@@ -59,6 +60,8 @@ func run() int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), endings()...)
 	defer stop()
+	// It comes with writes to connections, too, and so ends nothing: who prints looks whether somebody reads.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	if *whole {
 		if err := playCluster(ctx, *exit); err != nil && ctx.Err() == nil {
 			fmt.Fprintln(os.Stderr, "quickstart:", err)
@@ -75,10 +78,9 @@ func run() int {
 }
 
 // endings are the signals after which everything must be cleaned up: also when the terminal
-// is closed, unless nohup was asked for that not to matter, and when nobody reads the output
-// any more.
+// is closed, unless nohup was asked for that not to matter.
 func endings() []os.Signal {
-	signals := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGPIPE}
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
 		signals = append(signals, syscall.SIGHUP)
 	}
@@ -93,14 +95,15 @@ func play(ctx context.Context, stop func(), w *world, steps func(*world) []step,
 		return 1
 	}
 	w.dir = dir
-	failed := w.runSteps(ctx, steps(w))
+	ctx, unread := context.WithCancel(ctx)
+	defer unread()
+	failed := w.runSteps(ctx, unread, steps(w))
 	interrupted := ctx.Err() != nil
 	if !exit && !interrupted && !failed {
 		w.lookAround()
 		<-ctx.Done()
 	}
-	stop()                         // a second Ctrl-C ends at once
-	signal.Ignore(syscall.SIGPIPE) // cleaning up goes on when nobody reads what it says
+	stop() // a second Ctrl-C ends at once
 	fmt.Println("\ncleaning up …")
 	if failed && !interrupted {
 		fmt.Printf("the logs are kept in %s\n", dir)

@@ -49,7 +49,7 @@ func (w *world) nodesJoin(ctx context.Context) (string, error) {
 			if err := initialized(node, server, w.scene.region); err != nil {
 				return err
 			}
-			seen = append(seen, fmt.Sprintf("%s %s %s", node.Name, node.Status.Addresses[0].Address, node.Labels[corev1.LabelTopologyZone]))
+			seen = append(seen, fmt.Sprintf("%s %s %s", node.Name, internalIP(node), node.Labels[corev1.LabelTopologyZone]))
 		}
 		return nil
 	})
@@ -70,13 +70,23 @@ func initialized(node *corev1.Node, server machine, region string) error {
 	if node.Labels[corev1.LabelInstanceTypeStable] == "" {
 		errs = append(errs, fmt.Errorf("node %s has no instance type", node.Name))
 	}
-	if !slices.ContainsFunc(node.Status.Addresses, func(a corev1.NodeAddress) bool { return a.Type == corev1.NodeInternalIP }) {
+	if internalIP(node) == "" {
 		errs = append(errs, fmt.Errorf("node %s has no InternalIP", node.Name))
 	}
 	if hasTaint(node, taintUninitialized) {
 		errs = append(errs, fmt.Errorf("node %s still has the taint %s", node.Name, taintUninitialized))
 	}
 	return errors.Join(errs...)
+}
+
+// internalIP is the first, "" where there is none.
+func internalIP(node *corev1.Node) string {
+	for _, a := range node.Status.Addresses {
+		if a.Type == corev1.NodeInternalIP {
+			return a.Address
+		}
+	}
+	return ""
 }
 
 func hasTaint(node *corev1.Node, key string) bool {
@@ -105,7 +115,9 @@ func (w *world) setReady(ctx context.Context, name string, status corev1.Conditi
 // shutdownNoticed powers a server off behind the cluster's back.
 func (w *world) shutdownNoticed(ctx context.Context) (string, error) {
 	server := w.scene.machines[1]
-	w.scene.stop(server)
+	if err := w.scene.stop(ctx, server); err != nil {
+		return "", err
+	}
 	if err := w.setReady(ctx, server.name, corev1.ConditionUnknown); err != nil {
 		return "", err
 	}
@@ -122,7 +134,9 @@ func (w *world) shutdownNoticed(ctx context.Context) (string, error) {
 // deletionNoticed deletes a server behind the cluster's back.
 func (w *world) deletionNoticed(ctx context.Context) (string, error) {
 	server := w.scene.machines[2]
-	w.scene.remove(server)
+	if err := w.scene.remove(ctx, server); err != nil {
+		return "", err
+	}
 	if err := w.setReady(ctx, server.name, corev1.ConditionUnknown); err != nil {
 		return "", err
 	}

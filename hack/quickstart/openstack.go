@@ -53,12 +53,10 @@ func (o *openStack) start(context.Context) (string, error) {
 		provider: "openstack", region: openstack.Region, conf: sim.CloudConf(), balances: true,
 		args:   routed(),
 		calls:  func() int { return sim.Count("", "") },
-		stop:   func(m machine) { sim.StopServer(m.id) },
-		remove: func(m machine) { sim.DeleteServer(m.id) },
-		volume: func(zone string) corev1.PersistentVolumeSource {
-			return corev1.PersistentVolumeSource{
-				CSI: &corev1.CSIPersistentVolumeSource{Driver: "cinder.csi.openstack.org", VolumeHandle: sim.AddVolume("data", zone).ID},
-			}
+		stop:   func(_ context.Context, m machine) error { sim.StopServer(m.id); return nil },
+		remove: func(_ context.Context, m machine) error { sim.DeleteServer(m.id); return nil },
+		volume: func(_ context.Context, zone string) (corev1.PersistentVolumeSource, error) {
+			return csiVolume("cinder.csi.openstack.org", sim.AddVolume("data", zone).ID), nil
 		},
 	}
 	for _, s := range sim.SeedServers(openstack.Seed{Count: 3, NamePrefix: "node-", Zones: []string{"az1", "az2", "az3"}}) {

@@ -14,11 +14,14 @@ import (
 // has registered its webhooks itself.
 func (w *world) volumeLabeled(ctx context.Context) (string, error) {
 	wanted := w.scene.machines[1].zone
-	source := w.scene.volume(wanted)
+	source, err := w.scene.volume(ctx, wanted)
+	if err != nil {
+		return "", err
+	}
 	volumes := w.cluster.Client.CoreV1().PersistentVolumes()
 	// The API server may take a moment to notice the registration, and failurePolicy Ignore lets
 	// volumes through until then: try without creating anything first.
-	err := eventually(ctx, func(ctx context.Context) error {
+	err = eventually(ctx, func(ctx context.Context) error {
 		tried, err := volumes.Create(ctx, staticVolume(source), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err == nil && tried.Labels[corev1.LabelTopologyZone] == "" {
 			err = errors.New("a PersistentVolume passes admission without labels")
@@ -41,6 +44,10 @@ func (w *world) volumeLabeled(ctx context.Context) (string, error) {
 	}
 	return fmt.Sprintf("zone %s, region %s, node affinity with %d requirements", zone, region,
 		len(pv.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions)), nil
+}
+
+func csiVolume(driver, handle string) corev1.PersistentVolumeSource {
+	return corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: handle}}
 }
 
 func staticVolume(source corev1.PersistentVolumeSource) *corev1.PersistentVolume {

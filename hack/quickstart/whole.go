@@ -39,7 +39,9 @@ func playCluster(ctx context.Context, exit bool) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.title, err)
 		}
-		fmt.Printf("✓ %-52s %5.1f s  %s\n", s.title, time.Since(begin).Seconds(), seen)
+		if _, err := fmt.Printf("✓ %-52s %5.1f s  %s\n", s.title, time.Since(begin).Seconds(), seen); err != nil {
+			return err // nobody reads it any more
+		}
 	}
 	if exit {
 		return nil

@@ -45,9 +45,9 @@ type scene struct {
 	// calls is the number of requests that the cloud has answered.
 	calls func() int
 	// stop powers a machine off, and remove deletes it, if a step does that.
-	stop, remove func(machine)
+	stop, remove func(context.Context, machine) error
 	// volume makes a volume in a zone, and returns its source in a PersistentVolume.
-	volume func(zone string) corev1.PersistentVolumeSource
+	volume func(ctx context.Context, zone string) (corev1.PersistentVolumeSource, error)
 	// balances says that Services get load balancers, which annotations ask for.
 	balances    bool
 	annotations map[string]string
@@ -55,6 +55,8 @@ type scene struct {
 	resolve func(name string) ([]netip.Addr, error)
 	// look are commands for the curious.
 	look []string
+	// lacks is what is not shown because there is none of it on this cloud, "" for nothing.
+	lacks string
 }
 
 // machine is one of the cloud's that becomes a Node.
@@ -91,8 +93,9 @@ func (w *world) close() error {
 	return errors.Join(errs...)
 }
 
-// runSteps runs the steps in order and reports whether one failed; the first failure ends it.
-func (w *world) runSteps(ctx context.Context, steps []step) (failed bool) {
+// runSteps runs the steps in order and reports whether one failed; the first failure ends it. Where nobody reads what it prints any
+// more it calls unread, which ends ctx.
+func (w *world) runSteps(ctx context.Context, unread func(), steps []step) (failed bool) {
 	start := time.Now()
 	for _, s := range steps {
 		before, begin := w.calls(), time.Now()
@@ -109,7 +112,13 @@ func (w *world) runSteps(ctx context.Context, steps []step) (failed bool) {
 			w.explain()
 			return true
 		}
-		fmt.Printf("✓ %-52s %5.1f s %4d calls  %s\n", s.title, took, calls, seen)
+		if _, err := fmt.Printf("✓ %-52s %5.1f s %4d calls  %s\n", s.title, took, calls, seen); err != nil {
+			unread()
+			return true
+		}
+	}
+	if w.scene.lacks != "" {
+		fmt.Printf("– not tried: %s\n", w.scene.lacks)
 	}
 	fmt.Printf("\nall steps done in %.0f s with %d cloud API calls\n", time.Since(start).Seconds(), w.calls())
 	return false

@@ -34,10 +34,10 @@ const (
 	zones, regions = "k8s-zone", "k8s-region"
 )
 
-// Zone is where the first datacenter's machines and volumes are, in a region.
+// Zone is where the first datacenter's machines and volumes are, in Region.
 const (
 	Zone   = "zone-a"
-	region = "region-a"
+	Region = "region-a"
 )
 
 // VCenter is a simulated vCenter.
@@ -96,7 +96,11 @@ func New(ctx context.Context, dir string, machines int) (*VCenter, error) {
 			return nil, err
 		}
 	}
-	return v, v.tag(ctx)
+	if err := v.tag(ctx); err != nil {
+		return nil, err
+	}
+	v.Requests.Store(0) // the client's own, before it had a name
+	return v, nil
 }
 
 // Close ends the vCenter.
@@ -105,6 +109,9 @@ func (v *VCenter) Close() {
 	v.model.Remove()
 }
 
+// Address is where the vCenter answers, HOST:PORT.
+func (v *VCenter) Address() string { return v.server.URL.Host }
+
 // tag says where the first datacenter is.
 func (v *VCenter) tag(ctx context.Context) error {
 	r := rest.NewClient(v.client.Client)
@@ -112,7 +119,7 @@ func (v *VCenter) tag(ctx context.Context) error {
 		return err
 	}
 	m, finder := tags.NewManager(r), find.NewFinder(v.client.Client)
-	for category, of := range map[string]struct{ path, tag string }{zones: {"/DC0/host/*", Zone}, regions: {"/DC0", region}} {
+	for category, of := range map[string]struct{ path, tag string }{zones: {"/DC0/host/*", Zone}, regions: {"/DC0", Region}} {
 		id, err := m.CreateCategory(ctx, &tags.Category{Name: category, Cardinality: "SINGLE"})
 		if err != nil {
 			return err
