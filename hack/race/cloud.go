@@ -14,6 +14,8 @@ type cloudKind struct {
 	note string
 	// nodesOnly says that it has no load balancers.
 	nodesOnly bool
+	// bytes says that those of the answers are counted.
+	bytes bool
 	// open makes a cloud of its own, in which there is nothing yet.
 	open func(delays) (world, error)
 }
@@ -56,10 +58,12 @@ type calls struct {
 	reads, writes int
 	// open are those that are not answered yet.
 	open int
+	// bytes are those of the answers, 0 where they are not counted.
+	bytes int64
 }
 
 func (c calls) minus(before calls) calls {
-	return calls{reads: c.reads - before.reads, writes: c.writes - before.writes, open: c.open}
+	return calls{reads: c.reads - before.reads, writes: c.writes - before.writes, open: c.open, bytes: c.bytes - before.bytes}
 }
 
 // cloudKinds are all clouds, the default first.

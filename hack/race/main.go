@@ -159,7 +159,7 @@ func (o *options) prepare(ctx context.Context, dir string, out io.Writer) (*tabl
 		}
 	}
 	for _, s := range scenarios() {
-		if s.fresh || o.size.services > 0 {
+		if !s.services || o.size.services > 0 {
 			t.rows = append(t.rows, row{scenario: s, title: s.title(o.size)})
 		}
 	}

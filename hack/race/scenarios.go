@@ -14,6 +14,8 @@ type scenario struct {
 	title func(size) string
 	// fresh begins anew, with nothing in the cloud and the cluster.
 	fresh bool
+	// services says that it is about Services.
+	services bool
 	// prepare is done before the clock runs; may be nil.
 	prepare func(context.Context, *run) error
 	// act makes something happen.
@@ -62,8 +64,9 @@ func (r *run) arrive(ctx context.Context, n int) error {
 
 func creation() scenario {
 	return scenario{
-		title: func(s size) string { return fmt.Sprintf("%d Services × 2 ports created at once", s.services) },
-		act:   func(ctx context.Context, r *run) error { return r.Publish(ctx, 0, r.size.services) },
+		title:    func(s size) string { return fmt.Sprintf("%d Services × 2 ports created at once", s.services) },
+		services: true,
+		act:      func(ctx context.Context, r *run) error { return r.Publish(ctx, 0, r.size.services) },
 		done: func(_ context.Context, r *run) (bool, string) {
 			n := r.Published()
 			if n > 0 && r.first.IsZero() {
@@ -130,8 +133,9 @@ func restart() scenario {
 
 func deletion() scenario {
 	return scenario{
-		title: func(s size) string { return fmt.Sprintf("deletion of all %d Services, nothing left", s.services) },
-		act:   func(ctx context.Context, r *run) error { return r.Hide(ctx) },
+		title:    func(s size) string { return fmt.Sprintf("deletion of all %d Services, nothing left", s.services) },
+		services: true,
+		act:      func(ctx context.Context, r *run) error { return r.Hide(ctx) },
 		done: func(_ context.Context, r *run) (bool, string) {
 			n, left := len(r.Balanced()), r.world.left()
 			return n == 0 && left == 0, fmt.Sprintf("%d Services and %d objects in the cloud left", n, left)

@@ -73,6 +73,8 @@ func seconds(r result) string { return fmt.Sprintf("%.1f s", r.time.Seconds()) }
 
 func cloudCalls(r result) string { return fmt.Sprintf("%d + %d", r.cloud.reads, r.cloud.writes) }
 
+func cloudBytes(r result) string { return fmt.Sprintf("%.1f MB", float64(r.cloud.bytes)/1e6) }
+
 func apiWrites(r result) string { return fmt.Sprint(r.writes) }
 
 // ratio is how many times as much the other one takes.
@@ -88,21 +90,29 @@ func ratio(ours, other float64) string {
 	return fmt.Sprintf("%.1f×", other/ours)
 }
 
+// figure is what a table tells of each contender.
+type figure struct {
+	title string
+	text  func(result) string
+	value func(result) float64
+}
+
+// figures are those of the table.
+func (t *table) figures() []figure {
+	out := []figure{{"cloud reads + writes", cloudCalls, func(r result) float64 { return float64(r.cloud.reads + r.cloud.writes) }}}
+	if t.idle == 0 {
+		out = append([]figure{{"time", seconds, func(r result) float64 { return r.time.Seconds() }}}, out...)
+	}
+	if t.kind.bytes {
+		out = append(out, figure{"answers of the cloud", cloudBytes, func(r result) float64 { return float64(r.cloud.bytes) }})
+	}
+	return append(out, figure{"API writes", apiWrites, func(r result) float64 { return float64(r.writes) }})
+}
+
 // cells are a row's cells after its title.
-func (r row) cells() []string {
+func (t *table) cells(r row) []string {
 	var out []string
-	figures := []struct {
-		text  func(result) string
-		value func(result) float64
-	}{
-		{seconds, func(r result) float64 { return r.time.Seconds() }},
-		{cloudCalls, func(r result) float64 { return float64(r.cloud.reads + r.cloud.writes) }},
-		{apiWrites, func(r result) float64 { return float64(r.writes) }},
-	}
-	if len(r.results) > 0 && r.results[0].time == 0 {
-		figures = figures[1:]
-	}
-	for _, figure := range figures {
+	for _, figure := range t.figures() {
 		for _, result := range r.results {
 			out = append(out, figure.text(result))
 		}
@@ -116,13 +126,9 @@ func (r row) cells() []string {
 // head are the columns' titles after the first.
 func (t *table) head() []string {
 	var out []string
-	figures := []string{"time", "cloud reads + writes", "API writes"}
-	if t.idle > 0 {
-		figures = figures[1:]
-	}
-	for _, what := range figures {
+	for _, f := range t.figures() {
 		columns := t.columns()
-		columns[0] = what + ": " + columns[0]
+		columns[0] = f.title + ": " + columns[0]
 		out = append(out, columns...)
 	}
 	return out
@@ -200,7 +206,7 @@ func (t *table) text() string {
 	line := func(first string, cells []string) { fmt.Fprintf(w, "%s\t%s\n", first, strings.Join(cells, "\t")) }
 	line("", t.head())
 	for _, r := range t.rows {
-		line(strings.ReplaceAll(r.title, "`", ""), r.cells())
+		line(strings.ReplaceAll(r.title, "`", ""), t.cells(r))
 	}
 	line("", nil)
 	line("the process", t.columns())
@@ -253,7 +259,7 @@ func (t *table) markdown() string {
 	rule := func(columns int) { b.WriteString("|---" + strings.Repeat("|---:", columns) + "|\n") }
 	rule(len(head))
 	for _, r := range t.rows {
-		line(r.title, r.cells())
+		line(r.title, t.cells(r))
 	}
 	b.WriteString("\n")
 	line("The process", t.columns())

@@ -10,7 +10,7 @@ import (
 
 // vmware is govmomi's simulator of a vCenter, which others maintain.
 func vmware() cloudKind {
-	return cloudKind{name: "vsphere", provider: "vsphere", other: "CPI", nodesOnly: true, open: func(d delays) (world, error) {
+	return cloudKind{name: "vsphere", provider: "vsphere", other: "CPI", nodesOnly: true, bytes: true, open: func(d delays) (world, error) {
 		dir, err := os.MkdirTemp("", "isthmus-race-vcsim-")
 		if err != nil {
 			return nil, err
@@ -54,7 +54,7 @@ func (w *vsphereWorld) leave(m machine) error {
 }
 
 func (w *vsphereWorld) calls() calls {
-	return calls{reads: int(w.sim.Requests.Load()), open: int(w.sim.Open.Load())}
+	return calls{reads: int(w.sim.Requests.Load()), open: int(w.sim.Open.Load()), bytes: w.sim.Bytes.Load()}
 }
 
 func (w *vsphereWorld) behind(machine) (in, pools int) { return 0, 0 }

@@ -53,6 +53,20 @@ type VCenter struct {
 	// Requests counts those of others than the simulator, and Open those of them that are not answered yet. Delay is how long each takes, in
 	// nanoseconds.
 	Requests, Open, Delay atomic.Int64
+	// Bytes are those of the answers to others.
+	Bytes atomic.Int64
+}
+
+// counted counts the bytes of an answer.
+type counted struct {
+	http.ResponseWriter
+	bytes *atomic.Int64
+}
+
+func (c counted) Write(b []byte) (int, error) {
+	n, err := c.ResponseWriter.Write(b)
+	c.bytes.Add(int64(n))
+	return n, err
 }
 
 // agent is how the VCenter names itself, so that its own requests count for nothing.
@@ -84,7 +98,7 @@ func New(ctx context.Context, dir string, machines int) (*VCenter, error) {
 			http.Error(rw, "no", status)
 			return
 		}
-		next.ServeHTTP(rw, r)
+		next.ServeHTTP(counted{rw, &v.Bytes}, r)
 	})
 	var err error
 	if v.client, err = govmomi.NewClient(ctx, v.server.URL, true); err != nil {
