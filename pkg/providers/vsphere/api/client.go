@@ -28,6 +28,8 @@ type Client struct {
 	place       string
 	datacenters []string
 	vsan        atomic.Pointer[string] // the version of Cloud Native Storage's API
+	views       views
+	known       known
 }
 
 // New makes a Client. place names the vCenter; machines are looked for in the datacenters, by name, path or ID, in all where there
@@ -39,12 +41,10 @@ func New(s *auth.Session, o cloud.Options, place string, datacenters []string) *
 // Place names the vCenter.
 func (c *Client) Place() string { return c.place }
 
-// Check asks the vCenter whether it can be used with these credentials.
+// Check asks the vCenter whether it can be used with these credentials: it makes what machines are read by.
 func (c *Client) Check(ctx context.Context) error {
-	return c.soap(ctx, "CurrentTime", "", func(v *vim25.Client) error {
-		_, err := methods.GetCurrentTime(ctx, v)
-		return err
-	})
+	_, err := c.view(ctx, "all machines", root)
+	return err
 }
 
 // soap makes one request by the vSphere API.
@@ -162,33 +162,21 @@ func (c *Client) collect(ctx context.Context, what string, objects []types.Objec
 	return out, nil
 }
 
-// all reads properties of all objects of some kinds below a container.
+// all reads properties of all objects of some kinds below a container. The view that shows them is made once a session.
 func (c *Client) all(ctx context.Context, what string, below func(*vim25.Client) Ref, properties ...types.PropertySpec) ([]types.ObjectContent, error) {
-	var kinds []string
-	for _, p := range properties {
-		kinds = append(kinds, p.Type)
-	}
-	var view Ref
-	err := c.soap(ctx, "CreateContainerView", what, func(v *vim25.Client) error {
-		answer, err := methods.CreateContainerView(ctx, v, &types.CreateContainerView{This: *v.ServiceContent.ViewManager, Container: below(v), Type: kinds, Recursive: true})
-		if err == nil {
-			view = answer.Returnval
+	for again := true; ; again = false {
+		view, err := c.view(ctx, what, below)
+		if err != nil {
+			return nil, err
 		}
-		return err
-	})
-	if err != nil {
-		return nil, err
+		out, err := c.collect(ctx, what, []types.ObjectSpec{{Obj: view, Skip: types.NewBool(true),
+			SelectSet: []types.BaseSelectionSpec{&types.TraversalSpec{Type: "ContainerView", Path: "view"}}}}, properties)
+		if again && cloud.KindOf(err) == cloud.KindStale { // the session has ended, and its views with it
+			c.views.forget(view)
+			continue
+		}
+		return out, err
 	}
-	out, err := c.collect(ctx, what, []types.ObjectSpec{{Obj: view, Skip: types.NewBool(true),
-		SelectSet: []types.BaseSelectionSpec{&types.TraversalSpec{Type: "ContainerView", Path: "view"}}}}, properties)
-	end := c.soap(context.WithoutCancel(ctx), "DestroyView", what, func(v *vim25.Client) error {
-		_, err := methods.DestroyView(ctx, v, &types.DestroyView{This: view})
-		return err
-	})
-	if err == nil && end != nil && cloud.KindOf(end) != cloud.KindStale {
-		return nil, end // the answer may be half of it: the session has ended meanwhile
-	}
-	return out, err
 }
 
 func root(v *vim25.Client) Ref { return v.ServiceContent.RootFolder }
@@ -209,42 +197,59 @@ func (c *Client) Machines(ctx context.Context) ([]Machine, error) {
 			out = append(out, machineOf(&found[i]))
 		}
 	}
+	c.known.set(out)
 	return out, nil
 }
 
 // Search says which machines of the whole vCenter have a UUID, or the name or the address by which the tools in them know them.
 type Search struct{ UUID, DNSName, IP string }
 
-// Search finds machines, whichever datacenter they are in, and reads them.
-func (c *Client) Search(ctx context.Context, all ...Search) ([]Machine, error) {
+// Search finds machines, whichever datacenter they are in, and reads them: for each of all by the first of its ways that finds any.
+func (c *Client) Search(ctx context.Context, all ...[]Search) ([]Machine, error) {
 	var refs []Ref
-	for _, s := range all {
-		var found []Ref
-		err := c.soap(ctx, s.op(), "", func(v *vim25.Client) (err error) {
-			found, err = s.find(ctx, v)
-			return err
-		})
+	for _, ways := range all {
+		for _, s := range ways {
+			var found []Ref
+			err := c.soap(ctx, s.op(), "", func(v *vim25.Client) (err error) {
+				found, err = s.find(ctx, v)
+				return err
+			})
+			if err != nil {
+				return nil, err
+			}
+			if len(found) > 0 {
+				refs = append(refs, found...)
+				break
+			}
+		}
+	}
+	out, err := c.read(ctx, refs)
+	c.known.add(out)
+	return out, err
+}
+
+// read reads machines, each once. Those that are gone are left out.
+func (c *Client) read(ctx context.Context, refs []Ref) ([]Machine, error) {
+	slices.SortFunc(refs, func(a, b Ref) int { return strings.Compare(a.Value, b.Value) })
+	var out []Machine
+	for some := range slices.Chunk(slices.Compact(refs), maxObjects) {
+		objects := make([]types.ObjectSpec, 0, len(some))
+		for _, r := range some {
+			objects = append(objects, types.ObjectSpec{Obj: r})
+		}
+		found, err := c.collect(ctx, "some machines", objects, []types.PropertySpec{{Type: "VirtualMachine", PathSet: machineProperties}})
 		if err != nil {
 			return nil, err
 		}
-		refs = append(refs, found...)
-	}
-	if len(refs) == 0 {
-		return nil, nil
-	}
-	objects := make([]types.ObjectSpec, 0, len(refs))
-	for _, r := range refs {
-		objects = append(objects, types.ObjectSpec{Obj: r})
-	}
-	found, err := c.collect(ctx, "some machines", objects, []types.PropertySpec{{Type: "VirtualMachine", PathSet: machineProperties}})
-	var out []Machine
-	for i := range found {
-		if !slices.ContainsFunc(out, func(m Machine) bool { return m.Ref == found[i].Obj }) {
+		for i := range found {
 			out = append(out, machineOf(&found[i]))
 		}
 	}
-	return out, err
+	return out, nil
 }
+
+// maxObjects is how many machines are named in one request.
+const maxObjects = 1000
 
 func (s Search) op() string {
 	switch {

@@ -12,7 +12,7 @@ type Ref = types.ManagedObjectReference
 // Machine is what a vCenter says of a virtual machine. What it does not say is empty.
 type Machine struct {
 	Ref Ref
-	// UUID is that of its BIOS, in lower case.
+	// UUID is that of its BIOS, in lower case; empty where the vCenter cannot read the machine's files.
 	UUID string
 	Name string
 	// HostName, NICs and GuestIP are what the tools in the machine say.

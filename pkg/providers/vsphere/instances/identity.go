@@ -54,13 +54,23 @@ func swapped(uuid string) string {
 // index is a set of machines by what refs name them by. Several machines of one name are a mistake that is told to who asks.
 type index struct {
 	uuid, host, ip map[string][]*api.Machine
-	empty          bool
+	// unread are those without a UUID, by their names in the vCenter.
+	unread map[string]*api.Machine
 }
 
 func newIndex(all []api.Machine) *index {
-	x := &index{uuid: map[string][]*api.Machine{}, host: map[string][]*api.Machine{}, ip: map[string][]*api.Machine{}, empty: len(all) == 0}
+	x := &index{uuid: map[string][]*api.Machine{}, host: map[string][]*api.Machine{}, ip: map[string][]*api.Machine{}, unread: map[string]*api.Machine{}}
+	seen := map[api.Ref]bool{}
 	for i := range all {
 		m := &all[i]
+		if seen[m.Ref] {
+			continue
+		}
+		seen[m.Ref] = true
+		if m.UUID == "" {
+			x.unread[strings.ToLower(m.Name)] = m
+			continue
+		}
 		x.uuid[m.UUID] = append(x.uuid[m.UUID], m)
 		if m.HostName != "" {
 			name := strings.ToLower(m.HostName)
@@ -80,7 +90,11 @@ func (x *index) find(ref cloud.InstanceRef) (*api.Machine, error) {
 		if err != nil {
 			return nil, err
 		}
-		return single("the UUID "+uuid, x.uuid[uuid])
+		m, err := single("the UUID "+uuid, x.uuid[uuid])
+		if same := x.unread[strings.ToLower(ref.NodeName)]; m == nil && err == nil && same != nil {
+			return nil, lost(same, uuid)
+		}
+		return m, err
 	}
 	reported := strings.ToLower(ref.SystemUUID)
 	for _, uuid := range []string{swapped(reported), reported} {
@@ -98,6 +112,14 @@ func (x *index) find(ref cloud.InstanceRef) (*api.Machine, error) {
 			m.Name, m.UUID, reported)
 	}
 	return m, err
+}
+
+// lost is the error about a machine that is there, but not with the UUID of the one that is looked for, which it may be.
+func lost(m *api.Machine, uuid string) error {
+	if m.UUID == "" {
+		return cloud.Errorf(cloud.KindUnavailable, "the vCenter cannot read machine %q (%s), which may be the one with the UUID %s: see whether its host and its datastore are there", m.Name, m.Ref.Value, uuid)
+	}
+	return cloud.Errorf(cloud.KindConflict, "machine %q (%s) had the UUID %s and has %s now: give it back, or delete the Node by hand", m.Name, m.Ref.Value, uuid, m.UUID)
 }
 
 func single(what string, all []*api.Machine) (*api.Machine, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
@@ -12,7 +13,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/providers/vsphere/zones"
 )
 
-// few is how many machines are searched one by one: each takes a call, and all a constant number.
+// few is how many machines that were not seen before are searched one by one: each takes some calls, and all a constant number.
 const few = 4
 
 // Instances are the machines of one vCenter. It may be used concurrently.
@@ -43,9 +44,12 @@ func (i *Instances) Find(ctx context.Context, refs []cloud.InstanceRef) []cloud.
 }
 
 // Get implements cloud.Instances: a search of the whole vCenter, whatever datacenters are set, as a machine may have been moved. What
-// it does not find is believed only where the vCenter shows other machines: one whose rights were taken shows nothing.
+// it does not find is believed only where the vCenter shows other machines, and not the one that had the UUID before: one whose rights
+// were taken sees nothing, and a machine whose files cannot be read has no UUID.
 func (i *Instances) Get(ctx context.Context, ref cloud.InstanceRef) (*cloud.Instance, error) {
-	found, err := i.c.Search(ctx, searches(ref)...)
+	uuid, _ := parse(ref.ProviderID) // empty where there is none, which is told below
+	before, known := i.c.Known(uuid)
+	found, err := i.c.Search(ctx, searches(ref))
 	if err != nil {
 		return nil, err
 	}
@@ -60,24 +64,40 @@ func (i *Instances) Get(ctx context.Context, ref cloud.InstanceRef) (*cloud.Inst
 	if len(all) == 0 {
 		return nil, cloud.Errorf(cloud.KindUnavailable, "%s shows no machine at all, which proves nothing about one; has the user the right System.View where the machines are?", i.c.Place())
 	}
+	if n := slices.IndexFunc(all, func(m api.Machine) bool { return known && m.Ref == before && m.UUID != uuid }); n >= 0 {
+		return nil, lost(&all[n], uuid)
+	}
 	return i.answer(ctx, newIndex(all), ref)
 }
 
-// read reads the machines of refs, or all.
+// read reads the machines of refs: those that were seen before where they were, few others by searches, or all.
 func (i *Instances) read(ctx context.Context, refs []cloud.InstanceRef) (*index, error) {
-	if len(refs) > few {
+	var uuids []string
+	for _, ref := range refs {
+		if uuid, err := parse(ref.ProviderID); err == nil {
+			uuids = append(uuids, uuid)
+		}
+	}
+	found, err := i.c.Recall(ctx, uuids)
+	if err != nil {
+		return nil, err
+	}
+	seen := newIndex(found)
+	var others [][]api.Search
+	for _, ref := range refs {
+		if m, err := seen.find(ref); m == nil && err == nil {
+			others = append(others, searches(ref))
+		}
+	}
+	if len(others) > few {
 		all, err := i.c.Machines(ctx)
 		return newIndex(all), err
 	}
-	var some []api.Search
-	for _, ref := range refs {
-		some = append(some, searches(ref)...)
-	}
-	found, err := i.c.Search(ctx, some...)
-	return newIndex(found), err
+	more, err := i.c.Search(ctx, others...)
+	return newIndex(append(found, more...)), err
 }
 
-// searches are what finds the machine of a ref.
+// searches are what finds the machine of a ref, the first one first.
 func searches(ref cloud.InstanceRef) []api.Search {
 	if ref.ProviderID != "" {
 		uuid, err := parse(ref.ProviderID)
