@@ -77,10 +77,12 @@ func (s *Session) knock(ctx context.Context) (*Credentials, *vim25.Client, error
 	if err != nil {
 		return nil, nil, err
 	}
-	c, err := vim25.NewClient(ctx, sc)
+	sc.Namespace, sc.Version = "urn:"+vim25.Namespace, vim25.Version
+	c, err := vim25.NewClient(ctx, Answered(sc))
 	if err != nil {
 		return nil, nil, s.refused(err, &by)
 	}
+	c.Client = sc
 	return &by, c, nil
 }
 
@@ -97,6 +99,7 @@ func (s *Session) signer(ctx context.Context, c *vim25.Client, by *Credentials) 
 	if err != nil {
 		return nil, s.refused(err, by)
 	}
+	tokens.RoundTripper = Answered(tokens.RoundTripper)
 	signer, err := tokens.Issue(ctx, sts.TokenRequest{Certificate: &cert, Delegatable: true})
 	return signer, s.refused(err, by)
 }

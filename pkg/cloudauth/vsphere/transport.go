@@ -1,11 +1,13 @@
 package vsphere
 
 import (
+	"context"
 	"errors"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
+	"reflect"
 
 	"github.com/vmware/govmomi/fault"
 	"github.com/vmware/govmomi/vapi/rest"
@@ -54,6 +56,26 @@ func Service(c *vim25.Client, path, namespace string) *soap.Client {
 	s.Client = c.Client.Client
 	return s
 }
+
+// Answered is rt, but for answers that are none to what was asked, as of a proxy: they are errors. The methods of govmomi read them
+// through a nil pointer.
+func Answered(rt soap.RoundTripper) soap.RoundTripper { return answered{rt} }
+
+type answered struct{ soap.RoundTripper }
+
+// RoundTrip implements soap.RoundTripper.
+func (a answered) RoundTrip(ctx context.Context, req, res soap.HasFault) error {
+	err := a.RoundTripper.RoundTrip(ctx, req, res)
+	if err != nil {
+		return err
+	}
+	if body := reflect.Indirect(reflect.ValueOf(res)).FieldByName("Res"); body.Kind() == reflect.Pointer && body.IsNil() {
+		return errNoAnswer
+	}
+	return nil
+}
+
+var errNoAnswer = errors.New("it answers something else than what it was asked; is a proxy or another service in between?")
 
 // bounded bounds answers.
 type bounded struct{ http.RoundTripper }

@@ -53,6 +53,8 @@ type VCenter struct {
 	// Requests counts those of others than the simulator, and Open those of them that are not answered yet. Delay is how long each takes, in
 	// nanoseconds.
 	Requests, Open, Delay atomic.Int64
+	// instead answers the requests of others, if it is set.
+	instead atomic.Pointer[Answerer]
 	// Bytes are those of the answers to others.
 	Bytes atomic.Int64
 }
@@ -98,7 +100,12 @@ func New(ctx context.Context, dir string, machines int) (*VCenter, error) {
 			http.Error(rw, "no", status)
 			return
 		}
-		next.ServeHTTP(counted{rw, &v.Bytes}, r)
+		rw = counted{rw, &v.Bytes}
+		if instead := v.instead.Load(); instead != nil {
+			(*instead)(rw, r, next)
+			return
+		}
+		next.ServeHTTP(rw, r)
 	})
 	var err error
 	if v.client, err = govmomi.NewClient(ctx, v.server.URL, true); err != nil {
@@ -178,6 +185,15 @@ func (v *VCenter) Config() string { return v.confs[0] }
 
 // ConfigDenied is the path of one with a wrong password.
 func (v *VCenter) ConfigDenied() string { return v.confs[1] }
+
+// Answerer answers a request in place of the vCenter, which is next.
+type Answerer func(w http.ResponseWriter, r *http.Request, next http.Handler)
+
+// Lie has a answer the requests of others until undo.
+func (v *VCenter) Lie(a Answerer) (undo func()) {
+	v.instead.Store(&a)
+	return func() { v.instead.Store(nil) }
+}
 
 // Machine is one that MakeMachine has made.
 type Machine struct {

@@ -107,7 +107,7 @@ func (c *Client) volumes(ctx context.Context, filter cnstypes.CnsQueryFilter) (f
 			return err
 		}
 		c.vsan.Store(&by.Version)
-		answer, err := methods.CnsQueryVolume(ctx, by, &cnstypes.CnsQueryVolume{This: cns.CnsVolumeManagerInstance, Filter: &filter})
+		answer, err := methods.CnsQueryVolume(ctx, auth.Answered(by), &cnstypes.CnsQueryVolume{This: cns.CnsVolumeManagerInstance, Filter: &filter})
 		if err == nil {
 			found = answer.Returnval.Volumes
 		}

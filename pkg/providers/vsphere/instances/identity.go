@@ -114,6 +114,18 @@ func (x *index) find(ref cloud.InstanceRef) (*api.Machine, error) {
 	return m, err
 }
 
+// trusted is an error where what the index lacks may be there nevertheless: nothing is shown to one whose rights were taken, and
+// machines without their properties to one who lost the right to read them.
+func (x *index) trusted(place string) error {
+	if len(x.uuid) == 0 {
+		return cloud.Errorf(cloud.KindUnavailable, "%s shows no machine at all, which proves nothing about one; has the user the rights System.View and System.Read where the machines are?", place)
+	}
+	if m := x.unread[""]; m != nil {
+		return cloud.Errorf(cloud.KindUnavailable, "%s shows machine %s without its name and its UUID, so that it may be any; give the user the right System.Read there", place, m.Ref.Value)
+	}
+	return nil
+}
+
 // lost is the error about a machine that is there, but not with the UUID of the one that is looked for, which it may be.
 func lost(m *api.Machine, uuid string) error {
 	if m.UUID == "" {

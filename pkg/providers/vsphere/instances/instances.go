@@ -43,13 +43,15 @@ func (i *Instances) Find(ctx context.Context, refs []cloud.InstanceRef) []cloud.
 	return out
 }
 
-// Get implements cloud.Instances: a search of the whole vCenter, whatever datacenters are set, as a machine may have been moved. What
-// it does not find is believed only where the vCenter shows other machines, and not the one that had the UUID before: one whose rights
-// were taken sees nothing, and a machine whose files cannot be read has no UUID.
+// Get implements cloud.Instances: a read of the object that the UUID was seen at, else a search of the whole vCenter, whatever
+// datacenters are set, as a machine may have been moved. What neither finds is believed only where the vCenter shows other machines.
 func (i *Instances) Get(ctx context.Context, ref cloud.InstanceRef) (*cloud.Instance, error) {
 	uuid, _ := parse(ref.ProviderID) // empty where there is none, which is told below
 	before, known := i.c.Known(uuid)
-	found, err := i.c.Search(ctx, searches(ref))
+	found, err := i.c.Recall(ctx, []string{uuid})
+	if err == nil && len(found) == 0 {
+		found, err = i.c.Search(ctx, searches(ref))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -57,17 +59,18 @@ func (i *Instances) Get(ctx context.Context, ref cloud.InstanceRef) (*cloud.Inst
 	if !cloud.IsNotFound(err) {
 		return instance, err
 	}
-	all, listErr := i.c.Machines(ctx)
-	if listErr != nil {
-		return nil, listErr
-	}
-	if len(all) == 0 {
-		return nil, cloud.Errorf(cloud.KindUnavailable, "%s shows no machine at all, which proves nothing about one; has the user the right System.View where the machines are?", i.c.Place())
+	all, err := i.c.Machines(ctx)
+	if err != nil {
+		return nil, err
 	}
 	if n := slices.IndexFunc(all, func(m api.Machine) bool { return known && m.Ref == before && m.UUID != uuid }); n >= 0 {
 		return nil, lost(&all[n], uuid)
 	}
-	return i.answer(ctx, newIndex(all), ref)
+	x := newIndex(all)
+	if err := x.trusted(i.c.Place()); err != nil {
+		return nil, err
+	}
+	return i.answer(ctx, x, ref)
 }
 
 // read reads the machines of refs: those that were seen before where they were, few others by searches, or all.
