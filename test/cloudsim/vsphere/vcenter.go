@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync/atomic"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/vmware/govmomi"
@@ -20,8 +19,10 @@ import (
 	_ "github.com/vmware/govmomi/cns/simulator" // serves volumes
 	cnstypes "github.com/vmware/govmomi/cns/types"
 	"github.com/vmware/govmomi/find"
+	_ "github.com/vmware/govmomi/lookup/simulator" // says where tokens are given
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/simulator"
+	_ "github.com/vmware/govmomi/sts/simulator" // gives tokens
 	"github.com/vmware/govmomi/vapi/rest"
 	_ "github.com/vmware/govmomi/vapi/simulator" // serves tags
 	"github.com/vmware/govmomi/vapi/tags"
@@ -48,6 +49,7 @@ type VCenter struct {
 	client *govmomi.Client
 	last   atomic.Int32 // of addresses
 	confs  [2]string    // with the password, and with a wrong one
+	seen   requests
 	// refuse is the status that all requests get, 0 for none.
 	refuse atomic.Int32
 	// Requests counts those of others than the simulator, and Open those of them that are not answered yet. Delay is how long each takes, in
@@ -77,7 +79,7 @@ const agent = "the simulator"
 // New starts a vCenter with two datacenters, whose first one is in a region and its clusters in a zone; machines is how many there
 // are in each pool. Close ends it. dir is for files.
 func New(ctx context.Context, dir string, machines int) (*VCenter, error) {
-	v := &VCenter{model: simulator.VPX(), dir: dir}
+	v := &VCenter{model: simulator.VPX(), dir: dir, seen: requests{password: password, methods: map[string]int{}, sessions: map[string]bool{}}}
 	v.model.Datacenter, v.model.Machine = 2, machines
 	if err := v.model.Create(); err != nil {
 		return nil, err
@@ -85,28 +87,9 @@ func New(ctx context.Context, dir string, machines int) (*VCenter, error) {
 	v.model.Service.TLS = new(tls.Config)
 	v.model.Service.Listen = &url.URL{User: url.UserPassword(user, password)}
 	v.model.Service.RegisterEndpoints = true
+	v.model.Map().SessionManager().ValidLogin = v.login
 	v.server = v.model.Service.NewServer()
-	next := v.server.Config.Handler
-	v.server.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if r.UserAgent() == agent {
-			next.ServeHTTP(rw, r)
-			return
-		}
-		v.Requests.Add(1)
-		v.Open.Add(1)
-		defer v.Open.Add(-1)
-		time.Sleep(time.Duration(v.Delay.Load()))
-		if status := int(v.refuse.Load()); status != 0 {
-			http.Error(rw, "no", status)
-			return
-		}
-		rw = counted{rw, &v.Bytes}
-		if instead := v.instead.Load(); instead != nil {
-			(*instead)(rw, r, next)
-			return
-		}
-		next.ServeHTTP(rw, r)
-	})
+	v.server.Config.Handler = v.handler(v.server.Config.Handler)
 	var err error
 	if v.client, err = govmomi.NewClient(ctx, v.server.URL, true); err != nil {
 		return nil, err
@@ -120,7 +103,8 @@ func New(ctx context.Context, dir string, machines int) (*VCenter, error) {
 	if err := v.tag(ctx); err != nil {
 		return nil, err
 	}
-	v.Requests.Store(0) // the client's own, before it had a name
+	v.Requests.Store(0) // those of the simulator's client, before it had a name
+	clear(v.seen.methods)
 	return v, nil
 }
 
@@ -132,6 +116,9 @@ func (v *VCenter) Close() {
 
 // Address is where the vCenter answers, HOST:PORT.
 func (v *VCenter) Address() string { return v.server.URL.Host }
+
+// Host is its host, as a vsphere.conf has it.
+func (v *VCenter) Host() string { return v.server.URL.Hostname() }
 
 // tag says where the first datacenter is.
 func (v *VCenter) tag(ctx context.Context) error {
@@ -173,9 +160,22 @@ func (v *VCenter) conf(password string) (string, error) {
 }
 
 func (v *VCenter) text(password, families string) string {
-	return fmt.Sprintf("vcenter:\n  sim:\n    server: %q\n    port: %s\n    user: %s\n    password: %s\n    caFile: %s\n    ipFamily: [%s]\nlabels:\n  zone: %s\n  region: %s\n",
-		v.server.URL.Hostname(), v.server.URL.Port(), user, password, filepath.Join(v.dir, "ca.pem"), families, zones, regions)
+	return v.ConfigBy(fmt.Sprintf("user: %s\n  password: %s\n  ipFamily: [%s]", user, password, families))
 }
+
+// ConfigBy is the content of a vsphere.conf whose section global has the lines, indented by two blanks but for the first.
+func (v *VCenter) ConfigBy(global string) string {
+	return fmt.Sprintf("global:\n  %s\nvcenter:\n  sim:\n    server: %q\n    port: %s\n    caFile: %s\nlabels:\n  zone: %s\n  region: %s\n",
+		global, v.Host(), v.server.URL.Port(), filepath.Join(v.dir, "ca.pem"), zones, regions)
+}
+
+// Secret is the data of a Secret, or of a directory's files, with the user and a password.
+func (v *VCenter) Secret(password string) map[string][]byte {
+	return map[string][]byte{v.Host() + ".username": []byte(user), v.Host() + ".password": []byte(password)}
+}
+
+// Password is the user's at the beginning.
+func (v *VCenter) Password() string { return password }
 
 // ConfigIPv4 is the content of a vsphere.conf for addresses of IPv4 alone.
 func (v *VCenter) ConfigIPv4() string { return v.text(password, "ipv4") }
