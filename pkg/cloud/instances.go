@@ -49,6 +49,9 @@ type Instance struct {
 	Zone, Region string
 	// Addresses are the Node's status.addresses in their final order, without duplicates.
 	Addresses []corev1.NodeAddress
+	// OtherIPs are addresses of the machine that Addresses leave out, where a cloud chooses among them. One that the kubelet was
+	// given (--node-ip) takes the place of the internal one of its family. Nil where Addresses have all.
+	OtherIPs []netip.Addr
 	// Labels are additional Node labels; nil for none.
 	Labels map[string]string
 	// MachineIDs are the UUIDs that the machine's kubelet may report (InstanceRef.SystemUUID): one that

@@ -126,11 +126,48 @@ func (a *Adapter) InstanceMetadata(ctx context.Context, node *corev1.Node) (*clo
 	return &cloudprovider.InstanceMetadata{
 		ProviderID:       instance.ProviderID,
 		InstanceType:     instance.Type,
-		NodeAddresses:    slices.Clone(instance.Addresses), // the framework appends to them
+		NodeAddresses:    addressesFor(node, instance),
 		Zone:             instance.Zone,
 		Region:           instance.Region,
 		AdditionalLabels: instance.Labels,
 	}, nil
+}
+
+// addressesFor are an instance's addresses, among them the ones that the node's kubelet was given where the machine has them. The
+// framework wants those, and appends to what it gets.
+func addressesFor(node *corev1.Node, instance *cloud.Instance) []corev1.NodeAddress {
+	out := slices.Clone(instance.Addresses)
+	for _, ip := range nodeIPs(node) {
+		if !slices.Contains(instance.OtherIPs, ip) {
+			continue
+		}
+		internal := slices.IndexFunc(out, func(a corev1.NodeAddress) bool {
+			old, err := netip.ParseAddr(a.Address)
+			return a.Type == corev1.NodeInternalIP && err == nil && old.Is4() == ip.Is4()
+		})
+		if internal < 0 {
+			out = append(out, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: ip.String()})
+			continue
+		}
+		old := out[internal].Address
+		for i := range out { // where it is the external one, too, as nothing says which is which
+			if out[i].Address == old {
+				out[i].Address = ip.String()
+			}
+		}
+	}
+	return out
+}
+
+// nodeIPs are the addresses that the node's kubelet was given (--node-ip).
+func nodeIPs(node *corev1.Node) []netip.Addr {
+	var out []netip.Addr
+	for text := range strings.SplitSeq(node.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr], ",") {
+		if ip, err := netip.ParseAddr(strings.TrimSpace(text)); err == nil {
+			out = append(out, ip.Unmap())
+		}
+	}
+	return out
 }
 
 // WithPodCIDRs implements nodeipam.Find.
@@ -166,9 +203,8 @@ func refOf(node *corev1.Node, hintLabel string) cloud.InstanceRef {
 		return ref
 	}
 	ref.SystemUUID = node.Status.NodeInfo.SystemUUID
-	first, _, _ := strings.Cut(node.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr], ",")
-	if ip, err := netip.ParseAddr(first); err == nil {
-		ref.NodeIP = ip.Unmap()
+	if ips := nodeIPs(node); len(ips) > 0 {
+		ref.NodeIP = ips[0]
 	}
 	if hintLabel != "" {
 		ref.Hint = node.Labels[hintLabel]

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -99,6 +100,43 @@ func TestInstanceErrorsAreNoAnswers(t *testing.T) {
 	}
 	if shutdown, err := i.InstanceShutdown(t.Context(), instanceNode("test:///1")); err == nil || shutdown {
 		t.Errorf("not found: InstanceShutdown says %t, %v", shutdown, err)
+	}
+}
+
+// Complaints 614, 1455 and 1826 of vSphere's manager: a virtual IP on the machine's interface was chosen, and the framework refused
+// the Node, whose kubelet was given another one.
+func TestAddressesThatTheKubeletWasGiven(t *testing.T) {
+	address := func(kind corev1.NodeAddressType, ip string) corev1.NodeAddress {
+		return corev1.NodeAddress{Type: kind, Address: ip}
+	}
+	instance := &cloud.Instance{
+		Addresses: []corev1.NodeAddress{address(corev1.NodeHostName, "a"), address(corev1.NodeInternalIP, "10.0.0.100"), address(corev1.NodeExternalIP, "10.0.0.100")},
+		OtherIPs:  []netip.Addr{netip.MustParseAddr("10.0.0.5"), netip.MustParseAddr("fd00::5")},
+	}
+	for given, want := range map[string]string{
+		"":                  "a 10.0.0.100 10.0.0.100",
+		"10.0.0.5":          "a 10.0.0.5 10.0.0.5",
+		"10.0.0.5, fd00::5": "a 10.0.0.5 10.0.0.5 fd00::5",
+		"10.0.0.100":        "a 10.0.0.100 10.0.0.100",
+		"10.9.9.9":          "a 10.0.0.100 10.0.0.100", // not the machine's: the framework says so
+		"x":                 "a 10.0.0.100 10.0.0.100",
+	} {
+		node := instanceNode("test:///1")
+		node.Annotations = map[string]string{cloudproviderapi.AnnotationAlphaProvidedIPAddr: given}
+		meta, err := testInstances(t, &oneAnswer{instance: instance}).InstanceMetadata(t.Context(), node)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, a := range meta.NodeAddresses {
+			got = append(got, a.Address)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%q: %s, want %s", given, got, want)
+		}
+	}
+	if instance.Addresses[1].Address != "10.0.0.100" {
+		t.Error("the shared answer was changed")
 	}
 }
 

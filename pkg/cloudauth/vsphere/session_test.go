@@ -148,6 +148,7 @@ func ask(ctx context.Context, s *auth.Session) error {
 	})
 }
 
+// Complaint CAPV#1552 was of a flood of sessions.
 func TestOneSessionForAll(t *testing.T) {
 	v := start(t)
 	s := v.session(v.options())

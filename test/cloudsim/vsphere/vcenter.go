@@ -289,6 +289,19 @@ func remove(ctx context.Context, vm *object.VirtualMachine) error {
 	return task.Wait(ctx)
 }
 
+// ChangeUUID gives a machine another UUID.
+func (v *VCenter) ChangeUUID(ctx context.Context, from, to string) error {
+	vm, err := v.find(ctx, from)
+	if err != nil || vm == nil {
+		return fmt.Errorf("machine %s: %w", from, err)
+	}
+	task, err := vm.Reconfigure(ctx, types.VirtualMachineConfigSpec{Uuid: to})
+	if err != nil {
+		return err
+	}
+	return task.Wait(ctx)
+}
+
 // Throttle has the vCenter refuse everything as too much until undo.
 func (v *VCenter) Throttle() (undo func()) {
 	v.refuse.Store(http.StatusTooManyRequests)

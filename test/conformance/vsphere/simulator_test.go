@@ -2,12 +2,15 @@ package vsphere_test
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/cloudtest"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/vsphere"
 	sim "github.com/isthmus-cloud/isthmus/test/cloudsim/vsphere"
 	world "github.com/isthmus-cloud/isthmus/test/conformance/vsphere"
 	"github.com/isthmus-cloud/isthmus/test/golden"
@@ -98,6 +101,58 @@ func TestDoubtIsNotFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	want("it shows no machine at all", cloud.KindUnavailable, i.Ref)
+}
+
+// Complaints 642 and 501: a machine that is in none of several vCenters is gone, but not while one of them is down or shows nothing,
+// and not while the object that had the UUID is there, with another UUID.
+func TestAllVCentersAreAsked(t *testing.T) {
+	a, b := start(t, 1), start(t, 1)
+	entry := func(w world.World) string {
+		_, conf, _ := strings.Cut(w.ConfigIPv4(), "vcenter:\n")
+		conf, _, _ = strings.Cut(conf, "labels:")
+		return conf
+	}
+	path := filepath.Join(t.TempDir(), "vsphere.conf")
+	if err := os.WriteFile(path, []byte("vcenter:\n"+entry(a)+strings.Replace(entry(b), "  sim:", "  other:", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, _, err := vsphere.New(t.Context(), path, cloud.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var refs []cloud.InstanceRef
+	for n, w := range []world.World{a, b} {
+		i, err := w.MakeInstance(t.Context(), fmt.Sprint("node-", n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		refs = append(refs, i.Ref)
+	}
+	unknown := cloud.InstanceRef{NodeName: "none", ProviderID: a.UnknownID()}
+	want := func(what string, kinds ...cloud.Kind) {
+		t.Helper()
+		for n, ref := range append(slices.Clone(refs), unknown) {
+			i, err := p.Instances.Get(t.Context(), ref)
+			if cloud.KindOf(err) != kinds[n] || err == nil && i.Name != ref.NodeName {
+				t.Errorf("%s: %s: %v, %v", what, ref.NodeName, i, err)
+			}
+		}
+	}
+	none := cloud.KindOf(nil)
+	want("both are there", none, none, cloud.KindNotFound)
+	undo := b.Down()
+	want("the other is down", none, cloud.KindUnavailable, cloud.KindUnavailable)
+	undo()
+	want("it is back", none, none, cloud.KindNotFound)
+	uuid := strings.TrimPrefix(refs[1].ProviderID, "vsphere://")
+	if err := b.ChangeUUID(t.Context(), uuid, strings.TrimPrefix(b.UnknownID(), "vsphere://")); err != nil {
+		t.Fatal(err)
+	}
+	want("a machine has another UUID", none, cloud.KindConflict, cloud.KindNotFound)
+	if err := b.RemoveAll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want("the other shows no machine", none, cloud.KindUnavailable, cloud.KindUnavailable)
 }
 
 // All volumes take the same calls, a hundred with one; what is not there is believed to be gone where others are shown.

@@ -72,7 +72,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-func TestComplaints(t *testing.T) {
+func TestMistakes(t *testing.T) {
 	for name, tt := range map[string]struct{ conf, warning, err string }{
 		"no vCenter":                {"[Global]\nuser=u\n", "", `c: there is no vCenter; add one: [VirtualCenter "name"] server`},
 		"empty":                     {"", "", `c: there is no vCenter; add one: vcenter.name.server`},
@@ -107,6 +107,7 @@ func TestComplaints(t *testing.T) {
 	}
 }
 
+// Complaint 597: the password had to be in the ConfigMap.
 func TestSecretsInPlaceOfPasswords(t *testing.T) {
 	for _, conf := range []string{
 		"[VirtualCenter \"vc\"]\nsecret-name = s\nsecret-namespace = n\n", "[Global]\nsecret-name = s\nsecret-namespace = n\n[VirtualCenter \"vc\"]\n",

@@ -82,6 +82,17 @@ func nodeAddresses(m *api.Machine, families []config.Family, n *config.Nodes) ([
 	return append([]corev1.NodeAddress{{Type: corev1.NodeHostName, Address: m.HostName}}, l.List...), nil
 }
 
+// otherIPs are a machine's addresses beside those of its Node.
+func otherIPs(m *api.Machine, node []corev1.NodeAddress) []netip.Addr {
+	var out []netip.Addr
+	for _, a := range addressesOf(m) {
+		if !slices.ContainsFunc(node, func(n corev1.NodeAddress) bool { return n.Address == a.String() }) {
+			out = append(out, a.Addr)
+		}
+	}
+	return out
+}
+
 // networksThere fails where both networks have names and the machine is on neither.
 func networksThere(m *api.Machine, n *config.Nodes) error {
 	if n.InternalNetwork == "" || n.ExternalNetwork == "" {

@@ -130,6 +130,7 @@ func (i *Instances) answer(ctx context.Context, all *index, ref cloud.InstanceRe
 	if out.Addresses, err = nodeAddresses(m, i.families, i.nodes); err != nil && !m.Off { // one that is off has no tools that tell
 		return nil, err
 	}
+	out.OtherIPs = otherIPs(m, out.Addresses)
 	if i.zones.On() {
 		if out.Zone, out.Region, err = i.where(ctx, m); err != nil && ref.ProviderID == "" { // a Node without a zone would get volumes that it cannot reach
 			return nil, err

@@ -67,26 +67,26 @@ func TestAddresses(t *testing.T) {
 		want     string
 		err      string
 	}{
-		"the first is both":                 {nics: two, want: "Host n, Inte 10.0.0.5, Exte 10.0.0.5"},
-		"a family each":                     {nics: two, families: []config.Family{config.IPv6, config.IPv4}, want: "Host n, Inte fd00::5, Exte fd00::5, Inte 10.0.0.5, Exte 10.0.0.5"},
-		"by range":                          {nics: two, nodes: config.Nodes{Internal: subnets("192.0.2.0/24"), External: subnets("198.51.100.0/24", "10.0.0.0/8")}, want: "Host n, Inte 192.0.2.5, Exte 10.0.0.5"},
-		"by range, one side":                {nics: two, nodes: config.Nodes{Internal: subnets("10.0.0.0/8")}, want: "Host n, Inte 10.0.0.5"},
-		"by a range that nothing is in":     {nics: two, nodes: config.Nodes{Internal: subnets("172.16.0.0/16")}, want: "Host n, Inte 10.0.0.5, Exte 10.0.0.5"},
-		"by network":                        {nics: two, nodes: config.Nodes{InternalNetwork: "OUTSIDE", ExternalNetwork: "inside"}, want: "Host n, Inte 192.0.2.5, Exte 10.0.0.5"},
-		"a range goes before a network":     {nics: two, nodes: config.Nodes{Internal: subnets("10.0.0.0/8"), InternalNetwork: "outside"}, want: "Host n, Inte 10.0.0.5"},
-		"without some":                      {nics: two, nodes: config.Nodes{ExcludeInternal: subnets("10.0.0.0/8")}, want: "Host n, Inte 192.0.2.5, Exte 10.0.0.5"},
-		"on no network that has a name":     {nics: two, nodes: config.Nodes{InternalNetwork: "x", ExternalNetwork: "y"}, err: "neither on network x nor on y, which vsphere.conf names; it is on inside, outside"},
-		"all left out":                      {nics: two, nodes: config.Nodes{ExcludeInternal: subnets("0.0.0.0/0"), ExcludeExternal: subnets("0.0.0.0/0")}, err: "has no address of the family ipv4"},
-		"none of a family":                  {nics: two[:1], families: []config.Family{config.IPv4, config.IPv6}, nodes: config.Nodes{ExcludeInternal: subnets("fd00::/8"), ExcludeExternal: subnets("fd00::/8")}, err: "family ipv6"},
-		"what nobody reaches":               {nics: []types.GuestNicInfo{nic("a", "127.0.0.1", "169.254.1.1", "fe80::1", "0.0.0.0", "x", "10.0.0.5")}, want: "Host n, Inte 10.0.0.5, Exte 10.0.0.5"},
-		"what is no hardware":               {nics: []types.GuestNicInfo{{Network: "docker0", DeviceConfigId: -1, IpAddress: []string{"172.17.0.1"}}, two[0]}, want: "Host n, Inte 10.0.0.5, Exte 10.0.0.5"},
-		"complaint 390: one address alone":  {guest: "10.0.0.5", want: "Host n, Inte 10.0.0.5, Exte 10.0.0.5"},
-		"nothing":                           {err: "the tools in machine \"m\" tell no address"},
-		"static ones first":                 {nics: two, metadata: packed("", network), want: "Host n, Inte 192.0.2.5, Exte 192.0.2.5"},
-		"static ones first, base64":         {nics: two, metadata: packed("base64", network), want: "Host n, Inte 192.0.2.5, Exte 192.0.2.5"},
-		"static ones first, gzip":           {nics: two, metadata: packed("gz+b64", network), want: "Host n, Inte 192.0.2.5, Exte 192.0.2.5"},
-		"static ones that cannot be read":   {nics: two, metadata: "!", want: "Host n, Inte 10.0.0.5, Exte 10.0.0.5"},
-		"static ones in an unknown packing": {nics: two, metadata: packed("b64", "!"), want: "Host n, Inte 10.0.0.5, Exte 10.0.0.5"},
+		"complaint 270: the first is both":    {nics: two, want: "Host n, Inte 10.0.0.5, Exte 10.0.0.5"},
+		"complaints 302, 1129: a family each": {nics: two, families: []config.Family{config.IPv6, config.IPv4}, want: "Host n, Inte fd00::5, Exte fd00::5, Inte 10.0.0.5, Exte 10.0.0.5"},
+		"by range":                            {nics: two, nodes: config.Nodes{Internal: subnets("192.0.2.0/24"), External: subnets("198.51.100.0/24", "10.0.0.0/8")}, want: "Host n, Inte 192.0.2.5, Exte 10.0.0.5"},
+		"by range, one side":                  {nics: two, nodes: config.Nodes{Internal: subnets("10.0.0.0/8")}, want: "Host n, Inte 10.0.0.5"},
+		"by a range that nothing is in":       {nics: two, nodes: config.Nodes{Internal: subnets("172.16.0.0/16")}, want: "Host n, Inte 10.0.0.5, Exte 10.0.0.5"},
+		"by network":                          {nics: two, nodes: config.Nodes{InternalNetwork: "OUTSIDE", ExternalNetwork: "inside"}, want: "Host n, Inte 192.0.2.5, Exte 10.0.0.5"},
+		"a range goes before a network":       {nics: two, nodes: config.Nodes{Internal: subnets("10.0.0.0/8"), InternalNetwork: "outside"}, want: "Host n, Inte 10.0.0.5"},
+		"without some":                        {nics: two, nodes: config.Nodes{ExcludeInternal: subnets("10.0.0.0/8")}, want: "Host n, Inte 192.0.2.5, Exte 10.0.0.5"},
+		"on no network that has a name":       {nics: two, nodes: config.Nodes{InternalNetwork: "x", ExternalNetwork: "y"}, err: "neither on network x nor on y, which vsphere.conf names; it is on inside, outside"},
+		"all left out":                        {nics: two, nodes: config.Nodes{ExcludeInternal: subnets("0.0.0.0/0"), ExcludeExternal: subnets("0.0.0.0/0")}, err: "has no address of the family ipv4"},
+		"none of a family":                    {nics: two[:1], families: []config.Family{config.IPv4, config.IPv6}, nodes: config.Nodes{ExcludeInternal: subnets("fd00::/8"), ExcludeExternal: subnets("fd00::/8")}, err: "family ipv6"},
+		"what nobody reaches":                 {nics: []types.GuestNicInfo{nic("a", "127.0.0.1", "169.254.1.1", "fe80::1", "0.0.0.0", "x", "10.0.0.5")}, want: "Host n, Inte 10.0.0.5, Exte 10.0.0.5"},
+		"what is no hardware":                 {nics: []types.GuestNicInfo{{Network: "docker0", DeviceConfigId: -1, IpAddress: []string{"172.17.0.1"}}, two[0]}, want: "Host n, Inte 10.0.0.5, Exte 10.0.0.5"},
+		"complaint 390: one address alone":    {guest: "10.0.0.5", want: "Host n, Inte 10.0.0.5, Exte 10.0.0.5"},
+		"complaints 576, 338: nothing":        {err: "the tools in machine \"m\" tell no address"},
+		"static ones first":                   {nics: two, metadata: packed("", network), want: "Host n, Inte 192.0.2.5, Exte 192.0.2.5"},
+		"static ones first, base64":           {nics: two, metadata: packed("base64", network), want: "Host n, Inte 192.0.2.5, Exte 192.0.2.5"},
+		"static ones first, gzip":             {nics: two, metadata: packed("gz+b64", network), want: "Host n, Inte 192.0.2.5, Exte 192.0.2.5"},
+		"static ones that cannot be read":     {nics: two, metadata: "!", want: "Host n, Inte 10.0.0.5, Exte 10.0.0.5"},
+		"static ones in an unknown packing":   {nics: two, metadata: packed("b64", "!"), want: "Host n, Inte 10.0.0.5, Exte 10.0.0.5"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tt.families == nil {
@@ -98,6 +98,10 @@ func TestAddresses(t *testing.T) {
 				t.Errorf("%s, %v", text(got), err)
 			}
 		})
+	}
+	both := &api.Machine{Name: "m", HostName: "n", NICs: two}
+	if got, err := nodeAddresses(both, four, &config.Nodes{}); err != nil || fmt.Sprint(otherIPs(both, got)) != "[fd00::5 192.0.2.5 2001:db8::5]" {
+		t.Errorf("others than %s: %s, %v", text(got), otherIPs(both, got), err)
 	}
 	if _, err := nodeAddresses(&api.Machine{Name: "m", NICs: two}, four, &config.Nodes{}); cloud.KindOf(err) != cloud.KindUnavailable {
 		t.Error(err)
