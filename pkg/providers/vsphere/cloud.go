@@ -51,7 +51,7 @@ func New(_ context.Context, configFile string, o cloud.Options) (*cloud.Provider
 	}
 	p := all[0].Provider
 	if len(all) > 1 {
-		p = &cloud.Provider{Name: Name}
+		p = &cloud.Provider{Name: Name, Owns: instances.Owns}
 		places.Join(p, all, places.Words{Place: "vCenter"}, func(cloud.InstanceRef) string { return "" })
 	}
 	p.KubeObjects = objects
@@ -70,6 +70,7 @@ func newVCenter(cfg *config.Config, v *config.VCenter, o cloud.Options) (*cloud.
 	z := zones.New(c, cfg.Labels)
 	p := &cloud.Provider{
 		Name:      Name,
+		Owns:      instances.Owns,
 		Instances: instances.New(c, cfg, v.Families, z),
 		Volumes:   volumes.New(c, z),
 		Ready:     cloud.ReadyOnce(c.Check),

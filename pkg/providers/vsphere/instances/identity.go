@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/vsphere/api"
 )
@@ -23,6 +25,12 @@ func parse(id string) (string, error) {
 		return "", cloud.Errorf(cloud.KindInvalid, "provider ID %.100q is none of vSphere: it is %s and the UUID of a machine", id, prefix)
 	}
 	return uuid, nil
+}
+
+// Owns implements cloud.Provider.Owns: a provider ID may be without "vsphere://".
+func Owns(n *corev1.Node) bool {
+	scheme, _, ok := strings.Cut(n.Spec.ProviderID, "://")
+	return !ok || scheme == Name
 }
 
 func isUUID(s string) bool {

@@ -159,3 +159,15 @@ func TestTypes(t *testing.T) {
 		}
 	}
 }
+
+// A Node with a bare UUID is served, as by the existing manager; one of another cloud is left alone.
+func TestOwns(t *testing.T) {
+	for id, want := range map[string]bool{
+		"": true, "vsphere://42000000-0000-0000-0000-000000000001": true, "42000000-0000-0000-0000-000000000001": true, "vsphere://": true,
+		"aws:///eu-central-1a/i-0123456789abcdef0": false, "vsphere-paravirtual://x": false,
+	} {
+		if got := Owns(&corev1.Node{Spec: corev1.NodeSpec{ProviderID: id}}); got != want {
+			t.Errorf("%q: %t", id, got)
+		}
+	}
+}
