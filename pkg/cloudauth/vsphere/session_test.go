@@ -69,6 +69,7 @@ type vcenter struct {
 	admin    *govmomi.Client
 	dir      string
 	requests atomic.Int64
+	instead  atomic.Pointer[string] // is answered to everything, if it is set
 
 	mu sync.Mutex
 	by auth.Credentials
@@ -93,6 +94,10 @@ func start(t *testing.T) *vcenter {
 	next := v.server.Config.Handler
 	v.server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v.requests.Add(1)
+		if instead := v.instead.Load(); instead != nil {
+			_, _ = w.Write([]byte(*instead)) // into the network
+			return
+		}
 		next.ServeHTTP(w, r)
 	})
 	return v
@@ -285,6 +290,23 @@ func TestOutageIsExplained(t *testing.T) {
 	}
 	if err := ask(t.Context(), v.session(o)); err == nil || !strings.Contains(err.Error(), "Secret a/b does not exist") {
 		t.Error(err)
+	}
+}
+
+// What answers something else than what it was asked is an error, at the login and later.
+func TestAnswersThatAreNone(t *testing.T) {
+	v := start(t)
+	s := v.session(v.options())
+	if err := ask(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	another := `<Envelope xmlns="http://schemas.xmlsoap.org/soap/envelope/"><Body><HelloResponse xmlns="urn:vim25"/></Body></Envelope>`
+	v.instead.Store(&another)
+	for range 2 {
+		if err := ask(t.Context(), s); err == nil || !strings.Contains(err.Error(), "something else than what it was asked") {
+			t.Error(err)
+		}
+		s.Reset()
 	}
 }
 

@@ -107,13 +107,10 @@ func TestDoubtIsNotFound(t *testing.T) {
 // and not while the object that had the UUID is there, with another UUID.
 func TestAllVCentersAreAsked(t *testing.T) {
 	a, b := start(t, 1), start(t, 1)
-	entry := func(w world.World) string {
-		_, conf, _ := strings.Cut(w.ConfigIPv4(), "vcenter:\n")
-		conf, _, _ = strings.Cut(conf, "labels:")
-		return conf
-	}
+	_, other, _ := strings.Cut(b.ConfigIPv4(), "vcenter:\n")
+	other, _, _ = strings.Cut(other, "labels:")
 	path := filepath.Join(t.TempDir(), "vsphere.conf")
-	if err := os.WriteFile(path, []byte("vcenter:\n"+entry(a)+strings.Replace(entry(b), "  sim:", "  other:", 1)), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(strings.Replace(a.ConfigIPv4(), "vcenter:\n", "vcenter:\n"+strings.Replace(other, "  sim:", "  other:", 1), 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p, _, err := vsphere.New(t.Context(), path, cloud.Options{})

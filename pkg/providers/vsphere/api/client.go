@@ -169,14 +169,30 @@ func (c *Client) all(ctx context.Context, what string, below func(*vim25.Client)
 		if err != nil {
 			return nil, err
 		}
-		out, err := c.collect(ctx, what, []types.ObjectSpec{{Obj: view, Skip: types.NewBool(true),
-			SelectSet: []types.BaseSelectionSpec{&types.TraversalSpec{Type: "ContainerView", Path: "view"}}}}, properties)
+		out, err := c.shown(ctx, what, view, properties)
 		if again && cloud.KindOf(err) == cloud.KindStale { // the session has ended, and its views with it
 			c.views.forget(view)
 			continue
 		}
 		return out, err
 	}
+}
+
+// shown reads properties of what a view shows. A view that is not there any more shows nothing, without any error: so the view itself
+// must be among what is read.
+func (c *Client) shown(ctx context.Context, what string, view Ref, properties []types.PropertySpec) ([]types.ObjectContent, error) {
+	itself := types.PropertySpec{Type: "ContainerView", PathSet: []string{"container"}}
+	out, err := c.collect(ctx, what, []types.ObjectSpec{{Obj: view, SelectSet: []types.BaseSelectionSpec{&types.TraversalSpec{Type: "ContainerView", Path: "view"}}}},
+		append([]types.PropertySpec{itself}, properties...))
+	if err != nil {
+		return nil, err
+	}
+	all := len(out)
+	out = slices.DeleteFunc(out, func(o types.ObjectContent) bool { return o.Obj == view })
+	if len(out) == all {
+		return nil, &cloud.Error{Kind: cloud.KindStale, Op: "read " + what, Err: fmt.Errorf("%s has ended the session, and what was to be read by with it", c.place)}
+	}
+	return out, nil
 }
 
 func root(v *vim25.Client) Ref { return v.ServiceContent.RootFolder }
