@@ -45,6 +45,9 @@ var machineProperties = []string{
 	`config.extraConfig["` + metadataKey + `"]`, `config.extraConfig["` + encodingKey + `"]`,
 }
 
+// identityProperties tell which machine one is.
+var identityProperties = []string{"name", "config.uuid"}
+
 // machineOf makes a Machine of what was read.
 func machineOf(o *types.ObjectContent) Machine {
 	m := Machine{Ref: o.Obj}

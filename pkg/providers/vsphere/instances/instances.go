@@ -47,7 +47,7 @@ func (i *Instances) Find(ctx context.Context, refs []cloud.InstanceRef) []cloud.
 // datacenters are set, as a machine may have been moved. What neither finds is believed only where the vCenter shows other machines.
 func (i *Instances) Get(ctx context.Context, ref cloud.InstanceRef) (*cloud.Instance, error) {
 	uuid, _ := parse(ref.ProviderID) // empty where there is none, which is told below
-	before, known := i.c.Known(uuid)
+	before, _ := i.c.Known(uuid)
 	found, err := i.c.Recall(ctx, []string{uuid})
 	if err == nil && len(found) == 0 {
 		found, err = i.c.Search(ctx, searches(ref))
@@ -59,18 +59,40 @@ func (i *Instances) Get(ctx context.Context, ref cloud.InstanceRef) (*cloud.Inst
 	if !cloud.IsNotFound(err) {
 		return instance, err
 	}
-	all, err := i.c.Machines(ctx)
+	return i.among(ctx, ref, before)
+}
+
+// among is the answer about a machine that no search finds, from all that the vCenter shows; before is the object that the UUID was
+// seen at, if any.
+func (i *Instances) among(ctx context.Context, ref cloud.InstanceRef, before api.Ref) (*cloud.Instance, error) {
+	list := i.c.Identities
+	if ref.ProviderID == "" { // its name is that which its tools tell
+		list = i.c.Machines
+	}
+	all, err := list(ctx)
 	if err != nil {
 		return nil, err
-	}
-	if n := slices.IndexFunc(all, func(m api.Machine) bool { return known && m.Ref == before && m.UUID != uuid }); n >= 0 {
-		return nil, lost(&all[n], uuid)
 	}
 	x := newIndex(all)
 	if err := x.trusted(i.c.Place()); err != nil {
 		return nil, err
 	}
-	return i.answer(ctx, x, ref)
+	m, err := x.find(ref)
+	if err != nil {
+		return nil, err
+	}
+	if n := slices.IndexFunc(all, func(m api.Machine) bool { return m.Ref == before }); m == nil && n >= 0 {
+		uuid, _ := parse(ref.ProviderID) // it has been read before
+		return nil, lost(&all[n], uuid)
+	}
+	if m == nil {
+		return nil, notFound(ref, i.c.Place())
+	}
+	found, err := i.c.Recall(ctx, []string{m.UUID})
+	if err != nil {
+		return nil, err
+	}
+	return i.answer(ctx, newIndex(found), ref)
 }
 
 // read reads the machines of refs: those that were seen before where they were, few others by searches, or all.
