@@ -48,6 +48,7 @@ type options struct {
 	size               size
 	delays             delays
 	timeout, idle      time.Duration
+	rows               int // how many are played; 0 is all
 	markdown           string
 	keep               bool
 }
@@ -78,6 +79,7 @@ func parse(args []string, out io.Writer) (*options, error) {
 	fs.DurationVar(&o.delays.pending, "pending", 2*time.Second, "how long a load balancer is busy after each change")
 	fs.DurationVar(&o.timeout, "timeout", 15*time.Minute, "what each row may take at most")
 	fs.DurationVar(&o.idle, "idle", 0, "count for so `long` what is done while nothing changes, in place of the race")
+	fs.IntVar(&o.rows, "rows", 0, "play only so `many` rows, the first ones; 0 is all")
 	fs.StringVar(&o.markdown, "markdown", "", "`file` to write the table to, too, as Markdown")
 	fs.BoolVar(&o.keep, "keep", false, "keep the logs and say where they are")
 	if err := rig.Parse(fs, args); err != nil {
@@ -86,8 +88,8 @@ func parse(args []string, out io.Writer) (*options, error) {
 	if o.others[o.cloud] == nil {
 		return nil, fmt.Errorf("-cloud %s is unknown: see -help", o.cloud)
 	}
-	if o.size.nodes < 1 || o.size.services < 0 {
-		return nil, fmt.Errorf("-nodes %d and -services %d: there must be a Node, and no less than no Service", o.size.nodes, o.size.services)
+	if o.size.nodes < 1 || o.size.services < 0 || o.rows < 0 {
+		return nil, fmt.Errorf("-nodes %d, -services %d and -rows %d: there must be a Node, and no less than no Service and row", o.size.nodes, o.size.services, o.rows)
 	}
 	for _, k := range cloudKinds() {
 		if k.name == o.cloud && k.nodesOnly && o.size.services > 0 {
@@ -159,7 +161,7 @@ func (o *options) prepare(ctx context.Context, dir string, out io.Writer) (*tabl
 		}
 	}
 	for _, s := range scenarios() {
-		if !s.services || o.size.services > 0 {
+		if (!s.services || o.size.services > 0) && (o.rows == 0 || len(t.rows) < o.rows) {
 			t.rows = append(t.rows, row{scenario: s, title: s.title(o.size)})
 		}
 	}

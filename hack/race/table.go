@@ -191,7 +191,9 @@ func (t *table) notes() []string {
 		first, last := t.rows[0].results[k], t.rows[len(t.rows)-1].results[k]
 		parts = append(parts, fmt.Sprintf("%s %.2f", c.name, first.time.Seconds()/last.time.Seconds()))
 	}
-	notes = append(notes, "Time of the first row, with the default flags, over that of the last, without a limit of requests: "+strings.Join(parts, ", ")+".")
+	if t.options.rows == 0 {
+		notes = append(notes, "Time of the first row, with the default flags, over that of the last, without a limit of requests: "+strings.Join(parts, ", ")+".")
+	}
 	return append(notes,
 		"All run with default flags, but for "+strings.Join(everybody(), " ")+".",
 		"A Node that leaves is noticed at the next look, every 5 s (--node-monitor-period). Who does not give up the lease at its end waits 15 s for it at the next start.",
@@ -227,8 +229,12 @@ func (t *table) command() string {
 			t.kind.name, strings.ToLower(t.kind.other), t.size.nodes, t.size.services, t.delays.call, t.idle)
 	}
 	if t.kind.name != cloudKinds()[0].name {
-		return fmt.Sprintf("make race ARGS='-cloud %s -%s PATH -nodes %d -services %d -delay %s -markdown docs/reference/race-%s.md'",
-			t.kind.name, strings.ToLower(t.kind.other), t.size.nodes, t.size.services, t.delays.call, t.kind.name)
+		rows, page := "", t.kind.name
+		if n := t.options.rows; n > 0 {
+			rows, page = fmt.Sprintf(" -rows %d", n), fmt.Sprintf("%s-%d", page, t.size.nodes)
+		}
+		return fmt.Sprintf("make race ARGS='-cloud %s -%s PATH -nodes %d -services %d -delay %s%s -markdown docs/reference/race-%s.md'",
+			t.kind.name, strings.ToLower(t.kind.other), t.size.nodes, t.size.services, t.delays.call, rows, page)
 	}
 	return "make race " + t.kind.other + "=PATH ARGS='-markdown docs/reference/race.md'"
 }
