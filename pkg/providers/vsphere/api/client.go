@@ -162,34 +162,43 @@ func (c *Client) collect(ctx context.Context, what string, objects []types.Objec
 	return out, nil
 }
 
-// all reads properties of all objects of some kinds below a container. The view that shows them is made once a session.
-func (c *Client) all(ctx context.Context, what string, below func(*vim25.Client) Ref, properties ...types.PropertySpec) ([]types.ObjectContent, error) {
+// container is what a view is of, on the client of a session.
+type container = func(*vim25.Client) Ref
+
+// all reads properties of all objects of some kinds below containers, together. The views that show them are made once a session.
+func (c *Client) all(ctx context.Context, what string, below []container, properties ...types.PropertySpec) ([]types.ObjectContent, error) {
 	for again := true; ; again = false {
-		view, err := c.view(ctx, what, below)
-		if err != nil {
-			return nil, err
+		var views []Ref
+		for _, one := range below {
+			view, err := c.view(ctx, what, one)
+			if err != nil {
+				return nil, err
+			}
+			views = append(views, view)
 		}
-		out, err := c.shown(ctx, what, view, properties)
+		out, err := c.shown(ctx, what, views, properties)
 		if again && cloud.KindOf(err) == cloud.KindStale { // the session has ended, and its views with it
-			c.views.forget(view)
+			c.views.forget(views)
 			continue
 		}
 		return out, err
 	}
 }
 
-// shown reads properties of what a view shows. A view that is not there any more shows nothing, without any error: so the view itself
+// shown reads properties of what views show. A view that is not there any more shows nothing, without any error: so the views themselves
 // must be among what is read.
-func (c *Client) shown(ctx context.Context, what string, view Ref, properties []types.PropertySpec) ([]types.ObjectContent, error) {
-	itself := types.PropertySpec{Type: "ContainerView", PathSet: []string{"container"}}
-	out, err := c.collect(ctx, what, []types.ObjectSpec{{Obj: view, SelectSet: []types.BaseSelectionSpec{&types.TraversalSpec{Type: "ContainerView", Path: "view"}}}},
-		append([]types.PropertySpec{itself}, properties...))
+func (c *Client) shown(ctx context.Context, what string, views []Ref, properties []types.PropertySpec) ([]types.ObjectContent, error) {
+	var objects []types.ObjectSpec
+	for _, view := range views {
+		objects = append(objects, types.ObjectSpec{Obj: view, SelectSet: []types.BaseSelectionSpec{&types.TraversalSpec{Type: "ContainerView", Path: "view"}}})
+	}
+	out, err := c.collect(ctx, what, objects, append([]types.PropertySpec{{Type: "ContainerView", PathSet: []string{"container"}}}, properties...))
 	if err != nil {
 		return nil, err
 	}
 	all := len(out)
-	out = slices.DeleteFunc(out, func(o types.ObjectContent) bool { return o.Obj == view })
-	if len(out) == all {
+	out = slices.DeleteFunc(out, func(o types.ObjectContent) bool { return slices.Contains(views, o.Obj) })
+	if all-len(out) < len(views) {
 		return nil, &cloud.Error{Kind: cloud.KindStale, Op: "read " + what, Err: fmt.Errorf("%s has ended the session, and what was to be read by with it", c.place)}
 	}
 	return out, nil
@@ -198,25 +207,27 @@ func (c *Client) shown(ctx context.Context, what string, view Ref, properties []
 func root(v *vim25.Client) Ref { return v.ServiceContent.RootFolder }
 
 // Machines are all that there are in the datacenters.
-func (c *Client) Machines(ctx context.Context) ([]Machine, error) { return c.machines(ctx, machineProperties) }
+func (c *Client) Machines(ctx context.Context) ([]Machine, error) {
+	return c.machines(ctx, machineProperties)
+}
 
 // Identities are all that there are in the datacenters, of which only Ref, UUID and Name are told: an eighth of the bytes.
-func (c *Client) Identities(ctx context.Context) ([]Machine, error) { return c.machines(ctx, identityProperties) }
+func (c *Client) Identities(ctx context.Context) ([]Machine, error) {
+	return c.machines(ctx, identityProperties)
+}
 
 func (c *Client) machines(ctx context.Context, properties []string) ([]Machine, error) {
 	below, err := c.containers(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var out []Machine
-	for _, container := range below {
-		found, err := c.all(ctx, "all machines", container, types.PropertySpec{Type: "VirtualMachine", PathSet: properties})
-		if err != nil {
-			return nil, err
-		}
-		for i := range found {
-			out = append(out, machineOf(&found[i]))
-		}
+	found, err := c.all(ctx, "all machines", below, types.PropertySpec{Type: "VirtualMachine", PathSet: properties})
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Machine, 0, len(found))
+	for i := range found {
+		out = append(out, machineOf(&found[i]))
 	}
 	c.known.set(out)
 	return out, nil

@@ -29,15 +29,13 @@ func (c *Client) Datastores(ctx context.Context) ([]Datastore, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out []Datastore
-	for _, container := range below {
-		found, err := c.all(ctx, "all datastores", container, types.PropertySpec{Type: "Datastore", PathSet: []string{"name", "summary.url", "host"}})
-		if err != nil {
-			return nil, err
-		}
-		for i := range found {
-			out = append(out, datastoreOf(&found[i]))
-		}
+	found, err := c.all(ctx, "all datastores", below, types.PropertySpec{Type: "Datastore", PathSet: []string{"name", "summary.url", "host"}})
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Datastore, 0, len(found))
+	for i := range found {
+		out = append(out, datastoreOf(&found[i]))
 	}
 	return out, nil
 }

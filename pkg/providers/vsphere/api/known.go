@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"maps"
+	"slices"
 	"sync"
 
 	"github.com/vmware/govmomi/vim25"
@@ -36,14 +37,14 @@ func (w *views) put(v *vim25.Client, container, view Ref) {
 	w.by[container] = view
 }
 
-func (w *views) forget(view Ref) {
+func (w *views) forget(some []Ref) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	maps.DeleteFunc(w.by, func(_, v Ref) bool { return v == view })
+	maps.DeleteFunc(w.by, func(_, v Ref) bool { return slices.Contains(some, v) })
 }
 
 // view shows all objects of the viewed kinds below a container, as they come and go.
-func (c *Client) view(ctx context.Context, what string, below func(*vim25.Client) Ref) (view Ref, err error) {
+func (c *Client) view(ctx context.Context, what string, below container) (view Ref, err error) {
 	const op = "CreateContainerView"
 	err = c.session.SOAP(ctx, func(v *vim25.Client) error {
 		container := below(v)

@@ -2,6 +2,9 @@ package api_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
@@ -72,5 +75,28 @@ func TestCopiesAreToldEachTime(t *testing.T) {
 		if err := found[2].Err; err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// The machines of several datacenters are read together.
+func TestDatacentersAreReadTogether(t *testing.T) {
+	v, _, refs := seven(t)
+	path := filepath.Join(t.TempDir(), "vsphere.conf")
+	if err := os.WriteFile(path, []byte(strings.Replace(v.ConfigIPv4(), "global:\n", "global:\n  datacenters: [DC0, /DC1]\n", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, _, err := vsphere.New(t.Context(), path, cloud.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	byName := make([]cloud.InstanceRef, len(refs))
+	for n, r := range refs {
+		byName[n] = cloud.InstanceRef{NodeName: r.NodeName}
+	}
+	wantAll(t, p.Instances, byName)
+	before := v.Requests.Load()
+	wantAll(t, p.Instances, byName)
+	if n := v.Requests.Load() - before; n != 2 {
+		t.Errorf("%d calls, want 2: one for the datacenters, one for the machines", n)
 	}
 }

@@ -16,13 +16,13 @@ import (
 )
 
 // containers are what machines are looked for in.
-func (c *Client) containers(ctx context.Context) ([]func(*vim25.Client) Ref, error) {
+func (c *Client) containers(ctx context.Context) ([]container, error) {
 	if len(c.datacenters) == 0 {
-		return []func(*vim25.Client) Ref{root}, nil
+		return []container{root}, nil
 	}
 	names := types.PropertySpec{Type: "Datacenter", PathSet: []string{"name", "parent"}}
 	folders := types.PropertySpec{Type: "Folder", PathSet: []string{"name", "parent"}}
-	found, err := c.all(ctx, "the datacenters", root, names, folders)
+	found, err := c.all(ctx, "the datacenters", []container{root}, names, folders)
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +30,7 @@ func (c *Client) containers(ctx context.Context) ([]func(*vim25.Client) Ref, err
 	for i := range found {
 		above[found[i].Obj] = &found[i]
 	}
-	var out []func(*vim25.Client) Ref
+	var out []container
 	for _, want := range c.datacenters {
 		var hits []Ref
 		for r, o := range above {
@@ -87,7 +87,7 @@ func (c *Client) Parents(ctx context.Context) (map[Ref]Ref, error) {
 	for _, kind := range []string{"HostSystem", "ComputeResource", "ResourcePool", "Folder", "Datacenter"} {
 		specs = append(specs, types.PropertySpec{Type: kind, PathSet: []string{"parent"}})
 	}
-	found, err := c.all(ctx, "what machines are in", root, specs...)
+	found, err := c.all(ctx, "what machines are in", []container{root}, specs...)
 	if err != nil {
 		return nil, err
 	}
