@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"slices"
 
+	"github.com/isthmus-cloud/isthmus/pkg/inflight"
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/vsphere"
 )
 
@@ -37,16 +40,13 @@ func (w *vsphereWorld) environ() []string { return nil }
 func (w *vsphereWorld) about() string { return "vcsim, the simulator of govmomi, with zones by tags" }
 
 func (w *vsphereWorld) join(n int) ([]machine, error) {
-	var out []machine
-	for range n {
-		w.joined++
-		m, err := w.sim.MakeMachine(context.Background(), fmt.Sprint("node-", w.joined))
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, machine{id: m.UUID, name: m.Name, uuid: m.UUID})
-	}
-	return out, nil
+	out, errs := make([]machine, n), make([]error, n)
+	inflight.Each(16, slices.All(out), func(k int, _ machine) { // the simulator takes a moment for each
+		m, err := w.sim.MakeMachine(context.Background(), fmt.Sprint("node-", w.joined+k+1))
+		out[k], errs[k] = machine{id: m.UUID, name: m.Name, uuid: m.UUID}, err
+	})
+	w.joined += n
+	return out, errors.Join(errs...)
 }
 
 func (w *vsphereWorld) leave(m machine) error {

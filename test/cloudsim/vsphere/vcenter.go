@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 
 	"github.com/google/uuid"
@@ -48,8 +49,13 @@ type VCenter struct {
 	dir    string
 	client *govmomi.Client
 	last   atomic.Int32 // of addresses
-	confs  [2]string    // with the password, and with a wrong one
-	seen   requests
+	copies struct {
+		mu sync.Mutex
+		of *object.VirtualMachine
+		in *object.Folder
+	}
+	confs [2]string // with the password, and with a wrong one
+	seen  requests
 	// refuse is the status that all requests get, 0 for none.
 	refuse atomic.Int32
 	// Requests counts those of others than the simulator, and Open those of them that are not answered yet. Delay is how long each takes, in
@@ -204,14 +210,29 @@ type Machine struct {
 	IPv4, IPv6 netip.Addr
 }
 
+// template is the machine that others are copies of, and where they go. A search for it reads all machines: so it is done once.
+func (v *VCenter) template(ctx context.Context) (*object.VirtualMachine, *object.Folder, error) {
+	v.copies.mu.Lock()
+	defer v.copies.mu.Unlock()
+	if v.copies.of != nil {
+		return v.copies.of, v.copies.in, nil
+	}
+	finder := find.NewFinder(v.client.Client)
+	of, err := finder.VirtualMachine(ctx, "/DC0/vm/DC0_C0_RP0_VM0")
+	if err != nil {
+		return nil, nil, err
+	}
+	in, err := finder.Folder(ctx, "/DC0/vm")
+	if err != nil {
+		return nil, nil, err
+	}
+	v.copies.of, v.copies.in = of, in
+	return of, in, nil
+}
+
 // MakeMachine makes a copy of a machine in the first datacenter, which is on and whose tools tell addresses.
 func (v *VCenter) MakeMachine(ctx context.Context, name string) (Machine, error) {
-	finder := find.NewFinder(v.client.Client)
-	source, err := finder.VirtualMachine(ctx, "/DC0/vm/DC0_C0_RP0_VM0")
-	if err != nil {
-		return Machine{}, err
-	}
-	folder, err := finder.Folder(ctx, "/DC0/vm")
+	source, folder, err := v.template(ctx)
 	if err != nil {
 		return Machine{}, err
 	}
