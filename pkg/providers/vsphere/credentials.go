@@ -1,8 +1,10 @@
 package vsphere
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"sync"
@@ -28,6 +30,7 @@ type credentials struct {
 	folder  string           // "" is for none
 
 	mu   sync.Mutex
+	read bool              // the Secret was
 	data map[string][]byte // the Secret's
 	err  error             // why there is none
 }
@@ -58,16 +61,14 @@ func (c *credentials) where() string {
 }
 
 // get is auth.Options.Credentials.
-func (c *credentials) get(context.Context) (auth.Credentials, error) {
+func (c *credentials) get(ctx context.Context) (auth.Credentials, error) {
 	var data map[string][]byte
 	var err error
 	switch {
 	case c.folder != "":
 		data, err = readFolder(c.folder)
 	case c.secret.Name != "":
-		c.mu.Lock()
-		data, err = c.data, c.err
-		c.mu.Unlock()
+		data, err = c.fromSecret(ctx)
 	default:
 		return auth.Credentials{User: c.vcenter.User, Password: c.vcenter.Password}, nil
 	}
@@ -79,6 +80,27 @@ func (c *credentials) get(context.Context) (auth.Credentials, error) {
 		return auth.Credentials{}, fmt.Errorf("%s: %w", c.where(), err)
 	}
 	return out, nil
+}
+
+// fromSecret is the Secret's data as it was last seen. Where it was not yet it is read: the manager asks whether the cloud is ready
+// before it runs what watches.
+func (c *credentials) fromSecret(ctx context.Context) (map[string][]byte, error) {
+	c.mu.Lock()
+	read := c.read
+	c.mu.Unlock()
+	if !read && c.kube != nil {
+		within, cancel := context.WithCancel(ctx)
+		defer cancel()
+		if err := c.kube.WatchSecret(within, c.secret.Namespace, c.secret.Name, func(data map[string][]byte) {
+			_, _ = c.store(data) // the error is kept
+			cancel()
+		}); err != nil {
+			return nil, err
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.data, c.err
 }
 
 // readFolder reads the files of a directory, as the keys of a Secret are mounted.
@@ -119,24 +141,29 @@ func (c *credentials) watch(ctx context.Context, s *auth.Session, reloaded func(
 	return g.Wait()
 }
 
-// take takes over a Secret. One that was deleted changes nothing: its credentials may be good, and the next start says so.
+// take takes over a Secret, and ends the sessions that were begun with another one.
 func (c *credentials) take(data map[string][]byte, s *auth.Session, reloaded func(error)) {
-	var err error
+	changed, err := c.store(data)
+	reloaded(err)
+	if err == nil && changed {
+		s.Reset()
+	}
+}
+
+// store keeps a Secret. One that was deleted changes nothing: its credentials may be good, and the next start says so.
+func (c *credentials) store(data map[string][]byte) (changed bool, err error) {
 	if data == nil {
 		err = fmt.Errorf("%s does not exist", c.where())
 	} else if _, err = auth.FromSecret(data, c.vcenter.Server); err != nil {
 		err = fmt.Errorf("%s: %w", c.where(), err)
 	}
 	c.mu.Lock()
-	first := c.data == nil
-	if err == nil || first {
+	defer c.mu.Unlock()
+	changed, c.read = !maps.EqualFunc(c.data, data, bytes.Equal), true
+	if err == nil || c.data == nil {
 		c.data, c.err = data, err
 	}
-	c.mu.Unlock()
-	reloaded(err)
-	if err == nil {
-		s.Reset()
-	}
+	return changed, err
 }
 
 func (c *credentials) poll(ctx context.Context, s *auth.Session, reloaded func(error)) error {
