@@ -66,6 +66,8 @@ type Instance struct {
 	// region that answered. The same credentials of the same place give the same name; empty
 	// where a cloud cannot tell. What another scope does not have proves nothing.
 	Scope string
+	// Unfit says why no Node must be initialized with what is told here, which lacks something; nil where it may be.
+	Unfit error
 	// Shutdown is true only when the cloud says that the instance is powered off and stays so.
 	Shutdown bool
 }

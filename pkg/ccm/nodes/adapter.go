@@ -120,6 +120,9 @@ func (a *Adapter) InstanceMetadata(ctx context.Context, node *corev1.Node) (*clo
 		return &cloudprovider.InstanceMetadata{ProviderID: node.Spec.ProviderID}, nil
 	}
 	instance, err := a.lookup(ctx, node, instancecache.MetadataMaxAge, others)
+	if err == nil && isUninitialized(node) {
+		err = instance.Unfit
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -149,13 +149,13 @@ func (i *Instances) answer(ctx context.Context, all *index, ref cloud.InstanceRe
 	}
 	out := &cloud.Instance{ProviderID: providerID(m.UUID), Name: m.Name, Type: typeOf(m), MachineIDs: []string{m.UUID, swapped(m.UUID)}, Scope: i.c.Place(),
 		Shutdown: m.Off && !m.Lost}
-	if out.Addresses, err = nodeAddresses(m, i.families, i.nodes); err != nil && !m.Off { // one that is off has no tools that tell
-		return nil, err
+	if out.Addresses, out.Unfit = nodeAddresses(m, i.families, i.nodes); out.Unfit != nil && !m.Off { // one that is off has no tools that tell
+		return nil, out.Unfit
 	}
 	out.OtherIPs = otherIPs(m, out.Addresses)
 	if i.zones.On() {
-		if out.Zone, out.Region, err = i.where(ctx, m); err != nil && ref.ProviderID == "" { // a Node without a zone would get volumes that it cannot reach
-			return nil, err
+		if out.Zone, out.Region, err = i.where(ctx, m); err != nil { // a Node without a zone would get volumes that it cannot reach
+			out.Unfit = err
 		}
 	}
 	return out, nil
@@ -163,10 +163,6 @@ func (i *Instances) answer(ctx context.Context, all *index, ref cloud.InstanceRe
 
 // where is a machine's zone and region: those of its host and of what that is in, else of its pool, else of itself and its folders.
 func (i *Instances) where(ctx context.Context, m *api.Machine) (zone, region string, err error) {
-	z, err := i.zones.Get(ctx)
-	if err != nil {
-		return "", "", err
-	}
 	itself := []api.Ref{m.Ref}
 	if m.Parent != nil {
 		itself = append(itself, *m.Parent)
@@ -177,8 +173,8 @@ func (i *Instances) where(ctx context.Context, m *api.Machine) (zone, region str
 			ways = append(ways, []api.Ref{*above})
 		}
 	}
-	if zone, region = z.Of(append(ways, itself)...); zone != "" {
-		return zone, region, nil
+	if zone, region, err = i.zones.Find(ctx, append(ways, itself)...); err != nil || zone != "" {
+		return zone, region, err
 	}
 	labels := i.zones.Labels()
 	return "", "", cloud.Errorf(cloud.KindInvalid, "neither the host of machine %q nor what that is in, its pool or its folders have tags of both categories, %s and %s: tag them, or remove labels from vsphere.conf",

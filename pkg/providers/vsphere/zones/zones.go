@@ -10,8 +10,12 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/providers/vsphere/config"
 )
 
-// age is for how long it is believed where tags are, and what is in what.
-const age = 5 * time.Minute
+// age is for how long it is believed where tags are, and what is in what; doubt is that for what is in no zone, as somebody may have
+// attached a tag.
+const (
+	age   = 5 * time.Minute
+	doubt = 10 * time.Second
+)
 
 // Reader reads a vCenter's zones when somebody asks. It may be used concurrently.
 type Reader struct {
@@ -31,6 +35,21 @@ func (r *Reader) Labels() config.Labels { return r.labels }
 
 // Get returns what was read within five minutes, or reads it: some calls, whatever the number of machines.
 func (r *Reader) Get(ctx context.Context) (*Zones, error) { return r.known.Get(ctx, age, r.read) }
+
+// Find is the zone and the region of something, whose ways up begin with the given ones: the first way that knows both counts. As with
+// the existing manager what is farther up a way counts more, up to where both are known. Both are empty where no way knows both.
+func (r *Reader) Find(ctx context.Context, ways ...[]api.Ref) (zone, region string, err error) {
+	for _, maxAge := range []time.Duration{age, doubt} {
+		z, err := r.known.Get(ctx, maxAge, r.read)
+		if err != nil {
+			return "", "", err
+		}
+		if zone, region = z.of(ways...); zone != "" {
+			break
+		}
+	}
+	return zone, region, nil
+}
 
 func (r *Reader) read(ctx context.Context) (*Zones, error) {
 	parents, err := r.c.Parents(ctx)
@@ -55,9 +74,7 @@ type Zones struct {
 // maxDepth bounds how far up anything is followed.
 const maxDepth = 100
 
-// Of is the zone and the region of something, whose ways up begin with the given ones: the first way that knows both counts. As with
-// the existing manager what is farther up a way counts more, up to where both are known. Both are empty where no way knows both.
-func (z *Zones) Of(ways ...[]api.Ref) (zone, region string) {
+func (z *Zones) of(ways ...[]api.Ref) (zone, region string) {
 	for _, way := range ways {
 		if zone, region := z.up(way); zone != "" && region != "" {
 			return zone, region
@@ -95,7 +112,7 @@ func (z *Zones) Hosts() map[Place][]api.Ref {
 		if ref.Type != "HostSystem" {
 			continue
 		}
-		if zone, region := z.Of([]api.Ref{ref}); zone != "" {
+		if zone, region := z.of([]api.Ref{ref}); zone != "" {
 			out[Place{zone, region}] = append(out[Place{zone, region}], ref)
 		}
 	}

@@ -1,10 +1,9 @@
-package zones_test
+package zones
 
 import (
 	"testing"
 
 	"github.com/isthmus-cloud/isthmus/pkg/providers/vsphere/api"
-	"github.com/isthmus-cloud/isthmus/pkg/providers/vsphere/zones"
 )
 
 func TestZones(t *testing.T) {
@@ -23,14 +22,14 @@ func TestZones(t *testing.T) {
 		"of the machine and its folder":    {zone: map[api.Ref]string{vm: "z"}, region: map[api.Ref]string{vmFolder: "r"}, want: "z r"},
 		"of one alone":                     {zone: map[api.Ref]string{host: "z"}, want: " "},
 	} {
-		z := &zones.Zones{Parents: parents, Zone: tt.zone, Region: tt.region}
-		gotZone, gotRegion := z.Of([]api.Ref{host}, []api.Ref{pool}, []api.Ref{vm, vmFolder})
+		z := &Zones{Parents: parents, Zone: tt.zone, Region: tt.region}
+		gotZone, gotRegion := z.of([]api.Ref{host}, []api.Ref{pool}, []api.Ref{vm, vmFolder})
 		if gotZone+" "+gotRegion != tt.want {
 			t.Errorf("%s: %s %s", name, gotZone, gotRegion)
 		}
 	}
-	loop := &zones.Zones{Parents: map[api.Ref]api.Ref{host: cluster, cluster: host}}
-	if zone, region := loop.Of([]api.Ref{host}); zone+region != "" {
+	loop := &Zones{Parents: map[api.Ref]api.Ref{host: cluster, cluster: host}}
+	if zone, region := loop.of([]api.Ref{host}); zone+region != "" {
 		t.Errorf("%s %s in a ring", zone, region)
 	}
 }
