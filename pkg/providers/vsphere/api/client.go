@@ -236,16 +236,12 @@ func (c *Client) machines(ctx context.Context, properties []string) ([]Machine, 
 // Search says which machines of the whole vCenter have a UUID, or the name or the address by which the tools in them know them.
 type Search struct{ UUID, DNSName, IP string }
 
-// Search finds machines, whichever datacenter they are in, and reads them: for each of all by the first of its ways that finds any.
+// Search finds machines, by UUIDs whichever datacenter they are in, and reads them: for each of all by the first of its ways that finds any.
 func (c *Client) Search(ctx context.Context, all ...[]Search) ([]Machine, error) {
 	var refs []Ref
 	for _, ways := range all {
 		for _, s := range ways {
-			var found []Ref
-			err := c.soap(ctx, s.op(), "", func(v *vim25.Client) (err error) {
-				found, err = s.find(ctx, v)
-				return err
-			})
+			found, err := c.find(ctx, s)
 			if err != nil {
 				return nil, err
 			}
@@ -294,8 +290,34 @@ func (s Search) op() string {
 	}
 }
 
-func (s Search) find(ctx context.Context, v *vim25.Client) ([]Ref, error) {
+// find makes one search: by a UUID in the whole vCenter, else in the datacenters, as machines of others may have the same names
+// elsewhere.
+func (c *Client) find(ctx context.Context, s Search) (refs []Ref, err error) {
+	in := []container{root}
+	if s.UUID == "" {
+		if in, err = c.containers(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for _, below := range in {
+		var found []Ref
+		if err := c.soap(ctx, s.op(), "", func(v *vim25.Client) (err error) {
+			found, err = s.find(ctx, v, below(v))
+			return err
+		}); err != nil {
+			return nil, err
+		}
+		refs = append(refs, found...)
+	}
+	return refs, nil
+}
+
+func (s Search) find(ctx context.Context, v *vim25.Client, below Ref) ([]Ref, error) {
 	index := *v.ServiceContent.SearchIndex
+	var datacenter *Ref
+	if below.Type == "Datacenter" {
+		datacenter = &below
+	}
 	switch {
 	case s.UUID != "":
 		answer, err := methods.FindAllByUuid(ctx, v, &types.FindAllByUuid{This: index, Uuid: s.UUID, VmSearch: true, InstanceUuid: types.NewBool(false)})
@@ -304,13 +326,13 @@ func (s Search) find(ctx context.Context, v *vim25.Client) ([]Ref, error) {
 		}
 		return answer.Returnval, nil
 	case s.DNSName != "":
-		answer, err := methods.FindAllByDnsName(ctx, v, &types.FindAllByDnsName{This: index, DnsName: s.DNSName, VmSearch: true})
+		answer, err := methods.FindAllByDnsName(ctx, v, &types.FindAllByDnsName{This: index, Datacenter: datacenter, DnsName: s.DNSName, VmSearch: true})
 		if err != nil {
 			return nil, err
 		}
 		return answer.Returnval, nil
 	default:
-		answer, err := methods.FindAllByIp(ctx, v, &types.FindAllByIp{This: index, Ip: s.IP, VmSearch: true})
+		answer, err := methods.FindAllByIp(ctx, v, &types.FindAllByIp{This: index, Datacenter: datacenter, Ip: s.IP, VmSearch: true})
 		if err != nil {
 			return nil, err
 		}

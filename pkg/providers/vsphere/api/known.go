@@ -70,10 +70,15 @@ type known struct {
 	at map[string]Ref
 }
 
-// set remembers all machines that there are, in place of those before.
+// set remembers all machines that there are, in place of those before. A UUID is remembered, too, whose machine is there with another
+// one.
 func (k *known) set(all []Machine) {
+	there := map[Ref]bool{}
+	for i := range all {
+		there[all[i].Ref] = true
+	}
 	k.mu.Lock()
-	k.at = nil
+	maps.DeleteFunc(k.at, func(_ string, r Ref) bool { return !there[r] })
 	k.mu.Unlock()
 	k.add(all)
 }
