@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,7 +15,7 @@ import (
 // TestReferencesAreFresh fails when a document is not what the table says.
 func TestReferencesAreFresh(t *testing.T) {
 	for name := range providers.All() {
-		if name == "vsphere" { // it has no load balancers
+		if strings.HasPrefix(name, "vsphere") { // its load balancers have no annotations, if it has any
 			continue
 		}
 		want, err := reference(name)

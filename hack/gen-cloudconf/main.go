@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
 	"reflect"
@@ -13,6 +14,7 @@ import (
 	awsconfig "github.com/isthmus-cloud/isthmus/pkg/providers/aws/config"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
 	vsphereconfig "github.com/isthmus-cloud/isthmus/pkg/providers/vsphere/config"
+	paravirtualconfig "github.com/isthmus-cloud/isthmus/pkg/providers/vsphere/paravirtual/config"
 )
 
 func main() {
@@ -54,6 +56,10 @@ configuration files (INI). In INI names are not case-sensitive, and a value that
 names are as they stand here, and lists may be lists. Unknown keys are warned about and ignored; a malformed value is an error. A
 change needs a restart, but credentials in a Secret or in files of ` + "`secrets-directory`" + `, which are read again.
 `},
+	"vsphere-paravirtual": {"vSphere, paravirtual", reflect.TypeFor[paravirtualconfig.Config](), `The file that ` + "`--cloud-config`" + ` names, in YAML, for a guest cluster of a vSphere Supervisor. It may be missing: then everything
+has its default, which is as the existing manager has it. An unknown key is an error, and so is a malformed value. A change needs a
+restart. Which flag of the existing manager is which key is in the [guide](../guides/install-vsphere-paravirtual.md).
+`},
 }
 
 // reference is the document of a cloud.
@@ -68,6 +74,9 @@ func reference(cloud string) ([]byte, error) {
 		f := d.conf.Field(i)
 		name, typ := f.Tag.Get("gcfg"), f.Type
 		header := "[" + name + "]"
+		if name == "" { // the file is YAML alone
+			header = f.Tag.Get("yaml")
+		}
 		if typ.Kind() == reflect.Map {
 			header, typ = fmt.Sprintf("[%s %q]", name, "name"), typ.Elem().Elem()
 		}
@@ -75,7 +84,7 @@ func reference(cloud string) ([]byte, error) {
 		if doc == "" {
 			return nil, fmt.Errorf("section %s has no description", name)
 		}
-		if y := f.Tag.Get("yaml"); y != "" {
+		if y := f.Tag.Get("yaml"); y != "" && name != "" {
 			header += ", in YAML " + y
 		}
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n", header, doc)
@@ -93,7 +102,7 @@ func reference(cloud string) ([]byte, error) {
 func writeKeys(b *bytes.Buffer, header string, typ reflect.Type) error {
 	for i := range typ.NumField() {
 		f := typ.Field(i)
-		key := f.Tag.Get("gcfg")
+		key := cmp.Or(f.Tag.Get("gcfg"), f.Tag.Get("yaml"))
 		if !f.IsExported() || key == "-" {
 			continue
 		}
