@@ -35,7 +35,8 @@ What each cloud does, as the conformance suite (` + "`pkg/cloud/cloudtest`" + `)
 the simulator (` + "`make test`" + `) and against a real OpenStack Zed (` + "`make e2e-openstack`" + `), with each provider of Octavia. The suite
 tries what is declared unsupported, too, and fails when it works, or when Isthmus neither refuses it nor warns of it.
 Each run checks its column. "–" has not been run yet. AWS has been seen on its simulator, and at
-an emulator (CONTRIBUTING.md), only, and vSphere on vcsim, the simulator of govmomi. "paper" is the example of [Add a cloud](../add-a-cloud.md), which no
+an emulator (CONTRIBUTING.md), only, vSphere on vcsim, the simulator of govmomi, and its paravirtual mode on a real kube-apiserver
+with the kinds of VM Operator and NSX, and a loop that gives addresses in place of those. "paper" is the example of [Add a cloud](../add-a-cloud.md), which no
 release has.
 
 `
@@ -53,7 +54,7 @@ func columns() [][2]string {
 		{openstack + "simulator-amphora", "simulator, amphora"}, {openstack + "simulator-ovn", "simulator, ovn"},
 		{openstack + onZed + "amphora", "Zed, amphora"}, {openstack + onZed + "ovn", "Zed, ovn"},
 		{aws + "network", "AWS simulator, network load balancers"}, {aws + "classic", "AWS simulator, classic load balancers"},
-		{"test/conformance/vsphere/testdata/vcsim", "vSphere (vcsim)"},
+		{"test/conformance/vsphere/testdata/vcsim", "vSphere (vcsim)"}, {"test/conformance/vsphere/paravirtual/testdata/simulator", "vSphere, paravirtual"},
 		{"docs/examples/paper/testdata/paper", "paper"},
 	}
 }
