@@ -18,9 +18,10 @@ import (
 // prefix begins provider IDs, as in the other mode: others expect it.
 const prefix = "vsphere://"
 
-// Owns is cloud.Provider.Owns.
+// Owns implements cloud.Provider.Owns: a provider ID may be without its scheme, as the existing manager reads it.
 func Owns(n *corev1.Node) bool {
-	return n.Spec.ProviderID == "" || strings.HasPrefix(n.Spec.ProviderID, prefix)
+	_, _, other := strings.Cut(strings.TrimPrefix(n.Spec.ProviderID, prefix), "://")
+	return !other
 }
 
 // Resource is that of machines.
