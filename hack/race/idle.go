@@ -34,7 +34,11 @@ func (o *options) idleHour(ctx context.Context, t *table, dir string, out io.Wri
 		})
 	}
 	group.Wait()
-	t.rows = []row{{title: fmt.Sprintf("an hour with %d Nodes and %d Services", o.size.nodes, o.size.services), results: results}}
+	title := fmt.Sprintf("an hour with %d Nodes", o.size.nodes)
+	if o.size.services > 0 {
+		title += fmt.Sprintf(" and %d Services", o.size.services)
+	}
+	t.rows = []row{{title: title, results: results}}
 	for i, r := range runs {
 		if r == nil {
 			continue
@@ -54,6 +58,9 @@ func (o *options) idleHour(ctx context.Context, t *table, dir string, out io.Wri
 // idle is what a contender does in an hour, as counted for so long. It runs with its own frequency of Nodes' status.
 func (r *run) idle(ctx context.Context, counted time.Duration, out io.Writer) (result, error) {
 	for _, s := range []scenario{initialization("--node-status-update-frequency=5m"), creation()} {
+		if s.services && r.size.services == 0 {
+			continue
+		}
 		r.progress = rig.NewProgress(out, r.name+": "+s.title(r.size))
 		if _, err := s.measure(ctx, r); err != nil {
 			return result{}, err
@@ -75,7 +82,7 @@ func (r *run) idle(ctx context.Context, counted time.Duration, out io.Writer) (r
 	after, err := r.Wrote()
 	hours := counted.Hours()
 	inAnHour := func(n int) int { return int(float64(n)/hours + .5) }
-	return result{cloud: calls{reads: inAnHour(got.reads), writes: inAnHour(got.writes)}, writes: inAnHour(after - writes),
+	return result{cloud: calls{reads: inAnHour(got.reads), writes: inAnHour(got.writes), bytes: int64(float64(got.bytes) / hours)}, writes: inAnHour(after - writes),
 		cpu: time.Duration(float64(r.process.Now().CPU-used.CPU) / hours)}, err
 }
 
