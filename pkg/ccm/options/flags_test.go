@@ -85,6 +85,7 @@ func TestParse(t *testing.T) {
 		{args: "--kube-api-qps=x", err: `invalid argument "x" for "--kube-api-qps" flag: strconv.ParseFloat: parsing "x": invalid syntax`},
 		{args: "--use-service-account-credentials=false --cidr-allocator-type=RangeAllocator --authentication-skip-lookup"},
 		{args: "--cloud_provider=openstack --user-agent=a --user-agent=b"},
+		{args: "--node-labels=team=a,env=prod"}, // of another manager; with a warning
 		{args: "--help --nonsense", help: true},
 		{args: "-h", help: true},
 		{args: "--version", version: true},

@@ -53,6 +53,7 @@ func ignoredFlags() []ignoredFlag {
 func ignoredFlagsOfOthers() []ignoredFlag {
 	const together = "instances are tagged many at a time, and requests to the cloud are paced together; remove the flag"
 	return []ignoredFlag{
+		{name: "node-labels", harmless: []string{""}, instead: "Nodes get labels of yours by their kubelets; give the flag to these"},
 		{name: "tagging-controller-burst-limit", harmless: []string{"0"}, instead: together},
 		{name: "tagging-controller-concurrent-node-syncs", harmless: []string{"1"}, instead: together},
 		{name: "tagging-controller-enable-batching", harmless: []string{"true"}, instead: together, isBool: true},
