@@ -55,6 +55,9 @@ func New(_ context.Context, configFile string, o cloud.Options) (*cloud.Provider
 		places.Join(p, all, places.Words{Place: "vCenter"}, func(cloud.InstanceRef) string { return "" })
 	}
 	p.KubeObjects = objects
+	if cfg.Global.KeepNodes {
+		p.Instances = keeping{p.Instances}
+	}
 	return p, warnings, nil
 }
 

@@ -44,6 +44,8 @@ type Global struct {
 	SecretsDirectory string `gcfg:"secrets-directory" yaml:"secretsDirectory" doc:"A directory with files named as the keys of the Secret. When empty, /etc/cloud/secrets if it is there. It counts before secret-name of [Global]."`
 	APIDisable       bool   `gcfg:"api-disable" yaml:"apiDisable" doc:"Has no effect."`
 	APIBinding       string `gcfg:"api-binding" yaml:"apiBinding" doc:"Has no effect."`
+	// KeepNodes is SKIP_NODE_DELETION of the environment: the Node of a machine that is gone stays.
+	KeepNodes bool `gcfg:"-" yaml:"-"`
 }
 
 // VCenter is the section of one vCenter.

@@ -138,6 +138,10 @@ func TestEnvironment(t *testing.T) {
 	if c.Labels != (Labels{"ez", "er"}) || !slices.Equal(c.Nodes.Internal, prefixes("10.0.0.0/8")) || c.Nodes.ExternalNetwork != "en" {
 		t.Errorf("the environment counts before the file: %+v, %+v", c.Labels, c.Nodes)
 	}
+	env["SKIP_NODE_DELETION"] = "false" // any value
+	if c, warnings, err := Parse("c", []byte(least), getenv); err != nil || !c.Global.KeepNodes || !strings.Contains(strings.Join(warnings, ""), "SKIP_NODE_DELETION is set") {
+		t.Errorf("%q, %v", warnings, err)
+	}
 	env["VSPHERE_NODES_INTERNAL_NETWORK_SUBNET_CIDR"] = "x"
 	if _, _, err := Parse("c", []byte(least), getenv); err == nil || !strings.Contains(err.Error(), "VSPHERE_NODES_INTERNAL_NETWORK_SUBNET_CIDR") {
 		t.Error(err)

@@ -23,6 +23,9 @@ func (k *checker) environment(c *Config, getenv func(string) string) {
 			*at = v
 		}
 	}
+	if c.Global.KeepNodes = getenv("SKIP_NODE_DELETION") != ""; c.Global.KeepNodes {
+		k.warn("SKIP_NODE_DELETION is set: Nodes of machines that are gone stay; remove it, as a machine that is in doubt loses no Node without it")
+	}
 	if v := getenv("VSPHERE_PASSWORD"); c.Global.Password.IsEmpty() {
 		_ = c.Global.Password.UnmarshalText([]byte(v)) // never fails
 	}
