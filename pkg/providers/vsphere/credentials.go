@@ -1,16 +1,14 @@
 package vsphere
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
+	"k8s.io/klog/v2"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
@@ -29,10 +27,11 @@ type credentials struct {
 	secret  cloud.KubeObject // zero is for none
 	folder  string           // "" is for none
 
-	mu   sync.Mutex
-	read bool              // the Secret was
-	data map[string][]byte // the Secret's
-	err  error             // why there is none
+	mu     sync.Mutex
+	unread bool              // the Secret has not been read yet
+	data   map[string][]byte // the Secret's
+	err    error             // why there is none
+	last   auth.Credentials  // what the folder had last
 }
 
 func newCredentials(cfg *config.Config, v *config.VCenter, kube cloud.Kube) *credentials {
@@ -46,9 +45,7 @@ func newCredentials(cfg *config.Config, v *config.VCenter, kube cloud.Kube) *cre
 	case g.SecretName != "" && g.SecretNamespace != "":
 		c.secret = cloud.KubeObject{Kind: cloud.KubeSecret, Namespace: g.SecretNamespace, Name: g.SecretName}
 	}
-	if c.secret.Name != "" {
-		c.err = fmt.Errorf("%s has not been read yet", c.where())
-	}
+	c.unread = c.secret.Name != ""
 	return c
 }
 
@@ -62,45 +59,67 @@ func (c *credentials) where() string {
 
 // get is auth.Options.Credentials.
 func (c *credentials) get(ctx context.Context) (auth.Credentials, error) {
-	var data map[string][]byte
-	var err error
 	switch {
 	case c.folder != "":
-		data, err = readFolder(c.folder)
+		out, err := c.fromFolder()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if err == nil {
+			c.last = out
+		} else if c.last != (auth.Credentials{}) {
+			return c.last, nil
+		}
+		return out, err
 	case c.secret.Name != "":
-		data, err = c.fromSecret(ctx)
-	default:
-		return auth.Credentials{User: c.vcenter.User, Password: c.vcenter.Password}, nil
+		if err := c.first(ctx); err != nil {
+			return auth.Credentials{}, err
+		}
+		c.mu.Lock()
+		data, err := c.data, c.err
+		c.mu.Unlock()
+		if err != nil {
+			return auth.Credentials{}, err
+		}
+		return c.of(data)
 	}
+	return auth.Credentials{User: c.vcenter.User, Password: c.vcenter.Password}, nil
+}
+
+// first reads the Secret where nobody has yet: the program waits for the cloud's answer before it runs what watches.
+func (c *credentials) first(ctx context.Context) error {
+	c.mu.Lock()
+	unread := c.unread
+	c.mu.Unlock()
+	if !unread {
+		return nil
+	}
+	if c.kube == nil {
+		return fmt.Errorf("%s has not been read yet", c.where())
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	return c.kube.WatchSecret(ctx, c.secret.Namespace, c.secret.Name, func(data map[string][]byte) {
+		_, _ = c.put(data) // who asks is told
+		cancel()
+	})
+}
+
+// fromFolder is what the folder has now.
+func (c *credentials) fromFolder() (auth.Credentials, error) {
+	data, err := readFolder(c.folder)
 	if err != nil {
 		return auth.Credentials{}, err
 	}
+	return c.of(data)
+}
+
+// of finds the vCenter's credentials in data from where they are.
+func (c *credentials) of(data map[string][]byte) (auth.Credentials, error) {
 	out, err := auth.FromSecret(data, c.vcenter.Server)
 	if err != nil {
 		return auth.Credentials{}, fmt.Errorf("%s: %w", c.where(), err)
 	}
 	return out, nil
-}
-
-// fromSecret is the Secret's data as it was last seen. Where it was not yet it is read: the manager asks whether the cloud is ready
-// before it runs what watches.
-func (c *credentials) fromSecret(ctx context.Context) (map[string][]byte, error) {
-	c.mu.Lock()
-	read := c.read
-	c.mu.Unlock()
-	if !read && c.kube != nil {
-		within, cancel := context.WithCancel(ctx)
-		defer cancel()
-		if err := c.kube.WatchSecret(within, c.secret.Namespace, c.secret.Name, func(data map[string][]byte) {
-			_, _ = c.store(data) // the error is kept
-			cancel()
-		}); err != nil {
-			return nil, err
-		}
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.data, c.err
 }
 
 // readFolder reads the files of a directory, as the keys of a Secret are mounted.
@@ -124,64 +143,82 @@ func readFolder(folder string) (map[string][]byte, error) {
 	return out, nil
 }
 
-// watch takes over what changes, until ctx ends. Sessions begun with what was there before are ended.
+// watch takes over what changes, until ctx ends. Sessions begun with what was there before are ended. What cannot be taken over is told,
+// and what was there before stays in use.
 func (c *credentials) watch(ctx context.Context, s *auth.Session, reloaded func(error)) error {
-	if reloaded == nil {
-		reloaded = func(error) {}
+	tell := func(err error) {
+		log := klog.FromContext(ctx).WithValues("vCenter", c.vcenter.Server)
+		if err != nil {
+			log.Error(err, "Credentials cannot be taken over, those before stay in use")
+		} else {
+			log.Info("Credentials taken over", "from", c.where())
+		}
+		if reloaded != nil {
+			reloaded(err)
+		}
 	}
-	g, ctx := errgroup.WithContext(ctx)
-	if c.secret.Name != "" {
-		g.Go(func() error {
-			return c.kube.WatchSecret(ctx, c.secret.Namespace, c.secret.Name, func(data map[string][]byte) { c.take(data, s, reloaded) })
-		})
+	switch {
+	case c.folder != "":
+		c.poll(ctx, s, tell)
+	case c.secret.Name != "":
+		return c.kube.WatchSecret(ctx, c.secret.Namespace, c.secret.Name, func(data map[string][]byte) { c.take(data, s, tell) })
 	}
-	if c.folder != "" {
-		g.Go(func() error { return c.poll(ctx, s, reloaded) })
-	}
-	return g.Wait()
+	return nil
 }
 
-// take takes over a Secret, and ends the sessions that were begun with another one.
-func (c *credentials) take(data map[string][]byte, s *auth.Session, reloaded func(error)) {
-	changed, err := c.store(data)
-	reloaded(err)
-	if err == nil && changed {
+// take takes over a Secret. One that was deleted changes nothing: its credentials may be good, and the next start says so.
+func (c *credentials) take(data map[string][]byte, s *auth.Session, tell func(error)) {
+	changed, err := c.put(data)
+	tell(err)
+	if changed {
 		s.Reset()
 	}
 }
 
-// store keeps a Secret. One that was deleted changes nothing: its credentials may be good, and the next start says so.
-func (c *credentials) store(data map[string][]byte) (changed bool, err error) {
+// put keeps what a Secret has, which is nil where there is none, and says whether there are other credentials now. What cannot be used
+// is kept only where nothing was there before.
+func (c *credentials) put(data map[string][]byte) (changed bool, err error) {
+	var now auth.Credentials
 	if data == nil {
 		err = fmt.Errorf("%s does not exist", c.where())
-	} else if _, err = auth.FromSecret(data, c.vcenter.Server); err != nil {
-		err = fmt.Errorf("%s: %w", c.where(), err)
+	} else {
+		now, err = c.of(data)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	changed, c.read = !maps.EqualFunc(c.data, data, bytes.Equal), true
-	if err == nil || c.data == nil {
-		c.data, c.err = data, err
+	c.unread = false
+	if err != nil {
+		if c.data == nil {
+			c.err = err
+		}
+		return false, err
 	}
-	return changed, err
+	before, _ := c.of(c.data) // none at first
+	c.data, c.err = data, nil
+	return !now.Equal(&before), nil
 }
 
-func (c *credentials) poll(ctx context.Context, s *auth.Session, reloaded func(error)) error {
+// poll takes over what changes in the folder.
+func (c *credentials) poll(ctx context.Context, s *auth.Session, tell func(error)) {
 	ticker := time.NewTicker(poll)
 	defer ticker.Stop()
-	last, _ := c.get(ctx)
+	last, _ := c.get(ctx) // who logs in is told
+	told := ""
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-ticker.C:
 		}
-		now, err := c.get(ctx)
-		if err != nil || now.Equal(&last) {
-			continue
+		now, err := c.fromFolder()
+		switch {
+		case err != nil && err.Error() != told:
+			told = err.Error()
+			tell(err)
+		case err == nil && (told != "" || !now.Equal(&last)):
+			told, last = "", now
+			tell(nil)
+			s.Reset()
 		}
-		last = now
-		reloaded(nil)
-		s.Reset()
 	}
 }

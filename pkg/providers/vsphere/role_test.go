@@ -65,18 +65,24 @@ func newVCenter(t *testing.T) *sim.VCenter {
 	return v
 }
 
-// provide is the provider by a vsphere.conf, which runs until end is called.
-func provide(t *testing.T, conf string, o cloud.Options) (p *cloud.Provider, end func()) {
+// newProvider is the provider by a vsphere.conf.
+func newProvider(t *testing.T, conf string, o cloud.Options) (p *cloud.Provider, warnings []string, err error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "cloud.conf")
 	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	p, warnings, err := vsphere.New(ctx, file, o)
+	return vsphere.New(t.Context(), file, o)
+}
+
+// provide is newProvider, which runs until end is called.
+func provide(t *testing.T, conf string, o cloud.Options) (p *cloud.Provider, end func()) {
+	t.Helper()
+	p, warnings, err := newProvider(t, conf, o)
 	if err != nil || len(warnings) > 0 {
 		t.Fatalf("%v, %q", err, warnings)
 	}
+	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- p.Run(ctx) }()
 	return p, func() {
