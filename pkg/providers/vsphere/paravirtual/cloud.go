@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/vsphere/paravirtual/config"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/vsphere/paravirtual/instances"
@@ -44,8 +46,8 @@ func New(ctx context.Context, configFile string, o cloud.Options) (*cloud.Provid
 		LoadBalancers:     balancers,
 		CheckLoadBalancer: balancers.Check,
 		LoadBalancing:     cloud.LoadBalancerTraits{NodePorts: true, Classes: cloud.OwnClasses(Name)},
-		Identify: func(context.Context, cloud.Cluster) (string, error) {
-			return string(c.Owner().UID), nil
+		Identify: func(_ context.Context, cluster cloud.Cluster) (string, error) {
+			return identify(cluster, c.Owner())
 		},
 		Ready: cloud.ReadyOnce(func(ctx context.Context) error { return c.Check(ctx, machines) }),
 	}
@@ -53,4 +55,14 @@ func New(ctx context.Context, configFile string, o cloud.Options) (*cloud.Provid
 		p.Routes, p.Routing = routes.New(c, &cfg.Cluster), routes.Traits()
 	}
 	return p, nil, nil
+}
+
+// identify is the UID of the guest cluster's object. A cluster's name that was never set would make second load balancers beside
+// those that there are.
+func identify(cluster cloud.Cluster, owner metav1.OwnerReference) (string, error) {
+	const unset = "kubernetes" // the flag's default
+	if cluster.Name == unset && owner.Name != unset {
+		return "", cloud.Errorf(cloud.KindInvalid, "--cluster-name is %s, which is its default, but the guest cluster's object in the Supervisor is %s %s: set the flag as the existing manager has it", unset, owner.Kind, owner.Name)
+	}
+	return string(owner.UID), nil
 }
