@@ -266,7 +266,7 @@ func TestOthersAreLeftAlone(t *testing.T) {
 		}
 	}
 	object := asMade(w, "v1alpha2", name) // nobody's, but the Service shows its address
-	delete(object["metadata"].(map[string]any), "ownerReferences")
+	object["metadata"].(map[string]any)["ownerReferences"] = []any{map[string]any{"apiVersion": "run.tanzu.vmware.com/v1alpha3", "kind": "TanzuKubernetesCluster", "name": "guest", "uid": "of-old", "controller": true}}
 	create(t, w, world.VMServices, object)
 	published := served(t, w, name)
 	s = service(w)
@@ -275,7 +275,7 @@ func TestOthersAreLeftAlone(t *testing.T) {
 		t.Errorf("%+v, %v", status, err)
 	}
 	got, err := w.Objects(world.VMServices).Get(t.Context(), name, metav1.GetOptions{})
-	if err != nil || len(got.GetOwnerReferences()) != 1 || got.GetOwnerReferences()[0].UID != w.Owner.UID || got.GetLabels()["isthmus-cloud.github.io/cluster-uid"] != guest(w).UID {
+	if err != nil || len(got.GetOwnerReferences()) != 2 || got.GetOwnerReferences()[1].UID != w.Owner.UID || got.GetLabels()["isthmus-cloud.github.io/cluster-uid"] != guest(w).UID {
 		t.Errorf("%+v, %v", got, err)
 	}
 	create(t, w, world.VMServices, asMade(w, "v1alpha2", "guest-0123456789abcdef01234"))

@@ -283,7 +283,11 @@ func (b *LoadBalancers) update(ctx context.Context, f *found, want *vmService) (
 	}
 	next.SetLabels(labels)
 	if f.whose == cloud.Adopt {
-		next.SetOwnerReferences(append(next.GetOwnerReferences(), b.c.Owner()))
+		owner := b.c.Owner()
+		if metav1.GetControllerOf(next) != nil { // there can be one only
+			owner.Controller = nil
+		}
+		next.SetOwnerReferences(append(next.GetOwnerReferences(), owner))
 	}
 	written, err := b.c.Update(ctx, b.resource, next)
 	if err != nil {
