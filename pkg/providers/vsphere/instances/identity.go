@@ -105,6 +105,9 @@ func (x *index) find(ref cloud.InstanceRef) (*api.Machine, error) {
 		return m, err
 	}
 	reported := strings.ToLower(ref.SystemUUID)
+	if !isUUID(reported) { // a serial number, or the ID of an operating system: it says nothing
+		reported = ""
+	}
 	for _, uuid := range []string{swapped(reported), reported} {
 		if uuid != "" && len(x.uuid[uuid]) > 0 {
 			return single("the UUID "+uuid, x.uuid[uuid])

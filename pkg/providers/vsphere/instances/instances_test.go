@@ -171,3 +171,16 @@ func TestOwns(t *testing.T) {
 		}
 	}
 }
+
+// A kubelet that reports something else than a UUID, such as a serial number, says nothing about its machine: its name counts.
+func TestWhatIsNoUUIDSaysNothing(t *testing.T) {
+	x := newIndex([]api.Machine{{UUID: "42000000-0000-0000-0000-000000000001", HostName: "n"}})
+	for _, reported := range []string{"", "VMware-42 10 5e 2b 94 5d 11 ed-a1 eb 02 42 ac 12 00 02", "4210", "9f2c4b1f5f2e4c58a2a8d2d5a0a7b6c1"} {
+		if m, err := x.find(cloud.InstanceRef{NodeName: "n", SystemUUID: reported}); err != nil || m == nil {
+			t.Errorf("%q: %v, %v", reported, m, err)
+		}
+	}
+	if _, err := x.find(cloud.InstanceRef{NodeName: "n", SystemUUID: "42000000-0000-0000-0000-000000000002"}); err == nil {
+		t.Error("a Node gets a machine with another UUID")
+	}
+}
