@@ -1,10 +1,7 @@
 package main
 
 import (
-	"bytes"
-	"fmt"
 	"os"
-	"regexp"
 
 	awsdifference "github.com/isthmus-cloud/isthmus/test/differential/aws/difference"
 	awsrecording "github.com/isthmus-cloud/isthmus/test/differential/aws/recording"
@@ -44,31 +41,20 @@ The existing manager was started on %d states that Isthmus had left. Where it ca
 
 `
 
-// counts are what the reference about AWS counts.
-type counts struct {
-	manager                                string
-	groups, scenarios, same, states, backs int
-	differ                                 []int // scenarios, by difference
-}
-
 // runAWS writes the reference about AWS from the lists and recordings of test/differential/aws.
 func runAWS(dir, reference string) error {
 	c, err := countAWS(dir, awsscript.Groups(), awsdifference.Differences())
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(reference, tableAWS(c), 0o644) //nolint:gosec // a document for everyone
+	return os.WriteFile(reference, ofAWS().table(c), 0o644) //nolint:gosec // a document for everyone
 }
 
 func countAWS(dir string, groups []awsscript.Group, list []awsdifference.Intended) (*counts, error) {
 	c := &counts{groups: len(groups), differ: make([]int, len(list))}
-	var patterns []*regexp.Regexp
-	for _, d := range list {
-		p, err := regexp.Compile("^(?:" + d.Scenarios + ")$")
-		if err != nil {
-			return nil, fmt.Errorf("difference %q: %w", d.Name, err)
-		}
-		patterns = append(patterns, p)
+	of, err := patterns(list)
+	if err != nil {
+		return nil, err
 	}
 	for _, g := range groups {
 		r, err := awsrecording.Read(dir, g.Name)
@@ -77,17 +63,7 @@ func countAWS(dir string, groups []awsscript.Group, list []awsdifference.Intende
 		}
 		c.manager = r.Manager
 		for _, name := range g.Names() {
-			same := true
-			for i, p := range patterns {
-				if p.MatchString(name) {
-					c.differ[i]++
-					same = false
-				}
-			}
-			c.scenarios++
-			if same {
-				c.same++
-			}
+			c.scenario(name, of)
 			for _, phase := range g.Takeovers() {
 				if !r.Failed(name, phase) {
 					c.states++
@@ -105,28 +81,7 @@ func countAWS(dir string, groups []awsscript.Group, list []awsdifference.Intende
 	return c, nil
 }
 
-// tableAWS is the reference.
-func tableAWS(c *counts) []byte {
-	var b bytes.Buffer
-	fmt.Fprintf(&b, awsHead, c.manager, c.scenarios, c.groups, c.same, c.scenarios)
-	for i, d := range awsdifference.Differences() {
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", d.Name, d.Theirs, d.Here, d.Why, orAll(c.differ[i]))
-	}
-	fmt.Fprintf(&b, awsOver, c.states)
-	for _, x := range awsdifference.AtTakeover() {
-		fmt.Fprintf(&b, "- %s %s\n", x.What, x.Why)
-	}
-	fmt.Fprintf(&b, awsBack, c.backs)
-	for _, x := range awsdifference.TakingBack() {
-		fmt.Fprintf(&b, "- %s %s\n", x.What, x.Why)
-	}
-	return b.Bytes()
-}
-
-// orAll says what no scenario counts: what is about all of a group.
-func orAll(n int) string {
-	if n == 0 {
-		return "what they share"
-	}
-	return fmt.Sprint(n)
+// ofAWS is the page about AWS.
+func ofAWS() *page {
+	return &page{head: awsHead, over: awsOver, back: awsBack, differences: awsdifference.Differences(), takeover: awsdifference.AtTakeover(), taking: awsdifference.TakingBack()}
 }

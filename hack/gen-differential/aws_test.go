@@ -18,7 +18,7 @@ func TestTheReferenceOfAWSCounts(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	first := awsdifference.Differences()[0]
-	got := string(tableAWS(&counts{manager: "v9", groups: 2, scenarios: 30, same: 20, states: 50, backs: 40, differ: make([]int, len(awsdifference.Differences()))}))
+	got := string(ofAWS().table(&counts{manager: "v9", groups: 2, scenarios: 30, same: 20, states: 50, backs: 40, differ: make([]int, len(awsdifference.Differences()))}))
 	for _, want := range []string{"v9", "30 scenarios in\n2 groups", "In 20 of 30 scenarios", "| " + first.Name + " | " + first.Theirs, "| what they share |", "each of 50 states", "started on 40 states"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing in\n%s", want, got)

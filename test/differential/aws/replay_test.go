@@ -17,6 +17,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/test/differential/aws/recording"
 	"github.com/isthmus-cloud/isthmus/test/differential/aws/script"
 	"github.com/isthmus-cloud/isthmus/test/differential/aws/snapshot"
+	"github.com/isthmus-cloud/isthmus/test/differential/compare"
 )
 
 const recordings = "testdata"
@@ -81,7 +82,7 @@ func (r *replay) must(err error) {
 
 // TestFromScratch: ours ends where the existing manager has ended, but for the differences that the list names.
 func TestFromScratch(t *testing.T) {
-	sieve, err := difference.NewSieve(difference.Differences())
+	sieve, err := compare.NewSieve(difference.Differences())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +109,7 @@ type report struct {
 }
 
 // count notes the differences of a phase that are meant to be, and returns the others.
-func (r *report) count(sieve *difference.Sieve, all []difference.Difference) []difference.Difference {
+func (r *report) count(sieve *compare.Sieve, all []compare.Difference) []compare.Difference {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	rest := sieve.Rest(all, true)
@@ -119,7 +120,7 @@ func (r *report) count(sieve *difference.Sieve, all []difference.Difference) []d
 }
 
 // end writes what is left to the file that $DIFFERENCES names, and complains of differences that are none any more.
-func (r *report) end(t *testing.T, sieve *difference.Sieve) {
+func (r *report) end(t *testing.T, sieve *compare.Sieve) {
 	if file := os.Getenv("DIFFERENCES"); file != "" {
 		slices.Sort(r.lines)
 		if err := os.WriteFile(file, []byte(strings.Join(r.lines, "\n")+"\n"), 0o600); err != nil {
@@ -135,7 +136,7 @@ func (r *report) end(t *testing.T, sieve *difference.Sieve) {
 }
 
 // phase goes through a phase, and returns the differences at its end, those that are meant to be with them.
-func (r *replay) phase(number int, sieve *difference.Sieve) []difference.Difference {
+func (r *replay) phase(number int, sieve *compare.Sieve) []compare.Difference {
 	r.t.Helper()
 	ctx := r.t.Context()
 	before, err := r.observer.Mark(ctx)
@@ -182,10 +183,10 @@ func (r *replay) states(before differential.Mark) map[string]snapshot.State {
 }
 
 // differences are all, those that are meant to be with them.
-func (r *replay) differences(number int, states map[string]snapshot.State) (out []difference.Difference) {
+func (r *replay) differences(number int, states map[string]snapshot.State) (out []compare.Difference) {
 	if number < len(r.recorded.Shared) {
 		difference.Compare(r.recorded.Shared[number], states[""], func(path, theirs, ours string) {
-			out = append(out, difference.Difference{Scenario: "shared", Phase: r.Group.Phases()[number], Path: path, Theirs: theirs, Ours: ours})
+			out = append(out, compare.Difference{Scenario: "shared", Phase: r.Group.Phases()[number], Path: path, Theirs: theirs, Ours: ours})
 		})
 	}
 	for _, name := range r.Group.Names() {
@@ -193,7 +194,7 @@ func (r *replay) differences(number int, states map[string]snapshot.State) (out 
 			if strings.HasSuffix(path, ".failed") && r.stillFails(name, number, states[name]) {
 				return
 			}
-			out = append(out, difference.Difference{Scenario: name, Phase: r.Group.Phases()[number], Path: path, Theirs: theirs, Ours: ours,
+			out = append(out, compare.Difference{Scenario: name, Phase: r.Group.Phases()[number], Path: path, Theirs: theirs, Ours: ours,
 				Failed: r.recorded.Failed(name, number)})
 		})
 	}

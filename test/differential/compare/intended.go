@@ -1,9 +1,24 @@
-package difference
+package compare
 
 import (
 	"fmt"
 	"regexp"
 )
+
+// Difference is one thing that differs between what two managers left of a scenario.
+type Difference struct {
+	Scenario, Phase string
+	// Path is where, for example node.web-1.example.org.addresses.
+	Path string
+	// Theirs and Ours are the values as JSON, "" for none.
+	Theirs, Ours string
+	// Failed says that theirs has failed at the scenario by then.
+	Failed bool
+}
+
+func (d Difference) String() string {
+	return fmt.Sprintf("%s, %s: %s: theirs has %s, ours has %s", d.Scenario, d.Phase, d.Path, OrNone(d.Theirs), OrNone(d.Ours))
+}
 
 // Intended is a difference that is meant to be.
 type Intended struct {
