@@ -2,8 +2,9 @@
 // It knows nothing but the contract, and each place knows nothing of the others:
 //
 //   - a ref that names its place is looked up there and nowhere else; a provider ID that names
-//     none, where it was seen before, or else in the first place and then in the others; a bare
-//     name, in every place. Volumes, whose IDs name none, are looked up in every place;
+//     none, where it was seen before, or else in the first place and then in the others, which
+//     are asked, too, where instances move; a bare name, in every place. Volumes, whose IDs name
+//     none, are looked up in every place;
 //   - what several places were asked for is KindNotFound only when every one of them says so,
 //     and KindConflict when two have it;
 //   - a Node's route is its own place's. How pods reach those of other places is the network's

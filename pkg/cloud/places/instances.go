@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -119,6 +120,9 @@ func (i *instances) where(ref cloud.InstanceRef) (first, rest []*place, err erro
 		i.mu.Lock()
 		home := i.homes[ref.ProviderID]
 		i.mu.Unlock()
+		if home != nil && i.words.Moves {
+			return []*place{home}, slices.DeleteFunc(slices.Clone(i.places), func(p *place) bool { return p == home }), nil
+		}
 		if home != nil {
 			return []*place{home}, nil, nil
 		}

@@ -23,12 +23,15 @@ type Place struct {
 	*cloud.Provider
 }
 
-// Words are how a cloud speaks of its places.
+// Words are what a cloud says of its places, and how.
 type Words struct {
 	// Place is what one of them is: "region".
 	Place string
 	// Add and AddRoutes say how the configuration gets a place of that name, and its routes.
 	Add, AddRoutes func(name string) string
+	// Moves says that instances move from one to another and keep their IDs: that the place where one was seen does not have it any
+	// more is then not enough.
+	Moves bool
 }
 
 // Join makes p the provider of all places, of which the first is the one that refs mean where

@@ -238,6 +238,35 @@ func TestInstancesOfPlaceThatIsDown(t *testing.T) {
 	}
 }
 
+func TestInstancesMove(t *testing.T) {
+	here, there, p := two()
+	patiently(p)
+	p.Instances.(*instances).words.Moves = true
+	here.have, there.have = map[string]bool{"a": true, "b": true}, map[string]bool{"c": true}
+	ref := byID("", "a")
+	get := func() error { _, err := p.Instances.Get(t.Context(), ref); return err }
+	if err := get(); err != nil {
+		t.Fatal(err)
+	}
+	delete(here.have, "a")
+	there.fail(errDown)
+	if err := get(); err == nil || cloud.IsNotFound(err) {
+		t.Errorf("it may have moved to a place that is down: %v", err)
+	}
+	there.fail(nil)
+	if err := get(); !cloud.IsNotFound(err) {
+		t.Errorf("it is nowhere: %v", err)
+	}
+	there.have["a"] = true
+	if err := get(); err != nil {
+		t.Errorf("it has moved: %v", err)
+	}
+	here.fail(errDown)
+	if err := get(); err != nil {
+		t.Errorf("it was seen where it is now: %v", err)
+	}
+}
+
 func TestInstanceOfPlaceThatIsDownMayHaveTheSameName(t *testing.T) {
 	here, there, p := two()
 	here.have = map[string]bool{"a": true}
