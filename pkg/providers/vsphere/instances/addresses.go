@@ -53,13 +53,14 @@ func addressesOf(m *api.Machine) []address {
 }
 
 // nodeAddresses are the addresses of a machine's Node: its host name, then of each family an internal one and an external one.
+// That its tools tell nothing yet is no failure of the vCenter: the same question again would only keep others waiting.
 func nodeAddresses(m *api.Machine, families []config.Family, n *config.Nodes) ([]corev1.NodeAddress, error) {
 	if m.HostName == "" {
-		return nil, cloud.Errorf(cloud.KindUnavailable, "the tools in machine %q do not tell its host name; are they running?", m.Name)
+		return nil, cloud.Errorf(cloud.KindRetryAfter, "the tools in machine %q do not tell its host name; are they running?", m.Name)
 	}
 	all := addressesOf(m)
 	if len(all) == 0 {
-		return nil, cloud.Errorf(cloud.KindUnavailable, "the tools in machine %q tell no address that others can reach; are they running, and has it a network?", m.Name)
+		return nil, cloud.Errorf(cloud.KindRetryAfter, "the tools in machine %q tell no address that others can reach; are they running, and has it a network?", m.Name)
 	}
 	if err := networksThere(m, n); err != nil {
 		return nil, err

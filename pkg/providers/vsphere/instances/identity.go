@@ -140,7 +140,7 @@ func (x *index) trusted(place string) error {
 // lost is the error about a machine that is there, but not with the UUID of the one that is looked for, which it may be.
 func lost(m *api.Machine, uuid string) error {
 	if m.UUID == "" {
-		return cloud.Errorf(cloud.KindUnavailable, "the vCenter cannot read machine %q (%s), which may be the one with the UUID %s: see whether its host and its datastore are there", m.Name, m.Ref.Value, uuid)
+		return cloud.Errorf(cloud.KindFailed, "the vCenter cannot read machine %q (%s), which may be the one with the UUID %s: see whether its host and its datastore are there", m.Name, m.Ref.Value, uuid)
 	}
 	return cloud.Errorf(cloud.KindConflict, "machine %q (%s) had the UUID %s and has %s now: give it back, or delete the Node by hand", m.Name, m.Ref.Value, uuid, m.UUID)
 }

@@ -103,7 +103,7 @@ func TestAddresses(t *testing.T) {
 	if got, err := nodeAddresses(both, four, &config.Nodes{}); err != nil || fmt.Sprint(otherIPs(both, got)) != "[fd00::5 192.0.2.5 2001:db8::5]" {
 		t.Errorf("others than %s: %s, %v", text(got), otherIPs(both, got), err)
 	}
-	if _, err := nodeAddresses(&api.Machine{Name: "m", NICs: two}, four, &config.Nodes{}); cloud.KindOf(err) != cloud.KindUnavailable {
+	if _, err := nodeAddresses(&api.Machine{Name: "m", NICs: two}, four, &config.Nodes{}); cloud.KindOf(err) != cloud.KindRetryAfter {
 		t.Error(err)
 	}
 }

@@ -117,12 +117,12 @@ func TestMachinesThatAreNoAnswer(t *testing.T) {
 		want(id, cloud.KindInvalid, cloud.InstanceRef{NodeName: "vm", ProviderID: id})
 	}
 	change(map[string]any{}, "network")
-	want("no address", cloud.KindUnavailable, byName)
+	want("no address", cloud.KindRetryAfter, byName)
 	if got, err := p.Instances.Get(t.Context(), i.Ref); err != nil || len(got.Addresses) > 0 { // one that has lost it is there all the same
 		t.Errorf("%+v, %v", got, err)
 	}
 	change("", "biosUUID")
-	want("no UUID", cloud.KindUnavailable, byName)
+	want("no UUID", cloud.KindRetryAfter, byName)
 	twin, err := w.MakeInstance(t.Context(), "twin")
 	if err != nil {
 		t.Fatal(err)

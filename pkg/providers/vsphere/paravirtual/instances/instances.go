@@ -142,7 +142,7 @@ func (i *Instances) answer(all []*machine, ref cloud.InstanceRef) (*cloud.Instan
 func (i *Instances) instance(m *machine, ref cloud.InstanceRef) (*cloud.Instance, error) {
 	uuid := m.uuid()
 	if !text.IsUUID(uuid) {
-		return nil, cloud.Errorf(cloud.KindUnavailable, "%s has no status.biosUUID yet, but %q; it gets one when it is made in the vCenter", i.c.Name(i.resource, m.Name), text.Clip(uuid, 50))
+		return nil, cloud.Errorf(cloud.KindRetryAfter, "%s has no status.biosUUID yet, but %q; it gets one when it is made in the vCenter", i.c.Name(i.resource, m.Name), text.Clip(uuid, 50))
 	}
 	out := &cloud.Instance{ProviderID: prefix + uuid, Name: m.Name, Zone: m.Labels[corev1.LabelTopologyZone], Addresses: addresses(m, i.cluster),
 		MachineIDs: []string{uuid, swapped(uuid)}, Scope: i.c.Place(), Shutdown: m.Status.PowerState == "PoweredOff"}
@@ -153,7 +153,7 @@ func (i *Instances) instance(m *machine, ref cloud.InstanceRef) (*cloud.Instance
 		return nil, cloud.Errorf(cloud.KindConflict, "%s has the name of the Node, but the UUID %s, while the Node reports %s: it is another machine", i.c.Name(i.resource, m.Name), uuid, text.Clip(ref.SystemUUID, 50))
 	}
 	if len(out.Addresses) == 0 && !out.Shutdown { // a Node would be initialized without
-		return nil, cloud.Errorf(cloud.KindUnavailable, "%s has no address of the family %s in status.network yet; are the tools in it running?", i.c.Name(i.resource, m.Name), i.cluster.ClusterIPFamily)
+		return nil, cloud.Errorf(cloud.KindRetryAfter, "%s has no address of the family %s in status.network yet; are the tools in it running?", i.c.Name(i.resource, m.Name), i.cluster.ClusterIPFamily)
 	}
 	return out, nil
 }
