@@ -115,6 +115,12 @@ record-aws: $(CONTROL_PLANE) ## Record what aws-cloud-controller-manager does in
 	@hack/progress.sh cloud-controller-manager $(BUILD) -o bin/cloud-controller-manager ./cmd/cloud-controller-manager
 	@$(GO) run ./hack/record aws -manager $(CCM) -version "$(CCM_VERSION)" -ours bin/cloud-controller-manager $(ARGS)
 
+.PHONY: record-vsphere
+record-vsphere: $(CONTROL_PLANE) ## Record what vsphere-cloud-controller-manager does in test/differential/vsphere (CCM=PATH CCM_VERSION='what it is built from'; ARGS='-groups a,b' narrows it down)
+	@test -n "$(CCM)" -a -n "$(CCM_VERSION)" || { echo "record-vsphere: give CCM=PATH, a binary built from its public source, and CCM_VERSION" >&2; exit 1; }
+	@hack/progress.sh cloud-controller-manager $(BUILD) -o bin/cloud-controller-manager ./cmd/cloud-controller-manager
+	@$(GO) run ./hack/record vsphere -width 2 -manager $(CCM) -version "$(CCM_VERSION)" -ours bin/cloud-controller-manager $(ARGS)
+
 .PHONY: bench
 bench: $(CONTROL_PLANE) ## Benchmarks, the webhook behind a real kube-apiserver among them (figures for people)
 	@$(GO) test -run '^$$' -bench . -benchmem ./...

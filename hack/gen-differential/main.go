@@ -1,6 +1,6 @@
 // Command gen-differential writes docs/reference/differential.md from the lists and the golden file of
-// test/differential/openstack, and prints the lists into the guide to migration; or docs/reference/differential-aws.md from the
-// lists and the recordings of test/differential/aws.
+// test/differential/openstack, and prints the lists into the guide to migration; or docs/reference/differential-aws.md and
+// differential-vsphere.md from the lists and the recordings of test/differential/aws and vsphere.
 package main
 
 import (
@@ -20,10 +20,12 @@ func main() {
 	switch {
 	case len(os.Args) == 4 && os.Args[1] == "-aws":
 		err = runAWS(os.Args[2], os.Args[3])
+	case len(os.Args) == 4 && os.Args[1] == "-vsphere":
+		err = runVSphere(os.Args[2], os.Args[3])
 	case len(os.Args) == 4:
 		err = run(os.Args[1], os.Args[2], os.Args[3])
 	default:
-		fmt.Fprintln(os.Stderr, "usage: gen-differential TESTDATA REFERENCE GUIDE, or gen-differential -aws TESTDATA REFERENCE")
+		fmt.Fprintln(os.Stderr, "usage: gen-differential TESTDATA REFERENCE GUIDE, or gen-differential -aws|-vsphere TESTDATA REFERENCE")
 		os.Exit(2)
 	}
 	if err != nil {

@@ -67,9 +67,9 @@ func parse(name string, args []string) (*settings, error) {
 }
 
 func run(ctx context.Context, args []string) error {
-	clouds := map[string]func(*settings) cloud{"aws": ofAWS, "openstack": ofOpenStack}
+	clouds := map[string]func(*settings) cloud{"aws": ofAWS, "openstack": ofOpenStack, "vsphere": ofVSphere}
 	if len(args) == 0 || clouds[args[0]] == nil {
-		return errors.New("give the cloud, aws or openstack, and then flags")
+		return errors.New("give the cloud, aws, openstack or vsphere, and then flags")
 	}
 	s, err := parse(args[0], args[1:])
 	if errors.Is(err, flag.ErrHelp) {

@@ -200,6 +200,10 @@ var arrows = []struct {
 	{"test/differential/openstack/script", []string{"test/differential/openstack/snapshot", "test/differential/steps"}},
 	{"test/differential/openstack/recording", []string{"test/differential/openstack/script", "test/differential/openstack/snapshot", "test/differential/recording"}},
 	{"test/differential/openstack/difference", []string{"test/differential/compare", "test/differential/openstack/recording", "test/differential/openstack/script", "test/differential/openstack/snapshot"}},
+	{"test/differential/vsphere/script", []string{"test/cloudsim/vsphere", "test/differential/steps"}},
+	{"test/differential/vsphere/snapshot", []string{"test/differential/compare"}},
+	{"test/differential/vsphere/recording", []string{"test/differential/recording", "test/differential/vsphere/snapshot"}},
+	{"test/differential/vsphere/difference", []string{"test/differential/compare", "test/differential/vsphere/snapshot"}},
 	{"test", []string{"cmd", "credentialprovider", "manifests", "pkg", "webhooks"}},
 	{"hack", []string{"cmd", "credentialprovider", "manifests", "pkg", "webhooks", "test"}},
 }

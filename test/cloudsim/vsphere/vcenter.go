@@ -85,11 +85,38 @@ const agent = "the simulator"
 // New starts a vCenter with two datacenters, whose first one is in a region and its clusters in a zone; machines is how many there
 // are in each pool. Close ends it. dir is for files.
 func New(ctx context.Context, dir string, machines int) (*VCenter, error) {
-	v := &VCenter{model: simulator.VPX(), dir: dir, seen: requests{password: password, methods: map[string]int{}, sessions: map[string]bool{}}}
-	v.model.Datacenter, v.model.Machine = 2, machines
-	if err := v.model.Create(); err != nil {
+	v := newVCenter(dir)
+	v.model.Machine = machines
+	if err := v.start(ctx); err != nil {
 		return nil, err
 	}
+	if err := v.tag(ctx); err != nil {
+		return nil, err
+	}
+	v.forget()
+	return v, nil
+}
+
+func newVCenter(dir string) *VCenter {
+	v := &VCenter{model: simulator.VPX(), dir: dir, seen: requests{password: password, methods: map[string]int{}, sessions: map[string]bool{}}}
+	v.model.Datacenter = 2
+	return v
+}
+
+// forget counts anew: the simulator's client has asked before it had a name.
+func (v *VCenter) forget() {
+	v.Requests.Store(0)
+	v.seen.mu.Lock()
+	defer v.seen.mu.Unlock()
+	clear(v.seen.methods)
+}
+
+// start starts what the model describes.
+func (v *VCenter) start(ctx context.Context) error {
+	if err := v.model.Create(); err != nil {
+		return err
+	}
+	v.model.Map().Put(&searchIndex{v.model.Map().SearchIndex()})
 	v.model.Service.TLS = new(tls.Config)
 	v.model.Service.Listen = &url.URL{User: url.UserPassword(user, password)}
 	v.model.Service.RegisterEndpoints = true
@@ -98,20 +125,15 @@ func New(ctx context.Context, dir string, machines int) (*VCenter, error) {
 	v.server.Config.Handler = v.handler(v.server.Config.Handler)
 	var err error
 	if v.client, err = govmomi.NewClient(ctx, v.server.URL, true); err != nil {
-		return nil, err
+		return err
 	}
 	v.client.UserAgent = agent
 	for n, password := range []string{password, "wrong"} {
 		if v.confs[n], err = v.conf(password); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	if err := v.tag(ctx); err != nil {
-		return nil, err
-	}
-	v.Requests.Store(0) // those of the simulator's client, before it had a name
-	clear(v.seen.methods)
-	return v, nil
+	return nil
 }
 
 // Close ends the vCenter.

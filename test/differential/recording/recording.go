@@ -116,7 +116,7 @@ func (r *Recording[S]) Write(dir string) error {
 func Read[S State](dir, group string) (*Recording[S], error) {
 	data, err := os.ReadFile(filepath.Join(filepath.Clean(dir), group+".jsonl"))
 	if err != nil {
-		return nil, fmt.Errorf("recording of group %s: %w; make record-occm or record-aws makes it", group, err)
+		return nil, fmt.Errorf("recording of group %s: %w; make record-occm, record-aws or record-vsphere makes it", group, err)
 	}
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	r := &Recording[S]{States: map[string][]S{}}
