@@ -149,7 +149,7 @@ func (t *table) columns() []string {
 // usage are the rows of what the processes have used.
 func (t *table) usage() [][]string {
 	rows := [][]string{{"CPU time, all rows but the last"}, {"memory at most"}}
-	if t.idle > 0 {
+	if t.idle > 0 || t.options.rows > 0 {
 		rows[0][0] = "CPU time"
 	}
 	for _, u := range t.used {
