@@ -15,6 +15,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws"
 	awssim "github.com/isthmus-cloud/isthmus/test/cloudsim/aws"
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/aws/ec2"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
 
 // awsLie is what AWS answers instead of the truth.
@@ -83,7 +84,15 @@ func TestComplaintUnknownErrorDeletesNodeOnAWS(t *testing.T) {
 				last, d.nodes, instances = i, append(d.nodes, i.PrivateDNSName), append(instances, i.ID)
 			}
 			conf := "[Global]\nRegion = " + awsRegion + "\nKubernetesClusterID = c\nVPC = " + last.VPCID + "\nSubnetID = " + last.SubnetID + "\n"
-			d.start = func(args ...string) { c.start(conf, fastClock{start: time.Now()}, args) }
+			d.start = func(args ...string) {
+				c.start(conf, fastClock{start: time.Now()}, args)
+				eventually.Met(t, func() string { // one that is told lies before it has begun does not begin
+					if !slices.ContainsFunc(sim.Requests(), func(r awssim.Request) bool { return r.Action == "DescribeInstances" }) {
+						return "no instances were asked for"
+					}
+					return ""
+				})
+			}
 			d.asked = func() int {
 				return len(slices.DeleteFunc(sim.Requests(), func(r awssim.Request) bool { return r.Service != "ec2" }))
 			}

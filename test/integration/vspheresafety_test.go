@@ -14,6 +14,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/providers/vsphere"
 	sim "github.com/isthmus-cloud/isthmus/test/cloudsim/vsphere"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
 
 // vsphereLie is what a vCenter answers instead of the truth.
@@ -124,7 +125,15 @@ func TestComplaint479UnknownErrorDeletesNodeOnVSphere(t *testing.T) {
 				c.create(registered(m.Name, id, corev1.ConditionUnknown))
 				machines, d.nodes = append(machines, m), append(d.nodes, m.Name)
 			}
-			d.start = func(args ...string) { c.start(v.ConfigIPv4(), fastClock{start: time.Now()}, args) }
+			d.start = func(args ...string) {
+				c.start(v.ConfigIPv4(), fastClock{start: time.Now()}, args)
+				eventually.Met(t, func() string { // one that is told lies before it has begun does not begin
+					if v.Methods()["RetrievePropertiesEx"] == 0 {
+						return "no machines were asked for"
+					}
+					return ""
+				})
+			}
 			before := int64(0)
 			d.asked = func() int { return int(v.Requests.Load() - before) }
 			d.reset = func() { before = v.Requests.Load() }
