@@ -54,6 +54,7 @@ func (s *Session) enterREST(ctx context.Context) (*rest.Client, error) {
 		return nil, err
 	}
 	r := rest.NewClient(c)
+	s.bind(r.Client)
 	if by.SharedURL != "" {
 		return nil, cloudauth.NewError(cloudauth.Misconfigured, "%s: a shared session is for the vSphere API alone, and tags, by which zones are known, need user and password", s.where())
 	}
@@ -83,11 +84,19 @@ func (s *Session) knock(ctx context.Context) (*Credentials, *vim25.Client, error
 		return nil, nil, s.refused(err, &by)
 	}
 	c.Client = sc
+	if have := c.ServiceContent; have.SessionManager == nil || have.ViewManager == nil || have.SearchIndex == nil {
+		return nil, nil, cloudauth.NewError(cloudauth.Failed, "%s is no vCenter: it has no sessions, views or searches; check server and port", s.where())
+	}
 	return &by, c, nil
 }
 
 // signer is what signs a login by a certificate, nil where there is none.
-func (s *Session) signer(ctx context.Context, c *vim25.Client, by *Credentials) (*sts.Signer, error) {
+func (s *Session) signer(ctx context.Context, c *vim25.Client, by *Credentials) (out *sts.Signer, err error) {
+	defer func() { // what tells where tokens are given is read through nil pointers, if it is something else
+		if recover() != nil {
+			out, err = nil, s.refused(errNoAnswer, by)
+		}
+	}()
 	if block, _ := pem.Decode([]byte(by.User)); block == nil {
 		return nil, nil
 	}
@@ -99,6 +108,7 @@ func (s *Session) signer(ctx context.Context, c *vim25.Client, by *Credentials) 
 	if err != nil {
 		return nil, s.refused(err, by)
 	}
+	s.bind(tokens.Client)
 	tokens.RoundTripper = Answered(tokens.RoundTripper)
 	signer, err := tokens.Issue(ctx, sts.TokenRequest{Certificate: &cert, Delegatable: true})
 	return signer, s.refused(err, by)

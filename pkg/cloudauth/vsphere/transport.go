@@ -42,13 +42,23 @@ func (s *Session) client() (*soap.Client, error) {
 	t.Proxy, t.MaxResponseHeaderBytes, t.OnProxyConnectResponse = wire.Proxy, wire.MaxHeader, wire.ProxyAnswer
 	t.ResponseHeaderTimeout = o.RequestTimeout
 	c.Transport = bounded{t}
-	c.CheckRedirect = func(*http.Request, []*http.Request) error { return errRedirect }
+	c.CheckRedirect = refuseRedirect
 	c.Timeout = o.RequestTimeout
 	return c, nil
 }
 
 // vim25Path is where the vSphere API is.
 const vim25Path = "/sdk"
+
+// bind gives what speaks to another service of the vCenter what bounds the vSphere API: govmomi leaves it behind.
+func (s *Session) bind(c *soap.Client) {
+	c.CheckRedirect, c.Timeout = refuseRedirect, s.options.RequestTimeout
+	if _, is := c.Transport.(bounded); !is {
+		c.Transport = bounded{c.Transport}
+	}
+}
+
+func refuseRedirect(*http.Request, []*http.Request) error { return errRedirect }
 
 // Service is what speaks to another service of the vCenter, within the session of c and with what bounds that.
 func Service(c *vim25.Client, path, namespace string) *soap.Client {
@@ -64,9 +74,13 @@ func Answered(rt soap.RoundTripper) soap.RoundTripper { return answered{rt} }
 type answered struct{ soap.RoundTripper }
 
 // RoundTrip implements soap.RoundTripper.
-func (a answered) RoundTrip(ctx context.Context, req, res soap.HasFault) error {
-	err := a.RoundTripper.RoundTrip(ctx, req, res)
-	if err != nil {
+func (a answered) RoundTrip(ctx context.Context, req, res soap.HasFault) (err error) {
+	defer func() { // an element of a type that does not belong there ends govmomi's decoder
+		if recover() != nil {
+			err = errNoAnswer
+		}
+	}()
+	if err = a.RoundTripper.RoundTrip(ctx, req, res); err != nil {
 		return err
 	}
 	if body := reflect.Indirect(reflect.ValueOf(res)).FieldByName("Res"); body.Kind() == reflect.Pointer && body.IsNil() {

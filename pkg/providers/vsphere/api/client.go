@@ -14,6 +14,7 @@ import (
 	"github.com/vmware/govmomi/vapi/rest"
 	"github.com/vmware/govmomi/vim25"
 	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
@@ -145,22 +146,43 @@ func (c *Client) collect(ctx context.Context, what string, objects []types.Objec
 			if token != "" {
 				answer, err := methods.ContinueRetrievePropertiesEx(ctx, v, &types.ContinueRetrievePropertiesEx{This: pc, Token: token})
 				if err == nil {
-					out, token = append(out, answer.Returnval.Objects...), answer.Returnval.Token
+					out, token, err = append(out, answer.Returnval.Objects...), answer.Returnval.Token, ended(answer.Returnval.Objects)
 				}
 				return err
 			}
 			answer, err := methods.RetrievePropertiesEx(ctx, v, &types.RetrievePropertiesEx{This: pc, SpecSet: []types.PropertyFilterSpec{filter}})
 			if err == nil && answer.Returnval != nil {
-				out, token = answer.Returnval.Objects, answer.Returnval.Token
+				out, token, err = answer.Returnval.Objects, answer.Returnval.Token, ended(answer.Returnval.Objects)
 			}
 			return err
 		})
 		if err != nil {
 			return nil, err
 		}
+		if len(out) > maxAnswers {
+			return nil, &cloud.Error{Kind: cloud.KindUnavailable, Op: "RetrievePropertiesEx " + what, Err: fmt.Errorf("%s answers with more than %d objects", c.place, maxAnswers)}
+		}
 	}
 	return out, nil
 }
+
+// ended is the fault of a session that has ended: objects that are asked for by their names are answered then, but without properties.
+func ended(objects []types.ObjectContent) error {
+	for i := range objects {
+		for _, m := range objects[i].MissingSet {
+			if m.Fault.Fault == nil {
+				continue
+			}
+			if err := soap.WrapVimFault(m.Fault.Fault); fault.Is(err, &types.NotAuthenticated{}) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// maxAnswers is how many objects are read at most, of however many pages: a vCenter has at most 45,000 machines.
+const maxAnswers = 200_000
 
 // container is what a view is of, on the client of a session.
 type container = func(*vim25.Client) Ref
@@ -206,12 +228,12 @@ func (c *Client) shown(ctx context.Context, what string, views []Ref, properties
 
 func root(v *vim25.Client) Ref { return v.ServiceContent.RootFolder }
 
-// Machines are all that there are in the datacenters.
+// Machines are all that there are in the datacenters, of which only Ref, UUID, Name and what their tools tell is said: what leads to one.
 func (c *Client) Machines(ctx context.Context) ([]Machine, error) {
-	return c.machines(ctx, machineProperties)
+	return c.machines(ctx, append(slices.Clone(identityProperties), toolsProperties...))
 }
 
-// Identities are all that there are in the datacenters, of which only Ref, UUID and Name are told: an eighth of the bytes.
+// Identities are the same with Ref, UUID and Name alone: a small part of the bytes.
 func (c *Client) Identities(ctx context.Context) ([]Machine, error) {
 	return c.machines(ctx, identityProperties)
 }
@@ -229,7 +251,7 @@ func (c *Client) machines(ctx context.Context, properties []string) ([]Machine, 
 	for i := range found {
 		out = append(out, machineOf(&found[i]))
 	}
-	c.known.set(out)
+	c.known.add(out)
 	return out, nil
 }
 
@@ -251,13 +273,11 @@ func (c *Client) Search(ctx context.Context, all ...[]Search) ([]Machine, error)
 			}
 		}
 	}
-	out, err := c.read(ctx, refs)
-	c.known.add(out)
-	return out, err
+	return c.Read(ctx, refs)
 }
 
-// read reads machines, each once. Those that are gone are left out.
-func (c *Client) read(ctx context.Context, refs []Ref) ([]Machine, error) {
+// Read reads machines whole, each once. Those that are gone are left out.
+func (c *Client) Read(ctx context.Context, refs []Ref) ([]Machine, error) {
 	slices.SortFunc(refs, func(a, b Ref) int { return strings.Compare(a.Value, b.Value) })
 	var out []Machine
 	for some := range slices.Chunk(slices.Compact(refs), maxObjects) {
@@ -273,6 +293,7 @@ func (c *Client) read(ctx context.Context, refs []Ref) ([]Machine, error) {
 			out = append(out, machineOf(&found[i]))
 		}
 	}
+	c.known.add(out)
 	return out, nil
 }
 

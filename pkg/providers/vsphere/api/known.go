@@ -64,57 +64,76 @@ func (c *Client) view(ctx context.Context, what string, below container) (view R
 	return view, c.failed(op+" "+what, err)
 }
 
-// known is which object a UUID was last seen at, of UUIDs that one machine has. It is a hint: what is read there decides.
+// known is which object a UUID was last seen at, of UUIDs that one machine has. It is a hint: what is read there decides. What a list
+// lacks is none about it: who may not see a machine any more is shown a list without it.
 type known struct {
 	mu sync.Mutex
 	at map[string]Ref
+	of map[Ref]string
 }
 
-// set remembers all machines that there are, in place of those before. A UUID is remembered, too, whose machine is there with another
-// one.
-func (k *known) set(all []Machine) {
-	there := map[Ref]bool{}
-	for i := range all {
-		there[all[i].Ref] = true
-	}
-	k.mu.Lock()
-	maps.DeleteFunc(k.at, func(_ string, r Ref) bool { return !there[r] })
-	k.mu.Unlock()
-	k.add(all)
-}
+// maxKnown bounds them; a vCenter has at most 45,000 machines.
+const maxKnown = 100_000
 
 func (k *known) add(some []Machine) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.at == nil {
-		k.at = map[string]Ref{}
+	if k.at == nil || len(k.at) > maxKnown {
+		k.at, k.of = map[string]Ref{}, map[Ref]string{}
 	}
 	seen := map[string]bool{}
 	for i := range some {
 		m := &some[i]
-		if k.at[m.UUID] = m.Ref; m.UUID == "" || seen[m.UUID] {
+		switch {
+		case m.UUID == "":
+		case seen[m.UUID]:
+			delete(k.of, k.at[m.UUID])
 			delete(k.at, m.UUID)
+		default:
+			k.at[m.UUID], k.of[m.Ref], seen[m.UUID] = m.Ref, m.UUID, true
 		}
-		seen[m.UUID] = true
 	}
 }
 
-// Known is the object that the only machine with a UUID was last seen at.
-func (c *Client) Known(uuid string) (Ref, bool) {
-	c.known.mu.Lock()
-	defer c.known.mu.Unlock()
-	ref, ok := c.known.at[uuid]
-	return ref, ok
+// forget forgets objects that a read of themselves has left out.
+func (k *known) forget(asked []Ref, there []Machine) {
+	is := map[Ref]bool{}
+	for i := range there {
+		is[there[i].Ref] = true
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, ref := range asked {
+		if !is[ref] {
+			if uuid := k.of[ref]; k.at[uuid] == ref {
+				delete(k.at, uuid)
+			}
+			delete(k.of, ref)
+		}
+	}
 }
 
-// Recall reads the machines of those UUIDs that were seen before, a thousand with a call. Those whose machine is gone, or has another
-// UUID now, are left out.
+// UUIDOf is the UUID that an object was last seen with, empty where that is not known.
+func (c *Client) UUIDOf(ref Ref) string {
+	c.known.mu.Lock()
+	defer c.known.mu.Unlock()
+	return c.known.of[ref]
+}
+
+// Recall reads the objects that those UUIDs were seen at, a thousand with a call. One that is gone is left out; one may have another
+// UUID now, or none.
 func (c *Client) Recall(ctx context.Context, uuids []string) ([]Machine, error) {
 	var refs []Ref
+	c.known.mu.Lock()
 	for _, uuid := range uuids {
-		if ref, ok := c.Known(uuid); ok {
+		if ref, ok := c.known.at[uuid]; ok {
 			refs = append(refs, ref)
 		}
 	}
-	return c.read(ctx, refs)
+	c.known.mu.Unlock()
+	out, err := c.Read(ctx, refs)
+	if err == nil {
+		c.known.forget(refs, out)
+	}
+	return out, err
 }

@@ -96,7 +96,7 @@ func TestDatacentersAreReadTogether(t *testing.T) {
 	wantAll(t, p.Instances, byName)
 	before := v.Requests.Load()
 	wantAll(t, p.Instances, byName)
-	if n := v.Requests.Load() - before; n != 2 {
-		t.Errorf("%d calls, want 2: one for the datacenters, one for the machines", n)
+	if n := v.Requests.Load() - before; n != 3 {
+		t.Errorf("%d calls, want 3: one for the datacenters, one for what leads to machines, one for those of Nodes", n)
 	}
 }

@@ -38,7 +38,7 @@ const (
 	encodingKey = "guestinfo.metadata.encoding"
 )
 
-// machineProperties are those that are read. Of the settings only two keys are.
+// machineProperties are those that are read of the machines of Nodes. Of the settings, which are their guests' to fill, only two keys are.
 var machineProperties = []string{
 	"name", "config.uuid", "guest.hostName", "guest.net", "guest.ipAddress", "summary.config.numCpu", "summary.config.memorySizeMB",
 	"summary.config.guestId", "runtime.powerState", "runtime.connectionState", "runtime.host", "resourcePool", "parent",
@@ -47,6 +47,9 @@ var machineProperties = []string{
 
 // identityProperties tell which machine one is.
 var identityProperties = []string{"name", "config.uuid"}
+
+// toolsProperties are what the tools in a machine tell.
+var toolsProperties = []string{"guest.hostName", "guest.net", "guest.ipAddress"}
 
 // machineOf makes a Machine of what was read.
 func machineOf(o *types.ObjectContent) Machine {
@@ -83,7 +86,9 @@ func (m *Machine) take(name string, value any) {
 		m.setting(v)
 	case types.ArrayOfOptionValue:
 		for _, o := range v.OptionValue {
-			m.setting(*o.GetOptionValue())
+			if o != nil { // of a type that is not known here
+				m.setting(*o.GetOptionValue())
+			}
 		}
 	}
 }

@@ -155,8 +155,8 @@ func list(all []address) string {
 	return strings.Join(out, ", ")
 }
 
-// maxMetadata bounds what is unpacked of what cloud-init was given, in bytes.
-const maxMetadata = 1 << 20
+// maxMetadata bounds what cloud-init was given, in bytes, as it is and unpacked: a guest can say what it likes there.
+const maxMetadata = 64 << 10
 
 // staticFirst moves the addresses to the front that cloud-init was given, in that order. What cannot be read there moves none.
 func staticFirst(m *api.Machine, all []address) {
@@ -175,27 +175,27 @@ func staticFirst(m *api.Machine, all []address) {
 
 // staticAddresses are those of cloud-init's metadata (guestinfo), which has the configuration of the network as it is, or packed.
 func staticAddresses(m *api.Machine) ([]netip.Addr, error) {
-	if m.Encoding != "base64" {
+	if m.Encoding != "base64" || len(m.Metadata) > maxMetadata {
 		return nil, nil
 	}
 	data, err := base64.StdEncoding.DecodeString(m.Metadata)
-	if err != nil || len(data) > maxMetadata {
+	if err != nil {
 		return nil, fmt.Errorf("metadata: %w", err)
 	}
-	var outer struct {
-		Encoding string    `yaml:"network.encoding"`
-		Network  yaml.Node `yaml:"network"`
-	}
-	if err := yaml.Unmarshal(data, &outer); err != nil {
+	outer, err := document(data)
+	if err != nil {
 		return nil, err
 	}
-	network := &outer.Network
-	if outer.Encoding != "" {
-		if data, err = unpack(outer.Encoding, network.Value); err != nil {
+	network, encoding := value(outer, "network"), value(outer, "network.encoding")
+	if encoding != nil && encoding.Value != "" {
+		text := ""
+		if network != nil {
+			text = network.Value
+		}
+		if data, err = unpack(encoding.Value, text); err != nil {
 			return nil, err
 		}
-		network = &yaml.Node{}
-		if err := yaml.Unmarshal(data, network); err != nil {
+		if network, err = document(data); err != nil {
 			return nil, err
 		}
 	}
@@ -209,19 +209,38 @@ func staticAddresses(m *api.Machine) ([]netip.Addr, error) {
 	return out, nil
 }
 
-// listed are the elements of ethernets.*.addresses, in the order of the document.
-func listed(n *yaml.Node) (out []string) {
+// document is a YAML document as it is written. Nothing is decoded into types: that takes time with the square of the keys.
+func document(data []byte) (*yaml.Node, error) {
+	n := &yaml.Node{}
+	if err := yaml.Unmarshal(data, n); err != nil {
+		return nil, err
+	}
 	if n.Kind == yaml.DocumentNode && len(n.Content) > 0 {
 		n = n.Content[0]
 	}
-	values := func(n *yaml.Node, key string) (out []*yaml.Node) {
-		for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
-			if key == "" || n.Content[i].Value == key {
-				out = append(out, n.Content[i+1])
-			}
+	return n, nil
+}
+
+// values are those of a mapping's key, or of all keys.
+func values(n *yaml.Node, key string) (out []*yaml.Node) {
+	for i := 0; n != nil && n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		if key == "" || n.Content[i].Value == key {
+			out = append(out, n.Content[i+1])
 		}
-		return out
 	}
+	return out
+}
+
+// value is the only one of a mapping's key, else nil.
+func value(n *yaml.Node, key string) *yaml.Node {
+	if all := values(n, key); len(all) == 1 {
+		return all[0]
+	}
+	return nil
+}
+
+// listed are the elements of ethernets.*.addresses, in the order of the document.
+func listed(n *yaml.Node) (out []string) {
 	for _, ethernets := range values(n, "ethernets") {
 		for _, one := range values(ethernets, "") {
 			for _, addresses := range values(one, "addresses") {

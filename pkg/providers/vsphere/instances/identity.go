@@ -62,12 +62,12 @@ func swapped(uuid string) string {
 // index is a set of machines by what refs name them by. Several machines of one name are a mistake that is told to who asks.
 type index struct {
 	uuid, host, ip map[string][]*api.Machine
-	// unread are those without a UUID, by their names in the vCenter.
-	unread map[string]*api.Machine
+	// unread are those without a UUID.
+	unread []*api.Machine
 }
 
 func newIndex(all []api.Machine) *index {
-	x := &index{uuid: map[string][]*api.Machine{}, host: map[string][]*api.Machine{}, ip: map[string][]*api.Machine{}, unread: map[string]*api.Machine{}}
+	x := &index{uuid: map[string][]*api.Machine{}, host: map[string][]*api.Machine{}, ip: map[string][]*api.Machine{}}
 	seen := map[api.Ref]bool{}
 	for i := range all {
 		m := &all[i]
@@ -76,7 +76,7 @@ func newIndex(all []api.Machine) *index {
 		}
 		seen[m.Ref] = true
 		if m.UUID == "" {
-			x.unread[strings.ToLower(m.Name)] = m
+			x.unread = append(x.unread, m)
 			continue
 		}
 		x.uuid[m.UUID] = append(x.uuid[m.UUID], m)
@@ -98,11 +98,7 @@ func (x *index) find(ref cloud.InstanceRef) (*api.Machine, error) {
 		if err != nil {
 			return nil, err
 		}
-		m, err := single("the UUID "+uuid, x.uuid[uuid])
-		if same := x.unread[strings.ToLower(ref.NodeName)]; m == nil && err == nil && same != nil {
-			return nil, lost(same, uuid)
-		}
-		return m, err
+		return single("the UUID "+uuid, x.uuid[uuid])
 	}
 	reported := strings.ToLower(ref.SystemUUID)
 	if !isUUID(reported) { // a serial number, or the ID of an operating system: it says nothing
@@ -125,22 +121,11 @@ func (x *index) find(ref cloud.InstanceRef) (*api.Machine, error) {
 	return m, err
 }
 
-// trusted is an error where what the index lacks may be there nevertheless: nothing is shown to one whose rights were taken, and
-// machines without their properties to one who lost the right to read them.
-func (x *index) trusted(place string) error {
-	if len(x.uuid) == 0 {
-		return cloud.Errorf(cloud.KindUnavailable, "%s shows no machine at all, which proves nothing about one; has the user the rights System.View and System.Read where the machines are?", place)
-	}
-	if m := x.unread[""]; m != nil {
-		return cloud.Errorf(cloud.KindUnavailable, "%s shows machine %s without its name and its UUID, so that it may be any; give the user the right System.Read there", place, m.Ref.Value)
-	}
-	return nil
-}
-
 // lost is the error about a machine that is there, but not with the UUID of the one that is looked for, which it may be.
 func lost(m *api.Machine, uuid string) error {
 	if m.UUID == "" {
-		return cloud.Errorf(cloud.KindFailed, "the vCenter cannot read machine %q (%s), which may be the one with the UUID %s: see whether its host and its datastore are there", m.Name, m.Ref.Value, uuid)
+		return cloud.Errorf(cloud.KindFailed, "the vCenter shows machine %q (%s) without its UUID, so that it may be the one that is looked for (%s): "+
+			"see whether its host and its datastore are there and the user has System.Read on it, or remove it from the inventory", m.Name, m.Ref.Value, uuid)
 	}
 	return cloud.Errorf(cloud.KindConflict, "machine %q (%s) had the UUID %s and has %s now: give it back, or delete the Node by hand", m.Name, m.Ref.Value, uuid, m.UUID)
 }

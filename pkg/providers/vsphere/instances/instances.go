@@ -44,14 +44,18 @@ func (i *Instances) Find(ctx context.Context, refs []cloud.InstanceRef) []cloud.
 }
 
 // Get implements cloud.Instances: a read of the object that the UUID was seen at, else a search of the whole vCenter, whatever
-// datacenters are set, as a machine may have been moved. What neither finds is believed only where the vCenter shows other machines.
+// datacenters are set, as a machine may have been moved. What neither finds is believed only where the object is not there, and the
+// vCenter shows other machines.
 func (i *Instances) Get(ctx context.Context, ref cloud.InstanceRef) (*cloud.Instance, error) {
 	uuid, _ := parse(ref.ProviderID) // empty where there is none, which is told below
-	before, _ := i.c.Known(uuid)
-	found, err := i.c.Recall(ctx, []string{uuid})
-	if err == nil && len(found) == 0 {
-		found, err = i.c.Search(ctx, searches(ref))
+	former, err := i.c.Recall(ctx, []string{uuid})
+	if err != nil {
+		return nil, err
 	}
+	if x := newIndex(former); len(x.uuid[uuid]) > 0 {
+		return i.answer(ctx, x, ref)
+	}
+	found, err := i.c.Search(ctx, searches(ref))
 	if err != nil {
 		return nil, err
 	}
@@ -59,12 +63,14 @@ func (i *Instances) Get(ctx context.Context, ref cloud.InstanceRef) (*cloud.Inst
 	if !cloud.IsNotFound(err) {
 		return instance, err
 	}
-	return i.among(ctx, ref, before)
+	if len(former) > 0 {
+		return nil, lost(&former[0], uuid)
+	}
+	return i.among(ctx, ref)
 }
 
-// among is the answer about a machine that no search finds, from all that the vCenter shows; before is the object that the UUID was
-// seen at, if any.
-func (i *Instances) among(ctx context.Context, ref cloud.InstanceRef, before api.Ref) (*cloud.Instance, error) {
+// among is the answer about a machine that no search finds, from all that the vCenter shows.
+func (i *Instances) among(ctx context.Context, ref cloud.InstanceRef) (*cloud.Instance, error) {
 	list := i.c.Identities
 	if ref.ProviderID == "" { // its name is that which its tools tell
 		list = i.c.Machines
@@ -74,28 +80,36 @@ func (i *Instances) among(ctx context.Context, ref cloud.InstanceRef, before api
 		return nil, err
 	}
 	x := newIndex(all)
-	if err := x.trusted(i.c.Place()); err != nil {
-		return nil, err
-	}
 	m, err := x.find(ref)
 	if err != nil {
 		return nil, err
 	}
-	if n := slices.IndexFunc(all, func(m api.Machine) bool { return m.Ref == before }); m == nil && n >= 0 {
-		uuid, _ := parse(ref.ProviderID) // it has been read before
-		return nil, lost(&all[n], uuid)
-	}
 	if m == nil {
-		return nil, notFound(ref, i.c.Place())
+		return nil, i.absent(x, ref)
 	}
-	found, err := i.c.Recall(ctx, []string{m.UUID})
+	found, err := i.c.Read(ctx, []api.Ref{m.Ref})
 	if err != nil {
 		return nil, err
 	}
 	return i.answer(ctx, newIndex(found), ref)
 }
 
-// read reads the machines of refs: those that were seen before where they were, few others by searches, or all.
+// absent is "not found" about what is not in x, where that proves it: nothing is shown to one whose rights were taken, and a machine
+// without its UUID, because its files cannot be read or its reader may not, may be any that no other UUID is known of.
+func (i *Instances) absent(x *index, ref cloud.InstanceRef) error {
+	if len(x.uuid) == 0 {
+		return cloud.Errorf(cloud.KindUnavailable, "%s shows no machine at all, which proves nothing about one; has the user the rights System.View and System.Read where the machines are?", i.c.Place())
+	}
+	uuid, _ := parse(ref.ProviderID)
+	for _, m := range x.unread {
+		if other := i.c.UUIDOf(m.Ref); other == "" || other == uuid {
+			return lost(m, uuid)
+		}
+	}
+	return notFound(ref, i.c.Place())
+}
+
+// read reads the machines of refs: those that were seen before where they were, few others by searches, or after a look at all.
 func (i *Instances) read(ctx context.Context, refs []cloud.InstanceRef) (*index, error) {
 	var uuids []string
 	for _, ref := range refs {
@@ -108,18 +122,44 @@ func (i *Instances) read(ctx context.Context, refs []cloud.InstanceRef) (*index,
 		return nil, err
 	}
 	seen := newIndex(found)
-	var others [][]api.Search
+	var others []cloud.InstanceRef
 	for _, ref := range refs {
 		if m, err := seen.find(ref); m == nil && err == nil {
-			others = append(others, searches(ref))
+			others = append(others, ref)
 		}
 	}
 	if len(others) > few {
-		all, err := i.c.Machines(ctx)
-		return newIndex(all), err
+		more, err := i.lookUp(ctx, others)
+		return newIndex(append(found, more...)), err
 	}
-	more, err := i.c.Search(ctx, others...)
+	var ways [][]api.Search
+	for _, ref := range others {
+		ways = append(ways, searches(ref))
+	}
+	more, err := i.c.Search(ctx, ways...)
 	return newIndex(append(found, more...)), err
+}
+
+// lookUp finds the machines of refs among all, and reads those. Where several have what a ref names them by, all of these are among
+// what it returns.
+func (i *Instances) lookUp(ctx context.Context, refs []cloud.InstanceRef) ([]api.Machine, error) {
+	all, err := i.c.Machines(ctx)
+	if err != nil {
+		return nil, err
+	}
+	x := newIndex(all)
+	var wanted []api.Ref
+	for _, ref := range refs {
+		if m, _ := x.find(ref); m != nil { // errors come again with the answers
+			wanted = append(wanted, m.Ref)
+		}
+	}
+	whole, err := i.c.Read(ctx, wanted)
+	there := newIndex(whole)
+	all = slices.DeleteFunc(all, func(m api.Machine) bool { // what is gone meanwhile was not read whole
+		return slices.Contains(wanted, m.Ref) && len(there.uuid[m.UUID]) == 0
+	})
+	return append(whole, all...), err
 }
 
 // searches are what finds the machine of a ref, the first one first.

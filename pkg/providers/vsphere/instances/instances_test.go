@@ -108,6 +108,22 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
+// A guest can say what it likes in its metadata: it costs next to nothing, and changes nothing.
+func TestHostileMetadata(t *testing.T) {
+	for name, text := range map[string]string{"keys without values": "{" + strings.Repeat("? ,", 15_000) + "}", "references": strings.Repeat("a: &a [*a]\n", 4000),
+		"depth": strings.Repeat("[", 40_000), "size": strings.Repeat("x", 1<<20), "keys": "{" + strings.Repeat("network: {}, ", 3000) + "}"} {
+		m := &api.Machine{Metadata: base64.StdEncoding.EncodeToString([]byte(text)), Encoding: "base64"}
+		found := 0
+		allocs := testing.AllocsPerRun(1, func() {
+			all, _ := staticAddresses(m) // an error is as good
+			found += len(all)
+		})
+		if found != 0 || allocs > 500_000 { // as many as it has bytes, not their square
+			t.Errorf("%s: %d addresses, %.0f allocations", name, found, allocs)
+		}
+	}
+}
+
 func TestIdentity(t *testing.T) {
 	machine := func(name, uuid, host string, nics ...types.GuestNicInfo) api.Machine {
 		return api.Machine{Ref: api.Ref{Type: "VirtualMachine", Value: "vm-" + name}, Name: name, UUID: uuid, HostName: host, NICs: nics}
@@ -115,27 +131,26 @@ func TestIdentity(t *testing.T) {
 	all := newIndex([]api.Machine{
 		machine("a", uuid, "Node-A.example.org"), machine("b", other, "node-b", nic("n", "10.0.0.7")),
 		machine("copy-1", "c0000000-0000-0000-0000-000000000000", "twin"), machine("copy-2", "c0000000-0000-0000-0000-000000000000", "twin"),
-		machine("Unread", "", ""), machine("b", other, "node-b", nic("n", "10.0.0.7")),
+		machine("unread", "", ""), machine("b", other, "node-b", nic("n", "10.0.0.7")),
 	})
 	for name, tt := range map[string]struct {
 		ref  cloud.InstanceRef
 		want string
 		err  string
 	}{
-		"by provider ID":                                {ref: cloud.InstanceRef{ProviderID: "vsphere://" + strings.ToUpper(uuid)}, want: "a"},
-		"without the scheme":                            {ref: cloud.InstanceRef{ProviderID: uuid}, want: "a"},
-		"complaint 521: no UUID":                        {ref: cloud.InstanceRef{ProviderID: "vsphere://"}, err: "is none of vSphere"},
-		"another cloud's":                               {ref: cloud.InstanceRef{ProviderID: "aws:///x/i-1"}, err: "is none of vSphere"},
-		"unknown":                                       {ref: cloud.InstanceRef{ProviderID: "vsphere://" + strings.Replace(uuid, "4", "5", 1)}},
-		"by the UUID that it reports":                   {ref: cloud.InstanceRef{NodeName: "any", SystemUUID: strings.ToUpper(uuid)}, want: "a"},
-		"by that in the other order":                    {ref: cloud.InstanceRef{NodeName: "any", SystemUUID: "56492e42-22ad-3911-6d72-59cc8f26bc90"}, want: "a"},
-		"complaint 484: by name in any case":            {ref: cloud.InstanceRef{NodeName: "node-a.example.org"}, want: "a"},
-		"by address":                                    {ref: cloud.InstanceRef{NodeName: "10.0.0.7"}, want: "b"},
-		"by the beginning of a name":                    {ref: cloud.InstanceRef{NodeName: "node"}},
-		"complaints 661, 87: another machine":           {ref: cloud.InstanceRef{NodeName: "node-b", SystemUUID: "99999999-2222-3333-4444-555555555555"}, err: "it is another machine, maybe another cluster's"},
-		"complaints 642, 455: its files cannot be read": {ref: cloud.InstanceRef{NodeName: "unread", ProviderID: "vsphere://" + strings.Replace(uuid, "4", "5", 1)}, err: "the vCenter cannot read machine \"Unread\" (vm-Unread)"},
-		"two of one name":                               {ref: cloud.InstanceRef{NodeName: "twin"}, err: "2 machines have the name twin"},
-		"two of one UUID":                               {ref: cloud.InstanceRef{ProviderID: "vsphere://c0000000-0000-0000-0000-000000000000"}, err: "2 machines have the UUID"},
+		"by provider ID":                      {ref: cloud.InstanceRef{ProviderID: "vsphere://" + strings.ToUpper(uuid)}, want: "a"},
+		"without the scheme":                  {ref: cloud.InstanceRef{ProviderID: uuid}, want: "a"},
+		"complaint 521: no UUID":              {ref: cloud.InstanceRef{ProviderID: "vsphere://"}, err: "is none of vSphere"},
+		"another cloud's":                     {ref: cloud.InstanceRef{ProviderID: "aws:///x/i-1"}, err: "is none of vSphere"},
+		"unknown":                             {ref: cloud.InstanceRef{ProviderID: "vsphere://" + strings.Replace(uuid, "4", "5", 1)}},
+		"by the UUID that it reports":         {ref: cloud.InstanceRef{NodeName: "any", SystemUUID: strings.ToUpper(uuid)}, want: "a"},
+		"by that in the other order":          {ref: cloud.InstanceRef{NodeName: "any", SystemUUID: "56492e42-22ad-3911-6d72-59cc8f26bc90"}, want: "a"},
+		"complaint 484: by name in any case":  {ref: cloud.InstanceRef{NodeName: "node-a.example.org"}, want: "a"},
+		"by address":                          {ref: cloud.InstanceRef{NodeName: "10.0.0.7"}, want: "b"},
+		"by the beginning of a name":          {ref: cloud.InstanceRef{NodeName: "node"}},
+		"complaints 661, 87: another machine": {ref: cloud.InstanceRef{NodeName: "node-b", SystemUUID: "99999999-2222-3333-4444-555555555555"}, err: "it is another machine, maybe another cluster's"},
+		"two of one name":                     {ref: cloud.InstanceRef{NodeName: "twin"}, err: "2 machines have the name twin"},
+		"two of one UUID":                     {ref: cloud.InstanceRef{ProviderID: "vsphere://c0000000-0000-0000-0000-000000000000"}, err: "2 machines have the UUID"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, err := all.find(tt.ref)

@@ -23,10 +23,6 @@ func machines(t *testing.T, count int) (*sim.VCenter, cloud.Instances, []cloud.I
 		t.Fatal(err)
 	}
 	t.Cleanup(v.Close)
-	p, _, err := vsphere.New(t.Context(), v.Config(), cloud.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	var refs []cloud.InstanceRef
 	for n := range count {
 		m, err := v.MakeMachine(t.Context(), fmt.Sprint("node-", n))
@@ -35,7 +31,25 @@ func machines(t *testing.T, count int) (*sim.VCenter, cloud.Instances, []cloud.I
 		}
 		refs = append(refs, cloud.InstanceRef{NodeName: m.Name, ProviderID: "vsphere://" + m.UUID})
 	}
-	return v, p.Instances, refs
+	return v, begin(t, v), refs
+}
+
+// begin is a provider that has seen nothing yet.
+func begin(t *testing.T, v *sim.VCenter) cloud.Instances {
+	t.Helper()
+	p, _, err := vsphere.New(t.Context(), v.Config(), cloud.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.Instances
+}
+
+// hide hides the properties of machines that tell which they are: of all, or so many.
+func hide(v *sim.VCenter, count int) (undo func()) {
+	return changed(v, func(b []byte) []byte {
+		b = bytes.Replace(b, []byte("<name>config.uuid</name>"), []byte("<name>another</name>"), count)
+		return bytes.Replace(b, []byte("<name>name</name>"), []byte("<name>another</name>"), count)
+	})
 }
 
 // changed has a vCenter answer the truth but for a change of it.
@@ -61,19 +75,38 @@ func TestWhatIsNotFoundMayBeThere(t *testing.T) {
 	v, instances, refs := machines(t, 1)
 	unknown := cloud.InstanceRef{NodeName: "none", ProviderID: "vsphere://" + uuid.NewString()}
 	wantKind(t, instances, unknown, cloud.KindNotFound)
-	for _, hidden := range []int{-1, 1} { // all, or those of one machine
-		undo := changed(v, func(b []byte) []byte {
-			b = bytes.Replace(b, []byte("<name>config.uuid</name>"), []byte("<name>another</name>"), hidden)
-			return bytes.Replace(b, []byte("<name>name</name>"), []byte("<name>another</name>"), hidden)
-		})
-		wantKind(t, instances, unknown, cloud.KindUnavailable)
-		undo()
-	}
+	undo := hide(v, -1)
+	wantKind(t, instances, unknown, cloud.KindUnavailable)
+	wantKind(t, instances, refs[0], cloud.KindFailed) // the object is there
+	undo()
+	undo = hide(v, 1)
+	wantKind(t, begin(t, v), unknown, cloud.KindFailed) // complaints 642 and 455: it may be the one whose files cannot be read
+	wantKind(t, instances, unknown, cloud.KindNotFound) // that one is known to be another
+	undo()
 	wantKind(t, instances, refs[0], cloud.KindOf(nil))
 	if err := v.RemoveAll(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	wantKind(t, instances, refs[0], cloud.KindUnavailable)
+}
+
+// A machine that its reader may not see any more, but is there, is not gone; not even after looks at all that lack it.
+func TestMachineThatIsNotShownIsNotGone(t *testing.T) {
+	v, instances, refs := machines(t, 2)
+	uuid := []byte(refs[0].ProviderID[len("vsphere://"):])
+	wantKind(t, instances, refs[0], cloud.KindOf(nil))
+	found := []byte("<FindAllByUuidResponse")
+	undo := changed(v, func(b []byte) []byte {
+		if bytes.Contains(b, found) {
+			return nothing
+		}
+		return bytes.ReplaceAll(b, uuid, []byte("00000000-0000-4000-8000-000000000000")) // as without any
+	})
+	for range 3 {
+		wantKind(t, instances, refs[0], cloud.KindConflict)
+	}
+	undo()
+	wantKind(t, instances, refs[0], cloud.KindOf(nil))
 }
 
 // Complaint 501: a machine that has another UUID now is not gone, and a Node with a provider ID is not its.
@@ -95,11 +128,13 @@ func TestMachineWithAnotherUUIDIsNotGone(t *testing.T) {
 	wantKind(t, instances, refs[1], cloud.KindNotFound)
 }
 
+// nothing is what a search answers that finds none.
+var nothing = []byte(`<?xml version="1.0" encoding="UTF-8"?><soapenv:Envelope xmlns:soapenv="http://schemas.xmlsoap.org/soap/envelope/"><soapenv:Body><FindAllByUuidResponse xmlns="urn:vim25"></FindAllByUuidResponse></soapenv:Body></soapenv:Envelope>`)
+
 // A search that finds nothing is not the vCenter's word: what it shows is.
 func TestSearchesAreNoProof(t *testing.T) {
 	v, instances, refs := machines(t, 1)
 	found := []byte("<FindAllByUuidResponse")
-	nothing := []byte(`<?xml version="1.0" encoding="UTF-8"?><soapenv:Envelope xmlns:soapenv="http://schemas.xmlsoap.org/soap/envelope/"><soapenv:Body><FindAllByUuidResponse xmlns="urn:vim25"></FindAllByUuidResponse></soapenv:Body></soapenv:Envelope>`)
 	defer changed(v, func(b []byte) []byte {
 		if bytes.Contains(b, found) {
 			return nothing

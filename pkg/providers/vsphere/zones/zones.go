@@ -17,6 +17,9 @@ const (
 	doubt = 10 * time.Second
 )
 
+// limit bounds a read of them, of however many requests.
+const limit = 2 * time.Minute
+
 // Reader reads a vCenter's zones when somebody asks. It may be used concurrently.
 type Reader struct {
 	c      *api.Client
@@ -52,6 +55,8 @@ func (r *Reader) Find(ctx context.Context, ways ...[]api.Ref) (zone, region stri
 }
 
 func (r *Reader) read(ctx context.Context) (*Zones, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	parents, err := r.c.Parents(ctx)
 	if err != nil {
 		return nil, err

@@ -129,6 +129,9 @@ func (i *Instances) answer(all []*machine, ref cloud.InstanceRef) (*cloud.Instan
 		is, what = func(m *machine) bool { return m.uuid() == uuid }, "with the UUID "+uuid
 	}
 	n := slices.IndexFunc(all, is)
+	if k := slices.IndexFunc(all, func(m *machine) bool { return m.Name == ref.NodeName && m.uuid() == "" }); n < 0 && k >= 0 {
+		return i.instance(all[k], ref) // its status was lost, as after a restore: it may be the one
+	}
 	if n < 0 {
 		return nil, &cloud.Error{Kind: cloud.KindNotFound, Scope: i.c.Place(), Op: "find machine", Err: fmt.Errorf("%s has no VirtualMachine %s", i.c.Place(), what)}
 	}
