@@ -69,7 +69,9 @@ func (i *instances) lookup(ctx context.Context, refs []cloud.InstanceRef, ask qu
 	}
 	answers := i.ask(ctx, refs, first, ask)
 	for n := range refs { // on, where the first place does not have it
-		if len(rest[n]) == 0 || !cloud.IsNotFound(answers[n][0].Err) {
+		a := &answers[n]
+		off := i.words.Moves && len(*a) == 1 && (*a)[0].Err == nil && (*a)[0].Value.Shutdown // it may be a copy of one that runs elsewhere
+		if len(rest[n]) == 0 || !off && !cloud.IsNotFound((*a)[0].Err) {
 			rest[n] = nil
 		}
 	}

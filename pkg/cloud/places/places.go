@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/klog/v2"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
@@ -82,14 +84,46 @@ func (j *joined) names() string {
 	return strings.Join(out, ", ")
 }
 
-// ready implements cloud.Provider.Ready: a further place whose outage is known is not waited for.
+// ready implements cloud.Provider.Ready: a further place whose outage is known is not waited for. Where none is the first, one that can
+// be used is enough, and the others are told.
 func (j *joined) ready(ctx context.Context) error {
+	if j.words.Moves {
+		return j.anyReady(ctx)
+	}
 	for n, p := range j.all {
 		if p.Ready == nil {
 			continue
 		}
 		if err := p.Ready(ctx); err != nil && (n == 0 || !cloud.IsUnavailable(err)) {
 			return err
+		}
+	}
+	return nil
+}
+
+func (j *joined) anyReady(ctx context.Context) error {
+	if deadline, ok := ctx.Deadline(); ok { // the start goes on after this
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/2)
+		defer cancel()
+	}
+	errs := make([]error, len(j.all))
+	var g errgroup.Group
+	for n, p := range j.all {
+		if p.Ready != nil {
+			g.Go(func() error {
+				errs[n] = p.Ready(ctx)
+				return nil
+			})
+		}
+	}
+	_ = g.Wait() // every error is in its place
+	if !slices.Contains(errs, nil) {
+		return errors.Join(errs...)
+	}
+	for n, err := range errs {
+		if err != nil {
+			klog.FromContext(ctx).Error(err, "Cannot be used: what is in it is neither initialized nor deleted", j.words.Place, j.all[n].Name)
 		}
 	}
 	return nil

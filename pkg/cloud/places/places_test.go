@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -25,6 +26,7 @@ type toy struct {
 	have   map[string]bool
 	table  []cloud.Route
 	failed error
+	off    bool // says that its instances are shut down
 	calls  int
 	spec   *cloud.LoadBalancerSpec
 	// attached is how often somebody wanted to hear of the end of work.
@@ -68,7 +70,7 @@ func (t toyInstances) find(ref cloud.InstanceRef) (*cloud.Instance, error) {
 	}
 	switch {
 	case t.have[name]:
-		return &cloud.Instance{Name: name, ProviderID: "toy:///" + name, MachineIDs: []string{t.name + "-" + name}}, nil
+		return &cloud.Instance{Name: name, ProviderID: "toy:///" + name, MachineIDs: []string{t.name + "-" + name}, Shutdown: t.off}, nil
 	case len(t.have) == 0:
 		return nil, fmt.Errorf("is there anything? %w", ErrEmpty)
 	}
@@ -264,6 +266,20 @@ func TestInstancesMove(t *testing.T) {
 	here.fail(errDown)
 	if err := get(); err != nil {
 		t.Errorf("it was seen where it is now: %v", err)
+	}
+}
+
+// A copy that is off, as of a second site, says nothing of the instance that runs elsewhere.
+func TestCopiesThatAreOff(t *testing.T) {
+	here, there, p := two()
+	patiently(p)
+	p.Instances.(*instances).words.Moves = true
+	here.have, here.off, there.have = map[string]bool{"a": true, "b": true}, true, map[string]bool{"a": true}
+	if i, err := p.Instances.Get(t.Context(), byID("", "a")); cloud.KindOf(err) != cloud.KindConflict {
+		t.Errorf("%+v, %v", i, err)
+	}
+	if i, err := p.Instances.Get(t.Context(), byID("", "b")); err != nil || !i.Shutdown {
+		t.Errorf("%+v, %v", i, err)
 	}
 }
 
@@ -541,6 +557,31 @@ func TestReady(t *testing.T) {
 			t.Errorf("%v and %v: %v", tt.here, tt.there, err)
 		}
 	}
+}
+
+// Where instances move, no place is the first: those that can be used keep it going, also when another refuses the password or does
+// not answer in time.
+func TestAnyPlaceIsReady(t *testing.T) {
+	denied := cloud.Errorf(cloud.KindDenied, "no such user")
+	for _, tt := range []struct {
+		here, there error
+		ready       bool
+	}{{nil, nil, true}, {errDown, nil, true}, {nil, denied, true}, {denied, errDown, false}} {
+		j := joined{words: Words{Place: "site", Moves: true}, all: []Place{{Name: "here", Provider: &cloud.Provider{Ready: func(context.Context) error { return tt.here }}},
+			{Name: "there", Provider: &cloud.Provider{Ready: func(context.Context) error { return tt.there }}}}}
+		if err := j.ready(t.Context()); (err == nil) != tt.ready {
+			t.Errorf("%v and %v: %v", tt.here, tt.there, err)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		hangs := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+		j := joined{words: Words{Place: "site", Moves: true}, all: []Place{{Name: "a", Provider: &cloud.Provider{Ready: hangs}}, {Name: "b", Provider: &cloud.Provider{}}}}
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		if err := j.ready(ctx); err != nil || ctx.Err() != nil {
+			t.Errorf("%v, %v", err, ctx.Err())
+		}
+	})
 }
 
 func TestRunRunsAll(t *testing.T) {
