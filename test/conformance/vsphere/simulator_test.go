@@ -13,6 +13,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/providers/vsphere"
 	sim "github.com/isthmus-cloud/isthmus/test/cloudsim/vsphere"
 	world "github.com/isthmus-cloud/isthmus/test/conformance/vsphere"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 	"github.com/isthmus-cloud/isthmus/test/golden"
 )
 
@@ -140,6 +141,13 @@ func TestAllVCentersAreAsked(t *testing.T) {
 	undo := b.Down()
 	want("the other is down", none, cloud.KindUnavailable, cloud.KindUnavailable)
 	undo()
+	eventually.Met(t, func() string { // one that answered slowly is left alone for a while
+		_, err := p.Instances.Get(t.Context(), refs[1])
+		if err != nil {
+			return err.Error()
+		}
+		return ""
+	})
 	want("it is back", none, none, cloud.KindNotFound)
 	uuid := strings.TrimPrefix(refs[1].ProviderID, "vsphere://")
 	if err := b.ChangeUUID(t.Context(), uuid, strings.TrimPrefix(b.UnknownID(), "vsphere://")); err != nil {

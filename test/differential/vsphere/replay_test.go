@@ -24,7 +24,7 @@ const recordings = "testdata"
 
 // patience is how long ours may change nothing before it is held to be done although something differs; it is not waited for when
 // all is well. Ours asks for what is on a Node's status only when its answers are older than 30 s.
-var patience = flag.Duration("patience", 45*time.Second, "how long ours may be idle before differences are believed")
+var patience = flag.Duration("patience", 2*time.Minute, "how long ours may be idle before differences are believed")
 
 // calm is how long nothing may differ for a phase to be over: ours looks at Nodes each 200 ms or each second. At the end there is nothing
 // more to see.
