@@ -160,7 +160,7 @@ func (c *credentials) watch(ctx context.Context, s *auth.Session, reloaded func(
 	switch {
 	case c.folder != "":
 		c.poll(ctx, s, tell)
-	case c.secret.Name != "":
+	case c.secret.Name != "" && c.kube != nil:
 		return c.kube.WatchSecret(ctx, c.secret.Namespace, c.secret.Name, func(data map[string][]byte) { c.take(data, s, tell) })
 	}
 	return nil

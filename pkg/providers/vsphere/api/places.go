@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -120,15 +121,17 @@ func (c *Client) Tags(ctx context.Context, categories ...string) (map[string]map
 		for _, id := range found {
 			if err := c.rest(ctx, "get tag", func(r *rest.Client) error {
 				t, err := tags.NewManager(r).GetTag(ctx, id)
+				if rest.IsStatusError(err, http.StatusNotFound) {
+					return nil // it was deleted meanwhile
+				}
 				if err == nil {
-					tag[id] = tags.Tag{ID: id, Name: t.Name, CategoryID: name}
+					tag[id], all = tags.Tag{ID: id, Name: t.Name, CategoryID: name}, append(all, id)
 				}
 				return err
 			}); err != nil {
 				return nil, err
 			}
 		}
-		all = append(all, found...)
 	}
 	out := map[string]map[Ref]string{}
 	for _, name := range categories {
@@ -164,6 +167,9 @@ func (c *Client) categories(ctx context.Context, names []string) (map[string]str
 	for _, id := range all {
 		if err := c.rest(ctx, "get category of tags", func(r *rest.Client) error {
 			found, err := tags.NewManager(r).GetCategory(ctx, id)
+			if rest.IsStatusError(err, http.StatusNotFound) {
+				return nil // it was deleted meanwhile
+			}
 			if err == nil && slices.Contains(names, found.Name) {
 				out[found.Name] = id
 			}

@@ -84,7 +84,7 @@ type Nodes struct {
 	External        Subnets `gcfg:"external-network-subnet-cidr" yaml:"externalNetworkSubnetCidr" doc:"The same for the ExternalIP."`
 	InternalNetwork string  `gcfg:"internal-vm-network-name" yaml:"internalVmNetworkName" doc:"The network whose first address is the InternalIP where no range has one."`
 	ExternalNetwork string  `gcfg:"external-vm-network-name" yaml:"externalVmNetworkName" doc:"The same for the ExternalIP."`
-	ExcludeInternal Subnets `gcfg:"exclude-internal-network-subnet-cidr" yaml:"excludeInternalNetworkSubnetCidr" doc:"No address in these ranges is an InternalIP."`
+	ExcludeInternal Subnets `gcfg:"exclude-internal-network-subnet-cidr" yaml:"excludeInternalNetworkSubnetCidr" doc:"No address in these ranges is an InternalIP, unless the Node's kubelet was given it (--node-ip)."`
 	ExcludeExternal Subnets `gcfg:"exclude-external-network-subnet-cidr" yaml:"excludeExternalNetworkSubnetCidr" doc:"No address in these ranges is an ExternalIP."`
 }
 
