@@ -143,6 +143,10 @@ func TestLoadBalancersAreTakenOver(t *testing.T) {
 		if writes := world.Writes(w.Requests()); len(writes) > 0 {
 			t.Errorf("%s: %q", name, writes)
 		}
+		all := []*unstructured.Unstructured{made}
+		if name == "plain" { // what was left of an older version goes with it
+			all = append(all, create(t, w, world.VMServices, asMade(w, "v1alpha2", old)))
+		}
 		eventually.Met(t, func() string { // VM Operator takes its time
 			if err := p.LoadBalancers.Delete(t.Context(), s); err != nil {
 				if cloud.KindOf(err) != cloud.KindRetryAfter {
@@ -152,8 +156,10 @@ func TestLoadBalancersAreTakenOver(t *testing.T) {
 			}
 			return ""
 		})
-		if _, err := w.Objects(world.VMServices).Get(t.Context(), made.GetName(), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			t.Errorf("%s: deleted, but %v", name, err)
+		for _, one := range all {
+			if _, err := w.Objects(world.VMServices).Get(t.Context(), one.GetName(), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+				t.Errorf("%s: deleted, but %s: %v", name, one.GetName(), err)
+			}
 		}
 	}
 }

@@ -112,7 +112,7 @@ func (b *LoadBalancers) UpdateMembers(ctx context.Context, s *cloud.LoadBalancer
 
 // Delete implements cloud.LoadBalancers.
 func (b *LoadBalancers) Delete(ctx context.Context, s *cloud.LoadBalancerSpec) error {
-	all, err := b.all(ctx, s.LoadBalancerRef)
+	all, err := b.all(ctx, s.LoadBalancerRef, true)
 	if err != nil {
 		return err
 	}
@@ -140,8 +140,9 @@ func (b *LoadBalancers) Delete(ctx context.Context, s *cloud.LoadBalancerSpec) e
 	return nil
 }
 
-// all are the objects that may be the Service's: the one of its name, and those of other names with its labels.
-func (b *LoadBalancers) all(ctx context.Context, r cloud.LoadBalancerRef) ([]*found, error) {
+// all are the objects that may be the Service's: the one of its name, and those of other names with its labels; these only where the
+// one is not ours, or everything is wanted.
+func (b *LoadBalancers) all(ctx context.Context, r cloud.LoadBalancerRef, everything bool) ([]*found, error) {
 	var out []*found
 	obj, err := b.c.Get(ctx, b.resource, nameOf(r))
 	switch {
@@ -150,7 +151,7 @@ func (b *LoadBalancers) all(ctx context.Context, r cloud.LoadBalancerRef) ([]*fo
 		if err != nil {
 			return nil, err
 		}
-		if out = append(out, f); f.whose == cloud.Ours {
+		if out = append(out, f); f.whose == cloud.Ours && !everything {
 			return out, nil
 		}
 	case !cloud.IsNotFound(err):
@@ -174,7 +175,7 @@ func (b *LoadBalancers) all(ctx context.Context, r cloud.LoadBalancerRef) ([]*fo
 
 // find is the Service's object, or somebody else's that has its name; nil where there is none.
 func (b *LoadBalancers) find(ctx context.Context, r cloud.LoadBalancerRef) (*found, error) {
-	all, err := b.all(ctx, r)
+	all, err := b.all(ctx, r, false)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -156,16 +158,17 @@ func (r *Routes) read(ctx context.Context, cluster cloud.Cluster) (map[string]*e
 // remove deletes the object of a route, and takes it out of all.
 func (r *Routes) remove(ctx context.Context, all map[string]*entry, route cloud.Route) error {
 	for name, e := range all {
-		switch {
-		case !e.leads(route) || e.DeletionTimestamp != nil:
-		case !e.ours:
-			return r.conflict(e, route)
-		default:
+		if e.ours && e.leads(route) && e.DeletionTimestamp == nil {
 			if err := cloud.IgnoreNotFound(r.c.Delete(ctx, r.kind, e.obj)); err != nil {
 				return err
 			}
 			delete(all, name)
 			return nil
+		}
+	}
+	for _, e := range all {
+		if e.leads(route) && e.DeletionTimestamp == nil {
+			return r.conflict(e, route)
 		}
 	}
 	return nil
@@ -180,11 +183,14 @@ func (r *Routes) add(ctx context.Context, cluster cloud.Cluster, all map[string]
 		return nil, cloud.Errorf(cloud.KindInvalid, "route to %s: its Node, after which its object is named, is not known", route.Destination)
 	}
 	for _, e := range all {
+		if e.DeletionTimestamp == nil && e.leads(route) {
+			return e, nil
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		e := all[name]
 		if e.DeletionTimestamp != nil {
 			continue
-		}
-		if e.leads(route) {
-			return e, nil
 		}
 		if old, single := e.single(); single && old.Destination == route.Destination.Masked() {
 			if !e.ours {
