@@ -83,15 +83,16 @@ func (s *Session) Close() {
 
 // SOAP does something by the vSphere API, once more where the session had ended: do changes nothing then.
 func (s *Session) SOAP(ctx context.Context, do func(*vim25.Client) error) error {
-	return through(ctx, s.soap.Load(), do, func(err error) bool { return fault.Is(err, &types.NotAuthenticated{}) })
+	return through(ctx, &s.soap, do, func(err error) bool { return fault.Is(err, &types.NotAuthenticated{}) })
 }
 
 // REST is the same by the API of tags.
 func (s *Session) REST(ctx context.Context, do func(*rest.Client) error) error {
-	return through(ctx, s.rest.Load(), do, func(err error) bool { return rest.IsStatusError(err, http.StatusUnauthorized) })
+	return through(ctx, &s.rest, do, func(err error) bool { return rest.IsStatusError(err, http.StatusUnauthorized) })
 }
 
-func through[C any](ctx context.Context, d *door[C], do func(*C) error, ended func(error) bool) error {
+func through[C any](ctx context.Context, at *atomic.Pointer[door[C]], do func(*C) error, ended func(error) bool) error {
+	d := at.Load()
 	c, err := d.cache.Get(ctx)
 	if err != nil {
 		return err
@@ -99,7 +100,12 @@ func through[C any](ctx context.Context, d *door[C], do func(*C) error, ended fu
 	if err = do(c); err == nil || !ended(err) {
 		return err
 	}
-	if c, err = d.instead(ctx, c); err != nil {
+	if now := at.Load(); now != d { // the credentials are others now
+		c, err = now.cache.Get(ctx)
+	} else {
+		c, err = d.instead(ctx, c)
+	}
+	if err != nil {
 		return err
 	}
 	return do(c)
@@ -110,6 +116,7 @@ type door[C any] struct {
 	cache  *cloudauth.Cache[*C]
 	leave  func(context.Context, *C)
 	inside atomic.Pointer[C]
+	closed atomic.Bool
 }
 
 func newDoor[C any](s *Session, enter func(context.Context) (*C, error), leave func(context.Context, *C)) *door[C] {
@@ -131,6 +138,12 @@ func newDoor[C any](s *Session, enter func(context.Context) (*C, error), leave f
 			if old := d.inside.Swap(c); old != nil { // it had ended, or somebody was faster
 				go d.end(old)
 			}
+			if d.closed.Load() { // while it began
+				if d.inside.CompareAndSwap(c, nil) {
+					d.end(c)
+				}
+				return nil, time.Time{}, cloudauth.NewError(cloudauth.Failed, "%s: the credentials have changed meanwhile, or the program ends", s.where())
+			}
 			return c, time.Time{}, nil
 		},
 	})
@@ -146,6 +159,7 @@ func (d *door[C]) instead(ctx context.Context, ended *C) (*C, error) {
 }
 
 func (d *door[C]) close() {
+	d.closed.Store(true)
 	if c := d.inside.Swap(nil); c != nil {
 		d.end(c)
 	}

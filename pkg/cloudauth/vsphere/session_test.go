@@ -191,6 +191,26 @@ func TestSessionThatEndedIsBegunAnew(t *testing.T) {
 	}
 }
 
+// A session that begins while the credentials become others is ended, and no call goes on with it.
+func TestResetWhileALoginIsUnderWay(t *testing.T) {
+	v := start(t)
+	o := v.options()
+	credentials := o.Credentials
+	var s *auth.Session
+	var once sync.Once
+	o.Credentials = func(ctx context.Context) (auth.Credentials, error) {
+		once.Do(func() { s.Reset() })
+		return credentials(ctx)
+	}
+	s = v.session(o)
+	if err := ask(t.Context(), s); err == nil || !strings.Contains(err.Error(), "have changed meanwhile") {
+		t.Error(err)
+	}
+	if err := ask(t.Context(), s); err != nil || len(v.sessions()) != 1 {
+		t.Errorf("%v, %d sessions", err, len(v.sessions()))
+	}
+}
+
 // A vCenter locks users out who are refused too often.
 func TestRefusedLoginIsNotTriedAgainAtOnce(t *testing.T) {
 	v := start(t)
