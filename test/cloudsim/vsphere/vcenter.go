@@ -111,9 +111,18 @@ func (v *VCenter) forget() {
 	clear(v.seen.methods)
 }
 
+// creation is one at a time: vcsim's models write to variables of its package.
+var creation sync.Mutex
+
+func create(m *simulator.Model) error {
+	creation.Lock()
+	defer creation.Unlock()
+	return m.Create()
+}
+
 // start starts what the model describes.
 func (v *VCenter) start(ctx context.Context) error {
-	if err := v.model.Create(); err != nil {
+	if err := create(v.model); err != nil {
 		return err
 	}
 	v.model.Map().Put(&searchIndex{v.model.Map().SearchIndex()})
