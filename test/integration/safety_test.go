@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	cloudproviderapi "k8s.io/cloud-provider/api"
 
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
@@ -205,7 +206,7 @@ func namesOf(servers []ossim.Server) []string {
 	return out
 }
 
-// Nodes of another cloud, or of none, in the same cluster are left alone.
+// Nodes of another cloud, of none, or that a label excludes, in the same cluster are left alone.
 func TestForeignNodesAreLeftAlone(t *testing.T) {
 	c, sim := newCluster(t), ossim.ForTest(t)
 	servers := sim.SeedServers(ossim.Seed{Count: 2, NamePrefix: "node-"})
@@ -215,6 +216,13 @@ func TestForeignNodesAreLeftAlone(t *testing.T) {
 		n := nodeOf(s, nodeState{initialized: k == 0})
 		n.Spec.ProviderID = "kind://docker/kind/" + s.ID
 		c.create(n)
+	}
+	for k, name := range []string{"excluded-initialized", "excluded-tainted"} { // nothing else tells that they are none of the cloud's
+		s := ossim.Server{Name: name}
+		n := nodeOf(s, nodeState{initialized: k == 0})
+		n.Spec.ProviderID, n.Labels = "", map[string]string{decorate.ExcludeNode: "true"}
+		c.create(n)
+		foreign = append(foreign, s)
 	}
 	before := c.nodes()
 	c.startCCM(sim, "--leader-elect=false", "--controllers=cloud-node,cloud-node-lifecycle", "--node-status-update-frequency=200ms")
@@ -228,10 +236,10 @@ func TestForeignNodesAreLeftAlone(t *testing.T) {
 	for _, s := range foreign {
 		n, ok := c.nodes()[s.Name]
 		if !ok {
-			t.Fatalf("Node %s of another cloud is gone", s.Name)
+			t.Fatalf("Node %s, which is none of this cloud's, is gone", s.Name)
 		}
 		if n.ResourceVersion != before[s.Name].ResourceVersion {
-			t.Errorf("Node %s of another cloud was changed: %+v", s.Name, n)
+			t.Errorf("Node %s, which is none of this cloud's, was changed: %+v", s.Name, n)
 		}
 	}
 }

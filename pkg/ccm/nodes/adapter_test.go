@@ -236,20 +236,27 @@ func TestNodesAreOwnedAsTheProviderSays(t *testing.T) {
 	for _, tt := range []struct {
 		name, id string
 		owns     func(*corev1.Node) bool
+		exclude  string
 		want     bool
 	}{
-		{"no ID", "", nil, true},
-		{"its scheme", "test:///1", nil, true},
-		{"another scheme", "other:///1", nil, false},
-		{"a scheme that begins alike", "testing:///1", nil, false},
-		{"no scheme", "eu-1.i-1", nil, false},
-		{"a second scheme of its own", "robot://1", robots, true},
-		{"an ID that it refuses", "test:///1", robots, false},
+		{"no ID", "", nil, "", true},
+		{"its scheme", "test:///1", nil, "", true},
+		{"another scheme", "other:///1", nil, "", false},
+		{"a scheme that begins alike", "testing:///1", nil, "", false},
+		{"no scheme", "eu-1.i-1", nil, "", false},
+		{"a second scheme of its own", "robot://1", robots, "", true},
+		{"an ID that it refuses", "test:///1", robots, "", false},
+		{"no ID, excluded", "", nil, "true", false},
+		{"its scheme, excluded", "test:///1", nil, "true", false},
+		{"a second scheme of its own, excluded", "robot://1", robots, "true", false},
+		{"its scheme, not excluded", "test:///1", nil, "false", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			answer := &oneAnswer{instance: &cloud.Instance{}}
 			i := testInstancesOf(t, cloud.Provider{Instances: answer, Owns: tt.owns})
-			if exists, err := i.InstanceExists(t.Context(), instanceNode(tt.id)); !exists || err != nil {
+			node := instanceNode(tt.id)
+			node.Labels = map[string]string{decorate.ExcludeNode: tt.exclude}
+			if exists, err := i.InstanceExists(t.Context(), node); !exists || err != nil {
 				t.Errorf("exists: %t, %v", exists, err)
 			}
 			if asked := answer.asked > 0; asked != tt.want {

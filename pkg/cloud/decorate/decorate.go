@@ -41,12 +41,7 @@ func New(p *cloud.Provider, o caller.Options) (*Provider, error) {
 	}
 	d := &Provider{Provider: *p, Nodes: instancecache.New(p.Instances, c), reads: batcher.NewWork()}
 	d.Instances = nil
-	if d.Owns == nil {
-		scheme := p.Name + "://"
-		d.Owns = func(n *corev1.Node) bool {
-			return n.Spec.ProviderID == "" || strings.HasPrefix(n.Spec.ProviderID, scheme)
-		}
-	}
+	d.Owns = owns(p)
 	if p.LoadBalancers != nil {
 		d.LoadBalancers = &loadBalancers{next: p.LoadBalancers, call: c}
 	}
@@ -57,6 +52,21 @@ func New(p *cloud.Provider, o caller.Options) (*Provider, error) {
 		d.Volumes = newVolumes(p.Volumes, c, d.reads)
 	}
 	return d, nil
+}
+
+// ExcludeNode is the label of a Node that is no instance of the cloud and whose provider ID does not tell so: with "true", no
+// cloud owns it. A kubelet may give it to its own Node, as it may a provider ID of another scheme.
+const ExcludeNode = "isthmus-cloud.github.io/exclude-node"
+
+// owns is the provider's Owns, for the Nodes that it may be asked about.
+func owns(p *cloud.Provider) func(*corev1.Node) bool {
+	ask, scheme := p.Owns, p.Name+"://"
+	if ask == nil {
+		ask = func(n *corev1.Node) bool {
+			return n.Spec.ProviderID == "" || strings.HasPrefix(n.Spec.ProviderID, scheme)
+		}
+	}
+	return func(n *corev1.Node) bool { return n.Labels[ExcludeNode] != "true" && ask(n) }
 }
 
 // EndLease is Close for all but Volumes, which every replica may read for its webhooks,
