@@ -109,9 +109,12 @@ func (a *Adapter) InstanceShutdown(ctx context.Context, node *corev1.Node) (bool
 // answers so that the framework leaves the node alone: nil while the node waits to be
 // initialized, nothing new after that.
 func (a *Adapter) InstanceMetadata(ctx context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
-	others := a.initialized
+	maxAge, others := instancecache.MetadataMaxAge, a.initialized
 	if isUninitialized(node) {
 		others = a.uninitialized
+		if node.Spec.ProviderID == "" { // what was read before the Node was made may be another machine that has had its name
+			maxAge = min(maxAge, max(0, a.clock.Since(node.CreationTimestamp.Time)))
+		}
 	}
 	if a.foreign(node) {
 		if isUninitialized(node) {
@@ -119,7 +122,7 @@ func (a *Adapter) InstanceMetadata(ctx context.Context, node *corev1.Node) (*clo
 		}
 		return &cloudprovider.InstanceMetadata{ProviderID: node.Spec.ProviderID}, nil
 	}
-	instance, err := a.lookup(ctx, node, instancecache.MetadataMaxAge, others)
+	instance, err := a.lookup(ctx, node, maxAge, others)
 	if err == nil && isUninitialized(node) {
 		err = instance.Unfit
 	}

@@ -266,6 +266,38 @@ func TestNodesAreOwnedAsTheProviderSays(t *testing.T) {
 	}
 }
 
+// What was read before a Node was made is about the machine that had its name then.
+func TestNodeMadeAnewIsReadAnew(t *testing.T) {
+	answer := &oneAnswer{instance: &cloud.Instance{ProviderID: "test:///old"}}
+	i := testInstances(t, answer)
+	now := time.Now()
+	i.clock = clocktesting.NewFakePassiveClock(now)
+	for _, tt := range []struct {
+		name  string
+		made  time.Time
+		want  string
+		asked int
+	}{
+		{"first", now.Add(-time.Hour), "test:///old", 1},
+		{"again", now.Add(-time.Hour), "test:///old", 1},
+		{"made anew", now, "test:///new", 2},
+		{"made anew, by a clock that is ahead", now.Add(time.Minute), "test:///new", 3},
+	} {
+		node := instanceNode("", corev1.Taint{Key: cloudproviderapi.TaintExternalCloudProvider})
+		node.CreationTimestamp = metav1.NewTime(tt.made)
+		metadata, err := i.InstanceMetadata(t.Context(), node)
+		if err != nil {
+			t.Fatalf("%s: %v", tt.name, err)
+		}
+		if metadata.ProviderID != tt.want || answer.asked != tt.asked {
+			t.Errorf("%s: %s after %d questions, want %s after %d", tt.name, metadata.ProviderID, answer.asked, tt.want, tt.asked)
+		}
+		if tt.name == "again" {
+			answer.instance = &cloud.Instance{ProviderID: "test:///new"}
+		}
+	}
+}
+
 // "Not found" proves nothing while the instance is so new that the cloud may not know it yet.
 func TestNewbornNodesExist(t *testing.T) {
 	const newborn = 5 * time.Minute
