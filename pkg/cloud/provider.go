@@ -18,7 +18,7 @@ type Provider struct {
 	// Instances is required.
 	Instances Instances
 	// Owns reports whether the cloud answers for a Node; others are neither looked up nor changed.
-	// Nil: its provider ID is empty or begins with Name + "://".
+	// Nil: its provider ID is empty or begins with Name + "://". Nodes with the label ExcludeNode are not asked about.
 	Owns func(*corev1.Node) bool
 	// HintLabel is the Node label whose value becomes InstanceRef.Hint; empty for none.
 	HintLabel string
@@ -67,6 +67,10 @@ type Provider struct {
 	// disk, …) until ctx ends. Nil when there is none.
 	Run func(ctx context.Context) error
 }
+
+// ExcludeNode is the label of a Node that is no instance of the cloud and whose provider ID does not tell so: with "true", no
+// cloud owns it. A kubelet may give it to its own Node, as it may a provider ID of another scheme.
+const ExcludeNode = "isthmus-cloud.github.io/exclude-node"
 
 // ReadyOnce makes a Provider.Ready of a question to the cloud: once the cloud has answered it is not asked again.
 func ReadyOnce(ask func(context.Context) error) func(context.Context) error {

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	cloudproviderapi "k8s.io/cloud-provider/api"
 
-	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
@@ -220,7 +220,7 @@ func TestForeignNodesAreLeftAlone(t *testing.T) {
 	for k, name := range []string{"excluded-initialized", "excluded-tainted"} { // nothing else tells that they are none of the cloud's
 		s := ossim.Server{Name: name}
 		n := nodeOf(s, nodeState{initialized: k == 0})
-		n.Spec.ProviderID, n.Labels = "", map[string]string{decorate.ExcludeNode: "true"}
+		n.Spec.ProviderID, n.Labels = "", map[string]string{cloud.ExcludeNode: "true"}
 		c.create(n)
 		foreign = append(foreign, s)
 	}

@@ -255,7 +255,7 @@ func TestNodesAreOwnedAsTheProviderSays(t *testing.T) {
 			answer := &oneAnswer{instance: &cloud.Instance{}}
 			i := testInstancesOf(t, cloud.Provider{Instances: answer, Owns: tt.owns})
 			node := instanceNode(tt.id)
-			node.Labels = map[string]string{decorate.ExcludeNode: tt.exclude}
+			node.Labels = map[string]string{cloud.ExcludeNode: tt.exclude}
 			if exists, err := i.InstanceExists(t.Context(), node); !exists || err != nil {
 				t.Errorf("exists: %t, %v", exists, err)
 			}

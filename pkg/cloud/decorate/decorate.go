@@ -54,10 +54,6 @@ func New(p *cloud.Provider, o caller.Options) (*Provider, error) {
 	return d, nil
 }
 
-// ExcludeNode is the label of a Node that is no instance of the cloud and whose provider ID does not tell so: with "true", no
-// cloud owns it. A kubelet may give it to its own Node, as it may a provider ID of another scheme.
-const ExcludeNode = "isthmus-cloud.github.io/exclude-node"
-
 // owns is the provider's Owns, for the Nodes that it may be asked about.
 func owns(p *cloud.Provider) func(*corev1.Node) bool {
 	ask, scheme := p.Owns, p.Name+"://"
@@ -66,7 +62,7 @@ func owns(p *cloud.Provider) func(*corev1.Node) bool {
 			return n.Spec.ProviderID == "" || strings.HasPrefix(n.Spec.ProviderID, scheme)
 		}
 	}
-	return func(n *corev1.Node) bool { return n.Labels[ExcludeNode] != "true" && ask(n) }
+	return func(n *corev1.Node) bool { return n.Labels[cloud.ExcludeNode] != "true" && ask(n) }
 }
 
 // EndLease is Close for all but Volumes, which every replica may read for its webhooks,
