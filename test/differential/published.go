@@ -57,7 +57,8 @@ func ReadServices(ctx context.Context, client kubernetes.Interface, symbols *sym
 		}
 		p.Events = reasons[key]
 		slices.Sort(p.Events)
-		p.Failed = now[key].Failed > before[key].Failed && now[key].Done == before[key].Done
+		// An event of an attempt from before may be written after the mark: then only the order tells.
+		p.Failed = now[key].Failed > before[key].Failed && (now[key].Done == before[key].Done || now[key].LastFailed)
 		out[key] = p
 	}
 	return out, nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -32,7 +33,13 @@ type Observer struct {
 }
 
 // Outcomes are how often a Service was worked on to the end, by its events.
-type Outcomes struct{ Done, Failed int }
+type Outcomes struct {
+	Done, Failed int
+	// LastFailed says that the event written last is one of a failure.
+	LastFailed bool
+	// last is the resource version of that event.
+	last uint64
+}
 
 // Mark is what was seen of each Service at a moment.
 type Mark map[types.NamespacedName]Outcomes
@@ -55,16 +62,30 @@ func (o *Observer) Mark(ctx context.Context) (Mark, error) {
 			continue
 		}
 		key := types.NamespacedName{Namespace: e.InvolvedObject.Namespace, Name: e.InvolvedObject.Name}
-		n, was := max(int(e.Count), 1), m[key]
-		switch {
-		case slices.Contains(done, e.Reason):
-			was.Done += n
-		case slices.Contains(failed, e.Reason):
-			was.Failed += n
+		version, err := strconv.ParseUint(e.ResourceVersion, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("resource version of event %s/%s: %w", e.Namespace, e.Name, err)
 		}
-		m[key] = was
+		m[key] = m[key].with(e.Reason, max(int(e.Count), 1), version)
 	}
 	return m, nil
+}
+
+// with adds an event that was seen so often, and was written last at the resource version.
+func (o Outcomes) with(reason string, times int, version uint64) Outcomes {
+	isFailure := slices.Contains(failed, reason)
+	switch {
+	case isFailure:
+		o.Failed += times
+	case slices.Contains(done, reason):
+		o.Done += times
+	default:
+		return o
+	}
+	if version > o.last {
+		o.last, o.LastFailed = version, isFailure
+	}
+	return o
 }
 
 // Settled waits until each of the Services has been worked on to its end since the mark, and the

@@ -159,12 +159,25 @@ func (r *replay) phase(number int, sieve *compare.Sieve) []compare.Difference {
 			for name, s := range states {
 				r.failures[name] = append(r.failures[name], s.Failed() || !s.Served())
 			}
+			r.logOutcomes(before, rest)
 			return all
 		}
 		select {
 		case <-ctx.Done():
 			r.t.Fatal(ctx.Err())
 		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// logOutcomes tells how often the Services that differ have been worked on before the phase and since.
+func (r *replay) logOutcomes(before differential.Mark, rest []compare.Difference) {
+	r.t.Helper()
+	now, err := r.observer.Mark(r.t.Context())
+	r.must(err)
+	for key, is := range now {
+		if slices.ContainsFunc(rest, func(d compare.Difference) bool { return d.Scenario == key.Namespace }) {
+			r.t.Logf("%s: %+v, before the phase %+v", key, is, before[key])
 		}
 	}
 }
