@@ -12,6 +12,9 @@ import (
 // update is a flag of each test that imports this package.
 var update = flag.Bool("update", false, "write the golden files anew")
 
+// Updating reports whether the test was called with -update.
+func Updating() bool { return *update }
+
 // Compare fails t if got differs from file, whose path is relative to the test's folder. With
 // -update it writes the file first: then read what the difference says.
 func Compare[S string | []byte](t testing.TB, file string, got S) {

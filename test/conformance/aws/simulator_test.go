@@ -1,9 +1,7 @@
 package aws_test
 
 import (
-	"bytes"
 	"flag"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -11,9 +9,8 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/api/apitest"
 	awssim "github.com/isthmus-cloud/isthmus/test/cloudsim/aws"
 	"github.com/isthmus-cloud/isthmus/test/conformance/aws"
+	"github.com/isthmus-cloud/isthmus/test/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden file")
 
 // The features mostly wait.
 func TestMain(m *testing.M) {
@@ -36,27 +33,10 @@ func TestSimulator(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			checkGolden(t, filepath.Join("testdata", "simulator-"+string(o.Kind)+".golden"), cloudtest.Run(t, world.Setup()))
+			r := cloudtest.Run(t, world.Setup())
+			if r.Complete() && !t.Failed() { // else the name pattern has left features out, or the run says what is wrong
+				golden.Compare(t, filepath.Join("testdata", "simulator-"+string(o.Kind)+".golden"), r.Marshal())
+			}
 		})
-	}
-}
-
-// checkGolden compares complete results with a golden file. What a run has found that failed is neither compared nor written.
-func checkGolden(t *testing.T, file string, r cloudtest.Results) {
-	t.Helper()
-	if !r.Complete() || t.Failed() {
-		return // the name pattern has left features out, or the run says what is wrong
-	}
-	if *update {
-		if err := os.WriteFile(filepath.Clean(file), r.Marshal(), 0o644); err != nil { //nolint:gosec // for everyone
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(filepath.Clean(file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(want, r.Marshal()) {
-		t.Errorf("%s is stale: run the test with -update, then make generate", file)
 	}
 }

@@ -1,13 +1,6 @@
 package openstack
 
-import (
-	"bytes"
-	"os"
-	"path/filepath"
-	"testing"
-
-	"github.com/isthmus-cloud/isthmus/pkg/cloud/cloudtest"
-)
+import "github.com/isthmus-cloud/isthmus/pkg/cloud/cloudtest"
 
 // Kind is which cloud a World is.
 type Kind string
@@ -42,29 +35,4 @@ func Unsupported(provider string, kind Kind) map[cloudtest.Feature]string {
 		out[cloudtest.ErrorsThrottled] = "nothing in a plain OpenStack limits the rate of requests"
 	}
 	return out
-}
-
-// CheckGolden compares complete results with a golden file; with update it writes it. What a
-// run has found that failed is neither compared nor written.
-func CheckGolden(t *testing.T, file string, r cloudtest.Results, update bool) {
-	t.Helper()
-	if !r.Complete() {
-		return // the name pattern has left features out
-	}
-	if t.Failed() {
-		t.Logf("%s is neither compared nor written: the run has failed", file)
-		return
-	}
-	if update {
-		if err := os.WriteFile(filepath.Clean(file), r.Marshal(), 0o644); err != nil { //nolint:gosec // for everyone
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(filepath.Clean(file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(want, r.Marshal()) {
-		t.Errorf("%s is stale: run the test with -update, then make generate", file)
-	}
 }

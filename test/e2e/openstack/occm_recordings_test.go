@@ -21,6 +21,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/test/differential/openstack/record"
 	"github.com/isthmus-cloud/isthmus/test/differential/openstack/recording"
 	"github.com/isthmus-cloud/isthmus/test/differential/openstack/script"
+	"github.com/isthmus-cloud/isthmus/test/golden"
 )
 
 var occmVersion = flag.String("occm-version", "", "the version of that binary, where it does not know it")
@@ -49,7 +50,7 @@ func TestRecordingsHoldOnTheRealCloud(t *testing.T) {
 				t.Fatal(err)
 			}
 			real := recordHere(t, &g, version)
-			if *updateConformance {
+			if golden.Updating() {
 				if err := real.Write(filepath.Join(testdata, recording.Real)); err != nil {
 					t.Fatal(err)
 				}
