@@ -18,17 +18,14 @@ import (
 )
 
 // foreignFlags are other programs' that the guides name in the same way.
-var foreignFlags = []string{"--timeout", "--help", "--admission-control-config-file", "--enable-priority-and-fairness", "--ok-total-unready-count", "--max-total-unready-percentage", "--with-topology", "--provider-id", "--node-ip", "--aws-default-region", "--hostname-override", "--node-labels"}
+var foreignFlags = []string{"--timeout", "--help", "--admission-control-config-file", "--enable-priority-and-fairness", "--ok-total-unready-count", "--max-total-unready-percentage", "--with-topology", "--provider-id", "--node-ip", "--aws-default-region", "--hostname-override", "--node-labels", "--registries"}
 
 // foreignGuides are about isthmus-credential-provider, whose own tests look at them.
 var foreignGuides = []string{"credential-provider.md", "install-credential-provider.md", "ecr.md", "acr.md", "artifact-registry.md", "openstack-registries.md"}
 
 // Flags that the guides name exist, and the command lines that they show are accepted.
 func TestFlagsInGuides(t *testing.T) {
-	guides, err := filepath.Glob("../../docs/guides/*.md")
-	if err != nil || len(guides) < 4 {
-		t.Fatalf("guides %q, %v", guides, err)
-	}
+	guides := pages(t)
 	inline := regexp.MustCompile("`(--[a-z0-9-]+)(=[^`]*)?`")
 	lines := 0
 	for _, guide := range guides {
@@ -88,13 +85,22 @@ func parse(t *testing.T, guide string, args []string) {
 	}
 }
 
+// pages are what stands in docs and its folders, but the references, which are generated.
+func pages(t *testing.T) (out []string) {
+	t.Helper()
+	for _, pattern := range []string{"../../README.md", "../../docs/*.md", "../../docs/designs/*.md", "../../docs/guides/*.md"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %q, %v", pattern, files, err)
+		}
+		out = append(out, files...)
+	}
+	return out
+}
+
 // TestCommandsRunElsewhere: commands in the guides do not take GNU's tools for granted, which macOS has not.
 func TestCommandsRunElsewhere(t *testing.T) {
-	guides, err := filepath.Glob("../../docs/guides/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, guide := range guides {
+	for _, guide := range pages(t) {
 		data, err := os.ReadFile(guide)
 		if err != nil {
 			t.Fatal(err)
