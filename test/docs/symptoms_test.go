@@ -1,0 +1,63 @@
+package docs
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestSymptoms: what the page on troubleshooting quotes of us is what the programs say.
+func TestSymptoms(t *testing.T) {
+	ours := sources(t)
+	all := pages(t)
+	i := slices.IndexFunc(all, func(p page) bool { return p.file == "docs/guides/troubleshooting.md" })
+	quoted := 0
+	for n, line := range all[i].lines {
+		cells := strings.Split(line, " | ")
+		symptom, row := strings.CutPrefix(cells[0], "| ")
+		if !row || strings.HasPrefix(symptom, "*") { // others say it
+			continue
+		}
+		if len(cells) != 4 {
+			t.Errorf("troubleshooting.md:%d: %d cells, want what is seen, the cause, where to look, and what to do", n+1, len(cells))
+		}
+		for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(symptom, -1) {
+			for part := range strings.SplitSeq(m[1], "…") {
+				if part = strings.TrimSpace(part); strings.Count(part, " ") < 2 {
+					continue // a name, a field, or too little
+				}
+				quoted++
+				if !strings.Contains(ours, part) {
+					t.Errorf("troubleshooting.md:%d: no program of ours says %q", n+1, part)
+				}
+			}
+		}
+	}
+	if quoted < 50 {
+		t.Errorf("only %d texts are quoted: this test checks too little", quoted)
+	}
+}
+
+// sources are all texts of the code that ships.
+func sources(t *testing.T) string {
+	t.Helper()
+	var out strings.Builder
+	for _, dir := range []string{"cmd", "credentialprovider", "pkg", "webhooks"} {
+		err := fs.WalkDir(os.DirFS(root), dir, func(file string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+				return err
+			}
+			data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(file)))
+			out.Write(data)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return strings.ReplaceAll(out.String(), `\"`, `"`)
+}
