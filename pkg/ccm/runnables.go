@@ -11,6 +11,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/ccm/serving"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
+	"github.com/isthmus-cloud/isthmus/pkg/controllers/pvlabel"
 	"github.com/isthmus-cloud/isthmus/pkg/controllers/routes"
 	"github.com/isthmus-cloud/isthmus/pkg/controllers/service"
 )
@@ -36,6 +37,9 @@ func (m *Manager) runnables(ctx context.Context, p *decorate.Provider, cluster c
 	}
 	if labelsVolumes(m.opts, p) {
 		m.informers.Core().V1().PersistentVolumes().Informer()
+		if _, err := pvlabel.NewMetrics(metrics.Registry); err != nil { // on every replica, from the start
+			return nil, err
+		}
 	}
 	out = append(out, leader.EveryReplica{Run: func(ctx context.Context) error {
 		m.informers.StartWithContext(ctx)

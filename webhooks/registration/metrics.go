@@ -16,6 +16,12 @@ type metrics struct {
 	upToDate *prometheus.GaugeVec
 }
 
+// RegisterMetrics registers the metrics that a Keeper has, with reg, for who lists them.
+func RegisterMetrics(reg prometheus.Registerer) error {
+	_, err := newMetrics(reg)
+	return err
+}
+
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	if reg == nil {
 		reg = ctrlmetrics.Registry

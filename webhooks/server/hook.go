@@ -52,7 +52,7 @@ type hook struct {
 
 func newHook(name string, h admission.Handler, c *common) *hook {
 	if c.metrics != nil {
-		c.metrics.inFlight.WithLabelValues(name) // so that it is seen before the first request
+		c.metrics.start(name)
 	}
 	return &hook{common: c, name: name, handler: h, slots: newShares(maxInFlight, reservedSlots), buffers: &sync.Pool{New: func() any { return &bytes.Buffer{} }}}
 }

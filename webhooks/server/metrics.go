@@ -61,6 +61,21 @@ func newMetrics(reg prometheus.Registerer, notAfter, caNotAfter func() time.Time
 			"When the first of the CAs expires that the API server is to trust for the webhook server, in seconds since 1970; 0 while none is known.", caNotAfter))
 }
 
+// start gives a webhook's metrics a zero for alerts to start from.
+func (m *metrics) start(webhook string) {
+	m.inFlight.WithLabelValues(webhook)
+	for _, outcome := range []string{outcomeAllowed, outcomePatched, outcomeDenied, outcomeInvalid, outcomeBusy, outcomeTimeout, outcomeError, outcomePanic} {
+		m.duration.WithLabelValues(webhook, outcome)
+	}
+}
+
+// RegisterMetrics registers the metrics that a Server has, with reg, for who lists them.
+func RegisterMetrics(reg prometheus.Registerer) error {
+	none := func() time.Time { return time.Time{} }
+	_, err := newMetrics(reg, none, none)
+	return err
+}
+
 // registerExpiry makes a metric of when. The newest server's is the one to watch.
 func registerExpiry(reg prometheus.Registerer, name, help string, when func() time.Time) error {
 	gauge := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {

@@ -397,8 +397,14 @@ func TestMetrics(t *testing.T) {
 		found[f.GetName()] = true
 		switch f.GetName() {
 		case name:
-			if got := len(f.GetMetric()); got != 4 {
-				t.Errorf("%s has %d series, want one for each of allowed, denied, error, invalid", name, got)
+			seen := 0
+			for _, s := range f.GetMetric() {
+				if s.GetHistogram().GetSampleCount() > 0 {
+					seen++
+				}
+			}
+			if got := len(f.GetMetric()); got != 8 || seen != 4 {
+				t.Errorf("%s has %d series, want one for each outcome, and %d with requests, want allowed, denied, error, invalid", name, got, seen)
 			}
 		case "isthmus_webhook_certificate_expiration_timestamp_seconds":
 			if at := time.Unix(int64(f.GetMetric()[0].GetGauge().GetValue()), 0); time.Until(at) < 27*24*time.Hour || time.Until(at) > 32*24*time.Hour {

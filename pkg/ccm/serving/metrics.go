@@ -20,24 +20,24 @@ const maxScrapes = 16
 // metricsHandler serves both registries, controller-runtime's, which is also Isthmus's own, and that
 // of the framework's controllers; and which build this is.
 func metricsHandler() http.Handler {
+	build := prometheus.NewRegistry()
+	build.MustRegister(BuildInfo())
 	return promhttp.HandlerFor(
-		union{metrics.Registry, legacyregistry.DefaultGatherer, buildInfo()},
+		union{metrics.Registry, legacyregistry.DefaultGatherer, build},
 		// Each costs memory, and --authorization-always-allow-paths may open them to everyone.
 		promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError, MaxRequestsInFlight: maxScrapes},
 	)
 }
 
-// buildInfo has one metric, which is always 1 and says by its labels which build this is.
-func buildInfo() prometheus.Gatherer {
+// BuildInfo is the metric that is always 1 and says by its labels which build this is.
+func BuildInfo() prometheus.Collector {
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name:        "isthmus_build_info",
 		Help:        "Always 1: the version of Isthmus, and of Go it was built with.",
 		ConstLabels: prometheus.Labels{"version": version.String(), "goversion": runtime.Version()},
 	})
 	info.Set(1)
-	r := prometheus.NewRegistry()
-	r.MustRegister(info)
-	return r
+	return info
 }
 
 // union gathers several registries; of families that several have (the process's and Go's

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
@@ -394,4 +395,60 @@ func TestRoutesRetryOnlyWhatFailed(t *testing.T) {
 			t.Errorf("no answers: got %v", errs)
 		}
 	})
+}
+
+// TestCallsStartAtZero: an alert on a rate sees the first failure of any operation, too.
+func TestCallsStartAtZero(t *testing.T) {
+	r := prometheus.NewPedanticRegistry()
+	m, err := caller.NewMetrics(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	series := func() (out []string) {
+		families, err := r.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			for _, s := range f.GetMetric() {
+				if f.GetName() != "isthmus_cloud_call_duration_seconds" { // its kinds come with the first of each
+					out = append(out, fmt.Sprint(f.GetName(), s.GetLabel()))
+				}
+			}
+		}
+		return out
+	}
+	d := decorated(t, cloud.Provider{LoadBalancers: noLoadBalancers{}, Routes: noRoutes{}, Volumes: &fakeVolumes{}}, caller.Options{Metrics: m})
+	before := series()
+	_, _ = d.LoadBalancers.Ensure(t.Context(), &cloud.LoadBalancerSpec{})
+	_ = d.LoadBalancers.UpdateMembers(t.Context(), &cloud.LoadBalancerSpec{})
+	_ = d.LoadBalancers.Delete(t.Context(), &cloud.LoadBalancerSpec{})
+	_, _ = d.Routes.List(t.Context(), cloud.Cluster{})
+	_ = d.Routes.Apply(t.Context(), cloud.Cluster{}, []cloud.Route{{}}, nil)
+	_ = d.Volumes.Find(t.Context(), []cloud.VolumeRef{{ID: "a"}})
+	_, _ = d.Nodes.Lookup(t.Context(), cloud.InstanceRef{NodeName: "a"}, 0, nil)
+	if diff := cmp.Diff(before, series()); diff != "" {
+		t.Errorf("series that were not there from the start:\n%s", diff)
+	}
+}
+
+var errNo = cloud.Errorf(cloud.KindDenied, "no")
+
+// noLoadBalancers, noRoutes and noInstances are of a cloud that refuses all.
+type (
+	noLoadBalancers struct{}
+	noRoutes        struct{}
+)
+
+func (noLoadBalancers) Ensure(context.Context, *cloud.LoadBalancerSpec) (*cloud.LoadBalancerStatus, error) {
+	return nil, errNo
+}
+func (noLoadBalancers) UpdateMembers(context.Context, *cloud.LoadBalancerSpec) error { return errNo }
+func (noLoadBalancers) Delete(context.Context, *cloud.LoadBalancerSpec) error        { return errNo }
+func (noRoutes) List(context.Context, cloud.Cluster) ([]cloud.Route, error)          { return nil, errNo }
+func (noRoutes) Apply(context.Context, cloud.Cluster, []cloud.Route, []cloud.Route) []error {
+	return []error{errNo}
+}
+func (noInstances) Find(_ context.Context, refs []cloud.InstanceRef) []cloud.Result[*cloud.Instance] {
+	return slices.Repeat([]cloud.Result[*cloud.Instance]{{Err: errNo}}, len(refs))
 }

@@ -43,12 +43,15 @@ func New(p *cloud.Provider, o caller.Options) (*Provider, error) {
 	d.Instances = nil
 	d.Owns = owns(p)
 	if p.LoadBalancers != nil {
+		c.Start(ensureLB, updateLB, deleteLB)
 		d.LoadBalancers = &loadBalancers{next: p.LoadBalancers, call: c}
 	}
 	if p.Routes != nil {
+		c.Start(listRoutes, applyRoutes)
 		d.Routes = &routes{next: p.Routes, call: c}
 	}
 	if p.Volumes != nil {
+		c.Start(findVolumes, getVolume)
 		d.Volumes = newVolumes(p.Volumes, c, d.reads)
 	}
 	return d, nil

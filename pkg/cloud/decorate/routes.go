@@ -14,9 +14,15 @@ type routes struct {
 	call *caller.Caller
 }
 
+// The calls of routes.
+var (
+	listRoutes  = caller.Operation{Ability: "routes", Name: "list"}
+	applyRoutes = caller.Operation{Ability: "routes", Name: "apply", Mutation: true, Batched: true}
+)
+
 // List implements cloud.Routes.
 func (r *routes) List(ctx context.Context, cluster cloud.Cluster) (list []cloud.Route, err error) {
-	err = r.call.Do(ctx, caller.Operation{Ability: "routes", Name: "list"}, func(ctx context.Context) (err error) {
+	err = r.call.Do(ctx, listRoutes, func(ctx context.Context) (err error) {
 		list, err = r.next.List(ctx, cluster)
 		return err
 	})
@@ -35,7 +41,7 @@ func (r *routes) Apply(ctx context.Context, cluster cloud.Cluster, add, remove [
 	if len(changes) == 0 {
 		return nil
 	}
-	results := caller.Batch(ctx, r.call, caller.Operation{Ability: "routes", Name: "apply", Mutation: true}, changes,
+	results := caller.Batch(ctx, r.call, applyRoutes, changes,
 		func(ctx context.Context, open []int) []cloud.Result[struct{}] {
 			var adding, removing []cloud.Route
 			for _, k := range open {

@@ -53,7 +53,7 @@ func (v *volumes) Find(ctx context.Context, refs []cloud.VolumeRef) []cloud.Resu
 
 // read makes one Find with its retries, and checks what it does not have.
 func (v *volumes) read(ctx context.Context, refs []cloud.VolumeRef) map[cloud.VolumeRef]cloud.Result[*cloud.Volume] {
-	results := caller.Batch(ctx, v.call, caller.Operation{Ability: "volumes", Name: "find"}, refs,
+	results := caller.Batch(ctx, v.call, findVolumes, refs,
 		func(ctx context.Context, refs []cloud.VolumeRef) []cloud.Result[*cloud.Volume] {
 			return caller.AllAnswered("a volume", v.Volumes.Find(ctx, refs))
 		})
@@ -69,9 +69,15 @@ func (v *volumes) read(ctx context.Context, refs []cloud.VolumeRef) map[cloud.Vo
 	return out
 }
 
+// The calls of volumes.
+var (
+	findVolumes = caller.Operation{Ability: "volumes", Name: "find", Batched: true}
+	getVolume   = caller.Operation{Ability: "volumes", Name: "get"}
+)
+
 // Get implements cloud.Volumes.
 func (v *volumes) Get(ctx context.Context, ref cloud.VolumeRef) (volume *cloud.Volume, err error) {
-	err = v.call.Do(ctx, caller.Operation{Ability: "volumes", Name: "get"}, func(ctx context.Context) (err error) {
+	err = v.call.Do(ctx, getVolume, func(ctx context.Context) (err error) {
 		volume, err = v.Volumes.Get(ctx, ref)
 		return caller.Answered("a volume", volume, err)
 	})

@@ -38,6 +38,7 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 func (m *Metrics) pool(p *pool) {
 	m.size.WithLabelValues(p.cidr.String()).Set(float64(len(p.count)))
 	m.releases.WithLabelValues(p.cidr.String()) // so that alerts have a zero to start from
+	m.tries.WithLabelValues(p.cidr.String())
 	m.took(p, p.used)
 }
 

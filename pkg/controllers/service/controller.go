@@ -145,6 +145,7 @@ func (c *Controller) watch(ctx context.Context) (remove func(), err error) {
 		AddFunc: func(obj any) { c.enqueue(obj) },
 		UpdateFunc: func(old, cur any) {
 			// A Service that has just stopped to be of interest must be seen once more.
+			c.noteAsked(old, cur)
 			if !c.enqueue(cur) {
 				c.enqueue(old)
 			}
@@ -165,6 +166,16 @@ func (c *Controller) watch(ctx context.Context) (remove func(), err error) {
 			}
 		}
 	}, errors.Join(serr, nerr)
+}
+
+// noteAsked notes when a Service of another type begins to ask for a load balancer.
+func (c *Controller) noteAsked(old, cur any) {
+	before, _ := old.(*corev1.Service)
+	after, _ := cur.(*corev1.Service)
+	if before != nil && after != nil && before.UID == after.UID && !wants(before) && wants(after) {
+		now := c.Clock.Now()
+		c.records.get(cache.MetaObjectToName(after).String()).asked.Store(&now)
+	}
 }
 
 // enqueue makes a worker look at a Service if it may be of interest, and reports whether.
@@ -212,6 +223,7 @@ type Metrics struct {
 	nodeSyncLatency prometheus.Histogram
 	hostLatency     prometheus.Histogram
 	repairs         prometheus.Counter
+	addressDelay    prometheus.Histogram
 }
 
 // NewMetrics makes the metrics and registers them with r; nil registers them nowhere. Those
@@ -230,9 +242,12 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 			Help: "Time to update one load balancer's members.", Buckets: seconds}),
 		repairs: prometheus.NewCounter(prometheus.CounterOpts{Subsystem: subsystem, Name: "repairs_total",
 			Help: "Load balancers that others had changed and that were put right."}),
+		addressDelay: prometheus.NewHistogram(prometheus.HistogramOpts{Subsystem: subsystem, Name: "loadbalancer_address_delay_seconds",
+			Help:    "Time from the creation of a Service of type LoadBalancer, or its change to that type, to its first address.",
+			Buckets: []float64{1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800}}),
 	}
 	err := errors.Join(collectors.Register(r, &m.syncs), collectors.Register(r, &m.nodeSyncErrors), collectors.Register(r, &m.nodeSyncLatency),
-		collectors.Register(r, &m.hostLatency), collectors.Register(r, &m.repairs))
+		collectors.Register(r, &m.hostLatency), collectors.Register(r, &m.repairs), collectors.Register(r, &m.addressDelay))
 	if err != nil {
 		return nil, fmt.Errorf("service controller: %w", err)
 	}

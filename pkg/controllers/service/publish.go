@@ -37,6 +37,13 @@ func (c *Controller) patch(ctx context.Context, e *entry, service *corev1.Servic
 		return nil, fmt.Errorf("write to Service %s/%s: %w", service.Namespace, service.Name, err)
 	}
 	e.latest = out
+	if len(service.Status.LoadBalancer.Ingress) == 0 && len(changed.Status.LoadBalancer.Ingress) > 0 {
+		since := service.CreationTimestamp.Time
+		if asked := e.asked.Load(); asked != nil {
+			since = *asked
+		}
+		c.Metrics.addressDelay.Observe(max(c.Clock.Since(since).Seconds(), 0)) // the API server's clock may be ahead
+	}
 	return out, nil
 }
 

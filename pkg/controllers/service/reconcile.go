@@ -138,7 +138,11 @@ func (c *Controller) remove(ctx context.Context, key string, e *entry, service *
 	c.count(operationDelete, resultDone)
 	c.Recorder.Event(service, corev1.EventTypeNormal, reasonDeleted, "Deleted load balancer")
 	c.records.drop(key)
-	c.records.get(key).latest = e.latest
+	next := c.records.get(key)
+	next.latest = e.latest
+	if asked := e.asked.Load(); asked != nil && wants(service) {
+		next.asked.CompareAndSwap(nil, asked)
+	}
 	return 0
 }
 

@@ -58,7 +58,7 @@ type completion struct {
 }
 
 // entry is what is known of one Service's load balancer. It belongs to the worker that has
-// the key; only watching and awaited are for others, too.
+// the key; only watching, asked and awaited are for others, too.
 type entry struct {
 	// service is the Service as it was last worked on; nil when it never was. Its load
 	// balancer is deleted when the Service vanishes without a finalizer.
@@ -95,6 +95,8 @@ type entry struct {
 	about string
 
 	watching atomic.Pointer[watch]
+	// asked is when the Service was seen to become of type LoadBalancer; nil for one that was made so.
+	asked atomic.Pointer[time.Time]
 	// awaited: the cloud has ended the work that the last attempt waited for.
 	awaited atomic.Bool
 }

@@ -61,6 +61,8 @@ type Operation struct {
 	// Patient says that a throttled cloud is waited for however long it asks, as far as the policy
 	// allows. Others wait briefly: who asked comes back by itself.
 	Patient bool
+	// Batched says that Batch makes the calls.
+	Batched bool
 }
 
 // Caller makes the calls of one provider: each with a deadline, retries and metrics. A call
@@ -150,12 +152,13 @@ func (c *Caller) once(ctx context.Context, op Operation, attempt func(context.Co
 	inFlight := c.Metrics.inFlight.WithLabelValues(c.Provider, op.Ability, op.Name)
 	inFlight.Inc()
 	defer inFlight.Dec()
-	began, kind := c.Clock.Now(), "OK"
+	began, kind := c.Clock.Now(), kindOK
 	err := attempt(ctx)
 	if err != nil {
 		kind = cloud.KindOf(err).String()
 	}
 	c.Metrics.calls.WithLabelValues(c.Provider, op.Ability, op.Name, kind).Observe(c.Clock.Since(began).Seconds())
+	c.Metrics.outcomes.WithLabelValues(c.Provider, op.Ability, op.Name, kind).Inc()
 	return err
 }
 

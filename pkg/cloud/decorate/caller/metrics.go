@@ -5,16 +5,23 @@ import (
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
+
+// kindOK is the kind of a call without an error.
+const kindOK = "OK"
 
 // Metrics are the cloud's numbers. No label holds an object's name.
 type Metrics struct {
 	// Of instancecache.
 	Lookups, Refreshes, Contradictions *prometheus.CounterVec
 	SnapshotSize, GuardOn, Held        *prometheus.GaugeVec
+	RefreshTime                        *prometheus.GaugeVec
 
 	calls, batchSize, requestTime   *prometheus.HistogramVec
 	inFlight                        *prometheus.GaugeVec
+	outcomes                        *prometheus.CounterVec
 	retries, throttleWait, requests *prometheus.CounterVec
 	reloads                         *prometheus.CounterVec
 	reloadTime, reloadPending       *prometheus.GaugeVec
@@ -28,6 +35,8 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		calls: histogram("call_duration_seconds", "Calls of a cloud's abilities, each attempt by itself, by the kind of their error or OK.",
 			durations, "provider", "ability", "operation", "kind"),
+		outcomes: counter("calls_total", "Calls of a cloud's abilities, each attempt by itself, by the kind of their error or OK. All kinds begin at zero.",
+			"provider", "ability", "operation", "kind"),
 		inFlight: gauge("calls_in_flight", "Calls of a cloud's abilities that have not returned.",
 			"provider", "ability", "operation"),
 		batchSize: histogram("batch_size", "Objects in one call.",
@@ -41,6 +50,8 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 			"provider", "result"),
 		Refreshes:    counter("instance_refreshes_total", "Batches read into the snapshot of instances.", "provider"),
 		SnapshotSize: gauge("instance_snapshot_size", "Instances in the snapshot.", "provider"),
+		RefreshTime: gauge("instance_refresh_timestamp_seconds",
+			"When the cloud last answered a batch of instances, in seconds since 1970; 0 before the first. Nobody asks where no Node gives a reason.", "provider"),
 		Contradictions: counter("instance_contradictions_total",
 			"Instances that a batch read did not have and a direct read found.", "provider"),
 		requests: counter("api_requests_total", "Requests to the cloud's API by status code; 0 is no answer.",
@@ -53,7 +64,7 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 		reloads: counter("credential_reloads_total",
 			"Attempts to take over credentials that changed on disk, by result: success or failure.", "provider", "result"),
 		reloadTime: gauge("credential_reload_timestamp_seconds",
-			"When the credentials on disk were taken over last, in seconds since the epoch.", "provider"),
+			"When credentials that changed on disk were taken over last, in seconds since 1970; 0: not since the start.", "provider"),
 		reloadPending: gauge("credential_reload_pending",
 			"1 while the credentials on disk are not usable and older ones are in use, else 0.", "provider"),
 	}
@@ -61,8 +72,8 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 		return m, nil
 	}
 	var errs []error
-	for _, c := range []prometheus.Collector{m.calls, m.inFlight, m.batchSize, m.retries, m.throttleWait, m.Lookups,
-		m.Refreshes, m.SnapshotSize, m.Contradictions, m.requests, m.requestTime, m.GuardOn, m.Held,
+	for _, c := range []prometheus.Collector{m.calls, m.outcomes, m.inFlight, m.batchSize, m.retries, m.throttleWait, m.Lookups,
+		m.Refreshes, m.SnapshotSize, m.RefreshTime, m.Contradictions, m.requests, m.requestTime, m.GuardOn, m.Held,
 		m.reloads, m.reloadTime, m.reloadPending} {
 		if err := r.Register(c); err != nil {
 			errs = append(errs, err)
@@ -77,6 +88,7 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 // Reloaded is the hook by which the provider of that name counts its reloads of credentials.
 func (m *Metrics) Reloaded(provider string) func(err error) {
 	pending, failure, success := m.reloadPending.WithLabelValues(provider), m.reloads.WithLabelValues(provider, "failure"), m.reloads.WithLabelValues(provider, "success")
+	at := m.reloadTime.WithLabelValues(provider)
 	return func(err error) {
 		if err != nil {
 			failure.Inc()
@@ -84,7 +96,7 @@ func (m *Metrics) Reloaded(provider string) func(err error) {
 			return
 		}
 		success.Inc()
-		m.reloadTime.WithLabelValues(provider).SetToCurrentTime()
+		at.SetToCurrentTime()
 		pending.Set(0)
 	}
 }
@@ -97,6 +109,28 @@ func (m *Metrics) StartInstances(provider string) {
 	m.Refreshes.WithLabelValues(provider)
 	m.Contradictions.WithLabelValues(provider)
 	m.throttleWait.WithLabelValues(provider)
+	for _, gauge := range []*prometheus.GaugeVec{m.SnapshotSize, m.RefreshTime, m.GuardOn, m.Held} {
+		gauge.WithLabelValues(provider)
+	}
+}
+
+// Start gives the metrics of operations a zero for alerts to start from.
+func (c *Caller) Start(operations ...Operation) {
+	m := c.Metrics
+	for _, op := range operations {
+		m.calls.WithLabelValues(c.Provider, op.Ability, op.Name, kindOK) // the histograms of the other kinds would be a thousand series
+		m.inFlight.WithLabelValues(c.Provider, op.Ability, op.Name)
+		m.outcomes.WithLabelValues(c.Provider, op.Ability, op.Name, kindOK)
+		if op.Batched {
+			m.batchSize.WithLabelValues(c.Provider, op.Ability, op.Name)
+		}
+		for k := cloud.KindUnknown; k <= cloud.KindFailed; k++ {
+			m.outcomes.WithLabelValues(c.Provider, op.Ability, op.Name, k.String())
+			if retryable(k) {
+				m.retries.WithLabelValues(c.Provider, op.Ability, op.Name, k.String())
+			}
+		}
+	}
 }
 
 func counter(name, help string, labels ...string) *prometheus.CounterVec {

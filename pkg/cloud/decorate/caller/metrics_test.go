@@ -39,6 +39,13 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s: %d series, %v", name, n, err)
 		}
 	}
+	c := testCaller(t, Options{Metrics: m})
+	c.Start(readOp, Operation{Ability: "routes", Name: "apply", Mutation: true, Batched: true})
+	for name, want := range map[string]int{"calls_total": 2 * 13, "retries_total": 2 * 4, "call_duration_seconds": 2, "calls_in_flight": 2, "batch_size": 1} {
+		if n, err := testutil.GatherAndCount(r, "isthmus_cloud_"+name); err != nil || n != want {
+			t.Errorf("%s: %d series, %v; want %d", name, n, err, want)
+		}
+	}
 	reloaded(errors.New("x"))
 	wantMetric(t, m.reloadPending.WithLabelValues("openstack"), 1)
 	reloaded(nil)
@@ -54,8 +61,8 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("metric %s: %q", f.GetName(), f.GetHelp())
 		}
 	}
-	if len(families) != 9 {
-		t.Errorf("%d metrics have values, want 9", len(families))
+	if len(families) != 18 {
+		t.Errorf("%d metrics have values, want 18", len(families))
 	}
 	if _, err := NewMetrics(r); err == nil {
 		t.Error("the same metrics were registered twice")

@@ -40,6 +40,12 @@ type Peers struct {
 	Ahead time.Duration
 }
 
+// The calls that the Cache makes.
+var (
+	findInstances = caller.Operation{Ability: "instances", Name: "find", Patient: true, Batched: true}
+	getInstance   = caller.Operation{Ability: "instances", Name: "get"}
+)
+
 // nobody is what nil Peers mean.
 var nobody = &Peers{}
 
@@ -69,6 +75,7 @@ type Cache struct {
 func New(next cloud.Instances, c *caller.Caller) *Cache {
 	m := c.Metrics
 	m.StartInstances(c.Provider)
+	c.Start(findInstances, getInstance)
 	lookups := m.Lookups.MustCurryWith(prometheus.Labels{"provider": c.Provider})
 	return &Cache{
 		next: next, call: c, work: batcher.NewWork(), slots: make(chan struct{}, confirmations),
@@ -273,7 +280,7 @@ func (c *Cache) begin(b *batch) []cloud.InstanceRef {
 // read makes one Find with its retries and keeps the answers.
 func (c *Cache) read(ctx context.Context, refs []cloud.InstanceRef) []cloud.Result[*cloud.Instance] {
 	began := c.call.Clock.Now()
-	results := caller.Batch(ctx, c.call, caller.Operation{Ability: "instances", Name: "find", Patient: true}, refs,
+	results := caller.Batch(ctx, c.call, findInstances, refs,
 		func(ctx context.Context, refs []cloud.InstanceRef) []cloud.Result[*cloud.Instance] {
 			return caller.AllAnswered("an instance", c.next.Find(ctx, refs))
 		})
@@ -281,7 +288,9 @@ func (c *Cache) read(ctx context.Context, refs []cloud.InstanceRef) []cloud.Resu
 	defer c.mu.Unlock()
 	c.batches++
 	now := c.call.Clock.Now()
+	answered := false
 	for k, ref := range refs {
+		answered = answered || results[k].Err == nil || cloud.IsNotFound(results[k].Err)
 		switch err := results[k].Err; {
 		case err == nil:
 			c.guard.Saw(ref, results[k].Value)
@@ -291,6 +300,9 @@ func (c *Cache) read(ctx context.Context, refs []cloud.InstanceRef) []cloud.Resu
 		case ctx.Err() == nil: // a batch that was given up says nothing about the cloud
 			c.known.fail(ref, err, now)
 		}
+	}
+	if answered {
+		c.call.Metrics.RefreshTime.WithLabelValues(c.call.Provider).Set(float64(now.Unix()))
 	}
 	c.known.sweep(now)
 	c.call.Metrics.SnapshotSize.WithLabelValues(c.call.Provider).Set(float64(len(c.known.entries)))
@@ -382,7 +394,7 @@ func (c *Cache) get(ctx context.Context, ref cloud.InstanceRef) (instance *cloud
 		return nil, batcher.ErrClosed
 	}
 	var began time.Time
-	err = c.call.Do(ctx, caller.Operation{Ability: "instances", Name: "get"}, func(ctx context.Context) (err error) {
+	err = c.call.Do(ctx, getInstance, func(ctx context.Context) (err error) {
 		began = c.call.Clock.Now()
 		instance, err = c.next.Get(ctx, ref)
 		return caller.Answered("an instance", instance, err)
