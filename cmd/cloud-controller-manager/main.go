@@ -2,6 +2,8 @@
 // hosts its admission webhooks: flags → providers → decorate → run.
 package main
 
+//go:generate go run ../../hack/gen-flags . cloud-controller-manager ../../docs/reference/flags-cloud-controller-manager.md
+
 import (
 	"context"
 	"errors"

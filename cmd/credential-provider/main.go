@@ -3,6 +3,8 @@
 // CredentialProviderResponse to stdout.
 package main
 
+//go:generate go run ../../hack/gen-flags . isthmus-credential-provider ../../docs/reference/flags-isthmus-credential-provider.md config check install
+
 import (
 	"context"
 	"os"

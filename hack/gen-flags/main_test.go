@@ -1,0 +1,65 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestReferencesAreFresh fails when a document is not what its program says.
+func TestReferencesAreFresh(t *testing.T) {
+	for program, of := range map[string]struct {
+		pkg      string
+		commands []string
+	}{
+		"cloud-controller-manager":    {"../../cmd/cloud-controller-manager", nil},
+		"isthmus-credential-provider": {"../../cmd/credential-provider", []string{"config", "check", "install"}},
+	} {
+		want, err := reference(t.Context(), of.pkg, program, of.commands)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := "docs/reference/flags-" + program + ".md"
+		got, err := os.ReadFile("../../" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), string(got)); diff != "" {
+			t.Errorf("%s is stale: run make generate (-want +got):\n%s", file, diff)
+		}
+		if strings.Count(string(got), "--") < 20 {
+			t.Errorf("%s has next to no flags: this test checks nothing", file)
+		}
+	}
+}
+
+func TestDocument(t *testing.T) {
+	help := `program does this.
+
+Usage:
+  program [flags]
+
+First flags:
+
+      --a-flag strings   Names: '*' means all | some,
+                         and more. (default [*])
+  -v, --verbose          Say more.
+
+Second flags:
+
+      --last duration   Time (or not). (default 1s)
+`
+	want := "\n## First\n\n| flag | default | |\n|---|---|---|\n" +
+		"| `--a-flag` *strings* | `[*]` | Names: '\\*' means all \\| some, and more. |\n" +
+		"| `-v`, `--verbose` |  | Say more. |\n" +
+		"\n## Second\n\n| flag | default | |\n|---|---|---|\n" +
+		"| `--last` *duration* | `1s` | Time (or not). |\n"
+	if diff := cmp.Diff(want, document(help)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := document("  --flag X   this\n"); got != "\n```text\n  --flag X   this\n```\n" {
+		t.Errorf("%q", got)
+	}
+}
