@@ -157,6 +157,7 @@ func (o *options) cloud(ctx context.Context, m *ccm.Manager) (*decorate.Provider
 		Traffic:   traffic,
 		Kube:      m.Kube(),
 		Reloaded:  counted.Reloaded(flags.Name),
+		Expires:   counted.Expires(flags.Name),
 		DryRun:    o.ccm.DryRun,
 	})
 	for _, w := range warnings {

@@ -25,6 +25,9 @@ type Options struct {
 	// Reloaded is told every attempt to take over credentials that changed on disk: nil when
 	// they are in use, else why not. May be nil; must not block.
 	Reloaded func(err error)
+	// Expires is told when what the cloud has issued for the credentials (a token, temporary keys) ends, each time it issues
+	// some. May be nil; must not block.
+	Expires func(at time.Time)
 	// DryRun makes a Provider that changes nothing: it logs every mutating request it would
 	// send to the cloud, with its content, and goes on as if the cloud had accepted it, as far
 	// as that can be known. What depends on an object that was not made ends in KindRetryAfter.

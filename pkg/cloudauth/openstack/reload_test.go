@@ -224,3 +224,23 @@ func TestIdentity(t *testing.T) {
 		t.Errorf("Identity of a token: %v, want an error", err)
 	}
 }
+
+func TestExpiryOfTokensIsTold(t *testing.T) {
+	sim := ossim.ForTest(t)
+	file := filepath.Join(t.TempDir(), "cloud.conf")
+	writeFile(t, file, appCredentialConf(sim, newAppCredential(t, sim, "a")))
+	cfg, err := readGlobal(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []time.Time
+	s := open(t, cfg, Options{Expires: func(at time.Time) { told = append(told, at) }}, nil)
+	for range 2 {
+		if err := listServers(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(told) != 1 || time.Until(told[0]) < time.Minute || !told[0].Equal(s.login().expires) {
+		t.Errorf("told %v, want once the end of the token, %v", told, s.login().expires)
+	}
+}

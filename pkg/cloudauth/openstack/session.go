@@ -41,6 +41,8 @@ type Options struct {
 	// Reloaded is called after every attempt to take changed credentials over, with nil when
 	// they are in use and else with the reason why not. Nil for no one; it must not block.
 	Reloaded func(err error)
+	// Expires is told when each token ends that was got, by this machine's clock. Nil for no one; it must not block.
+	Expires func(at time.Time)
 
 	now func() time.Time // nil means time.Now; for how long Keystone is left alone
 }
@@ -206,6 +208,7 @@ type login struct {
 	timeout   time.Duration // of one request
 	renewals  *rate.Limiter
 	renewal   func(context.Context, *login) error // what a refused token leads to (Session.renew)
+	told      func(time.Time)                     // Options.Expires; nil for no one
 
 	inUse atomic.Bool // false while it is only tried
 
@@ -222,7 +225,7 @@ type login struct {
 }
 
 func (s *Session) newLogin(set *settings) *login {
-	l := &login{settings: set, userAgent: s.options.UserAgent, timeout: s.options.RequestTimeout}
+	l := &login{settings: set, userAgent: s.options.UserAgent, timeout: s.options.RequestTimeout, told: s.options.Expires}
 	l.http, l.transport = newHTTPClient(set, s.options)
 	l.renewals = rate.NewLimiter(rate.Every(renewEvery), renewBurst)
 	l.renewal = s.renew
@@ -306,6 +309,12 @@ func (l *login) fetch(ctx context.Context) (none struct{}, never time.Time, err 
 		return none, never, err
 	}
 	l.checkClock(ctx, got)
+	if l.told != nil {
+		l.mu.Lock()
+		expires := l.expires
+		l.mu.Unlock()
+		l.told(expires)
+	}
 	return none, never, nil
 }
 

@@ -46,7 +46,7 @@ func New(ctx context.Context, configFile string, o cloud.Options) (*cloud.Provid
 	if err != nil {
 		return nil, warnings, err
 	}
-	ao := auth.Options{ConfigFile: configFile, UserAgent: o.UserAgent, RequestTimeout: o.RequestTimeout, Reloaded: o.Reloaded,
+	ao := auth.Options{ConfigFile: configFile, UserAgent: o.UserAgent, RequestTimeout: o.RequestTimeout, Reloaded: o.Reloaded, Expires: o.Expires,
 		Begin: api.Begin(o.Traffic)} //nolint:bodyclose // it makes no request
 	if t := time.Duration(cfg.Metadata.RequestTimeout); t > 0 && ao.RequestTimeout <= 0 {
 		ao.RequestTimeout = t

@@ -3,6 +3,7 @@ package caller
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -25,6 +26,7 @@ type Metrics struct {
 	retries, throttleWait, requests *prometheus.CounterVec
 	reloads                         *prometheus.CounterVec
 	reloadTime, reloadPending       *prometheus.GaugeVec
+	expires                         *prometheus.GaugeVec
 }
 
 // NewMetrics makes the metrics and registers them with r, e.g. controller-runtime's
@@ -65,6 +67,8 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 			"Attempts to take over credentials that changed on disk, by result: success or failure.", "provider", "result"),
 		reloadTime: gauge("credential_reload_timestamp_seconds",
 			"When credentials that changed on disk were taken over last, in seconds since 1970; 0: not since the start.", "provider"),
+		expires: gauge("credential_expiration_timestamp_seconds",
+			"When what the cloud issued last for the credentials (a token, temporary keys) expires, in seconds since 1970; 0 while it has issued nothing that does. It is renewed at the next request.", "provider"),
 		reloadPending: gauge("credential_reload_pending",
 			"1 while the credentials on disk are not usable and older ones are in use, else 0.", "provider"),
 	}
@@ -74,7 +78,7 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 	var errs []error
 	for _, c := range []prometheus.Collector{m.calls, m.outcomes, m.inFlight, m.batchSize, m.retries, m.throttleWait, m.Lookups,
 		m.Refreshes, m.SnapshotSize, m.RefreshTime, m.Contradictions, m.requests, m.requestTime, m.GuardOn, m.Held,
-		m.reloads, m.reloadTime, m.reloadPending} {
+		m.reloads, m.reloadTime, m.reloadPending, m.expires} {
 		if err := r.Register(c); err != nil {
 			errs = append(errs, err)
 		}
@@ -98,6 +102,18 @@ func (m *Metrics) Reloaded(provider string) func(err error) {
 		success.Inc()
 		at.SetToCurrentTime()
 		pending.Set(0)
+	}
+}
+
+// Expires is the hook by which the provider of that name says when what the cloud has issued to it ends.
+func (m *Metrics) Expires(provider string) func(at time.Time) {
+	gauge := m.expires.WithLabelValues(provider)
+	return func(at time.Time) {
+		if at.IsZero() {
+			gauge.Set(0)
+			return
+		}
+		gauge.Set(float64(at.Unix()))
 	}
 }
 

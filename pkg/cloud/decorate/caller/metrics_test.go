@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -31,7 +32,11 @@ func TestMetrics(t *testing.T) {
 	wantMetric(t, m.requests.WithLabelValues("openstack", "compute", "GET", "200"), 2)
 	wantMetric(t, m.requests.WithLabelValues("openstack", "compute", "GET", "0"), 1)
 	wantMetric(t, m.requestTime.WithLabelValues("openstack", "compute", "GET"), 3)
-	reloaded := m.Reloaded("openstack")
+	reloaded, expires := m.Reloaded("openstack"), m.Expires("openstack")
+	expires(time.Unix(1700000000, 5))
+	wantMetric(t, m.expires.WithLabelValues("openstack"), 1700000000)
+	expires(time.Time{})
+	wantMetric(t, m.expires.WithLabelValues("openstack"), 0)
 	m.StartInstances("openstack")
 	for name, want := range map[string]int{"credential_reloads_total": 2, "instance_lookups_total": 5, "instance_refreshes_total": 1,
 		"instance_contradictions_total": 1, "throttle_wait_seconds_total": 1} { // alerts have a zero to start from
@@ -61,8 +66,8 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("metric %s: %q", f.GetName(), f.GetHelp())
 		}
 	}
-	if len(families) != 18 {
-		t.Errorf("%d metrics have values, want 18", len(families))
+	if len(families) != 19 {
+		t.Errorf("%d metrics have values, want 19", len(families))
 	}
 	if _, err := NewMetrics(r); err == nil {
 		t.Error("the same metrics were registered twice")

@@ -62,6 +62,13 @@ func New(ctx context.Context, cfg *config.Config, o cloud.Options) (*Client, err
 	}
 	program := o.UserAgent[strings.LastIndexByte(o.UserAgent, ' ')+1:] // those before it are added by agents
 	c.login = auth.Options{RequestTimeout: o.RequestTimeout}
+	if o.Expires != nil {
+		c.login.Observe = func(_ time.Duration, expires time.Time, err error) {
+			if err == nil {
+				o.Expires(expires)
+			}
+		}
+	}
 	c.login.Program, c.login.Version, _ = strings.Cut(program, "/")
 	s, err := auth.New(ctx, auth.Config{Region: cfg.Global.Region, Role: cfg.Global.Role()}, c.login)
 	if err != nil {
