@@ -66,9 +66,10 @@ quickstart: $(if $(CLUSTER),$(CLUSTER_PLANE),$(CONTROL_PLANE) $(if $(filter --ex
 ##@ Development
 
 .PHONY: build
-build: ## Build the two binaries into bin/ (CLOUDS=aws,openstack leaves out all others)
+build: ## Build the three binaries into bin/ (CLOUDS=aws,openstack leaves out all others)
 	@hack/progress.sh cloud-controller-manager $(BUILD) -o bin/cloud-controller-manager ./cmd/cloud-controller-manager
 	@hack/progress.sh isthmus-credential-provider $(BUILD) -o bin/isthmus-credential-provider ./cmd/credential-provider
+	@hack/progress.sh isthmus $(BUILD) -o bin/isthmus ./cmd/isthmus
 
 GO_TEST := $(GO) test -vet=off -timeout 30m -p $(TEST_PROCS)
 

@@ -79,6 +79,9 @@ var arrows = []struct {
 	to   []string
 }{
 	{"cmd/credential-provider", []string{"credentialprovider", "pkg/cloudauth", "pkg/nearest", "pkg/version"}},
+	{"cmd/isthmus", []string{"pkg/cli", "pkg/version"}},
+	{"pkg/cli/access", []string{"pkg/ccm/apiclient", "pkg/cloud", "pkg/providers", "pkg/version"}},
+	{"pkg/cli/doctor", []string{"manifests", "pkg/ccm/nodes", "pkg/cli/access", "pkg/cloud", "pkg/text", "webhooks"}},
 	{"cmd/cloud-controller-manager", []string{"pkg/ccm", "pkg/cloud", "pkg/lb", "pkg/providers", "pkg/version", "webhooks"}},
 	{"pkg/version", nil},
 	{"pkg/nearest", nil},
@@ -274,13 +277,13 @@ func cloudOf(p, root string) string {
 // homes: where a foreign module, or a package of ours that is not for everyone whom arrows
 // allows its parent, may be imported, by import path prefix.
 var homes = map[string][]string{
-	module + "/pkg/cloud/decorate":         {"pkg/cloud/decorate", "pkg/ccm", "cmd/cloud-controller-manager", "pkg/controllers/routes", "test", "hack"}, // routes: for the deletion guard's rule
+	module + "/pkg/cloud/decorate":         {"pkg/cloud/decorate", "pkg/ccm", "pkg/cli", "cmd/cloud-controller-manager", "pkg/controllers/routes", "test", "hack"}, // routes: for the deletion guard's rule
 	"github.com/aws":                       {"pkg/cloudauth/aws", "pkg/providers/aws", "credentialprovider/ecr", "test", "hack"},
 	"github.com/vmware":                    {"pkg/cloudauth/vsphere", "pkg/providers/vsphere", "test", "hack"},
 	"github.com/gophercloud/gophercloud":   {"pkg/cloudauth/openstack", "pkg/providers/openstack", "credentialprovider/openstack", "test", "hack"},
 	"github.com/Azure/azure-sdk-for-go":    {"pkg/cloudauth/azure/azcredential", "test", "hack"},
 	"golang.org/x/oauth2":                  {"pkg/cloudauth/gcp/tokensource"},
-	"k8s.io/cloud-provider":                {"pkg/ccm", "cmd/cloud-controller-manager", "test", "hack"},
+	"k8s.io/cloud-provider":                {"pkg/ccm", "pkg/cli", "cmd/cloud-controller-manager", "test", "hack"},
 	"github.com/cert-manager/cert-manager": {"webhooks/certs"},
 }
 

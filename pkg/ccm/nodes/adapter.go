@@ -79,7 +79,7 @@ func (a *Adapter) InstanceExists(ctx context.Context, node *corev1.Node) (bool, 
 	if a.foreign(node) {
 		return true, nil
 	}
-	_, err := a.lookup(ctx, node, a.rounds.First(refOf(node, a.provider.HintLabel)), a.notReady)
+	_, err := a.lookup(ctx, node, a.rounds.First(RefOf(node, a.provider.HintLabel)), a.notReady)
 	if cloud.IsNotFound(err) {
 		klog.FromContext(ctx).V(2).Info("Cloud says that the node's instance does not exist", "node", klog.KObj(node), "providerID", node.Spec.ProviderID, "reason", err.Error())
 		return false, nil
@@ -182,7 +182,7 @@ func (a *Adapter) WithPodCIDRs(ctx context.Context, node *corev1.Node) (*cloud.I
 }
 
 func (a *Adapter) lookup(ctx context.Context, node *corev1.Node, maxAge time.Duration, others *instancecache.Peers) (*cloud.Instance, error) {
-	instance, err := a.provider.Nodes.Lookup(ctx, refOf(node, a.provider.HintLabel), maxAge, others)
+	instance, err := a.provider.Nodes.Lookup(ctx, RefOf(node, a.provider.HintLabel), maxAge, others)
 	newborn, age := a.provider.Newborn, a.clock.Since(node.CreationTimestamp.Time)
 	if newborn > 0 && age < newborn && cloud.IsNotFound(err) && !cloud.IsEnded(err) {
 		klog.FromContext(ctx).V(4).Info("Instance is not found, which proves nothing yet", "node", klog.KObj(node), "age", age, "newborn", newborn, "reason", err.Error())
@@ -201,9 +201,9 @@ func isKept(err error) bool { return deletionguard.IsHeld(err) || errors.Is(err,
 // foreign reports whether the cloud does not answer for the node.
 func (a *Adapter) foreign(node *corev1.Node) bool { return !a.provider.Owns(node) }
 
-// refOf names the node's instance by its provider ID or, without one, by all else that tells;
+// RefOf names the node's instance by its provider ID or, without one, by all else that tells;
 // hintLabel is cloud.Provider.HintLabel.
-func refOf(node *corev1.Node, hintLabel string) cloud.InstanceRef {
+func RefOf(node *corev1.Node, hintLabel string) cloud.InstanceRef {
 	ref := cloud.InstanceRef{NodeName: node.Name, ProviderID: node.Spec.ProviderID}
 	if ref.ProviderID != "" {
 		return ref
@@ -227,7 +227,7 @@ func refsOf(nodes corelisters.NodeLister, p *decorate.Provider, is func(*corev1.
 	refs := make([]cloud.InstanceRef, 0, len(list))
 	for _, n := range list {
 		if p.Owns(n) && is(n) {
-			refs = append(refs, refOf(n, p.HintLabel))
+			refs = append(refs, RefOf(n, p.HintLabel))
 		}
 	}
 	return refs

@@ -347,15 +347,15 @@ func TestRefOfANodeWithoutAProviderID(t *testing.T) {
 		if want != "" {
 			ref.NodeIP = netip.MustParseAddr(want)
 		}
-		if got := refOf(node, "group"); got != ref {
+		if got := RefOf(node, "group"); got != ref {
 			t.Errorf("--node-ip=%s: %+v, want %+v", text, got, ref)
 		}
 	}
-	if got := refOf(node, ""); got.Hint != "" {
+	if got := RefOf(node, ""); got.Hint != "" {
 		t.Errorf("a cloud without hints gets %q", got.Hint)
 	}
 	node.Spec.ProviderID = "test:///1"
-	if got, want := refOf(node, "group"), (cloud.InstanceRef{NodeName: "a", ProviderID: "test:///1"}); got != want {
+	if got, want := RefOf(node, "group"), (cloud.InstanceRef{NodeName: "a", ProviderID: "test:///1"}); got != want {
 		t.Errorf("with a provider ID: %+v, want no more than %+v", got, want)
 	}
 }

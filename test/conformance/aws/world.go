@@ -25,11 +25,11 @@ import (
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/aws/elbv2"
 )
 
-// clusterID is the cluster's in tags.
-const clusterID = "conformance"
+// ClusterID is the cluster's in tags.
+const ClusterID = "conformance"
 
 func clusterTags() map[string]string {
-	return map[string]string{"kubernetes.io/cluster/" + clusterID: "owned"}
+	return map[string]string{"kubernetes.io/cluster/" + ClusterID: "owned"}
 }
 
 // Kind is a kind of load balancers.
@@ -123,7 +123,7 @@ func (w *World) start(o cloud.Options) (*cloud.Provider, func(), error) {
 }
 
 func (w *World) make(o cloud.Options) (*cloud.Provider, func(), error) {
-	conf := "[Global]\nRegion = " + w.region.Name() + "\nKubernetesClusterID = " + clusterID + "\nVPC = " + w.subnet.VPCID + "\nSubnetID = " + w.subnet.ID +
+	conf := "[Global]\nRegion = " + w.region.Name() + "\nKubernetesClusterID = " + ClusterID + "\nVPC = " + w.subnet.VPCID + "\nSubnetID = " + w.subnet.ID +
 		"\nNodeIPFamilies = ipv4\nNodeIPFamilies = ipv6\n" + w.more
 	return Make(w.dir, conf, o, caller.Policy{Attempts: 2, BackoffBase: 100 * time.Millisecond})
 }

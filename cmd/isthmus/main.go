@@ -1,0 +1,80 @@
+// Command isthmus answers an operator's questions about a cluster and its cloud. It changes nothing of either.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cli/doctor"
+	"github.com/isthmus-cloud/isthmus/pkg/version"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	code := run(ctx, filepath.Base(os.Args[0]), os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// coder is an error with an exit code of its own.
+type coder interface {
+	error
+	ExitCode() int
+}
+
+// run is main without the process; name is what the program was called as. It returns the exit code: 2 where the question could
+// not be answered, and what the command says otherwise. Each error is one line on stderr.
+func run(ctx context.Context, name string, args []string, stdout, stderr io.Writer) int {
+	logger := logr.Discard() // what libraries log is for controllers
+	klog.SetLogger(logger)
+	ctrl.SetLogger(logger)
+	root := newRoot(name) //nolint:contextcheck // cobra hands it to the command
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(klog.NewContext(ctx, logger))
+	if err == nil {
+		return 0
+	}
+	if c, ok := errors.AsType[coder](err); ok {
+		return c.ExitCode()
+	}
+	for line := range strings.SplitSeq(strings.TrimSpace(err.Error()), "\n") {
+		_, _ = fmt.Fprintf(stderr, "isthmus: %s\n", line)
+	}
+	return 2
+}
+
+// newRoot returns the command with all that are below it. name tells whether it was called as a plugin of kubectl.
+func newRoot(name string) *cobra.Command {
+	display := "isthmus"
+	if strings.HasPrefix(name, "kubectl-") {
+		display = "kubectl isthmus"
+	}
+	root := &cobra.Command{
+		Use:   "isthmus",
+		Short: "Ask about a cluster, its cloud, and what stands between them",
+		Long: `isthmus answers an operator's questions about a cluster whose cloud Isthmus serves. It reads the
+API server with your kubeconfig and the cloud with a cloud.conf, and changes neither.
+
+Named kubectl-isthmus and in your PATH, it is a plugin of kubectl: kubectl isthmus doctor.`,
+		Version:       version.String(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: display},
+	}
+	root.AddCommand(doctor.Command())
+	return root
+}

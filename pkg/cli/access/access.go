@@ -1,0 +1,103 @@
+// Package access reaches the cluster and the cloud that a command asks about, as its flags name them, and lets nothing be changed
+// in either: what would be written ends in dry runs.
+package access
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+
+	"github.com/isthmus-cloud/isthmus/pkg/ccm/apiclient"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/caller"
+	"github.com/isthmus-cloud/isthmus/pkg/providers"
+	"github.com/isthmus-cloud/isthmus/pkg/version"
+)
+
+// Flags name a cluster and a cloud. The zero value is the cluster of the user's kubeconfig, and no cloud.
+type Flags struct {
+	// Kubeconfig and Context are as kubectl has them: empty for what its environment and files say.
+	Kubeconfig, Context string
+	// CloudProvider and CloudConfig are the controller manager's flags of these names.
+	CloudProvider, CloudConfig string
+	// RequestTimeout bounds each request to the API server and to the cloud.
+	RequestTimeout time.Duration
+}
+
+// AddTo adds the flags to a command's.
+func (f *Flags) AddTo(fs *pflag.FlagSet) {
+	fs.StringVar(&f.Kubeconfig, "kubeconfig", "", "kubeconfig file; as with kubectl, $KUBECONFIG or ~/.kube/config where it is not given")
+	fs.StringVar(&f.Context, "context", "", "context of the kubeconfig; its current one where it is not given")
+	fs.StringVar(&f.CloudProvider, "cloud-provider", "", "the cloud: "+strings.Join(clouds(), ", "))
+	fs.StringVar(&f.CloudConfig, "cloud-config", "", "the cloud's configuration file (cloud.conf), with the credentials of the controller manager")
+	fs.DurationVar(&f.RequestTimeout, "request-timeout", 30*time.Second, "bound of each request to the API server and to the cloud")
+}
+
+func clouds() []string { return slices.Sorted(maps.Keys(providers.All())) }
+
+// Validate says what is wrong with the flags.
+func (f *Flags) Validate() error {
+	var errs []error
+	if f.CloudProvider == "" {
+		errs = append(errs, fmt.Errorf("--cloud-provider is missing; there are: %s", strings.Join(clouds(), ", ")))
+	} else if _, err := providers.Named(f.CloudProvider); err != nil {
+		errs = append(errs, fmt.Errorf("--cloud-provider: %w", err))
+	}
+	if f.RequestTimeout <= 0 {
+		errs = append(errs, fmt.Errorf("--request-timeout %s: it must be greater than 0", f.RequestTimeout))
+	}
+	return errors.Join(errs...)
+}
+
+// REST returns the configuration of clients of the API server, which store nothing.
+func (f *Flags) REST(ctx context.Context) (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = f.Kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.Context}).ClientConfig()
+	switch {
+	case clientcmd.IsEmptyConfig(err):
+		return nil, errors.New("no cluster: name a kubeconfig with --kubeconfig or $KUBECONFIG")
+	case err != nil:
+		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+	config.UserAgent = userAgent()
+	config.Timeout = f.RequestTimeout
+	config.QPS, config.Burst = 50, 100
+	apiclient.DryRun(config, klog.FromContext(ctx))
+	return config, nil
+}
+
+// Cloud makes the cloud's Provider, which changes nothing; Close ends what it has running. warnings are about its configuration,
+// one line each; they may come with an error, which joins all that is wrong in it.
+func (f *Flags) Cloud(ctx context.Context, client kubernetes.Interface) (p *decorate.Provider, warnings []string, err error) {
+	factory, err := providers.Named(f.CloudProvider)
+	if err != nil {
+		return nil, nil, err
+	}
+	plain, warnings, err := factory(ctx, f.CloudConfig, cloud.Options{
+		UserAgent: userAgent(), RequestTimeout: f.RequestTimeout, Kube: apiclient.NewKube(client), DryRun: true,
+	})
+	if err != nil {
+		return nil, warnings, err
+	}
+	counted, err := caller.NewMetrics(prometheus.NewRegistry()) // nobody reads them
+	if err != nil {
+		return nil, warnings, err
+	}
+	p, err = decorate.New(plain, caller.Options{Metrics: counted})
+	return p, warnings, err
+}
+
+func userAgent() string { return "isthmus/" + version.String() }

@@ -1,0 +1,157 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	cloudproviderapi "k8s.io/cloud-provider/api"
+
+	"github.com/isthmus-cloud/isthmus/pkg/ccm/nodes"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/instancecache"
+)
+
+func checkCloudConfig(ctx context.Context, p *patient) ([]finding, error) {
+	file := p.flags.CloudConfig
+	if file == "" {
+		file = "no --cloud-config"
+	}
+	provider, warnings, err := p.flags.Cloud(ctx, p.client)
+	var found []finding
+	for _, w := range warnings {
+		found = append(found, finding{Severity: isWarning, Object: file, Message: w, Next: "correct it; the references of cloud.conf list each key"})
+	}
+	if err != nil {
+		for problem := range strings.SplitSeq(strings.TrimSpace(err.Error()), "\n") {
+			found = append(found, finding{Severity: isError, Object: file, Message: problem, Next: "correct it; the controller manager does not start with it"})
+		}
+		return found, nil
+	}
+	p.cloud = provider
+	return found, nil
+}
+
+func checkCredentials(ctx context.Context, p *patient) ([]finding, error) {
+	err := p.cloud.Ready(ctx)
+	if err == nil {
+		return nil, nil
+	}
+	f := finding{Severity: isError, Object: p.cloud.Name, Message: err.Error()}
+	switch cloud.KindOf(err) {
+	case cloud.KindDenied:
+		f.Next = "the cloud refuses the credentials: look at them in the cloud, and at what they may do"
+	case cloud.KindInvalid, cloud.KindNotFound, cloud.KindUnsupported:
+		f.Next = "correct the endpoint, region or account of cloud.conf"
+	default:
+		f.Next = "the cloud does not answer from here: try the endpoint with curl, look at name resolution, proxies and its certificate"
+	}
+	return []finding{f}, nil
+}
+
+// instance is what the cloud says of a Node.
+type instance struct {
+	*cloud.Instance
+	err error
+}
+
+// fresh is a Node that is too young to be complained of.
+const fresh = 2 * time.Minute
+
+func checkNodes(ctx context.Context, p *patient) (found []finding, err error) {
+	var refs []cloud.InstanceRef
+	var owned []*corev1.Node
+	for i := range p.nodes {
+		if n := &p.nodes[i]; p.cloud.Owns(n) {
+			owned, refs = append(owned, n), append(refs, nodes.RefOf(n, p.cloud.HintLabel))
+		}
+	}
+	peers := &instancecache.Peers{List: func() []cloud.InstanceRef { return refs }}
+	nodeOf := map[string]string{} // by provider ID
+	for i, n := range owned {
+		answer, err := p.cloud.Nodes.Lookup(ctx, refs[i], time.Hour, peers)
+		if ctx.Err() != nil {
+			return found, context.Cause(ctx)
+		}
+		p.instances[n.Name] = &instance{answer, err}
+		if err != nil {
+			found = append(found, notMatched(n, err))
+			continue
+		}
+		if other := nodeOf[answer.ProviderID]; other != "" {
+			found = append(found, finding{Severity: isError, Object: "node/" + n.Name, Message: fmt.Sprintf("it is the same instance as node/%s: %s", other, answer.ProviderID),
+				Next: "delete the Node that is not this machine's; its kubelet makes it again"})
+		}
+		nodeOf[answer.ProviderID] = n.Name
+		if answer.Unfit != nil {
+			found = append(found, finding{Severity: isError, Object: "node/" + n.Name, Message: answer.Unfit.Error(), Next: "mend the instance; the Node is not initialized with it"})
+		}
+		found = append(found, otherAddresses(n, answer)...)
+	}
+	for i := range p.nodes {
+		if n := &p.nodes[i]; !p.cloud.Owns(n) && n.Labels[cloud.ExcludeNode] != "true" {
+			found = append(found, finding{Severity: isWarning, Object: "node/" + n.Name, Message: fmt.Sprintf("its provider ID %q is not one of %s: nothing is done for it", n.Spec.ProviderID, p.cloud.Name),
+				Next: "where this is meant, label it " + cloud.ExcludeNode + "=true; else delete the Node and start its kubelet without --provider-id"})
+		}
+	}
+	return found, nil
+}
+
+func notMatched(n *corev1.Node, err error) finding {
+	f := finding{Severity: isError, Object: "node/" + n.Name, Message: err.Error()}
+	switch {
+	case !cloud.IsNotFound(err):
+		f.Next = "mend what the cloud says; until then the Node stays as it is"
+	case n.Spec.ProviderID != "":
+		f.Message = "its instance " + n.Spec.ProviderID + " is not there: " + f.Message
+		f.Next = "a Node that is not ready is deleted; where the instance lives in another account, region or project, correct cloud.conf"
+	default:
+		f.Message = "no instance matches it: " + f.Message
+		f.Next = "give the instance the Node's name, or the kubelet the instance's (--hostname-override), or correct account, region or project in cloud.conf"
+	}
+	return f
+}
+
+// otherAddresses: an initialized Node whose addresses are none of the instance's.
+func otherAddresses(n *corev1.Node, i *cloud.Instance) []finding {
+	if len(n.Status.Addresses) == 0 || len(i.Addresses) == 0 || n.Spec.ProviderID == "" {
+		return nil
+	}
+	for _, a := range n.Status.Addresses {
+		for _, b := range i.Addresses {
+			if a.Address == b.Address && a.Type != corev1.NodeHostName {
+				return nil
+			}
+		}
+	}
+	return []finding{{Severity: isError, Object: "node/" + n.Name, Message: fmt.Sprintf("none of its addresses is one of %s", i.ProviderID),
+		Next: "look whether the Node is this machine's and whether a controller manager leads; addresses are written every 5 minutes"}}
+}
+
+func checkTaints(_ context.Context, p *patient) (found []finding, err error) {
+	for i := range p.nodes {
+		n := &p.nodes[i]
+		answer := p.instances[n.Name]
+		for _, t := range n.Spec.Taints {
+			f := finding{Severity: isError, Object: "node/" + n.Name}
+			switch {
+			case t.Key == cloudproviderapi.TaintExternalCloudProvider && p.clock.Since(n.CreationTimestamp.Time) > fresh && (answer == nil || answer.err == nil):
+				f.Message = "it still has the taint " + t.Key + ", though its instance is found"
+				f.Next = "look whether a controller manager leads, and at the Node's events: kubectl describe node " + n.Name
+				if answer == nil {
+					f.Message = "it has the taint " + t.Key + ", and its provider ID says that this cloud has nothing to do with it"
+					f.Next = "nobody takes the taint away: start its kubelet without --cloud-provider=external, and take it away"
+				}
+			case t.Key == cloudproviderapi.TaintNodeShutdown && answer != nil && answer.err == nil && !answer.Shutdown:
+				f.Message = "it still has the taint " + t.Key + ", though the cloud says that its instance runs"
+				f.Next = "look whether a controller manager leads, and whether the kubelet has reported that it is ready"
+			default:
+				continue
+			}
+			found = append(found, f)
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,194 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cli/access"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
+)
+
+// severity is how bad a finding is.
+type severity string
+
+const (
+	// isError is something that does not work.
+	isError severity = "error"
+	// isWarning is something that will not work one day, or works otherwise than somebody may think.
+	isWarning severity = "warning"
+	// unchecked is a check that could not be made.
+	unchecked severity = "unchecked"
+)
+
+// finding is one thing that is not as it should be.
+type finding struct {
+	Severity severity `json:"severity"`
+	Check    string   `json:"check"`
+	// Object is what it is about, as kubectl names it, or a file.
+	Object string `json:"object"`
+	// Message says what is wrong, and why.
+	Message string `json:"message"`
+	// Next is what to do.
+	Next string `json:"next"`
+}
+
+// check is one thing that is looked at.
+type check struct {
+	name, about string
+	// cloud says that it asks the cloud: without one it is passed over.
+	cloud bool
+	run   func(context.Context, *patient) ([]finding, error)
+}
+
+// checks are made in this order. What one finds out about the cluster the later ones use.
+func checks() []check {
+	return []check{
+		{name: "cluster", about: "the API server answers, and what the checks need may be read", run: checkCluster},
+		{name: "cloud-config", about: "the cloud's configuration file", run: checkCloudConfig},
+		{name: "credentials", about: "the cloud accepts the credentials", cloud: true, run: checkCredentials},
+		{name: "manager", about: "a controller manager leads, and no second one", run: checkManager},
+		{name: "permissions", about: "what the controller manager may do in the cluster", run: checkPermissions},
+		{name: "nodes", about: "each Node has its instance", cloud: true, run: checkNodes},
+		{name: "taints", about: "no taint stays that the cloud's controllers take away", cloud: true, run: checkTaints},
+		{name: "services", about: "each Service of type LoadBalancer has its address", run: checkServices},
+		{name: "webhooks", about: "the webhooks' registration, certificates and Service", run: checkWebhooks},
+		{name: "versions", about: "versions of the API server and of kubelets", run: checkVersions},
+	}
+}
+
+// patient is what is looked at. It is used by one check at a time.
+type patient struct {
+	flags  *access.Flags
+	client kubernetes.Interface
+	clock  clock.PassiveClock
+
+	// What checkCluster has read.
+	nodes    []corev1.Node
+	services []corev1.Service
+	// cloud is nil until checkCloudConfig has made it.
+	cloud *decorate.Provider
+	// instances are what checkNodes has found, by the Node's name.
+	instances map[string]*instance
+}
+
+type options struct {
+	access  access.Flags
+	output  string
+	clock   clock.PassiveClock
+	timeout time.Duration
+}
+
+const long = `doctor looks for what keeps the cluster and its cloud from working together, and says of each finding
+what to do next. It reads the API server and the cloud with the flags' kubeconfig and cloud.conf, and
+changes nothing.
+
+The exit code is 0 where nothing is wrong (warnings may be), 1 where something is, and 2 where something
+could not be checked.`
+
+const example = `  # All that can be seen with your kubeconfig and the controller manager's cloud.conf
+  isthmus doctor --cloud-provider=openstack --cloud-config=/etc/isthmus/cloud.conf
+
+  # For a program
+  isthmus doctor --cloud-provider=aws --cloud-config=cloud.conf -o json | jq '.findings[] | select(.severity=="error")'`
+
+// Command returns the command.
+func Command() *cobra.Command { return command(&options{clock: clock.RealClock{}}) }
+
+func command(o *options) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "doctor",
+		Short:   "Look for what keeps the cluster and its cloud from working together",
+		Long:    long,
+		Example: example,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	o.access.AddTo(cmd.Flags())
+	cmd.Flags().StringVarP(&o.output, "output", "o", formatTable, "how to write what was found: table or json")
+	cmd.Flags().DurationVar(&o.timeout, "check-timeout", 2*time.Minute, "bound of each check")
+	return cmd
+}
+
+func (o *options) run(ctx context.Context, stdout, stderr io.Writer) error {
+	errs := []error{o.access.Validate()}
+	if o.output != formatTable && o.output != formatJSON {
+		errs = append(errs, fmt.Errorf("--output %.20q: it must be %s or %s", o.output, formatTable, formatJSON))
+	}
+	if o.timeout <= 0 {
+		errs = append(errs, fmt.Errorf("--check-timeout %s: it must be greater than 0", o.timeout))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	config, err := o.access.REST(ctx)
+	if err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("kubeconfig: %w", err)
+	}
+	p := &patient{flags: &o.access, client: client, clock: o.clock, instances: map[string]*instance{}}
+	r := o.examine(ctx, p, stderr)
+	if p.cloud != nil {
+		p.cloud.Close()
+	}
+	if err := r.write(stdout, o.output); err != nil {
+		return fmt.Errorf("write what was found: %w", err)
+	}
+	return r.verdict()
+}
+
+// slow is when a check that is under way is told.
+const slow = 2 * time.Second
+
+// examine makes all checks. One that fails, or takes too long, ends in a finding.
+func (o *options) examine(ctx context.Context, p *patient, stderr io.Writer) *report {
+	r := &report{}
+	for _, c := range checks() {
+		if c.cloud && p.cloud == nil {
+			r.add(c, []finding{{Severity: unchecked, Message: "the cloud cannot be asked", Next: "mend what cloud-config says first"}})
+			continue
+		}
+		within, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not done after %s (--check-timeout)", o.timeout))
+		told := tellOfSlow(c, stderr)
+		found, err := c.run(within, p)
+		told()
+		if err != nil {
+			if within.Err() != nil {
+				err = context.Cause(within)
+			}
+			found = append(found, finding{Severity: unchecked, Message: err.Error(), Next: "mend the cause and call doctor again"})
+		}
+		cancel()
+		r.add(c, found)
+		if c.name == checkOfCluster && len(found) > 0 || ctx.Err() != nil {
+			break // nothing else can be said
+		}
+	}
+	return r
+}
+
+// tellOfSlow writes of a check that is still under way after a while. What it returns ends that, and is to be called once.
+func tellOfSlow(c check, stderr io.Writer) (end func()) {
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		select {
+		case <-done:
+		case <-time.After(slow):
+			_, _ = fmt.Fprintf(stderr, "… %s: %s\n", c.name, c.about)
+		}
+	}()
+	return func() { close(done); <-ended }
+}

@@ -1,0 +1,117 @@
+package doctor
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"unicode"
+
+	"github.com/isthmus-cloud/isthmus/pkg/text"
+)
+
+// The formats of the flag --output.
+const (
+	formatTable = "table"
+	formatJSON  = "json"
+)
+
+// Bounds of what a cluster or a cloud can make doctor write.
+const (
+	mostFindings = 100 // of a check
+	mostMessage  = 500 // bytes
+)
+
+// report is what was found.
+type report struct {
+	Checks   []checked `json:"checks"`
+	Findings []finding `json:"findings"`
+}
+
+// checked is a check that was made.
+type checked struct {
+	Name  string `json:"name"`
+	About string `json:"about"`
+	// Findings is how many there are, also where not all of them are told.
+	Findings int `json:"findings"`
+}
+
+// add notes what a check has found.
+func (r *report) add(c check, found []finding) {
+	r.Checks = append(r.Checks, checked{Name: c.name, About: c.about, Findings: len(found)})
+	slices.SortStableFunc(found, func(a, b finding) int { return cmp.Compare(rank(a.Severity), rank(b.Severity)) })
+	if more := len(found) - mostFindings; more > 0 {
+		last := finding{Severity: found[mostFindings].Severity, Message: fmt.Sprintf("and %d more", more), Next: "mend those that are told, and call doctor again"}
+		found = append(found[:mostFindings:mostFindings], last)
+	}
+	for _, f := range found {
+		f.Check = c.name
+		f.Object, f.Message, f.Next = line(f.Object), line(f.Message), line(f.Next)
+		r.Findings = append(r.Findings, f)
+	}
+}
+
+func rank(s severity) int { return slices.Index([]severity{isError, unchecked, isWarning}, s) }
+
+// line makes one bounded line of printable text of what comes from outside.
+func line(s string) string {
+	return text.Clip(strings.Join(strings.FieldsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }), " "), mostMessage)
+}
+
+func (r *report) write(w io.Writer, format string) error {
+	if format == formatJSON {
+		e := json.NewEncoder(w)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		if r.Findings == nil {
+			r.Findings = []finding{} // not null
+		}
+		return e.Encode(r)
+	}
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	for _, c := range r.Checks {
+		state := "ok"
+		if c.Findings > 0 {
+			state = fmt.Sprintf("%d found", c.Findings)
+		}
+		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\n", c.Name, state, c.About)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, f := range r.Findings {
+		about := f.Check
+		if f.Object != "" {
+			about += ", " + f.Object
+		}
+		if _, err := fmt.Fprintf(w, "\n%s: %s\n  %s\n  → %s\n", strings.ToUpper(string(f.Severity)), about, f.Message, f.Next); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// verdict is an error where something is wrong. It has no text: the report says it all.
+func (r *report) verdict() error {
+	has := func(s severity) bool {
+		return slices.ContainsFunc(r.Findings, func(f finding) bool { return f.Severity == s })
+	}
+	switch {
+	case has(isError):
+		return exit(1)
+	case has(unchecked):
+		return exit(2)
+	}
+	return nil
+}
+
+// exit is an exit code.
+type exit int
+
+func (e exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+// ExitCode is the process' exit code.
+func (e exit) ExitCode() int { return int(e) }

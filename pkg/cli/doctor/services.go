@@ -1,0 +1,65 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+)
+
+func checkServices(ctx context.Context, p *patient) (found []finding, err error) {
+	for i := range p.services {
+		s := &p.services[i]
+		leaves := s.DeletionTimestamp != nil
+		if s.Spec.Type != corev1.ServiceTypeLoadBalancer || s.Spec.LoadBalancerClass != nil || !leaves && len(s.Status.LoadBalancer.Ingress) > 0 {
+			continue
+		}
+		since := s.CreationTimestamp.Time
+		if leaves {
+			since = s.DeletionTimestamp.Time
+		}
+		if p.clock.Since(since) < fresh {
+			continue
+		}
+		why, err := p.lastWarning(ctx, s)
+		if err != nil {
+			return found, err
+		}
+		f := finding{Severity: isError, Object: "service/" + s.Namespace + "/" + s.Name, Message: "it has no address: " + cmp.Or(why, "there is no event that says why"),
+			Next: "mend what the event says: kubectl -n " + s.Namespace + " describe service " + s.Name}
+		switch {
+		case leaves:
+			f.Message = "it is being deleted, and its load balancer is not gone: " + cmp.Or(why, "there is no event that says why")
+		case p.cloud != nil && p.cloud.LoadBalancers == nil:
+			f.Next = "this cloud's configuration serves no load balancers: turn them on in cloud.conf, or give the Service the class of who serves it"
+		case why == "":
+			f.Next = "look whether a controller manager leads, and whether it runs service-lb-controller (--controllers)"
+		}
+		found = append(found, f)
+	}
+	return found, nil
+}
+
+// lastWarning is the newest Warning about a Service, "" for none.
+func (p *patient) lastWarning(ctx context.Context, s *corev1.Service) (string, error) {
+	selector := fields.Set{"involvedObject.kind": "Service", "involvedObject.name": s.Name, "type": corev1.EventTypeWarning}.AsSelector().String()
+	events, err := p.client.CoreV1().Events(s.Namespace).List(ctx, metav1.ListOptions{FieldSelector: selector, Limit: pageSize})
+	if err != nil {
+		return "", fmt.Errorf("list events of service/%s/%s: %w", s.Namespace, s.Name, err)
+	}
+	var last *corev1.Event
+	for i := range events.Items {
+		e := &events.Items[i]
+		if last == nil || last.LastTimestamp.Before(&e.LastTimestamp) {
+			last = e
+		}
+	}
+	if last == nil {
+		return "", nil
+	}
+	return last.Reason + ": " + strings.TrimSpace(last.Message), nil
+}
