@@ -35,6 +35,7 @@ func TestKustomize(t *testing.T) {
 		{"base", []string{"openstack", "metrics-reader", "webhook-server", "webhook-files", "webhook-auto"}, "webhooks.certificate.source=files"},
 		{"overlays/openstack", []string{"provider-objects"}, kubeObjects(cloud.KubeObject{Kind: cloud.KubeSecret, Namespace: manifests.Namespace, Name: "isthmus-provider"},
 			cloud.KubeObject{Kind: cloud.KubeConfigMap, Namespace: manifests.Namespace, Name: "isthmus-provider"})},
+		{"overlays/openstack", []string{"kubelet-serving-csr-approver"}, "controller.controllers={*,kubelet-serving-csr-approver-controller}"},
 		{"overlays/openstack-webhooks", nil, apart},
 		{"overlays/openstack-webhooks", []string{"webhook-client-ca"}, apart + ",webhooks.clientCAConfigMap=isthmus-webhook-client-ca"},
 		{"overlays/openstack-webhooks", []string{"webhook-network-policy"}, apart + ",networkPolicy.enabled=true,networkPolicy.apiServerCIDRs={192.0.2.0/24}"},

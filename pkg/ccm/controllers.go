@@ -158,6 +158,8 @@ func (l *leaderControllers) controller(ctx context.Context, name string, a *node
 		return l.routeController(ctx, client)
 	case options.TaggingController:
 		return l.taggingController(ctx, client), nil
+	case options.KubeletServingController:
+		return l.kubeletServingController(ctx, client, a)
 	case options.PersistentVolumeLabelController:
 		return l.pvLabelController(ctx)
 	}

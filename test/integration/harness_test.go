@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -104,6 +105,13 @@ func (p *plane) authorize() (err error) {
 			return err
 		}
 	}
+	roles, err := fs.ReadFile(manifests.FS(), kubeletServingRoles)
+	if err == nil {
+		err = p.Apply(ctx, append(roles, kubelets...))
+	}
+	if err != nil {
+		return err
+	}
 	config, err := p.ServiceAccountConfig(ctx, manifests.Namespace, manifests.ServiceAccount, time.Hour)
 	if err != nil {
 		return err
@@ -121,6 +129,9 @@ func (c *cluster) clean() {
 	c.removeLeases()
 	if err := c.client.CoreV1().Events("default").DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		c.t.Errorf("remove Events: %v", err)
+	}
+	if err := c.client.CertificatesV1().CertificateSigningRequests().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		c.t.Errorf("remove CertificateSigningRequests: %v", err)
 	}
 	services, err := c.client.CoreV1().Services("").List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -181,6 +181,11 @@ func (a *Adapter) WithPodCIDRs(ctx context.Context, node *corev1.Node) (*cloud.I
 	return a.lookup(ctx, node, instancecache.MetadataMaxAge, a.noPodCIDRs)
 }
 
+// Find implements kubeletserving.Find: no answer from before it was asked for will do.
+func (a *Adapter) Find(ctx context.Context, node *corev1.Node) (*cloud.Instance, error) {
+	return a.lookup(ctx, node, 0, nil)
+}
+
 func (a *Adapter) lookup(ctx context.Context, node *corev1.Node, maxAge time.Duration, others *instancecache.Peers) (*cloud.Instance, error) {
 	instance, err := a.provider.Nodes.Lookup(ctx, RefOf(node, a.provider.HintLabel), maxAge, others)
 	newborn, age := a.provider.Newborn, a.clock.Since(node.CreationTimestamp.Time)

@@ -51,7 +51,7 @@ func (o *Options) addControllerFlags(fss *cliflag.NamedFlagSets) {
 	fs := fss.FlagSet("controllers")
 	fs.StringSliceVar(&c.Generic.Controllers, "controllers", c.Generic.Controllers,
 		"Controllers to run: '*' means all that are on by default, 'foo' runs foo, '-foo' does not run foo, '-*' runs only what is named; "+
-			"of two items that name the same controller, the first wins.\nControllers: "+strings.Join(controllerNames(), ", ")+"\nOff by default: "+NodeIPAMController+", "+TaggingController+", and without its webhook "+PersistentVolumeLabelController)
+			"of two items that name the same controller, the first wins.\nControllers: "+strings.Join(controllerNames(), ", ")+"\nOff by default: "+KubeletServingController+", "+NodeIPAMController+", "+TaggingController+", and without its webhook "+PersistentVolumeLabelController)
 	fs.DurationVar(&c.Generic.MinResyncPeriod.Duration, "min-resync-period", c.Generic.MinResyncPeriod.Duration,
 		"Informers replay all objects after a random time between this and twice this.")
 

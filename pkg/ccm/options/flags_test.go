@@ -172,7 +172,7 @@ func TestValidate(t *testing.T) {
 			want: []string{
 				"--cloud-provider is required: one of gce, openstack",
 				"--cluster-cidr: 10.0.0.0/8 and 10.1.0.0/16 overlap",
-				`--controllers: "foo" is not a controller: known are cloud-node-controller, cloud-node-lifecycle-controller, node-ipam-controller, node-route-controller, persistentvolume-label-controller, service-lb-controller, tagging`,
+				`--controllers: "foo" is not a controller: known are cloud-node-controller, cloud-node-lifecycle-controller, kubelet-serving-csr-approver-controller, node-ipam-controller, node-route-controller, persistentvolume-label-controller, service-lb-controller, tagging`,
 				`--controllers: "servce" is not a controller: did you mean service?`,
 				"--concurrent-node-syncs must be at least 1, not 0: turn a controller off with --controllers=*,-<name>",
 				"--concurrent-service-syncs must be at least 1, not -1: turn a controller off with --controllers=*,-<name>",
@@ -247,7 +247,7 @@ func TestEnabled(t *testing.T) {
 		want []string
 	}{
 		{"*", []string{"cloud-node-controller", "cloud-node-lifecycle-controller", "node-route-controller", "service-lb-controller"}},
-		{"*,nodeipam,pvlabel,tagging", controllerNames()},
+		{"*,kubelet-serving-csr-approver-controller,nodeipam,pvlabel,tagging", controllerNames()},
 		{"*,-nodeipam,nodeipam", []string{"cloud-node-controller", "cloud-node-lifecycle-controller", "node-route-controller", "service-lb-controller"}},
 		{"", nil},
 		{"-*", nil},

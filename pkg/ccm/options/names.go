@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/cloud-provider/names"
 
+	"github.com/isthmus-cloud/isthmus/pkg/controllers/kubeletserving"
 	"github.com/isthmus-cloud/isthmus/pkg/controllers/pvlabel"
 	"github.com/isthmus-cloud/isthmus/pkg/nearest"
 )
@@ -27,9 +28,12 @@ const TaggingController = "tagging"
 // persistentvolume-label.
 const PersistentVolumeLabelController = pvlabel.Name
 
+// KubeletServingController approves the certificates with which kubelets serve.
+const KubeletServingController = kubeletserving.Name
+
 // controllerNames returns the names of all controllers, sorted.
 func controllerNames() []string {
-	return []string{names.CloudNodeController, names.CloudNodeLifecycleController, NodeIPAMController, names.NodeRouteController,
+	return []string{names.CloudNodeController, names.CloudNodeLifecycleController, KubeletServingController, NodeIPAMController, names.NodeRouteController,
 		PersistentVolumeLabelController, names.ServiceLBController, TaggingController}
 }
 
@@ -37,9 +41,9 @@ func controllerNames() []string {
 // beside kube-controller-manager's: --allocate-node-cidrs does not say that it is wanted here,
 // since other cloud controller managers need that flag for their routes. PersistentVolumes
 // are labeled where the webhook is turned on, too: what it adds binds Pods to zones. Instances
-// get tags where --tags says which.
+// get tags where --tags says which. Certificates of kubelets are approved where nobody else does it, on the cloud's word alone.
 func (o *Options) offByDefault() []string {
-	off := []string{NodeIPAMController, TaggingController}
+	off := []string{KubeletServingController, NodeIPAMController, TaggingController}
 	if !o.LabelPersistentVolumes {
 		off = append(off, PersistentVolumeLabelController)
 	}
