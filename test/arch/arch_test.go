@@ -166,6 +166,7 @@ var arrows = []struct {
 	{"credentialprovider/rollout", []string{"=credentialprovider", "credentialprovider/check", "credentialprovider/config", "credentialprovider/install", "credentialprovider/kubelet", "pkg/cloudauth", "pkg/version"}},
 	{"credentialprovider", []string{"pkg/cloudauth", "pkg/gcfg", "pkg/nearest", "pkg/text", "pkg/version"}},
 	{"docs/examples/paperapi", nil},
+	{"docs/examples/paperregistry", []string{"=credentialprovider", "pkg/cloudauth"}},
 	{"docs/examples/paper", []string{"docs/examples/paperapi", "pkg/cloud", "pkg/cloudauth"}},
 	{"manifests", nil},
 	{"charts", nil},

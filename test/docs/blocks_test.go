@@ -94,23 +94,25 @@ func jsonText(_ *testing.T, b block) error {
 	return nil
 }
 
-// goCode stands in the examples, which compile and are tested.
+// goCode stands in the examples, which compile and are tested, or in the tests and examples of a package.
 func goCode(t *testing.T, b block) error {
 	want := withoutBlankLines([]byte(b.text))
 	found := false
-	err := fs.WalkDir(os.DirFS(root), "docs/examples", func(file string, _ fs.DirEntry, err error) error {
-		if err != nil || found || !strings.HasSuffix(file, ".go") {
+	for _, dir := range []string{"docs/examples", "webhooks"} {
+		err := fs.WalkDir(os.DirFS(root), dir, func(file string, _ fs.DirEntry, err error) error {
+			if err != nil || found || !strings.HasSuffix(file, ".go") {
+				return err
+			}
+			data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(file)))
+			found = bytes.Contains(withoutBlankLines(data), want)
 			return err
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
-		data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(file)))
-		found = bytes.Contains(withoutBlankLines(data), want)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	if !found {
-		return errors.New("this code stands in no file of docs/examples, one line after the other")
+		return errors.New("this code stands in no file of docs/examples or webhooks, one line after the other")
 	}
 	return nil
 }
