@@ -1,6 +1,8 @@
 // Command isthmus answers an operator's questions about a cluster and its cloud. It changes nothing of either.
 package main
 
+//go:generate go run ../../hack/gen-flags . isthmus ../../docs/reference/flags-isthmus.md
+
 import (
 	"context"
 	"errors"

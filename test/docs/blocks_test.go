@@ -70,7 +70,38 @@ func plain(_ *testing.T, b block) error {
 	return nil
 }
 
-// shell: a POSIX shell and bash can read it.
+// ours are programs of ours by what begins their command lines, with the file that has their flags.
+var ours = map[string]string{
+	"bin/cloud-controller-manager": "flags-cloud-controller-manager.md", "cloud-controller-manager": "flags-cloud-controller-manager.md",
+	"isthmus-credential-provider": "flags-isthmus-credential-provider.md",
+	"isthmus":                     "flags-isthmus.md", "bin/isthmus": "flags-isthmus.md",
+}
+
+// flagsExist: the flags in command lines of programs of ours are theirs.
+func flagsExist(script string) error {
+	for line := range strings.Lines(strings.ReplaceAll(script, "\\\n", " ")) {
+		line, _, _ = strings.Cut(line, " #")
+		for command := range strings.SplitSeq(line, "|") {
+			words := strings.Fields(command)
+			if len(words) == 0 || ours[words[0]] == "" {
+				continue
+			}
+			reference, err := os.ReadFile(filepath.Join(root, "docs", "reference", ours[words[0]]))
+			if err != nil {
+				return err
+			}
+			for _, word := range words[1:] {
+				name, _, _ := strings.Cut(strings.Trim(word, "'"), "=")
+				if strings.HasPrefix(name, "--") && !regexp.MustCompile(regexp.QuoteMeta(name)+`\b[^-]`).Match(reference) {
+					return fmt.Errorf("%s has no flag %s, by %s", words[0], name, ours[words[0]])
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// shell: a POSIX shell and bash can read it, and flags of our programs exist.
 func shell(t *testing.T, b block) error {
 	for _, program := range []string{"sh", "bash"} {
 		cmd := exec.CommandContext(t.Context(), program, "-n")
@@ -79,7 +110,7 @@ func shell(t *testing.T, b block) error {
 			return fmt.Errorf("%s -n: %w: %s", program, errors.Join(err), out)
 		}
 	}
-	return nil
+	return flagsExist(b.text)
 }
 
 func jsonText(_ *testing.T, b block) error {
