@@ -15,6 +15,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/ccm/serving"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/caller"
+	"github.com/isthmus-cloud/isthmus/pkg/controllers/kubeletserving"
 	"github.com/isthmus-cloud/isthmus/pkg/controllers/nodeipam"
 	"github.com/isthmus-cloud/isthmus/pkg/controllers/pvlabel"
 	"github.com/isthmus-cloud/isthmus/pkg/controllers/routes"
@@ -69,6 +70,7 @@ var sections = []section{
 	{"Routes", "", made(routes.NewMetrics)},
 	{"Pod CIDRs", "While `--controllers` has node-ipam-controller; a cluster CIDR's begin with its first use by the leader.", made(nodeipam.NewMetrics)},
 	{"PersistentVolumes", "While the webhook that labels them is on.", made(pvlabel.NewMetrics)},
+	{"Kubelets' serving certificates", "Of the leader, while `kubelet-serving-csr-approver-controller` is on.", made(kubeletserving.NewMetrics)},
 	{"Webhooks", "While webhooks are on; all outcomes of each webhook are there from the start.", registered(server.RegisterMetrics)},
 	{"Registration of webhooks", "With `--webhook-registration=auto`.", registered(registration.RegisterMetrics)},
 	{"The process", "", registered(func(r prometheus.Registerer) error { return r.Register(serving.BuildInfo()) })},
