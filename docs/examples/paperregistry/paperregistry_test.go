@@ -10,9 +10,12 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/isthmus-cloud/isthmus/credentialprovider"
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
@@ -66,6 +69,24 @@ func provider(t *testing.T, has string, reach func(*http.Transport)) *Provider {
 	}
 	p.remote = reach
 	return p
+}
+
+// The tutorial shows the whole of paperregistry.go, piece by piece.
+func TestTutorialShowsTheCode(t *testing.T) {
+	read := func(file string) string {
+		data, err := os.ReadFile(filepath.Clean(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	var shown string
+	for _, m := range regexp.MustCompile("(?s)\n```go\n(.*?)\n```\n").FindAllStringSubmatch(read("../../add-a-registry.md"), -1) {
+		shown += m[1] + "\n\n"
+	}
+	if diff := cmp.Diff(read("paperregistry.go"), strings.TrimSuffix(shown, "\n")); diff != "" {
+		t.Errorf("(-paperregistry.go +tutorial):\n%s", diff)
+	}
 }
 
 // Only paper's hosts get the key: whoever writes a Pod chooses the host in its image.
