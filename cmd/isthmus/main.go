@@ -1,4 +1,5 @@
-// Command isthmus answers an operator's questions about a cluster and its cloud. It changes nothing of either.
+// Command isthmus answers an operator's questions about a cluster and its cloud. It changes nothing of either but what a command is
+// asked to.
 package main
 
 //go:generate go run ../../hack/gen-flags . isthmus ../../docs/reference/flags-isthmus.md
@@ -20,6 +21,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cli/doctor"
+	"github.com/isthmus-cloud/isthmus/pkg/cli/orphans"
 	"github.com/isthmus-cloud/isthmus/pkg/version"
 )
 
@@ -69,7 +71,8 @@ func newRoot(name string) *cobra.Command {
 		Use:   "isthmus",
 		Short: "Ask about a cluster, its cloud, and what stands between them",
 		Long: `isthmus answers an operator's questions about a cluster whose cloud Isthmus serves. It reads the
-API server with your kubeconfig and the cloud with a cloud.conf, and changes neither.
+API server with your kubeconfig and the cloud with a cloud.conf, and changes neither; only orphans --delete
+deletes in the cloud what you agree to.
 
 Named kubectl-isthmus and in your PATH, it is a plugin of kubectl: kubectl isthmus doctor.`,
 		Version:       version.String(),
@@ -77,6 +80,6 @@ Named kubectl-isthmus and in your PATH, it is a plugin of kubectl: kubectl isthm
 		SilenceUsage:  true,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: display},
 	}
-	root.AddCommand(doctor.Command())
+	root.AddCommand(doctor.Command(), orphans.Command())
 	return root
 }

@@ -82,6 +82,7 @@ var arrows = []struct {
 	{"cmd/isthmus", []string{"pkg/cli", "pkg/version"}},
 	{"pkg/cli/access", []string{"pkg/ccm/apiclient", "pkg/cloud", "pkg/providers", "pkg/version"}},
 	{"pkg/cli/doctor", []string{"manifests", "pkg/ccm/nodes", "pkg/cli/access", "pkg/cloud", "pkg/text", "webhooks"}},
+	{"pkg/cli/orphans", []string{"pkg/cli/access", "pkg/cloud", "pkg/text"}},
 	{"cmd/cloud-controller-manager", []string{"pkg/ccm", "pkg/cloud", "pkg/lb", "pkg/providers", "pkg/version", "webhooks"}},
 	{"pkg/version", nil},
 	{"pkg/nearest", nil},

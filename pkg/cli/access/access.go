@@ -1,5 +1,5 @@
 // Package access reaches the cluster and the cloud that a command asks about, as its flags name them, and lets nothing be changed
-// in either: what would be written ends in dry runs.
+// in either, unless Flags.ChangeCloud says so: what would be written ends in dry runs.
 package access
 
 import (
@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -34,6 +35,8 @@ type Flags struct {
 	CloudProvider, CloudConfig string
 	// RequestTimeout bounds each request to the API server and to the cloud.
 	RequestTimeout time.Duration
+	// ChangeCloud lets the cloud be changed. It is no flag: a command sets it when its user has asked for a change.
+	ChangeCloud bool
 }
 
 // AddTo adds the flags to a command's.
@@ -79,7 +82,7 @@ func (f *Flags) REST(ctx context.Context) (*rest.Config, error) {
 	return config, nil
 }
 
-// Cloud makes the cloud's Provider, which changes nothing; Close ends what it has running. warnings are about its configuration,
+// Cloud makes the cloud's Provider, which changes nothing unless f.ChangeCloud, and says in ctx's log what it would; Close ends what it has running. warnings are about its configuration,
 // one line each; they may come with an error, which joins all that is wrong in it.
 func (f *Flags) Cloud(ctx context.Context, client kubernetes.Interface) (p *decorate.Provider, warnings []string, err error) {
 	factory, err := providers.Named(f.CloudProvider)
@@ -87,7 +90,7 @@ func (f *Flags) Cloud(ctx context.Context, client kubernetes.Interface) (p *deco
 		return nil, nil, err
 	}
 	plain, warnings, err := factory(ctx, f.CloudConfig, cloud.Options{
-		UserAgent: userAgent(), RequestTimeout: f.RequestTimeout, Kube: apiclient.NewKube(client), DryRun: true,
+		UserAgent: userAgent(), RequestTimeout: f.RequestTimeout, Kube: apiclient.NewKube(client), DryRun: !f.ChangeCloud,
 	})
 	if err != nil {
 		return nil, warnings, err
@@ -98,6 +101,21 @@ func (f *Flags) Cloud(ctx context.Context, client kubernetes.Interface) (p *deco
 	}
 	p, err = decorate.New(plain, caller.Options{Metrics: counted})
 	return p, warnings, err
+}
+
+// Cluster is the cluster as the cloud's marks name it. name is --cluster-name of the controller manager.
+func Cluster(ctx context.Context, client kubernetes.Interface, p *decorate.Provider, name string) (cloud.Cluster, error) {
+	ns, err := client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	if err != nil {
+		return cloud.Cluster{}, fmt.Errorf("read namespace %s, whose UID names this cluster in the cloud: %w: look at --kubeconfig and --context", metav1.NamespaceSystem, err)
+	}
+	cluster := cloud.Cluster{Name: name, UID: string(ns.UID), ID: string(ns.UID)}
+	if p.Identify != nil {
+		if cluster.ID, err = p.Identify(ctx, cluster); err != nil {
+			return cloud.Cluster{}, fmt.Errorf("what marks this cluster in cloud %s: %w", p.Name, err)
+		}
+	}
+	return cluster, nil
 }
 
 func userAgent() string { return "isthmus/" + version.String() }

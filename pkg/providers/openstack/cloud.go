@@ -81,7 +81,8 @@ func compose(c *api.Client, cfg *config.Config, regional bool) *cloud.Provider {
 		Volumes:   cinder.New(c, cfg.BlockStorage.IgnoreVolumeAZ),
 	}
 	if lb := &cfg.LoadBalancer; lb.Enabled {
-		p.LoadBalancers, p.Annotations = octavia.New(c, cfg, instances.Exists), plan.Annotations(lb)
+		balancers := octavia.New(c, cfg, instances.Exists)
+		p.LoadBalancers, p.Inventory, p.Annotations = balancers, balancers, plan.Annotations(lb)
 		p.CheckLoadBalancer = func(spec *cloud.LoadBalancerSpec) (field.ErrorList, []string) { return plan.Check(cfg, spec) }
 		p.LoadBalancing = cloud.LoadBalancerTraits{
 			Reach: cloud.ByAnyIP, NodePorts: true, Classes: cloud.OwnClasses(Name, plan.ClassNames(cfg.LoadBalancerClass)...),

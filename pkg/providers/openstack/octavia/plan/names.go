@@ -117,6 +117,21 @@ func MadeOf(lb *LoadBalancer) (cluster, service string, ok bool) {
 	return cluster, service, ok1 && ok2 && strings.HasPrefix(lb.Name, NamePrefix) && strings.Count(service, "/") == 1
 }
 
+// ServicesOf are the Services that a load balancer of this cluster tells of: the one for which it was made, under any cluster
+// name, and others that use it. A name of the in-tree provider tells none; its only tag of a Service does. Empty where none is told.
+func ServicesOf(lb *LoadBalancer) (made string, others []string) {
+	_, made, _ = MadeOf(lb)
+	for _, tag := range lb.Tags {
+		if _, service, ok := splitName(tag); ok && tag != lb.Name && service != made && !slices.Contains(others, service) {
+			others = append(others, service)
+		}
+	}
+	if len(others) == 1 && !strings.HasPrefix(lb.Name, NamePrefix) {
+		return others[0], nil
+	}
+	return made, others
+}
+
 // splitName takes the name of a load balancer, or the tag of a Service, apart. Cluster names
 // may have underscores, the others have none.
 func splitName(name string) (cluster, service string, ok bool) {

@@ -239,6 +239,8 @@ type LoadBalancer struct {
 	// UpdatedAt changes whenever the load balancer or a child of it does, because each
 	// change takes the load balancer through a PENDING state.
 	UpdatedAt string `json:"updated_at"`
+	// CreatedAt is of the same form.
+	CreatedAt string `json:"created_at"`
 }
 
 // Ref names an object by its ID.

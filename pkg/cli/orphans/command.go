@@ -1,0 +1,212 @@
+package orphans
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cli/access"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/text"
+)
+
+// The formats of the flag --output.
+const (
+	formatTable = "table"
+	formatJSON  = "json"
+)
+
+type options struct {
+	access           access.Flags
+	output           string
+	delete           bool
+	yes, notRestored bool
+	timeout          time.Duration
+	// isTerminal says whether somebody can answer.
+	isTerminal func(io.Reader) bool
+}
+
+const long = `orphans lists what carries this cluster's own mark in the cloud, and whose Service the API server does not
+know: what was left when a Service went while no controller manager ran, or lost its finalizer. Another
+cluster's objects are never among them, nor what only has a name like ours.
+
+With --delete it asks about each one, reads its mark and looks for its Service once more, and deletes it
+with all that is on it. It refuses what was made at a time that the API server does not remember, as
+after it was restored from a backup: those load balancers may serve. Without --delete it changes nothing.
+
+The exit code is 0, 1 where something stays that was to be deleted, and 2 where the question could not be
+answered.`
+
+const example = `  # What is left over
+  isthmus orphans --cloud-provider=openstack --cloud-config=/etc/isthmus/cloud.conf
+
+  # Be asked about each one
+  isthmus orphans --delete --cloud-provider=openstack --cloud-config=/etc/isthmus/cloud.conf`
+
+// Command returns the command.
+func Command() *cobra.Command { return command(&options{isTerminal: isTerminal}) }
+
+func command(o *options) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "orphans",
+		Short:   "List, or delete, what the cluster has left in its cloud",
+		Long:    long,
+		Example: example,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	fs := cmd.Flags()
+	o.access.AddTo(fs)
+	fs.StringVarP(&o.output, "output", "o", formatTable, "how to write what was found: table or json")
+	fs.BoolVar(&o.delete, "delete", false, "delete them, after a question about each one")
+	fs.BoolVar(&o.yes, "yes", false, "answer all questions of --delete with yes")
+	fs.BoolVar(&o.notRestored, "not-restored", false, "you know that the API server was not restored from a backup: with --delete, do not look whether it remembers the time at which an orphan was made")
+	fs.DurationVar(&o.timeout, "delete-timeout", 5*time.Minute, "with --delete, how long to wait until one is gone")
+	return cmd
+}
+
+// isTerminal reports whether somebody may sit there.
+func isTerminal(in io.Reader) bool {
+	f, ok := in.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+func (o *options) validate(stdin io.Reader) error {
+	errs := []error{o.access.Validate()}
+	if o.output != formatTable && o.output != formatJSON {
+		errs = append(errs, fmt.Errorf("--output %.20q: it must be %s or %s", o.output, formatTable, formatJSON))
+	}
+	if o.timeout <= 0 {
+		errs = append(errs, fmt.Errorf("--delete-timeout %s: it must be greater than 0", o.timeout))
+	}
+	switch {
+	case !o.delete && (o.yes || o.notRestored):
+		errs = append(errs, errors.New("--yes and --not-restored are of use with --delete only"))
+	case o.delete && !o.yes && !o.isTerminal(stdin):
+		errs = append(errs, errors.New("--delete asks about each orphan, and there is no terminal: call it in one, or with --yes"))
+	}
+	return errors.Join(errs...)
+}
+
+func (o *options) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) error {
+	if err := o.validate(stdin); err != nil {
+		return err
+	}
+	config, err := o.access.REST(ctx)
+	if err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("kubeconfig: %w", err)
+	}
+	o.access.ChangeCloud = o.delete
+	p, _, err := o.access.Cloud(ctx, client)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	if p.Inventory == nil {
+		return fmt.Errorf("with this configuration of cloud %s, nothing there is a cluster's own: there are no orphans", p.Name)
+	}
+	cluster, err := access.Cluster(ctx, client, p, "")
+	if err != nil {
+		return err
+	}
+	all, err := find(ctx, client, p.Inventory, cluster)
+	if err != nil {
+		return err
+	}
+	stays := false
+	if o.delete && len(all) > 0 {
+		r := &remover{client: client, inventory: p.Inventory, cluster: cluster, told: stderr, timeout: o.timeout}
+		if !o.notRestored {
+			written, err := metadata.NewForConfig(config)
+			if err != nil {
+				return fmt.Errorf("kubeconfig: %w", err)
+			}
+			if r.history, err = readHistory(ctx, written); err != nil {
+				return err
+			}
+		}
+		if !o.yes {
+			r.answers = bufio.NewReader(stdin)
+		}
+		stays = r.run(ctx, all)
+	}
+	if err := write(stdout, o.output, cluster, all); err != nil {
+		return fmt.Errorf("write what was found: %w", err)
+	}
+	if stays {
+		return exit(1)
+	}
+	return nil
+}
+
+func write(w io.Writer, format string, cluster cloud.Cluster, all []*orphan) error {
+	if format == formatJSON {
+		e := json.NewEncoder(w)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		if all == nil {
+			all = []*orphan{} // not null
+		}
+		return e.Encode(struct {
+			Cluster string    `json:"clusterUID"`
+			Orphans []*orphan `json:"orphans"`
+		}{cluster.UID, all})
+	}
+	if len(all) == 0 {
+		_, err := fmt.Fprintf(w, "nothing in the cloud that is marked as cluster %s's lacks its owner\n", cluster.UID)
+		return err
+	}
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	_, _ = fmt.Fprintln(t, "KIND\tID\tNAME\tSERVICE\tCREATED\tSTATE\tADDRESSES\tOUTCOME")
+	for _, o := range all {
+		created := "unknown"
+		if o.Created != nil {
+			created = o.Created.UTC().Format(time.RFC3339)
+		}
+		cells := []string{o.Kind, o.ID, o.Name, o.Service, created, o.State, strings.Join(o.Addresses, ","), string(o.Outcome)}
+		for i, c := range cells {
+			cells[i] = cmp.Or(line(c), "-")
+		}
+		_, _ = fmt.Fprintln(t, strings.Join(cells, "\t"))
+	}
+	return t.Flush()
+}
+
+// mostText bounds what the cloud or the cluster can make of one cell or message, in bytes.
+const mostText = 500
+
+// line makes one bounded line of printable text of what comes from outside.
+func line(s string) string {
+	return text.Clip(strings.Join(strings.FieldsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }), " "), mostText)
+}
+
+// exit is an exit code.
+type exit int
+
+func (e exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+// ExitCode is the process' exit code.
+func (e exit) ExitCode() int { return int(e) }

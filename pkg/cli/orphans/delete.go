@@ -1,0 +1,131 @@
+package orphans
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+// remover deletes orphans, one after the other.
+type remover struct {
+	client    kubernetes.Interface
+	inventory cloud.Inventory
+	cluster   cloud.Cluster
+	// history is nil where the user vouches for the API server.
+	history *history
+	// answers are the user's; nil where all questions are answered with yes.
+	answers *bufio.Reader
+	told    io.Writer
+	timeout time.Duration
+}
+
+// run asks about each orphan and deletes those that may go. It reports whether one stays that was to go.
+func (r *remover) run(ctx context.Context, all []*orphan) (stays bool) {
+	for _, o := range all {
+		if o.Kept == "" && r.history != nil {
+			o.Kept = r.history.doubt(o.owned.Created)
+		}
+		switch {
+		case o.Kept != "":
+			o.Outcome = refused
+		case ctx.Err() != nil || !r.agreed(o):
+			o.Outcome = kept
+		default:
+			r.delete(ctx, o)
+		}
+		if o.Outcome != kept {
+			_, _ = fmt.Fprintf(r.told, "%s: %s\n", o, strings.TrimSuffix(string(o.Outcome)+": "+line(o.Kept), ": "))
+		}
+		stays = stays || o.Outcome == refused || o.Outcome == failed
+	}
+	return stays || ctx.Err() != nil
+}
+
+// String names the orphan for the user.
+func (o *orphan) String() string { return line(fmt.Sprintf("%s %s (%s)", o.Kind, o.Name, o.ID)) }
+
+// agreed asks the user. No answer is a no.
+func (r *remover) agreed(o *orphan) bool {
+	if r.answers == nil {
+		return true
+	}
+	_, _ = fmt.Fprintf(r.told, "Delete %s of Service %s, with all that is on it? [y/N] ", o, line(o.Service))
+	answer, err := r.answers.ReadString('\n')
+	if err != nil {
+		_, _ = fmt.Fprintln(r.told)
+		return false
+	}
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return answer == "y" || answer == "yes"
+}
+
+// delete deletes one, unless its Service has come meanwhile.
+func (r *remover) delete(ctx context.Context, o *orphan) {
+	ctx, cancel := context.WithTimeoutCause(ctx, r.timeout, fmt.Errorf("it is not gone after %s (--delete-timeout): call again to go on", r.timeout))
+	defer cancel()
+	if err := r.attempt(ctx, o); err != nil {
+		o.Outcome = failed
+		if errors.Is(err, errOwned) || cloud.KindOf(err) == cloud.KindConflict {
+			o.Outcome = refused
+		}
+		o.Kept = err.Error()
+		return
+	}
+	o.Outcome = deleted
+}
+
+var errOwned = errors.New("a Service of that name has come meanwhile")
+
+// attempt repeats what is to be called again until the orphan is gone.
+func (r *remover) attempt(ctx context.Context, o *orphan) error {
+	for {
+		if err := r.unowned(ctx, o); err != nil {
+			return err
+		}
+		err := r.inventory.Remove(ctx, r.cluster, o.owned)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return errors.Join(context.Cause(ctx), err)
+		}
+		var e *cloud.Error
+		if !errors.As(err, &e) || e.Kind != cloud.KindRetryAfter && e.Kind != cloud.KindThrottled {
+			return err
+		}
+		timer := time.NewTimer(max(e.RetryAfter, 100*time.Millisecond))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return errors.Join(context.Cause(ctx), err)
+		case <-timer.C:
+		}
+	}
+}
+
+// unowned asks the API server itself, not one of its caches, for the Services that the orphan names.
+func (r *remover) unowned(ctx context.Context, o *orphan) error {
+	for _, service := range append([]string{o.owned.Mark.Service}, o.owned.Users...) {
+		namespace, name, ok := strings.Cut(service, "/")
+		if !ok {
+			continue
+		}
+		switch _, err := r.client.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{}); {
+		case err == nil:
+			return fmt.Errorf("%w: %s", errOwned, service)
+		case !apierrors.IsNotFound(err):
+			return fmt.Errorf("look for Service %s once more: %w", service, err)
+		}
+	}
+	return nil
+}

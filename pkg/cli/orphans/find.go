@@ -1,0 +1,79 @@
+package orphans
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+)
+
+// orphan is an object in the cloud without an owner.
+type orphan struct {
+	Kind      string     `json:"kind"`
+	ID        string     `json:"id"`
+	Name      string     `json:"name"`
+	State     string     `json:"state,omitempty"`
+	Service   string     `json:"service"`
+	Users     []string   `json:"users,omitempty"`
+	Created   *time.Time `json:"created,omitempty"`
+	Addresses []string   `json:"addresses,omitempty"`
+	// Kept says why --delete leaves it; empty where it may go.
+	Kept string `json:"kept,omitempty"`
+	// Outcome is what --delete did.
+	Outcome outcome `json:"outcome,omitempty"`
+
+	owned cloud.Owned
+}
+
+type outcome string
+
+const (
+	deleted outcome = "deleted"
+	refused outcome = "refused"
+	kept    outcome = "kept"
+	failed  outcome = "failed"
+)
+
+// find compares the cloud with the API server. The cloud is read first: a Service is always there before what is made for it, so
+// that one which comes meanwhile is seen.
+func find(ctx context.Context, client kubernetes.Interface, inventory cloud.Inventory, cluster cloud.Cluster) ([]*orphan, error) {
+	all, err := inventory.Owned(ctx, cluster)
+	if err != nil {
+		return nil, fmt.Errorf("list what the cluster has in the cloud: %w", err)
+	}
+	owners := map[string]bool{}
+	o := metav1.ListOptions{Limit: pageSize}
+	for {
+		list, err := client.CoreV1().Services("").List(ctx, o)
+		if err != nil {
+			return nil, fmt.Errorf("list Services, which own what is in the cloud: %w", err)
+		}
+		for i := range list.Items {
+			s := &list.Items[i]
+			owners[s.Namespace+"/"+s.Name], owners[string(s.UID)] = true, true
+		}
+		if o.Continue = list.Continue; o.Continue == "" {
+			break
+		}
+	}
+	var out []*orphan
+	for _, x := range all {
+		if owners[x.Mark.Service] || owners[x.Mark.ServiceUID] || slices.ContainsFunc(x.Users, func(u string) bool { return owners[u] }) {
+			continue
+		}
+		n := &orphan{Kind: x.Kind, ID: x.ID, Name: x.Name, State: x.State, Service: x.Mark.Service, Users: x.Users, Addresses: x.Addresses, owned: x}
+		if !x.Created.IsZero() {
+			n.Created = &x.Created
+		}
+		if x.Mark.Service == "" && x.Mark.ServiceUID == "" {
+			n.Kept = "it does not tell which Service it was made for: look at it in the cloud"
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}
