@@ -63,6 +63,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		_, _ = fmt.Fprintln(stdout, "isthmus", program, version.String())
 		return 0
 	}
+	o.ccm.FlagValues = ccmoptions.Values(sections)
 	o.ccm.LabelPersistentVolumes = o.webhooks.on(pvlabel.Name)
 	if err := o.validate(); err != nil {
 		return fail(stderr, 2, err)

@@ -82,7 +82,7 @@ func (c *cluster) account(name string, paths ...string) string {
 
 func TestSecurePort(t *testing.T) {
 	c, sim := newCluster(t), ossim.ForTest(t)
-	reader, nobody := c.account("metrics-reader", "/metrics", "/configz"), c.account("nobody")
+	reader, nobody := c.account("metrics-reader", "/metrics", "/configz", "/statusz", "/flagz"), c.account("nobody")
 	r := c.startCCM(sim, "--cluster-name=blue")
 	r.wait("/readyz", http.StatusOK)
 	c.waitForLeader()
@@ -99,6 +99,12 @@ func TestSecurePort(t *testing.T) {
 		{"/configz", "", 401},
 		{"/configz", nobody, 403},
 		{"/configz", reader, 200},
+		{"/statusz", "", 401},
+		{"/statusz", nobody, 403},
+		{"/statusz", reader, 200},
+		{"/flagz", "", 401},
+		{"/flagz", nobody, 403},
+		{"/flagz", reader, 200},
 		{"/debug/pprof/", reader, 403},
 		{"/", "", 401},
 		{"/healthz/../metrics", "", 401},

@@ -22,6 +22,8 @@ type Options struct {
 	Component ccmconfig.CloudControllerManagerConfiguration
 	// UserAgent are names that requests to the cloud carry beside the program's.
 	UserAgent []string
+	// FlagValues are the values of all flags of the program by their names, for /flagz. No flag holds a secret.
+	FlagValues map[string]string
 	// Warnings are about flags that were given and have no effect.
 	Warnings []string
 	// Master overrides the API server's address of the kubeconfig.

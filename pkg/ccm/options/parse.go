@@ -37,6 +37,15 @@ func Parse(sections *cliflag.NamedFlagSets, args []string) (help, version bool, 
 	return false, false, nil
 }
 
+// Values returns the values of all flags by their names.
+func Values(sections *cliflag.NamedFlagSets) map[string]string {
+	out := map[string]string{}
+	for _, fs := range sections.FlagSets {
+		fs.VisitAll(func(f *pflag.Flag) { out[f.Name] = f.Value.String() })
+	}
+	return out
+}
+
 func given(fs *pflag.FlagSet, name string) bool {
 	v, err := fs.GetBool(name)
 	return err == nil && v

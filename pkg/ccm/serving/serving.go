@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -51,7 +52,9 @@ func secureMux(o *options.Options, checks []*Checks) (*http.ServeMux, error) {
 		return nil, fmt.Errorf("encode /configz: %w", err)
 	}
 	mux := http.NewServeMux()
+	paths := []string{"/configz", "/flagz", "/metrics", "/statusz"}
 	for _, c := range checks {
+		paths = append(paths, "/"+c.endpoint)
 		mux.Handle("/"+c.endpoint, c)
 		mux.Handle("/"+c.endpoint+"/", c)
 	}
@@ -68,7 +71,10 @@ func secureMux(o *options.Options, checks []*Checks) (*http.ServeMux, error) {
 		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+		paths = append(paths, "/debug/pprof")
 	}
+	mux.Handle("/statusz", handleStatusz(time.Now(), time.Now, slices.Sorted(slices.Values(paths))))
+	mux.Handle("/flagz", handleFlagz(o.FlagValues))
 	return mux, nil
 }
 
