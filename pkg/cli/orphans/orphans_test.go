@@ -294,7 +294,7 @@ func TestNothingIsOwnedWithoutLoadBalancers(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "cloud.conf")
 	w.must(os.WriteFile(file, []byte(w.sim.CloudConf()+"\n[LoadBalancer]\nenabled=false\n"), 0o600))
 	w.flags[len(w.flags)-1] = file
-	if _, stderr, code := w.run(""); code != 2 || !strings.Contains(stderr, "no orphans") {
+	if _, stderr, code := w.run(""); code != 2 || !strings.Contains(stderr, "is not known") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
 }
