@@ -46,7 +46,7 @@ export TESTARGS
 export KUBEBUILDER_ASSETS ?= $(CURDIR)/bin
 ifeq ($(KUBEBUILDER_ASSETS),$(CURDIR)/bin)
 CONTROL_PLANE := bin/etcd bin/kube-apiserver
-TEST_PLANE := $(CONTROL_PLANE) bin/kube-controller-manager bin/kubectl bin/cert-manager bin/helm
+TEST_PLANE := $(CONTROL_PLANE) bin/kube-controller-manager bin/kubectl bin/cert-manager bin/helm bin/promtool
 endif
 # What a whole cluster runs, and what is installed into it.
 CLUSTER_PLANE := bin/etcd $(addprefix bin/kube,-apiserver -controller-manager -scheduler -proxy ctl let) bin/helm
@@ -276,6 +276,11 @@ bin/govulncheck: hack/tools/govulncheck/go.mod hack/tools/govulncheck/go.sum
 
 bin/actionlint: hack/tools/actionlint/go.mod hack/tools/actionlint/go.sum
 	@hack/progress.sh actionlint env -C hack/tools/actionlint $(GO) build -ldflags '-s -w' -o $(CURDIR)/$@ github.com/rhysd/actionlint/cmd/actionlint
+
+# Without what finds things to scrape, which is all clouds' libraries.
+bin/promtool: hack/tools/prometheus/go.mod hack/tools/prometheus/go.sum
+	@echo "==> building promtool (the first time this takes some minutes)"
+	@hack/progress.sh promtool env -C hack/tools/prometheus $(GO) build -tags remove_all_sd -ldflags '-s -w' -o $(CURDIR)/$@ github.com/prometheus/prometheus/cmd/promtool
 
 bin/golangci-lint: hack/tools/golangci-lint/go.mod hack/tools/golangci-lint/go.sum
 	@echo "==> building golangci-lint (the first time this takes some minutes)"

@@ -1,6 +1,7 @@
 package charts
 
 import (
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -194,6 +195,41 @@ func TestWebhooksHaveAnIdentityOfTheirOwn(t *testing.T) {
 			manifests.WebhookServiceAccount: {"eks.amazonaws.com/role-arn": want, "team": "x"},
 		}, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+}
+
+// TestMonitoring: the chart has the alerts and the dashboard of the manifests, as the Prometheus operator and Grafana's sidecar take them.
+func TestMonitoring(t *testing.T) {
+	all := objects(t, "prometheusRule.enabled=true", "prometheusRule.labels.release=prometheus", "dashboard.enabled=true")
+	rule := one[monitoringv1.PrometheusRule](t, all, "PrometheusRule")
+	shipped := func(name string) []byte {
+		data, err := fs.ReadFile(manifests.FS(), "monitoring/"+name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	want := &monitoringv1.PrometheusRule{}
+	if err := yaml.UnmarshalStrict(shipped("prometheusrule.yaml"), want); err != nil {
+		t.Fatal(err)
+	}
+	if diff := gocmp.Diff(want.Spec, rule.Spec); diff != "" || len(rule.Spec.Groups) == 0 || rule.Labels["release"] != "prometheus" {
+		t.Errorf("labels %v, alerts: %s", rule.Labels, diff)
+	}
+	i := slices.IndexFunc(all, func(o *unstructured.Unstructured) bool {
+		return o.GetKind() == "ConfigMap" && o.GetName() == "isthmus-dashboard"
+	})
+	if i < 0 {
+		t.Fatal("no dashboard")
+	}
+	dashboard := as[corev1.ConfigMap](t, all[i])
+	if dashboard.Labels["grafana_dashboard"] != "1" || dashboard.Data["isthmus.json"] != string(shipped("dashboard.json")) {
+		t.Errorf("labels %v, or another dashboard than the manifests'", dashboard.Labels)
+	}
+	for _, o := range objects(t) {
+		if o.GetKind() == "PrometheusRule" || o.GetName() == "isthmus-dashboard" {
+			t.Errorf("%s is there without being asked for", o.GetName())
 		}
 	}
 }

@@ -17,7 +17,7 @@ const (
 	WebhookServiceAccount = "isthmus-cloud-webhook-manager"
 )
 
-//go:embed base webhook-manager credential-provider components overlays examples
+//go:embed base webhook-manager credential-provider components overlays examples monitoring
 var files embed.FS
 
 // FS returns all manifests under their paths in this folder.

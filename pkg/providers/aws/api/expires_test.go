@@ -30,7 +30,7 @@ func TestExpiryIsTold(t *testing.T) {
 	}
 	t.Setenv("AWS_ACCESS_KEY_ID", "")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "")
-	cloudAPI.Sim.SetInstanceRole(cloudAPI.Sim.AddRole(awssim.Principal{Account: apitest.Account, Name: "node", Actions: []string{"ec2:*"}}))
+	cloudAPI.SetInstanceRole(cloudAPI.AddRole(awssim.Principal{Account: apitest.Account, Name: "node", Actions: []string{"ec2:*"}}))
 	if at := ask(); time.Until(at) < 10*time.Minute || time.Until(at) > 24*time.Hour {
 		t.Errorf("keys of an instance end at %v", at)
 	}
