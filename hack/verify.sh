@@ -80,4 +80,5 @@ go build -buildvcs=false -tags "$tags" -ldflags "$LDFLAGS" -o bin/cloud-controll
 budget cloud-controller-manager-aws 50
 rm -f bin/cloud-controller-manager-aws
 budget isthmus-credential-provider 15
+budget isthmus 60
 exit "$failed"

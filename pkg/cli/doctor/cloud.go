@@ -37,6 +37,7 @@ func checkCloudConfig(ctx context.Context, p *patient) ([]finding, error) {
 func checkCredentials(ctx context.Context, p *patient) ([]finding, error) {
 	err := p.cloud.Ready(ctx)
 	if err == nil {
+		p.accepted = true
 		return nil, nil
 	}
 	f := finding{Severity: isError, Object: p.cloud.Name, Message: err.Error()}

@@ -54,12 +54,14 @@ func checks() []check {
 		{name: "cluster", about: "the API server answers, and what the checks need may be read", run: checkCluster},
 		{name: "cloud-config", about: "the cloud's configuration file", run: checkCloudConfig},
 		{name: "credentials", about: "the cloud accepts the credentials", cloud: true, run: checkCredentials},
+		{name: "cloud", about: "what cloud.conf names is there, its services may be used, and quotas leave room", cloud: true, run: checkResources},
 		{name: "manager", about: "a controller manager leads, and no second one", run: checkManager},
 		{name: "permissions", about: "what the controller manager may do in the cluster", run: checkPermissions},
 		{name: "nodes", about: "each Node has its instance", cloud: true, run: checkNodes},
 		{name: "taints", about: "no taint stays that the cloud's controllers take away", cloud: true, run: checkTaints},
 		{name: "services", about: "each Service of type LoadBalancer has its address", run: checkServices},
 		{name: "webhooks", about: "the webhooks' registration, certificates and Service", run: checkWebhooks},
+		{name: "kubelet", about: "a kubelet's configuration of image credential providers (--image-credential-provider-config)", run: checkKubelet},
 		{name: "versions", about: "versions of the API server and of kubelets", run: checkVersions},
 	}
 }
@@ -70,11 +72,16 @@ type patient struct {
 	client kubernetes.Interface
 	clock  clock.PassiveClock
 
+	// kubeletConfig is --image-credential-provider-config, empty for none.
+	kubeletConfig string
+
 	// What checkCluster has read.
 	nodes    []corev1.Node
 	services []corev1.Service
 	// cloud is nil until checkCloudConfig has made it.
 	cloud *decorate.Provider
+	// accepted is true once the cloud has taken the credentials.
+	accepted bool
 	// instances are what checkNodes has found, by the Node's name.
 	instances map[string]*instance
 }
@@ -84,6 +91,7 @@ type options struct {
 	output  string
 	clock   clock.PassiveClock
 	timeout time.Duration
+	kubelet string
 }
 
 const long = `doctor looks for what keeps the cluster and its cloud from working together, and says of each finding
@@ -115,6 +123,8 @@ func command(o *options) *cobra.Command {
 	}
 	o.access.AddTo(cmd.Flags())
 	cmd.Flags().StringVarP(&o.output, "output", "o", formatTable, "how to write what was found: table or json")
+	cmd.Flags().StringVar(&o.kubelet, "image-credential-provider-config", "",
+		"a copy of what a kubelet has by its flag of this name, to be looked at as well; isthmus-credential-provider check on the node sees more")
 	cmd.Flags().DurationVar(&o.timeout, "check-timeout", 2*time.Minute, "bound of each check")
 	return cmd
 }
@@ -138,7 +148,7 @@ func (o *options) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("kubeconfig: %w", err)
 	}
-	p := &patient{flags: &o.access, client: client, clock: o.clock, instances: map[string]*instance{}}
+	p := &patient{flags: &o.access, client: client, clock: o.clock, kubeletConfig: o.kubelet, instances: map[string]*instance{}}
 	r := o.examine(ctx, p, stderr)
 	if p.cloud != nil {
 		p.cloud.Close()

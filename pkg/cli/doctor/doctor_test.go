@@ -97,7 +97,10 @@ func TestMisconfigurations(t *testing.T) {
 					t.Errorf("exit code %d:\n%s", code, out)
 				}
 			})
-			for _, f := range faults {
+			for _, f := range slices.Concat(faults, faultsOfClouds) {
+				if f.only != "" && f.only != name {
+					continue
+				}
 				t.Run(f.name, func(t *testing.T) {
 					s.t = t
 					conf := s.conf
@@ -117,7 +120,11 @@ func TestMisconfigurations(t *testing.T) {
 // expect fails the test unless doctor finds the fault, and says what to do.
 func (s *set) expect(conf string, f *fault) {
 	s.t.Helper()
-	out, code := s.run(conf, "-o", "json")
+	args := []string{"-o", "json"}
+	if f.args != nil {
+		args = append(args, f.args(s)...)
+	}
+	out, code := s.run(conf, args...)
 	var r report
 	s.must(json.Unmarshal([]byte(out), &r))
 	is := func(x finding) bool {

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/cloudtest"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/api/apitest"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 	vspheresim "github.com/isthmus-cloud/isthmus/test/cloudsim/vsphere"
 	"github.com/isthmus-cloud/isthmus/test/conformance/aws"
 	"github.com/isthmus-cloud/isthmus/test/conformance/openstack"
@@ -29,6 +31,8 @@ type place struct {
 	deny func(t *testing.T, conf string) string
 	// endpoint is the cloud's address in conf or in the environment, to be replaced by one where nobody answers.
 	away func(t *testing.T, conf string) string
+	// refuse has a service refuse the user all below a path, until the test ends; nil where there is no such thing.
+	refuse func(t *testing.T, service, path string)
 }
 
 func openStack(t *testing.T) *place {
@@ -46,6 +50,9 @@ func openStack(t *testing.T) *place {
 		},
 		away: func(_ *testing.T, conf string) string {
 			return strings.Replace(conf, sim.AuthURL(), "http://127.0.0.1:1/v3", 1)
+		},
+		refuse: func(t *testing.T, service, path string) {
+			t.Cleanup(sim.AddFault(core.Fault{Service: service, Path: path, Status: http.StatusForbidden}))
 		},
 	}
 }

@@ -62,6 +62,7 @@ func New(ctx context.Context, configFile string, o cloud.Options) (*cloud.Provid
 	p := compose(c, cfg, regional)
 	k := &keeper{session: s, file: configFile, cfg: cfg}
 	p.Ready, p.Run = k.ready, k.run
+	p.Diagnose = (&diagnosis{client: c, cfg: cfg}).run
 	if len(cfg.Region) > 0 {
 		if err := checkRegions(configFile, s.Region(), cfg); err != nil {
 			return nil, warnings, err

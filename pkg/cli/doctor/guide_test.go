@@ -1,0 +1,45 @@
+package doctor
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/isthmus-cloud/isthmus/test/golden"
+)
+
+const guide = "../../../docs/guides/doctor.md"
+
+// TestGuide: the guide has the misconfigurations that TestMisconfigurations seeds, and the clouds on which it finds them.
+func TestGuide(t *testing.T) {
+	data, err := os.ReadFile(guide)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const begin = "-update. -->\n\n"
+	prose, _, ok := strings.Cut(string(data), begin)
+	if !ok {
+		t.Fatalf("%s has no line that ends in %q", guide, strings.TrimSpace(begin))
+	}
+	clouds := []string{"openstack", "aws", "vsphere"}
+	var b strings.Builder
+	b.WriteString(prose + begin + "| misconfiguration | check | severity | OpenStack | AWS | vSphere |\n|---|---|---|---|---|---|\n")
+	for _, f := range slices.Concat(faults, faultsOfClouds) {
+		severity := isWarning
+		if f.code == 1 {
+			severity = isError
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s |", f.name, f.check, severity)
+		for _, c := range clouds {
+			found := " found |"
+			if f.only != "" && f.only != c {
+				found = " – |"
+			}
+			b.WriteString(found)
+		}
+		b.WriteString("\n")
+	}
+	golden.Compare(t, guide, b.String())
+}

@@ -1,0 +1,46 @@
+package doctor
+
+import (
+	"context"
+
+	"github.com/isthmus-cloud/isthmus/credentialprovider/kubelet"
+)
+
+// checkResources has the cloud's provider look for what only it knows.
+func checkResources(ctx context.Context, p *patient) (found []finding, err error) {
+	if p.cloud.Diagnose == nil || !p.accepted {
+		return nil, nil
+	}
+	problems, err := p.cloud.Diagnose(ctx)
+	for _, x := range problems {
+		f := finding{Severity: isError, Object: x.Object, Message: x.What, Next: x.Next}
+		if x.Warning {
+			f.Severity = isWarning
+		}
+		found = append(found, f)
+	}
+	return found, err
+}
+
+// checkKubelet reads a kubelet's configuration of credential providers, as the kubelet would. Whether its programs are there only
+// the machine itself can tell: isthmus-credential-provider check.
+func checkKubelet(_ context.Context, p *patient) (found []finding, err error) {
+	if p.kubeletConfig == "" {
+		return nil, nil
+	}
+	entries, problems := kubelet.Load(p.kubeletConfig)
+	for _, x := range append(problems, kubelet.Validate(entries, "")...) {
+		f := finding{Severity: isWarning, Object: x.File, Message: x.Cause, Next: x.Next}
+		if x.Level == kubelet.Problem {
+			f.Severity = isError
+		}
+		if x.Field != "" {
+			f.Message = x.Field + ": " + f.Message
+		}
+		if x.Entry != "" {
+			f.Message = x.Entry + ": " + f.Message
+		}
+		found = append(found, f)
+	}
+	return found, nil
+}
