@@ -173,6 +173,8 @@ type HealthCheck struct {
 
 // LoadBalancerStatus is what is published of a load balancer.
 type LoadBalancerStatus struct {
+	// ID is what the cloud's own tools find the load balancer by: its ID, ARN or name. It is published in an event on the Service.
+	ID string
 	// Ingress becomes the Service's status.loadBalancer.ingress.
 	Ingress []corev1.LoadBalancerIngress
 	// Annotations are to be set on the Service where they differ; an empty value removes one.

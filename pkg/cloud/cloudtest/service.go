@@ -166,6 +166,9 @@ func (s *service) asked(p *process) *cloud.LoadBalancerSpec {
 }
 
 func (s *service) publish(status *cloud.LoadBalancerStatus) {
+	if status.ID == "" {
+		s.t.Errorf("the status does not name the load balancer")
+	}
 	if len(status.Ingress) > 0 {
 		s.spec.CurrentIngress = status.Ingress
 	}

@@ -91,6 +91,7 @@ func (f *fakeCloud) Ensure(ctx context.Context, spec *cloud.LoadBalancerSpec) (*
 func statusOf(spec *cloud.LoadBalancerSpec) *cloud.LoadBalancerStatus {
 	return &cloud.LoadBalancerStatus{
 		Ingress:     []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}, {IP: "2001:db8::1"}},
+		ID:          "id-of-" + spec.Name,
 		Annotations: map[string]string{"lb.example.org/id": "id-of-" + spec.Name, "lb.example.org/address": "192.0.2.1"},
 	}
 }

@@ -241,7 +241,7 @@ func (c *Controller) ensureAll(ctx context.Context, e *entry, w wish, verify boo
 	c.completed(e, w, status, verify)
 	c.count(operation, resultDone)
 	if news {
-		c.Recorder.Event(w.service, corev1.EventTypeNormal, reasonEnsured, "Ensured load balancer")
+		c.Recorder.Event(w.service, corev1.EventTypeNormal, reasonEnsured, ensuredText(status))
 	}
 	return c.untilVerify(e)
 }

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -374,6 +375,19 @@ func (c *Controller) warnOnce(e *entry, service *corev1.Service, texts []string)
 // list puts texts, which may have several lines, into one line.
 func list(texts []string) string {
 	return text.Clip(strings.ReplaceAll(strings.Join(texts, "; "), "\n", "; "), mostText)
+}
+
+// ensuredText says which load balancer is complete, and where it is reached.
+func ensuredText(s *cloud.LoadBalancerStatus) string {
+	out := strings.TrimSpace("Ensured load balancer " + s.ID)
+	var at []string
+	for _, in := range s.Ingress {
+		at = append(at, cmp.Or(in.IP, in.Hostname))
+	}
+	if len(at) > 0 {
+		out += " at " + strings.Join(at, ", ")
+	}
+	return text.Clip(out, mostText)
 }
 
 // mostText is how long the text of an event or a log line gets: annotations have up to 256 kB, and

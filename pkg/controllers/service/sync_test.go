@@ -24,7 +24,7 @@ func TestLifecycle(t *testing.T) {
 		t.Errorf("verified after %s, want between half the period and the period", again)
 	}
 	w.wantCalls("ensure web uid web-1 [n1]")
-	w.wantEvents("Normal EnsuringLoadBalancer Ensuring load balancer", "Normal EnsuredLoadBalancer Ensured load balancer")
+	w.wantEvents("Normal EnsuringLoadBalancer Ensuring load balancer", "Normal EnsuredLoadBalancer Ensured load balancer id-of-web at 192.0.2.1, ")
 	w.wantPatches(2) // the finalizer before, status and annotations after
 	s := w.stored("web")
 	if !slices.Equal(s.Finalizers, []string{"example.org/other", finalizer}) || len(s.Status.LoadBalancer.Ingress) != 2 || s.Annotations["lb.example.org/id"] != "id-of-web" {

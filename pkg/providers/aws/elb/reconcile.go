@@ -94,7 +94,7 @@ func (l *LoadBalancers) ensure(ctx context.Context, spec *cloud.LoadBalancerSpec
 	if opened == nil {
 		opened = l.left(d.Name, seen)
 	}
-	status = &cloud.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{Hostname: seen.DNSName}}, Warnings: warnings(spec, seen, w)}
+	status = &cloud.LoadBalancerStatus{ID: d.Name, Ingress: []corev1.LoadBalancerIngress{{Hostname: seen.DNSName}}, Warnings: warnings(spec, seen, w)}
 	return status, changed, cmp.Or(opened, later)
 }
 

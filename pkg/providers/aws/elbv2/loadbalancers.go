@@ -156,6 +156,7 @@ func (o *operation) status(err error) *cloud.LoadBalancerStatus {
 		return nil
 	}
 	s := &cloud.LoadBalancerStatus{
+		ID:       o.m.balancer.ARN,
 		Ingress:  []corev1.LoadBalancerIngress{{Hostname: o.m.balancer.DNSName}},
 		Warnings: slices.Concat(o.wish.Warnings(), o.wish.FixedAtCreation(o.m.balancer), o.warnings),
 	}

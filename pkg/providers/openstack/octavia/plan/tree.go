@@ -331,7 +331,7 @@ func (d *Desired) Status(lb *LoadBalancer, floating string) *cloud.LoadBalancerS
 		}
 	}
 	// By the floating IP it is found when the load balancer has gone.
-	status := &cloud.LoadBalancerStatus{Annotations: map[string]string{AnnLoadBalancerID: lb.ID, AnnAddress: cmp.Or(floating, addresses[0])}}
+	status := &cloud.LoadBalancerStatus{ID: lb.ID, Annotations: map[string]string{AnnLoadBalancerID: lb.ID, AnnAddress: cmp.Or(floating, addresses[0])}}
 	if hostname := s.String(AnnHostname, ""); hostname != "" {
 		status.Ingress = []corev1.LoadBalancerIngress{{Hostname: hostname}}
 		return status

@@ -176,7 +176,7 @@ func everyone(ranges, families []string) bool {
 
 // statusOf is what is published of an object, nil while it has no address.
 func statusOf(s *vmService) *cloud.LoadBalancerStatus {
-	out := &cloud.LoadBalancerStatus{}
+	out := &cloud.LoadBalancerStatus{ID: s.Namespace + "/" + s.Name}
 	for _, in := range s.Status.LoadBalancer.Ingress {
 		if in.IP != "" || in.Hostname != "" {
 			out.Ingress = append(out.Ingress, corev1.LoadBalancerIngress{IP: in.IP, Hostname: in.Hostname})
