@@ -81,12 +81,8 @@ var arrows = []struct {
 	{"cmd/credential-provider", []string{"credentialprovider", "pkg/cloudauth", "pkg/nearest", "pkg/version"}},
 	{"cmd/isthmus", []string{"pkg/cli", "pkg/version"}},
 	{"pkg/cli/access", []string{"pkg/ccm/apiclient", "pkg/cloud", "pkg/providers", "pkg/version"}},
-<<<<<<< HEAD
-	{"pkg/cli/doctor", []string{"manifests", "pkg/ccm/nodes", "pkg/cli/access", "pkg/cloud", "pkg/text", "webhooks"}},
-	{"pkg/cli/orphans", []string{"pkg/cli/access", "pkg/cloud", "pkg/text"}},
-=======
 	{"pkg/cli/doctor", []string{"credentialprovider/kubelet", "manifests", "pkg/ccm/nodes", "pkg/cli/access", "pkg/cloud", "pkg/text", "webhooks"}},
->>>>>>> 40c09be (cli: have doctor ask the cloud's provider, and read a kubelet's configuration)
+	{"pkg/cli/orphans", []string{"pkg/cli/access", "pkg/cloud", "pkg/text"}},
 	{"cmd/cloud-controller-manager", []string{"pkg/ccm", "pkg/cloud", "pkg/lb", "pkg/providers", "pkg/version", "webhooks"}},
 	{"pkg/version", nil},
 	{"pkg/nearest", nil},
