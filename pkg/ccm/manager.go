@@ -24,6 +24,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/ccm/serving"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
+	"github.com/isthmus-cloud/isthmus/pkg/tracing"
 	"github.com/isthmus-cloud/isthmus/pkg/version"
 )
 
@@ -36,6 +37,7 @@ type Manager struct {
 	informers informers.SharedInformerFactory
 	locks     leader.Locks
 	topology  *csitopology.Volumes // nil where no PersistentVolumes are labeled
+	tracing   *tracing.Config      // nil where it is off
 
 	health, live, ready *serving.Checks
 	extra               []manager.Runnable
@@ -62,6 +64,11 @@ func New(ctx context.Context, o *options.Options) (*Manager, error) {
 	m := &Manager{
 		opts: o, config: config,
 		health: serving.NewChecks("healthz", logger), live: serving.NewChecks("livez", logger), ready: serving.NewChecks("readyz", logger),
+	}
+	if o.TracingConfigFile != "" {
+		if m.tracing, err = tracing.Load(o.TracingConfigFile); err != nil {
+			return nil, fmt.Errorf("--tracing-config-file: %w", err)
+		}
 	}
 	if m.client, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, fmt.Errorf("client of the API server: %w", err)
@@ -100,6 +107,11 @@ func (m *Manager) AddReadyCheck(name string, check healthz.Checker) error {
 // ends or something fails. In the first case, controllers end, calls to the cloud return
 // and the lease is released before Run returns nil. The process must end after Run.
 func (m *Manager) Run(ctx context.Context, p *decorate.Provider) error {
+	ctx, end, err := tracing.Run(ctx, m.tracing, version.String())
+	if err != nil {
+		return err
+	}
+	defer end()
 	defer p.Close()
 	logger := klog.FromContext(ctx)
 	cluster, err := m.preflight(ctx, p)

@@ -108,6 +108,7 @@ func TestBadInputEndsTheBinary(t *testing.T) {
 		{name: "API server that refuses us", kubeconfig: kube(func(c *rest.Config) { c.CertData, c.KeyData, c.BearerToken = nil, nil, secret }), code: 1, want: []string{"API server does not accept our credentials", "kubeconfig"}},
 		{name: "unreachable API server", kubeconfig: kube(func(c *rest.Config) { c.Host = "https://" + refusedAddress(t) }), args: []string{"--start-timeout=5s"}, code: 1, want: []string{"API server cannot be reached", "--kubeconfig"}},
 		{name: "routes without a range", args: []string{"--cluster-cidr="}, code: 1, want: []string{"--cluster-cidr is required", "--configure-cloud-routes=false"}},
+		{name: "tracing without a share", args: []string{"--tracing-config-file=" + write(t, "tracing.yaml", "apiVersion: apiserver.config.k8s.io/v1\nkind: TracingConfiguration\n")}, code: 2, want: []string{"--tracing-config-file", "samplingRatePerMillion"}},
 		{name: "webhook that there is not", args: []string{"--webhooks=nonsense"}, code: 2, want: []string{"--webhooks", `"nonsense"`}},
 		{name: "delay beyond the end", args: []string{"--webhooks=*", "--webhook-cert-dir=/does/not/matter", "--webhook-shutdown-delay=40s"}, code: 2, want: []string{"--webhook-shutdown-delay: 40s", "--shutdown-timeout=30s"}},
 		{name: "port in use", args: []string{"--secure-port=" + portOf(t, sim.URL())}, code: 1, want: []string{"address already in use", "--secure-port"}},

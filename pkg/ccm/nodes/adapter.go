@@ -24,6 +24,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/deletionguard"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/instancecache"
+	"github.com/isthmus-cloud/isthmus/pkg/tracing"
 )
 
 // aheadMax is how old an answer may be with which a Node is initialized that waited for the API server to take what
@@ -187,7 +188,13 @@ func (a *Adapter) Find(ctx context.Context, node *corev1.Node) (*cloud.Instance,
 }
 
 func (a *Adapter) lookup(ctx context.Context, node *corev1.Node, maxAge time.Duration, others *instancecache.Peers) (*cloud.Instance, error) {
+	ctx, span := tracing.Start(ctx, "node lookup")
+	defer span.End()
+	span.Set(tracing.Node, node.Name)
 	instance, err := a.provider.Nodes.Lookup(ctx, RefOf(node, a.provider.HintLabel), maxAge, others)
+	if err != nil {
+		span.Fail(cloud.KindOf(err).String())
+	}
 	newborn, age := a.provider.Newborn, a.clock.Since(node.CreationTimestamp.Time)
 	if newborn > 0 && age < newborn && cloud.IsNotFound(err) && !cloud.IsEnded(err) {
 		klog.FromContext(ctx).V(4).Info("Instance is not found, which proves nothing yet", "node", klog.KObj(node), "age", age, "newborn", newborn, "reason", err.Error())

@@ -174,6 +174,8 @@ func (o *Options) addGlobalFlags(fs *pflag.FlagSet) {
 	d := &o.Component.Generic.Debugging
 	fs.BoolVar(&d.EnableProfiling, "profiling", d.EnableProfiling, "Serve /debug/pprof/ on the secure port to clients who may read it.")
 	fs.BoolVar(&d.EnableContentionProfiling, "contention-profiling", d.EnableContentionProfiling, "With --profiling, record lock contention too.")
+	fs.StringVar(&o.TracingConfigFile, "tracing-config-file", o.TracingConfigFile,
+		"File with a TracingConfiguration, as kube-apiserver has it: the collector to which OpenTelemetry traces are sent, by OTLP over gRPC without TLS, and the share of what is traced. Empty turns tracing off.")
 	fs.DurationVar(&o.ShutdownTimeout, "shutdown-timeout", o.ShutdownTimeout,
 		"How long to wait at the end for what is in flight before the lease is given up.")
 	fs.Bool("version", false, "Print the version and exit.")

@@ -52,6 +52,8 @@ type Options struct {
 	LoadBalancers LoadBalancers
 	// Logging are the options of component-base.
 	Logging *logsapi.LoggingConfiguration
+	// TracingConfigFile is where traces are sent; empty for nowhere.
+	TracingConfigFile string
 	// StartTimeout bounds the checks at start: that the cloud accepts our credentials and
 	// that the API server answers.
 	StartTimeout time.Duration

@@ -11,6 +11,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	cliflag "k8s.io/component-base/cli/flag"
+
+	"github.com/isthmus-cloud/isthmus/pkg/tracing"
 )
 
 // Validate checks everything that can be checked without the network and returns all
@@ -27,6 +29,11 @@ func (o *Options) Validate(clouds []string) error {
 	errs = append(errs, o.checkServing()...)
 	errs = append(errs, o.checkFeatureGates()...)
 	errs = append(errs, o.checkLogging()...)
+	if file := o.TracingConfigFile; file != "" {
+		if _, err := tracing.Load(file); err != nil {
+			errs = append(errs, fmt.Errorf("--tracing-config-file: %w", err))
+		}
+	}
 	if modes := []string{CSITopologyAuto, CSITopologyAlways, CSITopologyNever}; !slices.Contains(modes, o.CSITopology) {
 		errs = append(errs, fmt.Errorf("--persistentvolume-csi-topology: %q is not one of %s", o.CSITopology, strings.Join(modes, ", ")))
 	}

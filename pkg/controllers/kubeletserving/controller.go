@@ -22,6 +22,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/isthmus-cloud/isthmus/pkg/controllers/workers"
+	"github.com/isthmus-cloud/isthmus/pkg/tracing"
 )
 
 // Name is the controller's name.
@@ -152,7 +153,11 @@ func (c *Controller) sync(ctx context.Context, node string) error {
 	if csr.UID != newest.UID || !isPending(csr) || nodeOf(csr) != node {
 		return nil
 	}
+	ctx, span := tracing.Start(ctx, "kubelet serving certificate")
+	defer span.End()
+	span.Set(tracing.Node, node)
 	v := c.judge(ctx, node, csr)
+	span.Set(tracing.Outcome, v.result)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

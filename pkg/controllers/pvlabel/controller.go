@@ -20,6 +20,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/pv"
+	"github.com/isthmus-cloud/isthmus/pkg/tracing"
 )
 
 // Name is the controller's name.
@@ -196,6 +197,10 @@ func concerns(object *corev1.PersistentVolume) bool {
 
 // label decides on the PersistentVolumes and adds what they lack.
 func (c *Controller) label(ctx context.Context, names []string) {
+	ctx, span := tracing.Start(ctx, "persistentvolumes label")
+	defer span.End()
+	span.Set(tracing.Volume, names[0])
+	span.SetInt(tracing.Count, len(names))
 	var asked []*candidate
 	var refs []cloud.VolumeRef
 	var ready []*candidate

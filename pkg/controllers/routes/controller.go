@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/tracing"
 )
 
 const (
@@ -118,13 +119,20 @@ func (c *Controller) Run(ctx context.Context) error {
 		case <-changed:
 		default:
 		}
-		c.pass(ctx)
+		c.traced(ctx)
 		if c.more {
 			tell(changed)
 		}
 		c.rest(ctx, changed)
 	}
 	return nil
+}
+
+// traced is a pass, as a span.
+func (c *Controller) traced(ctx context.Context) {
+	ctx, span := tracing.Start(ctx, "routes pass")
+	defer span.End()
+	c.pass(ctx)
 }
 
 // rest waits for the next pass.

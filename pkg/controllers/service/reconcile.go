@@ -14,6 +14,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/lb"
+	"github.com/isthmus-cloud/isthmus/pkg/tracing"
 )
 
 const operationDelete = "delete"
@@ -27,6 +28,9 @@ func (c *Controller) sync(ctx context.Context, key string) time.Duration {
 		return 0
 	}
 	ctx = klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "service", klog.KRef(name.Namespace, name.Name)))
+	ctx, span := tracing.Start(ctx, "service sync")
+	defer span.End()
+	span.Set(tracing.Service, key)
 	e := c.records.get(key)
 	read, err := c.services.Services(name.Namespace).Get(name.Name)
 	switch {

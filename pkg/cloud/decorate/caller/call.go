@@ -14,6 +14,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/backoff"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/text"
+	"github.com/isthmus-cloud/isthmus/pkg/tracing"
 )
 
 // Options configures what makes calls. The zero value is usable.
@@ -152,11 +153,19 @@ func (c *Caller) once(ctx context.Context, op Operation, attempt func(context.Co
 	inFlight := c.Metrics.inFlight.WithLabelValues(c.Provider, op.Ability, op.Name)
 	inFlight.Inc()
 	defer inFlight.Dec()
+	ctx, span := tracing.Start(ctx, "cloud call")
+	defer span.End()
+	span.Set(tracing.Cloud, c.Provider)
+	span.Set(tracing.Ability, op.Ability)
+	span.Set(tracing.Operation, op.Name)
 	began, kind := c.Clock.Now(), kindOK
 	err := attempt(ctx)
 	if err != nil {
 		kind = cloud.KindOf(err).String()
+		span.Fail(kind)
+		span.Set(tracing.RequestID, cloud.RequestIDOf(err))
 	}
+	span.Set(tracing.Outcome, kind)
 	c.Metrics.calls.WithLabelValues(c.Provider, op.Ability, op.Name, kind).Observe(c.Clock.Since(began).Seconds())
 	c.Metrics.outcomes.WithLabelValues(c.Provider, op.Ability, op.Name, kind).Inc()
 	return err

@@ -15,6 +15,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/backoff"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/text"
+	"github.com/isthmus-cloud/isthmus/pkg/tracing"
 )
 
 const (
@@ -84,7 +85,13 @@ func (t *Traffic) Begin(ctx context.Context, r cloud.Request) (func(cloud.Outcom
 		return nil, err
 	}
 	began := t.clock.Now()
+	_, span := tracing.Start(ctx, "cloud request")
+	span.Set(tracing.Cloud, t.provider)
+	span.Set(tracing.Family, r.Family)
+	span.Set(tracing.Place, r.Place)
+	span.Set(tracing.Operation, r.Op)
 	return func(o cloud.Outcome) {
+		finish(span, o)
 		took := t.clock.Since(began)
 		t.metrics.requests.WithLabelValues(t.provider, r.Family, r.Op, strconv.Itoa(o.Status)).Inc()
 		t.metrics.requestTime.WithLabelValues(t.provider, r.Family, r.Op).Observe(took.Seconds())
@@ -96,6 +103,19 @@ func (t *Traffic) Begin(ctx context.Context, r cloud.Request) (func(cloud.Outcom
 				"operation", text.Clip(r.Op, 50), "object", text.Clip(r.Object, 300), "status", o.Status, "requestID", text.Clip(o.RequestID, 100), "took", took)
 		}
 	}, nil
+}
+
+// finish ends the span of a request.
+func finish(span tracing.Span, o cloud.Outcome) {
+	span.SetInt(tracing.Status, o.Status)
+	span.Set(tracing.RequestID, o.RequestID)
+	switch {
+	case o.Throttled:
+		span.Fail("Throttled")
+	case o.Status == 0:
+		span.Fail("NoAnswer")
+	}
+	span.End()
 }
 
 // admit waits until a request may go, if that is soon.

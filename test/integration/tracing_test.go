@@ -1,0 +1,113 @@
+package integration
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/grpc"
+	corev1 "k8s.io/api/core/v1"
+
+	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
+)
+
+// spans is a collector, by gRPC's own library.
+type spans struct {
+	collector.UnimplementedTraceServiceServer
+
+	mu  sync.Mutex
+	all map[string]*tracepb.Span // by ID
+}
+
+func (s *spans) Export(_ context.Context, req *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, rs := range req.GetResourceSpans() {
+		for _, ss := range rs.GetScopeSpans() {
+			for _, span := range ss.GetSpans() {
+				s.all[hex.EncodeToString(span.GetSpanId())] = span
+			}
+		}
+	}
+	return &collector.ExportTraceServiceResponse{}, nil
+}
+
+// attribute is a span's, "" where it has none.
+func attribute(span *tracepb.Span, key string) string {
+	for _, a := range span.GetAttributes() {
+		if a.GetKey() == key {
+			return strings.Trim(fmt.Sprint(a.GetValue().GetStringValue(), a.GetValue().GetIntValue()), "0 ")
+		}
+	}
+	return ""
+}
+
+// ways are the spans' names, from the event to the request, with what the last says.
+func (s *spans) ways() map[string]*tracepb.Span {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := map[string]*tracepb.Span{}
+	for _, span := range s.all {
+		way := span.GetName()
+		for parent := s.all[hex.EncodeToString(span.GetParentSpanId())]; parent != nil; parent = s.all[hex.EncodeToString(parent.GetParentSpanId())] {
+			way = parent.GetName() + " > " + way
+		}
+		out[way] = span
+	}
+	return out
+}
+
+// The real process sends spans from each event to the cloud's request, to a real OTLP receiver.
+func TestTraces(t *testing.T) {
+	c, sim := newCluster(t), ossim.ForTest(t)
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, server := &spans{all: map[string]*tracepb.Span{}}, grpc.NewServer()
+	collector.RegisterTraceServiceServer(server, got)
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(l) }) // until Stop
+	t.Cleanup(func() {
+		server.Stop()
+		serving.Wait()
+	})
+	servers := sim.SeedServers(ossim.Seed{Count: 2, NamePrefix: "node-"})
+	c.register(servers, always(nodeState{ready: true}))
+	p := c.launch(sim, "--leader-elect=false", "--tracing-config-file="+write(t, "tracing.yaml",
+		"apiVersion: apiserver.config.k8s.io/v1\nkind: TracingConfiguration\nendpoint: "+l.Addr().String()+"\nsamplingRatePerMillion: 1000000\n"))
+	p.wait("/readyz", http.StatusOK)
+	eventually.Met(t, func() string { return c.initialized(servers) })
+	c.createService(loadBalancerService("traced", corev1.ServicePort{Port: 80}))
+	const node, service = "node lookup > cloud call > cloud request", "service sync > cloud call > cloud request"
+	eventually.Met(t, func() string {
+		ways := got.ways()
+		if ways[node] == nil || ways[service] == nil {
+			return fmt.Sprintf("only these ways: %v", ways)
+		}
+		return ""
+	})
+	p.end() // the last are sent at the end
+	for way, span := range got.ways() {
+		if text := span.String(); strings.Contains(text, ossim.UserPassword) || strings.Contains(text, "X-Auth-Token") {
+			t.Errorf("%s: a secret in %s", way, text)
+		}
+	}
+	request := got.ways()[node]
+	for key, want := range map[string]string{"cloud.provider": "openstack", "isthmus.family": "compute", "isthmus.operation": "GET", "http.response.status_code": "2"} {
+		if is := attribute(request, key); !strings.Contains(is, want) {
+			t.Errorf("%s is %q, want %q: %v", key, is, want, request)
+		}
+	}
+	if attribute(request, "isthmus.request_id") == "" || attribute(request, "cloud.region") == "" {
+		t.Errorf("no request ID or no place: %v", request)
+	}
+}
