@@ -9,6 +9,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/ccm/leader"
 	"github.com/isthmus-cloud/isthmus/pkg/ccm/serving"
+	"github.com/isthmus-cloud/isthmus/pkg/ccm/status"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
 	"github.com/isthmus-cloud/isthmus/pkg/controllers/pvlabel"
@@ -16,11 +17,20 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/controllers/service"
 )
 
+// statusSource is where /status reads.
+func (m *Manager) statusSource() status.Source {
+	s := status.Source{Leader: m.locks.Main.Holder, Metrics: metrics.Registry}
+	if m.watches() {
+		s.Nodes, s.Services = m.informers.Core().V1().Nodes().Lister(), m.informers.Core().V1().Services().Lister()
+	}
+	return s
+}
+
 // runnables are what Run runs beside what was added from outside.
 func (m *Manager) runnables(ctx context.Context, p *decorate.Provider, cluster cloud.Cluster) ([]manager.Runnable, error) {
 	var out []manager.Runnable
 	if m.opts.Serving.Port != 0 || m.opts.Serving.Listener != nil {
-		port, err := serving.New(ctx, m.opts, m.config, m.health, m.live, m.ready)
+		port, err := serving.New(ctx, m.opts, m.config, status.Handler(m.statusSource()), m.health, m.live, m.ready)
 		if err != nil {
 			return nil, err
 		}

@@ -82,7 +82,7 @@ func (c *cluster) account(name string, paths ...string) string {
 
 func TestSecurePort(t *testing.T) {
 	c, sim := newCluster(t), ossim.ForTest(t)
-	reader, nobody := c.account("metrics-reader", "/metrics", "/configz", "/statusz", "/flagz"), c.account("nobody")
+	reader, nobody := c.account("metrics-reader", "/metrics", "/configz", "/statusz", "/flagz", "/status"), c.account("nobody")
 	r := c.startCCM(sim, "--cluster-name=blue")
 	r.wait("/readyz", http.StatusOK)
 	c.waitForLeader()
@@ -105,6 +105,9 @@ func TestSecurePort(t *testing.T) {
 		{"/flagz", "", 401},
 		{"/flagz", nobody, 403},
 		{"/flagz", reader, 200},
+		{"/status", "", 401},
+		{"/status", nobody, 403},
+		{"/status", reader, 200},
 		{"/debug/pprof/", reader, 403},
 		{"/", "", 401},
 		{"/healthz/../metrics", "", 401},

@@ -26,7 +26,8 @@ type Lock struct {
 	mu      sync.Mutex
 	leading bool
 	renewed time.Time
-	acting  int // how many of what needs the lease have not ended
+	holder  string // of the lease, when it was read or written last
+	acting  int    // how many of what needs the lease have not ended
 }
 
 // watchGrace is how much longer than the lease a leader may take before it is unhealthy.
@@ -34,6 +35,28 @@ const watchGrace = 20 * time.Second
 
 func newLock(lock resourcelock.Interface, lease time.Duration) *Lock {
 	return &Lock{Interface: lock, tolerance: lease + watchGrace, now: time.Now}
+}
+
+// Get implements resourcelock.Interface.
+func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	r, raw, err := l.Interface.Get(ctx)
+	if err == nil {
+		l.mu.Lock()
+		l.holder = r.HolderIdentity
+		l.mu.Unlock()
+	}
+	return r, raw, err
+}
+
+// Holder returns who held the lease when this replica saw it last, empty while it has not, and whether this replica leads,
+// as it does without leader election.
+func (l *Lock) Holder() (identity string, leads bool) {
+	if l == nil {
+		return "", true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.holder, l.leading && l.holder == l.Identity()
 }
 
 // Create implements resourcelock.Interface.
@@ -49,6 +72,7 @@ func (l *Lock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) 
 func (l *Lock) note(r resourcelock.LeaderElectionRecord, err error) error {
 	if err == nil {
 		l.mu.Lock()
+		l.holder = r.HolderIdentity
 		l.leading, l.renewed = r.HolderIdentity == l.Identity(), l.now()
 		l.mu.Unlock()
 	}

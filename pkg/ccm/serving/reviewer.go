@@ -3,6 +3,7 @@ package serving
 import (
 	"context"
 	"fmt"
+	"net/http"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -12,10 +13,10 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/ccm/options"
 )
 
-// New returns what runs the secure port, on which checks are served. Clients are asked about at api, unless the options
+// New returns what runs the secure port, on which checks and status, at /status, are served. Clients are asked about at api, unless the options
 // name others.
-func New(ctx context.Context, o *options.Options, api *rest.Config, checks ...*Checks) ([]manager.Runnable, error) {
-	mux, err := secureMux(o, checks)
+func New(ctx context.Context, o *options.Options, api *rest.Config, status http.Handler, checks ...*Checks) ([]manager.Runnable, error) {
+	mux, err := secureMux(o, status, checks)
 	if err != nil {
 		return nil, err
 	}

@@ -41,8 +41,8 @@ const (
 	configzName      = "cloudcontrollermanager.config.k8s.io"
 )
 
-// secureMux returns the handlers of the secure port.
-func secureMux(o *options.Options, checks []*Checks) (*http.ServeMux, error) {
+// secureMux returns the handlers of the secure port; status is that of /status.
+func secureMux(o *options.Options, status http.Handler, checks []*Checks) (*http.ServeMux, error) {
 	config, err := o.Configz()
 	if err != nil {
 		return nil, err
@@ -52,13 +52,14 @@ func secureMux(o *options.Options, checks []*Checks) (*http.ServeMux, error) {
 		return nil, fmt.Errorf("encode /configz: %w", err)
 	}
 	mux := http.NewServeMux()
-	paths := []string{"/configz", "/flagz", "/metrics", "/statusz"}
+	paths := []string{"/configz", "/flagz", "/metrics", "/status", "/statusz"}
 	for _, c := range checks {
 		paths = append(paths, "/"+c.endpoint)
 		mux.Handle("/"+c.endpoint, c)
 		mux.Handle("/"+c.endpoint+"/", c)
 	}
 	mux.Handle("/metrics", metricsHandler())
+	mux.Handle("/status", status)
 	mux.HandleFunc("/configz", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(body) // a client that left needs no answer
