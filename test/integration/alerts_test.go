@@ -51,6 +51,14 @@ func grew(name string, parts ...string) func(before, now scrape) bool {
 	return func(before, now scrape) bool { return now.sum(name, parts...) > before.sum(name, parts...) }
 }
 
+// mostly reports whether series have grown more than all others of the metric, which may have grown, too, before the fault.
+func mostly(name string, parts ...string) func(before, now scrape) bool {
+	return func(before, now scrape) bool {
+		grown, all := now.sum(name, parts...)-before.sum(name, parts...), now.sum(name)-before.sum(name)
+		return grown > 2*(all-grown)
+	}
+}
+
 // isSet reports whether a gauge is not 0.
 func isSet(name string) func(before, now scrape) bool {
 	return func(_, now scrape) bool { return now.sum(name) > 0 }
@@ -74,7 +82,7 @@ func cloudFaults() []seeded {
 	met := `{"faultcode": "Client", "faultstring": "Quota has been met for resources: Load Balancer", "debuginfo": null}`
 	return []seeded{
 		{name: "the cloud is down", fault: answering(ossim.Fault{Service: "compute", Status: http.StatusServiceUnavailable}),
-			seen: grew(kindsOf, `kind="Unavailable"`), want: []string{"IsthmusCloudFailing"}, also: initialization},
+			seen: mostly(kindsOf, `kind="Unavailable"`), want: []string{"IsthmusCloudFailing"}, also: initialization},
 		{name: "a permission is missing", fault: answering(ossim.Fault{Service: "compute", Status: http.StatusForbidden}),
 			seen: grew(kindsOf, `kind="Denied"`), want: []string{"IsthmusCloudDenied"}, also: initialization},
 		{name: "the cloud throttles", fault: answering(ossim.Fault{Service: "compute", Status: http.StatusTooManyRequests, RetryAfter: time.Second}),

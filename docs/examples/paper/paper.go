@@ -181,7 +181,7 @@ func (c balancers) Ensure(ctx context.Context, spec *cloud.LoadBalancerSpec) (*c
 	if err != nil {
 		return nil, err
 	}
-	want, out := desired(spec), &cloud.LoadBalancerStatus{Annotations: map[string]string{annID: id}}
+	want, out := desired(spec), &cloud.LoadBalancerStatus{ID: id, Annotations: map[string]string{annID: id}}
 	for _, family := range spec.IPFamilies {
 		a, err := c.address(ctx, spec, family, taken)
 		if err != nil {

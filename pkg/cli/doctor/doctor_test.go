@@ -17,6 +17,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/manifests"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/cloudtest"
+	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
 )
 
@@ -133,9 +134,9 @@ func (s *set) expect(conf string, f *fault) {
 	if !slices.ContainsFunc(r.Findings, is) || code != f.code {
 		s.t.Errorf("exit code %d, want %d and check %s about %q to say %q:\n%s", code, f.code, f.check, f.object, f.message, out)
 	}
-	for _, secret := range []string{"wrong", "not-secret"} {
-		if strings.Contains(out, "password") && strings.Contains(out, secret) {
-			s.t.Errorf("a password may be in what was written:\n%s", out)
+	for _, secret := range []string{wrongPassword, "password = " + ossim.UserPassword, "s3cret", os.Getenv("AWS_SECRET_ACCESS_KEY")} { // of each cloud
+		if secret != "" && strings.Contains(out, secret) {
+			s.t.Errorf("%q is in what was written:\n%s", secret, out)
 		}
 	}
 }

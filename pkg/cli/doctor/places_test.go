@@ -19,6 +19,9 @@ import (
 	"github.com/isthmus-cloud/isthmus/test/conformance/vsphere"
 )
 
+// wrongPassword is one that each cloud refuses, and nobody is to be told.
+const wrongPassword = "pa55-of-nobody"
+
 // place is a simulated cloud.
 type place struct {
 	cloudtest.World
@@ -46,7 +49,7 @@ func openStack(t *testing.T) *place {
 	return &place{
 		World: w, provider: "openstack", conf: sim.CloudConf(), key: "tenant-name",
 		deny: func(_ *testing.T, conf string) string {
-			return strings.Replace(conf, "password = "+ossim.UserPassword, "password = wrong", 1)
+			return strings.Replace(conf, "password = "+ossim.UserPassword, "password = "+wrongPassword, 1)
 		},
 		away: func(_ *testing.T, conf string) string {
 			return strings.Replace(conf, sim.AuthURL(), "http://127.0.0.1:1/v3", 1)
@@ -67,7 +70,7 @@ func amazon(t *testing.T) *place {
 		World: w, provider: "aws", key: "Region",
 		conf: "[Global]\nRegion = " + c.EC2.Name() + "\nKubernetesClusterID = " + aws.ClusterID + "\nVPC = " + c.VPC.ID + "\nSubnetID = " + c.Subnets[0].ID + "\nNodeIPFamilies = ipv4\nNodeIPFamilies = ipv6\n",
 		deny: func(t *testing.T, conf string) string {
-			t.Setenv("AWS_SECRET_ACCESS_KEY", "wrong")
+			t.Setenv("AWS_SECRET_ACCESS_KEY", wrongPassword)
 			return conf
 		},
 		away: func(t *testing.T, conf string) string {
@@ -92,7 +95,7 @@ func vCenter(t *testing.T) *place {
 	}
 	return &place{
 		World: vsphere.World{VCenter: v}, provider: "vsphere", conf: read(v.Config()), key: "ipFamily",
-		deny: func(*testing.T, string) string { return read(v.ConfigDenied()) },
+		deny: func(_ *testing.T, conf string) string { return strings.Replace(conf, v.Password(), wrongPassword, 1) },
 		away: func(_ *testing.T, conf string) string { return strings.Replace(conf, v.Host(), "127.0.0.2", 1) },
 	}
 }
