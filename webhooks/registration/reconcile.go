@@ -110,7 +110,7 @@ func (r *reconciler) reconcile(ctx context.Context) error {
 		r.kept = true
 		r.news("")
 	case notOurs:
-		return &problem{"NotOurs", errNotOurs(kindName(r.kind)).Error()}
+		return &problem{reasonNotOurs, errNotOurs(kindName(r.kind)).Error()}
 	case notHeld:
 		if r.news(string(why)) {
 			r.logger.V(2).Info("Webhook configuration is not as this replica wants it, but another one writes it", "lease", leaseName)

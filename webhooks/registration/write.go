@@ -14,11 +14,33 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
+// Reasons of events. The comments are what docs/reference/events.md says of each.
+const (
+	// Normal on MutatingWebhookConfiguration and ValidatingWebhookConfiguration: it was made, changed, repaired or adopted; the event names
+	// who else writes it.
+	reasonRegistered = "Registered"
+	// Normal on MutatingWebhookConfiguration and ValidatingWebhookConfiguration: the CAs that the API server trusts for the webhooks have
+	// changed; the event names them.
+	reasonCAsChanged = "CAsChanged"
+	// Warning on MutatingWebhookConfiguration and ValidatingWebhookConfiguration: the certificate comes without its CA, so nothing is
+	// registered. Next: put the CA beside it as ca.crt.
+	reasonNoCA = "NoCA"
+	// Warning on MutatingWebhookConfiguration and ValidatingWebhookConfiguration: with policy Fail, webhooks are registered once their
+	// Service leads to a ready replica. Next: look whether the Service selects pods, and whether they are ready.
+	reasonNoEndpoint = "NoEndpoint"
+	// Warning on MutatingWebhookConfiguration and ValidatingWebhookConfiguration: one of that name was not made by Isthmus, and stays. Next:
+	// rename it, or label it app.kubernetes.io/name=isthmus to have it taken over.
+	reasonNotOurs = "NotOurs"
+	// Warning on MutatingWebhookConfiguration and ValidatingWebhookConfiguration: something keeps changing it, so it is put right seldom.
+	// Next: stop who the event names from writing it.
+	reasonRepairLimited = "RepairLimited"
+)
+
 // hindrance says why it is too early to write c in place of live, or too often.
 func (r *reconciler) hindrance(ctx context.Context, live, c *configuration, why reason) error {
 	if c != nil && why != addCA {
 		if len(c.Webhooks) > 0 && len(r.own()) == 0 && r.opts.URL == "" && r.opts.InjectCAFrom == "" {
-			return &problem{"NoCA", "the certificate comes without its CA, and no API server trusts one for a Service unasked: put the CA beside it as ca.crt; webhooks are registered then"}
+			return &problem{reasonNoCA, "the certificate comes without its CA, and no API server trusts one for a Service unasked: put the CA beside it as ca.crt; webhooks are registered then"}
 		}
 		if err := r.reached(ctx, c); err != nil {
 			return err
@@ -31,7 +53,7 @@ func (r *reconciler) hindrance(ctx context.Context, live, c *configuration, why 
 		return &problem{"RemovalLimited", "something keeps making this configuration again: it is removed once in " + r.pace.refill.String() +
 			" only; end what was started with --webhook-registration=auto"}
 	}
-	return &problem{"RepairLimited", "something keeps changing or deleting this configuration (other writer: " + lastWriter(live) + "): it is put right once in " +
+	return &problem{reasonRepairLimited, "something keeps changing or deleting this configuration (other writer: " + lastWriter(live) + "): it is put right once in " +
 		r.pace.refill.String() + " only; find out what it is and stop it, or whether the API server is older than 1.30"}
 }
 
@@ -69,7 +91,7 @@ func (r *reconciler) write(ctx context.Context, live, c *configuration, why reas
 	}
 	by := lastWriter(live)
 	r.logger.Info("Webhooks registered", "reason", string(why), "otherWriter", by, "webhooks", len(now.Webhooks))
-	r.event(now, corev1.EventTypeNormal, "Registered", "webhook configuration "+string(why)+"; other writer: "+by)
+	r.event(now, corev1.EventTypeNormal, reasonRegistered, "webhook configuration "+string(why)+"; other writer: "+by)
 	if live != nil {
 		r.sayCAs(live, now)
 	}
@@ -88,7 +110,7 @@ func (r *reconciler) sayCAs(before, now *configuration) {
 	}
 	if len(changes) > 0 {
 		r.logger.Info("CAs of the webhooks changed", "changes", changes)
-		r.event(now, corev1.EventTypeNormal, "CAsChanged", fmt.Sprintf("CAs that the API server trusts for the webhooks: %.900s", strings.Join(changes, "; ")))
+		r.event(now, corev1.EventTypeNormal, reasonCAsChanged, fmt.Sprintf("CAs that the API server trusts for the webhooks: %.900s", strings.Join(changes, "; ")))
 	}
 }
 
@@ -112,5 +134,5 @@ func (r *reconciler) reached(ctx context.Context, c *configuration) error {
 			return nil
 		}
 	}
-	return &problem{"NoEndpoint", fmt.Sprintf("Service %s/%s leads to no ready replica yet: with policy Fail, webhooks are registered once it does", s.Namespace, s.Name)}
+	return &problem{reasonNoEndpoint, fmt.Sprintf("Service %s/%s leads to no ready replica yet: with policy Fail, webhooks are registered once it does", s.Namespace, s.Name)}
 }

@@ -30,8 +30,14 @@ const (
 	remindEvery = 10 * time.Minute
 	// reportNodes is how many of the Nodes get an Event of their own.
 	reportNodes = 3
+)
 
-	reasonHeld    = "NodeDeletionHeld"
+// Reasons of events. The comments are what docs/reference/events.md says of each.
+const (
+	// Warning on Node and Namespace kube-system: instances were not found, but the Nodes are kept, as too many would go or nothing proves
+	// that the credentials are this cluster's. Next: look at the credentials, and at docs/guides/operations.md.
+	reasonHeld = "NodeDeletionHeld"
+	// Normal on Namespace kube-system: no Nodes are kept any more whose instances were not found.
 	reasonResumed = "NodeDeletionResumed"
 )
 

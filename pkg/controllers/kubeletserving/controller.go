@@ -42,6 +42,13 @@ const (
 	byNode = "node"
 )
 
+// Reasons of events. The comment is what docs/reference/events.md says of it.
+const (
+	// Warning on CertificateSigningRequest: it was not approved, and stays for somebody else to decide; Normal where its Node is another
+	// cloud's. Next: mend what the event says, or decide by hand.
+	reasonNotApproved = "ServingCertificateNotApproved"
+)
+
 // Config is what a Controller works with; all of it is required.
 type Config struct {
 	Client kubernetes.Interface
@@ -165,7 +172,7 @@ func (c *Controller) sync(ctx context.Context, node string) error {
 		return c.approve(ctx, csr, v)
 	}
 	c.Metrics.requests.WithLabelValues(v.result).Inc()
-	c.Recorder.Event(csr, v.eventType(), "ServingCertificateNotApproved", "Left pending: "+v.message)
+	c.Recorder.Event(csr, v.eventType(), reasonNotApproved, "Left pending: "+v.message)
 	if v.again {
 		return errors.New(v.message)
 	}

@@ -15,13 +15,21 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Reasons of events. The first two are kube-controller-manager's.
+// Reasons of events. The first two are kube-controller-manager's. The comments are what docs/reference/events.md says of each.
 const (
+	// Warning on Node: there is no pod CIDR left for it, or the cloud has given its instance none. Next: make room in --cluster-cidr, or see
+	// that the cloud gives one.
 	eventNotAvailable = "CIDRNotAvailable"
-	eventFailed       = "CIDRAssignmentFailed"
-	eventOutOfRange   = "CIDROutOfRange"
-	eventShared       = "CIDRShared"
-	eventOthers       = "CIDRAssignedByOthers"
+	// Warning on Node: the API server did not take its pod CIDRs, and it is tried again. Next: if it stays, look at the API server's answer
+	// in the event.
+	eventFailed = "CIDRAssignmentFailed"
+	// Warning on Node: its pod CIDR lies outside of --cluster-cidr, and is left as it is. Next: correct --cluster-cidr, or make the Node anew.
+	eventOutOfRange = "CIDROutOfRange"
+	// Warning on Node: another Node has its pod CIDR, too. Next: make one of the two Nodes anew.
+	eventShared = "CIDRShared"
+	// Warning on Node: somebody else has given it a pod CIDR while this controller gives them. Next: turn off the other allocator
+	// (kube-controller-manager's node-ipam-controller).
+	eventOthers = "CIDRAssignedByOthers"
 )
 
 const (

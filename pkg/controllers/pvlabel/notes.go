@@ -9,16 +9,27 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/pv"
 )
 
-// Reasons of events about PersistentVolumes.
+// Reasons of events about PersistentVolumes. The comments are what docs/reference/events.md says of each.
 const (
-	reasonLabeled       = "ZoneAdded"
+	// Normal on PersistentVolume: it was given the labels and the node affinity of its volume's zone.
+	reasonLabeled = "ZoneAdded"
+	// Warning on PersistentVolume: its labels or node affinity are not those of the volume, and stay. Next: correct or delete them, if the
+	// volume is where the event says.
 	reasonContradiction = "ZoneContradicted"
-	reasonElsewhere     = "AttachedOutsideOfZone"
-	reasonNoNodes       = "ZoneWithoutNodes"
-	reasonNotFound      = "VolumeNotFound"
-	reasonInvalid       = "ZoneInvalid"
-	reasonUnknown       = "ZoneUnknown"
-	reasonFailed        = "ZoneNotAdded"
+	// Warning on PersistentVolume: it is attached to a Node outside of the zone, so nothing is added. Next: look whether the event's volume
+	// is the one in use.
+	reasonElsewhere = "AttachedOutsideOfZone"
+	// Warning on PersistentVolume: no Node is in the volume's zone. Next: make Nodes there, or look at the zones of Nodes and volumes.
+	reasonNoNodes = "ZoneWithoutNodes"
+	// Warning on PersistentVolume: the cloud has no such volume. Next: look at the volume's ID, and at the account or project of the
+	// credentials.
+	reasonNotFound = "VolumeNotFound"
+	// Warning on PersistentVolume: zone or region cannot be added to it. Next: mend what the event says.
+	reasonInvalid = "ZoneInvalid"
+	// Warning on PersistentVolume: the cloud has not told where the volume is, and is asked again. Next: mend what the event says.
+	reasonUnknown = "ZoneUnknown"
+	// Warning on PersistentVolume: the API server did not take the labels, and it is tried again. Next: mend what the event says.
+	reasonFailed = "ZoneNotAdded"
 )
 
 // quietTries is how many failures in a row are no event: most heal at once.

@@ -35,14 +35,22 @@ const (
 	repeatAfter = 5 * time.Minute
 )
 
-// Reasons of events; the first is the framework's.
+// Reasons of events; the first is the framework's. The comments are what docs/reference/events.md says of each.
 const (
-	eventFailed     = "FailedToCreateRoute"
-	eventStuck      = "FailedToDeleteRoute"
+	// Warning on Node: the route of its pod CIDR could not be made, and it is tried again. Next: mend what the event says; its pods are not
+	// reached from other Nodes.
+	eventFailed = "FailedToCreateRoute"
+	// Warning on Node: a route that leads its pod CIDR elsewhere could not be deleted. Next: mend what the event says.
+	eventStuck = "FailedToDeleteRoute"
+	// Warning on Node: its condition NetworkUnavailable could not be written. Next: look at the API server's answer in the event.
 	eventUnrecorded = "FailedToRecordRoute"
-	eventConflict   = "RouteConflict"
-	eventHeld       = "RouteRemovalHeld"
-	eventResumed    = "RouteRemovalResumed"
+	// Warning on Node: somebody else's route takes its traffic, and is left there. Next: delete that route, or give the Node another pod CIDR.
+	eventConflict = "RouteConflict"
+	// Warning on Namespace kube-system: routes that lead to no Node are kept, as too many of them would go. Next: look whether those Nodes
+	// are gone; the event says how to let the routes go.
+	eventHeld = "RouteRemovalHeld"
+	// Normal on Namespace kube-system: no routes are kept any more that lead to no Node.
+	eventResumed = "RouteRemovalResumed"
 )
 
 // Config is what a Controller works with. All is required.

@@ -319,18 +319,32 @@ func spread(d time.Duration) time.Duration {
 	return backoff.Jitter(d/2, d)
 }
 
-// Reasons of events, the framework's but the last.
+// Reasons of events, the framework's but the last. The comments are what docs/reference/events.md says of each.
 const (
-	reasonEnsuring     = "EnsuringLoadBalancer"
-	reasonEnsured      = "EnsuredLoadBalancer"
-	reasonUpdated      = "UpdatedLoadBalancer"
+	// Normal on Service: its load balancer is being made or changed; with other words, what the cloud is still busy with.
+	reasonEnsuring = "EnsuringLoadBalancer"
+	// Normal on Service: its load balancer is complete. The event names its ID, ARN or name in the cloud, and its addresses.
+	reasonEnsured = "EnsuredLoadBalancer"
+	// Normal on Service: the load balancer's members follow the Nodes.
+	reasonUpdated = "UpdatedLoadBalancer"
+	// Warning on Service: the members could not be changed, and it is tried again. Next: mend what the event says; the rest of the load
+	// balancer serves on.
 	reasonUpdateFailed = "UpdateLoadBalancerFailed"
-	reasonDeleting     = "DeletingLoadBalancer"
-	reasonDeleted      = "DeletedLoadBalancer"
-	reasonFailed       = "SyncLoadBalancerFailed"
-	reasonNoNodes      = "UnAvailableLoadBalancer"
-	reasonWarning      = "LoadBalancerWarning"
-	reasonRepaired     = "RepairedLoadBalancer"
+	// Normal on Service: its load balancer is being deleted.
+	reasonDeleting = "DeletingLoadBalancer"
+	// Normal on Service: its load balancer is gone.
+	reasonDeleted = "DeletedLoadBalancer"
+	// Warning on Service: the load balancer could not be made, changed or deleted. Next: mend what the event says; it is tried again, what
+	// cannot succeed only every few minutes.
+	reasonFailed = "SyncLoadBalancerFailed"
+	// Warning on Service: no Node may be a member. Next: look which Nodes are ready, and at the Service's node selector and the label
+	// node.kubernetes.io/exclude-from-external-load-balancers.
+	reasonNoNodes = "UnAvailableLoadBalancer"
+	// Warning on Service: something that it asks for is served otherwise, in part or not at all. Next: change what the event names, or leave
+	// it so.
+	reasonWarning = "LoadBalancerWarning"
+	// Warning on Service: others had changed its load balancer, and it was put right. Next: find who did, in the cloud's log of requests.
+	reasonRepaired = "RepairedLoadBalancer"
 )
 
 // repeatAfter is when an event is published again although nothing has changed, so that it
