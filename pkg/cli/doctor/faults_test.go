@@ -99,9 +99,15 @@ var faults = []fault{
 
 	{name: "a Service gets no address", check: "services", object: "service/default/stuck", message: "SyncLoadBalancerFailed: quota is used up", code: 1, cluster: func(s *set) {
 		v := s.service("stuck", "")
-		s.event(v, "SyncLoadBalancerFailed", "quota is used up")
+		s.event(v, serviceController, "SyncLoadBalancerFailed", "quota is used up")
+		s.event(v, "ipallocator-repair-controller", "ClusterIPNotAllocated", "Cluster IP 10.0.0.110 is not allocated; repairing")
+		former := v.DeepCopy()
+		former.UID = "former"
+		s.event(former, serviceController, "SyncLoadBalancerFailed", "the former one's")
 	}},
-	{name: "nobody serves a Service", check: "services", object: "service/default/unserved", message: "no event", code: 1, cluster: func(s *set) { s.service("unserved", "") }},
+	{name: "nobody serves a Service", check: "services", object: "service/default/unserved", message: "no event", code: 1, cluster: func(s *set) {
+		s.event(s.service("unserved", ""), "ipallocator-repair-controller", "ClusterIPNotAllocated", "Cluster IP 10.0.0.110 is not allocated; repairing")
+	}},
 	{name: "the load balancer of a deleted Service stays", check: "services", object: "service/default/leaving", message: "is being deleted", code: 1, cluster: func(s *set) {
 		s.leaving("leaving")
 	}},
@@ -205,9 +211,9 @@ func (s *set) kubelet(name, version string) {
 	s.node(n)
 }
 
-func (s *set) event(v *corev1.Service, reason, message string) {
+func (s *set) event(v *corev1.Service, component, reason, message string) {
 	events := s.Client.CoreV1().Events(v.Namespace)
-	e := &corev1.Event{ObjectMeta: metav1.ObjectMeta{GenerateName: v.Name + "."}, Type: corev1.EventTypeWarning, Reason: reason, Message: message,
+	e := &corev1.Event{ObjectMeta: metav1.ObjectMeta{GenerateName: v.Name + "."}, Type: corev1.EventTypeWarning, Reason: reason, Message: message, Source: corev1.EventSource{Component: component},
 		InvolvedObject: corev1.ObjectReference{Kind: "Service", Namespace: v.Namespace, Name: v.Name, UID: v.UID}, LastTimestamp: metav1.Now()}
 	e, err := events.Create(s.t.Context(), e, metav1.CreateOptions{})
 	s.must(err)

@@ -44,7 +44,11 @@ func checkServices(ctx context.Context, p *patient) (found []finding, err error)
 	return found, nil
 }
 
-// lastWarning is the newest Warning about a Service, "" for none.
+// serviceController is what cloud controller managers call themselves in events about Services.
+const serviceController = "service-controller"
+
+// lastWarning is the newest Warning of a cloud controller manager about a Service, "" for none. What others say, such as the API
+// server of cluster IPs, is not why there is no load balancer, nor is what was said of a former Service of that name.
 func (p *patient) lastWarning(ctx context.Context, s *corev1.Service) (string, error) {
 	selector := fields.Set{"involvedObject.kind": "Service", "involvedObject.name": s.Name, "type": corev1.EventTypeWarning}.AsSelector().String()
 	events, err := p.client.CoreV1().Events(s.Namespace).List(ctx, metav1.ListOptions{FieldSelector: selector, Limit: pageSize})
@@ -54,6 +58,9 @@ func (p *patient) lastWarning(ctx context.Context, s *corev1.Service) (string, e
 	var last *corev1.Event
 	for i := range events.Items {
 		e := &events.Items[i]
+		if e.InvolvedObject.UID != s.UID || e.Source.Component != serviceController && e.ReportingController != serviceController {
+			continue
+		}
 		if last == nil || last.LastTimestamp.Before(&e.LastTimestamp) {
 			last = e
 		}
