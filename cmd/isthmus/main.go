@@ -22,6 +22,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/cli/doctor"
 	"github.com/isthmus-cloud/isthmus/pkg/cli/orphans"
+	"github.com/isthmus-cloud/isthmus/pkg/cli/output"
 	"github.com/isthmus-cloud/isthmus/pkg/version"
 )
 
@@ -30,12 +31,6 @@ func main() {
 	code := run(ctx, filepath.Base(os.Args[0]), os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
-}
-
-// coder is an error with an exit code of its own.
-type coder interface {
-	error
-	ExitCode() int
 }
 
 // run is main without the process; name is what the program was called as. It returns the exit code: 2 where the question could
@@ -52,8 +47,8 @@ func run(ctx context.Context, name string, args []string, stdout, stderr io.Writ
 	if err == nil {
 		return 0
 	}
-	if c, ok := errors.AsType[coder](err); ok {
-		return c.ExitCode()
+	if code, ok := errors.AsType[output.Exit](err); ok {
+		return int(code)
 	}
 	for line := range strings.SplitSeq(strings.TrimSpace(err.Error()), "\n") {
 		_, _ = fmt.Fprintf(stderr, "isthmus: %s\n", line)

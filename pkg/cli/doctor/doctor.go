@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cli/access"
+	"github.com/isthmus-cloud/isthmus/pkg/cli/output"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
 )
 
@@ -122,7 +123,7 @@ func command(o *options) *cobra.Command {
 		},
 	}
 	o.access.AddTo(cmd.Flags())
-	cmd.Flags().StringVarP(&o.output, "output", "o", formatTable, "how to write what was found: table or json")
+	output.AddFlag(cmd.Flags(), &o.output)
 	cmd.Flags().StringVar(&o.kubelet, "image-credential-provider-config", "",
 		"a copy of what a kubelet has by its flag of this name, to be looked at as well; isthmus-credential-provider check on the node sees more")
 	cmd.Flags().DurationVar(&o.timeout, "check-timeout", 2*time.Minute, "bound of each check")
@@ -130,10 +131,7 @@ func command(o *options) *cobra.Command {
 }
 
 func (o *options) run(ctx context.Context, stdout, stderr io.Writer) error {
-	errs := []error{o.access.Validate()}
-	if o.output != formatTable && o.output != formatJSON {
-		errs = append(errs, fmt.Errorf("--output %.20q: it must be %s or %s", o.output, formatTable, formatJSON))
-	}
+	errs := []error{o.access.Validate(), output.Validate(o.output)}
 	if o.timeout <= 0 {
 		errs = append(errs, fmt.Errorf("--check-timeout %s: it must be greater than 0", o.timeout))
 	}

@@ -16,6 +16,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/isthmus-cloud/isthmus/manifests"
+	"github.com/isthmus-cloud/isthmus/pkg/cli/output"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/cloudtest"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
@@ -79,7 +80,7 @@ func (s *set) run(conf string, args ...string) (stdout string, code int) {
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetArgs(append([]string{"--kubeconfig", kubeconfig, "--cloud-provider", s.provider, "--cloud-config", file, "--request-timeout", "10s"}, args...))
 	err := cmd.ExecuteContext(s.t.Context())
-	if e, ok := err.(exit); ok { //nolint:errorlint // it is never wrapped
+	if e, ok := err.(output.Exit); ok { //nolint:errorlint // it is never wrapped
 		return out.String(), int(e)
 	}
 	s.must(err)

@@ -2,28 +2,17 @@ package doctor
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"unicode"
 
-	"github.com/isthmus-cloud/isthmus/pkg/text"
+	"github.com/isthmus-cloud/isthmus/pkg/cli/output"
 )
 
-// The formats of the flag --output.
-const (
-	formatTable = "table"
-	formatJSON  = "json"
-)
-
-// Bounds of what a cluster or a cloud can make doctor write.
-const (
-	mostFindings = 100 // of a check
-	mostMessage  = 500 // bytes
-)
+// mostFindings bounds what a check tells.
+const mostFindings = 100
 
 // report is what was found.
 type report struct {
@@ -49,27 +38,19 @@ func (r *report) add(c check, found []finding) {
 	}
 	for _, f := range found {
 		f.Check = c.name
-		f.Object, f.Message, f.Next = line(f.Object), line(f.Message), line(f.Next)
+		f.Object, f.Message, f.Next = output.Line(f.Object), output.Line(f.Message), output.Line(f.Next)
 		r.Findings = append(r.Findings, f)
 	}
 }
 
 func rank(s severity) int { return slices.Index([]severity{isError, unchecked, isWarning}, s) }
 
-// line makes one bounded line of printable text of what comes from outside.
-func line(s string) string {
-	return text.Clip(strings.Join(strings.FieldsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }), " "), mostMessage)
-}
-
 func (r *report) write(w io.Writer, format string) error {
-	if format == formatJSON {
-		e := json.NewEncoder(w)
-		e.SetEscapeHTML(false)
-		e.SetIndent("", "  ")
+	if format == output.JSON {
 		if r.Findings == nil {
 			r.Findings = []finding{} // not null
 		}
-		return e.Encode(r)
+		return output.Encode(w, r)
 	}
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	for _, c := range r.Checks {
@@ -101,17 +82,9 @@ func (r *report) verdict() error {
 	}
 	switch {
 	case has(isError):
-		return exit(1)
+		return output.Exit(1)
 	case has(unchecked):
-		return exit(2)
+		return output.Exit(2)
 	}
 	return nil
 }
-
-// exit is an exit code.
-type exit int
-
-func (e exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
-
-// ExitCode is the process' exit code.
-func (e exit) ExitCode() int { return int(e) }

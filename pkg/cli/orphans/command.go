@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,21 +11,14 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cli/access"
+	"github.com/isthmus-cloud/isthmus/pkg/cli/output"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
-	"github.com/isthmus-cloud/isthmus/pkg/text"
-)
-
-// The formats of the flag --output.
-const (
-	formatTable = "table"
-	formatJSON  = "json"
 )
 
 type options struct {
@@ -72,7 +64,7 @@ func command(o *options) *cobra.Command {
 	}
 	fs := cmd.Flags()
 	o.access.AddTo(fs)
-	fs.StringVarP(&o.output, "output", "o", formatTable, "how to write what was found: table or json")
+	output.AddFlag(fs, &o.output)
 	fs.BoolVar(&o.delete, "delete", false, "delete them, after a question about each one")
 	fs.BoolVar(&o.yes, "yes", false, "answer all questions of --delete with yes")
 	fs.BoolVar(&o.notRestored, "not-restored", false, "you know that the API server was not restored from a backup: with --delete, do not look whether it remembers the time at which an orphan was made")
@@ -91,10 +83,7 @@ func isTerminal(in io.Reader) bool {
 }
 
 func (o *options) validate(stdin io.Reader) error {
-	errs := []error{o.access.Validate()}
-	if o.output != formatTable && o.output != formatJSON {
-		errs = append(errs, fmt.Errorf("--output %.20q: it must be %s or %s", o.output, formatTable, formatJSON))
-	}
+	errs := []error{o.access.Validate(), output.Validate(o.output)}
 	if o.timeout <= 0 {
 		errs = append(errs, fmt.Errorf("--delete-timeout %s: it must be greater than 0", o.timeout))
 	}
@@ -157,20 +146,17 @@ func (o *options) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Wr
 		return fmt.Errorf("write what was found: %w", err)
 	}
 	if stays {
-		return exit(1)
+		return output.Exit(1)
 	}
 	return nil
 }
 
 func write(w io.Writer, format string, cluster cloud.Cluster, all []*orphan) error {
-	if format == formatJSON {
-		e := json.NewEncoder(w)
-		e.SetEscapeHTML(false)
-		e.SetIndent("", "  ")
+	if format == output.JSON {
 		if all == nil {
 			all = []*orphan{} // not null
 		}
-		return e.Encode(struct {
+		return output.Encode(w, struct {
 			Cluster string    `json:"clusterUID"`
 			Orphans []*orphan `json:"orphans"`
 		}{cluster.UID, all})
@@ -188,25 +174,9 @@ func write(w io.Writer, format string, cluster cloud.Cluster, all []*orphan) err
 		}
 		cells := []string{o.Kind, o.ID, o.Name, o.Service, created, o.State, strings.Join(o.Addresses, ","), string(o.Outcome)}
 		for i, c := range cells {
-			cells[i] = cmp.Or(line(c), "-")
+			cells[i] = cmp.Or(output.Line(c), "-")
 		}
 		_, _ = fmt.Fprintln(t, strings.Join(cells, "\t"))
 	}
 	return t.Flush()
 }
-
-// mostText bounds what the cloud or the cluster can make of one cell or message, in bytes.
-const mostText = 500
-
-// line makes one bounded line of printable text of what comes from outside.
-func line(s string) string {
-	return text.Clip(strings.Join(strings.FieldsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }), " "), mostText)
-}
-
-// exit is an exit code.
-type exit int
-
-func (e exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
-
-// ExitCode is the process' exit code.
-func (e exit) ExitCode() int { return int(e) }

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/isthmus-cloud/isthmus/pkg/cli/output"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
 
@@ -44,7 +45,7 @@ func (r *remover) run(ctx context.Context, all []*orphan) (stays bool) {
 			r.delete(ctx, o)
 		}
 		if o.Outcome != kept {
-			_, _ = fmt.Fprintf(r.told, "%s: %s\n", o, strings.TrimSuffix(string(o.Outcome)+": "+line(o.Kept), ": "))
+			_, _ = fmt.Fprintf(r.told, "%s: %s\n", o, strings.TrimSuffix(string(o.Outcome)+": "+output.Line(o.Kept), ": "))
 		}
 		stays = stays || o.Outcome == refused || o.Outcome == failed
 	}
@@ -52,14 +53,14 @@ func (r *remover) run(ctx context.Context, all []*orphan) (stays bool) {
 }
 
 // String names the orphan for the user.
-func (o *orphan) String() string { return line(fmt.Sprintf("%s %s (%s)", o.Kind, o.Name, o.ID)) }
+func (o *orphan) String() string { return output.Line(fmt.Sprintf("%s %s (%s)", o.Kind, o.Name, o.ID)) }
 
 // agreed asks the user. No answer is a no.
 func (r *remover) agreed(o *orphan) bool {
 	if r.answers == nil {
 		return true
 	}
-	_, _ = fmt.Fprintf(r.told, "Delete %s of Service %s, with all that is on it? [y/N] ", o, line(o.Service))
+	_, _ = fmt.Fprintf(r.told, "Delete %s of Service %s, with all that is on it? [y/N] ", o, output.Line(o.Service))
 	answer, err := r.answers.ReadString('\n')
 	if err != nil {
 		_, _ = fmt.Fprintln(r.told)

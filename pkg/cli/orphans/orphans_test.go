@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cli/access"
+	"github.com/isthmus-cloud/isthmus/pkg/cli/output"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
@@ -106,7 +107,7 @@ func (w *world) run(answers string, args ...string) (stdout, stderr string, code
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetArgs(append(args, w.flags...))
 	err := cmd.ExecuteContext(w.t.Context())
-	if e, ok := errors.AsType[exit](err); ok {
+	if e, ok := errors.AsType[output.Exit](err); ok {
 		return out.String(), problems.String(), int(e)
 	}
 	if err != nil {
