@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -146,6 +147,42 @@ func (n *Nodes) pick(selector labels.Selector) *Selection {
 	out.Digest = hex.EncodeToString(hash.Sum(nil))
 	out.matched = len(n.candidates) == 0 || len(out.Members)+len(out.unreachable) > 0
 	return out
+}
+
+const (
+	// taintToBeDeleted is what the cluster autoscaler sets on a Node that it will remove.
+	taintToBeDeleted = "ToBeDeletedByClusterAutoscaler"
+	// taintUninitialized is on Nodes that the node controller has not worked on yet.
+	taintUninitialized = "node.cloudprovider.kubernetes.io/uninitialized"
+)
+
+// Excluded says why a Node is no candidate for members, "" where it is one: it is neither excluded by its label nor
+// about to go, and not one that only waits for its initialization. Whether it is ready does
+// not count: the health checks see to that, without a change of the load balancer.
+func Excluded(node *corev1.Node, reach cloud.Reach) string {
+	if value, ok := node.Labels[corev1.LabelNodeExcludeBalancers]; ok {
+		if excluded, err := strconv.ParseBool(value); err != nil || excluded {
+			return "it has the label " + corev1.LabelNodeExcludeBalancers
+		}
+	}
+	switch {
+	case node.DeletionTimestamp != nil:
+		return "it is being deleted"
+	case hasTaint(node, taintToBeDeleted):
+		return "the cluster autoscaler will remove it: it has the taint " + taintToBeDeleted
+	case IsNew(node) && !IsReachable(node, reach):
+		return "it waits for its initialization"
+	}
+	return ""
+}
+
+// IsNew reports whether a Node waits for its initialization by a cloud controller manager.
+func IsNew(node *corev1.Node) bool {
+	return hasTaint(node, taintUninitialized)
+}
+
+func hasTaint(node *corev1.Node, key string) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == key })
 }
 
 // IsReachable reports whether load balancers can reach the Node.

@@ -120,9 +120,9 @@ func Review(service *corev1.Service, class string, provider *cloud.Provider) (pr
 	return append(p.problems, more...), append(p.warnings, advice...)
 }
 
-// Hint is what service says of its load balancer, for deletion: without Members, and without what is
+// hint is what service says of its load balancer, for deletion: without Members, and without what is
 // not valid, as a Service that could never be served must still be deletable.
-func Hint(service *corev1.Service, class string, cluster cloud.Cluster, provider *cloud.Provider) *cloud.LoadBalancerSpec {
+func hint(service *corev1.Service, class string, cluster cloud.Cluster, provider *cloud.Provider) *cloud.LoadBalancerSpec {
 	spec := (&planner{service: service}).draft(nil, cluster, provider)
 	spec.Class = class
 	return spec

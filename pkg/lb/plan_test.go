@@ -274,12 +274,12 @@ func TestPlanNamesEveryProblem(t *testing.T) {
 		t.Errorf("%d problems, want %d:\n%v", n, len(want)-1, err)
 	}
 
-	hint := Hint(service, "gold", testCluster, testProvider())
-	if diff := cmp.Diff(cloud.LoadBalancerRef{Cluster: testCluster, Namespace: "ns", Name: "web", UID: "svc-uid", Settings: cloud.Settings{}}, hint.LoadBalancerRef, cmpAddrs()...); diff != "" {
+	after := hint(service, "gold", testCluster, testProvider())
+	if diff := cmp.Diff(cloud.LoadBalancerRef{Cluster: testCluster, Namespace: "ns", Name: "web", UID: "svc-uid", Settings: cloud.Settings{}}, after.LoadBalancerRef, cmpAddrs()...); diff != "" {
 		t.Errorf("the hint of the broken Service (-want +got):\n%s", diff)
 	}
-	if hint.Class != "gold" || hint.Frozen || len(hint.Members) > 0 {
-		t.Errorf("the hint of the broken Service is %+v", hint)
+	if after.Class != "gold" || after.Frozen || len(after.Members) > 0 {
+		t.Errorf("the hint of the broken Service is %+v", after)
 	}
 }
 

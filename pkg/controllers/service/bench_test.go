@@ -8,6 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/isthmus-cloud/isthmus/pkg/lb"
 )
 
 // value64 is how often a histogram was fed.
@@ -66,7 +68,7 @@ func BenchmarkNodePass(b *testing.B) {
 		providerIDs := func(all []*corev1.Node) map[string]string {
 			out := map[string]string{}
 			for _, n := range all {
-				if newNodes(nil, &testProvider.LoadBalancing).eligible(n) {
+				if lb.Excluded(n, testProvider.LoadBalancing.Reach) == "" {
 					out[n.Name] = n.Spec.ProviderID
 				}
 			}

@@ -51,7 +51,7 @@ func TestComplaintLoadBalancerClassIgnored(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t, func(c *Config) { c.Classes.Default = !tt.without })
 			change := func(s *corev1.Service) {
-				s.Finalizers = []string{finalizer} // others use it, too
+				s.Finalizers = []string{lb.Finalizer} // others use it, too
 				if tt.class != "" {
 					withClass(tt.class)(s)
 				}
@@ -66,7 +66,7 @@ func TestComplaintLoadBalancerClassIgnored(t *testing.T) {
 				w.delete("web")
 				w.sync("web")
 				w.wantCalls("delete web uid web-1" + strings.TrimPrefix(tt.want, "ensure web uid web-1 []"))
-				if s := w.stored("web"); s != nil && (tt.class == "" || !slices.Equal(s.Finalizers, []string{finalizer})) {
+				if s := w.stored("web"); s != nil && (tt.class == "" || !slices.Equal(s.Finalizers, []string{lb.Finalizer})) {
 					t.Errorf("the Service is still there with the finalizers %v", s.Finalizers)
 				}
 				return
@@ -131,12 +131,12 @@ func TestTypeOfAServiceWithAClassChanges(t *testing.T) {
 		w := restart(w)
 		w.change("web", func(s *corev1.Service) {
 			withClass("example.org/other")(s)
-			s.Finalizers = append(s.Finalizers, finalizer)
+			s.Finalizers = append(s.Finalizers, lb.Finalizer)
 		})
 		w.sync("web")
 		w.sync("web")
 		w.wantCalls("delete web uid web-1 class gold")
-		wantFinalizers(w, finalizer)
+		wantFinalizers(w, lb.Finalizer)
 	})
 	t.Run("and back without a class", func(t *testing.T) {
 		w := newWorld(t, nil)
@@ -146,7 +146,7 @@ func TestTypeOfAServiceWithAClassChanges(t *testing.T) {
 		w.sync("web")
 		w.sync("web")
 		w.wantCalls("ensure web uid web-1 [] class gold", "delete web uid web-1 class gold", "ensure web uid web-1 []")
-		wantFinalizers(w, finalizer)
+		wantFinalizers(w, lb.Finalizer)
 	})
 	t.Run("and back without a class, before the load balancer is gone", func(t *testing.T) {
 		w := newWorld(t, nil)
@@ -164,11 +164,11 @@ func TestTypeOfAServiceWithAClassChanges(t *testing.T) {
 		w.clock.Step(lastRetry)
 		w.sync("web")
 		w.wantCalls("delete web uid web-1 class gold", "ensure web uid web-1 []")
-		wantFinalizers(w, finalizer)
+		wantFinalizers(w, lb.Finalizer)
 	})
 	t.Run("not, but somebody has put the framework's finalizer on it", func(t *testing.T) {
 		w := newWorld(t, nil)
-		w.create(service("web", func(s *corev1.Service) { withClass(goldClass)(s); s.Finalizers = []string{finalizer, goldClass} }))
+		w.create(service("web", func(s *corev1.Service) { withClass(goldClass)(s); s.Finalizers = []string{lb.Finalizer, goldClass} }))
 		w.sync("web")
 		w.wantCalls("ensure web uid web-1 [] class gold")
 		wantFinalizers(w, goldClass)
@@ -177,16 +177,16 @@ func TestTypeOfAServiceWithAClassChanges(t *testing.T) {
 		w := restart(w)
 		w.change("web", func(s *corev1.Service) {
 			s.Spec.LoadBalancerClass = nil
-			s.Finalizers = append(s.Finalizers, finalizer)
+			s.Finalizers = append(s.Finalizers, lb.Finalizer)
 		})
 		w.sync("web")
 		w.sync("web")
 		w.wantCalls("delete web uid web-1 class gold")
-		wantFinalizers(w, finalizer)
+		wantFinalizers(w, lb.Finalizer)
 	})
 	t.Run("from no class to one of ours, after a restart", func(t *testing.T) {
 		w := newWorld(t, nil)
-		w.create(service("web", func(s *corev1.Service) { withClass(goldClass)(s); s.Finalizers = []string{finalizer} }))
+		w.create(service("web", func(s *corev1.Service) { withClass(goldClass)(s); s.Finalizers = []string{lb.Finalizer} }))
 		w.sync("web")
 		w.sync("web")
 		w.wantCalls("delete web uid web-1", "ensure web uid web-1 [] class gold")
@@ -198,7 +198,7 @@ func TestTypeOfAServiceWithAClassChanges(t *testing.T) {
 		w.sync("web")
 		w.sync("web")
 		w.wantCalls("delete web uid web-1")
-		wantFinalizers(w, finalizer)
+		wantFinalizers(w, lb.Finalizer)
 	})
 }
 
@@ -229,7 +229,7 @@ func TestServicesWithoutAClassAreOthersWhenTurnedOff(t *testing.T) {
 	w := newWorld(t, func(c *Config) {
 		c.Classes = lb.NewClasses(&cloud.LoadBalancerTraits{Classes: cloud.OwnClasses("fake")}, false)
 	})
-	w.create(service("web", func(s *corev1.Service) { toClusterIP(s); s.Finalizers = []string{finalizer} }))
+	w.create(service("web", func(s *corev1.Service) { toClusterIP(s); s.Finalizers = []string{lb.Finalizer} }))
 	w.sync("web")
 	w.wantCalls()
 	w.wantPatches(0)

@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/isthmus-cloud/isthmus/pkg/lb"
 )
 
 // What a Controller is told counts, and what it is not told has a default.
@@ -60,7 +62,7 @@ func TestServiceOfOthersIsForgottenWhenItAsksForNothing(t *testing.T) {
 		w.create(service("web", func(s *corev1.Service) {
 			withClass("example.org/theirs")(s)
 			if marked {
-				s.Finalizers = []string{finalizer}
+				s.Finalizers = []string{lb.Finalizer}
 			}
 		}))
 		w.sync("web")

@@ -71,6 +71,7 @@ type Config struct {
 type Controller struct {
 	Config
 	services corelisters.ServiceLister
+	claims   lb.Claims
 	nodes    *nodes
 	queue    workqueue.TypedDelayingInterface[string]
 	records  records
@@ -103,6 +104,7 @@ func New(c Config) (*Controller, error) {
 	return &Controller{
 		Config:   c,
 		services: c.Services.Lister(),
+		claims:   lb.Claims{Classes: c.Classes, Cluster: c.Cluster, Provider: c.Provider},
 		nodes:    newNodes(c.Nodes.Lister(), &c.Provider.LoadBalancing),
 		records:  records{byKey: map[string]*entry{}},
 		queue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[string]{
@@ -172,7 +174,7 @@ func (c *Controller) watch(ctx context.Context) (remove func(), err error) {
 func (c *Controller) noteAsked(old, cur any) {
 	before, _ := old.(*corev1.Service)
 	after, _ := cur.(*corev1.Service)
-	if before != nil && after != nil && before.UID == after.UID && !wants(before) && wants(after) {
+	if before != nil && after != nil && before.UID == after.UID && !lb.Wants(before) && lb.Wants(after) {
 		now := c.Clock.Now()
 		c.records.get(cache.MetaObjectToName(after).String()).asked.Store(&now)
 	}
@@ -184,7 +186,7 @@ func (c *Controller) enqueue(obj any) bool {
 		obj = gone.Obj
 	}
 	s, ok := obj.(*corev1.Service)
-	if !ok || !wants(s) && !c.isClaimed(s) {
+	if !ok || !lb.Wants(s) && !c.claims.Has(s) {
 		return false
 	}
 	c.queue.Add(cache.MetaObjectToName(s).String())

@@ -238,7 +238,7 @@ func service(name string, change func(*corev1.Service)) *corev1.Service {
 	return s
 }
 
-func hasFinalizer(s *corev1.Service) bool { return slices.Contains(s.Finalizers, finalizer) }
+func hasFinalizer(s *corev1.Service) bool { return slices.Contains(s.Finalizers, lb.Finalizer) }
 
 // create stores a Service; the informer does not see it yet.
 func (w *world) create(s *corev1.Service) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,13 +15,6 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/lb"
-)
-
-const (
-	// taintToBeDeleted is what the cluster autoscaler sets on a Node that it will remove.
-	taintToBeDeleted = "ToBeDeletedByClusterAutoscaler"
-	// taintUninitialized is on Nodes that the node controller has not worked on yet.
-	taintUninitialized = "node.cloudprovider.kubernetes.io/uninitialized"
 )
 
 // nodes are the candidates for members, made of the informer's Nodes when they are needed
@@ -56,11 +48,11 @@ func (n *nodes) handler() cache.ResourceEventHandler {
 			switch {
 			case !n.sameMember(o, c):
 				n.changed(true)
-			case n.eligible(o) != n.eligible(c):
+			case n.isCandidate(o) != n.isCandidate(c):
 				// Like the framework: that a Node is about to go is no reason to cut its
 				// connections at once; the next update of a load balancer leaves it out. One
 				// that stays after all may have been left out already: it comes back by itself.
-				n.changed(n.eligible(c))
+				n.changed(n.isCandidate(c))
 			}
 		},
 	}
@@ -89,7 +81,7 @@ func (n *nodes) current() (*lb.Nodes, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
-	n.set = lb.NewNodes(slices.DeleteFunc(all, func(node *corev1.Node) bool { return !n.eligible(node) }), n.traits)
+	n.set = lb.NewNodes(slices.DeleteFunc(all, func(node *corev1.Node) bool { return !n.isCandidate(node) }), n.traits)
 	n.stale = false
 	return n.set, nil
 }
@@ -98,29 +90,12 @@ func (n *nodes) current() (*lb.Nodes, error) {
 // for whether it is about to go.
 func (n *nodes) sameMember(a, b *corev1.Node) bool {
 	return a.UID == b.UID && a.Spec.ProviderID == b.Spec.ProviderID && maps.Equal(a.Labels, b.Labels) &&
-		hasTaint(a, taintUninitialized) == hasTaint(b, taintUninitialized) &&
+		lb.IsNew(a) == lb.IsNew(b) &&
 		slices.Equal(lb.MemberAddresses(a, n.traits.Reach), lb.MemberAddresses(b, n.traits.Reach)) &&
 		(n.traits.Eligible == nil || n.traits.Eligible(a) == n.traits.Eligible(b))
 }
 
-// eligible reports whether a Node may be a member: it is neither excluded by its label nor
-// about to go, and not one that only waits for its initialization. Whether it is ready does
-// not count: the health checks see to that, without a change of the load balancer.
-func (n *nodes) eligible(node *corev1.Node) bool {
-	if value, ok := node.Labels[corev1.LabelNodeExcludeBalancers]; ok {
-		if excluded, err := strconv.ParseBool(value); err != nil || excluded {
-			return false
-		}
-	}
-	if node.DeletionTimestamp != nil || hasTaint(node, taintToBeDeleted) {
-		return false
-	}
-	return !hasTaint(node, taintUninitialized) || lb.IsReachable(node, n.traits.Reach)
-}
-
-func hasTaint(node *corev1.Node, key string) bool {
-	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == key })
-}
+func (n *nodes) isCandidate(node *corev1.Node) bool { return lb.Excluded(node, n.traits.Reach) == "" }
 
 // watch is how a change of Nodes is seen to concern a Service.
 type watch struct {

@@ -12,7 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/lb"
 )
+
+const taintUninitialized = "node.cloudprovider.kubernetes.io/uninitialized"
 
 func taint(key string) func(*corev1.Node) {
 	return func(n *corev1.Node) { n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: key}) }
@@ -38,7 +41,7 @@ func TestEligibleNodes(t *testing.T) {
 		{"excluded", []func(*corev1.Node){label(corev1.LabelNodeExcludeBalancers, "true")}, false, true},
 		{"excluded without a value", []func(*corev1.Node){label(corev1.LabelNodeExcludeBalancers, "")}, false, true},
 		{"not excluded", []func(*corev1.Node){label(corev1.LabelNodeExcludeBalancers, "false")}, true, true},
-		{"to be deleted by the autoscaler", []func(*corev1.Node){taint(taintToBeDeleted)}, false, false},
+		{"to be deleted by the autoscaler", []func(*corev1.Node){taint("ToBeDeletedByClusterAutoscaler")}, false, false},
 		{"being deleted", []func(*corev1.Node){func(n *corev1.Node) { n.DeletionTimestamp = &metav1.Time{} }}, false, false},
 		{"another taint", []func(*corev1.Node){taint("example.org/x")}, true, false},
 		{"new, without addresses", []func(*corev1.Node){taint(taintUninitialized), noAddress}, false, true},
@@ -57,7 +60,7 @@ func TestEligibleNodes(t *testing.T) {
 			for _, change := range tt.change {
 				change(after)
 			}
-			if got := newNodes(nil, &testProvider.LoadBalancing).eligible(after); got != tt.want {
+			if got := lb.Excluded(after, testProvider.LoadBalancing.Reach) == ""; got != tt.want {
 				t.Errorf("eligible: %t", got)
 			}
 			w := newWorld(t, nil)
@@ -157,7 +160,7 @@ func TestFirstNodeConcernsASelectorThatSelectsNone(t *testing.T) {
 // autoscaler takes its taint back when the pods need the Node after all.
 func TestNodeReturnsWhenItsTaintIsTakenBack(t *testing.T) {
 	w := settled(t, nil)
-	plain, doomed := node("n2", nil), node("n2", taint(taintToBeDeleted))
+	plain, doomed := node("n2", nil), node("n2", taint("ToBeDeletedByClusterAutoscaler"))
 	w.setNodes(node("n1", nil), doomed)
 	w.c.nodes.handler().OnUpdate(plain, doomed)
 	if len(w.c.nodes.signal) > 0 {

@@ -14,10 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
-	"github.com/isthmus-cloud/isthmus/pkg/lb"
 )
-
-func wants(s *corev1.Service) bool { return s.Spec.Type == corev1.ServiceTypeLoadBalancer }
 
 // patch writes what change changes of the Service's metadata and status, and nothing when
 // that is nothing. It goes to the status subresource: no right to change Services is needed.
@@ -87,17 +84,17 @@ func newest(read, written *corev1.Service) *corev1.Service {
 
 // claim makes a Service ours before anything is made for it.
 func (c *Controller) claim(ctx context.Context, e *entry, service *corev1.Service) (*corev1.Service, error) {
-	return c.patch(ctx, e, service, func(s *corev1.Service) { s.Finalizers = c.finalizersOf(s) })
+	return c.patch(ctx, e, service, func(s *corev1.Service) { s.Finalizers = c.claims.Finalizers(s) })
 }
 
 // release makes a Service nobody's. Where others serve it, its status is theirs: the API server wipes it with the class, and what the
 // Service shows of a load balancer that others replace is for them to replace.
 func (c *Controller) release(ctx context.Context, e *entry, service *corev1.Service) error {
 	_, err := c.patch(ctx, e, service, func(s *corev1.Service) {
-		if !c.isOthers(s) {
+		if !c.claims.AreOthers(s) {
 			s.Status.LoadBalancer = corev1.LoadBalancerStatus{}
 		}
-		s.Finalizers = c.released(s)
+		s.Finalizers = c.claims.Released(s)
 	})
 	return err
 }
@@ -105,7 +102,7 @@ func (c *Controller) release(ctx context.Context, e *entry, service *corev1.Serv
 // publish makes the Service show status, and that it is ours.
 func (c *Controller) publish(ctx context.Context, e *entry, service *corev1.Service, status *cloud.LoadBalancerStatus) (*corev1.Service, error) {
 	return c.patch(ctx, e, service, func(s *corev1.Service) {
-		s.Finalizers = c.finalizersOf(s)
+		s.Finalizers = c.claims.Finalizers(s)
 		if !hasAnnotations(s, status.Annotations) {
 			s.Annotations = overlay(s.Annotations, status.Annotations)
 		}
@@ -117,7 +114,7 @@ func (c *Controller) publish(ctx context.Context, e *entry, service *corev1.Serv
 
 // isPublished reports whether publish has nothing to write.
 func (c *Controller) isPublished(s *corev1.Service, status *cloud.LoadBalancerStatus) bool {
-	return slices.Equal(s.Finalizers, c.finalizersOf(s)) &&
+	return slices.Equal(s.Finalizers, c.claims.Finalizers(s)) &&
 		hasAnnotations(s, status.Annotations) && sameIngress(s.Status.LoadBalancer.Ingress, status.Ingress)
 }
 
@@ -146,149 +143,4 @@ func sameIngress(a, b []corev1.LoadBalancerIngress) bool {
 		rest = slices.Delete(rest, i, i+1)
 	}
 	return true
-}
-
-// finalizer keeps a Service without a load balancer class until its load balancer is gone.
-// It is the framework's. For a Service with a class, the class itself is the finalizer: it
-// tells whose the Service is after the API server has wiped the class, as it does when the
-// type changes; and the framework, which takes its own finalizer off Services with a class,
-// too, leaves it alone.
-const finalizer = "service.kubernetes.io/load-balancer-cleanup"
-
-// finalizerFor is the finalizer of Services of a class, nil for none.
-func finalizerFor(class *string) string {
-	if class == nil {
-		return finalizer
-	}
-	return *class
-}
-
-// claimedFor returns the class, empty for none, that a finalizer of ours tells of.
-func (c *Controller) claimedFor(f string) (class string, ours bool) {
-	if f == finalizer {
-		return "", c.Classes.Default
-	}
-	_, served := c.Classes.Find(f)
-	return f, served
-}
-
-// finalizersOf returns the finalizers that a Service we serve shall have: of ours only that
-// of its class.
-func (c *Controller) finalizersOf(s *corev1.Service) []string {
-	want := finalizerFor(s.Spec.LoadBalancerClass)
-	set, existing := c.existing(s)
-	out := slices.DeleteFunc(slices.Clone(s.Finalizers), func(f string) bool {
-		_, ours := c.claimedFor(f)
-		return ours && f != want || slices.Contains(existing, f) && !slices.Contains(set, f)
-	})
-	for _, f := range append([]string{want}, set...) {
-		if !slices.Contains(out, f) {
-			out = append(out, f)
-		}
-	}
-	return out
-}
-
-// released returns the finalizers that a Service shall have when nothing of ours is left.
-// Where others serve it by now, what may be theirs stays for them to let go of: the finalizers of the existing manager, which may
-// run for a class that we do not serve, and the framework's while the Service lives. Once that goes, the framework takes its own
-// off Services of any class and type, and so do we: a Service that others serve may have it of us, or of an existing manager that
-// puts it on all.
-func (c *Controller) released(s *corev1.Service) []string {
-	others := c.isOthers(s)
-	_, existing := c.existing(s)
-	return slices.DeleteFunc(slices.Clone(s.Finalizers), func(f string) bool {
-		switch _, ours := c.claimedFor(f); {
-		case slices.Contains(existing, f):
-			return !others
-		case f == finalizer:
-			return ours && (!others || s.DeletionTimestamp != nil)
-		default:
-			return ours
-		}
-	})
-}
-
-// isOthers reports whether others serve a Service.
-func (c *Controller) isOthers(s *corev1.Service) bool { return wants(s) && !c.serves(s) }
-
-// isClaimed reports whether a Service has a finalizer that is ours to take off now.
-func (c *Controller) isClaimed(s *corev1.Service) bool {
-	_, existing := c.existing(s)
-	return slices.ContainsFunc(s.Finalizers, func(f string) bool {
-		switch _, ours := c.claimedFor(f); {
-		case slices.Contains(existing, f):
-			return c.serves(s)
-		case f == finalizer:
-			return ours && (!c.isOthers(s) || s.DeletionTimestamp != nil)
-		default:
-			return ours
-		}
-	})
-}
-
-// stranded returns the finalizer of a class that the configuration had when the Service got
-// it and has no longer, "" for none. Whose load balancer that is cannot be told any more:
-// another Isthmus with another configuration may serve the class.
-func (c *Controller) stranded(s *corev1.Service) string {
-	i := slices.IndexFunc(s.Finalizers, func(f string) bool { return c.Classes.Misspelled(f) })
-	if i < 0 {
-		return ""
-	}
-	return s.Finalizers[i]
-}
-
-// classChanged reports whether we have made the Service's load balancer for another class
-// than its class now. The finalizer tells, also while the class is wiped; one of the class now, beside
-// others, says that the load balancer is of that.
-func (c *Controller) classChanged(e *entry, s *corev1.Service) bool {
-	now, claimed := value(s.Spec.LoadBalancerClass), false
-	for _, f := range s.Finalizers {
-		before, ours := c.claimedFor(f)
-		if ours && before == now {
-			return false
-		}
-		claimed = claimed || ours
-	}
-	return claimed || e.made && value(e.service.Spec.LoadBalancerClass) != now
-}
-
-// existing are the finalizers that the cloud's existing manager has on a Service: those that it is to
-// have with ours, and all.
-func (c *Controller) existing(s *corev1.Service) (set, all []string) {
-	if c.Provider.LoadBalancing.Finalizers == nil {
-		return nil, nil
-	}
-	return c.Provider.LoadBalancing.Finalizers(c.hint(s))
-}
-
-// hint is what a Service says of its load balancer.
-func (c *Controller) hint(s *corev1.Service) *cloud.LoadBalancerSpec {
-	return lb.Hint(s, c.classOf(s), c.Cluster, c.Provider)
-}
-
-// classOf is the LoadBalancerSpec.Class that the Service's load balancer was made with: that of its
-// finalizer where the API server has wiped the class.
-func (c *Controller) classOf(s *corev1.Service) string {
-	for _, f := range s.Finalizers {
-		if class, ours := c.claimedFor(f); ours {
-			name, _ := c.Classes.Find(class)
-			return name
-		}
-	}
-	class, _ := c.Classes.Of(s)
-	return class
-}
-
-func (c *Controller) serves(s *corev1.Service) bool {
-	_, served := c.Classes.Of(s)
-	return served
-}
-
-// value is what s points to, empty for nil.
-func value(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }

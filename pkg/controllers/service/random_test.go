@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/lb"
 )
 
 // market is a cloud whose load balancers are known by their Service's UID, and each of a class.
@@ -65,7 +66,7 @@ func (r *random) play() string {
 	case n == 5 && alive:
 		r.w.delete("web")
 		return "delete"
-	case n == 6 && alive && s.UID == r.seen && !r.outage && !r.w.c.isOthers(s): // with no regard to what is left, and unseen
+	case n == 6 && alive && s.UID == r.seen && !r.outage && !r.w.c.claims.AreOthers(s): // with no regard to what is left, and unseen
 		r.w.change("web", func(s *corev1.Service) { s.Finalizers, s.DeletionTimestamp = nil, new(metav1.Now()) })
 		r.create()
 		r.w.clock.Step(lastRetry) // what an outage has held back is not waited for
@@ -181,9 +182,9 @@ func TestAllIsWellInTheEnd(t *testing.T) {
 			t.Errorf("seed %d: the Service stays with the finalizers %v", seed, s.Finalizers)
 		}
 		if s != nil {
-			if class, served := r.w.c.Classes.Of(s); served && wants(s) {
+			if class, served := r.w.c.Classes.Of(s); served && lb.Wants(s) {
 				want[string(s.UID)] = class
-			} else if had, ok := r.cloud.classes[string(s.UID)]; ok && r.w.c.isOthers(s) {
+			} else if had, ok := r.cloud.classes[string(s.UID)]; ok && r.w.c.claims.AreOthers(s) {
 				want[string(s.UID)] = had // it goes with the Service
 			}
 		}

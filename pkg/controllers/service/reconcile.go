@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -53,36 +54,36 @@ func (c *Controller) sync(ctx context.Context, key string) time.Duration {
 
 // decide does what a Service's state asks for.
 func (c *Controller) decide(ctx context.Context, key string, e *entry, service *corev1.Service) time.Duration {
-	class, served := c.Classes.Of(service)
-	asks := wants(service) && service.DeletionTimestamp == nil
-	if asks && served {
-		if c.classChanged(e, service) {
-			// The type was changed away and back: a load balancer cannot change its class.
-			old := service
-			if e.made {
-				old = e.service
-			}
-			if again := c.remove(ctx, key, e, old, false); again > 0 {
-				return again
-			}
-			e = c.records.get(key)
-		}
-		return c.ensure(ctx, e, service, class)
+	var made *corev1.Service
+	if e.made {
+		made = e.service
 	}
-	switch ours := e.made || c.isClaimed(service); {
-	case ours && (!asks || c.classChanged(e, service)):
+	turn := c.claims.Turn(service, made)
+	switch turn {
+	case lb.Replace: // the type was changed away and back
+		if again := c.remove(ctx, key, e, cmp.Or(made, service), false); again > 0 {
+			return again
+		}
+		e = c.records.get(key)
+	case lb.Remove:
 		return c.remove(ctx, key, e, service, true)
-	case asks:
+	case lb.Leave:
 		c.leave(e, service)
-	case c.stranded(service) != "":
+	case lb.Strand:
 		c.once(e, service, reasonWarning, fmt.Sprintf(
 			"The load balancer is not deleted: the finalizer %q is that of a class which this cloud's configuration has no longer: "+
-				"add the class again, or delete the load balancer and the finalizer yourself", c.stranded(service)))
-	case service == e.latest: // the informer is behind
-	default:
-		c.records.drop(key)
+				"add the class again, or delete the load balancer and the finalizer yourself", c.claims.Stranded(service)))
+	case lb.Nothing:
+		if service != e.latest { // else the informer is behind
+			c.records.drop(key)
+		}
+	case lb.Serve:
 	}
-	return 0
+	if turn != lb.Serve && turn != lb.Replace {
+		return 0
+	}
+	class, _ := c.Classes.Of(service)
+	return c.ensure(ctx, e, service, class)
 }
 
 // leave leaves a Service to others. What was made for it before one of its annotations said so stays as it is, so that nobody is cut
@@ -129,7 +130,7 @@ func (c *Controller) remove(ctx context.Context, key string, e *entry, service *
 	c.once(e, service, reasonDeleting, "Deleting load balancer")
 	klog.FromContext(ctx).V(2).Info("Deleting load balancer")
 	// Always, whether or not there is one: what was made beside it goes, too.
-	hint := c.hint(service)
+	hint := c.claims.Hint(service)
 	if err := cloud.IgnoreNotFound(c.LoadBalancers.Delete(ctx, hint)); err != nil {
 		return c.failed(ctx, e, f, err)
 	}
@@ -144,7 +145,7 @@ func (c *Controller) remove(ctx context.Context, key string, e *entry, service *
 	c.records.drop(key)
 	next := c.records.get(key)
 	next.latest = e.latest
-	if asked := e.asked.Load(); asked != nil && wants(service) {
+	if asked := e.asked.Load(); asked != nil && lb.Wants(service) {
 		next.asked.CompareAndSwap(nil, asked)
 	}
 	return 0

@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/lb"
 	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
 
@@ -88,7 +89,7 @@ func TestRestartEnsuresOnce(t *testing.T) {
 	w := newWorld(t, realTime(func(c *Config) { c.Workers = 5 }))
 	for i := range services {
 		w.create(service(fmt.Sprint("s", i), func(s *corev1.Service) {
-			s.Finalizers = []string{finalizer}
+			s.Finalizers = []string{lb.Finalizer}
 			status := statusOf(&cloud.LoadBalancerSpec{LoadBalancerRef: cloud.LoadBalancerRef{Name: s.Name}})
 			s.Annotations, s.Status.LoadBalancer.Ingress = status.Annotations, status.Ingress
 		}))

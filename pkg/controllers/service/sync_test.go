@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/lb"
 )
 
 func TestLifecycle(t *testing.T) {
@@ -27,7 +28,7 @@ func TestLifecycle(t *testing.T) {
 	w.wantEvents("Normal EnsuringLoadBalancer Ensuring load balancer", "Normal EnsuredLoadBalancer Ensured load balancer id-of-web at 192.0.2.1, ")
 	w.wantPatches(2) // the finalizer before, status and annotations after
 	s := w.stored("web")
-	if !slices.Equal(s.Finalizers, []string{"example.org/other", finalizer}) || len(s.Status.LoadBalancer.Ingress) != 2 || s.Annotations["lb.example.org/id"] != "id-of-web" {
+	if !slices.Equal(s.Finalizers, []string{"example.org/other", lb.Finalizer}) || len(s.Status.LoadBalancer.Ingress) != 2 || s.Annotations["lb.example.org/id"] != "id-of-web" {
 		t.Errorf("the Service is %+v", s)
 	}
 
@@ -253,7 +254,7 @@ func TestComplaintRetryAfterOfDeletion(t *testing.T) {
 // finalizer goes: it removes what was made beside the load balancer, too.
 func TestComplaintGetPreCheckLeak(t *testing.T) {
 	w := newWorld(t, nil)
-	w.create(service("web", func(s *corev1.Service) { s.Finalizers = []string{finalizer} }))
+	w.create(service("web", func(s *corev1.Service) { s.Finalizers = []string{lb.Finalizer} }))
 	w.delete("web")
 	w.cloud.remove = func(context.Context, *cloud.LoadBalancerSpec) error {
 		if s := w.stored("web"); s == nil || !hasFinalizer(s) {

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/lb"
@@ -43,10 +44,10 @@ func TestFinalizersOfTheExistingManager(t *testing.T) {
 	w := newWorld(t, traits)
 	w.create(service("web", func(s *corev1.Service) { s.Finalizers = []string{"example.org/other", internal} }))
 	w.sync("web")
-	finalizers(w, "example.org/other", finalizer, external)
+	finalizers(w, "example.org/other", lb.Finalizer, external)
 	w.change("web", func(s *corev1.Service) { s.Annotations["lb.example.org/timeout"] = "5" })
 	w.sync("web")
-	finalizers(w, "example.org/other", finalizer, internal)
+	finalizers(w, "example.org/other", lb.Finalizer, internal)
 	w.change("web", toClusterIP)
 	w.sync("web")
 	finalizers(w, "example.org/other")
@@ -79,10 +80,10 @@ func TestFinalizersOfTheExistingManagerStayWhereOthersServeByNow(t *testing.T) {
 		w.wantCalls("ensure web uid web-1 []", "delete web uid web-1")
 		want := []string{theirs}
 		if before == nil {
-			want = []string{finalizer, theirs} // which the framework has for Services of any class, too
+			want = []string{lb.Finalizer, theirs} // which the framework has for Services of any class, too
 		}
 		if s := w.stored("web"); !slices.Equal(s.Finalizers, want) {
-			t.Errorf("a Service that had the class %s is left with the finalizers %v, want %v", value(before), s.Finalizers, want)
+			t.Errorf("a Service that had the class %s is left with the finalizers %v, want %v", ptr.Deref(before, ""), s.Finalizers, want)
 		}
 		w.delete("web")
 		w.sync("web")
@@ -116,7 +117,7 @@ func toOthers(s *corev1.Service) {
 func TestServicesOfOthersAreLeftToThem(t *testing.T) {
 	w := newWorld(t, withTraits(ofOthers))
 	w.create(service("web", func(s *corev1.Service) {
-		s.Finalizers = []string{finalizer}
+		s.Finalizers = []string{lb.Finalizer}
 		toOthers(s)
 	}))
 	w.sync("web")
@@ -196,7 +197,7 @@ func TestServiceWasAnotherControllers(t *testing.T) {
 	w.change("web", toClusterIP)
 	w.sync("web")
 	w.wantCalls("delete web uid web-1")
-	if s := w.stored("web"); slices.Contains(s.Finalizers, finalizer) {
+	if s := w.stored("web"); slices.Contains(s.Finalizers, lb.Finalizer) {
 		t.Errorf("finalizers are %v", s.Finalizers)
 	}
 
