@@ -21,6 +21,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cli/doctor"
+	"github.com/isthmus-cloud/isthmus/pkg/cli/explain"
 	"github.com/isthmus-cloud/isthmus/pkg/cli/orphans"
 	"github.com/isthmus-cloud/isthmus/pkg/cli/output"
 	"github.com/isthmus-cloud/isthmus/pkg/version"
@@ -75,6 +76,6 @@ Named kubectl-isthmus and in your PATH, it is a plugin of kubectl: kubectl isthm
 		SilenceUsage:  true,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: display},
 	}
-	root.AddCommand(doctor.Command(), orphans.Command())
+	root.AddCommand(doctor.Command(), explain.Command(), orphans.Command())
 	return root
 }

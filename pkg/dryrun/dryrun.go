@@ -10,6 +10,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
+// CloudWouldChange is the message with which a provider tells of a change that it does not make.
+const CloudWouldChange = "Dry run: the cloud would be changed"
+
 // Once remembers what was told. Its zero value is ready.
 type Once struct {
 	mu   sync.Mutex

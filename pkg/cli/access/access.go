@@ -33,6 +33,8 @@ type Flags struct {
 	Kubeconfig, Context string
 	// CloudProvider and CloudConfig are the controller manager's flags of these names.
 	CloudProvider, CloudConfig string
+	// ClusterName is the controller manager's flag of this name. It is empty for a command that has no use of it.
+	ClusterName string
 	// RequestTimeout bounds each request to the API server and to the cloud.
 	RequestTimeout time.Duration
 	// ChangeCloud lets the cloud be changed. It is no flag: a command sets it when its user has asked for a change.
@@ -46,6 +48,11 @@ func (f *Flags) AddTo(fs *pflag.FlagSet) {
 	fs.StringVar(&f.CloudProvider, "cloud-provider", "", "the cloud: "+strings.Join(clouds(), ", "))
 	fs.StringVar(&f.CloudConfig, "cloud-config", "", "the cloud's configuration file (cloud.conf), with the credentials of the controller manager")
 	fs.DurationVar(&f.RequestTimeout, "request-timeout", 30*time.Second, "bound of each request to the API server and to the cloud")
+}
+
+// AddClusterNameTo adds --cluster-name to the flags of a command that asks about what is named after the cluster.
+func (f *Flags) AddClusterNameTo(fs *pflag.FlagSet) {
+	fs.StringVar(&f.ClusterName, "cluster-name", "kubernetes", "the cluster's name in what is made in the cloud, as the controller manager has it by its flag of this name")
 }
 
 func clouds() []string { return slices.Sorted(maps.Keys(providers.All())) }
@@ -64,11 +71,24 @@ func (f *Flags) Validate() error {
 	return errors.Join(errs...)
 }
 
-// REST returns the configuration of clients of the API server, which store nothing.
-func (f *Flags) REST(ctx context.Context) (*rest.Config, error) {
+func (f *Flags) kubeconfig() clientcmd.ClientConfig {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = f.Kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.Context}).ClientConfig()
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.Context})
+}
+
+// Namespace is that of the context, "default" where it has none.
+func (f *Flags) Namespace() (string, error) {
+	namespace, _, err := f.kubeconfig().Namespace()
+	if err != nil {
+		return "", fmt.Errorf("kubeconfig: %w", err)
+	}
+	return namespace, nil
+}
+
+// REST returns the configuration of clients of the API server, which store nothing.
+func (f *Flags) REST(ctx context.Context) (*rest.Config, error) {
+	config, err := f.kubeconfig().ClientConfig()
 	switch {
 	case clientcmd.IsEmptyConfig(err):
 		return nil, errors.New("no cluster: name a kubeconfig with --kubeconfig or $KUBECONFIG")
@@ -103,13 +123,13 @@ func (f *Flags) Cloud(ctx context.Context, client kubernetes.Interface) (p *deco
 	return p, warnings, err
 }
 
-// Cluster is the cluster as the cloud's marks name it. name is --cluster-name of the controller manager.
-func Cluster(ctx context.Context, client kubernetes.Interface, p *decorate.Provider, name string) (cloud.Cluster, error) {
+// Cluster is the cluster as the cloud's marks name it.
+func (f *Flags) Cluster(ctx context.Context, client kubernetes.Interface, p *decorate.Provider) (cloud.Cluster, error) {
 	ns, err := client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	if err != nil {
 		return cloud.Cluster{}, fmt.Errorf("read namespace %s, whose UID names this cluster in the cloud: %w: look at --kubeconfig and --context", metav1.NamespaceSystem, err)
 	}
-	cluster := cloud.Cluster{Name: name, UID: string(ns.UID), ID: string(ns.UID)}
+	cluster := cloud.Cluster{Name: f.ClusterName, UID: string(ns.UID), ID: string(ns.UID)}
 	if p.Identify != nil {
 		if cluster.ID, err = p.Identify(ctx, cluster); err != nil {
 			return cloud.Cluster{}, fmt.Errorf("what marks this cluster in cloud %s: %w", p.Name, err)

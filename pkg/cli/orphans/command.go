@@ -64,6 +64,7 @@ func command(o *options) *cobra.Command {
 	}
 	fs := cmd.Flags()
 	o.access.AddTo(fs)
+	o.access.AddClusterNameTo(fs)
 	output.AddFlag(fs, &o.output)
 	fs.BoolVar(&o.delete, "delete", false, "delete them, after a question about each one")
 	fs.BoolVar(&o.yes, "yes", false, "answer all questions of --delete with yes")
@@ -117,7 +118,7 @@ func (o *options) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Wr
 	if p.Inventory == nil {
 		return fmt.Errorf("cloud %s: what is a cluster's own there is not known with this configuration: load balancers may be off in cloud.conf, or the cloud is one whose objects orphans cannot list", p.Name)
 	}
-	cluster, err := access.Cluster(ctx, client, p, "")
+	cluster, err := o.access.Cluster(ctx, client, p)
 	if err != nil {
 		return err
 	}

@@ -43,12 +43,12 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{ControlPlane: shared.Plane(t), t: t, sim: ossim.ForTest(t, ossim.Options{StateDelay: 3 * time.Millisecond})}
-	f := access.Flags{CloudProvider: "openstack", CloudConfig: w.sim.ConfFile(t, ""), RequestTimeout: time.Minute, ChangeCloud: true}
+	f := access.Flags{CloudProvider: "openstack", CloudConfig: w.sim.ConfFile(t, ""), RequestTimeout: time.Minute, ClusterName: "kubernetes", ChangeCloud: true}
 	p, _, err := f.Cloud(t.Context(), w.Client)
 	w.must(err)
 	t.Cleanup(p.Close)
 	w.provider = p
-	w.cluster, err = access.Cluster(t.Context(), w.Client, p, "kubernetes")
+	w.cluster, err = f.Cluster(t.Context(), w.Client, p)
 	w.must(err)
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	w.must(controlplane.WriteKubeconfig(kubeconfig, w.Config))

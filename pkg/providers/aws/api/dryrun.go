@@ -51,7 +51,7 @@ func (d *dryRun) HandleInitialize(ctx context.Context, in middleware.InitializeI
 		return out, none, err
 	}
 	what := parameters(in.Parameters)
-	d.once.Logger(d.logger, operation, []byte(what)).Info("Dry run: the cloud would be changed", "operation", operation, "parameters", what)
+	d.once.Logger(d.logger, operation, []byte(what)).Info(dryrun.CloudWouldChange, "operation", operation, "parameters", what)
 	answer, err := d.change(ctx, in.Parameters)
 	if answer == nil && err == nil {
 		err = errNotSent

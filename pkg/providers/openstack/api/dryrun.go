@@ -56,7 +56,7 @@ func (d *DryRun) Intercept(service string, req *http.Request, send http.RoundTri
 	}
 	// What controllers try again and again is said once.
 	uri := req.URL.RequestURI()
-	d.once.Logger(d.logger, req.Method+" "+uri, body).Info("Dry run: the cloud would be changed", "service", service,
+	d.once.Logger(d.logger, req.Method+" "+uri, body).Info(dryrun.CloudWouldChange, "service", service,
 		"method", req.Method, "path", uri, "body", text.Clip(string(body), dryRunBody))
 	switch req.Method {
 	case http.MethodDelete:

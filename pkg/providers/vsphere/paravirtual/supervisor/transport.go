@@ -67,7 +67,7 @@ func (t *transport) dry(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.once.Logger(t.logger, req.Method+" "+req.URL.Path, body).Info("Dry run: the cloud would be changed", "service", "supervisor",
+	t.once.Logger(t.logger, req.Method+" "+req.URL.Path, body).Info(dryrun.CloudWouldChange, "service", "supervisor",
 		"method", req.Method, "path", req.URL.Path, "body", text.Clip(string(body), dryRunBody))
 	switch req.Method {
 	case http.MethodPost:
