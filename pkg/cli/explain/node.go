@@ -117,12 +117,14 @@ func (x *machine) found(i *cloud.Instance) {
 	r.fact("instance", i.ProviderID+", found by "+by)
 	r.fact("type", i.Type)
 	r.fact("zone", strings.Trim(i.Region+" "+i.Zone, " "))
-	o := &cloud.Owned{Kind: "instance", ID: i.ProviderID, Name: i.Name, State: "runs, or is to"}
+	o := &cloud.Owned{Kind: "instance", ID: i.ProviderID, Name: i.Name, State: "not shut down"}
 	if i.Shutdown {
 		o.State = "shut down"
 	}
 	for _, a := range i.Addresses {
-		o.Addresses = append(o.Addresses, a.Address)
+		if !slices.Contains(o.Addresses, a.Address) { // one may be internal and external
+			o.Addresses = append(o.Addresses, a.Address)
+		}
 	}
 	r.owns(o)
 }
@@ -225,13 +227,20 @@ func (x *machine) lifecycle(i *cloud.Instance, err error) {
 		r.problem("no instance was found, and the Node is kept: "+err.Error(), "if the instances are gone, let their Nodes go as docs/guides/operations.md says; by default "+x.limit()+" may go at a time")
 	case cloud.IsNotFound(err) && !ready:
 		r.kube("delete the Node, as it is not ready and its instance does not exist", "DELETE /api/v1/nodes/"+n.Name)
-		r.problem("its instance is gone: "+err.Error(), next)
+		r.problem(x.lost()+": "+err.Error(), next)
 	case cloud.IsNotFound(err):
 		r.fact("lifecycle", "it stays while it is ready; else it would be deleted")
-		r.problem("no instance matches it: "+err.Error(), next)
+		r.problem(x.lost()+": "+err.Error(), next)
 	default:
 		x.failed("its instance is not known", err, "mend what it says; until then the Node stays as it is")
 	}
+}
+
+func (x *machine) lost() string {
+	if x.node.Spec.ProviderID != "" {
+		return "its instance " + x.node.Spec.ProviderID + " is gone"
+	}
+	return "no instance matches it"
 }
 
 // limit is how many Nodes may lack their instances.

@@ -3,6 +3,7 @@ package explain
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -60,11 +61,17 @@ func (r *recorder) Info(_ int, message string, pairs ...any) {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		told[fmt.Sprint(pairs[i])] = fmt.Sprint(pairs[i+1])
 	}
-	s := step{Service: told["service"], Call: told["operation"], Body: told["parameters"]}
-	if s.Call != "" {
-		s.Words = operationWords(s.Call, s.Body)
+	s := step{Service: told["service"], Call: told["method"] + " " + told["path"], Body: told["body"]}
+	if operation := told["operation"]; operation != "" {
+		s.Call, s.Body = operation, told["parameters"]
+		var fields map[string]any
+		if json.Unmarshal([]byte(s.Body), &fields) == nil {
+			if body, err := json.Marshal(set(fields)); err == nil {
+				s.Body = string(body)
+			}
+		}
+		s.Words = operationWords(operation, fields)
 	} else {
-		s.Call, s.Body = told["method"]+" "+told["path"], told["body"]
 		s.Words = requestWords(told["method"], told["path"], s.Body)
 	}
 	r.mu.Lock()
@@ -95,8 +102,8 @@ func requestWords(method, path, body string) string {
 		return method + " " + path
 	}
 	collection := segments[len(segments)-1]
-	of := ""
-	if odd := len(segments)%2 == 1; !odd {
+	of, one := "", len(segments)%2 == 0
+	if one {
 		collection, of = segments[len(segments)-2], " "+segments[len(segments)-1]
 	} else if n := len(segments); n > 1 {
 		of = " of " + kindOf(segments[n-3]) + " " + segments[n-2]
@@ -106,7 +113,7 @@ func requestWords(method, path, body string) string {
 		return "delete " + kindOf(collection) + of
 	case method == "POST":
 		return "make " + kindOf(collection) + nameIn(body) + of
-	case len(segments)%2 == 1:
+	case !one:
 		return "set " + spoken(collection) + of
 	default:
 		return "change " + kindOf(collection) + of
@@ -151,7 +158,7 @@ func nameIn(body string) string {
 }
 
 // operationWords says what an operation such as CreateLoadBalancer does.
-func operationWords(operation, parameters string) string {
+func operationWords(operation string, parameters map[string]any) string {
 	var b strings.Builder
 	for i, r := range operation {
 		if unicode.IsUpper(r) && i > 0 {
@@ -159,14 +166,41 @@ func operationWords(operation, parameters string) string {
 		}
 		b.WriteRune(unicode.ToLower(r))
 	}
-	var fields map[string]any
-	if json.Unmarshal([]byte(parameters), &fields) != nil {
-		return b.String()
-	}
-	for _, key := range []string{"Name", "GroupName", "LoadBalancerName", "GroupId", "TargetGroupArn", "ListenerArn", "LoadBalancerArn"} {
-		if name, ok := fields[key].(string); ok && name != "" {
+	for _, key := range []string{"Name", "GroupName", "LoadBalancerName"} {
+		if name, ok := parameters[key].(string); ok {
 			return b.String() + " " + name
 		}
 	}
+	for _, key := range []string{"GroupId", "TargetGroupArn", "ListenerArn", "LoadBalancerArn"} {
+		if id, ok := parameters[key].(string); ok {
+			return b.String() + " of " + id
+		}
+	}
 	return b.String()
+}
+
+// set leaves out what an operation's parameters do not set. It returns nil where nothing is left.
+func set(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		maps.DeleteFunc(v, func(key string, x any) bool {
+			v[key] = set(x)
+			return v[key] == nil
+		})
+		if len(v) == 0 {
+			return nil
+		}
+	case []any:
+		for i := range v {
+			v[i] = set(v[i])
+		}
+		if len(v) == 0 {
+			return nil
+		}
+	case string:
+		if v == "" {
+			return nil
+		}
+	}
+	return v
 }

@@ -144,7 +144,9 @@ func (x *served) ensure(ctx context.Context) {
 	steps := x.calls.took()
 	x.report.Plan.Steps = append(x.report.Plan.Steps, steps...)
 	if status != nil {
-		x.id = status.ID
+		if len(steps) == 0 { // else it may be what a dry run has made up
+			x.id = status.ID
+		}
 		for _, w := range status.Warnings {
 			x.report.fact("warning", w)
 		}
