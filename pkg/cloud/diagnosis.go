@@ -1,5 +1,13 @@
 package cloud
 
+// Diagnosis is what Provider.Diagnose has found.
+type Diagnosis struct {
+	Problems []Problem
+	// Unseen is what could not be looked at without changing something, or without a permission that the controller manager does not
+	// need: a clause each.
+	Unseen []string
+}
+
 // Problem is something in a cloud that keeps it from serving the cluster, or soon will: an object that the configuration names and
 // that is not there, a permission that is missing, a quota that is used up.
 type Problem struct {

@@ -67,8 +67,8 @@ type Provider struct {
 	Ready func(ctx context.Context) error
 	// Diagnose looks for what Ready does not tell: whether what the configuration names is there and fits, whether each service that
 	// is used may be read, and what is left of quotas. It only reads, and asks anew at each call. The error says what could not be
-	// looked at; problems may come with it. Nil where nothing is looked for.
-	Diagnose func(ctx context.Context) ([]Problem, error)
+	// looked at; a Diagnosis may come with it. Nil where nothing is looked for.
+	Diagnose func(ctx context.Context) (Diagnosis, error)
 	// Run does the provider's background work (reloading credentials that changed on
 	// disk, …) until ctx ends. Nil when there is none.
 	Run func(ctx context.Context) error

@@ -83,6 +83,8 @@ type patient struct {
 	cloud *decorate.Provider
 	// accepted is true once the cloud has taken the credentials.
 	accepted bool
+	// unseen is what the check that is made could not look at, though nothing has failed.
+	unseen []string
 	// instances are what checkNodes has found, by the Node's name.
 	instances map[string]*instance
 }
@@ -165,7 +167,7 @@ func (o *options) examine(ctx context.Context, p *patient, stderr io.Writer) *re
 	r := &report{}
 	for _, c := range checks() {
 		if c.cloud && p.cloud == nil {
-			r.add(c, []finding{{Severity: unchecked, Message: "the cloud cannot be asked", Next: "mend what cloud-config says first"}})
+			r.add(c, nil, []finding{{Severity: unchecked, Message: "the cloud cannot be asked", Next: "mend what cloud-config says first"}})
 			continue
 		}
 		within, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not done after %s (--check-timeout)", o.timeout))
@@ -179,7 +181,8 @@ func (o *options) examine(ctx context.Context, p *patient, stderr io.Writer) *re
 			found = append(found, finding{Severity: unchecked, Message: err.Error(), Next: "mend the cause and call doctor again"})
 		}
 		cancel()
-		r.add(c, found)
+		r.add(c, p.unseen, found)
+		p.unseen = nil
 		if c.name == checkOfCluster && len(found) > 0 || ctx.Err() != nil {
 			break // nothing else can be said
 		}

@@ -99,7 +99,16 @@ func TestMisconfigurations(t *testing.T) {
 					t.Errorf("exit code %d:\n%s", code, out)
 				}
 			})
-			for _, f := range slices.Concat(faults, faultsOfClouds) {
+			if name == "aws" {
+				t.Run("healthy with the policy that ships", func(t *testing.T) {
+					s.t = t
+					without("nothing")(s)
+					if out, code := s.run(s.conf); code != 0 || strings.Contains(out, "→") || !strings.Contains(out, "did not look at quotas of load balancers") {
+						t.Errorf("exit code %d:\n%s", code, out)
+					}
+				})
+			}
+			for _, f := range allFaults() {
 				if f.only != "" && f.only != name {
 					continue
 				}

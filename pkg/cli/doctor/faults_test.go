@@ -9,6 +9,7 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -130,6 +131,9 @@ var faults = []fault{
 	{name: "a kubelet newer than the API server", check: "versions", object: "node/", message: "may not be newer", code: 0, cluster: func(s *set) { s.kubelet("newer", "v1.99.0") }},
 	{name: "a kubelet much older than the API server", check: "versions", object: "node/", message: "v1.20.0", code: 0, cluster: func(s *set) { s.kubelet("older", "v1.20.0") }},
 }
+
+// allFaults are the misconfigurations of every cloud.
+func allFaults() []fault { return slices.Concat(faults, faultsOfClouds, faultsOfAWS) }
 
 // unknownID is nobody's.
 const unknownID = "00000000-0000-4000-8000-00000000dead"

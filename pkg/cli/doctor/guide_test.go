@@ -3,7 +3,6 @@ package doctor
 import (
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
@@ -26,7 +25,7 @@ func TestGuide(t *testing.T) {
 	clouds := []string{"openstack", "aws", "vsphere"}
 	var b strings.Builder
 	b.WriteString(prose + begin + "| misconfiguration | check | severity | OpenStack | AWS | vSphere |\n|---|---|---|---|---|---|\n")
-	for _, f := range slices.Concat(faults, faultsOfClouds) {
+	for _, f := range allFaults() {
 		severity := isWarning
 		if f.code == 1 {
 			severity = isError

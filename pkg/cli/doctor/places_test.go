@@ -34,6 +34,8 @@ type place struct {
 	deny func(t *testing.T, conf string) string
 	// endpoint is the cloud's address in conf or in the environment, to be replaced by one where nobody answers.
 	away func(t *testing.T, conf string) string
+	// aws is the simulator, of AWS alone.
+	aws *apitest.Cloud
 	// refuse has a service refuse the user all below a path, until the test ends; nil where there is no such thing.
 	refuse func(t *testing.T, service, path string)
 }
@@ -67,7 +69,7 @@ func amazon(t *testing.T) *place {
 		t.Fatal(err)
 	}
 	return &place{
-		World: w, provider: "aws", key: "Region",
+		World: w, provider: "aws", key: "Region", aws: c,
 		conf: "[Global]\nRegion = " + c.EC2.Name() + "\nKubernetesClusterID = " + aws.ClusterID + "\nVPC = " + c.VPC.ID + "\nSubnetID = " + c.Subnets[0].ID + "\nNodeIPFamilies = ipv4\nNodeIPFamilies = ipv6\n",
 		deny: func(t *testing.T, conf string) string {
 			t.Setenv("AWS_SECRET_ACCESS_KEY", wrongPassword)

@@ -26,11 +26,17 @@ type checked struct {
 	About string `json:"about"`
 	// Findings is how many there are, also where not all of them are told.
 	Findings int `json:"findings"`
+	// Unseen is what it could not look at, though nothing has failed.
+	Unseen []string `json:"unseen,omitempty"`
 }
 
-// add notes what a check has found.
-func (r *report) add(c check, found []finding) {
-	r.Checks = append(r.Checks, checked{Name: c.name, About: c.about, Findings: len(found)})
+// add notes what a check has found, and what it could not look at.
+func (r *report) add(c check, unseen []string, found []finding) {
+	made := checked{Name: c.name, About: c.about, Findings: len(found)}
+	for _, s := range unseen[:min(len(unseen), mostFindings)] {
+		made.Unseen = append(made.Unseen, output.Line(s))
+	}
+	r.Checks = append(r.Checks, made)
 	slices.SortStableFunc(found, func(a, b finding) int { return cmp.Compare(rank(a.Severity), rank(b.Severity)) })
 	if more := len(found) - mostFindings; more > 0 {
 		last := finding{Severity: found[mostFindings].Severity, Message: fmt.Sprintf("and %d more", more), Next: "mend those that are told, and call doctor again"}
@@ -62,6 +68,13 @@ func (r *report) write(w io.Writer, format string) error {
 	}
 	if err := t.Flush(); err != nil {
 		return err
+	}
+	for _, c := range r.Checks {
+		for _, s := range c.Unseen {
+			if _, err := fmt.Fprintf(w, "\n%s did not look at %s\n", c.Name, s); err != nil {
+				return err
+			}
+		}
 	}
 	for _, f := range r.Findings {
 		about := f.Check

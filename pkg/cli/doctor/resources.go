@@ -11,8 +11,9 @@ func checkResources(ctx context.Context, p *patient) (found []finding, err error
 	if p.cloud.Diagnose == nil || !p.accepted {
 		return nil, nil
 	}
-	problems, err := p.cloud.Diagnose(ctx)
-	for _, x := range problems {
+	d, err := p.cloud.Diagnose(ctx)
+	p.unseen = d.Unseen
+	for _, x := range d.Problems {
 		f := finding{Severity: isError, Object: x.Object, Message: x.What, Next: x.Next}
 		if x.Warning {
 			f.Severity = isWarning

@@ -64,6 +64,7 @@ func New(ctx context.Context, configFile string, o cloud.Options) (*cloud.Provid
 		TagsLabel:    instances.TagsLabel,
 		Identify:     id.identify,
 		Ready:        cloud.ReadyOnce(c.Check),
+		Diagnose:     diagnose(c, &cfg.Global, id, balancers.network),
 		Run:          conf(configFile, cfg).Watch,
 	}, warnings, nil
 }

@@ -22,17 +22,17 @@ type diagnosis struct {
 // look is one part of a diagnosis.
 type look func(context.Context, *diagnosis) ([]cloud.Problem, error)
 
-func (d *diagnosis) run(ctx context.Context) (problems []cloud.Problem, err error) {
+func (d *diagnosis) run(ctx context.Context) (found cloud.Diagnosis, err error) {
 	looks := []look{lookAtServices, lookAtNetworkNames, lookAtRouters, lookAtQuotas}
 	if d.cfg.LoadBalancer.Enabled {
 		looks = append(looks, lookAtLoadBalancing, lookAtFlavor)
 	}
 	var errs []error
 	for _, l := range looks {
-		found, err := l(ctx, d)
-		problems, errs = append(problems, found...), append(errs, err)
+		problems, err := l(ctx, d)
+		found.Problems, errs = append(found.Problems, problems...), append(errs, err)
 	}
-	return problems, errors.Join(errs...)
+	return found, errors.Join(errs...)
 }
 
 // read is a collection that is read by one of the abilities, and what does not work without.

@@ -24,6 +24,8 @@ type sent struct {
 	region string
 	// accessKey is the ID of the key by which it was signed, and so of the account that answered.
 	accessKey string
+	// skew is how much this machine's clock was ahead of the service's.
+	skew time.Duration
 }
 
 type sentKey struct{}
@@ -82,6 +84,7 @@ func (c *Client) traffic(service, region string) middleware.FinalizeMiddleware {
 			return middleware.FinalizeOutput{}, middleware.Metadata{}, err
 		}
 		out, metadata, err := next.HandleFinalize(ctx, in)
+		noteSkew(ctx, metadata)
 		end(outcome(metadata, err))
 		return out, metadata, err
 	})
@@ -106,6 +109,15 @@ func outcome(metadata middleware.Metadata, err error) cloud.Outcome {
 		o.Throttled, o.RetryAfter = true, backoff.Asked(response.Header, time.Now())
 	}
 	return o
+}
+
+// noteSkew notes how far the clocks are apart, where the answer says its time.
+func noteSkew(ctx context.Context, metadata middleware.Metadata) {
+	there, ok := awsmiddleware.GetServerTime(metadata)
+	here, known := awsmiddleware.GetResponseAt(metadata)
+	if s, noted := ctx.Value(sentKey{}).(*sent); noted && ok && known {
+		s.skew = here.Sub(there)
+	}
 }
 
 // noteAccessKey notes by which key a request is signed: credentials may change between two.

@@ -42,6 +42,9 @@ const madeUp = "arn:aws:elasticloadbalancing:dry-run::"
 func (d *dryRun) HandleInitialize(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
 	out, none := middleware.InitializeOutput{}, middleware.Metadata{}
 	operation := awsmiddleware.GetOperationName(ctx)
+	if isTrial(in.Parameters) {
+		return next.HandleInitialize(ctx, in)
+	}
 	if !mutates(operation) {
 		answer, err := d.read(in.Parameters)
 		if answer == nil && err == nil {
@@ -58,6 +61,20 @@ func (d *dryRun) HandleInitialize(ctx context.Context, in middleware.InitializeI
 	}
 	out.Result = answer
 	return out, none, err
+}
+
+// isTrial reports whether a request asks by itself not to be carried out; see Trial.
+func isTrial(in any) bool {
+	v := reflect.Indirect(reflect.ValueOf(in))
+	if v.Kind() != reflect.Struct {
+		return false
+	}
+	field := v.FieldByName("DryRun")
+	if !field.IsValid() {
+		return false
+	}
+	asked, ok := field.Interface().(*bool)
+	return ok && aws.ToBool(asked)
 }
 
 // ID implements a middleware.

@@ -43,6 +43,11 @@ func New(region *ec2.Region, opts Options) *Region {
 	return &Region{ec2: region, opts: opts}
 }
 
+// Limits are the account's, by AWS' names of them.
+func (r *Region) Limits() map[string]int {
+	return map[string]int{"classic-load-balancers": r.opts.LoadBalancers, "classic-listeners": r.opts.Listeners, "classic-registered-instances": 1000}
+}
+
 // LoadBalancer is a classic load balancer in a VPC.
 type LoadBalancer struct {
 	store.Record

@@ -41,6 +41,15 @@ func (o *Options) complete() {
 	}
 }
 
+// Limits are the account's, by AWS' names of them.
+func (r *Region) Limits() map[string]int {
+	return map[string]int{
+		"application-load-balancers": r.opts.LoadBalancers, "network-load-balancers": r.opts.LoadBalancers, "listeners-per-network-load-balancer": r.opts.Listeners,
+		"target-groups": r.opts.TargetGroups, "targets-per-network-load-balancer": r.opts.BalancerTargets,
+		"targets-per-availability-zone-per-network-load-balancer": r.opts.ZoneTargets,
+	}
+}
+
 // Region is what an account has in a region. All methods may be called concurrently.
 type Region struct {
 	ec2  *ec2.Region

@@ -38,6 +38,7 @@ var operations = map[string]Operation{
 	"DeleteLoadBalancerListeners":             (*Call).deleteListeners,
 	"DeleteLoadBalancerPolicy":                (*Call).deletePolicy,
 	"DeregisterInstancesFromLoadBalancer":     (*Call).deregister,
+	"DescribeAccountLimits":                   (*Call).describeAccountLimits,
 	"DescribeInstanceHealth":                  (*Call).describeHealth,
 	"DescribeLoadBalancerAttributes":          (*Call).describeAttributes,
 	"DescribeLoadBalancerPolicies":            (*Call).describePolicies,
@@ -77,6 +78,15 @@ func number(in *query.Form, name string) (int, error) {
 
 // maxPage is how many load balancers a page has at most, and has where the request does not say.
 const maxPage = 400
+
+func (c *Call) describeAccountLimits() error {
+	limits := c.Region.Limits()
+	query.List(c.Out, "Limits", slices.Sorted(maps.Keys(limits)), func(name string) {
+		c.Out.Text("Max", strconv.Itoa(limits[name]))
+		c.Out.Text("Name", name)
+	})
+	return nil
+}
 
 func (c *Call) describe() error {
 	all, err := c.Region.LoadBalancers(c.In.Strings("LoadBalancerNames"))

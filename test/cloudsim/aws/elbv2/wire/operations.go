@@ -34,6 +34,7 @@ var operations = map[string]Operation{
 	"DeleteLoadBalancer":             (*Call).deleteLoadBalancer,
 	"DeleteTargetGroup":              (*Call).deleteTargetGroup,
 	"DeregisterTargets":              (*Call).deregisterTargets,
+	"DescribeAccountLimits":          (*Call).describeAccountLimits,
 	"DescribeListeners":              (*Call).describeListeners,
 	"DescribeLoadBalancerAttributes": (*Call).describeLoadBalancerAttributes,
 	"DescribeLoadBalancers":          (*Call).describeLoadBalancers,
@@ -149,6 +150,15 @@ func writePairs(w *query.Writer, name string, all map[string]string) {
 		w.Escaped(all[key])
 		w.Close()
 	})
+}
+
+func (c *Call) describeAccountLimits() error {
+	limits := c.Region.Limits()
+	query.List(c.Out, "Limits", slices.Sorted(maps.Keys(limits)), func(name string) {
+		c.Out.Text("Max", strconv.Itoa(limits[name]))
+		c.Out.Text("Name", name)
+	})
+	return nil
 }
 
 func (c *Call) describeLoadBalancers() error {
