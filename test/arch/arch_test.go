@@ -141,7 +141,7 @@ var arrows = []struct {
 	{"pkg/providers/vsphere/instances", []string{"pkg/cloud", "pkg/providers/vsphere/api", "pkg/providers/vsphere/config", "pkg/providers/vsphere/zones"}},
 	{"pkg/providers/vsphere/volumes", []string{"pkg/cloud", "pkg/providers/vsphere/api", "pkg/providers/vsphere/config", "pkg/providers/vsphere/zones"}},
 	{"pkg/providers/vsphere/paravirtual/config", []string{"pkg/gcfg", "pkg/text"}},
-	{"pkg/providers/vsphere/paravirtual/supervisor", []string{"pkg/cloud", "pkg/dryrun", "pkg/providers/vsphere/paravirtual/config", "pkg/text"}},
+	{"pkg/providers/vsphere/paravirtual/supervisor", []string{"pkg/cloud", "pkg/cloudauth", "pkg/dryrun", "pkg/providers/vsphere/paravirtual/config", "pkg/text"}},
 	{"pkg/providers/vsphere/paravirtual/instances", []string{"pkg/cloud", "pkg/providers/vsphere/paravirtual/config", "pkg/providers/vsphere/paravirtual/supervisor", "pkg/text"}},
 	{"pkg/providers/vsphere/paravirtual/loadbalancers", []string{"pkg/cloud", "pkg/providers/vsphere/paravirtual/config", "pkg/providers/vsphere/paravirtual/supervisor", "pkg/text"}},
 	{"pkg/providers/vsphere/paravirtual/routes", []string{"pkg/cloud", "pkg/providers/vsphere/paravirtual/config", "pkg/providers/vsphere/paravirtual/supervisor", "pkg/text"}},

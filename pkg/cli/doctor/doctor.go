@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -67,6 +69,16 @@ func checks() []check {
 	}
 }
 
+// skippable are the names of the checks on which no others build.
+func skippable() (names []string) {
+	for _, c := range checks() {
+		if !slices.Contains([]string{checkOfCluster, "cloud-config", "credentials", "nodes"}, c.name) {
+			names = append(names, c.name)
+		}
+	}
+	return names
+}
+
 // patient is what is looked at. It is used by one check at a time.
 type patient struct {
 	flags  *access.Flags
@@ -95,6 +107,7 @@ type options struct {
 	clock   clock.PassiveClock
 	timeout time.Duration
 	kubelet string
+	skip    []string
 }
 
 const long = `doctor looks for what keeps the cluster and its cloud from working together, and says of each finding
@@ -128,6 +141,7 @@ func command(o *options) *cobra.Command {
 	output.AddFlag(cmd.Flags(), &o.output)
 	cmd.Flags().StringVar(&o.kubelet, "image-credential-provider-config", "",
 		"a copy of what a kubelet has by its flag of this name, to be looked at as well; isthmus-credential-provider check on the node sees more")
+	cmd.Flags().StringSliceVar(&o.skip, "skip", nil, "checks that are not made, of: "+strings.Join(skippable(), ", "))
 	cmd.Flags().DurationVar(&o.timeout, "check-timeout", 2*time.Minute, "bound of each check")
 	return cmd
 }
@@ -136,6 +150,11 @@ func (o *options) run(ctx context.Context, stdout, stderr io.Writer) error {
 	errs := []error{o.access.Validate(), output.Validate(o.output)}
 	if o.timeout <= 0 {
 		errs = append(errs, fmt.Errorf("--check-timeout %s: it must be greater than 0", o.timeout))
+	}
+	for _, name := range o.skip {
+		if !slices.Contains(skippable(), name) {
+			errs = append(errs, fmt.Errorf("--skip %.40q: there are: %s", name, strings.Join(skippable(), ", ")))
+		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
@@ -166,6 +185,9 @@ const slow = 2 * time.Second
 func (o *options) examine(ctx context.Context, p *patient, stderr io.Writer) *report {
 	r := &report{}
 	for _, c := range checks() {
+		if slices.Contains(o.skip, c.name) {
+			continue
+		}
 		if c.cloud && p.cloud == nil {
 			r.add(c, nil, []finding{{Severity: unchecked, Message: "the cloud cannot be asked", Next: "mend what cloud-config says first"}})
 			continue

@@ -2,8 +2,9 @@ package doctor
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
 	"math/big"
@@ -34,15 +35,18 @@ type fault struct {
 	// conf changes the configuration, cluster the cluster or the cloud; either may be nil.
 	conf    func(s *set, conf string) string
 	cluster func(s *set)
-	// only is the one cloud that can have it, "" for each; args are further flags, nil for none.
-	only string
-	args func(s *set) []string
+	// only is the one cloud that can have it, "" for each but one; args are further flags, nil for none.
+	only, not string
+	args      func(s *set) []string
 }
+
+// on reports whether a cloud can have it.
+func (f *fault) on(cloud string) bool { return f.not != cloud && (f.only == "" || f.only == cloud) }
 
 // faults are the misconfigurations.
 var faults = []fault{
 	{name: "no cloud.conf", check: "cloud-config", message: "no such file", code: 1, conf: func(*set, string) string { return "" }},
-	{name: "a key of cloud.conf is misspelled", check: "cloud-config", message: "zz", code: 0, conf: func(s *set, conf string) string {
+	{name: "a key of cloud.conf is misspelled", not: onSupervisor, check: "cloud-config", message: "zz", code: 0, conf: func(s *set, conf string) string {
 		return strings.Replace(conf, s.key, "zz"+s.key, 1)
 	}},
 	{name: "cloud.conf is none", check: "cloud-config", message: "", code: 1, conf: func(*set, string) string { return "[Global\n{" }},
@@ -133,7 +137,7 @@ var faults = []fault{
 }
 
 // allFaults are the misconfigurations of every cloud.
-func allFaults() []fault { return slices.Concat(faults, faultsOfClouds, faultsOfAWS) }
+func allFaults() []fault { return slices.Concat(faults, faultsOfClouds, faultsOfAWS, faultsOfVSphere) }
 
 // unknownID is nobody's.
 const unknownID = "00000000-0000-4000-8000-00000000dead"
@@ -239,7 +243,7 @@ func (s *set) leaving(name string) {
 
 // authority is a certificate that ends so long from now.
 func (s *set) authority(in time.Duration) []byte {
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	s.must(err)
 	c := &x509.Certificate{SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(in)}
 	der, err := x509.CreateCertificate(rand.Reader, c, c, &key.PublicKey, key)

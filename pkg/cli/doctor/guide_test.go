@@ -22,9 +22,9 @@ func TestGuide(t *testing.T) {
 	if !ok {
 		t.Fatalf("%s has no line that ends in %q", guide, strings.TrimSpace(begin))
 	}
-	clouds := []string{"openstack", "aws", "vsphere"}
+	clouds := []string{"openstack", "aws", "vsphere", "vsphere-paravirtual"}
 	var b strings.Builder
-	b.WriteString(prose + begin + "| misconfiguration | check | severity | OpenStack | AWS | vSphere |\n|---|---|---|---|---|---|\n")
+	b.WriteString(prose + begin + "| misconfiguration | check | severity | OpenStack | AWS | vSphere | vSphere, paravirtual |\n|---|---|---|---|---|---|---|\n")
 	for _, f := range allFaults() {
 		severity := isWarning
 		if f.code == 1 {
@@ -33,7 +33,7 @@ func TestGuide(t *testing.T) {
 		fmt.Fprintf(&b, "| %s | %s | %s |", f.name, f.check, severity)
 		for _, c := range clouds {
 			found := " found |"
-			if f.only != "" && f.only != c {
+			if !f.on(c) {
 				found = " – |"
 			}
 			b.WriteString(found)

@@ -17,6 +17,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/test/conformance/aws"
 	"github.com/isthmus-cloud/isthmus/test/conformance/openstack"
 	"github.com/isthmus-cloud/isthmus/test/conformance/vsphere"
+	guest "github.com/isthmus-cloud/isthmus/test/conformance/vsphere/paravirtual"
 )
 
 // wrongPassword is one that each cloud refuses, and nobody is to be told.
@@ -36,6 +37,10 @@ type place struct {
 	away func(t *testing.T, conf string) string
 	// aws is the simulator, of AWS alone.
 	aws *apitest.Cloud
+	// vcenter is that of vSphere alone; supervisor that of its guest clusters, with the files of dir.
+	vcenter    *vspheresim.VCenter
+	supervisor *guest.World
+	dir        string
 	// refuse has a service refuse the user all below a path, until the test ends; nil where there is no such thing.
 	refuse func(t *testing.T, service, path string)
 }
@@ -96,8 +101,42 @@ func vCenter(t *testing.T) *place {
 		return string(data)
 	}
 	return &place{
-		World: vsphere.World{VCenter: v}, provider: "vsphere", conf: read(v.Config()), key: "ipFamily",
+		World: vsphere.World{VCenter: v}, provider: "vsphere", conf: read(v.Config()), key: "ipFamily", vcenter: v,
 		deny: func(_ *testing.T, conf string) string { return strings.Replace(conf, v.Password(), wrongPassword, 1) },
 		away: func(_ *testing.T, conf string) string { return strings.Replace(conf, v.Host(), "127.0.0.2", 1) },
+	}
+}
+
+// supervisorNamespace is the guest cluster's.
+const supervisorNamespace = "guest"
+
+// superVisor is one that is the cluster's own API server.
+func superVisor(t *testing.T) *place {
+	plane := shared.Plane(t)
+	if err := guest.InstallCRDs(t.Context(), plane); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	w, err := guest.New(t.Context(), plane, dir, supervisorNamespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Close)
+	file, err := w.Config(strings.NewReplacer())
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Clean(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &place{
+		World: w, provider: "vsphere-paravirtual", conf: string(data), key: "clusterIPFamily", supervisor: w, dir: dir,
+		deny: func(_ *testing.T, conf string) string {
+			return strings.Replace(conf, "credentialsDirectory: "+dir, "credentialsDirectory: "+filepath.Join(dir, "denied"), 1)
+		},
+		away: func(t *testing.T, conf string) string {
+			return instead("server: https://", "server: https://127.0.0.1:1/")(&set{t: t}, conf)
+		},
 	}
 }

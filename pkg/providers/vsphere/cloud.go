@@ -51,7 +51,7 @@ func New(_ context.Context, configFile string, o cloud.Options) (*cloud.Provider
 	}
 	p := all[0].Provider
 	if len(all) > 1 {
-		p = &cloud.Provider{Name: Name, Owns: instances.Owns}
+		p = &cloud.Provider{Name: Name, Owns: instances.Owns, Diagnose: joinDiagnoses(all)}
 		places.Join(p, all, places.Words{Place: "vCenter", Moves: true}, func(cloud.InstanceRef) string { return "" })
 	}
 	p.KubeObjects = objects
@@ -77,6 +77,7 @@ func newVCenter(cfg *config.Config, v *config.VCenter, o cloud.Options) (*cloud.
 		Instances: instances.New(c, cfg, v.Families, z),
 		Volumes:   volumes.New(c, z),
 		Ready:     cloud.ReadyOnce(c.Check),
+		Diagnose:  (&diagnosis{c, cfg.Labels}).run,
 		Run: func(ctx context.Context) error {
 			defer s.Close()
 			if err := by.watch(ctx, s, o.Reloaded); err != nil {

@@ -21,6 +21,19 @@ func (c *Client) containers(ctx context.Context) ([]container, error) {
 	if len(c.datacenters) == 0 {
 		return []container{root}, nil
 	}
+	hits, err := c.named(ctx, c.datacenters)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]container, 0, len(hits))
+	for _, hit := range hits {
+		out = append(out, func(*vim25.Client) Ref { return hit })
+	}
+	return out, nil
+}
+
+// named are the datacenters that have the names, paths or IDs, each just one.
+func (c *Client) named(ctx context.Context, wanted []string) ([]Ref, error) {
 	names := types.PropertySpec{Type: "Datacenter", PathSet: []string{"name", "parent"}}
 	folders := types.PropertySpec{Type: "Folder", PathSet: []string{"name", "parent"}}
 	found, err := c.all(ctx, "the datacenters", []container{root}, names, folders)
@@ -31,8 +44,8 @@ func (c *Client) containers(ctx context.Context) ([]container, error) {
 	for i := range found {
 		above[found[i].Obj] = &found[i]
 	}
-	var out []container
-	for _, want := range c.datacenters {
+	var out []Ref
+	for _, want := range wanted {
 		var hits []Ref
 		for r, o := range above {
 			if r.Type == "Datacenter" && (r.String() == want || nameOf(o) == want || strings.HasPrefix(want, "/") && pathOf(above, o) == want) {
@@ -43,7 +56,7 @@ func (c *Client) containers(ctx context.Context) ([]container, error) {
 			return nil, &cloud.Error{Kind: cloud.KindInvalid, Op: "find datacenter " + want,
 				Err: fmt.Errorf("%s shows %d of that name; correct datacenters in vsphere.conf, by path (/folder/name) or ID where a name is not enough", c.place, len(hits))}
 		}
-		out = append(out, func(*vim25.Client) Ref { return hits[0] })
+		out = append(out, hits[0])
 	}
 	return out, nil
 }

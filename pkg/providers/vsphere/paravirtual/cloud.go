@@ -51,6 +51,7 @@ func New(ctx context.Context, configFile string, o cloud.Options) (*cloud.Provid
 		},
 		Ready: cloud.ReadyOnce(func(ctx context.Context) error { return c.Check(ctx, machines) }),
 	}
+	p.Diagnose = (&diagnosis{client: c, cfg: cfg, machines: machines, balancers: balancers.Resource()}).run
 	if cfg.Cluster.Routes {
 		p.Routes, p.Routing = routes.New(c, &cfg.Cluster), routes.Traits()
 	}

@@ -38,6 +38,9 @@ func New(c *supervisor.Client, cfg *config.Config) *LoadBalancers {
 		Group: "vmoperator.vmware.com", Version: cfg.Supervisor.VMOperatorAPIVersion, Kind: "VirtualMachineService", Plural: "virtualmachineservices"}}
 }
 
+// Resource is the kind of their objects.
+func (b *LoadBalancers) Resource() supervisor.Resource { return b.resource }
+
 // Check is cloud.Provider.CheckLoadBalancer.
 func (b *LoadBalancers) Check(s *cloud.LoadBalancerSpec) (problems field.ErrorList, warnings []string) {
 	if families := field.NewPath("spec", "ipFamilies"); !b.ipFamilies && slices.Contains(s.IPFamilies, corev1.IPv6Protocol) {

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/vsphere/paravirtual/config"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/vsphere/paravirtual/supervisor"
 )
 
@@ -22,6 +23,14 @@ var (
 	routeSets    = supervisor.Resource{Group: "nsx.vmware.com", Version: "v1alpha1", Kind: "RouteSet", Plural: "routesets"}
 	staticRoutes = supervisor.Resource{Group: "crd.nsx.vmware.com", Version: "v1alpha1", Kind: "StaticRoute", Plural: "staticroutes"}
 )
+
+// Resource is the kind of objects that routes are.
+func Resource(cfg *config.Cluster) supervisor.Resource {
+	if cfg.EnableVPCMode {
+		return staticRoutes
+	}
+	return routeSets
+}
 
 // object is what is read of either kind.
 type object struct {

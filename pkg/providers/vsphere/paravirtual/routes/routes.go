@@ -38,10 +38,7 @@ var _ cloud.Routes = (*Routes)(nil)
 
 // New makes the routes of a guest cluster.
 func New(c *supervisor.Client, cfg *config.Cluster) *Routes {
-	r := &Routes{c: c, kind: routeSets, after: time.After}
-	if cfg.EnableVPCMode {
-		r.kind = staticRoutes
-	}
+	r := &Routes{c: c, kind: Resource(cfg), after: time.After}
 	return r
 }
 

@@ -43,6 +43,7 @@ type Client struct {
 	namespace string
 	owner     metav1.OwnerReference
 	place     string
+	tokenFile string
 }
 
 // New makes a Client. It reads the files that cfg names, the token's anew as it changes, and does not call the Supervisor.
@@ -52,7 +53,7 @@ func New(ctx context.Context, cfg *config.Supervisor, o cloud.Options) (*Client,
 	if err != nil {
 		return nil, fmt.Errorf("the guest cluster's namespace in the Supervisor: %w", err)
 	}
-	c := &Client{namespace: strings.TrimSpace(string(namespace))}
+	c := &Client{namespace: strings.TrimSpace(string(namespace)), tokenFile: at("token")}
 	if c.namespace == "" {
 		return nil, fmt.Errorf("the guest cluster's namespace in the Supervisor: %s is empty", at("namespace"))
 	}

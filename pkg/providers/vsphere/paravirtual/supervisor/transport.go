@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -34,7 +35,7 @@ func newTransport(o cloud.Options, place string, logger klog.Logger) func(http.R
 
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	mutates := req.Method != http.MethodGet
+	mutates := req.Method != http.MethodGet && !strings.HasSuffix(req.URL.Path, "/"+accessReviews.Plural)
 	end, err := t.options.Begin(req.Context(), cloud.Request{Family: "supervisor", Place: t.place, Op: req.Method, Object: req.URL.Path, Mutates: mutates})
 	if err != nil {
 		return nil, err
