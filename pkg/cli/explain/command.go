@@ -119,6 +119,9 @@ func (o *options) run(ctx context.Context, stdout io.Writer, name string, explai
 	if err := explain(ctx, q); err != nil {
 		return err
 	}
+	if ctx.Err() != nil {
+		q.report.Problems = append(q.report.Problems, problem{Message: context.Cause(ctx).Error(), Unanswered: true, Next: "ask again with a greater --timeout, or look why the cloud does not answer"})
+	}
 	if err := q.report.write(stdout, o.output); err != nil {
 		return fmt.Errorf("write the explanation: %w", err)
 	}

@@ -93,6 +93,17 @@ func (w *world) run(args ...string) (stdout string, code int) {
 	return out.String(), 0
 }
 
+// report is what is said of an object, whatever else happens.
+func (w *world) report(args ...string) *report {
+	w.t.Helper()
+	out, _ := w.run(append(args, "-o", "json")...)
+	r := &report{}
+	if err := json.Unmarshal([]byte(out), r); err != nil {
+		w.t.Fatalf("%q: %v:\n%s", args, err, out)
+	}
+	return r
+}
+
 // explained is what is said of an object. Nothing may be changed by that.
 func (w *world) explained(code int, args ...string) *report {
 	w.t.Helper()

@@ -46,7 +46,7 @@ func explainNode(ctx context.Context, q *question) error {
 		cloud: nodes.NewAdapter(ctx, q.cloud, known, o.Component.NodeLifecycleController.NodeMonitorPeriod.Duration)}
 	q.report.Object = "node/" + n.Name
 	x.explain(ctx)
-	return context.Cause(ctx)
+	return nil
 }
 
 // machine is a Node and what the node controllers make of it.

@@ -122,7 +122,7 @@ func TestPV(t *testing.T) {
 					continue
 				}
 				r := w.explained(0, "pv", name)
-				if said := r.say(); !strings.Contains(said, "add the label "+corev1.LabelTopologyZone+"="+zone) || !strings.Contains(said, "require of Nodes: "+corev1.LabelTopologyZone) || len(r.Cloud) != 1 {
+				if said := r.say(); !strings.Contains(said, "add the label "+corev1.LabelTopologyZone+"="+zone) || !strings.Contains(said, "node affinity waits for a Node in ") || !strings.Contains(said, corev1.LabelTopologyZone+"="+zone) || len(r.Cloud) != 1 {
 					t.Errorf("with its volume: %s", said)
 				}
 			}

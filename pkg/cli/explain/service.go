@@ -52,7 +52,7 @@ func explainService(ctx context.Context, q *question) error {
 	}
 	x.follow(ctx)
 	x.owned(ctx)
-	return context.Cause(ctx)
+	return nil
 }
 
 // served is a Service and what is known of its load balancer.
@@ -155,7 +155,7 @@ func (x *served) ensure(ctx context.Context) {
 	case err == nil:
 		x.publish(status, len(steps) > 0)
 	case cloud.KindOf(err) == cloud.KindRetryAfter:
-		x.report.Plan.Note = "it goes on when the cloud has done that: " + err.Error()
+		x.report.Plan.Note = onceDone + err.Error()
 	default:
 		x.refused(ctx, spec, err)
 	}
@@ -187,12 +187,15 @@ func (x *served) remove(ctx context.Context) bool {
 	case err == nil:
 		return true
 	case cloud.KindOf(err) == cloud.KindRetryAfter:
-		x.report.Plan.Note = "it goes on when the cloud has done that: " + err.Error()
+		x.report.Plan.Note = onceDone + err.Error()
 	default:
 		x.failed("the deletion of its load balancer fails", err, "mend what it says; it is tried again from time to time")
 	}
 	return false
 }
+
+// onceDone begins a note about what the cloud has not done yet.
+const onceDone = "it goes on when the cloud has done that: "
 
 const (
 	// mostTries is how often what the cloud is not done with is asked again, and patience the longest wait for that.

@@ -74,52 +74,79 @@ func (c *Controller) attached(ctx context.Context, ready []*candidate) (map[stri
 	return out, nil
 }
 
-// allowed reports whether anything of n's mutation may be written, and takes out what may not.
-func (c *Controller) allowed(n *candidate, nodes []*corev1.Node, attached []string) bool {
-	place := n.mutation.Place()
+// Fit is what of a mutation may be added to a PersistentVolume that exists.
+type Fit struct {
+	// Mutation is what may be added; it is empty where nothing may.
+	Mutation pv.Mutation
+	// Elsewhere is the Node that it is attached to, and that is not where the mutation says. Nil for none.
+	Elsewhere *corev1.Node
+	// Stuck is a place of labels in which there is no Node that the PersistentVolume can be used on; nil where there is one.
+	Stuck []corev1.NodeSelectorRequirement
+	// Waits is node affinity that is left out, as no Node fulfills it yet; nil for none.
+	Waits []corev1.NodeSelectorRequirement
+}
+
+// FitOf says what of m may be added to object. nodes are all Nodes, attached the names of those that it is attached to.
+func FitOf(object *corev1.PersistentVolume, m pv.Mutation, nodes []*corev1.Node, attached []string) Fit {
+	place := m.Place()
 	for _, node := range nodes {
 		if slices.Contains(attached, node.Name) && !pv.Matches(node.Labels, place) {
-			c.Metrics.count(resultContradicted)
-			c.once(n.object, reasonElsewhere,
-				"Nothing was added, as it is attached to Node %s, which is not in %s: its Pod could not be scheduled there again; if volumes may be attached outside of their zone, "+
-					"turn their zones off in the cloud's configuration, otherwise move the Pod", node.Name, describe(place))
-			c.settleForNow(n.object)
-			return false
+			return Fit{Elsewhere: node}
 		}
+	}
+	if labels := (pv.Mutation{Labels: m.Labels}).Place(); stuck(object, labels, nodes) {
+		return Fit{Stuck: labels}
+	}
+	f := Fit{Mutation: m}
+	if len(m.Requirements) > 0 && !slices.ContainsFunc(nodes, func(node *corev1.Node) bool { return pv.Matches(node.Labels, m.Requirements) }) {
+		f.Waits, f.Mutation.Requirements = m.Requirements, nil
+	}
+	return f
+}
+
+// allowed reports whether anything of n's mutation may be written, and takes out what may not.
+func (c *Controller) allowed(n *candidate, nodes []*corev1.Node, attached []string) bool {
+	f := FitOf(n.object, n.mutation, nodes, attached)
+	if f.Elsewhere != nil {
+		c.Metrics.count(resultContradicted)
+		c.once(n.object, reasonElsewhere,
+			"Nothing was added, as it is attached to Node %s, which is not in %s: its Pod could not be scheduled there again; if volumes may be attached outside of their zone, "+
+				"turn their zones off in the cloud's configuration, otherwise move the Pod", f.Elsewhere.Name, describe(n.mutation.Place()))
+		c.settleForNow(n.object)
+		return false
 	}
 	// Nodes that are about to come, or to get their labels, are no reason to complain.
 	say := c.once
 	if len(nodes) == 0 || slices.ContainsFunc(nodes, uninitialized) {
 		say = func(*corev1.PersistentVolume, string, string, ...any) {}
 	}
-	if labels := (pv.Mutation{Labels: n.mutation.Labels}).Place(); stuck(n, labels, nodes) {
+	if f.Stuck != nil {
 		c.Metrics.count(resultContradicted)
 		say(n.object, reasonNoNodes,
 			"Nothing was added, as no Node that it can be used on is in %s: its Pod could not be scheduled any more; compare the labels of the Nodes with the cloud's zones; "+
-				"if volumes may be attached outside of their zone, turn their zones off in the cloud's configuration", describe(labels))
-		c.awaitNode(n.object, labels, n.nodes)
+				"if volumes may be attached outside of their zone, turn their zones off in the cloud's configuration", describe(f.Stuck))
+		c.awaitNode(n.object, f.Stuck, n.nodes)
 		return false
 	}
-	required := n.mutation.Requirements
-	if len(required) > 0 && !slices.ContainsFunc(nodes, func(node *corev1.Node) bool { return pv.Matches(node.Labels, required) }) {
+	n.mutation = f.Mutation
+	if f.Waits != nil {
 		say(n.object, reasonNoNodes,
-			"Node affinity, which could not be changed any more, was not added: no Node is in %s; compare the labels of the Nodes", describe(required))
-		n.mutation.Requirements = nil
-		n.waits = required
+			"Node affinity, which could not be changed any more, was not added: no Node is in %s; compare the labels of the Nodes", describe(f.Waits))
+		n.waits = f.Waits
 		if n.mutation.Empty() {
-			c.awaitNode(n.object, required, n.nodes)
+			c.awaitNode(n.object, f.Waits, n.nodes)
 			return false
 		}
 	}
 	return true
 }
 
-// stuck reports whether n's labels would keep a PersistentVolume that can be used now from
+// stuck reports whether a place of labels would keep a PersistentVolume that can be used now from
 // every Node that its node affinity, if any, allows.
-func stuck(n *candidate, place []corev1.NodeSelectorRequirement, nodes []*corev1.Node) bool {
+func stuck(object *corev1.PersistentVolume, place []corev1.NodeSelectorRequirement, nodes []*corev1.Node) bool {
 	usable := false
 	for _, node := range nodes {
-		if volume.CheckNodeAffinity(n.object, node.Labels) != nil {
+		if volume.CheckNodeAffinity(object, node.Labels) != nil {
 			continue
 		}
 		if usable = true; pv.Matches(node.Labels, place) {
