@@ -137,32 +137,17 @@ var faults = []fault{
 }
 
 // allFaults are the misconfigurations of every cloud.
-func allFaults() []fault { return slices.Concat(faults, faultsOfClouds, faultsOfAWS, faultsOfVSphere) }
-
-// unknownID is nobody's.
-const unknownID = "00000000-0000-4000-8000-00000000dead"
+func allFaults() []fault {
+	return slices.Concat(faults, faultsOfMachines, faultsOfOpenStack, faultsOfAWS, faultsOfVSphere)
+}
 
 // more adds lines to a configuration.
 func more(lines string) func(*set, string) string {
 	return func(_ *set, conf string) string { return conf + "\n" + lines + "\n" }
 }
 
-// faultsOfClouds are those that only one cloud can have, and of a kubelet's configuration.
-var faultsOfClouds = []fault{
-	{name: "the floating network does not exist", only: "openstack", check: "cloud", object: "network " + unknownID, message: "floating-network-id in [LoadBalancer]", code: 1,
-		conf: more("[LoadBalancer]\nfloating-network-id = " + unknownID)},
-	{name: "the subnet of load balancers does not exist", only: "openstack", check: "cloud", object: "subnet " + unknownID, message: "subnet-id in [LoadBalancer]", code: 1,
-		conf: more("[LoadBalancer]\nsubnet-id = " + unknownID)},
-	{name: "the network of a class does not exist", only: "openstack", check: "cloud", object: "network " + unknownID, message: `[LoadBalancerClass "fast"]`, code: 1,
-		conf: more("[LoadBalancerClass \"fast\"]\nnetwork-id = " + unknownID)},
-	{name: "the flavor of load balancers does not exist", only: "openstack", check: "cloud", object: "flavor " + unknownID, message: "flavor-id in [LoadBalancer]", code: 1,
-		conf: more("[LoadBalancer]\nflavor-id = " + unknownID)},
-	{name: "no network has the name", only: "openstack", check: "cloud", object: "network nowhere", message: "public-network-name in [Networking]", code: 1,
-		conf: more("[Networking]\npublic-network-name = nowhere")},
-	{name: "the router of pod routes does not exist", only: "openstack", check: "cloud", object: "router " + unknownID, message: "router-id in [Route]", code: 1,
-		conf: more("[Route]\nrouter-id = " + unknownID)},
-	{name: "Octavia refuses the user", only: "openstack", check: "cloud", object: "load-balancer", message: "Services of type LoadBalancer are not served", code: 1,
-		cluster: func(s *set) { s.refuse(s.t, "load-balancer", "/lbaas/loadbalancers") }},
+// faultsOfMachines are of what a machine has.
+var faultsOfMachines = []fault{
 	{name: "a kubelet's configuration has no provider", check: "kubelet", object: "credential-provider.yaml", message: "the kubelet does not start", code: 1,
 		args: func(s *set) []string {
 			file := filepath.Join(s.t.TempDir(), "credential-provider.yaml")

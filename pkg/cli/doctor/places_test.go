@@ -35,8 +35,9 @@ type place struct {
 	deny func(t *testing.T, conf string) string
 	// endpoint is the cloud's address in conf or in the environment, to be replaced by one where nobody answers.
 	away func(t *testing.T, conf string) string
-	// aws is the simulator, of AWS alone.
-	aws *apitest.Cloud
+	// stack is the simulator, of OpenStack alone, as aws is of AWS.
+	stack *ossim.Sim
+	aws   *apitest.Cloud
 	// vcenter is that of vSphere alone; supervisor that of its guest clusters, with the files of dir.
 	vcenter    *vspheresim.VCenter
 	supervisor *guest.World
@@ -54,7 +55,7 @@ func openStack(t *testing.T) *place {
 	}
 	t.Cleanup(func() { _ = w.Close(context.Background()) }) // the simulator goes with it
 	return &place{
-		World: w, provider: "openstack", conf: sim.CloudConf(), key: "tenant-name",
+		World: w, provider: "openstack", conf: sim.CloudConf(), key: "tenant-name", stack: sim,
 		deny: func(_ *testing.T, conf string) string {
 			return strings.Replace(conf, "password = "+ossim.UserPassword, "password = "+wrongPassword, 1)
 		},

@@ -52,7 +52,10 @@ func Join(p *cloud.Provider, all []Place, w Words, of func(cloud.InstanceRef) st
 	if next := all[0].LoadBalancers; next != nil {
 		p.LoadBalancers = &loadBalancers{LoadBalancers: next, joined: j}
 	}
-	p.Ready, p.Run = j.ready, nil
+	p.Ready, p.Run, p.Diagnose = j.ready, nil, nil
+	if has(all, func(p Place) bool { return p.Diagnose != nil }) {
+		p.Diagnose = j.diagnose
+	}
 	if has(all, func(p Place) bool { return p.Run != nil }) {
 		p.Run = j.run
 	}

@@ -1,19 +1,21 @@
 package openstack
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
 )
 
-// diagnosis implements cloud.Provider.Diagnose, of the primary region.
+// diagnosis implements cloud.Provider.Diagnose, of one region.
 type diagnosis struct {
 	client *api.Client
 	cfg    *config.Config
@@ -23,9 +25,10 @@ type diagnosis struct {
 type look func(context.Context, *diagnosis) ([]cloud.Problem, error)
 
 func (d *diagnosis) run(ctx context.Context) (found cloud.Diagnosis, err error) {
-	looks := []look{lookAtServices, lookAtNetworkNames, lookAtRouters, lookAtQuotas}
+	looks := []look{lookAtServices, lookAtRoles, lookAtNetworkNames, lookAtRouters, lookAtQuotas}
 	if d.cfg.LoadBalancer.Enabled {
-		looks = append(looks, lookAtLoadBalancing, lookAtFlavor)
+		looks = append(looks, lookAtLoadBalancing, lookAtFlavor, lookAtOctaviaQuotas)
+		found.Unseen = append(found.Unseen, "whether load balancers, their listeners and floating IPs may be made, changed and deleted: OpenStack tells only who tries")
 	}
 	var errs []error
 	for _, l := range looks {
@@ -202,6 +205,28 @@ func lookAtFlavor(ctx context.Context, d *diagnosis) ([]cloud.Problem, error) {
 		Next: "correct the ID: openstack loadbalancer flavor list"}}, nil
 }
 
+// writers are the roles that may change what is their project's by the services' default policies.
+func writers() []string {
+	return []string{"admin", "manager", "member", "_member_", "load-balancer_member", "load-balancer_admin"}
+}
+
+// lookAtRoles reads the token's roles: one that has none of those that may write can be given rights by policies of the cloud's own alone.
+func lookAtRoles(ctx context.Context, d *diagnosis) ([]cloud.Problem, error) {
+	op := d.client.On(ctx, api.Network, "read the token's roles")
+	if op.Client() == nil {
+		return nil, nil // lookAtServices has told
+	}
+	roles := api.RolesOf(op.Client())
+	if len(roles) == 0 || slices.ContainsFunc(roles, func(r string) bool { return slices.Contains(writers(), strings.ToLower(r)) }) {
+		return nil, nil
+	}
+	if !d.cfg.LoadBalancer.Enabled && len(d.cfg.Route.RouterID) == 0 {
+		return nil, nil // nothing is changed
+	}
+	return []cloud.Problem{{Object: "roles of the token", What: fmt.Sprintf("they are %s: by the services' default policies none of them may change anything", strings.Join(roles, ", ")), Warning: true,
+		Next: "give the user, or the application credential, the role member in the project"}}, nil
+}
+
 // quota is how much of something a project may have, and has.
 type quota struct {
 	Limit    int `json:"limit"` // -1 for no limit
@@ -236,4 +261,49 @@ func lookAtQuotas(ctx context.Context, d *diagnosis) (problems []cloud.Problem, 
 		}
 	}
 	return problems, nil
+}
+
+// lookAtOctaviaQuotas counts what there is of what Octavia has limits on: it does not tell how much is used.
+func lookAtOctaviaQuotas(ctx context.Context, d *diagnosis) (problems []cloud.Problem, err error) {
+	op := d.client.On(ctx, api.LoadBalancer, "read quotas")
+	if op.Client() == nil {
+		return nil, nil // lookAtServices has told
+	}
+	project := api.ProjectOf(op.Client())
+	of, err := api.Get[map[string]*int](ctx, op, "quota", "lbaas/quotas", project)
+	if kind := cloud.KindOf(err); kind == cloud.KindUnavailable || ctx.Err() != nil {
+		return nil, err
+	}
+	if err != nil {
+		return nil, nil //nolint:nilerr // a policy hides it
+	}
+	for _, kind := range []struct{ name, older, collection string }{ // older is the name up to Train
+		{"load_balancer", "loadbalancer", "loadbalancers"}, {"listener", "", "listeners"}, {"pool", "", "pools"}, {"member", "", "pools"}, {"health_monitor", "healthmonitor", "healthmonitors"},
+	} {
+		limit := cmp.Or((*of)[kind.name], (*of)[kind.older])
+		if limit == nil || *limit < 0 {
+			continue
+		}
+		all, err := api.List[counted](ctx, d.client.On(ctx, api.LoadBalancer, "count "+kind.collection), "lbaas/"+kind.collection, url.Values{"project_id": {project}})
+		if err != nil {
+			return problems, err
+		}
+		used := len(all)
+		if kind.name == "member" {
+			used = 0
+			for _, pool := range all {
+				used += len(pool.Members)
+			}
+		}
+		if used >= *limit {
+			problems = append(problems, cloud.Problem{Object: "quota " + kind.name, What: fmt.Sprintf("%d of %d are used in Octavia: no further one can be made", used, *limit),
+				Next: "delete what nobody needs, or have the quota raised: openstack loadbalancer quota show", Warning: true})
+		}
+	}
+	return problems, nil
+}
+
+// counted is as much of Octavia's objects as counts. Pools have members.
+type counted struct {
+	Members []struct{} `json:"members"`
 }

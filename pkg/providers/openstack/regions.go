@@ -63,7 +63,9 @@ func inRegion(primary *config.Config, r *auth.Region, section *config.Region) *c
 	if len(section.PublicNetworkName) > 0 {
 		cfg.Networking.PublicNetworkName = section.PublicNetworkName
 	}
-	p := compose(api.New(r), &cfg, true)
+	c := api.New(r)
+	p := compose(c, &cfg, true)
+	p.Diagnose = (&diagnosis{client: c, cfg: &cfg}).run
 	p.Ready = func(ctx context.Context) error {
 		if err := r.Require(ctx, neededServices...); err != nil {
 			return fmt.Errorf("[Region %q] of cloud.conf: %w", r.Region(), err)

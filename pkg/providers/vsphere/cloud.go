@@ -51,7 +51,7 @@ func New(_ context.Context, configFile string, o cloud.Options) (*cloud.Provider
 	}
 	p := all[0].Provider
 	if len(all) > 1 {
-		p = &cloud.Provider{Name: Name, Owns: instances.Owns, Diagnose: joinDiagnoses(all)}
+		p = &cloud.Provider{Name: Name, Owns: instances.Owns}
 		places.Join(p, all, places.Words{Place: "vCenter", Moves: true}, func(cloud.InstanceRef) string { return "" })
 	}
 	p.KubeObjects = objects

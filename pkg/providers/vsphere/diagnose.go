@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
-	"github.com/isthmus-cloud/isthmus/pkg/cloud/places"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/vsphere/api"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/vsphere/config"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/vsphere/zones"
@@ -22,19 +21,6 @@ func needed() []string { return []string{"System.View", "System.Read", "Cns.Sear
 type diagnosis struct {
 	c      *api.Client
 	labels config.Labels
-}
-
-// joinDiagnoses is that of several vCenters, one after the other.
-func joinDiagnoses(all []places.Place) func(context.Context) (cloud.Diagnosis, error) {
-	return func(ctx context.Context) (out cloud.Diagnosis, err error) {
-		var errs []error
-		for _, p := range all {
-			found, err := p.Diagnose(ctx)
-			out.Problems, out.Unseen = append(out.Problems, found.Problems...), append(out.Unseen, found.Unseen...)
-			errs = append(errs, err)
-		}
-		return out, errors.Join(errs...)
-	}
 }
 
 func (d *diagnosis) run(ctx context.Context) (out cloud.Diagnosis, err error) {

@@ -79,6 +79,22 @@ func ProjectOf(sc *gophercloud.ServiceClient) string {
 	return ""
 }
 
+// RolesOf are the names of the roles that the token of the client has, none where that is not known.
+func RolesOf(sc *gophercloud.ServiceClient) (names []string) {
+	if r, ok := sc.GetAuthResult().(interface {
+		ExtractRoles() ([]tokens.Role, error)
+	}); ok {
+		roles, err := r.ExtractRoles()
+		if err != nil {
+			return nil
+		}
+		for _, role := range roles {
+			names = append(names, role.Name)
+		}
+	}
+	return names
+}
+
 // InScope adds to KindNotFound where that is so; other errors stay as they are.
 func InScope(err error, scope string) error {
 	if !cloud.IsNotFound(err) {

@@ -12,12 +12,15 @@ import (
 // AppCredential is an application credential, made for the user k8s in its project.
 type AppCredential struct{ ID, Name, Secret string }
 
-// AddApplicationCredential makes an application credential with a random secret.
-func (s *Keystone) AddApplicationCredential(name string) AppCredential {
+// AddApplicationCredential makes an application credential with a random secret, and with the roles, or where there are none with all of the user's.
+func (s *Keystone) AddApplicationCredential(name string, roles ...string) AppCredential {
 	s.Lock()
 	defer s.Unlock()
 	u := s.users[0]
-	a := &appCredential{id: core.NewHex(), name: name, secret: core.RandomText(64), user: u, projectID: u.defaultProject, roles: u.roles[u.defaultProject]}
+	a := &appCredential{id: core.NewHex(), name: name, secret: core.RandomText(64), user: u, projectID: u.defaultProject, roles: slices.Clone(u.roles[u.defaultProject])}
+	if len(roles) > 0 {
+		a.roles = slices.DeleteFunc(slices.Clone(s.roles), func(r role) bool { return !slices.Contains(roles, r.name) })
+	}
 	s.appCreds = append(s.appCreds, a)
 	return AppCredential{ID: a.id, Name: name, Secret: a.secret}
 }
