@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	cloudprovider "k8s.io/cloud-provider"
 	cloudproviderapi "k8s.io/cloud-provider/api"
+	nodehelpers "k8s.io/cloud-provider/node/helpers"
 
 	"github.com/isthmus-cloud/isthmus/pkg/ccm/nodes"
 	ccmoptions "github.com/isthmus-cloud/isthmus/pkg/ccm/options"
@@ -144,6 +145,13 @@ func (x *machine) initialize(ctx context.Context, err error) {
 		x.failed("it is not initialized", err, "mend the instance; it is tried again by itself")
 		return
 	}
+	want := meta.NodeAddresses
+	if given, ok := n.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr]; ok {
+		if want, err = nodehelpers.GetNodeAddressesFromNodeIP(given, want); err != nil {
+			r.problem("its addresses are not set: "+err.Error(), "start its kubelet with a --node-ip that its instance has")
+			return
+		}
+	}
 	if fresh {
 		if n.Spec.ProviderID == "" {
 			r.kube("set spec.providerID: "+meta.ProviderID, x.put())
@@ -153,8 +161,8 @@ func (x *machine) initialize(ctx context.Context, err error) {
 		}
 		r.kube("take away the taint "+cloudproviderapi.TaintExternalCloudProvider, x.put())
 	}
-	if lacks := otherAddresses(n, meta.NodeAddresses); lacks != "" {
-		r.kube("set the addresses: "+lacks, "PATCH /api/v1/nodes/"+n.Name+"/status")
+	if others := otherAddresses(n, want); others != "" {
+		r.kube("set the addresses: "+others, "PATCH /api/v1/nodes/"+n.Name+"/status")
 	}
 }
 
@@ -193,9 +201,6 @@ func otherAddresses(n *corev1.Node, want []corev1.NodeAddress) string {
 			}
 		}
 		return slices.Compact(slices.Sorted(slices.Values(out)))
-	}
-	if given := n.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr]; given != "" && slices.ContainsFunc(n.Status.Addresses, func(a corev1.NodeAddress) bool { return strings.Contains(given, a.Address) }) {
-		return "" // of those of the instance it has the one that its kubelet was given
 	}
 	if slices.Equal(set(n.Status.Addresses), set(want)) {
 		return ""

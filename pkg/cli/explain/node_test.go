@@ -39,7 +39,7 @@ func TestNode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, start(t))
 			made := map[string]cloudtest.Instance{}
-			for _, name := range []string{"healthy", "new", "gone", "gone-ready", "off"} {
+			for _, name := range []string{"healthy", "new", "gone", "gone-ready", "off", "given"} {
 				i, err := w.MakeInstance(t.Context(), w.provider+"-"+name)
 				w.must(err)
 				made[name] = i
@@ -59,6 +59,9 @@ func TestNode(t *testing.T) {
 			off.Status.Addresses = answer.Addresses
 			w.node(off)
 			w.node(fresh(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "nobody"}}))
+			given := nodeOf(made["given"])
+			given.Annotations = map[string]string{cloudproviderapi.AnnotationAlphaProvidedIPAddr: "203.0.113.77"}
+			w.node(fresh(given))
 			w.node(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "foreign"}, Spec: corev1.NodeSpec{ProviderID: "elsewhere://1", Taints: fresh(&corev1.Node{}).Spec.Taints}})
 			w.node(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "left-out", Labels: map[string]string{cloud.ExcludeNode: "true"}}})
 			w.must(w.StopInstance(t.Context(), made["off"]))
@@ -75,6 +78,7 @@ func TestNode(t *testing.T) {
 				{made["gone"].Ref.NodeName, 1, []string{"is gone: "}, []string{"delete the Node"}},
 				{made["gone-ready"].Ref.NodeName, 1, []string{"it stays while it is ready"}, nil},
 				{made["off"].Ref.NodeName, 0, []string{"shut down"}, []string{"add the taint " + cloudproviderapi.TaintNodeShutdown}},
+				{made["given"].Ref.NodeName, 1, []string{"its addresses are not set", "203.0.113.77", "--node-ip"}, nil},
 				{"nobody", 1, []string{"the taint " + cloudproviderapi.TaintExternalCloudProvider + " stays", "no instance matches it", "--hostname-override"}, []string{"delete the Node"}},
 				{"foreign", 1, []string{"nobody takes away"}, nil},
 				{"left-out", 0, []string{cloud.ExcludeNode + "=true"}, nil},

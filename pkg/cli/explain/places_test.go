@@ -13,6 +13,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/cloudtest"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/api/apitest"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 	vspheresim "github.com/isthmus-cloud/isthmus/test/cloudsim/vsphere"
 	"github.com/isthmus-cloud/isthmus/test/conformance/aws"
 	"github.com/isthmus-cloud/isthmus/test/conformance/openstack"
@@ -31,6 +32,8 @@ type place struct {
 	wrong string
 	// part is how the plan of a load balancer that is not there ends: it is the beginning of what is done then, and not all of it.
 	part bool
+	// fail has the service of load balancers answer with a status until undone.
+	fail func(status int) (undo func())
 	// newborn is true where it may not know an instance yet of a Node that is as new.
 	newborn bool
 }
@@ -54,7 +57,9 @@ func openStack(t *testing.T) *place {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.Close(context.Background()) }) // the simulator goes with it
-	return &place{World: w, provider: "openstack", conf: sim.CloudConf(), wrong: "loadbalancer.openstack.org/flavor-id", part: true, changes: func() (out []string) {
+	return &place{World: w, provider: "openstack", conf: sim.CloudConf(), wrong: "loadbalancer.openstack.org/flavor-id", part: true, fail: func(status int) func() {
+		return sim.AddFault(core.Fault{Service: "load-balancer", Status: status})
+	}, changes: func() (out []string) {
 		for _, r := range sim.Requests() {
 			if r.Method != http.MethodGet && r.Service != "identity" {
 				out = append(out, masked(r.Method+" "+r.Path))

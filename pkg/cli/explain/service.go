@@ -364,10 +364,19 @@ func (q *question) warnings(ctx context.Context, s *corev1.Service) ([]event, er
 	all := slices.DeleteFunc(list.Items, func(e corev1.Event) bool {
 		return e.InvolvedObject.UID != s.UID || e.Source.Component != serviceController && e.ReportingController != serviceController
 	})
-	slices.SortStableFunc(all, func(a, b corev1.Event) int { return b.LastTimestamp.Compare(a.LastTimestamp.Time) })
+	slices.SortStableFunc(all, func(a, b corev1.Event) int { return said(&b).Compare(said(&a)) })
 	var out []event
-	for _, e := range all[:min(mostEvents, len(all))] {
-		out = append(out, event{e.LastTimestamp.UTC().Format(time.RFC3339), e.Reason, e.Message})
+	for i := range all[:min(mostEvents, len(all))] {
+		e := &all[i]
+		out = append(out, event{said(e).UTC().Format(time.RFC3339), e.Reason, e.Message})
 	}
 	return out, nil
+}
+
+// said is when an event was published last.
+func said(e *corev1.Event) time.Time {
+	if e.LastTimestamp.IsZero() {
+		return e.CreationTimestamp.Time
+	}
+	return e.LastTimestamp.Time
 }

@@ -2,14 +2,17 @@ package explain
 
 import (
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/isthmus-cloud/isthmus/pkg/cli/output"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/lb"
 )
@@ -131,10 +134,49 @@ func TestServiceOfOthers(t *testing.T) {
 			t.Errorf("%s: %s", name, r.say())
 		}
 	}
+	undo := w.fail(http.StatusForbidden)
+	s := w.service("refused", nil)
+	w.event(s, "service-controller", s.UID, "told\x1b[31m")
+	w.event(s, "another-controller", s.UID, "others'")
+	w.event(s, "service-controller", "of-a-former-one", "former")
+	if r := w.explained(1, "service", "refused"); !strings.Contains(r.say(), "PROBLEM: a sync fails: ") || r.CloudNote == "" || len(r.Events) != 1 || !strings.HasPrefix(r.Events[0].Message, "told") ||
+		strings.Contains(r.say(), "\x1b") {
+		t.Errorf("refused by the cloud: %s", r.say())
+	}
+	undo()
 	if out, code := w.run("service", "nobody"); code != 2 || !strings.Contains(out, "not found") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	if out, code := w.run("service", "others", "-o", "yaml", "--timeout", "0s"); code != 2 || strings.Count(out, "\n") != 1 {
 		t.Errorf("exit code %d, want two problems: %s", code, out)
+	}
+}
+
+// event publishes a warning about a Service.
+func (w *world) event(s *corev1.Service, from string, uid types.UID, message string) {
+	w.t.Helper()
+	e := &corev1.Event{ObjectMeta: metav1.ObjectMeta{GenerateName: s.Name + "-"}, Type: corev1.EventTypeWarning, Reason: "Test", Message: message,
+		Source:         corev1.EventSource{Component: from},
+		InvolvedObject: corev1.ObjectReference{Kind: "Service", Namespace: s.Namespace, Name: s.Name, UID: uid}}
+	_, err := w.Client.CoreV1().Events(s.Namespace).Create(w.t.Context(), e, metav1.CreateOptions{})
+	w.must(err)
+}
+
+// TestWhatTheCloudDoesNotAnswer is no problem of the object's.
+func TestWhatTheCloudDoesNotAnswer(t *testing.T) {
+	for kind, want := range map[cloud.Kind]int{cloud.KindInvalid: 1, cloud.KindDenied: 1, cloud.KindQuota: 1, cloud.KindFailed: 1, cloud.KindNotFound: 1,
+		cloud.KindUnavailable: 2, cloud.KindThrottled: 2, cloud.KindUnknown: 2} {
+		q := &question{report: &report{}}
+		q.failed("it", cloud.Errorf(kind, "because"), "mend it")
+		if got := q.report.verdict(); got != error(output.Exit(want)) { //nolint:errorlint // it is never wrapped
+			t.Errorf("%s: %v, want exit code %d", kind, got, want)
+		}
+		q.report.problem("a second one", "mend it")
+		if got := q.report.verdict(); got != error(output.Exit(1)) { //nolint:errorlint // it is never wrapped
+			t.Errorf("%s and a problem: %v", kind, got)
+		}
+	}
+	if err := (&report{}).verdict(); err != nil {
+		t.Error(err)
 	}
 }

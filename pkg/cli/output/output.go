@@ -2,11 +2,14 @@
 package output
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 
 	"github.com/spf13/pflag"
 
@@ -32,12 +35,26 @@ func Validate(format string) error {
 	return nil
 }
 
-// Encode writes v as indented JSON.
+// Encode writes v as indented JSON. Of what comes from outside nothing reaches a terminal that is not printable: it is escaped.
 func Encode(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	return e.Encode(v)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	out := bufio.NewWriter(w)
+	for _, r := range b.String() {
+		if r == '\n' || unicode.IsPrint(r) {
+			_, _ = out.WriteRune(r) // Flush has the error
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) { // only texts have such
+			_, _ = fmt.Fprintf(out, `\u%04x`, unit)
+		}
+	}
+	return out.Flush()
 }
 
 // mostText bounds what a cluster or a cloud can make of one text, in bytes.
