@@ -17,6 +17,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cli/access"
 	"github.com/isthmus-cloud/isthmus/pkg/cli/output"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
+	"github.com/isthmus-cloud/isthmus/pkg/version"
 )
 
 // severity is how bad a finding is.
@@ -65,7 +66,7 @@ func checks() []check {
 		{name: "services", about: "each Service of type LoadBalancer has its address", run: checkServices},
 		{name: "webhooks", about: "the webhooks' registration, certificates and Service", run: checkWebhooks},
 		{name: "kubelet", about: "a kubelet's configuration of image credential providers (--image-credential-provider-config)", run: checkKubelet},
-		{name: "versions", about: "versions of the API server and of kubelets", run: checkVersions},
+		{name: "versions", about: "versions of the API server, of kubelets and of Isthmus", run: checkVersions},
 	}
 }
 
@@ -87,6 +88,9 @@ type patient struct {
 
 	// kubeletConfig is --image-credential-provider-config, empty for none.
 	kubeletConfig string
+	// account is the controller manager's, and version this program's.
+	account account
+	version string
 
 	// What checkCluster has read.
 	nodes    []corev1.Node
@@ -108,6 +112,8 @@ type options struct {
 	timeout time.Duration
 	kubelet string
 	skip    []string
+	account string
+	version string
 }
 
 const long = `doctor looks for what keeps the cluster and its cloud from working together, and says of each finding
@@ -124,7 +130,9 @@ const example = `  # All that can be seen with your kubeconfig and the controlle
   isthmus doctor --cloud-provider=aws --cloud-config=cloud.conf -o json | jq '.findings[] | select(.severity=="error")'`
 
 // Command returns the command.
-func Command() *cobra.Command { return command(&options{clock: clock.RealClock{}}) }
+func Command() *cobra.Command {
+	return command(&options{clock: clock.RealClock{}, version: version.String()})
+}
 
 func command(o *options) *cobra.Command {
 	cmd := &cobra.Command{
@@ -141,13 +149,15 @@ func command(o *options) *cobra.Command {
 	output.AddFlag(cmd.Flags(), &o.output)
 	cmd.Flags().StringVar(&o.kubelet, "image-credential-provider-config", "",
 		"a copy of what a kubelet has by its flag of this name, to be looked at as well; isthmus-credential-provider check on the node sees more")
+	cmd.Flags().StringVar(&o.account, "service-account", defaultAccount(), "the controller manager's ServiceAccount, NAMESPACE/NAME, whose rights are looked at")
 	cmd.Flags().StringSliceVar(&o.skip, "skip", nil, "checks that are not made, of: "+strings.Join(skippable(), ", "))
 	cmd.Flags().DurationVar(&o.timeout, "check-timeout", 2*time.Minute, "bound of each check")
 	return cmd
 }
 
 func (o *options) run(ctx context.Context, stdout, stderr io.Writer) error {
-	errs := []error{o.access.Validate(), output.Validate(o.output)}
+	as, err := parseAccount(o.account)
+	errs := []error{o.access.Validate(), output.Validate(o.output), err}
 	if o.timeout <= 0 {
 		errs = append(errs, fmt.Errorf("--check-timeout %s: it must be greater than 0", o.timeout))
 	}
@@ -167,7 +177,7 @@ func (o *options) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("kubeconfig: %w", err)
 	}
-	p := &patient{flags: &o.access, client: client, clock: o.clock, kubeletConfig: o.kubelet, instances: map[string]*instance{}}
+	p := &patient{flags: &o.access, client: client, clock: o.clock, kubeletConfig: o.kubelet, account: as, version: o.version, instances: map[string]*instance{}}
 	r := o.examine(ctx, p, stderr)
 	if p.cloud != nil {
 		p.cloud.Close()

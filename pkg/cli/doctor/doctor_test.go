@@ -72,7 +72,7 @@ func (s *set) run(conf string, args ...string) (stdout string, code int) {
 	}
 	kubeconfig := filepath.Join(s.t.TempDir(), "kubeconfig")
 	s.must(controlplane.WriteKubeconfig(kubeconfig, s.Config))
-	o := options{clock: clocktesting.NewFakePassiveClock(time.Now().Add(later))}
+	o := options{clock: clocktesting.NewFakePassiveClock(time.Now().Add(later)), version: "v1.2.0"}
 	cmd := command(&o)
 	var out, problems bytes.Buffer
 	cmd.SetOut(&out)
@@ -132,7 +132,7 @@ func TestMisconfigurations(t *testing.T) {
 func (s *set) expect(conf string, f *fault) {
 	s.t.Helper()
 	args := []string{"-o", "json"}
-	if f.check != "permissions" { // a hundred questions, which others need no answer to
+	if f.check != "permissions" { // some fifty questions, which others need no answer to
 		args = append(args, "--skip=permissions")
 	}
 	if f.args != nil {

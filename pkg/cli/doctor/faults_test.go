@@ -138,7 +138,7 @@ var faults = []fault{
 
 // allFaults are the misconfigurations of every cloud.
 func allFaults() []fault {
-	return slices.Concat(faults, faultsOfMachines, faultsOfOpenStack, faultsOfAWS, faultsOfVSphere)
+	return slices.Concat(faults, faultsOfInstallation, faultsOfMachines, faultsOfOpenStack, faultsOfAWS, faultsOfVSphere)
 }
 
 // more adds lines to a configuration.
