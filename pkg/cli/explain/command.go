@@ -49,6 +49,8 @@ func Command() *cobra.Command {
 		Short:   "Say what would be done for a Service, Node or PersistentVolume now, and why",
 		Long:    long,
 		Example: example,
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(
 		command("service", "a Service of type LoadBalancer", []string{"services", "svc"}, explainService),

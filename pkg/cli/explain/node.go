@@ -160,6 +160,8 @@ func (x *machine) initialize(ctx context.Context, err error) {
 			r.kube("set labels: "+strings.Join(set, ", "), x.put())
 		}
 		r.kube("take away the taint "+cloudproviderapi.TaintExternalCloudProvider, x.put())
+	} else if set := reconciled(n); len(set) > 0 {
+		r.kube("set labels: "+strings.Join(set, ", "), "PATCH /api/v1/nodes/"+n.Name)
 	}
 	if others := otherAddresses(n, want); others != "" {
 		r.kube("set the addresses: "+others, "PATCH /api/v1/nodes/"+n.Name+"/status")
@@ -183,6 +185,21 @@ func labelsOf(n *corev1.Node, meta *cloudprovider.InstanceMetadata) (out []strin
 	for _, key := range slices.Sorted(maps.Keys(want)) {
 		if want[key] != "" && n.Labels[key] != want[key] {
 			out = append(out, key+"="+want[key])
+		}
+	}
+	return out
+}
+
+// reconciled are the labels that the node controller sets on a Node that is initialized: each from the older one of the same meaning.
+func reconciled(n *corev1.Node) (out []string) {
+	for _, keys := range [][2]string{
+		{corev1.LabelInstanceType, corev1.LabelInstanceTypeStable},
+		{corev1.LabelFailureDomainBetaRegion, corev1.LabelTopologyRegion},
+		{corev1.LabelFailureDomainBetaZone, corev1.LabelTopologyZone},
+	} {
+		value, has := n.Labels[keys[0]]
+		if now, ok := n.Labels[keys[1]]; has && (!ok || now != value) {
+			out = append(out, keys[1]+"="+value)
 		}
 	}
 	return out

@@ -39,7 +39,7 @@ func TestNode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, start(t))
 			made := map[string]cloudtest.Instance{}
-			for _, name := range []string{"healthy", "new", "gone", "gone-ready", "off", "given"} {
+			for _, name := range []string{"healthy", "new", "gone", "gone-ready", "off", "given", "relabeled"} {
 				i, err := w.MakeInstance(t.Context(), w.provider+"-"+name)
 				w.must(err)
 				made[name] = i
@@ -50,6 +50,12 @@ func TestNode(t *testing.T) {
 			w.must(err)
 			healthy.Status.Addresses = answer.Addresses
 			w.node(healthy)
+			relabeled := nodeOf(made["relabeled"])
+			relabeled.Labels = map[string]string{corev1.LabelFailureDomainBetaZone: "a", corev1.LabelTopologyZone: "b", corev1.LabelFailureDomainBetaRegion: "c"}
+			answer, err = w.live.Nodes.Lookup(t.Context(), made["relabeled"].Ref, 0, nil)
+			w.must(err)
+			relabeled.Status.Addresses = answer.Addresses
+			w.node(relabeled)
 			w.node(fresh(nodeOf(made["new"])))
 			w.node(notReady(nodeOf(made["gone"])))
 			w.node(nodeOf(made["gone-ready"]))
@@ -74,6 +80,7 @@ func TestNode(t *testing.T) {
 				steps []string // how they begin
 			}{
 				{made["healthy"].Ref.NodeName, 0, []string{"found by the provider ID", "nothing to do"}, nil},
+				{made["relabeled"].Ref.NodeName, 0, nil, []string{"set labels: " + corev1.LabelTopologyRegion + "=c, " + corev1.LabelTopologyZone + "=a"}},
 				{made["new"].Ref.NodeName, 0, []string{made["new"].Ref.ProviderID}, []string{"set spec.providerID: " + made["new"].Ref.ProviderID, "set labels: ", "take away the taint", "set the addresses"}},
 				{made["gone"].Ref.NodeName, 1, []string{"is gone: "}, []string{"delete the Node"}},
 				{made["gone-ready"].Ref.NodeName, 1, []string{"it stays while it is ready"}, nil},
@@ -99,6 +106,26 @@ func TestNode(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestNodesThatAreKept: with credentials that show none of the cluster's instances nothing is deleted, in the deletion guard's words.
+func TestNodesThatAreKept(t *testing.T) {
+	w := newWorld(t, openStack(t))
+	for _, name := range []string{"a", "b"} {
+		i, err := w.MakeInstance(t.Context(), name)
+		w.must(err)
+		n := nodeOf(i)
+		n.Status.Conditions = nil
+		w.node(n)
+		w.must(w.DeleteInstance(t.Context(), i))
+	}
+	if r := w.explained(1, "node", "a"); len(r.Plan.Steps) != 0 || !strings.Contains(r.say(), "the Node is kept") || !strings.Contains(r.say(), "3 Nodes or 45 %") {
+		t.Errorf("kept: %s", r.say())
+	}
+	w.flags = nil // the kind counts first
+	if out, code := w.run("deployment", "a"); code != 2 || !strings.Contains(out, "deployment") {
+		t.Errorf("exit code %d: %s", code, out)
 	}
 }
 
