@@ -11,6 +11,7 @@ notes() {
 build() {
   RELEASE_DATE=$(date -u -d "@$SOURCE_DATE_EPOCH" +%FT%TZ)
   export RELEASE_DATE PATH=$PWD/bin:$PATH
+  ${GO:-go} run ./hack/gen-man bin/isthmus-files
   bin/goreleaser check
   bin/goreleaser release --clean --parallelism "$(getconf _NPROCESSORS_ONLN)" "$@"
 }

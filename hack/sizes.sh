@@ -12,12 +12,12 @@ size() { # package, tags
 }
 table="$dir/table"
 row() { # name, clouds that are left out
-  local t manager=–; t=$(tags "$2")
-  for f in pkg/providers/no_*.go; do # it has fewer clouds than the credential provider
+  local t manager=– cli=–; t=$(tags "$2")
+  for f in pkg/providers/no_*.go; do # they have fewer clouds than the credential provider
     f=${f#*/no_}
-    [[ " ${2//$'\n'/ } " = *" ${f%.go} "* ]] || { manager=$(size cloud-controller-manager "$t"); break; }
+    [[ " ${2//$'\n'/ } " = *" ${f%.go} "* ]] || { manager=$(size cloud-controller-manager "$t") cli=$(size isthmus "$t"); break; }
   done
-  echo "| $1 | $manager | $(size credential-provider "$t") |"
+  echo "| $1 | $manager | $(size credential-provider "$t") | $cli |"
 }
 {
 cat << EOF
@@ -26,8 +26,8 @@ cat << EOF
 Written by \`make sizes\`, with $(${GO:-go} env GOVERSION) for linux/amd64, stripped, in decimal megabytes. A cloud is left out by
 the build tag \`no_<cloud>\`; \`make build CLOUDS=openstack\` sets the tags for all others.
 
-| built with | cloud-controller-manager | isthmus-credential-provider |
-|---|---|---|
+| built with | cloud-controller-manager | isthmus-credential-provider | isthmus |
+|---|---|---|---|
 EOF
 row "all clouds" ""
 for c in $ALL_CLOUDS; do row "all but $c (\`-tags no_$c\`)" "$c"; done

@@ -16,15 +16,11 @@ import (
 	"syscall"
 
 	"github.com/go-logr/logr"
-	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/isthmus-cloud/isthmus/pkg/cli/doctor"
-	"github.com/isthmus-cloud/isthmus/pkg/cli/explain"
-	"github.com/isthmus-cloud/isthmus/pkg/cli/orphans"
+	"github.com/isthmus-cloud/isthmus/pkg/cli"
 	"github.com/isthmus-cloud/isthmus/pkg/cli/output"
-	"github.com/isthmus-cloud/isthmus/pkg/version"
 )
 
 func main() {
@@ -40,7 +36,7 @@ func run(ctx context.Context, name string, args []string, stdout, stderr io.Writ
 	logger := logr.Discard() // what libraries log is for controllers
 	klog.SetLogger(logger)
 	ctrl.SetLogger(logger)
-	root := newRoot(name) //nolint:contextcheck // cobra hands it to the command
+	root := cli.Command(name)
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -55,27 +51,4 @@ func run(ctx context.Context, name string, args []string, stdout, stderr io.Writ
 		_, _ = fmt.Fprintf(stderr, "isthmus: %s\n", line)
 	}
 	return 2
-}
-
-// newRoot returns the command with all that are below it. name tells whether it was called as a plugin of kubectl.
-func newRoot(name string) *cobra.Command {
-	display := "isthmus"
-	if strings.HasPrefix(name, "kubectl-") {
-		display = "kubectl isthmus"
-	}
-	root := &cobra.Command{
-		Use:   "isthmus",
-		Short: "Ask about a cluster, its cloud, and what stands between them",
-		Long: `isthmus answers an operator's questions about a cluster whose cloud Isthmus serves. It reads the
-API server with your kubeconfig and the cloud with a cloud.conf, and changes neither; only orphans --delete
-deletes in the cloud what you agree to.
-
-Named kubectl-isthmus and in your PATH, it is a plugin of kubectl: kubectl isthmus doctor.`,
-		Version:       version.String(),
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: display},
-	}
-	root.AddCommand(doctor.Command(), explain.Command(), orphans.Command())
-	return root
 }

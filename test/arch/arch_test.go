@@ -79,12 +79,13 @@ var arrows = []struct {
 	to   []string
 }{
 	{"cmd/credential-provider", []string{"credentialprovider", "pkg/cloudauth", "pkg/nearest", "pkg/version"}},
-	{"cmd/isthmus", []string{"pkg/cli", "pkg/version"}},
+	{"cmd/isthmus", []string{"pkg/cli"}},
 	{"pkg/cli/access", []string{"pkg/ccm/apiclient", "pkg/cloud", "pkg/providers", "pkg/version"}},
 	{"pkg/cli/output", []string{"pkg/text"}},
 	{"pkg/cli/doctor", []string{"credentialprovider/kubelet", "manifests", "pkg/ccm/nodes", "pkg/cli/access", "pkg/cli/output", "pkg/cloud", "pkg/text", "pkg/version", "webhooks"}},
 	{"pkg/cli/explain", []string{"pkg/ccm/nodes", "pkg/ccm/options", "pkg/cli/access", "pkg/cli/output", "pkg/cloud", "pkg/controllers/pvlabel", "pkg/dryrun", "pkg/lb", "pkg/pv"}},
 	{"pkg/cli/orphans", []string{"pkg/cli/access", "pkg/cli/output", "pkg/cloud", "pkg/text"}},
+	{"pkg/cli", []string{"pkg/version"}},
 	{"cmd/cloud-controller-manager", []string{"pkg/ccm", "pkg/cloud", "pkg/lb", "pkg/providers", "pkg/version", "webhooks"}},
 	{"pkg/version", nil},
 	{"pkg/nearest", nil},

@@ -31,7 +31,12 @@ func TestSnapshot(t *testing.T) {
 	systems := map[string][]string{
 		"cloud-controller-manager":    {"linux_amd64", "linux_arm64", "linux_ppc64le", "linux_s390x"},
 		"isthmus-credential-provider": {"linux_amd64", "linux_arm64", "linux_ppc64le", "linux_s390x", "windows_amd64"},
+		"isthmus":                     {"darwin_amd64", "darwin_arm64", "linux_amd64", "linux_arm64", "windows_amd64"},
 	}
+	beside := map[string][]string{"isthmus": {
+		"completions/_isthmus", "completions/isthmus.bash", "completions/isthmus.fish", "completions/isthmus.ps1",
+		"completions/kubectl_complete-isthmus", "man/isthmus-doctor.1", "man/isthmus.1",
+	}}
 	var want []string
 	for name, all := range systems {
 		for _, system := range all {
@@ -44,6 +49,12 @@ func TestSnapshot(t *testing.T) {
 			want = append(want, archive+suffix)
 			t.Run(archive, func(t *testing.T) {
 				files := open(t, filepath.Join(dist, archive+suffix))
+				for _, name := range beside[name] {
+					if len(files[name]) == 0 {
+						t.Errorf("it has no %s", name)
+					}
+				}
+				maps.DeleteFunc(files, func(path string, _ []byte) bool { return beside[name] != nil && filepath.Dir(path) != "." })
 				if got := slices.Sorted(maps.Keys(files)); !slices.Equal(got, []string{"LICENSE", "THIRD-PARTY.txt", file}) {
 					t.Fatalf("it holds %q", got)
 				}
@@ -68,7 +79,7 @@ func TestSnapshot(t *testing.T) {
 		}
 	}
 	slices.Sort(want)
-	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(sums))); diff != "" || len(want) != 18+8 {
+	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(sums))); diff != "" || len(want) != 28+8 {
 		t.Errorf("%d files in SHA256SUMS (-want +got):\n%s", len(sums), diff)
 	}
 	for file, sum := range sums {
