@@ -16,13 +16,27 @@ type Inventory interface {
 	Remove(ctx context.Context, cluster Cluster, o Owned) error
 }
 
+// MakesNothing is the Inventory of a cloud in which nothing is made for a cluster.
+type MakesNothing struct{}
+
+var _ Inventory = MakesNothing{}
+
+// Owned implements Inventory.
+func (MakesNothing) Owned(context.Context, Cluster) ([]Owned, error) { return nil, nil }
+
+// Remove implements Inventory.
+func (MakesNothing) Remove(_ context.Context, _ Cluster, o Owned) error {
+	return Errorf(KindConflict, "%s %s was not made for the cluster", o.Kind, o.ID)
+}
+
 // Owned is an object of the cloud that carries a cluster's mark.
 type Owned struct {
 	// Kind is what the cloud calls such objects, as "load balancer". Kind and ID name one of them.
 	Kind, ID string
 	// Name is the cloud's, State as well, empty where it has none.
 	Name, State string
-	// Mark tells the Service, by its name or its UID; neither where the object does not tell it.
+	// Mark tells the Service, by its name or its UID; neither where the object does not tell it. It has no ClusterUID where the object
+	// tells the cluster only by the ID that the configuration says, which need not be that of the API server.
 	Mark Mark
 	// Users are further Services that it carries marks of, "default/web"; nil for none.
 	Users []string

@@ -42,7 +42,7 @@ type Provider struct {
 	CheckLoadBalancer func(spec *LoadBalancerSpec) (problems field.ErrorList, warnings []string)
 	// LoadBalancing is what the planner must know of LoadBalancers.
 	LoadBalancing LoadBalancerTraits
-	// Inventory is nil where it is not known what in the cloud is a cluster's own, or nothing is.
+	// Inventory is nil where it is not known what in the cloud is a cluster's own; see MakesNothing.
 	Inventory Inventory
 	// Routes is nil where pod routes are not managed.
 	Routes Routes

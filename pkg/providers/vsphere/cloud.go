@@ -55,6 +55,7 @@ func New(_ context.Context, configFile string, o cloud.Options) (*cloud.Provider
 		places.Join(p, all, places.Words{Place: "vCenter", Moves: true}, func(cloud.InstanceRef) string { return "" })
 	}
 	p.KubeObjects = objects
+	p.Inventory = cloud.MakesNothing{}
 	if cfg.Global.KeepNodes {
 		p.Instances = keeping{p.Instances}
 	}

@@ -44,6 +44,7 @@ func New(ctx context.Context, configFile string, o cloud.Options) (*cloud.Provid
 		Instances:         instances.New(c, cfg),
 		Owns:              instances.Owns,
 		LoadBalancers:     balancers,
+		Inventory:         balancers,
 		CheckLoadBalancer: balancers.Check,
 		LoadBalancing:     cloud.LoadBalancerTraits{NodePorts: true, Classes: cloud.OwnClasses(Name)},
 		Identify: func(_ context.Context, cluster cloud.Cluster) (string, error) {

@@ -123,24 +123,26 @@ func (b *LoadBalancers) Delete(ctx context.Context, s *cloud.LoadBalancerSpec) e
 		if f.whose != cloud.Ours { // what the name alone speaks for may be anybody's
 			continue
 		}
-		gone := f.DeletionTimestamp != nil
-		if !gone {
-			if err := b.c.Delete(ctx, b.resource, f.obj); err != nil {
-				if cloud.IsNotFound(err) {
-					continue
-				}
-				return err
-			}
-		}
-		_, err := b.c.Get(ctx, b.resource, f.Name)
-		if err == nil {
-			return b.waiting(f, !gone, "is not gone yet")
-		}
-		if !cloud.IsNotFound(err) {
+		if err := b.remove(ctx, f); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// remove deletes the very object that was read. Nil when it is gone.
+func (b *LoadBalancers) remove(ctx context.Context, f *found) error {
+	gone := f.DeletionTimestamp != nil
+	if !gone {
+		if err := b.c.Delete(ctx, b.resource, f.obj); err != nil {
+			return cloud.IgnoreNotFound(err)
+		}
+	}
+	_, err := b.c.Get(ctx, b.resource, f.Name)
+	if err == nil {
+		return b.waiting(f, !gone, "is not gone yet")
+	}
+	return cloud.IgnoreNotFound(err)
 }
 
 // all are the objects that may be the Service's: the one of its name, and those of other names with its labels; these only where the
