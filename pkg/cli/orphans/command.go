@@ -26,6 +26,7 @@ type options struct {
 	output           string
 	delete           bool
 	yes, notRestored bool
+	sameCluster      bool
 	timeout          time.Duration
 	// isTerminal says whether somebody can answer.
 	isTerminal func(io.Reader) bool
@@ -37,7 +38,8 @@ cluster's objects are never among them, nor what only has a name like ours.
 
 With --delete it asks about each one, reads its mark and looks for its Service once more, and deletes it
 with all that is on it. It refuses what was made at a time that the API server does not remember, as
-after it was restored from a backup: those load balancers may serve. Without --delete it changes nothing.
+after it was restored from a backup: those load balancers may serve. It refuses what carries no UID of the
+API server's cluster, too. Without --delete it changes nothing.
 
 The exit code is 0, 1 where something stays that was to be deleted, and 2 where the question could not be
 answered.`
@@ -69,6 +71,7 @@ func command(o *options) *cobra.Command {
 	fs.BoolVar(&o.delete, "delete", false, "delete them, after a question about each one")
 	fs.BoolVar(&o.yes, "yes", false, "answer all questions of --delete with yes")
 	fs.BoolVar(&o.notRestored, "not-restored", false, "you know that the API server was not restored from a backup: with --delete, do not look whether it remembers the time at which an orphan was made")
+	fs.BoolVar(&o.sameCluster, "same-cluster", false, "you know that the API server is that of the cluster whose ID the cloud's configuration says: with --delete, what carries that ID needs no UID of the cluster")
 	fs.DurationVar(&o.timeout, "delete-timeout", 5*time.Minute, "with --delete, how long to wait until one is gone")
 	return cmd
 }
@@ -89,8 +92,8 @@ func (o *options) validate(stdin io.Reader) error {
 		errs = append(errs, fmt.Errorf("--delete-timeout %s: it must be greater than 0", o.timeout))
 	}
 	switch {
-	case !o.delete && (o.yes || o.notRestored):
-		errs = append(errs, errors.New("--yes and --not-restored are of use with --delete only"))
+	case !o.delete && (o.yes || o.notRestored || o.sameCluster):
+		errs = append(errs, errors.New("--yes, --not-restored and --same-cluster are of use with --delete only"))
 	case o.delete && !o.yes && !o.isTerminal(stdin):
 		errs = append(errs, errors.New("--delete asks about each orphan, and there is no terminal: call it in one, or with --yes"))
 	}
@@ -128,7 +131,10 @@ func (o *options) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Wr
 	}
 	stays := false
 	if o.delete && len(all) > 0 {
-		r := &remover{client: client, inventory: p.Inventory, cluster: cluster, told: stderr, timeout: o.timeout}
+		r := &remover{client: client, inventory: p.Inventory, cluster: cluster, sameCluster: o.sameCluster, told: stderr, timeout: o.timeout}
+		if !o.yes {
+			r.answers = bufio.NewReader(stdin)
+		}
 		if !o.notRestored {
 			written, err := metadata.NewForConfig(config)
 			if err != nil {
@@ -138,12 +144,14 @@ func (o *options) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Wr
 				return err
 			}
 		}
-		if !o.yes {
-			r.answers = bufio.NewReader(stdin)
-		}
 		stays = r.run(ctx, all)
 	}
-	if err := write(stdout, o.output, cluster, all); err != nil {
+	if _, nothing := p.Inventory.(cloud.MakesNothing); nothing && o.output != output.JSON {
+		_, err = fmt.Fprintf(stdout, "nothing is made for a cluster in cloud %s: there are no orphans\n", p.Name)
+	} else {
+		err = write(stdout, o.output, cluster, all)
+	}
+	if err != nil {
 		return fmt.Errorf("write what was found: %w", err)
 	}
 	if stays {

@@ -24,6 +24,8 @@ type remover struct {
 	cluster   cloud.Cluster
 	// history is nil where the user vouches for the API server.
 	history *history
+	// sameCluster says that the user vouches for that the API server is that of the cluster whose ID the cloud's configuration says.
+	sameCluster bool
 	// answers are the user's; nil where all questions are answered with yes.
 	answers *bufio.Reader
 	told    io.Writer
@@ -33,9 +35,7 @@ type remover struct {
 // run asks about each orphan and deletes those that may go. It reports whether one stays that was to go.
 func (r *remover) run(ctx context.Context, all []*orphan) (stays bool) {
 	for _, o := range all {
-		if o.Kept == "" && r.history != nil {
-			o.Kept = r.history.doubt(o.owned.Created)
-		}
+		r.doubt(o)
 		switch {
 		case o.Kept != "":
 			o.Outcome = refused
@@ -50,6 +50,16 @@ func (r *remover) run(ctx context.Context, all []*orphan) (stays bool) {
 		stays = stays || o.Outcome == refused || o.Outcome == failed
 	}
 	return stays || ctx.Err() != nil
+}
+
+// doubt sets why an orphan may have an owner that the API server does not know.
+func (r *remover) doubt(o *orphan) {
+	if o.Kept == "" && r.history != nil {
+		o.Kept = r.history.doubt(o.owned.Created)
+	}
+	if o.Kept == "" && o.owned.Mark.ClusterUID == "" && !r.sameCluster {
+		o.Kept = "it does not carry the UID of this API server's cluster, only the ID that the cloud's configuration says: see --same-cluster"
+	}
 }
 
 // String names the orphan for the user.
@@ -124,9 +134,19 @@ func (r *remover) unowned(ctx context.Context, o *orphan) error {
 		switch _, err := r.client.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{}); {
 		case err == nil:
 			return fmt.Errorf("%w: %s", errOwned, service)
-		case !apierrors.IsNotFound(err):
+		case !isGone(err, name):
 			return fmt.Errorf("look for Service %s once more: %w", service, err)
 		}
 	}
 	return nil
+}
+
+// isGone reports whether an error is the API server's own word that there is no Service of that name: a proxy says 404, too.
+func isGone(err error, name string) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || !apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) {
+		return false
+	}
+	d := status.Status().Details
+	return d != nil && d.Kind == "services" && d.Name == name
 }

@@ -2,6 +2,7 @@ package orphans
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -46,24 +47,13 @@ func find(ctx context.Context, client kubernetes.Interface, inventory cloud.Inve
 	if err != nil {
 		return nil, fmt.Errorf("list what the cluster has in the cloud: %w", err)
 	}
-	owners := map[string]bool{}
-	o := metav1.ListOptions{Limit: pageSize}
-	for {
-		list, err := client.CoreV1().Services("").List(ctx, o)
-		if err != nil {
-			return nil, fmt.Errorf("list Services, which own what is in the cloud: %w", err)
-		}
-		for i := range list.Items {
-			s := &list.Items[i]
-			owners[s.Namespace+"/"+s.Name], owners[string(s.UID)] = true, true
-		}
-		if o.Continue = list.Continue; o.Continue == "" {
-			break
-		}
+	known, err := readServices(ctx, client)
+	if err != nil {
+		return nil, err
 	}
 	var out []*orphan
 	for _, x := range all {
-		if owners[x.Mark.Service] || owners[x.Mark.ServiceUID] || slices.ContainsFunc(x.Users, func(u string) bool { return owners[u] }) {
+		if known.own(&x) {
 			continue
 		}
 		n := &orphan{Kind: x.Kind, ID: x.ID, Name: x.Name, State: x.State, Service: x.Mark.Service, Users: x.Users, Addresses: x.Addresses, owned: x}
@@ -76,4 +66,33 @@ func find(ctx context.Context, client kubernetes.Interface, inventory cloud.Inve
 		out = append(out, n)
 	}
 	return out, nil
+}
+
+// services are those that the API server knows, by namespace and name, and by UID.
+type services map[string]bool
+
+func readServices(ctx context.Context, client kubernetes.Interface) (services, error) {
+	known := services{}
+	o := metav1.ListOptions{Limit: pageSize}
+	for {
+		list, err := client.CoreV1().Services("").List(ctx, o)
+		if err == nil && list.ResourceVersion == "" { // an empty answer of something that is no API server reads like an empty list
+			err = errors.New("the answer is no list of Services: is something else in the place of the API server?")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list Services, which own what is in the cloud: %w", err)
+		}
+		for i := range list.Items {
+			s := &list.Items[i]
+			known[s.Namespace+"/"+s.Name], known[string(s.UID)] = true, true
+		}
+		if o.Continue = list.Continue; o.Continue == "" {
+			return known, nil
+		}
+	}
+}
+
+// own reports whether one of the Services is an owner of an object.
+func (s services) own(x *cloud.Owned) bool {
+	return s[x.Mark.Service] || s[x.Mark.ServiceUID] || slices.ContainsFunc(x.Users, func(u string) bool { return s[u] })
 }

@@ -1,9 +1,11 @@
 package orphans
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,12 +17,22 @@ import (
 // An API server that was restored from a backup has forgotten what happened between the backup and the restoration: no object of
 // it was made or written then. The load balancers of Services that were made then live, serve, and look like orphans. So something
 // is deleted only if the API server remembers the time at which it was made.
+//
+// A quiet cluster holds nothing of many times, as only the last write of an object is told. But whatever is written, such as the
+// leases that are renewed all the time, raises the store's revision, which the next object tells: where the revision stood still, the
+// API server was not there, or has forgotten.
 
 const (
-	// longestGap is how long the API server may have had nothing written that it still holds. Backups are mostly older.
+	// longestGap is how long the API server may have had nothing written that it still holds, however the revision went on.
 	longestGap = time.Hour
+	// shortestGap is how long it may have had so though the revision stood still.
+	shortestGap = 5 * time.Minute
 	// skew is how far the cloud's clock and the API server's may differ.
 	skew = 5 * time.Minute
+	// slowest is how much time a living cluster lets pass for one revision at most: each API server renews a lease every 10 s.
+	slowest = 20 * time.Second
+	// usual is what part of the cluster's usual revisions there are in a time at least, estimated where they are told of a longer time.
+	usual, estimated = 5, 2
 
 	pageSize = 500
 	// mostPages of each resource are read.
@@ -41,13 +53,23 @@ func witnesses() []schema.GroupVersionResource {
 type history struct {
 	// cluster is when the cluster was made, by its namespace kube-system.
 	cluster time.Time
-	// times are sorted.
-	times []time.Time
+	// writes are sorted by their times.
+	writes []moment
+	// gap is shortestGap, skew is skew.
+	gap, skew time.Duration
+}
+
+// moment is when an object was written.
+type moment struct {
+	at time.Time
+	// revision is the store's of a write at told, which is then or later; 0 where none is known.
+	revision uint64
+	told     time.Time
 }
 
 // readHistory asks the API server. What may not be read tells nothing.
 func readHistory(ctx context.Context, client metadata.Interface) (*history, error) {
-	h := &history{}
+	h := &history{gap: shortestGap, skew: skew}
 	system, err := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("read namespace %s: %w", metav1.NamespaceSystem, err)
@@ -71,16 +93,37 @@ func readHistory(ctx context.Context, client metadata.Interface) (*history, erro
 			}
 		}
 	}
-	slices.SortFunc(h.times, time.Time.Compare)
+	h.sort()
 	return h, nil
 }
 
+// add notes when an object was made, and when it was written. The revision is that of its last write.
 func (h *history) add(m *metav1.PartialObjectMetadata) {
-	h.times = append(h.times, m.CreationTimestamp.Time)
+	last := moment{at: m.CreationTimestamp.Time}
 	for _, f := range m.ManagedFields {
-		if f.Time != nil {
-			h.times = append(h.times, f.Time.Time)
+		if f.Time == nil {
+			continue
 		}
+		if h.writes = append(h.writes, moment{at: f.Time.Time}); f.Time.After(last.at) {
+			last.at = f.Time.Time
+		}
+	}
+	last.told = last.at
+	last.revision, _ = strconv.ParseUint(m.ResourceVersion, 10, 64) // 0 where it is no number, which proves nothing
+	h.writes = append(h.writes, moment{at: m.CreationTimestamp.Time}, last)
+}
+
+// sort puts the writes into order, and gives those without a revision that of the next. No revision is greater than one of a later
+// write: an object may have been written once more than its times tell.
+func (h *history) sort() {
+	slices.SortFunc(h.writes, func(a, b moment) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.revision, b.revision)) })
+	var next moment
+	for i := range slices.Backward(h.writes) {
+		w := &h.writes[i]
+		if w.revision == 0 || next.revision != 0 && next.revision < w.revision {
+			w.revision, w.told = next.revision, next.told
+		}
+		next = *w
 	}
 }
 
@@ -90,19 +133,39 @@ func (h *history) doubt(made time.Time) string {
 	switch {
 	case made.IsZero():
 		return "the cloud does not tell when it was made, so nothing shows that the API server was not restored from a backup of before"
-	case h.cluster.After(made.Add(skew)):
+	case h.cluster.After(made.Add(h.skew)):
 		return fmt.Sprintf("it is older than the cluster whose mark it carries: namespace %s is of %s. The API server looks restored or made anew", metav1.NamespaceSystem, h.cluster.UTC().Format(stamp))
 	}
-	before := h.cluster
-	for _, t := range h.times {
-		if t.After(made.Add(-skew)) && before.Before(made.Add(skew)) && t.Sub(before) > longestGap {
+	before := moment{at: h.cluster}
+	for _, w := range h.writes {
+		if w.at.After(made.Add(-h.skew)) && before.at.Before(made.Add(h.skew)) && h.forgets(before, w) {
 			return fmt.Sprintf("the API server holds nothing that was written between %s and %s, when it was made: it looks restored from a backup of before",
-				before.UTC().Format(stamp), t.UTC().Format(stamp))
+				before.at.UTC().Format(stamp), w.at.UTC().Format(stamp))
 		}
-		before = t
+		before = w
 	}
-	if !before.After(made) {
-		return fmt.Sprintf("the API server holds nothing that is as young; its youngest object is of %s. It looks restored from a backup of before", before.UTC().Format(stamp))
+	if !before.at.After(made) {
+		return fmt.Sprintf("the API server holds nothing that is as young; its youngest object is of %s. It looks restored from a backup of before", before.at.UTC().Format(stamp))
 	}
 	return ""
+}
+
+// forgets reports whether the API server may have forgotten, or missed, what was between two writes of which it holds none between them.
+func (h *history) forgets(a, b moment) bool {
+	gap := b.at.Sub(a.at)
+	if gap <= h.gap {
+		return false
+	}
+	if gap > longestGap || a.revision == 0 || b.revision < a.revision {
+		return true
+	}
+	rate := 0.0 // usual revisions in a nanosecond
+	if first, last := h.writes[0], h.writes[len(h.writes)-1]; last.told.After(first.at) && last.revision > first.revision {
+		rate = float64(last.revision-first.revision) / float64(last.told.Sub(first.at))
+	}
+	went, least := float64(b.revision-a.revision), rate/usual
+	if b.told.After(b.at) { // what came after b is not of the gap
+		went, least = went-rate*float64(b.told.Sub(b.at)), rate/estimated
+	}
+	return went < max(1/float64(slowest), least)*float64(gap)
 }

@@ -17,7 +17,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/isthmus-cloud/isthmus/pkg/cli/access"
 	"github.com/isthmus-cloud/isthmus/pkg/cli/output"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
@@ -43,16 +42,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{ControlPlane: shared.Plane(t), t: t, sim: ossim.ForTest(t, ossim.Options{StateDelay: 3 * time.Millisecond})}
-	f := access.Flags{CloudProvider: "openstack", CloudConfig: w.sim.ConfFile(t, ""), RequestTimeout: time.Minute, ClusterName: "kubernetes", ChangeCloud: true}
-	p, _, err := f.Cloud(t.Context(), w.Client)
-	w.must(err)
-	t.Cleanup(p.Close)
-	w.provider = p
-	w.cluster, err = f.Cluster(t.Context(), w.Client, p)
-	w.must(err)
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	w.must(controlplane.WriteKubeconfig(kubeconfig, w.Config))
-	w.flags = []string{"--kubeconfig", kubeconfig, "--cloud-provider", "openstack", "--cloud-config", f.CloudConfig}
+	w.reach("openstack", w.sim.ConfFile(t, ""), "kubernetes")
 	return w
 }
 
@@ -201,11 +191,13 @@ func TestDeleteRefusesWhereTheAPIServerLooksRestored(t *testing.T) {
 		if len(all) != 1 {
 			t.Fatalf("orphans: %+v", all)
 		}
-		h := &history{}
+		h := &history{gap: shortestGap, skew: skew}
 		h.cluster = all[0].owned.Created.Add(-in.by).Add(-time.Hour)
 		for d := -time.Hour; d <= 0; d += 10 * time.Minute {
-			h.times = append(h.times, all[0].owned.Created.Add(-in.by).Add(d))
+			at := all[0].owned.Created.Add(-in.by).Add(d)
+			h.writes = append(h.writes, moment{at, uint64(2*time.Hour + d), at}) //nolint:gosec // not negative
 		}
+		h.sort()
 		r := &remover{client: w.Client, inventory: in, cluster: w.cluster, told: io.Discard, timeout: time.Minute, history: h}
 		if stays := r.run(t.Context(), all); all[0].Outcome != c.want || stays != (c.want != deleted) || all[0].Outcome == refused != (all[0].Kept != "") {
 			t.Errorf("by %s: %s %s, want %s", c.by, all[0].Outcome, all[0].Kept, c.want)
