@@ -153,6 +153,7 @@ func (o *options) cloud(ctx context.Context, m *ccm.Manager) (*decorate.Provider
 	if err != nil {
 		return nil, err
 	}
+	m.Traffic = traffic.Families
 	p, warnings, err := factory(ctx, flags.CloudConfigFile, cloud.Options{
 		UserAgent: strings.Join(append(slices.Clone(o.ccm.UserAgent), "isthmus-"+program+"/"+version.String()), " "),
 		Traffic:   traffic,

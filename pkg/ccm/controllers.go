@@ -22,6 +22,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/ccm/leader"
 	"github.com/isthmus-cloud/isthmus/pkg/ccm/nodes"
 	"github.com/isthmus-cloud/isthmus/pkg/ccm/options"
+	"github.com/isthmus-cloud/isthmus/pkg/ccm/status"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
 	"github.com/isthmus-cloud/isthmus/pkg/controllers/routes"
@@ -44,6 +45,8 @@ type leaderControllers struct {
 	serviceMetrics *service.Metrics
 	// routeMetrics are the route controller's.
 	routeMetrics *routes.Metrics
+	// errors are kept for the status page.
+	errors *status.Errors
 	// topology is nil where no PersistentVolumes are labeled.
 	topology *csitopology.Volumes
 }
@@ -65,6 +68,11 @@ func (l *leaderControllers) Start(ctx context.Context) error {
 	defer cancel()
 	reports.Go(func() { l.reportHeld(ctx) })
 	a := nodes.NewAdapter(ctx, l.provider, core.Nodes().Lister(), l.opts.Component.NodeLifecycleController.NodeMonitorPeriod.Duration)
+	a.Failed = func(node string, err error) {
+		if ctx.Err() == nil { // else it says that the term ends
+			l.errors.Add("node/"+node, cloud.KindOf(err).String(), err.Error())
+		}
+	}
 	defer a.End()
 	defer cancel() // before End waits for the calls
 	enabled := l.opts.EnabledControllers()

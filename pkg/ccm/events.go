@@ -2,6 +2,8 @@ package ccm
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
@@ -22,6 +24,16 @@ func (l *leaderControllers) recorderTo(ctx context.Context, component string, cl
 	if l.opts.DryRun {
 		broadcaster.StartStructuredLogging(0)
 	}
+	broadcaster.StartEventWatcher(l.keepWarning)
 	broadcaster.StartRecordingToSink(&v1core.EventSinkImpl{Interface: client.CoreV1().Events("")})
 	return broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: component}), broadcaster.Shutdown
+}
+
+// keepWarning keeps what an event warns of for the status page.
+func (l *leaderControllers) keepWarning(e *corev1.Event) {
+	if e.Type != corev1.EventTypeWarning {
+		return
+	}
+	about := []string{strings.ToLower(e.InvolvedObject.Kind), e.InvolvedObject.Namespace, e.InvolvedObject.Name}
+	l.errors.Add(strings.Join(slices.DeleteFunc(about, func(s string) bool { return s == "" }), "/"), e.Reason, e.Message)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
@@ -22,8 +23,10 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/ccm/leader"
 	"github.com/isthmus-cloud/isthmus/pkg/ccm/options"
 	"github.com/isthmus-cloud/isthmus/pkg/ccm/serving"
+	"github.com/isthmus-cloud/isthmus/pkg/ccm/status"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/caller"
 	"github.com/isthmus-cloud/isthmus/pkg/tracing"
 	"github.com/isthmus-cloud/isthmus/pkg/version"
 )
@@ -31,6 +34,9 @@ import (
 // Manager is a cloud controller manager. New makes one, Add and AddReadyCheck extend it,
 // Run runs it once.
 type Manager struct {
+	// Traffic, where it is not nil, says how often the cloud may be asked, for the status page. It is set before Run.
+	Traffic func() []caller.Family
+
 	opts      *options.Options
 	config    *rest.Config
 	client    kubernetes.Interface
@@ -38,6 +44,7 @@ type Manager struct {
 	locks     leader.Locks
 	topology  *csitopology.Volumes // nil where no PersistentVolumes are labeled
 	tracing   *tracing.Config      // nil where it is off
+	errors    *status.Errors
 
 	health, live, ready *serving.Checks
 	extra               []manager.Runnable
@@ -62,7 +69,7 @@ func New(ctx context.Context, o *options.Options) (*Manager, error) {
 		apiclient.DryRun(config, logger)
 	}
 	m := &Manager{
-		opts: o, config: config,
+		opts: o, config: config, errors: status.NewErrors(time.Now),
 		health: serving.NewChecks("healthz", logger), live: serving.NewChecks("livez", logger), ready: serving.NewChecks("readyz", logger),
 	}
 	if o.TracingConfigFile != "" {

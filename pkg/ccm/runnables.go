@@ -2,7 +2,13 @@ package ccm
 
 import (
 	"context"
+	"slices"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/cloud-provider/names"
+	"k8s.io/component-base/metrics/legacyregistry"
 	controllersmetrics "k8s.io/component-base/metrics/prometheus/controllers"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -18,10 +24,23 @@ import (
 )
 
 // statusSource is where /status reads.
-func (m *Manager) statusSource() status.Source {
-	s := status.Source{Leader: m.locks.Main.Holder, Metrics: metrics.Registry}
-	if m.watches() {
-		s.Nodes, s.Services = m.informers.Core().V1().Nodes().Lister(), m.informers.Core().V1().Services().Lister()
+func (m *Manager) statusSource(p *decorate.Provider) status.Source {
+	s := status.Source{
+		Leader: m.locks.Main.Holder, Owns: p.Owns, Traffic: m.Traffic, Errors: m.errors, Now: time.Now,
+		Metrics: prometheus.Gatherers{metrics.Registry, legacyregistry.DefaultGatherer},
+	}
+	if !m.watches() {
+		return s
+	}
+	core := m.informers.Core().V1()
+	s.Nodes, s.Services = core.Nodes().Lister(), core.Services().Lister()
+	s.Routes = m.opts.RoutesWanted(p.Routes != nil) && slices.Contains(m.opts.EnabledControllers(), names.NodeRouteController)
+	if labelsVolumes(m.opts, p) {
+		s.Volumes = core.PersistentVolumes().Lister()
+		s.Labels = func(v *corev1.PersistentVolume) bool {
+			_, ok, err := p.Volumes.Ref(v)
+			return ok || err != nil
+		}
 	}
 	return s
 }
@@ -30,7 +49,7 @@ func (m *Manager) statusSource() status.Source {
 func (m *Manager) runnables(ctx context.Context, p *decorate.Provider, cluster cloud.Cluster) ([]manager.Runnable, error) {
 	var out []manager.Runnable
 	if m.opts.Serving.Port != 0 || m.opts.Serving.Listener != nil {
-		port, err := serving.New(ctx, m.opts, m.config, status.Handler(m.statusSource()), m.health, m.live, m.ready)
+		port, err := serving.New(ctx, m.opts, m.config, status.Handler(m.statusSource(p)), m.health, m.live, m.ready)
 		if err != nil {
 			return nil, err
 		}
@@ -68,7 +87,7 @@ func (m *Manager) runnables(ctx context.Context, p *decorate.Provider, cluster c
 	}
 	return append(out, &leaderControllers{
 		opts: m.opts, config: m.config, client: m.client, informers: m.informers, provider: p, cluster: cluster,
-		locks: m.locks, topology: m.topology,
+		locks: m.locks, topology: m.topology, errors: m.errors,
 		metrics:        controllersmetrics.NewControllerManagerMetrics(leader.Component),
 		serviceMetrics: serviceMetrics, routeMetrics: routeMetrics,
 	}), nil

@@ -1,5 +1,5 @@
 // Package text has what several packages ask of a string: whether it is a UUID, which items a
-// list has, its beginning where it is too long, a label's value made of it.
+// list has, its beginning where it is too long, what of it can be printed, a label's value made of it.
 //
 // It knows nothing of clouds or Kubernetes' objects, imports no other package of this module,
 // and takes no secrets out of what it is given: cloudauth.Excerpt does.
@@ -7,6 +7,7 @@ package text
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
@@ -35,6 +36,12 @@ func Clip(s string, most int) string {
 		most--
 	}
 	return s[:most] + "…"
+}
+
+// Printable is s on one line, without what cannot be printed: each run of control characters, line ends, direction marks and what is no
+// UTF-8 becomes a blank, or nothing at the ends.
+func Printable(s string) string {
+	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }), " ")
 }
 
 // LabelValue makes s a valid value of a label: each run of other characters becomes a dash, the

@@ -37,6 +37,14 @@ func TestClipCutsBetweenLetters(t *testing.T) {
 	}
 }
 
+func TestPrintableIsOneLine(t *testing.T) {
+	for in, want := range map[string]string{"": "", "a b": "a b", "\n\t": "", "a\r\nb\x1b[31mc\u202ed\x7f\u009b": "a b [31mc d", "a\xffb": "a b", "№": "№"} {
+		if got := Printable(in); got != want {
+			t.Errorf("Printable(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
 func TestLabelValue(t *testing.T) {
 	tests := map[string]string{
 		"": "", "az1": "az1", "nova": "nova", "zone 1": "zone-1", "rack/№ 7": "rack-7", "-x_": "x", "a.b_c-D": "a.b_c-D", "///": "",

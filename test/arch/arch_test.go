@@ -117,7 +117,7 @@ var arrows = []struct {
 	{"pkg/ccm/csitopology", []string{"pkg/ccm/options", "pkg/cloud"}},
 	{"pkg/ccm/leader", []string{"pkg/ccm/apiclient", "pkg/ccm/options"}},
 	{"pkg/ccm/serving", []string{"pkg/ccm/apiclient", "pkg/ccm/leader", "pkg/ccm/options", "pkg/clientca", "pkg/version"}},
-	{"pkg/ccm/status", []string{"pkg/text", "pkg/version"}},
+	{"pkg/ccm/status", []string{"pkg/cloud", "pkg/pv", "pkg/text", "pkg/version"}},
 	{"pkg/ccm/nodes", []string{"pkg/ccm/options", "pkg/cloud", "pkg/tracing"}},
 	{"pkg/ccm", []string{"pkg/cloud", "pkg/controllers", "pkg/lb", "pkg/tracing", "pkg/version"}},
 	{"pkg/controllers/service", []string{"pkg/backoff", "pkg/cloud", "pkg/collectors", "pkg/lb", "pkg/text", "pkg/tracing"}},

@@ -36,6 +36,9 @@ const aheadMax = 5 * time.Minute
 //
 // The framework asks node by node; who is likely to be asked about next is asked about at the same time.
 type Adapter struct {
+	// Failed, where it is not nil, is told of each answer about a Node that is an error. It is set before all else.
+	Failed func(node string, err error)
+
 	provider *decorate.Provider
 	// rounds makes one cycle of the node lifecycle controller share one read.
 	rounds *Rounds
@@ -126,6 +129,7 @@ func (a *Adapter) InstanceMetadata(ctx context.Context, node *corev1.Node) (*clo
 	instance, err := a.lookup(ctx, node, maxAge, others)
 	if err == nil && isUninitialized(node) {
 		err = instance.Unfit
+		a.tell(node, err)
 	}
 	if err != nil {
 		return nil, err
@@ -200,7 +204,15 @@ func (a *Adapter) lookup(ctx context.Context, node *corev1.Node, maxAge time.Dur
 		klog.FromContext(ctx).V(4).Info("Instance is not found, which proves nothing yet", "node", klog.KObj(node), "age", age, "newborn", newborn, "reason", err.Error())
 		err = cloud.Errorf(cloud.KindUnknown, "%w: %v", errNewborn, err)
 	}
+	a.tell(node, err)
 	return instance, err
+}
+
+// tell tells Failed, unless nothing failed or the error is kept.
+func (a *Adapter) tell(node *corev1.Node, err error) {
+	if a.Failed != nil && err != nil && !isKept(err) {
+		a.Failed(node.Name, err)
+	}
 }
 
 // errNewborn is what "not found" becomes about a Node that is younger than Provider.Newborn.

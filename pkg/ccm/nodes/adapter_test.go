@@ -210,6 +210,29 @@ func TestCallsEndWithTheTerm(t *testing.T) {
 	}
 }
 
+// Who is told of failures hears of each Node's, be it the cloud's or that the instance cannot become a Node, and not of what is no failure.
+func TestFailuresAreTold(t *testing.T) {
+	waiting := instanceNode("test:///1", corev1.Taint{Key: cloudproviderapi.TaintExternalCloudProvider})
+	for name, tt := range map[string]struct {
+		answer oneAnswer
+		want   string
+	}{
+		"down":  {oneAnswer{err: cloud.Errorf(cloud.KindDenied, "forbidden")}, "a: instance test:///1 of node a: forbidden"},
+		"unfit": {oneAnswer{instance: &cloud.Instance{ProviderID: "test:///1", Unfit: errors.New("it has no address")}}, "a: it has no address"},
+		"held":  {oneAnswer{err: &cloud.Error{Kind: cloud.KindNotFound, Scope: "elsewhere", Err: errors.New("no such server")}}, ""},
+		"well":  {oneAnswer{instance: &cloud.Instance{ProviderID: "test:///1"}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i, told := testInstances(t, &tt.answer), ""
+			i.Failed = func(node string, err error) { told += node + ": " + err.Error() }
+			_, _ = i.InstanceMetadata(t.Context(), waiting)
+			if told != tt.want {
+				t.Errorf("told %q, want %q", told, tt.want)
+			}
+		})
+	}
+}
+
 // What the deletion guard holds is neither gone nor shut down, and no error for each Node and
 // cycle in the log.
 func TestHeldNodesExist(t *testing.T) {

@@ -1,167 +1,146 @@
-// Package status tells what a replica knows of its work: Nodes, load balancers and the state of its calls to the cloud, as a page
-// and as JSON. It reads the informers' caches and the metrics; neither the cloud nor the API server is asked.
+// Package status tells what a replica knows of its work: Nodes, load balancers, routes and volumes with those that wait, what its
+// queues hold, how often the cloud may be asked, and the last errors, as a page and as JSON. It reads the informers' caches, the metrics
+// and what it was told; neither the cloud nor the API server is asked.
 package status
 
 import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	corelisters "k8s.io/client-go/listers/core/v1"
-	cloudproviderapi "k8s.io/cloud-provider/api"
 
+	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/caller"
 	"github.com/isthmus-cloud/isthmus/pkg/text"
+	"github.com/isthmus-cloud/isthmus/pkg/version"
 )
 
 const (
 	// maxRows is how many rows a list shows, those that wait first; the others are counted.
 	maxRows = 500
-	// maxText is how many bytes of a name or an address are shown.
-	maxText = 256
+	// maxText is how many bytes of a name or an address are shown, maxMessage of an error.
+	maxText, maxMessage = 256, 500
 )
 
-// Source is where a snapshot is taken from.
+// Source is where a snapshot is taken from. Fields that may be nil or false say that there is nothing of that.
 type Source struct {
 	// Leader returns the identity of the replica that leads, as far as is known, and whether it is this one.
 	Leader func() (identity string, leads bool)
-	// Nodes and Services are caches; nil where they are not watched.
+	// Nodes, Services and Volumes are caches; nil where they are not watched.
 	Nodes    corelisters.NodeLister
 	Services corelisters.ServiceLister
-	// Metrics are those that Isthmus counts.
+	Volumes  corelisters.PersistentVolumeLister
+	// Owns reports whether the cloud answers for a Node, Labels whether a PersistentVolume gets the labels of its place; nil stands for all.
+	Owns   func(*corev1.Node) bool
+	Labels func(*corev1.PersistentVolume) bool
+	// Routes says that Nodes with pod CIDRs get routes.
+	Routes bool
+	// Traffic is how often the cloud may be asked; nil where that is not known.
+	Traffic func() []caller.Family
+	// Metrics are those that the process counts; nil for none.
 	Metrics prometheus.Gatherer
+	// Errors may be nil.
+	Errors *Errors
+	// Now is the clock.
+	Now func() time.Time
 }
 
-// snapshot is what one replica knew at one time.
-type snapshot struct {
-	Version       string           `json:"version"`
-	Leader        string           `json:"leader"`
-	Leads         bool             `json:"leads"`
-	Nodes         list[node]       `json:"nodes"`
-	LoadBalancers list[balancer]   `json:"loadBalancers"`
-	Cloud         list[cloudState] `json:"cloud"`
+// Snapshot is what one replica knew at one time.
+type Snapshot struct {
+	Time    time.Time `json:"time"`
+	Version string    `json:"version"`
+	Leader  string    `json:"leader"`
+	Leads   bool      `json:"leads"`
+	// The Details of these are provider IDs, addresses, pod CIDRs, and zones with regions.
+	Nodes         List[Object] `json:"nodes"`
+	LoadBalancers List[Object] `json:"loadBalancers"`
+	Routes        List[Object] `json:"routes"`
+	Volumes       List[Object] `json:"volumes"`
+	Queues        List[Queue]  `json:"queues"`
+	Traffic       List[Family] `json:"traffic"`
+	Webhooks      List[Metric] `json:"webhooks"`
+	Metrics       List[Metric] `json:"metrics"`
+	Errors        List[Error]  `json:"errors"`
 }
 
-// list is bounded: Total counts all, Waiting those that are not done, More those that are not among the Items.
-type list[T any] struct {
+// List is bounded: Total counts all, Waiting those that are not done, More those that are not among the Items.
+type List[T any] struct {
 	Total   int `json:"total"`
 	Waiting int `json:"waiting"`
 	More    int `json:"more"`
 	Items   []T `json:"items"`
 }
 
-type node struct {
-	Name       string `json:"name"`
-	ProviderID string `json:"providerID"`
-	State      string `json:"state"`
-	waits      bool
-}
-
-type balancer struct {
-	Namespace string `json:"namespace"`
+// Object is one of the cluster on which there is, or was, something to be done.
+type Object struct {
+	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
-	Address   string `json:"address"`
+	Detail    string `json:"detail"`
 	State     string `json:"state"`
-	waits     bool
+	// Waits says that something is to be done.
+	Waits bool `json:"waits"`
 }
 
-type cloudState struct {
+// Queue is a controller's: Depth keys wait to be worked on, and the one that is worked on for longest is so for LongestSeconds.
+type Queue struct {
+	Name           string  `json:"name"`
+	Depth          int     `json:"depth"`
+	LongestSeconds float64 `json:"longestSeconds"`
+}
+
+// Family is what the cloud throttles together at one place. It waits while it is shut or its rate is limited.
+type Family struct {
+	Family string `json:"family"`
+	Place  string `json:"place"`
+	// PerSecond is how many requests were sent in the last second, Limit how many may be: 0 is no limit.
+	PerSecond int     `json:"perSecond"`
+	Limit     float64 `json:"limit"`
+	// ShutUntil is until when the cloud has asked not to be asked.
+	ShutUntil *time.Time `json:"shutUntil,omitempty"`
+}
+
+// Metric is a series that tells something.
+type Metric struct {
 	Metric string  `json:"metric"`
 	Labels string  `json:"labels"`
 	Value  float64 `json:"value"`
 }
 
-// shown are the metrics that a snapshot has, where they are not zero.
-var shown = []string{
-	"isthmus_cloud_calls_in_flight", "isthmus_cloud_node_deletion_brake", "isthmus_cloud_nodes_held", "isthmus_cloud_retries_total",
-	"isthmus_cloud_routes_held", "isthmus_cloud_throttle_wait_seconds_total", "isthmus_cloud_credential_reload_pending",
-	"isthmus_webhook_certificate_expiration_timestamp_seconds", "isthmus_webhook_registration_errors_total",
-	"isthmus_webhook_registration_up_to_date",
-}
-
-// take returns a snapshot. What fails is left out: a page in need shows what there is.
-func (s Source) take(version string) snapshot {
-	out := snapshot{Version: version, Nodes: s.nodes(), LoadBalancers: s.balancers(), Cloud: s.cloud()}
+// Take returns a snapshot. What fails is left out: a page in need shows what there is.
+func (s Source) Take() Snapshot {
+	out := Snapshot{Time: s.Now().UTC(), Version: version.String(),
+		Nodes: s.nodes(), LoadBalancers: s.balancers(), Routes: s.routes(), Volumes: s.volumes(), Traffic: s.traffic(), Errors: s.Errors.list()}
 	out.Leader, out.Leads = s.Leader()
-	out.Leader = text.Clip(out.Leader, maxText)
+	out.Leader = line(out.Leader, maxText)
+	m := s.gather()
+	out.Queues, out.Webhooks, out.Metrics = m.queues(), m.webhooks(), m.counted()
 	return out
 }
 
-func (s Source) nodes() list[node] {
-	if s.Nodes == nil {
-		return bounded[node](nil, nil)
-	}
-	all, _ := s.Nodes.List(labels.Everything()) // a cache has no error
-	rows := make([]node, 0, len(all))
-	for _, n := range all {
-		row := node{Name: text.Clip(n.Name, maxText), ProviderID: text.Clip(n.Spec.ProviderID, maxText), State: "initialized"}
-		for _, t := range n.Spec.Taints {
-			switch t.Key {
-			case cloudproviderapi.TaintExternalCloudProvider:
-				row.State, row.waits = "waits for the cloud's data", true
-			case cloudproviderapi.TaintNodeShutdown:
-				row.State = "shut down"
+func (s Source) traffic() List[Family] {
+	var rows []Family
+	if s.Traffic != nil {
+		for _, f := range s.Traffic() {
+			row := Family{Family: line(f.Name, maxText), Place: line(f.Place, maxText), PerSecond: f.PerSecond, Limit: f.Limit}
+			if !f.ShutUntil.IsZero() {
+				until := f.ShutUntil.UTC()
+				row.ShutUntil = &until
 			}
+			rows = append(rows, row)
 		}
-		rows = append(rows, row)
 	}
-	slices.SortFunc(rows, func(a, b node) int { return cmp.Or(waitsFirst(a.waits, b.waits), strings.Compare(a.Name, b.Name)) })
-	return bounded(rows, func(n node) bool { return n.waits })
-}
-
-func (s Source) balancers() list[balancer] {
-	if s.Services == nil {
-		return bounded[balancer](nil, nil)
-	}
-	all, _ := s.Services.List(labels.Everything()) // a cache has no error
-	var rows []balancer
-	for _, v := range all {
-		if v.Spec.Type != corev1.ServiceTypeLoadBalancer {
-			continue
-		}
-		row := balancer{Namespace: text.Clip(v.Namespace, maxText), Name: text.Clip(v.Name, maxText), State: "has an address"}
-		if in := v.Status.LoadBalancer.Ingress; len(in) > 0 {
-			row.Address = text.Clip(cmp.Or(in[0].IP, in[0].Hostname), maxText)
-		} else {
-			row.State, row.waits = "waits for an address", true
-		}
-		if v.DeletionTimestamp != nil {
-			row.State, row.waits = "is being deleted", true
-		}
-		rows = append(rows, row)
-	}
-	slices.SortFunc(rows, func(a, b balancer) int {
-		return cmp.Or(waitsFirst(a.waits, b.waits), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	waits := func(f Family) bool { return f.ShutUntil != nil || f.Limit > 0 }
+	slices.SortFunc(rows, func(a, b Family) int {
+		return cmp.Or(waitsFirst(waits(a), waits(b)), strings.Compare(a.Family, b.Family), strings.Compare(a.Place, b.Place))
 	})
-	return bounded(rows, func(b balancer) bool { return b.waits })
+	return bounded(rows, waits)
 }
 
-func (s Source) cloud() list[cloudState] {
-	families, _ := s.Metrics.Gather() // what could be gathered is returned beside an error
-	var rows []cloudState
-	for _, f := range families {
-		if !slices.Contains(shown, f.GetName()) {
-			continue
-		}
-		for _, m := range f.GetMetric() {
-			if v := m.GetGauge().GetValue() + m.GetCounter().GetValue(); v != 0 {
-				rows = append(rows, cloudState{Metric: f.GetName(), Labels: text.Clip(labelText(m), maxText), Value: v})
-			}
-		}
-	}
-	return bounded(rows, func(cloudState) bool { return false })
-}
-
-func labelText(m *dto.Metric) string {
-	var parts []string
-	for _, l := range m.GetLabel() {
-		parts = append(parts, l.GetName()+"="+l.GetValue())
-	}
-	return strings.Join(parts, " ")
-}
+// line makes one bounded line of what comes from outside.
+func line(s string, most int) string { return text.Clip(text.Printable(text.Clip(s, 4*most)), most) }
 
 func waitsFirst(a, b bool) int {
 	switch {
@@ -173,8 +152,8 @@ func waitsFirst(a, b bool) int {
 	return 1
 }
 
-func bounded[T any](rows []T, waits func(T) bool) list[T] {
-	out := list[T]{Total: len(rows), Items: []T{}}
+func bounded[T any](rows []T, waits func(T) bool) List[T] {
+	out := List[T]{Total: len(rows), Items: []T{}}
 	for _, r := range rows {
 		if waits(r) {
 			out.Waiting++

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
 	"unicode"
 	"unicode/utf16"
 
@@ -62,7 +61,7 @@ const mostText = 500
 
 // Line makes one bounded line of printable text of what comes from outside.
 func Line(s string) string {
-	return text.Clip(strings.Join(strings.FieldsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }), " "), mostText)
+	return text.Clip(text.Printable(s), mostText)
 }
 
 // Exit is the exit code of a command that has said all in what it wrote.

@@ -105,6 +105,38 @@ func (t *Traffic) Begin(ctx context.Context, r cloud.Request) (func(cloud.Outcom
 	}, nil
 }
 
+// Family is the state of what is throttled by itself.
+type Family struct {
+	// Name and Place are a Request's Family and Place.
+	Name, Place string
+	// PerSecond is how many requests were sent in the last second, Limit how many may be, 0 for no limit.
+	PerSecond int
+	Limit     float64
+	// ShutUntil is until when none may be sent; zero for now.
+	ShutUntil time.Time
+}
+
+// Families returns those that were asked lately, in no order.
+func (t *Traffic) Families() []Family {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now, out := t.clock.Now(), make([]Family, 0, len(t.gates))
+	for key, g := range t.gates {
+		f := Family{Name: key.family, Place: key.place, Limit: g.rate(now)}
+		switch since := now.Sub(g.second); {
+		case since < time.Second:
+			f.PerSecond = max(g.before, g.since)
+		case since < 2*time.Second:
+			f.PerSecond = g.since
+		}
+		if g.until.After(now) {
+			f.ShutUntil = g.until
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
 // finish ends the span of a request.
 func finish(span tracing.Span, o cloud.Outcome) {
 	span.SetInt(tracing.Status, o.Status)

@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
 	"k8s.io/utils/clock"
@@ -88,6 +90,40 @@ func TestThrottlingHoldsOneServiceAtOnePlace(t *testing.T) {
 		if waited := value(t, c.Metrics.throttleWait.WithLabelValues("fake")); waited < 41*19 {
 			t.Errorf("a throttle wait of %v s was counted", waited)
 		}
+	})
+}
+
+// A family that was refused is shut, then limited, then free again; another one is free all the time.
+func TestFamiliesSayHowOftenTheyMayBeAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		traffic := testTraffic(t, newMetrics(t))
+		request := func(family string, outcome cloud.Outcome) {
+			end, err := traffic.Begin(t.Context(), cloud.Request{Family: family, Place: "r1"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			end(outcome)
+		}
+		expect := func(when string, lb, compute Family) {
+			t.Helper()
+			got := traffic.Families()
+			slices.SortFunc(got, func(a, b Family) int { return strings.Compare(a.Name, b.Name) })
+			if diff := cmp.Diff([]Family{compute, lb}, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", when, diff)
+			}
+		}
+		for range 20 {
+			request("lb", cloud.Outcome{Status: 200})
+		}
+		request("compute", cloud.Outcome{Status: 200})
+		time.Sleep(time.Millisecond)
+		request("lb", cloud.Outcome{Status: 429, Throttled: true, RetryAfter: 30 * time.Second})
+		now := time.Now()
+		expect("refused", Family{"lb", "r1", 21, 10.5, now.Add(30 * time.Second)}, Family{"compute", "r1", 1, 0, time.Time{}})
+		time.Sleep(60 * time.Second)
+		expect("open again", Family{"lb", "r1", 0, 21, time.Time{}}, Family{"compute", "r1", 0, 0, time.Time{}})
+		time.Sleep(2 * recovered)
+		expect("recovered", Family{"lb", "r1", 0, 0, time.Time{}}, Family{"compute", "r1", 0, 0, time.Time{}})
 	})
 }
 
