@@ -44,7 +44,8 @@ func (d *diagnosis) run(ctx context.Context) error {
 		d.unseen("what has the cluster's tag: KubernetesClusterID is not set in cloud.conf, and the machine that this runs on is none of the cluster's")
 	}
 	dry, err := d.permitted(ctx, api.Reads())
-	errs := []error{err, d.clock(ctx), d.balancers(ctx)}
+	own, clockErr := d.endpoint(ctx)
+	errs := []error{err, clockErr, d.balancers(ctx)}
 	problems, scene, err := d.network.Diagnose(ctx)
 	d.found.Problems = append(d.found.Problems, problems...)
 	if err = d.unlessDenied(err); err != nil {
@@ -55,7 +56,7 @@ func (d *diagnosis) run(ctx context.Context) error {
 			Next: "tag the cluster's instances, or correct KubernetesClusterID in [Global] of cloud.conf"})
 	}
 	d.table(scene)
-	errs = append(errs, d.changes(ctx, dry, scene))
+	errs = append(errs, d.changes(ctx, dry && own, scene))
 	return errors.Join(errs...)
 }
 
@@ -91,7 +92,7 @@ func (d *diagnosis) permitted(ctx context.Context, trials []api.Trial) (dry bool
 func (d *diagnosis) changes(ctx context.Context, dry bool, s vpc.Scene) error {
 	const balancing = "whether load balancers may be made, changed and deleted (elasticloadbalancing:…, iam:CreateServiceLinkedRole): AWS tells only who tries; compare the policy that ships"
 	if !dry {
-		d.unseen("whether security groups, routes and load balancers may be changed: the endpoint of EC2 does not know dry runs")
+		d.unseen("whether security groups, routes and load balancers may be changed: the endpoint of EC2 is not AWS' own, or does not know dry runs")
 		return nil
 	}
 	d.unseen(balancing)
@@ -136,16 +137,17 @@ func (d *diagnosis) table(s vpc.Scene) {
 // mostSkew is how far clocks may be apart: AWS refuses what was signed more than five minutes ago or ahead.
 const mostSkew = time.Minute
 
-func (d *diagnosis) clock(ctx context.Context) error {
-	skew, err := d.c.Skew(ctx)
+// endpoint compares clocks, and returns whether it is AWS' own that answers.
+func (d *diagnosis) endpoint(ctx context.Context) (own bool, err error) {
+	e, err := d.c.Endpoint(ctx)
 	if err != nil {
-		return d.unlessDenied(err)
+		return false, d.unlessDenied(err)
 	}
-	if skew.Abs() >= mostSkew {
+	if skew := e.Skew; skew.Abs() >= mostSkew {
 		d.problem(cloud.Problem{Object: "this machine's clock", What: fmt.Sprintf("it differs from AWS' by %s; from 5 minutes on AWS refuses all requests", skew.Abs().Round(time.Second)), Warning: true,
 			Next: "have the clocks of this machine and of the controller manager's set by NTP"})
 	}
-	return nil
+	return e.Own, nil
 }
 
 // balancers compares how many load balancers there are with the account's limits.

@@ -43,6 +43,9 @@ func (s *Sim) answer(w http.ResponseWriter, r *http.Request, host string) {
 	c := &call{r: r, body: body, id: requestID()}
 	handler := s.route(c, host)
 	w.Header().Set("X-Amzn-Requestid", c.id)
+	if c.endpoint.service == "ec2" {
+		w.Header().Set("Server", "AmazonEC2")
+	}
 	s.Answer(w, r, Request{Host: host, Service: c.service(), Action: c.action, Access: accessKey(r), UserAgent: r.UserAgent(), Form: c.form},
 		func() *reply { return s.run(c, handler) },
 		func(status int, code, message string) *reply {

@@ -26,6 +26,8 @@ type sent struct {
 	accessKey string
 	// skew is how much this machine's clock was ahead of the service's.
 	skew time.Duration
+	// server is what the service calls itself in its answer.
+	server string
 }
 
 type sentKey struct{}
@@ -84,7 +86,7 @@ func (c *Client) traffic(service, region string) middleware.FinalizeMiddleware {
 			return middleware.FinalizeOutput{}, middleware.Metadata{}, err
 		}
 		out, metadata, err := next.HandleFinalize(ctx, in)
-		noteSkew(ctx, metadata)
+		noteAnswer(ctx, metadata)
 		end(outcome(metadata, err))
 		return out, metadata, err
 	})
@@ -111,12 +113,18 @@ func outcome(metadata middleware.Metadata, err error) cloud.Outcome {
 	return o
 }
 
-// noteSkew notes how far the clocks are apart, where the answer says its time.
-func noteSkew(ctx context.Context, metadata middleware.Metadata) {
+// noteAnswer notes who has answered, and how far the clocks are apart where the answer says its time.
+func noteAnswer(ctx context.Context, metadata middleware.Metadata) {
+	s, noted := ctx.Value(sentKey{}).(*sent)
+	if !noted {
+		return
+	}
 	there, ok := awsmiddleware.GetServerTime(metadata)
-	here, known := awsmiddleware.GetResponseAt(metadata)
-	if s, noted := ctx.Value(sentKey{}).(*sent); noted && ok && known {
+	if here, known := awsmiddleware.GetResponseAt(metadata); ok && known {
 		s.skew = here.Sub(there)
+	}
+	if r, ok := awsmiddleware.GetRawResponse(metadata).(*smithyhttp.Response); ok && r.Response != nil {
+		s.server = r.Header.Get("Server")
 	}
 }
 

@@ -49,7 +49,7 @@ func Reads() []Trial {
 	}
 }
 
-// Changes are the Trials of what is changed. tags are those of what is made: policies may ask for them.
+// Changes are the Trials of what is changed, for AWS' own endpoint alone. tags are those of what is made: policies may ask for them.
 func Changes(o Objects, tags map[string]string) (out []Trial) {
 	yes := aws.Bool(true)
 	rules := []types.IpPermission{{IpProtocol: aws.String("tcp"), FromPort: aws.Int32(1), ToPort: aws.Int32(1), IpRanges: []types.IpRange{{CidrIp: aws.String(tried)}}}}
@@ -92,15 +92,23 @@ func (c *Client) Try(ctx context.Context, t Trial) error {
 	return err
 }
 
-// Skew is how much this machine's clock is ahead of AWS', by the second and by how long an answer takes.
-func (c *Client) Skew(ctx context.Context) (time.Duration, error) {
+// Endpoint is what is known of the endpoint of EC2.
+type Endpoint struct {
+	// Skew is how much this machine's clock is ahead of its, by the second and by how long an answer takes.
+	Skew time.Duration
+	// Own is whether it is AWS' own, by the name that it gives itself: an emulator may know dry runs of some requests only, and carry out others.
+	Own bool
+}
+
+// Endpoint reads little of EC2, to see who answers.
+func (c *Client) Endpoint(ctx context.Context) (Endpoint, error) {
 	_, s, err := call(ctx, c, "compare clocks", "", func(ctx context.Context, p *place) (*ec2.DescribeAvailabilityZonesOutput, error) {
 		return p.ec2.DescribeAvailabilityZones(ctx, &ec2.DescribeAvailabilityZonesInput{})
 	})
 	if err != nil {
-		return 0, err
+		return Endpoint{}, err
 	}
-	return s.skew, nil
+	return Endpoint{Skew: s.skew, Own: s.server == "AmazonEC2"}, nil
 }
 
 // Limits reads the account's limits on load balancers, by AWS' names of them: "network-load-balancers", "classic-load-balancers".
