@@ -9,6 +9,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cli/doctor"
 	"github.com/isthmus-cloud/isthmus/pkg/cli/explain"
 	"github.com/isthmus-cloud/isthmus/pkg/cli/orphans"
+	"github.com/isthmus-cloud/isthmus/pkg/cli/status"
 	"github.com/isthmus-cloud/isthmus/pkg/version"
 )
 
@@ -31,6 +32,6 @@ Named kubectl-isthmus and in your PATH, it is a plugin of kubectl: kubectl isthm
 		SilenceUsage:  true,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: display},
 	}
-	root.AddCommand(doctor.Command(), explain.Command(), orphans.Command())
+	root.AddCommand(doctor.Command(), explain.Command(), orphans.Command(), status.Command())
 	return root
 }

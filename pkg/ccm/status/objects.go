@@ -68,9 +68,9 @@ func (s Source) balancers() List[Object] {
 	return sorted(rows)
 }
 
-// routeCondition is how the route controller's condition NetworkUnavailable of a Node is: made says that the Node's routes are there, ok
+// RouteCondition is how the route controller's condition NetworkUnavailable of a Node is: made says that the Node's routes are there, ok
 // that it was the controller who wrote it, and not a network plugin.
-func routeCondition(n *corev1.Node) (made, ok bool) {
+func RouteCondition(n *corev1.Node) (made, ok bool) {
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeNetworkUnavailable && (c.Reason == "RouteCreated" || c.Reason == "NoRouteCreated") {
 			return c.Status == corev1.ConditionFalse, true
@@ -90,7 +90,7 @@ func (s Source) routes() List[Object] {
 			continue
 		}
 		row := Object{Name: line(n.Name, maxText), Detail: line(strings.Join(n.Spec.PodCIDRs, ", "), maxText), State: "routed"}
-		if made, _ := routeCondition(n); !made {
+		if made, _ := RouteCondition(n); !made {
 			row.State, row.Waits = "waits for its route", true
 		}
 		rows = append(rows, row)

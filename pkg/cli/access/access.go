@@ -43,11 +43,17 @@ type Flags struct {
 
 // AddTo adds the flags to a command's.
 func (f *Flags) AddTo(fs *pflag.FlagSet) {
-	fs.StringVar(&f.Kubeconfig, "kubeconfig", "", "kubeconfig file; as with kubectl, $KUBECONFIG or ~/.kube/config where it is not given")
-	fs.StringVar(&f.Context, "context", "", "context of the kubeconfig; its current one where it is not given")
+	f.AddClusterTo(fs)
 	fs.StringVar(&f.CloudProvider, "cloud-provider", "", "the cloud: "+strings.Join(clouds(), ", "))
 	fs.StringVar(&f.CloudConfig, "cloud-config", "", "the cloud's configuration file (cloud.conf), with the credentials of the controller manager")
-	fs.DurationVar(&f.RequestTimeout, "request-timeout", 30*time.Second, "bound of each request to the API server and to the cloud")
+	fs.Lookup("request-timeout").Usage = "bound of each request to the API server and to the cloud"
+}
+
+// AddClusterTo adds the flags to those of a command that asks no cloud.
+func (f *Flags) AddClusterTo(fs *pflag.FlagSet) {
+	fs.StringVar(&f.Kubeconfig, "kubeconfig", "", "kubeconfig file; as with kubectl, $KUBECONFIG or ~/.kube/config where it is not given")
+	fs.StringVar(&f.Context, "context", "", "context of the kubeconfig; its current one where it is not given")
+	fs.DurationVar(&f.RequestTimeout, "request-timeout", 30*time.Second, "bound of each request")
 }
 
 // AddClusterNameTo adds --cluster-name to the flags of a command that asks about what is named after the cluster.
@@ -57,7 +63,7 @@ func (f *Flags) AddClusterNameTo(fs *pflag.FlagSet) {
 
 func clouds() []string { return slices.Sorted(maps.Keys(providers.All())) }
 
-// Validate says what is wrong with the flags.
+// Validate says what is wrong with the flags of AddTo.
 func (f *Flags) Validate() error {
 	var errs []error
 	if f.CloudProvider == "" {
@@ -65,10 +71,15 @@ func (f *Flags) Validate() error {
 	} else if _, err := providers.Named(f.CloudProvider); err != nil {
 		errs = append(errs, fmt.Errorf("--cloud-provider: %w", err))
 	}
+	return errors.Join(append(errs, f.ValidateCluster())...)
+}
+
+// ValidateCluster says what is wrong with the flags of AddClusterTo.
+func (f *Flags) ValidateCluster() error {
 	if f.RequestTimeout <= 0 {
-		errs = append(errs, fmt.Errorf("--request-timeout %s: it must be greater than 0", f.RequestTimeout))
+		return fmt.Errorf("--request-timeout %s: it must be greater than 0", f.RequestTimeout)
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 func (f *Flags) kubeconfig() clientcmd.ClientConfig {
