@@ -8,39 +8,38 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cli/access"
 )
 
 // checkOfCluster is the check without which there are no others.
 const checkOfCluster = "cluster"
 
-// pageSize is how many objects are read at a time.
-const pageSize = 500
-
 func checkCluster(ctx context.Context, p *patient) ([]finding, error) {
 	if _, err := p.client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{}); err != nil {
 		return nil, fmt.Errorf("the API server: %w", err)
 	}
-	o := metav1.ListOptions{Limit: pageSize}
-	for {
+	err := access.Pages(func(o metav1.ListOptions) (metav1.ListInterface, error) {
 		list, err := p.client.CoreV1().Nodes().List(ctx, o)
-		if err != nil {
-			return nil, fmt.Errorf("list Nodes: %w", err)
+		if err == nil {
+			p.nodes = append(p.nodes, list.Items...)
 		}
-		p.nodes = append(p.nodes, list.Items...)
-		if o.Continue = list.Continue; o.Continue == "" {
-			break
-		}
+		return list, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list Nodes: %w", err)
 	}
-	for {
+	err = access.Pages(func(o metav1.ListOptions) (metav1.ListInterface, error) {
 		list, err := p.client.CoreV1().Services(metav1.NamespaceAll).List(ctx, o)
-		if err != nil {
-			return nil, fmt.Errorf("list Services: %w", err)
+		if err == nil {
+			p.services = append(p.services, list.Items...)
 		}
-		p.services = append(p.services, list.Items...)
-		if o.Continue = list.Continue; o.Continue == "" {
-			return nil, nil
-		}
+		return list, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list Services: %w", err)
 	}
+	return nil, nil
 }
 
 // managerLease is the lease of the controller manager that leads, unless --leader-elect-resource-name names another.

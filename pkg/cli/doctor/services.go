@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cli/access"
 )
 
 func checkServices(ctx context.Context, p *patient) (found []finding, err error) {
@@ -51,7 +53,7 @@ const serviceController = "service-controller"
 // server of cluster IPs, is not why there is no load balancer, nor is what was said of a former Service of that name.
 func (p *patient) lastWarning(ctx context.Context, s *corev1.Service) (string, error) {
 	selector := fields.Set{"involvedObject.kind": "Service", "involvedObject.name": s.Name, "type": corev1.EventTypeWarning}.AsSelector().String()
-	events, err := p.client.CoreV1().Events(s.Namespace).List(ctx, metav1.ListOptions{FieldSelector: selector, Limit: pageSize})
+	events, err := p.client.CoreV1().Events(s.Namespace).List(ctx, metav1.ListOptions{FieldSelector: selector, Limit: access.PageSize})
 	if err != nil {
 		return "", fmt.Errorf("list events of service/%s/%s: %w", s.Namespace, s.Name, err)
 	}

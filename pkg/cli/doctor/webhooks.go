@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/isthmus-cloud/isthmus/pkg/cli/access"
 	"github.com/isthmus-cloud/isthmus/webhooks"
 )
 
@@ -72,7 +73,7 @@ func (r *registered) effect() string {
 }
 
 func (p *patient) registered(ctx context.Context) (out []registered, err error) {
-	mutating, err := p.client.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{Limit: pageSize})
+	mutating, err := p.client.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{Limit: access.PageSize})
 	if err != nil {
 		return nil, fmt.Errorf("list MutatingWebhookConfigurations: %w", err)
 	}
@@ -83,7 +84,7 @@ func (p *patient) registered(ctx context.Context) (out []registered, err error) 
 			}
 		}
 	}
-	validating, err := p.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{Limit: pageSize})
+	validating, err := p.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{Limit: access.PageSize})
 	if err != nil {
 		return nil, fmt.Errorf("list ValidatingWebhookConfigurations: %w", err)
 	}
@@ -141,7 +142,7 @@ func (p *patient) serviceProblem(ctx context.Context, r *admissionregistrationv1
 	case s.Spec.ExternalName != "":
 		return "", nil
 	}
-	slices, err := p.client.DiscoveryV1().EndpointSlices(r.Namespace).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + r.Name, Limit: pageSize})
+	slices, err := p.client.DiscoveryV1().EndpointSlices(r.Namespace).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + r.Name, Limit: access.PageSize})
 	if err != nil {
 		return "", fmt.Errorf("list EndpointSlices of service %s: %w", name, err)
 	}

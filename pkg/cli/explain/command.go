@@ -130,25 +130,23 @@ func (o *options) run(ctx context.Context, stdout io.Writer, name string, explai
 	return q.report.verdict()
 }
 
-// pageSize is how many objects are read at a time.
-const pageSize = 500
-
 // allNodes lists all Nodes.
 func (q *question) allNodes(ctx context.Context) ([]*corev1.Node, error) {
 	var out []*corev1.Node
-	o := metav1.ListOptions{Limit: pageSize}
-	for {
+	err := access.Pages(func(o metav1.ListOptions) (metav1.ListInterface, error) {
 		list, err := q.client.CoreV1().Nodes().List(ctx, o)
 		if err != nil {
-			return nil, fmt.Errorf("list Nodes: %w", err)
+			return nil, err
 		}
 		for i := range list.Items {
 			out = append(out, &list.Items[i])
 		}
-		if o.Continue = list.Continue; o.Continue == "" {
-			return out, nil
-		}
+		return list, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list Nodes: %w", err)
 	}
+	return out, nil
 }
 
 // failed notes that err keeps the controller manager from doing what is. It reports what the cloud has said as a problem, and what it could not

@@ -26,7 +26,7 @@ type step struct {
 	Body string `json:"body,omitempty"`
 }
 
-// kubernetes is the service of steps in the cluster.
+// inCluster is the service of steps in the cluster.
 const inCluster = "kubernetes"
 
 // recorder collects what a cloud's dry run tells of, which is what would be changed. It is safe for concurrent use.

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/isthmus-cloud/isthmus/pkg/cli/access"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/controllers/pvlabel"
 	"github.com/isthmus-cloud/isthmus/pkg/lb"
@@ -150,19 +151,20 @@ func inWords(place ...corev1.NodeSelectorRequirement) string {
 
 // attached are the names of the Nodes that a PersistentVolume is attached to.
 func (q *question) attached(ctx context.Context, name string) (out []string, err error) {
-	o := metav1.ListOptions{Limit: pageSize}
-	for {
+	err = access.Pages(func(o metav1.ListOptions) (metav1.ListInterface, error) {
 		list, err := q.client.StorageV1().VolumeAttachments().List(ctx, o)
 		if err != nil {
-			return nil, fmt.Errorf("list VolumeAttachments: %w", err)
+			return nil, err
 		}
 		for _, a := range list.Items {
 			if v := a.Spec.Source.PersistentVolumeName; v != nil && *v == name && a.Status.Attached {
 				out = append(out, a.Spec.NodeName)
 			}
 		}
-		if o.Continue = list.Continue; o.Continue == "" {
-			return out, nil
-		}
+		return list, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list VolumeAttachments: %w", err)
 	}
+	return out, nil
 }

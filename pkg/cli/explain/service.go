@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 
+	"github.com/isthmus-cloud/isthmus/pkg/cli/access"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/lb"
 )
@@ -357,7 +358,7 @@ const (
 // warnings are the last that a cloud controller manager has published of the Service, the newest first.
 func (q *question) warnings(ctx context.Context, s *corev1.Service) ([]event, error) {
 	selector := fields.Set{"involvedObject.kind": "Service", "involvedObject.name": s.Name, "type": corev1.EventTypeWarning}.AsSelector().String()
-	list, err := q.client.CoreV1().Events(s.Namespace).List(ctx, metav1.ListOptions{FieldSelector: selector, Limit: pageSize})
+	list, err := q.client.CoreV1().Events(s.Namespace).List(ctx, metav1.ListOptions{FieldSelector: selector, Limit: access.PageSize})
 	if err != nil {
 		return nil, fmt.Errorf("list events of the Service: %w", err)
 	}

@@ -2,7 +2,6 @@ package orphans
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -10,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/isthmus-cloud/isthmus/pkg/cli/access"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
 
@@ -73,23 +73,21 @@ type services map[string]bool
 
 func readServices(ctx context.Context, client kubernetes.Interface) (services, error) {
 	known := services{}
-	o := metav1.ListOptions{Limit: pageSize}
-	for {
+	err := access.Pages(func(o metav1.ListOptions) (metav1.ListInterface, error) {
 		list, err := client.CoreV1().Services("").List(ctx, o)
-		if err == nil && list.ResourceVersion == "" { // an empty answer of something that is no API server reads like an empty list
-			err = errors.New("the answer is no list of Services: is something else in the place of the API server?")
-		}
 		if err != nil {
-			return nil, fmt.Errorf("list Services, which own what is in the cloud: %w", err)
+			return nil, err
 		}
 		for i := range list.Items {
 			s := &list.Items[i]
 			known[s.Namespace+"/"+s.Name], known[string(s.UID)] = true, true
 		}
-		if o.Continue = list.Continue; o.Continue == "" {
-			return known, nil
-		}
+		return list, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list Services, which own what is in the cloud: %w", err)
 	}
+	return known, nil
 }
 
 // own reports whether one of the Services is an owner of an object.

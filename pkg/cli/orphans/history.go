@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cli/access"
 )
 
 // An API server that was restored from a backup has forgotten what happened between the backup and the restoration: no object of
@@ -34,7 +36,6 @@ const (
 	// usual is what part of the cluster's usual revisions there are in a time at least, estimated where they are told of a longer time.
 	usual, estimated = 5, 2
 
-	pageSize = 500
 	// mostPages of each resource are read.
 	mostPages = 40
 )
@@ -76,7 +77,7 @@ func readHistory(ctx context.Context, client metadata.Interface) (*history, erro
 	}
 	h.cluster = system.CreationTimestamp.Time
 	for _, resource := range witnesses() {
-		o := metav1.ListOptions{Limit: pageSize}
+		o := metav1.ListOptions{Limit: access.PageSize}
 		for range mostPages {
 			list, err := client.Resource(resource).List(ctx, o)
 			if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	ccmstatus "github.com/isthmus-cloud/isthmus/pkg/ccm/status"
+	"github.com/isthmus-cloud/isthmus/pkg/cli/access"
 )
 
 // The values of report.Source.
@@ -92,21 +93,16 @@ func (r *reader) read(ctx context.Context) (*report, error) {
 	return out, nil
 }
 
-// pageSize is how many objects are read at a time.
-const pageSize = 500
-
-var errNoList = errors.New("the answer is no list: is something else in the place of the API server?")
-
 // cluster reads what the API server knows. Routes are known where the route controller has written of one Node at least: whether the
 // controller manager makes them is not in the API.
 func (r *reader) cluster(ctx context.Context) (*ccmstatus.Source, error) {
 	index := func() cache.Indexer { return cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil) }
 	nodes, services := index(), index()
 	out := &ccmstatus.Source{Now: r.now, Nodes: corelisters.NewNodeLister(nodes), Services: corelisters.NewServiceLister(services)}
-	err := pages(func(o metav1.ListOptions) (metav1.ListMeta, error) {
+	err := access.Pages(func(o metav1.ListOptions) (metav1.ListInterface, error) {
 		list, err := r.client.CoreV1().Nodes().List(ctx, o)
 		if err != nil {
-			return metav1.ListMeta{}, err
+			return nil, err
 		}
 		for i := range list.Items {
 			n := &list.Items[i]
@@ -114,49 +110,32 @@ func (r *reader) cluster(ctx context.Context) (*ccmstatus.Source, error) {
 				out.Routes = true
 			}
 			if err := nodes.Add(n); err != nil {
-				return metav1.ListMeta{}, err
+				return nil, err
 			}
 		}
-		return list.ListMeta, nil
+		return list, nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list Nodes: %w", err)
 	}
-	err = pages(func(o metav1.ListOptions) (metav1.ListMeta, error) {
+	err = access.Pages(func(o metav1.ListOptions) (metav1.ListInterface, error) {
 		list, err := r.client.CoreV1().Services("").List(ctx, o)
 		if err != nil {
-			return metav1.ListMeta{}, err
+			return nil, err
 		}
 		for i := range list.Items {
 			if s := &list.Items[i]; s.Spec.Type == corev1.ServiceTypeLoadBalancer {
 				if err := services.Add(s); err != nil {
-					return metav1.ListMeta{}, err
+					return nil, err
 				}
 			}
 		}
-		return list.ListMeta, nil
+		return list, nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list Services: %w", err)
 	}
 	return out, nil
-}
-
-// pages calls list until there is no more.
-func pages(list func(metav1.ListOptions) (metav1.ListMeta, error)) error {
-	o := metav1.ListOptions{Limit: pageSize}
-	for {
-		m, err := list(o)
-		if err != nil {
-			return err
-		}
-		if m.ResourceVersion == "" { // an empty answer reads like an empty list
-			return errNoList
-		}
-		if o.Continue = m.Continue; o.Continue == "" {
-			return nil
-		}
-	}
 }
 
 // holder is who leads by the lease, and that in words.
