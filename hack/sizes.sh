@@ -7,17 +7,18 @@ trap 'rm -rf "$dir"' EXIT
 tags() { for c in $1; do echo "no_$c"; done | paste -sd, -; }
 without() { for c in $ALL_CLOUDS; do [ "$c" = "$1" ] || echo "$c"; done; }
 size() { # package, tags
-  GOOS=linux GOARCH=amd64 ${GO:-go} build -buildvcs=false -tags "$2" -ldflags "$LDFLAGS" -o "$dir/binary" "./cmd/$1" > /dev/null
+  GOOS=linux GOARCH=amd64 ${GO:-go} build -buildvcs=false -tags "$2" -ldflags "$LDFLAGS" -o "$dir/binary" "./cmd/$1" > /dev/null || return 1
   stat -c %s "$dir/binary" | awk '{printf "%.1f", $1 / 1000000}'
 }
 table="$dir/table"
 row() { # name, clouds that are left out
-  local t manager=– cli=–; t=$(tags "$2")
+  local t manager=– cli=– provider; t=$(tags "$2")
   for f in pkg/providers/no_*.go; do # they have fewer clouds than the credential provider
     f=${f#*/no_}
-    [[ " ${2//$'\n'/ } " = *" ${f%.go} "* ]] || { manager=$(size cloud-controller-manager "$t") cli=$(size isthmus "$t"); break; }
+    [[ " ${2//$'\n'/ } " = *" ${f%.go} "* ]] || { manager=$(size cloud-controller-manager "$t"); cli=$(size isthmus "$t"); break; }
   done
-  echo "| $1 | $manager | $(size credential-provider "$t") | $cli |"
+  provider=$(size credential-provider "$t")
+  echo "| $1 | $manager | $provider | $cli |"
 }
 {
 cat << EOF
