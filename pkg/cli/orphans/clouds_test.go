@@ -209,14 +209,27 @@ func TestOnlyTheAPIServersWordCounts(t *testing.T) {
 			t.Errorf("%s: %d orphans", name, len(all))
 		}
 	}
-	answer = func(http.ResponseWriter, *http.Request) bool { return false }
+	first := say(http.StatusOK, `{"kind":"ServiceList","apiVersion":"v1","metadata":{"resourceVersion":"1","continue":"more"},"items":[]}`)
+	answer = func(rw http.ResponseWriter, r *http.Request) bool { // all Services are on the second page
+		if r.URL.Query().Get("continue") == "" {
+			return first(rw, r)
+		}
+		r.URL.RawQuery = ""
+		return false
+	}
 	all, err := find(t.Context(), client, w.provider.Inventory, w.cluster)
 	w.must(err)
-	answer = say(http.StatusNotFound, "page not found")
-	w.sim.ResetRequests()
-	r := &remover{client: client, inventory: w.provider.Inventory, cluster: w.cluster, told: io.Discard, timeout: time.Minute}
-	if stays := r.run(t.Context(), all); !stays || len(all) != 1 || all[0].Outcome != failed || w.sim.Mutations() != 0 {
-		t.Errorf("stays %t: %+v; %d changing calls", stays, all, w.sim.Mutations())
+	if len(all) != 1 || all[0].Service != "default/gone" {
+		t.Fatalf("orphans: %+v", all)
+	}
+	for _, body := range []string{"page not found", `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`} {
+		answer = say(http.StatusNotFound, body)
+		w.sim.ResetRequests()
+		r := &remover{client: client, inventory: w.provider.Inventory, cluster: w.cluster, told: io.Discard, timeout: time.Minute}
+		if stays := r.run(t.Context(), all); !stays || all[0].Outcome != failed || w.sim.Mutations() != 0 {
+			t.Errorf("stays %t: %+v; %d changing calls", stays, all, w.sim.Mutations())
+		}
+		all[0].Kept, all[0].Outcome = "", ""
 	}
 }
 
