@@ -109,7 +109,7 @@ func (r *running) client(t *testing.T, change ...func(*http.Transport)) *http.Cl
 		c(tr)
 	}
 	t.Cleanup(tr.CloseIdleConnections)
-	return &http.Client{Transport: tr, Timeout: 30 * time.Second}
+	return &http.Client{Transport: tr, Timeout: 5 * time.Minute} // which only a hang takes
 }
 
 // post sends a body as the API server does and returns the review that comes back.

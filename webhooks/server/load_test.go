@@ -9,10 +9,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/net/http2"
 	"gomodules.xyz/jsonpatch/v2"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/isthmus-cloud/isthmus/webhooks/server"
@@ -38,15 +40,25 @@ func TestBusy(t *testing.T) {
 				<-finish
 				return admission.Allowed("")
 			}, func(o *server.Options) {
+				o.Clock = clocktesting.NewFakeClock(time.Now()) // no body is late, however busy the machine: latecomers get no more than half
 				o.FailurePolicy = func(string) admissionregistrationv1.FailurePolicyType { return policy }
 			})
-			c := r.client(t)
+			release := sync.OnceFunc(func() { close(finish) })
+			defer release()
+			c, answered := r.client(t), make(chan struct{}, bound)
 			var wg sync.WaitGroup
 			for range bound {
-				wg.Go(func() { r.post(t, c, "?timeout=30s", []byte(goodReview)) })
+				wg.Go(func() {
+					defer func() { answered <- struct{}{} }()
+					r.post(t, c, "?timeout=30s", []byte(goodReview))
+				})
 			}
 			for range bound {
-				<-entered
+				select {
+				case <-entered:
+				case <-answered:
+					t.Fatal("a request was answered while the webhook holds all")
+				}
 			}
 			review, status := r.post(t, c, "", []byte(goodReview))
 			resp := review.Response
@@ -59,7 +71,7 @@ func TestBusy(t *testing.T) {
 			if got := strings.Join(append(resp.Warnings, resp.Result.Message), ""); got != want.message || (len(resp.Warnings) > 0) != want.inWarnings {
 				t.Errorf("said %q, want %q", got, want.message)
 			}
-			close(finish)
+			release()
 			wg.Wait()
 			if v := r.value(t, "isthmus_webhook_requests_in_flight", "test"); v != 0 {
 				t.Errorf("%v requests in flight at the end", v)
