@@ -32,7 +32,7 @@ func binary(t testing.TB, name string) string {
 		if built.dir, built.err = os.MkdirTemp("", "isthmus-e2e-"); built.err != nil {
 			return
 		}
-		cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", built.dir, "../../../cmd/cloud-controller-manager", "../../../cmd/credential-provider")
+		cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", built.dir, "../../../cmd/cloud-controller-manager", "../../../cmd/credential-provider", "../../../cmd/isthmus")
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			built.err = fmt.Errorf("go build: %w: %s", err, out)
