@@ -124,7 +124,7 @@ var arrows = []struct {
 	{"pkg/controllers/service", []string{"pkg/backoff", "pkg/cloud", "pkg/collectors", "pkg/lb", "pkg/text", "pkg/tracing"}},
 	{"pkg/controllers/kubeletserving", []string{"pkg/cloud", "pkg/collectors", "pkg/controllers/workers", "pkg/text", "pkg/tracing"}},
 	{"pkg/controllers/pvlabel", []string{"pkg/cloud", "pkg/collectors", "pkg/controllers/workers", "pkg/pv", "pkg/tracing"}},
-	{"pkg/controllers/tagging", []string{"pkg/backoff", "pkg/cloud", "pkg/inflight"}},
+	{"pkg/controllers/tagging", []string{"pkg/backoff", "pkg/cloud", "pkg/inflight", "pkg/tracing"}},
 	{"pkg/controllers", []string{"pkg/cloud", "pkg/collectors", "pkg/tracing"}},
 	{"pkg/providers/openstack/config", []string{"pkg/cloud", "pkg/cloudauth/openstack", "pkg/cloudconf", "pkg/gcfg", "pkg/text"}},
 	{"pkg/providers/openstack/providerid", []string{"pkg/cloud", "pkg/text"}},

@@ -16,7 +16,9 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/isthmus-cloud/isthmus/test/cloudsim/aws/ec2"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
@@ -77,9 +79,9 @@ func (s *spans) ways() map[string][]*tracepb.Span {
 	return out
 }
 
-// The real process sends spans from each event to the cloud's request, to a real OTLP receiver.
-func TestTraces(t *testing.T) {
-	c, sim := newCluster(t), ossim.ForTest(t)
+// collectSpans runs a real OTLP receiver, and returns it with the flag that has a process send all spans there.
+func collectSpans(t *testing.T) (*spans, string) {
+	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -92,20 +94,37 @@ func TestTraces(t *testing.T) {
 		server.Stop()
 		serving.Wait()
 	})
+	return got, "--tracing-config-file=" + write(t, "tracing.yaml",
+		"apiVersion: apiserver.config.k8s.io/v1\nkind: TracingConfiguration\nendpoint: "+l.Addr().String()+"\nsamplingRatePerMillion: 1000000\n")
+}
+
+// lack says which of the ways no span has gone.
+func (s *spans) lack(want ...string) string {
+	ways := s.ways()
+	for _, way := range want {
+		if len(ways[way]) == 0 {
+			return fmt.Sprintf("no %s, only these ways: %v", way, slices.Sorted(maps.Keys(ways)))
+		}
+	}
+	return ""
+}
+
+// The real process sends spans from each event to the cloud's request, to a real OTLP receiver.
+func TestTraces(t *testing.T) {
+	c, sim := newCluster(t), ossim.ForTest(t)
+	got, flag := collectSpans(t)
 	servers := sim.SeedServers(ossim.Seed{Count: 2, NamePrefix: "node-"})
 	c.register(servers, always(nodeState{ready: true}))
-	p := c.launch(sim, "--leader-elect=false", "--tracing-config-file="+write(t, "tracing.yaml",
-		"apiVersion: apiserver.config.k8s.io/v1\nkind: TracingConfiguration\nendpoint: "+l.Addr().String()+"\nsamplingRatePerMillion: 1000000\n"))
+	p := c.launch(sim, "--leader-elect=false", "--controllers=*,node-ipam-controller", "--allocate-node-cidrs", "--configure-cloud-routes=false", flag)
 	p.wait("/readyz", http.StatusOK)
 	eventually.Met(t, func() string { return c.initialized(servers) })
 	c.createService(loadBalancerService("traced", corev1.ServicePort{Port: 80}))
 	const node, service = "node lookup > cloud call > cloud request", "service sync > cloud call > cloud request"
 	eventually.Met(t, func() string {
-		ways := got.ways()
-		if len(of(ways[node], "compute")) == 0 || len(ways[service]) == 0 {
-			return fmt.Sprintf("only these ways: %v", slices.Collect(maps.Keys(ways)))
+		if len(of(got.ways()[node], "compute")) == 0 {
+			return "no request to the family compute"
 		}
-		return ""
+		return got.lack(node, service, "node pod CIDRs")
 	})
 	p.end() // the last are sent at the end
 	for way, all := range got.ways() {
@@ -121,5 +140,26 @@ func TestTraces(t *testing.T) {
 	}
 	if attribute(request, "isthmus.request_id") == "" || attribute(request, "cloud.region") == "" {
 		t.Errorf("no request ID or no place: %v", request)
+	}
+}
+
+// Instances are tagged, and the tags removed, each in a span with the cloud's request.
+func TestTracesOfTagging(t *testing.T) {
+	c := newCluster(t)
+	region := c.startAWS()
+	got, flag := collectSpans(t)
+	p := c.launchOn([]string{"--cloud-provider=aws"}, "--leader-elect=false", "--controllers=cloud-node-controller,tagging", "--tags=team=blue", "--resources=instance", flag)
+	p.wait("/readyz", http.StatusOK)
+	i := region.AddInstance(ec2.Instance{Tags: awsTag})
+	c.create(registered(i.PrivateDNSName, "", corev1.ConditionTrue))
+	eventually.Met(t, func() string { return got.lack("instances tag > cloud request") })
+	if err := c.client.CoreV1().Nodes().Delete(t.Context(), i.PrivateDNSName, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually.Met(t, func() string { return got.lack("instances untag > cloud request") })
+	for _, span := range got.ways()["instances tag"] {
+		if name, n := attribute(span, "k8s.node.name"), attribute(span, "isthmus.count"); name != i.PrivateDNSName || n != "1" {
+			t.Errorf("the span names Node %q of %q", name, n)
+		}
 	}
 }

@@ -11,8 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
+
+	"github.com/isthmus-cloud/isthmus/pkg/tracing"
 )
 
 // Reasons of events. The first two are kube-controller-manager's. The comments are what docs/reference/events.md says of each.
@@ -54,7 +55,7 @@ func (c *Controller) assign(ctx context.Context, name string) error {
 	case err != nil || node == nil || h.assigned:
 		return err
 	}
-	err = patch(ctx, c.Client, node, h.cidrs)
+	err = c.give(ctx, node, h.cidrs)
 	switch {
 	case err == nil:
 		c.mu.Lock()
@@ -127,9 +128,12 @@ func (c *Controller) noneLeft(node *corev1.Node, full *fullError) {
 	}
 }
 
-// patch sets the CIDRs of exactly this Node. The API server refuses it when the Node has
+// give sets the CIDRs of exactly this Node. The API server refuses it when the Node has
 // others, and when the name belongs to another Node by now.
-func patch(ctx context.Context, client kubernetes.Interface, node *corev1.Node, cidrs []netip.Prefix) error {
+func (c *Cluster) give(ctx context.Context, node *corev1.Node, cidrs []netip.Prefix) error {
+	ctx, span := tracing.Start(ctx, "node pod CIDRs")
+	defer span.End()
+	span.Set(tracing.Node, node.Name)
 	texts := make([]string, len(cidrs))
 	for i, cidr := range cidrs {
 		texts[i] = cidr.String()
@@ -144,7 +148,7 @@ func patch(ctx context.Context, client kubernetes.Interface, node *corev1.Node, 
 	// Not ended by ctx: what is under way when the controller ends is waited for.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patchTimeout)
 	defer cancel()
-	err = client.CoreV1().RESTClient().Patch(types.MergePatchType).Resource("nodes").Name(node.Name).
+	err = c.Client.CoreV1().RESTClient().Patch(types.MergePatchType).Resource("nodes").Name(node.Name).
 		Timeout(patchTimeout).Body(body).Do(ctx).Error()
 	if err != nil {
 		return fmt.Errorf("set pod CIDRs of node %s: %w", node.Name, err)

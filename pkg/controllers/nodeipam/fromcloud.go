@@ -79,7 +79,7 @@ func (c *FromCloud) assign(ctx context.Context, name string) error {
 		c.tell(node, eventNotAvailable, "Node waits for a pod CIDR: the cloud has given its instance %s none", instance.ProviderID)
 		return fmt.Errorf("node %s: the cloud has given instance %s no pod CIDR", name, instance.ProviderID)
 	}
-	err = patch(ctx, c.Client, node, instance.PodCIDRs)
+	err = c.give(ctx, node, instance.PodCIDRs)
 	switch {
 	case err == nil:
 		klog.FromContext(ctx).V(2).Info("Node has got the pod CIDRs of its instance", "node", klog.KObj(node), "podCIDRs", instance.PodCIDRs)

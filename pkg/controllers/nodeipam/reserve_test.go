@@ -61,13 +61,13 @@ func TestNodeOfTheSameNameGetsNoCIDRMeantForAnother(t *testing.T) {
 	before := made.DeepCopy()
 	before.UID = "that-of-the-node-before"
 	c := still(t, cluster.client, before)
-	if err := patch(t.Context(), c.Client, before, mustPrefixes("10.244.0.0/24")); err == nil {
+	if err := c.give(t.Context(), before, mustPrefixes("10.244.0.0/24")); err == nil {
 		t.Error("the patch was accepted")
 	}
 	if got := cluster.podCIDRs()["again"]; got != "" {
 		t.Errorf("the Node has got %s", got)
 	}
-	if err := patch(t.Context(), c.Client, made, mustPrefixes("10.244.0.0/24")); err != nil {
+	if err := c.give(t.Context(), made, mustPrefixes("10.244.0.0/24")); err != nil {
 		t.Error(err)
 	}
 }

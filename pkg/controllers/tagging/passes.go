@@ -17,6 +17,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/backoff"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/inflight"
+	"github.com/isthmus-cloud/isthmus/pkg/tracing"
 )
 
 const (
@@ -53,6 +54,10 @@ func (c *Controller) tag(ctx context.Context, all []*corev1.Node) (next time.Tim
 		c.asked[n.UID] = true
 	}
 	c.mu.Unlock()
+	ctx, span := tracing.Start(ctx, "instances tag")
+	defer span.End()
+	span.Set(tracing.Node, due[0].Name)
+	span.SetInt(tracing.Count, len(due))
 	errs := c.Instances.Tag(ctx, idsOf(due), c.Tags)
 	inflight.Each(labelsAtOnce, slices.All(due), func(k int, n *corev1.Node) {
 		if errs[k] == nil {
@@ -147,6 +152,9 @@ func (c *Controller) untag(ctx context.Context, all []*corev1.Node) (next time.T
 		return next
 	}
 	slices.Sort(due)
+	ctx, span := tracing.Start(ctx, "instances untag")
+	defer span.End()
+	span.SetInt(tracing.Count, len(due))
 	errs := c.Instances.Untag(ctx, due, c.Tags)
 	if ctx.Err() != nil {
 		return next
