@@ -44,6 +44,10 @@ func Printable(s string) string {
 	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }), " ")
 }
 
+// Line is what a log line, an event or a page shows of a text from outside, however long and whatever is in it: Printable, and Clip to
+// so many bytes.
+func Line(s string, most int) string { return Clip(Printable(Clip(s, 4*most)), most) }
+
 // LabelValue makes s a valid value of a label: each run of other characters becomes a dash, the
 // ends are trimmed, and it is cut at 63.
 func LabelValue(s string) string {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/isthmus-cloud/isthmus/pkg/text"
 )
 
 // maxErrors is how many errors are kept of objects of one kind: those of thousands of Nodes must not push out a Service's.
@@ -40,7 +42,7 @@ func (e *Errors) Add(object, reason, message string) {
 		return
 	}
 	kind, _, _ := strings.Cut(object, "/")
-	added := Error{Time: e.now().UTC(), Object: line(object, 2*maxText), Reason: line(reason, maxText), Message: line(message, maxMessage), Count: 1}
+	added := Error{Time: e.now().UTC(), Object: text.Line(object, 2*maxText), Reason: text.Line(reason, maxText), Message: text.Line(message, maxMessage), Count: 1}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	kept := e.byKind[kind]

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	dto "github.com/prometheus/client_model/go"
+
+	"github.com/isthmus-cloud/isthmus/pkg/text"
 )
 
 // Which metrics are shown: the workqueues', all of the webhooks', and what was counted for the cloud and by controllers of our own. A test
@@ -35,7 +37,7 @@ func (m measured) queues() List[Queue] {
 		name := ""
 		for _, l := range x.GetLabel() {
 			if l.GetName() == "name" {
-				name = line(l.GetValue(), maxText)
+				name = text.Line(l.GetValue(), maxText)
 			}
 		}
 		if _, ok := byName[name]; !ok {
@@ -89,7 +91,7 @@ func (m measured) series(named func(string) bool, tells func(*dto.MetricFamily, 
 		for _, x := range f.GetMetric() {
 			value := x.GetGauge().GetValue() + x.GetCounter().GetValue() + float64(x.GetHistogram().GetSampleCount())
 			if tells(f, value) {
-				rows = append(rows, Metric{Metric: name, Labels: line(labelText(x), maxText), Value: value})
+				rows = append(rows, Metric{Metric: name, Labels: text.Line(labelText(x), maxText), Value: value})
 			}
 		}
 	}

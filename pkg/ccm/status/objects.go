@@ -11,6 +11,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/pv"
+	"github.com/isthmus-cloud/isthmus/pkg/text"
 )
 
 func (s Source) nodes() List[Object] {
@@ -20,7 +21,7 @@ func (s Source) nodes() List[Object] {
 	all, _ := s.Nodes.List(labels.Everything()) // a cache has no error
 	rows := make([]Object, 0, len(all))
 	for _, n := range all {
-		row := Object{Name: line(n.Name, maxText), Detail: line(n.Spec.ProviderID, maxText), State: "initialized"}
+		row := Object{Name: text.Line(n.Name, maxText), Detail: text.Line(n.Spec.ProviderID, maxText), State: "initialized"}
 		for _, t := range n.Spec.Taints {
 			switch t.Key {
 			case cloudproviderapi.TaintExternalCloudProvider:
@@ -52,14 +53,14 @@ func (s Source) balancers() List[Object] {
 		if v.Spec.Type != corev1.ServiceTypeLoadBalancer {
 			continue
 		}
-		row := Object{Namespace: line(v.Namespace, maxText), Name: line(v.Name, maxText), State: "has an address"}
+		row := Object{Namespace: text.Line(v.Namespace, maxText), Name: text.Line(v.Name, maxText), State: "has an address"}
 		switch in := v.Status.LoadBalancer.Ingress; {
 		case v.DeletionTimestamp != nil:
 			row.State, row.Waits = "is being deleted", true
 		case len(in) > 0:
-			row.Detail = line(cmp.Or(in[0].IP, in[0].Hostname), maxText)
+			row.Detail = text.Line(cmp.Or(in[0].IP, in[0].Hostname), maxText)
 		case v.Spec.LoadBalancerClass != nil:
-			row.State, row.Waits = "waits for an address, of class "+line(*v.Spec.LoadBalancerClass, maxText), true
+			row.State, row.Waits = "waits for an address, of class "+text.Line(*v.Spec.LoadBalancerClass, maxText), true
 		default:
 			row.State, row.Waits = "waits for an address", true
 		}
@@ -89,7 +90,7 @@ func (s Source) routes() List[Object] {
 		if len(n.Spec.PodCIDRs) == 0 || !s.owns(n) {
 			continue
 		}
-		row := Object{Name: line(n.Name, maxText), Detail: line(strings.Join(n.Spec.PodCIDRs, ", "), maxText), State: "routed"}
+		row := Object{Name: text.Line(n.Name, maxText), Detail: text.Line(strings.Join(n.Spec.PodCIDRs, ", "), maxText), State: "routed"}
 		if made, _ := RouteCondition(n); !made {
 			row.State, row.Waits = "waits for its route", true
 		}
@@ -109,7 +110,7 @@ func (s Source) volumes() List[Object] {
 			continue
 		}
 		zone, region := v.Labels[corev1.LabelTopologyZone], v.Labels[corev1.LabelTopologyRegion]
-		row := Object{Name: line(v.Name, maxText), Detail: line(strings.TrimSpace(zone+" "+region), maxText), State: "has its place"}
+		row := Object{Name: text.Line(v.Name, maxText), Detail: text.Line(strings.TrimSpace(zone+" "+region), maxText), State: "has its place"}
 		switch {
 		case v.Labels[pv.OptOutLabel] == "true":
 			row.State = "left alone: it has the label " + pv.OptOutLabel

@@ -114,7 +114,7 @@ func (s Source) Take() Snapshot {
 	out := Snapshot{Time: s.Now().UTC(), Version: version.String(),
 		Nodes: s.nodes(), LoadBalancers: s.balancers(), Routes: s.routes(), Volumes: s.volumes(), Traffic: s.traffic(), Errors: s.Errors.list()}
 	out.Leader, out.Leads = s.Leader()
-	out.Leader = line(out.Leader, maxText)
+	out.Leader = text.Line(out.Leader, maxText)
 	m := s.gather()
 	out.Queues, out.Webhooks, out.Metrics = m.queues(), m.webhooks(), m.counted()
 	return out
@@ -124,7 +124,7 @@ func (s Source) traffic() List[Family] {
 	var rows []Family
 	if s.Traffic != nil {
 		for _, f := range s.Traffic() {
-			row := Family{Family: line(f.Name, maxText), Place: line(f.Place, maxText), PerSecond: f.PerSecond, Limit: f.Limit}
+			row := Family{Family: text.Line(f.Name, maxText), Place: text.Line(f.Place, maxText), PerSecond: f.PerSecond, Limit: f.Limit}
 			if !f.ShutUntil.IsZero() {
 				until := f.ShutUntil.UTC()
 				row.ShutUntil = &until
@@ -138,9 +138,6 @@ func (s Source) traffic() List[Family] {
 	})
 	return bounded(rows, waits)
 }
-
-// line makes one bounded line of what comes from outside.
-func line(s string, most int) string { return text.Clip(text.Printable(text.Clip(s, 4*most)), most) }
 
 func waitsFirst(a, b bool) int {
 	switch {

@@ -61,7 +61,7 @@ const mostText = 500
 
 // Line makes one bounded line of printable text of what comes from outside.
 func Line(s string) string {
-	return text.Clip(text.Printable(s), mostText)
+	return text.Line(s, mostText)
 }
 
 // Exit is the exit code of a command that has said all in what it wrote.

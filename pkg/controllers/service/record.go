@@ -363,7 +363,7 @@ func (c *Controller) once(e *entry, service *corev1.Service, reason, message str
 	if reason == reasonEnsuring || reason == reasonDeleting {
 		kind = corev1.EventTypeNormal
 	}
-	now, message := c.Clock.Now(), text.Clip(message, mostText)
+	now, message := c.Clock.Now(), text.Line(message, mostText)
 	key := reason + " " + numbers.ReplaceAllString(message, "#")
 	if last, ok := e.said[key]; ok && now.Sub(last) < repeatAfter {
 		return
@@ -388,7 +388,7 @@ func (c *Controller) warnOnce(e *entry, service *corev1.Service, texts []string)
 
 // list puts texts, which may have several lines, into one line.
 func list(texts []string) string {
-	return text.Clip(strings.ReplaceAll(strings.Join(texts, "; "), "\n", "; "), mostText)
+	return text.Line(strings.ReplaceAll(strings.Join(texts, "; "), "\n", "; "), mostText)
 }
 
 // ensuredText says which load balancer is complete, and where it is reached.

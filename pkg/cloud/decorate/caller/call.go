@@ -111,7 +111,7 @@ func (c *Caller) try(ctx context.Context, op Operation, patient func() bool, att
 		}
 		kind := cloud.KindOf(last)
 		if id := cloud.RequestIDOf(last); id != "" && kind != cloud.KindNotFound {
-			klog.FromContext(ctx).V(2).Info("Cloud call failed", "provider", c.Provider, "ability", op.Ability, "operation", op.Name, "requestID", text.Clip(id, 100), "err", text.Clip(last.Error(), 500))
+			klog.FromContext(ctx).V(2).Info("Cloud call failed", "provider", c.Provider, "ability", op.Ability, "operation", op.Name, "requestID", text.Line(id, 100), "err", text.Line(last.Error(), 500))
 		}
 		if !retryable(kind) {
 			return last

@@ -99,8 +99,8 @@ func (t *Traffic) Begin(ctx context.Context, r cloud.Request) (func(cloud.Outcom
 			t.refused(key, began, bounded(o.RetryAfter))
 		}
 		if r.Mutates {
-			klog.FromContext(ctx).V(2).Info("Asked the cloud for a change", "provider", t.provider, "service", text.Clip(r.Family, 50), "place", text.Clip(r.Place, 150),
-				"operation", text.Clip(r.Op, 50), "object", text.Clip(r.Object, 300), "status", o.Status, "requestID", text.Clip(o.RequestID, 100), "took", took)
+			klog.FromContext(ctx).V(2).Info("Asked the cloud for a change", "provider", t.provider, "service", text.Line(r.Family, 50), "place", text.Line(r.Place, 150),
+				"operation", text.Line(r.Op, 50), "object", text.Line(r.Object, 300), "status", o.Status, "requestID", text.Line(o.RequestID, 100), "took", took)
 		}
 	}, nil
 }

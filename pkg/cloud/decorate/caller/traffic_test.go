@@ -270,3 +270,28 @@ func TestChangesAreLogged(t *testing.T) {
 		}
 	}
 }
+
+// A call that fails is one line in the log, which has the cloud's own name of the request, for its operators; not found is an answer.
+func TestFailuresAreLoggedWithTheRequestID(t *testing.T) {
+	var log bytes.Buffer
+	ctx := klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(2), textlogger.Output(&log))))
+	c := testCaller(t, Options{})
+	for _, err := range []error{
+		&cloud.Error{Kind: cloud.KindNotFound, RequestID: "req-0", Err: errors.New("gone")},
+		&cloud.Error{Kind: cloud.KindDenied, RequestID: "req-1", Err: errors.New("get port: 403")},
+		&cloud.Error{Kind: cloud.KindDenied, RequestID: "req-2\nE0000 forged" + strings.Repeat("r", 5000), Err: errors.New("403\x1b[2J\nE0000 forged" + strings.Repeat("x", 5000))},
+	} {
+		if got := c.Do(ctx, readOp, func(context.Context) error { return err }); cloud.RequestIDOf(got) != cloud.RequestIDOf(err) {
+			t.Errorf("%v has lost the request's name", got)
+		}
+	}
+	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+	if len(lines) != 2 || len(lines[1]) > 1024 || strings.Contains(log.String(), "\x1b") {
+		t.Fatalf("%d lines, the last of %d bytes:\n%q", len(lines), len(lines[len(lines)-1]), log.String())
+	}
+	for _, want := range []string{`"fake"`, `"instances"`, `"get"`, `requestID="req-1"`, `"get port: 403"`} {
+		if !strings.Contains(lines[0], want) {
+			t.Errorf("%s does not say %s", lines[0], want)
+		}
+	}
+}
