@@ -87,7 +87,7 @@ func TestCrashOfSharedLoadBalancer(t *testing.T) {
 func TestCrashOfDualStack(t *testing.T) {
 	x := newDualStackTest(t, 2, managed)
 	for _, after := range []bool{false, true} {
-		for n := 1; ; n++ {
+		for n := 1; ; n += cutsApart {
 			c := &cutter{n: n, after: after}
 			x.spec.Settings, x.spec.CurrentIngress = cloud.Settings{}, nil
 			stop := x.sim.OnMutation(c.hook)

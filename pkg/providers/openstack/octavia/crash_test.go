@@ -39,7 +39,7 @@ func (c *cutter) hook(m ossim.Mutation) {
 // process runs check.
 func crashEverywhere(t *testing.T, conf string, prepare func(*lbTest), step func(*lbTest) error, check func(*lbTest)) {
 	for _, after := range []bool{false, true} {
-		for n := 1; ; n++ {
+		for n := 1; ; n += cutsApart {
 			if n > 60 {
 				t.Fatal("the operation never ends")
 			}
