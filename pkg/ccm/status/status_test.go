@@ -240,7 +240,7 @@ func TestMetricsThatTellSomething(t *testing.T) {
 		}
 	}
 	shown := page(&got)
-	for _, want := range []string{"2026-01-02T12:00:00Z</td>", "throttled until 2026-01-02T12:01:00Z", "at most 4 a second, after it throttled", "<td class=\"waits\">1m1s</td>"} {
+	for _, want := range []string{"2026-01-02T12:00:00Z</td>", "throttled until 2026-01-02T12:01:00Z", "at most 4 a second, after it throttled", "<td class=\"waits\" data-column=\"Longest under way\">1m1s</td>"} {
 		if !strings.Contains(shown, want) {
 			t.Errorf("the page lacks %q", want)
 		}
