@@ -197,6 +197,12 @@ e2e-release: ## What is released, as those get it who download it: images and pa
 	@hack/need.sh buildah dpkg rpm
 	@hack/progress.sh "what is released" hack/testargs.sh $(GO_TEST) -count 1 -tags e2e ./test/e2e/release
 
+.PHONY: e2e-page
+e2e-page: $(CONTROL_PLANE) ## The manager's page /status in headless Chromium (Debian; TESTARGS=-picture takes the picture in docs/guides anew)
+	@hack/need.sh chromium
+	@hack/progress.sh cloud-controller-manager $(BUILD) -o bin/cloud-controller-manager ./cmd/cloud-controller-manager
+	@hack/progress.sh "the page in a browser" hack/testargs.sh $(GO_TEST) -count 1 -tags e2e ./test/e2e/page
+
 .PHONY: image-files
 image-files: bin/ship
 	@$(RELEASE_ENV) hack/progress.sh "what is in images" hack/images/files.sh '$(IMAGE_FILES)'
