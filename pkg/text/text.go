@@ -38,15 +38,15 @@ func Clip(s string, most int) string {
 	return s[:most] + "…"
 }
 
-// Printable is s on one line, without what cannot be printed: each run of control characters, line ends, direction marks and what is no
+// printable is s on one line, without what cannot be printed: each run of control characters, line ends, direction marks and what is no
 // UTF-8 becomes a blank, or nothing at the ends.
-func Printable(s string) string {
+func printable(s string) string {
 	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }), " ")
 }
 
-// Line is what a log line, an event or a page shows of a text from outside, however long and whatever is in it: Printable, and Clip to
+// Line is what a log line, an event or a page shows of a text from outside, however long and whatever is in it: on one line without what cannot be printed, and Clip to
 // so many bytes.
-func Line(s string, most int) string { return Clip(Printable(Clip(s, 4*most)), most) }
+func Line(s string, most int) string { return Clip(printable(Clip(s, 4*most)), most) }
 
 // LabelValue makes s a valid value of a label: each run of other characters becomes a dash, the
 // ends are trimmed, and it is cut at 63.

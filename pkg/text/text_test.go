@@ -39,8 +39,8 @@ func TestClipCutsBetweenLetters(t *testing.T) {
 
 func TestPrintableIsOneLine(t *testing.T) {
 	for in, want := range map[string]string{"": "", "a b": "a b", "\n\t": "", "a\r\nb\x1b[31mc\u202ed\x7f\u009b": "a b [31mc d", "a\xffb": "a b", "№": "№"} {
-		if got := Printable(in); got != want {
-			t.Errorf("Printable(%q) = %q, want %q", in, got, want)
+		if got := printable(in); got != want {
+			t.Errorf("printable(%q) = %q, want %q", in, got, want)
 		}
 	}
 }
