@@ -47,10 +47,13 @@ type part struct {
 // checkPermissions asks the API server whether the controller manager's ServiceAccount may do what the manifests give it.
 func checkPermissions(ctx context.Context, p *patient) (found []finding, err error) {
 	_, err = p.client.CoreV1().ServiceAccounts(p.account.namespace).Get(ctx, p.account.name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
+	switch {
+	case apierrors.IsNotFound(err):
 		return []finding{{Severity: isError, Object: "ServiceAccount " + p.account.String(), Message: "it does not exist",
 			Next: "apply the manifests or the chart; where the controller manager runs as another, name that with --service-account=NAMESPACE/NAME"}}, nil
-	} // who may not read it may ask about it all the same
+	case err != nil: // who may not read it may ask about it all the same
+		p.unseen = append(p.unseen, "whether ServiceAccount "+p.account.String()+" exists: "+err.Error())
+	}
 	parts, err := p.parts()
 	if err != nil {
 		return nil, err
