@@ -85,13 +85,14 @@ test: test-plane ## All tests: unit, simulated cloud, real kube-apiserver (PKGS=
 
 # Left out is what would find nothing: what runs at the same time in the replays of test/differential, in test/chaos and in the tests
 # of commands, of what is installed (charts, manifests) and of hack are other programs, which are built without the race detector;
-# test/arch and test/docs read files, and test/conformance does one thing after another with what its own packages' tests do at once.
+# test/arch and test/docs read files, and test/conformance, doctor and explain do one thing after another with what the tests of the
+# packages below them do at once.
 .PHONY: test-race
 test-race: test-plane ## The same with the race detector, but for what has nothing concurrent (it needs a C compiler, and twice the time)
 	@command -v $$($(GO) env CC) >/dev/null || { echo "test-race: the race detector needs a C compiler: $$($(GO) env CC)" >&2; exit 1; }
 	@echo "==> go test -race $(lastword $(PKGS)) (packages print as they end)"
 	@hack/progress.sh "tests with the race detector" hack/testargs.sh env CGO_ENABLED=1 $(GO_TEST) -race \
-		$$($(GO) list $(PKGS) | grep -vE '/(test/(differential|conformance)/|test/(arch|chaos|docs)$$|charts$$|manifests$$|cmd/|hack/)')
+		$$($(GO) list $(PKGS) | grep -vE '/(test/(differential|conformance)/|test/(arch|chaos|docs)$$|pkg/cli/(doctor|explain)$$|charts$$|manifests$$|cmd/|hack/)')
 
 .PHONY: lint
 lint: bin/golangci-lint ## golangci-lint, the end-to-end tests included
