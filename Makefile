@@ -136,6 +136,11 @@ race: $(CONTROL_PLANE) build ## The same work done by us and, with OCCM=PATH, by
 bench-scale: $(CONTROL_PLANE) build ## What clusters of 1,000 to 15,000 Nodes cost, into docs/reference/performance.md (20 minutes; ARGS='-nodes 1000 -services 100' is a smaller run, which writes nothing)
 	@$(GO) run ./hack/bench-scale -ours bin/cloud-controller-manager $(or $(ARGS),-markdown docs/reference/performance.md)
 
+.PHONY: dashboard-picture
+dashboard-picture: $(CONTROL_PLANE) bin/prometheus ## Draw the panels of the Grafana dashboard into docs/guides, of a real Prometheus and the real manager (4 minutes)
+	@hack/progress.sh cloud-controller-manager $(BUILD) -o bin/cloud-controller-manager ./cmd/cloud-controller-manager
+	@$(GO) run ./hack/draw-dashboard -svg docs/guides/monitoring-dashboard.svg $(ARGS)
+
 .PHONY: shape
 shape: $(CONTROL_PLANE) ## Sizes of packages, names exported for nobody, parameter lists, and the files that a Node's and a Service's change pass (ARGS='-o json')
 	@$(GO) run ./hack/shape $(ARGS)
@@ -286,9 +291,9 @@ bin/actionlint: hack/tools/actionlint/go.mod hack/tools/actionlint/go.sum
 	@hack/progress.sh actionlint env -C hack/tools/actionlint $(GO) build -ldflags '-s -w' -o $(CURDIR)/$@ github.com/rhysd/actionlint/cmd/actionlint
 
 # Without what finds things to scrape, which is all clouds' libraries.
-bin/promtool: hack/tools/prometheus/go.mod hack/tools/prometheus/go.sum
-	@echo "==> building promtool (the first time this takes some minutes)"
-	@hack/progress.sh promtool env -C hack/tools/prometheus $(GO) build -tags remove_all_sd -ldflags '-s -w' -o $(CURDIR)/$@ github.com/prometheus/prometheus/cmd/promtool
+bin/promtool bin/prometheus: bin/%: hack/tools/prometheus/go.mod hack/tools/prometheus/go.sum
+	@echo "==> building $* (the first time this takes some minutes)"
+	@hack/progress.sh $* env -C hack/tools/prometheus $(GO) build -tags remove_all_sd -ldflags '-s -w' -o $(CURDIR)/$@ github.com/prometheus/prometheus/cmd/$*
 
 bin/golangci-lint: hack/tools/golangci-lint/go.mod hack/tools/golangci-lint/go.sum
 	@echo "==> building golangci-lint (the first time this takes some minutes)"
