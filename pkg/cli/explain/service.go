@@ -10,7 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -233,7 +232,7 @@ func (x *served) publish(status *cloud.LoadBalancerStatus, changes bool) {
 		x.report.Plan.Note = "then the Service shows the load balancer's addresses"
 		return
 	}
-	if !equality.Semantic.DeepEqual(sorted(x.service.Status.LoadBalancer.Ingress), sorted(status.Ingress)) {
+	if !lb.SameIngress(x.service.Status.LoadBalancer.Ingress, status.Ingress) {
 		x.write("show the addresses: " + cmp.Or(strings.Join(addresses(status.Ingress), ", "), "none"))
 	}
 	for _, key := range slices.Sorted(maps.Keys(status.Annotations)) {
@@ -245,12 +244,6 @@ func (x *served) publish(status *cloud.LoadBalancerStatus, changes bool) {
 
 func (x *served) write(words string) {
 	x.report.kube(words, "PATCH /api/v1/namespaces/"+x.service.Namespace+"/services/"+x.service.Name+"/status")
-}
-
-func sorted(in []corev1.LoadBalancerIngress) []corev1.LoadBalancerIngress {
-	return slices.SortedFunc(slices.Values(in), func(a, b corev1.LoadBalancerIngress) int {
-		return cmp.Or(cmp.Compare(a.IP, b.IP), cmp.Compare(a.Hostname, b.Hostname))
-	})
 }
 
 func addresses(in []corev1.LoadBalancerIngress) []string {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/pkg/lb"
 )
 
 // patch writes what change changes of the Service's metadata and status, and nothing when
@@ -106,7 +107,7 @@ func (c *Controller) publish(ctx context.Context, e *entry, service *corev1.Serv
 		if !hasAnnotations(s, status.Annotations) {
 			s.Annotations = overlay(s.Annotations, status.Annotations)
 		}
-		if !sameIngress(s.Status.LoadBalancer.Ingress, status.Ingress) {
+		if !lb.SameIngress(s.Status.LoadBalancer.Ingress, status.Ingress) {
 			s.Status.LoadBalancer.Ingress = status.Ingress
 		}
 	})
@@ -115,7 +116,7 @@ func (c *Controller) publish(ctx context.Context, e *entry, service *corev1.Serv
 // isPublished reports whether publish has nothing to write.
 func (c *Controller) isPublished(s *corev1.Service, status *cloud.LoadBalancerStatus) bool {
 	return slices.Equal(s.Finalizers, c.claims.Finalizers(s)) &&
-		hasAnnotations(s, status.Annotations) && sameIngress(s.Status.LoadBalancer.Ingress, status.Ingress)
+		hasAnnotations(s, status.Annotations) && lb.SameIngress(s.Status.LoadBalancer.Ingress, status.Ingress)
 }
 
 // hasAnnotations reports whether the Service's annotations are as want says, where an empty
@@ -125,22 +126,6 @@ func hasAnnotations(s *corev1.Service, want map[string]string) bool {
 		if got, ok := s.Annotations[name]; got != text || text == "" && ok {
 			return false
 		}
-	}
-	return true
-}
-
-// sameIngress compares addresses in any order.
-func sameIngress(a, b []corev1.LoadBalancerIngress) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	rest := slices.Clone(b)
-	for _, in := range a {
-		i := slices.IndexFunc(rest, func(x corev1.LoadBalancerIngress) bool { return equality.Semantic.DeepEqual(in, x) })
-		if i < 0 {
-			return false
-		}
-		rest = slices.Delete(rest, i, i+1)
 	}
 	return true
 }

@@ -259,7 +259,7 @@ func (c *Controller) announce(ctx context.Context, e *entry, service *corev1.Ser
 		if !hasAnnotations(s, status.Annotations) {
 			s.Annotations = overlay(s.Annotations, status.Annotations)
 		}
-		if len(status.Ingress) > 0 && !sameIngress(s.Status.LoadBalancer.Ingress, status.Ingress) {
+		if len(status.Ingress) > 0 && !lb.SameIngress(s.Status.LoadBalancer.Ingress, status.Ingress) {
 			s.Status.LoadBalancer.Ingress = status.Ingress
 		}
 	})
