@@ -2,12 +2,14 @@ package explain
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -48,7 +50,7 @@ func newWorld(t *testing.T, p *place) *world {
 	w := &world{ControlPlane: shared.Plane(t), place: p, t: t}
 	conf := filepath.Join(t.TempDir(), "cloud.conf")
 	w.must(os.WriteFile(conf, []byte(p.conf), 0o600))
-	w.access = access.Flags{CloudProvider: p.provider, CloudConfig: conf, RequestTimeout: time.Minute, ClusterName: "kubernetes", ChangeCloud: true}
+	w.access = access.Flags{CloudProvider: p.provider, CloudConfig: conf, RequestTimeout: time.Minute, ClusterName: cmp.Or(p.clusterName, "kubernetes"), ChangeCloud: true}
 	w.restart()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	w.must(controlplane.WriteKubeconfig(kubeconfig, w.Config))
@@ -82,7 +84,11 @@ func (w *world) run(args ...string) (stdout string, code int) {
 	cmd.SetOut(&out)
 	cmd.SetErr(&out)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
-	cmd.SetArgs(append(args, w.flags...))
+	args = append(args, w.flags...)
+	if args[0] == "service" && w.clusterName != "" {
+		args = append(args, "--cluster-name", w.clusterName)
+	}
+	cmd.SetArgs(args)
 	err := cmd.ExecuteContext(w.t.Context())
 	if e, ok := errors.AsType[output.Exit](err); ok {
 		return out.String(), int(e)
@@ -178,8 +184,8 @@ func (w *world) node(n *corev1.Node) *corev1.Node {
 	return made
 }
 
-// sync does for a Service what the controller does, and returns the calls that have changed the cloud.
-func (w *world) sync(name string) []string {
+// sync does for a Service what the controller does, without the Nodes left out, and returns the calls that have changed the cloud.
+func (w *world) sync(name string, leftOut ...string) []string {
 	w.t.Helper()
 	before := len(w.changes())
 	services := w.Client.CoreV1().Services("default")
@@ -189,7 +195,7 @@ func (w *world) sync(name string) []string {
 	w.must(err)
 	var all []*corev1.Node
 	for i := range list.Items {
-		if n := &list.Items[i]; lb.Excluded(n, w.live.LoadBalancing.Reach) == "" {
+		if n := &list.Items[i]; lb.Excluded(n, w.live.LoadBalancing.Reach) == "" && !slices.Contains(leftOut, n.Name) {
 			all = append(all, n)
 		}
 	}

@@ -2,11 +2,14 @@ package explain
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,18 +21,21 @@ import (
 	"github.com/isthmus-cloud/isthmus/test/conformance/aws"
 	"github.com/isthmus-cloud/isthmus/test/conformance/openstack"
 	"github.com/isthmus-cloud/isthmus/test/conformance/vsphere"
+	guest "github.com/isthmus-cloud/isthmus/test/conformance/vsphere/paravirtual"
 )
 
 // place is a simulated cloud.
 type place struct {
 	cloudtest.World
 	provider string
-	// conf is its cloud.conf.
-	conf string
+	// conf is its cloud.conf, and clusterName the flag's value, "" for its default.
+	conf, clusterName string
 	// changes are the calls that have changed it, masked.
 	changes func() []string
-	// wrong is an annotation that it does not take.
+	// wrong is an annotation that it does not take, "" where it takes none.
 	wrong string
+	// selects is true where the cloud itself finds the members of load balancers.
+	selects bool
 	// part is how the plan of a load balancer that is not there ends: it is the beginning of what is done then, and not all of it.
 	part bool
 	// fail has the service of load balancers answer with a status until undone.
@@ -42,7 +48,7 @@ var ids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0
 
 // masked is a call without what differs each time, and without the parts of a path that a simulator leaves out.
 func masked(call string) string {
-	for _, endpoint := range []string{"/load-balancer/v2.0", "/network/v2.0"} {
+	for _, endpoint := range []string{"/load-balancer/v2.0", "/network/v2.0", "/apis/"} {
 		call = strings.Replace(call, endpoint, "", 1)
 	}
 	call, _, _ = strings.Cut(call, "?")
@@ -57,7 +63,7 @@ func openStack(t *testing.T) *place {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.Close(context.Background()) }) // the simulator goes with it
-	return &place{World: w, provider: "openstack", conf: sim.CloudConf(), wrong: "loadbalancer.openstack.org/flavor-id", part: true, fail: func(status int) func() {
+	return &place{World: w, provider: "openstack", conf: sim.CloudConf(), wrong: "loadbalancer.openstack.org/default-tls-container-ref", part: true, fail: func(status int) func() {
 		return sim.AddFault(core.Fault{Service: "load-balancer", Status: status})
 	}, changes: func() (out []string) {
 		for _, r := range sim.Requests() {
@@ -85,6 +91,37 @@ func amazon(t *testing.T) *place {
 			}
 			return out
 		}}
+}
+
+// guests counts the guest clusters: each has a namespace of its own.
+var guests atomic.Int32
+
+// superVisor is one that is the cluster's own API server.
+func superVisor(t *testing.T) *place {
+	plane := shared.Plane(t)
+	if err := guest.InstallCRDs(t.Context(), plane); err != nil {
+		t.Fatal(err)
+	}
+	w, err := guest.New(t.Context(), plane, t.TempDir(), fmt.Sprintf("guest-%d", guests.Add(1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Close)
+	file, err := w.Config(strings.NewReplacer())
+	if err != nil {
+		t.Fatal(err)
+	}
+	conf, err := os.ReadFile(filepath.Clean(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	return &place{World: w, provider: "vsphere-paravirtual", conf: string(conf), clusterName: w.Owner.Name, selects: true, changes: func() []string {
+		for _, r := range guest.Writes(w.Requests()) {
+			all = append(all, masked(r))
+		}
+		return all
+	}}
 }
 
 func vCenter(t *testing.T) *place {

@@ -39,13 +39,15 @@ func (w *world) planned(what string, r *report, done []string, part bool) {
 
 // TestService: from its making to its end, the plan's calls are those that are done then, and none is made by the plan.
 func TestService(t *testing.T) {
-	for name, start := range map[string]func(*testing.T) *place{"openstack": openStack, "aws": amazon} {
+	for name, start := range map[string]func(*testing.T) *place{"openstack": openStack, "aws": amazon, "vsphere-paravirtual": superVisor} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, start(t))
+			var last string
 			for _, name := range []string{"a", "b"} {
 				i, err := w.MakeInstance(t.Context(), w.provider+"-"+name)
 				w.must(err)
 				w.node(nodeOf(i))
+				last = i.Ref.NodeName
 			}
 			out := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "left-out", Labels: map[string]string{corev1.LabelNodeExcludeBalancers: ""}}}
 			w.node(out)
@@ -67,26 +69,44 @@ func TestService(t *testing.T) {
 			r = w.explained(0, "service", "web")
 			w.planned("another port", r, w.sync("web"), false)
 
-			w.restart() // a process may remember for a while what it has seen
+			if !w.selects {
+				w.sync("web", last)
+				w.restart() // a process may remember for a while what it has seen
+				r = w.explained(0, "service", "web")
+				w.planned("one member is missing", r, w.sync("web"), false)
+			}
+
+			w.restart()
 			w.must(w.DeleteLoadBalancer(t.Context(), w.LoadBalancerID(w.status)))
 			r = w.explained(0, "service", "web")
 			w.planned("deleted by others", r, w.sync("web"), true)
 
-			w.wrongAnnotation()
+			if w.wrong != "" {
+				w.wrongAnnotation("bad", false)
+				w.wrongAnnotation("web", true)
+			}
 			w.last()
 		})
 	}
 }
 
-// wrongAnnotation: it is told in words, and nothing is to be made otherwise.
-func (w *world) wrongAnnotation() {
+// wrongAnnotation: it is told in words, and nothing is to be made otherwise; what a Service has stays.
+func (w *world) wrongAnnotation(name string, served bool) {
 	w.t.Helper()
 	settings := maps.Clone(w.settings())
 	settings[w.wrong] = "\x1b]0;none\x07"
-	w.service("bad", settings)
-	r := w.explained(1, "service", "bad")
+	if served {
+		w.update(name, func(s *corev1.Service) { maps.Copy(s.Annotations, settings) })
+		defer w.update(name, func(s *corev1.Service) { delete(s.Annotations, w.wrong) })
+	} else {
+		w.service(name, settings)
+	}
+	r := w.explained(1, "service", name)
 	if !slices.ContainsFunc(r.Problems, func(p problem) bool { return strings.Contains(p.Message, w.wrong) }) || len(r.calls()) > 0 || strings.ContainsAny(r.say(), "\x1b\x07") {
 		w.t.Errorf("a wrong annotation: %s", r.say())
+	}
+	if served && len(r.Cloud) == 0 && r.CloudNote == "" {
+		w.t.Errorf("what it has is not told: %s", r.say())
 	}
 }
 
