@@ -48,6 +48,7 @@ func (m *Manager) statusSource(p *decorate.Provider) status.Source {
 // runnables are what Run runs beside what was added from outside.
 func (m *Manager) runnables(ctx context.Context, p *decorate.Provider, cluster cloud.Cluster) ([]manager.Runnable, error) {
 	var out []manager.Runnable
+	m.opts.CloudSettings = p.Settings
 	if m.opts.Serving.Port != 0 || m.opts.Serving.Listener != nil {
 		port, err := serving.New(ctx, m.opts, m.config, status.Handler(m.statusSource(p)), m.health, m.live, m.ready)
 		if err != nil {

@@ -15,6 +15,8 @@ import (
 type Provider struct {
 	// Name is the value of --cloud-provider and the scheme of provider IDs, e.g. "openstack".
 	Name string
+	// Settings are what the cloud's configuration file says, by section and key, with defaults and without secrets, for people.
+	Settings map[string]map[string]string
 	// Instances is required.
 	Instances Instances
 	// Owns reports whether the cloud answers for a Node; others are neither looked up nor changed.

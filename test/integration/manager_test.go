@@ -16,6 +16,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
@@ -141,6 +142,13 @@ func TestSecurePort(t *testing.T) {
 	config := shown["cloudcontrollermanager.config.k8s.io"]
 	if config.Kind != "CloudControllerManagerConfiguration" || config.KubeCloudShared.ClusterName != "blue" {
 		t.Errorf("/configz shows %s", text)
+	}
+	var ours map[string]struct{ CloudConfig map[string]map[string]string }
+	if err := json.Unmarshal([]byte(text), &ours); err != nil {
+		t.Fatal(err)
+	}
+	if global := ours["isthmus-cloud.github.io"].CloudConfig["Global"]; global["auth-url"] != sim.AuthURL() || global["password"] != cloudauth.Redacted {
+		t.Errorf("/configz shows of cloud.conf %v", global)
 	}
 	for _, secret := range []string{ossim.UserPassword} {
 		if strings.Contains(text, secret) {

@@ -24,6 +24,8 @@ type Options struct {
 	UserAgent []string
 	// FlagValues are the values of all flags of the program by their names, for /flagz. No flag holds a secret.
 	FlagValues map[string]string
+	// CloudSettings are those of the cloud's configuration file, for /configz: cloud.Provider's Settings.
+	CloudSettings map[string]map[string]string
 	// Warnings are about flags that were given and have no effect.
 	Warnings []string
 	// Master overrides the API server's address of the kubeconfig.
@@ -153,12 +155,29 @@ func New() (*Options, error) {
 	return o, nil
 }
 
-// Configz is what /configz shows: the framework's versioned form of Component.
-func (o *Options) Configz() (*ccmconfigv1alpha1.CloudControllerManagerConfiguration, error) {
-	out := &ccmconfigv1alpha1.CloudControllerManagerConfiguration{}
-	if err := install.Scheme.Convert(&o.Component, out, nil); err != nil {
+// Names of the objects that /configz shows.
+const (
+	configzComponent = "cloudcontrollermanager.config.k8s.io"
+	configzOurs      = "isthmus-cloud.github.io"
+)
+
+// settings are all that the program is told, the framework's settings as well.
+type settings struct {
+	metav1.TypeMeta `json:",inline"`
+	// Flags are the values of all flags by their names, those that were not given with their defaults.
+	Flags map[string]string `json:"flags"`
+	// CloudConfig has the values of cloud.conf by section and key; a secret is told to be one.
+	CloudConfig map[string]map[string]string `json:"cloudConfig,omitempty"`
+}
+
+// Configz is what /configz shows, by name: the framework's versioned form of Component, and all settings of ours.
+func (o *Options) Configz() (map[string]any, error) {
+	component := &ccmconfigv1alpha1.CloudControllerManagerConfiguration{}
+	if err := install.Scheme.Convert(&o.Component, component, nil); err != nil {
 		return nil, fmt.Errorf("convert the component configuration for /configz: %w", err)
 	}
-	out.SetGroupVersionKind(ccmconfigv1alpha1.SchemeGroupVersion.WithKind("CloudControllerManagerConfiguration"))
-	return out, nil
+	component.SetGroupVersionKind(ccmconfigv1alpha1.SchemeGroupVersion.WithKind("CloudControllerManagerConfiguration"))
+	return map[string]any{configzComponent: component, configzOurs: &settings{
+		TypeMeta: metav1.TypeMeta{Kind: "CloudControllerManagerSettings", APIVersion: configzOurs + "/v1"}, Flags: o.FlagValues, CloudConfig: o.CloudSettings,
+	}}, nil
 }

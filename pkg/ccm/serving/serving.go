@@ -38,7 +38,6 @@ const (
 	pairName = "cloud-controller-manager"
 	// selfSignedMargin is how long before its end a self-signed certificate in memory is replaced.
 	selfSignedMargin = 30 * 24 * time.Hour
-	configzName      = "cloudcontrollermanager.config.k8s.io"
 )
 
 // secureMux returns the handlers of the secure port; status is that of /status.
@@ -47,7 +46,7 @@ func secureMux(o *options.Options, status http.Handler, checks []*Checks) (*http
 	if err != nil {
 		return nil, err
 	}
-	body, err := json.Marshal(map[string]any{configzName: config})
+	body, err := json.Marshal(config)
 	if err != nil {
 		return nil, fmt.Errorf("encode /configz: %w", err)
 	}

@@ -48,6 +48,7 @@ func New(ctx context.Context, configFile string, o cloud.Options) (*cloud.Provid
 	found := instances.New(c, &cfg.Global, id.cluster, balancers.network.ID)
 	return &cloud.Provider{
 		Name:      Name,
+		Settings:  cfg.Settings(),
 		Instances: found,
 		Owns:      providerid.Owns,
 		Newborn:   newborn,

@@ -77,6 +77,7 @@ func compose(c *api.Client, cfg *config.Config, regional bool) *cloud.Provider {
 	instances := nova.New(c, cfg, regional)
 	p := &cloud.Provider{
 		Name:      Name,
+		Settings:  cfg.Settings(),
 		Instances: instances,
 		Owns:      providerid.Owns,
 		Volumes:   cinder.New(c, cfg.BlockStorage.IgnoreVolumeAZ),

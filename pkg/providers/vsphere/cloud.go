@@ -54,7 +54,7 @@ func New(_ context.Context, configFile string, o cloud.Options) (*cloud.Provider
 		p = &cloud.Provider{Name: Name, Owns: instances.Owns}
 		places.Join(p, all, places.Words{Place: "vCenter", Moves: true}, func(cloud.InstanceRef) string { return "" })
 	}
-	p.KubeObjects = objects
+	p.KubeObjects, p.Settings = objects, cfg.Settings()
 	p.Inventory = cloud.MakesNothing{}
 	if cfg.Global.KeepNodes {
 		p.Instances = keeping{p.Instances}

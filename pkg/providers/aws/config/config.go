@@ -102,6 +102,9 @@ func defaultConfig() Config {
 	}}
 }
 
+// Settings are all settings with their values, for people; see gcfg.Values.
+func (c *Config) Settings() map[string]map[string]string { return gcfg.Values(c) }
+
 // Parse decodes and checks cloud.conf. file is its name for messages. Doubtful values are warnings; err joins every error
 // there is, each naming file, section and key.
 func Parse(file string, data []byte) (cfg *Config, warnings []string, err error) {

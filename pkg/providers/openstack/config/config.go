@@ -164,6 +164,9 @@ func defaultConfig() Config {
 	}
 }
 
+// Settings are all settings with their values, for people; see gcfg.Values.
+func (c *Config) Settings() map[string]map[string]string { return gcfg.Values(c) }
+
 // Parse decodes and checks cloud.conf. file is its name for messages. Unknown keys
 // and doubtful values are warnings; err joins every error there is, each naming file,
 // section and key. [Global] is checked by the session that is made of it.

@@ -119,6 +119,9 @@ func (s Subnets) Contains(a netip.Addr) bool {
 	return false
 }
 
+// Settings are all settings with their values, for people; see gcfg.Values.
+func (c *Config) Settings() map[string]map[string]string { return gcfg.Values(c) }
+
 // Parse decodes and checks vsphere.conf. file is its name for messages; getenv is os.Getenv, whose variables VSPHERE_… count as
 // for the existing manager. Doubtful values are warnings; err joins every error there is, each naming file, section and key.
 func Parse(file string, data []byte, getenv func(string) string) (cfg *Config, warnings []string, err error) {

@@ -1,6 +1,9 @@
 package config
 
-import "github.com/isthmus-cloud/isthmus/pkg/gcfg"
+import (
+	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
+	"github.com/isthmus-cloud/isthmus/pkg/gcfg"
+)
 
 // Class is how load balancers of a class get their addresses.
 type Class struct {
@@ -29,18 +32,18 @@ func (l *LoadBalancer) on() bool {
 
 // NSXT is how NSX-T is reached.
 type NSXT struct {
-	User               string `gcfg:"user" yaml:"user"`
-	Password           string `gcfg:"password" yaml:"password"`
-	Host               string `gcfg:"host" yaml:"host"`
-	InsecureFlag       bool   `gcfg:"insecure-flag" yaml:"insecureFlag"`
-	RemoteAuth         bool   `gcfg:"remote-auth" yaml:"remoteAuth"`
-	SecretName         string `gcfg:"secret-name" yaml:"secretName"`
-	SecretNamespace    string `gcfg:"secret-namespace" yaml:"secretNamespace"`
-	VMCAccessToken     string `gcfg:"vmc-access-token" yaml:"vmcAccessToken"`
-	VMCAuthHost        string `gcfg:"vmc-auth-host" yaml:"vmcAuthHost"`
-	ClientAuthCertFile string `gcfg:"client-auth-cert-file" yaml:"clientAuthCertFile"`
-	ClientAuthKeyFile  string `gcfg:"client-auth-key-file" yaml:"clientAuthKeyFile"`
-	CAFile             string `gcfg:"ca-file" yaml:"caFile"`
+	User               string           `gcfg:"user" yaml:"user"`
+	Password           cloudauth.Secret `gcfg:"password" yaml:"password"`
+	Host               string           `gcfg:"host" yaml:"host"`
+	InsecureFlag       bool             `gcfg:"insecure-flag" yaml:"insecureFlag"`
+	RemoteAuth         bool             `gcfg:"remote-auth" yaml:"remoteAuth"`
+	SecretName         string           `gcfg:"secret-name" yaml:"secretName"`
+	SecretNamespace    string           `gcfg:"secret-namespace" yaml:"secretNamespace"`
+	VMCAccessToken     cloudauth.Secret `gcfg:"vmc-access-token" yaml:"vmcAccessToken"`
+	VMCAuthHost        string           `gcfg:"vmc-auth-host" yaml:"vmcAuthHost"`
+	ClientAuthCertFile string           `gcfg:"client-auth-cert-file" yaml:"clientAuthCertFile"`
+	ClientAuthKeyFile  string           `gcfg:"client-auth-key-file" yaml:"clientAuthKeyFile"`
+	CAFile             string           `gcfg:"ca-file" yaml:"caFile"`
 }
 
 // Route turns routes of NSX-T on.

@@ -41,6 +41,7 @@ func New(ctx context.Context, configFile string, o cloud.Options) (*cloud.Provid
 	balancers := loadbalancers.New(c, cfg)
 	p := &cloud.Provider{
 		Name:              Name,
+		Settings:          cfg.Settings(),
 		Instances:         instances.New(c, cfg),
 		Owns:              instances.Owns,
 		LoadBalancers:     balancers,

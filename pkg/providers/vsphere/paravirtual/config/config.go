@@ -62,6 +62,9 @@ func (c *Cluster) IPv6First() bool { return strings.HasPrefix(c.ClusterIPFamily,
 // portVariable has the port of the Supervisor's API server.
 const portVariable = "SUPERVISOR_APISERVER_PORT"
 
+// Settings are all settings with their values, for people; see gcfg.Values.
+func (c *Config) Settings() map[string]map[string]string { return gcfg.Values(c) }
+
 // Parse decodes and checks the file, and fills in defaults. file is its name for messages; getenv is os.Getenv. err joins every error
 // there is, each naming file and key. The files that it names are not read.
 func Parse(file string, data []byte, getenv func(string) string) (*Config, error) {
