@@ -10,23 +10,24 @@ import (
 	cloudproviderapi "k8s.io/cloud-provider/api"
 
 	"github.com/isthmus-cloud/isthmus/pkg/ccm/nodes"
+	"github.com/isthmus-cloud/isthmus/pkg/cli/output"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/instancecache"
 )
 
-func checkCloudConfig(ctx context.Context, p *patient) ([]finding, error) {
+func checkCloudConfig(ctx context.Context, p *patient) ([]output.Finding, error) {
 	file := p.flags.CloudConfig
 	if file == "" {
 		file = "no --cloud-config"
 	}
 	provider, warnings, err := p.flags.Cloud(ctx, p.client)
-	var found []finding
+	var found []output.Finding
 	for _, w := range warnings {
-		found = append(found, finding{Severity: isWarning, Object: file, Message: w, Next: "correct it; the references of cloud.conf list each key"})
+		found = append(found, output.Finding{Severity: output.Warning, Object: file, Message: w, Next: "correct it; the references of cloud.conf list each key"})
 	}
 	if err != nil {
 		for problem := range strings.SplitSeq(strings.TrimSpace(err.Error()), "\n") {
-			found = append(found, finding{Severity: isError, Object: file, Message: problem, Next: "correct it; the controller manager does not start with it"})
+			found = append(found, output.Finding{Severity: output.Error, Object: file, Message: problem, Next: "correct it; the controller manager does not start with it"})
 		}
 		return found, nil
 	}
@@ -34,13 +35,13 @@ func checkCloudConfig(ctx context.Context, p *patient) ([]finding, error) {
 	return found, nil
 }
 
-func checkCredentials(ctx context.Context, p *patient) ([]finding, error) {
+func checkCredentials(ctx context.Context, p *patient) ([]output.Finding, error) {
 	err := p.cloud.Ready(ctx)
 	if err == nil {
 		p.accepted = true
 		return nil, nil
 	}
-	f := finding{Severity: isError, Object: p.cloud.Name, Message: err.Error()}
+	f := output.Finding{Severity: output.Error, Object: p.cloud.Name, Message: err.Error()}
 	switch cloud.KindOf(err) {
 	case cloud.KindDenied:
 		f.Next = "the cloud refuses the credentials: look at them in the cloud, and at what they may do"
@@ -49,7 +50,7 @@ func checkCredentials(ctx context.Context, p *patient) ([]finding, error) {
 	default:
 		f.Next = "the cloud does not answer from here: try the endpoint with curl, look at name resolution, proxies and its certificate"
 	}
-	return []finding{f}, nil
+	return []output.Finding{f}, nil
 }
 
 // instance is what the cloud says of a Node.
@@ -61,7 +62,7 @@ type instance struct {
 // fresh is a Node that is too young to be complained of.
 const fresh = 2 * time.Minute
 
-func checkNodes(ctx context.Context, p *patient) (found []finding, err error) {
+func checkNodes(ctx context.Context, p *patient) (found []output.Finding, err error) {
 	var refs []cloud.InstanceRef
 	var owned []*corev1.Node
 	for i := range p.nodes {
@@ -82,26 +83,26 @@ func checkNodes(ctx context.Context, p *patient) (found []finding, err error) {
 			continue
 		}
 		if other := nodeOf[answer.ProviderID]; other != "" {
-			found = append(found, finding{Severity: isError, Object: "node/" + n.Name, Message: fmt.Sprintf("it is the same instance as node/%s: %s", other, answer.ProviderID),
+			found = append(found, output.Finding{Severity: output.Error, Object: "node/" + n.Name, Message: fmt.Sprintf("it is the same instance as node/%s: %s", other, answer.ProviderID),
 				Next: "delete the Node that is not this machine's; its kubelet makes it again"})
 		}
 		nodeOf[answer.ProviderID] = n.Name
 		if answer.Unfit != nil {
-			found = append(found, finding{Severity: isError, Object: "node/" + n.Name, Message: answer.Unfit.Error(), Next: "mend the instance; the Node is not initialized with it"})
+			found = append(found, output.Finding{Severity: output.Error, Object: "node/" + n.Name, Message: answer.Unfit.Error(), Next: "mend the instance; the Node is not initialized with it"})
 		}
 		found = append(found, otherAddresses(n, answer)...)
 	}
 	for i := range p.nodes {
 		if n := &p.nodes[i]; !p.cloud.Owns(n) && n.Labels[cloud.ExcludeNode] != "true" {
-			found = append(found, finding{Severity: isWarning, Object: "node/" + n.Name, Message: fmt.Sprintf("its provider ID %q is not one of %s: nothing is done for it", n.Spec.ProviderID, p.cloud.Name),
+			found = append(found, output.Finding{Severity: output.Warning, Object: "node/" + n.Name, Message: fmt.Sprintf("its provider ID %q is not one of %s: nothing is done for it", n.Spec.ProviderID, p.cloud.Name),
 				Next: "where this is meant, label it " + cloud.ExcludeNode + "=true; else delete the Node and start its kubelet without --provider-id"})
 		}
 	}
 	return found, nil
 }
 
-func notMatched(n *corev1.Node, err error) finding {
-	f := finding{Severity: isError, Object: "node/" + n.Name, Message: err.Error()}
+func notMatched(n *corev1.Node, err error) output.Finding {
+	f := output.Finding{Severity: output.Error, Object: "node/" + n.Name, Message: err.Error()}
 	switch {
 	case !cloud.IsNotFound(err):
 		f.Next = "mend what the cloud says; until then the Node stays as it is"
@@ -116,7 +117,7 @@ func notMatched(n *corev1.Node, err error) finding {
 }
 
 // otherAddresses: an initialized Node whose addresses are none of the instance's.
-func otherAddresses(n *corev1.Node, i *cloud.Instance) []finding {
+func otherAddresses(n *corev1.Node, i *cloud.Instance) []output.Finding {
 	if len(n.Status.Addresses) == 0 || len(i.Addresses) == 0 || n.Spec.ProviderID == "" {
 		return nil
 	}
@@ -127,16 +128,16 @@ func otherAddresses(n *corev1.Node, i *cloud.Instance) []finding {
 			}
 		}
 	}
-	return []finding{{Severity: isError, Object: "node/" + n.Name, Message: fmt.Sprintf("none of its addresses is one of %s", i.ProviderID),
+	return []output.Finding{{Severity: output.Error, Object: "node/" + n.Name, Message: fmt.Sprintf("none of its addresses is one of %s", i.ProviderID),
 		Next: "look whether the Node is this machine's and whether a controller manager leads; addresses are written every 5 minutes"}}
 }
 
-func checkTaints(_ context.Context, p *patient) (found []finding, err error) {
+func checkTaints(_ context.Context, p *patient) (found []output.Finding, err error) {
 	for i := range p.nodes {
 		n := &p.nodes[i]
 		answer := p.instances[n.Name]
 		for _, t := range n.Spec.Taints {
-			f := finding{Severity: isError, Object: "node/" + n.Name}
+			f := output.Finding{Severity: output.Error, Object: "node/" + n.Name}
 			switch {
 			case t.Key == cloudproviderapi.TaintExternalCloudProvider && p.clock.Since(n.CreationTimestamp.Time) > fresh && (answer == nil || answer.err == nil):
 				f.Message = "it still has the taint " + t.Key + ", though its instance is found"

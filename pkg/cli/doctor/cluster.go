@@ -10,12 +10,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cli/access"
+	"github.com/isthmus-cloud/isthmus/pkg/cli/output"
 )
 
 // checkOfCluster is the check without which there are no others.
 const checkOfCluster = "cluster"
 
-func checkCluster(ctx context.Context, p *patient) ([]finding, error) {
+func checkCluster(ctx context.Context, p *patient) ([]output.Finding, error) {
 	if _, err := p.client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{}); err != nil {
 		return nil, fmt.Errorf("the API server: %w", err)
 	}
@@ -45,18 +46,18 @@ func checkCluster(ctx context.Context, p *patient) ([]finding, error) {
 // managerLease is the lease of the controller manager that leads, unless --leader-elect-resource-name names another.
 const managerLease = "cloud-controller-manager"
 
-func checkManager(ctx context.Context, p *patient) ([]finding, error) {
+func checkManager(ctx context.Context, p *patient) ([]output.Finding, error) {
 	object := "lease " + metav1.NamespaceSystem + "/" + managerLease
 	lease, err := p.client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, managerLease, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return []finding{{Severity: isError, Object: object, Message: "no cloud controller manager has led this cluster",
+		return []output.Finding{{Severity: output.Error, Object: object, Message: "no cloud controller manager has led this cluster",
 			Next: "look whether its pods run: kubectl -n kube-system get pods; and at their logs; with another --leader-elect-resource-name this is no fault"}}, nil
 	case err != nil:
 		return nil, err
 	}
 	if age := p.leaseAge(lease); age > 0 {
-		return []finding{{Severity: isError, Object: object, Message: fmt.Sprintf("%q has not renewed it for %s: nobody leads", holder(lease), age.Round(time.Second)),
+		return []output.Finding{{Severity: output.Error, Object: object, Message: fmt.Sprintf("%q has not renewed it for %s: nobody leads", holder(lease), age.Round(time.Second)),
 			Next: "look whether the controller manager's pods run: kubectl -n kube-system get pods; and at their logs"}}, nil
 	}
 	return nil, nil

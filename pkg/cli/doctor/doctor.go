@@ -20,36 +20,12 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/version"
 )
 
-// severity is how bad a finding is.
-type severity string
-
-const (
-	// isError is something that does not work.
-	isError severity = "error"
-	// isWarning is something that will not work one day, or works otherwise than somebody may think.
-	isWarning severity = "warning"
-	// unchecked is a check that could not be made.
-	unchecked severity = "unchecked"
-)
-
-// finding is one thing that is not as it should be.
-type finding struct {
-	Severity severity `json:"severity"`
-	Check    string   `json:"check"`
-	// Object is what it is about, as kubectl names it, or a file.
-	Object string `json:"object"`
-	// Message says what is wrong, and why.
-	Message string `json:"message"`
-	// Next is what to do.
-	Next string `json:"next"`
-}
-
 // check is one thing that is looked at.
 type check struct {
 	name, about string
 	// cloud says that it asks the cloud: without one it is passed over.
 	cloud bool
-	run   func(context.Context, *patient) ([]finding, error)
+	run   func(context.Context, *patient) ([]output.Finding, error)
 }
 
 // checks are made in this order. What one finds out about the cluster the later ones use.
@@ -185,7 +161,7 @@ func (o *options) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if err := r.write(stdout, o.output); err != nil {
 		return fmt.Errorf("write what was found: %w", err)
 	}
-	return r.verdict()
+	return output.Verdict(r.Findings)
 }
 
 // slow is when a check that is under way is told.
@@ -199,7 +175,7 @@ func (o *options) examine(ctx context.Context, p *patient, stderr io.Writer) *re
 			continue
 		}
 		if c.cloud && p.cloud == nil {
-			r.add(c, nil, []finding{{Severity: unchecked, Message: "the cloud cannot be asked", Next: "mend what cloud-config says first"}})
+			r.add(c, nil, []output.Finding{{Severity: output.Unchecked, Message: "the cloud cannot be asked", Next: "mend what cloud-config says first"}})
 			continue
 		}
 		within, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not done after %s (--check-timeout)", o.timeout))
@@ -210,7 +186,7 @@ func (o *options) examine(ctx context.Context, p *patient, stderr io.Writer) *re
 			if within.Err() != nil {
 				err = context.Cause(within)
 			}
-			found = append(found, finding{Severity: unchecked, Message: err.Error(), Next: "mend the cause and call doctor again"})
+			found = append(found, output.Finding{Severity: output.Unchecked, Message: err.Error(), Next: "mend the cause and call doctor again"})
 		}
 		cancel()
 		r.add(c, p.unseen, found)

@@ -141,8 +141,8 @@ func (s *set) expect(conf string, f *fault) {
 	out, code := s.run(conf, args...)
 	var r report
 	s.must(json.Unmarshal([]byte(out), &r))
-	is := func(x finding) bool {
-		return x.Check == f.check && strings.Contains(x.Object, f.object) && strings.Contains(x.Message, f.message) && x.Next != "" && (x.Severity == isError) == (f.code == 1)
+	is := func(x output.Finding) bool {
+		return x.Check == f.check && strings.Contains(x.Object, f.object) && strings.Contains(x.Message, f.message) && x.Next != "" && (x.Severity == output.Error) == (f.code == 1)
 	}
 	if !slices.ContainsFunc(r.Findings, is) || code != f.code {
 		s.t.Errorf("exit code %d, want %d and check %s about %q to say %q:\n%s", code, f.code, f.check, f.object, f.message, out)

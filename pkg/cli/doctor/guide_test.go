@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/isthmus-cloud/isthmus/pkg/cli/output"
 	"github.com/isthmus-cloud/isthmus/test/golden"
 )
 
@@ -26,9 +27,9 @@ func TestGuide(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(prose + begin + "| misconfiguration | check | severity | OpenStack | AWS | vSphere | vSphere, paravirtual |\n|---|---|---|---|---|---|---|\n")
 	for _, f := range allFaults() {
-		severity := isWarning
+		severity := output.Warning
 		if f.code == 1 {
-			severity = isError
+			severity = output.Error
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s |", f.name, f.check, severity)
 		for _, c := range clouds {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/isthmus-cloud/isthmus/manifests"
+	"github.com/isthmus-cloud/isthmus/pkg/cli/output"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
 
@@ -45,11 +46,11 @@ type part struct {
 }
 
 // checkPermissions asks the API server whether the controller manager's ServiceAccount may do what the manifests give it.
-func checkPermissions(ctx context.Context, p *patient) (found []finding, err error) {
+func checkPermissions(ctx context.Context, p *patient) (found []output.Finding, err error) {
 	_, err = p.client.CoreV1().ServiceAccounts(p.account.namespace).Get(ctx, p.account.name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return []finding{{Severity: isError, Object: "ServiceAccount " + p.account.String(), Message: "it does not exist",
+		return []output.Finding{{Severity: output.Error, Object: "ServiceAccount " + p.account.String(), Message: "it does not exist",
 			Next: "apply the manifests or the chart; where the controller manager runs as another, name that with --service-account=NAMESPACE/NAME"}}, nil
 	case err != nil: // who may not read it may ask about it all the same
 		p.unseen = append(p.unseen, "whether ServiceAccount "+p.account.String()+" exists: "+err.Error())
@@ -63,7 +64,7 @@ func checkPermissions(ctx context.Context, p *patient) (found []finding, err err
 		for i := range part.rights {
 			may, err := p.may(ctx, &part.rights[i])
 			if apierrors.IsForbidden(err) {
-				return append(found, finding{Severity: unchecked, Object: "ServiceAccount " + p.account.String(), Message: "what it may do cannot be asked: " + err.Error(),
+				return append(found, output.Finding{Severity: output.Unchecked, Object: "ServiceAccount " + p.account.String(), Message: "what it may do cannot be asked: " + err.Error(),
 					Next: "call doctor as a user who may create subjectaccessreviews.authorization.k8s.io, or leave the check out with --skip=permissions"}), nil
 			}
 			if err != nil {
@@ -76,7 +77,7 @@ func checkPermissions(ctx context.Context, p *patient) (found []finding, err err
 		if len(lacking) == 0 || part.optional && len(lacking) == len(part.rights) {
 			continue
 		}
-		found = append(found, finding{Severity: isError, Object: "ServiceAccount " + p.account.String(), Message: "it may not " + describe(lacking), Next: part.next})
+		found = append(found, output.Finding{Severity: output.Error, Object: "ServiceAccount " + p.account.String(), Message: "it may not " + describe(lacking), Next: part.next})
 	}
 	return found, nil
 }

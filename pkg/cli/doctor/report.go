@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cli/output"
@@ -16,8 +15,8 @@ const mostFindings = 100
 
 // report is what was found.
 type report struct {
-	Checks   []checked `json:"checks"`
-	Findings []finding `json:"findings"`
+	Checks   []checked        `json:"checks"`
+	Findings []output.Finding `json:"findings"`
 }
 
 // checked is a check that was made.
@@ -31,15 +30,15 @@ type checked struct {
 }
 
 // add notes what a check has found, and what it could not look at.
-func (r *report) add(c check, unseen []string, found []finding) {
+func (r *report) add(c check, unseen []string, found []output.Finding) {
 	made := checked{Name: c.name, About: c.about, Findings: len(found)}
 	for _, s := range unseen[:min(len(unseen), mostFindings)] {
 		made.Unseen = append(made.Unseen, output.Line(s))
 	}
 	r.Checks = append(r.Checks, made)
-	slices.SortStableFunc(found, func(a, b finding) int { return cmp.Compare(rank(a.Severity), rank(b.Severity)) })
+	slices.SortStableFunc(found, func(a, b output.Finding) int { return cmp.Compare(a.Severity.Rank(), b.Severity.Rank()) })
 	if more := len(found) - mostFindings; more > 0 {
-		last := finding{Severity: found[mostFindings].Severity, Message: fmt.Sprintf("and %d more", more), Next: "mend those that are told, and call doctor again"}
+		last := output.Finding{Severity: found[mostFindings].Severity, Message: fmt.Sprintf("and %d more", more), Next: "mend those that are told, and call doctor again"}
 		found = append(found[:mostFindings:mostFindings], last)
 	}
 	for _, f := range found {
@@ -49,12 +48,10 @@ func (r *report) add(c check, unseen []string, found []finding) {
 	}
 }
 
-func rank(s severity) int { return slices.Index([]severity{isError, unchecked, isWarning}, s) }
-
 func (r *report) write(w io.Writer, format string) error {
 	if format == output.JSON {
 		if r.Findings == nil {
-			r.Findings = []finding{} // not null
+			r.Findings = []output.Finding{} // not null
 		}
 		return output.Encode(w, r)
 	}
@@ -76,28 +73,5 @@ func (r *report) write(w io.Writer, format string) error {
 			}
 		}
 	}
-	for _, f := range r.Findings {
-		about := f.Check
-		if f.Object != "" {
-			about += ", " + f.Object
-		}
-		if _, err := fmt.Fprintf(w, "\n%s: %s\n  %s\n  → %s\n", strings.ToUpper(string(f.Severity)), about, f.Message, f.Next); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// verdict is an error where something is wrong. It has no text: the report says it all.
-func (r *report) verdict() error {
-	has := func(s severity) bool {
-		return slices.ContainsFunc(r.Findings, func(f finding) bool { return f.Severity == s })
-	}
-	switch {
-	case has(isError):
-		return output.Exit(1)
-	case has(unchecked):
-		return output.Exit(2)
-	}
-	return nil
+	return output.WriteFindings(w, r.Findings)
 }

@@ -11,9 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cli/access"
+	"github.com/isthmus-cloud/isthmus/pkg/cli/output"
 )
 
-func checkServices(ctx context.Context, p *patient) (found []finding, err error) {
+func checkServices(ctx context.Context, p *patient) (found []output.Finding, err error) {
 	for i := range p.services {
 		s := &p.services[i]
 		leaves := s.DeletionTimestamp != nil
@@ -31,7 +32,7 @@ func checkServices(ctx context.Context, p *patient) (found []finding, err error)
 		if err != nil {
 			return found, err
 		}
-		f := finding{Severity: isError, Object: "service/" + s.Namespace + "/" + s.Name, Message: "it has no address: " + cmp.Or(why, "there is no event that says why"),
+		f := output.Finding{Severity: output.Error, Object: "service/" + s.Namespace + "/" + s.Name, Message: "it has no address: " + cmp.Or(why, "there is no event that says why"),
 			Next: "mend what the event says: kubectl -n " + s.Namespace + " describe service " + s.Name}
 		switch {
 		case leaves:

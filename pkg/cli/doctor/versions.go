@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cli/output"
 )
 
 // The minor versions of Kubernetes 1 that are supported; see docs/releases.md.
@@ -19,7 +21,7 @@ const (
 	kubeletsBehind = 3
 )
 
-func checkVersions(ctx context.Context, p *patient) ([]finding, error) {
+func checkVersions(ctx context.Context, p *patient) ([]output.Finding, error) {
 	v, err := p.client.Discovery().ServerVersion()
 	if err != nil {
 		return nil, err
@@ -28,16 +30,16 @@ func checkVersions(ctx context.Context, p *patient) ([]finding, error) {
 	if !ok {
 		return nil, fmt.Errorf("the API server's version %.40q is not one of Kubernetes", v.GitVersion)
 	}
-	var found []finding
+	var found []output.Finding
 	if server < oldestServer || server > newestServer {
-		found = append(found, finding{Severity: isWarning, Object: "API server", Message: fmt.Sprintf("version %s; 1.%d to 1.%d are supported", v.GitVersion, oldestServer, newestServer),
+		found = append(found, output.Finding{Severity: output.Warning, Object: "API server", Message: fmt.Sprintf("version %s; 1.%d to 1.%d are supported", v.GitVersion, oldestServer, newestServer),
 			Next: "use the release of Isthmus that supports it"})
 	}
 	for i := range p.nodes {
 		n := &p.nodes[i]
 		kubelet, ok := minor(n.Status.NodeInfo.KubeletVersion)
 		if ok && (kubelet > server || kubelet < server-kubeletsBehind) {
-			found = append(found, finding{Severity: isWarning, Object: "node/" + n.Name,
+			found = append(found, output.Finding{Severity: output.Warning, Object: "node/" + n.Name,
 				Message: fmt.Sprintf("its kubelet is %s, the API server %s: a kubelet may not be newer, nor more than %d minor versions older", n.Status.NodeInfo.KubeletVersion, v.GitVersion, kubeletsBehind),
 				Next:    "upgrade the one that is older; see https://kubernetes.io/releases/version-skew-policy/"})
 		}
@@ -67,7 +69,7 @@ const (
 )
 
 // ownVersions compares the versions of the controller manager's pods, by their images' tags, with the chart's and with this program's.
-func (p *patient) ownVersions(ctx context.Context) (found []finding, err error) {
+func (p *patient) ownVersions(ctx context.Context) (found []output.Finding, err error) {
 	pods, err := p.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: ownPods, Limit: mostOwnPods})
 	if err != nil {
 		return nil, fmt.Errorf("list the controller manager's pods: %w", err)
@@ -82,19 +84,19 @@ func (p *patient) ownVersions(ctx context.Context) (found []finding, err error) 
 			}
 			running[version] = pod.Namespace + "/" + pod.Name
 			if chart := pod.Labels[labelVersion]; chart != "" && release(chart) != release(version) {
-				found = append(found, finding{Severity: isWarning, Object: "pod/" + pod.Namespace + "/" + pod.Name,
+				found = append(found, output.Finding{Severity: output.Warning, Object: "pod/" + pod.Namespace + "/" + pod.Name,
 					Message: fmt.Sprintf("its image is %s, and the chart that made it is for %s: flags and rights may not fit", version, chart), Next: "leave image.tag out of the chart's values, or use the chart of that version"})
 			}
 		}
 	}
 	versions := slices.Sorted(maps.Keys(running))
 	if len(versions) > 1 {
-		found = append(found, finding{Severity: isWarning, Object: "controller manager", Message: "its pods have different versions: " + strings.Join(versions, ", "),
+		found = append(found, output.Finding{Severity: output.Warning, Object: "controller manager", Message: "its pods have different versions: " + strings.Join(versions, ", "),
 			Next: "where no upgrade is under way, look why it stays: kubectl get pods -A -l " + ownPods})
 	}
 	for _, v := range versions {
 		if release(v) != "" && release(p.version) != "" && release(v) != release(p.version) {
-			found = append(found, finding{Severity: isWarning, Object: "pod/" + running[v], Message: fmt.Sprintf("it is %s, and this isthmus %s: what doctor expects of it may differ", v, p.version), Next: nextOfVersions})
+			found = append(found, output.Finding{Severity: output.Warning, Object: "pod/" + running[v], Message: fmt.Sprintf("it is %s, and this isthmus %s: what doctor expects of it may differ", v, p.version), Next: nextOfVersions})
 		}
 	}
 	return found, nil

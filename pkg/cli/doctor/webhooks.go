@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cli/access"
+	"github.com/isthmus-cloud/isthmus/pkg/cli/output"
 	"github.com/isthmus-cloud/isthmus/webhooks"
 )
 
@@ -26,19 +27,19 @@ type registered struct {
 }
 
 // checkWebhooks finds nothing where no webhook is registered: it is no fault to have none.
-func checkWebhooks(ctx context.Context, p *patient) ([]finding, error) {
+func checkWebhooks(ctx context.Context, p *patient) ([]output.Finding, error) {
 	all, err := p.registered(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var found []finding
+	var found []output.Finding
 	for _, r := range all {
 		if r.client.Service == nil {
 			continue // a URL is somebody's own way
 		}
 		object := r.object + " " + r.name
 		if problem := p.bundleProblem(r.client.CABundle); problem != "" {
-			found = append(found, finding{Severity: r.severity(), Object: object, Message: problem + r.effect(),
+			found = append(found, output.Finding{Severity: r.severity(), Object: object, Message: problem + r.effect(),
 				Next: "look at the log of the replica that keeps the registration; with cert-manager at the Certificate and at cainjector"})
 		}
 		problem, err := p.serviceProblem(ctx, r.client.Service)
@@ -46,7 +47,7 @@ func checkWebhooks(ctx context.Context, p *patient) ([]finding, error) {
 			return found, err
 		}
 		if problem != "" {
-			found = append(found, finding{Severity: r.severity(), Object: object, Message: problem + r.effect(),
+			found = append(found, output.Finding{Severity: r.severity(), Object: object, Message: problem + r.effect(),
 				Next: "look at that Service and at the pods behind it: kubectl -n " + r.client.Service.Namespace + " describe service " + r.client.Service.Name})
 		}
 	}
@@ -58,11 +59,11 @@ func (r *registered) ignores() bool {
 	return r.failures != nil && *r.failures == admissionregistrationv1.Ignore
 }
 
-func (r *registered) severity() severity {
+func (r *registered) severity() output.Severity {
 	if r.ignores() {
-		return isWarning
+		return output.Warning
 	}
-	return isError
+	return output.Error
 }
 
 func (r *registered) effect() string {

@@ -122,12 +122,12 @@ func (o *options) run(ctx context.Context, stdout io.Writer, name string, explai
 		return err
 	}
 	if ctx.Err() != nil {
-		q.report.Problems = append(q.report.Problems, problem{Message: context.Cause(ctx).Error(), Unanswered: true, Next: "ask again with a greater --timeout, or look why the cloud does not answer"})
+		q.report.Findings = append(q.report.Findings, output.Finding{Severity: output.Unchecked, Message: context.Cause(ctx).Error(), Next: "ask again with a greater --timeout, or look why the cloud does not answer"})
 	}
 	if err := q.report.write(stdout, o.output); err != nil {
 		return fmt.Errorf("write the explanation: %w", err)
 	}
-	return q.report.verdict()
+	return output.Verdict(q.report.Findings)
 }
 
 // allNodes lists all Nodes.
@@ -152,11 +152,11 @@ func (q *question) allNodes(ctx context.Context) ([]*corev1.Node, error) {
 // failed notes that err keeps the controller manager from doing what is. It reports what the cloud has said as a problem, and what it could not
 // be asked as a question without an answer.
 func (q *question) failed(what string, err error, next string) {
-	p := problem{Message: what + ": " + err.Error(), Next: next}
+	f := output.Finding{Severity: output.Error, Message: what + ": " + err.Error(), Next: next}
 	switch cloud.KindOf(err) {
 	case cloud.KindInvalid, cloud.KindUnsupported, cloud.KindConflict, cloud.KindDenied, cloud.KindQuota, cloud.KindFailed, cloud.KindNotFound:
 	default:
-		p.Unanswered = true
+		f.Severity = output.Unchecked
 	}
-	q.report.Problems = append(q.report.Problems, p)
+	q.report.Findings = append(q.report.Findings, f)
 }

@@ -91,7 +91,7 @@ func TestNode(t *testing.T) {
 				{"left-out", 0, []string{cloud.ExcludeNode + "=true"}, nil},
 			} {
 				if c.node == "nobody" && w.newborn {
-					c.code, c.wants, c.steps = 2, []string{"UNANSWERED", "so new"}, nil
+					c.code, c.wants, c.steps = 2, []string{"UNCHECKED", "so new"}, nil
 				}
 				r := w.explained(c.code, "node", c.node)
 				said := r.say()
@@ -147,7 +147,7 @@ func TestPV(t *testing.T) {
 				w.volume(object)
 				if name == "lost" {
 					w.must(w.DeleteVolume(t.Context(), object))
-					if r := w.explained(1, "pv", name); len(r.Plan.Steps) != 0 || len(r.Cloud) != 0 || len(r.Problems) != 1 {
+					if r := w.explained(1, "pv", name); len(r.Plan.Steps) != 0 || len(r.Cloud) != 0 || len(r.Findings) != 1 {
 						t.Errorf("without its volume: %s", r.say())
 					}
 					continue

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -17,9 +16,9 @@ type report struct {
 	// Object is what it is about, as kubectl names it.
 	Object string `json:"object"`
 	Facts  []fact `json:"facts"`
-	// Problems keep something from working, or the question from being answered.
-	Problems []problem `json:"problems"`
-	Plan     plan      `json:"plan"`
+	// Findings keep something from working, or the question from being answered.
+	Findings []output.Finding `json:"findings"`
+	Plan     plan             `json:"plan"`
 	// Cloud are the objects of the cloud that belong to it.
 	Cloud []owned `json:"cloud"`
 	// CloudNote says why Cloud may lack something.
@@ -34,14 +33,6 @@ type report struct {
 type fact struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
-}
-
-// problem is something that is wrong.
-type problem struct {
-	Message string `json:"message"`
-	Next    string `json:"next"`
-	// Unanswered is true where something could not be asked.
-	Unanswered bool `json:"unanswered,omitempty"`
 }
 
 // plan is what would be done now.
@@ -83,7 +74,7 @@ func (r *report) fact(name, text string) {
 }
 
 func (r *report) problem(message, next string) {
-	r.Problems = append(r.Problems, problem{Message: message, Next: next})
+	r.Findings = append(r.Findings, output.Finding{Severity: output.Error, Message: message, Next: next})
 }
 
 // kube adds a step in the cluster.
@@ -96,31 +87,16 @@ func (r *report) owns(o *cloud.Owned) {
 	r.Cloud = append(r.Cloud, owned{Kind: o.Kind, ID: o.ID, Name: o.Name, State: o.State, Addresses: o.Addresses})
 }
 
-// verdict is an error where something is wrong. It has no text: the report says it all.
-func (r *report) verdict() error {
-	switch {
-	case slices.ContainsFunc(r.Problems, func(p problem) bool { return !p.Unanswered }):
-		return output.Exit(1)
-	case len(r.Problems) > 0:
-		return output.Exit(2)
-	}
-	return nil
-}
-
 func (r *report) write(w io.Writer, format string) error {
 	if format == output.JSON {
-		r.Facts, r.Problems, r.Plan.Steps, r.Cloud = listed(r.Facts), listed(r.Problems), listed(r.Plan.Steps), listed(r.Cloud)
+		r.Facts, r.Findings, r.Plan.Steps, r.Cloud = listed(r.Facts), listed(r.Findings), listed(r.Plan.Steps), listed(r.Cloud)
 		return output.Encode(w, r)
 	}
 	b := &strings.Builder{}
 	fmt.Fprintf(b, "%s\n", output.Line(r.Object))
 	rows(b, r.Facts, func(f fact) []string { return []string{"  " + f.Name, f.Text} })
-	for _, p := range r.Problems {
-		word := "PROBLEM"
-		if p.Unanswered {
-			word = "UNANSWERED"
-		}
-		fmt.Fprintf(b, "\n%s: %s\n  → %s\n", word, output.Line(p.Message), output.Line(p.Next))
+	if err := output.WriteFindings(b, r.Findings); err != nil {
+		return err
 	}
 	r.writePlan(b)
 	b.WriteString("\nIn the cloud\n")

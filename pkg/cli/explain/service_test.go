@@ -102,7 +102,7 @@ func (w *world) wrongAnnotation(name string, served bool) {
 		w.service(name, settings)
 	}
 	r := w.explained(1, "service", name)
-	if !slices.ContainsFunc(r.Problems, func(p problem) bool { return strings.Contains(p.Message, w.wrong) }) || len(r.calls()) > 0 || strings.ContainsAny(r.say(), "\x1b\x07") {
+	if !slices.ContainsFunc(r.Findings, func(f output.Finding) bool { return strings.Contains(f.Message, w.wrong) }) || len(r.calls()) > 0 || strings.ContainsAny(r.say(), "\x1b\x07") {
 		w.t.Errorf("a wrong annotation: %s", r.say())
 	}
 	if served && len(r.Cloud) == 0 && r.CloudNote == "" {
@@ -142,7 +142,7 @@ func TestServiceOfOthers(t *testing.T) {
 	}{
 		"cluster-ip":  {spec: corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP}, want: "its type is ClusterIP"},
 		"others":      {spec: corev1.ServiceSpec{LoadBalancerClass: new("example.org/theirs")}, want: `"example.org/theirs" is none of this cloud's`},
-		"misspelled":  {spec: corev1.ServiceSpec{LoadBalancerClass: new("isthmus-cloud.github.io/openstack-gold")}, code: 1, want: "PROBLEM"},
+		"misspelled":  {spec: corev1.ServiceSpec{LoadBalancerClass: new("isthmus-cloud.github.io/openstack-gold")}, code: 1, want: "ERROR"},
 		"not-default": {args: []string{"--load-balancer-default-class=false"}, want: "--load-balancer-default-class"},
 	} {
 		if c.spec.Type == "" {
@@ -159,7 +159,7 @@ func TestServiceOfOthers(t *testing.T) {
 	w.event(s, "service-controller", s.UID, "told\x1b[31m")
 	w.event(s, "another-controller", s.UID, "others'")
 	w.event(s, "service-controller", "of-a-former-one", "former")
-	if r := w.explained(1, "service", "refused"); !strings.Contains(r.say(), "PROBLEM: a sync fails: ") || r.CloudNote == "" || len(r.Events) != 1 || !strings.HasPrefix(r.Events[0].Message, "told") ||
+	if r := w.explained(1, "service", "refused"); !strings.Contains(r.say(), "ERROR: a sync fails: ") || r.CloudNote == "" || len(r.Events) != 1 || !strings.HasPrefix(r.Events[0].Message, "told") ||
 		strings.Contains(r.say(), "\x1b") {
 		t.Errorf("refused by the cloud: %s", r.say())
 	}
@@ -188,15 +188,15 @@ func TestWhatTheCloudDoesNotAnswer(t *testing.T) {
 		cloud.KindUnavailable: 2, cloud.KindThrottled: 2, cloud.KindUnknown: 2} {
 		q := &question{report: &report{}}
 		q.failed("it", cloud.Errorf(kind, "because"), "mend it")
-		if got := q.report.verdict(); got != error(output.Exit(want)) { //nolint:errorlint // it is never wrapped
+		if got := output.Verdict(q.report.Findings); got != error(output.Exit(want)) { //nolint:errorlint // it is never wrapped
 			t.Errorf("%s: %v, want exit code %d", kind, got, want)
 		}
 		q.report.problem("a second one", "mend it")
-		if got := q.report.verdict(); got != error(output.Exit(1)) { //nolint:errorlint // it is never wrapped
+		if got := output.Verdict(q.report.Findings); got != error(output.Exit(1)) { //nolint:errorlint // it is never wrapped
 			t.Errorf("%s and a problem: %v", kind, got)
 		}
 	}
-	if err := (&report{}).verdict(); err != nil {
+	if err := output.Verdict(nil); err != nil {
 		t.Error(err)
 	}
 }
