@@ -29,6 +29,8 @@ type Options struct {
 	APIServerArgs map[string][]string
 	// Audit has kube-apiserver log all writes, and what ServiceAccounts ask for; see ControlPlane.Writes and Requests.
 	Audit bool
+	// DataDir is where etcd has its data, which stay when it stops. Empty is a folder that goes with it.
+	DataDir string
 	// Output shows what etcd and kube-apiserver print on this process's stdout and stderr.
 	Output bool
 }
@@ -59,6 +61,9 @@ func Run(o Options) (*ControlPlane, error) {
 		AttachControlPlaneOutput: o.Output,
 		ControlPlaneStartTimeout: 2 * time.Minute, // a busy machine of two cores takes its time
 		ControlPlaneStopTimeout:  time.Minute,
+	}
+	if o.DataDir != "" {
+		env.ControlPlane.Etcd = &envtest.Etcd{DataDir: o.DataDir}
 	}
 	args := env.ControlPlane.GetAPIServer().Configure()
 	for name, values := range o.APIServerArgs {

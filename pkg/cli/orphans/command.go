@@ -30,6 +30,8 @@ type options struct {
 	timeout          time.Duration
 	// isTerminal says whether somebody can answer.
 	isTerminal func(io.Reader) bool
+	// gap and skew are those of history.
+	gap, skew time.Duration
 }
 
 const long = `orphans lists what carries this cluster's own mark in the cloud, and whose Service the API server does not
@@ -51,7 +53,9 @@ const example = `  # What is left over
   isthmus orphans --delete --cloud-provider=openstack --cloud-config=/etc/isthmus/cloud.conf`
 
 // Command returns the command.
-func Command() *cobra.Command { return command(&options{isTerminal: isTerminal}) }
+func Command() *cobra.Command {
+	return command(&options{isTerminal: isTerminal, gap: shortestGap, skew: skew})
+}
 
 func command(o *options) *cobra.Command {
 	cmd := &cobra.Command{
@@ -140,7 +144,7 @@ func (o *options) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Wr
 			if err != nil {
 				return fmt.Errorf("kubeconfig: %w", err)
 			}
-			if r.history, err = readHistory(ctx, written); err != nil {
+			if r.history, err = (&history{gap: o.gap, skew: o.skew}).read(ctx, written); err != nil {
 				return err
 			}
 		}

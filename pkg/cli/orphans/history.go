@@ -56,7 +56,7 @@ type history struct {
 	cluster time.Time
 	// writes are sorted by their times.
 	writes []moment
-	// gap is shortestGap, skew is skew.
+	// gap is shortestGap, skew is skew, but in tests.
 	gap, skew time.Duration
 }
 
@@ -68,9 +68,8 @@ type moment struct {
 	told     time.Time
 }
 
-// readHistory asks the API server. What may not be read tells nothing.
-func readHistory(ctx context.Context, client metadata.Interface) (*history, error) {
-	h := &history{gap: shortestGap, skew: skew}
+// read asks the API server. What may not be read tells nothing.
+func (h *history) read(ctx context.Context, client metadata.Interface) (*history, error) {
 	system, err := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("read namespace %s: %w", metav1.NamespaceSystem, err)

@@ -2,6 +2,7 @@ package orphans
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -37,6 +38,8 @@ type world struct {
 	provider *decorate.Provider // as the controller manager has it
 	cluster  cloud.Cluster
 	flags    []string
+	// gap and skew are the command's, 0 for its own.
+	gap, skew time.Duration
 }
 
 func newWorld(t *testing.T) *world {
@@ -89,7 +92,7 @@ func (w *world) service(name string) {
 // run calls the command as somebody who answers its questions. It returns what it wrote, and its exit code.
 func (w *world) run(answers string, args ...string) (stdout, stderr string, code int) {
 	w.t.Helper()
-	cmd := command(&options{isTerminal: func(io.Reader) bool { return answers != "" }})
+	cmd := command(&options{isTerminal: func(io.Reader) bool { return answers != "" }, gap: cmp.Or(w.gap, shortestGap), skew: cmp.Or(w.skew, skew)})
 	var out, problems bytes.Buffer
 	cmd.SetIn(strings.NewReader(answers))
 	cmd.SetOut(&out)
