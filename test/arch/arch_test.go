@@ -161,7 +161,7 @@ var arrows = []struct {
 	{"pkg/providers/aws/elb", []string{"pkg/batcher", "pkg/cloud", "pkg/inventory", "pkg/providers/aws/annotations", "pkg/providers/aws/api", "pkg/providers/aws/config", "pkg/providers/aws/elb/plan", "pkg/providers/aws/providerid", "pkg/providers/aws/tags", "pkg/providers/aws/vpc", "pkg/text"}},
 	{"pkg/providers/aws/vpc", []string{"pkg/batcher", "pkg/cloud", "pkg/inventory", "pkg/joint", "pkg/lb/family", "pkg/providers/aws/api", "pkg/providers/aws/config", "pkg/providers/aws/providerid", "pkg/providers/aws/tags"}},
 	{"pkg/providers/aws/elbv2/plan", []string{"pkg/cloud", "pkg/lb/family", "pkg/providers/aws/annotations", "pkg/providers/aws/config", "pkg/providers/aws/tags"}},
-	{"pkg/providers/aws/elbv2", []string{"pkg/await", "pkg/batcher", "pkg/cloud", "pkg/inflight", "pkg/inventory", "pkg/lb/family", "pkg/providers/aws/annotations", "pkg/providers/aws/api", "pkg/providers/aws/config", "pkg/providers/aws/providerid", "pkg/providers/aws/vpc"}},
+	{"pkg/providers/aws/elbv2", []string{"pkg/await", "pkg/batcher", "pkg/cloud", "pkg/inflight", "pkg/inventory", "pkg/lb/family", "pkg/providers/aws/annotations", "pkg/providers/aws/api", "pkg/providers/aws/config", "pkg/providers/aws/providerid", "pkg/providers/aws/tags", "pkg/providers/aws/vpc"}},
 	{"pkg/providers", []string{"pkg/await", "pkg/cloud", "pkg/cloudauth", "pkg/cloudconf", "pkg/joint", "pkg/keylock", "pkg/text", "pkg/version"}},
 	{"webhooks", []string{"pkg/clientca", "pkg/cloud", "pkg/lb", "pkg/collectors", "pkg/nearest", "pkg/pv", "pkg/text", "pkg/version"}},
 	{"credentialprovider/install", nil},

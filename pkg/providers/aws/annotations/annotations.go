@@ -104,7 +104,7 @@ func Table() []cloud.Annotation {
 			Doc: "Subnets, by ID or by their tag `Name`. Of a network load balancer only when it is made."},
 		list(EIPAllocations, "Network load balancers only: allocation IDs of Elastic IPs, one for each subnet. Only when it is made."),
 		list(PrivateAddresses, "Network load balancers only: private IPv4 addresses, one for each subnet. Only when it is made."),
-		list(Tags, "Tags such as `team=web,stage=live` of what is made for the Service. Those that AWS or controllers go by (`aws:…`, `kubernetes.io/…`, `k8s.io/…`, `….k8s.aws/…`, `karpenter.sh/…`, `eks.amazonaws.com/…`, `KubernetesCluster`) are left out."),
+		list(Tags, "Tags such as `team=web,stage=live` of what is made for the Service. Those that AWS or controllers go by (`aws:…`, `kubernetes.io/…`, `k8s.io/…`, `….k8s.aws/…`, `karpenter.sh/…`, `eks.amazonaws.com/…`, `isthmus-cloud.github.io/…`, `KubernetesCluster`) are left out."),
 		// Who is let in.
 		{Name: sourceRanges, Type: cloud.TypeCIDRs, Default: "everyone", Doc: "Clients that are let in; `spec.loadBalancerSourceRanges` goes before it."},
 		list(SecurityGroups, "IDs of security groups in place of the load balancer's own, whose rules are left alone. Of a network load balancer with `NLBSecurityGroupMode = Managed` only."),
@@ -194,7 +194,7 @@ func ReservedTags(s cloud.Settings) (warnings []string) {
 }
 
 // reserved are the domains of tags that say whose an object is, or what controllers do with it, with those below them.
-var reserved = []string{"kubernetes.io", "k8s.io", "k8s.aws", "karpenter.sh", "eks.amazonaws.com"} //nolint:gochecknoglobals // a constant
+var reserved = []string{"kubernetes.io", "k8s.io", "k8s.aws", "karpenter.sh", "eks.amazonaws.com", "isthmus-cloud.github.io"} //nolint:gochecknoglobals // a constant
 
 // isReserved reports whether a tag says whose an object is, so that a Service could give it away or take what is another's; or has a
 // controller do something with it, as Karpenter gives machines the security groups with its tag; or is AWS' own.

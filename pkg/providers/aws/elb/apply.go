@@ -13,6 +13,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/api"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/elb/plan"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/providerid"
+	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/tags"
 )
 
 // internal is the scheme of load balancers without public addresses.
@@ -22,7 +23,7 @@ const internal = "internal"
 func (l *LoadBalancers) create(ctx context.Context, ref cloud.LoadBalancerRef, w *plan.Wanted) (*plan.Observed, error) {
 	w.Tags = l.tags(ref, w.Desired.Tags)
 	in := &elb.CreateLoadBalancerInput{LoadBalancerName: &w.Name, Listeners: listeners(w.Listeners), Subnets: w.Subnets,
-		SecurityGroups: w.Groups, Tags: api.ClassicTagsOf(w.Tags)}
+		SecurityGroups: w.Groups, Tags: api.ClassicTagsOf(tags.MarkedClassic(w.Tags, ref.Cluster.UID))}
 	if w.Internal {
 		in.Scheme = aws.String(internal)
 	}

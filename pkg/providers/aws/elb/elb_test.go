@@ -204,12 +204,12 @@ func TestLoadBalancerIsMade(t *testing.T) {
 		b.Check != (simelb.Check{Target: "TCP:30080", Interval: 10, Timeout: 5, Healthy: 2, Unhealthy: 6}) || !slices.Equal(slices.Sorted(slices.Values(b.Instances)), slices.Sorted(slices.Values(w.ids[:2]))) {
 		t.Errorf("%+v", b)
 	}
-	if want := map[string]string{"team": "x", clusterTag: "owned", plan.Service: "default/web"}; !maps.Equal(b.Tags, want) {
+	if want := map[string]string{"team": "x", clusterTag: "owned", plan.Service: "default/web", "isthmus-cloud.github.io/cluster-uid": "u"}; !maps.Equal(b.Tags, want) {
 		t.Errorf("tags %v", b.Tags)
 	}
 	name := "k8s-elb-" + b.Name
 	want := "nodes nodes map[kubernetes.io/cluster/c:owned]\n  -1 0-0 <" + name + "> \n" +
-		name + " Security group for Kubernetes ELB " + b.Name + " (default/web) map[kubernetes.io/cluster/c:owned team:x]\n  icmp 3-4 0.0.0.0/0 \n  tcp 443-443 0.0.0.0/0 \n  tcp 80-80 0.0.0.0/0 \n"
+		name + " Security group for Kubernetes ELB " + b.Name + " (default/web) map[isthmus-cloud.github.io/cluster-uid:u isthmus-cloud.github.io/service:default/web kubernetes.io/cluster/c:owned team:x]\n  icmp 3-4 0.0.0.0/0 \n  tcp 443-443 0.0.0.0/0 \n  tcp 80-80 0.0.0.0/0 \n"
 	if got := w.state(); !strings.HasSuffix(got, want) {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}

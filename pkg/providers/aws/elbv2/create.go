@@ -12,6 +12,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/api"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/elbv2/plan"
+	mark "github.com/isthmus-cloud/isthmus/pkg/providers/aws/tags"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/vpc"
 )
 
@@ -76,6 +77,7 @@ func (o *operation) create(ctx context.Context) error {
 	if o.wish.DualStack {
 		tags = merged(tags, plan.AddressTypeTag())
 	}
+	tags = mark.Marked(tags, o.spec.Cluster.UID)
 	in := &elbv2.CreateLoadBalancerInput{
 		Name: &o.wish.Name, Type: types.LoadBalancerTypeEnumNetwork, SecurityGroups: o.wanted, Tags: api.BalancerTags(tags),
 	}
@@ -177,10 +179,11 @@ func (o *operation) dropSecurityGroup(ctx context.Context) error {
 
 // createGroup makes a target group.
 func (o *operation) createGroup(ctx context.Context, g *plan.TargetGroup) error {
+	tags := mark.Marked(o.wish.Tags, o.spec.Cluster.UID)
 	in := &elbv2.CreateTargetGroupInput{
 		VpcId: &o.m.balancer.VPC, Name: &g.Name, Port: &g.Port, Protocol: types.ProtocolEnum(g.Protocol), TargetType: types.TargetTypeEnumInstance,
 		HealthCheckProtocol: types.ProtocolEnum(g.Check.Protocol), HealthCheckPort: &g.Check.Port, HealthCheckIntervalSeconds: &g.Check.Interval,
-		HealthyThresholdCount: &g.Check.Healthy, UnhealthyThresholdCount: &g.Check.Unhealthy, Tags: api.BalancerTags(o.wish.Tags),
+		HealthyThresholdCount: &g.Check.Healthy, UnhealthyThresholdCount: &g.Check.Unhealthy, Tags: api.BalancerTags(tags),
 	}
 	if g.IPv6 {
 		in.IpAddressType = types.TargetGroupIpAddressTypeEnumIpv6
@@ -197,7 +200,7 @@ func (o *operation) createGroup(ctx context.Context, g *plan.TargetGroup) error 
 	}
 	g.ARN = aws.ToString(made.TargetGroupArn)
 	next := groupOf(made)
-	next.Tags, next.Attributes = o.wish.Tags, plan.NewGroupAttributes()
+	next.Tags, next.Attributes = tags, plan.NewGroupAttributes()
 	o.m.balancer.Groups = append(o.m.balancer.Groups, next)
 	o.enter(next)
 	return nil

@@ -22,6 +22,14 @@ const (
 	// controllers is the key of the tag of what aws-load-balancer-controller has made. It gives its security groups the names that the
 	// existing manager gives them, and tags of a user's choice.
 	controllers = "elbv2.k8s.aws/cluster"
+
+	// uid is the key of the tag that says which cluster has made an object, by the UID of its namespace kube-system: two clusters may have
+	// one ID. It is set in the call that makes the object, and never later: what the existing manager has made stays as it is.
+	uid = "isthmus-cloud.github.io/cluster-uid"
+	// service is the key of the tag of security groups that says for which Service they were made. Other objects have the existing manager's.
+	service = "isthmus-cloud.github.io/service"
+	// most is how many tags an object has at most; AWS says so of classic load balancers.
+	most, mostClassic = 50, 10
 )
 
 // Key is the key of a cluster's tag. Its value (owned, shared) says nothing here.
@@ -108,4 +116,50 @@ func ClusterIn(tags map[string]string, cluster string) string {
 		}
 	}
 	return other
+}
+
+// Marked returns the tags of a new object with that of the UID of its cluster, as far as AWS takes one more: what a Service wants goes first.
+func Marked(all map[string]string, clusterUID string) map[string]string {
+	return with(all, uid, clusterUID, most)
+}
+
+// MarkedClassic is Marked of a classic load balancer.
+func MarkedClassic(all map[string]string, clusterUID string) map[string]string {
+	return with(all, uid, clusterUID, mostClassic)
+}
+
+// MarkedGroup is Marked of the security group of a Service, "default/web".
+func MarkedGroup(all map[string]string, clusterUID, of string) map[string]string {
+	return with(with(all, uid, clusterUID, most), service, of, most)
+}
+
+func with(all map[string]string, key, value string, most int) map[string]string {
+	if len(all) >= most || value == "" {
+		return all
+	}
+	out := maps.Clone(all)
+	out[key] = value
+	return out
+}
+
+// Made reports whether the tags are those of what a cluster has made itself, by its ID, and no other has. proof is the cluster's UID, ""
+// where the object does not carry it: then another cluster with the same ID may have made it.
+func Made(all []types.Tag, cluster, clusterUID string) (proof string, ok bool) {
+	if id, err := ClusterOf(all); err != nil || id != cluster || !Owned(all, cluster) {
+		return "", false
+	}
+	proof = value(all, uid)
+	return proof, proof == "" || proof == clusterUID
+}
+
+// ServiceOf is the Service for which a security group was made, "" where its tags do not say it.
+func ServiceOf(all []types.Tag) string { return value(all, service) }
+
+func value(all []types.Tag, key string) string {
+	for _, t := range all {
+		if aws.ToString(t.Key) == key {
+			return aws.ToString(t.Value)
+		}
+	}
+	return ""
 }

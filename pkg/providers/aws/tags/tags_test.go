@@ -1,6 +1,7 @@
 package tags
 
 import (
+	"strconv"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
@@ -86,5 +87,64 @@ func TestNew(t *testing.T) {
 	}
 	if got := New("c", true, nil); len(got) != 2 || got["KubernetesCluster"] != "c" {
 		t.Errorf("%v", got)
+	}
+}
+
+// TestMadeIsProvenByTheUID: the ID alone proves nothing, and another UID, another cluster beside it or another controller that it is not ours.
+func TestMadeIsProvenByTheUID(t *testing.T) {
+	const own, mark = "kubernetes.io/cluster/c", "isthmus-cloud.github.io/cluster-uid"
+	for _, tt := range []struct {
+		tags  []types.Tag
+		proof string
+		ok    bool
+	}{
+		{of(own, "owned", mark, "u"), "u", true},
+		{of(own, "owned"), "", true},
+		{of("KubernetesCluster", "c", own, "owned"), "", true},
+		{of(own, "owned", mark, "v"), "v", false},
+		{of(own, "shared", mark, "u"), "", false},
+		{of(own, "owned", mark, "u", "kubernetes.io/cluster/d", "shared"), "", false},
+		{of(own, "owned", mark, "u", "KubernetesCluster", "d"), "", false},
+		{of(own, "owned", mark, "u", "elbv2.k8s.aws/cluster", "c"), "", false},
+		{of(mark, "u"), "", false},
+		{nil, "", false},
+	} {
+		if proof, ok := Made(tt.tags, "c", "u"); ok != tt.ok || ok && proof != tt.proof {
+			t.Errorf("%v: %q, %t", tt.tags, proof, ok)
+		}
+	}
+	if _, ok := Made(of("kubernetes.io/cluster/", "owned", mark, "u"), "", "u"); ok {
+		t.Error("something is made by a cluster without an ID")
+	}
+}
+
+// TestMarksLeaveRoom: what a Service wants goes first, and what was given stays as it is.
+func TestMarksLeaveRoom(t *testing.T) {
+	many := func(n int) map[string]string {
+		out := map[string]string{}
+		for i := range n {
+			out[strconv.Itoa(i)] = ""
+		}
+		return out
+	}
+	for _, tt := range []struct{ got, want int }{
+		{len(Marked(many(49), "u")), 50},
+		{len(Marked(many(50), "u")), 50},
+		{len(Marked(many(3), "")), 3},
+		{len(MarkedClassic(many(9), "u")), 10},
+		{len(MarkedClassic(many(10), "u")), 10},
+		{len(MarkedGroup(many(48), "u", "default/web")), 50},
+		{len(MarkedGroup(many(49), "u", "default/web")), 50},
+	} {
+		if tt.got != tt.want {
+			t.Errorf("%d tags, want %d", tt.got, tt.want)
+		}
+	}
+	given := many(1)
+	if Marked(given, "u"); len(given) != 1 {
+		t.Errorf("what was given has become %v", given)
+	}
+	if s := ServiceOf(of("isthmus-cloud.github.io/service", "default/web")); s != "default/web" {
+		t.Errorf("%q", s)
 	}
 }

@@ -8,7 +8,7 @@
 // It does not: know load balancers or annotations; touch a group that is not provably the cluster's, or a rule that is not
 // provably a Service's.
 //
-// Why no marks of our own: a group has the cluster's tag and a name made of the Service's UID; a rule names the load balancer's
+// Why marks of our own decide nothing here but what Made tells, which is what is left over: a group has the cluster's tag and a name made of the Service's UID; a rule names the load balancer's
 // group or has the load balancer's name in its description. That is what the existing manager goes by, so either can take over
 // from the other, and a crash leaves nothing that is not found again.
 package vpc

@@ -103,7 +103,7 @@ func (n *Network) judge(ref cloud.LoadBalancerRef, g *types.SecurityGroup) cloud
 func (n *Network) EnsureGroup(ctx context.Context, ref cloud.LoadBalancerRef, g Group, rules []Rule) (id string, changed []string, err error) {
 	want := atomsOf(rules)
 	for range attempts {
-		found, err := n.findOrCreate(ctx, g)
+		found, err := n.findOrCreate(ctx, ref, g)
 		if err != nil {
 			return "", nil, err
 		}
@@ -139,7 +139,7 @@ func (n *Network) EnsureGroup(ctx context.Context, ref cloud.LoadBalancerRef, g 
 var errHidden = errors.New("EC2 has a security group of that name, but does not show it yet")
 
 // findOrCreate is the group of the name.
-func (n *Network) findOrCreate(ctx context.Context, g Group) (*types.SecurityGroup, error) {
+func (n *Network) findOrCreate(ctx context.Context, ref cloud.LoadBalancerRef, g Group) (*types.SecurityGroup, error) {
 	p, err := n.place(ctx)
 	if err != nil {
 		return nil, err
@@ -147,7 +147,7 @@ func (n *Network) findOrCreate(ctx context.Context, g Group) (*types.SecurityGro
 	if found, err := n.namedGroup(ctx, g.Name); err != nil || found != nil {
 		return found, err
 	}
-	made := tags.New(n.cluster(), n.cfg.KubernetesClusterTag != "", g.Tags)
+	made := tags.MarkedGroup(tags.New(n.cluster(), n.cfg.KubernetesClusterTag != "", g.Tags), ref.Cluster.UID, ref.Namespace+"/"+ref.Name)
 	id, err := n.c.CreateSecurityGroup(ctx, p.vpc, g.Name, g.Description, made)
 	if cloud.IsStale(err) {
 		if found, err := n.readGroup(ctx, g.Name); err != nil || found != nil {

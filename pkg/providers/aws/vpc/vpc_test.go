@@ -314,7 +314,8 @@ func TestGroupIsMadeChangedAndDeleted(t *testing.T) {
 	w.wantActions("DescribeSecurityGroups", "CreateSecurityGroup", "AuthorizeSecurityGroupIngress")
 	w.wantInbound(id, "tcp 80-80 0.0.0.0/0", "icmp 3-4 0.0.0.0/0")
 	found, _ := w.EC2.SecurityGroups([]string{id})
-	if g := found[0]; g.Name != webGroup.Name || g.Description != webGroup.Description || g.Tags["team"] != "x" || g.Tags[clusterTag] != "owned" || len(g.Tags) != 2 {
+	if g := found[0]; g.Name != webGroup.Name || g.Description != webGroup.Description || g.Tags["team"] != "x" || g.Tags[clusterTag] != "owned" ||
+		g.Tags["isthmus-cloud.github.io/cluster-uid"] != ref("web").Cluster.UID || g.Tags["isthmus-cloud.github.io/service"] != "default/web" || len(g.Tags) != 4 {
 		t.Errorf("%+v", g)
 	}
 	if again := ensure(webRules("0.0.0.0/0")); again != id {

@@ -160,7 +160,7 @@ func classic(b *elb.LoadBalancer, symbols *symbol.Symbols) Object {
 	}
 	return filled(Object{
 		"scheme": b.Scheme, "subnets": set(subnets), "groups": fold(b.SecurityGroups, symbols), "listeners": listeners, "policies": policies,
-		"backends": backends, "instances": set(b.Instances), "attributes": texts(b.Attributes, usualClassic), "tags": texts(b.Tags, nil),
+		"backends": backends, "instances": set(b.Instances), "attributes": texts(b.Attributes, usualClassic), "tags": tags(b.Tags),
 		"dns":   symbols.Fold(b.DNSName),
 		"check": fmt.Sprintf("%s every %d, timeout %d, %d up, %d down", b.Check.Target, b.Check.Interval, b.Check.Timeout, b.Check.Healthy, b.Check.Unhealthy),
 	})
@@ -180,7 +180,7 @@ func (all *contents) balancer(b *elbv2.LoadBalancer, symbols *symbol.Symbols) Ob
 		if l.LoadBalancerARN != b.ARN {
 			continue
 		}
-		o := filled(Object{"protocol": l.Protocol, "certificate": l.CertificateARN, "policy": l.SSLPolicy, "alpn": l.ALPN, "tags": texts(l.Tags, nil)})
+		o := filled(Object{"protocol": l.Protocol, "certificate": l.CertificateARN, "policy": l.SSLPolicy, "alpn": l.ALPN, "tags": tags(l.Tags)})
 		for _, g := range all.groups {
 			if g.ARN == l.TargetGroupARN {
 				o["group"] = group(g)
@@ -195,7 +195,7 @@ func (all *contents) balancer(b *elbv2.LoadBalancer, symbols *symbol.Symbols) Ob
 	delete(attributes, "ipv6.deny_all_igw_traffic") // follows the scheme
 	return filled(Object{
 		"type": b.Type, "scheme": b.Scheme, "addresses": b.IPAddressType, "mappings": mappings, "groups": set(fold(b.SecurityGroups, symbols)),
-		"attributes": attributes, "tags": texts(b.Tags, nil), "listeners": listeners, "dns": symbols.Fold(b.DNSName),
+		"attributes": attributes, "tags": tags(b.Tags), "listeners": listeners, "dns": symbols.Fold(b.DNSName),
 	})
 }
 
@@ -214,7 +214,7 @@ func group(g *elbv2.TargetGroup) Object {
 		family = g.IPAddressType
 	}
 	return filled(Object{
-		"name": g.Name, "protocol": g.Protocol, "addresses": family, "port": g.Port, "type": g.TargetType, "attributes": attributes, "tags": texts(g.Tags, nil),
+		"name": g.Name, "protocol": g.Protocol, "addresses": family, "port": g.Port, "type": g.TargetType, "attributes": attributes, "tags": tags(g.Tags),
 		"targets": set(targets), "check": strings.TrimSpace(fmt.Sprintf("%s %s every %d, timeout %d, %d up, %d down %s %s", k.Protocol, k.Port, k.Interval, k.Timeout,
 			k.Healthy, k.Unhealthy, k.Path, k.Matcher)),
 	})
@@ -247,7 +247,7 @@ func (c *Cloud) security(g *ec2.SecurityGroup, out map[string]State, scenarios [
 	if given || g.Name == "default" {
 		return
 	}
-	o := filled(Object{"description": symbols.Fold(g.Description), "rules": rules, "tags": texts(g.Tags, nil)})
+	o := filled(Object{"description": symbols.Fold(g.Description), "rules": rules, "tags": tags(g.Tags)})
 	out[OwnerOf(name, scenarios)].put("sg", name, o)
 }
 

@@ -157,3 +157,14 @@ func texts(m, usual map[string]string) Object {
 	}
 	return out
 }
+
+// tags are an object's but those with which Isthmus marks all that it makes: its cluster's UID, and a security group's Service. Nothing that
+// was there before gets them.
+func tags(m map[string]string) Object {
+	return texts(m, map[string]string{clusterUID: m[clusterUID], service: m[service]})
+}
+
+const (
+	clusterUID = "isthmus-cloud.github.io/cluster-uid"
+	service    = "isthmus-cloud.github.io/service"
+)
