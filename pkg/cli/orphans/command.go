@@ -123,7 +123,7 @@ func (o *options) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Wr
 	}
 	defer p.Close()
 	if p.Inventory == nil {
-		return fmt.Errorf("cloud %s: what is a cluster's own there is not known with this configuration: load balancers may be off in cloud.conf, or the cloud is one whose objects orphans cannot list", p.Name)
+		return fmt.Errorf("cloud %s: what is a cluster's own there is not known with this configuration: load balancers may be off in cloud.conf", p.Name)
 	}
 	cluster, err := o.access.Cluster(ctx, client, p)
 	if err != nil {

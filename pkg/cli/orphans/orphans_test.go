@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -57,12 +58,15 @@ func (w *world) must(err error) {
 }
 
 // made makes what a Service of a cluster has in the cloud.
-func (w *world) made(cluster cloud.Cluster, name string) {
+func (w *world) made(cluster cloud.Cluster, name string, edits ...func(*cloud.LoadBalancerSpec)) {
 	w.t.Helper()
 	spec := &cloud.LoadBalancerSpec{
-		LoadBalancerRef: cloud.LoadBalancerRef{Cluster: cluster, Namespace: "default", Name: name, UID: "uid-" + name},
+		LoadBalancerRef: cloud.LoadBalancerRef{Cluster: cluster, Namespace: "default", Name: name, UID: uuid.NewSHA1(uuid.NameSpaceURL, []byte(cluster.UID+name)).String()},
 		Ports:           []cloud.LoadBalancerPort{{Protocol: corev1.ProtocolTCP, Port: 80, NodePort: 30080}},
 		IPFamilies:      []corev1.IPFamily{corev1.IPv4Protocol},
+	}
+	for _, edit := range edits {
+		edit(spec)
 	}
 	for {
 		_, err := w.provider.LoadBalancers.Ensure(w.t.Context(), spec)

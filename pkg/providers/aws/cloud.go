@@ -57,6 +57,7 @@ func New(ctx context.Context, configFile string, o cloud.Options) (*cloud.Provid
 		Annotations:       annotations.Table(),
 		CheckLoadBalancer: checker(&cfg.Global),
 		LoadBalancing:     loadBalancingTraits(),
+		Inventory:         balancers,
 
 		Routes:       routes.New(c, &cfg.Global, id.cluster),
 		Routing:      routes.Traits(),

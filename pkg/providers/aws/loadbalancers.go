@@ -47,6 +47,7 @@ func (k kind) String() string {
 // balancers are the load balancers of one kind.
 type balancers interface {
 	cloud.LoadBalancers
+	owner
 	// Exists reports whether there is one for the Service, by what all Services share.
 	Exists(ctx context.Context, ref cloud.LoadBalancerRef) (bool, error)
 	Serves(ctx context.Context, ref cloud.LoadBalancerRef) (bool, error)

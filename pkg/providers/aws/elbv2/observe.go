@@ -23,7 +23,7 @@ const (
 func balancerOf(b *types.LoadBalancer) *plan.Balancer {
 	out := &plan.Balancer{
 		ARN: aws.ToString(b.LoadBalancerArn), Name: aws.ToString(b.LoadBalancerName), DNSName: aws.ToString(b.DNSName),
-		Type: string(b.Type), VPC: aws.ToString(b.VpcId), SecurityGroups: b.SecurityGroups,
+		Type: string(b.Type), Created: aws.ToTime(b.CreatedTime), VPC: aws.ToString(b.VpcId), SecurityGroups: b.SecurityGroups,
 		Internal: b.Scheme == types.LoadBalancerSchemeEnumInternal, DualStack: b.IpAddressType == types.IpAddressTypeDualstack,
 	}
 	if b.State != nil {
@@ -37,7 +37,7 @@ func balancerOf(b *types.LoadBalancer) *plan.Balancer {
 
 func groupOf(g *types.TargetGroup) *plan.TargetGroup {
 	return &plan.TargetGroup{
-		ARN: aws.ToString(g.TargetGroupArn), Name: aws.ToString(g.TargetGroupName), Protocol: string(g.Protocol),
+		ARN: aws.ToString(g.TargetGroupArn), Name: aws.ToString(g.TargetGroupName), Protocol: string(g.Protocol), VPC: aws.ToString(g.VpcId),
 		Port: aws.ToInt32(g.Port), IPv6: g.IpAddressType == types.TargetGroupIpAddressTypeEnumIpv6, Balancers: g.LoadBalancerArns,
 		Check: plan.HealthCheck{
 			Protocol: string(g.HealthCheckProtocol), Port: aws.ToString(g.HealthCheckPort), Path: aws.ToString(g.HealthCheckPath),

@@ -3,6 +3,7 @@ package plan
 import (
 	"slices"
 	"strconv"
+	"time"
 )
 
 // Protocols of listeners and target groups.
@@ -44,7 +45,8 @@ type TargetGroup struct {
 	ARN, Name  string
 	Protocol   string
 	Port       int32
-	IPv6       bool // by which its targets are reached
+	IPv6       bool   // by which its targets are reached
+	VPC        string // of one that is there
 	Check      HealthCheck
 	Attributes map[string]string // those that count; nil where they are not known
 	// Of one that is there:
@@ -79,6 +81,7 @@ type Balancer struct {
 	Subnets                              []string
 	SecurityGroups                       []string
 	Tags, Attributes                     map[string]string
+	Created                              time.Time
 	Listeners                            []Listener
 	// Groups are the target groups of the Service: those that are the load balancer's, and others that are left over.
 	Groups []*TargetGroup

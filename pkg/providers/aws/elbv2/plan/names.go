@@ -23,6 +23,19 @@ func Name(ref cloud.LoadBalancerRef) string {
 	return name[:min(len(name), nameLength)]
 }
 
+// UIDs are those of the Services whose load balancer has a name, "" of none: of a UID that was cut there are as many as a digit may be.
+func UIDs(name string) (out []string) {
+	digits := strings.TrimPrefix(name, "a")
+	if len(name) < nameLength {
+		return []string{digits}
+	}
+	for last := range 16 {
+		d := digits + strconv.FormatInt(int64(last), 16)
+		out = append(out, strings.Join([]string{d[:8], d[8:12], d[12:16], d[16:20], d[20:]}, "-"))
+	}
+	return out
+}
+
 // GroupName is the name of the load balancer's own security group. It is made of the cluster's name, not of its ID.
 func GroupName(ref cloud.LoadBalancerRef) string {
 	sum := sha256.Sum256([]byte(ref.Cluster.Name + ref.Name + ref.Namespace + ref.UID))
