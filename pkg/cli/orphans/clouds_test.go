@@ -126,6 +126,40 @@ func TestSupervisorsOrphans(t *testing.T) {
 	}
 }
 
+// TestSupervisorsClustersOfOneName: in another namespace of the Supervisor, and one of before in the same. Neither is touched, whatever the
+// user vouches for.
+func TestSupervisorsClustersOfOneName(t *testing.T) {
+	other, elsewhere := supervisor(t, "orphans-other")
+	other.made(other.cluster, "gone")
+	w, there := supervisor(t, "orphans-own")
+	w.made(w.cluster, "gone")
+	before := w.cluster
+	before.UID, before.ID = "ffffffff-0000-4000-8000-000000000002", "99999999-2222-4333-8444-555555555555"
+	objects := there.Objects(paravirtual.VMServices)
+	obj, err := objects.Get(t.Context(), names(t, there)[0], metav1.GetOptions{})
+	w.must(err)
+	owner := there.Owner
+	owner.UID = types.UID(before.ID)
+	obj.SetOwnerReferences([]metav1.OwnerReference{owner})
+	labels := obj.GetLabels()
+	labels["isthmus-cloud.github.io/cluster-uid"], labels["run.tanzu.vmware.com/service.name"] = before.UID, "former"
+	obj.SetLabels(labels)
+	obj.SetName("guest-former")
+	obj.SetFinalizers(nil)
+	obj.SetResourceVersion("")
+	obj.SetUID("")
+	_, err = objects.Create(t.Context(), obj, metav1.CreateOptions{})
+	w.must(err)
+	out, stderr, code := w.run("", "--delete", "--yes", "--not-restored", "--same-cluster")
+	if left := names(t, there); code != 0 || strings.Join(left, " ") != "guest-former" || len(names(t, elsewhere)) != 1 || strings.Count(out, string(deleted)) != 1 {
+		t.Errorf("exit code %d, left %q: %s%s", code, left, out, stderr)
+	}
+	w.flags[5] = "kubernetes" // the default of --cluster-name
+	if out, stderr, code = w.run(""); code != 2 || out != "" || !strings.Contains(stderr, "--cluster-name") {
+		t.Errorf("exit code %d: %s%s", code, out, stderr)
+	}
+}
+
 // TestSupervisorGoesOnWithADeletion: VM Operator takes its time, and the command is called again.
 func TestSupervisorGoesOnWithADeletion(t *testing.T) {
 	w, there := supervisor(t, "orphans-slow")

@@ -96,14 +96,19 @@ func (w *world) service(name string) {
 // run calls the command as somebody who answers its questions. It returns what it wrote, and its exit code.
 func (w *world) run(answers string, args ...string) (stdout, stderr string, code int) {
 	w.t.Helper()
-	cmd := command(&options{isTerminal: func(io.Reader) bool { return answers != "" }, gap: cmp.Or(w.gap, shortestGap), skew: cmp.Or(w.skew, skew)})
+	return w.runWith(w.t.Context(), strings.NewReader(answers), answers != "", args...)
+}
+
+func (w *world) runWith(ctx context.Context, answers io.Reader, terminal bool, args ...string) (stdout, stderr string, code int) {
+	w.t.Helper()
+	cmd := command(&options{isTerminal: func(io.Reader) bool { return terminal }, gap: cmp.Or(w.gap, shortestGap), skew: cmp.Or(w.skew, skew)})
 	var out, problems bytes.Buffer
-	cmd.SetIn(strings.NewReader(answers))
+	cmd.SetIn(answers)
 	cmd.SetOut(&out)
 	cmd.SetErr(&problems)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetArgs(append(args, w.flags...))
-	err := cmd.ExecuteContext(w.t.Context())
+	err := cmd.ExecuteContext(ctx)
 	if e, ok := errors.AsType[output.Exit](err); ok {
 		return out.String(), problems.String(), int(e)
 	}
@@ -167,6 +172,51 @@ func TestDeleteAsksAboutEach(t *testing.T) {
 	out, stderr, code := w.run("", "--delete", "--yes", "--not-restored")
 	if got := w.names(); !slices.Equal(got, []string{prefix + "d"}) || code != 0 || strings.Count(out, string(deleted)) != 2 {
 		t.Errorf("left: %q, exit code %d:\n%s%s", got, code, out, stderr)
+	}
+}
+
+// killer answers yes, and ends the command with its second answer.
+type killer struct {
+	answers int
+	kill    context.CancelFunc
+}
+
+func (k *killer) Read(to []byte) (int, error) {
+	if k.answers++; k.answers == 2 {
+		k.kill()
+	}
+	return copy(to, "yes\n"), nil
+}
+
+// TestDeletionGoesOnAfterACrash: the command ends between two deletions, or the second one fails. The next call deletes the rest, and nothing else.
+func TestDeletionGoesOnAfterACrash(t *testing.T) {
+	w := newWorld(t)
+	w.service("stays")
+	for _, name := range []string{"a", "b", "c", "stays"} {
+		w.made(w.cluster, name)
+	}
+	w.made(cloud.Cluster{Name: "kubernetes", UID: "another"}, "theirs")
+	ctx, kill := context.WithCancel(t.Context())
+	defer kill()
+	out, stderr, code := w.runWith(ctx, &killer{kill: kill}, true, "--delete", "--not-restored")
+	if n := strings.Count(out, string(deleted)); code != 1 || n != 1 || len(w.names()) != 4 {
+		t.Errorf("exit code %d, %d deleted, left %q: %s%s", code, n, w.names(), out, stderr)
+	}
+	remove := w.sim.AddFault(ossim.Fault{Service: "load-balancer", Method: http.MethodDelete, Status: http.StatusForbidden, Times: 1})
+	out, stderr, code = w.run("", "--delete", "--yes", "--not-restored")
+	if code != 1 || strings.Count(out, string(failed)) != 1 || strings.Count(out, string(deleted)) != 1 || len(w.names()) != 3 {
+		t.Errorf("exit code %d, left %q: %s%s", code, w.names(), out, stderr)
+	}
+	remove()
+	if out, stderr, code = w.run("", "--delete", "--yes", "--not-restored"); code != 0 || strings.Count(out, string(deleted)) != 1 {
+		t.Errorf("exit code %d: %s%s", code, out, stderr)
+	}
+	if got := w.names(); !slices.Equal(got, []string{prefix + "stays", prefix + "theirs"}) {
+		t.Errorf("left: %q", got)
+	}
+	w.sim.ResetRequests()
+	if out, stderr, code = w.run("", "--delete", "--yes", "--not-restored"); code != 0 || w.sim.Mutations() != 0 {
+		t.Errorf("exit code %d: %s%s", code, out, stderr)
 	}
 }
 
