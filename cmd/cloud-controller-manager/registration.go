@@ -52,7 +52,7 @@ func (o *webhookOptions) addRegistration(m *ccm.Manager, served []webhooks.Webho
 	if r.Client, err = registrationClient(m); err != nil {
 		return err
 	}
-	r.Service, r.Webhooks, r.Environment = o.service, served, env
+	r.Service, r.Webhooks, r.Environment, r.Failed = o.service, served, env, m.Failed
 	if s != nil {
 		r.CABundle = s.CABundle
 		if o.certs.InjectCA {

@@ -105,6 +105,9 @@ func (m *Manager) Kube() cloud.Kube { return apiclient.NewKube(m.client) }
 // otherwise on the leader.
 func (m *Manager) Add(r manager.Runnable) { m.extra = append(m.extra, r) }
 
+// Failed keeps an error about an object, kind/name in small letters, for the status page. Its texts must hold no secrets.
+func (m *Manager) Failed(object, reason, message string) { m.errors.Add(object, reason, message) }
+
 // AddReadyCheck adds a check to /readyz. The reason of its failure is logged, not served.
 func (m *Manager) AddReadyCheck(name string, check healthz.Checker) error {
 	return m.ready.Add(name, check)

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"math/big"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -121,6 +122,21 @@ type replica struct {
 	mu  sync.Mutex
 	ca  []byte
 	log bytes.Buffer
+	// told are the errors that whoever wants to know was told.
+	told []string
+}
+
+func (r *replica) failed(object, reason, message string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.told = append(r.told, object+" "+reason+" "+message)
+}
+
+// tells reports whether such an error was told.
+func (r *replica) tells(prefix, part string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.told, func(s string) bool { return strings.HasPrefix(s, prefix) && strings.Contains(s, part) })
 }
 
 // Write takes what the replica logs.
@@ -199,6 +215,7 @@ func (c *cluster) start(t *testing.T, change func(*registration.Options, *replic
 	r.ready.Store(true)
 	o := *registration.NewOptions()
 	o.Mode, o.Metrics, o.CABundle, o.Webhooks = registration.Auto, r.registry, r.bundle, testHooks()
+	o.Failed = r.failed
 	o.Ready = func(context.Context) error {
 		if r.ready.Load() {
 			return nil

@@ -154,6 +154,9 @@ func TestForeignConfigurationStays(t *testing.T) {
 	}
 	r := c.start(t, nil)
 	eventually.True(t, "an event says so", func() bool { return strings.Contains(c.event(t, "NotOurs"), "was not made by Isthmus") })
+	if !r.tells("mutatingwebhookconfiguration/"+registration.Name+" NotOurs ", "was not made by Isthmus") {
+		t.Error("the status page does not say so")
+	}
 	eventually.True(t, "the other kind is registered", func() bool { return r.upToDate(t) == 1 })
 	if got := c.mutating(t); got.ResourceVersion != theirs.ResourceVersion {
 		t.Errorf("the configuration was changed: %v", got)

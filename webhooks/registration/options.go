@@ -56,6 +56,9 @@ type Options struct {
 	InjectCAFrom string
 	// Ready returns nil while this replica serves. Nothing is registered before.
 	Ready func(ctx context.Context) error
+	// Failed is told, each time that it is tried, why the configurations are not as wanted, for people to read; nil tells nobody.
+	// object is kind/name, in small letters.
+	Failed func(object, reason, message string)
 	// Client is for the API server.
 	Client kubernetes.Interface
 	// Metrics is where the metrics are registered; nil for controller-runtime's registry.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -72,18 +73,27 @@ func (r *reconciler) sync(ctx context.Context) time.Duration {
 		r.logger.V(4).Info("Another replica was first with the webhook configuration", "reason", err.Error())
 		return 0
 	case errors.As(err, &p):
+		r.failed(p.reason, p.message)
 		if r.news(p.message) {
 			r.logger.Info("Webhook configuration is not as wanted", "reason", p.reason, "message", p.message)
 			r.event(nil, corev1.EventTypeWarning, p.reason, p.message)
 		}
 	default:
 		r.metrics.failures.WithLabelValues(kindName(r.kind)).Inc()
+		r.failed("RegistrationFailed", err.Error())
 		if r.news(err.Error()) {
 			r.logger.Error(err, "Webhooks could not be registered; it is tried again")
 		}
 		return 5 * r.pace.look
 	}
 	return r.pace.look
+}
+
+// failed tells who wants to know why the configuration is not as wanted.
+func (r *reconciler) failed(reason, message string) {
+	if r.opts.Failed != nil {
+		r.opts.Failed(strings.ToLower(kindName(r.kind))+"/"+Name, reason, message)
+	}
 }
 
 // reconcile brings the configuration to what is planned, of what it is now.

@@ -136,6 +136,9 @@ func TestMissingRights(t *testing.T) {
 	}
 	r := c.start(t, func(o *registration.Options, r *replica) { o.Client = r.client(t, config) })
 	eventually.True(t, "the log says what is missing", func() bool { return strings.Contains(r.logged(), "MutatingWebhookConfiguration isthmus: ") })
+	if !r.tells("mutatingwebhookconfiguration/"+registration.Name+" RegistrationFailed ", registration.Rule) {
+		t.Error("the status page does not say what is missing")
+	}
 	if log := r.logged(); !strings.Contains(log, "manifests/components/webhook-auto") || !strings.Contains(log, registration.Rule) {
 		t.Errorf("the log does not say what to do:\n%s", log)
 	}

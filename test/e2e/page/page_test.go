@@ -93,7 +93,7 @@ func lacking(page *shown) string {
 		"Volumes: 2, 1 waiting":                 {"data", "az1", "has its place", "throttled", "lacks its zone"},
 		"Queues":                                {"service"},
 		"Requests to the cloud: 5, 1 throttled": {"volume", "throttled until", "compute", "free"},
-		"Last errors":                           {"service/default/over-quota", "SyncLoadBalancerFailed", "Quota has been met", hostile, "node/"},
+		"Last errors":                           {"service/default/over-quota", "SyncLoadBalancerFailed", "Quota has been met", hostile, "node/", "validatingwebhookconfiguration/isthmus", "NotOurs"},
 		"Webhooks":                              {"isthmus_webhook_registration_up_to_date", "isthmus_webhook_certificate_expiration_timestamp_seconds"},
 		"Counted":                               {"isthmus_cloud_nodes_held"},
 	} {
