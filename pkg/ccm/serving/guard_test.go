@@ -100,6 +100,8 @@ func TestGuard(t *testing.T) {
 		{"GET", "/metrics", "bearer good", 418},
 		{"POST", "/metrics", "Bearer good", 403},
 		{"GET", "/configz", "Bearer good", 403},
+		{"GET", "/status", "", 401},
+		{"GET", "/status", "Bearer good", 403},
 	} {
 		if got := ask(h, test.method, test.path, test.authorization); got != test.want {
 			t.Errorf("%s %s with %q: got %d, want %d", test.method, test.path, test.authorization, got, test.want)

@@ -151,8 +151,20 @@ func TestPageEscapesWhatOthersWrite(t *testing.T) {
 	if body := w.Body.String(); strings.Contains(body, "<script") || !strings.Contains(body, "&lt;script&gt;") {
 		t.Errorf("the page has others' markup: %s", body)
 	}
-	if csp := w.Header().Get("Content-Security-Policy"); !strings.HasPrefix(csp, "default-src 'none';") || strings.Contains(csp, "script-src") {
-		t.Errorf("Content-Security-Policy is %q", csp)
+	asJSON := ask(sourceOf(t, balancer("<script>alert(1)</script>", nil)), http.MethodGet, "/status?format=json")
+	if asJSON.Header().Get("Content-Type") != "application/json" || strings.Contains(asJSON.Body.String(), "<script") {
+		t.Errorf("as JSON it is %s: %s", asJSON.Header().Get("Content-Type"), asJSON.Body)
+	}
+	for _, h := range []http.Header{w.Header(), asJSON.Header()} {
+		if csp := h.Get("Content-Security-Policy"); !strings.HasPrefix(csp, "default-src 'none';") || strings.Contains(csp, "script-src") {
+			t.Errorf("Content-Security-Policy is %q", csp)
+		}
+		// What a browser does not guess, keep or tell others.
+		for name, want := range map[string]string{"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Referrer-Policy": "no-referrer"} {
+			if got := h.Get(name); got != want {
+				t.Errorf("%s is %q, want %q", name, got, want)
+			}
+		}
 	}
 }
 
