@@ -47,7 +47,7 @@ func open(t *testing.T, publicKey string) *browser {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, "chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
-		"--disable-background-networking", "--disable-component-update", "--hide-scrollbars", "--remote-debugging-pipe", "--user-data-dir="+t.TempDir(),
+		"--disable-background-networking", "--disable-component-update", "--log-level=3", "--hide-scrollbars", "--remote-debugging-pipe", "--user-data-dir="+t.TempDir(),
 		"--ignore-certificate-errors-spki-list="+publicKey, "about:blank")
 	cmd.WaitDelay = 10 * time.Second
 	cmd.Env = append(os.Environ(), "HOME="+t.TempDir())

@@ -141,7 +141,7 @@ func takePicture(t *testing.T, b *browser) {
 	t.Helper()
 	b.do(nil, "Emulation.setDeviceMetricsOverride", map[string]any{"width": 1100, "height": 800, "deviceScaleFactor": 1, "mobile": false})
 	var height int
-	b.eval(&height, "Math.ceil([...document.querySelectorAll(\"h2\")].at(-1).getBoundingClientRect().top + 230)")
+	b.eval(&height, "Math.ceil([...document.querySelectorAll(\"h2\")].at(-1).getBoundingClientRect().top - 10)")
 	var taken struct{ Data []byte }
 	b.do(&taken, "Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": true,
 		"clip": map[string]any{"x": 0, "y": 0, "width": 1100, "height": height, "scale": 1}})

@@ -31,6 +31,11 @@ import (
 	"github.com/isthmus-cloud/isthmus/webhooks/certs/certstest"
 )
 
+func TestMain(m *testing.M) {
+	controlplane.Silence()
+	os.Exit(m.Run())
+}
+
 // hostile is markup that must stay text.
 const hostile = `<script>document.title="owned"</script><img src=https://evil.example/x onerror=alert(1)>`
 
