@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"encoding/pem"
 	"fmt"
 	"io"
@@ -338,6 +339,37 @@ func TestWatchShowsProgressUntilItIsEnded(t *testing.T) {
 	}
 	if strings.Contains(screens[3], "status-a") {
 		t.Errorf("what is done still waits:\n%s", screens[3])
+	}
+}
+
+// A watch for a program is one JSON document after another, also on a terminal.
+func TestWatchInJSON(t *testing.T) {
+	w := newWorld(t)
+	ctx, end := context.WithCancel(t.Context())
+	looks := 0
+	w.o.redraws = func(io.Writer) bool { return true }
+	w.o.after = func(time.Duration) <-chan time.Time {
+		if looks++; looks == 3 {
+			end()
+			return nil
+		}
+		at := make(chan time.Time, 1)
+		at <- noon
+		return at
+	}
+	out, err := w.run(ctx, "--watch", "-o", "json")
+	w.must(err)
+	documents := 0
+	for d := json.NewDecoder(strings.NewReader(out)); ; documents++ {
+		var r struct{ Time time.Time }
+		if err := d.Decode(&r); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil || r.Time.IsZero() {
+			t.Fatalf("%v, of %s:\n%q", err, r.Time, out)
+		}
+	}
+	if documents != 3 {
+		t.Errorf("%d documents, want 3:\n%s", documents, out)
 	}
 }
 
