@@ -74,27 +74,39 @@ func (r *registered) effect() string {
 }
 
 func (p *patient) registered(ctx context.Context) (out []registered, err error) {
-	mutating, err := p.client.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{Limit: access.PageSize})
+	err = access.Pages(func(o metav1.ListOptions) (metav1.ListInterface, error) {
+		list, err := p.client.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range list.Items {
+			for _, w := range c.Webhooks {
+				if isOurs(w.Name) {
+					out = append(out, registered{"mutatingwebhookconfiguration/" + c.Name, w.Name, &w.ClientConfig, w.FailurePolicy})
+				}
+			}
+		}
+		return list, nil
+	})
 	if err != nil {
 		return nil, fmt.Errorf("list MutatingWebhookConfigurations: %w", err)
 	}
-	for _, c := range mutating.Items {
-		for _, w := range c.Webhooks {
-			if isOurs(w.Name) {
-				out = append(out, registered{"mutatingwebhookconfiguration/" + c.Name, w.Name, &w.ClientConfig, w.FailurePolicy})
+	err = access.Pages(func(o metav1.ListOptions) (metav1.ListInterface, error) {
+		list, err := p.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range list.Items {
+			for _, w := range c.Webhooks {
+				if isOurs(w.Name) {
+					out = append(out, registered{"validatingwebhookconfiguration/" + c.Name, w.Name, &w.ClientConfig, w.FailurePolicy})
+				}
 			}
 		}
-	}
-	validating, err := p.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{Limit: access.PageSize})
+		return list, nil
+	})
 	if err != nil {
 		return nil, fmt.Errorf("list ValidatingWebhookConfigurations: %w", err)
-	}
-	for _, c := range validating.Items {
-		for _, w := range c.Webhooks {
-			if isOurs(w.Name) {
-				out = append(out, registered{"validatingwebhookconfiguration/" + c.Name, w.Name, &w.ClientConfig, w.FailurePolicy})
-			}
-		}
 	}
 	return out, nil
 }
@@ -143,16 +155,24 @@ func (p *patient) serviceProblem(ctx context.Context, r *admissionregistrationv1
 	case s.Spec.ExternalName != "":
 		return "", nil
 	}
-	slices, err := p.client.DiscoveryV1().EndpointSlices(r.Namespace).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + r.Name, Limit: access.PageSize})
+	problem := "no pod behind its Service " + name + " is ready"
+	err = access.Pages(func(o metav1.ListOptions) (metav1.ListInterface, error) {
+		o.LabelSelector = discoveryv1.LabelServiceName + "=" + r.Name
+		list, err := p.client.DiscoveryV1().EndpointSlices(r.Namespace).List(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		for _, slice := range list.Items {
+			for _, e := range slice.Endpoints {
+				if e.Conditions.Ready == nil || *e.Conditions.Ready {
+					problem = ""
+				}
+			}
+		}
+		return list, nil
+	})
 	if err != nil {
 		return "", fmt.Errorf("list EndpointSlices of service %s: %w", name, err)
 	}
-	for _, slice := range slices.Items {
-		for _, e := range slice.Endpoints {
-			if e.Conditions.Ready == nil || *e.Conditions.Ready {
-				return "", nil
-			}
-		}
-	}
-	return "no pod behind its Service " + name + " is ready", nil
+	return problem, nil
 }
