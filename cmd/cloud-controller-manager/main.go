@@ -160,6 +160,7 @@ func (o *options) cloud(ctx context.Context, m *ccm.Manager) (*decorate.Provider
 		Kube:      m.Kube(),
 		Reloaded:  counted.Reloaded(flags.Name),
 		Expires:   counted.Expires(flags.Name),
+		Kept:      counted.Kept(flags.Name),
 		DryRun:    o.ccm.DryRun,
 	})
 	for _, w := range warnings {

@@ -68,7 +68,7 @@ var sections = []section{
 		made(caller.NewMetrics)},
 	{"Services", "", made(service.NewMetrics)},
 	{"Routes", "", made(routes.NewMetrics)},
-	{"Pod CIDRs", "While `--controllers` has node-ipam-controller; a cluster CIDR's begin with its first use by the leader.", made(nodeipam.NewMetrics)},
+	{"Pod CIDRs", "While `--controllers` has node-ipam-controller, with zeros on replicas that do not lead.", made(nodeipam.NewMetrics)},
 	{"PersistentVolumes", "While the webhook that labels them is on.", made(pvlabel.NewMetrics)},
 	{"Kubelets' serving certificates", "Of the leader, while `kubelet-serving-csr-approver-controller` is on.", made(kubeletserving.NewMetrics)},
 	{"Webhooks", "While webhooks are on; all outcomes of each webhook are there from the start.", registered(server.RegisterMetrics)},

@@ -28,8 +28,19 @@ type Options struct {
 	// Expires is told when what the cloud has issued for the credentials (a token, temporary keys) ends, each time it issues
 	// some. May be nil; must not block.
 	Expires func(at time.Time)
+	// Kept makes what is told when a thing of the cloud that is kept in memory was read, by the thing's name, of which there are few. Nil
+	// for nobody who wants to know.
+	Kept func(name string) func(at time.Time)
 	// DryRun makes a Provider that changes nothing: it logs every mutating request it would
 	// send to the cloud, with its content, and goes on as if the cloud had accepted it, as far
 	// as that can be known. What depends on an object that was not made ends in KindRetryAfter.
 	DryRun bool
+}
+
+// Keep is Kept, nil for nobody.
+func (o *Options) Keep(name string) func(at time.Time) {
+	if o.Kept == nil {
+		return nil
+	}
+	return o.Kept(name)
 }

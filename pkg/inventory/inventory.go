@@ -20,6 +20,9 @@ const failureAge = 2 * time.Second
 type Value[T any] struct {
 	// Now is the clock, by default the real one. It is set before all else.
 	Now func() time.Time
+	// Read is told when the value was read, which is when that began, each time it was. It is set before all else, must not block, and may
+	// be nil.
+	Read func(at time.Time)
 
 	reading singleflight.Group
 
@@ -99,6 +102,9 @@ func (v *Value[T]) renew(ctx context.Context, read func(context.Context) (T, err
 	}
 	if v.value, v.known = value, true; v.forgotten == forgotten {
 		v.read = began
+	}
+	if v.Read != nil {
+		v.Read(began)
 	}
 	return nil
 }

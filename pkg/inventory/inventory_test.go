@@ -45,6 +45,29 @@ func TestValueIsReadWhenItIsTooOldOrForgotten(t *testing.T) {
 	})
 }
 
+// Each read that succeeds is told, by when it began.
+func TestValueTellsWhenItWasRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []time.Time
+		v := Value[int]{Read: func(at time.Time) { told = append(told, at) }}
+		begin, failing := time.Now(), error(nil)
+		get := func() {
+			_, _ = v.Get(t.Context(), time.Minute, func(context.Context) (int, error) { // whether it fails is said above
+				time.Sleep(10 * time.Second)
+				return 1, failing
+			})
+		}
+		get()
+		get() // it is fresh
+		time.Sleep(time.Hour)
+		failing = errors.New("down")
+		get()
+		if len(told) != 1 || !told[0].Equal(begin) {
+			t.Errorf("told %v, want once %v", told, begin)
+		}
+	})
+}
+
 func TestValueIsReadOnceForAllWhoAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var v Value[int]

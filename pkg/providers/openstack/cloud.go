@@ -59,6 +59,7 @@ func New(ctx context.Context, configFile string, o cloud.Options) (*cloud.Provid
 		return nil, warnings, err
 	}
 	c, regional := api.New(s), os.Getenv(regionalEnv) == "true"
+	c.Kept = o.Kept
 	p := compose(c, cfg, regional)
 	k := &keeper{session: s, file: configFile, cfg: cfg}
 	p.Ready, p.Run = k.ready, k.run

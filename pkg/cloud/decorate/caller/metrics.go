@@ -26,7 +26,7 @@ type Metrics struct {
 	retries, throttleWait, requests *prometheus.CounterVec
 	reloads                         *prometheus.CounterVec
 	reloadTime, reloadPending       *prometheus.GaugeVec
-	expires                         *prometheus.GaugeVec
+	expires, kept                   *prometheus.GaugeVec
 }
 
 // NewMetrics makes the metrics and registers them with r, e.g. controller-runtime's
@@ -69,6 +69,8 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 			"When credentials that changed on disk were taken over last, in seconds since 1970; 0: not since the start.", "provider"),
 		expires: gauge("credential_expiration_timestamp_seconds",
 			"When what the cloud issued last for the credentials (a token, temporary keys) expires, in seconds since 1970; 0 while it has issued nothing that does. It is renewed at the next request.", "provider"),
+		kept: gauge("inventory_refresh_timestamp_seconds",
+			"When what is kept in memory of the cloud was read last, in seconds since 1970; 0 before the first time. It is read when somebody asks for it and it is too old for that. Of several vCenters it is the one that was read last; further regions of OpenStack are not counted.", "provider", "inventory"),
 		reloadPending: gauge("credential_reload_pending",
 			"1 while the credentials on disk are not usable and older ones are in use, else 0.", "provider"),
 	}
@@ -78,7 +80,7 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 	var errs []error
 	for _, c := range []prometheus.Collector{m.calls, m.outcomes, m.inFlight, m.batchSize, m.retries, m.throttleWait, m.Lookups,
 		m.Refreshes, m.SnapshotSize, m.RefreshTime, m.Contradictions, m.requests, m.requestTime, m.GuardOn, m.Held,
-		m.reloads, m.reloadTime, m.reloadPending, m.expires} {
+		m.reloads, m.reloadTime, m.reloadPending, m.expires, m.kept} {
 		if err := r.Register(c); err != nil {
 			errs = append(errs, err)
 		}
@@ -114,6 +116,14 @@ func (m *Metrics) Expires(provider string) func(at time.Time) {
 			return
 		}
 		gauge.Set(float64(at.Unix()))
+	}
+}
+
+// Kept is cloud.Options' Kept for the provider of that name.
+func (m *Metrics) Kept(provider string) func(inventory string) func(at time.Time) {
+	return func(inventory string) func(at time.Time) {
+		gauge := m.kept.WithLabelValues(provider, inventory)
+		return func(at time.Time) { gauge.Set(float64(at.Unix())) }
 	}
 }
 

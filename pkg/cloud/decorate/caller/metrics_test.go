@@ -37,6 +37,13 @@ func TestMetrics(t *testing.T) {
 	wantMetric(t, m.expires.WithLabelValues("openstack"), 1700000000)
 	expires(time.Time{})
 	wantMetric(t, m.expires.WithLabelValues("openstack"), 0)
+	kept := m.Kept("openstack")("router_subnets")
+	wantMetric(t, m.kept.WithLabelValues("openstack", "router_subnets"), 0)
+	if n, err := testutil.GatherAndCount(r, "isthmus_cloud_inventory_refresh_timestamp_seconds"); err != nil || n != 1 {
+		t.Errorf("inventories: %d series, %v", n, err)
+	}
+	kept(time.Unix(1700000000, 5))
+	wantMetric(t, m.kept.WithLabelValues("openstack", "router_subnets"), 1700000000)
 	m.StartInstances("openstack")
 	for name, want := range map[string]int{"credential_reloads_total": 2, "instance_lookups_total": 5, "instance_refreshes_total": 1,
 		"instance_contradictions_total": 1, "throttle_wait_seconds_total": 1} { // alerts have a zero to start from
@@ -66,8 +73,8 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("metric %s: %q", f.GetName(), f.GetHelp())
 		}
 	}
-	if len(families) != 19 {
-		t.Errorf("%d metrics have values, want 19", len(families))
+	if len(families) != 20 {
+		t.Errorf("%d metrics have values, want 20", len(families))
 	}
 	if _, err := NewMetrics(r); err == nil {
 		t.Error("the same metrics were registered twice")

@@ -53,6 +53,9 @@ type place struct {
 	elbv2   *elbv2.Client
 }
 
+// Keep is cloud.Options' Keep.
+func (c *Client) Keep(name string) func(at time.Time) { return c.options.Keep(name) }
+
 // New makes the client of the configuration. It calls nobody: where the configuration says no region, it is found out when
 // it is needed.
 func New(ctx context.Context, cfg *config.Config, o cloud.Options) (*Client, error) {

@@ -46,7 +46,9 @@ type tagsAsked struct {
 }
 
 func newBalancers(c *api.Client) *balancers {
-	return &balancers{c: c, tagReads: batcher.New[tagsAsked, cloud.Result[map[string]string]](batcher.Options{})}
+	b := &balancers{c: c, tagReads: batcher.New[tagsAsked, cloud.Result[map[string]string]](batcher.Options{})}
+	b.all.Read = c.Keep("classic_load_balancers")
+	return b
 }
 
 // get is a load balancer, nil for none; verify reads it anew.

@@ -50,6 +50,7 @@ type LoadBalancers struct {
 func New(c *api.Client, cfg *config.Global, network *vpc.Network, pace await.Pace) *LoadBalancers {
 	l := &LoadBalancers{c: c, cfg: cfg, network: network, now: time.Now}
 	l.store = &store{c: c}
+	l.store.all.Read = c.Keep("load_balancers")
 	l.store.all.Now = func() time.Time { return l.now() }
 	l.marks = batcher.New[string, cloud.Result[map[string]string]](batcher.Options{})
 	l.waiter = await.New(l.poll, pace)

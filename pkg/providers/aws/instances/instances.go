@@ -40,7 +40,9 @@ var _ cloud.Instances = (*Instances)(nil)
 // New makes the instances of the client's region. cluster is the ID in the cluster's tag, "" while it is not known, and vpc the
 // cluster's VPC.
 func New(c *api.Client, cfg *config.Global, cluster func() string, vpc func(context.Context) (string, error)) *Instances {
-	return &Instances{c: c, cfg: cfg, cluster: cluster, vpc: vpc, topology: topology{read: c.NetworkNodes, known: cfg.HasTopology}}
+	i := &Instances{c: c, cfg: cfg, cluster: cluster, vpc: vpc, topology: topology{read: c.NetworkNodes, known: cfg.HasTopology}}
+	i.zones.Read = c.Keep("zones")
+	return i
 }
 
 // Find implements cloud.Instances.

@@ -63,6 +63,7 @@ func New(c *api.Client, cfg *config.Global, cluster func() string, o joint.Optio
 	n.now = o.Clock.Now
 	n.instances.byID = batcher.New[string, cloud.Result[*Instance]](batcher.Options{})
 	n.layout.Now, n.groups.Now, n.instances.list.Now = n.now, n.now, n.now
+	n.layout.Read, n.groups.Read, n.instances.list.Read = c.Keep("network"), c.Keep("security_groups"), c.Keep("members")
 	o.Wait, o.Waiters = cmp.Or(o.Wait, waitForNodes), cmp.Or(o.Waiters, waiters)
 	n.nodes = joint.New(n.pass, o)
 	n.latest = batcher.New[string, cloud.Result[*types.SecurityGroup]](batcher.Options{})

@@ -35,6 +35,13 @@ const novaMicroversion = "2.47"
 // Either must be used for one operation only.
 type Client struct {
 	Session
+	// Kept is cloud.Options'; it is set before all else.
+	Kept func(name string) func(at time.Time)
+}
+
+// Keep is cloud.Options' Keep.
+func (c *Client) Keep(name string) func(at time.Time) {
+	return (&cloud.Options{Kept: c.Kept}).Keep(name)
 }
 
 // Session is what the provider needs of an auth.Session.
@@ -45,7 +52,7 @@ type Session interface {
 }
 
 // New makes the client of a session.
-func New(s Session) *Client { return &Client{s} }
+func New(s Session) *Client { return &Client{Session: s} }
 
 // Service returns a client of the service of that name in the catalog; of Nova at the microversion that
 // embeds the flavor's name.

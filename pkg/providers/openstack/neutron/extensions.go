@@ -16,6 +16,13 @@ type Extensions struct {
 	aliases inventory.Value[map[string]bool]
 }
 
+// NewExtensions remembers those of the client's region.
+func NewExtensions(c *api.Client) *Extensions {
+	x := &Extensions{}
+	x.aliases.Read = c.Keep("network_extensions")
+	return x
+}
+
 // extensionsTTL is how long the answer is used: Neutron may be upgraded under us.
 const extensionsTTL = 10 * time.Minute
 

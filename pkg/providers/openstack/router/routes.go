@@ -51,13 +51,14 @@ func newRouter(c *api.Client, id string, x *neutron.Extensions) *Routes {
 
 // New manages the routes of the configured routers, of which there is at least one.
 func New(c *api.Client, ids []string) cloud.Routes {
-	s, x := &routerSet{c: c, ids: ids}, &neutron.Extensions{}
+	s, x := &routerSet{c: c, ids: ids}, neutron.NewExtensions(c)
 	for _, id := range ids {
 		s.routers = append(s.routers, newRouter(c, id, x))
 	}
 	if len(ids) == 1 {
 		return s.routers[0]
 	}
+	s.reach.Read = c.Keep("router_subnets")
 	return s
 }
 

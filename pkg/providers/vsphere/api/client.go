@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/vmware/govmomi/fault"
 	"github.com/vmware/govmomi/vapi/rest"
@@ -32,6 +33,9 @@ type Client struct {
 	views       views
 	known       known
 }
+
+// Keep is cloud.Options' Keep.
+func (c *Client) Keep(name string) func(at time.Time) { return c.options.Keep(name) }
 
 // New makes a Client. place names the vCenter; machines are looked for in the datacenters, by name, path or ID, in all where there
 // are none.

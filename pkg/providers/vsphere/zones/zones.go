@@ -28,7 +28,13 @@ type Reader struct {
 }
 
 // New makes the Reader of a vCenter.
-func New(c *api.Client, labels config.Labels) *Reader { return &Reader{c: c, labels: labels} }
+func New(c *api.Client, labels config.Labels) *Reader {
+	r := &Reader{c: c, labels: labels}
+	if labels.On() {
+		r.known.Read = c.Keep("zones")
+	}
+	return r
+}
 
 // On reports whether there are categories for zones; without, nothing is to be asked.
 func (r *Reader) On() bool { return r.labels.On() }
