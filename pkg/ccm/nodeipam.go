@@ -12,6 +12,23 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/controllers/nodeipam"
 )
 
+// startNodeIPAMMetrics gives the controller's metrics their zeros where it is on and has some.
+func startNodeIPAMMetrics(o *options.Options) error {
+	if !o.NodeIPAMEnabled() || o.FromCloud() {
+		return nil
+	}
+	config, err := o.NodeIPAMConfig()
+	if err != nil {
+		return err
+	}
+	m, err := nodeipam.NewMetrics(metrics.Registry)
+	if err != nil {
+		return fmt.Errorf("metrics: %w", err)
+	}
+	m.Start(config)
+	return nil
+}
+
 // nodeIPAMController makes the controller and returns what runs it.
 func (l *leaderControllers) nodeIPAMController(ctx context.Context, client kubernetes.Interface, a *nodes.Adapter) (func(), error) {
 	if l.opts.FromCloud() {

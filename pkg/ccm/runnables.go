@@ -71,6 +71,9 @@ func (m *Manager) runnables(ctx context.Context, p *decorate.Provider, cluster c
 			return nil, err
 		}
 	}
+	if err := startNodeIPAMMetrics(m.opts); err != nil {
+		return nil, err
+	}
 	out = append(out, leader.EveryReplica{Run: func(ctx context.Context) error {
 		m.informers.StartWithContext(ctx)
 		<-ctx.Done()

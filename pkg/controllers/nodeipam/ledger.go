@@ -25,13 +25,8 @@ type holding struct {
 }
 
 func newLedger(c Config, m *Metrics) *ledger {
-	l := &ledger{families: c.pools(), held: map[types.UID]holding{}, metrics: m}
-	for _, pools := range l.families {
-		for _, p := range pools {
-			m.pool(p)
-		}
-	}
-	return l
+	m.Start(c)
+	return &ledger{families: c.pools(), held: map[types.UID]holding{}, metrics: m}
 }
 
 // fullError says that a family has no CIDR left.

@@ -236,15 +236,25 @@ func BenchmarkReserve(b *testing.B) {
 	}
 }
 
-// TestReleasesStartAtZero: a rate over what became free begins with the first, as one over what was taken does.
-func TestReleasesStartAtZero(t *testing.T) {
+// TestMetricsStartAtZero: a rate over what became free begins with the first, as one over what was taken does, also on a replica that does not lead.
+func TestMetricsStartAtZero(t *testing.T) {
 	r := prometheus.NewPedanticRegistry()
 	m, err := NewMetrics(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	newLedger(Config{ClusterCIDRs: mustPrefixes("10.244.0.0/16")}, m)
-	if n, err := testutil.GatherAndCount(r, "node_ipam_controller_cidrset_cidrs_releases_total"); err != nil || n != 1 {
-		t.Errorf("%d series, %v", n, err)
+	c := Config{ClusterCIDRs: mustPrefixes("10.244.0.0/16")}
+	m.Start(c)
+	newLedger(c, m)
+	for name, got := range map[string]float64{"taken": testutil.ToFloat64(m.allocations), "freed": testutil.ToFloat64(m.releases), "share": testutil.ToFloat64(m.usage)} {
+		if got != 0 {
+			t.Errorf("%s: %g", name, got)
+		}
+	}
+	if got := testutil.ToFloat64(m.size); got != 256 {
+		t.Errorf("size: %g", got)
+	}
+	if n, err := testutil.GatherAndCount(r, "node_ipam_controller_cidrset_allocation_tries_per_request"); err != nil || n != 1 {
+		t.Errorf("tries: %d series, %v", n, err)
 	}
 }

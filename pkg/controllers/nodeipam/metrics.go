@@ -35,6 +35,15 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 	return m, errors.Join(collectors.Register(r, &m.allocations), collectors.Register(r, &m.releases), collectors.Register(r, &m.size), collectors.Register(r, &m.usage), collectors.Register(r, &m.tries))
 }
 
+// Start has the cluster CIDRs of a configuration counted from zero, also on replicas that do not lead.
+func (m *Metrics) Start(c Config) {
+	for _, pools := range c.pools() {
+		for _, p := range pools {
+			m.pool(p)
+		}
+	}
+}
+
 func (m *Metrics) pool(p *pool) {
 	m.size.WithLabelValues(p.cidr.String()).Set(float64(len(p.count)))
 	m.releases.WithLabelValues(p.cidr.String()) // so that alerts have a zero to start from
