@@ -63,6 +63,7 @@ func TestRevisionsAreOfLastWrites(t *testing.T) {
 		want  bool     // that what was made in the 75th minute is in doubt
 	}{
 		"the revision went on":                      {steady(90, 120, 9000), false},
+		"it went on, for longer than an hour":       {steady(130, 160, 13000), true},
 		"it stood still":                            {steady(90, 120, 6010), true},
 		"it went back":                              {steady(90, 120, 5000), true},
 		"it is not known":                           {[]moment{{at: at(90)}}, true},
