@@ -48,7 +48,7 @@ func run(ctx context.Context, name string, args []string, stdout, stderr io.Writ
 		return int(code)
 	}
 	for line := range strings.SplitSeq(strings.TrimSpace(err.Error()), "\n") {
-		_, _ = fmt.Fprintf(stderr, "isthmus: %s\n", line)
+		_, _ = fmt.Fprintf(stderr, "isthmus: %s\n", output.Line(line)) // it may be the words of a server
 	}
 	return 2
 }

@@ -67,7 +67,12 @@ func command(kind, about string, aliases []string, explain func(context.Context,
 		Aliases: aliases,
 		Short:   "Say what would be done for " + about + " now, and why",
 		Long:    long,
-		Args:    cobra.ExactArgs(1),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("there are %d names where one belongs: %s", len(args), cmd.UseLine())
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd.Context(), cmd.OutOrStdout(), args[0], explain)
 		},
