@@ -108,9 +108,6 @@ func vCenter(t *testing.T) *place {
 	}
 }
 
-// supervisorNamespace is the guest cluster's.
-const supervisorNamespace = "guest"
-
 // superVisor is one that is the cluster's own API server.
 func superVisor(t *testing.T) *place {
 	plane := shared.Plane(t)
@@ -118,7 +115,7 @@ func superVisor(t *testing.T) *place {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	w, err := guest.New(t.Context(), plane, dir, supervisorNamespace)
+	w, err := guest.New(t.Context(), plane, dir, "guest")
 	if err != nil {
 		t.Fatal(err)
 	}

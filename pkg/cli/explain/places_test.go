@@ -2,14 +2,12 @@ package explain
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -93,16 +91,13 @@ func amazon(t *testing.T) *place {
 		}}
 }
 
-// guests counts the guest clusters: each has a namespace of its own.
-var guests atomic.Int32
-
 // superVisor is one that is the cluster's own API server.
 func superVisor(t *testing.T) *place {
 	plane := shared.Plane(t)
 	if err := guest.InstallCRDs(t.Context(), plane); err != nil {
 		t.Fatal(err)
 	}
-	w, err := guest.New(t.Context(), plane, t.TempDir(), fmt.Sprintf("guest-%d", guests.Add(1)))
+	w, err := guest.New(t.Context(), plane, t.TempDir(), "guest")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -115,10 +115,14 @@ func until(ctx context.Context, done func() (bool, error)) error {
 	}
 }
 
+// worlds counts them, for their names.
+var worlds atomic.Int32
+
 // New makes a namespace on an API server that has the kinds, with a service account that has the rights of testdata/role.yaml, and
-// VM Operator and NSX at work in it until Close. dir is for files, and the namespace's name.
+// VM Operator and NSX at work in it until Close. dir is for files. The namespace's name begins with the one given: an API server may have
+// had such before.
 func New(ctx context.Context, plane *controlplane.ControlPlane, dir, namespace string) (*World, error) {
-	w := &World{Namespace: namespace, dir: dir,
+	w := &World{Namespace: fmt.Sprintf("%s-%d", namespace, worlds.Add(1)), dir: dir,
 		Owner: metav1.OwnerReference{APIVersion: "cluster.x-k8s.io/v1beta1", Kind: "Cluster", Name: "guest", UID: types.UID("11111111-2222-4333-8444-555555555555")}}
 	var err error
 	if w.client, err = dynamic.NewForConfig(plane.Config); err != nil {
@@ -135,8 +139,8 @@ func New(ctx context.Context, plane *controlplane.ControlPlane, dir, namespace s
 	if err != nil {
 		return nil, err
 	}
-	for name, text := range map[string]string{"token": token, "ca.crt": w.ca(), "namespace": namespace, "denied/token": "no-token", "denied/ca.crt": w.ca(),
-		"denied/namespace": namespace, "ownerref.json": string(owner), "cloud.yaml": w.config(dir), "denied.yaml": w.config(filepath.Join(dir, "denied"))} {
+	for name, text := range map[string]string{"token": token, "ca.crt": w.ca(), "namespace": w.Namespace, "denied/token": "no-token", "denied/ca.crt": w.ca(),
+		"denied/namespace": w.Namespace, "ownerref.json": string(owner), "cloud.yaml": w.config(dir), "denied.yaml": w.config(filepath.Join(dir, "denied"))} {
 		file := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 			return nil, err
