@@ -36,9 +36,19 @@ func (s *set) examined(conf string, args ...string) (report, int) {
 	return r, code
 }
 
-// noticed reports whether it says that something is wrong or was not seen.
-func (r *report) noticed() bool {
-	return len(r.Findings) > 0 || slices.ContainsFunc(r.Checks, func(c checked) bool { return len(c.Unseen) > 0 })
+// told is how much it says that is wrong or was not seen.
+func (r *report) told() int {
+	n := len(r.Findings)
+	for _, c := range r.Checks {
+		n += len(c.Unseen)
+	}
+	return n
+}
+
+// said is all that it says.
+func (r *report) said() string {
+	out, _ := json.Marshal(r)
+	return string(out)
 }
 
 // TestHostileReads: each read of a healthy OpenStack is refused, answered by what is no answer, or not answered, one at a time. Doctor says
@@ -46,8 +56,9 @@ func (r *report) noticed() bool {
 func TestHostileReads(t *testing.T) {
 	s := newSet(t, openStack(t))
 	before := len(s.stack.Requests())
-	if r, code := s.examined(s.conf); code != 0 || len(r.Findings) > 0 {
-		t.Fatalf("exit code %d: %+v", code, r.Findings)
+	healthy, code := s.examined(s.conf)
+	if code != 0 || len(healthy.Findings) > 0 {
+		t.Fatalf("exit code %d: %+v", code, healthy.Findings)
 	}
 	type read struct{ service, path string }
 	var reads []read
@@ -69,8 +80,16 @@ func TestHostileReads(t *testing.T) {
 				s.t = t
 				fault.Service, fault.Path = q.service, q.path
 				t.Cleanup(s.stack.AddFault(fault))
-				if r, code := s.examined(s.conf, "--check-timeout=300ms"); !r.noticed() || how == "hangs" && code == 0 {
+				bound := []string{"--check-timeout=2m"}
+				if how == "hangs" {
+					bound = []string{"--check-timeout=300ms"}
+				}
+				r, code := s.examined(s.conf, bound...)
+				if r.told() <= healthy.told() || how == "hangs" && code == 0 {
 					t.Errorf("exit code %d, and nothing is said: %+v", code, r)
+				}
+				if said := r.said(); how == "refused" && !strings.Contains(said, "403") || how == "a page" && strings.Contains(said, "--check-timeout") {
+					t.Errorf("exit code %d, and it is not said why: %s", code, said)
 				}
 			})
 		}
@@ -112,7 +131,11 @@ func TestHostileEndpoint(t *testing.T) {
 					if name == "aws" {
 						t.Setenv("AWS_ENDPOINT_URL", server.URL)
 					}
-					if r, code := s.examined(conf, "--check-timeout=500ms"); code == 0 || len(r.Findings) == 0 {
+					var bound []string
+					if how == "hangs" || how == "endless" {
+						bound = []string{"--check-timeout=300ms"}
+					}
+					if r, code := s.examined(conf, bound...); code == 0 || len(r.Findings) == 0 {
 						t.Errorf("exit code %d: %+v", code, r)
 					}
 				})

@@ -24,7 +24,7 @@ type checked struct {
 	Name  string `json:"name"`
 	About string `json:"about"`
 	// Findings is how many there are, also where not all of them are told.
-	Findings int `json:"findings"`
+	Findings int `json:"found"`
 	// Unseen is what it could not look at, though nothing has failed.
 	Unseen []string `json:"unseen,omitempty"`
 }

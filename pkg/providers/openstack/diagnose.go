@@ -19,22 +19,26 @@ import (
 type diagnosis struct {
 	client *api.Client
 	cfg    *config.Config
+	// unseen is a Diagnosis' Unseen.
+	unseen []string
 }
 
 // look is one part of a diagnosis.
 type look func(context.Context, *diagnosis) ([]cloud.Problem, error)
 
 func (d *diagnosis) run(ctx context.Context) (found cloud.Diagnosis, err error) {
+	d = &diagnosis{client: d.client, cfg: d.cfg} // it may be called more than once
 	looks := []look{lookAtServices, lookAtRoles, lookAtNetworkNames, lookAtRouters, lookAtQuotas}
 	if d.cfg.LoadBalancer.Enabled {
 		looks = append(looks, lookAtLoadBalancing, lookAtFlavor, lookAtOctaviaQuotas)
-		found.Unseen = append(found.Unseen, "whether load balancers, their listeners and floating IPs may be made, changed and deleted: OpenStack tells only who tries")
+		d.unseen = append(d.unseen, "whether load balancers, their listeners and floating IPs may be made, changed and deleted: OpenStack tells only who tries")
 	}
 	var errs []error
 	for _, l := range looks {
 		problems, err := l(ctx, d)
 		found.Problems, errs = append(found.Problems, problems...), append(errs, err)
 	}
+	found.Unseen = d.unseen
 	return found, errors.Join(errs...)
 }
 
@@ -234,7 +238,12 @@ type quota struct {
 	Reserved int `json:"reserved"`
 }
 
-// lookAtQuotas reads what is left of Neutron's quotas. A cloud that does not tell a project its quotas is not complained of.
+// hidden notes that a cloud does not tell a project its quotas, which is no fault: the extension is missing, or a policy hides them.
+func (d *diagnosis) hidden(of string, err error) {
+	d.unseen = append(d.unseen, fmt.Sprintf("quotas of %s: %v", of, err))
+}
+
+// lookAtQuotas reads what is left of Neutron's quotas.
 func lookAtQuotas(ctx context.Context, d *diagnosis) (problems []cloud.Problem, err error) {
 	kinds := []string{"port"}
 	if lb := &d.cfg.LoadBalancer; lb.Enabled {
@@ -252,7 +261,8 @@ func lookAtQuotas(ctx context.Context, d *diagnosis) (problems []cloud.Problem, 
 		return nil, err
 	}
 	if err != nil {
-		return nil, nil //nolint:nilerr // the extension is missing, or a policy hides it
+		d.hidden("Neutron", err)
+		return nil, nil
 	}
 	for _, kind := range kinds {
 		if q, ok := (*of)[kind]; ok && q.Limit >= 0 && q.Used+q.Reserved >= q.Limit {
@@ -275,7 +285,8 @@ func lookAtOctaviaQuotas(ctx context.Context, d *diagnosis) (problems []cloud.Pr
 		return nil, err
 	}
 	if err != nil {
-		return nil, nil //nolint:nilerr // a policy hides it
+		d.hidden("Octavia", err)
+		return nil, nil
 	}
 	for _, kind := range []struct{ name, older, collection string }{ // older is the name up to Train
 		{"load_balancer", "loadbalancer", "loadbalancers"}, {"listener", "", "listeners"}, {"pool", "", "pools"}, {"member", "", "pools"}, {"health_monitor", "healthmonitor", "healthmonitors"},
