@@ -103,14 +103,15 @@ func TestCLI(t *testing.T) {
 	c.initialized(nodes)
 	c.service("web", nil, tcp(80))
 	c.address("web")
-	lb := c.lb("web")
+	lb, o := c.lb("web"), c.operator()
 	if err := c.cloud.active(t.Context(), lb.ID); err != nil {
 		t.Fatal(err)
 	}
+	inSync := []string{"nothing to do", lb.ID, "2 of 2 are members"}
+	o.hears(0, inSync, "", "explain", "service", "web", "--cluster-name="+clusterName) // the manager may do something after it has shown the address
 	mark := c.proxy.mark()
-	o := c.operator()
 	o.hears(0, []string{"cloud         ok", "manager       ok", "nodes         ok", "services      ok"}, "", "doctor", "--skip=webhooks")
-	o.hears(0, []string{"nothing to do", lb.ID, "2 of 2 are members"}, "", "explain", "service", "web", "--cluster-name="+clusterName)
+	o.hears(0, inSync, "", "explain", "service", "web", "--cluster-name="+clusterName)
 	o.hears(0, []string{"nothing to do", nodes[0].id}, "", "explain", "node", nodes[0].name)
 	o.hears(0, []string{"nothing in the cloud"}, "", "orphans", "--cluster-name="+clusterName)
 	m.stop()
