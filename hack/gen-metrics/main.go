@@ -74,7 +74,8 @@ var sections = []section{
 	{"Webhooks", "While webhooks are on; all outcomes of each webhook are there from the start.", registered(server.RegisterMetrics)},
 	{"Registration of webhooks", "With `--webhook-registration=auto`.", registered(registration.RegisterMetrics)},
 	{"The process", "", registered(func(r prometheus.Registerer) error { return r.Register(serving.BuildInfo()) })},
-	{"Of Kubernetes' libraries", "Those that an operator needs. `name` is a queue: `Nodes` (initialization), `service`, `node_ipam_controller`, `persistentvolume_label`.\n" +
+	{"Of Kubernetes' libraries", "Those that an operator needs. `name` is a queue: `Nodes` (initialization), `service`, `node_ipam_controller`, `persistentvolume_label`,\n" +
+		"`kubelet_serving_csr_approver`.\n" +
 		"Of the time from a Node's creation to its initialization `node_controller_cloud_provider_taint_removal_delay_seconds` tells. Those\n" +
 		"of Go and the process (`go_…`, `process_…`), and others of these libraries, are there, too.", framework},
 }
