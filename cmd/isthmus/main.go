@@ -48,6 +48,9 @@ func run(ctx context.Context, name string, args []string, stdout, stderr io.Writ
 		return int(code)
 	}
 	for line := range strings.SplitSeq(strings.TrimSpace(err.Error()), "\n") {
+		if strings.TrimSpace(line) == "" {
+			continue // between an unknown command and those that it may mean
+		}
 		_, _ = fmt.Fprintf(stderr, "isthmus: %s\n", output.Line(line)) // it may be the words of a server
 	}
 	return 2

@@ -35,6 +35,7 @@ func TestErrorsAreLines(t *testing.T) {
 		{"orphans", "isthmus: --cloud-provider is missing"},
 		{"status --kubeconfig=" + kubeconfig, "isthmus: "},
 		{"nonsense", `isthmus: unknown command "nonsense"`},
+		{"docto", "isthmus: doctor"},
 	} {
 		var stdout, stderr strings.Builder
 		code := run(t.Context(), "isthmus", strings.Fields(c.args), &stdout, &stderr)
@@ -45,7 +46,7 @@ func TestErrorsAreLines(t *testing.T) {
 			t.Errorf("%s: %d bytes: %.500q", c.args, stderr.Len(), stderr.String())
 		}
 		for line := range strings.Lines(stderr.String()) {
-			if !strings.HasPrefix(line, "isthmus: ") {
+			if text, ok := strings.CutPrefix(line, "isthmus: "); !ok || strings.TrimSpace(text) == "" {
 				t.Errorf("%s: the line %.200q", c.args, line)
 			}
 		}
