@@ -56,7 +56,7 @@ func TestRef(t *testing.T) {
 
 // The driver's key is the category's, where there is one.
 func TestTopologyKey(t *testing.T) {
-	v := New(nil, zones.New(nil, config.Labels{Zone: "k8s-zone", Region: "k8s-region"}))
+	v := New(nil, zones.New(&api.Client{}, config.Labels{Zone: "k8s-zone", Region: "k8s-region"}))
 	for key, pv := range map[string]*corev1.PersistentVolume{
 		"": inTree("[ds] a.vmdk"), "topology.csi.vmware.com/k8s-zone": csi(csiDriver, "0b1ee9c8-44ee-4a4f-9a0d-8d6d1d7b6a11"),
 	} {
