@@ -15,6 +15,8 @@ const (
 	ServiceAccount = "isthmus-cloud-controller-manager"
 	// WebhookServiceAccount is that of the Deployment that serves webhooks only.
 	WebhookServiceAccount = "isthmus-cloud-webhook-manager"
+	// StatusReader is the ServiceAccount, and the ClusterRole, of who may read the pages of the secure port and nothing else.
+	StatusReader = "isthmus-status-reader"
 )
 
 //go:embed base webhook-manager credential-provider components overlays examples monitoring

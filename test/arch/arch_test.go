@@ -85,7 +85,7 @@ var arrows = []struct {
 	{"pkg/cli/doctor", []string{"credentialprovider/kubelet", "manifests", "pkg/ccm/nodes", "pkg/cli/access", "pkg/cli/output", "pkg/cloud", "pkg/text", "pkg/version", "webhooks"}},
 	{"pkg/cli/explain", []string{"pkg/ccm/nodes", "pkg/ccm/options", "pkg/cli/access", "pkg/cli/output", "pkg/cloud", "pkg/controllers/pvlabel", "pkg/dryrun", "pkg/lb", "pkg/pv"}},
 	{"pkg/cli/orphans", []string{"pkg/cli/access", "pkg/cli/output", "pkg/cloud", "pkg/text"}},
-	{"pkg/cli/status", []string{"pkg/ccm/status", "pkg/cli/access", "pkg/cli/output"}},
+	{"pkg/cli/status", []string{"manifests", "pkg/ccm/status", "pkg/cli/access", "pkg/cli/output"}},
 	{"pkg/cli", []string{"pkg/version"}},
 	{"cmd/cloud-controller-manager", []string{"pkg/ccm", "pkg/cloud", "pkg/lb", "pkg/providers", "pkg/version", "webhooks"}},
 	{"pkg/version", nil},

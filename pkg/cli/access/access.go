@@ -149,4 +149,19 @@ func (f *Flags) Cluster(ctx context.Context, client kubernetes.Interface, p *dec
 	return cluster, nil
 }
 
+// Account is a ServiceAccount.
+type Account struct{ Namespace, Name string }
+
+// String is NAMESPACE/NAME.
+func (a Account) String() string { return a.Namespace + "/" + a.Name }
+
+// ParseAccount reads NAMESPACE/NAME, the value of a flag.
+func ParseAccount(flag, value string) (Account, error) {
+	namespace, name, ok := strings.Cut(value, "/")
+	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
+		return Account{}, fmt.Errorf("--%s %.100q: it must be NAMESPACE/NAME", flag, value)
+	}
+	return Account{namespace, name}, nil
+}
+
 func userAgent() string { return "isthmus/" + version.String() }

@@ -65,7 +65,7 @@ type patient struct {
 	// kubeletConfig is --image-credential-provider-config, empty for none.
 	kubeletConfig string
 	// account is the controller manager's, and version this program's.
-	account account
+	account access.Account
 	version string
 
 	// What checkCluster has read.
@@ -132,7 +132,7 @@ func command(o *options) *cobra.Command {
 }
 
 func (o *options) run(ctx context.Context, stdout, stderr io.Writer) error {
-	as, err := parseAccount(o.account)
+	as, err := access.ParseAccount("service-account", o.account)
 	errs := []error{o.access.Validate(), output.Validate(o.output), err}
 	if o.timeout <= 0 {
 		errs = append(errs, fmt.Errorf("--check-timeout %s: it must be greater than 0", o.timeout))

@@ -20,22 +20,8 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
 
-// account is a ServiceAccount.
-type account struct{ namespace, name string }
-
-func (a account) String() string { return a.namespace + "/" + a.name }
-
 // defaultAccount is the one that the manifests have.
 func defaultAccount() string { return manifests.Namespace + "/" + manifests.ServiceAccount }
-
-// parseAccount reads NAMESPACE/NAME.
-func parseAccount(s string) (account, error) {
-	namespace, name, ok := strings.Cut(s, "/")
-	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
-		return account{}, fmt.Errorf("--service-account %.100q: it must be NAMESPACE/NAME", s)
-	}
-	return account{namespace, name}, nil
-}
 
 // part are rights that are given together, and what to apply where they are missing.
 type part struct {
@@ -47,7 +33,7 @@ type part struct {
 
 // checkPermissions asks the API server whether the controller manager's ServiceAccount may do what the manifests give it.
 func checkPermissions(ctx context.Context, p *patient) (found []output.Finding, err error) {
-	_, err = p.client.CoreV1().ServiceAccounts(p.account.namespace).Get(ctx, p.account.name, metav1.GetOptions{})
+	_, err = p.client.CoreV1().ServiceAccounts(p.account.Namespace).Get(ctx, p.account.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return []output.Finding{{Severity: output.Error, Object: "ServiceAccount " + p.account.String(), Message: "it does not exist",
@@ -85,7 +71,7 @@ func checkPermissions(ctx context.Context, p *patient) (found []output.Finding, 
 // may asks the API server.
 func (p *patient) may(ctx context.Context, r *authorizationv1.ResourceAttributes) (bool, error) {
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{ResourceAttributes: r,
-		User: "system:serviceaccount:" + p.account.namespace + ":" + p.account.name, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + p.account.namespace, "system:authenticated"}}}
+		User: "system:serviceaccount:" + p.account.Namespace + ":" + p.account.Name, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + p.account.Namespace, "system:authenticated"}}}
 	answer, err := p.client.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 	return err == nil && answer.Status.Allowed, err
 }

@@ -37,10 +37,11 @@ type options struct {
 const long = `status shows what the controller manager works on and what waits: Nodes for their cloud's data, Services for
 their load balancers, Nodes for their routes, and requests that the cloud throttles. It changes nothing.
 
-It reads the API server. What only the leader knows, its queues, throttled requests and last errors, comes from the
-page /status of its secure port: name the port with --leader-url and the CA of its certificate with --leader-ca. Your
-credentials go to a server only after its certificate was verified with that CA. Where the leader does not answer,
-status says why, and shows what the API server knows.
+What only the leader knows, its queues, throttled requests and last errors, comes from the page /status of its secure
+port. The API server leads there, as for kubectl port-forward, and a short-lived token of a ServiceAccount that may read
+that page and nothing else is sent. Where the API server does not lead there, name the port with --leader-url and the CA
+of its certificate with --leader-ca: your own credentials go to that server, once its certificate was verified with
+that CA. Where the leader does not answer, status says why, and shows what the API server knows.
 
 The exit code is 0, whatever waits, and 2 where the question could not be answered.`
 
@@ -50,8 +51,11 @@ const example = `  # What waits now
   # Look on until Ctrl-C
   isthmus status --watch
 
-  # Ask the leader, to whose port 10258 kubectl port-forward leads
-  isthmus status --watch --leader-url=https://127.0.0.1:10258 --leader-ca=ca.crt --leader-server-name=cloud-controller-manager`
+  # What the API server knows, without a question to the leader
+  isthmus status --leader-service-account=
+
+  # Ask the leader at a port that you can reach
+  isthmus status --watch --leader-url=https://10.0.0.5:10258 --leader-ca=ca.crt`
 
 // Command returns the command.
 func Command() *cobra.Command {
@@ -109,6 +113,12 @@ func (o *options) run(ctx context.Context, stdout io.Writer) error {
 	}
 	if r.leader, err = o.leader.client(config); err != nil {
 		return err
+	}
+	if r.leader == nil && o.leader.account != "" {
+		if r.forwarder, err = o.leader.forwarder(config, o.now); err != nil {
+			return err
+		}
+		defer r.forwarder.close()
 	}
 	if !o.watch {
 		got, err := r.read(ctx)

@@ -10,11 +10,14 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"time"
 
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 
+	"github.com/isthmus-cloud/isthmus/manifests"
 	ccmstatus "github.com/isthmus-cloud/isthmus/pkg/ccm/status"
+	"github.com/isthmus-cloud/isthmus/pkg/cli/access"
 	"github.com/isthmus-cloud/isthmus/pkg/cli/output"
 )
 
@@ -27,16 +30,26 @@ const (
 	maxReason = 300
 )
 
+// accountFlag is the name of leaderFlags' account.
+const accountFlag = "leader-service-account"
+
 // leaderFlags are how the leader's secure port is reached.
-type leaderFlags struct{ url, ca, serverName string }
+type leaderFlags struct{ url, ca, serverName, account string }
 
 func (f *leaderFlags) addTo(fs *pflag.FlagSet) {
-	fs.StringVar(&f.url, "leader-url", "", "https://HOST:PORT of the leader's secure port, as kubectl port-forward makes it reachable; without it, the leader is not asked")
+	fs.StringVar(&f.account, accountFlag, manifests.Namespace+"/"+manifests.StatusReader,
+		"NAMESPACE/NAME of the ServiceAccount that may read the leader's page, and nothing else: a short-lived token of it goes there, not your credentials; empty, the leader is not asked")
+	fs.StringVar(&f.url, "leader-url", "", "https://HOST:PORT of the leader's secure port, where the API server does not lead to its pod")
 	fs.StringVar(&f.ca, "leader-ca", "", "file with the CA certificates of the secure port's certificate, in PEM; needed with --leader-url, since your credentials go there")
 	fs.StringVar(&f.serverName, "leader-server-name", "", "name in the secure port's certificate where it is not the host of --leader-url")
 }
 
 func (f *leaderFlags) validate() error {
+	if f.account != "" {
+		if _, err := access.ParseAccount(accountFlag, f.account); err != nil {
+			return err
+		}
+	}
 	if f.url == "" {
 		if f.ca != "" || f.serverName != "" {
 			return errors.New("--leader-ca and --leader-server-name are of use with --leader-url only")
@@ -77,7 +90,7 @@ func (f *leaderFlags) client(config *rest.Config) (*leader, error) {
 	if err != nil {
 		return nil, errors.New("--leader-url: it must be https://HOST:PORT")
 	}
-	client, err := rest.HTTPClientFor(&rest.Config{
+	l, err := newLeader(u.Host, &rest.Config{
 		Host: "https://" + u.Host, UserAgent: config.UserAgent, Timeout: config.Timeout,
 		BearerToken: config.BearerToken, BearerTokenFile: config.BearerTokenFile, ExecProvider: config.ExecProvider, AuthProvider: config.AuthProvider,
 		TLSClientConfig: rest.TLSClientConfig{
@@ -88,8 +101,26 @@ func (f *leaderFlags) client(config *rest.Config) (*leader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--leader-url: %w", err)
 	}
+	return l, nil
+}
+
+// forwarder returns how the leader is asked through the API server.
+func (f *leaderFlags) forwarder(config *rest.Config, now func() time.Time) (*forwarder, error) {
+	as, err := access.ParseAccount(accountFlag, f.account)
+	if err != nil {
+		return nil, err
+	}
+	return newForwarder(config, as, now)
+}
+
+// newLeader asks the server that config names, and no other that it leads to; host is what it is called in errors.
+func newLeader(host string, config *rest.Config) (*leader, error) {
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, err
+	}
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &leader{http: client, host: u.Host, page: "https://" + u.Host + "/status?format=json"}, nil
+	return &leader{http: client, host: host, page: config.Host + "/status?format=json"}, nil
 }
 
 // ask returns what the leader knows. An error says why it is not known.
@@ -100,7 +131,11 @@ func (l *leader) ask(ctx context.Context) (*ccmstatus.Snapshot, error) {
 	}
 	resp, err := l.http.Do(req)
 	if err != nil {
-		return nil, err
+		var at *url.Error // it would name a port of this machine where one was forwarded
+		if errors.As(err, &at) {
+			err = at.Err
+		}
+		return nil, fmt.Errorf("ask %s: %w", l.host, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))

@@ -59,25 +59,25 @@ func (f *leaseFlags) validate() error {
 // reader knows where the status may come from.
 type reader struct {
 	client kubernetes.Interface
-	leader *leader // nil where it is not to be asked
-	lease  leaseFlags
-	now    func() time.Time
+	// leader and forwarder are how the leader is asked, one of them at most; both nil where it is not to be.
+	leader    *leader
+	forwarder *forwarder
+	lease     leaseFlags
+	now       func() time.Time
 }
 
 // read asks the leader, and where that does not answer the API server.
 func (r *reader) read(ctx context.Context) (*report, error) {
-	out := &report{Time: r.now().UTC(), Source: fromCluster, NotAsked: "no --leader-url with --leader-ca is given"}
-	if r.leader != nil {
-		s, err := r.leader.ask(ctx)
-		if err == nil {
-			out.Source, out.NotAsked, out.Leader, out.Status = fromLeader, "", s.Leader, s
-			return out, nil
-		}
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		out.NotAsked = err.Error()
+	out := &report{Time: r.now().UTC(), Source: fromCluster}
+	s, err := r.ask(ctx)
+	if err == nil {
+		out.Source, out.Leader, out.Status = fromLeader, s.Leader, s
+		return out, nil
 	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	out.NotAsked = err.Error()
 	source, err := r.cluster(ctx)
 	if err != nil {
 		return nil, err
@@ -85,12 +85,27 @@ func (r *reader) read(ctx context.Context) (*report, error) {
 	holder := ""
 	holder, out.Leader = r.holder(ctx)
 	source.Leader = func() (string, bool) { return holder, false }
-	s := source.Take()
-	out.Status, out.Unknown = &s, []string{"volumes", "queues", "traffic", "webhooks", "metrics", "errors"}
+	taken := source.Take()
+	out.Status, out.Unknown = &taken, []string{"volumes", "queues", "traffic", "webhooks", "metrics", "errors"}
 	if !source.Routes {
 		out.Unknown = append(out.Unknown, "routes")
 	}
 	return out, nil
+}
+
+// ask returns what the leader knows. An error says why it is not known.
+func (r *reader) ask(ctx context.Context) (*ccmstatus.Snapshot, error) {
+	switch {
+	case r.leader != nil:
+		return r.leader.ask(ctx)
+	case r.forwarder == nil:
+		return nil, errors.New("--" + accountFlag + " is empty, and no --leader-url is given")
+	}
+	holder, words := r.holder(ctx)
+	if holder == "" {
+		return nil, errors.New(words)
+	}
+	return r.forwarder.ask(ctx, holder)
 }
 
 // cluster reads what the API server knows. Routes are known where the route controller has written of one Node at least: whether the

@@ -191,7 +191,7 @@ func TestAPIServerShowsWhatWaits(t *testing.T) {
 	w.service("status-web")
 	w.lease("cloud-controller-manager", "cp-1_x", noon.Add(-2*time.Second))
 	r := w.report()
-	if r.Source != fromCluster || !strings.Contains(r.NotAsked, "--leader-ca") || r.Leader != "cp-1_x, renewed 2s ago" || len(r.Unknown) != 6 {
+	if r.Source != fromCluster || !strings.Contains(r.NotAsked, "no pod of the leader cp-1_x") || r.Leader != "cp-1_x, renewed 2s ago" || len(r.Unknown) != 6 {
 		t.Errorf("report is %+v", r)
 	}
 	if s := r.Status; s.Nodes.Total != 2 || s.Nodes.Waiting != 1 || s.LoadBalancers.Waiting != 1 || s.Routes.Waiting != 1 || s.Leads || s.Leader != "cp-1_x" {
@@ -200,7 +200,7 @@ func TestAPIServerShowsWhatWaits(t *testing.T) {
 	out, err := w.run(t.Context())
 	w.must(err)
 	for _, want := range []string{"Nodes|2|1\n", "Throttled families|not known", "node|status-new|waits for the cloud's data\n",
-		"service|default/status-web|waits for an address\n", "route of node|status-new|waits for its route\n", "Leader not asked|no --leader-url"} {
+		"service|default/status-web|waits for an address\n", "route of node|status-new|waits for its route\n", "Leader not asked|namespace kube-system has no pod of the leader cp-1_x"} {
 		if !strings.Contains(table(out), want) {
 			t.Errorf("the table lacks %q:\n%s", want, out)
 		}

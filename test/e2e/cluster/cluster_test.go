@@ -3,7 +3,9 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,6 +17,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/isthmus-cloud/isthmus/manifests"
+	"github.com/isthmus-cloud/isthmus/pkg/cli/status"
 	"github.com/isthmus-cloud/isthmus/test/cluster"
 )
 
@@ -34,6 +38,7 @@ func TestCluster(t *testing.T) {
 	}
 	checkPulled(t, c, digest)
 	checkNodes(t, c)
+	checkStatus(t, c)
 	eventually(t, "hello runs on both Nodes", time.Minute, func(ctx context.Context) error { return running(ctx, c, 2) })
 	checkVolume(t, c, "first")
 	url := address(t, c)
@@ -149,6 +154,30 @@ func checkNodes(t *testing.T, c *cluster.Cluster) {
 			return fmt.Errorf("no route %s via %s", node.Spec.PodCIDR, m.Address)
 		})
 	}
+}
+
+// checkStatus: isthmus status asks the leader, through the API server and the leader's kubelet, by what the chart has installed.
+func checkStatus(t *testing.T, c *cluster.Cluster) {
+	eventually(t, "the leader says its status", time.Minute, func(ctx context.Context) error {
+		var out bytes.Buffer
+		cmd := status.Command()
+		cmd.SetOut(&out)
+		cmd.SetArgs([]string{"--kubeconfig", c.Kubeconfig, "--leader-service-account", cluster.Namespace + "/" + manifests.StatusReader, "-o", "json"})
+		if err := cmd.ExecuteContext(ctx); err != nil {
+			return err
+		}
+		var said struct {
+			Source, LeaderNotAsked string
+			Status                 struct{ Nodes struct{ Total int } }
+		}
+		if err := json.Unmarshal(out.Bytes(), &said); err != nil {
+			return err
+		}
+		if said.Source != "leader" || said.Status.Nodes.Total != len(c.Machines) {
+			return fmt.Errorf("of %d Nodes it is said: %+v", len(c.Machines), said)
+		}
+		return nil
+	})
 }
 
 // checkAnswers: pods answer at url, and no others: the requests reach as many of them as there are.

@@ -1,0 +1,218 @@
+package status
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cri-streaming/pkg/streaming/portforward"
+	"k8s.io/utils/ptr"
+
+	"github.com/isthmus-cloud/isthmus/manifests"
+	"github.com/isthmus-cloud/isthmus/pkg/cli/access"
+)
+
+// kubelet is one that leads to the port of to, by the code that kubelets have for that, whatever the pod.
+type kubelet struct {
+	t     *testing.T
+	to    string
+	ports atomic.Int32 // the last pod's port that was asked for
+	begun atomic.Int32 // forwardings
+	stuck chan struct{}
+}
+
+func (k *kubelet) PortForward(ctx context.Context, _, _ string, port int32, stream io.ReadWriteCloser) error {
+	k.ports.Store(port)
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", k.to)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	go func() { _, _ = io.Copy(conn, stream) }()
+	_, err = io.Copy(stream, conn)
+	return err
+}
+
+func (k *kubelet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !strings.HasPrefix(r.URL.Path, "/portForward/kube-system/") {
+		k.t.Errorf("the kubelet is asked for %s", r.URL.Path)
+		http.NotFound(w, r)
+		return
+	}
+	k.begun.Add(1)
+	if k.stuck != nil {
+		<-k.stuck
+	}
+	portforward.ServePortForward(w, r, k, "pod", "", nil, time.Minute, time.Minute, portforward.SupportedProtocols)
+}
+
+// leads makes the Node of a kubelet, and on it the pod of a leader whose port h serves.
+func (w *world) leads(h http.Handler, hostNetwork bool) (*kubelet, *atomic.Value) {
+	w.t.Helper()
+	var got atomic.Value // the last Authorization header
+	port := httptest.NewTLSServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		got.Store(r.Header.Get("Authorization"))
+		h.ServeHTTP(rw, r)
+	}))
+	w.t.Cleanup(port.Close)
+	k := &kubelet{t: w.t, to: port.Listener.Addr().String()}
+	server := httptest.NewTLSServer(k)
+	w.t.Cleanup(server.CloseClientConnections)
+	at, err := url.Parse(server.URL)
+	w.must(err)
+	number, err := strconv.Atoi(at.Port())
+	w.must(err)
+
+	nodes, pods, accounts := w.Client.CoreV1().Nodes(), w.Client.CoreV1().Pods("kube-system"), w.Client.CoreV1().ServiceAccounts("kube-system")
+	node, err := nodes.Create(w.t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "status-host"}}, metav1.CreateOptions{})
+	w.must(err)
+	w.clean(nodes.Delete, node.Name)
+	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: at.Hostname()}}
+	node.Status.DaemonEndpoints.KubeletEndpoint.Port = int32(number) //nolint:gosec // it is a port
+	_, err = nodes.UpdateStatus(w.t.Context(), node, metav1.UpdateOptions{})
+	w.must(err)
+	_, err = accounts.Create(w.t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: manifests.StatusReader}}, metav1.CreateOptions{})
+	w.must(err)
+	w.clean(accounts.Delete, manifests.StatusReader)
+	for name, labels := range map[string]map[string]string{
+		"leader":   {"app.kubernetes.io/name": "isthmus", "app.kubernetes.io/component": "cloud-controller-manager"},
+		"webhooks": {"app.kubernetes.io/name": "isthmus", "app.kubernetes.io/component": "cloud-webhook-manager"},
+	} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
+		pod.Spec.NodeName, pod.Spec.HostNetwork, pod.Spec.AutomountServiceAccountToken = node.Name, hostNetwork, ptr.To(false)
+		pod.Spec.Containers = []corev1.Container{{Name: "a", Image: "a"}, {Name: "b", Image: "b",
+			Ports: []corev1.ContainerPort{{Name: "webhook", ContainerPort: 10260}, {Name: "https", ContainerPort: 10299}}}}
+		_, err = pods.Create(w.t.Context(), pod, metav1.CreateOptions{})
+		w.must(err)
+		w.clean(func(ctx context.Context, name string, o metav1.DeleteOptions) error {
+			o.GracePeriodSeconds = ptr.To(int64(0))
+			return pods.Delete(ctx, name, o)
+		}, name)
+	}
+	return k, &got
+}
+
+// Without flags the leader is asked, on the host's network or the pods', with nothing but an account's token.
+func TestLeaderIsAskedByItsPod(t *testing.T) {
+	for host, hostNetwork := range map[string]bool{"leader": false, "status-host": true} {
+		t.Run(host, func(t *testing.T) {
+			w := newWorld(t)
+			k, got := w.leads(replica(true), hostNetwork)
+			w.lease("cloud-controller-manager", host+"_x", noon)
+			r := w.report()
+			if r.Source != fromLeader || r.NotAsked != "" || r.Status.Traffic.Waiting != 2 || k.ports.Load() != 10299 {
+				t.Fatalf("report is %+v, of port %d", r, k.ports.Load())
+			}
+			sent, _ := got.Load().(string)
+			review, err := w.Client.AuthenticationV1().TokenReviews().Create(t.Context(),
+				&authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: strings.TrimPrefix(sent, "Bearer ")}}, metav1.CreateOptions{})
+			if err != nil || review.Status.User.Username != "system:serviceaccount:kube-system:isthmus-status-reader" || strings.Contains(sent, token) {
+				t.Errorf("the leader got the token of %q (%v)", review.Status.User.Username, err)
+			}
+		})
+	}
+}
+
+// A watch asks by one forwarding, and by another once that has ended or another leads.
+func TestWatchKeepsItsPort(t *testing.T) {
+	w := newWorld(t)
+	answer := replica(true)
+	k, _ := w.leads(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { answer.ServeHTTP(rw, r) }), false)
+	w.lease("cloud-controller-manager", "leader_x", noon)
+	ctx, end := context.WithCancel(t.Context())
+	begun := []int32{}
+	w.o.after = func(time.Duration) <-chan time.Time {
+		begun = append(begun, k.begun.Load())
+		switch len(begun) {
+		case 2:
+			answer = http.NotFoundHandler()
+		case 3:
+			answer = replica(true)
+		case 4:
+			end()
+		}
+		at := make(chan time.Time, 1)
+		at <- noon
+		return at
+	}
+	out, err := w.run(ctx, "--watch", "-o", "json")
+	w.must(err)
+	var sources []string
+	for d := json.NewDecoder(strings.NewReader(out)); d.More(); {
+		var r report
+		w.must(d.Decode(&r))
+		sources = append(sources, r.Source)
+	}
+	if got, want := strings.Join(sources, " "), "leader leader cluster leader"; got != want || len(begun) != 4 || begun[1] != 1 || begun[2] != 1 || begun[3] != 2 {
+		t.Errorf("looks were at %s, want %s; %d forwardings after each", got, want, begun)
+	}
+}
+
+// What stands in the way is said, and what the API server knows is shown.
+func TestLeaderCannotBeAskedByItsPod(t *testing.T) {
+	w := newWorld(t)
+	k, _ := w.leads(replica(false), false)
+	w.lease("cloud-controller-manager", "leader_x", noon)
+	w.lease("status-gone", "gone_x", noon)
+	w.lease("status-webhooks", "webhooks_x", noon)
+	ask := func(want string, args ...string) {
+		t.Helper()
+		if r := w.report(args...); r.Source != fromCluster || !strings.Contains(r.NotAsked, want) {
+			t.Errorf("%q: %q, want %q", args, r.NotAsked, want)
+		}
+	}
+	ask("nobody: there is no lease kube-system/status-none", "--leader-elect-resource-name=status-none")
+	ask("namespace kube-system has no pod of the leader gone_x", "--leader-elect-resource-name=status-gone")
+	ask("namespace kube-system has no pod of the leader webhooks_x", "--leader-elect-resource-name=status-webhooks")
+	ask("there is no ServiceAccount kube-system/other, which the chart and the manifests make", "--leader-service-account=kube-system/other")
+	ask("--leader-service-account is empty", "--leader-service-account=")
+	if n := k.begun.Load(); n != 0 {
+		t.Errorf("%d forwardings for nothing", n)
+	}
+	ask("the replica at pod kube-system/leader does not lead: cp-1_x does")
+	k.to = "127.0.0.1:1"
+	ask("ask pod kube-system/leader: EOF")
+	if _, err := w.run(t.Context(), "--leader-service-account=x"); err == nil || !strings.Contains(err.Error(), "must be NAMESPACE/NAME") {
+		t.Error(err)
+	}
+}
+
+// A kubelet that hangs is not asked again and again.
+func TestForwardingHangs(t *testing.T) {
+	w := newWorld(t)
+	k, _ := w.leads(replica(true), false)
+	k.stuck = make(chan struct{})
+	as, err := access.ParseAccount(accountFlag, manifests.Namespace+"/"+manifests.StatusReader)
+	w.must(err)
+	f, err := newForwarder(w.Config, as, w.o.now)
+	w.must(err)
+	f.timeout = time.Millisecond
+	for _, want := range []string{"has not answered after 1ms", "has still not answered", "has still not answered"} {
+		if _, err := f.ask(t.Context(), "leader_x"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	close(k.stuck)
+	<-f.begun // the one that was given up
+	if n := k.begun.Load(); n > 1 {
+		t.Errorf("%d forwardings", n)
+	}
+	f.begun, f.timeout = nil, time.Minute
+	if s, err := f.ask(t.Context(), "leader_x"); err != nil || !s.Leads {
+		t.Errorf("%v, %v after the kubelet works again", s, err)
+	}
+	f.close()
+}
