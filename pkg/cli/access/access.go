@@ -97,20 +97,24 @@ func (f *Flags) Namespace() (string, error) {
 	return namespace, nil
 }
 
-// REST returns the configuration of clients of the API server, which store nothing.
-func (f *Flags) REST(ctx context.Context) (*rest.Config, error) {
+// Client returns a client of the API server, which stores nothing, and the configuration for others. An error is a Problem.
+func (f *Flags) Client(ctx context.Context) (kubernetes.Interface, *rest.Config, error) {
 	config, err := f.kubeconfig().ClientConfig()
-	switch {
-	case clientcmd.IsEmptyConfig(err):
-		return nil, errors.New("no cluster: name a kubeconfig with --kubeconfig or $KUBECONFIG")
-	case err != nil:
-		return nil, fmt.Errorf("kubeconfig: %w", err)
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, nil, &Problem{What: "no kubeconfig names a cluster", Next: "name a kubeconfig with --kubeconfig or $KUBECONFIG", err: err}
 	}
-	config.UserAgent = userAgent()
-	config.Timeout = f.RequestTimeout
-	config.QPS, config.Burst = 50, 100
-	apiclient.DryRun(config, klog.FromContext(ctx))
-	return config, nil
+	var client kubernetes.Interface
+	if err == nil {
+		config.UserAgent = userAgent()
+		config.Timeout = f.RequestTimeout
+		config.QPS, config.Burst = 50, 100
+		apiclient.DryRun(config, klog.FromContext(ctx))
+		client, err = kubernetes.NewForConfig(config)
+	}
+	if err != nil {
+		return nil, nil, &Problem{What: "kubeconfig: " + err.Error(), Next: "correct the file, or name another with --kubeconfig or another context of it with --context; kubectl config get-contexts lists them", err: err}
+	}
+	return client, config, nil
 }
 
 // Cloud makes the cloud's Provider, which changes nothing unless f.ChangeCloud, and says in ctx's log what it would; Close ends what it has running. warnings are about its configuration,
@@ -138,7 +142,7 @@ func (f *Flags) Cloud(ctx context.Context, client kubernetes.Interface) (p *deco
 func (f *Flags) Cluster(ctx context.Context, client kubernetes.Interface, p *decorate.Provider) (cloud.Cluster, error) {
 	ns, err := client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	if err != nil {
-		return cloud.Cluster{}, fmt.Errorf("read namespace %s, whose UID names this cluster in the cloud: %w: look at --kubeconfig and --context", metav1.NamespaceSystem, err)
+		return cloud.Cluster{}, Failed(ctx, client, "read namespace "+metav1.NamespaceSystem+", whose UID names this cluster in the cloud", err)
 	}
 	cluster := cloud.Cluster{Name: f.ClusterName, UID: string(ns.UID), ID: string(ns.UID)}
 	if p.Identify != nil {

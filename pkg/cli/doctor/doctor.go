@@ -145,13 +145,9 @@ func (o *options) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	config, err := o.access.REST(ctx)
+	client, _, err := o.access.Client(ctx)
 	if err != nil {
 		return err
-	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("kubeconfig: %w", err)
 	}
 	p := &patient{flags: &o.access, client: client, clock: o.clock, kubeletConfig: o.kubelet, account: as, version: o.version, instances: map[string]*instance{}}
 	r := o.examine(ctx, p, stderr)

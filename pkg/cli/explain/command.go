@@ -110,13 +110,9 @@ func (o *options) run(ctx context.Context, stdout io.Writer, name string, explai
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not done after %s (--timeout)", o.timeout))
 	defer cancel()
-	config, err := o.access.REST(ctx)
+	client, _, err := o.access.Client(ctx)
 	if err != nil {
 		return err
-	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("kubeconfig: %w", err)
 	}
 	q := &question{options: o, name: name, client: client, calls: &recorder{}, report: &report{}}
 	if q.cloud, _, err = o.access.Cloud(klog.NewContext(ctx, logr.New(q.calls)), client); err != nil {
@@ -149,7 +145,7 @@ func (q *question) allNodes(ctx context.Context) ([]*corev1.Node, error) {
 		return list, nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list Nodes: %w", err)
+		return nil, access.Failed(ctx, q.client, "list Nodes", err)
 	}
 	return out, nil
 }
@@ -158,6 +154,9 @@ func (q *question) allNodes(ctx context.Context) ([]*corev1.Node, error) {
 // be asked as a question without an answer.
 func (q *question) failed(what string, err error, next string) {
 	f := output.Finding{Severity: output.Error, Message: what + ": " + err.Error(), Next: next}
+	if p, ok := errors.AsType[*access.Problem](err); ok {
+		f.Message, f.Next = what+": "+p.What, p.Next
+	}
 	switch cloud.KindOf(err) {
 	case cloud.KindInvalid, cloud.KindUnsupported, cloud.KindConflict, cloud.KindDenied, cloud.KindQuota, cloud.KindFailed, cloud.KindNotFound:
 	default:

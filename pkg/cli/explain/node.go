@@ -18,6 +18,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/ccm/nodes"
 	ccmoptions "github.com/isthmus-cloud/isthmus/pkg/ccm/options"
+	"github.com/isthmus-cloud/isthmus/pkg/cli/access"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/deletionguard"
 )
@@ -25,7 +26,7 @@ import (
 func explainNode(ctx context.Context, q *question) error {
 	n, err := q.client.CoreV1().Nodes().Get(ctx, q.name, metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("read the Node: %w", err)
+		return access.Failed(ctx, q.client, "read the Node", err)
 	}
 	all, err := q.allNodes(ctx)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 func explainPV(ctx context.Context, q *question) error {
 	object, err := q.client.CoreV1().PersistentVolumes().Get(ctx, q.name, metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("read the PersistentVolume: %w", err)
+		return access.Failed(ctx, q.client, "read the PersistentVolume", err)
 	}
 	r := q.report
 	r.Object = "persistentvolume/" + object.Name
@@ -164,7 +164,7 @@ func (q *question) attached(ctx context.Context, name string) (out []string, err
 		return list, nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list VolumeAttachments: %w", err)
+		return nil, access.Failed(ctx, q.client, "list VolumeAttachments", err)
 	}
 	return out, nil
 }

@@ -29,7 +29,7 @@ func explainService(ctx context.Context, q *question) error {
 	}
 	s, err := q.client.CoreV1().Services(namespace).Get(ctx, q.name, metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("read the Service: %w", err)
+		return access.Failed(ctx, q.client, "read the Service", err)
 	}
 	q.report.Object = "service/" + s.Namespace + "/" + s.Name
 	if q.report.Events, err = q.warnings(ctx, s); err != nil {
@@ -353,7 +353,7 @@ func (q *question) warnings(ctx context.Context, s *corev1.Service) ([]event, er
 	selector := fields.Set{"involvedObject.kind": "Service", "involvedObject.name": s.Name, "type": corev1.EventTypeWarning}.AsSelector().String()
 	list, err := q.client.CoreV1().Events(s.Namespace).List(ctx, metav1.ListOptions{FieldSelector: selector, Limit: access.PageSize})
 	if err != nil {
-		return nil, fmt.Errorf("list events of the Service: %w", err)
+		return nil, access.Failed(ctx, q.client, "list events of the Service", err)
 	}
 	all := slices.DeleteFunc(list.Items, func(e corev1.Event) bool {
 		return e.InvolvedObject.UID != s.UID || e.Source.Component != serviceController && e.ReportingController != serviceController

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cli/access"
@@ -108,13 +107,9 @@ func (o *options) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Wr
 	if err := o.validate(stdin); err != nil {
 		return err
 	}
-	config, err := o.access.REST(ctx)
+	client, config, err := o.access.Client(ctx)
 	if err != nil {
 		return err
-	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("kubeconfig: %w", err)
 	}
 	o.access.ChangeCloud = o.delete
 	p, _, err := o.access.Cloud(ctx, client)
@@ -144,7 +139,7 @@ func (o *options) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Wr
 			if err != nil {
 				return fmt.Errorf("kubeconfig: %w", err)
 			}
-			if r.history, err = (&history{gap: o.gap, skew: o.skew}).read(ctx, written); err != nil {
+			if r.history, err = (&history{gap: o.gap, skew: o.skew}).read(ctx, client, written); err != nil {
 				return err
 			}
 		}

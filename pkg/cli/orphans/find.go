@@ -85,7 +85,7 @@ func readServices(ctx context.Context, client kubernetes.Interface) (services, e
 		return list, nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list Services, which own what is in the cloud: %w", err)
+		return nil, access.Failed(ctx, client, "list Services, which own what is in the cloud", err)
 	}
 	return known, nil
 }

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cli/access"
@@ -69,21 +70,21 @@ type moment struct {
 }
 
 // read asks the API server. What may not be read tells nothing.
-func (h *history) read(ctx context.Context, client metadata.Interface) (*history, error) {
-	system, err := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+func (h *history) read(ctx context.Context, client kubernetes.Interface, written metadata.Interface) (*history, error) {
+	system, err := written.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("read namespace %s: %w", metav1.NamespaceSystem, err)
+		return nil, access.Failed(ctx, client, "read namespace "+metav1.NamespaceSystem, err)
 	}
 	h.cluster = system.CreationTimestamp.Time
 	for _, resource := range witnesses() {
 		o := metav1.ListOptions{Limit: access.PageSize}
 		for range mostPages {
-			list, err := client.Resource(resource).List(ctx, o)
+			list, err := written.Resource(resource).List(ctx, o)
 			if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
 				break
 			}
 			if err != nil {
-				return nil, fmt.Errorf("list %s, which tell what the API server remembers: %w", resource.Resource, err)
+				return nil, access.Failed(ctx, client, "list "+resource.Resource+", which tell what the API server remembers", err)
 			}
 			for i := range list.Items {
 				h.add(&list.Items[i])

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cli/access"
 	"github.com/isthmus-cloud/isthmus/pkg/cli/output"
@@ -103,14 +102,11 @@ func (o *options) run(ctx context.Context, stdout io.Writer) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
-	config, err := o.access.REST(ctx)
+	client, config, err := o.access.Client(ctx)
 	if err != nil {
 		return err
 	}
-	r := &reader{lease: o.lease, now: o.now}
-	if r.client, err = kubernetes.NewForConfig(config); err != nil {
-		return fmt.Errorf("kubeconfig: %w", err)
-	}
+	r := &reader{client: client, lease: o.lease, now: o.now}
 	if r.leader, err = o.leader.client(config); err != nil {
 		return err
 	}

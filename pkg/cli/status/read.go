@@ -131,7 +131,7 @@ func (r *reader) cluster(ctx context.Context) (*ccmstatus.Source, error) {
 		return list, nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list Nodes: %w", err)
+		return nil, access.Failed(ctx, r.client, "list Nodes", err)
 	}
 	err = access.Pages(func(o metav1.ListOptions) (metav1.ListInterface, error) {
 		list, err := r.client.CoreV1().Services("").List(ctx, o)
@@ -148,7 +148,7 @@ func (r *reader) cluster(ctx context.Context) (*ccmstatus.Source, error) {
 		return list, nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list Services: %w", err)
+		return nil, access.Failed(ctx, r.client, "list Services", err)
 	}
 	return out, nil
 }
