@@ -2,14 +2,18 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	cloudproviderapi "k8s.io/cloud-provider/api"
 
 	"github.com/isthmus-cloud/isthmus/pkg/ccm/nodes"
+	"github.com/isthmus-cloud/isthmus/pkg/cli/access"
 	"github.com/isthmus-cloud/isthmus/pkg/cli/output"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/instancecache"
@@ -29,6 +33,7 @@ func checkCloudConfig(ctx context.Context, p *patient) ([]output.Finding, error)
 		for problem := range strings.SplitSeq(strings.TrimSpace(err.Error()), "\n") {
 			found = append(found, output.Finding{Severity: output.Error, Object: file, Message: problem, Next: "correct it; the controller manager does not start with it"})
 		}
+		p.cannot(theCloud, "the cloud cannot be asked", "cloud-config")
 		return found, nil
 	}
 	p.cloud = provider
@@ -38,19 +43,44 @@ func checkCloudConfig(ctx context.Context, p *patient) ([]output.Finding, error)
 func checkCredentials(ctx context.Context, p *patient) ([]output.Finding, error) {
 	err := p.cloud.Ready(ctx)
 	if err == nil {
-		p.accepted = true
 		return nil, nil
 	}
-	f := output.Finding{Severity: output.Error, Object: p.cloud.Name, Message: err.Error()}
-	switch cloud.KindOf(err) {
-	case cloud.KindDenied:
-		f.Next = "the cloud refuses the credentials: look at them in the cloud, and at what they may do"
-	case cloud.KindInvalid, cloud.KindNotFound, cloud.KindUnsupported:
-		f.Next = "correct the endpoint, region or account of cloud.conf"
-	default:
-		f.Next = "the cloud does not answer from here: try the endpoint with curl, look at name resolution, proxies and its certificate"
+	p.cannot(theSession, "the cloud cannot be asked", "credentials")
+	f := output.Finding{Severity: output.Error, Object: p.cloud.Name, Message: err.Error(), Next: nextOfCloud(err)}
+	if ctx.Err() != nil {
+		f.Message = context.Cause(ctx).Error() + ": " + f.Message
+		return []output.Finding{f}, nil //nolint:nilerr // the finding tells it
+	}
+	for _, o := range p.cloud.KubeObjects { // where the API server has the credentials, the cloud is not asked without them
+		if o.Kind != cloud.KubeSecret {
+			continue
+		}
+		if _, err := p.client.CoreV1().Secrets(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return nil, p.secretUnread(ctx, o, err)
+		}
 	}
 	return []output.Finding{f}, nil
+}
+
+// secretUnread is why the Secret with the cloud's credentials could not be read.
+func (p *patient) secretUnread(ctx context.Context, o cloud.KubeObject, err error) error {
+	doing := "read Secret " + o.Namespace + "/" + o.Name + ", which has the credentials"
+	if errors.Is(err, errNoServer) {
+		return &access.Problem{What: doing + ": " + errNoServer.Error(), Next: "mend what check " + checkOfCluster + " says first, or call doctor with a cloud.conf that has the credentials itself"}
+	}
+	return access.Failed(ctx, p.client, doing, err)
+}
+
+// nextOfCloud is what to do where the cloud has answered with an error, or not at all.
+func nextOfCloud(err error) string {
+	switch cloud.KindOf(err) {
+	case cloud.KindDenied:
+		return "the cloud refuses the credentials: look at them in the cloud, and at what they may do"
+	case cloud.KindInvalid, cloud.KindNotFound, cloud.KindUnsupported:
+		return "correct the endpoint, region or account of cloud.conf"
+	default:
+		return "the cloud does not answer from here: try the endpoint with curl, look at name resolution, proxies and its certificate"
+	}
 }
 
 // instance is what the cloud says of a Node.
@@ -75,6 +105,7 @@ func checkNodes(ctx context.Context, p *patient) (found []output.Finding, err er
 	for i, n := range owned {
 		answer, err := p.cloud.Nodes.Lookup(ctx, refs[i], time.Hour, peers)
 		if ctx.Err() != nil {
+			p.cannot(theInstances, "the instances of some Nodes were not asked for", "nodes")
 			return found, context.Cause(ctx)
 		}
 		p.instances[n.Name] = &instance{answer, err}

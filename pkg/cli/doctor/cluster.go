@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -13,14 +14,27 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cli/output"
 )
 
-// checkOfCluster is the check without which there are no others.
+// checkOfCluster is the check on which all others of the cluster build.
 const checkOfCluster = "cluster"
 
+// errNoServer is what a client is told that uses the API server though checkCluster could not.
+var errNoServer = errors.New("the API server cannot be asked")
+
+// checkCluster reads what other checks need. Where nobody answers the first question none is asked any more.
 func checkCluster(ctx context.Context, p *patient) ([]output.Finding, error) {
-	if _, err := p.client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{}); err != nil {
-		return nil, fmt.Errorf("the API server: %w", err)
+	err := p.kubeconfig
+	if err == nil {
+		_, err = p.client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+		err = access.Failed(ctx, p.client, "read namespace "+metav1.NamespaceSystem, err)
 	}
-	err := access.Pages(func(o metav1.ListOptions) (metav1.ListInterface, error) {
+	if err != nil && !apierrors.IsForbidden(err) {
+		p.cannot(theServer, errNoServer.Error(), checkOfCluster)
+		none, problem := access.Unreachable(errNoServer)
+		p.client = none
+		return nil, errors.Join(err, problem)
+	}
+	errs := []error{err}
+	err = access.Pages(func(o metav1.ListOptions) (metav1.ListInterface, error) {
 		list, err := p.client.CoreV1().Nodes().List(ctx, o)
 		if err == nil {
 			p.nodes = append(p.nodes, list.Items...)
@@ -28,7 +42,8 @@ func checkCluster(ctx context.Context, p *patient) ([]output.Finding, error) {
 		return list, err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list Nodes: %w", err)
+		p.cannot(theNodes, "the Nodes could not be read", checkOfCluster)
+		errs = append(errs, access.Failed(ctx, p.client, "list Nodes", err))
 	}
 	err = access.Pages(func(o metav1.ListOptions) (metav1.ListInterface, error) {
 		list, err := p.client.CoreV1().Services(metav1.NamespaceAll).List(ctx, o)
@@ -38,9 +53,10 @@ func checkCluster(ctx context.Context, p *patient) ([]output.Finding, error) {
 		return list, err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list Services: %w", err)
+		p.cannot(theServices, "the Services could not be read", checkOfCluster)
+		errs = append(errs, access.Failed(ctx, p.client, "list Services", err))
 	}
-	return nil, nil
+	return nil, errors.Join(errs...)
 }
 
 // managerLease is the lease of the controller manager that leads, unless --leader-elect-resource-name names another.
@@ -54,7 +70,7 @@ func checkManager(ctx context.Context, p *patient) ([]output.Finding, error) {
 		return []output.Finding{{Severity: output.Error, Object: object, Message: "no cloud controller manager has led this cluster",
 			Next: "look whether its pods run: kubectl -n kube-system get pods; and at their logs; with another --leader-elect-resource-name this is no fault"}}, nil
 	case err != nil:
-		return nil, err
+		return nil, access.Failed(ctx, p.client, "read "+object, err)
 	}
 	if age := p.leaseAge(lease); age > 0 {
 		return []output.Finding{{Severity: output.Error, Object: object, Message: fmt.Sprintf("%q has not renewed it for %s: nobody leads", holder(lease), age.Round(time.Second)),

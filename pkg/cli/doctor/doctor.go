@@ -23,27 +23,44 @@ import (
 // check is one thing that is looked at.
 type check struct {
 	name, about string
-	// cloud says that it asks the cloud: without one it is passed over.
-	cloud bool
+	// needs are what it builds on. Without one of them it is not made.
+	needs []need
 	run   func(context.Context, *patient) ([]output.Finding, error)
 }
+
+// need is something that an earlier check has to get.
+type need int
+
+const (
+	theServer    need = iota // the API server
+	theNodes                 // all Nodes
+	theServices              // all Services
+	theCloud                 // the cloud's provider
+	theSession               // the cloud's consent
+	theInstances             // what the cloud says of each Node
+)
 
 // checks are made in this order. What one finds out about the cluster the later ones use.
 func checks() []check {
 	return []check{
-		{name: "cluster", about: "the API server answers, and what the checks need may be read", run: checkCluster},
+		{name: checkOfCluster, about: "whether the API server answers, and what the checks need may be read", run: checkCluster},
 		{name: "cloud-config", about: "the cloud's configuration file", run: checkCloudConfig},
-		{name: "credentials", about: "the cloud accepts the credentials", cloud: true, run: checkCredentials},
-		{name: "cloud", about: "what cloud.conf names is there, its services may be used, and quotas leave room", cloud: true, run: checkResources},
-		{name: "manager", about: "a controller manager leads, and no second one", run: checkManager},
-		{name: "permissions", about: "what the controller manager may do in the cluster", run: checkPermissions},
-		{name: "nodes", about: "each Node has its instance", cloud: true, run: checkNodes},
-		{name: "taints", about: "no taint stays that the cloud's controllers take away", cloud: true, run: checkTaints},
-		{name: "services", about: "each Service of type LoadBalancer has its address", run: checkServices},
-		{name: "webhooks", about: "the webhooks' registration, certificates and Service", run: checkWebhooks},
+		{name: "credentials", about: "whether the cloud accepts the credentials", needs: []need{theCloud}, run: checkCredentials},
+		{name: "cloud", about: "whether what cloud.conf names is there, its services may be used, and quotas leave room", needs: []need{theCloud, theSession}, run: checkResources},
+		{name: "manager", about: "whether a controller manager leads", needs: []need{theServer}, run: checkManager},
+		{name: "permissions", about: "what the controller manager may do in the cluster", needs: []need{theServer}, run: checkPermissions},
+		{name: "nodes", about: "whether each Node has its instance", needs: []need{theServer, theNodes, theCloud}, run: checkNodes},
+		{name: "taints", about: "taints that the cloud's controllers should have taken away", needs: []need{theServer, theNodes, theCloud, theInstances}, run: checkTaints},
+		{name: "services", about: "whether each Service of type LoadBalancer has its address", needs: []need{theServer, theServices}, run: checkServices},
+		{name: "webhooks", about: "the webhooks' registration, certificates and Service", needs: []need{theServer}, run: checkWebhooks},
 		{name: "kubelet", about: "a kubelet's configuration of image credential providers (--image-credential-provider-config)", run: checkKubelet},
-		{name: "versions", about: "versions of the API server, of kubelets and of Isthmus", run: checkVersions},
+		{name: "versions", about: "versions of the API server, of kubelets and of Isthmus", needs: []need{theServer}, run: checkVersions},
 	}
+}
+
+// cannot notes that a need is not met, and which check says why.
+func (p *patient) cannot(n need, message, check string) {
+	p.lacks[n] = output.Finding{Severity: output.Unchecked, Message: message, Next: "mend what check " + check + " says first"}
 }
 
 // skippable are the names of the checks on which no others build.
@@ -68,13 +85,16 @@ type patient struct {
 	account access.Account
 	version string
 
+	// kubeconfig is why there is no client of the API server, nil where there is one.
+	kubeconfig error
+	// lacks are the needs that were not met, and what is said of a check that has one.
+	lacks map[need]output.Finding
+
 	// What checkCluster has read.
 	nodes    []corev1.Node
 	services []corev1.Service
 	// cloud is nil until checkCloudConfig has made it.
 	cloud *decorate.Provider
-	// accepted is true once the cloud has taken the credentials.
-	accepted bool
 	// unseen is what the check that is made could not look at, though nothing has failed.
 	unseen []string
 	// instances are what checkNodes has found, by the Node's name.
@@ -82,19 +102,21 @@ type patient struct {
 }
 
 type options struct {
-	access  access.Flags
-	output  string
-	clock   clock.PassiveClock
-	timeout time.Duration
-	kubelet string
-	skip    []string
-	account string
-	version string
+	access access.Flags
+	output string
+	clock  clock.PassiveClock
+	// timeout bounds all checks together, and each bounds each of them, by bound.
+	timeout, each time.Duration
+	bound         func(ctx context.Context, check string, d time.Duration) (context.Context, context.CancelFunc)
+	kubelet       string
+	skip          []string
+	account       string
+	version       string
 }
 
 const long = `doctor looks for what keeps the cluster and its cloud from working together, and says of each finding
 what to do next. It reads the API server and the cloud with the flags' kubeconfig and cloud.conf, and
-changes nothing.
+changes nothing. Where the API server does not answer, the cloud is looked at all the same.
 
 The exit code is 0 where nothing is wrong (warnings may be), 1 where something is, and 2 where something
 could not be checked.`
@@ -107,7 +129,7 @@ const example = `  # All that can be seen with your kubeconfig and the controlle
 
 // Command returns the command.
 func Command() *cobra.Command {
-	return command(&options{clock: clock.RealClock{}, version: version.String()})
+	return command(&options{clock: clock.RealClock{}, version: version.String(), bound: bound})
 }
 
 func command(o *options) *cobra.Command {
@@ -127,15 +149,16 @@ func command(o *options) *cobra.Command {
 		"a copy of what a kubelet has by its flag of this name, to be looked at as well; isthmus-credential-provider check on the node sees more")
 	cmd.Flags().StringVar(&o.account, "service-account", defaultAccount(), "the controller manager's ServiceAccount, NAMESPACE/NAME, whose rights are looked at")
 	cmd.Flags().StringSliceVar(&o.skip, "skip", nil, "checks that are not made, of: "+strings.Join(skippable(), ", "))
-	cmd.Flags().DurationVar(&o.timeout, "check-timeout", 2*time.Minute, "bound of each check")
+	cmd.Flags().DurationVar(&o.each, "check-timeout", 2*time.Minute, "bound of each check")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "bound of the whole; what is not done then is reported as unchecked")
 	return cmd
 }
 
 func (o *options) run(ctx context.Context, stdout, stderr io.Writer) error {
 	as, err := access.ParseAccount("service-account", o.account)
 	errs := []error{o.access.Validate(), output.Validate(o.output), err}
-	if o.timeout <= 0 {
-		errs = append(errs, fmt.Errorf("--check-timeout %s: it must be greater than 0", o.timeout))
+	if o.each <= 0 || o.timeout <= 0 {
+		errs = append(errs, fmt.Errorf("--check-timeout %s, --timeout %s: both must be greater than 0", o.each, o.timeout))
 	}
 	for _, name := range o.skip {
 		if !slices.Contains(skippable(), name) {
@@ -145,11 +168,12 @@ func (o *options) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	client, _, err := o.access.Client(ctx)
-	if err != nil {
-		return err
+	p := &patient{flags: &o.access, clock: o.clock, kubeletConfig: o.kubelet, account: as, version: o.version, lacks: map[need]output.Finding{}, instances: map[string]*instance{}}
+	if p.client, _, p.kubeconfig = o.access.Client(ctx); p.kubeconfig != nil {
+		if p.client, err = access.Unreachable(errNoServer); err != nil {
+			return err
+		}
 	}
-	p := &patient{flags: &o.access, client: client, clock: o.clock, kubeletConfig: o.kubelet, account: as, version: o.version, instances: map[string]*instance{}}
 	r := o.examine(ctx, p, stderr)
 	if p.cloud != nil {
 		p.cloud.Close()
@@ -163,39 +187,85 @@ func (o *options) run(ctx context.Context, stdout, stderr io.Writer) error {
 // slow is when a check that is under way is told.
 const slow = 2 * time.Second
 
-// examine makes all checks. One that fails, or takes too long, ends in a finding.
+// bound is options.bound but in tests.
+func bound(ctx context.Context, check string, d time.Duration) (context.Context, context.CancelFunc) {
+	flag := "--check-timeout"
+	if check == "" {
+		flag = "--timeout"
+	}
+	return context.WithTimeoutCause(ctx, d, fmt.Errorf("not done after %s (%s)", d, flag))
+}
+
+// examine makes all checks. One that fails, takes too long, or lacks what it needs, ends in a finding.
 func (o *options) examine(ctx context.Context, p *patient, stderr io.Writer) *report {
 	r := &report{}
+	ctx, end := o.bound(ctx, "", o.timeout)
+	defer end()
 	for _, c := range checks() {
 		if slices.Contains(o.skip, c.name) {
 			continue
 		}
-		if c.cloud && p.cloud == nil {
-			r.add(c, nil, []output.Finding{{Severity: output.Unchecked, Message: "the cloud cannot be asked", Next: "mend what cloud-config says first"}})
-			continue
+		found, passed := p.passed(ctx, &c)
+		if !passed {
+			found = o.make(ctx, p, &c, stderr)
 		}
-		within, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not done after %s (--check-timeout)", o.timeout))
-		told := tellOfSlow(c, stderr)
-		found, err := c.run(within, p)
-		told()
-		if err != nil {
-			if within.Err() != nil {
-				err = context.Cause(within)
-			}
-			found = append(found, output.Finding{Severity: output.Unchecked, Message: err.Error(), Next: "mend the cause and call doctor again"})
-		}
-		cancel()
 		r.add(c, p.unseen, found)
 		p.unseen = nil
-		if c.name == checkOfCluster && len(found) > 0 || ctx.Err() != nil {
-			break // nothing else can be said
-		}
 	}
 	return r
 }
 
+// passed says why a check cannot be made.
+func (p *patient) passed(ctx context.Context, c *check) ([]output.Finding, bool) {
+	if ctx.Err() != nil {
+		return []output.Finding{{Severity: output.Unchecked, Message: context.Cause(ctx).Error(), Next: nextInTime}}, true
+	}
+	for _, n := range c.needs {
+		if why, lacks := p.lacks[n]; lacks {
+			return []output.Finding{why}, true
+		}
+	}
+	return nil, false
+}
+
+// nextInTime is what to do where something was not done in time.
+const nextInTime = "look why the API server or the cloud is slow, or give more time with --timeout and --check-timeout"
+
+// make makes a check.
+func (o *options) make(ctx context.Context, p *patient, c *check, stderr io.Writer) []output.Finding {
+	within, cancel := o.bound(ctx, c.name, o.each)
+	defer cancel()
+	told := tellOfSlow(c, stderr)
+	found, err := c.run(within, p)
+	told()
+	for _, err := range split(err) {
+		f := output.Finding{Severity: output.Unchecked, Message: err.Error(), Next: nextOfCloud(err)}
+		if problem, ok := errors.AsType[*access.Problem](err); ok {
+			f.Message, f.Next = problem.What, problem.Next
+		} else if within.Err() != nil {
+			f.Message, f.Next = context.Cause(within).Error(), nextInTime
+		}
+		found = append(found, f)
+	}
+	return found
+}
+
+// split are the errors that were joined.
+func split(err error) (all []error) {
+	joined, ok := err.(interface{ Unwrap() []error }) // only what a check has joined itself
+	switch {
+	case ok:
+		for _, e := range joined.Unwrap() {
+			all = append(all, split(e)...)
+		}
+	case err != nil:
+		all = append(all, err)
+	}
+	return all
+}
+
 // tellOfSlow writes of a check that is still under way after a while. What it returns ends that, and is to be called once.
-func tellOfSlow(c check, stderr io.Writer) (end func()) {
+func tellOfSlow(c *check, stderr io.Writer) (end func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)

@@ -35,6 +35,8 @@ type set struct {
 	*controlplane.ControlPlane
 	t         *testing.T
 	instances []cloudtest.Instance // of the Nodes a and b
+	// bound is options.bound, nil for its own.
+	bound func(context.Context, string, time.Duration) (context.Context, context.CancelFunc)
 }
 
 // newSet makes two Nodes and their instances, a Service with its address, and the lease of who leads.
@@ -72,7 +74,10 @@ func (s *set) run(conf string, args ...string) (stdout string, code int) {
 	}
 	kubeconfig := filepath.Join(s.t.TempDir(), "kubeconfig")
 	s.must(controlplane.WriteKubeconfig(kubeconfig, s.Config))
-	o := options{clock: clocktesting.NewFakePassiveClock(time.Now().Add(later)), version: "v1.2.0"}
+	o := options{clock: clocktesting.NewFakePassiveClock(time.Now().Add(later)), version: "v1.2.0", bound: bound}
+	if s.bound != nil {
+		o.bound = s.bound
+	}
 	cmd := command(&o)
 	var out, problems bytes.Buffer
 	cmd.SetOut(&out)

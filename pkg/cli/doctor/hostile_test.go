@@ -197,6 +197,15 @@ func TestRefusedByTheAPIServer(t *testing.T) {
 			if code == 0 || !strings.Contains(out, `cannot `+rule.Verbs[len(rule.Verbs)-1]+` resource "`+rule.Resources[0]+`"`) && !strings.Contains(out, `cannot get resource "`+rule.Resources[0]+`"`) {
 				t.Errorf("exit code %d, and %s is not named:\n%s", code, rule.Resources[0], out)
 			}
+			if nodes := state(out, "nodes"); (nodes == "ok") != (rule.Resources[0] != "nodes") {
+				t.Errorf("nodes is %q:\n%s", nodes, out)
+			}
+			if stuck := strings.Contains(out, "ERROR: services, service/default/stuck"); stuck != (rule.Resources[0] != "services") {
+				t.Errorf("the stuck Service is named: %t:\n%s", stuck, out)
+			}
+			if strings.Contains(out, "the cloud does not answer") {
+				t.Errorf("the cloud is blamed:\n%s", out)
+			}
 		})
 	}
 	s.t = t

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/isthmus-cloud/isthmus/manifests"
+	"github.com/isthmus-cloud/isthmus/pkg/cli/access"
 	"github.com/isthmus-cloud/isthmus/pkg/cli/output"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 )
@@ -54,7 +55,7 @@ func checkPermissions(ctx context.Context, p *patient) (found []output.Finding, 
 					Next: "call doctor as a user who may create subjectaccessreviews.authorization.k8s.io, or leave the check out with --skip=permissions"}), nil
 			}
 			if err != nil {
-				return found, fmt.Errorf("ask what %s may do: %w", p.account, err)
+				return found, access.Failed(ctx, p.client, "ask what "+p.account.String()+" may do", err)
 			}
 			if !may {
 				lacking = append(lacking, part.rights[i])

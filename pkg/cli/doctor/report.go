@@ -58,8 +58,12 @@ func (r *report) write(w io.Writer, format string) error {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	for _, c := range r.Checks {
 		state := "ok"
-		if c.Findings > 0 {
+		is := func(f output.Finding) bool { return f.Check == c.Name && f.Severity != output.Unchecked }
+		switch {
+		case slices.ContainsFunc(r.Findings, is):
 			state = fmt.Sprintf("%d found", c.Findings)
+		case c.Findings > 0:
+			state = string(output.Unchecked)
 		}
 		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\n", c.Name, state, c.About)
 	}
@@ -73,5 +77,20 @@ func (r *report) write(w io.Writer, format string) error {
 			}
 		}
 	}
-	return output.WriteFindings(w, r.Findings)
+	return output.WriteFindings(w, together(r.Findings))
+}
+
+// together has checks that all lack the same told of once.
+func together(all []output.Finding) (out []output.Finding) {
+	for _, f := range all {
+		i := slices.IndexFunc(out, func(o output.Finding) bool {
+			return f.Severity == output.Unchecked && f.Object == o.Object && f.Message == o.Message && f.Next == o.Next && f.Check != o.Check
+		})
+		if i < 0 {
+			out = append(out, f)
+			continue
+		}
+		out[i].Check += ", " + f.Check
+	}
+	return out
 }

@@ -9,7 +9,7 @@ import (
 
 // checkResources has the cloud's provider look for what only it knows.
 func checkResources(ctx context.Context, p *patient) (found []output.Finding, err error) {
-	if p.cloud.Diagnose == nil || !p.accepted {
+	if p.cloud.Diagnose == nil {
 		return nil, nil
 	}
 	d, err := p.cloud.Diagnose(ctx)

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/isthmus-cloud/isthmus/pkg/cli/access"
 	"github.com/isthmus-cloud/isthmus/pkg/cli/output"
 )
 
@@ -22,15 +24,21 @@ const (
 )
 
 func checkVersions(ctx context.Context, p *patient) ([]output.Finding, error) {
-	v, err := p.client.Discovery().ServerVersion()
+	found, err := p.skew(ctx)
+	own, problem := p.ownVersions(ctx)
+	return append(found, own...), errors.Join(err, problem)
+}
+
+// skew looks at the versions of the API server and of the kubelets.
+func (p *patient) skew(ctx context.Context) (found []output.Finding, err error) {
+	v, err := p.client.Discovery().ServerVersionWithContext(ctx)
 	if err != nil {
-		return nil, err
+		return nil, access.Failed(ctx, p.client, "read the API server's version", err)
 	}
 	server, ok := minor(v.GitVersion)
 	if !ok {
 		return nil, fmt.Errorf("the API server's version %.40q is not one of Kubernetes", v.GitVersion)
 	}
-	var found []output.Finding
 	if server < oldestServer || server > newestServer {
 		found = append(found, output.Finding{Severity: output.Warning, Object: "API server", Message: fmt.Sprintf("version %s; 1.%d to 1.%d are supported", v.GitVersion, oldestServer, newestServer),
 			Next: "use the release of Isthmus that supports it"})
@@ -44,8 +52,11 @@ func checkVersions(ctx context.Context, p *patient) ([]output.Finding, error) {
 				Next:    "upgrade the one that is older; see https://kubernetes.io/releases/version-skew-policy/"})
 		}
 	}
-	own, err := p.ownVersions(ctx)
-	return append(found, own...), err
+	if lacks, ok := p.lacks[theNodes]; ok {
+		lacks.Object = "kubelets"
+		found = append(found, lacks)
+	}
+	return found, nil
 }
 
 // minor is the minor version of v1.x.
@@ -72,7 +83,7 @@ const (
 func (p *patient) ownVersions(ctx context.Context) (found []output.Finding, err error) {
 	pods, err := p.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: ownPods, Limit: mostOwnPods})
 	if err != nil {
-		return nil, fmt.Errorf("list the controller manager's pods: %w", err)
+		return nil, access.Failed(ctx, p.client, "list the controller manager's pods", err)
 	}
 	running := map[string]string{} // a pod by its version
 	for i := range pods.Items {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"encoding/pem"
-	"fmt"
+	"errors"
 	"strings"
 	"time"
 
@@ -29,10 +29,8 @@ type registered struct {
 // checkWebhooks finds nothing where no webhook is registered: it is no fault to have none.
 func checkWebhooks(ctx context.Context, p *patient) ([]output.Finding, error) {
 	all, err := p.registered(ctx)
-	if err != nil {
-		return nil, err
-	}
 	var found []output.Finding
+	var unread error // why a Service was not
 	for _, r := range all {
 		if r.client.Service == nil {
 			continue // a URL is somebody's own way
@@ -42,16 +40,16 @@ func checkWebhooks(ctx context.Context, p *patient) ([]output.Finding, error) {
 			found = append(found, output.Finding{Severity: r.severity(), Object: object, Message: problem + r.effect(),
 				Next: "look at the log of the replica that keeps the registration; with cert-manager at the Certificate and at cainjector"})
 		}
-		problem, err := p.serviceProblem(ctx, r.client.Service)
-		if err != nil {
-			return found, err
+		problem := ""
+		if unread == nil { // else each one may take until a timeout
+			problem, unread = p.serviceProblem(ctx, r.client.Service)
 		}
 		if problem != "" {
 			found = append(found, output.Finding{Severity: r.severity(), Object: object, Message: problem + r.effect(),
 				Next: "look at that Service and at the pods behind it: kubectl -n " + r.client.Service.Namespace + " describe service " + r.client.Service.Name})
 		}
 	}
-	return found, nil
+	return found, errors.Join(err, unread)
 }
 
 // ignores says that the API server goes on without an answer.
@@ -74,7 +72,7 @@ func (r *registered) effect() string {
 }
 
 func (p *patient) registered(ctx context.Context) (out []registered, err error) {
-	err = access.Pages(func(o metav1.ListOptions) (metav1.ListInterface, error) {
+	mutating := access.Pages(func(o metav1.ListOptions) (metav1.ListInterface, error) {
 		list, err := p.client.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, o)
 		if err != nil {
 			return nil, err
@@ -88,10 +86,7 @@ func (p *patient) registered(ctx context.Context) (out []registered, err error) 
 		}
 		return list, nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list MutatingWebhookConfigurations: %w", err)
-	}
-	err = access.Pages(func(o metav1.ListOptions) (metav1.ListInterface, error) {
+	validating := access.Pages(func(o metav1.ListOptions) (metav1.ListInterface, error) {
 		list, err := p.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx, o)
 		if err != nil {
 			return nil, err
@@ -105,10 +100,7 @@ func (p *patient) registered(ctx context.Context) (out []registered, err error) 
 		}
 		return list, nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list ValidatingWebhookConfigurations: %w", err)
-	}
-	return out, nil
+	return out, errors.Join(access.Failed(ctx, p.client, "list MutatingWebhookConfigurations", mutating), access.Failed(ctx, p.client, "list ValidatingWebhookConfigurations", validating))
 }
 
 func isOurs(webhook string) bool { return strings.HasSuffix(webhook, "."+webhooks.Domain) }
@@ -151,7 +143,7 @@ func (p *patient) serviceProblem(ctx context.Context, r *admissionregistrationv1
 	case apierrors.IsNotFound(err):
 		return "its Service " + name + " does not exist", nil
 	case err != nil:
-		return "", err
+		return "", access.Failed(ctx, p.client, "read service "+name, err)
 	case s.Spec.ExternalName != "":
 		return "", nil
 	}
@@ -172,7 +164,7 @@ func (p *patient) serviceProblem(ctx context.Context, r *admissionregistrationv1
 		return list, nil
 	})
 	if err != nil {
-		return "", fmt.Errorf("list EndpointSlices of service %s: %w", name, err)
+		return "", access.Failed(ctx, p.client, "list EndpointSlices of service "+name, err)
 	}
 	return problem, nil
 }
