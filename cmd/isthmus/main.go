@@ -40,12 +40,15 @@ func run(ctx context.Context, name string, args []string, stdout, stderr io.Writ
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(klog.NewContext(ctx, logger))
+	cmd, err := root.ExecuteContextC(klog.NewContext(ctx, logger))
 	if err == nil {
 		return 0
 	}
 	if code, ok := errors.AsType[output.Exit](err); ok {
 		return int(code)
+	}
+	if strings.HasPrefix(err.Error(), "unknown command ") { // cobra has no hook for it
+		err = cli.Misused(cmd, err)
 	}
 	for line := range strings.SplitSeq(strings.TrimSpace(err.Error()), "\n") {
 		if strings.TrimSpace(line) == "" {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -35,7 +36,15 @@ func TestErrorsAreLines(t *testing.T) {
 		{"orphans", "isthmus: --cloud-provider is missing"},
 		{"status --kubeconfig=" + kubeconfig, "isthmus: "},
 		{"nonsense", `isthmus: unknown command "nonsense"`},
+		{"nonsense", "isthmus: → isthmus --help"},
 		{"docto", "isthmus: doctor"},
+		{"docto", "isthmus: → isthmus --help"},
+		{"doctor me", "isthmus: → isthmus doctor --help"},
+		{"explain nonsense", "isthmus: → isthmus explain --help"},
+		{"explain pv a --nonsense", "isthmus: unknown flag: --nonsense\nisthmus: → isthmus explain pv --help\n"},
+		{"doctor --timeout=soon", "isthmus: → isthmus doctor --help"},
+		{"version -o yaml", "isthmus: --output"},
+		{"version 1", "isthmus: → isthmus version --help"},
 	} {
 		var stdout, stderr strings.Builder
 		code := run(t.Context(), "isthmus", strings.Fields(c.args), &stdout, &stderr)
@@ -50,5 +59,26 @@ func TestErrorsAreLines(t *testing.T) {
 				t.Errorf("%s: the line %.200q", c.args, line)
 			}
 		}
+	}
+}
+
+// TestVersion: the command says what the flag does, also as a plugin of kubectl, and JSON to programs.
+func TestVersion(t *testing.T) {
+	said := func(name, args string) string {
+		t.Helper()
+		var stdout, stderr strings.Builder
+		if code := run(t.Context(), name, strings.Fields(args), &stdout, &stderr); code != 0 || stderr.Len() > 0 {
+			t.Errorf("%s: exit code %d: %s", args, code, stderr.String())
+		}
+		return stdout.String()
+	}
+	for name, begin := range map[string]string{"isthmus": "isthmus version ", "kubectl-isthmus": "kubectl isthmus version "} {
+		if got := said(name, "version"); got != said(name, "--version") || !strings.HasPrefix(got, begin) {
+			t.Errorf("%q", got)
+		}
+	}
+	var v map[string]string
+	if err := json.Unmarshal([]byte(said("isthmus", "version -o json")), &v); err != nil || "isthmus version "+v["version"]+"\n" != said("isthmus", "version") || v["platform"] == "" {
+		t.Errorf("%v: %v", v, err)
 	}
 }

@@ -2,6 +2,7 @@
 package cli
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -32,6 +33,12 @@ Named kubectl-isthmus and in your PATH, it is a plugin of kubectl: kubectl isthm
 		SilenceUsage:  true,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: display},
 	}
-	root.AddCommand(doctor.Command(), explain.Command(), orphans.Command(), status.Command())
+	root.AddCommand(doctor.Command(), explain.Command(), orphans.Command(), status.Command(), versionCommand())
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return Misused(cmd, err) })
 	return root
+}
+
+// Misused adds to what is wrong with a call of a command how it is called.
+func Misused(cmd *cobra.Command, err error) error {
+	return fmt.Errorf("%w\n→ %s --help", err, cmd.CommandPath())
 }
