@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cli/access"
 	"github.com/isthmus-cloud/isthmus/pkg/cli/output"
@@ -230,4 +232,17 @@ func (w *world) update(name string, change func(*corev1.Service)) {
 	change(s)
 	_, err = services.Update(w.t.Context(), s, metav1.UpdateOptions{})
 	w.must(err)
+}
+
+// TestUnreachableAPIServer: what is to be done is said, whatever is asked about.
+func TestUnreachableAPIServer(t *testing.T) {
+	w := newWorld(t, amazon(t))
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	w.must(controlplane.WriteKubeconfig(kubeconfig, &rest.Config{Host: "https://127.0.0.1:1"}))
+	w.flags = append(w.flags, "--kubeconfig", kubeconfig)
+	for _, kind := range []string{"service", "node", "pv"} {
+		if out, code := w.run(kind, "a"); code != 2 || !strings.Contains(out, ": API server https://127.0.0.1:1: ") || !strings.Contains(out, "\n→ look whether the API server at https://127.0.0.1:1 runs") {
+			t.Errorf("%s: exit code %d: %s", kind, code, out)
+		}
+	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cli/output"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
@@ -350,5 +351,18 @@ func TestNothingIsOwnedWithoutLoadBalancers(t *testing.T) {
 	w.flags[len(w.flags)-1] = file
 	if _, stderr, code := w.run(""); code != 2 || !strings.Contains(stderr, "is not known") {
 		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}
+
+// TestUnreachableAPIServer: what is to be done is said, and nothing is deleted.
+func TestUnreachableAPIServer(t *testing.T) {
+	w := newWorld(t)
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	w.must(controlplane.WriteKubeconfig(kubeconfig, &rest.Config{Host: "https://127.0.0.1:1"}))
+	w.flags = append(w.flags, "--kubeconfig", kubeconfig)
+	w.sim.ResetRequests()
+	_, stderr, code := w.run("", "--delete", "--yes")
+	if code != 2 || !strings.Contains(stderr, "\n→ look whether the API server at https://127.0.0.1:1 runs") || w.sim.Mutations() != 0 {
+		t.Errorf("exit code %d, %d changing calls: %s", code, w.sim.Mutations(), stderr)
 	}
 }
