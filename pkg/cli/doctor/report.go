@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"text/tabwriter"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cli/output"
 )
@@ -55,7 +54,7 @@ func (r *report) write(w io.Writer, format string) error {
 		}
 		return output.Encode(w, r)
 	}
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	t := output.NewTable(w)
 	for _, c := range r.Checks {
 		state := "ok"
 		is := func(f output.Finding) bool { return f.Check == c.Name && f.Severity != output.Unchecked }
@@ -65,7 +64,7 @@ func (r *report) write(w io.Writer, format string) error {
 		case c.Findings > 0:
 			state = string(output.Unchecked)
 		}
-		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\n", c.Name, state, c.About)
+		t.Row(c.Name, state, c.About)
 	}
 	if err := t.Flush(); err != nil {
 		return err

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cli/output"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
@@ -160,20 +159,11 @@ func (r *report) writeNodes(b *strings.Builder) {
 
 // rows writes a table without a head.
 func rows[T any](b *strings.Builder, all []T, cells func(T) []string) {
-	t := tabwriter.NewWriter(b, 0, 8, 2, ' ', 0)
+	t := output.NewTable(b)
 	for _, x := range all {
-		line := cells(x)
-		for i, c := range line {
-			line[i] = cmp.Or(indented(c), "-")
-		}
-		_, _ = fmt.Fprintln(t, strings.TrimRight(strings.Join(line, "\t"), "\t"))
+		t.Row(cells(x)...)
 	}
 	_ = t.Flush() // a builder takes all
-}
-
-// indented is output.Line that keeps the spaces before a text.
-func indented(s string) string {
-	return strings.Repeat(" ", len(s)-len(strings.TrimLeft(s, " "))) + output.Line(strings.TrimLeft(s, " "))
 }
 
 // listed is not null in JSON.

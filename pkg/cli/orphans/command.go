@@ -2,14 +2,12 @@ package orphans
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -173,18 +171,14 @@ func write(w io.Writer, format string, cluster cloud.Cluster, all []*orphan) err
 		_, err := fmt.Fprintf(w, "nothing in the cloud that is marked as cluster %s's lacks its owner\n", cluster.UID)
 		return err
 	}
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	_, _ = fmt.Fprintln(t, "KIND\tID\tNAME\tSERVICE\tCREATED\tSTATE\tADDRESSES\tOUTCOME")
+	t := output.NewTable(w)
+	t.Row("KIND", "ID", "NAME", "SERVICE", "CREATED", "STATE", "ADDRESSES", "OUTCOME")
 	for _, o := range all {
 		created := "unknown"
 		if o.Created != nil {
 			created = o.Created.UTC().Format(time.RFC3339)
 		}
-		cells := []string{o.Kind, o.ID, o.Name, o.Service, created, o.State, strings.Join(o.Addresses, ","), string(o.Outcome)}
-		for i, c := range cells {
-			cells[i] = cmp.Or(output.Line(c), "-")
-		}
-		_, _ = fmt.Fprintln(t, strings.Join(cells, "\t"))
+		t.Row(o.Kind, o.ID, o.Name, o.Service, created, o.State, strings.Join(o.Addresses, ","), string(o.Outcome))
 	}
 	return t.Flush()
 }

@@ -1,13 +1,11 @@
 package status
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	ccmstatus "github.com/isthmus-cloud/isthmus/pkg/ccm/status"
@@ -101,33 +99,27 @@ func (p *progress) note(r *report) {
 
 // table writes the report; p is nil where there was one look only.
 func (r *report) table(w io.Writer, p *progress) error {
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	line := func(cells ...string) {
-		for i, c := range cells {
-			cells[i] = cmp.Or(output.Line(c), "-")
-		}
-		_, _ = fmt.Fprintln(t, strings.Join(cells, "\t")) // Flush has the error
-	}
-	line("Time", r.Time.Format(time.RFC3339))
+	t := output.NewTable(w)
+	t.Row("Time", r.Time.Format(time.RFC3339))
 	if r.Problem != "" {
-		line("Not known", r.Problem)
+		t.Row("Not known", r.Problem)
 		return t.Flush()
 	}
 	if r.Source == fromLeader {
-		line("Source", "the leader")
+		t.Row("Source", "the leader")
 	} else {
-		line("Source", "the API server, which does not know what is throttled, queued, or went wrong last")
-		line("Leader not asked", r.NotAsked)
+		t.Row("Source", "the API server, which does not know what is throttled, queued, or went wrong last")
+		t.Row("Leader not asked", r.NotAsked)
 	}
-	line("Leader", r.Leader)
+	t.Row("Leader", r.Leader)
 	_ = t.Flush()
-	_, _ = fmt.Fprintln(t)
+	_, _ = fmt.Fprintln(w)
 	all := sections(r.Status)
 	head := []string{"WORK", "ALL", "WAITING"}
 	if p != nil {
 		head = append(head, "AT THE START")
 	}
-	line(head...)
+	t.Row(head...)
 	for _, s := range all {
 		cells := []string{s.title, strconv.Itoa(s.total), strconv.Itoa(s.waiting)}
 		if p != nil {
@@ -140,25 +132,25 @@ func (r *report) table(w io.Writer, p *progress) error {
 		if slices.Contains(r.Unknown, s.name) {
 			cells = []string{s.title, "not known"}
 		}
-		line(cells...)
+		t.Row(cells...)
 	}
 	_ = t.Flush()
-	r.waiting(t, line, all, p)
-	r.errors(t, line)
+	r.waiting(w, t, all, p)
+	r.errors(w, t)
 	return t.Flush()
 }
 
 // waiting writes what waits, one in a row.
-func (r *report) waiting(t *tabwriter.Writer, line func(...string), all []section, p *progress) {
+func (r *report) waiting(w io.Writer, t output.Table, all []section, p *progress) {
 	if !slices.ContainsFunc(all, func(s section) bool { return len(s.rows) > 0 }) {
 		return
 	}
-	_, _ = fmt.Fprintln(t)
+	_, _ = fmt.Fprintln(w)
 	head := []string{"WAITING", "NAME", "STATE"}
 	if p != nil {
 		head = append(head, "SEEN FOR")
 	}
-	line(head...)
+	t.Row(head...)
 	for _, s := range all {
 		shown := s.rows[:min(len(s.rows), maxWaiting)]
 		for _, w := range shown {
@@ -166,24 +158,24 @@ func (r *report) waiting(t *tabwriter.Writer, line func(...string), all []sectio
 			if p != nil {
 				cells = append(cells, r.Time.Sub(p.since[s.key(w)]).Truncate(time.Second).String())
 			}
-			line(cells...)
+			t.Row(cells...)
 		}
 		if more := s.waiting - len(shown); more > 0 && len(shown) > 0 {
-			line(s.kind, fmt.Sprintf("and %d more", more))
+			t.Row(s.kind, fmt.Sprintf("and %d more", more))
 		}
 	}
 	_ = t.Flush()
 }
 
 // errors writes the last errors that the leader has told.
-func (r *report) errors(t *tabwriter.Writer, line func(...string)) {
+func (r *report) errors(w io.Writer, t output.Table) {
 	last := r.Status.Errors.Items
 	if len(last) == 0 {
 		return
 	}
-	_, _ = fmt.Fprintln(t)
-	line("LAST ERROR", "OBJECT", "REASON", "COUNT", "MESSAGE")
+	_, _ = fmt.Fprintln(w)
+	t.Row("LAST ERROR", "OBJECT", "REASON", "COUNT", "MESSAGE")
 	for _, e := range last[:min(len(last), maxErrors)] {
-		line(e.Time.UTC().Format(time.RFC3339), e.Object, e.Reason, strconv.Itoa(e.Count), e.Message)
+		t.Row(e.Time.UTC().Format(time.RFC3339), e.Object, e.Reason, strconv.Itoa(e.Count), e.Message)
 	}
 }
