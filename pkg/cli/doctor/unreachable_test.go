@@ -56,14 +56,20 @@ func absents(t *testing.T) []absent {
 		w.WriteHeader(http.StatusUnauthorized)
 		_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Unauthorized","message":"Unauthorized","code":401}`)
 	})
-	hit := make(chan struct{}, 100)
+	var first atomic.Bool
+	hit := make(chan struct{}, 1)
 	serve(absent{name: "hangs", next: "nobody has answered in time", bound: func(ctx context.Context, check string, _ time.Duration) (context.Context, context.CancelFunc) {
 		ctx, cancel := context.WithCancelCause(ctx)
 		if check == checkOfCluster { // its time ends while the server is asked
+			first.Store(true)
 			go func() { <-hit; cancel(errors.New("not done after a test")) }()
 		}
 		return ctx, func() { cancel(nil) }
-	}}, func(_ http.ResponseWriter, r *http.Request) {
+	}}, func(w http.ResponseWriter, r *http.Request) {
+		if !first.Swap(false) { // whoever asks again need not be waited for
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
 		hit <- struct{}{}
 		<-r.Context().Done()
 	})
@@ -195,6 +201,12 @@ func TestWholeHasAnEnd(t *testing.T) {
 		cancel()
 		if err := context.Cause(ctx); fmt.Sprint(err) != "not done after -1ns ("+flag+")" {
 			t.Errorf("%q: %v", check, err)
+		}
+		began := time.Now()
+		ctx, cancel = bound(t.Context(), check, time.Hour)
+		cancel()
+		if end, ok := ctx.Deadline(); !ok || end.Before(began) || end.After(began.Add(24*time.Hour)) {
+			t.Errorf("%q: it ends at %s", check, end)
 		}
 	}
 }
