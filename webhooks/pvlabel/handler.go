@@ -128,6 +128,8 @@ func (h *Handler) response(ctx context.Context, object *corev1.PersistentVolume,
 	case errors.As(err, &silent) && h.policy == admissionregistrationv1.Ignore:
 		klog.FromContext(ctx).V(2).Info("PersistentVolume is created without its zone and region, as the failure policy is Ignore", "persistentVolume", klog.KObj(object), "reason", err.Error())
 		return admission.Allowed("").WithWarnings(silent.warning(nameOf(object)))
+	case silent != nil: // the request is not to blame: it counts as an error of ours, which an alert is about
+		return refuse(http.StatusServiceUnavailable, fmt.Errorf("persistentvolume %q: %w", nameOf(object), err))
 	case err != nil:
 		return refuse(http.StatusForbidden, fmt.Errorf("persistentvolume %q: %w", nameOf(object), err))
 	case m.Empty():
@@ -179,8 +181,11 @@ func refuse(code int32, err error) admission.Response {
 	resp := admission.Denied(err.Error())
 	resp.Result.Code = code
 	resp.Result.Status = metav1.StatusFailure
-	if code == http.StatusBadRequest {
+	switch code {
+	case http.StatusBadRequest:
 		resp.Result.Reason = metav1.StatusReasonBadRequest
+	case http.StatusServiceUnavailable:
+		resp.Result.Reason = metav1.StatusReasonServiceUnavailable
 	}
 	return resp
 }
