@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"net/http"
@@ -17,7 +18,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/isthmus-cloud/isthmus/manifests"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
+	"github.com/isthmus-cloud/isthmus/test/controlplane"
 	"github.com/isthmus-cloud/isthmus/test/eventually"
 	"github.com/isthmus-cloud/isthmus/webhooks/certs/certstest"
 )
@@ -29,6 +32,8 @@ type scene struct {
 	p       *process
 	servers []ossim.Server
 	conf    string
+	// args are the manager's, beside the fault's.
+	args []string
 }
 
 // seeded is a fault, and the alerts that it sets off.
@@ -62,6 +67,14 @@ func mostly(name string, parts ...string) func(before, now scrape) bool {
 // isSet reports whether a gauge is not 0.
 func isSet(name string) func(before, now scrape) bool {
 	return func(_, now scrape) bool { return now.sum(name) > 0 }
+}
+
+// soon reports whether a time is known and less than three days from now.
+func soon(name string) func(before, now scrape) bool {
+	return func(_, now scrape) bool {
+		at := now.sum(name)
+		return at > 0 && at < float64(time.Now().Add(72*time.Hour).Unix())
+	}
 }
 
 // late is a Node whose server there is.
@@ -149,11 +162,54 @@ func clusterFaults() []seeded {
 					s.t.Fatal(err)
 				}
 			}
-		}, seen: func(_, now scrape) bool {
-			at := now.sum("isthmus_webhook_certificate_expiration_timestamp_seconds")
-			return at > 0 && at < float64(time.Now().Add(72*time.Hour).Unix())
-		}, want: []string{"IsthmusWebhookCertificateExpires"}},
+		}, seen: soon("isthmus_webhook_certificate_expiration_timestamp_seconds"), want: []string{"IsthmusWebhookCertificateExpires"}},
 	}
+}
+
+func webhookFaults() []seeded {
+	return []seeded{
+		{name: "the webhooks' CA is not renewed", args: []string{"--webhooks=*"}, fault: func(s *scene) {
+			old, successor := certstest.NewCAUntil(s.t, time.Now().Add(48*time.Hour)), certstest.NewCA(s.t)
+			if err := os.WriteFile(filepath.Join(s.p.certDir, "ca.crt"), slices.Concat(successor.PEM, old.PEM), 0o600); err != nil {
+				s.t.Fatal(err)
+			}
+		}, seen: soon("isthmus_webhook_ca_expiration_timestamp_seconds"), want: []string{"IsthmusWebhookCAExpires"}},
+		{name: "volumes cannot be asked about, and the policy is Fail", args: []string{"--webhooks=*", "--webhook-failure-policy=Fail"}, fault: func(s *scene) {
+			s.sim.AddFault(ossim.Fault{Service: "volume", Status: http.StatusServiceUnavailable})
+			if said := s.p.firstWord(); !strings.Contains(said, `"allowed":false`) {
+				s.t.Errorf("the webhook says %s", said)
+			}
+		}, seen: grew("isthmus_webhook_request_duration_seconds_count", `outcome="error"`), want: []string{"IsthmusWebhookFailing"}, also: []string{"IsthmusCloudFailing"}},
+		{name: "nobody may register the webhooks", args: []string{"--webhooks=*", "--webhook-registration=auto", "--webhook-url=https://127.0.0.1:1"}, before: func(s *scene) {
+			s.register(s.servers[:4], always(nodeState{ready: true}))
+			s.args = append(s.args, "--kubeconfig="+s.unregistered())
+		}, fault: func(*scene) {}, seen: func(_, now scrape) bool {
+			return now.sum("isthmus_webhook_registration_errors_total", `kind="ValidatingWebhookConfiguration"`) > 0
+		}, want: []string{"IsthmusWebhookNotRegistered"}, also: []string{"IsthmusNoLeader"}}, // of the lease for the registration
+		{name: "the process has ended", fault: func(s *scene) { s.p.end() }, seen: func(_, now scrape) bool { return now.values == nil }, want: []string{"IsthmusDown"}},
+	}
+}
+
+// unregistered is the kubeconfig of an account that has the controller manager's rights, and may not register webhooks.
+func (c *cluster) unregistered() (kubeconfig string) {
+	c.t.Helper()
+	const name = "isthmus-unregistered"
+	rbac, err := manifests.RBAC()
+	if err == nil {
+		err = c.Apply(c.t.Context(), bytes.ReplaceAll(rbac, []byte(manifests.ServiceAccount), []byte(name)))
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	config, err := c.ServiceAccountConfig(c.t.Context(), manifests.Namespace, name, time.Hour)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	kubeconfig = filepath.Join(c.t.TempDir(), "kubeconfig")
+	if err := controlplane.WriteKubeconfig(kubeconfig, config); err != nil {
+		c.t.Fatal(err)
+	}
+	return kubeconfig
 }
 
 // play lets a fault happen and returns what /metrics said before and after.
@@ -165,7 +221,7 @@ func (f *seeded) play(t *testing.T) (before, after scrape) {
 	} else {
 		s.register(s.servers[:4], always(nodeState{ready: true}))
 	}
-	args := append([]string{"--leader-elect=false"}, f.args...)
+	args := slices.Concat([]string{"--leader-elect=false"}, f.args, s.args)
 	s.p = c.launchOn([]string{"--cloud-provider=openstack", "--cloud-config=" + s.conf}, args...)
 	s.p.wait("/readyz", http.StatusOK)
 	if f.ready != nil {
@@ -191,8 +247,8 @@ func (f *seeded) play(t *testing.T) (before, after scrape) {
 
 // TestEachAlertFiresOnItsFault plays each fault with the real binary, and has Prometheus judge what its metrics said.
 func TestEachAlertFiresOnItsFault(t *testing.T) {
-	faults := append(cloudFaults(), clusterFaults()...)
-	seen := map[string]bool{"IsthmusDown": true, "IsthmusWebhookFailing": true, "IsthmusWebhookNotRegistered": true} // see TestAlertsOnMetricsMadeUp
+	faults := slices.Concat(cloudFaults(), clusterFaults(), webhookFaults())
+	seen := map[string]bool{}
 	for _, f := range faults {
 		for _, name := range f.want {
 			seen[name] = true
@@ -209,18 +265,12 @@ func TestEachAlertFiresOnItsFault(t *testing.T) {
 	}
 }
 
-// TestAlertsOnMetricsMadeUp has Prometheus judge what no fault of a cloud brings about: a webhook lets pass what it cannot ask about.
-func TestAlertsOnMetricsMadeUp(t *testing.T) {
-	nothing := scrape{values: map[string]float64{}, at: time.Now()}
-	promtool(t, nothing, nothing, true, firing([]string{"IsthmusDown"}, nil))
-	build := `isthmus_build_info{version="v1"}`
-	unregistered := scrape{at: time.Now(), values: map[string]float64{build: 1,
-		`isthmus_webhook_registration_up_to_date{kind="ValidatingWebhookConfiguration"}`: 0}}
-	promtool(t, unregistered, unregistered, true, firing([]string{"IsthmusWebhookNotRegistered"}, nil))
-	for _, outcome := range []string{"busy", "error", "panic", "timeout"} {
+// TestEachOutcomeOfAWebhookThatFails has Prometheus judge the outcomes that no fault here brings about.
+func TestEachOutcomeOfAWebhookThatFails(t *testing.T) {
+	for _, outcome := range []string{"busy", "panic", "timeout"} {
 		series := `isthmus_webhook_request_duration_seconds_count{webhook="a",outcome="` + outcome + `"}`
 		with := func(n float64) scrape {
-			return scrape{at: time.Now(), values: map[string]float64{build: 1, series: n}, grows: map[string]bool{series: true}}
+			return scrape{at: time.Now(), values: map[string]float64{`isthmus_build_info{version="v1"}`: 1, series: n}, grows: map[string]bool{series: true}}
 		}
 		promtool(t, with(0), with(1), true, firing([]string{"IsthmusWebhookFailing"}, nil))
 	}

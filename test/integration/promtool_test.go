@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -127,7 +128,7 @@ const (
 	onsetAt  = 30
 )
 
-// history is how a series went: as before until onset, then as after. Of what a fault makes grow, each minute has as much as
+// history is how a series went: as before until onset, then as after, or no more. Of what a fault makes grow, each minute has as much as
 // was seen; where nothing is wrong, it has grown once.
 func history(key string, before, after scrape, goesOn bool) string {
 	format := func(v float64) string {
@@ -137,7 +138,10 @@ func history(key string, before, after scrape, goesOn bool) string {
 		return strconv.FormatFloat(v, 'f', -1, 64)
 	}
 	a, had := before.values[key]
-	b := after.values[key]
+	b, has := after.values[key]
+	if !has { // what Prometheus makes of it
+		return fmt.Sprintf("%s+0x%d stale", format(a), onsetAt-1)
+	}
 	first := fmt.Sprintf("_x%d", onsetAt)
 	if had {
 		first = fmt.Sprintf("%s+0x%d", format(a), onsetAt-1)
@@ -194,7 +198,9 @@ func promtool(t *testing.T, before, after scrape, goesOn bool, checks []check) {
 		Values string `json:"values"`
 	}
 	var input []series
-	for key := range after.values {
+	keys := maps.Clone(before.values)
+	maps.Copy(keys, after.values)
+	for key := range keys {
 		if strings.HasPrefix(key, "go_") || strings.Contains(key, "rest_client_") && strings.Contains(key, "_bucket") {
 			continue // nobody asks for them
 		}

@@ -44,12 +44,15 @@ type CA struct {
 }
 
 // NewCA makes a CA that is valid for ten years.
-func NewCA(t testing.TB) *CA {
+func NewCA(t testing.TB) *CA { return NewCAUntil(t, time.Now().AddDate(10, 0, 0)) }
+
+// NewCAUntil makes a CA that is valid until end.
+func NewCAUntil(t testing.TB, end time.Time) *CA {
 	t.Helper()
 	ca := &CA{key: newKey(t)}
 	ca.cert = &x509.Certificate{
 		Subject:   pkix.Name{CommonName: "test CA " + rand.Text()[:8]},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(10, 0, 0),
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: end,
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	ca.PEM = ca.sign(t, ca.cert, ca.key)
