@@ -25,7 +25,7 @@ import (
 
 // needed are the families of the libraries that the document has.
 var needed = []string{
-	"cloud_node_lifecycle_controller_", "leader_election_master_status", "node_controller_", "rest_client_request_duration_seconds",
+	"cloud_node_lifecycle_controller_", "leader_election_master_status", "node_controller_",
 	"rest_client_requests_total", "running_managed_controllers", "workqueue_",
 }
 

@@ -64,17 +64,17 @@ func made[M any](newMetrics func(prometheus.Registerer) (M, error)) func() ([]me
 
 var sections = []section{
 	{"The cloud", "Of every replica that talks to the cloud; `provider` is the value of `--cloud-provider`. Where labels have values that are known\n" +
-		"in advance, all are there from the start. `service`, `method` and `code` are the cloud's and come with the first request.",
+		"in advance, all are there from the start. `service`, `method` and `code` are the cloud's and come with the first request, as do their metrics.",
 		made(caller.NewMetrics)},
 	{"Services", "", made(service.NewMetrics)},
 	{"Routes", "", made(routes.NewMetrics)},
 	{"Pod CIDRs", "While `--controllers` has node-ipam-controller, with zeros on replicas that do not lead.", made(nodeipam.NewMetrics)},
 	{"PersistentVolumes", "While the webhook that labels them is on.", made(pvlabel.NewMetrics)},
-	{"Kubelets' serving certificates", "Of the leader, while `kubelet-serving-csr-approver-controller` is on.", made(kubeletserving.NewMetrics)},
+	{"Kubelets' serving certificates", "While `--controllers` has kubelet-serving-csr-approver-controller, with zeros on replicas that do not lead.", made(kubeletserving.NewMetrics)},
 	{"Webhooks", "While webhooks are on; all outcomes of each webhook are there from the start.", registered(server.RegisterMetrics)},
 	{"Registration of webhooks", "With `--webhook-registration=auto`.", registered(registration.RegisterMetrics)},
 	{"The process", "", registered(func(r prometheus.Registerer) error { return r.Register(serving.BuildInfo()) })},
-	{"Of Kubernetes' libraries", "Those that an operator needs. `name` is a queue: `Nodes` (initialization), `service`, `node_ipam_controller`, `persistentvolume_label`,\n" +
+	{"Of Kubernetes' libraries", "Those that an operator needs. What is of controllers and their queues is there from when a replica leads. `name` is a queue: `Nodes` (initialization), `service`, `node_ipam_controller`, `persistentvolume_label`,\n" +
 		"`kubelet_serving_csr_approver`.\n" +
 		"Of the time from a Node's creation to its initialization `node_controller_cloud_provider_taint_removal_delay_seconds` tells. Those\n" +
 		"of Go and the process (`go_…`, `process_…`), and others of these libraries, are there, too.", framework},

@@ -14,10 +14,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/isthmus-cloud/isthmus/pkg/ccm/leader"
+	"github.com/isthmus-cloud/isthmus/pkg/ccm/options"
 	"github.com/isthmus-cloud/isthmus/pkg/ccm/serving"
 	"github.com/isthmus-cloud/isthmus/pkg/ccm/status"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
+	"github.com/isthmus-cloud/isthmus/pkg/controllers/kubeletserving"
 	"github.com/isthmus-cloud/isthmus/pkg/controllers/pvlabel"
 	"github.com/isthmus-cloud/isthmus/pkg/controllers/routes"
 	"github.com/isthmus-cloud/isthmus/pkg/controllers/service"
@@ -73,6 +75,11 @@ func (m *Manager) runnables(ctx context.Context, p *decorate.Provider, cluster c
 	}
 	if err := startNodeIPAMMetrics(m.opts); err != nil {
 		return nil, err
+	}
+	if slices.Contains(m.opts.EnabledControllers(), options.KubeletServingController) {
+		if _, err := kubeletserving.NewMetrics(metrics.Registry); err != nil {
+			return nil, err
+		}
 	}
 	out = append(out, leader.EveryReplica{Run: func(ctx context.Context) error {
 		m.informers.StartWithContext(ctx)
