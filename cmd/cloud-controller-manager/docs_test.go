@@ -18,7 +18,7 @@ import (
 )
 
 // foreignFlags are other programs' that the guides name in the same way.
-var foreignFlags = []string{"--timeout", "--help", "--admission-control-config-file", "--enable-priority-and-fairness", "--ok-total-unready-count", "--max-total-unready-percentage", "--with-topology", "--provider-id", "--node-ip", "--aws-default-region", "--hostname-override", "--node-labels", "--registries", "--kubelet-certificate-authority", "--kubelet-insecure-tls", "--cluster-signing-duration", "--config", "--delete", "--yes", "--not-restored", "--check-timeout", "--image-credential-provider-config", "--skip", "--service-account", "--same-cluster", "--watch", "--interval", "--leader-url", "--leader-service-account", "--leader-ca", "--leader-server-name"}
+var foreignFlags = []string{"--timeout", "--help", "--admission-control-config-file", "--enable-priority-and-fairness", "--ok-total-unready-count", "--max-total-unready-percentage", "--with-topology", "--provider-id", "--node-ip", "--aws-default-region", "--hostname-override", "--node-labels", "--registries", "--kubelet-certificate-authority", "--kubelet-insecure-tls", "--cluster-signing-duration", "--config", "--delete", "--yes", "--not-restored", "--check-timeout", "--image-credential-provider-config", "--skip", "--service-account", "--same-cluster", "--watch", "--interval", "--request-timeout", "--leader-url", "--leader-service-account", "--leader-ca", "--leader-server-name"}
 
 // foreignGuides are about isthmus-credential-provider, whose own tests look at them.
 var foreignGuides = []string{"credential-provider.md", "install-credential-provider.md", "ecr.md", "acr.md", "artifact-registry.md", "openstack-registries.md"}

@@ -97,6 +97,8 @@ type patient struct {
 	cloud *decorate.Provider
 	// unseen is what the check that is made could not look at, though nothing has failed.
 	unseen []string
+	// absent says that there is nothing of what the check that is made looks at, which is no fault.
+	absent bool
 	// instances are what checkNodes has found, by the Node's name.
 	instances map[string]*instance
 }
@@ -209,8 +211,8 @@ func (o *options) examine(ctx context.Context, p *patient, stderr io.Writer) *re
 		if !passed {
 			found = o.make(ctx, p, &c, stderr)
 		}
-		r.add(c, p.unseen, found)
-		p.unseen = nil
+		r.add(c, p, found)
+		p.unseen, p.absent = nil, false
 	}
 	return r
 }

@@ -26,12 +26,14 @@ type checked struct {
 	Findings int `json:"found"`
 	// Unseen is what it could not look at, though nothing has failed.
 	Unseen []string `json:"unseen,omitempty"`
+	// Absent says that there is nothing of what it looks at, which is no fault.
+	Absent bool `json:"absent,omitempty"`
 }
 
-// add notes what a check has found, and what it could not look at.
-func (r *report) add(c check, unseen []string, found []output.Finding) {
-	made := checked{Name: c.name, About: c.about, Findings: len(found)}
-	for _, s := range unseen[:min(len(unseen), mostFindings)] {
+// add notes what a check of p has found, and what it could not look at.
+func (r *report) add(c check, p *patient, found []output.Finding) {
+	made := checked{Name: c.name, About: c.about, Findings: len(found), Absent: p.absent}
+	for _, s := range p.unseen[:min(len(p.unseen), mostFindings)] {
 		made.Unseen = append(made.Unseen, output.Line(s))
 	}
 	r.Checks = append(r.Checks, made)
@@ -63,6 +65,8 @@ func (r *report) write(w io.Writer, format string) error {
 			state = fmt.Sprintf("%d found", c.Findings)
 		case c.Findings > 0:
 			state = string(output.Unchecked)
+		case c.Absent:
+			state = "none"
 		}
 		t.Row(c.Name, state, c.About)
 	}

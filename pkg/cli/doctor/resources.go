@@ -28,6 +28,7 @@ func checkResources(ctx context.Context, p *patient) (found []output.Finding, er
 // the machine itself can tell: isthmus-credential-provider check.
 func checkKubelet(_ context.Context, p *patient) (found []output.Finding, err error) {
 	if p.kubeletConfig == "" {
+		p.absent = true
 		return nil, nil
 	}
 	entries, problems := kubelet.Load(p.kubeletConfig)

@@ -112,9 +112,9 @@ func TestCloudIsLookedAtWithoutTheAPIServer(t *testing.T) {
 					if code != 2 || !strings.Contains(out, a.next) || strings.Count(out, "→") != 2 {
 						t.Errorf("exit code %d, and not %q:\n%s", code, a.next, out)
 					}
-					for _, check := range []string{"cloud-config", "credentials", "cloud", "kubelet"} {
-						if got := state(out, check); got != "ok" {
-							t.Errorf("%s is %q:\n%s", check, got, out)
+					for check, want := range map[string]string{"cloud-config": "ok", "credentials": "ok", "cloud": "ok", "kubelet": "none"} {
+						if got := state(out, check); got != want {
+							t.Errorf("%s is %q, want %q:\n%s", check, got, want, out)
 						}
 					}
 					for _, check := range append([]string{checkOfCluster}, ofCluster...) {

@@ -29,6 +29,7 @@ type registered struct {
 // checkWebhooks finds nothing where no webhook is registered: it is no fault to have none.
 func checkWebhooks(ctx context.Context, p *patient) ([]output.Finding, error) {
 	all, err := p.registered(ctx)
+	p.absent = len(all) == 0 && err == nil
 	var found []output.Finding
 	var unread error // why a Service was not
 	for _, r := range all {

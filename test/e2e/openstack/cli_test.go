@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -24,6 +25,8 @@ import (
 type operator struct {
 	c          *cluster
 	kubeconfig string
+	// heard is what was asked and answered, as on a terminal.
+	heard strings.Builder
 }
 
 func (c *cluster) operator() *operator {
@@ -68,7 +71,37 @@ func (o *operator) hears(code int, texts []string, more string, args ...string) 
 		}
 		return nil
 	})
+	fmt.Fprintf(&o.heard, "$ isthmus %s\n%s# exit code %d\n\n", strings.Join(args, " "), answer, code)
 	return answer
+}
+
+// does says what is done between two questions.
+func (o *operator) does(what string) { fmt.Fprintf(&o.heard, "# %s\n\n", what) }
+
+// transcript is the page with what was heard.
+const transcript = `# What isthmus says of a real OpenStack
+
+Written by ~E2E_TRANSCRIPT=FILE make e2e-openstack TESTARGS='-run TestCLI$'~ on OpenStack Zed (Debian 12's packages) with a real
+kube-apiserver and the controller manager, first of a cluster on which nothing is wrong, then of the same one broken. Each command
+has ~--kubeconfig~, ~--cloud-provider=openstack~ and ~--cloud-config~, too. No webhooks are registered there, and no kubelet runs. Then the
+test started a controller manager again: it deleted and made what the last plan names, in that order, and nothing else.
+
+~~~text
+%s
+~~~
+`
+
+// write puts the page where somebody has asked for it.
+func (o *operator) write(t *testing.T) {
+	t.Helper()
+	file := os.Getenv("E2E_TRANSCRIPT")
+	if file == "" {
+		return
+	}
+	page := fmt.Sprintf(strings.ReplaceAll(transcript, "~", "`"), strings.TrimSpace(o.heard.String()))
+	if err := os.WriteFile(file, []byte(page), 0o644); err != nil { //nolint:gosec // a document for everyone
+		t.Fatal(err)
+	}
 }
 
 // planned are the calls of a plan's steps, which are all in the cloud.
@@ -110,7 +143,9 @@ func TestCLI(t *testing.T) {
 	inSync := []string{"nothing to do", lb.ID, "2 of 2 are members"}
 	o.hears(0, inSync, "", "explain", "service", "web", "--cluster-name="+clusterName) // the manager may do something after it has shown the address
 	mark := c.proxy.mark()
-	o.hears(0, []string{"cloud         ok", "manager       ok", "nodes         ok", "services      ok"}, "", "doctor", "--skip=webhooks")
+	o.heard.Reset()
+	o.does("A cluster on which nothing is wrong.")
+	o.hears(0, []string{"cloud         ok", "manager       ok", "nodes         ok", "services      ok"}, "", "doctor")
 	o.hears(0, inSync, "", "explain", "service", "web", "--cluster-name="+clusterName)
 	o.hears(0, []string{"nothing to do", nodes[0].id}, "", "explain", "node", nodes[0].name)
 	o.hears(0, []string{"nothing in the cloud"}, "", "orphans", "--cluster-name="+clusterName)
@@ -120,9 +155,12 @@ func TestCLI(t *testing.T) {
 	web := c.update("web", func(s *corev1.Service) { s.Spec.Ports[0].Port = 8080 })
 	c.register(server{name: "stranger"}, "10.244.9.0/24")
 	c.setReady("stranger", corev1.ConditionUnknown)
+	o.does("The controller manager was stopped, cloud.conf names a subnet that there is not, a Service was changed, and a Node has no server.")
 	o.hears(1, []string{"cloud         1 found", "ERROR: cloud, subnet " + noSubnet, "nobody leads", "ERROR: nodes, node/stranger"},
-		"[LoadBalancer]\nsubnet-id = "+noSubnet, "doctor", "--skip=webhooks")
+		"[LoadBalancer]\nsubnet-id = "+noSubnet, "doctor")
 	o.hears(1, []string{"no server is named stranger", "kubernetes DELETE /api/v1/nodes/stranger"}, "", "explain", "node", "stranger")
+	o.hears(0, []string{"Plan\n  1. "}, "", "explain", "service", "web", "--cluster-name="+clusterName)
+	o.write(t)
 	plan := planned(t, o.hears(0, []string{`"steps"`}, "", "explain", "service", "web", "--cluster-name="+clusterName, "-o", "json"))
 	if changed := mutations(c.proxy.since(mark)); len(changed) > 0 {
 		t.Errorf("reading changed the cloud:\n%s", list(changed))
