@@ -8,10 +8,15 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/isthmus-cloud/isthmus/pkg/cli"
 )
 
 // languages are what blocks may be written in, and how each is checked.
@@ -50,7 +55,7 @@ func TestBlocks(t *testing.T) {
 
 // reasons are why a block is text, by the word after the language.
 var reasons = map[string]string{
-	"":        "what a program prints, or a log or an event says",
+	"":        "what a program prints, or a log or an event says: most of it is in the code",
 	"flags":   "flags without a command line; each line is one",
 	"drawing": "a picture",
 }
@@ -59,7 +64,10 @@ func plain(_ *testing.T, b block) error {
 	if reasons[b.info] == "" {
 		return fmt.Errorf("a block of text is output, or says what else it is: `text flags` or `text drawing`, not %q", b.info)
 	}
-	if b.info != "flags" {
+	switch b.info {
+	case "":
+		return said(b)
+	case "drawing":
 		return nil
 	}
 	for line := range strings.Lines(b.text) {
@@ -70,38 +78,75 @@ func plain(_ *testing.T, b block) error {
 	return nil
 }
 
-// ours are programs of ours by what begins their command lines, with the file that has their flags.
+// ours are programs of ours by what begins their command lines, with the file that has their flags; isthmus' own commands read its lines.
 var ours = map[string]string{
 	"bin/cloud-controller-manager": "flags-cloud-controller-manager.md", "cloud-controller-manager": "flags-cloud-controller-manager.md",
 	"isthmus-credential-provider": "flags-isthmus-credential-provider.md",
-	"isthmus":                     "flags-isthmus.md", "bin/isthmus": "flags-isthmus.md",
 }
 
-// flagsExist: the flags in command lines of programs of ours are theirs.
-func flagsExist(script string) error {
+// accepted: command lines of programs of ours are such as they take.
+func accepted(script string) error {
 	for line := range strings.Lines(strings.ReplaceAll(script, "\\\n", " ")) {
-		line, _, _ = strings.Cut(line, " #")
+		line, _, _ = strings.Cut(strings.TrimSpace(line), " #")
 		for command := range strings.SplitSeq(line, "|") {
 			words := strings.Fields(command)
-			if len(words) == 0 || ours[words[0]] == "" {
+			if len(words) > 1 && words[0] == "kubectl" && words[1] == "isthmus" {
+				words = words[1:]
+			}
+			if len(words) == 0 {
 				continue
 			}
-			reference, err := os.ReadFile(filepath.Join(root, "docs", "reference", ours[words[0]]))
-			if err != nil {
-				return err
+			err := error(nil)
+			if path.Base(words[0]) == "isthmus" {
+				err = isthmusTakes(words[1:])
+			} else if file := ours[words[0]]; file != "" {
+				err = flagsExist(file, words[1:])
 			}
-			for _, word := range words[1:] {
-				name, _, _ := strings.Cut(strings.Trim(word, "'"), "=")
-				if strings.HasPrefix(name, "--") && !regexp.MustCompile(regexp.QuoteMeta(name)+`\b[^-]`).Match(reference) {
-					return fmt.Errorf("%s has no flag %s, by %s", words[0], name, ours[words[0]])
-				}
+			if err != nil {
+				return fmt.Errorf("%s: %w", strings.TrimSpace(command), err)
 			}
 		}
 	}
 	return nil
 }
 
-// shell: a POSIX shell and bash can read it, and flags of our programs exist.
+// isthmusTakes: the command line isthmus knows the command, its flags with their values, and how many arguments it has.
+func isthmusTakes(args []string) error {
+	for i, arg := range args {
+		if strings.HasPrefix(arg, ">") || arg == "&&" || arg == "&" || strings.HasPrefix(arg, "2>") {
+			args = args[:i]
+			break
+		}
+		args[i] = strings.Trim(arg, `'"`)
+	}
+	cmd, rest, err := cli.Command("isthmus").Find(args)
+	if err != nil {
+		return err
+	}
+	if err := cmd.ParseFlags(rest); errors.Is(err, pflag.ErrHelp) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	return cmd.ValidateArgs(cmd.Flags().Args())
+}
+
+// flagsExist: the flags are in a reference.
+func flagsExist(file string, args []string) error {
+	reference, err := os.ReadFile(filepath.Join(root, "docs", "reference", file))
+	if err != nil {
+		return err
+	}
+	for _, word := range args {
+		name, _, _ := strings.Cut(strings.Trim(word, "'"), "=")
+		if strings.HasPrefix(name, "--") && !regexp.MustCompile(regexp.QuoteMeta(name)+`\b[^-]`).Match(reference) {
+			return fmt.Errorf("there is no flag %s, by %s", name, file)
+		}
+	}
+	return nil
+}
+
+// shell: a POSIX shell and bash can read it, and our programs take their command lines.
 func shell(t *testing.T, b block) error {
 	for _, program := range []string{"sh", "bash"} {
 		cmd := exec.CommandContext(t.Context(), program, "-n")
@@ -110,7 +155,7 @@ func shell(t *testing.T, b block) error {
 			return fmt.Errorf("%s -n: %w: %s", program, errors.Join(err), out)
 		}
 	}
-	return flagsExist(b.text)
+	return accepted(b.text)
 }
 
 func jsonText(_ *testing.T, b block) error {
