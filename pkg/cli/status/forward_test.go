@@ -233,7 +233,10 @@ func TestForwardingHangs(t *testing.T) {
 		}
 	}
 	close(k.stuck)
-	<-f.begun // the one that was given up
+	if f.begun == nil {
+		t.Fatal("what was given up is forgotten")
+	}
+	<-f.begun
 	if n := k.begun.Load(); n > 1 {
 		t.Errorf("%d forwardings", n)
 	}
