@@ -23,6 +23,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/vsphere"
 	"github.com/isthmus-cloud/isthmus/test/conformance/vsphere/paravirtual"
 	"github.com/isthmus-cloud/isthmus/test/controlplane"
+	"github.com/isthmus-cloud/isthmus/test/eventually"
 )
 
 // supervisor is a world whose cloud is a namespace of a Supervisor, which the same API server stands for.
@@ -237,6 +238,8 @@ func TestOnlyTheAPIServersWordCounts(t *testing.T) {
 		"a page that ends": say(http.StatusGone, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410}`),
 		"not allowed":      say(http.StatusForbidden, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`),
 		"404 of a proxy":   say(http.StatusNotFound, "page not found"),
+		"a tenant's list":  say(http.StatusOK, `{"kind":"ServiceList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[{"metadata":{"namespace":"team","name":"own","uid":"1"}}]}`),
+		"an empty list":    say(http.StatusOK, `{"kind":"ServiceList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[]}`),
 	} {
 		answer = a
 		if all, err := find(t.Context(), client, w.provider.Inventory, w.cluster); err == nil {
@@ -292,6 +295,10 @@ func (w *world) reach(name, conf, clusterName string) {
 	w.provider = p
 	w.cluster, err = f.Cluster(w.t.Context(), w.Client, p)
 	w.must(err)
+	eventually.True(w.t, "the API server has made its Service", func() bool {
+		known, err := readServices(w.t.Context(), w.Client)
+		return err == nil && known[ofAPIServer]
+	})
 	kubeconfig := filepath.Join(w.t.TempDir(), "kubeconfig")
 	w.must(controlplane.WriteKubeconfig(kubeconfig, w.Config))
 	w.flags = []string{"--kubeconfig", kubeconfig, "--cloud-provider", name, "--cluster-name", clusterName, "--cloud-config", conf}

@@ -71,6 +71,10 @@ func find(ctx context.Context, client kubernetes.Interface, inventory cloud.Inve
 // services are those that the API server knows, by namespace and name, and by UID.
 type services map[string]bool
 
+// ofAPIServer is a Service that each API server makes, and makes again. A list without it is not all: a proxy may show tenants their own
+// objects only.
+const ofAPIServer = metav1.NamespaceDefault + "/kubernetes"
+
 func readServices(ctx context.Context, client kubernetes.Interface) (services, error) {
 	known := services{}
 	err := access.Pages(func(o metav1.ListOptions) (metav1.ListInterface, error) {
@@ -86,6 +90,10 @@ func readServices(ctx context.Context, client kubernetes.Interface) (services, e
 	})
 	if err != nil {
 		return nil, access.Failed(ctx, client, "list Services, which own what is in the cloud", err)
+	}
+	if !known[ofAPIServer] {
+		return nil, &access.Problem{What: "list Services, which own what is in the cloud: Service " + ofAPIServer + ", which each API server has, is not among them, so the list is not all",
+			Next: "look whether the kubeconfig leads to the API server itself, and not to a proxy that shows a part of its objects"}
 	}
 	return known, nil
 }
