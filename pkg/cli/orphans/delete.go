@@ -39,7 +39,7 @@ func (r *remover) run(ctx context.Context, all []*orphan) (stays bool) {
 		switch {
 		case o.Kept != "":
 			o.Outcome = refused
-		case ctx.Err() != nil || !r.agreed(o):
+		case ctx.Err() != nil || !r.agreed(ctx, o):
 			o.Outcome = kept
 		default:
 			r.delete(ctx, o)
@@ -65,14 +65,26 @@ func (r *remover) doubt(o *orphan) {
 // String names the orphan for the user.
 func (o *orphan) String() string { return output.Line(fmt.Sprintf("%s %s (%s)", o.Kind, o.Name, o.ID)) }
 
-// agreed asks the user. No answer is a no.
-func (r *remover) agreed(o *orphan) bool {
+// agreed asks the user. No answer is a no, and so is the end of ctx.
+func (r *remover) agreed(ctx context.Context, o *orphan) bool {
 	if r.answers == nil {
 		return true
 	}
 	_, _ = fmt.Fprintf(r.told, "Delete %s of Service %s, with all that is on it? [y/N] ", o, output.Line(o.Service))
-	answer, err := r.answers.ReadString('\n')
-	if err != nil {
+	answers := make(chan string, 1)
+	go func() { // nothing ends a read of a terminal but the process
+		answer, err := r.answers.ReadString('\n')
+		if err != nil {
+			answer = ""
+		}
+		answers <- answer
+	}()
+	answer := ""
+	select {
+	case answer = <-answers:
+	case <-ctx.Done():
+	}
+	if answer == "" || ctx.Err() != nil {
 		_, _ = fmt.Fprintln(r.told)
 		return false
 	}

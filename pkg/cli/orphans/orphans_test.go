@@ -1,6 +1,7 @@
 package orphans
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -187,6 +188,34 @@ func (k *killer) Read(to []byte) (int, error) {
 		k.kill()
 	}
 	return copy(to, "yes\n"), nil
+}
+
+// mute ends the command in place of an answer, and gives none until the test ends.
+type mute struct {
+	kill  context.CancelFunc
+	ended <-chan struct{}
+}
+
+func (m *mute) Read([]byte) (int, error) {
+	m.kill()
+	<-m.ended
+	return 0, io.EOF
+}
+
+// TestInterruptedQuestionIsANo: who presses Ctrl-C at a question need not answer it, nor the others.
+func TestInterruptedQuestionIsANo(t *testing.T) {
+	in := &stub{all: []cloud.Owned{{Kind: "load balancer", ID: "1", Mark: cloud.Mark{ClusterUID: "u", Service: "default/a"}}, {Kind: "load balancer", ID: "2", Mark: cloud.Mark{ClusterUID: "u", Service: "default/b"}}}}
+	var all []*orphan
+	for _, x := range in.all {
+		all = append(all, &orphan{ID: x.ID, owned: x})
+	}
+	ctx, kill := context.WithCancel(t.Context())
+	defer kill()
+	var told bytes.Buffer
+	r := &remover{inventory: in, told: &told, timeout: time.Minute, answers: bufio.NewReader(&mute{kill, t.Context().Done()})}
+	if stays := r.run(ctx, all); !stays || all[0].Outcome != kept || all[1].Outcome != kept || len(in.removed) > 0 || strings.Count(told.String(), "[y/N]") != 1 {
+		t.Errorf("stays %t: %+v %+v; removed %q: %s", stays, all[0], all[1], in.removed, told.String())
+	}
 }
 
 // TestDeletionGoesOnAfterACrash: the command ends between two deletions, or the second one fails. The next call deletes the rest, and nothing else.
