@@ -265,17 +265,6 @@ func TestEachAlertFiresOnItsFault(t *testing.T) {
 	}
 }
 
-// TestEachOutcomeOfAWebhookThatFails has Prometheus judge the outcomes that no fault here brings about.
-func TestEachOutcomeOfAWebhookThatFails(t *testing.T) {
-	for _, outcome := range []string{"busy", "panic", "timeout"} {
-		series := `isthmus_webhook_request_duration_seconds_count{webhook="a",outcome="` + outcome + `"}`
-		with := func(n float64) scrape {
-			return scrape{at: time.Now(), values: map[string]float64{`isthmus_build_info{version="v1"}`: 1, series: n}, grows: map[string]bool{series: true}}
-		}
-		promtool(t, with(0), with(1), true, firing([]string{"IsthmusWebhookFailing"}, nil))
-	}
-}
-
 // TestHealthyRun: no alert fires, and each panel of the dashboard shows something.
 func TestHealthyRun(t *testing.T) {
 	f := seeded{args: []string{"--leader-elect=true", "--webhooks=*"}, fault: func(s *scene) {

@@ -90,6 +90,12 @@ func (p *process) scrape() scrape {
 	if status != 200 {
 		return scrape{}
 	}
+	return scraped(p.t, text)
+}
+
+// scraped is what text, the answer of /metrics, says.
+func scraped(t *testing.T, text string) scrape {
+	t.Helper()
 	s := scrape{values: map[string]float64{}, grows: map[string]bool{}, at: time.Now()}
 	growing := false
 	for lines := bufio.NewScanner(strings.NewReader(text)); lines.Scan(); {
@@ -103,7 +109,7 @@ func (p *process) scrape() scrape {
 		}
 		value, err := strconv.ParseFloat(found[3], 64)
 		if err != nil {
-			p.t.Fatalf("%s: %v", lines.Text(), err)
+			t.Fatalf("%s: %v", lines.Text(), err)
 		}
 		key := found[1] + found[2]
 		s.values[key], s.grows[key] = value, growing
