@@ -84,12 +84,18 @@ var ours = map[string]string{
 	"isthmus-credential-provider": "flags-isthmus-credential-provider.md",
 }
 
+// between is what stands between two commands of a line, and before is what may stand before a command's name.
+var between, before = regexp.MustCompile(`\|\|?|&&|;|\$\(`), regexp.MustCompile(`^(sudo|[A-Z_]+=\S*)$`)
+
 // accepted: command lines of programs of ours are such as they take.
 func accepted(script string) error {
 	for line := range strings.Lines(strings.ReplaceAll(script, "\\\n", " ")) {
 		line, _, _ = strings.Cut(strings.TrimSpace(line), " #")
-		for command := range strings.SplitSeq(line, "|") {
+		for _, command := range between.Split(line, -1) {
 			words := strings.Fields(command)
+			for len(words) > 0 && before.MatchString(words[0]) {
+				words = words[1:]
+			}
 			if len(words) > 1 && words[0] == "kubectl" && words[1] == "isthmus" {
 				words = words[1:]
 			}
