@@ -271,8 +271,11 @@ func TestHealthyRun(t *testing.T) {
 		s.late()
 		s.createService(loadBalancerService("web", httpPort(80)))
 		s.p.firstWord()
+		if err := os.WriteFile(filepath.Join(s.p.certDir, "ca.crt"), certstest.NewCA(s.t).PEM, 0o600); err != nil {
+			s.t.Fatal(err)
+		}
 	}, seen: func(before, now scrape) bool {
-		return grew("service_controller_loadbalancer_address_delay_seconds_count")(before, now) &&
+		return isSet("isthmus_webhook_ca_expiration_timestamp_seconds")(before, now) && grew("service_controller_loadbalancer_address_delay_seconds_count")(before, now) &&
 			grew("node_controller_cloud_provider_taint_removal_delay_seconds_count")(before, now)
 	}}
 	before, after := f.play(t)
