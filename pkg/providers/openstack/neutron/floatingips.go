@@ -55,10 +55,15 @@ func (s *FloatingIPs) OfPort(ctx context.Context, port string) ([]FloatingIP, er
 	return slices.Clone(all[port].Value), all[port].Err
 }
 
-func (s *FloatingIPs) ofPorts(ctx context.Context, ports []string) map[string]cloud.Result[[]FloatingIP] {
-	slices.Sort(ports)
+// OfPorts are the floating IPs of ports, each with its PortID, in as few calls as keep the URL short.
+func (s *FloatingIPs) OfPorts(ctx context.Context, ports []string) ([]FloatingIP, error) {
+	ports = slices.Sorted(slices.Values(ports))
 	op := s.c.On(ctx, api.Network, "list floating IPs with port_id "+strings.Join(ports[:min(len(ports), api.FewIDs)], ", "))
-	fips, err := api.ListBy[FloatingIP](ctx, op, "floatingips", "port_id", url.Values{"port_id": ports})
+	return api.ListBy[FloatingIP](ctx, op, "floatingips", "port_id", url.Values{"port_id": ports})
+}
+
+func (s *FloatingIPs) ofPorts(ctx context.Context, ports []string) map[string]cloud.Result[[]FloatingIP] {
+	fips, err := s.OfPorts(ctx, ports)
 	out := make(map[string]cloud.Result[[]FloatingIP], len(ports))
 	for _, port := range ports {
 		out[port] = cloud.Result[[]FloatingIP]{Err: err}

@@ -3,7 +3,6 @@ package octavia
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -26,21 +25,39 @@ func (l *LoadBalancers) Owned(ctx context.Context, cluster cloud.Cluster) ([]clo
 	if err != nil {
 		return nil, err
 	}
+	all = slices.DeleteFunc(all, func(lb plan.LoadBalancer) bool {
+		return !slices.Contains(lb.Tags, r.names.OwnerTag) || r.octavia.IsElsewhere(&lb) || lb.Status == "DELETED"
+	})
+	attached, err := r.allAttachedFIPs(ctx, all)
+	if err != nil {
+		return nil, err
+	}
 	var out []cloud.Owned
 	for i := range all {
-		lb := &all[i]
-		if !slices.Contains(lb.Tags, r.names.OwnerTag) || r.octavia.IsElsewhere(lb) || lb.Status == "DELETED" {
-			continue
-		}
-		o := r.owned(lb)
-		fips, err := r.attachedFIPs(ctx, lb)
-		if err != nil {
-			return nil, fmt.Errorf("load balancer %s: %w", lb.ID, err)
-		}
-		o.Addresses = append(addressesOf(fips), o.Addresses...)
+		o := r.owned(&all[i])
+		o.Addresses = append(attached[all[i].VIPPortID], o.Addresses...)
 		out = append(out, o)
 	}
 	slices.SortFunc(out, func(a, b cloud.Owned) int { return cmp.Compare(a.ID, b.ID) })
+	return out, nil
+}
+
+// allAttachedFIPs are the addresses of the floating IPs of load balancers, by the port of the VIP.
+func (r *reconciliation) allAttachedFIPs(ctx context.Context, all []plan.LoadBalancer) (map[string][]string, error) {
+	var ports []string
+	for i := range all {
+		if port := all[i].VIPPortID; port != "" { // Neutron takes an empty filter for none
+			ports = append(ports, port)
+		}
+	}
+	fips, err := r.floating.OfPorts(ctx, ports)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string][]string{}
+	for _, f := range fips {
+		out[f.PortID] = append(out[f.PortID], f.Address)
+	}
 	return out, nil
 }
 

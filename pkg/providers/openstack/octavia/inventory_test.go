@@ -58,6 +58,27 @@ func TestOwnedFailsWithHalfAnAnswer(t *testing.T) {
 	}
 }
 
+// TestOwnedBudget: explain asks for it about one Service of many. A load balancer costs no call of its own.
+func TestOwnedBudget(t *testing.T) {
+	x := newLBTest(t, 1, "")
+	x.ensure(x.spec)
+	x.owned()
+	own := plan.NamesOf(x.spec.LoadBalancerRef).OwnerTag
+	for range 60 {
+		x.makeLB(loadbalancers.CreateOpts{Name: "kube_service_before_team_api", Tags: []string{own}})
+	}
+	x.sim.ResetRequests()
+	all := x.owned()
+	if got := calls(x.sim); len(all) != 61 || got > 3 { // one list of load balancers, and floating IPs of 50 ports a call
+		t.Errorf("%d load balancers cost %d calls", len(all), got)
+	}
+	for _, o := range all {
+		if want := 1; len(o.Addresses) != want && o.Mark.Service == "team/api" || len(o.Addresses) != want+1 && o.Mark.Service == "default/web" {
+			t.Errorf("%s of %s has the addresses %q", o.ID, o.Mark.Service, o.Addresses)
+		}
+	}
+}
+
 // TestRemoveTakesAllThatGoesWithIt: what the Service had, and nothing else.
 func TestRemoveTakesAllThatGoesWithIt(t *testing.T) {
 	x := newLBTest(t, 1, "")
