@@ -107,6 +107,22 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// What /flagz and /configz show has no password.
+func TestValuesHaveNoPasswords(t *testing.T) {
+	o, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sections := o.Flags()
+	if _, _, err := Parse(sections, []string{"--master=https://admin:hunter2@api.example:6443", "--cluster-name=a:b@c"}); err != nil {
+		t.Fatal(err)
+	}
+	got := Values(sections)
+	if got["master"] != "https://admin:xxxxx@api.example:6443" || got["cluster-name"] != "a:b@c" {
+		t.Errorf("--master is shown as %q, --cluster-name as %q", got["master"], got["cluster-name"])
+	}
+}
+
 func TestHelpShowsSectionsAndNothingIgnored(t *testing.T) {
 	o, err := New()
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -37,11 +38,17 @@ func Parse(sections *cliflag.NamedFlagSets, args []string) (help, version bool, 
 	return false, false, nil
 }
 
-// Values returns the values of all flags by their names.
+// Values returns the values of all flags by their names, without the password that a URL may have, as that of --master.
 func Values(sections *cliflag.NamedFlagSets) map[string]string {
 	out := map[string]string{}
 	for _, fs := range sections.FlagSets {
-		fs.VisitAll(func(f *pflag.Flag) { out[f.Name] = f.Value.String() })
+		fs.VisitAll(func(f *pflag.Flag) {
+			value := f.Value.String()
+			if u, err := url.Parse(value); err == nil && u.User != nil {
+				value = u.Redacted()
+			}
+			out[f.Name] = value
+		})
 	}
 	return out
 }
