@@ -167,6 +167,21 @@ func TestLeavesPendingWhatIsNotSure(t *testing.T) {
 	}
 }
 
+// What a node or the cloud has chosen moves no cursor where an Event is shown.
+func TestEventsArePrintable(t *testing.T) {
+	const hostile = "x\x1b[31m\ny"
+	l := newLab(t)
+	l.err = cloud.Errorf(cloud.KindUnavailable, "%s", hostile)
+	csr := l.named("a", encode(t, wanted("n")))
+	messages := []string{l.judge(t.Context(), "n", csr).message, l.judge(t.Context(), hostile, csr).message}
+	csr.Spec.Username = userPrefix + hostile
+	for _, m := range append(messages, l.judge(t.Context(), hostile, csr).message) {
+		if strings.ContainsAny(m, "\x1b\n") || !strings.Contains(m, "x [31m y") {
+			t.Errorf("%q", m)
+		}
+	}
+}
+
 func TestNoCloudIsAskedAboutWhatNoKubeletAsksFor(t *testing.T) {
 	l := newLab(t)
 	l.ask(l.named("a", encode(t, wanted("other"))))

@@ -46,7 +46,7 @@ func (c *Controller) judge(ctx context.Context, name string, csr *certificatesv1
 	node, err := c.Nodes.Get(name)
 	switch {
 	case err != nil:
-		return leave(resultNode, true, "there is no Node %s. It is tried again; see why its kubelet does not register", text.Clip(name, shown))
+		return leave(resultNode, true, "there is no Node %s. It is tried again; see why its kubelet does not register", text.Line(name, shown))
 	case node.Labels[cloud.ExcludeNode] == "true":
 		return leave(resultForeign, false, "the label %s says that Node %s is no instance of the cloud; %s", cloud.ExcludeNode, name, byHand)
 	case node.Spec.ProviderID == "":
@@ -56,7 +56,7 @@ func (c *Controller) judge(ctx context.Context, name string, csr *certificatesv1
 	}
 	instance, err := c.Find(ctx, node)
 	if err != nil {
-		return leave(resultCloud, true, "the cloud does not say which addresses Node %s has: %s. It is tried again", name, text.Clip(err.Error(), errorMost))
+		return leave(resultCloud, true, "the cloud does not say which addresses Node %s has: %s. It is tried again", name, text.Line(err.Error(), errorMost))
 	}
 	if instance.Shutdown {
 		return leave(resultMismatch, true, "instance %s of Node %s is shut down, as the cloud says. It is tried again", instance.ProviderID, name)

@@ -66,13 +66,13 @@ func parse(csr *certificatesv1.CertificateSigningRequest) (*request, error) {
 	}
 	x, err := x509.ParseCertificateRequest(block.Bytes)
 	if err != nil {
-		return nil, fmt.Errorf("it cannot be parsed: %s", text.Clip(err.Error(), shown))
+		return nil, fmt.Errorf("it cannot be parsed: %s", text.Line(err.Error(), shown))
 	}
 	if err := x.CheckSignature(); err != nil {
 		return nil, errors.New("it is not signed with its own key")
 	}
 	if x.Subject.CommonName != csr.Spec.Username || len(x.Subject.Names) != 2 || !slices.Equal(x.Subject.Organization, []string{nodesGroup}) {
-		return nil, fmt.Errorf("its subject is %q, not O=%s,CN=%s", text.Clip(x.Subject.String(), shown), nodesGroup, text.Clip(csr.Spec.Username, shown))
+		return nil, fmt.Errorf("its subject is %q, not O=%s,CN=%s", text.Clip(x.Subject.String(), shown), nodesGroup, text.Line(csr.Spec.Username, shown))
 	}
 	return parseNames(x)
 }
