@@ -23,10 +23,10 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/workqueue"
 )
 
-// needed are the families of the libraries that the document has.
-var needed = []string{
-	"cloud_node_lifecycle_controller_", "leader_election_master_status", "node_controller_",
-	"rest_client_requests_total", "running_managed_controllers", "workqueue_",
+// needed are the families of the libraries that the document has, and from when a replica has them: those of controllers once they run.
+var needed = map[string]string{
+	"cloud_node_lifecycle_controller_": fromLeading, "leader_election_master_status": fromStart, "node_controller_": fromLeading,
+	"rest_client_requests_total": fromRequest, "running_managed_controllers": fromLeading, "workqueue_": fromLeading,
 }
 
 // framework are the libraries' metrics, which can be read only once they have a value.
@@ -40,9 +40,11 @@ func framework() ([]metric, error) {
 	}
 	var out []metric
 	for _, f := range families {
-		for _, name := range needed {
+		for name, from := range needed {
 			if strings.HasPrefix(f.GetName(), name) {
-				out = append(out, ofFamily(f))
+				m := ofFamily(f)
+				m.from = from
+				out = append(out, m)
 			}
 		}
 	}

@@ -15,6 +15,8 @@ import (
 type metric struct {
 	name, kind, help, stability string
 	labels                      []string
+	// from is since when /metrics has it: start, unless something else is known.
+	from string
 }
 
 // list is a registry that notes what is registered, also what has no value yet.

@@ -45,6 +45,27 @@ type section struct {
 	metrics      func() ([]metric, error)
 }
 
+// Since when /metrics has a metric.
+const (
+	fromStart   = "start"
+	fromRequest = "request" // the first one to the cloud or API server: what they call it is not known before
+	fromLeading = "leading" // the start of controllers
+)
+
+// cloudsOwn are the labels whose values are the cloud's.
+var cloudsOwn = []string{"service", "method", "code"}
+
+// ofCloud are the metrics of requests and calls to the cloud.
+func ofCloud() ([]metric, error) {
+	metrics, err := made(caller.NewMetrics)()
+	for i, m := range metrics {
+		if slices.ContainsFunc(m.labels, func(label string) bool { return slices.Contains(cloudsOwn, label) }) {
+			metrics[i].from = fromRequest
+		}
+	}
+	return metrics, err
+}
+
 // registered makes the metrics of what register registers.
 func registered(register func(prometheus.Registerer) error) func() ([]metric, error) {
 	return func() ([]metric, error) {
@@ -63,9 +84,8 @@ func made[M any](newMetrics func(prometheus.Registerer) (M, error)) func() ([]me
 }
 
 var sections = []section{
-	{"The cloud", "Of every replica that talks to the cloud; `provider` is the value of `--cloud-provider`. Where labels have values that are known\n" +
-		"in advance, all are there from the start. `service`, `method` and `code` are the cloud's and come with the first request, as do their metrics.",
-		made(caller.NewMetrics)},
+	{"The cloud", "Of every replica that talks to the cloud; `provider` is the value of `--cloud-provider`. `service`, `method`\n" +
+		"and `code` are as the cloud has them. `isthmus_cloud_call_duration_seconds` starts with the kind `OK` alone, `isthmus_cloud_calls_total` with all.", ofCloud},
 	{"Services", "", made(service.NewMetrics)},
 	{"Routes", "", made(routes.NewMetrics)},
 	{"Pod CIDRs", "While `--controllers` has node-ipam-controller, with zeros on replicas that do not lead.", made(nodeipam.NewMetrics)},
@@ -74,7 +94,7 @@ var sections = []section{
 	{"Webhooks", "While webhooks are on; all outcomes of each webhook are there from the start.", registered(server.RegisterMetrics)},
 	{"Registration of webhooks", "With `--webhook-registration=auto`.", registered(registration.RegisterMetrics)},
 	{"The process", "", registered(func(r prometheus.Registerer) error { return r.Register(serving.BuildInfo()) })},
-	{"Of Kubernetes' libraries", "Those that an operator needs. What is of controllers and their queues is there from when a replica leads. `name` is a queue: `Nodes` (initialization), `service`, `node_ipam_controller`, `persistentvolume_label`,\n" +
+	{"Of Kubernetes' libraries", "Those that an operator needs. `name` is a queue: `Nodes` (initialization), `service`, `node_ipam_controller`, `persistentvolume_label`,\n" +
 		"`kubelet_serving_csr_approver`.\n" +
 		"Of the time from a Node's creation to its initialization `node_controller_cloud_provider_taint_removal_delay_seconds` tells. Those\n" +
 		"of Go and the process (`go_…`, `process_…`), and others of these libraries, are there, too.", framework},
@@ -89,7 +109,8 @@ func reference() ([]byte, error) {
 
 What ` + "`/metrics`" + ` of the secure port has. ` + "`STABLE`" + ` is under [what a version promises](../releases.md); ` + "`ALPHA`" + ` and ` + "`BETA`" + ` are
 Kubernetes' own words for what it may change. Counters end in ` + "`_total`" + `; a histogram has ` + "`_bucket`, `_sum` and `_count`" + `.
-Times are seconds, timestamps seconds since 1970.
+Times are seconds, timestamps seconds since 1970. From says since when a replica has it: ` + "`start`" + `, at zero, so that a rate
+begins with the first event; ` + "`request`" + `, the first one to the cloud or the API server; ` + "`leading`" + `, the start of controllers.
 `)
 	for _, s := range sections {
 		metrics, err := s.metrics()
@@ -104,7 +125,7 @@ Times are seconds, timestamps seconds since 1970.
 		if s.notes != "" {
 			fmt.Fprintf(&b, "%s\n\n", s.notes)
 		}
-		b.WriteString("| Metric | Type | Labels | Stability | Meaning |\n|---|---|---|---|---|\n")
+		b.WriteString("| Metric | Type | Labels | Stability | From | Meaning |\n|---|---|---|---|---|---|\n")
 		for _, m := range metrics {
 			if m.help == "" {
 				return nil, fmt.Errorf("metric %s has no help", m.name)
@@ -113,7 +134,7 @@ Times are seconds, timestamps seconds since 1970.
 			if len(m.labels) > 0 {
 				labels = "`" + strings.Join(m.labels, "`, `") + "`"
 			}
-			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", m.name, m.kind, labels, m.stability, strings.ReplaceAll(m.help, "|", `\|`))
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s |\n", m.name, m.kind, labels, m.stability, cmp.Or(m.from, fromStart), strings.ReplaceAll(m.help, "|", `\|`))
 		}
 	}
 	return b.Bytes(), nil
