@@ -7,12 +7,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cli/access"
 	"github.com/isthmus-cloud/isthmus/pkg/cli/output"
 )
 
 func checkServices(ctx context.Context, p *patient) (found []output.Finding, err error) {
+	var warnings map[types.UID]*corev1.Event // nil until one is asked for
 	for i := range p.services {
 		s := &p.services[i]
 		leaves := s.DeletionTimestamp != nil
@@ -26,9 +28,15 @@ func checkServices(ctx context.Context, p *patient) (found []output.Finding, err
 		if p.clock.Since(since) < fresh {
 			continue
 		}
+		if warnings == nil && err == nil { // else each one may take until a timeout
+			warnings, err = p.warnings(ctx)
+		}
 		why := unreadEvents
-		if err == nil { // else each one may take until a timeout
-			why, err = p.lastWarning(ctx, s)
+		switch last := warnings[s.UID]; {
+		case last != nil:
+			why = last.Reason + ": " + strings.TrimSpace(last.Message)
+		case err == nil:
+			why = noEvent
 		}
 		f := output.Finding{Severity: output.Error, Object: "service/" + s.Namespace + "/" + s.Name, Message: "it has no address: " + why,
 			Next: "mend what the event says: kubectl -n " + s.Namespace + " describe service " + s.Name}
@@ -54,26 +62,31 @@ const (
 // serviceController is what cloud controller managers call themselves in events about Services.
 const serviceController = "service-controller"
 
-// lastWarning is the newest Warning of a cloud controller manager about a Service, or noEvent. What others say, such as the API
-// server of cluster IPs, is not why there is no load balancer, nor is what was said of a former Service of that name.
-func (p *patient) lastWarning(ctx context.Context, s *corev1.Service) (string, error) {
-	selector := fields.Set{"involvedObject.kind": "Service", "involvedObject.name": s.Name, "type": corev1.EventTypeWarning}.AsSelector().String()
-	events, err := p.client.CoreV1().Events(s.Namespace).List(ctx, metav1.ListOptions{FieldSelector: selector, Limit: access.PageSize})
+// warnings are the newest Warnings of cloud controller managers about Services, by the Service's UID: one read for all, as in an outage
+// many Services are stuck. What others say, such as the API server of cluster IPs, is not why there is no load balancer, nor is what was
+// said of a former Service of that name.
+func (p *patient) warnings(ctx context.Context) (map[types.UID]*corev1.Event, error) {
+	newest := map[types.UID]*corev1.Event{}
+	selector := fields.Set{"involvedObject.kind": "Service", "type": corev1.EventTypeWarning}.AsSelector().String()
+	err := access.Pages(func(o metav1.ListOptions) (metav1.ListInterface, error) {
+		o.FieldSelector = selector
+		events, err := p.client.CoreV1().Events("").List(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		for i := range events.Items {
+			e := &events.Items[i]
+			if e.Source.Component != serviceController && e.ReportingController != serviceController {
+				continue
+			}
+			if last := newest[e.InvolvedObject.UID]; last == nil || last.LastTimestamp.Before(&e.LastTimestamp) {
+				newest[e.InvolvedObject.UID] = e
+			}
+		}
+		return events, nil
+	})
 	if err != nil {
-		return unreadEvents, access.Failed(ctx, p.client, "list events of service/"+s.Namespace+"/"+s.Name, err)
+		return nil, access.Failed(ctx, p.client, "list events of Services", err)
 	}
-	var last *corev1.Event
-	for i := range events.Items {
-		e := &events.Items[i]
-		if e.InvolvedObject.UID != s.UID || e.Source.Component != serviceController && e.ReportingController != serviceController {
-			continue
-		}
-		if last == nil || last.LastTimestamp.Before(&e.LastTimestamp) {
-			last = e
-		}
-	}
-	if last == nil {
-		return noEvent, nil
-	}
-	return last.Reason + ": " + strings.TrimSpace(last.Message), nil
+	return newest, nil
 }
