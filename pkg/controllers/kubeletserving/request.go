@@ -114,6 +114,9 @@ func parseNames(x *x509.CertificateRequest) (*request, error) {
 	if len(r.names)+len(r.ips) != len(all) {
 		return nil, errors.New("its subjectAltName cannot be parsed")
 	}
+	if slices.ContainsFunc(r.names, func(name string) bool { return strings.Contains(name, "*") }) {
+		return nil, errors.New("it asks for a wildcard, which no kubelet does, whatever the cloud says that its instance is called")
+	}
 	return r, nil
 }
 

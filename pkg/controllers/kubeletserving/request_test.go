@@ -116,6 +116,7 @@ func TestParseRefusesAllElse(t *testing.T) {
 		{name: "masters", want: "subject", ask: func(x *x) { x.Subject.Organization = []string{"system:masters"} }},
 		{name: "masters too", want: "subject", ask: func(x *x) { x.Subject.Organization = append(x.Subject.Organization, "system:masters") }},
 		{name: "more of a subject", want: "subject", ask: func(x *x) { x.Subject.OrganizationalUnit = []string{"a"} }},
+		{name: "wildcard", want: "wildcard", ask: func(x *x) { x.DNSNames = append(x.DNSNames, "*.internal") }},
 		{name: "email", want: "email", ask: func(x *x) { x.EmailAddresses = []string{"a@example.org"} }},
 		{name: "URI", want: "URI", ask: func(x *x) { x.URIs = []*url.URL{{Scheme: "spiffe", Host: "a"}} }},
 		{name: "directory name", want: "neither", ask: func(x *x) { bare(x, pkix.Extension{Id: subjectAltName, Value: raw(tagIP, 4)}) }},
