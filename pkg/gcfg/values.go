@@ -70,9 +70,18 @@ func textOfValue(v reflect.Value) string {
 			return ""
 		}
 	}
-	text := fmt.Sprint(v.Interface())
-	if u, err := url.Parse(text); err == nil && u.User != nil {
-		return u.Redacted()
+	return WithoutPassword(fmt.Sprint(v.Interface()))
+}
+
+// WithoutPassword is a value as a page may show it: a URL's password is hidden, and so is a user without one, which may be a token.
+// What is no URL with a user stays.
+func WithoutPassword(value string) string {
+	u, err := url.Parse(value)
+	if err != nil || u.User == nil {
+		return value
 	}
-	return text
+	if _, has := u.User.Password(); !has {
+		u.User = url.User("xxxxx") // as Redacted has it of passwords
+	}
+	return u.Redacted()
 }

@@ -50,3 +50,14 @@ func TestValuesOfYAMLHaveItsNames(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 }
+
+func TestWithoutPassword(t *testing.T) {
+	for value, want := range map[string]string{
+		"https://me:secret@a/b": "https://me:xxxxx@a/b", "https://token@a/b": "https://xxxxx@a/b", "https://a/b?c=d": "https://a/b?c=d",
+		"a:b@c": "a:b@c", "": "", "%zz": "%zz",
+	} {
+		if got := gcfg.WithoutPassword(value); got != want {
+			t.Errorf("%q: %q, want %q", value, got, want)
+		}
+	}
+}

@@ -114,7 +114,7 @@ var arrows = []struct {
 	{"pkg/lb", []string{"pkg/cloud", "pkg/nearest", "pkg/text"}},
 	{"pkg/pv", []string{"pkg/cloud"}},
 	{"pkg/ccm/apiclient", []string{"pkg/cloud", "pkg/dryrun", "pkg/version"}},
-	{"pkg/ccm/options", []string{"pkg/cloud/decorate/deletionguard", "pkg/controllers/kubeletserving", "pkg/controllers/nodeipam", "pkg/controllers/pvlabel", "pkg/nearest", "pkg/tracing"}},
+	{"pkg/ccm/options", []string{"pkg/cloud/decorate/deletionguard", "pkg/controllers/kubeletserving", "pkg/controllers/nodeipam", "pkg/controllers/pvlabel", "pkg/gcfg", "pkg/nearest", "pkg/tracing"}},
 	{"pkg/ccm/csitopology", []string{"pkg/ccm/options", "pkg/cloud"}},
 	{"pkg/ccm/leader", []string{"pkg/ccm/apiclient", "pkg/ccm/options"}},
 	{"pkg/ccm/serving", []string{"pkg/ccm/apiclient", "pkg/ccm/leader", "pkg/ccm/options", "pkg/clientca", "pkg/version"}},

@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"strings"
 
 	"github.com/spf13/pflag"
 	cliflag "k8s.io/component-base/cli/flag"
 
+	"github.com/isthmus-cloud/isthmus/pkg/gcfg"
 	"github.com/isthmus-cloud/isthmus/pkg/nearest"
 )
 
@@ -43,11 +43,7 @@ func Values(sections *cliflag.NamedFlagSets) map[string]string {
 	out := map[string]string{}
 	for _, fs := range sections.FlagSets {
 		fs.VisitAll(func(f *pflag.Flag) {
-			value := f.Value.String()
-			if u, err := url.Parse(value); err == nil && u.User != nil {
-				value = u.Redacted()
-			}
-			out[f.Name] = value
+			out[f.Name] = gcfg.WithoutPassword(f.Value.String())
 		})
 	}
 	return out
