@@ -2,6 +2,7 @@ package ccm
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -69,17 +70,9 @@ func (m *Manager) runnables(ctx context.Context, p *decorate.Provider, cluster c
 	}
 	if labelsVolumes(m.opts, p) {
 		m.informers.Core().V1().PersistentVolumes().Informer()
-		if _, err := pvlabel.NewMetrics(metrics.Registry); err != nil { // on every replica, from the start
-			return nil, err
-		}
 	}
-	if err := startNodeIPAMMetrics(m.opts); err != nil {
+	if err := startMetrics(m.opts, p); err != nil {
 		return nil, err
-	}
-	if slices.Contains(m.opts.EnabledControllers(), options.KubeletServingController) {
-		if _, err := kubeletserving.NewMetrics(metrics.Registry); err != nil {
-			return nil, err
-		}
 	}
 	out = append(out, leader.EveryReplica{Run: func(ctx context.Context) error {
 		m.informers.StartWithContext(ctx)
@@ -102,4 +95,16 @@ func (m *Manager) runnables(ctx context.Context, p *decorate.Provider, cluster c
 		metrics:        controllersmetrics.NewControllerManagerMetrics(leader.Component),
 		serviceMetrics: serviceMetrics, routeMetrics: routeMetrics,
 	}), nil
+}
+
+// startMetrics gives the metrics of controllers that may be off their zeros, on every replica and not on the leader alone.
+func startMetrics(o *options.Options, p *decorate.Provider) error {
+	var volumes, kubelets error
+	if labelsVolumes(o, p) {
+		_, volumes = pvlabel.NewMetrics(metrics.Registry)
+	}
+	if slices.Contains(o.EnabledControllers(), options.KubeletServingController) {
+		_, kubelets = kubeletserving.NewMetrics(metrics.Registry)
+	}
+	return errors.Join(volumes, kubelets, startNodeIPAMMetrics(o))
 }
