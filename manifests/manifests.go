@@ -17,6 +17,8 @@ const (
 	WebhookServiceAccount = "isthmus-cloud-webhook-manager"
 	// StatusReader is the ServiceAccount, and the ClusterRole, of who may read the pages of the secure port and nothing else.
 	StatusReader = "isthmus-status-reader"
+	// Pods selects the pods of the cloud controller manager by the labels that they have here and in the chart.
+	Pods = "app.kubernetes.io/name=isthmus,app.kubernetes.io/component=cloud-controller-manager"
 )
 
 //go:embed base webhook-manager credential-provider components overlays examples monitoring

@@ -11,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/isthmus-cloud/isthmus/manifests"
 	"github.com/isthmus-cloud/isthmus/pkg/cli/access"
 	"github.com/isthmus-cloud/isthmus/pkg/cli/output"
 )
@@ -70,9 +71,8 @@ func minor(version string) (int, bool) {
 	return m, err == nil
 }
 
-// The labels and the container of the controller manager's pods, as the manifests and the chart have them.
+// A label and the container of the controller manager's pods, as the manifests and the chart have them.
 const (
-	ownPods        = "app.kubernetes.io/name=isthmus,app.kubernetes.io/component=cloud-controller-manager"
 	labelVersion   = "app.kubernetes.io/version"
 	ownContainer   = "cloud-controller-manager"
 	mostOwnPods    = 1000
@@ -81,7 +81,7 @@ const (
 
 // ownVersions compares the versions of the controller manager's pods, by their images' tags, with the chart's and with this program's.
 func (p *patient) ownVersions(ctx context.Context) (found []output.Finding, err error) {
-	pods, err := p.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: ownPods, Limit: mostOwnPods})
+	pods, err := p.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: manifests.Pods, Limit: mostOwnPods})
 	if err != nil {
 		return nil, access.Failed(ctx, p.client, "list the controller manager's pods", err)
 	}
@@ -103,7 +103,7 @@ func (p *patient) ownVersions(ctx context.Context) (found []output.Finding, err 
 	versions := slices.Sorted(maps.Keys(running))
 	if len(versions) > 1 {
 		found = append(found, output.Finding{Severity: output.Warning, Object: "controller manager", Message: "its pods have different versions: " + strings.Join(versions, ", "),
-			Next: "where no upgrade is under way, look why it stays: kubectl get pods -A -l " + ownPods})
+			Next: "where no upgrade is under way, look why it stays: kubectl get pods -A -l " + manifests.Pods})
 	}
 	for _, v := range versions {
 		if release(v) != "" && release(p.version) != "" && release(v) != release(p.version) {

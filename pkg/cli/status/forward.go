@@ -25,6 +25,7 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 	"k8s.io/utils/ptr"
 
+	"github.com/isthmus-cloud/isthmus/manifests"
 	ccmstatus "github.com/isthmus-cloud/isthmus/pkg/ccm/status"
 	"github.com/isthmus-cloud/isthmus/pkg/cli/access"
 )
@@ -34,8 +35,6 @@ const (
 	tokenLife = 10 * time.Minute
 	// forwardTimeout is forwarder's timeout.
 	forwardTimeout = 5 * time.Second
-	// ours selects the pods that may lead, by the label that the chart and the manifests give them.
-	ours = "app.kubernetes.io/name=isthmus,app.kubernetes.io/component=cloud-controller-manager"
 	// portName is the name of the secure port among a container's, and defaultPort its number where there is no such name.
 	portName    = "https"
 	defaultPort = 10258
@@ -126,7 +125,7 @@ func (f *forwarder) open(ctx context.Context, holder string) error {
 func (f *forwarder) pod(ctx context.Context, holder string) (*corev1.Pod, error) {
 	host, _, _ := strings.Cut(holder, "_")
 	namespace := f.account.Namespace
-	list, err := f.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: ours, Limit: maxItems})
+	list, err := f.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: manifests.Pods, Limit: maxItems})
 	if err != nil {
 		return nil, fmt.Errorf("list pods in namespace %s: %w", namespace, err)
 	}
@@ -136,7 +135,7 @@ func (f *forwarder) pod(ctx context.Context, holder string) (*corev1.Pod, error)
 			return p, nil
 		}
 	}
-	return nil, fmt.Errorf("namespace %s has no pod of the leader %s with the labels %s; name another namespace with --%s, or its port with --leader-url", namespace, holder, ours, accountFlag)
+	return nil, fmt.Errorf("namespace %s has no pod of the leader %s with the labels %s; name another namespace with --%s, or its port with --leader-url", namespace, holder, manifests.Pods, accountFlag)
 }
 
 func (f *forwarder) token(ctx context.Context) (string, error) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -69,7 +70,8 @@ type reader struct {
 // read asks the leader, and where that does not answer the API server.
 func (r *reader) read(ctx context.Context) (*report, error) {
 	out := &report{Time: r.now().UTC(), Source: fromCluster}
-	s, err := r.ask(ctx)
+	holder := sync.OnceValues(func() (identity, words string) { return r.holder(ctx) }) // read where it is needed, and once
+	s, err := r.ask(ctx, holder)
 	if err == nil {
 		out.Source, out.Leader, out.Status = fromLeader, s.Leader, s
 		return out, nil
@@ -82,9 +84,9 @@ func (r *reader) read(ctx context.Context) (*report, error) {
 	if err != nil {
 		return nil, err
 	}
-	holder := ""
-	holder, out.Leader = r.holder(ctx)
-	source.Leader = func() (string, bool) { return holder, false }
+	identity, words := holder()
+	out.Leader = words
+	source.Leader = func() (string, bool) { return identity, false }
 	taken := source.Take()
 	out.Status, out.Unknown = &taken, []string{"volumes", "queues", "traffic", "webhooks", "metrics", "errors"}
 	if !source.Routes {
@@ -94,18 +96,18 @@ func (r *reader) read(ctx context.Context) (*report, error) {
 }
 
 // ask returns what the leader knows. An error says why it is not known.
-func (r *reader) ask(ctx context.Context) (*ccmstatus.Snapshot, error) {
+func (r *reader) ask(ctx context.Context, holder func() (identity, words string)) (*ccmstatus.Snapshot, error) {
 	switch {
 	case r.leader != nil:
 		return r.leader.ask(ctx)
 	case r.forwarder == nil:
 		return nil, errors.New("--" + accountFlag + " is empty, and no --leader-url is given")
 	}
-	holder, words := r.holder(ctx)
-	if holder == "" {
+	identity, words := holder()
+	if identity == "" {
 		return nil, errors.New(words)
 	}
-	return r.forwarder.ask(ctx, holder)
+	return r.forwarder.ask(ctx, identity)
 }
 
 // cluster reads what the API server knows. Routes are known where the route controller has written of one Node at least: whether the
