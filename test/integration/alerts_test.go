@@ -13,10 +13,8 @@ import (
 	"testing"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/isthmus-cloud/isthmus/manifests"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
@@ -144,15 +142,7 @@ func clusterFaults() []seeded {
 		}, seen: isSet("isthmus_cloud_routes_held"), want: []string{"IsthmusRoutesHeld"}},
 		{name: "there are no pod CIDRs left", args: []string{"--controllers=*,node-ipam-controller", "--allocate-node-cidrs", "--cluster-cidr=10.9.0.0/24",
 			"--configure-cloud-routes=false"}, fault: func(*scene) {}, seen: isSet("node_ipam_controller_cidrset_usage_cidrs"), want: []string{"IsthmusPodCIDRsRunOut"}},
-		{name: "somebody else has the lease", args: []string{"--leader-elect=true"}, before: func(s *scene) {
-			now := ptr.To(metav1.NowMicro())
-			if _, err := s.client.CoordinationV1().Leases(metav1.NamespaceSystem).Create(s.t.Context(), &coordinationv1.Lease{
-				ObjectMeta: metav1.ObjectMeta{Name: mainLease}, Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr.To("somebody else"),
-					LeaseDurationSeconds: ptr.To(int32(3600)), AcquireTime: now, RenewTime: now},
-			}, metav1.CreateOptions{}); err != nil {
-				s.t.Fatal(err)
-			}
-		}, ready: func(*scene) {}, fault: func(*scene) {}, seen: func(_, now scrape) bool {
+		{name: "somebody else has the lease", args: []string{"--leader-elect=true"}, before: func(s *scene) { s.occupyLease() }, ready: func(*scene) {}, fault: func(*scene) {}, seen: func(_, now scrape) bool {
 			return slices.ContainsFunc(slices.Collect(maps.Keys(now.values)), func(k string) bool { return strings.HasPrefix(k, "leader_election_master_status") })
 		}, want: []string{"IsthmusNoLeader"}},
 		{name: "the webhooks' certificate is not renewed", args: []string{"--webhooks=*"}, fault: func(s *scene) {

@@ -207,6 +207,18 @@ func TestLeaseTakenAway(t *testing.T) {
 	}
 }
 
+// occupyLease makes somebody else hold the lease, before anybody asks for it, until the test ends.
+func (c *cluster) occupyLease() {
+	c.t.Helper()
+	now := ptr.To(metav1.NowMicro())
+	if _, err := c.client.CoordinationV1().Leases(metav1.NamespaceSystem).Create(c.t.Context(), &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: mainLease}, Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr.To("somebody else"),
+			LeaseDurationSeconds: ptr.To(int32(3600)), AcquireTime: now, RenewTime: now},
+	}, metav1.CreateOptions{}); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
 // takeLease makes somebody else hold the lease until the test ends.
 func (c *cluster) takeLease() {
 	c.t.Helper()

@@ -9,9 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 	"github.com/isthmus-cloud/isthmus/test/eventually"
@@ -21,13 +19,7 @@ import (
 // the start, so that a rate over it begins with the first event; it has all when it leads and has asked the cloud.
 func TestFreshMetrics(t *testing.T) {
 	c := newCluster(t)
-	now, leases := ptr.To(metav1.NowMicro()), c.client.CoordinationV1().Leases(metav1.NamespaceSystem)
-	if _, err := leases.Create(t.Context(), &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Name: mainLease}, Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr.To("somebody else"),
-			LeaseDurationSeconds: ptr.To(int32(3600)), AcquireTime: now, RenewTime: now},
-	}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	c.occupyLease()
 	p := c.launch(ossim.ForTest(t), "--leader-elect=true", "--controllers=*,node-ipam-controller,kubelet-serving-csr-approver-controller",
 		"--allocate-node-cidrs", "--webhooks=*", "--webhook-registration=auto", "--webhook-url=https://127.0.0.1:1",
 		"--kubeconfig="+c.unregistered()) // so that nothing is registered, and nothing missing in the roles that ship
@@ -36,7 +28,7 @@ func TestFreshMetrics(t *testing.T) {
 	if lacking := p.scrape().lacks(start); len(lacking) > 0 || len(start) < 40 || len(later) == 0 {
 		t.Errorf("of %d metrics a replica that does not lead lacks %q", len(start), lacking)
 	}
-	if err := leases.Delete(t.Context(), mainLease, metav1.DeleteOptions{}); err != nil {
+	if err := c.client.CoordinationV1().Leases(metav1.NamespaceSystem).Delete(t.Context(), mainLease, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually.Met(t, func() string {
