@@ -76,10 +76,12 @@ func TestLeaseLostWhileALoadBalancerIsMade(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// When the first one is gone matters to nobody, and depends on the machine: what it does must have ended. Of that
-			// TestNothingActsBeyondTheLease tells, and the count of creations below.
+			// It gives up when a third of the lease is left. When the last of it is gone depends on the machine: it may need that third once
+			// more. That it does nothing then TestNothingActsBeyondTheLease tells, and the count of creations below.
 			begin := held.Spec.AcquireTime.Time
-			t.Logf("the first replica was gone %s before the other one began", begin.Sub(end).Round(time.Millisecond))
+			if late := end.Sub(begin); late > lease.duration/3 {
+				t.Errorf("the first replica ended %s after the other one had begun", late)
+			}
 			for _, r := range sim.Requests() {
 				// A read that was under way may arrive late.
 				if r.Service != "identity" && r.Method != http.MethodGet && r.Time.After(end) && r.Time.Before(begin) {
