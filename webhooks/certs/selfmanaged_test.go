@@ -117,6 +117,18 @@ func (r *replicas) change(t *testing.T, patch string) {
 	}
 }
 
+// listed waits until a replica that starts now finds key with value. Its first list may come from the API
+// server's cache, which may lag: a replica that finds what was there before repairs what came after it.
+func (r *replicas) listed(t *testing.T, key, value string) {
+	t.Helper()
+	eventually.True(t, "a list from the API server's cache has "+key, func() bool {
+		list, err := r.client.CoreV1().Secrets(r.secret.Namespace).List(t.Context(), metav1.ListOptions{
+			ResourceVersion: "0", FieldSelector: "metadata.name=" + r.secret.Name,
+		})
+		return err == nil && len(list.Items) == 1 && string(list.Items[0].Data[key]) == value
+	})
+}
+
 func TestSelfManaged(t *testing.T) {
 	cp := controlplane.Start(t)
 	for name, test := range map[string]func(*testing.T, kubernetes.Interface){
@@ -267,6 +279,7 @@ func testUnreadable(t *testing.T, client kubernetes.Interface) {
 	end()
 	r.all = nil
 	r.change(t, `{"data":{"issuer.crt":"czNjcmV0"}}`)
+	r.listed(t, "issuer.crt", "s3cret")
 	r.start(t, certstest.Hosts()...)
 	r.fail(t, "key issuer.crt: no certificate in it; it must be PEM; put back what it was, or delete the Secret to have everything issued anew")
 	if err := client.CoreV1().Secrets("kube-system").Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
