@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,6 +29,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/manifests"
 	ccmstatus "github.com/isthmus-cloud/isthmus/pkg/ccm/status"
 	"github.com/isthmus-cloud/isthmus/pkg/cli/access"
+	"github.com/isthmus-cloud/isthmus/pkg/cli/output"
 )
 
 const (
@@ -38,6 +40,8 @@ const (
 	// portName is the name of the secure port among a container's, and defaultPort its number where there is no such name.
 	portName    = "https"
 	defaultPort = 10258
+	// maxPods bounds how many pods of one host are asked, and so how long that takes.
+	maxPods = 3
 )
 
 // forwarder asks the leader at the port of its pod, to which the API server and the kubelet lead as with kubectl port-forward. The
@@ -79,15 +83,48 @@ func newForwarder(config *rest.Config, as access.Account, now func() time.Time) 
 func (f *forwarder) ask(ctx context.Context, holder string) (*ccmstatus.Snapshot, error) {
 	if f.leader == nil || f.holder != holder || !f.now().Before(f.until) {
 		f.close()
-		if err := f.open(ctx, holder); err != nil {
-			return nil, err
-		}
+		return f.find(ctx, holder)
 	}
+	return f.answer(ctx, holder)
+}
+
+// find asks the pods that may be the leader's until one is.
+func (f *forwarder) find(ctx context.Context, holder string) (*ccmstatus.Snapshot, error) {
+	pods, err := f.pods(ctx, holder)
+	if err != nil {
+		return nil, err
+	}
+	token, err := f.token(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f.holder, f.until = holder, f.now().Add(tokenLife/2)
+	var errs []error
+	for i := range pods {
+		err := f.open(ctx, &pods[i], token)
+		if err == nil {
+			var s *ccmstatus.Snapshot
+			if s, err = f.answer(ctx, holder); err == nil {
+				return s, nil
+			}
+		}
+		errs = append(errs, err)
+	}
+	return nil, errors.Join(errs...)
+}
+
+// answer is that of the port that is forwarded. Managers of several clouds run on one host, each with a lease of its own: another one
+// leads, too, but is not the one that was asked for.
+func (f *forwarder) answer(ctx context.Context, holder string) (*ccmstatus.Snapshot, error) {
 	s, err := f.leader.ask(ctx)
+	if err == nil && s.Leader != holder {
+		err = fmt.Errorf("%s leads by another lease, or since a moment ago: it is %s, and not %s", f.leader.host, output.Line(s.Leader), holder)
+	}
 	if err != nil {
 		f.close()
+		return nil, err
 	}
-	return s, err
+	return s, nil
 }
 
 func (f *forwarder) close() {
@@ -98,20 +135,11 @@ func (f *forwarder) close() {
 	f.leader, f.end = nil, func() {}
 }
 
-func (f *forwarder) open(ctx context.Context, holder string) error {
-	pod, err := f.pod(ctx, holder)
-	if err != nil {
-		return err
-	}
-	token, err := f.token(ctx)
-	if err != nil {
-		return err
-	}
+func (f *forwarder) open(ctx context.Context, pod *corev1.Pod, token string) error {
 	port, err := f.forward(ctx, pod)
 	if err != nil {
 		return fmt.Errorf("port of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	f.holder, f.until = holder, f.now().Add(tokenLife/2)
 	f.leader, err = newLeader("pod "+pod.Namespace+"/"+pod.Name, &rest.Config{
 		Host: "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port))), UserAgent: f.config.UserAgent, Timeout: f.config.Timeout,
 		BearerToken: token, TLSClientConfig: rest.TLSClientConfig{Insecure: true},
@@ -120,22 +148,39 @@ func (f *forwarder) open(ctx context.Context, holder string) error {
 	return err
 }
 
-// pod is the one that leads: in the account's namespace, where the chart and the manifests put both. The identity begins with the name
-// of its host: its own, or its Node's on the host's network.
-func (f *forwarder) pod(ctx context.Context, holder string) (*corev1.Pod, error) {
+// pods are those that may be the leader's: in the account's namespace, where the chart and the manifests put both, and on its host.
+func (f *forwarder) pods(ctx context.Context, holder string) ([]corev1.Pod, error) {
 	host, _, _ := strings.Cut(holder, "_")
 	namespace := f.account.Namespace
 	list, err := f.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: manifests.Pods, Limit: maxItems})
 	if err != nil {
 		return nil, fmt.Errorf("list pods in namespace %s: %w", namespace, err)
 	}
-	for i := range list.Items {
-		p := &list.Items[i]
-		if p.DeletionTimestamp == nil && (p.Name == host || p.Spec.HostNetwork && p.Spec.NodeName == host) {
-			return p, nil
-		}
+	found := slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return !runsAt(host, &p) })
+	if len(found) == 0 {
+		return nil, fmt.Errorf("namespace %s has no pod of the leader %s with the labels %s; name another namespace with --%s, or its port with --leader-url", namespace, holder, manifests.Pods, accountFlag)
 	}
-	return nil, fmt.Errorf("namespace %s has no pod of the leader %s with the labels %s; name another namespace with --%s, or its port with --leader-url", namespace, holder, manifests.Pods, accountFlag)
+	return found[:min(len(found), maxPods)], nil
+}
+
+// runsAt reports whether a pod runs, and has the name of a host, with which an identity begins: its own, or its machine's on the host's
+// network. A kubelet chooses the names of the pods that it mirrors, but can put them on its own Node only.
+func runsAt(host string, p *corev1.Pod) bool {
+	_, mirrored := p.Annotations[corev1.MirrorPodAnnotationKey]
+	switch {
+	case p.DeletionTimestamp != nil, p.Status.Phase == corev1.PodFailed, p.Status.Phase == corev1.PodSucceeded:
+		return false
+	case p.Spec.HostNetwork:
+		return sameHost(host, p.Spec.NodeName)
+	}
+	return p.Name == host && !mirrored
+}
+
+// sameHost reports whether a Node's name is a machine's: the one may have the domain that the other has not.
+func sameHost(host, node string) bool {
+	a, inA, _ := strings.Cut(strings.ToLower(host), ".")
+	b, inB, _ := strings.Cut(node, ".")
+	return a == b && (inA == "" || inB == "" || strings.EqualFold(inA, inB))
 }
 
 func (f *forwarder) token(ctx context.Context) (string, error) {

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -24,19 +25,20 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cli/access"
 )
 
-// kubelet is one that leads to the port of to, by the code that kubelets have for that, whatever the pod.
+// kubelet is one that leads to the port of to, by the code that kubelets have for that, whatever the pod, unless it is in pods.
 type kubelet struct {
 	t     *testing.T
 	to    string
+	pods  map[string]string
 	ports atomic.Int32 // the last pod's port that was asked for
 	begun atomic.Int32 // forwardings
 	stuck chan struct{}
 }
 
-func (k *kubelet) PortForward(ctx context.Context, _, _ string, port int32, stream io.ReadWriteCloser) error {
+func (k *kubelet) PortForward(ctx context.Context, pod, _ string, port int32, stream io.ReadWriteCloser) error {
 	k.ports.Store(port)
 	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", k.to)
+	conn, err := d.DialContext(ctx, "tcp", cmp.Or(k.pods[pod], k.to))
 	if err != nil {
 		return err
 	}
@@ -47,7 +49,8 @@ func (k *kubelet) PortForward(ctx context.Context, _, _ string, port int32, stre
 }
 
 func (k *kubelet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !strings.HasPrefix(r.URL.Path, "/portForward/kube-system/") {
+	pod, ok := strings.CutPrefix(r.URL.Path, "/portForward/kube-system/")
+	if !ok {
 		k.t.Errorf("the kubelet is asked for %s", r.URL.Path)
 		http.NotFound(w, r)
 		return
@@ -56,7 +59,7 @@ func (k *kubelet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if k.stuck != nil {
 		<-k.stuck
 	}
-	portforward.ServePortForward(w, r, k, "pod", "", nil, time.Minute, time.Minute, portforward.SupportedProtocols)
+	portforward.ServePortForward(w, r, k, pod, "", nil, time.Minute, time.Minute, portforward.SupportedProtocols)
 }
 
 // leads makes the Node of a kubelet, and on it the pod of a leader whose port h serves.
@@ -76,7 +79,7 @@ func (w *world) leads(h http.Handler, hostNetwork bool) (*kubelet, *atomic.Value
 	number, err := strconv.Atoi(at.Port())
 	w.must(err)
 
-	nodes, pods, accounts := w.Client.CoreV1().Nodes(), w.Client.CoreV1().Pods("kube-system"), w.Client.CoreV1().ServiceAccounts("kube-system")
+	nodes, accounts := w.Client.CoreV1().Nodes(), w.Client.CoreV1().ServiceAccounts("kube-system")
 	node, err := nodes.Create(w.t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "status-host"}}, metav1.CreateOptions{})
 	w.must(err)
 	w.clean(nodes.Delete, node.Name)
@@ -87,22 +90,104 @@ func (w *world) leads(h http.Handler, hostNetwork bool) (*kubelet, *atomic.Value
 	_, err = accounts.Create(w.t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: manifests.StatusReader}}, metav1.CreateOptions{})
 	w.must(err)
 	w.clean(accounts.Delete, manifests.StatusReader)
-	for name, labels := range map[string]map[string]string{
-		"leader":   {"app.kubernetes.io/name": "isthmus", "app.kubernetes.io/component": "cloud-controller-manager"},
-		"webhooks": {"app.kubernetes.io/name": "isthmus", "app.kubernetes.io/component": "cloud-webhook-manager"},
-	} {
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
-		pod.Spec.NodeName, pod.Spec.HostNetwork, pod.Spec.AutomountServiceAccountToken = node.Name, hostNetwork, ptr.To(false)
-		pod.Spec.Containers = []corev1.Container{{Name: "a", Image: "a"}, {Name: "b", Image: "b",
-			Ports: []corev1.ContainerPort{{Name: "webhook", ContainerPort: 10260}, {Name: "https", ContainerPort: 10299}}}}
-		_, err = pods.Create(w.t.Context(), pod, metav1.CreateOptions{})
-		w.must(err)
-		w.clean(func(ctx context.Context, name string, o metav1.DeleteOptions) error {
-			o.GracePeriodSeconds = ptr.To(int64(0))
-			return pods.Delete(ctx, name, o)
-		}, name)
-	}
+	w.pod("leader", "cloud-controller-manager", hostNetwork, nil)
+	w.pod("webhooks", "cloud-webhook-manager", hostNetwork, nil)
 	return k, &got
+}
+
+// pod makes one of a component on the Node status-host, as edit wants it, and with the status that it has then.
+func (w *world) pod(name, component string, hostNetwork bool, edit func(*corev1.Pod)) {
+	w.t.Helper()
+	pods := w.Client.CoreV1().Pods("kube-system")
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app.kubernetes.io/name": "isthmus", "app.kubernetes.io/component": component}}}
+	pod.Spec.NodeName, pod.Spec.HostNetwork, pod.Spec.AutomountServiceAccountToken = "status-host", hostNetwork, ptr.To(false)
+	pod.Spec.Containers = []corev1.Container{{Name: "a", Image: "a"}, {Name: "b", Image: "b",
+		Ports: []corev1.ContainerPort{{Name: "webhook", ContainerPort: 10260}, {Name: "https", ContainerPort: 10299}}}}
+	if edit != nil {
+		edit(pod)
+	}
+	made, err := pods.Create(w.t.Context(), pod, metav1.CreateOptions{})
+	w.must(err)
+	w.clean(func(ctx context.Context, name string, o metav1.DeleteOptions) error {
+		o.GracePeriodSeconds = ptr.To(int64(0))
+		return pods.Delete(ctx, name, o)
+	}, name)
+	made.Status.Phase = cmp.Or(pod.Status.Phase, corev1.PodRunning)
+	_, err = pods.UpdateStatus(w.t.Context(), made, metav1.UpdateOptions{})
+	w.must(err)
+}
+
+// serves runs what answers at a port of a pod, and counts who asks with a token.
+func (k *kubelet) serves(pod string, h http.Handler) *atomic.Int32 {
+	var asked atomic.Int32
+	s := httptest.NewTLSServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "" {
+			asked.Add(1)
+		}
+		h.ServeHTTP(rw, r)
+	}))
+	k.t.Cleanup(s.Close)
+	if k.pods == nil {
+		k.pods = map[string]string{}
+	}
+	k.pods[pod] = s.Listener.Addr().String()
+	return &asked
+}
+
+// On a host with managers of several clouds, each with a lease of its own, the one is shown that has the lease; one that has ended there
+// is not asked.
+func TestLeaderIsToldFromOthersOnItsHost(t *testing.T) {
+	w := newWorld(t)
+	k, _ := w.leads(replicaOf("status-host_x", true), true)
+	w.lease("cloud-controller-manager", "status-host_x", noon)
+	w.lease("status-other", "status-host_y", noon)
+	w.lease("status-none", "status-host_z", noon)
+	w.pod("evicted", "cloud-controller-manager", true, func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })
+	w.pod("first", "cloud-controller-manager", true, nil)
+	evicted, first := k.serves("evicted", replicaOf("status-host_x", true)), k.serves("first", replicaOf("status-host_y", true))
+	for lease, want := range map[string]string{"cloud-controller-manager": "status-host_x", "status-other": "status-host_y"} {
+		if r := w.report("--leader-elect-resource-name", lease); r.Source != fromLeader || r.Leader != want {
+			t.Errorf("lease %s: %+v", lease, r)
+		}
+	}
+	if evicted.Load() != 0 || first.Load() != 2 {
+		t.Errorf("the pods are asked %d and %d times", evicted.Load(), first.Load())
+	}
+	want := "pod kube-system/first leads by another lease, or since a moment ago: it is status-host_y, and not status-host_z"
+	if r := w.report("--leader-elect-resource-name=status-none"); r.Source != fromCluster || !strings.Contains(r.NotAsked, want) {
+		t.Errorf("%q", r.NotAsked)
+	}
+}
+
+func TestPodsOfAHost(t *testing.T) {
+	network := func(node string) corev1.Pod {
+		return corev1.Pod{Spec: corev1.PodSpec{HostNetwork: true, NodeName: node}}
+	}
+	named := func(name string) corev1.Pod { return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}} }
+	mirror := func(p corev1.Pod) corev1.Pod {
+		p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"}
+		return p
+	}
+	for _, c := range []struct {
+		host string
+		pod  corev1.Pod
+		want bool
+	}{
+		{"cp-1", network("cp-1"), true},
+		{"cp-1", network("cp-1.example.com"), true},
+		{"CP-1.example.com", network("cp-1"), true},
+		{"cp-1.example.com", network("cp-1.example.org"), false},
+		{"cp-1", network("cp-10"), false},
+		{"cp-1", mirror(network("cp-1")), true},
+		{"isthmus-a", named("isthmus-a"), true},
+		{"isthmus-a", named("isthmus-a.b"), false},
+		{"cp-1", mirror(named("cp-1")), false},                                                          // a worker's kubelet may make it
+		{"cp-1", corev1.Pod{ObjectMeta: named("cp-1").ObjectMeta, Spec: network("worker").Spec}, false}, // its name is not its host's
+	} {
+		if got := runsAt(c.host, &c.pod); got != c.want {
+			t.Errorf("host %s, pod %q on the network of %q: %t", c.host, c.pod.Name, c.pod.Spec.NodeName, got)
+		}
+	}
 }
 
 // Without flags the leader is asked, on the host's network or the pods', with nothing but an account's token.
@@ -110,7 +195,7 @@ func TestLeaderIsAskedByItsPod(t *testing.T) {
 	for host, hostNetwork := range map[string]bool{"leader": false, "status-host": true} {
 		t.Run(host, func(t *testing.T) {
 			w := newWorld(t)
-			k, got := w.leads(replica(true), hostNetwork)
+			k, got := w.leads(replicaOf(host+"_x", true), hostNetwork)
 			w.lease("cloud-controller-manager", host+"_x", noon)
 			r := w.report()
 			if r.Source != fromLeader || r.NotAsked != "" || r.Status.Traffic.Waiting != 2 || k.ports.Load() != 10299 {
@@ -129,7 +214,7 @@ func TestLeaderIsAskedByItsPod(t *testing.T) {
 // A watch asks by one forwarding, and by another once that has ended or another leads.
 func TestWatchKeepsItsPort(t *testing.T) {
 	w := newWorld(t)
-	answer := replica(true)
+	answer := replicaOf("leader_x", true)
 	k, _ := w.leads(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { answer.ServeHTTP(rw, r) }), false)
 	w.lease("cloud-controller-manager", "leader_x", noon)
 	ctx, end := context.WithCancel(t.Context())
@@ -140,7 +225,7 @@ func TestWatchKeepsItsPort(t *testing.T) {
 		case 2:
 			answer = http.NotFoundHandler()
 		case 3:
-			answer = replica(true)
+			answer = replicaOf("leader_x", true)
 		case 4:
 			end()
 		}
@@ -204,7 +289,7 @@ func (w *world) forwarder(now func() time.Time) *forwarder {
 // A token is used for half of its life.
 func TestTokenIsRenewed(t *testing.T) {
 	w := newWorld(t)
-	k, got := w.leads(replica(true), false)
+	k, got := w.leads(replicaOf("leader_x", true), false)
 	now := noon
 	f := w.forwarder(func() time.Time { return now })
 	sent := map[any]bool{}
@@ -223,7 +308,7 @@ func TestTokenIsRenewed(t *testing.T) {
 // A kubelet that hangs is not asked again and again.
 func TestForwardingHangs(t *testing.T) {
 	w := newWorld(t)
-	k, _ := w.leads(replica(true), false)
+	k, _ := w.leads(replicaOf("leader_x", true), false)
 	k.stuck = make(chan struct{})
 	f := w.forwarder(w.o.now)
 	f.timeout = time.Millisecond

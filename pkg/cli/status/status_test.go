@@ -170,13 +170,16 @@ func (w *world) serve(h http.Handler) (flags []string, asked *atomic.Int32) {
 	return []string{"--leader-url", s.URL, "--leader-ca", ca}, asked
 }
 
-// replica is the page of one that has a throttled family, and an error.
-func replica(leads bool) http.Handler {
+// replica is the page of one beside, or as, the leader cp-1_x.
+func replica(leads bool) http.Handler { return replicaOf("cp-1_x", leads) }
+
+// replicaOf is the page of one that has a throttled family, and an error.
+func replicaOf(leader string, leads bool) http.Handler {
 	now := func() time.Time { return noon }
 	failed := ccmstatus.NewErrors(now)
 	failed.Add("service/shop/web", "SyncLoadBalancerFailed", "no quota")
 	return ccmstatus.Handler(ccmstatus.Source{
-		Leader: func() (string, bool) { return "cp-1_x", leads }, Now: now, Errors: failed,
+		Leader: func() (string, bool) { return leader, leads }, Now: now, Errors: failed,
 		Traffic: func() []caller.Family {
 			return []caller.Family{{Name: "octavia", Place: "r1", ShutUntil: noon.Add(time.Minute)}, {Name: "nova", Place: "r1", Limit: 2}, {Name: "neutron"}}
 		},
