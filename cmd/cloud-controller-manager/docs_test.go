@@ -1,7 +1,9 @@
 package main
 
 import (
+	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -15,7 +17,11 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/lb"
 	"github.com/isthmus-cloud/isthmus/pkg/providers"
+	"github.com/isthmus-cloud/isthmus/test/docs/markdown"
+	"github.com/isthmus-cloud/isthmus/webhooks/pvlabel"
 )
+
+const root = "../.."
 
 // foreignFlags are programs' of others that the guides name in the same way.
 var foreignFlags = []string{"--admission-control-config-file", "--enable-priority-and-fairness", "--ok-total-unready-count", "--max-total-unready-percentage", "--with-topology", "--provider-id", "--node-ip", "--aws-default-region", "--hostname-override", "--node-labels", "--registries", "--kubelet-certificate-authority", "--kubelet-insecure-tls", "--cluster-signing-duration", "--config"}
@@ -23,7 +29,7 @@ var foreignFlags = []string{"--admission-control-config-file", "--enable-priorit
 // foreignGuides are about isthmus-credential-provider, whose own tests look at them.
 var foreignGuides = []string{"credential-provider.md", "install-credential-provider.md", "ecr.md", "acr.md", "artifact-registry.md", "openstack-registries.md"}
 
-// Flags that the guides name are the manager's or those of isthmus, and the command lines that they show are accepted.
+// Flags that the guides name are the manager's or those of isthmus.
 func TestFlagsInGuides(t *testing.T) {
 	guides := pages(t)
 	isthmus, err := os.ReadFile("../../docs/reference/flags-isthmus.md")
@@ -31,7 +37,6 @@ func TestFlagsInGuides(t *testing.T) {
 		t.Fatal(err)
 	}
 	inline := regexp.MustCompile("`(--[a-z0-9-]+)(=[^`]*)?`")
-	lines := 0
 	for _, guide := range guides {
 		if slices.Contains(foreignGuides, filepath.Base(guide)) {
 			continue
@@ -40,17 +45,7 @@ func TestFlagsInGuides(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text := strings.ReplaceAll(string(data), "\\\n", " ")
-		for line := range strings.SplitSeq(text, "\n") {
-			if args, ok := strings.CutPrefix(strings.TrimSpace(line), "bin/cloud-controller-manager "); ok {
-				lines++
-				args, _, _ = strings.Cut(args, " 2>")
-				// An asterisk is in quotes: without, zsh refuses the line.
-				if strings.Contains(strings.ReplaceAll(args, "*'", ""), "*") {
-					t.Errorf("%s: unquoted * in %s", filepath.Base(guide), args)
-				}
-				parse(t, filepath.Base(guide), strings.Fields(strings.ReplaceAll(args, "'", "")))
-			}
+		for line := range strings.Lines(string(data)) {
 			for _, m := range inline.FindAllStringSubmatch(line, -1) {
 				ofIsthmus := regexp.MustCompile(`\s` + m[1] + `[ =\n]`).Match(isthmus)
 				if !slices.Contains(foreignFlags, m[1]) && !ofIsthmus && !hasFlag(t, strings.TrimPrefix(m[1], "--")) {
@@ -58,9 +53,6 @@ func TestFlagsInGuides(t *testing.T) {
 				}
 			}
 		}
-	}
-	if lines == 0 {
-		t.Error("no guide shows a command line: this test checks nothing")
 	}
 }
 
@@ -78,16 +70,79 @@ func hasFlag(t *testing.T, name string) bool {
 	return false
 }
 
-// parse takes args as the binary does.
-func parse(t *testing.T, guide string, args []string) {
+// TestCommandsInDocs: the manager takes every command line that the documentation shows, and what it shows of its flags alone.
+func TestCommandsInDocs(t *testing.T) {
+	lines := markdown.Commands(t, root, program)
+	whole := 0
+	for _, line := range lines {
+		if !line.Mention {
+			whole++
+		}
+		if err := refusal(t, line.Args, !line.Mention); err != nil {
+			t.Errorf("%s: %s: %v", line.Where, line.Text, err)
+		}
+	}
+	flags := 0
+	for _, p := range markdown.Pages(t, root) {
+		if slices.Contains(foreignGuides, path.Base(p.File)) {
+			continue
+		}
+		for _, b := range p.Blocks {
+			args := flagsOf(b)
+			flags += len(args)
+			if err := refusal(t, append(args, "--cloud-provider=openstack"), true); err != nil {
+				t.Errorf("%s: %q: %v", b.Where, args, err)
+			}
+		}
+	}
+	if whole < 9 || flags < 10 {
+		t.Errorf("%d command lines and %d flags: this test checks too little", whole, flags)
+	}
+}
+
+// flagsOf are flags of the manager in a block without its command line: one a line, or in a list or a patch of YAML.
+func flagsOf(b markdown.Block) (args []string) {
+	each := regexp.MustCompile(`(?m)^ *(--[a-z0-9-]+(?:=\S+)?)`)
+	switch {
+	case b.Language == "yaml":
+		each = regexp.MustCompile(`(?:value: |- |\[|, )['"]?(--[a-z0-9-]+(?:=[^\s'"\]]+)?)`)
+	case b.Info != "flags":
+		return nil
+	}
+	for _, m := range each.FindAllStringSubmatch(b.Text, -1) {
+		args = append(args, m[1])
+	}
+	return args
+}
+
+// refusal is what the binary says to the arguments: to the flags one by one, or also to what they are together, with files that
+// can be read in place of those that they name, and a cloud if they name none.
+func refusal(t *testing.T, args []string, together bool) error {
 	t.Helper()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args = slices.Clone(args)
+	for i := range args {
+		args[i] = regexp.MustCompile(`^(--(cloud-config|(auth[a-z]+-)?kubeconfig))=.*`).ReplaceAllString(args[i], "$1="+file)
+	}
 	o, err := newOptions()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := ccmoptions.Parse(o.flags(), args); err != nil {
-		t.Errorf("%s shows a command line that is refused: %v: %s", guide, err, strings.Join(args, " "))
+	help, version, err := ccmoptions.Parse(o.flags(), args)
+	if err != nil || help || version || !together {
+		return err
 	}
+	o.ccm.LabelPersistentVolumes = o.webhooks.on(pvlabel.Name)
+	if err := o.validate(); err != nil {
+		return err
+	}
+	if len(o.ccm.Warnings) > 0 {
+		return fmt.Errorf("warnings %q", o.ccm.Warnings)
+	}
+	return nil
 }
 
 // pages are what stands in docs and its folders, but the references, which are generated.

@@ -55,8 +55,8 @@ func (a *annotations) Set(text string) error {
 	return nil
 }
 
-// runCheck is the command check.
-func runCheck(ctx context.Context, args []string, s streams) int {
+// parseCheck is the command check.
+func parseCheck(args []string, s streams) (work, int) {
 	o := check.Options{Parse: sourceOf}
 	var given annotations
 	flags := flag.NewFlagSet("check", flag.ContinueOnError)
@@ -67,18 +67,20 @@ func runCheck(ctx context.Context, args []string, s streams) int {
 	flags.Var(&given, "annotation", "")
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "")
 	if code, ok := parseCommand(flags, args, checkHelp, s); !ok {
-		return code
+		return nil, code
 	}
 	o.Annotations = given
 	c, err := check.New(o, "/proc", os.Environ())
 	if err != nil {
 		complain(s.err, err)
-		return exitUsage
+		return nil, exitUsage
 	}
-	if !c.Run(ctx, s.out) {
-		return exitFailed
-	}
-	return exitOK
+	return func(ctx context.Context) int {
+		if !c.Run(ctx, s.out) {
+			return exitFailed
+		}
+		return exitOK
+	}, exitOK
 }
 
 // sourceOf is what the kubelet's arguments for this program say.

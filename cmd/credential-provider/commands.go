@@ -23,16 +23,19 @@ type command struct {
 	name string
 	// summary is its line in --help.
 	summary string
-	// run gets the arguments after the name and returns the exit code.
-	run func(ctx context.Context, args []string, s streams) int
+	// parse gets the arguments after the name and returns what to do, or none with the exit code.
+	parse func(args []string, s streams) (work, int)
 }
+
+// work is what a command does when its flags are right. It returns the exit code.
+type work func(ctx context.Context) int
 
 // commands are all commands.
 func commands() []command {
 	return []command{
-		{"config", "write the kubelet's CredentialProviderConfig, and the RBAC that it needs", runConfig},
-		{"install", "put the program and its configuration on a node", runInstall},
-		{"check", "look for what is wrong with the kubelet's configuration, and try it", runCheck},
+		{"config", "write the kubelet's CredentialProviderConfig, and the RBAC that it needs", parseConfig},
+		{"install", "put the program and its configuration on a node", parseInstall},
+		{"check", "look for what is wrong with the kubelet's configuration, and try it", parseCheck},
 	}
 }
 
@@ -45,7 +48,11 @@ func dispatch(ctx context.Context, args []string, s streams) (code int, done boo
 	var names []string
 	for _, c := range commands() {
 		if c.name == args[0] {
-			return c.run(ctx, args[1:], s), true
+			do, code := c.parse(args[1:], s)
+			if do != nil {
+				code = do(ctx)
+			}
+			return code, true
 		}
 		names = append(names, c.name)
 	}

@@ -73,8 +73,8 @@ func (v *variables) Set(text string) error {
 	return nil
 }
 
-// runConfig is the command config.
-func runConfig(_ context.Context, args []string, s streams) int {
+// parseConfig is the command config.
+func parseConfig(args []string, s streams) (work, int) {
 	var o configOptions
 	flags := flag.NewFlagSet("config", flag.ContinueOnError)
 	registerSource(flags, &o.Source)
@@ -92,18 +92,20 @@ func runConfig(_ context.Context, args []string, s streams) int {
 	flags.BoolVar(&o.rbac, "rbac", false, "")
 	help := strings.NewReplacer("PARTITIONS", strings.Join(config.Partitions(), ", "), "SYSTEMDIRS", strings.Join(entries.SystemDirs(), ", ")).Replace(configHelp)
 	if code, ok := parseCommand(flags, args, help, s); !ok {
-		return code
+		return nil, code
 	}
 	o.Env = o.env
 	if err := o.check(); err != nil {
 		complain(s.err, err)
-		return exitUsage
+		return nil, exitUsage
 	}
-	if err := o.write(s); err != nil {
-		complain(s.err, err)
-		return exitFailed
-	}
-	return exitOK
+	return func(context.Context) int {
+		if err := o.write(s); err != nil {
+			complain(s.err, err)
+			return exitFailed
+		}
+		return exitOK
+	}, exitOK
 }
 
 // check finds flags that do not go together.

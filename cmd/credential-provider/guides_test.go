@@ -1,6 +1,9 @@
 package main
 
 import (
+	"errors"
+	"flag"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -8,10 +11,15 @@ import (
 	"strings"
 	"testing"
 
+	"sigs.k8s.io/yaml"
+
 	"github.com/isthmus-cloud/isthmus/credentialprovider"
 	"github.com/isthmus-cloud/isthmus/credentialprovider/config"
 	"github.com/isthmus-cloud/isthmus/credentialprovider/kubelet"
+	"github.com/isthmus-cloud/isthmus/test/docs/markdown"
 )
+
+const root = "../.."
 
 // What the guides show as configuration is accepted, the program's and the kubelet's.
 func TestExamplesInGuides(t *testing.T) {
@@ -70,11 +78,10 @@ func othersFlags() []string {
 	}
 }
 
-// Every flag that a guide of the credential provider names is one, and every command line in it is
-// understood.
+// Every flag that a guide of the credential provider names is one.
 func TestFlagsInGuides(t *testing.T) {
 	known := strings.Join([]string{helpText(), configHelp, checkHelp, installHelp}, "\n")
-	flags, commands := 0, 0
+	flags := 0
 	for _, guide := range []string{"credential-provider", "install-credential-provider", "ecr", "acr", "artifact-registry", "openstack-registries"} {
 		data, err := os.ReadFile("../../docs/guides/" + guide + ".md")
 		if err != nil {
@@ -87,29 +94,101 @@ func TestFlagsInGuides(t *testing.T) {
 				t.Errorf("%s: %s is no flag", guide, inline[1])
 			}
 		}
-		for line := range strings.Lines(text) {
-			at := strings.Index(line, name+" ")
-			if at < 0 || !isCommand(line[:at]) {
-				continue
-			}
-			commands++
-			line, _, _ = strings.Cut(line[at+len(name):], "#")
-			line, _, _ = strings.Cut(line, "|")
-			line, _, _ = strings.Cut(line, ">")
-			words := slices.DeleteFunc(strings.Fields(line), func(w string) bool { return w == "…" })
-			// With --help at its end, the flags before it are read and nothing is done.
-			if got := execute(t, "", append(words, "--help")...); got.code != 0 {
-				t.Errorf("%s: %v: %s", guide, words, got.stderr)
-			}
-		}
 	}
-	if flags < 20 || commands < 8 {
-		t.Errorf("%d flags and %d command lines: this test checks too little", flags, commands)
+	if flags < 20 {
+		t.Errorf("%d flags: this test checks too little", flags)
 	}
 }
 
-// isCommand reports whether what stands before the program's name makes it a command line.
-func isCommand(before string) bool {
-	before = strings.TrimSpace(before)
-	return before == "" || strings.HasSuffix(before, "|")
+// Every command line that the documentation shows is understood, values included, and so are the kubelet's arguments.
+func TestCommandsInDocs(t *testing.T) {
+	lines, whole := markdown.Commands(t, root, name), 0
+	for _, line := range lines {
+		args := line.Args
+		if line.Mention { // with --help at its end, the flags before it are read and no more
+			args = append(slices.Clone(args), "--help")
+		} else {
+			whole++
+		}
+		if said := refusal(t, args); said != "" {
+			t.Errorf("%s: %s: %s", line.Where, line.Text, said)
+		}
+	}
+	ofKubelet := 0
+	for _, p := range markdown.Pages(t, root) {
+		for _, b := range p.Blocks {
+			for _, args := range kubeletArgs(t, b) {
+				ofKubelet++
+				if said := refusal(t, args); said != "" {
+					t.Errorf("%s: %q: %s", b.Where, args, said)
+				}
+			}
+		}
+	}
+	if whole < 12 || ofKubelet < 8 {
+		t.Errorf("%d command lines and %d of the kubelet: this test checks too little", whole, ofKubelet)
+	}
+}
+
+// refusal is what the program says to arguments before it does anything; a kubelet and files that are not here are others in their place.
+func refusal(t *testing.T, args []string) string {
+	t.Helper()
+	var stderr strings.Builder
+	s := streams{in: strings.NewReader(""), out: io.Discard, err: &stderr}
+	for _, c := range commands() {
+		if len(args) == 0 || c.name != args[0] {
+			continue
+		}
+		args = slices.Clone(args[1:])
+		for i, arg := range args {
+			if i > 0 && args[i-1] == "--service-account-token-file" {
+				args[i] = filepath.Join(t.TempDir(), arg)
+				if err := os.WriteFile(args[i], []byte("token"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if c.name == "check" && !slices.Contains(args, "--help") {
+			args = append(args, "--kubelet-config=/kubelet.yaml", "--bin-dir=/bin")
+		}
+		_, _ = c.parse(args, s)
+		return stderr.String()
+	}
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		_, _ = dispatch(t.Context(), args, s) // refuses it
+		return stderr.String()
+	}
+	if _, err := parse(args); err != nil && !errors.Is(err, flag.ErrHelp) {
+		return err.Error()
+	}
+	return ""
+}
+
+// kubeletArgs are the arguments that a block of YAML has the kubelet give our program, entry by entry.
+func kubeletArgs(t *testing.T, b markdown.Block) (out [][]string) {
+	t.Helper()
+	text := b.Text
+	if strings.HasPrefix(text, "  args:") { // of an entry
+		text = "kind: CredentialProviderConfig\nproviders:\n- name: " + name + "\n" + text
+	}
+	if b.Language != "yaml" || !strings.Contains(text, "kind: CredentialProviderConfig\n") {
+		return nil
+	}
+	for document := range strings.SplitSeq(text, "\n---\n") {
+		var c struct {
+			Providers []struct {
+				Name string
+				Args []string
+			}
+		}
+		if err := yaml.Unmarshal([]byte(document), &c); err != nil {
+			t.Fatalf("%s: %v", b.Where, err)
+		}
+		for _, p := range c.Providers {
+			if strings.HasPrefix(p.Name, name) {
+				out = append(out, p.Args)
+			}
+		}
+	}
+	return out
 }

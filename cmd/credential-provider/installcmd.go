@@ -36,8 +36,8 @@ Everything is checked before anything is replaced, and each file is replaced at 
 isthmus-credential-provider-SOMETHING.
 `
 
-// runInstall is the command install.
-func runInstall(ctx context.Context, args []string, s streams) int {
+// parseInstall is the command install.
+func parseInstall(args []string, s streams) (work, int) {
 	o := rollout.Options{Parse: sourceOf}
 	flags := flag.NewFlagSet("install", flag.ContinueOnError)
 	flags.StringVar(&o.BinDir, "bin-dir", "", "")
@@ -48,17 +48,19 @@ func runInstall(ctx context.Context, args []string, s streams) int {
 	flags.StringVar(&o.Unit, "restart-unit", "", "")
 	flags.StringVar(&o.HostRoot, "host-root", "", "")
 	if code, ok := parseCommand(flags, args, installHelp, s); !ok {
-		return code
+		return nil, code
 	}
 	if err := checkInstall(o); err != nil {
 		complain(s.err, err)
-		return exitUsage
+		return nil, exitUsage
 	}
-	if err := o.Run(ctx, s.out); err != nil {
-		complain(s.err, err)
-		return exitFailed
-	}
-	return exitOK
+	return func(ctx context.Context) int {
+		if err := o.Run(ctx, s.out); err != nil {
+			complain(s.err, err)
+			return exitFailed
+		}
+		return exitOK
+	}, exitOK
 }
 
 // checkInstall finds flags that do not go together.

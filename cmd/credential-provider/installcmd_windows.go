@@ -1,12 +1,9 @@
 package main
 
-import (
-	"context"
-	"errors"
-)
+import "errors"
 
-// runInstall says what to do in place of the command install, which knows Linux nodes alone.
-func runInstall(_ context.Context, _ []string, s streams) int {
+// parseInstall says what to do in place of the command install, which knows Linux nodes alone.
+func parseInstall(_ []string, s streams) (work, int) {
 	complain(s.err, errors.New(`install is for Linux nodes; here, copy this program as `+name+`.exe into the kubelet's --image-credential-provider-bin-dir, and what `+name+` config writes to its --image-credential-provider-config, both writable for administrators alone, and restart the kubelet`))
-	return exitFailed
+	return nil, exitFailed
 }

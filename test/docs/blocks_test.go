@@ -1,3 +1,4 @@
+// Package docs holds no code: its tests run or parse what the documentation shows, and follow its links.
 package docs
 
 import (
@@ -8,19 +9,18 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
-	"github.com/spf13/pflag"
-
-	"github.com/isthmus-cloud/isthmus/pkg/cli"
+	"github.com/isthmus-cloud/isthmus/test/docs/markdown"
 )
 
+const root = "../.."
+
 // languages are what blocks may be written in, and how each is checked.
-var languages = map[string]func(t *testing.T, b block) error{
+var languages = map[string]func(t *testing.T, b markdown.Block) error{
 	"sh":      shell,
 	"go":      goCode,
 	"json":    jsonText,
@@ -33,16 +33,16 @@ var languages = map[string]func(t *testing.T, b block) error{
 // TestBlocks: every block of the documentation has a language and is what it says.
 func TestBlocks(t *testing.T) {
 	seen := map[string]int{}
-	for _, p := range pages(t) {
-		for _, b := range p.blocks {
-			check, ok := languages[b.language]
+	for _, p := range markdown.Pages(t, root) {
+		for _, b := range p.Blocks {
+			check, ok := languages[b.Language]
 			if !ok {
-				t.Errorf("%s: the language %q is not known; known are sh, go, json, ini, yaml, mermaid, and text for what a program prints (see reasons in test/docs)", b.where, b.language)
+				t.Errorf("%s: the language %q is not known; known are sh, go, json, ini, yaml, mermaid, and text for what a program prints (see reasons in test/docs)", b.Where, b.Language)
 				continue
 			}
-			seen[b.language]++
+			seen[b.Language]++
 			if err := check(t, b); err != nil {
-				t.Errorf("%s: %v\n%s", b.where, err, b.text)
+				t.Errorf("%s: %v\n%s", b.Where, err, b.Text)
 			}
 		}
 	}
@@ -60,17 +60,17 @@ var reasons = map[string]string{
 	"drawing": "a picture",
 }
 
-func plain(_ *testing.T, b block) error {
-	if reasons[b.info] == "" {
-		return fmt.Errorf("a block of text is output, or says what else it is: `text flags` or `text drawing`, not %q", b.info)
+func plain(_ *testing.T, b markdown.Block) error {
+	if reasons[b.Info] == "" {
+		return fmt.Errorf("a block of text is output, or says what else it is: `text flags` or `text drawing`, not %q", b.Info)
 	}
-	switch b.info {
+	switch b.Info {
 	case "":
 		return said(b)
 	case "drawing":
 		return nil
 	}
-	for line := range strings.Lines(b.text) {
+	for line := range strings.Lines(b.Text) {
 		if !regexp.MustCompile(`^--[a-z0-9-]+(=\S+)?\s*(#.*)?$`).MatchString(strings.TrimSpace(line)) {
 			return fmt.Errorf("no flag: %q", line)
 		}
@@ -78,94 +78,20 @@ func plain(_ *testing.T, b block) error {
 	return nil
 }
 
-// ours are programs of ours by what begins their command lines, with the file that has their flags; isthmus' own commands read its lines.
-var ours = map[string]string{
-	"cloud-controller-manager":    "flags-cloud-controller-manager.md",
-	"isthmus-credential-provider": "flags-isthmus-credential-provider.md",
-}
-
-// between is what stands between two commands of a line, and before is what may stand before a command's name.
-var between, before = regexp.MustCompile(`\|\|?|&&|;|\$\(`), regexp.MustCompile(`^(sudo|[A-Z_]+=\S*)$`)
-
-// accepted: command lines of programs of ours are such as they take.
-func accepted(script string) error {
-	for line := range strings.Lines(strings.ReplaceAll(script, "\\\n", " ")) {
-		line, _, _ = strings.Cut(strings.TrimSpace(line), " #")
-		for _, command := range between.Split(line, -1) {
-			words := strings.Fields(command)
-			for len(words) > 0 && before.MatchString(words[0]) {
-				words = words[1:]
-			}
-			if len(words) > 1 && words[0] == "kubectl" && words[1] == "isthmus" {
-				words = words[1:]
-			}
-			if len(words) == 0 {
-				continue
-			}
-			err := error(nil)
-			if path.Base(words[0]) == "isthmus" {
-				err = isthmusTakes(words[1:])
-			} else if file := ours[path.Base(words[0])]; file != "" {
-				err = flagsExist(file, words[1:])
-			}
-			if err != nil {
-				return fmt.Errorf("%s: %w", strings.TrimSpace(command), err)
-			}
-		}
-	}
-	return nil
-}
-
-// isthmusTakes: the command line isthmus knows the command, its flags with their values, and how many arguments it has.
-func isthmusTakes(args []string) error {
-	for i, arg := range args {
-		if strings.HasPrefix(arg, ">") || arg == "&&" || arg == "&" || strings.HasPrefix(arg, "2>") {
-			args = args[:i]
-			break
-		}
-		args[i] = strings.Trim(arg, `'"`)
-	}
-	cmd, rest, err := cli.Command("isthmus").Find(args)
-	if err != nil {
-		return err
-	}
-	if err := cmd.ParseFlags(rest); errors.Is(err, pflag.ErrHelp) {
-		return nil
-	} else if err != nil {
-		return err
-	}
-	return cmd.ValidateArgs(cmd.Flags().Args())
-}
-
-// flagsExist: the flags are in a reference.
-func flagsExist(file string, args []string) error {
-	reference, err := os.ReadFile(filepath.Join(root, "docs", "reference", file))
-	if err != nil {
-		return err
-	}
-	for _, word := range args {
-		name, _, _ := strings.Cut(strings.Trim(word, "'"), "=")
-		if strings.HasPrefix(name, "--") && !regexp.MustCompile(regexp.QuoteMeta(name)+`\b[^-]`).Match(reference) {
-			return fmt.Errorf("there is no flag %s, by %s", name, file)
-		}
-	}
-	return nil
-}
-
-// shell: a POSIX shell and bash can read it, and our programs take their command lines.
-func shell(t *testing.T, b block) error {
+// shell: a POSIX shell and bash can read it. Our programs' tests take the command lines in it.
+func shell(t *testing.T, b markdown.Block) error {
 	for _, program := range []string{"sh", "bash"} {
 		cmd := exec.CommandContext(t.Context(), program, "-n")
-		cmd.Stdin = strings.NewReader(b.text)
+		cmd.Stdin = strings.NewReader(b.Text)
 		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
 			return fmt.Errorf("%s -n: %w: %s", program, errors.Join(err), out)
 		}
 	}
-	return accepted(b.text)
+	return nil
 }
 
-func jsonText(_ *testing.T, b block) error {
-	dec := json.NewDecoder(strings.NewReader(b.text))
+func jsonText(_ *testing.T, b markdown.Block) error {
+	dec := json.NewDecoder(strings.NewReader(b.Text))
 	var v any
 	if err := dec.Decode(&v); err != nil {
 		return err
@@ -177,8 +103,8 @@ func jsonText(_ *testing.T, b block) error {
 }
 
 // goCode stands in the examples, which compile and are tested, or in the tests and examples of a package.
-func goCode(t *testing.T, b block) error {
-	want := withoutBlankLines([]byte(b.text))
+func goCode(t *testing.T, b markdown.Block) error {
+	want := withoutBlankLines([]byte(b.Text))
 	found := false
 	for _, dir := range []string{"docs/examples", "webhooks"} {
 		err := fs.WalkDir(os.DirFS(root), dir, func(file string, _ fs.DirEntry, err error) error {
@@ -216,8 +142,8 @@ var sequenceLines = []string{
 }
 
 // sequence: a sequence diagram whose participants are named, and whose boxes are closed.
-func sequence(_ *testing.T, b block) error {
-	first, rest, _ := strings.Cut(b.text, "\n")
+func sequence(_ *testing.T, b markdown.Block) error {
+	first, rest, _ := strings.Cut(b.Text, "\n")
 	if first != "sequenceDiagram" {
 		return fmt.Errorf("the diagram is %q, want sequenceDiagram, which this test can read", first)
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/isthmus-cloud/isthmus/test/docs/markdown"
 )
 
 var (
@@ -20,9 +22,9 @@ var (
 // TestLinks: what the pages link to in this repository is there, with its heading, and no page is
 // without a way to it from README.md.
 func TestLinks(t *testing.T) {
-	all := map[string]page{}
-	for _, p := range pages(t) {
-		all[p.file] = p
+	all := map[string]markdown.Page{}
+	for _, p := range markdown.Pages(t, root) {
+		all[p.File] = p
 	}
 	checked, reached, queue := 0, map[string]bool{"README.md": true}, []string{"README.md"}
 	for len(queue) > 0 {
@@ -30,14 +32,14 @@ func TestLinks(t *testing.T) {
 		queue = queue[1:]
 		for _, target := range links(p) {
 			checked++
-			file, fragment := resolve(p.file, target)
+			file, fragment := resolve(p.File, target)
 			if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(file))); err != nil || strings.HasPrefix(file, "..") {
-				t.Errorf("%s links to %s, which is not there", p.file, target)
+				t.Errorf("%s links to %s, which is not there", p.File, target)
 				continue
 			}
 			to, isPage := all[file]
 			if fragment != "" && (!isPage || !anchors(to)[fragment]) {
-				t.Errorf("%s links to %s, which has no such heading", p.file, target)
+				t.Errorf("%s links to %s, which has no such heading", p.File, target)
 			}
 			if isPage && !reached[file] {
 				reached[file], queue = true, append(queue, file)
@@ -55,8 +57,8 @@ func TestLinks(t *testing.T) {
 }
 
 // links are those of a page to this repository.
-func links(p page) (out []string) {
-	for _, line := range p.lines {
+func links(p markdown.Page) (out []string) {
+	for _, line := range p.Lines {
 		for _, m := range link.FindAllStringSubmatch(code.ReplaceAllStringFunc(line, func(s string) string { return strings.ReplaceAll(s, "](", "] (") }), -1) {
 			if !strings.Contains(m[1], "://") && !strings.HasPrefix(m[1], "mailto:") {
 				out = append(out, m[1])
@@ -75,9 +77,9 @@ func resolve(from, target string) (file, fragment string) {
 }
 
 // anchors are the names that GitHub gives the headings of a page, and those that it has itself.
-func anchors(p page) map[string]bool {
+func anchors(p markdown.Page) map[string]bool {
 	out := map[string]bool{}
-	for _, line := range p.lines {
+	for _, line := range p.Lines {
 		for _, m := range anchor.FindAllStringSubmatch(line, -1) {
 			out[m[1]] = true
 		}

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+
+	"github.com/isthmus-cloud/isthmus/test/docs/markdown"
 )
 
 // pieces are the constant parts of all texts in the code of the programs, of the conformance suite and of the examples, the longest first:
@@ -73,16 +75,16 @@ var varying = regexp.MustCompile(`--- FAIL: \S+|"[^"\n]*"|\S*[0-9/=]\S*`)
 // said: what a program is shown to print is in its code. A third of the letters may be something else, values and what others say in
 // the same breath; but each line of some length has some of ours. What stands in docs/reference is generated, or written by the test
 // that judges it.
-func said(b block) error {
-	if strings.HasPrefix(b.where, "docs/reference/") {
+func said(b markdown.Block) error {
+	if strings.HasPrefix(b.Where, "docs/reference/") {
 		return nil
 	}
 	all, err := pieces()
 	if err != nil {
 		return err
 	}
-	left, total := 0, letters(b.text)
-	for line := range strings.Lines(b.text) {
+	left, total := 0, letters(b.Text)
+	for line := range strings.Lines(b.Text) {
 		rest := line
 		for _, piece := range all {
 			rest = strings.ReplaceAll(rest, piece, "\x00")

@@ -12,6 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/isthmus-cloud/isthmus/test/docs/markdown"
 )
 
 // TestRolesInSecurityModel: the page's table of what the ClusterRole of the controllers has is what it has.
@@ -35,8 +37,8 @@ func TestRolesInSecurityModel(t *testing.T) {
 			}
 		}
 	}
-	all := pages(t)
-	lines := all[slices.IndexFunc(all, func(p page) bool { return p.file == "docs/security-model.md" })].lines
+	all := markdown.Pages(t, root)
+	lines := all[slices.IndexFunc(all, func(p markdown.Page) bool { return p.File == "docs/security-model.md" })].Lines
 	begin := slices.Index(lines, "## Roles in the cluster")
 	shown := map[string]string{}
 	for _, line := range lines[begin:] {

@@ -19,6 +19,7 @@ import (
 	openstack "github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
 	vsphere "github.com/isthmus-cloud/isthmus/pkg/providers/vsphere/config"
 	paravirtual "github.com/isthmus-cloud/isthmus/pkg/providers/vsphere/paravirtual/config"
+	"github.com/isthmus-cloud/isthmus/test/docs/markdown"
 )
 
 // clouds read a cloud.conf as the provider does.
@@ -56,7 +57,9 @@ func taken(text string, names ...string) error {
 	return refusals
 }
 
-func iniText(_ *testing.T, b block) error { return taken(b.text, "openstack", "aws", "vsphere") }
+func iniText(_ *testing.T, b markdown.Block) error {
+	return taken(b.Text, "openstack", "aws", "vsphere")
+}
 
 // foreignKinds are of programs that this module does not import.
 var foreignKinds = map[string][]string{
@@ -67,33 +70,33 @@ var foreignKinds = map[string][]string{
 // parts are YAML without a kind: a comment in the first line, or the first key, says of what.
 var parts = []struct {
 	begins string
-	check  func(t *testing.T, b block) error
+	check  func(t *testing.T, b markdown.Block) error
 }{
-	{"# cloud.conf\n", func(_ *testing.T, b block) error {
-		err := taken(b.text, "vsphere", "vsphere-paravirtual")
-		if refused := b.info == "refused"; refused != (err != nil) {
+	{"# cloud.conf\n", func(_ *testing.T, b markdown.Block) error {
+		err := taken(b.Text, "vsphere", "vsphere-paravirtual")
+		if refused := b.Info == "refused"; refused != (err != nil) {
 			return fmt.Errorf("refused %v, but: %w", refused, errors.Join(err))
 		}
 		return nil
 	}},
 	{"# values.yaml\n", values},
 	{"# config.yaml of servers\n", anyYAML}, // of k3s, which this module does not import
-	{"patches:\n", func(t *testing.T, b block) error {
-		return kustomization(t, "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n"+b.text)
+	{"patches:\n", func(t *testing.T, b markdown.Block) error {
+		return kustomization(t, "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n"+b.Text)
 	}},
-	{"  args: [", func(_ *testing.T, b block) error { // of an entry of CredentialProviderConfig
-		return kubeletConfig(b.where, "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\nproviders:\n- name: isthmus-credential-provider\n"+
-			"  apiVersion: credentialprovider.kubelet.k8s.io/v1\n  matchImages: [registry.example.com]\n  defaultCacheDuration: 10m\n"+b.text)
+	{"  args: [", func(_ *testing.T, b markdown.Block) error { // of an entry of CredentialProviderConfig
+		return kubeletConfig(b.Where, "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\nproviders:\n- name: isthmus-credential-provider\n"+
+			"  apiVersion: credentialprovider.kubelet.k8s.io/v1\n  matchImages: [registry.example.com]\n  defaultCacheDuration: 10m\n"+b.Text)
 	}},
 }
 
-func yamlText(t *testing.T, b block) error {
+func yamlText(t *testing.T, b markdown.Block) error {
 	for _, part := range parts {
-		if strings.HasPrefix(b.text, part.begins) {
+		if strings.HasPrefix(b.Text, part.begins) {
 			return part.check(t, b)
 		}
 	}
-	for doc := range strings.SplitSeq(b.text, "\n---\n") {
+	for doc := range strings.SplitSeq(b.Text, "\n---\n") {
 		var kind struct{ APIVersion, Kind string }
 		if err := yaml.Unmarshal([]byte(doc), &kind); err != nil {
 			return err
@@ -105,11 +108,11 @@ func yamlText(t *testing.T, b block) error {
 		case kind.Kind == "Kustomization":
 			err = kustomization(t, doc)
 		case kind.Kind == "CredentialProviderConfig":
-			err = kubeletConfig(b.where, doc)
+			err = kubeletConfig(b.Where, doc)
 		case kind.Kind == "CredentialProviderOptions":
 			err = providerOptions(t, doc)
 		case slices.Contains(foreignKinds[kind.APIVersion], kind.Kind):
-			err = anyYAML(t, block{text: doc})
+			err = anyYAML(t, markdown.Block{Text: doc})
 		default:
 			codecs := serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict)
 			_, _, err = codecs.UniversalDeserializer().Decode([]byte(doc), nil, nil)
@@ -122,9 +125,9 @@ func yamlText(t *testing.T, b block) error {
 }
 
 // anyYAML is YAML without a key that is there twice.
-func anyYAML(_ *testing.T, b block) error {
+func anyYAML(_ *testing.T, b markdown.Block) error {
 	var v map[string]any
-	return yaml.UnmarshalStrict([]byte(b.text), &v)
+	return yaml.UnmarshalStrict([]byte(b.Text), &v)
 }
 
 // kustomization has the keys that are used here; the tests of charts build those that are whole.
@@ -170,13 +173,13 @@ func providerOptions(t *testing.T, text string) error {
 }
 
 // values have no key that the chart's do not have.
-func values(t *testing.T, b block) error {
+func values(t *testing.T, b markdown.Block) error {
 	data, err := os.ReadFile(root + "/charts/isthmus/values.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var known, shown map[string]any
-	if err := errors.Join(yaml.UnmarshalStrict(data, &known), yaml.UnmarshalStrict([]byte(b.text), &shown)); err != nil {
+	if err := errors.Join(yaml.UnmarshalStrict(data, &known), yaml.UnmarshalStrict([]byte(b.Text), &shown)); err != nil {
 		return err
 	}
 	return within(known, shown, "")

@@ -8,15 +8,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/isthmus-cloud/isthmus/test/docs/markdown"
 )
 
 // TestSymptoms: what the page on troubleshooting quotes of us is what the programs say.
 func TestSymptoms(t *testing.T) {
 	ours := sources(t)
-	all := pages(t)
-	i := slices.IndexFunc(all, func(p page) bool { return p.file == "docs/guides/troubleshooting.md" })
+	all := markdown.Pages(t, root)
+	i := slices.IndexFunc(all, func(p markdown.Page) bool { return p.File == "docs/guides/troubleshooting.md" })
 	quoted := 0
-	for n, line := range all[i].lines {
+	for n, line := range all[i].Lines {
 		cells := strings.Split(line, " | ")
 		symptom, row := strings.CutPrefix(cells[0], "| ")
 		if !row || strings.HasPrefix(symptom, "*") { // others say it

@@ -1,5 +1,5 @@
-// Package docs holds no code: its tests run or parse what the documentation shows, and follow its links.
-package docs
+// Package markdown reads the documentation for tests: its pages, their blocks, and the command lines of our programs in them.
+package markdown
 
 import (
 	"fmt"
@@ -10,24 +10,22 @@ import (
 	"testing"
 )
 
-const root = "../.."
-
-// page is a file of Markdown.
-type page struct {
-	file   string // from the root of the repository, with slashes
-	lines  []string
-	blocks []block
+// Page is a file of Markdown.
+type Page struct {
+	File   string   // from the root of the repository, with slashes
+	Lines  []string // those of blocks are empty
+	Blocks []Block
 }
 
-// block is what stands between two fences.
-type block struct {
-	where          string // file and line
-	language, info string // the first word after the fence, and the others
-	text           string // without the fence's indentation
+// Block is what stands between two fences.
+type Block struct {
+	Where          string // file and line
+	Language, Info string // the first word after the fence, and the others
+	Text           string // without the fence's indentation
 }
 
-// pages are README.md and its neighbors, and all below docs.
-func pages(t *testing.T) (out []page) {
+// Pages are README.md and its neighbors, and all below docs. root is the repository's.
+func Pages(t *testing.T, root string) (out []Page) {
 	t.Helper()
 	add := func(file string) {
 		data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(file)))
@@ -56,10 +54,10 @@ func pages(t *testing.T) (out []page) {
 }
 
 // read splits a page into lines of prose, where those of blocks are empty, and blocks.
-func read(t *testing.T, file, text string) page {
+func read(t *testing.T, file, text string) Page {
 	t.Helper()
-	p := page{file: file}
-	var open *block
+	p := Page{File: file}
+	var open *Block
 	var indent string
 	for n, line := range strings.Split(text, "\n") {
 		before, info, fence := strings.Cut(line, "```")
@@ -68,18 +66,18 @@ func read(t *testing.T, file, text string) page {
 		switch {
 		case fence && open == nil:
 			language, rest, _ := strings.Cut(info, " ")
-			indent, open = before, &block{where: fmt.Sprintf("%s:%d", file, n+1), language: language, info: rest}
+			indent, open = before, &Block{Where: fmt.Sprintf("%s:%d", file, n+1), Language: language, Info: rest}
 		case fence:
-			p.blocks, open = append(p.blocks, *open), nil
+			p.Blocks, open = append(p.Blocks, *open), nil
 		case open != nil:
-			open.text += strings.TrimPrefix(line, indent) + "\n"
+			open.Text += strings.TrimPrefix(line, indent) + "\n"
 		default:
 			prose = line
 		}
-		p.lines = append(p.lines, prose)
+		p.Lines = append(p.Lines, prose)
 	}
 	if open != nil {
-		t.Errorf("%s: the block has no end", open.where)
+		t.Errorf("%s: the block has no end", open.Where)
 	}
 	return p
 }
