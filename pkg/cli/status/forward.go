@@ -1,11 +1,10 @@
 package status
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -13,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-logr/logr"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,7 +20,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
-	"k8s.io/klog/v2"
 	"k8s.io/streaming/pkg/httpstream"
 	"k8s.io/utils/ptr"
 
@@ -61,7 +58,7 @@ type forwarder struct {
 	holder string
 	leader *leader
 	until  time.Time
-	end    context.CancelFunc
+	conn   httpstream.Connection // nil where there is none
 	// begun is closed at the end of a forwarding that was given up before it had begun; nil where there is none.
 	begun <-chan struct{}
 }
@@ -75,7 +72,7 @@ func newForwarder(config *rest.Config, as access.Account, now func() time.Time) 
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}
-	return &forwarder{client: client, config: config, account: as, now: now, timeout: forwardTimeout, end: func() {}}, nil
+	return &forwarder{client: client, config: config, account: as, now: now, timeout: forwardTimeout}, nil
 }
 
 // ask returns what the leader knows; holder is its identity by the lease. An error says why it is not known; the next call begins
@@ -128,21 +125,24 @@ func (f *forwarder) answer(ctx context.Context, holder string) (*ccmstatus.Snaps
 }
 
 func (f *forwarder) close() {
-	f.end()
-	if f.leader != nil {
-		f.leader.http.CloseIdleConnections()
+	if f.conn != nil {
+		_ = f.conn.Close() // and all that goes by it
 	}
-	f.leader, f.end = nil, func() {}
+	f.leader, f.conn = nil, nil
 }
 
 func (f *forwarder) open(ctx context.Context, pod *corev1.Pod, token string) error {
-	port, err := f.forward(ctx, pod)
+	name := "pod " + pod.Namespace + "/" + pod.Name
+	conn, err := f.forward(ctx, pod)
 	if err != nil {
-		return fmt.Errorf("port of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		return fmt.Errorf("port of %s: %w", name, err)
 	}
-	f.leader, err = newLeader("pod "+pod.Namespace+"/"+pod.Name, &rest.Config{
-		Host: "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port))), UserAgent: f.config.UserAgent, Timeout: f.config.Timeout,
+	f.conn = conn
+	to := &port{by: conn, number: securePort(pod)}
+	f.leader, err = newLeader(name, &rest.Config{
+		Host: "https://localhost:" + to.number, UserAgent: f.config.UserAgent, Timeout: f.config.Timeout,
 		BearerToken: token, TLSClientConfig: rest.TLSClientConfig{Insecure: true},
+		Dial:  to.dial,
 		Proxy: func(*http.Request) (*url.URL, error) { return nil, nil }, //nolint:nilnil // it is how none is named
 	})
 	return err
@@ -196,52 +196,50 @@ func (f *forwarder) token(ctx context.Context) (string, error) {
 	return t.Status.Token, nil
 }
 
-// forward leads a port of this machine to the pod's until f.end is called.
-func (f *forwarder) forward(ctx context.Context, pod *corev1.Pod) (uint16, error) {
+// forward leads to pod's ports until what it returns is closed. No port of this machine is opened, as kubectl port-forward does: what
+// listens on that when the forwarding has ended, another user's program perhaps, would get the token.
+func (f *forwarder) forward(ctx context.Context, pod *corev1.Pod) (httpstream.Connection, error) {
 	if f.begun != nil { // there is no way to break it off
 		select {
 		case <-f.begun:
 			f.begun = nil
 		default:
-			return 0, errors.New("the API server or the kubelet has still not answered the last look")
+			return nil, errors.New("the API server or the kubelet has still not answered the last look")
 		}
 	}
 	dialer, err := f.dialer(pod)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	ctx, end := context.WithCancel(klog.NewContext(ctx, logr.Discard()))
-	ready, ended := make(chan struct{}), make(chan struct{})
-	ports := []string{"0:" + strconv.Itoa(int(securePort(pod)))}
-	p, err := portforward.NewOnAddressesForStreamingWithContext(ctx, dialer, []string{"127.0.0.1"}, ports, ready, io.Discard, io.Discard)
-	if err != nil {
-		end()
-		return 0, err
-	}
+	ctx, end := context.WithTimeoutCause(ctx, f.timeout, fmt.Errorf("the API server or the kubelet has not answered after %s", f.timeout))
+	defer end()
+	begun, ended := make(chan httpstream.Connection), make(chan struct{})
 	var failed error
 	go func() {
 		defer close(ended)
-		failed = p.ForwardPorts()
-	}()
-	late := time.NewTimer(f.timeout)
-	defer late.Stop()
-	select {
-	case <-ready:
-		f.end = end
-		got, err := p.GetPorts()
-		if err != nil {
-			return 0, err
+		conn, protocol, err := dialer.Dial(portforward.PortForwardProtocolV1Name)
+		if err == nil && protocol != portforward.PortForwardProtocolV1Name {
+			_ = conn.Close()
+			err = fmt.Errorf("the API server or the kubelet forwards by %.100q", protocol)
 		}
-		return got[0].Local, nil
+		if failed = err; err != nil {
+			return
+		}
+		select {
+		case begun <- conn:
+		case <-ctx.Done():
+			_ = conn.Close()
+		}
+	}()
+	select {
+	case conn := <-begun:
+		return conn, nil
 	case <-ended:
-		err = failed
+		return nil, cmp.Or(failed, context.Cause(ctx))
 	case <-ctx.Done():
-		err = context.Cause(ctx)
-	case <-late.C:
-		f.begun, err = ended, fmt.Errorf("the API server or the kubelet has not answered after %s", f.timeout)
+		f.begun = ended
+		return nil, context.Cause(ctx)
 	}
-	end()
-	return 0, err
 }
 
 // dialer reaches the port by a WebSocket, and by SPDY where the API server or a proxy before it does not know that, as kubectl does.
@@ -261,13 +259,13 @@ func (f *forwarder) dialer(pod *corev1.Pod) (httpstream.Dialer, error) {
 	}), nil
 }
 
-func securePort(pod *corev1.Pod) int32 {
+func securePort(pod *corev1.Pod) string {
 	for _, c := range pod.Spec.Containers {
 		for _, p := range c.Ports {
 			if p.Name == portName {
-				return p.ContainerPort
+				return strconv.Itoa(int(p.ContainerPort))
 			}
 		}
 	}
-	return defaultPort
+	return strconv.Itoa(defaultPort)
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -269,7 +270,7 @@ func TestLeaderCannotBeAskedByItsPod(t *testing.T) {
 	}
 	ask("the replica at pod kube-system/leader does not lead: cp-1_x does")
 	k.to = "127.0.0.1:1"
-	ask("ask pod kube-system/leader: ") // and that the connection has ended, in one way or another
+	ask("connect: connection refused")
 	if _, err := w.run(t.Context(), "--leader-service-account=x"); err == nil || !strings.Contains(err.Error(), "must be NAMESPACE/NAME") {
 		t.Error(err)
 	}
@@ -302,6 +303,48 @@ func TestTokenIsRenewed(t *testing.T) {
 		if n := int(k.begun.Load()); n != 1+i/2 || len(sent) != n {
 			t.Errorf("question %d: %d forwardings, %d tokens", i+1, n, len(sent))
 		}
+	}
+}
+
+// listening counts the TCP ports that this process listens on.
+func listening(t *testing.T) int {
+	t.Helper()
+	inodes := map[string]bool{}
+	for _, file := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(data)) {
+			if f := strings.Fields(line); len(f) > 9 && f[3] == "0A" {
+				inodes["socket:["+f[9]+"]"] = true
+			}
+		}
+	}
+	n := 0
+	files, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if to, err := os.Readlink("/proc/self/fd/" + f.Name()); err == nil && inodes[to] {
+			n++
+		}
+	}
+	return n
+}
+
+// No port of this machine leads to the leader's: others on it have no way to that, and, when the forwarding ends, to the token.
+func TestForwardingOpensNoPort(t *testing.T) {
+	w := newWorld(t)
+	w.leads(replicaOf("leader_x", true), false)
+	f := w.forwarder(w.o.now)
+	before := listening(t)
+	if _, err := f.ask(t.Context(), "leader_x"); err != nil {
+		t.Fatal(err)
+	}
+	if after := listening(t); before == 0 || after != before || f.conn == nil {
+		t.Errorf("%d ports, %d before", after, before)
 	}
 }
 
