@@ -13,10 +13,19 @@ import (
 // CloudConf is the text of a cloud.conf for this simulator: password authentication as the
 // user k8s, subnet, floating network and router.
 func (s *Sim) CloudConf() string {
+	return s.cloudConf(fmt.Sprintf("username = %s\npassword = %s\ntenant-name = %s\ntenant-domain-name = Default\nuser-domain-name = Default\n",
+		identity.UserName, identity.UserPassword, identity.ProjectName))
+}
+
+// CloudConfWith is CloudConf with an application credential in place of the user's password.
+func (s *Sim) CloudConfWith(c AppCredential) string {
+	return s.cloudConf(fmt.Sprintf("application-credential-id = %s\napplication-credential-secret = %q\n", c.ID, c.Secret))
+}
+
+func (s *Sim) cloudConf(login string) string {
 	d := s.Defaults()
 	var b strings.Builder
-	fmt.Fprintf(&b, "[Global]\nauth-url = %s\nusername = %s\npassword = %s\ntenant-name = %s\ntenant-domain-name = Default\nuser-domain-name = Default\nregion = %s\n",
-		s.AuthURL(), identity.UserName, identity.UserPassword, identity.ProjectName, s.region)
+	fmt.Fprintf(&b, "[Global]\nauth-url = %s\n%sregion = %s\n", s.AuthURL(), login, s.region)
 	if s.CAFile() != "" {
 		fmt.Fprintf(&b, "ca-file = %s\n", s.CAFile())
 	}

@@ -56,7 +56,7 @@ func nodeFailures() []trial {
 		}},
 		{name: "expired-login", registry: passwords, says: "it is wrong, expired or deleted: make a new one", provider: func(t *testing.T, w *world, p *kubeletv1.CredentialProvider) {
 			conf, credential := cloudConf(t, w.openstack, "expired-login", fmt.Sprintf("[Registry %q]\ntype = barbican\nsecret = barbican\n", w.passwords.host))
-			w.openstack.ExpireApplicationCredential(credential.ID)
+			w.openstack.ExpireApplicationCredential(credential.ID, time.Now().Add(-time.Second))
 			p.Args = []string{"--cloud-config=" + conf}
 		}},
 		{name: "expired-token", registry: tokens, says: "the credentials that the cloud gave have expired at", provider: ownAWS(awssim.Options{TokenLifetime: -time.Minute})},

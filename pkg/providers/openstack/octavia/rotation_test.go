@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,7 +18,6 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/nova"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/router"
-	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 )
 
 // Whatever is in the middle of its steps when credentials are rotated goes on as if nothing
@@ -30,9 +28,7 @@ func TestComplaint2284ReconcilesInFlightSurvive(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "cloud.conf")
 	current := x.sim.AddApplicationCredential("0")
 	write := func() {
-		conf := strings.Replace(x.sim.CloudConf(), "username = "+ossim.UserName+"\npassword = "+ossim.UserPassword+"\ntenant-name = "+ossim.ProjectName+"\ntenant-domain-name = Default\nuser-domain-name = Default\n",
-			fmt.Sprintf("application-credential-id = %s\napplication-credential-secret = %q\n", current.ID, current.Secret), 1)
-		if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte(x.sim.CloudConfWith(current)), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

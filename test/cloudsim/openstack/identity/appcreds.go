@@ -25,14 +25,16 @@ func (s *Keystone) AddApplicationCredential(name string, roles ...string) AppCre
 	return AppCredential{ID: a.id, Name: name, Secret: a.secret}
 }
 
-// ExpireApplicationCredential lets one expire now; it reports whether it is there.
-func (s *Keystone) ExpireApplicationCredential(id string) bool {
+// ExpireApplicationCredential sets when one expires, zero for never; it reports whether it is there.
+func (s *Keystone) ExpireApplicationCredential(id string, at time.Time) bool {
 	s.Lock()
 	defer s.Unlock()
 	i := slices.IndexFunc(s.appCreds, func(a *appCredential) bool { return a.id == id })
 	if i >= 0 {
-		now := time.Now().Add(-time.Second)
-		s.appCreds[i].expires = &now
+		s.appCreds[i].expires = nil
+		if !at.IsZero() {
+			s.appCreds[i].expires = &at
+		}
 	}
 	return i >= 0
 }
@@ -59,18 +61,22 @@ func (s *Keystone) Snapshot(out *core.Snapshot) {
 }
 
 func (s *Keystone) appCredentialBody(a *appCredential) core.Object {
-	var expires any
-	if a.expires != nil {
-		expires = a.expires.UTC().Format("2006-01-02T15:04:05.000000")
-	}
 	var roles []core.Object
 	for _, r := range a.roles {
 		roles = append(roles, s.roleBody(r))
 	}
 	return core.Object{
 		"id": a.id, "name": a.name, "description": a.description, "user_id": a.user.id, "project_id": a.projectID, "system": nil,
-		"expires_at": expires, "unrestricted": a.unrestricted, "roles": roles, "links": s.identityLink("/application_credentials/" + a.id),
+		"expires_at": written(a.expires), "unrestricted": a.unrestricted, "roles": roles, "links": s.identityLink("/application_credentials/" + a.id),
 	}
+}
+
+// written is how Keystone writes when an application credential or a password expires.
+func written(at *time.Time) any {
+	if at == nil {
+		return nil
+	}
+	return at.UTC().Format("2006-01-02T15:04:05.000000")
 }
 
 func (s *Keystone) listAppCredentials(c *core.Call) (*core.Reply, error) {

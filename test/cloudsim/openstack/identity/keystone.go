@@ -28,6 +28,7 @@ type project struct{ id, name, description string }
 
 type user struct {
 	id, name, password string
+	passwordExpires    *time.Time // nil for never
 	defaultProject     string
 	// roles are the user's in each project.
 	roles map[string][]role

@@ -50,7 +50,7 @@ func (s *Keystone) projectBody(p *project) core.Object {
 func (s *Keystone) userBody(u *user) core.Object {
 	out := core.Object{
 		"id": u.id, "name": u.name, "domain_id": domainID, "enabled": true,
-		"password_expires_at": nil, "options": core.Object{}, "links": s.identityLink("/users/" + u.id),
+		"password_expires_at": written(u.passwordExpires), "options": core.Object{}, "links": s.identityLink("/users/" + u.id),
 	}
 	if u.defaultProject != "" {
 		out["default_project_id"] = u.defaultProject

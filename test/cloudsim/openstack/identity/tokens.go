@@ -100,7 +100,7 @@ func (s *Keystone) byPassword(t *token, ref *userRef) error {
 		return malformedRequest("Expecting to find domain in user.")
 	}
 	u := s.findUser(ref)
-	if u == nil || u.password != ref.Password {
+	if u == nil || u.password != ref.Password || u.passwordExpires != nil && u.passwordExpires.Before(time.Now()) {
 		return core.Errorf(http.StatusUnauthorized, "", core.AuthenticationRequired)
 	}
 	t.user, t.methods = u, append(t.methods, "password")
@@ -231,7 +231,7 @@ func (s *Keystone) tokenBody(t *token, catalog bool) core.Object {
 	domain := core.Object{"id": domainID, "name": "Default"}
 	out := core.Object{
 		"methods":    t.methods,
-		"user":       core.Object{"domain": domain, "id": t.user.id, "name": t.user.name, "password_expires_at": nil},
+		"user":       core.Object{"domain": domain, "id": t.user.id, "name": t.user.name, "password_expires_at": written(t.user.passwordExpires)},
 		"audit_ids":  t.audit,
 		"expires_at": t.expires.Format(keystoneTime),
 		"issued_at":  t.issued.Format(keystoneTime),
@@ -333,6 +333,21 @@ func (s *Keystone) ExpireTokens() {
 	s.Lock()
 	defer s.Unlock()
 	clear(s.tokens)
+}
+
+// ExpirePassword sets when the password of a user expires, zero for never. It reports whether there is such a user.
+func (s *Keystone) ExpirePassword(userName string, at time.Time) bool {
+	s.Lock()
+	defer s.Unlock()
+	i := slices.IndexFunc(s.users, func(u *user) bool { return u.name == userName })
+	if i < 0 {
+		return false
+	}
+	s.users[i].passwordExpires = nil
+	if !at.IsZero() {
+		s.users[i].passwordExpires = &at
+	}
+	return true
 }
 
 // SetPassword changes the password of a user; its tokens end, as Keystone has it. It reports
