@@ -155,13 +155,14 @@ func (o *options) cloud(ctx context.Context, m *ccm.Manager) (*decorate.Provider
 	}
 	m.Traffic = traffic.Families
 	p, warnings, err := factory(ctx, flags.CloudConfigFile, cloud.Options{
-		UserAgent: strings.Join(append(slices.Clone(o.ccm.UserAgent), "isthmus-"+program+"/"+version.String()), " "),
-		Traffic:   traffic,
-		Kube:      m.Kube(),
-		Reloaded:  counted.Reloaded(flags.Name),
-		Expires:   counted.Expires(flags.Name),
-		Kept:      counted.Kept(flags.Name),
-		DryRun:    o.ccm.DryRun,
+		UserAgent:    strings.Join(append(slices.Clone(o.ccm.UserAgent), "isthmus-"+program+"/"+version.String()), " "),
+		Traffic:      traffic,
+		Kube:         m.Kube(),
+		Reloaded:     counted.Reloaded(flags.Name),
+		Expires:      counted.Expires(flags.Name),
+		LoginExpires: counted.LoginExpires(flags.Name),
+		Kept:         counted.Kept(flags.Name),
+		DryRun:       o.ccm.DryRun,
 	})
 	for _, w := range warnings {
 		klog.FromContext(ctx).Info("Cloud configuration", "warning", w)

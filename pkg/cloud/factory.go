@@ -28,6 +28,9 @@ type Options struct {
 	// Expires is told when what the cloud has issued for the credentials (a token, temporary keys) ends, each time it issues
 	// some. May be nil; must not block.
 	Expires func(at time.Time)
+	// LoginExpires is told when what is logged in with itself ends (a password, an application credential), each time the provider has
+	// looked; zero where it does not end, or the cloud does not tell. May be nil; must not block.
+	LoginExpires func(at time.Time)
 	// Kept makes what is told when a thing of the cloud that is kept in memory was read, by the thing's name, of which there are few. Nil
 	// for nobody who wants to know.
 	Kept func(name string) func(at time.Time)

@@ -113,6 +113,13 @@ func cloudFaults() []seeded {
 				s.t.Fatal(err)
 			}
 		}, seen: isSet("isthmus_cloud_credential_reload_pending"), want: []string{"IsthmusCredentialsNotReloaded"}},
+		{name: "the login ends soon", fault: func(s *scene) {
+			c := s.sim.AddApplicationCredential("ends")
+			s.sim.ExpireApplicationCredential(c.ID, time.Now().Add(48*time.Hour))
+			if err := os.WriteFile(s.conf, []byte(s.sim.CloudConfWith(c)), 0o600); err != nil {
+				s.t.Fatal(err)
+			}
+		}, seen: soon("isthmus_cloud_login_expiration_timestamp_seconds"), want: []string{"IsthmusLoginExpires"}},
 		{name: "all instances are gone", args: []string{"--node-monitor-period=500ms"}, fault: func(s *scene) {
 			for _, server := range s.servers {
 				s.sim.DeleteServer(server.ID)

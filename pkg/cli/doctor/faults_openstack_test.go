@@ -1,9 +1,9 @@
 package doctor
 
 import (
-	"slices"
-	"strings"
+	"time"
 
+	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
 )
 
@@ -44,14 +44,16 @@ var faultsOfOpenStack = []fault{
 		s.answer("load-balancer", "/lbaas/quotas", `{"quota": {"load_balancer": 0, "listener": -1, "pool": null, "member": 10}}`)
 	}},
 	{name: "the role may only read", only: "openstack", check: "cloud", object: "roles of the token", message: "they are reader", code: 0, conf: func(s *set, conf string) string {
-		c := s.stack.AddApplicationCredential("reads", "reader")
-		var lines []string
-		for line := range strings.SplitSeq(conf, "\n") {
-			if key, _, _ := strings.Cut(line, " "); !slices.Contains([]string{"username", "password", "tenant-name", "tenant-domain-name", "user-domain-name"}, key) {
-				lines = append(lines, line)
-			}
-		}
-		return instead("[Global]\n", "[Global]\napplication-credential-id = "+c.ID+"\napplication-credential-secret = "+c.Secret+"\n")(s, strings.Join(lines, "\n"))
+		return instead(s.stack.CloudConf(), s.stack.CloudConfWith(s.stack.AddApplicationCredential("reads", "reader")))(s, conf)
+	}},
+	{name: "the application credential expires in a week", only: "openstack", check: "cloud", object: "application credential ", message: "it expires at ", code: 0, conf: func(s *set, conf string) string {
+		c := s.stack.AddApplicationCredential("ends")
+		s.stack.ExpireApplicationCredential(c.ID, time.Now().Add(7*24*time.Hour))
+		return instead(s.stack.CloudConf(), s.stack.CloudConfWith(c))(s, conf)
+	}},
+	{name: "the password expires in a week", only: "openstack", check: "cloud", object: "the password of user ", message: "it expires at ", code: 0, cluster: func(s *set) {
+		s.stack.ExpirePassword(ossim.UserName, time.Now().Add(7*24*time.Hour))
+		s.t.Cleanup(func() { s.stack.ExpirePassword(ossim.UserName, time.Time{}) })
 	}},
 }
 

@@ -55,7 +55,7 @@ func TestIdentityWithoutTheIDOfItsCredential(t *testing.T) {
 	}
 	l := s.login()
 	l.mu.Lock()
-	l.identity.ApplicationCredentialID = "" // as of a Keystone that does not tell
+	l.holder.identity.ApplicationCredentialID = "" // as of a Keystone that does not tell
 	l.mu.Unlock()
 	got, err := s.Identity(t.Context())
 	var own *Error

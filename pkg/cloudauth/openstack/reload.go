@@ -214,15 +214,15 @@ func (s *Session) use(l *login) {
 // everything of that project in hand, and would take it for gone.
 func sameProject(old, next *login) error {
 	old.mu.Lock()
-	worked, was := old.client != nil, old.project
+	worked, was := old.client != nil, old.holder.project
 	old.mu.Unlock()
 	next.mu.Lock()
 	defer next.mu.Unlock()
-	if !worked || next.project == was {
+	if !worked || next.holder.project == was {
 		return nil
 	}
 	return &Error{Reason: Misconfigured, text: fmt.Sprintf("the new credentials (%s) are for project %q, those in use for project %q: correct them, or restart to change the project",
-		next.settings.cfg.who(), next.project, was)}
+		next.settings.cfg.who(), next.holder.project, was)}
 }
 
 // readGlobal reads the section [Global] of cloud.conf. Mistakes in other sections are not

@@ -217,8 +217,7 @@ type login struct {
 	mu       sync.Mutex // guards what follows; never held during a request
 	client   *gophercloud.ProviderClient
 	catalog  *catalog
-	identity Identity // without the secret
-	project  string   // ID of the project that the token is for, "" for none
+	holder   holder
 	expires  time.Time
 	saidSkew bool
 	waited   bool // newer credentials have been waited for, in vain
@@ -342,7 +341,7 @@ func (l *login) accept(got result) error {
 	if err != nil {
 		return l.noKeystone(err)
 	}
-	identity, project, err := identityOf(got)
+	holder, err := holderOf(got)
 	if err != nil {
 		return l.noKeystone(err)
 	}
@@ -358,7 +357,7 @@ func (l *login) accept(got result) error {
 	if l.client == nil {
 		l.client = l.newClient()
 	}
-	l.catalog, l.identity, l.project, l.expires = found, identity, project, token.ExpiresAt
+	l.catalog, l.holder, l.expires = found, holder, token.ExpiresAt
 	l.waited = false
 	return l.client.SetTokenAndAuthResult(got)
 }

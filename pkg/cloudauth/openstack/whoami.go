@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"context"
+	"time"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloudauth"
 )
@@ -43,7 +44,7 @@ func (s *Session) Identity(ctx context.Context) (Identity, error) {
 	}
 	c = l.settings.cfg
 	l.mu.Lock()
-	id := l.identity
+	id := l.holder.identity
 	l.mu.Unlock()
 	if c.method() == byApplicationCredential {
 		if id.ApplicationCredentialID == "" {
@@ -61,26 +62,39 @@ func (c *Config) namesItself() bool {
 		c.Username != "" && c.UserDomainName != "" && c.TenantName != "" && c.TenantDomainName != ""
 }
 
-// identityOf reads who a token is for, and the ID of its project.
-func identityOf(got result) (id Identity, project string, err error) {
+// holder is whom a token is for.
+type holder struct {
+	identity      Identity  // without the secret
+	user, project string    // IDs, "" for none
+	passwordEnds  time.Time // zero where the user's password does not end
+}
+
+// holderOf reads whom a token is for.
+func holderOf(got result) (holder, error) {
 	type named struct {
 		ID     string                `json:"id"`
 		Name   string                `json:"name"`
 		Domain struct{ Name string } `json:"domain"`
 	}
 	var t struct {
-		User                  named `json:"user"`
+		User struct {
+			named
+			PasswordExpiresAt ending `json:"password_expires_at"`
+		} `json:"user"`
 		Project               named `json:"project"`
 		ApplicationCredential struct {
 			ID string `json:"id"`
 		} `json:"application_credential"`
 	}
 	if err := got.ExtractInto(&t); err != nil {
-		return Identity{}, "", err
+		return holder{}, err
 	}
-	return Identity{
-		ApplicationCredentialID: t.ApplicationCredential.ID,
-		User:                    t.User.Name, UserDomain: t.User.Domain.Name,
-		Project: t.Project.Name, ProjectDomain: t.Project.Domain.Name,
-	}, t.Project.ID, nil
+	return holder{
+		identity: Identity{
+			ApplicationCredentialID: t.ApplicationCredential.ID,
+			User:                    t.User.Name, UserDomain: t.User.Domain.Name,
+			Project: t.Project.Name, ProjectDomain: t.Project.Domain.Name,
+		},
+		user: t.User.ID, project: t.Project.ID, passwordEnds: time.Time(t.User.PasswordExpiresAt),
+	}, nil
 }

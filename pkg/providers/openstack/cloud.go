@@ -46,7 +46,7 @@ func New(ctx context.Context, configFile string, o cloud.Options) (*cloud.Provid
 	if err != nil {
 		return nil, warnings, err
 	}
-	ao := auth.Options{ConfigFile: configFile, UserAgent: o.UserAgent, RequestTimeout: o.RequestTimeout, Reloaded: o.Reloaded, Expires: o.Expires,
+	ao := auth.Options{ConfigFile: configFile, UserAgent: o.UserAgent, RequestTimeout: o.RequestTimeout, Expires: o.Expires,
 		Begin: api.Begin(o.Traffic)} //nolint:bodyclose // it makes no request
 	if t := time.Duration(cfg.Metadata.RequestTimeout); t > 0 && ao.RequestTimeout <= 0 {
 		ao.RequestTimeout = t
@@ -54,6 +54,8 @@ func New(ctx context.Context, configFile string, o cloud.Options) (*cloud.Provid
 	if o.DryRun {
 		ao.Intercept = api.NewDryRun(klog.FromContext(ctx)).Intercept
 	}
+	k := &keeper{file: configFile, cfg: cfg, loginExpires: o.LoginExpires, reloaded: make(chan struct{}, 1)}
+	ao.Reloaded = k.afterReload(o.Reloaded)
 	s, err := auth.New(cfg.Global, ao)
 	if err != nil {
 		return nil, warnings, err
@@ -61,9 +63,9 @@ func New(ctx context.Context, configFile string, o cloud.Options) (*cloud.Provid
 	c, regional := api.New(s), os.Getenv(regionalEnv) == "true"
 	c.Kept = o.Kept
 	p := compose(c, cfg, regional)
-	k := &keeper{session: s, file: configFile, cfg: cfg}
+	k.session = s
 	p.Ready, p.Run = k.ready, k.run
-	p.Diagnose = (&diagnosis{client: c, cfg: cfg}).run
+	p.Diagnose = (&diagnosis{client: c, cfg: cfg, loginExpiry: s.LoginExpiry}).run
 	if len(cfg.Region) > 0 {
 		if err := checkRegions(configFile, s.Region(), cfg); err != nil {
 			return nil, warnings, err

@@ -9,8 +9,10 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	auth "github.com/isthmus-cloud/isthmus/pkg/cloudauth/openstack"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/api"
 	"github.com/isthmus-cloud/isthmus/pkg/providers/openstack/config"
 )
@@ -19,6 +21,8 @@ import (
 type diagnosis struct {
 	client *api.Client
 	cfg    *config.Config
+	// loginExpiry is the session's, nil in further regions, which have the same.
+	loginExpiry func(context.Context) (auth.Expiry, error)
 	// unseen is a Diagnosis' Unseen.
 	unseen []string
 }
@@ -27,8 +31,8 @@ type diagnosis struct {
 type look func(context.Context, *diagnosis) ([]cloud.Problem, error)
 
 func (d *diagnosis) run(ctx context.Context) (found cloud.Diagnosis, err error) {
-	d = &diagnosis{client: d.client, cfg: d.cfg} // it may be called more than once
-	looks := []look{lookAtServices, lookAtRoles, lookAtNetworkNames, lookAtRouters, lookAtQuotas}
+	d = &diagnosis{client: d.client, cfg: d.cfg, loginExpiry: d.loginExpiry} // it may be called more than once
+	looks := []look{lookAtLogin, lookAtServices, lookAtRoles, lookAtNetworkNames, lookAtRouters, lookAtQuotas}
 	if d.cfg.LoadBalancer.Enabled {
 		looks = append(looks, lookAtLoadBalancing, lookAtFlavor, lookAtOctaviaQuotas)
 		d.unseen = append(d.unseen, "whether load balancers, their listeners and floating IPs may be made, changed and deleted: OpenStack tells only who tries")
@@ -40,6 +44,26 @@ func (d *diagnosis) run(ctx context.Context) (found cloud.Diagnosis, err error) 
 	}
 	found.Unseen = d.unseen
 	return found, errors.Join(errs...)
+}
+
+// loginEndsSoon is when it is time to care for another login. The alert IsthmusLoginExpires has the same.
+const loginEndsSoon = 14 * 24 * time.Hour
+
+// lookAtLogin asks when the login ends.
+func lookAtLogin(ctx context.Context, d *diagnosis) ([]cloud.Problem, error) {
+	if d.loginExpiry == nil {
+		return nil, nil
+	}
+	e, err := d.loginExpiry(ctx)
+	if errors.Is(err, auth.ErrNotTold) {
+		d.unseen = append(d.unseen, "when the login ends: "+err.Error())
+		return nil, nil
+	}
+	if err != nil || e.At.IsZero() || time.Until(e.At) >= loginEndsSoon {
+		return nil, err
+	}
+	return []cloud.Problem{{Object: e.Of, What: fmt.Sprintf("it expires at %s: from then on the cloud refuses the controller manager", e.At.Format(time.RFC3339)), Warning: true,
+		Next: "make a new one and write it into cloud.conf: it is taken over without a restart"}}, nil
 }
 
 // read is a collection that is read by one of the abilities, and what does not work without.

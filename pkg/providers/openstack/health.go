@@ -2,8 +2,10 @@ package openstack
 
 import (
 	"context"
+	"errors"
 	"reflect"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/klog/v2"
@@ -25,6 +27,9 @@ type keeper struct {
 	file    string
 	cfg     *config.Config
 	once    sync.Once // for the warnings of the start
+
+	loginExpires func(time.Time) // cloud.Options'
+	reloaded     chan struct{}   // has an element after other credentials were taken over
 }
 
 // ready implements cloud.Provider.Ready. Only the first call may cost a request.
@@ -61,6 +66,9 @@ func (k *keeper) run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return k.session.Run(ctx) })
 	g.Go(func() error { return k.conf().Watch(ctx) })
+	if k.loginExpires != nil {
+		g.Go(func() error { return k.followLogin(ctx) })
+	}
 	if k.cfg.Metadata.SearchOrder != "" {
 		g.Go(func() error {
 			nova.CheckMachine(ctx, api.New(k.session), &k.cfg.Metadata)
@@ -68,6 +76,57 @@ func (k *keeper) run(ctx context.Context) error {
 		})
 	}
 	return g.Wait()
+}
+
+const (
+	// loginEvery is how often it is asked when the login ends, beside each change of it: operators move the end, seldom.
+	loginEvery = 12 * time.Hour
+	// loginAgain is for after a failure.
+	loginAgain = 10 * time.Minute
+)
+
+// followLogin tells when the login ends. While the cloud does not answer, what was told before stands.
+func (k *keeper) followLogin(ctx context.Context) error {
+	for {
+		timer := time.NewTimer(k.tellLogin(ctx))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-k.reloaded:
+			timer.Stop()
+		case <-timer.C:
+		}
+	}
+}
+
+// tellLogin tells it once, and returns when to do so again.
+func (k *keeper) tellLogin(ctx context.Context) time.Duration {
+	e, err := k.session.LoginExpiry(ctx)
+	switch {
+	case errors.Is(err, auth.ErrNotTold):
+		klog.FromContext(ctx).V(2).Info("Nobody warns before the login to the cloud ends", "reason", err.Error())
+	case err != nil:
+		return loginAgain
+	}
+	k.loginExpires(e.At) // zero where it is not told
+	return loginEvery
+}
+
+// afterReload is auth.Options.Reloaded.
+func (k *keeper) afterReload(told func(error)) func(error) {
+	return func(err error) {
+		if told != nil {
+			told(err)
+		}
+		if err != nil {
+			return
+		}
+		select {
+		case k.reloaded <- struct{}{}:
+		default:
+		}
+	}
 }
 
 // conf is cloud.conf, in which only [Global], the session's, and the registries, the credential provider's,

@@ -26,7 +26,7 @@ type Metrics struct {
 	retries, throttleWait, requests *prometheus.CounterVec
 	reloads                         *prometheus.CounterVec
 	reloadTime, reloadPending       *prometheus.GaugeVec
-	expires, kept                   *prometheus.GaugeVec
+	expires, loginExpires, kept     *prometheus.GaugeVec
 }
 
 // NewMetrics makes the metrics and registers them with r, e.g. controller-runtime's
@@ -69,6 +69,8 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 			"When credentials that changed on disk were taken over last, in seconds since 1970; 0: not since the start.", "provider"),
 		expires: gauge("credential_expiration_timestamp_seconds",
 			"When what the cloud issued last for the credentials (a token, temporary keys) expires, in seconds since 1970; 0 while it has issued nothing that does. It is renewed at the next request.", "provider"),
+		loginExpires: gauge("login_expiration_timestamp_seconds",
+			"When what the cloud is logged in to with (an OpenStack application credential, a password) expires, in seconds since 1970; 0 where it does not, or the cloud does not tell: only OpenStack does.", "provider"),
 		kept: gauge("inventory_refresh_timestamp_seconds",
 			"When what is kept in memory of the cloud was read last, in seconds since 1970; 0 before the first time. It is read when somebody asks for it and it is too old for that. Of several vCenters it is the one that was read last; further regions of OpenStack are not counted.", "provider", "inventory"),
 		reloadPending: gauge("credential_reload_pending",
@@ -80,7 +82,7 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 	var errs []error
 	for _, c := range []prometheus.Collector{m.calls, m.outcomes, m.inFlight, m.batchSize, m.retries, m.throttleWait, m.Lookups,
 		m.Refreshes, m.SnapshotSize, m.RefreshTime, m.Contradictions, m.requests, m.requestTime, m.GuardOn, m.Held,
-		m.reloads, m.reloadTime, m.reloadPending, m.expires, m.kept} {
+		m.reloads, m.reloadTime, m.reloadPending, m.expires, m.loginExpires, m.kept} {
 		if err := r.Register(c); err != nil {
 			errs = append(errs, err)
 		}
@@ -109,7 +111,15 @@ func (m *Metrics) Reloaded(provider string) func(err error) {
 
 // Expires is the hook by which the provider of that name says when what the cloud has issued to it ends.
 func (m *Metrics) Expires(provider string) func(at time.Time) {
-	gauge := m.expires.WithLabelValues(provider)
+	return timeOr0(m.expires.WithLabelValues(provider))
+}
+
+// LoginExpires is the hook by which the provider of that name says when what it logs in with ends.
+func (m *Metrics) LoginExpires(provider string) func(at time.Time) {
+	return timeOr0(m.loginExpires.WithLabelValues(provider))
+}
+
+func timeOr0(gauge prometheus.Gauge) func(at time.Time) {
 	return func(at time.Time) {
 		if at.IsZero() {
 			gauge.Set(0)

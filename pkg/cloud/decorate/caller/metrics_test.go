@@ -32,11 +32,13 @@ func TestMetrics(t *testing.T) {
 	wantMetric(t, m.requests.WithLabelValues("openstack", "compute", "GET", "200"), 2)
 	wantMetric(t, m.requests.WithLabelValues("openstack", "compute", "GET", "0"), 1)
 	wantMetric(t, m.requestTime.WithLabelValues("openstack", "compute", "GET"), 3)
-	reloaded, expires := m.Reloaded("openstack"), m.Expires("openstack")
-	expires(time.Unix(1700000000, 5))
-	wantMetric(t, m.expires.WithLabelValues("openstack"), 1700000000)
-	expires(time.Time{})
-	wantMetric(t, m.expires.WithLabelValues("openstack"), 0)
+	reloaded := m.Reloaded("openstack")
+	for gauge, told := range map[*prometheus.GaugeVec]func(time.Time){m.expires: m.Expires("openstack"), m.loginExpires: m.LoginExpires("openstack")} {
+		told(time.Unix(1700000000, 5))
+		wantMetric(t, gauge.WithLabelValues("openstack"), 1700000000)
+		told(time.Time{})
+		wantMetric(t, gauge.WithLabelValues("openstack"), 0)
+	}
 	kept := m.Kept("openstack")("router_subnets")
 	wantMetric(t, m.kept.WithLabelValues("openstack", "router_subnets"), 0)
 	if n, err := testutil.GatherAndCount(r, "isthmus_cloud_inventory_refresh_timestamp_seconds"); err != nil || n != 1 {
@@ -73,8 +75,8 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("metric %s: %q", f.GetName(), f.GetHelp())
 		}
 	}
-	if len(families) != 20 {
-		t.Errorf("%d metrics have values, want 20", len(families))
+	if len(families) != 21 {
+		t.Errorf("%d metrics have values, want 21", len(families))
 	}
 	if _, err := NewMetrics(r); err == nil {
 		t.Error("the same metrics were registered twice")
