@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,6 +26,8 @@ import (
 type operator struct {
 	c          *cluster
 	kubeconfig string
+	// cred is what cloud.conf logs in with.
+	cred appCred
 	// heard is what was asked and answered, as on a terminal.
 	heard strings.Builder
 }
@@ -35,12 +38,12 @@ func (c *cluster) operator() *operator {
 	if err := controlplane.WriteKubeconfig(file, c.plane.Config); err != nil {
 		c.t.Fatal(err)
 	}
-	return &operator{c: c, kubeconfig: file}
+	return &operator{c: c, kubeconfig: file, cred: c.cloud.cred}
 }
 
 // asks runs isthmus, with a cloud.conf that has more, and returns what it prints and its exit code.
 func (o *operator) asks(ctx context.Context, more string, args ...string) (string, int, error) {
-	conf := writeConf(o.c.t, confFor(o.c.throughProxy(o.c.cloud.cred), o.c.cloud.region, more))
+	conf := writeConf(o.c.t, confFor(o.c.throughProxy(o.cred), o.c.cloud.region, more))
 	cmd := exec.CommandContext(ctx, binary(o.c.t, "isthmus"),
 		append(args, "--kubeconfig="+o.kubeconfig, "--cloud-provider=openstack", "--cloud-config="+conf)...)
 	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + filepath.Dir(o.kubeconfig)}
@@ -155,8 +158,14 @@ func TestCLI(t *testing.T) {
 	web := c.update("web", func(s *corev1.Service) { s.Spec.Ports[0].Port = 8080 })
 	c.register(server{name: "stranger"}, "10.244.9.0/24")
 	c.setReady("stranger", corev1.ConditionUnknown)
-	o.does("The controller manager was stopped, cloud.conf names a subnet that there is not, a Service was changed, and a Node has no server.")
-	o.hears(1, []string{"cloud         1 found", "ERROR: cloud, subnet " + noSubnet, "nobody leads", "ERROR: nodes, node/stranger"},
+	expires := time.Now().Add(5 * 24 * time.Hour)
+	ends, err := c.cloud.newCredential(t.Context(), "ends", &expires)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.cred = ends
+	o.does("The controller manager was stopped, cloud.conf has an application credential of five days and names a subnet that there is not,\n# a Service was changed, and a Node has no server.")
+	o.hears(1, []string{"cloud         2 found", "WARNING: cloud, application credential " + ends.ID, expires.UTC().Format(time.RFC3339), "ERROR: cloud, subnet " + noSubnet, "nobody leads", "ERROR: nodes, node/stranger"},
 		"[LoadBalancer]\nsubnet-id = "+noSubnet, "doctor")
 	o.hears(1, []string{"no server is named stranger", "kubernetes DELETE /api/v1/nodes/stranger"}, "", "explain", "node", "stranger")
 	o.hears(0, []string{"Plan\n  1. "}, "", "explain", "service", "web", "--cluster-name="+clusterName)

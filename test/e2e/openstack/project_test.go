@@ -58,15 +58,15 @@ func (c *realCloud) makeProject(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.cred, err = c.newCredential(ctx, "ccm"); err != nil {
+	if c.cred, err = c.newCredential(ctx, "ccm", nil); err != nil {
 		return err
 	}
 	return c.makeNetwork(ctx)
 }
 
-// newCredential makes an application credential of the member; it goes with the member.
-func (c *realCloud) newCredential(ctx context.Context, name string) (appCred, error) {
-	made, err := applicationcredentials.Create(ctx, c.member.identity, c.member.userID, applicationcredentials.CreateOpts{Name: name}).Extract()
+// newCredential makes an application credential of the member, with an end where expires is not nil; it goes with the member.
+func (c *realCloud) newCredential(ctx context.Context, name string, expires *time.Time) (appCred, error) {
+	made, err := applicationcredentials.Create(ctx, c.member.identity, c.member.userID, applicationcredentials.CreateOpts{Name: name, ExpiresAt: expires}).Extract()
 	if err != nil {
 		return appCred{}, fmt.Errorf("create application credential %s: %w", name, err)
 	}

@@ -20,7 +20,7 @@ func TestCredentialRotation(t *testing.T) {
 	c := newCluster(t)
 	ctx := t.Context()
 	nodes := c.nodes(1)
-	old, err := c.cloud.newCredential(ctx, "old")
+	old, err := c.cloud.newCredential(ctx, "old", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func TestCredentialRotation(t *testing.T) {
 	c.service("before", annotated(map[string]string{annotationInternal: "true"}), tcp(80))
 	c.address("before")
 
-	fresh, err := c.cloud.newCredential(ctx, "fresh")
+	fresh, err := c.cloud.newCredential(ctx, "fresh", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
