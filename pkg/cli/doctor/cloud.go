@@ -92,6 +92,9 @@ type instance struct {
 // fresh is a Node that is too young to be complained of.
 const fresh = 2 * time.Minute
 
+// mostMissing is how many Nodes whose instance is not in the cloud's list have it read by itself, which is one call each.
+const mostMissing = 20
+
 func checkNodes(ctx context.Context, p *patient) (found []output.Finding, err error) {
 	var refs []cloud.InstanceRef
 	var owned []*corev1.Node
@@ -101,14 +104,17 @@ func checkNodes(ctx context.Context, p *patient) (found []output.Finding, err er
 		}
 	}
 	peers := &instancecache.Peers{List: func() []cloud.InstanceRef { return refs }}
-	nodeOf := map[string]string{} // by provider ID
+	nodeOf, missing := map[string]string{}, 0 // by provider ID
 	for i, n := range owned {
-		answer, err := p.cloud.Nodes.Lookup(ctx, refs[i], time.Hour, peers)
+		answer, err := p.lookup(ctx, refs[i], peers, missing)
 		if ctx.Err() != nil {
 			p.cannot(theInstances, "the instances of some Nodes were not asked for", "nodes")
 			return found, context.Cause(ctx)
 		}
 		p.instances[n.Name] = &instance{answer, err}
+		if cloud.IsNotFound(err) {
+			missing++
+		}
 		if err != nil {
 			found = append(found, notMatched(n, err))
 			continue
@@ -130,6 +136,14 @@ func checkNodes(ctx context.Context, p *patient) (found []output.Finding, err er
 		}
 	}
 	return found, nil
+}
+
+// lookup answers about a Node's instance where the instances of missing Nodes were not found before.
+func (p *patient) lookup(ctx context.Context, ref cloud.InstanceRef, peers *instancecache.Peers, missing int) (*cloud.Instance, error) {
+	if missing >= mostMissing && p.cloud.Nodes.Missed(ref, time.Hour) {
+		return nil, cloud.Errorf(cloud.KindNotFound, "the cloud's list does not have it; it was not read by itself, as those of %d other Nodes are gone, too", mostMissing)
+	}
+	return p.cloud.Nodes.Lookup(ctx, ref, time.Hour, peers)
 }
 
 func notMatched(n *corev1.Node, err error) output.Finding {

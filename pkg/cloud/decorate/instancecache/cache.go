@@ -141,6 +141,15 @@ func (c *Cache) Lookup(ctx context.Context, ref cloud.InstanceRef, maxAge time.D
 	return instance, nil
 }
 
+// Missed reports whether a read of many, at most maxAge ago, did not have ref's instance, so that Lookup would read it directly. It proves
+// nothing, and is for those who would ask about many such Nodes.
+func (c *Cache) Missed(ref cloud.InstanceRef, maxAge time.Duration) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	state, _ := c.known.get(ref, c.call.Clock.Now(), maxAge, 0)
+	return state == absent
+}
+
 // join answers from the snapshot or names the batch that will. KindNotFound from here is
 // only what a batch said.
 func (c *Cache) join(ctx context.Context, ref cloud.InstanceRef, maxAge time.Duration, others *Peers) (*batch, *cloud.Instance, error) {
