@@ -4,7 +4,9 @@
 package status
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -72,6 +74,47 @@ type List[T any] struct {
 	Waiting int `json:"waiting"`
 	More    int `json:"more"`
 	Items   []T `json:"items"`
+}
+
+// MarshalJSON writes a list without items as an empty one.
+func (l List[T]) MarshalJSON() ([]byte, error) {
+	type plain List[T]
+	if l.Items == nil {
+		l.Items = []T{}
+	}
+	return json.Marshal(plain(l))
+}
+
+// UnmarshalJSON keeps as many items as a replica shows and counts the others, so that a list costs its reader no more, whoever has written it.
+func (l *List[T]) UnmarshalJSON(data []byte) error {
+	var in struct {
+		Total, Waiting, More int
+		Items                json.RawMessage
+	}
+	if err := json.Unmarshal(data, &in); err != nil {
+		return err
+	}
+	*l = List[T]{Total: in.Total, Waiting: in.Waiting, More: in.More}
+	d := json.NewDecoder(bytes.NewReader(in.Items))
+	if begin, err := d.Token(); err != nil || begin != json.Delim('[') {
+		return nil //nolint:nilerr // it has none
+	}
+	var left json.RawMessage
+	for d.More() {
+		if len(l.Items) == maxRows {
+			l.More++
+			if err := d.Decode(&left); err != nil {
+				return err
+			}
+			continue
+		}
+		var item T
+		if err := d.Decode(&item); err != nil {
+			return err
+		}
+		l.Items = append(l.Items, item)
+	}
+	return nil
 }
 
 // Object is one of the cluster on which there is, or was, something to be done.
@@ -150,13 +193,12 @@ func waitsFirst(a, b bool) int {
 }
 
 func bounded[T any](rows []T, waits func(T) bool) List[T] {
-	out := List[T]{Total: len(rows), Items: []T{}}
+	shown := rows[:min(len(rows), maxRows)]
+	out := List[T]{Total: len(rows), More: len(rows) - len(shown), Items: slices.Clone(shown)}
 	for _, r := range rows {
 		if waits(r) {
 			out.Waiting++
 		}
 	}
-	out.Items = append(out.Items, rows[:min(len(rows), maxRows)]...)
-	out.More = out.Total - len(out.Items)
 	return out
 }

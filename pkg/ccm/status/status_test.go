@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -335,5 +336,32 @@ func TestRequestsAreBounded(t *testing.T) {
 		if code := <-codes; code != http.StatusOK {
 			t.Errorf("one got %d", code)
 		}
+	}
+}
+
+// Who reads a page keeps as much of it as a replica would write, whatever it is sent: an answer of 8 MB would need 1 GB.
+func TestReadersKeepWhatAReplicaShows(t *testing.T) {
+	const many = 1_000_000
+	body := `{"leader":"a","nodes":{"total":3,"waiting":1},"volumes":{"items":null},"errors":{"more":2,"items":[{"message":"x"},` + strings.Repeat("{},", many) + `{}]}}`
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	var s Snapshot
+	if err := json.Unmarshal([]byte(body), &s); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	if n := len(s.Errors.Items); n != maxRows || s.Errors.More != 2+1+many+1-maxRows || s.Errors.Items[0].Message != "x" || s.Nodes.Total != 3 || s.Nodes.Waiting != 1 {
+		t.Errorf("%d items of errors, %d more; Nodes are %+v", n, s.Errors.More, s.Nodes)
+	}
+	if used := (after.TotalAlloc - before.TotalAlloc) >> 20; used > 40 {
+		t.Errorf("%d MB are allocated for %d", used, len(body)>>20)
+	}
+	for _, bad := range []string{`{"nodes":{"items":[1]}}`, `{"nodes":{"total":"x"}}`, `{"nodes":[]}`} {
+		if err := json.Unmarshal([]byte(bad), &s); err == nil {
+			t.Errorf("%s is a status", bad)
+		}
+	}
+	if text, err := json.Marshal(List[Error]{}); err != nil || string(text) != `{"total":0,"waiting":0,"more":0,"items":[]}` {
+		t.Errorf("%s, %v", text, err)
 	}
 }

@@ -152,7 +152,7 @@ func (f *forwarder) open(ctx context.Context, pod *corev1.Pod, token string) err
 func (f *forwarder) pods(ctx context.Context, holder string) ([]corev1.Pod, error) {
 	host, _, _ := strings.Cut(holder, "_")
 	namespace := f.account.Namespace
-	list, err := f.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: manifests.Pods, Limit: maxItems})
+	list, err := f.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: manifests.Pods, Limit: access.PageSize})
 	if err != nil {
 		return nil, fmt.Errorf("list pods in namespace %s: %w", namespace, err)
 	}

@@ -24,8 +24,6 @@ import (
 const (
 	// maxAnswer bounds what the leader answers, in bytes: a page of full lists has about 3 MB.
 	maxAnswer = 8 << 20
-	// maxItems bounds what is taken of each of its lists.
-	maxItems = 500
 	// maxReason bounds what is said of an answer that is no status.
 	maxReason = 300
 )
@@ -159,23 +157,5 @@ func (l *leader) ask(ctx context.Context) (*ccmstatus.Snapshot, error) {
 	if !s.Leads {
 		return nil, fmt.Errorf("the replica at %s does not lead: %s does", l.host, output.Line(s.Leader))
 	}
-	bound(&s.Nodes)
-	bound(&s.LoadBalancers)
-	bound(&s.Routes)
-	bound(&s.Volumes)
-	bound(&s.Queues)
-	bound(&s.Traffic)
-	bound(&s.Webhooks)
-	bound(&s.Metrics)
-	bound(&s.Errors)
 	return &s, nil
-}
-
-func bound[T any](l *ccmstatus.List[T]) {
-	if n := len(l.Items) - maxItems; n > 0 {
-		l.Items, l.More = l.Items[:maxItems], l.More+n
-	}
-	if l.Items == nil {
-		l.Items = []T{}
-	}
 }
