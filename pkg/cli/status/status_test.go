@@ -8,11 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -373,6 +376,40 @@ func TestWatchInJSON(t *testing.T) {
 	}
 	if documents != 3 {
 		t.Errorf("%d documents, want 3:\n%s", documents, out)
+	}
+}
+
+// fields adds the names of a type's fields in JSON, and of all types in it.
+func fields(of reflect.Type, to map[string]bool) {
+	for of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice {
+		of = of.Elem()
+	}
+	if of.Kind() != reflect.Struct || of == reflect.TypeFor[time.Time]() {
+		return
+	}
+	for i := range of.NumField() {
+		name, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ",")
+		to[name] = true
+		fields(of.Field(i).Type, to)
+	}
+}
+
+// What programs read is what the guide says: a field that is renamed, or new, is noticed.
+func TestGuideHasTheFields(t *testing.T) {
+	guide, err := os.ReadFile("../../../docs/guides/status.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, part, _ := strings.Cut(string(guide), "## For programs\n")
+	part, _, _ = strings.Cut(part, "\n## ")
+	want, told := map[string]bool{}, map[string]bool{}
+	fields(reflect.TypeFor[report](), want)
+	for _, m := range regexp.MustCompile("`([a-zA-Z]+)`").FindAllStringSubmatch(part, -1) {
+		told[m[1]] = true
+	}
+	delete(told, "cluster") // a value
+	if len(want) < 30 || !maps.Equal(told, want) {
+		t.Errorf("the guide tells of %q, and there are %q", slices.Sorted(maps.Keys(told)), slices.Sorted(maps.Keys(want)))
 	}
 }
 
