@@ -92,10 +92,16 @@ func TestWaits(t *testing.T) {
 	if err != nil || got.Status != http.StatusTooManyRequests || count.Load() != 1 || ctx.Err() != nil {
 		t.Errorf("%d requests, %+v, %v", count.Load(), got, err)
 	}
-	ctx, cancel = context.WithCancel(t.Context())
-	time.AfterFunc(50*time.Millisecond, cancel)
-	if got, err := open(t, Options{}).Do(ctx, Request{URL: address, Near: true}); err != nil || got.Status != http.StatusTooManyRequests {
-		t.Errorf("%+v, %v", got, err)
+	for limit := 50 * time.Millisecond; ; limit *= 2 { // on a busy machine the answer takes longer than that
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(limit, cancel)
+		got, err := open(t, Options{}).Do(ctx, Request{URL: address, Near: true})
+		if err == nil && got.Status == http.StatusTooManyRequests && ctx.Err() != nil {
+			break
+		}
+		if limit > 20*time.Second || !errors.Is(err, context.Canceled) {
+			t.Fatalf("%+v, %v", got, err)
+		}
 	}
 }
 
