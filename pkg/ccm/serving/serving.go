@@ -34,6 +34,8 @@ import (
 const (
 	// minTLSVersion is the default minimum of the secure port.
 	minTLSVersion = tls.VersionTLS12
+	// writeTimeout is how long a client may take to read an answer.
+	writeTimeout = 30 * time.Second
 	// pairName names the files in --cert-dir.
 	pairName = "cloud-controller-manager"
 	// selfSignedMargin is how long before its end a self-signed certificate in memory is replaced.
@@ -41,7 +43,7 @@ const (
 )
 
 // secureMux returns the handlers of the secure port; status is that of /status.
-func secureMux(o *options.Options, status http.Handler, checks []*Checks) (*http.ServeMux, error) {
+func secureMux(o *options.Options, status http.Handler, checks []*Checks) (http.Handler, error) {
 	config, err := o.Configz()
 	if err != nil {
 		return nil, err
@@ -75,7 +77,18 @@ func secureMux(o *options.Options, status http.Handler, checks []*Checks) (*http
 	}
 	mux.Handle("/statusz", handleStatusz(time.Now(), time.Now, slices.Sorted(slices.Values(paths))))
 	mux.Handle("/flagz", handleFlagz(o.FlagValues))
-	return mux, nil
+	return readInTime(mux), nil
+}
+
+// readInTime gives up clients that do not read their answer in time: the server itself would wait for them for ever. A profile takes as
+// long as its client says.
+func readInTime(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasPrefix(r.URL.Path, "/debug/pprof/") {
+			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout)) // a server's can
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // secureServer returns what serves handler on the secure port, with what else must run for

@@ -3,11 +3,17 @@ package serving
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
+	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"k8s.io/klog/v2"
 
 	"github.com/isthmus-cloud/isthmus/pkg/ccm/options"
 )
@@ -72,5 +78,46 @@ func TestCertificateFiles(t *testing.T) {
 	}
 	if _, _, err := tlsConfig(options.Serving{CertFile: filepath.Join(dir, "none"), KeyFile: key}); err == nil {
 		t.Error("a certificate that does not exist is accepted")
+	}
+}
+
+// slow is a client that reads nothing, unless it is given up.
+type slow struct {
+	*httptest.ResponseRecorder
+	until time.Time
+}
+
+func (s *slow) SetWriteDeadline(until time.Time) error {
+	s.until = until
+	return nil
+}
+
+func (s *slow) Write(text []byte) (int, error) {
+	if s.until.IsZero() {
+		return 0, errors.New("this would block for ever")
+	}
+	return s.ResponseRecorder.Write(text)
+}
+
+// Who does not read an answer does not keep others from theirs for ever: of metrics and of the status so many are answered at a time.
+func TestSlowClientsAreGivenUp(t *testing.T) {
+	o := &options.Options{FlagValues: map[string]string{"v": "2"}}
+	o.Component.Generic.Debugging.EnableProfiling = true
+	page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "status") })
+	mux, err := secureMux(o, page, []*Checks{NewChecks("healthz", klog.Background())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/configz", "/flagz", "/healthz", "/metrics", "/status", "/statusz"} {
+		w := &slow{ResponseRecorder: httptest.NewRecorder()}
+		mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, http.NoBody))
+		if w.Code != http.StatusOK || w.Body.Len() == 0 || time.Until(w.until) > 2*writeTimeout {
+			t.Errorf("%s: %d, %d bytes, until %s", path, w.Code, w.Body.Len(), w.until)
+		}
+	}
+	w := &slow{ResponseRecorder: httptest.NewRecorder()}
+	mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/debug/pprof/symbol", http.NoBody))
+	if !w.until.IsZero() {
+		t.Errorf("a profile, which takes as long as asked for, ends at %s", w.until)
 	}
 }

@@ -14,11 +14,8 @@ import (
 // policy lets the page do nothing: it has no scripts, and loads nothing. Its icon is empty, so that browsers ask for none.
 const policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// maxRequests is how many requests are answered at a time: each costs a look at all objects.
+// maxRequests is how many requests are answered at a time: each costs a look at all objects. The server gives up clients that do not read.
 const maxRequests = 4
-
-// writeTimeout is how long a client may take to read an answer: it is one of maxRequests until then, and the server itself waits for ever.
-const writeTimeout = 30 * time.Second
 
 // On a narrow screen each row is a block, and each cell says of which column it is.
 const head = `<!DOCTYPE html>
@@ -88,8 +85,7 @@ func Handler(s Source) http.Handler {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cache-Control", "no-store")
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout)) // the secure port's can
-		_, _ = w.Write([]byte(body))                                                     // a client that left needs no answer
+		_, _ = w.Write([]byte(body)) // a client that left needs no answer
 	})
 }
 

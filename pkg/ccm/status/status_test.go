@@ -2,7 +2,6 @@ package status
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -281,33 +280,6 @@ func TestOnlyReads(t *testing.T) {
 	empty := Source{Leader: func() (string, bool) { return "", true }, Now: time.Now}
 	if w := ask(empty, http.MethodGet, "/status"); w.Code != http.StatusOK {
 		t.Errorf("without caches: %d", w.Code)
-	}
-}
-
-// slow is a client that reads nothing, unless it is given up.
-type slow struct {
-	*httptest.ResponseRecorder
-	until time.Time
-}
-
-func (s *slow) SetWriteDeadline(until time.Time) error {
-	s.until = until
-	return nil
-}
-
-func (s *slow) Write(text []byte) (int, error) {
-	if s.until.IsZero() {
-		return 0, errors.New("this would block for ever")
-	}
-	return s.ResponseRecorder.Write(text)
-}
-
-// Who does not read the answer does not keep others from theirs for ever.
-func TestSlowClientsAreGivenUp(t *testing.T) {
-	w := &slow{ResponseRecorder: httptest.NewRecorder()}
-	Handler(sourceOf(t)).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/status", http.NoBody))
-	if w.Body.Len() == 0 || time.Until(w.until) > 2*writeTimeout {
-		t.Errorf("%d bytes, until %s", w.Body.Len(), w.until)
 	}
 }
 
