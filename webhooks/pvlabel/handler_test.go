@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
+	"github.com/isthmus-cloud/isthmus/webhooks"
 	"github.com/isthmus-cloud/isthmus/webhooks/pvlabel"
 )
 
@@ -30,6 +31,13 @@ func cinderPV(id string) []byte {
 		panic(err)
 	}
 	return raw
+}
+
+// TestNoVolumes: a cloud without volumes has no such webhook.
+func TestNoVolumes(t *testing.T) {
+	if h := pvlabel.Webhook().New(webhooks.Environment{Provider: &cloud.Provider{}}); h != nil {
+		t.Errorf("it has %v", h)
+	}
 }
 
 // TestOtherRequests: what is not the creation of a PersistentVolume.
