@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -303,6 +304,24 @@ func TestTokenIsRenewed(t *testing.T) {
 		if n := int(k.begun.Load()); n != 1+i/2 || len(sent) != n {
 			t.Errorf("question %d: %d forwardings, %d tokens", i+1, n, len(sent))
 		}
+	}
+}
+
+// A leader that does not end its answer is given up, and nothing of the forwarding stays.
+func TestLeaderDoesNotEndItsAnswer(t *testing.T) {
+	w := newWorld(t)
+	w.leads(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(rw, `{"leader":"`)
+		_ = http.NewResponseController(rw).Flush()
+		<-r.Context().Done() // its server waits for that
+	}), false)
+	f := w.forwarder(w.o.now)
+	f.config.Timeout = 100 * time.Millisecond
+	if _, err := f.ask(t.Context(), "leader_x"); err == nil || !strings.Contains(err.Error(), "pod kube-system/leader: ") || !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	if f.conn != nil || f.leader != nil {
+		t.Error("the forwarding is kept")
 	}
 }
 
