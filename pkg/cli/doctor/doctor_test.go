@@ -39,7 +39,7 @@ type set struct {
 	bound func(context.Context, string, time.Duration) (context.Context, context.CancelFunc)
 }
 
-// newSet makes two Nodes and their instances, a Service with its address, and the lease of who leads.
+// newSet makes two Nodes and their instances, a Service with its address, those that others are to serve, and the lease of who leads.
 func newSet(t *testing.T, p *place) *set {
 	t.Helper()
 	s := &set{place: p, ControlPlane: shared.Plane(t), t: t}
@@ -53,6 +53,12 @@ func newSet(t *testing.T, p *place) *set {
 		s.node(nodeOf(i))
 	}
 	s.service("served", "192.0.2.1")
+	s.service("of-others", "", ofClass("example.com/others"))
+	if p.provider == "aws" {
+		s.service("of-another", "", func(v *corev1.Service) {
+			v.Annotations = map[string]string{"service.beta.kubernetes.io/aws-load-balancer-type": "external"}
+		})
+	}
 	s.lease(later)
 	t.Cleanup(s.clean)
 	return s
@@ -190,11 +196,14 @@ func (s *set) undo(f func(context.Context) error) {
 }
 
 // service creates a Service until the test ends, with an address unless it is empty.
-func (s *set) service(name, address string) *corev1.Service {
+func (s *set) service(name, address string, edits ...func(*corev1.Service)) *corev1.Service {
 	s.t.Helper()
 	services := s.Client.CoreV1().Services("default")
-	v, err := services.Create(s.t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}}}, metav1.CreateOptions{})
+	v := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}}}
+	for _, edit := range edits {
+		edit(v)
+	}
+	v, err := services.Create(s.t.Context(), v, metav1.CreateOptions{})
 	s.must(err)
 	s.undo(func(ctx context.Context) error { return services.Delete(ctx, name, metav1.DeleteOptions{}) })
 	if address != "" {

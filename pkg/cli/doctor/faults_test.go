@@ -113,6 +113,12 @@ var faults = []fault{
 	{name: "nobody serves a Service", check: "services", object: "service/default/unserved", message: "no event", code: 1, cluster: func(s *set) {
 		s.event(s.service("unserved", ""), "ipallocator-repair-controller", "ClusterIPNotAllocated", "Cluster IP 10.0.0.110 is not allocated; repairing")
 	}},
+	{name: "nobody serves a Service of a class of the cloud", not: onVSphere, check: "services", object: "service/default/classed", message: "no event", code: 1, cluster: func(s *set) {
+		s.service("classed", "", ofClass("isthmus-cloud.github.io/"+s.provider))
+	}},
+	{name: "the class of a Service is misspelled", not: onVSphere, check: "services", object: "service/default/misspelled", message: "nobody serves the class", code: 1, cluster: func(s *set) {
+		s.service("misspelled", "", ofClass("isthmus-cloud.github.io/"+s.provider+"-zz"))
+	}},
 	{name: "the load balancer of a deleted Service stays", check: "services", object: "service/default/leaving", message: "is being deleted", code: 1, cluster: func(s *set) {
 		s.leaving("leaving")
 	}},
@@ -139,6 +145,11 @@ var faults = []fault{
 // allFaults are the misconfigurations of every cloud.
 func allFaults() []fault {
 	return slices.Concat(faults, faultsOfInstallation, faultsOfMachines, faultsOfOpenStack, faultsOfAWS, faultsOfVSphere)
+}
+
+// ofClass gives a Service a class.
+func ofClass(class string) func(*corev1.Service) {
+	return func(v *corev1.Service) { v.Spec.LoadBalancerClass = &class }
 }
 
 // more adds lines to a configuration.

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/isthmus-cloud/isthmus/pkg/cli/access"
 	"github.com/isthmus-cloud/isthmus/pkg/cli/output"
+	"github.com/isthmus-cloud/isthmus/pkg/lb"
 )
 
 func checkServices(ctx context.Context, p *patient) (found []output.Finding, err error) {
@@ -18,7 +20,7 @@ func checkServices(ctx context.Context, p *patient) (found []output.Finding, err
 	for i := range p.services {
 		s := &p.services[i]
 		leaves := s.DeletionTimestamp != nil
-		if s.Spec.Type != corev1.ServiceTypeLoadBalancer || s.Spec.LoadBalancerClass != nil || !leaves && len(s.Status.LoadBalancer.Ingress) > 0 {
+		if !p.serves(s) || !leaves && len(s.Status.LoadBalancer.Ingress) > 0 {
 			continue
 		}
 		since := s.CreationTimestamp.Time
@@ -45,12 +47,34 @@ func checkServices(ctx context.Context, p *patient) (found []output.Finding, err
 			f.Message = "it is being deleted, and its load balancer is not gone: " + why
 		case p.cloud != nil && p.cloud.LoadBalancers == nil:
 			f.Next = "this cloud's configuration serves no load balancers: turn them on in cloud.conf, or give the Service the class of who serves it"
+		case p.misspelled(s):
+			f.Message = fmt.Sprintf("it has no address: nobody serves the class %q", *s.Spec.LoadBalancerClass)
+			f.Next = "make the Service anew with a class that cloud.conf has: " + strings.Join(lb.NewClasses(&p.cloud.LoadBalancing, true).All(), ", ")
 		case why == noEvent:
 			f.Next = "look whether a controller manager leads, and whether it runs service-lb-controller (--controllers)"
 		}
 		found = append(found, f)
 	}
 	return found, err
+}
+
+// serves reports whether a Service is one of the controller manager's, with the flags that it has by default. Without the cloud's
+// configuration its classes are not known.
+func (p *patient) serves(s *corev1.Service) bool {
+	if s.Spec.Type != corev1.ServiceTypeLoadBalancer {
+		return false
+	}
+	if p.cloud == nil || p.cloud.LoadBalancers == nil {
+		return s.Spec.LoadBalancerClass == nil
+	}
+	_, served := lb.NewClasses(&p.cloud.LoadBalancing, true).Of(s)
+	return served || p.misspelled(s)
+}
+
+// misspelled reports whether a Service has a class that begins as the cloud's do, and is none.
+func (p *patient) misspelled(s *corev1.Service) bool {
+	class := s.Spec.LoadBalancerClass
+	return class != nil && p.cloud != nil && lb.NewClasses(&p.cloud.LoadBalancing, true).Misspelled(*class)
 }
 
 // What stands for the controller manager's words where there are none.
