@@ -17,6 +17,7 @@ import (
 	"github.com/isthmus-cloud/isthmus/pkg/cli/output"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate/instancecache"
+	"github.com/isthmus-cloud/isthmus/pkg/lb"
 )
 
 func checkCloudConfig(ctx context.Context, p *patient) ([]output.Finding, error) {
@@ -127,6 +128,10 @@ func checkNodes(ctx context.Context, p *patient) (found []output.Finding, err er
 		if answer.Unfit != nil {
 			found = append(found, output.Finding{Severity: output.Error, Object: "node/" + n.Name, Message: answer.Unfit.Error(), Next: "mend the instance; the Node is not initialized with it"})
 		}
+		if p.unmanaged(n) {
+			found = append(found, output.Finding{Severity: output.Error, Object: "node/" + n.Name, Message: "it has neither a provider ID nor the taint " + cloudproviderapi.TaintExternalCloudProvider + ": nobody initializes it",
+				Next: "start its kubelet with --cloud-provider=external, and delete the Node: its kubelet makes it again, with the taint"})
+		}
 		found = append(found, otherAddresses(n, answer)...)
 	}
 	for i := range p.nodes {
@@ -136,6 +141,11 @@ func checkNodes(ctx context.Context, p *patient) (found []output.Finding, err er
 		}
 	}
 	return found, nil
+}
+
+// unmanaged reports whether a Node was registered without leave for a cloud controller manager to initialize it, by a kubelet that knows of none.
+func (p *patient) unmanaged(n *corev1.Node) bool {
+	return n.Spec.ProviderID == "" && !lb.IsNew(n) && p.clock.Since(n.CreationTimestamp.Time) > fresh
 }
 
 // lookup answers about a Node's instance where the instances of missing Nodes were not found before.

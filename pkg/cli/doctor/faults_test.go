@@ -86,6 +86,13 @@ var faults = []fault{
 		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "198.51.100.7"}}
 		s.node(n)
 	}},
+	{name: "a kubelet runs without --cloud-provider=external", check: "nodes", object: "node/", message: "nobody initializes it", code: 1, cluster: func(s *set) {
+		i, err := s.MakeInstance(s.t.Context(), "unmanaged")
+		s.must(err)
+		n := nodeOf(i)
+		n.Spec.ProviderID = ""
+		s.node(n)
+	}},
 	{name: "a Node is never initialized", check: "taints", object: "node/", message: cloudproviderapi.TaintExternalCloudProvider, code: 1, cluster: func(s *set) {
 		i, err := s.MakeInstance(s.t.Context(), "uninitialized")
 		s.must(err)
