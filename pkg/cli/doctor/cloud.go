@@ -133,6 +133,7 @@ func checkNodes(ctx context.Context, p *patient) (found []output.Finding, err er
 				Next: "start its kubelet with --cloud-provider=external, and delete the Node: its kubelet makes it again, with the taint"})
 		}
 		found = append(found, otherAddresses(n, answer)...)
+		found = append(found, otherPlace(n, answer)...)
 	}
 	for i := range p.nodes {
 		if n := &p.nodes[i]; !p.cloud.Owns(n) && n.Labels[cloud.ExcludeNode] != "true" {
@@ -185,6 +186,18 @@ func otherAddresses(n *corev1.Node, i *cloud.Instance) []output.Finding {
 	}
 	return []output.Finding{{Severity: output.Error, Object: "node/" + n.Name, Message: fmt.Sprintf("none of its addresses is one of %s", i.ProviderID),
 		Next: "look whether the Node is this machine's and whether a controller manager leads; addresses are written every 5 minutes"}}
+}
+
+// otherPlace: a Node with a label of another zone or region than its instance's.
+func otherPlace(n *corev1.Node, i *cloud.Instance) (found []output.Finding) {
+	for _, place := range [][2]string{{corev1.LabelTopologyZone, i.Zone}, {corev1.LabelTopologyRegion, i.Region}} {
+		if has := n.Labels[place[0]]; has != "" && place[1] != "" && has != place[1] {
+			found = append(found, output.Finding{Severity: output.Warning, Object: "node/" + n.Name,
+				Message: fmt.Sprintf("its label %s is %q, and the cloud says %q of %s: Pods are placed, and volumes made, for the wrong place", place[0], has, place[1], i.ProviderID),
+				Next:    "the label is set once, when the Node is initialized: drain and delete the Node, and restart its kubelet, which makes it again"})
+		}
+	}
+	return found
 }
 
 func checkTaints(_ context.Context, p *patient) (found []output.Finding, err error) {

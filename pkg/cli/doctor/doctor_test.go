@@ -166,7 +166,7 @@ func (s *set) expect(conf string, f *fault) {
 }
 
 func nodeOf(i cloudtest.Instance) *corev1.Node {
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: i.Ref.NodeName}, Spec: corev1.NodeSpec{ProviderID: i.Ref.ProviderID}}
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: i.Ref.NodeName, Labels: map[string]string{corev1.LabelTopologyZone: i.Zone}}, Spec: corev1.NodeSpec{ProviderID: i.Ref.ProviderID}}
 	for _, a := range i.Addresses {
 		n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: a.String()})
 	}

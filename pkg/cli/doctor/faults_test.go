@@ -93,6 +93,12 @@ var faults = []fault{
 		n.Spec.ProviderID = ""
 		s.node(n)
 	}},
+	{name: "an instance has moved to another zone", check: "nodes", object: "node/", message: "for the wrong place", code: 0, cluster: func(s *set) {
+		s.otherLabel("moved", corev1.LabelTopologyZone)
+	}},
+	{name: "a Node has the label of another region", not: onSupervisor, check: "nodes", object: "node/", message: corev1.LabelTopologyRegion, code: 0, cluster: func(s *set) {
+		s.otherLabel("abroad", corev1.LabelTopologyRegion)
+	}},
 	{name: "a Node is never initialized", check: "taints", object: "node/", message: cloudproviderapi.TaintExternalCloudProvider, code: 1, cluster: func(s *set) {
 		i, err := s.MakeInstance(s.t.Context(), "uninitialized")
 		s.must(err)
@@ -212,6 +218,15 @@ func (s *set) editRole(edit func(*rbacv1.ClusterRole)) {
 func (s *set) waiting(name, providerID string) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: providerID,
 		Taints: []corev1.Taint{{Key: cloudproviderapi.TaintExternalCloudProvider, Value: "true", Effect: corev1.TaintEffectNoSchedule}}}}
+}
+
+// otherLabel makes a Node with a label that its instance does not have.
+func (s *set) otherLabel(name, key string) {
+	i, err := s.MakeInstance(s.t.Context(), name)
+	s.must(err)
+	n := nodeOf(i)
+	n.Labels = map[string]string{key: "elsewhere"}
+	s.node(n)
 }
 
 func (s *set) kubelet(name, version string) {
