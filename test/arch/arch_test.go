@@ -82,7 +82,7 @@ var arrows = []struct {
 	{"cmd/isthmus", []string{"pkg/cli"}},
 	{"pkg/cli/access", []string{"pkg/ccm/apiclient", "pkg/cloud", "pkg/providers", "pkg/version"}},
 	{"pkg/cli/output", []string{"pkg/text"}},
-	{"pkg/cli/doctor", []string{"credentialprovider/kubelet", "manifests", "pkg/ccm/nodes", "pkg/cli/access", "pkg/cli/output", "pkg/cloud", "pkg/lb", "pkg/text", "pkg/version", "webhooks"}},
+	{"pkg/cli/doctor", []string{"credentialprovider/kubelet", "manifests", "pkg/ccm/nodes", "pkg/ccm/status", "pkg/cli/access", "pkg/cli/output", "pkg/cloud", "pkg/lb", "pkg/text", "pkg/version", "webhooks"}},
 	{"pkg/cli/explain", []string{"pkg/ccm/nodes", "pkg/ccm/options", "pkg/cli/access", "pkg/cli/output", "pkg/cloud", "pkg/controllers/pvlabel", "pkg/dryrun", "pkg/lb", "pkg/pv"}},
 	{"pkg/cli/orphans", []string{"pkg/cli/access", "pkg/cli/output", "pkg/cloud", "pkg/text"}},
 	{"pkg/cli/status", []string{"manifests", "pkg/ccm/status", "pkg/cli/access", "pkg/cli/output"}},

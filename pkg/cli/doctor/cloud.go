@@ -135,6 +135,7 @@ func checkNodes(ctx context.Context, p *patient) (found []output.Finding, err er
 		found = append(found, otherAddresses(n, answer)...)
 		found = append(found, otherPlace(n, answer)...)
 	}
+	found = append(found, p.routes(owned)...)
 	for i := range p.nodes {
 		if n := &p.nodes[i]; !p.cloud.Owns(n) && n.Labels[cloud.ExcludeNode] != "true" {
 			found = append(found, output.Finding{Severity: output.Warning, Object: "node/" + n.Name, Message: fmt.Sprintf("its provider ID %q is not one of %s: nothing is done for it", n.Spec.ProviderID, p.cloud.Name),

@@ -99,6 +99,15 @@ var faults = []fault{
 	{name: "a Node has the label of another region", not: onSupervisor, check: "nodes", object: "node/", message: corev1.LabelTopologyRegion, code: 0, cluster: func(s *set) {
 		s.otherLabel("abroad", corev1.LabelTopologyRegion)
 	}},
+	{name: "a Node has no pod CIDR, and others have", check: "nodes", object: "node/", message: "has no pod CIDR", code: 0, cluster: func(s *set) {
+		s.routed("with-cidr", "")
+	}},
+	{name: "a Node has no pod CIDR, and others have routes", not: onVSphere, check: "nodes", object: "node/", message: "has no pod CIDR", code: 1, cluster: func(s *set) {
+		s.routed("with-route", "RouteCreated")
+	}},
+	{name: "the pod routes of a Node are not made", not: onVSphere, check: "nodes", object: "node/", message: "routes to its Pods", code: 1, cluster: func(s *set) {
+		s.routed("without-route", "NoRouteCreated")
+	}},
 	{name: "a Node is never initialized", check: "taints", object: "node/", message: cloudproviderapi.TaintExternalCloudProvider, code: 1, cluster: func(s *set) {
 		i, err := s.MakeInstance(s.t.Context(), "uninitialized")
 		s.must(err)
@@ -226,6 +235,22 @@ func (s *set) otherLabel(name, key string) {
 	s.must(err)
 	n := nodeOf(i)
 	n.Labels = map[string]string{key: "elsewhere"}
+	s.node(n)
+}
+
+// routed makes a Node with a pod CIDR, and what the route controller says of it, if anything.
+func (s *set) routed(name, reason string) {
+	i, err := s.MakeInstance(s.t.Context(), name)
+	s.must(err)
+	n := nodeOf(i)
+	n.Spec.PodCIDR, n.Spec.PodCIDRs = "10.98.0.0/24", []string{"10.98.0.0/24"}
+	if reason != "" {
+		status := corev1.ConditionTrue
+		if reason == "RouteCreated" {
+			status = corev1.ConditionFalse
+		}
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeNetworkUnavailable, Status: status, Reason: reason}}
+	}
 	s.node(n)
 }
 

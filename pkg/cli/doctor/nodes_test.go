@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	cloudproviderapi "k8s.io/cloud-provider/api"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/isthmus-cloud/isthmus/pkg/cloud"
 	"github.com/isthmus-cloud/isthmus/pkg/cloud/decorate"
@@ -65,5 +68,30 @@ func TestMissingInstancesCostFewCalls(t *testing.T) {
 	}
 	if len(p.instances) != 2*each {
 		t.Errorf("%d instances are noted, want %d", len(p.instances), 2*each)
+	}
+}
+
+// A Node that is young or not initialized may still get its pod CIDR, and where none has one nobody gives any.
+func TestNodesThatNeedNoPodCIDRYet(t *testing.T) {
+	now := time.Now()
+	p := &patient{clock: clocktesting.NewFakePassiveClock(now)}
+	made := func(age time.Duration, edit func(*corev1.Node)) *corev1.Node {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: age.String(), CreationTimestamp: metav1.NewTime(now.Add(-age))}}
+		if edit != nil {
+			edit(n)
+		}
+		return n
+	}
+	routed := made(time.Hour, func(n *corev1.Node) { n.Spec.PodCIDRs = []string{"10.98.0.0/24"} })
+	young, old := made(fresh, nil), made(time.Hour, nil)
+	waits := made(time.Hour, func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: cloudproviderapi.TaintExternalCloudProvider}} })
+	if found := p.routes([]*corev1.Node{routed, young, waits}); len(found) != 0 {
+		t.Errorf("%+v", found)
+	}
+	if found := p.routes([]*corev1.Node{old}); len(found) != 0 {
+		t.Errorf("without pod CIDRs: %+v", found)
+	}
+	if found := p.routes([]*corev1.Node{routed, old}); len(found) != 1 {
+		t.Errorf("%+v", found)
 	}
 }
