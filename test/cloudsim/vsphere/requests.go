@@ -104,13 +104,14 @@ func (v *VCenter) handler(next http.Handler) http.Handler {
 			http.Error(rw, err.Error(), http.StatusBadRequest)
 			return
 		}
-		body, valid := v.seen.note(r, body)
+		name, body, valid := v.seen.note(r, body)
 		if !valid {
 			http.Error(rw, "the session has ended", http.StatusUnauthorized)
 			return
 		}
 		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 		rw = counted{rw, &v.Bytes}
+		next := v.inOrder(name, next)
 		if instead := v.instead.Load(); instead != nil {
 			(*instead)(rw, r, next)
 			return
@@ -119,14 +120,32 @@ func (v *VCenter) handler(next http.Handler) http.Handler {
 	})
 }
 
+// inOrder answers a logout by itself, after what is answered and before what comes next. vcsim's Logout has the lock of the session's
+// objects and then asks for those of its views; a read of a view asks for them the other way round, and both would wait for good
+// (govmomi v0.55.1, simulator/session_manager.go and property_collector.go). What waits for news holds no view.
+func (v *VCenter) inOrder(name string, next http.Handler) http.Handler {
+	lock, unlock := v.logouts.RLock, v.logouts.RUnlock
+	switch {
+	case name == "Logout":
+		lock, unlock = v.logouts.Lock, v.logouts.Unlock
+	case strings.HasPrefix(name, "WaitForUpdates"):
+		return next
+	}
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		lock()
+		defer unlock()
+		next.ServeHTTP(rw, r)
+	})
+}
+
 // restSession is the header by which the API of tags knows a session.
 const restSession = "vmware-api-session-id"
 
-// note records a request and returns its body as it goes on. It is not valid where its session was ended.
-func (s *requests) note(r *http.Request, body []byte) (_ []byte, valid bool) {
+// note records a request and returns what it calls, and its body as it goes on. It is not valid where its session was ended.
+func (s *requests) note(r *http.Request, body []byte) (name string, _ []byte, valid bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	name := method(r, body)
+	name = method(r, body)
 	s.methods[name]++
 	if name == "RetrievePropertiesEx" && s.page > 0 {
 		body = options.ReplaceAll(body, fmt.Appendf(nil, "<options><maxObjects>%d</maxObjects></options>", s.page))
@@ -136,13 +155,13 @@ func (s *requests) note(r *http.Request, body []byte) (_ []byte, valid bool) {
 		id = cookie.Value
 	}
 	if id == "" {
-		return body, true
+		return name, body, true
 	}
 	valid, known := s.sessions[id]
 	if !known {
 		valid, s.sessions[id] = true, true
 	}
-	return body, valid
+	return name, body, valid
 }
 
 var (

@@ -61,6 +61,8 @@ type VCenter struct {
 	// Requests counts those of others than the simulator, and Open those of them that are not answered yet. Delay is how long each takes, in
 	// nanoseconds.
 	Requests, Open, Delay atomic.Int64
+	// logouts is held by a logout alone, see inOrder.
+	logouts sync.RWMutex
 	// instead answers the requests of others, if it is set.
 	instead atomic.Pointer[Answerer]
 	// Bytes are those of the answers to others.
