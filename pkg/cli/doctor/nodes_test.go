@@ -84,7 +84,9 @@ func TestNodesThatNeedNoPodCIDRYet(t *testing.T) {
 	}
 	routed := made(time.Hour, func(n *corev1.Node) { n.Spec.PodCIDRs = []string{"10.98.0.0/24"} })
 	young, old := made(fresh, nil), made(time.Hour, nil)
-	waits := made(time.Hour, func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: cloudproviderapi.TaintExternalCloudProvider}} })
+	waits := made(time.Hour, func(n *corev1.Node) {
+		n.Spec.Taints = []corev1.Taint{{Key: cloudproviderapi.TaintExternalCloudProvider}}
+	})
 	if found := p.routes([]*corev1.Node{routed, young, waits}); len(found) != 0 {
 		t.Errorf("%+v", found)
 	}
