@@ -1,7 +1,6 @@
 package orphans
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -80,11 +79,7 @@ func command(o *options) *cobra.Command {
 // isTerminal reports whether somebody may sit there.
 func isTerminal(in io.Reader) bool {
 	f, ok := in.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	return ok && discardTyped(f) == nil
 }
 
 func (o *options) validate(stdin io.Reader) error {
@@ -130,7 +125,7 @@ func (o *options) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Wr
 	if o.delete && len(all) > 0 {
 		r := &remover{client: client, inventory: p.Inventory, cluster: cluster, sameCluster: o.sameCluster, told: stderr, timeout: o.timeout}
 		if !o.yes {
-			r.answers = bufio.NewReader(stdin)
+			r.ask(stdin)
 		}
 		if !o.notRestored {
 			written, err := metadata.NewForConfig(config)

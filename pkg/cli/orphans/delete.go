@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
@@ -28,8 +29,21 @@ type remover struct {
 	sameCluster bool
 	// answers are the user's; nil where all questions are answered with yes.
 	answers *bufio.Reader
+	// discard forgets what was typed so far; nil where the answers are no terminal's.
+	discard func() error
 	told    io.Writer
 	timeout time.Duration
+}
+
+// ask has the user answer.
+func (r *remover) ask(stdin io.Reader) {
+	r.answers = bufio.NewReader(stdin)
+	if f, ok := stdin.(*os.File); ok {
+		r.discard = func() error {
+			_, _ = r.answers.Discard(r.answers.Buffered())
+			return discardTyped(f)
+		}
+	}
 }
 
 // run asks about each orphan and deletes those that may go. It reports whether one stays that was to go.
@@ -65,10 +79,17 @@ func (r *remover) doubt(o *orphan) {
 // String names the orphan for the user.
 func (o *orphan) String() string { return output.Line(fmt.Sprintf("%s %s (%s)", o.Kind, o.Name, o.ID)) }
 
-// agreed asks the user. No answer is a no, and so is the end of ctx.
+// agreed asks the user. No answer is a no, and so is the end of ctx. What was typed before the question answers none: it was about
+// something else.
 func (r *remover) agreed(ctx context.Context, o *orphan) bool {
 	if r.answers == nil {
 		return true
+	}
+	if r.discard != nil {
+		if err := r.discard(); err != nil {
+			_, _ = fmt.Fprintf(r.told, "%s is not asked about: forget what was typed before: %v\n", o, err)
+			return false
+		}
 	}
 	_, _ = fmt.Fprintf(r.told, "Delete %s of Service %s, with all that is on it? [y/N] ", o, output.Line(o.Service))
 	answers := make(chan string, 1)
