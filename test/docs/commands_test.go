@@ -2,6 +2,7 @@ package docs
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -28,8 +29,25 @@ func TestCommandsOfIsthmus(t *testing.T) {
 			t.Errorf("%s: %s: %v", line.Where, line.Text, err)
 		}
 	}
-	if len(lines) < 40 {
+	if len(lines) < 60 {
 		t.Errorf("%d command lines: this test checks too little", len(lines))
+	}
+}
+
+// TestCommandsAreListed: the page on the command line has each command.
+func TestCommandsAreListed(t *testing.T) {
+	shown := map[string]bool{}
+	for _, line := range markdown.Commands(t, root, "isthmus") {
+		if strings.HasPrefix(line.Where, "docs/guides/cli.md:") && len(line.Args) > 0 {
+			shown[line.Args[0]] = true
+		}
+	}
+	commands := cli.Command("isthmus")
+	commands.InitDefaultCompletionCmd()
+	for _, c := range commands.Commands() {
+		if !shown[c.Name()] {
+			t.Errorf("docs/guides/cli.md does not have isthmus %s", c.Name())
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package docs
 
 import (
 	"bytes"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -48,5 +49,32 @@ func TestRolesInSecurityModel(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, shown); diff != "" || len(want) < 8 {
 		t.Errorf("(-manifests +page):\n%s", diff)
+	}
+}
+
+// TestRolesAreExplained: the page names each role that ships.
+func TestRolesAreExplained(t *testing.T) {
+	all := markdown.Pages(t, root)
+	text := strings.Join(all[slices.IndexFunc(all, func(p markdown.Page) bool { return p.File == "docs/security-model.md" })].Lines, "\n")
+	role, names := regexp.MustCompile(`(?m)^kind: (?:Cluster)?Role\nmetadata:\n  name: (\S+)$`), 0
+	err := fs.WalkDir(os.DirFS(root), "manifests", func(file string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(file, ".yaml") {
+			return err
+		}
+		data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(file)))
+		for _, m := range role.FindAllSubmatch(data, -1) {
+			names++
+			name := string(m[1])
+			if _, part, ok := strings.Cut(name, ":"); ok {
+				name = "…:" + part
+			}
+			if !strings.Contains(text, "`"+name+"`") {
+				t.Errorf("docs/security-model.md does not say what %s of %s is for", m[1], file)
+			}
+		}
+		return err
+	})
+	if err != nil || names < 10 {
+		t.Errorf("%d roles, %v: this test checks too little", names, err)
 	}
 }

@@ -44,6 +44,28 @@ func TestSymptoms(t *testing.T) {
 	}
 }
 
+// TestWarningsAreSymptoms: the page on troubleshooting names each event of type Warning.
+func TestWarningsAreSymptoms(t *testing.T) {
+	var events, symptoms string
+	for _, p := range markdown.Pages(t, root) {
+		switch p.File {
+		case "docs/reference/events.md":
+			events = strings.Join(p.Lines, "\n")
+		case "docs/guides/troubleshooting.md":
+			symptoms = strings.Join(p.Lines, "\n")
+		}
+	}
+	warnings := regexp.MustCompile("(?m)^\\| `(\\w+)` \\| Warning \\|").FindAllStringSubmatch(events, -1)
+	for _, m := range warnings {
+		if !strings.Contains(symptoms, "`"+m[1]+"`") {
+			t.Errorf("docs/guides/troubleshooting.md does not say what to do about the event %s", m[1])
+		}
+	}
+	if len(warnings) < 20 {
+		t.Errorf("%d events: this test checks too little", len(warnings))
+	}
+}
+
 // sources are all texts of the code that ships.
 func sources(t *testing.T) string {
 	t.Helper()

@@ -18,7 +18,8 @@ type Command struct {
 	Mention bool
 }
 
-// Commands are all command lines of a program in blocks of sh, after a prompt in blocks of text, and in code inside of sentences.
+// Commands are all command lines of a program in blocks of sh, after a prompt and in examples in blocks of text, and in code inside of
+// sentences.
 func Commands(t *testing.T, root, program string) (out []Command) {
 	t.Helper()
 	for _, p := range Pages(t, root) {
@@ -45,8 +46,9 @@ func Commands(t *testing.T, root, program string) (out []Command) {
 }
 
 var (
-	inline  = regexp.MustCompile("`([^`]+)`")
-	prompts = regexp.MustCompile(`(?m)^\$ .+$`)
+	inline = regexp.MustCompile("`([^`]+)`")
+	// prompts are lines that somebody has typed, and the examples of a program's help, which are no synopsis.
+	prompts = regexp.MustCompile(`(?m)^(\$|  isthmus) [^\[\n]+$`)
 	// before is what may stand before a command's name.
 	before = regexp.MustCompile(`^(sudo|exec|time|if|while|then|do|else|!|\$|[A-Z_]+=.*)$`)
 	// redirection is where a command's arguments end here.
