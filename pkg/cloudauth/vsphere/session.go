@@ -92,16 +92,15 @@ func (s *Session) REST(ctx context.Context, do func(*rest.Client) error) error {
 }
 
 func through[C any](ctx context.Context, at *atomic.Pointer[door[C]], do func(*C) error, ended func(error) bool) error {
-	d := at.Load()
-	c, err := d.cache.Get(ctx)
+	d, c, err := inside(ctx, at)
 	if err != nil {
 		return err
 	}
 	if err = do(c); err == nil || !ended(err) {
 		return err
 	}
-	if now := at.Load(); now != d { // the credentials are others now
-		c, err = now.cache.Get(ctx)
+	if at.Load() != d { // the credentials are others now
+		_, c, err = inside(ctx, at)
 	} else {
 		c, err = d.instead(ctx, c)
 	}
@@ -109,6 +108,17 @@ func through[C any](ctx context.Context, at *atomic.Pointer[door[C]], do func(*C
 		return err
 	}
 	return do(c)
+}
+
+// inside is a session by the credentials of now. What became of a login by those that were replaced meanwhile is no answer.
+func inside[C any](ctx context.Context, at *atomic.Pointer[door[C]]) (*door[C], *C, error) {
+	for {
+		d := at.Load()
+		c, err := d.cache.Get(ctx)
+		if err == nil || ctx.Err() != nil || at.Load() == d {
+			return d, c, err
+		}
+	}
 }
 
 // door is a session of one kind.
@@ -142,7 +152,7 @@ func newDoor[C any](s *Session, enter func(context.Context) (*C, error), leave f
 				if d.inside.CompareAndSwap(c, nil) {
 					d.end(c)
 				}
-				return nil, time.Time{}, cloudauth.NewError(cloudauth.Failed, "%s: the credentials have changed meanwhile, or the program ends", s.where())
+				return nil, time.Time{}, cloudauth.NewError(cloudauth.Failed, "%s: the session has ended meanwhile, as the program ends", s.where())
 			}
 			return c, time.Time{}, nil
 		},
