@@ -69,7 +69,7 @@ func next(server string, err error) string {
 		return "have a role with this right bound to the user that the message names, or name another user's kubeconfig by --kubeconfig or --context"
 	case ok && timeout.Timeout(), errors.Is(err, context.DeadlineExceeded):
 		return "nobody has answered in time: look at VPN, proxy and firewall between here and " + server + ", and whether the server is overloaded; --request-timeout gives each request more"
-	case apierrors.IsNotFound(err), errors.Is(err, errNoList):
+	case apierrors.IsNotFound(err), errors.Is(err, errNoList), errors.Is(err, errNoEnd):
 		return "look at the name and the namespace, and whether --kubeconfig and --context name this cluster's API server: " + server + " may be another, or something else"
 	case apierrors.ReasonForError(err) != "":
 		return "the server answers, but cannot serve: kubectl get --raw='/readyz?verbose' says what it lacks, which is etcd mostly"

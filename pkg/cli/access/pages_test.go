@@ -3,6 +3,7 @@ package access
 import (
 	"errors"
 	"slices"
+	"strconv"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,6 +21,7 @@ func TestPages(t *testing.T) {
 		"two pages":             {answers: []metav1.ListMeta{{ResourceVersion: "1", Continue: "more"}, {ResourceVersion: "1"}}, asked: []string{"", "more"}},
 		"no API server":         {answers: []metav1.ListMeta{{}}, want: errNoList, asked: []string{""}},
 		"its second page is no": {answers: []metav1.ListMeta{{ResourceVersion: "1", Continue: "more"}, {}}, want: errNoList, asked: []string{"", "more"}},
+		"the same page again":   {answers: []metav1.ListMeta{{ResourceVersion: "1", Continue: "more"}, {ResourceVersion: "1", Continue: "more"}}, want: errNoEnd, asked: []string{"", "more"}},
 		"an error":              {err: broken, want: broken, asked: []string{""}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -35,5 +37,16 @@ func TestPages(t *testing.T) {
 				t.Errorf("pages %q, %v; want %q, %v", asked, err, tt.asked, tt.want)
 			}
 		})
+	}
+}
+
+func TestPagesWithoutEnd(t *testing.T) {
+	asked := 0
+	err := Pages(func(metav1.ListOptions) (metav1.ListInterface, error) {
+		asked++
+		return &metav1.ListMeta{ResourceVersion: "1", Continue: strconv.Itoa(asked)}, nil
+	})
+	if !errors.Is(err, errNoEnd) || asked != maxPages {
+		t.Errorf("%v after %d pages", err, asked)
 	}
 }
