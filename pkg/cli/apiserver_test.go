@@ -22,6 +22,7 @@ import (
 const clusterUID = "11111111-2222-4333-8444-555555555555"
 
 // apiServer answers with objects that it is given, in pages, and says yes to each question about rights. It counts what it is asked.
+// A real one would take minutes to be given a thousand Nodes for each cloud and state; the commands' own tests have it.
 type apiServer struct {
 	url string
 	// objects are those that are read by their paths, and lists those of collections.

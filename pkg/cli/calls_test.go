@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -33,6 +35,8 @@ type world struct {
 	*place
 	*apiServer
 	t *testing.T
+	// conf is the path of its cloud.conf.
+	conf string
 	// nodes are those that its instances have.
 	nodes []*corev1.Node
 }
@@ -40,7 +44,8 @@ type world struct {
 // newWorld makes a cluster of a size, whose API server does not know its Nodes yet.
 func newWorld(t *testing.T, p *place, of size) *world {
 	t.Helper()
-	w := &world{place: p, apiServer: newAPIServer(t), t: t}
+	w := &world{place: p, apiServer: newAPIServer(t), t: t, conf: filepath.Join(t.TempDir(), "cloud.conf")}
+	w.must(os.WriteFile(w.conf, []byte(p.Conf), 0o600))
 	for _, i := range p.instances(t, of.nodes) {
 		w.nodes = append(w.nodes, nodeOf(i))
 	}
@@ -48,7 +53,7 @@ func newWorld(t *testing.T, p *place, of size) *world {
 	w.must(err)
 	pv.Name = "data"
 	w.add("/api/v1/persistentvolumes", pv)
-	f := access.Flags{CloudProvider: p.provider, CloudConfig: p.conf, RequestTimeout: time.Minute, ClusterName: "kubernetes", Kubeconfig: w.kubeconfig(t), ChangeCloud: true}
+	f := access.Flags{CloudProvider: p.Provider, CloudConfig: w.conf, RequestTimeout: time.Minute, ClusterName: "kubernetes", Kubeconfig: w.kubeconfig(t), ChangeCloud: true}
 	client, _, err := f.Client(t.Context())
 	w.must(err)
 	live, _, err := f.Cloud(t.Context(), client)
@@ -58,7 +63,7 @@ func newWorld(t *testing.T, p *place, of size) *world {
 	w.must(err)
 	var group sync.WaitGroup
 	for n := range of.services {
-		served, stuck := service(fmt.Sprint("web-", n), p.settings), service(fmt.Sprint("stuck-", n), p.settings)
+		served, stuck := service(fmt.Sprint("web-", n), p.Settings), service(fmt.Sprint("stuck-", n), p.Settings)
 		w.add("/api/v1/services", served)
 		w.add("/api/v1/services", stuck)
 		if live.LoadBalancers == nil {
@@ -68,7 +73,7 @@ func newWorld(t *testing.T, p *place, of size) *world {
 		if n > 0 {
 			members = w.nodes[:1]
 		}
-		orphan := service(fmt.Sprint("orphan-", n), p.settings)
+		orphan := service(fmt.Sprint("orphan-", n), p.Settings)
 		group.Go(func() { w.made(live, cluster, served, members) })
 		group.Go(func() { w.made(live, cluster, orphan, w.nodes[:1]) })
 	}
@@ -135,7 +140,7 @@ func (w *world) calls(args ...string) map[string]int {
 	root.SetErr(&out)
 	args = append(args, "--kubeconfig", w.kubeconfig(w.t))
 	if args[0] != "status" {
-		args = append(args, "--cloud-provider", w.provider, "--cloud-config", w.conf)
+		args = append(args, "--cloud-provider", w.Provider, "--cloud-config", w.conf)
 	}
 	root.SetArgs(args)
 	err := root.ExecuteContext(w.t.Context())

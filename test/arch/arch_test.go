@@ -80,6 +80,7 @@ var arrows = []struct {
 }{
 	{"cmd/credential-provider", []string{"credentialprovider", "pkg/cloudauth", "pkg/nearest", "pkg/version"}},
 	{"cmd/isthmus", []string{"pkg/cli"}},
+	{"pkg/cli/clitest", []string{"pkg/cloud", "pkg/providers/aws/api/apitest", "test"}},
 	{"pkg/cli/access", []string{"pkg/ccm/apiclient", "pkg/cloud", "pkg/providers", "pkg/version"}},
 	{"pkg/cli/output", []string{"pkg/text"}},
 	{"pkg/cli/doctor", []string{"credentialprovider/kubelet", "manifests", "pkg/ccm/nodes", "pkg/ccm/status", "pkg/cli/access", "pkg/cli/output", "pkg/cloud", "pkg/lb", "pkg/text", "pkg/version", "webhooks"}},

@@ -47,14 +47,14 @@ func newSet(t *testing.T, p *place) *set {
 	s.must(err)
 	s.must(s.Apply(t.Context(), rbac))
 	for _, name := range []string{"a", "b"} {
-		i, err := p.MakeInstance(t.Context(), p.provider+"-"+name)
+		i, err := p.MakeInstance(t.Context(), p.Provider+"-"+name)
 		s.must(err)
 		s.instances = append(s.instances, i)
 		s.node(nodeOf(i))
 	}
 	s.service("served", "192.0.2.1")
 	s.service("of-others", "", ofClass("example.com/others"))
-	if p.provider == "aws" {
+	if p.Provider == "aws" {
 		s.service("of-another", "", func(v *corev1.Service) {
 			v.Annotations = map[string]string{"service.beta.kubernetes.io/aws-load-balancer-type": "external"}
 		})
@@ -89,7 +89,7 @@ func (s *set) run(conf string, args ...string) (stdout string, code int) {
 	cmd.SetOut(&out)
 	cmd.SetErr(&problems)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
-	cmd.SetArgs(append([]string{"--kubeconfig", kubeconfig, "--cloud-provider", s.provider, "--cloud-config", file, "--request-timeout", "10s"}, args...))
+	cmd.SetArgs(append([]string{"--kubeconfig", kubeconfig, "--cloud-provider", s.Provider, "--cloud-config", file, "--request-timeout", "10s"}, args...))
 	err := cmd.ExecuteContext(s.t.Context())
 	if e, ok := err.(output.Exit); ok { //nolint:errorlint // it is never wrapped
 		return out.String(), int(e)
@@ -106,7 +106,7 @@ func TestMisconfigurations(t *testing.T) {
 			s := newSet(t, start(t))
 			t.Run("healthy", func(t *testing.T) {
 				s.t = t
-				if out, code := s.run(s.conf); code != 0 || strings.Contains(out, "→") {
+				if out, code := s.run(s.Conf); code != 0 || strings.Contains(out, "→") {
 					t.Errorf("exit code %d:\n%s", code, out)
 				}
 			})
@@ -114,7 +114,7 @@ func TestMisconfigurations(t *testing.T) {
 				t.Run("healthy with the policy that ships", func(t *testing.T) {
 					s.t = t
 					without("nothing")(s)
-					if out, code := s.run(s.conf); code != 0 || strings.Contains(out, "→") || !strings.Contains(out, "did not look at quotas of load balancers") {
+					if out, code := s.run(s.Conf); code != 0 || strings.Contains(out, "→") || !strings.Contains(out, "did not look at quotas of load balancers") {
 						t.Errorf("exit code %d:\n%s", code, out)
 					}
 				})
@@ -125,7 +125,7 @@ func TestMisconfigurations(t *testing.T) {
 				}
 				t.Run(f.name, func(t *testing.T) {
 					s.t = t
-					conf := s.conf
+					conf := s.Conf
 					if f.conf != nil {
 						conf = f.conf(s, conf)
 					}

@@ -17,10 +17,10 @@ import (
 // faultsOfAWS are those that only AWS can have.
 var faultsOfAWS = []fault{
 	{name: "the VPC does not exist", only: "aws", check: "cloud", object: "VPC vpc-0000000000000dead", message: "no subnet", code: 1, conf: func(s *set, conf string) string {
-		return strings.Replace(conf, s.aws.VPC.ID, "vpc-0000000000000dead", 1)
+		return strings.Replace(conf, s.AWS.VPC.ID, "vpc-0000000000000dead", 1)
 	}},
 	{name: "the subnet is not of the VPC", only: "aws", check: "cloud", object: "subnet subnet-0000000000000dead", message: "SubnetID in [Global]", code: 1, conf: func(s *set, conf string) string {
-		return strings.Replace(conf, s.aws.Subnets[0].ID, "subnet-0000000000000dead", 1)
+		return strings.Replace(conf, s.AWS.Subnets[0].ID, "subnet-0000000000000dead", 1)
 	}},
 	{name: "the route table of pod routes does not exist", only: "aws", check: "cloud", object: "route table rtb-0000000000000dead", message: "RouteTableID in [Global]", code: 1,
 		conf: more("RouteTableID = rtb-0000000000000dead")},
@@ -42,38 +42,38 @@ var faultsOfAWS = []fault{
 		const none = `<DescribeAccountLimitsResponse xmlns="http://elasticloadbalancing.amazonaws.com/doc/2015-12-01/"><DescribeAccountLimitsResult><Limits><member>` +
 			`<Name>network-load-balancers</Name><Max>0</Max></member></Limits></DescribeAccountLimitsResult></DescribeAccountLimitsResponse>`
 		body := none
-		s.t.Cleanup(s.aws.AddFault(apitest.Fault{Service: "elbv2", Action: "DescribeAccountLimits", Status: http.StatusOK, Body: &body}))
+		s.t.Cleanup(s.AWS.AddFault(apitest.Fault{Service: "elbv2", Action: "DescribeAccountLimits", Status: http.StatusOK, Body: &body}))
 	}},
 	{name: "this machine's clock is wrong", only: "aws", check: "cloud", object: "clock", message: "differs from AWS' by 3m", code: 0, cluster: func(s *set) {
 		date := time.Now().Add(-3*time.Minute - 30*time.Second).UTC().Format(http.TimeFormat)
-		s.t.Cleanup(s.aws.AddFault(apitest.Fault{Service: "ec2", Action: "DescribeAvailabilityZones", Header: http.Header{"Date": {date}}}))
+		s.t.Cleanup(s.AWS.AddFault(apitest.Fault{Service: "ec2", Action: "DescribeAvailabilityZones", Header: http.Header{"Date": {date}}}))
 	}},
 	{name: "an instance has several security groups and none is the cluster's", only: "aws", check: "cloud", object: "security groups of instances", message: "none with the tag", code: 1, cluster: func(s *set) {
 		var groups []string
 		for n := range 2 {
-			g := s.aws.EC2.AddSecurityGroup(ec2.SecurityGroup{VPCID: s.aws.VPC.ID, Name: fmt.Sprint("untagged-", n), Description: "d"})
+			g := s.AWS.EC2.AddSecurityGroup(ec2.SecurityGroup{VPCID: s.AWS.VPC.ID, Name: fmt.Sprint("untagged-", n), Description: "d"})
 			groups = append(groups, g.ID)
 		}
-		s.instance(ec2.Instance{SubnetID: s.aws.Subnets[0].ID, Interfaces: []*ec2.NetworkInterface{{Groups: groups}}})
+		s.instance(ec2.Instance{SubnetID: s.AWS.Subnets[0].ID, Interfaces: []*ec2.NetworkInterface{{Groups: groups}}})
 	}},
 	{name: "a security group of Nodes is full", only: "aws", check: "cloud", object: "security group", message: "it has 60 inbound rules", code: 0, cluster: func(s *set) {
 		var rules []ec2.Rule
 		for n := range 60 {
 			rules = append(rules, ec2.Rule{Protocol: "tcp", FromPort: n, ToPort: n, CIDR: "192.0.2.0/24"})
 		}
-		g := s.aws.EC2.AddSecurityGroup(ec2.SecurityGroup{VPCID: s.aws.VPC.ID, Name: "full", Description: "d", Rules: rules, Tags: clusterTag})
-		s.instance(ec2.Instance{SubnetID: s.aws.Subnets[0].ID, Interfaces: []*ec2.NetworkInterface{{Groups: []string{g.ID}}}})
+		g := s.AWS.EC2.AddSecurityGroup(ec2.SecurityGroup{VPCID: s.AWS.VPC.ID, Name: "full", Description: "d", Rules: rules, Tags: clusterTag})
+		s.instance(ec2.Instance{SubnetID: s.AWS.Subnets[0].ID, Interfaces: []*ec2.NetworkInterface{{Groups: []string{g.ID}}}})
 	}},
 	{name: "a zone with instances has no subnet of load balancers", only: "aws", check: "cloud", object: "zone ", message: "load balancers get no subnet", code: 0, cluster: func(s *set) {
-		s.instance(ec2.Instance{SubnetID: s.aws.Subnets[1].ID})
-		s.anothers(s.aws.Subnets[1].ID)
+		s.instance(ec2.Instance{SubnetID: s.AWS.Subnets[1].ID})
+		s.anothers(s.AWS.Subnets[1].ID)
 	}},
 	{name: "a subnet of load balancers has no address left", only: "aws", check: "cloud", object: "subnet ", message: "it has 7 free IPv4 addresses", code: 0, cluster: func(s *set) {
-		small := s.aws.EC2.AddSubnet(ec2.Subnet{VPCID: s.aws.VPC.ID, CIDR: "10.0.255.0/28", Zone: s.aws.Subnets[2].Zone, Tags: map[string]string{"kubernetes.io/role/elb": "1"}})
+		small := s.AWS.EC2.AddSubnet(ec2.Subnet{VPCID: s.AWS.VPC.ID, CIDR: "10.0.255.0/28", Zone: s.AWS.Subnets[2].Zone, Tags: map[string]string{"kubernetes.io/role/elb": "1"}})
 		for range 4 {
 			s.instance(ec2.Instance{SubnetID: small.ID})
 		}
-		s.t.Cleanup(func() { s.must(s.aws.EC2.CreateTags([]string{small.ID}, anothersTag)) })
+		s.t.Cleanup(func() { s.must(s.AWS.EC2.CreateTags([]string{small.ID}, anothersTag)) })
 	}},
 	{name: "no subnet is the cluster's", only: "aws", check: "cloud", object: "internal load balancers", message: "no subnet of VPC", code: 1,
 		conf: func(_ *set, conf string) string { // one that is named is taken for want of another
@@ -81,7 +81,7 @@ var faultsOfAWS = []fault{
 			return strings.Join(lines, "\n")
 		},
 		cluster: func(s *set) {
-			for _, n := range s.aws.Subnets {
+			for _, n := range s.AWS.Subnets {
 				s.anothers(n.ID)
 			}
 		}},
@@ -98,7 +98,7 @@ func without(action string) func(*set) {
 		actions, err := manifests.IAMActions()
 		s.must(err)
 		actions = slices.DeleteFunc(actions, func(a string) bool { return a == action })
-		keys := s.aws.AddUser(awssim.Principal{Account: apitest.Account, Name: "limited", Actions: actions})
+		keys := s.AWS.AddUser(awssim.Principal{Account: apitest.Account, Name: "limited", Actions: actions})
 		s.t.Setenv("AWS_ACCESS_KEY_ID", keys.AccessKeyID)
 		s.t.Setenv("AWS_SECRET_ACCESS_KEY", keys.SecretAccessKey)
 	}
@@ -107,14 +107,14 @@ func without(action string) func(*set) {
 // instance adds one of the cluster's until the test ends.
 func (s *set) instance(i ec2.Instance) {
 	i.Tags = clusterTag
-	id := s.aws.EC2.AddInstance(i).ID
-	s.t.Cleanup(func() { s.aws.EC2.Terminate(id) })
+	id := s.AWS.EC2.AddInstance(i).ID
+	s.t.Cleanup(func() { s.AWS.EC2.Terminate(id) })
 }
 
 // anothers gives a subnet to another cluster until the test ends.
 func (s *set) anothers(subnet string) {
-	s.must(s.aws.EC2.CreateTags([]string{subnet}, anothersTag))
+	s.must(s.AWS.EC2.CreateTags([]string{subnet}, anothersTag))
 	s.t.Cleanup(func() {
-		s.must(s.aws.EC2.DeleteTags([]string{subnet}, map[string]*string{"kubernetes.io/cluster/another": nil}))
+		s.must(s.AWS.EC2.DeleteTags([]string{subnet}, map[string]*string{"kubernetes.io/cluster/another": nil}))
 	})
 }

@@ -31,11 +31,11 @@ var faultsOfOpenStack = []fault{
 	{name: "security groups may not be read", only: "openstack", check: "cloud", object: "network security-groups", message: "node ports are not opened", code: 1,
 		conf: instead("[LoadBalancer]\n", "[LoadBalancer]\nmanage-security-groups = true\n"), cluster: func(s *set) { s.refuse(s.t, "network", "/security-groups") }},
 	{name: "the floating network is not external", only: "openstack", check: "cloud", object: "network ", message: "it is no external network", code: 1, conf: func(s *set, conf string) string {
-		d := s.stack.Defaults()
+		d := s.OpenStack.Defaults()
 		return instead("floating-network-id = "+d.ExternalNetworkID, "floating-network-id = "+d.NetworkID)(s, conf)
 	}},
 	{name: "the subnet is of another network", only: "openstack", check: "cloud", object: "subnet ", message: "and it is of network", code: 1, conf: func(s *set, conf string) string {
-		return instead("[LoadBalancer]\n", "[LoadBalancer]\nnetwork-id = "+s.stack.Defaults().ExternalNetworkID+"\n")(s, conf)
+		return instead("[LoadBalancer]\n", "[LoadBalancer]\nnetwork-id = "+s.OpenStack.Defaults().ExternalNetworkID+"\n")(s, conf)
 	}},
 	{name: "the quota of floating IPs is used up", only: "openstack", check: "cloud", object: "quota floatingip", message: "5 of 5 are used", code: 0, cluster: func(s *set) {
 		s.answer("network", "/quotas", `{"quota": {"floatingip": {"limit": 5, "used": 4, "reserved": 1}}}`)
@@ -44,20 +44,20 @@ var faultsOfOpenStack = []fault{
 		s.answer("load-balancer", "/lbaas/quotas", `{"quota": {"load_balancer": 0, "listener": -1, "pool": null, "member": 10}}`)
 	}},
 	{name: "the role may only read", only: "openstack", check: "cloud", object: "roles of the token", message: "they are reader", code: 0, conf: func(s *set, conf string) string {
-		return instead(s.stack.CloudConf(), s.stack.CloudConfWith(s.stack.AddApplicationCredential("reads", "reader")))(s, conf)
+		return instead(s.OpenStack.CloudConf(), s.OpenStack.CloudConfWith(s.OpenStack.AddApplicationCredential("reads", "reader")))(s, conf)
 	}},
 	{name: "the application credential expires in a week", only: "openstack", check: "cloud", object: "application credential ", message: "it expires at ", code: 0, conf: func(s *set, conf string) string {
-		c := s.stack.AddApplicationCredential("ends")
-		s.stack.ExpireApplicationCredential(c.ID, time.Now().Add(7*24*time.Hour))
-		return instead(s.stack.CloudConf(), s.stack.CloudConfWith(c))(s, conf)
+		c := s.OpenStack.AddApplicationCredential("ends")
+		s.OpenStack.ExpireApplicationCredential(c.ID, time.Now().Add(7*24*time.Hour))
+		return instead(s.OpenStack.CloudConf(), s.OpenStack.CloudConfWith(c))(s, conf)
 	}},
 	{name: "the password expires in a week", only: "openstack", check: "cloud", object: "the password of user ", message: "it expires at ", code: 0, cluster: func(s *set) {
-		s.stack.ExpirePassword(ossim.UserName, time.Now().Add(7*24*time.Hour))
-		s.t.Cleanup(func() { s.stack.ExpirePassword(ossim.UserName, time.Time{}) })
+		s.OpenStack.ExpirePassword(ossim.UserName, time.Now().Add(7*24*time.Hour))
+		s.t.Cleanup(func() { s.OpenStack.ExpirePassword(ossim.UserName, time.Time{}) })
 	}},
 }
 
 // answer replaces the answers of a service below a path, until the test ends.
 func (s *set) answer(service, path, body string) {
-	s.t.Cleanup(s.stack.AddFault(core.Fault{Service: service, Path: path, Body: body}))
+	s.t.Cleanup(s.OpenStack.AddFault(core.Fault{Service: service, Path: path, Body: body}))
 }

@@ -136,10 +136,10 @@ var faults = []fault{
 		s.event(s.service("unserved", ""), "ipallocator-repair-controller", "ClusterIPNotAllocated", "Cluster IP 10.0.0.110 is not allocated; repairing")
 	}},
 	{name: "nobody serves a Service of a class of the cloud", not: onVSphere, check: "services", object: "service/default/classed", message: "no event", code: 1, cluster: func(s *set) {
-		s.service("classed", "", ofClass("isthmus-cloud.github.io/"+s.provider))
+		s.service("classed", "", ofClass("isthmus-cloud.github.io/"+s.Provider))
 	}},
 	{name: "the class of a Service is misspelled", not: onVSphere, check: "services", object: "service/default/misspelled", message: "nobody serves the class", code: 1, cluster: func(s *set) {
-		s.service("misspelled", "", ofClass("isthmus-cloud.github.io/"+s.provider+"-zz"))
+		s.service("misspelled", "", ofClass("isthmus-cloud.github.io/"+s.Provider+"-zz"))
 	}},
 	{name: "the load balancer of a deleted Service stays", check: "services", object: "service/default/leaving", message: "is being deleted", code: 1, cluster: func(s *set) {
 		s.leaving("leaving")

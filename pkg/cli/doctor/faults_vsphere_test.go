@@ -39,7 +39,7 @@ var faultsOfVSphere = []fault{
 	{name: "the category of zones does not exist", only: onVSphere, check: "cloud", object: "categories nowhere and", message: "has none of that name", code: 1, conf: instead("zone: k8s-zone", "zone: nowhere")},
 	{name: "the category of regions does not exist", only: onVSphere, check: "cloud", object: "and nowhere", message: "Nodes are not initialized", code: 1, conf: instead("region: k8s-region", "region: nowhere")},
 	{name: "no host has a tag of a region", only: onVSphere, check: "cloud", object: "and of-no-host", message: "no host that the user sees", code: 1, conf: instead("region: k8s-region", "region: of-no-host"), cluster: func(s *set) {
-		s.must(s.vcenter.Attach(s.t.Context(), &vspheresim.Tag{Path: "/DC1/datastore/LocalDS_0", Category: "of-no-host", Name: "region"}))
+		s.must(s.VSphere.Attach(s.t.Context(), &vspheresim.Tag{Path: "/DC1/datastore/LocalDS_0", Category: "of-no-host", Name: "region"}))
 	}},
 	{name: "the user lacks a privilege", only: onVSphere, check: "cloud", object: "group-d1", message: "lacks there Cns.Searchable", code: 1, cluster: func(s *set) {
 		s.lie("<HasPrivilegeOnEntities ", func(rw http.ResponseWriter, r *http.Request, next http.Handler) {
@@ -48,7 +48,7 @@ var faultsOfVSphere = []fault{
 		})
 	}},
 	{name: "tags may not be read", only: onVSphere, check: "cloud", object: "tags", message: "403", code: 1, cluster: func(s *set) {
-		s.t.Cleanup(s.vcenter.Lie(func(rw http.ResponseWriter, r *http.Request, next http.Handler) {
+		s.t.Cleanup(s.VSphere.Lie(func(rw http.ResponseWriter, r *http.Request, next http.Handler) {
 			if strings.Contains(r.URL.Path, "/tagging/") {
 				http.Error(rw, "no", http.StatusForbidden)
 				return
@@ -74,7 +74,7 @@ var faultsOfVSphere = []fault{
 	{name: "a single VirtualMachine may not be read", only: onSupervisor, check: "cloud", object: "virtualmachines", message: "may not get", code: 1, cluster: guestWithout("virtualmachines", "get")},
 	{name: "routes may not be deleted in the Supervisor", only: onSupervisor, check: "cloud", object: "staticroutes", message: "may not delete", code: 1, cluster: guestWithout("staticroutes", "delete")},
 	{name: "the token for the Supervisor is not renewed", only: onSupervisor, check: "cloud", object: "token for Supervisor", message: "the file has no newer one", code: 0, conf: func(s *set, conf string) string {
-		as, err := s.ServiceAccountConfig(s.t.Context(), s.supervisor.Namespace, "guest-ccm", 10*time.Minute)
+		as, err := s.ServiceAccountConfig(s.t.Context(), s.Supervisor.Namespace, "guest-ccm", 10*time.Minute)
 		s.must(err)
 		return s.credentials(conf, "token", as.BearerToken)
 	}},
@@ -82,7 +82,7 @@ var faultsOfVSphere = []fault{
 
 // lie has requests with a text in their bodies answered in another way.
 func (s *set) lie(text string, answer vspheresim.Answerer) {
-	s.t.Cleanup(s.vcenter.Lie(func(rw http.ResponseWriter, r *http.Request, next http.Handler) {
+	s.t.Cleanup(s.VSphere.Lie(func(rw http.ResponseWriter, r *http.Request, next http.Handler) {
 		body, err := io.ReadAll(r.Body)
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		if err == nil && bytes.Contains(body, []byte(text)) {
@@ -129,7 +129,7 @@ func (s *set) credentials(conf, file, content string) string {
 func guestWithout(resource, verb string) func(*set) {
 	return func(s *set) {
 		const name = "isthmus-cloud-controller-manager"
-		roles := s.Client.RbacV1().Roles(s.supervisor.Namespace)
+		roles := s.Client.RbacV1().Roles(s.Supervisor.Namespace)
 		edit := func(ctx context.Context, change func(*rbacv1.PolicyRule)) error {
 			role, err := roles.Get(ctx, name, metav1.GetOptions{})
 			if err != nil {

@@ -55,14 +55,14 @@ func (r *report) said() string {
 // so each time, and a hanging one holds it no longer than --check-timeout.
 func TestHostileReads(t *testing.T) {
 	s := newSet(t, openStack(t))
-	before := len(s.stack.Requests())
-	healthy, code := s.examined(s.conf)
+	before := len(s.OpenStack.Requests())
+	healthy, code := s.examined(s.Conf)
 	if code != 0 || len(healthy.Findings) > 0 {
 		t.Fatalf("exit code %d: %+v", code, healthy.Findings)
 	}
 	type read struct{ service, path string }
 	var reads []read
-	for _, q := range s.stack.Requests()[before:] {
+	for _, q := range s.OpenStack.Requests()[before:] {
 		if r := (read{q.Service, q.Path}); q.Service != "identity" && !slices.Contains(reads, r) {
 			reads = append(reads, r)
 		}
@@ -79,12 +79,12 @@ func TestHostileReads(t *testing.T) {
 			t.Run(q.service+q.path+" "+how, func(t *testing.T) {
 				s.t = t
 				fault.Service, fault.Path = q.service, q.path
-				t.Cleanup(s.stack.AddFault(fault))
+				t.Cleanup(s.OpenStack.AddFault(fault))
 				bound := []string{"--check-timeout=2m"}
 				if how == "hangs" {
 					bound = []string{"--check-timeout=300ms"}
 				}
-				r, code := s.examined(s.conf, bound...)
+				r, code := s.examined(s.Conf, bound...)
 				if r.told() <= healthy.told() || how == "hangs" && code == 0 {
 					t.Errorf("exit code %d, and nothing is said: %+v", code, r)
 				}
@@ -127,7 +127,7 @@ func TestHostileEndpoint(t *testing.T) {
 					s.t = t
 					server := httptest.NewServer(answer)
 					t.Cleanup(server.Close)
-					conf := strings.ReplaceAll(s.away(t, s.conf), "http://127.0.0.1:1", server.URL)
+					conf := strings.ReplaceAll(s.away(t, s.Conf), "http://127.0.0.1:1", server.URL)
 					if name == "aws" {
 						t.Setenv("AWS_ENDPOINT_URL", server.URL)
 					}
@@ -188,7 +188,7 @@ func TestRefusedByTheAPIServer(t *testing.T) {
 		eventually.Met(s.t, func() string { return s.mayOnly(may, k) })
 		s.Config = config
 		defer func() { s.Config = full }()
-		return s.run(s.conf)
+		return s.run(s.Conf)
 	}
 	for k, rule := range may {
 		t.Run(rule.Resources[0], func(t *testing.T) {

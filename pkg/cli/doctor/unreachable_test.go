@@ -108,7 +108,7 @@ func TestCloudIsLookedAtWithoutTheAPIServer(t *testing.T) {
 				t.Run(a.name, func(t *testing.T) {
 					s := unserved(t, p, &a)
 					before := a.asked.Load()
-					out, code := s.run(s.conf, a.args(t)...)
+					out, code := s.run(s.Conf, a.args(t)...)
 					if code != 2 || !strings.Contains(out, a.next) || strings.Count(out, "→") != 2 {
 						t.Errorf("exit code %d, and not %q:\n%s", code, a.next, out)
 					}
@@ -149,14 +149,14 @@ func TestFaultsOfTheCloudWithoutTheAPIServer(t *testing.T) {
 	a := absents(t)[0]
 	t.Run("denied", func(t *testing.T) {
 		s := unserved(t, openStack(t), &a)
-		out, code := s.run(s.deny(t, s.conf))
+		out, code := s.run(s.deny(t, s.Conf))
 		if code != 1 || state(out, "credentials") != "1" || state(out, "cloud") != "unchecked" || !strings.Contains(out, "→ mend what check credentials says first") {
 			t.Errorf("exit code %d:\n%s", code, out)
 		}
 	})
 	t.Run("a Secret has the credentials", func(t *testing.T) {
 		s := unserved(t, vCenter(t), &a)
-		out, code := s.run(instead("global:\n", "global:\n  secretName: login\n  secretNamespace: kube-system\n")(s, s.conf))
+		out, code := s.run(instead("global:\n", "global:\n  secretName: login\n  secretNamespace: kube-system\n")(s, s.Conf))
 		if code != 2 || state(out, "credentials") != "unchecked" || state(out, "cloud") != "unchecked" || !strings.Contains(out, "read Secret kube-system/login") || !strings.Contains(out, "or call doctor with a cloud.conf that has the credentials itself") {
 			t.Errorf("exit code %d:\n%s", code, out)
 		}
@@ -165,7 +165,7 @@ func TestFaultsOfTheCloudWithoutTheAPIServer(t *testing.T) {
 		s := unserved(t, openStack(t), &a)
 		file := filepath.Join(t.TempDir(), "credential-provider.yaml")
 		s.must(os.WriteFile(file, []byte("kind: none\n"), 0o600))
-		if out, code := s.run(s.conf, "--image-credential-provider-config", file); code != 1 || state(out, "kubelet") != "2" {
+		if out, code := s.run(s.Conf, "--image-credential-provider-config", file); code != 1 || state(out, "kubelet") != "2" {
 			t.Errorf("exit code %d:\n%s", code, out)
 		}
 	})
@@ -187,7 +187,7 @@ func TestWholeHasAnEnd(t *testing.T) {
 		}
 		return ctx, func() { cancel(nil) }
 	}
-	out, code := s.run(s.conf)
+	out, code := s.run(s.Conf)
 	if code != 2 || !slices.Equal(made, []string{"", "cluster", "cloud-config"}) || !strings.Contains(out, "not done after a test (--timeout)\n  → look why the API server or the cloud is slow, or give more time") {
 		t.Errorf("exit code %d, made %q:\n%s", code, made, out)
 	}

@@ -51,12 +51,12 @@ func newWorld(t *testing.T, p *place) *world {
 	t.Helper()
 	w := &world{ControlPlane: shared.Plane(t), place: p, t: t}
 	conf := filepath.Join(t.TempDir(), "cloud.conf")
-	w.must(os.WriteFile(conf, []byte(p.conf), 0o600))
-	w.access = access.Flags{CloudProvider: p.provider, CloudConfig: conf, RequestTimeout: time.Minute, ClusterName: cmp.Or(p.clusterName, "kubernetes"), ChangeCloud: true}
+	w.must(os.WriteFile(conf, []byte(p.Conf), 0o600))
+	w.access = access.Flags{CloudProvider: p.Provider, CloudConfig: conf, RequestTimeout: time.Minute, ClusterName: cmp.Or(p.clusterName, "kubernetes"), ChangeCloud: true}
 	w.restart()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	w.must(controlplane.WriteKubeconfig(kubeconfig, w.Config))
-	w.flags = []string{"--kubeconfig", kubeconfig, "--cloud-provider", p.provider, "--cloud-config", conf}
+	w.flags = []string{"--kubeconfig", kubeconfig, "--cloud-provider", p.Provider, "--cloud-config", conf}
 	return w
 }
 

@@ -20,7 +20,7 @@ func TestManagerDoesWhatWasPlanned(t *testing.T) {
 	for name, start := range map[string]func(*testing.T) *place{"openstack": openStack, "aws": amazon, "vsphere": vCenter, "vsphere-paravirtual": superVisor} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, start(t))
-			i, err := w.MakeInstance(t.Context(), w.provider+"-new")
+			i, err := w.MakeInstance(t.Context(), w.Provider+"-new")
 			w.must(err)
 			w.node(fresh(nodeOf(i)))
 			w.service("web", w.settings())
@@ -52,11 +52,11 @@ func TestManagerDoesWhatWasPlanned(t *testing.T) {
 // start runs a controller manager until the test ends.
 func (w *world) start() {
 	w.t.Helper()
-	factory, err := providers.Named(w.provider)
+	factory, err := providers.Named(w.Provider)
 	w.must(err)
 	kubeconfig := filepath.Join(w.t.TempDir(), "kubeconfig")
 	w.must(controlplane.WriteKubeconfig(kubeconfig, w.Config))
-	inprocess.Start(w.t, inprocess.Options{CloudConf: w.conf, Kubeconfig: kubeconfig, Factory: factory,
+	inprocess.Start(w.t, inprocess.Options{CloudConf: w.Conf, Kubeconfig: kubeconfig, Factory: factory,
 		Args: []string{"--leader-elect=false", "--controllers=*,persistentvolume-label-controller", "--configure-cloud-routes=false",
 			"--cluster-name=" + w.access.ClusterName}})
 }

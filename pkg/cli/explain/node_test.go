@@ -40,7 +40,7 @@ func TestNode(t *testing.T) {
 			w := newWorld(t, start(t))
 			made := map[string]cloudtest.Instance{}
 			for _, name := range []string{"healthy", "new", "gone", "gone-ready", "off", "given", "relabeled"} {
-				i, err := w.MakeInstance(t.Context(), w.provider+"-"+name)
+				i, err := w.MakeInstance(t.Context(), w.Provider+"-"+name)
 				w.must(err)
 				made[name] = i
 			}

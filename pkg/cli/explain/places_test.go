@@ -1,33 +1,24 @@
 package explain
 
 import (
-	"context"
 	"net/http"
-	"net/netip"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/isthmus-cloud/isthmus/pkg/cloud/cloudtest"
-	"github.com/isthmus-cloud/isthmus/pkg/providers/aws/api/apitest"
+	"github.com/isthmus-cloud/isthmus/pkg/cli/clitest"
+	awssim "github.com/isthmus-cloud/isthmus/test/cloudsim/aws"
 	ossim "github.com/isthmus-cloud/isthmus/test/cloudsim/openstack"
 	"github.com/isthmus-cloud/isthmus/test/cloudsim/openstack/core"
-	vspheresim "github.com/isthmus-cloud/isthmus/test/cloudsim/vsphere"
-	"github.com/isthmus-cloud/isthmus/test/conformance/aws"
-	"github.com/isthmus-cloud/isthmus/test/conformance/openstack"
-	"github.com/isthmus-cloud/isthmus/test/conformance/vsphere"
-	guest "github.com/isthmus-cloud/isthmus/test/conformance/vsphere/paravirtual"
+	"github.com/isthmus-cloud/isthmus/test/conformance/vsphere/paravirtual"
 )
 
 // place is a simulated cloud.
 type place struct {
-	cloudtest.World
-	provider string
-	// conf is its cloud.conf, and clusterName the flag's value, "" for its default.
-	conf, clusterName string
+	*clitest.Cloud
+	// clusterName is the flag's value, "" for its default.
+	clusterName string
 	// changes are the calls that have changed it, masked.
 	changes func() []string
 	// wrong is an annotation that it does not take, "" where it takes none.
@@ -54,14 +45,9 @@ func masked(call string) string {
 }
 
 func openStack(t *testing.T) *place {
-	sim := ossim.ForTest(t, ossim.Options{StateDelay: 3 * time.Millisecond})
-	w, err := openstack.New(t.Context(), openstack.Access{AuthURL: sim.AuthURL(), Region: ossim.Region, User: ossim.UserName, Password: ossim.UserPassword, Project: ossim.ProjectName},
-		openstack.Options{Provider: "amphora", Dir: t.TempDir(), CIDR: netip.MustParsePrefix("10.97.0.0/16")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = w.Close(context.Background()) }) // the simulator goes with it
-	return &place{World: w, provider: "openstack", conf: sim.CloudConf(), wrong: "loadbalancer.openstack.org/default-tls-container-ref", part: true, fail: func(status int) func() {
+	c := clitest.NewOpenStack(t, ossim.Options{StateDelay: 3 * time.Millisecond})
+	sim := c.OpenStack
+	return &place{Cloud: c, wrong: "loadbalancer.openstack.org/default-tls-container-ref", part: true, fail: func(status int) func() {
 		return sim.AddFault(core.Fault{Service: "load-balancer", Status: status})
 	}, changes: func() (out []string) {
 		for _, r := range sim.Requests() {
@@ -74,15 +60,10 @@ func openStack(t *testing.T) *place {
 }
 
 func amazon(t *testing.T) *place {
-	c := apitest.Start(t)
-	w, err := aws.New(c.Sim, c.EC2, c.Subnets[0], aws.Options{Kind: aws.Network, Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &place{World: w, provider: "aws", newborn: true, wrong: "service.beta.kubernetes.io/aws-load-balancer-target-group-attributes",
-		conf: "[Global]\nRegion = " + c.EC2.Name() + "\nKubernetesClusterID = " + aws.ClusterID + "\nVPC = " + c.VPC.ID + "\nSubnetID = " + c.Subnets[0].ID + "\n",
+	c := clitest.NewAWS(t, awssim.Options{})
+	return &place{Cloud: c, newborn: true, wrong: "service.beta.kubernetes.io/aws-load-balancer-target-group-attributes",
 		changes: func() (out []string) {
-			for _, a := range c.Actions() {
+			for _, a := range c.AWS.Actions() {
 				if !strings.HasPrefix(a, "Describe") {
 					out = append(out, a)
 				}
@@ -93,26 +74,11 @@ func amazon(t *testing.T) *place {
 
 // superVisor is one that is the cluster's own API server.
 func superVisor(t *testing.T) *place {
-	plane := shared.Plane(t)
-	if err := guest.InstallCRDs(t.Context(), plane); err != nil {
-		t.Fatal(err)
-	}
-	w, err := guest.New(t.Context(), plane, t.TempDir(), "guest")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(w.Close)
-	file, err := w.Config(strings.NewReplacer())
-	if err != nil {
-		t.Fatal(err)
-	}
-	conf, err := os.ReadFile(filepath.Clean(file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := clitest.NewSupervisor(t, shared.Plane(t), t.TempDir())
+	w := c.Supervisor
 	var all []string
-	return &place{World: w, provider: "vsphere-paravirtual", conf: string(conf), clusterName: w.Owner.Name, selects: true, changes: func() []string {
-		for _, r := range guest.Writes(w.Requests()) {
+	return &place{Cloud: c, clusterName: w.Owner.Name, selects: true, changes: func() []string {
+		for _, r := range paravirtual.Writes(w.Requests()) {
 			all = append(all, masked(r))
 		}
 		return all
@@ -120,14 +86,6 @@ func superVisor(t *testing.T) *place {
 }
 
 func vCenter(t *testing.T) *place {
-	v, err := vspheresim.New(t.Context(), t.TempDir(), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(v.Close)
-	conf, err := os.ReadFile(v.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &place{World: vsphere.World{VCenter: v}, provider: "vsphere", conf: string(conf), changes: v.Changes}
+	c := clitest.NewVSphere(t)
+	return &place{Cloud: c, changes: c.VSphere.Changes}
 }

@@ -44,7 +44,7 @@ func TestService(t *testing.T) {
 			w := newWorld(t, start(t))
 			var last string
 			for _, name := range []string{"a", "b"} {
-				i, err := w.MakeInstance(t.Context(), w.provider+"-"+name)
+				i, err := w.MakeInstance(t.Context(), w.Provider+"-"+name)
 				w.must(err)
 				w.node(nodeOf(i))
 				last = i.Ref.NodeName
