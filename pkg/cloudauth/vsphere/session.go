@@ -92,31 +92,30 @@ func (s *Session) REST(ctx context.Context, do func(*rest.Client) error) error {
 }
 
 func through[C any](ctx context.Context, at *atomic.Pointer[door[C]], do func(*C) error, ended func(error) bool) error {
-	d, c, err := inside(ctx, at)
+	c, err := inside(ctx, at, nil)
 	if err != nil {
 		return err
 	}
 	if err = do(c); err == nil || !ended(err) {
 		return err
 	}
-	if at.Load() != d { // the credentials are others now
-		_, c, err = inside(ctx, at)
-	} else {
-		c, err = d.instead(ctx, c)
-	}
-	if err != nil {
+	if c, err = inside(ctx, at, c); err != nil {
 		return err
 	}
 	return do(c)
 }
 
-// inside is a session by the credentials of now. What became of a login by those that were replaced meanwhile is no answer.
-func inside[C any](ctx context.Context, at *atomic.Pointer[door[C]]) (*door[C], *C, error) {
+// inside is a session by the credentials of now, and another than the one that has ended, nil for none. What became of a login by
+// credentials that were replaced meanwhile is no answer.
+func inside[C any](ctx context.Context, at *atomic.Pointer[door[C]], ended *C) (*C, error) {
 	for {
 		d := at.Load()
 		c, err := d.cache.Get(ctx)
+		if err == nil && c == ended {
+			c, err = d.cache.Renew(ctx)
+		}
 		if err == nil || ctx.Err() != nil || at.Load() == d {
-			return d, c, err
+			return c, err
 		}
 	}
 }
@@ -158,14 +157,6 @@ func newDoor[C any](s *Session, enter func(context.Context) (*C, error), leave f
 		},
 	})
 	return d
-}
-
-// instead is another session than the one that has ended, which may be there already.
-func (d *door[C]) instead(ctx context.Context, ended *C) (*C, error) {
-	if c, err := d.cache.Get(ctx); err != nil || c != ended {
-		return c, err
-	}
-	return d.cache.Renew(ctx)
 }
 
 func (d *door[C]) close() {

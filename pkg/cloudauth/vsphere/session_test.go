@@ -191,18 +191,23 @@ func TestSessionThatEndedIsBegunAnew(t *testing.T) {
 	}
 }
 
-// A session that begins while the credentials become others is ended; the call goes on with them, and does not fail.
-func TestResetWhileALoginIsUnderWay(t *testing.T) {
-	v := start(t)
+// sessionThat is one to which something happens while it logs in.
+func (v *vcenter) sessionThat(during func(*auth.Session)) (s *auth.Session) {
 	o := v.options()
 	credentials := o.Credentials
-	var s *auth.Session
-	var once sync.Once
 	o.Credentials = func(ctx context.Context) (auth.Credentials, error) {
-		once.Do(func() { s.Reset() })
+		during(s)
 		return credentials(ctx)
 	}
 	s = v.session(o)
+	return s
+}
+
+// A session that begins while the credentials become others is ended; the call goes on with them, and does not fail.
+func TestResetWhileALoginIsUnderWay(t *testing.T) {
+	v := start(t)
+	var once sync.Once
+	s := v.sessionThat(func(s *auth.Session) { once.Do(s.Reset) })
 	for range 2 {
 		if err := ask(t.Context(), s); err != nil || len(v.sessions()) != 1 {
 			t.Errorf("%v, %d sessions", err, len(v.sessions()))
@@ -213,14 +218,7 @@ func TestResetWhileALoginIsUnderWay(t *testing.T) {
 // A program that ends while a login is under way leaves no session behind.
 func TestCloseWhileALoginIsUnderWay(t *testing.T) {
 	v := start(t)
-	o := v.options()
-	credentials := o.Credentials
-	var s *auth.Session
-	o.Credentials = func(ctx context.Context) (auth.Credentials, error) {
-		s.Close()
-		return credentials(ctx)
-	}
-	s = v.session(o)
+	s := v.sessionThat((*auth.Session).Close)
 	if err := ask(t.Context(), s); err == nil || !strings.Contains(err.Error(), "as the program ends") || len(v.sessions()) != 0 {
 		t.Errorf("%v, %d sessions", err, len(v.sessions()))
 	}
