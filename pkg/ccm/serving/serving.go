@@ -84,9 +84,11 @@ func secureMux(o *options.Options, status http.Handler, checks []*Checks) (http.
 // long as its client says.
 func readInTime(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !strings.HasPrefix(r.URL.Path, "/debug/pprof/") {
-			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout)) // a server's can
+		until := time.Now().Add(writeTimeout)
+		if strings.HasPrefix(r.URL.Path, "/debug/pprof/") {
+			until = time.Time{} // also where the connection had one, of a page before
 		}
+		_ = http.NewResponseController(w).SetWriteDeadline(until) // a server's can
 		next.ServeHTTP(w, r)
 	})
 }
